@@ -459,6 +459,29 @@ func TestMistakesUnderLaunchers(t *testing.T) {
 	}
 }
 
+// TestUnlikeRanks: ranks of one job with another binary or another configuration than rank 0 are named, before anything is done.
+func TestUnlikeRanks(t *testing.T) {
+	for _, p := range []*platform{openmpi, mpich} {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			own, dir := p.program(t, "."), t.TempDir()
+			writeFile(t, dir, "job.yaml", good)
+			writeFile(t, dir, "other.yaml", strings.Replace(good, "lr: 1.0e-3", "lr: 1.0e-4", 1))
+			text, err := os.ReadFile(own)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other := filepath.Join(t.TempDir(), "rlinf")
+			if err := os.WriteFile(other, append(text, 0), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			const expected = ": expected one binary and one configuration for all ranks of a job"
+			refused(t, p, dir, 1, "another configuration than that of rank 0 on rank 1"+expected, "-c", "job.yaml", ":", "-np", "1", own, "-c", "other.yaml")
+			refused(t, p, dir, 1, "another binary than that of rank 0 on rank 1"+expected, "-c", "job.yaml", ":", "-np", "1", other, "-c", "job.yaml")
+		})
+	}
+}
+
 // TestBusyFolder starts a job in the folder of another one, which this test stands for.
 func TestBusyFolder(t *testing.T) {
 	for _, p := range platforms {

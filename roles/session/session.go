@@ -43,6 +43,7 @@ type session struct {
 	lead    int               // the lowest rank of this process
 	cfg     *config.Config    // of rank 0, and with goroutine ranks everyone's; nil elsewhere
 	cfgErr  error             // what was wrong with it
+	own     *config.Config    // of this process, nil where it has none
 	log     RankLog
 	code    atomic.Int64                     // the exit code
 	ending  atomic.Pointer[ending]           // of the run, while its folder is this job's
@@ -66,6 +67,7 @@ func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config
 	if cfg != nil && cfg.Err() == nil {
 		o.StallTimeout, o.VirtualNodes = cfg.Comm.StallTimeout, cfg.SPMD.Nodes
 	}
+	s.own = cfg
 	if s.lead = ranks[0].Rank(); s.lead == 0 {
 		s.cfg, s.cfgErr = cfg, wrong
 	}
@@ -237,7 +239,13 @@ func (s *session) keepFolder(ctx context.Context, w *spmd.World) error {
 // configure returns the configuration that rank 0 has read, or an error if it does not fit this
 // world.
 func (s *session) configure(ctx context.Context, w *spmd.World, world *collectives.Group) (*config.Config, error) {
-	wrong := s.cfgErr
+	wrong, err := s.oddRanks(ctx, w, world)
+	if err != nil {
+		return nil, err
+	}
+	if wrong == nil {
+		wrong = s.cfgErr
+	}
 	switch {
 	case w.Rank() != 0 || wrong != nil:
 	case s.evaluates(s.cfg): // which needs no world
@@ -252,7 +260,7 @@ func (s *session) configure(ctx context.Context, w *spmd.World, world *collectiv
 	if w.Rank() == 0 {
 		text = s.cfg.Resolved()
 	}
-	text, err := runner.Broadcast(ctx, world, text, 0)
+	text, err = runner.Broadcast(ctx, world, text, 0)
 	if err != nil || w.Rank() == 0 {
 		return s.cfg, err
 	}

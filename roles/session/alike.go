@@ -1,0 +1,93 @@
+package session
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// An identity is what must be alike on all ranks of a job. "" is not known, and like all others.
+type identity struct{ Binary, Config string }
+
+// oddRanks returns, on rank 0, an error that names the ranks whose binary or configuration is not
+// that of rank 0: one mpirun has started different programs, or one program with different files.
+// Programs of others in the same job, such as solvers, are no ranks. A rank whose node lacks the
+// configuration has that of rank 0.
+func (s *session) oddRanks(ctx context.Context, w *spmd.World, world *collectives.Group) (odd, err error) {
+	if w.Describe().Transport != "mpi" {
+		return nil, nil
+	}
+	me := identity{Binary: binaryID()}
+	if s.own != nil {
+		me.Config = fmt.Sprintf("%x", sha256.Sum256(s.own.Resolved()))
+	}
+	mine, err := json.Marshal(me)
+	if err != nil {
+		return nil, err
+	}
+	all, err := world.Gather(ctx, mine, 0)
+	if err != nil || w.Rank() != 0 {
+		return nil, err
+	}
+	var binaries, configs []string
+	for r, text := range all {
+		var its identity
+		if json.Unmarshal(text, &its) != nil || differs(its.Binary, me.Binary) {
+			binaries = append(binaries, strconv.Itoa(r))
+		} else if differs(its.Config, me.Config) {
+			configs = append(configs, strconv.Itoa(r))
+		}
+	}
+	for _, c := range []struct {
+		ranks []string
+		what  string
+	}{{binaries, "binary"}, {configs, "configuration"}} {
+		if len(c.ranks) > 0 {
+			return fmt.Errorf("another %s than that of rank 0 on %s: expected one binary and one configuration for "+
+				"all ranks of a job", c.what, listed(c.ranks)), nil
+		}
+	}
+	return nil, nil
+}
+
+func differs(a, b string) bool { return a != "" && b != "" && a != b }
+
+// listed names ranks, the first ones of many.
+func listed(ranks []string) string {
+	const most = 8
+	switch n := len(ranks); {
+	case n == 1:
+		return "rank " + ranks[0]
+	case n > most:
+		return fmt.Sprintf("ranks %s and %d others", strings.Join(ranks[:most], ", "), n-most)
+	}
+	return "ranks " + strings.Join(ranks, ", ")
+}
+
+// binaryID returns what tells this program from others: a hash of its size and its beginning, where
+// the build ID is. "": it is not known.
+func binaryID() string {
+	f, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	about, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	sum := sha256.New()
+	fmt.Fprintln(sum, about.Size())
+	if _, err := io.CopyN(sum, f, 64<<10); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil))
+}
