@@ -49,7 +49,7 @@ func read(text string) *answer {
 }
 
 // stars are Markdown's marks of bold text, where they cannot be a power.
-var stars = regexp.MustCompile(`(^\s*|[,;=(]\s*)\*\*([^*\s](?:[^*]*[^*\s])?)\*\*`)
+var stars = regexp.MustCompile(`(^\s*|[,;=(]\s*)\*\*\s*([^*\s](?:[^*]*[^*\s])?)\s*\*\*`)
 
 // withoutStars drops Markdown's marks around a whole answer, or an item of one.
 func withoutStars(text string) string {

@@ -7,10 +7,10 @@ import (
 
 // Each line has a solution, and texts that are right. Every text is also tried in all dresses.
 const rightForms = `
-2516_8 ~ 2516_{8} ~ {2516}_8 ~ 2516_{{8}} ~ 2516 _ 8 ~ 2516_{ 8 } ~ 2516₈ ~ (2516)_8 ~ （2516）₈
+2516_8 ~ 2516_{8} ~ {2516}_8 ~ 2516_{{8}} ~ 2516 _ 8 ~ 2516_{ 8 } ~ 2516₈ ~ (2516)_8 ~ （2516）₈ ~ 2516{}_8 ~ 2516_{\text{8}} ~ \mathrm{2516}_8
 1011_{2} ~ 1011_2 ~ 1011₂ ~ 1\,011_2
 2A_{16} ~ 2A_{16} ~ 2A₁₆ ~ 2A_16
-3 \pmod{7} ~ 3 \pmod 7 ~ 3\pmod7 ~ 3 \pmod{ 7 } ~ 3 \pmod{{7}} ~ 3 (\bmod 7) ~ 3 \text{ (mod } 7) ~ 3 (mod 7) ~ 3\ (\mathrm{mod}\ 7) ~ 3 (\mod{7}) ~ 3 （mod 7）
+3 \pmod{7} ~ 3 \pmod 7 ~ 3\pmod7 ~ 3 \pmod{ 7 } ~ 3 \pmod{{7}} ~ 3 (\bmod 7) ~ 3 \text{ (mod } 7) ~ 3 (mod 7) ~ 3\ (\mathrm{mod}\ 7) ~ 3 (\mod{7}) ~ 3 （mod 7） ~ 3 \text{ (mod 7)} ~ 3\ (\operatorname{mod}\ 7)
 x \equiv 3 \pmod{12} ~ x\equiv 3\pmod{12} ~ x ≡ 3 \pmod{12} ~ x \equiv{3} \pmod{12} ~ x \equiv 3 \pmod {12}
 \vec{a} ~ \vec a ~ \vec{ a } ~ \vec{{a}}
 \vec{a}+2\vec{b} ~ \vec a+2\vec b ~ \vec a + 2 \vec{b}
@@ -33,7 +33,7 @@ x=3 ~ x＝3 ~ ｘ＝３ ~ 3 ~ x = ３ ~ 𝑥=3
 \mathbb{R} ~ ℝ ~ \mathbb R ~ \Bbb{R} ~ x \in ℝ
 \mathbb{Z} ~ ℤ ~ \mathbb Z
 \angle A = 70^\circ ~ ∠A = 70° ~ ∠A＝70° ~ \angle A=70 ~ 70^\circ ~ ∠ A = 70^∘
-\angle ABC ~ ∠ABC ~ ∠ ABC
+\angle ABC ~ ∠ABC ~ ∠ ABC ~ \angle{ABC}
 [0,1) ~ ［0，1） ~ [0，1) ~ x∈[0，1)
 x \le 3 ~ x≤3 ~ x ≦ 3 ~ x⩽3 ~ x <= 3
 \frac{1}{3} ~ ⅓ ~ 1⁄3 ~ 1／3 ~ 1∕3
@@ -44,7 +44,7 @@ x_1=1, x_2=2 ~ x_{1}=1, x_{2}=2 ~ x_2=2, x_1=1 ~ 1, 2 ~ x = 1, x = 2 ~ x_1=\frac
 a_1 = 3, a_2 = 6, a_3 = 9 ~ 3, 6, 9 ~ a_{3}=9, a_{1}=3, a_{2}=6
 (x_1, x_2) = (1, 2) ~ (1,2) ~ (x_{1},x_{2})=(1,2)
 \frac{1\pm\sqrt5}{2} ~ x_{1,2}=\frac{1\pm\sqrt5}{2} ~ x_1=\frac{1+\sqrt5}{2}, x_2=\frac{1-\sqrt5}{2}
-\sqrt{2} ~ \sqrt{2} \approx 1.414 ~ \sqrt2\approx1.41 ~ √2 ≈ 1.4 ~ \sqrt{2} (\approx 1.414) ~ x = \sqrt2 \approx 1.4142 ~ \sqrt{2} \text{ (approximately } 1.414) ~ \sqrt2 \approx 1.414\ldots ~ \sqrt{2} ≈ 1.414... ~ \sqrt2\simeq 1.414 ~ \sqrt{2} \text{ or about } 1.41
+\sqrt{2} ~ \sqrt{2} \approx 1.414 ~ \sqrt2\approx1.41 ~ √2 ≈ 1.4 ~ \sqrt{2} (\approx 1.414) ~ x = \sqrt2 \approx 1.4142 ~ \sqrt{2} \text{ (approximately } 1.414) ~ \sqrt2 \approx 1.414\ldots ~ \sqrt{2} ≈ 1.414... ~ \sqrt2\simeq 1.414 ~ \sqrt{2} \text{ (about 1.414)} ~ \sqrt{2} \text{ (approximately 1.41)} ~ \sqrt{2} \text{ or about 1.414} ~ \sqrt2 \approx {1.414} ~ \sqrt{2} \text{ or about } 1.41
 \frac{10}{3} ~ \frac{10}{3} \approx 3.33 ~ 3\frac13≈3.333 ~ 10/3 \approx 3.3 ~ \frac{10}{3} \approx 3.34
 12\pi ~ 12\pi \approx 37.7 ~ 12π ≈ 37.699 ~ 12\pi\approx 38
 1000\pi ~ 1000\pi \approx 3141.6 ~ 1000\pi \approx 3140 ~ 1000\pi \approx 3{,}142 ~ 1000\pi\approx 3.14\times 10^3
@@ -68,7 +68,7 @@ y' = 2x ~ 2x ~ y^{\prime}=2x ~ y′=2x
 \text{yes} ~ \underline{\text{yes}} ~ **yes** ~ \color{red}{\text{yes}} ~ **Yes**
 C ~ \underline{C} ~ **C** ~ **(C)** ~ \color{red}{\text{(C)}}
 25 ~ (\underline{2+3})^2 ~ \underline{2+3}^2 ~ \color{red}{(2+3)}^2
-12345 ~ 12\ 345 ~ 12\,345 ~ 12{,}345 ~ 12,345 ~ 12\;345 ~ 12~345 ~ 12\:345
+12345 ~ 12\ 345 ~ 12\,345 ~ 12{,}345 ~ 12,345 ~ 12\;345 ~ 12~345 ~ 12\:345 ~ 12{\,}345 ~ 12{\ }345
 1234567.5 ~ 1\ 234\ 567.5 ~ 1\,234\,567.5
 1\frac{2}{345} ~ 1\ 2/345 ~ 1 2/345
 1, 2 ~ **1**, **2** ~ \underline{1}, \underline{2} ~ **1, 2**
@@ -78,7 +78,7 @@ C ~ \underline{C} ~ **C** ~ **(C)** ~ \color{red}{\text{(C)}}
 const nearMisses = `
 2516_8 ~ 2516 ~ 25168 ~ 2516_9 ~ 251_{68} ~ 2516_{80} ~ 2516^8 ~ 2516_{8}1 ~ 1358 ~ 8 ~ 2516 \cdot 8 ~ 2516, 8 ~ 25_{16}8 ~ (2516)_9 ~ (2516)8 ~ 1(2516)_8 ~ (2517)_8
 1011_2 ~ 1011 ~ 11 ~ 1011_3 ~ 1011_{12} ~ 10112 ~ 101_{12} ~ 1011^2
-3 \pmod{7} ~ 3 ~ 7 ~ 3 \pmod 5 ~ 3 \pmod{77} ~ 4 \pmod 7 ~ 37 ~ 3 (mod 5) ~ 3 (mod 77) ~ 3 \text{ (mod } 8) ~ 3 (7) ~ 3 (mod 7) 2 ~ 3 \bmod 7 ~ 3 \cdot 7 ~ \pmod 7 ~ \pmod{7} 3 ~ 3\pmod{7}^2
+3 \pmod{7} ~ 3 ~ 7 ~ 3 \pmod 5 ~ 3 \pmod{77} ~ 4 \pmod 7 ~ 37 ~ 3 (mod 5) ~ 3 \text{ (mod 5)} ~ 3 (mod 77) ~ 3 \text{ (mod } 8) ~ 3 (7) ~ 3 (mod 7) 2 ~ 3 \bmod 7 ~ 3 \cdot 7 ~ \pmod 7 ~ \pmod{7} 3 ~ 3\pmod{7}^2
 x \equiv 3 \pmod{7} ~ x \equiv 4 \pmod 7 ~ y \equiv 3 \pmod 7 ~ x \equiv 3 ~ x = 3 ~ 3
 \vec{a} ~ a ~ \vec{b} ~ \hat{a} ~ \vec{a}^2 ~ 2\vec{a} ~ -\vec a ~ \overline{a} ~ |\vec a|
 \vec{a}+\vec{b} ~ \vec{a}-\vec{b} ~ a+b ~ \vec{a+b}
@@ -105,7 +105,7 @@ x_1=1, x_2=2 ~ x_1=2, x_2=1 ~ 2, 1 ~ x_1=1, x_3=2 ~ y_1=1, y_2=2 ~ x_1=1 ~ x_2=2
 x_1=1, x_2=2, x_3=3 ~ 1, 3, 2 ~ 1, 2 ~ x_1=1, x_2=3, x_3=2 ~ 3, 2, 1
 (x_1, x_2) = (1, 2) ~ (x_1, x_2) = (2, 1) ~ (x_2, x_1) = (1, 2) ~ (2,1) ~ 1, 2
 x=1, y=2 ~ x=2, y=1 ~ 1, 2 ~ (1,2) ~ x=1 ~ x_1=1, x_2=2
-\sqrt{2} ~ \sqrt{3} \approx 1.414 ~ 1.414 ~ 1.41 ~ \approx 1.414 ~ x \approx 1.414 ~ \sqrt3 \approx 1.732 ~ 2 \approx 1.414 ~ 1.414 \approx \sqrt2 ~ \frac{7}{5} \approx 1.4 ~ 1.4142 \approx 1.414 ~ \sqrt2 \approx 1.732 ~ -\sqrt2 \approx -1.414 ~ \sqrt2 \approx -1.414 ~ 2\sqrt2 \approx 2.83 ~ \sqrt{2} x \approx 1.414 ~ \frac{17}{12} (\approx 1.417) ~ \sqrt2, 1.414
+\sqrt{2} ~ \sqrt{3} \approx 1.414 ~ 1.414 ~ 1.41 ~ \approx 1.414 ~ x \approx 1.414 ~ \sqrt3 \approx 1.732 ~ 2 \approx 1.414 ~ 1.414 \approx \sqrt2 ~ \frac{7}{5} \approx 1.4 ~ 1.4142 \approx 1.414 ~ \sqrt2 \approx 1.732 ~ \sqrt{3} \text{ (about 1.414)} ~ \sqrt2 \text{ (about 1.732)} ~ \text{about 1.414} ~ -\sqrt2 \approx -1.414 ~ \sqrt2 \approx -1.414 ~ 2\sqrt2 \approx 2.83 ~ \sqrt{2} x \approx 1.414 ~ \frac{17}{12} (\approx 1.417) ~ \sqrt2, 1.414
 \frac{10}{3} ~ 3.33 ~ 3.3333 ~ \frac{10}{4} \approx 3.33 ~ 3.33 \approx \frac{10}{3} ~ \frac{3}{10} \approx 0.3 ~ \frac{10}{3} \approx 3.5 ~ 3 \approx \frac{10}{3} ~ 3.33 \approx 3.333
 12\pi ~ 37.7 ~ 12 \approx 37.7 ~ 12 ~ 12.001\pi \approx 37.7 ~ 38 ~ 12\pi \approx 3.77 ~ 12\pi \approx 36
 12\pi \text{ cm} ~ 12\pi \text{ m} \approx 37.7 \text{ m} ~ 12\pi \approx 37.7 \text{ m} ~ 12\pi \text{ cm} \approx 37.7 \text{ m} ~ 12\pi \text{ cm}^2 \approx 37.7
@@ -130,7 +130,8 @@ y' = 2x ~ y = 2x ~ y'' = 2x ~ z' = 2x
 \text{yes} ~ **no** ~ \underline{\text{no}} ~ \color{yes}{no}
 C ~ \underline{D} ~ **B** ~ \color{C}{D} ~ **(D)**
 12345 ~ 12\ 346 ~ 12\ 34 ~ (12,345) ~ 12, 345 ~ 12\ 3456 ~ 1\ 2345 ~ 12\ 345\ 000 ~ 12 345 ~ 12.345 ~ -12\ 345 ~ 12\ 345.1 ~ 012\ 346 ~ \{12,345\} ~ 123\ 45
-\frac{579}{456} ~ 1123/456 ~ \frac{1123}{456} ~ 1\ 123
+\frac{x}{2} ~ \frac{}{2}x ~ \frac{}{}x2
+\frac{579}{456} ~ 1{\,}123/456 ~ 1123/456 ~ \frac{1123}{456} ~ 1\ 123
 5 \text{ cm} ~ \underline{5 \text{ m}} ~ **5 m** ~ 5％ ~ ５ m
 (0,1) ~ ［0，1］ ~ [0,1) ~ (0,1] ~ （0，1］ ~ (1,0) ~ 0, 1 ~ 0 < x \le 1
 [0,1] ~ （0，1） ~ [0,1) ~ [1,0] ~ [0,1]\cup[2,3]

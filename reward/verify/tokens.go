@@ -72,6 +72,10 @@ func (l *lexer) next() {
 		l.rest = text + l.rest[size:]
 		return
 	}
+	if strings.HasPrefix(l.rest, "{}_") || strings.HasPrefix(l.rest, "{}^") {
+		l.rest = l.rest[2:]
+		return
+	}
 	if l.raised("^", superscripts) || l.raised("_", subscripts) || r == '^' && l.primes() {
 		return
 	}
@@ -232,7 +236,8 @@ func (l *lexer) command(name string) {
 	switch name {
 	case "left", "right", "big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr":
 		l.rest = strings.TrimPrefix(strings.TrimLeft(l.rest, " "), ".")
-	case "displaystyle", "textstyle", "limits", "quad", "qquad", "bf", "rm", "large", "Large", "LARGE", "huge", "Huge":
+	case "displaystyle", "textstyle", "limits", "nolimits", "quad", "qquad",
+		"bf", "rm", "large", "Large", "LARGE", "huge", "Huge":
 		l.space = true
 	case "underline", "uline", "pmb", "fbox": // what follows counts
 	case "color", "textcolor", "colorbox":
@@ -262,6 +267,15 @@ func (l *lexer) command(name string) {
 		l.add(symbol, "/")
 	case "vert":
 		l.add(symbol, "|")
+	case "cr":
+		l.add(symbol, `\\`)
+	case "R":
+		l.add(command, "mathbb R")
+	case "angle":
+		l.add(command, name)
+		if arg, ok := l.group(); ok {
+			l.rest = " " + arg + " " + l.rest
+		}
 	case "lbrace":
 		l.add(symbol, `\{`)
 	case "rbrace":
@@ -287,6 +301,7 @@ var sameCommands = map[string]string{
 	"mathsf": "text", "boldsymbol": "mathbf", "bm": "mathbf", "thinspace": "quad", "enspace": "quad",
 	"measuredangle": "angle",
 	"emph":          "text", "varnothing": "emptyset", "empty": "emptyset", "Bbb": "mathbb", "simeq": "approx",
+	"thickapprox": "approx", "O": "emptyset",
 	"rightarrow": "to", "dots": "ldots", "cdots": "ldots", "dotsc": "ldots",
 }
 
@@ -313,6 +328,14 @@ func (l *lexer) prose() {
 		return
 	}
 	text = strings.Join(strings.Fields(strings.ReplaceAll(text, "~", " ")), " ")
+	if m := proseFormula.FindStringSubmatch(text); m != nil {
+		sign := `\approx`
+		if m[1] == "mod" {
+			sign = `\pmod`
+		}
+		l.rest = sign + "{" + m[2] + "} " + l.rest
+		return
+	}
 	if text == "" {
 		l.space = true
 		return
@@ -328,6 +351,9 @@ func (l *lexer) prose() {
 		l.add(prose, text)
 	}
 }
+
+// proseFormula is a text with what else would be a formula: "(mod 7)", "(about 1.41)".
+var proseFormula = regexp.MustCompile(`^(?:\(|or )?(mod|about|approximately|approx\.?) ([0-9.,]*[0-9])\)?$`)
 
 // letters reads a run of letters: a name, a word, a unit, or a product of variables.
 func (l *lexer) letters() {
@@ -398,7 +424,8 @@ func thousands(whole, s string, plain bool) (string, string) {
 	first, rest := whole, s
 	for {
 		mark := ""
-		for _, m := range []string{"{,}", `{,\!}`, `,\!`, `\,`, `\ `, `\;`, `\:`, "~", "\u2009", "\u202f", "\u00a0",
+		for _, m := range []string{"{,}", `{,\!}`, `,\!`, `\,`, `{\,}`, `\ `,
+			`{\ }`, `\;`, `\:`, "~", "\u2009", "\u202f", "\u00a0",
 			","} {
 			if strings.HasPrefix(s, m) && (m != "," || plain) {
 				mark = m
@@ -415,7 +442,7 @@ func thousands(whole, s string, plain bool) (string, string) {
 			}
 			whole += s[len(mark) : len(mark)+3]
 			s = s[len(mark)+3:]
-			isComma := mark[0] == ',' || mark[0] == '{'
+			isComma := strings.Trim(mark, `{}\!`) == "," && mark != `\,` && mark != `{\,}`
 			if !isComma && strings.HasPrefix(strings.TrimLeft(s, " "), "/") {
 				return first, rest // 1 123/456 is a mixed number
 			}
