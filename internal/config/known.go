@@ -102,7 +102,7 @@ func (s siblings) meant(n *node, key string) string {
 
 // judge notes the values at and below key that ask for something.
 func (c *Check) judge(n *node, key string, k Known) {
-	if slices.Contains(c.tree.said, key) {
+	if slices.ContainsFunc(c.tree.said, func(s string) bool { return key == s || strings.HasPrefix(key, s+".") }) {
 		return
 	}
 	for _, other := range c.tree.options.Known { // below a key that stands for all below it

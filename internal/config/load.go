@@ -164,6 +164,18 @@ func (t *Tree) Stand(to, from string) {
 	t.root = t.root.merge(nest(to, n))
 }
 
+// Section lets the keys at from stand for those at to, where there is nothing.
+func (t *Tree) Section(to, from string) {
+	n := t.root.find(from)
+	if n == nil || n.kind != dict || t.root.find(to) != nil {
+		return
+	}
+	t.root = t.root.merge(nest(to, n.clone()))
+	for _, name := range n.keys {
+		t.said = append(t.said, join(from, name))
+	}
+}
+
 // Said lets key be no key without effect: another one says the same.
 func (t *Tree) Said(key string) { t.said = append(t.said, key) }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -149,28 +150,51 @@ func TestRLinfSpellings(t *testing.T) {
 	}
 }
 
-// verdictTable has the verdict of rlinf check on each of RLinf's recipes, at the commit in its first line.
-const verdictTable = "testdata/rlinf_verdicts.tsv"
+// verdictTable has the verdict of rlinf check on each of RLinf's files, at the commit in its first line; verdictPage has their counts.
+const verdictTable, verdictPage = "testdata/rlinf_verdicts.tsv", "../../docs/migrating-from-rlinf.md"
 
-// TestRLinfRecipes reads RLinf's own recipes and holds the verdicts against the table. Every recipe whose policy is an MLP
-// runs for an iteration with the overrides that check prints.
+// TestRLinfRecipes reads RLinf's own files and holds the verdicts against the table. Every recipe whose policy is an MLP runs for an iteration with
+// the overrides that check prints. With RLINF_UPDATE=1 it writes the table and the counts of the page anew.
 func TestRLinfRecipes(t *testing.T) {
-	folder := os.Getenv("RLINF_CONFIGS")
-	if folder == "" {
-		t.Skip("RLINF_CONFIGS is not set: it names examples/embodiment/config of the repository RLinf/RLinf at commit a3816b596")
+	repo := os.Getenv("RLINF_REPO")
+	if repo == "" {
+		t.Skip("RLINF_REPO is not set: it names the repository RLinf/RLinf at commit a3816b596")
 	}
-	files, _ := filepath.Glob(filepath.Join(folder, "*.yaml"))
-	table := "# Verdicts of rlinf check on RLinf/RLinf at a3816b596, examples/embodiment/config: file, verdict, overrides beside the simulator.\n"
+	repo, err := filepath.Abs(repo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("EMBODIED_PATH", filepath.Join(repo, "examples/embodiment"))
+	table := "# Verdicts of rlinf check on RLinf/RLinf at a3816b596, files with a runner: file, verdict, overrides beside the simulator.\n"
 	var play []recipe
-	for _, file := range files {
-		r := check(t, file)
-		table += fmt.Sprintf("%s\t%s\t%s\n", filepath.Base(file), r.verdict, r.overrides())
-		if isMLP(file) && r.command != nil {
-			play = append(play, r)
+	for _, folder := range []string{"evaluations", "examples"} {
+		err := filepath.WalkDir(filepath.Join(repo, folder), func(file string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() || filepath.Ext(file) != ".yaml" {
+				return err
+			}
+			text, err := os.ReadFile(file)
+			if err != nil || !strings.Contains("\n"+string(text), "\nrunner:") {
+				return err
+			}
+			r := check(t, file)
+			name, _ := filepath.Rel(repo, file)
+			table += fmt.Sprintf("%s\t%s\t%s\n", name, r.verdict, r.overrides())
+			if strings.HasPrefix(name, "examples/embodiment/") && isMLP(file) && r.command != nil {
+				play = append(play, r)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 	if os.Getenv("RLINF_UPDATE") != "" {
-		if err := os.WriteFile(verdictTable, []byte(table), 0o666); err != nil {
+		page, err := os.ReadFile(verdictPage)
+		if err == nil {
+			before, _, after := aroundCounts(t, string(page))
+			err = os.WriteFile(verdictPage, []byte(before+counts(table)+after), 0o666)
+		}
+		if err := errors.Join(err, os.WriteFile(verdictTable, []byte(table), 0o666)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -196,6 +220,83 @@ func TestRLinfRecipes(t *testing.T) {
 	for _, r := range play {
 		t.Run(filepath.Base(r.path), func(t *testing.T) { r.train(t) })
 	}
+}
+
+// TestVerdictCounts: the counts of the page are those of the table.
+func TestVerdictCounts(t *testing.T) {
+	table, err := os.ReadFile(verdictTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(verdictPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, got, _ := aroundCounts(t, string(page)); got != counts(string(table)) {
+		t.Errorf("%s has\n%s\nwant\n%s", verdictPage, got, counts(string(table)))
+	}
+}
+
+// aroundCounts cuts the page at its table of counts.
+func aroundCounts(t *testing.T, page string) (before, counts, after string) {
+	t.Helper()
+	const begin, end = "<!-- counts -->\n", "<!-- end of counts -->\n"
+	i, j := strings.Index(page, begin), strings.Index(page, end)
+	if i < 0 || j < i {
+		t.Fatalf("%s: no table between %q and %q", verdictPage, begin, end)
+	}
+	return page[:i+len(begin)], page[i+len(begin) : j], page[j:]
+}
+
+// kinds are the rows of the table of counts, by how verdicts begin or end.
+var kinds = []struct{ prefix, suffix, row string }{
+	{"runs", "", "run, or run with the printed overrides: own model, own data"},
+	{"needs", "connect it with env_type=external", "run with the override that connects a simulator, and with further ones that are printed"},
+	{"needs", "add it in Go", "need a simulator with an expert"},
+	{"needs a VLA policy", "", "need a VLA policy"},
+	{"needs a policy that values", "", "need a policy that values actions by images"},
+	{"needs a flow policy", "", "need a flow policy"},
+	{"needs a language model", "", "need another language model: one that sees, or with latent attention"},
+	{"needs", "", "need what is named: an agent's loop, another task or reward"},
+	{"does not train", "", "collect data and do not train"},
+	{"does not run", "", "do not run: keys of programs that are not built here (diffusion, value models, reward models)"},
+}
+
+// counts returns the table that counts verdicts by the kind of file.
+func counts(table string) string {
+	groups := []struct{ name, prefix string }{{"embodiment", "examples/embodiment/"}, {"evaluations", "evaluations/"},
+		{"reasoning", "examples/reasoning/"}, {"sft", "examples/sft/"}, {"agent", "examples/agent/"}, {"others", ""}}
+	cells := make([][]int, len(kinds))
+	totals := make([]int, len(groups))
+	for i := range cells {
+		cells[i] = make([]int, len(groups))
+	}
+	for line := range strings.Lines(table) {
+		cut := strings.Split(strings.TrimSpace(line), "\t")
+		if len(cut) < 2 {
+			continue
+		}
+		kind := slices.IndexFunc(kinds, func(k struct{ prefix, suffix, row string }) bool {
+			return strings.HasPrefix(cut[1], k.prefix) && strings.HasSuffix(cut[1], k.suffix)
+		})
+		group := slices.IndexFunc(groups, func(g struct{ name, prefix string }) bool { return strings.HasPrefix(cut[0], g.prefix) })
+		cells[kind][group]++
+		totals[group]++
+	}
+	var out strings.Builder
+	out.WriteString("| verdict of `rlinf check` |")
+	for i, g := range groups {
+		fmt.Fprintf(&out, " %s (%d) |", g.name, totals[i])
+	}
+	out.WriteString("\n|---|" + strings.Repeat("--:|", len(groups)) + "\n")
+	for i, k := range kinds {
+		fmt.Fprintf(&out, "| %s |", k.row)
+		for _, n := range cells[i] {
+			fmt.Fprintf(&out, " %d |", n)
+		}
+		out.WriteString("\n")
+	}
+	return out.String()
 }
 
 // isMLP reports whether the policy of a recipe is an MLP.

@@ -14,8 +14,8 @@ func inOurWords(t *config.Tree) {
 		t.Set("algorithm.clip_ratio_c", "0") // no second bound
 	}
 	// The engine that answers has the model of the actors. RLinf's files of Megatron name it there alone.
-	texts := task == TaskReasoning || task == TaskSFT
-	if texts {
+	t.Section("actor.model", "rollout.model") // as in files that only evaluate
+	if task == TaskReasoning || task == TaskSFT {
 		for _, key := range []string{"model_path", "model_type"} {
 			t.Stand("actor.model."+key, "rollout.model."+key)
 		}
@@ -73,6 +73,27 @@ func (c *Config) clipLikeRLinf() {
 	if !c.found.Has("algorithm.clip_ratio_high") {
 		a.ClipRatioHigh = a.Texts.RatioClipEps
 	}
+}
+
+// ForeignFeatures returns what c asks for that is not built here, beside policies and simulators: "an
+// agent's loop with tools".
+func (c *Config) ForeignFeatures() (names []string) {
+	if c.found != nil && c.found.Has("agentloop") { // Default is from no file
+		names = append(names, "an agent's loop with tools")
+	}
+	switch task := c.Runner.TaskType; task {
+	case "coding_online_rl":
+		names = append(names, "the task coding_online_rl")
+	case "reasoning_eval":
+		names = append(names, "the task reasoning_eval (rlinf eval evaluates files of the task reasoning)")
+	}
+	if !c.Reasons() {
+		return names
+	}
+	if rule := c.Reward.RewardType; slices.Contains([]string{"vqa", "code_offline", "rstar2", "searchr1"}, rule) {
+		names = append(names, "the reward "+rule)
+	}
+	return names
 }
 
 // foreignAnswerer returns what kind of model that answers a model_type of RLinf is which is not built

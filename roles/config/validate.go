@@ -50,7 +50,7 @@ func (c *validation) checkValues() {
 func (c *validation) checkTemperatures() {
 	s, d := c.Rollout.SamplingParams, Default().Rollout.SamplingParams
 	want := c.found.At("rollout.sampling_params").Want
-	want(s.TemperatureTrain > 0, "temperature_train", s.TemperatureTrain, "a number > 0")
+	want(s.TemperatureTrain > 0 || !c.Trains(), "temperature_train", s.TemperatureTrain, "a number > 0")
 	want(s.TemperatureEval >= 0, "temperature_eval", s.TemperatureEval, "a number ≥ 0 (0: the likeliest action)")
 	if !slices.Contains(policy.Builtin().Names(), c.Actor.Model.ModelType) && !c.FineTunes() {
 		return

@@ -15,7 +15,8 @@ import (
 
 // A Verdict says whether a configuration runs. The zero Verdict: as it is.
 type Verdict struct {
-	// Policy is the kind of policy that is not built here, as "a VLA policy (openvla_oft)".
+	// Policy is the kind of policy that is not built here, as "a VLA policy (openvla_oft)", and what else
+	// is not.
 	Policy string
 	// Simulator is what has to be connected, as "the simulator ManiSkill".
 	Simulator string
@@ -51,8 +52,11 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 		return v
 	}
 	v.Simulator = simulator(cfg)
+	lacks := cfg.ForeignFeatures()
 	if kind := config.ForeignPolicy(cfg.Actor.Model.ModelType); kind != "" {
-		v.Policy = fmt.Sprintf("%s (%s)", kind, cfg.Actor.Model.ModelType)
+		lacks = append([]string{fmt.Sprintf("%s (%s)", kind, cfg.Actor.Model.ModelType)}, lacks...)
+	}
+	if v.Policy = strings.Join(lacks, " and "); v.Policy != "" {
 		return v
 	}
 	if !cfg.Places("actor") && !cfg.Places("rollout") {
