@@ -99,6 +99,27 @@ func shapeOf(rgb []byte) int32 {
 	return -1
 }
 
+// TestHeadlight: a model without a light is bright where it faces the camera, unless it has a headlight or a light of its own.
+func TestHeadlight(t *testing.T) {
+	for own, want := range map[string]byte{
+		"": 255,
+		`<visual><headlight ambient=".2 .2 .2" diffuse="0 0 0"/></visual>`:                                                   51,
+		`<worldbody><light directional="true" dir="0 0 -1" ambient="0 0 0" diffuse="0 0 0" castshadow="false"/></worldbody>`: 128,
+	} {
+		v, _ := stage(t, `<mujoco>`+own+`<worldbody>
+  <camera name="top" pos="0 0 4" xyaxes="1 0 0 0 1 0"/>
+  <geom type="box" size="4 4 .5" pos="0 0 -.5" rgba="1 1 1 1"/>
+  <body pos="9 9 9"><joint name="slide" type="slide" axis="1 0 0"/><geom type="sphere" size=".1"/></body>
+</worldbody>
+<actuator><motor joint="slide"/></actuator>
+</mujoco>`, 1)
+		rgb := pictures(t, v, env.View{Width: 9, Height: 9}, nil).U8()
+		if got := rgb[3*(4*9+4)]; got != want {
+			t.Errorf("%s: the middle is %d, want %d", own, got, want)
+		}
+	}
+}
+
 // TestCasterShades holds colours against Lambert's law, computed by hand.
 func TestCasterShades(t *testing.T) {
 	const text = `<mujoco>

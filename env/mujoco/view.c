@@ -52,6 +52,15 @@ void rl_close_view(rl_view *v) {
 	free(v);
 }
 
+/* headlight brightens MuJoCo's headlight, of 0.1 and 0.4, in a model without a light: it is too dark alone. */
+static void headlight(rl_view *v) {
+	const mjVisual *vis = &v->model->vis;
+	for (int k = 0; k < 3; k++)
+		if (vis->headlight.ambient[k] != 0.1f || vis->headlight.diffuse[k] != 0.4f) return; /* the model's own */
+	for (int i = 0; v->model->nlight == 0 && i < v->scene.nlight; i++)
+		for (int k = 0; k < 3; k++) v->scene.lights[i].ambient[k] = 0.4f, v->scene.lights[i].diffuse[k] = 0.6f;
+}
+
 void rl_look(rl_view *v, const mjData *d, const float *colour) {
 	const mjModel *m = v->model;
 	mju_copy(v->pose->qpos, d->qpos, m->nq);
@@ -63,6 +72,7 @@ void rl_look(rl_view *v, const mjData *d, const float *colour) {
 	mj_camlight(m, v->pose);
 	if (m->ntendon) mj_tendon(m, v->pose);
 	mjv_updateScene(m, v->pose, &v->option, NULL, &v->camera, mjCAT_ALL, &v->scene);
+	headlight(v);
 	for (int i = 0; colour && i < v->scene.ngeom; i++) {
 		mjvGeom *g = &v->scene.geoms[i];
 		if (g->objtype == mjOBJ_GEOM) memcpy(g->rgba, colour + 4 * g->objid, sizeof g->rgba);
