@@ -70,11 +70,11 @@ rlb.serve(Arm)`}
 	var action tensor.Dict
 	action.Set("action", tensor.New(tensor.I32, 2, 1, 1))
 	err := vec.Step(action, seeds, out)
-	const says = "environments 0-1 of Arm: child 0: it says: RuntimeError: the arm is\nstuck (exit status 1)\nthat was once in a row"
+	const says = "environments 0-1 of Arm: simulator 0: error: RuntimeError: the arm is\nstuck (exit status 1)\nthat was once in a row"
 	if err == nil || !strings.HasPrefix(err.Error(), says) {
 		t.Errorf("%v, want %q", err, says)
 	}
-	const in, raised = "child 0:   File \"<string>\", line 10, in step\n", "child 0: RuntimeError: the arm is\nchild 0: stuck\n"
+	const in, raised = "simulator 0:   File \"<string>\", line 10, in step\n", "simulator 0: RuntimeError: the arm is\nsimulator 0: stuck\n"
 	if got := log.String(); strings.Count(got, "Traceback") != 1 || strings.Count(got, in) != 1 || strings.Count(got, raised) != 1 {
 		t.Errorf("want a traceback with %q and %q in the log, once:\n%s", in, raised, got)
 	}

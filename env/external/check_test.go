@@ -29,7 +29,7 @@ func TestCheck(t *testing.T) {
 		{"final", "AUTORESET", map[string]string{"AUTORESET": "state is ["}},
 		{"undead", "end", map[string]string{"CLOSE: ends the child": "still runs after", "in place of CONFIG, too": "still runs after", "end of the stream": "still runs"}},
 		{"nan@20", first, map[string]string{first: "STEP: environment 0: reward NaN"}},
-		{"error@3", first, map[string]string{first: "it says: the pole broke in step 3"}},
+		{"error@3", first, map[string]string{first: "error: the pole broke in step 3"}},
 		{"exit@3", first, map[string]string{first: "the other side is gone (exit status 7); its last output:\n    about to leave\n    out of fuel"}},
 		{"kill@3", first, map[string]string{first: "(signal: killed); its last output:\n    farewell"}},
 		{"hang@3", first, map[string]string{first: "STEP: i/o timeout (after 3s, --timeout)"}},

@@ -51,7 +51,7 @@ type conversation struct {
 
 // The errors of a child that does not greet as it should.
 var (
-	errMute    = errors.New("it ended before it greeted: does it speak RLB1?")
+	errMute    = errors.New("it exited before the handshake: does it speak RLB1?")
 	errNoHello = errors.New("its first frame is no HELLO")
 	errNoToken = errors.New("greeting: not the token it was to have")
 )
@@ -245,7 +245,7 @@ func (c *conversation) receive(by time.Time) ([]byte, error) {
 // A complaint is the text of a child's ERROR.
 type complaint string
 
-func (c complaint) Error() string { return "it says: " + printable(string(c)) }
+func (c complaint) Error() string { return "error: " + printable(string(c)) }
 
 // expect checks every header before its payload is read, and returns the payload's size.
 func (c *conversation) expect(head []byte) (uint64, error) {

@@ -134,15 +134,15 @@ func (s *script) Receive(_ time.Time, accept func([]byte) (uint64, error)) (head
 func TestHostileText(t *testing.T) {
 	var log strings.Builder
 	link := &script{frame(header{kind: logLine}, []byte("one\x1b[2J\nrank 0: all is well"), nil), frame(header{kind: failure}, []byte("no\x1b[1m licence"), nil)}
-	_, err := greet(link, nil, "child 3", "", &log, time.Now().Add(time.Minute))
-	if want := `greeting: it says: no\x1b[1m licence`; err == nil || err.Error() != want {
+	_, err := greet(link, nil, "simulator 3", "", &log, time.Now().Add(time.Minute))
+	if want := `greeting: error: no\x1b[1m licence`; err == nil || err.Error() != want {
 		t.Errorf("%v, expected %s", err, want)
 	}
-	if got, want := log.String(), "child 3: one\\x1b[2J\nchild 3: rank 0: all is well\n"; got != want {
+	if got, want := log.String(), "simulator 3: one\\x1b[2J\nsimulator 3: rank 0: all is well\n"; got != want {
 		t.Errorf("the log has %q, expected %q", got, want)
 	}
 	link = &script{frame(header{kind: logLine}, []byte("one"), nil)}
-	if _, err := greet(link, nil, "child 3", "a secret", &log, time.Now().Add(time.Minute)); err != errNoHello {
+	if _, err := greet(link, nil, "simulator 3", "a secret", &log, time.Now().Add(time.Minute)); err != errNoHello {
 		t.Errorf("LOG of a stranger: %v, expected %v", err, errNoHello)
 	}
 }

@@ -186,7 +186,7 @@ func (h *Hub) open(cfg env.External) (*conversation, error) {
 		return h.await(cfg, by)
 	}
 	h.mu.Lock()
-	who := fmt.Sprintf("child %d", h.started)
+	who := fmt.Sprintf("simulator %d", h.started)
 	h.started++
 	h.mu.Unlock()
 	proc, link, err := start(h.programs, cfg.Command, nil, who, h.output)

@@ -290,9 +290,9 @@ func (l *listener) welcome(h *Hub, conn net.Conn, token string) (*conversation, 
 // name returns what messages call the child behind conn.
 func (l *listener) name(conn net.Conn) string {
 	if conn.RemoteAddr().Network() == "unix" {
-		return fmt.Sprintf("child at %v", l.net.Addr())
+		return fmt.Sprintf("simulator at %v", l.net.Addr())
 	}
-	return fmt.Sprintf("child at %v", conn.RemoteAddr())
+	return fmt.Sprintf("simulator at %v", conn.RemoteAddr())
 }
 
 // manyRefusals is how many refusals have a line each. After them only each has one that doubles

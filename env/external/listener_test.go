@@ -96,7 +96,7 @@ func TestStrangers(t *testing.T) {
 		t.Errorf("the log has what strangers sent: %.2000q", text)
 	}
 	for _, want := range []string{"refused: its first frame is no HELLO\n", "refused: greeting: not the token it was to have\n",
-		"refused: it ended before it greeted", "refused: no greeting in 500ms, and 1024 connections wait that have not greeted"} {
+		"refused: it exited before the handshake", "refused: no greeting in 500ms, and 1024 connections wait that have not greeted"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the log lacks %q: %.2000q", want, text)
 		}
@@ -160,7 +160,7 @@ func TestOtherUser(t *testing.T) {
 	if err := l.close(); err != nil {
 		t.Error(err)
 	}
-	want := fmt.Sprintf("child at s: refused: process %d is of user %d, expected one of user 0 or of root\n", os.Getpid(), other)
+	want := fmt.Sprintf("simulator at s: refused: process %d is of user %d, expected one of user 0 or of root\n", os.Getpid(), other)
 	if got := <-log; got != want {
 		t.Errorf("the log has %q, want %q", got, want)
 	}

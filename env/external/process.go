@@ -159,7 +159,16 @@ func (p *process) outputTail() string {
 	if len(p.lines) == 0 {
 		return ""
 	}
-	text := "; its last output:\n    " + strings.Join(p.lines, "\n    ")
+	lines := p.lines
+	if !p.unlogged { // the log has the frames of a Python traceback
+		lines = slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+			return strings.HasPrefix(line, "  ") || strings.HasPrefix(line, "Traceback (")
+		})
+	}
+	if len(lines) == 0 {
+		lines = p.lines
+	}
+	text := "; its last output:\n    " + strings.Join(lines, "\n    ")
 	if strings.Contains(text, "No module named 'rlb'") {
 		text += "\nPython does not find rlinf's client: set PYTHONPATH to clients/python, or pip install clients/python"
 	}

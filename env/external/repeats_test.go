@@ -15,7 +15,7 @@ func TestRepeats(t *testing.T) {
 		want  int
 	}{
 		{complaint("division by zero in step 7"), 0, 1},
-		{fmt.Errorf("child 3: %w", complaint("division by zero in step 12")), 5, 2},
+		{fmt.Errorf("simulator 3: %w", complaint("division by zero in step 12")), 5, 2},
 		{errors.New("signal: killed"), 0, 0}, // nobody reported it
 		{complaint("division by zero in step 9"), 94, 3},
 		{complaint("out of memory"), 0, 1},

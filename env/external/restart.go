@@ -86,7 +86,7 @@ func (v *Vec) restart(c *child, seeds []uint64) error {
 		same := v.hub.repeats.add(c.err)
 		if v.hub.shutdown.requested() {
 			c.gone = true
-			fmt.Fprintf(v.hub.log, "%s: %s\n%s: their episodes are left out; no other child takes over, because "+
+			fmt.Fprintf(v.hub.log, "%s: %s\n%s: their episodes are left out; no other simulator takes over, because "+
 				"the program was asked to stop\n", where, why, where)
 			return nil
 		}
@@ -96,8 +96,8 @@ func (v *Vec) restart(c *child, seeds []uint64) error {
 		}
 		wait := min(firstWait<<min(c.restarts, 10), longestWait)
 		c.restarts++
-		text := fmt.Appendf(nil, "%s: %s\n%s: their episodes are left out; another child takes over (restart %d of %d "+
-			"in a row)\n", where, why, where, c.restarts, v.cfg.External.MaxRestarts)
+		text := fmt.Appendf(nil, "%s: %s\n%s: their episodes are left out; another simulator takes over (restart %d "+
+			"of %d in a row)\n", where, why, where, c.restarts, v.cfg.External.MaxRestarts)
 		if v.hub.failures.count(c.err.Error()) == 1 || !v.hub.log.Repeat(text) {
 			v.hub.log.Write(text)
 		}

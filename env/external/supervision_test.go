@@ -138,7 +138,7 @@ func alone(t *testing.T, n, steps int, seed uint64, from int) [][]byte {
 	return shown
 }
 
-// TestChildFails: a child that fails is reported with its last output, its episodes are aborted, another child takes over, and the other children are not affected.
+// TestChildFails: a child that fails is reported with its last output, its episodes are aborted, another simulator takes over, and the other children are not affected.
 func TestChildFails(t *testing.T) {
 	for fault, says := range map[string]string{
 		"exit":     "the other side is gone (exit status 7); its last output:\n    about to leave\n    out of fuel",
@@ -152,7 +152,7 @@ func TestChildFails(t *testing.T) {
 		"nan":      "environment 0: reward NaN",
 		"observed": "environment 0: observation state[1] is +Inf",
 		"flags":    "environment 0: terminated 0, truncated 2, expected 0 or 1",
-		"error":    "it says: the pole broke in step 4 (exit status 1)\nenvironments ", // it wrote that too
+		"error":    "error: the pole broke in step 4 (exit status 1)\nenvironments ", // it wrote that too
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
@@ -191,9 +191,9 @@ func TestChildFails(t *testing.T) {
 					}
 				}
 			}
-			where := fmt.Sprintf("environments %d-%d of CartPole-v1: child %d: ", max(lost, 0)*2, max(lost, 0)*2+1, max(lost, 0))
+			where := fmt.Sprintf("environments %d-%d of CartPole-v1: simulator %d: ", max(lost, 0)*2, max(lost, 0)*2+1, max(lost, 0))
 			if log := c.log.String(); lost < 0 || !strings.Contains(log, where+says) ||
-				!strings.Contains(log, "their episodes are left out; another child takes over (restart 1 of 3 in a row)") {
+				!strings.Contains(log, "their episodes are left out; another simulator takes over (restart 1 of 3 in a row)") {
 				t.Errorf("lost %d, want %q in the log:\n%s", lost, where+says, log)
 			}
 		})
@@ -241,7 +241,7 @@ func TestAlike(t *testing.T) {
 	}
 	shown, apart := log.record.String(), log.apart.String()
 	for text, want := range map[string][2]int{
-		": about to leave\n": {1, 11}, ": out of fuel\n": {1, 11}, "another child takes over": {1, 11}, "its last output:\n    about to leave\n    out of fuel\n": {1, 11},
+		": about to leave\n": {1, 11}, ": out of fuel\n": {1, 11}, "another simulator takes over": {1, 11}, "its last output:\n    about to leave\n    out of fuel\n": {1, 11},
 	} {
 		if got := [2]int{strings.Count(shown, text), strings.Count(apart, text)}; got != want {
 			t.Errorf("%q: %v times, expected %v", text, got, want)
@@ -336,10 +336,10 @@ func TestSameError(t *testing.T) {
 				}
 				ended += bytes.Count(crew.out.Terminated.U8(), []byte{1})
 			}
-			if n := strings.Count(crew.log.String(), "another child takes over"); ended == 0 || n != c.want-min(c.most, 1) {
+			if n := strings.Count(crew.log.String(), "another simulator takes over"); ended == 0 || n != c.want-min(c.most, 1) {
 				t.Errorf("%d episodes ended, %d children were replaced\n%s", ended, n, crew.log)
 			}
-			says := "it says: the pole broke in step 15"
+			says := "error: the pole broke in step 15"
 			if (err == nil) != (c.most == 0) || err != nil && (!strings.Contains(err.Error(), says) ||
 				!strings.HasSuffix(err.Error(), "the simulators have reported this error 3 times (external.max_same_errors)")) {
 				t.Errorf("%v", err)
@@ -377,7 +377,7 @@ func TestLostAfterSave(t *testing.T) {
 func TestBlockingMask(t *testing.T) {
 	c := newCrew(t, func(e *env.External) { e.MaxRestarts, e.N = 1, 1 }, "blocking")
 	err := c.vec.Reset(nil, c.seeds, c.out)
-	const want = "child 1: environment 0: observation action_mask allows no option of choice 0, expected at least one\nthat was 2 times in a row"
+	const want = "simulator 1: environment 0: observation action_mask allows no option of choice 0, expected at least one\nthat was 2 times in a row"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
@@ -538,10 +538,13 @@ func TestNoChild(t *testing.T) {
 		"no NumPy": {func(e *env.External) {
 			e.Command = env.Command{"sh", "-c", "echo \"ModuleNotFoundError: No module named 'numpy'\"; exit 1"}
 		}, "No module named 'numpy'\nThis Python has no NumPy: pip install numpy for it, or name another Python in the command (.venv/bin/python)"},
-		"gone": {func(e *env.External) { e.Command = env.Command{"sh", "-c", "echo no licence; exit 3"} }, "it ended before it greeted: does it speak RLB1? (exit status 3); its last output:\n    no licence"},
+		"gone": {func(e *env.External) { e.Command = env.Command{"sh", "-c", "echo no licence; exit 3"} }, "it exited before the handshake: does it speak RLB1? (exit status 3); its last output:\n    no licence"},
+		"a traceback, which the log has": {func(e *env.External) {
+			e.Command = env.Command{"sh", "-c", "echo 'Traceback (most recent call last):'; echo '  File \"sim.py\", line 1'; echo 'OSError: no scene'; exit 1"}
+		}, "(exit status 1); its last output:\n    OSError: no scene"},
 		"gone, and then ends": {func(e *env.External) {
 			e.Command = env.Command{"sh", "-c", "exec 3<&- 4>&-; echo no licence; sleep 0.5; exit 3"}
-		}, "it ended before it greeted: does it speak RLB1? (exit status 3); its last output:\n    no licence"},
+		}, "it exited before the handshake: does it speak RLB1? (exit status 3); its last output:\n    no licence"},
 		"nobody": {func(e *env.External) {
 			e.Listen = "unix:" + filepath.Join(dir, "s")
 			e.StartTimeout = 100 * time.Millisecond
@@ -585,7 +588,7 @@ func TestMuchOutput(t *testing.T) {
 			defer hub.Close()
 			for range 2 { // the second error says no more
 				_, err := hub.New(cfg, 2)
-				if want := "it ended before it greeted: does it speak RLB1? (exit status 3); its last output:\n"; err == nil ||
+				if want := "it exited before the handshake: does it speak RLB1? (exit status 3); its last output:\n"; err == nil ||
 					!strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "    no licence") {
 					t.Errorf("%v, want %q and at last \"no licence\"", err, want)
 				}
@@ -614,7 +617,7 @@ func TestOwnLoop(t *testing.T) {
 func TestErrorAfterMuchOutput(t *testing.T) {
 	crew := newCrew(t, func(e *env.External) { e.N, e.MaxRestarts = 1, 0 }, "rant@1")
 	crew.reset()
-	const says, last = "it says: the pole broke in step 1", "; its last output:\n    and another thing: the pole\n"
+	const says, last = "error: the pole broke in step 1", "; its last output:\n    and another thing: the pole\n"
 	if err := crew.step(0); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), last) {
 		t.Errorf("%v, want %q and %q", err, says, last)
 	}
@@ -625,7 +628,7 @@ func TestNoReady(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t, func(e *env.External) { e.StartTimeout = 5 * time.Second }, "unready")
 	err := c.vec.Reset(nil, c.seeds, c.out)
-	if want := "child 0: no READY after CONFIG in 5s (external.start_timeout)"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "simulator 0: no READY after CONFIG in 5s (external.start_timeout)"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
 }

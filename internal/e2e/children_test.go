@@ -92,7 +92,7 @@ func TestChildrenKilled(t *testing.T) {
 			logs, _ := filepath.Glob(filepath.Join(run, "logs", "rank-*.log"))
 			for _, file := range logs {
 				text, _ := os.ReadFile(file)
-				restarts += bytes.Count(text, []byte("another child takes over"))
+				restarts += bytes.Count(text, []byte("another simulator takes over"))
 			}
 			if !p.stopped(r.code, 75) || restarts != kills {
 				t.Fatalf("exit code %d, %d kills, %d replaced\n%s%s", r.code, kills, restarts, r.stdout, r.stderr)
@@ -131,11 +131,11 @@ func TestStoppedWhileWaiting(t *testing.T) {
 			"not ready to play before the program was asked to stop", ""},
 		{"one comes", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s"}, []syscall.Signal{syscall.SIGTERM}, 143,
 			"before the program was asked to stop", runfolder.Interrupted},
-		{"no answer", nil, []syscall.Signal{syscall.SIGINT}, 130, "no other child takes over, because the program was asked to stop", runfolder.Interrupted},
+		{"no answer", nil, []syscall.Signal{syscall.SIGINT}, 130, "no other simulator takes over, because the program was asked to stop", runfolder.Interrupted},
 		{"nobody comes, max_time", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s", "runner.max_time=3s"}, nil, 75,
 			"before the program was asked to stop", ""},
 		{"a mistake found late, max_time", []string{"actor.model.obs_dim=5", "runner.max_time=1ms"}, nil, 2, "a policy that fits: ", ""},
-		{"no answer, max_time", []string{"runner.max_time=30s", "env.train.external.step_timeout=35s"}, nil, 75, "no other child takes over, because the program was asked to stop", runfolder.Checkpointed},
+		{"no answer, max_time", []string{"runner.max_time=30s", "env.train.external.step_timeout=35s"}, nil, 75, "no other simulator takes over, because the program was asked to stop", runfolder.Checkpointed},
 		{"no answer, twice", nil, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}, 143, "second signal: stopping at once", runfolder.Interrupted},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestChildrenGivenUp(t *testing.T) {
 	writeFile(t, dir, "broken", "")
 	syscall.Kill(j.children()[0], syscall.SIGKILL)
 	r := j.result()
-	says := "it ended before it greeted: does it speak RLB1? (exit status 3); its last output:\n    no licence\nthat was 2 times in a row"
+	says := "it exited before the handshake: does it speak RLB1? (exit status 3); its last output:\n    no licence\nthat was 2 times in a row"
 	if r.code != 1 || !strings.Contains(r.stderr, says) || readStatus(t, run) != runfolder.Failed {
 		t.Fatalf("exit code %d, STATUS %v, want %q\n%s%s", r.code, readStatus(t, run), says, r.stdout, r.stderr)
 	}

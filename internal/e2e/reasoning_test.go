@@ -298,7 +298,7 @@ func judge(t *testing.T, dir string) {
 	writeFile(t, dir, "fails.py", "import rlb, subprocess\nnull = subprocess.DEVNULL\n"+
 		"subprocess.Popen(['sleep', '1000'], stdout=null, stderr=null, start_new_session=True) # which ends with the job\nrlb.grade(lambda prompt, answer, solutions: answer.nothing)\n")
 	r := local.run(t, dir, 0, append([]string{"-c", "job.yaml", startWeights}, command("fails.py")...)...)
-	want := "reward: program " + python + ": it says: AttributeError: 'str' object has no attribute 'nothing'"
+	want := "reward: program " + python + ": error: AttributeError: 'str' object has no attribute 'nothing'"
 	if r.code != 1 || !strings.Contains(r.stderr, want) {
 		t.Errorf("exit code %d, want 1 and %s:\n%s", r.code, want, r.stderr)
 	}

@@ -97,10 +97,10 @@ func TestJudge(t *testing.T) {
 // TestProgramFails: each way to fail is one error that says what went wrong.
 func TestProgramFails(t *testing.T) {
 	for name, c := range map[string]struct{ script, want string }{
-		"an exception":   {"import rlb\nrlb.grade(lambda prompt, answer, solutions: 1 / 0)", "it says: ZeroDivisionError: division by zero (exit status 1)"},
-		"no number":      {"import rlb\nrlb.grade(lambda **_: float('nan'))", "it says: TypeError"},
-		"not finite":     {"import rlb\nrlb.grade(lambda p, a, s: float('nan'))", "it says: ValueError: the judge says nan of the answer '2'; expected a finite number or None"},
-		"no grader":      {"print('hello')", "it ended before it greeted: does it speak RLB1? (exit status 0); its last output:\n    hello"},
+		"an exception":   {"import rlb\nrlb.grade(lambda prompt, answer, solutions: 1 / 0)", "error: ZeroDivisionError: division by zero (exit status 1)"},
+		"no number":      {"import rlb\nrlb.grade(lambda **_: float('nan'))", "error: TypeError"},
+		"not finite":     {"import rlb\nrlb.grade(lambda p, a, s: float('nan'))", "error: ValueError: the judge says nan of the answer '2'; expected a finite number or None"},
+		"no grader":      {"print('hello')", "it exited before the handshake: does it speak RLB1? (exit status 0); its last output:\n    hello"},
 		"a syntax error": {"import rlb\nrlb.grade(", "SyntaxError"},
 		"too slow":       {"import rlb, time\nrlb.grade(lambda p, a, s: time.sleep(60))", "no answer in 1s (reward.program.timeout)"},
 		"an end":         {"import rlb, os\nrlb.grade(lambda p, a, s: os._exit(3))", "the other side is gone (exit status 3)"},

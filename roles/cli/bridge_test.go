@@ -18,7 +18,7 @@ func TestBridgeCheck(t *testing.T) {
 		{"bridge check --steps 0 -- true", runner.ExitConfig, "--steps 0"},
 		{"bridge check --rule stpe -- true", runner.ExitConfig, "--rule \"stpe\": expected text from the name of a rule, one of\n  HELLO: a greeting"},
 		{"bridge check --rule STEP -- true", runner.ExitCheck, "does it speak RLB1?"},
-		{"bridge check -- true --steps 0", runner.ExitCheck, "FAILED  HELLO: a greeting that says what the simulator is\n          it ended before it greeted: does it speak RLB1? (exit status 0)"},
+		{"bridge check -- true --steps 0", runner.ExitCheck, "FAILED  HELLO: a greeting that says what the simulator is\n          it exited before the handshake: does it speak RLB1? (exit status 0)"},
 	} {
 		code, stdout, stderr := run(t, strings.Fields(c.args)...)
 		if code != c.code || !strings.Contains(stdout+stderr, c.says) {
