@@ -148,8 +148,8 @@ var mistakes = []struct {
 		want: "algorithm.replay_buffer.sample_window_size: 542551296285577047: expected at most %: the replay buffers of a node take 8796093022208.0 MiB, and % has % MiB free"},
 	{name: "critics of continuous actions for discrete ones", args: []string{"algorithm.adv_type=embodied_sac", "algorithm.loss_type=embodied_sac",
 		"actor.model.add_q_head=true", "algorithm.replay_buffer.sample_window_size=200"},
-		want: "command line: algorithm.loss_type: embodied_sac: expected an algorithm for CartPole-v1: this one needs a policy with add_q_head, whose " +
-			"actions are continuous (embodied_dqn is for discrete actions)"},
+		want: "command line: algorithm.loss_type: embodied_sac: expected an algorithm for CartPole-v1: this one needs a policy with add_q_head, with " +
+			"continuous actions (embodied_dqn is for discrete actions)"},
 	{name: "values of single actions for ones in a box", args: []string{"algorithm.adv_type=embodied_dqn", "algorithm.loss_type=embodied_dqn",
 		"actor.model.add_q_head=true", "algorithm.replay_buffer.sample_window_size=200", "env.train.env_type=Pendulum-v1"},
 		want: "command line: algorithm.loss_type: embodied_dqn: expected an algorithm for Pendulum-v1: this one needs a policy with add_q_head, whose " +
