@@ -86,6 +86,18 @@ func TestEvaluationKeys(t *testing.T) {
 		t.Errorf("config.yaml of a resumed run: %v, expected %s", said, checkpoint(6))
 	}
 
+	// A schedule that ends elsewhere in a longer run is said.
+	scheduled := []string{"-c", file, "runner.logger.experiment_name=t", "actor.optim.lr_scheduler=linear"}
+	if code, _, errs := call(scheduled...); code != runner.ExitOK {
+		t.Fatal(errs)
+	}
+	for steps, want := range map[string]bool{"4": false, "6": true} {
+		_, _, said := call(append(scheduled, "--resume", "auto", "runner.max_steps="+steps)...)
+		if strings.Contains(said, "actor.optim.total_training_steps fixes its end") != want {
+			t.Errorf("resumed with max_steps %s: says that the schedule moves: expected %v\n%s", steps, want, said)
+		}
+	}
+
 	// how it is evaluated: every key of env.eval
 	const works, reported, elsewhere = "works", "reported", "elsewhere"
 	keys := map[string]struct{ value, want string }{

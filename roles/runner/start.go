@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
@@ -14,9 +15,11 @@ import (
 
 // A StartState is the state that a run starts from: a checkpoint, weights alone, or nothing.
 type StartState struct {
-	From  string       // the checkpoint's folder, or the file of weights; "": nothing
-	Step  int64        // iterations done
-	state worker.State // of a file of weights the model alone
+	From string // the checkpoint's folder, or the file of weights; "": nothing
+	Step int64  // iterations done
+	// Rescheduled says which schedule is another than in the run that the state is from; "": none.
+	Rescheduled string
+	state       worker.State // of a file of weights the model alone
 }
 
 // rollouts returns how many rollouts of each environment the actors have learnt from.
@@ -81,11 +84,15 @@ func resolve(reg config.Registries, stored []byte) ([]byte, error) {
 
 // StateIn reads c, and checks that it is of this job.
 func StateIn(j *job.Job, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err error) {
-	resolved := func(stored []byte) ([]byte, error) { return resolve(j.Registries, stored) }
+	var then *config.Config
+	resolved := func(stored []byte) ([]byte, error) {
+		then, _ = config.Parse(j.Registries, stored) // what is wrong with it, resolve returns
+		return resolve(j.Registries, stored)
+	}
 	if err := c.CheckConfig(yaml, resolved, mayDiffer(j)...); err != nil {
 		return b, err
 	}
-	b = StartState{From: c.Dir, Step: c.Step}
+	b = StartState{From: c.Dir, Step: c.Step, Rescheduled: rescheduled(then, j.Config)}
 	files := map[string]*tensor.Dict{ModelFile: &b.state.Model, trainerFile: &b.state.Trainer}
 	if j.Tuning == nil {
 		files[envFile] = &b.state.Envs
@@ -99,6 +106,30 @@ func StateIn(j *job.Job, yaml []byte, c *checkpoint.Checkpoint) (b StartState, e
 		}
 	}
 	return b, b.fits(j)
+}
+
+// rescheduled says which schedule follows from the length of the run, if that is another now than it was
+// then, and how to keep it. A nil then has the same.
+func rescheduled(then, now *config.Config) string {
+	if then == nil || then.Runner.Iterations() == now.Runner.Iterations() {
+		return ""
+	}
+	for _, o := range []struct {
+		key   string
+		optim algo.OptimConfig
+	}{{"actor.optim", now.Actor.Optim}, {"actor.critic_optim", now.Actor.CriticOptim},
+		{"algorithm.entropy_tuning.optim", now.Algorithm.OffPolicy.EntropyTuning.Optim}} {
+		if o.optim.LRScheduler != algo.ScheduleConstant && o.optim.TotalTrainingSteps <= 0 {
+			return fmt.Sprintf("%s.lr_scheduler %s: the run is to end elsewhere than before, and so is the schedule: "+
+				"the learning rate may jump here; %[1]s.total_training_steps fixes its end", o.key,
+				o.optim.LRScheduler)
+		}
+	}
+	if s := now.Algorithm.ClipRatioSchedule; s != algo.ScheduleConstant {
+		return fmt.Sprintf("algorithm.clip_ratio_schedule %s: the run is to end elsewhere than before, and so is the "+
+			"schedule: the clip range may jump here; actor.optim.total_training_steps fixes its end", s)
+	}
+	return ""
 }
 
 // WeightsIn reads a file of weights, runner.ckpt_path.

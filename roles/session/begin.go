@@ -134,6 +134,9 @@ func (s *session) open(f *runfolder.Folder, j *job.Job, sv *runner.Saver, resume
 	switch {
 	case b.Step > 0:
 		fmt.Fprintf(s.Out, "resuming from %s\n", b.From)
+		if b.Rescheduled != "" {
+			s.warn(b.Rescheduled)
+		}
 		if j.Async() {
 			s.warn("runner.async: rollouts that were under way at the checkpoint are made anew, so that the run is " +
 				"not that which nobody stopped")
