@@ -218,13 +218,22 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, where
 		line("evaluate", "%s", evaluate)
 	}
 	label := "inspect"
-	if step > 0 {
+	if e.compares() {
 		line(label, "%s compare %s", program, quote(folder))
 		label = ""
 	}
 	if slices.Contains(e.cfg.Runner.Logger.LoggerBackends, "tensorboard") {
 		line(label, "tensorboard --logdir %s", quote(filepath.Join(folder, "tensorboard")))
 	}
+}
+
+// compares reports whether the metrics have one that runs are compared by: there is none before the first
+// episode has ended.
+func (e *ending) compares() bool {
+	newest := metrics.Newest(filepath.Join(e.cfg.Folder(), "metrics.jsonl"))
+	_, evaluated := newest[e.cfg.Headline()]
+	_, trained := newest[e.cfg.TrainingHeadline()]
+	return evaluated || trained
 }
 
 // annealed names what has come to the end of a schedule with the run, and would begin again in a longer

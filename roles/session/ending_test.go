@@ -61,6 +61,12 @@ checkpoint  none
 rerun       rlinf -c 'my runs/a/config.yaml' -np 4
 inspect     rlinf compare 'my runs/a'
 `},
+		{name: "before the first episode ended", status: runfolder.Failed, end: ending{program: "rlinf"},
+			set: func(e *ending) { e.cfg.Runner.Logger.LoggerBackends = nil }, want: `
+run         my runs/a: failed after step 4
+checkpoint  none
+rerun       rlinf -c 'my runs/a/config.yaml'
+`},
 		{name: "with other programs", status: runfolder.Interrupted, saved: true, end: ending{program: "rlinf"},
 			set: func(e *ending) {
 				e.cfg.Runner.Logger.LoggerBackends = nil
@@ -122,6 +128,11 @@ inspect     rlinf compare 'my runs/a'
 			}
 			if err := os.MkdirAll("my runs/a/checkpoints", 0o777); err != nil {
 				t.Fatal(err)
+			}
+			if name := map[bool]string{true: "train/sft/loss", false: "env/return"}[e.cfg.FineTunes()]; c.name != "before the first episode ended" {
+				if err := os.WriteFile("my runs/a/metrics.jsonl", []byte(`{"step":4,"`+name+`":1}`+"\n"), 0o666); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if c.saved {
 				if err := os.Symlink("global_step_4", "my runs/a/checkpoints/latest"); err != nil {
