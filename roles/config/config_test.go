@@ -197,6 +197,19 @@ func TestOtherLoggers(t *testing.T) {
 		"command line: runner.logger.logger_backends: wandb: expected tensorboard, or an empty list: wandb reads TensorBoard's files, and metrics.jsonl has all figures")
 }
 
+// TestWeightsToBeginWith: the keys of RLinf's tutorials name a file of weights; a folder of another kind of model is reported.
+func TestWeightsToBeginWith(t *testing.T) {
+	for _, key := range []string{"actor.model.model_path", "actor.checkpoint_load_path"} {
+		c, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "++"+key+"=w.safetensors")
+		if c.Runner.CkptPath != "w.safetensors" || strings.Contains(strings.Join(warnings, ""), "keys without effect") {
+			t.Errorf("%s: ckpt_path %q, %q", key, c.Runner.CkptPath, warnings)
+		}
+	}
+	if c, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "++actor.model.model_path=folder"); c.Runner.CkptPath != "" || len(warnings) == 0 {
+		t.Errorf("a folder: %q, %q", c.Runner.CkptPath, warnings)
+	}
+}
+
 // TestIdleKeys: a key that changes what is learnt is never listed among those that change speed, memory or what is written.
 func TestIdleKeys(t *testing.T) {
 	harmless := []string{"runner.enable_dynamic_batch_size", "runner.max_tokens_per_mbs", "actor.threads", "actor.enable_dp_load_balance",

@@ -3,6 +3,7 @@ package config
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/rlinf/rlinf/internal/config"
 )
@@ -20,6 +21,8 @@ func inOurWords(t *config.Tree) {
 			t.Stand("actor.model."+key, "rollout.model."+key)
 		}
 		family(t)
+	} else if path, _ := t.Given("actor.model.model_path"); strings.HasSuffix(path, ".safetensors") {
+		t.Stand("runner.ckpt_path", "actor.model.model_path") // weights to begin with
 	}
 	for _, key := range []string{"model_path", "model_type", "precision"} {
 		theirs, ok := t.Given("rollout.model." + key)
