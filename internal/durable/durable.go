@@ -22,8 +22,12 @@ func WriteFile(path string, data []byte) error {
 
 // Write replaces the file path by what fill writes: into a temporary file beside it, which is
 // synced and then renamed. When it returns an error the old file is untouched. Two writers of one
-// path at the same time are the callers' mistake.
+// path at the same time are the callers' mistake. A device or a pipe is an error: a file in place of
+// /dev/null would be the end of a machine.
 func Write(path string, fill func(io.Writer) error) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return &os.PathError{Op: "write", Path: path, Err: irregular(info.Mode())}
+	}
 	temp := filepath.Join(filepath.Dir(path), ".writing-"+filepath.Base(path))
 	if err := Create(temp, fill); err != nil {
 		return err

@@ -76,6 +76,10 @@ func TestOpenOnlyFiles(t *testing.T) {
 			t.Errorf("%v, expected that %s %s", err, path, want)
 		}
 	}
+	err := durable.WriteFile(pipe, []byte("text"))
+	if info, gone := os.Lstat(pipe); err == nil || err.Error() != "write "+pipe+": is a pipe, expected a file" || gone != nil || info.Mode().Type() != os.ModeNamedPipe {
+		t.Errorf("%v, expected that the pipe stays", err)
+	}
 	if _, err := durable.ReadOnce("/dev/zero", 1<<20); err == nil || err.Error() != "read /dev/zero: more than 1 MiB" {
 		t.Error(err)
 	}
