@@ -6,13 +6,18 @@ import (
 	"flag"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/cli/manual"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
@@ -102,4 +107,139 @@ func TestNumbersAreBounded(t *testing.T) {
 	if numbers < 150 {
 		t.Errorf("%d numbers were tried", numbers)
 	}
+}
+
+// TestHostileCommandLines: whatever numbers, paths and variables commands get, they end in time, with an exit code that says how, and no stack trace.
+// RLINF_TEST_FULL=1 tries for five minutes.
+func TestHostileCommandLines(t *testing.T) {
+	t.Parallel()
+	full := os.Getenv("RLINF_TEST_FULL") != ""
+	lines, until := 40, time.Now().Add(time.Hour)
+	if full {
+		lines, until = math.MaxInt, time.Now().Add(5*time.Minute)
+	}
+	dir := t.TempDir()
+	text, err := os.ReadFile(rolestest.Cartpole)
+	if err == nil {
+		err = syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHostile(rand.New(rand.NewPCG(1, 2)))
+	tried := 0
+	for ; tried < lines && time.Now().Before(until); tried++ {
+		words, variables := h.line()
+		if err := os.WriteFile(filepath.Join(dir, "job.yaml"), text, 0o600); err != nil { // a command may have written there
+			t.Fatal(err)
+		}
+		began := time.Now()
+		code, out, said := endedEarly(t, dir, variables, words)
+		line := fmt.Sprintf("%q rlinf %q: exit code %d after %v\n%.1000s%.3000s", variables, words, code, time.Since(began), out, said)
+		switch quiet := strings.TrimSpace(harmless.ReplaceAllString(said, "")); {
+		case strings.Contains(said, "panic:") || strings.Contains(said, "fatal error:") || strings.Contains(said, "goroutine 1 ["):
+			t.Errorf("a stack trace: %s", line)
+		case full && time.Since(began) > 10*time.Second:
+			t.Errorf("it hangs: %s", line)
+		case code == 0 && quiet != "":
+			t.Errorf("exit code 0 after an error: %s", line)
+		case code > 0 && out == "" && said == "": // -1: it was asked to end before it began
+			t.Errorf("a failure without a word: %s", line)
+		}
+	}
+	t.Logf("%d command lines", tried)
+}
+
+// harmless are lines on standard error that are no errors.
+var harmless = regexp.MustCompile(`(?m)^(warning|note|left out|ignored|running without MPI|group|start \d|#|evaluation|rank \d+ | ).*$`)
+
+// endedEarly is program, with little memory. A command that works for long is asked to end.
+func endedEarly(t *testing.T, dir string, variables, words []string) (code int, stdout, stderr string) {
+	t.Helper()
+	cmd := exec.Command("sh", slices.Concat([]string{"-c", `ulimit -v 8000000; exec "$0" "$@"`, os.Args[0]}, words)...)
+	cmd.Dir, cmd.Env = dir, append(append(os.Environ(), asProgram+"=1"), variables...)
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	cmd.WaitDelay = time.Second // what it started may hold the pipes
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ask := time.AfterFunc(3*time.Second, func() { cmd.Process.Signal(syscall.SIGTERM) })
+	kill := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+	cmd.Wait()
+	ask.Stop()
+	kill.Stop()
+	return cmd.ProcessState.ExitCode(), out.String(), said.String()
+}
+
+// hostile makes command lines.
+type hostile struct {
+	r        *rand.Rand
+	commands []string // paths
+	flags    map[string][]cli.Flag
+	keys     []string
+}
+
+func newHostile(r *rand.Rand) *hostile {
+	app := newApp(rolestest.Registries(), nil, new(int))
+	h := &hostile{r: r, commands: []string{""}, flags: map[string][]cli.Flag{"": app.Flags}, keys: keyNames(rolestest.Registries())}
+	manual.Each(app.Commands, func(path string, c *cli.Command) {
+		h.commands, h.flags[path] = append(h.commands, path), c.Flags
+	})
+	return h
+}
+
+func (h *hostile) pick(of ...string) string { return of[h.r.IntN(len(of))] }
+
+// line returns the words of a command line, and variables.
+func (h *hostile) line() (words, variables []string) {
+	path := h.pick(h.commands...)
+	words = strings.Fields(path)
+	flags := h.flags[path]
+	if args.TakesValue(flags, "config") && h.r.IntN(4) > 0 {
+		words = append(words, "-c", "job.yaml")
+	}
+	for range h.r.IntN(3) {
+		if len(flags) == 0 {
+			break
+		}
+		f := flags[h.r.IntN(len(flags))]
+		name := f.Names()[0]
+		words = append(words, "--"+name)
+		if args.TakesValue(flags, name) {
+			words = append(words, h.value(f, name))
+		}
+	}
+	for range h.r.IntN(3) {
+		word := h.pick("job.yaml", "none", "..", "fifo", "countdown", "-", "--", "a=b=c", "=", "~", "\x1b[2J", "a\nb", "help")
+		if args.TakesValue(flags, "config") && h.r.IntN(3) > 0 {
+			word = h.pick(h.keys...) + "=" + h.pick(h.number(), "none", "[1,2", "{a: 1}", "null", "~", "${a}", strings.Repeat("[", 10000))
+		}
+		words = append(words, word)
+	}
+	if h.r.IntN(4) == 0 {
+		variables = strings.Fields(h.pick(leftovers...))
+	}
+	return words, variables
+}
+
+func (h *hostile) number() string {
+	return h.pick("0", "-1", "1", "2", "3", "1000", "1048576", "9223372036854775807", "-9223372036854775808", "99999999999999999999", "NaN", "Inf", "-Inf", "1e-320",
+		"1e308", "0x10", "1_000", "", " 1", "one", "1.5", "1h", "-1ns", "1ns", "9999999h")
+}
+
+// value returns a value for a flag. A file that a command writes is in its own folder.
+func (h *hostile) value(f cli.Flag, name string) string {
+	switch f.(type) {
+	case *cli.StringFlag, *cli.StringSliceFlag, *cli.GenericFlag:
+		written := []string{"out", "plot", "tune", "keep", "film", "cpu-profile"}
+		if !slices.Contains(written, name) && h.r.IntN(2) == 0 {
+			if name == "config" { // a pipe is read, once it has a writer
+				return h.pick("/dev/zero", "/dev/null", "/proc/self/mem", ".", "..", "job.yaml", "/")
+			}
+			return h.pick("/dev/zero", "/dev/null", "/proc/self/mem", "fifo", ".", "..", "job.yaml", "/")
+		}
+		return h.pick("", "none", "no/where", "job.yaml", strings.Repeat("x", 5000), "a\nb", "\x1b[2J", h.number(), "8,64", "1,2", "table", "json", "all", "-1,5", "f32")
+	}
+	return h.number()
 }
