@@ -8,6 +8,8 @@ type Video struct {
 	SaveVideo bool `yaml:"save_video"`
 	// VideoBaseDir is the folder of the films. "", the default, is videos in the run's folder.
 	VideoBaseDir string `yaml:"video_base_dir"`
+	// Format is png, or gif, mp4 or webm, which need ffmpeg. Default png. (+)
+	Format string `yaml:"format"`
 	// FPS is how many steps of an environment a second of the film shows. Default 30.
 	FPS int `yaml:"fps"`
 	// NumEnvs is how many environments are shown side by side: the first ones, of those that the
@@ -24,7 +26,9 @@ type Video struct {
 }
 
 // DefaultVideo returns the defaults.
-func DefaultVideo() Video { return Video{FPS: 30, NumEnvs: 4, Width: 128, Height: 128, Shadows: true} }
+func DefaultVideo() Video {
+	return Video{Format: "png", FPS: 30, NumEnvs: 4, Width: 128, Height: 128, Shadows: true}
+}
 
 // View returns what the picture of one environment looks like.
 func (v Video) View() View {

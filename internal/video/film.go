@@ -11,10 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/rlinf/rlinf/internal/programs"
 )
 
 // A Film is an animated PNG file that is being written: browsers play it like a GIF, in all colours.
-// It has its name once it is closed.
+// A film of another format is converted from that when it is closed. It has its name then.
 //
 // The format is in https://www.w3.org/TR/png-3/#apng-structure. The file is a PNG picture, the first
 // frame, with further chunks. acTL has the number of frames. fcTL begins a frame, and has its place
@@ -23,6 +25,7 @@ import (
 type Film struct {
 	path, temp string
 	file       *os.File
+	by         programs.Entry // starts ffmpeg
 	fps        int
 	frames     uint32
 	sequence   uint32 // number of the next fcTL or fdAT
@@ -34,9 +37,12 @@ type Film struct {
 var signature = []byte("\x89PNG\r\n\x1a\n")
 
 // Create begins the film in the file path, whose folder is made where it is missing: of sheets like
-// s, fps of them a second.
-func Create(path string, s *Sheet, fps int) (*Film, error) {
-	f := &Film{path: path, temp: filepath.Join(filepath.Dir(path), ".writing-"+filepath.Base(path)), fps: fps,
+// s, fps of them a second. The ending of path is its format, see CheckFormat; by starts ffmpeg.
+func Create(path string, s *Sheet, fps int, by programs.Entry) (*Film, error) {
+	if err := CheckFormat(formatOf(path)); err != nil {
+		return nil, fmt.Errorf("film %s: %w", path, err)
+	}
+	f := &Film{path: path, temp: filepath.Join(filepath.Dir(path), ".writing-"+filepath.Base(path)), fps: fps, by: by,
 		encoder: png.Encoder{CompressionLevel: png.BestSpeed}}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("film: %w", err)
@@ -157,8 +163,12 @@ func (f *Film) Close() error {
 	if closed := f.file.Close(); err == nil {
 		err = closed
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case formatOf(f.path) == "png":
 		err = os.Rename(f.temp, f.path)
+	default:
+		err = errors.Join(convert(f.by, f.temp, f.path), os.Remove(f.temp))
 	}
 	if err != nil {
 		return fmt.Errorf("film %s: %w", f.path, errors.Join(err, os.Remove(f.temp)))

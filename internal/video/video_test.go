@@ -5,9 +5,12 @@ import (
 	"image/color"
 	"image/png"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/programs"
 	"github.com/rlinf/rlinf/internal/video"
 	"github.com/rlinf/rlinf/internal/video/videotest"
 )
@@ -44,7 +47,7 @@ func TestSheet(t *testing.T) {
 func TestFilm(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "film.png")
 	s := video.NewSheet(2, 8, 8, 1)
-	f, err := video.Create(path, s, 25)
+	f, err := video.Create(path, s, 25, programs.Entry{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +139,51 @@ func TestFilmNowhere(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := video.Create(filepath.Join(file, "film.png"), video.NewSheet(1, 8, 8, 0), 25); err == nil {
+	if _, err := video.Create(filepath.Join(file, "film.png"), video.NewSheet(1, 8, 8, 0), 25, programs.Entry{}); err == nil {
 		t.Error("a film was made below a file")
+	}
+}
+
+// A film that is no PNG has as many frames, once ffmpeg has converted it; without ffmpeg it is refused before it begins.
+func TestFormats(t *testing.T) {
+	dir := t.TempDir()
+	s := video.NewSheet(1, 9, 7, 0) // odd sides: H.264 takes none
+	film := func(name string) error {
+		f, err := video.Create(filepath.Join(dir, name), s, 10, programs.Entry{})
+		for frame := 0; err == nil && frame < 5; frame++ {
+			s.Put(0, bytes.Repeat([]byte{byte(50 * frame), 0, 0}, 63))
+			err = f.Add(s)
+		}
+		if err != nil {
+			return err
+		}
+		return f.Close()
+	}
+	for _, name := range []string{"film.avi", "film"} {
+		if err := film(name); err == nil || !strings.Contains(err.Error(), "expected png, gif, mp4 or webm") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	path := os.Getenv("PATH")
+	t.Setenv("PATH", dir)
+	if err := film("film.mp4"); err == nil || !strings.Contains(err.Error(), "format mp4 needs ffmpeg") {
+		t.Errorf("without ffmpeg: %v", err)
+	}
+	t.Setenv("PATH", path)
+	if _, err := exec.LookPath("ffmpeg"); err != nil {
+		t.Skip("no ffmpeg: scripts/setup test installs it")
+	}
+	for _, name := range []string{"film.gif", "film.mp4", "film.webm"} {
+		if err := film(name); err != nil {
+			t.Fatal(err)
+		}
+		count := exec.Command("ffprobe", "-v", "error", "-count_frames", "-show_entries", "stream=nb_read_frames", "-of", "csv=p=0", name)
+		count.Dir = dir
+		if out, err := count.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "5" {
+			t.Errorf("%s: %q frames, %v, want 5", name, out, err)
+		}
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 3 {
+		t.Errorf("%v is left, %v", files, err)
 	}
 }

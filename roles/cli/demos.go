@@ -22,7 +22,8 @@ func demosFlags() []cli.Flag {
 		args.Float(cli.Float64Flag{Name: "still",
 			Usage: "leave out steps whose action is smaller than `S`, but for its last " +
 				"number, which is that of the step before"}, 0, 1e6),
-		&cli.StringFlag{Name: "film", Usage: "film the expert in env.eval, as its video_cfg says, into `FILE`, PNG"},
+		&cli.StringFlag{Name: "film",
+			Usage: "film the expert in env.eval into `FILE`: .png, or with ffmpeg .gif, .mp4 or .webm"},
 		&cli.BoolFlag{Name: "all", Usage: "keep episodes without success too"},
 	}
 }

@@ -15,7 +15,7 @@ func (c *Config) VideoFile(name string) string {
 	if dir == "" {
 		dir = filepath.Join(c.Folder(), "videos")
 	}
-	return filepath.Join(dir, name+".png")
+	return filepath.Join(dir, name+"."+c.Env.Eval.VideoCfg.Format)
 }
 
 // OpenVideos makes the folder video_base_dir, if it is set, and checks that it can be written.

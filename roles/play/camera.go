@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/programs"
 	"github.com/rlinf/rlinf/internal/video"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -16,6 +17,7 @@ type Camera struct {
 	vec   env.Vec
 	cfg   env.Video
 	file  string // of the next evaluation; "": none
+	by    programs.Entry
 	film  *video.Film
 	sheet *video.Sheet
 	told  [][]string    // lines of the instruction of each environment in the film
@@ -26,6 +28,9 @@ type Camera struct {
 
 // newCamera returns a camera for vec, or an error if vec cannot be drawn as cfg says.
 func newCamera(vec env.Vec, cfg env.Video) (*Camera, error) {
+	if err := video.CheckFormat(cfg.Format); err != nil {
+		return nil, err
+	}
 	n := vec.Len()
 	c := &Camera{vec: vec, cfg: cfg, rgb: cfg.View().NewPictures(n), on: make([]bool, n), dim: make([]bool, n)}
 	return c, env.Render(vec, cfg.View(), c.on, c.rgb)
@@ -53,10 +58,11 @@ func (s *Stage) Picture(n int) (*video.Sheet, error) {
 	return sheet, nil
 }
 
-// Record films the next evaluation into file. Without a camera it does nothing.
-func (s *Stage) Record(file string) {
+// Record films the next evaluation into file. A film that is no PNG needs ffmpeg, which by starts.
+// Without a camera Record does nothing.
+func (s *Stage) Record(file string, by programs.Entry) {
 	if s.camera != nil {
-		s.camera.file = file
+		s.camera.file, s.camera.by = file, by
 	}
 }
 
@@ -71,7 +77,7 @@ func (c *Camera) start(now *env.Step, episodes *env.Episodes) (err error) {
 		lines = max(lines, len(text))
 	}
 	c.sheet = video.NewSheet(n, c.cfg.Width, c.cfg.Height, 2+lines)
-	if c.film, err = video.Create(c.file, c.sheet, c.cfg.FPS); err != nil {
+	if c.film, err = video.Create(c.file, c.sheet, c.cfg.FPS, c.by); err != nil {
 		return err
 	}
 	c.file = ""

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/programs"
 	"github.com/rlinf/rlinf/internal/video/videotest"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/tensor"
@@ -47,7 +48,7 @@ func TestCaptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "film.png")
-	s.Record(file)
+	s.Record(file, programs.Entry{})
 	if err := s.Begin(); err != nil {
 		t.Fatal(err)
 	}

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/internal/programs"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/play"
 	"github.com/rlinf/rlinf/tensor"
@@ -170,13 +173,13 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 
 // FilmExpert films the expert in the first environments of cfg, an evaluation of one episode each.
 func FilmExpert(reg *env.Registry, cfg env.Config, file string) error {
-	cfg.VideoCfg.SaveVideo = true
+	cfg.VideoCfg.SaveVideo, cfg.VideoCfg.Format = true, strings.TrimPrefix(filepath.Ext(file), ".")
 	s, err := play.NewStage(reg, cfg, env.Eval, 0, min(cfg.VideoCfg.NumEnvs, cfg.TotalNumEnvs), 1)
 	if err != nil {
 		return config.UsageError{Err: fmt.Errorf("film the expert: %w", err)}
 	}
 	defer s.Vec.Close()
-	s.Record(file)
+	s.Record(file, programs.Entry{})
 	if err := s.Begin(); err != nil {
 		return err
 	}

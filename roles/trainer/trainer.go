@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/programs"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles/play"
 	"github.com/rlinf/rlinf/tensor"
@@ -145,7 +146,7 @@ func (e *Evaluator) Evaluate(pol policy.Policy, nEpisodes int, deterministic boo
 			return env.Summary{}, fmt.Errorf("evaluate: %d episodes of %s: %w", nEpisodes, e.cfg.ID(), err)
 		}
 	}
-	e.stage.Record(e.file)
+	e.stage.Record(e.file, programs.Entry{})
 	e.file = ""
 	if e.player == nil || e.player.Policy != pol {
 		if _, _, err := e.stage.Fit(pol); err != nil {

@@ -1,0 +1,57 @@
+package video
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/internal/programs"
+)
+
+// converters are the arguments with which ffmpeg writes a film of each format but PNG. H.264 and VP9
+// in their usual form need an even width and height.
+var converters = map[string][]string{
+	"gif": {"-filter_complex", "split[a][b];[a]palettegen[p];[b][p]paletteuse"},
+	"mp4": {"-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-pix_fmt", "yuv420p", "-c:v", "libx264", "-movflags",
+		"+faststart"},
+	"webm": {"-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-pix_fmt", "yuv420p", "-c:v", "libvpx-vp9", "-b:v", "0",
+		"-crf", "30"},
+}
+
+// CheckFormat returns an error if films of a format, "png", "gif", "mp4" or "webm", cannot be made here.
+// All but PNG need ffmpeg.
+func CheckFormat(format string) error {
+	if format == "png" {
+		return nil
+	}
+	if converters[format] == nil {
+		return fmt.Errorf("format %q: expected png, gif, mp4 or webm", format)
+	}
+	if _, err := exec.LookPath("ffmpeg"); err != nil {
+		return fmt.Errorf("format %s needs ffmpeg (apt-get install ffmpeg); png needs nothing: %w", format, err)
+	}
+	return nil
+}
+
+// formatOf returns the format that the ending of a file's name says.
+func formatOf(path string) string { return strings.TrimPrefix(filepath.Ext(path), ".") }
+
+// convert makes a film of another format from the animated PNG file from, by ffmpeg, which by starts.
+func convert(by programs.Entry, from, to string) error {
+	starter := by.NewStarter()
+	defer starter.Close()
+	next := filepath.Join(filepath.Dir(to), ".converting-"+filepath.Base(to))
+	args := slices.Concat([]string{"-nostdin", "-hide_banner", "-loglevel", "error", "-y", "-threads", "1", "-f",
+		"apng", "-i", from}, converters[formatOf(to)], []string{"-threads", "1", next})
+	said, err := starter.CombinedOutput(context.Background(), exec.Command("ffmpeg", args...))
+	if err != nil {
+		return errors.Join(fmt.Errorf("ffmpeg: %w: %s", err, bytes.TrimSpace(said)), os.Remove(next))
+	}
+	return os.Rename(next, to)
+}
