@@ -1,7 +1,6 @@
 package text
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -98,7 +97,7 @@ func (d *Dataset) Bytes() int {
 //	{"instruction": "…", "input": "…", "output": "…"}                       Alpaca's
 //	{"prompt": "…", "answer": "…"}                                          the keys Format.Prompt and Format.Answer
 //
-// The first form may have "tools", and "tool_calls" in messages. A message of the assistant with a weight
+// Each may have "system" and "tools", and the first "tool_calls" in messages. A message of the assistant with a weight
 // of 0 is not learnt. A content of several texts is read as one, end to end.
 func Read(paths []string, f Format) (*Dataset, error) {
 	r := &reader{Format: f, encoder: f.Tokenizer.NewEncoder(), written: map[string]bool{}}
@@ -178,6 +177,9 @@ func (r *reader) record(path string, line int, record []byte) error {
 func (r *reader) sample(keys map[string]json.RawMessage) (Sample, error) {
 	has := func(key string) bool { _, ok := keys[key]; return ok }
 	isPair, isAlpaca := has(r.Prompt) || has(r.Answer), has("instruction") && has("output")
+	if err := checkRead(keys); err != nil {
+		return Sample{}, err
+	}
 	switch {
 	case r.Messages != "" && !isNull(keys[r.Messages]):
 		return r.conversation(r.Messages, keys)
@@ -196,14 +198,10 @@ func (r *reader) sample(keys map[string]json.RawMessage) (Sample, error) {
 	if err != nil {
 		return Sample{}, fmt.Errorf("%q: %w", r.Answer, err)
 	}
-	tools, err := toolsIn(keys)
-	if err != nil {
-		return Sample{}, err
-	}
 	prompt, isText := textIn(keys[r.Prompt])
 	switch {
 	case isText:
-		return r.pair(prompt, []message{said("user", prompt)}, tools, answers)
+		return r.pair(prompt, []message{said("user", prompt)}, keys, answers)
 	case r.Chat == nil:
 		return Sample{}, fmt.Errorf("%q: expected a text (lists of messages need data.apply_chat_template)", r.Prompt)
 	case isNull(keys[r.Prompt]):
@@ -213,12 +211,19 @@ func (r *reader) sample(keys map[string]json.RawMessage) (Sample, error) {
 	if err != nil {
 		return Sample{}, fmt.Errorf("%q: %w", r.Prompt, err)
 	}
-	return r.pair("", messages, tools, answers)
+	return r.pair("", messages, keys, answers)
 }
 
-// pair makes a sample of a prompt and its answers. With Chat the prompt is messages.
-func (r *reader) pair(prompt string, messages []message, tools json.RawMessage, answers []string) (s Sample,
+// pair makes a sample of a prompt and its answers, in a record of these keys. With Chat the prompt is messages.
+func (r *reader) pair(prompt string, messages []message, keys map[string]json.RawMessage, answers []string) (s Sample,
 	err error) {
+	tools, err := toolsIn(keys)
+	if err != nil {
+		return s, err
+	}
+	if messages, err = r.addSystem(messages, keys); err != nil {
+		return s, err
+	}
 	if r.Chat == nil {
 		if tools != nil {
 			return s, errors.New(`"tools" need data.apply_chat_template`)
@@ -271,36 +276,25 @@ func answersIn(raw json.RawMessage) (answers []string, err error) {
 // alpaca makes a sample of an instruction, perhaps with an input below it, and an output.
 func (r *reader) alpaca(keys map[string]json.RawMessage) (Sample, error) {
 	texts := map[string]string{}
-	for _, key := range []string{"instruction", "input", "system"} {
+	for _, key := range []string{"instruction", "input"} {
 		text, ok := textIn(keys[key])
 		if !ok && (key == "instruction" || !isNull(keys[key])) {
 			return Sample{}, fmt.Errorf("%q is %.40s: expected a text", key, keys[key])
 		}
 		texts[key] = text
 	}
-	if history := keys["history"]; !isNull(history) && string(bytes.TrimSpace(history)) != "[]" {
+	if !isEmpty(keys["history"]) {
 		return Sample{}, errors.New(`"history" is not read: expected a conversation, as messages`)
 	}
 	answers, err := answersIn(keys["output"])
 	if err != nil {
 		return Sample{}, fmt.Errorf(`"output": %w`, err)
 	}
-	tools, err := toolsIn(keys)
-	if err != nil {
-		return Sample{}, err
-	}
 	prompt := texts["instruction"]
 	if input := texts["input"]; input != "" {
 		prompt += "\n" + input
 	}
-	messages := []message{said("user", prompt)}
-	if system := texts["system"]; system != "" {
-		if r.Chat == nil {
-			return Sample{}, errors.New(`"system" needs data.apply_chat_template`)
-		}
-		messages = slices.Insert(messages, 0, said("system", system))
-	}
-	return r.pair(prompt, messages, tools, answers)
+	return r.pair(prompt, []message{said("user", prompt)}, keys, answers)
 }
 
 // conversation makes a sample of the messages of a key.
@@ -315,14 +309,33 @@ func (r *reader) conversation(key string, keys map[string]json.RawMessage) (s Sa
 	if err != nil {
 		return s, fmt.Errorf("%q: %w", key, err)
 	}
-	if system, _ := textIn(keys["system"]); system != "" && (len(messages) == 0 || messages[0].role != "system") {
-		messages = slices.Insert(messages, 0, said("system", system))
+	if messages, err = r.addSystem(messages, keys); err != nil {
+		return s, err
 	}
 	tools, err := toolsIn(keys)
 	if err != nil {
 		return s, err
 	}
 	return r.render(messages, tools, 0)
+}
+
+// addSystem puts the key "system" of a record before messages.
+func (r *reader) addSystem(messages []message, keys map[string]json.RawMessage) ([]message, error) {
+	raw := keys["system"]
+	system, ok := textIn(raw)
+	switch {
+	case !ok && !isNull(raw):
+		return nil, fmt.Errorf(`"system" is %.40s: expected a text`, raw)
+	case system == "":
+		return messages, nil
+	case r.Chat == nil:
+		return nil, errors.New(`"system" needs data.apply_chat_template`)
+	case len(messages) == 0 || messages[0].role != "system":
+		return slices.Insert(messages, 0, said("system", system)), nil
+	case messages[0].parts[0] != system:
+		return nil, errors.New(`"system" is another text than that of message 0: expected one of them`)
+	}
+	return messages, nil
 }
 
 // add appends tokens, to be learnt or not.

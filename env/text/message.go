@@ -74,6 +74,9 @@ func readMessage(raw json.RawMessage) (m message, err error) {
 	if m.learn, err = learns(m.role, keys); err != nil {
 		return m, err
 	}
+	if err := checkTexts(keys); err != nil {
+		return m, err
+	}
 	if err := m.readCalls(keys); err != nil {
 		return m, err
 	}
@@ -92,8 +95,8 @@ func readMessage(raw json.RawMessage) (m message, err error) {
 		m.parts = append(m.parts, content)
 		keys["content"], changed = encoded(content), true
 	}
-	if thought, ok := textIn(keys["reasoning_content"]); ok {
-		m.parts = append(m.parts, thought)
+	if err := m.readThoughts(keys); err != nil {
+		return m, err
 	}
 	if m.raw = raw; changed {
 		m.raw, err = json.Marshal(keys)
@@ -133,6 +136,46 @@ func (m *message) readCalls(keys map[string]json.RawMessage) error {
 				return fmt.Errorf("%s: a call without the name of a function", key)
 			}
 			m.parts = append(m.parts, c.Name)
+		}
+	}
+	return nil
+}
+
+// readThoughts notes what a message thinks, under any of the names that it has.
+func (m *message) readThoughts(keys map[string]json.RawMessage) error {
+	for _, key := range []string{"reasoning_content", "reasoning", "thinking"} {
+		thought, ok := textIn(keys[key])
+		switch {
+		case ok:
+			m.parts = append(m.parts, thought)
+		case !isNull(keys[key]):
+			return fmt.Errorf("%s is %.40s: expected a text", key, keys[key])
+		}
+	}
+	return nil
+}
+
+// unread are keys of records and messages that say something which a text has no place for.
+var unread = []string{"image", "images", "video", "videos", "audio", "audios"}
+
+// checkRead returns an error for a record with something that would be dropped.
+func checkRead(keys map[string]json.RawMessage) error {
+	switch value := string(bytes.TrimSpace(keys["weight"])); value {
+	case "", "null", "1", "1.0", "true":
+	default:
+		return fmt.Errorf(`"weight" is %.40s: expected 1: only messages have other weights`, value)
+	}
+	if !isEmpty(keys["functions"]) {
+		return errors.New(`"functions" is not read: expected "tools"`)
+	}
+	return checkTexts(keys)
+}
+
+// checkTexts returns an error for a record or a message that has pictures or sounds.
+func checkTexts(keys map[string]json.RawMessage) error {
+	for _, key := range unread {
+		if !isEmpty(keys[key]) {
+			return fmt.Errorf("%q is not read: expected texts alone", key)
 		}
 	}
 	return nil
@@ -337,6 +380,15 @@ func textIn(raw json.RawMessage) (text string, ok bool) {
 func isNull(raw json.RawMessage) bool {
 	raw = bytes.TrimSpace(raw)
 	return len(raw) == 0 || string(raw) == "null"
+}
+
+// isEmpty reports whether a value is not there, or has nothing in it.
+func isEmpty(raw json.RawMessage) bool {
+	switch string(bytes.TrimSpace(raw)) {
+	case "", "null", `""`, "[]", "{}":
+		return true
+	}
+	return false
 }
 
 func encoded(text string) json.RawMessage {
