@@ -65,15 +65,19 @@ func (j *Job) MemoryOf(r int) (f Footprint) {
 			}
 		}
 	}
-	if slices.Contains(j.Placement.Ranks("rollout"), r) {
+	envs, players := j.Placement.Ranks("env"), j.Placement.Ranks("rollout")
+	if slices.Contains(players, r) {
 		f.Parameters += params // at most: its part of its node's slots, or nothing where it reads an actor's own
 	}
 	for _, l := range j.Train.Routes {
+		if envs[l.Env] != r && players[l.Rollout] != r {
+			continue // a job of many ranks has many routes: lay out none in vain
+		}
 		items := 2 * int64(j.StepLayout(l).Size()+j.ActionLayout(l).Size())
-		if j.Placement.Ranks("env")[l.Env] == r {
+		if envs[l.Env] == r {
 			f.Channels += items
 		}
-		if j.Placement.Ranks("rollout")[l.Rollout] == r {
+		if players[l.Rollout] == r {
 			f.Channels += items
 			if j.Async() {
 				f.Parameters += params
@@ -111,7 +115,10 @@ func (s shortage) Error() string {
 // evaluation, fit into the memory of so many nodes, and reports whether they do. This is a lower
 // bound, which needs no environment and does not overflow.
 func (d *draft) checkObservations(nodes int, have Available) (fit bool) {
-	row := 0
+	row, on := 0, "one node"
+	if nodes > 1 {
+		on = fmt.Sprintf("%d nodes", nodes)
+	}
 	fit = true
 	for _, f := range d.Spec.Obs {
 		row += f.Dim() * f.DType.Size()
@@ -122,8 +129,8 @@ func (d *draft) checkObservations(nodes int, have Available) (fit bool) {
 		fit = fit && fits
 		d.found.Want(fits, d.Config.EnvKey(section, "total_num_envs"), envs,
 			fmt.Sprintf(
-				"fewer environments or shorter rollouts: %d observations of %d bytes of each are %.0f MiB on %d "+
-					"nodes, and %v", steps, row, need/(1<<20), nodes, have))
+				"fewer environments or shorter rollouts: %d observations of %d bytes of each are %.0f MiB on %s, "+
+					"and %v", steps, row, need/(1<<20), on, have))
 	}
 	if d.Config.Trains() && !d.Offline {
 		_, steps := d.Config.Samples()

@@ -22,7 +22,7 @@ func TestCheckObservations(t *testing.T) {
 	}{
 		{nil, 1, 128 * 64 * 16, ""}, // steps, environments, bytes of an observation
 		{nil, 1, 128*64*16 - 1, "../config/testdata/cartpole.yaml:16: env.train.total_num_envs: 64: expected fewer environments or shorter rollouts: " +
-			"128 observations of 16 bytes of each are 0 MiB on 1 nodes, and this machine has 0.1 MiB free"},
+			"128 observations of 16 bytes of each are 0 MiB on one node, and this machine has 0.1 MiB free"},
 		{nil, 2, 64 * 64 * 16, ""},
 		{[]string{"env.train.max_steps_per_rollout_epoch=4611686018427387904", "env.train.rollout_epoch=4611686018427387904"}, 1, 1 << 40, "env.train.total_num_envs: 64"},
 		{[]string{"env.eval.total_num_envs=1048576"}, 1, 1 << 23, "env.eval.total_num_envs: 1048576"},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"sync/atomic"
 
 	"github.com/rlinf/rlinf/collectives"
@@ -161,8 +162,9 @@ func (s *session) plan(w *spmd.World, cfg *config.Config) (*job.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = j.CheckReplay(nodes, rank); err == nil {
-		err = j.CheckMemory(nodes, nodes[rank], job.AvailableOn(nodes, nodes[rank]))
+	err = j.CheckReplay(nodes, rank)
+	if node := nodes[rank]; err == nil && rank == slices.Index(nodes, node) { // one speaks for its node
+		err = j.CheckMemory(nodes, node, job.AvailableOn(nodes, node))
 	}
 	if err = errors.Join(err, j.CheckRewardModel(rank)); err != nil {
 		return nil, err

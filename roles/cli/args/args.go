@@ -124,11 +124,27 @@ const MaxGoroutineRanks = 1 << 10
 // GoroutineRanks returns how many ranks a process without a launcher starts.
 func GoroutineRanks(c *cli.Context, cfg *config.Config) (int, error) {
 	np, err := LocalRanks(c, cfg)
-	if err == nil && np > MaxGoroutineRanks {
-		err = config.UsageError{Err: fmt.Errorf("%d ranks in one process: expected at most %d, or mpirun or srun "+
-			"to start them (-np, cluster.component_placement)", np, MaxGoroutineRanks)}
+	if err == nil {
+		err = checkGoroutineRanks(np, job.FindAvailable("/", 1))
 	}
 	return np, err
+}
+
+// checkGoroutineRanks returns an error if one process cannot have np ranks. What they take beside their
+// work was measured: configuration, plan and stacks of each, and what each knows of each other one.
+func checkGoroutineRanks(np int, have job.Available) error {
+	const each, pair = 3 << 20, 4 << 10
+	need, expected := int64(np)*(each+int64(np)*pair), ""
+	switch {
+	case np > MaxGoroutineRanks:
+		expected = fmt.Sprintf("expected at most %d", MaxGoroutineRanks)
+	case need > have.Free:
+		expected = fmt.Sprintf("they take about %s, and %v: expected fewer", job.Mebibytes(need), have)
+	default:
+		return nil
+	}
+	return config.UsageError{Err: fmt.Errorf("%d ranks in one process: %s, or mpirun or srun to start them "+
+		"(-np, cluster.component_placement)", np, expected)}
 }
 
 // CheckHere returns what is wrong with a job on the ranks that this process would start.
