@@ -73,7 +73,7 @@ type Progress struct {
 const (
 	liveEvery = 100 * time.Millisecond
 	logEvery  = 10 * time.Second
-	liveLong  = time.Second
+	liveLong  = time.Second - 100*time.Millisecond // so that the tick after a second counts
 	logLong   = 30 * time.Second
 )
 
@@ -153,7 +153,7 @@ func (p *Progress) Iterate(step int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.working, p.updated = step, p.opts.Now()
-	p.phase, p.counted = "", ""
+	p.begin("")
 }
 
 // Update shows s if it is time to. The first one always is.
@@ -165,7 +165,7 @@ func (p *Progress) Update(s State) {
 	defer p.mu.Unlock()
 	now := p.opts.Now()
 	p.state, p.pending = s, true
-	p.phase, p.counted = "", ""
+	p.begin("")
 	if !p.ended && (p.shownAt.IsZero() || now.Sub(p.shownAt) >= p.every) {
 		p.show(now)
 	}
@@ -228,7 +228,7 @@ func (p *Progress) Done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	working := p.phase != "" || p.counted != ""
-	p.phase, p.counted = "", ""
+	p.begin("")
 	if p.pending || p.live != "" && working && p.run {
 		p.show(p.opts.Now())
 	}

@@ -62,12 +62,18 @@ func (p *Progress) Phase(name string) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.phase, p.since, p.counted = name, p.opts.Now(), ""
-	for _, c := range p.counters {
-		c.look() // what has moved until now was another phase
-	}
+	p.begin(name)
+	p.since = p.opts.Now()
 	if p.updated.IsZero() {
 		p.updated, p.wrote = p.since, p.since
+	}
+}
+
+// begin makes name the phase; "": none. What its counters have told until now was of another phase.
+func (w *work) begin(name string) {
+	w.phase, w.counted = name, ""
+	for _, c := range w.counters {
+		c.look()
 	}
 }
 

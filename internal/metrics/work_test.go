@@ -39,8 +39,9 @@ func TestLongWorkOnATerminal(t *testing.T) {
 		p := metrics.NewProgress(&out, metrics.Options{Live: true, Width: func() int { return 80 }})
 		stop := p.Watch()
 		count := p.Counter()
+		time.Sleep(time.Millisecond) // the first tick comes when nearly a second has passed
 		p.Phase("loading the model")
-		time.Sleep(5500 * time.Millisecond)
+		time.Sleep(5499 * time.Millisecond)
 		p.Begin(state(240), time.Time{})
 		p.Phase("restoring the state")
 		time.Sleep(time.Second)
@@ -108,6 +109,7 @@ func TestLongWorkInALog(t *testing.T) {
 		tell(first, "generation", 200, time.Second/2)
 		p.Phase("update")
 		time.Sleep(20 * time.Second)
+		first("update", 7, 7) // is over, too, when the step is
 		s.Step, s.Return, s.Learnt, s.Unit, s.Stop = 1, 0.5, 1200, "tokens", "early stop 1/3"
 		p.Update(s)
 		stop()
