@@ -71,6 +71,9 @@ func TestEvaluationKeys(t *testing.T) {
 		{append(eval, "runner.resume_dir="+checkpoint(9)), ""},
 		{[]string{"-c", file, "runner.only_eval=true", "--resume", checkpoint(9)}, ""},
 		{append(eval, "runner.resume_dir=auto", "runner.logger.experiment_name=none"), ""},
+		{append(eval, "--checkpoint", ""), ""},
+		{append(eval, "--checkpoint="), ""},
+		{[]string{"-c", file, "--resume", ""}, ""},
 	} {
 		code, _, said := call(tc.args...)
 		if tc.want == "" && code != runner.ExitConfig || tc.want != "" && (code != runner.ExitOK || !strings.Contains(said, tc.want)) {

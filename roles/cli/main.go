@@ -175,7 +175,9 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 	app.Commands = append(app.Commands, &cli.Command{Name: "export", ArgsUsage: "CHECKPOINT",
 		Usage: "write the language model of a checkpoint as a folder that other programs read", Flags: exportFlags(),
 		Action: alone(func(c *cli.Context) error { return runExport(c, reg) })})
+	args.Filled(app.Flags)
 	manual.Each(app.Commands, func(path string, c *cli.Command) {
+		args.Filled(c.Flags)
 		c.Description, c.OnUsageError = strings.TrimSpace(c.Description+"\n\n"+exitCodes), app.OnUsageError
 		if c.UsageText == "" && c.ArgsUsage == "" && args.TakesValue(c.Flags, "config") {
 			c.UsageText = "rlinf " + path + " -c FILE.yaml [key=value ...]"

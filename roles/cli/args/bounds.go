@@ -46,6 +46,21 @@ func Duration(f cli.DurationFlag, least, most time.Duration) *cli.DurationFlag {
 	return &f
 }
 
+// Filled has the texts of flags be usage errors where they are empty, as that of an unset variable of a
+// shell is: it would count as if the flag were not there.
+func Filled(flags []cli.Flag) {
+	for _, f := range flags {
+		if f, ok := f.(*cli.StringFlag); ok && f.Action == nil {
+			f.Action = func(_ *cli.Context, text string) error {
+				if text == "" {
+					return outside(f.Name, `""`, "a value%s", usage(f))
+				}
+				return nil
+			}
+		}
+	}
+}
+
 func outside(name string, value any, form string, bounds ...any) error {
 	expected := fmt.Sprintf(form, bounds...)
 	return config.UsageError{Err: fmt.Errorf("%s %v: expected %s", dashed(name), value, expected)}
