@@ -275,11 +275,12 @@ func TestEval(t *testing.T) {
 	}
 	want := []string{
 		"%, 12 episodes of CartPole-v1",
-		fmt.Sprintf("  eval/return       %.4g", length),
-		"  eval/return_std   %",
-		"  eval/return_min   %",
-		fmt.Sprintf("  eval/episode_len  %.4g", length),
-		"  eval/success_once 0",
+		fmt.Sprintf("  eval/return         %.4g", length),
+		"  eval/return_std     %",
+		"  eval/return_min     %",
+		fmt.Sprintf("  eval/episode_len    %.4g", length),
+		"  eval/success_once   0",
+		"  eval/success_at_end 0",
 	}
 	before := contents(t, dir)
 	const model = "logs/job/checkpoints/global_step_4/model.safetensors"

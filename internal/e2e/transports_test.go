@@ -164,7 +164,7 @@ func TestTransports(t *testing.T) {
 					}
 					r := run(dir, np, 2, "runner.only_eval=true")
 					last, err := strconv.ParseFloat(fmt.Sprint(want[3]["eval/return"]), 64)
-					if line := fmt.Sprintf("eval/return       %.4g\n", last); err != nil || !strings.Contains(r.stdout, line) {
+					if line := fmt.Sprintf("eval/return         %.4g\n", last); err != nil || !strings.Contains(r.stdout, line) {
 						t.Errorf("an evaluation alone, on %d ranks, said\n%s\nwant %s", np, r.stdout, line)
 					}
 				}

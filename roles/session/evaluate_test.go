@@ -72,7 +72,7 @@ func TestEvaluationLost(t *testing.T) {
 	for lost, says := range map[int]string{0: "5 episodes of CartPole-v1\n  eval/return", 2: "3 episodes of CartPole-v1", 5: "CartPole-v1: all 5 episodes were lost"} {
 		cfg, reg := evaluationJob(t, lost)
 		got, code := evaluate(cfg, reg, 1, Evaluation{})
-		if !strings.Contains(got, says) || strings.Contains(got, "eval/num_lost     2") != (lost == 2) || (code != 0) != (lost == 5) {
+		if !strings.Contains(got, says) || strings.Contains(got, "eval/num_lost       2") != (lost == 2) || (code != 0) != (lost == 5) {
 			t.Errorf("%d of 5 lost: exit code %d, %s, want %s", lost, code, got, says)
 		}
 	}
@@ -104,10 +104,10 @@ func TestEvaluationOnRanks(t *testing.T) {
 
 // An episode of an evaluation lasts until the task's own limit, and not as long as a rollout of training, unless the configuration says how long.
 func TestEvaluationLastsAsLongAsTheTask(t *testing.T) {
-	for arg, want := range map[string]string{"~env.eval.max_steps_per_rollout_epoch": "lasts", "env.eval.max_steps_per_rollout_epoch=4": "  eval/episode_len  4\n"} {
+	for arg, want := range map[string]string{"~env.eval.max_steps_per_rollout_epoch": "lasts", "env.eval.max_steps_per_rollout_epoch=4": "  eval/episode_len    4\n"} {
 		cfg, reg := evaluationJob(t, 0, "env.train.max_steps_per_rollout_epoch=4", arg)
 		got, code := evaluate(cfg, reg, 1, Evaluation{})
-		if cut := strings.Contains(got, "  eval/episode_len  4\n"); code != 0 || cut != (want != "lasts") {
+		if cut := strings.Contains(got, "  eval/episode_len    4\n"); code != 0 || cut != (want != "lasts") {
 			t.Errorf("%s: exit code %d: %s", arg, code, got)
 		}
 	}

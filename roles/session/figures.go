@@ -40,7 +40,7 @@ func (e *evaluation) finish(out io.Writer, blob []byte, asJSON bool) error {
 		return e.writeJSON(out, sum.NumTrajectories, figures, film)
 	}
 	fmt.Fprintf(out, "%s, %d episodes of %s\n", e.from, sum.NumTrajectories, e.spec.Name)
-	width := 17
+	width := 19 // of the longest name that every evaluation with success has
 	for _, f := range figures {
 		width = max(width, len(f.name))
 	}
@@ -61,7 +61,7 @@ func (e *evaluation) figures(sum env.Summary) []figure {
 		all = append(all, figure{"eval/num_lost", float64(sum.NumLost)})
 	}
 	if e.spec.InfoIndex("success") >= 0 {
-		all = append(all, figure{"eval/success_once", sum.SuccessOnce})
+		all = append(all, figure{"eval/success_once", sum.SuccessOnce}, figure{"eval/success_at_end", sum.SuccessAtEnd})
 	}
 	if e.spec.InfoIndex("wrong_object") >= 0 {
 		all = append(all, figure{"eval/wrong_object", sum.WrongObject})
