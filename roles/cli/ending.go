@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"sync"
 	"syscall"
 )
 
@@ -28,14 +30,29 @@ func endOnlyAsDocumented() (restore func()) {
 	return func() { signal.Stop(lost) }
 }
 
-// A readerOptional is a Writer that drops what its reader, which has gone away, does not read: the
-// command goes on.
-type readerOptional struct{ to io.Writer }
+// An output is a Writer that drops what its reader, which has gone away, does not read: the command
+// goes on. Any other failure it keeps, so that a command that lost what it wrote ends with an error.
+type output struct {
+	to     io.Writer
+	mu     sync.Mutex
+	failed error // the first one
+}
 
-func (w readerOptional) Write(p []byte) (int, error) {
+// Write writes p, unless nobody reads it.
+func (w *output) Write(p []byte) (int, error) {
 	n, err := w.to.Write(p)
 	if errors.Is(err, syscall.EPIPE) {
 		return len(p), nil
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed = cmp.Or(w.failed, err)
 	return n, err
+}
+
+// err returns the failure that was kept; nil: nothing is lost.
+func (w *output) err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failed
 }

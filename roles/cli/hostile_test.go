@@ -56,6 +56,25 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
+// TestLostOutput: a command that cannot write what it has to say fails, and blames nothing else.
+func TestLostOutput(t *testing.T) {
+	t.Parallel()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	for _, words := range []string{"version", "help", "envs", "check -c " + rolestest.Cartpole, "config algorithm"} {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], strings.Fields(words)...)
+		var said bytes.Buffer
+		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), asProgram+"=1"), full, &said
+		cmd.Run()
+		if code, want := cmd.ProcessState.ExitCode(), "write /dev/stdout: no space left on device\n"; code != 1 || said.String() != want {
+			t.Errorf("rlinf %s on a full disk: exit code %d, %q, expected exit code 1, %q", words, code, &said, want)
+		}
+	}
+}
+
 // TestTooManyRanks: one process has no more ranks than it can drive, whether a flag or the placement asks for them.
 func TestTooManyRanks(t *testing.T) {
 	for _, args := range []string{"-np 65536", "cluster.component_placement.env=0-65535", "eval -np 1025", "sweep -np 1025 --seeds 2"} {

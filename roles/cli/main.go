@@ -45,6 +45,9 @@ func Run(args []string, reg config.Registries, program runner.Program) int {
 	app := newApp(reg, program, &code)
 	leads := mpi.Leads() // before MPI is closed
 	err := app.RunContext(context.Background(), inOrder(app, args))
+	if lost := app.Writer.(*output).err(); lost != nil {
+		err = lost // the rest followed from it
+	}
 	if err != nil {
 		return explain(err, leads)
 	}
@@ -111,7 +114,7 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 		Name: "rlinf", Usage: "reinforcement learning on clusters: one program, MPI, YAML",
 		UsageText:   "rlinf -c cfg.yaml [key=value ...]\nmpirun -np 8 rlinf -c cfg.yaml [key=value ...]",
 		Description: exitCodes,
-		Writer:      readerOptional{os.Stdout}, ErrWriter: readerOptional{os.Stderr},
+		Writer:      &output{to: os.Stdout}, ErrWriter: &output{to: os.Stderr},
 		HideVersion: true, Flags: append(train, version, cli.HelpFlag), ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
 			return config.UsageError{Err: args.FlagError(c, err, keyNames(reg))}

@@ -42,8 +42,8 @@ func runTrain(c *cli.Context, reg config.Registries, program runner.Program) (in
 // terminal returns the terminal that the user looks at, where out is one; else nil. Open MPI's ranks see
 // a terminal whatever the user sees.
 func terminal(out io.Writer) *os.File {
-	if optional, ok := out.(readerOptional); ok {
-		out = optional.to
+	if o, ok := out.(*output); ok {
+		out = o.to
 	}
 	f, ok := out.(*os.File)
 	if _, launcher := mpi.Launched(); !ok || launcher != "" || !metrics.IsTerminal(f) {
