@@ -63,7 +63,7 @@ func TestAnotherProcessIsRefusedUntilTheFirstIsDead(t *testing.T) {
 // A lock from the future, as of a clock that was set back, is judged by its process: it is that job's while it lives, and no other process's with its PID.
 func TestLockFromTheFuture(t *testing.T) {
 	path := t.TempDir()
-	child, said := hold(t, path)
+	_, said := hold(t, path)
 	if said != "held" {
 		t.Fatalf("child says %q", said)
 	}
@@ -95,7 +95,8 @@ func TestLockFromTheFuture(t *testing.T) {
 		t.Error(err)
 	}
 
-	if child, said = hold(t, path); said != "held" {
+	child, said := hold(t, path)
+	if said != "held" {
 		t.Fatalf("child says %q", said)
 	}
 	if err := errors.Join(os.Chtimes(lock, ahead, ahead), child.Process.Kill()); err != nil {

@@ -44,7 +44,7 @@ func bridgeCommand(reg config.Registries, job []cli.Flag, code *int) *cli.Comman
 // runBridgeCheck writes the result of every rule, and returns the exit code.
 func runBridgeCheck(c *cli.Context, reg config.Registries) (int, error) {
 	check := external.Check{Command: c.Args().Slice(), Envs: c.Int("num-envs"), Steps: c.Int("steps"),
-		Timeout: c.Duration("timeout"), Only: c.String("rule"), By: reg.Programs()}
+		Timeout: c.Duration("timeout"), Only: c.String("rule"), By: reg.Programs}
 	switch {
 	case len(check.Command) == 0:
 		return 0, config.UsageError{Err: errors.New("bridge check: expected a command, as in rlinf bridge check -- " +

@@ -41,7 +41,8 @@ func Run(args []string, reg config.Registries, program runner.Program) int {
 	code := runner.ExitOK
 	hub := external.NewHub(os.Stderr, 0).Supervise(entry)
 	defer hub.Close()
-	reg = session.WithHub(reg.WithPrograms(entry), hub)
+	reg.Programs = entry
+	reg = session.WithHub(reg, hub)
 	app := newApp(reg, program, &code)
 	leads := mpi.Leads() // before MPI is closed
 	err := app.RunContext(context.Background(), inOrder(app, args))

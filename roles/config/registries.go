@@ -19,18 +19,9 @@ type Registries struct {
 	// Components are the names of a program's own components, that cluster.component_placement may
 	// place beside actor, rollout, env, reward and inference.
 	Components []string
-
-	programs programs.Entry
+	// Programs has the Starters of a job's programs. Main and Run of roles set it.
+	Programs programs.Entry
 }
-
-// WithPrograms returns reg with the Entry whose Starters start the programs of jobs.
-func (reg Registries) WithPrograms(by programs.Entry) Registries {
-	reg.programs = by
-	return reg
-}
-
-// Programs returns the Entry of WithPrograms.
-func (reg Registries) Programs() programs.Entry { return reg.programs }
 
 // AnswerRules returns the rules for answers of language models.
 func (reg Registries) AnswerRules() *answer.Registry {

@@ -228,7 +228,7 @@ func (j *Job) NewGrader(judge *answer.Judge) (*answer.Grader, error) {
 func (j *Job) graderSetup() answer.Setup {
 	r := &j.Config.Reward
 	return answer.Setup{Type: r.RewardType, Config: r.Answers, Own: r.Own, Seed: j.Config.Actor.Seed,
-		Programs: j.Registries.Programs()}
+		Programs: j.Registries.Programs}
 }
 
 // NewExam makes what asks a language model the questions of evaluations.

@@ -187,7 +187,7 @@ func (e *evaluation) play(reg config.Registries, lo, hi int, count func(string, 
 	if _, _, err := stage.Fit(e.policy); err != nil {
 		return nil, errors.Join(fmt.Errorf("evaluate in %s: %w", e.spec.Name, err), stage.Vec.Close())
 	}
-	stage.Record(e.film, reg.Programs())
+	stage.Record(e.film, reg.Programs)
 	stage.CountEpisodes(count, e.epochs)
 	player := play.NewEvalPlayer(e.policy, hi-lo, e.env.Seed, lo)
 	if err := player.PlayEpisodes(stage, e.epochs); err != nil {

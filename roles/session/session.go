@@ -72,7 +72,7 @@ func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config
 	if s.lead = ranks[0].Rank(); s.lead == 0 {
 		s.cfg, s.cfgErr = cfg, wrong
 	}
-	s.hub = external.NewHub(&s.log, s.lead).Supervise(s.Registries.Programs())
+	s.hub = external.NewHub(&s.log, s.lead).Supervise(s.Registries.Programs)
 	s.reg = WithHub(s.Registries, s.hub)
 	defer s.showProgress()()
 	spmd.Run(ctx, ranks, o, s.run) // its error has been written, and is in the code

@@ -128,7 +128,7 @@ func (w *EnvWorker) TakeEpisodes(train, eval []float64) (trained, evaluated []fl
 // only if films are configured.
 func (w *EnvWorker) Film(file string) {
 	for _, s := range w.eval {
-		s.Record(file, w.job.Registries.Programs())
+		s.Record(file, w.job.Registries.Programs)
 	}
 }
 

@@ -118,7 +118,7 @@ type benchJob struct {
 func runBench(c *cli.Context, reg config.Registries, name string,
 	ranks func(*cli.Context, io.Writer) ([]spmd.Transport, error),
 	measure func(context.Context, *bench.Run, *spmd.World) error, verdict func(*results.Report) []string) (int, error) {
-	j := &benchJob{verdict: verdict, programs: reg.Programs().NewStarter()}
+	j := &benchJob{verdict: verdict, programs: reg.Programs.NewStarter()}
 	defer j.programs.Close()
 	if err := j.configure(c, name); err != nil {
 		return 0, err

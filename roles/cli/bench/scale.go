@@ -86,7 +86,7 @@ func benchScale(c *cli.Context, reg config.Registries) (int, error) {
 	}
 	s := &scaling{cfg: cfg, file: c.String("config"), overrides: c.Args().Slice(),
 		launcher: strings.Fields(c.String("launcher")), steps: c.Int("steps"),
-		skip: c.Int("skip"), weak: c.Bool("weak"), programs: reg.Programs().NewStarter()}
+		skip: c.Int("skip"), weak: c.Bool("weak"), programs: reg.Programs.NewStarter()}
 	defer s.programs.Close()
 	if s.program, err = os.Executable(); err != nil {
 		return 0, err
