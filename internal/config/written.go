@@ -87,5 +87,5 @@ func (n *node) quoted() (text, hint string) {
 	if quote == "" {
 		quote = "'"
 	}
-	return quote + n.value + quote, "; drop the quotes: " + n.value
+	return quote + n.value + quote, "; drop the quotes: " + WithoutZeros(n.value)
 }

@@ -52,6 +52,7 @@ run:
   seed: 'x'
   fast: 'True'
   level: '2.5'
+  group_size: '010'
 limits: {a: 'null'}
 sizes: '[1]'
 name: '12'
@@ -62,8 +63,9 @@ name: '12'
 		`job.yaml:5: run.seed: x: expected a whole number ≥ 0`,
 		`job.yaml:6: run.fast: 'True': expected true or false; drop the quotes: True`,
 		`job.yaml:7: run.level: '2.5': expected a whole number; drop the quotes: 2.5`,
-		`job.yaml:8: limits.a: 'null': expected a whole number; drop the quotes: null`,
-		`job.yaml:9: sizes: '[1]': expected a list; drop the quotes: [1]`,
+		`job.yaml:8: run.group_size: '010': expected a whole number; drop the quotes: 10`,
+		`job.yaml:9: limits.a: 'null': expected a whole number; drop the quotes: null`,
+		`job.yaml:10: sizes: '[1]': expected a list; drop the quotes: [1]`,
 		`command line: model.dim: '4': expected a whole number; drop the quotes: 4`,
 	)
 }

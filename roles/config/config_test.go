@@ -223,7 +223,9 @@ func TestIdleKeys(t *testing.T) {
 		"reward.random_reward": "true", "rollout.eval_sampling_params.n": "4", "rollout.sampling_params.temperature": "2", "algorithm.use_valid_token_scale": "true",
 		"algorithm.length_params.max_new_token": "7", "algorithm.replay_buffer.max_num_samples": "7", "algorithm.demo_buffer.min_buffer_size": "7",
 		"algorithm.dagger.only_save_expert": "true", "algorithm.dropout_rate": "0.1", "actor.optim.bf16": "true", "actor.model.megatron_checkpoint": "x",
-		"actor.fsdp_config.mixed_precision.param_dtype": "bf16", "critic.seed": "3",
+		"actor.fsdp_config.mixed_precision.param_dtype": "bf16", "critic.seed": "3", "data.seed": "5",
+		"reward.reward_mode": "terminal", "reward.reward_weight": "2", "reward.env_reward_weight": "1", "reward.success_info": "x",
+		"reward.potential.indices": "[0]", "reward.potential.target": "[0]", "reward.model.model_path": "x",
 	}
 	for _, key := range harmless {
 		keys[key] = "7"

@@ -195,6 +195,7 @@ func (c *validation) idleSFT() {
 		{"data.apply_chat_template", d.ApplyChatTemplate, true},
 		{"data.filter_prompt_by_length", d.FilterPromptByLength, true},
 		{"data.shuffle", !d.Shuffle, false},
+		{"data.seed", d.Seed != c.Actor.Seed, d.Seed},
 	} {
 		c.idleKey(k.key, k.asks, k.value, "a key of language models", speed)
 	}

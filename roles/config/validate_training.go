@@ -32,6 +32,8 @@ func (c *validation) checkTraining() {
 	want(c.Actor.GlobalBatchSize > 0, "global_batch_size", c.Actor.GlobalBatchSize, "a number > 0")
 	if c.Places("reward") {
 		c.Reward.Check(c.found.At("reward").Want)
+	} else {
+		c.idleReward()
 	}
 }
 
@@ -89,6 +91,27 @@ func (c *validation) checkReward() {
 	}
 	c.found.Want(!c.ActionRewards(), "algorithm.reward_type", c.Algorithm.RewardType,
 		"chunk_level (the component reward says what whole chunks are worth)")
+}
+
+// idleReward lists the keys of the section reward that ask for something and have no effect without the
+// component.
+func (c *validation) idleReward() {
+	r, d := &c.Reward, reward.DefaultConfig()
+	for _, k := range []struct {
+		key   string
+		asks  bool
+		value any
+	}{
+		{"reward.reward_mode", r.RewardMode != d.RewardMode, r.RewardMode},
+		{"reward.reward_weight", r.RewardWeight != d.RewardWeight, r.RewardWeight},
+		{"reward.env_reward_weight", r.EnvRewardWeight != d.EnvRewardWeight, r.EnvRewardWeight},
+		{"reward.success_info", r.SuccessInfo != d.SuccessInfo, r.SuccessInfo},
+		{"reward.potential.indices", len(r.Potential.Indices) > 0, r.Potential.Indices},
+		{"reward.potential.target", len(r.Potential.Target) > 0, r.Potential.Target},
+		{"reward.model.model_path", r.Model.ModelPath != "", r.Model.ModelPath},
+	} {
+		c.idleKey(k.key, k.asks, k.value, "rewards are the environments' own: the component reward has no place", nil)
+	}
 }
 
 // checkOffPolicy checks the requirements of algorithms with a replay buffer, and that others do not
