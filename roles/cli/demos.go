@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 
 	"github.com/rlinf/rlinf/internal/durable"
-	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/trainer"
@@ -40,27 +39,30 @@ func runDemos(c *cli.Context, reg config.Registries) error {
 	if err := args.CheckOut(c.String("out")); err != nil {
 		return err
 	}
-	if film := c.String("film"); film != "" {
+	film := c.String("film")
+	if film != "" {
 		if err := args.CheckOut(film); err != nil {
 			return err
 		}
+	}
+	progress, stop := args.Progress(c, "filming")
+	defer stop()
+	if film != "" {
 		if err := trainer.FilmExpert(reg.Envs, cfg.Env.Eval, film); err != nil {
 			return err
 		}
 	}
-	progress := metrics.NewProgress(c.App.ErrWriter, metrics.On(terminal(c.App.ErrWriter)))
-	defer progress.Done()
-	defer progress.Watch()()
 	progress.Phase("demonstration")
 	d.Progress = progress.Counter()
 	d.Progress.Report("demonstration", 0, d.Episodes)
 	if err := d.Play(reg.Envs, cfg.Env.Train); err != nil {
 		return err
 	}
-	progress.Done()
+	progress.Phase("writing " + filepath.Clean(c.String("out")))
 	if err := durable.Write(c.String("out"), d.Write); err != nil {
 		return err
 	}
+	stop()
 	fmt.Fprintf(c.App.Writer, "%s: %d episodes of %s, %d transitions; the expert succeeded in %d of %d episodes\n",
 		filepath.Clean(c.String("out")), d.Episodes, d.Spec.Name, len(d.Kept), d.Succeeded, d.Played)
 	return nil

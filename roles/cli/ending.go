@@ -1,13 +1,9 @@
 package cli
 
 import (
-	"cmp"
-	"errors"
-	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"sync"
 	"syscall"
 )
 
@@ -28,31 +24,4 @@ func endOnlyAsDocumented() (restore func()) {
 	}
 	debug.SetTraceback("crash")
 	return func() { signal.Stop(lost) }
-}
-
-// An output is a Writer that drops what its reader, which has gone away, does not read: the command
-// goes on. Any other failure it keeps, so that a command that lost what it wrote ends with an error.
-type output struct {
-	to     io.Writer
-	mu     sync.Mutex
-	failed error // the first one
-}
-
-// Write writes p, unless nobody reads it.
-func (w *output) Write(p []byte) (int, error) {
-	n, err := w.to.Write(p)
-	if errors.Is(err, syscall.EPIPE) {
-		return len(p), nil
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.failed = cmp.Or(w.failed, err)
-	return n, err
-}
-
-// err returns the failure that was kept; nil: nothing is lost.
-func (w *output) err() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.failed
 }

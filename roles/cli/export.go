@@ -43,10 +43,13 @@ func runExport(c *cli.Context, reg config.Registries) error {
 	if left, _ := os.ReadDir(out); len(left) > 0 {
 		return config.UsageError{Err: fmt.Errorf("export: --out %s: expected a folder without files", out)}
 	}
+	progress, stop := args.Progress(c, "loading the model")
+	defer stop()
 	m, l, cfg, err := loadTuned(c.Args().First(), reg)
 	if err != nil {
 		return config.UsageError{Err: fmt.Errorf("export: %w", err)}
 	}
+	progress.Phase("writing the model")
 	if c.Bool("adapter") {
 		if l.LoRA == nil {
 			return config.UsageError{Err: fmt.Errorf("export: --adapter: the model has no adapters (is_lora false)")}
@@ -61,6 +64,7 @@ func runExport(c *cli.Context, reg config.Registries) error {
 	if err != nil {
 		return err
 	}
+	stop()
 	_, err = fmt.Fprintf(c.App.Writer, "%s: %s with %d weights\n", out, l.Model.Family, l.Count)
 	return err
 }

@@ -46,7 +46,7 @@ func Run(args []string, reg config.Registries, program runner.Program) int {
 	app := newApp(reg, program, &code)
 	leads := mpi.Leads() // before MPI is closed
 	err := app.RunContext(context.Background(), inOrder(app, args))
-	if lost := app.Writer.(*output).err(); lost != nil {
+	if lost := app.Writer.(interface{ Err() error }).Err(); lost != nil {
 		err = lost // the rest followed from it
 	}
 	if err != nil {
@@ -115,7 +115,7 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 		Name: "rlinf", Usage: "reinforcement learning on clusters: one program, MPI, YAML",
 		UsageText:   "rlinf -c cfg.yaml [key=value ...]\nmpirun -np 8 rlinf -c cfg.yaml [key=value ...]",
 		Description: exitCodes,
-		Writer:      &output{to: os.Stdout}, ErrWriter: &output{to: os.Stderr},
+		Writer:      args.NewWriter(os.Stdout), ErrWriter: args.NewWriter(os.Stderr),
 		HideVersion: true, Flags: append(train, version, cli.HelpFlag), ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
 			return config.UsageError{Err: args.FlagError(c, err, keyNames(reg))}

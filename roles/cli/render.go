@@ -35,6 +35,8 @@ func runRender(c *cli.Context, reg config.Registries) error {
 	if !e.External.IsZero() {
 		made = e.TotalNumEnvs // a simulator may not be able to play fewer
 	}
+	_, stop := args.Progress(c, "rendering")
+	defer stop()
 	s, err := play.NewStage(reg.Envs, e, env.Eval, 0, made, 1)
 	if err != nil {
 		return config.UsageError{Err: err}
@@ -51,6 +53,7 @@ func runRender(c *cli.Context, reg config.Registries) error {
 	if err := durable.Write(out, sheet.WritePNG); err != nil {
 		return err
 	}
+	stop()
 	fmt.Fprintf(c.App.Writer, "%s: %d of %s\n", out, n, s.Vec.Spec().Name)
 	return nil
 }

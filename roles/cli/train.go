@@ -1,18 +1,15 @@
 package cli
 
 import (
-	"io"
 	"os"
 	"runtime/debug"
 
 	"github.com/rlinf/rlinf/env"
-	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/runner"
 	"github.com/rlinf/rlinf/roles/session"
 	"github.com/rlinf/rlinf/spmd/local"
-	"github.com/rlinf/rlinf/spmd/mpi"
 	"github.com/urfave/cli/v2"
 )
 
@@ -23,7 +20,7 @@ func runTrain(c *cli.Context, reg config.Registries, program runner.Program) (in
 	defer asked.Close()
 	s := session.New(session.Options{
 		Registries: reg, Program: program, Resume: c.String("resume"), Asked: asked,
-		Out: os.Stdout, Terminal: terminal(os.Stdout),
+		Out: os.Stdout, Terminal: args.Terminal(os.Stdout),
 		Profile: session.Profile{Prefix: c.String("cpu-profile"), Address: c.String("pprof")}, Debug: c.Bool("debug"),
 		Command: os.Args[0],
 	})
@@ -37,19 +34,6 @@ func runTrain(c *cli.Context, reg config.Registries, program runner.Program) (in
 	}
 	debug.SetGCPercent(400) // little is allocated, and every rank has a collector
 	return s.Start(c.Context, ranks, cfg, wrong)
-}
-
-// terminal returns the terminal that the user looks at, where out is one; else nil. Open MPI's ranks see
-// a terminal whatever the user sees.
-func terminal(out io.Writer) *os.File {
-	if o, ok := out.(*output); ok {
-		out = o.to
-	}
-	f, ok := out.(*os.File)
-	if _, launcher := mpi.Launched(); !ok || launcher != "" || !metrics.IsTerminal(f) {
-		return nil
-	}
-	return f
 }
 
 // evalFlags are those of rlinf eval, besides the configuration's.
@@ -68,7 +52,7 @@ func evalFlags() []cli.Flag {
 // itself.
 func runEval(c *cli.Context, reg config.Registries) (int, error) {
 	s := session.New(session.Options{Registries: reg, Asked: new(runner.Requests), Out: c.App.Writer,
-		Terminal: terminal(c.App.ErrWriter), Log: c.App.ErrWriter,
+		Terminal: args.Terminal(c.App.ErrWriter), Log: c.App.ErrWriter,
 		Evaluation: &session.Evaluation{Checkpoint: c.String("checkpoint"), Episodes: c.Int("episodes"),
 			JSON: c.Bool("json")}})
 	cfg, wrong := args.ReadConfig(c, reg, c.Args().Slice(), s.Logs())

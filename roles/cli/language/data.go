@@ -55,6 +55,8 @@ func runData(c *cli.Context) error {
 	if err != nil {
 		return config.UsageError{Err: fmt.Errorf("data: %w", err)}
 	}
+	progress, stop := args.Progress(c, "making problems")
+	defer stop()
 	train, test, err := t.Generate(c.Uint64("seed"), c.Int("train"), c.Int("test"))
 	if err != nil {
 		return config.UsageError{Err: fmt.Errorf("data: %w", err)}
@@ -71,10 +73,12 @@ func runData(c *cli.Context) error {
 			return err
 		}
 	}
+	progress.Phase("training the tokenizer")
 	k, err := trainTokenizer(&t, filepath.Join(dir, "tokenizer"), train)
 	if err != nil {
 		return err
 	}
+	stop()
 	_, err = fmt.Fprintf(c.App.Writer, "%s: %d problems for training, %d for tests, a tokenizer of %d tokens\n", dir,
 		len(train), len(test), k.Size())
 	return err

@@ -129,6 +129,26 @@ func newEngine(c *cli.Context, m *lm.Model, tokens int, requests []engine.Reques
 	return e, nil
 }
 
+// generate answers all requests, and shows how many tokens there are of those that may come.
+func generate(c *cli.Context, e *engine.Engine, requests []engine.Request) ([]engine.Result, error) {
+	progress, stop := args.Progress(c, "generation")
+	defer stop()
+	count, done, total := progress.Counter(), 0, 0
+	for _, r := range requests {
+		total += r.Sampling.MaxTokens
+	}
+	return e.Generate(c.Context, requests, engine.Watch{
+		Token: func(int, int32) {
+			done++
+			count("generation", done, total)
+		},
+		Done: func(i int, r *engine.Result) error {
+			total -= requests[i].Sampling.MaxTokens - len(r.Tokens) // those will not come
+			return nil
+		},
+	})
+}
+
 // continueIDs writes the ids that follow ids.
 func continueIDs(c *cli.Context, m *lm.Model, ids []int32, s engine.Sampling) error {
 	requests := []engine.Request{{Prompt: ids, Sampling: s}}
@@ -137,7 +157,7 @@ func continueIDs(c *cli.Context, m *lm.Model, ids []int32, s engine.Sampling) er
 		return err
 	}
 	defer e.Close()
-	results, err := e.Generate(c.Context, requests, engine.Watch{})
+	results, err := generate(c, e, requests)
 	if err != nil {
 		return config.UsageError{Err: err}
 	}
@@ -214,7 +234,7 @@ func (w *writer) answerFile(name string) error {
 	}
 	start := time.Now()
 	defer e.Close()
-	results, err := e.Generate(w.c.Context, requests, engine.Watch{})
+	results, err := generate(w.c, e, requests)
 	if err != nil {
 		return config.UsageError{Err: err}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/hf"
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/tensor"
@@ -55,6 +56,8 @@ func folder(c *cli.Context) (string, error) {
 
 // loadModel reads the weights of a folder, and the adapters of another where --adapter names one.
 func loadModel(c *cli.Context, dir string) (*lm.Model, error) {
+	_, stop := args.Progress(c, "loading the model")
+	defer stop()
 	sizes, err := hf.ReadConfig(dir)
 	if err != nil {
 		return nil, config.UsageError{Err: err}

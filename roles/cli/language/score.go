@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/urfave/cli/v2"
 )
@@ -26,7 +27,10 @@ func runScore(c *cli.Context) error {
 	if len(ids) < 2 {
 		return config.UsageError{Err: fmt.Errorf("--ids: %d token: expected at least 2", len(ids))}
 	}
+	_, stop := args.Progress(c, "scoring")
+	defer stop()
 	logProbs, err := score(m, ids)
+	stop()
 	if err != nil {
 		return config.UsageError{Err: err}
 	}

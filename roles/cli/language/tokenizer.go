@@ -90,6 +90,8 @@ func runTrain(c *cli.Context) error {
 		}
 		texts = append(texts, string(text))
 	}
+	_, stop := args.Progress(c, "training the tokenizer")
+	defer stop()
 	special := c.StringSlice("special")
 	k, err := tokenizer.Train(out, slices.Values(texts), tokenizer.Training{
 		VocabSize: c.Int("vocab-size"), Pattern: c.String("pattern"), MinCount: 2, Special: special, EOS: special[0],
@@ -97,6 +99,7 @@ func runTrain(c *cli.Context) error {
 	if err != nil {
 		return config.UsageError{Err: err}
 	}
+	stop()
 	_, err = fmt.Fprintf(c.App.Writer, "%s: %d tokens\n", out, k.Size())
 	return err
 }

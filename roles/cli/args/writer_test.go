@@ -1,0 +1,45 @@
+package args
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/urfave/cli/v2"
+)
+
+type fails struct{ with error }
+
+func (f fails) Write([]byte) (int, error) { return 0, f.with }
+
+// A lost reader is no failure of a command, a full disk is.
+func TestWriterKeepsFailures(t *testing.T) {
+	for _, c := range []struct{ with, kept error }{{syscall.EPIPE, nil}, {fmt.Errorf("write: %w", syscall.ENOSPC), syscall.ENOSPC}} {
+		w := NewWriter(fails{c.with})
+		w.Write([]byte("text"))
+		if !errors.Is(w.Err(), c.kept) {
+			t.Errorf("%v: kept %v, expected %v", c.with, w.Err(), c.kept)
+		}
+	}
+}
+
+// A command that takes long names its work, on standard error.
+func TestProgressOfACommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var errs bytes.Buffer
+		c := cli.NewContext(&cli.App{ErrWriter: &errs}, nil, nil)
+		p, stop := Progress(c, "loading the model")
+		time.Sleep(31 * time.Second)
+		p.Phase("writing the model")
+		time.Sleep(30 * time.Second)
+		stop()
+		stop()
+		if want := "loading the model 30s\nwriting the model 29s\n"; errs.String() != want {
+			t.Errorf("got %q, expected %q", errs.String(), want)
+		}
+	})
+}
