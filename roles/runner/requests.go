@@ -24,7 +24,7 @@ const (
 	ExitStalled     = 76
 	ExitHungUp      = 129
 	ExitInterrupted = 130
-	ExitCrashed     = 134 // of Go's runtime, by SIGABRT
+	ExitCrashed     = 134 // Go's runtime crashed, by SIGABRT, or SIGQUIT asked for all stacks
 	ExitTerminated  = 143
 )
 
@@ -50,12 +50,14 @@ type Requests struct {
 // TERM stop, and end the process at once when they come again. The same signal within a second
 // counts once: timeout sends it to the process and to its group, and a launcher may pass it on
 // beside the terminal. HUP counts as TERM, and is ignored if it was when the process started, as
-// nohup has it. USR2 writes all goroutines to standard error.
+// nohup has it. USR2 writes all goroutines to standard error. QUIT does so, too, and ends the process
+// with ExitCrashed: Go's runtime has other ends where the binary has C in it.
 func Watch() *Requests {
 	r := &Requests{started: time.Now(), arrived: make(chan os.Signal, 4), done: make(chan struct{})}
 	r.signaled, r.signal = context.WithCancel(context.Background())
 	r.pressed, r.press = context.WithCancel(context.Background())
-	signal.Notify(r.arrived, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(r.arrived, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGINT, syscall.SIGTERM,
+		syscall.SIGQUIT)
 	if !signal.Ignored(syscall.SIGHUP) { // Notify would end that
 		signal.Notify(r.arrived, syscall.SIGHUP)
 	}
@@ -78,6 +80,9 @@ func (r *Requests) listen() {
 			r.interrupt(ExitHungUp)
 		case syscall.SIGUSR2:
 			pprof.Lookup("goroutine").WriteTo(os.Stderr, 2)
+		case syscall.SIGQUIT:
+			pprof.Lookup("goroutine").WriteTo(os.Stderr, 2)
+			os.Exit(ExitCrashed)
 		}
 	}
 }

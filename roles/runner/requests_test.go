@@ -1,10 +1,31 @@
 package runner
 
 import (
+	"os"
+	"os/exec"
 	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
+
+// QUIT writes all stacks and ends the process at once, whatever the signal did when the process started.
+func TestQuit(t *testing.T) {
+	if os.Getenv("RLINF_TEST_QUIT") != "" {
+		Watch()
+		syscall.Kill(os.Getpid(), syscall.SIGQUIT)
+		select {}
+	}
+	for _, began := range []string{"", "trap '' QUIT; "} {
+		cmd := exec.Command("sh", "-c", began+`exec "$0" -test.run "^TestQuit$"`, os.Args[0])
+		cmd.Env = append(os.Environ(), "RLINF_TEST_QUIT=yes")
+		out, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != ExitCrashed || !strings.Contains(string(out), "runner.TestQuit(") {
+			t.Errorf("%sQUIT: exit code %d, %s\nexpected %d and the stacks", began, code, out, ExitCrashed)
+		}
+	}
+}
 
 // A run stops by itself, to be queued again, after runner.max_time or in time before the end of the Slurm job: a twentieth of what it
 // had, and no more than two minutes.
