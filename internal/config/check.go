@@ -80,6 +80,9 @@ func (c *Check) Fork() *Check {
 // Has tells whether key was given.
 func (c *Check) Has(key string) bool { return c.tree.has(join(c.prefix, key)) }
 
+// Overridden tells whether key was given on the command line.
+func (c *Check) Overridden(key string) bool { return c.tree.Overridden(join(c.prefix, key)) }
+
 // Reported tells whether anything is wrong so far with one of the keys, or below one: for what
 // cannot be judged then.
 func (c *Check) Reported(keys ...string) bool {

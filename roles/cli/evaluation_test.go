@@ -89,6 +89,19 @@ func TestEvaluationKeys(t *testing.T) {
 		t.Errorf("config.yaml of a resumed run: %v, expected %s", said, checkpoint(6))
 	}
 
+	// So is one that began with weights, unless others are named now.
+	weights, begun := filepath.Join(checkpoint(2), "model.safetensors"), filepath.Join(dir, "w")
+	if code, _, errs := call("-c", file, "runner.ckpt_path="+weights, "runner.logger.experiment_name=w"); code != runner.ExitOK {
+		t.Fatal(errs)
+	}
+	own = []string{"eval", "-c", filepath.Join(begun, "config.yaml"), "--json"}
+	if _, got, said := call(own...); got["checkpoint"] != filepath.Join(begun, "checkpoints", "global_step_4") {
+		t.Errorf("config.yaml of a run that began with weights: %v", said)
+	}
+	if _, got, said := call(append(own, "runner.ckpt_path="+weights)...); got["checkpoint"] != weights {
+		t.Errorf("other weights than the run's: %v", said)
+	}
+
 	// A schedule that ends elsewhere in a longer run is said.
 	scheduled := []string{"-c", file, "runner.logger.experiment_name=t", "actor.optim.lr_scheduler=linear"}
 	if code, _, errs := call(scheduled...); code != runner.ExitOK {

@@ -246,6 +246,12 @@ func (c *Config) Folder() string {
 	return filepath.Join(c.Runner.Logger.LogPath, c.Runner.Logger.ExperimentName)
 }
 
+// EvaluatesWeights tells whether evaluations are of runner.ckpt_path, even where the run has a checkpoint: it
+// is named on the command line, or the job does nothing else. Else a run begins with these weights.
+func (c *Config) EvaluatesWeights() bool {
+	return c.Runner.CkptPath != "" && (!c.Trains() || c.found.Overridden("runner.ckpt_path"))
+}
+
 // Trains tells whether the job trains.
 func (c *Config) Trains() bool { return !c.Runner.OnlyEval }
 

@@ -25,8 +25,9 @@ import (
 )
 
 // An Evaluation says how a policy is evaluated. The zero value plays env.eval.rollout_epoch episodes in
-// each environment of env.eval with the checkpoint runner.resume_dir, else with runner.ckpt_path, else
-// with the newest checkpoint of the run's folder. A language model answers all questions of
+// each environment of env.eval, with the first of these that there is: the checkpoint runner.resume_dir;
+// runner.ckpt_path, where evaluations are of these weights (see config.Config.EvaluatesWeights); the
+// newest checkpoint of the run's folder; runner.ckpt_path. A language model answers all questions of
 // data.val_data_paths, or after fine-tuning is measured on their texts.
 type Evaluation struct {
 	Checkpoint string // a folder; auto: the newest of the run's folder; "": see above
@@ -102,7 +103,8 @@ func (s *session) asked(cfg *config.Config) (how Evaluation) {
 		how = *s.Evaluation
 	}
 	how.Checkpoint = cmp.Or(how.Checkpoint, s.Resume, cfg.Runner.ResumeDir)
-	if how.Checkpoint == config.ResumeAuto {
+	_, none := os.Stat(latest(cfg))
+	if how.Checkpoint == config.ResumeAuto || how.Checkpoint == "" && none == nil && !cfg.EvaluatesWeights() {
 		how.Checkpoint = latest(cfg)
 	}
 	return how

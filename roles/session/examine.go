@@ -120,15 +120,16 @@ func (s *session) loadExamined(w *spmd.World, cfg *config.Config, how Evaluation
 	return j, m, from, nil
 }
 
-// readLanguageModel returns the trained tensors of a checkpoint: that in dir, else the newest of the
-// run's folder, else those of runner.ckpt_path. from is "" where there is none, and l has all weights.
+// readLanguageModel returns the trained tensors of a checkpoint: that in dir, else those of
+// runner.ckpt_path, unless adapters stand on these, else the newest of the run's folder. from is ""
+// where there is none, and l has all weights.
 func readLanguageModel(cfg *config.Config, l *job.Language, dir string) (from string, d tensor.Dict, err error) {
 	newest := latest(cfg)
 	_, missing := os.Stat(newest)
 	if missing != nil && dir == "" && (l.Below.Path != "" || cfg.Runner.CkptPath == "" && l.Base != "") {
 		return "", d, nil
 	}
-	if missing == nil && dir == "" {
+	if missing == nil && dir == "" && l.Below.Path != "" {
 		dir = newest
 	}
 	return readModel(cfg, dir)
