@@ -19,7 +19,7 @@ import (
 )
 
 // TestCheckOfAnything: rlinf check has a verdict or messages for any configuration, and never a panic. Placements, task types and sections are
-// changed at random, 250 times, or for five minutes with RLINF_TEST_FULL=1.
+// changed at random, 250 times (30 times with -short), or for five minutes with RLINF_TEST_FULL=1.
 func TestCheckOfAnything(t *testing.T) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "texts.jsonl")
@@ -34,9 +34,12 @@ func TestCheckOfAnything(t *testing.T) {
 		}
 		bases = append(bases, string(text))
 	}
-	deadline := time.Now().Add(5 * time.Minute)
+	deadline, least := time.Now().Add(5*time.Minute), uint64(250)
+	if testing.Short() {
+		least = 30
+	}
 	verdicts := map[string]int{}
-	for seed := uint64(0); seed < 250 || os.Getenv("RLINF_TEST_FULL") != "" && time.Now().Before(deadline); seed++ {
+	for seed := uint64(0); seed < least || os.Getenv("RLINF_TEST_FULL") != "" && time.Now().Before(deadline); seed++ {
 		s := &spoiler{rand.New(rand.NewPCG(seed, 1))}
 		var root map[string]any
 		if err := yaml.Unmarshal([]byte(pick(s, bases)), &root); err != nil {
