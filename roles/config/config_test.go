@@ -242,6 +242,31 @@ func TestIdleKeys(t *testing.T) {
 	}
 }
 
+// TestIdleKeysOfTexts: jobs of language models report what asks something of environments and their rewards.
+func TestIdleKeysOfTexts(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "job.yaml")
+	for task, own := range map[string]string{
+		"sft":       "data: {train_data_paths: x}\nactor: {global_batch_size: 1, %s}\n",
+		"reasoning": "data: {train_data_paths: x, rollout_batch_size: 2, max_prompt_length: 2}\nactor: {%s}\nalgorithm: {adv_type: grpo, loss_type: actor, group_size: 2}\n",
+	} {
+		text := fmt.Sprintf("cluster: {component_placement: {actor: 0}}\nrunner: {task_type: "+task+", max_steps: 1, seq_length: 9}\n"+own,
+			"micro_batch_size: 1, optim: {lr: 1}, model: {model_type: llama, model_path: x}")
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		for key, value := range map[string]string{"env.eval.rollout_epoch": "2", "env.train.total_num_envs": "4", "algorithm.eval_rollout_epoch": "2",
+			"reward.reward_weight": "3", "reward.env_reward_weight": "1", "reward.reward_mode": "terminal"} {
+			_, _, err := config.Load(rolestest.Registries(), file, []string{"++" + key + "=" + value}, true)
+			if err == nil || !strings.Contains(err.Error(), "known, but without effect here") {
+				t.Errorf("%s, %s=%s: %v", task, key, value, err)
+			}
+		}
+		if _, _, err := config.Load(rolestest.Registries(), file, nil, true); err != nil {
+			t.Errorf("%s: %v", task, err)
+		}
+	}
+}
+
 // TestClipsOfAnswers: absent or null clips of answers are ratio_clip_eps, and no second bound where it is null. Policies of environments ignore it.
 func TestClipsOfAnswers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "job.yaml")

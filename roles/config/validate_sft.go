@@ -19,6 +19,10 @@ func (c *validation) checkSFT() {
 	task := " (task_type " + r.TaskType + ")"
 	want(!r.OnlyEval, "runner.only_eval", r.OnlyEval, "false"+task)
 	want(!r.Async, "runner.async", r.Async, "false"+task)
+	for _, section := range []string{"env.train", "env.eval"} {
+		c.idleKey(section, true, "a map", "a language model has no environments", nil)
+	}
+	c.idleReward("a key of rewards of environments")
 	want(r.SeqLength > 1, "runner.seq_length", r.SeqLength, "the tokens of the longest sample, a number > 1")
 	want(a.Threads >= 1, "actor.threads", a.Threads, "a number ≥ 1")
 	if c.Reasons() {

@@ -33,7 +33,7 @@ func (c *validation) checkTraining() {
 	if c.Places("reward") {
 		c.Reward.Check(c.found.At("reward").Want)
 	} else {
-		c.idleReward()
+		c.idleReward("rewards are the environments' own: the component reward has no place")
 	}
 }
 
@@ -94,8 +94,8 @@ func (c *validation) checkReward() {
 }
 
 // idleReward lists the keys of the section reward that ask for something and have no effect without the
-// component.
-func (c *validation) idleReward() {
+// component, or with texts, with what happens instead.
+func (c *validation) idleReward(instead string) {
 	r, d := &c.Reward, reward.DefaultConfig()
 	for _, k := range []struct {
 		key   string
@@ -110,7 +110,7 @@ func (c *validation) idleReward() {
 		{"reward.potential.target", len(r.Potential.Target) > 0, r.Potential.Target},
 		{"reward.model.model_path", r.Model.ModelPath != "", r.Model.ModelPath},
 	} {
-		c.idleKey(k.key, k.asks, k.value, "rewards are the environments' own: the component reward has no place", nil)
+		c.idleKey(k.key, k.asks, k.value, instead, nil)
 	}
 }
 
