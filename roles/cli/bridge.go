@@ -17,12 +17,12 @@ import (
 
 // bridgeCommand is rlinf bridge: commands for simulators in programs of their own.
 func bridgeCommand(reg config.Registries, job []cli.Flag, code *int) *cli.Command {
-	return &cli.Command{Name: "bridge", Usage: "simulators in programs of their own (docs/bridge.md)",
+	return &cli.Command{Name: "bridge", Usage: "test and serve external simulators (docs/bridge.md)",
 		Subcommands: []*cli.Command{
-			{Name: "serve", Usage: "be such a program: play the environments of env.train for the parent at RLB_ADDR",
+			{Name: "serve", Usage: "be an external simulator: serve the environments of env.train to the process at RLB_ADDR",
 				Flags:  job,
 				Action: func(c *cli.Context) error { return runBridgeServe(c, reg) }},
-			{Name: "check", Usage: "hold such a program against the protocol, rule by rule, with hostile frames too",
+			{Name: "check", Usage: "test an external simulator against the protocol, rule by rule, also with invalid frames",
 				UsageText: "rlinf bridge check [--timeout 10s] -- COMMAND [ARGUMENT...]",
 				Flags: []cli.Flag{
 					args.Duration(cli.DurationFlag{Name: "timeout",
@@ -32,7 +32,7 @@ func bridgeCommand(reg config.Registries, job []cli.Flag, code *int) *cli.Comman
 					args.Int(cli.IntFlag{Name: "num-envs",
 						Usage: "have the program play `N` environments, unless it plays a " +
 							"number of its own", Value: 3}, 1, env.MaxEnvs),
-					&cli.StringFlag{Name: "rule", Usage: "check those rules alone that have this `TEXT` in their name"},
+					&cli.StringFlag{Name: "rule", Usage: "check only rules with this `TEXT` in their name"},
 				},
 				Action: func(c *cli.Context) (err error) {
 					*code, err = runBridgeCheck(c, reg)

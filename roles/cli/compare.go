@@ -25,9 +25,9 @@ func compareFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "metric", Usage: "`NAME` of the metric to compare",
 			DefaultText: "the first that a run has of " + strings.Join(results.Headlines(), ", ")},
-		args.Float(cli.Float64Flag{Name: "at", Usage: "compare after so many environment `STEPS`",
+		args.Float(cli.Float64Flag{Name: "at", Usage: "compare at this number of environment `STEPS`",
 			DefaultText: "at the end of each run"}, 1, 1e18),
-		&cli.StringFlag{Name: "format", Usage: "`FORM` of standard output: table, md", Value: "table"},
+		&cli.StringFlag{Name: "format", Usage: "format (`FORM`) of standard output: table, md", Value: "table"},
 		&cli.BoolFlag{Name: "json", Usage: "write a JSON object with the metric and a list of the groups instead"},
 		&cli.StringFlag{Name: "out",
 			Usage: "draw the means with their 95 % intervals over environment steps to `FILE`.svg"},
@@ -35,7 +35,7 @@ func compareFlags() []cli.Flag {
 			Usage: "write the evaluations of all the runs, seeds of one job, to `FILE`.csv, which can be compared " +
 				"like a run"},
 		args.Float(cli.Float64Flag{Name: "fail-below",
-			Usage: "exit code 3 if a mean is below `X`, or is none"}, -math.MaxFloat64, math.MaxFloat64),
+			Usage: "exit code 3 if a mean is below `X` or missing"}, -math.MaxFloat64, math.MaxFloat64),
 	}
 }
 

@@ -13,17 +13,17 @@ import (
 
 func demosFlags() []cli.Flag {
 	return []cli.Flag{
-		args.Int(cli.IntFlag{Name: "episodes", Usage: "`N` episodes to keep", Value: 300}, 1, args.MaxCount),
+		args.Int(cli.IntFlag{Name: "episodes", Usage: "number `N` of episodes to keep", Value: 300}, 1, args.MaxCount),
 		&cli.StringFlag{Name: "out", Usage: "the `FILE` to write, safetensors", Value: "demos.safetensors"},
 		args.Float(cli.Float64Flag{Name: "noise",
 			Usage: "standard deviation of the noise `S` added to every number of an action"}, 0, 1e6),
-		&cli.BoolFlag{Name: "clean", Usage: "write the expert's own actions, not what noise made of them"},
+		&cli.BoolFlag{Name: "clean", Usage: "write the expert's own actions without the noise"},
 		args.Float(cli.Float64Flag{Name: "still",
-			Usage: "leave out steps whose action is smaller than `S`, but for its last " +
-				"number, which is that of the step before"}, 0, 1e6),
+			Usage: "leave out steps whose action is smaller than `S` and whose last " +
+				"number is that of the step before"}, 0, 1e6),
 		&cli.StringFlag{Name: "film",
 			Usage: "film the expert in env.eval into `FILE`: .png, or with ffmpeg .gif, .mp4 or .webm"},
-		&cli.BoolFlag{Name: "all", Usage: "keep episodes without success too"},
+		&cli.BoolFlag{Name: "all", Usage: "also keep episodes without success"},
 	}
 }
 

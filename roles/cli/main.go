@@ -90,9 +90,9 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 	job := []cli.Flag{file, np, strict}
 	train := append(slices.Clone(job),
 		&cli.StringFlag{Name: "resume",
-			Usage: "go on from a checkpoint: `auto` (the newest usable one of the run's folder) or a folder"},
+			Usage: "continue from a checkpoint: `auto` (the newest valid one of the run) or a folder"},
 		&cli.BoolFlag{Name: "debug",
-			Usage: "check that nobody touches memory that was handed on; list the groups and their ranks"},
+			Usage: "detect access to memory after it was passed on; list the groups and their ranks"},
 		&cli.StringFlag{Name: "cpu-profile", Usage: "write CPU profiles to `PREFIX`-rank-R.pprof"},
 		&cli.StringFlag{Name: "pprof", Usage: "serve pprof on `HOST:PORT`, each rank on PORT + rank; :PORT is for " +
 			"this machine alone"},
@@ -133,7 +133,7 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 			Flags: append(slices.Clone(job), &cli.BoolFlag{Name: "json",
 				Usage: "write a JSON object with the verdict, the mistakes and the ranks"}),
 			Action: alone(func(c *cli.Context) error { return runCheck(c, reg) })},
-		{Name: "slurm", Usage: "print a batch script with the resources that the placement needs",
+		{Name: "slurm", Usage: "print a batch script for Slurm, with the resources that the placement needs",
 			Flags:  append(slices.Clone(job), slurmFlags()...),
 			Action: alone(func(c *cli.Context) error { return runSlurm(c, reg) })},
 		{Name: "eval", Usage: "evaluate a checkpoint: a policy in episodes, a language model by questions or texts",
@@ -142,7 +142,7 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 				*code, err = runEval(c, reg)
 				return err
 			}},
-		{Name: "render", Usage: "render initial states of evaluations, as env.eval.video_cfg says",
+		{Name: "render", Usage: "render the initial states of evaluations, as env.eval.video_cfg says",
 			Flags:  append([]cli.Flag{file, strict}, renderFlags()...),
 			Action: alone(func(c *cli.Context) error { return runRender(c, reg) })},
 		{Name: "demos", Usage: "write demonstrations of the expert that the environments of env.train have",
@@ -160,10 +160,10 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 				*code, err = sweep.Run(c, reg, program)
 				return err
 			}},
-		{Name: "status", Usage: "show the status of runs, and the commands that go on with them",
+		{Name: "status", Usage: "show the status of runs, and the commands that continue or evaluate them",
 			UsageText: statusUsage, Flags: statusFlags(),
 			Action: alone(func(c *cli.Context) error { return runStatus(c, reg) })},
-		{Name: "compare", Usage: "table and overlay runs, sweeps and kept results, with confidence intervals",
+		{Name: "compare", Usage: "compare runs, sweeps and saved results: a table and curves with confidence intervals",
 			ArgsUsage: "RUN [RUN...]", Flags: compareFlags(),
 			Action: alone(func(c *cli.Context) (err error) {
 				*code, err = runCompare(c, reg)
@@ -177,7 +177,7 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 	}
 	app.Commands = slices.Concat(app.Commands, language.Commands(alone), manual.Commands(reg, alone))
 	app.Commands = append(app.Commands, &cli.Command{Name: "export", ArgsUsage: "CHECKPOINT",
-		Usage: "write the language model of a checkpoint as a folder that other programs read", Flags: exportFlags(),
+		Usage: "export the language model of a checkpoint in the format of Hugging Face", Flags: exportFlags(),
 		Action: alone(func(c *cli.Context) error { return runExport(c, reg) })})
 	args.Filled(app.Flags)
 	manual.Each(app.Commands, func(path string, c *cli.Command) {

@@ -19,22 +19,22 @@ import (
 // slurmFlags are those of rlinf slurm, besides the configuration's.
 func slurmFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "template", Value: "train", Usage: "the script: `NAME` is one of " +
+		&cli.StringFlag{Name: "template", Value: "train", Usage: "the kind of script: `NAME` is one of " +
 			strings.Join(slurm.Names(), ", ")},
-		&cli.StringFlag{Name: "nodes", Usage: "nodes of the job, `N`; of a hetjob N,M: with actors, and others",
+		&cli.StringFlag{Name: "nodes", Usage: "number `N` of nodes; for a hetjob N,M: nodes with actors, and others",
 			DefaultText: "cluster.num_nodes"},
-		args.Int(cli.IntFlag{Name: "cpus", Usage: "cores of each rank",
+		args.Int(cli.IntFlag{Name: "cpus", Usage: "CPU cores for each rank",
 			DefaultText: "as many as env and rollout workers share a rank"}, 1, 1<<16),
-		args.Int(cli.IntFlag{Name: "gpus", Usage: "GPUs of each node; of a hetjob, of those with actors",
+		args.Int(cli.IntFlag{Name: "gpus", Usage: "GPUs on each node; for a hetjob, on each node with actors",
 			DefaultText: "none asked for"}, 1, 1<<10),
-		&cli.StringFlag{Name: "time", Usage: "the time limit as Slurm writes it, `HH:MM:SS`",
+		&cli.StringFlag{Name: "time", Usage: "the time limit in Slurm's format, `HH:MM:SS`",
 			DefaultText: "the template's"},
-		&cli.StringFlag{Name: "partition", Usage: "the `PARTITION` to queue in", DefaultText: "the cluster's"},
-		&cli.StringFlag{Name: "account", Usage: "the `ACCOUNT` that pays", DefaultText: "yours"},
-		&cli.StringFlag{Name: "mem", Usage: "memory of each node as Slurm writes it, `32G`",
+		&cli.StringFlag{Name: "partition", Usage: "the `PARTITION` to submit to", DefaultText: "the cluster's"},
+		&cli.StringFlag{Name: "account", Usage: "the `ACCOUNT` to charge", DefaultText: "yours"},
+		&cli.StringFlag{Name: "mem", Usage: "memory on each node in Slurm's format, `32G`",
 			DefaultText: "the cluster's"},
 		&cli.StringFlag{Name: "qos", Usage: "the `QOS` of the job", DefaultText: "the cluster's"},
-		&cli.StringFlag{Name: "constraint", Usage: "the `FEATURES` that nodes must have, as Slurm writes them",
+		&cli.StringFlag{Name: "constraint", Usage: "the `FEATURES` that nodes must have, in Slurm's format",
 			DefaultText: "none"},
 		&cli.GenericFlag{Name: "sbatch", Value: new(lines), Usage: "one more `OPTION` of sbatch, as --exclusive; it " +
 			"goes into the script as it is; may be repeated"},

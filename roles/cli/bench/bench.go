@@ -73,28 +73,28 @@ func benchFlags() []cli.Flag {
 		args.Int(cli.IntFlag{Name: "np",
 			Usage: "ranks to start without a launcher", Value: max(2, runtime.NumCPU()),
 			DefaultText: "one for each CPU, at least 2"}, 1, args.MaxGoroutineRanks),
-		args.Int(cli.IntFlag{Name: "n", Usage: "take exactly so many samples of each thing",
+		args.Int(cli.IntFlag{Name: "n", Usage: "exact number of samples of each measurement",
 			DefaultText: "until the median is known well enough"}, 1, maxSamples),
 		args.Float(cli.Float64Flag{Name: "rel-ci",
-			Usage: "half width of the 95 % interval of the median at which it is, " +
-				"relative to it", Value: 0.02}, 0, 0.99),
-		args.Int(cli.IntFlag{Name: "min", Usage: "samples to take at least", Value: 30}, 1, maxSamples),
-		args.Int(cli.IntFlag{Name: "max", Usage: "samples to take at most", Value: 10000}, 1, maxSamples),
+			Usage: "half width of the median's 95 % interval at which sampling ends, " +
+				"relative to the median", Value: 0.02}, 0, 0.99),
+		args.Int(cli.IntFlag{Name: "min", Usage: "minimum number of samples", Value: 30}, 1, maxSamples),
+		args.Int(cli.IntFlag{Name: "max", Usage: "maximum number of samples", Value: 10000}, 1, maxSamples),
 		args.Duration(cli.DurationFlag{Name: "max-time",
-			Usage: "time to spend on each thing at most", Value: 2 * time.Second}, time.Microsecond, 24*time.Hour),
-		args.Int(cli.IntFlag{Name: "warmup", Aliases: []string{"w"}, Usage: "calls before the first sample", Value: -1,
+			Usage: "maximum time for each measurement", Value: 2 * time.Second}, time.Microsecond, 24*time.Hour),
+		args.Int(cli.IntFlag{Name: "warmup", Aliases: []string{"w"}, Usage: "warm-up calls before the first sample", Value: -1,
 			DefaultText: "10, or a tenth of what is to come"}, -1, maxSamples),
 		&cli.StringFlag{Name: "cache", Usage: "`SIZE` of the last-level cache, as 32M",
 			DefaultText: "what the system says"},
-		&cli.StringFlag{Name: "format", Aliases: []string{"o"}, Usage: "`FORM` of standard output: " +
+		&cli.StringFlag{Name: "format", Aliases: []string{"o"}, Usage: "format (`FORM`) of standard output: " +
 			strings.Join(results.Formats(), ", "), Value: "table"},
 		&cli.StringSliceFlag{Name: "out",
-			Usage: "also write `FILE`, in the form of its ending: .txt, .csv, .json, .md; may be repeated"},
+			Usage: "also write `FILE`; its ending chooses the format: .txt, .csv, .json, .md; may be repeated"},
 		&cli.StringFlag{Name: "plot", Usage: "draw latency and bandwidth by size to `FILE`.svg"},
 		&cli.StringSliceFlag{Name: "compare", Usage: "compare with an earlier report, `FILE`.json, or with several " +
 			"of one start each; exit code 3 if anything is slower"},
 		args.Float(cli.Float64Flag{Name: "threshold",
-			Usage: "part by which a median must differ to matter to --compare",
+			Usage: "relative difference of medians that --compare counts as a change",
 			Value: 0.05}, 0, 1e6),
 	}
 }

@@ -166,8 +166,8 @@ func parseLink(text string) (local.Link, error) {
 
 func channelFlags() []cli.Flag {
 	return slices.Concat(sizeFlags("64", "1M"), []cli.Flag{
-		args.Int(cli.IntFlag{Name: "depth", Usage: "items that a queue holds", Value: 2}, 1, 1<<16),
-		args.Int(cli.IntFlag{Name: "window", Usage: "items of a stream", Value: 64}, 1, 1<<16),
+		args.Int(cli.IntFlag{Name: "depth", Usage: "capacity of a queue, in items", Value: 2}, 1, 1<<16),
+		args.Int(cli.IntFlag{Name: "window", Usage: "number of items in a stream", Value: 64}, 1, 1<<16),
 		args.Duration(cli.DurationFlag{Name: "consume",
 			Usage: "how long the consumer computes on each item, for back-pressure",
 			Value: 100 * time.Microsecond}, time.Nanosecond, time.Hour),
@@ -194,15 +194,15 @@ func benchChannel(c *cli.Context, reg config.Registries) (int, error) {
 func weightFlags() []cli.Flag {
 	return slices.Concat(sizeFlags("64K", "16M"), []cli.Flag{
 		args.Int(cli.IntFlag{Name: "source", Usage: "the rank that has the weights", Value: 0}, 0, config.MaxRanks),
-		&cli.StringFlag{Name: "readers", Usage: "`LIST` of the ranks that use them, as 1,2,3",
+		&cli.StringFlag{Name: "readers", Usage: "`LIST` of the ranks that receive them, as 1,2,3",
 			DefaultText: "all but the source"},
 		&cli.StringFlag{Name: "slots", Usage: "`LIST` of copies on each node: 0 (the source's own, used in place), " +
 			"1, 2 (a version comes while another is in use)", Value: "0,1,2"},
 		&cli.StringFlag{Name: "wire", Usage: "what they travel as: f32 or bf16", Value: "f32"},
 		&cli.StringFlag{Name: "bucket", Usage: "`SIZE` that is sent at once", Value: "4M"},
-		&cli.BoolFlag{Name: "patch", Usage: "send what has changed, where that is less"},
+		&cli.BoolFlag{Name: "patch", Usage: "send only what has changed, where that is less"},
 		args.Float(cli.Float64Flag{Name: "changed",
-			Usage: "part of the weights that changes from version to version", Value: 1}, 1e-6, 1),
+			Usage: "fraction of the weights that changes from version to version", Value: 1}, 1e-6, 1),
 		checkFlag(),
 	})
 }

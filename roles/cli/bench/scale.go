@@ -37,7 +37,7 @@ func scaleFlags() []cli.Flag {
 		&cli.StringFlag{Name: "launcher", Usage: "`COMMAND` that starts {np} ranks, as 'mpirun -np {np}'",
 			DefaultText: "none: goroutine ranks"},
 		args.Int(cli.IntFlag{Name: "steps", Usage: "steps of each job", Value: 30}, 1, args.MaxCount),
-		args.Int(cli.IntFlag{Name: "skip", Usage: "first steps that do not count", Value: 3}, 0, args.MaxCount),
+		args.Int(cli.IntFlag{Name: "skip", Usage: "warm-up steps that are not counted", Value: 3}, 0, args.MaxCount),
 		&cli.BoolFlag{Name: "weak",
 			Usage: "environments and batches grow with the ranks; else all jobs do the same work"},
 		&cli.BoolFlag{Name: "strict", Usage: "keys without effect are errors"},

@@ -68,7 +68,7 @@ func sizeFlags(begin, end string) []cli.Flag {
 		&cli.StringFlag{Name: "begin", Aliases: []string{"b"}, Usage: "smallest `SIZE`", Value: begin},
 		&cli.StringFlag{Name: "end", Aliases: []string{"e"}, Usage: "largest `SIZE`", Value: end},
 		args.Float(cli.Float64Flag{Name: "factor", Aliases: []string{"f"},
-			Usage: "from one size to the next", Value: 2}, 1.01, 1e6),
-		&cli.StringFlag{Name: "sizes", Usage: "a `LIST` of sizes in place of these three, as 8,64K,1M"},
+			Usage: "factor from one size to the next", Value: 2}, 1.01, 1e6),
+		&cli.StringFlag{Name: "sizes", Usage: "`LIST` of sizes instead of these three, as 8,64K,1M"},
 	}
 }

@@ -24,7 +24,7 @@ import (
 
 // Command returns rlinf doctor. Under a launcher it compares all nodes.
 func Command() *cli.Command {
-	return &cli.Command{Name: "doctor", Usage: "say what this machine offers; under mpirun or srun, whether all " +
+	return &cli.Command{Name: "doctor", Usage: "show what this machine has; under mpirun or srun, check that all " +
 		"nodes are alike",
 		Action: args.NoArguments(func(c *cli.Context) error {
 			n, _ := mpi.Launched()

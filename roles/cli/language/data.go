@@ -20,10 +20,10 @@ const maxProblems = 1 << 24
 func dataFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "out", Usage: "`FOLDER` for train.jsonl, test.jsonl and tokenizer/; default: data/NAME"},
-		args.Int(cli.IntFlag{Name: "train", Value: 20000, Usage: "problems for training"}, 0, maxProblems),
+		args.Int(cli.IntFlag{Name: "train", Value: 20000, Usage: "number of problems for training"}, 0, maxProblems),
 		args.Int(cli.IntFlag{Name: "test", Value: 500,
-			Usage: "problems for tests, which share no numbers with the others"}, 0, maxProblems),
-		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of the problems"},
+			Usage: "problems for testing; they share no numbers with those for training"}, 0, maxProblems),
+		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of the problems"},
 		&cli.StringFlag{Name: "steps", Usage: "steps of a word problem, as 1-3"},
 		args.Float(cli.Float64Flag{Name: "slips",
 			Usage: "share of wrong sums in worked answers for training, as 0.2"}, 0, 0.99),

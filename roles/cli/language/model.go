@@ -23,22 +23,22 @@ import (
 func Commands(alone func(func(*cli.Context) error) func(*cli.Context) error) []*cli.Command {
 	model := &cli.StringFlag{Name: "model", Aliases: []string{"m"}, Usage: "`FOLDER` of the model or tokenizer"}
 	ids := &cli.StringFlag{Name: "ids", Usage: "token ids, as 5,17,3"}
-	adapter := &cli.StringFlag{Name: "adapter", Usage: "`FOLDER` of PEFT adapters to use beside the model"}
+	adapter := &cli.StringFlag{Name: "adapter", Usage: "`FOLDER` with PEFT adapters for the model"}
 	asJSON := &cli.BoolFlag{Name: "json", Usage: "write one line of JSON"}
 	return []*cli.Command{
 		{Name: "generate", Usage: "continue prompts with a language model", Description: generateUsage,
 			Flags:  append([]cli.Flag{model, adapter, ids, asJSON}, generateFlags()...),
 			Action: alone(runGenerate)},
-		{Name: "score", Usage: "say how likely a language model finds tokens, each after those before it",
+		{Name: "score", Usage: "print the log-probability of each token under a language model, given those before it",
 			Flags:  []cli.Flag{model, adapter, ids, asJSON},
 			Action: alone(runScore)},
-		{Name: "tokenizer", Usage: "turn text into token ids and back",
+		{Name: "tokenizer", Usage: "convert text to token ids and back; train a tokenizer",
 			Subcommands: []*cli.Command{
 				{Name: "encode", Usage: "read a text on standard input and write its ids",
 					Flags: []cli.Flag{model, asJSON}, Action: alone(runEncode)},
 				{Name: "decode", Usage: "write the text of ids",
 					Flags: []cli.Flag{model, ids, asJSON}, Action: alone(runDecode)},
-				{Name: "train", Usage: "make a new tokenizer from texts", ArgsUsage: "FILE [FILE...]",
+				{Name: "train", Usage: "train a new tokenizer on texts", ArgsUsage: "FILE [FILE...]",
 					Flags: trainFlags(), Action: alone(runTrain)},
 			}},
 		{Name: "data", Usage: "generate the data of a task for language models", ArgsUsage: "NAME",

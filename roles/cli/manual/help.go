@@ -22,7 +22,7 @@ func Commands(reg settings.Registries, alone func(func(*cli.Context) error) func
 		{Name: "config", Usage: "list the keys of the configuration: type, default and meaning",
 			ArgsUsage: "[PREFIX]",
 			Flags: []cli.Flag{&cli.StringFlag{Name: "format", Value: "text",
-				Usage: "`FORM` of the list: text, markdown, or schema for a JSON Schema"}},
+				Usage: "format (`FORM`) of the list: text, markdown, or schema for a JSON Schema"}},
 			Action: alone(func(c *cli.Context) error { return runConfig(c, reg) })},
 		{Name: "completion", Usage: "print a script that completes commands, flags and keys: bash or zsh",
 			UsageText: completionUsage, ArgsUsage: "bash|zsh",
