@@ -180,7 +180,7 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(slices.Contains([]string{"", MixBySuccess}, c.InstructionMix), "instruction_mix", c.InstructionMix,
 		"success, or nothing")
 	want(c.InstructionMix == "" || c.GroupSize == 1 && c.AutoReset, "instruction_mix", c.InstructionMix,
-		"nothing with group_size > 1 or auto_reset false: a group begins alike, and what was mixed by is not kept")
+		"no mix with group_size > 1 or auto_reset false: the environments of a group start from the same state")
 	want(c.TotalNumEnvs > 0 && c.TotalNumEnvs <= MaxEnvs, "total_num_envs", c.TotalNumEnvs,
 		fmt.Sprintf("a number from 1 to %d", MaxEnvs))
 	want(c.RolloutEpoch > 0, "rollout_epoch", c.RolloutEpoch, "a positive number")

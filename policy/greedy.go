@@ -215,7 +215,7 @@ func (p *Greedy) epsilon(step uint64) float64 {
 
 // Evaluate is an error: a Greedy learns by values.
 func (p *Greedy) Evaluate(Work, tensor.Dict, tensor.Tensor) (Eval, error) {
-	return Eval{}, fmt.Errorf("policy: evaluate: a policy with add_q_head says nothing of actions taken earlier")
+	return Eval{}, fmt.Errorf("policy: evaluate: a policy with add_q_head gives no probabilities of earlier actions")
 }
 
 // Value is an error: a Greedy values actions.

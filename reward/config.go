@@ -88,7 +88,7 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 		want(c.Model.AddValueHead && !c.Model.AddQHead, "model.add_value_head", c.Model.AddValueHead,
 			"true, and add_q_head false: the value is the score")
 		want(c.Model.ModelType != "rnn_policy", "model.model_type", c.Model.ModelType,
-			"a model that remembers nothing: it sees single steps")
+			"a model without memory: it sees single steps")
 		c.Model.Check(func(ok bool, key string, value any, what string) { want(ok, "model."+key, value, what) })
 		return
 	}

@@ -73,7 +73,7 @@ func (v *Vec) Load(state tensor.Dict) error {
 // Render draws the environments; see env.Renderer. The simulator chooses camera and shadows.
 func (v *Vec) Render(view env.View, mask []bool, rgb tensor.Tensor) error {
 	if !v.greeting.Render {
-		return fmt.Errorf("render %s, whose simulators draw nothing: %w", v.spec.Name, errors.ErrUnsupported)
+		return fmt.Errorf("render %s, whose simulators cannot render: %w", v.spec.Name, errors.ErrUnsupported)
 	}
 	if mask != nil && !slices.Contains(mask, true) { // only the question whether it can draw
 		return nil

@@ -372,7 +372,7 @@ func (c *compiler) actuators(names []string) []int {
 		}
 	}
 	if len(list) == 0 && len(c.wrong) == 0 {
-		c.complain("task.actuators", "the model has none, so there is nothing to act with")
+		c.complain("task.actuators", "the model has no actuators")
 	}
 	return list
 }

@@ -438,7 +438,7 @@ func TestOwnErrors(t *testing.T) {
 			`task.delta: actuator "bend" moves no joint of one number`},
 		{arm, strings.TrimSuffix(armYAML, "]") + `, {joint: elbow, elements: [1], std: 1}]`, `task.reset_noise.2.elements: 1, expected 0..0`},
 		{strings.Replace(strings.Replace(arm, "<position", "<!--", 1), "</actuator>", "--></actuator>", 1), strings.Replace(armYAML, "actuators: [bend, turn]", "", 1),
-			`task.actuators: the model has none, so there is nothing to act with; task.rewards.1: no actuator "bend", it has none with a name`},
+			`task.actuators: the model has no actuators; task.rewards.1: no actuator "bend", it has none with a name`},
 	} {
 		v, err := own(t, write(t, c.model), c.task, 1)
 		if err == nil {

@@ -178,7 +178,7 @@ func (s *senses) readable(c *Config) error {
 		return fmt.Errorf("vision_film: there are no features for it to choose: expected false, or vision_keypoints " +
 			"> 0")
 	case len(s.cameras) > 0 && c.VisionGrid == 0 && c.Keypoints == 0 && !c.VisionWords:
-		return fmt.Errorf("observation %q: nothing reads it: expected vision_grid or vision_keypoints > 0, or "+
+		return fmt.Errorf("observation %q: not used by the policy: expected vision_grid or vision_keypoints > 0, or "+
 			"vision_words",
 			s.cameras[0].name)
 	}

@@ -514,7 +514,7 @@ func TestRefused(t *testing.T) {
 		"vision_film: there are no features": func(_ *policy.Config, o *vla.Config, _ *env.Spec) {
 			o.Vision, o.VisionFiLM, o.Keypoints = vla.Patches, true, 0
 		},
-		`observation "image": nothing reads it`:                      func(_ *policy.Config, o *vla.Config, _ *env.Spec) { o.VisionGrid, o.Keypoints = 0, 0 },
+		`observation "image": not used by the policy`:                func(_ *policy.Config, o *vla.Config, _ *env.Spec) { o.VisionGrid, o.Keypoints = 0, 0 },
 		"rollout.sampling_params.temperature_train: 0.5: expected 1": func(c *policy.Config, o *vla.Config, _ *env.Spec) { c.Temperature, o.ActionHead = 0.5, vla.Flow },
 		"rollout.sampling_params.temperature_eval: 1: expected 0":    func(c *policy.Config, o *vla.Config, _ *env.Spec) { c.EvalTemperature, o.ActionHead = 1, vla.L1 },
 		"no image and no numbers":                                    func(_ *policy.Config, _ *vla.Config, s *env.Spec) { s.Obs = s.Obs[2:3] },

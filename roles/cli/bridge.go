@@ -19,10 +19,12 @@ import (
 func bridgeCommand(reg config.Registries, job []cli.Flag, code *int) *cli.Command {
 	return &cli.Command{Name: "bridge", Usage: "test and serve external simulators (docs/bridge.md)",
 		Subcommands: []*cli.Command{
-			{Name: "serve", Usage: "be an external simulator: serve the environments of env.train to the process at RLB_ADDR",
+			{Name: "serve",
+				Usage:  "be an external simulator: serve the environments of env.train to the process at RLB_ADDR",
 				Flags:  job,
 				Action: func(c *cli.Context) error { return runBridgeServe(c, reg) }},
-			{Name: "check", Usage: "test an external simulator against the protocol, rule by rule, also with invalid frames",
+			{Name: "check",
+				Usage:     "test an external simulator against the protocol, rule by rule, also with invalid frames",
 				UsageText: "rlinf bridge check [--timeout 10s] -- COMMAND [ARGUMENT...]",
 				Flags: []cli.Flag{
 					args.Duration(cli.DurationFlag{Name: "timeout",

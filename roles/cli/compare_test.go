@@ -106,7 +106,7 @@ func TestCompareNotes(t *testing.T) {
 	code, out, errs := run(t, "compare", a, table, strange, b)
 	want := fmt.Sprintf("ignored: %s: expected the folder of a run or of a sweep, or a file of kept results\n"+
 		"ignored: %s:1: columns x,y: expected seed,step,env/steps,seconds, then metrics: expected the folder of a run or of a sweep, or a file of kept results\n"+
-		"note: %s: dead after step 1\nwarning: different tasks, whose figures say nothing of each other: CartPole-v1, Pendulum-v1\n", table, strange, a)
+		"note: %s: dead after step 1\nwarning: different tasks, whose figures cannot be compared: CartPole-v1, Pendulum-v1\n", table, strange, a)
 	if code != runner.ExitOK || errs != want || strings.Count(out, "\n") != 3 {
 		t.Errorf("code %d\n%sgot\n%swant\n%s", code, out, errs, want)
 	}

@@ -22,8 +22,9 @@ func exportFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "out", Usage: "`FOLDER` for the model; it must not exist, or be empty"},
 		&cli.StringFlag{Name: "dtype", Value: "f32", Usage: "weights as f32, bf16 or f16"},
-		args.Int(cli.IntFlag{Name: "shard-mb", Usage: "split the weights into files of at most this many `MB`; 0: one file"}, 0, 1<<20),
-		&cli.BoolFlag{Name: "adapter", Usage: "write the adapters alone, as PEFT does, and merge nothing"},
+		args.Int(cli.IntFlag{Name: "shard-mb",
+			Usage: "split the weights into files of at most this many `MB`; 0: one file"}, 0, 1<<20),
+		&cli.BoolFlag{Name: "adapter", Usage: "write only the adapters, in the format of PEFT, without merging them"},
 	}
 }
 

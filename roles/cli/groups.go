@@ -130,7 +130,7 @@ func notes(groups []results.Group) (notes []string) {
 		}
 	}
 	if len(tasks) > 1 {
-		notes = append(notes, "warning: different tasks, whose figures say nothing of each other: "+
+		notes = append(notes, "warning: different tasks, whose figures cannot be compared: "+
 			strings.Join(tasks, ", "))
 	}
 	return notes

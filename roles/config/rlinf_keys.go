@@ -65,7 +65,7 @@ func (k *keyList) cluster() {
 		experiment_name logger.wandb_proxy logger.wandb_entity log_interval record_task_description`)
 	k.change("runner", "update_epoch counts the updates of an iteration", "local_update_steps")
 	k.change("runner", "env.eval.total_num_envs counts the episodes of an evaluation", "eval_episodes")
-	k.change("runner", "nothing is collected: see rlinf demos", "num_data_episodes")
+	k.change("runner", "training records no data: use rlinf demos", "num_data_episodes")
 	k.idle("runner.logger.swanlab_mode", "", "cloud")
 	k.tree("runner.early_stop", "enabled", "")
 	for _, section := range []string{"profile_data", "env_profile_data", "rollout_profile_data",
@@ -83,7 +83,7 @@ func (k *keyList) algorithm() {
 		replay_buffer.auto_save replay_buffer.auto_save_path replay_buffer.enable_preload
 		replay_buffer.prefetch_size demo_buffer.auto_save demo_buffer.auto_save_path demo_buffer.cache_size
 		demo_buffer.enable_cache demo_buffer.enable_preload demo_buffer.prefetch_size`)
-	const none = "nothing like it"
+	const none = "not supported"
 	k.change("algorithm", "value_clip counts", "value_cliprange")
 	k.change("algorithm", "actor.optim.critic_warmup_steps counts", "critic_warmup_steps")
 	k.change("algorithm", "replay_buffer.sample_window_size counts", "replay_buffer.max_num_samples")
@@ -170,14 +170,14 @@ func (k *keyList) rollout() {
 
 func (k *keyList) actor() {
 	k.because("actor", "checkpoints are in the run's folder", "checkpoint_save_path")
-	k.because("actor", "the tokenizer's folder says it", "tokenizer.**")
+	k.because("actor", "it comes from the tokenizer's folder", "tokenizer.**")
 	k.because("actor", megatrons, `offload_optimizer offload_weight offload_grad megatron.** mcore_gpt spec_name
 		calculate_flops transformer_impl`)
 	k.add("actor", `enable_offload sync_weight_no_wait compile_model enable_dp_load_balance sync_bucket_capacity
 		use_fsdp_wrap offline_torch_compile num_gpus config_name`)
 	k.change("actor", "images are used as they are", "enable_drq")
 	k.change("actor", "the schedule is optim.lr_scheduler", "lr_sched.**")
-	k.change("actor", "nothing like it", "enable_sft_co_train sft_loss_weight sft_data_path num_steps")
+	k.change("actor", "not supported", "enable_sft_co_train sft_loss_weight sft_data_path num_steps")
 	k.change("actor", "the critics' optimiser is critic_optim", "value_optim.**")
 	k.idle("actor.training_backend", "", "fsdp")
 	const sharded = "numbers are float32, and nothing is sharded"
@@ -190,7 +190,7 @@ func (k *keyList) actor() {
 	}
 	*k = append(*k, config.Known{Key: "inference.**", Reason: "workers of inference are as the actors"})
 	k.model()
-	k.change("actor.optim", "nothing like it", "num_cycles warmup_style min_lr_rate")
+	k.change("actor.optim", "not supported", "num_cycles warmup_style min_lr_rate")
 	for _, section := range []string{"actor.optim", "actor.critic_optim"} {
 		k.change(section, "numbers are float32", "fp16 bf16")
 		k.idle(section+".optimizer", "the optimiser is Adam", "adam", "adamw")
@@ -217,7 +217,7 @@ const optimisers = `loss_scale use_distributed_optimizer overlap_grad_reduce ove
 
 // texts adds the keys of data, which are those of language models.
 func (k *keyList) texts() {
-	k.because("data", "the form of a line says it", "type dataset_name")
+	k.because("data", "it follows from the form of each line", "type dataset_name")
 	k.because("data", "texts are read once, by each rank", "num_workers val_rollout_batch_size validation_shuffle")
 	k.tree("data", "", "a key of other data", "math")
 }
@@ -226,7 +226,7 @@ func (k *keyList) texts() {
 const megatrons = "Megatron's: all is computed on processors, in float32"
 
 // architecture says what happens instead of keys that describe a language model.
-const architecture = "config.json of the model's folder says it"
+const architecture = "it comes from config.json in the model's folder"
 
 // criticModel says what happens in place of keys of the section critic.
 const criticModel = "the critic of answers is as actor.model, any other a part of it"
@@ -236,7 +236,7 @@ const criticModel = "the critic of answers is as actor.model, any other a part o
 func (k *keyList) model() {
 	k.change("actor.model", "model_path is the folder to begin with", "megatron_checkpoint")
 	k.change("actor.model", "runner.seq_length counts", "seq_length encoder_seq_length")
-	k.change("actor.model", "initializer_range says it for a new model", "init_method_std")
+	k.change("actor.model", "initializer_range sets it for a new model", "init_method_std")
 	k.change("actor.model", architecture, `add_bias_linear normalization position_embedding_type
 		moe_aux_loss_coeff moe_router_load_balancing_type num_moe_experts moe_router_topk moe_router_score_function
 		moe_router_enable_expert_bias moe_router_bias_update_rate moe_router_group_topk moe_router_num_groups

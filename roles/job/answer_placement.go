@@ -29,7 +29,7 @@ func (d *draft) placeAnswers() {
 	}
 	if a := &c.Algorithm; d.Inferences > 0 {
 		d.found.Want(a.RecomputeLogprobs || d.NeedsReference(), "cluster.component_placement.inference", nil,
-			"no such component without algorithm.recompute_logprobs, kl_beta or reinpp_kl_beta: it computes nothing")
+			"no such component without algorithm.recompute_logprobs, kl_beta or reinpp_kl_beta, which it computes for")
 	}
 	if d.Critics > 0 {
 		d.placeCritic(n)

@@ -82,7 +82,7 @@ func (b *Below) same(trainer tensor.Dict) error {
 	case hash == int64(b.Hash):
 		return nil
 	case hash == 0:
-		return fmt.Errorf("runner.ckpt_path: %s: expected none: the checkpoint's adapters stand on other weights",
+		return fmt.Errorf("runner.ckpt_path: %s: expected none: the checkpoint's adapters belong to other base weights",
 			b.Path)
 	case b.Path == "":
 		return errors.New("runner.ckpt_path: none: expected the weights below the checkpoint's adapters")

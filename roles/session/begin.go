@@ -138,8 +138,8 @@ func (s *session) open(f *runfolder.Folder, j *job.Job, sv *runner.Saver, resume
 			s.warn(b.Rescheduled)
 		}
 		if j.Async() {
-			s.warn("runner.async: rollouts that were under way at the checkpoint are made anew, so that the run is " +
-				"not that which nobody stopped")
+			s.warn("runner.async: rollouts that were under way at the checkpoint are made anew, so its " +
+				"metrics differ from those of an uninterrupted run")
 		}
 	case b.From != "":
 		fmt.Fprintf(s.Out, "starting from the weights in %s\n", b.From)

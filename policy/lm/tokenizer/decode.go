@@ -66,7 +66,7 @@ func readDecoder(v value) []decodeStep {
 		}
 	}
 	if len(steps) == 0 {
-		v.fail("a decoder that does something")
+		v.fail("a decoder with at least one step")
 		steps = append(steps, decodeStep{})
 	}
 	return steps

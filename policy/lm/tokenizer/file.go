@@ -88,7 +88,7 @@ func (t *Tokenizer) readPreTokenizer(v value, depth int) (byteLevel bool) {
 	case "Sequence":
 		for _, part := range sequence(o, "pretokenizers", depth) {
 			if byteLevel {
-				part.fail("nothing behind ByteLevel")
+				part.fail("no step after ByteLevel")
 			}
 			byteLevel = t.readPreTokenizer(part, depth+1)
 		}

@@ -67,7 +67,8 @@ func trainFlags() []cli.Flag {
 		&cli.StringFlag{Name: "out", Usage: "`FOLDER` for tokenizer.json and tokenizer_config.json"},
 		args.Int(cli.IntFlag{Name: "vocab-size", Value: 1024,
 			Usage: "tokens, special ones and bytes among them"}, 257, 1<<20),
-		&cli.StringFlag{Name: "pattern", Value: "qwen2", Usage: "how text is split before merging: gpt2, qwen2 or llama3"},
+		&cli.StringFlag{Name: "pattern", Value: "qwen2",
+			Usage: "how text is split before merging: gpt2, qwen2 or llama3"},
 		&cli.StringSliceFlag{Name: "special", Value: cli.NewStringSlice("<|endoftext|>"),
 			Usage: "a special `TOKEN`; the first one ends a text"},
 	}

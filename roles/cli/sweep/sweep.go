@@ -41,7 +41,8 @@ has at most 2000 runs. All is in the folder <log_path>/<experiment_name>-sweep.`
 // Flags are those of rlinf sweep, besides the configuration's.
 func Flags() []cli.Flag {
 	return []cli.Flag{
-		args.Int(cli.IntFlag{Name: "seeds", Usage: "number of seeds of each point, starting at runner.seed", Value: 1}, 1, maxRuns),
+		args.Int(cli.IntFlag{Name: "seeds",
+			Usage: "number of seeds of each point, starting at runner.seed", Value: 1}, 1, maxRuns),
 		args.Int(cli.IntFlag{Name: "jobs", Usage: "runs to train in parallel without a launcher",
 			DefaultText: "cores / ranks of a run"}, 1, maxRuns),
 		&cli.StringFlag{Name: "metric", Usage: "`NAME` of the metric to table and draw",
