@@ -122,8 +122,14 @@ type decoder struct {
 	own   []string // sections that have keys of a user's own part
 }
 
+// aDuration is what a time.Duration is written as.
+const aDuration = "a duration, as 90s, 1h30m or 01:30:00"
+
 func (d *decoder) wrong(n *node, key, want string) {
 	text, hint := n.quoted()
+	if want == aDuration { // which no number is
+		hint = ""
+	}
 	d.check.report(&FieldError{Origin: n.origin, Key: key, Value: text, Want: "expected " + want + hint})
 }
 
@@ -164,7 +170,7 @@ func (d *decoder) value(n *node, v reflect.Value, key string) {
 	if v.Type() == reflect.TypeFor[time.Duration]() {
 		span, err := parseDuration(n.value)
 		if err != nil || n.kind != scalar {
-			d.wrong(n, key, "a duration, as 90s, 1h30m or 01:30:00")
+			d.wrong(n, key, aDuration)
 			return
 		}
 		v.SetInt(int64(span))

@@ -53,6 +53,7 @@ run:
   fast: 'True'
   level: '2.5'
   group_size: '010'
+  max_time: '10'
 limits: {a: 'null'}
 sizes: '[1]'
 name: '12'
@@ -64,8 +65,9 @@ name: '12'
 		`job.yaml:6: run.fast: 'True': expected true or false; drop the quotes: True`,
 		`job.yaml:7: run.level: '2.5': expected a whole number; drop the quotes: 2.5`,
 		`job.yaml:8: run.group_size: '010': expected a whole number; drop the quotes: 10`,
-		`job.yaml:9: limits.a: 'null': expected a whole number; drop the quotes: null`,
-		`job.yaml:10: sizes: '[1]': expected a list; drop the quotes: [1]`,
+		`job.yaml:9: run.max_time: '10': expected a duration, as 90s, 1h30m or 01:30:00`,
+		`job.yaml:10: limits.a: 'null': expected a whole number; drop the quotes: null`,
+		`job.yaml:11: sizes: '[1]': expected a list; drop the quotes: [1]`,
 		`command line: model.dim: '4': expected a whole number; drop the quotes: 4`,
 	)
 }
