@@ -74,7 +74,8 @@ func (m manifest) encode() ([]byte, error) {
 func readManifest(dir string) (manifest, error) {
 	data, err := durable.ReadFile(filepath.Join(dir, manifestFile))
 	if os.IsNotExist(err) {
-		return manifest{}, fmt.Errorf("%s: missing, expected one: the checkpoint is incomplete", manifestFile)
+		return manifest{}, fmt.Errorf("%s: missing, expected one: the checkpoint is incomplete, or this is none: "+
+			"expected a folder checkpoints/global_step_N of a run", manifestFile)
 	} else if err != nil {
 		return manifest{}, err
 	}
