@@ -261,8 +261,16 @@ func TestIdleKeysOfTexts(t *testing.T) {
 				t.Errorf("%s, %s=%s: %v", task, key, value, err)
 			}
 		}
-		if _, _, err := config.Load(rolestest.Registries(), file, nil, true); err != nil {
-			t.Errorf("%s: %v", task, err)
+		cfg, _, err := config.Load(rolestest.Registries(), file, nil, true)
+		if err != nil {
+			t.Fatalf("%s: %v", task, err)
+		}
+		record := filepath.Join(t.TempDir(), "config.yaml")
+		if err := os.WriteFile(record, cfg.Record(), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, warnings, err := config.Load(rolestest.Registries(), record, nil, true); err != nil || len(warnings) > 0 {
+			t.Errorf("%s: the configuration of the run: %v, %q: expected no warnings of defaults", task, err, warnings)
 		}
 	}
 }

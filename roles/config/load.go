@@ -99,6 +99,14 @@ func (c *Config) decode(tree *config.Tree, p *parts) {
 	c.idleEvaluation()
 }
 
+// evaluationLike returns the section env.eval of which no key is given.
+func evaluationLike(train env.Config) env.Config {
+	train.VideoCfg = env.DefaultVideo()
+	train.MaxStepsPerRolloutEpoch, train.RolloutEpoch = 0, 1 // those of training say nothing of episodes
+	trainingAlone(&train)
+	return train
+}
+
 // derive sets the keys that are not given and depend on others. evalApart: evaluations are in
 // another environment than training. offline: the algorithm learns from demonstrations alone.
 func (c *Config) derive(evalApart, offline bool) {
@@ -117,11 +125,8 @@ func (c *Config) derive(evalApart, offline bool) {
 	if evalApart {
 		own = c.Env.Eval.InitParams.Own
 	}
-	c.Env.Eval = c.Env.Train
+	c.Env.Eval = evaluationLike(c.Env.Train)
 	c.Env.Eval.InitParams.Own = own
-	c.Env.Eval.VideoCfg = env.DefaultVideo()
-	c.Env.Eval.MaxStepsPerRolloutEpoch, c.Env.Eval.RolloutEpoch = 0, 1 // those of training say nothing of episodes
-	trainingAlone(&c.Env.Eval)
 	c.found.Decode("env.eval", &c.Env.Eval)
 	connect(&c.Env.Eval)
 	c.idleSplit("env.train", &c.Env.Train)

@@ -3,10 +3,12 @@ package config
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/reward/answer"
 )
@@ -19,9 +21,10 @@ func (c *validation) checkSFT() {
 	task := " (task_type " + r.TaskType + ")"
 	want(!r.OnlyEval, "runner.only_eval", r.OnlyEval, "false"+task)
 	want(!r.Async, "runner.async", r.Async, "false"+task)
-	for _, section := range []string{"env.train", "env.eval"} {
-		c.idleKey(section, true, "a map", "a language model has no environments", nil)
-	}
+	train, eval := c.unasked()
+	const none = "a language model has no environments"
+	c.idleKey("env.train", !reflect.DeepEqual(c.Env.Train, train), "a map", none, nil)
+	c.idleKey("env.eval", !reflect.DeepEqual(c.Env.Eval, eval), "a map", none, nil)
 	c.idleReward("a key of rewards of environments")
 	want(r.SeqLength > 1, "runner.seq_length", r.SeqLength, "the tokens of the longest sample, a number > 1")
 	want(a.Threads >= 1, "actor.threads", a.Threads, "a number ≥ 1")
@@ -86,7 +89,7 @@ func (c *validation) checkReasoning() {
 		"a number ≥ 1")
 	want(c.Rollout.ReturnLogprobs || a.RecomputeLogprobs && !a.Texts.ImportanceSamplingFix, "rollout.return_logprobs",
 		false, "true, or algorithm.recompute_logprobs without importance_sampling_fix")
-	if c.found.Has("actor.global_batch_size") {
+	if c.found.Has("actor.global_batch_size") && c.Actor.GlobalBatchSize != 0 {
 		c.found.IdleInstead("actor.global_batch_size", c.Actor.GlobalBatchSize,
 			"rollout_batch_size, group_size and n_minibatches give it")
 	}
@@ -108,6 +111,18 @@ func (c *validation) checkEvalSampling() {
 
 // maxSamples is how many answers to one prompt have random numbers of their own.
 const maxSamples = 1 << 16
+
+// unasked returns the sections env.train and env.eval of a job that gives none of their keys. The
+// configuration of a run records them.
+func (c *validation) unasked() (train, eval env.Config) {
+	train = env.DefaultConfig()
+	train.GroupSize, train.Seed = c.Algorithm.GroupSize, c.Runner.Seed
+	train.InitParams.Own = c.Env.Train.InitParams.Own
+	connect(&train)
+	eval = evaluationLike(train)
+	eval.InitParams.Own = c.Env.Eval.InitParams.Own
+	return train, eval
+}
 
 // idleReasoning lists the keys that ask for something and have no effect without the task reasoning.
 func (c *validation) idleReasoning() {
@@ -209,7 +224,7 @@ func (c *validation) idleSFT() {
 func (c *validation) checkLanguageModel() {
 	m := &c.Actor.Model
 	m.Own.Check(c.found.At("actor.model").Want)
-	if c.found.Has("actor.model.activation") {
+	if c.found.Has("actor.model.activation") && m.Activation != Default().Actor.Model.Activation {
 		c.found.IdleInstead("actor.model.activation", m.Activation, architecture)
 	}
 }
