@@ -317,7 +317,7 @@ func TestReasoningRefused(t *testing.T) {
 	writeFile(t, dir, "job.yaml", components("actor: 0-1\n    rollout: 2")+reasoning)
 	for _, c := range []struct{ arg, want string }{
 		{"cluster.component_placement={actor: 0-1, inference: 1}", "command line: cluster.component_placement.inference: expected no such component without algorithm.recompute_logprobs, " +
-			"kl_beta or reinpp_kl_beta: it computes nothing"},
+			"kl_beta or reinpp_kl_beta, which it computes for"},
 		{"cluster.component_placement={actor: 0-1, env: 2}", "command line: cluster.component_placement.env: env: expected one of actor, rollout, reward, inference, critic"},
 		{"cluster.component_placement={actor: 0-2, rollout: 3}", "job.yaml:%: data.rollout_batch_size: 8: expected a multiple of 3 actors"},
 		{"cluster.component_placement={actor: 0-1, rollout: 0-8}", "job.yaml:%: data.rollout_batch_size: 8: expected at least 9, a prompt for each rollout worker"},
