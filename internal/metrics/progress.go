@@ -62,14 +62,13 @@ type Progress struct {
 	rate    float64
 	at      time.Time // when the line was written
 	working int64     // the step under way; 0: none
-	updated time.Time // when its iteration began
-	wrote   time.Time // when a line was last written
+	wrote   time.Time // when a line was last written, or the first work began
 	pending bool      // state is newer than shown
 	live    string    // the line that stands on the terminal; "": none
 }
 
-// How often a line is written, at most; and when the work under way is shown: on a terminal once an
-// iteration has taken so long, in a log when nothing was written for so long.
+// How often a line is written, at most; and when the work under way is shown: when nothing
+// was written for so long, on a terminal or in a log.
 const (
 	liveEvery = 100 * time.Millisecond
 	logEvery  = 10 * time.Second
@@ -98,8 +97,8 @@ func (p *Progress) Begin(start State, until time.Time) {
 	defer p.mu.Unlock()
 	now := p.opts.Now()
 	p.run, p.start, p.shown, p.state, p.began, p.until = true, start, start, start, now, until
-	if p.updated.IsZero() {
-		p.updated, p.wrote = now, now
+	if p.wrote.IsZero() {
+		p.wrote = now
 	}
 }
 
@@ -133,8 +132,8 @@ func (p *Progress) tick() {
 	defer p.mu.Unlock()
 	now := p.opts.Now()
 	switch {
-	case p.ended || p.updated.IsZero(): // nothing is under way
-	case p.opts.Live && now.Sub(p.updated) >= liveLong, !p.opts.Live && now.Sub(p.wrote) >= logLong:
+	case p.ended || p.wrote.IsZero(): // nothing is under way
+	case p.opts.Live && now.Sub(p.wrote) >= liveLong, !p.opts.Live && now.Sub(p.wrote) >= logLong:
 		p.show(now)
 	}
 }
@@ -152,7 +151,7 @@ func (p *Progress) Iterate(step int64) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.working, p.updated = step, p.opts.Now()
+	p.working = step
 	p.begin("")
 }
 

@@ -64,8 +64,8 @@ func (p *Progress) Phase(name string) {
 	defer p.mu.Unlock()
 	p.begin(name)
 	p.since = p.opts.Now()
-	if p.updated.IsZero() {
-		p.updated, p.wrote = p.since, p.since
+	if p.wrote.IsZero() {
+		p.wrote = p.since
 	}
 }
 

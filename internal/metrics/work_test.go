@@ -127,6 +127,25 @@ step 1/3 · loss 0.5 · 10 tokens/s · early stop 1/3 · 2m01s · ETA 4m01s
 	})
 }
 
+// The first line comes after a second, though an iteration began meanwhile.
+func TestFirstLineOfLongWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		p := metrics.NewProgress(&out, metrics.Options{Live: true})
+		stop := p.Watch()
+		p.Phase("starting the workers")
+		time.Sleep(400 * time.Millisecond)
+		p.Begin(state(0), time.Time{})
+		p.Iterate(1)
+		p.Phase("rollout")
+		time.Sleep(time.Second)
+		stop()
+		if got := lives(out.String()); len(got) != 1 || !strings.HasPrefix(got[0], "step 0/1000 · rollout 1s") {
+			t.Errorf("after 1.4 s: %q", got)
+		}
+	})
+}
+
 // An evaluation without a run leaves nothing on the terminal.
 func TestLongWorkWithoutARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
