@@ -261,7 +261,8 @@ func (e *ending) anew() string {
 	if e.place != "" {
 		place = " " + quote("runner.logger.log_path="+l.LogPath)
 	}
-	name := quote(fmt.Sprintf("runner.logger.experiment_name=%s-%d", l.ExperimentName, 2*e.most))
+	first := strings.TrimSuffix(l.ExperimentName, fmt.Sprintf("-%d", e.most)) // this run may be a longer one already
+	name := quote(fmt.Sprintf("runner.logger.experiment_name=%s-%d", first, 2*e.most))
 	return place + " " + name + e.twice()
 }
 
