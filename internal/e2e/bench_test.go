@@ -74,7 +74,7 @@ func TestBenchInterrupted(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Setenv("OMPI_MCA_odls_base_sigkill_timeout", "5") // Open MPI's launcher kills after so many seconds, by default one
 			dir := t.TempDir()
-			j := p.start(t, dir, 2, strings.Fields("bench --sizes 8,64 -n 100000000 --max-time 1h --out out.txt --out out.json")...)
+			j := p.start(t, dir, 2, strings.Fields("bench --sizes 8,64 -n 16777216 --max-time 1h --out out.txt --out out.json")...)
 			for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 				text, _ := os.ReadFile(filepath.Join(dir, "out.txt"))
 				if bytes.Contains(text, []byte("#wrong")) { // the head of the table: the first row is being measured

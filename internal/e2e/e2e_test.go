@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -60,6 +61,8 @@ var errMissing = errors.New("not on this machine")
 var bin string
 
 func TestMain(m *testing.M) {
+	// Where HUP is ignored, as below nohup, jobs would inherit that. Notify ends it.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	var err error
 	if bin, err = os.MkdirTemp("", "rlinf-e2e-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)

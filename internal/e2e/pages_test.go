@@ -12,6 +12,7 @@ import (
 // elsewhere are commands of the pages that other tests run, or that a test cannot run: a prefix of the line, and why.
 var elsewhere = map[string]string{
 	"git clone":          "needs a network",
+	"cd rlinf":           "goes with git clone",
 	"scripts/quickstart": "installs what is missing, and takes a minute",
 	"scripts/test":       "runs this test",
 	"scripts/build":      "builds with all that the machine has; these tests build with it",

@@ -51,7 +51,7 @@ func TestResultsScript(t *testing.T) {
 	if out := results(0); !strings.Contains(out, "easy: CartPole-v1, PPO") || strings.Contains(out, "hard") {
 		t.Errorf("the short ones: %s", out)
 	}
-	results(0, "keep", "easy", filepath.Join(dir, "logs", "easy"))
+	results(0, "keep", "easy", filepath.Join(dir, "logs", "easy-sweep"))
 	if out := results(3, "hard"); !strings.Contains(out, "results: missed: hard") || !strings.Contains(out, "expected at least 1000") {
 		t.Errorf("a figure that is not reached: %s", out)
 	}

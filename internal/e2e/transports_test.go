@@ -270,6 +270,9 @@ func train(t *testing.T, name string, command []string, way string, inline bool,
 	case "tcp":
 		address = fmt.Sprint("tcp:127.0.0.1:", freePorts(t))
 		writeFile(t, dir, "token", "open sesame\n")
+		if err := os.Chmod(filepath.Join(dir, "token"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		args = append(args, "env.train.external.token_file=token")
 	}
 	if address != "" {

@@ -23,13 +23,16 @@ import (
 func runCheck(c *cli.Context, reg config.Registries) error {
 	path, overrides := c.String("config"), c.Args().Slice()
 	cfg, err := args.ReadConfig(c, reg, overrides, c.App.ErrWriter)
-	if err != nil {
-		return err
-	}
 	var found report
 	out := c.App.Writer
 	if c.Bool("json") {
 		out = io.Discard
+	}
+	switch {
+	case err != nil && c.Bool("json"):
+		return found.write(c.App.Writer, "cannot be read", nil, err)
+	case err != nil:
+		return err
 	}
 	err = examine(c, reg, cfg, out, &found)
 	v := verdict.Judge(cfg, err, func(more []string, standIn bool) (*config.Config, error) {
@@ -48,7 +51,7 @@ func runCheck(c *cli.Context, reg config.Registries) error {
 		given = append([]string{"-np", c.String("np")}, overrides...)
 	}
 	if c.Bool("json") {
-		return found.write(c.App.Writer, v, err)
+		return found.write(c.App.Writer, v.Headline(), v.Overrides, err)
 	}
 	text := v.Text(path, given)
 	if err != nil {
@@ -110,10 +113,11 @@ func (r *report) add(j *job.Job, nodes []int) {
 	}
 }
 
-// write writes the report with verdict v and everything that is wrong. That is the error of the command, too.
-func (r *report) write(out io.Writer, v verdict.Verdict, wrong error) error {
-	r.Runs, r.Verdict = wrong == nil, v.Headline()
-	r.Overrides, r.Errors = append([]string{}, v.Overrides...), []string{}
+// write writes the report with a verdict, overrides and everything that is wrong. That is the error of
+// the command, too.
+func (r *report) write(out io.Writer, judged string, overrides []string, wrong error) error {
+	r.Runs, r.Verdict = wrong == nil, judged
+	r.Overrides, r.Errors = append([]string{}, overrides...), []string{}
 	if wrong != nil {
 		r.Errors = strings.Split(wrong.Error(), "\n")
 		wrong = config.UsageError{Err: wrong}

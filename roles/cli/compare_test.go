@@ -196,6 +196,10 @@ func TestJSON(t *testing.T) {
 		!strings.Contains(checked.Errors[0], "gamma") || !strings.Contains(errs, "gamma") {
 		t.Errorf("code %d, %v: %s%s", code, err, out, errs)
 	}
+	code, out, errs = run(t, "check", "--json", "-c", "none.yaml")
+	if want := `{"runs":false,"verdict":"cannot be read","errors":["none.yaml: no such file"],"overrides":[]}` + "\n"; code != runner.ExitConfig || out != want {
+		t.Errorf("without a file: exit code %d, %q, %q, want %q", code, out, errs, want)
+	}
 }
 
 // jsonNames returns all names in value.
