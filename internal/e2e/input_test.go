@@ -223,7 +223,7 @@ var mistakes = []struct {
 		want: "command line: env.eval.video_cfg.num_envs: 0: expected a number from 1 to 256"},
 
 	{name: "unknown flag", args: []string{"--fast"}, want: "unknown flag --fast: rlinf --help lists the flags"},
-	{name: "flag without its value", args: []string{"--resume"}, want: "--resume: expected a value (go on from a checkpoint: %"},
+	{name: "flag without its value", args: []string{"--resume"}, want: "--resume: expected a value (continue from a checkpoint: %"},
 	{name: "argument that is no setting", args: []string{"runner.max_steps"},
 		want: `argument "runner.max_steps": expected key=value (or a command: rlinf help lists them)`},
 	{name: "setting without a key", args: []string{"=3"}, want: "command line: =3: expected key=value with a dotted key, as runner.max_epochs=10"},
