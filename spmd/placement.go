@@ -316,18 +316,35 @@ func (p *placer) checkIdle() {
 	for _, s := range p.specs {
 		maps.Copy(used, set(s.Ranks))
 	}
-	var idle []string
+	var idle []int
 	for r := range p.nodes {
 		if !used[r] {
-			idle = append(idle, strconv.Itoa(r))
+			idle = append(idle, r)
 		}
 	}
 	if idle != nil {
 		p.wrong("cluster.component_placement", "", "expected a component on every one of the %d ranks, there is "+
-			"none on "+
-			"%s: start fewer ranks, or set cluster.allow_idle_ranks",
-			len(p.nodes), strings.Join(idle, ", "))
+			"none on %s: start fewer ranks, or set cluster.allow_idle_ranks", len(p.nodes), spans(idle))
 	}
+}
+
+// spans writes ascending ranks as a list in which three or more in a row are one span: 1, 2, 5-9.
+func spans(ranks []int) string {
+	var parts []string
+	for lo := 0; lo < len(ranks); {
+		hi := lo + 1
+		for hi < len(ranks) && ranks[hi] == ranks[hi-1]+1 {
+			hi++
+		}
+		if hi-lo < 3 {
+			hi = lo + 1
+			parts = append(parts, strconv.Itoa(ranks[lo]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", ranks[lo], ranks[hi-1]))
+		}
+		lo = hi
+	}
+	return strings.Join(parts, ", ")
 }
 
 func set(ranks []int) map[int]bool {

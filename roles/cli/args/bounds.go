@@ -2,6 +2,7 @@ package args
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/rlinf/rlinf/roles/config"
@@ -27,6 +28,9 @@ func Int(f cli.IntFlag, least, most int) *cli.IntFlag {
 func Float(f cli.Float64Flag, least, most float64) *cli.Float64Flag {
 	f.Action = func(_ *cli.Context, x float64) error {
 		if !(x >= least && x <= most) {
+			if most == math.MaxFloat64 {
+				return outside(f.Name, x, "a finite number")
+			}
 			return outside(f.Name, x, "a number from %g to %g", least, most)
 		}
 		return nil

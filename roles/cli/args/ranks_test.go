@@ -1,10 +1,26 @@
 package args
 
 import (
+	"flag"
+	"math"
 	"testing"
 
 	"github.com/rlinf/rlinf/roles/job"
+	"github.com/urfave/cli/v2"
 )
+
+// A number without bounds must still be one.
+func TestUnboundedNumbersAreFinite(t *testing.T) {
+	set := flag.NewFlagSet("", flag.ContinueOnError)
+	f := Float(cli.Float64Flag{Name: "below"}, -math.MaxFloat64, math.MaxFloat64)
+	if err := f.Apply(set); err != nil {
+		t.Fatal(err)
+	}
+	set.Set("below", "NaN")
+	if err := f.RunAction(cli.NewContext(nil, set, nil)); err == nil || err.Error() != "--below NaN: expected a finite number" {
+		t.Error(err)
+	}
+}
 
 // Ranks that a process has no memory for are refused before they start.
 func TestGoroutineRanksFitIntoMemory(t *testing.T) {
