@@ -225,7 +225,7 @@ func (s *Shown) Block() string {
 	text := fmt.Sprintf("question %d: %s%s\n%s\n> %s\n", q.Number, s.Outcome, end, q.Text,
 		strings.ReplaceAll(s.Response.Text, "\n", "\n> "))
 	if s.Outcome != verify.Right {
-		text += fmt.Sprintf("right would be: %s\n", strings.Join(q.Solutions, ", or "))
+		text += fmt.Sprintf("expected: %s\n", strings.Join(q.Solutions, ", or "))
 	}
 	return text
 }

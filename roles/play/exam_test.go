@@ -178,7 +178,7 @@ func TestExam(t *testing.T) {
 
 func TestShown(t *testing.T) {
 	s := Shown{Response: answer.Response{Question: &answer.Question{Number: 3, Text: "1+1=\n?", Solutions: []string{"2", "two"}}, Text: "it is\n3"}}
-	if got, want := s.Block(), "question 3: unparsable, cut off\n1+1=\n?\n> it is\n> 3\nright would be: 2, or two\n"; got != want {
+	if got, want := s.Block(), "question 3: unparsable, cut off\n1+1=\n?\n> it is\n> 3\nexpected: 2, or two\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	s.Outcome, s.Response.Text = verify.Right, strings.Repeat("é", 100)
