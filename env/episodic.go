@@ -108,7 +108,9 @@ func (e *Episodic) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	out.Terminated.Zero()
 	out.Truncated.Zero()
 	out.Status.Zero()
-	out.Info.Zero()
+	if chunk > 1 { // else every row is written
+		out.Info.Zero()
+	}
 	over := e.over.U8()
 	for n, f := range over {
 		if f&needsReset != 0 {
@@ -172,12 +174,17 @@ func (e *Episodic) actions(a tensor.Tensor, k int) tensor.Tensor {
 // judge writes column k of what the step gave, and decides which episodes are over.
 func (e *Episodic) judge(out *Step, k, chunk int) {
 	reward, term, trunc, over := out.Reward.F32(), out.Terminated.U8(), out.Truncated.U8(), e.over.U8()
+	if chunk == 1 && !out.Info.IsZero() { // one copy for all is faster
+		copy(out.Info.F32(), e.info.F32())
+	}
 	for n, turn := range e.turn {
 		if turn == Idle {
 			continue
 		}
 		i := n*chunk + k
-		e.inform(out, n, i)
+		if chunk > 1 {
+			e.inform(out, n, i)
+		}
 		reward[i] = e.reward[n]
 		if e.sparse >= 0 {
 			reward[i] = e.info.F32()[n*len(e.spec.Info)+e.sparse]

@@ -276,12 +276,17 @@ func (c *child) answer(by time.Time) error {
 func (v *Vec) judge(c *child, k int, autoReset bool, out *env.Step) {
 	reward, term, trunc := out.Reward.F32(), out.Terminated.U8(), out.Truncated.U8()
 	chunk := out.Reward.Dim(1)
+	if chunk == 1 && !out.Info.IsZero() && c.conversation != nil { // one copy for all is faster
+		copy(out.Info.F32()[c.lo*len(v.spec.Info):], c.info.F32())
+	}
 	for n := c.lo; n < c.hi; n++ {
 		if v.turn[n] == 0 {
 			continue
 		}
 		i, at := n-c.lo, n*chunk+k
-		v.inform(c, n, at, out)
+		if chunk > 1 {
+			v.inform(c, n, at, out)
+		}
 		if reward[at] = c.reward[i]; v.sparse >= 0 {
 			reward[at] = c.info.F32()[i*len(v.spec.Info)+v.sparse]
 		}
