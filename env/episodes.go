@@ -150,18 +150,25 @@ func (e *Episodes) add(n int, info []float32) (success bool) {
 	if e.taskReward >= 0 {
 		e.ret.F64()[n] += float64(info[e.taskReward])
 	}
-	success = says(e.success)
-	e.once.U8()[n] |= bit(success)
-	e.mistaken.U8()[n] |= bit(says(e.wrong))
-	e.obeyed.U8()[n] |= bit(says(e.byName))
+	if success = says(e.success); success {
+		e.once.U8()[n] = 1
+	}
+	if says(e.wrong) {
+		e.mistaken.U8()[n] = 1
+	}
+	if says(e.byName) {
+		e.obeyed.U8()[n] = 1
+	}
 	if e.task >= 0 {
 		e.number[n] = int(info[e.task]) + 1
 	}
-	sums := e.sums(n)
-	for i, column := range e.figures {
-		sums[i] += float64(info[column])
+	if len(e.figures) > 0 {
+		sums := e.sums(n)
+		for i, column := range e.figures {
+			sums[i] += float64(info[column])
+		}
+		e.told.I64()[n]++
 	}
-	e.told.I64()[n]++
 	return success
 }
 

@@ -8,7 +8,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
-	"slices"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -255,16 +255,23 @@ func beParent() error {
 
 // offspring returns the numbers of the processes that this one has started, or its supervisors.
 func offspring() (pids []string) {
-	children := func(of string, more ...string) []string {
-		out, _ := exec.Command("pgrep", append(more, "-P", of)...).Output()
-		return strings.Fields(string(out))
-	}
-	supervisors := children(strconv.Itoa(os.Getpid()), "-f", "^rlinf-supervisor")
-	for _, pid := range children(strconv.Itoa(os.Getpid())) {
-		if slices.Contains(supervisors, pid) {
-			pids = append(pids, children(pid)...)
+	for _, pid := range childrenOf(strconv.Itoa(os.Getpid())) {
+		if command, _ := os.ReadFile("/proc/" + pid + "/cmdline"); strings.HasPrefix(string(command), "rlinf-supervisor") {
+			pids = append(pids, childrenOf(pid)...)
 		} else {
 			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// childrenOf returns the numbers of the children of a process.
+func childrenOf(parent string) (pids []string) {
+	files, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range files {
+		stat, _ := os.ReadFile(file) // number (name) state parent ...
+		if f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])); len(f) > 1 && f[1] == parent {
+			pids = append(pids, filepath.Base(filepath.Dir(file)))
 		}
 	}
 	return pids

@@ -7,7 +7,7 @@ import (
 
 // TestProfileAddress: a port alone is served to this machine alone.
 func TestProfileAddress(t *testing.T) {
-	for _, address := range []string{":0", "127.0.0.1:0", "localhost:0"} {
+	for _, address := range []string{":0", "127.0.0.1:0"} {
 		p := Profile{Address: address}
 		if err := p.start(0); err != nil {
 			t.Fatal(err)
