@@ -107,13 +107,19 @@ func (p *Progress) Watch() (stop func()) {
 	if p == nil {
 		return func() {}
 	}
-	ticks, end, ended := time.NewTicker(time.Second), make(chan struct{}), make(chan struct{})
+	return Every(time.Second, p.tick)
+}
+
+// Every calls f after each interval, from one goroutine, until stop is called. stop waits for a call
+// under way.
+func Every(interval time.Duration, f func()) (stop func()) {
+	ticks, end, ended := time.NewTicker(interval), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		for {
 			select {
 			case <-ticks.C:
-				p.tick()
+				f()
 			case <-end:
 				return
 			}

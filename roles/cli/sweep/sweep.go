@@ -157,22 +157,9 @@ func (s *sweep) showBoard() (stop func()) {
 	if s.board.live {
 		every = time.Second
 	}
-	ticks, end, ended := time.NewTicker(every), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			select {
-			case <-ticks.C:
-				s.board.tick()
-			case <-end:
-				return
-			}
-		}
-	}()
+	ended := metrics.Every(every, s.board.tick)
 	return func() {
-		ticks.Stop()
-		close(end)
-		<-ended
+		ended()
 		s.board.close()
 	}
 }
