@@ -282,7 +282,7 @@ func (p *placer) resources(group string) (res [][]int, what, wrong string) {
 		for r := range p.nodes {
 			res = append(res, []int{r})
 		}
-		return res, fmt.Sprintf("%d ranks that were started (-np)", len(p.nodes)), ""
+		return res, fmt.Sprintf("ranks that were started (-np %d)", len(p.nodes)), ""
 	case "node":
 		for n := range len(p.ranksOf) {
 			res = append(res, p.ranksOf[n])

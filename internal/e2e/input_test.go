@@ -97,8 +97,8 @@ var mistakes = []struct {
 	{name: "no ranks at all", edit: [2]string{"actor: 0-1", "actor: first"},
 		want: `job.yaml:4: cluster.component_placement.actor: first: expected resources n, a-b or all, not "first"`},
 	{name: "world too small", args: []string{"-np", "1"},
-		want: `job.yaml:4: cluster.component_placement.actor: 0-1: expected resources 0..0, the 1 ranks that were started (-np), not "0-1"` + "\n" +
-			`job.yaml:6: cluster.component_placement.rollout: 1: expected resources 0..0, the 1 ranks that were started (-np), not "1"`},
+		want: `job.yaml:4: cluster.component_placement.actor: 0-1: expected resources 0..0, the ranks that were started (-np 1), not "0-1"` + "\n" +
+			`job.yaml:6: cluster.component_placement.rollout: 1: expected resources 0..0, the ranks that were started (-np 1), not "1"`},
 	{name: "world too large", args: []string{"-np", "4"},
 		want: "job.yaml:3: cluster.component_placement: expected a component on every one of the 4 ranks, there is none on 2, 3: " +
 			"start fewer ranks, or set cluster.allow_idle_ranks"},
@@ -435,8 +435,8 @@ func TestMistakesUnderLaunchers(t *testing.T) {
 				want    string
 			}{
 				{"unknown key", 2, "runner.max_stps=1", nil, "command line: runner.max_stps: unknown key, did you mean max_steps?"},
-				{"world too small", 1, "", nil, "job.yaml:4: cluster.component_placement.actor: 0-1: expected resources 0..0, the 1 ranks that were started (-np), not \"0-1\"\n" +
-					"job.yaml:6: cluster.component_placement.rollout: 1: expected resources 0..0, the 1 ranks that were started (-np), not \"1\""},
+				{"world too small", 1, "", nil, "job.yaml:4: cluster.component_placement.actor: 0-1: expected resources 0..0, the ranks that were started (-np 1), not \"0-1\"\n" +
+					"job.yaml:6: cluster.component_placement.rollout: 1: expected resources 0..0, the ranks that were started (-np 1), not \"1\""},
 				{"unknown flag", 3, "--fast", nil, "unknown flag --fast: rlinf --help lists the flags"},
 				{"ranks within ranks", 2, "-np 2", nil, "-np 2: mpi% has started the ranks already"},
 				{"one address for all, taken on one", 2, "--pprof localhost:65535", nil, "rank 1: --pprof: listen tcp: address 65536: invalid port"},
