@@ -445,13 +445,13 @@ func TestWatched(t *testing.T) {
 			dir := t.TempDir()
 			writeFile(t, dir, "job.yaml", good)
 			port := freePorts(t)
-			j := p.start(t, dir, 2, "-c", "job.yaml", "--pprof", fmt.Sprintf("localhost:%d", port), "runner.max_steps=-1", "runner.max_time=1h", "runner.save_interval=-1")
+			j := p.start(t, dir, 2, "-c", "job.yaml", "--pprof", fmt.Sprintf("127.0.0.1:%d", port), "runner.max_steps=-1", "runner.max_time=1h", "runner.save_interval=-1")
 			ranks := 2
 			if p == local {
 				ranks = 1
 			}
 			for r := range ranks {
-				if text := fetch(t, j, fmt.Sprintf("http://localhost:%d/debug/pprof/goroutine?debug=1", port+r)); !strings.Contains(text, "runner.(*EmbodiedRunner)") {
+				if text := fetch(t, j, fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/goroutine?debug=1", port+r)); !strings.Contains(text, "runner.(*EmbodiedRunner)") {
 					t.Errorf("rank %d: no runner among its goroutines:\n%s", r, text)
 				}
 			}
@@ -481,12 +481,12 @@ func TestWatched(t *testing.T) {
 func freePorts(t *testing.T) int {
 	t.Helper()
 	for range 100 {
-		a, err := net.Listen("tcp", "localhost:0")
+		a, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
 		port := a.Addr().(*net.TCPAddr).Port
-		b, err := net.Listen("tcp", fmt.Sprintf("localhost:%d", port+1))
+		b, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+1))
 		if err == nil {
 			err = b.Close()
 		}
