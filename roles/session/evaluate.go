@@ -80,21 +80,28 @@ func (s *session) evaluate(ctx context.Context, w *spmd.World, world *collective
 	if err != nil {
 		return err
 	}
-	mine, err := binary.Append(nil, binary.LittleEndian, rows)
-	if err != nil {
-		return err
-	}
-	all, err := world.Gather(ctx, mine, 0)
+	all, err := gatherRows(ctx, world, rows)
 	if err != nil {
 		return err
 	}
 	if w.Rank() == 0 {
 		s.progress.Done()
-		if err := e.finish(s.Out, slices.Concat(all...), how.JSON); err != nil {
+		if err := e.finish(s.Out, all, how.JSON); err != nil {
 			return err
 		}
 	}
 	return s.disconnect(ctx, w, world)
+}
+
+// gatherRows returns the rows of all ranks, a slice of fixed-size values on each, in the order of the
+// ranks and as little-endian bytes: on rank 0, and nil elsewhere.
+func gatherRows(ctx context.Context, world *collectives.Group, rows any) ([]byte, error) {
+	mine, err := binary.Append(nil, binary.LittleEndian, rows)
+	if err != nil {
+		return nil, err
+	}
+	all, err := world.Gather(ctx, mine, 0)
+	return slices.Concat(all...), err
 }
 
 // asked returns how the policy of cfg is evaluated.

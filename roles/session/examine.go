@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -37,23 +36,16 @@ func (s *session) examine(ctx context.Context, w *spmd.World, world *collectives
 	if err = errors.Join(err, e.close()); err != nil {
 		return err
 	}
-	text, err := binary.Append(nil, binary.LittleEndian, mine)
-	if err != nil {
-		return err
-	}
-	all, err := world.Gather(ctx, text, 0)
+	all, err := gatherRows(ctx, world, mine)
 	if err != nil || w.Rank() != 0 {
 		return err
 	}
-	total := make([]float64, len(mine))
-	for _, theirs := range all {
-		sums := make([]float64, len(mine))
-		if err := binary.Read(bytes.NewReader(theirs), binary.LittleEndian, sums); err != nil {
-			return err
-		}
-		for i, x := range sums {
-			total[i] += x
-		}
+	rows, total := make([]float64, w.Size()*len(mine)), make([]float64, len(mine))
+	if _, err := binary.Decode(all, binary.LittleEndian, rows); err != nil {
+		return err
+	}
+	for i, x := range rows {
+		total[i%len(mine)] += x
 	}
 	s.progress.Done()
 	return e.write(s.Out, total, shown, how.JSON)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
@@ -32,16 +31,12 @@ func (s *session) measure(ctx context.Context, w *spmd.World, world *collectives
 	if err != nil {
 		return err
 	}
-	mine, err := binary.Append(nil, binary.LittleEndian, rows)
-	if err != nil {
-		return err
-	}
-	all, err := world.Gather(ctx, mine, 0)
+	all, err := gatherRows(ctx, world, rows)
 	if err != nil || w.Rank() != 0 {
 		return err
 	}
 	rows = make([]algo.TextSums, len(t.Valid.Samples))
-	if _, err := binary.Decode(slices.Concat(all...), binary.LittleEndian, rows); err != nil {
+	if _, err := binary.Decode(all, binary.LittleEndian, rows); err != nil {
 		return err
 	}
 	var sums algo.TextSums
