@@ -69,7 +69,7 @@ func (p *Progress) Phase(name string) {
 	}
 }
 
-// begin makes name the phase; "": none. What its counters have told until now was of another phase.
+// begin makes name the phase; "": none. Its counters start anew: earlier counts belong to another phase.
 func (w *work) begin(name string) {
 	w.phase, w.counted = name, ""
 	for _, c := range w.counters {

@@ -69,7 +69,7 @@ type Process struct {
 // PID returns the number of the process, which is that of its process group, too.
 func (p *Process) PID() int { return p.pid }
 
-// Done is closed when the program has ended. What is left of its process group is killed then.
+// Done is closed when the program has ended. The rest of its process group is killed then.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Err returns how the program ended, after Done: nil is exit status 0, and an ExitError another

@@ -47,7 +47,7 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-// A jsonGroup is a group in the JSON of a table. What there is none of is left out.
+// A jsonGroup is a group in the JSON of a table. Absent figures are left out.
 type jsonGroup struct {
 	Name     string      `json:"name"`
 	Path     string      `json:"path"`

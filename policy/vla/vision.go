@@ -175,8 +175,8 @@ func (s *senses) readable(c *Config) error {
 	case reads && len(s.cameras) == 0:
 		return fmt.Errorf("%s: no image is observed: expected one, or false", key)
 	case c.VisionFiLM && c.Keypoints == 0 && (c.VisionWords || c.Vision == Patches || c.VisionGrid == 0):
-		return fmt.Errorf("vision_film: there are no features for it to choose: expected false, or vision_keypoints " +
-			"> 0")
+		return fmt.Errorf("vision_film: there are no features for it to choose: expected false, or " +
+			"vision_keypoints > 0")
 	case len(s.cameras) > 0 && c.VisionGrid == 0 && c.Keypoints == 0 && !c.VisionWords:
 		return fmt.Errorf("observation %q: not used by the policy: expected vision_grid or vision_keypoints > 0, or "+
 			"vision_words",

@@ -61,7 +61,7 @@ func isRun(dir string) bool {
 	return err == nil
 }
 
-// A standing is the state of a run. What is not known is left out of its JSON.
+// A standing is the state of a run. Unknown figures are left out of its JSON.
 type standing struct {
 	Run    string           `json:"run"` // its folder
 	Status runfolder.Status `json:"status"`

@@ -130,8 +130,8 @@ func GoroutineRanks(c *cli.Context, cfg *config.Config) (int, error) {
 	return np, err
 }
 
-// checkGoroutineRanks returns an error if one process cannot have np ranks. What they take beside their
-// work was measured: configuration, plan and stacks of each, and what each knows of each other one.
+// checkGoroutineRanks returns an error if one process cannot have np ranks. Their memory beside their
+// work was measured: configuration, plan and stacks of each rank, and the table of the other ranks.
 func checkGoroutineRanks(np int, have job.Available) error {
 	const each, pair = 3 << 20, 4 << 10
 	need, expected := int64(np)*(each+int64(np)*pair), ""
