@@ -119,8 +119,7 @@ func (s *Setup) minibatches(replicas int) (batchSizes, error) {
 	n := s.Steps * s.Envs
 	if n <= 0 || s.GlobalBatch <= 0 || s.GlobalBatch%replicas != 0 || n%(s.GlobalBatch/replicas) != 0 {
 		return batchSizes{}, fmt.Errorf("global_batch_size %d: expected a share of the rollout of %d samples (%d "+
-			"steps × "+
-			"%d environments) on %d replicas", s.GlobalBatch, n*replicas, s.Steps, s.Envs, replicas)
+			"steps × %d environments) on %d replicas", s.GlobalBatch, n*replicas, s.Steps, s.Envs, replicas)
 	}
 	if s.Config.LossType == "a2c" && s.GlobalBatch != n*replicas {
 		return batchSizes{}, fmt.Errorf("global_batch_size %d: expected the whole rollout, %d samples", s.GlobalBatch,

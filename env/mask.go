@@ -61,8 +61,7 @@ func (s Spec) CheckMask() error {
 	}
 	if options == 0 {
 		return fmt.Errorf("%s: observation %s: its actions are continuous: expected discrete or multi-discrete ones, "+
-			"or no "+
-			"mask", s.Name, ActionMask)
+			"or no mask", s.Name, ActionMask)
 	}
 	if f := s.Obs[i]; f.Kind != Box || f.DType != tensor.U8 || f.Dim() != options {
 		return fmt.Errorf("%s: observation %s: %v%v: expected a box of U8[%d], the options %v of its actions", s.Name,

@@ -94,8 +94,7 @@ func newObservations(spec env.Spec, cfg Config, own *nn.Layer, params *nn.Params
 	}
 	if options > maxOptions {
 		return nil, fmt.Errorf("observations: choices with %d options together: expected at most %d; numbers are "+
-			"boxes "+
-			"of F32", options, maxOptions)
+			"boxes of F32", options, maxOptions)
 	}
 	if cfg.Encoder == "" {
 		o.width += options

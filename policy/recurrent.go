@@ -115,8 +115,7 @@ func hiddenState(obs tensor.Dict, rows, m int) (hidden tensor.Tensor, begins []b
 	if hidden.DType() != tensor.F32 || hidden.Rank() != 2 || hidden.Dim(1) != m || hidden.Dim(0) == 0 ||
 		rows%hidden.Dim(0) != 0 {
 		return hidden, nil, fmt.Errorf("%s %v beside %d rows of observations: expected F32[N %d], and rows for each "+
-			"of N "+
-			"sequences", HiddenState, hidden, rows, m)
+			"of N sequences", HiddenState, hidden, rows, m)
 	}
 	if b, ok := obs.Get(Begins); ok {
 		if b.DType() != tensor.U8 || b.Len() != rows {

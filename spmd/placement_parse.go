@@ -85,8 +85,7 @@ func (p *placementParser) segment(part string) {
 		return
 	case count < over && over%count == 0:
 		p.wrong("expected a process for each resource in %q: one worker over several resources needs model "+
-			"parallelism, "+
-			"which is not there yet", part)
+			"parallelism, which is not there yet", part)
 	case count%over != 0:
 		p.wrong("expected the %d processes of %q to be a multiple of its %d resources", count, part, over)
 	}

@@ -181,8 +181,7 @@ func (k *checker) countsSteps() error {
 				length++
 				if length == short && o.truncated == 0 {
 					return fmt.Errorf("environment %d, step %d: step %d of its episode, and truncated is 0: "+
-						"expected 1 "+
-						"with max_steps %d", n, i, length, short)
+						"expected 1 with max_steps %d", n, i, length, short)
 				}
 				if o.over() {
 					length = 0

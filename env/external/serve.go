@@ -143,8 +143,7 @@ func (s *server) configure(payload []byte) error {
 	if readyFlags == 0 {
 		if longest := max(s.blocks.request.Size(), s.blocks.reply.Size()); longest > maxPayload {
 			return fmt.Errorf("bridge: %d environments need frames of %d bytes, expected at most %d where memory is "+
-				"not "+
-				"shared", n, longest, maxPayload)
+				"not shared", n, longest, maxPayload)
 		}
 		s.memory = privateMemory(size)
 	}
@@ -222,8 +221,7 @@ func (s *server) expect(head []byte) (uint64, error) {
 	most = max(least, most)
 	if h.count != count || h.seq != seq || h.flags&^flags != 0 || h.length < uint64(least) || h.length > uint64(most) {
 		return 0, fmt.Errorf("bridge: %v with count %d, seq %d, flags %#x and %d bytes, expected count %d, seq %d, "+
-			"flags "+
-			"%#x at most and %d bytes",
+			"flags %#x at most and %d bytes",
 			h.kind, h.count, h.seq, h.flags, h.length, count, seq, flags, least)
 	}
 	s.asked = h

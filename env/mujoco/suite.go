@@ -48,8 +48,7 @@ func TabletopSuite(cfg env.Config, n int) (env.Vec, error) {
 		at := slices.IndexFunc(suiteViews(), func(v suiteView) bool { return v.name == name })
 		if at < 0 || slices.Contains(shown[:i], name) {
 			return nil, fmt.Errorf("%s: observations.%d: %q, expected state, proprio, image, wrist_image or text, "+
-				"each "+
-				"once", asked.ID(), i, name)
+				"each once", asked.ID(), i, name)
 		}
 		views = append(views, suiteViews()[at])
 	}

@@ -101,8 +101,7 @@ func (t *suite) restrict() error {
 	}
 	if sum == 0 {
 		return fmt.Errorf("split %s, perturb %q: no instruction is left: expected some that name the colour of an "+
-			"object, "+
-			"and with %s some about cubes", t.split.name, t.perturb, perturbOtherCube)
+			"object, and with %s some about cubes", t.split.name, t.perturb, perturbOtherCube)
 	}
 	return nil
 }

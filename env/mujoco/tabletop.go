@@ -99,8 +99,7 @@ func (t tabletopTask) constructor(cfg env.Config, n int) (env.Vec, error) {
 		at := slices.IndexFunc(tableViews(), func(v tableView) bool { return v.name == name })
 		if at < 0 || slices.Contains(shown[:i], name) {
 			return nil, fmt.Errorf("%s: observations.%d: %q, expected state, proprio, image, text or instruction, "+
-				"each "+
-				"once", t.name, i, name)
+				"each once", t.name, i, name)
 		}
 		views = append(views, tableViews()[at])
 	}

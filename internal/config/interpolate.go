@@ -326,8 +326,7 @@ func call(name string, args []*node) (*node, error) {
 	want, ok := arity[name]
 	if !ok {
 		return nil, fmt.Errorf("no resolver %q, expected oc.env, oc.select, oc.decode, multiply, int_div, subtract, "+
-			"not "+
-			"or torch.dtype", name)
+			"not or torch.dtype", name)
 	}
 	if len(args) < want[0] || len(args) > want[1] {
 		return nil, fmt.Errorf("%s: %d arguments, expected %d", name, len(args), want[1])

@@ -53,8 +53,7 @@ func runBridgeCheck(c *cli.Context, reg config.Registries) (int, error) {
 			"python3 tank.py")}
 	case len(check.Rules()) == 0:
 		return 0, config.UsageError{Err: fmt.Errorf("bridge check: --rule %q: expected text from the name of a "+
-			"rule, one "+
-			"of\n  %s",
+			"rule, one of\n  %s",
 			check.Only, strings.Join(external.Check{}.Rules(), "\n  "))}
 	}
 	out := c.App.Writer
@@ -90,8 +89,7 @@ func runBridgeServe(c *cli.Context, reg config.Registries) error {
 	address := os.Getenv("RLB_ADDR")
 	if address == "" {
 		return config.UsageError{Err: errors.New("no RLB_ADDR: rlinf sets it for the command of env.train.external; " +
-			"else it says " +
-			"where rlinf listens, as unix:/path")}
+			"else it says where rlinf listens, as unix:/path")}
 	}
 	cfg, err := args.Config(c, reg, c.App.ErrWriter)
 	if err != nil {

@@ -67,8 +67,7 @@ func (j *Job) fitReplay(actors int, have Available) error {
 	switch left := have.Free - int64(demos); {
 	case left < 0:
 		return fmt.Errorf("algorithm.demo_buffer.load_path: %s: expected a smaller file: the copies that the actors "+
-			"of a "+
-			"node draw from take %s, and %v",
+			"of a node draw from take %s, and %v",
 			j.Config.Algorithm.OffPolicy.Demos.LoadPath, Mebibytes(int64(demos)), have)
 	case int64(buffers) > left:
 		beside := ""
@@ -76,8 +75,7 @@ func (j *Job) fitReplay(actors int, have Available) error {
 			beside = fmt.Sprintf(" beside demonstrations of %s", Mebibytes(int64(demos)))
 		}
 		return fmt.Errorf("algorithm.replay_buffer.sample_window_size: %d: expected at most %d: the replay buffers "+
-			"of a "+
-			"node take %s%s, and %v",
+			"of a node take %s%s, and %v",
 			window, left/int64(config.Product(actors, j.replayBytes(1))), Mebibytes(int64(buffers)), beside, have)
 	}
 	return nil

@@ -70,8 +70,7 @@ func (g *Groups) check(place *spmd.Placement) error {
 		switch placed := place.Has(of.component); {
 		case placed && !of.launched:
 			errs = append(errs, fmt.Errorf("embodied runner: cluster.component_placement places %s: expected "+
-				"Groups.%s, "+
-				"launched with New%sWorker", of.component, of.field, of.field))
+				"Groups.%s, launched with New%sWorker", of.component, of.field, of.field))
 		case !placed && of.launched:
 			errs = append(errs, fmt.Errorf("embodied runner: Groups.%s: cluster.component_placement does not place %s",
 				of.field, of.component))

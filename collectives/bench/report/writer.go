@@ -36,8 +36,7 @@ func NewWriter(format, bench string, w io.Writer) (Writer, error) {
 			return &osu{w: w}, nil
 		}
 		return nil, fmt.Errorf("format osu: there is no such benchmark as %s in OSU's: expected table, wide, csv, "+
-			"json or "+
-			"md", bench)
+			"json or md", bench)
 	case "nccl":
 		if bench == "collectives" {
 			return &nccl{w: w}, nil

@@ -232,8 +232,7 @@ func (j *benchJob) openFiles(c *cli.Context, name string) error {
 			".md": "md"}[filepath.Ext(path)]
 		if !ok {
 			return config.UsageError{Err: errors.Join(fmt.Errorf("--out %s: expected a file with the ending .txt, "+
-				".csv, "+
-				".json or .md",
+				".csv, .json or .md",
 				path), j.closeFiles())}
 		}
 		if !mpi.Leads() {

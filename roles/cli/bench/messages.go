@@ -259,8 +259,7 @@ func benchWeights(c *cli.Context, reg config.Registries) (int, error) {
 	}
 	if s.Wire == tensor.BF16 && slices.Contains(s.Slots, 0) {
 		return 0, config.UsageError{Err: fmt.Errorf("--wire bf16 with --slots %s: expected slots 1 or 2: what is "+
-			"read in "+
-			"place is "+
+			"read in place is "+
 			"not rounded", c.String("slots"))}
 	}
 	if s.Bucket, err = parseBytes(c.String("bucket")); err != nil || s.Bucket < 1 {

@@ -101,8 +101,7 @@ func benchScale(c *cli.Context, reg config.Registries) (int, error) {
 	}
 	if len(s.launcher) > 0 && !strings.Contains(c.String("launcher"), "{np}") {
 		return 0, config.UsageError{Err: fmt.Errorf("--launcher %q: expected {np} where the number of ranks stands, "+
-			"as "+
-			"'mpirun -np "+
+			"as 'mpirun -np "+
 			"{np}'", c.String("launcher"))}
 	}
 	extent, whole := cfg.ClusterSpec().Extent()

@@ -160,8 +160,7 @@ func sweepRuns(c *cli.Context, reg config.Registries, log io.Writer) ([]*sweepRu
 		for _, r := range point {
 			if folders[r.cfg.Folder()] {
 				wrong.add(r.point, fmt.Errorf("%s: two points of the grid would share this folder: expected values "+
-					"whose "+
-					"names differ", r.cfg.Folder()))
+					"whose names differ", r.cfg.Folder()))
 			}
 			folders[r.cfg.Folder()] = true
 		}
@@ -173,8 +172,7 @@ func sweepRuns(c *cli.Context, reg config.Registries, log io.Writer) ([]*sweepRu
 	if a := runs[0].cfg; seeds > 1 && (a.Actor.Seed == runs[1].cfg.Actor.Seed ||
 		a.Env.Train.Seed == runs[1].cfg.Env.Train.Seed) {
 		return nil, config.UsageError{Err: errors.New("--seeds: actor.seed or env.train.seed is given: expected " +
-			"both to " +
-			"follow " +
+			"both to follow " +
 			"runner.seed")}
 	}
 	return runs, nil

@@ -89,8 +89,7 @@ func Run(c *cli.Context, reg config.Registries, program runner.Program) (int, er
 	if c.IsSet("jobs") {
 		if jobs = c.Int("jobs"); args.Launched() {
 			return 0, config.UsageError{Err: fmt.Errorf("--jobs %d: %s has started %d processes, each of which takes "+
-				"one run at "+
-				"a time", jobs, launcher, n)}
+				"one run at a time", jobs, launcher, n)}
 		}
 	}
 	s.board = newBoard(s.out, launcher == "" && metrics.IsTerminal(os.Stdout), func() int {
