@@ -425,7 +425,7 @@ func TestMistakesUnderLaunchers(t *testing.T) {
 				if p == openmpi {
 					return mpich.program(t, ".")
 				}
-				return openmpi.program(t, ".")
+				return apart(t, openmpi.program(t, "."))
 			}
 			for _, c := range []struct {
 				name    string
@@ -457,6 +457,18 @@ func TestMistakesUnderLaunchers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// apart returns a script that starts program with a temporary folder of its own: each process of Open MPI that has no
+// launcher makes and removes one session folder, and two of them in one temporary folder fail at random.
+func apart(t *testing.T, program string) string {
+	dir := t.TempDir()
+	writeFile(t, dir, "rlinf", "#!/bin/sh\nTMPDIR=$(mktemp -d) exec "+program+" \"$@\"\n")
+	script := filepath.Join(dir, "rlinf")
+	if err := os.Chmod(script, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return script
 }
 
 // TestUnlikeRanks: ranks of one job with another binary or another configuration than rank 0 are named, before anything is done.
