@@ -524,7 +524,9 @@ func TestWrongLauncher(t *testing.T) {
 			if err != nil {
 				t.Skip(err)
 			}
-			out, code := o.run(t, job{np: 2, command: []string{r.program, "describe"}})
+			// Each process is a job of its own, which makes and removes a folder of one name: they need different places for it.
+			alone := `OMPI_MCA_orte_tmpdir_base=$(mktemp -d) exec "$0" "$@"`
+			out, code := o.run(t, job{np: 2, env: []string{"TMPDIR=" + own(t)}, command: []string{"sh", "-c", alone, r.program, "describe"}})
 			if code == 0 || !strings.Contains(out, "started 2 processes, but each sees a world of one") {
 				t.Errorf("exit code %d\n%s", code, out)
 			}
