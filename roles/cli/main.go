@@ -127,6 +127,7 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 			*code, err = runTrain(c, reg, program)
 			return err
 		},
+		CustomAppHelpTemplate: manual.GroupedHelp(),
 	}
 	app.Commands = []*cli.Command{
 		{Name: "check", Usage: "check a configuration and show what it means: ranks, roles, batches, memory",
@@ -179,6 +180,7 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 	app.Commands = append(app.Commands, &cli.Command{Name: "export", ArgsUsage: "CHECKPOINT",
 		Usage: "export the language model of a checkpoint in the format of Hugging Face", Flags: exportFlags(),
 		Action: alone(func(c *cli.Context) error { return runExport(c, reg) })})
+	group(app.Commands)
 	args.Filled(app.Flags)
 	manual.Each(app.Commands, func(path string, c *cli.Command) {
 		args.Filled(c.Flags)
@@ -188,6 +190,26 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 		}
 	})
 	return app
+}
+
+// group gives each command the category that the help shows it in, and sorts the commands by category.
+func group(commands []*cli.Command) {
+	order := map[string]int{}
+	for _, g := range []struct {
+		category string
+		commands []string
+	}{
+		{"train and evaluate", []string{"check", "slurm", "sweep", "eval", "demos", "bridge"}},
+		{"inspect runs, environments and keys", []string{"status", "compare", "envs", "render", "config", "help"}},
+		{"language models", []string{"data", "tokenizer", "generate", "score", "export"}},
+		{"machine and shell", []string{"doctor", "bench", "version", "completion", "man"}},
+	} {
+		for _, name := range g.commands {
+			at := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.Name == name })
+			commands[at].Category, order[name] = g.category, len(order)
+		}
+	}
+	slices.SortFunc(commands, func(a, b *cli.Command) int { return order[a.Name] - order[b.Name] })
 }
 
 // keyNames returns the names of all keys of the configuration.

@@ -262,6 +262,30 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// TestHelpGroups: the help shows every command below the heading of its group.
+func TestHelpGroups(t *testing.T) {
+	_, help, _ := run(t, "help")
+	at := 0
+	for _, want := range []string{
+		"\n   train and evaluate:\n     check ", "\n     bridge ",
+		"\n   inspect runs, environments and keys:\n     status ", "\n     help, h ",
+		"\n   language models:\n     data ", "\n     export ",
+		"\n   machine and shell:\n     doctor ", "\n     man ",
+	} {
+		next := strings.Index(help[at:], want)
+		if next < 0 {
+			t.Fatalf("want %q, and in this order, in\n%s", want, help)
+		}
+		at += next
+	}
+	code := 0
+	for _, c := range newApp(rolestest.Registries(), runner.TrainEmbodied, &code).Commands {
+		if c.Category == "" {
+			t.Errorf("%s is in no group of the help", c.Name)
+		}
+	}
+}
+
 // TestOwnKeysInHelp: keys of a user's own part are explained as the others are.
 func TestOwnKeysInHelp(t *testing.T) {
 	reg := withParts(new(made))

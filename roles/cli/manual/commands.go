@@ -15,7 +15,12 @@ func CommandPage(app *cli.App) string {
 		"%s\n", Regenerate,
 		strings.Join(strings.Fields(app.Description), " "))
 	b.WriteString("\n| command | |\n|---|---|\n| `rlinf -c FILE.yaml` | train |\n")
+	category := ""
 	Each(app.Commands, func(path string, c *cli.Command) {
+		if c.Category != "" && c.Category != category { // subcommands have none
+			category = c.Category
+			fmt.Fprintf(&b, "| **%s** | |\n", category)
+		}
 		fmt.Fprintf(&b, "| [`rlinf %s`](#rlinf-%s) | %s |\n", path, strings.ReplaceAll(path, " ", "-"), escape(c.Usage))
 	})
 	b.WriteString("\n## rlinf\n\nTrain.\n\n```\n" + unindent(app.UsageText) + "\n```\n")

@@ -38,6 +38,15 @@ func Commands(reg settings.Registries, alone func(func(*cli.Context) error) func
 	}
 }
 
+// GroupedHelp returns the library's template for the help of the program, but with categories in the order of the
+// commands. The library sorts them by name.
+func GroupedHelp() string {
+	return strings.Replace(cli.AppHelpTemplate, `{{template "visibleCommandCategoryTemplate" .}}`,
+		`{{$category := ""}}{{range .VisibleCommands}}{{if ne .Category $category}}{{$category = .Category}}
+   {{.Category}}:{{end}}
+     {{join .Names ", "}}{{"\t"}}{{.Usage}}{{end}}`, 1)
+}
+
 // runHelp explains the program, a command or a key.
 func runHelp(c *cli.Context, reg settings.Registries) error {
 	words := c.Args().Slice()
