@@ -32,6 +32,8 @@ const (
 	cli  = "github.com/urfave/cli/v2"
 	yaml = "gopkg.in/yaml.v3"
 	sys  = "golang.org/x/sys/..."
+	// Means, deviations and distributions.
+	gonum = "gonum.org/v1/gonum/stat/..."
 )
 
 // The first line that matches a package counts.
@@ -84,7 +86,8 @@ var layers = []layer{
 	{"env/...", []string{"env", "params", "internal/philox", "tensor"}, []string{"env/...", yaml}, "environments know nothing of policies, nor of each other"},
 
 	{"collectives/internal/ranks", []string{"collectives/...", "spmd/..."}, nil, "a program of tests, which opens the transport"},
-	{"collectives/bench/report", []string{"collectives/...", "internal/plot"}, []string{"..."}, "reports are text and pictures"},
+	{"collectives/bench/stats", []string{gonum}, nil, "statistics are arithmetic; distributions are gonum's"},
+	{"collectives/bench/report", []string{"collectives/...", "internal/plot", gonum}, []string{"..."}, "reports are text and pictures"},
 	{"collectives/...", []string{"collectives/...", "spmd", "tensor", sys}, []string{"spmd/..."}, "collectives run over any transport"},
 	{"spmd/mpi/...", []string{"spmd/...", "tensor", "C", "github.com/sbromberger/gompi", sys}, nil, "the only package that sees MPI"},
 	{"spmd/...", []string{"spmd", "tensor", sys}, []string{"spmd/..."}, "spmd moves tensors and does not know what for"},
@@ -100,7 +103,7 @@ var layers = []layer{
 	{"internal/config", []string{"params", "internal/durable", yaml}, nil, "reads every section, users' own parts too, and knows none of them"},
 	{"internal/programs", []string{sys}, nil, "starts programs, whatever they are for"},
 	{"internal/layers", nil, nil, "reads the tree as text"},
-	{"internal/results", []string{"internal/durable", "internal/plot", "gonum.org/v1/gonum/stat/distuv", yaml}, nil, "reads what runs have left, and draws it"},
+	{"internal/results", []string{"internal/durable", "internal/plot", gonum, yaml}, nil, "reads what runs have left, and draws it"},
 	{"internal/metrics", []string{"internal/durable", sys}, nil, "asks the terminal for its width"},
 	{"internal/...", []string{"internal/durable", "tensor", yaml}, nil, "roles knows these, not they it"},
 	{"scripts/slurm", nil, nil, "batch scripts, and their text for other jobs"},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
@@ -25,16 +26,10 @@ func NewEstimate(values []float64) Estimate {
 		return e
 	}
 	e.Least = slices.Min(values)
-	e.Mean = 0
-	for _, v := range values {
-		e.Mean += v / float64(e.N)
-	}
+	e.Mean = stat.Mean(values, nil)
 	if e.N > 1 {
-		for _, v := range values {
-			e.Std += (v - e.Mean) * (v - e.Mean)
-		}
-		e.Std = math.Sqrt(e.Std / float64(e.N-1))
-		e.Margin = student95(e.N-1) * e.Std / math.Sqrt(float64(e.N))
+		e.Std = stat.StdDev(values, nil)
+		e.Margin = student95(e.N-1) * stat.StdErr(e.Std, float64(e.N))
 	}
 	return e
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"gonum.org/v1/gonum/stat"
 )
 
 // A block is the rows that stand under one heading in the layouts of others: those of one operation
@@ -84,7 +86,7 @@ func (o *osu) row(b *strings.Builder, bench string, row *Row, head bool) {
 		fmt.Fprintf(b, "%-10d%20.2f%20.2f\n", row.Size, 1e3*row.Figures["bw_gbs"], row.Figures["msgs_s"])
 	case bench == "p2p":
 		columns("%-10s%20s\n", "# Size", "Latency (us)")
-		fmt.Fprintf(b, "%-10d%20.2f\n", row.Size, mean(row.Samples))
+		fmt.Fprintf(b, "%-10d%20.2f\n", row.Size, stat.Mean(row.Samples, nil))
 	default:
 		pass := "-"
 		if row.Checked > 0 {
@@ -94,17 +96,9 @@ func (o *osu) row(b *strings.Builder, bench string, row *Row, head bool) {
 		}
 		columns("%-10s%20s%18s%18s%12s%18s\n", "# Size", "Avg Latency(us)", "Min Latency(us)", "Max Latency(us)",
 			"Iterations", "Validation")
-		fmt.Fprintf(b, "%-10d%20.2f%18.2f%18.2f%12d%18s\n", row.Size, mean(row.Samples), row.Min, row.Max,
+		fmt.Fprintf(b, "%-10d%20.2f%18.2f%18.2f%12d%18s\n", row.Size, stat.Mean(row.Samples, nil), row.Min, row.Max,
 			len(row.Samples), pass)
 	}
-}
-
-func mean(x []float64) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += v
-	}
-	return sum / float64(max(1, len(x)))
 }
 
 func mpiType(dtype string) string {

@@ -18,7 +18,8 @@ type Line struct {
 
 // Fit returns the α, β >= 0 with the least sum of squares of (Time - α·Rounds - β·Bytes)/Time, so
 // that small and large messages count alike. Points with a time that is not > 0 are left out;
-// without any the Line is zero.
+// without any the Line is zero. Gonum's LinearRegression has one variable and an intercept, and knows
+// no bounds.
 func Fit(points []Point) Line {
 	var rr, rb, bb, r1, b1 float64 // sums over points of products of r = Rounds/Time, b = Bytes/Time and 1
 	n := 0

@@ -3,11 +3,14 @@ package stats
 import (
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Percentile returns the p-th percentile of x, 0 <= p <= 100: of the n samples in order, the one at
-// 1 + (n-1)·p/100, interpolated between its neighbours (definition 7 of Hyndman and Fan 1996). NaN
-// when x is empty.
+// 1 + (n-1)·p/100, interpolated between its neighbours (definition 7 of Hyndman and Fan 1996, that of R and NumPy).
+// Gonum has definitions 1 and 4 alone, whose median of an even number of samples is not the mean of
+// the two in the middle. NaN when x is empty.
 func Percentile(x []float64, p float64) float64 {
 	return percentile(slices.Sorted(slices.Values(x)), p)
 }
@@ -73,16 +76,9 @@ const minForCI = 6
 // Systems", 2010, §2.2.2): exact up to 70 samples, by the normal approximation beyond.
 func medianRanks(n int) (low, high int) {
 	if n <= 70 {
-		// The largest `low` with P(fewer than low+1 samples below the median) = Σ_{k<=low}
-		// C(n,k)/2ⁿ <= 2.5 %.
-		term, sum := math.Pow(0.5, float64(n)), 0.0
-		low = -1
-		for k := 0; k < n; k++ {
-			if sum += term; sum > 0.025 {
-				break
-			}
-			low = k
-			term *= float64(n-k) / float64(k+1)
+		// The largest `low` with P(at most low samples below the median) <= 2.5 %.
+		below := distuv.Binomial{N: float64(n), P: 0.5}
+		for low = -1; below.CDF(float64(low+1)) <= 0.025; low++ {
 		}
 	} else {
 		low = int((float64(n)-1.96*math.Sqrt(float64(n)))/2) - 1
