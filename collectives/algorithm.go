@@ -85,5 +85,5 @@ func (g *Group) choose(c *spmd.Collective) *algorithm {
 			return r.algorithm
 		}
 	}
-	panic(fmt.Sprintf("collectives: the built-in table has no algorithm for %s", describe(c)))
+	panic(fmt.Sprintf("collectives: the built-in table has no algorithm for %v", c))
 }

@@ -1,7 +1,6 @@
 package collectives
 
 import (
-	"fmt"
 	"unsafe"
 
 	"github.com/rlinf/rlinf/spmd"
@@ -96,86 +95,6 @@ func bytesOf[T any](x []T) []byte {
 // view is b as elements of T.
 func view[T any](b []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(T))))
-}
-
-// describe names an operation in messages: "allreduce of 4 F32".
-func describe(c *spmd.Collective) string {
-	if c.Kind == spmd.Barrier {
-		return c.Kind.String()
-	}
-	return fmt.Sprintf("%v of %d %v", c.Kind, len(c.Data)/c.DType.Size(), c.DType)
-}
-
-// check says what is wrong with a call, whatever the others pass.
-func check(c *spmd.Collective, size, me int) error {
-	if c.Kind == spmd.Barrier {
-		return nil
-	}
-	if c.Kind > spmd.SendReceive || c.DType < tensor.F32 || c.DType > tensor.BF16 {
-		return fmt.Errorf("no such operation: %v of %v", c.Kind, c.DType)
-	}
-	e := c.DType.Size()
-	for _, b := range [2][]byte{c.Data, c.Send} {
-		if len(b)%e != 0 || uintptr(unsafe.Pointer(unsafe.SliceData(b)))%uintptr(e) != 0 && len(b) > 0 {
-			return fmt.Errorf("a buffer of %d bytes at an address that is %d mod %d does not hold %v", len(b),
-				uintptr(unsafe.Pointer(unsafe.SliceData(b)))%uintptr(e), e, c.DType)
-		}
-	}
-	if c.Op > spmd.Max {
-		return fmt.Errorf("no such reduction: %v", c.Op)
-	}
-	if c.Root < 0 || c.Root >= size {
-		return fmt.Errorf("root %d: expected a member from 0 to %d", c.Root, size-1)
-	}
-	whole := c.Kind != spmd.Gather && c.Kind != spmd.Scatter || me == c.Root // Data holds every block
-	if err := checkCounts("counts", c.Counts, len(c.Data)/e, size, me, whole); err != nil {
-		return err
-	}
-	switch c.Kind {
-	case spmd.Gather, spmd.Scatter:
-		if c.Counts == nil && whole && len(c.Data)/e%size != 0 {
-			return fmt.Errorf("%d elements in even blocks for %d members: pass the counts", len(c.Data)/e, size)
-		}
-	case spmd.AllToAll:
-		switch {
-		case c.Send == nil && (c.SendCounts != nil || c.Counts != nil || len(c.Data)/e%size != 0):
-			return fmt.Errorf("in place, blocks have one length: got %d elements for %d members", len(c.Data)/e, size)
-		case c.Send != nil && c.Counts == nil && (len(c.Data) != len(c.Send) || len(c.Data)/e%size != 0):
-			return fmt.Errorf("%d elements to send and %d to receive in even blocks for %d members: pass the counts",
-				len(c.Send)/e, len(c.Data)/e, size)
-		case (c.Counts == nil) != (c.SendCounts == nil):
-			return fmt.Errorf("counts for one side only")
-		}
-		return checkCounts("send counts", c.SendCounts, len(c.Send)/e, size, me, true)
-	case spmd.SendReceive:
-		if c.To < 0 || c.To >= size || c.From < 0 || c.From >= size {
-			return fmt.Errorf("to member %d, from member %d: expected members from 0 to %d", c.To, c.From, size-1)
-		}
-	}
-	return nil
-}
-
-func checkCounts(what string, counts []int, n, size, me int, whole bool) error {
-	if counts == nil {
-		return nil
-	}
-	if len(counts) != size {
-		return fmt.Errorf("%d %s for %d members", len(counts), what, size)
-	}
-	total := 0
-	for m, k := range counts {
-		if k < 0 {
-			return fmt.Errorf("%s: %d elements for member %d", what, k, m)
-		}
-		total += k
-	}
-	if !whole {
-		total = counts[me]
-	}
-	if total != n {
-		return fmt.Errorf("%s add up to %d, the buffer has %d", what, total, n)
-	}
-	return nil
 }
 
 // block returns member m's block of b, of elements of e bytes, cut by counts or else evenly.

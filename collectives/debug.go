@@ -60,7 +60,7 @@ func (g *Group) compare(ctx context.Context, c *spmd.Collective) error {
 		return err
 	}
 	if err := g.wait(ctx); err != nil {
-		return fmt.Errorf("compare %s, call %d at %s, with member %d's (rank %d): %w", describe(c), g.seq, g.debug.site,
+		return fmt.Errorf("compare %v, call %d at %s, with member %d's (rank %d): %w", c, g.seq, g.debug.site,
 			before, g.comm.WorldRank(before), err)
 	}
 	if string(mine[:recordSite]) == string(theirs[:recordSite]) {

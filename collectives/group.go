@@ -225,7 +225,7 @@ func counts(n []int64) []int {
 // execute runs g.call.
 func (g *Group) execute(ctx context.Context) error {
 	c := &g.call
-	if err := check(c, g.Size(), g.me); err != nil {
+	if err := c.Check(g.Size(), g.me); err != nil {
 		return fmt.Errorf("%v: %w", c.Kind, err)
 	}
 	g.seq++
@@ -240,7 +240,7 @@ func (g *Group) execute(ctx context.Context) error {
 		return nil
 	}
 	if err := g.choose(c).run(ctx, &g.all, c); err != nil {
-		return fmt.Errorf("%s: %w", describe(c), err)
+		return fmt.Errorf("%v: %w", c, err)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -75,6 +76,94 @@ type Collective struct {
 	// SendCounts are the elements of each member's block of Send, for AllToAll with Counts.
 	SendCounts []int
 	To, From   int // of SendReceive
+}
+
+// String names the operation in messages: "allreduce of 4 F32".
+func (c *Collective) String() string {
+	if c.Kind == Barrier {
+		return c.Kind.String()
+	}
+	if !c.known() {
+		return fmt.Sprintf("%v of %v", c.Kind, c.DType)
+	}
+	return fmt.Sprintf("%v of %d %v", c.Kind, len(c.Data)/c.DType.Size(), c.DType)
+}
+
+func (c *Collective) known() bool {
+	return c.Kind <= SendReceive && c.DType >= tensor.F32 && c.DType <= tensor.BF16
+}
+
+// Check says what is wrong with the call of member me in a group of size members, whatever the others
+// pass.
+func (c *Collective) Check(size, me int) error {
+	if c.Kind == Barrier {
+		return nil
+	}
+	if !c.known() {
+		return fmt.Errorf("no such operation: %v of %v", c.Kind, c.DType)
+	}
+	e := c.DType.Size()
+	for _, b := range [2][]byte{c.Data, c.Send} {
+		if len(b)%e != 0 || uintptr(unsafe.Pointer(unsafe.SliceData(b)))%uintptr(e) != 0 && len(b) > 0 {
+			return fmt.Errorf("a buffer of %d bytes at an address that is %d mod %d does not hold %v", len(b),
+				uintptr(unsafe.Pointer(unsafe.SliceData(b)))%uintptr(e), e, c.DType)
+		}
+	}
+	if c.Op > Max {
+		return fmt.Errorf("no such reduction: %v", c.Op)
+	}
+	if c.Root < 0 || c.Root >= size {
+		return fmt.Errorf("root %d: expected a member from 0 to %d", c.Root, size-1)
+	}
+	whole := c.Kind != Gather && c.Kind != Scatter || me == c.Root // Data holds every block
+	if err := checkCounts("counts", c.Counts, len(c.Data)/e, size, me, whole); err != nil {
+		return err
+	}
+	switch c.Kind {
+	case Gather, Scatter:
+		if c.Counts == nil && whole && len(c.Data)/e%size != 0 {
+			return fmt.Errorf("%d elements in even blocks for %d members: pass the counts", len(c.Data)/e, size)
+		}
+	case AllToAll:
+		switch {
+		case c.Send == nil && (c.SendCounts != nil || c.Counts != nil || len(c.Data)/e%size != 0):
+			return fmt.Errorf("in place, blocks have one length: got %d elements for %d members", len(c.Data)/e, size)
+		case c.Send != nil && c.Counts == nil && (len(c.Data) != len(c.Send) || len(c.Data)/e%size != 0):
+			return fmt.Errorf("%d elements to send and %d to receive in even blocks for %d members: pass the counts",
+				len(c.Send)/e, len(c.Data)/e, size)
+		case (c.Counts == nil) != (c.SendCounts == nil):
+			return fmt.Errorf("counts for one side only")
+		}
+		return checkCounts("send counts", c.SendCounts, len(c.Send)/e, size, me, true)
+	case SendReceive:
+		if c.To < 0 || c.To >= size || c.From < 0 || c.From >= size {
+			return fmt.Errorf("to member %d, from member %d: expected members from 0 to %d", c.To, c.From, size-1)
+		}
+	}
+	return nil
+}
+
+func checkCounts(what string, counts []int, n, size, me int, whole bool) error {
+	if counts == nil {
+		return nil
+	}
+	if len(counts) != size {
+		return fmt.Errorf("%d %s for %d members", len(counts), what, size)
+	}
+	total := 0
+	for m, k := range counts {
+		if k < 0 {
+			return fmt.Errorf("%s: %d elements for member %d", what, k, m)
+		}
+		total += k
+	}
+	if !whole {
+		total = counts[me]
+	}
+	if total != n {
+		return fmt.Errorf("%s add up to %d, the buffer has %d", what, total, n)
+	}
+	return nil
 }
 
 // A Native is an end of a communicator of the library underneath, with the library's own

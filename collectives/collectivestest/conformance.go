@@ -15,10 +15,10 @@ var sizes = []int{0, 1, 7, 1000, 65537}
 
 var types = []tensor.DType{tensor.F32, tensor.F64, tensor.I32, tensor.I64, tensor.U8, tensor.BF16}
 
-// Conformance makes every operation that the groups of this world can make, by every algorithm, and
-// returns the first that is wrong, with how many it made. ranks are the members, which may stand
-// several times; the host of each member may be wrapped; opts has what the suite does not choose
-// itself.
+// Conformance makes every operation that the groups of this world can make, by every algorithm or by
+// the one that opts name, and returns the first that is wrong, with how many it made. ranks are the
+// members, which may stand several times; the host of each member may be wrapped; opts has what the
+// suite does not choose itself.
 func Conformance(ctx context.Context, w *spmd.World, ranks []int, wrap func(collectives.Host) collectives.Host,
 	opts collectives.Options) (made int, err error) {
 	ends, err := w.NewComm(ranks, "conformance")
@@ -53,11 +53,15 @@ func one(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collective
 	if race || slices.Max(w.Nodes()) > 0 { // nodes exchange bytes
 		b.types = []tensor.DType{tensor.F32}
 	}
+	algorithms := collectives.Algorithms()
+	if opts.Algorithm != "" {
+		algorithms = []string{opts.Algorithm}
+	}
 	for _, private := range []bool{false, true} {
 		if err := b.allocate(w, private); err != nil {
 			return err
 		}
-		for _, name := range collectives.Algorithms() {
+		for _, name := range algorithms {
 			if private && name != collectives.Auto && name != "mpi" { // where the memory lies matters to these alone
 				continue
 			}

@@ -99,36 +99,24 @@ int rl_native_open(rl_world *w, const int *ranks, int n, int tag, const char *na
 	return MPI_SUCCESS;
 }
 
-static MPI_Datatype type_of(const rl_native *x) {
-	switch (x->call.dtype) {
-	case RL_F32: return MPI_FLOAT;
-	case RL_F64: return MPI_DOUBLE;
-	case RL_I32: return MPI_INT32_T;
-	case RL_I64: return MPI_INT64_T;
-	case RL_BF16: return MPI_UINT16_T;
-	default: return MPI_UINT8_T;
-	}
-}
+static const struct {
+	MPI_Datatype mpi;
+	int bytes;
+} types[] = {
+	[RL_F32] = {MPI_FLOAT, 4},   [RL_F64] = {MPI_DOUBLE, 8}, [RL_I32] = {MPI_INT32_T, 4},
+	[RL_I64] = {MPI_INT64_T, 8}, [RL_U8] = {MPI_UINT8_T, 1}, [RL_BF16] = {MPI_UINT16_T, 2},
+};
 
-static int64_t size_of(const rl_native *x) {
-	switch (x->call.dtype) {
-	case RL_F32:
-	case RL_I32: return 4;
-	case RL_F64:
-	case RL_I64: return 8;
-	case RL_BF16: return 2;
-	default: return 1;
-	}
-}
+static MPI_Datatype type_of(const rl_native *x) { return types[x->call.dtype].mpi; }
+
+static int64_t size_of(const rl_native *x) { return types[x->call.dtype].bytes; }
 
 static MPI_Op op_of(const rl_native *x) {
-	if (x->call.dtype == RL_BF16) return x->bf16[x->call.op];
-	if (x->call.dtype == RL_U8) return x->u8[x->call.op];
-	switch (x->call.op) {
-	case RL_PROD: return MPI_PROD;
-	case RL_MIN: return MPI_MIN;
-	case RL_MAX: return MPI_MAX;
-	default: return MPI_SUM;
+	static const MPI_Op standard[] = {[RL_SUM] = MPI_SUM, [RL_PROD] = MPI_PROD, [RL_MIN] = MPI_MIN, [RL_MAX] = MPI_MAX};
+	switch (x->call.dtype) {
+	case RL_BF16: return x->bf16[x->call.op];
+	case RL_U8: return x->u8[x->call.op];
+	default: return standard[x->call.op];
 	}
 }
 
@@ -207,6 +195,7 @@ static int reduce_scatter(rl_native *x, char *data, MPI_Request *reqs) {
 static int step(rl_native *x, char *base, char *send, int64_t at, MPI_Request *reqs) {
 	const rl_collective *c = &x->call;
 	MPI_Datatype type = type_of(x);
+	void *own;
 	char *data = base ? base + at * size_of(x) : NULL;
 	int n = piece(x, c->n, at), block = (int)c->block, leads = c->root == x->rank;
 	switch (c->kind) {
@@ -221,20 +210,14 @@ static int step(rl_native *x, char *base, char *send, int64_t at, MPI_Request *r
 	case RL_ALLGATHER:
 		if (c->uneven) return CALL(Allgatherv, Iallgatherv, MPI_IN_PLACE, 0, type, data, c->counts, c->displs, type);
 		return CALL(Allgather, Iallgather, MPI_IN_PLACE, 0, type, data, block, type);
-	case RL_GATHER:
-		if (c->uneven) {
-			if (leads) return CALL(Gatherv, Igatherv, MPI_IN_PLACE, 0, type, data, c->counts, c->displs, type, c->root);
-			return CALL(Gatherv, Igatherv, data, (int)c->n, type, NULL, NULL, NULL, type, c->root);
-		}
-		if (leads) return CALL(Gather, Igather, MPI_IN_PLACE, 0, type, data, block, type, c->root);
-		return CALL(Gather, Igather, data, block, type, NULL, 0, type, c->root);
+	case RL_GATHER: // MPI reads what is for the root there alone
+		own = leads ? MPI_IN_PLACE : data;
+		if (c->uneven) return CALL(Gatherv, Igatherv, own, (int)c->n, type, data, c->counts, c->displs, type, c->root);
+		return CALL(Gather, Igather, own, block, type, data, block, type, c->root);
 	case RL_SCATTER:
-		if (c->uneven) {
-			if (leads) return CALL(Scatterv, Iscatterv, data, c->counts, c->displs, type, MPI_IN_PLACE, 0, type, c->root);
-			return CALL(Scatterv, Iscatterv, NULL, NULL, NULL, type, data, (int)c->n, type, c->root);
-		}
-		if (leads) return CALL(Scatter, Iscatter, data, block, type, MPI_IN_PLACE, 0, type, c->root);
-		return CALL(Scatter, Iscatter, NULL, 0, type, data, block, type, c->root);
+		own = leads ? MPI_IN_PLACE : data;
+		if (c->uneven) return CALL(Scatterv, Iscatterv, data, c->counts, c->displs, type, own, (int)c->n, type, c->root);
+		return CALL(Scatter, Iscatter, data, block, type, own, block, type, c->root);
 	case RL_ALLTOALL:
 		if (c->uneven) return CALL(Alltoallv, Ialltoallv, send, c->send_counts, c->send_displs, type, data, c->counts, c->displs, type);
 		return CALL(Alltoall, Ialltoall, c->in_place ? MPI_IN_PLACE : send, block, type, data, block, type);

@@ -33,21 +33,18 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Kinds, operations and types are handed to C as they are; if the numbers ever differ, this does
-// not compile.
+// Kinds, operations and types are handed to C as they are. If the numbers ever differ, one of these
+// indices is out of range, and this does not compile.
 var _ = [...]struct{}{
 	[1]struct{}{}[spmd.Barrier-C.RL_BARRIER], [1]struct{}{}[spmd.Broadcast-C.RL_BROADCAST],
-	[1]struct{}{}[spmd.Reduce-C.RL_REDUCE],
-	[1]struct{}{}[spmd.AllReduce-C.RL_ALLREDUCE], [1]struct{}{}[spmd.ReduceScatter-C.RL_REDUCE_SCATTER],
-	[1]struct{}{}[spmd.AllGather-C.RL_ALLGATHER],
+	[1]struct{}{}[spmd.Reduce-C.RL_REDUCE], [1]struct{}{}[spmd.AllReduce-C.RL_ALLREDUCE],
+	[1]struct{}{}[spmd.ReduceScatter-C.RL_REDUCE_SCATTER], [1]struct{}{}[spmd.AllGather-C.RL_ALLGATHER],
 	[1]struct{}{}[spmd.Gather-C.RL_GATHER], [1]struct{}{}[spmd.Scatter-C.RL_SCATTER],
-	[1]struct{}{}[spmd.AllToAll-C.RL_ALLTOALL],
-	[1]struct{}{}[spmd.SendReceive-C.RL_SENDRECV],
-	[1]struct{}{}[spmd.Sum-C.RL_SUM], [1]struct{}{}[spmd.Prod-C.RL_PROD], [1]struct{}{}[spmd.Min-C.RL_MIN],
-	[1]struct{}{}[spmd.Max-C.RL_MAX],
+	[1]struct{}{}[spmd.AllToAll-C.RL_ALLTOALL], [1]struct{}{}[spmd.SendReceive-C.RL_SENDRECV],
+	[1]struct{}{}[spmd.Sum-C.RL_SUM], [1]struct{}{}[spmd.Prod-C.RL_PROD],
+	[1]struct{}{}[spmd.Min-C.RL_MIN], [1]struct{}{}[spmd.Max-C.RL_MAX],
 	[1]struct{}{}[tensor.F32-C.RL_F32], [1]struct{}{}[tensor.F64-C.RL_F64], [1]struct{}{}[tensor.I32-C.RL_I32],
-	[1]struct{}{}[tensor.I64-C.RL_I64],
-	[1]struct{}{}[tensor.U8-C.RL_U8], [1]struct{}{}[tensor.BF16-C.RL_BF16],
+	[1]struct{}{}[tensor.I64-C.RL_I64], [1]struct{}{}[tensor.U8-C.RL_U8], [1]struct{}{}[tensor.BF16-C.RL_BF16],
 }
 
 // A native is one rank's end of a communicator of MPI.
@@ -157,7 +154,7 @@ func (n *native) Run(ctx context.Context, c *spmd.Collective) error {
 			return end
 		}
 		if report > 0 && waited > report {
-			n.t.reportWait(waited, fmt.Sprintf("communicator %q, member %d: %s", n.label, n.rank, text(c)))
+			n.t.reportWait(waited, n.text(c))
 			report *= 4
 		}
 		r = C.rl_native_wait(n.end, slice)
@@ -270,223 +267,113 @@ func (n *native) hold(b []byte) {
 	}
 }
 
-// prepare tells C what c does, and refuses what would make MPI read or write where it should not.
+// prepare writes c where C reads it, and refuses what would make MPI read or write where it should not.
 func (n *native) prepare(c *spmd.Collective) error {
-	if err := n.fill(c); err != nil {
+	switch {
+	case n.end == nil:
+		return n.errorf(c, errClosed)
+	case n.broken != nil:
+		return n.errorf(c, fmt.Errorf("the communicator broke before: %w", n.broken))
+	}
+	if err := c.Check(n.size, n.rank); err != nil {
 		return n.errorf(c, err)
 	}
-	return nil
-}
-
-func (n *native) fill(c *spmd.Collective) error {
-	if n.end == nil {
-		return errClosed
-	}
-	if n.broken != nil {
-		return fmt.Errorf("the communicator broke before: %w", n.broken)
-	}
 	to := n.call
-	to.kind, to.dtype, to.op, to.root = C.int(c.Kind), C.int(c.DType), C.int(c.Op), C.int(c.Root)
+	*to = C.rl_collective{kind: C.int(c.Kind), dtype: C.int(c.DType), op: C.int(c.Op), root: C.int(c.Root),
+		to: C.int(c.To), from: C.int(c.From), chunk: to.chunk, counts: to.counts, displs: to.displs,
+		send_counts: to.send_counts, send_displs: to.send_displs}
 	if c.Kind == spmd.Barrier {
-		to.n = 0
 		return nil
 	}
-	if c.DType < tensor.F32 || c.DType > tensor.BF16 {
-		return errors.New("no such type of elements")
-	}
-	size := c.DType.Size()
+	size, longest := c.DType.Size(), 0
 	elements, sent := len(c.Data)/size, len(c.Send)/size
-	if elements*size != len(c.Data) || sent*size != len(c.Send) {
-		return fmt.Errorf("%d bytes of data and %d to send: expected multiples of %d", len(c.Data), len(c.Send), size)
-	}
 	to.n, to.sent = C.int64_t(elements), C.int64_t(sent)
-	if c.Kind == spmd.Reduce || c.Kind == spmd.AllReduce || c.Kind == spmd.ReduceScatter {
-		if err := checkReduction(c, size); err != nil {
-			return err
-		}
-	}
 	switch c.Kind {
-	case spmd.Broadcast, spmd.Reduce:
-		return n.checkMember("root", c.Root)
-	case spmd.AllReduce:
-		return nil
-	case spmd.ReduceScatter, spmd.AllGather:
-		return n.cut(c, elements, false)
-	case spmd.Gather, spmd.Scatter:
-		if err := n.checkMember("root", c.Root); err != nil {
-			return err
-		}
-		return n.cut(c, elements, c.Root != n.rank)
+	case spmd.ReduceScatter, spmd.AllGather, spmd.Gather, spmd.Scatter:
+		longest = n.prepareBlocks(c, elements)
 	case spmd.AllToAll:
-		return n.cutExchange(c, elements, sent)
-	case spmd.SendReceive:
-		to.to, to.from = C.int(c.To), C.int(c.From)
-		if err := n.checkMember("to", c.To); err != nil {
-			return err
-		}
-		return n.checkMember("from", c.From)
-	}
-	return errors.New("no such collective")
-}
-
-func (n *native) checkMember(what string, m int) error {
-	if m < 0 || m >= n.size {
-		return fmt.Errorf("%s %d: expected a member from 0 to %d", what, m, n.size-1)
-	}
-	return nil
-}
-
-// checkReduction refuses what MPI's arithmetic must not see.
-func checkReduction(c *spmd.Collective, size int) error {
-	if c.Op > spmd.Max {
-		return errors.New("no such operation")
-	}
-	if uintptr(pointer(c.Data))%uintptr(size) != 0 {
-		return fmt.Errorf("data at an address that is no multiple of %d", size)
-	}
-	return nil
-}
-
-// cut cuts the data into blocks, equal ones where they are on every member, since MPI knows better
-// algorithms for these. alone: this member's data is its own block and nothing else.
-func (n *native) cut(c *spmd.Collective, elements int, alone bool) error {
-	if c.Counts != nil {
-		return n.cutByCounts(c, elements, alone)
-	}
-	to, block := n.call, elements
-	if !alone {
-		block /= n.size
-	}
-	to.uneven, to.block = 0, C.int64_t(block)
-	if alone || block*n.size == elements {
-		return fit(c.Kind, block, elements)
-	}
-	if c.Kind == spmd.Gather || c.Kind == spmd.Scatter {
-		return fmt.Errorf("expected a multiple of %d elements where there are no Counts", n.size)
-	}
-	to.uneven = 1
-	counts, displs := unsafe.Slice(to.counts, n.size), unsafe.Slice(to.displs, n.size)
-	for m := range counts {
-		lo, hi := m*elements/n.size, (m+1)*elements/n.size
-		displs[m], counts[m] = C.int(lo), C.int(hi-lo)
-	}
-	return fit(c.Kind, elements, elements)
-}
-
-func (n *native) cutByCounts(c *spmd.Collective, elements int, alone bool) error {
-	to := n.call
-	want, equal, err := n.lay("Counts", c.Counts, to.counts, to.displs)
-	if err != nil {
-		return err
-	}
-	longest := want
-	if alone {
-		want = c.Counts[n.rank]
-	}
-	if elements != want {
-		return fmt.Errorf("the Counts are for %d elements", want)
-	}
-	if equal {
-		to.uneven, to.block = 0, C.int64_t(c.Counts[0])
-		return fit(c.Kind, c.Counts[0], elements)
-	}
-	to.uneven = 1
-	return fit(c.Kind, longest, elements)
-}
-
-// cutExchange cuts what an AllToAll sends, and where it arrives. Counts belong to a member alone,
-// so that equal ones do not make it even.
-func (n *native) cutExchange(c *spmd.Collective, elements, sent int) error {
-	to := n.call
-	to.in_place, to.uneven = 0, 0
-	if c.Send == nil && c.SendCounts == nil {
-		to.in_place, sent = 1, elements
-	}
-	if (c.Counts == nil) != (c.SendCounts == nil) {
-		return errors.New("expected Counts and SendCounts, or neither")
-	}
-	if c.Counts == nil {
-		block := elements / n.size
-		if sent != elements || block*n.size != elements {
-			return fmt.Errorf(
-				"%d elements to send: expected as many as arrive, a multiple of %d, where there are no Counts", sent,
-				n.size)
-		}
-		to.block = C.int64_t(block)
-		return fit(c.Kind, block, elements)
-	}
-	to.uneven = 1
-	in, _, err := n.lay("Counts", c.Counts, to.counts, to.displs)
-	if err != nil {
-		return err
-	}
-	out, _, err := n.lay("SendCounts", c.SendCounts, to.send_counts, to.send_displs)
-	if err != nil {
-		return err
-	}
-	if in != elements || out != sent {
-		return fmt.Errorf("%d elements to send: the Counts are for %d, the SendCounts for %d", sent, in, out)
-	}
-	return fit(c.Kind, max(elements, sent), elements)
-}
-
-// lay writes counts as C takes them, with where each block begins.
-func (n *native) lay(name string, counts []int, to, displs *C.int) (sum int, equal bool, err error) {
-	if len(counts) != n.size {
-		return 0, false, fmt.Errorf("%d %s: expected one for each of %d members", len(counts), name, n.size)
-	}
-	equal = true
-	lengths, starts := unsafe.Slice(to, n.size), unsafe.Slice(displs, n.size)
-	for m, k := range counts {
-		if k < 0 {
-			return 0, false, fmt.Errorf("%s[%d] is %d: expected 0 or more", name, m, k)
-		}
-		lengths[m], starts[m] = C.int(k), C.int(sum)
-		sum += k
-		equal = equal && k == counts[0]
-	}
-	return sum, equal, nil
-}
-
-// fit refuses blocks that MPI cannot count: it counts in C ints, and blocks cannot be cut. longest
-// is what it counts up to: a block, or the sum of uneven ones.
-func fit(kind spmd.Kind, longest, elements int) error {
-	if kind == spmd.ReduceScatter {
-		longest = elements
+		longest = n.prepareExchange(c, elements)
 	}
 	if longest > math.MaxInt32 {
-		return fmt.Errorf("too many for MPI, which counts to %d here: do it in several parts", math.MaxInt32)
+		return n.errorf(c, fmt.Errorf("too many for MPI, which counts to %d here: do it in several parts",
+			math.MaxInt32))
 	}
 	return nil
 }
 
+// prepareBlocks writes what blocks the data has: equal ones where they are equal on every member, since
+// MPI has better algorithms for these. It returns what MPI has to count to, in an int of C: a block, or
+// the sum of uneven ones.
+func (n *native) prepareBlocks(c *spmd.Collective, elements int) (longest int) {
+	to, block := n.call, elements
+	switch whole := c.Kind == spmd.ReduceScatter || c.Kind == spmd.AllGather || c.Root == n.rank; {
+	case c.Counts != nil && !slices.ContainsFunc(c.Counts, func(k int) bool { return k != c.Counts[0] }):
+		block = c.Counts[0]
+	case c.Counts != nil:
+		to.uneven = 1
+		return writeBlocks(to.counts, to.displs, n.size, func(m int) int { return c.Counts[m] })
+	case whole && elements%n.size != 0:
+		to.uneven = 1
+		return writeBlocks(to.counts, to.displs, n.size, func(m int) int {
+			return (m+1)*elements/n.size - m*elements/n.size
+		})
+	case whole:
+		block = elements / n.size
+	}
+	to.block = C.int64_t(block)
+	if c.Kind == spmd.ReduceScatter {
+		return elements
+	}
+	return block
+}
+
+// prepareExchange does the same for an AllToAll. Its counts belong to one member, so equal counts here do
+// not mean that those of the others are equal.
+func (n *native) prepareExchange(c *spmd.Collective, elements int) (longest int) {
+	to := n.call
+	if c.Counts != nil {
+		to.uneven = 1
+		return max(writeBlocks(to.counts, to.displs, n.size, func(m int) int { return c.Counts[m] }),
+			writeBlocks(to.send_counts, to.send_displs, n.size, func(m int) int { return c.SendCounts[m] }))
+	}
+	if c.Send == nil {
+		to.in_place = 1
+	}
+	to.block = C.int64_t(elements / n.size)
+	return elements / n.size
+}
+
+// writeBlocks writes the lengths of size blocks and where each begins, and returns their sum.
+func writeBlocks(counts, displs *C.int, size int, count func(m int) int) (sum int) {
+	lengths, starts := unsafe.Slice(counts, size), unsafe.Slice(displs, size)
+	for m := range size {
+		lengths[m], starts[m] = C.int(count(m)), C.int(sum)
+		sum += count(m)
+	}
+	return sum
+}
+
+// failed returns the error of a call that returned r.
 func (n *native) failed(c *spmd.Collective, r C.int) error {
 	if r == C.RL_SHORT {
 		return n.errorf(c, fmt.Errorf("got %d elements only", n.call.got))
 	}
-	// after an error of MPI the members need not agree any more in where they are
-	n.broken = n.errorf(c, errors.New(errorText(r)))
+	n.broken = n.errorf(c, errors.New(errorText(r))) // members may no longer agree on which call comes next
 	return n.broken
 }
 
 func (n *native) errorf(c *spmd.Collective, cause error) error {
-	return fmt.Errorf("communicator %q, member %d: %s: %w", n.label, n.rank, text(c), cause)
+	return fmt.Errorf("%s: %w", n.text(c), cause)
 }
 
-// text names a collective: allreduce of 1000 F32 (max).
-func text(c *spmd.Collective) string {
-	if c.Kind == spmd.Barrier {
-		return c.Kind.String()
-	}
-	if c.DType < tensor.F32 || c.DType > tensor.BF16 {
-		return fmt.Sprintf("%v of %v", c.Kind, c.DType)
-	}
-	s := fmt.Sprintf("%v of %d %v", c.Kind, len(c.Data)/c.DType.Size(), c.DType)
+// text names a call: communicator "actor", member 0: allreduce of 1000 F32 (max).
+func (n *native) text(c *spmd.Collective) string {
+	text := c.String()
 	switch c.Kind {
 	case spmd.Reduce, spmd.AllReduce, spmd.ReduceScatter:
-		return fmt.Sprintf("%s (%v)", s, c.Op)
+		text = fmt.Sprintf("%s (%v)", text, c.Op)
 	case spmd.SendReceive:
-		return fmt.Sprintf("%s, to %d and from %d", s, c.To, c.From)
+		text = fmt.Sprintf("%s, to %d and from %d", text, c.To, c.From)
 	}
-	return s
+	return fmt.Sprintf("communicator %q, member %d: %s", n.label, n.rank, text)
 }

@@ -7,18 +7,14 @@ import (
 	"testing"
 )
 
-// Every collective of the library, as this package calls it, against a plain reference: one start per MPI for groups of 1 to 5. RLINF_TEST_FULL=1 adds more
-// elements than MPI counts, which takes gigabytes of memory.
+// What the conformance suite of package collectives leaves out. RLINF_TEST_FULL=1 adds more elements than MPI
+// counts, which takes gigabytes of memory.
 func TestNatives(t *testing.T) {
 	args := []string{"natives"}
 	if os.Getenv("RLINF_TEST_FULL") != "" {
 		args = append(args, "huge")
 	}
-	each(t, func(t *testing.T, _ *flavour, r rig) {
-		if out := r.ok(t, job{np: 5, args: args}); !regexp.MustCompile(`(?m)^\d{4,} collectives$`).MatchString(out) {
-			t.Errorf("not all collectives were run\n%s", out)
-		}
-	})
+	each(t, func(t *testing.T, _ *flavour, r rig) { r.ok(t, job{np: 2, args: args}) })
 }
 
 func TestNativeShortMessage(t *testing.T) {

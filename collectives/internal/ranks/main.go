@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -67,6 +68,7 @@ type program func(ctx context.Context, w *spmd.World, args []string) error
 
 var programs = map[string]program{
 	"conformance": conformance,
+	"library":     library,
 	"ordered":     ordered,
 	"await":       await,
 	"mismatch":    mismatch,
@@ -78,6 +80,27 @@ var programs = map[string]program{
 func conformance(ctx context.Context, w *spmd.World, _ []string) error {
 	for _, how := range []func(collectives.Host) collectives.Host{nil, byMessages} {
 		made, err := collectivestest.Conformance(ctx, w, everyone(w), how, collectives.Options{})
+		if err != nil {
+			return err
+		}
+		if w.Rank() == 0 {
+			fmt.Printf("%d operations\n", made)
+		}
+	}
+	return nil
+}
+
+// library runs the suite for the library's own collectives in ways that a Group does not use: in chunks of 999
+// elements, and by the blocking calls. The members are in another order than the ranks. Blocking calls take long
+// where ranks share cores, so only two members make them.
+func library(ctx context.Context, w *spmd.World, _ []string) error {
+	ranks, hows := everyone(w), []func(collectives.Host) collectives.Host{inChunks}
+	slices.Reverse(ranks)
+	if w.Size() == 2 {
+		hows = append(hows, blocking)
+	}
+	for _, how := range hows {
+		made, err := collectivestest.Conformance(ctx, w, ranks, how, collectives.Options{Algorithm: "mpi"})
 		if err != nil {
 			return err
 		}
@@ -188,6 +211,35 @@ type apart struct{ collectives.Host }
 func (apart) Shared() (spmd.Shared, bool) { return nil, false }
 
 func byMessages(h collectives.Host) collectives.Host { return apart{h} }
+
+// A changed is a rank whose communicators of the library are changed when they are made.
+type changed struct {
+	collectives.Host
+	change func(spmd.Native) spmd.Native
+}
+
+func (h changed) NewNative(ranks []int, label string) (spmd.Native, error) {
+	n, err := h.Host.NewNative(ranks, label)
+	if err != nil {
+		return nil, err
+	}
+	return h.change(n), nil
+}
+
+func inChunks(h collectives.Host) collectives.Host {
+	return changed{h, func(n spmd.Native) spmd.Native {
+		n.(interface{ ChunkAt(elements int) }).ChunkAt(999)
+		return n
+	}}
+}
+
+func blocking(h collectives.Host) collectives.Host {
+	return changed{h, func(n spmd.Native) spmd.Native { return blockingNative{n} }}
+}
+
+type blockingNative struct{ spmd.Native }
+
+func (n blockingNative) Run(_ context.Context, c *spmd.Collective) error { return n.RunBlocking(c) }
 
 func everyone(w *spmd.World) []int {
 	all := make([]int, w.Size())

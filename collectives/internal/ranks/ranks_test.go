@@ -156,6 +156,14 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+func TestLibrary(t *testing.T) {
+	each(t, func(t *testing.T, f *flavour) {
+		for _, np := range of(f, []int{2, 3, 4, 5, 8}, []int{2, 5}, []int{2, 5}) {
+			f.succeeds(t, " operations\n", np, nil, "library")
+		}
+	})
+}
+
 func TestOrdered(t *testing.T) {
 	each(t, func(t *testing.T, f *flavour) {
 		for _, np := range of(f, []int{2, 5}, []int{2, 5}, []int{5}) {

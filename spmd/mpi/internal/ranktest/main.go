@@ -80,8 +80,6 @@ var programs = map[string]program{
 	"short":    closing(nativeShort),
 	"abandon":  closing(nativeAbandon),
 	"callocs":  closing(nativeAllocs),
-	"overhead": closing(nativeOverhead),
-	"making":   closing(nativeMaking),
 	"fail":     fail,
 	"resume":   closing(resume),
 }
