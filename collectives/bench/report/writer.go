@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -12,6 +13,15 @@ type Writer interface {
 	Begin(r *Report) error
 	Row(r *Report, row *Row) error // row has just been measured
 	End(r *Report) error
+}
+
+// Write writes a whole report.
+func Write(w Writer, r *Report) error {
+	err := w.Begin(r)
+	for i := range r.Rows {
+		err = errors.Join(err, w.Row(r, &r.Rows[i]))
+	}
+	return errors.Join(err, w.End(r))
 }
 
 // Formats are the names that NewWriter knows.

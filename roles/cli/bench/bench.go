@@ -31,36 +31,32 @@ import (
 
 // Command returns rlinf bench with its subcommands. It stores the exit code in code.
 func Command(reg config.Registries, code *int) *cli.Command {
-	common, starts := benchFlags(), startFlags()
-	type action = func(*cli.Context, config.Registries) (int, error)
-	withOverrides := func(name, usage string, flags []cli.Flag, run action) *cli.Command {
-		with := starts
+	command := func(name, usage string, own []cli.Flag, run func(*flags, config.Registries) (int, error)) *cli.Command {
+		starts := startFlags()
 		if name == "scale" {
-			with = starts[:1] // it has a launcher of its own
+			starts = starts[:1] // it has a launcher of its own
 		}
-		return &cli.Command{Name: name, Usage: usage, Flags: slices.Concat(common, with, flags),
+		c := &cli.Command{Name: name, Usage: usage, Flags: slices.Concat(benchFlags(), starts, own),
 			Action: func(c *cli.Context) (err error) {
-				*code, err = run(c, reg)
+				*code, err = run(&flags{Context: c}, reg)
 				return err
 			}}
-	}
-	below := func(name, usage string, flags []cli.Flag, run action) *cli.Command {
-		c := withOverrides(name, usage, flags, run)
-		c.Action = args.NoArguments(c.Action)
+		if name != "env" && name != "scale" { // these have overrides of a configuration
+			c.Action = args.NoArguments(c.Action)
+		}
 		return c
 	}
-	root := below("bench", "measure the machine: collectives, messages, overlap, channels, environments, whole jobs",
+	root := command("bench", "measure the machine: collectives, messages, overlap, channels, environments, whole jobs",
 		collectiveFlags(), benchCollectives)
 	root.Subcommands = []*cli.Command{
-		below("p2p", "messages between two ranks: latency, bandwidth both ways, message rate", p2pFlags(), benchP2P),
-		below("overlap", "how much of a collective hides behind computation", overlapFlags(), benchOverlap),
-		below("channel", "channels between workers: round trip, items per second, back-pressure", channelFlags(),
+		command("p2p", "messages between two ranks: latency, bandwidth both ways, message rate", p2pFlags(), benchP2P),
+		command("overlap", "how much of a collective hides behind computation", overlapFlags(), benchOverlap),
+		command("channel", "channels between workers: round trip, items per second, back-pressure", channelFlags(),
 			benchChannel),
-		below("weights", "from a new version of weights to its first use everywhere", weightFlags(), benchWeights),
-		withOverrides("env", "environment steps per second, and per second of a core", envFlags(),
-			benchEnv),
-		withOverrides("scale", "a whole job on several numbers of ranks: efficiency, and which phase waits",
-			scaleFlags(), benchScale),
+		command("weights", "from a new version of weights to its first use everywhere", weightFlags(), benchWeights),
+		command("env", "environment steps per second, and per second of a core", envFlags(), benchEnv),
+		command("scale", "a whole job on several numbers of ranks: efficiency, and which phase waits", scaleFlags(),
+			benchScale),
 	}
 	return root
 }
@@ -102,61 +98,77 @@ func benchFlags() []cli.Flag {
 
 // A benchJob is one rlinf bench in this process.
 type benchJob struct {
+	*flags
 	opts     bench.Options
 	asked    *runner.Requests
 	before   *results.Report // to compare with; nil: nothing
-	limit    float64         // by how much
-	plot     string
 	files    []*os.File
 	report   *results.Report // of rank 0, once done
-	verdict  func(*results.Report) []string
 	log      session.RankLog
 	programs *programs.Starter
 }
 
-// runBench opens the world, runs measure, and does with the report what the flags ask for. verdict,
-// if any, returns what is wrong with the report.
-func runBench(c *cli.Context, reg config.Registries, name string,
-	ranks func(*cli.Context, io.Writer) ([]spmd.Transport, error),
-	measure func(context.Context, *bench.Run, *spmd.World) error, verdict func(*results.Report) []string) (int, error) {
-	j := &benchJob{verdict: verdict, programs: reg.Programs.NewStarter()}
+// A measurement is what one rank does in a benchmark.
+type measurement func(context.Context, *bench.Run, *spmd.World) error
+
+// runBench opens the ranks, lets each run measure, and does with the report what the flags ask for.
+func runBench(f *flags, reg config.Registries, ranks openRanks, measure measurement) (int, error) {
+	j := &benchJob{flags: f, programs: reg.Programs.NewStarter()}
 	defer j.programs.Close()
-	if err := j.configure(c, name); err != nil {
-		return 0, err
+	j.configure()
+	starts := j.countStarts()
+	j.openFiles()
+	code, err := 0, f.err
+	if err == nil {
+		code, err = j.run(starts, ranks, measure)
 	}
-	if n, err := j.countStarts(c); err != nil {
-		return 0, err
-	} else if n > 1 {
-		return j.runStarts(c, name, n)
+	for _, file := range j.files {
+		err = errors.Join(err, file.Close())
 	}
+	return code, err
+}
+
+// run starts the benchmark once, in this process, or several times, in processes of their own.
+func (j *benchJob) run(starts int, ranks openRanks, measure measurement) (code int, err error) {
 	j.asked = runner.Watch()
 	defer j.asked.Close()
 	j.opts.Stop = func() bool {
 		stop, _ := j.asked.Vote()
 		return stop != 0
 	}
-	transports, err := ranks(c, &j.log)
-	if err != nil {
-		return 0, errors.Join(err, j.closeFiles())
+	leads := true
+	var transports []spmd.Transport
+	if starts == 1 {
+		if transports, err = ranks(j.Context, &j.log); err != nil {
+			return 0, err
+		}
+		leads = transports[0].Rank() == 0
 	}
-	ctx, cancel := context.WithCancelCause(c.Context)
+	ctx, cancel := context.WithCancelCause(j.Context.Context)
 	defer cancel(nil)
-	go j.hurry(ctx, cancel, transports[0].Rank() == 0)
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as in training
-	failed := spmd.Run(ctx, transports, spmd.Options{Log: &j.log}, func(ctx context.Context, w *spmd.World) error {
-		return j.rank(ctx, w, measure)
-	})
-	err = j.closeFiles()
-	if stop, _ := j.asked.Vote(); stop != 0 {
-		return stop - 1, err
+	go j.hurry(ctx, cancel, leads)
+	failed := false
+	if starts == 1 {
+		defer debug.SetGCPercent(debug.SetGCPercent(400)) // as in training
+		main := func(ctx context.Context, w *spmd.World) error { return j.rank(ctx, w, measure) }
+		failed = spmd.Run(ctx, transports, spmd.Options{Log: &j.log}, main) != nil // Run has written the failure
+	} else {
+		err = j.runStarts(ctx, starts)
+		failed = err != nil
 	}
-	if failed != nil || err != nil { // the failure has been written
+	if stop, _ := j.asked.Vote(); stop != 0 {
+		return stop - 1, nil
+	}
+	if failed {
 		return runner.ExitFailed, err
 	}
-	return j.judge(c)
+	return j.judge()
 }
 
-// benchRanks opens the ranks of this process.
+// openRanks opens the ranks of this process. They log to log.
+type openRanks func(c *cli.Context, log io.Writer) ([]spmd.Transport, error)
+
+// benchRanks is openRanks for most benchmarks: the launcher's rank, or --np goroutine ranks.
 func benchRanks(c *cli.Context, log io.Writer) ([]spmd.Transport, error) {
 	if args.Launched() {
 		return args.OpenWorld(c, nil, nil, log, nil)
@@ -165,98 +177,70 @@ func benchRanks(c *cli.Context, log io.Writer) ([]spmd.Transport, error) {
 	return local.New(c.Int("np")), nil
 }
 
-// worldSize returns how many ranks there will be.
-func worldSize(c *cli.Context) int {
-	if n, launcher := mpi.Launched(); launcher != "" {
-		return n
+// configure reads the flags that all benchmarks have.
+func (j *benchJob) configure() {
+	rule := stats.Rule{RelativeCI: j.Float64("rel-ci"), MinSamples: j.Int("min"), MaxSamples: j.Int("max"),
+		MaxTime: j.Duration("max-time")}
+	if j.IsSet("n") {
+		rule.MinSamples, rule.MaxSamples = j.Int("n"), j.Int("n")
 	}
-	return c.Int("np")
-}
-
-// configure reads the flags that all benchmarks have, and opens the files of the leading process.
-func (j *benchJob) configure(c *cli.Context, name string) error {
-	rule := stats.Rule{RelativeCI: c.Float64("rel-ci"), MinSamples: c.Int("min"), MaxSamples: c.Int("max"),
-		MaxTime: c.Duration("max-time")}
-	if c.IsSet("n") {
-		rule.MinSamples, rule.MaxSamples = c.Int("n"), c.Int("n")
-	}
-	j.limit = c.Float64("threshold")
 	if rule.MaxSamples < rule.MinSamples {
-		return config.UsageError{Err: fmt.Errorf("--max %d: expected at least --min, which is %d", rule.MaxSamples,
-			rule.MinSamples)}
+		j.wrong("--max %d: expected at least --min, which is %d", rule.MaxSamples, rule.MinSamples)
 	}
-	if j.plot = c.String("plot"); j.plot != "" && !strings.HasSuffix(j.plot, ".svg") {
-		return config.UsageError{Err: fmt.Errorf("--plot %s: expected a file with the ending .svg", j.plot)}
+	if path := j.String("plot"); path != "" && !strings.HasSuffix(path, ".svg") {
+		j.wrong("--plot %s: expected a file with the ending .svg", path)
 	}
-	if c.IsSet("cache") {
-		size, err := parseBytes(c.String("cache"))
-		if err != nil || size < 1 {
-			return config.UsageError{Err: fmt.Errorf("--cache %s: expected a size > 0, as 32M", c.String("cache"))}
-		}
-		j.opts.Cache = int64(size)
+	if j.IsSet("cache") {
+		j.opts.Cache = int64(j.bytes("cache", "32M"))
 	}
 	p := runfolder.Describe("")
-	j.opts.Rule, j.opts.Warmup = rule, c.Int("warmup")
-	j.opts.About = results.Report{Bench: name, Machine: results.Machine{Version: p.Build.Version,
+	j.opts.Rule, j.opts.Warmup = rule, j.Int("warmup")
+	j.opts.About = results.Report{Bench: j.bench(), Machine: results.Machine{Version: p.Build.Version,
 		Revision: p.Build.Revision, Tags: p.Build.Tags, Go: p.Build.Go,
 		Platform: p.Build.Platform, Args: p.Args, Variables: p.Env}}
 	var before []*results.Report
-	for _, path := range c.StringSlice("compare") {
+	for _, path := range j.StringSlice("compare") {
 		r, err := results.Read(path)
 		if err != nil {
-			return config.UsageError{Err: fmt.Errorf("--compare: %w", err)}
+			j.wrong("--compare: %w", err)
+			return
 		}
 		before = append(before, r)
 	}
 	if len(before) > 0 {
 		j.before = results.Merge(before)
 	}
-	return j.openFiles(c, name)
 }
 
-// openFiles makes the writers. Only the leading process writes.
-func (j *benchJob) openFiles(c *cli.Context, name string) error {
-	add := func(format string, w io.Writer) error {
-		out, err := results.NewWriter(format, name, w)
-		if err != nil {
-			return config.UsageError{Err: errors.Join(err, j.closeFiles())}
-		}
-		j.opts.Writers = append(j.opts.Writers, out)
-		return nil
-	}
-	if err := add(c.String("format"), c.App.Writer); err != nil {
-		return err
-	}
-	for _, path := range c.StringSlice("out") {
+// openFiles makes the writers, unless there was a mistake. Only the leading process writes files.
+func (j *benchJob) openFiles() {
+	j.addWriter(j.String("format"), j.App.Writer)
+	for _, path := range j.StringSlice("out") {
 		format, ok := map[string]string{".txt": "table", ".csv": "csv", ".json": "json",
 			".md": "md"}[filepath.Ext(path)]
 		if !ok {
-			return config.UsageError{Err: errors.Join(fmt.Errorf("--out %s: expected a file with the ending .txt, "+
-				".csv, .json or .md",
-				path), j.closeFiles())}
+			j.wrong("--out %s: expected a file with the ending .txt, .csv, .json or .md", path)
 		}
-		if !mpi.Leads() {
+		if j.err != nil || !mpi.Leads() {
 			continue
 		}
 		f, err := os.Create(path)
 		if err != nil {
-			return config.UsageError{Err: errors.Join(fmt.Errorf("--out: %w", err), j.closeFiles())}
+			j.wrong("--out: %w", err)
+			return
 		}
 		j.files = append(j.files, f)
-		if err := add(format, f); err != nil {
-			return err
-		}
+		j.addWriter(format, f)
 	}
-	return nil
 }
 
-func (j *benchJob) closeFiles() error {
-	var errs []error
-	for _, f := range j.files {
-		errs = append(errs, f.Close())
+// addWriter adds a writer of the report.
+func (j *benchJob) addWriter(format string, to io.Writer) {
+	w, err := results.NewWriter(format, j.bench(), to)
+	if err != nil {
+		j.wrong("%w", err)
 	}
-	j.files = nil
-	return errors.Join(errs...)
+	j.opts.Writers = append(j.opts.Writers, w)
 }
 
 // hurry cancels the job if it does not end soon after a request to stop. Launchers kill a second
@@ -283,8 +267,7 @@ func (j *benchJob) hurry(ctx context.Context, cancel context.CancelCauseFunc, le
 }
 
 // rank is the life of one rank.
-func (j *benchJob) rank(ctx context.Context, w *spmd.World,
-	measure func(context.Context, *bench.Run, *spmd.World) error) error {
+func (j *benchJob) rank(ctx context.Context, w *spmd.World, measure measurement) error {
 	opts := j.opts
 	if w.Rank() != 0 {
 		opts.Writers = nil
@@ -309,22 +292,22 @@ func (j *benchJob) rank(ctx context.Context, w *spmd.World,
 }
 
 // judge writes the plot, the verdict and the comparison, and returns the exit code.
-func (j *benchJob) judge(c *cli.Context) (int, error) {
+func (j *benchJob) judge() (int, error) {
 	if j.report == nil {
 		return runner.ExitOK, nil // not the leading process
 	}
-	if j.plot != "" {
+	if path := j.String("plot"); path != "" {
 		svg, err := j.report.Plot()
 		if err == nil {
-			err = os.WriteFile(j.plot, svg, 0o644)
+			err = os.WriteFile(path, svg, 0o644)
 		}
 		if err != nil {
 			return runner.ExitFailed, fmt.Errorf("--plot: %w", err)
 		}
 	}
 	code := runner.ExitOK
-	say := c.App.Writer
-	if form := c.String("format"); form != "table" && form != "wide" {
+	say := j.App.Writer
+	if form := j.String("format"); form != "table" && form != "wide" {
 		say = os.Stderr // the other forms are for programs
 		if form != "md" {
 			for _, warning := range j.report.Machine.Warnings() {
@@ -337,14 +320,14 @@ func (j *benchJob) judge(c *cli.Context) (int, error) {
 			code = runner.ExitCheck
 		}
 	}
-	if j.verdict != nil {
-		for _, wrong := range j.verdict(j.report) {
+	if j.IsSet("check-min-busbw") {
+		for _, wrong := range j.report.BelowBusBandwidth(j.Float64("check-min-busbw")) {
 			code = runner.ExitCheck
 			fmt.Fprintln(say, "#", wrong)
 		}
 	}
 	if j.before != nil {
-		comparison := results.Compare(j.before, j.report, j.limit)
+		comparison := results.Compare(j.before, j.report, j.Float64("threshold"))
 		if err := comparison.Write(say); err != nil {
 			return runner.ExitFailed, err
 		}

@@ -9,11 +9,9 @@ import (
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/collectives/bench"
-	results "github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/spmd"
-	"github.com/rlinf/rlinf/tensor"
 	"github.com/urfave/cli/v2"
 )
 
@@ -59,124 +57,64 @@ func kindNames() (names []string) {
 }
 
 // benchCollectives is rlinf bench.
-func benchCollectives(c *cli.Context, reg config.Registries) (int, error) {
-	plan, err := collectivePlan(c)
-	if err != nil {
-		return 0, err
-	}
-	least := c.Float64("check-min-busbw")
-	table := c.String("tune")
-	verdict := func(r *results.Report) []string { return r.BelowBusBandwidth(least) }
-	return runBench(c, reg, "collectives", benchRanks, func(ctx context.Context, r *bench.Run, w *spmd.World) error {
+func benchCollectives(f *flags, reg config.Registries) (int, error) {
+	plan := collectivePlan(f)
+	return runBench(f, reg, benchRanks, func(ctx context.Context, r *bench.Run, w *spmd.World) error {
 		if plan.Baseline && !w.HasNative() {
 			return fmt.Errorf("--baseline: the transport %q has no library underneath: expected mpirun or srun, and a "+
 				"build with -tags mpi", w.Describe().Transport)
 		}
-		if err := r.Collectives(ctx, *plan); err != nil || table == "" || r.Stopped() || w.Rank() != 0 {
+		table := f.String("tune")
+		if err := r.Collectives(ctx, plan); err != nil || table == "" || r.Stopped() || w.Rank() != 0 {
 			return err
 		}
 		return r.Tune().Write(table)
-	}, verdict)
+	})
 }
 
 // collectivePlan reads the flags.
-func collectivePlan(c *cli.Context) (*bench.Plan, error) {
-	world := worldSize(c)
-	p := &bench.Plan{Check: c.Bool("check"), OffCache: c.Bool("off-cache"), Baseline: c.Bool("baseline"),
-		Shuffle: c.Bool("shuffle"), Seed: c.Uint64("seed")}
-	var err error
-	if p.Sizes, err = sizesOf(c); err != nil {
-		return nil, err
-	}
-	if p.Kinds, err = named(c, "op", kindNames(), func(i int) spmd.Kind { return spmd.Kind(i) }); err != nil {
-		return nil, err
-	}
+func collectivePlan(f *flags) bench.Plan {
+	world := f.world()
+	p := bench.Plan{Sizes: f.sizes(), Kinds: f.kinds(kindNames()), Ranks: []int{world}, Check: f.Bool("check"),
+		OffCache: f.Bool("off-cache"), Baseline: f.Bool("baseline"), Shuffle: f.Bool("shuffle"), Seed: f.Uint64("seed")}
 	ops := []string{"sum", "prod", "min", "max"}
-	redops, err := named(c, "redop", ops, func(i int) spmd.Op { return spmd.Op(i) })
-	if err != nil {
-		return nil, err
+	p.Op = spmd.Op(slices.Index(ops, f.name("redop", ops)))
+	for _, name := range f.names("type", bench.TypeNames()) {
+		p.Types = append(p.Types, bench.TypeOf(name))
 	}
-	if p.Op = redops[0]; len(redops) > 1 {
-		return nil, config.UsageError{Err: fmt.Errorf("--redop %s: expected one of %s", c.String("redop"),
-			strings.Join(ops, ", "))}
-	}
-	if p.Types, err = named(c, "type", bench.TypeNames(), func(i int) tensor.DType {
-		return bench.TypeOf(bench.TypeNames()[i])
-	}); err != nil {
-		return nil, err
-	}
-	algorithms := collectives.Algorithms()
-	if p.Algorithms, err = named(c, "algo", algorithms, func(i int) string { return algorithms[i] }); err != nil {
-		return nil, err
-	}
-	if c.IsSet("tune") {
-		if c.IsSet("algo") {
-			return nil, config.UsageError{Err: fmt.Errorf("--tune measures every algorithm: expected it without " +
-				"--algo")}
+	p.Algorithms = f.names("algo", collectives.Algorithms())
+	if f.IsSet("tune") {
+		if f.IsSet("algo") {
+			f.wrong("--tune measures every algorithm: expected it without --algo")
 		}
-		p.Algorithms = algorithms[1:] // auto is what the table is for
+		p.Algorithms = collectives.Algorithms()[1:] // auto is what the table is for
 	}
-	memories := []string{"arena", "go"}
-	if p.Memory, err = named(c, "mem", memories, func(i int) string { return memories[i] }); err != nil {
-		return nil, err
-	}
-	places := []string{"in", "out", "both"}
-	place := slices.Index(places, c.String("place"))
-	if place < 0 {
-		return nil, config.UsageError{Err: fmt.Errorf("--place %s: expected in, out or both", c.String("place"))}
-	}
+	p.Memory = f.names("mem", []string{"arena", "go"})
+	place := f.either("place", "in", "out", "both")
 	p.InPlace, p.OutOfPlace = place != 1, place != 0
-	if p.Rotate = c.String("root") == "rotate"; !p.Rotate {
-		if p.Root, err = strconv.Atoi(c.String("root")); err != nil || p.Root < 0 || p.Root >= world {
-			return nil, config.UsageError{Err: fmt.Errorf("--root %s: expected a rank from 0 to %d, or rotate",
-				c.String("root"),
-				world-1)}
+	if p.Rotate = f.String("root") == "rotate"; !p.Rotate {
+		var err error
+		if p.Root, err = strconv.Atoi(f.String("root")); err != nil || p.Root < 0 || p.Root >= world {
+			f.wrong("--root %s: expected a rank from 0 to %d, or rotate", f.String("root"), world-1)
 		}
 	}
-	switch data := c.String("data"); data {
-	case "integer":
-	case "real":
-		p.Real = true
-	default:
-		return nil, config.UsageError{Err: fmt.Errorf("--data %s: expected integer or real", data)}
+	p.Real = f.either("data", "integer", "real") == 1
+	if f.IsSet("np-sweep") {
+		p.Ranks = f.numbers("np-sweep", 1, world, fmt.Sprintf("numbers from 1 to %d, the ranks that there are", world))
 	}
-	if p.Ranks, err = groupSizes(c, world); err != nil {
-		return nil, err
-	}
-	if file := c.String("table"); file != "" {
+	if file := f.String("table"); file != "" {
+		var err error
 		if p.Table, err = collectives.ReadTable(file); err != nil {
-			return nil, config.UsageError{Err: fmt.Errorf("--table: %w", err)}
+			f.wrong("--table: %w", err)
 		}
 	}
-	return p, nil
+	return p
 }
 
-// named reads a list of names, or all, and returns their values.
-func named[T any](c *cli.Context, flag string, names []string, of func(i int) T) ([]T, error) {
-	text := c.String(flag)
-	if text == "all" {
-		text = strings.Join(names, ",")
+// kinds reads --op, a list of some of the names of operations.
+func (f *flags) kinds(names []string) (kinds []spmd.Kind) {
+	for _, name := range f.names("op", names) {
+		kinds = append(kinds, spmd.Kind(slices.Index(kindNames(), name)))
 	}
-	return parseList(flag, text, func(s string) (T, error) {
-		i := slices.Index(names, s)
-		if i < 0 {
-			var none T
-			return none, fmt.Errorf("%q: expected some of %s, or all", s, strings.Join(names, ", "))
-		}
-		return of(i), nil
-	})
-}
-
-// groupSizes reads --np-sweep; without it, all ranks are one group.
-func groupSizes(c *cli.Context, world int) ([]int, error) {
-	if !c.IsSet("np-sweep") {
-		return []int{world}, nil
-	}
-	return parseList("np-sweep", c.String("np-sweep"), func(s string) (int, error) {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 || n > world {
-			return 0, fmt.Errorf("%q: expected numbers from 1 to %d, the ranks that there are", s, world)
-		}
-		return n, nil
-	})
+	return kinds
 }

@@ -31,13 +31,13 @@ func envFlags() []cli.Flag {
 }
 
 // benchEnv is rlinf bench env.
-func benchEnv(c *cli.Context, reg config.Registries) (int, error) {
-	n := c.Int("envs")
-	tasks, err := envTasks(c, reg)
+func benchEnv(f *flags, reg config.Registries) (int, error) {
+	n := f.Int("envs")
+	tasks, err := envTasks(f.Context, reg)
 	if err != nil {
 		return 0, err
 	}
-	return runBench(c, reg, "env", benchRanks, func(ctx context.Context, r *bench.Run, w *spmd.World) error {
+	return runBench(f, reg, benchRanks, func(ctx context.Context, r *bench.Run, w *spmd.World) error {
 		method := fmt.Sprintf("dissemination barrier, then a step of %d environments by each rank, with actions "+
 			"drawn beforehand; resets included", n)
 		if err := r.Columns(method, []string{"op", "n"}, []string{"steps_s", "steps_s_core", "steps_s_least",
@@ -50,7 +50,7 @@ func benchEnv(c *cli.Context, reg config.Registries) (int, error) {
 			}
 		}
 		return nil
-	}, nil)
+	})
 }
 
 // envTasks returns the environments to measure: those that are named, that of a configuration, or

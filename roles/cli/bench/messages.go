@@ -21,10 +21,6 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func pairFlag() cli.Flag {
-	return &cli.StringFlag{Name: "pair", Usage: "the two `RANKS`, as 0,4", DefaultText: "the first and the last"}
-}
-
 func checkFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "check", Usage: "compare what arrives with what was sent; exit code 3 if anything is " +
 		"wrong", Value: true}
@@ -41,49 +37,12 @@ func p2pFlags() []cli.Flag {
 }
 
 // benchP2P is rlinf bench p2p.
-func benchP2P(c *cli.Context, reg config.Registries) (int, error) {
-	p := bench.Pair{Window: c.Int("window"), Check: c.Bool("check")}
-	var err error
-	if p.Sizes, err = sizesOf(c); err != nil {
-		return 0, err
-	}
-	if p.Ops, err = named(c, "op", bench.PairOps(), func(i int) string { return bench.PairOps()[i] }); err != nil {
-		return 0, err
-	}
-	if p.Ranks, err = pairOf(c); err != nil {
-		return 0, err
-	}
-	return runBench(c, reg, "p2p", benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
+func benchP2P(f *flags, reg config.Registries) (int, error) {
+	p := bench.Pair{Sizes: f.sizes(), Ops: f.names("op", bench.PairOps()), Ranks: f.pair(), Window: f.Int("window"),
+		Check: f.Bool("check")}
+	return runBench(f, reg, benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
 		return r.P2P(ctx, p)
-	}, nil)
-}
-
-// pairOf reads --pair.
-func pairOf(c *cli.Context) (pair [2]int, err error) {
-	world := worldSize(c)
-	if world < 2 {
-		return pair, config.UsageError{Err: fmt.Errorf("%s on %d rank: expected at least 2 (-np 2, or more under a "+
-			"launcher)",
-			c.Command.Name, world)}
-	}
-	if !c.IsSet("pair") {
-		return [2]int{0, world - 1}, nil
-	}
-	ranks, err := parseList("pair", c.String("pair"), func(s string) (int, error) {
-		r, err := strconv.Atoi(s)
-		if err != nil || r < 0 || r >= world {
-			return 0, fmt.Errorf("%q: expected ranks from 0 to %d", s, world-1)
-		}
-		return r, nil
 	})
-	if err != nil {
-		return pair, err
-	}
-	if len(ranks) != 2 || ranks[0] == ranks[1] {
-		return pair, config.UsageError{Err: fmt.Errorf("--pair %s: expected two different ranks, as 0,1",
-			c.String("pair"))}
-	}
-	return [2]int{ranks[0], ranks[1]}, nil
 }
 
 func overlapFlags() []cli.Flag {
@@ -100,39 +59,18 @@ func overlapFlags() []cli.Flag {
 }
 
 // benchOverlap is rlinf bench overlap.
-func benchOverlap(c *cli.Context, reg config.Registries) (int, error) {
-	o := bench.Overlapping{Check: c.Bool("check")}
-	var err error
-	if o.Sizes, err = sizesOf(c); err != nil {
-		return 0, err
-	}
-	if o.Kinds, err = named(c, "op", kindNames()[1:], func(i int) spmd.Kind { return spmd.Kind(i + 1) }); err != nil {
-		return 0, err
-	}
-	types, err := named(c, "type", bench.TypeNames(), func(i int) tensor.DType {
-		return bench.TypeOf(bench.TypeNames()[i])
-	})
-	if err != nil {
-		return 0, err
-	}
-	if o.Type = types[0]; len(types) > 1 {
-		return 0, config.UsageError{Err: fmt.Errorf("--type %s: expected one of %s", c.String("type"),
-			strings.Join(bench.TypeNames(), ", "))}
-	}
-	algorithms := collectives.Algorithms()
-	if o.Algorithms, err = named(c, "algo", algorithms, func(i int) string { return algorithms[i] }); err != nil {
-		return 0, err
-	}
+func benchOverlap(f *flags, reg config.Registries) (int, error) {
+	o := bench.Overlapping{Sizes: f.sizes(), Kinds: f.kinds(kindNames()[1:]),
+		Type: bench.TypeOf(f.name("type", bench.TypeNames())), Algorithms: f.names("algo", collectives.Algorithms()),
+		Check: f.Bool("check")}
 	ranks := benchRanks
-	if c.IsSet("link") {
-		link, err := parseLink(c.String("link"))
+	if f.IsSet("link") {
+		link, err := parseLink(f.String("link"))
 		if err != nil {
-			return 0, err
+			f.wrong("%w", err)
 		}
 		if _, launcher := mpi.Launched(); launcher != "" {
-			return 0, config.UsageError{Err: fmt.Errorf("--link: %s has started the ranks: expected it without a "+
-				"launcher, with -np",
-				launcher)}
+			f.wrong("--link: %s has started the ranks: expected it without a launcher, with -np", launcher)
 		}
 		ranks = func(c *cli.Context, _ io.Writer) ([]spmd.Transport, error) {
 			np := c.Int("np")
@@ -141,15 +79,14 @@ func benchOverlap(c *cli.Context, reg config.Registries) (int, error) {
 			return local.NewLinked(np, link), nil
 		}
 	}
-	return runBench(c, reg, "overlap", ranks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
+	return runBench(f, reg, ranks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
 		return r.Overlap(ctx, o)
-	}, nil)
+	})
 }
 
 // parseLink reads LATENCY,RATE.
 func parseLink(text string) (local.Link, error) {
-	wrong := config.UsageError{Err: fmt.Errorf("--link %s: expected a latency up to 1s and a rate from 1kB/s to "+
-		"1000GB/s, as 50us,1GB/s", text)}
+	wrong := fmt.Errorf("--link %s: expected a latency up to 1s and a rate from 1kB/s to 1000GB/s, as 50us,1GB/s", text)
 	latency, rate, ok := strings.Cut(text, ",")
 	d, err := time.ParseDuration(latency)
 	if !ok || err != nil || d < 0 || d > time.Second {
@@ -176,19 +113,12 @@ func channelFlags() []cli.Flag {
 }
 
 // benchChannel is rlinf bench channel.
-func benchChannel(c *cli.Context, reg config.Registries) (int, error) {
-	p := bench.Conveyor{Depth: c.Int("depth"), Window: c.Int("window"), Consume: c.Duration("consume"),
-		Check: c.Bool("check")}
-	var err error
-	if p.Sizes, err = sizesOf(c); err != nil {
-		return 0, err
-	}
-	if p.Ranks, err = pairOf(c); err != nil {
-		return 0, err
-	}
-	return runBench(c, reg, "channel", benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
+func benchChannel(f *flags, reg config.Registries) (int, error) {
+	p := bench.Conveyor{Sizes: f.sizes(), Ranks: f.pair(), Depth: f.Int("depth"), Window: f.Int("window"),
+		Consume: f.Duration("consume"), Check: f.Bool("check")}
+	return runBench(f, reg, benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
 		return r.Channel(ctx, p)
-	}, nil)
+	})
 }
 
 func weightFlags() []cli.Flag {
@@ -208,32 +138,15 @@ func weightFlags() []cli.Flag {
 }
 
 // benchWeights is rlinf bench weights.
-func benchWeights(c *cli.Context, reg config.Registries) (int, error) {
-	s := bench.Sync{Source: c.Int("source"), Patch: c.Bool("patch"), Changed: c.Float64("changed"),
-		Check: c.Bool("check")}
-	var err error
-	world := worldSize(c)
-	if world < 2 {
-		return 0, config.UsageError{Err: fmt.Errorf("weights on %d rank: expected at least 2 (-np 2, or more under a "+
-			"launcher)", world)}
-	}
-	if s.Sizes, err = sizesOf(c); err != nil {
-		return 0, err
-	}
-	rank := func(text string) (int, error) {
-		r, err := strconv.Atoi(text)
-		if err != nil || r < 0 || r >= world {
-			return 0, fmt.Errorf("%q: expected ranks from 0 to %d", text, world-1)
-		}
-		return r, nil
-	}
+func benchWeights(f *flags, reg config.Registries) (int, error) {
+	world := f.several()
+	s := bench.Sync{Sizes: f.sizes(), Source: f.Int("source"), Patch: f.Bool("patch"), Changed: f.Float64("changed"),
+		Check: f.Bool("check")}
 	if s.Source >= world {
-		return 0, config.UsageError{Err: fmt.Errorf("--source %d: expected a rank from 0 to %d", s.Source, world-1)}
+		f.wrong("--source %d: expected a rank from 0 to %d", s.Source, world-1)
 	}
-	if c.IsSet("readers") {
-		if s.Readers, err = parseList("readers", c.String("readers"), rank); err != nil {
-			return 0, err
-		}
+	if f.IsSet("readers") {
+		s.Readers = f.ranks("readers", world)
 	} else {
 		for r := range world {
 			if r != s.Source {
@@ -241,35 +154,20 @@ func benchWeights(c *cli.Context, reg config.Registries) (int, error) {
 			}
 		}
 	}
-	s.Slots, err = parseList("slots", c.String("slots"), func(text string) (int, error) {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 || n > 2 {
-			return 0, fmt.Errorf("%q: expected 0, 1 or 2", text)
-		}
-		return n, nil
-	})
-	if err != nil {
-		return 0, err
-	}
-	switch wire := c.String("wire"); wire {
-	case "f32", "bf16":
-		s.Wire = bench.TypeOf(wire)
-	default:
-		return 0, config.UsageError{Err: fmt.Errorf("--wire %s: expected f32 or bf16", wire)}
+	s.Slots = f.numbers("slots", 0, 2, "0, 1 or 2")
+	s.Wire = tensor.F32
+	if f.either("wire", "f32", "bf16") == 1 {
+		s.Wire = tensor.BF16
 	}
 	if s.Wire == tensor.BF16 && slices.Contains(s.Slots, 0) {
-		return 0, config.UsageError{Err: fmt.Errorf("--wire bf16 with --slots %s: expected slots 1 or 2: what is "+
-			"read in place is "+
-			"not rounded", c.String("slots"))}
+		f.wrong("--wire bf16 with --slots %s: expected slots 1 or 2: what is read in place is not rounded",
+			f.String("slots"))
 	}
-	if s.Bucket, err = parseBytes(c.String("bucket")); err != nil || s.Bucket < 1 {
-		return 0, config.UsageError{Err: fmt.Errorf("--bucket %s: expected a size > 0, as 4M", c.String("bucket"))}
+	s.Bucket = f.bytes("bucket", "4M")
+	if f.err == nil && s.Sizes[0] < 4 {
+		f.wrong("weights of %d bytes: expected at least 4, one float32", s.Sizes[0])
 	}
-	if s.Sizes[0] < 4 {
-		return 0, config.UsageError{Err: fmt.Errorf("weights of %d bytes: expected at least 4, one float32",
-			s.Sizes[0])}
-	}
-	return runBench(c, reg, "weights", benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
+	return runBench(f, reg, benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
 		return r.Weights(ctx, s)
-	}, nil)
+	})
 }

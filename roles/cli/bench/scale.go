@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -49,7 +48,7 @@ type scaling struct {
 	program   string
 	file      string
 	overrides []string
-	launcher  []string
+	launcher  string
 	cfg       *config.Config
 	sizes     []int
 	steps     int
@@ -61,48 +60,41 @@ type scaling struct {
 }
 
 // benchScale is rlinf bench scale.
-func benchScale(c *cli.Context, reg config.Registries) (int, error) {
+func benchScale(f *flags, reg config.Registries) (int, error) {
 	if _, launcher := mpi.Launched(); launcher != "" {
-		return 0, config.UsageError{Err: fmt.Errorf("bench scale starts the jobs itself: expected it without %s, and "+
-			"--launcher '%s "+
-			"-np {np}'", launcher, launcher)}
+		f.wrong("bench scale starts the jobs itself: expected it without %s, and --launcher '%s -np {np}'", launcher,
+			launcher)
+		return 0, f.err
 	}
-	if !c.IsSet("config") {
+	if !f.IsSet("config") {
 		file, err := builtinJob()
 		if err != nil {
 			return 0, err
 		}
 		defer os.RemoveAll(filepath.Dir(file))
-		if err := c.Set("config", file); err != nil {
+		if err := f.Set("config", file); err != nil {
 			return 0, err
 		}
 	}
-	if err := args.CheckFile(c); err != nil {
+	if err := args.CheckFile(f.Context); err != nil {
 		return 0, err
 	}
-	cfg, err := args.Config(c, reg, c.App.ErrWriter)
+	cfg, err := args.Config(f.Context, reg, f.App.ErrWriter)
 	if err != nil {
 		return 0, err
 	}
-	s := &scaling{cfg: cfg, file: c.String("config"), overrides: c.Args().Slice(),
-		launcher: strings.Fields(c.String("launcher")), steps: c.Int("steps"),
-		skip: c.Int("skip"), weak: c.Bool("weak"), programs: reg.Programs.NewStarter()}
+	s := &scaling{cfg: cfg, file: f.String("config"), overrides: f.Args().Slice(), launcher: f.String("launcher"),
+		sizes: sweepSizes(f), steps: f.Int("steps"), skip: f.Int("skip"), weak: f.Bool("weak"),
+		programs: reg.Programs.NewStarter()}
 	defer s.programs.Close()
 	if s.program, err = os.Executable(); err != nil {
 		return 0, err
 	}
-	if s.sizes, err = sweepSizes(c); err != nil {
-		return 0, err
-	}
 	if s.steps <= s.skip {
-		return 0, config.UsageError{Err: fmt.Errorf("--steps %d, --skip %d: expected more steps than are skipped",
-			s.steps,
-			s.skip)}
+		f.wrong("--steps %d, --skip %d: expected more steps than are skipped", s.steps, s.skip)
 	}
-	if len(s.launcher) > 0 && !strings.Contains(c.String("launcher"), "{np}") {
-		return 0, config.UsageError{Err: fmt.Errorf("--launcher %q: expected {np} where the number of ranks stands, "+
-			"as 'mpirun -np "+
-			"{np}'", c.String("launcher"))}
+	if f.checkLauncher(); f.err != nil {
+		return 0, f.err
 	}
 	extent, whole := cfg.ClusterSpec().Extent()
 	if s.ranks = max(1, extent); whole {
@@ -111,13 +103,13 @@ func benchScale(c *cli.Context, reg config.Registries) (int, error) {
 	if s.place, err = spmd.Place(cfg.ClusterSpec(), make([]int, s.ranks)); err != nil {
 		return 0, config.UsageError{Err: err}
 	}
-	if err := s.checkSizes(c.IsSet("np-sweep")); err != nil {
+	if err := s.checkSizes(f.IsSet("np-sweep")); err != nil {
 		return 0, config.UsageError{Err: err}
 	}
 	here := func(*cli.Context, io.Writer) ([]spmd.Transport, error) { return local.New(1), nil }
-	return runBench(c, reg, "scale", here, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
+	return runBench(f, reg, here, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
 		return s.run(ctx, r)
-	}, nil)
+	})
 }
 
 //go:embed scale.yaml
@@ -134,21 +126,16 @@ func builtinJob() (path string, err error) {
 }
 
 // sweepSizes reads --np-sweep; without it, powers of two up to the CPUs.
-func sweepSizes(c *cli.Context) ([]int, error) {
-	if !c.IsSet("np-sweep") {
-		sizes := []int{1}
-		for n := 2; n <= runtime.NumCPU(); n *= 2 {
-			sizes = append(sizes, n)
-		}
-		return sizes, nil
+func sweepSizes(f *flags) []int {
+	if f.IsSet("np-sweep") {
+		return f.numbers("np-sweep", 1, config.MaxRanks, fmt.Sprintf("numbers of ranks from 1 to %d, as 1,2,4",
+			config.MaxRanks))
 	}
-	return parseList("np-sweep", c.String("np-sweep"), func(text string) (int, error) {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > config.MaxRanks {
-			return 0, fmt.Errorf("%q: expected numbers of ranks from 1 to %d, as 1,2,4", text, config.MaxRanks)
-		}
-		return n, nil
-	})
+	sizes := []int{1}
+	for n := 2; n <= runtime.NumCPU(); n *= 2 {
+		sizes = append(sizes, n)
+	}
+	return sizes
 }
 
 // checkSizes checks that the job can have all numbers of ranks. Those that nobody asked for it
@@ -177,8 +164,8 @@ func (s *scaling) checkSizes(asked bool) error {
 // run runs the jobs one after the other.
 func (s *scaling) run(ctx context.Context, r *bench.Run) error {
 	how := "goroutine ranks"
-	if len(s.launcher) > 0 {
-		how = strings.Join(s.launcher, " ")
+	if s.launcher != "" {
+		how = strings.Join(strings.Fields(s.launcher), " ")
 	}
 	kind := "the same work on every number of ranks"
 	if s.weak {
@@ -206,7 +193,7 @@ func (s *scaling) run(ctx context.Context, r *bench.Run) error {
 		}
 		row.SetFigure("speedup_x", rate/first)
 		row.SetFigure("efficiency_pct", 100*rate/first*float64(s.sizes[0])/float64(n))
-		if cpus := runtime.NumCPU(); len(s.launcher) == 0 && n > cpus {
+		if cpus := runtime.NumCPU(); s.launcher == "" && n > cpus {
 			note += fmt.Sprintf("; OVERSUBSCRIBED %.1fx", float64(n)/float64(cpus))
 		}
 		if err := r.Record(row, note); err != nil {
@@ -227,9 +214,8 @@ func (s *scaling) job(ctx context.Context, n int) ([]map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if out, err := s.programs.CombinedOutput(ctx, exec.Command(args[0], args[1:]...)); err != nil {
-		text := strings.TrimSpace(string(out))
-		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, text[max(0, len(text)-2000):])
+	if err := runProgram(ctx, s.programs, args); err != nil {
+		return nil, err
 	}
 	f, err := os.Open(filepath.Join(folder, "job", "metrics.jsonl"))
 	if err != nil {
@@ -261,12 +247,8 @@ func (s *scaling) arguments(n int, folder string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var args []string
-	for _, word := range s.launcher {
-		args = append(args, strings.ReplaceAll(word, "{np}", strconv.Itoa(n)))
-	}
-	args = append(args, s.program, "-c", s.file)
-	if len(s.launcher) == 0 {
+	args := append(launcherWords(s.launcher, n), s.program, "-c", s.file)
+	if s.launcher == "" {
 		args = append(args, "-np", strconv.Itoa(n))
 	}
 	args = append(append(args, s.overrides...), "~cluster.component_placement")

@@ -16,7 +16,7 @@ func TestScale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scaling{program: "rlinf", file: "a/job.yaml", cfg: cfg, sizes: []int{2, 4}, steps: 9, ranks: 8, weak: true, launcher: []string{"mpirun", "-np", "{np}"}}
+	s := &scaling{program: "rlinf", file: "a/job.yaml", cfg: cfg, sizes: []int{2, 4}, steps: 9, ranks: 8, weak: true, launcher: "mpirun -np {np}"}
 	if s.place, err = spmd.Place(cfg.ClusterSpec(), make([]int, 8)); err != nil {
 		t.Fatal(err)
 	}
