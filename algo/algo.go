@@ -25,6 +25,10 @@ type Metrics struct {
 	Values []float64
 }
 
+func (m *Metrics) add(name string, value float64) {
+	m.Names, m.Values = append(m.Names, name), append(m.Values, value)
+}
+
 // Replicas are the data-parallel copies of a model, as one of them sees them. Their sums are always
 // in the same order. An algorithm asks nothing else of the outside world: a job passes the actor
 // group, a test passes a fake, and Single is one replica alone. Every replica calls the same methods

@@ -71,10 +71,10 @@ func (e *episodes) groupOf(k, size int) []float64 {
 	return e.score[lo : lo+size]
 }
 
-func mean(x []float64) float64 {
+func mean[F float32 | float64](x []F) float64 {
 	var sum float64
 	for _, v := range x {
-		sum += v
+		sum += float64(v)
 	}
 	return sum / float64(len(x))
 }

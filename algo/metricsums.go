@@ -41,6 +41,7 @@ const (
 	advantageMin // of the negative, as below
 	returnMax
 	returnMin
+	logRatioMax
 	numMaxima
 )
 

@@ -72,8 +72,7 @@ type PPO struct {
 	counters tensor.Tensor // I64 [2]: iterations done, optimiser steps taken
 
 	surrogate  Surrogate
-	critic     bool     // it learns
-	clipRatios Schedule // of the clip ratios
+	critic     bool // it learns
 	advantages *advantages
 	sequences  *sequences       // nil: samples stand alone
 	reference  *reference       // nil: no penalty on leaving it
@@ -141,8 +140,8 @@ func (p *PPO) Prepare(rollout *tensor.Dict) error {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
-	if err := p.sums.addRollout(tr, raw, a.adv.F32(), a.ret.F32(), x.Weight, p.replica); err != nil {
-		return fmt.Errorf("%s: %w", p.name, err)
+	if !p.sums.addRollout(raw, a.adv.F32(), a.ret.F32(), x.Weight, p.replica) {
+		return fmt.Errorf("%s: %w", p.name, notFiniteIn(tr, raw))
 	}
 	if err := a.standardise(x.Weight); err != nil {
 		return fmt.Errorf("%s: advantage statistics: %w", p.name, err)
@@ -158,6 +157,7 @@ func (p *PPO) Update(rollout tensor.Dict) (Metrics, error) {
 		return Metrics{}, fmt.Errorf("%s: rollout: %w", p.name, err)
 	}
 	iteration := int(p.counters.I64()[0])
+	p.surrogate.Clip = p.cfg.clip(iteration, p.train.adam.sched.Total)
 	for p.epochs = 0; p.epochs < p.cfg.UpdateEpoch; p.epochs++ {
 		if p.recompute != nil && p.epochs > 0 {
 			if err := p.recompute.recomputeAdvantages(rollout); err != nil {
@@ -294,7 +294,6 @@ func (p *PPO) loss(iteration int, plan *batchPlan) (grad policy.Grad, err error)
 	if p.proximal != nil {
 		x.Prox = p.proximal.logProbs(b, x.LogProb)
 	}
-	p.surrogate.Clip = p.clip(iteration)
 	s := p.surrogate.Loss(p.grad.LogProb.F32(), x, perLogProb)
 	p.sums.addSurrogate(&s)
 	p.planSums[0] += s.KL

@@ -103,9 +103,9 @@ func (t *metricSums) addValues(v *ValueSums) {
 	t.add(valueClipRatio, v.Clipped, v.Count)
 }
 
-// addRollout adds a rollout's rewards, advantages and returns, those of units that count. A NaN or
-// Inf is an error that names its origin.
-func (t *metricSums) addRollout(tr *Trajectory, reward, adv, ret, weight []float32, replica int) error {
+// addRollout adds rewards, advantages and returns, those that count. It reports whether advantages and
+// returns are finite.
+func (t *metricSums) addRollout(reward, adv, ret, weight []float32, replica int) (finite bool) {
 	lowest, highest := math.Inf(1), math.Inf(-1)
 	lowestRet, highestRet := math.Inf(1), math.Inf(-1)
 	var count, advantages, rewards, returns float64
@@ -123,7 +123,7 @@ func (t *metricSums) addRollout(tr *Trajectory, reward, adv, ret, weight []float
 		t.addFit(r, a)
 	}
 	if s := advantages + returns; math.IsNaN(s) || math.IsInf(s, 0) {
-		return notFiniteIn(tr, reward)
+		return false
 	}
 	t.add(rewardMean, rewards, count)
 	t.add(advantageMean, advantages, count)
@@ -132,7 +132,7 @@ func (t *metricSums) addRollout(tr *Trajectory, reward, adv, ret, weight []float
 	t.setMax(advantageMin, replica, -lowest)
 	t.setMax(returnMax, replica, highestRet)
 	t.setMax(returnMin, replica, -lowestRet)
-	return nil
+	return true
 }
 
 // notFiniteIn names the first number of a trajectory that is NaN or Inf.

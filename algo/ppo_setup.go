@@ -62,7 +62,6 @@ func composePPO(s *Setup, r recipe) (*PPO, error) {
 	if p.train, err = s.newTrainState(s.Policy.Params(), s.Optim); err != nil {
 		return nil, err
 	}
-	p.clipRatios = Schedule{Kind: s.Config.ClipRatioSchedule, Total: p.train.adam.sched.Total}
 	p.work = s.Policy.NewWork(p.micro)
 	if s.Config.KLBeta > 0 || s.Config.ReinppKLBeta > 0 {
 		if p.reference, err = newReference(s, a.samples()*a.units); err != nil {
@@ -87,11 +86,11 @@ func composePPO(s *Setup, r recipe) (*PPO, error) {
 	return p, nil
 }
 
-// surrogate returns the policy's objective, except for the clip, which follows a schedule.
+// surrogate returns the policy's objective, except for the clip.
 func (c *Config) surrogate() Surrogate {
 	s := Surrogate{MaxWeight: c.BehaveWeightThreshold}
 	switch c.LossType {
-	case "a2c":
+	case "a2c", lossPolicyGradient:
 		s.Kind = PolicyGradient
 	case decoupledActorCritic:
 		s.Kind = Decoupled
@@ -99,13 +98,14 @@ func (c *Config) surrogate() Surrogate {
 	return s
 }
 
-// clip returns the bounds of the surrogate in an iteration.
-func (p *PPO) clip(iteration int) Clip {
+// clip returns the bounds of the surrogate in an iteration, on a schedule of that length.
+func (c *Config) clip(iteration, total int) Clip {
+	s := Schedule{Kind: c.ClipRatioSchedule, Total: total}
 	return Clip{
-		Low:    float32(p.clipRatios.At(iteration, float64(p.cfg.ClipRatioLow), 0)),
-		High:   float32(p.clipRatios.At(iteration, float64(p.cfg.ClipRatioHigh), 0)),
-		Dual:   p.cfg.ClipRatioC,
-		LogMin: p.cfg.ClipLogRatioMin, LogMax: p.cfg.ClipLogRatioMax,
+		Low:    float32(s.At(iteration, float64(c.ClipRatioLow), 0)),
+		High:   float32(s.At(iteration, float64(c.ClipRatioHigh), 0)),
+		Dual:   c.ClipRatioC,
+		LogMin: c.ClipLogRatioMin, LogMax: c.ClipLogRatioMax,
 	}
 }
 

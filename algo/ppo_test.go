@@ -531,8 +531,8 @@ func TestSchedulesMove(t *testing.T) {
 		s.Iterations, s.Optim.LRScheduler, s.Config.ClipRatioSchedule = 4, ScheduleLinear, ScheduleLinear
 	}))
 	for i, left := range []float64{1, 0.75, 0.5, 0.25} {
-		near(t, "clip", float64(p.clip(i).Low), 0.2*left, 1e-7)
-		near(t, "clip", float64(p.clip(i).High), 0.2*left, 1e-7)
+		near(t, "clip", float64(p.cfg.clip(i, p.train.adam.sched.Total).Low), 0.2*left, 1e-7)
+		near(t, "clip", float64(p.cfg.clip(i, p.train.adam.sched.Total).High), 0.2*left, 1e-7)
 		near(t, "lr", metric(t, iterate(t, p, i, i+1), "actor/lr"), 0.01*left, 1e-8)
 	}
 }

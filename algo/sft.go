@@ -21,12 +21,11 @@ import (
 // Metrics, over all replicas: sft/loss; sft/tokens = tokens of the batch; sft/targets = T;
 // sft/aux_loss of a mixture of experts; actor/lr, actor/grad_norm.
 type SFT struct {
-	*textPass
-	opt      *trainState
+	policy   *TextLogProbs
+	train    *trainState
 	replicas Replicas
 	counters tensor.Tensor // I64 [1]: updates made
-	dlogp    []float32
-	sums     []float64
+	progress Progress
 }
 
 // SFTSetup is what an SFT is made of.
@@ -48,53 +47,56 @@ func NewSFT(s SFTSetup) (*SFT, error) {
 	}
 	common := Setup{Iterations: s.Iterations, Replicas: s.Replicas, Alloc: s.Alloc}
 	common.setDefaults()
-	opt, err := common.newTrainState(s.Model.Params, s.Optim)
+	train, err := common.newTrainState(s.Model.Params, s.Optim)
 	if err != nil {
 		return nil, fmt.Errorf("sft: %w", err)
 	}
-	pass := newTextPass(s.Model, s.MicroBatch, s.Threads, 1)
-	pass.progress = s.Progress
-	return &SFT{textPass: pass, opt: opt, replicas: common.Replicas, counters: tensor.New(tensor.I64, 1),
-		sums: make([]float64, 6)}, nil
+	return &SFT{policy: NewTextLogProbs(s.Model, s.MicroBatch, s.Threads, 1), train: train,
+		replicas: common.Replicas, counters: tensor.New(tensor.I64, 1), progress: s.Progress}, nil
 }
+
+// Close ends the threads.
+func (s *SFT) Close() { s.policy.Close() }
 
 // Update takes one optimiser step on this replica's sequences. targets and tokens are how many the
 // whole batch has, on all replicas.
-func (s *SFT) Update(mine []Sequence, targets, tokens int) (Metrics, error) {
-	clear(s.sums)
-	s.opt.open()
-	s.count(workUpdate, 0, len(mine))
-	step := float32(-1 / float64(targets))
-	err := s.each(mine, func(int, int) error {
-		s.dlogp = sized(s.dlogp, len(s.targets))
-		for i := range s.dlogp {
-			s.dlogp[i] = step
+func (s *SFT) Update(mine []Sequence, targets, tokens int) (m Metrics, err error) {
+	p := s.policy
+	s.train.open()
+	s.progress.Report(workUpdate, 0, len(mine))
+	slope := float32(-1 / float64(targets))
+	var loss, aux float64
+	for _, hi := range p.microBatches(mine) {
+		if err := p.forward(); err != nil {
+			return m, fmt.Errorf("sft: %w", err)
 		}
-		share := float64(len(s.batch.IDs)) / float64(tokens)
-		s.model.Backward(s.work, s.dlogp, nil, s.targets, 1, float32(share))
-		for _, p := range s.logp {
-			s.sums[0] -= float64(p)
+		for i, logp := range p.logp {
+			p.dlogp[i] = slope
+			loss -= float64(logp)
 		}
-		s.sums[1] += share * s.work.AuxLoss()
-		return nil
-	})
-	if err != nil {
-		return Metrics{}, fmt.Errorf("sft: %w", err)
+		share := p.share(float64(tokens))
+		p.backward(nil, share)
+		aux += share * p.work.AuxLoss()
+		s.progress.Report(workUpdate, hi, len(mine))
 	}
-	s.model.FinishGradients(s.work)
-	iteration := s.counters.I64()
-	if err := s.opt.step(int(iteration[0])); err != nil {
-		return Metrics{}, err
+	p.model.FinishGradients(p.work)
+	iteration := int(s.counters.I64()[0])
+	if err := s.train.step(iteration); err != nil {
+		return m, err
 	}
-	lr, _ := s.opt.adam.LR(int(iteration[0]))
-	iteration[0]++
-	if err := s.replicas.Sum(s.sums); err != nil {
-		return Metrics{}, err
+	s.counters.I64()[0]++
+	sums := []float64{loss, aux}
+	if err := s.replicas.Sum(sums); err != nil {
+		return m, err
 	}
-	m := Metrics{Names: []string{"sft/loss", "sft/tokens", "sft/targets", "actor/lr", "actor/grad_norm"},
-		Values: []float64{s.sums[0] / float64(targets), float64(tokens), float64(targets), lr, s.opt.meanNorm()}}
-	if s.model.Config.Experts.Count > 0 {
-		m.Names, m.Values = append(m.Names, "sft/aux_loss"), append(m.Values, s.sums[1])
+	lr, _ := s.train.adam.LR(iteration)
+	m.add("sft/loss", sums[0]/float64(targets))
+	m.add("sft/tokens", float64(tokens))
+	m.add("sft/targets", float64(targets))
+	m.add("actor/lr", lr)
+	m.add("actor/grad_norm", s.train.meanNorm())
+	if p.model.Config.Experts.Count > 0 {
+		m.add("sft/aux_loss", sums[1])
 	}
 	return m, nil
 }
@@ -102,12 +104,11 @@ func (s *SFT) Update(mine []Sequence, targets, tokens int) (Metrics, error) {
 // Evaluate measures all replicas' sequences together, without learning from them; see
 // TextSums.Metrics.
 func (s *SFT) Evaluate(mine []Sequence) (Metrics, error) {
-	clear(s.sums)
-	sums := (*TextSums)(s.sums[:5])
-	if err := s.measure(mine, func(int) *TextSums { return sums }); err != nil {
+	var sums TextSums
+	if err := s.policy.measure(mine, func(int) *TextSums { return &sums }, s.progress); err != nil {
 		return Metrics{}, fmt.Errorf("sft: %w", err)
 	}
-	if err := s.replicas.Sum(s.sums); err != nil {
+	if err := sums.reduce(s.replicas); err != nil {
 		return Metrics{}, err
 	}
 	return sums.Metrics(), nil
@@ -128,7 +129,7 @@ func Permutation(order []int32, n int, shuffle bool, seed uint64, epoch int64) [
 func (s *SFT) Save() tensor.Dict {
 	var d tensor.Dict
 	d.Set("counters", s.counters)
-	s.opt.save(&d, "actor", false)
+	s.train.save(&d, "actor", false)
 	return d
 }
 

@@ -1,12 +1,6 @@
 package algo
 
-import (
-	"fmt"
-	"math"
-	"slices"
-)
-
-// Sums of texts, in metricSums.extra. The largest log ratio of each replica follows them.
+// Sums of texts, in metricSums.extra, after those of answers.
 const (
 	scaledLoss = numAnswerSums + iota // loss as it is minimised
 	numTextSums
@@ -26,31 +20,6 @@ const (
 	groupSame // groups whose rewards are all equal
 	numAnswerSums
 )
-
-// addBatch adds the sums of a batch with its advantages.
-func (p *TextPPO) addBatch(b *TextBatch) error {
-	lowest, highest := math.Inf(1), math.Inf(-1)
-	var count, total float64
-	for i, a := range b.Adv {
-		if idle(b.Weight, i) {
-			continue
-		}
-		x := float64(a)
-		count++
-		total += x
-		lowest, highest = min(lowest, x), max(highest, x)
-	}
-	if p.critic != nil {
-		p.addFits(b)
-	}
-	if math.IsNaN(total) || math.IsInf(total, 0) {
-		return fmt.Errorf("advantages are not finite, though the rewards of this replica are")
-	}
-	p.sums.add(advantageMean, total, count)
-	p.sums.setMax(advantageMax, p.replica, highest)
-	p.sums.setMax(advantageMin, p.replica, -lowest)
-	return nil
-}
 
 // addAnswers adds the sums of a batch of answers, before any of them is replaced.
 func (p *TextPPO) addAnswers(b *TextBatch) {
@@ -85,62 +54,43 @@ func one(yes bool) float64 {
 	return 0
 }
 
-// A textReport names the metrics that the options of a TextPPO give a meaning.
-type textReport struct {
-	names  []string
-	graded []string // and of answers that are known to be right or wrong
-}
-
-func newTextReport(p *TextPPO) (r textReport) {
-	r.names = []string{"actor/policy_loss", "actor/entropy_loss", "actor/max_log_ratio", "actor/lr", "actor/grad_norm",
-		"actor/optimizer_steps", "rollout/rewards", "rollout/advantages_mean", "rollout/advantages_max",
-		"rollout/advantages_min", "rollout/prompt_length", "rollout/response_length", "rollout/truncated",
-		"rollout/uninformative_groups", "rollout/response_tokens"}
-	if p.surrogate.Kind != PolicyGradient {
-		r.names = append(r.names, clipMetrics...)
-	}
-	if p.cfg.KLBeta > 0 {
-		r.names = append(r.names, "actor/kl_loss")
-	}
-	if p.critic != nil {
-		r.names = append(r.names, textCriticMetrics...)
-	}
-	if p.cfg.MaxNumGenBatches > 1 {
-		r.names = append(r.names, "rollout/gen_batches")
-	}
-	r.graded = append(slices.Clone(r.names), "rollout/accuracy", "rollout/unparsable")
-	return r
-}
-
-// metrics reads the reduced sums of an update.
-func (r *textReport) metrics(p *TextPPO, iteration int) Metrics {
-	s, t := p.sums, p.sums.extra
-	texts := t[textCount]
+// metrics reads the reduced sums of an update. It leaves out metrics without a meaning for the options.
+func (p *TextPPO) metrics(iteration int) Metrics {
+	m := Metrics{Names: make([]string, 0, 32), Values: make([]float64, 0, 32)} // more than all
+	s, of := p.sums, p.sums.extra
 	lr, _ := p.train.adam.LR(iteration)
-	most := 0.0
-	for _, x := range t[numTextSums:] {
-		most = max(most, x)
-	}
-	v := []float64{t[scaledLoss] / float64(p.tried), s.mean(entropy), most, lr, p.train.meanNorm(), float64(p.taken),
-		t[textRewards] / texts, s.mean(advantageMean), s.max(advantageMax), -s.max(advantageMin),
-		t[textPrompts] / texts, t[textResponses] / texts, t[textTruncated] / texts, t[groupSame] / t[groupCount],
-		t[textResponses]}
+	m.add("actor/policy_loss", of[scaledLoss]/float64(p.tried))
+	m.add("actor/entropy_loss", s.mean(entropy))
+	m.add("actor/max_log_ratio", s.max(logRatioMax))
+	m.add("actor/lr", lr)
+	m.add("actor/grad_norm", p.train.meanNorm())
+	m.add("actor/optimizer_steps", float64(p.taken))
+	m.add("rollout/rewards", of[textRewards]/of[textCount])
+	m.add("rollout/advantages_mean", s.mean(advantageMean))
+	m.add("rollout/advantages_max", s.max(advantageMax))
+	m.add("rollout/advantages_min", -s.max(advantageMin))
+	m.add("rollout/prompt_length", of[textPrompts]/of[textCount])
+	m.add("rollout/response_length", of[textResponses]/of[textCount])
+	m.add("rollout/truncated", of[textTruncated]/of[textCount])
+	m.add("rollout/uninformative_groups", of[groupSame]/of[groupCount])
+	m.add("rollout/response_tokens", of[textResponses])
 	if p.surrogate.Kind != PolicyGradient {
-		for _, i := range []int{ratio, ratioAbs, clippedRatio, dualClippedRatio, approxKL, clipFraction} {
-			v = append(v, s.mean(i))
+		for i, name := range clipMetrics {
+			m.add(name, s.mean(ratio+i)) // the means are in the same order
 		}
 	}
 	if p.cfg.KLBeta > 0 {
-		v = append(v, s.mean(klLoss))
+		m.add("actor/kl_loss", s.mean(klLoss))
 	}
-	if c := p.critic; c != nil {
-		v = append(v, c.metrics(s, iteration)...)
+	if p.critic != nil {
+		p.critic.addMetrics(&m, s, iteration)
 	}
 	if p.cfg.MaxNumGenBatches > 1 {
-		v = append(v, float64(p.batches))
+		m.add("rollout/gen_batches", float64(p.batches))
 	}
-	if graded := t[textGraded]; graded > 0 {
-		return Metrics{Names: r.graded, Values: append(v, t[textRight]/graded, t[textUnparsable]/graded)}
+	if graded := of[textGraded]; graded > 0 {
+		m.add("rollout/accuracy", of[textRight]/graded)
+		m.add("rollout/unparsable", of[textUnparsable]/graded)
 	}
-	return Metrics{Names: r.names, Values: v}
+	return m
 }

@@ -1,18 +1,20 @@
 package algo
 
 import (
+	"errors"
 	"fmt"
+	"math"
 
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TextPPO trains a language model on answers that got rewards. A token of an answer is to it what a
-// step of an environment is to PPO, and an answer is an episode. Its details in the order of
-// execution, with the functions that environments use, too:
+// TextPPO trains a language model on answers that got rewards. A token of an answer corresponds to a step
+// of an environment, and an answer to an episode. Its details in the order of execution, and where they
+// are. Most of these functions train in environments, too.
 //
 //	Resample: groups without a difference are replaced, as an option (DAPO)       replaceGroups
 //	Prepare: a batch gets advantages
-//	 1. log-probs by the policy before the update, as an option                   textPass
+//	 1. log-probs by the policy before the update, as an option                   Infer
 //	 2. penalty on leaving the reference policy, in the reward, as an option      klEstimate
 //	 3. advantages: GAE with a critic; or the answers of a group are compared     GAE, GRPOAdvantages,
 //	    (GRPO, Dr. GRPO, RLOO); or what an answer got counts (REINFORCE++)        Reinforce, …
@@ -29,7 +31,7 @@ import (
 //	13. no step where all advantages are 0, or the mean ratio is too large        minibatch
 //
 // The texts of a micro-batch are packed. Neither its size nor its number of texts changes a bit of
-// parameters or metrics, but of a mixture of experts.
+// parameters or metrics, except with a mixture of experts.
 //
 // Metrics, over all replicas:
 //
@@ -40,46 +42,42 @@ import (
 //   - actor/max_log_ratio: the largest |log π - log π_rollout| before the first optimiser step, over
 //     the tokens of the first minibatch. It is 0 where rollout and trainer compute the same bits
 //   - actor/lr, actor/grad_norm; critic/lr, critic/grad_norm
-//   - actor/optimizer_steps: steps taken, without those that were left out
+//   - actor/optimizer_steps: number of the policy's optimiser steps
 //   - critic/value_loss, critic/value_clip_ratio, critic/explained_variance
 //   - rollout/advantages_mean, …_max, …_min: of tokens, before normalisation
 //   - rollout/gen_batches, with max_num_gen_batches > 1: batches of answers made for the update
 //
-// Those below are of all answers, those too that Resample has replaced:
+// The metrics below are of all answers, including those that Resample has replaced:
 //
 //   - rollout/rewards: mean of the texts
-//   - rollout/accuracy, rollout/unparsable: shares of answers that are right, and that nobody can
-//     read, where batches say it
+//   - rollout/accuracy, rollout/unparsable: shares of right answers, and of answers that cannot be
+//     parsed, for batches with Right
 //   - rollout/prompt_length, rollout/response_length: tokens, mean of the texts
 //   - rollout/response_tokens: of all answers
 //   - rollout/truncated: share of answers that were cut off
 //   - rollout/uninformative_groups: share of groups whose rewards are all equal
 type TextPPO struct {
 	textTraining
-	optim OptimConfig
+	optim    OptimConfig
+	progress Progress
 
-	*textPass
-	reference *textPass       // nil: batches bring Ref, or it is not needed
+	policy    *TextLogProbs
+	reference *TextLogProbs   // nil: batches bring Ref, or it is not needed
+	train     *trainState     // of the policy
 	critic    *criticTraining // nil: none, or a TextCriticPPO trains it
-	train     *trainState
 
-	normalize  Normalization
-	surrogate  Surrogate
-	clipRatios Schedule
+	surrogate Surrogate
+	logRatio  []float32
+	moments   [3]float64
 
-	logRatio []float32
-	moments  [3]float64
-	kept     []TextBatch // groups, for Resample
-	batches  int         // made for this update
-	answers  [numAnswerSums]float64
+	kept    []TextBatch            // groups, for Resample
+	batches int                    // made for this update
+	answers [numAnswerSums]float64 // of these batches
 
-	dlogp    []float32
-	dentropy []float32
-	tried    int     // minibatches of this update with a gradient
-	taken    int     // and with an optimiser step
-	begun    bool    // the first minibatch is over
-	largest  float64 // |log ratio|
-	report   textReport
+	tried                int     // minibatches of this update with a gradient
+	taken                int     // minibatches of this update with a step of the policy
+	ratioSum, ratioCount float64 // of a minibatch
+	largest              float64 // |log ratio| of the first minibatch with a gradient
 }
 
 // NewTextPPO makes the training of a model that has its weights.
@@ -96,48 +94,270 @@ func composeTextPPO(s *TextSetup) (*TextPPO, error) {
 		return nil, err
 	}
 	if len(s.Model.Params.Data) == 0 {
-		return nil, fmt.Errorf("the model has nothing to train")
+		return nil, errors.New("the model has nothing to train")
 	}
 	common := s.common()
-	temperature := float32(s.Sampling.Temperature)
-	p := &TextPPO{optim: s.Optim, textPass: newTextPass(s.Model, s.MicroBatch, s.Threads, temperature)}
-	p.progress = s.Progress
-	p.textTraining, p.normalize = s.newTraining(common, numTextSums)
-	p.entropy = []float32{}
+	p := &TextPPO{textTraining: s.newTraining(common), optim: s.Optim, progress: s.Progress,
+		policy:    NewTextLogProbs(s.Model, s.MicroBatch, s.Threads, s.Sampling.Temperature),
+		surrogate: s.Config.surrogate()}
 	if s.Reference != nil {
-		p.reference = newTextPass(s.Reference, s.MicroBatch, s.Threads, temperature)
+		p.reference = NewTextLogProbs(s.Reference, s.MicroBatch, s.Threads, s.Sampling.Temperature)
 	}
 	var err error
 	if p.train, err = common.newTrainState(s.Model.Params, s.Optim); err != nil {
 		return nil, err
 	}
 	if s.Critic != nil {
-		if p.critic, err = s.newCriticTraining(common); err != nil {
-			return nil, err
+		p.critic, err = s.newCriticTraining(common)
+	}
+	return p, err
+}
+
+// Infer fills Recomputed and Ref, where the configuration needs them and the batch lacks them. Prepare
+// does the same. A call of Infer does it earlier, while other answers are generated.
+func (p *TextPPO) Infer(b *TextBatch) (err error) {
+	if p.cfg.RecomputeLogprobs && b.Recomputed == nil {
+		if b.Recomputed, err = p.policy.Append(nil, b.Texts); err != nil {
+			return err
 		}
 	}
-	if s.Config.LossType == lossPolicyGradient {
-		p.surrogate.Kind = PolicyGradient
+	if b.Ref != nil || p.cfg.KLBeta == 0 && p.cfg.ReinppKLBeta == 0 {
+		return nil
 	}
-	p.clipRatios = Schedule{Kind: s.Config.ClipRatioSchedule, Total: p.train.adam.sched.Total}
-	p.report = newTextReport(p)
-	return p, nil
+	if p.reference == nil {
+		return fmt.Errorf("kl_beta %g, reinpp_kl_beta %g: the batch has no log-probs by a reference policy",
+			p.cfg.KLBeta, p.cfg.ReinppKLBeta)
+	}
+	b.Ref, err = p.reference.Append(nil, b.Texts)
+	return err
+}
+
+// Prepare computes the advantages of a batch. It may read statistics of all replicas.
+func (p *TextPPO) Prepare(b *TextBatch) error {
+	if err := p.prepare(b); err != nil {
+		return fmt.Errorf("texts: %w", err)
+	}
+	p.prepared = b
+	return nil
+}
+
+func (p *TextPPO) prepare(b *TextBatch) error {
+	if err := p.check(b, p.cfg.RecomputeLogprobs); err != nil {
+		return err
+	}
+	if err := p.prepareInputs(b); err != nil {
+		return err
+	}
+	if err := p.estimate(b, p.logRatios(b)); err != nil {
+		return err
+	}
+	if p.cfg.MaxNumGenBatches <= 1 { // else Resample has added them
+		clear(p.answers[:])
+		p.addAnswers(b)
+	}
+	copy(p.sums.extra, p.answers[:])
+	if p.normalize == NormalizeBatch {
+		if err := standardise(b.Adv, b.Weight, &p.moments, p.replicas); err != nil {
+			return fmt.Errorf("advantage statistics: %w", err)
+		}
+	}
+	if p.text.ImportanceSamplingFix {
+		ImportanceWeights(b.Adv, b.Old, b.LogProb, float64(p.text.ImportanceSamplingClip))
+	}
+	return nil
+}
+
+// prepareInputs fills the inputs of advantages: Old, and Ref and Value where they are needed.
+func (p *TextPPO) prepareInputs(b *TextBatch) (err error) {
+	if err := p.Infer(b); err != nil {
+		return err
+	}
+	if p.cfg.RecomputeLogprobs {
+		b.Old = append(b.Old[:0], b.Recomputed...)
+		if b.LogProb == nil {
+			b.LogProb = b.Recomputed
+		}
+	} else {
+		b.Old = append(b.Old[:0], b.LogProb...)
+	}
+	if p.critic != nil {
+		b.Value, err = p.critic.appendValues(b.Value[:0], &p.policy.textPass, b.Texts)
+	} else if p.valued() && b.Value == nil {
+		err = errors.New("the batch has no values: expected those of a critic")
+	}
+	return err
+}
+
+// logRatios returns the penalty of each token in the reward, before its weight; nil for no penalty.
+func (p *TextPPO) logRatios(b *TextBatch) []float32 {
+	if p.cfg.ReinppKLBeta == 0 {
+		return nil
+	}
+	p.logRatio = sized(p.logRatio, len(b.Old))
+	for i := range p.logRatio {
+		kl, _ := klEstimate(p.text.ReinppKLPenaltyType, float64(b.Old[i])-float64(b.Ref[i]))
+		p.logRatio[i] = float32(kl)
+	}
+	return p.logRatio
+}
+
+// Update trains on the batch of the last Prepare. After an error the parameters are as the last
+// good step left them.
+func (p *TextPPO) Update(b *TextBatch) (Metrics, error) {
+	if err := p.take(b); err != nil {
+		return Metrics{}, err
+	}
+	p.train.meanNorm() // of an update that failed
+	iteration := p.iteration()
+	p.surrogate.Clip = p.cfg.clip(iteration, p.train.adam.sched.Total)
+	p.tried, p.taken, p.largest = 0, 0, 0
+	for m, err := range p.minibatches(b) {
+		if err != nil {
+			return Metrics{}, err
+		}
+		stop, err := p.minibatch(b, m, iteration)
+		if err != nil {
+			return Metrics{}, m.failed(err)
+		}
+		if stop {
+			break
+		}
+	}
+	p.sums.setMax(logRatioMax, p.replica, p.largest)
+	if err := p.sumMetrics(); err != nil {
+		return Metrics{}, err
+	}
+	return p.metrics(iteration), nil
+}
+
+// minibatch makes one optimiser step, or none. It reports whether the update ends there.
+func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop bool, err error) {
+	if m.advantages == 0 && !p.valued() && p.cfg.KLBeta == 0 && p.cfg.EntropyBonus == 0 {
+		return false, nil
+	}
+	clear(p.train.params.Grad)
+	if p.critic != nil {
+		clear(p.critic.train.params.Grad)
+	}
+	total := p.cfg.UpdateEpoch * len(b.Texts)
+	p.progress.Report(workUpdate, m.first, total)
+	p.ratioSum, p.ratioCount = 0, 0
+	for lo, hi := range p.policy.microBatches(m.texts) {
+		if err := p.accumulate(b, m, m.index[lo:hi]); err != nil {
+			return false, err
+		}
+		p.progress.Report(workUpdate, m.first+hi, total)
+	}
+	p.tried++
+	p.policy.model.FinishGradients(p.policy.work)
+	if p.critic != nil {
+		p.critic.Model.FinishGradients(p.critic.work)
+	}
+	if most := float64(p.text.EarlyStopImpRatio); most > 0 {
+		ratio := []float64{p.ratioSum, p.ratioCount}
+		if err := p.replicas.Sum(ratio); err != nil || ratio[0] > most*ratio[1] {
+			return true, err
+		}
+	}
+	return false, p.step(iteration)
+}
+
+// accumulate adds the gradient of a micro-batch of m. index are its texts in b.
+func (p *TextPPO) accumulate(b *TextBatch, m *textMinibatch, index []int) error {
+	if err := p.policy.forward(); err != nil {
+		return err
+	}
+	p.loss(b, m, index)
+	var dentropy []float32
+	if p.cfg.EntropyBonus > 0 {
+		dentropy = p.policy.dentropy
+	}
+	p.policy.backward(dentropy, p.policy.share(m.rows))
+	if p.critic == nil {
+		return nil
+	}
+	return p.critic.accumulate(&p.policy.textPass, &p.textTraining, b, m, index)
+}
+
+// loss sets the derivatives of the loss by the log-probs and entropies of a micro-batch:
+//
+//	L = surrogate + kl_beta·KL - entropy_bonus·H
+//
+// Each text has its own call of each loss, so that sums do not depend on the micro-batch.
+func (p *TextPPO) loss(b *TextBatch, m *textMinibatch, index []int) {
+	end := 0
+	for _, k := range index {
+		lo, hi := b.tokens(k)
+		at := end
+		end += hi - lo
+		logp, dlogp, weight := p.policy.logp[at:end], p.policy.dlogp[at:end], p.weights[lo:hi]
+		if p.tried == 0 {
+			for i, drawn := range b.LogProb[lo:hi] {
+				p.largest = max(p.largest, math.Abs(float64(logp[i])-float64(drawn)))
+			}
+		}
+		x := Samples{LogProb: logp, Old: b.Old[lo:hi], Adv: b.Adv[lo:hi], Weight: weight}
+		var s SurrogateSums
+		if p.cfg.LossType == lossGSPO {
+			s = gspo(&p.surrogate, dlogp, x, float32(1/m.answers))
+		} else {
+			s = p.surrogate.Loss(dlogp, x, m.perToken)
+		}
+		p.sums.addSurrogate(&s)
+		p.sums.extra[scaledLoss] += s.Scaled
+		p.ratioSum += s.Ratio
+		p.ratioCount += s.Count
+		if b.Ref != nil && p.cfg.KLBeta > 0 {
+			kl, count := KLLoss(dlogp, logp, b.Ref[lo:hi], hi-lo, weight, p.cfg.KLPenaltyType, p.cfg.KLBeta*m.perToken)
+			p.sums.add(klLoss, kl, count)
+		}
+		h, count := EntropyLoss(p.policy.dentropy[at:end], p.policy.entropy[at:end], hi-lo, weight,
+			p.cfg.EntropyBonus*m.perToken)
+		p.sums.add(entropy, h, count)
+	}
+}
+
+// gspo is the surrogate with one ratio for a text (GSPO, Zheng et al. 2025, arXiv:2507.18071):
+//
+//	s = exp(mean_t (log π_t - old_t)),    L = max(-A s, -A clip(s, 1-low, 1+high))
+//
+// x are the tokens of the text, which all have its advantage. The gradient flows through s.
+func gspo(o *Surrogate, dLogProb []float32, x Samples, scale float32) SurrogateSums {
+	logProb, old, slope := []float32{float32(mean(x.LogProb))}, []float32{float32(mean(x.Old))}, []float32{0}
+	s := o.Loss(slope, Samples{LogProb: logProb, Old: old, Adv: x.Adv[:1]}, scale)
+	for i := range dLogProb {
+		dLogProb[i] = slope[0] / float32(len(dLogProb))
+	}
+	return s
+}
+
+// step moves the parameters. While the critic warms up, the policy stays. The two gradients are summed one
+// after the other, because Replicas allow one at a time.
+func (p *TextPPO) step(iteration int) error {
+	warming := p.valued() && p.counters.I64()[1] < int64(p.optim.CriticWarmupSteps)
+	if p.critic != nil {
+		if err := p.critic.step(iteration); err != nil {
+			return err
+		}
+	}
+	p.counters.I64()[1]++
+	if warming {
+		return nil
+	}
+	p.taken++
+	p.train.begin()
+	return p.train.step(iteration)
 }
 
 // Close ends the threads.
 func (p *TextPPO) Close() {
-	p.textPass.Close()
+	p.policy.Close()
 	if p.reference != nil {
 		p.reference.Close()
 	}
 	if p.critic != nil {
-		p.critic.Close()
+		p.critic.close()
 	}
-}
-
-// LogProbs appends to dst the log-probabilities of the tokens with Learn by the policy as it is.
-func (p *TextPPO) LogProbs(dst []float32, texts []Sequence) ([]float32, error) {
-	return p.logProbs(dst, texts)
 }
 
 // Save returns views of the optimisers' state, the counters and the critic, which are the same on

@@ -256,7 +256,7 @@ func TestTextCriticApart(t *testing.T) {
 							}
 						}
 						y, next := start(then, teams[1], k)
-						copy(y.policy.model.Params.Data, x.policy.model.Params.Data)
+						copy(y.policy.policy.model.Params.Data, x.policy.policy.model.Params.Data)
 						if err := y.policy.Load(state); err != nil {
 							t.Error(err)
 						}
@@ -317,7 +317,7 @@ func TestTextReplicas(t *testing.T) {
 		b.LogProb = nil
 		p := makeTextPPO(t, s)
 		var err error
-		if b.LogProb, err = p.LogProbs(nil, b.Texts); err != nil {
+		if b.LogProb, err = p.policy.Append(nil, b.Texts); err != nil {
 			t.Fatal(err)
 		}
 		if err := b.check(4, false); err != nil {
@@ -474,6 +474,33 @@ func TestTextRecompute(t *testing.T) {
 	}
 }
 
+// quiet is one replica whose gradients need no memory.
+type quiet struct{ Single }
+
+func (quiet) Gradient([]float32) GradientStream { return quiet{} }
+func (quiet) Ready(int, int)                    {}
+func (quiet) Wait(func(lo, hi int)) error       { return nil }
+
+// TestTextAllocations: an update allocates nothing for each minibatch.
+func TestTextAllocations(t *testing.T) {
+	allocations := func(epochs int, change func(*TextSetup)) float64 {
+		s := textSetup(textModel(t, lm.Options{}))
+		s.Config.UpdateEpoch, s.Text.NMinibatches, s.MicroBatch.Sequences, s.Replicas = epochs, 4, 2, quiet{}
+		change(&s)
+		p, b := makeTextPPO(t, s), drawn(t, &s, 0, 4)
+		return testing.AllocsPerRun(5, func() { trainText(t, p, &b) })
+	}
+	for name, change := range map[string]func(*TextSetup){
+		"grpo": func(*TextSetup) {},
+		"gspo": func(s *TextSetup) { s.Config.LossType = lossGSPO },
+		"ppo":  func(s *TextSetup) { addCritic(t, s) },
+	} {
+		if few, many := allocations(2, change), allocations(8, change); few != many {
+			t.Errorf("%s: %v allocations with 2 epochs, %v with 8", name, few, many)
+		}
+	}
+}
+
 // TestTextResume: what Save returns and the parameters are all that an update depends on.
 func TestTextResume(t *testing.T) {
 	s := textSetup(textModel(t, lm.Options{}))
@@ -535,14 +562,40 @@ func TestTextMistakes(t *testing.T) {
 	}
 }
 
+// TestTextPage: the page of algorithms for answers explains every metric.
+func TestTextPage(t *testing.T) {
+	page, err := os.ReadFile("../docs/algorithms/texts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []func(*TextSetup){
+		func(s *TextSetup) { s.Config.KLBeta, s.Config.MaxNumGenBatches = 0.1, 2 },
+		func(s *TextSetup) { addCritic(t, s) },
+	} {
+		s := textSetup(textModel(t, lm.Options{}))
+		change(&s)
+		b := drawn(t, &s, 0, 2)
+		b.Ref, b.Right, b.Unparsable = b.LogProb, make([]bool, len(b.Texts)), make([]bool, len(b.Texts))
+		p := makeTextPPO(t, s)
+		if _, err := p.Resample(0, &b); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range trainText(t, p, &b).Names {
+			if !strings.Contains(string(page), "`"+name+"`") {
+				t.Errorf("docs/algorithms/texts.md does not explain %s", name)
+			}
+		}
+	}
+}
+
 // TestSharedFunctions: texts and environments use the same surrogate, KL, aggregation, advantages and losses. Each of these is one function, which the files of
 // both call, and files of texts compute no exponential, root or logarithm of their own.
 func TestSharedFunctions(t *testing.T) {
 	shared := map[string][2]string{ // a call in the files of texts, and one in those of environments
-		"Loss": {"text_loss.go", "ppo.go"}, "KLLoss": {"text_loss.go", "ppo.go"}, "EntropyLoss": {"text_loss.go", "ppo.go"},
+		"Loss": {"text_ppo.go", "ppo.go"}, "KLLoss": {"text_ppo.go", "ppo.go"}, "EntropyLoss": {"text_ppo.go", "ppo.go"},
 		"ValueLoss": {"text_critic.go", "ppo.go"}, "Aggregate": {"text_training.go", "aggregate.go"}, "CountSamples": {"text_training.go", "aggregate.go"},
-		"estimate": {"text_advantages.go", "advantages.go"}, "standardise": {"text_advantages.go", "advantages.go"},
-		"replaceGroups": {"text_resample.go", "dynamic.go"}, "klEstimate": {"text_advantages.go", "kl.go"}, "GAE": {"estimator.go", "estimator.go"},
+		"estimate": {"text_training.go", "advantages.go"}, "standardise": {"text_ppo.go", "advantages.go"},
+		"replaceGroups": {"text_resample.go", "dynamic.go"}, "klEstimate": {"text_ppo.go", "kl.go"}, "clip": {"text_ppo.go", "ppo.go"}, "GAE": {"estimator.go", "estimator.go"},
 		"Reinforce": {"reinforce.go", "reinforce.go"}, "permute": {"text_training.go", "sequences.go"},
 	}
 	calls, declared := map[string]map[string]bool{}, map[string]int{}
@@ -595,7 +648,7 @@ func TestSharedFunctions(t *testing.T) {
 				t.Errorf("%s does not call %s", file, f)
 			}
 		}
-		if n := declared[f]; n > 1 || n == 0 && f != "Loss" && f != "estimate" {
+		if n := declared[f]; n > 1 || n == 0 && f != "Loss" && f != "estimate" && f != "clip" {
 			t.Errorf("%d functions %s", n, f)
 		}
 	}

@@ -2,20 +2,30 @@ package algo
 
 import "github.com/rlinf/rlinf/policy/lm"
 
-// TextSums are what a model finds about texts, added up:
-//
-//  1. -Σ log p of the tokens to be learnt
-//  2. how many these are
-//  3. how many of them it finds likeliest
-//  4. the texts in which it finds all of them likeliest
-//  5. the texts
-type TextSums [5]float64
+// TextSums measure a model on texts, added up.
+type TextSums struct {
+	Loss      float64 // -Σ log p of the tokens to be learnt
+	Targets   float64 // tokens to be learnt
+	Likeliest float64 // those of them that have the largest probability
+	Exact     float64 // texts all of whose tokens to be learnt have it
+	Texts     float64
+}
 
 // Add adds those of other texts.
 func (s *TextSums) Add(o *TextSums) {
-	for i, x := range o {
-		s[i] += x
-	}
+	s.Loss += o.Loss
+	s.Targets += o.Targets
+	s.Likeliest += o.Likeliest
+	s.Exact += o.Exact
+	s.Texts += o.Texts
+}
+
+// reduce adds those of all replicas.
+func (s *TextSums) reduce(r Replicas) error {
+	x := []float64{s.Loss, s.Targets, s.Likeliest, s.Exact, s.Texts}
+	err := r.Sum(x)
+	*s = TextSums{Loss: x[0], Targets: x[1], Likeliest: x[2], Exact: x[3], Texts: x[4]}
+	return err
 }
 
 // Metrics returns
@@ -24,43 +34,48 @@ func (s *TextSums) Add(o *TextSums) {
 //   - token_accuracy: the share of these tokens that the model finds likeliest
 //   - exact_match: the share of texts in which that is true of all of them, so that greedy
 //     generation answers token for token
-func (s *TextSums) Metrics() Metrics {
-	return Metrics{Names: []string{"loss", "token_accuracy", "exact_match"},
-		Values: []float64{s[0] / s[1], s[2] / s[1], s[3] / s[4]}}
+func (s *TextSums) Metrics() (m Metrics) {
+	m.add("loss", s.Loss/s.Targets)
+	m.add("token_accuracy", s.Likeliest/s.Targets)
+	m.add("exact_match", s.Exact/s.Texts)
+	return m
 }
 
-// MeasureTexts returns the TextSums of each text, without learning from it. threads is how many
-// compute; they change no bit. progress is told of the texts; nil: nobody asks.
+// MeasureTexts returns the TextSums of each text, without learning from it. threads is the number of
+// threads; it changes no bit. progress is told of the texts; it may be nil.
 func MeasureTexts(m *lm.Model, limit MicroBatch, threads int, texts []Sequence, progress Progress) ([]TextSums, error) {
-	p := newTextPass(m, limit, threads, 1)
-	p.progress = progress
+	p := NewTextLogProbs(m, limit, threads, 1)
 	defer p.Close()
 	sums := make([]TextSums, len(texts))
-	return sums, p.measure(texts, func(text int) *TextSums { return &sums[text] })
+	return sums, p.measure(texts, func(text int) *TextSums { return &sums[text] }, progress)
 }
 
 // measure adds what each text gives to sums of its index.
-func (p *textPass) measure(all []Sequence, sums func(text int) *TextSums) error {
-	p.count(workEvaluation, 0, len(all))
+func (p *TextLogProbs) measure(all []Sequence, sums func(text int) *TextSums, progress Progress) error {
+	progress.Report(workEvaluation, 0, len(all))
 	var likely []bool
-	return p.each(all, func(lo, _ int) error {
+	for lo, hi := range p.microBatches(all) {
+		if err := p.forward(); err != nil {
+			return err
+		}
 		likely = p.model.Likeliest(p.work, likely[:0], p.targets)
 		i := 0
-		for b := range len(p.batch.Starts) - 1 {
+		for b, end := range p.batch.Starts[1:] {
 			s, exact := sums(lo+b), true
-			for ; i < len(p.targets) && p.targets[i].Row < p.batch.Starts[b+1]; i++ {
-				s[0] -= float64(p.logp[i])
-				s[1]++
+			for ; i < len(p.targets) && p.targets[i].Row < end; i++ {
+				s.Loss -= float64(p.logp[i])
+				s.Targets++
 				if likely[i] {
-					s[2]++
+					s.Likeliest++
 				}
 				exact = exact && likely[i]
 			}
 			if exact {
-				s[3]++
+				s.Exact++
 			}
-			s[4]++
+			s.Texts++
 		}
-		return nil
-	})
+		progress.Report(workEvaluation, hi, len(all))
+	}
+	return nil
 }

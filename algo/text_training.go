@@ -1,14 +1,16 @@
 package algo
 
 import (
+	"errors"
 	"fmt"
+	"iter"
 	"math"
 
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A textTraining is what the policy and the critic of answers do alike, together in a TextPPO or apart:
-// advantages of a batch, minibatches, weights of tokens and sums of metrics.
+// A textTraining is the common part of training the policy and the critic of answers, together in a
+// TextPPO or apart: advantages of a batch, minibatches, weights of tokens and sums of metrics.
 type textTraining struct {
 	cfg       Config
 	text      TextConfig
@@ -18,18 +20,30 @@ type textTraining struct {
 	replicas  Replicas
 	replica   int
 	estimator estimator
+	normalize Normalization // of advantages
 	counters  tensor.Tensor // I64 [2]: iterations done, optimiser steps taken
 	sums      *metricSums
 
-	episodes episodes
 	prepared *TextBatch // nil: none
-	order    []int32
-	plans    []textPlan // of the minibatches of an epoch
-	planSums []float64
-	texts    []Sequence // of a minibatch
-	index    []int      // of those in the batch
-	before   int        // texts of the update before the minibatch
-	weights  []float32  // of tokens in the loss
+	episodes episodes
+	order    []int32         // of the texts in an epoch
+	plans    []textMinibatch // the minibatches of the epoch
+	planSums []float64       // their sums, in one piece for one reduction
+	weights  []float32       // of tokens in the loss
+}
+
+// A textMinibatch is a minibatch. The sums are over all replicas, of texts with tokens that count.
+type textMinibatch struct {
+	epoch, number int
+	first         int        // texts of the update before it, on this replica
+	texts         []Sequence // on this replica, with tokens that count
+	index         []int      // of each of them in the batch
+	perToken      float32    // scale of the loss of a token of weight 1
+
+	tokens     float64 // that count
+	answers    float64
+	rows       float64 // tokens with the prompts
+	advantages float64 // Σ |A|
 }
 
 // common returns the part of the setup that training in environments has, too.
@@ -40,26 +54,39 @@ func (s *TextSetup) common() *Setup {
 	return c
 }
 
-// newTraining makes one with so many sums of its own, and one for each replica. It also returns how
-// advantages are normalised.
-func (s *TextSetup) newTraining(common *Setup, sums int) (textTraining, Normalization) {
+func (s *TextSetup) newTraining(common *Setup) textTraining {
 	count, replica := common.Replicas.Count()
-	estimator, normalize := s.recipe(newGroups(*common))
 	t := textTraining{cfg: s.Config, text: s.Text, longest: s.Sampling.MaxTokens, size: max(s.GroupSize, 1),
-		seed: s.Seed, replicas: common.Replicas, replica: replica, estimator: estimator,
-		counters: tensor.New(tensor.I64, 2), sums: newMetricSums(count, sums+count),
-		plans: make([]textPlan, s.Text.NMinibatches), planSums: make([]float64, planLen*s.Text.NMinibatches)}
+		seed: s.Seed, replicas: common.Replicas, replica: replica, counters: tensor.New(tensor.I64, 2),
+		sums: newMetricSums(count, numTextSums), plans: make([]textMinibatch, s.Text.NMinibatches)}
 	t.cfg.KLPenaltyType, t.text.ReinppKLPenaltyType = klName(s.Config.KLPenaltyType), klName(s.Text.ReinppKLPenaltyType)
-	return t, normalize
+	t.estimator, t.normalize = s.recipe(newGroups(*common))
+	return t
+}
+
+// recipe returns how advantages are made and normalised.
+func (s *TextSetup) recipe(g groups) (estimator, Normalization) {
+	c := &s.Config
+	switch {
+	case c.AdvType == "gae":
+		return generalised{c.Gamma, c.GAELambda}, c.NormalizeAdvantages
+	case c.AdvType == "reinpp":
+		return reinforce{g, c.UseReinppBaseline, float64(c.ReinppKLBeta)}, NormalizeBatch
+	case c.AdvType == "rloo":
+		return groupRelative{g, RLOOAdvantages}, NormalizeNone
+	case s.Text.NormByStd:
+		return groupRelative{g, GRPOAdvantages}, NormalizeNone
+	}
+	return groupRelative{g, DrGRPOAdvantages}, NormalizeNone
 }
 
 // valued reports whether advantages are made by a critic, here or elsewhere.
 func (t *textTraining) valued() bool { return t.cfg.LossType == "actor_critic" }
 
-// iteration returns how many are done.
+// iteration returns the number of iterations done.
 func (t *textTraining) iteration() int { return int(t.counters.I64()[0]) }
 
-// check reports what is wrong with a batch before it is prepared.
+// check reports mistakes in a batch before it is prepared.
 func (t *textTraining) check(b *TextBatch, recompute bool) error {
 	t.prepared = nil
 	if err := b.check(t.size, recompute); err != nil {
@@ -72,9 +99,11 @@ func (t *textTraining) check(b *TextBatch, recompute bool) error {
 	return nil
 }
 
-// describe tells the texts as episodes, and as a trajectory of one environment: the reward comes with
-// the last token, after which nothing follows. With a critic the batch has its values.
-func (t *textTraining) describe(b *TextBatch) *experience {
+// estimate fills the advantages, returns and weights of a batch, and adds their sums. The estimator gets
+// each text as an episode, and all texts as a trajectory of one environment. The reward comes with the last
+// token, after which nothing follows. With a critic the batch has its values. logRatio is that of
+// experience.
+func (t *textTraining) estimate(b *TextBatch, logRatio []float32) error {
 	n := int(b.starts[len(b.Texts)])
 	b.Adv, b.Ret, b.Weight = sized(b.Adv, n), sized(b.Ret, n), sized(b.Weight, n)
 	tr := &Trajectory{T: n, N: 1, Reward: make([]float32, n), Value: make([]float32, n), Next: make([]float32, n),
@@ -104,16 +133,15 @@ func (t *textTraining) describe(b *TextBatch) *experience {
 			}
 		}
 	}
-	return &experience{Trajectory: tr, Weight: b.Weight, Episodes: e}
-}
-
-// addFits adds the returns of a batch, and how far the critic was off, before normalisation.
-func (t *textTraining) addFits(b *TextBatch) {
-	for i, x := range b.Adv {
-		if !idle(b.Weight, i) {
-			t.sums.addFit(float64(b.Ret[i]), float64(x))
-		}
+	x := &experience{Trajectory: tr, Weight: b.Weight, LogRatio: logRatio, Episodes: e}
+	if err := t.estimator.estimate(b.Adv, b.Ret, x); err != nil {
+		return err
 	}
+	t.sums.reset()
+	if !t.sums.addRollout(tr.Reward, b.Adv, b.Ret, b.Weight, t.replica) {
+		return errors.New("advantages are not finite, though the rewards of this replica are")
+	}
+	return nil
 }
 
 // take begins an update on b, which must be the batch of the last Prepare.
@@ -125,101 +153,79 @@ func (t *textTraining) take(b *TextBatch) error {
 	return nil
 }
 
-// minibatches calls f for each minibatch with tokens that count, of every epoch, until it reports that
-// training does not go on. t.texts and t.index are those of the minibatch.
-func (t *textTraining) minibatches(b *TextBatch, f func(*textPlan) (more bool, err error)) error {
-	for epoch := range t.cfg.UpdateEpoch {
-		if cap(t.order) < len(b.Texts) {
-			t.order = make([]int32, len(b.Texts))
-		}
-		t.order = t.order[:len(b.Texts)]
-		permute(t.order, t.cfg.ShuffleRollout, t.seed, t.replica, t.iteration(), epoch)
-		if err := t.plan(b); err != nil {
-			return fmt.Errorf("texts: epoch %d: %w", epoch, err)
-		}
-		for m := range t.plans {
-			if t.plans[m].tokens == 0 {
-				continue
+// minibatches yields the minibatches of every epoch that have tokens that count. An error is the last
+// thing that it yields.
+func (t *textTraining) minibatches(b *TextBatch) iter.Seq2[*textMinibatch, error] {
+	return func(yield func(*textMinibatch, error) bool) {
+		t.order = sized(t.order, len(b.Texts))
+		for epoch := range t.cfg.UpdateEpoch {
+			permute(t.order, t.cfg.ShuffleRollout, t.seed, t.replica, t.iteration(), epoch)
+			if err := t.plan(b, epoch); err != nil {
+				yield(nil, fmt.Errorf("texts: epoch %d: %w", epoch, err))
+				return
 			}
-			t.choose(b, m)
-			t.before = epoch*len(t.order) + m*(len(t.order)/len(t.plans))
-			if more, err := f(&t.plans[m]); err != nil {
-				return fmt.Errorf("texts: epoch %d: minibatch %d: %w", epoch, m, err)
-			} else if !more {
-				return nil
+			for i := range t.plans {
+				if m := &t.plans[i]; m.tokens > 0 && !yield(m, nil) {
+					return
+				}
 			}
 		}
 	}
-	return nil
 }
 
-// choose sets the texts of minibatch m.
-func (t *textTraining) choose(b *TextBatch, m int) {
-	per := len(t.order) / len(t.plans)
-	t.texts, t.index = t.texts[:0], t.index[:0]
-	for _, k := range t.order[m*per : (m+1)*per] {
-		if t.episodes.steps[k] > 0 {
-			t.texts, t.index = append(t.texts, b.Texts[k]), append(t.index, int(k))
-		}
-	}
-}
-
-// A textPlan describes a minibatch to all replicas before its first text is computed.
-type textPlan struct {
-	tokens, texts float64 // that count, over all replicas
-	rows          float64 // tokens with the prompts
-	advantages    float64 // Σ |A|
-}
-
-const planLen = 4 // sums of a plan
-
-// plan agrees with the other replicas on the denominators of the minibatches, by one reduction, and
-// weighs the tokens.
-func (t *textTraining) plan(b *TextBatch) error {
+// plan divides the texts of an epoch into minibatches, agrees with the other replicas on the sums of all
+// of these by one reduction, and weighs the tokens.
+func (t *textTraining) plan(b *TextBatch, epoch int) error {
 	CountSamples(t.episodes.steps, t.episodes.of, b.Weight) // from here on, steps are those that count
-	clear(t.planSums)
 	per := len(t.order) / len(t.plans)
-	for i, k := range t.order {
-		s := t.planSums[planLen*(i/per):]
-		tokens := t.episodes.steps[k]
-		if tokens == 0 {
-			continue
-		}
-		s[0] += float64(tokens)
-		s[1]++
-		s[2] += float64(len(b.Texts[k].IDs))
-		for j, hi := b.tokens(int(k)); j < hi; j++ {
-			if b.Weight[j] != 0 {
-				s[3] += math.Abs(float64(b.Adv[j]))
+	t.planSums = t.planSums[:0]
+	for i := range t.plans {
+		m := &t.plans[i]
+		*m = textMinibatch{epoch: epoch, number: i, first: epoch*len(t.order) + i*per, texts: m.texts[:0],
+			index: m.index[:0]}
+		for _, k := range t.order[i*per : (i+1)*per] {
+			if t.episodes.steps[k] > 0 {
+				m.add(b, int(k), t.episodes.steps[k])
 			}
 		}
+		t.planSums = append(t.planSums, m.tokens, m.answers, m.rows, m.advantages)
 	}
 	if err := t.replicas.Sum(t.planSums); err != nil {
 		return err
 	}
-	for m := range t.plans {
-		s := t.planSums[planLen*m:]
-		t.plans[m] = textPlan{tokens: s[0], texts: s[1], rows: s[2], advantages: s[3]}
-	}
-	how := t.cfg.LossAggFunc
-	if how == SeqMeanTokenSumNorm {
-		how = SeqMeanTokenSum // perToken divides
-	}
 	t.weights = append(t.weights[:0], b.Weight...)
-	for i, k := range t.order {
-		lo, hi := b.tokens(int(k))
-		plan := &t.plans[i/per]
-		Aggregate(t.weights[lo:hi], t.episodes.of[lo:hi], t.episodes.steps, how, plan.tokens, plan.texts)
+	for i := range t.plans {
+		m, sums := &t.plans[i], t.planSums[4*i:]
+		m.tokens, m.answers, m.rows, m.advantages = sums[0], sums[1], sums[2], sums[3]
+		how, denominator := t.cfg.LossAggFunc, m.tokens
+		if how == SeqMeanTokenSumNorm {
+			how, denominator = SeqMeanTokenSum, m.tokens*float64(t.longest)
+		}
+		m.perToken = float32(1 / denominator)
+		for _, k := range m.index {
+			lo, hi := b.tokens(k)
+			Aggregate(t.weights[lo:hi], t.episodes.of[lo:hi], t.episodes.steps, how, m.tokens, m.answers)
+		}
 	}
 	return nil
 }
 
-// perToken returns what a token of weight 1 counts in the loss of a minibatch.
-func (t *textTraining) perToken(plan *textPlan) float32 {
-	if t.cfg.LossAggFunc == SeqMeanTokenSumNorm {
-		return float32(1 / (plan.tokens * float64(t.longest)))
+// add adds text k of a batch, of which so many tokens count.
+func (m *textMinibatch) add(b *TextBatch, k, tokens int) {
+	m.texts, m.index = append(m.texts, b.Texts[k]), append(m.index, k)
+	m.tokens += float64(tokens)
+	m.answers++
+	m.rows += float64(len(b.Texts[k].IDs))
+	for i, hi := b.tokens(k); i < hi; i++ {
+		if b.Weight[i] != 0 {
+			m.advantages += math.Abs(float64(b.Adv[i]))
+		}
 	}
-	return float32(1 / plan.tokens)
+}
+
+// failed names the minibatch in an error.
+func (m *textMinibatch) failed(err error) error {
+	return fmt.Errorf("texts: epoch %d: minibatch %d: %w", m.epoch, m.number, err)
 }
 
 // sumMetrics sums the metrics over the replicas, at the end of an update.
