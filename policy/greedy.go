@@ -16,7 +16,7 @@ import (
 // DQN trains.
 type Greedy struct {
 	cfg    Config
-	action env.Space
+	spec   env.Spec
 	obs    *observations
 	params *nn.Params[float32]
 
@@ -36,7 +36,7 @@ func newGreedy(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tens
 	if err != nil {
 		return nil, fmt.Errorf("policy: for %s: action: %w", spec.Name, err)
 	}
-	p := &Greedy{cfg: cfg, action: spec.Action, params: newParams(cfg)}
+	p := &Greedy{cfg: cfg, spec: spec, params: newParams(cfg)}
 	if p.obs, err = newObservations(spec, cfg, own, p.params); err != nil {
 		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
 	}
@@ -67,10 +67,21 @@ func newGreedy(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tens
 }
 
 // Spaces returns what the policy observes and what it chooses.
-func (p *Greedy) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.action }
+func (p *Greedy) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.spec.Action }
 
 // Params returns the parameters, one group: critic.
 func (p *Greedy) Params() *nn.Params[float32] { return p.params }
+
+// NewTarget returns a target network: a policy like p with parameters of its own, which are p's at
+// first.
+func (p *Greedy) NewTarget(alloc tensor.Allocator) (*Greedy, error) {
+	t, err := newGreedy(p.cfg, p.spec, p.obs.own, 0, alloc)
+	if err != nil {
+		return nil, err
+	}
+	copy(t.Params().State(), p.params.State())
+	return t.(*Greedy), nil
+}
 
 // greedyWork is one user's memory.
 type greedyWork struct {

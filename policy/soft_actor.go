@@ -80,6 +80,17 @@ func (p *SoftActor) NewValue(seed uint64, alloc tensor.Allocator) (*Critic, erro
 	return newCritic(cfg, p.spec, 0, p.box, seed, alloc)
 }
 
+// NewTarget returns a target network: a policy like p with parameters of its own, which are p's at
+// first.
+func (p *SoftActor) NewTarget(alloc tensor.Allocator) (*SoftActor, error) {
+	t, err := newSoftActor(p.cfg, p.spec, 0, alloc)
+	if err != nil {
+		return nil, err
+	}
+	copy(t.Params().State(), p.Params().State())
+	return t.(*SoftActor), nil
+}
+
 // softWork is one user's memory.
 type softWork struct {
 	owner   *SoftActor
