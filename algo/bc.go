@@ -28,31 +28,35 @@ import (
 // was set aside; actor/lr, actor/grad_norm; demo_buffer/size = transitions learnt from.
 type BC struct {
 	*offPolicy
-	policy   policy.Policy
-	soft     bool      // learns through the actions that it chooses
-	half     []float32 // widths of the actions' box, in which errors are measured
-	opt      *trainState
-	work     policy.Work
-	aside    *Replay       // what validates; nil: nothing
-	all      []int32       // its transitions
-	rest     *Transitions  // room for its last micro-batch, which may be smaller
-	dLogProb tensor.Tensor // [micro,L], made for the first batch
-	dAction  tensor.Tensor // [micro,C,A], of a soft policy
-	sums     []float64     // loss, samples
-	values   []float64
-	addLoss  func(b *Transitions, lo int, last bool) error
-
+	policy    policy.Policy
+	work      policy.Work
+	train     *trainState
+	soft      bool             // it learns through the actions that it chooses
+	half      []float32        // widths of the actions' box, in which errors are measured
+	dAction   tensor.Tensor    // [micro,C,A], of a soft policy
+	dLogProb  tensor.Tensor    // [micro,L], made for the first batch of any other
 	augmenter policy.Augmenter // nil: the policy sees images as they are
 	noise     policy.Noise     // of a micro-batch, for that
+
+	aside *Replay      // what validates; nil: nothing
+	all   []int32      // its transitions
+	rest  *Transitions // room for its last micro-batch, which may be smaller
 }
 
 var _ Algorithm = (*BC)(nil)
+
+// What BC sums over an iteration.
+const (
+	bcLoss = iota
+	bcSamples
+	numBCSums
+)
 
 var bcMetrics = []string{"bc/loss", "bc/val_loss", "actor/lr", "actor/grad_norm", "demo_buffer/size"}
 
 // fitsBC says why pol cannot learn from demonstrations.
 func fitsBC(pol policy.Policy) error {
-	if _, ok := pol.(ValuePolicy); ok {
+	if _, ok := pol.(*policy.Greedy); ok {
 		return errors.New("a policy of actions, not of what they are worth (add_q_head false, for discrete actions)")
 	}
 	if p, ok := pol.(interface{ Squashes() bool }); ok && p.Squashes() {
@@ -65,13 +69,7 @@ func fitsBC(pol policy.Policy) error {
 }
 
 // NewBC makes behaviour cloning of Setup.Demos. The policy's observation statistics become theirs.
-func NewBC(s Setup) (*BC, error) {
-	b, err := newBC(&s)
-	if err != nil {
-		return nil, fmt.Errorf("bc: %w", err)
-	}
-	return b, nil
-}
+func NewBC(s Setup) (*BC, error) { return built("bc", s, fitsBC, newBC) }
 
 func newBC(s *Setup) (*BC, error) {
 	if s.Demos.Len() == 0 {
@@ -85,11 +83,8 @@ func newBC(s *Setup) (*BC, error) {
 		s.Rollout = append(s.Rollout, tensor.Field{Name: goalName, DType: tensor.F32, Shape: []int{1, 1, goal.Dim(1)}})
 	}
 	learnt, aside := splitDemos(s.Demos, s.Config.OffPolicy.Demos.ValidationShare)
-	r, err := newOffline("bc", s, learnt)
-	if err != nil {
-		return nil, err
-	}
-	b, err := newCloner(s, r)
+	s.Demos = learnt
+	b, err := newCloner(s, "bc", true, bcMetrics)
 	if err != nil {
 		return nil, err
 	}
@@ -117,17 +112,15 @@ func newBC(s *Setup) (*BC, error) {
 	return b, nil
 }
 
-// newCloner makes what learns to do what r draws.
-func newCloner(s *Setup, r *offPolicy) (*BC, error) {
-	if err := fitsBC(s.Policy); err != nil {
-		return nil, fmt.Errorf("policy %T: expected %w", s.Policy, err)
+// newCloner makes BC under a name, from demonstrations if offline, else from experience.
+func newCloner(s *Setup, name string, offline bool, metrics []string) (*BC, error) {
+	e, err := newOffPolicy(s, name, offline, numBCSums, metrics)
+	if err != nil {
+		return nil, err
 	}
-	b := &BC{offPolicy: r, policy: s.Policy, work: s.Policy.NewWork(r.micro), sums: make([]float64, 2),
-		values: make([]float64, len(bcMetrics))}
-	if _, ok := s.Policy.(SoftPolicy); ok {
-		_, space := s.Policy.Spaces()
-		b.soft, b.half, b.dAction = true, halfWidths(space.Low, space.High),
-			tensor.New(tensor.F32, r.batch.Action.Shape()...)
+	b := &BC{offPolicy: e, policy: s.Policy, work: s.Policy.NewWork(e.micro)}
+	if _, ok := s.Policy.(*policy.SoftActor); ok {
+		b.soft, b.half, b.dAction = true, halfWidths(s.Policy), tensor.New(tensor.F32, e.batch.Action.Shape()...)
 	}
 	groups := s.Policy.Params().Groups
 	for i := range groups {
@@ -135,71 +128,46 @@ func newCloner(s *Setup, r *offPolicy) (*BC, error) {
 	}
 	if a, ok := s.Policy.(policy.Augmenter); ok {
 		b.augmenter = a
-		b.noise = policy.Noise{Seed: s.Seed, Env: make([]uint64, r.micro), Step: make([]uint64, r.micro)}
+		b.noise = policy.Noise{Seed: s.Seed, Env: make([]uint64, e.micro), Step: make([]uint64, e.micro)}
 	}
-	var err error
-	if b.opt, err = s.newTrainState(s.Policy.Params(), s.Optim); err != nil {
+	if b.train, err = s.newTrainState(s.Policy.Params(), s.Optim); err != nil {
 		return nil, err
 	}
-	b.addLoss, b.state = b.add, b.views
+	b.train.save(&b.state, "actor", false)
 	return b, nil
-}
-
-// halfWidths returns those of a box.
-func halfWidths(low, high []float32) []float32 {
-	half := make([]float32, len(low))
-	for k := range low {
-		half[k] = (high[k] - low[k]) / 2
-	}
-	return half
 }
 
 // Update makes the updates of an iteration; see Algorithm.
 func (b *BC) Update(tensor.Dict) (Metrics, error) {
-	iteration, loss, err := b.learn()
-	if err != nil {
+	if err := b.iterate(b.update); err != nil {
 		return Metrics{}, err
 	}
 	aside, err := b.validate()
 	if err != nil {
 		return Metrics{}, fmt.Errorf("bc: validation: %w", err)
 	}
-	lr, _ := b.opt.adam.LR(iteration)
-	copy(b.values, []float64{loss, aside, lr, b.opt.meanNorm(), float64(b.Size())})
-	return Metrics{Names: bcMetrics, Values: b.values}, nil
+	lr, _ := b.train.adam.LR(b.iteration)
+	return b.report(b.mean(bcLoss, bcSamples), aside, lr, b.train.meanNorm(), float64(b.replay.Size())), nil
 }
 
-// learn makes the updates of an iteration, and returns their mean loss: NaN where there were none.
-func (b *BC) learn() (iteration int, loss float64, err error) {
-	clear(b.sums)
-	if iteration, err = b.iterate(b.sums, b.update); err != nil {
-		return iteration, 0, err
-	}
-	return iteration, b.sums[0] / b.sums[1], nil
-}
-
-func (b *BC) update(iteration, _ int, number uint64) error {
-	for i := range b.noise.Env {
-		b.noise.Env[i], b.noise.Step[i] = uint64(b.replica), number*uint64(b.local)+uint64(i)
-	}
-	return b.descend(b.opt, iteration, b.addLoss)
-}
+// update makes one update of the policy.
+func (b *BC) update() error { return b.descend(b.train, b.add) }
 
 // add adds the gradient on a micro-batch.
-func (b *BC) add(t *Transitions, _ int, last bool) error {
+func (b *BC) add(t *Transitions, ready func(lo, hi int)) error {
 	if b.augmenter != nil {
-		b.augmenter.Augment(b.work, b.noise)
-		for i := range b.noise.Step {
-			b.noise.Step[i] += uint64(b.micro)
+		for i := range b.noise.Env {
+			b.noise.Env[i], b.noise.Step[i] = uint64(b.replica), b.number*uint64(b.local)+uint64(b.first+i)
 		}
+		b.augmenter.Augment(b.work, b.noise)
 	}
 	g, loss, err := b.loss(t)
 	if err != nil {
 		return err
 	}
-	b.sums[0] += loss
-	b.sums[1] += float64(b.micro)
-	return b.policy.Backward(b.work, g, b.opt.readyAt(last))
+	b.sums[bcLoss] += loss
+	b.sums[bcSamples] += float64(b.micro)
+	return b.policy.Backward(b.work, g, ready)
 }
 
 // loss returns the sum of the losses of t, and the derivative of their mean over a batch.
@@ -245,12 +213,4 @@ func (b *BC) validate() (float64, error) {
 		b.progress.Report(workValidation, min(hi, len(b.all)), len(b.all))
 	}
 	return sum / float64(len(b.all)), nil
-}
-
-// views returns views of counters and optimiser.
-func (b *BC) views() tensor.Dict {
-	var d tensor.Dict
-	d.Set("counters", b.counters)
-	b.opt.save(&d, "actor", false)
-	return d
 }

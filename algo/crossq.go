@@ -16,13 +16,13 @@ import (
 //  2. targets from the second half, which counts as given            setTargets
 //  3. the critics against them in the first half, squared error      QLoss
 //  4. running statistics, for the actor's gradient, a step towards
-//     those of the batches of all replicas                           followBatches, followActor
+//     those of the batches of all replicas                           merge
 //
 // The actor normalises too, by the batch where it is trained and by its running statistics where it
 // chooses, as that of the paper's authors does. Its loss, the temperature and the metrics are
 // SAC's. Each replica normalises by its own micro-batches.
 type CrossQ struct {
-	*softActorCritic
+	*SAC
 	jointWork   *policy.CriticWork
 	q, after    []float32     // [H,micro]: the two halves of the estimates
 	dJoint      tensor.Tensor // [H,2·micro]
@@ -30,9 +30,11 @@ type CrossQ struct {
 	actorStats  []float64
 }
 
+var _ Algorithm = (*CrossQ)(nil)
+
 // fitsCrossQ says why pol cannot be trained by CrossQ.
 func fitsCrossQ(pol policy.Policy) error {
-	if p, ok := pol.(SoftPolicy); !ok || p.Noisy() || p.QHeadType() != policy.QHeadCrossQ {
+	if p, ok := pol.(*policy.SoftActor); !ok || p.Noisy() || p.QHeadType() != policy.QHeadCrossQ {
 		return errors.New("a policy with add_q_head, with continuous actions, q_head_type crossq and no " +
 			"exploration_noise")
 	}
@@ -40,103 +42,88 @@ func fitsCrossQ(pol policy.Policy) error {
 }
 
 // NewCrossQ makes CrossQ.
-func NewCrossQ(s Setup) (*CrossQ, error) {
-	core, _, err := newSoftActorCritic("crossq", &s, fitsCrossQ)
+func NewCrossQ(s Setup) (*CrossQ, error) { return built("crossq", s, fitsCrossQ, newCrossQ) }
+
+func newCrossQ(s *Setup) (*CrossQ, error) {
+	a, err := newSAC(s, "crossq", false)
 	if err != nil {
-		return nil, fmt.Errorf("crossq: %w", err)
+		return nil, err
 	}
-	heads, micro := core.critic.Heads(), core.micro
-	c := &CrossQ{
-		softActorCritic: core, jointWork: core.critic.NewWork(2 * micro),
+	net := a.critics.net
+	heads, micro := net.Heads(), a.micro
+	return &CrossQ{
+		SAC: a, jointWork: net.NewWork(2 * micro),
 		q: make([]float32, heads*micro), after: make([]float32, heads*micro),
 		dJoint:      tensor.New(tensor.F32, heads, 2*micro),
-		criticStats: make([]float64, core.critic.StatsLen()), actorStats: make([]float64, core.policy.StatsLen()),
-	}
-	c.criticStep, c.state = c.addCritic, c.views
-	return c, nil
+		criticStats: make([]float64, net.StatsLen()), actorStats: make([]float64, a.actor.policy.StatsLen()),
+	}, nil
 }
 
 // Update makes the updates of an iteration; see Algorithm.
-func (c *CrossQ) Update(tensor.Dict) (Metrics, error) { return c.learn(c.update) }
+func (c *CrossQ) Update(tensor.Dict) (Metrics, error) {
+	if err := c.iterate(c.update); err != nil {
+		return Metrics{}, err
+	}
+	return c.sacReport(), nil
+}
 
-// update makes one update of the critics, and where it is due of actor and temperature, each
-// followed by its running statistics.
-func (c *CrossQ) update(iteration, held int, number uint64) error {
-	if err := c.updateCritics(iteration, number); err != nil {
+// update makes one update of the critics, and where it is due of actor and temperature. Critics and
+// actor are each followed by their running statistics.
+func (c *CrossQ) update() error {
+	c.drawSubset()
+	if err := c.descend(c.critics.train, c.addCritic); err != nil {
 		return err
 	}
-	if err := c.followBatches(); err != nil {
+	clear(c.criticStats)
+	c.critics.net.AddStats(c.criticStats, c.jointWork)
+	if err := c.merge(c.criticStats, c.critics.net.MergeStats); err != nil {
 		return err
 	}
-	if !c.actorDue(held, number) {
+	if !c.actorDue() {
 		return nil
 	}
-	logProbs, err := c.updateActor(iteration)
-	if err != nil {
+	if err := c.updateActor(); err != nil {
 		return err
 	}
-	if err := c.followActor(); err != nil {
-		return err
-	}
-	return c.updateAlpha(iteration, logProbs)
+	clear(c.actorStats)
+	c.actor.policy.AddStats(c.actorStats, c.actor.work)
+	return c.merge(c.actorStats, c.actor.policy.MergeStats)
 }
 
 // addCritic adds the critics' gradient on a micro-batch.
-func (c *CrossQ) addCritic(b *Transitions, lo int, last bool) error {
-	act, err := c.policy.Forward(c.work, b.Next, policy.Sample, c.noiseOf(lo, 2*c.number))
+func (c *CrossQ) addCritic(b *Transitions, ready func(lo, hi int)) error {
+	act, err := c.actor.policy.Forward(c.actor.work, b.Next, policy.Sample, c.noiseOf(2*c.number))
 	if err != nil {
 		return err
 	}
-	both, err := c.critic.JointQ(c.jointWork, b.Obs, b.Action, b.Next, act.Action)
+	both, err := c.critics.net.JointQ(c.jointWork, b.Obs, b.Action, b.Next, act.Action)
 	if err != nil {
 		return err
 	}
 	m := c.micro
-	for h := range c.critic.Heads() {
+	for h := range c.critics.net.Heads() {
 		row := both.F32()[2*m*h : 2*m*(h+1)]
 		copy(c.q[m*h:], row[:m])
 		copy(c.after[m*h:m*(h+1)], row[m:])
 	}
 	c.setTargets(b, c.after, act.LogProb.F32())
-	squares, estimates := QLoss(c.dQ.F32(), c.q, c.y, c.perSample)
+	dQ := c.critics.dQ.F32()
+	squares, estimates := QLoss(dQ, c.q, c.critics.y, c.perSample)
 	c.sums[sacCriticLoss] += squares
 	c.sums[sacQData] += estimates
 	c.sums[sacSamples] += float64(m)
-	for h := range c.critic.Heads() {
-		copy(c.dJoint.F32()[2*m*h:], c.dQ.F32()[m*h:m*(h+1)]) // the second half counts as given: it stays 0
+	for h := range c.critics.net.Heads() {
+		copy(c.dJoint.F32()[2*m*h:], dQ[m*h:m*(h+1)]) // the second half counts as given: it stays 0
 	}
-	c.critic.Backward(c.jointWork, c.dJoint, c.qOpt.readyAt(last))
+	c.critics.net.Backward(c.jointWork, c.dJoint, ready)
 	return nil
 }
 
-// followBatches moves the critics' running statistics towards those of this update's batches, on
-// all replicas; followActor the actor's.
-func (c *CrossQ) followBatches() error {
-	clear(c.criticStats)
-	c.critic.AddStats(c.criticStats, c.jointWork)
-	return c.merge(c.criticStats, c.critic.MergeStats)
-}
-
-func (c *CrossQ) followActor() error {
-	clear(c.actorStats)
-	c.policy.AddStats(c.actorStats, c.work)
-	return c.merge(c.actorStats, c.policy.MergeStats)
-}
-
+// merge moves running statistics, by into, towards those of this update's batches on all replicas.
 func (c *CrossQ) merge(stats []float64, into func([]float64)) error {
 	if err := c.replicas.Sum(stats); err != nil {
 		return fmt.Errorf("statistics of batches: %w", err)
 	}
 	into(stats)
 	return nil
-}
-
-// views returns views of counters, optimisers, critics and temperature.
-func (c *CrossQ) views() tensor.Dict {
-	var d tensor.Dict
-	d.Set("counters", c.counters)
-	c.actorOpt.save(&d, "actor", false)
-	c.qOpt.save(&d, "critic", true)
-	c.temperature.train.save(&d, "alpha", true)
-	return d
 }

@@ -53,16 +53,17 @@ func TestCrossQTargets(t *testing.T) {
 	runTrack(t, a, s, newTrack(s.Envs), 0, 5)
 	clear(a.sums)
 	a.drawSubset()
-	a.gather(0)
-	a.qOpt.open()
-	if err := a.addCritic(a.batch, 0, true); err != nil {
+	a.first = 0
+	a.gather()
+	a.critics.train.open()
+	if err := a.addCritic(a.batch, a.critics.train.readyAt(true)); err != nil {
 		t.Fatal(err)
 	}
-	act, err := s.Policy.Forward(s.Policy.NewWork(a.micro), a.batch.Next, policy.Sample, a.noiseOf(0, 2*a.number))
+	act, err := s.Policy.Forward(s.Policy.NewWork(a.micro), a.batch.Next, policy.Sample, a.noiseOf(2*a.number))
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := a.critic.JointQ(a.critic.NewWork(2*a.micro), a.batch.Obs, a.batch.Action, a.batch.Next, act.Action)
+	q, err := a.critics.net.JointQ(a.critics.net.NewWork(2*a.micro), a.batch.Obs, a.batch.Action, a.batch.Next, act.Action)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func TestCrossQTargets(t *testing.T) {
 	for i := range a.micro {
 		first, second := q.F32()[:2*a.micro], q.F32()[2*a.micro:]
 		next := min(first[a.micro+i], second[a.micro+i])
-		y := a.batch.Reward[i] + a.batch.Discount[i]*(next-float32(a.alpha())*act.LogProb.F32()[i])
+		y := a.batch.Reward[i] + a.batch.Discount[i]*(next-float32(a.temperature.alpha())*act.LogProb.F32()[i])
 		for _, head := range [][]float32{first, second} {
 			e := float64(head[i] - y)
 			want += e * e / 2
@@ -126,7 +127,7 @@ func TestCrossQReplicas(t *testing.T) {
 		w.drawn = uint64(1000 * m)
 		wait.Go(func() {
 			runTrack(t, a, s, w, 0, 6)
-			saved[m], actors[m] = a.state(), s.Policy.Params()
+			saved[m], actors[m] = a.state, s.Policy.Params()
 		})
 	}
 	wait.Wait()

@@ -47,9 +47,8 @@ func (c *DaggerConfig) Beta(iteration uint64) float64 {
 // replay_buffer/total_samples = ever added.
 type DAgger struct {
 	*BC
-	stats  ObservationStats // nil: the policy normalises nothing
-	seen   []float64        // observations since the last update, as stats adds them up
-	values []float64
+	stats ObservationStats // nil: the policy normalises nothing
+	seen  []float64        // observations since the last update, as stats adds them up
 }
 
 var _ Algorithm = (*DAgger)(nil)
@@ -58,15 +57,14 @@ var daggerMetrics = []string{"dagger/loss", "dagger/beta", "actor/lr", "actor/gr
 	"replay_buffer/total_samples"}
 
 // NewDAgger makes DAgger, with an empty replay buffer.
-func NewDAgger(s Setup) (*DAgger, error) {
-	r, err := newOffPolicy("dagger", &s)
+func NewDAgger(s Setup) (*DAgger, error) { return built("dagger", s, fitsBC, newDAgger) }
+
+func newDAgger(s *Setup) (*DAgger, error) {
+	b, err := newCloner(s, "dagger", false, daggerMetrics)
 	if err != nil {
-		return nil, fmt.Errorf("dagger: %w", err)
+		return nil, err
 	}
-	d := &DAgger{values: make([]float64, len(daggerMetrics))}
-	if d.BC, err = newCloner(&s, r); err != nil {
-		return nil, fmt.Errorf("dagger: %w", err)
-	}
+	d := &DAgger{BC: b}
 	if d.stats = observationStats(s.Policy); d.stats != nil {
 		d.seen = make([]float64, d.stats.StatsLen())
 	}
@@ -102,12 +100,11 @@ func (d *DAgger) Update(tensor.Dict) (Metrics, error) {
 		d.stats.MergeStats(d.seen)
 		clear(d.seen)
 	}
-	iteration, loss, err := d.learn()
-	if err != nil {
+	if err := d.iterate(d.update); err != nil {
 		return Metrics{}, err
 	}
-	lr, _ := d.opt.adam.LR(iteration)
-	size, total := d.held()
-	copy(d.values, []float64{loss, d.off.Dagger.Beta(uint64(iteration)), lr, d.opt.meanNorm(), size, total})
-	return Metrics{Names: daggerMetrics, Values: d.values}, nil
+	lr, _ := d.train.adam.LR(d.iteration)
+	size, total := d.transitions()
+	return d.report(d.mean(bcLoss, bcSamples), d.off.Dagger.Beta(uint64(d.iteration)), lr, d.train.meanNorm(), size,
+		total), nil
 }

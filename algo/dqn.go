@@ -2,7 +2,6 @@ package algo
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
@@ -22,39 +21,20 @@ import (
 // transitions held, replay_buffer/total_samples = ever added; rollout/rewards.
 type DQN struct {
 	*offPolicy
-	policy     ValuePolicy
-	target     tensor.Tensor // F32, Q': as long as the parameters
-	opt        *trainState
-	work, next policy.Work
-	y          []float32
-	dQ         tensor.Tensor // [micro,A], made for the first batch
-	sums       []float64
-	values     []float64
-	step       func(b *Transitions, lo int, last bool) error
+	policy, target   *policy.Greedy // Q and Q', which follows
+	work, targetWork policy.Work
+	train            *trainState
+	y                []float32     // [micro]: what the network should say
+	dQ               tensor.Tensor // [micro,A]
 }
 
-// A ValuePolicy chooses discrete actions by what it thinks they are worth.
-type ValuePolicy interface {
-	policy.Policy
-	// Values returns that, F32 [N,A], -Inf for actions that are not allowed.
-	Values(w policy.Work, obs tensor.Dict) (tensor.Tensor, error)
-	// BackwardValues adds the gradient of a loss, given its derivatives by what Values, the last
-	// call on w, returned; ready is as Backward's.
-	BackwardValues(w policy.Work, dValues tensor.Tensor, ready func(lo, hi int)) error
-}
-
-var (
-	_ Algorithm   = (*DQN)(nil)
-	_ ValuePolicy = (*policy.Greedy)(nil)
-)
+var _ Algorithm = (*DQN)(nil)
 
 // What DQN sums over an iteration.
 const (
 	dqnLoss = iota
 	dqnQData
 	dqnSamples
-	dqnReward
-	dqnSteps
 	numDQNSums
 )
 
@@ -65,7 +45,7 @@ var dqnMetrics = []string{
 
 // fitsDQN says why pol cannot be trained by DQN.
 func fitsDQN(pol policy.Policy) error {
-	if _, ok := pol.(ValuePolicy); !ok {
+	if _, ok := pol.(*policy.Greedy); !ok {
 		return errors.New("a policy with add_q_head, whose actions are discrete (embodied_sac is for continuous " +
 			"actions)")
 	}
@@ -73,57 +53,53 @@ func fitsDQN(pol policy.Policy) error {
 }
 
 // NewDQN makes DQN.
-func NewDQN(s Setup) (*DQN, error) {
-	pol, ok := s.Policy.(ValuePolicy)
-	if !ok {
-		return nil, fmt.Errorf("dqn: policy %T: expected %w", s.Policy, fitsDQN(s.Policy))
-	}
-	r, err := newOffPolicy("dqn", &s)
+func NewDQN(s Setup) (*DQN, error) { return built("dqn", s, fitsDQN, newDQN) }
+
+func newDQN(s *Setup) (*DQN, error) {
+	e, err := newOffPolicy(s, "dqn", false, numDQNSums, dqnMetrics)
 	if err != nil {
-		return nil, fmt.Errorf("dqn: %w", err)
+		return nil, err
 	}
-	d := &DQN{offPolicy: r, policy: pol, y: make([]float32, r.micro), sums: make([]float64, numDQNSums),
-		values: make([]float64, len(dqnMetrics))}
-	if d.opt, err = s.newTrainState(pol.Params(), s.Optim); err != nil {
-		return nil, fmt.Errorf("dqn: %w", err)
+	d := &DQN{offPolicy: e, policy: s.Policy.(*policy.Greedy), y: make([]float32, e.micro)}
+	if d.target, err = d.policy.NewTarget(s.Alloc); err != nil {
+		return nil, err
 	}
-	d.target = tensor.New(tensor.F32, len(pol.Params().Data))
-	copy(d.target.F32(), pol.Params().Data)
-	d.work, d.next = pol.NewWork(d.micro), pol.NewWork(d.micro)
-	d.step, d.state = d.add, d.views
+	d.work, d.targetWork = d.policy.NewWork(d.micro), d.target.NewWork(d.micro)
+	if d.train, err = s.newTrainState(d.policy.Params(), s.Optim); err != nil {
+		return nil, err
+	}
+	_, space := d.policy.Spaces()
+	d.dQ = tensor.New(tensor.F32, d.micro, space.Nvec[0])
+	d.train.save(&d.state, "critic", false)
+	saveParams(&d.state, "target", d.target.Params())
 	return d, nil
 }
 
 // Update makes the updates of an iteration; see Algorithm.
 func (d *DQN) Update(tensor.Dict) (Metrics, error) {
-	clear(d.sums)
-	d.sums[dqnReward], d.sums[dqnSteps] = d.rewards[0], d.rewards[1]
-	iteration, err := d.iterate(d.sums, d.update)
-	if err != nil {
+	if err := d.iterate(d.update); err != nil {
 		return Metrics{}, err
 	}
-	_, lr := d.opt.adam.LR(iteration)
-	size, total := d.held()
-	copy(d.values, []float64{
-		d.sums[dqnLoss] / d.sums[dqnSamples], d.sums[dqnQData] / d.sums[dqnSamples], lr, d.opt.meanNorm(), size, total,
-		d.sums[dqnReward] / d.sums[dqnSteps],
-	})
-	return Metrics{Names: dqnMetrics, Values: d.values}, nil
+	_, lr := d.train.adam.LR(d.iteration)
+	size, total := d.transitions()
+	return d.report(d.mean(dqnLoss, dqnSamples), d.mean(dqnQData, dqnSamples), lr, d.train.meanNorm(), size, total,
+		d.meanReward()), nil
 }
 
-func (d *DQN) update(iteration, _ int, number uint64) error {
-	if err := d.descend(d.opt, iteration, d.step); err != nil {
+// update makes one update of the network, and where it is due of the target.
+func (d *DQN) update() error {
+	if err := d.descend(d.train, d.add); err != nil {
 		return err
 	}
-	if number%uint64(d.off.TargetUpdateFreq) == 0 {
-		follow(d.target.F32(), d.policy.Params().Data, d.off.Tau)
+	if d.due(d.off.TargetUpdateFreq) {
+		follow(d.target.Params().Data, d.policy.Params().Data, d.off.Tau)
 	}
 	return nil
 }
 
 // add adds the gradient on a micro-batch.
-func (d *DQN) add(b *Transitions, _ int, last bool) error {
-	next, err := d.targetValues(b.Next)
+func (d *DQN) add(b *Transitions, ready func(lo, hi int)) error {
+	next, err := d.target.Values(d.targetWork, b.Next)
 	if err != nil {
 		return err
 	}
@@ -138,32 +114,9 @@ func (d *DQN) add(b *Transitions, _ int, last bool) error {
 	if err != nil {
 		return err
 	}
-	if d.dQ.IsZero() {
-		d.dQ = tensor.New(tensor.F32, q.Shape()...)
-	}
 	loss, estimates := ChosenQLoss(d.dQ.F32(), q.F32(), b.Action.I32(), d.y, d.cfg.HuberDelta, d.perSample)
 	d.sums[dqnLoss] += loss
 	d.sums[dqnQData] += estimates
 	d.sums[dqnSamples] += float64(d.micro)
-	return d.policy.BackwardValues(d.work, d.dQ, d.opt.readyAt(last))
-}
-
-// targetValues returns Q' of obs: the policy computes it with other parameters.
-func (d *DQN) targetValues(obs tensor.Dict) (tensor.Tensor, error) {
-	p := d.policy.Params()
-	own := p.Data
-	p.Data = d.target.F32()
-	defer func() { p.Data = own }()
-	return d.policy.Values(d.next, obs)
-}
-
-// views returns views of counters, optimiser and target network.
-func (d *DQN) views() tensor.Dict {
-	var s tensor.Dict
-	s.Set("counters", d.counters)
-	d.opt.save(&s, "critic", false)
-	for _, f := range d.policy.Params().Fields {
-		s.Set("target."+f.Name, tensor.FromF32(d.target.F32()[f.Off:f.Off+f.Len()], f.Shape...))
-	}
-	return s
+	return d.policy.BackwardValues(d.work, d.dQ, ready)
 }

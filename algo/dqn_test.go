@@ -90,16 +90,16 @@ func TestDQNLoss(t *testing.T) {
 		}
 		w := newTrack(s.Envs)
 		runTrack(t, d, s, w, 0, 3) // nothing is learnt yet
-		for i, x := range d.target.F32() {
-			d.target.F32()[i] = x * float32(math.Cos(float64(i)))
+		for i, x := range d.target.Params().Data {
+			d.target.Params().Data[i] = x * float32(math.Cos(float64(i)))
 		}
 		network, target := dqnSetup(t).Policy.(*policy.Greedy), dqnSetup(t).Policy.(*policy.Greedy)
 		copy(network.Params().Data, s.Policy.Params().Data)
-		copy(target.Params().Data, d.target.F32())
+		copy(target.Params().Data, d.target.Params().Data)
 		m := runTrack(t, d, s, w, 3, 1)
 
-		b := d.NewBatch(d.local)
-		d.Gather(b, d.rows, 1, s.Config.Gamma, false)
+		b := d.replay.NewBatch(d.local)
+		d.replay.Gather(b, d.rows, 1, s.Config.Gamma, false)
 		values := func(p *policy.Greedy, obs tensor.Dict) []float32 {
 			q, err := p.Values(p.NewWork(d.local), obs)
 			if err != nil {

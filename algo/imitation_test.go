@@ -82,8 +82,8 @@ func TestBCLearns(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if b.Size() != 79 || len(b.all) != 21 {
-				t.Errorf("%d transitions to learn from and %d aside, want 79 and 21", b.Size(), len(b.all))
+			if b.replay.Size() != 79 || len(b.all) != 21 {
+				t.Errorf("%d transitions to learn from and %d aside, want 79 and 21", b.replay.Size(), len(b.all))
 			}
 			var first, last Metrics
 			for i := range 30 {
@@ -179,7 +179,7 @@ func TestHalfOfTheBatchIsDemonstrated(t *testing.T) {
 	}
 	runTrack(t, a, s, newTrack(s.Envs), 0, 5)
 	seen := map[float32]bool{}
-	err = a.micros(func(b *Transitions, _ int, _ bool) error {
+	err = a.descend(a.critics.train, func(b *Transitions, _ func(lo, hi int)) error {
 		for i, r := range b.Reward {
 			if demonstrated := i >= 8; (r == 7) != demonstrated {
 				t.Errorf("sample %d of a micro-batch of 16 has reward %v", i, r)

@@ -66,11 +66,11 @@ func TestIQLLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	target := a.target.Params().Data
+	target := a.critics.target.Params().Data
 	for i := range target {
 		target[i] *= float32(math.Cos(float64(i)))
 	}
-	networks := [][]float32{a.value.Params().Data, s.Policy.Params().Data, a.critic.Params().Data, target}
+	networks := [][]float32{a.values.net.Params().Data, s.Policy.Params().Data, a.critics.net.Params().Data, target}
 	now := func() (params [][]float32) {
 		for _, p := range networks {
 			params = append(params, slices.Clone(p))
@@ -96,9 +96,9 @@ func TestIQLLoss(t *testing.T) {
 	obs.Set("state", drawn("observation.state"))
 	next.Set("state", drawn("next_observation.state"))
 	action, reward := drawn("action"), drawn("reward").F32()
-	worth := estimates(t, a.target, before[3], obs, action)
+	worth := estimates(t, a.critics.target, before[3], obs, action)
 	least, y, weight := make([]float32, n), make([]float32, n), make([]float64, n)
-	values, follows := estimates(t, a.value, after[0], obs, tensor.Tensor{}), estimates(t, a.value, after[0], next, tensor.Tensor{})
+	values, follows := estimates(t, a.values.net, after[0], obs, tensor.Tensor{}), estimates(t, a.values.net, after[0], next, tensor.Tensor{})
 	var weights, value float64
 	for i, k := range a.rows {
 		least[i] = min(worth[i], worth[n+i])
@@ -114,9 +114,9 @@ func TestIQLLoss(t *testing.T) {
 		params *nn.Params[float32]
 		loss   func(params []float32) float64
 	}{
-		{"iql/value_loss", a.value.Params(), func(params []float32) (mean float64) {
+		{"iql/value_loss", a.values.net.Params(), func(params []float32) (mean float64) {
 			above = 0
-			for i, v := range estimates(t, a.value, params, obs, tensor.Tensor{}) {
+			for i, v := range estimates(t, a.values.net, params, obs, tensor.Tensor{}) {
 				e, w := float64(least[i]-v), tau
 				if e < 0 {
 					w = 1 - tau
@@ -134,8 +134,8 @@ func TestIQLLoss(t *testing.T) {
 			}
 			return mean
 		}},
-		{"iql/critic_loss", a.critic.Params(), func(params []float32) float64 { // of two heads ½ Σ is the mean
-			return meanSquare(estimates(t, a.critic, params, obs, action), y)
+		{"iql/critic_loss", a.critics.net.Params(), func(params []float32) float64 { // of two heads ½ Σ is the mean
+			return meanSquare(estimates(t, a.critics.net, params, obs, action), y)
 		}},
 	} {
 		near(t, c.name, metric(t, m, c.name), c.loss(before[k]), 1e-5)

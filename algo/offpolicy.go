@@ -3,39 +3,53 @@ package algo
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// offPolicy is the shared part of algorithms that learn from transitions: the replay buffer, the
-// batches that are drawn from it, and the count of updates. Each replica draws from the experience
-// of its own environments.
+// offPolicy is the loop of algorithms that learn from transitions: a replay buffer, batches drawn
+// from it, and the updates of an iteration. Each replica draws from the experience of its own
+// environments. An algorithm embeds the loop, and names the parts that learn: an actor, critics, a
+// temperature.
 type offPolicy struct {
-	name    string             // in errors
-	state   func() tensor.Dict // views of the algorithm's state, except for the replay buffer
-	offline bool               // the replay buffer holds demonstrations
-
+	name       string // in errors
 	cfg        Config
 	off        OffPolicyConfig
 	seed       uint64
 	batchSizes         // of batches
 	perSample  float32 // weight of a sample in the mean over a batch
+	replicas   Replicas
+	count      int // of replicas
+	replica    int // this one
+	progress   Progress
 
-	replicas Replicas
-	count    int
-	replica  int
+	replay  *Replay // of experience, or offline of demonstrations
+	offline bool
+	rows    []int32      // the batch, by number
+	batch   *Transitions // a micro-batch of it
+	shares  []share      // where its rows are from
 
-	*Replay                  // of experience, or offline of demonstrations
-	demos    *Replay         // half of each batch; nil: none
-	counters tensor.Tensor   // I64 [2]: iterations, updates
-	progress Progress        // of an iteration's updates
-	made     int             // updates of this iteration
-	done     int             // micro-batches of it, as reported
-	rows     []int32         // the batch
-	batch    *Transitions    // a micro-batch of it
-	halves   [2]*Transitions // its two halves, with demos
-	rewards  [2]float64      // sum and count of the last rollout
+	counters  tensor.Tensor // I64 [2]: iterations, updates
+	state     tensor.Dict   // views of what is saved beside the replay buffer: counters, and what the algorithm adds
+	iteration int           // the present one
+	made      int           // updates of this iteration
+	reported  int           // micro-batches of this iteration that progress has heard of
+	number    uint64        // of the present update, in the whole run
+	first     int           // sample of the batch with which the micro-batch begins
+
+	sums    []float64 // of an iteration, over all replicas: the algorithm's, then the rewards'
+	rewards []float64 // sum and count of the last rollout; nil where no metric shows them
+	metrics Metrics
+}
+
+// A share is the rows of a micro-batch that are drawn from one replay buffer.
+type share struct {
+	replay *Replay
+	lo, hi int
+	rows   *Transitions // views of them
 }
 
 // common is the key of random numbers that are the same on all replicas, where others have the
@@ -47,194 +61,196 @@ func (s *Setup) seeds() philox.Stream {
 	return philox.New(s.Seed, philox.Replay, common, math.MaxUint64)
 }
 
-// newOffPolicy makes one that draws from the experience of the replica's environments. If there are
-// demonstrations, half of each batch is from those.
-func newOffPolicy(name string, s *Setup) (*offPolicy, error) {
-	e, err := newDraws(name, s, false)
+// built returns the algorithm that build makes for a policy that fits. Errors begin with its name.
+func built[A any](name string, s Setup, fits func(policy.Policy) error, build func(*Setup) (*A, error)) (*A, error) {
+	if err := fits(s.Policy); err != nil {
+		return nil, fmt.Errorf("%s: policy %T: expected %w", name, s.Policy, err)
+	}
+	a, err := build(&s)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return a, nil
+}
+
+// newOffPolicy makes a loop that draws from the experience of the replica's environments. If there
+// are demonstrations, half of each batch is from those; offline all of it is, from the first
+// iteration on. The algorithm has so many sums, and metrics of these names.
+func newOffPolicy(s *Setup, name string, offline bool, sums int, metrics []string) (*offPolicy, error) {
+	if err := s.checkOffPolicy(offline); err != nil {
+		return nil, err
+	}
+	s.setDefaults()
+	e := &offPolicy{
+		name: name, cfg: s.Config, off: s.Config.OffPolicy, seed: s.Seed, perSample: 1 / float32(s.GlobalBatch),
+		replicas: s.Replicas, progress: s.Progress, offline: offline, counters: tensor.New(tensor.I64, 2),
+		metrics: Metrics{metrics, make([]float64, len(metrics))},
+	}
+	if slices.Contains(metrics, "rollout/rewards") {
+		e.rewards = make([]float64, 2)
+	}
+	e.sums = make([]float64, sums+len(e.rewards))
+	e.state.Set("counters", e.counters)
+	e.count, e.replica = e.replicas.Count()
+	var err error
+	if e.batchSizes, err = s.batches(e.count); err != nil {
+		return nil, err
+	}
+	if offline {
+		e.off.ReplayBuffer.MinBufferSize = 0
+		e.replay, err = newDemos(s.Rollout, s.Demos, s.Alloc)
+	} else {
+		e.replay, err = NewReplay(s.Rollout, s.Envs, s.Config.ReplaySteps(s.Steps), s.Alloc)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if e.Replay, err = NewReplay(s.Rollout, s.Envs, s.Config.ReplaySteps(s.Steps), s.Alloc); err != nil {
-		return nil, err
-	}
-	e.batch = e.NewBatch(e.micro)
-	if s.Demos.Len() == 0 {
+	e.rows, e.batch = make([]int32, e.local), e.replay.NewBatch(e.micro)
+	if offline || s.Demos.Len() == 0 {
+		e.shares = []share{{e.replay, 0, e.micro, e.batch}}
 		return e, nil
 	}
 	if e.micro%2 != 0 {
 		return nil, fmt.Errorf("micro_batch_size %d: expected an even number (half of each batch is from demo_buffer)",
 			e.micro)
 	}
-	e.halves = [2]*Transitions{e.batch.slice(0, e.micro/2), e.batch.slice(e.micro/2, e.micro)}
-	e.demos, err = newDemos(s.Rollout, s.Demos, s.Alloc)
+	half := e.micro / 2
+	demos, err := newDemos(s.Rollout, s.Demos, s.Alloc)
+	e.shares = []share{
+		{e.replay, 0, half, e.batch.slice(0, half)},
+		{demos, half, e.micro, e.batch.slice(half, e.micro)},
+	}
 	return e, err
-}
-
-// newOffline makes one that draws from demonstrations alone, from the first iteration on.
-func newOffline(name string, s *Setup, demos tensor.Dict) (*offPolicy, error) {
-	e, err := newDraws(name, s, true)
-	if err != nil {
-		return nil, err
-	}
-	e.off.ReplayBuffer.MinBufferSize = 0
-	if e.Replay, err = newDemos(s.Rollout, demos, s.Alloc); err != nil {
-		return nil, err
-	}
-	e.batch = e.NewBatch(e.micro)
-	return e, nil
-}
-
-// newDraws makes one without a replay buffer yet.
-func newDraws(name string, s *Setup, offline bool) (*offPolicy, error) {
-	if err := s.checkOffPolicy(offline); err != nil {
-		return nil, err
-	}
-	s.setDefaults()
-	e := &offPolicy{
-		name: name, offline: offline, cfg: s.Config, off: s.Config.OffPolicy, seed: s.Seed,
-		perSample: 1 / float32(s.GlobalBatch),
-		replicas:  s.Replicas,
-		counters:  tensor.New(tensor.I64, 2), progress: s.Progress,
-	}
-	e.count, e.replica = e.replicas.Count()
-	var err error
-	if e.batchSizes, err = s.batches(e.count); err != nil {
-		return nil, err
-	}
-	e.rows = make([]int32, e.local)
-	return e, nil
 }
 
 // Prepare adds a rollout to the replay buffer; see Algorithm.
 func (e *offPolicy) Prepare(rollout *tensor.Dict) error {
-	e.rewards = [2]float64{}
-	if err := e.Add(*rollout); err != nil {
+	if err := e.replay.Add(*rollout); err != nil {
 		return fmt.Errorf("replay buffer: rollout: %w", err)
 	}
-	for i, r := range rollout.Must("reward").F32() {
+	var sum float64
+	rewards := rollout.Must("reward").F32()
+	for i, r := range rewards {
 		if bad(r) {
 			return fmt.Errorf("replay buffer: rollout: reward is %v at sample %d of this replica", r, i)
 		}
-		e.rewards[0] += float64(r)
-		e.rewards[1]++
+		sum += float64(r)
+	}
+	copy(e.rewards, []float64{sum, float64(len(rewards))})
+	return nil
+}
+
+// iterate makes the updates of an iteration, each on a new batch; none before the replay buffer has
+// its least size. It leaves in sums what update has added there on all replicas.
+func (e *offPolicy) iterate(update func() error) error {
+	clear(e.sums)
+	copy(e.sums[len(e.sums)-len(e.rewards):], e.rewards)
+	counters := e.counters.I64()
+	e.iteration, e.reported = int(counters[0]), -1
+	counters[0]++
+	if int(counters[0]) >= e.off.ReplayBuffer.MinBufferSize {
+		for e.made = range e.cfg.UpdateEpoch {
+			e.number = uint64(counters[1])
+			e.draw()
+			if err := update(); err != nil {
+				return fmt.Errorf("%s: update %d: %w", e.name, e.number, err)
+			}
+			counters[1]++
+		}
+		e.progressed(e.local)
+	}
+	if err := e.replicas.Sum(e.sums); err != nil {
+		return fmt.Errorf("%s: metrics: %w", e.name, err)
 	}
 	return nil
 }
 
-// iterate makes the updates of an iteration, and sums sums over the replicas.
-func (e *offPolicy) iterate(sums []float64, update func(iteration, held int, number uint64) error) (iteration int,
-	err error) {
-	if iteration, err = e.each(update); err != nil {
-		return iteration, fmt.Errorf("%s: %w", e.name, err)
-	}
-	if err := e.replicas.Sum(sums); err != nil {
-		return iteration, fmt.Errorf("%s: metrics: %w", e.name, err)
-	}
-	return iteration, nil
-}
-
-// each calls update for every update of an iteration, with a new batch each time; held is how many
-// iterations the buffer has seen.
-func (e *offPolicy) each(update func(iteration, held int, number uint64) error) (iteration int, err error) {
-	counters := e.counters.I64()
-	iteration = int(counters[0])
-	counters[0]++
-	if int(counters[0]) < e.off.ReplayBuffer.MinBufferSize {
-		return iteration, nil
-	}
-	for e.made = range e.cfg.UpdateEpoch {
-		e.report(0)
-		s := philox.New(e.seed, philox.Replay, uint64(e.replica), uint64(counters[1]))
-		e.draw(&s)
-		if err := update(iteration, int(counters[0]), uint64(counters[1])); err != nil {
-			return iteration, fmt.Errorf("update %d: %w", counters[1], err)
+// draw names the batch of an update.
+func (e *offPolicy) draw() {
+	s := philox.New(e.seed, philox.Replay, uint64(e.replica), e.number)
+	for first := 0; first < e.local; first += e.micro {
+		for _, x := range e.shares {
+			x.replay.Draw(e.rows[first+x.lo:first+x.hi], &s)
 		}
-		counters[1]++
 	}
-	e.report(e.local)
-	return iteration, nil
 }
 
-// report tells how far the iteration is, when so many samples of the update under way are done.
-func (e *offPolicy) report(samples int) {
+// descend makes one optimiser step of t on the batch. add adds the gradient of a micro-batch; ready
+// is that of its backward pass.
+func (e *offPolicy) descend(t *trainState, add func(b *Transitions, ready func(lo, hi int)) error) error {
+	t.open()
+	for e.first = 0; e.first < e.local; e.first += e.micro {
+		e.progressed(e.first)
+		e.gather()
+		if err := add(e.batch, t.readyAt(e.first+e.micro == e.local)); err != nil {
+			return err
+		}
+	}
+	return t.step(e.iteration)
+}
+
+// gather copies the micro-batch.
+func (e *offPolicy) gather() {
+	for _, x := range e.shares {
+		x.replay.Gather(x.rows, e.rows[e.first+x.lo:e.first+x.hi], e.off.NStep, e.cfg.Gamma,
+			e.cfg.BootstrapType == BootstrapAlways)
+	}
+}
+
+// progressed reports how far the iteration is when so many samples of the present update are done.
+// An update may go through its batch several times; only the first time is reported.
+func (e *offPolicy) progressed(samples int) {
 	micros := e.local / e.micro
-	done := e.made*micros + samples/e.micro
-	if done == 0 || done > e.done { // an update may go through its batch several times
-		e.done = done
+	if done := e.made*micros + samples/e.micro; done > e.reported {
+		e.reported = done
 		e.progress.Report(workUpdate, done, e.cfg.UpdateEpoch*micros)
 	}
 }
 
-// draw names the batch: of each micro-batch the second half are demonstrations, where there are
-// any.
-func (e *offPolicy) draw(s *philox.Stream) {
-	if e.demos == nil {
-		e.Draw(e.rows, s)
-		return
-	}
-	for lo := 0; lo < e.local; lo += e.micro {
-		half := lo + e.micro/2
-		e.Draw(e.rows[lo:half], s)
-		e.demos.Draw(e.rows[half:lo+e.micro], s)
-	}
+// due reports whether the present update is one of every so many.
+func (e *offPolicy) due(every int) bool { return e.number%uint64(every) == 0 }
+
+// actorDue reports whether the actor learns in the present update.
+func (e *offPolicy) actorDue() bool {
+	return e.iteration+1 >= e.off.TrainActorSteps && e.due(e.off.CriticActorRatio)
 }
 
-// gather copies the micro-batch from sample lo on.
-func (e *offPolicy) gather(lo int) {
-	always := e.cfg.BootstrapType == BootstrapAlways
-	if e.demos == nil {
-		e.Gather(e.batch, e.rows[lo:lo+e.micro], e.off.NStep, e.cfg.Gamma, always)
-		return
-	}
-	half := lo + e.micro/2
-	e.Gather(e.halves[0], e.rows[lo:half], e.off.NStep, e.cfg.Gamma, always)
-	e.demos.Gather(e.halves[1], e.rows[half:lo+e.micro], e.off.NStep, e.cfg.Gamma, always)
+// mean returns the quotient of two sums; NaN where nothing was added to them.
+func (e *offPolicy) mean(sum, of int) float64 { return e.sums[sum] / e.sums[of] }
+
+// meanReward returns the mean reward of the last rollout, on all replicas.
+func (e *offPolicy) meanReward() float64 { return e.mean(len(e.sums)-2, len(e.sums)-1) }
+
+// transitions returns how many the buffers of all replicas hold, and how many were ever added.
+func (e *offPolicy) transitions() (size, total float64) {
+	envs := float64(e.replay.envs * e.count)
+	return envs * float64(e.replay.Size()), envs * float64(e.replay.Total())
 }
 
-// descend makes one optimiser step of t on the batch. add adds the gradient of a micro-batch; see
-// micros.
-func (e *offPolicy) descend(t *trainState, iteration int, add func(b *Transitions, lo int, last bool) error) error {
-	t.open()
-	if err := e.micros(add); err != nil {
-		return err
-	}
-	return t.step(iteration)
-}
-
-// micros calls f for every micro-batch of the batch; lo is its first sample. last says that
-// gradients are final behind it.
-func (e *offPolicy) micros(f func(b *Transitions, lo int, last bool) error) error {
-	for lo := 0; lo < e.local; lo += e.micro {
-		e.gather(lo)
-		if err := f(e.batch, lo, lo+e.micro == e.local); err != nil {
-			return err
-		}
-		e.report(lo + e.micro)
-	}
-	return nil
-}
-
-// held returns the transitions in the buffers of all replicas, and how many were ever added.
-func (e *offPolicy) held() (size, total float64) {
-	envs := float64(e.envs * e.count)
-	return envs * float64(e.Size()), envs * float64(e.Total())
+// report returns the metrics, with these values.
+func (e *offPolicy) report(values ...float64) Metrics {
+	copy(e.metrics.Values, values)
+	return e.metrics
 }
 
 // Save returns views of the algorithm's state and of the replay buffer; demonstrations are read
 // again instead. See Algorithm.
 func (e *offPolicy) Save() (tensor.Dict, error) {
-	d := e.state()
+	var d tensor.Dict
+	for i := range e.state.Len() {
+		d.Set(e.state.Entry(i))
+	}
 	if !e.offline {
-		e.save(&d)
+		e.replay.save(&d)
 	}
 	return d, nil
 }
 
 // Load puts back what Save returned, of the same model and configuration.
 func (e *offPolicy) Load(from tensor.Dict) error {
-	err := restore(e.state(), from)
+	err := restore(e.state, from)
 	if err == nil && !e.offline {
-		err = e.load(from)
+		err = e.replay.load(from)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: load: %w", e.name, err)

@@ -187,17 +187,17 @@ func TestSACLoss(t *testing.T) {
 			}
 			w := newTrack(s.Envs)
 			runTrack(t, a, s, w, 0, 3) // nothing is learnt yet
-			for i := range a.target.Params().Data {
-				a.target.Params().Data[i] *= float32(math.Cos(float64(i)))
+			for i := range a.critics.target.Params().Data {
+				a.critics.target.Params().Data[i] *= float32(math.Cos(float64(i)))
 			}
 			for update := range 4 {
-				actor, critic, target := slices.Clone(s.Policy.Params().Data), slices.Clone(a.critic.Params().Data), slices.Clone(a.target.Params().Data)
-				alpha, slope := a.alpha(), alphaSlope(AlphaSoftplus, a.raw())
+				actor, critic, target := slices.Clone(s.Policy.Params().Data), slices.Clone(a.critics.net.Params().Data), slices.Clone(a.critics.target.Params().Data)
+				alpha, slope := a.temperature.alpha(), alphaSlope(AlphaSoftplus, a.temperature.raw())
 				m := runTrack(t, a, s, w, 3+update, 1)
 
 				b, n := a.batch, a.local
-				next := acts(t, s.Policy, actor, b.Next, policy.Sample, a.noiseOf(0, 2*uint64(update)))
-				worth := estimates(t, a.target, target, b.Next, next.Action)
+				next := acts(t, s.Policy, actor, b.Next, policy.Sample, a.noiseOf(2*uint64(update)))
+				worth := estimates(t, a.critics.target, target, b.Next, next.Action)
 				loss := func(critic []float32, heads ...int) float64 {
 					y := make([]float32, n)
 					for i := range y {
@@ -217,7 +217,7 @@ func TestSACLoss(t *testing.T) {
 						}
 						y[i] = b.Reward[i] + b.Discount[i]*float32(agg)
 					}
-					return meanSquare(estimates(t, a.critic, critic, b.Obs, b.Action), y) * float64(c.heads) / 2
+					return meanSquare(estimates(t, a.critics.net, critic, b.Obs, b.Action), y) * float64(c.heads) / 2
 				}
 				found := 0
 				for h := range c.heads {
@@ -225,7 +225,7 @@ func TestSACLoss(t *testing.T) {
 						if got := metric(t, m, "sac/critic_loss") * float64(c.heads) / 2; math.Abs(got-loss(critic, h, k)) < 1e-6*got {
 							found++
 							pairs[fmt.Sprint(c.heads, h, k)] = true
-							checkSlope(t, "critics", a.critic.Params().Grad, critic, func(critic []float32) float64 { return loss(critic, h, k) })
+							checkSlope(t, "critics", a.critics.net.Params().Grad, critic, func(critic []float32) float64 { return loss(critic, h, k) })
 						}
 					}
 				}
@@ -234,8 +234,8 @@ func TestSACLoss(t *testing.T) {
 				}
 				var excess float64 // of the mean log-prob above minus the target entropy
 				actorLoss := func(actor []float32) (mean float64) {
-					act := acts(t, s.Policy, actor, b.Obs, policy.Sample, a.noiseOf(0, 2*uint64(update)+1))
-					q := estimates(t, a.critic, a.critic.Params().Data, b.Obs, act.Action)
+					act := acts(t, s.Policy, actor, b.Obs, policy.Sample, a.noiseOf(2*uint64(update)+1))
+					q := estimates(t, a.critics.net, a.critics.net.Params().Data, b.Obs, act.Action)
 					excess = -2
 					for i, lp := range act.LogProb.F32() {
 						least, sum := q[i], 0.0
@@ -253,7 +253,7 @@ func TestSACLoss(t *testing.T) {
 				}
 				near(t, "actor loss", metric(t, m, "sac/actor_loss"), actorLoss(actor), 1e-5)
 				near(t, "slope of the temperature's loss", float64(a.temperature.train.params.Grad[0]), -slope*excess, 1e-5)
-				near(t, "temperature's loss", metric(t, m, "sac/alpha_loss"), -a.alpha()*excess, 1e-5)
+				near(t, "temperature's loss", metric(t, m, "sac/alpha_loss"), -a.temperature.alpha()*excess, 1e-5)
 				checkSlope(t, "actor", s.Policy.Params().Grad, actor, actorLoss)
 			}
 		})
@@ -283,11 +283,11 @@ func TestSACAlpha(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := a.updateAlpha(0, 64*c.logProb); err != nil {
+		if err := a.temperature.update(0, 64*c.logProb, 64, 1.0/64); err != nil {
 			t.Fatal(err)
 		}
 		near(t, c.alphaType+": slope", float64(a.temperature.train.params.Grad[0]), c.slope, 1e-6)
-		if moved := a.alpha() - c.alpha; math.Abs(moved) < 1e-7 != (c.slope == 0) || moved*c.slope > 0 {
+		if moved := a.temperature.alpha() - c.alpha; math.Abs(moved) < 1e-7 != (c.slope == 0) || moved*c.slope > 0 {
 			t.Errorf("%s: α moved by %v against a slope of %v", c.alphaType, moved, c.slope)
 		}
 	}
@@ -424,11 +424,11 @@ func TestREDQSubset(t *testing.T) {
 	const updates = 10_000
 	for a.number = range updates {
 		a.drawSubset()
-		for _, h := range a.subset[:2] {
+		for _, h := range a.critics.heads[:2] {
 			counted[h]++
 		}
-		if a.subset[0] == a.subset[1] {
-			t.Fatalf("update %d: critic %d twice", a.number, a.subset[0])
+		if a.critics.heads[0] == a.critics.heads[1] {
+			t.Fatalf("update %d: critic %d twice", a.number, a.critics.heads[0])
 		}
 	}
 	for h, n := range counted { // a standard deviation is 49

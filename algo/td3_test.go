@@ -50,14 +50,14 @@ func TestTD3Loss(t *testing.T) {
 		}
 		w := newTrack(s.Envs)
 		runTrack(t, a, s, w, 0, 3) // nothing is learnt yet
-		for _, params := range [][]float32{a.target.Params().Data, a.targetActor.F32()} {
+		for _, params := range [][]float32{a.critics.target.Params().Data, a.target.Params().Data} {
 			for i := range params {
 				params[i] *= float32(math.Cos(float64(i)))
 			}
 		}
 		now := func() [4][]float32 {
 			return [4][]float32{
-				slices.Clone(s.Policy.Params().Data), slices.Clone(a.critic.Params().Data), slices.Clone(a.targetActor.F32()), slices.Clone(a.target.Params().Data),
+				slices.Clone(s.Policy.Params().Data), slices.Clone(a.critics.net.Params().Data), slices.Clone(a.target.Params().Data), slices.Clone(a.critics.target.Params().Data),
 			}
 		}
 		before := now()
@@ -69,17 +69,19 @@ func TestTD3Loss(t *testing.T) {
 		if slices.Equal(next.F32(), a.smoothed.F32()) != (noise == 0) {
 			t.Errorf("noise %v: targets take action %v, the target actor's is %v", noise, a.smoothed.F32()[0], next.F32()[0])
 		}
-		worth := estimates(t, a.target, before[3], b.Next, a.smoothed)
+		worth := estimates(t, a.critics.target, before[3], b.Next, a.smoothed)
 		y := make([]float32, a.local)
 		for i := range y {
 			y[i] = b.Reward[i] + b.Discount[i]*min(worth[i], worth[a.local+i])
 		}
-		criticLoss := func(critic []float32) float64 { return meanSquare(estimates(t, a.critic, critic, b.Obs, b.Action), y) }
+		criticLoss := func(critic []float32) float64 {
+			return meanSquare(estimates(t, a.critics.net, critic, b.Obs, b.Action), y)
+		}
 		near(t, "critic loss", metric(t, m, "td3/critic_loss"), criticLoss(before[1]), 1e-5)
-		checkSlope(t, "critics", a.critic.Params().Grad, before[1], criticLoss) // of two heads ½ Σ is the mean
+		checkSlope(t, "critics", a.critics.net.Params().Grad, before[1], criticLoss) // of two heads ½ Σ is the mean
 		actorLoss := func(actor []float32) (mean float64) {
 			act := acts(t, s.Policy, actor, b.Obs, policy.Deterministic, policy.Noise{})
-			for _, q := range estimates(t, a.critic, after[1], b.Obs, act.Action)[:a.local] {
+			for _, q := range estimates(t, a.critics.net, after[1], b.Obs, act.Action)[:a.local] {
 				mean -= float64(q) / float64(a.local)
 			}
 			return mean
@@ -117,14 +119,14 @@ func TestTD3Smooths(t *testing.T) {
 	}
 	var obs tensor.Dict
 	obs.Set("state", tensor.New(tensor.F32, a.micro, 1))
-	for i := range a.targetActor.F32() {
-		a.targetActor.F32()[i] += 0.05 // not the actor's
+	for i := range a.target.Params().Data {
+		a.target.Params().Data[i] += 0.05 // not the actor's
 	}
-	if err := a.smooth(obs, 0); err != nil {
+	if err := a.smooth(obs); err != nil {
 		t.Fatal(err)
 	}
 	target := td3Setup(t).Policy
-	copy(target.Params().Data, a.targetActor.F32())
+	copy(target.Params().Data, a.target.Params().Data)
 	act, err := target.Forward(target.NewWork(a.micro), obs, policy.Deterministic, policy.Noise{})
 	if err != nil {
 		t.Fatal(err)

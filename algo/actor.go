@@ -1,0 +1,42 @@
+package algo
+
+import (
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// An actor is a policy of continuous actions in training. It learns through the actions that it
+// chooses, with the memory of a micro-batch.
+type actor struct {
+	policy  *policy.SoftActor
+	train   *trainState
+	work    policy.Work
+	dAction tensor.Tensor // [micro,C,A]
+}
+
+// newActor makes the actor of a setup whose policy fits, for micro-batches such as b.
+func newActor(s *Setup, b *Transitions) (*actor, error) {
+	pol := s.Policy.(*policy.SoftActor)
+	train, err := s.newTrainState(pol.Params(), s.Optim)
+	if err != nil {
+		return nil, err
+	}
+	return &actor{policy: pol, train: train, work: pol.NewWork(len(b.Reward)),
+		dAction: tensor.New(tensor.F32, b.Action.Shape()...)}, nil
+}
+
+// lr returns the rate at which the actor learns.
+func (a *actor) lr(iteration int) float64 {
+	lr, _ := a.train.adam.LR(iteration)
+	return lr
+}
+
+// halfWidths returns those of the box of pol's actions.
+func halfWidths(pol policy.Policy) []float32 {
+	_, space := pol.Spaces()
+	half := make([]float32, len(space.Low))
+	for k, low := range space.Low {
+		half[k] = (space.High[k] - low) / 2
+	}
+	return half
+}

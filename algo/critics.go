@@ -1,0 +1,64 @@
+package algo
+
+import (
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// critics are networks in training that value actions, or states (policy.SoftActor's NewCritic and
+// NewValue), with the memory of a micro-batch.
+type critics struct {
+	net        *policy.Critic
+	train      *trainState
+	work       *policy.CriticWork
+	target     *policy.Critic // Q', which follows net; nil: none
+	targetWork *policy.CriticWork
+	heads      []int         // all; an algorithm may put in front those that count in targets
+	next, y    []float32     // [micro]: the estimate of what follows, and what the critics should say
+	dQ         tensor.Tensor // [H,micro]
+}
+
+// newCritics makes critics by build, which depend on seed alone, and with target a target network
+// that is the same at first.
+func newCritics(s *Setup, micro int, build func(uint64, tensor.Allocator) (*policy.Critic, error), seed uint64,
+	target bool) (*critics, error) {
+	net, err := build(seed, s.Alloc)
+	if err != nil {
+		return nil, err
+	}
+	c := &critics{net: net, work: net.NewWork(micro), next: make([]float32, micro), y: make([]float32, micro),
+		dQ: tensor.New(tensor.F32, net.Heads(), micro)}
+	for h := range net.Heads() {
+		c.heads = append(c.heads, h)
+	}
+	if target {
+		if c.target, err = build(seed, s.Alloc); err != nil {
+			return nil, err
+		}
+		c.targetWork = c.target.NewWork(micro)
+	}
+	c.train, err = s.newTrainState(net.Params(), s.CriticOptim)
+	return c, err
+}
+
+// learn adds the gradient of the squared error, against y, of the estimates of what was done in b.
+// It returns the sums of squares and of estimates; see QLoss.
+func (c *critics) learn(b *Transitions, perSample float32, ready func(lo, hi int)) (squares, estimates float64,
+	err error) {
+	q, err := c.net.Q(c.work, b.Obs, b.Action)
+	if err != nil {
+		return 0, 0, err
+	}
+	squares, estimates = QLoss(c.dQ.F32(), q.F32(), c.y, perSample)
+	c.net.Backward(c.work, c.dQ, ready)
+	return squares, estimates, nil
+}
+
+// follow moves the target network towards the critics.
+func (c *critics) follow(tau float32) { follow(c.target.Params().Data, c.net.Params().Data, tau) }
+
+// lr returns the rate at which the critics learn.
+func (c *critics) lr(iteration int) float64 {
+	_, lr := c.train.adam.LR(iteration)
+	return lr
+}
