@@ -195,6 +195,7 @@ func TestSACLoss(t *testing.T) {
 				alpha, slope := a.temperature.alpha(), alphaSlope(AlphaSoftplus, a.temperature.raw())
 				m := runTrack(t, a, s, w, 3+update, 1)
 
+				a.first = 0 // the batch again
 				b, n := a.batch, a.local
 				next := acts(t, s.Policy, actor, b.Next, policy.Sample, a.noiseOf(2*uint64(update)))
 				worth := estimates(t, a.critics.target, target, b.Next, next.Action)
