@@ -290,7 +290,7 @@ func TestInterrupt(t *testing.T) {
 	p := plan(2, 3)
 	p.Sizes, p.Algorithms = []int{8, 16, 32, 64, 128, 256}, []string{"ordered", "ring", "doubling"}
 	rule := stats.Rule{RelativeCI: 0, MinSamples: 1 << 20, MaxSamples: 1 << 20, MaxTime: time.Hour}
-	rep := onRanks(t, 3, Options{Rule: rule, Stop: stop, Writers: []report.Writer{table}}, func(ctx context.Context, r *Run) error {
+	rep := onRanks(t, 3, Options{Rule: rule, Stop: stop, Writers: []*report.Writer{table}}, func(ctx context.Context, r *Run) error {
 		if err := r.Collectives(ctx, p); err != nil {
 			return err
 		}

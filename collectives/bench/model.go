@@ -51,24 +51,13 @@ func gbs(bytes, microseconds float64) float64 {
 // fit fits a line through the times of each algorithm, on rank 0. A row of auto counts with the cost
 // of the algorithm that made it.
 func (r *Run) fit(plan *Plan) {
-	type key struct{ op, algorithm, dtype, memory string }
-	var order []key
-	rows := map[key][]*report.Row{}
-	for i := range r.rep.Rows {
-		row := &r.rep.Rows[i]
-		if row.Ranks < 2 || row.Size == 0 {
-			continue
-		}
-		k := key{row.Op, row.Algorithm, row.DType, row.Memory}
-		if rows[k] == nil {
-			order = append(order, k)
-		}
-		rows[k] = append(rows[k], row)
-	}
-	nodes := r.w.Nodes()
-	for _, k := range order {
-		kind := plan.Kinds[slices.IndexFunc(plan.Kinds, func(kind spmd.Kind) bool { return kind.String() == k.op })]
-		if fit, ok := fitRows(kind, rows[k], nodes); ok {
+	rows := r.rep.Where(func(row *report.Row) bool { return row.Ranks > 1 && row.Size > 0 })
+	type line struct{ op, algorithm, dtype, memory string }
+	for of, rows := range report.Group(rows, func(row *report.Row) line {
+		return line{row.Op, row.Algorithm, row.DType, row.Memory}
+	}) {
+		kind := plan.Kinds[slices.IndexFunc(plan.Kinds, func(kind spmd.Kind) bool { return kind.String() == of.op })]
+		if fit, ok := fitRows(kind, rows, r.w.Nodes()); ok {
 			r.rep.Fits = append(r.rep.Fits, fit)
 		}
 	}

@@ -22,7 +22,7 @@ type Options struct {
 	// what has been measured.
 	Stop func() bool
 	// Writers get the header, each row and the end.
-	Writers []report.Writer
+	Writers []*report.Writer
 	// Cache is the size of the last-level cache in bytes; 0: what the system says.
 	Cache int64
 	// Free is how many bytes of memory the ranks of this rank's host can still take; 0: not known.
@@ -121,15 +121,16 @@ func (r *Run) newTeam(ranks []int, label string) (*team, error) {
 func (r *Run) begin(method string, keys, figures []string) error {
 	r.rep.Method, r.rep.Keys, r.rep.Figures = method, keys, figures
 	r.open = true
-	return r.write(func(w report.Writer) error { return w.Begin(&r.rep) })
+	return r.write((*report.Writer).Update)
 }
 
-func (r *Run) write(f func(report.Writer) error) error {
+// write has every writer of rank 0 write the report.
+func (r *Run) write(f func(*report.Writer, *report.Report) error) error {
 	if r.w.Rank() != 0 {
 		return nil
 	}
 	for _, w := range r.opts.Writers {
-		if err := f(w); err != nil {
+		if err := f(w, &r.rep); err != nil {
 			return fmt.Errorf("write the report: %w", err)
 		}
 	}
@@ -199,17 +200,11 @@ func (r *Run) add(rows []report.Row) error {
 		return nil
 	}
 	for _, row := range rows {
-		if len(row.Samples) == 0 {
-			continue
-		}
-		r.rep.Rows = append(r.rep.Rows, row)
-		if err := r.write(func(w report.Writer) error {
-			return w.Row(&r.rep, &r.rep.Rows[len(r.rep.Rows)-1])
-		}); err != nil {
-			return err
+		if len(row.Samples) > 0 {
+			r.rep.Rows = append(r.rep.Rows, row)
 		}
 	}
-	return nil
+	return r.write((*report.Writer).Update)
 }
 
 // roof returns the rate, in 10⁹ bytes per second, at which the ranks of t together copy n bytes
@@ -245,5 +240,5 @@ func (r *Run) End(complete bool) (*report.Report, error) {
 	if r.w.Rank() != 0 || !r.open {
 		return &r.rep, nil
 	}
-	return &r.rep, r.write(func(w report.Writer) error { return w.End(&r.rep) })
+	return &r.rep, r.write((*report.Writer).End)
 }

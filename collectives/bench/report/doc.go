@@ -2,10 +2,10 @@
 // measured with all its samples, the lines fitted through them; and the forms in which people and
 // programs read it.
 //
-//	out, err := report.NewWriter("table", os.Stdout)
-//	err = out.Begin(r)                    // the header
+//	out, err := report.NewWriter("table", "collectives", os.Stdout)
+//	err = out.Update(r)                   // the header
 //	r.Rows = append(r.Rows, row)
-//	err = out.Row(r, &r.Rows[i])          // as soon as it is measured
+//	err = out.Update(r)                   // the row, as soon as it is measured
 //	err = out.End(r)                      // fits, notes
 //
 // Every row is a set of times: what is smaller is better, always, and Compare tells a regression

@@ -1,8 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
-	"io"
+	"iter"
 	"slices"
 	"strings"
 
@@ -11,82 +12,63 @@ import (
 
 // A block is the rows that stand under one heading in the layouts of others: those of one operation
 // by one algorithm on one group.
-type block struct {
-	title string
-	rows  []*Row
-}
+type block struct{ title, dtype string }
 
 // blocks returns the rows by block, in the order in which the first of each was measured, and in
 // each by size.
-func (r *Report) blocks() []block {
-	var all []block
-	for i := range r.Rows {
-		row := &r.Rows[i]
-		parts := []string{row.Op}
+func (r *Report) blocks() iter.Seq2[block, []*Row] {
+	return Group(r.rows(), func(row *Row) block {
+		title := row.Op
 		for _, part := range []string{row.Algorithm, strings.TrimSuffix(row.Memory, "+out")} {
 			if part != "" {
-				parts = append(parts, part)
+				title += ", " + part
 			}
 		}
-		title := fmt.Sprintf("%s, %s", strings.Join(parts, ", "), plural(row.Ranks, "rank"))
-		at := slices.IndexFunc(all, func(b block) bool { return b.title == title && b.rows[0].DType == row.DType })
-		if at < 0 {
-			at = len(all)
-			all = append(all, block{title: title})
-		}
-		all[at].rows = append(all[at].rows, row)
-	}
-	for _, b := range all {
-		slices.SortStableFunc(b.rows, func(x, y *Row) int { return int(min(1, max(-1, x.Size-y.Size))) })
-	}
-	return all
+		return block{title + ", " + plural(row.Ranks, "rank"), row.DType}
+	})
 }
 
 // osu is the layout of the OSU Micro-Benchmarks, for programs that read theirs. Latencies are
 // means, as theirs are, but over samples that are the maximum over the ranks.
-type osu struct{ w io.Writer }
-
-func (o *osu) Begin(*Report) error     { return nil }
-func (o *osu) Row(*Report, *Row) error { return nil }
-
-func (o *osu) End(r *Report) error {
+func (r *Report) osu() (string, error) {
 	var b strings.Builder
-	for _, bl := range r.blocks() {
-		fmt.Fprintf(&b, "\n# %s, in the layout of OSU\n", bl.title)
-		if t := mpiType(bl.rows[0].DType); t != "" {
+	for of, rows := range r.blocks() {
+		fmt.Fprintf(&b, "\n# %s, in the layout of OSU\n", of.title)
+		if t := mpiType(of.dtype); t != "" {
 			fmt.Fprintf(&b, "# Datatype: %s.\n", t)
 		}
-		head := true
-		for _, row := range bl.rows {
-			o.row(&b, r.Bench, row, head)
-			head = false
+		slices.SortStableFunc(rows, bySize)
+		for i, row := range rows {
+			heads, line := osuLine(r.Bench, row)
+			if i == 0 {
+				b.WriteString(heads + "\n")
+			}
+			b.WriteString(line + "\n")
 		}
 	}
-	_, err := io.WriteString(o.w, b.String())
-	return err
+	return b.String(), nil
 }
 
-func (o *osu) row(b *strings.Builder, bench string, row *Row, head bool) {
-	columns := func(format string, names ...any) {
-		if head {
-			fmt.Fprintf(b, format, names...)
-		}
+// osuLine returns what OSU's benchmark of this kind writes of a row, and the heads above that.
+func osuLine(bench string, row *Row) (heads, line string) {
+	add := func(head string, width int, text string) {
+		heads, line = heads+fmt.Sprintf("%*s", width, head), line+fmt.Sprintf("%*s", width, text)
 	}
+	number := func(head string, width int, x float64) { add(head, width, fmt.Sprintf("%.2f", x)) }
+	add("# Size", -10, fmt.Sprint(row.Size))
 	switch {
 	case bench == "overlap":
-		columns("%-10s%18s%18s%18s%18s\n", "# Size", "Overall(us)", "Compute(us)", "Pure Comm.(us)", "Overlap(%)")
-		fmt.Fprintf(b, "%-10d%18.2f%18.2f%18.2f%18.2f\n", row.Size, row.Figures["overall_us"],
-			row.Figures["compute_us"], row.Figures["pure_us"],
-			row.Figures["overlap_pct"])
+		number("Overall(us)", 18, row.Figures["overall_us"])
+		number("Compute(us)", 18, row.Figures["compute_us"])
+		number("Pure Comm.(us)", 18, row.Figures["pure_us"])
+		number("Overlap(%)", 18, row.Figures["overlap_pct"])
 	case bench == "p2p" && (row.Op == "bandwidth" || row.Op == "bibandwidth"):
-		columns("%-10s%20s\n", "# Size", "Bandwidth (MB/s)")
-		fmt.Fprintf(b, "%-10d%20.2f\n", row.Size, 1e3*row.Figures["bw_gbs"])
+		number("Bandwidth (MB/s)", 20, 1e3*row.Figures["bw_gbs"])
 	case bench == "p2p" && row.Op == "message_rate":
-		columns("%-10s%20s%20s\n", "# Size", "MB/s", "Messages/s")
-		fmt.Fprintf(b, "%-10d%20.2f%20.2f\n", row.Size, 1e3*row.Figures["bw_gbs"], row.Figures["msgs_s"])
+		number("MB/s", 20, 1e3*row.Figures["bw_gbs"])
+		number("Messages/s", 20, row.Figures["msgs_s"])
 	case bench == "p2p":
-		columns("%-10s%20s\n", "# Size", "Latency (us)")
-		fmt.Fprintf(b, "%-10d%20.2f\n", row.Size, stat.Mean(row.Samples, nil))
+		number("Latency (us)", 20, stat.Mean(row.Samples, nil))
 	default:
 		pass := "-"
 		if row.Checked > 0 {
@@ -94,11 +76,13 @@ func (o *osu) row(b *strings.Builder, bench string, row *Row, head bool) {
 				pass = "Fail"
 			}
 		}
-		columns("%-10s%20s%18s%18s%12s%18s\n", "# Size", "Avg Latency(us)", "Min Latency(us)", "Max Latency(us)",
-			"Iterations", "Validation")
-		fmt.Fprintf(b, "%-10d%20.2f%18.2f%18.2f%12d%18s\n", row.Size, stat.Mean(row.Samples, nil), row.Min, row.Max,
-			len(row.Samples), pass)
+		number("Avg Latency(us)", 20, stat.Mean(row.Samples, nil))
+		number("Min Latency(us)", 18, row.Min)
+		number("Max Latency(us)", 18, row.Max)
+		add("Iterations", 12, fmt.Sprint(len(row.Samples)))
+		add("Validation", 18, pass)
 	}
+	return heads, line
 }
 
 func mpiType(dtype string) string {
@@ -108,32 +92,26 @@ func mpiType(dtype string) string {
 
 // nccl is the layout of nccl-tests. Times are medians; a row with "+out" in its memory stands in
 // the columns for out of place.
-type nccl struct{ w io.Writer }
-
-func (f *nccl) Begin(*Report) error     { return nil }
-func (f *nccl) Row(*Report, *Row) error { return nil }
-
-func (f *nccl) End(r *Report) error {
+func (r *Report) nccl() (string, error) {
 	var b strings.Builder
-	wrong, sum, rows := int64(0), 0.0, 0
+	wrong, sum := int64(0), 0.0
 	for _, row := range r.Rows {
 		wrong += row.Wrong
 		sum += row.Figures["busbw_gbs"]
-		rows++
 	}
-	for _, bl := range r.blocks() {
-		f.head(&b, bl.title)
-		for i := 0; i < len(bl.rows); {
+	for of, rows := range r.blocks() {
+		ncclHead(&b, of.title)
+		slices.SortStableFunc(rows, bySize)
+		for _, same := range Group(rows, func(row *Row) int64 { return row.Size }) {
 			var places [2]*Row // out of place, in place
-			size := bl.rows[i].Size
-			for ; i < len(bl.rows) && bl.rows[i].Size == size; i++ {
+			for _, row := range same {
 				at := 1
-				if strings.HasSuffix(bl.rows[i].Memory, "+out") {
+				if strings.HasSuffix(row.Memory, "+out") {
 					at = 0
 				}
-				places[at] = bl.rows[i]
+				places[at] = row
 			}
-			f.line(&b, places)
+			ncclLine(&b, places)
 		}
 	}
 	verdict := "OK"
@@ -141,42 +119,26 @@ func (f *nccl) End(r *Report) error {
 		verdict = "FAILED"
 	}
 	fmt.Fprintf(&b, "# Out of bounds values : %d %s\n# Avg bus bandwidth    : %.6g\n#\n", wrong, verdict,
-		sum/float64(max(1, rows)))
-	_, err := io.WriteString(f.w, b.String())
-	return err
+		sum/float64(max(1, len(r.Rows))))
+	return b.String(), nil
 }
 
-func (f *nccl) head(b *strings.Builder, title string) {
+func ncclHead(b *strings.Builder, title string) {
 	fmt.Fprintf(b, "#\n# %s, in the layout of nccl-tests; time: median of the maximum over ranks\n", title)
 	fmt.Fprintf(b, "# %10s  %12s  %8s  %6s  %6s  %38s  %38s\n", "", "", "", "", "", "out-of-place              ",
 		"in-place              ")
-	fmt.Fprintf(b, "# %10s  %12s  %8s  %6s  %6s", "size", "count", "type", "redop", "root")
-	for range 2 {
-		fmt.Fprintf(b, "  %10s  %8s  %8s  %6s", "time", "algbw", "busbw", "#wrong")
-	}
-	fmt.Fprintf(b, "\n# %10s  %12s  %8s  %6s  %6s", "(B)", "(elements)", "", "", "")
-	for range 2 {
-		fmt.Fprintf(b, "  %10s  %8s  %8s  %6s", "(us)", "(GB/s)", "(GB/s)", "")
-	}
-	b.WriteString("\n")
+	half := func(texts ...any) string { return strings.Repeat(fmt.Sprintf("  %10s  %8s  %8s  %6s", texts...), 2) }
+	fmt.Fprintf(b, "# %10s  %12s  %8s  %6s  %6s%s\n", "size", "count", "type", "redop", "root",
+		half("time", "algbw", "busbw", "#wrong"))
+	fmt.Fprintf(b, "# %10s  %12s  %8s  %6s  %6s%s\n", "(B)", "(elements)", "", "", "",
+		half("(us)", "(GB/s)", "(GB/s)", ""))
 }
 
-// line writes what was measured of one size, out of place and in place.
-func (f *nccl) line(b *strings.Builder, places [2]*Row) {
-	row := places[0]
-	if row == nil {
-		row = places[1]
-	}
-	dtype, redop, root := ncclType(row.DType), row.RedOp, row.Root
-	for _, s := range []*string{&dtype, &redop} {
-		if *s == "" {
-			*s = "none"
-		}
-	}
-	if root == "" {
-		root = "-1"
-	}
-	fmt.Fprintf(b, "  %10d  %12d  %8s  %6s  %6s", row.Size, row.Count, dtype, redop, root)
+// ncclLine writes what was measured of one size, out of place and in place.
+func ncclLine(b *strings.Builder, places [2]*Row) {
+	row := cmp.Or(places[0], places[1])
+	fmt.Fprintf(b, "  %10d  %12d  %8s  %6s  %6s", row.Size, row.Count, cmp.Or(ncclType(row.DType), "none"),
+		cmp.Or(row.RedOp, "none"), cmp.Or(row.Root, "-1"))
 	for _, r := range places {
 		if r == nil {
 			fmt.Fprintf(b, "  %10s  %8s  %8s  %6s", "N/A", "N/A", "N/A", "N/A")

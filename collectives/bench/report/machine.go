@@ -83,7 +83,7 @@ func (h *Host) unbound() bool {
 }
 
 // header returns the lines that a readable form begins with.
-func (r *Report) header(f form) []string {
+func (r *Report) header(d detail) []string {
 	m := &r.Machine
 	name := "rlinf bench"
 	if r.Bench != "collectives" {
@@ -109,7 +109,7 @@ func (r *Report) header(f form) []string {
 			transport += ", " + s
 		}
 	}
-	if f == narrow {
+	if d == narrow {
 		lines = append(lines, "transport: "+transport)
 		if m.Roof > 0 {
 			lines = append(lines, fmt.Sprintf("memory roof: %.1f GB/s", m.Roof))

@@ -13,38 +13,35 @@ import (
 // the rows have one: an SVG, both axes logarithmic. A curve is an operation by an algorithm on so
 // many ranks.
 func (r *Report) Plot() ([]byte, error) {
-	all := r.series()
-	if len(all) == 0 {
-		return nil, errors.New("plot: no row has a size > 0 and a time > 0")
-	}
 	title := fmt.Sprintf("rlinf bench %s, %s, %s", r.Bench, plural(r.Machine.Ranks, "rank"), r.Machine.Transport)
 	if l := r.Machine.Load(); l > 1 {
 		title += fmt.Sprintf(", OVERSUBSCRIBED %.1fx", l)
 	}
-	f := plot.Figure{Title: title, Charts: []plot.Chart{chart("latency (µs), median and its 95 % interval")}}
-	latency := &f.Charts[0]
-	for _, s := range all {
-		c := plot.Curve{Name: s.name, Marks: true}
-		for _, row := range s.rows {
+	latency, bandwidth := chart("latency (µs), median and its 95 % interval"), plot.Chart{}
+	figure := ""
+	for _, name := range []string{"bw_gbs", "busbw_gbs"} {
+		if slices.Contains(r.Figures, name) {
+			figure, bandwidth = name, chart(strings.TrimSuffix(name, "_gbs")+" (GB/s)")
+		}
+	}
+	rows := r.Where(func(row *Row) bool { return row.Size > 0 && row.Median > 0 })
+	for name, rows := range Group(rows, curveName) {
+		slices.SortStableFunc(rows, bySize)
+		c, rate := plot.Curve{Name: name, Marks: true}, plot.Curve{Name: name, Marks: true}
+		for _, row := range rows {
 			c.X, c.Y = append(c.X, float64(row.Size)), append(c.Y, row.Median)
 			c.Low, c.High = append(c.Low, row.CILow), append(c.High, row.CIHigh)
+			rate.Y = append(rate.Y, row.Figures[figure])
 		}
-		latency.Curves = append(latency.Curves, c)
+		rate.X = c.X
+		latency.Curves, bandwidth.Curves = append(latency.Curves, c), append(bandwidth.Curves, rate)
 	}
-	for _, name := range []string{"busbw_gbs", "bw_gbs"} {
-		if !slices.Contains(r.Figures, name) {
-			continue
-		}
-		bandwidth := chart(strings.TrimSuffix(name, "_gbs") + " (GB/s)")
-		for _, s := range all {
-			c := plot.Curve{Name: s.name, Marks: true}
-			for _, row := range s.rows {
-				c.X, c.Y = append(c.X, float64(row.Size)), append(c.Y, row.Figures[name])
-			}
-			bandwidth.Curves = append(bandwidth.Curves, c)
-		}
+	if len(rows) == 0 {
+		return nil, errors.New("plot: no row has a size > 0 and a time > 0")
+	}
+	f := plot.Figure{Title: title, Charts: []plot.Chart{latency}}
+	if figure != "" {
 		f.Charts = append(f.Charts, bandwidth)
-		break
 	}
 	return f.SVG(), nil
 }
@@ -57,33 +54,8 @@ func chart(title string) plot.Chart {
 	}
 }
 
-// A series is the rows of one curve, by size.
-type series struct {
-	name string
-	rows []*Row
-}
-
-func (r *Report) series() []series {
-	var all []series
-	index := map[string]int{}
-	for i := range r.Rows {
-		row := &r.Rows[i]
-		if row.Size <= 0 || !(row.Median > 0) {
-			continue
-		}
-		name := strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %s, %d ranks", row.Op, row.Algorithm, row.DType,
-			row.Memory, row.Ranks)), " ")
-		name = strings.Replace(name, " ,", ",", 1)
-		at, ok := index[name]
-		if !ok {
-			at = len(all)
-			index[name] = at
-			all = append(all, series{name: name})
-		}
-		all[at].rows = append(all[at].rows, row)
-	}
-	for _, s := range all {
-		slices.SortStableFunc(s.rows, func(a, b *Row) int { return int(a.Size/2 - b.Size/2) })
-	}
-	return all
+// curveName names the curve that a row is on.
+func curveName(row *Row) string {
+	words := strings.Fields(fmt.Sprintf("%s %s %s %s", row.Op, row.Algorithm, row.DType, row.Memory))
+	return fmt.Sprintf("%s, %d ranks", strings.Join(words, " "), row.Ranks)
 }

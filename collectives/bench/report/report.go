@@ -1,9 +1,11 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"os"
 	"strings"
@@ -107,6 +109,42 @@ func (r *Row) Key() string {
 	return b.String()
 }
 
+// Where returns the rows for which holds says so.
+func (r *Report) Where(holds func(*Row) bool) (rows []*Row) {
+	for i := range r.Rows {
+		if holds(&r.Rows[i]) {
+			rows = append(rows, &r.Rows[i])
+		}
+	}
+	return rows
+}
+
+// rows returns all rows.
+func (r *Report) rows() []*Row { return r.Where(func(*Row) bool { return true }) }
+
+// Group returns the rows of each key, in the order in which the first of each comes.
+func Group[K comparable](rows []*Row, key func(*Row) K) iter.Seq2[K, []*Row] {
+	var order []K
+	groups := map[K][]*Row{}
+	for _, row := range rows {
+		k := key(row)
+		if groups[k] == nil {
+			order = append(order, k)
+		}
+		groups[k] = append(groups[k], row)
+	}
+	return func(yield func(K, []*Row) bool) {
+		for _, k := range order {
+			if !yield(k, groups[k]) {
+				return
+			}
+		}
+	}
+}
+
+// bySize is the order of rows by size.
+func bySize(a, b *Row) int { return cmp.Compare(a.Size, b.Size) }
+
 // A Fit is the line through the times of one algorithm: α·rounds + β·bytes, where the algorithm
 // says how many of either follow one another.
 type Fit struct {
@@ -147,23 +185,15 @@ func Bytes(n int64) string {
 
 // BelowBusBandwidth says, for every operation and number of ranks whose best bus bandwidth over all
 // sizes and algorithms is below least, in 10⁹ bytes per second, what it is.
-func (r *Report) BelowBusBandwidth(least float64) []string {
-	best := map[string]float64{}
-	var order []string
-	for _, row := range r.Rows {
-		if row.Size == 0 {
-			continue
+func (r *Report) BelowBusBandwidth(least float64) (wrong []string) {
+	rows := r.Where(func(row *Row) bool { return row.Size > 0 })
+	for key, rows := range Group(rows, func(row *Row) string { return row.Op + " on " + plural(row.Ranks, "rank") }) {
+		best := 0.0
+		for _, row := range rows {
+			best = max(best, row.Figures["busbw_gbs"])
 		}
-		key := fmt.Sprintf("%s on %s", row.Op, plural(row.Ranks, "rank"))
-		if _, ok := best[key]; !ok {
-			order = append(order, key)
-		}
-		best[key] = max(best[key], row.Figures["busbw_gbs"])
-	}
-	var wrong []string
-	for _, key := range order {
-		if best[key] < least {
-			wrong = append(wrong, fmt.Sprintf("%s: best bus bandwidth %s GB/s, expected %s", key, short(best[key]),
+		if best < least {
+			wrong = append(wrong, fmt.Sprintf("%s: best bus bandwidth %s GB/s, expected %s", key, short(best),
 				short(least)))
 		}
 	}

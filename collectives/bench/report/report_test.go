@@ -59,17 +59,16 @@ func example() *Report {
 	return r
 }
 
-// write writes r as Begin, rows and End, as a run does.
+// write writes r row by row, as a run does.
 func write(t *testing.T, format string, r *Report) string {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := NewWriter(format, r.Bench, &b)
-	if err == nil {
-		err = w.Begin(r)
-	}
+	whole := *r
 	for i := range r.Rows {
+		whole.Rows = r.Rows[:i]
 		if err == nil {
-			err = w.Row(r, &r.Rows[i])
+			err = w.Update(&whole)
 		}
 	}
 	if err == nil {

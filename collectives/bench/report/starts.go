@@ -13,16 +13,9 @@ import (
 func Merge(starts []*Report) *Report {
 	all := *starts[0]
 	all.Fits, all.Notes = nil, nil // lines through the times of one start say nothing of all
-	var keys []string
-	rows := map[string][]Row{}
+	var rows []*Row
 	for _, r := range starts {
-		for _, row := range r.Rows {
-			key := row.Key()
-			if rows[key] == nil {
-				keys = append(keys, key)
-			}
-			rows[key] = append(rows[key], row)
-		}
+		rows = append(rows, r.rows()...)
 		all.Complete, all.Ended = all.Complete && r.Complete, r.Ended
 		for _, note := range r.Notes {
 			if !slices.Contains(all.Notes, note) {
@@ -30,9 +23,9 @@ func Merge(starts []*Report) *Report {
 			}
 		}
 	}
-	all.Rows = make([]Row, len(keys))
-	for i, key := range keys {
-		all.Rows[i] = mergeRows(rows[key])
+	all.Rows = nil
+	for _, rows := range Group(rows, (*Row).Key) {
+		all.Rows = append(all.Rows, mergeRows(rows))
 	}
 	if n := all.Starts(); n > 1 {
 		all.Notes = append(all.Notes, fmt.Sprintf("%d starts: med_us is the median of their medians, and its interval "+
@@ -61,11 +54,11 @@ func (r *Row) medians() []float64 {
 }
 
 // mergeRows makes one row of those of several starts.
-func mergeRows(rows []Row) Row {
+func mergeRows(rows []*Row) Row {
+	all := *rows[0]
 	if len(rows) == 1 {
-		return rows[0]
+		return all
 	}
-	all := rows[0]
 	all.Samples, all.Starts, all.Figures, all.Checked, all.Wrong = nil, nil, nil, 0, 0
 	var skew, cpu []float64
 	figures := map[string][]float64{}

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -16,100 +15,103 @@ type column struct {
 	text  func(*Row) string
 }
 
-// A form is how much the columns show.
-type form uint8
+// cell returns what stands in the line of a row, or in that of the heads where row is nil.
+func (c column) cell(row *Row) string {
+	if row == nil {
+		return c.head
+	}
+	return c.text(row)
+}
+
+// A detail is how much the columns show.
+type detail uint8
 
 const (
-	narrow form = iota // what most readers want, for terminals
-	wide               // everything
-	exact              // everything, with numbers in full, for programs
+	narrow detail = iota // what most readers want, for terminals
+	wide                 // everything
+	exact                // everything, with numbers in full, for programs
 )
 
 // columns are those of the report: what a row is about, its times, its figures, what was wrong.
-func (r *Report) columns(f form) []column {
-	number := short
-	if f == exact {
-		number = func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+func (r *Report) columns(d detail) (cols []column) {
+	number, nothing := short, "-"
+	if d == exact {
+		number, nothing = func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }, ""
 	}
-	op := 14
-	if !slices.Contains(r.Keys, "algo") && !slices.Contains(r.Keys, "size") { // the name is all there is
-		op = 26
+	add := func(head string, width int, text func(*Row) string) { cols = append(cols, column{head, width, text}) }
+	times := func(head string, width int, of func(*Row) float64) {
+		add(head, width, func(row *Row) string { return number(of(row)) })
 	}
-	keys := map[string]column{
-		"op":    {"op", op, func(r *Row) string { return r.Op }},
-		"algo":  {"algo", 13, func(r *Row) string { return r.Algorithm }},
-		"n":     {"n", 4, func(r *Row) string { return strconv.Itoa(r.Ranks) }},
-		"size":  {"size", 10, func(r *Row) string { return strconv.FormatInt(r.Size, 10) }},
-		"count": {"count", 10, func(r *Row) string { return strconv.FormatInt(r.Count, 10) }},
-		"type":  {"type", 5, func(r *Row) string { return r.DType }},
-		"redop": {"redop", 6, func(r *Row) string { return r.RedOp }},
-		"root":  {"root", 6, func(r *Row) string { return r.Root }},
-		"mem":   {"mem", 10, func(r *Row) string { return r.Memory }},
-	}
-	var cols []column
+	keys := r.keys(d)
 	for _, k := range r.Keys {
-		if f == narrow {
-			keys["size"] = column{"size", 7, func(r *Row) string { return Bytes(r.Size) }}
-		}
-		if r.shows(f, k) {
+		if r.shows(d, k) {
 			cols = append(cols, keys[k])
 		}
 	}
-	times := func(head string, width int, of func(*Row) float64) {
-		cols = append(cols, column{head, width, func(row *Row) string { return number(of(row)) }})
-	}
-	if f == narrow {
+	if d == narrow {
 		times("med_us", 8, func(r *Row) float64 { return r.Median })
-		cols = append(cols, column{"±%", 5, (*Row).precision})
-		return append(cols, r.figures(f, number)...)
-	}
-	cols = append(cols, column{"iters", 6, func(r *Row) string { return strconv.Itoa(len(r.Samples)) }})
-	times("min_us", 9, func(r *Row) float64 { return r.Min })
-	times("med_us", 9, func(r *Row) float64 { return r.Median })
-	if f == exact {
-		times("ci_low_us", 0, func(r *Row) float64 { return r.CILow })
-		times("ci_high_us", 0, func(r *Row) float64 { return r.CIHigh })
+		add("±%", 5, (*Row).precision)
 	} else {
-		cols = append(cols, column{"[     95% ci     ]", 18, func(r *Row) string {
-			return fmt.Sprintf("[%7s, %7s]", short(r.CILow), short(r.CIHigh))
-		}})
-	}
-	times("p99_us", 9, func(r *Row) float64 { return r.P99 })
-	times("max_us", 9, func(r *Row) float64 { return r.Max })
-	times("skew_us", 8, func(r *Row) float64 { return r.Skew })
-	times("cpu_us", 8, func(r *Row) float64 { return r.CPU })
-	return append(cols, r.figures(f, number)...)
-}
-
-// figures are the columns of the figures, and of what was wrong.
-func (r *Report) figures(f form, number func(float64) string) []column {
-	nothing := "-"
-	if f == exact {
-		nothing = ""
-	}
-	var cols []column
-	for _, name := range r.Figures {
-		if !r.shows(f, name) {
-			continue
+		add("iters", 6, func(r *Row) string { return strconv.Itoa(len(r.Samples)) })
+		times("min_us", 9, func(r *Row) float64 { return r.Min })
+		times("med_us", 9, func(r *Row) float64 { return r.Median })
+		if d == exact {
+			times("ci_low_us", 0, func(r *Row) float64 { return r.CILow })
+			times("ci_high_us", 0, func(r *Row) float64 { return r.CIHigh })
+		} else {
+			add("[     95% ci     ]", 18, func(r *Row) string {
+				return fmt.Sprintf("[%7s, %7s]", short(r.CILow), short(r.CIHigh))
+			})
 		}
-		cols = append(cols, column{name, max(6, len(name)), func(r *Row) string {
-			if x, ok := r.Figures[name]; ok {
-				return number(x)
-			}
-			return nothing
-		}})
+		times("p99_us", 9, func(r *Row) float64 { return r.P99 })
+		times("max_us", 9, func(r *Row) float64 { return r.Max })
+		times("skew_us", 8, func(r *Row) float64 { return r.Skew })
+		times("cpu_us", 8, func(r *Row) float64 { return r.CPU })
 	}
-	return append(cols, column{"#wrong", 6, func(r *Row) string {
+	for _, name := range r.Figures {
+		if r.shows(d, name) {
+			add(name, max(6, len(name)), func(r *Row) string {
+				if x, ok := r.Figures[name]; ok {
+					return number(x)
+				}
+				return nothing
+			})
+		}
+	}
+	add("#wrong", 6, func(r *Row) string {
 		if r.Checked == 0 {
 			return nothing
 		}
 		return strconv.FormatInt(r.Wrong, 10)
-	}})
+	})
+	return cols
 }
 
-// shows reports whether a form has the column of a key or a figure.
-func (r *Report) shows(f form, name string) bool {
-	return f != narrow || len(r.Brief) == 0 || slices.Contains(r.Brief, name)
+// keys are the columns that say what a row is about.
+func (r *Report) keys(d detail) map[string]column {
+	op, width, size := 14, 10, func(r *Row) string { return strconv.FormatInt(r.Size, 10) }
+	if !slices.Contains(r.Keys, "algo") && !slices.Contains(r.Keys, "size") { // the name is all there is
+		op = 26
+	}
+	if d == narrow {
+		width, size = 7, func(r *Row) string { return Bytes(r.Size) }
+	}
+	return map[string]column{
+		"op":    {"op", -op, func(r *Row) string { return r.Op }}, // names to the left
+		"algo":  {"algo", -13, func(r *Row) string { return r.Algorithm }},
+		"n":     {"n", 4, func(r *Row) string { return strconv.Itoa(r.Ranks) }},
+		"size":  {"size", width, size},
+		"count": {"count", 10, func(r *Row) string { return strconv.FormatInt(r.Count, 10) }},
+		"type":  {"type", 5, func(r *Row) string { return r.DType }},
+		"redop": {"redop", 6, func(r *Row) string { return r.RedOp }},
+		"root":  {"root", 6, func(r *Row) string { return r.Root }},
+		"mem":   {"mem", -10, func(r *Row) string { return r.Memory }},
+	}
+}
+
+// shows reports whether there is a column of a key or a figure.
+func (r *Report) shows(d detail, name string) bool {
+	return d != narrow || len(r.Brief) == 0 || slices.Contains(r.Brief, name)
 }
 
 // precision is the larger distance of the ends of the median's interval from it, in per cent.
@@ -138,62 +140,68 @@ func short(x float64) string {
 	return strconv.FormatFloat(x, 'g', 2, 64)
 }
 
-// table is the form for terminals: narrow unless it is wide.
-type table struct {
-	w    io.Writer
-	wide bool
-}
-
-func (t *table) form() form {
-	if t.wide {
-		return wide
-	}
-	return narrow
-}
-
-func (t *table) Begin(r *Report) error {
-	var b strings.Builder
-	for _, line := range r.header(t.form()) {
-		b.WriteString("# " + line + "\n")
-	}
-	b.WriteString("#")
-	t.line(&b, r, func(c column) string { return c.head })
-	_, err := io.WriteString(t.w, b.String())
-	return err
-}
-
-func (t *table) Row(r *Report, row *Row) error {
-	var b strings.Builder
-	b.WriteString(" ")
-	t.line(&b, r, func(c column) string { return c.text(row) })
-	_, err := io.WriteString(t.w, b.String())
-	return err
-}
-
-func (t *table) line(b *strings.Builder, r *Report, text func(column) string) {
-	for _, c := range r.columns(t.form()) {
-		width := c.width
-		if c.head == "op" || c.head == "algo" || c.head == "mem" {
-			width = -width // names to the left
+// table is the form for terminals.
+func table(d detail) form {
+	line := func(r *Report, row *Row) string {
+		text := " "
+		if row == nil {
+			text = "#"
 		}
-		fmt.Fprintf(b, " %*s", width, text(c))
+		for _, c := range r.columns(d) {
+			text += fmt.Sprintf(" %*s", c.width, c.cell(row))
+		}
+		return strings.TrimRight(text, " ") + "\n"
 	}
-	trimmed := strings.TrimRight(b.String(), " ")
-	b.Reset()
-	b.WriteString(trimmed + "\n")
+	return form{
+		begin: func(r *Report) string { return lines("# ", r.header(d)) + line(r, nil) },
+		row:   line,
+		end:   func(r *Report) (string, error) { return lines("# ", r.footer(d)), nil },
+	}
 }
 
-func (t *table) End(r *Report) error {
-	var b strings.Builder
-	for _, line := range r.footer(t.form()) {
-		b.WriteString("# " + line + "\n")
+// commaSeparated is the columns, with numbers in full, without header and footer.
+func commaSeparated() form {
+	line := func(r *Report, row *Row) string {
+		var cells []string
+		for _, c := range r.columns(exact) {
+			cells = append(cells, c.cell(row))
+		}
+		return strings.Join(cells, ",") + "\n" // no cell has a comma or a quote: names and numbers
 	}
-	_, err := io.WriteString(t.w, b.String())
-	return err
+	return form{begin: func(r *Report) string { return strings.ReplaceAll(line(r, nil), "#", "") }, row: line}
+}
+
+// markdown is the table for documents.
+func markdown() form {
+	line := func(r *Report, row *Row) string {
+		text := "|"
+		for _, c := range r.columns(wide) {
+			text += " " + strings.Join(strings.Fields(c.cell(row)), " ") + " |"
+		}
+		return text + "\n"
+	}
+	return form{
+		begin: func(r *Report) string {
+			numbers := len(r.columns(wide)) - len(r.Keys)
+			return lines("    ", r.header(wide)) + "\n" + line(r, nil) +
+				"|" + strings.Repeat("---|", len(r.Keys)) + strings.Repeat("---:|", numbers) + "\n"
+		},
+		row: line,
+		end: func(r *Report) (string, error) { return "\n" + lines("    ", r.footer(wide)), nil },
+	}
+}
+
+// lines returns a list of lines, with a mark before each.
+func lines(mark string, list []string) string {
+	text := ""
+	for _, line := range list {
+		text += mark + line + "\n"
+	}
+	return text
 }
 
 // footer returns the lines that follow the rows.
-func (r *Report) footer(form form) []string {
+func (r *Report) footer(d detail) []string {
 	var lines []string
 	for _, f := range r.Fits {
 		name := strings.Join(strings.Fields(strings.Join([]string{f.Op, f.Algorithm, f.DType, f.Memory}, " ")), " ")
@@ -201,7 +209,7 @@ func (r *Report) footer(form form) []string {
 			f.Rounds, f.Bytes,
 			rate(f.Beta), 100*f.Residual, plural(f.Points, "point"))
 		lines = append(lines, line)
-		if form == narrow {
+		if d == narrow {
 			continue
 		}
 		ranks := 0
@@ -251,71 +259,4 @@ func rate(beta float64) string {
 		return "∞"
 	}
 	return short(1e-3 / beta)
-}
-
-// csvForm is the columns of the table, numbers in full, without header and footer.
-type csvForm struct{ w io.Writer }
-
-func (f *csvForm) Begin(r *Report) error {
-	return f.line(r, func(c column) string { return strings.TrimPrefix(c.head, "#") })
-}
-
-func (f *csvForm) Row(r *Report, row *Row) error {
-	return f.line(r, func(c column) string { return c.text(row) })
-}
-
-func (f *csvForm) End(*Report) error { return nil }
-
-func (f *csvForm) line(r *Report, text func(column) string) error {
-	var cells []string
-	for _, c := range r.columns(exact) {
-		cells = append(cells, text(c))
-	}
-	_, err := fmt.Fprintln(f.w, strings.Join(cells, ",")) // no cell has a comma or a quote: names and numbers
-	return err
-}
-
-// markdown is the table for documents.
-type markdown struct{ w io.Writer }
-
-func (m *markdown) Begin(r *Report) error {
-	var b strings.Builder
-	for _, line := range r.header(wide) {
-		b.WriteString("    " + line + "\n")
-	}
-	b.WriteString("\n|")
-	cols := r.columns(wide)
-	for _, c := range cols {
-		b.WriteString(" " + strings.Join(strings.Fields(c.head), " ") + " |")
-	}
-	b.WriteString("\n|")
-	for i := range cols {
-		if i < len(r.Keys) {
-			b.WriteString("---|")
-		} else {
-			b.WriteString("---:|")
-		}
-	}
-	_, err := fmt.Fprintln(m.w, b.String())
-	return err
-}
-
-func (m *markdown) Row(r *Report, row *Row) error {
-	var b strings.Builder
-	b.WriteString("|")
-	for _, c := range r.columns(wide) {
-		b.WriteString(" " + strings.Join(strings.Fields(c.text(row)), " ") + " |")
-	}
-	_, err := fmt.Fprintln(m.w, b.String())
-	return err
-}
-
-func (m *markdown) End(r *Report) error {
-	var b strings.Builder
-	b.WriteString("\n")
-	for _, line := range r.footer(wide) {
-		b.WriteString("    " + line + "\n")
-	}
-	_, err := io.WriteString(m.w, b.String())
-	return err
 }

@@ -2,26 +2,25 @@ package report
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
-// A Writer writes a report in one form while it grows.
-type Writer interface {
-	Begin(r *Report) error
-	Row(r *Report, row *Row) error // row has just been measured
-	End(r *Report) error
+// A Writer writes a report in one form, while the report grows.
+type Writer struct {
+	to    io.Writer
+	form  form
+	begun bool
+	rows  int // that are written
 }
 
-// Write writes a whole report.
-func Write(w Writer, r *Report) error {
-	err := w.Begin(r)
-	for i := range r.Rows {
-		err = errors.Join(err, w.Row(r, &r.Rows[i]))
-	}
-	return errors.Join(err, w.End(r))
+// A form says how the parts of a report are written. A part without a function is left out.
+type form struct {
+	begin func(r *Report) string
+	row   func(r *Report, row *Row) string
+	end   func(r *Report) (string, error)
 }
 
 // Formats are the names that NewWriter knows.
@@ -29,45 +28,55 @@ func Formats() []string { return []string{"table", "wide", "csv", "json", "md", 
 
 // NewWriter returns a Writer of a form, for a benchmark: the layouts of OSU and of nccl-tests have
 // no place for some.
-func NewWriter(format, bench string, w io.Writer) (Writer, error) {
-	switch format {
-	case "table":
-		return &table{w: w}, nil
-	case "wide":
-		return &table{w: w, wide: true}, nil
-	case "csv":
-		return &csvForm{w: w}, nil
-	case "json":
-		return &jsonForm{w: w}, nil
-	case "md":
-		return &markdown{w: w}, nil
-	case "osu":
-		if bench == "collectives" || bench == "p2p" || bench == "overlap" {
-			return &osu{w: w}, nil
-		}
+func NewWriter(format, bench string, to io.Writer) (*Writer, error) {
+	forms := map[string]form{"table": table(narrow), "wide": table(wide), "csv": commaSeparated(),
+		"json": {end: (*Report).json}, "md": markdown(), "osu": {end: (*Report).osu}, "nccl": {end: (*Report).nccl}}
+	f, ok := forms[format]
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("format %q: expected one of %s", format, strings.Join(Formats(), ", "))
+	case format == "osu" && !slices.Contains([]string{"collectives", "p2p", "overlap"}, bench):
 		return nil, fmt.Errorf("format osu: there is no such benchmark as %s in OSU's: expected table, wide, csv, "+
 			"json or md", bench)
-	case "nccl":
-		if bench == "collectives" {
-			return &nccl{w: w}, nil
-		}
+	case format == "nccl" && bench != "collectives":
 		return nil, fmt.Errorf("format nccl: nccl-tests has collectives only, not %s: expected table, wide, csv, json "+
 			"or md", bench)
 	}
-	return nil, fmt.Errorf("format %q: expected one of %s", format, strings.Join(Formats(), ", "))
+	return &Writer{to: to, form: f}, nil
 }
 
-// jsonForm writes everything, once it is there.
-type jsonForm struct{ w io.Writer }
+// Update writes what is new in r since the last call: the header, then rows.
+func (w *Writer) Update(r *Report) error {
+	var b strings.Builder
+	if !w.begun && w.form.begin != nil {
+		b.WriteString(w.form.begin(r))
+	}
+	w.begun = true
+	for ; w.rows < len(r.Rows) && w.form.row != nil; w.rows++ {
+		b.WriteString(w.form.row(r, &r.Rows[w.rows]))
+	}
+	_, err := io.WriteString(w.to, b.String())
+	return err
+}
 
-func (f *jsonForm) Begin(*Report) error     { return nil }
-func (f *jsonForm) Row(*Report, *Row) error { return nil }
-func (f *jsonForm) End(r *Report) error {
+// End writes what is new, and what follows the rows.
+func (w *Writer) End(r *Report) error {
+	if err := w.Update(r); err != nil || w.form.end == nil {
+		return err
+	}
+	text, err := w.form.end(r)
+	if err == nil {
+		_, err = io.WriteString(w.to, text)
+	}
+	return err
+}
+
+// json returns everything.
+func (r *Report) json() (string, error) {
 	// Rows on lines of their own: thousands of samples, one below the other, are of use to nobody.
 	text, err := json.Marshal(r)
 	if err != nil {
-		return fmt.Errorf("report: %w", err)
+		return "", fmt.Errorf("report: %w", err)
 	}
-	_, err = fmt.Fprintf(f.w, "%s\n", strings.ReplaceAll(string(text), `{"op":`, "\n"+`{"op":`))
-	return err
+	return strings.ReplaceAll(string(text), `{"op":`, "\n"+`{"op":`) + "\n", nil
 }

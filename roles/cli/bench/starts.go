@@ -73,7 +73,7 @@ func (j *benchJob) runStarts(ctx context.Context, n int) error {
 	j.report = results.Merge(reports)
 	j.report.Machine.Args = j.opts.About.Machine.Args
 	for _, w := range j.opts.Writers {
-		err = errors.Join(err, results.Write(w, j.report))
+		err = errors.Join(err, w.End(j.report))
 	}
 	return err
 }
