@@ -12,10 +12,16 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-func tinyModel(t *testing.T, o lm.Options) *lm.Model {
+func tinyModel(t *testing.T, o lm.Options) *lm.Model { t.Helper(); return newModel(t, 31, 0.2, o) }
+
+// textModel is small enough to learn from a few answers.
+func textModel(t *testing.T, o lm.Options) *lm.Model { t.Helper(); return newModel(t, 13, 0.3, o) }
+
+func newModel(t *testing.T, vocabulary int, initRange float64, o lm.Options) *lm.Model {
 	t.Helper()
-	c := lm.Config{Family: lm.Qwen2, Vocab: 31, Hidden: 16, Layers: 2, Heads: 2, KVHeads: 1, HeadDim: 8, Intermediate: 24,
-		Eps: 1e-6, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, Tied: true, QKVBias: true, InitRange: 0.2}
+	c := lm.Config{Family: lm.Qwen2, Vocab: vocabulary, Hidden: 16, Layers: 2, Heads: 2, KVHeads: 1, HeadDim: 8,
+		Intermediate: 24, Eps: 1e-6, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, Tied: true, QKVBias: true,
+		InitRange: initRange}
 	m, err := lm.New(new(nn.Params[float32]), c, o)
 	if err == nil {
 		err = m.Alloc(tensor.Heap)
@@ -55,8 +61,8 @@ func newSFT(t *testing.T, m *lm.Model, limit algo.MicroBatch, r algo.Replicas) *
 	return s
 }
 
-// TestSFTLoss: the loss is the mean over all tokens that are learnt, one by one from the model's own log-probabilities, and the gradient
-// that of this mean: the difference that a small step makes.
+// TestSFTLoss: the loss is the mean over all tokens that are learnt, one by one from the model's own
+// log-probabilities, and the gradient that of this mean: the difference that a small step makes.
 func TestSFTLoss(t *testing.T) {
 	m := tinyModel(t, lm.Options{})
 	texts, targets, tokens := someTexts(5)
@@ -119,7 +125,8 @@ func TestSFTPacking(t *testing.T) {
 		return m.Params.Data, metrics + fmt.Sprint(e)
 	}
 	want, metrics := run(algo.MicroBatch{Tokens: tokens})
-	for _, limit := range []algo.MicroBatch{{Tokens: 13}, {Tokens: 30}, {Tokens: tokens, Sequences: 1}, {Tokens: tokens, Sequences: 4}} {
+	for _, limit := range []algo.MicroBatch{{Tokens: 13}, {Tokens: 30}, {Tokens: tokens, Sequences: 1},
+		{Tokens: tokens, Sequences: 4}} {
 		if got, said := run(limit); !slices.Equal(got, want) || said != metrics {
 			t.Errorf("%+v: %s\nwant %s", limit, said, metrics)
 		}
@@ -142,7 +149,8 @@ func TestSFTEvaluate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := float64(targets-1) / float64(targets); got.Values[1] != want || got.Values[2] != 0.75 || got.Values[0] <= 0 {
+	want := float64(targets-1) / float64(targets)
+	if got.Values[1] != want || got.Values[2] != 0.75 || got.Values[0] <= 0 {
 		t.Errorf("got %+v, want token_accuracy %v and exact_match 0.75", got, want)
 	}
 	// a wrong token in the middle counts, too

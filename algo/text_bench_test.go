@@ -53,8 +53,9 @@ func benchmarkTextUpdate(b *testing.B, critic bool) {
 
 func benchModel(b *testing.B) *lm.Model {
 	b.Helper()
-	c := lm.Config{Family: lm.Qwen2, Vocab: 64, Hidden: 64, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 192,
-		Eps: 1e-6, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, Tied: true, QKVBias: true, InitRange: 0.1}
+	c := lm.Config{Family: lm.Qwen2, Vocab: 64, Hidden: 64, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 16,
+		Intermediate: 192, Eps: 1e-6, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, Tied: true, QKVBias: true,
+		InitRange: 0.1}
 	m, err := lm.New(new(nn.Params[float32]), c, lm.Options{})
 	if err == nil {
 		err = m.Alloc(tensor.Heap)

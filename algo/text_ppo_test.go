@@ -4,13 +4,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/engine"
-	"github.com/rlinf/rlinf/tensor"
 )
 
 // setup is that of a TextPPO without a bound on the gradient, in groups of 2.
@@ -68,10 +66,12 @@ func logProbsOf(t *testing.T, m *lm.Model, texts []algo.Sequence, temperature fl
 	return all
 }
 
-// batchOf is a batch of two groups of two, whose log-probs lie off the model's by -0.5 to 0.5, so that some ratios are clipped.
+// batchOf is a batch of two groups of two, whose log-probs lie off the model's by -0.5 to 0.5, so that some
+// ratios are clipped.
 func batchOf(t *testing.T, m *lm.Model, reward ...float32) *algo.TextBatch {
 	t.Helper()
-	b := &algo.TextBatch{Texts: textsOf(3, 2, 4, 1), Reward: reward, Group: []int64{5, 5, 6, 6}, Ended: []bool{true, true, false, true}}
+	b := &algo.TextBatch{Texts: textsOf(3, 2, 4, 1), Reward: reward, Group: []int64{5, 5, 6, 6},
+		Ended: []bool{true, true, false, true}}
 	for k, of := range logProbsOf(t, m, b.Texts, 0.7) {
 		for i, x := range of {
 			b.LogProb = append(b.LogProb, float32(x+0.25*math.Mod(float64(3*k+2*i), 5)-0.55))
@@ -118,7 +118,9 @@ func TestTextAdvantages(t *testing.T) {
 			return tokens(-0.7/std, -1.7/std, 1.3/std, 0.3/std)
 		}()},
 		// 0.5, -0.5, 0.5, -0.5: mean 0.2, variance (7·0.09 + 3·0.49)/9
-		"reinpp with baseline": {func(s *algo.TextSetup) { s.Config.AdvType, s.Config.UseReinppBaseline = "reinpp", true }, func() []float64 {
+		"reinpp with baseline": {func(s *algo.TextSetup) {
+			s.Config.AdvType, s.Config.UseReinppBaseline = "reinpp", true
+		}, func() []float64 {
 			std := math.Sqrt((7*0.09+3*0.49)/9) + 1e-5
 			return tokens(0.3/std, -0.7/std, 0.3/std, -0.7/std)
 		}()},
@@ -185,7 +187,8 @@ type lossCase struct {
 }
 
 // perToken sums f over the tokens that count, times weight(length of the answer).
-func perToken(weight func(n int) float64, f func(logp, old, ref, adv float64) float64) func([][]float64, *algo.TextBatch) float64 {
+func perToken(weight func(n int) float64,
+	f func(logp, old, ref, adv float64) float64) func([][]float64, *algo.TextBatch) float64 {
 	return func(logp [][]float64, b *algo.TextBatch) (sum float64) {
 		at := 0
 		for _, of := range logp {
@@ -218,7 +221,8 @@ func lossCases() map[string]lossCase {
 		"grpo": {func(*algo.TextSetup) {}, perToken(tokenMean, clipped(0.2, 0.2, 0))},
 		"dapo": {func(s *algo.TextSetup) { s.Config.ClipRatioHigh, s.Config.MaxNumGenBatches = 0.28, 3 },
 			perToken(tokenMean, clipped(0.2, 0.28, 0))},
-		"dual clip": {func(s *algo.TextSetup) { s.Config.ClipRatioC = 1.3 }, perToken(tokenMean, clipped(0.2, 0.2, 1.3))},
+		"dual clip": {func(s *algo.TextSetup) { s.Config.ClipRatioC = 1.3 },
+			perToken(tokenMean, clipped(0.2, 0.2, 1.3))},
 		"dr grpo": {func(s *algo.TextSetup) {
 			s.Text.NormByStd, s.Config.LossAggFunc = false, algo.SeqMeanTokenSumNorm
 		}, perToken(func(int) float64 { return 1. / (4 * 20) }, clipped(0.2, 0.2, 0))},
@@ -259,8 +263,8 @@ func lossCases() map[string]lossCase {
 	return cases
 }
 
-// TestTextLosses: the loss of each algorithm is the one of its formula, and its gradient the difference that small steps make, along the
-// gradient and for single parameters.
+// TestTextLosses: the loss of each algorithm is the one of its formula, and its gradient the difference that
+// small steps make, along the gradient and for single parameters.
 func TestTextLosses(t *testing.T) {
 	for name, x := range lossCases() {
 		t.Run(name, func(t *testing.T) {
@@ -322,86 +326,11 @@ func slopes(t *testing.T, data, grad, before []float32, loss func() float64, als
 		also = append(also, i)
 	}
 	for _, i := range also {
-		along(fmt.Sprintf("by parameter %d", i), float64(grad[i]), 2e-3, func(by float64) { data[i] = before[i] + float32(by) })
+		along(fmt.Sprintf("by parameter %d", i), float64(grad[i]), 2e-3, func(by float64) {
+			data[i] = before[i] + float32(by)
+		})
 	}
 	if len(also) < 20 {
 		t.Errorf("%d parameters compared", len(also))
 	}
-}
-
-// TestTextCritic: PPO's advantages are GAE's over the tokens of each answer by itself, and the critic's gradient is that of its loss.
-func TestTextCritic(t *testing.T) {
-	m := tinyModel(t, lm.Options{})
-	c, err := algo.NewTextCritic(m.Config, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Model.Init(9)
-	critic := c.Model.Params
-	for i := range critic.Fields {
-		if strings.HasPrefix(critic.Fields[i].Name, "value_head") {
-			for j := range critic.Of(i) {
-				critic.Of(i)[j] = 0.1 * float32(j%3+1)
-			}
-		}
-	}
-	s := setup(m)
-	s.Critic, s.GroupSize = c, 1
-	s.Config.AdvType, s.Config.LossType, s.Config.Gamma, s.Config.GAELambda = "gae", "actor_critic", 0.9, 0.8
-	s.Config.NormalizeAdvantages, s.Config.ValueClip = algo.NormalizeNone, 0.5
-	p := newTextPPO(t, s)
-	b := batchOf(t, m, 1, 0, 3, 2)
-	b.Group = []int64{1, 2, 3, 4}
-	values := func() (all []float64) {
-		for _, text := range b.Texts {
-			w := c.Model.NewTraining(len(text.IDs))
-			if err := c.Model.Forward(w, lm.Batch{IDs: text.IDs, Starts: []int32{0, int32(len(text.IDs))}}); err != nil {
-				t.Fatal(err)
-			}
-			head := critic.Of(len(critic.Fields) - 2)
-			for i, learn := range text.Learn {
-				if learn {
-					v := float64(critic.Of(len(critic.Fields) - 1)[0])
-					for j, h := range w.Hidden()[(i-1)*len(head):][:len(head)] {
-						v += float64(head[j]) * float64(h)
-					}
-					all = append(all, v)
-				}
-			}
-		}
-		return all
-	}
-	old := values()
-	if err := p.Prepare(b); err != nil {
-		t.Fatal(err)
-	}
-	near(t, "values", b.Value, old...)
-	adv, at := make([]float64, len(old)), 0
-	for k, n := range []int{3, 2, 4, 1} {
-		for i := at + n - 1; i >= at; i-- {
-			if i == at+n-1 {
-				adv[i] = float64(b.Reward[k]) - old[i]
-			} else {
-				adv[i] = 0.9*old[i+1] - old[i] + 0.9*0.8*adv[i+1]
-			}
-		}
-		at += n
-	}
-	near(t, "advantages", b.Adv, adv...)
-	loss := func() (sum float64) {
-		for i, v := range values() {
-			e, clip := v-float64(b.Ret[i]), old[i]+min(max(v-old[i], -0.5), 0.5)-float64(b.Ret[i])
-			sum += max(e*e, clip*clip) / 2 / 10
-		}
-		return sum
-	}
-	want, before := loss(), slices.Clone(critic.Data)
-	got, err := p.Update(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if l, _ := got.Get("critic/value_loss"); math.Abs(l-want) > 1e-5 {
-		t.Errorf("loss of the critic %v, want %v", l, want)
-	}
-	slopes(t, critic.Data, critic.Grad, before, loss, critic.Fields[len(critic.Fields)-1].Off)
 }
