@@ -3,7 +3,6 @@ package algo
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -26,7 +25,6 @@ import (
 type GRPO struct {
 	*PPO
 	*DynamicSampler
-	names []string // of the metrics
 }
 
 var (
@@ -40,17 +38,14 @@ func NewGRPO(s Setup) (*GRPO, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &GRPO{
-		PPO: p, DynamicSampler: newDynamicSampler(&s, p.advantages.rolloutView, p.replicas),
-		names: append(slices.Clone(p.report.names), "rollout/gen_batches"),
-	}, nil
+	return &GRPO{PPO: p, DynamicSampler: newDynamicSampler(&s, p.advantages.rolloutView, p.replicas)}, nil
 }
 
 // Update trains on a prepared rollout; see Algorithm.
 func (g *GRPO) Update(rollout tensor.Dict) (Metrics, error) {
 	m, err := g.PPO.Update(rollout)
 	if err == nil && g.most > 1 {
-		m = Metrics{Names: g.names, Values: append(m.Values, float64(g.rollouts))}
+		m.add("rollout/gen_batches", float64(g.rollouts))
 	}
 	return m, err
 }

@@ -37,25 +37,15 @@ func TestKLLoss(t *testing.T) {
 	}
 }
 
-// A strong penalty keeps the policy where it was, in spite of rewards; a weak one does not. The reference is the first policy, through
-// further iterations and through a checkpoint.
+// A strong penalty keeps the policy where it was, in spite of rewards; a weak one does not. The reference is
+// the first policy, through further iterations and through a checkpoint.
 func TestReferencePolicy(t *testing.T) {
-	vec, err := classic.NewCartPole(env.DefaultConfig(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer vec.Close()
-	make1 := func(beta float32, kind string) (*PPO, *policy.ActorCritic) {
-		cfg := policy.DefaultConfig()
-		cfg.HiddenSizes = []int{8}
-		pol, err := policy.NewMLP(cfg, vec.Spec(), 1, tensor.Heap)
-		if err != nil {
-			t.Fatal(err)
-		}
+	make1 := func(beta float32, kind string) (*PPO, policy.Policy) {
+		pol := cartPolePolicy(t)
 		return mustPPO(t, setup(func(s *Setup) {
 			s.Policy, s.Config.KLBeta, s.Config.KLPenaltyType, s.Config.LossType = pol, beta, kind, "actor"
 			s.Optim.WeightDecay, s.Optim.LR = 0, 0.02
-		})), pol.(*policy.ActorCritic)
+		})), pol
 	}
 	iterate := func(p *PPO, n int) (m Metrics) {
 		for range n {
@@ -63,6 +53,7 @@ func TestReferencePolicy(t *testing.T) {
 			if err := p.Prepare(&r); err != nil {
 				t.Fatal(err)
 			}
+			var err error
 			if m, err = p.Update(r); err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +80,7 @@ func TestReferencePolicy(t *testing.T) {
 			t.Errorf("%s: the policy did not move at all", kind)
 		}
 
-		// who goes on from a checkpoint has the same numbers
+		// a run from the checkpoint has the same numbers
 		again, other := make1(30, kind)
 		copy(other.Params().Data, pol.Params().Data)
 		if err := again.Load(state); err != nil {
@@ -100,6 +91,23 @@ func TestReferencePolicy(t *testing.T) {
 			t.Errorf("%s: resumed %v, undisturbed %v", kind, b, a)
 		}
 	}
+}
+
+// cartPolePolicy is a small network with a critic.
+func cartPolePolicy(t *testing.T) policy.Policy {
+	t.Helper()
+	vec, err := classic.NewCartPole(env.DefaultConfig(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer vec.Close()
+	cfg := policy.DefaultConfig()
+	cfg.HiddenSizes = []int{8}
+	pol, err := policy.NewMLP(cfg, vec.Spec(), 1, tensor.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pol
 }
 
 // cartPoleLike is a random rollout with observations of four numbers, in which action 1 pays.

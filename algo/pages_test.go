@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// TestPages: every algorithm of the registry has a page that names its configuration's pair and explains each of its metrics.
+// TestPages: every algorithm of the registry has a page that names its configuration's pair and explains each
+// of its metrics.
 func TestPages(t *testing.T) {
-	decoupled := newPPOReport(Decoupled, true, true).names
-	ppo := newPPOReport(Clipped, true, true).names
+	ppo, decoupled := ppoMetrics(t, "actor_critic"), ppoMetrics(t, "decoupled_actor_critic")
 	var seen []string
 	for _, x := range []struct {
 		pair, page string
@@ -54,4 +54,21 @@ func TestPages(t *testing.T) {
 			t.Errorf("docs/algorithms/README.md does not list adv_type %s, loss_type %s", e.advType, e.lossType)
 		}
 	}
+}
+
+// ppoMetrics are the names of PPO's metrics with a critic and a reference policy.
+func ppoMetrics(t *testing.T, lossType string) []string {
+	t.Helper()
+	p := mustPPO(t, setup(func(s *Setup) {
+		s.Policy, s.Config.KLBeta, s.Config.LossType = cartPolePolicy(t), 0.1, lossType
+	}))
+	r := cartPoleLike(16, 8)
+	if err := p.Prepare(&r); err != nil {
+		t.Fatal(err)
+	}
+	m, err := p.Update(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Names
 }

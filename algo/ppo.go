@@ -35,7 +35,7 @@ import (
 //	17. Adam, its eps, decoupled weight decay                                     Adam
 //	at the end of Update
 //	18. running statistics of observations, frozen until then                     addObservations
-//	19. explained variance, and the other metrics                                 ppoReport
+//	19. explained variance, and the other metrics                                 metrics
 //
 // GRPO and REINFORCE++ differ in 2 and 3 (NewGRPO, NewReinforce). A2C, loss_type a2c, is one step
 // per rollout along the policy gradient. loss_type decoupled_actor_critic is for rollouts of older
@@ -87,7 +87,7 @@ type PPO struct {
 	grad     policy.Grad // by the results of Evaluate, [micro, ...]
 	sums     *metricSums
 	epochs   int
-	report   *ppoReport
+	report   Metrics // of the last update
 }
 
 // A batchPlan describes a minibatch to all replicas before its first sample is evaluated.
@@ -190,7 +190,7 @@ func (p *PPO) Update(rollout tensor.Dict) (Metrics, error) {
 		p.obsStats.MergeStats(p.sums.extra)
 	}
 	p.counters.I64()[0]++
-	return p.report.metrics(p.sums, p.train, iteration, p.epochs), nil
+	return p.metrics(iteration), nil
 }
 
 // plan agrees with the other replicas on an epoch, by at most one reduction: whether the last one

@@ -3,84 +3,74 @@ package algo
 import (
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 )
 
-// ppoMetrics are the names of PPO's metrics, in the order of ppoReport.metrics.
-var ppoMetrics = []string{
-	"actor/policy_loss", "actor/policy_loss_abs", "actor/ratio", "actor/ratio_abs", "actor/clipped_ratio",
-	"actor/dual_cliped_ratio",
-	"actor/approx_kl", "actor/clip_fraction", "actor/entropy_loss", "critic/value_loss", "critic/value_clip_ratio",
-	"actor/kl_loss", "actor/behav_approx_kl", "actor/behav_clip_fraction", "actor/average_version",
-	"rollout/rewards", "rollout/advantages_mean", "rollout/returns_mean",
-	"rollout/advantages_max", "rollout/advantages_min", "rollout/returns_max", "rollout/returns_min",
-	"critic/explained_variance", "actor/lr", "critic/lr", "actor/grad_norm", "actor/update_epochs",
-	"actor/current_version",
-}
-
-// Metrics that have a meaning only with a clip, and only with the decoupled loss.
+// Metrics of the means from ratio to clipFraction, in their order, with the names that RLinf gives them in
+// the clipped and the decoupled loss.
 var (
 	clipMetrics = []string{"actor/ratio", "actor/ratio_abs", "actor/clipped_ratio", "actor/dual_cliped_ratio",
 		"actor/approx_kl", "actor/clip_fraction"}
-	decoupledMetrics = []string{"actor/behav_approx_kl", "actor/behav_clip_fraction", "actor/average_version",
-		"actor/current_version"}
+	proximalMetrics = []string{"actor/proximal_ratio", "actor/ratio_abs", "actor/clipped_proximal_ratio",
+		"actor/dual_cliped_ratio", "actor/proximal_approx_kl", "actor/clip_fraction"}
 )
 
-// proximalNames are RLinf's names of metrics of the decoupled loss.
-var proximalNames = map[string]string{
-	"actor/ratio": "actor/proximal_ratio", "actor/clipped_ratio": "actor/clipped_proximal_ratio",
-	"actor/approx_kl": "actor/proximal_approx_kl",
+// metrics reads the reduced sums of an update, in memory of the last one. It leaves out metrics without a
+// meaning for the options.
+func (p *PPO) metrics(iteration int) Metrics {
+	m, s := Metrics{Names: p.report.Names[:0], Values: p.report.Values[:0]}, p.sums
+	decoupled := p.surrogate.Kind == Decoupled
+	lr, valueLR := p.train.adam.LR(iteration)
+	m.add("actor/policy_loss", s.mean(policyLoss))
+	m.add("actor/policy_loss_abs", s.mean(policyLossAbs))
+	m.addClip(s, p.surrogate.Kind)
+	m.add("actor/entropy_loss", s.mean(entropy))
+	if p.critic {
+		m.add("critic/value_loss", s.mean(valueLoss))
+		m.add("critic/value_clip_ratio", s.mean(valueClipRatio))
+	}
+	if p.reference != nil {
+		m.add("actor/kl_loss", s.mean(klLoss))
+	}
+	if decoupled {
+		m.add("actor/behav_approx_kl", s.mean(behaveKL))
+		m.add("actor/behav_clip_fraction", s.mean(behaveClipped))
+		m.add("actor/average_version", s.mean(versionMean))
+	}
+	m.add("rollout/rewards", s.mean(rewardMean))
+	m.add("rollout/advantages_mean", s.mean(advantageMean))
+	m.add("rollout/returns_mean", s.mean(returnMean))
+	m.add("rollout/advantages_max", s.max(advantageMax))
+	m.add("rollout/advantages_min", -s.max(advantageMin))
+	m.add("rollout/returns_max", s.max(returnMax))
+	m.add("rollout/returns_min", -s.max(returnMin))
+	if p.critic {
+		m.add("critic/explained_variance", s.explainedVariance())
+	}
+	m.add("actor/lr", lr)
+	if p.critic {
+		m.add("critic/lr", valueLR)
+	}
+	m.add("actor/grad_norm", p.train.meanNorm())
+	m.add("actor/update_epochs", float64(p.epochs))
+	if decoupled {
+		m.add("actor/current_version", float64(iteration))
+	}
+	p.report = m
+	return m
 }
 
-// A ppoReport makes PPO's metrics, those which its options give a meaning.
-type ppoReport struct {
-	names  []string
-	given  []bool // for each of ppoMetrics
-	values []float64
-}
-
-func newPPOReport(kind SurrogateKind, critic, reference bool) *ppoReport {
-	r := &ppoReport{values: make([]float64, len(ppoMetrics))}
-	for _, name := range ppoMetrics {
-		given := true
-		switch {
-		case name == "actor/kl_loss":
-			given = reference
-		case slices.Contains(decoupledMetrics, name):
-			given = kind == Decoupled
-		case slices.Contains(clipMetrics, name):
-			given = kind != PolicyGradient
-		case strings.HasPrefix(name, "critic/"):
-			given = critic
-		}
-		if r.given = append(r.given, given); !given {
-			continue
-		}
-		if proximal, ok := proximalNames[name]; ok && kind == Decoupled {
-			name = proximal
-		}
-		r.names = append(r.names, name)
+// addClip adds the metrics that have a meaning with a clip.
+func (m *Metrics) addClip(s *metricSums, kind SurrogateKind) {
+	names := clipMetrics
+	switch kind {
+	case PolicyGradient:
+		return
+	case Decoupled:
+		names = proximalMetrics
 	}
-	return r
-}
-
-// metrics reads the reduced sums of an update.
-func (r *ppoReport) metrics(sums *metricSums, train *trainState, iteration, epochs int) Metrics {
-	all := r.values[:0]
-	for i := range numMeans {
-		all = append(all, sums.mean(i))
+	for i, name := range names {
+		m.add(name, s.mean(ratio+i))
 	}
-	lr, valueLR := train.adam.LR(iteration)
-	all = append(all, sums.max(advantageMax), -sums.max(advantageMin), sums.max(returnMax), -sums.max(returnMin),
-		sums.explainedVariance(), lr, valueLR, train.meanNorm(), float64(epochs), float64(iteration))
-	kept := all[:0]
-	for i, given := range r.given {
-		if given {
-			kept = append(kept, all[i])
-		}
-	}
-	return Metrics{Names: r.names, Values: kept}
 }
 
 // addSurrogate adds the sums of a micro-batch.

@@ -82,7 +82,6 @@ func composePPO(s *Setup, r recipe) (*PPO, error) {
 		observed = p.obsStats.StatsLen()
 	}
 	p.sums = newMetricSums(count, observed)
-	p.report = newPPOReport(p.surrogate.Kind, p.critic, p.reference != nil)
 	return p, nil
 }
 

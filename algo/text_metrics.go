@@ -74,11 +74,7 @@ func (p *TextPPO) metrics(iteration int) Metrics {
 	m.add("rollout/truncated", of[textTruncated]/of[textCount])
 	m.add("rollout/uninformative_groups", of[groupSame]/of[groupCount])
 	m.add("rollout/response_tokens", of[textResponses])
-	if p.surrogate.Kind != PolicyGradient {
-		for i, name := range clipMetrics {
-			m.add(name, s.mean(ratio+i)) // the means are in the same order
-		}
-	}
+	m.addClip(s, p.surrogate.Kind)
 	if p.cfg.KLBeta > 0 {
 		m.add("actor/kl_loss", s.mean(klLoss))
 	}
