@@ -18,7 +18,7 @@ import (
 //  2. the policy by -log π(a|s), or with add_q_head by the squared error of its
 //     most likely action: actions at the bounds of the box, where experts often
 //     are, have no likelihood under a squashed distribution                         LikelihoodLoss, ActionLoss
-//  3. with that, what the policy guesses of a demonstration's end                 policy.Foreseer
+//  3. with that, the prediction of how a demonstration goes on                      policy.Foreseer
 //  4. the same of the episodes that were set aside, demo_buffer.validation_share    validate
 //
 // A critic that the policy has stays as it is. The weights are for others to begin with

@@ -169,7 +169,7 @@ func withoutNext(fields []tensor.Field) []tensor.Field {
 // goalName is what demonstrations have for a policy.Foreseer.
 const goalName = "observation." + policy.Goal
 
-// goals returns what a policy.Foreseer guesses, F32 [M,2·numbers]: what is observed under names,
+// goals returns the targets of a policy.Foreseer, F32 [M,2·numbers]: what is observed under names,
 // side by side, GoalSteps transitions later, or at the end of the episode where that comes first;
 // then the same at the end.
 func goals(demos tensor.Dict, names []string) tensor.Tensor {

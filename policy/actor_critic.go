@@ -173,9 +173,10 @@ func (p *ActorCritic) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) 
 	if err != nil {
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
 	}
-	if mode == Sample && (len(noise.Env) != n || len(noise.Step) != n) {
-		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: expected %d", len(noise.Env),
-			len(noise.Step), n)
+	if mode == Sample {
+		if err := noise.Check(n); err != nil {
+			return Act{}, fmt.Errorf("policy: forward: %w", err)
+		}
 	}
 	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n), Value: w.values(n), Hidden: w.nextHidden()}
 	p.net.forward(w.net, x, n, actionsOf(act.Action), mode, noise)
@@ -184,10 +185,7 @@ func (p *ActorCritic) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) 
 		kernel.Tanh(act.Bounded.F32(), act.Action.F32())
 		p.box.outOf(act.Bounded.F32(), act.Bounded.F32())
 	}
-	if err := finite(act.LogProb, "log-prob", n); err != nil {
-		return Act{}, fmt.Errorf("policy: forward: %w", err)
-	}
-	if err := finite(act.Value, "value", n); err != nil {
+	if err := act.CheckFinite(); err != nil {
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
 	}
 	return act, nil
@@ -236,17 +234,8 @@ func (p *ActorCritic) Backward(wk Work, g Grad, ready func(lo, hi int)) error {
 	if n == 0 {
 		return fmt.Errorf("policy: backward: the last call on this work was not an Evaluate")
 	}
-	if !g.Action.IsZero() {
-		return fmt.Errorf("policy: backward: derivative by action: this policy learns by log-probs")
-	}
-	for _, d := range []struct {
-		name string
-		of   tensor.Tensor
-		like tensor.Tensor
-	}{{"log-prob", g.LogProb, w.logProb}, {"entropy", g.Entropy, w.entropy}, {"value", g.Value, w.value}} {
-		if !d.of.IsZero() && (d.like.IsZero() || !d.of.SameShape(d.like.Slice(0, n))) {
-			return fmt.Errorf("policy: backward: derivative by %s %v of %d rows of %v", d.name, d.of, n, d.like)
-		}
+	if err := g.Check(Eval{LogProb: w.logProb, Entropy: w.entropy, Value: w.value}, n); err != nil {
+		return fmt.Errorf("policy: backward: %w", err)
 	}
 	w.evaluated = 0
 	if p.core != nil {
@@ -356,16 +345,4 @@ func actionsOf(t tensor.Tensor) actions[float32] {
 		return actions[float32]{choice: t.I32()}
 	}
 	return actions[float32]{box: t.F32()}
-}
-
-// finite returns an error that names the first row of t, [n,…], with a NaN or an infinity.
-func finite(t tensor.Tensor, what string, n int) error {
-	x := t.F32()
-	for i, v := range x {
-		if v-v != 0 {
-			return fmt.Errorf("row %d: %s is %v: its observation, or the parameters, are not finite", i*n/len(x), what,
-				v)
-		}
-	}
-	return nil
 }

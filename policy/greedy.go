@@ -181,9 +181,10 @@ func (p *Greedy) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (Act,
 	if err := finite(q, "value of an action", n); err != nil {
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
 	}
-	if mode == Sample && (len(noise.Env) != n || len(noise.Step) != n) {
-		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: expected %d", len(noise.Env),
-			len(noise.Step), n)
+	if mode == Sample {
+		if err := noise.Check(n); err != nil {
+			return Act{}, fmt.Errorf("policy: forward: %w", err)
+		}
 	}
 	forbid(q.F32(), w.obs.mask, n)
 	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n)}

@@ -86,10 +86,10 @@ type Eval struct {
 // (SoftActor) take derivatives by the Action and LogProb of an Act instead, after Forward.
 type Grad struct{ LogProb, Entropy, Value, Action tensor.Tensor }
 
-// A Denoiser is a Policy whose log-probs are of how actions came about: of a chain of denoising
-// steps, the last of which gives the action. Act.Latent has the chain. It is recorded beside the
-// action, and Evaluate takes it as the observation Latent. Without it Evaluate returns how well the
-// policy denoises the actions, for imitation.
+// A Denoiser is a Policy that makes an action by a chain of denoising steps. Its log-probs are those of
+// the steps, so Act.Latent has the chain. It is recorded beside the action, and Evaluate takes it as the
+// observation Latent. Without it Evaluate returns how well the policy denoises the actions, for
+// imitation.
 type Denoiser interface {
 	// LatentLen returns K; 0: there is no chain.
 	LatentLen() int
@@ -106,30 +106,31 @@ func LatentLen(p Policy) int {
 	return 0
 }
 
-// A Fitter is a Policy that takes how it normalises from demonstrations, before it learns from them:
-// observations [M,…] and actions [M,C,A]. The result is in the buffers of its parameters.
+// A Fitter is a Policy that normalises by statistics of demonstrations. Fit computes them before
+// training, of observations [M,…] and actions [M,C,A], and leaves them in the buffers of its
+// parameters.
 type Fitter interface {
 	Fit(obs tensor.Dict, action tensor.Tensor) error
 }
 
-// A Foreseer is a Policy that guesses, while it learns from demonstrations, how each goes on.
-// Foresees names the observations of numbers that it guesses; none: it guesses nothing. Evaluate
-// takes what they will be, side by side, as the observation Goal. It then appends the log-prob of
-// the guess to those of actions: Eval.LogProb is [N,L+1].
+// A Foreseer is a Policy with an auxiliary prediction: while it learns from demonstrations, it predicts
+// how each goes on. Foresees names the observations of numbers that it predicts; none: it predicts
+// nothing. Evaluate takes their later values, side by side, as the observation Goal. It then appends
+// the log-prob of the prediction to those of actions: Eval.LogProb is [N,L+1].
 type Foreseer interface {
 	Foresees() []string
 }
 
 const (
-	// Goal is the name under which Evaluate takes what a Foreseer guesses, F32 [N,2·numbers]: the
-	// numbers GoalSteps later, or at the end where that comes first, and those at the end.
+	// Goal is the observation with the targets of a Foreseer, F32 [N,2·numbers]: the numbers GoalSteps
+	// later, or at the end of the episode if that comes first, and those at the end.
 	Goal = "goal"
-	// GoalSteps is a time in which a robot's hand comes to the next thing.
+	// GoalSteps is about how long a robot's hand takes to the next object.
 	GoalSteps = 10
 )
 
 // An Augmenter is a Policy that sees random parts of images while it learns from demonstrations.
-// Augment names those of the next Evaluate on w by noise, of each row.
+// The noise names the parts of each row in the next Evaluate on w.
 type Augmenter interface {
 	Augment(w Work, noise Noise)
 }

@@ -136,14 +136,15 @@ func (p *SoftActor) forward(wk Work, obs tensor.Dict, mode Mode, noise Noise, ba
 	if err != nil {
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
 	}
-	if mode == Sample && (len(noise.Env) != n || len(noise.Step) != n) {
-		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: expected %d", len(noise.Env),
-			len(noise.Step), n)
+	if mode == Sample {
+		if err := noise.Check(n); err != nil {
+			return Act{}, fmt.Errorf("policy: forward: %w", err)
+		}
 	}
 	p.net.forward(w.net, x, n, mode, noise, batch)
 	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n)}
 	p.box.outOf(act.Action.F32(), w.net.a[:n*p.net.dims])
-	if err := finite(act.LogProb, "log-prob", n); err != nil {
+	if err := act.CheckFinite(); err != nil {
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
 	}
 	if mode == Deterministic || !p.Noisy() {

@@ -38,7 +38,7 @@ func (l *Linear[T]) Forward(y, x []T, n int) {
 
 // Backward adds to the gradients of W and b what dy, [n,Out], asks for at the input x, [n,In], of
 // the last Forward. Unless it is nil, dx, [n,In], is set to the derivative by x, or that is added
-// to it. scratch holds In·Out elements when dx is not nil.
+// to it. Without add dx may be x. scratch holds In·Out elements when dx is not nil.
 //
 //	dW += xᵀ·dy,   db += Σ_n dy_n,   dx = dy·Wᵀ
 func (l *Linear[T]) Backward(dx, x, dy []T, n int, add bool, scratch []T) {

@@ -9,10 +9,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// actions brings the dimensions of an action from a range of their own to [-1, 1], and into bins.
-// The ranges are buffers of the parameters: the bounds of the action space, or where the policy has
-// learnt from demonstrations, the 1 % and 99 % quantiles of each dimension there. The gripper, which
-// keeps the bounds, has no more values than these.
+// actions normalises the dimensions of an action to [-1, 1], and divides them into bins. The range of
+// a dimension is that of the action space. A policy that learns from demonstrations takes the 1 % and
+// 99 % quantiles there instead. The gripper has the two bounds of the action space as its only values.
+// The ranges are buffers of the parameters.
 type actions struct {
 	space   env.Space
 	dims    int // A
@@ -64,13 +64,13 @@ func (a *actions) options(dim int) int {
 	return a.bins
 }
 
-// unit returns x, of a dimension, within [-1, 1].
+// unit normalises x, and clips it to [-1, 1].
 func (a *actions) unit(x float32, dim int) float64 {
 	low, high := a.ranges()
 	return min(max(2*(float64(x)-low[dim])/(high[dim]-low[dim])-1, -1), 1)
 }
 
-// number is unit backwards.
+// number returns the action that unit brings to u; for the gripper, the nearer bound.
 func (a *actions) number(u float64, dim int) float32 {
 	low, high := a.ranges()
 	if dim == a.gripper {
@@ -93,8 +93,8 @@ func (a *actions) decode(bin, dim int) float32 {
 	return a.number(float64(2*bin+1)/float64(a.options(dim))-1, dim)
 }
 
-// narrowest is the least width of a range, as a share of the bounds: demonstrations may never move a
-// dimension.
+// narrowest is the least width of a range, as a share of the action space: a dimension may be constant
+// in all demonstrations.
 const narrowest = 1e-3
 
 // fit sets the ranges to the quantiles of demonstrated actions, [M,C,A].

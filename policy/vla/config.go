@@ -16,17 +16,15 @@ type Config struct {
 	Gripper     bool   `yaml:"binary_gripper" doc:"The last dimension of an action is one of its two bounds."`
 	Vision      string `yaml:"vision_encoder" doc:"What makes image tokens: conv, or patches of pixels."`
 	VisionGrid  int    `yaml:"vision_grid" doc:"Image tokens of one camera on each side, at most; 0: none."`
-	Keypoints   int    `yaml:"vision_keypoints" doc:"Features of one camera whose places join the numbers; 0: none."`
-	VisionFiLM  bool   `yaml:"vision_film" doc:"The text chooses the features of keypoints (docs/vla.md)."`
-	VisionWords bool   `yaml:"vision_words" doc:"Each word of the text says where in an image its thing is."`
+	Keypoints   int    `yaml:"vision_keypoints" doc:"Features of one camera whose positions join the numbers; 0: none."`
+	VisionFiLM  bool   `yaml:"vision_film" doc:"The text modulates the features of keypoints (FiLM, docs/vla.md)."`
+	VisionWords bool   `yaml:"vision_words" doc:"Each word of the text locates its object in the image."`
 	VisionWidth int    `yaml:"vision_width" doc:"Channels of the first convolution, doubled by each."`
 	MaxPrompt   int    `yaml:"max_prompt_length" doc:"Tokens of an instruction at most."`
 
-	Foresight float64 `yaml:"foresight" doc:"Weight of guessing how a demonstration goes on; 0: no guess."`
-
+	Foresight  float64 `yaml:"foresight" doc:"Weight of predicting how a demonstration goes on; 0: no prediction."`
 	NoiseLevel float64 `yaml:"noise_level" doc:"Scale of the noise of one denoising step of flow."`
-
-	ImageCrop float64 `yaml:"image_crop" doc:"Share of an image's area that is seen: its middle, in imitation any."`
+	ImageCrop  float64 `yaml:"image_crop" doc:"Share of an image's area that is seen: its middle, in imitation any."`
 
 	ModelPath    string  `yaml:"model_path" doc:"Folder of Hugging Face with the trunk; empty: a new trunk."`
 	HiddenSize   int     `yaml:"hidden_size" doc:"Width of the trunk; 0: 128, or the folder's."`
@@ -37,7 +35,7 @@ type Config struct {
 	InitRange    float64 `yaml:"initializer_range" doc:"Deviation of the first weights; 0: 1/√hidden_size."`
 
 	FreezeTrunk  bool     `yaml:"freeze_trunk" doc:"The trunk's own weights are not trained."`
-	FreezeVision bool     `yaml:"freeze_vision" doc:"What makes tokens of images and numbers is not trained."`
+	FreezeVision bool     `yaml:"freeze_vision" doc:"Layers that make tokens of images and numbers are not trained."`
 	IsLoRA       bool     `yaml:"is_lora" doc:"Adapters of low rank are trained in place of the trunk's weights."`
 	LoRARank     int      `yaml:"lora_rank" doc:"Rank of the adapters."`
 	LoRAAlpha    float64  `yaml:"lora_alpha" doc:"Adapters count alpha/rank; 0: lora_rank."`
@@ -67,8 +65,7 @@ var loraTargets = lm.Targets[:len(lm.Targets)-1]
 func Defaults() Config {
 	return Config{
 		ActionHead: Tokens, ActionBins: 64, NumSteps: 5, NoiseLevel: 0.5, Gripper: true, Vision: Conv, VisionGrid: 4,
-		VisionWidth: 32, ImageCrop: 1, MaxPrompt: 32,
-		LoRARank: 32, LoRATargets: slices.Clone(loraTargets),
+		VisionWidth: 32, ImageCrop: 1, MaxPrompt: 32, LoRARank: 32, LoRATargets: slices.Clone(loraTargets),
 	}
 }
 
@@ -103,7 +100,7 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	}
 }
 
-// options say what of the trunk is trained.
+// options selects the weights of the trunk that are trained.
 func (c *Config) options() lm.Options {
 	o := lm.Options{Frozen: c.FreezeTrunk, Kept: true, Headless: true}
 	if c.IsLoRA {

@@ -6,22 +6,26 @@
 //	text   → embeddings ───┴→ prefix ┐
 //	action slots ────────────────────┴→ transformer (package lm) → action head, value head
 //
-// A sequence is the text's tokens, then the image tokens, then one token of all numbers, then the
-// slots: one for each dimension of each action of a chunk, with flow one for each action. Tokens of the
+// A sequence holds the tokens of the text, the image tokens, one token of all numbers, and the slots:
+// one for each dimension of each action of a chunk, or with flow one for each action. Tokens of the
 // prefix see each other in both directions. Slots see the prefix and, where all are computed at once,
 // each other. The value head reads the last token of the prefix, which sees no slot.
 //
-// With vision_words each word of the text says where in an image its thing is. With vision_film the
-// text chooses the features of keypoints (FiLM, Perez et al. 2018, arXiv:1709.07871); without
-// vision_words those of the first convolution, too. Places of both join the numbers. While it
-// imitates, a policy with foresight guesses from these where a demonstration goes.
+// A pass (pass.go) has three steps: encode makes the sequences, the trunk computes their hidden states,
+// and scatter hands these to the action head and the value head. An action head is of one of two kinds
+// (head.go). The key action_head names it:
 //
-// The key action_head says what actions are:
+//   - tokens, parallel: bins of each dimension (OpenVLA-OFT, Kim et al. 2025, arXiv:2502.19645)
+//   - l1, parallel: numbers, for learning from demonstrations alone
+//   - tokens_autoregressive, iterative: bins, one after the other (OpenVLA, Kim et al. 2024,
+//     arXiv:2406.09246)
+//   - flow, iterative: numbers that are denoised (π0, Black et al. 2024, arXiv:2410.24164)
 //
-//   - tokens: bins of each dimension, drawn at once (OpenVLA-OFT, Kim et al. 2025, arXiv:2502.19645)
-//   - tokens_autoregressive: bins, one after the other (OpenVLA, Kim et al. 2024, arXiv:2406.09246)
-//   - l1: numbers, for learning from demonstrations alone
-//   - flow: numbers that are denoised (π0, Black et al. 2024, arXiv:2410.24164)
+// Keypoints are the positions of image features, and join the numbers. With vision_words each word of
+// the text has a keypoint of its own (word-conditioned attention). With vision_film the text modulates
+// the features of the other keypoints (FiLM, Perez et al. 2018, arXiv:1709.07871); without
+// vision_words also those of the first convolution. With foresight a policy that imitates also
+// predicts from all these how a demonstration goes on.
 //
-// A row's results have the same bits in whatever batch it stands.
+// The results of a row have the same bits in every batch.
 package vla

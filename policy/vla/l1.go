@@ -9,90 +9,67 @@ import (
 // laplaceLog is log 2, of the density of a Laplace distribution of scale 1: ½ e^-|x|.
 const laplaceLog = math.Ln2
 
-// l1Head gives each action by a small network on the slots of its dimensions, side by side, and
+// An l1Head computes each action by a small network on the slots of its dimensions, side by side, and
 // learns by the absolute error: Kim et al. 2025, arXiv:2502.19645. Errors count in units of half a
 // dimension's range. As a distribution it is Laplace's with scale 1, whose likelihood is that loss:
 //
 //	log p(a) = -|u - μ| - log 2
 //
-// It acts by the mean alone, so it cannot explore.
+// It always chooses the mean, so it cannot explore.
 type l1Head struct {
-	p     *Policy
-	first int // field
-	mlp   *nn.MLP[float32]
-	last  *nn.Linear[float32]
-}
-
-func newL1Head(p *Policy, name string) *l1Head {
-	in, first := p.actions.dims*p.d, len(p.params.Fields)
-	m := nn.NewMLP(p.params, name, in, []int{p.d, p.d}, nn.ReLU)
-	return &l1Head{p: p, first: first, mlp: m, last: nn.NewLinear(p.params, name+".head", m.Out, p.actions.dims)}
-}
-
-func (h *l1Head) init(seed uint64) {
-	h.mlp.Init(seed, math.Sqrt2)
-	h.last.Init(seed, firstGain)
-}
-
-func (h *l1Head) fields() (lo, hi int) {
-	lo, _ = h.p.params.Range(h.first, h.first)
-	_, hi = h.last.Range()
-	return lo, hi
-}
-
-type l1Work struct {
-	*l1Head
+	p       *Policy
 	mlp     *nn.MLPWork[float32]
-	x, y    []float32 // what the last layer reads, and its means [n, C·A]
-	h, dy   []float32 // the slots of the last evaluate, and the derivative by y
+	hidden  []float32 // of the slots, [n, C·A, d]
+	x       []float32 // the input of the last layer
+	mean    []float32 // [n, C·A]
+	dMean   []float32 // [n, C·A]
 	scratch []float32
 }
 
-func (h *l1Head) newWork(rows int) headWork {
-	n := rows * h.p.count
-	return &l1Work{l1Head: h, mlp: h.mlp.NewWork(rows * h.p.cfg.NumActionChunks), y: nn.Vector[float32](n),
-		dy: nn.Vector[float32](n), scratch: nn.Vector[float32](h.last.In * h.last.Out)}
+func newL1Head(p *Policy, rows int) *l1Head {
+	return &l1Head{p: p, mlp: p.mlp.NewWork(rows * p.cfg.NumActionChunks),
+		mean: nn.Vector[float32](rows * p.dims), dMean: nn.Vector[float32](rows * p.dims),
+		scratch: nn.Vector[float32](p.out.In * p.out.Out)}
 }
 
 // means computes those of n rows.
-func (w *l1Work) means(h []float32, n int) {
+func (w *l1Head) means(hidden []float32, n int) {
 	actions := n * w.p.cfg.NumActionChunks
-	w.h = h[:n*w.p.count*w.p.d]
-	w.x = w.l1Head.mlp.Forward(w.mlp, w.h, actions)
-	w.last.Forward(w.y, w.x, actions)
+	w.hidden = hidden[:n*w.p.dims*w.p.d]
+	w.x = w.p.mlp.Forward(w.mlp, w.hidden, actions)
+	w.p.out.Forward(w.mean, w.x, actions)
 }
 
-func (w *l1Work) choose(action, logProb, h []float32, n int, _ draws) {
-	w.means(h, n)
-	a := w.p.actions
-	for i := range n * w.p.count {
-		dim := i % a.dims
-		action[i] = a.number(min(max(float64(w.y[i]), -1), 1), dim)
-		logProb[i] = w.logProb(i, action[i])
+// deviation returns u - μ of an element of the last means, given its action.
+func (w *l1Head) deviation(i int, action float32) float32 {
+	return float32(w.p.actions.unit(action, i%w.p.actions.dims)) - w.mean[i]
+}
+
+func (w *l1Head) choose(action, logProb, hidden []float32, n int, _ sampling) {
+	w.means(hidden, n)
+	for i := range n * w.p.dims {
+		action[i] = w.p.actions.number(min(max(float64(w.mean[i]), -1), 1), i%w.p.actions.dims)
+		logProb[i] = -float32(math.Abs(float64(w.deviation(i, action[i])))) - laplaceLog
 	}
 }
 
-func (w *l1Work) logProb(i int, action float32) float32 {
-	u := float32(w.p.actions.unit(action, i%w.p.actions.dims))
-	return -float32(math.Abs(float64(u-w.y[i]))) - laplaceLog
-}
-
-func (w *l1Work) evaluate(logProb, entropy, h, action []float32, n int) {
-	w.means(h, n)
-	for i := range n * w.p.count {
-		logProb[i], entropy[i] = w.logProb(i, action[i]), 1+laplaceLog
-		w.dy[i] = 1 // ∂ log p / ∂μ
-		if float32(w.p.actions.unit(action[i], i%w.p.actions.dims)) < w.y[i] {
-			w.dy[i] = -1
+func (w *l1Head) evaluate(logProb, entropy, hidden, action []float32, n int) {
+	w.means(hidden, n)
+	for i := range n * w.p.dims {
+		e := w.deviation(i, action[i])
+		logProb[i], entropy[i] = -float32(math.Abs(float64(e)))-laplaceLog, 1+laplaceLog
+		w.dMean[i] = 1 // ∂ log p / ∂μ
+		if e < 0 {
+			w.dMean[i] = -1
 		}
 	}
 }
 
-func (w *l1Work) backward(dh, dLogProb, _ []float32, n int) {
-	for i := range n * w.p.count {
-		w.dy[i] *= dLogProb[i]
+func (w *l1Head) backward(dHidden, dLogProb, _ []float32, n int) {
+	for i := range n * w.p.dims {
+		w.dMean[i] *= dLogProb[i]
 	}
 	actions := n * w.p.cfg.NumActionChunks
-	w.last.Backward(w.l1Head.mlp.OutGrad(w.mlp, actions), w.x, w.dy, actions, false, w.scratch)
-	w.l1Head.mlp.Backward(w.mlp, dh[:n*w.p.count*w.p.d], w.h, actions, nil)
+	w.p.out.Backward(w.p.mlp.OutGrad(w.mlp, actions), w.x, w.dMean, actions, false, w.scratch)
+	w.p.mlp.Backward(w.mlp, dHidden[:n*w.p.dims*w.p.d], w.hidden, actions, nil)
 }

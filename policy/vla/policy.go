@@ -13,33 +13,52 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Policy sees, reads and acts; see the package.
-//
-// Its parameters are in the groups vision (what makes tokens of images and numbers), shared (the
-// trunk, places of tokens, and slots), actor (the action head) and critic.
+// A Policy is a vision-language-action model; see the package.
 type Policy struct {
-	cfg     policy.Config
-	own     Config
-	senses  *senses
-	actions *actions
-	params  *nn.Params[float32]
-	words   *tokenizer.Tokenizer // of the trunk's folder; nil: the built-in tokenizer
+	cfg       policy.Config
+	own       Config
+	observed  *observations
+	actions   *actions
+	params    *nn.Params[float32]
+	tokenizer *tokenizer.Tokenizer // of the trunk's folder; nil: the built-in one
 
-	net              *nn.Net[float32] // of images and numbers, [tokens·d + guesses]
-	trunk            *lm.Model
-	positions, slots int       // fields: [tokens, d] and [C·A, d]
-	previous         int       // field [bins+2, d], what came before a slot; 0: slots are computed at once
-	flow             *flowHead // nil: another head
-	head             head
-	criticTrunk      *nn.MLP[float32]
-	criticHead       *nn.Linear[float32] // nil without a critic
+	d              int // width of the trunk
+	dims           int // of a chunk, C·A
+	slots          int // of a row: one for each dimension, or with flow for each action
+	dimsPerLogProb int
 
-	d       int // width of the trunk
-	count   int // dimensions of a chunk, C·A
-	slotted int // slots of a row: one for each dimension, or with flow for each action
-	summed  int // dimensions in one log-prob
-	visions int // fields of the group vision
-	learnt  [2]int
+	vision        *nn.Net[float32] // of images and numbers, [tokens·d + predicted]
+	trunk         *lm.Model
+	positions     int // field [tokens, d], added to the output of vision
+	slotEmbedding int // field [slots, d]
+	previous      int // field [bins+2, d], of the token before a slot; only with tokens_autoregressive
+
+	// layers of the action heads; nil where action_head has none
+	bins      *nn.Linear[float32] // tokens: [d, bins], of all dimensions but the gripper
+	gripper   *nn.Linear[float32] // tokens: [d, 2]
+	mlp       *nn.MLP[float32]    // l1: below out
+	flowState *nn.Linear[float32] // flow: [A, d]
+	flowTime  *nn.Linear[float32] // flow: [waves, d]
+	out       *nn.Linear[float32] // l1 and flow: [.., A]
+
+	criticTrunk *nn.MLP[float32]
+	criticHead  *nn.Linear[float32] // nil without a critic
+
+	initial []func(seed uint64) // set the first weights of embeddings, action head and critic
+}
+
+// The groups of the parameters, in their order.
+const (
+	visionGroup = iota // layers that make tokens of images and numbers
+	sharedGroup        // trunk, positions, and what slots are made of
+	actorGroup         // action head
+	criticGroup
+)
+
+// groupRange returns the part of the flat gradient that is of a group.
+func (p *Policy) groupRange(group int) (lo, hi int) {
+	g := p.params.Groups[group]
+	return g.Lo, g.Hi
 }
 
 var (
@@ -50,54 +69,29 @@ var (
 	_ policy.Foreseer  = (*Policy)(nil)
 )
 
-// A head turns the hidden states of slots into actions and their log-probs, and back.
-type head interface {
-	init(seed uint64)
-	newWork(rows int) headWork
-	fields() (lo, hi int) // its part of the flat gradient
-}
-
-// A headWork is one user's memory of a head. Slots h are [n·C·A, d], actions, log-probs and
-// entropies [n, C·A].
-type headWork interface {
-	// evaluate sets logProb and entropy, and keeps what backward needs.
-	evaluate(logProb, entropy, h, action []float32, n int)
-	// backward adds to the gradients of the head, and sets dh, given the derivatives by log-probs and
-	// entropies of the last evaluate.
-	backward(dh, dLogProb, dEntropy []float32, n int)
-}
-
-// A chooser is a headWork of slots that are computed at once: choose sets action to what they say,
-// and logProb to its log-probs.
-type chooser interface {
-	choose(action, logProb, h []float32, n int, t draws)
-}
-
-// draws says how actions are chosen: greedily where temperature is 0, or by numbered noise, of
-// which row is the first.
-type draws struct {
-	temperature float64
-	noise       policy.Noise
-	row         int
-	training    bool
-}
-
 // New is the builder of vla_policy.
 func New(cfg policy.Config, own Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (policy.Policy, error) {
-	p, err := newPolicy(cfg, own, spec, seed, alloc)
+	p, err := newPolicy(cfg, own, spec)
+	if err == nil {
+		err = p.trunk.Alloc(alloc)
+	}
+	if err == nil {
+		err = p.init(seed)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("policy: vla_policy for %s: %w", spec.Name, err)
 	}
 	return p, nil
 }
 
-func newPolicy(cfg policy.Config, own Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (*Policy, error) {
-	if err := unused(&cfg, &own); err != nil {
+// newPolicy declares a policy, which has no memory yet.
+func newPolicy(cfg policy.Config, own Config, spec env.Spec) (*Policy, error) {
+	if err := checkUnused(&cfg, &own); err != nil {
 		return nil, err
 	}
 	p := &Policy{cfg: cfg, own: own, params: new(nn.Params[float32])}
 	var err error
-	if p.senses, err = newSenses(spec, &own); err != nil {
+	if p.observed, err = newObservations(spec, &own); err != nil {
 		return nil, err
 	}
 	if p.actions, err = newActions(spec.Action, &own, p.params); err != nil {
@@ -106,74 +100,114 @@ func newPolicy(cfg policy.Config, own Config, spec env.Spec, seed uint64, alloc 
 	if n := cfg.ActionDim; n != 0 && n != p.actions.dims {
 		return nil, fmt.Errorf("action_dim: %d: expected %d", n, p.actions.dims)
 	}
-	p.senses.declare(p.params)
-	sizes, err := p.sizes()
+	p.observed.addBuffers(p.params)
+	sizes, err := p.trunkSizes()
 	if err != nil {
 		return nil, err
 	}
-	if own.VisionFiLM || own.VisionWords {
-		p.senses.places, p.senses.vocabulary = own.MaxPrompt, sizes.Vocab
-	}
-	p.d, p.count = sizes.Hidden, cfg.NumActionChunks*p.actions.dims
-	p.slotted = p.count
+	p.d, p.dims = sizes.Hidden, cfg.NumActionChunks*p.actions.dims
+	p.slots = p.dims
 	if own.ActionHead == Flow {
-		p.slotted = cfg.NumActionChunks
+		p.slots = cfg.NumActionChunks
 	}
-	p.summed, _ = cfg.Summed(p.actions.dims)
+	p.dimsPerLogProb, _ = cfg.Summed(p.actions.dims)
 
-	p.params.Group("vision")
-	layer, err := p.senses.network(&own, p.d)
-	if err != nil {
+	if err := p.addVision(sizes.Vocab); err != nil {
 		return nil, err
 	}
-	if p.net, err = nn.NewNet(p.params, "vision", layer, p.senses.sources()); err != nil {
-		return nil, err
-	}
-	p.params.Groups[0].Trainable = !own.FreezeVision
-	p.visions = len(p.params.Fields)
 	p.params.Group("shared")
 	if p.trunk, err = lm.New(p.params, sizes, own.options()); err != nil {
 		return nil, err
 	}
-	p.positions = p.params.Add("positions", p.senses.tokens, p.d)
-	p.slots = p.params.Add("slots", p.slotted, p.d)
-	last := p.slots
-	if own.ActionHead == TokensAutoregressive {
-		p.previous = p.params.Add("previous", p.actions.bins+2, p.d)
-		last = p.previous
-	}
-	if own.ActionHead == Flow {
-		p.flow = newFlowHead(p)
-		last = len(p.params.Fields) - 1
-	}
-	p.params.Group("actor")
-	switch own.ActionHead {
-	case L1:
-		p.head = newL1Head(p, "actor")
-	case Flow:
-		p.flow.out = nn.NewLinear(p.params, "actor.head", p.d, p.actions.dims)
-		p.head = p.flow
-	default:
-		p.head = newTokensHead(p, "actor")
-	}
-	if cfg.AddValueHead {
-		p.params.Group("critic")
-		f := nn.Tanh
-		if cfg.Activation == "relu" {
-			f = nn.ReLU
-		}
-		p.criticTrunk = nn.NewMLP(p.params, "critic", p.d, cfg.HiddenSizes, f)
-		p.criticHead = nn.NewLinear(p.params, "critic.head", p.criticTrunk.Out, cfg.Values())
-	}
-	if err := p.trunk.Alloc(alloc); err != nil {
-		return nil, err
-	}
-	p.learnt[0], p.learnt[1] = p.params.Range(p.visions, last)
-	return p, p.init(seed)
+	p.addActionHead()
+	p.addCritic()
+	return p, nil
 }
 
-// unused refuses keys of other policies and of other action heads, which would have no effect.
-func unused(c *policy.Config, own *Config) error {
+func (p *Policy) addVision(vocabulary int) error {
+	if p.own.VisionFiLM || p.own.VisionWords {
+		p.observed.readable, p.observed.vocabulary = p.own.MaxPrompt, vocabulary
+	}
+	p.params.Group("vision")
+	layer, err := p.observed.network(&p.own, p.d)
+	if err != nil {
+		return err
+	}
+	p.vision, err = nn.NewNet(p.params, "vision", layer, p.observed.sources())
+	p.params.Groups[visionGroup].Trainable = !p.own.FreezeVision
+	return err
+}
+
+// firstGain is that of the first weights of action heads: a new policy hardly depends on what it
+// observes.
+const firstGain = 0.01
+
+// addActionHead adds what slots are made of, then the action head.
+func (p *Policy) addActionHead() {
+	p.positions = p.embedding("positions", p.observed.tokens)
+	p.slotEmbedding = p.embedding("slots", p.slots)
+	a := p.actions
+	switch p.own.ActionHead {
+	case TokensAutoregressive:
+		p.previous = p.embedding("previous", a.bins+2)
+	case Flow:
+		p.flowState, p.flowTime = p.linear("flow.state", a.dims, p.d, 1), p.linear("flow.time", waves, p.d, 1)
+	}
+	p.params.Group("actor")
+	switch p.own.ActionHead {
+	case Tokens, TokensAutoregressive:
+		if a.gripper != 0 {
+			p.bins = p.linear("actor.bins", p.d, a.bins, firstGain)
+		}
+		if a.gripper >= 0 {
+			p.gripper = p.linear("actor.gripper", p.d, 2, firstGain)
+		}
+	case L1:
+		p.mlp = p.hidden("actor", a.dims*p.d, []int{p.d, p.d}, nn.ReLU)
+		p.out = p.linear("actor.head", p.mlp.Out, a.dims, firstGain)
+	case Flow:
+		p.out = p.linear("actor.head", p.d, a.dims, firstGain)
+	}
+}
+
+// embedding adds rows of width d, and returns their field.
+func (p *Policy) embedding(name string, rows int) int {
+	field := p.params.Add(name, rows, p.d)
+	p.initial = append(p.initial, func(seed uint64) {
+		gain := math.Sqrt(float64(max(rows, p.d))) * p.trunk.Config.InitRange
+		nn.Orthogonal(p.params.Of(field), rows, p.d, gain, seed, uint64(field))
+	})
+	return field
+}
+
+// linear adds a linear layer, and hidden adds the layers below one.
+func (p *Policy) linear(name string, in, out int, gain float64) *nn.Linear[float32] {
+	l := nn.NewLinear(p.params, name, in, out)
+	p.initial = append(p.initial, func(seed uint64) { l.Init(seed, gain) })
+	return l
+}
+
+func (p *Policy) hidden(name string, in int, sizes []int, f nn.Activation) *nn.MLP[float32] {
+	m := nn.NewMLP(p.params, name, in, sizes, f)
+	p.initial = append(p.initial, func(seed uint64) { m.Init(seed, math.Sqrt2) })
+	return m
+}
+
+func (p *Policy) addCritic() {
+	if !p.cfg.AddValueHead {
+		return
+	}
+	p.params.Group("critic")
+	f := nn.Tanh
+	if p.cfg.Activation == "relu" {
+		f = nn.ReLU
+	}
+	p.criticTrunk = p.hidden("critic", p.d, p.cfg.HiddenSizes, f)
+	p.criticHead = p.linear("critic.head", p.criticTrunk.Out, p.cfg.Values(), 0.02)
+}
+
+// checkUnused refuses keys of other policies and of other action heads, which would have no effect.
+func checkUnused(c *policy.Config, own *Config) error {
 	if err := c.Valid(); err != nil {
 		return err
 	}
@@ -203,8 +237,8 @@ func unused(c *policy.Config, own *Config) error {
 	return nil
 }
 
-// sizes returns those of the trunk, and reads the tokenizer of its folder.
-func (p *Policy) sizes() (lm.Config, error) {
+// trunkSizes returns the sizes of the trunk, and reads the tokenizer of its folder.
+func (p *Policy) trunkSizes() (lm.Config, error) {
 	if p.own.ModelPath == "" {
 		sizes := p.own.trunk(vocabulary())
 		if sizes.Hidden%(2*sizes.Heads) != 0 {
@@ -217,64 +251,55 @@ func (p *Policy) sizes() (lm.Config, error) {
 	if err != nil {
 		return sizes, fmt.Errorf("model_path: %w", err)
 	}
-	if p.words, err = tokenizer.Load(p.own.ModelPath); err != nil {
+	if p.tokenizer, err = tokenizer.Load(p.own.ModelPath); err != nil {
 		return sizes, fmt.Errorf("model_path: %w", err)
 	}
-	if n := p.words.Size(); n > sizes.Vocab {
+	if n := p.tokenizer.Size(); n > sizes.Vocab {
 		return sizes, fmt.Errorf("model_path: %s: the tokenizer has %d tokens: expected at most vocab_size, %d",
 			p.own.ModelPath, n, sizes.Vocab)
 	}
 	return sizes, nil
 }
 
-// init draws the initial parameters, but for what a folder has.
+// init draws the initial parameters, except for those of the trunk's folder.
 func (p *Policy) init(seed uint64) error {
 	p.actions.init()
-	p.senses.init(p.params)
-	p.net.Init(seed)
+	p.observed.init(p.params)
+	p.vision.Init(seed)
 	p.trunk.Init(seed)
 	if p.own.ModelPath != "" {
 		if err := hf.Load(p.trunk, p.own.ModelPath); err != nil {
 			return fmt.Errorf("model_path: %w", err)
 		}
 	}
-	for _, field := range []int{p.positions, p.slots, p.previous} {
-		if field == 0 {
-			continue
-		}
-		shape := p.params.Fields[field].Shape
-		gain := math.Sqrt(float64(max(shape[0], shape[1]))) * p.trunk.Config.InitRange
-		nn.Orthogonal(p.params.Of(field), shape[0], shape[1], gain, seed, uint64(field))
-	}
-	p.head.init(seed)
-	if p.criticHead != nil {
-		p.criticTrunk.Init(seed, math.Sqrt2)
-		p.criticHead.Init(seed, 0.02)
+	for _, set := range p.initial {
+		set(seed)
 	}
 	return nil
 }
 
 // Spaces returns what the policy observes and what it chooses.
-func (p *Policy) Spaces() ([]env.Field, env.Space) { return p.senses.fields, p.actions.space }
+func (p *Policy) Spaces() ([]env.Field, env.Space) { return p.observed.fields, p.actions.space }
 
-// Params returns the parameters.
+// Params returns the parameters, in the groups vision, shared, actor and critic.
 func (p *Policy) Params() *nn.Params[float32] { return p.params }
 
-// Fit takes the ranges of actions, and how observed numbers are normalised, from demonstrations:
+// Fit sets the ranges of actions, and how observed numbers are normalised, by demonstrations:
 // observations [M,…] and actions [M,C,A]. See policy.Fitter.
 func (p *Policy) Fit(obs tensor.Dict, action tensor.Tensor) error {
 	p.actions.fit(action)
-	return p.senses.fit(p.params, obs)
+	return p.observed.fit(p.params, obs)
 }
 
-// LatentLen returns how long the chain behind an action is: with the head flow the state after each
-// denoising step and before the first, [num_steps+1, C·A], and the number of the step with noise.
+// LatentLen returns the length of the chain behind an action. With the head flow it holds the state
+// before the first denoising step and after each, [num_steps+1, C·A], and the number of the step with
+// noise. Other heads have none.
 func (p *Policy) LatentLen() int {
-	if p.flow == nil {
+	if p.own.ActionHead != Flow {
 		return 0
 	}
-	return (p.own.NumSteps+1)*p.count + 1
+	return (p.own.NumSteps+1)*p.dims + 1
 }
 
-// Explores tells whether the policy can learn from its own actions: not with the head l1.
+// Explores reports whether the policy can learn from its own actions: not with the head l1.
 func (p *Policy) Explores() bool { return p.own.ActionHead != L1 }

@@ -14,49 +14,22 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// BenchmarkSpeed compares decisions with the operations per second of kernel.Gemm of 512³ on one core, measured in the same run: choosing actions,
-// fine-tuning by log-probs, and an update of PPO. A decision is of the default policy, with one camera of 64×64 pixels, 8 numbers, a sentence of six
-// words and chunks of four actions of four dimensions. Operations are those of products: convolutions, trunk, attention and heads; a gradient takes
-// twice as many, but for the first convolution, whose input has none. Each time is the shortest of several, in processor time of one thread. Run it with
+// BenchmarkSpeed compares decisions of the default policy with the rate of kernel.Gemm of 512³ on one core,
+// measured in the same run: choosing actions, fine-tuning by log-probs, and an update of PPO. Each time is the
+// shortest of several, in processor time of one thread. Run it with
 //
 //	go test ./policy/vla -run '^$' -bench Speed -benchtime 2s
 func BenchmarkSpeed(b *testing.B) {
-	cfg, own := policy.DefaultConfig(), vla.Defaults()
-	cfg.ModelType, cfg.NumActionChunks, cfg.LogProbType = "vla_policy", 4, "token_level"
-	s := env.Spec{
-		Name: "Speed-v0", Obs: []env.Field{{Name: "image", Space: box(tensor.U8, 0, 255, 64, 64, 3)},
-			{Name: "text", Space: box(tensor.U8, 0, 255, 128), Text: true}, {Name: "proprio", Space: box(tensor.F32, -9, 9, 8)}},
-		Action: box(tensor.F32, -1, 1, 4),
-	}
-	p, err := vla.New(cfg, own, s, 1, tensor.Heap)
-	if err != nil {
-		b.Fatal(err)
-	}
-	const rows, tokens, d, layers, wide = 64, 6 + 16 + 1 + 16, 128, 4, 352
-	first := 2.0 * 32 * 32 * 27 * 32
-	convolutions := 2.0 * (16*16*9*32*64 + 8*8*9*64*128 + 4*4*9*128*128 + 4*4*128*128)
-	trunk := 2.0*tokens*layers*(4*d*d+3*d*wide) + 4.0*layers*tokens*(tokens-16)*d + 4.0*layers*16*16*d
-	heads := 2.0 * (12*d*64 + 4*d*2 + d*64 + 64*64 + 8*d + d*d)
-	forward := rows * (first + convolutions + trunk + heads)
-	training := rows * (2*first + 3*(convolutions+trunk+heads))
-
-	obs := tensor.Dict{}
-	for _, f := range s.Obs {
-		obs.Set(f.Name, tensor.New(f.DType, append([]int{rows}, f.Shape...)...))
-	}
-	for i := range rows {
-		copy(obs.Must("text").U8()[128*i:], "pick up the small red cube")
-	}
-	for i := range obs.Must("image").U8() {
-		obs.Must("image").U8()[i] = uint8(i * i % 251)
-	}
-	w, noise := p.NewWork(rows), noise(rows)
-	act, err := p.Forward(w, obs, policy.Sample, noise)
+	const rows = 64
+	p, obs := speedPolicy(b, rows)
+	w, x := p.NewWork(rows), noise(rows)
+	act, err := p.Forward(w, obs, policy.Sample, x)
 	if err != nil {
 		b.Fatal(err)
 	}
 	action := act.Action.Clone()
-	g := policy.Grad{LogProb: tensor.New(tensor.F32, rows, 16), Entropy: tensor.New(tensor.F32, rows, 16), Value: tensor.New(tensor.F32, rows, 1)}
+	g := policy.Grad{LogProb: tensor.New(tensor.F32, rows, 16), Entropy: tensor.New(tensor.F32, rows, 16),
+		Value: tensor.New(tensor.F32, rows, 1)}
 	for i := range g.LogProb.F32() {
 		g.LogProb.F32()[i] = 0.01
 	}
@@ -70,24 +43,67 @@ func BenchmarkSpeed(b *testing.B) {
 			}
 		}
 	}
+	rollout := func() {
+		if _, err := p.Forward(w, obs, policy.Sample, x); err != nil {
+			b.Fatal(err)
+		}
+	}
+	forward, training := operations()
 	for _, c := range []struct {
 		name       string
 		operations float64
 		run        func()
 	}{
-		{"rollout", forward, func() {
-			if _, err := p.Forward(w, obs, policy.Sample, noise); err != nil {
-				b.Fatal(err)
-			}
-		}},
-		{"sft", training, update(policy.Grad{LogProb: g.LogProb})},
+		{"rollout", forward, rollout}, {"sft", training, update(policy.Grad{LogProb: g.LogProb})},
 		{"ppo", training, update(g)},
 	} {
-		b.Run(c.name, func(b *testing.B) { compare(b, rows, c.operations, c.run) })
+		b.Run(c.name, func(b *testing.B) { compare(b, rows, rows*c.operations, c.run) })
 	}
 }
 
-// compare reports decisions per second of run, and its operations per second as a share of those of a product, in per cent.
+// speedPolicy is the default policy, with one camera of 64×64 pixels, 8 numbers, a sentence of six words and
+// chunks of four actions of four dimensions.
+func speedPolicy(b *testing.B, rows int) (policy.Policy, tensor.Dict) {
+	b.Helper()
+	cfg := policy.DefaultConfig()
+	cfg.ModelType, cfg.NumActionChunks, cfg.LogProbType = "vla_policy", 4, "token_level"
+	s := env.Spec{
+		Name: "Speed-v0", Obs: []env.Field{{Name: "image", Space: box(tensor.U8, 0, 255, 64, 64, 3)},
+			{Name: "text", Space: box(tensor.U8, 0, 255, 128), Text: true},
+			{Name: "proprio", Space: box(tensor.F32, -9, 9, 8)}},
+		Action: box(tensor.F32, -1, 1, 4),
+	}
+	p, err := vla.New(cfg, vla.Defaults(), s, 1, tensor.Heap)
+	if err != nil {
+		b.Fatal(err)
+	}
+	obs := tensor.Dict{}
+	for _, f := range s.Obs {
+		obs.Set(f.Name, tensor.New(f.DType, append([]int{rows}, f.Shape...)...))
+	}
+	for i := range rows {
+		copy(obs.Must("text").U8()[128*i:], "pick up the small red cube")
+	}
+	for i := range obs.Must("image").U8() {
+		obs.Must("image").U8()[i] = uint8(i * i % 251)
+	}
+	return p, obs
+}
+
+// operations returns those of the products of one decision of speedPolicy: convolutions, trunk, attention and
+// heads. A gradient takes twice as many, except for the first convolution, whose input has none.
+func operations() (forward, training float64) {
+	const tokens, d, layers, wide = 6 + 16 + 1 + 16, 128, 4, 352
+	const first = 2.0 * 32 * 32 * 27 * 32
+	const convolutions = 2.0 * (16*16*9*32*64 + 8*8*9*64*128 + 4*4*9*128*128 + 4*4*128*128)
+	const attention = 4.0*layers*tokens*(tokens-16)*d + 4.0*layers*16*16*d
+	const trunk = 2.0*tokens*layers*(4*d*d+3*d*wide) + attention
+	const heads = 2.0 * (12*d*64 + 4*d*2 + d*64 + 64*64 + 8*d + d*d)
+	return first + convolutions + trunk + heads, 2*first + 3*(convolutions+trunk+heads)
+}
+
+// compare reports decisions per second of run, and its operations per second as a share of those of a product,
+// in per cent.
 func compare(b *testing.B, decisions int, operations float64, run func()) {
 	const n = 512
 	x, y, z := make([]float32, n*n), make([]float32, n*n), make([]float32, n*n)

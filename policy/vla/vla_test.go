@@ -1,7 +1,6 @@
 package vla_test
 
 import (
-	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -28,10 +27,13 @@ func spec() env.Spec {
 	return env.Spec{
 		Name: "Fake-v0",
 		Obs: []env.Field{
-			{Name: "image", Space: box(tensor.U8, 0, 255, 13, 12, 3)}, {Name: "wrist", Space: box(tensor.U8, 0, 255, 8, 8, 3)},
-			{Name: "text", Space: box(tensor.U8, 0, 255, 32), Text: true}, {Name: "proprio", Space: box(tensor.F32, -9, 9, 3)},
+			{Name: "image", Space: box(tensor.U8, 0, 255, 13, 12, 3)},
+			{Name: "wrist", Space: box(tensor.U8, 0, 255, 8, 8, 3)},
+			{Name: "text", Space: box(tensor.U8, 0, 255, 32), Text: true},
+			{Name: "proprio", Space: box(tensor.F32, -9, 9, 3)},
 		},
-		Action: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{3}, Low: []float32{-1, -2, -1}, High: []float32{1, 2, 1}},
+		Action: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{3}, Low: []float32{-1, -2, -1},
+			High: []float32{1, 2, 1}},
 	}
 }
 
@@ -86,7 +88,7 @@ func observe(n int, seed uint64) tensor.Dict {
 	return obs
 }
 
-// goals are numbers for a policy with foresight to guess, those of soon and of the end.
+// goals are targets of the auxiliary prediction: the numbers some steps ahead, and those at the end.
 func goals(n int) tensor.Tensor {
 	t := tensor.New(tensor.F32, n, 2*3)
 	for i := range t.F32() {
@@ -113,252 +115,184 @@ func with(obs tensor.Dict, act policy.Act) tensor.Dict {
 
 func f32(x ...float32) []float32 { return slices.Clone(x) }
 
-// variants are what the properties below hold for.
-func variants() map[string]func(*policy.Config, *vla.Config) {
-	return map[string]func(*policy.Config, *vla.Config){
-		"tokens":        func(*policy.Config, *vla.Config) {},
-		"chunk level":   func(c *policy.Config, _ *vla.Config) { c.LogProbType, c.ActionValues = "chunk_level", false },
-		"temperature":   func(c *policy.Config, _ *vla.Config) { c.Temperature = 1.6 },
-		"no gripper":    func(_ *policy.Config, o *vla.Config) { o.Gripper = false },
-		"one by one":    func(_ *policy.Config, o *vla.Config) { o.ActionHead = vla.TokensAutoregressive },
-		"flow":          func(_ *policy.Config, o *vla.Config) { o.ActionHead, o.NumSteps = vla.Flow, 3 },
-		"imitated flow": func(_ *policy.Config, o *vla.Config) { o.ActionHead = vla.Flow },
-		"l1":            func(_ *policy.Config, o *vla.Config) { o.ActionHead = vla.L1 },
-		"film":          func(_ *policy.Config, o *vla.Config) { o.VisionFiLM, o.VisionGrid = true, 0 },
-		"words":         func(_ *policy.Config, o *vla.Config) { o.VisionWords, o.VisionGrid = true, 0 },
+// sample draws actions for n rows. It returns their observations, with the chains behind the
+// actions.
+func sample(t *testing.T, p *vla.Policy, n int, seed uint64) (obs tensor.Dict, act policy.Act) {
+	t.Helper()
+	obs = observe(n, seed)
+	act, err := p.Forward(p.NewWork(n), obs, policy.Sample, noise(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return with(obs, act), act
+}
+
+func evaluate(t *testing.T, p *vla.Policy, w policy.Work, obs tensor.Dict, action tensor.Tensor) policy.Eval {
+	t.Helper()
+	e, err := p.Evaluate(w, obs, action)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// logProbs returns a copy of the log-probs of action.
+func logProbs(t *testing.T, p *vla.Policy, w policy.Work, obs tensor.Dict, action tensor.Tensor) []float32 {
+	t.Helper()
+	return slices.Clone(evaluate(t, p, w, obs, action).LogProb.F32())
+}
+
+type change func(*policy.Config, *vla.Config)
+
+// onVariants runs test for every kind of policy; with -short, under the race detector, for two.
+func onVariants(t *testing.T, test func(t *testing.T, cfg policy.Config, own vla.Config)) {
+	for name, c := range map[string]change{
+		"tokens":         func(*policy.Config, *vla.Config) {},
+		"flow":           func(_ *policy.Config, o *vla.Config) { o.ActionHead, o.NumSteps = vla.Flow, 3 },
+		"autoregressive": func(_ *policy.Config, o *vla.Config) { o.ActionHead = vla.TokensAutoregressive },
+		"l1":             func(_ *policy.Config, o *vla.Config) { o.ActionHead = vla.L1 },
+		"chunk level": func(c *policy.Config, _ *vla.Config) {
+			c.LogProbType, c.ActionValues = "chunk_level", false
+		},
+		"temperature": func(c *policy.Config, _ *vla.Config) { c.Temperature = 1.6 },
+		"no gripper":  func(_ *policy.Config, o *vla.Config) { o.Gripper = false },
+		"film":        func(_ *policy.Config, o *vla.Config) { o.VisionFiLM, o.VisionGrid = true, 0 },
+		"words":       func(_ *policy.Config, o *vla.Config) { o.VisionWords, o.VisionGrid = true, 0 },
 		"film and words": func(_ *policy.Config, o *vla.Config) {
 			o.VisionFiLM, o.VisionWords, o.VisionGrid, o.Keypoints = true, true, 0, 2
 		},
-		"foresight":     func(_ *policy.Config, o *vla.Config) { o.Foresight = 0.5 },
+		"auxiliary":     func(_ *policy.Config, o *vla.Config) { o.Foresight = 0.5 },
 		"patches":       func(_ *policy.Config, o *vla.Config) { o.Vision = vla.Patches },
 		"lora":          func(_ *policy.Config, o *vla.Config) { o.IsLoRA, o.LoRARank = true, 3 },
 		"frozen":        func(_ *policy.Config, o *vla.Config) { o.FreezeTrunk, o.FreezeVision = true, true },
 		"crop":          func(_ *policy.Config, o *vla.Config) { o.ImageCrop, o.Keypoints = 0.8, 0 },
 		"linear critic": func(c *policy.Config, _ *vla.Config) { c.HiddenSizes = nil },
 		"no critic":     func(c *policy.Config, _ *vla.Config) { c.AddValueHead = false },
+	} {
+		if testing.Short() && name != "tokens" && name != "flow" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			cfg, own := small()
+			c(&cfg, &own)
+			test(t, cfg, own)
+		})
 	}
 }
 
-// Evaluate says of actions bit for bit what Forward said of them, in any batch, and so does Value.
+// Evaluate and Value return bit for bit what Forward returned, in any batch.
 func TestForwardIsEvaluate(t *testing.T) {
-	for name, change := range variants() {
-		if testing.Short() && name != "tokens" && name != "flow" {
-			continue // the race detector looks on
-		}
-		cfg, own := small()
-		change(&cfg, &own)
+	onVariants(t, func(t *testing.T, cfg policy.Config, own vla.Config) {
 		p := newPolicy(t, cfg, own)
 		const n = 37 // more than are computed at a time
-		obs := observe(n, 0)
-		act, err := p.Forward(p.NewWork(n), obs, policy.Sample, noise(n))
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		obs = with(obs, act)
+		obs, act := sample(t, p, n, 0)
 		for _, size := range []int{1, 5, n} {
 			w := p.NewWork(size)
 			for lo := 0; lo < n; lo += size {
 				hi := min(lo+size, n)
-				e, err := p.Evaluate(w, obs.Slice(lo, hi), act.Action.Slice(lo, hi))
-				if err != nil {
-					t.Fatalf("%s: %v", name, err)
-				}
-				if !slices.Equal(e.LogProb.F32(), act.LogProb.Slice(lo, hi).F32()) {
-					t.Fatalf("%s: rows %d to %d: log-probs %v, Forward said %v", name, lo, hi, e.LogProb.F32(),
-						act.LogProb.Slice(lo, hi).F32())
-				}
+				e := evaluate(t, p, w, obs.Slice(lo, hi), act.Action.Slice(lo, hi))
+				equal(t, "log-probs", e.LogProb, act.LogProb.Slice(lo, hi))
 				if !cfg.AddValueHead {
 					continue
 				}
-				want := f32(act.Value.Slice(lo, hi).F32()...)
+				equal(t, "values of Evaluate", e.Value, act.Value.Slice(lo, hi))
 				v, err := p.Value(w, obs.Slice(lo, hi))
-				if err != nil || !slices.Equal(e.Value.F32(), want) || !slices.Equal(v.F32(), want) {
-					t.Fatalf("%s: rows %d to %d: values %v and %v, Forward said %v (%v)", name, lo, hi, e.Value.F32(), v.F32(), want,
-						err)
+				if err != nil {
+					t.Fatal(err)
 				}
+				equal(t, "values", v, act.Value.Slice(lo, hi))
 			}
 		}
-	}
+	})
 }
 
-// Gradients are central differences, along a random direction of each tensor.
-func TestGradients(t *testing.T) {
-	for name, change := range variants() {
-		if testing.Short() && name != "tokens" && name != "flow" {
-			continue // the race detector looks on
-		}
-		cfg, own := small()
-		change(&cfg, &own)
+// An action depends on its own observation and noise, in any batch.
+func TestForwardRowByRow(t *testing.T) {
+	onVariants(t, func(t *testing.T, cfg policy.Config, own vla.Config) {
 		p := newPolicy(t, cfg, own)
-		const n = 5
-		obs, w := observe(n, 2), p.NewWork(n)
-		act, err := p.Forward(w, obs, policy.Sample, noise(n))
-		if err != nil {
-			t.Fatal(err)
-		}
-		action := act.Action.Clone()
-		if name != "imitated flow" {
-			obs = with(obs, act)
-		}
-		if own.Foresight > 0 {
-			obs.Set(policy.Goal, goals(n))
-		}
-		if own.ActionHead == vla.L1 { // away from the mean, where the error has a corner
-			for i := range action.F32() {
-				action.F32()[i] = 0.9 - 1.8*float32(i%2)
-			}
-		}
-		eval := func() policy.Eval {
-			e, err := p.Evaluate(w, obs, action)
+		const n = 37
+		obs, act := sample(t, p, n, 0)
+		w, x := p.NewWork(1), noise(n)
+		for i := range n {
+			one, err := p.Forward(w, obs.Slice(i, i+1), policy.Sample, policy.Noise{Seed: x.Seed, Env: x.Env[i : i+1],
+				Step: x.Step[i : i+1]})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return e
+			equal(t, "actions of one row", one.Action, act.Action.Slice(i, i+1))
 		}
-		rng := rand.New(rand.NewPCG(4, 9))
-		like := func(x tensor.Tensor) tensor.Tensor {
-			if x.IsZero() {
-				return x
-			}
-			d := tensor.New(tensor.F32, x.Shape()...)
-			for i := range d.F32() {
-				d.F32()[i] = float32(rng.NormFloat64())
-			}
-			return d
+	})
+}
+
+func equal(t *testing.T, what string, got, want tensor.Tensor) {
+	t.Helper()
+	if !slices.Equal(got.F32(), want.F32()) {
+		t.Fatalf("%s %v, Forward said %v", what, got.F32(), want.F32())
+	}
+}
+
+func TestFit(t *testing.T) {
+	cfg, own := small()
+	cfg.NumActionChunks = 1
+	for _, scale := range []float32{0.01, 0.37, 2} {
+		p := newPolicy(t, cfg, own)
+		low, high := fitActions(t, p, scale)
+		within := 1e-6 * float64(scale)
+		if math.Abs(low[0]+0.98*float64(scale)) > within || math.Abs(high[0]-0.98*float64(scale)) > within {
+			t.Errorf("range [%v, %v]: want ± the 99 %% quantile, %v", low[0], high[0], 0.98*scale)
 		}
-		e := eval()
-		g := policy.Grad{LogProb: like(e.LogProb), Entropy: like(e.Entropy), Value: like(e.Value)}
-		loss := func() (sum float64) {
-			e := eval()
-			for _, x := range [][2]tensor.Tensor{{e.LogProb, g.LogProb}, {e.Entropy, g.Entropy}, {e.Value, g.Value}} {
-				for i := range x[0].F32() {
-					sum += float64(x[0].F32()[i]) * float64(x[1].F32()[i])
-				}
-			}
-			return sum
+		if !(low[1] < 0.5 && high[1] > 0.5 && high[1]-low[1] < 0.01) {
+			t.Errorf("range of a dimension that is always 0.5: [%v, %v]", low[1], high[1])
 		}
-		params, end := p.Params(), len(p.Params().Data)
-		if err := p.Backward(w, g, func(lo, hi int) {
-			if hi != end {
-				t.Errorf("%s: [%d,%d) is ready before what ends at %d", name, lo, hi, end)
-			}
-			end = lo
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if end != 0 {
-			t.Errorf("%s: [0,%d) is never ready", name, end)
-		}
-		checked := 0
-		for i, f := range params.Fields {
-			frozen := own.FreezeVision && strings.HasPrefix(f.Name, "vision")
-			checked += f.Len()
-			x, dx := params.Of(i), params.GradOf(i)
-			if frozen {
-				if !slices.Equal(dx, make([]float32, len(dx))) {
-					t.Errorf("%s: %s is frozen and has a gradient", name, f.Name)
-				}
-				continue
-			}
-			at := slices.Clone(x)
-			difference := func(direction []float32, h float32) float64 {
-				move := func(by float32) float64 {
-					for k := range x {
-						x[k] = at[k] + by*direction[k]
-					}
-					return loss()
-				}
-				defer copy(x, at)
-				return (move(h) - move(-h)) / float64(2*h)
-			}
-			direction, want, norm := make([]float32, len(x)), 0.0, 0.0
-			for k := range x {
-				direction[k] = float32(rng.NormFloat64())
-				want += float64(direction[k]) * float64(dx[k])
-				norm += float64(dx[k]) * float64(dx[k])
-			}
-			agree := func() (got float64, ok bool) {
-				for _, h := range []float32{2e-3, 5e-4} {
-					got = difference(direction, h)
-					ok = ok || math.Abs(got-want) < 0.02*math.Abs(want)+0.01*math.Sqrt(norm)+0.02
-				}
-				return got, ok
-			}
-			got, ok := 0.0, false
-			if strings.HasPrefix(f.Name, "vision") || own.ActionHead == vla.L1 {
-				// Rectifiers have corners. A step along one element meets few: those with the largest derivatives, one after the other.
-				order := make([]int, len(x))
-				for k := range order {
-					order[k] = k
-				}
-				slices.SortFunc(order, func(a, b int) int { return cmp.Compare(math.Abs(float64(dx[b])), math.Abs(float64(dx[a]))) })
-				for _, k := range order[:min(3, len(order))] {
-					if !ok {
-						clear(direction)
-						direction[k], want = 1, float64(dx[k])
-						got, ok = agree()
-					}
-				}
-			} else {
-				got, ok = agree()
-			}
-			if !ok {
-				t.Errorf("%s: %s: derivative %g, by differences %g (norm %g)", name, f.Name, want, got, math.Sqrt(norm))
-			}
-		}
-		if checked != params.Len() {
-			t.Errorf("%s: %d parameters checked of %d", name, checked, params.Len())
+		if low[2] != -1 || high[2] != 1 {
+			t.Errorf("range of the gripper: [%v, %v]", low[2], high[2])
 		}
 	}
 }
 
-// An action that is decoded from a bin is encoded as that bin, and any action is decoded within half a bin of where it was, in whatever
-// units.
+// fitActions lets p learn the ranges of demonstrations in which the first dimension goes from -scale to scale.
+func fitActions(t *testing.T, p *vla.Policy, scale float32) (low, high []float64) {
+	t.Helper()
+	demos := tensor.New(tensor.F32, 1001, 1, 3)
+	for i := range 1001 {
+		copy(demos.F32()[3*i:], []float32{scale * (float32(i)/500 - 1), 0.5, 1})
+	}
+	if err := p.Fit(observe(1001, 0), demos); err != nil {
+		t.Fatal(err)
+	}
+	return p.Params().Buffers.Must("action.low").F64(), p.Params().Buffers.Must("action.high").F64()
+}
+
+// All numbers of a bin have the log-prob of its middle, in whatever units; the next bin has another.
 func TestEncodeDecode(t *testing.T) {
 	cfg, own := small()
 	own.ActionBins = 64
 	cfg.NumActionChunks = 1
 	for _, scale := range []float32{0.01, 0.37, 2} {
 		p := newPolicy(t, cfg, own)
-		demos := tensor.New(tensor.F32, 1001, 1, 3)
-		for i := range 1001 {
-			copy(demos.F32()[3*i:], []float32{scale * (float32(i)/500 - 1), 0.5, 1})
-		}
-		if err := p.Fit(observe(1001, 0), demos); err != nil {
-			t.Fatal(err)
-		}
-		low, high := p.Params().Buffers.Must("action.low").F64(), p.Params().Buffers.Must("action.high").F64()
-		if math.Abs(low[0]+0.98*float64(scale)) > 1e-6*float64(scale) || math.Abs(high[0]-0.98*float64(scale)) > 1e-6*float64(scale) {
-			t.Errorf("range [%v, %v]: want ± the 99 %% quantile, %v", low[0], high[0], 0.98*scale)
-		}
-		if !(low[1] < 0.5 && high[1] > 0.5 && high[1]-low[1] < 0.01) || low[2] != -1 || high[2] != 1 {
-			t.Errorf("ranges of what never moves, [%v, %v], and of the gripper, [%v, %v]", low[1], high[1], low[2], high[2])
-		}
-		w := p.NewWork(1)
-		for i := range 500 { // what a policy says of a number is what it says of the middle of its bin
-			obs := observe(1, 3)
-			act, err := p.Forward(w, obs, policy.Sample, policy.Noise{Seed: 8, Env: []uint64{0}, Step: []uint64{uint64(i)}})
+		low, high := fitActions(t, p, scale)
+		half := (high[0] - low[0]) / 128
+		w, obs, moved := p.NewWork(1), observe(1, 3), tensor.New(tensor.F32, 1, 1, 3)
+		for i := range 500 {
+			x := policy.Noise{Seed: 8, Env: []uint64{0}, Step: []uint64{uint64(i)}}
+			act, err := p.Forward(w, obs, policy.Sample, x)
 			if err != nil {
 				t.Fatal(err)
 			}
-			chosen := f32(act.LogProb.F32()...)
-			half := (high[0] - low[0]) / 128
-			moved := tensor.New(tensor.F32, 1, 1, 3)
-			for _, by := range []float64{-0.98, 0.98} {
-				copy(moved.F32(), act.Action.F32())
+			action, chosen := f32(act.Action.F32()...), f32(act.LogProb.F32()...)
+			at := func(by float64) []float32 {
+				copy(moved.F32(), action)
 				moved.F32()[0] += float32(by * half)
-				e, err := p.Evaluate(w, obs, moved)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if !slices.Equal(e.LogProb.F32(), chosen) {
-					t.Fatalf("scale %v: action %v, moved by %v of half a bin: log-probs %v, want %v", scale, act.Action.F32(), by,
-						e.LogProb.F32(), chosen)
+				return logProbs(t, p, w, obs, moved)
+			}
+			for _, by := range []float64{-0.98, 0.98} {
+				if got := at(by); !slices.Equal(got, chosen) {
+					t.Fatalf("scale %v: action %v, moved by %v of half a bin: log-probs %v, want %v", scale, action, by,
+						got, chosen)
 				}
 			}
-			moved.F32()[0] += float32(1.1 * half)
-			if e, _ := p.Evaluate(w, obs, moved); e.LogProb.F32()[0] == chosen[0] && float64(moved.F32()[0]) < high[0] {
-				t.Fatalf("scale %v: action %v lies in the bin of %v", scale, moved.F32(), act.Action.F32())
+			if got := at(1.1); got[0] == chosen[0] && float64(moved.F32()[0]) < high[0] {
+				t.Fatalf("scale %v: action %v lies in the bin of %v", scale, moved.F32(), action)
 			}
 		}
 	}
@@ -369,7 +303,7 @@ func TestNoAllocation(t *testing.T) {
 	for _, head := range []string{vla.Tokens, vla.TokensAutoregressive, vla.L1, vla.Flow} {
 		t.Run(head, func(t *testing.T) { noAllocation(t, head, func(*vla.Config) {}) })
 	}
-	t.Run("words that point", func(t *testing.T) {
+	t.Run("word-conditioned attention", func(t *testing.T) {
 		noAllocation(t, vla.Tokens, func(o *vla.Config) { o.VisionWords, o.VisionFiLM, o.Foresight = true, true, 10 })
 	})
 }
@@ -394,12 +328,10 @@ func noAllocation(t *testing.T, head string, change func(*vla.Config)) {
 			t.Fatal(err)
 		}
 		p.Augment(train, x)
-		e, err := p.Evaluate(train, obs, action)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := evaluate(t, p, train, obs, action)
 		if g.LogProb.IsZero() {
-			g = policy.Grad{LogProb: tensor.New(tensor.F32, e.LogProb.Shape()...), Value: tensor.New(tensor.F32, e.Value.Shape()...)}
+			g.LogProb = tensor.New(tensor.F32, e.LogProb.Shape()...)
+			g.Value = tensor.New(tensor.F32, e.Value.Shape()...)
 		}
 		if err := p.Backward(train, g, nil); err != nil {
 			t.Fatal(err)
@@ -416,13 +348,7 @@ func TestSenses(t *testing.T) {
 	cfg, own := small()
 	p := newPolicy(t, cfg, own)
 	w, action := p.NewWork(4), tensor.New(tensor.F32, 4, 2, 3)
-	say := func(obs tensor.Dict) []float32 {
-		e, err := p.Evaluate(w, obs, action)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return f32(e.LogProb.F32()...)
-	}
+	say := func(obs tensor.Dict) []float32 { return logProbs(t, p, w, obs, action) }
 	want := say(observe(4, 0))
 	for _, f := range spec().Obs {
 		obs := observe(4, 0)
@@ -447,11 +373,7 @@ func TestCrop(t *testing.T) {
 	w, action, obs := p.NewWork(4), tensor.New(tensor.F32, 4, 2, 3), observe(4, 0)
 	say := func(noise policy.Noise) []float32 {
 		p.Augment(w, noise)
-		e, err := p.Evaluate(w, obs, action)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return f32(e.LogProb.F32()...)
+		return logProbs(t, p, w, obs, action)
 	}
 	middle, one := say(policy.Noise{}), say(noise(4))
 	if slices.Equal(middle, one) || !slices.Equal(one, say(noise(4))) || !slices.Equal(middle, say(policy.Noise{})) {
@@ -495,40 +417,52 @@ func TestTemperature(t *testing.T) {
 
 // A policy that makes no sense is refused, with the key or the observation.
 func TestRefused(t *testing.T) {
-	for want, change := range map[string]func(*policy.Config, *vla.Config, *env.Spec){
-		"action_head: flower: expected one of": func(_ *policy.Config, o *vla.Config, _ *env.Spec) { o.ActionHead = "flower" },
-		"action_dim: 7: expected 3":            func(c *policy.Config, _ *vla.Config, _ *env.Spec) { c.ActionDim = 7 },
-		"encoder: impala: expected none":       func(c *policy.Config, _ *vla.Config, _ *env.Spec) { c.Encoder = "impala" },
-		"add_q_head: true":                     func(c *policy.Config, _ *vla.Config, _ *env.Spec) { c.AddQHead, c.AddValueHead = true, false },
-		"num_attention_heads":                  func(_ *policy.Config, o *vla.Config, _ *env.Spec) { o.NumHeads = 3 },
-		"expected more than vision_grid, 16":   func(_ *policy.Config, o *vla.Config, _ *env.Spec) { o.VisionGrid = 16 },
-		"model_path: model configuration":      func(_ *policy.Config, o *vla.Config, _ *env.Spec) { *o = vla.Defaults(); o.ModelPath = "nowhere" },
-		"dimension 1 is in": func(_ *policy.Config, _ *vla.Config, s *env.Spec) {
-			s.Action.High = []float32{1, float32(math.Inf(1)), 1}
+	type config struct {
+		policy.Config
+		own  vla.Config
+		spec env.Spec
+	}
+	for want, change := range map[string]func(c *config){
+		"action_head: flower: expected one of": func(c *config) { c.own.ActionHead = "flower" },
+		"action_dim: 7: expected 3":            func(c *config) { c.ActionDim = 7 },
+		"encoder: impala: expected none":       func(c *config) { c.Encoder = "impala" },
+		"add_q_head: true":                     func(c *config) { c.AddQHead, c.AddValueHead = true, false },
+		"num_attention_heads":                  func(c *config) { c.own.NumHeads = 3 },
+		"expected more than vision_grid, 16":   func(c *config) { c.own.VisionGrid = 16 },
+		"model_path: model configuration":      func(c *config) { c.own = vla.Defaults(); c.own.ModelPath = "nowhere" },
+		"dimension 1 is in": func(c *config) {
+			c.spec.Action.High = []float32{1, float32(math.Inf(1)), 1}
 		},
-		"no text is observed":  func(_ *policy.Config, o *vla.Config, s *env.Spec) { o.VisionWords, s.Obs = true, s.Obs[:2] },
-		"no image is observed": func(_ *policy.Config, o *vla.Config, s *env.Spec) { o.VisionWords, s.Obs = true, s.Obs[2:] },
-		"expected false, or vision_keypoints > 0": func(_ *policy.Config, o *vla.Config, _ *env.Spec) {
-			o.VisionWords, o.VisionFiLM, o.Keypoints = true, true, 0
+		"no text is observed":  func(c *config) { c.own.VisionWords, c.spec.Obs = true, c.spec.Obs[:2] },
+		"no image is observed": func(c *config) { c.own.VisionWords, c.spec.Obs = true, c.spec.Obs[2:] },
+		"expected false, or vision_keypoints > 0": func(c *config) {
+			c.own.VisionWords, c.own.VisionFiLM, c.own.Keypoints = true, true, 0
 		},
-		"vision_film: there are no features": func(_ *policy.Config, o *vla.Config, _ *env.Spec) {
-			o.Vision, o.VisionFiLM, o.Keypoints = vla.Patches, true, 0
+		"vision_film: there are no features": func(c *config) {
+			c.own.Vision, c.own.VisionFiLM, c.own.Keypoints = vla.Patches, true, 0
 		},
-		`observation "image": not used by the policy`:                func(_ *policy.Config, o *vla.Config, _ *env.Spec) { o.VisionGrid, o.Keypoints = 0, 0 },
-		"rollout.sampling_params.temperature_train: 0.5: expected 1": func(c *policy.Config, o *vla.Config, _ *env.Spec) { c.Temperature, o.ActionHead = 0.5, vla.Flow },
-		"rollout.sampling_params.temperature_eval: 1: expected 0":    func(c *policy.Config, o *vla.Config, _ *env.Spec) { c.EvalTemperature, o.ActionHead = 1, vla.L1 },
-		"no image and no numbers":                                    func(_ *policy.Config, _ *vla.Config, s *env.Spec) { s.Obs = s.Obs[2:3] },
+		`observation "image": not used by the policy`: func(c *config) { c.own.VisionGrid, c.own.Keypoints = 0, 0 },
+		"rollout.sampling_params.temperature_train: 0.5: expected 1": func(c *config) {
+			c.Temperature, c.own.ActionHead = 0.5, vla.Flow
+		},
+		"rollout.sampling_params.temperature_eval: 1: expected 0": func(c *config) {
+			c.EvalTemperature, c.own.ActionHead = 1, vla.L1
+		},
+		"no image and no numbers": func(c *config) { c.spec.Obs = c.spec.Obs[2:3] },
 	} {
 		cfg, own := small()
-		s := spec()
-		change(&cfg, &own, &s)
+		c := config{cfg, own, spec()}
+		change(&c)
 		r := policy.Registry{}
-		policy.Register(&r, "vla_policy", own, vla.New)
-		_, err := r.New(cfg, s, 1, tensor.Heap)
+		policy.Register(&r, "vla_policy", c.own, vla.New)
+		_, err := r.New(c.Config, c.spec, 1, tensor.Heap)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v: want %q", err, want)
 		}
 	}
+}
+
+func TestLongInstructionRefused(t *testing.T) {
 	cfg, own := small()
 	own.MaxPrompt = 3
 	p := newPolicy(t, cfg, own)

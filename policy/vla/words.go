@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 )
 
-// words are the tokens of the built-in tokenizer behind those of the 256 bytes: what instructions
-// to robots are made of. Other words are spelt in bytes.
+// words are the tokens of the built-in tokenizer that follow those of the 256 bytes: the words of
+// instructions to robots. Other words are spelt in bytes.
 var words = strings.Fields(`
 	a an and are at away back before behind below beside between by close down first from front in inside into is it
 	last left lower middle near next not of off on onto open or out over right second so that the then third to
@@ -24,10 +24,10 @@ var words = strings.Fields(`
 	one two three four five six seven eight nine ten all both each every other same
 	. , ; : ! ?`)
 
-// A reader turns instructions into tokens: by the tokenizer of the trunk's folder, or with words,
-// bytes for what is not among them. It remembers what it has read.
+// A reader turns instructions into tokens, by the tokenizer of the trunk's folder or by the built-in
+// one. It remembers the tokens of earlier texts.
 type reader struct {
-	encoder *tokenizer.Encoder // nil: words
+	encoder *tokenizer.Encoder // nil: the built-in tokenizer
 	ids     map[string]int32   // of words
 	most    int                // tokens of an instruction
 	seen    map[string][]int32
@@ -52,8 +52,8 @@ func newReader(t *tokenizer.Tokenizer, most int) *reader {
 	return r
 }
 
-// readWords returns the tokens of an instruction that is given as numbers of words, of which 0 is
-// none. Instructions that were read before take no memory.
+// readWords returns the tokens of an instruction that is given as indices into words; 0 is no word. It
+// allocates only for new instructions.
 func (r *reader) readWords(numbers []int32, words []string) ([]int32, error) {
 	r.text = r.text[:0]
 	for _, n := range numbers {
@@ -74,8 +74,8 @@ func (r *reader) readWords(numbers []int32, words []string) ([]int32, error) {
 // remembered is how many instructions a reader remembers.
 const remembered = 1 << 14
 
-// read returns the tokens of a text, which ends at its first byte of 0. A text that was read before
-// takes no memory.
+// read returns the tokens of a text, which ends at its first byte of 0. It allocates only for new
+// texts.
 func (r *reader) read(text []byte) ([]int32, error) {
 	for i, b := range text {
 		if b == 0 {
@@ -103,7 +103,7 @@ func (r *reader) read(text []byte) ([]int32, error) {
 	return ids, nil
 }
 
-// spell returns the tokens of a text: words, and what is no word byte by byte.
+// spell returns the tokens of a text: one for each of words, and one for each byte of others.
 func (r *reader) spell(text string) (ids []int32) {
 	for _, word := range strings.Fields(text) {
 		lower := strings.ToLower(word)

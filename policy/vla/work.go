@@ -5,30 +5,31 @@ import (
 
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy"
-	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// work is one user's memory. Acting takes some rows at a time, and keeps no activations; Evaluate
+// work is one user's memory. Acting takes some rows at a time, and keeps no activations. Evaluate
 // takes all rows at once, in memory that the first one makes.
 type work struct {
-	owner   *Policy
-	maxRows int
-	reader  *reader
-	acting  *pass
-	trained *pass // nil before the first Evaluate
+	owner    *Policy
+	maxRows  int
+	reader   *reader
+	acting   *pass
+	training *pass // nil before the first Evaluate
 
-	action                   tensor.Tensor // [maxRows,C,A]
-	logProb, entropy         tensor.Tensor // [maxRows,L]
-	value                    tensor.Tensor // [maxRows,V]; the zero Tensor without a critic
-	latent                   tensor.Tensor // [maxRows,K]; the zero Tensor without chains
-	dimLogProb, dimEntropy   []float32     // [maxRows,C·A]
-	dDimLogProb, dDimEntropy []float32
-	foresight, guessed       *foresight   // nil: no guesses; none in the last Evaluate
-	evaluated                int          // rows of the last call, if it was Evaluate
-	augment                  policy.Noise // of the next Evaluate; without environments: none
-	drawn, none              policy.Noise // of this one, and no noise
+	action                   tensor.Tensor   // [maxRows,C,A]
+	logProb, entropy         tensor.Tensor   // [maxRows,L]
+	value                    tensor.Tensor   // [maxRows,V]; the zero Tensor without a critic
+	latent                   tensor.Tensor   // [maxRows,K]; the zero Tensor without chains
+	dimLogProb, dimEntropy   []float32       // [maxRows,C·A]
+	dDimLogProb, dDimEntropy []float32       // the derivatives by them
+	auxiliary                *auxiliary      // nil: none
+	streams                  []philox.Stream // of the rows of acting
+
+	augment   policy.Noise // of the next Evaluate; without environments: none
+	evaluated int          // rows of the last call, if it was Evaluate
+	predicted bool         // its log-probs include those of auxiliary
 }
 
 // actingRows is how many rows are computed at a time where no gradient follows.
@@ -36,18 +37,18 @@ const actingRows = 32
 
 // NewWork returns a Work for at most maxRows rows at a time.
 func (p *Policy) NewWork(maxRows int) policy.Work {
-	n := maxRows * p.count
+	perDim := func() []float32 { return nn.Vector[float32](maxRows * p.dims) }
+	logProbs, r := p.dims/p.dimsPerLogProb, newReader(p.tokenizer, p.own.MaxPrompt)
 	w := &work{
-		owner: p, maxRows: maxRows, reader: newReader(p.words, p.own.MaxPrompt),
-		acting:     p.newPass(min(maxRows, actingRows), false),
+		owner: p, maxRows: maxRows, reader: r, acting: p.newPass(min(maxRows, actingRows), r, false),
 		action:     tensor.New(tensor.F32, maxRows, p.cfg.NumActionChunks, p.actions.dims),
-		logProb:    tensor.New(tensor.F32, maxRows, p.count/p.summed),
-		entropy:    tensor.New(tensor.F32, maxRows, p.count/p.summed),
-		dimLogProb: nn.Vector[float32](n), dimEntropy: nn.Vector[float32](n),
-		dDimLogProb: nn.Vector[float32](n), dDimEntropy: nn.Vector[float32](n),
+		logProb:    tensor.New(tensor.F32, maxRows, logProbs),
+		entropy:    tensor.New(tensor.F32, maxRows, logProbs),
+		dimLogProb: perDim(), dimEntropy: perDim(), dDimLogProb: perDim(), dDimEntropy: perDim(),
+		streams: make([]philox.Stream, actingRows),
 	}
-	if p.senses.guesses > 0 {
-		w.foresight = newForesight(w)
+	if p.observed.predicted > 0 {
+		w.auxiliary = newAuxiliary(p, maxRows, logProbs)
 	}
 	if k := p.LatentLen(); k > 0 {
 		w.latent = tensor.New(tensor.F32, maxRows, k)
@@ -58,200 +59,182 @@ func (p *Policy) NewWork(maxRows int) policy.Work {
 	return w
 }
 
-// A pass is the memory of a forward pass over some rows, and of the backward pass behind it.
-type pass struct {
-	p       *Policy
-	rows    int
-	n       int // of the last pass
-	net     *nn.NetWork[float32]
-	trunk   *lm.Work
-	head    headWork
-	once    chooser // the head, where there is no suffix
-	critic  *nn.MLPWork[float32]
-	numbers []float32 // [rows, numbers]
-	texts   [][]int32 // of the rows of the last pass, tokens; in the reader's memory
-	choices []int32   // [rows, places], the same from 1 on; 0: none
-	images  [][]uint8 // of each camera, what is seen
-	cropped [][]uint8 // [rows, frames, h, w, c]; nil where the whole image is seen
-	seen    []float32 // [rows, tokens·d + guesses], what the network of images and numbers made
-
-	ids, starts, prefix []int32
-	given               []float32 // [rows·(tokens + slots), d]
-	ends                []int32   // of each row's prefix
-	slots               []float32 // [rows·slots, d]
-	last                []float32 // [rows, d]
-
-	cache  *cache // of a pass that acts with a suffix
-	suffix suffix // what slots are made of; nil: of their places alone, and chosen at once
-
-	// for backward
-	dh, dSlots, dLast []float32
-	valued            []float32 // what the critic's head read
-	scratch           []float32
+// Forward implements policy.Policy. Mode Sample draws actions at the temperature of training. Mode
+// Deterministic takes the likeliest, or draws at the temperature of evaluation if there is one.
+func (p *Policy) Forward(wk policy.Work, obs tensor.Dict, mode policy.Mode, noise policy.Noise) (policy.Act, error) {
+	w, n, err := p.begin(wk, obs)
+	if err != nil {
+		return policy.Act{}, fmt.Errorf("policy: forward: %w", err)
+	}
+	s := sampling{temperature: p.cfg.Temperature, training: mode == policy.Sample, streams: w.streams}
+	if mode == policy.Deterministic {
+		s.temperature = p.cfg.EvalTemperature
+	}
+	if s.temperature > 0 {
+		if err := noise.Check(n); err != nil {
+			return policy.Act{}, fmt.Errorf("policy: forward: %w", err)
+		}
+	}
+	act := policy.Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n), Value: rows(w.value, 0, n),
+		Latent: rows(w.latent, 0, n)}
+	x, d := w.acting, p.dims
+	err = w.act(obs, n, x.parallel != nil, func(lo, hi int) error {
+		for row := lo; row < hi && s.temperature > 0; row++ {
+			s.streams[row-lo] = philox.New(noise.Seed, philox.Action, noise.Env[row], noise.Step[row])
+		}
+		return x.choose(act.Action.F32()[lo*d:hi*d], w.dimLogProb[lo*d:hi*d], rows(w.latent, lo, hi).F32(), s)
+	})
+	if err != nil {
+		return policy.Act{}, fmt.Errorf("policy: forward: %w", err)
+	}
+	p.sum(act.LogProb.F32(), w.dimLogProb)
+	if err := act.CheckFinite(); err != nil {
+		return policy.Act{}, fmt.Errorf("policy: forward: %w", err)
+	}
+	return act, nil
 }
 
-func (p *Policy) newPass(rows int, training bool) *pass {
-	given := p.senses.tokens + p.slotted
-	most := given
-	if p.senses.text != "" {
-		most += p.own.MaxPrompt
-	}
-	x := &pass{
-		p: p, rows: rows, net: p.net.NewWork(rows), head: p.head.newWork(rows),
-		numbers: nn.Vector[float32](rows * p.senses.width),
-		ids:     make([]int32, 0, rows*most), starts: make([]int32, 0, rows+1), prefix: make([]int32, 0, rows),
-		ends: make([]int32, 0, rows), given: nn.Vector[float32](rows * given * p.d),
-		slots: nn.Vector[float32](rows * p.slotted * p.d), last: nn.Vector[float32](rows * p.d),
-	}
-	x.texts, x.choices = make([][]int32, rows), make([]int32, rows*p.senses.places)
-	for _, c := range p.senses.cameras {
-		var room []uint8
-		if c.crops() {
-			room = make([]uint8, rows*c.frames*c.cut.Len())
-		}
-		x.images, x.cropped = append(x.images, nil), append(x.cropped, room)
-	}
-	if p.criticHead != nil {
-		x.critic = p.criticTrunk.NewWork(rows)
-		x.scratch = nn.Vector[float32](p.criticHead.In * p.criticHead.Out)
-	}
-	x.once, _ = x.head.(chooser)
-	switch {
-	case p.previous > 0:
-		x.suffix = newInOrder(x, most, training)
-	case p.flow != nil:
-		x.suffix = newDenoising(x, most, training)
-	}
-	switch {
-	case !training && x.suffix != nil:
-		x.trunk = p.trunk.NewDecoding(rows * most)
-		return x
-	case !training:
-		x.trunk = p.trunk.NewInference(rows * most)
-		return x
-	}
-	x.trunk = p.trunk.NewTraining(rows * most)
-	x.dh = nn.Vector[float32](rows * most * p.d)
-	x.dSlots, x.dLast = nn.Vector[float32](rows*p.slotted*p.d), nn.Vector[float32](rows*p.d)
-	return x
-}
-
-// look computes the hidden states of n rows of obs, from row lo on: of the last token of each prefix
-// and, with slots, of the slots. A part of each image is drawn by augment where that has
-// environments. What slots are made of may depend on action, [n, C·A].
-func (x *pass) look(w *work, obs tensor.Dict, lo, n int, slots bool, augment *policy.Noise, action []float32) error {
-	p := x.p
-	s := p.senses
-	x.n = n
-	s.read(x.numbers, p.params, obs, lo, n)
-	for i := range s.cameras {
-		c := &s.cameras[i]
-		each := c.frames * c.whole.Len()
-		x.images[i] = obs.Must(c.name).U8()[lo*each : (lo+n)*each]
-		if !c.crops() {
-			continue
-		}
-		seen := c.frames * c.cut.Len()
-		for row := range n {
-			top, left := (c.whole.H-c.cut.H)/2, (c.whole.W-c.cut.W)/2
-			if len(augment.Env) > 0 {
-				draw := philox.New(augment.Seed, philox.Crop, augment.Env[lo+row], augment.Step[lo+row])
-				top, left = draw.IntN(c.whole.H-c.cut.H+1), draw.IntN(c.whole.W-c.cut.W+1)
-			}
-			c.crop(x.cropped[i][row*seen:(row+1)*seen], x.images[i][row*each:(row+1)*each], top, left)
-		}
-		x.images[i] = x.cropped[i]
-	}
-	if err := x.readTexts(w, obs, lo); err != nil {
-		return err
-	}
-	x.seen = p.net.Forward(x.net, nn.Batch[float32]{Rows: n, Numbers: x.numbers, Images: x.images, Choices: x.choices})
-
-	behind := 0
-	if slots && x.suffix != nil {
-		if err := x.suffix.read(obs, action, n, augment); err != nil {
+// act runs the acting pass over n rows of obs, as many at a time as it has memory for. It sets the
+// values, and calls then for the rows of each run.
+func (w *work) act(obs tensor.Dict, n int, slots bool, then func(lo, hi int) error) error {
+	for lo := 0; lo < n; lo += w.acting.rows {
+		hi := min(lo+w.acting.rows, n)
+		if err := w.acting.forward(batch{obs: obs, lo: lo, n: hi - lo, slots: slots}); err != nil {
 			return err
 		}
-	}
-	if slots {
-		behind = p.slotted
-	}
-	x.ids, x.starts, x.prefix, x.ends = x.ids[:0], append(x.starts[:0], 0), x.prefix[:0], x.ends[:0]
-	positions, first := p.params.Of(p.positions), p.params.Of(p.slots)
-	given := x.given
-	for row := range n {
-		text := x.texts[row]
-		x.ids = append(x.ids, text...)
-		for range s.tokens + behind {
-			x.ids = append(x.ids, lm.Given)
-		}
-		for i, t := range x.seen[row*p.net.Out:][:len(positions)] {
-			given[i] = t + positions[i]
-		}
-		given = given[len(positions):]
-		if slots {
-			if copy(given, first); x.suffix != nil {
-				x.suffix.add(given[:len(first)], row)
-			}
-			given = given[len(first):]
-		}
-		x.prefix = append(x.prefix, int32(len(text)+s.tokens))
-		x.ends = append(x.ends, int32(len(x.ids)-behind))
-		x.starts = append(x.starts, int32(len(x.ids)))
-	}
-	if x.cache != nil {
-		if err := x.cache.begin(n); err != nil {
+		w.acting.values(rows(w.value, lo, hi).F32())
+		if err := then(lo, hi); err != nil {
 			return err
-		}
-	} else if err := p.trunk.Forward(x.trunk, lm.Batch{IDs: x.ids, Starts: x.starts, Prefix: x.prefix,
-		Given: x.given[:len(x.given)-len(given)], Parallel: p.previous == 0}); err != nil {
-		return err
-	}
-	h, d := x.trunk.Hidden(), p.d
-	for row, end := range x.ends {
-		at := int(end) * d
-		copy(x.last[row*d:(row+1)*d], h[at-d:])
-		if slots {
-			copy(x.slots[row*p.slotted*d:(row+1)*p.slotted*d], h[at:])
 		}
 	}
 	return nil
 }
 
-// readTexts sets texts to the tokens of the rows of obs from lo on, and choices for a network that
-// reads them.
-func (x *pass) readTexts(w *work, obs tensor.Dict, lo int) error {
-	places := x.p.senses.places
-	for row := range x.n {
-		text, err := x.text(w, obs, lo+row)
-		if err != nil {
-			return fmt.Errorf("row %d: %w", lo+row, err)
-		}
-		x.texts[row] = text
-		to := x.choices[row*places : (row+1)*places]
-		clear(to)
-		for i := range to[:min(places, len(text))] {
-			to[i] = text[i] + 1
+// Evaluate implements policy.Policy.
+func (p *Policy) Evaluate(wk policy.Work, obs tensor.Dict, action tensor.Tensor) (policy.Eval, error) {
+	w, n, err := p.begin(wk, obs)
+	if err != nil {
+		return policy.Eval{}, fmt.Errorf("policy: evaluate: %w", err)
+	}
+	if !action.SameShape(w.action.Slice(0, n)) {
+		return policy.Eval{}, fmt.Errorf("policy: evaluate: action %v: expected %v", action, w.action.Slice(0, n))
+	}
+	if w.training == nil {
+		w.training = p.newPass(w.maxRows, w.reader, true)
+	}
+	x, b := w.training, batch{obs: obs, n: n, slots: true, action: action.F32(), augment: w.augment}
+	w.augment = policy.Noise{}
+	if err := x.forward(b); err != nil {
+		return policy.Eval{}, fmt.Errorf("policy: evaluate: %w", err)
+	}
+	x.head.evaluate(w.dimLogProb, w.dimEntropy, x.slots, b.action, n)
+	e := policy.Eval{LogProb: w.logProb.Slice(0, n), Entropy: w.entropy.Slice(0, n), Value: rows(w.value, 0, n)}
+	p.sum(e.LogProb.F32(), w.dimLogProb)
+	p.sum(e.Entropy.F32(), w.dimEntropy)
+	goal, demonstrated := obs.Get(policy.Goal)
+	if w.predicted = demonstrated && w.auxiliary != nil; w.predicted {
+		if e.LogProb, err = w.auxiliary.evaluate(x.features, e.LogProb, goal); err != nil {
+			return policy.Eval{}, fmt.Errorf("policy: evaluate: %w", err)
 		}
 	}
+	x.values(e.Value.F32())
+	w.evaluated = n
+	return e, nil
+}
+
+// Augment lets the next Evaluate on w see a random part of each image where image_crop leaves one
+// out, named by noise. See policy.Augmenter.
+func (p *Policy) Augment(wk policy.Work, noise policy.Noise) {
+	if w, ok := wk.(*work); ok {
+		w.augment = noise
+	}
+}
+
+// Value implements policy.Policy; without a critic it is an error.
+func (p *Policy) Value(wk policy.Work, obs tensor.Dict) (tensor.Tensor, error) {
+	if p.criticHead == nil {
+		return tensor.Tensor{}, fmt.Errorf("policy: value: no critic: add_value_head is false")
+	}
+	w, n, err := p.begin(wk, obs)
+	if err != nil {
+		return tensor.Tensor{}, fmt.Errorf("policy: value: %w", err)
+	}
+	if err := w.act(obs, n, false, func(int, int) error { return nil }); err != nil {
+		return tensor.Tensor{}, fmt.Errorf("policy: value: %w", err)
+	}
+	return w.value.Slice(0, n), nil
+}
+
+// Backward implements policy.Policy: ranges become ready from the end of the flat gradient to its
+// beginning.
+func (p *Policy) Backward(wk policy.Work, g policy.Grad, ready func(lo, hi int)) error {
+	w, ok := wk.(*work)
+	if !ok || w.owner != p {
+		return fmt.Errorf("policy: backward: work %T of another policy", wk)
+	}
+	n := w.evaluated
+	if n == 0 {
+		return fmt.Errorf("policy: backward: the last call on this work was not an Evaluate")
+	}
+	of := policy.Eval{LogProb: w.logProb, Entropy: w.entropy, Value: w.value}
+	if w.predicted {
+		of.LogProb = w.auxiliary.logProb
+	}
+	if err := g.Check(of, n); err != nil {
+		return fmt.Errorf("policy: backward: %w", err)
+	}
+	w.evaluated = 0
+	var dPrediction []float32
+	if w.predicted && !g.LogProb.IsZero() {
+		g.LogProb, dPrediction = w.auxiliary.split(g.LogProb)
+	}
+	p.spread(w.dDimLogProb[:n*p.dims], g.LogProb.F32())
+	p.spread(w.dDimEntropy[:n*p.dims], g.Entropy.F32())
+	if ready == nil {
+		ready = func(int, int) {}
+	}
+	w.training.backward(w.dDimLogProb, w.dDimEntropy, g.Value.F32(), dPrediction, ready)
 	return nil
 }
 
-// text returns the tokens of the instruction of a row of obs; none where there are no instructions.
-func (x *pass) text(w *work, obs tensor.Dict, row int) ([]int32, error) {
-	s := x.p.senses
-	switch {
-	case s.text == "":
-		return nil, nil
-	case s.words != nil:
-		return w.reader.readWords(obs.Must(s.text).I32()[row*s.length:(row+1)*s.length], s.words)
+// begin checks work and observations, and returns the number of rows.
+func (p *Policy) begin(wk policy.Work, obs tensor.Dict) (*work, int, error) {
+	w, ok := wk.(*work)
+	if !ok || w.owner != p {
+		return nil, 0, fmt.Errorf("work %T of another policy", wk)
 	}
-	return w.reader.read(obs.Must(s.text).U8()[row*s.length : (row+1)*s.length])
+	w.evaluated = 0
+	n, err := policy.Rows(p.observed.fields, obs, w.maxRows)
+	return w, n, err
 }
 
-// values sets value, [n,V], from the last token of each prefix.
-func (x *pass) values(value []float32) {
-	p := x.p
-	x.valued = p.criticTrunk.Forward(x.critic, x.last[:x.n*p.d], x.n)
-	p.criticHead.Forward(value[:x.n*p.criticHead.Out], x.valued, x.n)
+// rows returns the rows of t from lo to hi; the zero Tensor has none.
+func rows(t tensor.Tensor, lo, hi int) tensor.Tensor {
+	if t.IsZero() {
+		return t
+	}
+	return t.Slice(lo, hi)
+}
+
+// sum sets dst, [n,L], to the sums over the dimensions of each log-prob in src, [n,C·A].
+func (p *Policy) sum(dst, src []float32) {
+	for i := range dst {
+		var s float32
+		for _, v := range src[i*p.dimsPerLogProb : (i+1)*p.dimsPerLogProb] {
+			s += v
+		}
+		dst[i] = s
+	}
+}
+
+// spread sets dst, [n,C·A], to the derivatives by dimensions, given those by their sums, [n,L]; nil
+// is zeros.
+func (p *Policy) spread(dst, src []float32) {
+	if src == nil {
+		clear(dst)
+		return
+	}
+	for i := range dst {
+		dst[i] = src[i/p.dimsPerLogProb]
+	}
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// The log-prob of a guess is a parabola of the weight in each goal, and stands behind those of actions, which it leaves alone.
-func TestForesight(t *testing.T) {
+// The log-prob of a prediction is a parabola in each target, of the configured weight. It comes after those
+// of actions, which do not change.
+func TestAuxiliaryPrediction(t *testing.T) {
 	cfg, own := small()
 	own.Foresight = 0.5
 	const n = 2
@@ -24,13 +25,7 @@ func TestForesight(t *testing.T) {
 	if err := p.Fit(demos, action); err != nil {
 		t.Fatal(err)
 	}
-	eval := func() []float32 {
-		e, err := p.Evaluate(w, obs, action)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return append([]float32(nil), e.LogProb.At(1).F32()...)
-	}
+	eval := func() []float32 { return f32(evaluate(t, p, w, obs, action).LogProb.At(1).F32()...) }
 	plain := eval()
 	goal := goals(n)
 	obs.Set(policy.Goal, goal)

@@ -1,0 +1,56 @@
+package policy
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// What every Policy checks. The errors name no call: the caller adds that.
+
+// Check returns an error unless x names the noise of so many rows.
+func (x Noise) Check(rows int) error {
+	if len(x.Env) != rows || len(x.Step) != rows {
+		return fmt.Errorf("noise for %d environments and %d steps: expected %d", len(x.Env), len(x.Step), rows)
+	}
+	return nil
+}
+
+// CheckFinite returns an error that names the first row with a log-prob or a value that is a NaN or
+// an infinity.
+func (a Act) CheckFinite() error {
+	n := a.Action.Dim(0)
+	if err := finite(a.LogProb, "log-prob", n); err != nil {
+		return err
+	}
+	return finite(a.Value, "value", n)
+}
+
+// finite returns an error that names the first row of t, [n,…], with a NaN or an infinity.
+func finite(t tensor.Tensor, what string, n int) error {
+	x := t.F32()
+	for i, v := range x {
+		if v-v != 0 {
+			return fmt.Errorf("row %d: %s is %v: its observation, or the parameters, are not finite", i*n/len(x), what,
+				v)
+		}
+	}
+	return nil
+}
+
+// Check returns an error unless g holds derivatives by an Eval: each is the zero Tensor, or has the
+// shape of the first n rows of its field in of. A derivative by actions is an error.
+func (g Grad) Check(of Eval, n int) error {
+	if !g.Action.IsZero() {
+		return fmt.Errorf("derivative by action: this policy learns by log-probs")
+	}
+	for _, d := range []struct {
+		name     string
+		by, like tensor.Tensor
+	}{{"log-prob", g.LogProb, of.LogProb}, {"entropy", g.Entropy, of.Entropy}, {"value", g.Value, of.Value}} {
+		if !d.by.IsZero() && (d.like.IsZero() || !d.by.SameShape(d.like.Slice(0, n))) {
+			return fmt.Errorf("derivative by %s %v of %d rows of %v", d.name, d.by, n, d.like)
+		}
+	}
+	return nil
+}

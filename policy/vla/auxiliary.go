@@ -1,0 +1,80 @@
+package vla
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Foresees names the numbers that the policy predicts. See policy.Foreseer.
+func (p *Policy) Foresees() (names []string) {
+	if p.observed.predicted == 0 {
+		return nil
+	}
+	for _, n := range p.observed.numbers {
+		names = append(names, n.name)
+	}
+	return names
+}
+
+// An auxiliary is the memory of the auxiliary prediction (actor.model.foresight): the policy predicts
+// the numbers some steps ahead and at the end of a demonstration, see policy.Foreseer. The targets are
+// mostly hand positions, so they reveal where the named object is. Actions need little more than a
+// direction, and the robot's own motion already predicts much of that.
+//
+// The prediction ĝ is linear in the inputs of the MLP of numbers: numbers, keypoints, and with
+// vision_words or vision_film features of the text. With targets g in units of their deviation, and
+// the weight w of actor.model.foresight,
+//
+//	log p(g) = -½ w Σ (g - ĝ)²
+type auxiliary struct {
+	p                 *Policy
+	logProb, dLogProb tensor.Tensor // [maxRows,L+1] and [maxRows,L]
+	d                 []float32     // [maxRows, 2·numbers], the derivative of log p(g) by ĝ
+}
+
+func newAuxiliary(p *Policy, maxRows, logProbs int) *auxiliary {
+	return &auxiliary{p: p, logProb: tensor.New(tensor.F32, maxRows, logProbs+1),
+		dLogProb: tensor.New(tensor.F32, maxRows, logProbs), d: make([]float32, maxRows*p.observed.predicted)}
+}
+
+// evaluate returns logProb, [n,L], with the log-probs of predictions behind it, [n,L+1]. features are
+// those of the last pass.
+func (a *auxiliary) evaluate(features []float32, logProb, goal tensor.Tensor) (tensor.Tensor, error) {
+	p := a.p
+	n, l, width := logProb.Dim(0), logProb.Dim(1), p.observed.predicted
+	if goal.DType() != tensor.F32 || goal.Rank() != 2 || goal.Dim(0) != n || goal.Dim(1) != width {
+		return tensor.Tensor{}, fmt.Errorf("goal %v: expected F32[%d %d]", goal, n, width)
+	}
+	mean, deviation := p.observed.stats(p.params)
+	all := a.logProb.Slice(0, n)
+	for i := range n {
+		prediction, d := features[(i+1)*p.vision.Out-width:], a.d[i*width:(i+1)*width]
+		var sum float64
+		for k, g := range goal.At(i).F32() {
+			of := k % len(mean)
+			e := (float64(g)-mean[of])/deviation[of] - float64(prediction[k])
+			sum += e * e
+			d[k] = float32(p.own.Foresight * e)
+		}
+		row := all.F32()[i*(l+1) : (i+1)*(l+1)]
+		copy(row, logProb.F32()[i*l:(i+1)*l])
+		row[l] = -float32(p.own.Foresight * sum / 2)
+	}
+	return all, nil
+}
+
+// split takes the derivative by what evaluate returned apart: that by the log-probs of actions, [n,L],
+// and that by the predictions, [n, 2·numbers].
+func (a *auxiliary) split(d tensor.Tensor) (dLogProb tensor.Tensor, dPrediction []float32) {
+	n, l, width := d.Dim(0), d.Dim(1)-1, a.p.observed.predicted
+	dLogProb, dPrediction = a.dLogProb.Slice(0, n), a.d[:n*width]
+	for i := range n {
+		row := d.F32()[i*(l+1) : (i+1)*(l+1)]
+		copy(dLogProb.F32()[i*l:(i+1)*l], row)
+		for k := range width {
+			dPrediction[i*width+k] *= row[l]
+		}
+	}
+	return dLogProb, dPrediction
+}

@@ -1,0 +1,53 @@
+package vla
+
+import (
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/policy"
+)
+
+// A head is an action head with its memory for one pass. It is of one of two kinds, a parallelHead or
+// an iterativeHead. Both learn in the same way: the slots of given actions go through the trunk
+// together.
+//
+// Slots and their hidden states are [n, slots, d]; actions, log-probs and entropies are [n, C·A].
+type head interface {
+	// evaluate sets logProb and entropy, and keeps what backward needs.
+	evaluate(logProb, entropy, hidden, action []float32, n int)
+	// backward adds to the gradients of the head, and sets dHidden, given the derivatives by the
+	// log-probs and entropies of the last evaluate.
+	backward(dHidden, dLogProb, dEntropy []float32, n int)
+}
+
+// A parallelHead (tokens, l1) chooses a whole chunk from the hidden states of one pass over the
+// prefix and the slots.
+type parallelHead interface {
+	head
+	choose(action, logProb, hidden []float32, n int, s sampling)
+}
+
+// An iterativeHead (tokens_autoregressive, flow) chooses in several passes over slots behind a cached
+// prefix. Its slots depend on the row: on the tokens chosen so far, or on an action with noise.
+type iterativeHead interface {
+	head
+	// encode adds to slots what they are made of, for the given actions of b.
+	encode(slots []float32, b batch) error
+	// backwardSlots adds to the gradients of what encode added, given the derivative by slots.
+	backwardSlots(dSlots []float32, n int)
+	// choose sets actions and log-probs, and chains, [n,K], behind the prefixes in x.cache.
+	choose(x *pass, action, logProb, chains []float32, n int, s sampling) error
+}
+
+// A sampling says how actions are chosen: the likeliest at temperature 0, else at random.
+type sampling struct {
+	temperature float64
+	training    bool
+	streams     []philox.Stream // of each row
+}
+
+// pick returns one of the options of a row.
+func (s *sampling) pick(row int, logp, prob []float32) int {
+	if s.temperature == 0 {
+		return policy.Argmax(logp)
+	}
+	return policy.Draw(prob, s.streams[row].Float64())
+}

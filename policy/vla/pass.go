@@ -1,0 +1,301 @@
+package vla
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/policy/nn/kernel"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A batch is the input of a pass: some rows of observations.
+type batch struct {
+	obs     tensor.Dict
+	lo, n   int          // rows lo to lo+n of obs
+	slots   bool         // the pass includes the slots
+	action  []float32    // [n, C·A], given actions; nil: none
+	augment policy.Noise // names random parts of images, and tasks of imitation; without environments: none
+}
+
+// A pass is the memory of a forward pass over some rows, and of the backward pass that follows. It has
+// one head, of either kind.
+type pass struct {
+	p      *Policy
+	rows   int // at most
+	n      int // of the last batch
+	reader *reader
+	vision *nn.NetWork[float32]
+	trunk  *lm.Work
+	critic *nn.MLPWork[float32]
+
+	head      head // parallel, or iterative
+	parallel  parallelHead
+	iterative iterativeHead
+	cache     *cache // of prefixes, for an iterative head that acts; else nil
+
+	// set by encode
+	numbers  []float32 // [rows, numbers], normalised
+	images   [][]uint8 // of each camera, the part that is seen
+	cropped  [][]uint8 // of each camera, memory for that part; nil where the whole image is seen
+	texts    [][]int32 // tokens of each row; they belong to reader
+	choices  []int32   // [rows, max_prompt_length]: tokens + 1 for a network that reads; 0: none
+	features []float32 // [rows, tokens·d + predicted], the output of the network
+	ids      []int32   // of all sequences
+	starts   []int32   // of each sequence in ids, and the end of the last
+	prefix   []int32   // the length of each prefix
+	given    []float32 // [rows·(tokens + slots), d], the inputs of the trunk that are no text
+
+	// set by scatter
+	slots []float32 // [rows, slots, d]: inputs of the trunk, then hidden states
+	last  []float32 // [rows, d]: hidden states of the last token of each prefix
+
+	valued                 []float32 // the input of the critic's last layer
+	dHidden, dSlots, dLast []float32 // derivatives by the hidden states of the trunk, by slots and by last
+	scratch                []float32
+}
+
+func (p *Policy) newPass(rows int, r *reader, training bool) *pass {
+	given := p.observed.tokens + p.slots
+	tokens := given
+	if p.observed.text != "" {
+		tokens += p.own.MaxPrompt
+	}
+	x := &pass{
+		p: p, rows: rows, reader: r, vision: p.vision.NewWork(rows),
+		numbers: nn.Vector[float32](rows * p.observed.width), texts: make([][]int32, rows),
+		choices: make([]int32, rows*p.observed.readable), ids: make([]int32, 0, rows*tokens),
+		starts: make([]int32, 0, rows+1), prefix: make([]int32, 0, rows),
+		given: nn.Vector[float32](rows * given * p.d), slots: nn.Vector[float32](rows * p.slots * p.d),
+		last: nn.Vector[float32](rows * p.d),
+	}
+	x.images, x.cropped = p.observed.newImages(rows)
+	if p.criticHead != nil {
+		x.critic = p.criticTrunk.NewWork(rows)
+		x.scratch = nn.Vector[float32](p.criticHead.In * p.criticHead.Out)
+	}
+	x.addHead()
+	switch {
+	case training:
+		x.trunk = p.trunk.NewTraining(rows * tokens)
+		x.dHidden, x.dSlots = nn.Vector[float32](rows*tokens*p.d), nn.Vector[float32](len(x.slots))
+		x.dLast = nn.Vector[float32](len(x.last))
+	case x.iterative != nil:
+		x.trunk, x.cache = p.trunk.NewDecoding(rows*tokens), newCache(x, tokens)
+	default:
+		x.trunk = p.trunk.NewInference(rows * tokens)
+	}
+	return x
+}
+
+// addHead makes the memory of the action head.
+func (x *pass) addHead() {
+	switch x.p.own.ActionHead {
+	case Tokens:
+		x.parallel = newTokensHead(x.p, x.rows)
+	case L1:
+		x.parallel = newL1Head(x.p, x.rows)
+	case TokensAutoregressive:
+		x.iterative = newAutoregressiveHead(x.p, x.rows)
+	case Flow:
+		x.iterative = newFlowHead(x.p, x.rows)
+	}
+	if x.head = x.parallel; x.iterative != nil {
+		x.head = x.iterative
+	}
+}
+
+// forward computes the hidden states of the last token of each prefix of b, and of its slots.
+func (x *pass) forward(b batch) error {
+	x.n = b.n
+	if err := x.encode(b); err != nil {
+		return err
+	}
+	if err := x.runTrunk(); err != nil {
+		return err
+	}
+	x.scatter(b.slots)
+	return nil
+}
+
+// encode turns each row into a sequence: tokens of the text, inputs of the trunk that are made of
+// images and numbers, and slots.
+func (x *pass) encode(b batch) error {
+	p := x.p
+	p.observed.readNumbers(x.numbers, p.params, b)
+	p.observed.readImages(x.images, x.cropped, b)
+	if err := x.readTexts(b); err != nil {
+		return err
+	}
+	x.features = p.vision.Forward(x.vision, nn.Batch[float32]{Rows: b.n, Numbers: x.numbers, Images: x.images,
+		Choices: x.choices})
+	slots := 0
+	if b.slots {
+		slots = p.slots
+		x.learntSlots(b.n)
+		if x.iterative != nil {
+			if err := x.iterative.encode(x.slots, b); err != nil {
+				return err
+			}
+		}
+	}
+	x.ids, x.starts, x.prefix, x.given = x.ids[:0], append(x.starts[:0], 0), x.prefix[:0], x.given[:0]
+	positions := p.params.Of(p.positions)
+	for row := range b.n {
+		x.ids = append(x.ids, x.texts[row]...)
+		for range p.observed.tokens + slots {
+			x.ids = append(x.ids, lm.Given)
+		}
+		x.prefix = append(x.prefix, int32(len(x.texts[row])+p.observed.tokens))
+		x.starts = append(x.starts, int32(len(x.ids)))
+		at := len(x.given)
+		x.given = append(x.given, x.features[row*p.vision.Out:][:len(positions)]...)
+		kernel.Axpy(x.given[at:], 1, positions)
+		x.given = append(x.given, x.slots[row*p.slots*p.d:][:slots*p.d]...)
+	}
+	return nil
+}
+
+// learntSlots sets the slots of n rows to their learnt embeddings.
+func (x *pass) learntSlots(n int) {
+	learnt := x.p.params.Of(x.p.slotEmbedding)
+	for row := range n {
+		copy(x.slots[row*len(learnt):], learnt)
+	}
+}
+
+// readTexts sets texts to the tokens of each row, and choices for a network that reads them.
+func (x *pass) readTexts(b batch) error {
+	length := x.p.observed.readable
+	for row := range b.n {
+		text, err := x.p.observed.readText(x.reader, b.obs, b.lo+row)
+		if err != nil {
+			return fmt.Errorf("row %d: %w", b.lo+row, err)
+		}
+		x.texts[row] = text
+		choices := x.choices[row*length : (row+1)*length]
+		clear(choices)
+		for i := range choices[:min(length, len(text))] {
+			choices[i] = text[i] + 1
+		}
+	}
+	return nil
+}
+
+// runTrunk computes the hidden states of the sequences, and fills the cache if there is one.
+func (x *pass) runTrunk() error {
+	if x.cache != nil {
+		return x.cache.fill(x)
+	}
+	return x.p.trunk.Forward(x.trunk, lm.Batch{IDs: x.ids, Starts: x.starts, Prefix: x.prefix, Given: x.given,
+		Parallel: x.p.own.ActionHead != TokensAutoregressive})
+}
+
+// scatter copies the hidden states of the sequences to last, and to slots.
+func (x *pass) scatter(slots bool) {
+	h, d, width := x.trunk.Hidden(), x.p.d, x.p.slots*x.p.d
+	for row := range x.n {
+		end := x.prefixEnd(row)
+		copy(x.last[row*d:(row+1)*d], h[end-d:])
+		if slots {
+			copy(x.slots[row*width:(row+1)*width], h[end:])
+		}
+	}
+}
+
+// prefixEnd returns where the prefix of a row ends in the hidden states.
+func (x *pass) prefixEnd(row int) int { return int(x.starts[row]+x.prefix[row]) * x.p.d }
+
+// choose sets actions, log-probs and chains of the last batch. An iterative head had no slots in it.
+func (x *pass) choose(action, logProb, chains []float32, s sampling) error {
+	if x.iterative != nil {
+		return x.iterative.choose(x, action, logProb, chains, x.n, s)
+	}
+	x.parallel.choose(action, logProb, x.slots, x.n, s)
+	return nil
+}
+
+// values sets value, [n,V], from the last token of each prefix, if there is a critic.
+func (x *pass) values(value []float32) {
+	p := x.p
+	if p.criticHead == nil {
+		return
+	}
+	x.valued = p.criticTrunk.Forward(x.critic, x.last[:x.n*p.d], x.n)
+	p.criticHead.Forward(value[:x.n*p.criticHead.Out], x.valued, x.n)
+}
+
+// backward adds the gradients of a loss, given its derivatives: forward's steps in opposite order.
+// dValue and dPrediction may be nil: the loss does not depend on values or predictions.
+func (x *pass) backward(dLogProb, dEntropy, dValue, dPrediction []float32, ready func(lo, hi int)) {
+	p := x.p
+	x.backwardValues(dValue, ready)
+	x.head.backward(x.dSlots, dLogProb, dEntropy, x.n)
+	ready(p.groupRange(actorGroup))
+	p.trunk.BackwardHidden(x.trunk, x.gather(), 0)
+	x.backwardEncode(dPrediction)
+	ready(p.groupRange(sharedGroup))
+	if p.own.FreezeVision {
+		ready(p.groupRange(visionGroup))
+		return
+	}
+	p.vision.Backward(x.vision, ready)
+}
+
+// backwardValues sets dLast.
+func (x *pass) backwardValues(dValue []float32, ready func(lo, hi int)) {
+	p, n := x.p, x.n
+	dLast := x.dLast[:n*p.d]
+	switch {
+	case p.criticHead == nil:
+		clear(dLast)
+	case dValue == nil:
+		clear(dLast)
+		ready(p.groupRange(criticGroup))
+	default:
+		below := p.criticTrunk.OutGrad(x.critic, n)
+		if below == nil {
+			below = dLast
+		}
+		p.criticHead.Backward(below, x.valued, dValue, n, false, x.scratch)
+		ready(p.criticHead.Range())
+		p.criticTrunk.Backward(x.critic, dLast, x.last[:n*p.d], n, ready)
+	}
+}
+
+// gather returns the derivative by all hidden states, given dLast and dSlots.
+func (x *pass) gather() []float32 {
+	d, width := x.p.d, x.p.slots*x.p.d
+	dHidden := x.dHidden[:len(x.ids)*d]
+	clear(dHidden)
+	for row := range x.n {
+		end := x.prefixEnd(row)
+		copy(dHidden[end-d:end], x.dLast[row*d:])
+		copy(dHidden[end:], x.dSlots[row*width:(row+1)*width])
+	}
+	return dHidden
+}
+
+// backwardEncode adds to the gradients of positions and slots, and sets the derivative by features.
+func (x *pass) backwardEncode(dPrediction []float32) {
+	p := x.p
+	dInput, dFeatures := x.trunk.InputGrad(), p.vision.OutGrad(x.vision)
+	dPositions, dLearnt := p.params.GradOf(p.positions), p.params.GradOf(p.slotEmbedding)
+	for row := range x.n {
+		end := x.prefixEnd(row)
+		of := dFeatures[row*p.vision.Out : (row+1)*p.vision.Out]
+		tokens, predictions := of[:len(dPositions)], of[len(dPositions):]
+		copy(tokens, dInput[end-len(tokens):end])
+		if clear(predictions); dPrediction != nil {
+			copy(predictions, dPrediction[row*len(predictions):])
+		}
+		slots := x.dSlots[row*len(dLearnt) : (row+1)*len(dLearnt)]
+		copy(slots, dInput[end:])
+		kernel.Axpy(dPositions, 1, tokens)
+		kernel.Axpy(dLearnt, 1, slots)
+	}
+	if x.iterative != nil {
+		x.iterative.backwardSlots(x.dSlots, x.n)
+	}
+}
