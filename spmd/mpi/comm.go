@@ -50,10 +50,10 @@ type comm struct {
 	label string
 	me    int
 	layout
-	served bool // whatever the members' programs do
-	long   bool // the last wait took longer than naps do, and so will the next
+	served bool // another thread serves it even after the members' programs have ended
+	long   bool // the last wait took longer than short sleeps do, and so will the next
 
-	pinned []pinned // requests under way whose memory is Go's
+	pinned []pinned // requests under way with memory of Go
 	spare  []*runtime.Pinner
 }
 
@@ -67,9 +67,9 @@ type pinned struct {
 }
 
 func (c *comm) Rank() int { return c.me }
-func (c *comm) Size() int { return len(c.seats) }
+func (c *comm) Size() int { return len(c.members) }
 
-func (c *comm) WorldRank(m int) int { return c.seats[m].rank }
+func (c *comm) WorldRank(m int) int { return c.members[m].rank }
 
 func (c *comm) Isend(b []byte, to, tag int) (spmd.Request, error) { return c.post(true, b, to, tag) }
 
@@ -78,22 +78,22 @@ func (c *comm) Irecv(b []byte, from, tag int) (spmd.Request, error) {
 }
 
 func (c *comm) post(sending bool, b []byte, peer, tag int) (spmd.Request, error) {
-	if c.end == nil || peer < 0 || peer >= len(c.seats) || tag < 0 || tag >= spmd.MaxTag || len(b) > maxBytes {
+	if c.end == nil || peer < 0 || peer >= len(c.members) || tag < 0 || tag >= spmd.MaxTag || len(b) > maxBytes {
 		return spmd.Request{}, c.refuse(sending, b, peer, tag)
 	}
 	pin := c.pin(b)
 	p := C.uintptr_t(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
-	you, wire, near := c.seats[peer], 0, -1
+	you, wire, near := c.members[peer], 0, -1
 	if c.t.shared != nil && c.t.shared.regions[you.rank] != nil {
 		near = you.rank
 	}
 	var handle uint64
 	if sending {
-		wire = c.wireTag(c.seats[c.me].local, you.local, tag)
+		wire = c.wireTag(c.members[c.me].local, you.local, tag)
 		handle = uint64(C.rl_isend(c.end, p, C.int64_t(len(b)), C.int(you.process), C.int(wire), C.int(near),
-			c.lane(you.local)))
+			c.inbox(you.local)))
 	} else {
-		wire = c.wireTag(you.local, c.seats[c.me].local, tag)
+		wire = c.wireTag(you.local, c.members[c.me].local, tag)
 		handle = uint64(C.rl_irecv(c.end, p, C.int64_t(len(b)), C.int(you.process), C.int(wire), C.int(near)))
 	}
 	if handle&C.RL_BAD != 0 {
@@ -118,20 +118,20 @@ func (c *comm) post(sending bool, b []byte, peer, tag int) (spmd.Request, error)
 // tags.
 func (c *comm) wireTag(from, to, tag int) int { return (c.block+from*c.width+to)*spmd.MaxTag + tag }
 
-// lane returns the lane that takes the letters for a member of a rank of the node. Ends of a rank
-// that wait at the same time have lanes of their own, as a rule.
-func (l *layout) lane(local int) C.int {
-	return C.int((l.space*5 + uint64(l.block)*3 + uint64(local)) % C.RL_LANES)
+// inbox returns the inbox that takes the messages for a member on a rank of the node. Ends of a rank
+// that wait at the same time usually have different inboxes.
+func (l *layout) inbox(local int) C.int {
+	return C.int((l.space*5 + uint64(l.block)*3 + uint64(local)) % C.RL_INBOXES)
 }
 
-// refuse says what is wrong with a post.
+// refuse returns the error of a request that breaks a rule.
 func (c *comm) refuse(sending bool, b []byte, peer, tag int) error {
 	var cause error
 	switch {
 	case c.end == nil:
 		cause = errClosed
-	case peer < 0 || peer >= len(c.seats):
-		cause = fmt.Errorf("expected a member from 0 to %d", len(c.seats)-1)
+	case peer < 0 || peer >= len(c.members):
+		cause = fmt.Errorf("expected a member from 0 to %d", len(c.members)-1)
 	case tag < 0 || tag >= spmd.MaxTag:
 		cause = fmt.Errorf("expected a tag from 0 to %d", spmd.MaxTag-1)
 	default:
@@ -144,7 +144,7 @@ func (c *comm) errorf(op string, cause error) error {
 	return fmt.Errorf("communicator %q, member %d: %s: %w", c.label, c.me, op, cause)
 }
 
-// pin holds b in place until unpin: nil where it needs no holding.
+// pin keeps b in place until unpin. It returns nil for memory that never moves.
 func (c *comm) pin(b []byte) *runtime.Pinner {
 	if len(b) == 0 || c.t.arena.holds(b) {
 		return nil
@@ -202,15 +202,16 @@ func (c *comm) wait(ctx context.Context, reqs []spmd.Request, any C.int) (int, e
 		return -1, c.errorf("wait", errClosed)
 	}
 	var fault C.rl_fault
-	var nap C.rl_nap
+	var ev C.rl_go_event
 	report := c.t.stall
 	var spent C.int64_t
 	for {
 		r := C.rl_wait(c.end, (*C.rl_request)(unsafe.Pointer(unsafe.SliceData(reqs))), C.int(len(reqs)), any, &spent,
-			&nap, &fault)
-		if r == C.RL_NAP {
-			spent = C.int64_t(c.t.naps.nap(post{(*atomic.Uint32)(nap.word), (*atomic.Uint32)(nap.asleep),
-				(*atomic.Uint64)(nap.top), uint32(nap.old)}, time.Duration(spent), c.long))
+			&ev, &fault)
+		if r == C.RL_SHORT_SLEEP {
+			e := event{(*atomic.Uint32)(ev.word), (*atomic.Uint32)(ev.sleepers), (*atomic.Uint64)(ev.top),
+				uint32(ev.old)}
+			spent = C.int64_t(c.t.shortSleeps.sleep(e, time.Duration(spent), c.long))
 			continue
 		}
 		if len(c.pinned) > 0 {
@@ -219,7 +220,7 @@ func (c *comm) wait(ctx context.Context, reqs []spmd.Request, any C.int) (int, e
 		switch {
 		case r >= C.RL_ALL_ZERO:
 			if spent > 0 {
-				c.long = time.Duration(spent) >= napTime
+				c.long = time.Duration(spent) >= shortSleepTime
 			}
 			return int(r), nil
 		case r != C.RL_PENDING:
@@ -228,8 +229,8 @@ func (c *comm) wait(ctx context.Context, reqs []spmd.Request, any C.int) (int, e
 			return -1, context.Cause(ctx)
 		}
 		waited := time.Duration(spent)
-		if c.t.doubts(waited) && !c.served {
-			if err := c.vain(reqs, any != 0); err != nil {
+		if c.t.overdue(waited) && !c.served {
+			if err := c.checkDeparted(reqs, any != 0); err != nil {
 				return -1, err
 			}
 		}
@@ -284,7 +285,7 @@ func (c *comm) Cancel(r *spmd.Request) error {
 	return c.failed(got, &fault)
 }
 
-// failed turns what the shim said into an error.
+// failed turns a result of the shim into an error.
 func (c *comm) failed(r C.int, f *C.rl_fault) error {
 	if r == C.RL_UNKNOWN {
 		return c.errorf("wait", errors.New("a request of another communicator, or one that was waited for before"))
@@ -299,13 +300,13 @@ func (c *comm) requestText(f *C.rl_fault) string {
 	if f.sending != 0 {
 		local = locals % c.width
 	}
-	member := slices.IndexFunc(c.seats, func(s seat) bool { return s.process == int(f.peer) && s.local == local })
+	member := slices.IndexFunc(c.members, func(s member) bool { return s.process == int(f.peer) && s.local == local })
 	return opText(f.sending != 0, int(f.bytes), member, tag)
 }
 
 // rankOf returns the rank in the world of a process of MPI's communicator.
 func (c *comm) rankOf(process int) int {
-	return c.seats[slices.IndexFunc(c.seats, func(s seat) bool { return s.process == process })].rank
+	return c.members[slices.IndexFunc(c.members, func(s member) bool { return s.process == process })].rank
 }
 
 func opText(sending bool, n, peer, tag int) string {

@@ -63,7 +63,7 @@ func TestCrowded(t *testing.T) {
 		{"each in a group of its own with one core's time", []offer{{cpus: four, quota: 1, group: 7}, {cpus: four, quota: 1, group: 8}},
 			false},
 	} {
-		if got := crowded(c.offers); got != c.want {
+		if got := oversubscribed(c.offers); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

@@ -14,17 +14,17 @@
 //     comes back to Go every few milliseconds to look at the context. No lock is held across a wait.
 //   - progress.c is a thread that moves messages while all workers of the process compute, and
 //     exchanges heartbeats with the neighbouring ranks.
-//   - wake.c is how a wait spends its time: it spins where each rank of the node has a core, and
-//     sleeps after a millisecond. In between nap.go yields the core, without Go's scheduler. wake.c
-//     also puts the progress thread to sleep and wakes it.
+//   - wake.c lets waits spin where each rank of the node has a core, and sleep after a millisecond. In
+//     between shortsleep.go yields the core, without Go's scheduler. wake.c also puts the progress
+//     thread to sleep and wakes it.
 //   - native.c runs the library's own collectives ([spmd.Native]): by the non-blocking calls with a
 //     wait like that, or by the blocking ones.
 //   - foreign.c exchanges messages with foreign programs.
 //   - world.c finds the processes that run this program, and their nodes.
 //   - group.c makes a communicator of MPI for each group ([spmd.Launch]), with the group's name.
 //   - node.c carries messages between ranks of a node through the memory that they share.
-//   - line.c keeps receives that have no message yet. shared.c lets ranks tell each other where
-//     their memory is.
+//   - queue.c has the queues of receives that have no message yet. shared.c tells ranks of a node
+//     where each other's memory is.
 //   - peers.c detects waits that cannot end: a rank that waits for long asks the other whether
 //     its program has ended.
 //

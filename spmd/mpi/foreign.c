@@ -16,9 +16,10 @@ int rl_foreign_count(rl_world *w) {
 	return all - w->size;
 }
 
-int rl_foreign_send(uintptr_t head, int64_t nh, uintptr_t payload, int64_t np, int to, int deliver, int64_t for_ns, rl_fault *fault) {
+int rl_foreign_send(uintptr_t head, int64_t nh, uintptr_t payload, int64_t np, int to, int deliver, int64_t for_ns,
+	rl_fault *fault) {
 	if (nh + np > INT_MAX) return fault->call = "MPI_Isend", MPI_ERR_COUNT;
-	char *whole = malloc((size_t)(nh + np)); // MPI's own until it is taken, which may be never
+	char *whole = malloc((size_t)(nh + np)); // MPI's until it is received, which may be never
 	if (!whole) return fault->call = "malloc", MPI_ERR_NO_MEM;
 	memcpy(whole, (const void *)head, (size_t)nh);
 	if (np > 0) memcpy(whole + nh, (const void *)payload, (size_t)np);
@@ -41,9 +42,9 @@ int rl_foreign_match(int from, int64_t for_ns, int *sender, int64_t *n, void **m
 	MPI_Message m;
 	MPI_Status st;
 	for (int64_t start = rl_now(), waited = 0;; rl_pause(NULL, waited = rl_now() - start, NULL)) {
-		int there = 0, bytes = 0;
-		TRY(MPI_Improbe(from < 0 ? MPI_ANY_SOURCE : from, FOREIGN_TAG, MPI_COMM_WORLD, &there, &m, &st));
-		if (there) {
+		int found = 0, bytes = 0;
+		TRY(MPI_Improbe(from < 0 ? MPI_ANY_SOURCE : from, FOREIGN_TAG, MPI_COMM_WORLD, &found, &m, &st));
+		if (found) {
 			TRY(MPI_Get_count(&st, MPI_BYTE, &bytes));
 			*sender = st.MPI_SOURCE;
 			*n = bytes;

@@ -18,7 +18,7 @@ static int prepare(MPI_Comm comm, const char *name) {
 int rl_duplicate(MPI_Comm of, const char *name, MPI_Comm *out) {
 	MPI_Request req;
 	int rc = MPI_Comm_idup(of, out, &req);
-	if (rc == MPI_SUCCESS) rc = rl_settle(&req);
+	if (rc == MPI_SUCCESS) rc = rl_wait_asleep(&req);
 	return rc == MPI_SUCCESS ? prepare(*out, name) : rc;
 }
 
@@ -33,7 +33,8 @@ int rl_comm_create(rl_world *w, const int *ranks, int n, int tag, const char *na
 	return MPI_SUCCESS;
 }
 
-int rl_group_open(rl_world *w, const int *ranks, int n, int tag, const char *name, const rl_group *same, rl_group **out, rl_fault *fault) {
+int rl_group_open(rl_world *w, const int *ranks, int n, int tag, const char *name, const rl_group *same,
+	rl_group **out, rl_fault *fault) {
 	rl_group *g = calloc(1, sizeof *g);
 	if (!g) return fault->call = "calloc", MPI_ERR_NO_MEM;
 	if (same) {
@@ -68,7 +69,7 @@ int rl_group_list(rl_world *w, const rl_group *g, char name[RL_NAME], int *ranks
 	return MPI_SUCCESS;
 }
 
-// All processes free their groups in the order in which they made them, after they have met: freeing is collective.
+// Freeing a communicator is collective, so all processes free their groups in the order in which they made them.
 void rl_groups_free(rl_world *w) {
 	for (rl_group *g = w->groups, *next; g; g = next) {
 		next = g->next;

@@ -33,9 +33,9 @@ func (t *transport) NewGroup(ranks []int, name string, purposes []string) ([][]s
 	return ends, nil
 }
 
-// newGroup first meets the other processes asleep. MPI turns their cores until the communicator is
-// there, and a rank that came late would have them turn for as long. A group with the processes of
-// one before duplicates its communicator: that has a form without blocking, and sleeps.
+// newGroup first waits asleep for the other processes. MPI spins until all have made the communicator, and
+// would spin as long as a rank is late. A group with the processes of an earlier one duplicates its
+// communicator: that call has a non-blocking form, so the wait for it sleeps.
 func (t *transport) newGroup(ranks []int, name string, purposes []string) ([][]spmd.Comm, error) {
 	t.making.Lock()
 	defer t.making.Unlock()
@@ -77,8 +77,8 @@ func (t *transport) newGroup(ranks []int, name string, purposes []string) ([][]s
 	t.groups = append(t.groups, g)
 
 	l.group, l.space = g.handle, made
-	for m, s := range l.seats {
-		l.seats[m].process = slices.Index(g.processes, s.rank)
+	for m, s := range l.members {
+		l.members[m].process = slices.Index(g.processes, s.rank)
 	}
 	ends := make([][]spmd.Comm, len(purposes))
 	for p, purpose := range purposes {

@@ -13,57 +13,56 @@
 
 enum { MAX_PLANES = 16 };
 
-// What the progress threads send each other.
+// Tags of the messages between progress threads.
 enum { BEAT_TAG, QUESTION_TAG, ANSWER_TAG };
 
 typedef struct rl_peer rl_peer;
 typedef struct rl_slot rl_slot;
-typedef struct rl_letter rl_letter;
-typedef struct rl_mail rl_mail;
+typedef struct rl_message rl_message;
 
-// What wakes a progress thread.
+// The wake word of a progress thread, which sleeps until posts changes.
 typedef struct {
-	_Atomic uint32_t posts;  // counts sends and receives posted
-	_Atomic uint32_t asleep; // the thread sleeps until posts change
-	_Atomic int urged;       // a rank of the node waits for a receive that has been posted here
-	char rest[52];
-} rl_door;
+	_Atomic uint32_t posts;    // counts sends and receives posted
+	_Atomic uint32_t sleepers; // 1 while the thread sleeps
+	_Atomic int match_wanted;  // a rank of the node waits for a receive that has been posted here
+	char padding[52];
+} rl_wake_word;
 
-// A lane takes letters for some ends of a rank; see node.c.
+// An inbox takes messages for some ends of a rank; see node.c.
 typedef struct {
-	_Atomic uint64_t top;    // the newest letter; 0: none
-	_Atomic uint32_t bell;   // changes when something else than a letter comes, or a letter while a thread sleeps
-	_Atomic uint32_t asleep; // threads that sleep until bell changes
-	char rest[48];
-} rl_lane;
+	_Atomic uint64_t top;      // the newest message; 0: none
+	_Atomic uint32_t word;     // changes on a message while a thread sleeps, and on any other event
+	_Atomic uint32_t sleepers; // how many threads sleep until word changes
+	char padding[48];
+} rl_inbox;
 
-// A tray holds the letters of a lane that nobody has asked for.
+// The unexpected messages of an inbox, in the order of arrival: no posted receive has matched them yet.
 typedef struct {
 	_Atomic int busy;
-	_Atomic uint32_t generation; // counts how often letters came
-	rl_letter *first, *last;
-} rl_tray;
+	_Atomic uint32_t generation; // counts arrivals
+	rl_message *first, *last;
+} rl_unexpected;
 
-enum { LETTER_FREE, LETTER_SENT };
+enum { MESSAGE_FREE, MESSAGE_SENT, MESSAGE_COPIED };
 
-// A letter is one message, in the memory of its sender.
-struct rl_letter {
+// A message through shared memory, in the memory of its sender: a header, and the data if it is short.
+struct rl_message {
 	union {
-		uint64_t next;     // on the lane: the one pushed before it
-		rl_letter *behind; // in the tray
+		uint64_t next;     // in an inbox: the message pushed before
+		rl_message *later; // among the unexpected messages: the next to arrive
 	};
-	rl_letter *ring; // the next of the sender's
+	rl_message *ring; // links the sender's messages of this size
 	uint64_t space, at;
 	int64_t bytes;
-	int peer, tag; // the sender, as the communicator numbers it
-	int rank;      // the sender's in the world
-	uint16_t lane; // of the sender's end
+	int peer, tag;  // peer is the sender's rank in the communicator
+	int rank;       // the sender's rank in the world
+	uint16_t inbox; // the inbox of the sender's end
 	uint16_t kind;
 	_Atomic uint32_t state;
 	char data[];
 };
 
-enum { LETTER_SIZES = 4 };
+enum { MESSAGE_SIZES = 4 };
 
 struct rl_group {
 	MPI_Comm comm;
@@ -71,45 +70,45 @@ struct rl_group {
 };
 
 struct rl_world {
-	MPI_Comm world;   // the processes that run this program
-	MPI_Comm beats;   // the same, for heartbeats alone
-	MPI_Comm node;    // those of them that share memory with this one
-	MPI_Comm plane[MAX_PLANES]; // the same, for messages
+	MPI_Comm world; // the processes that run this program
+	MPI_Comm beats; // a duplicate for heartbeats
+	MPI_Comm node;  // the processes that share memory with this one
+	MPI_Comm plane[MAX_PLANES]; // duplicates for messages
 	int planes;
 	rl_group *groups, **last_group; // in the order in which they were made
 	int rank, size;
 	char name[RL_NAME]; // host and process
 	int64_t beat_ns, stall_ns;
-	int overruns; // this MPI writes behind a buffer that is too short: see request.c
+	int overruns; // this MPI writes past the end of a buffer that is too short: see request.c
 
-	// What the progress thread goes by; see progress.c.
-	_Atomic int sends, receives; // under way
-	_Atomic int waiters;         // threads inside rl_wait, which progress MPI themselves
-	rl_door *_Atomic door;       // what wakes the thread: hall, or a place that the ranks of the node reach
-	rl_door hall;
+	// The progress thread's; see progress.c.
+	_Atomic int sends, receives; // requests under way
+	_Atomic int waiters;         // threads that poll MPI in a wait, which progresses it
+	rl_wake_word *_Atomic wake;  // wakes the thread: own_wake, or one in memory that the ranks of the node reach
+	rl_wake_word own_wake;
 	_Atomic int leaving;
-	pthread_mutex_t lock;        // ends
+	pthread_mutex_t lock; // of ends
 	rl_end *ends;
 	pthread_t thread;
 	int64_t silent_ns;
 	_Atomic int64_t woken, missed; // see rl_world_waits
 
-	// Of ranks that have left; see peers.c.
-	_Atomic int64_t gone_ns; // when nobody should wait for this rank any more; 0: not yet
+	// Ranks whose program has ended; see peers.c.
+	_Atomic int64_t gone_ns; // when this rank has left; 0: it has not
 	_Atomic int asking;      // questions without an answer
-	rl_peer *peers;          // of each rank
+	rl_peer *peers;          // one for each rank
 
-	// Of ranks of the node; see node.c.
-	int crowded;   // the node has fewer cores than ranks
-	char **region; // the memory that each rank shares, NULL for a rank of another node; NULL: there is none
+	// Ranks of the node; see node.c.
+	int oversubscribed; // the node has fewer cores than ranks
+	char **region;      // the memory that each rank shares, NULL for a rank of another node; NULL: none share
 	int64_t own_bytes;
-	pthread_mutex_t mail;
-	char *letters, *letters_end; // memory for letters that were never used
-	rl_letter *spare[LETTER_SIZES];
-	rl_tray tray[RL_LANES];
+	pthread_mutex_t message_lock;        // of the next three
+	char *message_mem, *message_mem_end; // memory for messages that was never used
+	rl_message *spare[MESSAGE_SIZES];
+	rl_unexpected unexpected[RL_INBOXES];
 };
 
-// A slot is one request under way.
+// The states of a slot. A slot is one request.
 enum { FREE, UNMATCHED, UNDERWAY, DONE };
 
 struct rl_slot {
@@ -120,43 +119,44 @@ struct rl_slot {
 	int sending, peer, tag;
 	uintptr_t buf;
 	int64_t bytes, got;
-	void *scratch;                 // takes a message that is longer than the buffer
-	int near;                      // rank in the world of a peer of this node, whose messages are letters; -1: MPI's
-	int by_mpi;                    // req is a request of MPI
-	rl_letter *letter;             // sent, and not copied yet; received, and not read yet
-	struct rl_slot *next;          // in the free list; behind this one in a line
-	struct rl_slot *last;          // of a line's head: the end of the line
-	struct rl_slot *right, **left; // of a line's head: among the heads
+	void *scratch;       // takes a message that is longer than the buffer
+	int near;            // rank in the world of a peer that shares memory with this rank; -1: MPI carries the message
+	int by_mpi;          // req is a request of MPI
+	rl_message *message; // of a send: not copied yet; of a receive: not read yet
+	rl_slot *next;       // in the free list, or behind this one in a queue
+	rl_slot *last;       // of the first in a queue: the last
+	rl_slot *next_queue, **prev_queue; // of the first in a queue: the first of other queues
 };
 
-enum { CHUNK = 64, CHUNKS = 1024, RL_DESKS = 256 };
+enum { CHUNK = 64, CHUNKS = 1024, RL_BUCKETS = 256 };
 
-// The requests of an end belong to the thread that uses it. The progress thread looks at them too, so both take `busy`: the owner for an instant, as it never
-// waits while it has it, and the progress thread only when it is free.
+// The requests of an end belong to the thread that uses it. The progress thread tests them too, so both lock the
+// end. The owner does not wait while it has the lock, and the progress thread takes it only when it is free.
 struct rl_end {
 	rl_world *w;
 	MPI_Comm comm;
-	rl_end *next, **at; // among the world's ends
-	_Atomic int busy;
-	_Atomic int waited;       // the owner is in rl_wait
-	_Atomic int sends, lines, desks; // how many
+	rl_end *next, **prev; // among the world's ends
+	_Atomic int busy;     // the lock
+	_Atomic int polling;  // the owner polls MPI in rl_wait
+	_Atomic int sends;    // sends of MPI under way
+	_Atomic int probe_queues, bucket_queues; // how many queues there are in probed and in bucket
 	rl_slot *free;
-	rl_slot *heads; // lines of receives that MPI's messages match
-	rl_slot *desk[RL_DESKS]; // lines of receives that letters match, by rl_desk_of
-	int looked_mpi; // the last look saw a request of MPI's that is not done
-	int stuck;      // and a send that this rank of the node has not taken; -1: none
-	// Of letters; see node.c.
+	rl_slot *probed;             // queues of receives that wait for a matched probe of MPI
+	rl_slot *bucket[RL_BUCKETS]; // queues of receives that wait for a message of the node, by rl_bucket_of
+	int needs_mpi; // the last test saw a request of MPI that is not done
+	int uncopied;  // the last test saw a send whose message this rank of the node has not copied; -1: none
+	// Messages through shared memory; see node.c.
 	uint64_t space;
-	int process, lane;
-	int fresh;         // receives were posted since the last match
-	uint32_t seen;     // the tray's generation then
-	rl_letter *letter[LETTER_SIZES]; // rings: the one used last
-	int letters[LETTER_SIZES];       // how many
+	int process, inbox;
+	int fresh;     // receives were posted since the last match
+	uint32_t seen; // the generation of the unexpected messages then
+	rl_message *message[MESSAGE_SIZES]; // rings, by size: the message used last
+	int messages[MESSAGE_SIZES];        // their lengths
 	int chunks;
 	rl_slot *chunk[CHUNKS];
 };
 
-// TRY runs an MPI call and leaves the function with its name and code when it fails.
+// TRY runs an MPI call. If it fails, the function returns its name and code.
 #define TRY(expr)                                    \
 	do {                                             \
 		int rc_ = (expr);                            \
@@ -172,78 +172,85 @@ static inline int64_t rl_now(void) {
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-// The next eight are in wake.c, which calls no other file.
+// The next ten functions are in wake.c, which calls no other file.
 
-// A post is what a thread waits for: that word differs from old, or that top, if there is one, is not 0.
+// An event is what a thread waits for: word differs from old, or top, if there is one, is not 0.
 typedef struct {
-	_Atomic uint32_t *word, *asleep;
+	_Atomic uint32_t *word, *sleepers;
 	uint32_t old;
 	_Atomic uint64_t *top;
-} rl_post;
+} rl_event;
 
-// rl_pause is the next pause of a wait that has taken `waited` ns so far and polls MPI: at first it returns 0 at once, then it yields, then it sleeps, where
-// there is a post until it comes. w is NULL where there is no post, and it does not matter whether ranks have cores of their own.
-int rl_pause(rl_world *w, int64_t waited, const rl_post *p);
+// rl_pause pauses a wait that polls MPI and has taken waited_ns so far. At first it returns 0 at once, then it
+// yields, then it sleeps; an event ends the sleep. w is NULL where there is no event, and where it does not matter
+// whether ranks share cores.
+int rl_pause(rl_world *w, int64_t waited_ns, const rl_event *ev);
 
-// rl_spin looks for a post in the first 20 us of a wait: 1 if it came. Where ranks share cores it returns 0 at once.
-int rl_spin(const rl_world *w, const rl_post *p, int64_t *waited_ns);
+// rl_spin polls for an event in the first 20 us of a wait: 1 if it came. Where ranks share cores it returns 0 at once.
+int rl_spin(const rl_world *w, const rl_event *ev, int64_t *waited_ns);
 
-// rl_rest sleeps until a post comes (1), for about sleep_ns at most. *waited_ns is how long the wait has taken.
-int rl_rest(const rl_post *p, int64_t *waited_ns, int64_t sleep_ns);
+// rl_sleep_for sleeps for about sleep_ns or until the event: 1 if it came. *waited_ns is how long the wait has taken.
+int rl_sleep_for(const rl_event *ev, int64_t *waited_ns, int64_t sleep_ns);
 
-// rl_slice is how long a wait may last before Go looks around: longer the longer the wait.
-int64_t rl_slice(int64_t waited);
+// rl_slice returns how long a wait lasts before it returns to Go. It grows with the time waited.
+int64_t rl_slice(int64_t waited_ns);
 
-// rl_ring changes the word and wakes who sleeps for it.
-void rl_ring(_Atomic uint32_t *word, _Atomic uint32_t *asleep);
+// rl_wake changes the word and wakes the threads that sleep for it.
+void rl_wake(_Atomic uint32_t *word, _Atomic uint32_t *sleepers);
 
 // rl_backoff sleeps for 1/64 of the time waited so far.
-void rl_backoff(int64_t waited);
+void rl_backoff(int64_t waited_ns);
 
-// rl_sleep is nanosleep on time: with the default timer slack a sleep of 1 us takes 56 us. A signal may end it early, which is harmless.
+// rl_sleep is nanosleep without timer slack, by which a sleep of 1 us takes 56 us. A signal may end it early.
 void rl_sleep(int64_t ns);
 
-// rl_settle sleeps until a request is done that other processes may join late.
-int rl_settle(MPI_Request *req);
+// rl_wait_asleep waits for a request that other processes may join late. It sleeps between tests.
+int rl_wait_asleep(MPI_Request *req);
 
-// rl_idle lets the progress thread sleep for ns, until a kick, or until it is to leave. posts is the door's as the thread last saw it.
+// rl_idle puts the progress thread to sleep for ns, or until its wake word differs from posts. If the thread is to
+// leave, it returns at once.
 void rl_idle(rl_world *w, int64_t ns, uint32_t posts);
 
-// rl_kick wakes the progress thread if it idles: something was posted.
-void rl_kick(rl_world *w);
+// rl_wake_progress wakes the progress thread if it sleeps in rl_idle: something was posted.
+void rl_wake_progress(rl_world *w);
 
-// Lines, in line.c: the receives for one sender and tag that have no message yet, in the order in which they were posted. Their heads are in heads or in desk.
-rl_slot *rl_line_find(rl_slot *heads, int peer, int tag);
-rl_slot **rl_desk_of(rl_end *e, int peer, int tag);
-void rl_line_join(rl_end *e, rl_slot *s);
-void rl_line_leave(rl_end *e, rl_slot *s);
+// Queues, in queue.c. A queue has the receives for one sender and tag that have no message yet, in posted order. The
+// first of each queue is linked in probed or in a bucket.
+rl_slot *rl_queue_find(rl_slot *first, int peer, int tag);
+rl_slot **rl_bucket_of(rl_end *e, int peer, int tag);
+void rl_queue_add(rl_end *e, rl_slot *s);
+void rl_queue_remove(rl_end *e, rl_slot *s);
 
-// Letters, in node.c. rl_letter_send posts a send: 0, or MPI's error. rl_letter_left reports whether its letter has been copied. rl_letters_match returns the
-// receives that have got their letters, in a list; rl_letter_read fills one: 1 if MPI brings the message itself. rl_letters_leave gives up an end's letters.
-int rl_letter_send(rl_end *e, rl_slot *s, int rank, int lane);
-int rl_letter_left(rl_slot *s);
-rl_slot *rl_letters_match(rl_end *e);
-int rl_letter_read(rl_end *e, rl_slot *s);
-void rl_letters_leave(rl_end *e);
-rl_lane *rl_end_lane(const rl_end *e);
+// Messages through shared memory, in node.c. rl_message_send posts a send: 0, or MPI's error. rl_message_copied
+// reports whether the receiver has copied the data. rl_inbox_match returns a list of the receives that have got
+// messages. rl_message_read completes one, or returns 1 if MPI carries the data. rl_messages_release gives an end's
+// messages back.
+int rl_message_send(rl_end *e, rl_slot *s, int rank, int inbox);
+int rl_message_copied(rl_slot *s);
+rl_slot *rl_inbox_match(rl_end *e);
+int rl_message_read(rl_end *e, rl_slot *s);
+void rl_messages_release(rl_end *e);
+rl_inbox *rl_end_inbox(const rl_end *e);
 
-// rl_urge lets the progress thread of a rank of the node match the receives that were posted there.
-void rl_urge(rl_world *w, int rank);
+// rl_wake_peer lets the progress thread of a rank of the node match the receives that were posted there.
+void rl_wake_peer(rl_world *w, int rank);
 
-// rl_end_push moves the sends of an end and matches its receives, unless its owner is at it.
-void rl_end_push(rl_end *e);
+// rl_end_progress progresses the sends of an end and matches its receives, unless its owner has locked it.
+void rl_end_progress(rl_end *e);
 
-// rl_comm_create makes a communicator of n ranks of the world, in that order, that tools show under a name; collective over them.
+// rl_comm_create makes a communicator of n ranks of the world, in that order, and names it for tools; collective over
+// them.
 int rl_comm_create(rl_world *w, const int *ranks, int n, int tag, const char *name, MPI_Comm *out, rl_fault *fault);
 
-// rl_duplicate is MPI_Comm_dup that sleeps while it waits.
+// rl_duplicate is MPI_Comm_dup. It sleeps while it waits.
 int rl_duplicate(MPI_Comm of, const char *name, MPI_Comm *out);
 
 void rl_groups_free(rl_world *w);
 
 int rl_progress_start(rl_world *w);
 
-// rl_peers_ask sends the questions that are wanted, rl_peers_reply answers one, rl_peers_answer takes in an answer: all on the progress thread.
+// Only the progress thread calls rl_peers_ask, which sends the questions that are wanted, rl_peers_reply, which
+// answers one, and rl_peers_answer, which takes an answer.
 int rl_peers_open(rl_world *w);
 void rl_peers_free(rl_world *w);
 void rl_peers_ask(rl_world *w);

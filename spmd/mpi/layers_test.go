@@ -28,8 +28,8 @@ func TestCFilesAreLayered(t *testing.T) {
 			home[d[1]] = f
 		}
 	}
-	if home["rl_kick"] != "wake.c" || home["rl_wait"] != "request.c" {
-		t.Fatalf("want rl_kick in wake.c and rl_wait in request.c, among the functions %v", home)
+	if home["rl_wake_progress"] != "wake.c" || home["rl_wait"] != "request.c" {
+		t.Fatalf("want rl_wake_progress in wake.c and rl_wait in request.c, among the functions %v", home)
 	}
 	calls := map[string]map[string]bool{}
 	for _, f := range files {

@@ -25,11 +25,11 @@ func (t *transport) Leave(after time.Duration) { C.rl_leave(t.world, C.int64_t(a
 
 func (t *transport) Outlast(c spmd.Comm) { c.(*comm).served = true }
 
-// doubts reports whether a wait has taken so long that it should be asked whether it is in vain.
-func (t *transport) doubts(waited time.Duration) bool { return t.stall > 0 && waited > t.stall/2 }
+// overdue reports whether a wait has taken so long that it should check for ranks that have left.
+func (t *transport) overdue(waited time.Duration) bool { return t.stall > 0 && waited > t.stall/2 }
 
-// departed returns an error that names rank if nobody should wait for it any more. It takes the
-// rank some time to say so: who waits asks again and again.
+// departed returns an error that names rank if its program has ended. The rank's answer takes some
+// time, so a wait calls this again and again.
 func (t *transport) departed(rank int) error {
 	if where := C.rl_departed(t.world, C.int(rank)); where != nil {
 		return fmt.Errorf("rank %d (%s) has left: its program has ended", rank, C.GoString(where))
@@ -37,9 +37,9 @@ func (t *transport) departed(rank int) error {
 	return nil
 }
 
-// vain returns an error if c, which waits for reqs, waits for a rank that has left: with the first
-// of reqs that is open, or, where any will do, with all.
-func (c *comm) vain(reqs []spmd.Request, any bool) error {
+// checkDeparted returns an error if c waits for reqs in vain: if the first of reqs that is open is for a
+// rank that has left, or, in a wait for any, if all are.
+func (c *comm) checkDeparted(reqs []spmd.Request, any bool) error {
 	var first error
 	still := false // some rank is here, or has not answered
 	for _, r := range reqs {

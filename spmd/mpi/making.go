@@ -59,7 +59,7 @@ func (t *transport) newComm(ranks []int, label string) ([]spmd.Comm, error) {
 
 // newEnds opens the ends of the members that are here.
 func (t *transport) newEnds(l layout, label string) (ends []spmd.Comm, err error) {
-	for m, s := range l.seats {
+	for m, s := range l.members {
 		if s.rank != t.rank {
 			continue
 		}
@@ -80,7 +80,7 @@ func (t *transport) newEnds(l layout, label string) (ends []spmd.Comm, err error
 // finds out if one makes another communicator than the others.
 func (t *transport) agree(processes []int, here int, label string, ranks []int) (first uint64, err error) {
 	const words = 16
-	mine, theirs := t.greeting[:words], t.greeting[words:2*words]
+	mine, theirs := t.agreeing[:words], t.agreeing[words:2*words]
 	h := fnv.New64a()
 	fmt.Fprint(h, label, ranks)
 	what, first, n := h.Sum64(), t.next, len(processes)
@@ -110,7 +110,7 @@ func (t *transport) agree(processes []int, here int, label string, ranks []int) 
 
 // A layout says how the members of a communicator are told apart in MPI's terms.
 type layout struct {
-	seats        []seat      // of the members
+	members      []member    // where each is
 	processes    []int       // the ranks that have members
 	width        int         // the most members on one rank
 	group        *C.rl_group // MPI's communicator that it is in; nil: the plane
@@ -118,11 +118,11 @@ type layout struct {
 	space        uint64      // a number of its own among those of these processes; purposes of a group share it
 }
 
-// A seat is where a member is: its rank, the number of that process in MPI's communicator, and its
-// own number among the members on that rank.
-type seat struct{ rank, process, local int }
+// A member is on a rank. process is that process's number in MPI's communicator, and local the
+// member's own among the members on that rank.
+type member struct{ rank, process, local int }
 
-// layOut seats members on ranks.
+// layOut returns the layout of a communicator with a member on each of ranks.
 func layOut(ranks []int, size int) (l layout, err error) {
 	if len(ranks) == 0 {
 		return l, errors.New("no members")
@@ -135,7 +135,7 @@ func layOut(ranks []int, size int) (l layout, err error) {
 		if count[r] == 0 {
 			l.processes = append(l.processes, r)
 		}
-		l.seats = append(l.seats, seat{rank: r, process: r, local: count[r]})
+		l.members = append(l.members, member{rank: r, process: r, local: count[r]})
 		count[r]++
 		l.width = max(l.width, count[r])
 	}
@@ -144,8 +144,8 @@ func layOut(ranks []int, size int) (l layout, err error) {
 
 // newEnd opens member me's end of a communicator.
 func (t *transport) newEnd(l layout, me int, label string) (*comm, error) {
-	end := C.rl_end_open(t.world, l.group, C.int(l.plane), C.uint64_t(l.space), C.int(l.seats[me].process),
-		l.lane(l.seats[me].local))
+	end := C.rl_end_open(t.world, l.group, C.int(l.plane), C.uint64_t(l.space), C.int(l.members[me].process),
+		l.inbox(l.members[me].local))
 	if end == nil {
 		return nil, errors.New("out of memory")
 	}

@@ -458,7 +458,7 @@ func TestKilledJobLeavesNoMemory(t *testing.T) {
 	})
 }
 
-// Who waits for long for a peer that lives says so, and waits on.
+// A rank that waits long for a peer that is alive says so, and goes on waiting.
 func TestLongWaitIsReported(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		out := r.ok(t, job{np: 2, env: []string{"RANKTEST_STALL=1500ms"}, args: []string{"idle"}})
@@ -468,33 +468,41 @@ func TestLongWaitIsReported(t *testing.T) {
 	})
 }
 
+// rank1Silent is what the output says when rank 1 is stopped.
+const rank1Silent = `(?ms)^rank 1 \(host .*, pid \d+\) has been silent for .* rank 2 on .* exit code 76$`
+
+// shortStall lets the others notice soon.
+var shortStall = []string{"RANKTEST_STALL=3s"}
+
 func TestFailures(t *testing.T) {
 	each(t, func(t *testing.T, f *flavour, r rig) {
 		launcher := -1 // an exit code of the launcher's own choice, but not 0
+		killed, exited := map[string]int{"openmpi": 137, "mpich": launcher}, map[string]int{"openmpi": 3, "mpich": launcher}
+		both := func(code int) map[string]int { return map[string]int{"openmpi": code, "mpich": code} }
+		const left = `rank 1 \(host .*, pid \d+\) has left`
 		for _, c := range []struct {
 			how   string // and where the others wait
 			code  map[string]int
 			names string // what the output must say
 		}{
-			{"leave", map[string]int{"openmpi": 77, "mpich": 77},
-				`(?m)^rank [02] host .*: communicator "waiting", member [02]: receive 8 bytes from member 1, tag 0: rank 1 \(host .*, pid \d+\) has left`},
-			{"leave signal", map[string]int{"openmpi": 77, "mpich": 77}, `(?m)^rank [02] host .*: wait for a signal: rank 1 \(host .*, pid \d+\) has left`},
-			{"stop signal", map[string]int{"openmpi": 76, "mpich": 76}, `(?ms)^rank 1 \(host .*, pid \d+\) has been silent for .* rank 2 on .* exit code 76$`},
-			{"leave launch", map[string]int{"openmpi": 77, "mpich": 77},
-				`(?m)^rank [02] host .*: launch group "late": new group "late": .*: rank 1 \(host .*, pid \d+\) has left`},
-			{"stop launch", map[string]int{"openmpi": 76, "mpich": 76}, `(?ms)^rank 1 \(host .*, pid \d+\) has been silent for .* rank 2 on .* exit code 76$`},
-			{"kill launch", map[string]int{"openmpi": 137, "mpich": launcher}, ``},
-			{"error launch", map[string]int{"openmpi": 77, "mpich": 77}, `(?m)^rank 1 host .* step 42: out of patience$`},
-			{"error", map[string]int{"openmpi": 77, "mpich": 77}, `(?m)^rank 1 host .* step 42: out of patience$`},
-			{"panic", map[string]int{"openmpi": 77, "mpich": 77}, `(?m)^rank 1 host .* step 42: panic: out of its mind$`},
-			{"goroutine", map[string]int{"openmpi": 77, "mpich": 77}, `(?m)^feeder rank 1 host .* step 42: panic: in a goroutine$`},
-			{"exit", map[string]int{"openmpi": 3, "mpich": launcher}, ``},
-			{"kill", map[string]int{"openmpi": 137, "mpich": launcher}, ``},
-			{"stop", map[string]int{"openmpi": 76, "mpich": 76}, `(?ms)^goroutine.*^rank 1 \(host .*, pid \d+\) has been silent for .* rank 2 on .* exit code 76$`},
+			{"leave", both(77), `(?m)^rank [02] host .*: communicator "waiting", member [02]: ` +
+				`receive 8 bytes from member 1, tag 0: ` + left},
+			{"leave signal", both(77), `(?m)^rank [02] host .*: wait for a signal: ` + left},
+			{"stop signal", both(76), rank1Silent},
+			{"leave launch", both(77), `(?m)^rank [02] host .*: launch group "late": new group "late": .*: ` + left},
+			{"stop launch", both(76), rank1Silent},
+			{"kill launch", killed, ``},
+			{"error launch", both(77), `(?m)^rank 1 host .* step 42: out of patience$`},
+			{"error", both(77), `(?m)^rank 1 host .* step 42: out of patience$`},
+			{"panic", both(77), `(?m)^rank 1 host .* step 42: panic: out of its mind$`},
+			{"goroutine", both(77), `(?m)^feeder rank 1 host .* step 42: panic: in a goroutine$`},
+			{"exit", exited, ``},
+			{"kill", killed, ``},
+			{"stop", both(76), `(?ms)^goroutine.*` + strings.TrimPrefix(rank1Silent, `(?ms)`)},
 		} {
 			t.Run(c.how, func(t *testing.T) {
 				t.Parallel() // it waits, most of the time
-				out, code := r.run(t, job{np: 3, env: []string{"RANKTEST_STALL=3s"}, args: append([]string{"fail"}, strings.Fields(c.how)...)})
+				out, code := r.run(t, job{np: 3, env: shortStall, args: append([]string{"fail"}, strings.Fields(c.how)...)})
 				if want := c.code[f.name]; code != want && (want != launcher || code == 0) {
 					t.Errorf("exit code %d, want %d\n%s", code, want, out)
 				}

@@ -56,8 +56,8 @@ type native struct {
 	label      string
 	ranks      []int // of the members
 	rank, size int
-	pin        *runtime.Pinner // what C holds on to between two crossings
-	broken     error           // what ended the communicator before its time
+	pin        *runtime.Pinner // buffers that C keeps between two crossings
+	broken     error           // why the communicator cannot be used any more
 }
 
 var (
@@ -65,8 +65,8 @@ var (
 	_ spmd.Native      = (*native)(nil)
 )
 
-// NewNative makes a communicator of MPI; see spmd.NativeMaker. Once all its ranks have called, MPI
-// turns their cores until it is there.
+// NewNative makes a communicator of MPI; see spmd.NativeMaker. MPI spins on every rank from its call
+// until all have called.
 func (t *transport) NewNative(ranks []int, label string) (spmd.Native, error) {
 	n, err := t.newNative(ranks, label)
 	if err != nil {
@@ -82,7 +82,7 @@ func (t *transport) newNative(ranks []int, label string) (*native, error) {
 	if err != nil {
 		return nil, err
 	}
-	for m, s := range l.seats {
+	for m, s := range l.members {
 		if s.local > 0 {
 			return nil, fmt.Errorf("member %d is on rank %d, which has a member already: MPI has one for each process",
 				m, s.rank)
@@ -125,7 +125,7 @@ func (n *native) Size() int { return n.size }
 // Tests lower it; the same on every member.
 func (n *native) ChunkAt(elements int) { n.call.chunk = C.int64_t(elements) }
 
-// RunBlocking is one crossing into C, which Go's memory is held in place for.
+// RunBlocking is one crossing into C, during which cgo keeps the buffers in place.
 func (n *native) RunBlocking(c *spmd.Collective) error {
 	if err := n.prepare(c); err != nil {
 		return err
@@ -147,8 +147,8 @@ func (n *native) Run(ctx context.Context, c *spmd.Collective) error {
 	for slice := C.int(1); r == C.RL_PENDING; slice++ {
 		waited := time.Duration(slice) * C.RL_SLICE_NS
 		if end := n.giveUp(ctx, c, waited); end != nil {
-			// MPI cannot take it back: it goes on, so that the other members need not stop, and
-			// what it touches stays.
+			// MPI cannot cancel it. It goes on, so that the other members get their results, and its
+			// buffers stay.
 			C.rl_native_abandon(n.end)
 			n.broken = n.errorf(c, errors.New("nobody waited for its end"))
 			return end
@@ -166,24 +166,24 @@ func (n *native) Run(ctx context.Context, c *spmd.Collective) error {
 	return nil
 }
 
-// giveUp returns why c is not worth waiting for any longer.
+// giveUp returns an error if c should not be waited for any longer.
 func (n *native) giveUp(ctx context.Context, c *spmd.Collective, waited time.Duration) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if !n.t.doubts(waited) {
+	if !n.t.overdue(waited) {
 		return nil
 	}
-	if err := n.vain(c); err != nil {
+	if err := n.checkDeparted(c); err != nil {
 		return n.errorf(c, err)
 	}
 	return nil
 }
 
-// vain returns an error if c waits for a rank whose program has ended. The library hides what c
-// waits for, so vain goes by what is sure. A barrier needs every member. A broadcast comes from its
-// root. A reduction or gather may wait while any of the other members is left.
-func (n *native) vain(c *spmd.Collective) error {
+// checkDeparted returns an error if c waits for a rank whose program has ended. The library does not
+// say which ranks c waits for, so this goes by what is sure. A barrier needs every member. A broadcast
+// comes from its root. A reduction or gather may wait while any of the other members is left.
+func (n *native) checkDeparted(c *spmd.Collective) error {
 	among, all := n.ranks, false // one of these, or all
 	switch {
 	case c.Kind == spmd.SendReceive:
@@ -355,7 +355,7 @@ func writeBlocks(counts, displs *C.int, size int, count func(m int) int) (sum in
 
 // failed returns the error of a call that returned r.
 func (n *native) failed(c *spmd.Collective, r C.int) error {
-	if r == C.RL_SHORT {
+	if r == C.RL_SHORT_MESSAGE {
 		return n.errorf(c, fmt.Errorf("got %d elements only", n.call.got))
 	}
 	n.broken = n.errorf(c, errors.New(errorText(r))) // members may no longer agree on which call comes next

@@ -2,10 +2,13 @@
 
 // Messages between ranks of a node, through the memory that they share.
 //
-// A message is a letter in its sender's memory. The sender pushes it on a lane of the receiver, a stack that a receiver takes whole and turns round: so the
-// letters of a sender keep their order. Letters that nobody has asked for yet wait in the lane's tray, in the receiver's own memory. A short message lies in
-// its letter. The letter of a longer one says where it lies, and the receiver copies it from there. If that is out of its reach, or too many letters are
-// under way, MPI carries the message, and the letter says so: receivers match letters alone, so the order stays.
+// A message lies in the memory of its sender. The sender pushes it on an inbox of the receiver, a stack. The receiver
+// takes the whole stack and reverses it, so the messages of a sender keep their order. Messages that match no posted
+// receive become unexpected messages of the inbox, which are linked in the receiver's own memory.
+//
+// The data of a short message follows its header. For a long one the header says where the data lies, and the receiver
+// copies it from there. MPI carries the data if the receiver cannot reach it, or if too many messages are under way,
+// and the header says so. Receives match headers alone, so the order stays.
 
 #include "inner.h"
 
@@ -13,227 +16,238 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EAGER, DIRECT, BY_MPI }; // kinds of letters
-enum { TAKEN = 2 };             // a state: DIRECT, and copied
+// The kinds of messages: the data follows the header, lies elsewhere in shared memory, or comes by MPI.
+enum { EAGER, RENDEZVOUS, BY_MPI };
 
-_Static_assert(sizeof(rl_letter) == 64, "letters begin on cache lines");
+_Static_assert(sizeof(rl_message) == 64, "messages begin on cache lines");
 
-static const int64_t room[LETTER_SIZES] = {64, 1 << 10, 4 << 10, 16 << 10};
+static const int64_t room[MESSAGE_SIZES] = {64, 1 << 10, 4 << 10, 16 << 10};
 
-enum { NEAR_MAX = 4 << 10 }; // what is in reach and longer is not copied into the letter
+enum { EAGER_MAX = 4 << 10 }; // longer data that the receiver can reach is not copied behind the header
 enum { MANY = 64, SOME = 8 };
 
 // The start of every rank's shared memory.
-struct rl_mail {
+typedef struct {
 	char cookie[64];
-	rl_door door;
-	rl_lane lane[RL_LANES];
-};
+	rl_wake_word wake;
+	rl_inbox inbox[RL_INBOXES];
+} segment;
 
-int64_t rl_mail_bytes(void) { return sizeof(rl_mail); }
+int64_t rl_segment_bytes(void) { return sizeof(segment); }
 
-static uint64_t ref(const rl_world *w, const void *p) { return (uint64_t)(w->rank + 1) << 40 | (uint64_t)((const char *)p - w->region[w->rank]); }
+static segment *segment_of(const rl_world *w, int rank) { return (segment *)w->region[rank]; }
+
+// A reference is a rank and an offset in its memory, which every rank of the node can turn into an address.
+static uint64_t ref(const rl_world *w, const void *p) {
+	return (uint64_t)(w->rank + 1) << 40 | (uint64_t)((const char *)p - w->region[w->rank]);
+}
 
 static void *deref(const rl_world *w, uint64_t r) { return w->region[(r >> 40) - 1] + (r & ((1ull << 40) - 1)); }
 
-static rl_lane *lane_of(const rl_world *w, int rank, int lane) { return &((rl_mail *)w->region[rank])->lane[lane]; }
-
-int rl_world_share(rl_world *w, const uintptr_t *regions, int64_t own_bytes, uintptr_t letters, int64_t letters_bytes) {
+int rl_world_share(rl_world *w, const uintptr_t *regions, int64_t own_bytes, uintptr_t message_mem,
+	int64_t message_bytes) {
 	w->region = calloc((size_t)w->size, sizeof *w->region);
 	if (!w->region) return MPI_ERR_NO_MEM;
 	for (int r = 0; r < w->size; r++) w->region[r] = (char *)regions[r];
 	w->own_bytes = own_bytes;
-	w->letters = (char *)letters;
-	w->letters_end = w->letters + letters_bytes;
-	rl_door *private = atomic_exchange(&w->door, &((rl_mail *)w->region[w->rank])->door);
-	rl_ring(&private->posts, &private->asleep);
+	w->message_mem = (char *)message_mem;
+	w->message_mem_end = w->message_mem + message_bytes;
+	rl_wake_word *before = atomic_exchange(&w->wake, &segment_of(w, w->rank)->wake);
+	rl_wake(&before->posts, &before->sleepers); // the progress thread may sleep for it
 	return MPI_SUCCESS;
 }
 
-rl_lane *rl_end_lane(const rl_end *e) { return lane_of(e->w, e->w->rank, e->lane); }
+rl_inbox *rl_end_inbox(const rl_end *e) { return &segment_of(e->w, e->w->rank)->inbox[e->inbox]; }
 
-// letter_new returns one that has never been used, or that a closed end has left behind.
-static rl_letter *letter_new(rl_world *w, int size) {
-	rl_letter *l = NULL;
-	pthread_mutex_lock(&w->mail);
-	rl_letter **at = &w->spare[size];
-	for (int i = 0; i < SOME && *at && !l; i++) {
-		if (atomic_load(&(*at)->state) == LETTER_FREE) {
-			l = *at;
-			*at = l->ring;
+// message_new returns a message that was never used, or that a closed end has released.
+static rl_message *message_new(rl_world *w, int size) {
+	rl_message *m = NULL;
+	pthread_mutex_lock(&w->message_lock);
+	rl_message **at = &w->spare[size];
+	for (int i = 0; i < SOME && *at && !m; i++) {
+		if (atomic_load(&(*at)->state) == MESSAGE_FREE) {
+			m = *at;
+			*at = m->ring;
 		} else {
 			at = &(*at)->ring;
 		}
 	}
-	int64_t bytes = (int64_t)sizeof *l + room[size];
-	if (!l && w->letters_end - w->letters >= bytes) {
-		l = (rl_letter *)w->letters;
-		w->letters += bytes;
+	int64_t bytes = (int64_t)sizeof *m + room[size];
+	if (!m && w->message_mem_end - w->message_mem >= bytes) {
+		m = (rl_message *)w->message_mem;
+		w->message_mem += bytes;
 	}
-	pthread_mutex_unlock(&w->mail);
-	return l;
+	pthread_mutex_unlock(&w->message_lock);
+	return m;
 }
 
-// letter_take returns a free letter of a size, NULL if there is none, or none of this size for this end.
-static rl_letter *letter_take(rl_end *e, int size) {
-	rl_letter **last = &e->letter[size], *l;
-	int n = e->letters[size], look = n < MANY ? (n < SOME ? n : SOME) : n;
-	for (int i = 0; i < look; i++) { // the oldest first
+// message_take returns a free message of a size. NULL: there is none, or this end has too many of this size.
+static rl_message *message_take(rl_end *e, int size) {
+	rl_message **last = &e->message[size], *m;
+	int n = e->messages[size], tries = n < MANY ? (n < SOME ? n : SOME) : n;
+	for (int i = 0; i < tries; i++) { // the oldest first
 		*last = (*last)->ring;
-		if (atomic_load(&(*last)->state) == LETTER_FREE) return *last;
+		if (atomic_load(&(*last)->state) == MESSAGE_FREE) return *last;
 	}
 	if (size > 0 && n >= MANY) return NULL;
-	if (!(l = letter_new(e->w, size))) return NULL;
+	if (!(m = message_new(e->w, size))) return NULL;
 	if (*last) {
-		l->ring = (*last)->ring;
-		(*last)->ring = l;
+		m->ring = (*last)->ring;
+		(*last)->ring = m;
 	} else {
-		l->ring = l;
+		m->ring = m;
 	}
-	*last = l;
-	e->letters[size]++;
-	return l;
+	*last = m;
+	e->messages[size]++;
+	return m;
 }
 
-void rl_letters_leave(rl_end *e) {
+void rl_messages_release(rl_end *e) {
 	rl_world *w = e->w;
-	pthread_mutex_lock(&w->mail);
-	for (int size = 0; size < LETTER_SIZES; size++) {
-		rl_letter *last = e->letter[size];
+	pthread_mutex_lock(&w->message_lock);
+	for (int size = 0; size < MESSAGE_SIZES; size++) {
+		rl_message *last = e->message[size];
 		if (!last) continue;
-		rl_letter *first = last->ring;
+		rl_message *first = last->ring;
 		last->ring = w->spare[size];
 		w->spare[size] = first;
 	}
-	pthread_mutex_unlock(&w->mail);
+	pthread_mutex_unlock(&w->message_lock);
 }
 
-int rl_letter_send(rl_end *e, rl_slot *s, int rank, int lane) {
+int rl_message_send(rl_end *e, rl_slot *s, int rank, int inbox) {
 	rl_world *w = e->w;
 	uintptr_t base = (uintptr_t)w->region[w->rank];
-	int near = s->buf >= base && s->buf - base < (uintptr_t)w->own_bytes;
+	int in_reach = s->buf >= base && s->buf - base < (uintptr_t)w->own_bytes;
 	int kind = EAGER, size = 0;
-	while (size < LETTER_SIZES && room[size] < s->bytes) size++;
-	rl_letter *l = size == LETTER_SIZES || (near && s->bytes > NEAR_MAX) ? NULL : letter_take(e, size);
-	if (!l) {
-		kind = near ? DIRECT : BY_MPI;
-		if (!(l = letter_take(e, 0))) return MPI_ERR_NO_MEM;
+	while (size < MESSAGE_SIZES && room[size] < s->bytes) size++;
+	rl_message *m = size == MESSAGE_SIZES || (in_reach && s->bytes > EAGER_MAX) ? NULL : message_take(e, size);
+	if (!m) {
+		kind = in_reach ? RENDEZVOUS : BY_MPI;
+		if (!(m = message_take(e, 0))) return MPI_ERR_NO_MEM;
 	}
-	*l = (rl_letter){.space = e->space, .bytes = s->bytes, .peer = e->process, .tag = s->tag, .rank = w->rank, .lane = (uint16_t)e->lane,
-		.kind = (uint16_t)kind, .ring = l->ring, .state = LETTER_SENT};
-	if (kind == EAGER && s->bytes > 0)
-		memcpy(l->data, (const void *)s->buf, (size_t)s->bytes);
-	else if (kind == DIRECT)
-		l->at = ref(w, (const void *)s->buf);
-	s->letter = kind == DIRECT ? l : NULL;
+	*m = (rl_message){.space = e->space, .bytes = s->bytes, .peer = e->process, .tag = s->tag, .rank = w->rank,
+		.inbox = (uint16_t)e->inbox, .kind = (uint16_t)kind, .ring = m->ring, .state = MESSAGE_SENT};
+	const void *buf = (const void *)s->buf;
 	int rc = MPI_SUCCESS;
-	if (kind == BY_MPI && (rc = MPI_Isend((const void *)s->buf, (int)s->bytes, MPI_BYTE, s->peer, s->tag, e->comm, &s->req)) != MPI_SUCCESS) {
-		atomic_store(&l->state, LETTER_FREE);
+	if (kind == EAGER && s->bytes > 0)
+		memcpy(m->data, buf, (size_t)s->bytes);
+	else if (kind == RENDEZVOUS)
+		m->at = ref(w, buf);
+	else if (kind == BY_MPI)
+		rc = MPI_Isend(buf, (int)s->bytes, MPI_BYTE, s->peer, s->tag, e->comm, &s->req);
+	if (rc != MPI_SUCCESS) {
+		atomic_store(&m->state, MESSAGE_FREE);
 		return rc;
 	}
+	s->message = kind == RENDEZVOUS ? m : NULL;
 	s->state = kind == EAGER ? DONE : UNDERWAY;
 	s->by_mpi = kind == BY_MPI;
-	rl_lane *to = lane_of(w, rank, lane);
-	l->next = atomic_load(&to->top);
-	while (!atomic_compare_exchange_weak(&to->top, &l->next, ref(w, l))) {}
-	if (atomic_load(&to->asleep)) rl_ring(&to->bell, &to->asleep);
+	rl_inbox *to = &segment_of(w, rank)->inbox[inbox];
+	m->next = atomic_load(&to->top);
+	while (!atomic_compare_exchange_weak(&to->top, &m->next, ref(w, m))) {}
+	if (atomic_load(&to->sleepers)) rl_wake(&to->word, &to->sleepers);
 	return rc;
 }
 
-int rl_letter_left(rl_slot *s) {
-	if (atomic_load(&s->letter->state) != TAKEN) return 0;
-	atomic_store(&s->letter->state, LETTER_FREE);
-	s->letter = NULL;
+int rl_message_copied(rl_slot *s) {
+	if (atomic_load(&s->message->state) != MESSAGE_COPIED) return 0;
+	atomic_store(&s->message->state, MESSAGE_FREE);
+	s->message = NULL;
 	return 1;
 }
 
-static void tray_hold(rl_tray *t) {
-	for (int idle = 0; !atomic_compare_exchange_weak(&t->busy, &idle, 1); idle = 0) sched_yield();
+static void unexpected_lock(rl_unexpected *u) {
+	for (int idle = 0; !atomic_compare_exchange_weak(&u->busy, &idle, 1); idle = 0) sched_yield();
 }
 
-// empty moves what lies on a lane to its tray, the oldest first. Whoever sees the lane empty sees the tray's new generation.
-static int empty(rl_world *w, rl_lane *lane, rl_tray *t) {
-	if (!atomic_load(&lane->top)) return 0;
-	atomic_fetch_add(&t->generation, 1);
-	rl_letter *turned = NULL, *newest = NULL;
-	for (uint64_t r = atomic_exchange(&lane->top, 0), next; r; r = next) {
-		rl_letter *l = deref(w, r);
-		next = l->next; // before behind takes its place
-		if (!newest) newest = l;
-		l->behind = turned;
-		turned = l;
+// take_inbox appends the messages of an inbox to its unexpected messages, the oldest first: 1 if there were any. A
+// thread that sees the inbox empty also sees the new generation.
+static int take_inbox(rl_world *w, rl_inbox *inbox, rl_unexpected *u) {
+	if (!atomic_load(&inbox->top)) return 0;
+	atomic_fetch_add(&u->generation, 1);
+	rl_message *oldest = NULL, *newest = NULL;
+	for (uint64_t r = atomic_exchange(&inbox->top, 0), next; r; r = next) {
+		rl_message *m = deref(w, r);
+		next = m->next; // before later overwrites it
+		if (!newest) newest = m;
+		m->later = oldest;
+		oldest = m;
 	}
-	if (t->last)
-		t->last->behind = turned;
+	if (u->last)
+		u->last->later = oldest;
 	else
-		t->first = turned;
-	t->last = newest;
+		u->first = oldest;
+	u->last = newest;
 	return 1;
 }
 
-rl_slot *rl_letters_match(rl_end *e) {
-	rl_lane *lane = rl_end_lane(e);
-	rl_tray *t = &e->w->tray[e->lane];
-	if (!atomic_load(&lane->top) && atomic_load(&t->generation) == e->seen && !e->fresh) return NULL;
+rl_slot *rl_inbox_match(rl_end *e) {
+	rl_inbox *inbox = rl_end_inbox(e);
+	rl_unexpected *u = &e->w->unexpected[e->inbox];
+	if (!atomic_load(&inbox->top) && atomic_load(&u->generation) == e->seen && !e->fresh) return NULL;
 	rl_slot *matched = NULL, **end = &matched;
-	tray_hold(t);
-	int came = empty(e->w, lane, t);
-	e->seen = atomic_load(&t->generation);
+	unexpected_lock(u);
+	int came = take_inbox(e->w, inbox, u);
+	e->seen = atomic_load(&u->generation);
 	e->fresh = 0;
-	rl_letter *before = NULL, *next;
-	int others = 0; // letters for other ends, whose threads see that the lane is empty
-	for (rl_letter *l = t->first; l; l = next) {
-		next = l->behind;
-		others |= l->space != e->space;
-		rl_slot *s = l->space == e->space ? rl_line_find(*rl_desk_of(e, l->peer, l->tag), l->peer, l->tag) : NULL;
+	rl_message *before = NULL, *later;
+	int others = 0; // messages for other ends, whose threads find the inbox empty
+	for (rl_message *m = u->first; m; m = later) {
+		later = m->later;
+		rl_slot *s = NULL;
+		if (m->space == e->space)
+			s = rl_queue_find(*rl_bucket_of(e, m->peer, m->tag), m->peer, m->tag);
+		else
+			others = 1;
 		if (!s) {
-			before = l;
+			before = m;
 			continue;
 		}
 		if (before)
-			before->behind = next;
+			before->later = later;
 		else
-			t->first = next;
-		if (t->last == l) t->last = before;
-		rl_line_leave(e, s);
-		s->letter = l;
+			u->first = later;
+		if (u->last == m) u->last = before;
+		rl_queue_remove(e, s);
+		s->message = m;
 		*end = s;
 		end = &s->next;
 	}
-	atomic_store(&t->busy, 0);
-	if (came && others) rl_ring(&lane->bell, &lane->asleep);
+	atomic_store(&u->busy, 0);
+	if (came && others) rl_wake(&inbox->word, &inbox->sleepers);
 	return matched;
 }
 
-int rl_letter_read(rl_end *e, rl_slot *s) {
-	rl_letter *l = s->letter;
-	int64_t n = l->bytes;
-	s->letter = NULL;
+int rl_message_read(rl_end *e, rl_slot *s) {
+	rl_message *m = s->message;
+	int64_t n = m->bytes;
+	s->message = NULL;
 	s->got = n;
 	if (n > s->bytes) s->code = MPI_ERR_TRUNCATE;
 	void *to = (void *)s->buf;
-	if (l->kind == BY_MPI) {
+	if (m->kind == BY_MPI) {
 		if (n > s->bytes) to = s->scratch = malloc((size_t)n);
-		int rc = to ? MPI_Irecv(to, (int)n, MPI_BYTE, l->peer, l->tag, e->comm, &s->req) : MPI_ERR_NO_MEM;
-		atomic_store(&l->state, LETTER_FREE);
+		int rc = to ? MPI_Irecv(to, (int)n, MPI_BYTE, m->peer, m->tag, e->comm, &s->req) : MPI_ERR_NO_MEM;
+		atomic_store(&m->state, MESSAGE_FREE);
 		if (rc == MPI_SUCCESS) return 1;
 		s->code = rc;
 		return 0;
 	}
-	const void *from = l->kind == DIRECT ? deref(e->w, l->at) : l->data;
+	const void *from = m->kind == RENDEZVOUS ? deref(e->w, m->at) : m->data;
 	if (n <= s->bytes && n > 0) memcpy(to, from, (size_t)n);
-	if (l->kind == DIRECT) {
-		rl_lane *back = lane_of(e->w, l->rank, l->lane);
-		atomic_store(&l->state, TAKEN);
-		rl_ring(&back->bell, &back->asleep);
+	if (m->kind == RENDEZVOUS) {
+		rl_inbox *back = &segment_of(e->w, m->rank)->inbox[m->inbox];
+		atomic_store(&m->state, MESSAGE_COPIED);
+		rl_wake(&back->word, &back->sleepers);
 	} else {
-		atomic_store(&l->state, LETTER_FREE);
+		atomic_store(&m->state, MESSAGE_FREE);
 	}
 	return 0;
 }
 
-void rl_urge(rl_world *w, int rank) {
-	rl_door *d = &((rl_mail *)w->region[rank])->door;
-	atomic_store(&d->urged, 1);
-	rl_ring(&d->posts, &d->asleep);
+void rl_wake_peer(rl_world *w, int rank) {
+	rl_wake_word *peer = &segment_of(w, rank)->wake;
+	atomic_store(&peer->match_wanted, 1);
+	rl_wake(&peer->posts, &peer->sleepers);
 }

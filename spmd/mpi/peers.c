@@ -1,7 +1,7 @@
 //go:build mpi
 
-// Ranks that are waited for in vain, because their program has ended. Whoever waits for long asks the rank that it waits for; the progress threads carry the
-// question and the answer. A rank at work costs nothing, however many there are, and the one that has left need not know who waits.
+// Detects waits for a rank whose program has ended. A rank that waits for long asks the other; the progress threads
+// carry the question and the answer. Ranks at work send nothing, and a rank that has left need not know which wait.
 
 #include "inner.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { AGAIN_NS = 1000 * 1000 * 1000 }; // how long an answer holds that it is still here
+enum { ASK_AGAIN_NS = 1000 * 1000 * 1000 }; // how long after the answer that a rank is still here
 
 enum { UNASKED, WANTED, ASKED, LEFT };
 
@@ -19,11 +19,11 @@ typedef struct {
 	char name[RL_NAME];
 } answer;
 
-// A peer is what a rank knows of another, and what it is sending it.
+// A peer is what a rank knows of another, and its messages to it.
 struct rl_peer {
 	_Atomic int state;
-	_Atomic int64_t again; // when to ask next
-	char *name;            // once it has left
+	_Atomic int64_t next_ask; // when to ask again
+	char *name;               // once it has left
 	MPI_Request question, reply;
 	answer *replied;
 };
@@ -36,7 +36,7 @@ int rl_peers_open(rl_world *w) {
 
 void rl_peers_free(rl_world *w) {
 	for (int r = 0; r < w->size; r++) {
-		MPI_Wait(&w->peers[r].question, MPI_STATUS_IGNORE); // all of them have come
+		MPI_Wait(&w->peers[r].question, MPI_STATUS_IGNORE); // both have been received
 		MPI_Wait(&w->peers[r].reply, MPI_STATUS_IGNORE);
 		free(w->peers[r].name);
 		free(w->peers[r].replied);
@@ -52,27 +52,30 @@ const char *rl_departed(rl_world *w, int rank) {
 	rl_peer *p = &w->peers[rank];
 	int unasked = UNASKED;
 	if (atomic_load(&p->state) == LEFT) return p->name;
-	if (rank != w->rank && rl_now() >= atomic_load(&p->again) && atomic_compare_exchange_strong(&p->state, &unasked, WANTED)) {
+	if (rank != w->rank && rl_now() >= atomic_load(&p->next_ask) &&
+		atomic_compare_exchange_strong(&p->state, &unasked, WANTED)) {
 		atomic_fetch_add(&w->asking, 1);
-		rl_kick(w);
+		rl_wake_progress(w);
 	}
 	return NULL;
 }
 
-// The rest is the progress thread's.
+// The progress thread alone calls what follows.
 
 void rl_peers_ask(rl_world *w) {
 	for (int r = 0; r < w->size; r++) {
-		if (atomic_load(&w->peers[r].state) != WANTED) continue;
-		MPI_Wait(&w->peers[r].question, MPI_STATUS_IGNORE); // it was answered, so this does not wait
-		if (MPI_Isend(NULL, 0, MPI_BYTE, r, QUESTION_TAG, w->beats, &w->peers[r].question) == MPI_SUCCESS) atomic_store(&w->peers[r].state, ASKED);
+		rl_peer *p = &w->peers[r];
+		if (atomic_load(&p->state) != WANTED) continue;
+		MPI_Wait(&p->question, MPI_STATUS_IGNORE); // the last was answered, so this does not wait
+		if (MPI_Isend(NULL, 0, MPI_BYTE, r, QUESTION_TAG, w->beats, &p->question) == MPI_SUCCESS)
+			atomic_store(&p->state, ASKED);
 	}
 }
 
 void rl_peers_reply(rl_world *w, int to) {
 	rl_peer *p = &w->peers[to];
 	MPI_Recv(NULL, 0, MPI_BYTE, to, QUESTION_TAG, w->beats, MPI_STATUS_IGNORE);
-	MPI_Wait(&p->reply, MPI_STATUS_IGNORE); // it has come, or there would be no other question
+	MPI_Wait(&p->reply, MPI_STATUS_IGNORE); // the last was received, or there would be no other question
 	if (!p->replied) p->replied = calloc(1, sizeof *p->replied);
 	if (!p->replied) return;
 	int64_t gone = atomic_load(&w->gone_ns);
@@ -86,7 +89,7 @@ void rl_peers_answer(rl_world *w, int from) {
 	answer a;
 	MPI_Recv(&a, sizeof a, MPI_BYTE, from, ANSWER_TAG, w->beats, MPI_STATUS_IGNORE);
 	if (a.left) p->name = strdup(a.name);
-	atomic_store(&p->again, rl_now() + AGAIN_NS);
+	atomic_store(&p->next_ask, rl_now() + ASK_AGAIN_NS);
 	atomic_store(&p->state, a.left && p->name ? LEFT : UNASKED);
 	atomic_fetch_sub(&w->asking, 1);
 }

@@ -1,10 +1,11 @@
 //go:build mpi
 
-// Requests: posted without blocking, waited for in one place.
+// Requests are posted without blocking, and waited for in rl_wait.
 //
-// A message that is longer than its receive is an error, and must not touch what lies behind the buffer. Open MPI 4.1.4 writes it there all the same, where
-// it moves data by RDMA (its own shared memory and TCP included; found by rl_world_open, which tries). With such an MPI a receive is not posted: it stands
-// in line, one line per sender and tag, until a matched probe shows its message and how long that is. Everything else is alike.
+// A message that is longer than its receive is an error, and must not change memory behind the buffer. Open MPI 4.1.4
+// writes there where it moves data by RDMA, which it also does in its own shared memory and over TCP. rl_world_open
+// tries whether the MPI at hand does. If so, receives are not posted to MPI: they are queued per (sender, tag) until a
+// matched probe returns the message and its size. Everything else is the same.
 
 #include "inner.h"
 
@@ -12,38 +13,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-// With so many lines or fewer, each look at an end probes all of them; with more, only those of the requests that are looked at.
+// An end with at most FEW queues probes for all of them in each test, one with more for the queue of the request.
 enum { FEW = 16 };
 
-enum { URGE_NS = 1000 * 1000 }; // how long a send waits for a receiver of the node before it asks that one's progress thread to look
+enum { WAKE_PEER_NS = 1000 * 1000 }; // how long a send waits before it wakes the receiver's progress thread
 
-rl_end *rl_end_open(rl_world *w, const rl_group *group, int plane, uint64_t space, int process, int lane) {
+rl_end *rl_end_open(rl_world *w, const rl_group *group, int plane, uint64_t space, int process, int inbox) {
 	rl_end *e = calloc(1, sizeof *e);
 	if (!e) return NULL;
 	e->w = w;
 	e->comm = group ? group->comm : w->plane[plane];
 	e->space = space;
 	e->process = process;
-	e->lane = lane;
+	e->inbox = inbox;
 	pthread_mutex_lock(&w->lock);
 	e->next = w->ends;
-	e->at = &w->ends;
-	if (e->next) e->next->at = &e->next;
+	e->prev = &w->ends;
+	if (e->next) e->next->prev = &e->next;
 	w->ends = e;
 	pthread_mutex_unlock(&w->lock);
 	return e;
 }
 
-static void hold(rl_end *e) {
-	for (int idle = 0; !atomic_compare_exchange_weak_explicit(&e->busy, &idle, 1, memory_order_acquire, memory_order_relaxed); idle = 0) sched_yield();
-}
-
-static int try_hold(rl_end *e) {
+static int end_trylock(rl_end *e) {
 	int idle = 0;
 	return atomic_compare_exchange_strong_explicit(&e->busy, &idle, 1, memory_order_acquire, memory_order_relaxed);
 }
 
-static void let_go(rl_end *e) { atomic_store_explicit(&e->busy, 0, memory_order_release); }
+static void end_lock(rl_end *e) {
+	while (!end_trylock(e)) sched_yield();
+}
+
+static void end_unlock(rl_end *e) { atomic_store_explicit(&e->busy, 0, memory_order_release); }
 
 static rl_slot *slot_at(rl_end *e, int i) { return &e->chunk[i / CHUNK][i % CHUNK]; }
 
@@ -71,7 +72,9 @@ static void slot_give(rl_end *e, rl_slot *s) {
 	e->free = s;
 }
 
-static uint64_t handle_of(const rl_slot *s) { return (uint64_t)(s->generation & 0x7fffffff) << 32 | (s->index + 1); }
+static uint64_t handle_of(const rl_slot *s) {
+	return (uint64_t)(s->generation & 0x7fffffff) << 32 | (s->index + 1);
+}
 
 static rl_slot *slot_of(rl_end *e, uint64_t handle) {
 	uint32_t i = (uint32_t)handle - 1;
@@ -102,90 +105,91 @@ static void fill(rl_slot *s, int sending, uintptr_t buf, int64_t n, int peer, in
 	s->scratch = NULL;
 	s->near = near;
 	s->by_mpi = near < 0;
-	s->letter = NULL;
+	s->message = NULL;
 }
 
-// moving counts a request of MPI's that is under way.
-static void moving(rl_end *e, const rl_slot *s, int n) {
+// count adds n to the requests of MPI under way.
+static void count(rl_end *e, const rl_slot *s, int n) {
 	if (s->sending) atomic_fetch_add(&e->sends, n);
 	atomic_fetch_add(s->sending ? &e->w->sends : &e->w->receives, n);
 }
 
 static int send_by_mpi(rl_end *e, rl_slot *s) {
-	int over = 0, rc = MPI_Isend((const void *)s->buf, (int)s->bytes, MPI_BYTE, s->peer, s->tag, e->comm, &s->req);
-	// A small message has left by now, as a rule; asking also pushes a large one on its way.
-	if (rc == MPI_SUCCESS) rc = MPI_Test(&s->req, &over, MPI_STATUS_IGNORE);
-	s->state = over ? DONE : UNDERWAY;
+	int done = 0;
+	int rc = MPI_Isend((const void *)s->buf, (int)s->bytes, MPI_BYTE, s->peer, s->tag, e->comm, &s->req);
+	// A small message has usually left by now. The test also starts the transfer of a large one.
+	if (rc == MPI_SUCCESS) rc = MPI_Test(&s->req, &done, MPI_STATUS_IGNORE);
+	s->state = done ? DONE : UNDERWAY;
 	return rc;
 }
 
-uint64_t rl_isend(rl_end *e, uintptr_t buf, int64_t n, int to, int tag, int near, int lane) {
-	hold(e);
+uint64_t rl_isend(rl_end *e, uintptr_t buf, int64_t n, int to, int tag, int near, int inbox) {
+	end_lock(e);
 	rl_slot *s = slot_take(e);
 	uint64_t handle = RL_BAD;
-	int kick = 0;
+	int wake = 0;
 	if (s) {
 		fill(s, 1, buf, n, to, tag, near);
-		int rc = near < 0 ? send_by_mpi(e, s) : rl_letter_send(e, s, near, lane);
-		kick = s->by_mpi; // even if it is done for us: the library may hold a copy that has not left
+		int rc = near < 0 ? send_by_mpi(e, s) : rl_message_send(e, s, near, inbox);
+		wake = s->by_mpi; // even if it is done: the library may hold a copy that has not left
 		if (rc != MPI_SUCCESS || s->state == DONE) {
 			handle = rc == MPI_SUCCESS ? 0 : RL_BAD | (uint32_t)rc;
 			slot_give(e, s);
 		} else {
-			if (s->by_mpi) moving(e, s, 1);
+			if (s->by_mpi) count(e, s, 1);
 			handle = handle_of(s);
 		}
 	}
-	let_go(e);
-	if (kick) rl_kick(e->w);
+	end_unlock(e);
+	if (wake) rl_wake_progress(e->w);
 	return handle;
 }
 
-// match gives the head of a line its message, if it is there: 1 if so.
-static int match(rl_end *e, rl_slot *h) {
-	int there = 0, n = 0;
+// match probes for the message of the first receive in a queue, and receives it: 0 if it has not come.
+static int match(rl_end *e, rl_slot *s) {
+	int found = 0, n = 0;
 	MPI_Message message;
 	MPI_Status st;
-	int rc = MPI_Improbe(h->peer, h->tag, e->comm, &there, &message, &st);
-	if (rc == MPI_SUCCESS && !there) return 0;
-	rl_line_leave(e, h);
-	h->state = UNDERWAY;
+	int rc = MPI_Improbe(s->peer, s->tag, e->comm, &found, &message, &st);
+	if (rc == MPI_SUCCESS && !found) return 0;
+	rl_queue_remove(e, s);
+	s->state = UNDERWAY;
 	if (rc == MPI_SUCCESS) rc = MPI_Get_count(&st, MPI_BYTE, &n);
-	void *to = (void *)h->buf;
-	if (rc == MPI_SUCCESS && n > h->bytes) to = h->scratch = malloc((size_t)n);
-	if (rc == MPI_SUCCESS && n > h->bytes && !to) rc = MPI_ERR_NO_MEM;
-	if (rc == MPI_SUCCESS) rc = MPI_Imrecv(to, n, MPI_BYTE, &message, &h->req);
+	void *to = (void *)s->buf;
+	if (rc == MPI_SUCCESS && n > s->bytes) to = s->scratch = malloc((size_t)n);
+	if (rc == MPI_SUCCESS && n > s->bytes && !to) rc = MPI_ERR_NO_MEM;
+	if (rc == MPI_SUCCESS) rc = MPI_Imrecv(to, n, MPI_BYTE, &message, &s->req);
 	if (rc != MPI_SUCCESS) {
-		h->req = MPI_REQUEST_NULL;
-		h->code = rc;
+		s->req = MPI_REQUEST_NULL;
+		s->code = rc;
 	}
 	return 1;
 }
 
-// match_line gives a line all messages that are there for it.
-static void match_line(rl_end *e, rl_slot *h) {
-	for (rl_slot *behind; h; h = behind) {
-		behind = h->next;
-		if (!match(e, h)) return;
+// match_queue matches the receives of a queue, from the first on, until one has no message.
+static void match_queue(rl_end *e, rl_slot *first) {
+	for (rl_slot *behind; first; first = behind) {
+		behind = first->next;
+		if (!match(e, first)) return;
 	}
 }
 
 static void match_all(rl_end *e) {
-	for (rl_slot *h = e->heads, *right; h; h = right) {
-		right = h->right;
-		match_line(e, h);
+	for (rl_slot *first = e->probed, *next; first; first = next) {
+		next = first->next_queue;
+		match_queue(e, first);
 	}
 }
 
 uint64_t rl_irecv(rl_end *e, uintptr_t buf, int64_t n, int from, int tag, int near) {
-	hold(e);
+	end_lock(e);
 	rl_slot *s = slot_take(e);
 	uint64_t handle = RL_BAD;
 	if (s) {
 		fill(s, 0, buf, n, from, tag, near);
 		int rc = MPI_SUCCESS;
 		if (near >= 0 || e->w->overruns)
-			rl_line_join(e, s);
+			rl_queue_add(e, s);
 		else if ((rc = MPI_Irecv((void *)buf, (int)n, MPI_BYTE, from, tag, e->comm, &s->req)) == MPI_SUCCESS)
 			s->state = UNDERWAY;
 		if (near >= 0) e->fresh = 1;
@@ -193,17 +197,17 @@ uint64_t rl_irecv(rl_end *e, uintptr_t buf, int64_t n, int from, int tag, int ne
 			handle = RL_BAD | (uint32_t)rc;
 			slot_give(e, s);
 		} else {
-			if (s->by_mpi) moving(e, s, 1);
+			if (s->by_mpi) count(e, s, 1);
 			handle = handle_of(s);
 		}
 	}
-	let_go(e);
-	if (near < 0) rl_kick(e->w);
+	end_unlock(e);
+	if (near < 0) rl_wake_progress(e->w);
 	return handle;
 }
 
-// ended records how a request ended; st is NULL for one that got no message.
-static void ended(rl_end *e, rl_slot *s, int code, MPI_Status *st) {
+// complete records how a request ended; st is NULL for one that got no message.
+static void complete(rl_end *e, rl_slot *s, int code, MPI_Status *st) {
 	int n = 0;
 	if (s->code == MPI_SUCCESS) s->code = code;
 	if (s->code == MPI_SUCCESS && s->scratch) s->code = MPI_ERR_TRUNCATE;
@@ -212,53 +216,56 @@ static void ended(rl_end *e, rl_slot *s, int code, MPI_Status *st) {
 	free(s->scratch);
 	s->scratch = NULL;
 	s->state = DONE;
-	if (s->by_mpi) moving(e, s, -1);
+	if (s->by_mpi) count(e, s, -1);
 }
 
-// read_letters fills the receives whose letters have come.
-static void read_letters(rl_end *e) {
-	for (rl_slot *s = rl_letters_match(e), *next; s; s = next) {
+// read_inbox completes the receives whose messages have come through shared memory.
+static void read_inbox(rl_end *e) {
+	for (rl_slot *s = rl_inbox_match(e), *next; s; s = next) {
 		next = s->next;
 		s->next = NULL;
-		s->by_mpi = rl_letter_read(e, s);
+		s->by_mpi = rl_message_read(e, s);
 		s->state = s->by_mpi ? UNDERWAY : DONE;
-		if (s->by_mpi) moving(e, s, 1);
+		if (s->by_mpi) count(e, s, 1);
 	}
 }
 
-// test looks once whether a request is done, after begin.
-static int test(rl_end *e, rl_slot *s) {
-	if (s->state == UNMATCHED && s->near < 0 && atomic_load(&e->lines) > FEW) match_line(e, rl_line_find(e->heads, s->peer, s->tag));
-	if (s->state == UNDERWAY && s->letter) {
-		if (rl_letter_left(s)) s->state = DONE;
+// begin_tests comes before the tests of slots.
+static void begin_tests(rl_end *e) {
+	if (e->w->region) read_inbox(e);
+	e->needs_mpi = 0;
+	e->uncopied = -1;
+	if (e->probed && atomic_load(&e->probe_queues) <= FEW) match_all(e);
+}
+
+// test_slot tests a request once: 1 if it is done.
+static int test_slot(rl_end *e, rl_slot *s) {
+	if (s->state == UNMATCHED && s->near < 0 && atomic_load(&e->probe_queues) > FEW)
+		match_queue(e, rl_queue_find(e->probed, s->peer, s->tag));
+	if (s->state == UNDERWAY && s->message) {
+		if (rl_message_copied(s)) s->state = DONE;
 	} else if (s->state == UNDERWAY) {
-		int over = 0;
+		int done = 0;
 		MPI_Status st;
-		int rc = MPI_Test(&s->req, &over, &st);
-		if (rc != MPI_SUCCESS || over) ended(e, s, rc, &st);
+		int rc = MPI_Test(&s->req, &done, &st);
+		if (rc != MPI_SUCCESS || done) complete(e, s, rc, &st);
 	}
 	return s->state == DONE;
 }
 
-static void begin(rl_end *e) {
-	if (e->w->region) read_letters(e);
-	e->looked_mpi = 0;
-	e->stuck = -1;
-	if (e->heads && atomic_load(&e->lines) <= FEW) match_all(e);
-}
-
-void rl_end_push(rl_end *e) {
-	if (!(atomic_load(&e->sends) || atomic_load(&e->lines) || atomic_load(&e->desks)) || !try_hold(e)) return;
-	if (atomic_load(&e->desks)) read_letters(e);
+void rl_end_progress(rl_end *e) {
+	if (!(atomic_load(&e->sends) || atomic_load(&e->probe_queues) || atomic_load(&e->bucket_queues))) return;
+	if (!end_trylock(e)) return;
+	if (atomic_load(&e->bucket_queues)) read_inbox(e);
 	for (int i = 0; atomic_load(&e->sends) && i < e->chunks * CHUNK; i++) {
 		rl_slot *s = slot_at(e, i);
-		if (s->state == UNDERWAY && s->sending && s->by_mpi) test(e, s);
+		if (s->state == UNDERWAY && s->sending && s->by_mpi) test_slot(e, s);
 	}
 	match_all(e);
-	let_go(e);
+	end_unlock(e);
 }
 
-// finish hands a DONE request's result over and frees its slot: 0 or RL_FAULT.
+// finish returns the result of a request that is DONE and frees its slot: 0 or RL_FAULT.
 static int finish(rl_end *e, rl_slot *s, rl_request *req, rl_fault *fault) {
 	int failed = s->code != MPI_SUCCESS;
 	if (failed) describe(s, fault);
@@ -268,101 +275,103 @@ static int finish(rl_end *e, rl_slot *s, rl_request *req, rl_fault *fault) {
 	return failed ? RL_FAULT : 0;
 }
 
-// look tests one request: 0 done, RL_PENDING, RL_FAULT, RL_UNKNOWN.
-static int look(rl_end *e, rl_request *req, rl_fault *fault) {
+// test tests one request: 0 done, RL_PENDING, RL_FAULT, RL_UNKNOWN.
+static int test(rl_end *e, rl_request *req, rl_fault *fault) {
 	rl_slot *s = slot_of(e, req->handle);
 	if (!s) return RL_UNKNOWN;
-	if (test(e, s)) return finish(e, s, req, fault);
-	if (s->by_mpi) e->looked_mpi = 1;
-	if (s->sending && s->near >= 0) e->stuck = s->near;
+	if (test_slot(e, s)) return finish(e, s, req, fault);
+	if (s->by_mpi) e->needs_mpi = 1;
+	if (s->sending && s->near >= 0) e->uncopied = s->near;
 	return RL_PENDING;
 }
 
 int rl_test(rl_end *e, rl_request *req, rl_fault *fault) {
-	hold(e);
-	begin(e);
-	int r = look(e, req, fault);
-	let_go(e);
+	end_lock(e);
+	begin_tests(e);
+	int r = test(e, req, fault);
+	end_unlock(e);
 	return r;
 }
 
-// look_all works through reqs in order from *first on, the first that is not done yet: it is enough to test that one, since a test moves them all.
-static int look_all(rl_end *e, rl_request *reqs, int n, int *first, rl_fault *fault) {
+// test_all tests reqs in order from *first on, up to the first that is not done, which *first becomes. A test of that
+// one is enough, since it progresses all.
+static int test_all(rl_end *e, rl_request *reqs, int n, int *first, rl_fault *fault) {
 	for (; *first < n; ++*first) {
 		if (!reqs[*first].handle) continue;
-		int r = look(e, &reqs[*first], fault);
+		int r = test(e, &reqs[*first], fault);
 		if (r) return r;
 	}
 	return 0;
 }
 
-static int look_any(rl_end *e, rl_request *reqs, int n, rl_fault *fault) {
-	int some = RL_ALL_ZERO;
+static int test_any(rl_end *e, rl_request *reqs, int n, rl_fault *fault) {
+	int result = RL_ALL_ZERO;
 	for (int i = 0; i < n; i++) {
 		if (!reqs[i].handle) continue;
-		int r = look(e, &reqs[i], fault);
+		int r = test(e, &reqs[i], fault);
 		if (r != RL_PENDING) return r ? r : i;
-		some = RL_PENDING;
+		result = RL_PENDING;
 	}
-	return some;
+	return result;
 }
 
-static int look_at(rl_end *e, rl_request *reqs, int n, int any, int *first, rl_fault *fault) {
-	if (!try_hold(e)) { // the progress thread is at it, and nothing is known of this round
-		e->looked_mpi = 1;
-		e->stuck = -1;
+static int try_tests(rl_end *e, rl_request *reqs, int n, int any, int *first, rl_fault *fault) {
+	if (!end_trylock(e)) { // the progress thread has the lock, so this round learns nothing
+		e->needs_mpi = 1;
+		e->uncopied = -1;
 		return RL_PENDING;
 	}
-	begin(e);
-	int r = any ? look_any(e, reqs, n, fault) : look_all(e, reqs, n, first, fault);
-	let_go(e);
+	begin_tests(e);
+	int r = any ? test_any(e, reqs, n, fault) : test_all(e, reqs, n, first, fault);
+	end_unlock(e);
 	return r;
 }
 
-// A thread that polls MPI moves all that is under way; others sleep, and leave that to the progress thread.
+// poll_mpi counts the thread among those that poll MPI and so progress everything. Other waits sleep, and leave that
+// to the progress thread.
 static void poll_mpi(rl_end *e, int on) {
 	atomic_fetch_add(&e->w->waiters, on ? 1 : -1);
-	atomic_store(&e->waited, on);
-	if (!on && (atomic_load(&e->w->sends) || atomic_load(&e->w->receives))) rl_kick(e->w);
+	atomic_store(&e->polling, on);
+	if (!on && (atomic_load(&e->w->sends) || atomic_load(&e->w->receives))) rl_wake_progress(e->w);
 }
 
-int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int64_t *waited_ns, rl_nap *nap, rl_fault *fault) {
+int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int64_t *waited_ns, rl_go_event *go_ev, rl_fault *fault) {
 	rl_world *w = e->w;
-	rl_lane *lane = w->region ? rl_end_lane(e) : NULL;
-	rl_post post = {0};
-	if (lane) post = (rl_post){&lane->bell, &lane->asleep, atomic_load(&lane->bell), &lane->top};
-	int first = 0, r = look_at(e, reqs, n, any, &first, fault);
-	while (r == RL_PENDING && lane && !e->looked_mpi && rl_spin(w, &post, waited_ns)) {
-		post.old = atomic_load(&lane->bell);
-		r = look_at(e, reqs, n, any, &first, fault);
+	rl_inbox *inbox = w->region ? rl_end_inbox(e) : NULL;
+	rl_event ev = {0};
+	if (inbox) ev = (rl_event){&inbox->word, &inbox->sleepers, atomic_load(&inbox->word), &inbox->top};
+	int first = 0, r = try_tests(e, reqs, n, any, &first, fault);
+	while (r == RL_PENDING && inbox && !e->needs_mpi && rl_spin(w, &ev, waited_ns)) {
+		ev.old = atomic_load(&inbox->word);
+		r = try_tests(e, reqs, n, any, &first, fault);
 	}
 	if (r != RL_PENDING) return r;
-	if (lane && !e->looked_mpi && *waited_ns < RL_NAP_NS) {
-		*nap = (rl_nap){&lane->bell, &lane->asleep, &lane->top, post.old};
-		return RL_NAP;
+	if (inbox && !e->needs_mpi && *waited_ns < RL_SHORT_SLEEP_NS) {
+		*go_ev = (rl_go_event){&inbox->word, &inbox->sleepers, &inbox->top, ev.old};
+		return RL_SHORT_SLEEP;
 	}
-	int64_t before = *waited_ns, start = rl_now(), waited = before, rested = before, slice = rl_slice(before);
-	int polling = 0, urged = 0;
+	int64_t before = *waited_ns, start = rl_now(), waited = before, slept = before, slice = rl_slice(before);
+	int polling = 0, woke_peer = 0;
 	for (int round = 1; r == RL_PENDING && waited < before + slice; round++) {
-		int paused = 1, mpi = e->looked_mpi || !lane, stuck = e->stuck;
+		int paused = 1, mpi = e->needs_mpi || !inbox, uncopied = e->uncopied;
 		if (mpi != polling) poll_mpi(e, polling = mpi);
-		int blind = 0; // it slept to the end, and did not look at MPI
+		int timed_out = 0; // it slept to the end, without a test of MPI
 		if (mpi)
-			paused = rl_pause(w, waited, lane ? &post : NULL);
+			paused = rl_pause(w, waited, inbox ? &ev : NULL);
 		else
-			blind = !rl_rest(&post, &rested, stuck >= 0 && !urged ? URGE_NS : slice);
-		if (stuck >= 0 && !urged && waited > URGE_NS) rl_urge(w, stuck), urged = 1;
-		if (lane) post.old = atomic_load(&lane->bell);
-		r = look_at(e, reqs, n, any, &first, fault);
-		if (blind && r != RL_PENDING) atomic_fetch_add(&w->missed, 1);
-		if (paused || round % 8 == 0) waited = before + rl_now() - start; // while spinning, asking for the time would be most of the work
+			timed_out = !rl_sleep_for(&ev, &slept, uncopied >= 0 && !woke_peer ? WAKE_PEER_NS : slice);
+		if (uncopied >= 0 && !woke_peer && waited > WAKE_PEER_NS) rl_wake_peer(w, uncopied), woke_peer = 1;
+		if (inbox) ev.old = atomic_load(&inbox->word);
+		r = try_tests(e, reqs, n, any, &first, fault);
+		if (timed_out && r != RL_PENDING) atomic_fetch_add(&w->missed, 1);
+		if (paused || round % 8 == 0) waited = before + rl_now() - start; // a spinning round is shorter than rl_now
 	}
-	if (r == RL_PENDING) { // before going on to wait for the first, see whether one behind it has failed, and match what is in line
-		hold(e);
+	if (r == RL_PENDING) { // match all queues, and see whether a request behind the first has failed
+		end_lock(e);
 		match_all(e);
 		for (int i = first + 1; r == RL_PENDING && !any && i < n; i++)
-			if (reqs[i].handle && (r = look(e, &reqs[i], fault)) == 0) r = RL_PENDING;
-		let_go(e);
+			if (reqs[i].handle && (r = test(e, &reqs[i], fault)) == 0) r = RL_PENDING;
+		end_unlock(e);
 	}
 	if (polling) poll_mpi(e, 0);
 	*waited_ns = before + rl_now() - start;
@@ -375,62 +384,62 @@ void rl_world_waits(rl_world *w, int64_t *woken, int64_t *missed) {
 }
 
 int rl_cancel(rl_end *e, rl_request *req, rl_fault *fault) {
-	hold(e);
-	begin(e);
+	end_lock(e);
+	begin_tests(e);
 	rl_slot *s = slot_of(e, req->handle);
 	int r = !s ? RL_UNKNOWN : RL_PENDING;
-	if (s && !s->sending && !test(e, s)) {
-		int over = 1, cancelled = 1, rc = MPI_SUCCESS;
+	if (s && !s->sending && !test_slot(e, s)) {
+		int done = 1, cancelled = 1, rc = MPI_SUCCESS;
 		MPI_Status st;
 		if (s->state == UNMATCHED) {
-			rl_line_leave(e, s);
+			rl_queue_remove(e, s);
 		} else {
 			rc = MPI_Cancel(&s->req);
-			if (rc == MPI_SUCCESS) rc = MPI_Test(&s->req, &over, &st);
-			if (rc == MPI_SUCCESS && over) MPI_Test_cancelled(&st, &cancelled);
+			if (rc == MPI_SUCCESS) rc = MPI_Test(&s->req, &done, &st);
+			if (rc == MPI_SUCCESS && done) MPI_Test_cancelled(&st, &cancelled);
 		}
-		if (rc != MPI_SUCCESS || over) ended(e, s, rc, cancelled ? NULL : &st);
+		if (rc != MPI_SUCCESS || done) complete(e, s, rc, cancelled ? NULL : &st);
 		if (s->state == DONE && (rc != MPI_SUCCESS || cancelled)) r = finish(e, s, req, fault);
 	}
-	let_go(e);
+	end_unlock(e);
 	return r;
 }
 
 int rl_end_next(rl_end *e, int from, rl_fault *out) {
 	int next = -1;
-	hold(e);
+	end_lock(e);
 	for (int i = from; next < 0 && i < e->chunks * CHUNK; i++) {
 		rl_slot *s = slot_at(e, i);
 		if (s->state == FREE) continue;
 		describe(s, out);
 		next = i + 1;
 	}
-	let_go(e);
+	end_unlock(e);
 	return next;
 }
 
 int rl_end_request(rl_end *e, uint64_t handle, rl_fault *out) {
-	hold(e);
+	end_lock(e);
 	rl_slot *s = slot_of(e, handle);
 	if (s) describe(s, out);
-	let_go(e);
+	end_unlock(e);
 	return s ? 0 : RL_UNKNOWN;
 }
 
 void rl_end_close(rl_end *e) {
 	rl_world *w = e->w;
 	pthread_mutex_lock(&w->lock); // from here on the progress thread does not see the end
-	*e->at = e->next;
-	if (e->next) e->next->at = e->at;
+	*e->prev = e->next;
+	if (e->next) e->next->prev = e->prev;
 	pthread_mutex_unlock(&w->lock);
 	for (int i = 0; i < e->chunks * CHUNK; i++) {
 		rl_slot *s = slot_at(e, i);
-		if (s->state == FREE || test(e, s)) continue;
+		if (s->state == FREE || test_slot(e, s)) continue;
 		if (s->state == UNDERWAY && s->by_mpi && !s->sending && !s->scratch) MPI_Cancel(&s->req);
 		if (s->state == UNDERWAY && s->by_mpi) MPI_Request_free(&s->req);
-		if (s->by_mpi) moving(e, s, -1);
+		if (s->by_mpi) count(e, s, -1);
 	}
-	rl_letters_leave(e);
+	rl_messages_release(e);
 	for (int i = 0; i < e->chunks; i++) free(e->chunk[i]);
 	free(e);
 }

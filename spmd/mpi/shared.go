@@ -46,7 +46,7 @@ var (
 // memory only once it is touched.
 const largest = 64 << 30
 
-// An offer is what a rank tells those of its node, byte by byte.
+// An offer is what a rank sends to the ranks of its node, byte by byte.
 type offer struct {
 	rank, pid int64
 	fd        int64 // of the arena's file in process pid
@@ -57,8 +57,8 @@ type offer struct {
 	group     uint64      // a hash of the group's name
 }
 
-// crowded reports whether the ranks of a node have fewer cores than there are ranks.
-func crowded(all []offer) bool {
+// oversubscribed reports whether the ranks of a node have fewer cores than there are ranks.
+func oversubscribed(all []offer) bool {
 	var cores unix.CPUSet
 	granted, groups := 0.0, map[uint64]bool{}
 	for _, o := range all {
@@ -77,7 +77,7 @@ func crowded(all []offer) bool {
 // rank of the world cannot, none can, and that is no error.
 func (t *transport) share() error {
 	mine := offer{rank: int64(t.rank), pid: int64(os.Getpid())}
-	unix.SchedGetaffinity(0, &mine.cpus) // without it, no core is counted and nobody spins
+	unix.SchedGetaffinity(0, &mine.cpus) // without it, no core is counted and no wait spins
 	group, quota := cgroupOf(os.DirFS("/"))
 	h := fnv.New64a()
 	h.Write([]byte(group))
@@ -101,19 +101,19 @@ func (t *transport) share() error {
 	} else if fd, cannot = t.arena.open(onNode); cannot == nil {
 		defer unix.Close(fd)
 		mine.fd, mine.size = int64(fd), int64(len(t.arena.reserve))
-		b, _ := t.arena.alloc(int(C.rl_mail_bytes())) // the first piece: the others find it there
+		b, _ := t.arena.alloc(int(C.rl_segment_bytes())) // the first piece: the others find it there
 		copy(b, mine.cookie[:])
 	}
 
 	all := make([]offer, onNode)
 	var fault C.rl_fault
-	if C.rl_node_gather(t.world, unsafe.Pointer(&mine), C.int(unsafe.Sizeof(mine)), unsafe.Pointer(&all[0]),
+	if C.rl_node_allgather(t.world, unsafe.Pointer(&mine), C.int(unsafe.Sizeof(mine)), unsafe.Pointer(&all[0]),
 		&fault) != 0 {
 		return callError(&fault)
 	}
 	s := &shared{t: t, regions: make([][]byte, t.size)}
-	if crowded(all) {
-		C.rl_world_crowd(t.world)
+	if oversubscribed(all) {
+		C.rl_world_oversubscribed(t.world)
 	}
 	for _, o := range all {
 		if cannot == nil && t.nodes[o.rank] == t.nodes[t.rank] {
@@ -158,13 +158,13 @@ func splitNodes(nodes []int, n int) []int {
 	return split
 }
 
-// letters is how much memory a rank reserves for messages to ranks of its node.
-const letters = 64 << 20
+// messageMemory is how many bytes a rank reserves for messages to ranks of its node.
+const messageMemory = 64 << 20
 
 // open lets messages to ranks of the node go through memory.
 func (s *shared) open() error {
 	own := s.t.arena.reserve
-	room, err := s.t.arena.alloc(min(letters, len(own)/4))
+	room, err := s.t.arena.alloc(min(messageMemory, len(own)/4))
 	if err != nil {
 		return err
 	}
@@ -292,15 +292,16 @@ func (s *shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank i
 	report := s.t.stall
 	var waited C.int64_t
 	for C.rl_await(s.t.world, C.uintptr_t(value), C.uintptr_t(sleepers), C.uint32_t(old), &waited) != 0 {
-		if waited < C.RL_NAP_NS {
-			waited = C.int64_t(s.t.naps.nap(post{&sig.Value, &sig.Sleepers, nil, old}, time.Duration(waited), false))
+		if waited < C.RL_SHORT_SLEEP_NS {
+			e := event{&sig.Value, &sig.Sleepers, nil, old}
+			waited = C.int64_t(s.t.shortSleeps.sleep(e, time.Duration(waited), false))
 			continue
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if s.t.doubts(time.Duration(waited)) {
-			if err := s.vain(rank); err != nil && sig.Value.Load() == old {
+		if s.t.overdue(time.Duration(waited)) {
+			if err := s.checkDeparted(rank); err != nil && sig.Value.Load() == old {
 				return err
 			}
 		}
@@ -316,9 +317,9 @@ func (s *shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank i
 	return nil
 }
 
-// vain returns an error if a signal of rank, or of any other of the node if that is -1, can no
+// checkDeparted returns an error if a signal of rank, or of any other of the node if that is -1, can no
 // longer be posted.
-func (s *shared) vain(rank int) error {
+func (s *shared) checkDeparted(rank int) error {
 	if rank >= 0 {
 		if err := s.t.departed(rank); err != nil {
 			return fmt.Errorf("wait for a signal: %w", err)

@@ -32,31 +32,31 @@ import (
 const Compiled = true
 
 type transport struct {
-	world    *C.rl_world
-	rank     int
-	size     int
-	blocks   int // of spmd.MaxTag tags, in one plane
-	planes   int
-	nodes    []int
-	about    spmd.Description
-	naps     naps
-	stall    time.Duration
-	stalled  func(stacks []byte)
-	log      io.Writer
-	arena    arena
-	shared   *shared       // nil: there is none
-	watched  chan struct{} // closed when the progress thread has ended
-	ending   atomic.Bool   // the watch has found a rank that stopped
-	abort    sync.Once
-	making   sync.Mutex // NewComm is collective, so calls of one process come in an order anyway
-	next     uint64     // the first block that no communicator of this process has
-	groups   []*group   // in the order in which they were made; under making
-	control  *comm      // of all ranks, for what NewComm agrees on
-	greeting []byte
-	mu       sync.Mutex // open, natives, lost
-	open     map[*comm]struct{}
-	natives  map[*native]struct{} // open as well
-	lost     []pinned             // memory of requests that were given up: MPI may still touch it
+	world       *C.rl_world
+	rank        int
+	size        int
+	blocks      int // of spmd.MaxTag tags, in one plane
+	planes      int
+	nodes       []int
+	about       spmd.Description
+	shortSleeps shortSleeps
+	stall       time.Duration
+	stalled     func(stacks []byte)
+	log         io.Writer
+	arena       arena
+	shared      *shared       // nil: there is none
+	watched     chan struct{} // closed when the progress thread has ended
+	ending      atomic.Bool   // the watch has found a rank that stopped
+	abort       sync.Once
+	making      sync.Mutex // NewComm is collective, so calls of one process come in an order anyway
+	next        uint64     // the first block that no communicator of this process has
+	groups      []*group   // in the order in which they were made; under making
+	control     *comm      // of all ranks, for what NewComm agrees on
+	agreeing    []byte     // buffers of agree
+	mu          sync.Mutex // open, natives, lost
+	open        map[*comm]struct{}
+	natives     map[*native]struct{} // open as well
+	lost        []pinned             // memory of requests that were given up: MPI may still touch it
 }
 
 var _ spmd.Transport = (*transport)(nil)
@@ -127,7 +127,7 @@ func Open(opts Options) (spmd.Transport, error) {
 	if t.control, err = t.newEnd(l, t.rank, "control"); err != nil {
 		return nil, fmt.Errorf("open mpi: %w", err)
 	}
-	t.greeting, err = t.Alloc(64)
+	t.agreeing, err = t.Alloc(64)
 	return t, err
 }
 
@@ -202,18 +202,18 @@ func (t *transport) watch(before string) {
 	t.Abort(ExitStalled)
 }
 
-// reportWait says that this rank waits long for something: whoever it waits for lives, or its
+// reportWait logs that this rank waits long for something. The rank that it waits for is alive, or its
 // silence would have ended the job, but it may compute for ever.
 func (t *transport) reportWait(waited time.Duration, something string) {
-	if t.ending.Load() { // by silence: the line that names the culprit is the last
+	if t.ending.Load() { // watch has named the silent rank, and its line is the last
 		return
 	}
 	fmt.Fprintf(t.log, "rank %d has waited %v for %s; no rank has stopped, so the job goes on\n",
 		t.rank, waited.Round(100*time.Millisecond), something)
 }
 
-// dump hands the stacks of this process out. It does not wait for long: where a node hangs, its file
-// systems may.
+// dump passes the stacks of this process to Options.Stalled. It does not wait for long: where a node
+// hangs, its file systems may hang too.
 func (t *transport) dump(stacks []byte) {
 	if t.stalled == nil {
 		fmt.Fprintf(t.log, "%s\n\n", stacks)
@@ -235,13 +235,13 @@ func (t *transport) Size() int                  { return t.size }
 func (t *transport) Nodes() []int               { return slices.Clone(t.nodes) }
 func (t *transport) Describe() spmd.Description { return t.about }
 
-// Waits counts what waits of this rank have done, for tests that cannot go by the clock. yielded
-// counts naps that yielded, and woken sleeps between two looks at MPI that a letter has ended.
-// missed counts messages that came while a wait slept for something else: there should be none.
+// Waits counts events in waits of this rank, for tests that cannot go by the clock. yielded counts
+// short sleeps that yielded, and woken sleeps between two tests of MPI that a message has ended. missed
+// counts messages that came while a wait slept for something else: there should be none.
 func (t *transport) Waits() (yielded, woken, missed int64) {
 	var w, m C.int64_t
 	C.rl_world_waits(t.world, &w, &m)
-	return t.naps.tried.Load(), int64(w), int64(m)
+	return t.shortSleeps.yielded.Load(), int64(w), int64(m)
 }
 
 func (t *transport) Alloc(n int) ([]byte, error) { return t.arena.alloc(n) }
@@ -289,7 +289,7 @@ func (t *transport) Close() error {
 	}
 	errs = append(errs, t.closeNatives())
 	var fault C.rl_fault
-	if rc := C.rl_world_meet(t.world, &fault); rc != 0 {
+	if rc := C.rl_world_barrier(t.world, &fault); rc != 0 {
 		errs = append(errs, fmt.Errorf("close mpi: %w", callError(&fault)))
 	}
 	C.rl_world_leave(t.world)
@@ -304,7 +304,7 @@ func (t *transport) Close() error {
 	return errors.Join(errs...)
 }
 
-// callError is what an MPI call said.
+// callError returns the error of an MPI call.
 func callError(f *C.rl_fault) error {
 	return fmt.Errorf("%s: %s", C.GoString(f.call), errorText(f.code))
 }

@@ -1,6 +1,6 @@
 //go:build mpi
 
-// Who is here: the world and its nodes.
+// The world, its nodes, and the start and end of its progress thread.
 
 #include "inner.h"
 
@@ -11,11 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
-// Processes of this program find each other by this colour, whatever app context they were started in. A foreign program in the same job joins the split
-// with a colour of its own, as coupled programs do (its MPI_APPNUM, as a rule).
+// Processes of this program find each other by this colour, whatever app context they were started in. A foreign
+// program in the same job takes part in the split with a colour of its own, as coupled programs do, usually its
+// MPI_APPNUM.
 enum { COLOUR = 0x726c6e66 };
 
-// How many tags should be there in all planes together: a communicator takes 4096 as a rule, and gives none back. Open MPI and MPICH have enough in one plane.
+// How many tags the planes should have together. A communicator usually takes 4096, for ever. In Open MPI and MPICH one
+// plane has enough.
 enum { TAGS_WANTED = 1 << 26 };
 
 void *rl_signals_save(void) {
@@ -44,7 +46,7 @@ static const char *level_text(int level) {
 	}
 }
 
-// overruns tries whether a message that is too long spills over the end of its buffer.
+// overruns tries whether MPI writes a message that is too long past the end of its buffer.
 static int overruns(void) {
 	enum { LONG = 1 << 16, SHORT = 8 };
 	int over = 0;
@@ -54,7 +56,7 @@ static int overruns(void) {
 		memset(from, 1, LONG);
 		MPI_Irecv(to, SHORT, MPI_BYTE, 0, 0, MPI_COMM_SELF, &reqs[0]);
 		MPI_Isend(from, LONG, MPI_BYTE, 0, 0, MPI_COMM_SELF, &reqs[1]);
-		MPI_Wait(&reqs[0], MPI_STATUS_IGNORE); // an error, of course
+		MPI_Wait(&reqs[0], MPI_STATUS_IGNORE); // an error, as it should be
 		MPI_Wait(&reqs[1], MPI_STATUS_IGNORE);
 		for (int i = SHORT; i < LONG; i++) over |= to[i];
 	}
@@ -100,7 +102,8 @@ int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *p
 	gethostname(host, sizeof host - 1);
 	snprintf(w->name, sizeof w->name, "host %s, pid %d", host, (int)getpid());
 	snprintf(self, sizeof self, "rank %d (%s)", w->rank, w->name);
-	TRY(MPI_Sendrecv(self, sizeof self, MPI_CHAR, after, 0, place->before, sizeof self, MPI_CHAR, before, 0, w->world, MPI_STATUS_IGNORE));
+	TRY(MPI_Sendrecv(self, sizeof self, MPI_CHAR, after, 0, place->before, sizeof self, MPI_CHAR, before, 0, w->world,
+		MPI_STATUS_IGNORE));
 	place->rank = w->rank;
 	place->size = w->size;
 
@@ -110,16 +113,16 @@ int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *p
 	return MPI_SUCCESS;
 }
 
-void rl_world_crowd(rl_world *w) { w->crowded = 1; }
+void rl_world_oversubscribed(rl_world *w) { w->oversubscribed = 1; }
 
-// drain receives what nobody did.
+// drain receives the messages that nobody received.
 static int drain(MPI_Comm comm, rl_fault *fault) {
 	for (;;) {
-		int there = 0, n = 0;
+		int found = 0, n = 0;
 		MPI_Message message;
 		MPI_Status st;
-		TRY(MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &there, &message, &st));
-		if (!there) return MPI_SUCCESS;
+		TRY(MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &found, &message, &st));
+		if (!found) return MPI_SUCCESS;
 		TRY(MPI_Get_count(&st, MPI_BYTE, &n));
 		void *unread = malloc(n > 0 ? (size_t)n : 1);
 		if (!unread) return fault->call = "malloc", MPI_ERR_NO_MEM;
@@ -128,11 +131,12 @@ static int drain(MPI_Comm comm, rl_fault *fault) {
 	}
 }
 
-int rl_world_meet(rl_world *w, rl_fault *fault) {
-	for (int64_t start = rl_now(); atomic_load(&w->asking);) rl_backoff(rl_now() - start); // no answer may come when nobody listens
+int rl_world_barrier(rl_world *w, rl_fault *fault) {
+	// Every answer must have come before the progress threads end.
+	for (int64_t start = rl_now(); atomic_load(&w->asking);) rl_backoff(rl_now() - start);
 	MPI_Request req;
 	TRY(MPI_Ibarrier(w->world, &req));
-	TRY(rl_settle(&req));
+	TRY(rl_wait_asleep(&req));
 	int rc = MPI_SUCCESS;
 	for (int p = 0; p < w->planes && rc == MPI_SUCCESS; p++) rc = drain(w->plane[p], fault);
 	for (rl_group *g = w->groups; g && rc == MPI_SUCCESS; g = g->next) rc = drain(g->comm, fault);
@@ -146,7 +150,7 @@ void rl_world_free(rl_world *w) {
 	MPI_Comm_free(&w->node);
 	MPI_Comm_free(&w->beats);
 	MPI_Comm_free(&w->world);
-	pthread_mutex_destroy(&w->mail);
+	pthread_mutex_destroy(&w->message_lock);
 	pthread_mutex_destroy(&w->lock);
 	free(w->region);
 	free(w);

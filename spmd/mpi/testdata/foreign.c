@@ -1,4 +1,5 @@
-// A program of somebody else in the same job: it takes part in one split of MPI_COMM_WORLD, by its MPI_APPNUM, and has nothing else to do with us.
+// A foreign program in the same job. It takes part in one split of MPI_COMM_WORLD, by its MPI_APPNUM, and in nothing
+// else.
 #include <mpi.h>
 #include <stdio.h>
 

@@ -1,4 +1,5 @@
-// A profiler in the way of MPI's profiling interface: at the end it prints how many messages of one byte the process sent in each communicator, by its name.
+// A profiler by MPI's profiling interface. At the end it prints how many messages of one byte the process sent in each
+// communicator, by its name.
 
 #include <mpi.h>
 #include <pthread.h>

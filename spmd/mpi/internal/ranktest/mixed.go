@@ -164,7 +164,7 @@ func answers(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
 	}
 	for tries := 0; woken == 0; tries++ { // an answer may also come while rank 0 looks
 		if tries == 200 {
-			return errors.New("no letter has ended a sleep between two looks at MPI")
+			return errors.New("no message has ended a sleep between two tests of MPI")
 		}
 		if err := errors.Join(tell(neighbour, ask), first(neighbour), post(neighbour)); err != nil {
 			return err

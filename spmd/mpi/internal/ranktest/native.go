@@ -232,8 +232,7 @@ func refused(err error, want string) error {
 	return nil
 }
 
-// nativeShort shows that a message which is shorter than its place is an error of who waits for it,
-// and nothing worse.
+// nativeShort shows that a message which is shorter than the data is an error of its receiver alone.
 func nativeShort(ctx context.Context, t spmd.Transport, _ []string) error {
 	n, err := newNative(t, []int{0, 1}, "short")
 	if err != nil {
@@ -258,9 +257,8 @@ func nativeShort(ctx context.Context, t spmd.Transport, _ []string) error {
 	return n.RunBlocking(&spmd.Collective{})
 }
 
-// nativeAbandon shows that who gives up waiting leaves the others nothing to wait for: their
-// collective ends although this rank computes and calls MPI no more. args[0] is a folder where they
-// tell it so.
+// nativeAbandon shows that a collective ends for the others after this rank gives up its wait, computes and
+// calls MPI no more. args[0] is a folder in which they leave files when it has ended.
 func nativeAbandon(ctx context.Context, t spmd.Transport, args []string) error {
 	all := make([]int, t.Size())
 	for r := range all {

@@ -1,0 +1,157 @@
+//go:build mpi
+
+package mpi
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"math"
+	"runtime"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Short sleeps fill the first millisecond of a wait, and most waits are shorter. A short sleep makes
+// system calls that Go's scheduler does not see.
+//
+// The scheduler takes the processor (P) of a thread that waits in C or in a system call of Go's,
+// and gives it to another thread. Its monitor thread then checks every 20 µs whether there are more.
+// With eight ranks on two cores that took a ninth of all processor time, and the work of a rank
+// moved from thread to thread. A short sleep keeps the P. It always leaves a P for other goroutines,
+// and the signal by which the garbage collector stops a goroutine ends it.
+//
+// To wake a thread on another core takes 2 to 50 µs, most where cores are virtual, and a good part
+// of it from the thread that wakes. A rank that yields needs no waking, and lets ranks with work go
+// first. So a short sleep first yields its core, and blocks if that was in vain.
+type shortSleeps struct {
+	running atomic.Int32 // how many there are now
+	lost    atomic.Int64 // time that yields have wasted
+	counted atomic.Int64 // when lost was updated
+	slow    atomic.Int64 // when the last slow yield was
+	yielded atomic.Int64 // counts the short sleeps that have yielded
+}
+
+// Yields in vain cost two things. Where no other thread wants the core, they burn it: a process
+// spends 1/wasteShare of its time on that, and wasteMost in advance, but tries only if wasteLeast is
+// left. A yield that takes less than switchTime counts as such. Where another program has work, a
+// yield lets it compute for milliseconds, while a thread that is woken gets its core at once. So a
+// yield of more than slowYield counts whole, unless the last was longer than seldom ago: that takes
+// longer than to make up for what one wastes.
+const (
+	wasteShare = 32
+	wasteMost  = 2 * time.Millisecond
+	wasteLeast = 300 * time.Microsecond
+	switchTime = 10 * time.Microsecond
+	slowYield  = 1500 * time.Microsecond
+	seldom     = 100 * time.Millisecond
+)
+
+// shortSleepTime is how long the short sleeps of a wait last together.
+const shortSleepTime = C.RL_SHORT_SLEEP_NS * time.Nanosecond
+
+// An event is what a wait sleeps for: word differs from old, or top is not 0. top may be nil.
+type event struct {
+	word, sleepers *atomic.Uint32
+	top            *atomic.Uint64
+	old            uint32
+}
+
+func (e *event) came() bool { return e.word.Load() != e.old || e.top != nil && e.top.Load() != 0 }
+
+// sleep waits for an event in a wait that has taken waited so far. It returns how long the wait has
+// taken now: at least shortSleepTime when there should be no further short sleep. A wait that will be
+// long does not yield.
+func (s *shortSleeps) sleep(e event, waited time.Duration, long bool) time.Duration {
+	if int(s.running.Add(1)) >= runtime.GOMAXPROCS(0) {
+		s.running.Add(-1)
+		return shortSleepTime
+	}
+	start := clock() - waited
+	for done := e.came() || !long && s.yield(&e, start); !done; done = e.came() {
+		left := start + shortSleepTime - clock()
+		if left <= 0 {
+			break
+		}
+		e.block(left)
+	}
+	s.running.Add(-1)
+	return clock() - start
+}
+
+// yield yields the core until the event comes: true, or until that takes too long. start is when the
+// wait began.
+func (s *shortSleeps) yield(e *event, start time.Duration) bool {
+	began := clock()
+	most, mostOwn := start+shortSleepTime-began, wasteMost-s.wasted(began)
+	if mostOwn < wasteLeast {
+		return false
+	}
+	s.yielded.Add(1)
+	var own time.Duration // what the yields took, without the work of others
+	for now := began; now-began < most && own < mostOwn; {
+		unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+		done, last := e.came(), now
+		now = clock()
+		if now-last > slowYield {
+			s.slowed(now, now-last)
+			return done
+		}
+		if done {
+			return true
+		}
+		own += min(now-last, switchTime)
+	}
+	s.waste(clock(), own)
+	return false
+}
+
+// slowed counts a slow yield, of time d.
+func (s *shortSleeps) slowed(now, d time.Duration) {
+	if now-time.Duration(s.slow.Swap(int64(now))) < seldom {
+		s.waste(now, d)
+	}
+}
+
+// wasted returns the time that yields have wasted and not made up for.
+func (s *shortSleeps) wasted(now time.Duration) time.Duration {
+	return max(0, time.Duration(s.lost.Load())-(now-time.Duration(s.counted.Load()))/wasteShare)
+}
+
+// waste adds to it. A yield may have any length if the process was stopped, so there is a bound.
+func (s *shortSleeps) waste(now, d time.Duration) {
+	s.lost.Store(int64(min(s.wasted(now)+d, 2*wasteMost)))
+	s.counted.Store(int64(now))
+}
+
+// block blocks until the event comes, but not longer than d. A signal may end it.
+func (e *event) block(d time.Duration) {
+	timeout := unix.NsecToTimespec(int64(d))
+	e.sleepers.Add(1) // before the last test: a thread that causes the event later sees it
+	if e.top == nil || e.top.Load() == 0 {
+		unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(e.word)), futexWait, uintptr(e.old),
+			uintptr(unsafe.Pointer(&timeout)), 0, 0)
+	}
+	e.sleepers.Add(^uint32(0))
+}
+
+// wake wakes all threads that sleep for a word.
+func wake(word *atomic.Uint32) {
+	unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, math.MaxInt32, 0, 0, 0)
+}
+
+// Of linux/futex.h, for words that other processes see.
+const (
+	futexWait = 0
+	futexWake = 1
+)
+
+// clock returns the time since the program started.
+func clock() time.Duration { return time.Since(epoch) }
+
+var epoch = time.Now()
