@@ -7,11 +7,10 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// ensemble is H networks of one shape that value the same rows, each by itself.
+// ensemble is H networks of one shape that value the same rows, independently.
 type ensemble[T nn.Float] struct {
 	params *nn.Params[T]
-	trunks []*nn.MLP[T]
-	heads  []*nn.Linear[T]
+	heads  []*nn.MLP[T]
 	in     int
 }
 
@@ -22,14 +21,13 @@ func newEnsemble[T nn.Float](cfg Config, params *nn.Params[T], in int) *ensemble
 	params.Group("critic")
 	for h := range cfg.NumQHeads {
 		name := fmt.Sprintf("critic.%d", h)
-		trunk := newTrunk(cfg, params, name, in)
-		e.trunks, e.heads = append(e.trunks, trunk), append(e.heads, nn.NewLinear(params, name+".head", trunk.Out, 1))
+		e.heads = append(e.heads, newTrunk(cfg, params, name, in).AddHead(params, name, 1, 1))
 	}
 	return e
 }
 
 // newTrunk declares the hidden layers of a critic of actions, or of the actor that comes with it:
-// with norms where Config.QHeadType is crossq.
+// with norms if Config.QHeadType is crossq.
 func newTrunk[T nn.Float](cfg Config, params *nn.Params[T], name string, in int) *nn.MLP[T] {
 	f, _ := cfg.activation()
 	if cfg.QHeadType == QHeadCrossQ {
@@ -39,30 +37,24 @@ func newTrunk[T nn.Float](cfg Config, params *nn.Params[T], name string, in int)
 }
 
 func (e *ensemble[T]) init(seed uint64) {
-	for h := range e.heads {
-		e.trunks[h].Init(seed, math.Sqrt2)
-		e.heads[h].Init(seed, 1)
+	for _, head := range e.heads {
+		head.Init(seed, math.Sqrt2)
 	}
 }
 
 // ensembleWork is the state of one user of an ensemble.
 type ensembleWork[T nn.Float] struct {
-	x        []T // what the last forward saw
-	n        int
-	trunks   []*nn.MLPWork[T]
-	features [][]T
-	q        []T // [H,n]
-	dx       []T // [n,in]
-	scratch  []T
+	x     []T // the rows of the last forward
+	n     int
+	heads []*nn.MLPWork[T]
+	q     []T // [H,n]
+	dx    []T // [n,in]
 }
 
 func (e *ensemble[T]) newWork(maxRows int) *ensembleWork[T] {
-	w := &ensembleWork[T]{
-		q: nn.Vector[T](len(e.heads) * maxRows), dx: nn.Vector[T](maxRows * e.in), features: make([][]T, len(e.heads)),
-		scratch: nn.Vector[T](e.heads[0].In),
-	}
-	for _, t := range e.trunks {
-		w.trunks = append(w.trunks, t.NewWork(maxRows))
+	w := &ensembleWork[T]{q: nn.Vector[T](len(e.heads) * maxRows), dx: nn.Vector[T](maxRows * e.in)}
+	for _, head := range e.heads {
+		w.heads = append(w.heads, head.NewWork(maxRows))
 	}
 	return w
 }
@@ -72,12 +64,11 @@ func (e *ensemble[T]) newWork(maxRows int) *ensembleWork[T] {
 func (e *ensemble[T]) forward(w *ensembleWork[T], x []T, n int, batch bool) []T {
 	w.x, w.n = x, n
 	for h, head := range e.heads {
-		forward := e.trunks[h].Forward
+		forward := head.Forward
 		if batch {
-			forward = e.trunks[h].ForwardBatch
+			forward = head.ForwardBatch
 		}
-		w.features[h] = forward(w.trunks[h], x, n)
-		head.Forward(w.q[h*n:(h+1)*n], w.features[h], n)
+		copy(w.q[h*n:(h+1)*n], forward(w.heads[h], x, n))
 	}
 	return w.q[:len(e.heads)*n]
 }
@@ -86,12 +77,8 @@ func (e *ensemble[T]) forward(w *ensembleWork[T], x []T, n int, batch bool) []T 
 // ready from the end to the beginning.
 func (e *ensemble[T]) backward(w *ensembleWork[T], dq []T, ready func(lo, hi int)) {
 	for h := len(e.heads) - 1; h >= 0; h-- {
-		e.heads[h].Backward(e.trunks[h].OutGrad(w.trunks[h], w.n), w.features[h], dq[h*w.n:(h+1)*w.n], w.n, false,
-			w.scratch)
-		if ready != nil {
-			ready(e.heads[h].Range())
-		}
-		e.trunks[h].Backward(w.trunks[h], nil, w.x, w.n, ready)
+		copy(e.heads[h].OutGrad(w.heads[h], w.n), dq[h*w.n:(h+1)*w.n])
+		e.heads[h].Backward(w.heads[h], nil, w.x, w.n, ready)
 	}
 }
 
@@ -100,32 +87,27 @@ func (e *ensemble[T]) backward(w *ensembleWork[T], dq []T, ready func(lo, hi int
 func (e *ensemble[T]) inputGrad(w *ensembleWork[T], dst, dq []T, first int) {
 	dx := w.dx[:w.n*(e.in-first)]
 	for h, head := range e.heads {
-		below := e.trunks[h].OutGrad(w.trunks[h], w.n)
-		if below == nil {
-			head.InputGrad(dx, dq[h*w.n:(h+1)*w.n], w.n, first, w.scratch)
-		} else {
-			head.InputGrad(below, dq[h*w.n:(h+1)*w.n], w.n, 0, w.scratch)
-			e.trunks[h].InputGrad(w.trunks[h], dx, w.n, first)
-		}
+		copy(head.OutGrad(w.heads[h], w.n), dq[h*w.n:(h+1)*w.n])
+		head.InputGrad(w.heads[h], dx, w.n, first)
 		for i, d := range dx {
 			dst[i] += d
 		}
 	}
 }
 
-// statsLen, addStats and mergeStats are those of all trunks' norms, one after the other.
-func (e *ensemble[T]) statsLen() int { return len(e.trunks) * e.trunks[0].StatsLen() }
+// statsLen, addStats and mergeStats are those of all heads' norms, one after the other.
+func (e *ensemble[T]) statsLen() int { return len(e.heads) * e.heads[0].StatsLen() }
 
 func (e *ensemble[T]) addStats(sums []float64, w *ensembleWork[T]) {
-	n := e.trunks[0].StatsLen()
-	for h, t := range e.trunks {
-		t.AddStats(sums[h*n:(h+1)*n], w.trunks[h])
+	n := e.heads[0].StatsLen()
+	for h, head := range e.heads {
+		head.AddStats(sums[h*n:(h+1)*n], w.heads[h])
 	}
 }
 
 func (e *ensemble[T]) mergeStats(sums []float64) {
-	n := e.trunks[0].StatsLen()
-	for h, t := range e.trunks {
-		t.MergeStats(sums[h*n : (h+1)*n])
+	n := e.heads[0].StatsLen()
+	for h, head := range e.heads {
+		head.MergeStats(sums[h*n : (h+1)*n])
 	}
 }

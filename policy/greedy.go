@@ -21,8 +21,7 @@ type Greedy struct {
 	params *nn.Params[float32]
 
 	encoder features[float32] // nil: observations are vectors, which pass as they are
-	trunk   *nn.MLP[float32]
-	head    *nn.Linear[float32] // [F,A]
+	net     *nn.MLP[float32]  // its outputs are the values of A actions
 }
 
 var _ Policy = (*Greedy)(nil)
@@ -53,16 +52,14 @@ func newGreedy(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tens
 				spec.Name)
 		}
 	}
-	p.trunk = nn.NewMLP(p.params, "critic", width, cfg.HiddenSizes, f)
-	p.head = nn.NewLinear(p.params, "critic.head", p.trunk.Out, shape.options[0])
+	p.net = nn.NewMLP(p.params, "critic", width, cfg.HiddenSizes, f).AddHead(p.params, "critic", shape.options[0], 1)
 	if err := p.params.Alloc(alloc); err != nil {
 		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
 	}
 	if p.encoder != nil {
 		p.encoder.Init(seed)
 	}
-	p.trunk.Init(seed, math.Sqrt2)
-	p.head.Init(seed, 1)
+	p.net.Init(seed, math.Sqrt2)
 	return p, nil
 }
 
@@ -89,24 +86,22 @@ type greedyWork struct {
 	maxRows int
 	obs     *obsWork
 	encoder featuresWork[float32]
-	trunk   *nn.MLPWork[float32]
-	x       sight[float32] // what the last Values saw
-	e, h    []float32      // what encoder and trunk made of it
-	n       int            // its rows
+	net     *nn.MLPWork[float32]
+	x       sight[float32] // the observations of the last Values
+	e       []float32      // the features that the encoder made of them
+	n       int            // their rows
 	q       tensor.Tensor  // [maxRows,A]
 	action  tensor.Tensor  // [maxRows,1,1]
 	logProb tensor.Tensor  // [maxRows,1]
 	allowed []int32        // actions of one row
-	scratch []float32
 }
 
 // NewWork returns a Work for at most maxRows rows at a time.
 func (p *Greedy) NewWork(maxRows int) Work {
 	w := &greedyWork{
-		owner: p, maxRows: maxRows, obs: p.obs.newWork(maxRows), trunk: p.trunk.NewWork(maxRows),
-		q: tensor.New(tensor.F32, maxRows, p.head.Out), action: tensor.New(tensor.I32, maxRows, 1, 1),
-		logProb: tensor.New(tensor.F32, maxRows, 1),
-		allowed: make([]int32, 0, p.head.Out), scratch: nn.Vector[float32](p.head.In * p.head.Out),
+		owner: p, maxRows: maxRows, obs: p.obs.newWork(maxRows), net: p.net.NewWork(maxRows),
+		q: tensor.New(tensor.F32, maxRows, p.net.Out), action: tensor.New(tensor.I32, maxRows, 1, 1),
+		logProb: tensor.New(tensor.F32, maxRows, 1), allowed: make([]int32, 0, p.net.Out),
 	}
 	if p.encoder != nil {
 		w.encoder = p.encoder.NewWork(maxRows)
@@ -140,9 +135,8 @@ func (p *Greedy) estimate(wk Work, obs tensor.Dict) (*greedyWork, tensor.Tensor,
 	if p.encoder != nil {
 		w.e = w.encoder.Forward(w.x, n)
 	}
-	w.h = p.trunk.Forward(w.trunk, w.e, n)
-	q := w.q.Slice(0, w.n)
-	p.head.Forward(q.F32(), w.h, w.n)
+	q := w.q.Slice(0, n)
+	copy(q.F32(), p.net.Forward(w.net, w.e, n))
 	return w, q, nil
 }
 
@@ -150,20 +144,16 @@ func (p *Greedy) estimate(wk Work, obs tensor.Dict) (*greedyWork, tensor.Tensor,
 // on wk, returned. ready is as Backward's.
 func (p *Greedy) BackwardValues(wk Work, dValues tensor.Tensor, ready func(lo, hi int)) error {
 	w, ok := wk.(*greedyWork)
-	if !ok || w.owner != p || w.n == 0 || dValues.Len() != w.n*p.head.Out {
+	if !ok || w.owner != p || w.n == 0 || dValues.Len() != w.n*p.net.Out {
 		return fmt.Errorf("policy: backward: derivative %v by the values of the last call: expected F32[%d %d]",
-			dValues,
-			w.n, p.head.Out)
+			dValues, w.n, p.net.Out)
 	}
 	var de []float32 // by the features of the encoder
 	if p.encoder != nil {
 		de, _ = w.encoder.OutGrad(w.n)
 	}
-	p.head.Backward(below(p.trunk, w.trunk, de, w.n), w.h, dValues.F32(), w.n, false, w.scratch)
-	if ready != nil {
-		ready(p.head.Range())
-	}
-	p.trunk.Backward(w.trunk, de, w.e, w.n, ready)
+	copy(p.net.OutGrad(w.net, w.n), dValues.F32())
+	p.net.Backward(w.net, de, w.e, w.n, ready)
 	if p.encoder != nil {
 		w.encoder.Backward(w.x, w.n, ready)
 	}
@@ -177,7 +167,7 @@ func (p *Greedy) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (Act,
 	if err != nil {
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
 	}
-	n, options := w.n, p.head.Out
+	n, options := w.n, p.net.Out
 	if err := finite(q, "value of an action", n); err != nil {
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
 	}

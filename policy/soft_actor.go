@@ -182,16 +182,16 @@ func (p *SoftActor) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (Ev
 // StatsLen returns the length of the sums that AddStats adds to; 0: this actor does not normalise,
 // which those of Config.QHeadType crossq do. Its running statistics move as a Critic's do, once per
 // update.
-func (p *SoftActor) StatsLen() int { return p.net.trunk.StatsLen() }
+func (p *SoftActor) StatsLen() int { return p.net.net.StatsLen() }
 
 // AddStats adds how many batches wk has seen in calls of ForwardBatch since the last time, and the
 // sums of their means and variances.
 func (p *SoftActor) AddStats(sums []float64, wk Work) {
-	p.net.trunk.AddStats(sums, wk.(*softWork).net.trunk)
+	p.net.net.AddStats(sums, wk.(*softWork).net.net)
 }
 
 // MergeStats takes sums into the running statistics.
-func (p *SoftActor) MergeStats(sums []float64) { p.net.trunk.MergeStats(sums) }
+func (p *SoftActor) MergeStats(sums []float64) { p.net.net.MergeStats(sums) }
 
 // Value is an error: a SoftActor's critic values actions.
 func (p *SoftActor) Value(Work, tensor.Dict) (tensor.Tensor, error) {

@@ -10,7 +10,7 @@ import (
 
 // squashed is the actor of soft actor-critic (Haarnoja et al. 2018, arXiv:1812.05905, appendix C):
 // D numbers in (-1, 1), each the tanh of a normal one whose mean and deviation depend on what is
-// observed. For the head's outputs μ and z of a dimension, and ε from the standard normal
+// observed. For the outputs μ and z of a dimension, and ε from the standard normal
 // distribution,
 //
 //	log σ = lo + (hi - lo)(tanh z + 1)/2,    u = μ + σε,    a = tanh u
@@ -19,13 +19,12 @@ import (
 // With ε given, a is a differentiable function of the parameters; so is its log-prob. backward
 // takes both derivatives at once.
 //
-// With Config.ExplorationNoise it is the actor of TD3 instead: the head's outputs are the u alone,
+// With Config.ExplorationNoise it is the actor of TD3 instead: the outputs are the u alone,
 // and mode Sample adds noise of that deviation to a, cut off at ±1. Log-probs are 0 then.
 type squashed[T nn.Float] struct {
 	params  *nn.Params[T]
-	trunk   *nn.MLP[T]
-	head    *nn.Linear[T] // [F, 2D]: the means, then the z
-	dims    int           // D
+	net     *nn.MLP[T] // its outputs are the means, then the z
+	dims    int        // D
 	initial float64
 	noise   T // ExplorationNoise; 0: the normal distribution
 }
@@ -39,36 +38,33 @@ const (
 // newSquashed declares the parameters in params, for rows of obs elements. They have no memory yet.
 func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], obs int) *squashed[T] {
 	params.Group("actor")
-	trunk := newTrunk(cfg, params, "actor", obs)
 	outputs := 2 * dims
 	if cfg.ExplorationNoise > 0 {
 		outputs = dims
 	}
 	return &squashed[T]{
-		params: params, trunk: trunk, head: nn.NewLinear(params, "actor.head", trunk.Out, outputs), dims: dims,
-		initial: cfg.InitLogStd,
-		noise:   T(cfg.ExplorationNoise),
+		params: params, net: newTrunk(cfg, params, "actor", obs).AddHead(params, "actor", outputs, 0.01), dims: dims,
+		initial: cfg.InitLogStd, noise: T(cfg.ExplorationNoise),
 	}
 }
 
 // init draws the initial parameters: means near 0, and deviations near exp(initial) whatever is
 // observed.
 func (s *squashed[T]) init(seed uint64) {
-	s.trunk.Init(seed, math.Sqrt2)
-	s.head.Init(seed, 0.01)
+	s.net.Init(seed, math.Sqrt2)
 	if s.noise > 0 {
 		return
 	}
 	at := (min(max(s.initial, minLogStd+0.01), maxLogStd-0.01) - minLogStd) / (maxLogStd - minLogStd)
-	fill(s.head.Bias()[s.dims:], T(math.Atanh(2*at-1)))
+	fill(s.net.Head().Bias()[s.dims:], T(math.Atanh(2*at-1)))
 }
 
 // squashedWork is the state of one user of a squashed: what the last forward computed, for n rows.
 type squashedWork[T nn.Float] struct {
-	trunk             *nn.MLPWork[T]
-	x, features       []T
+	net               *nn.MLPWork[T]
+	x                 []T
 	n                 int
-	out, dOut         []T // [n,2D]
+	out               []T // [n,2D]
 	u, a, zt, std, se []T // [n,D]: u, tanh u, tanh z, σ, σε; after evaluate se is ε
 	logProb           []T // [n]
 	scratch           []T
@@ -78,9 +74,8 @@ func (s *squashed[T]) newWork(maxRows int) *squashedWork[T] {
 	per := func(width int) []T { return nn.Vector[T](maxRows * width) }
 	d := s.dims
 	return &squashedWork[T]{
-		trunk: s.trunk.NewWork(maxRows), out: per(2 * d), dOut: per(2 * d),
-		u: per(d), a: per(d), zt: per(d), std: per(d), se: per(d), logProb: per(1),
-		scratch: nn.Vector[T](max(s.head.In*s.head.Out, 2*maxRows*d)),
+		net: s.net.NewWork(maxRows), u: per(d), a: per(d), zt: per(d), std: per(d), se: per(d), logProb: per(1),
+		scratch: per(d),
 	}
 }
 
@@ -133,18 +128,17 @@ func (s *squashed[T]) evaluate(w *squashedWork[T], x, a []T, n int) {
 // mostUnit is the largest action that has a log-prob of its own: the tanh of 7.25.
 const mostUnit = 1 - 1e-6
 
-// outputs computes the head's outputs.
+// outputs computes the outputs of the network.
 func (s *squashed[T]) outputs(w *squashedWork[T], x []T, n int, batch bool) {
 	w.x, w.n = x, n
-	forward := s.trunk.Forward
+	forward := s.net.Forward
 	if batch {
-		forward = s.trunk.ForwardBatch
+		forward = s.net.ForwardBatch
 	}
-	w.features = forward(w.trunk, x, n)
-	s.head.Forward(w.out, w.features, n)
+	w.out = forward(w.net, x, n)
 }
 
-// moments reads the head's outputs: μ into u, and tanh z and σ. It returns log σ, in the scratch.
+// moments reads the outputs: μ into u, and tanh z and σ. It returns log σ, in the scratch.
 func (s *squashed[T]) moments(w *squashedWork[T]) (logStd []T) {
 	n, d := w.n, s.dims
 	u, zt := w.u[:n*d], w.zt[:n*d]
@@ -203,12 +197,12 @@ func (s *squashed[T]) addCorrection(w *squashedWork[T]) {
 //
 //	∂L/∂μ = δ,    ∂L/∂z = (δ σε - ∂L/∂log p) (hi - lo)/2 (1 - t²)
 func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready func(lo, hi int)) {
-	d := s.dims
+	d, dOut := s.dims, s.net.OutGrad(w.net, w.n)
 	if s.noise > 0 {
 		for i, g := range dAction[:w.n*d] {
-			w.dOut[i] = g * (1 - w.a[i]*w.a[i])
+			dOut[i] = g * (1 - w.a[i]*w.a[i])
 		}
-		s.backwardHead(w, ready)
+		s.net.Backward(w.net, nil, w.x, w.n, ready)
 		return
 	}
 	for row := range w.n {
@@ -216,7 +210,7 @@ func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready 
 		if dLogProb != nil {
 			dl = dLogProb[row]
 		}
-		out := w.dOut[2*row*d : 2*(row+1)*d]
+		out := dOut[2*row*d : 2*(row+1)*d]
 		for k := range d {
 			i := row*d + k
 			du := dl * 2 * w.a[i]
@@ -227,7 +221,7 @@ func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready 
 			out[d+k] = (du*w.se[i] - dl) * (maxLogStd - minLogStd) / 2 * (1 - w.zt[i]*w.zt[i])
 		}
 	}
-	s.backwardHead(w, ready)
+	s.net.Backward(w.net, nil, w.x, w.n, ready)
 }
 
 // backwardEvaluate adds the gradients of a loss, given its derivatives by the log-probs, [n], of
@@ -235,9 +229,9 @@ func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready 
 //
 //	∂ log p / ∂μ = ε/σ,    ∂ log p / ∂ log σ = ε² - 1
 func (s *squashed[T]) backwardEvaluate(w *squashedWork[T], dLogProb []T, ready func(lo, hi int)) {
-	d := s.dims
+	d, dOut := s.dims, s.net.OutGrad(w.net, w.n)
 	for row := range w.n {
-		out := w.dOut[2*row*d : 2*(row+1)*d]
+		out := dOut[2*row*d : 2*(row+1)*d]
 		for k := range d {
 			i := row*d + k
 			e := w.se[i]
@@ -245,15 +239,7 @@ func (s *squashed[T]) backwardEvaluate(w *squashedWork[T], dLogProb []T, ready f
 			out[d+k] = dLogProb[row] * (e*e - 1) * (maxLogStd - minLogStd) / 2 * (1 - w.zt[i]*w.zt[i])
 		}
 	}
-	s.backwardHead(w, ready)
-}
-
-func (s *squashed[T]) backwardHead(w *squashedWork[T], ready func(lo, hi int)) {
-	s.head.Backward(s.trunk.OutGrad(w.trunk, w.n), w.features, w.dOut, w.n, false, w.scratch)
-	if ready != nil {
-		ready(s.head.Range())
-	}
-	s.trunk.Backward(w.trunk, nil, w.x, w.n, ready)
+	s.net.Backward(w.net, nil, w.x, w.n, ready)
 }
 
 // normals fills ε with what the noise of a row names.

@@ -98,7 +98,7 @@ func TestNormedMLPGradients(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := new(nn.Params[float64])
 			p.Group("g")
-			m := nn.NewNormedMLP(p, "m", in, []int{5, 4}, nn.Tanh)
+			m := nn.NewNormedMLP(p, "m", in, []int{5, 4}, nn.Tanh).AddHead(p, "m", 3, 1)
 			if err := p.Alloc(tensor.Heap); err != nil {
 				t.Fatal(err)
 			}

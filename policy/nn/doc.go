@@ -6,15 +6,13 @@
 //
 //	p := new(nn.Params[float32])
 //	p.Group("actor")                                         // parameters added from here on belong to it
-//	trunk := nn.NewMLP(p, "actor", 4, []int{64, 64}, nn.Tanh)
-//	head := nn.NewLinear(p, "actor.head", 64, 2)
+//	net := nn.NewMLP(p, "actor", 4, []int{64, 64}, nn.Tanh)  // hidden layers
+//	net.AddHead(p, "actor", 2, 0.01)                         // an output layer of small weights
 //	err := p.Alloc(tensor.Heap)                              // all zeros
-//	trunk.Init(seed, math.Sqrt2)
-//	head.Init(seed, 0.01)
+//	net.Init(seed, math.Sqrt2)
 //
-//	w := trunk.NewWork(128)                                  // activations of one user; the layers hold none
-//	h := trunk.Forward(w, x, n)                              // n ≤ 128 rows
-//	head.Forward(logits, h, n)
+//	w := net.NewWork(128)                                    // activations of one user; the layers hold none
+//	logits := net.Forward(w, x, n)                           // n ≤ 128 rows
 //
 // Layers find their parameters in Params each time they are called, so a Params whose Data is set
 // to another buffer of the same layout serves that version of the weights. All matrices are

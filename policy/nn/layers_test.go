@@ -44,15 +44,21 @@ func TestMLPGradients(t *testing.T) {
 		name   string
 		hidden []int
 		act    nn.Activation
+		head   int // width; 0: none
 	}{
-		{"linear layer and tanh", []int{4}, nn.Tanh},
-		{"tanh", []int{7, 5, 4}, nn.Tanh},
-		{"relu", []int{7, 5, 4}, nn.ReLU},
+		{"linear layer and tanh", []int{4}, nn.Tanh, 0},
+		{"tanh", []int{7, 5, 4}, nn.Tanh, 0},
+		{"relu", []int{7, 5, 4}, nn.ReLU, 0},
+		{"tanh with a head", []int{7, 5}, nn.Tanh, 3},
+		{"head alone", nil, nn.Tanh, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := new(nn.Params[float64])
 			p.Group("g")
 			m := nn.NewMLP(p, "m", in, c.hidden, c.act)
+			if c.head > 0 {
+				m.AddHead(p, "m", c.head, 1)
+			}
 			if err := p.Alloc(tensor.Heap); err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +122,7 @@ func TestBackwardAdds(t *testing.T) {
 func TestMLPReadyGoesDownWithoutGaps(t *testing.T) {
 	p := new(nn.Params[float32])
 	p.Group("g")
-	m := nn.NewMLP(p, "m", 3, []int{5, 6, 7}, nn.Tanh)
+	m := nn.NewMLP(p, "m", 3, []int{5, 6}, nn.Tanh).AddHead(p, "m", 7, 1)
 	if err := p.Alloc(tensor.Heap); err != nil {
 		t.Fatal(err)
 	}

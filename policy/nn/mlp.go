@@ -25,17 +25,20 @@ func (f Activation) String() string {
 	return fmt.Sprintf("Activation(%d)", uint8(f))
 }
 
-// An MLP is a row of linear layers, an activation behind each: the trunk of a network, to which
-// heads are added. Without layers it is the identity.
+// An MLP is a sequence of linear layers, each with an activation. AddHead adds an output layer without
+// one. Without layers an MLP is the identity.
 type MLP[T Float] struct {
 	In, Out int // widths of a row of input and of output
 
 	layers []*Linear[T]
-	norms  []*BatchRenorm[T] // before every layer, and behind the last; nil: none
+	norms  []*BatchRenorm[T] // before every layer, and behind the last hidden one; nil: none
 	act    Activation
+
+	head     *Linear[T] // the last of layers; nil: no output layer
+	headGain float64
 }
 
-// NewMLP declares a trunk with the given widths of hidden layers in p; layer i is name.i.
+// NewMLP declares an MLP with the given widths of hidden layers in p; layer i is name.i.
 func NewMLP[T Float](p *Params[T], name string, in int, hidden []int, act Activation) *MLP[T] {
 	m := &MLP[T]{In: in, Out: in, act: act}
 	for i, width := range hidden {
@@ -45,8 +48,8 @@ func NewMLP[T Float](p *Params[T], name string, in int, hidden []int, act Activa
 	return m
 }
 
-// NewNormedMLP declares a trunk of at least one layer, the input of each of which, and the output,
-// are normalised: norm i, name.norm.i, comes before layer i, and the last behind all.
+// NewNormedMLP declares an MLP of at least one hidden layer. The input of each layer and the output of
+// the last are normalised: norm i, name.norm.i, comes before layer i.
 func NewNormedMLP[T Float](p *Params[T], name string, in int, hidden []int, act Activation) *MLP[T] {
 	m := &MLP[T]{In: in, Out: in, act: act}
 	for i, width := range append(hidden[:len(hidden):len(hidden)], 0) {
@@ -59,13 +62,31 @@ func NewNormedMLP[T Float](p *Params[T], name string, in int, hidden []int, act 
 	return m
 }
 
-// Init initialises every layer with the given gain.
+// AddHead declares an output layer, name.head, and returns m. Init draws its weights with the given
+// gain.
+func (m *MLP[T]) AddHead(p *Params[T], name string, out int, gain float64) *MLP[T] {
+	m.head, m.headGain = NewLinear(p, name+".head", m.Out, out), gain
+	m.layers, m.Out = append(m.layers, m.head), out
+	return m
+}
+
+// Head returns the output layer; nil without.
+func (m *MLP[T]) Head() *Linear[T] { return m.head }
+
+// hidden reports whether layer i has an activation.
+func (m *MLP[T]) hidden(i int) bool { return m.layers[i] != m.head }
+
+// Init initialises every hidden layer with the given gain, and the head with its own.
 func (m *MLP[T]) Init(seed uint64, gain float64) {
 	for _, b := range m.norms {
 		b.Init()
 	}
-	for _, l := range m.layers {
-		l.Init(seed, gain)
+	for i, l := range m.layers {
+		if m.hidden(i) {
+			l.Init(seed, gain)
+		} else {
+			l.Init(seed, m.headGain)
+		}
 	}
 }
 
@@ -74,10 +95,10 @@ func (m *MLP[T]) Empty() bool { return len(m.layers) == 0 }
 
 // An MLPWork holds the activations of one user of an MLP, for batches up to a fixed number of rows.
 type MLPWork[T Float] struct {
-	y       [][]T // what each layer gave, after the activation
-	dy      [][]T // the derivatives by what each layer, with its norm, gave
+	y       [][]T // the output of each layer, after the activation
+	dy      [][]T // the derivatives by y, behind the norm
 	norms   []*BatchRenormWork[T]
-	dx      []T // the derivative by what the first norm gave
+	dx      []T // the derivative by the output of the first norm
 	scratch []T
 }
 
@@ -112,13 +133,15 @@ func (m *MLP[T]) forward(w *MLPWork[T], x []T, n int, batch bool) []T {
 	for i, l := range m.layers {
 		y := w.y[i][:n*l.Out]
 		l.Forward(y, x, n)
-		activate(m.act, y)
-		x = m.normed(w, i+1, y, n, batch)
+		if x = y; m.hidden(i) {
+			activate(m.act, y)
+			x = m.normed(w, i+1, y, n, batch)
+		}
 	}
 	return x
 }
 
-// normed returns what norm i makes of x; x where there are none.
+// normed returns the output of norm i; without norms it returns x.
 func (m *MLP[T]) normed(w *MLPWork[T], i int, x []T, n int, batch bool) []T {
 	if m.norms == nil {
 		return x
@@ -141,8 +164,10 @@ func (m *MLP[T]) Backward(w *MLPWork[T], dx, x []T, n int, ready func(lo, hi int
 	for i := len(m.layers) - 1; i >= 0; i-- {
 		l := m.layers[i]
 		dy := w.dy[i][:n*l.Out]
-		m.normBackward(w, i+1, dy, n, ready)
-		activateGrad(m.act, dy, w.y[i][:n*l.Out])
+		if m.hidden(i) {
+			m.normBackward(w, i+1, dy, n, ready)
+			activateGrad(m.act, dy, w.y[i][:n*l.Out])
+		}
 		in, below := x, dx
 		if i > 0 {
 			in, below = w.y[i-1][:n*l.In], w.dy[i-1][:n*l.In]
@@ -182,10 +207,12 @@ func (m *MLP[T]) InputGrad(w *MLPWork[T], dx []T, n, first int) {
 	for i := len(m.layers) - 1; i >= 0; i-- {
 		l := m.layers[i]
 		dy := w.dy[i][:n*l.Out]
-		if m.norms != nil {
-			m.norms[i+1].InputGrad(w.norms[i+1], dy, l.Out)
+		if m.hidden(i) {
+			if m.norms != nil {
+				m.norms[i+1].InputGrad(w.norms[i+1], dy, l.Out)
+			}
+			activateGrad(m.act, dy, w.y[i][:n*l.Out])
 		}
-		activateGrad(m.act, dy, w.y[i][:n*l.Out])
 		if i > 0 {
 			l.InputGrad(w.dy[i-1], dy, n, 0, w.scratch)
 		} else {

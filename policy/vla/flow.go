@@ -186,7 +186,7 @@ func (w *flowHead) choose(x *pass, action, logProb, chains []float32, n int, s s
 		if err != nil {
 			return err
 		}
-		w.p.out.Forward(w.velocity, hidden, n*p.slots)
+		w.p.flowVelocity.Forward(w.velocity, hidden, n*p.slots)
 		for row := range n {
 			w.move(row, step, logProb[row*dims:(row+1)*dims], &s.streams[row])
 			copy(chains[row*k+(step+1)*dims:], w.state[row*dims:(row+1)*dims])
@@ -246,7 +246,7 @@ func normalLogProb(x float32, mean, deviation float64) float32 {
 
 func (w *flowHead) evaluate(logProb, entropy, hidden, _ []float32, n int) {
 	w.hidden = hidden
-	w.p.out.Forward(w.velocity, hidden, n*w.p.slots)
+	w.p.flowVelocity.Forward(w.velocity, hidden, n*w.p.slots)
 	for i := range n * w.p.dims {
 		entropy[i] = 0
 		if w.imitating {
@@ -264,5 +264,5 @@ func (w *flowHead) backward(dHidden, dLogProb, _ []float32, n int) {
 	for i := range n * w.p.dims {
 		w.velocity[i] = dLogProb[i] * w.slope[i]
 	}
-	w.p.out.Backward(dHidden, w.hidden, w.velocity, n*w.p.slots, false, w.scratch)
+	w.p.flowVelocity.Backward(dHidden, w.hidden, w.velocity, n*w.p.slots, false, w.scratch)
 }

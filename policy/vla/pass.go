@@ -51,9 +51,7 @@ type pass struct {
 	slots []float32 // [rows, slots, d]: inputs of the trunk, then hidden states
 	last  []float32 // [rows, d]: hidden states of the last token of each prefix
 
-	valued                 []float32 // the input of the critic's last layer
 	dHidden, dSlots, dLast []float32 // derivatives by the hidden states of the trunk, by slots and by last
-	scratch                []float32
 }
 
 func (p *Policy) newPass(rows int, r *reader, training bool) *pass {
@@ -71,9 +69,8 @@ func (p *Policy) newPass(rows int, r *reader, training bool) *pass {
 		last: nn.Vector[float32](rows * p.d),
 	}
 	x.images, x.cropped = p.observed.newImages(rows)
-	if p.criticHead != nil {
-		x.critic = p.criticTrunk.NewWork(rows)
-		x.scratch = nn.Vector[float32](p.criticHead.In * p.criticHead.Out)
+	if p.critic != nil {
+		x.critic = p.critic.NewWork(rows)
 	}
 	x.addHead()
 	switch {
@@ -218,12 +215,9 @@ func (x *pass) choose(action, logProb, chains []float32, s sampling) error {
 
 // values sets value, [n,V], from the last token of each prefix, if there is a critic.
 func (x *pass) values(value []float32) {
-	p := x.p
-	if p.criticHead == nil {
-		return
+	if x.p.critic != nil {
+		copy(value, x.p.critic.Forward(x.critic, x.last, x.n))
 	}
-	x.valued = p.criticTrunk.Forward(x.critic, x.last[:x.n*p.d], x.n)
-	p.criticHead.Forward(value[:x.n*p.criticHead.Out], x.valued, x.n)
 }
 
 // backward adds the gradients of a loss, given its derivatives: forward's steps in opposite order.
@@ -248,19 +242,14 @@ func (x *pass) backwardValues(dValue []float32, ready func(lo, hi int)) {
 	p, n := x.p, x.n
 	dLast := x.dLast[:n*p.d]
 	switch {
-	case p.criticHead == nil:
+	case p.critic == nil:
 		clear(dLast)
 	case dValue == nil:
 		clear(dLast)
 		ready(p.groupRange(criticGroup))
 	default:
-		below := p.criticTrunk.OutGrad(x.critic, n)
-		if below == nil {
-			below = dLast
-		}
-		p.criticHead.Backward(below, x.valued, dValue, n, false, x.scratch)
-		ready(p.criticHead.Range())
-		p.criticTrunk.Backward(x.critic, dLast, x.last[:n*p.d], n, ready)
+		copy(p.critic.OutGrad(x.critic, n), dValue)
+		p.critic.Backward(x.critic, dLast, x.last[:n*p.d], n, ready)
 	}
 }
 

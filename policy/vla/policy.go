@@ -34,15 +34,14 @@ type Policy struct {
 	previous      int // field [bins+2, d], of the token before a slot; only with tokens_autoregressive
 
 	// layers of the action heads; nil where action_head has none
-	bins      *nn.Linear[float32] // tokens: [d, bins], of all dimensions but the gripper
-	gripper   *nn.Linear[float32] // tokens: [d, 2]
-	mlp       *nn.MLP[float32]    // l1: below out
-	flowState *nn.Linear[float32] // flow: [A, d]
-	flowTime  *nn.Linear[float32] // flow: [waves, d]
-	out       *nn.Linear[float32] // l1 and flow: [.., A]
+	bins         *nn.Linear[float32] // tokens: [d, bins], of all dimensions but the gripper
+	gripper      *nn.Linear[float32] // tokens: [d, 2]
+	mean         *nn.MLP[float32]    // l1: from the A·d numbers of an action's slots
+	flowState    *nn.Linear[float32] // flow: [A, d]
+	flowTime     *nn.Linear[float32] // flow: [waves, d]
+	flowVelocity *nn.Linear[float32] // flow: [d, A]
 
-	criticTrunk *nn.MLP[float32]
-	criticHead  *nn.Linear[float32] // nil without a critic
+	critic *nn.MLP[float32] // nil: none
 
 	initial []func(seed uint64) // set the first weights of embeddings, action head and critic
 }
@@ -163,10 +162,9 @@ func (p *Policy) addActionHead() {
 			p.gripper = p.linear("actor.gripper", p.d, 2, firstGain)
 		}
 	case L1:
-		p.mlp = p.hidden("actor", a.dims*p.d, []int{p.d, p.d}, nn.ReLU)
-		p.out = p.linear("actor.head", p.mlp.Out, a.dims, firstGain)
+		p.mean = p.mlp("actor", a.dims*p.d, []int{p.d, p.d}, nn.ReLU, a.dims, firstGain)
 	case Flow:
-		p.out = p.linear("actor.head", p.d, a.dims, firstGain)
+		p.flowVelocity = p.linear("actor.head", p.d, a.dims, firstGain)
 	}
 }
 
@@ -180,15 +178,14 @@ func (p *Policy) embedding(name string, rows int) int {
 	return field
 }
 
-// linear adds a linear layer, and hidden adds the layers below one.
 func (p *Policy) linear(name string, in, out int, gain float64) *nn.Linear[float32] {
 	l := nn.NewLinear(p.params, name, in, out)
 	p.initial = append(p.initial, func(seed uint64) { l.Init(seed, gain) })
 	return l
 }
 
-func (p *Policy) hidden(name string, in int, sizes []int, f nn.Activation) *nn.MLP[float32] {
-	m := nn.NewMLP(p.params, name, in, sizes, f)
+func (p *Policy) mlp(name string, in int, hidden []int, f nn.Activation, out int, gain float64) *nn.MLP[float32] {
+	m := nn.NewMLP(p.params, name, in, hidden, f).AddHead(p.params, name, out, gain)
 	p.initial = append(p.initial, func(seed uint64) { m.Init(seed, math.Sqrt2) })
 	return m
 }
@@ -202,8 +199,7 @@ func (p *Policy) addCritic() {
 	if p.cfg.Activation == "relu" {
 		f = nn.ReLU
 	}
-	p.criticTrunk = p.hidden("critic", p.d, p.cfg.HiddenSizes, f)
-	p.criticHead = p.linear("critic.head", p.criticTrunk.Out, p.cfg.Values(), 0.02)
+	p.critic = p.mlp("critic", p.d, p.cfg.HiddenSizes, f, p.cfg.Values(), 0.02)
 }
 
 // checkUnused refuses keys of other policies and of other action heads, which would have no effect.

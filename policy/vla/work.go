@@ -53,8 +53,8 @@ func (p *Policy) NewWork(maxRows int) policy.Work {
 	if k := p.LatentLen(); k > 0 {
 		w.latent = tensor.New(tensor.F32, maxRows, k)
 	}
-	if p.criticHead != nil {
-		w.value = tensor.New(tensor.F32, maxRows, p.criticHead.Out)
+	if p.critic != nil {
+		w.value = tensor.New(tensor.F32, maxRows, p.critic.Out)
 	}
 	return w
 }
@@ -152,7 +152,7 @@ func (p *Policy) Augment(wk policy.Work, noise policy.Noise) {
 
 // Value implements policy.Policy; without a critic it is an error.
 func (p *Policy) Value(wk policy.Work, obs tensor.Dict) (tensor.Tensor, error) {
-	if p.criticHead == nil {
+	if p.critic == nil {
 		return tensor.Tensor{}, fmt.Errorf("policy: value: no critic: add_value_head is false")
 	}
 	w, n, err := p.begin(wk, obs)
