@@ -1,4 +1,5 @@
-/* rlb.c speaks RLB1 (docs/bridge.md) for rlb.h. From the top: errors, greeting, frames, memory, requests, the two styles, and the ways to rlinf. */
+/* rlb.c speaks RLB1 (docs/bridge.md) for rlb.h. From the top: errors, greeting, frames, memory, requests, the two
+   styles, and the ways to rlinf. */
 #define _POSIX_C_SOURCE 200809L
 #include "rlb.h"
 
@@ -49,7 +50,7 @@ struct rlb {
 	int num_obs, num_info;
 	uint64_t obs_len[RLB_MAX_OBS];       /* numbers in one environment's observation and action */
 	uint64_t action_len;
-	uint64_t state_size;                 /* bytes of a saved environment: its progress and the program's; 0: none are saved */
+	uint64_t state_size;                 /* bytes of a saved environment, with its progress; 0: none are saved */
 	uint32_t num_envs, child, max_steps, config_flags;
 	int closed;                          /* nothing more is received or sent */
 
@@ -61,7 +62,7 @@ struct rlb {
 	char *out;                           /* a header, and without shared memory the reply block behind it */
 	char *map;                           /* shared memory, or NULL */
 	uint64_t mapped, request_size, final_at, reply_size;
-	char *bells;                         /* behind the blocks, or NULL: a frame may come by the bell, and by the stream again */
+	char *bells;                         /* behind the blocks, or NULL; a frame may also come by the stream */
 	const char *action;                  /* the request block */
 	const uint64_t *seed;
 	const uint8_t *mask;
@@ -70,7 +71,7 @@ struct rlb {
 	char *obs[RLB_MAX_OBS], *final[RLB_MAX_OBS];
 
 	int32_t *progress;                   /* of each environment: OVER, NEW, BEGUN ... */
-	char *mine[RLB_MAX_OBS];             /* observations in the program's kind: what rlb_obs said; served, the rows of RLB_F64 */
+	char *mine[RLB_MAX_OBS];             /* observations in the program's kind; served, rows of RLB_F64 */
 	char *boxed;                         /* served: actions of a box, in the program's kind */
 	uint64_t episode;                    /* solver's loop: the seed of its episode */
 };
@@ -164,11 +165,13 @@ static int check_action(const rlb *r, uint32_t e)
 	const int32_t *k = (const int32_t *)r->action + e * r->action_len;
 	for (uint64_t i = 0; is_box(s) && i < r->action_len; i++)
 		if (!isfinite(x[i]))
-			return rlb_fail("action %llu of environment %u is %g: expected a finite number", (unsigned long long)i, e, (double)x[i]);
+			return rlb_fail("action %llu of environment %u is %g: expected a finite number", (unsigned long long)i, e,
+				(double)x[i]);
 	for (uint64_t i = 0; !is_box(s) && i < r->action_len; i++) {
 		int n = s->kind == RLB_DISCRETE ? s->n : s->nvec[i];
 		if (k[i] < 0 || k[i] >= n)
-			return rlb_fail("action %llu of environment %u is %d: expected 0 to %d", (unsigned long long)i, e, (int)k[i], n - 1);
+			return rlb_fail("action %llu of environment %u is %d: expected 0 to %d", (unsigned long long)i, e,
+				(int)k[i], n - 1);
 	}
 	return 0;
 }
@@ -308,8 +311,8 @@ static int check(rlb *r)
 	if (cb != NULL && (cb->reset == NULL || (cb->step == NULL && cb->step_all == NULL)))
 		return rlb_fail("rlb_callbacks: expected reset, and step or step_all");
 	if (spec->num_envs < 0 || spec->max_steps < 0 || spec->state_size >= MAX_LENGTH)
-		return rlb_fail("rlb_spec: %d environments, %d steps, %llu bytes of state: expected none negative, and less than 2^31", spec->num_envs, spec->max_steps,
-		                (unsigned long long)spec->state_size);
+		return rlb_fail("rlb_spec: %d environments, %d steps, %llu bytes of state: expected none negative, and less "
+			"than 2^31", spec->num_envs, spec->max_steps, (unsigned long long)spec->state_size);
 	for (; r->num_obs < RLB_MAX_OBS && spec->obs[r->num_obs].name != NULL; r->num_obs++) {
 		if (check_space(&spec->obs[r->num_obs]) != 0)
 			return -1;
@@ -351,7 +354,8 @@ static int greet(rlb *r)
 	}
 	put(&t, "],\"max_steps\":%d,\"num_envs\":%d", spec->max_steps, r->cb == NULL ? 1 : spec->num_envs);
 	put(&t, ",\"state_size\":%llu", (unsigned long long)r->state_size);
-	put(&t, ",\"owns_loop\":%s,\"render\":%s", r->cb == NULL ? "true" : "false", r->cb != NULL && r->cb->render != NULL ? "true" : "false");
+	put(&t, ",\"owns_loop\":%s,\"render\":%s", r->cb == NULL ? "true" : "false",
+		r->cb != NULL && r->cb->render != NULL ? "true" : "false");
 	put_token(&t);
 	put(&t, "}");
 	int rc = t.failed ? rlb_fail("no memory for the greeting") : send_frame(r, t.at, HELLO, 0, 0, t.len - HEADER);
@@ -428,13 +432,16 @@ static int receive(rlb *r)
 	int64_t want = wanted(r, h.type);
 	uint32_t count = h.type == RESET || h.type == STEP ? r->num_envs : 0;
 	if (memcmp(h.magic, "RLB1", 4) != 0)
-		return rlb_fail("a frame begins with %02x%02x%02x%02x: expected RLB1", h.magic[0] & 255, h.magic[1] & 255, h.magic[2] & 255, h.magic[3] & 255);
+		return rlb_fail("a frame begins with %02x%02x%02x%02x: expected RLB1", h.magic[0] & 255, h.magic[1] & 255,
+			h.magic[2] & 255, h.magic[3] & 255);
 	if (want < 0)
 		return rlb_fail("a frame of type %d: expected a request that the greeting offers", h.type);
 	if (h.length != (uint64_t)want)
-		return rlb_fail("a request of type %d with %llu bytes: expected %lld", h.type, (unsigned long long)h.length, (long long)want);
+		return rlb_fail("a request of type %d with %llu bytes: expected %lld", h.type, (unsigned long long)h.length,
+			(long long)want);
 	if (h.count != count || h.reserved != 0 || (h.flags & ~(h.type == STEP ? AUTORESET : 0)) != 0)
-		return rlb_fail("a request of type %d with count %u, flags %u and reserved %u: expected count %u", h.type, h.count, h.flags, h.reserved, count);
+		return rlb_fail("a request of type %d with count %u, flags %u and reserved %u: expected count %u", h.type,
+			h.count, h.flags, h.reserved, count);
 	if (h.type == CLOSE)
 		return 0;
 	if (h.seq != r->seq + 1)
@@ -494,13 +501,15 @@ static int arrange(rlb *r, const char *path, uint64_t shared)
 	for (int i = 0; i < r->num_obs; i++)
 		row += r->obs_len[i] * (native(&obs[i]) + 2 * wire(&obs[i]));
 	if (row > (MAX_LENGTH << 8) / n)
-		return rlb_fail("%llu environments of %llu bytes each: expected 2^39 bytes at most", (unsigned long long)n, (unsigned long long)row);
+		return rlb_fail("%llu environments of %llu bytes each: expected 2^39 bytes at most", (unsigned long long)n,
+			(unsigned long long)row);
 
 	uint64_t end = 0;
 	uint64_t action_at = place(&end, n * r->action_len * 4), seed_at = place(&end, n * 8), mask_at = place(&end, n);
 	r->request_size = (end + 63) / 64 * 64;
 	end = 0;
-	uint64_t reward_at = place(&end, n * 4), terminated_at = place(&end, n), truncated_at = place(&end, n), info_at = place(&end, n * info_len * 4);
+	uint64_t reward_at = place(&end, n * 4), terminated_at = place(&end, n), truncated_at = place(&end, n),
+		info_at = place(&end, n * info_len * 4);
 	for (int i = 0; i < r->num_obs; i++)
 		obs_at[i] = place(&end, n * r->obs_len[i] * wire(&obs[i]));
 	for (int i = 0; i < r->num_obs; i++)
@@ -510,7 +519,8 @@ static int arrange(rlb *r, const char *path, uint64_t shared)
 
 	uint64_t reply_at = (r->request_size + 4095) / 4096 * 4096;
 	if (shared != 0 && shared < reply_at + r->reply_size)
-		return rlb_fail("%llu bytes of shared memory: expected %llu", (unsigned long long)shared, (unsigned long long)(reply_at + r->reply_size));
+		return rlb_fail("%llu bytes of shared memory: expected %llu", (unsigned long long)shared,
+			(unsigned long long)(reply_at + r->reply_size));
 	if (shared != 0)
 		share(r, path, shared);
 	if (r->map != NULL && r->link.await != NULL && shared - r->reply_size >= reply_at + BELLS)
@@ -533,7 +543,8 @@ static int arrange(rlb *r, const char *path, uint64_t shared)
 	if (r->cb != NULL && is_box(&r->spec.action))
 		short_of |= (r->boxed = (char *)calloc(n, rlb_space_size(&r->spec.action))) == NULL;
 	if (short_of)
-		return rlb_fail("no memory for %llu environments of %llu bytes", (unsigned long long)n, (unsigned long long)row);
+		return rlb_fail("no memory for %llu environments of %llu bytes", (unsigned long long)n,
+			(unsigned long long)row);
 
 	const char *request = r->map != NULL ? r->map : r->in + HEADER;
 	char *reply = r->map != NULL ? r->map + reply_at : r->out + HEADER;
@@ -551,7 +562,8 @@ static int arrange(rlb *r, const char *path, uint64_t shared)
 	return 0;
 }
 
-/* configure receives the CONFIG and arranges memory: 0; -1 on failure; 1 if the parent wanted to hear no more than the greeting. */
+/* configure receives the CONFIG and arranges memory: 0; -1 on failure; 1 if the parent wanted to hear no more than the
+   greeting. */
 static int configure(rlb *r)
 {
 	header h;
@@ -568,10 +580,12 @@ static int configure(rlb *r)
 	memcpy(&h, r->in, HEADER);
 	if (memcmp(h.magic, "RLB1", 4) == 0 && h.type == CLOSE)
 		return 1;
-	if (memcmp(h.magic, "RLB1", 4) != 0 || h.type != CONFIG || h.flags != 0 || h.count != 0 || h.reserved != 0 || h.seq != 0)
+	if (memcmp(h.magic, "RLB1", 4) != 0 || h.type != CONFIG || h.flags != 0 || h.count != 0 || h.reserved != 0 ||
+		h.seq != 0)
 		return rlb_fail("the answer to the greeting is no CONFIG");
 	if (h.length < CONFIG_FIXED || h.length > CONFIG_FIXED + MAX_PATH)
-		return rlb_fail("a CONFIG of %llu bytes: expected %d to %d", (unsigned long long)h.length, CONFIG_FIXED, CONFIG_FIXED + MAX_PATH);
+		return rlb_fail("a CONFIG of %llu bytes: expected %d to %d", (unsigned long long)h.length, CONFIG_FIXED,
+			CONFIG_FIXED + MAX_PATH);
 	if ((rc = fetch(r, HEADER + (size_t)h.length)) <= 0)
 		return rc < 0 ? -1 : rlb_fail("rlinf hung up within the CONFIG");
 	memcpy(c, r->in + HEADER, sizeof c);
@@ -582,9 +596,11 @@ static int configure(rlb *r)
 	if (c[0] != 1)
 		return rlb_fail("CONFIG of version %u: expected 1", c[0]);
 	if (c[1] < 1 || c[1] > MAX_ENVS || (want != 0 && c[1] != (uint32_t)want))
-		return rlb_fail("CONFIG of %u environments: expected %d to %d", c[1], want != 0 ? want : 1, want != 0 ? want : MAX_ENVS);
+		return rlb_fail("CONFIG of %u environments: expected %d to %d", c[1], want != 0 ? want : 1,
+			want != 0 ? want : MAX_ENVS);
 	if (c[2] > INT32_MAX || c[3] > INT32_MAX - BEGUN || c[4] > (r->cb == NULL ? 0 : IGNORE_TERMINATIONS) || c[5] != 0)
-		return rlb_fail("CONFIG with child %u, max_steps %u, flags %u, reserved %u: expected less, and flags 0%s", c[2], c[3], c[4], c[5],
+		return rlb_fail("CONFIG with child %u, max_steps %u, flags %u, reserved %u: expected less, and flags 0%s", c[2],
+			c[3], c[4], c[5],
 		                r->cb == NULL ? ": the solver owns its loop" : " or 1");
 	r->num_envs = c[1];
 	r->child = c[2];
@@ -662,7 +678,8 @@ static rlb *start(const rlb_link *link, const rlb_spec *spec, const rlb_callback
 
 rlb *rlb_open_on(const rlb_link *link, const rlb_spec *spec) { return start(link, spec, NULL, NULL); }
 
-/* next waits for a request that asks something of the one environment, and returns its type; 0 if the conversation is over. */
+/* next waits for a request that asks something of the one environment, and returns its type; 0 if the conversation is
+   over. */
 static int next(rlb *r)
 {
 	while (!r->closed) {
@@ -676,7 +693,8 @@ static int next(rlb *r)
 	return 0;
 }
 
-/* await_episode waits until an episode is to be begun: with a RESET, or a STEP that ended the one before and is not answered yet. */
+/* await_episode waits until an episode is to be begun: with a RESET, or a STEP that ended the one before and is not
+   answered yet. */
 static void await_episode(rlb *r)
 {
 	if (!r->closed && r->progress[0] < BEGUN && r->pending == 0 && next(r) == STEP) {
@@ -854,7 +872,8 @@ static void step(rlb *r, void *user)
 	if (r->boxed != NULL)
 		for (uint32_t e = 0; e < r->num_envs; e++)
 			if (r->mask[e])
-				unpack_action(&r->spec.action, r->boxed + e * size, (const float *)r->action + e * r->action_len, r->action_len);
+				unpack_action(&r->spec.action, r->boxed + e * size, (const float *)r->action + e * r->action_len,
+					r->action_len);
 	if (cb->step_all != NULL) {
 		rlb_out all = row(r, 0);
 		cb->step_all(user, r->mask, actions, &all);
@@ -932,7 +951,8 @@ static int serve_load(rlb *r, void *user)
 		int32_t progress;
 		memcpy(&progress, from, sizeof progress);
 		if (progress < OVER || progress == INT32_MAX)
-			return rlb_fail("LOAD: the progress of environment %u is %ld: expected the state that SAVE gave", e, (long)progress);
+			return rlb_fail("LOAD: the progress of environment %u is %ld: expected the state that SAVE gave", e,
+				(long)progress);
 		r->progress[e] = progress;
 		if (progress != NEW) {
 			r->cb->load(user, (int)e, from + sizeof progress, &out);
@@ -962,8 +982,10 @@ static int serve_render(rlb *r, void *user)
 	memcpy(size, r->in + HEADER, sizeof size);
 	for (uint32_t e = 0; e < r->num_envs; e++)
 		pictures += r->in[HEADER + 8 + e] == 1;
-	if (size[0] < 1 || size[0] > MAX_SIDE || size[1] < 1 || size[1] > MAX_SIDE || pictures * size[0] * size[1] * 3 > MAX_LENGTH)
-		return rlb_fail("RENDER of %llu pictures, %u by %u: expected 1 to %d, and 2^31 bytes in all", (unsigned long long)pictures, size[0], size[1],
+	if (size[0] < 1 || size[0] > MAX_SIDE || size[1] < 1 || size[1] > MAX_SIDE ||
+		pictures * size[0] * size[1] * 3 > MAX_LENGTH)
+		return rlb_fail("RENDER of %llu pictures, %u by %u: expected 1 to %d, and 2^31 bytes in all",
+			(unsigned long long)pictures, size[0], size[1],
 		           MAX_SIDE);
 	return serve_payload(r, user, pictures * size[0] * size[1] * 3, write_pictures);
 }
@@ -997,8 +1019,9 @@ typedef struct {
 	uint64_t *bells;                     /* where frames without payload come and go too, or NULL */
 	uint64_t heard;                      /* seq of the last one taken from there */
 	int64_t until;                       /* the end of the looking for input that goes on, or 0 */
-	int vain, sleeps;                    /* requests to sleep for after a look that found nothing, and those that are left */
-	int beside;                          /* the parent has a core of its own: a frame came between two looks, and since then none by yielding alone */
+	int vain, sleeps;                    /* requests to sleep for after a look in vain, and those that are left */
+	int beside;                          /* the parent has a core of its own: a frame came between two looks, and since
+	                                        then none by yielding alone */
 } pair;
 
 /* A parent that is gone ends the conversation: a wait for the next request then returns the end. */
@@ -1006,8 +1029,9 @@ static int is_gone(int err) { return err == EPIPE || err == ECONNRESET; }
 
 enum { LOOK_FOR = 50000 /* ns */, MAX_SLEEPS = 63 };
 
-/* again says whether to look for input again, or to sleep until it is there: to be woken takes longer than a quick parent. It lets others have the core between
-   looks. Where looking finds nothing, because the parent is slow or the cores are busy, the next 1, 3, 7 ... MAX_SLEEPS requests sleep at once. */
+/* again says whether to look for input again, or to sleep until it is there: to be woken takes longer than a quick
+   parent. It lets others have the core between looks. Where looking finds nothing, because the parent is slow or the
+   cores are busy, the next 1, 3, 7 ... MAX_SLEEPS requests sleep at once. */
 static int again(pair *p)
 {
 	struct timespec t;
@@ -1029,12 +1053,14 @@ static int again(pair *p)
 	return 0;
 }
 
-/* Words of the bells: header, of which seq is written last, and whether the other side looks; of requests, then of results. */
+/* Words of the bells: header, of which seq is written last, and whether the other side looks; of requests, then of
+   results. */
 enum { IN_SEQ = 2, IN_LOOKING = 4, OUT = 8, OUT_SEQ = OUT + 2, OUT_LOOKING = OUT + 4 };
 
-/* How often the bell is looked at before a look at the stream, which takes a system call. It begins with one look, for the parent may be waiting for the core
-   that this process has, and goes on with FEW_LOOKS and twice as many each time. If the parent has another it begins with BESIDE_LOOKS: what comes within a
-   system call is seen later. Machines that are virtual lose their core for a while after some 3000 in a row. */
+/* How often the bell is looked at before a look at the stream, which takes a system call. It begins with one look, for
+   the parent may be waiting for the core that this process has, and goes on with FEW_LOOKS and twice as many each time.
+   If the parent has another it begins with BESIDE_LOOKS: what comes within a system call is seen later. Machines that
+   are virtual lose their core for a while after some 3000 in a row. */
 enum { FEW_LOOKS = 50, MANY_LOOKS = 400, BESIDE_LOOKS = 2000 };
 
 #if defined(__GCC_ATOMIC_LLONG_LOCK_FREE) && __GCC_ATOMIC_LLONG_LOCK_FREE == 2
@@ -1072,7 +1098,8 @@ static int rung(pair *p, int looks, void *buf)
 	return 0;
 }
 
-/* leave tells the parent that nobody looks at the bell any more, and then takes from it what came before that was seen. */
+/* leave tells the parent that nobody looks at the bell any more, and then takes from it what came before that was
+   seen. */
 static long leave(pair *p, void *buf)
 {
 	if (load(&p->bells[IN_LOOKING]) == 0)
@@ -1240,10 +1267,12 @@ static int find(rlb_link *link)
 	pair p = {-1, -1, 1, NULL, 0, 0, 0, 0, 0};
 	error_text[0] = '\0';
 	if (addr == NULL)
-		return rlb_fail("RLB_ADDR is not set: expected this program started by rlinf, or the address at which it listens");
+		return rlb_fail("RLB_ADDR is not set: expected this program started by rlinf, or the address at which it "
+			"listens");
 	if (sscanf(addr, "fd:%d,%d", &p.in, &p.out) == 2) {
 		p.is_socket = 0;
-		if (fcntl(p.in, F_SETFD, FD_CLOEXEC) != 0 || fcntl(p.out, F_SETFD, FD_CLOEXEC) != 0 || fcntl(p.in, F_SETFL, O_NONBLOCK) != 0)
+		if (fcntl(p.in, F_SETFD, FD_CLOEXEC) != 0 || fcntl(p.out, F_SETFD, FD_CLOEXEC) != 0 ||
+			fcntl(p.in, F_SETFL, O_NONBLOCK) != 0)
 			return rlb_fail("RLB_ADDR %s: %s", addr, strerror(errno));
 	} else if (strncmp(addr, "unix:", 5) == 0 || strncmp(addr, "tcp:", 4) == 0) {
 		const struct timespec pause = {0, 100000000};

@@ -1,7 +1,8 @@
 /*
  * rlb.h lets rlinf train on a simulator that is written in C or C++.
  *
- * Compile rlb.c into the program; C99 and POSIX are all it needs. The protocol behind it is RLB1, docs/bridge.md. There are two styles.
+ * Compile rlb.c into the program; C99 and POSIX are all it needs. The protocol behind it is RLB1, docs/bridge.md. There
+ * are two styles.
  *
  * The solver owns its loop, and plays one environment:
  *
@@ -22,8 +23,9 @@
  *
  * Or the simulator is served: rlb_serve calls functions of yours, for as many environments as rlinf asks for.
  *
- * rlinf says in the environment variable RLB_ADDR where it is. SIGPIPE is ignored from rlb_open or rlb_serve on, unless the program handles it.
- * Several conversations in one program may go on at a time, each in one thread; rlb_error is then the last failure of any.
+ * rlinf says in the environment variable RLB_ADDR where it is. SIGPIPE is ignored from rlb_open or rlb_serve on, unless
+ * the program handles it. Several conversations in one program may go on at a time, each in one thread; rlb_error is
+ * then the last failure of any.
  */
 #ifndef RLB_H
 #define RLB_H
@@ -57,13 +59,14 @@ typedef struct {
 	const int *nvec;               /* of RLB_MULTI_DISCRETE */
 } rlb_space;
 
-/* An rlb_spec says what the simulator is. What it points to must stay as it is until rlb_close, or the end of rlb_serve; it need not. */
+/* An rlb_spec says what the simulator is. What it points to must stay as it is until rlb_close, or the end of
+ * rlb_serve; it need not. */
 typedef struct {
 	const char *name;               /* of the simulator, for messages */
 	rlb_space obs[RLB_MAX_OBS];     /* the observations, up to the first without a name */
 	rlb_space action;
 	int num_envs;                   /* served: how many environments there are; 0: as many as rlinf asks for */
-	int max_steps;                  /* steps after which an episode is cut off, unless the job's configuration says otherwise; 0: never */
+	int max_steps;                  /* steps that cut an episode off, unless the job says otherwise; 0: never */
 	const char *info[RLB_MAX_INFO]; /* names of figures that each step reports, up to the first NULL */
 	size_t state_size;              /* served with save and load: bytes of an environment's state */
 } rlb_spec;
@@ -81,19 +84,20 @@ enum {
 	RLB_TRUNCATED = 2,  /* cut off from outside: what would have come is estimated */
 };
 
-/* rlb_open greets rlinf and agrees on memory. NULL if that fails, and without an rlb_error if rlinf wanted the greeting alone, as it does to ask
- * what the spaces are. */
+/* rlb_open greets rlinf and agrees on memory. NULL if that fails, and without an rlb_error if rlinf wanted the greeting
+ * alone, as it does to ask what the spaces are. */
 rlb *rlb_open(const rlb_spec *spec);
 
 /* rlb_seed is the seed of the episode to be begun: equal seeds must give equal episodes. */
 uint64_t rlb_seed(rlb *r);
 
-/* rlb_send_init begins an episode, in which obs is what is seen first. obs is the array of the first observation, in the kind and shape of its
- * space, here and below; NULL if rlb_obs said it. */
+/* rlb_send_init begins an episode, in which obs is what is seen first. obs is the array of the first observation, in
+ * the kind and shape of its space, here and below; NULL if rlb_obs said it. */
 void rlb_send_init(rlb *r, const void *obs);
 
-/* rlb_recv_action waits for what to do and writes it to action. It returns 1 then; 0 if the episode is over, cut off by rlinf or after so many
- * steps as the job allows, and the next is to be begun; -1 if the job is over, or failed, as rlb_error says. */
+/* rlb_recv_action waits for what to do and writes it to action. It returns 1 then; 0 if the episode is over, cut off by
+ * rlinf or after so many steps as the job allows, and the next is to be begun; -1 if the job is over, or failed, as
+ * rlb_error says. */
 int rlb_recv_action(rlb *r, void *action);
 
 /* rlb_send_state answers an action: what is seen after it, and its reward. */
@@ -108,12 +112,14 @@ void rlb_obs(rlb *r, int i, const void *values);
 /* rlb_info says figure i, counted from 0, of the rlb_send_state or rlb_send_last that follows. */
 void rlb_info(rlb *r, int i, double value);
 
-/* rlb_close frees r, which may be NULL. If the conversation still goes on, the program leaves it, and says so to rlinf. */
+/* rlb_close frees r, which may be NULL. If the conversation still goes on, the program leaves it, and says so to
+ * rlinf. */
 void rlb_close(rlb *r);
 
 /* ---- The simulator is served ---- */
 
-/* An rlb_out is where a function of yours writes its answer: of one environment, or row by row of all. All but obs is 0 before the call. */
+/* An rlb_out is where a function of yours writes its answer: of one environment, or row by row of all. All but obs is 0
+ * before the call. */
 typedef struct {
 	void *obs[RLB_MAX_OBS];         /* each in the kind and shape of its space; write all of it. NULL behind the last */
 	float *reward;
@@ -121,14 +127,16 @@ typedef struct {
 	float *info;                    /* the figures of spec.info */
 } rlb_out;
 
-/* The functions that rlb_serve calls, with the pointer that it was given. env counts from 0. reset is required, and either step or step_all. */
+/* The functions that rlb_serve calls, with the pointer that it was given. env counts from 0. reset is required, and
+ * either step or step_all. */
 typedef struct {
-	/* There are num_envs environments; child is the number of this process among those that share its rank's. Called once, before all others. 0, or
-	 * -1 to refuse. */
+	/* There are num_envs environments; child is the number of this process among those that share its rank's. Called
+	 * once, before all others. 0, or -1 to refuse. */
 	int (*start)(void *user, int num_envs, int child);
 	/* Begin an episode and write what is seen first. Equal seeds must give equal episodes. */
 	void (*reset)(void *user, int env, uint64_t seed, const rlb_out *out);
-	/* Take a step. An episode that ends is reset by its own call; one that is as long as the job allows is cut off by rlb_serve. */
+	/* Take a step. An episode that ends is reset by its own call; one that is as long as the job allows is cut off by
+	 * rlb_serve. */
 	void (*step)(void *user, int env, const void *action, const rlb_out *out);
 	/* Take a step in all environments whose mask is 1, and leave alone the rows of the others. */
 	void (*step_all)(void *user, const uint8_t *mask, const void *action, const rlb_out *out);
@@ -144,14 +152,15 @@ int rlb_serve(const rlb_spec *spec, const rlb_callbacks *callbacks, void *user);
 
 /* ---- Other ways to rlinf ---- */
 
-/* An rlb_link carries the bytes of a conversation where neither pipes nor sockets do; what it does not have is 0. rlb_mpi.c is one. What fails, returns rlb_fail(why). */
+/* An rlb_link carries the bytes of a conversation where neither pipes nor sockets do; what it does not have is 0.
+ * rlb_mpi.c is one. What fails, returns rlb_fail(why). */
 typedef struct {
 	long (*recv)(void *ctx, void *buf, size_t room);     /* waits for 1 to room bytes; 0 at the end */
 	int (*send)(void *ctx, const void *frame, size_t n); /* all n bytes, a whole frame; 0 */
 	void (*close)(void *ctx);
 	void *ctx;
-	/* NULL, or waits for a frame where it may come by the bell too (docs/bridge.md): writes its header and returns the 32 bytes of that, or 0 if recv has
-	 * something. From then on send rings the bells. */
+	/* NULL, or waits for a frame where it may come by the bell too (docs/bridge.md): writes its header and returns the
+	 * 32 bytes of that, or 0 if recv has something. From then on send rings the bells. */
 	long (*await)(void *ctx, void *bells, void *header);
 } rlb_link;
 

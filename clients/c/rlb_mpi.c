@@ -1,4 +1,5 @@
-/* rlb_mpi.c carries RLB1 in messages of MPI, docs/bridge.md#mpi, and what the root hears to the solver's other ranks. */
+/* rlb_mpi.c carries RLB1 in messages of MPI, docs/bridge.md#mpi, and what the root hears to the solver's other
+ * ranks. */
 #define _POSIX_C_SOURCE 200809L
 #include "rlb_mpi.h"
 
@@ -10,7 +11,8 @@
 
 enum { TAG = 21586 };
 
-/* doze lets time pass between two looks at MPI, the longer the more looks there have been: none, a turn of the scheduler, up to a millisecond. */
+/* doze lets time pass between two looks at MPI, the longer the more looks there have been: none, a turn of the
+ * scheduler, up to a millisecond. */
 static void doze(int looks)
 {
 	struct timespec t = {0, 1000000};
@@ -48,7 +50,8 @@ static long line_recv(void *ctx, void *buf, size_t room)
 		doze(looks);
 	MPI_Get_count(&status, MPI_BYTE, &n);
 	if (n < 1 || (size_t)n > room)
-		return rlb_fail("a message of %d bytes from rank %d: expected 1 to %llu", n, status.MPI_SOURCE, (unsigned long long)room);
+		return rlb_fail("a message of %d bytes from rank %d: expected 1 to %llu", n, status.MPI_SOURCE,
+			(unsigned long long)room);
 	l->peer = status.MPI_SOURCE;
 	l->known = 1;
 	MPI_Recv(buf, n, MPI_BYTE, l->peer, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -75,7 +78,8 @@ static rlb *open_line(const rlb_spec *spec, int ranks)
 	int world = 0, R = 0;
 	MPI_Comm_size(MPI_COMM_WORLD, &world);
 	if (ranks == world) {
-		rlb_fail("this MPI job has no rlinf in it: expected mpirun -np 1 rlinf -c cfg.yaml : -np %d this program", ranks);
+		rlb_fail("this MPI job has no rlinf in it: expected mpirun -np 1 rlinf -c cfg.yaml : -np %d this program",
+			ranks);
 		return NULL;
 	}
 	if (addr != NULL && strncmp(addr, "mpi:", 4) == 0)

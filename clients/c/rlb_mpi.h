@@ -3,8 +3,8 @@
  *
  *	mpirun -np 4 rlinf -c cfg.yaml : -np 16 ./solver
  *
- * Compile rlb.c and rlb_mpi.c into the solver with mpicc. It owns its loop; all its ranks make the same calls, between MPI_Init and MPI_Finalize, and
- * use m.comm where they would use MPI_COMM_WORLD, which has rlinf in it:
+ * Compile rlb.c and rlb_mpi.c into the solver with mpicc. It owns its loop; all its ranks make the same calls, between
+ * MPI_Init and MPI_Finalize, and use m.comm where they would use MPI_COMM_WORLD, which has rlinf in it:
  *
  *	rlb_mpi m;
  *	for (int going = rlb_mpi_open(&spec, &m); going >= 0;) {
@@ -17,8 +17,9 @@
  *	}
  *	rlb_mpi_close(&m);
  *
- * Only the data of rank 0, the root, counts: the solver gathers it there. The root alone has an rlb_error. Waiting ranks sleep, they do not spin.
- * With RLB_ADDR another address than mpi:R, the solver is a job of its own and the root talks there.
+ * Only the data of rank 0, the root, counts: the solver gathers it there. The root alone has an rlb_error. Waiting
+ * ranks sleep, they do not spin. With RLB_ADDR another address than mpi:R, the solver is a job of its own and the root
+ * talks there.
  */
 #ifndef RLB_MPI_H
 #define RLB_MPI_H
@@ -38,7 +39,8 @@ typedef struct {
 	int packet_size;
 } rlb_mpi;
 
-/* rlb_mpi_open takes part in the split of MPI_COMM_WORLD by application, and opens the conversation. 0; -1 on all ranks where rlb_open is NULL. */
+/* rlb_mpi_open takes part in the split of MPI_COMM_WORLD by application, and opens the conversation. 0; -1 on all ranks
+ * where rlb_open is NULL. */
 int rlb_mpi_open(const rlb_spec *spec, rlb_mpi *m);
 
 /* As rlb_seed and rlb_recv_action; every rank gets what the root does. */

@@ -1,6 +1,7 @@
-/* fuzz holds conversations with the C client that begin as the protocol says and go wrong somewhere, for so many seconds as its argument says. The
- * sanitisers it is built with end it if the client does what it must not. It prints how many conversations there were, how many of them the client left
- * with an error, and how many requests were answered in all. */
+/* fuzz holds conversations with the C client that begin as the protocol says and go wrong somewhere, for so many
+ * seconds as its argument says. The sanitisers it is built with end it if the client does what it must not. It prints
+ * how many conversations there were, how many of them the client left with an error, and how many requests were
+ * answered in all. */
 #define _GNU_SOURCE
 #include "../c/rlb.h"
 
@@ -39,7 +40,8 @@ static void put(parent *p, const void *bytes, size_t n)
 	}
 }
 
-static void put_frame(parent *p, uint16_t type, uint16_t flags, uint32_t count, uint64_t seq, const void *payload, uint64_t n)
+static void put_frame(parent *p, uint16_t type, uint16_t flags, uint32_t count, uint64_t seq, const void *payload,
+	uint64_t n)
 {
 	char h[HEADER] = "RLB1";
 	memcpy(h + 4, &type, 2);
@@ -62,7 +64,8 @@ static void write_request(parent *p, char *block, uint32_t n, int all)
 		block[128 + e] = all || draw(p, 4) != 0;
 }
 
-/* write_script writes a conversation with n environments of two float actions each, in payloads or in shared memory, and spoils a little of it. */
+/* write_script writes a conversation with n environments of two float actions each, in payloads or in shared memory,
+ * and spoils a little of it. */
 static void write_script(parent *p, int owns_loop)
 {
 	static char block[ROOM];
@@ -207,12 +210,15 @@ int main(int argc, char **argv)
 	static parent p;
 	const rlb_link link = {say, hear, hang_up, &p, ring};
 	const rlb_callbacks functions = {NULL, reset, step, NULL, save, load, render};
-	rlb_spec spec = {.name = "fuzz", .obs = {{.name = "state", .kind = RLB_F64, .shape = {OBS}}, {.name = "image", .kind = RLB_U8, .shape = {2, 2, 3}}},
+	rlb_spec spec = {.name = "fuzz",
+	                 .obs = {{.name = "state", .kind = RLB_F64, .shape = {OBS}},
+	                         {.name = "image", .kind = RLB_U8, .shape = {2, 2, 3}}},
 	                 .action = {.kind = RLB_F32, .shape = {2}}, .info = {"one", "two"}, .state_size = STATE};
 	time_t end = time(NULL) + (argc > 1 ? atoi(argv[1]) : 1);
 	unsigned long conversations = 0;
 	int fd = memfd_create("fuzz", 0);
-	if (fd < 0 || ftruncate(fd, ROOM) != 0 || (p.shared = (char *)mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED) {
+	if (fd < 0 || ftruncate(fd, ROOM) != 0 ||
+		(p.shared = (char *)mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED) {
 		perror("shared memory");
 		return 1;
 	}

@@ -1,5 +1,5 @@
-/* idle is a simulator that has nothing to do but to show 16 numbers, and with the argument "images" a picture of 64x64 pixels too, filled anew in every step.
-   With "signals" one interrupts it every 50 microseconds, as a profiler's do. */
+/* idle is a simulator that has nothing to do but to show 16 numbers, and with the argument "images" a picture of 64x64
+   pixels too, filled anew in every step. With "signals" one interrupts it every 50 microseconds, as a profiler's do. */
 #define _XOPEN_SOURCE 700
 
 #include "../c/rlb.h"
@@ -51,7 +51,8 @@ static int interrupt(void)
 
 int main(int argc, char **argv)
 {
-	rlb_spec spec = {.name = "idle", .obs = {{.name = "state", .kind = RLB_F32, .shape = {NUMBERS}}}, .action = {.kind = RLB_F32, .shape = {4}, .low = -1, .high = 1}};
+	rlb_spec spec = {.name = "idle", .obs = {{.name = "state", .kind = RLB_F32, .shape = {NUMBERS}}},
+		.action = {.kind = RLB_F32, .shape = {4}, .low = -1, .high = 1}};
 	rlb_callbacks idle = {.start = start, .reset = reset, .step_all = step_all};
 	if (argc > 1 && strcmp(argv[1], "images") == 0)
 		spec.obs[1] = (rlb_space){.name = "image", .kind = RLB_U8, .shape = {64, 64, 3}};

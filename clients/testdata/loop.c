@@ -1,5 +1,5 @@
-/* loop is a solver that owns its loop and counts as served.c does. Its action has two choices: the first says how the episode goes on, 1 to be
- * terminated, 2 truncated, 3 both. The second goes to the reward. */
+/* loop is a solver that owns its loop and counts as served.c does. Its action has two choices: the first says how the
+ * episode goes on, 1 to be terminated, 2 truncated, 3 both. The second goes to the reward. */
 #include "../c/rlb.h"
 
 #include <stdio.h>
@@ -8,7 +8,8 @@ int main(void)
 {
 	static const int choices[2] = {4, 10}, parities[1] = {2};
 	rlb_spec spec = {.name = "loop",
-	                 .obs = {{.name = "state", .kind = RLB_F64, .shape = {2}}, {.name = "parity", .kind = RLB_MULTI_DISCRETE, .shape = {1}, .nvec = parities}},
+	                 .obs = {{.name = "state", .kind = RLB_F64, .shape = {2}},
+	                         {.name = "parity", .kind = RLB_MULTI_DISCRETE, .shape = {1}, .nvec = parities}},
 	                 .action = {.kind = RLB_MULTI_DISCRETE, .shape = {2}, .nvec = choices}, .info = {"tenth"}};
 	double state[2];
 	int32_t action[2];

@@ -1,5 +1,6 @@
-/* served is a simulator that counts: what is seen are the count, from seed % 100 on, and the action. An episode ends by itself at a count of 1000. The
- * argument is the kind of its numbers, f32 or f64, and "all" after it has all environments stepped by one call, and states longer than a pipe holds. */
+/* served is a simulator that counts: what is seen are the count, from seed % 100 on, and the action. An episode ends by
+ * itself at a count of 1000. The argument is the kind of its numbers, f32 or f64, and "all" after it has all
+ * environments stepped by one call, and states longer than a pipe holds. */
 #include "../c/rlb.h"
 
 #include <stdio.h>
@@ -62,7 +63,9 @@ static void reset(void *user, int env, uint64_t seed, const rlb_out *out)
 	show(c, env, out, 0);
 }
 
-static void step(void *user, int env, const void *action, const rlb_out *out) { advance((counters *)user, env, action, out, 0); }
+static void step(void *user, int env, const void *action, const rlb_out *out) {
+	advance((counters *)user, env, action, out, 0);
+}
 
 static void step_all(void *user, const uint8_t *mask, const void *action, const rlb_out *out)
 {
@@ -98,9 +101,13 @@ int main(int argc, char **argv)
 {
 	counters c = {0, argc > 1 && strcmp(argv[1], "f64") == 0, argc > 2 ? 1 << 17 : 0, NULL};
 	int kind = c.f64 ? RLB_F64 : RLB_F32;
-	rlb_spec spec = {.name = "served \"counters\"", .obs = {{.name = "state", .kind = kind, .shape = {3}}, {.name = "image", .kind = RLB_U8, .shape = {2, 2, 3}}},
-	                 .action = {.kind = kind, .shape = {2}, .low = -1, .high = 1.7}, .info = {"half"}, .max_steps = 5, .state_size = c.padding + sizeof(counter)};
-	rlb_callbacks functions = {.start = start, .reset = reset, .step = step, .save = save, .load = load, .render = render};
+	rlb_spec spec = {.name = "served \"counters\"",
+	                 .obs = {{.name = "state", .kind = kind, .shape = {3}},
+	                         {.name = "image", .kind = RLB_U8, .shape = {2, 2, 3}}},
+	                 .action = {.kind = kind, .shape = {2}, .low = -1, .high = 1.7}, .info = {"half"}, .max_steps = 5,
+	                 .state_size = c.padding + sizeof(counter)};
+	rlb_callbacks functions = {.start = start, .reset = reset, .step = step, .save = save, .load = load,
+		.render = render};
 	if (argc > 2)
 		functions.step_all = step_all;
 	int rc = rlb_serve(&spec, &functions, &c);

@@ -10,8 +10,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* MuJoCo ends the process on an error unless its handler does not return, and writes a file on a warning. The handlers are the process's, what
- * they need is the thread's: a call into MuJoCo that may fail runs between a setjmp with rl_listen and another rl_listen. */
+/* MuJoCo ends the process on an error unless its handler does not return, and writes a file on a warning. The handlers
+ * are the process's, what they need is the thread's: a call into MuJoCo that may fail runs between a setjmp with
+ * rl_listen and another rl_listen. */
 static _Thread_local jmp_buf *guard;
 static _Thread_local char *saying; /* the first thing said counts */
 
@@ -77,7 +78,8 @@ mjData *rl_make(const mjModel *m, char *said) {
 	return d;
 }
 
-/* bad looks for a number that is not finite or huge, by MuJoCo's measure. MuJoCo looks at the beginning of the next step. */
+/* bad looks for a number that is not finite or huge, by MuJoCo's measure. MuJoCo looks at the beginning of the next
+ * step. */
 static int bad(rl_batch *b, const char *what, const mjtNum *x, int n) {
 	for (int k = 0; k < n; k++)
 		if (!(x[k] <= mjMAXVAL && x[k] >= -mjMAXVAL)) {
@@ -87,7 +89,8 @@ static int bad(rl_batch *b, const char *what, const mjtNum *x, int n) {
 	return 0;
 }
 
-/* settle ends what was done with environment i: it computes what the tasks want besides, and returns whether all is well. */
+/* settle ends what was done with environment i: it computes what the tasks want besides, and returns whether all is
+ * well. */
 static int settle(rl_batch *b, int i) {
 	const mjModel *m = b->model;
 	mjData *d = b->data[i];

@@ -1,10 +1,12 @@
 //go:build mujoco
 
-/* The nearest hit of each ray is computed for a tile of pixels at a time, in loops that the compiler turns into vector instructions. Every operation
- * is IEEE's, in the order written here, so that a picture has the same bits on every processor; the options below only let loops be vectors.
+/* The nearest hit of each ray is computed for a tile of pixels at a time, in loops that the compiler turns into vector
+ * instructions. Every operation is IEEE's, in the order written here, so that a picture has the same bits on every
+ * processor; the options below only let loops be vectors.
  *
- * Formulas: Glassner (ed.), An Introduction to Ray Tracing, 1989, chapter 2: a convex shape is met where the ray has entered all the slabs and the tube
- * that it is the intersection of. Light is Lambert's: a matt surface sends back in all directions what falls on it. */
+ * Formulas: Glassner (ed.), An Introduction to Ray Tracing, 1989, chapter 2: a convex shape is met where the ray has
+ * entered all the slabs and the tube that it is the intersection of. Light is Lambert's: a matt surface sends back in
+ * all directions what falls on it. */
 #pragma GCC optimize("O3", "no-trapping-math", "fp-contract=off")
 
 #include "view.h"
@@ -64,8 +66,8 @@ INLINE void into(const shape *s, const float *v, float *local) {
 	for (int k = 0; k < 3; k++) local[k] = s->turn[k] * v[0] + s->turn[3 + k] * v[1] + s->turn[6 + k] * v[2];
 }
 
-/* tangents widens lo and hi to where a ball is seen along one axis, at place a of it and depth z: the tangents from the eye have slopes
- * (a z ± r √(a² + z² - r²)) / (z² - r²). */
+/* tangents widens lo and hi to where a ball is seen along one axis, at place a of it and depth z: the tangents from the
+ * eye have slopes (a z ± r √(a² + z² - r²)) / (z² - r²). */
 static void tangents(float a, float z, float r, float *lo, float *hi) {
 	float root = r * sqrtf(a * a + z * z - r * r), scale = 1 / (z * z - r * r);
 	*lo = fminf(*lo, (a * z - root) * scale);
@@ -101,8 +103,10 @@ static void bound(const stage *st, shape *s, int across, int down) {
 		s->right = s->bottom = 0;
 		return;
 	}
-	s->left = tiles(st->centre[0] + st->focal * lo[0] - 1, across), s->right = tiles(st->centre[0] + st->focal * hi[0] + SIDE + 1, across);
-	s->top = tiles(st->centre[1] + st->focal * lo[1] - 1, down), s->bottom = tiles(st->centre[1] + st->focal * hi[1] + SIDE + 1, down);
+	s->left = tiles(st->centre[0] + st->focal * lo[0] - 1, across);
+	s->right = tiles(st->centre[0] + st->focal * hi[0] + SIDE + 1, across);
+	s->top = tiles(st->centre[1] + st->focal * lo[1] - 1, down);
+	s->bottom = tiles(st->centre[1] + st->focal * hi[1] + SIDE + 1, down);
 }
 
 /* distant returns whether a light shines from one direction everywhere. */
@@ -128,7 +132,8 @@ static int set(stage *st, rl_view *v) {
 	mju_cross(r, f, u);
 	for (int k = 0; k < 3; k++) {
 		aside[k] = r[k];
-		st->eye[k] = cam.pos[k], st->forward[k] = cam.forward[k], st->right[k] = aside[k] * pixel, st->up[k] = cam.up[k] * pixel;
+		st->eye[k] = cam.pos[k], st->forward[k] = cam.forward[k], st->right[k] = aside[k] * pixel,
+			st->up[k] = cam.up[k] * pixel;
 		st->corner[k] = cam.forward[k] + aside[k] * (left + pixel / 2) + cam.up[k] * (top - pixel / 2);
 	}
 	st->lights = v->scene.nlight;
@@ -172,7 +177,8 @@ static int set(stage *st, rl_view *v) {
 	return 1;
 }
 
-/* The functions meet_* write for each ray o + t d, in the frame of s, the t at which it comes to s from outside: t > 0, or nowhere. */
+/* The functions meet_* write for each ray o + t d, in the frame of s, the t at which it comes to s from outside: t > 0,
+ * or nowhere. */
 
 INLINE void meet_plane(const shape *s, const vectors *o, const vectors *d, float *t) {
 	float a = s->size[0] > 0 ? s->size[0] : nowhere, b = s->size[1] > 0 ? s->size[1] : nowhere;
@@ -186,14 +192,16 @@ INLINE void meet_plane(const shape *s, const vectors *o, const vectors *d, float
 INLINE void meet_ellipsoid(const shape *s, const vectors *o, const vectors *d, float *t) {
 	float a = 1 / s->size[0], b = 1 / s->size[1], c = 1 / s->size[2];
 	for (int i = 0; i < TILE; i++) {
-		float ox = o->x[i] * a, oy = o->y[i] * b, oz = o->z[i] * c, dx = d->x[i] * a, dy = d->y[i] * b, dz = d->z[i] * c;
+		float ox = o->x[i] * a, oy = o->y[i] * b, oz = o->z[i] * c, dx = d->x[i] * a, dy = d->y[i] * b,
+			dz = d->z[i] * c;
 		float A = dx * dx + dy * dy + dz * dz, B = ox * dx + oy * dy + oz * dz, C = ox * ox + oy * oy + oz * oz - 1;
 		float q = B * B - A * C, at = (-B - sqrtf(q > 0 ? q : 0)) / A;
 		t[i] = (q >= 0) & (at > 0) ? at : nowhere;
 	}
 }
 
-/* A capsule is met on its tube, or, where that would be beyond an end, on that end's ball: a ray that misses the tube misses the capsule. */
+/* A capsule is met on its tube, or, where that would be beyond an end, on that end's ball: a ray that misses the tube
+ * misses the capsule. */
 INLINE void meet_capsule(const shape *s, const vectors *o, const vectors *d, float *t) {
 	float r = s->size[0], h = s->size[2];
 	for (int i = 0; i < TILE; i++) {
@@ -332,7 +340,8 @@ INLINE void see(const stage *st, int column, int row, pixels *p) {
 	}
 }
 
-/* check writes how bright the squares of a plane are: dark and light ones of 1 m, fading to their mean where they get smaller than two pixels. */
+/* check writes how bright the squares of a plane are: dark and light ones of 1 m, fading to their mean where they get
+ * smaller than two pixels. */
 INLINE void check(const stage *st, const pixels *p, const vectors *at, float *bright) {
 	for (int i = 0; i < TILE; i++) {
 		float x = at->x[i] * 0.5f, y = at->y[i] * 0.5f;
@@ -355,7 +364,8 @@ INLINE void surface(const stage *st, pixels *p) {
 		float bright[TILE];
 		local(s, &p->ray, &at);
 		for (int i = 0; i < TILE; i++) {
-			at.x[i] = s->eye[0] + p->depth[i] * at.x[i], at.y[i] = s->eye[1] + p->depth[i] * at.y[i], at.z[i] = s->eye[2] + p->depth[i] * at.z[i];
+			at.x[i] = s->eye[0] + p->depth[i] * at.x[i], at.y[i] = s->eye[1] + p->depth[i] * at.y[i],
+				at.z[i] = s->eye[2] + p->depth[i] * at.z[i];
 			bright[i] = 1;
 		}
 		face(s, &at, &n);
@@ -387,7 +397,8 @@ INLINE void surface(const stage *st, pixels *p) {
 INLINE int hides(const shape *s, const light *l, const float *centre, float reach) {
 	float to[3], rel[3], far = reach + s->radius;
 	for (int k = 0; k < 3; k++) to[k] = l->far ? l->to[k] : l->to[k] - centre[k], rel[k] = s->place[k] - centre[k];
-	float along = dot(rel, to), length = dot(to, to), t = along <= 0 ? 0 : along / length; /* the nearest point of the way to the light */
+	float along = dot(rel, to), length = dot(to, to);
+	float t = along <= 0 ? 0 : along / length; /* the nearest point of the way to the light */
 	if (!l->far && t > 1) t = 1;
 	for (int k = 0; k < 3; k++) rel[k] -= t * to[k];
 	return dot(rel, rel) <= far * far;
@@ -411,7 +422,9 @@ INLINE void shade(const stage *st, const light *l, const pixels *p, const vector
 		if (s->radius == 0 || !hides(s, l, centre, reach)) continue;
 		vectors o, d;
 		float t[TILE];
-		for (int i = 0; i < TILE; i++) o.x[i] = p->point.x[i] - s->place[0], o.y[i] = p->point.y[i] - s->place[1], o.z[i] = p->point.z[i] - s->place[2];
+		for (int i = 0; i < TILE; i++)
+			o.x[i] = p->point.x[i] - s->place[0], o.y[i] = p->point.y[i] - s->place[1],
+			o.z[i] = p->point.z[i] - s->place[2];
 		local(s, &o, &o);
 		local(s, to, &d);
 		meet(s, &o, &d, t);
@@ -431,7 +444,8 @@ INLINE void shine(const stage *st, pixels *p) {
 			float x = l->far ? l->to[0] : l->to[0] - p->point.x[i];
 			float y = l->far ? l->to[1] : l->to[1] - p->point.y[i];
 			float z = l->far ? l->to[2] : l->to[2] - p->point.z[i];
-			float cosine = (x * p->normal.x[i] + y * p->normal.y[i] + z * p->normal.z[i]) / sqrtf(x * x + y * y + z * z + tiny);
+			float cosine = (x * p->normal.x[i] + y * p->normal.y[i] + z * p->normal.z[i]) /
+				sqrtf(x * x + y * y + z * z + tiny);
 			open[i] = (cosine > 0) & (p->which[i] >= 0) ? cosine : 0;
 			to.x[i] = x, to.y[i] = y, to.z[i] = z;
 		}
@@ -482,7 +496,8 @@ int rl_casts(const mjModel *m, char *said) {
 	for (int i = 0; i < m->ngeom; i++) {
 		int type = m->geom_type[i];
 		if (m->geom_group[i] < 3 && m->geom_rgba[4 * i + 3] != 0 && (type == mjGEOM_MESH || type == mjGEOM_HFIELD)) {
-			snprintf(said, RL_SAID, "geom %d (%s) is a %s", i, m->names + m->name_geomadr[i], type == mjGEOM_MESH ? "mesh" : "height field");
+			snprintf(said, RL_SAID, "geom %d (%s) is a %s", i, m->names + m->name_geomadr[i],
+				type == mjGEOM_MESH ? "mesh" : "height field");
 			return 0;
 		}
 	}

@@ -14,7 +14,8 @@ struct rl_mesa {
 	uint8_t *upside_down; /* [height, width, 3] */
 };
 
-/* enter makes the context the thread's. A goroutine may be on another thread in its next call, so that every call enters and leaves. */
+/* enter makes the context the thread's. A goroutine may be on another thread in its next call, so that every call
+ * enters and leaves. */
 static int enter(rl_mesa *o) { return OSMesaMakeCurrent(o->context, o->screen, GL_UNSIGNED_BYTE, 4, 4); }
 
 static void leave(void) { OSMesaMakeCurrent(NULL, NULL, 0, 0, 0); }
@@ -40,7 +41,8 @@ static int make(rl_mesa *o, rl_view *v, mjModel *m, char *said) {
 
 rl_mesa *rl_open_mesa(rl_view *v, mjModel *m, char *said) {
 	rl_mesa *o = calloc(1, sizeof *o);
-	const int want[] = {OSMESA_FORMAT, OSMESA_RGBA, OSMESA_DEPTH_BITS, 24, OSMESA_STENCIL_BITS, 8, OSMESA_PROFILE, OSMESA_COMPAT_PROFILE, 0};
+	const int want[] = {OSMESA_FORMAT, OSMESA_RGBA, OSMESA_DEPTH_BITS, 24, OSMESA_STENCIL_BITS, 8, OSMESA_PROFILE,
+		OSMESA_COMPAT_PROFILE, 0};
 	o->context = OSMesaCreateContextAttribs(want, NULL);
 	o->upside_down = malloc((size_t)3 * v->width * v->height);
 	mjr_defaultContext(&o->drawing);
@@ -69,7 +71,8 @@ void rl_close_mesa(rl_mesa *o) {
 	free(o);
 }
 
-int rl_mesa_draw(rl_mesa *o, rl_view *v, mjData *const *data, int n, const uint8_t *mask, const float *colour, uint8_t *rgb) {
+int rl_mesa_draw(rl_mesa *o, rl_view *v, mjData *const *data, int n, const uint8_t *mask, const float *colour,
+	uint8_t *rgb) {
 	const mjrRect whole = {0, 0, v->width, v->height};
 	const size_t row = (size_t)3 * v->width;
 	jmp_buf escape;
@@ -87,7 +90,8 @@ int rl_mesa_draw(rl_mesa *o, rl_view *v, mjData *const *data, int n, const uint8
 			if (v->said[0]) break;
 			mjr_render(whole, &v->scene, &o->drawing);
 			mjr_readPixels(o->upside_down, NULL, whole, &o->drawing);
-			for (int y = 0; y < v->height; y++) memcpy(rgb + ((size_t)i * v->height + y) * row, o->upside_down + (v->height - 1 - y) * row, row);
+			for (int y = 0; y < v->height; y++)
+				memcpy(rgb + ((size_t)i * v->height + y) * row, o->upside_down + (v->height - 1 - y) * row, row);
 		}
 		rl_listen(NULL, NULL);
 	}

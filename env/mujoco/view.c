@@ -68,7 +68,8 @@ void rl_look(rl_view *v, const mjData *d, const float *colour) {
 	mju_copy(v->pose->mocap_quat, d->mocap_quat, 4 * m->nmocap);
 	mj_kinematics(m, v->pose);
 	mj_comPos(m, v->pose); /* which cameras follow */
-	if (v->follows) mju_copy3(v->camera.lookat, v->pose->subtree_com + 3 * v->follows); /* MuJoCo's tracking camera lags behind */
+	if (v->follows) /* MuJoCo's tracking camera lags behind */
+		mju_copy3(v->camera.lookat, v->pose->subtree_com + 3 * v->follows);
 	mj_camlight(m, v->pose);
 	if (m->ntendon) mj_tendon(m, v->pose);
 	mjv_updateScene(m, v->pose, &v->option, NULL, &v->camera, mjCAT_ALL, &v->scene);

@@ -1,10 +1,12 @@
 /*
- * heat integrates the heat equation on a square plate, T_t = T_xx + T_yy + sources, on all the processes of an MPI program: each has some rows of it.
- * Nine heaters, which can cool too, are to bring the plate to a profile T* that is another in each episode, while its edges take temperatures that
- * change at random. Seen are T and T* at the heaters. The reward is -<(T - T*)^2>, the mean over the plate.
+ * heat integrates the heat equation on a square plate, T_t = T_xx + T_yy + sources, on all the processes of an MPI
+ * program: each has some rows of it. Nine heaters, which can cool too, are to bring the plate to a profile T* that is
+ * another in each episode, while its edges take temperatures that change at random. Seen are T and T* at the heaters.
+ * The reward is -<(T - T*)^2>, the mean over the plate.
  *
- * mpirun -np 1 rlinf -c heat.yaml : -np 4 ./heat is a job of rlinf. mpirun -np 4 ./heat none, or random, plays 20 episodes without it, with no
- * control or any, and prints the mean of their returns. With FIELD=FILE the plate at the end of the first episode is written there, and its profile.
+ * mpirun -np 1 rlinf -c heat.yaml : -np 4 ./heat is a job of rlinf. mpirun -np 4 ./heat none, or random, plays 20
+ * episodes without it, with no control or any, and prints the mean of their returns. With FIELD=FILE the plate at the
+ * end of the first episode is written there, and its profile.
  */
 #include "../../clients/c/rlb_mpi.h"
 
@@ -16,11 +18,13 @@
 enum { N = 32, SIDE = 3, HEATERS = SIDE * SIDE, SUBSTEPS = 10, STEPS = 100, WEATHER = 25 };
 static const double DT = 0.2 / (N * N), WIDTH = 0.12, POWER = 60;
 
-/* A plate is one process's part: rows first to first + rows - 1 of N, with a row of another process or an edge above and below. */
+/* A plate is one process's part: rows first to first + rows - 1 of N, with a row of another process or an edge above
+ * and below. */
 typedef struct {
 	MPI_Comm comm;
 	int rank, first, rows, above, below, clock;
-	double T[N + 2][N + 2], next[N + 2][N + 2], target[N + 2][N + 2], source[N + 2][N + 2], heater[HEATERS][N + 2][N + 2];
+	double T[N + 2][N + 2], next[N + 2][N + 2], target[N + 2][N + 2], source[N + 2][N + 2],
+		heater[HEATERS][N + 2][N + 2];
 	double edges[4];
 	uint64_t random;
 	const char *file;
@@ -64,8 +68,10 @@ static double draw(uint64_t *state)
 static void exchange(plate *p)
 {
 	double *top = p->T[0], *bottom = p->T[p->rows + 1];
-	MPI_Sendrecv(p->T[1], N + 2, MPI_DOUBLE, p->above, 0, bottom, N + 2, MPI_DOUBLE, p->below, 0, p->comm, MPI_STATUS_IGNORE);
-	MPI_Sendrecv(p->T[p->rows], N + 2, MPI_DOUBLE, p->below, 0, top, N + 2, MPI_DOUBLE, p->above, 0, p->comm, MPI_STATUS_IGNORE);
+	MPI_Sendrecv(p->T[1], N + 2, MPI_DOUBLE, p->above, 0, bottom, N + 2, MPI_DOUBLE, p->below, 0, p->comm,
+		MPI_STATUS_IGNORE);
+	MPI_Sendrecv(p->T[p->rows], N + 2, MPI_DOUBLE, p->below, 0, top, N + 2, MPI_DOUBLE, p->above, 0, p->comm,
+		MPI_STATUS_IGNORE);
 	for (int i = 0; i <= N + 1; i++) {
 		if (p->above == MPI_PROC_NULL)
 			top[i] = p->edges[0];
@@ -146,7 +152,8 @@ static double advance(plate *p, const double *action, double *seen)
 		exchange(p);
 		for (int r = 1; r <= p->rows; r++) {
 			for (int c = 1; c <= N; c++) {
-				double laplace = (p->T[r - 1][c] + p->T[r + 1][c] + p->T[r][c - 1] + p->T[r][c + 1] - 4 * p->T[r][c]) * N * N;
+				double around = p->T[r - 1][c] + p->T[r + 1][c] + p->T[r][c - 1] + p->T[r][c + 1];
+				double laplace = (around - 4 * p->T[r][c]) * N * N;
 				p->next[r][c] = p->T[r][c] + DT * (laplace + p->source[r][c]);
 			}
 		}

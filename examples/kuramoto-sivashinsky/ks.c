@@ -1,15 +1,19 @@
 /*
- * ks integrates the Kuramoto-Sivashinsky equation, a chaotic flame front on a ring of length 22, with four actuators that are to calm it:
+ * ks integrates the Kuramoto-Sivashinsky equation, a chaotic flame front on a ring of length 22, with four actuators
+ * that are to calm it:
  *
- *	u_t = -u u_x - u_xx - u_xxxx + f(x, t),    f = sum_i a_i(t) exp(-(x - X_i)^2 / 2 s^2) / sqrt(2 pi s), less its mean
+ *	u_t = -u u_x - u_xx - u_xxxx + f(x, t),
+ *	f = sum_i a_i(t) exp(-(x - X_i)^2 / 2 s^2) / sqrt(2 pi s), less its mean
  *
- * Eight sensors see u. The reward is -(D + P), the power that the front dissipates, <u_xx^2>, and that which flows in, <u_x^2> + <u f>, both means
- * over the ring and over the time that an action lasts. This is the task of K. Zeng and M. D. Graham, "Symmetry reduction for deep reinforcement
- * learning active control of chaotic spatiotemporal dynamics", Phys. Rev. E 104, 014210 (2021), on the system that M. A. Bucci et al. controlled,
- * Proc. R. Soc. A 475, 20190351 (2019).
+ * Eight sensors see u. The reward is -(D + P), the power that the front dissipates, <u_xx^2>, and that which flows in,
+ * <u_x^2> + <u f>, both means over the ring and over the time that an action lasts. This is the task of K. Zeng and M.
+ * D. Graham, "Symmetry reduction for deep reinforcement learning active control of chaotic spatiotemporal dynamics",
+ * Phys. Rev. E 104, 014210 (2021), on the system that M. A. Bucci et al. controlled, Proc. R. Soc. A 475, 20190351
+ * (2019).
  *
- * ./ks is a child of rlinf. ./ks none and ./ks random play 20 episodes without it, with no control or any, and print the mean of their returns.
- * With FIELD=FILE the front of the first episode is written there, a line per action, and the time before it in which it grows.
+ * ./ks is a child of rlinf. ./ks none and ./ks random play 20 episodes without it, with no control or any, and print
+ * the mean of their returns. With FIELD=FILE the front of the first episode is written there, a line per action, and
+ * the time before it in which it grows.
  */
 #include "../../clients/c/rlb.h"
 
@@ -57,7 +61,8 @@ static void fft(const front *s, double complex *a, int sign)
 	}
 }
 
-/* prepare has the coefficients of ETDRK4 from means over a circle, after A.-K. Kassam and L. N. Trefethen, SIAM J. Sci. Comput. 26, 1214 (2005). */
+/* prepare has the coefficients of ETDRK4 from means over a circle, after A.-K. Kassam and L. N. Trefethen, SIAM J. Sci.
+ * Comput. 26, 1214 (2005). */
 static void prepare(front *s)
 {
 	memset(s, 0, sizeof *s);

@@ -71,7 +71,8 @@ int main(int argc, char **argv)
 	state *envs = NULL;
 	int bare = argc > 1 && strcmp(argv[1], "bare") == 0, pair = argc > 1 && strcmp(argv[1], "pair") == 0;
 	rlb_spec spec = {.name = "drift", .obs = {{.name = "state", .kind = RLB_F64, .shape = {1}}},
-	                 .action = {.kind = RLB_F64, .shape = {1}, .low = -1, .high = 1}, .info = {"step", "last", "born"}, .num_envs = pair ? 2 : 0,
+	                 .action = {.kind = RLB_F64, .shape = {1}, .low = -1, .high = 1}, .info = {"step", "last", "born"},
+	                 .num_envs = pair ? 2 : 0,
 	                 .state_size = bare ? 0 : sizeof(state)};
 	rlb_callbacks functions = {.start = start, .reset = reset, .step = step};
 	if (!bare) {

@@ -1,4 +1,5 @@
-/* A solver in rlinf's MPI job that is at fault in its tenth step, as its argument says: it hangs, or its reward is no number. */
+/* A solver in rlinf's MPI job that is at fault in its tenth step, as its argument says: it hangs, or its reward is no
+ * number. */
 #include "rlb_mpi.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* A point on a line that is to be pushed to 0, in a loop of the solver's own: by pipes and sockets, or, compiled with MPI, as a program of rlinf's job. With
- * the argument "served" it is rlinf that calls. */
+/* A point on a line that is to be pushed to 0, in a loop of the solver's own: by pipes and sockets, or, compiled with
+ * MPI, as a program of rlinf's job. With the argument "served" it is rlinf that calls. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +58,8 @@ static void step(void *user, int env, const void *action, const rlb_out *out)
 int main(int argc, char **argv)
 {
 	rlb_spec spec = {.name = "point", .obs = {{.name = "state", .kind = RLB_F64, .shape = {2}}},
-	                 .action = {.kind = RLB_F64, .shape = {1}, .low = -1, .high = 1}, .max_steps = 40, .info = {"success"}};
+	                 .action = {.kind = RLB_F64, .shape = {1}, .low = -1, .high = 1}, .max_steps = 40,
+	                 .info = {"success"}};
 	double state[2], push, far;
 	if (argc > 1 && strcmp(argv[1], "served") == 0)
 		return rlb_serve(&spec, &(rlb_callbacks){.start = start, .reset = reset, .step = step}, NULL) != 0;
