@@ -11,130 +11,152 @@ import (
 
 var _ ObservationStats = (*policy.ActorCritic)(nil)
 
-// CartPole's pole stands after some 20,000 steps: PPO with the network and the environment that it is for, observations normalised.
-// The first pass over a rollout sees the very policy that made it, so its ratios are exactly 1.
+// CartPole's pole stands after some 20,000 steps: PPO with a network and an environment as users have them, and
+// observations normalised. The first pass over a rollout sees the very policy that made it, so its ratios are
+// exactly 1.
 func TestPPOBalancesCartPole(t *testing.T) {
 	const T, N = 64, 16
-	vec, err := classic.NewCartPole(env.DefaultConfig(), N)
+	r := newCartPoleRun(t, T, N)
+	p := mustPPO(t, setup(func(s *Setup) {
+		s.Policy, s.Steps, s.Envs, s.GlobalBatch = r.pol, T, N, 256
+		s.Config.Gamma, s.Config.GAELambda, s.Config.UpdateEpoch, s.Config.ClipRatioC = 0.99, 0.95, 8, 0
+		s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad, s.Optim.AdamEps = 1e-3, 0, 0.5, 1e-5
+	}))
+	ends := 0.0 // episodes that end in the last five iterations
+	for iteration := range 25 {
+		if n := r.play(t); iteration >= 20 {
+			ends += n
+		}
+		if iteration == 0 {
+			checkRatios(t, r)
+		}
+		if err := p.Prepare(&r.rollout); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Update(r.rollout); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if length := 5 * T * N / max(ends, 1); length < 100 {
+		t.Errorf("episodes of %.0f steps after %d steps of training, want ≥ 100", length, 20*T*N)
+	} else {
+		t.Logf("episodes of %.0f steps", length)
+	}
+	if count := r.pol.Params().Buffers.Must("obs.count").F64()[0]; count != 25*T*N {
+		t.Errorf("the policy's statistics are of %v observations, want %d", count, 25*T*N)
+	}
+}
+
+// checkRatios checks that the policy has ratios of 1 in its own rollout.
+func checkRatios(t *testing.T, r *cartPoleRun) {
+	t.Helper()
+	p := mustPPO(t, setup(func(s *Setup) {
+		s.Policy = struct{ policy.Policy }{r.pol} // without the methods for statistics
+		s.Steps, s.Envs, s.GlobalBatch, s.Config.UpdateEpoch = r.steps, r.envs, r.steps*r.envs, 1
+		s.Optim.LR, s.Optim.WeightDecay = 1e-30, 0 // everything stays as it was
+	}))
+	rollout := r.rollout
+	if err := p.Prepare(&rollout); err != nil {
+		t.Fatal(err)
+	}
+	m, err := p.Update(rollout)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer vec.Close()
+	near(t, "ratio", metric(t, m, "actor/ratio"), 1, 0)
+	near(t, "ratio_abs", metric(t, m, "actor/ratio_abs"), 0, 0)
+}
+
+// A cartPoleRun plays CartPole with a network.
+type cartPoleRun struct {
+	steps, envs int // of a rollout
+	vec         env.Vec
+	out         env.Step
+	pol         policy.Policy
+	work        policy.Work
+	rollout     tensor.Dict
+
+	seeds, index, taken []uint64 // of each environment: seeds of the next episode, number, steps taken
+}
+
+func newCartPoleRun(t *testing.T, steps, envs int) *cartPoleRun {
+	t.Helper()
+	vec, err := classic.NewCartPole(env.DefaultConfig(), envs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { vec.Close() })
 	cfg := policy.DefaultConfig()
 	cfg.NormalizeObservations = true
 	pol, err := policy.NewMLP(cfg, vec.Spec(), 1, tensor.Heap)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := mustPPO(t, setup(func(s *Setup) {
-		s.Policy, s.Steps, s.Envs, s.GlobalBatch = pol, T, N, 256
-		s.Config.Gamma, s.Config.GAELambda, s.Config.UpdateEpoch, s.Config.ClipRatioC = 0.99, 0.95, 8, 0
-		s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad, s.Optim.AdamEps = 1e-3, 0, 0.5, 1e-5
-	}))
-
-	layout := tensor.NewLayout(
-		tensor.Field{Name: "observation.state", DType: tensor.F32, Shape: []int{T, N, 4}},
-		tensor.Field{Name: "action", DType: tensor.I32, Shape: []int{T, N, 1, 1}},
-		tensor.Field{Name: "sample_log_prob", DType: tensor.F32, Shape: []int{T, N, 1}},
-		tensor.Field{Name: "value", DType: tensor.F32, Shape: []int{T, N, 1}},
-		tensor.Field{Name: "next_value", DType: tensor.F32, Shape: []int{T, N}},
-		tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{T, N}},
-		tensor.Field{Name: "terminated", DType: tensor.U8, Shape: []int{T, N}},
-		tensor.Field{Name: "truncated", DType: tensor.U8, Shape: []int{T, N}},
-	)
-	rollout := layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())
-	out := env.Step{
-		Reward: tensor.New(tensor.F32, N, 1), Terminated: tensor.New(tensor.U8, N, 1), Truncated: tensor.New(tensor.U8, N, 1),
-		Info: tensor.New(tensor.F32, N, 1, len(vec.Spec().Info)),
+	r := &cartPoleRun{steps: steps, envs: envs, vec: vec, pol: pol, work: pol.NewWork(envs),
+		rollout: newRollout(steps, envs, 4),
+		seeds:   make([]uint64, envs), index: make([]uint64, envs), taken: make([]uint64, envs),
+		out: env.Step{Reward: tensor.New(tensor.F32, envs, 1), Terminated: tensor.New(tensor.U8, envs, 1),
+			Truncated: tensor.New(tensor.U8, envs, 1), Info: tensor.New(tensor.F32, envs, 1, len(vec.Spec().Info))}}
+	r.out.Obs.Set("state", tensor.New(tensor.F32, envs, 4))
+	r.out.FinalObs.Set("state", tensor.New(tensor.F32, envs, 4))
+	for n := range r.seeds {
+		r.seeds[n], r.index[n] = uint64(n), uint64(n)
 	}
-	out.Obs.Set("state", tensor.New(tensor.F32, N, 4))
-	out.FinalObs.Set("state", tensor.New(tensor.F32, N, 4))
-	seeds, index, taken := make([]uint64, N), make([]uint64, N), make([]uint64, N)
-	for n := range seeds {
-		seeds[n], index[n] = uint64(n), uint64(n)
-	}
-	if err := vec.Reset(nil, seeds, &out); err != nil {
+	if err := vec.Reset(nil, r.seeds, &r.out); err != nil {
 		t.Fatal(err)
 	}
-	work := pol.NewWork(N)
+	return r
+}
+
+// play fills the rollout, and returns the number of episodes that ended.
+func (r *cartPoleRun) play(t *testing.T) (ends float64) {
+	t.Helper()
 	var action tensor.Dict
-	var ends, steps float64 // of the last iterations
-	for iteration := range 25 {
-		if iteration >= 20 {
-			steps += T * N
-		}
-		for k := range T {
-			rollout.Must("observation.state").At(k).CopyFrom(out.Obs.Must("state"))
-			act, err := pol.Forward(work, out.Obs, policy.Sample, policy.Noise{Seed: 3, Env: index, Step: taken})
-			if err != nil {
-				t.Fatal(err)
-			}
-			rollout.Must("action").At(k).CopyFrom(act.Action)
-			rollout.Must("sample_log_prob").At(k).CopyFrom(act.LogProb)
-			rollout.Must("value").At(k).CopyFrom(act.Value)
-			action.Set("action", act.Action)
-			for n := range seeds {
-				seeds[n] += N
-				taken[n]++
-			}
-			if err := vec.Step(action, seeds, &out); err != nil {
-				t.Fatal(err)
-			}
-			for _, f := range []struct {
-				name string
-				from tensor.Tensor
-			}{{"reward", out.Reward}, {"terminated", out.Terminated}, {"truncated", out.Truncated}} {
-				rollout.Must(f.name).At(k).CopyFrom(f.from)
-			}
-			next, err := pol.Value(work, out.Obs)
-			if err != nil {
-				t.Fatal(err)
-			}
-			rollout.Must("next_value").At(k).CopyFrom(next)
-			final, err := pol.Value(work, out.FinalObs)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for n, cut := range out.Truncated.U8() {
-				if cut == 1 {
-					rollout.Must("next_value").At(k).F32()[n] = final.F32()[n]
-				}
-				if iteration >= 20 && cut|out.Terminated.U8()[n] == 1 {
-					ends++
-				}
-			}
-		}
-		if iteration == 0 {
-			probe := mustPPO(t, setup(func(s *Setup) {
-				s.Policy, s.Steps, s.Envs, s.GlobalBatch, s.Config.UpdateEpoch = pol, T, N, T*N, 1
-				s.Optim.LR = 1e-30 // looks, and leaves everything as it was
-				s.Optim.WeightDecay = 0
-				s.Policy = struct{ policy.Policy }{pol} // without the methods for statistics
-			}))
-			looked := rollout
-			if err := probe.Prepare(&looked); err != nil {
-				t.Fatal(err)
-			}
-			m, err := probe.Update(looked)
-			if err != nil {
-				t.Fatal(err)
-			}
-			near(t, "ratio", metric(t, m, "actor/ratio"), 1, 0)
-			near(t, "ratio_abs", metric(t, m, "actor/ratio_abs"), 0, 0)
-		}
-		if err := p.Prepare(&rollout); err != nil {
+	for k := range r.steps {
+		r.rollout.Must("observation.state").At(k).CopyFrom(r.out.Obs.Must("state"))
+		act, err := r.pol.Forward(r.work, r.out.Obs, policy.Sample, policy.Noise{Seed: 3, Env: r.index, Step: r.taken})
+		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Update(rollout); err != nil {
+		r.rollout.Must("action").At(k).CopyFrom(act.Action)
+		r.rollout.Must("sample_log_prob").At(k).CopyFrom(act.LogProb)
+		r.rollout.Must("value").At(k).CopyFrom(act.Value)
+		action.Set("action", act.Action)
+		for n := range r.seeds {
+			r.seeds[n] += uint64(r.envs)
+			r.taken[n]++
+		}
+		if err := r.vec.Step(action, r.seeds, &r.out); err != nil {
 			t.Fatal(err)
 		}
+		r.rollout.Must("reward").At(k).CopyFrom(r.out.Reward)
+		r.rollout.Must("terminated").At(k).CopyFrom(r.out.Terminated)
+		r.rollout.Must("truncated").At(k).CopyFrom(r.out.Truncated)
+		ends += r.valueNext(t, k)
 	}
-	if length := steps / max(ends, 1); length < 100 {
-		t.Errorf("episodes of %.0f steps after %d steps of training, want ≥ 100", length, 20*T*N)
-	} else {
-		t.Logf("episodes of %.0f steps", length)
+	return ends
+}
+
+// valueNext fills the values after step k, and returns the number of episodes that ended there.
+func (r *cartPoleRun) valueNext(t *testing.T, k int) (ends float64) {
+	t.Helper()
+	dst := r.rollout.Must("next_value").At(k)
+	next, err := r.pol.Value(r.work, r.out.Obs)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if count := pol.Params().Buffers.Must("obs.count").F64()[0]; count != 25*T*N {
-		t.Errorf("the policy's statistics are of %v observations, want %d", count, 25*T*N)
+	dst.CopyFrom(next)
+	final, err := r.pol.Value(r.work, r.out.FinalObs)
+	if err != nil {
+		t.Fatal(err)
 	}
+	for n, cut := range r.out.Truncated.U8() {
+		if cut == 1 {
+			dst.F32()[n] = final.F32()[n]
+		}
+		if cut|r.out.Terminated.U8()[n] == 1 {
+			ends++
+		}
+	}
+	return ends
 }

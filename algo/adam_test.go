@@ -13,8 +13,10 @@ import (
 func threeGroups() *nn.Params[float32] {
 	p := &nn.Params[float32]{
 		Data: make([]float32, 48), Grad: make([]float32, 48),
-		Fields: []nn.Field{{Name: "a.weight", Shape: []int{2, 8}}, {Name: "b.weight", Shape: []int{16}, Off: 16}, {Name: "c", Shape: []int{16}, Off: 32}},
-		Groups: []nn.Group{{Name: "actor", Hi: 16, Trainable: true}, {Name: "critic", Lo: 16, Hi: 32, Trainable: true}, {Name: "fixed", Lo: 32, Hi: 48}},
+		Fields: []nn.Field{{Name: "a.weight", Shape: []int{2, 8}}, {Name: "b.weight", Shape: []int{16}, Off: 16},
+			{Name: "c", Shape: []int{16}, Off: 32}},
+		Groups: []nn.Group{{Name: "actor", Hi: 16, Trainable: true},
+			{Name: "critic", Lo: 16, Hi: 32, Trainable: true}, {Name: "fixed", Lo: 32, Hi: 48}},
 	}
 	for i := range p.Data {
 		p.Data[i], p.Grad[i] = 1, 0.5
@@ -126,7 +128,8 @@ func TestGradNorm(t *testing.T) {
 	}
 	p = threeGroups()
 	p.Grad[9], p.Data[2] = float32(math.NaN()), float32(math.NaN())
-	if _, err := newGradNorm(p).value(); err == nil || err.Error() != "gradient of a.weight[2 8]: NaN at element 9; the parameter itself has NaN" {
+	if _, err := newGradNorm(p).value(); err == nil ||
+		err.Error() != "gradient of a.weight[2 8]: NaN at element 9; the parameter itself has NaN" {
 		t.Errorf("%v", err)
 	}
 	p = threeGroups()
@@ -148,7 +151,8 @@ func TestPermute(t *testing.T) {
 		t.Errorf("not shuffled: %v", sorted)
 	}
 	seen := make(map[[n]int32]bool)
-	for _, c := range [][4]int{{1, 0, 0, 0}, {2, 0, 0, 0}, {1, 1, 0, 0}, {1, 0, 1, 0}, {1, 0, 0, 1}, {1, 0, 1 << 20, 0}} {
+	for _, c := range [][4]int{{1, 0, 0, 0}, {2, 0, 0, 0}, {1, 1, 0, 0}, {1, 0, 1, 0}, {1, 0, 0, 1},
+		{1, 0, 1 << 20, 0}} {
 		order := draw(true, uint64(c[0]), c[1], c[2], c[3])
 		if again := draw(true, uint64(c[0]), c[1], c[2], c[3]); !slices.Equal(order, again) {
 			t.Errorf("%v: drawn again it differs", c)
@@ -196,7 +200,8 @@ func TestGradNormOfRanges(t *testing.T) {
 	}
 	near(t, "norm", whole, math.Sqrt(want), 1e-9)
 	n := newGradNorm(p)
-	for _, cuts := range [][]int{{0, len(p.Grad)}, {0, 1, normBlock, normBlock + 1, 9000, len(p.Grad)}, {0, 4 * normBlock, len(p.Grad)}} {
+	for _, cuts := range [][]int{{0, len(p.Grad)}, {0, 1, normBlock, normBlock + 1, 9000, len(p.Grad)},
+		{0, 4 * normBlock, len(p.Grad)}} {
 		n.begin()
 		for i := len(cuts) - 1; i > 0; i-- { // from the end, as a backward pass has them
 			lo, hi := cuts[i-1], cuts[i]

@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// advantages turns rollouts into advantages and returns, and where samples do not all count the
-// same, into their weights.
+// advantages computes the advantages and returns of rollouts, and the weights of samples where
+// these differ.
 type advantages struct {
 	*rolloutView
 	estimator estimator
@@ -20,7 +20,7 @@ type advantages struct {
 	episodes *episodes    // nil: neither the estimator nor the aggregate needs them
 
 	adv, ret, weight tensor.Tensor // F32 [T,N]; with units [T·C,N], of actions
-	added            tensor.Dict   // the same as rollouts get them: with units [T,N,C]
+	added            tensor.Dict   // adv, ret and weight in the layout of rollouts; with units [T,N,C]
 	moments          [3]float64
 }
 
@@ -48,8 +48,8 @@ func newAdvantages(s *Setup, e estimator, n Normalization) *advantages {
 	return a
 }
 
-// weigh returns the weight of each sample by the mask, and finds the episodes; nil where all count
-// the same.
+// weigh finds the episodes, and returns the weight of each sample, which is its mask. It returns
+// nil if all samples count the same.
 func (a *advantages) weigh(tr *Trajectory, mask []uint8) []float32 {
 	if a.episodes != nil {
 		a.episodes.find(tr, mask)
@@ -72,8 +72,7 @@ func (a *advantages) estimate(x *experience) error {
 	return a.estimator.estimate(a.adv.F32(), a.ret.F32(), x)
 }
 
-// standardise normalises the advantages over all replicas, where that is done for the whole
-// rollout.
+// standardise normalises the advantages over all replicas, if that is done for whole rollouts.
 func (a *advantages) standardise(weight []float32) error {
 	if a.normalize != NormalizeBatch {
 		return nil
@@ -104,8 +103,8 @@ func standardise(adv, weight []float32, sums *[3]float64, r Replicas) error {
 
 const normEps = 1e-5 // added to the deviation of advantages, as RLinf does
 
-// standard returns shift and factor that give n numbers with these sums mean 0 and (unbiased)
-// deviation 1.
+// standard returns the shift and the factor that give n numbers mean 0 and (unbiased) deviation 1.
+// sum and sq are the sums of the numbers and of their squares.
 func standard(n, sum, sq float64) (shift, inv float32) {
 	if n < 2 {
 		return 0, 1

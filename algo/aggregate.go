@@ -9,10 +9,10 @@ const (
 	SeqMeanTokenMean = "seq-mean-token-mean" // the mean over episodes of the mean over each
 )
 
-// CountSamples returns the number of samples that count, and of the sequences with such samples,
-// the episodes of environments or the answers of a language model. of[i] is the sequence of sample
-// i, -1 for none; a sample with weight 0 does not count. It fills counted with the samples of each
-// sequence that count.
+// CountSamples returns the number of samples that count, and the number of sequences that have such
+// samples. A sequence is an episode of an environment or an answer of a language model. of[i] is
+// the sequence of sample i, or -1 for none. A sample with weight 0 does not count. CountSamples
+// sets counted[k] to the number of samples of sequence k that count.
 func CountSamples(counted []int, of []int32, weight []float32) (samples, sequences float64) {
 	clear(counted)
 	for i, k := range of {
@@ -26,14 +26,14 @@ func CountSamples(counted []int, of []int32, weight []float32) (samples, sequenc
 	return samples, sequences
 }
 
-// Aggregate sets the weights of samples so that their mean loss, Σ weight·loss / samples, is the
-// aggregate that how names (one of the constants). With S samples in K sequences that count, over
-// all replicas, of which the sample's sequence has s:
+// Aggregate sets the weights of samples so that Σ weight·loss / samples is the aggregate called
+// how, which is one of the constants. S samples in K sequences count, over all replicas. The weight
+// of a sample whose sequence has s of them is
 //
 //	token-mean: 1    seq-mean-token-sum: S/K    seq-mean-token-mean: S/(K s)
 //
-// RLinf's scale of embodied losses by valid steps is the last. of, weight and counted are those of
-// CountSamples; samples that do not count keep weight 0.
+// The last one is RLinf's scale of embodied losses by valid steps. of, weight and counted are those
+// of CountSamples. Samples that do not count keep weight 0.
 func Aggregate(weight []float32, of []int32, counted []int, how string, samples, sequences float64) {
 	if how == TokenMean {
 		return
@@ -54,7 +54,7 @@ func (e *episodes) spread(weight []float32, how string, r Replicas) error {
 	if how == TokenMean {
 		return nil
 	}
-	e.sums[0], e.sums[1] = CountSamples(e.steps, e.of, weight) // from here on, steps are those that count
+	e.sums[0], e.sums[1] = CountSamples(e.steps, e.of, weight) // e.steps now has the samples that count
 	if err := r.Sum(e.sums[:]); err != nil {
 		return fmt.Errorf("samples and episodes: %w", err)
 	}

@@ -11,15 +11,15 @@ type Algorithm interface {
 	// Update trains on a prepared rollout and returns metrics, already the same on every replica.
 	Update(rollout tensor.Dict) (Metrics, error)
 	// Save returns views of the state beside the policy's parameters: optimiser moments, counters,
-	// reward statistics. What stands under env. has one row for each of this replica's
-	// environments; all else is the same on every replica.
+	// reward statistics. Tensors with names under env. have one row for each of this replica's
+	// environments. All others are the same on every replica.
 	Save() (tensor.Dict, error)
 	// Load puts back what Save returned.
 	Load(tensor.Dict) error
 }
 
-// Metrics are named figures of one update, in a fixed order: names under RLinf's
-// (actor/policy_loss, critic/value_loss, …).
+// Metrics are the named figures of one update, in a fixed order. The names are RLinf's, where RLinf
+// has them (actor/policy_loss, critic/value_loss, …).
 type Metrics struct {
 	Names  []string
 	Values []float64
@@ -29,10 +29,10 @@ func (m *Metrics) add(name string, value float64) {
 	m.Names, m.Values = append(m.Names, name), append(m.Values, value)
 }
 
-// Replicas are the data-parallel copies of a model, as one of them sees them. Their sums are always
-// in the same order. An algorithm asks nothing else of the outside world: a job passes the actor
-// group, a test passes a fake, and Single is one replica alone. Every replica calls the same methods
-// in the same order.
+// Replicas are the data-parallel copies of a model, seen from one of them. Their sums are always in
+// the same order. An algorithm asks nothing else of the outside world: a job passes the actor
+// group, a test passes a fake, and Single is one replica alone. Every replica calls the same
+// methods in the same order.
 type Replicas interface {
 	// Count returns the number of replicas, and the index of this one.
 	Count() (n, this int)

@@ -2,10 +2,10 @@ package algo
 
 import "github.com/rlinf/rlinf/tensor"
 
-// chunks lays rollouts out as trajectories of single actions, where every action of a chunk has a
-// reward of its own (reward_type action_level): T chunks of C actions in N environments as T·C
-// steps, as RLinf flattens them. γ and λ then count actions. An action behind the end of an episode
-// within its chunk was not taken, and does not count.
+// chunks turns rollouts into trajectories of single actions, where every action of a chunk has a
+// reward of its own (reward_type action_level). T chunks of C actions in N environments become T·C
+// steps, in RLinf's order. γ and λ then count actions. Actions of a chunk behind the end of an
+// episode were not taken, and do not count.
 type chunks struct {
 	Trajectory         // T·C steps of N environments
 	size       int     // C
@@ -63,13 +63,14 @@ func toChunks[E any](dst, src []E, envs, size int) {
 	}
 }
 
-// action returns where element i of [T,N,C] is in [T·C,N].
+// action returns the index in [T·C,N] of element i of [T,N,C].
 func action(i, envs, size int) int {
 	t, n, k := i/(envs*size), i/size%envs, i%size
 	return (t*size+k)*envs + n
 }
 
-// levels returns how many numbers one of the three levels has for a chunk of actions, [N,C,A].
+// levels returns the number of values that a chunk of actions, [N,C,A], has at a level: one for the
+// chunk, for each action or for each number of an action.
 func levels(level string, actions tensor.Tensor) int {
 	switch level {
 	case ChunkLevel:

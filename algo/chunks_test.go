@@ -11,32 +11,37 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// chunked makes PPO for two chunks of two actions in two environments, with γ = λ = ½, and its policy: actions of two numbers in a box.
+// chunked makes PPO for two chunks of two actions in two environments, with γ = λ = ½, and its policy:
+// actions of two numbers in a box.
 func chunked(t *testing.T, change func(*Config)) (*PPO, policy.Policy) {
 	t.Helper()
 	s := setup(func(s *Setup) {
-		s.Config.Gamma, s.Config.GAELambda, s.Config.UpdateEpoch, s.Config.NormalizeAdvantages = 0.5, 0.5, 1, NormalizeNone
+		s.Config.Gamma, s.Config.GAELambda = 0.5, 0.5
+		s.Config.UpdateEpoch, s.Config.NormalizeAdvantages = 1, NormalizeNone
 		s.Steps, s.Envs, s.Chunk, s.GlobalBatch = 2, 2, 2, 4
 		change(&s.Config)
 	})
 	net := policy.DefaultConfig()
 	net.NumActionChunks, net.LogProbType, net.ActionValues = 2, s.Config.LogProbType, s.Config.RewardType == ActionLevel
 	inf := float32(math.Inf(1))
-	box := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{2}, Low: []float32{-inf, -inf}, High: []float32{inf, inf}}
+	box := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{2}, Low: []float32{-inf, -inf},
+		High: []float32{inf, inf}}
 	var err error
-	s.Policy, err = policy.NewMLP(net, env.Spec{Name: "box", Obs: []env.Field{{Name: "state", Space: box}}, Action: box}, 1, tensor.Heap)
+	s.Policy, err = policy.NewMLP(net, env.Spec{Name: "box", Obs: []env.Field{{Name: "state", Space: box}},
+		Action: box}, 1, tensor.Heap)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return mustPPO(t, s), s.Policy
 }
 
-// chunkedRollout is, for environment 0, four steps within an episode; for environment 1 an episode that terminates with the first action of a chunk,
-// and one that is cut off by the second of the next.
+// chunkedRollout is, for environment 0, four steps within an episode; for environment 1 an episode that
+// terminates with the first action of a chunk, and one that is cut off by the second of the next.
 func chunkedRollout(p *PPO) tensor.Dict {
 	var d tensor.Dict
 	d.Set("observation.state", tensor.FromF32([]float32{.1, .2, -.3, .4, .5, -.6, .7, .8}, 2, 2, 2))
-	d.Set("action", tensor.FromF32([]float32{.1, -.2, .3, .4, .5, .6, -.7, .8, .9, 1, -1.1, 1.2, 1.3, -1.4, 1.5, 1.6}, 2, 2, 2, 2))
+	d.Set("action", tensor.FromF32([]float32{.1, -.2, .3, .4, .5, .6, -.7, .8, .9, 1, -1.1, 1.2, 1.3, -1.4, 1.5, 1.6},
+		2, 2, 2, 2))
 	d.Set("next_value", tensor.FromF32([]float32{30, 7, 50, 12}, 2, 2))
 	if p.advantages.units == 2 {
 		d.Set("reward", tensor.FromF32([]float32{1, 2, 5, 0, 3, 4, 1, 2}, 2, 2, 2))
@@ -52,8 +57,9 @@ func chunkedRollout(p *PPO) tensor.Dict {
 	return d
 }
 
-// By hand. Environment 0 by actions: δ = 1+½·20-10, 2+½·30-20, 3+½·40-30, 4+½·50-40 = 1, -3, -7, -11, and A = δ + ¼ A of the next. Environment 1:
-// 5-8; nothing; 1+½·6-4 + ¼·2; 2+½·12-6. By chunks: 7+½·50-30 = 2 and 3+½·30-10 + ¼·2; 5-8 and 3+½·12-4.
+// By hand. Environment 0 by actions: δ = 1+½·20-10, 2+½·30-20, 3+½·40-30, 4+½·50-40 = 1, -3, -7, -11, and A =
+// δ + ¼ A of the next. Environment 1: 5-8; nothing; 1+½·6-4 + ¼·2; 2+½·12-6. By chunks: 7+½·50-30 = 2 and
+// 3+½·30-10 + ¼·2; 5-8 and 3+½·12-4.
 var (
 	advantagesByAction = []float32{-0.359375, -5.4375, -3, 0, -9.75, -11, 0.5, 2}
 	returnsByAction    = []float32{9.640625, 14.5625, 5, 0, 20.25, 29, 4.5, 8}
@@ -85,17 +91,20 @@ func TestAdvantagesByHandAtEachLevel(t *testing.T) {
 	}
 }
 
-// The loss of an update, at every level of rewards, log-probs and entropies, is the mean over the log-probs that count of what the advantage of their
-// action, or of their chunk, makes of them; that of the critic compares each value with its return.
+// The loss of an update, at every level of rewards, log-probs and entropies, is the mean over the log-probs
+// that count of what the advantage of their action, or of their chunk, makes of them; that of the critic
+// compares each value with its return.
 func TestLossAtEachLevel(t *testing.T) {
 	for _, c := range []struct {
 		reward, logProb, entropy string
 		each                     int     // log-probs of an advantage
 		entropies                float64 // dimensions of an action's noise in one sum of entropies
 	}{
-		{ChunkLevel, ChunkLevel, ChunkLevel, 1, 4}, {ChunkLevel, ActionLevel, ActionLevel, 2, 2}, {ChunkLevel, TokenLevel, TokenLevel, 4, 1},
+		{ChunkLevel, ChunkLevel, ChunkLevel, 1, 4}, {ChunkLevel, ActionLevel, ActionLevel, 2, 2},
+		{ChunkLevel, TokenLevel, TokenLevel, 4, 1},
 		{ActionLevel, ActionLevel, ActionLevel, 1, 2}, {ActionLevel, TokenLevel, TokenLevel, 2, 1},
-		{ChunkLevel, TokenLevel, ChunkLevel, 4, 4}, {ChunkLevel, ChunkLevel, TokenLevel, 1, 1}, {ActionLevel, TokenLevel, ActionLevel, 2, 2},
+		{ChunkLevel, TokenLevel, ChunkLevel, 4, 4}, {ChunkLevel, ChunkLevel, TokenLevel, 1, 1},
+		{ActionLevel, TokenLevel, ActionLevel, 2, 2},
 	} {
 		t.Run(fmt.Sprint("reward ", c.reward, ", log-prob ", c.logProb, ", entropy ", c.entropy), func(t *testing.T) {
 			p, pol := chunked(t, func(cfg *Config) {
@@ -149,7 +158,8 @@ func TestLossAtEachLevel(t *testing.T) {
 	}
 }
 
-// Episodes, their scores and the groups are those of actions too: a group's advantage stands at every action that was taken, and at no other.
+// Episodes, their scores and the groups are those of actions too: a group's advantage stands at every action
+// that was taken, and at no other.
 func TestGRPOByActions(t *testing.T) {
 	p, _ := chunked(t, func(*Config) {})
 	s := setup(func(s *Setup) {

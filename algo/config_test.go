@@ -27,11 +27,16 @@ func TestDefaultsAreValid(t *testing.T) {
 func TestCheckNamesTheKey(t *testing.T) {
 	for text, key := range map[string]string{
 		"gamma: 1.1": "gamma", "gae_lambda: -0.1": "gae_lambda", "bootstrap_type: never": "bootstrap_type",
-		"normalize_advantages: rollout": "normalize_advantages", "reward_clip: -1": "reward_clip", "update_epoch: 0": "update_epoch",
-		"target_kl: -1": "target_kl", "clip_ratio_low: 0": "clip_ratio_low", "clip_ratio_high: -0.2": "clip_ratio_high", "clip_ratio_c: 1": "clip_ratio_c",
-		"clip_ratio_schedule: cosine": "clip_ratio_schedule", "clip_log_ratio_min: 1": "clip_log_ratio_min", "clip_log_ratio_max: -1": "clip_log_ratio_max",
-		"logprob_type: word_level": "logprob_type", "entropy_bonus: -1": "entropy_bonus", "value_clip: -1": "value_clip", "huber_delta: -1": "huber_delta",
-		"value_loss_coef: -1": "value_loss_coef", "gamma: .nan": "gamma", "adv_type: gea": "adv_type", "loss_type: critic": "loss_type",
+		"normalize_advantages: rollout": "normalize_advantages", "reward_clip: -1": "reward_clip",
+		"update_epoch: 0": "update_epoch",
+		"target_kl: -1":   "target_kl", "clip_ratio_low: 0": "clip_ratio_low",
+		"clip_ratio_high: -0.2": "clip_ratio_high", "clip_ratio_c: 1": "clip_ratio_c",
+		"clip_ratio_schedule: cosine": "clip_ratio_schedule", "clip_log_ratio_min: 1": "clip_log_ratio_min",
+		"clip_log_ratio_max: -1":   "clip_log_ratio_max",
+		"logprob_type: word_level": "logprob_type", "entropy_bonus: -1": "entropy_bonus",
+		"value_clip: -1": "value_clip", "huber_delta: -1": "huber_delta",
+		"value_loss_coef: -1": "value_loss_coef", "gamma: .nan": "gamma", "adv_type: gea": "adv_type",
+		"loss_type: critic": "loss_type",
 	} {
 		c := DefaultConfig()
 		if err := yaml.Unmarshal([]byte(text), &c); err != nil {
@@ -50,10 +55,12 @@ func TestCheckNamesTheKey(t *testing.T) {
 		}
 	}
 	for text, key := range map[string]string{
-		"lr: 0": "lr", "value_lr: -1": "value_lr", "vision_lr: -1": "vision_lr", "adam_beta1: 1": "adam_beta1", "adam_beta2: -1": "adam_beta2", "adam_eps: 0": "adam_eps",
+		"lr: 0": "lr", "value_lr: -1": "value_lr", "vision_lr: -1": "vision_lr", "adam_beta1: 1": "adam_beta1",
+		"adam_beta2: -1": "adam_beta2", "adam_eps: 0": "adam_eps",
 		"weight_decay: -1": "weight_decay", "clip_grad: -1": "clip_grad", "lr_scheduler: exponential": "lr_scheduler",
-		"{lr_warmup_steps: 10, total_training_steps: 10}": "lr_warmup_steps", "min_lr: 2": "min_lr", "{value_lr: 0.1, min_lr: 0.5}": "min_lr",
-		"critic_warmup_steps: -1": "critic_warmup_steps", "lr: .nan": "lr",
+		"{lr_warmup_steps: 10, total_training_steps: 10}": "lr_warmup_steps", "min_lr: 2": "min_lr",
+		"{value_lr: 0.1, min_lr: 0.5}": "min_lr",
+		"critic_warmup_steps: -1":      "critic_warmup_steps", "lr: .nan": "lr",
 	} {
 		c := DefaultOptimConfig()
 		c.LR = 1
@@ -109,10 +116,12 @@ func TestCheckWantsFiniteNumbers(t *testing.T) {
 
 func TestNormalizationReadsRLinfsBooleans(t *testing.T) {
 	for text, want := range map[string]Normalization{
-		"true": NormalizeBatch, "false": NormalizeNone, "batch": NormalizeBatch, "minibatch": NormalizeMinibatch, "none": NormalizeNone,
+		"true": NormalizeBatch, "false": NormalizeNone, "batch": NormalizeBatch, "minibatch": NormalizeMinibatch,
+		"none": NormalizeNone,
 	} {
 		var c Config
-		if err := yaml.Unmarshal([]byte("normalize_advantages: "+text), &c); err != nil || c.NormalizeAdvantages != want {
+		if err := yaml.Unmarshal([]byte("normalize_advantages: "+text), &c); err != nil ||
+			c.NormalizeAdvantages != want {
 			t.Errorf("%s: %v, %v; want %v", text, c.NormalizeAdvantages, err, want)
 		}
 	}
@@ -125,7 +134,8 @@ func TestRegistryNamesWhatItKnows(t *testing.T) {
 			got += key + ": expected " + want
 		}
 	})
-	if want := "loss_type: expected one of actor_critic, actor, decoupled_actor_critic, a2c (with adv_type gae)"; got != want {
+	want := "loss_type: expected one of actor_critic, actor, decoupled_actor_critic, a2c (with adv_type gae)"
+	if got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	defer func() {

@@ -7,12 +7,12 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Resampler is an Algorithm that may reject parts of a rollout, and choose from further ones
-// before it trains.
+// A Resampler is an Algorithm that may reject parts of a rollout, and replace them by parts of
+// further rollouts before it trains.
 type Resampler interface {
-	// Resample keeps parts of rollout, the n-th of this update from 0 on, and reports whether it
-	// needs another, the same on every replica. If it may need more than one, rollout becomes the
-	// parts that it has kept of all of them, in memory of the Resampler.
+	// Resample chooses parts of rollout, the n-th of this update, counted from 0. It reports
+	// whether it needs another rollout, the same on every replica. If an update may use several
+	// rollouts, rollout becomes the parts chosen from all of them, in memory of the Resampler.
 	Resample(n int, rollout *tensor.Dict) (more bool, err error)
 }
 
@@ -80,7 +80,7 @@ func (d *DynamicSampler) Resample(n int, rollout *tensor.Dict) (more bool, err e
 }
 
 // replaceGroups replaces each of n groups that is not informative by the next informative one of m
-// fresh groups, as long as there are such.
+// fresh groups, until there are none left.
 func replaceGroups(n, m int, informative, fresh func(g int) bool, replace func(to, from int)) {
 	from := 0 // the next fresh group to look at
 	for to := range n {
@@ -93,7 +93,7 @@ func replaceGroups(n, m int, informative, fresh func(g int) bool, replace func(t
 	}
 }
 
-// find finds the episodes of a rollout: one in each environment, so that it can be replaced.
+// find finds the episodes of a rollout. Each environment must have one, which can be replaced.
 func (d *DynamicSampler) find(rollout tensor.Dict) error {
 	tr, mask, err := d.view.trajectory(rollout)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// informativeRollout is a rollout of four steps of n environments in pairs, all marked with a number; informative pairs have scores that differ.
+// informativeRollout is a rollout of four steps of n environments in pairs, all marked with a number;
+// informative pairs have scores that differ.
 func informativeRollout(mark float32, informative ...bool) tensor.Dict {
 	r := randomRollout(1, 4, 0, 2*len(informative))
 	mask := tensor.New(tensor.U8, 4, 2*len(informative))
@@ -36,7 +37,8 @@ func resampling(change ...func(*Setup)) Setup {
 	}}, change...)...)
 }
 
-// Three pairs, of which one is informative; the second rollout brings one, the third brings two and so completes the update.
+// Three pairs, of which one is informative; the second rollout brings one, the third brings two and so
+// completes the update.
 func TestResample(t *testing.T) {
 	p, err := NewGRPO(resampling())
 	if err != nil {
@@ -77,12 +79,19 @@ func TestResample(t *testing.T) {
 			near(t, "advantage", metric(t, m, "rollout/advantages_max"), 0.7071, 1e-3) // all pairs differ
 		}
 	}
-
 	r := informativeRollout(0, true, true, true)
 	if more, err := p.Resample(0, &r); more || err != nil {
 		t.Errorf("more %v, %v of a rollout in which all pairs are informative", more, err)
 	}
-	var m Metrics
+}
+
+// Pairs that are not informative in the last rollout, either, do not count.
+func TestResampleEnds(t *testing.T) {
+	p, err := NewGRPO(resampling())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r tensor.Dict
 	for n := range 3 { // the first two are never informative
 		r = informativeRollout(0, false, false, n == 0)
 		if more, err := p.Resample(n, &r); err != nil || more != (n < 2) {
@@ -97,7 +106,8 @@ func TestResample(t *testing.T) {
 			t.Errorf("weight %v of environment %d, want %v", w, i%6, want)
 		}
 	}
-	if m, err = p.Update(r); err != nil {
+	m, err := p.Update(r)
+	if err != nil {
 		t.Fatal(err)
 	}
 	near(t, "loss of the informative pair", metric(t, m, "actor/policy_loss_abs"), 0.7071, 0.5)
@@ -109,7 +119,9 @@ func TestResampleTogether(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 2 {
 		wg.Go(func() {
-			p, err := NewGRPO(resampling(func(s *Setup) { s.GlobalBatch, s.Replicas = 48, &replica{team: members, member: i} }))
+			p, err := NewGRPO(resampling(func(s *Setup) {
+				s.GlobalBatch, s.Replicas = 48, &replica{team: members, member: i}
+			}))
 			if err != nil {
 				t.Error(err)
 				return
@@ -134,7 +146,8 @@ func TestResampleErrors(t *testing.T) {
 	for env := range 6 {
 		r.Must("truncated").U8()[6+env] = 1
 	}
-	if _, err := p.Resample(0, &r); err == nil || !strings.Contains(err.Error(), "12 episodes in 6 environments: expected one in each") {
+	if _, err := p.Resample(0, &r); err == nil || !strings.Contains(err.Error(),
+		"12 episodes in 6 environments: expected one in each") {
 		t.Errorf("%v", err)
 	}
 	if _, err := NewPPO(setup(func(s *Setup) { s.Config.MaxNumGenBatches = 2 })); err == nil ||

@@ -2,22 +2,22 @@ package algo
 
 import "fmt"
 
-// episodes are the parts of a rollout: for each environment the runs of samples up to an end of an
-// episode, or of the rollout.
+// episodes divide a rollout. An episode is a run of samples in one environment, up to the end of
+// the episode or of the rollout.
 type episodes struct {
 	of    []int32   // T·N: the episode that a sample belongs to; -1: none, the environment idled
 	score []float64 // of each episode: Σ reward
-	steps []int     // its samples
-	first []int32   // its first sample
+	steps []int     // number of its samples
+	first []int32   // index of its first sample
 
-	relative []float64  // room for an estimator's number of each
+	relative []float64  // scratch space of estimators, for a number of each
 	sums     [2]float64 // samples and episodes that count
 }
 
 func newEpisodes(samples int) *episodes { return &episodes{of: make([]int32, samples)} }
 
-// find numbers the episodes of tr in the order in which they begin, of those that begin together by
-// their environments. Samples with mask 0 belong to none.
+// find numbers the episodes of tr by the step at which they begin, then by their environments.
+// Samples with mask 0 belong to none.
 func (e *episodes) find(tr *Trajectory, mask []uint8) {
 	e.score, e.steps, e.first = e.score[:0], e.steps[:0], e.first[:0]
 	for i, r := range tr.Reward {
@@ -37,8 +37,8 @@ func (e *episodes) find(tr *Trajectory, mask []uint8) {
 	}
 }
 
-// grouped checks that every so many episodes are of neighbouring environments and begin together,
-// so that they can be compared.
+// grouped checks that the episodes of each group, size successive ones, are of neighbouring
+// environments and begin together, so that they can be compared.
 func (e *episodes) grouped(size, envs int) error {
 	for k, first := range e.first {
 		if int(first)%envs != k%envs || k%envs > 0 && int(first)-int(e.first[k-1]) != 1 {
@@ -53,8 +53,7 @@ func (e *episodes) grouped(size, envs int) error {
 	return nil
 }
 
-// keep gives weight 0 to the samples of groups of episodes whose mean score is not within [lower,
-// upper].
+// keep gives weight 0 to the samples of groups whose mean score is not within [lower, upper].
 func (e *episodes) keep(weight []float32, size int, lower, upper float64) {
 	for i, k := range e.of {
 		if k >= 0 {

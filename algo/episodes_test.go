@@ -10,7 +10,8 @@ import (
 
 // Four steps of two environments, twice: the first ends its episodes after 2 and 4 steps, the second after 3 and 1.
 func twoEpochs() (*Trajectory, []uint8) {
-	tr := &Trajectory{T: 8, N: 2, Reward: make([]float32, 16), Terminated: make([]uint8, 16), Truncated: make([]uint8, 16)}
+	tr := &Trajectory{T: 8, N: 2, Reward: make([]float32, 16), Terminated: make([]uint8, 16),
+		Truncated: make([]uint8, 16)}
 	mask := make([]uint8, 16)
 	for env, lengths := range [][]int{{2, 4}, {3, 1}} {
 		for epoch, n := range lengths {
@@ -62,7 +63,8 @@ func TestEpisodes(t *testing.T) {
 
 	tr.Truncated[0] = 1 // now the first environment begins another episode by itself
 	e.find(tr, mask)
-	if err := e.grouped(2, 2); err == nil || !strings.Contains(err.Error(), "episode 3 begins at step 4 of environment 0") {
+	if err := e.grouped(2, 2); err == nil || !strings.Contains(err.Error(),
+		"episode 3 begins at step 4 of environment 0") {
 		t.Errorf("%v", err)
 	}
 }
@@ -104,7 +106,8 @@ func TestAggregates(t *testing.T) {
 	}
 }
 
-// In an update of the whole rollout at once the gradient is that of the aggregate: by samples or by episodes, over all replicas.
+// In an update of the whole rollout at once the gradient is that of the aggregate: by samples or by episodes,
+// over all replicas.
 func TestAggregateInUpdate(t *testing.T) {
 	step := func(how string) []float32 {
 		p, err := NewGRPO(setup(func(s *Setup) {
@@ -140,7 +143,8 @@ func TestAggregateInUpdate(t *testing.T) {
 			if k < 0 {
 				continue
 			}
-			w := map[string]float64{TokenMean: 1.0 / 10, SeqMeanTokenMean: 1 / steps[k] / 4, SeqMeanTokenSum: 1.0 / 4}[how]
+			w := map[string]float64{TokenMean: 1.0 / 10, SeqMeanTokenMean: 1 / steps[k] / 4,
+				SeqMeanTokenSum: 1.0 / 4}[how]
 			for x := range 3 {
 				for a := range 2 {
 					d := -0.5

@@ -1,6 +1,7 @@
 package algo
 
-// An estimator turns a rollout into advantages. The algorithms that train as PPO does differ in it.
+// An estimator computes the advantages of a rollout. The algorithms that share PPO's loop differ in
+// their estimators.
 type estimator interface {
 	// estimate fills adv and ret, T·N elements each, for the samples that count. It may set the
 	// weight of further samples to 0.

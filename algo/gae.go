@@ -13,10 +13,10 @@ type Trajectory struct {
 	BootstrapAlways bool
 }
 
-// GAE fills adv and ret, T·N elements each, with generalised advantages and the returns they imply;
-// they overlap no input. It bootstraps wherever the episode was not over by itself, and carries
-// only within an episode. Schulman et al. 2016, arXiv:1506.02438, eq. 16; the handling of time
-// limits is Pardo et al. 2018, arXiv:1712.00378:
+// GAE fills adv and ret, T·N elements each, with generalised advantages and the returns that follow
+// from them. adv and ret overlap no input. GAE bootstraps wherever the episode was not over by
+// itself, and carries advantages only within an episode. Schulman et al. 2016, arXiv:1506.02438,
+// eq. 16; the handling of time limits is that of Pardo et al. 2018, arXiv:1712.00378:
 //
 //	δ_t = r_t + γ (1 - terminated_t) next_t - v_t
 //	A_t = δ_t + γ λ (1 - done_t) A_{t+1},    ret_t = A_t + v_t

@@ -9,8 +9,10 @@ import (
 
 // Two environments, three steps; worked out by hand with γ = 0.5, λ = 0.5.
 //
-//	env 0: nothing ends.  δ = (1 + .5·4 - 2, 2 + .5·6 - 4, 3 + .5·8 - 6) = (1, 1, 1);  A_2 = 1, A_1 = 1 + .25, A_0 = 1 + .25·1.25
-//	env 1: cut off at step 0 with a next value of 10, terminated at step 1 with a next value of 100 that must not count.
+//	env 0: nothing ends.  δ = (1 + .5·4 - 2, 2 + .5·6 - 4, 3 + .5·8 - 6) = (1, 1, 1)
+//	       A_2 = 1, A_1 = 1 + .25, A_0 = 1 + .25·1.25
+//	env 1: cut off at step 0 with a next value of 10, terminated at step 1 with a next value of 100 that must not
+//	       count.
 //	       δ = (1 + .5·10 - 2, 2 - 4, 3 + .5·8 - 6) = (4, -2, 1);  A_0 = 4, A_1 = -2, A_2 = 1
 func TestGAEByHand(t *testing.T) {
 	tr := &Trajectory{
@@ -27,7 +29,8 @@ func TestGAEByHand(t *testing.T) {
 		GAE(adv, ret, tr, 0.5, 0.5)
 		for i := range want {
 			if adv[i] != want[i] || ret[i] != want[i]+tr.Value[i] {
-				t.Errorf("%s: step %d of environment %d: advantage %v, return %v; want %v, %v", name, i/2, i%2, adv[i], ret[i], want[i], want[i]+tr.Value[i])
+				t.Errorf("%s: step %d of environment %d: advantage %v, return %v; want %v, %v", name, i/2, i%2,
+					adv[i], ret[i], want[i], want[i]+tr.Value[i])
 			}
 		}
 	}
@@ -69,7 +72,8 @@ func TestGAEIsTheSumOfDeltas(t *testing.T) {
 					break
 				}
 			}
-			if i := t0*N + n; math.Abs(float64(adv[i])-want) > 1e-5 || math.Abs(float64(ret[i])-want-float64(tr.Value[i])) > 1e-5 {
+			if i := t0*N + n; math.Abs(float64(adv[i])-want) > 1e-5 ||
+				math.Abs(float64(ret[i])-want-float64(tr.Value[i])) > 1e-5 {
 				t.Fatalf("step %d of environment %d: %v, want %v", t0, n, adv[i], want)
 			}
 		}

@@ -8,12 +8,12 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// normBlock is how many elements are summed together; the norm is the sum over blocks in their
-// order, so its bits do not depend on what was final when.
+// normBlock is the number of elements of a block. The norm sums the blocks in their order, so its
+// bits do not depend on the order in which ranges become final.
 const normBlock = 4096
 
-// A gradNorm is the Euclidean norm of the gradient of all trainable parameters together, taken of
-// each block when that is final and still in the cache.
+// A gradNorm computes the Euclidean norm of the gradient of all trainable parameters. It sums each
+// block as soon as the block is final, while it is still in the cache.
 type gradNorm struct {
 	params *nn.Params[float32]
 	sums   []float64 // of squares, per block
@@ -25,11 +25,11 @@ func newGradNorm(p *nn.Params[float32]) *gradNorm {
 	return &gradNorm{params: p, sums: make([]float64, blocks), known: make([]bool, blocks)}
 }
 
-// begin opens the norm of another gradient.
+// begin starts the norm of a new gradient.
 func (n *gradNorm) begin() { clear(n.known) }
 
-// final says that elements lo to hi of the gradient are. Blocks that are so only in part are left
-// for the end.
+// final marks elements lo to hi of the gradient as final, and sums the whole blocks among them.
+// value sums the other blocks.
 func (n *gradNorm) final(lo, hi int) {
 	for b := (lo + normBlock - 1) / normBlock; b < len(n.sums) && min((b+1)*normBlock, len(n.params.Grad)) <= hi; b++ {
 		n.sum(b)
@@ -55,21 +55,21 @@ func (n *gradNorm) value() (float64, error) {
 		}
 		sum += n.sums[b]
 	}
-	if math.IsNaN(sum) || math.IsInf(sum, 0) { // finite float32s do not get there in float64
+	if math.IsNaN(sum) || math.IsInf(sum, 0) { // sums of squares of finite float32s are finite in float64
 		return 0, notFinite(n.params)
 	}
 	return math.Sqrt(sum), nil
 }
 
-// A DivergedError says that the gradient is not finite. It is summed over the replicas by then: all
-// of them get this error.
+// A DivergedError reports a gradient that is not finite. The gradient is summed over the replicas
+// before, so all of them get this error.
 type DivergedError struct{ What string }
 
 // Error names the tensor and the element.
 func (e *DivergedError) Error() string { return e.What }
 
-// notFinite names the first tensor with a gradient that is NaN or Inf, and says whether its
-// parameters already were.
+// notFinite returns an error that names the first tensor whose gradient has a NaN or Inf, and a NaN
+// or Inf of its parameters.
 func notFinite(p *nn.Params[float32]) error {
 	for _, f := range p.Fields {
 		n := 1
@@ -94,8 +94,8 @@ func notFinite(p *nn.Params[float32]) error {
 
 func bad(x float32) bool { return x-x != 0 }
 
-// clipScale returns what a gradient of the given norm is multiplied with to have at most norm
-// limit; 1 for limit 0.
+// clipScale returns the factor that bounds a gradient of the given norm to limit. Without a limit,
+// 0, it is 1.
 func clipScale(norm, limit float64) float32 {
 	if limit == 0 || norm <= limit {
 		return 1

@@ -69,7 +69,7 @@ func newGroups(s Setup) groups {
 	}
 }
 
-// settle checks that the episodes can be compared, takes the weight from those that are filtered
+// settle checks that the episodes can be compared. It gives weight 0 to episodes that are filtered
 // out, and lowers the scores of long ones.
 func (g *groups) settle(x *experience) error {
 	if g.envs > 0 {
@@ -128,8 +128,8 @@ const groupEps = 1e-6
 //
 //	A_i = (s_i - mean s) / (std s + 1e-6)
 //
-// with the unbiased deviation. The members of a group that all score the same get 0, as does a
-// group of one.
+// std is the unbiased deviation. The advantages are 0 if all scores of a group are equal, or if it
+// has only one.
 func GRPOAdvantages(score []float64, size int) {
 	eachGroup(score, size, func(group []float64) {
 		m := mean(group)

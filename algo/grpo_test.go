@@ -21,7 +21,8 @@ func TestGRPO(t *testing.T) {
 	near(t, "advantage of a group of one", one[0], 0, 0)
 }
 
-// Two episodes of scores 4 and 1 in two environments, the second over after two of three steps, with log-ratios and β = 0.5.
+// Two episodes of scores 4 and 1 in two environments, the second over after two of three steps, with
+// log-ratios and β = 0.5.
 func TestReinforce(t *testing.T) {
 	of := []int32{0, 1, 0, 1, 0, -1}
 	ret := make([]float32, 6)
@@ -57,7 +58,8 @@ func groupSetup(adv string, change ...func(*Setup)) Setup {
 	}}, change...)...)
 }
 
-// What Prepare leaves: advantages of the whole episode, relative to the group or to all samples, and weights without those that do not count.
+// What Prepare leaves: advantages of the whole episode, relative to the group or to all samples, and weights
+// without those that do not count.
 func TestScoredRollouts(t *testing.T) {
 	score := func(r tensor.Dict) (s [4]float64) {
 		for i, m := range r.Must("mask").U8() {
@@ -155,7 +157,8 @@ func TestGroupsOverReplicas(t *testing.T) {
 	}
 	for _, adv := range []string{"grpo", "reinpp"} {
 		change := func(s *Setup) {
-			s.Config.LossAggFunc, s.Config.UseReinppBaseline, s.Config.UpdateEpoch = SeqMeanTokenMean, adv == "reinpp", 3
+			s.Config.LossAggFunc, s.Config.UpdateEpoch = SeqMeanTokenMean, 3
+			s.Config.UseReinppBaseline = adv == "reinpp"
 		}
 		want := update(groupSetup(adv, change), 0, 4)
 		members := newTeam(2)
@@ -175,38 +178,56 @@ func TestGroupsOverReplicas(t *testing.T) {
 }
 
 func TestGroupErrors(t *testing.T) {
-	run := func(s Setup, r tensor.Dict) error {
+	prepare := func(s Setup, r tensor.Dict) error {
 		a, err := Builtin().New(s)
 		if err != nil {
 			return err
 		}
 		return a.Prepare(&r)
 	}
-	for want, err := range map[string]error{
-		"grpo: rollout: 4 environments on each replica: expected a multiple of the group_size 3": run(groupSetup("grpo", func(s *Setup) { s.GroupSize = 3 }), episodic(1)),
-		"must begin together, as without auto_reset":                                             run(groupSetup("reinpp"), randomRollout(1, 16, 0, 4)),
-		"a2c: global_batch_size 32: expected the whole rollout, 128 samples": run(setup(func(s *Setup) {
-			s.Config.LossType, s.Config.UpdateEpoch = "a2c", 1
-		}), episodic(1)),
-		"algorithm.update_epoch: 2: expected 1":                                       run(setup(func(s *Setup) { s.Config.LossType = "a2c" }), episodic(1)),
-		"algorithm.filter_rewards: true: expected false (adv_type gae":                run(setup(func(s *Setup) { s.Config.FilterRewards = true }), episodic(1)),
-		"algorithm.use_reinpp_baseline: true: expected false":                         run(groupSetup("grpo", func(s *Setup) { s.Config.UseReinppBaseline = true }), episodic(1)),
-		"algorithm.reinpp_kl_beta: 1: expected a number >= 0, with adv_type reinpp":   run(groupSetup("grpo", func(s *Setup) { s.Config.ReinppKLBeta = 1 }), episodic(1)),
-		"algorithm.recompute_advantages: true: expected false":                        run(groupSetup("grpo", func(s *Setup) { s.Config.RecomputeAdvantages = true }), episodic(1)),
-		"algorithm.kl_penalty_type: k4: expected kl, abs":                             run(setup(func(s *Setup) { s.Config.KLPenaltyType = "k4" }), episodic(1)),
-		"algorithm.loss_agg_func: mean: expected token-mean":                          run(setup(func(s *Setup) { s.Config.LossAggFunc = "mean" }), episodic(1)),
-		"algorithm.rewards_upper_bound: -1: expected at least rewards_lower_bound, 0": run(groupSetup("grpo", func(s *Setup) { s.Config.FilterRewards, s.Config.RewardsUpperBound = true, -1 }), episodic(1)),
-		"a reference policy: this policy's parameters cannot be exchanged (nn.Params": run(setup(func(s *Setup) { s.Config.KLBeta = 1 }), episodic(1)),
+	grpo := func(change ...func(*Setup)) Setup { return groupSetup("grpo", change...) }
+	for _, c := range []struct {
+		want   string
+		setup  func(change ...func(*Setup)) Setup
+		change func(*Setup)
+	}{
+		{"grpo: rollout: 4 environments on each replica: expected a multiple of the group_size 3", grpo,
+			func(s *Setup) { s.GroupSize = 3 }},
+		{"a2c: global_batch_size 32: expected the whole rollout, 128 samples", setup,
+			func(s *Setup) { s.Config.LossType, s.Config.UpdateEpoch = "a2c", 1 }},
+		{"algorithm.update_epoch: 2: expected 1", setup, func(s *Setup) { s.Config.LossType = "a2c" }},
+		{"algorithm.filter_rewards: true: expected false (adv_type gae", setup,
+			func(s *Setup) { s.Config.FilterRewards = true }},
+		{"algorithm.use_reinpp_baseline: true: expected false", grpo,
+			func(s *Setup) { s.Config.UseReinppBaseline = true }},
+		{"algorithm.reinpp_kl_beta: 1: expected a number >= 0, with adv_type reinpp", grpo,
+			func(s *Setup) { s.Config.ReinppKLBeta = 1 }},
+		{"algorithm.recompute_advantages: true: expected false", grpo,
+			func(s *Setup) { s.Config.RecomputeAdvantages = true }},
+		{"algorithm.kl_penalty_type: k4: expected kl, abs", setup, func(s *Setup) { s.Config.KLPenaltyType = "k4" }},
+		{"algorithm.loss_agg_func: mean: expected token-mean", setup, func(s *Setup) { s.Config.LossAggFunc = "mean" }},
+		{"algorithm.rewards_upper_bound: -1: expected at least rewards_lower_bound, 0", grpo,
+			func(s *Setup) { s.Config.FilterRewards, s.Config.RewardsUpperBound = true, -1 }},
+		{"a reference policy: this policy's parameters cannot be exchanged (nn.Params", setup,
+			func(s *Setup) { s.Config.KLBeta = 1 }},
 	} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
+		err := prepare(c.setup(c.change), episodic(1))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
 		}
+	}
+	err := prepare(groupSetup("reinpp"), randomRollout(1, 16, 0, 4))
+	if err == nil || !strings.Contains(err.Error(), "must begin together, as without auto_reset") {
+		t.Errorf("%v", err)
 	}
 }
 
-// Advantages computed anew are those of GAE by the values of the critic as it is now; where an episode ended, what followed keeps its value.
+// Advantages computed anew are those of GAE by the values of the critic as it is now; where an episode ended,
+// what followed keeps its value.
 func TestRecomputedAdvantages(t *testing.T) {
-	p := mustPPO(t, setup(func(s *Setup) { s.Config.RecomputeAdvantages, s.Config.NormalizeAdvantages = true, NormalizeNone }))
+	p := mustPPO(t, setup(func(s *Setup) {
+		s.Config.RecomputeAdvantages, s.Config.NormalizeAdvantages = true, NormalizeNone
+	}))
 	r := randomRollout(2, 16, 0, 8)
 	if err := p.Prepare(&r); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ const (
 	KLK3  = "low_var_kl" // k3
 )
 
-// klName returns the one of the constants that name stands for; "" for none.
+// klName returns the constant that name stands for; "" if there is none.
 func klName(name string) string {
 	switch name {
 	case KLK1, "k1":
@@ -25,14 +25,14 @@ func klName(name string) string {
 	return ""
 }
 
-// KLLoss adds to dLogProb the gradient of scale·Σ of an estimate of KL(π‖π_ref) from single actions
-// (Schulman, "Approximating KL divergence", 2020), and returns Σ of it and over how many log-probs
-// that is. With δ = log π(a) - log π_ref(a):
+// KLLoss estimates KL(π‖π_ref) from single actions (Schulman, "Approximating KL divergence", 2020).
+// It adds the gradient of scale·Σ of the estimates to dLogProb, and returns Σ of them and their
+// number. With δ = log π(a) - log π_ref(a) an estimate is
 //
 //	kl: δ    abs: |δ|    mse: ½ δ²    low_var_kl: exp(-δ) - 1 + δ
 //
-// The last is at most 10, and pulls no more from there on. On average over the policy's own actions
-// the gradient of kl is 0, and that of mse is the divergence's.
+// The last is at most 10, where its gradient is 0. On average over the policy's own actions the
+// gradient of kl is 0, and that of mse is the divergence's.
 func KLLoss(dLogProb, logProb, ref []float32, n int, weight []float32, kind string, scale float32) (sum,
 	count float64) {
 	if len(logProb) != len(ref) || len(dLogProb) != len(ref) || n == 0 || len(ref)%n != 0 || weight != nil &&

@@ -27,8 +27,8 @@ type ValueSums struct {
 	Clipped float64 // samples whose value moved further than the clip from the old one
 }
 
-// ValueLoss is the squared error, or Huber's of width delta where delta > 0, of value against ret.
-// With clip > 0 it is the larger of that and of the error of value kept within ±clip of old
+// ValueLoss is the squared error of value against ret, or Huber's loss of width delta where delta >
+// 0. With clip > 0 it is the larger of this loss and that of value kept within ±clip of old
 // (Engstrom et al. 2020, arXiv:2005.12729, §3):
 //
 //	h(e) = ½ e²  where |e| < delta or delta = 0,  else  delta (|e| - ½ delta)

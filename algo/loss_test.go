@@ -49,7 +49,8 @@ func TestPolicyLossBranches(t *testing.T) {
 		{"far above, good: clipped", 5, 2, -2.6, 0, 1, 0},
 	} {
 		old, d := []float32{-0.7}, []float32{99}
-		s := clippedLoss(d, []float32{-0.7 + float32(math.Log(c.ratio))}, old, []float32{float32(c.adv)}, nil, clip, 0.5)
+		s := clippedLoss(d, []float32{-0.7 + float32(math.Log(c.ratio))}, old, []float32{float32(c.adv)}, nil, clip,
+			0.5)
 		near(t, c.name+": loss", s.Loss, c.loss, 1e-5)
 		near(t, c.name+": loss_abs", s.LossAbs, math.Abs(c.loss), 1e-5)
 		near(t, c.name+": gradient", float64(d[0]), 0.5*c.grad, 1e-5)
@@ -65,7 +66,8 @@ func TestPolicyLossBranches(t *testing.T) {
 
 func TestPolicyLossClampsLogRatio(t *testing.T) {
 	d := []float32{9, 9}
-	s := clippedLoss(d, []float32{0.1, -5}, []float32{0, 0}, []float32{1, 1}, nil, Clip{Low: 0.9, High: 0.9, LogMin: -1, LogMax: 1}, 1)
+	s := clippedLoss(d, []float32{0.1, -5}, []float32{0, 0}, []float32{1, 1}, nil,
+		Clip{Low: 0.9, High: 0.9, LogMin: -1, LogMax: 1}, 1)
 	near(t, "ratio", s.Ratio, math.Exp(0.1)+math.Exp(-1), 1e-6)
 	near(t, "gradient inside", float64(d[0]), -math.Exp(0.1), 1e-6)
 	near(t, "gradient of a clamped ratio", float64(d[1]), 0, 0)
@@ -99,7 +101,8 @@ func TestLossesMask(t *testing.T) {
 	if !math.IsNaN(float64(d[0])) {
 		t.Errorf("a NaN advantage gave gradient %v", d[0])
 	}
-	clippedLoss(d[:3], []float32{nan, 0, 0}, zero[:3], []float32{1, 1, 1}, nil, Clip{Low: 0.2, High: 0.2, LogMin: -1, LogMax: 1}, 1)
+	clippedLoss(d[:3], []float32{nan, 0, 0}, zero[:3], []float32{1, 1, 1}, nil,
+		Clip{Low: 0.2, High: 0.2, LogMin: -1, LogMax: 1}, 1)
 	if !math.IsNaN(float64(d[0])) {
 		t.Errorf("a NaN log-prob gave gradient %v", d[0])
 	}
@@ -130,7 +133,8 @@ func TestValueLossBranches(t *testing.T) {
 	}
 }
 
-// The gradients are those of the sums, by central differences at random points, of which some lie on every side of every clip.
+// The gradients are those of the sums, by central differences at random points, of which some lie on every
+// side of every clip.
 func TestLossGradientsByDifferences(t *testing.T) {
 	const n, L, h = 200, 2, 1e-3
 	s := philox.New(3, philox.Init, 0, 0)
@@ -174,10 +178,12 @@ func TestLossGradientsByDifferences(t *testing.T) {
 		}
 	}
 	check("policy", logProb, func(d []float32) float64 { return clippedLoss(d, logProb, old, adv, mask, clip, 1).Loss })
-	check("value", value, func(d []float32) float64 { return ValueLoss(d, value, oldValue, ret, mask, 0.5, 1.5, 1).Loss })
+	check("value", value,
+		func(d []float32) float64 { return ValueLoss(d, value, oldValue, ret, mask, 0.5, 1.5, 1).Loss })
 	check("gradient", logProb, func(d []float32) float64 { return gradientLoss(d, logProb, adv, mask, 1).Loss })
 	prox := draw(n*L, 1)
-	check("decoupled", logProb, func(d []float32) float64 { return decoupledLoss(d, logProb, old, prox, adv, mask, clip, 2, 1).Loss })
+	check("decoupled", logProb,
+		func(d []float32) float64 { return decoupledLoss(d, logProb, old, prox, adv, mask, clip, 2, 1).Loss })
 	for _, kind := range []string{KLK1, KLAbs, KLK2, KLK3} {
 		check("kl "+kind, logProb, func(d []float32) float64 {
 			clear(d)
@@ -202,7 +208,11 @@ func TestLossesWeigh(t *testing.T) {
 		"gradient": func(d, w []float32) float64 { return gradientLoss(d, logProb, adv, w, 0.5).Loss },
 		"value":    func(d, w []float32) float64 { return ValueLoss(d, logProb, old, ret, w, 0, 0, 0.5).Loss },
 		"entropy":  func(d, w []float32) float64 { sum, _ := EntropyLoss(d, logProb, 3, w, 0.5); return sum },
-		"kl":       func(d, w []float32) float64 { clear(d); sum, _ := KLLoss(d, logProb, old, 3, w, KLK2, 0.5); return sum },
+		"kl": func(d, w []float32) float64 {
+			clear(d)
+			sum, _ := KLLoss(d, logProb, old, 3, w, KLK2, 0.5)
+			return sum
+		},
 	} {
 		plain, some, weighted := make([]float32, 3), make([]float32, 3), make([]float32, 3)
 		loss(plain, nil)

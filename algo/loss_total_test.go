@@ -16,11 +16,14 @@ func TestLossOfAnUpdate(t *testing.T) {
 		want float64
 		ok   bool
 	}{
-		{"ppo", ppo, Metrics{[]string{"actor/policy_loss", "actor/policy_loss_abs", "actor/entropy_loss", "critic/value_loss", "actor/kl_loss"},
+		{"ppo", ppo, Metrics{[]string{"actor/policy_loss", "actor/policy_loss_abs", "actor/entropy_loss",
+			"critic/value_loss", "actor/kl_loss"},
 			[]float64{-3, 100, 8, 6, 4}}, -3 + 0.25*4 + 0.5*6 - 0.125*8, true},
-		{"ppo without a critic", ppo, Metrics{[]string{"actor/policy_loss", "actor/entropy_loss"}, []float64{2, 8}}, 1, true},
+		{"ppo without a critic", ppo, Metrics{[]string{"actor/policy_loss", "actor/entropy_loss"}, []float64{2, 8}},
+			1, true},
 		{"grpo", &GRPO{PPO: ppo}, Metrics{[]string{"actor/policy_loss", "actor/kl_loss"}, []float64{2, 4}}, 3, true},
-		{"sac", &SAC{}, Metrics{[]string{"sac/critic_loss", "sac/actor_loss", "sac/alpha"}, []float64{1, 2, 4}}, 3, true},
+		{"sac", &SAC{}, Metrics{[]string{"sac/critic_loss", "sac/actor_loss", "sac/alpha"}, []float64{1, 2, 4}}, 3,
+			true},
 		{"bc", &BC{}, Metrics{[]string{"bc/loss", "bc/val_loss"}, []float64{1, 2}}, 1, true},
 		{"an own one", &SAC{}, Metrics{[]string{"rollout/returns_mean", "gloss"}, []float64{1, 2}}, 0, false},
 	}

@@ -38,7 +38,7 @@ const (
 // The maxima of metricSums.
 const (
 	advantageMax = iota
-	advantageMin // of the negative, as below
+	advantageMin // of the negative, like returnMin
 	returnMax
 	returnMin
 	logRatioMax

@@ -10,9 +10,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// permute fills order with 0..n-1, shuffled by Fisher and Yates with numbers that belong to this
-// replica, iteration and epoch alone, so that a resumed run draws the same. Without shuffle they
-// stay in order.
+// permute fills order with 0..n-1, shuffled by Fisher and Yates. The random numbers belong to this
+// replica, iteration and epoch, so a resumed run draws the same. Without shuffle the numbers stay
+// in order.
 func permute(order []int32, shuffle bool, seed uint64, replica, iteration, epoch int) {
 	for i := range order {
 		order[i] = int32(i)
@@ -27,8 +27,7 @@ func permute(order []int32, shuffle bool, seed uint64, replica, iteration, epoch
 	}
 }
 
-// A minibatch holds copies of scattered samples in one piece. Its memory is used again for every
-// gather.
+// A minibatch holds copies of scattered samples in one piece. Every gather uses the same memory.
 type minibatch struct {
 	total    int // samples of a rollout
 	columns  []column
@@ -50,8 +49,9 @@ type column struct {
 	size     int // bytes of one sample
 }
 
-// newMinibatch makes room for rows samples of rollouts like r, with leading dimensions [steps,
-// envs], in sequences s unless that is nil. It holds the tensors that training reads.
+// newMinibatch returns a minibatch of so many rows, for rollouts like r with leading dimensions
+// [steps, envs]. It holds the tensors that training reads. Its samples are those of sequences s,
+// unless s is nil.
 func newMinibatch(rows, steps, envs int, s *sequences, r tensor.Dict, alloc tensor.Allocator) (*minibatch, error) {
 	names := []string{"action", "sample_log_prob", "advantage", "return"}
 	for i := range r.Len() {
@@ -104,7 +104,8 @@ func newMinibatch(rows, steps, envs int, s *sequences, r tensor.Dict, alloc tens
 	return b, nil
 }
 
-// from sets the rollout that gather reads: one of the shapes that b was made for.
+// from sets the rollout that gather reads. It must have the shapes of the rollout that b was made
+// for.
 func (b *minibatch) from(r tensor.Dict) error {
 	bind := func(c *column) error {
 		t, ok := r.Get(c.name)

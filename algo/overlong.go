@@ -1,11 +1,11 @@
 package algo
 
-// An Overlong punishes long episodes (soft overlong punishment of DAPO, Yu et al. 2025,
-// arXiv:2503.14476, eq. 13, where Safe is L_max - L_cache): of an episode of n steps
+// An Overlong lowers the score of long episodes (soft overlong punishment of DAPO, Yu et al. 2025,
+// arXiv:2503.14476, eq. 13, where Safe is L_max - L_cache). An episode of n steps gets
 //
 //	penalty = -Weight · min(max((n - Safe) / (Max - Safe), 0), 1)
 //
-// so nothing up to Safe steps, and all of Weight from Max steps on.
+// This is 0 up to Safe steps, and -Weight from Max steps on.
 type Overlong struct {
 	Weight    float64 // 0: no punishment
 	Safe, Max int

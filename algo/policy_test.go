@@ -12,7 +12,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// linear is the smallest policy with everything: logits = x·W and value = x·w for an observation of in numbers, with exact gradients.
+// linear is the smallest policy with everything: logits = x·W and value = x·w for an observation of in
+// numbers, with exact gradients.
 type linear struct {
 	in, out int
 	params  nn.Params[float32]
@@ -39,9 +40,10 @@ func newLinear(in, out int) *linear {
 	lo := (in*out + pad - 1) / pad * pad
 	hi := lo + (in+pad-1)/pad*pad
 	return &linear{in: in, out: out, params: nn.Params[float32]{
-		Data:   tensor.New(tensor.F32, hi).F32(),
-		Grad:   tensor.New(tensor.F32, hi).F32(),
-		Fields: []nn.Field{{Name: "actor.weight", Shape: []int{in, out}}, {Name: "critic.weight", Shape: []int{in, 1}, Off: lo}},
+		Data: tensor.New(tensor.F32, hi).F32(),
+		Grad: tensor.New(tensor.F32, hi).F32(),
+		Fields: []nn.Field{{Name: "actor.weight", Shape: []int{in, out}},
+			{Name: "critic.weight", Shape: []int{in, 1}, Off: lo}},
 		Groups: []nn.Group{{Name: "actor", Hi: lo, Trainable: true}, {Name: "critic", Lo: lo, Hi: hi, Trainable: true}},
 	}}
 }
@@ -52,7 +54,8 @@ func (l *linear) Params() *nn.Params[float32]      { return &l.params }
 func (l *linear) NewWork(rows int) policy.Work {
 	return &linearWork{
 		prob:    make([]float32, rows*l.out),
-		logProb: tensor.New(tensor.F32, rows, 1), entropy: tensor.New(tensor.F32, rows, 1), value: tensor.New(tensor.F32, rows, 1),
+		logProb: tensor.New(tensor.F32, rows, 1), entropy: tensor.New(tensor.F32, rows, 1),
+		value: tensor.New(tensor.F32, rows, 1),
 	}
 }
 

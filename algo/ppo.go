@@ -47,7 +47,7 @@ import (
 //   - actor/ratio, actor/ratio_abs (|ρ-1|), actor/clipped_ratio, actor/dual_cliped_ratio
 //   - actor/approx_kl: mean of (ρ-1) - log ρ; actor/clip_fraction: share outside the clip range
 //   - actor/entropy_loss: mean entropy; actor/kl_loss: to the reference policy, before its weight
-//   - actor/lr, critic/lr, actor/grad_norm (before clipping), actor/update_epochs (as were made)
+//   - actor/lr, critic/lr, actor/grad_norm (before clipping), actor/update_epochs (epochs made)
 //   - critic/value_loss, critic/value_clip_ratio, critic/explained_variance
 //   - rollout/rewards: as paid; rollout/advantages_* (before normalisation), rollout/returns_*
 //
@@ -84,7 +84,7 @@ type PPO struct {
 	plans    []batchPlan // of its minibatches
 	planSums []float64   // reduced at the start of an epoch: KL and its count, then three sums for each minibatch
 	batch    *minibatch  // made for the first rollout
-	grad     policy.Grad // by the results of Evaluate, [micro, ...]
+	grad     policy.Grad // of the loss by the results of Evaluate, [micro, ...]
 	sums     *metricSums
 	epochs   int
 	report   Metrics // of the last update
@@ -98,8 +98,8 @@ type batchPlan struct {
 
 var _ Algorithm = (*PPO)(nil)
 
-// Prepare computes advantages and returns, and where samples do not all count the same, their
-// weight; see Algorithm.
+// Prepare computes advantages and returns, and weights where samples do not all count the same; see
+// Algorithm.
 func (p *PPO) Prepare(rollout *tensor.Dict) error {
 	a := p.advantages
 	tr, mask, err := a.trajectory(*rollout)
@@ -193,7 +193,7 @@ func (p *PPO) Update(rollout tensor.Dict) (Metrics, error) {
 	return p.metrics(iteration), nil
 }
 
-// plan agrees with the other replicas on an epoch, by at most one reduction: whether the last one
+// plan agrees with the other replicas on an epoch, by at most one reduction: whether the last epoch
 // moved the policy too far, how many samples each minibatch has, and how its advantages are
 // normalised.
 func (p *PPO) plan(rollout tensor.Dict) (stop bool, err error) {
@@ -332,11 +332,12 @@ func (p *PPO) loss(iteration int, plan *batchPlan) (grad policy.Grad, err error)
 	return grad, nil
 }
 
-// warmsUp tells whether the critic alone learns.
+// warmsUp reports whether the critic learns alone.
 func (p *PPO) warmsUp() bool { return p.counters.I64()[1] < int64(p.optim.CriticWarmupSteps) }
 
-// step sums the gradient over the replicas and moves the parameters against it: in the critic's
-// warm-up its own alone. When that ends, the optimiser starts anew.
+// step sums the gradient over the replicas and moves the parameters against it. In the critic's
+// warm-up only the critic's parameters move. At the end of the warm-up the optimiser forgets its
+// moments.
 func (p *PPO) step(iteration int) error {
 	if p.train.only = ""; p.warmsUp() {
 		p.train.only = "critic"

@@ -14,8 +14,8 @@ type recipe struct {
 	normalize Normalization // of advantages
 }
 
-// NewPPO makes PPO, with the critic's loss for loss_type actor_critic and decoupled_actor_critic,
-// without for actor; for a2c it makes A2C.
+// NewPPO makes PPO. It has the critic's loss with loss_type actor_critic and
+// decoupled_actor_critic, and none with actor. With a2c it is A2C.
 func NewPPO(s Setup) (*PPO, error) {
 	r := recipe{"ppo", generalised{s.Config.Gamma, s.Config.GAELambda}, s.Config.NormalizeAdvantages}
 	if s.Config.LossType == "a2c" {

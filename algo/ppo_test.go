@@ -17,7 +17,8 @@ import (
 // setup is a small problem: rollouts of 16 steps in 8 environments, minibatches of 32.
 func setup(change ...func(*Setup)) Setup {
 	s := Setup{
-		Config: DefaultConfig(), Optim: DefaultOptimConfig(), GlobalBatch: 32, Seed: 7, Steps: 16, Envs: 8, Policy: newLinear(3, 2),
+		Config: DefaultConfig(), Optim: DefaultOptimConfig(), GlobalBatch: 32, Seed: 7, Steps: 16, Envs: 8,
+		Policy: newLinear(3, 2),
 	}
 	s.Config.Gamma, s.Config.GAELambda, s.Config.UpdateEpoch = 0.9, 0.95, 2
 	s.Optim.LR = 0.01
@@ -36,20 +37,26 @@ func mustPPO(t testing.TB, s Setup) *PPO {
 	return p
 }
 
-// randomRollout has arbitrary numbers of the right shapes; environments lo..hi-1 of it depend on their own index alone.
+// newRollout has zeros for so many steps and environments, with observations of that many numbers.
+func newRollout(steps, envs, obs int) tensor.Dict {
+	d := tensor.NewLayout(
+		tensor.Field{Name: "observation.state", DType: tensor.F32, Shape: []int{steps, envs, obs}},
+		tensor.Field{Name: "action", DType: tensor.I32, Shape: []int{steps, envs, 1, 1}},
+		tensor.Field{Name: "sample_log_prob", DType: tensor.F32, Shape: []int{steps, envs, 1}},
+		tensor.Field{Name: "value", DType: tensor.F32, Shape: []int{steps, envs, 1}},
+		tensor.Field{Name: "next_value", DType: tensor.F32, Shape: []int{steps, envs}},
+		tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{steps, envs}},
+		tensor.Field{Name: "terminated", DType: tensor.U8, Shape: []int{steps, envs}},
+		tensor.Field{Name: "truncated", DType: tensor.U8, Shape: []int{steps, envs}},
+	)
+	return d.Bind(tensor.New(tensor.U8, d.Size()).Bytes())
+}
+
+// randomRollout has arbitrary numbers of the right shapes; environments lo..hi-1 of it depend on their own index
+// alone.
 func randomRollout(seed uint64, steps, lo, hi int) tensor.Dict {
 	n := hi - lo
-	d := tensor.NewLayout(
-		tensor.Field{Name: "observation.state", DType: tensor.F32, Shape: []int{steps, n, 3}},
-		tensor.Field{Name: "action", DType: tensor.I32, Shape: []int{steps, n, 1, 1}},
-		tensor.Field{Name: "sample_log_prob", DType: tensor.F32, Shape: []int{steps, n, 1}},
-		tensor.Field{Name: "value", DType: tensor.F32, Shape: []int{steps, n, 1}},
-		tensor.Field{Name: "next_value", DType: tensor.F32, Shape: []int{steps, n}},
-		tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{steps, n}},
-		tensor.Field{Name: "terminated", DType: tensor.U8, Shape: []int{steps, n}},
-		tensor.Field{Name: "truncated", DType: tensor.U8, Shape: []int{steps, n}},
-	)
-	r := d.Bind(tensor.New(tensor.U8, d.Size()).Bytes())
+	r := newRollout(steps, n, 3)
 	for e := range n {
 		s := philox.New(seed, philox.Init, uint64(lo+e), 0)
 		for t := range steps {
@@ -97,14 +104,8 @@ func metric(t testing.TB, m Metrics, name string) float64 {
 	return m.Values[i]
 }
 
-// A world of two states, entered at random. Action 1 changes the state, at a cost of 0.1; action 0 stays, which pays 1 in state 1. Episodes
-// are cut off after 5 steps, and never terminate. So one should change in 0 and stay in 1, and with γ = 0.9
-//
-//	v(1) = 1 + γ v(1) = 10,    v(0) = -0.1 + γ v(1) = 8.9
-//
-// A critic that took the limit for an end would believe in 2.6 on average.
+// PPO learns twoStates, with the critic's values and the policy of the better actions.
 func TestPPOLearns(t *testing.T) {
-	const T, N = 32, 16
 	for _, c := range []struct {
 		name   string
 		change func(*Setup)
@@ -120,87 +121,24 @@ func TestPPOLearns(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := setup(func(s *Setup) {
-				s.Policy, s.Steps, s.Envs, s.GlobalBatch = newLinear(2, 2), T, N, 128
-				s.Config.UpdateEpoch, s.Optim.LR, s.Optim.ValueLR, s.Optim.WeightDecay, s.Optim.ClipGrad = 4, 0.02, 0.1, 0, 10
-			}, c.change)
-			p := mustPPO(t, s)
-			l := s.Policy.(*linear)
-			w := l.NewWork(N)
-			state, age := make([]int, N), make([]int, N)
-			env, step := make([]uint64, N), make([]uint64, N)
-			for e := range env {
-				env[e], state[e] = uint64(e), e%2
-			}
-			one := tensor.New(tensor.F32, N, 2)
-			var obs tensor.Dict
-			obs.Set("state", one)
-			show := func() {
-				one.Zero()
-				for e, s := range state {
-					one.F32()[2*e+s] = 1
-				}
-			}
-			layout := tensor.NewLayout(
-				tensor.Field{Name: "observation.state", DType: tensor.F32, Shape: []int{T, N, 2}},
-				tensor.Field{Name: "action", DType: tensor.I32, Shape: []int{T, N, 1, 1}},
-				tensor.Field{Name: "sample_log_prob", DType: tensor.F32, Shape: []int{T, N, 1}},
-				tensor.Field{Name: "value", DType: tensor.F32, Shape: []int{T, N, 1}},
-				tensor.Field{Name: "next_value", DType: tensor.F32, Shape: []int{T, N}},
-				tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{T, N}},
-				tensor.Field{Name: "terminated", DType: tensor.U8, Shape: []int{T, N}},
-				tensor.Field{Name: "truncated", DType: tensor.U8, Shape: []int{T, N}},
-			)
-			r := layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())
+			l := newLinear(2, 2)
+			w := newTwoStates(l, 32, 16)
+			p := mustPPO(t, setup(func(s *Setup) {
+				s.Policy, s.Steps, s.Envs, s.GlobalBatch, s.Config.UpdateEpoch = l, 32, 16, 128, 4
+				s.Optim.LR, s.Optim.ValueLR, s.Optim.WeightDecay, s.Optim.ClipGrad = 0.02, 0.1, 0, 10
+			}, c.change))
 			var m Metrics
 			for range 150 {
-				r.Must("truncated").Zero()
-				for k := range T {
-					show()
-					r.Must("observation.state").At(k).CopyFrom(one)
-					act, err := l.Forward(w, obs, policy.Sample, policy.Noise{Seed: 5, Env: env, Step: step})
-					if err != nil {
-						t.Fatal(err)
-					}
-					r.Must("action").At(k).CopyFrom(act.Action)
-					r.Must("sample_log_prob").At(k).CopyFrom(act.LogProb)
-					r.Must("value").At(k).CopyFrom(act.Value)
-					for e, a := range act.Action.I32() {
-						reward := float32(state[e])
-						if a == 1 {
-							state[e], reward = 1-state[e], -0.1
-						}
-						r.Must("reward").At(k).F32()[e] = reward
-						step[e]++
-					}
-					show()
-					next, _ := l.Value(w, obs)
-					r.Must("next_value").At(k).CopyFrom(next)
-					for e := range age {
-						if age[e]++; age[e] == 5 {
-							r.Must("truncated").At(k).U8()[e] = 1
-							age[e], state[e] = 0, int(step[e]/5)%2
-						}
-					}
-				}
-				if err := p.Prepare(&r); err != nil {
+				w.play(t)
+				if err := p.Prepare(&w.rollout); err != nil {
 					t.Fatal(err)
 				}
 				var err error
-				if m, err = p.Update(r); err != nil {
+				if m, err = p.Update(w.rollout); err != nil {
 					t.Fatal(err)
 				}
 			}
-			for s, best := range []int32{1, 0} {
-				state[0] = s
-				show()
-				eval, _ := l.Evaluate(w, obs.Slice(0, 1), tensor.FromI32([]int32{best}, 1, 1, 1))
-				prob := math.Exp(float64(eval.LogProb.F32()[0]))
-				value, want := float64(eval.Value.F32()[0]), []float64{8.9, 10}[s]
-				if prob < 0.95 || math.Abs(value-want) > 0.1*want {
-					t.Errorf("state %d: probability of the better action %.3f, value %.2f, want ≥ 0.95, %.1f", s, prob, value, want)
-				}
-			}
+			w.checkPolicy(t)
 			if ev := metric(t, m, "critic/explained_variance"); !(ev > 0.5) {
 				t.Errorf("explained variance %v", ev)
 			}
@@ -208,7 +146,94 @@ func TestPPOLearns(t *testing.T) {
 	}
 }
 
-// Two replicas with half the environments each take the step that one takes with all: the mean is over all samples, statistics too.
+// twoStates is a world of two states, entered at random. Action 1 changes the state, at a cost of 0.1; action 0
+// stays, which pays 1 in state 1. Episodes are cut off after 5 steps, and never terminate. So one should change in
+// 0 and stay in 1, and with γ = 0.9
+//
+//	v(1) = 1 + γ v(1) = 10,    v(0) = -0.1 + γ v(1) = 8.9
+//
+// A critic that took the limit for an end would believe in 2.6 on average.
+type twoStates struct {
+	policy     *linear
+	work       policy.Work
+	rollout    tensor.Dict
+	state, age []int       // of each environment
+	env, step  []uint64    // of each environment: number, and steps taken
+	obs        tensor.Dict // one 1 for each environment, at its state
+}
+
+func newTwoStates(l *linear, steps, envs int) *twoStates {
+	w := &twoStates{policy: l, work: l.NewWork(envs), rollout: newRollout(steps, envs, 2), state: make([]int, envs),
+		age: make([]int, envs), env: make([]uint64, envs), step: make([]uint64, envs)}
+	for e := range w.env {
+		w.env[e], w.state[e] = uint64(e), e%2
+	}
+	w.obs.Set("state", tensor.New(tensor.F32, envs, 2))
+	return w
+}
+
+// observe sets the observations, and returns them.
+func (w *twoStates) observe() tensor.Tensor {
+	obs := w.obs.Must("state")
+	obs.Zero()
+	for e, s := range w.state {
+		obs.F32()[2*e+s] = 1
+	}
+	return obs
+}
+
+// play fills the rollout.
+func (w *twoStates) play(t *testing.T) {
+	t.Helper()
+	r := w.rollout
+	r.Must("truncated").Zero()
+	for k := range r.Must("reward").Dim(0) {
+		r.Must("observation.state").At(k).CopyFrom(w.observe())
+		act, err := w.policy.Forward(w.work, w.obs, policy.Sample, policy.Noise{Seed: 5, Env: w.env, Step: w.step})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Must("action").At(k).CopyFrom(act.Action)
+		r.Must("sample_log_prob").At(k).CopyFrom(act.LogProb)
+		r.Must("value").At(k).CopyFrom(act.Value)
+		for e, a := range act.Action.I32() {
+			reward := float32(w.state[e])
+			if a == 1 {
+				w.state[e], reward = 1-w.state[e], -0.1
+			}
+			r.Must("reward").At(k).F32()[e] = reward
+			w.step[e]++
+		}
+		w.observe()
+		next, _ := w.policy.Value(w.work, w.obs)
+		r.Must("next_value").At(k).CopyFrom(next)
+		for e := range w.age {
+			if w.age[e]++; w.age[e] == 5 {
+				r.Must("truncated").At(k).U8()[e] = 1
+				w.age[e], w.state[e] = 0, int(w.step[e]/5)%2
+			}
+		}
+	}
+}
+
+// checkPolicy checks that the policy takes the better action in both states, and knows their values.
+func (w *twoStates) checkPolicy(t *testing.T) {
+	t.Helper()
+	for s, best := range []int32{1, 0} {
+		w.state[0] = s
+		w.observe()
+		eval, _ := w.policy.Evaluate(w.work, w.obs.Slice(0, 1), tensor.FromI32([]int32{best}, 1, 1, 1))
+		prob := math.Exp(float64(eval.LogProb.F32()[0]))
+		value, want := float64(eval.Value.F32()[0]), []float64{8.9, 10}[s]
+		if prob < 0.95 || math.Abs(value-want) > 0.1*want {
+			t.Errorf("state %d: probability of the better action %.3f, value %.2f, want ≥ 0.95, %.1f", s, prob, value,
+				want)
+		}
+	}
+}
+
+// Two replicas with half the environments each take the step that one takes with all: the mean is over all
+// samples, statistics too.
 func TestReplicasTakeOneStep(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -221,8 +246,10 @@ func TestReplicasTakeOneStep(t *testing.T) {
 		{"none, early stop", func(s *Setup) { s.Config.NormalizeAdvantages, s.Config.TargetKL = NormalizeNone, 1e-4 }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			whole := func(s *Setup) { // the whole rollout in one minibatch: then the placement of samples does not matter
-				s.GlobalBatch, s.Config.ShuffleRollout, s.Config.UpdateEpoch, s.Config.EntropyBonus = 128, false, 3, 0.01
+			// the whole rollout in one minibatch: then the placement of samples does not matter
+			whole := func(s *Setup) {
+				s.GlobalBatch, s.Config.ShuffleRollout = 128, false
+				s.Config.UpdateEpoch, s.Config.EntropyBonus = 3, 0.01
 			}
 			one := mustPPO(t, setup(whole, c.change))
 			want := iterate(t, one, 0, 3)
@@ -232,7 +259,8 @@ func TestReplicasTakeOneStep(t *testing.T) {
 			var got [2]Metrics
 			var wg sync.WaitGroup
 			for i := range two {
-				two[i] = mustPPO(t, setup(whole, c.change, func(s *Setup) { s.Envs, s.Replicas = 4, &replica{team: members, member: i} }))
+				two[i] = mustPPO(t, setup(whole, c.change,
+					func(s *Setup) { s.Envs, s.Replicas = 4, &replica{team: members, member: i} }))
 				wg.Go(func() { got[i] = iterate(t, two[i], 0, 3) })
 			}
 			wg.Wait()
@@ -332,7 +360,8 @@ func TestMask(t *testing.T) {
 			r := randomRollout(1, 16, 0, 8)
 			mask := tensor.New(tensor.U8, 16, 8)
 			for i := range mask.U8() {
-				if mask.U8()[i] = 1; i/8 >= 10 && i%8 < 4 { // half of the environments end at step 9 and idle from then on
+				// half of the environments end at step 9 and idle from then on
+				if mask.U8()[i] = 1; i/8 >= 10 && i%8 < 4 {
 					mask.U8()[i] = 0
 					r.Must("reward").F32()[i], r.Must("value").F32()[i] = garbage, garbage
 					r.Must("sample_log_prob").F32()[i] = garbage / 10
@@ -359,12 +388,14 @@ func TestMask(t *testing.T) {
 			t.Errorf("%s: masked samples had an effect:\n%v\n%v", norm, ma.Values, mb.Values)
 		}
 		if seen := a.policy.(*linear).stats; seen[0] != 16*8-6*4 || !slices.Equal(seen, b.policy.(*linear).stats) {
-			t.Errorf("%s: observation statistics %v and %v, want %d rows", norm, seen, b.policy.(*linear).stats, 16*8-6*4)
+			t.Errorf("%s: observation statistics %v and %v, want %d rows", norm, seen, b.policy.(*linear).stats,
+				16*8-6*4)
 		}
 	}
 }
 
-// The metrics of one update with a single minibatch and one epoch are those of the rollout: the ratio is still that of the sample.
+// The metrics of one update with a single minibatch and one epoch are those of the rollout: the ratio is
+// still that of the sample.
 func TestMetrics(t *testing.T) {
 	p := mustPPO(t, setup(func(s *Setup) {
 		s.GlobalBatch, s.Config.UpdateEpoch, s.Config.NormalizeAdvantages = 128, 1, NormalizeNone
@@ -402,7 +433,8 @@ func TestMetrics(t *testing.T) {
 	for name, want := range map[string]float64{
 		"rollout/rewards": reward / n, "rollout/advantages_mean": adv / n, "rollout/returns_mean": ret / n,
 		"rollout/advantages_max": most, "rollout/advantages_min": least,
-		"actor/ratio": ratio / n, "actor/approx_kl": kl / n, "actor/clip_fraction": outside / n, "actor/policy_loss": policyLoss / n,
+		"actor/ratio": ratio / n, "actor/approx_kl": kl / n, "actor/clip_fraction": outside / n,
+		"actor/policy_loss":  policyLoss / n,
 		"actor/entropy_loss": math.Ln2, "critic/value_loss": valueLoss / n,
 		"critic/explained_variance": 1 - (sumE2/n-sumE/n*sumE/n)/(sumR2/n-ret/n*ret/n),
 		"actor/lr":                  0.01, "critic/lr": 0.01, "actor/update_epochs": 1,
@@ -417,7 +449,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Normalised advantages have mean 0 and, except for the guard against none, unbiased deviation 1: over the rollout, or each minibatch.
+// Normalised advantages have mean 0 and, except for the guard against none, unbiased deviation 1: over the
+// rollout, or each minibatch.
 func TestAdvantagesAreNormalised(t *testing.T) {
 	standardised := func(what string, adv []float32) {
 		t.Helper()
@@ -478,7 +511,8 @@ func TestNormalisedRewardsHaveNoScale(t *testing.T) {
 func TestEntropyBonus(t *testing.T) {
 	entropies := func(bonus float32) (first, last float64) {
 		p := mustPPO(t, setup(func(s *Setup) {
-			s.Config.EntropyBonus, s.Config.NormalizeAdvantages, s.Config.Gamma, s.Optim.WeightDecay = bonus, NormalizeNone, 0, 0
+			s.Config.EntropyBonus, s.Config.NormalizeAdvantages = bonus, NormalizeNone
+			s.Config.Gamma, s.Optim.WeightDecay = 0, 0
 		}))
 		copy(p.train.params.Data, []float32{1, -1, 0.5, 0, -1, 1})
 		for i := range 5 {
@@ -554,7 +588,8 @@ func TestGradientIsClipped(t *testing.T) {
 }
 
 func TestCriticWarmup(t *testing.T) {
-	p := mustPPO(t, setup(func(s *Setup) { s.Optim.CriticWarmupSteps = 8 })) // 2 epochs of 4 minibatches: the first iteration
+	// 2 epochs of 4 minibatches: the first iteration
+	p := mustPPO(t, setup(func(s *Setup) { s.Optim.CriticWarmupSteps = 8 }))
 	actor, critic := p.train.params.Data[:6], p.train.params.Data[16:19]
 	iterate(t, p, 0, 1)
 	if slices.ContainsFunc(actor, func(x float32) bool { return x != 0 }) || critic[0] == 0 {
@@ -573,7 +608,8 @@ func TestCriticWarmup(t *testing.T) {
 func TestCriticWarmupOfSharedTrunk(t *testing.T) {
 	cfg := policy.DefaultConfig()
 	cfg.HiddenSizes, cfg.ShareTrunk = []int{4}, true
-	spec := env.Spec{Name: "fake", Obs: []env.Field{{Name: "state", Space: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{3}}}},
+	spec := env.Spec{Name: "fake",
+		Obs:    []env.Field{{Name: "state", Space: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{3}}}},
 		Action: env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{2}}}
 	pol, err := policy.NewMLP(cfg, spec, 1, tensor.Heap)
 	if err != nil {
@@ -649,7 +685,9 @@ func TestNewPPOErrors(t *testing.T) {
 		{"algorithm.gamma: 1.5: expected a number in [0, 1]", func(s *Setup) { s.Config.Gamma = 1.5 }},
 		{"optim.lr: 0: expected a number > 0", func(s *Setup) { s.Optim.LR = 0 }},
 		{"optim.total_training_steps: not set", func(s *Setup) { s.Optim.LRScheduler = ScheduleCosine }},
-		{"no adv_type gea with loss_type actor_critic, expected one of: gae with actor_critic, gae with actor, gae with decoupled_actor_critic, gae with a2c, grpo with actor", func(s *Setup) { s.Config.AdvType = "gea" }},
+		{"no adv_type gea with loss_type actor_critic, expected one of: gae with actor_critic, gae with actor, " +
+			"gae with decoupled_actor_critic, gae with a2c, grpo with actor",
+			func(s *Setup) { s.Config.AdvType = "gea" }},
 	} {
 		if _, err := Builtin().New(setup(c.change)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
@@ -707,7 +745,8 @@ func TestActorAlone(t *testing.T) {
 	if p.train.params.Data[0] == 0 || p.train.params.Data[16] != 0 {
 		t.Errorf("parameters %v: want the actor alone to move", p.train.params.Data)
 	}
-	if len(m.Names) != len(m.Values) || slices.ContainsFunc(m.Names, func(name string) bool { return strings.HasPrefix(name, "critic/") }) {
+	if len(m.Names) != len(m.Values) || slices.ContainsFunc(m.Names,
+		func(name string) bool { return strings.HasPrefix(name, "critic/") }) {
 		t.Errorf("metrics %v, %d values, without a critic", m.Names, len(m.Values))
 	}
 	near(t, "actor/lr", metric(t, m, "actor/lr"), 0.01, 1e-8)

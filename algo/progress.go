@@ -1,18 +1,19 @@
 package algo
 
-// Progress is told how far long work has come: done of total, in the work what. It is called often, by
-// the goroutine that works. It must not wait, and should allocate nothing. A nil Progress ignores all
-// calls.
+// Progress is called with the state of long work: done of total units of the work called what. The
+// goroutine that works calls it often. It must not wait, and should allocate nothing. A nil
+// Progress ignores all calls.
 type Progress func(what string, done, total int)
 
-// Report tells p.
+// Report calls p.
 func (p Progress) Report(what string, done, total int) {
 	if p != nil {
 		p(what, done, total)
 	}
 }
 
-// The work that algorithms report. Units are micro-batches of an update, and texts or transitions.
+// The names of work that algorithms report. The units of an update are micro-batches or texts,
+// those of evaluations texts, those of validations transitions.
 const (
 	workUpdate     = "update"
 	workEvaluation = "evaluation"

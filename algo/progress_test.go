@@ -45,7 +45,8 @@ func TestProgress(t *testing.T) {
 			return nil
 		}, map[string]count{"update": {32, 32, 32}}},
 		"bc": {func() error {
-			b, err := NewBC(bcSetup(t, micro, func(s *Setup, _ *policy.Config) { s.Config.OffPolicy.Demos.ValidationShare = 0.2 }))
+			share := func(s *Setup, _ *policy.Config) { s.Config.OffPolicy.Demos.ValidationShare = 0.2 }
+			b, err := NewBC(bcSetup(t, micro, share))
 			if err != nil {
 				return err
 			}

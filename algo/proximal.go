@@ -20,15 +20,15 @@ func interpolate(prox, logProb, old, share []float32) {
 	}
 }
 
-// A proximal gives the log-probs of a rollout's actions by the policy of the last iteration, while
-// older policies may have taken them.
+// A proximal computes the log-probs of a rollout's actions by the policy of the last iteration.
+// Older policies may have taken the actions.
 type proximal struct {
 	recompute bool
 	sequence  int           // Config.SequenceLength
 	given     bool          // for recompute: rollouts bring prox_log_prob
 	work      policy.Work   // for recompute
 	logProb   tensor.Tensor // F32 [T,N,L], for recompute
-	// F32 [T,N]: how far the proximal policy is on the way from the behaviour's to the present one
+	// F32 [T,N]: position of the proximal policy, from 0 (the behaviour's) to 1 (the present one)
 	share   tensor.Tensor
 	between []float32 // interpolated log-probs of a micro-batch
 }
@@ -45,13 +45,13 @@ func newProximal(s *Setup) *proximal {
 	return x
 }
 
-// prepare adds to a rollout what logProbs needs of it: prox_log_prob, by the policy as it is now,
-// or prox_share. It returns the sum of the versions.
+// prepare adds the input of logProbs to a rollout: prox_log_prob, by the present policy, or
+// prox_share. It returns the sum of the versions.
 //
-// The version of a sample, I64 [T,N], is the number of iterations that its policy had seen; nil
-// means that none lies behind. A sample that d iterations lie behind has the share d/(d+1). At the
-// end of this iteration the policy will have gone d+1 steps from the behaviour's, and the proximal
-// has gone d.
+// The version of a sample, I64 [T,N], is the number of iterations that its policy had learnt from.
+// Without versions all samples are of the present policy. If d iterations lie between, the sample
+// has the share d/(d+1): at the end of this iteration the policy will be d+1 steps from the
+// behaviour's, and the proximal policy is d steps from it.
 func (x *proximal) prepare(p policy.Policy, rollout *tensor.Dict, iteration int) (versions float64, err error) {
 	action := rollout.Must("action")
 	samples := action.Dim(0) * action.Dim(1)

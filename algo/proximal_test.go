@@ -11,7 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// One sample for each branch, with ε⁻ = 0.2, ε⁺ = 0.3, c = 3 and a threshold of 2: the loss is the surrogate's of ρ, times w.
+// One sample for each branch, with ε⁻ = 0.2, ε⁺ = 0.3, c = 3 and a threshold of 2: the loss is the
+// surrogate's of ρ, times w.
 func TestDecoupledLossBranches(t *testing.T) {
 	clip := Clip{Low: 0.2, High: 0.3, Dual: 3}
 	for _, c := range []struct {
@@ -31,7 +32,8 @@ func TestDecoupledLossBranches(t *testing.T) {
 	} {
 		old, d := []float32{-0.7}, []float32{99}
 		prox := []float32{old[0] + float32(math.Log(c.w))}
-		s := decoupledLoss(d, []float32{prox[0] + float32(math.Log(c.rho))}, old, prox, []float32{float32(c.adv)}, nil, clip, 2, 0.5)
+		s := decoupledLoss(d, []float32{prox[0] + float32(math.Log(c.rho))}, old, prox, []float32{float32(c.adv)},
+			nil, clip, 2, 0.5)
 		near(t, c.name+": loss", s.Loss, c.loss, 1e-5)
 		near(t, c.name+": loss_abs", s.LossAbs, math.Abs(c.loss), 1e-5)
 		near(t, c.name+": gradient", float64(d[0]), 0.5*c.grad, 1e-5)
@@ -73,7 +75,8 @@ func TestDecoupledIsPPOWhenFresh(t *testing.T) {
 	near(t, "current version", metric(t, m, "actor/current_version"), 2, 0)
 }
 
-// The proximal policy of a rollout that lies d iterations behind is d/(d+1) of the way, or, computed again, the policy before the update.
+// The proximal policy of a rollout that lies d iterations behind is d/(d+1) of the way, or, computed again,
+// the policy before the update.
 func TestProximalPolicy(t *testing.T) {
 	vec, err := classic.NewCartPole(env.DefaultConfig(), 1)
 	if err != nil {
@@ -137,7 +140,8 @@ func TestProximalPolicy(t *testing.T) {
 	}
 }
 
-// Rollouts of a policy four iterations old teach as those of the present one do: PPO's clip around the old policy would stand in the way.
+// Rollouts of a policy four iterations old teach as those of the present one do: PPO's clip around the old
+// policy would stand in the way.
 func TestDecoupledLearnsFromOldRollouts(t *testing.T) {
 	gain := func(loss string, recompute bool) float64 {
 		s := setup(func(s *Setup) {
@@ -187,9 +191,12 @@ func TestDecoupledLearnsFromOldRollouts(t *testing.T) {
 		}
 		return after - before
 	}
-	plain, between, again := gain("actor_critic", false), gain(decoupledActorCritic, false), gain(decoupledActorCritic, true)
-	t.Logf("probability of the better action up by %.3f (actor_critic), %.3f (interpolated), %.3f (recomputed)", plain, between, again)
+	plain := gain("actor_critic", false)
+	between, again := gain(decoupledActorCritic, false), gain(decoupledActorCritic, true)
+	t.Logf("probability of the better action up by %.3f (actor_critic), %.3f (interpolated), %.3f (recomputed)",
+		plain, between, again)
 	if between < plain+0.02 || again < plain+0.02 {
-		t.Errorf("probability of the better action up by %.3f, and with the decoupled loss by %.3f and %.3f: want more", plain, between, again)
+		t.Errorf("probability of the better action up by %.3f, and with the decoupled loss by %.3f and %.3f: want more",
+			plain, between, again)
 	}
 }

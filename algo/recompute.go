@@ -5,7 +5,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// recomputation computes the advantages of a rollout again, with the critic as it is then
+// recomputation computes the advantages of a rollout again, with the present critic
 // (Config.RecomputeAdvantages; Andrychowicz et al. 2021, arXiv:2006.05990, §3.5).
 type recomputation struct {
 	of              *advantages
@@ -23,7 +23,7 @@ func newRecomputation(s *Setup, of *advantages) *recomputation {
 }
 
 // recomputeAdvantages replaces the advantages and returns of a rollout. The observation after the
-// end of an episode is not in the rollout, so its value stays the one of the critic that saw it.
+// end of an episode is not in the rollout, so its value stays that of the critic at the time.
 func (r *recomputation) recomputeAdvantages(rollout tensor.Dict) error {
 	a := r.of
 	tr, mask, err := a.view(rollout)

@@ -15,7 +15,7 @@ type reference struct {
 	state    tensor.Tensor // U8: the parameters and buffers
 	given    bool          // rollouts bring ref_log_prob
 	logProb  tensor.Tensor // F32 [T,N,L]
-	logRatio []float32     // of each advantage's log-probs, Σ of them less the reference's
+	logRatio []float32     // of each advantage: Σ (log π - log π_ref) over its log-probs
 	sequence int           // Config.SequenceLength
 }
 
@@ -39,8 +39,8 @@ func newReference(s *Setup, advantages int) (*reference, error) {
 // take copies the policy's parameters: they become the reference.
 func (r *reference) take() { copy(r.state.U8(), r.policy.Params().State()) }
 
-// evaluate computes the reference's log-probs of a rollout's actions, and adds them to it as
-// ref_log_prob, unless it brings them.
+// evaluate computes the reference's log-probs of a rollout's actions, and adds them as
+// ref_log_prob, unless the rollout has them.
 func (r *reference) evaluate(rollout *tensor.Dict) error {
 	sampled, ok := rollout.Get("sample_log_prob")
 	if _, there := rollout.Get("action"); !ok || !there {

@@ -17,8 +17,8 @@ type entry struct {
 	advType, lossType string
 	build             func(Setup) (Algorithm, error)
 	fits              func(policy.Policy) error // of algorithms that learn from transitions, else nil
-	offline           bool                      // these are demonstrations alone
-	labelled          bool                      // their actions are an expert's
+	offline           bool                      // it learns from demonstrations alone
+	labelled          bool                      // it learns the actions of experts
 	own               params.Own                // its keys under algorithm, with their defaults
 }
 
@@ -55,7 +55,8 @@ func (r *Registry) Add(advType, lossType string, build func(Setup) (Algorithm, e
 }
 
 // Register adds an algorithm with keys of its own under algorithm; see package params. build gets
-// their values. kind says what it learns from, if that is not rollouts of the present policy.
+// their values. kind is the data that it learns from, if these are not rollouts of the present
+// policy.
 func Register[P any](r *Registry, advType, lossType string, defaults P, build func(Setup, P) (Algorithm, error),
 	kind ...Kind) {
 	own := params.New(defaults)
@@ -73,7 +74,7 @@ func Register[P any](r *Registry, advType, lossType string, defaults P, build fu
 	}
 }
 
-// A Kind says what an algorithm learns from: OffPolicy, Offline or Labelled.
+// A Kind is the data that an algorithm learns from: OffPolicy, Offline or Labelled.
 type Kind func(*entry)
 
 // OffPolicy is the Kind of AddOffPolicy.
@@ -128,8 +129,8 @@ func (r *Registry) AddOffPolicy(advType, lossType string, fits func(policy.Polic
 	OffPolicy(fits)(&r.entries[len(r.entries)-1])
 }
 
-// AddOffline adds an algorithm that learns from demonstrations alone (Setup.Demos): its Update is
-// called without a rollout, and Prepare never. fits is as AddOffPolicy's.
+// AddOffline adds an algorithm that learns from demonstrations alone (Setup.Demos). Its Update is
+// called without a rollout, its Prepare is not called. fits is as AddOffPolicy's.
 func (r *Registry) AddOffline(advType, lossType string, fits func(policy.Policy) error,
 	build func(Setup) (Algorithm, error)) {
 	r.Add(advType, lossType, build)
@@ -137,7 +138,7 @@ func (r *Registry) AddOffline(advType, lossType string, fits func(policy.Policy)
 }
 
 // AddLabelled adds an algorithm that learns from transitions as AddOffPolicy's do. Their actions
-// are those that the environments' experts would have taken. OffPolicyConfig.Dagger decides who
+// are those of the environments' experts. OffPolicyConfig.Dagger decides whether expert or policy
 // acts.
 func (r *Registry) AddLabelled(advType, lossType string, fits func(policy.Policy) error,
 	build func(Setup) (Algorithm, error)) {

@@ -15,7 +15,8 @@ type ownKeys struct {
 
 func (k ownKeys) Check(want Want) { want(k.Coef < 1, "my_coef", k.Coef, "a number < 1") }
 
-// TestRegister: an algorithm gets the values of its keys, or their defaults, and is of the kind that it was registered as.
+// TestRegister: an algorithm gets the values of its keys, or their defaults, and is of the kind that it was
+// registered as.
 func TestRegister(t *testing.T) {
 	r := Builtin()
 	var got ownKeys
@@ -39,16 +40,20 @@ func TestRegister(t *testing.T) {
 		t.Errorf("made with %v (%v), want 0.25", got, err)
 	}
 	s.Config.Own = params.New(ownKeys{2})
-	if _, err := r.New(s); err == nil || !strings.Contains(err.Error(), "loss_type plain: my_coef: 2: expected a number < 1") {
+	if _, err := r.New(s); err == nil || !strings.Contains(err.Error(),
+		"loss_type plain: my_coef: 2: expected a number < 1") {
 		t.Errorf("a value that is refused: %v", err)
 	}
 	for _, c := range []struct {
 		loss                         string
 		offPolicy, offline, labelled bool
-	}{{"plain", false, false, false}, {"replay", true, false, false}, {"demos", false, true, false}, {"labels", true, false, true}} {
+	}{{"plain", false, false, false}, {"replay", true, false, false}, {"demos", false, true, false},
+		{"labels", true, false, true}} {
 		k := Config{AdvType: "own", LossType: c.loss}
-		if r.OffPolicy(k) != c.offPolicy || r.Offline(k) != c.offline || r.Labelled(k) != c.labelled || (r.Fits(k, nil) == nil) == (c.loss != "plain") {
-			t.Errorf("%s: off-policy %v, offline %v, labelled %v, fits: %v", c.loss, r.OffPolicy(k), r.Offline(k), r.Labelled(k), r.Fits(k, nil))
+		if r.OffPolicy(k) != c.offPolicy || r.Offline(k) != c.offline || r.Labelled(k) != c.labelled ||
+			(r.Fits(k, nil) == nil) == (c.loss != "plain") {
+			t.Errorf("%s: off-policy %v, offline %v, labelled %v, fits: %v", c.loss, r.OffPolicy(k), r.Offline(k),
+				r.Labelled(k), r.Fits(k, nil))
 		}
 	}
 	if got := r.Owner("my_coef"); got != "loss_type plain (with adv_type own)" {

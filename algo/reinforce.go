@@ -3,8 +3,8 @@ package algo
 // NewReinforce makes REINFORCE++, Hu 2025, arXiv:2501.03262: PPO's clipped surrogate, without a
 // critic and (except with use_reinpp_baseline) without groups. Its details, beside those of PPO:
 //
-//  1. what an episode paid counts for all of its steps                       Reinforce
-//  2. less what its group paid on average, with use_reinpp_baseline          Reinforce
+//  1. the score of an episode is the return of all its steps                 Reinforce
+//  2. less the mean score of its group, with use_reinpp_baseline             reinforce.estimate
 //  3. less a penalty for every step that leaves the first policy             Reinforce
 //  4. advantages normalised over the samples of all replicas                 advantages.standardise
 func NewReinforce(s Setup) (*PPO, error) {
@@ -12,8 +12,8 @@ func NewReinforce(s Setup) (*PPO, error) {
 	return newPPO(s, recipe{"reinpp", e, NormalizeBatch})
 }
 
-// reinforce is the estimator of adv_type reinpp. The return is what it is before the baseline and
-// with the penalty.
+// reinforce is the estimator of adv_type reinpp. The return includes the penalty, and not the
+// baseline.
 type reinforce struct {
 	groups
 	baseline bool
@@ -43,12 +43,12 @@ func (r reinforce) estimate(adv, ret []float32, x *experience) error {
 }
 
 // Reinforce fills ret with the returns of REINFORCE++ (Hu 2025, eq. 5 and 6), in a rollout of n
-// environments: of the sample i of episode k, which scored score[k],
+// environments. For sample i of episode k with score[k]
 //
 //	ret_i = score_k - β Σ_{j ≥ i} (log π(a_j) - log π_ref(a_j))
 //
-// with the sum over the episode's samples from i on. of[i] is k, or -1 for a sample of none, which
-// gets 0; logRatio holds the differences of log-probs, nil for none.
+// where the sum is over the episode's samples from i on. of[i] is k, or -1 for a sample of no
+// episode, which gets 0. logRatio has the differences of log-probs; nil: there is no penalty.
 func Reinforce(ret []float32, of []int32, score []float64, logRatio []float32, beta float64, n int) {
 	for i := len(ret) - 1; i >= 0; i-- {
 		k := of[i]

@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// LogProbs fills dst, F32 [T,N,L], with the log-probs that p gives to a rollout's actions, one time
-// after the other. work is for N rows. A recurrent policy begins sequences of that length
-// (Config.SequenceLength) as in training: with the hidden state that the rollout recorded.
+// LogProbs fills dst, F32 [T,N,L], with the log-probs that p gives to a rollout's actions, step by
+// step. work is for N rows. sequence is Config.SequenceLength: a recurrent policy begins each
+// sequence with the recorded hidden state, as in training.
 func LogProbs(dst tensor.Tensor, p policy.Policy, work policy.Work, rollout tensor.Dict, sequence int) error {
 	action := rollout.Must("action")
 	again, err := newReplayForward(p, rollout, sequence)
@@ -28,8 +28,8 @@ func LogProbs(dst tensor.Tensor, p policy.Policy, work policy.Work, rollout tens
 	return nil
 }
 
-// A replayForward passes a rollout through a policy again, one time after the other, and carries its
-// hidden state along.
+// A replayForward passes a rollout through a policy again, step by step, and carries the hidden
+// state along.
 type replayForward struct {
 	rollout               tensor.Dict
 	sequence              int // length; 0: all of the rollout
@@ -55,7 +55,7 @@ func newReplayForward(p policy.Policy, rollout tensor.Dict, sequence int) (*repl
 	return r, nil
 }
 
-// at returns the observations of time t, [N,...], which comes after t-1.
+// at returns the observations of step t, [N,...]. Steps come in order.
 func (r *replayForward) at(t int) tensor.Dict {
 	for i := range r.rollout.Len() {
 		name, x := r.rollout.Entry(i)
@@ -80,7 +80,7 @@ func (r *replayForward) at(t int) tensor.Dict {
 	return r.obs
 }
 
-// keep takes the hidden state after the last time.
+// keep stores the hidden state after a step.
 func (r *replayForward) keep(eval policy.Eval) {
 	if !r.recorded.IsZero() {
 		r.hidden.CopyFrom(eval.Hidden)

@@ -7,9 +7,9 @@ import (
 )
 
 // A rewardScale divides rewards by the deviation of the discounted return, which keeps the critic's
-// targets near 1 whatever the task pays (Engstrom et al. 2020, arXiv:2005.12729, §3). It learns
-// from the rollouts of all replicas, and scales each with what it knows including that rollout. Its
-// moments are the same on every replica; the running return of each environment is its own.
+// targets near 1 in any task (Engstrom et al. 2020, arXiv:2005.12729, §3). It learns from the
+// rollouts of all replicas. The scale of a rollout includes that rollout. The moments are the same
+// on every replica; the running return of each environment is its own.
 type rewardScale struct {
 	gamma, clip float64
 	running     tensor.Tensor // F64 [N]: Σ γ^k r of the episode so far
@@ -24,8 +24,8 @@ func newRewardScale(gamma, clip float32, envs int) *rewardScale {
 	}
 }
 
-// learn follows the returns through tr and adds them to the moments. Samples with mask 0 are not
-// seen.
+// learn follows the returns through tr and adds them to the moments. Samples with mask 0 do not
+// count.
 func (s *rewardScale) learn(tr *Trajectory, mask []uint8, r Replicas) error {
 	running, m := s.running.F64(), s.moments.F64()
 	s.sums = [3]float64{}
@@ -35,7 +35,7 @@ func (s *rewardScale) learn(tr *Trajectory, mask []uint8, r Replicas) error {
 		}
 		env := i % tr.N
 		ret := s.gamma*running[env] + float64(reward)
-		d := ret - m[1] // sums about the old mean lose no digits to it
+		d := ret - m[1] // sums of deviations from the old mean keep their digits
 		s.sums[0]++
 		s.sums[1] += d
 		s.sums[2] += d * d

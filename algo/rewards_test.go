@@ -1,6 +1,7 @@
 package algo
 
 import (
+	"fmt"
 	"math"
 	"sync"
 	"testing"
@@ -8,43 +9,17 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// The deviation is that of all discounted returns seen so far, in one pass over them in float64; returns start anew after an end of either
-// kind and go on from one rollout to the next; however the environments are spread over replicas.
+// The deviation is that of all discounted returns seen so far, in one pass over them in float64; returns start anew
+// after an end of either kind and go on from one rollout to the next; however the environments are spread over
+// replicas.
 func TestRewardScale(t *testing.T) {
-	const T, N, rollouts, gamma, clip = 20, 6, 3, 0.9, 1.5
-	s := philox.New(11, philox.Init, 0, 0)
-	all := make([]Trajectory, rollouts)
-	for k := range all {
-		all[k] = Trajectory{T: T, N: N}
-		for range T * N {
-			all[k].Reward = append(all[k].Reward, float32(100+s.Uniform(-1, 5))) // far from 0: sums must not lose digits
-			all[k].Terminated = append(all[k].Terminated, uint8(s.IntN(9)/8))
-			all[k].Truncated = append(all[k].Truncated, uint8(s.IntN(9)/8))
-		}
-	}
-	var returns []float64
-	var running [N]float64
-	check := func(name string, k int, got, reward []float32) {
-		t.Helper()
-		var mean, variance float64
-		for _, x := range returns {
-			mean += x / float64(len(returns))
-		}
-		for _, x := range returns {
-			variance += (x - mean) * (x - mean) / float64(len(returns))
-		}
-		for i, r := range reward {
-			want := min(max(float64(r)/math.Sqrt(variance), -clip), clip)
-			if math.Abs(float64(got[i])-want) > 1e-5*math.Abs(want) {
-				t.Fatalf("%s: rollout %d: reward %v became %v, want %v", name, k, r, got[i], want)
-			}
-		}
-	}
+	const T, N, gamma, clip = 20, 6, 0.9, 1.5
 	one := newRewardScale(gamma, clip, N)
 	two := [2]*rewardScale{newRewardScale(gamma, clip, N/2), newRewardScale(gamma, clip, N/2)}
 	members := newTeam(2)
-	for k := range all {
-		tr := &all[k]
+	var returns []float64 // all so far
+	var running [N]float64
+	for k, tr := range paidTrajectories(3, T, N) {
 		for i, r := range tr.Reward {
 			running[i%N] = gamma*running[i%N] + float64(r)
 			returns = append(returns, running[i%N])
@@ -52,25 +27,16 @@ func TestRewardScale(t *testing.T) {
 				running[i%N] = 0
 			}
 		}
-		dst := make([]float32, T*N)
-		if err := one.learn(tr, nil, Single{}); err != nil {
+		if err := one.learn(&tr, nil, Single{}); err != nil {
 			t.Fatal(err)
 		}
-		one.scale(dst, tr.Reward)
-		check("one replica", k, dst, tr.Reward)
+		checkScaled(t, fmt.Sprintf("rollout %d, one replica", k), one, tr.Reward, returns)
 
 		var wg sync.WaitGroup
 		for m, s := range two {
-			part := &Trajectory{T: T, N: N / 2}
-			for i := range tr.Reward {
-				if i%N/(N/2) == m {
-					part.Reward = append(part.Reward, tr.Reward[i])
-					part.Terminated = append(part.Terminated, tr.Terminated[i])
-					part.Truncated = append(part.Truncated, tr.Truncated[i])
-				}
-			}
+			half := halfOf(&tr, m)
 			wg.Go(func() {
-				if err := s.learn(part, nil, &replica{team: members, member: m}); err != nil {
+				if err := s.learn(half, nil, &replica{team: members, member: m}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -79,7 +45,56 @@ func TestRewardScale(t *testing.T) {
 		if two[0].moments.F64()[2] != two[1].moments.F64()[2] {
 			t.Error("replicas have different moments")
 		}
-		two[0].scale(dst, tr.Reward)
-		check("two replicas", k, dst, tr.Reward)
+		checkScaled(t, fmt.Sprintf("rollout %d, two replicas", k), two[0], tr.Reward, returns)
+	}
+}
+
+// paidTrajectories have random rewards far from 0, where sums lose digits, and random ends.
+func paidTrajectories(n, steps, envs int) []Trajectory {
+	s := philox.New(11, philox.Init, 0, 0)
+	all := make([]Trajectory, n)
+	for k := range all {
+		all[k] = Trajectory{T: steps, N: envs}
+		for range steps * envs {
+			all[k].Reward = append(all[k].Reward, float32(100+s.Uniform(-1, 5)))
+			all[k].Terminated = append(all[k].Terminated, uint8(s.IntN(9)/8))
+			all[k].Truncated = append(all[k].Truncated, uint8(s.IntN(9)/8))
+		}
+	}
+	return all
+}
+
+// halfOf has half of the environments of tr: the first half, or for 1 the second.
+func halfOf(tr *Trajectory, half int) *Trajectory {
+	n := tr.N / 2
+	part := &Trajectory{T: tr.T, N: n}
+	for i := range tr.Reward {
+		if i%tr.N/n == half {
+			part.Reward = append(part.Reward, tr.Reward[i])
+			part.Terminated = append(part.Terminated, tr.Terminated[i])
+			part.Truncated = append(part.Truncated, tr.Truncated[i])
+		}
+	}
+	return part
+}
+
+// checkScaled checks that s divides rewards by the deviation of returns, and clips them.
+func checkScaled(t *testing.T, name string, s *rewardScale, reward []float32, returns []float64) {
+	t.Helper()
+	got := make([]float32, len(reward))
+	s.scale(got, reward)
+	var mean, variance float64
+	for _, x := range returns {
+		mean += x / float64(len(returns))
+	}
+	for _, x := range returns {
+		variance += (x - mean) * (x - mean) / float64(len(returns))
+	}
+	clip := float64(s.clip)
+	for i, r := range reward {
+		want := min(max(float64(r)/math.Sqrt(variance), -clip), clip)
+		if math.Abs(float64(got[i])-want) > 1e-5*math.Abs(want) {
+			t.Fatalf("%s: reward %v became %v, want %v", name, r, got[i], want)
+		}
 	}
 }

@@ -16,7 +16,7 @@ const (
 type ScheduleName string
 
 // UnmarshalText reads a ScheduleName. RLinf's torch_constant and torch_cosine lose the prefix.
-// Anything else is left for Check to find.
+// Check finds unknown names.
 func (n *ScheduleName) UnmarshalText(text []byte) error {
 	switch s := string(text); s {
 	case "torch_constant", "torch_cosine":
@@ -34,8 +34,8 @@ type Schedule struct {
 	Total  int    // iterations after which it stays at the end; not used by constant
 }
 
-// At returns the number at iteration i ≥ 0, of a schedule from start to end. CleanRL anneals like
-// this: the whole start at the first iteration, one step short of the end at the last.
+// At returns the number at iteration i ≥ 0, of a schedule from start to end. As in CleanRL, the
+// first iteration has start, and the last one is one step short of end.
 func (s Schedule) At(i int, start, end float64) float64 {
 	if i < s.Warmup {
 		return start * float64(i+1) / float64(s.Warmup)

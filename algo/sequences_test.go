@@ -17,7 +17,8 @@ type withHidden struct {
 
 func (r withHidden) HiddenLen() int { return r.hidden }
 
-// Every sample comes once in an epoch. A micro-batch has the first step of some sequences, then the next of the same ones.
+// Every sample comes once in an epoch. A micro-batch has the first step of some sequences, then the next of
+// the same ones.
 func TestSequencesStayTogether(t *testing.T) {
 	const steps, envs, micro = 12, 5, 20
 	for _, length := range []int{1, 2, 4} {
@@ -34,7 +35,8 @@ func TestSequencesStayTogether(t *testing.T) {
 				first := order[i/micro*micro+i%(micro/length)]
 				step := i % micro / (micro / length)
 				if int(first)/envs%length != 0 || int(k) != int(first)+step*envs {
-					t.Errorf("length %d: place %d is sample %d, want step %d of the sequence from %d on", length, i, k, step, first)
+					t.Errorf("length %d: place %d is sample %d, want step %d of the sequence from %d on", length, i,
+						k, step, first)
 				}
 			}
 			slices.Sort(order)
@@ -94,7 +96,8 @@ func (c counter) Evaluate(_ policy.Work, obs tensor.Dict, _ tensor.Tensor) (poli
 	return policy.Eval{LogProb: seen, Value: seen, Hidden: seen}, nil
 }
 
-// Each sequence begins with the recorded hidden state of its first step and goes on with the one computed now, from zero after each end.
+// Each sequence begins with the recorded hidden state of its first step and goes on with the one computed
+// now, from zero after each end.
 func TestReplayForward(t *testing.T) {
 	const steps, envs = 6, 2
 	r := randomRollout(1, steps, 0, envs)

@@ -10,30 +10,31 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Setup is what an Algorithm is made of.
+// A Setup has all that an Algorithm is made of.
 type Setup struct {
 	Config      Config
 	Optim       OptimConfig
 	CriticOptim OptimConfig // of the critics of actions, where they learn apart
 	GlobalBatch int         // samples in one optimiser step, over all replicas (actor.global_batch_size)
-	// samples evaluated at once; gradients add up to the global batch (actor.micro_batch_size). 0:
-	// all of a replica's
+	// samples evaluated at once, whose gradients add up to the global batch
+	// (actor.micro_batch_size). 0: all of a replica's
 	MicroBatch int
 	Seed       uint64
-	Iterations int // length of the run, where schedules without an end of their own end
+	Iterations int // length of the run, for schedules that end with it
 
 	Chunk int // C, the actions of a sample (actor.model.num_action_chunks); 0 is 1
-	// so many successive environments begin with the same states (env.train.group_size); 0 is 1
+	// number of successive environments that begin with the same states (env.train.group_size); 0
+	// is 1
 	GroupSize   int
 	Steps, Envs int // T and N of this replica's rollouts
-	// what rollouts hold, [T,N,...]; nil will do where there is no replay buffer and log-probs are
-	// not brought along
+	// tensors of rollouts, [T,N,...]; may be nil without a replay buffer, if rollouts bring no
+	// log-probs of a reference or proximal policy
 	Rollout  []tensor.Field
 	Demos    tensor.Dict // demonstrations, from ReadDemos; the zero Dict: none
 	Policy   policy.Policy
 	Replicas Replicas         // nil: Single
 	Alloc    tensor.Allocator // memory of buffers and optimiser; nil: tensor.Heap
-	Progress Progress         // of Update; nil: nobody asks
+	Progress Progress         // of Update; may be nil
 }
 
 // check reports all mistakes in the two sections of the configuration.
@@ -97,7 +98,7 @@ type batchSizes struct {
 	micro  int // evaluated at once
 }
 
-// batches returns the sizes with so many replicas.
+// batches returns the sizes for that number of replicas.
 func (s *Setup) batches(replicas int) (batchSizes, error) {
 	b := batchSizes{global: s.GlobalBatch, micro: s.MicroBatch}
 	if s.GlobalBatch <= 0 || s.GlobalBatch%replicas != 0 {
@@ -114,7 +115,7 @@ func (s *Setup) batches(replicas int) (batchSizes, error) {
 	return b, nil
 }
 
-// minibatches is batches for algorithms that train on whole rollouts, which minibatches divide.
+// minibatches is batches for algorithms that train on whole rollouts, in minibatches.
 func (s *Setup) minibatches(replicas int) (batchSizes, error) {
 	n := s.Steps * s.Envs
 	if n <= 0 || s.GlobalBatch <= 0 || s.GlobalBatch%replicas != 0 || n%(s.GlobalBatch/replicas) != 0 {

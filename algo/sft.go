@@ -9,7 +9,7 @@ import (
 )
 
 // SFT is supervised fine-tuning of a language model: it raises the log-probabilities of the tokens
-// that are to be learnt. One update is one optimiser step:
+// to be learnt. One update is one optimiser step:
 //
 //	loss = -Σ log p(token | tokens before it) / T
 //
@@ -28,16 +28,16 @@ type SFT struct {
 	progress Progress
 }
 
-// SFTSetup is what an SFT is made of.
+// SFTSetup has all that an SFT is made of.
 type SFTSetup struct {
 	Model      *lm.Model // its Params are trained
 	Optim      OptimConfig
-	Iterations int // length of the run, where schedules without an end of their own end
+	Iterations int // length of the run, for schedules that end with it
 	MicroBatch MicroBatch
-	Threads    int              // that compute; they change no bit. With more than 1, call Close
+	Threads    int              // number of threads, which changes no bit; with more than 1, call Close
 	Replicas   Replicas         // nil: Single
 	Alloc      tensor.Allocator // memory of the optimiser; nil: tensor.Heap
-	Progress   Progress         // of Update and Evaluate; nil: nobody asks
+	Progress   Progress         // of Update and Evaluate; may be nil
 }
 
 // NewSFT makes the fine-tuning of a model that has its weights.
@@ -58,8 +58,8 @@ func NewSFT(s SFTSetup) (*SFT, error) {
 // Close ends the threads.
 func (s *SFT) Close() { s.policy.Close() }
 
-// Update takes one optimiser step on this replica's sequences. targets and tokens are how many the
-// whole batch has, on all replicas.
+// Update takes one optimiser step on this replica's sequences. targets is the number of tokens to
+// be learnt in the whole batch, on all replicas, and tokens the number of all its tokens.
 func (s *SFT) Update(mine []Sequence, targets, tokens int) (m Metrics, err error) {
 	p := s.policy
 	s.train.open()
@@ -114,8 +114,8 @@ func (s *SFT) Evaluate(mine []Sequence) (Metrics, error) {
 	return sums.Metrics(), nil
 }
 
-// Permutation returns 0..n-1 in an order that belongs to the seed and an epoch alone; without
-// shuffle they stay in order. It uses the memory of order.
+// Permutation returns 0..n-1 in the order that belongs to the seed and an epoch; without shuffle
+// they stay in order. It uses the memory of order.
 func Permutation(order []int32, n int, shuffle bool, seed uint64, epoch int64) []int32 {
 	if cap(order) < n {
 		order = make([]int32, n)

@@ -5,9 +5,9 @@ import "math"
 // A SurrogateKind is one of the policy's objectives.
 type SurrogateKind uint8
 
-// With advantage A, log π the log-prob of an action by the policy that learns, old by the policy
-// that took the action, and prox by the policy that the clip is around, which as a rule is the
-// same:
+// A is the advantage of an action. log π, old and prox are its log-probs by three policies: the one
+// that learns, the one that took the action, and the one that the clip is around. The last two are
+// usually the same.
 const (
 	// Clipped is PPO's, Schulman et al. 2017, arXiv:1707.06347, eq. 7, with separate bounds and the
 	// dual clip of Ye et al. 2020, arXiv:1912.09729, eq. 5:
@@ -27,8 +27,8 @@ const (
 	PolicyGradient
 )
 
-// A Surrogate is the policy's objective: a pure function of log-probs and advantages, whatever the
-// samples are, the steps of environments or the tokens of texts.
+// A Surrogate is the policy's objective: a pure function of the log-probs and advantages of
+// samples, which are the steps of environments or the tokens of texts.
 type Surrogate struct {
 	Kind SurrogateKind
 	Clip Clip // of Clipped and Decoupled

@@ -6,10 +6,12 @@ import (
 	"testing"
 )
 
-// With a proximal policy the clip is around that one, and samples have no importance weight: the loss is the one of samples by the proximal policy.
+// With a proximal policy the clip is around that one, and samples have no importance weight: the loss is the
+// one of samples by the proximal policy.
 func TestClippedAroundProximal(t *testing.T) {
 	o := Surrogate{Kind: Clipped, Clip: Clip{Low: 0.2, High: 0.2, Dual: 3}}
-	x := Samples{LogProb: []float32{-1, -0.5, -2}, Old: []float32{-3, -3, -3}, Prox: []float32{-1.1, -1, -1}, Adv: []float32{1, 1, -1}}
+	x := Samples{LogProb: []float32{-1, -0.5, -2}, Old: []float32{-3, -3, -3}, Prox: []float32{-1.1, -1, -1},
+		Adv: []float32{1, 1, -1}}
 	got, want := make([]float32, 3), make([]float32, 3)
 	s := o.Loss(got, x, 1)
 	x.Old, x.Prox = x.Prox, nil
@@ -24,7 +26,8 @@ func TestClippedAroundProximal(t *testing.T) {
 
 // The losses that environments and language models share allocate nothing.
 func TestLossesAllocateNothing(t *testing.T) {
-	x := Samples{LogProb: make([]float32, 8), Old: make([]float32, 8), Prox: make([]float32, 8), Adv: make([]float32, 4)}
+	x := Samples{LogProb: make([]float32, 8), Old: make([]float32, 8), Prox: make([]float32, 8),
+		Adv: make([]float32, 4)}
 	d, of, weight, counted := make([]float32, 8), []int32{0, 0, 1, -1}, []float32{1, 1, 1, 1}, make([]int, 2)
 	for _, kind := range []SurrogateKind{Clipped, Decoupled, PolicyGradient} {
 		o := Surrogate{Kind: kind}
@@ -51,7 +54,8 @@ func TestAggregateWeights(t *testing.T) {
 	} {
 		weight := []float32{1, 1, 1, 1, 0}
 		samples, sequences := CountSamples(counted, of, weight)
-		if Aggregate(weight, of, counted, how, samples, sequences); samples != 3 || sequences != 2 || !slices.Equal(weight, want) {
+		if Aggregate(weight, of, counted, how, samples, sequences); samples != 3 || sequences != 2 ||
+			!slices.Equal(weight, want) {
 			t.Errorf("%s: %v of %v samples in %v sequences, want %v of 3 in 2", how, weight, samples, sequences, want)
 		}
 	}

@@ -6,17 +6,16 @@ import (
 )
 
 // A TextBatch holds the texts of one iteration on one replica. Each text is a prompt and one answer
-// to it. Every size successive texts answer the same prompt and are a group, where size is
-// TextSetup.GroupSize. Nothing is padded: what belongs to tokens has an element for each token with
-// Learn, one text after the other.
+// to it. TextSetup.GroupSize successive texts answer the same prompt and form a group. Nothing is
+// padded: slices about tokens have an element for each token with Learn, one text after the other.
 type TextBatch struct {
 	Texts []Sequence // Learn marks the tokens that the policy drew, the stop token included
 
-	LogProb    []float32 // of the tokens with Learn, when they were drawn; nil: as recomputed
+	LogProb    []float32 // by the policy that drew the tokens; nil: use Recomputed
 	Recomputed []float32 // by the policy before the update; nil: unknown
 	Ref        []float32 // by the reference policy; nil: unknown
-	// Value is what a critic says, before each token. It is unknown where it is nil. A TextPPO that has a
-	// critic fills it.
+	// Value is the critic's estimate before each token; nil: unknown. A TextPPO that has a critic
+	// fills it.
 	Value []float32
 
 	Reward     []float32 // of each text
@@ -28,14 +27,14 @@ type TextBatch struct {
 	// Prepare fills these, for the tokens with Learn.
 	Old    []float32 // log-probs that ratios refer to
 	Adv    []float32
-	Ret    []float32 // what advantages are relative to a baseline, and the target of the critic
+	Ret    []float32 // returns, before a baseline; the target of the critic
 	Weight []float32 // 0: the token is not trained on
 
-	starts []int32 // tokens with Learn before each text, and at last of all texts
+	starts []int32 // tokens with Learn before each text, and in all texts
 }
 
-// check reports what is wrong with a batch of groups of so many texts, and counts the tokens with
-// Learn. With recompute it may lack LogProb.
+// check reports mistakes in a batch with groups of that size, and counts the tokens with Learn.
+// With recompute the batch may lack LogProb.
 func (b *TextBatch) check(size int, recompute bool) error {
 	n := len(b.Texts)
 	switch {

@@ -51,7 +51,7 @@ const (
 	lossPolicyGradient = "policy_gradient" // neither ratio nor clip
 )
 
-// TextSetup is what a TextPPO is made of.
+// TextSetup has all that a TextPPO is made of.
 type TextSetup struct {
 	Config      Config
 	Text        TextConfig
@@ -61,16 +61,16 @@ type TextSetup struct {
 	Model      *lm.Model       // its Params are trained
 	Critic     *TextCritic     // for loss_type actor_critic, else nil
 	Values     bool            // in place of Critic: batches have Value, by a critic that a TextCriticPPO trains
-	Reference  *lm.Model       // computes TextBatch.Ref where batches have none; nil: they have it if it is needed
+	Reference  *lm.Model       // computes TextBatch.Ref for batches without it; nil: batches have it where needed
 	Sampling   engine.Sampling // how answers were drawn
 	GroupSize  int             // answers to each prompt; 0 is 1
 	MicroBatch MicroBatch
-	Threads    int // that compute; they change no bit. With more than 1, call Close
+	Threads    int // number of threads, which changes no bit; with more than 1, call Close
 	Seed       uint64
-	Iterations int // length of the run, where schedules without an end of their own end
+	Iterations int // length of the run, for schedules that end with it
 	Replicas   Replicas
 	Alloc      tensor.Allocator // memory of the optimisers; nil: tensor.Heap
-	Progress   Progress         // of Update; nil: nobody asks
+	Progress   Progress         // of Update; may be nil
 }
 
 // check reports all mistakes in the configuration.
@@ -112,8 +112,8 @@ func (s *TextSetup) Check(report Want) {
 	})
 }
 
-// checkPair checks adv_type and loss_type. It lets c stand for the algorithm of environments with
-// the same rules, whose Check follows.
+// checkPair checks adv_type and loss_type. It replaces those that only texts have in c by their
+// counterparts of environments, for Config.Check.
 func (s *TextSetup) checkPair(c *Config, want Want) {
 	critic := c.LossType == "actor_critic"
 	want(critic == (c.AdvType == "gae") && critic == (s.Critic != nil || s.Values), "loss_type", c.LossType,

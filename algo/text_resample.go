@@ -2,9 +2,10 @@ package algo
 
 import "fmt"
 
-// Resample keeps groups of batch, the n-th of this update from 0 on, and reports whether it needs
-// another, the same on every replica. Groups with a difference of later batches take the places of
-// groups without one. batch becomes what it has kept. With max_num_gen_batches 1 it does nothing.
+// Resample chooses groups of batch, the n-th of this update, counted from 0. It reports whether it
+// needs another batch, the same on every replica. Groups of later batches whose rewards differ
+// replace groups whose rewards are all equal. batch becomes the groups chosen so far. With
+// max_num_gen_batches 1 it does nothing.
 func (p *TextPPO) Resample(n int, batch *TextBatch) (more bool, err error) {
 	p.batches = n + 1
 	most := p.cfg.MaxNumGenBatches

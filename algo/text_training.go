@@ -153,8 +153,8 @@ func (t *textTraining) take(b *TextBatch) error {
 	return nil
 }
 
-// minibatches yields the minibatches of every epoch that have tokens that count. An error is the last
-// thing that it yields.
+// minibatches yields the minibatches of every epoch, without those in which no token counts. After
+// an error it yields nothing more.
 func (t *textTraining) minibatches(b *TextBatch) iter.Seq2[*textMinibatch, error] {
 	return func(yield func(*textMinibatch, error) bool) {
 		t.order = sized(t.order, len(b.Texts))

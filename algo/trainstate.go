@@ -8,7 +8,8 @@ import (
 )
 
 // A trainState is a network in training: its parameters, their gradient, its sum over the replicas,
-// its norm and the optimiser. An optimiser step is open, backward passes that call ready, step.
+// its norm and the optimiser. An optimiser step is a call of open, backward passes that call ready,
+// and a call of step.
 type trainState struct {
 	params   *nn.Params[float32]
 	adam     *Adam
@@ -20,10 +21,10 @@ type trainState struct {
 	final    func(lo, hi int)
 	only     string // the group that alone moves; "": all
 
-	norms, steps float64 // since the last reset: sum of the gradients' norms before clipping, and how many
+	norms, steps float64 // since the last meanNorm: sum of the gradients' norms before clipping, and their number
 }
 
-// newTrainState makes one for p, with the defaults of the setup filled in.
+// newTrainState returns the training state of p. The setup has its defaults filled in.
 func (s *Setup) newTrainState(p *nn.Params[float32], cfg OptimConfig) (*trainState, error) {
 	adam, err := NewAdam(p, cfg, s.Iterations, s.Alloc)
 	if err != nil {
@@ -44,8 +45,8 @@ func (t *trainState) open() {
 // begin begins to sum the gradient over the replicas.
 func (t *trainState) begin() { t.sum = t.replicas.Gradient(t.params.Grad) }
 
-// readyAt returns the callback of a backward pass: that of the last one of a gradient marks final
-// ranges, the others have none.
+// readyAt returns the callback for a backward pass. Only the last pass of a gradient has one, which
+// marks ranges as final.
 func (t *trainState) readyAt(last bool) func(lo, hi int) {
 	if last {
 		return t.ready

@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A rolloutView reads from rollouts what advantages are made of.
+// A rolloutView reads the inputs of advantages from rollouts.
 type rolloutView struct {
 	steps, envs int       // T and N
 	units       int       // advantages of a sample: C with rewards of single actions, else 1
@@ -30,7 +30,7 @@ func newRolloutView(s *Setup) *rolloutView {
 	return v
 }
 
-// samples returns the number of samples in a rollout; each has so many units.
+// samples returns the number of samples in a rollout.
 func (v *rolloutView) samples() int { return v.steps * v.envs }
 
 // trajectory returns the steps of a rollout, or with units > 1 its actions, as T·C steps. mask is 0
@@ -42,7 +42,7 @@ func (v *rolloutView) trajectory(rollout tensor.Dict) (tr *Trajectory, mask []ui
 	return tr, mask, err
 }
 
-// view returns these parts as they are in the rollout, with units [T,N,C].
+// view returns the same in the layout of the rollout, with units [T,N,C].
 func (v *rolloutView) view(rollout tensor.Dict) (tr *Trajectory, mask []uint8, err error) {
 	needs := func(name string, dtype tensor.DType, units int) (t tensor.Tensor) {
 		t, ok := rollout.Get(name)
