@@ -15,61 +15,61 @@ func newAutoregressiveHead(p *Policy, rows int) *autoregressiveHead {
 }
 
 // token returns the token of a bin of a slot: those of the gripper come last.
-func (w *autoregressiveHead) token(slot, bin int) int32 {
-	if a := w.p.actions; slot%a.dims == a.gripper {
+func (h *autoregressiveHead) token(slot, bin int) int32 {
+	if a := h.p.actions; slot%a.dims == a.gripper {
 		return int32(a.bins + bin)
 	}
 	return int32(bin)
 }
 
 // before returns the row of embeddings, weights or gradients, of the token before a slot.
-func (w *autoregressiveHead) before(slot, row int, embeddings []float32) []float32 {
-	d := w.p.d
-	return embeddings[int(w.tokens[row*w.p.dims+slot-1])*d:][:d]
+func (h *autoregressiveHead) before(slot, row int, embeddings []float32) []float32 {
+	d := h.p.d
+	return embeddings[int(h.tokens[row*h.p.dims+slot-1])*d:][:d]
 }
 
-func (w *autoregressiveHead) encode(slots []float32, b batch) error {
-	p, embeddings := w.p, w.p.params.Of(w.p.previous)
+func (h *autoregressiveHead) encode(slots []float32, b batch) error {
+	p, embeddings := h.p, h.p.params.Of(h.p.previous)
 	for i, x := range b.action {
-		w.tokens[i] = w.token(i%p.dims, p.actions.encode(x, i%p.actions.dims))
+		h.tokens[i] = h.token(i%p.dims, p.actions.encode(x, i%p.actions.dims))
 	}
 	for row := range b.n {
 		for slot := 1; slot < p.dims; slot++ {
-			kernel.Axpy(slots[(row*p.dims+slot)*p.d:][:p.d], 1, w.before(slot, row, embeddings))
+			kernel.Axpy(slots[(row*p.dims+slot)*p.d:][:p.d], 1, h.before(slot, row, embeddings))
 		}
 	}
 	return nil
 }
 
-func (w *autoregressiveHead) backwardSlots(dSlots []float32, n int) {
-	p, grad := w.p, w.p.params.GradOf(w.p.previous)
+func (h *autoregressiveHead) backwardSlots(dSlots []float32, n int) {
+	p, grad := h.p, h.p.params.GradOf(h.p.previous)
 	for row := range n {
 		for slot := 1; slot < p.dims; slot++ {
-			kernel.Axpy(w.before(slot, row, grad), 1, dSlots[(row*p.dims+slot)*p.d:][:p.d])
+			kernel.Axpy(h.before(slot, row, grad), 1, dSlots[(row*p.dims+slot)*p.d:][:p.d])
 		}
 	}
 }
 
-func (w *autoregressiveHead) choose(x *pass, action, logProb, _ []float32, n int, s sampling) error {
-	p, embeddings := w.p, w.p.params.Of(w.p.previous)
+func (h *autoregressiveHead) choose(x *pass, action, logProb, _ []float32, n int, s sampling) error {
+	p, embeddings := h.p, h.p.params.Of(h.p.previous)
 	learnt := p.params.Of(p.slotEmbedding)
 	for slot := range p.dims {
 		for row := range n {
 			in := x.slots[row*p.d : (row+1)*p.d]
 			if copy(in, learnt[slot*p.d:]); slot > 0 {
-				kernel.Axpy(in, 1, w.before(slot, row, embeddings))
+				kernel.Axpy(in, 1, h.before(slot, row, embeddings))
 			}
 		}
 		hidden, err := x.cache.extend(x, 1, false)
 		if err != nil {
 			return err
 		}
-		options := w.optionsOf(slot)
-		options.softmax(hidden, n, w.temperature(&s))
+		g := h.group(slot)
+		g.softmax(hidden, n, h.temperature(&s))
 		for row := range n {
-			logp, prob := options.row(row)
+			logp, prob := g.row(row)
 			bin, at := s.pick(row, logp, prob), row*p.dims+slot
-			w.tokens[at] = w.token(slot, bin)
+			h.tokens[at] = h.token(slot, bin)
 			action[at], logProb[at] = p.actions.decode(bin, slot%p.actions.dims), logp[bin]
 		}
 	}

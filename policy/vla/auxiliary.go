@@ -64,7 +64,7 @@ func (a *auxiliary) evaluate(features []float32, logProb, goal tensor.Tensor) (t
 	return all, nil
 }
 
-// split takes the derivative by what evaluate returned apart: that by the log-probs of actions, [n,L],
+// split separates d, the derivative by the result of evaluate: that by the log-probs of actions, [n,L],
 // and that by the predictions, [n, 2·numbers].
 func (a *auxiliary) split(d tensor.Tensor) (dLogProb tensor.Tensor, dPrediction []float32) {
 	n, l, width := d.Dim(0), d.Dim(1)-1, a.p.observed.predicted

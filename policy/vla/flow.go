@@ -85,20 +85,20 @@ func (d *denoiser) step(x, v float32, t float64, noisy bool) (mean, deviation, s
 
 // encode takes the step with noise from the recorded chains. Without them it makes a task of
 // imitation.
-func (w *flowHead) encode(slots []float32, b batch) error {
+func (h *flowHead) encode(slots []float32, b batch) error {
 	chains, recorded := b.obs.Get(policy.Latent)
-	if w.imitating = !recorded; w.imitating {
-		w.imitate(b)
-	} else if err := w.readChains(chains, b.n); err != nil {
+	if h.imitating = !recorded; h.imitating {
+		h.imitate(b)
+	} else if err := h.readChains(chains, b.n); err != nil {
 		return err
 	}
-	w.addTo(slots, b.n)
+	h.addTo(slots, b.n)
 	return nil
 }
 
 // readChains sets time, state and next state of each row to those of the step with noise.
-func (w *flowHead) readChains(chains tensor.Tensor, n int) error {
-	dims, k := w.p.dims, w.p.LatentLen()
+func (h *flowHead) readChains(chains tensor.Tensor, n int) error {
+	dims, k := h.p.dims, h.p.LatentLen()
 	if chains.DType() != tensor.F32 || chains.Len() != n*k {
 		return fmt.Errorf("observation %q: %v: expected F32[%d %d], the chains behind the actions", policy.Latent,
 			chains, n, k)
@@ -106,27 +106,27 @@ func (w *flowHead) readChains(chains tensor.Tensor, n int) error {
 	for row := range n {
 		chain := chains.F32()[row*k : (row+1)*k]
 		step := int(chain[k-1])
-		if step < 0 || step >= w.steps {
+		if step < 0 || step >= h.steps {
 			return fmt.Errorf("observation %q: row %d: step %v has the noise: expected 0 to %d", policy.Latent, row,
-				chain[k-1], w.steps-1)
+				chain[k-1], h.steps-1)
 		}
-		w.times[row] = w.begin(step)
-		copy(w.state[row*dims:(row+1)*dims], chain[step*dims:])
-		copy(w.next[row*dims:(row+1)*dims], chain[(step+1)*dims:])
+		h.times[row] = h.begin(step)
+		copy(h.state[row*dims:(row+1)*dims], chain[step*dims:])
+		copy(h.next[row*dims:(row+1)*dims], chain[(step+1)*dims:])
 	}
 	return nil
 }
 
 // imitate draws times and noise for demonstrated actions, and sets their states and velocities.
-func (w *flowHead) imitate(b batch) {
-	p := w.p
+func (h *flowHead) imitate(b batch) {
+	p := h.p
 	for row := range b.n {
 		s := philox.New(0, philox.Denoise, uint64(row), 0)
 		if len(b.augment.Env) > 0 {
 			s = philox.New(b.augment.Seed, philox.Denoise, b.augment.Env[row], b.augment.Step[row])
 		}
 		t := 0.001 + 0.999*math.Pow(s.Float64(), 1/1.5)
-		w.times[row] = float32(t)
+		h.times[row] = float32(t)
 		var spare float64
 		for i := range p.dims {
 			at, noise := row*p.dims+i, spare
@@ -134,94 +134,94 @@ func (w *flowHead) imitate(b batch) {
 				noise, spare = s.Normal()
 			}
 			a := p.actions.unit(b.action[at], i%p.actions.dims)
-			w.state[at], w.next[at] = float32(t*noise+(1-t)*a), float32(noise-a)
+			h.state[at], h.next[at] = float32(t*noise+(1-t)*a), float32(noise-a)
 		}
 	}
 }
 
 // addTo adds to slots what the states and times of n rows make of them.
-func (w *flowHead) addTo(slots []float32, n int) {
-	d, each := w.p.d, w.p.slots
+func (h *flowHead) addTo(slots []float32, n int) {
+	d, each := h.p.d, h.p.slots
 	for row := range n {
-		f := w.waves[row*waves : (row+1)*waves]
+		f := h.waves[row*waves : (row+1)*waves]
 		for i := range waves / 2 {
 			frequency := math.Pi / 2 * math.Pow(1000, float64(i)/(waves/2-1))
-			sin, cos := math.Sincos(frequency * float64(w.times[row]))
+			sin, cos := math.Sincos(frequency * float64(h.times[row]))
 			f[2*i], f[2*i+1] = float32(sin), float32(cos)
 		}
 	}
-	w.p.flowState.Forward(w.slots, w.state, n*each)
-	w.p.flowTime.Forward(w.shift, w.waves, n)
-	kernel.Axpy(slots[:n*each*d], 1, w.slots[:n*each*d])
+	h.p.flowState.Forward(h.slots, h.state, n*each)
+	h.p.flowTime.Forward(h.shift, h.waves, n)
+	kernel.Axpy(slots[:n*each*d], 1, h.slots[:n*each*d])
 	for i := range n * each {
 		row := i / each
-		kernel.Axpy(slots[i*d:(i+1)*d], 1, w.shift[row*d:(row+1)*d])
+		kernel.Axpy(slots[i*d:(i+1)*d], 1, h.shift[row*d:(row+1)*d])
 	}
 }
 
-func (w *flowHead) backwardSlots(dSlots []float32, n int) {
-	d, each := w.p.d, w.p.slots
-	clear(w.shift[:n*d])
+func (h *flowHead) backwardSlots(dSlots []float32, n int) {
+	d, each := h.p.d, h.p.slots
+	clear(h.shift[:n*d])
 	for i := range n * each {
 		row := i / each
-		kernel.Axpy(w.shift[row*d:(row+1)*d], 1, dSlots[i*d:(i+1)*d])
+		kernel.Axpy(h.shift[row*d:(row+1)*d], 1, dSlots[i*d:(i+1)*d])
 	}
-	w.p.flowState.Backward(nil, w.state, dSlots, n*each, false, nil)
-	w.p.flowTime.Backward(nil, w.waves, w.shift, n, false, nil)
+	h.p.flowState.Backward(nil, h.state, dSlots, n*each, false, nil)
+	h.p.flowTime.Backward(nil, h.waves, h.shift, n, false, nil)
 }
 
-func (w *flowHead) choose(x *pass, action, logProb, chains []float32, n int, s sampling) error {
-	p, dims, k := w.p, w.p.dims, w.p.LatentLen()
+func (h *flowHead) choose(x *pass, action, logProb, chains []float32, n int, s sampling) error {
+	p, dims, k := h.p, h.p.dims, h.p.LatentLen()
 	clear(logProb[:n*dims])
 	for row := range n {
-		w.beginChain(row, chains[row*k:(row+1)*k], s)
+		h.beginChain(row, chains[row*k:(row+1)*k], s)
 	}
-	for step := range w.steps {
+	for step := range h.steps {
 		for row := range n {
-			w.times[row] = w.begin(step)
+			h.times[row] = h.begin(step)
 		}
 		x.learntSlots(n)
-		w.addTo(x.slots, n)
+		h.addTo(x.slots, n)
 		hidden, err := x.cache.extend(x, p.slots, true)
 		if err != nil {
 			return err
 		}
-		w.p.flowVelocity.Forward(w.velocity, hidden, n*p.slots)
+		h.p.flowVelocity.Forward(h.velocity, hidden, n*p.slots)
 		for row := range n {
-			w.move(row, step, logProb[row*dims:(row+1)*dims], &s.streams[row])
-			copy(chains[row*k+(step+1)*dims:], w.state[row*dims:(row+1)*dims])
+			h.move(row, step, logProb[row*dims:(row+1)*dims], &s.streams[row])
+			copy(chains[row*k+(step+1)*dims:], h.state[row*dims:(row+1)*dims])
 		}
 	}
 	for i := range n * dims {
-		action[i] = p.actions.number(min(max(float64(w.state[i]), -1), 1), i%p.actions.dims)
+		action[i] = p.actions.number(min(max(float64(h.state[i]), -1), 1), i%p.actions.dims)
 	}
 	return nil
 }
 
 // beginChain draws the first state of a row, and in training the step that has noise.
-func (w *flowHead) beginChain(row int, chain []float32, s sampling) {
-	state := w.state[row*w.p.dims : (row+1)*w.p.dims]
-	w.noisy[row] = -1
+func (h *flowHead) beginChain(row int, chain []float32, s sampling) {
+	state := h.state[row*h.p.dims : (row+1)*h.p.dims]
+	h.noisy[row] = -1
 	clear(state)
 	if s.temperature > 0 {
 		normals(state, &s.streams[row])
 	}
 	if s.training {
-		w.noisy[row] = s.streams[row].IntN(w.steps)
+		h.noisy[row] = s.streams[row].IntN(h.steps)
 	}
 	copy(chain, state)
-	chain[len(chain)-1] = float32(w.noisy[row])
+	chain[len(chain)-1] = float32(h.noisy[row])
 }
 
 // move takes the state of a row through a step.
-func (w *flowHead) move(row, step int, logProb []float32, stream *philox.Stream) {
-	dims, noisy := w.p.dims, w.noisy[row] == step
-	state, noise := w.state[row*dims:(row+1)*dims], w.next[row*dims:(row+1)*dims]
+func (h *flowHead) move(row, step int, logProb []float32, stream *philox.Stream) {
+	dims, noisy := h.p.dims, h.noisy[row] == step
+	state, noise := h.state[row*dims:(row+1)*dims], h.next[row*dims:(row+1)*dims]
 	if noisy {
 		normals(noise, stream)
 	}
 	for i, x := range state {
-		mean, deviation, _ := w.step(x, w.velocity[row*dims+i], float64(w.times[row]), noisy)
+		mean, deviation, _ := h.step(x, h.velocity[row*dims+i], float64(h.times[row]), noisy)
 		if state[i] = float32(mean); noisy {
 			state[i] = float32(mean + deviation*float64(noise[i]))
 			logProb[i] = normalLogProb(state[i], mean, deviation)
@@ -244,25 +244,25 @@ func normalLogProb(x float32, mean, deviation float64) float32 {
 	return float32(-0.5*u*u - math.Log(deviation) - 0.5*math.Log(2*math.Pi))
 }
 
-func (w *flowHead) evaluate(logProb, entropy, hidden, _ []float32, n int) {
-	w.hidden = hidden
-	w.p.flowVelocity.Forward(w.velocity, hidden, n*w.p.slots)
-	for i := range n * w.p.dims {
+func (h *flowHead) evaluate(logProb, entropy, hidden, _ []float32, n int) {
+	h.hidden = hidden
+	h.p.flowVelocity.Forward(h.velocity, hidden, n*h.p.slots)
+	for i := range n * h.p.dims {
 		entropy[i] = 0
-		if w.imitating {
-			e := w.velocity[i] - w.next[i]
-			logProb[i], w.slope[i] = -e*e, -2*e
+		if h.imitating {
+			e := h.velocity[i] - h.next[i]
+			logProb[i], h.slope[i] = -e*e, -2*e
 			continue
 		}
-		mean, deviation, slope := w.step(w.state[i], w.velocity[i], float64(w.times[i/w.p.dims]), true)
-		logProb[i] = normalLogProb(w.next[i], mean, deviation)
-		w.slope[i] = float32((float64(w.next[i]) - mean) / (deviation * deviation) * slope)
+		mean, deviation, slope := h.step(h.state[i], h.velocity[i], float64(h.times[i/h.p.dims]), true)
+		logProb[i] = normalLogProb(h.next[i], mean, deviation)
+		h.slope[i] = float32((float64(h.next[i]) - mean) / (deviation * deviation) * slope)
 	}
 }
 
-func (w *flowHead) backward(dHidden, dLogProb, _ []float32, n int) {
-	for i := range n * w.p.dims {
-		w.velocity[i] = dLogProb[i] * w.slope[i]
+func (h *flowHead) backward(dHidden, dLogProb, _ []float32, n int) {
+	for i := range n * h.p.dims {
+		h.velocity[i] = dLogProb[i] * h.slope[i]
 	}
-	w.p.flowVelocity.Backward(dHidden, w.hidden, w.velocity, n*w.p.slots, false, w.scratch)
+	h.p.flowVelocity.Backward(dHidden, h.hidden, h.velocity, n*h.p.slots, false, h.scratch)
 }

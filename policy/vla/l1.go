@@ -29,40 +29,40 @@ func newL1Head(p *Policy, rows int) *l1Head {
 }
 
 // means computes those of n rows.
-func (w *l1Head) means(hidden []float32, n int) {
-	w.hidden = hidden
-	w.mean = w.p.mean.Forward(w.net, hidden, n*w.p.cfg.NumActionChunks)
+func (h *l1Head) means(hidden []float32, n int) {
+	h.hidden = hidden
+	h.mean = h.p.mean.Forward(h.net, hidden, n*h.p.cfg.NumActionChunks)
 }
 
 // error returns u - μ of an element of the last means, given its action.
-func (w *l1Head) error(i int, action float32) float32 {
-	return float32(w.p.actions.unit(action, i%w.p.actions.dims)) - w.mean[i]
+func (h *l1Head) error(i int, action float32) float32 {
+	return float32(h.p.actions.unit(action, i%h.p.actions.dims)) - h.mean[i]
 }
 
-func (w *l1Head) choose(action, logProb, hidden []float32, n int, _ sampling) {
-	w.means(hidden, n)
-	for i, mean := range w.mean {
-		action[i] = w.p.actions.number(min(max(float64(mean), -1), 1), i%w.p.actions.dims)
-		logProb[i] = -float32(math.Abs(float64(w.error(i, action[i])))) - laplaceLog
+func (h *l1Head) choose(action, logProb, hidden []float32, n int, _ sampling) {
+	h.means(hidden, n)
+	for i, mean := range h.mean {
+		action[i] = h.p.actions.number(min(max(float64(mean), -1), 1), i%h.p.actions.dims)
+		logProb[i] = -float32(math.Abs(float64(h.error(i, action[i])))) - laplaceLog
 	}
 }
 
-func (w *l1Head) evaluate(logProb, entropy, hidden, action []float32, n int) {
-	w.means(hidden, n)
-	for i := range w.mean {
-		e := w.error(i, action[i])
+func (h *l1Head) evaluate(logProb, entropy, hidden, action []float32, n int) {
+	h.means(hidden, n)
+	for i := range h.mean {
+		e := h.error(i, action[i])
 		logProb[i], entropy[i] = -float32(math.Abs(float64(e)))-laplaceLog, 1+laplaceLog
-		if w.slope[i] = 1; e < 0 {
-			w.slope[i] = -1
+		if h.slope[i] = 1; e < 0 {
+			h.slope[i] = -1
 		}
 	}
 }
 
-func (w *l1Head) backward(dHidden, dLogProb, _ []float32, n int) {
-	actions := n * w.p.cfg.NumActionChunks
-	dMean := w.p.mean.OutGrad(w.net, actions)
+func (h *l1Head) backward(dHidden, dLogProb, _ []float32, n int) {
+	actions := n * h.p.cfg.NumActionChunks
+	dMean := h.p.mean.OutGrad(h.net, actions)
 	for i := range dMean {
-		dMean[i] = w.slope[i] * dLogProb[i]
+		dMean[i] = h.slope[i] * dLogProb[i]
 	}
-	w.p.mean.Backward(w.net, dHidden, w.hidden, actions, nil)
+	h.p.mean.Backward(h.net, dHidden, h.hidden, actions, nil)
 }

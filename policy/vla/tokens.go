@@ -10,14 +10,14 @@ import (
 // what is observed.
 type tokensHead struct {
 	p       *Policy
-	options []options // of bins, of the gripper, or of both
-	chosen  []int32   // [n, C·A], bins
-	entropy []float32 // [n, C·A]
+	groups  []slotGroup // of bins, of the gripper, or of both
+	chosen  []int32     // [n, C·A], bins
+	entropy []float32   // [n, C·A]
 	scratch []float32
 }
 
-// An options is a layer with the distributions of the slots that it serves.
-type options struct {
+// A slotGroup is the slots that share a layer, with their distributions.
+type slotGroup struct {
 	layer      *nn.Linear[float32]
 	slots      []int32   // of a row
 	x          []float32 // [n·slots, d], hidden states, then the derivative by them
@@ -26,41 +26,41 @@ type options struct {
 
 func newTokensHead(p *Policy, rows int) *tokensHead {
 	a := p.actions
-	w := &tokensHead{p: p, chosen: make([]int32, rows*p.dims), entropy: make([]float32, rows*p.dims),
+	h := &tokensHead{p: p, chosen: make([]int32, rows*p.dims), entropy: make([]float32, rows*p.dims),
 		scratch: nn.Vector[float32](p.d * max(2, a.bins))}
 	for _, l := range []*nn.Linear[float32]{p.bins, p.gripper} {
 		if l == nil {
 			continue
 		}
-		o := options{layer: l}
+		g := slotGroup{layer: l}
 		for slot := range p.dims {
 			if (slot%a.dims == a.gripper) == (l == p.gripper) {
-				o.slots = append(o.slots, int32(slot))
+				g.slots = append(g.slots, int32(slot))
 			}
 		}
-		n := rows * len(o.slots)
-		o.x, o.logp, o.prob = nn.Vector[float32](n*p.d), nn.Vector[float32](n*l.Out), nn.Vector[float32](n*l.Out)
-		w.options = append(w.options, o)
+		n := rows * len(g.slots)
+		g.x, g.logp, g.prob = nn.Vector[float32](n*p.d), nn.Vector[float32](n*l.Out), nn.Vector[float32](n*l.Out)
+		h.groups = append(h.groups, g)
 	}
-	return w
+	return h
 }
 
-// optionsOf returns the options of a slot.
-func (w *tokensHead) optionsOf(slot int) *options {
-	if slot%w.p.actions.dims == w.p.actions.gripper {
-		return &w.options[len(w.options)-1]
+// group returns that of a slot.
+func (h *tokensHead) group(slot int) *slotGroup {
+	if slot%h.p.actions.dims == h.p.actions.gripper {
+		return &h.groups[len(h.groups)-1]
 	}
-	return &w.options[0]
+	return &h.groups[0]
 }
 
-// each calls f for all slots of n rows: the slot of that row has row i of o, and element at of [n, C·A].
-func (w *tokensHead) each(n int, f func(o *options, i, row, slot, at int)) {
-	for k := range w.options {
-		o := &w.options[k]
+// each calls f for all slots of n rows. A slot has row i of its group g, and element at of [n, C·A].
+func (h *tokensHead) each(n int, f func(g *slotGroup, i, row, slot, at int)) {
+	for k := range h.groups {
+		g := &h.groups[k]
 		i := 0
 		for row := range n {
-			for _, slot := range o.slots {
-				f(o, i, row, int(slot), row*w.p.dims+int(slot))
+			for _, slot := range g.slots {
+				f(g, i, row, int(slot), row*h.p.dims+int(slot))
 				i++
 			}
 		}
@@ -68,55 +68,54 @@ func (w *tokensHead) each(n int, f func(o *options, i, row, slot, at int)) {
 }
 
 // softmax sets logp and prob to those of the hidden states x, [n,d]: log softmax(logits/temperature).
-func (o *options) softmax(x []float32, n int, temperature float64) {
-	logp, prob := o.logp[:n*o.layer.Out], o.prob[:n*o.layer.Out]
-	o.layer.Forward(logp, x, n)
+func (g *slotGroup) softmax(x []float32, n int, temperature float64) {
+	logp, prob := g.logp[:n*g.layer.Out], g.prob[:n*g.layer.Out]
+	g.layer.Forward(logp, x, n)
 	if temperature != 1 {
 		kernel.Scale(logp, float32(1/temperature))
 	}
-	kernel.LogSoftmax(logp, logp, n, o.layer.Out)
+	kernel.LogSoftmax(logp, logp, n, g.layer.Out)
 	kernel.Exp(prob, logp)
 }
 
 // row returns a row of logp and prob.
-func (o *options) row(i int) (logp, prob []float32) {
-	n := o.layer.Out
-	return o.logp[i*n : (i+1)*n], o.prob[i*n : (i+1)*n]
+func (g *slotGroup) row(i int) (logp, prob []float32) {
+	n := g.layer.Out
+	return g.logp[i*n : (i+1)*n], g.prob[i*n : (i+1)*n]
 }
 
-// temperature returns that by which the logits are divided: that of training where the likeliest
-// actions are taken.
-func (w *tokensHead) temperature(s *sampling) float64 {
+// temperature returns the divisor of the logits: that of training if the likeliest actions are taken.
+func (h *tokensHead) temperature(s *sampling) float64 {
 	if s.temperature == 0 {
-		return w.p.cfg.Temperature
+		return h.p.cfg.Temperature
 	}
 	return s.temperature
 }
 
-// distribute computes the log-probs of all options of n rows.
-func (w *tokensHead) distribute(hidden []float32, n int, temperature float64) {
-	d := w.p.d
-	w.each(n, func(o *options, i, _, _, at int) { copy(o.x[i*d:(i+1)*d], hidden[at*d:]) })
-	for k := range w.options {
-		w.options[k].softmax(w.options[k].x, n*len(w.options[k].slots), temperature)
+// distribute computes the distributions of n rows.
+func (h *tokensHead) distribute(hidden []float32, n int, temperature float64) {
+	d := h.p.d
+	h.each(n, func(g *slotGroup, i, _, _, at int) { copy(g.x[i*d:(i+1)*d], hidden[at*d:]) })
+	for k := range h.groups {
+		h.groups[k].softmax(h.groups[k].x, n*len(h.groups[k].slots), temperature)
 	}
 }
 
-func (w *tokensHead) choose(action, logProb, hidden []float32, n int, s sampling) {
-	w.distribute(hidden, n, w.temperature(&s))
-	a := w.p.actions
-	w.each(n, func(o *options, i, row, slot, at int) {
-		logp, prob := o.row(i)
+func (h *tokensHead) choose(action, logProb, hidden []float32, n int, s sampling) {
+	h.distribute(hidden, n, h.temperature(&s))
+	a := h.p.actions
+	h.each(n, func(g *slotGroup, i, row, slot, at int) {
+		logp, prob := g.row(i)
 		bin := s.pick(row, logp, prob)
 		action[at], logProb[at] = a.decode(bin, slot%a.dims), logp[bin]
 	})
 }
 
-func (w *tokensHead) evaluate(logProb, entropy, hidden, action []float32, n int) {
-	w.distribute(hidden, n, w.p.cfg.Temperature)
-	a := w.p.actions
-	w.each(n, func(o *options, i, _, slot, at int) {
-		logp, prob := o.row(i)
+func (h *tokensHead) evaluate(logProb, entropy, hidden, action []float32, n int) {
+	h.distribute(hidden, n, h.p.cfg.Temperature)
+	a := h.p.actions
+	h.each(n, func(g *slotGroup, i, _, slot, at int) {
+		logp, prob := g.row(i)
 		bin := a.encode(action[at], slot%a.dims)
 		var sum float32 // H = -Σ p log p
 		for j, p := range prob {
@@ -124,7 +123,7 @@ func (w *tokensHead) evaluate(logProb, entropy, hidden, action []float32, n int)
 				sum -= p * logp[j]
 			}
 		}
-		w.chosen[at], w.entropy[at] = int32(bin), sum
+		h.chosen[at], h.entropy[at] = int32(bin), sum
 		logProb[at], entropy[at] = logp[bin], sum
 	})
 }
@@ -132,22 +131,22 @@ func (w *tokensHead) evaluate(logProb, entropy, hidden, action []float32, n int)
 // backward: with p = softmax(z/T) and entropy H,
 //
 //	∂ log p_a / ∂z_j = ([j=a] - p_j)/T,    ∂H / ∂z_j = -p_j (log p_j + H)/T
-func (w *tokensHead) backward(dHidden, dLogProb, dEntropy []float32, n int) {
-	d, scale := w.p.d, float32(1/w.p.cfg.Temperature)
-	w.each(n, func(o *options, i, _, _, at int) {
-		dl, de, h := dLogProb[at], dEntropy[at], w.entropy[at]
-		logp, dz := o.row(i)
+func (h *tokensHead) backward(dHidden, dLogProb, dEntropy []float32, n int) {
+	d, scale := h.p.d, float32(1/h.p.cfg.Temperature)
+	h.each(n, func(g *slotGroup, i, _, _, at int) {
+		dl, de, entropy := dLogProb[at], dEntropy[at], h.entropy[at]
+		logp, dz := g.row(i)
 		for j, p := range dz {
 			if p > 0 {
-				dz[j] = -p * (dl + de*(logp[j]+h)) * scale
+				dz[j] = -p * (dl + de*(logp[j]+entropy)) * scale
 			}
 		}
-		dz[w.chosen[at]] += dl * scale
+		dz[h.chosen[at]] += dl * scale
 	})
-	for k := range w.options {
-		o := &w.options[k]
-		rows := n * len(o.slots)
-		o.layer.Backward(o.x, o.x, o.prob[:rows*o.layer.Out], rows, false, w.scratch)
+	for k := range h.groups {
+		g := &h.groups[k]
+		rows := n * len(g.slots)
+		g.layer.Backward(g.x, g.x, g.prob[:rows*g.layer.Out], rows, false, h.scratch)
 	}
-	w.each(n, func(o *options, i, _, _, at int) { copy(dHidden[at*d:(at+1)*d], o.x[i*d:]) })
+	h.each(n, func(g *slotGroup, i, _, _, at int) { copy(dHidden[at*d:(at+1)*d], g.x[i*d:]) })
 }
