@@ -89,7 +89,7 @@ func newActorCritic(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc
 	seen := obs.shape()
 	if cfg.ModelType == rnnPolicy {
 		p.core = newCore(cfg, params, obs.width)
-		seen.vector, cfg.HiddenSizes = p.core.layer.Out, nil
+		seen.numbers, cfg.HiddenSizes = p.core.layer.Out, nil
 	}
 	if p.net, err = newNetwork(cfg, shape, params, seen); err != nil {
 		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
@@ -161,8 +161,8 @@ func (p *ActorCritic) NewWork(maxRows int) Work {
 	}
 	w.logProb = tensor.FromF32(w.net.logProb, maxRows, levels)
 	w.entropy = tensor.FromF32(w.net.entropy, maxRows, levels)
-	if p.net.criticHead != nil {
-		w.value = tensor.FromF32(w.net.value, maxRows, p.net.criticHead.Out)
+	if p.net.critic != nil {
+		w.value = tensor.FromF32(w.net.value, maxRows, p.net.critic.Out)
 	}
 	return w
 }
@@ -179,7 +179,7 @@ func (p *ActorCritic) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) 
 		}
 	}
 	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n), Value: w.values(n), Hidden: w.nextHidden()}
-	p.net.forward(w.net, x, n, actionsOf(act.Action), mode, noise)
+	p.net.forward(w.net, x, actionsOf(act.Action), mode, noise)
 	if p.box != nil {
 		act.Bounded = w.bounded.Slice(0, n)
 		kernel.Tanh(act.Bounded.F32(), act.Action.F32())
@@ -204,7 +204,7 @@ func (p *ActorCritic) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (
 	if err := p.checkAction(w, action, n); err != nil {
 		return Eval{}, fmt.Errorf("policy: evaluate: %w", err)
 	}
-	p.net.evaluate(w.net, x, n, actionsOf(action))
+	p.net.evaluate(w.net, x, actionsOf(action))
 	w.evaluated = n
 	return Eval{LogProb: w.logProb.Slice(0, n), Entropy: w.entropy.Slice(0, n), Value: w.values(n),
 		Hidden: w.nextHidden()}, nil
@@ -212,14 +212,14 @@ func (p *ActorCritic) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (
 
 // Value implements Policy; without a critic it is an error.
 func (p *ActorCritic) Value(wk Work, obs tensor.Dict) (tensor.Tensor, error) {
-	if p.net.criticHead == nil {
+	if p.net.critic == nil {
 		return tensor.Tensor{}, fmt.Errorf("policy: value: no critic: add_value_head is false")
 	}
 	w, x, n, err := p.begin(wk, obs)
 	if err != nil {
 		return tensor.Tensor{}, fmt.Errorf("policy: value: %w", err)
 	}
-	p.net.values(w.net, x, n)
+	p.net.values(w.net, x)
 	return w.values(n), nil
 }
 
@@ -282,29 +282,28 @@ func (p *ActorCritic) AddStats(sums []float64, obs tensor.Dict) error {
 func (p *ActorCritic) MergeStats(sums []float64) { p.obs.merge(sums) }
 
 // begin checks work and observations and returns the rows that the network gets.
-func (p *ActorCritic) begin(wk Work, obs tensor.Dict) (*work, sight[float32], int, error) {
+func (p *ActorCritic) begin(wk Work, obs tensor.Dict) (*work, batch[float32], int, error) {
 	w, err := p.own(wk)
 	if err != nil {
-		return nil, sight[float32]{}, 0, err
+		return nil, batch[float32]{}, 0, err
 	}
 	w.evaluated = 0
-	x, n, err := p.obs.read(w.obs, obs, w.maxRows)
-	m := p.HiddenLen()
+	numbers, n, err := p.obs.read(w.obs, obs, w.maxRows)
+	x, m := w.obs.batch(numbers, n), p.HiddenLen()
 	if err != nil || m == 0 {
-		return w, w.obs.sight(x), n, err
+		return w, x, n, err
 	}
 	hidden, begins, err := hiddenState(obs, n, m)
 	if err != nil {
-		return w, sight[float32]{}, n, err
+		return w, x, n, err
 	}
 	w.sequences = hidden.Dim(0)
 	if p.core != nil {
-		x = p.core.forward(w.core, w.hidden.F32(), x, hidden.F32(), begins, n, w.sequences)
-		return w, w.obs.sight(x), n, nil
+		x.Numbers = p.core.forward(w.core, w.hidden.F32(), numbers, hidden.F32(), begins, n, w.sequences)
+		return w, x, n, nil
 	}
-	seen := w.obs.sight(x)
-	seen.sequences, seen.state, seen.next, seen.begins = w.sequences, hidden.F32(), w.hidden.F32(), begins
-	return w, seen, n, nil
+	x.Sequences, x.State, x.Next, x.Begins = w.sequences, hidden.F32(), w.hidden.F32(), begins
+	return w, x, n, nil
 }
 
 func (p *ActorCritic) own(wk Work) (*work, error) {

@@ -77,8 +77,8 @@ func perturbed(p *ActorCritic) *ActorCritic {
 	return p
 }
 
-// batch returns observations and noise for rows environments.
-func batch(p *ActorCritic, rows int) (tensor.Dict, Noise) {
+// observe returns observations and noise of rows environments.
+func observe(p *ActorCritic, rows int) (tensor.Dict, Noise) {
 	var obs tensor.Dict
 	for i, f := range p.obs.fields {
 		x := make([]float64, rows*f.Dim())
@@ -142,7 +142,7 @@ func TestShapes(t *testing.T) {
 		"sde":            {"F32[5 2 2]", "F32[5 2]"}, // by action, two in a chunk
 	} {
 		p := variants(t)[name]
-		obs, noise := batch(p, rows)
+		obs, noise := observe(p, rows)
 		act := must[Act](t)(p.Forward(p.NewWork(rows), obs, Sample, noise))
 		if act.Action.String() != want[0] || act.LogProb.String() != want[1] || act.Value.String() != "F32[5 1]" {
 			t.Errorf("%s: %v %v %v, want %v F32[5 1]", name, act.Action, act.LogProb, act.Value, want)
@@ -154,7 +154,7 @@ func TestShapes(t *testing.T) {
 func TestRowsDoNotDependOnTheBatch(t *testing.T) {
 	const rows = 70
 	for name, p := range variants(t) {
-		obs, noise := batch(p, rows)
+		obs, noise := observe(p, rows)
 		for _, mode := range []Mode{Sample, Deterministic} {
 			whole := must[Act](t)(p.Forward(p.NewWork(rows), obs, mode, noise)).clone()
 			eval := must[Eval](t)(p.Evaluate(p.NewWork(rows), obs, whole.Action))
@@ -179,7 +179,7 @@ func TestRowsDoNotDependOnTheBatch(t *testing.T) {
 func TestModes(t *testing.T) {
 	const rows = 40
 	for name, p := range variants(t) {
-		obs, noise := batch(p, rows)
+		obs, noise := observe(p, rows)
 		w := p.NewWork(rows)
 		sample := must[Act](t)(p.Forward(w, obs, Sample, noise)).clone()
 		if again := must[Act](t)(p.Forward(w, obs, Sample, noise)); !again.same(sample) {
@@ -213,7 +213,7 @@ func TestModes(t *testing.T) {
 func TestNoAllocation(t *testing.T) {
 	const rows = 16
 	for name, p := range variants(t) {
-		obs, noise := batch(p, rows)
+		obs, noise := observe(p, rows)
 		w := p.NewWork(rows)
 		act := must[Act](t)(p.Forward(w, obs, Sample, noise)).clone()
 		grad := Grad{LogProb: act.LogProb, Entropy: act.LogProb, Value: act.Value}
@@ -247,7 +247,7 @@ func TestNoAllocation(t *testing.T) {
 func TestForwardBesideForward(t *testing.T) {
 	const rows = 8
 	for name, p := range variants(t) {
-		obs, noise := batch(p, rows)
+		obs, noise := observe(p, rows)
 		want := must[Act](t)(p.Forward(p.NewWork(rows), obs, Sample, noise)).clone()
 		var users sync.WaitGroup
 		for range 4 {
@@ -308,7 +308,7 @@ func TestErrors(t *testing.T) {
 	p := variants(t)["discrete"]
 	other := variants(t)["discrete"]
 	const rows = 3
-	obs, noise := batch(p, rows)
+	obs, noise := observe(p, rows)
 	w := p.NewWork(rows)
 	act := must[Act](t)(p.Forward(w, obs, Sample, noise)).clone()
 	obsWith := func(name string, x tensor.Tensor) tensor.Dict {
@@ -361,7 +361,7 @@ func TestErrors(t *testing.T) {
 // TestMaskErrors: a row in which nothing is allowed, and an action of the past that was not.
 func TestMaskErrors(t *testing.T) {
 	p := variants(t)["masked"]
-	obs, noise := batch(p, 3)
+	obs, noise := observe(p, 3)
 	w := p.NewWork(3)
 	copy(obs.Must(env.ActionMask).U8(), []uint8{1, 1, 1, 1, 1, 1 /**/, 1, 0, 1, 0, 1, 1})
 	action := tensor.FromI32([]int32{1, 3 /**/, 0, 1 /**/, 0, 0}, 3, 1, 2)
@@ -378,7 +378,7 @@ func TestNoCritic(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.AddValueHead = false
 	p := newPolicy(t, cfg, env.Spec{Name: "Test-v0", Obs: []env.Field{vector("state", 4)}, Action: box})
-	obs, noise := batch(p, 2)
+	obs, noise := observe(p, 2)
 	w := p.NewWork(2)
 	if act := must[Act](t)(p.Forward(w, obs, Sample, noise)); !act.Value.IsZero() {
 		t.Errorf("a value %v without a critic", act.Value)

@@ -27,7 +27,7 @@ func BenchmarkForward(b *testing.B) {
 	benchmarked(b, func(b *testing.B, p *ActorCritic) {
 		for _, rows := range []int{1, 4, 64} {
 			b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
-				obs, noise := batch(p, rows)
+				obs, noise := observe(p, rows)
 				w := p.NewWork(rows)
 				b.ReportAllocs()
 				for b.Loop() {
@@ -46,7 +46,7 @@ func BenchmarkForward(b *testing.B) {
 // BenchmarkLearn is a minibatch of 128: Evaluate and Backward.
 func BenchmarkLearn(b *testing.B) {
 	benchmarked(b, func(b *testing.B, p *ActorCritic) {
-		obs, noise := batch(p, 128)
+		obs, noise := observe(p, 128)
 		w := p.NewWork(128)
 		act := must[Act](b)(p.Forward(w, obs, Sample, noise)).clone()
 		grad := Grad{LogProb: act.LogProb, Entropy: act.LogProb, Value: act.Value}

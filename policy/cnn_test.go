@@ -46,9 +46,9 @@ func TestEncoderGradients(t *testing.T) {
 	}
 	act := actionShape{dims: 2, summed: 2}
 	obs := obsShape{
-		vector: 2,
-		images: []imageShape{{"front", 2, nn.Image{H: 5, W: 4, C: 1}}, {"top", 1, nn.Image{H: 4, W: 4, C: 3}}},
-		words:  nn.Choices{Low: []int{0, -1, 0}, High: []int{2, 1, 4}},
+		numbers: 2,
+		images:  []imageShape{{"front", 2, nn.Image{H: 5, W: 4, C: 1}}, {"top", 1, nn.Image{H: 4, W: 4, C: 3}}},
+		words:   nn.Choices{Low: []int{0, -1, 0}, High: []int{2, 1, 4}},
 	}
 	for _, c := range []struct {
 		name string
@@ -78,20 +78,20 @@ func TestEncoderGradients(t *testing.T) {
 			}
 			n := testNetwork(t, cfg, act, obs)
 			w := n.newWork(rows + 1)
-			x, a := testBatch(act, rows, obs.vector)
+			x, a := testBatch(act, rows, obs.numbers)
 			s := philox.New(1, philox.Init, 3000, 0)
 			for _, i := range obs.images {
 				b := make([]uint8, rows*i.frames*i.Len())
 				for k := range b {
 					b[k] = uint8(s.IntN(256))
 				}
-				x.images = append(x.images, b)
+				x.Images = append(x.Images, b)
 			}
-			x.words = []int32{0, 1, 4 /**/, 2, -1, 0 /**/, 1, 0, 4}
+			x.Choices = []int32{0, 1, 4 /**/, 2, -1, 0 /**/, 1, 0, 4}
 			d := make([]float64, rows)
 			randomize(d, 11)
 			loss := func() float64 {
-				n.evaluate(w, x, rows, a)
+				n.evaluate(w, x, a)
 				var sum float64
 				for i := range rows {
 					sum += d[i] * w.logProb[i]
@@ -141,7 +141,7 @@ func TestEncoderGradients(t *testing.T) {
 func TestSeesEverything(t *testing.T) {
 	for _, encoder := range []string{NatureCNN, ImpalaCNN} {
 		p := newCNN(t, encoder, false)
-		obs, _ := batch(p, 1)
+		obs, _ := observe(p, 1)
 		w := p.NewWork(1)
 		before := must[Act](t)(p.Forward(w, obs, Deterministic, Noise{})).clone()
 		for i := range obs.Len() {
@@ -252,7 +252,7 @@ func TestCNNErrors(t *testing.T) {
 		})
 	}
 	p := newCNN(t, ImpalaCNN, false)
-	obs, noise := batch(p, 2)
+	obs, noise := observe(p, 2)
 	obs.Must("text").I32()[4] = 4
 	if _, err := p.Forward(p.NewWork(2), obs, Sample, noise); err == nil || !strings.Contains(err.Error(), `"text": row 1, element 1: 4: expected 0 to 3`) {
 		t.Errorf("a word that is none: %v", err)

@@ -134,7 +134,7 @@ func TestFeed(t *testing.T) {
 		cfg := DefaultConfig()
 		cfg.ActionBound, cfg.InitLogStd = bound, 1
 		p := newPolicy(t, cfg, spec)
-		obs, noise := batch(p, 20)
+		obs, noise := observe(p, 20)
 		act, err := p.Forward(p.NewWork(20), obs, Sample, noise)
 		if err != nil {
 			t.Fatal(err)

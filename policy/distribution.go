@@ -1,6 +1,9 @@
 package policy
 
-import "github.com/rlinf/rlinf/policy/nn"
+import (
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/policy/nn"
+)
 
 // A distribution of actions: what the outputs of the actor's head mean. It describes one choice as
 // D dimensions that are independent given the observation, so log-probs and entropies of a choice
@@ -54,3 +57,23 @@ func normalLogProb[T nn.Float](u, logStd T) T { return -0.5*u*u - logStd - halfL
 
 // normalEntropy is the entropy of a normal distribution.
 func normalEntropy[T nn.Float](logStd T) T { return 0.5 + halfLog2Pi + logStd }
+
+// normals sets ε to the normal numbers that the noise of a row names.
+func normals[T nn.Float](eps []T, noise Noise, row int) {
+	s := philox.New(noise.Seed, philox.Action, noise.Env[row], noise.Step[row])
+	for k := 0; k < len(eps); k += 2 {
+		z0, z1 := s.Normal()
+		eps[k] = T(z0)
+		if k+1 < len(eps) {
+			eps[k+1] = T(z1)
+		}
+	}
+}
+
+// addNoise adds σε to x, and sets ε to the noise of a row.
+func addNoise[T nn.Float](x, std, eps []T, noise Noise, row int) {
+	normals(eps, noise, row)
+	for k, e := range eps {
+		x[k] += std[k] * e
+	}
+}

@@ -16,16 +16,16 @@ const (
 	Keypoints = "keypoints"
 )
 
-// wordFeatures is how many features words have.
+// wordFeatures is the number of features of all words together.
 const wordFeatures = 32
 
 // obsShape describes an observation for a network.
 type obsShape struct {
-	vector int // elements of the vectors together
-	images []imageShape
-	words  nn.Choices // of all words together
+	numbers int // of a row
+	images  []imageShape
+	words   nn.Choices // of all words together
 
-	own     *nn.Layer // makes features of the sources; nil: an encoder does, if there is more than a vector
+	own     *nn.Layer // makes features of the sources; nil: an encoder does, if there are not only numbers
 	sources []nn.Source
 }
 
@@ -70,8 +70,7 @@ func addWords(c *nn.Choices, f env.Field) error {
 			high = f.Nvec[k%len(f.Nvec)] - 1
 		case !(f.Low[k] >= math.MinInt16 && f.High[k] <= math.MaxInt16):
 			return fmt.Errorf("observation %q: element %d is in [%v, %v]: expected bounds in [%d, %d], or numbers "+
-				"of F32",
-				f.Name, k, f.Low[k], f.High[k], math.MinInt16, math.MaxInt16)
+				"of F32", f.Name, k, f.Low[k], f.High[k], math.MinInt16, math.MaxInt16)
 		default:
 			low, high = int(f.Low[k]), int(f.High[k])
 		}
@@ -80,32 +79,23 @@ func addWords(c *nn.Choices, f env.Field) error {
 	return nil
 }
 
-// sight is some rows of observations.
-type sight[T nn.Float] struct {
-	vector []T       // [n, vector]
-	images [][]uint8 // of each image [n, frames, H, W, C]
-	words  []int32   // [n, places]
-	mask   []uint8   // [n, ΣNvec], for the distribution of actions; nil: everything is allowed
-
-	// for features with a state; see nn.Batch
-	sequences   int
-	state, next []T
-	begins      []byte
+// A batch is some rows of observations.
+type batch[T nn.Float] struct {
+	nn.Batch[T]
+	mask []uint8 // [Rows, ΣNvec], for the distribution of actions; nil: everything is allowed
 }
 
-// encoder turns observations into rows of features: those of words, those of each image, by a
-// network of its own that heeds the words, and the vectors, side by side. Actor and critic share
-// it.
+// An encoder turns observations into rows of features: features of the words, features of each image
+// by a network that also reads the words, and the numbers, side by side. Actor and critic share it.
 type encoder[T nn.Float] struct {
-	words  *nn.Embedding[T] // nil without words
-	images []*nn.ConvNet[T]
-	said   int // features of words
-	vector int
-	out    int // width of a row
+	words     *nn.Embedding[T] // nil without words
+	images    []*nn.ConvNet[T]
+	wordWidth int // features of words
+	numbers   int
+	out       int // width of a row
 }
 
-// features is the part of a network before its trunks: what it makes of observations, for all that
-// follows.
+// features is the part of a network that turns observations into features, before its trunks.
 type features[T nn.Float] interface {
 	Width() int // of a row
 	State() int // numbers that its recurrent cells carry from step to step
@@ -115,17 +105,17 @@ type features[T nn.Float] interface {
 
 // featuresWork is the state of one user of features.
 type featuresWork[T nn.Float] interface {
-	// Forward returns the features [rows, width] of x, which must not change before Backward.
-	Forward(x sight[T], rows int) []T
+	// Forward returns the features [Rows, width] of x, which must not change before Backward.
+	Forward(x batch[T]) []T
 	// OutGrad returns where Backward expects the derivative by the features, and memory for another
 	// part of it.
 	OutGrad(rows int) (dy, more []T)
-	// Backward adds the gradients of the last Forward, which had x, given OutGrad, and reports what
-	// is ready, from the last parameters to the first.
-	Backward(x sight[T], rows int, ready func(lo, hi int))
+	// Backward adds the gradients of the last Forward, which had x, given OutGrad. Ranges become ready
+	// from the end to the beginning.
+	Backward(x batch[T], ready func(lo, hi int))
 }
 
-// newFeatures declares the features of observations that are more than vectors.
+// newFeatures declares the features of observations that are not only numbers.
 func newFeatures[T nn.Float](cfg Config, params *nn.Params[T], obs obsShape) (features[T], error) {
 	if obs.own == nil {
 		return newEncoder(cfg, params, obs), nil
@@ -138,12 +128,12 @@ func newFeatures[T nn.Float](cfg Config, params *nn.Params[T], obs obsShape) (fe
 }
 
 func newEncoder[T nn.Float](cfg Config, params *nn.Params[T], obs obsShape) *encoder[T] {
-	e := &encoder[T]{vector: obs.vector}
+	e := &encoder[T]{numbers: obs.numbers}
 	if len(obs.words.Low) > 0 {
-		e.said = wordFeatures
-		e.words = nn.NewEmbedding(params, "encoder.words", obs.words, e.said)
+		e.wordWidth = wordFeatures
+		e.words = nn.NewEmbedding(params, "encoder.words", obs.words, e.wordWidth)
 	}
-	e.out = e.said + e.vector
+	e.out = e.wordWidth + e.numbers
 	build := nn.NewNatureCNN[T]
 	switch cfg.Encoder {
 	case ImpalaCNN:
@@ -174,7 +164,7 @@ func (e *encoder[T]) Init(seed uint64) {
 // encoderWork is the state of one user of an encoder.
 type encoderWork[T nn.Float] struct {
 	of     *encoder[T]
-	words  []T // [n, said], or the derivative by them
+	words  []T // [n, wordWidth], or the derivative by them
 	images []*nn.ConvNetWork[T]
 
 	y, dy, more []T // [n, out]: features, the derivative by them, and a part of that
@@ -182,26 +172,26 @@ type encoderWork[T nn.Float] struct {
 
 func (e *encoder[T]) NewWork(maxRows int) featuresWork[T] {
 	row := func(width int) []T { return nn.Vector[T](maxRows * width) }
-	w := &encoderWork[T]{of: e, words: row(e.said), y: row(e.out), dy: row(e.out), more: row(e.out)}
+	w := &encoderWork[T]{of: e, words: row(e.wordWidth), y: row(e.out), dy: row(e.out), more: row(e.out)}
 	for _, net := range e.images {
 		w.images = append(w.images, net.NewWork(maxRows))
 	}
 	return w
 }
 
-func (w *encoderWork[T]) Forward(x sight[T], rows int) []T {
-	e := w.of
+func (w *encoderWork[T]) Forward(x batch[T]) []T {
+	e, rows := w.of, x.Rows
 	if e.words != nil {
-		e.words.Forward(w.words, x.words, rows)
-		kernel.CopyColumns(w.y, e.out, w.words, e.said, e.said, rows)
+		e.words.Forward(w.words, x.Choices, rows)
+		kernel.CopyColumns(w.y, e.out, w.words, e.wordWidth, e.wordWidth, rows)
 	}
-	at := e.said
+	at := e.wordWidth
 	for i, net := range e.images {
-		y := net.Forward(w.images[i], x.images[i], x.words, rows)
+		y := net.Forward(w.images[i], x.Images[i], x.Choices, rows)
 		kernel.CopyColumns(w.y[at:], e.out, y, net.Out, net.Out, rows)
 		at += net.Out
 	}
-	kernel.CopyColumns(w.y[at:], e.out, x.vector, e.vector, e.vector, rows)
+	kernel.CopyColumns(w.y[at:], e.out, x.Numbers, e.numbers, e.numbers, rows)
 	return w.y[:rows*e.out]
 }
 
@@ -209,9 +199,9 @@ func (w *encoderWork[T]) OutGrad(rows int) (dy, more []T) {
 	return w.dy[:rows*w.of.out], w.more[:rows*w.of.out]
 }
 
-func (w *encoderWork[T]) Backward(x sight[T], rows int, ready func(lo, hi int)) {
-	e := w.of
-	at := e.out - e.vector
+func (w *encoderWork[T]) Backward(x batch[T], ready func(lo, hi int)) {
+	e, rows := w.of, x.Rows
+	at := e.out - e.numbers
 	for i := len(e.images) - 1; i >= 0; i-- {
 		net := e.images[i]
 		at -= net.Out
@@ -219,8 +209,8 @@ func (w *encoderWork[T]) Backward(x sight[T], rows int, ready func(lo, hi int)) 
 		net.Backward(w.images[i], rows, ready)
 	}
 	if e.words != nil {
-		kernel.CopyColumns(w.words, e.said, w.dy, e.out, e.said, rows)
-		e.words.Backward(w.words, x.words, rows)
+		kernel.CopyColumns(w.words, e.wordWidth, w.dy, e.out, e.wordWidth, rows)
+		e.words.Backward(w.words, x.Choices, rows)
 		if ready != nil {
 			ready(e.words.Range())
 		}

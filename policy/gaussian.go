@@ -3,7 +3,6 @@ package policy
 import (
 	"math"
 
-	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
@@ -50,15 +49,8 @@ func (w *gaussianWork[T]) Choose(a actions[T], logProb []T, in inputs[T], mode M
 	w.deviations()
 	if mode == Sample {
 		for row := range in.n {
-			s := philox.New(noise.Seed, philox.Action, noise.Env[row], noise.Step[row])
-			x := a.box[row*w.dims : (row+1)*w.dims]
-			for k := 0; k < len(x); k += 2 {
-				z0, z1 := s.Normal()
-				x[k] += w.std[k] * T(z0)
-				if k+1 < len(x) {
-					x[k+1] += w.std[k+1] * T(z1)
-				}
-			}
+			lo, hi := row*w.dims, (row+1)*w.dims
+			addNoise(a.box[lo:hi], w.std, w.u[lo:hi], noise, row)
 		}
 	}
 	w.logProbs(logProb, a, in)

@@ -87,7 +87,7 @@ type greedyWork struct {
 	obs     *obsWork
 	encoder featuresWork[float32]
 	net     *nn.MLPWork[float32]
-	x       sight[float32] // the observations of the last Values
+	x       batch[float32] // the observations of the last Values
 	e       []float32      // the features that the encoder made of them
 	n       int            // their rows
 	q       tensor.Tensor  // [maxRows,A]
@@ -131,9 +131,9 @@ func (p *Greedy) estimate(wk Work, obs tensor.Dict) (*greedyWork, tensor.Tensor,
 		w.n = 0
 		return nil, tensor.Tensor{}, err
 	}
-	w.x, w.n, w.e = w.obs.sight(rows), n, rows
+	w.x, w.n, w.e = w.obs.batch(rows, n), n, rows
 	if p.encoder != nil {
-		w.e = w.encoder.Forward(w.x, n)
+		w.e = w.encoder.Forward(w.x)
 	}
 	q := w.q.Slice(0, n)
 	copy(q.F32(), p.net.Forward(w.net, w.e, n))
@@ -155,7 +155,7 @@ func (p *Greedy) BackwardValues(wk Work, dValues tensor.Tensor, ready func(lo, h
 	copy(p.net.OutGrad(w.net, w.n), dValues.F32())
 	p.net.Backward(w.net, de, w.e, w.n, ready)
 	if p.encoder != nil {
-		w.encoder.Backward(w.x, w.n, ready)
+		w.encoder.Backward(w.x, ready)
 	}
 	w.n = 0
 	return nil

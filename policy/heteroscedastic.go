@@ -3,7 +3,6 @@ package policy
 import (
 	"math"
 
-	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
@@ -47,18 +46,10 @@ type heteroscedasticWork[T nn.Float] struct {
 func (w *heteroscedasticWork[T]) Choose(a actions[T], logProb []T, in inputs[T], mode Mode, noise Noise) {
 	w.deviations(in)
 	for row := range in.n {
-		x, std := a.box[row*w.dims:(row+1)*w.dims], w.std[row*w.dims:(row+1)*w.dims]
-		copy(x, w.means(in, row))
-		if mode != Sample {
-			continue
-		}
-		s := philox.New(noise.Seed, philox.Action, noise.Env[row], noise.Step[row])
-		for k := 0; k < len(x); k += 2 {
-			z0, z1 := s.Normal()
-			x[k] += std[k] * T(z0)
-			if k+1 < len(x) {
-				x[k+1] += std[k+1] * T(z1)
-			}
+		lo, hi := row*w.dims, (row+1)*w.dims
+		copy(a.box[lo:hi], w.means(in, row))
+		if mode == Sample {
+			addNoise(a.box[lo:hi], w.std[lo:hi], w.u[lo:hi], noise, row)
 		}
 	}
 	w.logProbs(logProb, a, in)

@@ -7,23 +7,24 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// network is what an ActorCritic computes, without tensors and names: generic, so that its
+// A network computes what an ActorCritic needs, without tensors and names. It is generic, so that its
 // gradients can be checked in float64.
 //
-//	x → encoder → shared → actor trunk  → actor head  → distribution
-//	                     → critic trunk → critic head → value
+//	x → encoder → shared → actor trunk → actor head → distribution
+//	                     → critic → value
 //
-// Trunks that are not there are empty: they pass their input on. With a shared trunk the other two
-// are empty, else the shared one is.
+// With Config.ShareTrunk all hidden layers are shared. Otherwise actor trunk and critic have them, and
+// shared is empty: it passes its input on.
 type network[T nn.Float] struct {
 	params *nn.Params[T]
 
-	encoder                 features[T] // nil: x is vectors, which pass as they are
-	shared                  *nn.MLP[T]
-	actorTrunk, criticTrunk *nn.MLP[T]
-	actorHead, criticHead   *nn.Linear[T] // criticHead is nil without a critic
-	dist                    distribution[T]
-	distLo, distHi          int // the distribution's own parameters in the flat gradient
+	encoder        features[T] // nil: x has only numbers, which pass as they are
+	shared         *nn.MLP[T]
+	actorTrunk     *nn.MLP[T]
+	actorHead      *nn.Linear[T]
+	critic         *nn.MLP[T] // nil: none
+	dist           distribution[T]
+	distLo, distHi int // the distribution's own parameters in the flat gradient
 
 	dims   int // D of the distribution
 	summed int // dimensions in one log-prob: L = D/summed
@@ -43,7 +44,7 @@ func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], o
 	if len(shared) > 0 || obs.encoded() {
 		params.Group("shared")
 	}
-	width := obs.vector
+	width := obs.numbers
 	if obs.encoded() {
 		var err error
 		if n.encoder, err = newFeatures(cfg, params, obs); err != nil {
@@ -72,8 +73,7 @@ func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], o
 	n.actorHead = nn.NewLinear(params, "actor.head", n.actorTrunk.Out, n.dist.Outputs())
 	if cfg.AddValueHead {
 		params.Group("critic")
-		n.criticTrunk = nn.NewMLP(params, "critic", n.shared.Out, own, f)
-		n.criticHead = nn.NewLinear(params, "critic.head", n.criticTrunk.Out, cfg.Values())
+		n.critic = nn.NewMLP(params, "critic", n.shared.Out, own, f).AddHead(params, "critic", cfg.Values(), 1)
 	}
 	return n, nil
 }
@@ -90,33 +90,32 @@ func (n *network[T]) init(seed uint64) {
 	n.actorTrunk.Init(seed, math.Sqrt2)
 	n.actorHead.Init(seed, 0.01)
 	n.dist.Init()
-	if n.criticHead != nil {
-		n.criticTrunk.Init(seed, math.Sqrt2)
-		n.criticHead.Init(seed, 1)
+	if n.critic != nil {
+		n.critic.Init(seed, math.Sqrt2)
 	}
 }
 
 // networkWork is the state of one user of a network.
 type networkWork[T nn.Float] struct {
-	encoder                         featuresWork[T]
-	shared, actorTrunk, criticTrunk *nn.MLPWork[T]
-	dist                            distributionWork[T]
+	encoder                    featuresWork[T]
+	shared, actorTrunk, critic *nn.MLPWork[T]
+	dist                       distributionWork[T]
 
-	out, dOut, value         []T // of the heads
+	out, dOut                []T // of the actor's head
+	value                    []T // [n,V]
 	logProb, entropy         []T // [n,L]
 	dimLogProb, dimEntropy   []T // [n,D]; the same memory when L = D
 	dDimLogProb, dDimEntropy []T // [n,D]
-	zeros                    []T // [n,D], at least [n,1]
-	scratch                  []T // for the heads' weights
+	zeros                    []T // [n,D]
+	scratch                  []T // for the weights of the actor's head
 
-	// what the last evaluate saw, for backward
-	x        sight[T] // the observations
-	e, h     []T      // what encoder and shared trunk made of them
-	in       inputs[T]
-	features []T // the inputs of the critic's head
-	action   actions[T]
+	// of the last evaluate, for backward
+	x      batch[T]
+	e, h   []T // the outputs of encoder and shared
+	in     inputs[T]
+	action actions[T]
 
-	dx []T // where backward leaves the derivative by x, of a network without trunks; nil: nobody asks
+	dx []T // set to the derivative by x, of a network without trunks; nil: it is not needed
 }
 
 func (n *network[T]) newWork(maxRows int) *networkWork[T] {
@@ -136,65 +135,62 @@ func (n *network[T]) newWork(maxRows int) *networkWork[T] {
 		w.dimLogProb, w.dimEntropy = perRow(n.dims), perRow(n.dims)
 		w.dDimLogProb, w.dDimEntropy = perRow(n.dims), perRow(n.dims)
 	}
-	if n.criticHead != nil {
-		w.criticTrunk, w.value = n.criticTrunk.NewWork(maxRows), perRow(n.criticHead.Out)
+	if n.critic != nil {
+		w.critic, w.value = n.critic.NewWork(maxRows), perRow(n.critic.Out)
 	}
 	return w
 }
 
-// forward chooses actions a for rows of x and leaves their log-probs in w.logProb, the values in
-// w.value.
-func (n *network[T]) forward(w *networkWork[T], x sight[T], rows int, a actions[T], mode Mode, noise Noise) {
-	n.run(w, x, rows)
+// forward chooses actions a for the rows of x and sets w.logProb and w.value.
+func (n *network[T]) forward(w *networkWork[T], x batch[T], a actions[T], mode Mode, noise Noise) {
+	n.run(w, x)
 	w.dist.Choose(a, w.dimLogProb, w.in, mode, noise)
-	n.sumDims(w.logProb, w.dimLogProb, rows)
+	n.sumDims(w.logProb, w.dimLogProb, x.Rows)
 }
 
-// evaluate leaves log-probs, entropies and values in w, which keeps x and a for backward.
-func (n *network[T]) evaluate(w *networkWork[T], x sight[T], rows int, a actions[T]) {
-	n.run(w, x, rows)
+// evaluate sets w.logProb, w.entropy and w.value, and keeps x and a for backward.
+func (n *network[T]) evaluate(w *networkWork[T], x batch[T], a actions[T]) {
+	n.run(w, x)
 	w.action = a
 	w.dist.Evaluate(w.dimLogProb, w.dimEntropy, a, w.in)
-	n.sumDims(w.logProb, w.dimLogProb, rows)
-	n.sumDims(w.entropy, w.dimEntropy, rows)
+	n.sumDims(w.logProb, w.dimLogProb, x.Rows)
+	n.sumDims(w.entropy, w.dimEntropy, x.Rows)
 }
 
-// values leaves the values in w.
-func (n *network[T]) values(w *networkWork[T], x sight[T], rows int) {
-	n.look(w, x, rows)
-	n.critic(w, rows)
+// values sets w.value, if there is a critic.
+func (n *network[T]) values(w *networkWork[T], x batch[T]) {
+	n.runShared(w, x)
+	n.runCritic(w)
 }
 
-// look computes what all heads build on.
-func (n *network[T]) look(w *networkWork[T], x sight[T], rows int) {
-	w.x, w.e = x, x.vector
+// run computes the outputs of the actor's head, and the values.
+func (n *network[T]) run(w *networkWork[T], x batch[T]) {
+	n.runShared(w, x)
+	features := n.actorTrunk.Forward(w.actorTrunk, w.h, x.Rows)
+	n.actorHead.Forward(w.out, features, x.Rows)
+	w.in = inputs[T]{n: x.Rows, out: w.out, features: features, mask: x.mask}
+	n.runCritic(w)
+}
+
+// runShared computes the inputs of actor and critic.
+func (n *network[T]) runShared(w *networkWork[T], x batch[T]) {
+	w.x, w.e = x, x.Numbers
 	if n.encoder != nil {
-		w.e = w.encoder.Forward(x, rows)
+		w.e = w.encoder.Forward(x)
 	}
-	w.h = n.shared.Forward(w.shared, w.e, rows)
+	w.h = n.shared.Forward(w.shared, w.e, x.Rows)
 }
 
-// run computes the outputs of the actor's head and the values.
-func (n *network[T]) run(w *networkWork[T], x sight[T], rows int) {
-	n.look(w, x, rows)
-	features := n.actorTrunk.Forward(w.actorTrunk, w.h, rows)
-	n.actorHead.Forward(w.out, features, rows)
-	w.in = inputs[T]{n: rows, out: w.out, features: features, mask: x.mask}
-	if n.criticHead != nil {
-		n.critic(w, rows)
+func (n *network[T]) runCritic(w *networkWork[T]) {
+	if n.critic != nil {
+		copy(w.value, n.critic.Forward(w.critic, w.h, w.x.Rows))
 	}
 }
 
-func (n *network[T]) critic(w *networkWork[T], rows int) {
-	w.features = n.criticTrunk.Forward(w.criticTrunk, w.h, rows)
-	n.criticHead.Forward(w.value, w.features, rows)
-}
-
-// backward adds the gradients of a loss, given its derivatives by what the last evaluate left; nil
-// is zero. It works down the parameters in the opposite order of their declaration, so the ranges
-// that it reports as ready go down without a gap.
+// backward adds the gradients of a loss, given its derivatives by the results of the last evaluate; nil
+// is zero. Ranges become ready from the end to the beginning, without a gap.
 func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T, ready func(lo, hi int)) {
-	rows := w.in.n
+	rows := w.x.Rows
 	dh := n.shared.OutGrad(w.shared, rows) // nil without a shared trunk
 	de, dActor := w.dx, []T(nil)           // by the features of the encoder, or by x; the part of the actor's own trunk
 	if n.encoder != nil {
@@ -203,24 +199,21 @@ func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T,
 	if dh == nil {
 		dh = de
 	}
-	if n.criticHead != nil {
-		if dValue == nil {
-			dValue = w.zeros
-		}
-		n.criticHead.Backward(below(n.criticTrunk, w.criticTrunk, dh, rows), w.features, dValue, rows, false, w.scratch)
-		if ready != nil {
-			ready(n.criticHead.Range())
-		}
-		n.criticTrunk.Backward(w.criticTrunk, dh, w.e, rows, ready)
+	if n.critic != nil {
+		dOut := n.critic.OutGrad(w.critic, rows)
+		clear(dOut)
+		copy(dOut, dValue)
+		n.critic.Backward(w.critic, dh, w.h, rows, ready)
 	} else {
 		dActor = dh
 	}
 
 	w.dist.Backward(w.dOut, n.spread(w.dDimLogProb, dLogProb, w.zeros, rows),
-		n.spread(w.dDimEntropy, dEntropy, w.zeros, rows),
-		w.action, w.in)
-	dFeatures := below(n.actorTrunk, w.actorTrunk, dh, rows)
-	added := n.actorTrunk.Empty() && n.criticHead != nil // dh holds the critic's part already
+		n.spread(w.dDimEntropy, dEntropy, w.zeros, rows), w.action, w.in)
+	dFeatures, added := n.actorTrunk.OutGrad(w.actorTrunk, rows), false
+	if n.actorTrunk.Empty() {
+		dFeatures, added = dh, n.critic != nil // dh holds the critic's part already
+	}
 	n.actorHead.Backward(dFeatures, w.in.features, w.dOut, rows, added, w.scratch)
 	if dFeatures != nil {
 		w.dist.BackwardFeatures(dFeatures, w.in)
@@ -236,23 +229,14 @@ func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T,
 	if n.encoder == nil {
 		return
 	}
-	if !n.actorTrunk.Empty() && n.criticHead != nil {
+	if !n.actorTrunk.Empty() && n.critic != nil {
 		kernel.Axpy(de, 1, dActor)
 	}
-	w.encoder.Backward(w.x, rows, ready)
+	w.encoder.Backward(w.x, ready)
 }
 
-// below returns where a head leaves the derivative by its input: with its trunk, or with the shared
-// one where it has none.
-func below[T nn.Float](trunk *nn.MLP[T], w *nn.MLPWork[T], shared []T, rows int) []T {
-	if trunk.Empty() {
-		return shared
-	}
-	return trunk.OutGrad(w, rows)
-}
-
-// sumDims sets dst, [n,L], to the sums over the dimensions of each log-prob in src, [n,D]; nothing
-// is to be done when they are one.
+// sumDims sets dst, [n,L], to the sums of src, [n,D], over the dimensions of each log-prob. With one
+// dimension in each, dst is src.
 func (n *network[T]) sumDims(dst, src []T, rows int) {
 	if n.summed == 1 {
 		return
@@ -266,8 +250,8 @@ func (n *network[T]) sumDims(dst, src []T, rows int) {
 	}
 }
 
-// spread is sumDims backwards: the derivatives by the dimensions, [n,D], from those by their sums,
-// [n,L]; nil is zeros.
+// spread returns the derivatives by the dimensions, [n,D], given those by their sums, src, [n,L]; nil is
+// zeros.
 func (n *network[T]) spread(dst, src, zeros []T, rows int) []T {
 	switch {
 	case src == nil:

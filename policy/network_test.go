@@ -58,7 +58,7 @@ func TestGradients(t *testing.T) {
 			if c.set != nil {
 				c.set(&cfg)
 			}
-			n := testNetwork(t, cfg, c.act, obsShape{vector: width})
+			n := testNetwork(t, cfg, c.act, obsShape{numbers: width})
 			w := n.newWork(rows + 1)
 			x, a := testBatch(c.act, rows, width)
 			if mask := masks[c.name]; mask != nil {
@@ -67,7 +67,7 @@ func TestGradients(t *testing.T) {
 			}
 			levels := rows * c.act.dims / c.act.summed
 			values := 0
-			if n.criticHead != nil {
+			if n.critic != nil {
 				values = rows * cfg.Values()
 			}
 			dLogProb, dEntropy, weight := make([]float64, levels), make([]float64, levels), make([]float64, values)
@@ -75,7 +75,7 @@ func TestGradients(t *testing.T) {
 			randomize(dEntropy, 12)
 			randomize(weight, 13)
 			loss := func() float64 {
-				n.evaluate(w, x, rows, a)
+				n.evaluate(w, x, a)
 				var sum float64
 				for i := range levels {
 					sum += dLogProb[i]*w.logProb[i] + dEntropy[i]*w.entropy[i]
@@ -118,11 +118,11 @@ func TestSDEFeatures(t *testing.T) {
 	gradient := func(learn bool, logStd float64) *nn.Params[float64] {
 		cfg := DefaultConfig()
 		cfg.HiddenSizes, cfg.UseSDE, cfg.SDELearnFeatures, cfg.AddValueHead = []int{4}, true, learn, false
-		n := testNetwork(t, cfg, act, obsShape{vector: width})
+		n := testNetwork(t, cfg, act, obsShape{numbers: width})
 		w := n.newWork(rows)
 		x, a := testBatch(act, rows, width)
 		d := slices.Repeat([]float64{1}, rows)
-		n.evaluate(w, x, rows, a)
+		n.evaluate(w, x, a)
 		n.backward(w, d, d, nil, nil)
 		return n.params
 	}
@@ -142,10 +142,10 @@ func TestNilDerivatives(t *testing.T) {
 	act := actionShape{dims: 2, options: []int{2, 3}, summed: 2}
 	cfg := DefaultConfig()
 	cfg.HiddenSizes = []int{4}
-	n := testNetwork(t, cfg, act, obsShape{vector: width})
+	n := testNetwork(t, cfg, act, obsShape{numbers: width})
 	w := n.newWork(rows)
 	x, a := testBatch(act, rows, width)
-	n.evaluate(w, x, rows, a)
+	n.evaluate(w, x, a)
 	end := len(n.params.Grad)
 	n.backward(w, slices.Repeat([]float64{1}, rows), nil, nil, func(lo, hi int) { end = lo })
 	if end != 0 {
@@ -181,9 +181,9 @@ func testNetwork(t *testing.T, cfg Config, act actionShape, obs obsShape) *netwo
 	return n
 }
 
-func testBatch(act actionShape, rows, width int) (x sight[float64], a actions[float64]) {
-	x.vector = make([]float64, rows*width)
-	randomize(x.vector, 21)
+func testBatch(act actionShape, rows, width int) (x batch[float64], a actions[float64]) {
+	x.Rows, x.Numbers = rows, make([]float64, rows*width)
+	randomize(x.Numbers, 21)
 	if act.options == nil {
 		a.box = make([]float64, rows*act.dims)
 		randomize(a.box, 22)

@@ -153,9 +153,9 @@ func (v *numeric) number(b uint8, k int) float32 { return (float32(b) - v.low[k]
 // shape describes them for a network.
 func (o *observations) shape() obsShape {
 	if o.oneHot != nil {
-		return obsShape{vector: o.width}
+		return obsShape{numbers: o.width}
 	}
-	return obsShape{vector: o.width, images: o.images, words: o.choices, own: o.own, sources: o.sources()}
+	return obsShape{numbers: o.width, images: o.images, words: o.choices, own: o.own, sources: o.sources()}
 }
 
 // sources are what layers of the user's own may name: numbers, which arrive normalised, images and
@@ -188,9 +188,9 @@ type obsWork struct {
 	mask   []uint8 // such a view too, [n,ΣNvec]; nil: everything is allowed
 }
 
-// sight is the last read, with x for its vectors.
-func (w *obsWork) sight(x []float32) sight[float32] {
-	return sight[float32]{vector: x, images: w.images, words: w.words, mask: w.mask}
+// batch returns the n rows of the last read, with x for their numbers.
+func (w *obsWork) batch(x []float32, n int) batch[float32] {
+	return batch[float32]{nn.Batch[float32]{Rows: n, Numbers: x, Images: w.images, Choices: w.words}, w.mask}
 }
 
 func (o *observations) newWork(maxRows int) *obsWork {

@@ -187,7 +187,7 @@ func TestObsNormalized(t *testing.T) {
 // TestObsStatisticsAreFrozen: neither acting nor learning moves them.
 func TestObsStatisticsAreFrozen(t *testing.T) {
 	p := normalizer(t)
-	obs, noise := batch(p, 3)
+	obs, noise := observe(p, 3)
 	w := p.NewWork(3)
 	act := must[Act](t)(p.Forward(w, obs, Sample, noise)).clone()
 	must[Eval](t)(p.Evaluate(w, obs, act.Action))
@@ -203,7 +203,7 @@ func TestObsStatisticsAreFrozen(t *testing.T) {
 // TestOneObservationIsNotCopied: what needs no change is read where it lies.
 func TestOneObservationIsNotCopied(t *testing.T) {
 	p := newPolicy(t, DefaultConfig(), env.Spec{Name: "Test-v0", Obs: []env.Field{vector("state", 4)}, Action: discrete})
-	obs, _ := batch(p, 2)
+	obs, _ := observe(p, 2)
 	x, _, err := p.obs.read(p.obs.newWork(2), obs, 2)
 	if err != nil || &x[0] != &obs.Must("state").F32()[0] {
 		t.Errorf("copied (%v)", err)

@@ -66,17 +66,12 @@ type ownFeaturesWork[T nn.Float] struct {
 	more []T
 }
 
-func (w *ownFeaturesWork[T]) Forward(x sight[T], rows int) []T {
-	return w.net.Forward(w.work, nn.Batch[T]{
-		Rows: rows, Numbers: x.vector, Images: x.images, Choices: x.words,
-		Sequences: x.sequences, State: x.state, Next: x.next, Begins: x.begins,
-	})
-}
+func (w *ownFeaturesWork[T]) Forward(x batch[T]) []T { return w.net.Forward(w.work, x.Batch) }
 
 func (w *ownFeaturesWork[T]) OutGrad(rows int) (dy, more []T) {
 	return w.net.OutGrad(w.work), w.more[:rows*w.net.Out]
 }
 
-func (w *ownFeaturesWork[T]) Backward(_ sight[T], _ int, ready func(lo, hi int)) {
+func (w *ownFeaturesWork[T]) Backward(_ batch[T], ready func(lo, hi int)) {
 	w.net.Backward(w.work, ready)
 }

@@ -54,7 +54,7 @@ func TestRecurrentPolicyGradients(t *testing.T) {
 			params := new(nn.Params[float64])
 			core := newCore(cfg, params, width)
 			cfg.HiddenSizes = nil
-			heads, err := newNetwork(cfg, act, params, obsShape{vector: core.layer.Out})
+			heads, err := newNetwork(cfg, act, params, obsShape{numbers: core.layer.Out})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +74,9 @@ func TestRecurrentPolicyGradients(t *testing.T) {
 			randomize(dEntropy, 32)
 			w, hw := core.newWork(rows), heads.newWork(rows)
 			loss := func() (sum float64) {
-				heads.evaluate(hw, sight[float64]{vector: core.forward(w, next, x.vector, hidden, begins, rows, sequences)}, rows, a)
+				y := x
+				y.Numbers = core.forward(w, next, x.Numbers, hidden, begins, rows, sequences)
+				heads.evaluate(hw, y, a)
 				for i := range rows {
 					sum += weight[i]*hw.logProb[i] + dEntropy[i]*hw.entropy[i]
 				}
@@ -116,7 +118,7 @@ func TestRecurrentPolicyGradients(t *testing.T) {
 func TestRecurrentEvaluatesWhatItPlayed(t *testing.T) {
 	const steps, rows = 5, 3
 	for name, p := range recurrents(t) {
-		obs, noise := batch(p, steps*rows)
+		obs, noise := observe(p, steps*rows)
 		begins := make([]byte, steps*rows)
 		begins[1*rows+2], begins[3*rows+0], begins[3*rows+2] = 1, 1, 1
 		m := p.HiddenLen()
@@ -166,7 +168,7 @@ func TestRecurrentAllocatesNothing(t *testing.T) {
 	const rows = 6
 	for name, p := range recurrents(t) {
 		w := p.NewWork(rows)
-		obs, noise := batch(p, rows)
+		obs, noise := observe(p, rows)
 		obs.Set(HiddenState, tensor.New(tensor.F32, rows/2, p.HiddenLen()))
 		obs.Set(Begins, tensor.New(tensor.U8, rows))
 		g := Grad{LogProb: tensor.New(tensor.F32, rows, 1), Value: tensor.New(tensor.F32, rows, 1)}
@@ -199,7 +201,7 @@ func TestRecurrentErrors(t *testing.T) {
 			d.Set(Begins, tensor.New(tensor.U8, 2))
 		},
 	} {
-		obs, noise := batch(p, 6)
+		obs, noise := observe(p, 6)
 		set(&obs)
 		if _, err := p.Forward(p.NewWork(6), obs, Sample, noise); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want … %s …", err, want)

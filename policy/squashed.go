@@ -3,7 +3,6 @@ package policy
 import (
 	"math"
 
-	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
@@ -240,16 +239,4 @@ func (s *squashed[T]) backwardEvaluate(w *squashedWork[T], dLogProb []T, ready f
 		}
 	}
 	s.net.Backward(w.net, nil, w.x, w.n, ready)
-}
-
-// normals fills ε with what the noise of a row names.
-func normals[T nn.Float](eps []T, noise Noise, row int) {
-	s := philox.New(noise.Seed, philox.Action, noise.Env[row], noise.Step[row])
-	for k := 0; k < len(eps); k += 2 {
-		z0, z1 := s.Normal()
-		eps[k] = T(z0)
-		if k+1 < len(eps) {
-			eps[k+1] = T(z1)
-		}
-	}
 }
