@@ -1,34 +1,35 @@
-package algo
+package algo_test
 
 import (
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/policy"
-	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
 
-func crossqSetup(t testing.TB, change ...func(*Setup, *policy.Config)) Setup {
+func crossqSetup(t testing.TB, changes ...change) algo.Setup {
 	t.Helper()
-	return sacSetup(t, append([]func(*Setup, *policy.Config){func(s *Setup, m *policy.Config) {
-		m.QHeadType, s.Config.OffPolicy.CriticActorRatio, s.Config.OffPolicy.EntropyTuning.TargetEntropy = policy.QHeadCrossQ, 2, -1
+	return trackSetup(t, append([]change{func(s *algo.Setup, m *policy.Config) {
+		o := &s.Config.OffPolicy
+		m.QHeadType, o.CriticActorRatio, o.EntropyTuning.TargetEntropy = policy.QHeadCrossQ, 2, -1
 		s.Optim.LR, s.Optim.AdamBeta1 = 1e-3, 0.5
-	}}, change...)...)
+	}}, changes...)...)
 }
 
-// TestCrossQLearns: as TestSACLearns, more slowly. Were the gradient to flow into what follows, or the actor to see statistics that nobody moves, it would not.
+// TestCrossQLearns: as TestSACLearns, more slowly. Were the gradient to flow into what follows, or the actor to see
+// statistics that nobody moves, it would not.
 func TestCrossQLearns(t *testing.T) {
-	for name, change := range map[string]func(*Setup, *policy.Config){
-		"one batch":     func(*Setup, *policy.Config) {},
-		"micro-batches": func(s *Setup, _ *policy.Config) { s.MicroBatch = 16 },
+	for name, c := range map[string]change{
+		"one batch":     asIs,
+		"micro-batches": func(s *algo.Setup, _ *policy.Config) { s.MicroBatch = 16 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := crossqSetup(t, change)
-			a, err := NewCrossQ(s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := crossqSetup(t, c)
+			a := made(t, s, algo.NewCrossQ)
 			if testing.Short() { // the race detector looks on: a few updates meet all that there is to race
 				runTrack(t, a, s, newTrack(s.Envs), 0, 5)
 				return
@@ -42,67 +43,58 @@ func TestCrossQLearns(t *testing.T) {
 	}
 }
 
-// TestCrossQTargets: a batch's loss is that of the estimates of its first half against rewards and those of the second, computed here one by one by
-// critics in the same state; and only the first half has a gradient.
+// TestCrossQTargets: a batch's loss is that of the estimates of its first half against rewards and those of the
+// second, computed here one by one by critics in the same state. The second half counts as given, so the gradient is
+// that of the loss with fixed targets.
 func TestCrossQTargets(t *testing.T) {
-	s := crossqSetup(t)
-	a, err := NewCrossQ(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	runTrack(t, a, s, newTrack(s.Envs), 0, 5)
-	clear(a.sums)
-	a.drawSubset()
-	a.first = 0
-	a.gather()
-	a.critics.train.open()
-	if err := a.addCritic(a.batch, a.critics.train.readyAt(true)); err != nil {
-		t.Fatal(err)
-	}
-	act, err := s.Policy.Forward(s.Policy.NewWork(a.micro), a.batch.Next, policy.Sample, a.noiseOf(2*a.number))
-	if err != nil {
-		t.Fatal(err)
-	}
-	q, err := a.critics.net.JointQ(a.critics.net.NewWork(2*a.micro), a.batch.Obs, a.batch.Action, a.batch.Next, act.Action)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want float64
-	for i := range a.micro {
-		first, second := q.F32()[:2*a.micro], q.F32()[2*a.micro:]
-		next := min(first[a.micro+i], second[a.micro+i])
-		y := a.batch.Reward[i] + a.batch.Discount[i]*(next-float32(a.temperature.alpha())*act.LogProb.F32()[i])
-		for _, head := range [][]float32{first, second} {
-			e := float64(head[i] - y)
-			want += e * e / 2
+	s := crossqSetup(t, func(s *algo.Setup, m *policy.Config) { m.Activation, s.Config.UpdateEpoch = "tanh", 1 })
+	w, on, critic := watch(t, made(t, s, algo.NewCrossQ), s), newTrack(s.Envs), criticLike(t, s.Policy)
+	m := runTrack(t, w, s, on, 0, 5) // two updates
+	alpha := float32(metric(t, m, "sac/alpha"))
+	before := copied(stateOf(t, w))
+	params := paramsIn(before, "critic", critic.Params())
+	critic.Params().Buffers.CopyFrom(before.Sub("critic"))
+	actor, statistics := slices.Clone(s.Policy.Params().Data), copied(s.Policy.Params().Buffers)
+	m = runTrack(t, w, s, on, 5, 1)
+	after, b := stateOf(t, w), w.batch(2)
+
+	s.Policy.Params().Buffers.CopyFrom(statistics) // the actor's parameters move after the critics'
+	act := acts(t, s.Policy, actor, b.Next, policy.Sample, w.noise(2*2))
+	joint := func(params []float32) (first, second [2][]float32) {
+		copy(critic.Params().Data, params)
+		n := len(b.Reward)
+		q, err := critic.JointQ(critic.NewWork(2*n), b.Obs, b.Action, b.Next, act.Action)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if got := a.sums[sacCriticLoss]; got < want*(1-1e-5) || got > want*(1+1e-5) || want == 0 {
-		t.Errorf("loss %v, want %v", got, want)
-	}
-	for h := range 2 {
-		for i, d := range a.dJoint.F32()[2*a.micro*h : 2*a.micro*(h+1)] {
-			if (d != 0) != (i < a.micro) {
-				t.Fatalf("head %d: derivative %v by estimate %d of 2·%d", h, d, i, a.micro)
-			}
+		for h := range 2 {
+			row := q.F32()[2*n*h:]
+			first[h], second[h] = row[:n], row[n:2*n]
 		}
+		return first, second
 	}
+	_, next := joint(params)
+	y := make([]float32, len(b.Reward))
+	for i := range y {
+		y[i] = b.Reward[i] + b.Discount[i]*(min(next[0][i], next[1][i])-alpha*act.LogProb.F32()[i])
+	}
+	loss := func(params []float32) float64 { // of two heads ½ Σ is the mean
+		q, _ := joint(params)
+		return (meanSquare(q[0], y) + meanSquare(q[1], y)) / 2
+	}
+	want := loss(params)
+	within(t, "loss", metric(t, m, "sac/critic_loss"), want, 1e-5*want)
+	checkSlope(t, "critics", gradientOf(before, after, "critic", s.CriticOptim.AdamBeta1), params, loss)
 }
 
-// TestCrossQResumes: the critics' running statistics are in the checkpoint, and move; the actor's, which go where its parameters go, at its own updates.
+// TestCrossQResumes: the critics' running statistics are in the checkpoint, and move; the actor's, which go where its
+// parameters go, at its own updates.
 func TestCrossQResumes(t *testing.T) {
-	checkResumes(t, func() Setup { return crossqSetup(t) }, func(s Setup) (Algorithm, error) { return NewCrossQ(s) })
+	checkResumes(t, crossqSetup, algo.NewCrossQ)
 	s := crossqSetup(t)
-	a, err := NewCrossQ(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := made(t, s, algo.NewCrossQ)
 	runTrack(t, a, s, newTrack(s.Envs), 0, 5)
-	saved, err := a.Save()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if stats, ok := saved.Get("critic.critic.0.norm.0.stats"); !ok || stats.F64()[0] != 16 {
+	if stats, ok := stateOf(t, a).Get("critic.critic.0.norm.0.stats"); !ok || stats.F64()[0] != 16 {
 		t.Errorf("statistics in the checkpoint: %v", stats)
 	}
 	if stats := s.Policy.Params().Buffers.Must("actor.norm.0.stats").F64(); stats[0] != 8 || stats[1] == 0 {
@@ -110,43 +102,35 @@ func TestCrossQResumes(t *testing.T) {
 	}
 }
 
-// TestCrossQReplicas: two replicas with half of the environments each end with the same critics and statistics, though each normalises by its own batch.
+// TestCrossQReplicas: two replicas with half of the environments each end with the same critics and statistics, though
+// each normalises by its own batch.
 func TestCrossQReplicas(t *testing.T) {
-	members := newTeam(2)
-	var saved [2]tensor.Dict
-	var actors [2]*nn.Params[float32]
+	var saved, actors [2]tensor.Dict
 	var wait sync.WaitGroup
-	for m := range saved {
+	for m, r := range algo.NewTeam(2) {
 		s := crossqSetup(t)
-		s.Replicas = &replica{team: members, member: m}
-		a, err := NewCrossQ(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := newTrack(s.Envs)
+		s.Replicas = r
+		a, w := made(t, s, algo.NewCrossQ), newTrack(s.Envs)
 		w.drawn = uint64(1000 * m)
 		wait.Go(func() {
 			runTrack(t, a, s, w, 0, 6)
-			saved[m], actors[m] = a.state, s.Policy.Params()
+			saved[m], actors[m] = stateOf(t, a), s.Policy.Params().Buffers
 		})
 	}
 	wait.Wait()
 	for i := range saved[0].Len() {
 		name, x := saved[0].Entry(i)
-		if y := saved[1].Must(name); string(x.Bytes()) != string(y.Bytes()) {
+		if y := saved[1].Must(name); !strings.HasPrefix(name, "env.") && string(x.Bytes()) != string(y.Bytes()) {
 			t.Errorf("%s differs between the replicas", name)
 		}
 	}
-	if x, y := actors[0].Buffers.Must("actor.norm.1.stats"), actors[1].Buffers.Must("actor.norm.1.stats"); string(x.Bytes()) != string(y.Bytes()) {
+	const stats = "actor.norm.1.stats"
+	if string(actors[0].Must(stats).Bytes()) != string(actors[1].Must(stats).Bytes()) {
 		t.Error("the actors' statistics differ between the replicas")
 	}
 }
 
 func TestCrossQRefuses(t *testing.T) {
-	if _, err := NewCrossQ(sacSetup(t)); err == nil {
-		t.Error("critics that do not normalise: no error")
-	}
-	if _, err := NewSAC(crossqSetup(t)); err == nil {
-		t.Error("SAC with critics that normalise: no error")
-	}
+	checkRefuses(t, trackSetup, algo.NewCrossQ, map[string]change{"critics that do not normalise": asIs})
+	checkRefuses(t, crossqSetup, algo.NewSAC, map[string]change{"SAC with critics that normalise": asIs})
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// counted returns a rollout of steps first, first+1, … in n environments, whose numbers say where they come from: environment e at step t observes
-// 100e + t and then 100e + t + ½, and is paid 100e + t.
+// counted returns a rollout of steps first, first+1, … in n environments, whose numbers say where they come from:
+// environment e at step t observes 100e + t and then 100e + t + ½, and is paid 100e + t.
 func counted(first, steps, n int, ends func(e, t int) (terminated, truncated byte)) tensor.Dict {
 	d := tensor.NewLayout(transitions(1, steps, n)...)
 	r := d.Bind(tensor.New(tensor.U8, d.Size()).Bytes())
@@ -48,7 +48,8 @@ func mustReplay(t *testing.T, envs, capacity int) *Replay {
 	return r
 }
 
-// TestReplayHoldsTheNewest: whatever was added, one finds the newest steps of every environment, each with what belongs to it.
+// TestReplayHoldsTheNewest: whatever was added, one finds the newest steps of every environment, each with what
+// belongs to it.
 func TestReplayHoldsTheNewest(t *testing.T) {
 	const envs, capacity = 3, 7
 	r := mustReplay(t, envs, capacity)
@@ -66,8 +67,8 @@ func TestReplayHoldsTheNewest(t *testing.T) {
 			want := float32(100*(k/size) + first + 3 - size + k%size)
 			if x, next := b.Obs.Must("state").F32()[0], b.Next.Must("state").F32()[0]; x != want || next != want+0.5 ||
 				b.Action.F32()[0] != -want || b.Reward[0] != want || b.Discount[0] != 0.5 {
-				t.Fatalf("after %d steps, row %d: %v → %v, action %v, reward %v, discount %v, want those of %v", first+3, k, x, next,
-					b.Action.F32()[0], b.Reward[0], b.Discount[0], want)
+				t.Fatalf("after %d steps, row %d: %v → %v, action %v, reward %v, discount %v, want those of %v",
+					first+3, k, x, next, b.Action.F32()[0], b.Reward[0], b.Discount[0], want)
 			}
 		}
 	}
@@ -76,7 +77,8 @@ func TestReplayHoldsTheNewest(t *testing.T) {
 	}
 }
 
-// TestReplayNStep holds returns of several steps against ones worked out by hand: environment 0 terminates after step 3, environment 1 is cut off there.
+// TestReplayNStep holds returns of several steps against ones worked out by hand: environment 0 terminates after
+// step 3, environment 1 is cut off there.
 func TestReplayNStep(t *testing.T) {
 	r := mustReplay(t, 2, 6)
 	if err := r.Add(counted(1, 6, 2, func(e, t int) (terminated, truncated byte) {
@@ -104,8 +106,9 @@ func TestReplayNStep(t *testing.T) {
 	} {
 		b := r.NewBatch(1)
 		r.Gather(b, []int32{c.row}, 3, 0.5, c.always)
-		if b.Reward[0] != c.reward || b.Discount[0] != c.discount || b.Next.Must("state").F32()[0] != c.next {
-			t.Errorf("%s: reward %v, discount %v, next %v, want %v, %v, %v", c.name, b.Reward[0], b.Discount[0], b.Next.Must("state").F32()[0],
+		next := b.Next.Must("state").F32()[0]
+		if b.Reward[0] != c.reward || b.Discount[0] != c.discount || next != c.next {
+			t.Errorf("%s: reward %v, discount %v, next %v, want %v, %v, %v", c.name, b.Reward[0], b.Discount[0], next,
 				c.reward, c.discount, c.next)
 		}
 	}
@@ -131,16 +134,15 @@ func TestReplayDrawsUniformly(t *testing.T) {
 	}
 }
 
-// TestReplaySave: what was saved and loaded into another buffer is drawn from in the same way, before and after the rings have come round, and the
-// rows of single environments can be loaded apart.
-// TestReplayLeavesLostEpisodesOut: nothing is drawn of an episode that was lost, whichever rollout brought its beginning.
-func TestReplayLeavesLostEpisodesOut(t *testing.T) {
-	if normal != env.Normal || aborted != env.Aborted {
-		t.Fatalf("normal is %d, aborted %d, want %d and %d of env", normal, aborted, env.Normal, env.Aborted)
-	}
-	withStatus := func(steps int) []tensor.Field {
-		return append(transitions(1, steps, 2), tensor.Field{Name: "status", DType: tensor.U8, Shape: []int{steps, 2}})
-	}
+// withStatus are transitions with the status of each step, of two environments.
+func withStatus(steps int) []tensor.Field {
+	return append(transitions(1, steps, 2), tensor.Field{Name: "status", DType: tensor.U8, Shape: []int{steps, 2}})
+}
+
+// withLostEpisode returns a replay buffer of 8 steps of two environments, filled from four rollouts. Environment 0 has
+// episodes of steps 0 and 1, of steps 2 to 5, which was lost, and of those that follow.
+func withLostEpisode(t *testing.T) *Replay {
+	t.Helper()
 	r, err := NewReplay(withStatus(1), 2, 8, tensor.Heap)
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +151,7 @@ func TestReplayLeavesLostEpisodesOut(t *testing.T) {
 		switch {
 		case e == 0 && t == 1:
 			return 1, 0
-		case e == 0 && t == 5: // the episode of steps 2 to 5
+		case e == 0 && t == 5:
 			return 0, 1
 		}
 		return 0, 0
@@ -165,13 +167,23 @@ func TestReplayLeavesLostEpisodesOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return r
+}
+
+// TestReplayLeavesLostEpisodesOut: nothing is drawn of an episode that was lost, whichever rollout brought its
+// beginning, nor after the buffer was saved and loaded.
+func TestReplayLeavesLostEpisodesOut(t *testing.T) {
+	if normal != env.Normal || aborted != env.Aborted {
+		t.Fatalf("normal is %d, aborted %d, want %d and %d of env", normal, aborted, env.Normal, env.Aborted)
+	}
+	filled := withLostEpisode(t)
 	var saved tensor.Dict
-	r.save(&saved)
+	filled.save(&saved)
 	if _, ok := saved.Get("env.replay.status"); ok {
 		t.Error("a saved state has a tensor of the status")
 	}
-	if got, want := saved.Must("env.replay.truncated").U8()[:8], []byte{0, 0, 2, 2, 2, 2, 0, 0}; !bytes.Equal(got, want) {
-		t.Errorf("saved truncated %v, want %v", got, want)
+	if got := saved.Must("env.replay.truncated").U8()[:8]; !bytes.Equal(got, []byte{0, 0, 2, 2, 2, 2, 0, 0}) {
+		t.Errorf("saved truncated %v", got)
 	}
 	loaded, err := NewReplay(withStatus(1), 2, 8, tensor.Heap)
 	if err != nil {
@@ -180,7 +192,7 @@ func TestReplayLeavesLostEpisodesOut(t *testing.T) {
 	if err := loaded.load(saved); err != nil {
 		t.Fatal(err)
 	}
-	for name, r := range map[string]*Replay{"filled": r, "loaded": loaded} {
+	for name, r := range map[string]*Replay{"filled": filled, "loaded": loaded} {
 		rows := make([]int32, 4000)
 		s := philox.New(1, philox.Replay, 0, 0)
 		r.Draw(rows, &s)
@@ -199,6 +211,8 @@ func TestReplayLeavesLostEpisodesOut(t *testing.T) {
 	}
 }
 
+// TestReplaySave: what was saved and loaded into another buffer is drawn from in the same way, before and after the
+// rings have come round, and the rows of single environments can be loaded apart.
 func TestReplaySave(t *testing.T) {
 	const envs, capacity = 2, 5
 	for _, steps := range []int{0, 3, 5, 8} {

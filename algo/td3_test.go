@@ -1,34 +1,33 @@
-package algo
+package algo_test
 
 import (
 	"math"
 	"slices"
 	"testing"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
 
-func td3Setup(t testing.TB, change ...func(*Setup, *policy.Config)) Setup {
+func td3Setup(t testing.TB, changes ...change) algo.Setup {
 	t.Helper()
-	return sacSetup(t, append([]func(*Setup, *policy.Config){func(s *Setup, m *policy.Config) {
+	return trackSetup(t, append([]change{func(s *algo.Setup, m *policy.Config) {
 		m.ExplorationNoise, s.Config.OffPolicy.CriticActorRatio = 0.3, 2
-	}}, change...)...)
+	}}, changes...)...)
 }
 
 // TestTD3Learns: as TestSACLearns; values are at most 0, and no less than what the way costs.
 func TestTD3Learns(t *testing.T) {
-	for name, change := range map[string]func(*Setup, *policy.Config){
-		"one step":              func(*Setup, *policy.Config) {},
-		"micro-batches, n-step": func(s *Setup, _ *policy.Config) { s.MicroBatch, s.Config.OffPolicy.NStep = 16, 3 },
+	for name, c := range map[string]change{
+		"one step": asIs,
+		"micro-batches, n-step": func(s *algo.Setup, _ *policy.Config) {
+			s.MicroBatch, s.Config.OffPolicy.NStep = 16, 3
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := td3Setup(t, change)
-			a, err := NewTD3(s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			m := runTrack(t, a, s, newTrack(s.Envs), 0, 150)
+			s := td3Setup(t, c)
+			m := runTrack(t, made(t, s, algo.NewTD3), s, newTrack(s.Envs), 0, 150)
 			checkGoal(t, s.Policy, 0.1)
 			if q := metric(t, m, "critic/q_data"); q < -3 || q > 0.2 {
 				t.Errorf("estimates %v on average, want between -3 and 0", q)
@@ -37,124 +36,85 @@ func TestTD3Learns(t *testing.T) {
 	}
 }
 
-// TestTD3Loss holds updates against what is worked out from the values of all four networks: critics learn from the least estimate of the target critics
-// at the target actor's action, the actor from the first critic alone, and the targets follow at the actor's updates, every second, not between them.
+// A td3State is all four networks of TD3.
+type td3State struct {
+	state                               tensor.Dict
+	actor, critic, targetActor, targets []float32
+}
+
+func td3StateOf(t *testing.T, a algo.Algorithm, pol policy.Policy, critic network) td3State {
+	t.Helper()
+	d := copied(stateOf(t, a))
+	return td3State{d, slices.Clone(pol.Params().Data), paramsIn(d, "critic", critic.Params()),
+		paramsIn(d, "target", pol.Params()), paramsIn(d, "target", critic.Params())}
+}
+
+// TestTD3Loss holds updates without target noise against what is worked out from the values of all four networks:
+// critics learn from the least estimate of the target critics at the target actor's action, the actor from the first
+// critic alone, and the targets follow at the actor's updates, every second, not between them.
 func TestTD3Loss(t *testing.T) {
-	for _, noise := range []float32{0, 0.2} {
-		s := td3Setup(t, func(s *Setup, m *policy.Config) {
-			m.Activation, s.Config.UpdateEpoch, s.Config.OffPolicy.TargetNoise = "tanh", 1, noise
-		})
-		a, err := NewTD3(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := newTrack(s.Envs)
-		runTrack(t, a, s, w, 0, 3) // nothing is learnt yet
-		for _, params := range [][]float32{a.critics.target.Params().Data, a.target.Params().Data} {
-			for i := range params {
-				params[i] *= float32(math.Cos(float64(i)))
-			}
-		}
-		now := func() [4][]float32 {
-			return [4][]float32{
-				slices.Clone(s.Policy.Params().Data), slices.Clone(a.critics.net.Params().Data), slices.Clone(a.target.Params().Data), slices.Clone(a.critics.target.Params().Data),
-			}
-		}
-		before := now()
-		m := runTrack(t, a, s, w, 3, 1)
-		after := now()
-
-		b := a.batch
-		next := acts(t, s.Policy, before[2], b.Next, policy.Deterministic, policy.Noise{}).Action
-		if slices.Equal(next.F32(), a.smoothed.F32()) != (noise == 0) {
-			t.Errorf("noise %v: targets take action %v, the target actor's is %v", noise, a.smoothed.F32()[0], next.F32()[0])
-		}
-		worth := estimates(t, a.critics.target, before[3], b.Next, a.smoothed)
-		y := make([]float32, a.local)
-		for i := range y {
-			y[i] = b.Reward[i] + b.Discount[i]*min(worth[i], worth[a.local+i])
-		}
-		criticLoss := func(critic []float32) float64 {
-			return meanSquare(estimates(t, a.critics.net, critic, b.Obs, b.Action), y)
-		}
-		near(t, "critic loss", metric(t, m, "td3/critic_loss"), criticLoss(before[1]), 1e-5)
-		checkSlope(t, "critics", a.critics.net.Params().Grad, before[1], criticLoss) // of two heads ½ Σ is the mean
-		actorLoss := func(actor []float32) (mean float64) {
-			act := acts(t, s.Policy, actor, b.Obs, policy.Deterministic, policy.Noise{})
-			for _, q := range estimates(t, a.critics.net, after[1], b.Obs, act.Action)[:a.local] {
-				mean -= float64(q) / float64(a.local)
-			}
-			return mean
-		}
-		near(t, "actor loss", metric(t, m, "td3/actor_loss"), actorLoss(before[0]), 1e-5)
-		checkSlope(t, "actor", s.Policy.Params().Grad, before[0], actorLoss)
-		for k := range 2 {
-			for i, x := range before[2+k] {
-				near(t, "target", float64(after[2+k][i]), 0.98*float64(x)+0.02*float64(after[k][i]), 1e-6)
-			}
-		}
-
-		m = runTrack(t, a, s, w, 4, 1)
-		last := now()
-		if !math.IsNaN(metric(t, m, "td3/actor_loss")) || slices.Equal(last[1], after[1]) {
-			t.Error("the second update is not of the critics alone")
-		}
-		for k, what := range map[int]string{0: "the actor", 2: "the target actor", 3: "the target critics"} {
-			if !slices.Equal(last[k], after[k]) {
-				t.Errorf("%s moved in the second update, between the actor's", what)
-			}
-		}
-	}
-}
-
-// TestTD3Smooths: targets take the target actor's action with noise of at most target_noise_clip half widths, kept in the box; with the deviation far
-// above the clip nearly all of it is at the clip.
-func TestTD3Smooths(t *testing.T) {
-	s := td3Setup(t, func(s *Setup, _ *policy.Config) {
-		s.Config.OffPolicy.TargetNoise, s.Config.OffPolicy.TargetNoiseClip = 100, 0.25
+	s := td3Setup(t, func(s *algo.Setup, m *policy.Config) {
+		m.Activation, s.Config.UpdateEpoch, s.Config.OffPolicy.TargetNoise = "tanh", 1, 0
 	})
-	a, err := NewTD3(s)
-	if err != nil {
-		t.Fatal(err)
+	critic, on := criticLike(t, s.Policy), newTrack(s.Envs)
+	w := watch(t, made(t, s, algo.NewTD3), s)
+	runTrack(t, w, s, on, 0, 3) // nothing is learnt yet
+	disturb(stateOf(t, w), "target")
+	before := td3StateOf(t, w, s.Policy, critic)
+	m := runTrack(t, w, s, on, 3, 1)
+	after, b := td3StateOf(t, w, s.Policy, critic), w.batch(0)
+
+	next := acts(t, s.Policy, before.targetActor, b.Next, policy.Deterministic, policy.Noise{}).Action
+	worth := critic.estimates(before.targets, b.Next, next)
+	y := make([]float32, len(b.Reward))
+	for i := range y {
+		y[i] = b.Reward[i] + b.Discount[i]*min(worth[i], worth[len(y)+i])
 	}
-	var obs tensor.Dict
-	obs.Set("state", tensor.New(tensor.F32, a.micro, 1))
-	for i := range a.target.Params().Data {
-		a.target.Params().Data[i] += 0.05 // not the actor's
-	}
-	if err := a.smooth(obs); err != nil {
-		t.Fatal(err)
-	}
-	target := td3Setup(t).Policy
-	copy(target.Params().Data, a.target.Params().Data)
-	act, err := target.Forward(target.NewWork(a.micro), obs, policy.Deterministic, policy.Noise{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	atClip := 0
-	for i, x := range a.smoothed.F32() {
-		d := math.Abs(float64(x - act.Action.F32()[i]))
-		if d > 0.25+1e-6 || x < -1 || x > 1 {
-			t.Errorf("action %v from %v", x, act.Action.F32()[i])
+	criticLoss := func(params []float32) float64 { return meanSquare(critic.estimates(params, b.Obs, b.Action), y) }
+	within(t, "critic loss", metric(t, m, "td3/critic_loss"), criticLoss(before.critic), 1e-5)
+	grad := gradientOf(before.state, after.state, "critic", s.CriticOptim.AdamBeta1)
+	checkSlope(t, "critics", grad, before.critic, criticLoss) // of two heads ½ Σ is the mean
+	actorLoss := func(actor []float32) (mean float64) {
+		act := acts(t, s.Policy, actor, b.Obs, policy.Deterministic, policy.Noise{})
+		for _, q := range critic.estimates(after.critic, b.Obs, act.Action)[:len(y)] {
+			mean -= float64(q) / float64(len(y))
 		}
-		if d > 0.25-1e-6 {
-			atClip++
-		}
+		return mean
 	}
-	if atClip < a.micro*9/10 {
-		t.Errorf("%d of %d actions are at the clip", atClip, a.micro)
+	within(t, "actor loss", metric(t, m, "td3/actor_loss"), actorLoss(before.actor), 1e-5)
+	checkSlope(t, "actor", s.Policy.Params().Grad, before.actor, actorLoss)
+	checkFollows(t, "target actor", before.targetActor, after.targetActor, after.actor)
+	checkFollows(t, "target critics", before.targets, after.targets, after.critic)
+
+	m = runTrack(t, w, s, on, 4, 1)
+	last := td3StateOf(t, w, s.Policy, critic)
+	if !math.IsNaN(metric(t, m, "td3/actor_loss")) || slices.Equal(last.critic, after.critic) {
+		t.Error("the second update is not of the critics alone")
+	}
+	if !slices.Equal(last.actor, after.actor) || !slices.Equal(last.targetActor, after.targetActor) ||
+		!slices.Equal(last.targets, after.targets) {
+		t.Error("the actor or a target moved in the second update, between the actor's")
 	}
 }
 
-func TestTD3Resumes(t *testing.T) {
-	checkResumes(t, func() Setup { return td3Setup(t) }, func(s Setup) (Algorithm, error) { return NewTD3(s) })
+// TestTD3Noise: target noise changes the critics' loss.
+func TestTD3Noise(t *testing.T) {
+	var losses []float64
+	for _, noise := range []float32{0, 0.2} {
+		s := td3Setup(t, func(s *algo.Setup, _ *policy.Config) {
+			s.Config.UpdateEpoch, s.Config.OffPolicy.TargetNoise = 1, noise
+		})
+		a := made(t, s, algo.NewTD3)
+		losses = append(losses, metric(t, runTrack(t, a, s, newTrack(s.Envs), 0, 4), "td3/critic_loss"))
+	}
+	if losses[0] == losses[1] {
+		t.Errorf("the losses without and with target noise are %v", losses)
+	}
 }
+
+func TestTD3Resumes(t *testing.T) { checkResumes(t, td3Setup, algo.NewTD3) }
 
 func TestTD3Refuses(t *testing.T) {
-	if _, err := NewTD3(sacSetup(t)); err == nil {
-		t.Error("a policy without exploration_noise: no error")
-	}
-	if _, err := NewSAC(td3Setup(t)); err == nil {
-		t.Error("SAC with exploration_noise: no error")
-	}
+	checkRefuses(t, trackSetup, algo.NewTD3, map[string]change{"a policy without exploration_noise": asIs})
+	checkRefuses(t, td3Setup, algo.NewSAC, map[string]change{"SAC with exploration_noise": asIs})
 }
