@@ -31,7 +31,7 @@ const (
 // are handed on as they are: filling and reading them is not in the time. Collective over the
 // world.
 func (r *Run) Channel(ctx context.Context, p Conveyor) error {
-	err := r.begin(fmt.Sprintf("dissemination barrier, then: an item there and one back; %d items one way and an "+
+	err := r.Columns(fmt.Sprintf("dissemination barrier, then: an item there and one back; %d items one way and an "+
 		"answer; the same to a consumer that computes %v on each; queues hold %d",
 		p.Window, p.Consume, p.Depth), []string{"op", "n", "size"}, []string{"items_s", "bw_gbs", "blocked_pct",
 		"lag_x"})
@@ -42,8 +42,7 @@ func (r *Run) Channel(ctx context.Context, p Conveyor) error {
 	if err != nil {
 		return err
 	}
-	speed := calibrate()
-	work := max(1, int(float64(p.Consume)*speed))
+	work := max(1, int(float64(p.Consume)*calibrate()))
 	for i, size := range p.Sizes {
 		if r.stopped {
 			break
@@ -53,19 +52,11 @@ func (r *Run) Channel(ctx context.Context, p Conveyor) error {
 			return fmt.Errorf("channel for items of %d bytes: %w", size, err)
 		}
 		for _, op := range []string{RoundTrip, Stream, BackPressure} {
-			var arms []*arm
-			var consumed *arm
-			if t != nil {
-				b.work = 0
-				if op == BackPressure {
-					b.work = work
-					consumed = &arm{call: func(context.Context, int) error { burn(work); return nil }}
-					arms = append(arms, consumed)
-				}
-				arms = append(arms, b.arm(op, p.Check))
+			b.work = 0
+			if op == BackPressure {
+				b.work = work
 			}
-			err := r.channelRow(ctx, t, p, b, arms, consumed)
-			if err != nil {
+			if err := r.items(ctx, t, p, b, op); err != nil {
 				return fmt.Errorf("channel, %s of %d bytes: %w", op, size, err)
 			}
 		}
@@ -73,20 +64,27 @@ func (r *Run) Channel(ctx context.Context, p Conveyor) error {
 	return nil
 }
 
-// channelRow measures one operation on a channel.
-func (r *Run) channelRow(ctx context.Context, t *team, p Conveyor, b *belt, arms []*arm, consumed *arm) error {
+// items measures one operation on a channel.
+func (r *Run) items(ctx context.Context, t *team, p Conveyor, b *belt, op string) error {
+	consumed := &arm{call: func(context.Context, int) error { burn(b.work); return nil }, hidden: true}
+	var arms []*arm
+	if t != nil {
+		arms = []*arm{b.arm(op, p.Check)}
+		if b.work > 0 {
+			arms = []*arm{consumed, arms[0]}
+		}
+	}
 	return r.measure(ctx, t, p.Ranks[0], arms, true, func() {
 		row := &arms[len(arms)-1].row
 		items := float64(p.Window)
-		if row.Op == RoundTrip {
+		if op == RoundTrip {
 			items = 2
 		}
 		row.SetFigure("items_s", 1e6*items/row.Median)
 		row.SetFigure("bw_gbs", gbs(items*float64(row.Size), row.Median))
-		if consumed != nil {
+		if b.work > 0 {
 			row.SetFigure("blocked_pct", 100*b.blocked.Seconds()/max(1e-9, b.produced.Seconds()))
 			row.SetFigure("lag_x", row.Median/(items*consumed.row.Median))
-			consumed.row.Samples = nil // it is no row of its own
 		}
 	})
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/spmd"
-	"github.com/rlinf/rlinf/tensor"
 )
 
 // TestP2P measures between two ranks that are not the first, and between all.
@@ -40,13 +39,12 @@ func TestP2P(t *testing.T) {
 // TestRates: what follows from a time, by hand: a window of 10 messages of 1000 bytes in 100 µs.
 func TestRates(t *testing.T) {
 	for op, want := range map[string]float64{Latency: 0.01, Bandwidth: 0.1, BiBandwidth: 0.2, MessageRate: 0.3} {
-		a := &arm{}
-		a.row.Op, a.row.Size, a.row.Median = op, 1000, 100
-		rates(a, 10, 3)
-		if got := a.row.Figures["bw_gbs"]; math.Abs(got-want) > 1e-12 {
+		row := report.Row{Op: op, Size: 1000, Median: 100}
+		rates(&row, 10, 3)
+		if got := row.Figures["bw_gbs"]; math.Abs(got-want) > 1e-12 {
 			t.Errorf("%s: %v GB/s, want %v", op, got, want)
 		}
-		if got := a.row.Figures["msgs_s"]; math.Abs(got-want*1e6) > 1e-6 {
+		if got := row.Figures["msgs_s"]; math.Abs(got-want*1e6) > 1e-6 {
 			t.Errorf("%s: %v messages per second, want %v", op, got, want*1e6)
 		}
 	}
@@ -65,9 +63,8 @@ func TestP2PFindsWhatIsWrong(t *testing.T) {
 				return err
 			}
 		}
-		m := &messages{comm: tm.comm, window: 1, out: regions[0], in: regions[1], size: 100, pairs: 1, pattern: pattern{dtype: tensor.U8, members: 2},
-			reqs: make([]spmd.Request, 2)}
-		a := m.arm(Latency, true)
+		m := &messages{window: 1, out: regions[0], in: regions[1], size: 100}
+		a := m.arm(tm.comm, Latency, true)
 		honest := a.call
 		a.call = func(ctx context.Context, i int) error {
 			err := honest(ctx, i)
@@ -76,7 +73,7 @@ func TestP2PFindsWhatIsWrong(t *testing.T) {
 			}
 			return err
 		}
-		if err := r.begin("", nil, nil); err != nil {
+		if err := r.Columns("", nil, nil); err != nil {
 			return err
 		}
 		return r.measure(ctx, tm, 0, []*arm{a}, false, nil)
@@ -104,8 +101,9 @@ func TestChannel(t *testing.T) {
 }
 
 func TestOverlap(t *testing.T) {
-	o := Overlapping{Kinds: []spmd.Kind{spmd.AllReduce, spmd.AllToAll}, Type: tensor.F32, Algorithms: []string{"auto", "ring"}, Sizes: []int{4096}, Check: true}
-	rep := onRanks(t, 2, Options{}, func(ctx context.Context, r *Run) error { return r.Overlap(ctx, o) })
+	p := plan(2)
+	p.Kinds, p.Algorithms, p.Sizes = []spmd.Kind{spmd.AllReduce, spmd.AllToAll}, []string{"auto", "ring"}, []int{4096}
+	rep := onRanks(t, 2, Options{}, func(ctx context.Context, r *Run) error { return r.Overlap(ctx, p) })
 	if len(rep.Rows)+len(rep.Notes) < 4 {
 		t.Fatalf("%d rows, notes %q", len(rep.Rows), rep.Notes)
 	}

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -10,17 +9,7 @@ import (
 	"github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/collectives/bench/stats"
 	"github.com/rlinf/rlinf/spmd"
-	"github.com/rlinf/rlinf/tensor"
 )
-
-// An Overlapping is what Overlap measures; the same on every rank.
-type Overlapping struct {
-	Kinds      []spmd.Kind
-	Type       tensor.DType
-	Algorithms []string // of collectives.Algorithms
-	Sizes      []int    // bytes
-	Check      bool
-}
 
 // Overlap measures how much of an operation hides behind computation, by the formula of OSU's tests
 // of non-blocking collectives. pure is the time of the operation alone, compute that of a
@@ -30,34 +19,20 @@ type Overlapping struct {
 //	overlap = max(0, 100·(1 - (overall-compute)/pure)) %
 //
 // The three are measured in turns. Where communication itself needs the cores, as in shared memory,
-// no more than (pure+compute)/overall can be gained, which is there too. Collective over the world.
-func (r *Run) Overlap(ctx context.Context, o Overlapping) error {
+// no more than (pure+compute)/overall can be gained, which is there too. The plan has one group, of all
+// ranks, and is in place. Collective over the world.
+func (r *Run) Overlap(ctx context.Context, plan Plan) error {
 	r.rep.Brief = []string{"op", "algo", "n", "size", "pure_us", "compute_us", "overlap_pct", "gain_x"}
-	err := r.begin("in turns: the operation alone (pure), a computation of its length (compute), and start, "+
+	err := r.Columns("in turns: the operation alone (pure), a computation of its length (compute), and start, "+
 		"computation, wait (overall, whose samples these are)",
 		[]string{"op", "algo", "n", "size", "type"}, []string{"overall_us", "compute_us", "init_us", "wait_us",
 			"pure_us", "overlap_pct", "gain_x", "pure_cpu_us"})
 	if err != nil {
 		return err
 	}
-	plan := Plan{Kinds: o.Kinds, Ranks: []int{r.w.Size()}, Types: []tensor.DType{o.Type}, Algorithms: o.Algorithms,
-		Sizes:  o.Sizes,
-		Memory: []string{"arena"}, InPlace: true, Check: o.Check}
-	s := &sweep{run: r, plan: &plan, groups: map[int]*group{}}
-	points := plan.points()
-	if err := s.allocate(points); err != nil {
-		return err
-	}
 	speed := calibrate()
-	for _, p := range points {
-		if r.stopped {
-			break
-		}
-		if err := s.overlap(ctx, p, speed); err != nil {
-			return fmt.Errorf("%v of %s by %s: %w", p.kind, report.Bytes(int64(p.size)), p.algorithms[0], err)
-		}
-	}
-	return nil
+	s := &sweep{run: r, plan: &plan}
+	return s.each(func(p point) error { return s.overlap(ctx, p, speed) })
 }
 
 // overlap measures one point.
@@ -71,11 +46,7 @@ func (s *sweep) overlap(ctx context.Context, p point, speed float64) error {
 		s.run.note("%v by %s: not measured, the algorithm cannot make it here", p.kind, p.algorithms[0])
 		return nil
 	}
-	newCalls := func(run func(context.Context, *spmd.Collective) error) *calls {
-		return &calls{point: p, plan: s.plan, run: run, memory: "arena", ring: s.memory["arena"],
-			step: stepOf(p, false), slots: 1}
-	}
-	pure := newCalls(func(ctx context.Context, c *spmd.Collective) error {
+	pure := s.calls(p, s.plan.Memory[0], false, func(ctx context.Context, c *spmd.Collective) error {
 		return by.Start(ctx, *c).Wait()
 	}).arm("pure", g.team)
 	if _, err := s.run.sched.warm(ctx, g.team, pure, 3); err != nil {
@@ -88,7 +59,7 @@ func (s *sweep) overlap(ctx context.Context, p point, speed float64) error {
 	work := max(1, int(float64(one)*speed))
 	compute := &arm{call: func(context.Context, int) error { burn(work); return nil }}
 	var inits, waits []float64
-	both := newCalls(func(ctx context.Context, c *spmd.Collective) error {
+	both := s.calls(p, s.plan.Memory[0], false, func(ctx context.Context, c *spmd.Collective) error {
 		start := time.Now()
 		f := by.Start(ctx, *c)
 		inits = append(inits, float64(time.Since(start))/1e3)
@@ -98,10 +69,7 @@ func (s *sweep) overlap(ctx context.Context, p point, speed float64) error {
 		waits = append(waits, float64(time.Since(start))/1e3)
 		return err
 	}).arm(p.algorithms[0], g.team)
-	arms := []*arm{pure, compute, both}
-	sched := s.run.sched
-	sched.together = true
-	stopped, err := sched.run(ctx, g.team, arms)
+	stopped, err := s.run.sched.run(ctx, g.team, []*arm{pure, compute, both}, true)
 	if err != nil {
 		return err
 	}

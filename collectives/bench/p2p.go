@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -34,7 +35,7 @@ func PairOps() []string { return []string{Latency, Bandwidth, BiBandwidth, Messa
 
 // P2P measures messages between ranks. Collective over the world.
 func (r *Run) P2P(ctx context.Context, p Pair) error {
-	err := r.begin(fmt.Sprintf("dissemination barrier, then the exchange; messages of communication memory, windows "+
+	err := r.Columns(fmt.Sprintf("dissemination barrier, then the exchange; messages of communication memory, windows "+
 		"of %d; latencies are half of a round trip", p.Window),
 		[]string{"op", "n", "size"}, []string{"bw_gbs", "msgs_s"})
 	if err != nil {
@@ -44,44 +45,34 @@ func (r *Run) P2P(ctx context.Context, p Pair) error {
 	for _, size := range p.Sizes {
 		most = max(most, p.window(size, room)*size)
 	}
-	data, err := newRegion(r.w.Alloc, max(1, slices.Max(p.Sizes)))
-	if err != nil {
+	m := messages{reqs: make([]spmd.Request, 0, 2*p.Window)}
+	if m.out, err = newRegion(r.w.Alloc, max(1, slices.Max(p.Sizes))); err != nil {
 		return err
 	}
-	here, err := newRegion(r.w.Alloc, most)
-	if err != nil {
+	if m.in, err = newRegion(r.w.Alloc, most); err != nil {
 		return err
 	}
 	all := make([]int, r.w.Size()/2*2)
 	for i := range all {
 		all[i] = i
 	}
-	pair := p.Ranks[:]
+	nodes := r.w.Nodes()
 	for _, op := range p.Ops {
-		ranks := pair
-		if op == MessageRate {
+		ranks, sizes := p.Ranks[:], p.Sizes
+		switch op {
+		case MessageRate:
 			ranks = all
+		case SignalWakeUp:
+			if _, ok := r.w.Shared(); !ok || nodes[ranks[0]] != nodes[ranks[1]] {
+				r.note("signal between ranks %v: not measured, they have no memory in common", ranks)
+				continue
+			}
+			sizes = []int{0}
 		}
 		t, err := r.newTeam(ranks, "bench "+op)
-		if err != nil {
-			return err
-		}
-		if op == SignalWakeUp {
-			err = r.signal(ctx, t, ranks)
-		} else {
-			for _, size := range p.Sizes {
-				var arms []*arm
-				if t != nil {
-					m := &messages{comm: t.comm, window: p.window(size, room), out: data, in: here, size: size,
-						pairs:   len(ranks) / 2,
-						pattern: pattern{dtype: tensor.U8, members: len(ranks)}, reqs: make([]spmd.Request, 2*p.Window)}
-					arms = []*arm{m.arm(op, p.Check)}
-				}
-				if err = r.measure(ctx, t, ranks[0], arms, false,
-					func() { rates(arms[0], p.window(size, room), len(ranks)/2) }); err != nil || r.stopped {
-					break
-				}
-			}
+		for i := 0; i < len(sizes) && err == nil; i++ {
+			m.size, m.window = sizes[i], p.window(sizes[i], room)
+			err = r.exchange(ctx, t, ranks, op, &m, p.Check)
 		}
 		if err != nil {
 			return fmt.Errorf("%s between ranks %v: %w", op, ranks, err)
@@ -90,13 +81,28 @@ func (r *Run) P2P(ctx context.Context, p Pair) error {
 	return nil
 }
 
+// exchange measures an operation of one size.
+func (r *Run) exchange(ctx context.Context, t *team, ranks []int, op string, m *messages, check bool) (err error) {
+	var a *arm
+	switch {
+	case t == nil:
+		return r.measure(ctx, nil, ranks[0], nil, false, nil)
+	case op == SignalWakeUp:
+		if a, err = r.signalArm(ctx, t, ranks); err != nil {
+			return err
+		}
+		return r.measure(ctx, t, ranks[0], []*arm{a}, false, nil)
+	}
+	a = m.arm(t.comm, op, check)
+	return r.measure(ctx, t, ranks[0], []*arm{a}, false, func() { rates(&a.row, m.window, len(ranks)/2) })
+}
+
 // window returns how many messages of a size are under way at a time: each arrives in memory of its
 // own, of which there are room bytes.
 func (p *Pair) window(size, room int) int { return max(1, min(p.Window, room/max(1, size))) }
 
 // rates fills in what follows from the time of an exchange.
-func rates(a *arm, window, pairs int) {
-	row := &a.row
+func rates(row *report.Row, window, pairs int) {
 	count := float64(window)
 	switch row.Op {
 	case Latency:
@@ -114,46 +120,46 @@ func rates(a *arm, window, pairs int) {
 type messages struct {
 	pattern
 	comm    spmd.Comm
-	window  int
-	pairs   int
+	peer    int
 	size    int
+	window  int
 	out, in region
-	reqs    []spmd.Request
+	// ways are what this rank does with the messages of an exchange: send them (true), receive them,
+	// or both.
+	ways []bool
+	reqs []spmd.Request // that were started
 }
 
-func (m *messages) arm(op string, check bool) *arm {
-	a := &arm{}
-	a.row.Op, a.row.Ranks, a.row.Size, a.row.Memory = op, m.comm.Size(), int64(m.size), "arena"
-	first := m.comm.Rank() < m.pairs
-	peer := (m.comm.Rank() + m.pairs) % (2 * m.pairs)
+// arm returns the arm of an operation among the members of comm.
+func (m *messages) arm(comm spmd.Comm, op string, check bool) *arm {
+	half := comm.Size() / 2
+	first := comm.Rank() < half
+	m.comm, m.peer, m.pattern = comm, (comm.Rank()+half)%(2*half), pattern{dtype: tensor.U8, members: comm.Size()}
+	a := &arm{call: m.stream}
+	a.row.Op, a.row.Ranks, a.row.Size, a.row.Memory = op, comm.Size(), int64(m.size), "arena"
+	arriving := m.window
 	switch op {
 	case Latency:
-		a.call = func(ctx context.Context, _ int) error { return m.pingPong(ctx, peer, first) }
-		a.parts = 2
-	case Bandwidth, MessageRate:
-		a.call = func(ctx context.Context, _ int) error { return m.stream(ctx, peer, first, !first) }
+		a.call, a.parts, arriving, m.ways = m.pingPong, 2, 1, []bool{first, !first}
 	case BiBandwidth:
-		a.call = func(ctx context.Context, _ int) error { return m.stream(ctx, peer, true, true) }
+		m.ways = []bool{false, true}
+	default:
+		if m.ways = []bool{first}; first {
+			arriving = 0
+		}
 	}
 	if check && m.size > 0 {
 		a.check = func(ctx context.Context) (int64, error) {
 			m.salt++
-			m.fill(m.out.bytes(0, m.size), m.comm.Rank(), 0)
-			count := m.window
-			switch {
-			case op == Latency:
-				count = 1
-			case op != BiBandwidth && first:
-				count = 0 // it only sends
-			}
-			got := m.in.bytes(0, count*m.size)
+			m.fill(m.out.bytes(0, m.size), comm.Rank(), 0)
+			got := m.in.bytes(0, arriving*m.size)
 			poisonAll(got)
 			if err := a.call(ctx, 0); err != nil {
 				return 0, err
 			}
 			wrong := int64(0)
 			for at := 0; at < len(got); at += m.size {
-				wrong += m.wrong(got[at:at+m.size], peer, 0)
+				wrong += m.wrong(got[at:at+m.size], m.peer, 0)
 			}
 			if !m.in.intact(0, len(got)) {
 				wrong++
@@ -170,20 +176,41 @@ const (
 	tagAnswer
 )
 
+// start starts to send b to the peer, or to receive it.
+func (m *messages) start(send bool, b []byte, tag int) error {
+	var r spmd.Request
+	var err error
+	if send {
+		r, err = m.comm.Isend(b, m.peer, tag)
+	} else {
+		r, err = m.comm.Irecv(b, m.peer, tag)
+	}
+	m.reqs = append(m.reqs, r)
+	return err
+}
+
+// startData starts message i of an exchange.
+func (m *messages) startData(send bool, i int) error {
+	if send {
+		return m.start(true, m.out.whole[guard:guard+m.size], tagData)
+	}
+	return m.start(false, m.in.whole[guard+i*m.size:guard+(i+1)*m.size], tagData)
+}
+
+// wait waits for what was started.
+func (m *messages) wait(ctx context.Context) error {
+	err := m.comm.Wait(ctx, m.reqs)
+	m.reqs = m.reqs[:0]
+	return err
+}
+
 // pingPong sends one message to the peer and gets one back, or the other way round.
-func (m *messages) pingPong(ctx context.Context, peer int, first bool) error {
-	out, in := m.out.whole[guard:guard+m.size], m.in.whole[guard:guard+m.size]
-	for _, send := range [2]bool{first, !first} {
-		var err error
-		if send {
-			m.reqs[0], err = m.comm.Isend(out, peer, tagData)
-		} else {
-			m.reqs[0], err = m.comm.Irecv(in, peer, tagData)
-		}
-		if err != nil {
+func (m *messages) pingPong(ctx context.Context, _ int) error {
+	for _, send := range m.ways {
+		if err := m.startData(send, 0); err != nil {
 			return err
 		}
-		if err := m.comm.Wait(ctx, m.reqs[:1]); err != nil {
+		if err := m.wait(ctx); err != nil {
 			return err
 		}
 	}
@@ -191,67 +218,29 @@ func (m *messages) pingPong(ctx context.Context, peer int, first bool) error {
 }
 
 // stream moves a window of messages, and ends when the other side has them.
-func (m *messages) stream(ctx context.Context, peer int, sends, receives bool) error {
-	out := m.out.whole[guard : guard+m.size]
-	reqs := m.reqs[:0]
+func (m *messages) stream(ctx context.Context, _ int) error {
 	for i := range m.window {
-		if receives {
-			r, err := m.comm.Irecv(m.in.whole[guard+i*m.size:guard+(i+1)*m.size], peer, tagData)
-			if err != nil {
+		for _, send := range m.ways {
+			if err := m.startData(send, i); err != nil {
 				return err
 			}
-			reqs = append(reqs, r)
-		}
-		if sends {
-			r, err := m.comm.Isend(out, peer, tagData)
-			if err != nil {
-				return err
-			}
-			reqs = append(reqs, r)
 		}
 	}
-	if err := m.comm.Wait(ctx, reqs); err != nil {
+	if err := m.wait(ctx); err != nil {
 		return err
 	}
-	reqs = reqs[:0]
-	if sends {
-		r, err := m.comm.Irecv(nil, peer, tagAnswer)
-		if err != nil {
+	for _, sent := range m.ways {
+		if err := m.start(!sent, nil, tagAnswer); err != nil {
 			return err
 		}
-		reqs = append(reqs, r)
 	}
-	if receives {
-		r, err := m.comm.Isend(nil, peer, tagAnswer)
-		if err != nil {
-			return err
-		}
-		reqs = append(reqs, r)
-	}
-	return m.comm.Wait(ctx, reqs)
+	return m.wait(ctx)
 }
 
-// signal measures the wake-up by a word in shared memory, where both ranks reach it.
-func (r *Run) signal(ctx context.Context, t *team, ranks []int) error {
-	nodes := r.w.Nodes()
-	shared, ok := r.w.Shared()
-	if !ok || nodes[ranks[0]] != nodes[ranks[1]] {
-		r.note("signal between ranks %v: not measured, they have no memory in common", ranks)
-		return nil
-	}
-	var arms []*arm
-	if t != nil {
-		a, err := r.signalArm(ctx, t, ranks, shared)
-		if err != nil {
-			return err
-		}
-		arms = []*arm{a}
-	}
-	return r.measure(ctx, t, ranks[0], arms, false, nil)
-}
-
-// signalArm makes two words in the memory of the first rank, one that each side waits for.
-func (r *Run) signalArm(ctx context.Context, t *team, ranks []int, shared spmd.Shared) (*arm, error) {
+// signalArm makes two words in the memory of the first rank, one that each side waits for, and wakes
+// the sides by them in turn.
+func (r *Run) signalArm(ctx context.Context, t *team, ranks []int) (*arm, error) {
+	shared, _ := r.w.Shared()
 	at := []float64{0}
 	mem, err := r.w.Alloc(2 * signalSize)
 	if err != nil {

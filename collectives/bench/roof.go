@@ -11,53 +11,24 @@ import (
 )
 
 // copyRate returns how many bytes per second all ranks of t together read and write when each
-// copies n bytes from src to dst at the same time. It is the median of several rounds of the sum
-// over the ranks.
+// copies n bytes from src to dst at the same time.
 func copyRate(ctx context.Context, t *team, dst, src []byte) (float64, error) {
-	const rounds, atLeast = 5, 2 * time.Millisecond
+	const samples, atLeast = 5, 2 * time.Millisecond
 	n := min(len(dst), len(src))
 	if n == 0 {
 		return 0, nil
 	}
-	repeat := 1
-	if err := t.barrier(ctx); err != nil {
+	s := schedule{rule: stats.Rule{MinSamples: samples, MaxSamples: samples, MaxTime: time.Hour}, warmup: 1,
+		step: atLeast / stats.StepsPerSample, stop: func() bool { return false }}
+	a := &arm{call: func(context.Context, int) error { copy(dst[:n], src[:n]); return nil }}
+	if _, err := s.run(ctx, t, []*arm{a}, false); err != nil {
 		return 0, err
 	}
-	for {
-		start := time.Now()
-		for range repeat {
-			copy(dst[:n], src[:n])
-		}
-		slowest := []float64{float64(time.Since(start))}
-		if err := t.max(ctx, slowest); err != nil {
-			return 0, err
-		}
-		if slowest[0] >= float64(atLeast) {
-			break
-		}
-		repeat *= 2
+	sum := 0.0
+	for _, rate := range a.rates(2 * float64(n)) {
+		sum += rate
 	}
-	rates := make([]float64, 0, rounds)
-	for range rounds {
-		if err := t.barrier(ctx); err != nil {
-			return 0, err
-		}
-		start := time.Now()
-		for range repeat {
-			copy(dst[:n], src[:n])
-		}
-		all := make([]float64, t.size())
-		all[t.rank()] = 2 * float64(n) * float64(repeat) / time.Since(start).Seconds()
-		if err := t.max(ctx, all); err != nil {
-			return 0, err
-		}
-		sum := 0.0
-		for _, r := range all {
-			sum += r
-		}
-		rates = append(rates, sum)
-	}
-	return stats.Median(rates), nil
+	return sum, nil
 }
 
 // measureRoof returns the rate of copies out of the caches' reach by all ranks at once, in bytes per

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/collectives/bench/stats"
 	"github.com/rlinf/rlinf/spmd"
@@ -36,6 +37,7 @@ type Options struct {
 type Run struct {
 	w         *spmd.World
 	opts      Options
+	group     *collectives.Group // of all ranks, for what they report
 	all       *team
 	sched     schedule
 	processes []int // the lowest rank of each rank's process
@@ -55,23 +57,24 @@ func Begin(ctx context.Context, w *spmd.World, opts Options) (*Run, error) {
 	for i := range ranks {
 		ranks[i] = i
 	}
-	ends, err := w.NewComm(ranks, "bench")
+	ends, err := w.NewComm(ranks, "bench reports")
 	if err != nil {
 		return nil, err
 	}
-	c, err := newControl(ends[0], w.Alloc, exchange(w.Size()))
-	if err != nil {
+	if r.group, err = collectives.New(w, ends[0], collectives.Options{}); err != nil {
 		return nil, err
 	}
-	machine, processes, hosts, err := survey(ctx, w, c, opts.Cache)
+	machine, processes, hosts, err := survey(ctx, w, r.group, opts.Cache)
 	if err != nil {
 		return nil, fmt.Errorf("survey of the machine: %w", err)
 	}
 	r.processes = processes
-	r.all = r.teamOf(c, ranks)
+	if r.all, err = r.newTeam(ranks, "bench"); err != nil {
+		return nil, err
+	}
 
 	agreed := []float64{machine.ClockStep, float64(here(w.Describe(), opts.Cache).Cache), -float64(opts.Free)}
-	if err := c.max(ctx, agreed); err != nil {
+	if err := r.all.max(ctx, agreed); err != nil {
 		return nil, err
 	}
 	machine.ClockStep, r.room = agreed[0], room{hosts: hosts, cache: int(agreed[1]), free: int(-agreed[2])}
@@ -90,17 +93,6 @@ func Begin(ctx context.Context, w *spmd.World, opts Options) (*Run, error) {
 	return r, nil
 }
 
-// teamOf makes a team of ranks, this one among them.
-func (r *Run) teamOf(c *control, ranks []int) *team {
-	mates := 0
-	for _, rank := range ranks {
-		if r.processes[rank] == r.processes[r.w.Rank()] {
-			mates++
-		}
-	}
-	return &team{control: c, share: 1 / float64(mates)}
-}
-
 // newTeam makes a team of ranks, and returns nil on others. Collective over ranks.
 func (r *Run) newTeam(ranks []int, label string) (*team, error) {
 	if !slices.Contains(ranks, r.w.Rank()) {
@@ -114,11 +106,18 @@ func (r *Run) newTeam(ranks []int, label string) (*team, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.teamOf(c, ranks), nil
+	mates := 0
+	for _, rank := range ranks {
+		if r.processes[rank] == r.processes[r.w.Rank()] {
+			mates++
+		}
+	}
+	return &team{control: c, share: 1 / float64(mates)}, nil
 }
 
-// begin writes the header, once the columns are known.
-func (r *Run) begin(method string, keys, figures []string) error {
+// Columns writes the header of the report: how a sample is taken, and the keys and figures that rows
+// have, see report.Report. Once, before the first row.
+func (r *Run) Columns(method string, keys, figures []string) error {
 	r.rep.Method, r.rep.Keys, r.rep.Figures = method, keys, figures
 	r.open = true
 	return r.write((*report.Writer).Update)
@@ -138,27 +137,32 @@ func (r *Run) write(f func(*report.Writer, *report.Report) error) error {
 }
 
 // measure samples arms on a team, whose first member is the rank lead, and hands their rows to rank
-// 0; t and arms are nil on other ranks. together is the schedule's. finish adds what follows from
-// the samples. Collective over the world.
+// 0; t and arms are nil on other ranks. together is as of schedule.run. finish, if any, adds what
+// follows from the samples. Once the run is stopped, measure does nothing. Collective over the world.
 func (r *Run) measure(ctx context.Context, t *team, lead int, arms []*arm, together bool, finish func()) error {
+	if r.stopped {
+		return nil
+	}
 	var rows []report.Row
-	stopped := 0.0
+	stopped := []float64{0}
 	if t != nil {
-		sched := r.sched
-		sched.together = together
-		stop, err := sched.run(ctx, t, arms)
+		stop, err := r.sched.run(ctx, t, arms, together)
 		if finish != nil {
 			finish()
 		}
 		for _, a := range arms {
-			rows = append(rows, a.row)
+			if !a.hidden {
+				rows = append(rows, a.row)
+			}
 		}
 		if err != nil { // what there is stays
 			return errors.Join(err, r.add(rows))
 		}
 		if stop {
-			stopped = 1
+			stopped[0] = 1
 		}
+	} else if r.opts.Stop() {
+		stopped[0] = 1 // the rank that was asked to stop may be the one that waits for others
 	}
 	if lead != 0 {
 		var err error
@@ -166,27 +170,20 @@ func (r *Run) measure(ctx context.Context, t *team, lead int, arms []*arm, toget
 			return err
 		}
 	}
-	if t == nil && r.opts.Stop() {
-		stopped = 1 // the rank that was asked to stop may be the one that waits for others
-	}
-	flag := []float64{stopped}
-	if err := r.all.max(ctx, flag); err != nil {
+	if err := r.all.max(ctx, stopped); err != nil {
 		return err
 	}
-	r.stopped = flag[0] != 0
+	r.stopped = stopped[0] != 0
 	return r.add(rows)
 }
 
 // deliver brings rows from the rank lead to rank 0.
 func (r *Run) deliver(ctx context.Context, lead int, rows []report.Row) ([]report.Row, error) {
-	var text []byte
-	if r.w.Rank() == lead {
-		var err error
-		if text, err = json.Marshal(rows); err != nil {
-			return nil, err
-		}
+	text, err := json.Marshal(rows)
+	if err != nil {
+		return nil, err
 	}
-	all, err := r.all.gather(ctx, text)
+	all, err := r.group.Gather(ctx, text, 0)
 	if err != nil || r.w.Rank() != 0 {
 		return nil, err
 	}

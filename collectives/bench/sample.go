@@ -31,12 +31,14 @@ type arm struct {
 	// nil: nothing to check.
 	check func(ctx context.Context) (wrong int64, err error)
 
-	parts int // what a call does this many times: a sample is the time of one; 0 counts as 1
+	parts  int  // what a call does this many times: a sample is the time of one; 0 counts as 1
+	hidden bool // it is measured for the sake of the others, and is no row
 
 	calls int
 	skews []float64
-	cpu   float64 // seconds, of the calls counted in timed
-	timed int
+	timed int       // calls in the samples
+	cpu   float64   // seconds of all ranks, in these calls
+	spent []float64 // seconds of each rank, in these calls
 }
 
 // Blocks are long enough to drown the exchange at their end, and short enough that an interrupt is
@@ -51,7 +53,7 @@ const (
 )
 
 // exchange is how many numbers a team of n ranks exchanges after a block, at most.
-func exchange(n int) int { return 2*maxPerBlock + 2 + 2*n }
+func exchange(n int) int { return 2*maxPerBlock + 2 + 3*n }
 
 // A schedule says how the arms of one measurement are sampled.
 type schedule struct {
@@ -59,25 +61,22 @@ type schedule struct {
 	warmup int           // calls before the first sample; negative: 10, or a tenth of what is to come
 	step   time.Duration // of the clock; equal on all ranks
 	stop   func() bool   // asked once per block, on every rank
-	// together keeps all arms going until the last has enough, so that each met the same
-	// conditions; else one that has enough rests.
-	together bool
 }
 
-// run samples the arms in turns until each has enough, and fills in their rows. It returns true
-// when somebody asked to stop; then the arms have what was sampled before.
-func (s *schedule) run(ctx context.Context, t *team, arms []*arm) (stopped bool, err error) {
+// run samples the arms in turns until each has enough, and fills in their rows. An arm that has enough
+// rests, unless together keeps all going until the last has enough, so that each met the same
+// conditions. run returns true when somebody asked to stop; then the arms have what was sampled
+// before.
+func (s *schedule) run(ctx context.Context, t *team, arms []*arm, together bool) (stopped bool, err error) {
+	defer summarize(arms)
 	blocks := make([]int, len(arms))
 	for i, a := range arms {
 		if blocks[i], err = s.prepare(ctx, t, a); err != nil {
 			return false, err
 		}
 	}
-	if s.together {
-		same := slices.Min(blocks)
-		for i := range blocks {
-			blocks[i] = same
-		}
+	if together {
+		blocks = slices.Repeat([]int{slices.Min(blocks)}, len(arms))
 	}
 	used, taken := make([]time.Duration, len(arms)), make([]int, len(arms))
 	done := func(i int) bool {
@@ -85,15 +84,14 @@ func (s *schedule) run(ctx context.Context, t *team, arms []*arm) (stopped bool,
 		return s.rule.Done(arms[i].row.Samples, used[i]) && (taken[i] >= minBlocks || n >= s.rule.MaxSamples ||
 			used[i] >= s.rule.MaxTime)
 	}
-	for {
-		enough := true
+	for enough := false; !enough && !stopped; {
+		enough = true
 		for i, a := range arms {
-			if !s.together && done(i) || len(a.row.Samples) >= s.rule.MaxSamples {
+			if !together && done(i) || len(a.row.Samples) >= s.rule.MaxSamples {
 				continue
 			}
 			stop, took, err := s.block(ctx, t, a, min(blocks[i], s.rule.MaxSamples-len(a.row.Samples)))
 			if err != nil {
-				summarize(arms)
 				return false, err
 			}
 			used[i] += took
@@ -101,11 +99,7 @@ func (s *schedule) run(ctx context.Context, t *team, arms []*arm) (stopped bool,
 			stopped = stopped || stop
 			enough = enough && done(i)
 		}
-		if enough || stopped {
-			break
-		}
 	}
-	summarize(arms)
 	return stopped, nil
 }
 
@@ -122,14 +116,18 @@ func summarize(arms []*arm) {
 
 // prepare checks a first result, warms up, and returns how many samples a block of a has.
 func (s *schedule) prepare(ctx context.Context, t *team, a *arm) (int, error) {
+	a.spent = make([]float64, t.size())
 	if a.check != nil {
 		wrong, err := a.check(ctx)
 		if err != nil {
 			return 0, err
 		}
-		if err := s.count(ctx, t, a, wrong); err != nil {
+		wrongs := make([]float64, t.size())
+		wrongs[t.rank()] = float64(wrong)
+		if err := t.max(ctx, wrongs); err != nil {
 			return 0, err
 		}
+		a.count(wrongs)
 	}
 	if a.refill != nil {
 		a.refill()
@@ -186,7 +184,7 @@ func (s *schedule) block(ctx context.Context, t *team, a *arm, k int) (stop bool
 		a.refill()
 	}
 	start, cpu := time.Now(), cpuTime()
-	times := make([]float64, 2*k+2+2*t.size()) // the samples, the same negative; then the figures of the block
+	times := make([]float64, 2*k+2+3*t.size()) // the samples, the same negative; then the figures of the block
 	if a.loop != nil {
 		err = a.loop(a.row.Batch, times[:k])
 	} else {
@@ -202,16 +200,18 @@ func (s *schedule) block(ctx context.Context, t *team, a *arm, k int) (stop bool
 			return false, 0, err
 		}
 	}
-	for i, ns := range times[:k] {
-		times[k+i] = -ns
-	}
 	rest := times[2*k:]
 	rest[0] = float64(time.Since(start))
 	if s.stop() {
 		rest[1] = 1
 	}
-	cpus, wrongs := rest[2:2+t.size()], rest[2+t.size():]
+	n := t.size()
+	cpus, wrongs, spent := rest[2:2+n], rest[2+n:2+2*n], rest[2+2*n:]
 	cpus[t.rank()], wrongs[t.rank()] = cpu.Seconds()*t.share, float64(wrong)
+	for i, ns := range times[:k] {
+		times[k+i] = -ns
+		spent[t.rank()] += ns / 1e9
+	}
 	if err := t.max(ctx, times); err != nil {
 		return false, 0, err
 	}
@@ -221,12 +221,12 @@ func (s *schedule) block(ctx context.Context, t *team, a *arm, k int) (stop bool
 		a.skews = append(a.skews, (ns+times[k+i])/batch)
 	}
 	a.timed += k * a.row.Batch
-	for i := range cpus {
+	for i := range n {
 		a.cpu += cpus[i]
-		a.row.Wrong += int64(wrongs[i])
+		a.spent[i] += spent[i]
 	}
 	if a.check != nil {
-		a.row.Checked++
+		a.count(wrongs)
 	}
 	return rest[1] != 0, time.Duration(rest[0]), nil
 }
@@ -253,16 +253,19 @@ func (s *schedule) samples(ctx context.Context, t *team, a *arm, ns []float64) e
 	return nil
 }
 
-// count adds the wrong elements of all ranks to a's row.
-func (s *schedule) count(ctx context.Context, t *team, a *arm, wrong int64) error {
-	all := make([]float64, t.size())
-	all[t.rank()] = float64(wrong)
-	if err := t.max(ctx, all); err != nil {
-		return err
-	}
+// count adds a checked call, and the wrong elements of each rank.
+func (a *arm) count(wrongs []float64) {
 	a.row.Checked++
-	for _, n := range all {
+	for _, n := range wrongs {
 		a.row.Wrong += int64(n)
 	}
-	return nil
+}
+
+// rates returns how many units each rank did per second of its own time, at so many a call.
+func (a *arm) rates(units float64) []float64 {
+	rates := make([]float64, len(a.spent))
+	for i, seconds := range a.spent {
+		rates[i] = units * float64(a.timed) / seconds
+	}
+	return rates
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -109,42 +110,42 @@ func cpusOf(list string) []int {
 	return cpus
 }
 
-// survey tells rank 0 what the world runs on, and every rank the lowest rank of each rank's process
-// and of its host. cache is as for here. Collective.
-func survey(ctx context.Context, w *spmd.World, c *control, cache int64) (m report.Machine, processes, hosts []int,
-	err error) {
+// survey describes what the world runs on, with the lowest rank of each rank's process and of its host.
+// cache is as for here. Every rank learns it all, and takes as much communication memory for that as
+// the others: buffers that are measured must not lie differently on rank 0. Collective.
+func survey(ctx context.Context, w *spmd.World, g *collectives.Group, cache int64) (m report.Machine,
+	processes, hosts []int, err error) {
 	d := w.Describe()
 	mine, err := json.Marshal(here(d, cache))
 	if err != nil {
 		return m, nil, nil, err
 	}
-	all, err := c.gather(ctx, mine)
-	if err != nil {
+	lengths := make([]int64, w.Size())
+	lengths[w.Rank()] = int64(len(mine))
+	if err := g.Run(ctx, collectives.AllGather(lengths, nil)); err != nil {
 		return m, nil, nil, err
 	}
-	owners := make([]float64, 2*c.size()) // from rank 0: of each rank's process, then of its host
-	for i := range owners {
-		owners[i] = -1
+	counts, ends, total := make([]int, w.Size()), make([]int, w.Size()), 0
+	for r, n := range lengths {
+		total += int(n)
+		counts[r], ends[r] = int(n), total
 	}
-	if c.rank() == 0 {
-		places := make([]place, len(all))
-		for r, text := range all {
-			if err := json.Unmarshal(text, &places[r]); err != nil {
-				return m, nil, nil, err
-			}
-			onHost := func(p place) bool { return p.Host == places[r].Host }
-			inProcess := func(p place) bool { return onHost(p) && p.PID == places[r].PID }
-			owners[r] = float64(slices.IndexFunc(places[:r+1], inProcess))
-			owners[c.size()+r] = float64(slices.IndexFunc(places[:r+1], onHost))
+	all := make([]byte, total)
+	copy(all[ends[w.Rank()]-len(mine):], mine)
+	if err := g.Run(ctx, collectives.AllGather(all, counts)); err != nil {
+		return m, nil, nil, err
+	}
+	places := make([]place, w.Size())
+	for r := range places {
+		if err := json.Unmarshal(all[ends[r]-counts[r]:ends[r]], &places[r]); err != nil {
+			return m, nil, nil, err
 		}
-		m.Hosts = hostsOf(places)
+		onHost := func(p place) bool { return p.Host == places[r].Host }
+		inProcess := func(p place) bool { return onHost(p) && p.PID == places[r].PID }
+		processes = append(processes, slices.IndexFunc(places, inProcess))
+		hosts = append(hosts, slices.IndexFunc(places, onHost))
 	}
-	if err := c.max(ctx, owners); err != nil {
-		return m, nil, nil, err
-	}
-	for r := range c.size() {
-		processes, hosts = append(processes, int(owners[r])), append(hosts, int(owners[c.size()+r]))
-	}
+	m.Hosts = hostsOf(places)
 	m.Transport, m.Library, m.Launcher, m.Threads, m.Shared = d.Transport, d.Library, d.Launcher, d.Threads, d.Shared
 	m.Wait = "spins 20 µs, yields the core up to 1 ms, then sleeps"
 	if d.Transport == "local" {

@@ -129,29 +129,19 @@ func (r *Run) Collectives(ctx context.Context, plan Plan) error {
 	if len(plan.Memory) > 1 || plan.InPlace && plan.OutOfPlace {
 		r.rep.Brief = append(r.rep.Brief, "mem")
 	}
-	if err := r.begin(method, []string{"op", "algo", "n", "size", "count", "type", "redop", "root", "mem"},
+	if err := r.Columns(method, []string{"op", "algo", "n", "size", "count", "type", "redop", "root", "mem"},
 		figures); err != nil {
 		return err
 	}
-	s := &sweep{run: r, plan: &plan, groups: map[int]*group{}}
-	points := plan.points()
-	if err := s.allocate(points); err != nil {
-		return err
+	s := &sweep{run: r, plan: &plan}
+	err := s.each(func(p point) error { return s.point(ctx, p) })
+	if err == nil {
+		r.fit(&plan)
 	}
-	for _, p := range points {
-		if r.stopped {
-			break
-		}
-		if err := s.point(ctx, p); err != nil {
-			return fmt.Errorf("%v of %s on %d ranks by %s: %w", p.kind, report.Bytes(int64(p.size)), p.ranks,
-				strings.Join(p.algorithms, ", "), err)
-		}
-	}
-	r.fit(&plan)
-	return nil
+	return err
 }
 
-// A sweep is Collectives under way.
+// A sweep is a plan under way.
 type sweep struct {
 	run    *Run
 	plan   *Plan
@@ -165,6 +155,25 @@ type group struct {
 	team   *team
 	native spmd.Native
 	by     map[string]*collectives.Group
+}
+
+// each measures all points of the plan, until the run is stopped.
+func (s *sweep) each(measure func(point) error) error {
+	points := s.plan.points()
+	if err := s.allocate(points); err != nil {
+		return err
+	}
+	s.groups = map[int]*group{}
+	for _, p := range points {
+		if s.run.stopped {
+			break
+		}
+		if err := measure(p); err != nil {
+			return fmt.Errorf("%v of %s on %d ranks by %s: %w", p.kind, report.Bytes(int64(p.size)), p.ranks,
+				strings.Join(p.algorithms, ", "), err)
+		}
+	}
+	return nil
 }
 
 // allocate takes the memory for the largest operation, and for all buffers that calls go round.
@@ -305,8 +314,7 @@ func (s *sweep) arms(g *group, p point) []*arm {
 				continue
 			}
 			add := func(name string, run func(context.Context, *spmd.Collective) error) (*arm, *calls) {
-				c := &calls{point: p, plan: s.plan, run: run, memory: memory, out: out, ring: s.memory[memory],
-					step: stepOf(p, out), slots: s.slots(p, out)}
+				c := s.calls(p, memory, out, run)
 				a := c.arm(name, g.team)
 				list = append(list, a)
 				return a, c
@@ -339,4 +347,10 @@ func (s *sweep) arms(g *group, p point) []*arm {
 		}
 	}
 	return list
+}
+
+// calls returns the calls of an arm, which run makes.
+func (s *sweep) calls(p point, memory string, out bool, run func(context.Context, *spmd.Collective) error) *calls {
+	return &calls{point: p, plan: s.plan, run: run, memory: memory, out: out, ring: s.memory[memory],
+		step: stepOf(p, out), slots: s.slots(p, out)}
 }

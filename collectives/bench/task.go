@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"time"
 
 	"github.com/rlinf/rlinf/collectives/bench/report"
 )
@@ -16,40 +15,12 @@ type Task struct {
 	Units float64
 }
 
-// Columns writes the header of a report whose rows are those of Tasks: what keys and figures they
-// have, see report.Report. Once, before the first.
-func (r *Run) Columns(method string, keys, figures []string) error {
-	return r.begin(method, keys, figures)
-}
-
 // Task measures t. rates, which finish gets, are each rank's own units per second. Collective over
 // the world.
 func (r *Run) Task(ctx context.Context, t Task, finish func(row *report.Row, rates []float64)) error {
-	if r.stopped {
-		return nil
-	}
-	var took time.Duration
-	calls := 0
-	a := &arm{call: func(ctx context.Context, i int) error {
-		start := time.Now()
-		err := t.Call(ctx, i)
-		took += time.Since(start)
-		calls++
-		return err
-	}}
+	a := &arm{call: t.Call}
 	a.row.Op, a.row.Ranks, a.row.Size = t.Op, r.all.size(), t.Size
-	stopped, err := r.sched.run(ctx, r.all, []*arm{a})
-	if err != nil {
-		return err
-	}
-	r.stopped = stopped
-	rates := make([]float64, r.all.size())
-	rates[r.all.rank()] = t.Units * float64(calls) / took.Seconds()
-	if err := r.all.max(ctx, rates); err != nil {
-		return err
-	}
-	finish(&a.row, rates)
-	return r.add([]report.Row{a.row})
+	return r.measure(ctx, r.all, 0, []*arm{a}, false, func() { finish(&a.row, a.rates(t.Units)) })
 }
 
 // Record adds a row that was measured elsewhere, and a note unless that is empty; rank 0's count.

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"time"
-	"unsafe"
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/collectives/bench/report"
@@ -33,9 +32,9 @@ type Sync struct {
 // numbers, so that it starts on the same word and waits for the cores just so, and one copy of the
 // state by the source. All end with a barrier, but the copy. Collective over the world.
 func (r *Run) Weights(ctx context.Context, s Sync) error {
-	err := r.begin("barrier, then: the source publishes, readers adopt and compute once, until all have (a barrier); "+
-		"in turns with that computation on the word of a version of two numbers, and with one copy of the state by "+
-		"the source",
+	err := r.Columns("barrier, then: the source publishes, readers adopt and compute once, until all have (a "+
+		"barrier); in turns with that computation on the word of a version of two numbers, and with one copy of the "+
+		"state by the source",
 		[]string{"op", "algo", "n", "size"}, []string{"forward_us", "net_us", "copy_us", "net_copies_x"})
 	if err != nil {
 		return err
@@ -74,10 +73,11 @@ func (r *Run) weights(ctx context.Context, t *team, ranks []int, s Sync, size, s
 		published: make(chan error, 1)}
 	spec, word := s.spec(fmt.Sprintf("bench %d %d", size, slots), size/4, slots),
 		s.spec(fmt.Sprintf("bench %d %d, word", size, slots), 2, slots)
+	b.at, b.size = spec.Layout.Offset(0), size
 	if b.source {
 		n := spec.Layout.Size()
 		spec.State, b.copied = memory[0][:n:n], memory[1][:n]
-		b.state = floats(spec.State[spec.Layout.Offset(0):][:size])
+		b.state = b.floats(spec.State)
 		b.changes = max(1, int(s.Changed*float64(len(b.state))))
 		var err error
 		if word.State, err = r.w.Alloc(word.Layout.Size()); err != nil {
@@ -94,23 +94,20 @@ func (r *Run) weights(ctx context.Context, t *team, ranks []int, s Sync, size, s
 	if b.word, err = newCarrier(ctx, r.w, word); err != nil {
 		return err
 	}
-	b.at, b.size = spec.Layout.Offset(0), size
 	if b.source {
 		fill(b.state, 1)
 	}
 	if _, err := b.sync(ctx); err != nil { // the first version is for nothing: it makes what the others use
 		return err
 	}
-	total := &arm{loop: func(batch int, ns []float64) error {
-		return repeat(batch, ns, func() (time.Duration, error) { return b.sync(ctx) })
-	}}
+	total := &arm{loop: rounds(func() (time.Duration, error) { return b.sync(ctx) })}
 	if s.Check {
 		total.check = b.check
 	}
-	forward := &arm{loop: func(batch int, ns []float64) error {
-		return repeat(batch, ns, func() (time.Duration, error) { return b.bring(ctx, b.word, func([]byte) {}) })
-	}}
-	plain := &arm{call: func(context.Context, int) error {
+	forward := &arm{hidden: true, loop: rounds(func() (time.Duration, error) {
+		return b.bring(ctx, b.word, func([]byte) {})
+	})}
+	plain := &arm{hidden: true, call: func(context.Context, int) error {
 		if b.source {
 			copy(b.copied, spec.State)
 		}
@@ -125,7 +122,6 @@ func (r *Run) weights(ctx context.Context, t *team, ranks []int, s Sync, size, s
 		row.SetFigure("net_us", net)
 		row.SetFigure("copy_us", plain.row.Median)
 		row.SetFigure("net_copies_x", net/plain.row.Median)
-		forward.row.Samples, plain.row.Samples = nil, nil // they are no rows of their own
 	})
 	if b.source {
 		b.weights.Close()
@@ -171,7 +167,7 @@ type publisher struct {
 	state         []float32  // of the source
 	changes       int        // elements that change from version to version
 	copied        []byte
-	at, size      int // where in an adopted state the weights lie
+	at, size      int // where in a state the weights lie
 	adopted       []float32
 	rounded       bool    // readers get bf16
 	total         float32 // of the last forward
@@ -196,19 +192,26 @@ func newCarrier(ctx context.Context, w *spmd.World, spec collectives.WeightsSpec
 	return c, nil
 }
 
-// repeat takes samples of batch rounds each.
-func repeat(batch int, ns []float64, round func() (time.Duration, error)) error {
-	for i := range ns {
-		ns[i] = 0
-		for range batch {
-			took, err := round()
-			if err != nil {
-				return err
+// floats returns the weights in a state.
+func (b *publisher) floats(state []byte) []float32 {
+	return tensor.Of(state[b.at:][:b.size], tensor.F32, b.size/4).F32()
+}
+
+// rounds returns a loop that takes samples of batch rounds each. A round says how long it took.
+func rounds(round func() (time.Duration, error)) func(batch int, ns []float64) error {
+	return func(batch int, ns []float64) error {
+		for i := range ns {
+			ns[i] = 0
+			for range batch {
+				took, err := round()
+				if err != nil {
+					return err
+				}
+				ns[i] += float64(took)
 			}
-			ns[i] += float64(took)
 		}
+		return nil
 	}
-	return nil
 }
 
 // sync makes the next version of the weights and brings it to all readers.
@@ -216,7 +219,7 @@ func (b *publisher) sync(ctx context.Context) (time.Duration, error) {
 	if b.source {
 		fill(b.state[:b.changes], float32(b.weights.version+1))
 	}
-	return b.bring(ctx, b.weights, func(state []byte) { b.adopted = floats(state[b.at:][:b.size]) })
+	return b.bring(ctx, b.weights, func(state []byte) { b.adopted = b.floats(state) })
 }
 
 // bring brings the next version of c to all readers, which take it and compute. The time counts
@@ -294,8 +297,4 @@ func fill(x []float32, v float32) {
 	for i := range x {
 		x[i] = v
 	}
-}
-
-func floats(b []byte) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
 }

@@ -31,12 +31,12 @@ func (r Rule) Done(samples []float64, elapsed time.Duration) bool {
 	return Summarize(samples).RelativeCI() <= r.RelativeCI
 }
 
-// Batch returns how many calls to time together so that one reading of a clock, whose smallest step
-// is step, is off by 1 % at most: 1 for a call that takes 100 steps or more.
+// StepsPerSample is how many steps of the clock a sample takes at least, so that one reading is off by
+// 1 % at most.
+const StepsPerSample = 100
+
+// Batch returns how many calls to time together for a sample by a clock whose smallest step is step: 1 for
+// a call that takes StepsPerSample steps or more.
 func Batch(call, step time.Duration) int {
-	const steps = 100
-	if call <= 0 {
-		call = 1
-	}
-	return max(1, int(math.Ceil(steps*float64(step)/float64(call))))
+	return max(1, int(math.Ceil(StepsPerSample*float64(step)/float64(max(1, call)))))
 }

@@ -60,8 +60,9 @@ func overlapFlags() []cli.Flag {
 
 // benchOverlap is rlinf bench overlap.
 func benchOverlap(f *flags, reg config.Registries) (int, error) {
-	o := bench.Overlapping{Sizes: f.sizes(), Kinds: f.kinds(kindNames()[1:]),
-		Type: bench.TypeOf(f.name("type", bench.TypeNames())), Algorithms: f.names("algo", collectives.Algorithms()),
+	p := bench.Plan{Sizes: f.sizes(), Kinds: f.kinds(kindNames()[1:]), Ranks: []int{f.world()},
+		Types:      []tensor.DType{bench.TypeOf(f.name("type", bench.TypeNames()))},
+		Algorithms: f.names("algo", collectives.Algorithms()), Memory: []string{"arena"}, InPlace: true,
 		Check: f.Bool("check")}
 	ranks := benchRanks
 	if f.IsSet("link") {
@@ -80,7 +81,7 @@ func benchOverlap(f *flags, reg config.Registries) (int, error) {
 		}
 	}
 	return runBench(f, reg, ranks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
-		return r.Overlap(ctx, o)
+		return r.Overlap(ctx, p)
 	})
 }
 

@@ -1,12 +1,11 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,6 +17,7 @@ import (
 	results "github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/collectives/bench/stats"
 	"github.com/rlinf/rlinf/internal/programs"
+	runs "github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/runner"
@@ -203,8 +203,8 @@ func (s *scaling) run(ctx context.Context, r *bench.Run) error {
 	return nil
 }
 
-// job runs the job on n ranks and returns the metrics of its steps.
-func (s *scaling) job(ctx context.Context, n int) ([]map[string]any, error) {
+// job runs the job on n ranks and returns the times of its steps.
+func (s *scaling) job(ctx context.Context, n int) ([]runs.Row, error) {
 	folder, err := os.MkdirTemp("", "rlinf-scale-")
 	if err != nil {
 		return nil, err
@@ -217,28 +217,16 @@ func (s *scaling) job(ctx context.Context, n int) ([]map[string]any, error) {
 	if err := runProgram(ctx, s.programs, args); err != nil {
 		return nil, err
 	}
-	f, err := os.Open(filepath.Join(folder, "job", "metrics.jsonl"))
+	run, err := runs.ReadRun(filepath.Join(folder, "job"), "time/")
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	var steps []map[string]any
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		step := map[string]any{}
-		if err := json.Unmarshal(lines.Bytes(), &step); err != nil {
-			return nil, err
-		}
-		if _, ok := step["time/step"]; ok {
-			steps = append(steps, step)
-		}
-	}
+	steps := slices.DeleteFunc(run.Rows, func(row runs.Row) bool { return !(row.Values["time/step"] > 0) })
 	if len(steps) <= s.skip {
 		return nil, fmt.Errorf("it wrote metrics of %d steps: expected more than the %d that are skipped", len(steps),
 			s.skip)
 	}
-	return steps[s.skip:], lines.Err()
+	return steps[s.skip:], nil
 }
 
 // arguments returns the command that runs the job on n ranks in a folder.
@@ -292,10 +280,10 @@ func (s *scaling) placement(n int) ([]string, error) {
 
 // row summarizes the steps of a job. The note gives the share of each phase in a step, and how long
 // the mean rank waits in it.
-func (s *scaling) row(n int, steps []map[string]any) (row results.Row, note string) {
+func (s *scaling) row(n int, steps []runs.Row) (row results.Row, note string) {
 	column := func(name string) (x []float64) {
 		for _, step := range steps {
-			if v, ok := step[name].(float64); ok {
+			if v, ok := step.Values[name]; ok && !math.IsNaN(v) {
 				x = append(x, v)
 			}
 		}

@@ -2,7 +2,21 @@
 
 package bench
 
-import "golang.org/x/sys/unix"
+import (
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// cpuTime returns the processor time that this process has used.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
 
 // mapped returns memory outside the Go heap, and what gives it back at once.
 func mapped(n int) (b []byte, free func() error, err error) {
