@@ -5,22 +5,22 @@ import (
 	"unsafe"
 )
 
-// An Allocator returns zeroed memory of at least n bytes that starts on Align bytes and lives as
-// long as its owner says: the heap's (Heap), or that of a world (spmd.World.Alloc), which
-// communication can use without copying.
+// An Allocator returns zeroed memory of at least n bytes that starts on Align bytes. Its owner
+// defines how long the memory lives. The heap's allocator is Heap. That of a world
+// (spmd.World.Alloc) returns memory that communication uses without copies.
 type Allocator func(n int) ([]byte, error)
 
-// Heap is the Allocator of the Go heap: never fails, never freed by hand.
+// Heap is the Allocator of the Go heap. It never fails, and nobody frees its memory by hand.
 func Heap(n int) ([]byte, error) { return New(U8, n).Bytes(), nil }
 
-// An Arena hands out aligned pieces of one block, for memory that lives and dies together. Not for
-// concurrent use.
+// An Arena hands out aligned pieces of one block, for memory that is used and freed together. Not
+// for concurrent use.
 type Arena struct {
 	mem  []byte
 	used int
 }
 
-// NewArena takes one block of size bytes from alloc.
+// NewArena makes an Arena of one block of size bytes from alloc.
 func NewArena(size int, alloc Allocator) (*Arena, error) {
 	mem, err := alloc(aligned(size))
 	if err != nil {
@@ -32,8 +32,8 @@ func NewArena(size int, alloc Allocator) (*Arena, error) {
 	return &Arena{mem: mem}, nil
 }
 
-// Alloc returns the next n bytes, on Align bytes. It panics when the arena is used up: sizes are
-// known before it is made.
+// Alloc returns the next n bytes, on Align bytes. It panics if the arena has too few bytes left:
+// callers know all sizes before they make an arena.
 func (a *Arena) Alloc(n int) []byte {
 	if a.used+n > len(a.mem) {
 		panic(fmt.Sprintf("tensor: arena of %d bytes, %d used, %d wanted", len(a.mem), a.used, n))

@@ -2,8 +2,8 @@ package tensor
 
 import "math"
 
-// ToBF16 rounds src to bfloat16 bits in dst, of the same length: to the nearest, ties to even. What
-// is too large becomes infinite, a NaN stays one.
+// ToBF16 rounds src to bfloat16 bits in dst, of the same length: to the nearest, ties to even. A
+// value that is too large becomes infinite; a NaN stays one.
 func ToBF16(dst []uint16, src []float32) {
 	if len(dst) != len(src) {
 		panic("tensor: ToBF16: length mismatch")
@@ -11,7 +11,7 @@ func ToBF16(dst []uint16, src []float32) {
 	for i, x := range src {
 		b := math.Float32bits(x)
 		if x != x {
-			dst[i] = uint16(b>>16) | 0x40 // quiet, so that no payload that stood below is lost to Inf
+			dst[i] = uint16(b>>16) | 0x40 // quiet: a NaN whose payload is cut off must not become Inf
 			continue
 		}
 		dst[i] = uint16((b + 0x7fff + b>>16&1) >> 16)

@@ -10,7 +10,8 @@ func TestBF16RoundsToNearest(t *testing.T) {
 	src, got, back := make([]float32, 1), make([]uint16, 1), make([]float32, 1)
 	checked := 0
 	for b := uint64(0); b < 1<<32; b += 40503 { // every sign and exponent, all kinds of tails
-		for _, tail := range []uint32{uint32(b), uint32(b)&^0xffff | 0x8000, uint32(b)&^0xffff | 0x7fff, uint32(b)&^0xffff | 0x8001, uint32(b) &^ 0xffff} {
+		for _, tail := range []uint32{uint32(b), uint32(b)&^0xffff | 0x8000, uint32(b)&^0xffff | 0x7fff,
+			uint32(b)&^0xffff | 0x8001, uint32(b) &^ 0xffff} {
 			src[0] = math.Float32frombits(tail)
 			ToBF16(got, src)
 			FromBF16(back, got)
@@ -21,7 +22,8 @@ func TestBF16RoundsToNearest(t *testing.T) {
 				}
 				continue
 			}
-			down, up := uint16(tail>>16), uint16(tail>>16)+1 // the neighbours towards 0 and away from it; Inf follows the largest
+			// the neighbours towards 0 and away from it; Inf follows the largest
+			down, up := uint16(tail>>16), uint16(tail>>16)+1
 			value := func(b uint16) float64 {
 				if b&0x7fff == 0x7f80 { // where the next number would be, were there one
 					return math.Copysign(0x1p128, float64(math.Float32frombits(uint32(b)<<16)))

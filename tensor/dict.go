@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// A Dict is an ordered set of named tensors. Nesting is by dotted names: Sub("observation") gives
-// observation.* without the prefix. The zero Dict is empty and ready to use. Only the maker of
-// the Dict calls Set: copies share its entries and only read.
+// A Dict is an ordered set of named tensors. Nesting is by dotted names: Sub("observation") has the
+// tensors of observation.* without the prefix. The zero Dict is empty and ready to use. Only the
+// maker of a Dict calls Set: copies share its entries and are for reading.
 type Dict struct {
 	names   []string
 	tensors []Tensor
 }
 
-// Set adds t under name, or replaces what stood there.
+// Set adds t under name, or replaces the tensor of that name.
 func (d *Dict) Set(name string, t Tensor) {
 	if i := d.index(name); i >= 0 {
 		d.tensors[i] = t
@@ -23,7 +23,7 @@ func (d *Dict) Set(name string, t Tensor) {
 	d.tensors = append(d.tensors, t)
 }
 
-// Get returns the tensor under name; the zero Tensor and false when there is none.
+// Get returns the tensor under name, or the zero Tensor and false if there is none.
 func (d Dict) Get(name string) (Tensor, bool) {
 	if i := d.index(name); i >= 0 {
 		return d.tensors[i], true
@@ -31,7 +31,7 @@ func (d Dict) Get(name string) (Tensor, bool) {
 	return Tensor{}, false
 }
 
-// Must returns the tensor under name and panics when there is none.
+// Must returns the tensor under name. It panics if there is none.
 func (d Dict) Must(name string) Tensor {
 	i := d.index(name)
 	if i < 0 {

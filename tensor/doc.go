@@ -13,9 +13,9 @@
 //	d := layout.Bind(arena.Alloc(layout.Size()))
 //	reward := d.Must("reward").F32()
 //
-// Encode and Decode turn a Dict into bytes and back, for messages; WriteSafetensors and
-// ReadSafetensors do so for files that others read. Elements are little-endian in both, and in
-// memory: that is what the machines that rlinf runs on have.
+// Encode and Decode turn a Dict into bytes and back, for messages. WriteSafetensors and
+// ReadSafetensors do this for files that other programs read. Elements are little-endian in both,
+// and in memory, as on all machines that rlinf runs on.
 //
 // Names are dotted, and fixed across the project: observation(.state, .image, …), action, reward,
 // done, value, sample_log_prob, advantage, return, terminated, truncated, final_observation, mask,

@@ -36,8 +36,8 @@ func Encode(dst []byte, d Dict) []byte {
 	return dst
 }
 
-// Decode returns the Dict that Encode wrote, in memory of its own. b may come from anywhere: what
-// is damaged, cut or too long is an error.
+// Decode returns the Dict that Encode wrote, in memory of its own. b may come from anywhere: bytes
+// that are damaged, cut off or too many are an error.
 func Decode(b []byte) (Dict, error) {
 	d, err := decode(b)
 	if err != nil {
@@ -53,7 +53,7 @@ func decode(b []byte) (Dict, error) {
 	}
 	var fields []Field
 	seen := make(map[string]bool)
-	left := len(b) // elements cannot take more bytes than there are
+	left := len(b) // the elements must fit into these bytes
 	for range r.number(4) {
 		dtype, rank := DType(r.number(1)), int(r.number(1))
 		name := string(r.take(int(r.number(2))))
@@ -105,8 +105,8 @@ func newDict(fields []Field) Dict {
 	return l.Bind(New(U8, l.Size()).Bytes())
 }
 
-// sizeOf returns the bytes of a tensor whose shape somebody else wrote; false when it cannot be
-// that of a tensor in memory.
+// sizeOf returns the bytes of a tensor of a shape from foreign bytes; false if no tensor in memory
+// has that shape.
 func sizeOf(dtype DType, shape []int) (n int, ok bool) {
 	const most = 1 << 47 // bytes that a process can address
 	span, empty := dtype.Size(), false
@@ -130,8 +130,8 @@ func sizeOf(dtype DType, shape []int) (n int, ok bool) {
 
 func (d DType) valid() bool { return d >= F32 && d <= F16 }
 
-// A reader takes bytes from the front of b. Once there were too few it is short, and gives nothing
-// and zeros.
+// A reader takes bytes from the front of b. When there are too few, short becomes true, and the
+// reader returns nothing and zeros from then on.
 type reader struct {
 	b     []byte
 	short bool

@@ -19,7 +19,7 @@ type Layout struct {
 	size   int
 }
 
-// NewLayout places fields in the order given. A name that stands twice panics.
+// NewLayout places fields in the given order. It panics if a name occurs twice.
 func NewLayout(fields ...Field) *Layout {
 	l := &Layout{fields: fields}
 	seen := make(map[string]bool, len(fields))
@@ -37,7 +37,7 @@ func NewLayout(fields ...Field) *Layout {
 // Fields returns the fields in order; the caller must not change them.
 func (l *Layout) Fields() []Field { return l.fields }
 
-// Offset returns where field i starts.
+// Offset returns the position of field i in bytes.
 func (l *Layout) Offset(i int) int { return l.offs[i] }
 
 // Size returns the bytes that Bind needs, a multiple of Align.

@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// The safetensors format (github.com/huggingface/safetensors, "Format"): the length of a header as
-// u64, the header in JSON, then the elements, little-endian. The header has {dtype, shape,
-// data_offsets: [begin, end]} for each tensor, by offsets into what follows it; they leave no hole
-// and do not overlap. Under __metadata__ it may have a map of strings.
+// The safetensors format (github.com/huggingface/safetensors, "Format"): the length of the header
+// as u64, the header in JSON, then the elements, little-endian. The header has {dtype, shape,
+// data_offsets: [begin, end]} for each tensor. Offsets count from the end of the header; they leave
+// no hole and do not overlap. Under __metadata__ the header may have a map of strings.
 const (
 	metadataKey = "__metadata__"
 	maxHeader   = 100_000_000 // bytes, the limit that the format's own library sets
@@ -45,11 +45,11 @@ func WriteSafetensors(w io.Writer, d Dict, metadata map[string]string) error {
 	return nil
 }
 
-// WriteSafetensorsHeader writes to w what stands before the elements of a safetensors file of these
-// fields, and returns the order in which their elements must follow, as indices of fields. A file
-// that is larger than memory is written with it.
+// WriteSafetensorsHeader writes the beginning of a safetensors file with these fields to w. It
+// returns the order in which the caller must write their elements, as indices of fields. So a file
+// may be larger than memory.
 func WriteSafetensorsHeader(w io.Writer, fields []Field, metadata map[string]string) (order []int, err error) {
-	order = make([]int, len(fields)) // wide elements first keeps all aligned without holes
+	order = make([]int, len(fields)) // wide elements come first: all are aligned, without holes
 	for i, f := range fields {
 		if f.Name == metadataKey {
 			return nil, fmt.Errorf("write safetensors: tensor %q: no such tensor can be written", f.Name)
@@ -115,8 +115,8 @@ type safetensor struct {
 }
 
 // ReadSafetensors reads a whole safetensors file into memory of its own: the tensors in the order
-// of the header, and the metadata. b may come from anywhere: what breaks the format, or holds a
-// type or a number of dimensions that a Tensor does not have, is an error.
+// of the header, and the metadata. b may come from anywhere. Bytes that break the format are an
+// error, and so is a type or a number of dimensions that a Tensor cannot have.
 func ReadSafetensors(b []byte) (Dict, map[string]string, error) {
 	d, metadata, err := readSafetensors(b)
 	if err != nil {
@@ -151,8 +151,8 @@ func readSafetensors(b []byte) (Dict, map[string]string, error) {
 	return d, metadata, nil
 }
 
-// parseHeader returns the header's entries for the tensors, in its order. Offsets agree with shapes;
-// whether they agree with each other is left to checkOffsets.
+// parseHeader returns the header's entries for the tensors, in its order. It checks each entry by
+// itself; checkOffsets checks them together.
 func parseHeader(header []byte) (fields []Field, offsets [][2]int, metadata map[string]string, err error) {
 	in := json.NewDecoder(bytes.NewReader(header))
 	if open, err := in.Token(); err != nil || open != json.Delim('{') || header[0] != '{' {

@@ -19,7 +19,7 @@ type SafetensorsReader struct {
 }
 
 // NewSafetensorsReader reads the header of a file of size bytes. The file may come from anywhere:
-// an error tells what is wrong, with the checks of ReadSafetensors.
+// the header has the checks of ReadSafetensors.
 func NewSafetensorsReader(file io.ReaderAt, size int64) (*SafetensorsReader, error) {
 	r := &SafetensorsReader{file: file}
 	if err := r.readHeader(size); err != nil {

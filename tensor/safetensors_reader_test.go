@@ -34,12 +34,14 @@ func TestSafetensorsReader(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if f.Name != name || f.DType != tensor.DType() || !slices.Equal(f.Shape, tensor.Shape()) || !bytes.Equal(got, tensor.Bytes()) {
+		if f.Name != name || f.DType != tensor.DType() || !slices.Equal(f.Shape, tensor.Shape()) ||
+			!bytes.Equal(got, tensor.Bytes()) {
 			t.Errorf("tensor %d: %v, want %q %v", i, f, name, tensor)
 		}
 	}
 	for n := range len(b) {
-		if _, err := NewSafetensorsReader(bytes.NewReader(b[:n]), int64(n)); err == nil || !strings.Contains(err.Error(), "read safetensors from") {
+		if _, err := NewSafetensorsReader(bytes.NewReader(b[:n]), int64(n)); err == nil ||
+			!strings.Contains(err.Error(), "read safetensors from") {
 			t.Fatalf("cut to %d bytes: %v", n, err)
 		}
 	}

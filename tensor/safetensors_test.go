@@ -57,8 +57,10 @@ func TestSafetensorsGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := d.String(), "{model.0.weight: F32[2 3], model.0.scale: BF16[2], stats.mean: F64[], steps: I64[1], codes: I32[2], mask: U8[3], empty: F32[0 2]}"; got != want {
-		t.Fatalf("%s, want %s", got, want)
+	listed := "{model.0.weight: F32[2 3], model.0.scale: BF16[2], stats.mean: F64[], steps: I64[1], codes: I32[2], " +
+		"mask: U8[3], empty: F32[0 2]}"
+	if got := d.String(); got != listed {
+		t.Fatalf("%s, want %s", got, listed)
 	}
 	if len(meta) != 1 || meta["made by"] != "golden.py" {
 		t.Errorf("metadata %v", meta)
@@ -111,8 +113,10 @@ func TestSafetensorsRefuses(t *testing.T) {
 		{"header: ", file(`{"a" 1}`)},
 		{`"a": `, file(`{"a":[]}`)},
 		{`"a": dtype "", expected one of F32, F64, I32, I64, U8, BF16`, file(`{"a":null}`)},
-		{`"a": dtype "F8", expected one of F32`, file(`{"a":{"dtype":"F8","shape":[2],"data_offsets":[0,4]}}`, four...)},
-		{`"a": shape of 7 dimensions`, file(`{"a":{"dtype":"F32","shape":[1,1,1,1,1,1,1],"data_offsets":[0,4]}}`, four...)},
+		{`"a": dtype "F8", expected one of F32`, file(`{"a":{"dtype":"F8","shape":[2],"data_offsets":[0,4]}}`,
+			four...)},
+		{`"a": shape of 7 dimensions`, file(`{"a":{"dtype":"F32","shape":[1,1,1,1,1,1,1],"data_offsets":[0,4]}}`,
+			four...)},
 		{`"a": shape of 0 dimensions`, file(`{"a":{"dtype":"F32","data_offsets":[0,4]}}`, four...)},
 		{`"a": `, file(`{"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,4]}}`, four...)},
 		{`"a": `, file(`{"a":{"dtype":"F32","shape":[99999999999999999999],"data_offsets":[0,4]}}`, four...)},
@@ -125,16 +129,22 @@ func TestSafetensorsRefuses(t *testing.T) {
 		{"data_offsets [0 4 9], expected", file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4,9]}}`, four...)},
 		{"data_offsets [4 0], expected", file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}}`, four...)},
 		{"data_offsets [-4 0], expected", file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}}`, four...)},
-		{"describes 4 bytes of elements, there are 3", file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 0, 0, 0)},
-		{"describes 4 bytes of elements, there are 5", file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 0, 0, 0, 0, 0)},
+		{"describes 4 bytes of elements, there are 3",
+			file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 0, 0, 0)},
+		{"describes 4 bytes of elements, there are 5",
+			file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 0, 0, 0, 0, 0)},
 		{"describes 0 bytes of elements, there are 4", file(`{}`, four...)},
-		{`"a": starts at 4, the one before it ends at 0`, file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[4,5]}}`, 0, 0, 0, 0, 0)},
+		{`"a": starts at 4, the one before it ends at 0`,
+			file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[4,5]}}`, 0, 0, 0, 0, 0)},
 		{`"b": starts at 1, the one before it ends at 2`,
-			file(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}`, 0, 0, 0)},
+			file(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},`+
+				`"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}`, 0, 0, 0)},
 		{`"b": starts at 0, the one before it ends at 2`,
-			file(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}`, 0, 0)},
+			file(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},`+
+				`"b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}`, 0, 0)},
 		{`"a": stands twice`,
-			file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, 0, 0)},
+			file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},`+
+				`"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, 0, 0)},
 		{"__metadata__: ", file(`{"__metadata__":{"a":1}}`)},
 	} {
 		if d, _, err := ReadSafetensors(c.b); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -190,7 +200,8 @@ func FuzzReadSafetensors(f *testing.F) {
 	}
 	f.Add(b.Bytes())
 	f.Add(file("{}"))
-	f.Add(file(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}}`, 1, 2, 3, 4))
+	f.Add(file(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},`+
+		`"b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}}`, 1, 2, 3, 4))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d, meta, err := ReadSafetensors(b)
 		if err != nil {

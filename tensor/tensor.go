@@ -6,17 +6,17 @@ import (
 	"unsafe"
 )
 
-// A DType is the type of a tensor's elements. The zero DType is no type: that of the zero Tensor.
+// A DType is the type of a tensor's elements. The zero DType is that of the zero Tensor.
 type DType uint8
 
 const (
-	F32  DType = 1 + iota // IEEE float32, what networks compute in
+	F32  DType = 1 + iota // IEEE float32, for networks
 	F64                   // IEEE float64, for statistics
 	I32                   // int32, discrete actions and tokens
 	I64                   // int64, counters
 	U8                    // byte, images and flags
 	BF16                  // the upper half of a float32, for the wire and for storage
-	F16                   // IEEE float16, for storage only: collectives do not add it up
+	F16                   // IEEE float16, for storage alone: collectives do not sum it
 )
 
 // Size returns the bytes of one element.
@@ -196,7 +196,7 @@ func (t Tensor) Slice(lo, hi int) Tensor {
 	row := count(t.shape[1:t.rank]) * t.dtype.Size()
 	v := t
 	v.shape[0] = hi - lo
-	if row*(hi-lo) > 0 { // an empty view keeps the base: it may not point past the memory
+	if row*(hi-lo) > 0 { // an empty view keeps the base, because it must not point past the memory
 		v.ptr = unsafe.Add(t.ptr, lo*row)
 	}
 	return v
@@ -252,7 +252,7 @@ func count(shape []int) int {
 	n := 1
 	for _, d := range shape {
 		if d < 0 {
-			// a clone: else every shape that comes here goes to the heap
+			// a clone, so that only shapes with this error go to the heap
 			panic(fmt.Sprintf("tensor: shape %v", slices.Clone(shape)))
 		}
 		n *= d

@@ -134,7 +134,8 @@ func TestMemoryIsAligned(t *testing.T) {
 	panics(t, "arena of 1024 bytes, 448 used, 577 wanted", func() { a.Alloc(577) })
 	a.Alloc(576)
 
-	l := NewLayout(Field{"a.b", U8, []int{3}}, Field{"empty", F32, []int{0, 4}}, Field{"c", F64, []int{2, 2}}, Field{"scalar", I32, nil})
+	l := NewLayout(Field{"a.b", U8, []int{3}}, Field{"empty", F32, []int{0, 4}}, Field{"c", F64, []int{2, 2}},
+		Field{"scalar", I32, nil})
 	if l.Size() != 192 {
 		t.Errorf("layout of %d bytes, want 192", l.Size())
 	}
@@ -150,7 +151,8 @@ func TestMemoryIsAligned(t *testing.T) {
 	}
 	panics(t, `two "a"`, func() { NewLayout(Field{"a", U8, nil}, Field{"a", U8, nil}) })
 	check("Heap(0)", func() []byte { b, _ := Heap(0); return b }())
-	if _, err := NewArena(1, func(int) ([]byte, error) { return nil, bytes.ErrTooLarge }); err == nil || !strings.Contains(err.Error(), "arena of 1 bytes") {
+	if _, err := NewArena(1, func(int) ([]byte, error) { return nil, bytes.ErrTooLarge }); err == nil ||
+		!strings.Contains(err.Error(), "arena of 1 bytes") {
 		t.Errorf("an allocator's error: %v", err)
 	}
 }
@@ -164,7 +166,8 @@ func TestDict(t *testing.T) {
 	if got, want := d.Sub("observation").String(), "{state: F32[4 2], image.left: U8[4 3]}"; got != want {
 		t.Errorf("Sub: %s, want %s", got, want)
 	}
-	if got, want := d.Slice(1, 3).String(), "{observation.state: F32[2 2], observation.image.left: U8[2 3], observations: F32[2], reward: F32[2]}"; got != want {
+	want := "{observation.state: F32[2 2], observation.image.left: U8[2 3], observations: F32[2], reward: F32[2]}"
+	if got := d.Slice(1, 3).String(); got != want {
 		t.Errorf("Slice: %s, want %s", got, want)
 	}
 	d.Set("reward", New(F32, 4, 1))
