@@ -1,5 +1,6 @@
-// Package reward gives transitions rewards other than the environment's own. A reward is a rule, a
-// function of a batch of transitions, or a network that was trained to judge observations.
+// Package reward gives transitions rewards other than those of the environment. A reward is a rule,
+// which is a function of a batch of transitions, or a network that was trained to judge
+// observations.
 //
 //	rules := reward.Builtin()
 //	rules.Add("upright", func(s reward.Setup) (reward.Rule, error) { … })  // for reward.reward_type: upright

@@ -10,31 +10,31 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Batch is n transitions, a row each.
+// A Batch is n transitions, one in each row.
 type Batch struct {
-	Obs, Next  tensor.Dict   // [n,…]: what was observed before and after the step, and before any reset
+	Obs, Next  tensor.Dict   // [n,…]: observations before and after the step, and before any reset
 	Action     tensor.Tensor // [n,C,A], as it was drawn
-	Reward     []float32     // the environment's own, added up over a chunk
+	Reward     []float32     // the environment's reward, summed over a chunk
 	Terminated []uint8
 	Truncated  []uint8
-	Info       tensor.Tensor // F32 [n, len(env.Spec.Info)], of the last step; the zero Tensor where that is none
-	Infos      tensor.Tensor // F32 [n, C·Repeats, len(env.Spec.Info)], of each step, 0 where none was taken; as Info
+	Info       tensor.Tensor // F32 [n, len(env.Spec.Info)], of the last step; the zero Tensor for no Info
+	Infos      tensor.Tensor // F32 [n, C·Repeats, len(env.Spec.Info)], of each step, 0 for steps not taken; or zero
 }
 
-// A Rule sets score, n numbers, to what the transitions of b are worth, each by itself. It belongs
-// to one goroutine at a time.
+// A Rule sets score, n numbers, to the rewards of the transitions of b, each by itself. One
+// goroutine at a time uses it.
 type Rule func(score []float32, b *Batch) error
 
-// A Setup is what a Rule is made of.
+// A Setup has all that a Rule is made of.
 type Setup struct {
 	Config  Config
 	Spec    env.Spec
-	Gamma   float32       // the discount of a step (algorithm.gamma)
+	Gamma   float32       // discount of a step (algorithm.gamma)
 	Network policy.Policy // of Config.Model, with its parameters; nil without use_reward_model
-	Rows    int           // the most transitions of a batch
+	Rows    int           // largest number of transitions in a batch
 }
 
-// A Builder makes a Rule. An error is of the user's making: it names keys below reward.
+// A Builder makes a Rule. Its errors are mistakes of the user, and name keys below reward.
 type Builder func(Setup) (Rule, error)
 
 // A Registry maps Config.RewardType to rules.
@@ -69,8 +69,8 @@ func (r *Registry) Owner(key string) string {
 	return ""
 }
 
-// New makes the Rule of s.Config: what the network or the rule it names says, in its mode, weighed
-// against the environment's reward.
+// New makes the Rule of s.Config: the scores of the network or of the named rule, in its mode,
+// weighed against the environment's reward.
 func (r *Registry) New(s Setup) (Rule, error) {
 	var build Builder = newModel
 	if !s.Config.UseRewardModel {
@@ -87,7 +87,7 @@ func (r *Registry) New(s Setup) (Rule, error) {
 	return weigh(score, s.Config), nil
 }
 
-// weigh returns the reward of which score is a part.
+// weigh returns the rule that combines score with the environment's reward.
 func weigh(score Rule, c Config) Rule {
 	terminal := c.RewardMode == Terminal
 	return func(reward []float32, b *Batch) error {

@@ -24,8 +24,9 @@ func three() *Batch {
 	b := &Batch{
 		Action: tensor.FromI32([]int32{0, 1, 0}, 3, 1, 1), Reward: []float32{1, 2, 3},
 		Terminated: []uint8{0, 1, 0}, Truncated: []uint8{0, 0, 1},
-		Info:  tensor.FromF32([]float32{7, 0, 7, 0, 7, 0}, 3, 2),
-		Infos: tensor.FromF32([]float32{7, 0, 7, 0, 7, 1, 7, 0, 7, 0, 7, 0}, 3, 2, 2), // the second succeeds in the first step of its chunk alone
+		Info: tensor.FromF32([]float32{7, 0, 7, 0, 7, 0}, 3, 2),
+		// the second succeeds in the first step of its chunk alone
+		Infos: tensor.FromF32([]float32{7, 0, 7, 0, 7, 1, 7, 0, 7, 0, 7, 0}, 3, 2, 2),
 	}
 	b.Obs.Set("state", tensor.FromF32([]float32{3, 4, 0, 2, 1, 1}, 3, 2))
 	b.Next.Set("state", tensor.FromF32([]float32{0, 2, 0, 0, 1, 3}, 3, 2))
@@ -105,7 +106,9 @@ func TestMistakes(t *testing.T) {
 		"success_info: solved: expected a figure of Reach: effort, success": func(c *Config) {
 			c.RewardType, c.SuccessInfo = "success", "solved"
 		},
-		"potential.observation: image": func(c *Config) { c.RewardType, c.Potential.Observation = "potential", "image" },
+		"potential.observation: image": func(c *Config) {
+			c.RewardType, c.Potential.Observation = "potential", "image"
+		},
 		"potential.indices: 2: expected elements of state, 0 to 1": func(c *Config) {
 			c.RewardType, c.Potential.Indices, c.Potential.Target = "potential", []int{2}, []float32{0}
 		},
@@ -125,7 +128,8 @@ func TestConfigCheck(t *testing.T) {
 			c.UseRewardModel, c.Model.ModelPath, c.Model.AddValueHead = true, "model.safetensors", false
 		},
 		"model.model_type": func(c *Config) {
-			c.UseRewardModel, c.Model.ModelPath, c.Model.ModelType, c.Model.ShareTrunk = true, "model.safetensors", "rnn_policy", true
+			c.UseRewardModel, c.Model.ModelPath = true, "model.safetensors"
+			c.Model.ModelType, c.Model.ShareTrunk = "rnn_policy", true
 		},
 		"potential.indices": func(c *Config) { c.RewardType = "potential" },
 		"potential.target":  func(c *Config) { c.RewardType, c.Potential.Indices = "potential", []int{0} },

@@ -17,8 +17,8 @@ func newEnv(Setup) (Rule, error) {
 	}, nil
 }
 
-// newSuccess makes the rule success: 1 where the environment says in a step of the transition that the
-// task was solved, else 0.
+// newSuccess makes the rule success: 1 if the environment reports success in a step of the
+// transition, else 0.
 func newSuccess(s Setup) (Rule, error) {
 	column := s.Spec.InfoIndex(s.Config.SuccessInfo)
 	if column < 0 {
@@ -37,8 +37,8 @@ func newSuccess(s Setup) (Rule, error) {
 	}, nil
 }
 
-// newPotential makes the rule potential, which leads to where Φ is high and leaves the best policy
-// as it is (Ng, Harada and Russell 1999, "Policy invariance under reward transformations"). Behind
+// newPotential makes the rule potential. It leads to states of high Φ, and the best policy stays
+// the same (Ng, Harada and Russell 1999, "Policy invariance under reward transformations"). After
 // the task's own end Φ is 0:
 //
 //	score = γ Φ(s') (1 - terminated) - Φ(s)
@@ -82,7 +82,7 @@ func newPotential(s Setup) (Rule, error) {
 	}, nil
 }
 
-// newModel makes the rule of a network: its value of what was observed after the step.
+// newModel makes the rule of a network: its value of the observation after the step.
 func newModel(s Setup) (Rule, error) {
 	if s.Network == nil {
 		return nil, fmt.Errorf("use_reward_model: true: expected a network")

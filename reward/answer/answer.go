@@ -2,32 +2,32 @@ package answer
 
 import "github.com/rlinf/rlinf/reward/verify"
 
-// A Question is a prompt with what is known of its answer.
+// A Question is a prompt and its right answers.
 type Question struct {
-	Number int64   // of the prompt in the run: it names random numbers
+	Number int64   // number of the prompt in the run, which names random numbers
 	Prompt []int32 // tokens
-	Answer []int32 // the right one in tokens, with the one that ends it
+	Answer []int32 // tokens of the right answer, with its end token
 
-	Text      string   // of the prompt, as the data have it
-	Solutions []string // any one of them is right
+	Text      string   // text of the prompt, as in the data
+	Solutions []string // right answers
 }
 
 // A Response is one answer of a model to a question.
 type Response struct {
 	Question *Question
-	Sample   int     // its number among the answers to the question
-	Tokens   []int32 // that the model drew, with the one that ended the answer
-	Text     string  // without tokens that have a meaning of their own
-	Ended    bool    // false: it was cut off
+	Sample   int     // number among the answers to the question
+	Tokens   []int32 // tokens that the model drew, with the end token
+	Text     string  // text of the tokens, without special tokens
+	Ended    bool    // false: the answer was cut off
 }
 
-// A Grade is what a response is worth.
+// A Grade is the reward of a response, and its outcome.
 type Grade struct {
 	Reward  float32
 	Outcome verify.Outcome
 }
 
-// A Rule fills grades, one for each response. It belongs to one goroutine at a time.
+// A Rule fills grades, one for each response. One goroutine at a time uses it.
 type Rule func(grades []Grade, responses []Response) error
 
 // Each returns the rule that judges responses one by one.
@@ -40,7 +40,7 @@ func Each(judge func(r *Response) Grade) Rule {
 	}
 }
 
-// A Grader is a rule with the weights of the configuration.
+// A Grader is a rule with the scales and options of the configuration.
 type Grader struct {
 	rule  Rule
 	setup Setup
@@ -65,7 +65,7 @@ func (g *Grader) Grade(grades []Grade, responses []Response) error {
 	return nil
 }
 
-// Close ends what the rule has opened.
+// Close closes what the rule has opened.
 func (g *Grader) Close() error {
 	if g.close == nil {
 		return nil

@@ -34,8 +34,10 @@ func TestExact(t *testing.T) {
 		want Grade
 	}{
 		{"the tokens", Response{Question: q, Tokens: []int32{4, 5, 0}, Ended: true, Text: "?"}, Grade{1, verify.Right}},
-		{"the text in other tokens", Response{Question: q, Tokens: []int32{7, 0}, Ended: true, Text: "42"}, Grade{1, verify.Right}},
-		{"another solution", Response{Question: q, Tokens: []int32{8, 0}, Ended: true, Text: "forty-two"}, Grade{1, verify.Right}},
+		{"the text in other tokens", Response{Question: q, Tokens: []int32{7, 0}, Ended: true, Text: "42"},
+			Grade{1, verify.Right}},
+		{"another solution", Response{Question: q, Tokens: []int32{8, 0}, Ended: true, Text: "forty-two"},
+			Grade{1, verify.Right}},
 		{"more than the answer", Response{Question: q, Tokens: []int32{4, 5, 5}, Text: "422"}, Grade{0, verify.Wrong}},
 		{"the text, cut off", Response{Question: q, Tokens: []int32{7}, Text: "42"}, Grade{0, verify.Wrong}},
 		{"nothing", Response{Question: q, Tokens: []int32{0}, Ended: true}, Grade{0, verify.Wrong}},
@@ -100,7 +102,8 @@ func TestCountdown(t *testing.T) {
 		}
 	}
 	for _, task := range []string{"", "3 7 12=", "3 a:15=", ":15=", "3 7:="} {
-		if got := grade(t, g, Response{Question: &Question{Text: task}, Text: "3+7=10", Ended: true}); got.Outcome != verify.Unparsable {
+		got := grade(t, g, Response{Question: &Question{Text: task}, Text: "3+7=10", Ended: true})
+		if got.Outcome != verify.Unparsable {
 			t.Errorf("task %q: %v", task, got)
 		}
 	}
@@ -120,7 +123,8 @@ func TestRandomReward(t *testing.T) {
 		r := Response{Question: q, Sample: i % 8, Tokens: []int32{1}}
 		first := grade(t, g, r)
 		r.Tokens = []int32{2}
-		if second := grade(t, g, r); second.Reward != first.Reward || second.Outcome != verify.Wrong || first.Outcome != verify.Right {
+		if second := grade(t, g, r); second.Reward != first.Reward || second.Outcome != verify.Wrong ||
+			first.Outcome != verify.Right {
 			t.Fatalf("sample %d: %v, and with another answer %v", i, first, second)
 		}
 		ones += int(first.Reward)
@@ -166,7 +170,8 @@ func TestOwnRule(t *testing.T) {
 	if err := g.Grade(make([]Grade, 1), make([]Response, 1)); err == nil || err.Error() != "no idea" {
 		t.Errorf("a rule's error is %v", err)
 	}
-	if _, err := rules.New(Setup{Type: "maths"}); err == nil || !strings.Contains(err.Error(), "exact, math, countdown, program, short, broken") {
+	if _, err := rules.New(Setup{Type: "maths"}); err == nil ||
+		!strings.Contains(err.Error(), "exact, math, countdown, program, short, broken") {
 		t.Errorf("an unknown rule: %v", err)
 	}
 	if rules.Owner("limit") != "reward_type short" {

@@ -8,10 +8,10 @@ import (
 	"github.com/rlinf/rlinf/reward/verify"
 )
 
-// countdown gives 1 to an answer that reaches the target of the question with its numbers, else 0. A
-// question is "3 7 12:15=", an answer "12-7=5 5*3=15": steps with a blank between them. Each
-// step takes two numbers that are there, given or made by an earlier step, and makes one of them. At
-// the end the target is left alone. Quotients are whole.
+// countdown gives 1 to an answer that reaches the target of the question with its numbers, else 0.
+// A question is "3 7 12:15=", an answer "12-7=5 5*3=15": steps with a blank between them. Each step
+// takes two of the present numbers, given ones or results of earlier steps, and replaces them by
+// its result. At the end only the target is left. Quotients are whole.
 func countdown(r *Response) Grade {
 	given, target, ok := countdownTask(r.Question.Text)
 	if !ok || !r.Ended {
@@ -67,7 +67,7 @@ func countdownStep(step string) (a int64, sign byte, b, c int64, ok bool) {
 	return a, left[at], b, c, ok1 && ok2 && ok3
 }
 
-// natural reads digits alone, of numbers whose products are exact.
+// natural reads a number of at most 9 digits, so that products are exact.
 func natural(s string) (int64, bool) {
 	if len(s) > 9 || strings.Trim(s, "0123456789") != "" {
 		return 0, false

@@ -1,4 +1,4 @@
-// Package answer says what answers of a language model are worth.
+// Package answer grades the answers of a language model.
 //
 //	rules := answer.Builtin()
 //	rules.Add("short", func(answer.Setup) (answer.Rule, error) { … })     // for reward.reward_type: short
@@ -6,5 +6,5 @@
 //	err = grader.Grade(grades, responses)                                  // a Grade for each Response
 //
 // A Rule judges every response by itself, so a grade depends neither on the batch nor on the rank.
-// A rule that cannot read a response says Unparsable, which is never right.
+// The outcome of a response that the rule cannot read is Unparsable, which is never right.
 package answer

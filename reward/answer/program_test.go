@@ -42,10 +42,13 @@ func TestProgram(t *testing.T) {
 	q := &Question{Text: "1+1=", Solutions: []string{"2", "two"}}
 	grades := make([]Grade, 3)
 	for range 2 { // it goes on
-		if err := g.Grade(grades, []Response{{Question: q, Text: "it is 2"}, {Question: q, Text: "é 3"}, {Question: q, Text: "two"}}); err != nil {
+		err := g.Grade(grades, []Response{{Question: q, Text: "it is 2"}, {Question: q, Text: "é 3"},
+			{Question: q, Text: "two"}})
+		if err != nil {
 			t.Fatal(err)
 		}
-		if want := []Grade{{5.5, verify.Right}, {0.5, verify.Wrong}, {0, verify.Unparsable}}; !slices.Equal(grades, want) {
+		want := []Grade{{5.5, verify.Right}, {0.5, verify.Wrong}, {0, verify.Unparsable}}
+		if !slices.Equal(grades, want) {
 			t.Errorf("%v, want %v", grades, want)
 		}
 	}
@@ -57,7 +60,8 @@ func TestProgram(t *testing.T) {
 // TestJudge: graders with one Judge ask one program, at the same time too, until the last has closed.
 func TestJudge(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "judge.py")
-	if err := os.WriteFile(script, []byte("import os, rlb\nrlb.grade(lambda p, a, s: os.getpid())"), 0o666); err != nil {
+	program := "import os, rlb\nrlb.grade(lambda p, a, s: os.getpid())"
+	if err := os.WriteFile(script, []byte(program), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	s := python(t, script)
@@ -89,7 +93,8 @@ func TestJudge(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if slices.Max(pids[0][:]) != slices.Min(pids[1][:]) || slices.Min(pids[0][:]) != pids[1][0] || pids[2][0] == pids[0][0] {
+	if slices.Max(pids[0][:]) != slices.Min(pids[1][:]) || slices.Min(pids[0][:]) != pids[1][0] ||
+		pids[2][0] == pids[0][0] {
 		t.Errorf("programs %v, want one for the first two", pids)
 	}
 }
@@ -97,18 +102,25 @@ func TestJudge(t *testing.T) {
 // TestProgramFails: each way to fail is one error that says what went wrong.
 func TestProgramFails(t *testing.T) {
 	for name, c := range map[string]struct{ script, want string }{
-		"an exception":   {"import rlb\nrlb.grade(lambda prompt, answer, solutions: 1 / 0)", "error: ZeroDivisionError: division by zero (exit status 1)"},
-		"no number":      {"import rlb\nrlb.grade(lambda **_: float('nan'))", "error: TypeError"},
-		"not finite":     {"import rlb\nrlb.grade(lambda p, a, s: float('nan'))", "error: ValueError: the judge says nan of the answer '2'; expected a finite number or None"},
-		"no grader":      {"print('hello')", "it exited before the handshake: does it speak RLB1? (exit status 0); its last output:\n    hello"},
+		"an exception": {"import rlb\nrlb.grade(lambda prompt, answer, solutions: 1 / 0)",
+			"error: ZeroDivisionError: division by zero (exit status 1)"},
+		"no number": {"import rlb\nrlb.grade(lambda **_: float('nan'))", "error: TypeError"},
+		"not finite": {"import rlb\nrlb.grade(lambda p, a, s: float('nan'))",
+			"error: ValueError: the judge says nan of the answer '2'; expected a finite number or None"},
+		"no grader": {"print('hello')",
+			"it exited before the handshake: does it speak RLB1? (exit status 0); its last output:\n    hello"},
 		"a syntax error": {"import rlb\nrlb.grade(", "SyntaxError"},
-		"too slow":       {"import rlb, time\nrlb.grade(lambda p, a, s: time.sleep(60))", "no answer in 1s (reward.program.timeout)"},
-		"an end":         {"import rlb, os\nrlb.grade(lambda p, a, s: os._exit(3))", "the other side is gone (exit status 3)"},
+		"too slow": {"import rlb, time\nrlb.grade(lambda p, a, s: time.sleep(60))",
+			"no answer in 1s (reward.program.timeout)"},
+		"an end": {"import rlb, os\nrlb.grade(lambda p, a, s: os._exit(3))",
+			"the other side is gone (exit status 3)"},
 		"a simulator's greeting": {"import rlb, os\nfrom rlb import frames, grading, channel\n" +
-			"c = channel.connect(os.environ['RLB_ADDR'])\ngrading._send(c, frames.HELLO, 0, b'{\"v\": 1, \"name\": \"walk\"}')\nc.header()",
+			"c = channel.connect(os.environ['RLB_ADDR'])\n" +
+			"grading._send(c, frames.HELLO, 0, b'{\"v\": 1, \"name\": \"walk\"}')\nc.header()",
 			`"walk" is no grader: expected rlb.grade`},
 		"too few rewards": {"import rlb, os\nfrom rlb import frames, grading, channel\n" +
-			"c = channel.connect(os.environ['RLB_ADDR'])\ngrading._send(c, frames.HELLO, 0, b'{\"v\": 1, \"name\": \"x\", \"grader\": true}')\n" +
+			"c = channel.connect(os.environ['RLB_ADDR'])\n" +
+			"grading._send(c, frames.HELLO, 0, b'{\"v\": 1, \"name\": \"x\", \"grader\": true}')\n" +
 			"c.header()\ngrading._send(c, frames.RESULT, 1, b'[]')\nc.header()", "RESULT: 0 rewards for 1 answers"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +137,8 @@ func TestProgramFails(t *testing.T) {
 				err = g.Grade(make([]Grade, 1), []Response{{Question: &Question{}, Text: "2"}})
 				g.Close()
 			}
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "program "+s.Config.Program.Command[0]) {
+			if err == nil || !strings.Contains(err.Error(), c.want) ||
+				!strings.HasPrefix(err.Error(), "program "+s.Config.Program.Command[0]) {
 				t.Errorf("%v\nwant %s", err, c.want)
 			}
 		})

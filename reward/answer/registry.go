@@ -10,23 +10,25 @@ import (
 	"github.com/rlinf/rlinf/params"
 )
 
-// A Setup is what a Grader is made of.
+// A Setup has all that a Grader is made of.
 type Setup struct {
-	Type     string // the name of the rule
+	Type     string // name of the rule
 	Config   Config
 	Own      params.Own     // keys of the rule itself, below reward
 	Seed     uint64         // of random rewards
-	Judge    *Judge         // that graders share; nil: one of its own
-	Programs programs.Entry // whose supervisors start programs
+	Judge    *Judge         // shared with other graders; nil: the grader has its own
+	Programs programs.Entry // its supervisors start programs
 }
 
-// toss returns 0 or 1, half of each. The question and the sample alone decide.
+// toss returns 0 or 1, each with probability 1/2. The result depends on the seed, the question and
+// the sample alone.
 func (s *Setup) toss(r *Response) float32 {
-	random := philox.New(s.Seed, philox.Text, 2+uint64(r.Sample), uint64(r.Question.Number)) // data have keys 0 and 1
+	// keys 0 and 1 are those of the data
+	random := philox.New(s.Seed, philox.Text, 2+uint64(r.Sample), uint64(r.Question.Number))
 	return float32(random.IntN(2))
 }
 
-// A Builder makes a Rule. An error is of the user's making: it names keys below reward.
+// A Builder makes a Rule. Its errors are mistakes of the user, and name keys below reward.
 type Builder func(Setup) (Rule, error)
 
 // A Registry maps reward.reward_type to rules.

@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/reward/verify"
 )
 
-// verdict is the grade of an outcome: right for a right answer, else wrong.
+// verdict returns the grade of an outcome, with the reward right for a right answer, else wrong.
 func verdict(o verify.Outcome, right, wrong float32) Grade {
 	if o == verify.Right {
 		return Grade{right, o}
@@ -15,7 +15,8 @@ func verdict(o verify.Outcome, right, wrong float32) Grade {
 	return Grade{wrong, o}
 }
 
-// exact gives 1 to an answer that is the right one, token for token or letter for letter, else 0.
+// exact gives 1 to an answer that equals the right one in its tokens, or a solution in its text,
+// else 0.
 func exact(r *Response) Grade {
 	q := r.Question
 	if slices.Equal(r.Tokens, q.Answer) || r.Ended && slices.Contains(q.Solutions, r.Text) {
@@ -24,15 +25,15 @@ func exact(r *Response) Grade {
 	return verdict(verify.Wrong, 1, 0)
 }
 
-// mathematics gives 1 to an answer whose last box holds a solution, as package verify says, else -1,
-// as RLinf's math reward does.
+// mathematics gives 1 to an answer whose last box holds a solution by the rules of package verify,
+// else -1, like RLinf's math reward.
 func mathematics(r *Response) Grade {
 	return verdict(verify.Grade(r.Text, r.Question.Solutions).Outcome, 1, -1)
 }
 
-// CheckQuestion returns an error if no answer to a question can be right under the rule of that name, as
-// far as the rule knows before it sees one. note says what the user may not expect of the solutions; empty
-// is nothing.
+// CheckQuestion returns an error if no answer to a question can be right under the rule of that
+// name, as far as the rule can tell before it sees an answer. note is a limit of the solutions that
+// the user should know; "" is none.
 func CheckQuestion(rule string, q *Question) (note string, err error) {
 	switch rule {
 	case "math":
