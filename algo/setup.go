@@ -109,8 +109,7 @@ func (s *Setup) batches(replicas int) (batchSizes, error) {
 	}
 	if b.micro < 0 || b.local%b.micro != 0 {
 		return b, fmt.Errorf("micro_batch_size %d: expected a share of the %d samples of a batch on each replica",
-			b.micro,
-			b.local)
+			b.micro, b.local)
 	}
 	return b, nil
 }

@@ -53,8 +53,7 @@ func (b *TextBatch) check(size int, recompute bool) error {
 	for i, s := range b.Texts {
 		if len(s.IDs) != len(s.Learn) || len(s.IDs) == 0 || s.Learn[0] {
 			return fmt.Errorf("text %d has %d tokens and %d marks: expected as many of both, and a prompt", i,
-				len(s.IDs),
-				len(s.Learn))
+				len(s.IDs), len(s.Learn))
 		}
 		if bad(b.Reward[i]) {
 			return fmt.Errorf("the reward of text %d (group %d) is %v", i, b.Group[i], b.Reward[i])
