@@ -6,39 +6,44 @@ import (
 	yaml "github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/roles/cli"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/runner"
-	"github.com/rlinf/rlinf/roles/worker"
+	"github.com/rlinf/rlinf/roles/embodied"
+	"github.com/rlinf/rlinf/roles/embodied/worker"
+	"github.com/rlinf/rlinf/roles/language"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/spmd"
 )
 
 // A Program is what a job runs on every rank; a Cluster is what it gets there: the ranks of the job,
 // and the configuration.
 type (
-	Program = runner.Program
-	Cluster = runner.Cluster
+	Program = loop.Program
+	Cluster = loop.Cluster
 )
 
 // Run is Main with a program of your own, which each rank of a job that trains runs. The program of
 // Main is TrainEmbodied, or FineTune for a job of the task sft, or Reason for one of the task reasoning.
-func Run(args []string, reg Registries, program Program) int { return cli.Run(args, reg, program) }
+func Run(args []string, reg Registries, program Program) int {
+	return cli.Run(args, reg, tasks(), program)
+}
 
 // FineTune is the program of the task sft: it trains a language model on texts, by an SFTRunner.
-func FineTune(ctx context.Context, c *Cluster) error { return runner.FineTune(ctx, c) }
+func FineTune(ctx context.Context, c *Cluster) error { return language.FineTune(ctx, c) }
 
 // Reason is the program of the task reasoning: it trains a language model on its own answers, by a
 // ReasoningRunner.
-func Reason(ctx context.Context, c *Cluster) error { return runner.Reason(ctx, c) }
+func Reason(ctx context.Context, c *Cluster) error { return language.Reason(ctx, c) }
 
 // TrainEmbodied is the program of the other tasks. It launches a group for each component that has a
 // place, and lets an EmbodiedRunner lead them.
-func TrainEmbodied(ctx context.Context, c *Cluster) error { return runner.TrainEmbodied(ctx, c) }
+func TrainEmbodied(ctx context.Context, c *Cluster) error { return embodied.Train(ctx, c) }
 
 // A HybridComponentPlacement says on which ranks each component has its workers.
-type HybridComponentPlacement = runner.HybridComponentPlacement
+type HybridComponentPlacement = loop.HybridComponentPlacement
 
 // NewHybridComponentPlacement returns the placement of c's components.
 func NewHybridComponentPlacement(c *Cluster) HybridComponentPlacement {
-	return runner.NewHybridComponentPlacement(c)
+	return loop.NewHybridComponentPlacement(c)
 }
 
 // Launch launches a group of workers, one for each member of at, which new makes: one of the
@@ -46,12 +51,12 @@ func NewHybridComponentPlacement(c *Cluster) HybridComponentPlacement {
 // makes the same ones, in the same order.
 func Launch[W any](ctx context.Context, c *Cluster, at spmd.GroupSpec,
 	new func(context.Context, *Cluster, *spmd.Member) (W, error)) (*spmd.Group[W], error) {
-	return runner.Launch(ctx, c, at, new)
+	return loop.Launch(ctx, c, at, new)
 }
 
 // LaunchEmbodied launches the groups that an EmbodiedRunner leads: those that have a place.
 func LaunchEmbodied(ctx context.Context, c *Cluster) (Groups, error) {
-	return runner.LaunchEmbodied(ctx, c)
+	return embodied.LaunchEmbodied(ctx, c)
 }
 
 // The workers of RLinf's components.
@@ -65,39 +70,39 @@ type (
 
 // NewActorWorker makes the worker of a member of the component actor, for Launch.
 func NewActorWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*ActorWorker, error) {
-	return runner.NewActorWorker(ctx, c, m)
+	return worker.NewActorWorker(ctx, c, m)
 }
 
 // NewRolloutWorker makes the worker of a member of the component rollout, for Launch.
 func NewRolloutWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*RolloutWorker, error) {
-	return runner.NewRolloutWorker(ctx, c, m)
+	return worker.NewRolloutWorker(ctx, c, m)
 }
 
 // NewEnvWorker makes the worker of a member of the component env, for Launch.
 func NewEnvWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*EnvWorker, error) {
-	return runner.NewEnvWorker(ctx, c, m)
+	return worker.NewEnvWorker(ctx, c, m)
 }
 
 // NewRewardWorker makes the worker of a member of the component reward, for Launch.
 func NewRewardWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*RewardWorker, error) {
-	return runner.NewRewardWorker(ctx, c, m)
+	return worker.NewRewardWorker(ctx, c, m)
 }
 
 // NewInferenceWorker makes the worker of a member of the component inference, for Launch.
 func NewInferenceWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*InferenceWorker, error) {
-	return runner.NewInferenceWorker(ctx, c, m)
+	return worker.NewInferenceWorker(ctx, c, m)
 }
 
 // An EmbodiedRunner leads the training of a policy on environments, by Groups.
 type (
-	EmbodiedRunner = runner.EmbodiedRunner
-	Groups         = runner.Groups
+	EmbodiedRunner = embodied.EmbodiedRunner
+	Groups         = embodied.Groups
 )
 
 // NewEmbodiedRunner returns the runner that leads the groups g of c, and makes the channels between
 // them. Collective over the world. A job has one runner.
 func NewEmbodiedRunner(c *Cluster, g Groups) (*EmbodiedRunner, error) {
-	return runner.NewEmbodiedRunner(c, g)
+	return embodied.NewEmbodiedRunner(c, g)
 }
 
 // The configuration of a job, what its algorithm learns from, its language model, what is wrong with
@@ -115,7 +120,7 @@ type (
 type (
 	Arrivals       = worker.Arrivals
 	RewardChannels = worker.RewardChannels
-	Share          = worker.Share
-	State          = worker.State
-	Tracer         = worker.Tracer
+	Share          = member.Share
+	State          = member.State
+	Tracer         = member.Tracer
 )

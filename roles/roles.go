@@ -5,7 +5,10 @@ import (
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles/cli"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/embodied"
+	"github.com/rlinf/rlinf/roles/language"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/roles/trainer"
 )
 
@@ -16,20 +19,25 @@ type Registries = config.Registries
 // A main of your own is
 //
 //	func main() { os.Exit(roles.Main(os.Args, registries)) }
-func Main(args []string, reg Registries) int { return cli.Main(args, reg) }
+func Main(args []string, reg Registries) int { return cli.Main(args, reg, tasks()) }
+
+// tasks are the kinds of jobs. The first one stands for a task that none of them has.
+func tasks() task.Tasks {
+	return task.Tasks{embodied.Task{}, language.FineTuning{}, language.Reasoning{}}
+}
 
 // Exit codes of Main; see README.
 const (
-	ExitOK          = runner.ExitOK
-	ExitFailed      = runner.ExitFailed
-	ExitConfig      = runner.ExitConfig
-	ExitCheck       = runner.ExitCheck
-	ExitRequeue     = runner.ExitRequeue
-	ExitStalled     = runner.ExitStalled
-	ExitHungUp      = runner.ExitHungUp
-	ExitInterrupted = runner.ExitInterrupted
-	ExitCrashed     = runner.ExitCrashed
-	ExitTerminated  = runner.ExitTerminated
+	ExitOK          = loop.ExitOK
+	ExitFailed      = loop.ExitFailed
+	ExitConfig      = loop.ExitConfig
+	ExitCheck       = loop.ExitCheck
+	ExitRequeue     = loop.ExitRequeue
+	ExitStalled     = loop.ExitStalled
+	ExitHungUp      = loop.ExitHungUp
+	ExitInterrupted = loop.ExitInterrupted
+	ExitCrashed     = loop.ExitCrashed
+	ExitTerminated  = loop.ExitTerminated
 )
 
 // A Trainer coordinates training in one process: it collects, updates and evaluates. TrainerStep is

@@ -118,6 +118,9 @@ func (c *Check) Want(ok bool, key string, value any, want string) {
 	}
 }
 
+// Problem reports that key, dotted, has a wrong value, as Want does for a condition that does not hold.
+func (c *Check) Problem(key string, value any, want string) { c.Want(false, key, value, want) }
+
 // Err returns everything reported so far as one error, or nil.
 func (c *Check) Err() error { return errors.Join(c.found.errs...) }
 

@@ -5,7 +5,8 @@
 //
 // and below roles
 //
-//	cli → session → { runner, trainer } → worker → job → play → config
+//	cli → { session, trainer }; session → task → loop; trainer → embodied/play
+//	{ embodied, language } → task; { embodied, language } → { weights, loop } → member → job → config
 //
 // The table in the test has a line for each part of the tree. A new package under env or internal
 // needs no line; a new part of the tree does, and so does a new dependency on another module. The

@@ -284,8 +284,12 @@ func TestDraw(t *testing.T) {
 	dir := t.TempDir()
 	kept := func(name, task, metric string, values ...float64) string {
 		text := "# " + task + ", 2026-11-25\nseed,step,env/steps,seconds," + metric + "\n"
+		steps := 4 // of environments, in an iteration
+		if task == "sft" || task == "reasoning" {
+			steps = 1
+		}
 		for i, v := range values {
-			text += fmt.Sprintf("%d,10,40,1,%v\n%d,20,80,2,%v\n", i+1, v, i+1, v)
+			text += fmt.Sprintf("%d,10,%d,1,%v\n%d,20,%d,2,%v\n", i+1, 10*steps, v, i+1, 20*steps, v)
 		}
 		path := filepath.Join(dir, name+".csv")
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {

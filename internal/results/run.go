@@ -22,8 +22,8 @@ type Run struct {
 	Name string // its folder, or that of the file it is kept in with the seed
 	Task string // env_type; task_type where a language model learns
 	Seed uint64 // actor.seed
-	// Iterations: nothing is played, for a language model learns, or demonstrations are all that is
-	// learnt from. EnvSteps of the rows are iterations then.
+	// Iterations: no environment is stepped, because the run learns from texts or demonstrations. EnvSteps of the
+	// rows are iterations then.
 	Iterations bool
 	Rows       []Row
 }
@@ -50,9 +50,6 @@ func ReadRun(dir, prefix string) (Run, error) {
 		Runner struct {
 			TaskType string `yaml:"task_type"`
 		}
-		Algorithm struct {
-			AdvType string `yaml:"adv_type"`
-		}
 	}
 	text, err := durable.ReadFile(filepath.Join(dir, "config.yaml"))
 	if err == nil {
@@ -62,62 +59,60 @@ func ReadRun(dir, prefix string) (Run, error) {
 		return r, fmt.Errorf("run %s: %w", dir, err)
 	}
 	r.Seed, r.Task = config.Actor.Seed, config.Env.Train.EnvType
-	if task := config.Runner.TaskType; ofTexts(task) {
-		r.Task, r.Iterations = task, true
-	} else if adv := config.Algorithm.AdvType; adv == "embodied_bc" || adv == "offline_iql" {
-		r.Iterations = true
-	}
 	f, err := durable.Open(filepath.Join(dir, "metrics.jsonl"))
 	if err != nil {
 		return r, fmt.Errorf("run %s: %w", dir, err)
 	}
 	defer f.Close()
-	if err := r.readRows(f, prefix); err != nil {
+	steps, err := r.readRows(f, prefix)
+	if err != nil {
 		return r, fmt.Errorf("run %s: metrics.jsonl: %w", dir, err)
+	}
+	if math.IsNaN(steps) { // there are no environments
+		r.Task = config.Runner.TaskType
+	}
+	if r.Iterations = !(steps > 0); r.Iterations {
+		for i := range r.Rows {
+			r.Rows[i].EnvSteps = float64(r.Rows[i].Step)
+		}
 	}
 	return r, nil
 }
 
-// ofTexts reports whether a language model learns in a task.
-func ofTexts(task string) bool { return task == "sft" || task == "reasoning" }
-
-// readRows reads metrics.jsonl. Most lines of a long run have nothing that is wanted but the time
-// that they took.
-func (r *Run) readRows(in io.Reader, prefix string) error {
+// readRows reads metrics.jsonl. It returns the most environment steps of a line, NaN where a line has none. Most
+// lines of a long run have nothing that is wanted but these and the time that they took.
+func (r *Run) readRows(in io.Reader, prefix string) (steps float64, err error) {
 	wanted := []byte(`"` + prefix)
 	var last, seconds float64
 	for lines := bufio.NewReader(in); ; {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return nil // what stands behind the last end of a line is being written
+			return steps, nil // what stands behind the last end of a line is being written
 		} else if err != nil {
-			return err
+			return steps, err
 		}
 		step := number(line, `"step":`)
 		if math.IsNaN(step) {
-			return fmt.Errorf("line %q has no step", bytes.TrimSpace(line[:min(len(line), 80)]))
+			return steps, fmt.Errorf("line %q has no step", bytes.TrimSpace(line[:min(len(line), 80)]))
 		}
 		if took := number(line, `"time/step":`); step > last && took > 0 {
 			seconds += (step - last) * took // the mean of the iterations since the line before
 		}
-		last = step
+		last, steps = step, max(steps, number(line, `"env/steps":`))
 		if !bytes.Contains(line, wanted) {
 			continue
 		}
 		var values map[string]*float64 // nil: null, for what JSON has no number for
 		if err := json.Unmarshal(line, &values); err != nil {
-			return fmt.Errorf("step %.0f: %w", step, err)
+			return steps, fmt.Errorf("step %.0f: %w", step, err)
 		}
 		row := Row{Step: int64(step), Seconds: seconds, Values: map[string]float64{}}
-		if r.Iterations {
-			row.EnvSteps = step
-		}
 		for name, v := range values {
 			x := math.NaN()
 			if v != nil {
 				x = *v
 			}
-			if name == "env/steps" && !r.Iterations {
+			if name == "env/steps" {
 				row.EnvSteps = x
 			}
 			if strings.HasPrefix(name, prefix) {

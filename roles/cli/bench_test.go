@@ -11,7 +11,7 @@ import (
 	results "github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 )
 
 // run is the command line; it returns the exit code and what was written to standard output and error.
@@ -42,7 +42,7 @@ func runWith(t *testing.T, reg config.Registries, args ...string) (code int, std
 		}
 	}
 	out, errs := read(&os.Stdout), read(&os.Stderr)
-	code = Main(append([]string{"rlinf"}, args...), reg)
+	code = Main(append([]string{"rlinf"}, args...), reg, tasks())
 	return code, out(), errs()
 }
 
@@ -115,7 +115,7 @@ func TestBenchScale(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout, "cartpole") || !strings.Contains(stdout, "efficiency_pct") || !strings.Contains(stdout, " complete") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
-	if code, _, stderr := run(t, strings.Fields("bench scale -c "+rolestest.Cartpole+" cluster.component_placement.actor=0-2 --steps 2 --skip 0")...); code != runner.ExitConfig ||
+	if code, _, stderr := run(t, strings.Fields("bench scale -c "+rolestest.Cartpole+" cluster.component_placement.actor=0-2 --steps 2 --skip 0")...); code != loop.ExitConfig ||
 		!strings.Contains(stderr, "have no such part") {
 		t.Errorf("a placement for 3 ranks: exit code %d, %s", code, stderr)
 	}
@@ -197,8 +197,8 @@ func TestBenchRefuses(t *testing.T) {
 		"bench p2p extra --window 2 -np 2": `argument "extra": expected none`,
 	} {
 		code, _, stderr := run(t, strings.Fields(args)...)
-		if code != runner.ExitConfig || !strings.Contains(stderr, want) {
-			t.Errorf("%s: exit code %d, %q, want %d and %q", args, code, stderr, runner.ExitConfig, want)
+		if code != loop.ExitConfig || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, %q, want %d and %q", args, code, stderr, loop.ExitConfig, want)
 		}
 	}
 }
@@ -212,7 +212,7 @@ func TestBenchChecks(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	code, stdout, _ := run(t, strings.Fields(base+filepath.Join(dir, "a.json")+" --check-min-busbw 1e6")...)
-	if code != runner.ExitCheck || !strings.Contains(stdout, "allreduce on 2 ranks: best bus bandwidth") {
+	if code != loop.ExitCheck || !strings.Contains(stdout, "allreduce on 2 ranks: best bus bandwidth") {
 		t.Errorf("a bandwidth that nothing has: exit code %d\n%s", code, stdout)
 	}
 	if testing.Short() {
@@ -230,7 +230,7 @@ func TestBenchChecks(t *testing.T) {
 		code   int
 		want   string
 	}{
-		{1e-3, "", runner.ExitCheck, "REGRESSION"},
+		{1e-3, "", loop.ExitCheck, "REGRESSION"},
 		{1e-3, " --starts 1", 0, "one start"},
 	} {
 		rep, err := results.Read(old)
@@ -267,7 +267,7 @@ func TestBenchChecks(t *testing.T) {
 			t.Errorf("against a past %v times as slow: exit code %d, want %d\n%s", c.factor, code, c.code, stdout)
 		}
 	}
-	if code, _, stderr := run(t, strings.Fields("bench -np 2 --sizes 8 -n 3 --baseline")...); code != runner.ExitFailed || !strings.Contains(stderr, `the transport "local" has no library underneath`) {
+	if code, _, stderr := run(t, strings.Fields("bench -np 2 --sizes 8 -n 3 --baseline")...); code != loop.ExitFailed || !strings.Contains(stderr, `the transport "local" has no library underneath`) {
 		t.Errorf("a baseline without a library: exit code %d, %s", code, stderr)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/urfave/cli/v2"
 )
 
@@ -79,9 +79,9 @@ func runBridgeCheck(c *cli.Context, reg config.Registries) (int, error) {
 	})
 	fmt.Fprintf(out, "%d of %d rules held, %d failed, %d do not apply\n", rules-failed-skipped, rules, failed, skipped)
 	if failed > 0 {
-		return runner.ExitCheck, nil
+		return loop.ExitCheck, nil
 	}
-	return runner.ExitOK, nil
+	return loop.ExitOK, nil
 }
 
 // runBridgeServe plays the environments of a configuration for another process.

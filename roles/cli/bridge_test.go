@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,11 +14,11 @@ func TestBridgeCheck(t *testing.T) {
 		code int
 		says string
 	}{
-		{"bridge check", runner.ExitConfig, "expected a command"},
-		{"bridge check --steps 0 -- true", runner.ExitConfig, "--steps 0"},
-		{"bridge check --rule stpe -- true", runner.ExitConfig, "--rule \"stpe\": expected text from the name of a rule, one of\n  HELLO: a greeting"},
-		{"bridge check --rule STEP -- true", runner.ExitCheck, "does it speak RLB1?"},
-		{"bridge check -- true --steps 0", runner.ExitCheck, "FAILED  HELLO: a greeting that says what the simulator is\n          it exited before the handshake: does it speak RLB1? (exit status 0)"},
+		{"bridge check", loop.ExitConfig, "expected a command"},
+		{"bridge check --steps 0 -- true", loop.ExitConfig, "--steps 0"},
+		{"bridge check --rule stpe -- true", loop.ExitConfig, "--rule \"stpe\": expected text from the name of a rule, one of\n  HELLO: a greeting"},
+		{"bridge check --rule STEP -- true", loop.ExitCheck, "does it speak RLB1?"},
+		{"bridge check -- true --steps 0", loop.ExitCheck, "FAILED  HELLO: a greeting that says what the simulator is\n          it exited before the handshake: does it speak RLB1? (exit status 0)"},
 	} {
 		code, stdout, stderr := run(t, strings.Fields(c.args)...)
 		if code != c.code || !strings.Contains(stdout+stderr, c.says) {
@@ -37,7 +37,7 @@ func TestBridgeCheckSaysOnce(t *testing.T) {
 	}
 	code, stdout, stderr := run(t, "bridge", "check", "--", "sh", "-c", `cat "$0" >&4; head -c 1 <&3 >/dev/null`, file) // it waits for CONFIG
 	const says = "FAILED  CONFIG: it does without memory that can't be mapped\n          the same as for \"CONFIG: the child maps the memory that it is offered\"\n"
-	if code != runner.ExitCheck || strings.Count(stdout, "the other side is gone") != 1 || !strings.Contains(stdout, says) {
-		t.Errorf("exit code %d, want %d, \"the other side is gone\" once, and %q\n%s%s", code, runner.ExitCheck, says, stdout, stderr)
+	if code != loop.ExitCheck || strings.Count(stdout, "the other side is gone") != 1 || !strings.Contains(stdout, says) {
+		t.Errorf("exit code %d, want %d, \"the other side is gone\" once, and %q\n%s%s", code, loop.ExitCheck, says, stdout, stderr)
 	}
 }

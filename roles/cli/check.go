@@ -14,13 +14,14 @@ import (
 	"github.com/rlinf/rlinf/roles/cli/verdict"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/spmd/mpi"
 	"github.com/urfave/cli/v2"
 )
 
 // runCheck shows what a configuration means on the ranks that it would have, and ends with a verdict:
 // whether it runs, and what it takes. It refuses a job that would not run.
-func runCheck(c *cli.Context, reg config.Registries) error {
+func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	path, overrides := c.String("config"), c.Args().Slice()
 	cfg, err := args.ReadConfig(c, reg, overrides, c.App.ErrWriter)
 	var found report
@@ -34,7 +35,7 @@ func runCheck(c *cli.Context, reg config.Registries) error {
 	case err != nil:
 		return err
 	}
-	err = examine(c, reg, cfg, out, &found)
+	err = examine(c, reg, tasks, cfg, out, &found)
 	v := verdict.Judge(cfg, err, func(more []string, standIn bool) (*config.Config, error) {
 		cfg, err := args.ReadConfig(c, reg, slices.Concat(overrides, more), io.Discard)
 		if cfg == nil {
@@ -44,7 +45,7 @@ func runCheck(c *cli.Context, reg config.Registries) error {
 		if standIn {
 			reg = verdict.StandIn(reg, cfg)
 		}
-		return cfg, examine(c, reg, cfg, io.Discard, new(report))
+		return cfg, examine(c, reg, tasks, cfg, io.Discard, new(report))
 	})
 	given := overrides
 	if c.IsSet("np") {
@@ -63,7 +64,8 @@ func runCheck(c *cli.Context, reg config.Registries) error {
 
 // examine makes the job of cfg on the ranks that it would have, and describes it. The error is
 // everything that is wrong.
-func examine(c *cli.Context, reg config.Registries, cfg *config.Config, out io.Writer, found *report) error {
+func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config, out io.Writer,
+	found *report) error {
 	np, err := args.LocalRanks(c, cfg)
 	if err != nil {
 		return err
@@ -74,12 +76,12 @@ func examine(c *cli.Context, reg config.Registries, cfg *config.Config, out io.W
 		np = min(max(np, cfg.Cluster.NumNodes), config.MaxRanks)
 	}
 	nodes := args.SpreadNodes(np, min(max(cfg.SPMD.Nodes, cfg.Cluster.NumNodes, 1), config.MaxRanks))
-	j, err := job.Examine(cfg, reg, nodes)
+	p, err := tasks.Plan(cfg, reg, nodes)
 	if err != nil {
 		return err
 	}
-	found.add(j, nodes)
-	return describe(out, j, nodes)
+	found.add(p, nodes)
+	return describe(out, p, nodes)
 }
 
 // A report is what check finds, as JSON.
@@ -101,11 +103,12 @@ type rankReport struct {
 	Bytes   map[string]int64 `json:"bytes"`
 }
 
-// add notes what job j is.
-func (r *report) add(j *job.Job, nodes []int) {
-	r.Placement, r.Batches = fmt.Sprint(j.Placement.Mode()), j.BatchArithmetic()
+// add notes what the job of p is.
+func (r *report) add(p task.Plan, nodes []int) {
+	j := p.Common()
+	r.Placement, r.Batches = fmt.Sprint(j.Placement.Mode()), p.Describe()
 	for rank, node := range nodes {
-		mem := j.MemoryOf(rank)
+		mem := p.MemoryOf(rank)
 		bytes := map[string]int64{"parameters": mem.Parameters, "optimiser": mem.Optimiser, "rollouts": mem.Rollouts,
 			"channels": mem.Channels, "replay": mem.Replay, "activations": mem.Activations, "texts": mem.Texts,
 			"all": mem.Sum()}
@@ -127,22 +130,18 @@ func (r *report) write(out io.Writer, judged string, overrides []string, wrong e
 
 // describe writes the table of ranks, the batches and the memory. It returns an error if the memory
 // does not fit this machine.
-func describe(out io.Writer, j *job.Job, nodes []int) error {
+func describe(out io.Writer, p task.Plan, nodes []int) error {
+	j := p.Common()
 	devices, note := gpu.Devices()
 	fmt.Fprintf(out, "%s on %s, %s\n", count(len(nodes), "rank"), count(nodes[len(nodes)-1]+1, "node"),
 		j.Placement.Mode())
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	columns := "rank\tnode\tworkers\tdevice\tparameters\toptimiser\trollouts\tchannels"
-	if j.OffPolicy || j.Offline {
-		columns += "\treplay"
+	columns := p.MemoryColumns()
+	fmt.Fprint(w, "rank\tnode\tworkers\tdevice")
+	for _, c := range columns {
+		fmt.Fprint(w, "\t", c.Name)
 	}
-	if j.Tuning != nil {
-		columns = "rank\tnode\tworkers\tdevice\tparameters\toptimiser\tactivations\ttexts\tin all"
-	}
-	if j.Config.Reasons() {
-		columns = strings.Replace(columns, "texts", "answers\ttexts", 1)
-	}
-	fmt.Fprintln(w, columns)
+	fmt.Fprintln(w)
 	local := map[int]int{}
 	for r, node := range nodes {
 		device := "cpu"
@@ -151,8 +150,8 @@ func describe(out io.Writer, j *job.Job, nodes []int) error {
 		}
 		local[node]++
 		fmt.Fprintf(w, "%d\t%d\t%s\t%s", r, node, strings.Join(j.WorkersOn(r), " "), device)
-		for _, bytes := range memoryColumns(j, j.MemoryOf(r)) {
-			fmt.Fprintf(w, "\t%s", job.Mebibytes(bytes))
+		for mem, i := p.MemoryOf(r), 0; i < len(columns); i++ {
+			fmt.Fprintf(w, "\t%s", job.Mebibytes(columns[i].Bytes(mem)))
 		}
 		fmt.Fprintln(w)
 	}
@@ -165,41 +164,21 @@ func describe(out io.Writer, j *job.Job, nodes []int) error {
 	if len(devices) > 0 && local[0] > len(devices) {
 		fmt.Fprintf(out, "warning: %d ranks of a node share %d devices\n", local[0], len(devices))
 	}
-	for _, line := range j.BatchArithmetic() {
+	for _, line := range p.Describe() {
 		fmt.Fprintln(out, line)
 	}
-	own := j.Config.OwnKeys()
-	if j.Tuning != nil && j.Tuning.Base != "" { // the folder has the sizes, which stand above
-		own = slices.DeleteFunc(own, func(k config.OwnKey) bool {
-			return k.Origin == "default" && strings.HasPrefix(k.Key, "actor.model.") && !strings.Contains(k.Key, "lora")
-		})
-	}
-	if err := writeOwn(out, own); err != nil {
+	if err := writeOwn(out, p.OwnKeys()); err != nil {
 		return err
 	}
-	if err := j.CheckReplay(nodes, 0); err != nil {
+	if err := p.CheckReplay(nodes, 0); err != nil {
 		return config.UsageError{Err: err}
 	}
 	for node := range nodes[len(nodes)-1] + 1 {
-		if err := j.CheckMemory(nodes, node, job.AvailableOn(nodes, node)); err != nil {
+		if err := p.CheckMemory(nodes, node, job.AvailableOn(nodes, node)); err != nil {
 			return config.UsageError{Err: err}
 		}
 	}
 	return nil
-}
-
-// memoryColumns returns the figures of a rank in the table.
-func memoryColumns(j *job.Job, mem job.Footprint) []int64 {
-	switch {
-	case j.Config.Reasons():
-		return []int64{mem.Parameters, mem.Optimiser, mem.Activations, mem.Channels, mem.Texts,
-			mem.Sum() + job.ProgramBytes}
-	case j.Tuning != nil:
-		return []int64{mem.Parameters, mem.Optimiser, mem.Activations, mem.Texts, mem.Sum() + job.ProgramBytes}
-	case j.OffPolicy || j.Offline:
-		return []int64{mem.Parameters, mem.Optimiser, mem.Rollouts, mem.Channels, mem.Replay}
-	}
-	return []int64{mem.Parameters, mem.Optimiser, mem.Rollouts, mem.Channels}
 }
 
 // writeOwn writes a line for each key of users' own parts: its value, its origin and its meaning.

@@ -16,8 +16,7 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/job"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/urfave/cli/v2"
 )
 
@@ -81,7 +80,7 @@ func runCompare(c *cli.Context, reg config.Registries) (int, error) {
 		}
 	}
 	if path := c.String("out"); path != "" {
-		if err := durable.WriteFile(path, results.Draw(t.Metric, t.Groups, job.Returns(reg))); err != nil {
+		if err := durable.WriteFile(path, results.Draw(t.Metric, t.Groups, reg.Returns)); err != nil {
 			return 0, fmt.Errorf("--out: %w", err)
 		}
 	}
@@ -92,16 +91,16 @@ func runCompare(c *cli.Context, reg config.Registries) (int, error) {
 		return 0, err
 	}
 	if !c.IsSet("fail-below") {
-		return runner.ExitOK, nil
+		return loop.ExitOK, nil
 	}
-	code, told := runner.ExitOK, c.App.Writer
+	code, told := loop.ExitOK, c.App.Writer
 	if c.Bool("json") {
 		told = c.App.ErrWriter
 	}
 	for i, e := range t.Estimates() {
 		if least := c.Float64("fail-below"); !(e.Mean >= least) {
 			fmt.Fprintf(told, "# %s: %s %s: expected at least %v\n", t.Groups[i].Name, t.Metric, e, least)
-			code = runner.ExitCheck
+			code = loop.ExitCheck
 		}
 	}
 	return code, nil

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,14 +46,14 @@ func TestCompare(t *testing.T) {
 | %[1]s/other/a | 1 | 100 | 30 |  | 30 | 15 | 50 |
 # %[1]s/sweep/a: eval/return 15 ± 7.071: expected at least 15.5
 `, dir)
-	if code != runner.ExitCheck || out != want || errs != "" {
+	if code != loop.ExitCheck || out != want || errs != "" {
 		t.Errorf("code %d\n%s%s\nwant\n%s", code, out, errs, want)
 	}
 	if svg, err := os.ReadFile(at("c.svg")); err != nil || !strings.Contains(string(svg), "sweep/a, 2 seeds") {
 		t.Errorf("c.svg: %v\n%s", err, svg)
 	}
 
-	if code, out, errs := run(t, "compare", "--keep", at("kept.csv"), at("sweep", "b"), at("other", "a")); code != runner.ExitOK {
+	if code, out, errs := run(t, "compare", "--keep", at("kept.csv"), at("sweep", "b"), at("other", "a")); code != loop.ExitOK {
 		t.Fatalf("keep: code %d\n%s%s", code, out, errs)
 	}
 	kept, err := os.ReadFile(at("kept.csv"))
@@ -61,7 +61,7 @@ func TestCompare(t *testing.T) {
 		t.Errorf("kept: %v\n%s\nwant\n%s", err, kept, want)
 	}
 	code, out, errs = run(t, "compare", "--fail-below", "35", "--metric", "eval/return", at("kept.csv"))
-	if code != runner.ExitOK || !strings.Contains(out, "kept  2      100        35 ± 7.071") {
+	if code != loop.ExitOK || !strings.Contains(out, "kept  2      100        35 ± 7.071") {
 		t.Errorf("of what was kept: code %d\n%s%s", code, out, errs)
 	}
 
@@ -83,7 +83,7 @@ func TestCompare(t *testing.T) {
 		{at("sweep", "a") + " " + at("sweep", "b") + " --keep " + at("k.csv"), "seed 1: expected each seed once"},
 	} {
 		code, out, errs := run(t, append([]string{"compare"}, strings.Fields(c.args)...)...)
-		if code != runner.ExitConfig || out != "" || !strings.Contains(errs, c.want) {
+		if code != loop.ExitConfig || out != "" || !strings.Contains(errs, c.want) {
 			t.Errorf("%s: code %d\n%s%s\nwant %s", c.args, code, out, errs, c.want)
 		}
 	}
@@ -107,10 +107,10 @@ func TestCompareNotes(t *testing.T) {
 	want := fmt.Sprintf("ignored: %s: expected the folder of a run or of a sweep, or a file of kept results\n"+
 		"ignored: %s:1: columns x,y: expected seed,step,env/steps,seconds, then metrics: expected the folder of a run or of a sweep, or a file of kept results\n"+
 		"note: %s: dead after step 1\nwarning: different tasks, whose figures cannot be compared: CartPole-v1, Pendulum-v1\n", table, strange, a)
-	if code != runner.ExitOK || errs != want || strings.Count(out, "\n") != 3 {
+	if code != loop.ExitOK || errs != want || strings.Count(out, "\n") != 3 {
 		t.Errorf("code %d\n%sgot\n%swant\n%s", code, out, errs, want)
 	}
-	if code, _, errs := run(t, "compare", b); code != runner.ExitOK || errs != "" {
+	if code, _, errs := run(t, "compare", b); code != loop.ExitOK || errs != "" {
 		t.Errorf("a run that is done: code %d, %s", code, errs)
 	}
 }
@@ -138,7 +138,7 @@ func TestCompareHeadline(t *testing.T) {
 		{[]string{dir}, "full  1      100        10", "left out: " + text + ": no eval/return\nleft out: " + young + ": no eval/return\n"},
 		{[]string{full, young}, "full  1      100        10", "left out: " + young + ": no eval/return\n"},
 	} {
-		if code, out, errs := run(t, append([]string{"compare"}, c.args...)...); code != runner.ExitOK || !strings.Contains(out, c.out) || errs != c.errs {
+		if code, out, errs := run(t, append([]string{"compare"}, c.args...)...); code != loop.ExitOK || !strings.Contains(out, c.out) || errs != c.errs {
 			t.Errorf("%s: code %d\n%s%s\nwant %s\n%s", c.args, code, out, errs, c.out, c.errs)
 		}
 	}
@@ -158,9 +158,9 @@ func TestJSON(t *testing.T) {
 		args []string
 		code int
 	}{
-		"compare --json": {[]string{"compare", "--json", dir}, runner.ExitOK},
-		"check --json":   {[]string{"check", "--json", "-c", rolestest.Cartpole}, runner.ExitOK},
-		"envs --json":    {[]string{"envs", "--json"}, runner.ExitOK},
+		"compare --json": {[]string{"compare", "--json", dir}, loop.ExitOK},
+		"check --json":   {[]string{"check", "--json", "-c", rolestest.Cartpole}, loop.ExitOK},
+		"envs --json":    {[]string{"envs", "--json"}, loop.ExitOK},
 	} {
 		code, out, errs := run(t, want.args...)
 		var value any
@@ -192,12 +192,12 @@ func TestJSON(t *testing.T) {
 		Ranks  []struct{ Bytes map[string]int64 }
 	}
 	code, out, errs := run(t, "check", "--json", "-c", rolestest.Cartpole, "algorithm.gamma=2")
-	if err := json.Unmarshal([]byte(out), &checked); err != nil || code != runner.ExitConfig || checked.Runs || len(checked.Errors) != 1 ||
+	if err := json.Unmarshal([]byte(out), &checked); err != nil || code != loop.ExitConfig || checked.Runs || len(checked.Errors) != 1 ||
 		!strings.Contains(checked.Errors[0], "gamma") || !strings.Contains(errs, "gamma") {
 		t.Errorf("code %d, %v: %s%s", code, err, out, errs)
 	}
 	code, out, errs = run(t, "check", "--json", "-c", "none.yaml")
-	if want := `{"runs":false,"verdict":"cannot be read","errors":["none.yaml: no such file"],"overrides":[]}` + "\n"; code != runner.ExitConfig || out != want {
+	if want := `{"runs":false,"verdict":"cannot be read","errors":["none.yaml: no such file"],"overrides":[]}` + "\n"; code != loop.ExitConfig || out != want {
 		t.Errorf("without a file: exit code %d, %q, %q, want %q", code, out, errs, want)
 	}
 }

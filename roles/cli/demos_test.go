@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -20,7 +20,7 @@ func TestDemos(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "demos.safetensors")
 	args := strings.Fields("rlinf demos -c ../../configs/cartpole_ppo.yaml --episodes 6 --out " + out)
 	reg := config.Registries{Envs: rolestest.Walkers(), Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin()}
-	if code := Main(append(args, "env.train.env_type=walker"), reg); code != runner.ExitOK {
+	if code := Main(append(args, "env.train.env_type=walker"), reg, tasks()); code != loop.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
 	file, err := os.ReadFile(out)
@@ -38,8 +38,8 @@ func TestDemos(t *testing.T) {
 		"render -c ../../configs/cartpole_ppo.yaml --out /nowhere/x":                     "--out /nowhere/x: expected a file in a folder that can be written: write in /nowhere: no such",
 	} {
 		code, _, stderr := run(t, strings.Fields(args)...)
-		if code != runner.ExitConfig || !strings.Contains(stderr, want) {
-			t.Errorf("%s: exit code %d, %q, want %d and %q", args, code, stderr, runner.ExitConfig, want)
+		if code != loop.ExitConfig || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, %q, want %d and %q", args, code, stderr, loop.ExitConfig, want)
 		}
 	}
 }

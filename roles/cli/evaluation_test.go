@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 )
 
 const evaluatedYAML = `
@@ -35,14 +35,14 @@ func TestEvaluationKeys(t *testing.T) {
 	sim := standIn{obs: 2, act: 2}
 	call := func(args ...string) (code int, figures map[string]any, errs string) {
 		code, out, errs := runWith(t, sim.registries(), args...)
-		if code == runner.ExitOK && slices.Contains(args, "--json") {
+		if code == loop.ExitOK && slices.Contains(args, "--json") {
 			if err := json.Unmarshal([]byte(out), &figures); err != nil {
 				t.Fatalf("%v: %v\n%s", args, err, out)
 			}
 		}
 		return code, figures, out + errs
 	}
-	if code, _, errs := call("-c", file); code != runner.ExitOK {
+	if code, _, errs := call("-c", file); code != loop.ExitOK {
 		t.Fatal(errs)
 	}
 	checkpoint := func(step int) string { return filepath.Join(run, "checkpoints", fmt.Sprint("global_step_", step)) }
@@ -76,12 +76,12 @@ func TestEvaluationKeys(t *testing.T) {
 		{[]string{"-c", file, "--resume", ""}, ""},
 	} {
 		code, _, said := call(tc.args...)
-		if tc.want == "" && code != runner.ExitConfig || tc.want != "" && (code != runner.ExitOK || !strings.Contains(said, tc.want)) {
+		if tc.want == "" && code != loop.ExitConfig || tc.want != "" && (code != loop.ExitOK || !strings.Contains(said, tc.want)) {
 			t.Errorf("%v: exit code %d, expected %q in\n%s", tc.args[2:], code, tc.want, said)
 		}
 	}
 	// A run that began with a checkpoint is evaluated with its newest, by its own configuration.
-	if code, _, errs := call("-c", file, "runner.resume_dir="+checkpoint(2), "runner.max_steps=6"); code != runner.ExitOK {
+	if code, _, errs := call("-c", file, "runner.resume_dir="+checkpoint(2), "runner.max_steps=6"); code != loop.ExitOK {
 		t.Fatal(errs)
 	}
 	own := []string{"eval", "-c", filepath.Join(run, "config.yaml"), "--json", "--strict"}
@@ -91,7 +91,7 @@ func TestEvaluationKeys(t *testing.T) {
 
 	// So is one that began with weights, unless others are named now.
 	weights, begun := filepath.Join(checkpoint(2), "model.safetensors"), filepath.Join(dir, "w")
-	if code, _, errs := call("-c", file, "runner.ckpt_path="+weights, "runner.logger.experiment_name=w"); code != runner.ExitOK {
+	if code, _, errs := call("-c", file, "runner.ckpt_path="+weights, "runner.logger.experiment_name=w"); code != loop.ExitOK {
 		t.Fatal(errs)
 	}
 	own = []string{"eval", "-c", filepath.Join(begun, "config.yaml"), "--json"}
@@ -104,7 +104,7 @@ func TestEvaluationKeys(t *testing.T) {
 
 	// A schedule that ends elsewhere in a longer run is said.
 	scheduled := []string{"-c", file, "runner.logger.experiment_name=t", "actor.optim.lr_scheduler=linear"}
-	if code, _, errs := call(scheduled...); code != runner.ExitOK {
+	if code, _, errs := call(scheduled...); code != loop.ExitOK {
 		t.Fatal(errs)
 	}
 	for steps, want := range map[string]bool{"4": false, "6": true} {
@@ -142,7 +142,7 @@ func TestEvaluationKeys(t *testing.T) {
 		code, got, said := call(append(eval, "++env.eval."+key+"="+k.value)...)
 		is := works
 		switch {
-		case code == runner.ExitConfig:
+		case code == loop.ExitConfig:
 			is = "refused"
 		case strings.Contains(said, "    env.eval."+key+" "):
 			is = reported
@@ -169,7 +169,7 @@ func TestEvaluationKeys(t *testing.T) {
 	// A training evaluates alike.
 	const trains = "runner.logger.experiment_name=s"
 	for _, placement := range []string{"{'actor,rollout,env': 0}", "{actor: 0, rollout: 1, env: 2}"} {
-		if code, _, errs := call("-c", file, "env.eval.rollout_epoch=2", trains, "~cluster.component_placement", "++cluster.component_placement="+placement); code != runner.ExitOK {
+		if code, _, errs := call("-c", file, "env.eval.rollout_epoch=2", trains, "~cluster.component_placement", "++cluster.component_placement="+placement); code != loop.ExitOK {
 			t.Fatal(errs)
 		}
 		metrics, _ := os.ReadFile(filepath.Join(dir, "s", "metrics.jsonl"))

@@ -15,7 +15,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 )
 
 // TestCheckOfAnything: rlinf check has a verdict or messages for any configuration, and never a panic. Placements, task types and sections are
@@ -54,7 +54,7 @@ func TestCheckOfAnything(t *testing.T) {
 			t.Fatal(err)
 		}
 		code, verdict, err := checkOrPanic(t, file)
-		if err == nil && code != runner.ExitOK && code != runner.ExitConfig {
+		if err == nil && code != loop.ExitOK && code != loop.ExitConfig {
 			err = fmt.Errorf("exit code %d", code)
 		}
 		if err != nil {

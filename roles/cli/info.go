@@ -9,7 +9,6 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/job"
 )
 
 // A listedEnv is an environment as rlinf envs --json lists it.
@@ -58,7 +57,7 @@ func describeEnv(reg config.Registries, name string) listedEnv {
 	cfg := env.DefaultConfig()
 	cfg.EnvType = name
 	e := listedEnv{Name: name}
-	spec, err := job.Probe(reg, cfg)
+	spec, err := reg.Probe(cfg)
 	if err != nil {
 		e.Error = strings.TrimPrefix(err.Error(), name+": ")
 		return e

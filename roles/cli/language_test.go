@@ -12,7 +12,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/hf"
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -25,7 +25,7 @@ func languageFolder(t *testing.T) string {
 		t.Fatal(err)
 	}
 	code, out, errs := run(t, "tokenizer", "train", "--out", dir, "--vocab-size", "280", text)
-	if code != runner.ExitOK || !strings.Contains(out, "tokens") {
+	if code != loop.ExitOK || !strings.Contains(out, "tokens") {
 		t.Fatalf("tokenizer train: %d, %s%s", code, out, errs)
 	}
 	k, err := tokenizer.Load(dir)
@@ -54,7 +54,7 @@ func said[T any](t *testing.T, args ...string) T {
 	t.Helper()
 	code, out, errs := run(t, args...)
 	var value T
-	if err := json.Unmarshal([]byte(out), &value); code != runner.ExitOK || err != nil {
+	if err := json.Unmarshal([]byte(out), &value); code != loop.ExitOK || err != nil {
 		t.Fatalf("%v: %d, %v, %s%s", args, code, err, out, errs)
 	}
 	return value
@@ -89,7 +89,7 @@ func TestLanguageCommands(t *testing.T) {
 	}
 
 	text := said[struct{ Text string }](t, "tokenizer", "decode", "-m", dir, "--ids", "72,105", "--json").Text
-	if code, out, errs := run(t, "tokenizer", "decode", "-m", dir, "--ids", "72,105"); code != runner.ExitOK || out != text+"\n" {
+	if code, out, errs := run(t, "tokenizer", "decode", "-m", dir, "--ids", "72,105"); code != loop.ExitOK || out != text+"\n" {
 		t.Errorf("decode: %d, %q%s, want %q", code, out, errs, text)
 	}
 
@@ -98,7 +98,7 @@ func TestLanguageCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errs := run(t, "generate", "-m", dir, "--prompts", prompts, "--max-new-tokens", "3", "--seed", "4")
-	if code != runner.ExitOK || !strings.HasPrefix(out, "> the hen\n") || !strings.Contains(out, "\n> the hat\n") || !strings.Contains(errs, "tokens/s") {
+	if code != loop.ExitOK || !strings.HasPrefix(out, "> the hen\n") || !strings.Contains(out, "\n> the hat\n") || !strings.Contains(errs, "tokens/s") {
 		t.Errorf("prompts: %d, %q, %q", code, out, errs)
 	}
 }
@@ -128,7 +128,7 @@ func TestLanguageRefuses(t *testing.T) {
 		"no folder: expected --out":                    {"tokenizer", "train", "x"},
 		"no files: expected texts":                     {"tokenizer", "train", "--out", empty},
 	} {
-		if code, out, errs := run(t, args...); code != runner.ExitConfig || !strings.Contains(errs, want) || out != "" {
+		if code, out, errs := run(t, args...); code != loop.ExitConfig || !strings.Contains(errs, want) || out != "" {
 			t.Errorf("%v: %d, %q, %q, want %q", args, code, out, errs, want)
 		}
 	}

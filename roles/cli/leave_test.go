@@ -2,13 +2,14 @@ package cli
 
 import (
 	"context"
+	"github.com/rlinf/rlinf/roles/embodied"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 )
 
 // TestProgramLeavesEarly: a program may end its loop before the last step. The run then ends well, with
@@ -22,11 +23,11 @@ func TestProgramLeavesEarly(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			args := append([]string{"rlinf"}, momentary(dir)...)
-			code := Run(args, rolestest.Registries(), func(ctx context.Context, cluster *runner.Cluster) error {
+			code := Run(args, rolestest.Registries(), tasks(), func(ctx context.Context, cluster *loop.Cluster) error {
 				return train(ctx, cluster, c.after)
 			})
-			if code != runner.ExitOK {
-				t.Fatalf("exit code %d, want %d", code, runner.ExitOK)
+			if code != loop.ExitOK {
+				t.Fatalf("exit code %d, want %d", code, loop.ExitOK)
 			}
 			at := filepath.Join(dir, "grid")
 			text, err := os.ReadFile(filepath.Join(at, "metrics.jsonl"))
@@ -38,12 +39,12 @@ func TestProgramLeavesEarly(t *testing.T) {
 }
 
 // train takes some steps of the loop, and then leaves it.
-func train(ctx context.Context, cluster *runner.Cluster, steps int) error {
-	groups, err := runner.LaunchEmbodied(ctx, cluster)
+func train(ctx context.Context, cluster *loop.Cluster, steps int) error {
+	groups, err := embodied.LaunchEmbodied(ctx, cluster)
 	if err != nil {
 		return err
 	}
-	r, err := runner.NewEmbodiedRunner(cluster, groups)
+	r, err := embodied.NewEmbodiedRunner(cluster, groups)
 	if err != nil {
 		return err
 	}

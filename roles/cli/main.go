@@ -19,8 +19,9 @@ import (
 	"github.com/rlinf/rlinf/roles/cli/manual"
 	"github.com/rlinf/rlinf/roles/cli/sweep"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/session"
+	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/spmd/mpi"
 	"github.com/urfave/cli/v2"
 )
@@ -29,21 +30,23 @@ import (
 // A main of your own is
 //
 //	func main() { os.Exit(roles.Main(os.Args, registries)) }
-func Main(args []string, reg config.Registries) int { return Run(args, reg, runner.Train) }
+func Main(args []string, reg config.Registries, tasks task.Tasks) int {
+	return Run(args, reg, tasks, nil)
+}
 
-// Run is Main with a program of your own: each rank of a job that trains runs it.
-func Run(args []string, reg config.Registries, program runner.Program) int {
+// Run is Main with a program of your own: each rank of a job that trains runs it. nil is that of the job's task.
+func Run(args []string, reg config.Registries, tasks task.Tasks, program loop.Program) int {
 	entry := programs.Enter() // in a supervisor, this is the end
 	if testing.Testing() {    // a copy of it would first run tests
 		entry = programs.Entry{}
 	}
 	defer endOnlyAsDocumented()()
-	code := runner.ExitOK
+	code := loop.ExitOK
 	hub := external.NewHub(os.Stderr, 0).Supervise(entry)
 	defer hub.Close()
 	reg.Programs = entry
 	reg = session.WithHub(reg, hub)
-	app := newApp(reg, program, &code)
+	app := newApp(reg, tasks, program, &code)
 	leads := mpi.Leads() // before MPI is closed
 	err := app.RunContext(context.Background(), inOrder(app, args))
 	if lost := app.Writer.(interface{ Err() error }).Err(); lost != nil {
@@ -68,13 +71,13 @@ func explain(err error, leads bool) int {
 	switch {
 	case !errors.As(err, &usage) && !errors.As(err, &help):
 		fmt.Fprintln(os.Stderr, err)
-		return runner.ExitFailed
+		return loop.ExitFailed
 	case leads:
 		fmt.Fprintln(os.Stderr, err)
 	default:
 		time.Sleep(followersWait)
 	}
-	return runner.ExitConfig
+	return loop.ExitConfig
 }
 
 // exitCodes are in the help of every command.
@@ -82,7 +85,7 @@ const exitCodes = "Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a c
 	"75 checkpointed on request: queue the job again; 76 a rank stopped responding; 129 its terminal was closed;\n" +
 	"130 interrupted; 134 crashed; 143 terminated."
 
-func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
+func newApp(reg config.Registries, tasks task.Tasks, program loop.Program, code *int) *cli.App {
 	file := &cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "the job's configuration, `FILE`.yaml"}
 	strict := &cli.BoolFlag{Name: "strict", Usage: "keys without effect are errors"}
 	np := args.Int(cli.IntFlag{Name: "np", Usage: "ranks to start without a launcher",
@@ -124,7 +127,7 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 			if c.Bool("version") {
 				return writeVersion(c)
 			}
-			*code, err = runTrain(c, reg, program)
+			*code, err = runTrain(c, reg, tasks, program)
 			return err
 		},
 		CustomAppHelpTemplate: manual.GroupedHelp(),
@@ -133,14 +136,14 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 		{Name: "check", Usage: "check a configuration and show what it means: ranks, roles, batches, memory",
 			Flags: append(slices.Clone(job), &cli.BoolFlag{Name: "json",
 				Usage: "write a JSON object with the verdict, the mistakes and the ranks"}),
-			Action: alone(func(c *cli.Context) error { return runCheck(c, reg) })},
+			Action: alone(func(c *cli.Context) error { return runCheck(c, reg, tasks) })},
 		{Name: "slurm", Usage: "print a batch script for Slurm, with the resources that the placement needs",
 			Flags:  append(slices.Clone(job), slurmFlags()...),
-			Action: alone(func(c *cli.Context) error { return runSlurm(c, reg) })},
+			Action: alone(func(c *cli.Context) error { return runSlurm(c, reg, tasks) })},
 		{Name: "eval", Usage: "evaluate a checkpoint: a policy in episodes, a language model by questions or texts",
 			Flags: append(slices.Clone(job), evalFlags()...),
 			Action: func(c *cli.Context) (err error) {
-				*code, err = runEval(c, reg)
+				*code, err = runEval(c, reg, tasks)
 				return err
 			}},
 		{Name: "render", Usage: "render the initial states of evaluations, as env.eval.video_cfg says",
@@ -158,7 +161,7 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 			UsageText: sweep.Usage,
 			Flags:     append(slices.Clone(job), sweep.Flags()...),
 			Action: func(c *cli.Context) (err error) {
-				*code, err = sweep.Run(c, reg, program)
+				*code, err = sweep.Run(c, reg, tasks, program)
 				return err
 			}},
 		{Name: "status", Usage: "show the status of runs, and the commands that continue or evaluate them",
@@ -176,10 +179,7 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 			Action: writeVersion},
 		doctor.Command(),
 	}
-	app.Commands = slices.Concat(app.Commands, language.Commands(alone), manual.Commands(reg, alone))
-	app.Commands = append(app.Commands, &cli.Command{Name: "export", ArgsUsage: "CHECKPOINT",
-		Usage: "export the language model of a checkpoint in the format of Hugging Face", Flags: exportFlags(),
-		Action: alone(func(c *cli.Context) error { return runExport(c, reg) })})
+	app.Commands = slices.Concat(app.Commands, language.Commands(reg, alone), manual.Commands(reg, alone))
 	group(app.Commands)
 	args.Filled(app.Flags)
 	manual.Each(app.Commands, func(path string, c *cli.Command) {

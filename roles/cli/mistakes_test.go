@@ -2,7 +2,7 @@ package cli
 
 import (
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 	"os"
 	"path/filepath"
 	"slices"
@@ -113,7 +113,7 @@ func TestManyMistakes(t *testing.T) {
 				parts := strings.Split(want, "%")
 				return strings.HasPrefix(line, parts[0]) && (len(parts) == 1 && line == want || len(parts) > 1 && strings.HasSuffix(line, parts[len(parts)-1]))
 			}
-			if code != runner.ExitConfig || !slices.EqualFunc(lines, want, matches) {
+			if code != loop.ExitConfig || !slices.EqualFunc(lines, want, matches) {
 				t.Errorf("rlinf %s: exit code %d\ngot\n  %s\nwant\n  %s", strings.Join(command, " "), code, strings.Join(lines, "\n  "), strings.Join(want, "\n  "))
 			}
 		}
@@ -140,7 +140,7 @@ func TestStagesTogether(t *testing.T) {
 		code, _, stderr := run(t, args...)
 		stderr, _, _ = strings.Cut(stderr, "\nverdict: ")
 		for _, want := range []string{batch, policy, file} {
-			if strings.Count(stderr, want) != 1 || code != runner.ExitConfig {
+			if strings.Count(stderr, want) != 1 || code != loop.ExitConfig {
 				t.Errorf("rlinf %s: exit code %d, want %q once\n%s", strings.Join(args, " "), code, want, stderr)
 			}
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -176,7 +176,7 @@ func TestOwnKeys(t *testing.T) {
 			map[string]any{"algorithm": ownAlgorithm{0.5}, "policy": ownPolicy{9}, "env": weather(0.5, 3), "reward": ownReward{4}}},
 	} {
 		got := new(made)
-		if code, _, stderr := runWith(t, withParts(got), append([]string{"-c", c.path}, c.args...)...); code != runner.ExitOK {
+		if code, _, stderr := runWith(t, withParts(got), append([]string{"-c", c.path}, c.args...)...); code != loop.ExitOK {
 			t.Errorf("%s: exit code %d: %s", c.name, code, stderr)
 			continue
 		}
@@ -238,8 +238,8 @@ func TestOwnKeysMistakes(t *testing.T) {
 			lines[i], _, _ = strings.Cut(lines[i], " Known: ")
 		}
 		rolestest.Expect(t, c.name, lines, c.want...)
-		if code != runner.ExitConfig {
-			t.Errorf("%s: exit code %d, want %d", c.name, code, runner.ExitConfig)
+		if code != loop.ExitConfig {
+			t.Errorf("%s: exit code %d, want %d", c.name, code, loop.ExitConfig)
 		}
 	}
 }
@@ -295,7 +295,7 @@ func TestOwnKeysResolved(t *testing.T) {
 // TestOwnKeysResume: a run with another value of an own key does not go on from the checkpoint.
 func TestOwnKeysResume(t *testing.T) {
 	path := ownJob(t, "  my_coef: 0.5", "", "", "")
-	if code, _, stderr := runWith(t, withParts(new(made)), "-c", path); code != runner.ExitOK {
+	if code, _, stderr := runWith(t, withParts(new(made)), "-c", path); code != loop.ExitOK {
 		t.Fatal(stderr)
 	}
 	for override, want := range map[string]string{
@@ -304,11 +304,11 @@ func TestOwnKeysResume(t *testing.T) {
 		"env.train.init_params.wind=0.75": "env.train.init_params.wind: 0.25 then, 0.75 now",
 		"reward.my_coef=3":                "reward.my_coef: 1 then, 3 now",
 	} {
-		if code, _, stderr := runWith(t, withParts(new(made)), "-c", path, "--resume", "auto", override); code != runner.ExitConfig || !strings.Contains(stderr, want) {
+		if code, _, stderr := runWith(t, withParts(new(made)), "-c", path, "--resume", "auto", override); code != loop.ExitConfig || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, %s\nwant %s", override, code, stderr, want)
 		}
 	}
-	if code, _, stderr := runWith(t, withParts(new(made)), "-c", path, "--resume", "auto", "runner.max_steps=4"); code != runner.ExitOK {
+	if code, _, stderr := runWith(t, withParts(new(made)), "-c", path, "--resume", "auto", "runner.max_steps=4"); code != loop.ExitOK {
 		t.Errorf("the same values: %s", stderr)
 	}
 }
@@ -317,7 +317,7 @@ func TestOwnKeysResume(t *testing.T) {
 func TestOwnKeysInCheck(t *testing.T) {
 	t.Chdir(filepath.Dir(ownJob(t, "", "", "      wind: 0.5", "")))
 	code, stdout, stderr := runWith(t, withParts(new(made)), "check", "-c", ownFile, "+reward.my_coef=2")
-	if code != runner.ExitOK {
+	if code != loop.ExitOK {
 		t.Fatal(stderr)
 	}
 	for _, want := range []string{

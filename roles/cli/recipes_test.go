@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 )
 
 // A recipe is a file of RLinf's kind with its verdict of rlinf check.
@@ -33,7 +33,7 @@ func check(t *testing.T, path string) recipe {
 	if line, ok := strings.CutPrefix(lines[1], "  rlinf "); ok {
 		r.command = shellWords(line)
 	}
-	if want := map[bool]int{true: runner.ExitOK, false: runner.ExitConfig}[r.verdict == "runs"]; code != want {
+	if want := map[bool]int{true: loop.ExitOK, false: loop.ExitConfig}[r.verdict == "runs"]; code != want {
 		t.Errorf("%s: %s: exit code %d, want %d", path, r.verdict, code, want)
 	}
 	return r
@@ -89,7 +89,7 @@ func (r recipe) train(t *testing.T, more ...string) {
 	dir := t.TempDir()
 	args = append(args, "runner.max_steps=1", "runner.logger.log_path="+dir, "runner.logger.experiment_name=run", "env.eval.video_cfg.video_base_dir="+dir)
 	code, stdout, stderr := runWith(t, sim.registries(), append(args, more...)...)
-	if code != runner.ExitOK {
+	if code != loop.ExitOK {
 		t.Errorf("rlinf %s: exit code %d\n%s%s", strings.Join(args, " "), code, stdout, stderr)
 	}
 	undrawn := cfg.Env.Eval.VideoCfg.SaveVideo && cfg.Evaluates() && strings.Contains(strings.Join(args, " "), standInSpaces)
@@ -107,7 +107,7 @@ func (s standIn) demos(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "demos.safetensors")
 	code, _, stderr := runWith(t, s.registries(), "demos", "-c", "../../configs/pendulum_sac.yaml", "--episodes", "3", "--out", file, "env.train.env_type=StandIn-v0", "env.train.max_episode_steps=50")
-	if code != runner.ExitOK {
+	if code != loop.ExitOK {
 		t.Fatalf("demos: %s", stderr)
 	}
 	return file

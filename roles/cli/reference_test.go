@@ -16,7 +16,7 @@ import (
 	"github.com/rlinf/rlinf/roles/cli/manual"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 )
 
 var update = flag.Bool("update", false, "write the generated pages of docs/reference anew")
@@ -29,7 +29,7 @@ func TestReference(t *testing.T) {
 	for name, want := range map[string]string{
 		"config.md":          manual.Markdown(reg, config.Reference(reg)),
 		"config.schema.json": string(manual.Schema(reg)),
-		"cli.md":             manual.CommandPage(newApp(reg, runner.TrainEmbodied, &code)),
+		"cli.md":             manual.CommandPage(newApp(reg, tasks(), nil, &code)),
 	} {
 		if *update {
 			if err := os.WriteFile(reference+name, []byte(want), 0o666); err != nil {
@@ -279,7 +279,7 @@ func TestHelpGroups(t *testing.T) {
 		at += next
 	}
 	code := 0
-	for _, c := range newApp(rolestest.Registries(), runner.TrainEmbodied, &code).Commands {
+	for _, c := range newApp(rolestest.Registries(), tasks(), nil, &code).Commands {
 		if c.Category == "" {
 			t.Errorf("%s is in no group of the help", c.Name)
 		}
@@ -325,7 +325,7 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%q: exit code %d, %q, want %q\n%s", c.words, code, got, c.want, stderr)
 		}
 	}
-	if code, _, stderr := run(t, "completion", "fish"); code != runner.ExitConfig || !strings.Contains(stderr, "expected bash or zsh") {
+	if code, _, stderr := run(t, "completion", "fish"); code != loop.ExitConfig || !strings.Contains(stderr, "expected bash or zsh") {
 		t.Errorf("fish: exit code %d, %s", code, stderr)
 	}
 	_, script, _ := run(t, "completion", "bash")

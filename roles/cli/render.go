@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/play"
+	"github.com/rlinf/rlinf/roles/embodied/play"
 	"github.com/urfave/cli/v2"
 )
 

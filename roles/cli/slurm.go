@@ -12,6 +12,7 @@ import (
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/scripts/slurm"
 	"github.com/urfave/cli/v2"
 )
@@ -55,7 +56,7 @@ func (l *lines) String() string { return strings.Join(*l, " ") }
 
 // runSlurm prints the batch script of a job: a template with the resources that the placement
 // needs.
-func runSlurm(c *cli.Context, reg config.Registries) error {
+func runSlurm(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	template := c.String("template")
 	if !slices.Contains(slurm.Names(), template) {
 		return config.UsageError{Err: fmt.Errorf("--template %s: expected one of %s", template,
@@ -80,7 +81,7 @@ func runSlurm(c *cli.Context, reg config.Registries) error {
 	if err != nil {
 		return err
 	}
-	parts, err := slurmParts(c, cfg, reg, np, slurm.Parts(template))
+	parts, err := slurmParts(c, cfg, reg, tasks, np, slurm.Parts(template))
 	if err != nil {
 		return config.UsageError{Err: err}
 	}
@@ -148,7 +149,8 @@ var slurmWords = []struct {
 
 // slurmParts divides np ranks over equal nodes; with two parts, over nodes with actors and then the
 // others. A job that would not run there is an error.
-func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, np, count int) ([]slurm.Part, error) {
+func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, tasks task.Tasks, np,
+	count int) ([]slurm.Part, error) {
 	asked, err := nodesAsked(c.String("nodes"), count)
 	if err != nil {
 		return nil, err
@@ -162,10 +164,11 @@ func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, np, c
 	if asked != nil && sum(asked) != total {
 		return nil, fmt.Errorf("--nodes %s: expected %d in all, as cluster.num_nodes says", c.String("nodes"), total)
 	}
-	j, err := job.NewChecked(cfg, reg, args.SpreadNodes(np, max(total, cfg.SPMD.Nodes)))
+	p, err := tasks.Plan(cfg, reg, args.SpreadNodes(np, max(total, cfg.SPMD.Nodes)))
 	if err != nil {
 		return nil, err
 	}
+	j := p.Common()
 	ranks := []int{np} // of each part
 	if count == 2 {
 		learners, err := actorRanks(j, np)

@@ -20,7 +20,7 @@ import (
 func slurmScript(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	t.Chdir("../..")
-	app := newApp(config.Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin()}, nil, new(int))
+	app := newApp(config.Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin()}, tasks(), nil, new(int))
 	var out bytes.Buffer
 	app.Writer, app.ErrWriter = &out, t.Output()
 	err := app.RunContext(context.Background(), inOrder(app, append([]string{"rlinf", "slurm"}, args...)))

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 )
 
 // TestStatusOfAFolder: of a folder with runs in it the command lists each, those of sweeps too, and neither checkpoints nor runs that were set aside.
@@ -51,12 +51,12 @@ LOGS/sweep/lr=1/seed_3 dead 0
 LOGS/a done 7
 `, "LOGS", logs)
 	head, rest, _ := strings.Cut(regexp.MustCompile(`(?m) +$`).ReplaceAllString(regexp.MustCompile(` +`).ReplaceAllString(out, " "), ""), "\n")
-	if code != runner.ExitOK || head != "run status step training rate time left" || rest != want || errs != "" {
+	if code != loop.ExitOK || head != "run status step training rate time left" || rest != want || errs != "" {
 		t.Errorf("code %d\n%s%s\nwant\n%s", code, out, errs, want)
 	}
 	var all []map[string]any
 	code, out, errs = run(t, "status", "--json", logs)
-	if err := json.Unmarshal([]byte(out), &all); err != nil || code != runner.ExitOK || len(all) != 3 {
+	if err := json.Unmarshal([]byte(out), &all); err != nil || code != loop.ExitOK || len(all) != 3 {
 		t.Fatalf("code %d, %v\n%s%s", code, err, out, errs)
 	}
 	delete(all[0], "updated")
@@ -76,7 +76,7 @@ LOGS/a done 7
 		empty:                      "status: " + empty + ": expected the folder of a run, or one with runs in it\n",
 		filepath.Join(empty, "no"): "status: " + filepath.Join(empty, "no") + ": no such folder\n",
 	} {
-		if code, out, errs := run(t, "status", dir); code != runner.ExitConfig || out != "" || errs != want {
+		if code, out, errs := run(t, "status", dir); code != loop.ExitConfig || out != "" || errs != want {
 			t.Errorf("%s: code %d\n%s%s\nwant %s", dir, code, out, errs, want)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 )
 
 // momentary is a job of a moment on two goroutine ranks, whose logs go to dir.
@@ -35,7 +35,7 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errs := run(t, grid...)
-	if code != runner.ExitFailed || !strings.Contains(errs, "lr=1e-3/seed_2 failed: ") || !strings.HasSuffix(errs, "1 of 4 runs failed\n") ||
+	if code != loop.ExitFailed || !strings.Contains(errs, "lr=1e-3/seed_2 failed: ") || !strings.HasSuffix(errs, "1 of 4 runs failed\n") ||
 		!strings.Contains(out, "3 of 4 runs are finished") {
 		t.Fatalf("with a file in the way: code %d\n%s%s", code, out, errs)
 	}
@@ -48,7 +48,7 @@ func TestSweep(t *testing.T) {
 	if err := os.Remove(at("lr=1e-3", "seed_2")); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, errs = run(t, grid...); code != runner.ExitOK || errs != "" || strings.Count(out, "seed_") != 1 || !strings.Contains(out, "4 of 4 runs are finished") {
+	if code, out, errs = run(t, grid...); code != loop.ExitOK || errs != "" || strings.Count(out, "seed_") != 1 || !strings.Contains(out, "4 of 4 runs are finished") {
 		t.Fatalf("again: code %d\n%s%s", code, out, errs)
 	}
 	if after, err := os.Stat(at("lr=1e-4", "seed_1", "metrics.jsonl")); err != nil || after.ModTime() != before.ModTime() {
@@ -68,7 +68,7 @@ func TestSweep(t *testing.T) {
 
 	// A run of the sweep is the run that the same settings give by themselves.
 	alone := append(momentary(dir), "actor.optim.lr=1e-4", "runner.seed=2", "runner.logger.experiment_name=alone")
-	if code, out, errs := run(t, alone...); code != runner.ExitOK {
+	if code, out, errs := run(t, alone...); code != loop.ExitOK {
 		t.Fatalf("alone: code %d\n%s%s", code, out, errs)
 	}
 	want, got := evaluations(t, filepath.Join(dir, "alone")), evaluations(t, at("lr=1e-4", "seed_2"))
@@ -84,17 +84,17 @@ func TestSweep(t *testing.T) {
 func TestSweepResumes(t *testing.T) {
 	dir := t.TempDir()
 	half := append(momentary(dir), "runner.seed=1", "runner.logger.experiment_name=grid-sweep/seed_1", "runner.max_epochs=2", "runner.save_interval=2")
-	if code, out, errs := run(t, half...); code != runner.ExitOK {
+	if code, out, errs := run(t, half...); code != loop.ExitOK {
 		t.Fatalf("half of a run: code %d\n%s%s", code, out, errs)
 	}
-	if code, out, errs := run(t, append([]string{"sweep", "--seeds=2", "runner.save_interval=2"}, momentary(dir)...)...); code != runner.ExitOK {
+	if code, out, errs := run(t, append([]string{"sweep", "--seeds=2", "runner.save_interval=2"}, momentary(dir)...)...); code != loop.ExitOK {
 		t.Fatalf("code %d\n%s%s", code, out, errs)
 	}
 	provenance, err := os.ReadFile(filepath.Join(dir, "grid-sweep", "seed_1", "provenance.json"))
 	if err != nil || !strings.Contains(string(provenance), "global_step_2") {
 		t.Errorf("not resumed: %v\n%s", err, provenance)
 	}
-	if code, out, errs := run(t, append(momentary(dir), "runner.logger.experiment_name=whole", "runner.save_interval=2")...); code != runner.ExitOK {
+	if code, out, errs := run(t, append(momentary(dir), "runner.logger.experiment_name=whole", "runner.save_interval=2")...); code != loop.ExitOK {
 		t.Fatalf("code %d\n%s%s", code, out, errs)
 	}
 	if got, want := evaluations(t, filepath.Join(dir, "grid-sweep", "seed_1")), evaluations(t, filepath.Join(dir, "whole")); !reflect.DeepEqual(got, want) {
@@ -105,7 +105,7 @@ func TestSweepResumes(t *testing.T) {
 // TestSweepPicture: runs that were evaluated once have curves of training.
 func TestSweepPicture(t *testing.T) {
 	dir := t.TempDir()
-	if code, out, errs := run(t, append([]string{"sweep", "--seeds=2"}, append(momentary(dir), "runner.val_check_interval=4")...)...); code != runner.ExitOK {
+	if code, out, errs := run(t, append([]string{"sweep", "--seeds=2"}, append(momentary(dir), "runner.val_check_interval=4")...)...); code != loop.ExitOK {
 		t.Fatalf("code %d\n%s%s", code, out, errs)
 	}
 	svg, err := os.ReadFile(filepath.Join(dir, "grid-sweep", "curves.svg"))
@@ -152,7 +152,7 @@ func TestSweepRefuses(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		code, out, errs := run(t, slices.Concat([]string{"sweep"}, momentary(dir), strings.Fields(c.args))...)
-		if code != runner.ExitConfig || out != "" || !strings.Contains(errs, c.want) {
+		if code != loop.ExitConfig || out != "" || !strings.Contains(errs, c.want) {
 			t.Errorf("%s: code %d\n%s%s\nwant %s", c.args, code, out, errs, c.want)
 		}
 		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {

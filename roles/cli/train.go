@@ -7,33 +7,35 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/session"
+	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/urfave/cli/v2"
 )
 
 // runTrain is the root command: it trains, and returns the exit code of what it has explained
 // itself.
-func runTrain(c *cli.Context, reg config.Registries, program runner.Program) (int, error) {
-	asked := runner.Watch()
+func runTrain(c *cli.Context, reg config.Registries, tasks task.Tasks, program loop.Program) (int, error) {
+	asked := loop.Watch()
 	defer asked.Close()
 	s := session.New(session.Options{
-		Registries: reg, Program: program, Resume: c.String("resume"), Asked: asked,
+		Registries: reg, Tasks: tasks, Program: program, Resume: c.String("resume"), Asked: asked,
 		Out: os.Stdout, Terminal: args.Terminal(os.Stdout),
 		Profile: session.Profile{Prefix: c.String("cpu-profile"), Address: c.String("pprof")}, Debug: c.Bool("debug"),
 		Command: os.Args[0],
 	})
 	cfg, wrong := args.ReadConfig(c, reg, c.Args().Slice(), s.Logs())
+	var draft task.Draft
 	if wrong == nil && !args.Launched() {
-		wrong = args.CheckHere(c, reg, cfg)
+		draft, wrong = args.DraftHere(c, reg, tasks, cfg)
 	}
 	ranks, err := args.OpenWorld(c, cfg, wrong, s.Logs(), s.Stalled)
 	if err != nil {
 		return 0, err
 	}
 	debug.SetGCPercent(400) // little is allocated, and every rank has a collector
-	return s.Start(c.Context, ranks, cfg, wrong)
+	return s.Start(c.Context, ranks, cfg, draft, wrong)
 }
 
 // evalFlags are those of rlinf eval, besides the configuration's.
@@ -50,10 +52,10 @@ func evalFlags() []cli.Flag {
 // runEval plays episodes with the policy of a checkpoint: on the ranks of a launcher, or on -np
 // goroutine ranks, one unless told otherwise. It returns the exit code of what it has explained
 // itself.
-func runEval(c *cli.Context, reg config.Registries) (int, error) {
-	s := session.New(session.Options{Registries: reg, Asked: new(runner.Requests), Out: c.App.Writer,
+func runEval(c *cli.Context, reg config.Registries, tasks task.Tasks) (int, error) {
+	s := session.New(session.Options{Registries: reg, Tasks: tasks, Asked: new(loop.Requests), Out: c.App.Writer,
 		Terminal: args.Terminal(c.App.ErrWriter), Log: c.App.ErrWriter,
-		Evaluation: &session.Evaluation{Checkpoint: c.String("checkpoint"), Episodes: c.Int("episodes"),
+		Evaluation: &task.Asked{Checkpoint: c.String("checkpoint"), Episodes: c.Int("episodes"),
 			JSON: c.Bool("json")}})
 	cfg, wrong := args.ReadConfig(c, reg, c.Args().Slice(), s.Logs())
 	if args.Launched() || c.IsSet("np") {
@@ -61,10 +63,10 @@ func runEval(c *cli.Context, reg config.Registries) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		return s.Start(c.Context, ranks, cfg, wrong)
+		return s.Start(c.Context, ranks, cfg, nil, wrong)
 	}
 	if wrong != nil {
 		return 0, wrong
 	}
-	return s.Start(c.Context, local.New(1), cfg, nil)
+	return s.Start(c.Context, local.New(1), cfg, nil, nil)
 }

@@ -25,6 +25,16 @@ func (c *Config) FineTunes() bool { return c.Runner.TaskType == TaskSFT || c.Rea
 // Reasons tells whether the language model learns from its own answers.
 func (c *Config) Reasons() bool { return c.Runner.TaskType == TaskReasoning }
 
+// Evaluable reports whether a checkpoint can be evaluated: a language model needs questions or texts of
+// validation for that.
+func (c *Config) Evaluable() bool { return !c.FineTunes() || len(c.Data.ValDataPaths) > 0 }
+
+// ReadsTexts reports whether the job reads a tokenizer and texts, data.train_data_paths.
+func (c *Config) ReadsTexts() bool { return c.FineTunes() }
+
+// EpochIsIteration reports whether an epoch of the run is an iteration. Of fine-tuning it is all texts.
+func (c *Config) EpochIsIteration() bool { return !c.FineTunes() }
+
 // SamplingConfig is the section rollout.sampling_params: how answers of language models are drawn,
 // and actions of vla_policy. Training on answers follows the temperature alone, and refuses other
 // values of the other keys than their defaults.

@@ -15,12 +15,12 @@ import (
 
 // Available is memory that can still be had.
 type Available struct {
-	Free int64  // bytes
-	of   string // what has it: a machine, a control group
+	Free  int64  // bytes
+	Where string // what has it: a machine, a control group
 }
 
 // String says, for example, "this machine has 512 MiB free".
-func (r Available) String() string { return fmt.Sprintf("%s has %s free", r.of, Mebibytes(r.Free)) }
+func (r Available) String() string { return fmt.Sprintf("%s has %s free", r.Where, Mebibytes(r.Free)) }
 
 // AvailableOn returns the memory for the ranks of a node. This process must be on that node; rank r
 // is on node nodes[r].

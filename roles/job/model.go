@@ -1,8 +1,12 @@
 package job
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/policy/nn"
@@ -63,22 +67,8 @@ func LoadModel(p *nn.Params[float32], d tensor.Dict) error {
 	return nil
 }
 
-// Fits reports whether d has the trained parameters of the job's language model, in their shapes, and
-// no others.
-func (t *Tuning) Fits(d tensor.Dict) error {
-	m, err := t.New()
-	if err != nil {
-		return err
-	}
-	want := make([]tensor.Field, len(m.Params.Fields))
-	for i, f := range m.Params.Fields {
-		want[i] = tensor.Field{Name: f.Name, Shape: f.Shape}
-	}
-	return fit(d, want)
-}
-
-// fit reports whether d has these tensors in float32, and no others.
-func fit(d tensor.Dict, want []tensor.Field) error {
+// Fit reports whether d has these tensors in float32, and no others.
+func Fit(d tensor.Dict, want []tensor.Field) error {
 	for _, f := range want {
 		x, ok := d.Get(f.Name)
 		if !ok {
@@ -98,11 +88,25 @@ func fit(d tensor.Dict, want []tensor.Field) error {
 func ReadWeights(key, path string) (tensor.Dict, error) {
 	b, err := durable.ReadFile(path)
 	if err != nil {
-		return tensor.Dict{}, fmt.Errorf("%s: %w%s", key, err, madeBy(err))
+		return tensor.Dict{}, fmt.Errorf("%s: %w%s", key, err, MadeBy(err))
 	}
 	d, _, err := tensor.ReadSafetensors(b)
 	if err != nil {
 		err = fmt.Errorf("%s: %s: %w", key, path, err)
 	}
 	return d, err
+}
+
+// MadeBy names the run that saves the checkpoint which err says is missing, for the end of a message. It
+// returns "" for other errors and files.
+func MadeBy(err error) string {
+	var missing *fs.PathError
+	if !errors.As(err, &missing) || !errors.Is(missing, fs.ErrNotExist) {
+		return ""
+	}
+	parts := strings.Split(filepath.ToSlash(missing.Path), "/")
+	if at := slices.Index(parts, "checkpoints"); at > 0 {
+		return fmt.Sprintf(": the run %s makes it, and comes first", parts[at-1])
+	}
+	return ""
 }

@@ -14,28 +14,24 @@ import (
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/job"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/task"
 )
 
 // begin opens the run's folder, on rank 0, and returns the state that the run starts from and its
 // logbook. It finds mistakes of the user before it changes anything in the folder.
-func (s *session) begin(ctx context.Context, j *job.Job, sv *runner.Saver) (*runner.Logbook, runner.StartState, error) {
-	if j.Undrawn != "" {
-		s.warn("env.eval.video_cfg.save_video: there is no film, because " + j.Undrawn + " draws no pictures")
+func (s *session) begin(ctx context.Context, p task.Plan, sv *loop.Saver) (*loop.Logbook, loop.StartState, error) {
+	for _, note := range p.Notes() {
+		s.warn(note)
 	}
-	if t := j.Tuning; t != nil {
-		for _, note := range t.Notes {
-			s.warn(note)
-		}
-	}
+	j := p.Common()
 	resume := cmp.Or(s.Resume, j.Config.Runner.ResumeDir)
-	var b runner.StartState
+	var b loop.StartState
 	var err error
 	if resume != "" && resume != config.ResumeAuto {
-		b, err = runner.NamedState(j, sv.YAML, resume)
+		b, err = loop.NamedState(p, sv.YAML, resume)
 	} else if path := j.Config.Runner.CkptPath; path != "" {
-		b, err = runner.WeightsIn(j, path)
+		b, err = loop.WeightsIn(p, path)
 	}
 	if err == nil {
 		err = j.Config.OpenVideos()
@@ -47,7 +43,7 @@ func (s *session) begin(ctx context.Context, j *job.Job, sv *runner.Saver) (*run
 	if err != nil {
 		return nil, b, err
 	}
-	book, b, err := s.open(f, j, sv, resume, b)
+	book, b, err := s.open(f, p, sv, resume, b)
 	if err != nil {
 		return nil, b, errors.Join(err, f.Close())
 	}
@@ -85,9 +81,10 @@ func (s *session) lock(ctx context.Context, path string, wait bool) (*runfolder.
 // open prepares f for a run that starts from b, or with auto from the newest usable checkpoint in
 // it. A run that resumes nothing moves the files of an earlier run aside. So does a run with auto
 // if there is no checkpoint but the earlier run has written metrics.
-func (s *session) open(f *runfolder.Folder, j *job.Job, sv *runner.Saver, resume string,
-	b runner.StartState) (*runner.Logbook, runner.StartState,
+func (s *session) open(f *runfolder.Folder, p task.Plan, sv *loop.Saver, resume string,
+	b loop.StartState) (*loop.Logbook, loop.StartState,
 	error) {
+	j := p.Common()
 	store := func() (err error) {
 		sv.Store, err = checkpoint.Open(f.Checkpoints(), j.Config.Runner.KeepCheckpoints)
 		if err == nil && s.KeepBest {
@@ -99,7 +96,7 @@ func (s *session) open(f *runfolder.Folder, j *job.Job, sv *runner.Saver, resume
 	var err error
 	if resume == config.ResumeAuto {
 		if err = store(); err == nil {
-			b, err = s.newest(f, j, sv, b)
+			b, err = s.newest(f, p, sv, b)
 		}
 		if err != nil {
 			return nil, b, err
@@ -144,7 +141,7 @@ func (s *session) open(f *runfolder.Folder, j *job.Job, sv *runner.Saver, resume
 	case b.From != "":
 		fmt.Fprintf(s.Out, "starting from the weights in %s\n", b.From)
 	}
-	book, err := runner.OpenLogbook(f, j, b, s.progress, s.Asked.Deadline())
+	book, err := loop.OpenLogbook(f, p, b, s.progress, s.Asked.Deadline())
 	if err != nil {
 		return nil, b, err
 	}
@@ -152,7 +149,7 @@ func (s *session) open(f *runfolder.Folder, j *job.Job, sv *runner.Saver, resume
 }
 
 // newest reads the newest usable checkpoint in f, and returns b if there is none.
-func (s *session) newest(f *runfolder.Folder, j *job.Job, sv *runner.Saver, b runner.StartState) (runner.StartState,
+func (s *session) newest(f *runfolder.Folder, p task.Plan, sv *loop.Saver, b loop.StartState) (loop.StartState,
 	error) {
 	c, rejected, err := sv.Store.Newest()
 	if err != nil {
@@ -165,5 +162,5 @@ func (s *session) newest(f *runfolder.Folder, j *job.Job, sv *runner.Saver, b ru
 		s.warn("resume auto: no usable checkpoint in " + f.Checkpoints() + ": starting anew")
 		return b, nil
 	}
-	return runner.StateIn(j, sv.YAML, c)
+	return loop.StateIn(p, sv.YAML, c)
 }

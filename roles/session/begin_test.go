@@ -8,7 +8,7 @@ import (
 
 	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/runfolder"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 )
 
 // A job that is asked to stop waits no longer for the end of another that has its folder.
@@ -17,7 +17,7 @@ func TestStoppedWhileFolderIsBusy(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "lock"), []byte(`{"host":"elsewhere","pid":1}`), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	asked := new(runner.Requests)
+	asked := new(loop.Requests)
 	asked.Fail()
 	_, err := New(Options{Asked: asked, Log: t.Output()}).lock(t.Context(), dir, true)
 	if !errors.Is(err, external.ErrStopRequested) || !errors.As(err, new(*runfolder.BusyError)) {

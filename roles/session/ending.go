@@ -17,16 +17,16 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/spmd"
 )
 
 // finish leaves the run's folder in order, and writes the last lines.
-func (s *session) finish(w *spmd.World, stopped int, book *runner.Logbook) error {
+func (s *session) finish(w *spmd.World, stopped int, book *loop.Logbook) error {
 	status := runfolder.Done
 	if stopped != 0 {
-		s.code.Store(int64(stopped - 1))
-		status = statusOf(stopped - 1)
+		s.code.Store(int64(stopped))
+		status = statusOf(stopped)
 	}
 	if w.Rank() != 0 {
 		return nil
@@ -47,9 +47,9 @@ func (s *session) finish(w *spmd.World, stopped int, book *runner.Logbook) error
 // statusOf returns the status of a run that ends with an exit code before its last step.
 func statusOf(code int) runfolder.Status {
 	switch code {
-	case runner.ExitRequeue:
+	case loop.ExitRequeue:
 		return runfolder.Checkpointed
-	case runner.ExitInterrupted, runner.ExitTerminated, runner.ExitHungUp:
+	case loop.ExitInterrupted, loop.ExitTerminated, loop.ExitHungUp:
 		return runfolder.Interrupted
 	}
 	return runfolder.Failed
@@ -96,8 +96,8 @@ func (s *session) fail() {
 
 // failed returns the exit code of the job's first error.
 func (s *session) failed(error) int {
-	s.code.Store(runner.ExitFailed)
-	return runner.ExitFailed
+	s.code.Store(loop.ExitFailed)
+	return loop.ExitFailed
 }
 
 // An ending is what the last lines of a run need to know.
@@ -214,7 +214,7 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, where
 	case saved != "":
 		line("resume", "%s --resume auto%s%s", anew, e.place, e.longer(status, step))
 	}
-	if saved != "" && (!e.cfg.FineTunes() || len(e.cfg.Data.ValDataPaths) > 0) {
+	if saved != "" && e.cfg.Evaluable() {
 		line("evaluate", "%s", evaluate)
 	}
 	label := "inspect"
@@ -288,8 +288,7 @@ func (e *ending) stoppedEarly(step int64) bool {
 // twice returns the bounds of a run that is twice as long.
 func (e *ending) twice() (args string) {
 	r := &e.cfg.Runner
-	// an epoch of fine-tuning is any number of iterations
-	if n := r.MaxEpochs; n >= 0 && (e.cfg.FineTunes() || int64(n) < 2*e.most) {
+	if n := r.MaxEpochs; n >= 0 && (!e.cfg.EpochIsIteration() || int64(n) < 2*e.most) {
 		args += fmt.Sprintf(" runner.max_epochs=%d", 2*n)
 	}
 	if n := r.MaxSteps; n >= 0 && int64(n) < 2*e.most {

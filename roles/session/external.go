@@ -17,7 +17,7 @@ import (
 	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -43,7 +43,7 @@ func (s *session) handshake(ctx context.Context, w *spmd.World, world *collectiv
 func (s *session) askAll(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *config.Config,
 	ranks []int) (*config.Config, error) {
 	met := *cfg
-	uses := job.ExternalUses(&met, ranks)
+	uses := config.ExternalUses(&met, ranks)
 	if len(uses) == 0 {
 		return cfg, nil
 	}
@@ -59,7 +59,7 @@ func (s *session) askAll(ctx context.Context, w *spmd.World, world *collectives.
 		return nil, err
 	}
 	for i, u := range uses {
-		text, err := runner.Broadcast(ctx, world, []byte(greetings[i]), ranks[0])
+		text, err := loop.Broadcast(ctx, world, []byte(greetings[i]), ranks[0])
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +77,7 @@ func (s *session) giveUp(w *spmd.World) func(error) {
 }
 
 // ask fills greetings with those of the simulators of each use.
-func (s *session) ask(uses []job.ExternalUse, greetings []string) (err error) {
+func (s *session) ask(uses []config.ExternalUse, greetings []string) (err error) {
 	for i, u := range uses {
 		if i > 0 && u.Env.External.Same(uses[0].Env.External) {
 			greetings[i] = greetings[0]
@@ -96,10 +96,10 @@ type assignment struct {
 
 // assign assigns the solvers of the same MPI job to the ranks with environments, if external.listen
 // is mpi. All solvers greet rank 0.
-func (s *session) assign(ctx context.Context, w *spmd.World, world *collectives.Group, uses []job.ExternalUse,
+func (s *session) assign(ctx context.Context, w *spmd.World, world *collectives.Group, uses []config.ExternalUse,
 	ranks []int) (bool,
 	error) {
-	uses = slices.DeleteFunc(slices.Clone(uses), func(u job.ExternalUse) bool {
+	uses = slices.DeleteFunc(slices.Clone(uses), func(u config.ExternalUse) bool {
 		return u.Env.External.Listen != env.ListenMPI
 	})
 	if len(uses) == 0 {
@@ -120,7 +120,7 @@ func (s *session) assign(ctx context.Context, w *spmd.World, world *collectives.
 	}
 	text, err := json.Marshal(all)
 	if err == nil {
-		text, err = runner.Broadcast(ctx, world, text, 0)
+		text, err = loop.Broadcast(ctx, world, text, 0)
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &all)
@@ -140,7 +140,7 @@ func (s *session) assign(ctx context.Context, w *spmd.World, world *collectives.
 
 // gather waits for as many solvers as the uses need, and assigns them to ranks in the order of
 // their processes.
-func gather(out spmd.ForeignPeers, hub *external.Hub, uses []job.ExternalUse, ranks []int) ([]assignment, error) {
+func gather(out spmd.ForeignPeers, hub *external.Hub, uses []config.ExternalUse, ranks []int) ([]assignment, error) {
 	timeout := uses[0].Env.External.StartTimeout
 	by := time.Now().Add(timeout)
 	var all []assignment
@@ -175,7 +175,7 @@ func gather(out spmd.ForeignPeers, hub *external.Hub, uses []job.ExternalUse, ra
 
 // needed returns how many solvers the uses need, if all are like the one that sent hello, and the
 // number for each use.
-func needed(hello []byte, uses []job.ExternalUse) (solvers int, each string, err error) {
+func needed(hello []byte, uses []config.ExternalUse) (solvers int, each string, err error) {
 	for _, u := range uses {
 		perVec, err := external.ChildrenOf(hello, u.Env.External, u.Env.TotalNumEnvs/u.Vecs)
 		if err != nil {
@@ -281,7 +281,7 @@ func (s *solver) Close() error {
 // warnBound warns of simulators that share the one core which their rank is bound to.
 func (s *session) warnBound(j *job.Job, binding []string) {
 	at := j.Placement.Ranks("env")
-	if !slices.ContainsFunc(job.ExternalUses(j.Config, at), func(u job.ExternalUse) bool {
+	if !slices.ContainsFunc(config.ExternalUses(j.Config, at), func(u config.ExternalUse) bool {
 		return len(u.Env.External.Command) > 0
 	}) {
 		return

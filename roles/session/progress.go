@@ -6,7 +6,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/roles/job"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -40,7 +40,7 @@ func (s *session) phase(w *spmd.World, name string) {
 	}
 }
 
-// counters returns job.Job.Count of a rank. Actors update in step: the first of this process speaks for
+// counters returns loop.Services.Count of a rank. Actors update in step: the first of this process speaks for
 // all. Workers that share their work count it together.
 func (s *session) counters(w *spmd.World, j *job.Job) func(string, int) func(string, int, int) {
 	if s.progress == nil {
@@ -62,7 +62,7 @@ func (s *session) counters(w *spmd.World, j *job.Job) func(string, int) func(str
 // stops at once when it comes again. late says that ranks take a step to agree.
 func (s *session) acknowledge(late, atOnce bool) {
 	stop, _ := s.Asked.Vote()
-	if !atOnce && stop-1 != runner.ExitRequeue {
+	if !atOnce && stop != loop.ExitRequeue {
 		return // the other call follows
 	}
 	text := "stopping before the first step"

@@ -12,13 +12,13 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/spmd"
 )
 
 // record begins this process's log, and writes down, on rank 0, what runs, where and how.
 func (s *session) record(ctx context.Context, w *spmd.World, world *collectives.Group, j *job.Job,
-	from runner.StartState) error {
+	from loop.StartState) error {
 	if w.Rank() == s.lead {
 		s.ending.Store(s.newEnding(w, j))
 		s.log.open(runfolder.RankLog(j.Config.Folder(), w.Rank()))

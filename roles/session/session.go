@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/rlinf/rlinf/collectives"
@@ -16,7 +17,8 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -24,16 +26,17 @@ import (
 type Options struct {
 	Registries config.Registries // what jobs can be made of
 	Resume     string            // "", auto, or a checkpoint's folder
-	Asked      *runner.Requests  // requests to stop or save
+	Asked      *loop.Requests    // requests to stop or save
 	Out        io.Writer         // progress, for the user
 	Terminal   *os.File          // behind Out, or of an Evaluation behind Log; nil: no user looks at one
 	Log        io.Writer         // errors; nil: standard error
 	Profile    Profile           // what profiles to write
 	Debug      bool              // check that nobody touches memory that was handed on
-	Program    runner.Program    // what each rank runs
+	Tasks      task.Tasks        // what jobs there are
+	Program    loop.Program      // what each rank of training runs; nil: what its task does
 	Command    string            // how this program is called, for the last lines; "": it writes none
 	KeepBest   bool              // keep the best checkpoint, too
-	Evaluation *Evaluation       // evaluate, whatever the configuration says; nil: do as it says
+	Evaluation *task.Asked       // evaluate, whatever the configuration says; nil: do as it says
 }
 
 // A session is one start of a job: the state that the ranks of this process share.
@@ -45,6 +48,8 @@ type session struct {
 	cfg     *config.Config    // of rank 0, and with goroutine ranks everyone's; nil elsewhere
 	cfgErr  error             // what was wrong with it
 	own     *config.Config    // of this process, nil where it has none
+	draft   task.Draft        // of the job; nil: none yet
+	planned planned           // made once, for all ranks of this process
 	log     RankLog
 	code    atomic.Int64                     // the exit code
 	ending  atomic.Pointer[ending]           // of the run, while its folder is this job's
@@ -54,16 +59,25 @@ type session struct {
 	progress *metrics.Progress // of rank 0; nil elsewhere
 }
 
+// A planned is the plan of a job, or everything that is wrong with it.
+type planned struct {
+	sync.Once
+	plan task.Plan
+	err  error
+}
+
 // New returns a session that has not started.
 func New(o Options) *session { return &session{Options: o, log: RankLog{to: o.Log}} }
 
 // Logs returns where the session says what goes wrong.
 func (s *session) Logs() io.Writer { return &s.log }
 
-// Start runs the job of cfg on ranks and returns the exit code. wrong is an error found in cfg
-// before; the ranks agree on how to report it. Start returns an error only if the end of the
-// session fails, after everything else is done and reported.
-func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config.Config, wrong error) (int, error) {
+// Start runs the job of cfg on ranks and returns the exit code. draft is of cfg on these ranks; nil: Start
+// drafts it. wrong is an error found in cfg before; the ranks agree on how to report it. Start returns an
+// error only if the end of the session fails, after everything else is done and reported.
+func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config.Config, draft task.Draft,
+	wrong error) (int, error) {
+	s.draft = draft
 	o := spmd.Options{Debug: s.Debug, Failing: s.failing, ExitCode: s.failed, Log: &s.log}
 	if cfg != nil && cfg.Err() == nil {
 		o.StallTimeout, o.VirtualNodes = cfg.Comm.StallTimeout, cfg.SPMD.Nodes
@@ -104,34 +118,34 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 		return err
 	}
 	s.phase(w, "preparing the job")
-	j, err := s.plan(w, cfg)
+	p, err := s.plan(w, cfg)
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
 		return err
 	}
 	s.phase(w, "loading the model")
-	models, err := runner.LoadModels(w, j) // when all ranks have seen that there is memory
+	shared, err := p.Open(w) // when all ranks have seen that there is memory
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
 		return err
 	}
-	sv := runner.NewSaver(world, cfg.Record(), s.warn)
-	var book *runner.Logbook
-	var from runner.StartState
+	sv := loop.NewSaver(world, cfg.Record(), s.warn)
+	var book *loop.Logbook
+	var from loop.StartState
 	s.phase(w, "opening the run's folder")
 	if w.Rank() == 0 {
-		book, from, err = s.begin(ctx, j, sv)
+		book, from, err = s.begin(ctx, p, sv)
 	}
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
 		return err
 	}
+	j := p.Common()
 	if err := s.record(ctx, w, world, j, from); err != nil {
 		return err
 	}
 	defer s.Asked.BeforeExit(s.abandon)()
 	shareCores(w, j)
 	s.phase(w, "starting the workers")
-	j.Count = s.counters(w, j)
-	stopped, err := s.train(ctx, w, j, runner.Services{Saver: sv, Log: book, Requests: s.Asked, From: from,
-		Models: models, GiveUp: s.giveUp(w)})
+	stopped, err := s.train(ctx, w, p, shared, loop.Services{Saver: sv, Log: book, Requests: s.Asked, From: from,
+		GiveUp: s.giveUp(w), Count: s.counters(w, j)})
 	if err != nil {
 		return err
 	}
@@ -154,26 +168,32 @@ func worldGroup(w *spmd.World) (*collectives.Group, error) {
 	return collectives.New(w, ends[0], collectives.Options{})
 }
 
-// plan makes the job of cfg, checks that its memory is available, and starts profiling. Its error
+// plan returns the plan of cfg, checks that its memory is available, and starts profiling. Its error
 // may differ from rank to rank.
-func (s *session) plan(w *spmd.World, cfg *config.Config) (*job.Job, error) {
+func (s *session) plan(w *spmd.World, cfg *config.Config) (task.Plan, error) {
 	nodes, rank := w.Nodes(), w.Rank()
-	j, err := job.NewChecked(cfg, s.reg, nodes)
+	s.planned.Do(func() {
+		if s.draft == nil {
+			s.draft = s.Tasks.Of(cfg).Draft(cfg, s.reg, nodes)
+		}
+		s.planned.plan, s.planned.err = s.draft.Complete(cfg, s.reg)
+	})
+	p, err := s.planned.plan, s.planned.err
 	if err != nil {
 		return nil, err
 	}
-	err = j.CheckReplay(nodes, rank)
+	err = p.CheckReplay(nodes, rank)
 	if node := nodes[rank]; err == nil && rank == slices.Index(nodes, node) { // one speaks for its node
-		err = j.CheckMemory(nodes, node, job.AvailableOn(nodes, node))
+		err = p.CheckMemory(nodes, node, job.AvailableOn(nodes, node))
 	}
-	if err = errors.Join(err, j.CheckRewardModel(rank)); err != nil {
+	if err = errors.Join(err, p.CheckFiles(rank)); err != nil {
 		return nil, err
 	}
-	s.checkThreads(w, j)
+	s.checkThreads(w, p.Common())
 	if rank == s.lead {
 		err = s.Profile.start(rank)
 	}
-	return j, err
+	return p, err
 }
 
 // shareCores says how many cores this rank uses. Goroutine ranks share those of their process.
@@ -204,25 +224,30 @@ func (s *session) checkThreads(w *spmd.World, j *job.Job) {
 	}
 }
 
-// train runs the program, while rank 0 keeps the run's folder. If the run stopped before its last
-// step, train returns an exit code plus one. Otherwise it returns 0.
-func (s *session) train(ctx context.Context, w *spmd.World, j *job.Job, with runner.Services) (stopped int, err error) {
+// train runs the program, while rank 0 keeps the run's folder. It returns the exit code of a run that stopped
+// before its last step, else 0.
+func (s *session) train(ctx context.Context, w *spmd.World, p task.Plan, shared loop.Shared,
+	with loop.Services) (stopped int, err error) {
 	keep, cancel := context.WithCancel(ctx) // for the folder alone: a broadcast under way ends by itself
 	defer cancel()
 	if w.Rank() == 0 {
 		with.Started = func() error { return s.keepFolder(keep, w) }
 	}
-	c, err := runner.NewCluster(ctx, w, j, with)
+	c, err := loop.NewCluster(ctx, w, p, shared, with)
 	if err != nil {
 		return 0, err
 	}
-	if err := s.Program(ctx, c); err != nil {
+	run, cfg := s.Program, p.Common().Config
+	if run == nil {
+		run = s.Tasks.Of(cfg).Run
+	}
+	if err := run(ctx, c); err != nil {
 		return 0, err
 	}
 	if stopped, err = c.Leave(ctx); err != nil {
 		return 0, err
 	}
-	return stopped, c.SaveTrace(ctx, s.traceFile(j.Config))
+	return stopped, c.SaveTrace(ctx, s.traceFile(cfg))
 }
 
 // keepFolder renews the lock of the run's folder until ctx ends.
@@ -252,8 +277,11 @@ func (s *session) configure(ctx context.Context, w *spmd.World, world *collectiv
 	case w.Rank() != 0 || wrong != nil:
 	case s.evaluates(s.cfg): // which needs no world
 		wrong = s.cfg.CheckNames(s.reg)
+	case s.draft == nil:
+		s.draft = s.Tasks.Of(s.cfg).Draft(s.cfg, s.reg, w.Nodes())
+		fallthrough
 	default:
-		wrong = job.Check(s.cfg, s.reg, w.Nodes())
+		wrong = s.draft.Mistakes()
 	}
 	if agreed, err := s.agreeTo(ctx, w, world, wrong); !agreed {
 		return nil, err
@@ -262,8 +290,8 @@ func (s *session) configure(ctx context.Context, w *spmd.World, world *collectiv
 	if w.Rank() == 0 {
 		text = s.cfg.Resolved()
 	}
-	text, err = runner.Broadcast(ctx, world, text, 0)
-	if err != nil || w.Rank() == 0 {
+	text, err = loop.Broadcast(ctx, world, text, 0)
+	if err != nil || s.lead == 0 {
 		return s.cfg, err
 	}
 	return config.Parse(s.reg, text)
@@ -280,7 +308,7 @@ func (s *session) agreeTo(ctx context.Context, w *spmd.World, world *collectives
 	if err != nil {
 		return false, err
 	}
-	flag := []byte{runner.ExitOK}
+	flag := []byte{loop.ExitOK}
 	var wrong error
 	for r, theirs := range all {
 		if len(theirs) > 0 && wrong == nil {
@@ -293,7 +321,7 @@ func (s *session) agreeTo(ctx context.Context, w *spmd.World, world *collectives
 	if err := world.Broadcast(ctx, flag, 0); err != nil {
 		return false, err
 	}
-	if flag[0] != runner.ExitOK {
+	if flag[0] != loop.ExitOK {
 		s.refuse(w, int(flag[0]), wrong)
 		return false, nil
 	}
@@ -304,10 +332,10 @@ func (s *session) agreeTo(ctx context.Context, w *spmd.World, world *collectives
 // to stop it is the stop's code, or ExitConfig if a requeue would fail identically.
 func (s *session) refusal(err error) int {
 	stop, _ := s.Asked.Vote()
-	if stop == 0 || stop-1 == runner.ExitRequeue && !errors.Is(err, external.ErrStopRequested) {
-		return runner.ExitConfig
+	if stop == 0 || stop == loop.ExitRequeue && !errors.Is(err, external.ErrStopRequested) {
+		return loop.ExitConfig
 	}
-	return stop - 1
+	return stop
 }
 
 // refuse ends a session that could not start, with one message from rank 0.

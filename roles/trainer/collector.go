@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy"
-	"github.com/rlinf/rlinf/roles/play"
+	"github.com/rlinf/rlinf/roles/embodied/play"
 	"github.com/rlinf/rlinf/tensor"
 )
 

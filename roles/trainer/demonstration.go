@@ -14,7 +14,7 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/internal/programs"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/play"
+	"github.com/rlinf/rlinf/roles/embodied/play"
 	"github.com/rlinf/rlinf/tensor"
 )
 

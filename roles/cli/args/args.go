@@ -13,6 +13,7 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/spmd/mpi"
@@ -147,16 +148,26 @@ func checkGoroutineRanks(np int, have job.Available) error {
 		"(-np, cluster.component_placement)", np, expected)}
 }
 
-// CheckHere returns what is wrong with a job on the ranks that this process would start.
-func CheckHere(c *cli.Context, reg config.Registries, cfg *config.Config) error {
+// DraftHere drafts a job on the ranks that this process would start, and returns what is wrong with it. A job that
+// only evaluates has no draft.
+func DraftHere(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config) (task.Draft, error) {
 	np, err := GoroutineRanks(c, cfg)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := job.Check(cfg, reg, SpreadNodes(np, max(cfg.SPMD.Nodes, 1))); err != nil {
-		return config.UsageError{Err: err}
+	if !cfg.Trains() {
+		return nil, asUsage(cfg.CheckNames(reg))
 	}
-	return nil
+	d := tasks.Of(cfg).Draft(cfg, reg, SpreadNodes(np, max(cfg.SPMD.Nodes, 1)))
+	return d, asUsage(d.Mistakes())
+}
+
+// asUsage returns err as a mistake of the user; nil for nil.
+func asUsage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return config.UsageError{Err: err}
 }
 
 // OpenWorld returns the ranks of this process: one MPI process under a launcher, else as many

@@ -21,7 +21,7 @@ import (
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/session"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
@@ -100,7 +100,7 @@ func benchFlags() []cli.Flag {
 type benchJob struct {
 	*flags
 	opts     bench.Options
-	asked    *runner.Requests
+	asked    *loop.Requests
 	before   *results.Report // to compare with; nil: nothing
 	files    []*os.File
 	report   *results.Report // of rank 0, once done
@@ -130,7 +130,7 @@ func runBench(f *flags, reg config.Registries, ranks openRanks, measure measurem
 
 // run starts the benchmark once, in this process, or several times, in processes of their own.
 func (j *benchJob) run(starts int, ranks openRanks, measure measurement) (code int, err error) {
-	j.asked = runner.Watch()
+	j.asked = loop.Watch()
 	defer j.asked.Close()
 	j.opts.Stop = func() bool {
 		stop, _ := j.asked.Vote()
@@ -157,10 +157,10 @@ func (j *benchJob) run(starts int, ranks openRanks, measure measurement) (code i
 		failed = err != nil
 	}
 	if stop, _ := j.asked.Vote(); stop != 0 {
-		return stop - 1, nil
+		return stop, nil
 	}
 	if failed {
-		return runner.ExitFailed, err
+		return loop.ExitFailed, err
 	}
 	return j.judge()
 }
@@ -294,7 +294,7 @@ func (j *benchJob) rank(ctx context.Context, w *spmd.World, measure measurement)
 // judge writes the plot, the verdict and the comparison, and returns the exit code.
 func (j *benchJob) judge() (int, error) {
 	if j.report == nil {
-		return runner.ExitOK, nil // not the leading process
+		return loop.ExitOK, nil // not the leading process
 	}
 	if path := j.String("plot"); path != "" {
 		svg, err := j.report.Plot()
@@ -302,10 +302,10 @@ func (j *benchJob) judge() (int, error) {
 			err = os.WriteFile(path, svg, 0o644)
 		}
 		if err != nil {
-			return runner.ExitFailed, fmt.Errorf("--plot: %w", err)
+			return loop.ExitFailed, fmt.Errorf("--plot: %w", err)
 		}
 	}
-	code := runner.ExitOK
+	code := loop.ExitOK
 	say := j.App.Writer
 	if form := j.String("format"); form != "table" && form != "wide" {
 		say = os.Stderr // the other forms are for programs
@@ -317,22 +317,22 @@ func (j *benchJob) judge() (int, error) {
 	}
 	for _, row := range j.report.Rows {
 		if row.Wrong > 0 {
-			code = runner.ExitCheck
+			code = loop.ExitCheck
 		}
 	}
 	if j.IsSet("check-min-busbw") {
 		for _, wrong := range j.report.BelowBusBandwidth(j.Float64("check-min-busbw")) {
-			code = runner.ExitCheck
+			code = loop.ExitCheck
 			fmt.Fprintln(say, "#", wrong)
 		}
 	}
 	if j.before != nil {
 		comparison := results.Compare(j.before, j.report, j.Float64("threshold"))
 		if err := comparison.Write(say); err != nil {
-			return runner.ExitFailed, err
+			return loop.ExitFailed, err
 		}
 		if comparison.Regressions() > 0 {
-			code = runner.ExitCheck
+			code = loop.ExitCheck
 		}
 	}
 	return code, nil

@@ -13,7 +13,6 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 	"github.com/urfave/cli/v2"
@@ -82,7 +81,7 @@ func envTasks(c *cli.Context, reg config.Registries) ([]env.Config, error) {
 		return probed(reg, tasks...)
 	}
 	for _, name := range reg.Envs.Names() {
-		if _, err := job.Probe(reg, named(name)); err == nil { // else it needs a build tag, or a model
+		if _, err := reg.Probe(named(name)); err == nil { // else it needs a build tag, or a model
 			tasks = append(tasks, named(name))
 		}
 	}
@@ -92,7 +91,7 @@ func envTasks(c *cli.Context, reg config.Registries) ([]env.Config, error) {
 // probed returns tasks if all of them can be made.
 func probed(reg config.Registries, tasks ...env.Config) ([]env.Config, error) {
 	for _, cfg := range tasks {
-		if _, err := job.Probe(reg, cfg); err != nil {
+		if _, err := reg.Probe(cfg); err != nil {
 			return nil, config.UsageError{Err: err}
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	runs "github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/spmd/mpi"
@@ -298,7 +298,7 @@ func (s *scaling) row(n int, steps []runs.Row) (row results.Row, note string) {
 	row.SetFigure("steps_s", median("time/env_steps_per_second"))
 	var parts []string
 	waited := 0.0
-	for _, phase := range runner.Phases[1:] {
+	for _, phase := range loop.Phases[1:] {
 		most, mean := median("time/"+phase), median("time/"+phase+"_mean")
 		part, wait := 100*most/median("time/step"), 100*(1-mean/most)
 		row.SetFigure(phase+"_pct", part)

@@ -13,7 +13,7 @@ import (
 	results "github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/internal/programs"
 	"github.com/rlinf/rlinf/roles/cli/args"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/spmd/mpi"
 	"github.com/urfave/cli/v2"
 )
@@ -87,7 +87,7 @@ func (j *benchJob) startOnce(ctx context.Context, path string) (*results.Report,
 	}
 	err = runProgram(ctx, j.programs, words)
 	var exit *programs.ExitError
-	if err != nil && !(errors.As(err, &exit) && exit.Status.ExitStatus() == runner.ExitCheck) {
+	if err != nil && !(errors.As(err, &exit) && exit.Status.ExitStatus() == loop.ExitCheck) {
 		return nil, err
 	}
 	return results.Read(path)

@@ -19,8 +19,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Commands are generate, score, tokenizer and data.
-func Commands(alone func(func(*cli.Context) error) func(*cli.Context) error) []*cli.Command {
+// Commands are generate, score, tokenizer, data and export.
+func Commands(reg config.Registries, alone func(func(*cli.Context) error) func(*cli.Context) error) []*cli.Command {
 	model := &cli.StringFlag{Name: "model", Aliases: []string{"m"}, Usage: "`FOLDER` of the model or tokenizer"}
 	ids := &cli.StringFlag{Name: "ids", Usage: "token ids, as 5,17,3"}
 	adapter := &cli.StringFlag{Name: "adapter", Usage: "`FOLDER` with PEFT adapters for the model"}
@@ -43,6 +43,9 @@ func Commands(alone func(func(*cli.Context) error) func(*cli.Context) error) []*
 			}},
 		{Name: "data", Usage: "generate the data of a task for language models", ArgsUsage: "NAME",
 			Description: dataUsage(), Flags: dataFlags(), Action: alone(runData)},
+		{Name: "export", ArgsUsage: "CHECKPOINT",
+			Usage: "export the language model of a checkpoint in the format of Hugging Face", Flags: exportFlags(),
+			Action: alone(func(c *cli.Context) error { return runExport(c, reg) })},
 	}
 }
 

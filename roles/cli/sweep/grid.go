@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/task"
 	"github.com/urfave/cli/v2"
 )
 
@@ -129,7 +129,7 @@ const maxRuns = 2000
 
 // sweepRuns returns the runs that the command line asks for, point by point, after checking each.
 // Warnings go to log.
-func sweepRuns(c *cli.Context, reg config.Registries, log io.Writer) ([]*sweepRun, error) {
+func sweepRuns(c *cli.Context, reg config.Registries, tasks task.Tasks, log io.Writer) ([]*sweepRun, error) {
 	axes, fixed, err := splitGrid(c.Args().Slice())
 	if err != nil {
 		return nil, config.UsageError{Err: err}
@@ -151,7 +151,7 @@ func sweepRuns(c *cli.Context, reg config.Registries, log io.Writer) ([]*sweepRu
 	var wrong mistakes
 	all := points(axes)
 	for _, p := range all {
-		point, err := pointRuns(c, reg, slices.Concat(fixed, p), pointName(p), seeds, log)
+		point, err := pointRuns(c, reg, tasks, slices.Concat(fixed, p), pointName(p), seeds, log)
 		log = io.Discard // the others would say the same
 		if err != nil {
 			wrong.add(pointName(p), err)
@@ -183,14 +183,14 @@ func sweepRuns(c *cli.Context, reg config.Registries, log io.Writer) ([]*sweepRu
 const folderEnd = "-sweep"
 
 // pointRuns returns the runs of a point, one for each seed, after checking each.
-func pointRuns(c *cli.Context, reg config.Registries, overrides []string, point string, seeds int,
+func pointRuns(c *cli.Context, reg config.Registries, tasks task.Tasks, overrides []string, point string, seeds int,
 	log io.Writer) ([]*sweepRun, error) {
 	first, err := args.ReadConfig(c, reg, overrides, log)
 	if err != nil {
 		return nil, err
 	}
 	if first.Err() != nil { // so that messages have the origin of the value
-		_, err := place(c, reg, first)
+		_, err := place(c, reg, tasks, first)
 		return nil, err
 	}
 	if !first.Given("runner.keep_checkpoints") {
@@ -199,7 +199,8 @@ func pointRuns(c *cli.Context, reg config.Registries, overrides []string, point 
 	runs := make([]*sweepRun, seeds)
 	for i := range runs {
 		runs[i] = &sweepRun{point: point, seed: first.Runner.Seed + uint64(i)}
-		if err := runs[i].configure(c, reg, overrides, first.Runner.Logger.ExperimentName+folderEnd); err != nil {
+		if err := runs[i].configure(c, reg, tasks, overrides,
+			first.Runner.Logger.ExperimentName+folderEnd); err != nil {
 			return nil, err
 		}
 	}
@@ -207,7 +208,8 @@ func pointRuns(c *cli.Context, reg config.Registries, overrides []string, point 
 }
 
 // configure loads the configuration of r, whose folder is below that of the sweep, and checks it.
-func (r *sweepRun) configure(c *cli.Context, reg config.Registries, overrides []string, sweep string) (err error) {
+func (r *sweepRun) configure(c *cli.Context, reg config.Registries, tasks task.Tasks, overrides []string,
+	sweep string) (err error) {
 	r.cfg, err = args.ReadConfig(c, reg, append(slices.Clone(overrides), fmt.Sprintf("runner.seed=%d", r.seed),
 		"runner.logger.experiment_name="+filepath.Join(sweep, r.name())), io.Discard)
 	if err != nil {
@@ -216,16 +218,16 @@ func (r *sweepRun) configure(c *cli.Context, reg config.Registries, overrides []
 	if !r.cfg.Trains() {
 		return config.UsageError{Err: errors.New("sweep: runner.only_eval: expected a job that trains")}
 	}
-	r.ranks, err = place(c, reg, r.cfg)
+	r.ranks, err = place(c, reg, tasks, r.cfg)
 	return err
 }
 
 // place checks the job of cfg and returns how many goroutine ranks it takes.
-func place(c *cli.Context, reg config.Registries, cfg *config.Config) (ranks int, err error) {
+func place(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config) (ranks int, err error) {
 	if ranks, err = args.GoroutineRanks(c, cfg); err != nil {
 		return 0, err
 	}
-	if _, err := job.NewChecked(cfg, reg, args.SpreadNodes(ranks, max(cfg.SPMD.Nodes, 1))); err != nil {
+	if _, err := tasks.Plan(cfg, reg, args.SpreadNodes(ranks, max(cfg.SPMD.Nodes, 1))); err != nil {
 		return 0, config.UsageError{Err: err}
 	}
 	return ranks, nil

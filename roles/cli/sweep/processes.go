@@ -8,7 +8,7 @@ import (
 	"runtime"
 
 	"github.com/rlinf/rlinf/roles/cli/args"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/session"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/urfave/cli/v2"
@@ -36,12 +36,12 @@ func (s *sweep) onProcesses(c *cli.Context) (int, error) {
 		defer s.showBoard()()
 	}
 	if failed := spmd.Run(c.Context, ranks, spmd.Options{Log: &log}, s.process); failed != nil { // it has been written
-		return runner.ExitFailed, nil
+		return loop.ExitFailed, nil
 	}
 	if leads {
 		return s.finish()
 	}
-	return runner.ExitOK, nil
+	return loop.ExitOK, nil
 }
 
 // process is the life of one rank: it trains the runs that rank 0 assigns. Rank 0 trains some

@@ -20,9 +20,9 @@ import (
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/job"
-	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/session"
+	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/spmd/mpi"
 	"github.com/urfave/cli/v2"
@@ -53,10 +53,11 @@ func Flags() []cli.Flag {
 // A sweep is many runs of one job, with other settings and seeds.
 type sweep struct {
 	reg     config.Registries
-	program runner.Program
+	tasks   task.Tasks
+	program loop.Program
 	runs    []*sweepRun
 	metric  string
-	asked   *runner.Requests
+	asked   *loop.Requests
 	out     io.Writer
 
 	board    *board     // on the leading process
@@ -75,11 +76,11 @@ type outcome struct {
 }
 
 // Run trains all runs that are not finished, and tables them all. It returns the exit code.
-func Run(c *cli.Context, reg config.Registries, program runner.Program) (int, error) {
+func Run(c *cli.Context, reg config.Registries, tasks task.Tasks, program loop.Program) (int, error) {
 	n, launcher := mpi.Launched()
-	s := &sweep{reg: reg, program: program, metric: c.String("metric"), out: c.App.Writer}
+	s := &sweep{reg: reg, tasks: tasks, program: program, metric: c.String("metric"), out: c.App.Writer}
 	var err error
-	if s.runs, err = sweepRuns(c, reg, os.Stderr); err != nil {
+	if s.runs, err = sweepRuns(c, reg, tasks, os.Stderr); err != nil {
 		return 0, err
 	}
 	if s.metric == "" {
@@ -95,7 +96,7 @@ func Run(c *cli.Context, reg config.Registries, program runner.Program) (int, er
 	s.board = newBoard(s.out, launcher == "" && metrics.IsTerminal(os.Stdout), func() int {
 		return metrics.Width(os.Stdout)
 	}, s.metric, len(s.runs))
-	s.asked = runner.Watch()
+	s.asked = loop.Watch()
 	defer s.asked.Close()
 	s.asked.Expire(0)       // in time for the end of a Slurm job
 	debug.SetGCPercent(400) // as in training
@@ -140,7 +141,7 @@ func (s *sweep) take() (run int, ok bool) {
 // acknowledge answers a request to stop, as a session does.
 func (s *sweep) acknowledge(atOnce bool) {
 	stop, _ := s.asked.Vote()
-	if !atOnce && stop-1 != runner.ExitRequeue {
+	if !atOnce && stop != loop.ExitRequeue {
 		return // the other call follows
 	}
 	again := ""
@@ -176,15 +177,16 @@ func (s *sweep) value(run *sweepRun) float64 {
 func (s *sweep) train(ctx context.Context, i int) outcome {
 	run, start := s.runs[i], time.Now()
 	var said bytes.Buffer
-	o := session.Options{Registries: s.reg, Program: s.program, Asked: s.asked.ForRun(), Out: io.Discard, Log: &said,
+	o := session.Options{Registries: s.reg, Tasks: s.tasks, Program: s.program, Asked: s.asked.ForRun(),
+		Out: io.Discard, Log: &said,
 		KeepBest: true}
 	if _, err := os.Stat(filepath.Join(run.cfg.Folder(), "checkpoints", "latest")); err == nil {
 		o.Resume = "auto"
 	}
 	one := session.New(o)
-	code, err := one.Start(ctx, local.New(run.ranks), run.cfg, nil)
+	code, err := one.Start(ctx, local.New(run.ranks), run.cfg, nil, nil)
 	if err != nil {
-		code = runner.ExitFailed
+		code = loop.ExitFailed
 		fmt.Fprintln(one.Logs(), err)
 	}
 	return outcome{i, code, time.Since(start).Seconds(), said.String()}
@@ -196,11 +198,11 @@ func (s *sweep) note(o outcome) {
 	defer s.mu.Unlock()
 	run := s.runs[o.Run]
 	switch o.Code {
-	case runner.ExitOK:
+	case loop.ExitOK:
 		value := s.value(run)
 		done := s.board.finished(run, value, time.Duration(o.Seconds*float64(time.Second)))
 		s.board.print("%d/%d · %s · %s %.4g · %.0fs\n", done, len(s.runs), run.name(), s.metric, value, o.Seconds)
-	case runner.ExitRequeue, runner.ExitInterrupted, runner.ExitTerminated, runner.ExitHungUp:
+	case loop.ExitRequeue, loop.ExitInterrupted, loop.ExitTerminated, loop.ExitHungUp:
 		s.requeue = true
 		s.board.ended(run)
 		s.board.print("%s · stopped before its end · %.0fs\n", run.name(), o.Seconds)
@@ -241,11 +243,11 @@ func (s *sweep) finish() (int, error) {
 	case len(s.failures) > 0:
 		return 0, fmt.Errorf("%s\n%d of %d runs failed", strings.Join(s.failures, "\n"), len(s.failures), len(s.runs))
 	case stop != 0:
-		return stop - 1, nil
+		return stop, nil
 	case s.requeue:
-		return runner.ExitRequeue, nil
+		return loop.ExitRequeue, nil
 	}
-	return runner.ExitOK, nil
+	return loop.ExitOK, nil
 }
 
 // folder is that of the sweep.
@@ -262,7 +264,7 @@ func (s *sweep) picture(groups []results.Group) []byte {
 			metric, groups = training, trained
 		}
 	}
-	return results.Draw(metric, groups, job.Returns(s.reg))
+	return results.Draw(metric, groups, s.reg.Returns)
 }
 
 // groups returns the finished runs with a metric, a group for each point.

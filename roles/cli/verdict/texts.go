@@ -22,7 +22,7 @@ type absent struct {
 // findAbsent finds what a language model lacks on this machine, and makes small files in its place. The
 // caller removes dir.
 func findAbsent(cfg *config.Config) (a absent, err error) {
-	if !cfg.FineTunes() {
+	if !cfg.ReadsTexts() {
 		return a, nil
 	}
 	if a.dir, err = os.MkdirTemp("", "rlinf-check-"); err != nil {

@@ -1,0 +1,147 @@
+package embodied
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/embodied/play"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/task"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Evaluate is the life of one rank of a job that only evaluates. Each rank plays a share of the
+// episodes, and rank 0 writes the figures: the same on any number of ranks.
+func (Task) Evaluate(ctx context.Context, on *task.Evaluation) error {
+	w, cfg := on.World, on.Config
+	ranks := make([]int, w.Size())
+	for r := range ranks {
+		ranks[r] = r
+	}
+	if cfg.Env.Eval.External.Listen != "" {
+		ranks = ranks[:1] // simulators come to rank 0
+	}
+	alone := *cfg
+	alone.Runner.OnlyEval = true
+	on.Phase("starting simulators")
+	cfg, err := on.Ask(ctx, on, &alone, ranks)
+	if err != nil || cfg == nil {
+		return err
+	}
+	on.Phase("loading the policy")
+	e, err := prepare(cfg, on.Registries, on.Asked)
+	if agreed, err := on.Agree(ctx, on, err); !agreed {
+		return err
+	}
+	lo, hi := e.share(slices.Index(ranks, w.Rank()), len(ranks))
+	on.Phase("evaluation")
+	rows, err := e.play(on.Registries, lo, hi, on.Progress.Counter())
+	if err != nil {
+		return err
+	}
+	all, err := on.GatherRows(ctx, rows)
+	if err != nil {
+		return err
+	}
+	if w.Rank() == 0 {
+		on.Progress.Done()
+		if err := e.finish(on.Out, all, on.JSON); err != nil {
+			return err
+		}
+	}
+	return on.Leave(ctx, on)
+}
+
+// An evaluation is a policy and the environments that it is evaluated in.
+type evaluation struct {
+	policy       policy.Policy
+	from         string     // its folder or file
+	env          env.Config // of TotalNumEnvs episodes
+	spec         env.Spec
+	unit         int    // a share of the episodes is a multiple
+	film         string // the file
+	unrenderable string // the simulator that draws nothing; "": none
+	episodes     int    // each in an environment of its own, and so many times:
+	epochs       int
+}
+
+// prepare reads the policy of cfg and checks the environments. Its errors are mistakes of the user.
+func prepare(cfg *config.Config, reg config.Registries, how task.Asked) (*evaluation, error) {
+	e := &evaluation{unit: 1, episodes: how.Episodes, epochs: 1}
+	var err error
+	if e.env, e.spec, err = reg.EvalEnv(cfg); err != nil {
+		return nil, err
+	}
+	if e.policy, err = reg.Policies.New(cfg.PolicyConfig(), e.spec, cfg.Actor.Seed, tensor.Heap); err != nil {
+		return nil, err
+	}
+	from, weights, err := loop.ReadModel(cfg, how.Checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	if err := job.LoadModel(e.policy.Params(), weights); err != nil {
+		return nil, fmt.Errorf("%s: %w", from, err)
+	}
+	e.from, e.film = from, cfg.VideoFile(strings.TrimSuffix(filepath.Base(from), filepath.Ext(from)))
+	if e.unrenderable, err = play.Film(reg.Envs, e.env); err != nil {
+		return nil, fmt.Errorf("env.eval.video_cfg: %w", err)
+	}
+	if err := cfg.OpenVideos(); err != nil {
+		return nil, err
+	}
+	if e.episodes == 0 {
+		e.episodes, e.epochs = e.env.TotalNumEnvs, e.env.RolloutEpoch
+	}
+	if e.env.External.Greeting != "" {
+		own, err := external.EnvsPerChild(e.env.External)
+		if err != nil {
+			return nil, err
+		}
+		if e.unit = max(own, 1); e.episodes%e.unit != 0 {
+			return nil, fmt.Errorf("%d episodes: expected a multiple of %d, the environments of a simulator",
+				e.episodes,
+				e.unit)
+		}
+	}
+	return e, nil
+}
+
+// share returns the episodes [lo, hi) that the i-th of n ranks plays; i < 0: none.
+func (e *evaluation) share(i, n int) (lo, hi int) {
+	if i < 0 {
+		return 0, 0
+	}
+	units := e.episodes / e.unit
+	return units * i / n * e.unit, units * (i + 1) / n * e.unit
+}
+
+// play plays episodes [lo, hi), each in an environment of its own, and returns them as rows of
+// env.AppendRows. It counts them. The first environments are filmed, if the configuration says so.
+func (e *evaluation) play(reg config.Registries, lo, hi int, count func(string, int, int)) ([]float64, error) {
+	if lo == hi {
+		return nil, nil
+	}
+	stage, err := play.NewStage(reg.Envs, e.env, env.Eval, lo, hi-lo, 1)
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := stage.Fit(e.policy); err != nil {
+		return nil, errors.Join(fmt.Errorf("evaluate in %s: %w", e.spec.Name, err), stage.Vec.Close())
+	}
+	stage.Record(e.film, reg.Programs)
+	stage.CountEpisodes(count, e.epochs)
+	player := play.NewEvalPlayer(e.policy, hi-lo, e.env.Seed, lo)
+	if err := player.PlayEpisodes(stage, e.epochs); err != nil {
+		return nil, errors.Join(err, stage.Vec.Close())
+	}
+	return env.AppendRows(nil, stage.Episodes.Take()), stage.Vec.Close()
+}

@@ -1,0 +1,116 @@
+package embodied
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/session"
+	"github.com/rlinf/rlinf/roles/task"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/reward"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/spmd/local"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A losing is environments whose first ones lose every episode.
+type losing struct {
+	env.Vec
+	lost int
+}
+
+func (l losing) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
+	err := l.Vec.Step(action, seeds, out)
+	for n := range l.lost {
+		out.Truncated.U8()[n], out.Status.U8()[n] = 1, env.Aborted
+	}
+	return err
+}
+
+// evaluationJob returns a job that evaluates a policy with its first weights, in 5 environments of CartPole-v1 of which each group loses the
+// first ones.
+func evaluationJob(t *testing.T, lost int, overrides ...string) (*config.Config, config.Registries) {
+	t.Helper()
+	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, append([]string{"runner.ckpt_path=" + filepath.Join(t.TempDir(), "weights"),
+		"env.eval.env_type=losing", "env.eval.total_num_envs=5"}, overrides...)...)
+	pol := rolestest.NewPolicy(t, rolestest.EnvConfig("CartPole-v1", 5), 1, nil)
+	if err := durable.Write(cfg.Runner.CkptPath, func(w io.Writer) error { return tensor.WriteSafetensors(w, job.ModelDict(pol.Params()), nil) }); err != nil {
+		t.Fatal(err)
+	}
+	return cfg, config.Registries{Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin(),
+		Envs: all.Registry().With("losing", func(cfg env.Config, n int) (env.Vec, error) {
+			cfg.EnvType = "CartPole-v1"
+			v, err := all.Registry().New(cfg, n)
+			return losing{v, min(lost, n)}, err
+		})}
+}
+
+// evaluate runs the job on goroutine ranks and returns what it says and its exit code.
+func evaluate(cfg *config.Config, reg config.Registries, ranks int, how task.Asked) (string, int) {
+	var out bytes.Buffer
+	s := session.New(session.Options{Registries: reg, Tasks: task.Tasks{Task{}}, Asked: new(loop.Requests), Out: &out, Log: &out, Evaluation: &how})
+	code, err := s.Start(context.Background(), local.New(ranks), cfg, nil, nil)
+	if err != nil {
+		fmt.Fprintln(&out, err)
+	}
+	return out.String(), code
+}
+
+// An evaluation says which episodes were lost, and fails where all were.
+func TestEvaluationLost(t *testing.T) {
+	for lost, says := range map[int]string{0: "5 episodes of CartPole-v1\n  eval/return", 2: "3 episodes of CartPole-v1", 5: "CartPole-v1: all 5 episodes were lost"} {
+		cfg, reg := evaluationJob(t, lost)
+		got, code := evaluate(cfg, reg, 1, task.Asked{})
+		if !strings.Contains(got, says) || strings.Contains(got, "eval/num_lost       2") != (lost == 2) || (code != 0) != (lost == 5) {
+			t.Errorf("%d of 5 lost: exit code %d, %s, want %s", lost, code, got, says)
+		}
+	}
+}
+
+// The figures are the same on any number of ranks, more than there are episodes too, for as many episodes as are asked for.
+func TestEvaluationOnRanks(t *testing.T) {
+	cfg, reg := evaluationJob(t, 0)
+	for _, how := range []task.Asked{{}, {Episodes: 7}, {Episodes: 7, JSON: true}} {
+		want, code := evaluate(cfg, reg, 1, how)
+		if code != 0 || !strings.Contains(want, fmt.Sprint(max(how.Episodes, 5))) {
+			t.Fatalf("%+v: exit code %d: %s", how, code, want)
+		}
+		for _, ranks := range []int{2, 3, 8} {
+			if got, code := evaluate(cfg, reg, ranks, how); got != want || code != 0 {
+				t.Errorf("%+v: %d ranks say %swant %s", how, ranks, got, want)
+			}
+		}
+		var figures map[string]any
+		if err := json.Unmarshal([]byte(want), &figures); (err == nil) != how.JSON {
+			t.Fatalf("%+v: %v: %s", how, err, want)
+		}
+		if how.JSON && (figures["episodes"] != 7.0 || figures["task"] != "CartPole-v1" || figures["checkpoint"] != cfg.Runner.CkptPath ||
+			!(figures["eval/return_min"].(float64) < figures["eval/return"].(float64)) || !(figures["eval/return_std"].(float64) > 0)) {
+			t.Errorf("figures %v", figures)
+		}
+	}
+}
+
+// An episode of an evaluation lasts until the task's own limit, and not as long as a rollout of training, unless the configuration says how long.
+func TestEvaluationLastsAsLongAsTheTask(t *testing.T) {
+	for arg, want := range map[string]string{"~env.eval.max_steps_per_rollout_epoch": "lasts", "env.eval.max_steps_per_rollout_epoch=4": "  eval/episode_len    4\n"} {
+		cfg, reg := evaluationJob(t, 0, "env.train.max_steps_per_rollout_epoch=4", arg)
+		got, code := evaluate(cfg, reg, 1, task.Asked{})
+		if cut := strings.Contains(got, "  eval/episode_len    4\n"); code != 0 || cut != (want != "lasts") {
+			t.Errorf("%s: exit code %d: %s", arg, code, got)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package embodied
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rlinf/rlinf/roles/embodied/worker"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// Train is the program of a job with environments. It launches a group for each component
+// that has a place, and lets an EmbodiedRunner lead them.
+func Train(ctx context.Context, c *loop.Cluster) error {
+	g, err := LaunchEmbodied(ctx, c)
+	if err != nil {
+		return err
+	}
+	r, err := NewEmbodiedRunner(c, g)
+	if err != nil {
+		return err
+	}
+	if err := r.InitWorkers(ctx); err != nil {
+		return err
+	}
+	return r.Run(ctx)
+}
+
+// LaunchEmbodied launches the groups that an EmbodiedRunner leads: those that have a place. Like all
+// launches it is collective over the world.
+func LaunchEmbodied(ctx context.Context, c *loop.Cluster) (g Groups, err error) {
+	placement := loop.NewHybridComponentPlacement(c)
+	if g.Actor, err = loop.Launch(ctx, c, placement.Strategy("actor"), worker.NewActorWorker); err != nil {
+		return g, err
+	}
+	if g.Rollout, err = loop.Launch(ctx, c, placement.Strategy("rollout"), worker.NewRolloutWorker); err != nil {
+		return g, err
+	}
+	if g.Env, err = loop.Launch(ctx, c, placement.Strategy("env"), worker.NewEnvWorker); err != nil {
+		return g, err
+	}
+	if placement.Has("reward") {
+		if g.Reward, err = loop.Launch(ctx, c, placement.Strategy("reward"), worker.NewRewardWorker); err != nil {
+			return g, err
+		}
+	}
+	if placement.Has("inference") {
+		if g.Inference, err = loop.Launch(ctx, c, placement.Strategy("inference"),
+			worker.NewInferenceWorker); err != nil {
+			return g, err
+		}
+	}
+	return g, nil
+}
+
+// Groups are the groups that an EmbodiedRunner leads.
+type Groups struct {
+	Actor     *spmd.Group[*worker.ActorWorker]
+	Rollout   *spmd.Group[*worker.RolloutWorker]
+	Env       *spmd.Group[*worker.EnvWorker]
+	Reward    *spmd.Group[*worker.RewardWorker]    // nil: rewards are the environments' own
+	Inference *spmd.Group[*worker.InferenceWorker] // nil: actors infer what they need to
+}
+
+// check compares g with the placement. Its error names the groups that g lacks, and those that have
+// no place.
+func (g *Groups) check(place *spmd.Placement) error {
+	var errs []error
+	for _, of := range []struct {
+		component, field string
+		launched         bool
+	}{
+		{"actor", "Actor", g.Actor != nil}, {"rollout", "Rollout", g.Rollout != nil}, {"env", "Env", g.Env != nil},
+		{"reward", "Reward", g.Reward != nil}, {"inference", "Inference", g.Inference != nil},
+	} {
+		switch placed := place.Has(of.component); {
+		case placed && !of.launched:
+			errs = append(errs, fmt.Errorf("embodied runner: cluster.component_placement places %s: expected "+
+				"Groups.%s, launched with New%sWorker", of.component, of.field, of.field))
+		case !placed && of.launched:
+			errs = append(errs, fmt.Errorf("embodied runner: Groups.%s: cluster.component_placement does not place %s",
+				of.field, of.component))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// NewEmbodiedRunner returns the runner that leads the groups g of c, and makes the channels between
+// them. Collective over the world. A job has one runner.
+func NewEmbodiedRunner(c *loop.Cluster, g Groups) (*EmbodiedRunner, error) {
+	p, err := worker.PlanOf(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.check(p.Placement); err != nil {
+		return nil, err
+	}
+	r := &EmbodiedRunner{Groups: g, plan: p, synced: -1}
+	if err := r.connect(c.World(), g.Actor.Spec(), g.Rollout.Spec(), g.Env.Spec()); err != nil {
+		return nil, err
+	}
+	if r.loop, err = loop.New(c, leader{r}); err == nil && p.Async() {
+		r.loop.Call(loop.GenerateRollouts, "waiting for rollouts")
+	}
+	return r, err
+}
+
+// connect makes the channels.
+func (r *EmbodiedRunner) connect(w *spmd.World, actor, rollout, env spmd.GroupSpec) error {
+	p := r.plan
+	step, action, trajectory, transition, reward := 0, 0, 0, 0, 0
+	for _, l := range p.Train.Routes {
+		transition, reward = max(transition, p.TransitionLayout(l).Size()), max(reward, p.RewardLayout(l).Size())
+		step, action = max(step, p.StepLayout(l).Size()), max(action, p.ActionLayout(l).Size())
+		for _, s := range l.Shards {
+			trajectory = max(trajectory, p.TrajectoryLayout(s.Hi-s.Lo).Size())
+		}
+	}
+	for _, l := range p.Eval.Routes {
+		step, action = max(step, p.StepLayout(l).Size()), max(action, p.ActionLayout(l).Size())
+	}
+	var err error
+	channel := func(name string, from, to spmd.GroupSpec, items, bytes int, pairs map[[2]int]bool) *spmd.Channel {
+		if err != nil {
+			return nil
+		}
+		var c *spmd.Channel
+		c, err = spmd.NewChannel(w, spmd.ChannelSpec{
+			Name: name, From: from, To: to, MaxSize: items, ItemBytes: bytes,
+			Pairs: func(from, to int) bool { return pairs[[2]int{from, to}] },
+		})
+		return c
+	}
+	obs, act, out := p.Train.Pairs()
+	shown, told := p.QueuedSteps()
+	r.obs = channel("obs", env, rollout, shown, step, obs)
+	r.act = channel("act", rollout, env, told, action, act)
+	if p.Inferences == 0 {
+		r.out = channel("out", rollout, actor, p.QueuedRollouts(), trajectory, out)
+		r.batches = r.out
+	} else {
+		in, out := p.InferencePairs()
+		r.out = channel("out", rollout, r.Inference.Spec(), 1, trajectory, in)
+		r.batches = channel("batches", r.Inference.Spec(), actor, 1, trajectory, out)
+	}
+	if p.Rewards > 0 {
+		asks, answers := p.RewardPairs()
+		r.scores.Transitions = channel("transitions", rollout, r.Reward.Spec(), 1, transition, asks)
+		r.scores.Rewards = channel("rewards", r.Reward.Spec(), rollout, 1, reward, answers)
+	}
+	obs, act, _ = p.Eval.Pairs()
+	r.evalObs = channel("eval obs", env, rollout, 1, step, obs)
+	r.evalAct = channel("eval act", rollout, env, 1, action, act)
+	return err
+}

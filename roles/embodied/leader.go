@@ -1,0 +1,94 @@
+package embodied
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/member"
+)
+
+// A leader is an EmbodiedRunner as its loop sees it.
+type leader struct{ *EmbodiedRunner }
+
+var _ loop.Leader = leader{}
+
+// Quiesce pauses the rollouts of an asynchronous run.
+func (r leader) Quiesce(ctx context.Context) error { return r.quiesce(ctx) }
+
+// Describe adds to the report the episodes that ended on this rank, and the number of rollouts that
+// training has taken.
+func (r leader) Describe(rep *loop.Report) {
+	for _, w := range r.Env.Here() {
+		rep.Episodes, rep.Evals = w.TakeEpisodes(rep.Episodes, rep.Evals)
+	}
+	for _, w := range r.Actor.Here() {
+		if n, counts := w.TakenRollouts(); counts {
+			rep.Rollouts = n
+		}
+	}
+}
+
+// Shares returns this rank's part of the state, without a copy.
+func (r leader) Shares() (all []member.Share, err error) {
+	for _, w := range r.Actor.Here() {
+		shares, err := w.Save()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, shares...)
+	}
+	for _, w := range r.Rollout.Here() {
+		all = append(all, w.Save(!r.plan.SyncsAt(r.loop.GlobalStep()))...)
+	}
+	for _, w := range r.Env.Here() {
+		shares, whole, err := w.Save()
+		if err != nil {
+			return nil, err
+		}
+		once := r.loop.AtEnd() && r.plan.Config.Runner.SaveInterval <= 0 // nobody asked to resume it
+		if !whole && !once {
+			r.loop.WarnOnce(fmt.Sprintf("%s cannot save its state: a resumed run will begin new episodes, and not "+
+				"be bit-identical", r.plan.Spec.Name))
+		}
+		all = append(all, shares...)
+	}
+	return all, nil
+}
+
+// Load takes this rank's part of st, which may be weights alone.
+func (r leader) Load(st member.State) error {
+	for _, w := range r.Actor.Here() {
+		if err := w.Load(st); err != nil {
+			return err
+		}
+	}
+	if r.Inference != nil {
+		for _, w := range r.Inference.Here() {
+			w.Load(st)
+		}
+	}
+	for _, w := range r.Env.Here() {
+		if err := w.Load(st); err != nil {
+			return err
+		}
+	}
+	if st.Rollout.Len() > 0 { // else the next rollout begins with the model
+		r.synced = r.loop.GlobalStep() - r.loop.GlobalStep()%r.plan.SyncInterval
+	}
+	for _, w := range r.Rollout.Here() {
+		if err := w.Load(st, r.synced); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Tracers returns those of this rank's workers.
+func (r leader) Tracers() []*member.Tracer {
+	all := loop.TracersOf(nil, r.Env)
+	all = loop.TracersOf(all, r.Rollout)
+	all = loop.TracersOf(all, r.Reward)
+	all = loop.TracersOf(all, r.Inference)
+	return loop.TracersOf(all, r.Actor)
+}

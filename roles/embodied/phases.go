@@ -1,0 +1,168 @@
+package embodied
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/roles/embodied/worker"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// sendWeights brings the actors' parameters to the rollout workers.
+func (r *EmbodiedRunner) sendWeights(ctx context.Context) error {
+	r.synced = r.loop.GlobalStep()
+	receive := (*worker.RolloutWorker).SyncModelFromActor
+	if r.plan.Async() { // actors go on to train while rollouts read the weights
+		receive = (*worker.RolloutWorker).CopyModelFromActor
+	}
+	return r.syncModel(ctx, (*worker.ActorWorker).SyncModelToRollout, receive)
+}
+
+// sendEvaluationWeights brings them to the rollout workers for the next evaluation alone.
+func (r *EmbodiedRunner) sendEvaluationWeights(ctx context.Context) error {
+	return r.syncModel(ctx, (*worker.ActorWorker).SyncModelToEvaluation, (*worker.RolloutWorker).SyncModelForEvaluation)
+}
+
+// syncModel has actors send the present version of the weights, and rollout workers receive it.
+func (r *EmbodiedRunner) syncModel(ctx context.Context, send func(*worker.ActorWorker, context.Context, int64) error,
+	receive func(*worker.RolloutWorker, context.Context, int64) error) error {
+	rollout := loop.Call(ctx, r.Rollout, "sync_model_from_actor", func(ctx context.Context,
+		w *worker.RolloutWorker) error {
+		return receive(w, ctx, r.loop.GlobalStep())
+	})
+	actor := loop.Call(ctx, r.Actor, "sync_model_to_rollout", func(ctx context.Context, w *worker.ActorWorker) error {
+		return send(w, ctx, r.loop.GlobalStep())
+	})
+	return loop.WaitAll(ctx, actor, rollout)
+}
+
+// sendInferenceWeights brings the actors' parameters to the inference workers.
+func (r *EmbodiedRunner) sendInferenceWeights(ctx context.Context) error {
+	inference := loop.Call(ctx, r.Inference, "sync_model_from_actor",
+		func(ctx context.Context, w *worker.InferenceWorker) error {
+			return w.SyncModelFromActor(ctx, r.loop.GlobalStep())
+		})
+	actor := loop.Call(ctx, r.Actor, "sync_model_to_inference", func(ctx context.Context, w *worker.ActorWorker) error {
+		return w.SyncModelToInference(ctx, r.loop.GlobalStep())
+	})
+	return loop.WaitAll(ctx, actor, inference)
+}
+
+// collectRollouts makes a rollout, or as many as the actors want to choose from.
+func (r *EmbodiedRunner) collectRollouts(ctx context.Context) error {
+	for n := range r.plan.RolloutsAtMost {
+		if err := r.playRollout(ctx, n); err != nil {
+			return err
+		}
+		if r.plan.RolloutsAtMost == 1 {
+			return nil
+		}
+		if more, err := r.resample(ctx, n); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// playRollout simulates and infers, side by side through the channels, while actors wait for
+// the trajectories; for the n-th time in this iteration.
+func (r *EmbodiedRunner) playRollout(ctx context.Context, n int) error {
+	before := uint64(r.loop.GlobalStep())*uint64(r.plan.RolloutsAtMost) + uint64(n) // rollouts
+	first := before * uint64(r.plan.Epochs*r.plan.Steps)
+	env := loop.Call(ctx, r.Env, "interact", func(ctx context.Context, w *worker.EnvWorker) error {
+		return w.Interact(ctx, r.obs, r.act)
+	})
+	rollout := loop.Call(ctx, r.Rollout, "generate", func(ctx context.Context, w *worker.RolloutWorker) error {
+		return w.Generate(ctx, r.obs, r.act, r.out, r.scores, first)
+	})
+	actor := loop.Call(ctx, r.Actor, "recv_rollout_batch", func(ctx context.Context, w *worker.ActorWorker) error {
+		return w.RecvRolloutBatch(ctx, r.batches)
+	})
+	calls := []*spmd.Future[loop.None]{env, rollout, actor}
+	if r.Reward != nil {
+		calls = append(calls, loop.Call(ctx, r.Reward, "score", func(ctx context.Context,
+			w *worker.RewardWorker) error {
+			return w.Score(ctx, r.scores)
+		}))
+	}
+	if r.Inference != nil {
+		infer := loop.Call(ctx, r.Inference, "infer", func(ctx context.Context, w *worker.InferenceWorker) error {
+			return w.Infer(ctx, r.out, r.batches)
+		})
+		calls = append(calls, infer)
+	}
+	return loop.WaitAll(ctx, calls...)
+}
+
+// resample lets the actors choose from the n-th rollout, and tells all ranks whether they need
+// another.
+func (r *EmbodiedRunner) resample(ctx context.Context, n int) (more bool, err error) {
+	results, err := spmd.Call(r.Actor, ctx, "resample", func(_ context.Context, w *worker.ActorWorker) (bool, error) {
+		return w.Resample(n)
+	}).Wait(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, res := range results {
+		more = more || res.Value // all actors say the same
+	}
+	return r.loop.ActorsSay(ctx, more)
+}
+
+// computeAdvantages prepares each actor's share for training.
+func (r *EmbodiedRunner) computeAdvantages(ctx context.Context) error {
+	return loop.WaitAll(ctx, loop.Call(ctx, r.Actor, "compute_advantages_and_returns",
+		func(_ context.Context, w *worker.ActorWorker) error {
+			return w.ComputeAdvantagesAndReturns()
+		}))
+}
+
+// train updates the policy on all actors.
+func (r *EmbodiedRunner) train(ctx context.Context) error {
+	results, err := spmd.Call(r.Actor, ctx, "run_training",
+		func(ctx context.Context, w *worker.ActorWorker) (algo.Metrics, error) {
+			return w.RunTraining(ctx)
+		}).Wait(ctx)
+	if err != nil {
+		return err
+	}
+	rep := r.loop.Report()
+	rep.Names, rep.Values = nil, nil
+	for _, res := range results {
+		if res.Member == 0 {
+			rep.Names, rep.Values = res.Value.Names, res.Value.Values
+		}
+	}
+	return nil
+}
+
+// playEvaluation plays every evaluation environment's episode with the newest weights, and leaves the
+// rollouts' as they were.
+func (r *EmbodiedRunner) playEvaluation(ctx context.Context) error {
+	if err := r.quiesce(ctx); err != nil {
+		return err
+	}
+	switch {
+	case r.synced == r.loop.GlobalStep():
+	case r.plan.EvaluatesApart():
+		if err := r.sendEvaluationWeights(ctx); err != nil {
+			return err
+		}
+	default:
+		if err := r.sendWeights(ctx); err != nil {
+			return err
+		}
+	}
+	for _, w := range r.Env.Here() {
+		w.Film(r.plan.Config.VideoFile(fmt.Sprintf("global_step_%d", r.loop.GlobalStep())))
+	}
+	env := loop.Call(ctx, r.Env, "evaluate", func(ctx context.Context, w *worker.EnvWorker) error {
+		return w.Evaluate(ctx, r.evalObs, r.evalAct)
+	})
+	rollout := loop.Call(ctx, r.Rollout, "evaluate", func(ctx context.Context, w *worker.RolloutWorker) error {
+		return w.Evaluate(ctx, r.evalObs, r.evalAct)
+	})
+	return loop.WaitAll(ctx, env, rollout)
+}

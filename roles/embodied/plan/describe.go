@@ -1,0 +1,65 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/roles/config"
+)
+
+// Describe says in a few lines what one iteration does.
+func (p *Plan) Describe() []string {
+	c, actors, rollouts, envs := p.Config, p.Actors, p.rollouts, p.simulators
+	split := func(name string, n, stages, steps int) string {
+		staged := ""
+		if stages > 1 {
+			staged = fmt.Sprintf(" in %d stages of %d", stages, n/envs/stages)
+		}
+		return fmt.Sprintf("%s: %d environments, %d on each of %d env workers%s, %d at a time for each of %d rollout "+
+			"workers; %d steps each",
+			name, n, n/envs, envs, staged, n/stages/rollouts, rollouts, steps)
+	}
+	var lines []string
+	batch := c.Actor.GlobalBatchSize
+	if p.Offline && c.Trains() {
+		lines = append(lines, fmt.Sprintf("update: %d optimiser steps per iteration, on %d demonstrated transitions "+
+			"(%d on each actor, %d at a time)",
+			c.Algorithm.UpdateEpoch, batch, batch/actors, c.Actor.MicroBatchSize))
+	} else if c.Trains() {
+		t := &c.Env.Train
+		samples, steps := c.Samples()
+		lines = append(lines, split("rollout", t.TotalNumEnvs, c.Rollout.PipelineStageNum,
+			t.MaxStepsPerRolloutEpoch*t.RolloutEpoch),
+			fmt.Sprintf("samples: %d per iteration (%d steps × %d environments), %d for each of %d actors",
+				samples, steps, t.TotalNumEnvs, samples/actors, actors))
+		if p.OffPolicy {
+			b := &c.Algorithm.OffPolicy.ReplayBuffer
+			held := config.Product(samples, b.SampleWindowSize)
+			lines = append(lines,
+				fmt.Sprintf("replay buffer: the samples of %d iterations = %d, %d on each actor", b.SampleWindowSize,
+					held, held/actors),
+				fmt.Sprintf("update: %d optimiser steps per iteration from iteration %d on, on %d samples (%d on "+
+					"each actor, %d at a time)",
+					c.Algorithm.UpdateEpoch, max(b.MinBufferSize, 1), batch, batch/actors, c.Actor.MicroBatchSize))
+		} else {
+			minibatches := samples / batch
+			lines = append(lines,
+				fmt.Sprintf("update: %d epochs × %d minibatches of %d samples (%d on each actor, %d at a time) = %d "+
+					"optimiser steps per iteration",
+					c.Algorithm.UpdateEpoch, minibatches, batch, batch/actors, c.Actor.MicroBatchSize,
+					c.Algorithm.UpdateEpoch*minibatches))
+		}
+	}
+	if c.Evaluates() {
+		e := &c.Env.Eval
+		steps := e.MaxStepsPerRolloutEpoch
+		if steps == 0 { // the task's own limit, or a rollout's length
+			steps = max(p.EvalSpec.MaxSteps, p.EvalEnv.MaxEpisodeSteps)
+		}
+		line := split("evaluation", e.TotalNumEnvs, 1, steps) + " at most"
+		if e.RolloutEpoch > 1 {
+			line += fmt.Sprintf(", %d times", e.RolloutEpoch)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}

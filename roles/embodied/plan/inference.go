@@ -1,0 +1,45 @@
+package plan
+
+import "github.com/rlinf/rlinf/tensor"
+
+// Inferred returns the tensors that inference workers add to trajectories.
+func (p *Plan) Inferred() (names []string) {
+	if p.Inferences == 0 {
+		return nil
+	}
+	return p.Config.Inferred(p.Learning)
+}
+
+// inferredFields are those tensors, for trajectories of n environments.
+func (p *Plan) inferredFields(n int) (fs []tensor.Field) {
+	for _, name := range p.Inferred() {
+		fs = append(fs, tensor.Field{Name: name, DType: tensor.F32, Shape: []int{p.Epochs * p.Steps, n, p.logProbs}})
+	}
+	return fs
+}
+
+// InferenceWorker returns the inference worker of s.
+func (p *Plan) InferenceWorker(s ActorShard) int { return s.Lo * p.Inferences / p.Train.Envs }
+
+// NextOf returns the member that a rollout worker sends s to: an inference worker if there are any,
+// else the actor.
+func (p *Plan) NextOf(s ActorShard) int {
+	if p.Inferences > 0 {
+		return p.InferenceWorker(s)
+	}
+	return s.Actor
+}
+
+// InferencePairs returns the pairs of producer and consumer before (in) and after (out) inference
+// workers.
+func (p *Plan) InferencePairs() (in, out map[[2]int]bool) {
+	in, out = map[[2]int]bool{}, map[[2]int]bool{}
+	for _, l := range p.Train.Routes {
+		for _, s := range l.Shards {
+			w := p.InferenceWorker(s)
+			in[[2]int{l.Rollout, w}] = true
+			out[[2]int{w, s.Actor}] = true
+		}
+	}
+	return in, out
+}

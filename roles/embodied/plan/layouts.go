@@ -1,0 +1,73 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/roles/embodied/play"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// ActionLayout is the layout of the actions that a rollout worker sends to the environments of l.
+func (p *Plan) ActionLayout(l Route) *tensor.Layout {
+	a := p.Spec.Action
+	return tensor.NewLayout(tensor.Field{Name: "action", DType: a.DType, Shape: []int{l.Hi - l.Lo, p.Chunks, a.Dim()}})
+}
+
+// StepLayout is the layout of the env.Step that the environments of l send.
+func (p *Plan) StepLayout(l Route) *tensor.Layout {
+	n, training := l.Hi-l.Lo, len(l.Shards) > 0
+	spec := p.Spec
+	if p.Labelled && training {
+		spec = spec.Labelled()
+	}
+	var fs []tensor.Field
+	for _, prefix := range []string{"observation.", "final_observation."} {
+		for _, f := range spec.Obs {
+			fs = append(fs, tensor.Field{Name: prefix + f.Name, DType: f.DType, Shape: append([]int{n}, f.Shape...)})
+		}
+	}
+	fs = append(fs,
+		tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{n, p.Chunks}},
+		tensor.Field{Name: "terminated", DType: tensor.U8, Shape: []int{n, p.Chunks}},
+		tensor.Field{Name: "truncated", DType: tensor.U8, Shape: []int{n, p.Chunks}},
+	)
+	if p.fallible() && training {
+		fs = append(fs, tensor.Field{Name: "status", DType: tensor.U8, Shape: []int{n}})
+	}
+	if infos := len(p.Spec.Info); infos > 0 && p.Rewards > 0 && training { // reward workers need them
+		rows := p.Chunks * spec.Repeats()
+		fs = append(fs, tensor.Field{Name: "info", DType: tensor.F32, Shape: []int{n, rows, infos}})
+		if spec.Repeats() > 1 {
+			fs = append(fs, tensor.Field{Name: "steps", DType: tensor.I32, Shape: []int{n}})
+		}
+	}
+	return tensor.NewLayout(fs...)
+}
+
+// TrajectoryLayout is the layout of the rollout that a rollout worker sends to an actor of n
+// environments.
+func (p *Plan) TrajectoryLayout(n int) *tensor.Layout {
+	return tensor.NewLayout(p.trajectoryFields(n)...)
+}
+
+func (p *Plan) trajectoryFields(n int) []tensor.Field {
+	if p.OffPolicy || p.Offline {
+		return play.TransitionFields(p.Spec, p.Chunks, p.Epochs*p.Steps, n, p.fallible())
+	}
+	fs := append(play.TrajectoryFields(p.Spec, p.Chunks, p.logProbs, p.rewardsPerSample, p.memoryLen, p.latentLen,
+		p.Epochs*p.Steps, n, !p.AutoReset || p.fallible()), p.inferredFields(n)...)
+	if p.Config.Algorithm.LossType == "decoupled_actor_critic" {
+		fs = append(fs, tensor.Field{Name: "version", DType: tensor.I64, Shape: []int{p.Epochs * p.Steps, n}})
+	}
+	return fs
+}
+
+// fallible reports whether simulators may fail and leave episodes aborted while the job goes on.
+func (p *Plan) fallible() bool { return p.Config.Env.Train.ID() == env.ExternalID }
+
+// Name names the route in channels and messages.
+func (l Route) Name() string { return fmt.Sprintf("route %d", l.ID) }
+
+// Name names the shard in channels and messages.
+func (s ActorShard) Name() string { return fmt.Sprintf("environments %d-%d", s.Lo, s.Hi-1) }

@@ -1,0 +1,126 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// CheckMemory returns an error if the ranks of a node need more memory than it has.
+func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
+	need := job.NodeNeeds(nodes, node, p.MemoryOf)
+	if need-int64(p.demoBytes()) <= have.Free { // the demonstrations have been read once
+		return nil
+	}
+	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts, channels and what is drawn from, and "+
+		"%v: expected fewer environments, shorter rollouts or more nodes",
+		node, job.Mebibytes(need), have)
+}
+
+// MemoryColumns returns the figures of a rank's memory that a table shows.
+func (p *Plan) MemoryColumns() []job.Column {
+	columns := []job.Column{
+		{Name: "parameters", Bytes: func(f job.Footprint) int64 { return f.Parameters }},
+		{Name: "optimiser", Bytes: func(f job.Footprint) int64 { return f.Optimiser }},
+		{Name: "rollouts", Bytes: func(f job.Footprint) int64 { return f.Rollouts }},
+		{Name: "channels", Bytes: func(f job.Footprint) int64 { return f.Channels }},
+	}
+	if p.OffPolicy || p.Offline {
+		columns = append(columns, job.Column{Name: "replay", Bytes: func(f job.Footprint) int64 { return f.Replay }})
+	}
+	return columns
+}
+
+// MemoryOf returns the memory that rank r needs.
+func (p *Plan) MemoryOf(r int) (f job.Footprint) {
+	params, rollouts := int64(p.paramBytes), int64(p.QueuedRollouts()+1)
+	f.Replay = int64(p.demoBytes())
+	if p.Config.Trains() {
+		for _, at := range p.Placement.Ranks("actor") {
+			if at == r {
+				f.Parameters += 2 * params
+				f.Optimiser += 2 * params // Adam's two moments
+				f.Rollouts += rollouts * int64(p.TrajectoryLayout(p.Train.Envs/p.Actors).Size())
+				buffer := p.replayBytes(p.Config.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize)
+				f.Replay += int64(min(buffer, 1<<62) + p.demoBytes()) // so that sums stay in range
+			}
+		}
+	}
+	envs, players := p.Placement.Ranks("env"), p.Placement.Ranks("rollout")
+	if slices.Contains(players, r) {
+		f.Parameters += params // at most: its part of its node's slots, or nothing where it reads an actor's own
+	}
+	for _, l := range p.Train.Routes {
+		if envs[l.Env] != r && players[l.Rollout] != r {
+			continue // a job of many ranks has many routes: lay out none in vain
+		}
+		items := 2 * int64(p.StepLayout(l).Size()+p.ActionLayout(l).Size())
+		if envs[l.Env] == r {
+			f.Channels += items
+		}
+		if players[l.Rollout] == r {
+			f.Channels += items
+			if p.Async() {
+				f.Parameters += params
+			}
+			f.Rollouts += rollouts * int64(p.TrajectoryLayout(l.Hi-l.Lo).Size())
+		}
+	}
+	return f
+}
+
+// heapWithin is tensor.Heap up to that much memory in all; beyond it allocations fail with a
+// shortage.
+func heapWithin(have job.Available) tensor.Allocator {
+	need := int64(0)
+	return func(n int) ([]byte, error) {
+		if need += int64(n); need > have.Free {
+			return nil, shortage{need, have}
+		}
+		return tensor.Heap(n)
+	}
+}
+
+// A shortage is an allocation of more memory than there is.
+type shortage struct {
+	need int64
+	have job.Available
+}
+
+// Error says how much is needed and how much is available.
+func (s shortage) Error() string {
+	return fmt.Sprintf("at least %s are needed, and %v", job.Mebibytes(s.need), s.have)
+}
+
+// checkObservations checks that the observations of an iteration, and those of one step of an
+// evaluation, fit into the memory of so many nodes, and reports whether they do. This is a lower
+// bound, which needs no environment and does not overflow.
+func (d *Draft) checkObservations(nodes int, have job.Available) (fit bool) {
+	row, on := 0, "one node"
+	if nodes > 1 {
+		on = fmt.Sprintf("%d nodes", nodes)
+	}
+	fit = true
+	for _, f := range d.Spec.Obs {
+		row += f.Dim() * f.DType.Size()
+	}
+	check := func(section string, envs, steps int) {
+		need := float64(row) * float64(envs) * float64(steps)
+		fits := need <= float64(have.Free)*float64(nodes)
+		fit = fit && fits
+		d.found.Want(fits, d.Config.EnvKey(section, "total_num_envs"), envs,
+			fmt.Sprintf(
+				"fewer environments or shorter rollouts: %d observations of %d bytes of each are %.0f MiB on %s, "+
+					"and %v", steps, row, need/(1<<20), on, have))
+	}
+	if d.Config.Trains() && !d.Offline {
+		_, steps := d.Config.Samples()
+		check("env.train", d.Config.Env.Train.TotalNumEnvs, steps)
+	}
+	if d.Config.Evaluates() {
+		check("env.eval", d.Config.Env.Eval.TotalNumEnvs, 1)
+	}
+	return fit
+}

@@ -1,0 +1,187 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/embodied/play"
+	"github.com/rlinf/rlinf/roles/job"
+)
+
+// tryParts makes the parts that the configuration names, one of each, to check that they fit one
+// another and the memory. It leaves out a part if something is wrong with its own keys.
+func (d *Draft) tryParts() {
+	if d.probe() {
+		d.tryPolicy()
+		d.tryReward()
+	}
+	if d.Placement != nil {
+		d.checkOutside()
+	}
+	d.readDemos()
+}
+
+// probe makes an environment of each kind that the job has, to get its spec. It reports whether the
+// policy's is known: that of training, or of evaluations where nothing is trained.
+func (d *Draft) probe() (known bool) {
+	c := d.Config
+	if c.Trains() && d.usable("env.train") {
+		var err error
+		if d.Spec, err = d.Registries.Probe(c.Env.Train); err != nil {
+			d.found.Problem("env.train.env_type", c.Env.Train.ID(), "environments that can be made: "+err.Error())
+			return false
+		}
+		if known = d.fitObservations(); !known {
+			return false
+		}
+	}
+	if !c.Evaluates() || !d.usable("env.eval") || d.found.Reported("env.eval.total_num_envs") {
+		return known
+	}
+	var err error
+	if d.EvalEnv, d.EvalSpec, err = d.Registries.EvalEnv(c); err != nil {
+		d.found.Problem("env.eval.env_type", c.Env.Eval.ID(), "environments that can be made: "+err.Error())
+	} else if !c.Trains() {
+		d.Spec = d.EvalSpec
+		return d.fitObservations()
+	}
+	return known
+}
+
+// fitObservations notes the number of log-probs, and checks that the observations of d.Spec fit into
+// the memory.
+func (d *Draft) fitObservations() bool {
+	chunks := d.Config.Actor.Model.NumActionChunks
+	if chunks <= 0 {
+		return true // reported
+	}
+	d.logProbs = map[string]int{algo.ChunkLevel: 1, algo.ActionLevel: chunks,
+		algo.TokenLevel: chunks * d.Spec.Action.Dim()}[d.Config.Algorithm.LogProbType]
+	return d.checkObservations(d.nodes[len(d.nodes)-1]+1, job.AvailableOn(d.nodes, 0))
+}
+
+// usable reports whether an environment of section can be made: nothing is wrong with its keys, but
+// for the numbers of environments and steps.
+func (d *Draft) usable(section string) bool {
+	e := &d.Config.Env.Train
+	if section == "env.eval" {
+		e = &d.Config.Env.Eval
+	}
+	if e.ID() == env.ExternalID && !d.asks {
+		return false
+	}
+	counts := []string{"total_num_envs", "rollout_epoch", "max_steps_per_rollout_epoch"}
+	if section == "env.eval" && d.found.ReportedBeside("env.train", counts...) {
+		return false // evaluations inherit these keys
+	}
+	return !d.found.ReportedBeside(section, counts...) && !d.found.Reported("algorithm.group_size")
+}
+
+// tryPolicy makes the policy, to check that it fits the environments, the algorithm and the memory.
+func (d *Draft) tryPolicy() {
+	c := d.Config
+	if d.found.Reported("actor.model", "algorithm.logprob_type", "algorithm.reward_type") {
+		return
+	}
+	pol, err := d.Registries.Policies.New(c.PolicyConfig(), d.Spec, c.Actor.Seed,
+		heapWithin(job.AvailableOn(d.nodes, 0)))
+	if errors.As(err, new(shortage)) {
+		d.found.Problem("actor.model.hidden_sizes", c.Actor.Model.HiddenSizes, "a smaller policy: "+err.Error())
+		return
+	} else if err != nil {
+		d.found.Problem("actor.model.model_type", c.Actor.Model.ModelType, "a policy that fits: "+err.Error())
+		return
+	}
+	if c.Trains() && !d.found.Reported("algorithm.adv_type", "algorithm.loss_type") {
+		if err := d.Registries.Algorithms.Fits(c.Algorithm.Config, pol); err != nil {
+			d.found.Problem("algorithm.loss_type", c.Algorithm.LossType,
+				fmt.Sprintf("an algorithm for %s: this one needs %v",
+					d.Spec.Name, err))
+			return
+		}
+	}
+	d.memoryLen, d.latentLen, d.paramBytes = policy.HiddenLen(pol), policy.LatentLen(pol), 4*len(pol.Params().Data)
+	d.checkSequences()
+}
+
+// checkSequences checks that a recurrent policy can be trained on sequences.
+func (d *Draft) checkSequences() {
+	c := d.Config
+	if !c.Trains() {
+		return
+	}
+	length, model := c.Algorithm.SequenceLength, c.Actor.Model.ModelType
+	if d.memoryLen == 0 {
+		d.found.Want(length == 0, "algorithm.sequence_length", length, "0 (model_type "+model+" remembers nothing)")
+		return
+	}
+	d.found.Want(!c.ActionRewards(), "algorithm.reward_type", c.Algorithm.RewardType, "chunk_level (model_type "+model+
+		" remembers from chunk to chunk)")
+	_, steps := d.knownSamples()
+	if steps <= 0 || length < 0 {
+		return // reported
+	}
+	if length == 0 {
+		length = steps
+	}
+	if steps%length != 0 {
+		d.found.Problem("algorithm.sequence_length", length, fmt.Sprintf("a divisor of %d (steps of an iteration)",
+			steps))
+		return
+	}
+	micro := c.Actor.MicroBatchSize
+	d.found.Want(micro%length == 0, "actor.micro_batch_size", micro,
+		fmt.Sprintf("a multiple of %d (steps of a sequence)", length))
+}
+
+// checkOutside checks that the environments of a rank divide over the programs that play them.
+func (d *Draft) checkOutside() {
+	for _, u := range config.ExternalUses(d.Config, d.Placement.Ranks("env")) {
+		if u.Env.External.Greeting == "" {
+			continue // the simulators will be asked when they start
+		}
+		if _, err := external.Children(u.Env.External, u.Env.TotalNumEnvs/u.Vecs); err != nil {
+			d.found.Problem(strings.TrimSuffix(u.Key, "external")+"total_num_envs", u.Env.TotalNumEnvs,
+				"as many on each rank (and stage) as its children can play: "+err.Error())
+		}
+	}
+}
+
+// checkAbilities checks what environments are asked for beyond being played. It leaves out those
+// that could not be made.
+func (d *Draft) checkAbilities() {
+	if d.Spec.Name != "" {
+		d.checkExpert()
+	}
+	if d.EvalSpec.Name != "" {
+		d.checkVideo()
+	}
+}
+
+// checkExpert checks that the environments have an expert, if the algorithm learns from one.
+func (d *Draft) checkExpert() {
+	if !d.Labelled || !d.Config.Trains() {
+		return
+	}
+	s, err := play.NewStage(d.Registries.Envs, d.Config.Env.Train, env.Train, 0, 1, 1)
+	if err == nil {
+		s.Label()
+		err = errors.Join(s.Begin(), s.Vec.Close())
+	}
+	d.found.Want(err == nil, "env.train.env_type", d.Config.Env.Train.ID(),
+		fmt.Sprintf("environments that have an expert "+
+			"(loss_type %s): %v", d.Config.Algorithm.LossType, err))
+}
+
+// checkVideo checks that the environments of evaluations can be drawn, if they are to be filmed.
+func (d *Draft) checkVideo() {
+	var err error
+	d.Unrenderable, err = play.Film(d.Registries.Envs, d.Config.Env.Eval)
+	d.found.Want(err == nil, "env.eval.video_cfg", nil, fmt.Sprintf("a view that can be drawn: %v", err))
+}

@@ -1,0 +1,93 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// readDemos reads the demonstrations, if there are any and nothing else is wrong.
+func (d *Draft) readDemos() {
+	path := d.Config.Algorithm.OffPolicy.Demos.LoadPath
+	if path == "" || !d.OffPolicy && !d.Offline || d.found.Err() != nil {
+		return
+	}
+	var err error
+	if d.demos, err = algo.ReadDemos(path, d.demoFields()); err != nil {
+		d.found.Problem("algorithm.demo_buffer.load_path", path, fmt.Sprintf("demonstrations in %s: %v%s",
+			d.Spec.Name, err, demosBy(path, err)))
+	}
+}
+
+// demoFields are those of demonstrations, as of rollouts of one environment.
+func (p *Plan) demoFields() []tensor.Field {
+	return p.Config.Algorithm.DemoFields(p.trajectoryFields(1))
+}
+
+// replayBytes returns the memory of one actor's replay buffer of so many iterations, at most the
+// largest int; 0 without one.
+func (p *Plan) replayBytes(iterations int) int {
+	if !p.OffPolicy {
+		return 0
+	}
+	return config.Product(algo.TransitionBytes(p.trajectoryFields(1)), p.Train.Envs/p.Actors, p.Epochs, p.Steps,
+		iterations)
+}
+
+// demoBytes returns the memory of one copy of the demonstrations. Every rank reads one, and every
+// actor has another to draw from.
+func (p *Plan) demoBytes() int {
+	if p.demos.Len() == 0 {
+		return 0
+	}
+	return config.Product(algo.TransitionBytes(p.demoFields()), p.demos.Must("reward").Dim(0))
+}
+
+// CheckReplay returns an error if the replay buffers and demonstrations of the actors on this
+// rank's node do not fit into its memory. The result differs from node to node.
+func (p *Plan) CheckReplay(nodes []int, rank int) error {
+	if !p.Config.Trains() {
+		return nil
+	}
+	actors := 0
+	for _, r := range p.Placement.Ranks("actor") {
+		if nodes[r] == nodes[rank] {
+			actors++
+		}
+	}
+	return p.fitReplay(actors, job.AvailableOn(nodes, nodes[rank]))
+}
+
+// fitReplay is CheckReplay for so many actors in that memory.
+func (p *Plan) fitReplay(actors int, have job.Available) error {
+	window := p.Config.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize
+	buffers, demos := config.Product(actors, p.replayBytes(window)), config.Product(actors, p.demoBytes())
+	switch left := have.Free - int64(demos); {
+	case left < 0:
+		return fmt.Errorf("algorithm.demo_buffer.load_path: %s: expected a smaller file: the copies that the actors "+
+			"of a node draw from take %s, and %v",
+			p.Config.Algorithm.OffPolicy.Demos.LoadPath, job.Mebibytes(int64(demos)), have)
+	case int64(buffers) > left:
+		beside := ""
+		if demos > 0 {
+			beside = fmt.Sprintf(" beside demonstrations of %s", job.Mebibytes(int64(demos)))
+		}
+		return fmt.Errorf("algorithm.replay_buffer.sample_window_size: %d: expected at most %d: the replay buffers "+
+			"of a node take %s%s, and %v",
+			window, left/int64(config.Product(actors, p.replayBytes(1))), job.Mebibytes(int64(buffers)), beside, have)
+	}
+	return nil
+}
+
+// demosBy says what writes the demonstrations that err says are missing, for the end of a message.
+func demosBy(path string, err error) string {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	return fmt.Sprintf(": make it by rlinf demos -c FILE.yaml --out %s, where the task has an expert", path)
+}

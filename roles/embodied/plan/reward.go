@@ -1,0 +1,106 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/reward"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// tryReward makes the rule of reward workers without reading a file, to check that it fits the
+// environments.
+func (d *Draft) tryReward() {
+	if d.Rewards == 0 || !d.Config.Trains() {
+		return
+	}
+	var err error
+	if d.Config.Reward.UseRewardModel {
+		_, err = d.newRewardNetwork()
+	} else {
+		_, err = d.NewRule(1)
+	}
+	if err != nil {
+		d.found.Problem("reward", nil, "a reward that fits: "+err.Error())
+	}
+}
+
+// CheckFiles returns an error if a reward worker of this rank cannot read the parameters of its network. The
+// result differs from rank to rank.
+func (p *Plan) CheckFiles(rank int) error {
+	if p.Rewards == 0 || !slices.Contains(p.Placement.Ranks("reward"), rank) {
+		return nil
+	}
+	_, err := p.NewRule(1)
+	return err
+}
+
+// NewRule makes the rule of a reward worker, for at most so many transitions at once.
+func (p *Plan) NewRule(rows int) (reward.Rule, error) {
+	s := reward.Setup{Config: p.Config.Reward, Spec: p.Spec, Gamma: p.Config.Algorithm.Gamma, Rows: rows}
+	if s.Config.UseRewardModel {
+		net, err := p.newRewardNetwork()
+		if err != nil {
+			return nil, err
+		}
+		d, err := job.ReadWeights("reward.model.model_path", s.Config.Model.ModelPath)
+		if err != nil {
+			return nil, err
+		}
+		if err := job.LoadModel(net.Params(), d); err != nil {
+			return nil, fmt.Errorf("reward.model.model_path: %s: %w", s.Config.Model.ModelPath, err)
+		}
+		s.Network = net
+	}
+	return p.Registries.Rewards.New(s)
+}
+
+func (p *Plan) newRewardNetwork() (policy.Policy, error) {
+	return p.Registries.Policies.New(p.Config.Reward.Model.Config, p.Spec, p.Config.Actor.Seed, tensor.Heap)
+}
+
+// RewardWorker returns the reward worker that scores the steps of l.
+func (p *Plan) RewardWorker(l Route) int { return l.Lo * p.Rewards / p.Train.Envs }
+
+// TransitionLayout is the layout of the transitions that a rollout worker sends to a reward worker
+// in a step of l.
+func (p *Plan) TransitionLayout(l Route) *tensor.Layout {
+	n := l.Hi - l.Lo
+	var fs []tensor.Field
+	for _, prefix := range []string{"observation.", "next_observation."} {
+		for _, f := range p.Spec.Obs {
+			fs = append(fs, tensor.Field{Name: prefix + f.Name, DType: f.DType, Shape: append([]int{n}, f.Shape...)})
+		}
+	}
+	fs = append(fs,
+		tensor.Field{Name: "action", DType: p.Spec.Action.DType, Shape: []int{n, p.Chunks, p.Spec.Action.Dim()}},
+		tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{n}},
+		tensor.Field{Name: "terminated", DType: tensor.U8, Shape: []int{n}},
+		tensor.Field{Name: "truncated", DType: tensor.U8, Shape: []int{n}},
+	)
+	if infos := len(p.Spec.Info); infos > 0 {
+		rows := p.Chunks * p.Spec.Repeats()
+		fs = append(fs, tensor.Field{Name: "info", DType: tensor.F32, Shape: []int{n, infos}},
+			tensor.Field{Name: "infos", DType: tensor.F32, Shape: []int{n, rows, infos}})
+	}
+	return tensor.NewLayout(fs...)
+}
+
+// RewardLayout is the layout of the reward worker's answer.
+func (p *Plan) RewardLayout(l Route) *tensor.Layout {
+	return tensor.NewLayout(tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{l.Hi - l.Lo}})
+}
+
+// RewardPairs returns the pairs of producer and consumer of transitions (asks) and of rewards
+// (answers).
+func (p *Plan) RewardPairs() (asks, answers map[[2]int]bool) {
+	asks, answers = map[[2]int]bool{}, map[[2]int]bool{}
+	for _, l := range p.Train.Routes {
+		w := p.RewardWorker(l)
+		asks[[2]int{l.Rollout, w}] = true
+		answers[[2]int{w, l.Rollout}] = true
+	}
+	return asks, answers
+}

@@ -1,0 +1,146 @@
+package embodied
+
+import (
+	"math"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/roles/embodied/plan"
+	"github.com/rlinf/rlinf/roles/loop"
+)
+
+// A recorder makes the metrics of training in environments: of the episodes that ended, and of what the policy
+// has learnt from.
+type recorder struct {
+	plan     *plan.Plan
+	losses   [2]losses // of training, and of evaluations
+	excess   error     // too many were lost
+	rollouts int64     // of each environment, so far
+	from     int64     // the step that the run began with
+	written  int64     // environment steps at the last line
+	rows     [2][]float64
+}
+
+var _ loop.Recorder = (*recorder)(nil)
+
+func newRecorder(p *plan.Plan, from loop.StartState) *recorder {
+	r := &recorder{plan: p, rollouts: from.Rollouts(), from: from.Step}
+	r.losses[0] = newLosses("env.train", p.Config.Env.Train)
+	r.losses[1] = newLosses("env.eval", p.Config.Env.Eval)
+	return r
+}
+
+// Begin says what is measured, and in what.
+func (r *recorder) Begin(s *metrics.State) {
+	if r.plan.Offline {
+		s.Measure, s.Unit = "loss", "samples"
+	}
+	r.Added(s)
+	r.written = s.EnvSteps
+}
+
+// Add takes the episodes of a rank.
+func (r *recorder) Add(_ *loop.Logbook, rep *loop.Report) error {
+	r.rollouts = max(r.rollouts, rep.Rollouts)
+	r.rows[0] = append(r.rows[0], rep.Episodes...)
+	r.rows[1] = append(r.rows[1], rep.Evals...)
+	return nil
+}
+
+// Added counts the environment steps.
+func (r *recorder) Added(s *metrics.State) { s.EnvSteps = r.rollouts * r.plan.EnvSteps() }
+
+// Line sets the means over the episodes that have ended since the last line.
+func (r *recorder) Line(l *loop.Logbook) (rate string, done float64, err error) {
+	episodes, err := env.FromRows(r.rows[0], len(r.plan.Spec.Figures()))
+	if err != nil {
+		return "", 0, err
+	}
+	evals, err := env.FromRows(r.rows[1], len(r.plan.EvalSpec.Figures()))
+	if err != nil {
+		return "", 0, err
+	}
+	s := l.State()
+	l.Set("env/steps", float64(s.EnvSteps))
+	mean := r.episodes(l, "env/", r.plan.Spec, episodes, s.Return, &r.losses[0])
+	if r.plan.Offline {
+		r.describeDemos(l)
+	} else {
+		s.Return = mean
+	}
+	if len(evals) > 0 {
+		s.Eval = r.episodes(l, "eval/", r.plan.EvalSpec, evals, s.Eval, &r.losses[1])
+	}
+	steps := s.EnvSteps - r.written
+	r.written = s.EnvSteps
+	r.rows[0], r.rows[1] = r.rows[0][:0], r.rows[1][:0]
+	return "time/env_steps_per_second", float64(steps), nil
+}
+
+// describeDemos tells the progress line what the policy has learnt from demonstrations.
+func (r *recorder) describeDemos(l *loop.Logbook) {
+	s := l.State()
+	if loss, ok := algo.Loss(nil, l.Means("train/")); ok {
+		s.Return = loss
+	}
+	c := r.plan.Config
+	s.Learnt = (s.Step - r.from) * int64(c.Algorithm.UpdateEpoch*c.Actor.GlobalBatchSize)
+}
+
+// episodes sets the means over episodes under prefix. spec describes their environments. It returns
+// the mean return, or old if no episode ended.
+func (r *recorder) episodes(l *loop.Logbook, prefix string, spec env.Spec, es []env.Episode, old float64,
+	lost *losses) float64 {
+	s := env.Summarize(es)
+	state := l.State()
+	state.Lost, state.Episodes = state.Lost+int64(s.NumLost), state.Episodes+int64(len(es))
+	if err := lost.add(s); r.excess == nil {
+		r.excess = err
+	}
+	l.Set(prefix+"num_trajectories", float64(s.NumTrajectories))
+	if s.NumLost > 0 {
+		l.Set(prefix+"num_lost", float64(s.NumLost))
+	}
+	if s.NumTrajectories == 0 {
+		return old
+	}
+	l.Set(prefix+"return", s.Return)
+	l.Set(prefix+"episode_len", s.EpisodeLen)
+	l.Set(prefix+"reward", s.Reward)
+	if spec.InfoIndex("success") >= 0 {
+		l.Set(prefix+"success_once", s.SuccessOnce)
+		l.Set(prefix+"success_at_end", s.SuccessAtEnd)
+	}
+	if spec.InfoIndex("wrong_object") >= 0 {
+		l.Set(prefix+"wrong_object", s.WrongObject)
+	}
+	if spec.InfoIndex(env.ToldObject) >= 0 {
+		l.Set(prefix+"told_object", s.ToldObject)
+	}
+	for i, t := range s.ByTask[:min(len(s.ByTask), len(spec.Tasks))] {
+		if t.NumTrajectories > 0 {
+			l.Set(prefix+"success_once/"+spec.Tasks[i], t.SuccessOnce)
+		}
+	}
+	for i, name := range spec.Figures() {
+		l.Set(prefix+"info/"+name, s.Info[i])
+	}
+	return s.Return
+}
+
+// Timed reports that all phases are measured, and evaluations where there was one.
+func (r *recorder) Timed(p loop.Phase, seconds float64) bool {
+	return seconds > 0 || p != loop.Evaluating
+}
+
+// Score returns a return as it is. A loss on demonstrations says nothing about the policy.
+func (r *recorder) Score(value float64) float64 {
+	if r.plan.Offline && !r.plan.Config.Evaluates() {
+		return math.NaN()
+	}
+	return value
+}
+
+// Excess returns an error if more episodes were lost than may be.
+func (r *recorder) Excess() error { return r.excess }

@@ -1,0 +1,160 @@
+package embodied
+
+import (
+	"context"
+	"errors"
+
+	"github.com/rlinf/rlinf/roles/embodied/plan"
+	"github.com/rlinf/rlinf/roles/embodied/worker"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// An EmbodiedRunner trains a policy on environments. Every rank runs one. A call to a group works
+// on the ranks that have members of the group.
+//
+// A program calls InitWorkers, and then Run, or the phases of Run in a loop of its own:
+//
+//	for {
+//		more, err := r.Next(ctx)
+//		if err != nil || !more {
+//			return err
+//		}
+//		… UpdateRolloutWeights, GenerateRollouts, ComputeAdvantagesAndReturns, RunTraining, EvaluateIfDue
+//	}
+type EmbodiedRunner struct {
+	Groups
+	loop *loop.Loop
+	plan *plan.Plan
+
+	obs, act         *spmd.Channel         // env → rollout → env
+	out, batches     *spmd.Channel         // rollout → inference → actor, or one and the same, rollout → actor
+	scores           worker.RewardChannels // rollout → reward → rollout
+	evalObs, evalAct *spmd.Channel
+	pause            context.CancelFunc // of producers; nil: they pause
+	producers        []*spmd.Future[loop.None]
+	synced           int64 // version of the weights that rollouts use; -1: none yet
+}
+
+// Next is the loop head: see loop.Loop.Next.
+func (r *EmbodiedRunner) Next(ctx context.Context) (more bool, err error) { return r.loop.Next(ctx) }
+
+// GlobalStep returns how many iterations have been trained, in this run and in those that it resumes.
+func (r *EmbodiedRunner) GlobalStep() int64 { return r.loop.GlobalStep() }
+
+// Log adds a metric of the program's own to those of the iteration, under this name. Any rank may call
+// it, none has to; a metric is the mean of the values that all ranks give.
+func (r *EmbodiedRunner) Log(name string, value float64) { r.loop.Log(name, value) }
+
+// InitWorkers completes the workers. If the run resumes, it restores the checkpoint. A program
+// calls it once, before the first iteration.
+func (r *EmbodiedRunner) InitWorkers(ctx context.Context) error {
+	envs := r.Env.Here()
+	rollout := spmd.Call(r.Rollout, ctx, "init_worker", func(_ context.Context, w *worker.RolloutWorker) (loop.None,
+		error) {
+		w.InitWorker(envs)
+		return loop.None{}, nil
+	})
+	if err := loop.WaitAll(ctx, rollout); err != nil {
+		return err
+	}
+	return r.loop.Restore(ctx)
+}
+
+// Run trains until the last step, or until the ranks agree to stop; see Next for the reasons.
+func (r *EmbodiedRunner) Run(ctx context.Context) error {
+	for {
+		more, err := r.Next(ctx)
+		if err != nil || !more {
+			return err
+		}
+		if err := r.iterate(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// iterate takes one step of training.
+func (r *EmbodiedRunner) iterate(ctx context.Context) error {
+	if err := r.UpdateRolloutWeights(ctx); err != nil {
+		return err
+	}
+	if err := r.GenerateRollouts(ctx); err != nil {
+		return err
+	}
+	if err := r.ComputeAdvantagesAndReturns(ctx); err != nil {
+		return err
+	}
+	if err := r.RunTraining(ctx); err != nil {
+		return err
+	}
+	return r.EvaluateIfDue(ctx)
+}
+
+// UpdateRolloutWeights gives the actors' parameters to the rollout and inference workers, every
+// runner.weight_sync_interval iterations. In an asynchronous run it also lets rollouts go on.
+func (r *EmbodiedRunner) UpdateRolloutWeights(ctx context.Context) error {
+	update := r.sendWeights
+	if r.plan.Async() {
+		r.produce(ctx)
+		update = r.publishWeights
+	}
+	if (r.loop.GlobalStep()%r.plan.SyncInterval == 0 || r.synced < 0) && r.synced != r.loop.GlobalStep() {
+		if err := r.loop.Timed(loop.SyncWeights, ctx, update); err != nil {
+			return err
+		}
+	}
+	if r.Inference == nil || r.plan.Async() {
+		return nil
+	}
+	return r.loop.Timed(loop.SyncWeights, ctx, r.sendInferenceWeights)
+}
+
+// GenerateRollouts makes a rollout and gives it to the actors. An algorithm that chooses from
+// several gets several. In an asynchronous run it takes the rollouts that are finished. Training
+// from demonstrations alone makes no rollout.
+func (r *EmbodiedRunner) GenerateRollouts(ctx context.Context) error {
+	switch {
+	case r.plan.Async():
+		return r.loop.Timed(loop.GenerateRollouts, ctx, r.receiveRollouts)
+	case r.plan.Offline:
+		return nil
+	}
+	return r.loop.Timed(loop.GenerateRollouts, ctx, r.collectRollouts)
+}
+
+// ComputeAdvantagesAndReturns prepares each actor's share of the rollouts for training.
+func (r *EmbodiedRunner) ComputeAdvantagesAndReturns(ctx context.Context) error {
+	if r.plan.Offline || r.plan.Async() && r.plan.OffPolicy { // there are none, or a replay buffer has taken them
+		return nil
+	}
+	return r.loop.Timed(loop.CalAdvAndReturns, ctx, r.computeAdvantages)
+}
+
+// RunTraining updates the policy on all actors. Then GlobalStep counts the iteration.
+func (r *EmbodiedRunner) RunTraining(ctx context.Context) error {
+	if err := r.loop.Timed(loop.ActorTraining, ctx, r.train); err != nil {
+		return err
+	}
+	r.loop.Trained()
+	return nil
+}
+
+// EvaluateIfDue calls Evaluate every runner.val_check_interval steps, and after the last.
+func (r *EmbodiedRunner) EvaluateIfDue(ctx context.Context) error {
+	if !r.plan.EvaluatesAt(r.loop.GlobalStep()) {
+		return nil
+	}
+	return r.Evaluate(ctx)
+}
+
+// Evaluate plays one episode in every evaluation environment with the newest weights, for the
+// metrics eval/*. The rollouts' weights stay as they were. The configuration must have evaluations
+// (runner.val_check_interval).
+func (r *EmbodiedRunner) Evaluate(ctx context.Context) error {
+	if !r.plan.Config.Evaluates() {
+		return errors.New("embodied runner: evaluate: the configuration has no evaluations " +
+			"(runner.val_check_interval)")
+	}
+	return r.loop.Timed(loop.Evaluating, ctx, r.playEvaluation)
+}

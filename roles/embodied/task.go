@@ -1,0 +1,60 @@
+package embodied
+
+import (
+	"context"
+
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/embodied/plan"
+	"github.com/rlinf/rlinf/roles/embodied/worker"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/roles/task"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// Task is the training of policies in environments: runner.task_type embodied and embodied_eval.
+type Task struct{}
+
+var _ task.Task = Task{}
+
+// Has reports whether cfg trains no language model.
+func (Task) Has(cfg *config.Config) bool { return !cfg.FineTunes() }
+
+// Draft places cfg in a world whose rank r is on node nodes[r].
+func (Task) Draft(cfg *config.Config, reg config.Registries, nodes []int) task.Draft {
+	return draft{plan.NewDraft(cfg, reg, nodes)}
+}
+
+// Run is Train.
+func (Task) Run(ctx context.Context, c *loop.Cluster) error { return Train(ctx, c) }
+
+// A draft makes a plan that brings what stands on it: workers and metrics.
+type draft struct{ *plan.Draft }
+
+// Complete returns the plan, or everything that is wrong.
+func (d draft) Complete(cfg *config.Config, reg config.Registries) (task.Plan, error) {
+	p, err := d.Draft.Complete(cfg, reg)
+	return planned{p}, err
+}
+
+// A planned is a plan with what stands on it.
+type planned struct{ *plan.Plan }
+
+var _ task.Plan = planned{}
+
+// Comms returns the communicator that the actors sum gradients over.
+func (planned) Comms(component string) (comms, direct []string) {
+	if component == "actor" {
+		comms = []string{member.Gradients}
+	}
+	return comms, nil
+}
+
+// Open prepares what the workers of a rank share.
+func (p planned) Open(w *spmd.World) (loop.Shared, error) { return worker.NewShared(w, p.Plan), nil }
+
+// NewRecorder returns what makes the metrics.
+func (p planned) NewRecorder(_ *runfolder.Folder, from loop.StartState) loop.Recorder {
+	return newRecorder(p.Plan, from)
+}

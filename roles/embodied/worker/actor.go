@@ -1,0 +1,226 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/roles/embodied/plan"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// An ActorWorker holds one replica of the policy and trains it on its share of the environments.
+type ActorWorker struct {
+	m        *spmd.Member
+	plan     *plan.Plan
+	policy   policy.Policy
+	algo     algo.Algorithm
+	replicas *member.Replicas
+	weights  *Shared
+	inputs   []*input    // the shards that make up this actor's share, in the order of their environments
+	joined   tensor.Dict // the shards side by side, where there are several
+	batch    tensor.Dict // what is trained on
+	arrivals *Arrivals   // in an asynchronous run
+	trace    *member.Tracer
+}
+
+// An input is where one shard's trajectories come from.
+type input struct {
+	plan.ActorShard
+	from *spmd.Receiver
+	item *spmd.Item // what is trained on
+	next *spmd.Item // in an asynchronous run: received, until there is one of every shard
+}
+
+// NewActorWorker returns the worker of member m, for loop.Launch. Every replica starts with the same
+// parameters, which the seed determines.
+func NewActorWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*ActorWorker, error) {
+	p, shared, err := of(c, m)
+	if err != nil {
+		return nil, err
+	}
+	pol := shared.actors[m.Index()]
+	a := &ActorWorker{m: m, plan: p, policy: pol, weights: shared, trace: member.NewTracer(p.Job, m)}
+	if a.replicas, err = member.NewReplicas(ctx, m, p.Job, pol.Params()); err != nil {
+		return nil, err
+	}
+	if a.algo, err = p.NewAlgorithm(pol, a.replicas, m.World().Alloc, loop.ProgressOf(c, m)); err != nil {
+		return nil, err
+	}
+	for _, l := range p.Train.Routes {
+		for _, s := range l.Shards {
+			if s.Actor == m.Index() {
+				a.inputs = append(a.inputs, &input{ActorShard: s})
+			}
+		}
+	}
+	slices.SortFunc(a.inputs, func(x, y *input) int { return x.Lo - y.Lo })
+	if p.Async() {
+		a.arrivals = newArrivals(p)
+	}
+	return a, nil
+}
+
+// Member returns the worker's place in its group, through which it reaches other workers.
+func (a *ActorWorker) Member() *spmd.Member { return a.m }
+
+// Tracer returns what this worker has noted; nil where no trace was asked for.
+func (a *ActorWorker) Tracer() *member.Tracer { return a.trace }
+
+// Index returns which actor this is, from 0 on.
+func (a *ActorWorker) Index() int { return a.m.Index() }
+
+// Policy returns the replica that the actor trains.
+func (a *ActorWorker) Policy() policy.Policy { return a.policy }
+
+// Algorithm returns what trains it.
+func (a *ActorWorker) Algorithm() algo.Algorithm { return a.algo }
+
+// Batch returns the trajectories that the actor has received last, valid until it trains on them.
+func (a *ActorWorker) Batch() tensor.Dict { return a.batch }
+
+// SyncModelToRollout publishes the parameters, which are of that version, to the rollout workers.
+func (a *ActorWorker) SyncModelToRollout(ctx context.Context, version int64) error {
+	return a.weights.training.Publish(ctx, a.m.Index(), version)
+}
+
+// SyncModelToEvaluation publishes them to the rollout workers for the next evaluation alone.
+func (a *ActorWorker) SyncModelToEvaluation(ctx context.Context, version int64) error {
+	return a.weights.evaluation.Publish(ctx, a.m.Index(), version)
+}
+
+// SyncModelToInference publishes them to the inference workers.
+func (a *ActorWorker) SyncModelToInference(ctx context.Context, version int64) error {
+	return a.weights.inference.Publish(ctx, a.m.Index(), version)
+}
+
+// RecvRolloutBatch receives this actor's trajectories of the iteration.
+func (a *ActorWorker) RecvRolloutBatch(ctx context.Context, out *spmd.Channel) error {
+	if err := a.listen(out); err != nil {
+		return err
+	}
+	for _, in := range a.inputs {
+		var err error
+		if in.item, err = in.from.Get(ctx); err != nil {
+			return fmt.Errorf("trajectories of environments %d-%d: %w", in.Lo, in.Hi-1, err)
+		}
+		stamp(in.item)
+	}
+	for _, in := range a.inputs {
+		if first := a.inputs[0]; in.item.Version != first.item.Version {
+			return fmt.Errorf("trajectories of environments %d-%d are of weights %d, those of %d-%d of %d",
+				in.Lo, in.Hi-1, in.item.Version, first.Lo, first.Hi-1, first.item.Version)
+		}
+	}
+	a.assemble()
+	return nil
+}
+
+// listen makes the ends of the channels, once.
+func (a *ActorWorker) listen(out *spmd.Channel) (err error) {
+	for _, in := range a.inputs {
+		if in.from != nil {
+			continue
+		}
+		if in.from, err = out.Receiver(a.m, spmd.Key{To: a.m.Index(), Name: in.Name()}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stamp writes the version of the weights into a rollout, if the algorithm uses it.
+func stamp(item *spmd.Item) {
+	if t, ok := item.Dict.Get("version"); ok {
+		for i := range t.I64() {
+			t.I64()[i] = item.Version
+		}
+	}
+}
+
+// assemble joins the shards in the order of their environments. A single shard is used in place.
+func (a *ActorWorker) assemble() {
+	if len(a.inputs) == 1 {
+		a.batch = a.inputs[0].item.Dict
+		return
+	}
+	n := a.plan.Train.Envs / a.plan.Actors
+	if a.joined.Len() == 0 {
+		layout := a.plan.TrajectoryLayout(n)
+		a.joined = layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())
+	}
+	at := 0
+	for _, in := range a.inputs {
+		for f := range in.item.Dict.Len() {
+			name, src := in.item.Dict.Entry(f)
+			if name != "advantage" && name != "return" { // the algorithm has added these, and others, itself
+				copyColumns(a.joined.Must(name), src, at)
+			}
+		}
+		at += in.Hi - in.Lo
+	}
+	a.batch = a.joined
+}
+
+// copyColumns copies src [T, m, ...] into columns at, at+1, … of dst [T, n, ...].
+func copyColumns(dst, src tensor.Tensor, at int) {
+	column := src.Len() / (src.Dim(0) * src.Dim(1)) * src.DType().Size()
+	to, from := dst.Bytes(), src.Bytes()
+	wide, narrow := dst.Dim(1)*column, src.Dim(1)*column
+	for t := range src.Dim(0) {
+		copy(to[t*wide+at*column:], from[t*narrow:(t+1)*narrow])
+	}
+}
+
+// Resample lets the algorithm choose from the batch, the n-th of this iteration, and reports
+// whether it needs another.
+func (a *ActorWorker) Resample(n int) (more bool, err error) {
+	resampler, ok := a.algo.(algo.Resampler)
+	if !ok {
+		return false, fmt.Errorf("algorithm %T cannot choose from several rollouts", a.algo)
+	}
+	if more, err = resampler.Resample(n, &a.batch); err == nil {
+		a.release()
+	}
+	return more, err
+}
+
+// ComputeAdvantagesAndReturns prepares the batch for training.
+func (a *ActorWorker) ComputeAdvantagesAndReturns() error { return a.algo.Prepare(&a.batch) }
+
+// RunTraining trains on the batch and releases its memory.
+func (a *ActorWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
+	start := a.trace.Start()
+	m, err := a.algo.Update(a.batch)
+	a.trace.Done("train", start)
+	a.release()
+	member.YieldToFirst(ctx, a.m, err)
+	if err == nil && a.arrivals != nil {
+		err = a.arrivals.describe(&m, a.replicas)
+	}
+	if err == nil {
+		err = a.CompareReplicas(ctx, &m)
+	}
+	return m, err
+}
+
+// CompareReplicas is called after each iteration. It adds the metric of compression to m. Every
+// comm.check_replicas iterations it compares the parameters of all actors, which must be equal.
+func (a *ActorWorker) CompareReplicas(ctx context.Context, m *algo.Metrics) error {
+	return a.replicas.Trained(ctx, m)
+}
+
+// release gives back the memory of the shards, unless that has been done.
+func (a *ActorWorker) release() {
+	for _, in := range a.inputs {
+		if in.item != nil {
+			in.from.Release(in.item)
+			in.item = nil
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/roles/embodied/plan"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// Arrivals are the rollouts that an actor has received in an asynchronous run. The age of a rollout
+// is the number of iterations that it lies behind.
+type Arrivals struct {
+	Rollouts int64 // of each environment, taken in the whole run
+
+	// Of this iteration, in rollouts of one environment:
+	Taken, Dropped float64
+	ages           float64   // sum
+	Oldest         float64   // the largest age
+	by             []float64 // rollouts of each age; nil without a bound
+}
+
+func newArrivals(p *plan.Plan) *Arrivals {
+	r := new(Arrivals)
+	if p.Bounded() {
+		r.by = make([]float64, p.Config.Algorithm.StalenessThreshold+1)
+	}
+	return r
+}
+
+// RecvRollouts waits for a rollout of every environment of this actor, and drops those that are too
+// old. An algorithm with a replay buffer also gets the rollouts that have arrived beyond it, up to
+// a number, the same on all actors. Other algorithms get one, in the order of production. version
+// is that of the actor's weights.
+func (a *ActorWorker) RecvRollouts(ctx context.Context, out *spmd.Channel, version int64) error {
+	if err := a.listen(out); err != nil {
+		return err
+	}
+	a.arrivals.begin()
+	for n := range a.plan.Config.Actor.RecvDrainMaxTrajectories {
+		complete, err := a.take(ctx, version, n == 0)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			all := []float64{0}
+			if complete {
+				all[0] = 1
+			}
+			if err := a.replicas.Sum(all); err != nil {
+				return err
+			}
+			if all[0] < float64(a.plan.Actors) {
+				return nil
+			}
+		}
+		for _, in := range a.inputs {
+			in.item, in.next = in.next, nil
+			a.arrivals.add(version-in.item.Version, in.Hi-in.Lo)
+			stamp(in.item)
+		}
+		a.arrivals.Rollouts++
+		a.assemble()
+		if !a.plan.OffPolicy {
+			return nil
+		}
+		if err := a.algo.Prepare(&a.batch); err != nil {
+			return err
+		}
+		a.release()
+	}
+	return nil
+}
+
+// Arrivals returns what the actor has received in an asynchronous run; nil in others.
+func (a *ActorWorker) Arrivals() *Arrivals { return a.arrivals }
+
+// TakenRollouts returns how many rollouts of each environment this actor has received in the whole
+// run. counts is false in a run that is not asynchronous, which has one in each iteration.
+func (a *ActorWorker) TakenRollouts() (n int64, counts bool) {
+	if a.arrivals == nil {
+		return 0, false
+	}
+	return a.arrivals.Rollouts, true
+}
+
+// take receives the oldest rollout of each shard that is not too old. With wait it waits for them;
+// else complete says whether all have arrived.
+func (a *ActorWorker) take(ctx context.Context, version int64, wait bool) (complete bool, err error) {
+	complete = true
+	for _, in := range a.inputs {
+		for {
+			if in.next == nil && wait {
+				in.next, err = in.from.Get(ctx)
+			} else if in.next == nil {
+				in.next, err = in.from.TryGet(ctx)
+			}
+			if err == spmd.ErrEmpty {
+				complete, err = false, nil
+				break
+			}
+			if err != nil {
+				return false, fmt.Errorf("trajectories of environments %d-%d: %w", in.Lo, in.Hi-1, err)
+			}
+			if !a.plan.TooOld(version - in.next.Version) {
+				break
+			}
+			a.arrivals.Dropped += float64(in.Hi - in.Lo)
+			in.from.Release(in.next)
+			in.next = nil
+		}
+	}
+	return complete, nil
+}
+
+func (r *Arrivals) begin() {
+	clear(r.by)
+	r.Taken, r.Dropped, r.ages, r.Oldest = 0, 0, 0, 0
+}
+
+func (r *Arrivals) add(age int64, envs int) {
+	n := float64(envs)
+	r.Taken += n
+	r.ages += n * float64(age)
+	r.Oldest = max(r.Oldest, float64(age))
+	if r.by != nil {
+		r.by[age] += n
+	}
+}
+
+// describe adds to m, over all actors, rollout/staleness_mean, rollout/staleness_max (of actor 0)
+// and rollout/dropped. With a bound it also adds the share of each age as
+// data_staleness_{age}/ratio.
+func (r *Arrivals) describe(m *algo.Metrics, all algo.Replicas) error {
+	sums := append([]float64{r.Taken, r.ages, r.Dropped}, r.by...)
+	if err := all.Sum(sums); err != nil {
+		return err
+	}
+	put := func(name string, value float64) { m.Names, m.Values = append(m.Names, name), append(m.Values, value) }
+	put("rollout/staleness_mean", sums[1]/sums[0])
+	put("rollout/staleness_max", r.Oldest)
+	put("rollout/dropped", sums[2])
+	for age, n := range sums[3:] {
+		put(fmt.Sprintf("data_staleness_%d/ratio", age), n/sums[0])
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/roles/embodied/plan"
+	"github.com/rlinf/rlinf/roles/embodied/play"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// An EnvWorker simulates a contiguous range of the environments, in stages.
+type EnvWorker struct {
+	m     *spmd.Member
+	plan  *plan.Plan
+	train []*envStage    // one per stage
+	eval  []*envStage    // one; none where nothing is evaluated
+	actIn *spmd.Receiver // the actions of an asynchronous run
+	trace *member.Tracer
+}
+
+// NewEnvWorker makes the environments of member m, for loop.Launch.
+func NewEnvWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*EnvWorker, error) {
+	p, _, err := of(c, m)
+	if err != nil {
+		return nil, err
+	}
+	w := &EnvWorker{m: m, plan: p, trace: member.NewTracer(p.Job, m)}
+	if w.train, err = newStages(c, p, p.Train, m, p.Config.Env.Train, env.Train); err != nil {
+		return nil, err
+	}
+	if p.Config.Evaluates() {
+		w.eval, err = newStages(c, p, p.Eval, m, p.EvalEnv, env.Eval)
+	}
+	return w, err
+}
+
+func newStages(c *loop.Cluster, p *plan.Plan, r plan.Routing, m *spmd.Member, cfg env.Config,
+	use env.Use) ([]*envStage, error) {
+	var stages []*envStage
+	worker := m.Index()
+	for s := range r.Stages {
+		lo, hi := r.StageOf(worker, s)
+		envs, err := play.NewStage(p.Registries.Envs, cfg, use, lo, hi-lo, p.Chunks)
+		if err != nil {
+			return nil, err
+		}
+		st := &envStage{Stage: envs, count: loop.ProgressOf(c, m)}
+		if p.Labelled && use == env.Train {
+			st.Label()
+		}
+		for _, l := range r.Routes {
+			if l.Env == worker && l.Stage == s {
+				st.routes = append(st.routes, &envRoute{Route: l, layout: p.StepLayout(l), row: l.Lo - lo})
+				st.inline = p.RunsInline(r, l, use == env.Train)
+			}
+		}
+		stages = append(stages, st)
+	}
+	return stages, nil
+}
+
+// inlineEnvs returns the environments of l if their rollout worker, on the same rank as envs, steps
+// them itself (plan.Plan.RunsInline); else nil.
+func inlineEnvs(envs []*EnvWorker, l plan.Route, use env.Use) *play.Stage {
+	for _, w := range envs {
+		if w.m.Index() != l.Env {
+			continue
+		}
+		s := w.train
+		if use == env.Eval {
+			s = w.eval
+		}
+		if s[l.Stage].inline {
+			return s[l.Stage].Stage
+		}
+	}
+	return nil
+}
+
+// Member returns the worker's place in its group, through which it reaches other workers.
+func (w *EnvWorker) Member() *spmd.Member { return w.m }
+
+// Tracer returns what this worker has noted; nil where no trace was asked for.
+func (w *EnvWorker) Tracer() *member.Tracer { return w.trace }
+
+// Interact runs the environments of an iteration. It sends observations through obs and receives
+// actions through act.
+func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error {
+	train := slices.DeleteFunc(slices.Clone(w.train), func(s *envStage) bool { return s.inline })
+	if err := w.open(train, obs, act); err != nil {
+		return err
+	}
+	for _, s := range train {
+		s.CountSteps(s.count, w.plan.Epochs*w.plan.Steps)
+	}
+	for range w.plan.Epochs {
+		for _, s := range train {
+			if err := s.Begin(); err != nil {
+				return err
+			}
+			if err := s.send(ctx, 0); err != nil {
+				return err
+			}
+		}
+		for t := range w.plan.Steps {
+			for _, s := range train {
+				if err := s.advance(ctx, w.trace); err != nil {
+					return fmt.Errorf("step %d: %w", t, err)
+				}
+				if err := s.send(ctx, 0); err != nil {
+					return fmt.Errorf("step %d: %w", t, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// TakeEpisodes appends the episodes that have ended since the last call to train and eval, as rows
+// of env.AppendRows.
+func (w *EnvWorker) TakeEpisodes(train, eval []float64) (trained, evaluated []float64) {
+	for _, s := range w.train {
+		train = env.AppendRows(train, s.Episodes.Take())
+	}
+	for _, s := range w.eval {
+		eval = env.AppendRows(eval, s.Episodes.Take())
+	}
+	return train, eval
+}
+
+// Film films the next evaluation into file. Only the worker with the first environments does, and
+// only if films are configured.
+func (w *EnvWorker) Film(file string) {
+	for _, s := range w.eval {
+		s.Record(file, w.plan.Registries.Programs)
+	}
+}
+
+// Evaluate runs env.eval.rollout_epoch evaluation episodes of every environment.
+func (w *EnvWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error {
+	eval := slices.DeleteFunc(slices.Clone(w.eval), func(s *envStage) bool { return s.inline })
+	if err := w.open(eval, obs, act); err != nil {
+		return err
+	}
+	for _, s := range eval {
+		s.CountEpisodes(s.count, w.plan.Config.Env.Eval.RolloutEpoch)
+		s.Seeder.Rewind() // the same initial states every time
+		for range w.plan.Config.Env.Eval.RolloutEpoch {
+			if err := s.evaluate(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// evaluate runs one episode of every environment.
+func (s *envStage) evaluate(ctx context.Context) error {
+	if err := s.Begin(); err != nil {
+		return err
+	}
+	for !s.Over() {
+		if err := s.send(ctx, 0); err != nil {
+			return err
+		}
+		if err := s.advance(ctx, nil); err != nil {
+			return err
+		}
+	}
+	// The last item gets no answer: that would wait until the next episodes.
+	return s.send(ctx, lastOfEpisodes)
+}
+
+// open makes the ends of the channels, once.
+func (w *EnvWorker) open(stages []*envStage, obs, act *spmd.Channel) (err error) {
+	for _, s := range stages {
+		for _, l := range s.routes {
+			if l.obs != nil {
+				continue
+			}
+			if l.obs, err = obs.Sender(w.m, spmd.Key{To: l.Rollout, Name: l.Name()}); err != nil {
+				return err
+			}
+			if l.act, err = act.Receiver(w.m, spmd.Key{To: l.Env, Name: l.Name()}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// Simulate runs the environments of an asynchronous run, rollout after rollout, until the rollout
+// workers pause it. The next call continues there. It steps the stage whose actions arrive first.
+func (w *EnvWorker) Simulate(ctx context.Context, obs, act *spmd.Channel) error {
+	running := 0
+	for _, s := range w.train {
+		if s.inline {
+			continue
+		}
+		running++
+		if err := w.listen(s, obs, act); err != nil {
+			return err
+		}
+		if s.at == 0 {
+			if err := s.Begin(); err != nil {
+				return err
+			}
+		}
+		if err := s.send(ctx, 0); err != nil {
+			return err
+		}
+	}
+	for running > 0 {
+		item, err := w.actIn.Get(ctx)
+		if err != nil {
+			return fmt.Errorf("actions: %w", err)
+		}
+		s := w.stageFrom(item.Lo)
+		paused := item.Version == pauseStage
+		if paused {
+			running--
+		} else {
+			s.accept(s.routes[0], item.Dict)
+		}
+		w.actIn.Release(item)
+		if !paused {
+			if err := w.simulate(ctx, s); err != nil {
+				return fmt.Errorf("environments %d-%d, step %d: %w", s.routes[0].Lo, s.routes[0].Hi-1, s.at, err)
+			}
+		}
+	}
+	return nil
+}
+
+// listen makes the ends of the channels of s, once.
+func (w *EnvWorker) listen(s *envStage, obs, act *spmd.Channel) (err error) {
+	l := s.routes[0] // there is only one in an asynchronous run
+	if l.obs != nil {
+		return nil
+	}
+	if w.actIn, err = act.Receiver(w.m, spmd.Key{To: l.Env, Name: anyRoute}); err != nil {
+		return err
+	}
+	l.obs, err = obs.Sender(w.m, spmd.Key{To: l.Rollout, Name: anyRoute})
+	return err
+}
+
+// stageFrom returns the stage whose first environment is lo.
+func (w *EnvWorker) stageFrom(lo int) *envStage {
+	for _, s := range w.train {
+		if s.routes[0].Lo == lo {
+			return s
+		}
+	}
+	panic(fmt.Sprintf("roles: actions for environments from %d on, of which env worker %d has none", lo, w.m.Index()))
+}
+
+// simulate steps s and sends the result. After the last step of a rollout it begins the next one,
+// and sends how that begins.
+func (w *EnvWorker) simulate(ctx context.Context, s *envStage) error {
+	start := w.trace.Start()
+	if err := s.Step(); err != nil {
+		return err
+	}
+	w.trace.Done("simulate", start)
+	if err := s.send(ctx, 0); err != nil {
+		return err
+	}
+	if s.at++; s.at < w.plan.Steps {
+		return nil
+	}
+	s.at = 0
+	if err := s.Begin(); err != nil {
+		return err
+	}
+	return s.send(ctx, 0)
+}

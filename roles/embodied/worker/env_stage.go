@@ -1,0 +1,104 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/roles/embodied/plan"
+	"github.com/rlinf/rlinf/roles/embodied/play"
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// An envStage is the environments of an env worker that step together: one stage of the pipeline.
+type envStage struct {
+	*play.Stage
+	routes []*envRoute
+	inline bool // its rollout worker steps it: see plan.Plan.RunsInline
+	at     int  // steps in the present rollout of an asynchronous run
+
+	count algo.Progress // of its steps and episodes
+}
+
+// An envRoute is a route with the channel ends of its env worker.
+type envRoute struct {
+	plan.Route
+	obs    *spmd.Sender
+	act    *spmd.Receiver
+	layout *tensor.Layout
+	row    int // its first row in the stage
+}
+
+// advance receives actions over every route, and steps.
+func (s *envStage) advance(ctx context.Context, trace *member.Tracer) error {
+	for _, l := range s.routes {
+		item, err := l.act.Get(ctx)
+		if err != nil {
+			return fmt.Errorf("actions for environments %d-%d: %w", l.Lo, l.Hi-1, err)
+		}
+		s.accept(l, item.Dict)
+		l.act.Release(item)
+	}
+	start := trace.Start()
+	if err := s.Step(); err != nil {
+		return err
+	}
+	trace.Done("simulate", start)
+	return nil
+}
+
+// accept copies the actions of a route's rows.
+func (s *envStage) accept(l *envRoute, d tensor.Dict) {
+	a := d.Must("action").Bytes()
+	copy(s.Action.Must("action").Bytes()[l.row*len(a)/(l.Hi-l.Lo):], a)
+}
+
+// send sends the result of the last step over every route.
+func (s *envStage) send(ctx context.Context, version int64) error {
+	for _, l := range s.routes {
+		item, err := l.obs.Take(ctx, l.layout)
+		if err != nil {
+			return fmt.Errorf("observations of environments %d-%d: %w", l.Lo, l.Hi-1, err)
+		}
+		item.Lo, item.Hi, item.Version = l.Lo, l.Hi, version
+		l.fill(item.Dict, s.Now)
+		if err := l.obs.Put(ctx, item); err != nil {
+			return fmt.Errorf("observations of environments %d-%d: %w", l.Lo, l.Hi-1, err)
+		}
+	}
+	return nil
+}
+
+// fill copies the route's rows of a step, in the order of plan.StepLayout.
+func (l *envRoute) fill(to tensor.Dict, from *env.Step) {
+	at := 0
+	rows := func(src tensor.Tensor) {
+		_, dst := to.Entry(at)
+		at++
+		copy(dst.Bytes(), src.Bytes()[l.row*len(dst.Bytes())/(l.Hi-l.Lo):])
+	}
+	for i := range from.Obs.Len() {
+		_, t := from.Obs.Entry(i)
+		rows(t)
+	}
+	for i := range from.FinalObs.Len() {
+		_, t := from.FinalObs.Entry(i)
+		rows(t)
+	}
+	rows(from.Reward)
+	rows(from.Terminated)
+	rows(from.Truncated)
+	for at < to.Len() {
+		switch name, _ := to.Entry(at); name {
+		case "status":
+			rows(from.Status)
+		case "steps":
+			rows(from.Steps)
+		default:
+			rows(from.Info)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/roles/embodied/plan"
+	"github.com/rlinf/rlinf/roles/embodied/play"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// An evalRoute is a route of evaluation: the policy's mode, nothing recorded.
+type evalRoute struct {
+	plan.Route
+	player  *play.EvalPlayer
+	obs     *spmd.Receiver
+	act     *spmd.Sender
+	actions *tensor.Layout
+	steps   stepViews
+	stage   *play.Stage
+	count   algo.Progress // of its episodes
+	epoch   int           // of the episodes that run
+	over    bool
+}
+
+// Evaluate chooses the policy's most likely actions for the observations from obs, until every
+// route's environments are done. Then it restores the rollouts' weights.
+func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error {
+	defer r.policy.Params().View(r.state)
+	left, epochs := len(r.evals), r.plan.Config.Env.Eval.RolloutEpoch
+	for _, l := range r.evals {
+		if l.over = l.stage != nil; l.over {
+			left--
+			l.stage.CountEpisodes(l.count, epochs)
+			if err := l.player.PlayEpisodes(l.stage, epochs); err != nil {
+				return fmt.Errorf("evaluate environments %d-%d: %w", l.Lo, l.Hi-1, err)
+			}
+			continue
+		}
+		l.epoch = 0
+		l.player.Begin(l.epoch)
+		if l.obs == nil {
+			var err error
+			if l.obs, err = obs.Receiver(r.m, spmd.Key{To: l.Rollout, Name: l.Name()}); err != nil {
+				return err
+			}
+			if l.act, err = act.Sender(r.m, spmd.Key{To: l.Env, Name: l.Name()}); err != nil {
+				return err
+			}
+		}
+	}
+	for left > 0 {
+		for _, l := range r.evals {
+			if l.over {
+				continue
+			}
+			if err := l.step(ctx, epochs); err != nil {
+				return fmt.Errorf("evaluate environments %d-%d: %w", l.Lo, l.Hi-1, err)
+			}
+			if l.over {
+				left--
+			}
+		}
+	}
+	return nil
+}
+
+// step answers the next observations. The route is over after so many epochs.
+func (l *evalRoute) step(ctx context.Context, epochs int) error {
+	item, err := l.obs.Get(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.obs.Release(item)
+	if item.Version == lastOfEpisodes {
+		l.epoch++
+		l.over = l.epoch == epochs
+		l.player.Begin(l.epoch)
+		return nil
+	}
+	act, err := l.player.Act(l.steps.of(item).Obs)
+	if err != nil {
+		return err
+	}
+	_, space := l.player.Policy.Spaces()
+	return sendAction(ctx, l.act, l.actions, space, act)
+}
+
+// lastOfEpisodes is the version of the item that ends an epoch of an evaluation's route.
+const lastOfEpisodes = -1

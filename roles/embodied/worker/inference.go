@@ -1,0 +1,144 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/roles/embodied/plan"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// An InferenceWorker stands between rollouts and actors. It adds log-probabilities of the actions
+// to trajectories: those of the actors' policy before the update (prox_log_prob) and of the
+// reference policy (ref_log_prob).
+type InferenceWorker struct {
+	m       *spmd.Member
+	plan    *plan.Plan
+	policy  policy.Policy // its parameters are a view of the weights
+	work    policy.Work
+	through []*passage
+	weights *collectives.WeightsReader
+	trace   *member.Tracer
+
+	proximal  bool
+	reference []byte // the parameters of the first version; nil: not needed
+	known     bool   // reference holds them
+}
+
+// A passage is a shard with its channel ends.
+type passage struct {
+	plan.ActorShard
+	layout *tensor.Layout
+	from   *spmd.Receiver
+	to     *spmd.Sender
+}
+
+// NewInferenceWorker returns the worker of member m, for loop.Launch. It gives up the memory of its policy's
+// parameters with the first weights.
+func NewInferenceWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*InferenceWorker, error) {
+	p, shared, err := of(c, m)
+	if err != nil {
+		return nil, err
+	}
+	pol := shared.inferences[m.Index()]
+	w := &InferenceWorker{m: m, plan: p, policy: pol, trace: member.NewTracer(p.Job, m),
+		weights: shared.inference.Reader(m), proximal: slices.Contains(p.Inferred(), "prox_log_prob")}
+	if slices.Contains(p.Inferred(), "ref_log_prob") {
+		w.reference = make([]byte, len(pol.Params().State()))
+	}
+	rows := 0
+	for _, l := range p.Train.Routes {
+		for _, s := range l.Shards {
+			if p.InferenceWorker(s) == m.Index() {
+				w.through = append(w.through, &passage{ActorShard: s, layout: p.TrajectoryLayout(s.Hi - s.Lo)})
+				rows = max(rows, s.Hi-s.Lo)
+			}
+		}
+	}
+	w.work = pol.NewWork(rows)
+	return w, nil
+}
+
+// Member returns the worker's place in its group, through which it reaches other workers.
+func (w *InferenceWorker) Member() *spmd.Member { return w.m }
+
+// Tracer returns what this worker has noted; nil where no trace was asked for.
+func (w *InferenceWorker) Tracer() *member.Tracer { return w.trace }
+
+// SyncModelFromActor makes the policy use that version of the weights. The first version is the
+// reference, unless a checkpoint had one.
+func (w *InferenceWorker) SyncModelFromActor(ctx context.Context, version int64) error {
+	state, _, err := w.weights.Adopt(ctx, version)
+	if err != nil {
+		return err
+	}
+	w.policy.Params().View(state)
+	if w.reference != nil && !w.known {
+		copy(w.reference, state)
+		w.known = true
+	}
+	return nil
+}
+
+// Infer passes the trajectories of an iteration on, from in to out.
+func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) error {
+	for _, p := range w.through {
+		if err := w.pass(ctx, p, in, out); err != nil {
+			return fmt.Errorf("trajectories of environments %d-%d: %w", p.Lo, p.Hi-1, err)
+		}
+	}
+	return nil
+}
+
+func (w *InferenceWorker) pass(ctx context.Context, p *passage, in, out *spmd.Channel) (err error) {
+	if p.from == nil {
+		if p.from, err = in.Receiver(w.m, spmd.Key{To: w.m.Index(), Name: p.Name()}); err != nil {
+			return err
+		}
+		if p.to, err = out.Sender(w.m, spmd.Key{To: p.Actor, Name: p.Name()}); err != nil {
+			return err
+		}
+	}
+	got, err := p.from.Get(ctx)
+	if err != nil {
+		return err
+	}
+	item, err := p.to.Take(ctx, p.layout)
+	if err != nil {
+		return err
+	}
+	item.Dict.CopyFrom(got.Dict)
+	item.Lo, item.Hi, item.Version = got.Lo, got.Hi, got.Version
+	p.from.Release(got)
+	start := w.trace.Start()
+	if err := w.infer(item.Dict); err != nil {
+		return err
+	}
+	w.trace.Done("infer", start)
+	return p.to.Put(ctx, item)
+}
+
+// infer adds the configured log-probabilities to a rollout.
+func (w *InferenceWorker) infer(rollout tensor.Dict) error {
+	if w.proximal {
+		if err := algo.LogProbs(rollout.Must("prox_log_prob"), w.policy, w.work, rollout,
+			w.plan.Config.Algorithm.SequenceLength); err != nil {
+			return err
+		}
+	}
+	if w.reference == nil {
+		return nil
+	}
+	params := w.policy.Params()
+	defer params.View(params.State())
+	params.View(w.reference)
+	return algo.LogProbs(rollout.Must("ref_log_prob"), w.policy, w.work, rollout,
+		w.plan.Config.Algorithm.SequenceLength)
+}

@@ -1,0 +1,133 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/reward"
+	"github.com/rlinf/rlinf/roles/embodied/plan"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A RewardWorker computes rewards for the rollout workers of some routes.
+type RewardWorker struct {
+	m      *spmd.Member
+	plan   *plan.Plan
+	rule   reward.Rule
+	routes map[int]*rewardRoute // by their first environment
+	from   *spmd.Receiver       // of all routes
+	views  []transitionView
+	trace  *member.Tracer
+}
+
+// A rewardRoute is a route with the channel end of its reward worker.
+type rewardRoute struct {
+	plan.Route
+	layout *tensor.Layout
+	to     *spmd.Sender
+}
+
+// transitionsKey names the one queue of a reward worker, which answers in the order of arrival.
+const transitionsKey = "transitions"
+
+// NewRewardWorker returns the worker of member m, for loop.Launch.
+func NewRewardWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*RewardWorker, error) {
+	p, _, err := of(c, m)
+	if err != nil {
+		return nil, err
+	}
+	w := &RewardWorker{m: m, plan: p, routes: map[int]*rewardRoute{}, trace: member.NewTracer(p.Job, m)}
+	rows := 0
+	for _, l := range p.Train.Routes {
+		if p.RewardWorker(l) == m.Index() {
+			w.routes[l.Lo] = &rewardRoute{Route: l, layout: p.RewardLayout(l)}
+			rows = max(rows, l.Hi-l.Lo)
+		}
+	}
+	w.rule, err = p.NewRule(rows)
+	return w, err
+}
+
+// Member returns the worker's place in its group, through which it reaches other workers.
+func (w *RewardWorker) Member() *spmd.Member { return w.m }
+
+// Tracer returns what this worker has noted; nil where no trace was asked for.
+func (w *RewardWorker) Tracer() *member.Tracer { return w.trace }
+
+// Score answers what comes through ch.Transitions in an iteration, through ch.Rewards.
+func (w *RewardWorker) Score(ctx context.Context, ch RewardChannels) error {
+	if err := w.open(ch); err != nil {
+		return err
+	}
+	for range len(w.routes) * w.plan.Epochs * w.plan.Steps {
+		item, err := w.from.Get(ctx)
+		if err != nil {
+			return err
+		}
+		l := w.routes[item.Lo]
+		if err := w.answer(ctx, l, item); err != nil {
+			return fmt.Errorf("rewards of environments %d-%d: %w", l.Lo, l.Hi-1, err)
+		}
+	}
+	return nil
+}
+
+// open makes the ends of the channels, once.
+func (w *RewardWorker) open(ch RewardChannels) (err error) {
+	if w.from != nil || len(w.routes) == 0 {
+		return nil
+	}
+	if w.from, err = ch.Transitions.Receiver(w.m, spmd.Key{To: w.m.Index(), Name: transitionsKey}); err != nil {
+		return err
+	}
+	for _, l := range w.routes {
+		if l.to, err = ch.Rewards.Sender(w.m, spmd.Key{To: l.Rollout, Name: l.Name()}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *RewardWorker) answer(ctx context.Context, l *rewardRoute, item *spmd.Item) error {
+	defer w.from.Release(item)
+	out, err := l.to.Take(ctx, l.layout)
+	if err != nil {
+		return err
+	}
+	start := w.trace.Start()
+	if err := w.rule(out.Dict.Must("reward").F32(), w.view(item)); err != nil {
+		return err
+	}
+	w.trace.Done("score", start)
+	return l.to.Put(ctx, out)
+}
+
+// A transitionView binds an item as a reward.Batch. Items are reused, for routes of different
+// lengths.
+type transitionView struct {
+	item  *spmd.Item
+	rows  int
+	batch reward.Batch
+}
+
+func (w *RewardWorker) view(item *spmd.Item) *reward.Batch {
+	rows := item.Hi - item.Lo
+	for i := range w.views {
+		if v := &w.views[i]; v.item == item && v.rows == rows {
+			return &v.batch
+		}
+	}
+	d := item.Dict
+	info, _ := d.Get("info")
+	infos, _ := d.Get("infos")
+	w.views = append(w.views, transitionView{item, rows, reward.Batch{
+		Obs: d.Sub("observation"), Next: d.Sub("next_observation"), Action: d.Must("action"),
+		Reward:     d.Must("reward").F32(),
+		Terminated: d.Must("terminated").U8(), Truncated: d.Must("truncated").U8(), Info: info,
+		Infos: infos,
+	}})
+	return &w.views[len(w.views)-1].batch
+}

@@ -1,0 +1,338 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/roles/embodied/plan"
+	"github.com/rlinf/rlinf/roles/embodied/play"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A RolloutWorker chooses actions for the environments of its routes. It owns their trajectories
+// until the actors get them.
+type RolloutWorker struct {
+	m      *spmd.Member
+	plan   *plan.Plan
+	policy policy.Policy // its parameters are a view of the weights
+	trace  *member.Tracer
+	routes []*rolloutRoute
+	evals  []*evalRoute
+
+	running []*asyncRoute  // the routes of an asynchronous run
+	obsIn   *spmd.Receiver // observations of their environments
+
+	training, evaluation *collectives.WeightsReader // evaluation: nil where evaluations use the rollouts' weights
+	// the rollouts' weights, which the policy goes back to after an evaluation with newer ones
+	state   []byte
+	version int64 // theirs; -1: none yet
+}
+
+// A rolloutRoute is a route as its rollout worker sees it.
+type rolloutRoute struct {
+	plan.Route
+	rec     *play.RolloutBuilder
+	obs     *spmd.Receiver
+	act     *spmd.Sender
+	out     []*spmd.Sender // a shard each
+	layouts []*tensor.Layout
+	items   []*spmd.Item // the trajectories being recorded
+	dicts   []tensor.Dict
+	actions *tensor.Layout
+	steps   stepViews
+	stage   *play.Stage   // the environments themselves, where this worker steps them: see plan.Plan.RunsInline
+	count   algo.Progress // of its steps
+	scorer  *scorer       // nil: rewards are the environments' own
+}
+
+// NewRolloutWorker returns the worker of member m, for loop.Launch; InitWorker completes it. It frees the memory
+// of its policy's parameters when the first weights arrive.
+func NewRolloutWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*RolloutWorker, error) {
+	p, shared, err := of(c, m)
+	if err != nil {
+		return nil, err
+	}
+	pol := shared.rollouts[m.Index()]
+	r := &RolloutWorker{m: m, plan: p, policy: pol, state: pol.Params().State(), version: -1,
+		trace: member.NewTracer(p.Job, m), training: shared.training.Reader(m)}
+	if shared.evaluation != nil {
+		r.evaluation = shared.evaluation.Reader(m)
+	}
+	for _, l := range p.Train.Routes {
+		if l.Rollout == m.Index() {
+			r.routes = append(r.routes, newRolloutRoute(l, p, pol, loop.ProgressOf(c, m)))
+		}
+	}
+	if p.Async() {
+		for _, l := range r.routes {
+			r.running = append(r.running, newAsyncRoute(l, pol))
+		}
+	}
+	for _, l := range p.Eval.Routes {
+		if l.Rollout == m.Index() {
+			player := play.NewEvalPlayer(pol, l.Hi-l.Lo, p.Config.Env.Eval.Seed, l.Lo)
+			r.evals = append(r.evals, &evalRoute{Route: l, player: player, actions: p.ActionLayout(l),
+				count: loop.ProgressOf(c, m)})
+		}
+	}
+	return r, nil
+}
+
+// Member returns the worker's place in its group. Through it a worker reaches other workers.
+func (r *RolloutWorker) Member() *spmd.Member { return r.m }
+
+// Tracer returns what this worker has noted; nil where no trace was asked for.
+func (r *RolloutWorker) Tracer() *member.Tracer { return r.trace }
+
+// InitWorker completes the worker, before its first call. envs are the env workers of the same
+// rank. The worker steps the environments that plan.Plan.RunsInline names itself.
+func (r *RolloutWorker) InitWorker(envs []*EnvWorker) {
+	for _, l := range r.routes {
+		l.stage = inlineEnvs(envs, l.Route, env.Train)
+	}
+	for _, l := range r.evals {
+		l.stage = inlineEnvs(envs, l.Route, env.Eval)
+	}
+}
+
+func newRolloutRoute(l plan.Route, p *plan.Plan, pol policy.Policy, count algo.Progress) *rolloutRoute {
+	cuts := []int{0}
+	rl := &rolloutRoute{Route: l, count: count, actions: p.ActionLayout(l)}
+	for _, s := range l.Shards {
+		cuts = append(cuts, s.Hi-l.Lo)
+		rl.layouts = append(rl.layouts, p.TrajectoryLayout(s.Hi-s.Lo))
+	}
+	rl.items, rl.dicts = make([]*spmd.Item, len(l.Shards)), make([]tensor.Dict, len(l.Shards))
+	rl.rec = play.NewRolloutBuilder(pol, p.Config.Actor.Seed, l.Lo, l.Hi-l.Lo, cuts, p.BootstrapAll)
+	rl.rec.Idles = !p.AutoReset
+	if p.Labelled {
+		rl.rec.Mixture = &play.Mixture{Schedule: p.Config.Algorithm.OffPolicy.Dagger}
+	}
+	if p.Rewards > 0 {
+		rl.scorer = newScorer(l, p)
+	}
+	return rl
+}
+
+// SyncModelFromActor makes the policy use that version of the weights, or a newer one, from now on.
+func (r *RolloutWorker) SyncModelFromActor(ctx context.Context, version int64) error {
+	state, version, err := r.training.Adopt(ctx, version)
+	if err != nil {
+		return err
+	}
+	r.useWeights(state, version)
+	return nil
+}
+
+// CopyModelFromActor does the same with a copy, for asynchronous runs: actors publish while
+// rollouts go on.
+func (r *RolloutWorker) CopyModelFromActor(ctx context.Context, version int64) error {
+	version, err := r.training.Copy(ctx, version, r.state, r.version)
+	if err != nil {
+		return err
+	}
+	r.useWeights(r.state, version)
+	return nil
+}
+
+func (r *RolloutWorker) useWeights(state []byte, version int64) {
+	r.state, r.version = state, version
+	r.policy.Params().View(state)
+}
+
+// SyncModelForEvaluation makes the policy use that version of the weights, or a newer one, for the
+// next evaluation alone.
+func (r *RolloutWorker) SyncModelForEvaluation(ctx context.Context, version int64) error {
+	state, _, err := r.evaluation.Adopt(ctx, version)
+	if err == nil {
+		r.policy.Params().View(state)
+	}
+	return err
+}
+
+// Generate receives observations through obs and sends actions through act. It sends the
+// trajectories of the iteration through out. If there are reward workers, it asks them for the
+// rewards through scores. step is the number of steps that every environment has taken before.
+func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channel, scores RewardChannels,
+	step uint64) error {
+	for _, l := range r.routes {
+		if l.stage != nil {
+			l.stage.CountSteps(l.count, r.plan.Epochs*r.plan.Steps)
+		}
+		if err := l.scorer.open(r.m, scores); err != nil {
+			return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
+		}
+		if err := l.open(ctx, r.m, obs, act, out, r.plan.NextOf, step); err != nil {
+			return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
+		}
+	}
+	for e := range r.plan.Epochs {
+		for _, l := range r.routes {
+			if l.stage != nil {
+				start := r.trace.Start()
+				if err := l.play(ctx, e*r.plan.Steps, r.plan.Steps); err != nil {
+					return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
+				}
+				r.trace.Done("play", start)
+			}
+		}
+		for t := range r.plan.Steps + 1 {
+			for _, l := range r.routes {
+				if l.stage != nil {
+					continue
+				}
+				if err := l.step(ctx, r, e, t); err != nil {
+					return fmt.Errorf("environments %d-%d, step %d: %w", l.Lo, l.Hi-1, t, err)
+				}
+			}
+		}
+	}
+	for _, l := range r.routes {
+		if err := l.scorer.settle(ctx, l.rec); err != nil {
+			return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
+		}
+		if err := l.deliver(ctx, r.version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deliver sends the trajectories, which that version of the weights has made.
+func (l *rolloutRoute) deliver(ctx context.Context, version int64) error {
+	for i, s := range l.Shards {
+		l.items[i].Lo, l.items[i].Hi, l.items[i].Version = s.Lo, s.Hi, version
+		if err := l.out[i].Put(ctx, l.items[i]); err != nil {
+			return fmt.Errorf("trajectories of environments %d-%d: %w", s.Lo, s.Hi-1, err)
+		}
+	}
+	return nil
+}
+
+// open takes memory for the trajectories. The first call also takes the ends of the channels.
+func (l *rolloutRoute) open(ctx context.Context, m *spmd.Member, obs, act, out *spmd.Channel,
+	next func(plan.ActorShard) int,
+	step uint64) (err error) {
+	if l.obs == nil {
+		if l.obs, err = obs.Receiver(m, spmd.Key{To: l.Rollout, Name: l.Name()}); err != nil {
+			return err
+		}
+	}
+	if err := l.connect(m, act, l.Name(), out, next); err != nil {
+		return err
+	}
+	for i := range l.Shards {
+		if l.items[i], err = l.out[i].Take(ctx, l.layouts[i]); err != nil {
+			return err
+		}
+		l.dicts[i] = l.items[i].Dict
+	}
+	l.rec.Begin(l.dicts, step)
+	return nil
+}
+
+// connect makes the ends of the channels that the route sends through, once. Actions travel under
+// key.
+func (l *rolloutRoute) connect(m *spmd.Member, act *spmd.Channel, key string, out *spmd.Channel,
+	next func(plan.ActorShard) int) (err error) {
+	if l.out != nil {
+		return nil
+	}
+	if l.act, err = act.Sender(m, spmd.Key{To: l.Env, Name: key}); err != nil {
+		return err
+	}
+	for _, s := range l.Shards {
+		o, err := out.Sender(m, spmd.Key{To: next(s), Name: s.Name()})
+		if err != nil {
+			return err
+		}
+		l.out = append(l.out, o)
+	}
+	return nil
+}
+
+// play plays n steps of an epoch, from time first on, in the route's own environments.
+func (l *rolloutRoute) play(ctx context.Context, first, n int) error {
+	if err := l.stage.Begin(); err != nil {
+		return err
+	}
+	var observed func(t int) error
+	if l.scorer != nil {
+		observed = func(t int) error { return l.scorer.ask(ctx, l.rec, t, l.stage.Now) }
+	}
+	return play.PlayEpoch(l.rec, l.stage, first, n, observed)
+}
+
+// step receives the observations at time t of epoch e. It answers with actions, except at the end
+// of the epoch.
+func (l *rolloutRoute) step(ctx context.Context, r *RolloutWorker, e, t int) error {
+	item, err := l.obs.Get(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.obs.Release(item)
+	start := r.trace.Start()
+	p := r.plan
+	at := e*p.Steps + t // in the trajectory
+	st := l.steps.of(item)
+	if t > 0 {
+		if err := l.rec.Observe(at-1, st); err != nil {
+			return err
+		}
+		if err := l.scorer.ask(ctx, l.rec, at-1, st); err != nil {
+			return err
+		}
+	}
+	if t == p.Steps {
+		return l.rec.Finish(at-1, st.Obs, !p.AutoReset)
+	}
+	act, err := l.rec.Act(at, st.Obs, t == 0)
+	if err != nil {
+		return err
+	}
+	r.trace.Done("infer", start)
+	return sendAction(ctx, l.act, l.actions, l.rec.Space, act)
+}
+
+// sendAction sends the actions of act to the environments of a route.
+func sendAction(ctx context.Context, to *spmd.Sender, layout *tensor.Layout, space env.Space, act policy.Act) error {
+	item, err := to.Take(ctx, layout)
+	if err != nil {
+		return err
+	}
+	act.Feed(space, item.Dict.Must("action"))
+	return to.Put(ctx, item)
+}
+
+// stepViews binds each item of a route to an env.Step. Items reuse memory, so it binds each piece
+// of memory once.
+type stepViews struct {
+	items []*spmd.Item
+	steps []*env.Step
+}
+
+func (v *stepViews) of(item *spmd.Item) *env.Step {
+	for i := range v.items {
+		if v.items[i] == item {
+			return v.steps[i]
+		}
+	}
+	d := item.Dict
+	status, _ := d.Get("status")
+	info, _ := d.Get("info")
+	steps, _ := d.Get("steps")
+	v.items = append(v.items, item)
+	v.steps = append(v.steps, &env.Step{
+		Obs: d.Sub("observation"), FinalObs: d.Sub("final_observation"),
+		Reward: d.Must("reward"), Terminated: d.Must("terminated"), Truncated: d.Must("truncated"),
+		Status: status, Info: info, Steps: steps,
+	})
+	return v.steps[len(v.steps)-1]
+}

@@ -1,0 +1,264 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// An asyncRoute makes one rollout after the other, independently of the actors. Each begins with a
+// copy of the newest weights, so that neither actors nor other routes wait for it. A call may end,
+// and the next one continue, between any two steps.
+type asyncRoute struct {
+	*rolloutRoute
+	weights []byte // of version
+	version int64
+	first   uint64     // rollouts before this run
+	begun   uint64     // rollouts that began in it
+	taken   int        // shards of the next one whose memory has been taken
+	open    bool       // one is under way
+	at      int        // actions recorded in it
+	acting  bool       // the result of the last action has not arrived
+	item    *spmd.Item // observations that wait for actions; nil: the environments are stepping
+	paused  bool       // they were told to wait for the next call
+}
+
+func newAsyncRoute(l *rolloutRoute, pol policy.Policy) *asyncRoute {
+	n := len(pol.Params().State())
+	return &asyncRoute{rolloutRoute: l, weights: tensor.New(tensor.U8, n).Bytes(), version: -1}
+}
+
+// Produce makes rollouts until stop ends: it chooses actions for what comes through obs, sends them
+// through act, and trajectories through out.
+func (r *RolloutWorker) Produce(ctx, stop context.Context, obs, act, out *spmd.Channel) error {
+	for _, l := range r.running {
+		if err := l.connect(r.m, act, anyRoute, out, r.plan.NextOf); err != nil {
+			return l.errorf(err)
+		}
+	}
+	if l := r.running[0]; l.stage != nil {
+		return l.play(ctx, stop, r)
+	}
+	if r.obsIn == nil {
+		var err error
+		if r.obsIn, err = obs.Receiver(r.m, spmd.Key{To: r.m.Index(), Name: anyRoute}); err != nil {
+			return err
+		}
+	}
+	return r.serve(ctx, stop)
+}
+
+// anyRoute is the key that all routes of a worker share, so that it answers in the order of
+// arrival: a rollout worker observations, an env worker actions. Item.Lo identifies the route.
+const anyRoute = "any route"
+
+// play makes rollouts in environments that this worker steps.
+func (l *asyncRoute) play(ctx, stop context.Context, r *RolloutWorker) error {
+	for stop.Err() == nil {
+		if ready, err := l.begin(stop, r, true); err != nil || !ready {
+			return l.errorf(err)
+		}
+		if l.at%r.plan.Steps == 0 {
+			if err := l.stage.Begin(); err != nil {
+				return l.errorf(err)
+			}
+		}
+		act, err := l.choose(r, l.stage.Now.Obs)
+		if err != nil {
+			return l.errorf(err)
+		}
+		act.Feed(l.rec.Space, l.stage.Action.Must("action"))
+		if err := l.stage.Step(); err != nil {
+			return l.errorf(err)
+		}
+		if err := l.observe(ctx, r, l.stage.Now); err != nil {
+			return l.errorf(err)
+		}
+	}
+	return nil
+}
+
+// serve makes rollouts in environments of env workers, in the order in which they send, until stop
+// has ended and all have been paused.
+func (r *RolloutWorker) serve(ctx, stop context.Context) error {
+	for _, l := range r.running {
+		l.paused = false
+	}
+	for {
+		var waiting *asyncRoute // the one that has made the fewest rollouts
+		paused, shown := 0, 0
+		for _, l := range r.running {
+			if l.item != nil && !l.paused {
+				if err := l.answer(ctx, stop, r); err != nil {
+					return l.errorf(err)
+				}
+			}
+			switch {
+			case l.paused: // an observation of its environments belongs to the next call
+				paused++
+			case l.item != nil:
+				shown++
+				if waiting == nil || l.begun < waiting.begun {
+					waiting = l
+				}
+			}
+		}
+		switch {
+		case paused == len(r.running):
+			return nil
+		case paused+shown == len(r.running): // nothing else will come
+			if _, err := waiting.begin(stop, r, true); err != nil {
+				return waiting.errorf(err)
+			}
+		default:
+			if err := r.look(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// look waits for observations of any route.
+func (r *RolloutWorker) look(ctx context.Context) error {
+	item, err := r.obsIn.Get(ctx)
+	if err != nil {
+		return fmt.Errorf("observations: %w", err)
+	}
+	for _, l := range r.running {
+		if l.Lo == item.Lo {
+			if !l.acting {
+				l.item = item
+				return nil
+			}
+			if err := l.observe(ctx, r, l.steps.of(item)); err != nil {
+				return l.errorf(err)
+			}
+			if l.at%r.plan.Steps == 0 { // how the next episodes begin is yet to come
+				r.obsIn.Release(item)
+				return nil
+			}
+			l.item = item
+			return nil
+		}
+	}
+	return fmt.Errorf("observations of environments %d-%d, which are another's", item.Lo, item.Hi-1)
+}
+
+// answer sends actions for the observations, or pauses the environments once stop has ended. If no
+// rollout may begin yet, the environments wait.
+func (l *asyncRoute) answer(ctx, stop context.Context, r *RolloutWorker) error {
+	if stop.Err() != nil {
+		l.paused = true
+		return l.tell(ctx, r, nil)
+	}
+	if ready, err := l.begin(stop, r, false); err != nil || !ready {
+		return err
+	}
+	start := r.trace.Start()
+	act, err := l.choose(r, l.steps.of(l.item).Obs)
+	if err != nil {
+		return err
+	}
+	r.trace.Done("infer", start)
+	return l.tell(ctx, r, &act)
+}
+
+// tell sends actions to the environments; nil pauses them.
+func (l *asyncRoute) tell(ctx context.Context, r *RolloutWorker, act *policy.Act) error {
+	item, err := l.act.Take(ctx, l.actions)
+	if err != nil {
+		return err
+	}
+	item.Lo, item.Hi = l.Lo, l.Hi
+	if act == nil {
+		item.Version = pauseStage
+	} else {
+		act.Feed(l.rec.Space, item.Dict.Must("action"))
+	}
+	r.obsIn.Release(l.item)
+	l.item = nil
+	return l.act.Put(ctx, item)
+}
+
+// pauseStage is the version of the item that tells environments to wait for the next call.
+const pauseStage = -1
+
+// begin begins a rollout, unless one runs: it takes memory and the newest weights. It returns false
+// if there is no memory yet or the weights would be too old; with wait, only if stop ends
+// meanwhile.
+func (l *asyncRoute) begin(stop context.Context, r *RolloutWorker, wait bool) (bool, error) {
+	if l.open {
+		return true, nil
+	}
+	oldest := r.plan.OldestWeights(l.first + l.begun)
+	if !wait && r.training.Newest() < oldest {
+		return false, nil
+	}
+	for ; l.taken < len(l.Shards); l.taken++ {
+		i := l.taken
+		item, err := l.out[i].TryTake(l.layouts[i])
+		if err == spmd.ErrFull && wait {
+			item, err = l.out[i].Take(stop, l.layouts[i])
+		}
+		if err == spmd.ErrFull || err != nil && stop.Err() != nil {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		l.items[i], l.dicts[i] = item, item.Dict
+	}
+	version, err := r.training.Copy(stop, oldest, l.weights, l.version)
+	if err != nil {
+		if stop.Err() != nil {
+			err = nil
+		}
+		return false, err
+	}
+	l.version = version
+	l.rec.Begin(l.dicts, (l.first+l.begun)*uint64(r.plan.Epochs*r.plan.Steps))
+	l.begun++
+	l.open = true
+	return true, nil
+}
+
+// choose chooses actions for observations, and records both.
+func (l *asyncRoute) choose(r *RolloutWorker, obs tensor.Dict) (policy.Act, error) {
+	r.policy.Params().View(l.weights)
+	act, err := l.rec.Act(l.at, obs, l.at%r.plan.Steps == 0)
+	l.at++
+	l.acting = true
+	return act, err
+}
+
+// observe records the result of the actions. After the last step of a rollout it sends the
+// trajectories.
+func (l *asyncRoute) observe(ctx context.Context, r *RolloutWorker, st *env.Step) error {
+	r.policy.Params().View(l.weights)
+	if err := l.rec.Observe(l.at-1, st); err != nil {
+		return err
+	}
+	l.acting = false
+	if l.at%r.plan.Steps != 0 {
+		return nil
+	}
+	if err := l.rec.Finish(l.at-1, st.Obs, !r.plan.AutoReset); err != nil {
+		return err
+	}
+	if l.at < r.plan.Epochs*r.plan.Steps {
+		return nil
+	}
+	l.at, l.taken, l.open = 0, 0, false
+	return l.deliver(ctx, l.version)
+}
+
+func (l *asyncRoute) errorf(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
+}

@@ -1,0 +1,79 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/roles/embodied/plan"
+	"github.com/rlinf/rlinf/roles/embodied/play"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A scorer asks a reward worker for the rewards of a route's steps. The environments take the next
+// step meanwhile: the answer is recorded at the next question, or at the end.
+type scorer struct {
+	plan.Route
+	worker int // the reward worker that is asked
+	layout *tensor.Layout
+	to     *spmd.Sender
+	from   *spmd.Receiver
+	asked  int // the step that the answer under way is for; -1: none is
+}
+
+// RewardChannels lead from rollout workers to reward workers and back. The zero value: there are no
+// reward workers.
+type RewardChannels struct {
+	Transitions *spmd.Channel // rollout → reward
+	Rewards     *spmd.Channel // reward → rollout
+}
+
+func newScorer(l plan.Route, p *plan.Plan) *scorer {
+	return &scorer{Route: l, worker: p.RewardWorker(l), layout: p.TransitionLayout(l), asked: -1}
+}
+
+// open makes the ends of the channels, once. A nil scorer has none.
+func (s *scorer) open(m *spmd.Member, ch RewardChannels) (err error) {
+	if s == nil || s.to != nil {
+		return nil
+	}
+	if s.to, err = ch.Transitions.Sender(m, spmd.Key{To: s.worker, Name: transitionsKey}); err != nil {
+		return err
+	}
+	s.from, err = ch.Rewards.Receiver(m, spmd.Key{To: s.Rollout, Name: s.Name()})
+	return err
+}
+
+// ask sends step t of rec with its result. A nil scorer does nothing.
+func (s *scorer) ask(ctx context.Context, rec *play.RolloutBuilder, t int, step *env.Step) error {
+	if s == nil {
+		return nil
+	}
+	if err := s.settle(ctx, rec); err != nil {
+		return err
+	}
+	item, err := s.to.Take(ctx, s.layout)
+	if err != nil {
+		return fmt.Errorf("ask for rewards: %w", err)
+	}
+	rec.Transition(item.Dict, t, step)
+	item.Lo, item.Hi = s.Lo, s.Hi
+	s.asked = t
+	return s.to.Put(ctx, item)
+}
+
+// settle records the outstanding answer.
+func (s *scorer) settle(ctx context.Context, rec *play.RolloutBuilder) error {
+	if s == nil || s.asked < 0 {
+		return nil
+	}
+	item, err := s.from.Get(ctx)
+	if err != nil {
+		return fmt.Errorf("rewards of step %d: %w", s.asked, err)
+	}
+	rec.SetReward(s.asked, item.Dict.Must("reward").F32())
+	s.from.Release(item)
+	s.asked = -1
+	return nil
+}

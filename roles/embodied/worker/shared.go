@@ -1,0 +1,119 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/roles/embodied/plan"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/weights"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Shared is what the workers of a rank have in common: their policies, all with the same first parameters, and
+// the weights between the ranks. An asynchronous run has slots for weights, and each rollout a copy; see
+// asyncRoute.
+type Shared struct {
+	world *spmd.World
+	plan  *plan.Plan
+
+	training   *weights.Weights
+	evaluation *weights.Weights // for evaluations with newer weights than the rollouts'; nil: with theirs
+	inference  *weights.Weights // for inference workers; nil: there are none
+
+	actors, rollouts, inferences map[int]policy.Policy // by member
+}
+
+var _ loop.Shared = (*Shared)(nil)
+
+// NewShared returns what the workers of a rank share. Connect makes it.
+func NewShared(w *spmd.World, p *plan.Plan) *Shared { return &Shared{world: w, plan: p} }
+
+// PlanOf returns the plan of c's job.
+func PlanOf(c *loop.Cluster) (*plan.Plan, error) {
+	s, ok := loop.SharedOf(c).(*Shared)
+	if !ok {
+		return nil, errors.New("the job has no environments (runner.task_type embodied)")
+	}
+	return s.plan, nil
+}
+
+// of returns the plan and what the workers of m's rank share.
+func of(c *loop.Cluster, m *spmd.Member) (*plan.Plan, *Shared, error) {
+	p, err := PlanOf(c)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s %d: %w", m.Group(), m.Index(), err)
+	}
+	return p, loop.SharedOf(c).(*Shared), nil
+}
+
+// Connect makes the policies, and the weights between them.
+func (s *Shared) Connect(ctx context.Context) (err error) {
+	// Other workers may read the actors' parameters in place. Workers that infer begin with a copy,
+	// and later use the weights.
+	if s.actors, err = s.policies("actor", s.world.Alloc); err != nil {
+		return err
+	}
+	if s.rollouts, err = s.policies("rollout", tensor.Heap); err != nil {
+		return err
+	}
+	if s.inferences, err = s.policies("inference", tensor.Heap); err != nil {
+		return err
+	}
+	if s.training, err = s.between(ctx, "weights", "rollout", s.rollouts, weights.Configured); err != nil {
+		return err
+	}
+	if s.plan.EvaluatesApart() {
+		s.evaluation, err = s.between(ctx, "weights of evaluations", "rollout", s.rollouts, weights.Once)
+		if err != nil {
+			return err
+		}
+	}
+	if s.plan.Inferences > 0 { // they use the newest weights before every update
+		s.inference, err = s.between(ctx, "weights of inference", "inference", s.inferences, weights.Exact)
+	}
+	return err
+}
+
+// policies makes the policies of a component's workers, by member.
+func (s *Shared) policies(component string, alloc tensor.Allocator) (map[int]policy.Policy, error) {
+	policies := map[int]policy.Policy{}
+	for _, m := range s.plan.MembersOn(component, s.world.Rank()) {
+		pol, err := s.plan.NewPolicy(alloc)
+		if err != nil {
+			return nil, fmt.Errorf("%s %d: %w", component, m, err)
+		}
+		policies[m] = pol
+	}
+	return policies, nil
+}
+
+// between makes the weights from the actors to the workers of a component, whose policies on this rank are here.
+func (s *Shared) between(ctx context.Context, label, component string, here map[int]policy.Policy,
+	mode weights.Mode) (*weights.Weights, error) {
+	return weights.New(ctx, s.world, s.plan.Job, weights.Spec{Label: label, Readers: []string{component}, Mode: mode,
+		Params: s.params(component, here)})
+}
+
+// params returns the parameters of the first actor on this rank, else those of the first of here.
+func (s *Shared) params(component string, here map[int]policy.Policy) *nn.Params[float32] {
+	of := here
+	if len(s.actors) > 0 {
+		component, of = "actor", s.actors
+	}
+	if members := s.plan.MembersOn(component, s.world.Rank()); len(members) > 0 {
+		return of[members[0]].Params()
+	}
+	return nil
+}
+
+// Close is called on every rank when there is nothing more to publish.
+func (s *Shared) Close() {
+	s.training.Close()
+	s.evaluation.Close()
+	s.inference.Close()
+}

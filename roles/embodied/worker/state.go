@@ -1,0 +1,145 @@
+package worker
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/rlinf/rlinf/roles/embodied/play"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Save returns this actor's part of the state, not copied: what its algorithm keeps for each
+// environment. The first actor adds the model and the rest of the algorithm's state.
+func (a *ActorWorker) Save() (shares []member.Share, err error) {
+	trainer, err := a.algo.Save()
+	if err != nil {
+		return nil, err
+	}
+	var own, rest tensor.Dict
+	for i := range trainer.Len() {
+		if name, t := trainer.Entry(i); strings.HasPrefix(name, "env.") {
+			own.Set("trainer."+name, t)
+		} else {
+			rest.Set(name, t)
+		}
+	}
+	if lo, hi := a.share(); own.Len() > 0 {
+		shares = append(shares, member.Share{Kind: "envs", Lo: lo, Hi: hi, Dict: own})
+	}
+	if a.m.Index() > 0 {
+		return shares, nil
+	}
+	if a.arrivals != nil {
+		rest.Set(member.TakenRollouts, tensor.FromI64([]int64{a.arrivals.Rollouts}, 1))
+	}
+	return append(shares, member.Share{Kind: "model", Dict: job.ModelDict(a.policy.Params())},
+		member.Share{Kind: "trainer", Dict: rest}), nil
+}
+
+// Load takes this actor's part of st, which may be weights alone.
+func (a *ActorWorker) Load(st member.State) error {
+	if err := job.LoadModel(a.policy.Params(), st.Model); err != nil || st.Trainer.Len() == 0 {
+		return err
+	}
+	trainer := tensor.Dict{}
+	merge(&trainer, st.Trainer)
+	merge(&trainer, st.Envs.Sub("trainer").Slice(a.share()))
+	if err := a.algo.Load(trainer); err != nil {
+		return err
+	}
+	if taken, ok := st.Trainer.Get(member.TakenRollouts); ok && a.arrivals != nil {
+		a.arrivals.Rollouts = taken.I64()[0]
+	}
+	return nil
+}
+
+// share returns the environments that this actor trains on.
+func (a *ActorWorker) share() (lo, hi int) {
+	n := a.plan.Train.Envs / a.plan.Actors
+	return a.m.Index() * n, (a.m.Index() + 1) * n
+}
+
+// Save returns this worker's part of the state, not copied: the hidden state of each environment.
+// With model, the first worker adds the weights that it uses.
+func (r *RolloutWorker) Save(model bool) (shares []member.Share) {
+	if model && r.m.Index() == 0 {
+		shares = append(shares, member.Share{Kind: "rollout", Dict: job.ModelDict(r.policy.Params())})
+	}
+	for _, l := range r.routes {
+		if d := l.rec.Hidden.Save(); d.Len() > 0 {
+			shares = append(shares, member.Share{Kind: "envs", Lo: l.Lo, Hi: l.Hi, Dict: d})
+		}
+	}
+	return shares
+}
+
+// Load takes this worker's part of st. Own weights of rollouts are of that version.
+func (r *RolloutWorker) Load(st member.State, version int64) error {
+	if taken, ok := st.Trainer.Get(member.TakenRollouts); ok {
+		for _, l := range r.running {
+			l.first = uint64(taken.I64()[0])
+		}
+	}
+	if play.HasEpisodes(st.Envs) { // new ones begin with nothing remembered
+		for _, l := range r.routes {
+			if err := l.rec.Hidden.Load(st.Envs.Slice(l.Lo, l.Hi)); err != nil {
+				return err
+			}
+		}
+	}
+	if st.Rollout.Len() == 0 {
+		return nil
+	}
+	r.version = version
+	return job.LoadModel(r.policy.Params(), st.Rollout)
+}
+
+// Save returns the state of this worker's environments, not copied. If they cannot save it, whole
+// is false, and it is the state of their seeds alone.
+func (w *EnvWorker) Save() (shares []member.Share, whole bool, err error) {
+	whole = true
+	for i, s := range w.train {
+		lo, hi := w.plan.Train.StageOf(w.m.Index(), i)
+		d, err := s.Save()
+		if errors.Is(err, errors.ErrUnsupported) {
+			whole = false
+			d, err = s.Seeder.Save() // so that a resumed run does not repeat the first seeds
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		shares = append(shares, member.Share{Kind: "envs", Lo: lo, Hi: hi, Dict: d})
+	}
+	return shares, whole, nil
+}
+
+// Load takes this worker's part of st, which may be weights alone.
+func (w *EnvWorker) Load(st member.State) error {
+	if _, ok := st.Envs.Get("seeder.episode"); !ok {
+		return nil
+	}
+	for i, s := range w.train {
+		lo, hi := w.plan.Train.StageOf(w.m.Index(), i)
+		if err := s.Load(st.Envs.Slice(lo, hi)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Load takes the reference policy from st, if it is there.
+func (w *InferenceWorker) Load(st member.State) {
+	if t, ok := st.Trainer.Get("reference"); ok && w.reference != nil {
+		copy(w.reference, t.U8())
+		w.known = true
+	}
+}
+
+// merge adds the tensors of src to dst.
+func merge(dst *tensor.Dict, src tensor.Dict) {
+	for i := range src.Len() {
+		dst.Set(src.Entry(i))
+	}
+}

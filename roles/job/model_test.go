@@ -1,0 +1,114 @@
+package job
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+func newModel(t *testing.T, seed uint64, hidden ...int) *nn.Params[float32] {
+	t.Helper()
+	cfg := env.DefaultConfig()
+	cfg.EnvType = "CartPole-v1"
+	vec, err := all.Registry().New(cfg, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	net := policy.DefaultConfig()
+	net.HiddenSizes, net.NormalizeObservations = hidden, true
+	p, err := policy.NewMLP(net, vec.Spec(), seed, tensor.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Params()
+}
+
+func TestModelComesBack(t *testing.T) {
+	src, dst := newModel(t, 1, 8, 4), newModel(t, 2, 8, 4)
+	_, mean := src.Buffers.Entry(0)
+	mean.F64()[0] = 42
+	if err := LoadModel(dst, ModelDict(src)); err != nil {
+		t.Fatal(err)
+	}
+	if err := rolestest.SameDict(ModelDict(dst), ModelDict(src)); err != nil {
+		t.Error(err)
+	}
+	if got, want := tensor.FromF32(dst.Data, len(dst.Data)), tensor.FromF32(src.Data, len(src.Data)); !bytes.Equal(got.Bytes(), want.Bytes()) {
+		t.Error("parameters differ")
+	}
+}
+
+// Weights without adapters are those of a model with new ones.
+func TestAdaptersAreOptional(t *testing.T) {
+	p := new(nn.Params[float32])
+	p.Group("actor")
+	p.Add("weight", 2)
+	adapter := p.Add("lora", 1)
+	p.Fields[adapter].Optional = true
+	if err := p.Alloc(tensor.Heap); err != nil {
+		t.Fatal(err)
+	}
+	p.Of(adapter)[0] = 5
+	var d tensor.Dict
+	d.Set("weight", tensor.FromF32([]float32{1, 2}, 2))
+	if err := LoadModel(p, d); err != nil || p.Of(0)[1] != 2 || p.Of(adapter)[0] != 5 {
+		t.Errorf("weights %v, adapter %v: want [1 2] and the 5 that was there (%v)", p.Of(0), p.Of(adapter), err)
+	}
+	d.Set("other", tensor.FromF32([]float32{1}, 1))
+	if err := LoadModel(p, d); err == nil {
+		t.Error("a tensor of another model stands for the adapter")
+	}
+}
+
+// A file that is no model of this policy is refused by the name of the tensor that does not fit, and changes nothing.
+func TestForeignModelIsRefused(t *testing.T) {
+	own := newModel(t, 1, 8)
+	before := append([]float32(nil), own.Data...)
+	names := func(d tensor.Dict) (n []string) {
+		for i := range d.Len() {
+			name, _ := d.Entry(i)
+			n = append(n, name)
+		}
+		return n
+	}
+	without := func(d tensor.Dict, drop string) (r tensor.Dict) {
+		for i := range d.Len() {
+			if name, x := d.Entry(i); name != drop {
+				r.Set(name, x)
+			}
+		}
+		return r
+	}
+	full := ModelDict(newModel(t, 2, 8))
+	extra := without(full, "")
+	extra.Set("critic.7.weight", tensor.New(tensor.F32, 2))
+	last := names(full)[full.Len()-1]
+	swapped := without(full, last) // as many, but another
+	swapped.Set("critic.8.weight", tensor.New(tensor.F32, 2))
+	wider := ModelDict(newModel(t, 2, 9))
+	for _, c := range []struct {
+		what string
+		d    tensor.Dict
+		want string
+	}{
+		{"nothing", tensor.Dict{}, names(full)[0]},
+		{"one missing", without(full, last), last},
+		{"one too many", extra, "critic.7.weight"},
+		{"one for another", swapped, last},
+		{"another width", wider, names(full)[0]},
+	} {
+		if err := LoadModel(own, c.d); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want it to name %s", c.what, err, c.want)
+		}
+	}
+	if a, b := tensor.FromF32(own.Data, len(own.Data)), tensor.FromF32(before, len(before)); !bytes.Equal(a.Bytes(), b.Bytes()) {
+		t.Error("a model that was refused changed parameters")
+	}
+}

@@ -1,0 +1,231 @@
+package exam
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/reward/answer"
+	"github.com/rlinf/rlinf/reward/verify"
+)
+
+// An Exam asks a language model questions and grades its answers. It belongs to one goroutine.
+type Exam struct {
+	Engine *engine.Engine
+	Grader *answer.Grader
+	// Respond says how rules read the tokens of an answer. stopped is false if it was cut off.
+	Respond func(q *answer.Question, sample int, tokens []int32, stopped bool) answer.Response
+	Greedy  engine.Sampling // of the first answer to a question
+	Sampled engine.Sampling // of Samples more
+	Samples int
+
+	Progress algo.Progress // of answers; nil: nobody asks
+}
+
+// Sums of an exam: those of greedy answers, those of sampled ones, and how many questions have 0, 1, …
+// right ones among Samples. All are whole numbers, so their sums over ranks are exact.
+const (
+	examAnswers = iota
+	examRight
+	examTokens
+	examTruncated
+	examUnparsable
+	numExamSums
+)
+
+// A Shown is an answer for a person to read.
+type Shown struct {
+	Response answer.Response
+	Outcome  verify.Outcome
+}
+
+// Take asks all questions. It returns the sums for Metrics, and the greedy answers to the first show
+// questions.
+func (e *Exam) Take(ctx context.Context, questions []answer.Question, show int) (sums []float64, shown []Shown,
+	err error) {
+	sums = make([]float64, 2*numExamSums+e.Samples+1)
+	responses, grades, err := e.ask(ctx, questions, 1, e.Greedy)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range responses {
+		count(sums, &responses[i], grades[i])
+		if i < show {
+			shown = append(shown, Shown{responses[i], grades[i].Outcome})
+		}
+	}
+	if e.Samples == 0 {
+		return sums, shown, nil
+	}
+	if responses, grades, err = e.ask(ctx, questions, e.Samples, e.Sampled); err != nil {
+		return nil, nil, err
+	}
+	for i := range questions {
+		right := 0
+		for j := i * e.Samples; j < (i+1)*e.Samples; j++ {
+			count(sums[numExamSums:], &responses[j], grades[j])
+			if grades[j].Outcome == verify.Right {
+				right++
+			}
+		}
+		sums[2*numExamSums+right]++
+	}
+	return sums, shown, nil
+}
+
+// ask draws so many answers to each question, and grades them.
+func (e *Exam) ask(ctx context.Context, questions []answer.Question, each int, s engine.Sampling) ([]answer.Response,
+	[]answer.Grade, error) {
+	var requests []engine.Request
+	for i := range questions {
+		for k := range each {
+			requests = append(requests, engine.Request{Prompt: questions[i].Prompt, Sampling: s,
+				Key: uint64(questions[i].Number) & 0xffffffff, Sample: uint64(k)})
+		}
+	}
+	results, err := e.Engine.Generate(ctx, requests, e.watch(len(requests)))
+	if err != nil {
+		return nil, nil, err
+	}
+	responses, grades := make([]answer.Response, len(results)), make([]answer.Grade, len(results))
+	for i, r := range results {
+		responses[i] = e.Respond(&questions[i/each], i%each, r.Tokens, r.Stopped)
+	}
+	if err := e.Grader.Grade(grades, responses); err != nil {
+		return nil, nil, fmt.Errorf("reward: %w", err)
+	}
+	return responses, grades, nil
+}
+
+// watch tells how many of n answers have ended.
+func (e *Exam) watch(n int) engine.Watch {
+	ended := 0
+	e.Progress.Report("evaluation", 0, n)
+	return engine.Watch{Done: func(int, *engine.Result) error {
+		ended++
+		e.Progress.Report("evaluation", ended, n)
+		return nil
+	}}
+}
+
+func count(sums []float64, r *answer.Response, g answer.Grade) {
+	sums[examAnswers]++
+	sums[examTokens] += float64(len(r.Tokens))
+	if g.Outcome == verify.Right {
+		sums[examRight]++
+	}
+	if g.Outcome == verify.Unparsable {
+		sums[examUnparsable]++
+	}
+	if !r.Ended {
+		sums[examTruncated]++
+	}
+}
+
+// Metrics names and computes the metrics of sums that were added up over the ranks.
+//
+//   - eval/accuracy: share of right answers among the greedy ones
+//   - eval/response_length, eval/truncated, eval/unparsable: of greedy answers, the mean number of
+//     tokens and the shares that were cut off and that nobody can read
+//   - eval/pass@k, for k of 1, 2, 4, … and of the number of samples: see PassAt
+//   - eval/sampled_response_length, …: of sampled answers
+func Metrics(sums []float64) (names []string, values []float64) {
+	add := func(prefix string, t []float64) {
+		names = append(names, prefix+"response_length", prefix+"truncated", prefix+"unparsable")
+		n := t[examAnswers]
+		values = append(values, t[examTokens]/n, t[examTruncated]/n, t[examUnparsable]/n)
+	}
+	names, values = append(names, "eval/accuracy"), append(values, sums[examRight]/sums[examAnswers])
+	add("eval/", sums)
+	right := sums[2*numExamSums:]
+	samples := len(right) - 1
+	if samples == 0 {
+		return names, values
+	}
+	for k := 1; ; k = min(2*k, samples) {
+		names, values = append(names, fmt.Sprintf("eval/pass@%d", k)), append(values, PassAt(k, right))
+		if k == samples {
+			break
+		}
+	}
+	add("eval/sampled_", sums[numExamSums:])
+	return names, values
+}
+
+// PassAt estimates the probability that one of k answers to a question is right, the mean over
+// questions. right[c] is the number of questions with c right answers of n = len(right)-1 that were
+// drawn, and k ≤ n. The estimate is without bias (Chen et al. 2021, arXiv:2107.03374, eq. 1):
+//
+//	pass@k = mean of 1 - C(n-c, k) / C(n, k)
+func PassAt(k int, right []float64) float64 {
+	n := len(right) - 1
+	questions, passed := 0.0, 0.0
+	for c, number := range right {
+		fails := 1.0 // C(n-c, k) / C(n, k)
+		for i := n - c + 1; i <= n; i++ {
+			fails *= max(0, 1-float64(k)/float64(i))
+		}
+		questions += number
+		passed += number * (1 - fails)
+	}
+	return passed / questions
+}
+
+// z95 is the 0.975 quantile of the normal distribution.
+const z95 = 1.96
+
+// Intervals returns 95 % intervals of eval/accuracy (Wilson's) and of eval/pass@1 (the mean over
+// questions ± 1.96 standard errors). The second means nothing without samples.
+func Intervals(sums []float64) (accuracy, pass [2]float64) {
+	n, p := sums[examAnswers], sums[examRight]/sums[examAnswers]
+	middle, off := p+z95*z95/(2*n), z95*math.Sqrt(p*(1-p)/n+z95*z95/(4*n*n))
+	scale := 1 + z95*z95/n
+	return [2]float64{max(0, middle-off) / scale, (middle + off) / scale}, interval(sums[2*numExamSums:])
+}
+
+// interval is that of the mean of c/(len(number)-1) over questions, number[c] of each.
+func interval(number []float64) [2]float64 {
+	n := float64(len(number) - 1)
+	questions, sum, squares := 0.0, 0.0, 0.0
+	for c, k := range number {
+		x := float64(c) / n
+		questions += k
+		sum += k * x
+		squares += k * x * x
+	}
+	mean := sum / questions
+	off := z95 * math.Sqrt(max(0, squares/questions-mean*mean)/questions)
+	return [2]float64{max(0, mean-off), min(1, mean+off)}
+}
+
+// lineLength is how much of a text a Line shows.
+const lineLength = 70
+
+// Line is the answer in one line.
+func (s *Shown) Line() string {
+	short := func(text string) string {
+		letters := []rune(strings.Join(strings.Fields(text), " "))
+		if len(letters) > lineLength {
+			letters = append(letters[:lineLength], '…')
+		}
+		return string(letters)
+	}
+	return fmt.Sprintf("%-10s  %s  →  %s", s.Outcome, short(s.Response.Question.Text), short(s.Response.Text))
+}
+
+// Block is the whole answer, with its question and what would have been right.
+func (s *Shown) Block() string {
+	q, end := s.Response.Question, ""
+	if !s.Response.Ended {
+		end = ", cut off"
+	}
+	text := fmt.Sprintf("question %d: %s%s\n%s\n> %s\n", q.Number, s.Outcome, end, q.Text,
+		strings.ReplaceAll(s.Response.Text, "\n", "\n> "))
+	if s.Outcome != verify.Right {
+		text += fmt.Sprintf("expected: %s\n", strings.Join(q.Solutions, ", or "))
+	}
+	return text
+}

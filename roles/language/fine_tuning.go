@@ -1,0 +1,73 @@
+package language
+
+import (
+	"context"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/roles/language/worker"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// FineTune trains a language model on texts. It launches the actors, and lets an SFTRunner lead them.
+func FineTune(ctx context.Context, c *loop.Cluster) error {
+	actor, err := loop.Launch(ctx, c, loop.NewHybridComponentPlacement(c).Strategy("actor"), worker.NewSFTWorker)
+	if err != nil {
+		return err
+	}
+	r, err := NewSFTRunner(ctx, c, actor)
+	if err != nil {
+		return err
+	}
+	return r.run(ctx)
+}
+
+// An SFTRunner leads the fine-tuning of a language model. Every rank runs one; its group calls do
+// work on the ranks that have actors. A program calls InitWorkers, and then Run.
+type SFTRunner struct {
+	*runner
+	Actor *spmd.Group[*worker.SFTWorker]
+}
+
+// NewSFTRunner returns the runner that leads the actors. Collective over the world. A job has one
+// runner.
+func NewSFTRunner(ctx context.Context, c *loop.Cluster, actor *spmd.Group[*worker.SFTWorker]) (*SFTRunner, error) {
+	r := &SFTRunner{Actor: actor}
+	var err error
+	if r.runner, err = newRunner(ctx, c, r.RunTraining, r.evaluateTexts); err != nil {
+		return nil, err
+	}
+	addWorkers(r.runner, actor)
+	return r, nil
+}
+
+// RunTraining takes an optimiser step on all actors.
+func (r *SFTRunner) RunTraining(ctx context.Context) error {
+	return r.loop.Timed(loop.ActorTraining, ctx, func(ctx context.Context) error {
+		return callAndReport(ctx, r.runner, r.Actor, "run_training",
+			func(ctx context.Context, w *worker.SFTWorker) (algo.Metrics, error) {
+				return w.RunTraining(ctx, r.loop.GlobalStep())
+			})
+	})
+}
+
+// evaluateTexts measures the texts of validation. All ranks learn whether training is to stop.
+func (r *SFTRunner) evaluateTexts(ctx context.Context) error {
+	enough := false
+	err := callAndReport(ctx, r.runner, r.Actor, "evaluate",
+		func(ctx context.Context, w *worker.SFTWorker) (algo.Metrics, error) {
+			m, stop, err := w.Evaluate(ctx)
+			if w.First() { // all actors say the same
+				enough = stop
+				r.loop.Report().Stop = w.EarlyStop()
+			}
+			return m, err
+		})
+	if err != nil || !r.plan.Config.Runner.EarlyStop.Enabled {
+		return err
+	}
+	if enough, err = r.loop.ActorsSay(ctx, enough); enough && err == nil {
+		r.loop.StopEarly()
+	}
+	return err
+}

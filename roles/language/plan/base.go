@@ -1,0 +1,92 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// BaseWeights are a checkpoint of a whole language model on which adapters are trained: runner.ckpt_path with
+// is_lora. Checkpoints of such a job have the adapters alone, so a resume reads it, too. The zero value
+// is none.
+type BaseWeights struct {
+	Path string
+	Hash uint64 // of names and values
+}
+
+// BaseHash is the name, in the trainer's state, of BaseWeights.Hash.
+const BaseHash = "below"
+
+// UseBase makes the weights in a file those that the adapters of l change. It does nothing without
+// adapters, or if the file has adapters itself, or if there is no file.
+func (l *Language) UseBase(path string) error {
+	if l.LoRA == nil || path == "" {
+		return nil
+	}
+	d, err := job.ReadWeights("runner.ckpt_path", path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // whoever reads weights or a checkpoint says so
+	} else if err != nil {
+		return err
+	}
+	m, err := l.New()
+	if err != nil {
+		return err
+	}
+	weights := m.Tensors()
+	if _, whole := d.Get(weights[0].Name); !whole {
+		return nil
+	}
+	want := make([]tensor.Field, len(weights))
+	for i, t := range weights {
+		want[i] = tensor.Field{Name: t.Name, Shape: t.Shape}
+	}
+	if err := job.Fit(d, want); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	h := fnv.New64a()
+	for _, t := range weights {
+		h.Write([]byte(t.Name))
+		h.Write(d.Must(t.Name).Bytes())
+	}
+	l.BaseWeights = BaseWeights{path, h.Sum64()}
+	return nil
+}
+
+// load copies the weights into m, which stands on them.
+func (b *BaseWeights) load(m *lm.Model) error {
+	d, err := job.ReadWeights("runner.ckpt_path", b.Path)
+	if err != nil {
+		return err
+	}
+	for _, t := range m.Tensors() {
+		copy(t.Data, d.Must(t.Name).F32())
+	}
+	return nil
+}
+
+// same reports whether a trainer's state, which may be empty, is of adapters on these weights.
+func (b *BaseWeights) same(trainer tensor.Dict) error {
+	if trainer.Len() == 0 {
+		return nil
+	}
+	hash := int64(0)
+	if t, ok := trainer.Get(BaseHash); ok {
+		hash = t.I64()[0]
+	}
+	switch {
+	case hash == int64(b.Hash):
+		return nil
+	case hash == 0:
+		return fmt.Errorf("runner.ckpt_path: %s: expected none: the checkpoint's adapters belong to other base weights",
+			b.Path)
+	case b.Path == "":
+		return errors.New("runner.ckpt_path: none: expected the weights below the checkpoint's adapters")
+	}
+	return fmt.Errorf("runner.ckpt_path: %s: expected the weights below the checkpoint's adapters, not others", b.Path)
+}

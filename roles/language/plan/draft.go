@@ -1,0 +1,194 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env/text"
+	"github.com/rlinf/rlinf/policy/lm/tokenizer"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
+)
+
+// A Draft is a plan that is being checked.
+type Draft struct {
+	*Plan
+	found *config.Findings
+}
+
+// NewDraft places cfg in a world whose rank r is on node nodes[r]. It reads no files but comm.table.
+func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
+	common, found := job.New(cfg, reg, nodes)
+	d := &Draft{Plan: &Plan{Job: common}, found: found}
+	d.Actors = d.Workers("actor")
+	c := cfg.Actor
+	if d.Actors > 0 && cfg.Reasons() {
+		d.placeAnswers()
+	} else if d.Actors > 0 && c.GlobalBatchSize > 0 {
+		d.found.Want(c.GlobalBatchSize%d.Actors == 0 || c.EnableDPLoadBalance && c.GlobalBatchSize >= d.Actors,
+			"actor.global_batch_size", c.GlobalBatchSize, fmt.Sprintf("a multiple of %d actors", d.Actors))
+	}
+	return d
+}
+
+// Mistakes returns everything that is wrong.
+func (d *Draft) Mistakes() error { return d.found.Err() }
+
+// Complete returns the plan, or everything that is wrong. It reads the model's configuration and all texts, but no
+// weights.
+func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, error) {
+	d.Config, d.Registries = cfg, reg
+	if err := d.found.Err(); err != nil {
+		return nil, err
+	}
+	c := d.Config
+	d.SyncInterval, d.Pipeline = 1, d.pipeline()
+	if d.batch = c.Actor.GlobalBatchSize; c.Reasons() {
+		d.batch = c.Data.RolloutBatchSize
+	}
+	d.shuffle, d.balance, d.seed = c.Data.Shuffle, c.Actor.EnableDPLoadBalance, c.Data.Seed
+	if !d.readModel() {
+		return nil, d.found.Err()
+	}
+	d.readTexts()
+	if c.Reasons() && d.found.Err() == nil {
+		d.readPrompts()
+	}
+	if err := d.found.Err(); err != nil {
+		return nil, err
+	}
+	d.BatchesPerEpoch, d.GenBatches = int64(len(d.Train.Samples)/d.batch), 1
+	if c.Reasons() {
+		d.GenBatches = int64(c.Algorithm.MaxNumGenBatches)
+	}
+	d.StepsPerEpoch = max(1, d.BatchesPerEpoch/d.GenBatches)
+	d.MaxSteps = steps(&c.Runner, d.StepsPerEpoch)
+	d.setLimit()
+	return d.Plan, nil
+}
+
+// setLimit says how much an actor computes at once.
+func (d *Draft) setLimit() {
+	c := d.Config
+	d.Limit = algo.MicroBatch{Tokens: c.Runner.MaxTokensPerMbs}
+	if c.Runner.EnableDynamicBatchSize {
+		return
+	}
+	d.Limit.Sequences = c.Actor.MicroBatchSize
+	longest := d.Train.Longest()
+	if c.Reasons() {
+		longest = c.Runner.SeqLength
+	}
+	if d.Valid != nil {
+		longest = max(longest, d.Valid.Longest())
+	}
+	d.Limit.Tokens = config.Product(longest, min(c.Actor.MicroBatchSize, d.batch*max(c.Algorithm.GroupSize, 1)))
+}
+
+// steps returns after how many steps the run ends.
+func steps(r *config.RunnerConfig, perEpoch int64) int64 {
+	n := int64(math.MaxInt64)
+	if r.MaxEpochs >= 0 {
+		n = int64(config.Product(r.MaxEpochs, int(perEpoch)))
+	}
+	if r.MaxSteps >= 0 {
+		n = min(n, int64(r.MaxSteps))
+	}
+	return n
+}
+
+// readModel reads the tokenizer and what the model is. It reports whether there are both.
+func (d *Draft) readModel() bool {
+	c := d.Config
+	k, err := tokenizer.Load(c.TokenizerFolder())
+	if err != nil {
+		d.found.Problem("actor.tokenizer.tokenizer_model", c.TokenizerFolder(), "a tokenizer: "+err.Error()+
+			madeBy(err))
+		return false
+	}
+	if d.Language, err = LanguageOf(c, k.Size()); err != nil {
+		d.found.Problem("actor.model.model_type", c.Actor.Model.ModelType, "a model that can be made: "+err.Error())
+		return false
+	}
+	if err := d.UseBase(c.Runner.CkptPath); err != nil {
+		d.found.Problem("runner.ckpt_path", nil, "weights of this model: "+err.Error())
+	}
+	d.found.Want(d.BaseWeights.Path != "" || c.Runner.ResumeDir == "" || c.Runner.CkptPath == "", "runner.ckpt_path",
+		c.Runner.CkptPath, "no adapters beside those of resume_dir")
+	if err := d.checkFolder(); err != nil {
+		d.found.Problem("actor.model.model_path", d.Base, "a folder of weights: "+err.Error())
+	}
+	if w := d.Model.Window; w > 0 && c.Runner.SeqLength > w {
+		d.found.Problem("runner.seq_length", c.Runner.SeqLength, fmt.Sprintf("at most %d (sliding_window)", w))
+	}
+	d.Tokenizer = k
+	for _, id := range append(slices.Clone(d.Tokens.EOS), int(k.EOS())) {
+		if id >= 0 && !slices.Contains(d.Sampling.Stop, int32(id)) {
+			d.Sampling.Stop = append(d.Sampling.Stop, int32(id))
+		}
+	}
+	return true
+}
+
+// readTexts reads the samples of training and of evaluation.
+func (d *Draft) readTexts() {
+	c := d.Config
+	d.Train = d.readSet("data.train_data_paths", c.Data.TrainDataPaths)
+	if c.Evaluates() && d.Train != nil {
+		d.Valid = d.readSet("data.val_data_paths", c.Data.ValDataPaths)
+	}
+	if d.Train != nil && len(d.Train.Samples) < d.batch {
+		key := "actor.global_batch_size"
+		if c.Reasons() {
+			key = "data.rollout_batch_size"
+		}
+		d.found.Problem(key, d.batch, fmt.Sprintf("at most %d, the samples of data.train_data_paths",
+			len(d.Train.Samples)))
+	}
+}
+
+// readSet reads the samples of some files; nil where it cannot.
+func (d *Draft) readSet(key string, paths []string) *text.Dataset {
+	c, k := d.Config, d.Tokenizer
+	f := text.Format{Tokenizer: k, Prompt: c.Data.PromptKey, Answer: c.Data.AnswerKey, Messages: c.Data.MessagesKey,
+		EOS: k.EOS(), Vocab: d.Model.Vocab, Length: c.Runner.SeqLength, Drop: c.Data.FilterPromptByLength,
+		Sources: c.Reasons()}
+	if len(d.Tokens.EOS) > 0 && f.EOS < 0 {
+		f.EOS = int32(d.Tokens.EOS[0])
+	}
+	if c.Data.ApplyChatTemplate {
+		var err error
+		if f.Chat, err = k.ChatTemplate(""); err != nil {
+			d.found.Problem("data.apply_chat_template", true, "a tokenizer with a chat template: "+err.Error())
+			return nil
+		}
+	}
+	set, err := text.Read(paths, f)
+	if err != nil {
+		d.found.Problem(key, nil, "texts to learn from: "+err.Error()+madeBy(err))
+		return nil
+	}
+	return set
+}
+
+// madeBy names what makes the file that err says is missing, for the end of a message: the command that
+// generates a task's data, or the run that saves a checkpoint. It returns "" for other errors and files.
+func madeBy(err error) string {
+	var missing *fs.PathError
+	if run := job.MadeBy(err); run != "" || !errors.As(err, &missing) || !errors.Is(missing, fs.ErrNotExist) {
+		return run
+	}
+	parts := strings.Split(filepath.ToSlash(missing.Path), "/")
+	if at := slices.Index(parts, "data"); at >= 0 && at+1 < len(parts) {
+		if task, err := text.TaskNamed(parts[at+1]); err == nil {
+			return ": make it by rlinf data " + task.Name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,153 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/lm/hf"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A Language is a language model as the configuration describes it.
+type Language struct {
+	Model       lm.Config
+	LoRA        *lm.LoRA    // nil: all weights are trained
+	Tokens      hf.Tokens   // with a meaning of their own
+	Base        string      // the folder of its weights; "": they are drawn
+	From        string      // the folder of its adapters; "": they are drawn
+	BaseWeights BaseWeights // the weights that stand in for Base's
+	Seed        uint64
+
+	Count, Trained int // weights without adapters, and parameters that are trained
+}
+
+// LanguageOf reads the settings of the language model in cfg, and the configuration files that they name.
+// tokens is how many tokens the tokenizer has.
+func LanguageOf(cfg *config.Config, tokens int) (l Language, err error) {
+	keys := cfg.LanguageModel()
+	l = Language{Base: keys.ModelPath, From: keys.LoRAPath, Seed: cfg.Actor.Seed, Tokens: hf.Tokens{BOS: -1, Pad: -1}}
+	if l.Base != "" {
+		if l.Model, err = hf.ReadConfig(l.Base); err != nil {
+			return l, err
+		}
+		if family := cfg.Actor.Model.ModelType; string(l.Model.Family) != family {
+			return l, fmt.Errorf("%s has a model of the family %s", l.Base, l.Model.Family)
+		}
+		if l.Tokens, err = hf.ReadTokens(l.Base); err != nil {
+			return l, err
+		}
+	} else if l.Model, err = newModel(cfg, keys, tokens); err != nil {
+		return l, err
+	}
+	if keys.IsLoRA {
+		l.LoRA = &lm.LoRA{Rank: keys.LoRARank, Alpha: keys.LoRAAlpha, Targets: keys.LoRATargets}
+		if keys.LoRAAlpha == 0 {
+			l.LoRA.Alpha = float64(keys.LoRARank)
+		}
+		if l.From != "" {
+			if l.LoRA, err = hf.ReadAdapter(l.From); err != nil {
+				return l, err
+			}
+		}
+	}
+	m, err := l.New()
+	if err != nil {
+		return l, err
+	}
+	l.Count, l.Trained = m.Count(), m.Params.Len()
+	return l, nil
+}
+
+// newModel reads the sizes of a new model. They have the names of config.json, whose reader knows
+// what the families want. Sizes that are not given are null, not those of the family's published model.
+func newModel(cfg *config.Config, k config.LanguageModel, tokens int) (lm.Config, error) {
+	sizes := map[string]any{"model_type": cfg.Actor.Model.ModelType, "tie_word_embeddings": k.Tied,
+		"initializer_range": k.InitRange, "norm_topk_prob": k.NormalizeTopK, "router_aux_loss_coef": k.AuxLossCoef,
+		"sliding_window": nil}
+	set := func(key string, n, otherwise int) {
+		if n == 0 {
+			n = otherwise
+		}
+		if n != 0 {
+			sizes[key] = n
+		} else if key != "head_dim" {
+			sizes[key] = nil
+		}
+	}
+	set("vocab_size", k.VocabSize, tokens)
+	set("hidden_size", k.HiddenSize, 0)
+	set("intermediate_size", k.Intermediate, 0)
+	set("num_hidden_layers", k.NumLayers, 0)
+	set("num_attention_heads", k.NumHeads, 0)
+	set("num_key_value_heads", k.NumKVHeads, 0)
+	set("head_dim", k.HeadDim, 0)
+	set("max_position_embeddings", k.MaxPositions, cfg.Runner.SeqLength)
+	set("num_experts", k.NumExperts, 0)
+	set("num_local_experts", k.NumExperts, 0)
+	set("num_experts_per_tok", k.TokenExperts, 0)
+	set("moe_intermediate_size", k.ExpertWidth, 0)
+	set("shared_expert_intermediate_size", k.SharedWidth, 0)
+	if k.RopeTheta > 0 {
+		sizes["rope_theta"] = k.RopeTheta
+	}
+	if k.RMSNormEps > 0 {
+		sizes["rms_norm_eps"] = k.RMSNormEps
+	}
+	text, err := json.Marshal(sizes)
+	if err != nil {
+		return lm.Config{}, err
+	}
+	return hf.ParseConfig(text)
+}
+
+// checkFolder reports what is wrong with the names, shapes and types of the weights, without reading them.
+func (l *Language) checkFolder() error {
+	if l.Base == "" {
+		return nil
+	}
+	m, err := l.New()
+	if err != nil {
+		return err
+	}
+	return hf.Check(m, l.Base)
+}
+
+// New declares the model. It has no memory yet.
+func (l *Language) New() (*lm.Model, error) {
+	return lm.New(new(nn.Params[float32]), l.Model, lm.Options{LoRA: l.LoRA})
+}
+
+// Load makes the model with its first weights: those of its folders, or drawn ones, which are the
+// same on every rank.
+func (l *Language) Load(alloc tensor.Allocator) (*lm.Model, error) {
+	m, err := l.New()
+	if err != nil {
+		return nil, err
+	}
+	if err := m.Alloc(alloc); err != nil {
+		return nil, err
+	}
+	switch {
+	case l.BaseWeights.Path != "":
+		m.InitAdapters(l.Seed)
+		if err := l.BaseWeights.load(m); err != nil {
+			return nil, err
+		}
+	case l.Base == "":
+		m.Init(l.Seed)
+	default:
+		m.InitAdapters(l.Seed)
+		if err := hf.Load(m, l.Base); err != nil {
+			return nil, fmt.Errorf("actor.model.model_path: %w", err)
+		}
+	}
+	if l.From != "" {
+		if err := hf.LoadAdapter(m, l.From); err != nil {
+			return nil, fmt.Errorf("actor.model.lora_path: %w", err)
+		}
+	}
+	return m, nil
+}

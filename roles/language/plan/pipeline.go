@@ -1,0 +1,118 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Pipeline says which workers have which groups of an iteration of the task reasoning. A group is a prompt with
+// its answers. It follows from counts alone, so every rank computes the same one, and nothing depends on the
+// order of arrival.
+//
+// Groups go from stage to stage. The workers of each stage divide the groups into contiguous ranges. A rollout
+// worker generates its range in rounds, one after the other. A group goes on when all answers to its prompt have
+// ended, while other groups grow.
+type Pipeline struct {
+	Groups int
+	Rounds int             // of a rollout worker: rollout.pipeline_stage_num
+	Stages []PipelineStage // rollout, where they have a place reward, inference and critic, then actor
+}
+
+// A PipelineStage is a component that groups pass through.
+type PipelineStage struct {
+	Component string
+	Workers   int
+}
+
+// Stage returns the number of a component's stage; -1 if it has none.
+func (p *Pipeline) Stage(component string) int {
+	return slices.IndexFunc(p.Stages, func(s PipelineStage) bool { return s.Component == component })
+}
+
+// Range returns the groups [lo, hi) of a worker of a stage.
+func (p *Pipeline) Range(stage, worker int) (lo, hi int) {
+	return span(p.Groups, p.Stages[stage].Workers, worker)
+}
+
+// Owner returns the worker of a stage that has a group.
+func (p *Pipeline) Owner(stage, group int) int {
+	return owner(p.Groups, p.Stages[stage].Workers, group)
+}
+
+// Round returns the round in which a group's rollout worker generates it.
+func (p *Pipeline) Round(group int) int {
+	lo, hi := p.Range(0, p.Owner(0, group))
+	return owner(hi-lo, p.Rounds, group-lo)
+}
+
+// Pairs reports whether a worker of a stage sends groups to a worker of the next.
+func (p *Pipeline) Pairs(stage, from, to int) bool {
+	a, b := p.Range(stage, from)
+	c, d := p.Range(stage+1, to)
+	return max(a, c) < min(b, d)
+}
+
+// lines describes how many groups of so many answers each worker has; no line without groups.
+func (p *Pipeline) lines(size int) []string {
+	if p.Groups == 0 {
+		return nil
+	}
+	each := make([]string, len(p.Stages))
+	for i, h := range p.Stages {
+		least, most := p.Groups/h.Workers, (p.Groups+h.Workers-1)/h.Workers
+		each[i] = fmt.Sprintf("%d on each of %d %s workers", least, h.Workers, h.Component)
+		if most > least {
+			each[i] = fmt.Sprintf("%d or %d on each of %d %s workers", least, most, h.Workers, h.Component)
+		}
+		if h.Workers == 1 {
+			each[i] = fmt.Sprintf("%d on 1 %s worker", least, h.Component)
+		}
+	}
+	if p.Rounds > 1 {
+		each[0] += fmt.Sprintf(" in %d stages", p.Rounds)
+	}
+	return []string{fmt.Sprintf("answers: %d to each of %d prompts; prompts: %s", size, p.Groups,
+		strings.Join(each, ", then "))}
+}
+
+// span returns part number i of n things that are divided into so many parts, as evenly as can be.
+func span(n, parts, i int) (lo, hi int) { return i * n / parts, (i + 1) * n / parts }
+
+// owner returns the part that thing number i is in.
+func owner(n, parts, i int) int { return ((i+1)*parts - 1) / n }
+
+// BalanceGroups returns the actor of each group, as many groups for each. The longest group that is
+// left goes to the actor with the fewest tokens, of equals the first, among those that have room.
+// tokens are those of the groups.
+func BalanceGroups(tokens []float64, actors int) []int {
+	longest := make([]int, len(tokens))
+	for g := range longest {
+		longest[g] = g
+	}
+	slices.SortStableFunc(longest, func(a, b int) int {
+		if tokens[a] == tokens[b] {
+			return 0
+		} else if tokens[a] > tokens[b] {
+			return -1
+		}
+		return 1
+	})
+	load, room := make([]float64, actors), make([]int, actors)
+	for a := range room {
+		room[a] = len(tokens) / actors
+	}
+	of := make([]int, len(tokens))
+	for _, g := range longest {
+		least := -1
+		for a := range load {
+			if room[a] > 0 && (least < 0 || load[a] < load[least]) {
+				least = a
+			}
+		}
+		of[g] = least
+		load[least] += tokens[g]
+		room[least]--
+	}
+	return of
+}

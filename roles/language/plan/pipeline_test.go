@@ -1,0 +1,86 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// Every group belongs to one worker of each stage, and those workers are pairs that have one in common.
+func TestPipelineCoversEveryGroupOnce(t *testing.T) {
+	cases := 0
+	for _, groups := range []int{1, 2, 5, 8, 12, 31} {
+		for rounds := 1; rounds <= 4; rounds++ {
+			for _, workers := range [][]int{{1, 1}, {2, 1}, {3, 2}, {1, 3}, {2, 3, 1, 4}, {5, 4, 3, 1}, {7, 7, 2}} {
+				if slices.Max(workers) > groups || groups/workers[0] < rounds {
+					continue
+				}
+				p := Pipeline{Groups: groups, Rounds: rounds}
+				for _, w := range workers {
+					p.Stages = append(p.Stages, PipelineStage{"any", w})
+				}
+				cases++
+				checkPipeline(t, fmt.Sprintf("%d groups, %d rounds, %v workers", groups, rounds, workers), &p)
+			}
+		}
+	}
+	if cases < 40 {
+		t.Errorf("%d plans, want many", cases)
+	}
+}
+
+func checkPipeline(t *testing.T, what string, p *Pipeline) {
+	t.Helper()
+	for stage, h := range p.Stages {
+		next := 0
+		for w := range h.Workers {
+			lo, hi := p.Range(stage, w)
+			if lo != next || hi <= lo {
+				t.Fatalf("%s: worker %d of stage %d has [%d, %d), want some from %d on", what, w, stage, lo, hi, next)
+			}
+			next = hi
+			for g := lo; g < hi; g++ {
+				if p.Owner(stage, g) != w {
+					t.Fatalf("%s: group %d has owner %d, want %d", what, g, p.Owner(stage, g), w)
+				}
+			}
+			if stage == 0 {
+				if last := p.Round(hi - 1); p.Round(lo) != 0 || last != p.Rounds-1 {
+					t.Fatalf("%s: rollout worker %d has rounds %d to %d", what, w, p.Round(lo), last)
+				}
+				continue
+			}
+			for from := range p.Stages[stage-1].Workers {
+				sends := false
+				for g := lo; g < hi; g++ {
+					sends = sends || p.Owner(stage-1, g) == from
+				}
+				if p.Pairs(stage-1, from, w) != sends {
+					t.Fatalf("%s: stage %d: pairs says otherwise of %d and %d than %v", what, stage, from, w, sends)
+				}
+			}
+		}
+		if next != p.Groups {
+			t.Fatalf("%s: stage %d has %d groups", what, stage, next)
+		}
+	}
+}
+
+// The longest group that is left goes to the actor with the fewest tokens that has room: values by hand.
+func TestBalanceGroups(t *testing.T) {
+	for _, c := range []struct {
+		tokens []float64
+		actors int
+		want   []int
+	}{
+		{[]float64{9, 1, 1, 1}, 2, []int{0, 1, 1, 0}},             // 9 to 0, 1 and 1 to 1, which is full then
+		{[]float64{1, 2, 3, 4}, 2, []int{0, 1, 1, 0}},             // 4 to 0, 3 and 2 to 1
+		{[]float64{5, 5, 5, 5}, 2, []int{0, 1, 0, 1}},             // equals by number
+		{[]float64{4, 7, 6, 1, 2, 3}, 3, []int{2, 0, 1, 0, 1, 2}}, // 7, 6, 4, then 3 to 4, 2 to 6, 1 to 7
+		{[]float64{3, 1}, 1, []int{0, 0}},
+	} {
+		if got := BalanceGroups(c.tokens, c.actors); !slices.Equal(got, c.want) {
+			t.Errorf("%v for %d actors: %v, want %v", c.tokens, c.actors, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package plan
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/text"
+	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/policy/lm/tokenizer"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A Plan is what follows from the configuration of a job that trains a language model in a world: the model, the
+// texts, and which actor learns from which of them in each step. It is the same on every rank, and does not
+// change.
+type Plan struct {
+	*job.Job
+	Language
+
+	Actors, rollouts, Rewards, Inferences, Critics int // workers of each component; 0: there is none
+
+	Train, Valid  *text.Dataset // Valid is nil without evaluations
+	StepsPerEpoch int64
+	// BatchesPerEpoch is how often an epoch has a whole batch. A step takes one, or with dynamic
+	// sampling up to GenBatches.
+	BatchesPerEpoch, GenBatches int64
+	Limit                       algo.MicroBatch // of what an actor computes at once
+	Tokenizer                   *tokenizer.Tokenizer
+
+	answering
+
+	notes   []string // about the answers of the data
+	batch   int      // texts of a step, over all actors; with the task reasoning prompts
+	shuffle bool
+	balance bool   // texts are dealt by their lengths
+	seed    uint64 // of the order
+}
+
+// answering is what the task reasoning adds.
+type answering struct {
+	Sampling engine.Sampling // how answers are drawn
+	Pipeline Pipeline        // which workers have which groups
+	longest  int             // tokens of a prompt with its answer
+	group    int             // answers to each prompt
+	running  int             // answers that grow at the same time
+	threads  int             // of a rollout worker
+}
+
+// EnvSpec is empty: there are no environments.
+func (p *Plan) EnvSpec() (none env.Spec) { return none }
+
+// NumParams returns the number of parameters that are trained.
+func (p *Plan) NumParams() int { return p.Trained }
+
+// Notes returns what the user should know before the job begins.
+func (p *Plan) Notes() []string { return p.notes }
+
+// OwnKeys returns the keys of users' own parts. Where a folder has the model, its sizes stand in Describe.
+func (p *Plan) OwnKeys() []config.OwnKey {
+	keys := p.Config.OwnKeys()
+	if p.Base == "" {
+		return keys
+	}
+	return slices.DeleteFunc(keys, func(k config.OwnKey) bool {
+		return k.Origin == "default" && strings.HasPrefix(k.Key, "actor.model.") && !strings.Contains(k.Key, "lora")
+	})
+}
+
+// MayDiffer returns the keys that may differ in a resumed run because they change no number.
+func (p *Plan) MayDiffer() []string {
+	keys := []string{"rollout.return_logprobs", "rollout.eval_sampling_params", "reward.program"}
+	if p.Model.Experts.Count == 0 { // the experts of a mixture see a micro-batch
+		keys = append(keys, "actor.micro_batch_size", "runner.enable_dynamic_batch_size", "runner.max_tokens_per_mbs")
+	}
+	return keys
+}
+
+// ReadWeights reads the file of weights runner.ckpt_path. It is not whole if it has the base weights, which
+// new adapters change.
+func (p *Plan) ReadWeights(path string) (d tensor.Dict, whole bool, err error) {
+	if p.BaseWeights.Path == path {
+		return d, false, nil
+	}
+	return p.Job.ReadWeights(path)
+}
+
+// Fits checks that a state, whose trainer may be empty, has the trained parameters of this model and no others,
+// and is of these texts, and of adapters of these base weights.
+func (p *Plan) Fits(st member.State) error {
+	return errors.Join(p.fits(st.Model), p.sameInputs(st.Trainer))
+}
+
+// fits reports whether d has the trained parameters, in their shapes, and no others.
+func (p *Plan) fits(d tensor.Dict) error {
+	m, err := p.New()
+	if err != nil {
+		return err
+	}
+	want := make([]tensor.Field, len(m.Params.Fields))
+	for i, f := range m.Params.Fields {
+		want[i] = tensor.Field{Name: f.Name, Shape: f.Shape}
+	}
+	return job.Fit(d, want)
+}
+
+// TextsHash is the name, in the trainer's state, of the hash of the texts of training.
+const TextsHash = "texts"
+
+// sameInputs reports whether a trainer's state, which may be empty, is of these texts, and of adapters
+// on these weights.
+func (p *Plan) sameInputs(trainer tensor.Dict) error {
+	if hash, ok := trainer.Get(TextsHash); ok && hash.I64()[0] != int64(p.Train.Hash) {
+		return errors.New("data.train_data_paths: the texts are not those of the checkpoint")
+	}
+	return p.BaseWeights.same(trainer)
+}
+
+// Inputs returns hashes of what all ranks must have read alike, by the keys that name it: the texts, and the base
+// weights of adapters.
+func (p *Plan) Inputs() (keys []string, hashes [][]byte) {
+	add := func(key string, hash uint64) {
+		keys, hashes = append(keys, key), append(hashes, binary.LittleEndian.AppendUint64(nil, hash))
+	}
+	add("data.train_data_paths", p.Train.Hash)
+	add("runner.ckpt_path", p.BaseWeights.Hash)
+	if p.Valid != nil {
+		add("data.val_data_paths", p.Valid.Hash)
+	}
+	return keys, hashes
+}
+
+// Order returns the samples of an epoch, in the order in which steps take them. Another epoch may
+// write over it: order is memory to use again.
+func (p *Plan) Order(order []int32, epoch int64) []int32 {
+	return algo.Permutation(order, len(p.Train.Samples), p.shuffle, p.seed, epoch)
+}
+
+// A Batch is what one actor learns from in a step.
+type Batch struct {
+	Mine            []algo.Sequence
+	Targets, Tokens int // of the whole batch, over all actors
+}
+
+// BatchOf returns what an actor learns from in step number within its epoch, which has that order.
+func (p *Plan) BatchOf(order []int32, number int64, actor int) (b Batch) {
+	whole := order[number*int64(p.batch):][:p.batch]
+	for _, i := range whole {
+		s := p.Train.Samples[i]
+		b.Targets += s.Targets()
+		b.Tokens += len(s.IDs)
+	}
+	lo, hi := actor*p.batch/p.Actors, (actor+1)*p.batch/p.Actors
+	share := whole[lo:hi]
+	if p.balance {
+		share = p.balanced(whole, actor)
+	}
+	for _, i := range share {
+		b.Mine = append(b.Mine, sequence(p.Train.Samples[i]))
+	}
+	return b
+}
+
+func sequence(s text.Sample) algo.Sequence { return algo.Sequence{IDs: s.IDs, Learn: s.Learn} }
+
+// balanced returns an actor's samples of whole, in their order. The longest that is left goes to the
+// actor with the fewest tokens, of equals to the first, so that all have about as many. Every actor
+// gets one at least.
+func (p *Plan) balanced(whole []int32, actor int) (share []int32) {
+	byLength := slices.Clone(whole)
+	length := func(i int32) int { return len(p.Train.Samples[i].IDs) }
+	slices.SortStableFunc(byLength, func(a, b int32) int { return length(b) - length(a) })
+	load, mine := make([]int, p.Actors), map[int32]bool{}
+	for _, i := range byLength {
+		least := 0
+		for a := range load {
+			if load[a] < load[least] {
+				least = a
+			}
+		}
+		load[least] += length(i)
+		mine[i] = least == actor
+	}
+	for _, i := range whole {
+		if mine[i] {
+			share = append(share, i)
+		}
+	}
+	return share
+}
+
+// Validation returns what the i-th of so many evaluates.
+func (p *Plan) Validation(i, of int) (mine []algo.Sequence) {
+	n := len(p.Valid.Samples)
+	for _, s := range p.Valid.Samples[i*n/of : (i+1)*n/of] {
+		mine = append(mine, sequence(s))
+	}
+	return mine
+}
+
+// sizes describes the model, which a folder or the configuration gives its sizes.
+func (p *Plan) sizes() string {
+	m := &p.Model
+	text := fmt.Sprintf("sizes: %s, %d layers of width %d, feed-forward %d, %d heads of %d (%d of keys and values), "+
+		"%d tokens", m.Family, m.Layers, m.Hidden, m.Intermediate, m.Heads, m.HeadDim, m.KVHeads, m.Vocab)
+	if n := m.Experts.Count; n > 0 {
+		text += fmt.Sprintf(", %d experts", n)
+	}
+	if p.LoRA != nil {
+		text += fmt.Sprintf("; adapters of rank %d in %s", p.LoRA.Rank, strings.Join(p.LoRA.Targets, ", "))
+	}
+	return text
+}
+
+// Describe says in a few lines what a step does.
+func (p *Plan) Describe() []string {
+	micro := fmt.Sprintf("micro-batches of at most %d tokens", p.Limit.Tokens)
+	if p.Limit.Sequences > 0 {
+		micro = fmt.Sprintf("micro-batches of %d texts", p.Limit.Sequences)
+	}
+	texts := "texts"
+	if p.longest > 0 {
+		texts = "prompts"
+	}
+	lines := []string{
+		fmt.Sprintf("model: %d parameters, %d of them trained", p.Count, p.Trained),
+		p.sizes(),
+		fmt.Sprintf("step: %d %s (%d on each actor), in %s", p.batch, texts, p.batch/p.Actors, micro),
+		fmt.Sprintf("epoch: %d texts = %d steps; the longest has %d tokens", len(p.Train.Samples), p.StepsPerEpoch,
+			p.Train.Longest()),
+	}
+	lines = append(lines, p.Pipeline.lines(p.group)...)
+	if p.Train.Dropped > 0 {
+		lines = append(lines, fmt.Sprintf("left out: %d %s that are too long", p.Train.Dropped, texts))
+	}
+	lines = append(lines, p.notes...)
+	if p.Valid != nil {
+		lines = append(lines, fmt.Sprintf("evaluation: %d texts", len(p.Valid.Samples)))
+	}
+	return lines
+}

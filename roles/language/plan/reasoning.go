@@ -1,0 +1,259 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env/text"
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/reward/answer"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/language/exam"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A Question is a prompt and the right answer to it.
+type Question = answer.Question
+
+// readPrompts makes the job's samples prompts, and says how answers are drawn.
+func (d *Draft) readPrompts() {
+	c := d.Config
+	d.setSampling()
+	d.keepPrompts(d.Train)
+	d.keepPrompts(d.Valid)
+	d.checkQuestions("data.train_data_paths", d.Train)
+	d.checkQuestions("data.val_data_paths", d.Valid)
+	if n := len(d.Train.Samples); n < d.batch {
+		d.found.Problem("data.rollout_batch_size", d.batch,
+			fmt.Sprintf("at most %d, the prompts of data.train_data_paths", n))
+	}
+	per := config.Product(d.batch, c.Algorithm.GroupSize) / max(d.Actors, 1)
+	steps := c.Algorithm.Texts.NMinibatches
+	d.found.Want(steps <= 0 || per%steps == 0, "algorithm.n_minibatches", steps,
+		fmt.Sprintf("a share of the %d answers of an actor", per))
+	if d.Critics > 0 && steps > 0 {
+		per := config.Product(d.batch, c.Algorithm.GroupSize) / d.Critics
+		d.found.Want(per%steps == 0, "algorithm.n_minibatches", steps,
+			fmt.Sprintf("a share of the %d answers of a critic worker", per))
+	}
+	bytes := d.AnswerBytes()
+	d.found.Want(bytes > 0 && bytes <= 1<<30, "algorithm.group_size", d.group,
+		fmt.Sprintf("fewer answers: those to a prompt, of %d tokens each, must fit into 1 GiB", d.Sampling.MaxTokens))
+	setup := d.TextSetup()
+	if d.HasCritic() {
+		setup.Critic = new(algo.TextCritic) // there will be one
+		setup.CriticOptim.Check(d.found.At("actor.critic_optim").Want)
+	}
+	setup.Check(d.found.Want)
+	d.tryGrader()
+}
+
+// setSampling says how answers of training are drawn.
+func (d *Draft) setSampling() {
+	c := d.Config
+	d.longest, d.group = c.Runner.SeqLength, c.Algorithm.GroupSize
+	d.running, d.threads = c.Rollout.MaxRunningRequests, c.Rollout.Threads
+	s := &c.Rollout.SamplingParams
+	d.Sampling = engine.Sampling{MaxTokens: c.Runner.SeqLength - c.Data.MaxPromptLength, Temperature: s.Temperature,
+		TopK: s.TopK, TopP: s.TopP, RepetitionPenalty: s.RepetitionPenalty, Stop: d.Sampling.Stop, Seed: c.Actor.Seed}
+	if s.TopK >= d.Model.Vocab {
+		d.Sampling.TopK = 0
+	}
+}
+
+// keepPrompts leaves out prompts that are too long, or reports them.
+func (d *Draft) keepPrompts(set *text.Dataset) {
+	if set == nil {
+		return
+	}
+	c, longest := d.Config, 0
+	set.Samples = slices.DeleteFunc(set.Samples, func(s text.Sample) bool {
+		n := slices.Index(s.Learn, true)
+		if n <= c.Data.MaxPromptLength {
+			return false
+		}
+		longest = max(longest, n)
+		set.Dropped++
+		return c.Data.FilterPromptByLength
+	})
+	if longest > 0 && (!c.Data.FilterPromptByLength || len(set.Samples) == 0) {
+		d.found.Problem("data.max_prompt_length", c.Data.MaxPromptLength,
+			fmt.Sprintf("at least %d, the longest prompt, or data.filter_prompt_by_length", longest))
+	}
+}
+
+// checkQuestions reports prompts to which no answer can be right, and notes the user should know of.
+func (d *Draft) checkQuestions(key string, set *text.Dataset) {
+	if set == nil {
+		return
+	}
+	type found struct {
+		count int
+		first string
+	}
+	var wrong []string
+	notes, rule := map[string]found{}, d.Config.Reward.RewardType
+	for _, s := range set.Samples {
+		q := question(s, 0)
+		at := fmt.Sprintf("%s:%d", s.Source.File, s.Source.Line)
+		note, err := answer.CheckQuestion(rule, &q)
+		if err != nil {
+			wrong = append(wrong, at+": "+err.Error())
+		}
+		if note != "" {
+			n := notes[note]
+			notes[note] = found{n.count + 1, cmp.Or(n.first, at)}
+		}
+	}
+	if n := len(wrong); n > 0 {
+		if n > 3 {
+			wrong = append(wrong[:3], fmt.Sprintf("and %d more", n-3))
+		}
+		d.found.Problem(key, nil, fmt.Sprintf("prompts that reward_type %s can reward: %s", rule,
+			strings.Join(wrong, "; ")))
+	}
+	for _, note := range slices.Sorted(maps.Keys(notes)) {
+		n := notes[note]
+		d.notes = append(d.notes, fmt.Sprintf("%s: %d of %d answers are %s, the first in %s", key, n.count,
+			len(set.Samples), note, n.first))
+	}
+}
+
+// tryGrader reports a rule that cannot be made. It starts no program.
+func (d *Draft) tryGrader() {
+	err := answer.CheckProgram(d.graderSetup())
+	if err == nil && d.Config.Reward.RewardType != answer.Program {
+		_, err = d.NewGrader(nil)
+	}
+	if err != nil {
+		d.found.Problem("reward", nil, "a reward that fits: "+err.Error())
+	}
+}
+
+// ForEvaluation returns the plan of cfg in which a language model answers the questions of validation, or
+// after fine-tuning is measured on its texts, and learns nothing. It has no placement.
+func ForEvaluation(cfg *config.Config, reg config.Registries) (*Plan, error) {
+	d := &Draft{Plan: &Plan{Job: &job.Job{Config: cfg, Registries: reg}}, found: cfg.CheckParts(reg)}
+	d.found.Want(len(cfg.Data.ValDataPaths) > 0, "data.val_data_paths", nil, "files of JSON lines, to evaluate with")
+	if d.found.Err() == nil && d.readModel() {
+		d.Valid = d.readSet("data.val_data_paths", cfg.Data.ValDataPaths)
+		if cfg.Reasons() {
+			d.setSampling()
+			d.keepPrompts(d.Valid)
+			d.checkQuestions("data.val_data_paths", d.Valid)
+			d.tryGrader()
+		} else if d.Valid != nil {
+			longest := d.Valid.Longest()
+			d.Limit.Tokens = max(config.Product(longest, max(1, cfg.Actor.MicroBatchSize)), cfg.Runner.MaxTokensPerMbs)
+		}
+	}
+	return d.Plan, d.found.Err()
+}
+
+// TextSetup returns how the language model learns from its answers, without the model.
+func (p *Plan) TextSetup() algo.TextSetup {
+	a, c := &p.Config.Algorithm, &p.Config.Actor
+	return algo.TextSetup{Config: a.Config, Text: a.Texts, Optim: c.Optim, Sampling: p.Sampling, GroupSize: a.GroupSize,
+		CriticOptim: c.CriticOptim, MicroBatch: p.Limit, Threads: c.Threads, Seed: c.Seed,
+		Iterations: int(min(p.MaxSteps, math.MaxInt32))}
+}
+
+// EngineOptions returns the limits of what answers prompts: the cache holds as many of the longest
+// texts as may grow at the same time.
+func (p *Plan) EngineOptions() engine.Options {
+	pages := (p.longest + lm.PageLen - 1) / lm.PageLen
+	return engine.Options{MaxRunning: p.running, CacheTokens: config.Product(p.running, pages*lm.PageLen),
+		ChunkTokens: max(512, p.running), Threads: p.threads, Tokens: p.Tokenizer.Size()}
+}
+
+// engineBytes returns about what it takes: the cache's keys and values, and a row of logits for each
+// answer.
+func (p *Plan) engineBytes() int64 {
+	m := &p.Model
+	perToken := 8 * m.Layers * m.KVHeads * m.HeadDim
+	return int64(config.Product(p.EngineOptions().CacheTokens, perToken)) + int64(4*p.running*m.Vocab)
+}
+
+// AnswerBytes returns how many bytes the packed answers to a prompt have at most on their way.
+func (p *Plan) AnswerBytes() int {
+	tokens, room := config.Product(p.group, p.Sampling.MaxTokens), tensor.Align-1
+	perToken := 16 // the token, and log-probs of three kinds
+	if p.Pipeline.Stage("critic") >= 0 {
+		perToken += 4
+	}
+	return (config.Product(perToken, tokens) + 4*p.longest + 16*p.group + 2<<10 + room) &^ room
+}
+
+// Samples returns the numbers of the samples that are the prompts of a batch in an order, by the
+// batch's number in it.
+func (p *Plan) Samples(order []int32, number int64) []int32 {
+	return order[number*int64(p.batch):][:p.batch]
+}
+
+// Question returns a sample of training as the prompt of that number in the run.
+func (p *Plan) Question(sample int, number int64) Question {
+	return question(p.Train.Samples[sample], number)
+}
+
+// ValidationQuestions returns the prompts that the i-th of so many members evaluates.
+func (p *Plan) ValidationQuestions(i, of int) (mine []Question) {
+	n := len(p.Valid.Samples)
+	for i, end := i*n/of, (i+1)*n/of; i < end; i++ {
+		mine = append(mine, question(p.Valid.Samples[i], int64(i)))
+	}
+	return mine
+}
+
+func question(s text.Sample, number int64) Question {
+	n := slices.Index(s.Learn, true)
+	return Question{Number: number, Prompt: s.IDs[:n], Answer: s.IDs[n:], Text: s.Source.Prompt,
+		Solutions: s.Source.Answers}
+}
+
+// NewGrader makes what judges answers, of the section reward. Graders of a rank share judge; nil is one
+// of its own.
+func (p *Plan) NewGrader(judge *answer.Judge) (*answer.Grader, error) {
+	setup := p.graderSetup()
+	setup.Judge = judge
+	return p.Registries.AnswerRules().New(setup)
+}
+
+func (p *Plan) graderSetup() answer.Setup {
+	r := &p.Config.Reward
+	return answer.Setup{Type: r.RewardType, Config: r.Answers, Own: r.Own, Seed: p.Config.Actor.Seed,
+		Programs: p.Registries.Programs}
+}
+
+// NewExam makes what asks a language model the questions of evaluations.
+func (p *Plan) NewExam(e *engine.Engine, g *answer.Grader) *exam.Exam {
+	c := &p.Config.Rollout.EvalSamplingParams
+	x := &exam.Exam{Engine: e, Grader: g, Respond: p.Response, Greedy: engine.Greedy(p.Sampling.MaxTokens),
+		Samples: c.N}
+	x.Greedy.Stop = p.Sampling.Stop
+	x.Sampled = engine.Sampling{MaxTokens: p.Sampling.MaxTokens, Temperature: c.Temperature, TopK: c.TopK, TopP: c.TopP,
+		RepetitionPenalty: c.RepetitionPenalty, Stop: p.Sampling.Stop, Seed: ^p.Config.Actor.Seed}
+	if c.TopK >= p.Model.Vocab {
+		x.Sampled.TopK = 0
+	}
+	return x
+}
+
+// Response returns an answer to a question as rules read it. stopped is false if it was cut off.
+func (p *Plan) Response(q *Question, sample int, tokens []int32, stopped bool) answer.Response {
+	said := tokens
+	if stopped {
+		said = tokens[:len(tokens)-1]
+	}
+	return answer.Response{Question: q, Sample: sample, Tokens: tokens, Text: p.Tokenizer.DecodeText(said),
+		Ended: stopped}
+}
+
+// StepPrompts returns how many prompts a batch of the task reasoning has, over all actors.
+func (p *Plan) StepPrompts() int64 { return int64(p.batch) }

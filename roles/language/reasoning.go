@@ -1,0 +1,249 @@
+package language
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/roles/language/worker"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// A ReasoningRunner leads the training of a language model on its own answers. Every rank runs one;
+// its group calls do work on the ranks that have members. A program calls InitWorkers, and then Run.
+//
+// Answers go from rollout workers to reward workers, to inference workers, to critic workers and to actors,
+// while other prompts are still answered. A component without a place is left out: actors do its work.
+type ReasoningRunner struct {
+	*runner
+	ReasoningGroups
+	channels []*spmd.Channel // from each stage of plan.Pipeline to the next
+	synced   int64           // version of the weights that rollout workers use; -1: none yet
+}
+
+// ReasoningGroups are the groups that a ReasoningRunner leads.
+type ReasoningGroups struct {
+	Actor     *spmd.Group[*worker.ReasoningWorker]
+	Rollout   *spmd.Group[*worker.RolloutWorker]
+	Reward    *spmd.Group[*worker.RewardWorker]    // nil: actors reward
+	Inference *spmd.Group[*worker.InferenceWorker] // nil: actors infer what they need to
+	Critic    *spmd.Group[*worker.CriticWorker]    // nil: actors train a critic, or there is none
+}
+
+// Reason trains a language model on its own answers. It launches a group for each component that has a
+// place, and lets a ReasoningRunner lead them.
+func Reason(ctx context.Context, c *loop.Cluster) error {
+	g, err := LaunchReasoning(ctx, c)
+	if err != nil {
+		return err
+	}
+	r, err := NewReasoningRunner(ctx, c, g)
+	if err != nil {
+		return err
+	}
+	return r.run(ctx)
+}
+
+// LaunchReasoning launches the groups that a ReasoningRunner leads: those that have a place, and
+// rollout workers. Like all launches it is collective over the world.
+func LaunchReasoning(ctx context.Context, c *loop.Cluster) (g ReasoningGroups, err error) {
+	placement := loop.NewHybridComponentPlacement(c)
+	if g.Actor, err = loop.Launch(ctx, c, placement.Strategy("actor"), worker.NewReasoningWorker); err != nil {
+		return g, err
+	}
+	if g.Rollout, err = loop.Launch(ctx, c, placement.Strategy("rollout"), worker.NewRolloutWorker); err != nil {
+		return g, err
+	}
+	if placement.Has("reward") {
+		if g.Reward, err = loop.Launch(ctx, c, placement.Strategy("reward"), worker.NewRewardWorker); err != nil {
+			return g, err
+		}
+	}
+	if placement.Has("inference") {
+		if g.Inference, err = loop.Launch(ctx, c, placement.Strategy("inference"),
+			worker.NewInferenceWorker); err != nil {
+			return g, err
+		}
+	}
+	if placement.Has("critic") {
+		g.Critic, err = loop.Launch(ctx, c, placement.Strategy("critic"), worker.NewCriticWorker)
+	}
+	return g, err
+}
+
+// NewReasoningRunner returns the runner that leads the groups g of c, and makes the channels between
+// them. Collective over the world. A job has one runner.
+func NewReasoningRunner(ctx context.Context, c *loop.Cluster, g ReasoningGroups) (*ReasoningRunner, error) {
+	r := &ReasoningRunner{ReasoningGroups: g, synced: -1}
+	var err error
+	if r.runner, err = newRunner(ctx, c, r.iterate, r.evaluateAnswers); err != nil {
+		return nil, err
+	}
+	addWorkers(r.runner, g.Actor)
+	addWorkers(r.runner, g.Rollout)
+	addWorkers(r.runner, g.Reward)
+	addWorkers(r.runner, g.Inference)
+	addWorkers(r.runner, g.Critic)
+	return r, r.connect(c.World())
+}
+
+// connect makes the channels.
+func (r *ReasoningRunner) connect(w *spmd.World) error {
+	place, pipeline := r.plan.Placement, &r.plan.Pipeline
+	for i, stage := range pipeline.Stages[1:] {
+		from := pipeline.Stages[i].Component
+		ch, err := spmd.NewChannel(w, spmd.ChannelSpec{Name: fmt.Sprintf("answers of %s", from),
+			From: place.Group(from), To: place.Group(stage.Component), MaxSize: 2, ItemBytes: r.plan.AnswerBytes(),
+			Pairs: func(from, to int) bool { return pipeline.Pairs(i, from, to) }})
+		if err != nil {
+			return err
+		}
+		r.channels = append(r.channels, ch)
+	}
+	return nil
+}
+
+// around returns the channels before and after a component.
+func (r *ReasoningRunner) around(component string) (in, out *spmd.Channel) {
+	stage := r.plan.Pipeline.Stage(component)
+	if stage > 0 {
+		in = r.channels[stage-1]
+	}
+	if stage < len(r.channels) {
+		out = r.channels[stage]
+	}
+	return in, out
+}
+
+// iterate answers prompts, rewards the answers and trains on them.
+func (r *ReasoningRunner) iterate(ctx context.Context) error {
+	for _, p := range []struct {
+		phase loop.Phase
+		run   func(context.Context) error
+	}{{loop.SyncWeights, r.syncModel}, {loop.GenerateRollouts, r.generate}, {loop.CalAdvAndReturns,
+		r.computeAdvantages},
+		{loop.ActorTraining, r.train}} {
+		if err := r.loop.Timed(p.phase, ctx, p.run); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncModel brings the actors' parameters to the workers that read them, unless these have them.
+func (r *ReasoningRunner) syncModel(ctx context.Context) error {
+	if r.synced == r.loop.GlobalStep() {
+		return nil
+	}
+	r.synced = r.loop.GlobalStep()
+	calls := []*spmd.Future[loop.None]{
+		loop.Call(ctx, r.Actor, "sync_model_to_rollout", func(ctx context.Context, w *worker.ReasoningWorker) error {
+			return w.SyncModel(ctx, r.loop.GlobalStep())
+		}),
+		loop.Call(ctx, r.Rollout, "sync_model_from_actor", func(ctx context.Context, w *worker.RolloutWorker) error {
+			return w.SyncModelFromActor(ctx, r.loop.GlobalStep())
+		})}
+	if r.Inference != nil {
+		calls = append(calls, loop.Call(ctx, r.Inference, "sync_model_from_actor",
+			func(ctx context.Context, w *worker.InferenceWorker) error {
+				return w.SyncModelFromActor(ctx, r.loop.GlobalStep())
+			}))
+	}
+	return loop.WaitAll(ctx, calls...)
+}
+
+// generate makes answers for an update. With dynamic sampling (max_num_gen_batches > 1) these may be
+// several batches: the actors say whether they need another.
+func (r *ReasoningRunner) generate(ctx context.Context) error {
+	for n := 0; ; n++ {
+		if err := r.generateBatch(ctx, n); err != nil || r.plan.GenBatches <= 1 {
+			return err
+		}
+		more := false
+		results, err := spmd.Call(r.Actor, ctx, "resample",
+			func(_ context.Context, w *worker.ReasoningWorker) (bool, error) { return w.Resample(n) }).Wait(ctx)
+		if err != nil {
+			return err
+		}
+		for _, res := range results {
+			more = more || res.Value // all actors say the same
+		}
+		if more, err = r.loop.ActorsSay(ctx, more); err != nil || !more {
+			return err
+		}
+	}
+}
+
+// generateBatch answers the prompts of batch n of this step, and lets the answers go their way to the
+// actors.
+func (r *ReasoningRunner) generateBatch(ctx context.Context, n int) error {
+	_, out := r.around("rollout")
+	calls := []*spmd.Future[loop.None]{
+		loop.Call(ctx, r.Rollout, "generate", func(ctx context.Context, w *worker.RolloutWorker) error {
+			return w.Generate(ctx, r.loop.GlobalStep(), n, out)
+		})}
+	if r.Reward != nil {
+		in, out := r.around("reward")
+		calls = append(calls, loop.Call(ctx, r.Reward, "score", func(ctx context.Context,
+			w *worker.RewardWorker) error {
+			return w.Score(ctx, in, out)
+		}))
+	}
+	if r.Inference != nil {
+		in, out := r.around("inference")
+		calls = append(calls, loop.Call(ctx, r.Inference, "infer",
+			func(ctx context.Context, w *worker.InferenceWorker) error { return w.Infer(ctx, in, out) }))
+	}
+	if r.Critic != nil {
+		in, out := r.around("critic")
+		calls = append(calls, loop.Call(ctx, r.Critic, "value", func(ctx context.Context,
+			w *worker.CriticWorker) error {
+			return w.Value(ctx, r.loop.GlobalStep(), in, out)
+		}))
+	}
+	in, _ := r.around("actor")
+	calls = append(calls, loop.Call(ctx, r.Actor, "receive", func(ctx context.Context,
+		w *worker.ReasoningWorker) error {
+		return w.Receive(ctx, r.loop.GlobalStep(), in)
+	}))
+	return loop.WaitAll(ctx, calls...)
+}
+
+// computeAdvantages prepares the answers: the actors' for the policy, those of critic workers for the critic.
+func (r *ReasoningRunner) computeAdvantages(ctx context.Context) error {
+	calls := []*spmd.Future[loop.None]{loop.Call(ctx, r.Actor, "compute_advantages",
+		func(ctx context.Context, w *worker.ReasoningWorker) error { return w.ComputeAdvantages(ctx) })}
+	if r.Critic != nil {
+		calls = append(calls, loop.Call(ctx, r.Critic, "compute_returns",
+			func(ctx context.Context, w *worker.CriticWorker) error { return w.ComputeReturns(ctx) }))
+	}
+	return loop.WaitAll(ctx, calls...)
+}
+
+// train trains the policy, and the critic of critic workers at the same time.
+func (r *ReasoningRunner) train(ctx context.Context) error {
+	calls := []*spmd.Future[algo.Metrics]{spmd.Call(r.Actor, ctx, "run_training",
+		func(ctx context.Context, w *worker.ReasoningWorker) (algo.Metrics, error) { return w.RunTraining(ctx) })}
+	if r.Critic != nil {
+		calls = append(calls, spmd.Call(r.Critic, ctx, "run_training",
+			func(ctx context.Context, w *worker.CriticWorker) (algo.Metrics, error) { return w.RunTraining(ctx) }))
+	}
+	return r.addMetrics(ctx, calls...)
+}
+
+// evaluateAnswers answers the prompts of validation with the newest weights.
+func (r *ReasoningRunner) evaluateAnswers(ctx context.Context) error {
+	if err := r.syncModel(ctx); err != nil {
+		return err
+	}
+	err := callAndReport(ctx, r.runner, r.Rollout, "evaluate",
+		func(ctx context.Context, w *worker.RolloutWorker) (algo.Metrics, error) { return w.Evaluate(ctx) })
+	rep := r.loop.Report()
+	for _, w := range r.Rollout.Here() {
+		for _, s := range w.Shown() {
+			rep.Answers = append(rep.Answers, s.Line(), s.Block())
+		}
+	}
+	return err
+}

@@ -1,0 +1,105 @@
+package language
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+
+	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/roles/language/plan"
+	"github.com/rlinf/rlinf/roles/loop"
+)
+
+// A recorder makes the metrics of training a language model: of the tokens that it has learnt from, and of its
+// answers.
+type recorder struct {
+	plan    *plan.Plan
+	answers string // the file for answers of evaluations
+}
+
+var _ loop.Recorder = (*recorder)(nil)
+
+// Begin says what is measured, and in what.
+func (r *recorder) Begin(s *metrics.State) {
+	s.Measure, s.Unit = "loss", "tokens"
+	if r.plan.Config.Reasons() {
+		s.Measure = "reward"
+	} else if stop := &r.plan.Config.Runner.EarlyStop; stop.Enabled {
+		s.Stop = stop.Progress(math.NaN(), 0)
+	}
+}
+
+// Add shows what a rank says of answers, and of an early stop.
+func (r *recorder) Add(l *loop.Logbook, rep *loop.Report) error {
+	if err := r.showAnswers(l, rep.Answers); err != nil {
+		return err
+	}
+	if len(rep.Stop) > 0 {
+		l.State().Stop = rep.Stop[0]
+	}
+	if len(rep.Stop) > 1 {
+		l.StopEarly(rep.Stop[1])
+	}
+	return nil
+}
+
+// Added has nothing to count: no environments step.
+func (r *recorder) Added(*metrics.State) {}
+
+// Line tells the progress line what the model has learnt, and from how many tokens.
+func (r *recorder) Line(l *loop.Logbook) (rate string, done float64, err error) {
+	s := l.State()
+	for _, name := range []string{"train/sft/loss", "rollout/rewards"} {
+		if mean, ok := l.Mean(name); ok {
+			s.Return = mean
+		}
+	}
+	for _, name := range []string{"eval/loss", "eval/accuracy"} {
+		if mean, ok := l.Mean(name); ok {
+			s.Eval = mean
+		}
+	}
+	tokens := l.Sum("train/sft/tokens") + l.Sum("rollout/response_tokens")
+	s.Learnt += int64(tokens)
+	return "time/tokens_per_second", tokens, nil
+}
+
+// shownInLog is how many answers of an evaluation the log shows; the file has more.
+const shownInLog = 3
+
+// showAnswers shows answers of an evaluation: the first in the log, all in a file.
+func (r *recorder) showAnswers(l *loop.Logbook, answers []string) error {
+	if len(answers) == 0 {
+		return nil
+	}
+	log := fmt.Sprintf("answers after step %d, more in %s\n", l.State().Step, r.answers)
+	text := fmt.Sprintf("== after step %d\n\n", l.State().Step)
+	for i := 0; i < len(answers); i += 2 {
+		if i < 2*shownInLog {
+			log += "  " + answers[i] + "\n"
+		}
+		text += answers[i+1] + "\n"
+	}
+	l.Print(log)
+	f, err := os.OpenFile(r.answers, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// Timed reports that the phases are measured that took time.
+func (r *recorder) Timed(_ loop.Phase, seconds float64) bool { return seconds > 0 }
+
+// Score returns a reward or an accuracy as it is, and a loss so that more is better.
+func (r *recorder) Score(value float64) float64 {
+	if r.plan.Config.Reasons() {
+		return value
+	}
+	return -value
+}
+
+// Excess finds nothing: no text is lost.
+func (r *recorder) Excess() error { return nil }

@@ -1,0 +1,178 @@
+package language
+
+import (
+	"context"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/roles/language/plan"
+	"github.com/rlinf/rlinf/roles/language/worker"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// A runner is the part that SFTRunner and ReasoningRunner share: the loop, and the workers of this rank.
+type runner struct {
+	loop      *loop.Loop
+	plan      *plan.Plan
+	workers   []languageWorker
+	iteration func(context.Context) error
+	evaluate  func(context.Context) error
+}
+
+// A languageWorker is a worker of a job that trains a language model. One without a part of the
+// state saves none.
+type languageWorker interface {
+	Save() []member.Share
+	Load(member.State) error
+	Tracer() *member.Tracer
+	Close() error
+}
+
+// newRunner returns the runner of a job without workers yet, when all ranks have read the same inputs. Collective
+// over the world.
+func newRunner(ctx context.Context, c *loop.Cluster, iteration, evaluate func(context.Context) error) (*runner, error) {
+	shared, err := worker.SharedOf(c)
+	if err != nil {
+		return nil, err
+	}
+	r := &runner{plan: shared.Plan(), iteration: iteration, evaluate: evaluate}
+	if r.loop, err = loop.New(c, leader{r}); err != nil {
+		return nil, err
+	}
+	r.loop.Call(loop.GenerateRollouts, "generation")
+	keys, hashes := r.plan.Inputs()
+	return r, r.loop.SameOnAllRanks(ctx, keys, hashes)
+}
+
+// addWorkers adds the workers of g that are here. g may be nil.
+func addWorkers[W languageWorker](r *runner, g *spmd.Group[W]) {
+	if g == nil {
+		return
+	}
+	for _, w := range g.Here() {
+		r.workers = append(r.workers, w)
+	}
+}
+
+// Next is the loop head: see loop.Loop.Next.
+func (r *runner) Next(ctx context.Context) (more bool, err error) { return r.loop.Next(ctx) }
+
+// GlobalStep returns how many iterations have been trained, in this run and in those that it resumes.
+func (r *runner) GlobalStep() int64 { return r.loop.GlobalStep() }
+
+// Log adds a metric of the program's own to those of the iteration: see loop.Loop.Log.
+func (r *runner) Log(name string, value float64) { r.loop.Log(name, value) }
+
+// InitWorkers gives the workers the state that the run goes on from, if it resumes one. It is called
+// once, before the first step.
+func (r *runner) InitWorkers(ctx context.Context) error { return r.loop.Restore(ctx) }
+
+// Run trains until the last step, until validation stops it, or until the ranks agree to stop.
+func (r *runner) Run(ctx context.Context) error {
+	for {
+		more, err := r.loop.Next(ctx)
+		if err != nil || !more {
+			return err
+		}
+		rep := r.loop.Report()
+		rep.Names, rep.Values, rep.Answers, rep.Stop = nil, nil, nil, nil
+		if err := r.iteration(ctx); err != nil {
+			return err
+		}
+		r.loop.Trained()
+		if err := r.EvaluateIfDue(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// EvaluateIfDue measures the texts of validation every runner.val_check_interval steps, and after the
+// last.
+func (r *runner) EvaluateIfDue(ctx context.Context) error {
+	if !r.plan.EvaluatesAt(r.loop.GlobalStep()) {
+		return nil
+	}
+	return r.loop.Timed(loop.Evaluating, ctx, r.evaluate)
+}
+
+// callAndReport calls f on the members of g, and adds the metrics of the first to the report.
+func callAndReport[W any](ctx context.Context, r *runner, g *spmd.Group[W], name string,
+	f func(context.Context, W) (algo.Metrics, error)) error {
+	return r.addMetrics(ctx, spmd.Call(g, ctx, name, f))
+}
+
+// addMetrics adds the metrics of the first member of each call, which all members share, to the report.
+func (r *runner) addMetrics(ctx context.Context, calls ...*spmd.Future[algo.Metrics]) error {
+	for _, c := range calls {
+		results, err := c.Wait(ctx)
+		if err != nil {
+			return err
+		}
+		for _, res := range results {
+			if res.Member == 0 {
+				rep := r.loop.Report()
+				rep.Names, rep.Values = append(rep.Names, res.Value.Names...), append(rep.Values, res.Value.Values...)
+			}
+		}
+	}
+	return nil
+}
+
+// close ends what the workers have opened, after the last call.
+func (r *runner) close() error {
+	for _, w := range r.workers {
+		if err := w.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run initialises the workers, trains and closes them.
+func (r *runner) run(ctx context.Context) error {
+	if err := r.InitWorkers(ctx); err != nil {
+		return err
+	}
+	if err := r.Run(ctx); err != nil {
+		return err
+	}
+	return r.close()
+}
+
+// A leader is a runner as its loop sees it.
+type leader struct{ *runner }
+
+var _ loop.Leader = leader{}
+
+// Quiesce has nothing to wait for.
+func (r leader) Quiesce(context.Context) error { return nil }
+
+// Describe has nothing to add.
+func (r leader) Describe(*loop.Report) {}
+
+// Shares returns what this rank has of the state.
+func (r leader) Shares() (all []member.Share, err error) {
+	for _, w := range r.workers {
+		all = append(all, w.Save()...)
+	}
+	return all, nil
+}
+
+// Load takes this rank's parts of a state, which may be weights alone.
+func (r leader) Load(st member.State) error {
+	for _, w := range r.workers {
+		if err := w.Load(st); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Tracers returns those of this rank's workers.
+func (r leader) Tracers() (all []*member.Tracer) {
+	for _, w := range r.workers {
+		all = append(all, w.Tracer())
+	}
+	return all
+}

@@ -1,0 +1,90 @@
+package language
+
+import (
+	"context"
+
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/language/plan"
+	"github.com/rlinf/rlinf/roles/language/worker"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/roles/task"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// FineTuning is the task sft: a language model learns from texts.
+type FineTuning struct{}
+
+// Reasoning is the task reasoning: a language model learns from its own answers.
+type Reasoning struct{}
+
+var (
+	_ task.Task = FineTuning{}
+	_ task.Task = Reasoning{}
+)
+
+// Has reports whether cfg asks for the task sft.
+func (FineTuning) Has(cfg *config.Config) bool { return cfg.FineTunes() && !cfg.Reasons() }
+
+// Has reports whether cfg asks for the task reasoning.
+func (Reasoning) Has(cfg *config.Config) bool { return cfg.Reasons() }
+
+// Draft places cfg in a world whose rank r is on node nodes[r].
+func (FineTuning) Draft(cfg *config.Config, reg config.Registries, nodes []int) task.Draft {
+	return draft{plan.NewDraft(cfg, reg, nodes)}
+}
+
+// Draft places cfg in a world whose rank r is on node nodes[r].
+func (Reasoning) Draft(cfg *config.Config, reg config.Registries, nodes []int) task.Draft {
+	return draft{plan.NewDraft(cfg, reg, nodes)}
+}
+
+// Run is FineTune.
+func (FineTuning) Run(ctx context.Context, c *loop.Cluster) error { return FineTune(ctx, c) }
+
+// Run is Reason.
+func (Reasoning) Run(ctx context.Context, c *loop.Cluster) error { return Reason(ctx, c) }
+
+// Evaluate measures the texts of validation.
+func (FineTuning) Evaluate(ctx context.Context, on *task.Evaluation) error { return measure(ctx, on) }
+
+// Evaluate asks the questions of validation.
+func (Reasoning) Evaluate(ctx context.Context, on *task.Evaluation) error { return examine(ctx, on) }
+
+// A draft makes a plan that brings what stands on it: workers and metrics.
+type draft struct{ *plan.Draft }
+
+// Complete returns the plan, or everything that is wrong.
+func (d draft) Complete(cfg *config.Config, reg config.Registries) (task.Plan, error) {
+	p, err := d.Draft.Complete(cfg, reg)
+	return planned{p}, err
+}
+
+// A planned is a plan with what stands on it.
+type planned struct{ *plan.Plan }
+
+var _ task.Plan = planned{}
+
+// Comms returns the communicators that members sum gradients and figures over. Workers that exchange groups of
+// answers send them to their own component.
+func (p planned) Comms(component string) (comms, direct []string) {
+	switch {
+	case component == "actor" || component == "critic" && p.Config.Reasons():
+		comms = []string{member.Gradients}
+		if p.ExchangesGroups(component) {
+			direct = []string{component}
+		}
+	case component == "rollout" && p.Config.Reasons():
+		comms = []string{worker.Answers}
+	}
+	return comms, direct
+}
+
+// Open loads the models of a rank's workers.
+func (p planned) Open(w *spmd.World) (loop.Shared, error) { return worker.NewShared(w, p.Plan) }
+
+// NewRecorder returns what makes the metrics.
+func (p planned) NewRecorder(f *runfolder.Folder, _ loop.StartState) loop.Recorder {
+	return &recorder{plan: p.Plan, answers: f.Answers()}
+}

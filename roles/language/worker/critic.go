@@ -1,0 +1,123 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/reward/answer"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A CriticWorker holds one replica of the critic of answers. It adds values to answers on their way
+// to the actors, and trains on its share of them while the actors train.
+type CriticWorker struct {
+	*learner
+	algo   *algo.TextCriticPPO
+	grader *answer.Grader // nil: reward workers have them
+}
+
+// NewCriticWorker returns the worker of member m, for loop.Launch.
+func NewCriticWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*CriticWorker, error) {
+	shared, err := SharedOf(c)
+	if err != nil {
+		return nil, err
+	}
+	p := shared.plan
+	model, err := p.Load(tensor.Heap)
+	if err != nil {
+		return nil, err
+	}
+	setup := p.TextSetup()
+	setup.Alloc = m.World().Alloc
+	if setup.Critic, err = newCritic(model, setup.Alloc); err != nil {
+		return nil, err
+	}
+	t, err := newTuner(ctx, m, p, setup.Critic.Model)
+	if err != nil {
+		return nil, err
+	}
+	setup.Replicas = t.replicas
+	w := &CriticWorker{learner: newLearner(t)}
+	if w.algo, err = algo.NewTextCriticPPO(setup); err != nil {
+		return nil, err
+	}
+	if p.RewardComponent() == m.Group() {
+		w.grader, err = p.NewGrader(&shared.judge)
+	}
+	return w, err
+}
+
+// newCritic returns a critic whose trunk has the weights of a model, without adapters.
+func newCritic(from *lm.Model, alloc tensor.Allocator) (*algo.TextCritic, error) {
+	c, err := algo.NewTextCritic(from.Config, alloc)
+	if err != nil {
+		return nil, fmt.Errorf("critic: %w", err)
+	}
+	copyWeights(c.Model, from)
+	return c, nil
+}
+
+// Value adds values to this worker's answers of step number step, which come through in and leave through
+// out.
+func (w *CriticWorker) Value(ctx context.Context, step int64, in, out *spmd.Channel) error {
+	err := w.receive(ctx, step, in, out, w.grader, func(a *answers) (err error) {
+		start := w.trace.Start()
+		defer w.trace.Done("value", start)
+		a.value, err = w.algo.Values(nil, a.batch().Texts)
+		return err
+	})
+	if err == nil {
+		err = w.exchangeGroups(ctx)
+	}
+	return err
+}
+
+// ComputeReturns prepares the answers for training.
+func (w *CriticWorker) ComputeReturns(context.Context) error {
+	start := w.trace.Start()
+	defer w.trace.Done("returns", start)
+	w.join()
+	return w.algo.Prepare(&w.batch)
+}
+
+// RunTraining trains on the answers.
+func (w *CriticWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
+	return w.train(ctx, w.algo.Update)
+}
+
+// Close ends the worker's threads and the grader.
+func (w *CriticWorker) Close() error {
+	w.algo.Close()
+	if w.grader == nil {
+		return nil
+	}
+	return w.grader.Close()
+}
+
+// Save returns the critic, not copied: the first worker's is everyone's. A checkpoint has the critic of
+// actors under the same names.
+func (w *CriticWorker) Save() []member.Share {
+	if w.m.Index() > 0 {
+		return nil
+	}
+	return []member.Share{{Kind: "trainer", Dict: w.algo.Save()}}
+}
+
+// Load takes the critic from st. Of weights alone the trunk takes those. Adapters leave it as it is.
+func (w *CriticWorker) Load(st member.State) error {
+	if st.Trainer.Len() > 0 {
+		return w.algo.Load(st.Trainer)
+	}
+	if w.plan.LoRA != nil || st.Model.Len() == 0 {
+		return nil
+	}
+	if err := takeWeights(w.model, st.Model); err != nil {
+		return fmt.Errorf("critic: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package worker
+
+import (
+	"context"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A InferenceWorker adds log-probabilities to answers, while others are generated: by the policy
+// before the update, and by the reference policy.
+type InferenceWorker struct {
+	reader
+	queue      *stageQueue
+	reference  *reference         // nil: it is not needed
+	recomputed *algo.TextLogProbs // nil: the same
+	ref        *algo.TextLogProbs
+	trace      *member.Tracer
+}
+
+// NewInferenceWorker returns the worker of member m, for loop.Launch.
+func NewInferenceWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*InferenceWorker, error) {
+	shared, model, err := of(c, m)
+	if err != nil {
+		return nil, err
+	}
+	p := shared.plan
+	w := &InferenceWorker{reader: shared.reader(m, model), queue: newStageQueue(m, p),
+		trace: member.NewTracer(p.Job, m)}
+	logProbs := func(m *lm.Model) *algo.TextLogProbs {
+		return algo.NewTextLogProbs(m, p.Limit, p.Config.Actor.Threads, p.Sampling.Temperature)
+	}
+	if p.Config.Algorithm.RecomputeLogprobs {
+		w.recomputed = logProbs(model)
+	}
+	if w.reference, err = newReference(p, model); err == nil && w.reference != nil {
+		w.ref = logProbs(w.reference.model)
+	}
+	return w, err
+}
+
+// Infer adds log-probabilities to the answers of an iteration, which come through in and leave through
+// out.
+func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) error {
+	return w.queue.each(ctx, in, out, func(a *answers) (err error) {
+		start := w.trace.Start()
+		defer w.trace.Done("infer", start)
+		texts := a.batch().Texts
+		if w.recomputed != nil {
+			if a.recomputed, err = w.recomputed.Append(nil, texts); err != nil {
+				return err
+			}
+		}
+		if w.ref != nil {
+			a.ref, err = w.ref.Append(nil, texts)
+		}
+		return err
+	})
+}
+
+// Tracer returns what this worker has noted; nil where no trace was asked for.
+func (w *InferenceWorker) Tracer() *member.Tracer { return w.trace }
+
+// Save returns the reference policy, of the first worker.
+func (w *InferenceWorker) Save() []member.Share {
+	if w.queue.m.Index() > 0 {
+		return nil
+	}
+	var d tensor.Dict
+	w.reference.save(&d)
+	return []member.Share{{Kind: "trainer", Dict: d}}
+}
+
+// Load takes the reference policy from st.
+func (w *InferenceWorker) Load(st member.State) error { return w.reference.load(st) }
+
+// Close ends the worker's threads.
+func (w *InferenceWorker) Close() error {
+	for _, p := range []*algo.TextLogProbs{w.recomputed, w.ref} {
+		if p != nil {
+			p.Close()
+		}
+	}
+	return nil
+}

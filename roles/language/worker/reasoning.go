@@ -1,0 +1,179 @@
+package worker
+
+import (
+	"context"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/reward/answer"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/roles/weights"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// A ReasoningWorker holds one replica of a language model, and trains it on its share of the answers
+// of rollout workers.
+type ReasoningWorker struct {
+	*learner
+	algo      *algo.TextPPO
+	grader    *answer.Grader // nil: others reward
+	weights   *weights.Weights
+	reference *reference       // nil: inference workers have it, or it is not needed
+	critic    *algo.TextCritic // nil: critic workers have it, or there is none
+	early     bool             // log-probs are computed as answers come
+	inferred  int              // groups with log-probs, the first ones
+}
+
+// NewReasoningWorker returns the worker of member m, for loop.Launch.
+func NewReasoningWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*ReasoningWorker, error) {
+	shared, model, err := of(c, m)
+	if err != nil {
+		return nil, err
+	}
+	p := shared.plan
+	t, err := newTuner(ctx, m, p, model)
+	if err != nil {
+		return nil, err
+	}
+	setup := p.TextSetup()
+	setup.Model, setup.Replicas, setup.Alloc, setup.Progress = model, t.replicas, m.World().Alloc, loop.ProgressOf(c, m)
+	w := &ReasoningWorker{learner: newLearner(t), weights: shared.weights,
+		early: p.GenBatches == 1} // else groups are left out
+	if p.Inferences == 0 {
+		if w.reference, err = newReference(p, model); err != nil {
+			return nil, err
+		}
+	}
+	if w.reference != nil {
+		setup.Reference = w.reference.model
+	}
+	if setup.Values = p.Critics > 0; p.HasCritic() && !setup.Values {
+		if w.critic, err = newCritic(model, setup.Alloc); err != nil {
+			return nil, err
+		}
+		setup.Critic = w.critic
+	}
+	if w.algo, err = algo.NewTextPPO(setup); err != nil {
+		return nil, err
+	}
+	if p.RewardComponent() == m.Group() {
+		w.grader, err = p.NewGrader(&shared.judge)
+	}
+	return w, err
+}
+
+// SyncModel publishes the parameters, which are of that version, to rollout and inference workers.
+func (w *ReasoningWorker) SyncModel(ctx context.Context, version int64) error {
+	return w.weights.Publish(ctx, w.m.Index(), version)
+}
+
+// Receive takes this actor's answers of step number step from in. They must have been made by the
+// weights of that step. While others are drawn it rewards them, and computes log-probs, if nobody has.
+func (w *ReasoningWorker) Receive(ctx context.Context, step int64, in *spmd.Channel) error {
+	start := w.trace.Start()
+	defer w.trace.Done("receive", start)
+	w.inferred = 0
+	err := w.receive(ctx, step, in, nil, w.grader, func(*answers) error { return w.infer(false) })
+	if err == nil {
+		err = w.infer(true)
+	}
+	if err == nil {
+		err = w.exchangeGroups(ctx)
+	}
+	return err
+}
+
+// inferTokens are enough for a pass to be fast. With more, actors would wait longer for the first groups.
+const inferTokens = 1 << 10
+
+// infer computes the log-probs of the groups that have come since it did so last, if they have
+// inferTokens, or all of them.
+func (w *ReasoningWorker) infer(all bool) error {
+	fresh := w.groups[w.inferred:]
+	if !w.early || len(fresh) == 0 {
+		return nil
+	}
+	tokens := 0
+	for _, a := range fresh {
+		tokens += a.total()
+	}
+	if !all && tokens < inferTokens {
+		return nil
+	}
+	w.inferred = len(w.groups)
+	b := joinAnswers(fresh)
+	if err := w.algo.Infer(&b); err != nil {
+		return err
+	}
+	at := 0
+	part := func(x []float32, n int) []float32 {
+		if x == nil {
+			return nil
+		}
+		return x[at:][:n:n]
+	}
+	for _, a := range fresh {
+		n := len(a.tokens)
+		a.recomputed, a.ref = part(b.Recomputed, n), part(b.Ref, n)
+		at += n
+	}
+	return nil
+}
+
+// Resample chooses from the answers, the n-th batch of this step, and reports whether the actors need
+// another. All actors say the same.
+func (w *ReasoningWorker) Resample(n int) (more bool, err error) {
+	start := w.trace.Start()
+	defer w.trace.Done("resample", start)
+	w.join()
+	return w.algo.Resample(n, &w.batch)
+}
+
+// ComputeAdvantages prepares the answers for training.
+func (w *ReasoningWorker) ComputeAdvantages(context.Context) error {
+	start := w.trace.Start()
+	defer w.trace.Done("advantages", start)
+	if len(w.groups) > 0 { // else Resample has
+		w.join()
+	}
+	return w.algo.Prepare(&w.batch)
+}
+
+// RunTraining trains on the answers.
+func (w *ReasoningWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
+	return w.train(ctx, w.algo.Update)
+}
+
+// Close ends the worker's threads and the grader.
+func (w *ReasoningWorker) Close() error {
+	w.algo.Close()
+	if w.grader == nil {
+		return nil
+	}
+	return w.grader.Close()
+}
+
+// Save returns the state, not copied: the first actor's is everyone's.
+func (w *ReasoningWorker) Save() []member.Share {
+	d := w.algo.Save()
+	w.reference.save(&d)
+	return w.save(d)
+}
+
+// Load takes st, which may be weights alone: those of the critic's trunk, too.
+func (w *ReasoningWorker) Load(st member.State) error {
+	whole, err := w.load(st)
+	if err != nil {
+		return err
+	}
+	if err := w.reference.load(st); err != nil {
+		return err
+	}
+	if whole {
+		return w.algo.Load(st.Trainer)
+	}
+	if w.critic != nil {
+		copyWeights(w.critic.Model, w.model)
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/roles/language/exam"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// Answers is the purpose of the communicator of rollout workers of the task reasoning.
+const Answers = "answers"
+
+// A RolloutWorker answers prompts with the actors' language model.
+type RolloutWorker struct {
+	*texts
+	reader
+	m        *spmd.Member
+	engine   *engine.Engine
+	group    int  // answers to each prompt
+	logProbs bool // travel with answers
+	out      *answerSender
+	sums     *collectives.Reducer // over the rollout workers
+	exam     *exam.Exam           // nil: there are no evaluations
+	shown    []exam.Shown         // of the last evaluation
+	ended    int                  // answers of the batch
+	asked    int                  // of them, to all prompts of the batch
+	trace    *member.Tracer
+	progress algo.Progress
+}
+
+// NewRolloutWorker returns the worker of member m, for loop.Launch.
+func NewRolloutWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*RolloutWorker, error) {
+	shared, model, err := of(c, m)
+	if err != nil {
+		return nil, err
+	}
+	p := shared.plan
+	w := &RolloutWorker{texts: newTexts(p), reader: shared.reader(m, model), m: m,
+		group: p.Config.Algorithm.GroupSize, logProbs: p.Config.Rollout.ReturnLogprobs, out: newAnswerSender(m, p),
+		trace: member.NewTracer(p.Job, m), progress: loop.ProgressOf(c, m)}
+	group, err := collectives.New(m.World(), m.Comm(Answers), p.Collectives())
+	if err != nil {
+		return nil, err
+	}
+	w.sums = collectives.NewReducer(ctx, group, p.Config.Comm.BucketBytes)
+	if w.engine, err = engine.New(model, p.EngineOptions()); err != nil || p.Valid == nil {
+		return w, err
+	}
+	grader, err := p.NewGrader(&shared.judge)
+	w.exam = p.NewExam(w.engine, grader)
+	w.exam.Progress = w.progress
+	return w, err
+}
+
+// Generate answers this worker's prompts of batch number n of step number step, both from 0 on. The
+// answers to a prompt leave through out when the last of them has ended, while others still grow.
+// Random numbers belong to the prompt's number in the run, the answer's in its group and the token's
+// position alone.
+func (w *RolloutWorker) Generate(ctx context.Context, step int64, n int, out *spmd.Channel) error {
+	pipeline := &w.plan.Pipeline
+	lo, hi := pipeline.Range(0, w.m.Index())
+	w.ended, w.asked = 0, (hi-lo)*w.group
+	w.progress.Report("generation", 0, w.asked)
+	for first := lo; first < hi; {
+		last := first
+		for last < hi && pipeline.Round(last) == pipeline.Round(first) {
+			last++
+		}
+		if err := w.round(ctx, w.prompts(step, n, first, last), out); err != nil {
+			return fmt.Errorf("prompts %d-%d: %w", first, last-1, err)
+		}
+		first = last
+	}
+	return w.out.flush(ctx, out)
+}
+
+// round answers prompts, all at once, and offers their answers.
+func (w *RolloutWorker) round(ctx context.Context, prompts []prompt, out *spmd.Channel) error {
+	start := w.trace.Start()
+	defer w.trace.Done("generate", start)
+	var requests []engine.Request
+	for _, p := range prompts {
+		for i := range w.group {
+			requests = append(requests, engine.Request{Prompt: p.Prompt, Sampling: w.plan.Sampling,
+				Key: uint64(p.Number) & 0xffffffff, Sample: uint64(i)})
+		}
+	}
+	results := make([]engine.Result, len(requests))
+	ended := make([]int, len(prompts)) // answers to each
+	_, err := w.engine.Generate(ctx, requests, engine.Watch{Done: func(i int, r *engine.Result) error {
+		results[i] = *r
+		w.ended++
+		w.progress.Report("generation", w.ended, w.asked)
+		k := i / w.group
+		if ended[k]++; ended[k] < w.group {
+			return w.out.retry(ctx, out)
+		}
+		a := newAnswers(prompts[k], w.version, results[k*w.group:][:w.group], w.logProbs)
+		return w.out.offer(ctx, out, w.plan.Pipeline.Owner(1, a.group), a)
+	}})
+	return err
+}
+
+// Evaluate asks this worker's share of the questions of validation. The metrics are those of
+// exam.Metrics, over all rollout workers.
+func (w *RolloutWorker) Evaluate(ctx context.Context) (algo.Metrics, error) {
+	start := w.trace.Start()
+	defer w.trace.Done("evaluate", start)
+	workers, this := w.sums.Replicas()
+	sums, shown, err := w.exam.Take(ctx, w.plan.ValidationQuestions(this, workers), shownAnswers)
+	if err != nil {
+		return algo.Metrics{}, err
+	}
+	w.shown = shown
+	if err := w.sums.Sum(sums); err != nil {
+		return algo.Metrics{}, err
+	}
+	names, values := exam.Metrics(sums)
+	return algo.Metrics{Names: names, Values: values}, nil
+}
+
+// Shown returns some answers of the last evaluation, on the first worker alone.
+func (w *RolloutWorker) Shown() []exam.Shown {
+	if w.m.Index() > 0 {
+		return nil
+	}
+	return w.shown
+}
+
+// shownAnswers is how many answers of an evaluation a person can read.
+const shownAnswers = 20
+
+// Tracer returns what this worker has noted; nil where no trace was asked for.
+func (w *RolloutWorker) Tracer() *member.Tracer { return w.trace }
+
+// Save returns nothing: the weights are the actors', and random numbers belong to prompts.
+func (w *RolloutWorker) Save() []member.Share { return nil }
+
+// Load has nothing to take.
+func (w *RolloutWorker) Load(member.State) error { return nil }
+
+// Close ends the worker's threads and the grader.
+func (w *RolloutWorker) Close() error {
+	w.engine.Close()
+	if w.exam == nil {
+		return nil
+	}
+	return w.exam.Grader.Close()
+}

@@ -1,0 +1,202 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/language/plan"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A tuner is what workers have in common that train a language model on texts: a replica of the
+// model, and the order of the texts.
+type tuner struct {
+	*texts
+	m        *spmd.Member
+	model    *lm.Model
+	replicas *member.Replicas
+	trace    *member.Tracer
+}
+
+func newTuner(ctx context.Context, m *spmd.Member, p *plan.Plan, model *lm.Model) (t *tuner, err error) {
+	t = &tuner{texts: newTexts(p), m: m, model: model, trace: member.NewTracer(p.Job, m)}
+	t.replicas, err = member.NewReplicas(ctx, m, p.Job, model.Params)
+	return t, err
+}
+
+// Tracer returns what this worker has noted; nil where no trace was asked for.
+func (t *tuner) Tracer() *member.Tracer { return t.trace }
+
+// save returns the state, not copied, with that of the trainer: the first actor's is everyone's.
+func (t *tuner) save(trainer tensor.Dict) []member.Share {
+	if t.m.Index() > 0 {
+		return nil
+	}
+	trainer.Set(plan.TextsHash, tensor.FromI64([]int64{int64(t.plan.Train.Hash)}, 1))
+	if base := int64(t.plan.BaseWeights.Hash); base != 0 {
+		trainer.Set(plan.BaseHash, tensor.FromI64([]int64{base}, 1))
+	}
+	return []member.Share{{Kind: "model", Dict: job.ModelDict(t.model.Params)}, {Kind: "trainer", Dict: trainer}}
+}
+
+// load takes the weights of st. It reports whether st has a trainer's state, too.
+func (t *tuner) load(st member.State) (whole bool, err error) {
+	if err := job.LoadModel(t.model.Params, st.Model); err != nil || st.Trainer.Len() == 0 {
+		return false, err
+	}
+	return true, nil
+}
+
+// An SFTWorker trains a language model on its share of the texts.
+type SFTWorker struct {
+	*tuner
+	algo *algo.SFT
+	mine []algo.Sequence // for evaluations
+	stop *earlyStop
+}
+
+// NewSFTWorker returns the worker of member m, for loop.Launch.
+func NewSFTWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*SFTWorker, error) {
+	shared, model, err := of(c, m)
+	if err != nil {
+		return nil, err
+	}
+	p := shared.plan
+	t, err := newTuner(ctx, m, p, model)
+	if err != nil {
+		return nil, err
+	}
+	w := &SFTWorker{tuner: t, stop: newEarlyStop(&p.Config.Runner.EarlyStop)}
+	w.algo, err = algo.NewSFT(algo.SFTSetup{Model: model, Optim: p.Config.Actor.Optim,
+		Iterations: int(min(p.MaxSteps, math.MaxInt32)), MicroBatch: p.Limit,
+		Threads: p.Config.Actor.Threads, Replicas: w.replicas,
+		Alloc: m.World().Alloc, Progress: loop.ProgressOf(c, m)})
+	if p.Valid != nil {
+		w.mine = p.Validation(m.Index(), m.Size())
+	}
+	return w, err
+}
+
+// RunTraining takes optimiser step number step, from 0 on.
+func (w *SFTWorker) RunTraining(ctx context.Context, step int64) (algo.Metrics, error) {
+	start := w.trace.Start()
+	number := w.at(step)
+	b := w.plan.BatchOf(w.order, number, w.m.Index())
+	m, err := w.algo.Update(b.Mine, b.Targets, b.Tokens)
+	w.trace.Done("train", start)
+	member.YieldToFirst(ctx, w.m, err)
+	if err == nil {
+		err = w.replicas.Trained(ctx, &m)
+	}
+	return m, err
+}
+
+// Evaluate measures the texts of validation, with the metrics eval/*, and reports whether training is
+// to stop. All actors say the same.
+func (w *SFTWorker) Evaluate(context.Context) (m algo.Metrics, stop bool, err error) {
+	start := w.trace.Start()
+	m, err = w.algo.Evaluate(w.mine)
+	w.trace.Done("evaluate", start)
+	if err != nil {
+		return m, false, err
+	}
+	stop = w.stop.observe(m)
+	for i, name := range m.Names {
+		m.Names[i] = "eval/" + name
+	}
+	return m, stop, nil
+}
+
+// EarlyStop returns what the early stop of the run waits for, for the progress line, and why it has
+// stopped the run, if it has. Without one it returns nothing.
+func (w *SFTWorker) EarlyStop() []string { return w.stop.describe() }
+
+// First reports whether this is the first actor, which speaks for all.
+func (w *SFTWorker) First() bool { return w.m.Index() == 0 }
+
+// Close ends the worker's threads.
+func (w *SFTWorker) Close() error {
+	w.algo.Close()
+	return nil
+}
+
+// Save returns the state, not copied: the first actor's is everyone's.
+func (w *SFTWorker) Save() []member.Share {
+	trainer := w.algo.Save()
+	trainer.Set(stopState, tensor.FromF64(slices.Clone(w.stop.state[:]), len(w.stop.state)))
+	return w.save(trainer)
+}
+
+// Load takes st, which may be weights alone.
+func (w *SFTWorker) Load(st member.State) error {
+	if whole, err := w.load(st); err != nil || !whole {
+		return err
+	}
+	if t, ok := st.Trainer.Get(stopState); ok {
+		copy(w.stop.state[:], t.F64())
+	}
+	return w.algo.Load(st.Trainer)
+}
+
+// An earlyStop watches a metric of validation.
+type earlyStop struct {
+	config *config.EarlyStopConfig
+	sign   float64    // -1 where more is better
+	state  [2]float64 // the best value, times sign, and evaluations since
+	last   float64    // value of the metric
+	reason string     // why it stopped the run; "": it has not
+}
+
+const stopState = "early_stop"
+
+func newEarlyStop(c *config.EarlyStopConfig) *earlyStop {
+	s := &earlyStop{config: c, sign: 1, state: [2]float64{math.Inf(1), 0}}
+	if c.Monitor == config.MonitorExactMatch {
+		s.sign = -1
+	}
+	return s
+}
+
+// observe reports whether to stop after an evaluation with these metrics.
+func (s *earlyStop) observe(m algo.Metrics) bool {
+	c, found := s.config, m.Values[slices.Index(m.Names, strings.TrimPrefix(s.config.Monitor, "val_"))]
+	value := s.sign * found
+	s.last = found
+	if c.Enabled && c.Target > 0 && value <= s.sign*c.Target {
+		s.reason = fmt.Sprintf("early stop: %s %.4g has reached runner.early_stop.target %g", c.Monitor, found,
+			c.Target)
+		return true
+	}
+	if value < s.state[0]-s.config.MinDelta {
+		s.state = [2]float64{value, 0}
+		return false
+	}
+	s.state[1]++
+	if c.Enabled && s.state[1] >= float64(c.Patience) {
+		s.reason = fmt.Sprintf("early stop: %s %.4g, not better than %.4g by min_delta %g for %d evaluations "+
+			"(runner.early_stop.patience)", c.Monitor, found, s.sign*s.state[0], c.MinDelta, c.Patience)
+	}
+	return s.reason != ""
+}
+
+// describe is SFTWorker.EarlyStop.
+func (s *earlyStop) describe() []string {
+	if !s.config.Enabled {
+		return nil
+	}
+	now := []string{s.config.Progress(s.last, int(s.state[1]))}
+	if s.reason != "" {
+		now = append(now, s.reason)
+	}
+	return now
+}

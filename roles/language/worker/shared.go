@@ -1,0 +1,136 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/reward/answer"
+	"github.com/rlinf/rlinf/roles/language/plan"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/weights"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Shared is what the workers of a rank have in common: their language models, the trained parameters on their way
+// from the actors to the workers that answer and infer, and a program that rewards. With adapters, they alone
+// travel.
+type Shared struct {
+	world   *spmd.World
+	plan    *plan.Plan
+	models  map[string]map[int]*lm.Model // by component and member
+	inPlace map[*lm.Model]bool           // models that are an actor's
+	weights *weights.Weights             // nil: nobody reads them
+	judge   answer.Judge
+}
+
+var _ loop.Shared = (*Shared)(nil)
+
+// readers are the components that use the actors' weights.
+var readers = []string{"rollout", "inference"}
+
+// NewShared loads the models of a rank's workers, with their first weights. Workers that read weights in place on
+// an actor's rank have the first actor's model.
+func NewShared(w *spmd.World, p *plan.Plan) (*Shared, error) {
+	s := &Shared{world: w, plan: p, models: map[string]map[int]*lm.Model{}, inPlace: map[*lm.Model]bool{}}
+	var first *lm.Model
+	for _, m := range p.MembersOn("actor", w.Rank()) {
+		own, err := p.Load(w.Alloc)
+		if err != nil {
+			return nil, fmt.Errorf("actor %d: %w", m, err)
+		}
+		s.set("actor", m, own)
+		if s.inPlace[own] = true; first == nil {
+			first = own
+		}
+	}
+	for _, of := range readers {
+		for _, m := range p.MembersOn(of, w.Rank()) {
+			model := first
+			if model == nil || !weights.ReadsInPlace(p.Job) {
+				var err error
+				if model, err = p.Load(tensor.Heap); err != nil {
+					return nil, fmt.Errorf("%s %d: %w", of, m, err)
+				}
+				model.Params.Grad = nil // it is not trained
+			}
+			s.set(of, m, model)
+		}
+	}
+	return s, nil
+}
+
+func (s *Shared) set(component string, member int, m *lm.Model) {
+	if s.models[component] == nil {
+		s.models[component] = map[int]*lm.Model{}
+	}
+	s.models[component][member] = m
+}
+
+// SharedOf returns what the workers of c's rank share.
+func SharedOf(c *loop.Cluster) (*Shared, error) {
+	if s, ok := loop.SharedOf(c).(*Shared); ok {
+		return s, nil
+	}
+	return nil, errors.New("the job has no language model (runner.task_type sft or reasoning)")
+}
+
+// of returns what the workers of m's rank share, and m's model.
+func of(c *loop.Cluster, m *spmd.Member) (*Shared, *lm.Model, error) {
+	s, err := SharedOf(c)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s %d: %w", m.Group(), m.Index(), err)
+	}
+	return s, s.models[m.Group()][m.Index()], nil
+}
+
+// Plan returns the plan of the job.
+func (s *Shared) Plan() *plan.Plan { return s.plan }
+
+// Connect makes the weights between the models.
+func (s *Shared) Connect(ctx context.Context) (err error) {
+	if !s.plan.Config.Reasons() { // actors have theirs, and no other worker reads them
+		return nil
+	}
+	var params *nn.Params[float32]
+	for _, of := range append([]string{"actor"}, readers...) {
+		if members := s.plan.MembersOn(of, s.world.Rank()); params == nil && len(members) > 0 {
+			params = s.models[of][members[0]].Params
+		}
+	}
+	s.weights, err = weights.New(ctx, s.world, s.plan.Job, weights.Spec{Label: "weights", Readers: readers,
+		Params: params})
+	return err
+}
+
+// Close is called on every rank when there is nothing more to publish.
+func (s *Shared) Close() { s.weights.Close() }
+
+// A reader is a model whose parameters follow the weights.
+type reader struct {
+	model   *lm.Model
+	weights *collectives.WeightsReader
+	inPlace bool
+	version int64
+}
+
+// reader returns the model of member m as a reader.
+func (s *Shared) reader(m *spmd.Member, model *lm.Model) reader {
+	return reader{model: model, weights: s.weights.Reader(m), inPlace: s.inPlace[model], version: -1}
+}
+
+// SyncModelFromActor makes the model use that version of the weights.
+func (r *reader) SyncModelFromActor(ctx context.Context, version int64) error {
+	state, got, err := r.weights.Adopt(ctx, version)
+	if err != nil {
+		return err
+	}
+	if r.version = got; !r.inPlace {
+		r.model.Params.View(state)
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package loop
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A vote is the state and the wishes of one rank at a loop head.
+type vote struct {
+	step int64  // the step that this rank is about to take
+	path uint64 // hash of the group calls made so far
+	stop int    // exit code that this rank wants the job to end with; 0: go on
+	save bool
+}
+
+// A decision is the next action of all ranks, from the votes of all of them.
+type decision struct {
+	stop int // as in vote; the largest wins
+	save bool
+}
+
+// An agreement makes all ranks take the same branch of the loop, and brings their reports to rank
+// 0. Votes given at one loop head are decided at the next, so no rank waits for them. No rank runs
+// ahead of another by more than one step.
+type agreement struct {
+	comm    spmd.Comm
+	reqs    []spmd.Request
+	votes   []byte // rank 0: of all ranks, voteSize each; elsewhere: of this rank
+	down    []byte
+	report  []byte // of this rank, being sent
+	pending bool
+}
+
+const (
+	voteSize                        = 40
+	decisionSize                    = 16
+	voteTag, reportTag, decisionTag = 1, 2, 3
+)
+
+func newAgreement(comm spmd.Comm, alloc tensor.Allocator) (*agreement, error) {
+	a := &agreement{comm: comm}
+	n := voteSize
+	if comm.Rank() == 0 {
+		n *= comm.Size()
+	}
+	var err error
+	if a.votes, err = alloc(n); err != nil {
+		return nil, err
+	}
+	if a.down, err = alloc(decisionSize); err != nil {
+		return nil, err
+	}
+	a.votes, a.down = a.votes[:n], a.down[:decisionSize]
+	return a, nil
+}
+
+// begin sends this rank's vote and report. The report must not change until end returns.
+func (a *agreement) begin(v vote, report []byte) error {
+	mine := a.votes[:voteSize]
+	binary.LittleEndian.PutUint64(mine[0:], uint64(v.step))
+	binary.LittleEndian.PutUint64(mine[8:], v.path)
+	binary.LittleEndian.PutUint64(mine[16:], uint64(v.stop))
+	binary.LittleEndian.PutUint64(mine[24:], 0)
+	if v.save {
+		mine[24] = 1
+	}
+	binary.LittleEndian.PutUint64(mine[32:], uint64(len(report)))
+	a.report, a.pending = report, true
+	if a.comm.Rank() == 0 {
+		for r := 1; r < a.comm.Size(); r++ {
+			if err := a.post(a.comm.Irecv(a.votes[r*voteSize:(r+1)*voteSize], r, voteTag)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := a.post(a.comm.Isend(mine, 0, voteTag)); err != nil {
+		return err
+	}
+	if err := a.post(a.comm.Isend(report, 0, reportTag)); err != nil {
+		return err
+	}
+	return a.post(a.comm.Irecv(a.down, 0, decisionTag))
+}
+
+// end returns the decision on the votes of the last begin, and on rank 0 the reports of all ranks.
+// Without a begin before it, it decides nothing.
+func (a *agreement) end(ctx context.Context) (decision, [][]byte, error) {
+	if !a.pending {
+		return decision{}, nil, nil
+	}
+	a.pending = false
+	if err := a.wait(ctx); err != nil {
+		return decision{}, nil, err
+	}
+	if a.comm.Rank() != 0 {
+		return decision{stop: int(binary.LittleEndian.Uint64(a.down)), save: a.down[8] != 0}, nil, nil
+	}
+	reports := make([][]byte, a.comm.Size())
+	reports[0] = a.report
+	for r := 1; r < a.comm.Size(); r++ {
+		reports[r] = make([]byte, binary.LittleEndian.Uint64(a.votes[r*voteSize+32:]))
+		if err := a.post(a.comm.Irecv(reports[r], r, reportTag)); err != nil {
+			return decision{}, nil, err
+		}
+	}
+	if err := a.wait(ctx); err != nil {
+		return decision{}, nil, err
+	}
+	d, err := a.decide()
+	if err != nil {
+		return d, nil, err
+	}
+	binary.LittleEndian.PutUint64(a.down, uint64(d.stop))
+	a.down[8] = 0
+	if d.save {
+		a.down[8] = 1
+	}
+	for r := 1; r < a.comm.Size(); r++ {
+		if err := a.post(a.comm.Isend(a.down, r, decisionTag)); err != nil {
+			return d, nil, err
+		}
+	}
+	return d, reports, a.wait(ctx)
+}
+
+// decide combines the votes, and names the first rank that took another path than rank 0.
+func (a *agreement) decide() (decision, error) {
+	var d decision
+	for r := range a.comm.Size() {
+		v, first := a.votes[r*voteSize:(r+1)*voteSize], a.votes[:voteSize]
+		if binary.LittleEndian.Uint64(v) != binary.LittleEndian.Uint64(first) ||
+			binary.LittleEndian.Uint64(v[8:]) != binary.LittleEndian.Uint64(first[8:]) {
+			return d, fmt.Errorf("rank %d is at step %d and has made other calls than rank 0, at step %d: ranks must "+
+				"decide alike",
+				r, binary.LittleEndian.Uint64(v), binary.LittleEndian.Uint64(first))
+		}
+		d.stop = max(d.stop, int(binary.LittleEndian.Uint64(v[16:])))
+		d.save = d.save || v[24] != 0
+	}
+	return d, nil
+}
+
+func (a *agreement) post(r spmd.Request, err error) error {
+	a.reqs = append(a.reqs, r)
+	return err
+}
+
+func (a *agreement) wait(ctx context.Context) error {
+	err := a.comm.Wait(ctx, a.reqs)
+	a.reqs = a.reqs[:0]
+	return err
+}

@@ -1,0 +1,306 @@
+package loop
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
+)
+
+// A Logbook writes the metrics of a run, which a task's Recorder makes of the reports of all ranks: a line every
+// runner.logger.log_interval iterations. It stands on rank 0; a nil Logbook ignores all calls.
+type Logbook struct {
+	log      *metrics.Log
+	events   *metrics.Events // nil: no TensorBoard
+	progress *metrics.Progress
+	job      *job.Job
+	recorder Recorder
+	state    metrics.State
+	stopped  string // why the run stopped early; "": it has not
+	report   Report
+
+	// The metrics since the last line.
+	names  []string
+	sums   []float64 // of each name, over the iterations that had it
+	counts []int     // how many they are
+	values []float64 // of the line
+}
+
+// OpenLogbook opens the files of the metrics. progress shows where the run stands, which the clock ends
+// at until; the zero time: never.
+func OpenLogbook(f *runfolder.Folder, p Plan, from StartState, progress *metrics.Progress,
+	until time.Time) (*Logbook, error) {
+	j := p.Common()
+	b := &Logbook{job: j, recorder: p.NewRecorder(f, from), progress: progress}
+	b.state = metrics.State{Step: from.Step, MaxStep: j.MaxSteps, Return: math.NaN(), Eval: math.NaN()}
+	if j.MaxSteps == math.MaxInt64 {
+		b.state.MaxStep = 0
+	}
+	b.recorder.Begin(&b.state)
+	var err error
+	if b.log, err = metrics.OpenLog(f.Metrics()); err != nil {
+		return nil, err
+	}
+	if slices.Contains(j.Config.Runner.Logger.LoggerBackends, "tensorboard") {
+		if err := b.openEvents(f.TensorBoard()); err != nil {
+			return nil, err
+		}
+	}
+	progress.Begin(b.state, until)
+	return b, nil
+}
+
+// iterate says that the iteration of this step begins.
+func (l *Logbook) iterate(step int64) {
+	if l != nil {
+		l.progress.Iterate(step)
+	}
+}
+
+// begin names the work that begins now.
+func (l *Logbook) begin(work string) {
+	if l != nil {
+		l.progress.Phase(work)
+	}
+}
+
+// openEvents opens TensorBoard's file in dir, and writes the configuration into it.
+func (l *Logbook) openEvents(dir string) (err error) {
+	host, _ := os.Hostname()
+	now := time.Now()
+	if l.events, err = metrics.CreateEvents(dir, host, now, l.x()+1); err != nil {
+		return err
+	}
+	// four blanks before a line are Markdown's code
+	text := "    " + strings.ReplaceAll(strings.TrimSpace(string(l.job.Config.Resolved())), "\n", "\n    ")
+	return l.events.WriteText(l.x()+1, now, "config", text)
+}
+
+// x returns where the run stands on TensorBoard's x axis.
+func (l *Logbook) x() int64 {
+	if l.job.Config.Runner.Logger.TensorBoardAxis == config.AxisEnvSteps {
+		return l.state.EnvSteps
+	}
+	return l.state.Step
+}
+
+// record adds the reports of a step, once. It skips the first report after a resume, which repeats
+// what the checkpoint had.
+func (l *Logbook) record(step int64, reports [][]byte) error {
+	if l == nil || reports == nil || step <= l.state.Step {
+		return nil
+	}
+	l.state.Step = step
+	if err := l.add(reports); err != nil {
+		return err
+	}
+	l.recorder.Added(&l.state)
+	// A checkpoint leaves nothing behind that a run which resumes from it would lack.
+	if step%int64(l.job.Config.Runner.Logger.LogInterval) == 0 || l.job.EvaluatesAt(step) || l.job.SavesAt(step) {
+		if err := l.write(); err != nil {
+			return err
+		}
+	}
+	l.progress.Update(l.state)
+	return nil
+}
+
+// add adds up the reports of an iteration.
+func (l *Logbook) add(reports [][]byte) error {
+	var longest, total [len(Phases)]float64
+	for _, b := range reports {
+		r := &l.report
+		if err := r.parse(b); err != nil {
+			return err
+		}
+		for i, t := range r.Times {
+			longest[i] = max(longest[i], t)
+			total[i] += t
+		}
+		for i, name := range r.Names {
+			if !strings.HasPrefix(name, "rollout/") && !strings.HasPrefix(name, "eval/") {
+				name = "train/" + name
+			}
+			l.Set(name, r.Values[i])
+		}
+		if err := l.recorder.Add(l, r); err != nil {
+			return err
+		}
+		for i, name := range r.ownNames {
+			l.Set(name, r.ownValues[i])
+		}
+	}
+	for i, name := range Phases {
+		if l.recorder.Timed(Phase(i), longest[i]) {
+			l.Set("time/"+name, longest[i])
+			l.Set("time/"+name+"_mean", total[i]/float64(len(reports)))
+		}
+	}
+	return nil
+}
+
+// write writes the means since the last line, and the rates per second. Then it clears them.
+func (l *Logbook) write() error {
+	rate, done, err := l.recorder.Line(l)
+	if err != nil {
+		return err
+	}
+	l.values = l.values[:0]
+	for i, sum := range l.sums {
+		l.values = append(l.values, sum/float64(l.counts[i]))
+	}
+	took := l.sums[slices.Index(l.names, "time/"+Phases[WholeStep])]
+	l.names, l.values = append(l.names, rate), append(l.values, done/took)
+	now := time.Now()
+	if err := l.log.Write(l.state.Step, now, l.names, l.values); err != nil {
+		return err
+	}
+	if l.events != nil {
+		if err := l.events.Write(l.x(), now, l.names, l.values); err != nil {
+			return err
+		}
+	}
+	l.names, l.sums, l.counts = l.names[:0], l.sums[:0], l.counts[:0]
+	return nil
+}
+
+// score returns how good the policy of step is, if the last line says it: by the evaluation after
+// that step, or by its training episodes in a job without evaluations.
+func (l *Logbook) score(step int64) *float64 {
+	if l == nil || l.state.Step != step {
+		return nil
+	}
+	score := l.state.Return
+	if l.job.Config.Evaluates() {
+		if !l.job.EvaluatesAt(step) {
+			return nil
+		}
+		score = l.state.Eval
+	}
+	return finite(l.recorder.Score(score))
+}
+
+// finite returns x where it is a number, else nil.
+func finite(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}
+
+// Set adds a value to the mean of name.
+func (l *Logbook) Set(name string, value float64) {
+	i := slices.Index(l.names, name)
+	if i < 0 {
+		i = len(l.names)
+		l.names, l.sums, l.counts = append(l.names, name), append(l.sums, 0), append(l.counts, 0)
+	}
+	l.sums[i] += value
+	l.counts[i]++
+}
+
+// Means returns the metrics of the next line whose names begin with prefix, without it.
+func (l *Logbook) Means(prefix string) (m algo.Metrics) {
+	for i, name := range l.names {
+		if name, ok := strings.CutPrefix(name, prefix); ok {
+			m.Names, m.Values = append(m.Names, name), append(m.Values, l.sums[i]/float64(l.counts[i]))
+		}
+	}
+	return m
+}
+
+// Mean returns a metric of the next line, if it has it.
+func (l *Logbook) Mean(name string) (mean float64, ok bool) {
+	i := slices.Index(l.names, name)
+	if i < 0 {
+		return 0, false
+	}
+	return l.sums[i] / float64(l.counts[i]), true
+}
+
+// Sum returns the sum of a metric since the last line; 0 where there is none.
+func (l *Logbook) Sum(name string) float64 {
+	if i := slices.Index(l.names, name); i >= 0 {
+		return l.sums[i]
+	}
+	return 0
+}
+
+// State returns what the progress line shows, for the recorder to fill in.
+func (l *Logbook) State() *metrics.State { return &l.state }
+
+// Print writes text above the progress line.
+func (l *Logbook) Print(text string) { l.progress.Print(text) }
+
+// StopEarly notes why the run stopped early.
+func (l *Logbook) StopEarly(reason string) {
+	l.stopped = reason
+	l.Print(reason + "\n")
+}
+
+// tooManyLost returns an error if more episodes were lost than may be.
+func (l *Logbook) tooManyLost() error {
+	if l == nil {
+		return nil
+	}
+	return l.recorder.Excess()
+}
+
+// sync returns when the metrics of all steps so far are on disk. A checkpoint that follows lacks none.
+func (l *Logbook) sync() error {
+	if l == nil {
+		return nil
+	}
+	if err := l.flush(); err != nil {
+		return err
+	}
+	return l.log.Sync()
+}
+
+// flush writes what has come since the last line.
+func (l *Logbook) flush() error {
+	if len(l.names) == 0 {
+		return nil
+	}
+	err := l.write()
+	l.progress.Update(l.state)
+	return err
+}
+
+// Step returns how many iterations the run has made.
+func (l *Logbook) Step() int64 { return l.state.Step }
+
+// Where says how far the run has come, and how many episodes it lost since it was started.
+func (l *Logbook) Where() string {
+	where := fmt.Sprintf("after step %d", l.state.Step)
+	if l.stopped != "" {
+		where += " by runner.early_stop"
+	}
+	if l.state.Lost > 0 {
+		where += fmt.Sprintf(", lost %d of %d episodes", l.state.Lost, l.state.Episodes)
+	}
+	return where
+}
+
+// Close writes the last line, ends the live line, and closes the files.
+func (l *Logbook) Close() error {
+	if l == nil {
+		return nil
+	}
+	err := l.flush()
+	l.progress.Done()
+	err = errors.Join(err, l.log.Close())
+	if l.events != nil {
+		err = errors.Join(err, l.events.Close())
+	}
+	return err
+}

@@ -1,0 +1,143 @@
+package loop_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/embodied"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/task"
+)
+
+// With log_interval 3 a line is the mean of three iterations, or of what came since the line before: evaluations and checkpoints (here
+// every 4th) have one, and the end.
+func TestLogInterval(t *testing.T) {
+	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "cluster.component_placement={actor: 0, env: 0, rollout: 0}", "runner.max_epochs=12", "runner.logger.log_interval=3",
+		"runner.val_check_interval=4", "runner.save_interval=4", "runner.logger.logger_backends=[]")
+	j, err := task.Tasks{embodied.Task{}}.Plan(cfg, rolestest.Registries(), make([]int, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := runfolder.Open(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	book, err := loop.OpenLogbook(folder, j, loop.StartState{}, metrics.NewProgress(io.Discard, metrics.Options{}), time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for step := range int64(10) {
+		x := float64(step + 1)
+		r := loop.Report{Times: make([]float64, len(loop.Phases)), Names: []string{"actor/loss"}, Values: []float64{x}, Rollouts: step + 1}
+		r.Times[loop.WholeStep] = x / 2
+		if step >= 4 { // one that some iterations have not
+			r.Names, r.Values = append(r.Names, "rollout/late"), append(r.Values, -x)
+		}
+		for range step % 3 { // and as many episodes
+			r.Episodes = env.AppendRows(r.Episodes, []env.Episode{{Env: int(x), Len: 1, Return: 10 * x}})
+		}
+		if j.Common().EvaluatesAt(step + 1) {
+			r.Evals = env.AppendRows(nil, []env.Episode{{Len: 1, Return: 100 * x}, {Aborted: step == 3, Len: 1, Return: 100 * x}})
+		}
+		if step == 3 || step >= 8 {
+			r.Episodes = env.AppendRows(r.Episodes, []env.Episode{{Aborted: true, Len: 1}, {Aborted: true}})
+		}
+		if err := book.Record(step+1, &r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := book.Sync(); err != nil { // as before a checkpoint that a signal asks for
+		t.Fatal(err)
+	}
+	if last, ok := metrics.LastStep(folder.Metrics()); last != 10 || !ok {
+		t.Errorf("before a checkpoint of step 10 the last line is of step %d", last)
+	}
+	if err := book.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(folder.Metrics())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range bytes.Lines(text) {
+		var m map[string]any
+		if err := json.Unmarshal(line, &m); err != nil {
+			t.Fatal(err)
+		}
+		steps := float64(stepsOf(j))
+		got = append(got, fmt.Sprint(m["step"], m["env/steps"].(float64)/steps, m["train/actor/loss"], m["rollout/late"], m["env/num_trajectories"],
+			m["eval/return"], m["time/step"], m["time/env_steps_per_second"].(float64)/steps, m["env/num_lost"], m["eval/num_lost"]))
+	}
+	want := []string{
+		fmt.Sprint(3.0, 3.0, 2.0, nil, 3.0, nil, 1.0, 1.0, nil, nil),
+		fmt.Sprint(4.0, 4.0, 4.0, nil, 0.0, 400.0, 2.0, 0.5, 2.0, 1.0),
+		fmt.Sprint(6.0, 6.0, 5.5, -5.5, 3.0, nil, 2.75, 1/2.75, nil, nil),
+		fmt.Sprint(8.0, 8.0, 7.5, -7.5, 1.0, 800.0, 3.75, 1/3.75, nil, nil),
+		fmt.Sprint(9.0, 9.0, 9.0, -9.0, 2.0, nil, 4.5, 1/4.5, 2.0, nil),
+		fmt.Sprint(10.0, 10.0, 10.0, -10.0, 0.0, nil, 5.0, 1/5.0, 2.0, nil),
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("lines:\n%q\nwant\n%q", got, want)
+	}
+}
+
+// TensorBoard's x axis is iterations, or environment steps, and it has the configuration as a text.
+func TestTensorBoardAxis(t *testing.T) {
+	for axis, want := range map[string]int64{"step": 1, "env_steps": 0} {
+		cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "cluster.component_placement={actor: 0, env: 0, rollout: 0}", "runner.logger.logger_backends=[tensorboard]",
+			"runner.logger.tensorboard_axis="+axis)
+		j, err := task.Tasks{embodied.Task{}}.Plan(cfg, rolestest.Registries(), make([]int, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		folder, err := runfolder.Open(t.TempDir(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer folder.Close()
+		book, err := loop.OpenLogbook(folder, j, loop.StartState{}, metrics.NewProgress(io.Discard, metrics.Options{}), time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := loop.Report{Times: make([]float64, len(loop.Phases)), Rollouts: 1}
+		if err := book.Record(1, &r); err != nil {
+			t.Fatal(err)
+		}
+		if err := book.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if want == 0 {
+			want = stepsOf(j)
+		}
+		files, _ := filepath.Glob(filepath.Join(folder.TensorBoard(), "events*"))
+		if len(files) != 1 {
+			t.Fatalf("event files %q", files)
+		}
+		text, err := os.ReadFile(files[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		// An event is its time, its step, a varint behind the byte 16, and its values behind the byte 42.
+		step := append(binary.AppendUvarint([]byte{16}, uint64(want)), 42)
+		if !bytes.Contains(text[bytes.LastIndex(text, []byte("    ")):], step) || !bytes.Contains(text, []byte("    runner:\n")) {
+			t.Errorf("axis %s: no event of step %d, or no configuration", axis, want)
+		}
+	}
+}
+
+// stepsOf returns how many environment steps an iteration of a plan of test has.
+func stepsOf(p task.Plan) int64 { return p.(interface{ EnvSteps() int64 }).EnvSteps() }

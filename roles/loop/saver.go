@@ -1,0 +1,145 @@
+package loop
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// The files of a checkpoint. State of single environments is in the order of their global indices,
+// so that a run can resume on any number of ranks.
+const (
+	ModelFile   = "model.safetensors"   // parameters and buffers of the policy
+	trainerFile = "trainer.safetensors" // what the algorithm keeps beside them: optimiser, counters, statistics
+	// weights that the next rollout uses, where they are older than the model; else there is no
+	// such file
+	rolloutFile = "rollout.safetensors"
+	// states of environments, last observations, sums of running episodes; all [N, ...]
+	envFile = "env.safetensors"
+)
+
+// A Saver gathers the state of a run on rank 0, which writes checkpoints. It also distributes a
+// checkpoint to all ranks. All its methods are collective over the world.
+type Saver struct {
+	group  *collectives.Group
+	Store  *checkpoint.Store // on rank 0
+	ranks  int
+	YAML   []byte // the configuration in force
+	saved  int64  // newest step saved; -1: none
+	warn   func(string)
+	warned bool // that environments cannot save
+}
+
+// NewSaver returns a saver of runs of the configuration yaml. Rank 0 opens the store for its
+// checkpoints. warn takes warnings.
+func NewSaver(group *collectives.Group, yaml []byte, warn func(string)) *Saver {
+	return &Saver{group: group, ranks: group.Size(), saved: -1, YAML: yaml, warn: warn}
+}
+
+// save writes a checkpoint of the present step, when nothing is in flight.
+func (s *Saver) save(ctx context.Context, r *Loop) error {
+	if s.saved == r.step {
+		return nil
+	}
+	s.saved = r.step
+	mine, err := r.leader.Shares()
+	if err != nil {
+		return fmt.Errorf("checkpoint of step %d: %w", r.step, err)
+	}
+	var theirs []byte
+	if s.Store == nil {
+		theirs = EncodeShares(nil, mine)
+	}
+	all, err := s.group.Gather(ctx, theirs, 0)
+	if err != nil {
+		return fmt.Errorf("checkpoint of step %d: %w", r.step, err)
+	}
+	if s.Store == nil {
+		return nil
+	}
+	if err := r.with.Log.sync(); err != nil {
+		return err
+	}
+	envs, saved := r.plan.Environments()
+	// rank 0 writes its own part without a copy: it does not change before the next step of all ranks
+	st, err := JoinShares(mine, all, envs)
+	if err != nil {
+		return fmt.Errorf("checkpoint of step %d: %w", r.step, err)
+	}
+	files := []checkpoint.File{safetensors(ModelFile, st.Model), safetensors(trainerFile, st.Trainer)}
+	if saved {
+		files = append(files, safetensors(envFile, st.Envs))
+	}
+	if !r.job.SyncsAt(r.step) {
+		files = append(files, safetensors(rolloutFile, st.Rollout))
+	}
+	info := checkpoint.Info{Step: r.step, Ranks: s.ranks, Config: s.YAML, Score: r.with.Log.score(r.step)}
+	_, err = s.Store.Save(info, files...)
+	return err
+}
+
+// Restore distributes the state that rank 0 has read to all ranks. Without such state it does
+// nothing.
+func (s *Saver) Restore(ctx context.Context, r *Loop, from StartState) error {
+	var blob []byte
+	if from.From != "" {
+		r.step = from.Step
+		if s.ranks == 1 {
+			return r.leader.Load(from.state)
+		}
+		blob = binary.LittleEndian.AppendUint64(nil, uint64(from.Step))
+		blob = EncodeShares(blob, []member.Share{{Dict: from.state.Model}, {Dict: from.state.Trainer},
+			{Dict: from.state.Rollout}, {Dict: from.state.Envs}})
+	}
+	blob, err := Broadcast(ctx, s.group, blob, 0)
+	if err != nil || len(blob) == 0 {
+		return err
+	}
+	if from.From != "" {
+		return r.leader.Load(from.state)
+	}
+	r.step = int64(binary.LittleEndian.Uint64(blob))
+	shares, err := decodeShares(blob[8:])
+	if err != nil {
+		return err
+	}
+	return r.leader.Load(member.State{Model: shares[0].Dict, Trainer: shares[1].Dict, Rollout: shares[2].Dict,
+		Envs: shares[3].Dict})
+}
+
+// ReadTensors returns the tensors in a file of a checkpoint.
+func ReadTensors(from *checkpoint.Checkpoint, file string) (tensor.Dict, error) {
+	b, err := from.Read(file)
+	if err != nil {
+		return tensor.Dict{}, err
+	}
+	d, _, err := tensor.ReadSafetensors(b)
+	if err != nil {
+		err = fmt.Errorf("%s of %s: %w", file, from.Dir, err)
+	}
+	return d, err
+}
+
+// safetensors returns d as a file of a checkpoint.
+func safetensors(name string, d tensor.Dict) checkpoint.File {
+	return checkpoint.File{Name: name, Write: func(w io.Writer) error { return tensor.WriteSafetensors(w, d, nil) }}
+}
+
+// Broadcast returns root's b on every rank.
+func Broadcast(ctx context.Context, g *collectives.Group, b []byte, root int) ([]byte, error) {
+	size := make([]byte, 8)
+	binary.LittleEndian.PutUint64(size, uint64(len(b)))
+	if err := g.Broadcast(ctx, size, root); err != nil {
+		return nil, err
+	}
+	if n := binary.LittleEndian.Uint64(size); uint64(len(b)) != n {
+		b = make([]byte, n)
+	}
+	return b, g.Broadcast(ctx, b, root)
+}

@@ -1,0 +1,158 @@
+package loop
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A StartState is the state that a run starts from: a checkpoint, weights alone, or nothing.
+type StartState struct {
+	From string // the checkpoint's folder, or the file of weights; "": nothing
+	Step int64  // iterations done
+	// Rescheduled says which schedule is another than in the run that the state is from; "": none.
+	Rescheduled string
+	state       member.State // of a file of weights the model alone
+}
+
+// Rollouts returns how many rollouts of each environment the actors have learnt from.
+func (b StartState) Rollouts() int64 {
+	return b.state.Rollouts(b.Step)
+}
+
+// resumableKeys are the keys that may differ in any resumed run.
+var resumableKeys = [...]string{
+	"runner.max_steps", "runner.max_epochs", "runner.max_time", "runner.val_check_interval", "runner.save_interval",
+	"runner.save_at_end", "runner.keep_checkpoints", "runner.resume_dir", "runner.ckpt_path", "runner.logger",
+	"runner.early_stop", "actor.threads", "rollout.threads", "rollout.max_running_requests", "cluster", "spmd", "comm",
+	"env.eval", "data.val_data_paths",
+	"rollout.pipeline_stage_num",
+	// How simulators are reached, and the timeouts, but not their specification.
+	"env.train.external.command", "env.train.external.n", "env.train.external.listen", "env.train.external.token_file",
+	"env.train.external.shared_memory",
+	"env.train.external.start_timeout", "env.train.external.step_timeout", "env.train.external.max_restarts",
+	"env.train.external.max_same_errors", "env.train.external.max_lost_share",
+}
+
+// NamedState reads the checkpoint in dir.
+func NamedState(p Plan, yaml []byte, dir string) (StartState, error) {
+	c, err := checkpoint.Load(dir)
+	if err != nil {
+		return StartState{}, err
+	}
+	return StateIn(p, yaml, c)
+}
+
+// resolve returns the configuration of a checkpoint as this program resolves it.
+func resolve(reg config.Registries, stored []byte) ([]byte, error) {
+	c, err := config.Parse(reg, stored)
+	if err != nil {
+		return nil, err
+	}
+	return c.Resolved(), nil
+}
+
+// StateIn reads c, and checks that it is of this job.
+func StateIn(p Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err error) {
+	var then *config.Config
+	j := p.Common()
+	reg := j.Registries
+	resolved := func(stored []byte) ([]byte, error) {
+		then, _ = config.Parse(reg, stored) // what is wrong with it, resolve returns
+		return resolve(reg, stored)
+	}
+	if err := c.CheckConfig(yaml, resolved, slices.Concat(resumableKeys[:], p.MayDiffer())...); err != nil {
+		return b, err
+	}
+	b = StartState{From: c.Dir, Step: c.Step, Rescheduled: rescheduled(then, j.Config)}
+	files := map[string]*tensor.Dict{ModelFile: &b.state.Model, trainerFile: &b.state.Trainer}
+	if _, saved := p.Environments(); saved {
+		files[envFile] = &b.state.Envs
+	}
+	if !j.SyncsAt(c.Step) {
+		files[rolloutFile] = &b.state.Rollout
+	}
+	for file, d := range files {
+		if *d, err = ReadTensors(c, file); err != nil {
+			return b, err
+		}
+	}
+	return b, b.fits(p)
+}
+
+// rescheduled says which schedule follows from the length of the run, if that is another now than it was
+// then, and how to keep it. A nil then has the same.
+func rescheduled(then, now *config.Config) string {
+	if then == nil || then.Runner.Iterations() == now.Runner.Iterations() {
+		return ""
+	}
+	for _, o := range []struct {
+		key   string
+		optim algo.OptimConfig
+	}{{"actor.optim", now.Actor.Optim}, {"actor.critic_optim", now.Actor.CriticOptim},
+		{"algorithm.entropy_tuning.optim", now.Algorithm.OffPolicy.EntropyTuning.Optim}} {
+		if o.optim.LRScheduler != algo.ScheduleConstant && o.optim.TotalTrainingSteps <= 0 {
+			return fmt.Sprintf("%s.lr_scheduler %s: the run is to end elsewhere than before, and so is the schedule: "+
+				"the learning rate may jump here; %[1]s.total_training_steps fixes its end", o.key,
+				o.optim.LRScheduler)
+		}
+	}
+	if s := now.Algorithm.ClipRatioSchedule; s != algo.ScheduleConstant {
+		return fmt.Sprintf("algorithm.clip_ratio_schedule %s: the run is to end elsewhere than before, and so is the "+
+			"schedule: the clip range may jump here; actor.optim.total_training_steps fixes its end", s)
+	}
+	return ""
+}
+
+// WeightsIn reads a file of weights, runner.ckpt_path.
+func WeightsIn(p Plan, path string) (b StartState, err error) {
+	b.From = path
+	whole := false
+	if b.state.Model, whole, err = p.ReadWeights(path); err != nil || !whole {
+		return b, err
+	}
+	return b, b.fits(p)
+}
+
+// fits checks that the state is of this job.
+func (b StartState) fits(p Plan) error {
+	if err := p.Fits(b.state); err != nil {
+		return fmt.Errorf("%s: %w", b.From, err)
+	}
+	return nil
+}
+
+// Latest returns where the newest checkpoint of cfg's folder is, if there is one.
+func Latest(cfg *config.Config) string { return filepath.Join(cfg.Folder(), "checkpoints", "latest") }
+
+// ReadModel returns the tensors of a policy, and the folder or file that they are from: the checkpoint in dir, for
+// "" runner.ckpt_path, else the newest checkpoint of cfg's folder.
+func ReadModel(cfg *config.Config, dir string) (string, tensor.Dict, error) {
+	if path := cfg.Runner.CkptPath; dir == "" && path != "" {
+		d, err := job.ReadWeights("runner.ckpt_path", path)
+		return path, d, err
+	}
+	newest := Latest(cfg)
+	if dir = cmp.Or(dir, newest); dir == newest {
+		if _, err := os.Stat(dir); os.IsNotExist(err) {
+			return "", tensor.Dict{}, fmt.Errorf("no checkpoint in %s: expected a run that saved one "+
+				"(runner.save_interval), --checkpoint DIR or "+
+				"runner.ckpt_path", cfg.Folder())
+		}
+	}
+	from, err := checkpoint.Load(dir)
+	if err != nil {
+		return "", tensor.Dict{}, err
+	}
+	d, err := ReadTensors(from, ModelFile)
+	return from.Dir, d, err
+}

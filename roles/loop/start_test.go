@@ -1,0 +1,25 @@
+package loop
+
+import (
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"regexp"
+	"testing"
+)
+
+// TestResolveOlderConfig: the configuration in a checkpoint of a program that knew fewer keys is that of a run which leaves them alone.
+func TestResolveOlderConfig(t *testing.T) {
+	c, _, err := config.Load(rolestest.Registries(), "../../configs/cartpole_one_rank.yaml", nil, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := string(c.Resolved())
+	older := regexp.MustCompile(`(?m)^    expectile: .*\n`).ReplaceAllString(now, "")
+	if older == now {
+		t.Fatal("the key is not in the configuration")
+	}
+	got, err := resolve(rolestest.Registries(), []byte(older))
+	if err != nil || string(got) != now {
+		t.Errorf("%v\ngot\n%s\nwant\n%s", err, got, now)
+	}
+}

@@ -1,0 +1,44 @@
+package loop
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// saveTrace is Cluster.SaveTrace.
+func (l *Loop) saveTrace(ctx context.Context, file string) error {
+	if !l.job.Config.Cluster.Tracer.Enable {
+		return nil
+	}
+	var mine bytes.Buffer
+	if err := member.WriteEvents(&mine, l.leader.Tracers()); err != nil {
+		return err
+	}
+	world := l.with.Saver.group
+	all, err := world.Gather(ctx, mine.Bytes(), 0)
+	if err != nil || world.Rank() != 0 {
+		return err
+	}
+	lines := bytes.TrimSuffix(bytes.Join(all, nil), []byte(",\n"))
+	if err := os.WriteFile(file, slices.Concat([]byte("[\n"), lines, []byte("\n]\n")), 0o666); err != nil {
+		return fmt.Errorf("trace: %w", err)
+	}
+	return nil
+}
+
+// TracersOf appends the tracers of this rank's members of g to all. g may be nil.
+func TracersOf[W interface{ Tracer() *member.Tracer }](all []*member.Tracer, g *spmd.Group[W]) []*member.Tracer {
+	if g == nil {
+		return all
+	}
+	for _, w := range g.Here() {
+		all = append(all, w.Tracer())
+	}
+	return all
+}

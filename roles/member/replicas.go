@@ -1,0 +1,88 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Gradients is the purpose of the communicator of a component that trains.
+const Gradients = "gradients"
+
+// Replicas are the copies of one model at the workers of a component that trains it: they sum gradients,
+// and compare parameters.
+type Replicas struct {
+	*collectives.Reducer
+	of         string // the component
+	group      *collectives.Group
+	params     *nn.Params[float32]
+	every      int64 // iterations between comparisons; 0: never
+	compressed bool
+	iterations int64
+}
+
+var _ algo.Replicas = (*Replicas)(nil)
+
+// NewReplicas returns member m's view of its component.
+func NewReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Params[float32]) (*Replicas, error) {
+	group, err := collectives.New(m.World(), m.Comm(Gradients), j.Collectives())
+	if err != nil {
+		return nil, err
+	}
+	c := j.Config.Comm
+	r := &Replicas{
+		Reducer: collectives.NewReducer(ctx, group, c.BucketBytes), of: m.Group(), group: group, params: params,
+		every: int64(c.CheckReplicas), compressed: c.Compression == config.CompressionBF16,
+	}
+	if r.compressed {
+		r.Compress()
+	}
+	return r, nil
+}
+
+// Count returns the number of replicas, and the index of this one.
+func (r *Replicas) Count() (n, this int) { return r.Reducer.Replicas() }
+
+// Gradient is the Reducer's, as algorithms see it.
+func (r *Replicas) Gradient(grad []float32) algo.GradientStream { return r.Reducer.Gradient(grad) }
+
+// Trained is called after each iteration: it adds the metric of compression, and compares the
+// parameters when that is due.
+func (r *Replicas) Trained(ctx context.Context, m *algo.Metrics) error {
+	if r.compressed {
+		m.Names, m.Values = append(m.Names, r.of+"/compression_error"), append(m.Values, r.CompressionError())
+	}
+	if r.iterations++; r.every == 0 || r.iterations%r.every != 0 {
+		return nil
+	}
+	var names []string
+	var data [][]byte
+	for _, f := range r.params.Fields {
+		names, data = append(names, f.Name),
+			append(data, tensor.FromF32(r.params.Data[f.Off:f.Off+f.Len()], f.Len()).Bytes())
+	}
+	for i := range r.params.Buffers.Len() {
+		name, t := r.params.Buffers.Entry(i)
+		names, data = append(names, name), append(data, t.Bytes())
+	}
+	return r.group.SameOnAllRanks(ctx, names, data)
+}
+
+// YieldToFirst lets the first member of a component report an error that all of them have: that the training
+// diverged.
+func YieldToFirst(ctx context.Context, m *spmd.Member, err error) {
+	if diverged := (*algo.DivergedError)(nil); errors.As(err, &diverged) && m.Index() > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Second):
+		}
+	}
+}
