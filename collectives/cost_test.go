@@ -47,7 +47,8 @@ func TestCosts(t *testing.T) {
 	} {
 		c := CostOf(x.algorithm, x.shape)
 		if c.Rounds != x.rounds || math.Abs(c.Bytes-x.bytes) > 1e-9*x.bytes {
-			t.Errorf("%s %v: %g rounds, %g bytes; want %g and %g", x.algorithm, x.shape, c.Rounds, c.Bytes, x.rounds, x.bytes)
+			t.Errorf("%s %v: %g rounds, %g bytes; want %g and %g", x.algorithm, x.shape, c.Rounds, c.Bytes, x.rounds,
+				x.bytes)
 		}
 		if c.RoundsFormula == "" || c.BytesFormula == "" {
 			t.Errorf("%s %v has no formula: %+v", x.algorithm, x.shape, c)

@@ -23,10 +23,13 @@ func TestPeerThatReturned(t *testing.T) {
 			t.Run(fmt.Sprintf("%v by %s", kind, how), func(t *testing.T) {
 				t.Parallel()
 				var log bytes.Buffer
-				err := spmd.Run(t.Context(), local.New(2), spmd.Options{Log: &log, StallTimeout: 200 * time.Millisecond}, func(ctx context.Context, w *spmd.World) error {
-					return collectivestest.Await(ctx, w, collectives.Auto, kind, wrap, func() error { return nil })
-				})
-				if err == nil || !strings.Contains(err.Error(), "rank 1 ") || !strings.Contains(err.Error(), "has left") || !strings.Contains(err.Error(), kind.String()) {
+				err := spmd.Run(t.Context(), local.New(2),
+					spmd.Options{Log: &log, StallTimeout: 200 * time.Millisecond},
+					func(ctx context.Context, w *spmd.World) error {
+						return collectivestest.Await(ctx, w, collectives.Auto, kind, wrap, func() error { return nil })
+					})
+				if err == nil || !strings.Contains(err.Error(), "rank 1 ") ||
+					!strings.Contains(err.Error(), "has left") || !strings.Contains(err.Error(), kind.String()) {
 					t.Errorf("got %v, want an error of %v that says that rank 1 has left", err, kind)
 				}
 			})
@@ -37,14 +40,28 @@ func TestPeerThatReturned(t *testing.T) {
 // Calls that do not belong together are named, with who makes them and where, instead of hanging or mixing bytes.
 func TestDebugNamesBothSides(t *testing.T) {
 	calls := map[string]func() spmd.Collective{
-		"allreduce of 4 F32, sum":           func() spmd.Collective { return collectives.AllReduce(make([]float32, 4), spmd.Sum) },
-		"allreduce of 4 F32, max":           func() spmd.Collective { return collectives.AllReduce(make([]float32, 4), spmd.Max) },
-		"allreduce of 4 I32, sum":           func() spmd.Collective { return collectives.AllReduce(make([]int32, 4), spmd.Sum) },
-		"allreduce of 5 F32, sum":           func() spmd.Collective { return collectives.AllReduce(make([]float32, 5), spmd.Sum) },
-		"broadcast of 4 F32, root 0":        func() spmd.Collective { return collectives.Broadcast(make([]float32, 4), 0) },
-		"broadcast of 4 F32, root 1":        func() spmd.Collective { return collectives.Broadcast(make([]float32, 4), 1) },
-		"barrier":                           func() spmd.Collective { return spmd.Collective{} },
-		"allgather of 4 F32, counts with h": func() spmd.Collective { return collectives.AllGather(make([]float32, 4), []int{1, 3}) },
+		"allreduce of 4 F32, sum": func() spmd.Collective {
+			return collectives.AllReduce(make([]float32, 4), spmd.Sum)
+		},
+		"allreduce of 4 F32, max": func() spmd.Collective {
+			return collectives.AllReduce(make([]float32, 4), spmd.Max)
+		},
+		"allreduce of 4 I32, sum": func() spmd.Collective {
+			return collectives.AllReduce(make([]int32, 4), spmd.Sum)
+		},
+		"allreduce of 5 F32, sum": func() spmd.Collective {
+			return collectives.AllReduce(make([]float32, 5), spmd.Sum)
+		},
+		"broadcast of 4 F32, root 0": func() spmd.Collective {
+			return collectives.Broadcast(make([]float32, 4), 0)
+		},
+		"broadcast of 4 F32, root 1": func() spmd.Collective {
+			return collectives.Broadcast(make([]float32, 4), 1)
+		},
+		"barrier": func() spmd.Collective { return spmd.Collective{} },
+		"allgather of 4 F32, counts with h": func() spmd.Collective {
+			return collectives.AllGather(make([]float32, 4), []int{1, 3})
+		},
 	}
 	for how, wrap := range hosts {
 		for a, first := range calls {
@@ -64,7 +81,8 @@ func TestDebugNamesBothSides(t *testing.T) {
 					}
 					continue
 				}
-				for _, want := range []string{"members make different calls", a, b, "member 0 (rank 0)", "member 1 (rank 1)", "call 2, at collectives/failure_test.go:"} {
+				for _, want := range []string{"members make different calls", a, b, "member 0 (rank 0)",
+					"member 1 (rank 1)", "call 2, at collectives/failure_test.go:"} {
 					if err == nil || !strings.Contains(err.Error(), want) {
 						t.Errorf("%s against %s by %s: %v: want %q in it", a, b, how, err, want)
 					}
@@ -74,22 +92,24 @@ func TestDebugNamesBothSides(t *testing.T) {
 	}
 }
 
-func debugged(t *testing.T, wrap func(collectives.Host) collectives.Host, f func(ctx context.Context, w *spmd.World, g *collectives.Group) error) error {
-	return spmd.Run(t.Context(), local.New(2), spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
-		ends, err := w.NewComm([]int{0, 1}, "debug")
-		if err != nil {
-			return err
-		}
-		var host collectives.Host = w
-		if wrap != nil {
-			host = wrap(w)
-		}
-		g, err := collectives.New(host, ends[0], collectives.Options{Debug: true})
-		if err != nil {
-			return err
-		}
-		return f(ctx, w, g)
-	})
+func debugged(t *testing.T, wrap func(collectives.Host) collectives.Host,
+	f func(ctx context.Context, w *spmd.World, g *collectives.Group) error) error {
+	return spmd.Run(t.Context(), local.New(2), spmd.Options{Log: t.Output()},
+		func(ctx context.Context, w *spmd.World) error {
+			ends, err := w.NewComm([]int{0, 1}, "debug")
+			if err != nil {
+				return err
+			}
+			var host collectives.Host = w
+			if wrap != nil {
+				host = wrap(w)
+			}
+			g, err := collectives.New(host, ends[0], collectives.Options{Debug: true})
+			if err != nil {
+				return err
+			}
+			return f(ctx, w, g)
+		})
 }
 
 func TestSameOnAllRanks(t *testing.T) {
@@ -105,7 +125,8 @@ func TestSameOnAllRanks(t *testing.T) {
 			data[1] = []byte("not the sane")
 		}
 		err := m.SameOnAllRanks(ctx, names, data)
-		if err == nil || !strings.Contains(err.Error(), "critic.bias has checksum") || !strings.Contains(err.Error(), fmt.Sprintf("on member %d", m.Size()-1)) {
+		if err == nil || !strings.Contains(err.Error(), "critic.bias has checksum") ||
+			!strings.Contains(err.Error(), fmt.Sprintf("on member %d", m.Size()-1)) {
 			return fmt.Errorf("critic.bias differs on member %d: %v", m.Size()-1, err)
 		}
 		return nil
@@ -157,4 +178,5 @@ func TestFailureEndsTheGroup(t *testing.T) {
 	}
 }
 
-var hosts = map[string]func(collectives.Host) collectives.Host{"memory": nil, "messages": func(h collectives.Host) collectives.Host { return apart{h} }}
+var hosts = map[string]func(collectives.Host) collectives.Host{
+	"memory": nil, "messages": func(h collectives.Host) collectives.Host { return apart{h} }}

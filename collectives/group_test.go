@@ -48,33 +48,35 @@ func (c counting) Alloc(n int) ([]byte, error) {
 	return c.Host.Alloc(n)
 }
 
-// run runs f on a group with a member on each of ranks, in that order; each has a goroutine of its own. Wrap, if any, stands between it and its
-// Comm, and all goes by messages then. The end of the world finds requests that nobody waited for.
+// run runs f on a group with a member on each of ranks, in that order; each has a goroutine of its own. Wrap, if any,
+// stands between it and its Comm, and all goes by messages then. The end of the world finds requests that nobody waited
+// for.
 func run(t testing.TB, ranks []int, wrap func(spmd.Comm) spmd.Comm, f func(ctx context.Context, m member) error) error {
 	t.Helper()
-	return spmd.Run(t.Context(), local.New(slices.Max(ranks)+1), spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
-		ends, err := w.NewComm(ranks, "test")
-		if err != nil {
-			return err
-		}
-		for _, end := range ends {
-			w.Go(fmt.Sprintf("member %d", end.Rank()), func() error {
-				var host collectives.Host = w
-				if wrap != nil {
-					end, host = wrap(end), apart{w}
-				}
-				g, err := collectives.New(host, end, collectives.Options{})
-				if err != nil {
-					return err
-				}
-				if err := f(ctx, member{g, host, end, w.Alloc}); err != nil {
-					return err
-				}
-				return g.Close()
-			})
-		}
-		return nil
-	})
+	return spmd.Run(t.Context(), local.New(slices.Max(ranks)+1), spmd.Options{Log: t.Output()},
+		func(ctx context.Context, w *spmd.World) error {
+			ends, err := w.NewComm(ranks, "test")
+			if err != nil {
+				return err
+			}
+			for _, end := range ends {
+				w.Go(fmt.Sprintf("member %d", end.Rank()), func() error {
+					var host collectives.Host = w
+					if wrap != nil {
+						end, host = wrap(end), apart{w}
+					}
+					g, err := collectives.New(host, end, collectives.Options{})
+					if err != nil {
+						return err
+					}
+					if err := f(ctx, member{g, host, end, w.Alloc}); err != nil {
+						return err
+					}
+					return g.Close()
+				})
+			}
+			return nil
+		})
 }
 
 // everywhere runs f on every one of groups, by shared memory and by messages.
@@ -234,7 +236,8 @@ func TestBarrier(t *testing.T) {
 						return err
 					}
 					if n := came.Load(); n < round*int64(len(ranks)) {
-						return fmt.Errorf("member %d left barrier %d when %d of %d had come", m.Rank(), round, n-(round-1)*int64(len(ranks)), len(ranks))
+						return fmt.Errorf("member %d left barrier %d when %d of %d had come", m.Rank(), round,
+							n-(round-1)*int64(len(ranks)), len(ranks))
 					}
 				}
 				return nil
@@ -246,7 +249,8 @@ func TestBarrier(t *testing.T) {
 	}
 }
 
-// Operations name their messages by numbers that come round again. Mixed ones, in every order of arrival, still stay apart.
+// Operations name their messages by numbers that come round again. Mixed ones, in every order of arrival, still stay
+// apart.
 func TestManyOperationsStayApart(t *testing.T) {
 	const ops = 3 * spmd.MaxTag / 2 // each takes one number or two
 	err := run(t, []int{0, 1, 2, 1}, nil, func(ctx context.Context, m member) error {
@@ -335,7 +339,8 @@ func TestOtherLengthsAreAnError(t *testing.T) {
 			<-ctx.Done()
 			return context.Cause(ctx)
 		})
-		if err == nil || !strings.Contains(err.Error(), "broadcast of 10 ") || !strings.Contains(err.Error(), "5 bytes where") {
+		if err == nil || !strings.Contains(err.Error(), "broadcast of 10 ") ||
+			!strings.Contains(err.Error(), "5 bytes where") {
 			t.Errorf("5 bytes for a buffer of 10 by %s: %v", how, err)
 		}
 		for _, longer := range [][]int{{4, 5}, {5, 4}} {
@@ -400,14 +405,18 @@ func TestOperationsDoNotAllocate(t *testing.T) {
 		name string
 		op   func(ctx context.Context, m member, b []byte, x []float64, y []float32) error
 	}{
-		{"barrier", func(ctx context.Context, m member, _ []byte, _ []float64, _ []float32) error { return m.Barrier(ctx) }},
+		{"barrier", func(ctx context.Context, m member, _ []byte, _ []float64, _ []float32) error {
+			return m.Barrier(ctx)
+		}},
 		{"broadcast", func(ctx context.Context, m member, b []byte, _ []float64, _ []float32) error {
 			return m.Broadcast(ctx, b, 1)
 		}},
 		{"short sum", func(ctx context.Context, m member, _ []byte, x []float64, _ []float32) error {
 			return m.Sum64(ctx, x[:7])
 		}},
-		{"long sum", func(ctx context.Context, m member, _ []byte, _ []float64, y []float32) error { return m.Sum32(ctx, y) }},
+		{"long sum", func(ctx context.Context, m member, _ []byte, _ []float64, y []float32) error {
+			return m.Sum32(ctx, y)
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			allocs := allocsPerRun(t, []int{0, 1, 2, 2}, func(ctx context.Context, m member) (func() error, error) {

@@ -16,7 +16,8 @@ import (
 // whole is how many bytes, over all members, are summed by one of them; longer vectors are cut into shards.
 const whole = 512 << 10
 
-// lengths returns what to sum over n members in elements of the given size: none, one, fewer than members, and about where shards begin.
+// lengths returns what to sum over n members in elements of the given size: none, one, fewer than members, and about
+// where shards begin.
 func lengths(n, size int) []int {
 	cut := whole / n / size
 	return []int{0, 1, 3, 7, 1000, cut - 1, cut, cut + 1, 65537}
@@ -103,13 +104,14 @@ func checkSum[T float32 | float64](n int, m member, sum func([]T) error) error {
 		return err
 	}
 	if d := differences(b.buf(), total[T](upTo(m.Size()), n)); d != 0 {
-		return fmt.Errorf("member %d of %d: %d of %d elements are not the sum in member order", m.Rank(), m.Size(), d, n)
+		return fmt.Errorf("member %d of %d: %d of %d elements are not the sum in member order", m.Rank(), m.Size(), d,
+			n)
 	}
 	return b.check()
 }
 
-// Whatever the order in which members come, the sum is that in member order. A member starts when the one before it, in the order tried,
-// has sent all it can and waits.
+// Whatever the order in which members come, the sum is that in member order. A member starts when the one before it, in
+// the order tried, has sent all it can and waits.
 func TestOrderOfArrivalDoesNotMatter(t *testing.T) {
 	const members = 4
 	for _, order := range permutations(members) {
@@ -184,7 +186,8 @@ func TestSumsOfGrowingLengthsTakeLittleMemory(t *testing.T) {
 			}
 		}
 		if n, most := taken.Load(), int64(16*longest*8); n > most {
-			return fmt.Errorf("member %d took %d bytes, which stay taken, for sums of up to %d: want at most %d", m.Rank(), n, longest*8, most)
+			return fmt.Errorf("member %d took %d bytes, which stay taken, for sums of up to %d: want at most %d",
+				m.Rank(), n, longest*8, most)
 		}
 		return nil
 	})

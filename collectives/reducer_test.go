@@ -15,7 +15,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// checkGradient sums one gradient, whose ranges backward makes ready, and compares it bit by bit with the sum in member order.
+// checkGradient sums one gradient, whose ranges backward makes ready, and compares it bit by bit with the sum in member
+// order.
 func checkGradient(m member, r *collectives.Reducer, n int, backward func(ready func(lo, hi int))) error {
 	b, err := allocGuarded[float32](m.alloc, n, 12345)
 	if err != nil {
@@ -28,12 +29,14 @@ func checkGradient(m member, r *collectives.Reducer, n int, backward func(ready 
 		return err
 	}
 	if d := differences(b.buf(), total[float32](upTo(m.Size()), n)); d != 0 {
-		return fmt.Errorf("member %d of %d: %d of %d elements are not the sum in member order", m.Rank(), m.Size(), d, n)
+		return fmt.Errorf("member %d of %d: %d of %d elements are not the sum in member order", m.Rank(), m.Size(), d,
+			n)
 	}
 	return b.check()
 }
 
-// The sum of a gradient has the same bits, those of the sum in member order, whatever the buckets and whatever became ready when.
+// The sum of a gradient has the same bits, those of the sum in member order, whatever the buckets and whatever became
+// ready when.
 func TestGradientDoesNotDependOnBucketsNorOnRanges(t *testing.T) {
 	buckets, lengths := []int{0, 1 << 10, 120_000, 1 << 30}, []int{0, 1, 257, 70_000}
 	if testing.Short() {
@@ -99,7 +102,8 @@ func backwards(n int) []backward {
 	}
 }
 
-// Complete buckets leave while the backward pass still runs, without another call by who computes; none leaves before it is complete.
+// Complete buckets leave while the backward pass still runs, without another call by who computes; none leaves before
+// it is complete.
 func TestBucketsLeaveDuringTheBackwardPass(t *testing.T) {
 	const n = 4 * 256 // four buckets of 1 KiB
 	wrap := func(c spmd.Comm) spmd.Comm { return &countingSends{Comm: c} }
@@ -191,7 +195,8 @@ func TestGradientDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestCompressedGradient: the result is the sum of the parts rounded to bfloat16, added in float32 and rounded once, and its error is that of the parts.
+// TestCompressedGradient: the result is the sum of the parts rounded to bfloat16, added in float32 and rounded once,
+// and its error is that of the parts.
 func TestCompressedGradient(t *testing.T) {
 	everywhere(t, func(ctx context.Context, m member) error {
 		const n = 5000

@@ -83,7 +83,8 @@ func (p *pipe) mustEqual(t *testing.T, what string) {
 	}
 }
 
-// change writes new bits to a share of the elements of every tensor. Among the bits are NaNs with payloads and negative zeros.
+// change writes new bits to a share of the elements of every tensor. Among the bits are NaNs with payloads and negative
+// zeros.
 func change(r *rand.Rand, l *tensor.Layout, state []byte, share float64) (changed int) {
 	for i, f := range l.Fields() {
 		e, b := f.DType.Size(), state[l.Offset(i):][:f.Bytes()]
@@ -170,7 +171,8 @@ func TestDeltaIsSmaller(t *testing.T) {
 }
 
 func TestFrozenAndHeldTensors(t *testing.T) {
-	l := tensor.NewLayout(tensor.Field{Name: "frozen", DType: tensor.F32, Shape: []int{64}}, tensor.Field{Name: "held", DType: tensor.F32, Shape: []int{64}},
+	l := tensor.NewLayout(tensor.Field{Name: "frozen", DType: tensor.F32, Shape: []int{64}},
+		tensor.Field{Name: "held", DType: tensor.F32, Shape: []int{64}},
 		tensor.Field{Name: "free", DType: tensor.F32, Shape: []int{64}})
 	state := tensor.New(tensor.U8, l.Size()).Bytes()
 	p := newPipe(t, l, tensor.F32, PatchSpec{Held: []bool{false, true, false}}, []bool{true, false, false}, state)

@@ -21,7 +21,8 @@ import (
 
 // weightsLayout is that of two tensors, with a gap between them.
 func weightsLayout() *tensor.Layout {
-	return tensor.NewLayout(tensor.Field{Name: "w", DType: tensor.F32, Shape: []int{333, 3}}, tensor.Field{Name: "v", DType: tensor.F32, Shape: []int{7}})
+	return tensor.NewLayout(tensor.Field{Name: "w", DType: tensor.F32, Shape: []int{333, 3}},
+		tensor.Field{Name: "v", DType: tensor.F32, Shape: []int{7}})
 }
 
 // A sharing is a way of placing sources and readers.
@@ -42,34 +43,37 @@ var sharings = []sharing{
 	{"each its own node", 5, 5, []int{2, 3}, []int{4, 0, 1, 2}},
 }
 
-// onSharing makes weights between the ranks of s and runs publish on every source and read with every reader, each in a goroutine.
-func onSharing(t *testing.T, s sharing, spec collectives.WeightsSpec, source func(ctx context.Context, w *collectives.Weights, state []byte) error,
+// onSharing makes weights between the ranks of s and runs publish on every source and read with every reader, each in a
+// goroutine.
+func onSharing(t *testing.T, s sharing, spec collectives.WeightsSpec,
+	source func(ctx context.Context, w *collectives.Weights, state []byte) error,
 	reader func(ctx context.Context, i int, r *collectives.WeightsReader) error) error {
 	t.Helper()
 	spec.Label, spec.Sources, spec.Readers = "weights", s.sources, s.readers
-	return spmd.Run(t.Context(), local.New(s.np), spmd.Options{Log: t.Output(), VirtualNodes: s.nodes}, func(ctx context.Context, w *spmd.World) error {
-		spec := spec
-		var err error
-		if spec.State, err = w.Alloc(spec.Layout.Size()); err != nil {
-			return err
-		}
-		weights, err := collectives.NewWeights(ctx, w, spec)
-		if err != nil {
-			return err
-		}
-		if slices.Contains(s.sources, w.Rank()) {
-			w.Go("source", func() error {
-				defer weights.Close()
-				return source(ctx, weights, spec.State)
-			})
-		}
-		for i, rank := range s.readers {
-			if rank == w.Rank() {
-				w.Go(fmt.Sprint("reader ", i), func() error { return reader(ctx, i, weights.Reader(i)) })
+	return spmd.Run(t.Context(), local.New(s.np), spmd.Options{Log: t.Output(), VirtualNodes: s.nodes},
+		func(ctx context.Context, w *spmd.World) error {
+			spec := spec
+			var err error
+			if spec.State, err = w.Alloc(spec.Layout.Size()); err != nil {
+				return err
 			}
-		}
-		return nil
-	})
+			weights, err := collectives.NewWeights(ctx, w, spec)
+			if err != nil {
+				return err
+			}
+			if slices.Contains(s.sources, w.Rank()) {
+				w.Go("source", func() error {
+					defer weights.Close()
+					return source(ctx, weights, spec.State)
+				})
+			}
+			for i, rank := range s.readers {
+				if rank == w.Rank() {
+					w.Go(fmt.Sprint("reader ", i), func() error { return reader(ctx, i, weights.Reader(i)) })
+				}
+			}
+			return nil
+		})
 }
 
 // A gate lets n goroutines through when all have come.
@@ -98,22 +102,25 @@ func (g *gate) pass(ctx context.Context) error {
 	}
 }
 
-// The suite: every reader gets the bits of every version, and keeps them while it works, wherever it is and however they travel.
+// The suite: every reader gets the bits of every version, and keeps them while it works, wherever it is and however
+// they travel.
 func TestWeightsReachEveryReader(t *testing.T) {
 	for _, shm := range []string{"", "off"} {
 		t.Setenv("RLINF_SHM", shm)
 		for _, s := range sharings {
 			t.Run(fmt.Sprintf("%s/shm %s", s.name, shm), func(t *testing.T) {
 				var compared atomic.Int64
-				err := spmd.Run(t.Context(), local.New(s.np), spmd.Options{Log: t.Output(), VirtualNodes: s.nodes}, func(ctx context.Context, w *spmd.World) error {
-					n, err := collectivestest.Weights(ctx, w, s.sources, s.readers)
-					compared.Add(int64(n))
-					return err
-				})
+				err := spmd.Run(t.Context(), local.New(s.np), spmd.Options{Log: t.Output(), VirtualNodes: s.nodes},
+					func(ctx context.Context, w *spmd.World) error {
+						n, err := collectivestest.Weights(ctx, w, s.sources, s.readers)
+						compared.Add(int64(n))
+						return err
+					})
 				if err != nil {
 					t.Fatal(err)
 				}
-				if want := int64(len(s.readers) * (9*6*5 + 3)); compared.Load() != want { // 9 ways, 6 versions of 5 tensors; 3 in the background
+				// 9 ways, 6 versions of 5 tensors; 3 in the background
+				if want := int64(len(s.readers) * (9*6*5 + 3)); compared.Load() != want {
 					t.Errorf("%d comparisons, want %d", compared.Load(), want)
 				}
 			})
@@ -129,29 +136,30 @@ func TestPublishDoesNotWaitForReaders(t *testing.T) {
 			published := make(chan struct{})
 			var left atomic.Int64
 			left.Store(int64(len(s.sources)))
-			err := onSharing(t, s, collectives.WeightsSpec{Layout: l, Slots: 2, Wire: tensor.F32, Bucket: 1 << 20}, func(ctx context.Context, w *collectives.Weights, state []byte) error {
-				for v := range int64(2) {
-					l.Bind(state).Must("v").F32()[6] = float32(v + 1)
-					if err := w.Publish(ctx, v+1); err != nil {
-						return err
+			err := onSharing(t, s, collectives.WeightsSpec{Layout: l, Slots: 2, Wire: tensor.F32, Bucket: 1 << 20},
+				func(ctx context.Context, w *collectives.Weights, state []byte) error {
+					for v := range int64(2) {
+						l.Bind(state).Must("v").F32()[6] = float32(v + 1)
+						if err := w.Publish(ctx, v+1); err != nil {
+							return err
+						}
 					}
-				}
-				if left.Add(-1) == 0 {
-					close(published)
-				}
-				return nil
-			}, func(ctx context.Context, i int, r *collectives.WeightsReader) error {
-				select {
-				case <-published:
-				case <-ctx.Done():
-					return context.Cause(ctx)
-				}
-				state, version, err := r.Adopt(ctx, 2)
-				if err == nil && (version != 2 || l.Bind(state).Must("v").F32()[6] != 2) {
-					err = fmt.Errorf("reader %d has another version %d", i, version)
-				}
-				return err
-			})
+					if left.Add(-1) == 0 {
+						close(published)
+					}
+					return nil
+				}, func(ctx context.Context, i int, r *collectives.WeightsReader) error {
+					select {
+					case <-published:
+					case <-ctx.Done():
+						return context.Cause(ctx)
+					}
+					state, version, err := r.Adopt(ctx, 2)
+					if err == nil && (version != 2 || l.Bind(state).Must("v").F32()[6] != 2) {
+						err = fmt.Errorf("reader %d has another version %d", i, version)
+					}
+					return err
+				})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -159,48 +167,51 @@ func TestPublishDoesNotWaitForReaders(t *testing.T) {
 	}
 }
 
-// TestPublishDoesNotWaitForCopies: a reader with a copy delays no Publish, keeps the copy until it copies again, and copies no version twice.
+// TestPublishDoesNotWaitForCopies: a reader with a copy delays no Publish, keeps the copy until it copies again, and
+// copies no version twice.
 func TestPublishDoesNotWaitForCopies(t *testing.T) {
 	for _, s := range []sharing{sharings[1], sharings[3], sharings[5]} {
 		t.Run(s.name, func(t *testing.T) {
 			const versions = 6 // more than there are slots
 			l := weightsLayout()
 			copied, published := newGate(len(s.sources)+len(s.readers)), newGate(len(s.sources)+len(s.readers))
-			err := onSharing(t, s, collectives.WeightsSpec{Layout: l, Slots: 2, Wire: tensor.F32, Bucket: 1 << 20}, func(ctx context.Context, w *collectives.Weights, state []byte) error {
-				for v := int64(1); v <= versions; v++ {
-					l.Bind(state).Must("v").F32()[6] = float32(v)
-					if err := w.Publish(ctx, v); err != nil {
-						return err
-					}
-					if v == 1 {
-						if err := copied.pass(ctx); err != nil {
+			err := onSharing(t, s, collectives.WeightsSpec{Layout: l, Slots: 2, Wire: tensor.F32, Bucket: 1 << 20},
+				func(ctx context.Context, w *collectives.Weights, state []byte) error {
+					for v := int64(1); v <= versions; v++ {
+						l.Bind(state).Must("v").F32()[6] = float32(v)
+						if err := w.Publish(ctx, v); err != nil {
 							return err
 						}
+						if v == 1 {
+							if err := copied.pass(ctx); err != nil {
+								return err
+							}
+						}
 					}
-				}
-				return published.pass(ctx)
-			}, func(ctx context.Context, i int, r *collectives.WeightsReader) error {
-				state := tensor.New(tensor.U8, l.Size()).Bytes()
-				last := &l.Bind(state).Must("v").F32()[6]
-				read := func(has, atLeast, want int64, wantLast float32) error {
-					version, err := r.Copy(ctx, atLeast, state, has)
-					if err == nil && (version != want || *last != wantLast) {
-						err = fmt.Errorf("reader %d has version %d, which ends with %v: want %d, %v", i, version, *last, want, wantLast)
+					return published.pass(ctx)
+				}, func(ctx context.Context, i int, r *collectives.WeightsReader) error {
+					state := tensor.New(tensor.U8, l.Size()).Bytes()
+					last := &l.Bind(state).Must("v").F32()[6]
+					read := func(has, atLeast, want int64, wantLast float32) error {
+						version, err := r.Copy(ctx, atLeast, state, has)
+						if err == nil && (version != want || *last != wantLast) {
+							err = fmt.Errorf("reader %d has version %d, which ends with %v: want %d, %v", i, version,
+								*last, want, wantLast)
+						}
+						return err
 					}
-					return err
-				}
-				if err := errors.Join(read(-1, 1, 1, 1), copied.pass(ctx), published.pass(ctx)); err != nil {
-					return err
-				}
-				if *last != 1 {
-					return fmt.Errorf("reader %d: its copy has become %v", i, *last)
-				}
-				if err := read(1, versions, versions, versions); err != nil {
-					return err
-				}
-				*last = -1
-				return read(versions, 0, versions, -1)
-			})
+					if err := errors.Join(read(-1, 1, 1, 1), copied.pass(ctx), published.pass(ctx)); err != nil {
+						return err
+					}
+					if *last != 1 {
+						return fmt.Errorf("reader %d: its copy has become %v", i, *last)
+					}
+					if err := read(1, versions, versions, versions); err != nil {
+						return err
+					}
+					*last = -1
+					return read(versions, 0, versions, -1)
+				})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -209,11 +220,13 @@ func TestPublishDoesNotWaitForCopies(t *testing.T) {
 }
 
 func TestFrozenWeightsAreSentOnce(t *testing.T) {
-	l := tensor.NewLayout(tensor.Field{Name: "free", DType: tensor.I64, Shape: []int{8}}, tensor.Field{Name: "frozen", DType: tensor.I64, Shape: []int{8}},
+	l := tensor.NewLayout(tensor.Field{Name: "free", DType: tensor.I64, Shape: []int{8}},
+		tensor.Field{Name: "frozen", DType: tensor.I64, Shape: []int{8}},
 		tensor.Field{Name: "last", DType: tensor.I64, Shape: []int{8}})
 	for _, patch := range []*collectives.PatchSpec{nil, {}} {
 		for _, s := range sharings[3:] {
-			spec := collectives.WeightsSpec{Layout: l, Slots: 1, Wire: tensor.F32, Bucket: 1 << 20, Frozen: []bool{false, true, false}, Patch: patch}
+			spec := collectives.WeightsSpec{Layout: l, Slots: 1, Wire: tensor.F32, Bucket: 1 << 20,
+				Frozen: []bool{false, true, false}, Patch: patch}
 			step := newGate(len(s.sources) + len(s.readers))
 			err := onSharing(t, s, spec, func(ctx context.Context, w *collectives.Weights, state []byte) error {
 				for v := range int64(3) {
@@ -233,8 +246,10 @@ func TestFrozenWeightsAreSentOnce(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					if d := l.Bind(state); d.Must("frozen").I64()[0] != 1 || d.Must("free").I64()[0] != v+1 || d.Must("last").I64()[0] != v+1 {
-						return fmt.Errorf("version %d: %v, %v, %v", v+1, d.Must("free").I64(), d.Must("frozen").I64(), d.Must("last").I64())
+					if d := l.Bind(state); d.Must("frozen").I64()[0] != 1 || d.Must("free").I64()[0] != v+1 ||
+						d.Must("last").I64()[0] != v+1 {
+						return fmt.Errorf("version %d: %v, %v, %v", v+1, d.Must("free").I64(), d.Must("frozen").I64(),
+							d.Must("last").I64())
 					}
 					if err := step.pass(ctx); err != nil {
 						return err
@@ -260,37 +275,41 @@ func TestWeightsThatDifferAreNamed(t *testing.T) {
 		value byte // of the other's state
 		want  []string
 	}{
-		{"shape", []tensor.Field{field("a", tensor.F32, 3, 2), good[1]}, 0, []string{`tensor 0 is "a", F32[2 3] on the one and "a", F32[3 2] on the other`}},
+		{"shape", []tensor.Field{field("a", tensor.F32, 3, 2), good[1]}, 0,
+			[]string{`tensor 0 is "a", F32[2 3] on the one and "a", F32[3 2] on the other`}},
 		{"type", []tensor.Field{good[0], field("b", tensor.F32, 4)}, 0, []string{`"b", F64[4]`, `"b", F32[4]`}},
 		{"name", []tensor.Field{good[0], field("c", tensor.F64, 4)}, 0, []string{`tensor 1`, `"b"`, `"c"`}},
 		{"order", []tensor.Field{good[1], good[0]}, 0, []string{`tensor 0`, `"a"`, `"b"`}},
 		{"fewer", good[:1], 0, []string{`tensor 1`, `"b"`, "nothing on the other"}},
-		{"more", append(slices.Clone(good), field("c", tensor.U8)), 0, []string{`tensor 2`, "nothing on the one", `"c"`}},
+		{"more", append(slices.Clone(good), field("c", tensor.U8)), 0,
+			[]string{`tensor 2`, "nothing on the one", `"c"`}},
 		{"values", good, 1, []string{`tensor 1`, `"b"`, "other values"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := spmd.Run(t.Context(), local.New(3), spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
-				l, value := tensor.NewLayout(good...), byte(0)
-				if w.Rank() == 2 {
-					l, value = tensor.NewLayout(c.other...), c.value
-				}
-				state, err := w.Alloc(l.Size())
-				if err != nil {
+			err := spmd.Run(t.Context(), local.New(3), spmd.Options{Log: t.Output()},
+				func(ctx context.Context, w *spmd.World) error {
+					l, value := tensor.NewLayout(good...), byte(0)
+					if w.Rank() == 2 {
+						l, value = tensor.NewLayout(c.other...), c.value
+					}
+					state, err := w.Alloc(l.Size())
+					if err != nil {
+						return err
+					}
+					for i := range state {
+						state[i] = value
+					}
+					held := make([]bool, len(l.Fields()))
+					if len(held) > 1 {
+						held[1] = true
+					}
+					_, err = collectives.NewWeights(ctx, w, collectives.WeightsSpec{
+						Label: "weights", Layout: l, Sources: []int{0}, Readers: []int{1, 2}, State: state, Slots: 1,
+						Wire: tensor.F32, Bucket: 1,
+						Patch: &collectives.PatchSpec{Held: held, Bucket: 1},
+					})
 					return err
-				}
-				for i := range state {
-					state[i] = value
-				}
-				held := make([]bool, len(l.Fields()))
-				if len(held) > 1 {
-					held[1] = true
-				}
-				_, err = collectives.NewWeights(ctx, w, collectives.WeightsSpec{
-					Label: "weights", Layout: l, Sources: []int{0}, Readers: []int{1, 2}, State: state, Slots: 1, Wire: tensor.F32, Bucket: 1,
-					Patch: &collectives.PatchSpec{Held: held, Bucket: 1},
 				})
-				return err
-			})
 			var f *spmd.Failure
 			if !errors.As(err, &f) {
 				t.Fatalf("got %v, want a failure", err)
@@ -317,12 +336,13 @@ func TestWeightsRefuseWhatCannotWork(t *testing.T) {
 		{"heap", collectives.WeightsSpec{Wire: tensor.F32, State: make([]byte, l.Size())}, "not memory of its World"},
 		{"size", collectives.WeightsSpec{Wire: tensor.F32, State: make([]byte, 3)}, "3 bytes"},
 	} {
-		err := spmd.Run(t.Context(), local.New(2), spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
-			spec := c.spec
-			spec.Label, spec.Layout, spec.Sources, spec.Readers = "w", l, []int{0}, []int{1}
-			_, err := collectives.NewWeights(ctx, w, spec)
-			return err
-		})
+		err := spmd.Run(t.Context(), local.New(2), spmd.Options{Log: t.Output()},
+			func(ctx context.Context, w *spmd.World) error {
+				spec := c.spec
+				spec.Label, spec.Layout, spec.Sources, spec.Readers = "w", l, []int{0}, []int{1}
+				_, err := collectives.NewWeights(ctx, w, spec)
+				return err
+			})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
@@ -337,7 +357,8 @@ func TestAdoptEndsWithTheJob(t *testing.T) {
 			boom := errors.New("boom")
 			waiting := make(chan struct{})
 			var once sync.Once
-			err := onSharing(t, s, collectives.WeightsSpec{Layout: weightsLayout(), Slots: 1, Wire: tensor.F32, Bucket: 1}, func(ctx context.Context, w *collectives.Weights, state []byte) error {
+			err := onSharing(t, s, collectives.WeightsSpec{Layout: weightsLayout(), Slots: 1, Wire: tensor.F32,
+				Bucket: 1}, func(ctx context.Context, w *collectives.Weights, state []byte) error {
 				<-waiting
 				time.Sleep(time.Millisecond)
 				return boom
@@ -359,7 +380,8 @@ func TestAdoptEndsWithTheJob(t *testing.T) {
 // Once warm, publishing and adopting allocate nothing, however the weights travel.
 func TestWeightsDoNotAllocate(t *testing.T) {
 	for _, s := range []sharing{sharings[0], sharings[5]} {
-		for _, spec := range []collectives.WeightsSpec{{Slots: 0, Wire: tensor.F32}, {Slots: 1, Wire: tensor.BF16}, {Slots: 2, Wire: tensor.F32, Patch: &collectives.PatchSpec{Delta: true}}} {
+		for _, spec := range []collectives.WeightsSpec{{Slots: 0, Wire: tensor.F32}, {Slots: 1, Wire: tensor.BF16},
+			{Slots: 2, Wire: tensor.F32, Patch: &collectives.PatchSpec{Delta: true}}} {
 			t.Run(fmt.Sprintf("%s/slots %d", s.name, spec.Slots), func(t *testing.T) {
 				spec.Layout, spec.Bucket = weightsLayout(), 1<<20
 				const warm, counted = 50, 500
@@ -386,7 +408,8 @@ func TestWeightsDoNotAllocate(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if n := after.Mallocs - before.Mallocs; n > counted/2 { // one per version would be twice that; transport and runtime grow now and then
+				// one per version would be twice that; transport and runtime grow now and then
+				if n := after.Mallocs - before.Mallocs; n > counted/2 {
 					t.Errorf("%d allocations in %d versions", n, counted)
 				}
 			})

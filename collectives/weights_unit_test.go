@@ -32,7 +32,8 @@ func (s *script) Await(_ context.Context, sig *spmd.Signal, old uint32, _ int) e
 
 // newScriptedUnit returns a unit of one reader, with publication 1, version 10, in it.
 func newScriptedUnit(slots int, s *script) (*unit, *WeightsReader) {
-	u := &unit{plan: &unitPlan{}, slots: slots, size: 8, mem: make([]byte, 8*max(1, slots)), signals: s, control: new(control), using: make([]spmd.Signal, 1)}
+	u := &unit{plan: &unitPlan{}, slots: slots, size: 8, mem: make([]byte, 8*max(1, slots)), signals: s,
+		control: new(control), using: make([]spmd.Signal, 1)}
 	u.rankOf = []int{0}
 	u.writing.Store(1)
 	u.versions[1%max(1, slots)].Store(10)
@@ -40,8 +41,8 @@ func newScriptedUnit(slots int, s *script) (*unit, *WeightsReader) {
 	return u, &WeightsReader{unit: u}
 }
 
-// Between a reader's look at what is newest and its word that it uses that, the writer may have gone on and begun to overwrite it. The reader
-// must not take it.
+// Between a reader's look at what is newest and its word that it uses that, the writer may have gone on and begun to
+// overwrite it. The reader must not take it.
 func TestReaderLooksAgain(t *testing.T) {
 	for _, slots := range []int{1, 2} {
 		s := new(script)
@@ -74,7 +75,8 @@ func TestReaderLooksAgain(t *testing.T) {
 	}
 }
 
-// TestReaderKeepsWhatItUses: a reader's weights stay its own while the writer waits for it, and Adopt of the version that it has does not wait.
+// TestReaderKeepsWhatItUses: a reader's weights stay its own while the writer waits for it, and Adopt of the version
+// that it has does not wait.
 func TestReaderKeepsWhatItUses(t *testing.T) {
 	for _, slots := range []int{0, 1, 2} {
 		u, r := newScriptedUnit(slots, new(script))

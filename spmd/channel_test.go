@@ -19,9 +19,10 @@ var pair = tensor.NewLayout(tensor.Field{Name: "x", DType: tensor.F32, Shape: []
 
 func self(m *spmd.Member) (*spmd.Member, error) { return m, nil }
 
-// talk is a program with a channel from a member on rank 0 to members on some ranks, in which produce and consume run side by side: consume on the
-// first of them.
-func talk(to []int, spec spmd.ChannelSpec, key spmd.Key, produce func(context.Context, *spmd.Sender) error, consume func(context.Context, *spmd.Receiver) error) func(context.Context, *spmd.World) error {
+// talk is a program with a channel from a member on rank 0 to members on some ranks, in which produce and consume run
+// side by side: consume on the first of them.
+func talk(to []int, spec spmd.ChannelSpec, key spmd.Key, produce func(context.Context, *spmd.Sender) error,
+	consume func(context.Context, *spmd.Receiver) error) func(context.Context, *spmd.World) error {
 	return func(ctx context.Context, w *spmd.World) error {
 		a, err := spmd.Launch(w, spmd.GroupSpec{Name: "env", Ranks: []int{0}}, self)
 		if err != nil {
@@ -59,7 +60,8 @@ func talk(to []int, spec spmd.ChannelSpec, key spmd.Key, produce func(context.Co
 	}
 }
 
-// keys are the ways in which a consumer reaches a key; of the last two, the consumer's process owns one, and another process the other.
+// keys are the ways in which a consumer reaches a key; of the last two, the consumer's process owns one, and another
+// process the other.
 var keys = []struct {
 	name string
 	to   []int
@@ -97,29 +99,30 @@ func TestUseAfterPutIsCaught(t *testing.T) {
 			}, `panic: tensor: no "x" among []`},
 		} {
 			t.Run(k.name+"/"+c.name, func(t *testing.T) {
-				f, _ := fail(t, 2, spmd.Options{Debug: true}, talk(k.to, spmd.ChannelSpec{Shared: true}, k.key, func(ctx context.Context, s *spmd.Sender) error {
-					it, err := s.Take(ctx, pair)
-					if err != nil {
-						return err
-					}
-					x := it.Dict.Must("x").F32()
-					x[0], x[1] = 1, 2
-					if err := s.Put(ctx, it); err != nil {
-						return err
-					}
-					return c.misuse(ctx, s, it, x)
-				}, func(ctx context.Context, r *spmd.Receiver) error {
-					it, err := r.Get(ctx)
-					if err != nil {
-						return err
-					}
-					if x := it.Dict.Must("x").F32(); x[0] != 1 || x[1] != 2 {
-						return fmt.Errorf("the item came as %v", x)
-					}
-					r.Release(it)
-					<-ctx.Done()
-					return nil
-				}))
+				f, _ := fail(t, 2, spmd.Options{Debug: true},
+					talk(k.to, spmd.ChannelSpec{Shared: true}, k.key, func(ctx context.Context, s *spmd.Sender) error {
+						it, err := s.Take(ctx, pair)
+						if err != nil {
+							return err
+						}
+						x := it.Dict.Must("x").F32()
+						x[0], x[1] = 1, 2
+						if err := s.Put(ctx, it); err != nil {
+							return err
+						}
+						return c.misuse(ctx, s, it, x)
+					}, func(ctx context.Context, r *spmd.Receiver) error {
+						it, err := r.Get(ctx)
+						if err != nil {
+							return err
+						}
+						if x := it.Dict.Must("x").F32(); x[0] != 1 || x[1] != 2 {
+							return fmt.Errorf("the item came as %v", x)
+						}
+						r.Release(it)
+						<-ctx.Done()
+						return nil
+					}))
 				if !strings.HasSuffix(f.Error(), c.want) || f.Component != "env" {
 					t.Errorf("got %q, want …%q", f, c.want)
 				}
@@ -160,19 +163,21 @@ func TestUseAfterReleaseIsCaught(t *testing.T) {
 			if raceDetector { // finds these two itself
 				return
 			}
-			f, _ := fail(t, 2, spmd.Options{Debug: true}, talk(k.to, spmd.ChannelSpec{Shared: true}, k.key, produce, written))
+			f, _ := fail(t, 2, spmd.Options{Debug: true}, talk(k.to, spmd.ChannelSpec{Shared: true}, k.key, produce,
+				written))
 			if !strings.Contains(f.Error(), "an item was written after its release") {
 				t.Errorf("got %q", f)
 			}
-			f, _ = fail(t, 2, spmd.Options{}, talk(k.to, spmd.ChannelSpec{Shared: true}, k.key, produce, func(ctx context.Context, r *spmd.Receiver) error {
-				it, err := r.Get(ctx)
-				if err != nil {
-					return err
-				}
-				r.Release(it)
-				r.Release(it)
-				return nil
-			}))
+			f, _ = fail(t, 2, spmd.Options{}, talk(k.to, spmd.ChannelSpec{Shared: true}, k.key, produce,
+				func(ctx context.Context, r *spmd.Receiver) error {
+					it, err := r.Get(ctx)
+					if err != nil {
+						return err
+					}
+					r.Release(it)
+					r.Release(it)
+					return nil
+				}))
 			if !strings.Contains(f.Error(), "release of an item that is not held") {
 				t.Errorf("got %q", f)
 			}
@@ -186,43 +191,44 @@ func TestGetGivenUp(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			given := make(chan struct{})
 			enough := errors.New("enough")
-			run(t, 2, talk(k.to, spmd.ChannelSpec{Shared: true}, k.key, func(ctx context.Context, s *spmd.Sender) error {
-				<-given
-				for i := range 5 {
-					it, err := s.Take(ctx, pair)
-					if err != nil {
-						return err
+			run(t, 2,
+				talk(k.to, spmd.ChannelSpec{Shared: true}, k.key, func(ctx context.Context, s *spmd.Sender) error {
+					<-given
+					for i := range 5 {
+						it, err := s.Take(ctx, pair)
+						if err != nil {
+							return err
+						}
+						it.Lo, it.Weight = i, 10
+						if err := s.Put(ctx, it); err != nil {
+							return err
+						}
 					}
-					it.Lo, it.Weight = i, 10
-					if err := s.Put(ctx, it); err != nil {
-						return err
+					return s.Close()
+				}, func(ctx context.Context, r *spmd.Receiver) error {
+					short, cancel := context.WithCancelCause(ctx)
+					cancel(enough)
+					for range 3 {
+						if _, err := r.Get(short); !errors.Is(err, enough) {
+							return fmt.Errorf("a get that was given up returned %v", err)
+						}
 					}
-				}
-				return s.Close()
-			}, func(ctx context.Context, r *spmd.Receiver) error {
-				short, cancel := context.WithCancelCause(ctx)
-				cancel(enough)
-				for range 3 {
-					if _, err := r.Get(short); !errors.Is(err, enough) {
-						return fmt.Errorf("a get that was given up returned %v", err)
+					if _, err := r.TryGet(ctx); !errors.Is(err, spmd.ErrEmpty) {
+						return fmt.Errorf("TryGet returned %v", err)
 					}
-				}
-				if _, err := r.TryGet(ctx); !errors.Is(err, spmd.ErrEmpty) {
-					return fmt.Errorf("TryGet returned %v", err)
-				}
-				close(given)
-				for i := range 5 {
-					batch, err := r.GetBatch(ctx, 15) // the second would weigh too much
-					if err != nil || len(batch) != 1 || batch[0].Lo != i {
-						return fmt.Errorf("batch %d has %d items, %v", i, len(batch), err)
+					close(given)
+					for i := range 5 {
+						batch, err := r.GetBatch(ctx, 15) // the second would weigh too much
+						if err != nil || len(batch) != 1 || batch[0].Lo != i {
+							return fmt.Errorf("batch %d has %d items, %v", i, len(batch), err)
+						}
+						r.Release(batch[0])
 					}
-					r.Release(batch[0])
-				}
-				if _, err := r.Get(ctx); !errors.Is(err, spmd.ErrClosed) {
-					return fmt.Errorf("at the end: %v", err)
-				}
-				return nil
-			}))
+					if _, err := r.Get(ctx); !errors.Is(err, spmd.ErrClosed) {
+						return fmt.Errorf("at the end: %v", err)
+					}
+					return nil
+				}))
 		})
 	}
 }
@@ -233,46 +239,47 @@ func TestBatchGivenUp(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			more := make(chan struct{})
 			enough := errors.New("enough")
-			run(t, 2, talk(k.to, spmd.ChannelSpec{Shared: true}, k.key, func(ctx context.Context, s *spmd.Sender) error {
-				for i := range 2 {
-					it, err := s.Take(ctx, pair)
+			run(t, 2,
+				talk(k.to, spmd.ChannelSpec{Shared: true}, k.key, func(ctx context.Context, s *spmd.Sender) error {
+					for i := range 2 {
+						it, err := s.Take(ctx, pair)
+						if err != nil {
+							return err
+						}
+						it.Lo, it.Weight = i, 10
+						if err := s.Put(ctx, it); err != nil {
+							return err
+						}
+						<-more
+					}
+					return nil
+				}, func(ctx context.Context, r *spmd.Receiver) error {
+					var batch []*spmd.Item
+					for len(batch) == 0 { // given up before the first item came: again
+						short, cancel := context.WithCancelCause(ctx)
+						go func() {
+							for range 1000 {
+								runtime.Gosched()
+							}
+							cancel(enough)
+						}()
+						var err error
+						if batch, err = r.GetBatch(short, 15); !errors.Is(err, enough) {
+							return fmt.Errorf("a batch that was given up has %d items and error %v", len(batch), err)
+						}
+					}
+					close(more)
+					second, err := r.Get(ctx) // which weighs more than the batch had room for
 					if err != nil {
 						return err
 					}
-					it.Lo, it.Weight = i, 10
-					if err := s.Put(ctx, it); err != nil {
-						return err
+					if batch[0].Lo != 0 || second.Lo != 1 {
+						return fmt.Errorf("got items %d and %d", batch[0].Lo, second.Lo)
 					}
-					<-more
-				}
-				return nil
-			}, func(ctx context.Context, r *spmd.Receiver) error {
-				var batch []*spmd.Item
-				for len(batch) == 0 { // given up before the first item came: again
-					short, cancel := context.WithCancelCause(ctx)
-					go func() {
-						for range 1000 {
-							runtime.Gosched()
-						}
-						cancel(enough)
-					}()
-					var err error
-					if batch, err = r.GetBatch(short, 15); !errors.Is(err, enough) {
-						return fmt.Errorf("a batch that was given up has %d items and error %v", len(batch), err)
-					}
-				}
-				close(more)
-				second, err := r.Get(ctx) // which weighs more than the batch had room for
-				if err != nil {
-					return err
-				}
-				if batch[0].Lo != 0 || second.Lo != 1 {
-					return fmt.Errorf("got items %d and %d", batch[0].Lo, second.Lo)
-				}
-				r.Release(batch[0])
-				r.Release(second)
-				return nil
-			}))
+					r.Release(batch[0])
+					r.Release(second)
+					return nil
+				}))
 		})
 	}
 }
@@ -288,7 +295,8 @@ func TestNobodyStarves(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		ch, err := spmd.NewChannel(w, spmd.ChannelSpec{Name: "c", From: from.Spec(), To: to.Spec(), ItemBytes: pair.Size(), MaxSize: 4})
+		ch, err := spmd.NewChannel(w, spmd.ChannelSpec{Name: "c", From: from.Spec(), To: to.Spec(),
+			ItemBytes: pair.Size(), MaxSize: 4})
 		if err != nil {
 			return err
 		}
@@ -336,28 +344,30 @@ func TestNobodyStarves(t *testing.T) {
 func TestWaitersAreFreed(t *testing.T) {
 	for _, k := range keys {
 		t.Run(k.name, func(t *testing.T) {
-			f, _ := fail(t, 2, spmd.Options{}, talk(k.to, spmd.ChannelSpec{Shared: true}, k.key, func(ctx context.Context, s *spmd.Sender) error {
-				return errBoom
-			}, func(ctx context.Context, r *spmd.Receiver) error {
-				_, err := r.Get(context.WithoutCancel(ctx))
-				return err
-			}))
+			f, _ := fail(t, 2, spmd.Options{},
+				talk(k.to, spmd.ChannelSpec{Shared: true}, k.key, func(ctx context.Context, s *spmd.Sender) error {
+					return errBoom
+				}, func(ctx context.Context, r *spmd.Receiver) error {
+					_, err := r.Get(context.WithoutCancel(ctx))
+					return err
+				}))
 			if !errors.Is(f, errBoom) {
 				t.Errorf("the failure is %v", f)
 			}
-			f, _ = fail(t, 2, spmd.Options{}, talk(k.to, spmd.ChannelSpec{Shared: true}, k.key, func(ctx context.Context, s *spmd.Sender) error {
-				for {
-					it, err := s.Take(context.WithoutCancel(ctx), pair)
-					if err != nil {
-						return err
+			f, _ = fail(t, 2, spmd.Options{},
+				talk(k.to, spmd.ChannelSpec{Shared: true}, k.key, func(ctx context.Context, s *spmd.Sender) error {
+					for {
+						it, err := s.Take(context.WithoutCancel(ctx), pair)
+						if err != nil {
+							return err
+						}
+						if err := s.Put(ctx, it); err != nil {
+							return err
+						}
 					}
-					if err := s.Put(ctx, it); err != nil {
-						return err
-					}
-				}
-			}, func(ctx context.Context, r *spmd.Receiver) error {
-				return errBoom
-			}))
+				}, func(ctx context.Context, r *spmd.Receiver) error {
+					return errBoom
+				}))
 			if !errors.Is(f, errBoom) {
 				t.Errorf("the failure is %v", f)
 			}
@@ -396,29 +406,39 @@ func TestChannelRefuses(t *testing.T) {
 			got  error
 			want string
 		}{
-			{sender(r, spmd.Key{}), `sender of key "" of member 0: expected a member of group "env" of this rank, not of "rollout"`},
-			{receiver(e, spmd.Key{}), `receiver of key "" of member 0: expected a member of group "rollout" of this rank, not of "env"`},
+			{sender(r, spmd.Key{}), `sender of key "" of member 0: expected a member of group "env" of this rank, ` +
+				`not of "rollout"`},
+			{receiver(e, spmd.Key{}), `receiver of key "" of member 0: expected a member of group "rollout" of this ` +
+				`rank, not of "env"`},
 			{sender(e, spmd.Key{To: 2}), `sender of key "" of member 2: expected a consumer of 0..1`},
 			{sender(e, spmd.Key{To: -2}), `sender of key "" of member -2: expected a consumer of 0..1`},
-			{sender(e, spmd.Key{To: spmd.AnyMember, Name: "a"}), `sender of key "a" of any member: expected ChannelSpec.Shared for keys of any member`},
-			{sender(e, spmd.Key{To: e.Index(), Name: strings.Repeat("x", 256)}), `expected a name of at most 255 bytes`},
-			{sender(e, spmd.Key{To: 1 - e.Index()}), fmt.Sprintf("Pairs does not let producer %d send to consumer %d", e.Index(), 1-e.Index())},
-			{receiver(r, spmd.Key{To: 1 - r.Index()}), fmt.Sprintf("it belongs to member %d, not to %d", 1-r.Index(), r.Index())},
+			{sender(e, spmd.Key{To: spmd.AnyMember, Name: "a"}), `sender of key "a" of any member: expected ` +
+				`ChannelSpec.Shared for keys of any member`},
+			{sender(e, spmd.Key{To: e.Index(), Name: strings.Repeat("x", 256)}),
+				`expected a name of at most 255 bytes`},
+			{sender(e, spmd.Key{To: 1 - e.Index()}), fmt.Sprintf("Pairs does not let producer %d send to consumer %d",
+				e.Index(), 1-e.Index())},
+			{receiver(r, spmd.Key{To: 1 - r.Index()}), fmt.Sprintf("it belongs to member %d, not to %d", 1-r.Index(),
+				r.Index())},
 			{ch.Close(r), `expected a member of group "env" of this rank, not of "rollout"`},
 		} {
 			if c.got == nil || !strings.HasSuffix(c.got.Error(), c.want) {
 				return fmt.Errorf("got %q, want …%q", c.got, c.want)
 			}
 		}
-		one, err := ch.Sender(e, spmd.Key{To: e.Index()})
-		if err != nil {
-			return err
-		}
-		if two, err := ch.Sender(e, spmd.Key{To: e.Index()}); two != one {
-			return fmt.Errorf("the second handle of a key is another, %v", err)
-		}
-		return nil
+		return sameSender(ch, e)
 	})
+}
+
+func sameSender(ch *spmd.Channel, m *spmd.Member) error {
+	one, err := ch.Sender(m, spmd.Key{To: m.Index()})
+	if err != nil {
+		return err
+	}
+	if two, err := ch.Sender(m, spmd.Key{To: m.Index()}); two != one {
+		return fmt.Errorf("the second handle of a key is another, %v", err)
+	}
+	return nil
 }
 
 // Without Pairs a key waits for all producers to close; with it, for those alone that may send.
@@ -483,7 +503,8 @@ func TestDirectRefuses(t *testing.T) {
 			{a.SendTo(ctx, "h", 0, d), `g[0]: send to h[0]: expected a group of GroupSpec.Direct, on either side`},
 			{a.SendTo(ctx, "g", 2, d), `g[0]: send to g[2]: expected a member of 0..1`},
 			{a.SendTo(ctx, "g", 0, d), `g[0]: send to g[0]: expected another member, not oneself`},
-			{errors.Join(a.SendTo(ctx, "g", 1, d), recv(other)), `g[1]: receive from g[0]: "x" came as F32[2], expected one of {x: F32[3]}`},
+			{errors.Join(a.SendTo(ctx, "g", 1, d), recv(other)), `g[1]: receive from g[0]: "x" came as F32[2], ` +
+				`expected one of {x: F32[3]}`},
 		} {
 			if c.got == nil || c.got.Error() != c.want {
 				return fmt.Errorf("got %q, want %q", c.got, c.want)
@@ -519,7 +540,8 @@ func (s spyComm) Isend(b []byte, to, tag int) (spmd.Request, error) {
 	return s.Comm.Isend(b, to, tag)
 }
 
-// Between processes an item is one message of header and tensors; the schema is in the first, and in the first with another layout.
+// Between processes an item is one message of header and tensors; the schema is in the first, and in the first with
+// another layout.
 func TestSchemaTravelsWhenItIsNews(t *testing.T) {
 	other := tensor.NewLayout(tensor.Field{Name: "y", DType: tensor.F32, Shape: []int{3}})
 	for _, k := range keys {
@@ -532,31 +554,33 @@ func TestSchemaTravelsWhenItIsNews(t *testing.T) {
 			for r := range ranks {
 				ranks[r] = spy{ranks[r], &seen[r]}
 			}
-			err := spmd.Run(context.Background(), ranks, spmd.Options{Log: t.Output()}, talk(k.to, spmd.ChannelSpec{Shared: true}, k.key, func(ctx context.Context, s *spmd.Sender) error {
-				for _, l := range []*tensor.Layout{pair, pair, pair, other, other} {
-					it, err := s.Take(ctx, l)
-					if err != nil {
-						return err
+			err := spmd.Run(context.Background(), ranks, spmd.Options{Log: t.Output()},
+				talk(k.to, spmd.ChannelSpec{Shared: true}, k.key, func(ctx context.Context, s *spmd.Sender) error {
+					for _, l := range []*tensor.Layout{pair, pair, pair, other, other} {
+						it, err := s.Take(ctx, l)
+						if err != nil {
+							return err
+						}
+						if err := s.Put(ctx, it); err != nil {
+							return err
+						}
 					}
-					if err := s.Put(ctx, it); err != nil {
-						return err
+					return s.Close()
+				}, func(ctx context.Context, r *spmd.Receiver) error {
+					for range 5 {
+						it, err := r.Get(ctx)
+						if err != nil {
+							return err
+						}
+						r.Release(it)
 					}
-				}
-				return s.Close()
-			}, func(ctx context.Context, r *spmd.Receiver) error {
-				for range 5 {
-					it, err := r.Get(ctx)
-					if err != nil {
-						return err
-					}
-					r.Release(it)
-				}
-				return nil
-			}))
+					return nil
+				}))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := []int{138, 128, 128, 138, 128}; !slices.Equal(seen[0], want) { // 64 header, 64 tensors; schema: 2 + 3 + 1 + 4
+			// 64 header, 64 tensors; schema: 2 + 3 + 1 + 4
+			if want := []int{138, 128, 128, 138, 128}; !slices.Equal(seen[0], want) {
 				t.Errorf("messages of %v bytes, want %v", seen[0], want)
 			}
 		})

@@ -87,13 +87,18 @@ func ExampleChannel() {
 		if err != nil {
 			return err
 		}
-		c, err := spmd.NewChannel(w, spmd.ChannelSpec{Name: "numbers", From: from.Spec(), To: to.Spec(), ItemBytes: layout.Size()})
+		c, err := spmd.NewChannel(w, spmd.ChannelSpec{Name: "numbers", From: from.Spec(), To: to.Spec(),
+			ItemBytes: layout.Size()})
 		if err != nil {
 			return err
 		}
 		type none struct{}
-		put := spmd.Call(from, ctx, "produce", func(ctx context.Context, m *spmd.Member) (none, error) { return none{}, produce(ctx, c, m) })
-		get := spmd.Call(to, ctx, "consume", func(ctx context.Context, m *spmd.Member) (none, error) { return none{}, consume(ctx, c, m) })
+		put := spmd.Call(from, ctx, "produce", func(ctx context.Context, m *spmd.Member) (none, error) {
+			return none{}, produce(ctx, c, m)
+		})
+		get := spmd.Call(to, ctx, "consume", func(ctx context.Context, m *spmd.Member) (none, error) {
+			return none{}, consume(ctx, c, m)
+		})
 		if _, err := put.Wait(ctx); err != nil {
 			return err
 		}

@@ -74,7 +74,8 @@ func placeScript(t *testing.T, in string) string {
 			}
 			key, group, _ := strings.Cut(left, "@")
 			c.Components = append(c.Components, spmd.ComponentPlacement{
-				Key: strings.TrimSpace(key), NodeGroup: strings.TrimSpace(group), Placement: strings.TrimSpace(placement)})
+				Key: strings.TrimSpace(key), NodeGroup: strings.TrimSpace(group),
+				Placement: strings.TrimSpace(placement)})
 		}
 	}
 	p, err := spmd.Place(c, nodes)
@@ -128,9 +129,12 @@ func worldOf(ranks, nodes int) []int {
 }
 
 func TestPlacementErrorsAreTyped(t *testing.T) {
-	_, err := spmd.Place(spmd.Cluster{NumNodes: 2, Components: []spmd.ComponentPlacement{{Key: "actor", Placement: "0-9"}}}, worldOf(4, 1))
+	_, err := spmd.Place(spmd.Cluster{NumNodes: 2,
+		Components: []spmd.ComponentPlacement{{Key: "actor", Placement: "0-9"}}}, worldOf(4, 1))
 	var pe *spmd.PlacementError
-	if !errors.As(err, &pe) || *pe != (spmd.PlacementError{Key: "cluster.num_nodes", Value: "2", Want: "expected 1, the nodes of this world"}) {
+	if !errors.As(err, &pe) ||
+		*pe != (spmd.PlacementError{Key: "cluster.num_nodes", Value: "2",
+			Want: "expected 1, the nodes of this world"}) {
 		t.Errorf("got %#v", pe)
 	}
 	if n := len(err.(interface{ Unwrap() []error }).Unwrap()); n != 2 {
@@ -139,7 +143,8 @@ func TestPlacementErrorsAreTyped(t *testing.T) {
 }
 
 func TestPlacementTable(t *testing.T) {
-	p, err := spmd.Place(spmd.Cluster{Components: []spmd.ComponentPlacement{{Key: "actor", Placement: "all"}, {Key: "env", Placement: "1:0-1"}}}, worldOf(2, 2))
+	p, err := spmd.Place(spmd.Cluster{Components: []spmd.ComponentPlacement{{Key: "actor", Placement: "all"},
+		{Key: "env", Placement: "1:0-1"}}}, worldOf(2, 2))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,14 +175,17 @@ func TestExtent(t *testing.T) {
 	}
 }
 
-// FuzzPlacement: a text that parses keeps the grammar's promises: every member on a rank of the world, ascending, an equal number on the ranks of a segment.
+// FuzzPlacement: a text that parses keeps the grammar's promises: every member on a rank of the world, ascending, an
+// equal number on the ranks of a segment.
 func FuzzPlacement(f *testing.F) {
-	for _, s := range []string{"all", "0-3", "0:0-3", "0-1:0-3,3-5,7-10:7-14", "0-7:0-3", "3,2", "a", "0::1", "-", "0-", ":", "99999999999", "0:0-1048576"} {
+	for _, s := range []string{"all", "0-3", "0:0-3", "0-1:0-3,3-5,7-10:7-14", "0-7:0-3", "3,2", "a", "0::1", "-", "0-",
+		":", "99999999999", "0:0-1048576"} {
 		f.Add(s, uint8(16))
 	}
 	f.Fuzz(func(t *testing.T, s string, size uint8) {
 		nodes := worldOf(int(size), 1)
-		p, err := spmd.Place(spmd.Cluster{AllowIdleRanks: true, Components: []spmd.ComponentPlacement{{Key: "c", Placement: s}}}, nodes)
+		p, err := spmd.Place(spmd.Cluster{AllowIdleRanks: true,
+			Components: []spmd.ComponentPlacement{{Key: "c", Placement: s}}}, nodes)
 		if err != nil {
 			if strings.Contains(err.Error(), "{what}") {
 				t.Errorf("%q: %v", s, err)
@@ -226,7 +234,8 @@ func TestOverlapsCoverTheBatch(t *testing.T) {
 			}
 			for _, p := range pieces {
 				s, d := batch/src, batch/dst
-				if p.Lo != at || p.Hi <= p.Lo || p.Lo < p.Src*s || p.Hi > (p.Src+1)*s || p.Lo < p.Dst*d || p.Hi > (p.Dst+1)*d {
+				if p.Lo != at || p.Hi <= p.Lo || p.Lo < p.Src*s || p.Hi > (p.Src+1)*s || p.Lo < p.Dst*d ||
+					p.Hi > (p.Dst+1)*d {
 					t.Fatalf("%d → %d: piece %+v at %d", src, dst, p, at)
 				}
 				at = p.Hi

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestCreditScript runs testdata/credits.txt: what happens to a key, a line of dashes, and who may send how many items after each step. The
-// test's -rewrite writes the lower parts.
+// TestCreditScript runs testdata/credits.txt: what happens to a key, a line of dashes, and who may send how many items
+// after each step. The test's -rewrite writes the lower parts.
 func TestCreditScript(t *testing.T) {
 	const file = "testdata/credits.txt"
 	text, err := os.ReadFile(file)
@@ -94,7 +94,8 @@ func creditScript(t *testing.T, in string) string {
 	return out.String()
 }
 
-// Whatever happens to a key: the bound holds, every open producer has or had a credit of its own, and items come out in each producer's order.
+// Whatever happens to a key: the bound holds, every open producer has or had a credit of its own, and items come out in
+// each producer's order.
 func TestCreditsHold(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -130,8 +131,10 @@ func TestCreditsHold(t *testing.T) {
 					t.Fatalf("seed %d: producer %d has no credit", seed, s.member)
 				}
 			}
-			if open > 0 && q.len() > q.maxsize+len(q.sources) || open == len(q.sources) && held != q.maxsize+open && open > 0 {
-				t.Fatalf("seed %d: %d credits and %d items for a size of %d and %d producers", seed, held, q.len(), q.maxsize, open)
+			if open > 0 && q.len() > q.maxsize+len(q.sources) || open == len(q.sources) && held != q.maxsize+open &&
+				open > 0 {
+				t.Fatalf("seed %d: %d credits and %d items for a size of %d and %d producers", seed, held, q.len(),
+					q.maxsize, open)
 			}
 		}
 	}

@@ -20,13 +20,15 @@ import (
 // run runs main on n goroutine ranks; the job must succeed.
 func run(t *testing.T, n int, main func(ctx context.Context, w *spmd.World) error) {
 	t.Helper()
-	if err := spmd.Run(context.Background(), local.New(n), spmd.Options{Log: t.Output(), Debug: true}, main); err != nil {
+	if err := spmd.Run(context.Background(), local.New(n), spmd.Options{Log: t.Output(), Debug: true},
+		main); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // fail runs main on n goroutine ranks and returns the failure with what was logged.
-func fail(t *testing.T, n int, opts spmd.Options, main func(ctx context.Context, w *spmd.World) error) (*spmd.Failure, string) {
+func fail(t *testing.T, n int, opts spmd.Options, main func(ctx context.Context, w *spmd.World) error) (*spmd.Failure,
+	string) {
 	t.Helper()
 	var log bytes.Buffer
 	opts.Log = &log
@@ -41,13 +43,14 @@ func fail(t *testing.T, n int, opts spmd.Options, main func(ctx context.Context,
 func TestDebugListsGroups(t *testing.T) {
 	for _, debug := range []bool{false, true} {
 		var log bytes.Buffer
-		err := spmd.Run(t.Context(), local.New(3), spmd.Options{Debug: debug, Log: &log}, func(_ context.Context, w *spmd.World) error {
-			_, err := spmd.Launch(w, spmd.GroupSpec{Name: "actor", Ranks: []int{2, 0, 2}}, newWorker)
-			if err == nil {
-				_, err = spmd.Launch(w, spmd.GroupSpec{Name: "env", Ranks: []int{1}}, newWorker)
-			}
-			return err
-		})
+		err := spmd.Run(t.Context(), local.New(3), spmd.Options{Debug: debug, Log: &log},
+			func(_ context.Context, w *spmd.World) error {
+				_, err := spmd.Launch(w, spmd.GroupSpec{Name: "actor", Ranks: []int{2, 0, 2}}, newWorker)
+				if err == nil {
+					_, err = spmd.Launch(w, spmd.GroupSpec{Name: "env", Ranks: []int{1}}, newWorker)
+				}
+				return err
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,95 +73,19 @@ func newWorker(m *spmd.Member) (*worker, error) { return &worker{m.Index()}, nil
 var errBoom = errors.New("boom")
 
 func TestFirstErrorEndsTheJob(t *testing.T) {
-	onWorker := func(f func(ctx context.Context, w *worker) (int, error)) func(context.Context, *spmd.World) error {
-		return func(ctx context.Context, w *spmd.World) error {
-			g, err := spmd.Launch(w, spmd.GroupSpec{Name: "actor", Ranks: []int{0, 1, 2, 2}}, newWorker)
-			if err != nil {
-				return err
-			}
-			w.SetStep(12)
-			_, err = spmd.Call(g, ctx, "train", f).Wait(ctx)
-			return err
-		}
-	}
 	for _, c := range []struct {
 		name string
 		main func(ctx context.Context, w *spmd.World) error
-		want string // of the first line
+		want string // of the last line
 	}{
-		{"main returns an error", func(ctx context.Context, w *spmd.World) error {
-			if w.Rank() == 1 {
-				return errBoom
-			}
-			<-ctx.Done()
-			return context.Cause(ctx)
-		}, "rank 1 host HOST: boom"},
-		{"main panics", func(ctx context.Context, w *spmd.World) error {
-			if w.Rank() == 2 {
-				panic(errBoom)
-			}
-			<-ctx.Done()
-			return nil
-		}, "rank 2 host HOST: panic: boom"},
-		{"a goroutine of World.Go panics", func(ctx context.Context, w *spmd.World) error {
-			w.SetStep(3)
-			w.Go("poller", func() error {
-				if w.Rank() == 0 {
-					panic(errBoom)
-				}
-				<-ctx.Done()
-				return nil
-			})
-			return nil
-		}, "poller rank 0 host HOST step 3: panic: boom"},
-		{"a goroutine ends by Goexit", func(ctx context.Context, w *spmd.World) error {
-			if w.Rank() == 0 {
-				runtime.Goexit()
-			}
-			<-ctx.Done()
-			return nil
-		}, "rank 0 host HOST: a goroutine ended by runtime.Goexit"},
-		{"a worker returns an error", onWorker(func(ctx context.Context, w *worker) (int, error) {
-			if w.index == 3 {
-				return 0, errBoom
-			}
-			<-ctx.Done()
-			return 0, context.Cause(ctx)
-		}), "actor[3] rank 2 host HOST step 12: train: boom"},
-		{"a worker panics", onWorker(func(ctx context.Context, w *worker) (int, error) {
-			if w.index == 1 {
-				panic(errBoom)
-			}
-			<-ctx.Done()
-			return 0, context.Cause(ctx)
-		}), "actor[1] rank 1 host HOST step 12: panic: boom"},
-		{"a worker cannot be made", func(ctx context.Context, w *spmd.World) error {
-			_, err := spmd.Launch(w, spmd.GroupSpec{Name: "env", Ranks: []int{0, 1, 2}}, func(m *spmd.Member) (*worker, error) {
-				if m.Index() == 2 {
-					return nil, errBoom
-				}
-				return newWorker(m)
-			})
-			if err != nil {
-				return err
-			}
-			<-ctx.Done()
-			return nil
-		}, "env[2] rank 2 host HOST: new: boom"},
-		{"others wait in communication", func(ctx context.Context, w *spmd.World) error {
-			ends, err := w.NewComm([]int{0, 1, 2}, "wait")
-			if err != nil {
-				return err
-			}
-			if w.Rank() == 0 {
-				return errBoom
-			}
-			r, err := ends[0].Irecv(make([]byte, 1), 0, 0)
-			if err != nil {
-				return err
-			}
-			return ends[0].Wait(context.Background(), []spmd.Request{r}) // a context of its own: the transport ends it
-		}, "rank 0 host HOST: boom"},
+		{"main returns an error", onRank(1, boom), "rank 1 host HOST: boom"},
+		{"main panics", onRank(2, panics), "rank 2 host HOST: panic: boom"},
+		{"a goroutine of World.Go panics", pollerPanics, "poller rank 0 host HOST step 3: panic: boom"},
+		{"a goroutine ends by Goexit", onRank(0, goexit), "rank 0 host HOST: a goroutine ended by runtime.Goexit"},
+		{"a worker returns an error", onWorker(3, boom), "actor[3] rank 2 host HOST step 12: train: boom"},
+		{"a worker panics", onWorker(1, panics), "actor[1] rank 1 host HOST step 12: panic: boom"},
+		{"a worker cannot be made", noWorker, "env[2] rank 2 host HOST: new: boom"},
+		{"others wait in communication", othersWait, "rank 0 host HOST: boom"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var code atomic.Int32
@@ -172,7 +99,8 @@ func TestFirstErrorEndsTheJob(t *testing.T) {
 			if !strings.Contains(c.want, "Goexit") && !errors.Is(f, errBoom) {
 				t.Errorf("the failure %v does not wrap its cause", f)
 			}
-			if panicked := strings.Contains(c.want, "panic"); panicked != (f.Stack != nil) || panicked && !strings.Contains(log, "run_test.go") {
+			if panicked := strings.Contains(c.want, "panic"); panicked != (f.Stack != nil) ||
+				panicked && !strings.Contains(log, "run_test.go") {
 				t.Errorf("the stack is %q", f.Stack)
 			}
 			if code.Load() != 7 {
@@ -180,6 +108,77 @@ func TestFirstErrorEndsTheJob(t *testing.T) {
 			}
 		})
 	}
+}
+
+func boom() error   { return errBoom }
+func panics() error { panic(errBoom) }
+func goexit() error { runtime.Goexit(); return nil }
+
+// onRank is a program in which one rank runs f, and the others wait for the end of the job.
+func onRank(rank int, f func() error) func(context.Context, *spmd.World) error {
+	return func(ctx context.Context, w *spmd.World) error {
+		if w.Rank() == rank {
+			return f()
+		}
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+}
+
+// onWorker is a program in which one worker runs f in its step 12, and the others wait for the end of the job.
+func onWorker(index int, f func() error) func(context.Context, *spmd.World) error {
+	return func(ctx context.Context, w *spmd.World) error {
+		g, err := spmd.Launch(w, spmd.GroupSpec{Name: "actor", Ranks: []int{0, 1, 2, 2}}, newWorker)
+		if err != nil {
+			return err
+		}
+		w.SetStep(12)
+		_, err = spmd.Call(g, ctx, "train", func(ctx context.Context, w *worker) (int, error) {
+			if w.index == index {
+				return 0, f()
+			}
+			<-ctx.Done()
+			return 0, context.Cause(ctx)
+		}).Wait(ctx)
+		return err
+	}
+}
+
+func pollerPanics(ctx context.Context, w *spmd.World) error {
+	w.SetStep(3)
+	w.Go("poller", func() error { return onRank(0, panics)(ctx, w) })
+	return nil
+}
+
+func noWorker(ctx context.Context, w *spmd.World) error {
+	_, err := spmd.Launch(w, spmd.GroupSpec{Name: "env", Ranks: []int{0, 1, 2}},
+		func(m *spmd.Member) (*worker, error) {
+			if m.Index() == 2 {
+				return nil, errBoom
+			}
+			return newWorker(m)
+		})
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// othersWait waits with a context of its own, so that it is the transport that ends the wait.
+func othersWait(_ context.Context, w *spmd.World) error {
+	ends, err := w.NewComm([]int{0, 1, 2}, "wait")
+	if err != nil {
+		return err
+	}
+	if w.Rank() == 0 {
+		return errBoom
+	}
+	r, err := ends[0].Irecv(make([]byte, 1), 0, 0)
+	if err != nil {
+		return err
+	}
+	return ends[0].Wait(context.Background(), []spmd.Request{r})
 }
 
 // A main whose context ended can still finish in order.
@@ -280,7 +279,8 @@ func TestExecuteOn(t *testing.T) {
 		}
 		want := map[int][2]int{0: {1, 1}, 1: {1, 2}, 2: {0, 1}}[w.Rank()]
 		if len(some) != want[0] || len(all) != want[1] || len(none) != 0 {
-			return fmt.Errorf("rank %d: %d results on some, %d on all, %d on none", w.Rank(), len(some), len(all), len(none))
+			return fmt.Errorf("rank %d: %d results on some, %d on all, %d on none", w.Rank(), len(some), len(all),
+				len(none))
 		}
 		if w.Rank() == 1 && some[0].Value != 3 {
 			return fmt.Errorf("rank 1 ran member %d", some[0].Value)
@@ -293,13 +293,16 @@ func TestExecuteOn(t *testing.T) {
 func TestWorkersRunSideBySide(t *testing.T) {
 	run(t, 2, func(ctx context.Context, w *spmd.World) error {
 		type pair struct{ grad, metrics spmd.Comm }
-		g, err := spmd.Launch(w, spmd.GroupSpec{Name: "g", Ranks: []int{0, 1, 0, 1}, Comms: []string{"grad", "metrics"}}, func(m *spmd.Member) (pair, error) {
-			p := pair{m.Comm("grad"), m.Comm("metrics")}
-			if p.grad.Rank() != m.Index() || p.grad.Size() != 4 || p.grad == p.metrics {
-				return p, fmt.Errorf("member %d has communicators of ranks %d and %d", m.Index(), p.grad.Rank(), p.metrics.Rank())
-			}
-			return p, nil
-		})
+		g, err := spmd.Launch(w,
+			spmd.GroupSpec{Name: "g", Ranks: []int{0, 1, 0, 1}, Comms: []string{"grad", "metrics"}},
+			func(m *spmd.Member) (pair, error) {
+				p := pair{m.Comm("grad"), m.Comm("metrics")}
+				if p.grad.Rank() != m.Index() || p.grad.Size() != 4 || p.grad == p.metrics {
+					return p, fmt.Errorf("member %d has communicators of ranks %d and %d", m.Index(), p.grad.Rank(),
+						p.metrics.Rank())
+				}
+				return p, nil
+			})
 		if err != nil {
 			return err
 		}
@@ -334,9 +337,12 @@ func TestLaunchRefuses(t *testing.T) {
 		want  string
 	}{
 		{"no members", []spmd.GroupSpec{{Name: "g"}}, `launch group "g": no members`},
-		{"rank beyond the world", []spmd.GroupSpec{{Name: "g", Ranks: []int{0, 2}}}, `launch group "g": member 1 on rank 2, in a world of 2 ranks`},
-		{"direct messages to nobody", []spmd.GroupSpec{{Name: "g", Ranks: []int{0}, Direct: []string{"h"}}}, `launch group "g": direct messages to "h": there is no such group yet`},
-		{"same name", []spmd.GroupSpec{{Name: "g", Ranks: []int{0}}, {Name: "g", Ranks: []int{1}}}, `launch group "g": there is a group of this name`},
+		{"rank beyond the world", []spmd.GroupSpec{{Name: "g", Ranks: []int{0, 2}}},
+			`launch group "g": member 1 on rank 2, in a world of 2 ranks`},
+		{"direct messages to nobody", []spmd.GroupSpec{{Name: "g", Ranks: []int{0}, Direct: []string{"h"}}},
+			`launch group "g": direct messages to "h": there is no such group yet`},
+		{"same name", []spmd.GroupSpec{{Name: "g", Ranks: []int{0}}, {Name: "g", Ranks: []int{1}}},
+			`launch group "g": there is a group of this name`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f, _ := fail(t, 2, spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
@@ -377,19 +383,22 @@ func TestCallsNamesTheRankThatDiffers(t *testing.T) {
 }
 
 func TestVirtualNodes(t *testing.T) {
-	err := spmd.Run(context.Background(), local.New(5), spmd.Options{Log: t.Output(), VirtualNodes: 2}, func(_ context.Context, w *spmd.World) error {
-		if got := w.Nodes(); !slices.Equal(got, []int{0, 0, 0, 1, 1}) {
-			return fmt.Errorf("nodes %v", got)
-		}
-		if r := w.Rank(); w.LocalRank() != r%3 || w.LocalSize() != 3-r/3 {
-			return fmt.Errorf("local rank %d of %d", w.LocalRank(), w.LocalSize())
-		}
-		return nil
-	})
+	err := spmd.Run(context.Background(), local.New(5), spmd.Options{Log: t.Output(), VirtualNodes: 2},
+		func(_ context.Context, w *spmd.World) error {
+			if got := w.Nodes(); !slices.Equal(got, []int{0, 0, 0, 1, 1}) {
+				return fmt.Errorf("nodes %v", got)
+			}
+			if r := w.Rank(); w.LocalRank() != r%3 || w.LocalSize() != 3-r/3 {
+				return fmt.Errorf("local rank %d of %d", w.LocalRank(), w.LocalSize())
+			}
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f, _ := fail(t, 2, spmd.Options{VirtualNodes: 3}, func(context.Context, *spmd.World) error { return nil }); f.Err.Error() != "virtual nodes: 3 for 2 ranks, expected 0..2" {
+	if f, _ := fail(t, 2, spmd.Options{VirtualNodes: 3}, func(context.Context, *spmd.World) error {
+		return nil
+	}); f.Err.Error() != "virtual nodes: 3 for 2 ranks, expected 0..2" {
 		t.Error(f)
 	}
 }
@@ -398,14 +407,18 @@ func TestVirtualNodes(t *testing.T) {
 func TestStalledCallIsReported(t *testing.T) {
 	log := new(signalWriter)
 	log.written = make(chan struct{})
-	err := spmd.Run(context.Background(), local.New(1), spmd.Options{Log: log, StallTimeout: time.Millisecond}, func(ctx context.Context, w *spmd.World) error {
-		g, err := spmd.Launch(w, spmd.GroupSpec{Name: "env", Ranks: []int{0}}, newWorker)
-		if err != nil {
+	err := spmd.Run(context.Background(), local.New(1), spmd.Options{Log: log, StallTimeout: time.Millisecond},
+		func(ctx context.Context, w *spmd.World) error {
+			g, err := spmd.Launch(w, spmd.GroupSpec{Name: "env", Ranks: []int{0}}, newWorker)
+			if err != nil {
+				return err
+			}
+			_, err = spmd.Call(g, ctx, "interact", func(context.Context, *worker) (int, error) {
+				<-log.written
+				return 0, nil
+			}).Wait(ctx)
 			return err
-		}
-		_, err = spmd.Call(g, ctx, "interact", func(context.Context, *worker) (int, error) { <-log.written; return 0, nil }).Wait(ctx)
-		return err
-	})
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,9 @@ func TestSchemaRoundTrip(t *testing.T) {
 	for _, fields := range [][]tensor.Field{
 		nil,
 		{{Name: "reward", DType: tensor.F32, Shape: []int{16}}},
-		{{Name: "", DType: tensor.F64}, {Name: strings.Repeat("x", 255), DType: tensor.BF16, Shape: []int{1, 2, 3, 4, 5, 0}}, {Name: "a.b", DType: tensor.U8, Shape: []int{7}}},
+		{{Name: "", DType: tensor.F64},
+			{Name: strings.Repeat("x", 255), DType: tensor.BF16, Shape: []int{1, 2, 3, 4, 5, 0}},
+			{Name: "a.b", DType: tensor.U8, Shape: []int{7}}},
 	} {
 		want := tensor.NewLayout(fields...)
 		b, err := appendSchema(nil, want)
@@ -29,14 +31,16 @@ func TestSchemaRoundTrip(t *testing.T) {
 			t.Errorf("%+v came back as %+v", want.Fields(), got.Fields())
 		}
 	}
-	if _, err := appendSchema(nil, tensor.NewLayout(tensor.Field{Name: strings.Repeat("x", 256), DType: tensor.U8})); err == nil {
+	if _, err := appendSchema(nil,
+		tensor.NewLayout(tensor.Field{Name: strings.Repeat("x", 256), DType: tensor.U8})); err == nil {
 		t.Error("a name of 256 bytes was taken")
 	}
 }
 
 // Whatever comes, a schema is refused or is one that says the same again; nothing panics.
 func FuzzSchema(f *testing.F) {
-	for _, fields := range [][]tensor.Field{nil, {{Name: "a", DType: tensor.F32, Shape: []int{2, 3}}, {Name: "b", DType: tensor.I64}}} {
+	for _, fields := range [][]tensor.Field{nil,
+		{{Name: "a", DType: tensor.F32, Shape: []int{2, 3}}, {Name: "b", DType: tensor.I64}}} {
 		b, err := appendSchema(nil, tensor.NewLayout(fields...))
 		if err != nil {
 			f.Fatal(err)

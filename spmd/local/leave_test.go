@@ -13,7 +13,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Waiting for a rank whose main has returned ends, after the stall timeout, with an error that names both. In here, hours take no time.
+// Waiting for a rank whose main has returned ends, after the stall timeout, with an error that names both. In here,
+// hours take no time.
 func TestWaitForRankThatLeft(t *testing.T) {
 	const stall = time.Minute
 	for _, c := range []struct {
@@ -34,7 +35,8 @@ func TestWaitForRankThatLeft(t *testing.T) {
 			_, werr := c.WaitAny(ctx, []spmd.Request{r})
 			return errors.Join(err, werr)
 		}, `receive from member 1, tag 7: rank 1 .* has left`},
-		{"long after it left", func(ctx context.Context, _ *spmd.World, c spmd.Comm, _ spmd.Shared, _ *spmd.Signal) error {
+		{"long after it left", func(ctx context.Context, _ *spmd.World, c spmd.Comm, _ spmd.Shared,
+			_ *spmd.Signal) error {
 			time.Sleep(time.Hour)
 			r, err := c.Irecv(make([]byte, 8), 1, 8)
 			return errors.Join(err, c.Wait(ctx, []spmd.Request{r}))
@@ -42,21 +44,23 @@ func TestWaitForRankThatLeft(t *testing.T) {
 		{"signal", func(ctx context.Context, _ *spmd.World, _ spmd.Comm, sh spmd.Shared, sig *spmd.Signal) error {
 			return sh.Await(ctx, sig, 0, 1)
 		}, `wait for a signal: rank 1 .* has left`},
-		{"signal of any", func(ctx context.Context, _ *spmd.World, _ spmd.Comm, sh spmd.Shared, sig *spmd.Signal) error {
+		{"signal of any", func(ctx context.Context, _ *spmd.World, _ spmd.Comm, sh spmd.Shared,
+			sig *spmd.Signal) error {
 			return sh.Await(ctx, sig, 0, -1)
 		}, `wait for a signal: all other ranks have left`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
-				err := spmd.Run(t.Context(), local.New(2), spmd.Options{StallTimeout: stall, Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
-					ends, err := w.NewComm([]int{0, 1}, "data")
-					if err != nil || w.Rank() == 1 {
-						return err
-					}
-					sh, _ := w.Shared()
-					return c.wait(ctx, w, ends[0], sh, new(spmd.Signal))
-				})
+				err := spmd.Run(t.Context(), local.New(2), spmd.Options{StallTimeout: stall, Log: t.Output()},
+					func(ctx context.Context, w *spmd.World) error {
+						ends, err := w.NewComm([]int{0, 1}, "data")
+						if err != nil || w.Rank() == 1 {
+							return err
+						}
+						sh, _ := w.Shared()
+						return c.wait(ctx, w, ends[0], sh, new(spmd.Signal))
+					})
 				if err == nil || !regexp.MustCompile(c.want).MatchString(err.Error()) {
 					t.Errorf("%v, want %s", err, c.want)
 				}
@@ -71,99 +75,103 @@ func TestWaitForRankThatLeft(t *testing.T) {
 // TestWaitForRankThatWorks: a rank waits for one that works for hours and has not left, also if another rank did leave.
 func TestWaitForRankThatWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		err := spmd.Run(t.Context(), local.New(3), spmd.Options{StallTimeout: time.Minute, Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
-			ends, err := w.NewComm([]int{0, 1, 2}, "data")
-			if err != nil {
-				return err
-			}
-			c := ends[0]
-			switch w.Rank() {
-			case 1: // leaves; its small message stays to be received
-				_, err := c.Isend([]byte{1}, 0, 0)
-				return err
-			case 2:
-				w.Go("late", func() error { // main leaves before
-					time.Sleep(time.Hour)
-					_, err := c.Isend([]byte{2}, 0, 0)
-					return err
-				})
-				return nil
-			}
-			in := make([]byte, 3)
-			var reqs [3]spmd.Request
-			for i, from := range []int{1, 2, 1} { // the third never comes
-				if reqs[i], err = c.Irecv(in[i:i+1], from, 0); err != nil {
+		err := spmd.Run(t.Context(), local.New(3), spmd.Options{StallTimeout: time.Minute, Log: t.Output()},
+			func(ctx context.Context, w *spmd.World) error {
+				ends, err := w.NewComm([]int{0, 1, 2}, "data")
+				if err != nil {
 					return err
 				}
-			}
-			for range 2 {
-				if _, err := c.WaitAny(ctx, reqs[:]); err != nil {
+				c := ends[0]
+				switch w.Rank() {
+				case 1: // leaves; its small message stays to be received
+					_, err := c.Isend([]byte{1}, 0, 0)
 					return err
+				case 2:
+					w.Go("late", func() error { // main leaves before
+						time.Sleep(time.Hour)
+						_, err := c.Isend([]byte{2}, 0, 0)
+						return err
+					})
+					return nil
 				}
-			}
-			if in[0] != 1 || in[1] != 2 {
-				t.Errorf("received %v", in)
-			}
-			return c.Cancel(&reqs[2])
-		})
+				in := make([]byte, 3)
+				var reqs [3]spmd.Request
+				for i, from := range []int{1, 2, 1} { // the third never comes
+					if reqs[i], err = c.Irecv(in[i:i+1], from, 0); err != nil {
+						return err
+					}
+				}
+				for range 2 {
+					if _, err := c.WaitAny(ctx, reqs[:]); err != nil {
+						return err
+					}
+				}
+				if in[0] != 1 || in[1] != 2 {
+					t.Errorf("received %v", in)
+				}
+				return c.Cancel(&reqs[2])
+			})
 		if err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// A channel outlives the programs of its ranks: the consumers, who share a key, find the item and then the end long after the producer has left.
+// A channel outlives the programs of its ranks: the consumers, who share a key, find the item and then the end long
+// after the producer has left.
 func TestChannelOfRankThatLeft(t *testing.T) {
 	self := func(m *spmd.Member) (*spmd.Member, error) { return m, nil }
 	number := tensor.NewLayout(tensor.Field{Name: "n", DType: tensor.I64, Shape: []int{1}})
 	key := spmd.Key{To: spmd.AnyMember, Name: "k"}
 	synctest.Test(t, func(t *testing.T) {
-		err := spmd.Run(t.Context(), local.New(3), spmd.Options{StallTimeout: time.Minute, Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
-			from, err := spmd.Launch(w, spmd.GroupSpec{Name: "from", Ranks: []int{2}}, self)
-			if err != nil {
-				return err
-			}
-			to, err := spmd.Launch(w, spmd.GroupSpec{Name: "to", Ranks: []int{0, 1}}, self)
-			if err != nil {
-				return err
-			}
-			ch, err := spmd.NewChannel(w, spmd.ChannelSpec{Name: "c", From: from.Spec(), To: to.Spec(), ItemBytes: number.Size(), Shared: true})
-			if err != nil {
-				return err
-			}
-			for _, m := range from.Here() {
-				s, err := ch.Sender(m, key)
+		err := spmd.Run(t.Context(), local.New(3), spmd.Options{StallTimeout: time.Minute, Log: t.Output()},
+			func(ctx context.Context, w *spmd.World) error {
+				from, err := spmd.Launch(w, spmd.GroupSpec{Name: "from", Ranks: []int{2}}, self)
 				if err != nil {
 					return err
 				}
-				it, err := s.Take(ctx, number)
+				to, err := spmd.Launch(w, spmd.GroupSpec{Name: "to", Ranks: []int{0, 1}}, self)
 				if err != nil {
 					return err
 				}
-				if err := errors.Join(s.Put(ctx, it), s.Close()); err != nil {
-					return err
-				}
-			}
-			for _, m := range to.Here() {
-				time.Sleep(time.Duration(1+w.Rank()) * time.Hour)
-				r, err := ch.Receiver(m, key)
+				ch, err := spmd.NewChannel(w, spmd.ChannelSpec{Name: "c", From: from.Spec(), To: to.Spec(),
+					ItemBytes: number.Size(), Shared: true})
 				if err != nil {
 					return err
 				}
-				it, err := r.Get(ctx)
-				if w.Rank() == 1 {
-					if !errors.Is(err, spmd.ErrClosed) {
-						t.Errorf("the second consumer got %v, %v", it, err)
+				for _, m := range from.Here() {
+					s, err := ch.Sender(m, key)
+					if err != nil {
+						return err
 					}
-					continue
+					it, err := s.Take(ctx, number)
+					if err != nil {
+						return err
+					}
+					if err := errors.Join(s.Put(ctx, it), s.Close()); err != nil {
+						return err
+					}
 				}
-				if err != nil {
-					return err
+				for _, m := range to.Here() {
+					time.Sleep(time.Duration(1+w.Rank()) * time.Hour)
+					r, err := ch.Receiver(m, key)
+					if err != nil {
+						return err
+					}
+					it, err := r.Get(ctx)
+					if w.Rank() == 1 {
+						if !errors.Is(err, spmd.ErrClosed) {
+							t.Errorf("the second consumer got %v, %v", it, err)
+						}
+						continue
+					}
+					if err != nil {
+						return err
+					}
+					r.Release(it)
 				}
-				r.Release(it)
-			}
-			return nil
-		})
+				return nil
+			})
 		if err != nil {
 			t.Error(err)
 		}

@@ -22,7 +22,8 @@ func TestLinkedConformance(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s/%d", c.Name, n), func(t *testing.T) {
 				link := local.Link{Latency: 5 * time.Microsecond, BytesPerSecond: 10e9}
-				if err := spmd.Run(t.Context(), local.NewLinked(n, link), spmd.Options{Log: t.Output()}, c.Run); err != nil {
+				if err := spmd.Run(t.Context(), local.NewLinked(n, link), spmd.Options{Log: t.Output()},
+					c.Run); err != nil {
 					t.Fatal(err)
 				}
 			})
@@ -33,13 +34,14 @@ func TestLinkedConformance(t *testing.T) {
 // linked runs a program on ranks with a communicator of them all.
 func linked(t *testing.T, n int, link local.Link, program func(ctx context.Context, w *spmd.World, c spmd.Comm) error) {
 	t.Helper()
-	err := spmd.Run(t.Context(), local.NewLinked(n, link), spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
-		ends, err := w.NewComm([]int{0, 1, 2}[:n], "linked")
-		if err != nil {
-			return err
-		}
-		return program(ctx, w, ends[0])
-	})
+	err := spmd.Run(t.Context(), local.NewLinked(n, link), spmd.Options{Log: t.Output()},
+		func(ctx context.Context, w *spmd.World) error {
+			ends, err := w.NewComm([]int{0, 1, 2}[:n], "linked")
+			if err != nil {
+				return err
+			}
+			return program(ctx, w, ends[0])
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,14 +49,16 @@ func linked(t *testing.T, n int, link local.Link, program func(ctx context.Conte
 
 func TestLinkedRanksShareNothing(t *testing.T) {
 	linked(t, 3, local.Link{}, func(_ context.Context, w *spmd.World, _ spmd.Comm) error {
-		if _, ok := w.Shared(); ok || !slices.Equal(w.Nodes(), []int{0, 1, 2}) || !strings.HasPrefix(w.Describe().Shared, "none: ") {
+		if _, ok := w.Shared(); ok || !slices.Equal(w.Nodes(), []int{0, 1, 2}) ||
+			!strings.HasPrefix(w.Describe().Shared, "none: ") {
 			return fmt.Errorf("shared memory %v %q, nodes %v", ok, w.Describe().Shared, w.Nodes())
 		}
 		return nil
 	})
 }
 
-// Small messages and large ones take at least what latency and bandwidth say, however early they are received, and a large one keeps its sender waiting.
+// Small messages and large ones take at least what latency and bandwidth say, however early they are received, and a
+// large one keeps its sender waiting.
 func TestLinkTakesTime(t *testing.T) {
 	link := local.Link{Latency: 20 * time.Millisecond, BytesPerSecond: 10e6}
 	for _, n := range []int{0, 4096, 400_000} {
@@ -64,7 +68,8 @@ func TestLinkTakesTime(t *testing.T) {
 				least := link.Latency + time.Duration(float64(n)/link.BytesPerSecond*1e9)
 				b := make([]byte, n)
 				if (w.Rank() == 0) == (first == "receive") {
-					time.Sleep(5 * time.Millisecond) // time that a message under way, but not a large one without a receive, makes use of
+					// time that a message under way, but not a large one without a receive, makes use of
+					time.Sleep(5 * time.Millisecond)
 				}
 				var r spmd.Request
 				var err error
@@ -84,7 +89,8 @@ func TestLinkTakesTime(t *testing.T) {
 					return err
 				}
 				if took := time.Since(start); took < least && (w.Rank() == 1 || n > 4096) {
-					return fmt.Errorf("%d bytes, %s first: rank %d had them after %v, want %v at least", n, first, w.Rank(), took, least)
+					return fmt.Errorf("%d bytes, %s first: rank %d had them after %v, want %v at least", n, first,
+						w.Rank(), took, least)
 				}
 				if w.Rank() == 1 && slices.ContainsFunc(b, func(x byte) bool { return x != 7 }) {
 					return fmt.Errorf("%d bytes came changed", n)
@@ -95,87 +101,99 @@ func TestLinkTakesTime(t *testing.T) {
 	}
 }
 
-// A direction of a pair is one line, on which messages queue; other lines are free. So of what rank 0 sends at once, what comes after the large message waits for
-// it, and what goes to rank 2, or comes back, does not.
+// A direction of a pair is one line, on which messages queue; other lines are free. So of what rank 0 sends at once,
+// what comes after the large message waits for it, and what goes to rank 2, or comes back, does not.
 func TestLinesAreApart(t *testing.T) {
-	linked(t, 3, local.Link{Latency: time.Millisecond, BytesPerSecond: 0.25e6}, func(ctx context.Context, w *spmd.World, c spmd.Comm) error {
-		large := make([]byte, 1<<20) // four seconds
-		switch w.Rank() {
-		case 0:
-			var reqs [5]spmd.Request
-			var err error
-			for i, m := range []struct{ n, to, tag int }{{len(large), 1, 0}, {1, 1, 1}, {1, 2, 2}} {
-				if m.n > 1 { // both have to be there for it to set out
-					if reqs[3], err = c.Irecv(nil, 1, 3); err != nil {
-						return err
-					}
-					if err := c.Wait(ctx, reqs[3:4]); err != nil {
-						return err
-					}
-				}
-				if reqs[i], err = c.Isend(large[:m.n], m.to, m.tag); err != nil {
-					return err
-				}
-			}
-			if reqs[4], err = c.Irecv(nil, 2, 4); err != nil {
+	linked(t, 3, local.Link{Latency: time.Millisecond, BytesPerSecond: 0.25e6},
+		func(ctx context.Context, w *spmd.World, c spmd.Comm) error {
+			large := make([]byte, 1<<20) // four seconds
+			ranks := []func(context.Context, spmd.Comm, []byte) error{sendsThree, getsInOrder, answers}
+			return ranks[w.Rank()](ctx, c, large)
+		})
+}
+
+// sendsThree sends a large message and a small one to rank 1, and a small one to rank 2, whose answer comes before the
+// large one is through.
+func sendsThree(ctx context.Context, c spmd.Comm, large []byte) error {
+	var reqs [5]spmd.Request
+	var err error
+	for i, m := range []struct{ n, to, tag int }{{len(large), 1, 0}, {1, 1, 1}, {1, 2, 2}} {
+		if m.n > 1 { // both have to be there for it to set out
+			if reqs[3], err = c.Irecv(nil, 1, 3); err != nil {
 				return err
 			}
-			for _, want := range []int{4, 0} { // rank 2 has got its message and answered before the large one was through
-				for got := want + 1; got != want; {
-					if got, err = c.WaitAny(ctx, reqs[:]); err != nil || got == 0 && want == 4 {
-						return fmt.Errorf("request %d is done before %d: %w", got, want, err)
-					}
-				}
-			}
-			return c.Wait(ctx, reqs[:])
-		case 1:
-			var reqs [3]spmd.Request
-			var err error
-			if reqs[0], err = c.Irecv(large, 0, 0); err != nil {
+			if err := c.Wait(ctx, reqs[3:4]); err != nil {
 				return err
 			}
-			if reqs[1], err = c.Irecv(large[:1], 0, 1); err != nil {
-				return err
-			}
-			if reqs[2], err = c.Isend(nil, 0, 3); err != nil {
-				return err
-			}
-			for want := range 2 {
-				if got, err := c.WaitAny(ctx, reqs[:2]); err != nil || got != want {
-					return fmt.Errorf("message %d came, want %d: %w", got, want, err)
-				}
-			}
-			return nil
 		}
-		r, err := c.Irecv(make([]byte, 1), 0, 2)
-		if err != nil {
+		if reqs[i], err = c.Isend(large[:m.n], m.to, m.tag); err != nil {
 			return err
 		}
-		if err := c.Wait(ctx, []spmd.Request{r}); err != nil {
-			return err
+	}
+	if reqs[4], err = c.Irecv(nil, 2, 4); err != nil {
+		return err
+	}
+	for _, want := range []int{4, 0} {
+		for got := want + 1; got != want; {
+			if got, err = c.WaitAny(ctx, reqs[:]); err != nil || got == 0 && want == 4 {
+				return fmt.Errorf("request %d is done before %d: %w", got, want, err)
+			}
 		}
-		if r, err = c.Isend(nil, 0, 4); err != nil {
-			return err
+	}
+	return c.Wait(ctx, reqs[:])
+}
+
+// getsInOrder gets the large message, and the small one behind it.
+func getsInOrder(ctx context.Context, c spmd.Comm, large []byte) error {
+	var reqs [3]spmd.Request
+	var err error
+	if reqs[0], err = c.Irecv(large, 0, 0); err != nil {
+		return err
+	}
+	if reqs[1], err = c.Irecv(large[:1], 0, 1); err != nil {
+		return err
+	}
+	if reqs[2], err = c.Isend(nil, 0, 3); err != nil {
+		return err
+	}
+	for want := range 2 {
+		if got, err := c.WaitAny(ctx, reqs[:2]); err != nil || got != want {
+			return fmt.Errorf("message %d came, want %d: %w", got, want, err)
 		}
-		return c.Wait(ctx, []spmd.Request{r})
-	})
+	}
+	return nil
+}
+
+func answers(ctx context.Context, c spmd.Comm, _ []byte) error {
+	r, err := c.Irecv(make([]byte, 1), 0, 2)
+	if err != nil {
+		return err
+	}
+	if err := c.Wait(ctx, []spmd.Request{r}); err != nil {
+		return err
+	}
+	if r, err = c.Isend(nil, 0, 4); err != nil {
+		return err
+	}
+	return c.Wait(ctx, []spmd.Request{r})
 }
 
 // A world that ends by an error leaves no goroutine behind.
 func TestLinkEndsWithItsWorld(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 10 {
-		err := spmd.Run(t.Context(), local.NewLinked(2, local.Link{Latency: time.Hour}), spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
-			if w.Rank() == 1 {
-				return fmt.Errorf("out of patience")
-			}
-			ends, err := w.NewComm([]int{0}, "alone")
-			if err != nil {
-				return err
-			}
-			<-ctx.Done()
-			return ends[0].Close()
-		})
+		err := spmd.Run(t.Context(), local.NewLinked(2, local.Link{Latency: time.Hour}), spmd.Options{Log: t.Output()},
+			func(ctx context.Context, w *spmd.World) error {
+				if w.Rank() == 1 {
+					return fmt.Errorf("out of patience")
+				}
+				ends, err := w.NewComm([]int{0}, "alone")
+				if err != nil {
+					return err
+				}
+				<-ctx.Done()
+				return ends[0].Close()
+			})
 		if err == nil {
 			t.Fatal("no error")
 		}
@@ -192,14 +210,15 @@ func BenchmarkLink(b *testing.B) {
 	link := local.Link{Latency: 50 * time.Microsecond, BytesPerSecond: 1e9}
 	for _, n := range []int{8, 1 << 20} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			err := spmd.Run(context.Background(), local.NewLinked(2, link), spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
-				bare, _, err := spmdtest.RoundTrip(ctx, w, n, b.N)
-				if w.Rank() == 0 {
-					ideal := 2 * (float64(link.Latency) + float64(n)/link.BytesPerSecond*1e9)
-					b.ReportMetric(float64(bare.Nanoseconds())-ideal, "late-ns/op")
-				}
-				return err
-			})
+			err := spmd.Run(context.Background(), local.NewLinked(2, link), spmd.Options{},
+				func(ctx context.Context, w *spmd.World) error {
+					bare, _, err := spmdtest.RoundTrip(ctx, w, n, b.N)
+					if w.Rank() == 0 {
+						ideal := 2 * (float64(link.Latency) + float64(n)/link.BytesPerSecond*1e9)
+						b.ReportMetric(float64(bare.Nanoseconds())-ideal, "late-ns/op")
+					}
+					return err
+				})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -28,32 +28,33 @@ func BenchmarkRoundTrip(b *testing.B) {
 
 // A message that a goroutine sends itself passes through every path of matching but the waiting.
 func TestMessagesDoNotAllocate(t *testing.T) {
-	err := spmd.Run(context.Background(), local.New(1), spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
-		ends, err := w.NewComm([]int{0}, "self")
-		if err != nil {
-			return err
-		}
-		c, reqs := ends[0], make([]spmd.Request, 2)
-		for _, n := range []int{0, 100, 100_000} {
-			out, in := make([]byte, n), make([]byte, n)
-			for _, first := range []string{"send", "receive"} {
-				got := testing.AllocsPerRun(100, func() {
-					if first == "send" {
-						reqs[0], err = c.Isend(out, 0, 0)
+	err := spmd.Run(context.Background(), local.New(1), spmd.Options{Log: t.Output()},
+		func(ctx context.Context, w *spmd.World) error {
+			ends, err := w.NewComm([]int{0}, "self")
+			if err != nil {
+				return err
+			}
+			c, reqs := ends[0], make([]spmd.Request, 2)
+			for _, n := range []int{0, 100, 100_000} {
+				out, in := make([]byte, n), make([]byte, n)
+				for _, first := range []string{"send", "receive"} {
+					got := testing.AllocsPerRun(100, func() {
+						if first == "send" {
+							reqs[0], err = c.Isend(out, 0, 0)
+						}
+						reqs[1], err = c.Irecv(in, 0, 0)
+						if first == "receive" {
+							reqs[0], err = c.Isend(out, 0, 0)
+						}
+						err = c.Wait(ctx, reqs)
+					})
+					if err != nil || got != 0 {
+						t.Errorf("%d bytes, %s first: %v allocations, %v", n, first, got, err)
 					}
-					reqs[1], err = c.Irecv(in, 0, 0)
-					if first == "receive" {
-						reqs[0], err = c.Isend(out, 0, 0)
-					}
-					err = c.Wait(ctx, reqs)
-				})
-				if err != nil || got != 0 {
-					t.Errorf("%d bytes, %s first: %v allocations, %v", n, first, got, err)
 				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Once the reservation is used up, memory comes from elsewhere: as good for messages, but out of the other ranks' reach.
+// Once the reservation is used up, memory comes from elsewhere: as good for messages, but out of the other ranks'
+// reach.
 func TestArenaBeyondItsReservation(t *testing.T) {
 	reserve, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON)
 	if err != nil {
@@ -20,7 +21,8 @@ func TestArenaBeyondItsReservation(t *testing.T) {
 	for _, c := range []struct {
 		n       int
 		located bool
-	}{{1, true}, {64, true}, {1<<20 - 256, true}, {129, false}, {64, true}, {65, false}, {64, true}, {1, false}, {1 << 20, false}, {0, true}} {
+	}{{1, true}, {64, true}, {1<<20 - 256, true}, {129, false}, {64, true}, {65, false}, {64, true}, {1, false},
+		{1 << 20, false}, {0, true}} {
 		b, err := a.alloc(c.n)
 		if err != nil {
 			t.Fatal(err)

@@ -18,7 +18,8 @@ import (
 	"time"
 )
 
-// These tests need no MPI in their own build: they build internal/ranktest with each MPI that the machine has, and start it under that MPI's launcher.
+// These tests need no MPI in their own build: they build internal/ranktest with each MPI that the machine has, and
+// start it under that MPI's launcher.
 
 // A flavour is one MPI: how scripts/build calls it, and its launcher.
 type flavour struct {
@@ -27,8 +28,8 @@ type flavour struct {
 	says      string
 	args      []string
 	install   string
-	// endsOverTCP: jobs without shared memory come to their end. MPICH 4.0.2 over UCX's TCP often stays in MPI_Finalize, with a C program of ten lines
-	// too: see docs/known-issues.md.
+	// endsOverTCP: jobs without shared memory come to their end. MPICH 4.0.2 over UCX's TCP often stays in
+	// MPI_Finalize, with a C program of ten lines too: see docs/known-issues.md.
 	endsOverTCP bool
 
 	setup func() (rig, error) // done once
@@ -50,7 +51,8 @@ func flavours() []*flavour {
 	all := []*flavour{
 		{
 			name: "openmpi", launchers: []string{"mpirun.openmpi", "mpirun"}, says: "Open MPI",
-			args: []string{"--oversubscribe", "--bind-to", "none"}, install: "apt-get install openmpi-bin libopenmpi-dev pkg-config gcc",
+			args:        []string{"--oversubscribe", "--bind-to", "none"},
+			install:     "apt-get install openmpi-bin libopenmpi-dev pkg-config gcc",
 			endsOverTCP: true,
 		},
 		{
@@ -76,7 +78,8 @@ func (f *flavour) build() (rig, error) {
 		}
 	}
 	for _, name := range f.launchers {
-		if text, err := exec.Command(name, "--version").CombinedOutput(); err == nil && strings.Contains(string(text), f.says) {
+		if text, err := exec.Command(name, "--version").CombinedOutput(); err == nil &&
+			strings.Contains(string(text), f.says) {
 			r.launcher = append([]string{name}, f.args...)
 			break
 		}
@@ -90,14 +93,16 @@ func (f *flavour) build() (rig, error) {
 	}
 	r.dir, r.program = dir, filepath.Join(dir, "ranktest")
 	script := filepath.Join("..", "..", "scripts", "build")
-	text, err := exec.Command(script, "--tags", "mpi", "--mpi", f.name, "--out", r.program, "--package", "./spmd/mpi/internal/ranktest").CombinedOutput()
+	text, err := exec.Command(script, "--tags", "mpi", "--mpi", f.name, "--out", r.program, "--package",
+		"./spmd/mpi/internal/ranktest").CombinedOutput()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 2 {
 		return r, fmt.Errorf("%w: %s", errMissing, text)
 	}
 	if err != nil {
 		return r, fmt.Errorf("%v\n%s", err, text)
 	}
-	env, err := exec.Command("bash", "-c", `eval "$(`+script+` --env --tags mpi --mpi `+f.name+`)" && echo "$CGO_CFLAGS" && echo "$CGO_LDFLAGS"`).Output()
+	env, err := exec.Command("bash", "-c", `eval "$(`+script+` --env --tags mpi --mpi `+f.name+`)" && echo `+
+		`"$CGO_CFLAGS" && echo "$CGO_LDFLAGS"`).Output()
 	if err != nil {
 		return r, err
 	}
@@ -141,7 +146,8 @@ type job struct {
 	args    []string
 }
 
-// run starts the job and returns what it wrote and its exit code. No process may outlive the launcher, and no job may take longer than five minutes.
+// run starts the job and returns what it wrote and its exit code. No process may outlive the launcher, and no job may
+// take longer than five minutes.
 func (r rig) run(t *testing.T, j job) (out string, code int) {
 	t.Helper()
 	pids := t.TempDir()
@@ -152,7 +158,8 @@ func (r rig) run(t *testing.T, j job) (out string, code int) {
 		line = append(append(line, r.program), j.args...)
 	}
 	cmd := exec.CommandContext(ctx, r.launcher[0], line...)
-	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "RANKTEST_PIDS="+pids,
+	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+		"RANKTEST_PIDS="+pids,
 		"OMPI_MCA_orte_tmpdir_base="+own(t)) // or two launchers that begin at once make one folder, and one fails
 	cmd.Env = append(cmd.Env, j.env...)
 	cmd.WaitDelay = 5 * time.Second
@@ -210,8 +217,8 @@ func (r rig) ok(t *testing.T, j job) string {
 	return out
 }
 
-// sizes are the worlds to test with this MPI: all in a full run, else a sample. The one of the second MPI is smaller: only
-// the messages differ.
+// sizes are the worlds to test with this MPI: all in a full run, else a sample. The one of the second MPI is smaller:
+// only the messages differ.
 func sizes(f *flavour) []int {
 	switch {
 	case os.Getenv("RLINF_TEST_FULL") != "":
@@ -225,7 +232,8 @@ func sizes(f *flavour) []int {
 func TestConformance(t *testing.T) {
 	each(t, func(t *testing.T, f *flavour, r rig) {
 		for _, np := range sizes(f) {
-			if out := r.ok(t, job{np: np, args: []string{"cases"}}); !regexp.MustCompile(`(?m)^[1-9]\d* cases$`).MatchString(out) {
+			if out := r.ok(t, job{np: np, args: []string{"cases"}}); !regexp.MustCompile(
+				`(?m)^[1-9]\d* cases$`).MatchString(out) {
 				t.Errorf("%d ranks: no cases were run\n%s", np, out)
 			}
 		}
@@ -273,14 +281,18 @@ func TestDescribe(t *testing.T) {
 			}
 			out := r.ok(t, job{np: 3, env: with.env, args: []string{"describe"}})
 			for rank := range 3 {
-				if !regexp.MustCompile(fmt.Sprintf(`(?m)^rank %d of 3, nodes \[%s\], %s, threads multiple, shared %s$`, rank, nodes, library, with.shared)).MatchString(out) {
+				if !regexp.MustCompile(fmt.Sprintf(`(?m)^rank %d of 3, nodes \[%s\], %s, threads multiple, shared %s$`,
+					rank, nodes, library, with.shared)).MatchString(out) {
 					t.Errorf("%v: no line of rank %d in\n%s", with.env, rank, out)
 				}
 			}
 		}
 		// One rank that cannot share is enough: it says why, the others say whose memory they miss.
-		out := r.ok(t, job{np: 1, command: []string{"env", "RLINF_SHM=off", r.program, "describe", ":", "-np", "1", r.program, "describe"}})
-		for _, want := range []string{`(?m)^rank 0 of 2,.* shared none: RLINF_SHM=off$`, `(?m)^rank 1 of 2,.* shared none: .* rank 0 \(pid \d+\) .* has none to share$`} {
+		out := r.ok(t,
+			job{np: 1, command: []string{"env", "RLINF_SHM=off", r.program, "describe", ":", "-np", "1", r.program,
+				"describe"}})
+		for _, want := range []string{`(?m)^rank 0 of 2,.* shared none: RLINF_SHM=off$`,
+			`(?m)^rank 1 of 2,.* shared none: .* rank 0 \(pid \d+\) .* has none to share$`} {
 			if !regexp.MustCompile(want).MatchString(out) {
 				t.Errorf("no %s in\n%s", want, out)
 			}
@@ -320,7 +332,8 @@ func TestCommunicators(t *testing.T) {
 func TestProfilersSeeGroups(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		preload := r.compile(t, "profile.c", "-shared", "-fPIC")
-		out := r.ok(t, job{np: 4, command: []string{"env", "RLINF_SHM=off", "LD_PRELOAD=" + preload, r.program, "spaces"}})
+		out := r.ok(t,
+			job{np: 4, command: []string{"env", "RLINF_SHM=off", "LD_PRELOAD=" + preload, r.program, "spaces"}})
 		var got []string
 		for _, line := range strings.Split(out, "\n") {
 			if strings.HasPrefix(line, "profile of ") {
@@ -343,7 +356,9 @@ func TestProfilersSeeGroups(t *testing.T) {
 func TestSeveralPrograms(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		foreign := r.compile(t, "foreign.c")
-		out := r.ok(t, job{np: 1, command: []string{foreign, ":", "-np", "1", r.program, "describe", ":", "-np", "2", r.program, "describe"}})
+		out := r.ok(t,
+			job{np: 1, command: []string{foreign, ":", "-np", "1", r.program, "describe", ":", "-np", "2", r.program,
+				"describe"}})
 		for _, want := range []string{"foreign: a world of 1\n", "rank 0 of 3,", "rank 1 of 3,", "rank 2 of 3,"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("no %q in\n%s", want, out)
@@ -356,7 +371,8 @@ func TestSeveralPrograms(t *testing.T) {
 func (r rig) compile(t *testing.T, name string, flags ...string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), strings.TrimSuffix(name, ".c"))
-	args := slices.Concat(strings.Fields(r.cflags), flags, []string{"-o", out, filepath.Join("testdata", name)}, strings.Fields(r.ldflags))
+	args := slices.Concat(strings.Fields(r.cflags), flags, []string{"-o", out, filepath.Join("testdata", name)},
+		strings.Fields(r.ldflags))
 	if text, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
 		t.Fatalf("gcc %v: %v\n%s", args, err, text)
 	}
@@ -402,9 +418,10 @@ func TestProgressWhileComputing(t *testing.T) {
 	})
 }
 
-// Waiting by turning a core would use all of it; what is asked for is less than 5 %. In between lies what a machine under load may add; one whose cores are
-// virtual may also count time in which it stood still, but not in each of a few tries. Ranks wait for one message, or for one every 5 ms, as they do for slow
-// simulators, with a core each and with fewer cores than ranks.
+// Waiting by turning a core would use all of it; what is asked for is less than 5 %. In between lies what a machine
+// under load may add; one whose cores are virtual may also count time in which it stood still, but not in each of a few
+// tries. Ranks wait for one message, or for one every 5 ms, as they do for slow simulators, with a core each and with
+// fewer cores than ranks.
 func TestWaitingIsCheap(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -445,14 +462,16 @@ func TestWaitingIsCheap(t *testing.T) {
 	}
 }
 
-// The memory that ranks share has no name, so the kernel frees it with the last process of a job that was killed. That no process is left, run checks.
+// The memory that ranks share has no name, so the kernel frees it with the last process of a job that was killed. That
+// no process is left, run checks.
 func TestKilledJobLeavesNoMemory(t *testing.T) {
 	each(t, func(t *testing.T, f *flavour, r rig) {
 		out, code := r.run(t, job{np: 3, env: []string{"RANKTEST_STALL=3s"}, args: []string{"fail", "kill"}})
 		if code == 0 {
 			t.Errorf("exit code 0 of a job with a rank that was killed\n%s", out)
 		}
-		if n := len(regexp.MustCompile(`(?m)^rank \d shares 3 files: .*/memfd:rlinf \(deleted\)`).FindAllString(out, -1)); n != 3 {
+		if n := len(regexp.MustCompile(`(?m)^rank \d shares 3 files: .*/memfd:rlinf \(deleted\)`).FindAllString(out,
+			-1)); n != 3 {
 			t.Errorf("%d of 3 ranks map the memory of all three, in files without a name\n%s", n, out)
 		}
 	})
@@ -462,7 +481,8 @@ func TestKilledJobLeavesNoMemory(t *testing.T) {
 func TestLongWaitIsReported(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		out := r.ok(t, job{np: 2, env: []string{"RANKTEST_STALL=1500ms"}, args: []string{"idle"}})
-		if !regexp.MustCompile(`(?m)^rank 1 has waited [1-9].* for communicator "idle", member 1: receive 0 bytes from member 0, tag 0; no rank has stopped`).MatchString(out) {
+		if !regexp.MustCompile(`(?m)^rank 1 has waited [1-9].* for communicator "idle", member 1: receive 0 bytes ` +
+			`from member 0, tag 0; no rank has stopped`).MatchString(out) {
 			t.Errorf("no word of rank 1's wait in\n%s", out)
 		}
 	})
@@ -477,7 +497,8 @@ var shortStall = []string{"RANKTEST_STALL=3s"}
 func TestFailures(t *testing.T) {
 	each(t, func(t *testing.T, f *flavour, r rig) {
 		launcher := -1 // an exit code of the launcher's own choice, but not 0
-		killed, exited := map[string]int{"openmpi": 137, "mpich": launcher}, map[string]int{"openmpi": 3, "mpich": launcher}
+		killed, exited := map[string]int{"openmpi": 137, "mpich": launcher},
+			map[string]int{"openmpi": 3, "mpich": launcher}
 		both := func(code int) map[string]int { return map[string]int{"openmpi": code, "mpich": code} }
 		const left = `rank 1 \(host .*, pid \d+\) has left`
 		for _, c := range []struct {
@@ -502,7 +523,8 @@ func TestFailures(t *testing.T) {
 		} {
 			t.Run(c.how, func(t *testing.T) {
 				t.Parallel() // it waits, most of the time
-				out, code := r.run(t, job{np: 3, env: shortStall, args: append([]string{"fail"}, strings.Fields(c.how)...)})
+				out, code := r.run(t,
+					job{np: 3, env: shortStall, args: append([]string{"fail"}, strings.Fields(c.how)...)})
 				if want := c.code[f.name]; code != want && (want != launcher || code == 0) {
 					t.Errorf("exit code %d, want %d\n%s", code, want, out)
 				}
@@ -532,9 +554,12 @@ func TestWrongLauncher(t *testing.T) {
 			if err != nil {
 				t.Skip(err)
 			}
-			// Each process is a job of its own, which makes and removes a folder of one name: they need different places for it.
+			// Each process is a job of its own, which makes and removes a folder of one name: they need different
+			// places for it.
 			alone := `OMPI_MCA_orte_tmpdir_base=$(mktemp -d) exec "$0" "$@"`
-			out, code := o.run(t, job{np: 2, env: []string{"TMPDIR=" + own(t)}, command: []string{"sh", "-c", alone, r.program, "describe"}})
+			out, code := o.run(t,
+				job{np: 2, env: []string{"TMPDIR=" + own(t)},
+					command: []string{"sh", "-c", alone, r.program, "describe"}})
 			if code == 0 || !strings.Contains(out, "started 2 processes, but each sees a world of one") {
 				t.Errorf("exit code %d\n%s", code, out)
 			}

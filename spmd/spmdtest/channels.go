@@ -187,12 +187,10 @@ func privateKeys(ctx context.Context, w *spmd.World) error {
 			if err != nil {
 				return err
 			}
-			const items = 40
-			stages := []string{"s0", "s1"}
 			err = sc.play(ctx, func(ctx context.Context, m *spmd.Member) error {
-				for i := range items {
+				for i := range privateItems {
 					for to := range s.to {
-						for _, name := range stages {
+						for _, name := range privateStages {
 							snd, err := sc.ch.Sender(m, spmd.Key{To: to, Name: name})
 							if err != nil {
 								return err
@@ -204,45 +202,53 @@ func privateKeys(ctx context.Context, w *spmd.World) error {
 					}
 				}
 				return sc.ch.Close(m)
-			}, func(ctx context.Context, m *spmd.Member) error {
-				next := map[string][]int{}
-				for i := 0; ; i++ {
-					name := stages[i%2]
-					rcv, err := sc.ch.Receiver(m, spmd.Key{To: m.Index(), Name: name})
-					if err != nil {
-						return err
-					}
-					if next[name] == nil {
-						next[name] = make([]int, len(s.from))
-					}
-					n, from, err := get(ctx, rcv)
-					if errors.Is(err, spmd.ErrClosed) && i%2 == 1 {
-						break
-					}
-					if errors.Is(err, spmd.ErrClosed) {
-						continue
-					}
-					if err != nil {
-						return err
-					}
-					if want := next[name][from]*10 + m.Index(); n != want {
-						return fmt.Errorf("key %s: got %d from producer %d, want %d", name, n, from, want)
-					}
-					next[name][from]++
-				}
-				for _, name := range stages {
-					for from, n := range next[name] {
-						if n != items {
-							return fmt.Errorf("key %s: %d items from producer %d, want %d", name, n, from, items)
-						}
-					}
-				}
-				return nil
-			})
+			}, func(ctx context.Context, m *spmd.Member) error { return getPrivate(ctx, sc, m, len(s.from)) })
 			if err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// Each producer puts so many items into each stage of each consumer.
+const privateItems = 40
+
+var privateStages = [2]string{"s0", "s1"}
+
+// getPrivate gets from m's stages in turns until both are closed: all items of every producer, in its order.
+func getPrivate(ctx context.Context, sc *scene, m *spmd.Member, producers int) error {
+	next := map[string][]int{} // by stage, of each producer
+	for _, name := range privateStages {
+		next[name] = make([]int, producers)
+	}
+	for i := 0; ; i++ {
+		name := privateStages[i%2]
+		rcv, err := sc.ch.Receiver(m, spmd.Key{To: m.Index(), Name: name})
+		if err != nil {
+			return err
+		}
+		n, from, err := get(ctx, rcv)
+		if errors.Is(err, spmd.ErrClosed) && i%2 == 1 {
+			break
+		}
+		if errors.Is(err, spmd.ErrClosed) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if want := next[name][from]*10 + m.Index(); n != want {
+			return fmt.Errorf("key %s: got %d from producer %d, want %d", name, n, from, want)
+		}
+		next[name][from]++
+	}
+	for _, name := range privateStages {
+		for from, n := range next[name] {
+			if n != privateItems {
+				return fmt.Errorf("key %s: %d items from producer %d, want %d", name, n, from, privateItems)
+			}
+		}
+	}
+	return nil
 }

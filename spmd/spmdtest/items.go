@@ -20,8 +20,9 @@ func items() []Case {
 	}
 }
 
-func layouts(ctx context.Context, w *spmd.World) error {
-	all := []*tensor.Layout{
+// various are layouts of items: of one number, of nothing, of several types, empty, and as long as can be.
+func various() []*tensor.Layout {
+	return []*tensor.Layout{
 		number,
 		tensor.NewLayout(),
 		tensor.NewLayout(tensor.Field{Name: "observation.state", DType: tensor.F32, Shape: []int{2, 3}},
@@ -30,6 +31,9 @@ func layouts(ctx context.Context, w *spmd.World) error {
 			Shape: []int{0, 5}}),
 		tensor.NewLayout(tensor.Field{Name: strings.Repeat("long", 60), DType: tensor.U8, Shape: []int{256}}),
 	}
+}
+
+func layouts(ctx context.Context, w *spmd.World) error {
 	return everywhere(ctx, w, func(ctx context.Context, w *spmd.World, s site) error {
 		s.from = s.from[:1]
 		for _, key := range kinds {
@@ -42,24 +46,7 @@ func layouts(ctx context.Context, w *spmd.World) error {
 				if err != nil {
 					return err
 				}
-				for i := range 10 * len(all) {
-					it, err := snd.Take(ctx, all[i/2%len(all)]) // each twice in a row
-					if err != nil {
-						return err
-					}
-					for k := range it.Dict.Len() {
-						_, t := it.Dict.Entry(k)
-						fill(t.Bytes(), i+k)
-					}
-					if err := snd.Put(ctx, it); err != nil {
-						return err
-					}
-				}
-				_, err = snd.Take(ctx, tensor.NewLayout(tensor.Field{Name: "x", DType: tensor.U8, Shape: []int{257}}))
-				if err == nil {
-					return errors.New("an item larger than ItemBytes was taken")
-				}
-				return nil
+				return putVarious(ctx, snd)
 			}, func(ctx context.Context, m *spmd.Member) error {
 				if m.Index() != 0 {
 					return nil
@@ -68,27 +55,7 @@ func layouts(ctx context.Context, w *spmd.World) error {
 				if err != nil {
 					return err
 				}
-				for i := range 10 * len(all) {
-					it, err := rcv.Get(ctx)
-					if err != nil {
-						return err
-					}
-					fields := all[i/2%len(all)].Fields()
-					if it.Dict.Len() != len(fields) {
-						return fmt.Errorf("item %d is %v", i, it.Dict)
-					}
-					for k, f := range fields {
-						name, t := it.Dict.Entry(k)
-						if name != f.Name || t.DType() != f.DType || !slices.Equal(t.Shape(), f.Shape) {
-							return fmt.Errorf("item %d: %s is %v, want %+v", i, name, t, f)
-						}
-						if err := check(t.Bytes(), i+k); err != nil {
-							return fmt.Errorf("item %d: %s: %w", i, name, err)
-						}
-					}
-					rcv.Release(it)
-				}
-				return nil
+				return getVarious(ctx, rcv)
 			})
 			if err != nil {
 				return fmt.Errorf("key %v: %w", key, err)
@@ -96,6 +63,54 @@ func layouts(ctx context.Context, w *spmd.World) error {
 		}
 		return nil
 	})
+}
+
+// putVarious puts items of every layout, each twice in a row, and none that is too large.
+func putVarious(ctx context.Context, snd *spmd.Sender) error {
+	all := various()
+	for i := range 10 * len(all) {
+		it, err := snd.Take(ctx, all[i/2%len(all)])
+		if err != nil {
+			return err
+		}
+		for k := range it.Dict.Len() {
+			_, t := it.Dict.Entry(k)
+			fill(t.Bytes(), i+k)
+		}
+		if err := snd.Put(ctx, it); err != nil {
+			return err
+		}
+	}
+	_, err := snd.Take(ctx, tensor.NewLayout(tensor.Field{Name: "x", DType: tensor.U8, Shape: []int{257}}))
+	if err == nil {
+		return errors.New("an item larger than ItemBytes was taken")
+	}
+	return nil
+}
+
+func getVarious(ctx context.Context, rcv *spmd.Receiver) error {
+	all := various()
+	for i := range 10 * len(all) {
+		it, err := rcv.Get(ctx)
+		if err != nil {
+			return err
+		}
+		fields := all[i/2%len(all)].Fields()
+		if it.Dict.Len() != len(fields) {
+			return fmt.Errorf("item %d is %v", i, it.Dict)
+		}
+		for k, f := range fields {
+			name, t := it.Dict.Entry(k)
+			if name != f.Name || t.DType() != f.DType || !slices.Equal(t.Shape(), f.Shape) {
+				return fmt.Errorf("item %d: %s is %v, want %+v", i, name, t, f)
+			}
+			if err := check(t.Bytes(), i+k); err != nil {
+				return fmt.Errorf("item %d: %s: %w", i, name, err)
+			}
+		}
+		rcv.Release(it)
+	}
+	return nil
 }
 
 func noAllocationPerItem(ctx context.Context, w *spmd.World) error {

@@ -90,73 +90,88 @@ func lengths(ctx context.Context, w *spmd.World) error {
 				return err
 			}
 			// The two take turns: the producer starts at the consumer's word.
-			err = both(ctx, sc, back, func(ctx context.Context, snd *spmd.Sender, word *spmd.Receiver) error {
-				if _, _, err := get(ctx, word); err != nil { // the consumer has seen the key empty
+			consume := func(ctx context.Context, rcv *spmd.Receiver, word *spmd.Sender) error {
+				if err := seesNothing(ctx, rcv); err != nil {
 					return err
-				}
-				for i := range 2 {
-					if err := put(ctx, snd, i, 0); err != nil {
-						return err
-					}
-				}
-				third, err := snd.TryTake(number) // one more may be under way, once the key's owner has said so
-				for errors.Is(err, spmd.ErrFull) && ctx.Err() == nil {
-					runtime.Gosched()
-					third, err = snd.TryTake(number)
-				}
-				if err != nil {
-					return err
-				}
-				if _, err := snd.TryTake(number); !errors.Is(err, spmd.ErrFull) {
-					return fmt.Errorf("take of a fourth item: %v, want ErrFull", err)
-				}
-				third.Dict.Must("n").I64()[0] = 2
-				third.Lo, third.Hi, third.Version = 2, 3, -2
-				return snd.Put(ctx, third)
-			}, func(ctx context.Context, rcv *spmd.Receiver, word *spmd.Sender) error {
-				empty, err := rcv.Empty(ctx)
-				if err != nil || !empty {
-					return fmt.Errorf("at first: empty %v, %v", empty, err)
-				}
-				if full, err := rcv.Full(ctx); err != nil || full {
-					return fmt.Errorf("at first: full %v, %v", full, err)
-				}
-				if _, err := rcv.TryGet(ctx); !errors.Is(err, spmd.ErrEmpty) {
-					return fmt.Errorf("TryGet of nothing: %v", err)
-				}
-				if _, err := rcv.Peek(ctx); !errors.Is(err, spmd.ErrEmpty) {
-					return fmt.Errorf("a peek at nothing: %v", err)
 				}
 				if err := put(ctx, word, 0, 0); err != nil {
 					return err
 				}
-				for n := 0; n < 3; runtime.Gosched() { // until all have arrived
-					if n, err = rcv.Len(ctx); err != nil {
-						return err
-					}
-				}
-				if full, err := rcv.Full(ctx); err != nil || !full {
-					return fmt.Errorf("with three items: full %v, %v", full, err)
-				}
-				first, err := rcv.Peek(ctx)
-				if err != nil || first.Hi != 1 || (first.Dict.Len() == 1) != (key.To == 0) {
-					return fmt.Errorf("peek: %+v, %v", first, err)
-				}
-				for i := range 3 {
-					it, err := rcv.TryGet(ctx)
-					if err != nil || it.Lo != i || it.Dict.Must("n").I64()[0] != int64(i) {
-						return fmt.Errorf("item %d: %+v, %v", i, it, err)
-					}
-					rcv.Release(it)
-				}
-				return nil
-			}, key)
-			if err != nil {
+				return seesThree(ctx, rcv, key)
+			}
+			if err := both(ctx, sc, back, fillsTheKey, consume, key); err != nil {
 				return fmt.Errorf("key %v: %w", key, err)
 			}
 		}
 		return nil
 	})
+}
+
+// fillsTheKey puts three items into a key of size 2, since one more may be under way, and no fourth.
+func fillsTheKey(ctx context.Context, snd *spmd.Sender, word *spmd.Receiver) error {
+	if _, _, err := get(ctx, word); err != nil { // the consumer has seen the key empty
+		return err
+	}
+	for i := range 2 {
+		if err := put(ctx, snd, i, 0); err != nil {
+			return err
+		}
+	}
+	third, err := snd.TryTake(number) // there is room once the key's owner has said so
+	for errors.Is(err, spmd.ErrFull) && ctx.Err() == nil {
+		runtime.Gosched()
+		third, err = snd.TryTake(number)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := snd.TryTake(number); !errors.Is(err, spmd.ErrFull) {
+		return fmt.Errorf("take of a fourth item: %v, want ErrFull", err)
+	}
+	third.Dict.Must("n").I64()[0] = 2
+	third.Lo, third.Hi, third.Version = 2, 3, -2
+	return snd.Put(ctx, third)
+}
+
+func seesNothing(ctx context.Context, rcv *spmd.Receiver) error {
+	empty, err := rcv.Empty(ctx)
+	if err != nil || !empty {
+		return fmt.Errorf("at first: empty %v, %v", empty, err)
+	}
+	if full, err := rcv.Full(ctx); err != nil || full {
+		return fmt.Errorf("at first: full %v, %v", full, err)
+	}
+	if _, err := rcv.TryGet(ctx); !errors.Is(err, spmd.ErrEmpty) {
+		return fmt.Errorf("TryGet of nothing: %v", err)
+	}
+	if _, err := rcv.Peek(ctx); !errors.Is(err, spmd.ErrEmpty) {
+		return fmt.Errorf("a peek at nothing: %v", err)
+	}
+	return nil
+}
+
+// seesThree waits for three items. A peek at the first shows its data where the key's owner is the consumer.
+func seesThree(ctx context.Context, rcv *spmd.Receiver, key spmd.Key) (err error) {
+	for n := 0; n < 3; runtime.Gosched() { // until all have arrived
+		if n, err = rcv.Len(ctx); err != nil {
+			return err
+		}
+	}
+	if full, err := rcv.Full(ctx); err != nil || !full {
+		return fmt.Errorf("with three items: full %v, %v", full, err)
+	}
+	first, err := rcv.Peek(ctx)
+	if err != nil || first.Hi != 1 || (first.Dict.Len() == 1) != (key.To == 0) {
+		return fmt.Errorf("peek: %+v, %v", first, err)
+	}
+	for i := range 3 {
+		it, err := rcv.TryGet(ctx)
+		if err != nil || it.Lo != i || it.Dict.Must("n").I64()[0] != int64(i) {
+			return fmt.Errorf("item %d: %+v, %v", i, it, err)
+		}
+		rcv.Release(it)
+	}
+	return nil
 }
 
 func closing(ctx context.Context, w *spmd.World) error {
@@ -168,32 +183,17 @@ func closing(ctx context.Context, w *spmd.World) error {
 			}
 			key := spmd.Key{To: to, Name: "k"}
 			err = sc.play(ctx, func(ctx context.Context, m *spmd.Member) error {
-				switch m.Index() {
-				case 0: // puts, closes, and is refused then
-					snd, err := sc.ch.Sender(m, key)
-					if err != nil {
-						return err
-					}
-					for i := range 20 {
-						if err := put(ctx, snd, i, 0); err != nil {
-							return err
-						}
-					}
-					if err := snd.Close(); err != nil {
-						return err
-					}
-					if _, err := snd.Take(ctx, number); !errors.Is(err, spmd.ErrClosed) {
-						return fmt.Errorf("take after close: %v", err)
-					}
-					return snd.Close()
-				case 1: // opens the key and never puts
-					snd, err := sc.ch.Sender(m, key)
-					if err != nil {
-						return err
-					}
-					return snd.Close()
+				if m.Index() > 1 {
+					return sc.ch.Close(m) // never opened it
 				}
-				return sc.ch.Close(m) // never opened it
+				snd, err := sc.ch.Sender(m, key)
+				if err != nil {
+					return err
+				}
+				if m.Index() == 1 {
+					return snd.Close() // opens the key and never puts
+				}
+				return putsAndCloses(ctx, snd)
 			}, func(ctx context.Context, m *spmd.Member) error {
 				if to != spmd.AnyMember && m.Index() != to {
 					return nil
@@ -202,22 +202,7 @@ func closing(ctx context.Context, w *spmd.World) error {
 				if err != nil {
 					return err
 				}
-				for i := 0; ; i++ {
-					n, from, err := get(ctx, rcv) // waits where others are slow to close
-					if errors.Is(err, spmd.ErrClosed) {
-						if to != spmd.AnyMember && i != 20 {
-							return fmt.Errorf("closed after %d items", i)
-						}
-						break
-					}
-					if err != nil || from != 0 || to != spmd.AnyMember && n != i {
-						return fmt.Errorf("item %d: %d from %d, %v", i, n, from, err)
-					}
-				}
-				if _, err := rcv.TryGet(ctx); !errors.Is(err, spmd.ErrClosed) {
-					return fmt.Errorf("TryGet at the end: %v", err)
-				}
-				return nil
+				return getsUntilClosed(ctx, rcv, to == spmd.AnyMember)
 			})
 			if err != nil {
 				return fmt.Errorf("to %d: %w", to, err)
@@ -225,6 +210,42 @@ func closing(ctx context.Context, w *spmd.World) error {
 		}
 		return nil
 	})
+}
+
+// putsAndCloses puts 20 items, closes, and is refused then.
+func putsAndCloses(ctx context.Context, snd *spmd.Sender) error {
+	for i := range 20 {
+		if err := put(ctx, snd, i, 0); err != nil {
+			return err
+		}
+	}
+	if err := snd.Close(); err != nil {
+		return err
+	}
+	if _, err := snd.Take(ctx, number); !errors.Is(err, spmd.ErrClosed) {
+		return fmt.Errorf("take after close: %v", err)
+	}
+	return snd.Close()
+}
+
+// getsUntilClosed gets the 20 items of member 0, or some of them where members share the key.
+func getsUntilClosed(ctx context.Context, rcv *spmd.Receiver, shared bool) error {
+	for i := 0; ; i++ {
+		n, from, err := get(ctx, rcv) // waits where others are slow to close
+		if errors.Is(err, spmd.ErrClosed) {
+			if !shared && i != 20 {
+				return fmt.Errorf("closed after %d items", i)
+			}
+			break
+		}
+		if err != nil || from != 0 || !shared && n != i {
+			return fmt.Errorf("item %d: %d from %d, %v", i, n, from, err)
+		}
+	}
+	if _, err := rcv.TryGet(ctx); !errors.Is(err, spmd.ErrClosed) {
+		return fmt.Errorf("TryGet at the end: %v", err)
+	}
+	return nil
 }
 
 func holding(ctx context.Context, w *spmd.World) error {
@@ -276,6 +297,8 @@ func holding(ctx context.Context, w *spmd.World) error {
 	})
 }
 
+// opening lets each member open a key to the other when the other does not look at its messages, but waits for
+// a key of its own to open.
 func opening(ctx context.Context, w *spmd.World) error {
 	return everywhere(ctx, w, func(ctx context.Context, w *spmd.World, s site) error {
 		s.from, s.to = s.from[:1], s.to[:1]
@@ -297,51 +320,59 @@ func opening(ctx context.Context, w *spmd.World) error {
 				ends[c.Rank()] = c
 			}
 		}
-		// Each opens a key to the other when the other does not look at its messages, but waits for
-		// a key of its own to open.
 		return there.play(ctx, func(ctx context.Context, m *spmd.Member) error {
-			for n := range 2 {
-				snd, err := there.ch.Sender(m, spmd.Key{Name: fmt.Sprint(n)})
-				if err != nil {
-					return err
-				}
-				if err := put(ctx, snd, n, 0); err != nil {
-					return err
-				}
-				if n == 0 {
-					if err := nod(ctx, ends[0], false); err != nil {
-						return err
-					}
-				}
-			}
-			rcv, err := back.ch.Receiver(back.to.Here()[0], spmd.Key{Name: "back"})
-			if err != nil {
-				return err
-			}
-			return expect(ctx, rcv, 7)
+			return opensTwo(ctx, m, there, back, ends[0])
 		}, func(ctx context.Context, m *spmd.Member) error {
-			for n := range 2 {
-				rcv, err := there.ch.Receiver(m, spmd.Key{Name: fmt.Sprint(n)})
-				if err != nil {
-					return err
-				}
-				if err := expect(ctx, rcv, n); err != nil || n == 1 {
-					return err
-				}
-				if err := nod(ctx, ends[1], true); err != nil {
-					return err
-				}
-				snd, err := back.ch.Sender(back.from.Here()[0], spmd.Key{Name: "back"})
-				if err != nil {
-					return err
-				}
-				if err := put(ctx, snd, 7, 0); err != nil {
-					return err
-				}
-			}
-			return nil
+			return opensOne(ctx, m, there, back, ends[1])
 		})
 	})
+}
+
+// opensTwo sends by two keys, and by the second after the other's nod. Then it receives.
+func opensTwo(ctx context.Context, m *spmd.Member, there, back *scene, end spmd.Comm) error {
+	for n := range 2 {
+		snd, err := there.ch.Sender(m, spmd.Key{Name: fmt.Sprint(n)})
+		if err != nil {
+			return err
+		}
+		if err := put(ctx, snd, n, 0); err != nil {
+			return err
+		}
+		if n == 0 {
+			if err := nod(ctx, end, false); err != nil {
+				return err
+			}
+		}
+	}
+	rcv, err := back.ch.Receiver(back.to.Here()[0], spmd.Key{Name: "back"})
+	if err != nil {
+		return err
+	}
+	return expect(ctx, rcv, 7)
+}
+
+// opensOne sends between what it receives by two keys.
+func opensOne(ctx context.Context, m *spmd.Member, there, back *scene, end spmd.Comm) error {
+	for n := range 2 {
+		rcv, err := there.ch.Receiver(m, spmd.Key{Name: fmt.Sprint(n)})
+		if err != nil {
+			return err
+		}
+		if err := expect(ctx, rcv, n); err != nil || n == 1 {
+			return err
+		}
+		if err := nod(ctx, end, true); err != nil {
+			return err
+		}
+		snd, err := back.ch.Sender(back.from.Here()[0], spmd.Key{Name: "back"})
+		if err != nil {
+			return err
+		}
+		if err := put(ctx, snd, 7, 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // nod sends an empty message to the other of two members, or waits for one.

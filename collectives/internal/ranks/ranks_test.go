@@ -26,9 +26,11 @@ type flavour struct {
 var errMissing = errors.New("not on this machine")
 
 var flavours = []*flavour{
-	{name: "openmpi", says: "Open MPI", launchers: []string{"mpirun.openmpi", "mpirun"}, args: []string{"--oversubscribe", "--bind-to", "none"},
+	{name: "openmpi", says: "Open MPI", launchers: []string{"mpirun.openmpi", "mpirun"},
+		args:    []string{"--oversubscribe", "--bind-to", "none"},
 		install: "apt-get install openmpi-bin libopenmpi-dev pkg-config gcc"},
-	{name: "mpich", says: "HYDRA", launchers: []string{"mpirun.mpich", "mpiexec.hydra", "mpirun"}, install: "apt-get install mpich libmpich-dev pkg-config gcc"},
+	{name: "mpich", says: "HYDRA", launchers: []string{"mpirun.mpich", "mpiexec.hydra", "mpirun"},
+		install: "apt-get install mpich libmpich-dev pkg-config gcc"},
 }
 
 func TestMain(m *testing.M) {
@@ -48,7 +50,8 @@ func TestMain(m *testing.M) {
 // make finds the launcher and builds the program.
 func (f *flavour) make(dir string) (string, error) {
 	for _, name := range f.launchers {
-		if text, err := exec.Command(name, "--version").CombinedOutput(); err == nil && strings.Contains(string(text), f.says) {
+		if text, err := exec.Command(name, "--version").CombinedOutput(); err == nil &&
+			strings.Contains(string(text), f.says) {
 			f.launcher = name
 			break
 		}
@@ -58,7 +61,8 @@ func (f *flavour) make(dir string) (string, error) {
 	}
 	program := filepath.Join(dir, "ranks-"+f.name)
 	script := filepath.Join("..", "..", "..", "scripts", "build")
-	text, err := exec.Command(script, "--tags", "mpi", "--mpi", f.name, "--out", program, "--package", "./collectives/internal/ranks").CombinedOutput()
+	text, err := exec.Command(script, "--tags", "mpi", "--mpi", f.name, "--out", program, "--package",
+		"./collectives/internal/ranks").CombinedOutput()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 2 {
 		return "", fmt.Errorf("%w: %s", errMissing, text)
 	}
@@ -82,7 +86,8 @@ func each(t *testing.T, test func(t *testing.T, f *flavour)) {
 	}
 }
 
-// run starts the program on np ranks and returns what it wrote, its exit code and how long it took; no job may take five minutes.
+// run starts the program on np ranks and returns what it wrote, its exit code and how long it took; no job may take
+// five minutes.
 func (f *flavour) run(t *testing.T, np int, env []string, args ...string) (out string, code int, took time.Duration) {
 	t.Helper()
 	program, err := f.build()
@@ -94,7 +99,8 @@ func (f *flavour) run(t *testing.T, np int, env []string, args ...string) (out s
 	line := append(append([]string{}, f.args...), "-np", strconv.Itoa(np), program)
 	cmd := exec.CommandContext(ctx, f.launcher, append(line, args...)...)
 	cmd.Env = append(append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-		"OMPI_MCA_orte_tmpdir_base="+own(t)), env...) // or two launchers that begin at once make one folder, and one fails
+		// or two launchers that begin at once make one folder, and one fails
+		"OMPI_MCA_orte_tmpdir_base="+own(t)), env...)
 	cmd.WaitDelay = 5 * time.Second
 	var text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, &text
@@ -144,7 +150,8 @@ func of[T any](f *flavour, all, first, second []T) []T {
 	return second
 }
 
-// Every operation by every algorithm in every type, the library's own among them: one process start for each size of group.
+// Every operation by every algorithm in every type, the library's own among them: one process start for each size of
+// group.
 func TestConformance(t *testing.T) {
 	each(t, func(t *testing.T, f *flavour) {
 		for _, np := range of(f, []int{1, 2, 3, 4, 5, 7, 8}, []int{1, 2, 3, 8}, []int{3, 4}) {
@@ -173,7 +180,8 @@ func TestOrdered(t *testing.T) {
 	})
 }
 
-// On one node, on several, and where ranks share no memory. The last rank has two readers of the one suite and two of the other, of 273 comparisons each.
+// On one node, on several, and where ranks share no memory. The last rank has two readers of the one suite and two of
+// the other, of 273 comparisons each.
 func TestWeights(t *testing.T) {
 	each(t, func(t *testing.T, f *flavour) {
 		all := [][]string{nil, {"RANKS_NODES=2"}, {"RANKS_NODES=4"}, {"RLINF_SHM=off"}}
@@ -190,7 +198,9 @@ func TestStartGoesOnByItself(t *testing.T) {
 func TestMismatchIsNamed(t *testing.T) {
 	each(t, func(t *testing.T, f *flavour) {
 		out, code, _ := f.run(t, 3, nil, "mismatch")
-		for _, want := range []string{"members make different calls", "allreduce of 8 F32, sum (call 1, at ranks/main.go:", "allreduce of 8 F64, sum (call 1, at ranks/main.go:"} {
+		for _, want := range []string{"members make different calls",
+			"allreduce of 8 F32, sum (call 1, at ranks/main.go:",
+			"allreduce of 8 F64, sum (call 1, at ranks/main.go:"} {
 			if code == 0 || !strings.Contains(out, want) {
 				t.Errorf("exit code %d, want another than 0 and %q\n%s", code, want, out)
 			}
@@ -200,7 +210,8 @@ func TestMismatchIsNamed(t *testing.T) {
 
 // A peer that stops, or whose program ends, while others wait for it in a collective is named, and the job ends.
 func TestPeerThatStopsOrReturns(t *testing.T) {
-	kinds := []string{"barrier", "broadcast", "reduce", "allreduce", "reduce_scatter", "allgather", "gather", "scatter", "alltoall", "sendrecv"}
+	kinds := []string{"barrier", "broadcast", "reduce", "allreduce", "reduce_scatter", "allgather", "gather", "scatter",
+		"alltoall", "sendrecv"}
 	algorithms := []string{"auto", "mpi"}
 	if !full { // a sample of the 80
 		kinds = []string{"allreduce", "broadcast", "alltoall"}
@@ -215,7 +226,8 @@ func TestPeerThatStopsOrReturns(t *testing.T) {
 						t.Parallel()
 						slots <- struct{}{}
 						defer func() { <-slots }()
-						out, code, took := f.run(t, 2, []string{"RANKS_STALL=" + stall.String()}, "await", kind, algorithm, what)
+						out, code, took := f.run(t, 2, []string{"RANKS_STALL=" + stall.String()}, "await", kind,
+							algorithm, what)
 						want := "rank 1 (host "
 						if code == 0 || !strings.Contains(out, want) {
 							t.Errorf("exit code %d, want another than 0 and %q\n%s", code, want, out)

@@ -45,48 +45,53 @@ func fail(ctx context.Context, t spmd.Transport, args []string) error {
 		if err != nil {
 			return err
 		}
-		if w.Rank() != 1 {
-			switch c := (spmd.Collective{Kind: spmd.AllReduce, DType: tensor.I32, Data: make([]byte, 8)}); strings.Join(
-				args[1:], "") {
-			case "signal":
-				return sh.Await(ctx, &sig[0], 0, 1)
-			case "collective":
-				return native.Run(ctx, &c)
-			case "blocking":
-				return native.RunBlocking(&c)
-			case "launch":
-				_, err := spmd.Launch(w, spmd.GroupSpec{Name: "late", Ranks: all},
-					func(m *spmd.Member) (*spmd.Member, error) { return m, nil })
-				return err
-			}
-			r, err := ends[0].Irecv(make([]byte, 8), 1, 0)
-			if err != nil {
-				return err
-			}
-			return ends[0].Wait(ctx, []spmd.Request{r})
+		if w.Rank() == 1 {
+			w.SetStep(42)
+			return failIn(w, args[0])
 		}
-		w.SetStep(42)
-		switch args[0] {
-		case "leave":
-			return nil
-		case "error":
-			return errors.New("out of patience")
-		case "panic":
-			panic("out of its mind")
-		case "goroutine":
-			w.Go("feeder", func() error { panic("in a goroutine") })
-			select {}
-		case "exit":
-			os.Exit(3)
-		case "kill", "stop":
-			sig := map[string]syscall.Signal{"kill": syscall.SIGKILL, "stop": syscall.SIGSTOP}[args[0]]
-			if err := syscall.Kill(os.Getpid(), sig); err != nil {
-				return err
-			}
-			select {}
+		sum := spmd.Collective{Kind: spmd.AllReduce, DType: tensor.I32, Data: make([]byte, 8)}
+		switch strings.Join(args[1:], "") {
+		case "signal":
+			return sh.Await(ctx, &sig[0], 0, 1)
+		case "collective":
+			return native.Run(ctx, &sum)
+		case "blocking":
+			return native.RunBlocking(&sum)
+		case "launch":
+			_, err := spmd.Launch(w, spmd.GroupSpec{Name: "late", Ranks: all},
+				func(m *spmd.Member) (*spmd.Member, error) { return m, nil })
+			return err
 		}
-		return fmt.Errorf("%s: unknown way to fail", args[0])
+		r, err := ends[0].Irecv(make([]byte, 8), 1, 0)
+		if err != nil {
+			return err
+		}
+		return ends[0].Wait(ctx, []spmd.Request{r})
 	})
+}
+
+// failIn fails in a way.
+func failIn(w *spmd.World, way string) error {
+	switch way {
+	case "leave":
+		return nil
+	case "error":
+		return errors.New("out of patience")
+	case "panic":
+		panic("out of its mind")
+	case "goroutine":
+		w.Go("feeder", func() error { panic("in a goroutine") })
+		select {}
+	case "exit":
+		os.Exit(3)
+	case "kill", "stop":
+		sig := map[string]syscall.Signal{"kill": syscall.SIGKILL, "stop": syscall.SIGSTOP}[way]
+		if err := syscall.Kill(os.Getpid(), sig); err != nil {
+			return err
+		}
+		select {}
+	}
+	return fmt.Errorf("%s: unknown way to fail", way)
 }
 
 // listShared prints the files that this process maps and others may map too.

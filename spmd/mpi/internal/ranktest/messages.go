@@ -60,20 +60,7 @@ func messages(ctx context.Context, t spmd.Transport, _ []string) error {
 func exchange(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
 	for _, size := range []int{0, 1, 7, 4096, 4097, 65537, 300_000} {
 		for _, goMemory := range []bool{false, true} {
-			get := func() ([]byte, error) {
-				if goMemory {
-					// with room on either side, to see an overrun
-					return make([]byte, size+16)[8 : 8+size : 16+size], nil
-				}
-				b, err := t.Alloc(size + 16)
-				if err != nil {
-					return nil, err
-				}
-				if size > 0 && uintptr(unsafe.Pointer(&b[0]))%64 != 0 {
-					return nil, errors.New("memory is not on 64 bytes")
-				}
-				return b[8 : 8+size], nil
-			}
+			get := func() ([]byte, error) { return memory(t, size, goMemory) }
 			var reqs []spmd.Request
 			in := make([][]byte, c.Size())
 			for peer := range c.Size() {
@@ -119,6 +106,21 @@ func exchange(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
 		}
 	}
 	return nil
+}
+
+// memory returns size bytes, with room on either side, to see an overrun.
+func memory(t spmd.Transport, size int, ofGo bool) ([]byte, error) {
+	if ofGo {
+		return make([]byte, size+16)[8 : 8+size : 16+size], nil
+	}
+	b, err := t.Alloc(size + 16)
+	if err != nil {
+		return nil, err
+	}
+	if size > 0 && uintptr(unsafe.Pointer(&b[0]))%64 != 0 {
+		return nil, errors.New("memory is not on 64 bytes")
+	}
+	return b[8 : 8+size], nil
 }
 
 func fill(b []byte, from, to int) {
@@ -176,13 +178,20 @@ func whileOthersWait(ctx context.Context, t spmd.Transport) error {
 	return nil
 }
 
-// refusals holds what must be an error against what its text must name.
+// refusals compares what must be an error with what its text must name.
 func refusals(ctx context.Context, t spmd.Transport) error {
 	ends, err := everyone(t, 1, "refusals")
 	if err != nil {
 		return err
 	}
 	c := ends[0]
+	if err := errors.Join(wrongCalls(ctx, t, c), tooLong(ctx, c), cancelled(ctx, c), anyOfSome(ctx, c)); err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+func wrongCalls(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
 	me := c.Rank()
 	post := func(sending bool, n, peer, tag int) error {
 		var r spmd.Request
@@ -215,9 +224,13 @@ func refusals(ctx context.Context, t spmd.Transport) error {
 			return fmt.Errorf("error %v, want one with %q", e.err, e.want)
 		}
 	}
+	return nil
+}
 
-	// A message that is too long is an error of Wait, leaves what follows the buffer alone, and
-	// names the request.
+// tooLong shows that a message which is too long is an error of Wait, leaves what follows the buffer
+// alone, and names the request.
+func tooLong(ctx context.Context, c spmd.Comm) error {
+	me := c.Rank()
 	for _, size := range []int{16, 300_000} {
 		buf := bytes.Repeat([]byte{0xee}, size)
 		in, err := c.Irecv(buf[:8], me, 5)
@@ -240,10 +253,12 @@ func refusals(ctx context.Context, t spmd.Transport) error {
 			return err
 		}
 	}
+	return nil
+}
 
-	// A receive that nothing matched can be taken back, and its message is then still there for
-	// another; the ctx ends a wait.
-	in, err := c.Irecv(make([]byte, 8), me, 6)
+// cancelled shows that the ctx ends a wait, and that a receive that nothing matched can be cancelled.
+func cancelled(ctx context.Context, c spmd.Comm) error {
+	in, err := c.Irecv(make([]byte, 8), c.Rank(), 6)
 	if err != nil {
 		return err
 	}
@@ -263,6 +278,12 @@ func refusals(ctx context.Context, t spmd.Transport) error {
 	if err := c.Wait(ctx, []spmd.Request{again}); err == nil {
 		return errors.New("a request that is gone can be waited for")
 	}
+	return nil
+}
+
+// anyOfSome shows that a receive gets the message that a cancelled one might have got, by WaitAny.
+func anyOfSome(ctx context.Context, c spmd.Comm) error {
+	me := c.Rank()
 	out, err := c.Isend(make([]byte, 3), me, 6)
 	if err != nil {
 		return err
@@ -277,10 +298,7 @@ func refusals(ctx context.Context, t spmd.Transport) error {
 	if i, err := c.WaitAny(ctx, reqs); i != -1 || err != nil {
 		return fmt.Errorf("wait any of nothing: %d, %v", i, err)
 	}
-	if err := c.Wait(ctx, []spmd.Request{out}); err != nil {
-		return err
-	}
-	return c.Close()
+	return c.Wait(ctx, []spmd.Request{out})
 }
 
 func second[T any](_ T, err error) error { return err }

@@ -107,32 +107,50 @@ func mixedRound(ctx context.Context, c spmd.Comm, memory []byte, n, round int, p
 	return took, nil
 }
 
+const (
+	neighbour, remote = 1, 2 // of rank 0: on its node, and on another
+	ask, stop         = 1, 2 // what it tells them
+)
+
 // answers lets rank 0 ask its neighbour, and rank 2 of the other node, for answers, which come 3 ms
 // later. Rank 0 counts how it waits for them.
 func answers(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
-	const neighbour, remote = 1, 2
-	const ask, stop = 1, 2
-	if c.Rank() > 0 {
-		for c.Rank() <= remote {
-			word := []byte{0}
-			if err := pass(ctx, c, c.Irecv, word, 0); err != nil || word[0] == stop {
-				return err
-			}
-			time.Sleep(3 * time.Millisecond)
-			if err := pass(ctx, c, c.Isend, word, 0); err != nil {
-				return err
-			}
-		}
+	if c.Rank() > remote {
 		return nil
 	}
-	tell := func(to int, word byte) error { return pass(ctx, c, c.Isend, []byte{word}, to) }
+	if c.Rank() > 0 {
+		return answer(ctx, c)
+	}
 	waits := t.(interface {
 		Waits() (yielded, woken, missed int64)
 	}).Waits
+	return errors.Join(yieldsOnce(ctx, c, waits), wakesForMessages(ctx, c, waits))
+}
+
+// answer answers rank 0 until that says stop.
+func answer(ctx context.Context, c spmd.Comm) error {
+	for {
+		word := []byte{0}
+		if err := pass(ctx, c, c.Irecv, word, 0); err != nil || word[0] == stop {
+			return err
+		}
+		time.Sleep(3 * time.Millisecond)
+		if err := pass(ctx, c, c.Isend, word, 0); err != nil {
+			return err
+		}
+	}
+}
+
+func tell(ctx context.Context, c spmd.Comm, to int, word byte) error {
+	return pass(ctx, c, c.Isend, []byte{word}, to)
+}
+
+// yieldsOnce shows that of several long waits the first alone yields.
+func yieldsOnce(ctx context.Context, c spmd.Comm, waits func() (yielded, woken, missed int64)) error {
 	time.Sleep(100 * time.Millisecond) // long waits may yield again
 	before, _, _ := waits()
 	for range 5 {
-		if err := tell(neighbour, ask); err != nil {
+		if err := tell(ctx, c, neighbour, ask); err != nil {
 			return err
 		}
 		if err := pass(ctx, c, c.Irecv, []byte{0}, neighbour); err != nil {
@@ -142,7 +160,12 @@ func answers(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
 	if after, _, _ := waits(); after > before+1 {
 		return fmt.Errorf("%d of 5 long waits yielded, want the first alone", after-before)
 	}
+	return nil
+}
 
+// wakesForMessages shows that no message comes while a wait sleeps for another, and that a message of the
+// node ends a sleep between two tests of MPI.
+func wakesForMessages(ctx context.Context, c spmd.Comm, waits func() (yielded, woken, missed int64)) error {
 	in := make([]spmd.Request, 2) // of the neighbour, and of the other node
 	post := func(from int) (err error) {
 		in[from-1], err = c.Irecv([]byte{0}, from, 0)
@@ -155,24 +178,25 @@ func answers(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
 		}
 		return err
 	}
-	if err := errors.Join(post(neighbour), post(remote), tell(remote, ask), first(remote), post(remote)); err != nil {
+	err := errors.Join(post(neighbour), post(remote), tell(ctx, c, remote, ask), first(remote), post(remote))
+	if err != nil {
 		return err
 	}
 	_, woken, missed := waits()
 	if missed > 0 {
 		return fmt.Errorf("%d messages came while rank 0 slept for others", missed)
 	}
-	for tries := 0; woken == 0; tries++ { // an answer may also come while rank 0 looks
+	for tries := 0; woken == 0; tries++ { // an answer may also come while rank 0 tests
 		if tries == 200 {
 			return errors.New("no message has ended a sleep between two tests of MPI")
 		}
-		if err := errors.Join(tell(neighbour, ask), first(neighbour), post(neighbour)); err != nil {
+		if err := errors.Join(tell(ctx, c, neighbour, ask), first(neighbour), post(neighbour)); err != nil {
 			return err
 		}
 		_, woken, _ = waits()
 	}
-	return errors.Join(tell(neighbour, ask), first(neighbour), tell(remote, ask), first(remote),
-		tell(neighbour, stop), tell(remote, stop))
+	return errors.Join(tell(ctx, c, neighbour, ask), first(neighbour), tell(ctx, c, remote, ask), first(remote),
+		tell(ctx, c, neighbour, stop), tell(ctx, c, remote, stop))
 }
 
 // pass posts a message of tag 0 and waits for it.

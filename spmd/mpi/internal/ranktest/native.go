@@ -274,47 +274,13 @@ func nativeAbandon(ctx context.Context, t spmd.Transport, args []string) error {
 	}
 	data := []byte{byte(t.Rank())}
 	c := &spmd.Collective{Kind: spmd.AllReduce, DType: tensor.U8, Data: data}
-	done := func(r int) string { return fmt.Sprintf("%s/%d", args[0], r) }
-	reqs := make([]spmd.Request, t.Size())
-	if t.Rank() != 0 {
-		if reqs[0], err = ends[0].Irecv(nil, 0, 0); err != nil {
-			return err
-		}
-		if err := ends[0].Wait(ctx, reqs); err != nil {
-			return err
-		}
-		if err := n.Run(ctx, c); err != nil {
-			return err
-		}
-		if err := os.WriteFile(done(t.Rank()), nil, 0o644); err != nil {
-			return err
-		}
+	if t.Rank() == 0 {
+		err = abandon(ctx, n, c, ends[0], args[0])
 	} else {
-		stopped, stop := context.WithCancelCause(ctx)
-		cause := errors.New("enough")
-		time.AfterFunc(20*time.Millisecond, func() { stop(cause) })
-		if err := n.Run(stopped, c); err != cause {
-			return fmt.Errorf("a collective that nobody else joins: %v, want the cause of the context's end", err)
-		}
-		for _, err := range []error{n.Run(ctx, c), n.RunBlocking(c), n.Time(c, 1, nil)} {
-			if err == nil || !strings.Contains(err.Error(), "the communicator broke before: ") ||
-				!strings.Contains(err.Error(), "allreduce of 1 U8 (sum): nobody waited") {
-				return fmt.Errorf("a collective after one that was given up: %v", err)
-			}
-		}
-		for to := 1; to < t.Size(); to++ {
-			if reqs[to], err = ends[0].Isend(nil, to, 0); err != nil {
-				return err
-			}
-		}
-		if err := ends[0].Wait(ctx, reqs); err != nil {
-			return err
-		}
-		for r := 1; r < t.Size(); r++ {
-			for x, _ := os.Stat(done(r)); x == nil; x, _ = os.Stat(done(r)) {
-				time.Sleep(time.Millisecond)
-			}
-		}
+		err = joinLate(ctx, n, c, ends[0], args[0])
+	}
+	if err != nil {
+		return err
 	}
 	if err := n.Close(); err != nil {
 		return err
@@ -324,6 +290,46 @@ func nativeAbandon(ctx context.Context, t spmd.Transport, args []string) error {
 	}
 	return nil
 }
+
+// abandon gives up c, lets the others join it, and waits for their files.
+func abandon(ctx context.Context, n spmd.Native, c *spmd.Collective, end spmd.Comm, dir string) error {
+	stopped, stop := context.WithCancelCause(ctx)
+	cause := errors.New("enough")
+	time.AfterFunc(20*time.Millisecond, func() { stop(cause) })
+	if err := n.Run(stopped, c); err != cause {
+		return fmt.Errorf("a collective that nobody else joins: %v, want the cause of the context's end", err)
+	}
+	for _, err := range []error{n.Run(ctx, c), n.RunBlocking(c), n.Time(c, 1, nil)} {
+		if err := errors.Join(refused(err, "the communicator broke before: "),
+			refused(err, "allreduce of 1 U8 (sum): nobody waited")); err != nil {
+			return fmt.Errorf("a collective after one that was given up: %w", err)
+		}
+	}
+	for to := 1; to < end.Size(); to++ {
+		if err := pass(ctx, end, end.Isend, nil, to); err != nil {
+			return err
+		}
+	}
+	for r := 1; r < end.Size(); r++ {
+		for x, _ := os.Stat(fileOf(dir, r)); x == nil; x, _ = os.Stat(fileOf(dir, r)) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return nil
+}
+
+// joinLate makes c when rank 0 has given it up.
+func joinLate(ctx context.Context, n spmd.Native, c *spmd.Collective, end spmd.Comm, dir string) error {
+	if err := pass(ctx, end, end.Irecv, nil, 0); err != nil {
+		return err
+	}
+	if err := n.Run(ctx, c); err != nil {
+		return err
+	}
+	return os.WriteFile(fileOf(dir, end.Rank()), nil, 0o644)
+}
+
+func fileOf(dir string, rank int) string { return fmt.Sprintf("%s/%d", dir, rank) }
 
 // nativeAllocs shows that collectives allocate nothing, from either kind of memory.
 func nativeAllocs(ctx context.Context, t spmd.Transport, _ []string) error {
