@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -304,6 +305,36 @@ func TestInterrupt(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), "interrupted: this is what was measured until then") || !strings.Contains(out.String(), "allreduce") {
 		t.Errorf("%s", out.String())
+	}
+}
+
+// TestTask: rates are units per second of a rank's own time, without its wait for others.
+func TestTask(t *testing.T) {
+	var got []float64
+	rep := onRanks(t, 2, Options{}, func(ctx context.Context, r *Run) error {
+		if err := r.Columns("", []string{"op"}, nil); err != nil {
+			return err
+		}
+		sleep := time.Duration(1+4*r.w.Rank()) * time.Millisecond // the second rank is slower
+		call := func(context.Context, int) error { time.Sleep(sleep); return nil }
+		return r.Task(ctx, Task{Op: "sleep", Call: call, Units: 10}, func(_ *report.Row, rates []float64) {
+			if r.w.Rank() == 0 {
+				got = rates
+			}
+		})
+	})
+	if len(rep.Rows) != 1 || rep.Rows[0].Min < 5000 {
+		t.Errorf("a sample is the time of the slowest rank: %+v", rep.Rows)
+	}
+	if len(got) != 2 || got[0] <= got[1] || got[0] > 10/0.001 || got[1] > 10/0.005 {
+		t.Errorf("rates %v, want one of each rank, at most 10000 and 2000", got)
+	}
+	sum := 0.0 // of the samples, each at least the time of either rank
+	for _, us := range rep.Rows[0].Samples {
+		sum += us
+	}
+	if least := 10 * float64(len(rep.Rows[0].Samples)) / (sum * 1e-6); slices.Min(got) < 0.999*least {
+		t.Errorf("rates %v, want at least %v, which the samples tell", got, least)
 	}
 }
 

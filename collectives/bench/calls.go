@@ -101,10 +101,7 @@ func (c *calls) refill() {
 		o.fillCopy(c.ring.whole[stride(c.size)+guard:][:len(o.data)])
 	}
 	o.fill()
-	for slot := 1; slot < c.slots; slot *= 2 {
-		n := min(slot, c.slots-slot) * c.step
-		copy(c.ring.whole[guard+slot*c.step:], c.ring.whole[guard:guard+n])
-	}
+	spread(c.ring.whole[guard:guard+c.slots*c.step], c.step)
 }
 
 // check makes one more call, with other numbers than the last, and returns the number of wrong

@@ -1,9 +1,12 @@
 package bench
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 
+	"github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -69,10 +72,11 @@ func (s *sweep) places(p point) []bool {
 	return list
 }
 
-// describe notes how far off the cache the calls are.
+// describe notes how many bytes the calls on a host touch in one round at least, and which operations
+// the cache can hold.
 func (s *sweep) describe(points []point) {
-	least := math.MaxInt
-	var held []string // operations that are not
+	room, least := &s.run.room, math.MaxInt
+	var held []string
 	for _, p := range points {
 		for _, out := range s.places(p) {
 			if p.size == 0 {
@@ -80,12 +84,23 @@ func (s *sweep) describe(points []point) {
 			}
 			touched := s.slots(p, out) * s.touched(p, out)
 			least = min(least, touched)
-			if name := p.kind.String(); touched <= s.run.room.cache && !slices.Contains(held, name) {
+			if name := p.kind.String(); touched <= room.cache && !slices.Contains(held, name) {
 				held = append(held, name)
 			}
 		}
 	}
-	if least < math.MaxInt {
-		s.run.note("%s", s.run.room.describe(least, held))
+	inMiB := func(bytes int) float64 { return float64(bytes) / (1 << 20) }
+	switch {
+	case least == math.MaxInt:
+	case room.cache == 0:
+		s.run.note("off-cache: the size of the last-level cache is not known, so all calls have the same buffers")
+	default:
+		except := ""
+		if len(held) > 0 {
+			except = fmt.Sprintf("; these are NOT out of the cache, as buffers take %.1f MiB at most here: %s",
+				inMiB(room.buffers()/watched), strings.Join(held, ", "))
+		}
+		s.run.note("off-cache: one round of the buffers on a host touches %.1f MiB or more, %.2f times its last-level "+
+			"cache of %s%s", inMiB(least), float64(least)/float64(room.cache), report.Bytes(int64(room.cache)), except)
 	}
 }

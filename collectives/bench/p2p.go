@@ -52,16 +52,12 @@ func (r *Run) P2P(ctx context.Context, p Pair) error {
 	if m.in, err = newRegion(r.w.Alloc, most); err != nil {
 		return err
 	}
-	all := make([]int, r.w.Size()/2*2)
-	for i := range all {
-		all[i] = i
-	}
 	nodes := r.w.Nodes()
 	for _, op := range p.Ops {
 		ranks, sizes := p.Ranks[:], p.Sizes
 		switch op {
 		case MessageRate:
-			ranks = all
+			ranks = first(r.w.Size() / 2 * 2)
 		case SignalWakeUp:
 			if _, ok := r.w.Shared(); !ok || nodes[ranks[0]] != nodes[ranks[1]] {
 				r.note("signal between ranks %v: not measured, they have no memory in common", ranks)

@@ -102,7 +102,19 @@ func epsilon(d tensor.DType) float64 {
 
 // fill writes elements first, first+1, … of member m into b.
 func (p *pattern) fill(b []byte, m, first int) {
-	p.repeat(b, first, func(i int) float64 { return p.number(m, i) })
+	e := p.dtype.Size()
+	n := min(len(b)/e, period)
+	for i := range n {
+		put(b[i*e:], p.dtype, p.number(m, (first+i)%period))
+	}
+	spread(b, n*e)
+}
+
+// spread repeats the first n bytes of b over the rest of it.
+func spread(b []byte, n int) {
+	for ; n > 0 && n < len(b); n *= 2 {
+		copy(b[n:], b[:n])
+	}
 }
 
 // wrong returns how many elements of b differ from elements first, first+1, … of member m.
@@ -112,18 +124,6 @@ func (p *pattern) wrong(b []byte, m, first int) int64 {
 
 // wrongSum returns how many elements of b differ from elements first, first+1, … of the reduction.
 func (p *pattern) wrongSum(b []byte, first int) int64 { return p.differ(b, first, p.reduced) }
-
-// repeat writes of(first), of(first+1), … into b: one period, and then copies of it.
-func (p *pattern) repeat(b []byte, first int, of func(i int) float64) {
-	e := p.dtype.Size()
-	n := min(len(b)/e, period)
-	for i := range n {
-		put(b[i*e:], p.dtype, of((first+i)%period))
-	}
-	for done := n * e; done < len(b); done *= 2 {
-		copy(b[done:], b[:done]) // done is a multiple of the period
-	}
-}
 
 // differ returns how many elements of b differ from of(first), of(first+1), …, by more than may be.
 func (p *pattern) differ(b []byte, first int, of func(i int) (x, tolerance float64)) int64 {
@@ -199,12 +199,9 @@ func round(d tensor.DType, x float64) float64 {
 const poison = 0xa5
 
 func poisonAll(b []byte) {
-	if len(b) == 0 {
-		return
-	}
-	b[0] = poison
-	for done := 1; done < len(b); done *= 2 {
-		copy(b[done:], b[:done])
+	if len(b) > 0 {
+		b[0] = poison
+		spread(b, 1)
 	}
 }
 

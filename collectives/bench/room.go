@@ -2,7 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/rlinf/rlinf/collectives/bench/report"
 )
@@ -91,22 +90,6 @@ func (r *room) slots(step, touched, limit int) int {
 	return max(1, min((2*r.cache+touched-1)/touched, limit/step))
 }
 
-// describe says how many bytes the calls on a host touch in one round at least, and which operations
-// the cache can hold.
-func (r *room) describe(touched int, held []string) string {
-	if r.cache == 0 {
-		return "off-cache: the size of the last-level cache is not known, so all calls have the same buffers"
-	}
-	text := fmt.Sprintf("off-cache: one round of the buffers on a host touches %.1f MiB or more, %.2f times its "+
-		"last-level cache of %s", float64(touched)/(1<<20), float64(touched)/float64(r.cache),
-		report.Bytes(int64(r.cache)))
-	if len(held) > 0 {
-		text += fmt.Sprintf("; these are NOT out of the cache, as buffers take %.1f MiB at most here: %s",
-			float64(r.buffers()/watched)/(1<<20), strings.Join(held, ", "))
-	}
-	return text
-}
-
 // check returns an error where buffers of so many bytes, on each of the first n ranks, do not fit into
 // the memory that is free.
 func (r *room) check(n, bytes int) error {
@@ -115,6 +98,5 @@ func (r *room) check(n, bytes int) error {
 		return nil
 	}
 	return fmt.Errorf("buffers of %s on each of %d ranks of a host: it has %s free: expected smaller sizes or fewer "+
-		"ranks",
-		report.Bytes(int64(bytes)), ranks, report.Bytes(int64(r.free)))
+		"ranks", report.Bytes(int64(bytes)), ranks, report.Bytes(int64(r.free)))
 }

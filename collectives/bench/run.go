@@ -53,44 +53,41 @@ type roofKey struct{ ranks, size int }
 // Begin surveys the machine. Collective over the world.
 func Begin(ctx context.Context, w *spmd.World, opts Options) (*Run, error) {
 	r := &Run{w: w, opts: opts, rep: opts.About, roofs: map[roofKey]float64{}}
-	ranks := make([]int, w.Size())
-	for i := range ranks {
-		ranks[i] = i
-	}
-	ends, err := w.NewComm(ranks, "bench reports")
+	everyone := first(w.Size())
+	ends, err := w.NewComm(everyone, "bench reports")
 	if err != nil {
 		return nil, err
 	}
 	if r.group, err = collectives.New(w, ends[0], collectives.Options{}); err != nil {
 		return nil, err
 	}
-	machine, processes, hosts, err := survey(ctx, w, r.group, opts.Cache)
+	machine := &r.rep.Machine
+	hosts, err := r.survey(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("survey of the machine: %w", err)
 	}
-	r.processes = processes
-	if r.all, err = r.newTeam(ranks, "bench"); err != nil {
+	if r.all, err = r.newTeam(everyone, "bench"); err != nil {
 		return nil, err
 	}
-
 	agreed := []float64{machine.ClockStep, float64(here(w.Describe(), opts.Cache).Cache), -float64(opts.Free)}
 	if err := r.all.max(ctx, agreed); err != nil {
 		return nil, err
 	}
 	machine.ClockStep, r.room = agreed[0], room{hosts: hosts, cache: int(agreed[1]), free: int(-agreed[2])}
 	r.sched = schedule{rule: opts.Rule, warmup: opts.Warmup, step: time.Duration(agreed[0]), stop: opts.Stop}
-
 	roof, n, err := r.measureRoof(ctx)
-	if err != nil {
-		return nil, err
-	}
-	about := opts.About.Machine
-	machine.Version, machine.Revision, machine.Tags, machine.Go, machine.Platform = about.Version, about.Revision,
-		about.Tags, about.Go, about.Platform
-	machine.Args, machine.Variables = about.Args, about.Variables
 	machine.Roof, machine.RoofSize = roof/1e9, int64(n)
-	r.rep.Schema, r.rep.Machine, r.rep.Started = report.Schema, machine, time.Now().Round(time.Second)
-	return r, nil
+	r.rep.Schema, r.rep.Started = report.Schema, time.Now().Round(time.Second)
+	return r, err
+}
+
+// first returns the ranks from 0 to n-1.
+func first(n int) []int {
+	ranks := make([]int, n)
+	for i := range ranks {
+		ranks[i] = i
+	}
+	return ranks
 }
 
 // newTeam makes a team of ranks, and returns nil on others. Collective over ranks.

@@ -110,39 +110,40 @@ func cpusOf(list string) []int {
 	return cpus
 }
 
-// survey describes what the world runs on, with the lowest rank of each rank's process and of its host.
-// cache is as for here. Every rank learns it all, and takes as much communication memory for that as
-// the others: buffers that are measured must not lie differently on rank 0. Collective.
-func survey(ctx context.Context, w *spmd.World, g *collectives.Group, cache int64) (m report.Machine,
-	processes, hosts []int, err error) {
-	d := w.Describe()
-	mine, err := json.Marshal(here(d, cache))
+// survey adds to the report what the world runs on. It finds the lowest rank of each rank's process and
+// returns that of its host. Every rank learns it all, and takes as much communication memory for that
+// as the others: buffers that are measured must not lie differently on rank 0. Collective.
+func (r *Run) survey(ctx context.Context) (hosts []int, err error) {
+	w, m := r.w, &r.rep.Machine
+	d, me, size := w.Describe(), w.Rank(), w.Size()
+	mine, err := json.Marshal(here(d, r.opts.Cache))
 	if err != nil {
-		return m, nil, nil, err
+		return nil, err
 	}
-	lengths := make([]int64, w.Size())
-	lengths[w.Rank()] = int64(len(mine))
-	if err := g.Run(ctx, collectives.AllGather(lengths, nil)); err != nil {
-		return m, nil, nil, err
+	lengths := make([]int64, size)
+	lengths[me] = int64(len(mine))
+	if err := r.group.Run(ctx, collectives.AllGather(lengths, nil)); err != nil {
+		return nil, err
 	}
-	counts, ends, total := make([]int, w.Size()), make([]int, w.Size()), 0
-	for r, n := range lengths {
+	counts, ends, total := make([]int, size), make([]int, size), 0
+	for rank, n := range lengths {
 		total += int(n)
-		counts[r], ends[r] = int(n), total
+		counts[rank], ends[rank] = int(n), total
 	}
 	all := make([]byte, total)
-	copy(all[ends[w.Rank()]-len(mine):], mine)
-	if err := g.Run(ctx, collectives.AllGather(all, counts)); err != nil {
-		return m, nil, nil, err
+	copy(all[ends[me]-counts[me]:], mine)
+	if err := r.group.Run(ctx, collectives.AllGather(all, counts)); err != nil {
+		return nil, err
 	}
-	places := make([]place, w.Size())
-	for r := range places {
-		if err := json.Unmarshal(all[ends[r]-counts[r]:ends[r]], &places[r]); err != nil {
-			return m, nil, nil, err
+	places := make([]place, size)
+	for rank := range places {
+		p := &places[rank]
+		if err := json.Unmarshal(all[ends[rank]-counts[rank]:ends[rank]], p); err != nil {
+			return nil, err
 		}
-		onHost := func(p place) bool { return p.Host == places[r].Host }
-		inProcess := func(p place) bool { return onHost(p) && p.PID == places[r].PID }
-		processes = append(processes, slices.IndexFunc(places, inProcess))
+		onHost := func(q place) bool { return q.Host == p.Host }
+		inProcess := func(q place) bool { return q.Host == p.Host && q.PID == p.PID }
+		r.processes = append(r.processes, slices.IndexFunc(places, inProcess))
 		hosts = append(hosts, slices.IndexFunc(places, onHost))
 	}
 	m.Hosts = hostsOf(places)
@@ -151,9 +152,8 @@ func survey(ctx context.Context, w *spmd.World, g *collectives.Group, cache int6
 	if d.Transport == "local" {
 		m.Wait = "goroutines sleep until woken"
 	}
-	m.Ranks, m.Nodes = w.Size(), 1+slices.Max(w.Nodes())
-	m.ClockStep = float64(clockStep())
-	return m, processes, hosts, nil
+	m.Ranks, m.Nodes, m.ClockStep = size, 1+slices.Max(w.Nodes()), float64(clockStep())
+	return hosts, nil
 }
 
 // hostsOf sums up the places of all ranks by host.

@@ -214,12 +214,7 @@ func (s *sweep) allocate(points []point) error {
 
 // group returns the first n ranks, with what the algorithms need. Collective over the world.
 func (s *sweep) group(n int, algorithms []string) (*group, error) {
-	w := s.run.w
-	g := s.groups[n]
-	ranks := make([]int, n)
-	for i := range ranks {
-		ranks[i] = i
-	}
+	w, g, ranks := s.run.w, s.groups[n], first(n)
 	if g == nil {
 		t, err := s.run.newTeam(ranks, "bench of "+strconv.Itoa(n))
 		if err != nil {
