@@ -25,12 +25,6 @@ func newActor(s *Setup, b *Transitions) (*actor, error) {
 		dAction: tensor.New(tensor.F32, b.Action.Shape()...)}, nil
 }
 
-// lr returns the rate at which the actor learns.
-func (a *actor) lr(iteration int) float64 {
-	lr, _ := a.train.adam.LR(iteration)
-	return lr
-}
-
 // halfWidths returns those of the box of pol's actions.
 func halfWidths(pol policy.Policy) []float32 {
 	_, space := pol.Spaces()

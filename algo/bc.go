@@ -52,8 +52,6 @@ const (
 	numBCSums
 )
 
-var bcMetrics = []string{"bc/loss", "bc/val_loss", "actor/lr", "actor/grad_norm", "demo_buffer/size"}
-
 // fitsBC says why pol cannot learn from demonstrations.
 func fitsBC(pol policy.Policy) error {
 	if _, ok := pol.(*policy.Greedy); ok {
@@ -84,7 +82,7 @@ func newBC(s *Setup) (*BC, error) {
 	}
 	learnt, aside := splitDemos(s.Demos, s.Config.OffPolicy.Demos.ValidationShare)
 	s.Demos = learnt
-	b, err := newCloner(s, "bc", true, bcMetrics)
+	b, err := newCloner(s, "bc", true)
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +111,8 @@ func newBC(s *Setup) (*BC, error) {
 }
 
 // newCloner makes BC under a name, from demonstrations if offline, else from experience.
-func newCloner(s *Setup, name string, offline bool, metrics []string) (*BC, error) {
-	e, err := newOffPolicy(s, name, offline, numBCSums, metrics)
+func newCloner(s *Setup, name string, offline bool) (*BC, error) {
+	e, err := newOffPolicy(s, name, offline, numBCSums)
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +144,11 @@ func (b *BC) Update(tensor.Dict) (Metrics, error) {
 	if err != nil {
 		return Metrics{}, fmt.Errorf("bc: validation: %w", err)
 	}
-	lr, _ := b.train.adam.LR(b.iteration)
-	return b.report(b.mean(bcLoss, bcSamples), aside, lr, b.train.meanNorm(), float64(b.replay.Size())), nil
+	b.reportMean("bc/loss", bcLoss, bcSamples)
+	b.metrics.add("bc/val_loss", aside)
+	b.reportActor(b.train)
+	b.metrics.add("demo_buffer/size", float64(b.replay.Size()))
+	return b.metrics, nil
 }
 
 // update makes one update of the policy.

@@ -56,9 +56,3 @@ func (c *critics) learn(b *Transitions, perSample float32, ready func(lo, hi int
 
 // follow moves the target network towards the critics.
 func (c *critics) follow(tau float32) { follow(c.target.Params().Data, c.net.Params().Data, tau) }
-
-// lr returns the rate at which the critics learn.
-func (c *critics) lr(iteration int) float64 {
-	_, lr := c.train.adam.LR(iteration)
-	return lr
-}

@@ -61,10 +61,10 @@ func newCrossQ(s *Setup) (*CrossQ, error) {
 
 // Update makes the updates of an iteration; see Algorithm.
 func (c *CrossQ) Update(tensor.Dict) (Metrics, error) {
-	if err := c.iterate(c.update); err != nil {
+	if err := c.iterate(c.update, c.rewards[:]...); err != nil {
 		return Metrics{}, err
 	}
-	return c.sacReport(), nil
+	return c.report(), nil
 }
 
 // update makes one update of the critics, and where it is due of actor and temperature. Critics and

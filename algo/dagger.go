@@ -53,14 +53,11 @@ type DAgger struct {
 
 var _ Algorithm = (*DAgger)(nil)
 
-var daggerMetrics = []string{"dagger/loss", "dagger/beta", "actor/lr", "actor/grad_norm", "replay_buffer/size",
-	"replay_buffer/total_samples"}
-
 // NewDAgger makes DAgger, with an empty replay buffer.
 func NewDAgger(s Setup) (*DAgger, error) { return built("dagger", s, fitsBC, newDAgger) }
 
 func newDAgger(s *Setup) (*DAgger, error) {
-	b, err := newCloner(s, "dagger", false, daggerMetrics)
+	b, err := newCloner(s, "dagger", false)
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +100,9 @@ func (d *DAgger) Update(tensor.Dict) (Metrics, error) {
 	if err := d.iterate(d.update); err != nil {
 		return Metrics{}, err
 	}
-	lr, _ := d.train.adam.LR(d.iteration)
-	size, total := d.transitions()
-	return d.report(d.mean(bcLoss, bcSamples), d.off.Dagger.Beta(uint64(d.iteration)), lr, d.train.meanNorm(), size,
-		total), nil
+	d.reportMean("dagger/loss", bcLoss, bcSamples)
+	d.metrics.add("dagger/beta", d.off.Dagger.Beta(uint64(d.iteration)))
+	d.reportActor(d.train)
+	d.reportReplay()
+	return d.metrics, nil
 }

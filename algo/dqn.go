@@ -35,13 +35,10 @@ const (
 	dqnLoss = iota
 	dqnQData
 	dqnSamples
+	dqnReward
+	dqnSteps
 	numDQNSums
 )
-
-var dqnMetrics = []string{
-	"dqn/loss", "critic/q_data", "critic/lr", "critic/grad_norm", "replay_buffer/size", "replay_buffer/total_samples",
-	"rollout/rewards",
-}
 
 // fitsDQN says why pol cannot be trained by DQN.
 func fitsDQN(pol policy.Policy) error {
@@ -56,7 +53,7 @@ func fitsDQN(pol policy.Policy) error {
 func NewDQN(s Setup) (*DQN, error) { return built("dqn", s, fitsDQN, newDQN) }
 
 func newDQN(s *Setup) (*DQN, error) {
-	e, err := newOffPolicy(s, "dqn", false, numDQNSums, dqnMetrics)
+	e, err := newOffPolicy(s, "dqn", false, numDQNSums)
 	if err != nil {
 		return nil, err
 	}
@@ -77,13 +74,15 @@ func newDQN(s *Setup) (*DQN, error) {
 
 // Update makes the updates of an iteration; see Algorithm.
 func (d *DQN) Update(tensor.Dict) (Metrics, error) {
-	if err := d.iterate(d.update); err != nil {
+	if err := d.iterate(d.update, d.rewards[:]...); err != nil {
 		return Metrics{}, err
 	}
-	_, lr := d.train.adam.LR(d.iteration)
-	size, total := d.transitions()
-	return d.report(d.mean(dqnLoss, dqnSamples), d.mean(dqnQData, dqnSamples), lr, d.train.meanNorm(), size, total,
-		d.meanReward()), nil
+	d.reportMean("dqn/loss", dqnLoss, dqnSamples)
+	d.reportMean("critic/q_data", dqnQData, dqnSamples)
+	d.reportCritic(d.train)
+	d.reportReplay()
+	d.reportMean("rollout/rewards", dqnReward, dqnSteps)
+	return d.metrics, nil
 }
 
 // update makes one update of the network, and where it is due of the target.

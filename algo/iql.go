@@ -46,11 +46,6 @@ const (
 	numIQLSums
 )
 
-var iqlMetrics = []string{
-	"iql/value_loss", "iql/actor_loss", "iql/critic_loss", "critic/q_data", "critic/value", "actor/weight", "critic/lr",
-	"critic/grad_norm", "actor/lr", "actor/grad_norm", "demo_buffer/size",
-}
-
 // fitsIQL says why pol cannot be trained by IQL.
 func fitsIQL(pol policy.Policy) error {
 	if p, ok := pol.(*policy.SoftActor); !ok || p.QHeadType() != policy.QHeadDefault {
@@ -63,7 +58,7 @@ func fitsIQL(pol policy.Policy) error {
 func NewIQL(s Setup) (*IQL, error) { return built("iql", s, fitsIQL, newIQL) }
 
 func newIQL(s *Setup) (*IQL, error) {
-	e, err := newOffPolicy(s, "iql", true, numIQLSums, iqlMetrics)
+	e, err := newOffPolicy(s, "iql", true, numIQLSums)
 	if err != nil {
 		return nil, err
 	}
@@ -92,12 +87,16 @@ func (a *IQL) Update(tensor.Dict) (Metrics, error) {
 	if err := a.iterate(a.update); err != nil {
 		return Metrics{}, err
 	}
-	return a.report(
-		a.mean(iqlValueLoss, iqlSamples), a.mean(iqlActorLoss, iqlSamples), a.mean(iqlCriticLoss, iqlSamples),
-		a.mean(iqlQData, iqlSamples), a.mean(iqlValue, iqlSamples), a.mean(iqlWeight, iqlSamples),
-		a.critics.lr(a.iteration), a.critics.train.meanNorm(), a.actor.lr(a.iteration), a.actor.train.meanNorm(),
-		float64(a.replay.Size()),
-	), nil
+	a.reportMean("iql/value_loss", iqlValueLoss, iqlSamples)
+	a.reportMean("iql/actor_loss", iqlActorLoss, iqlSamples)
+	a.reportMean("iql/critic_loss", iqlCriticLoss, iqlSamples)
+	a.reportMean("critic/q_data", iqlQData, iqlSamples)
+	a.reportMean("critic/value", iqlValue, iqlSamples)
+	a.reportMean("actor/weight", iqlWeight, iqlSamples)
+	a.reportCritic(a.critics.train)
+	a.reportActor(a.actor.train)
+	a.metrics.add("demo_buffer/size", float64(a.replay.Size()))
+	return a.metrics, nil
 }
 
 // update makes one update of values, policy and critics, each with what the one before has become.

@@ -3,7 +3,6 @@ package algo
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy"
@@ -40,8 +39,8 @@ type offPolicy struct {
 	number    uint64        // of the present update, in the whole run
 	first     int           // sample of the batch with which the micro-batch begins
 
-	sums    []float64 // of an iteration, over all replicas: the algorithm's, then the rewards'
-	rewards []float64 // sum and count of the last rollout; nil where no metric shows them
+	rewards [2]float64 // sum and count of the last rollout
+	sums    []float64  // of an iteration, over all replicas, as the algorithm adds them up
 	metrics Metrics
 }
 
@@ -75,8 +74,8 @@ func built[A any](name string, s Setup, fits func(policy.Policy) error, build fu
 
 // newOffPolicy makes a loop that draws from the experience of the replica's environments. If there
 // are demonstrations, half of each batch is from those; offline all of it is, from the first
-// iteration on. The algorithm has so many sums, and metrics of these names.
-func newOffPolicy(s *Setup, name string, offline bool, sums int, metrics []string) (*offPolicy, error) {
+// iteration on. The algorithm adds up so many sums.
+func newOffPolicy(s *Setup, name string, offline bool, sums int) (*offPolicy, error) {
 	if err := s.checkOffPolicy(offline); err != nil {
 		return nil, err
 	}
@@ -84,12 +83,8 @@ func newOffPolicy(s *Setup, name string, offline bool, sums int, metrics []strin
 	e := &offPolicy{
 		name: name, cfg: s.Config, off: s.Config.OffPolicy, seed: s.Seed, perSample: 1 / float32(s.GlobalBatch),
 		replicas: s.Replicas, progress: s.Progress, offline: offline, counters: tensor.New(tensor.I64, 2),
-		metrics: Metrics{metrics, make([]float64, len(metrics))},
+		sums: make([]float64, sums),
 	}
-	if slices.Contains(metrics, "rollout/rewards") {
-		e.rewards = make([]float64, 2)
-	}
-	e.sums = make([]float64, sums+len(e.rewards))
 	e.state.Set("counters", e.counters)
 	e.count, e.replica = e.replicas.Count()
 	var err error
@@ -136,15 +131,17 @@ func (e *offPolicy) Prepare(rollout *tensor.Dict) error {
 		}
 		sum += float64(r)
 	}
-	copy(e.rewards, []float64{sum, float64(len(rewards))})
+	e.rewards = [2]float64{sum, float64(len(rewards))}
 	return nil
 }
 
 // iterate makes the updates of an iteration, each on a new batch; none before the replay buffer has
-// its least size. It leaves in sums what update has added there on all replicas.
-func (e *offPolicy) iterate(update func() error) error {
+// its least size. It leaves in sums what update has added there on all replicas; the last ones begin
+// with these.
+func (e *offPolicy) iterate(update func() error, last ...float64) error {
 	clear(e.sums)
-	copy(e.sums[len(e.sums)-len(e.rewards):], e.rewards)
+	copy(e.sums[len(e.sums)-len(last):], last)
+	e.metrics = Metrics{e.metrics.Names[:0], e.metrics.Values[:0]}
 	counters := e.counters.I64()
 	e.iteration, e.reported = int(counters[0]), -1
 	counters[0]++
@@ -215,22 +212,32 @@ func (e *offPolicy) actorDue() bool {
 	return e.iteration+1 >= e.off.TrainActorSteps && e.due(e.off.CriticActorRatio)
 }
 
-// mean returns the quotient of two sums; NaN where nothing was added to them.
+// mean returns the quotient of two sums.
 func (e *offPolicy) mean(sum, of int) float64 { return e.sums[sum] / e.sums[of] }
 
-// meanReward returns the mean reward of the last rollout, on all replicas.
-func (e *offPolicy) meanReward() float64 { return e.mean(len(e.sums)-2, len(e.sums)-1) }
+// reportMean adds a metric, the quotient of two sums; NaN where nothing was added to them.
+func (e *offPolicy) reportMean(name string, sum, of int) { e.metrics.add(name, e.mean(sum, of)) }
 
-// transitions returns how many the buffers of all replicas hold, and how many were ever added.
-func (e *offPolicy) transitions() (size, total float64) {
-	envs := float64(e.replay.envs * e.count)
-	return envs * float64(e.replay.Size()), envs * float64(e.replay.Total())
+// reportActor adds the metrics of an actor's training.
+func (e *offPolicy) reportActor(t *trainState) {
+	lr, _ := t.adam.LR(e.iteration)
+	e.metrics.add("actor/lr", lr)
+	e.metrics.add("actor/grad_norm", t.meanNorm())
 }
 
-// report returns the metrics, with these values.
-func (e *offPolicy) report(values ...float64) Metrics {
-	copy(e.metrics.Values, values)
-	return e.metrics
+// reportCritic adds the metrics of a critic's training.
+func (e *offPolicy) reportCritic(t *trainState) {
+	_, lr := t.adam.LR(e.iteration)
+	e.metrics.add("critic/lr", lr)
+	e.metrics.add("critic/grad_norm", t.meanNorm())
+}
+
+// reportReplay adds how many transitions the replay buffers of all replicas hold, and how many were ever
+// added.
+func (e *offPolicy) reportReplay() {
+	envs := float64(e.replay.envs * e.count)
+	e.metrics.add("replay_buffer/size", envs*float64(e.replay.Size()))
+	e.metrics.add("replay_buffer/total_samples", envs*float64(e.replay.Total()))
 }
 
 // Save returns views of the algorithm's state and of the replay buffer; demonstrations are read

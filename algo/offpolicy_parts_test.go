@@ -97,7 +97,7 @@ func TestHalfOfTheBatchIsDemonstrated(t *testing.T) {
 		name, x := shown.Entry(i)
 		s.Demos.Set(name, x.Reshape(append([]int{demos}, x.Shape()[2:]...)...))
 	}
-	e, err := newOffPolicy(&s, "test", false, 0, nil)
+	e, err := newOffPolicy(&s, "test", false, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package algo_test
 
 import (
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -436,26 +437,58 @@ func checkFollows(t *testing.T, what string, before, after, towards []float32) {
 	}
 }
 
+// offPolicy are a setup and a constructor of each algorithm that learns from transitions, by its page in docs.
+var offPolicy = map[string]struct {
+	setup func(testing.TB, ...change) algo.Setup
+	make  func(algo.Setup) (algo.Algorithm, error)
+}{
+	"sac":    {trackSetup, func(s algo.Setup) (algo.Algorithm, error) { return algo.NewSAC(s) }},
+	"td3":    {td3Setup, func(s algo.Setup) (algo.Algorithm, error) { return algo.NewTD3(s) }},
+	"dqn":    {dqnSetup, func(s algo.Setup) (algo.Algorithm, error) { return algo.NewDQN(s) }},
+	"iql":    {iqlSetup, func(s algo.Setup) (algo.Algorithm, error) { return algo.NewIQL(s) }},
+	"bc":     {bcSetup, func(s algo.Setup) (algo.Algorithm, error) { return algo.NewBC(s) }},
+	"dagger": {daggerSetup, func(s algo.Setup) (algo.Algorithm, error) { return algo.NewDAgger(s) }},
+}
+
+// TestOffPolicyPages: the page of an algorithm explains each of its metrics. Their names are the same in every
+// iteration, and each stands once.
+func TestOffPolicyPages(t *testing.T) {
+	for page, c := range offPolicy {
+		text, err := os.ReadFile("../docs/algorithms/" + page + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := c.setup(t)
+		s.Config.OffPolicy.ReplayBuffer.MinBufferSize = 3 // there are no rollouts
+		a := made(t, s, c.make)
+		names := slices.Clone(update(t, a, 1).Names)
+		for _, name := range names {
+			if !strings.Contains(string(text), "`"+name+"`") {
+				t.Errorf("docs/algorithms/%s.md does not explain %s", page, name)
+			}
+		}
+		m := update(t, a, 1)
+		if !slices.Equal(m.Names, names) || len(m.Values) != len(names) {
+			t.Errorf("%s: metrics %v with %d values, in the first iteration %v", page, m.Names, len(m.Values), names)
+		}
+		if slices.Sort(names); len(slices.Compact(names)) != len(m.Names) {
+			t.Errorf("%s: metrics %v: some twice", page, m.Names)
+		}
+	}
+}
+
 // TestTargetsBeginAsTheirNetworks: before the first update a target network is the network that it follows.
 func TestTargetsBeginAsTheirNetworks(t *testing.T) {
-	for name, c := range map[string]struct {
-		setup algo.Setup
-		make  func(algo.Setup) (algo.Algorithm, error)
-		actor bool // the policy has a target network, too
-	}{
-		"sac": {trackSetup(t), func(s algo.Setup) (algo.Algorithm, error) { return algo.NewSAC(s) }, false},
-		"td3": {td3Setup(t), func(s algo.Setup) (algo.Algorithm, error) { return algo.NewTD3(s) }, true},
-		"dqn": {dqnSetup(t), func(s algo.Setup) (algo.Algorithm, error) { return algo.NewDQN(s) }, true},
-		"iql": {iqlSetup(t), func(s algo.Setup) (algo.Algorithm, error) { return algo.NewIQL(s) }, false},
-	} {
-		state := stateOf(t, made(t, c.setup, c.make))
-		if p := c.setup.Policy.Params(); c.actor && !slices.Equal(paramsIn(state, "target", p), p.Data) {
+	for _, name := range []string{"td3", "dqn"} {
+		s := offPolicy[name].setup(t)
+		p := s.Policy.Params()
+		if target := paramsIn(stateOf(t, made(t, s, offPolicy[name].make)), "target", p); !slices.Equal(target, p.Data) {
 			t.Errorf("%s: the target policy is not the policy", name)
 		}
-		if name == "dqn" {
-			continue
-		}
-		p := criticLike(t, c.setup.Policy).Params()
+	}
+	for _, name := range []string{"sac", "td3", "iql"} {
+		s := offPolicy[name].setup(t)
+		state, p := stateOf(t, made(t, s, offPolicy[name].make)), criticLike(t, s.Policy).Params()
 		if !slices.Equal(paramsIn(state, "target", p), paramsIn(state, "critic", p)) {
 			t.Errorf("%s: the target critics are not the critics", name)
 		}

@@ -22,13 +22,14 @@ func TestPages(t *testing.T) {
 		{"gae a2c", "a2c", []string{"actor/policy_loss", "critic/value_loss"}}, // the others as PPO's
 		{"grpo actor", "grpo", []string{"rollout/gen_batches", "actor/policy_loss"}},
 		{"reinpp actor", "reinforce", []string{"rollout/returns_mean"}},
-		{"embodied_sac embodied_sac", "sac", sacMetrics},
-		{"embodied_crossq embodied_crossq", "crossq", []string{"sac/critic_loss"}}, // SAC's
-		{"embodied_dqn embodied_dqn", "dqn", dqnMetrics},
-		{"embodied_td3 embodied_td3", "td3", td3Metrics},
-		{"embodied_dagger embodied_dagger", "dagger", daggerMetrics},
-		{"offline_iql offline_iql", "iql", iqlMetrics},
-		{"embodied_bc embodied_bc", "bc", bcMetrics},
+		// of what learns from transitions, TestOffPolicyPages has the metrics
+		{"embodied_sac embodied_sac", "sac", nil},
+		{"embodied_crossq embodied_crossq", "crossq", []string{"sac/critic_loss"}}, // the others as SAC's
+		{"embodied_dqn embodied_dqn", "dqn", nil},
+		{"embodied_td3 embodied_td3", "td3", nil},
+		{"embodied_dagger embodied_dagger", "dagger", nil},
+		{"offline_iql offline_iql", "iql", nil},
+		{"embodied_bc embodied_bc", "bc", nil},
 	} {
 		text, err := os.ReadFile("../docs/algorithms/" + x.page + ".md")
 		if err != nil {

@@ -52,14 +52,10 @@ const (
 	sacQPi
 	sacLogProb
 	sacActorSamples
+	sacReward
+	sacSteps
 	numSACSums
 )
-
-var sacMetrics = []string{
-	"sac/critic_loss", "sac/actor_loss", "sac/alpha_loss", "sac/alpha", "critic/q_data", "critic/lr",
-	"critic/grad_norm", "actor/q_pi", "actor/entropy", "actor/lr", "actor/grad_norm", "alpha/grad_norm",
-	"replay_buffer/size", "replay_buffer/total_samples", "rollout/rewards",
-}
 
 // fitsSAC says why pol cannot be trained by SAC.
 func fitsSAC(pol policy.Policy) error {
@@ -80,7 +76,7 @@ func NewSAC(s Setup) (*SAC, error) {
 
 // newSAC makes SAC under a name, and with target a target network of the critics.
 func newSAC(s *Setup, name string, target bool) (*SAC, error) {
-	e, err := newOffPolicy(s, name, false, numSACSums, sacMetrics)
+	e, err := newOffPolicy(s, name, false, numSACSums)
 	if err != nil {
 		return nil, err
 	}
@@ -119,10 +115,10 @@ func newSAC(s *Setup, name string, target bool) (*SAC, error) {
 
 // Update makes the updates of an iteration; see Algorithm.
 func (a *SAC) Update(tensor.Dict) (Metrics, error) {
-	if err := a.iterate(a.update); err != nil {
+	if err := a.iterate(a.update, a.rewards[:]...); err != nil {
 		return Metrics{}, err
 	}
-	return a.sacReport(), nil
+	return a.report(), nil
 }
 
 // update makes one update of the critics, and where it is due of actor, temperature and targets.
@@ -230,15 +226,20 @@ func (a *SAC) addActor(b *Transitions, ready func(lo, hi int)) error {
 	return a.actor.policy.Backward(a.actor.work, policy.Grad{Action: a.actor.dAction, LogProb: a.dLogProb}, ready)
 }
 
-// sacReport returns the metrics of an iteration.
-func (a *SAC) sacReport() Metrics {
+// report returns the metrics of an iteration.
+func (a *SAC) report() Metrics {
 	alpha, logProb := a.temperature.alpha(), a.mean(sacLogProb, sacActorSamples)
-	size, total := a.transitions()
-	return a.report(
-		a.mean(sacCriticLoss, sacSamples), a.mean(sacActorLoss, sacActorSamples),
-		-alpha*(logProb+float64(a.temperature.cfg.TargetEntropy)), alpha,
-		a.mean(sacQData, sacSamples), a.critics.lr(a.iteration), a.critics.train.meanNorm(),
-		a.mean(sacQPi, sacActorSamples), -logProb, a.actor.lr(a.iteration), a.actor.train.meanNorm(),
-		a.temperature.train.meanNorm(), size, total, a.meanReward(),
-	)
+	a.reportMean("sac/critic_loss", sacCriticLoss, sacSamples)
+	a.reportMean("sac/actor_loss", sacActorLoss, sacActorSamples)
+	a.metrics.add("sac/alpha_loss", -alpha*(logProb+float64(a.temperature.cfg.TargetEntropy)))
+	a.metrics.add("sac/alpha", alpha)
+	a.reportMean("critic/q_data", sacQData, sacSamples)
+	a.reportCritic(a.critics.train)
+	a.reportMean("actor/q_pi", sacQPi, sacActorSamples)
+	a.metrics.add("actor/entropy", -logProb)
+	a.reportActor(a.actor.train)
+	a.metrics.add("alpha/grad_norm", a.temperature.train.meanNorm())
+	a.reportReplay()
+	a.reportMean("rollout/rewards", sacReward, sacSteps)
+	return a.metrics
 }

@@ -42,13 +42,10 @@ const (
 	td3Samples
 	td3ActorLoss
 	td3ActorSamples
+	td3Reward
+	td3Steps
 	numTD3Sums
 )
-
-var td3Metrics = []string{
-	"td3/critic_loss", "td3/actor_loss", "critic/q_data", "critic/lr", "critic/grad_norm", "actor/lr",
-	"actor/grad_norm", "replay_buffer/size", "replay_buffer/total_samples", "rollout/rewards",
-}
 
 // fitsTD3 says why pol cannot be trained by TD3.
 func fitsTD3(pol policy.Policy) error {
@@ -63,7 +60,7 @@ func fitsTD3(pol policy.Policy) error {
 func NewTD3(s Setup) (*TD3, error) { return built("td3", s, fitsTD3, newTD3) }
 
 func newTD3(s *Setup) (*TD3, error) {
-	e, err := newOffPolicy(s, "td3", false, numTD3Sums, td3Metrics)
+	e, err := newOffPolicy(s, "td3", false, numTD3Sums)
 	if err != nil {
 		return nil, err
 	}
@@ -93,15 +90,17 @@ func newTD3(s *Setup) (*TD3, error) {
 
 // Update makes the updates of an iteration; see Algorithm.
 func (a *TD3) Update(tensor.Dict) (Metrics, error) {
-	if err := a.iterate(a.update); err != nil {
+	if err := a.iterate(a.update, a.rewards[:]...); err != nil {
 		return Metrics{}, err
 	}
-	size, total := a.transitions()
-	return a.report(
-		a.mean(td3CriticLoss, td3Samples), a.mean(td3ActorLoss, td3ActorSamples), a.mean(td3QData, td3Samples),
-		a.critics.lr(a.iteration), a.critics.train.meanNorm(), a.actor.lr(a.iteration), a.actor.train.meanNorm(),
-		size, total, a.meanReward(),
-	), nil
+	a.reportMean("td3/critic_loss", td3CriticLoss, td3Samples)
+	a.reportMean("td3/actor_loss", td3ActorLoss, td3ActorSamples)
+	a.reportMean("critic/q_data", td3QData, td3Samples)
+	a.reportCritic(a.critics.train)
+	a.reportActor(a.actor.train)
+	a.reportReplay()
+	a.reportMean("rollout/rewards", td3Reward, td3Steps)
+	return a.metrics, nil
 }
 
 // update makes one update of the critics, and where it is due of the actor and the targets.
