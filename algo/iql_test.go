@@ -116,8 +116,8 @@ type iqlUpdate struct {
 
 func newIQLUpdate(t *testing.T, s algo.Setup) *iqlUpdate {
 	n := s.GlobalBatch
-	u := &iqlUpdate{t: t, setup: s, critic: criticLike(t, s.Policy), value: valueLike(t, s.Policy), rows: make([]int32, n),
-		least: make([]float32, n), y: make([]float32, n), weight: make([]float64, n)}
+	u := &iqlUpdate{t: t, setup: s, critic: criticLike(t, s.Policy), value: valueLike(t, s.Policy),
+		rows: make([]int32, n), least: make([]float32, n), y: make([]float32, n), weight: make([]float64, n)}
 	draws := philox.New(s.Seed, philox.Replay, 0, 0)
 	for i := range u.rows {
 		u.rows[i] = int32(draws.IntN(s.Demos.Must("reward").Len()))

@@ -130,14 +130,12 @@ func (c *OffPolicyConfig) Check(want Want, offline bool) {
 	want(c.Temperature >= 0, "temperature", c.Temperature, "a number >= 0")
 	e := &c.EntropyTuning
 	want(e.AlphaType == AlphaSoftplus || e.AlphaType == AlphaExp || e.AlphaType == AlphaFixed,
-		"entropy_tuning.alpha_type", e.AlphaType,
-		"softplus, exp or fixed_alpha")
+		"entropy_tuning.alpha_type", e.AlphaType, "softplus, exp or fixed_alpha")
 	want(e.InitialAlpha > 0, "entropy_tuning.initial_alpha", e.InitialAlpha, "a number > 0")
 	want(!bad(e.TargetEntropy), "entropy_tuning.target_entropy", e.TargetEntropy, "a finite number")
 	if e.AlphaType != AlphaFixed && !offline {
 		e.Optim.Check(func(ok bool, key string, value any, what string) {
-			want(ok, "entropy_tuning.optim."+key, value,
-				what)
+			want(ok, "entropy_tuning.optim."+key, value, what)
 		})
 	}
 }

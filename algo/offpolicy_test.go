@@ -481,8 +481,8 @@ func TestOffPolicyPages(t *testing.T) {
 func TestTargetsBeginAsTheirNetworks(t *testing.T) {
 	for _, name := range []string{"td3", "dqn"} {
 		s := offPolicy[name].setup(t)
-		p := s.Policy.Params()
-		if target := paramsIn(stateOf(t, made(t, s, offPolicy[name].make)), "target", p); !slices.Equal(target, p.Data) {
+		state, p := stateOf(t, made(t, s, offPolicy[name].make)), s.Policy.Params()
+		if !slices.Equal(paramsIn(state, "target", p), p.Data) {
 			t.Errorf("%s: the target policy is not the policy", name)
 		}
 	}

@@ -26,37 +26,42 @@ type entry struct {
 // your own main adds its own.
 func Builtin() *Registry {
 	r := &Registry{}
-	r.Add("gae", "actor_critic", func(s Setup) (Algorithm, error) { return NewPPO(s) })
-	r.Add("gae", "actor", func(s Setup) (Algorithm, error) { return NewPPO(s) })
-	r.Add("gae", decoupledActorCritic, func(s Setup) (Algorithm, error) { return NewPPO(s) })
-	r.Add("gae", "a2c", func(s Setup) (Algorithm, error) { return NewPPO(s) })
-	r.Add("grpo", "actor", func(s Setup) (Algorithm, error) { return NewGRPO(s) })
-	r.Add("reinpp", "actor", func(s Setup) (Algorithm, error) { return NewReinforce(s) })
-	r.AddOffPolicy("embodied_sac", "embodied_sac", fitsSAC, func(s Setup) (Algorithm, error) { return NewSAC(s) })
-	r.AddOffPolicy("embodied_crossq", "embodied_crossq", fitsCrossQ, func(s Setup) (Algorithm, error) {
-		return NewCrossQ(s)
-	})
-	r.AddOffPolicy("embodied_dqn", "embodied_dqn", fitsDQN, func(s Setup) (Algorithm, error) { return NewDQN(s) })
-	r.AddOffPolicy("embodied_td3", "embodied_td3", fitsTD3, func(s Setup) (Algorithm, error) { return NewTD3(s) })
-	r.AddLabelled("embodied_dagger", "embodied_dagger", fitsBC, func(s Setup) (Algorithm, error) {
-		return NewDAgger(s)
-	})
-	r.AddOffline("offline_iql", "offline_iql", fitsIQL, func(s Setup) (Algorithm, error) { return NewIQL(s) })
-	r.AddOffline("embodied_bc", "embodied_bc", fitsBC, func(s Setup) (Algorithm, error) { return NewBC(s) })
+	r.Add("gae", "actor_critic", as(NewPPO))
+	r.Add("gae", "actor", as(NewPPO))
+	r.Add("gae", decoupledActorCritic, as(NewPPO))
+	r.Add("gae", "a2c", as(NewPPO))
+	r.Add("grpo", "actor", as(NewGRPO))
+	r.Add("reinpp", "actor", as(NewReinforce))
+	r.AddOffPolicy("embodied_sac", "embodied_sac", fitsSAC, as(NewSAC))
+	r.AddOffPolicy("embodied_crossq", "embodied_crossq", fitsCrossQ, as(NewCrossQ))
+	r.AddOffPolicy("embodied_dqn", "embodied_dqn", fitsDQN, as(NewDQN))
+	r.AddOffPolicy("embodied_td3", "embodied_td3", fitsTD3, as(NewTD3))
+	r.AddLabelled("embodied_dagger", "embodied_dagger", fitsBC, as(NewDAgger))
+	r.AddOffline("offline_iql", "offline_iql", fitsIQL, as(NewIQL))
+	r.AddOffline("embodied_bc", "embodied_bc", fitsBC, as(NewBC))
 	return r
 }
 
-// Add adds an algorithm. A pair that is there already panics.
-func (r *Registry) Add(advType, lossType string, build func(Setup) (Algorithm, error)) {
+// as is a constructor as entries have it.
+func as[A Algorithm](build func(Setup) (A, error)) func(Setup) (Algorithm, error) {
+	return func(s Setup) (Algorithm, error) { return build(s) }
+}
+
+// Add adds an algorithm. A pair that is there already panics. kind is the data that the algorithm
+// learns from, if these are not rollouts of the present policy.
+func (r *Registry) Add(advType, lossType string, build func(Setup) (Algorithm, error), kind ...Kind) {
 	if r.find(advType, lossType) != nil {
 		panic(fmt.Sprintf("algo: %s with %s twice", advType, lossType))
 	}
-	r.entries = append(r.entries, entry{advType: advType, lossType: lossType, build: build})
+	e := entry{advType: advType, lossType: lossType, build: build}
+	for _, k := range kind {
+		k(&e)
+	}
+	r.entries = append(r.entries, e)
 }
 
 // Register adds an algorithm with keys of its own under algorithm; see package params. build gets
-// their values. kind is the data that it learns from, if these are not rollouts of the present
-// policy.
+// their values; kind is as Add's.
 func Register[P any](r *Registry, advType, lossType string, defaults P, build func(Setup, P) (Algorithm, error),
 	kind ...Kind) {
 	own := params.New(defaults)
@@ -66,12 +71,8 @@ func Register[P any](r *Registry, advType, lossType string, defaults P, build fu
 			return nil, fmt.Errorf("algorithm: loss_type %s: %w", lossType, err)
 		}
 		return build(s, p)
-	})
-	e := &r.entries[len(r.entries)-1]
-	e.own = own
-	for _, k := range kind {
-		k(e)
-	}
+	}, kind...)
+	r.entries[len(r.entries)-1].own = own
 }
 
 // A Kind is the data that an algorithm learns from: OffPolicy, Offline or Labelled.
@@ -125,16 +126,14 @@ func (r *Registry) Owner(key string) string {
 // the given one is of another kind.
 func (r *Registry) AddOffPolicy(advType, lossType string, fits func(policy.Policy) error,
 	build func(Setup) (Algorithm, error)) {
-	r.Add(advType, lossType, build)
-	OffPolicy(fits)(&r.entries[len(r.entries)-1])
+	r.Add(advType, lossType, build, OffPolicy(fits))
 }
 
 // AddOffline adds an algorithm that learns from demonstrations alone (Setup.Demos). Its Update is
 // called without a rollout, its Prepare is not called. fits is as AddOffPolicy's.
 func (r *Registry) AddOffline(advType, lossType string, fits func(policy.Policy) error,
 	build func(Setup) (Algorithm, error)) {
-	r.Add(advType, lossType, build)
-	Offline(fits)(&r.entries[len(r.entries)-1])
+	r.Add(advType, lossType, build, Offline(fits))
 }
 
 // AddLabelled adds an algorithm that learns from transitions as AddOffPolicy's do. Their actions
@@ -142,8 +141,7 @@ func (r *Registry) AddOffline(advType, lossType string, fits func(policy.Policy)
 // acts.
 func (r *Registry) AddLabelled(advType, lossType string, fits func(policy.Policy) error,
 	build func(Setup) (Algorithm, error)) {
-	r.Add(advType, lossType, build)
-	Labelled(fits)(&r.entries[len(r.entries)-1])
+	r.Add(advType, lossType, build, Labelled(fits))
 }
 
 // Has reports whether there is an algorithm for c's pair.

@@ -47,12 +47,8 @@ func transitionFields(rollout []tensor.Field, envs, capacity int) []tensor.Field
 // TransitionBytes returns the memory that one step of one environment takes in a Replay of rollouts
 // with these fields, [T,N,...].
 func TransitionBytes(rollout []tensor.Field) (n int) {
-	for _, f := range rollout {
-		per := f.DType.Size()
-		for _, d := range f.Shape[2:] {
-			per *= d
-		}
-		n += per
+	for _, f := range transitionFields(rollout, 1, 1) {
+		n += f.Bytes()
 	}
 	return n
 }
