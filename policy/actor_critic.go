@@ -10,17 +10,16 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An ActorCritic chooses actions by one MLP and estimates values by another, or by a second head on
-// the same one. Both may build on the features of images and words, or be heads alone on a
-// recurrent core (NewRNN). Discrete actions are categorical. Continuous actions are normal, with a
-// deviation that is the same everywhere or depends on the state (Config.UseSDE,
-// Config.IndependentStd). They are not bounded: Act.Feed bounds what an environment gets, as
-// Config.ActionBound says.
+// An ActorCritic chooses actions by one MLP and estimates values by another, or by a second head on the
+// same one. Both may build on the features of images and words, or be heads alone on a recurrent core
+// (NewRNN). Discrete actions are categorical. Continuous actions are normal, with a deviation that is
+// the same everywhere or depends on the state (Config.UseSDE, Config.IndependentStd). They are not
+// bounded: Act.Feed bounds them for the environment, as Config.ActionBound says.
 type ActorCritic struct {
 	obs    *observations
 	action env.Space
 	chunks int
-	box    *unitBox       // actions are squashed into it where an environment is fed; nil: cut off
+	box    *unitBox       // Act.Feed squashes actions into it; nil: it clips them
 	core   *core[float32] // recurrent; nil: no hidden state
 	net    *network[float32]
 }
@@ -59,8 +58,7 @@ func NewCNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 	return newActorCritic(cfg, spec, nil, seed, alloc)
 }
 
-// newActorCritic makes what cfg, which has been checked, asks for, on the features that own makes,
-// unless it is nil.
+// newActorCritic makes a policy of cfg, which has been checked. own, unless nil, computes the features.
 func newActorCritic(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	params := newParams(cfg)
 	obs, err := newObservations(spec, cfg, own, params)
@@ -179,7 +177,7 @@ func (p *ActorCritic) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) 
 		}
 	}
 	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n), Value: w.values(n), Hidden: w.nextHidden()}
-	p.net.forward(w.net, x, actionsOf(act.Action), mode, noise)
+	p.net.forward(w.net, &x, actionsOf(act.Action), mode, noise)
 	if p.box != nil {
 		act.Bounded = w.bounded.Slice(0, n)
 		kernel.Tanh(act.Bounded.F32(), act.Action.F32())
@@ -191,8 +189,8 @@ func (p *ActorCritic) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) 
 	return act, nil
 }
 
-// Squashes tells whether the actions that environments take are others than those which have
-// log-probs (Config.ActionBound).
+// Squashes reports whether environments take other actions than those that have log-probs
+// (Config.ActionBound).
 func (p *ActorCritic) Squashes() bool { return p.box != nil }
 
 // Evaluate implements Policy.
@@ -204,7 +202,7 @@ func (p *ActorCritic) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (
 	if err := p.checkAction(w, action, n); err != nil {
 		return Eval{}, fmt.Errorf("policy: evaluate: %w", err)
 	}
-	p.net.evaluate(w.net, x, actionsOf(action))
+	p.net.evaluate(w.net, &x, actionsOf(action))
 	w.evaluated = n
 	return Eval{LogProb: w.logProb.Slice(0, n), Entropy: w.entropy.Slice(0, n), Value: w.values(n),
 		Hidden: w.nextHidden()}, nil
@@ -219,7 +217,7 @@ func (p *ActorCritic) Value(wk Work, obs tensor.Dict) (tensor.Tensor, error) {
 	if err != nil {
 		return tensor.Tensor{}, fmt.Errorf("policy: value: %w", err)
 	}
-	p.net.values(w.net, x)
+	p.net.values(w.net, &x)
 	return w.values(n), nil
 }
 
@@ -259,9 +257,9 @@ func (p *ActorCritic) HiddenLen() int {
 	return 0
 }
 
-// StatsLen returns the length of the sums that AddStats adds to and MergeStats takes; 0: this
-// policy does not normalise observations. It does so by running statistics (Params().Buffers
-// obs.mean, obs.var, obs.count) that move once per iteration:
+// StatsLen returns the length of the sums that AddStats adds to and MergeStats takes; 0: this policy
+// does not normalise observations. It does so by running statistics (Params().Buffers obs.mean,
+// obs.var, obs.count) that change once per iteration:
 //
 //	sums := make([]float64, p.StatsLen())
 //	err := p.AddStats(sums, obs)             // for everything observed in this iteration

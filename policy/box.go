@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// A unitBox maps the actions of a box with bounds to numbers in [-1, 1], whatever units the
-// environment measures in, and back. Chunks of actions repeat it.
+// A unitBox maps the actions of a box with bounds to numbers in [-1, 1], and back. Chunks of actions
+// repeat it.
 type unitBox struct{ center, half []float32 }
 
 func newUnitBox(s env.Space) (unitBox, error) {
@@ -25,7 +25,7 @@ func newUnitBox(s env.Space) (unitBox, error) {
 	return b, nil
 }
 
-// outOf sets action to the environment's action for unit, which may be the same slice.
+// outOf sets action to the environment's action for unit. They may be the same slice.
 func (b unitBox) outOf(action, unit []float32) {
 	for i, u := range unit {
 		k := i % len(b.half)

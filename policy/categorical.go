@@ -11,7 +11,7 @@ import (
 // categorical is the distribution of D independent choices: the head's outputs are the unnormalised
 // log-probabilities of each choice's options, side by side. Discrete actions have one dimension,
 // multi-discrete ones several. Options that a mask does not allow have probability 0 and get no
-// gradient; the others share what is left (Huang and Ontañón 2022, arXiv:2006.14171).
+// gradient; the others share the rest (Huang and Ontañón 2022, arXiv:2006.14171).
 type categorical[T nn.Float] struct {
 	options []int // of each dimension
 	width   int   // their sum
@@ -147,8 +147,8 @@ func (w *categoricalWork[T]) normalize(in inputs[T]) {
 	}
 }
 
-// Draw returns the option in whose share of [0,1) u lies; the last possible one when rounding
-// leaves u beyond all of them.
+// Draw divides [0,1) among the options by their probabilities, and returns the option at u. If rounding
+// leaves u beyond all of them, it returns the last possible option.
 func Draw[T nn.Float](prob []T, u float64) int {
 	last := 0
 	for j, p := range prob {

@@ -18,7 +18,7 @@ func (x Noise) Check(rows int) error {
 
 // CheckFinite returns an error that names the first row with a log-prob or a value that is a NaN or
 // an infinity.
-func (a Act) CheckFinite() error {
+func (a *Act) CheckFinite() error {
 	n := a.Action.Dim(0)
 	if err := finite(a.LogProb, "log-prob", n); err != nil {
 		return err

@@ -91,7 +91,7 @@ func TestEncoderGradients(t *testing.T) {
 			d := make([]float64, rows)
 			randomize(d, 11)
 			loss := func() float64 {
-				n.evaluate(w, x, a)
+				n.evaluate(w, &x, a)
 				var sum float64
 				for i := range rows {
 					sum += d[i] * w.logProb[i]

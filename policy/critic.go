@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Critic estimates what an action in a box is worth, by H = Config.NumQHeads networks of their
-// own. The least of several estimates, or the mean of some, overrates less than one (Fujimoto et
-// al. 2018, arXiv:1802.09477). Parameters and works are shared as a Policy's are.
+// A Critic estimates what an action in a box is worth, by H = Config.NumQHeads networks. The least of
+// several estimates, or the mean of some, overestimates less than one (Fujimoto et al. 2018,
+// arXiv:1802.09477). Parameters and works are shared as a Policy's are.
 type Critic struct {
 	obs    *observations
 	action env.Space
@@ -19,7 +19,7 @@ type Critic struct {
 	net    *ensemble[float32]
 }
 
-// newCritic makes a critic of actions with so many numbers; 0: of observations alone.
+// newCritic makes a critic of actions of dims numbers; 0: of observations alone.
 func newCritic(cfg Config, spec env.Spec, dims int, box unitBox, seed uint64, alloc tensor.Allocator) (*Critic, error) {
 	params := newParams(cfg)
 	obs, err := newObservations(spec, cfg, nil, params)
@@ -60,8 +60,8 @@ func (c *Critic) NewWork(maxRows int) *CriticWork {
 	}
 }
 
-// Q returns the values, F32 [H,N], of actions [N,C,A] at the N rows of obs; of a critic that takes
-// none, action is not read. They are valid until w's next call.
+// Q returns the values, F32 [H,N], of actions [N,C,A] at the N rows of obs; a critic of observations
+// alone does not read action. They are valid until w's next call.
 func (c *Critic) Q(w *CriticWork, obs tensor.Dict, action tensor.Tensor) (tensor.Tensor, error) {
 	n, err := c.fill(w, 0, obs, action)
 	if err != nil {
@@ -71,9 +71,9 @@ func (c *Critic) Q(w *CriticWork, obs tensor.Dict, action tensor.Tensor) (tensor
 	return w.q.Slice(0, c.Heads()*n).Reshape(c.Heads(), n), nil
 }
 
-// JointQ returns the values, F32 [H,2N], of actions at the N rows of obs, and behind them of
-// nextAction at the N rows of next, all in one batch, by whose statistics a critic of
-// Config.QHeadType crossq normalises. They are valid until w's next call.
+// JointQ returns the values, F32 [H,2N], of actions at the N rows of obs, followed by those of
+// nextAction at the N rows of next. All are one batch: a critic of Config.QHeadType crossq normalises
+// by its statistics. They are valid until w's next call.
 func (c *Critic) JointQ(w *CriticWork, obs tensor.Dict, action tensor.Tensor, next tensor.Dict,
 	nextAction tensor.Tensor) (tensor.Tensor, error) {
 	n, err := c.fill(w, 0, obs, action)
@@ -87,8 +87,7 @@ func (c *Critic) JointQ(w *CriticWork, obs tensor.Dict, action tensor.Tensor, ne
 	return w.q.Slice(0, c.Heads()*2*n).Reshape(c.Heads(), 2*n), nil
 }
 
-// fill puts observations and actions in the rows of w.x from first on, and returns how many they
-// are.
+// fill puts observations and actions in the rows of w.x from first on, and returns their number.
 func (c *Critic) fill(w *CriticWork, first int, obs tensor.Dict, action tensor.Tensor) (int, error) {
 	rows, n, err := c.obs.read(w.obs, obs, w.maxRows-first)
 	if err != nil {

@@ -70,10 +70,17 @@ func normals[T nn.Float](eps []T, noise Noise, row int) {
 	}
 }
 
-// addNoise adds σε to x, and sets ε to the noise of a row.
-func addNoise[T nn.Float](x, std, eps []T, noise Noise, row int) {
-	normals(eps, noise, row)
-	for k, e := range eps {
-		x[k] += std[k] * e
+// addNoise adds σε to the rows of x, [n,D], with ε as normals sets it and σ [D] or [n,D].
+func addNoise[T nn.Float](x, std []T, dims int, noise Noise) {
+	for at := 0; at < len(x); at += dims {
+		row, x, std := at/dims, x[at:at+dims], std[at%len(std):]
+		s := philox.New(noise.Seed, philox.Action, noise.Env[row], noise.Step[row])
+		for k := 0; k < len(x); k += 2 {
+			z0, z1 := s.Normal()
+			x[k] += std[k] * T(z0)
+			if k+1 < len(x) {
+				x[k+1] += std[k+1] * T(z1)
+			}
+		}
 	}
 }

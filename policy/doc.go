@@ -1,8 +1,8 @@
-// Package policy holds the networks that act: they choose actions, say how probable actions were,
-// and estimate values.
+// Package policy has the networks that act: they choose actions, compute log-probs of actions, and
+// estimate values.
 //
-// A Policy is made from a Config for the observations and actions of an environment. Everyone who
-// uses it has a Work:
+// A Policy is made from a Config for the observations and actions of an environment. Each user has a
+// Work:
 //
 //	p, err := policy.Builtin().New(cfg, vec.Spec(), seed, tensor.Heap)
 //	w := p.NewWork(rows)
@@ -13,9 +13,9 @@
 //	eval, err := p.Evaluate(w, obs, action)                   // to learn: log-probs, entropies, values
 //	err = p.Backward(w, grad, ready)                          // adds to p.Params().Grad
 //
-// Forward and Evaluate give an action the same log-prob, bit for bit, while the parameters stay
-// the same, in whatever batch the row stands. Random numbers are named, not drawn in turn (Noise),
-// so neither does an action depend on who computes it.
+// Forward and Evaluate give an action the same log-prob, bit for bit, in every batch, while the
+// parameters stay the same. Random numbers are named, not drawn in turn (Noise), so an action does not
+// depend on the worker that computes it.
 //
 // A recurrent policy (Recurrent, NewRNN) takes its hidden state with the observations, and returns
 // the next one with the actions.
@@ -30,9 +30,9 @@
 //   - actions that are clipped for the environment and stored unclipped: Act.Feed
 //   - normalised and clipped observations: ActorCritic.MergeStats, Config.ObsClip
 //
-// Images and words become features by an encoder (cnn_policy) that actor and critic share; what
-// follows sees rows of numbers, as ever. Choices that an environment does not allow
-// (env.ActionMask) are never made.
+// An encoder (cnn_policy), which actor and critic share, turns images and words into features. The
+// layers above it read rows of numbers, as in other policies. Choices that an environment does not
+// allow (env.ActionMask) are never made.
 //
 // A new kind of network is one file with a Builder, and one line where the Registry is made.
 package policy

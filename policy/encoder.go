@@ -36,7 +36,7 @@ type imageShape struct {
 	nn.Image
 }
 
-// encoded reports whether features are made of the observations.
+// encoded reports whether the network computes features of the observations.
 func (s obsShape) encoded() bool { return s.own != nil || len(s.images)+len(s.words.Low) > 0 }
 
 // imageOf reads the shape of an image, for the encoder of that name.

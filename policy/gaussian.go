@@ -6,16 +6,16 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// gaussian is the distribution of D independent normal dimensions: the head's outputs are the
-// means, the log standard deviations are parameters of their own, the same for every observation
-// (Schulman et al. 2015, arXiv:1502.05477, appendix D). It is not squashed; the action that is
-// stored is the one that was drawn, also where an environment gets another (Act.Feed).
+// gaussian is the distribution of D independent normal dimensions: the head's outputs are the means,
+// the log standard deviations are parameters of their own, the same for every observation (Schulman et
+// al. 2015, arXiv:1502.05477, appendix D). It is not squashed. The stored action is the drawn one, even
+// if the environment gets a clipped one (Act.Feed).
 type gaussian[T nn.Float] struct {
 	p       *nn.Params[T]
 	logStd  int // field of p, [D]
 	dims    int
 	initial float64
-	learn   bool // the log standard deviations; else they stay
+	learn   bool // whether the log standard deviations are trained
 }
 
 func newGaussian[T nn.Float](p *nn.Params[T], name string, dims int, initial float64, learn bool) *gaussian[T] {
@@ -48,10 +48,7 @@ func (w *gaussianWork[T]) Choose(a actions[T], logProb []T, in inputs[T], mode M
 	copy(a.box, in.out[:in.n*w.dims])
 	w.deviations()
 	if mode == Sample {
-		for row := range in.n {
-			lo, hi := row*w.dims, (row+1)*w.dims
-			addNoise(a.box[lo:hi], w.std, w.u[lo:hi], noise, row)
-		}
+		addNoise(a.box[:in.n*w.dims], w.std, w.dims, noise)
 	}
 	w.logProbs(logProb, a, in)
 }

@@ -10,10 +10,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Greedy chooses one of the discrete actions that are allowed: the one that its network values
-// most. While it explores (mode Sample) it takes any of them with a probability ε, which falls
-// linearly over the steps of an environment (Mnih et al. 2015, doi:10.1038/nature14236). It is what
-// DQN trains.
+// A Greedy chooses the allowed discrete action with the largest value. While it explores (mode Sample)
+// it takes a random one with a probability ε, which falls linearly over the steps of an environment
+// (Mnih et al. 2015, doi:10.1038/nature14236). DQN trains it.
 type Greedy struct {
 	cfg    Config
 	spec   env.Spec
@@ -109,8 +108,8 @@ func (p *Greedy) NewWork(maxRows int) Work {
 	return w
 }
 
-// Values returns what each action is worth, F32 [N,A], -Inf where it is not allowed. It is valid
-// until w's next call.
+// Values returns the value of each action, F32 [N,A], -Inf if it is not allowed. It is valid until w's
+// next call.
 func (p *Greedy) Values(wk Work, obs tensor.Dict) (tensor.Tensor, error) {
 	w, q, err := p.estimate(wk, obs)
 	if err != nil {
@@ -140,8 +139,8 @@ func (p *Greedy) estimate(wk Work, obs tensor.Dict) (*greedyWork, tensor.Tensor,
 	return w, q, nil
 }
 
-// BackwardValues adds the gradient of a loss, given its derivatives by what Values, the last call
-// on wk, returned. ready is as Backward's.
+// BackwardValues adds the gradient of a loss, given its derivatives by the result of Values, the last
+// call on wk. ready is as in Backward.
 func (p *Greedy) BackwardValues(wk Work, dValues tensor.Tensor, ready func(lo, hi int)) error {
 	w, ok := wk.(*greedyWork)
 	if !ok || w.owner != p || w.n == 0 || dValues.Len() != w.n*p.net.Out {

@@ -46,11 +46,10 @@ type heteroscedasticWork[T nn.Float] struct {
 func (w *heteroscedasticWork[T]) Choose(a actions[T], logProb []T, in inputs[T], mode Mode, noise Noise) {
 	w.deviations(in)
 	for row := range in.n {
-		lo, hi := row*w.dims, (row+1)*w.dims
-		copy(a.box[lo:hi], w.means(in, row))
-		if mode == Sample {
-			addNoise(a.box[lo:hi], w.std[lo:hi], w.u[lo:hi], noise, row)
-		}
+		copy(a.box[row*w.dims:(row+1)*w.dims], w.means(in, row))
+	}
+	if n := in.n * w.dims; mode == Sample {
+		addNoise(a.box[:n], w.std[:n], w.dims, noise)
 	}
 	w.logProbs(logProb, a, in)
 }

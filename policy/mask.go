@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// readMask finds the mask of n rows: each allows an option of every choice.
+// readMask takes the mask of n rows, and checks that each allows an option of every choice.
 func (o *observations) readMask(w *obsWork, obs tensor.Dict, n int) error {
 	if !o.masked {
 		return nil
@@ -25,8 +25,8 @@ func (o *observations) readMask(w *obsWork, obs tensor.Dict, n int) error {
 	return nil
 }
 
-// allows returns an error where a choice of a, [n,C,A], is none, or is not allowed by the last read
-// into w.
+// allows returns an error unless every choice of a, [n,C,A], is one of the options, and the mask of the
+// last read into w allows it.
 func (o *observations) allows(w *obsWork, a tensor.Tensor) error {
 	nvec := o.action.Nvec
 	perRow := a.Dim(1) * len(nvec)
@@ -47,7 +47,8 @@ func (o *observations) allows(w *obsWork, a tensor.Tensor) error {
 	return nil
 }
 
-// forbid sets what mask, [n,m], does not allow of x, [n,C,m], to -Inf; nil allows everything.
+// forbid sets the elements of x, [n,C,m], that mask, [n,m], does not allow to -Inf; nil allows
+// everything.
 func forbid[T nn.Float](x []T, mask []uint8, n int) {
 	if len(mask) == 0 {
 		return

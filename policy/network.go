@@ -30,8 +30,8 @@ type network[T nn.Float] struct {
 	summed int // dimensions in one log-prob: L = D/summed
 }
 
-// newNetwork declares the parameters in params, in the order of the forward pass, for rows of obs.
-// They have no memory yet.
+// newNetwork declares the parameters in params, in the order of the forward pass, for rows of obs. They
+// get memory by Params.Alloc.
 func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], obs obsShape) (*network[T], error) {
 	f, _ := cfg.activation()
 	var shared, own []int
@@ -78,10 +78,10 @@ func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], o
 	return n, nil
 }
 
-// init draws the initial parameters: orthogonal weights, and biases of 0. The gain is √2 in the
-// trunks and 1 in the critic's head. It is 0.01 in the actor's head, so that the first policy
-// hardly depends on what it sees (Andrychowicz et al. 2021, arXiv:2006.05990; "37 implementation
-// details of PPO", Huang et al. 2022, detail 2).
+// init draws the initial parameters: orthogonal weights, and biases of 0. The gain is √2 in the trunks
+// and 1 in the critic's head. It is 0.01 in the actor's head, so that the first policy hardly depends
+// on its observation (Andrychowicz et al. 2021, arXiv:2006.05990; "37 implementation details of PPO",
+// Huang et al. 2022, detail 2).
 func (n *network[T]) init(seed uint64) {
 	if n.encoder != nil {
 		n.encoder.Init(seed)
@@ -142,14 +142,14 @@ func (n *network[T]) newWork(maxRows int) *networkWork[T] {
 }
 
 // forward chooses actions a for the rows of x and sets w.logProb and w.value.
-func (n *network[T]) forward(w *networkWork[T], x batch[T], a actions[T], mode Mode, noise Noise) {
+func (n *network[T]) forward(w *networkWork[T], x *batch[T], a actions[T], mode Mode, noise Noise) {
 	n.run(w, x)
 	w.dist.Choose(a, w.dimLogProb, w.in, mode, noise)
 	n.sumDims(w.logProb, w.dimLogProb, x.Rows)
 }
 
 // evaluate sets w.logProb, w.entropy and w.value, and keeps x and a for backward.
-func (n *network[T]) evaluate(w *networkWork[T], x batch[T], a actions[T]) {
+func (n *network[T]) evaluate(w *networkWork[T], x *batch[T], a actions[T]) {
 	n.run(w, x)
 	w.action = a
 	w.dist.Evaluate(w.dimLogProb, w.dimEntropy, a, w.in)
@@ -158,13 +158,13 @@ func (n *network[T]) evaluate(w *networkWork[T], x batch[T], a actions[T]) {
 }
 
 // values sets w.value, if there is a critic.
-func (n *network[T]) values(w *networkWork[T], x batch[T]) {
+func (n *network[T]) values(w *networkWork[T], x *batch[T]) {
 	n.runShared(w, x)
 	n.runCritic(w)
 }
 
 // run computes the outputs of the actor's head, and the values.
-func (n *network[T]) run(w *networkWork[T], x batch[T]) {
+func (n *network[T]) run(w *networkWork[T], x *batch[T]) {
 	n.runShared(w, x)
 	features := n.actorTrunk.Forward(w.actorTrunk, w.h, x.Rows)
 	n.actorHead.Forward(w.out, features, x.Rows)
@@ -173,10 +173,10 @@ func (n *network[T]) run(w *networkWork[T], x batch[T]) {
 }
 
 // runShared computes the inputs of actor and critic.
-func (n *network[T]) runShared(w *networkWork[T], x batch[T]) {
-	w.x, w.e = x, x.Numbers
+func (n *network[T]) runShared(w *networkWork[T], x *batch[T]) {
+	w.x, w.e = *x, x.Numbers
 	if n.encoder != nil {
-		w.e = w.encoder.Forward(x)
+		w.e = w.encoder.Forward(*x)
 	}
 	w.h = n.shared.Forward(w.shared, w.e, x.Rows)
 }

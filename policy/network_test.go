@@ -75,7 +75,7 @@ func TestGradients(t *testing.T) {
 			randomize(dEntropy, 12)
 			randomize(weight, 13)
 			loss := func() float64 {
-				n.evaluate(w, x, a)
+				n.evaluate(w, &x, a)
 				var sum float64
 				for i := range levels {
 					sum += dLogProb[i]*w.logProb[i] + dEntropy[i]*w.entropy[i]
@@ -122,7 +122,7 @@ func TestSDEFeatures(t *testing.T) {
 		w := n.newWork(rows)
 		x, a := testBatch(act, rows, width)
 		d := slices.Repeat([]float64{1}, rows)
-		n.evaluate(w, x, a)
+		n.evaluate(w, &x, a)
 		n.backward(w, d, d, nil, nil)
 		return n.params
 	}
@@ -145,7 +145,7 @@ func TestNilDerivatives(t *testing.T) {
 	n := testNetwork(t, cfg, act, obsShape{numbers: width})
 	w := n.newWork(rows)
 	x, a := testBatch(act, rows, width)
-	n.evaluate(w, x, a)
+	n.evaluate(w, &x, a)
 	end := len(n.params.Grad)
 	n.backward(w, slices.Repeat([]float64{1}, rows), nil, nil, func(lo, hi int) { end = lo })
 	if end != 0 {

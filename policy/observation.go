@@ -10,12 +10,11 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// observations turns named observations into rows of numbers: those of boxes, in the order of the
-// environment's spec, then a 1 among 0s for each choice, in that order too. Bytes count by where
-// they lie between their bounds, from 0 to 1. Numbers are normalised by running statistics, which
-// are part of the parameters and stay as they are while a policy acts and learns; choices are not.
-// Images and choices, for policies with an encoder, stay as they are. An action mask is for the
-// choice of actions alone.
+// observations turns named observations into rows of numbers: the numbers of boxes, in the order of the
+// environment's spec, then one-hot codes of the choices, also in order. Bytes are scaled from their
+// bounds to [0, 1]. Numbers, but not choices, are normalised by running statistics. These are part of
+// the parameters, and constant while a policy acts and learns. A policy with an encoder gets images and
+// choices unchanged. An action mask affects only the choice of actions.
 type observations struct {
 	fields  []env.Field // all
 	action  env.Space
@@ -25,8 +24,8 @@ type observations struct {
 	images  []imageShape
 	words   []env.Field // choices, of I32
 	choices nn.Choices  // of the words together
-	oneHot  []int       // columns of their 0s; nil: an encoder takes them
-	own     *nn.Layer   // makes features of them; nil: none of the user's own
+	oneHot  []int       // the column of option 0 of each choice; nil: an encoder takes the choices
+	own     *nn.Layer   // the user's own layers for features; nil: none
 	width   int         // of a row
 	clip    float32
 
@@ -36,14 +35,14 @@ type observations struct {
 // A numeric is an observation of numbers.
 type numeric struct {
 	env.Field
-	low, share []float32 // of U8: what is subtracted, and what the rest is multiplied by; else nil
+	low, share []float32 // of U8: a byte b counts (b-low)·share; else nil
 }
 
-// maxOptions is how many options the choices that are observed may have together.
+// maxOptions bounds the options of all observed choices together.
 const maxOptions = 1 << 16
 
-// newObservations reads the observations of spec for a policy of cfg, whose features own makes,
-// unless it is nil.
+// newObservations reads the observations of spec for a policy of cfg. own, unless nil, computes the
+// features.
 func newObservations(spec env.Spec, cfg Config, own *nn.Layer, params *nn.Params[float32]) (*observations, error) {
 	o := &observations{fields: spec.Obs, action: spec.Action, clip: float32(cfg.ObsClip), own: own}
 	if own != nil {
@@ -117,8 +116,8 @@ func newObservations(spec env.Spec, cfg Config, own *nn.Layer, params *nn.Params
 	return o, nil
 }
 
-// isImage tells bytes that are a picture from those that are numbers: by their dimensions, of which
-// numbers have one, or where there is no encoder two, since frames may be stacked.
+// isImage tells bytes of an image from bytes that are numbers, by their dimensions. Numbers have one,
+// or without an encoder up to two, since frames may be stacked.
 func isImage(f env.Field, cfg Config) bool {
 	return len(f.Shape) > 2 || len(f.Shape) == 2 && cfg.Encoder != ""
 }
@@ -147,10 +146,10 @@ func numericOf(f env.Field) (numeric, error) {
 	return v, nil
 }
 
-// number is what byte b means as element k.
+// number returns the number of byte b as element k.
 func (v *numeric) number(b uint8, k int) float32 { return (float32(b) - v.low[k]) * v.share[k] }
 
-// shape describes them for a network.
+// shape describes the observations for a network.
 func (o *observations) shape() obsShape {
 	if o.oneHot != nil {
 		return obsShape{numbers: o.width}
@@ -158,8 +157,8 @@ func (o *observations) shape() obsShape {
 	return obsShape{numbers: o.width, images: o.images, words: o.choices, own: o.own, sources: o.sources()}
 }
 
-// sources are what layers of the user's own may name: numbers, which arrive normalised, images and
-// choices.
+// sources are the inputs that the user's own layers may name: numbers, which arrive normalised, images
+// and choices.
 func (o *observations) sources() []nn.Source {
 	var sources []nn.Source
 	for i := range o.vectors {
@@ -181,11 +180,11 @@ func (o *observations) sources() []nn.Source {
 // An obsWork holds one user's rows.
 type obsWork struct {
 	rows, mean, inv []float32 // rows are numbers alone, [n,numbers]
-	wide            []float32 // [n,width], where choices join them
+	wide            []float32 // [n,width], numbers and one-hot codes
 
-	images [][]uint8 // of the last read: views of what was observed
+	images [][]uint8 // of the last read: views of the observations
 	words  []int32
-	mask   []uint8 // such a view too, [n,ΣNvec]; nil: everything is allowed
+	mask   []uint8 // a view as well, [n,ΣNvec]; nil: everything is allowed
 }
 
 // batch returns the n rows of the last read, with x for their numbers.
@@ -207,8 +206,8 @@ func (o *observations) newWork(maxRows int) *obsWork {
 	return w
 }
 
-// read returns the rows of obs, [n,width], and n: obs' own memory when there is nothing to do. It
-// leaves images, words and mask in w.
+// read returns the rows of obs, [n,width], and n. It sets images, words and mask in w. The rows are the
+// memory of obs itself if nothing changes.
 func (o *observations) read(w *obsWork, obs tensor.Dict, maxRows int) ([]float32, int, error) {
 	n, err := Rows(o.fields, obs, maxRows)
 	if err != nil {
@@ -268,8 +267,7 @@ func (o *observations) readNumbers(w *obsWork, obs tensor.Dict, n int) []float32
 	return rows
 }
 
-// read sets the first columns of n rows of dst, which are so many elements apart, to the numbers of
-// t.
+// read sets the first columns of n rows of dst, which are step elements apart, to the numbers of t.
 func (v *numeric) read(dst []float32, step int, t tensor.Tensor, n int) {
 	width := v.Dim()
 	if v.low == nil {

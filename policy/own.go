@@ -8,11 +8,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// NewWithEncoder makes a policy on features of your own: encoder describes how they follow from the
-// observations of spec, which nn.Input and nn.Embed name. hidden_sizes, heads and critic follow as
-// in mlp_policy, for actor and critic alike. Numbers arrive normalised where
-// Config.NormalizeObservations asks for it. With recurrent cells the policy carries their state
-// (Recurrent). It is an ActorCritic, or with Config.AddQHead and discrete actions a Greedy.
+// NewWithEncoder makes a policy on features of your own: encoder computes them from the observations of
+// spec, which nn.Input and nn.Embed name. Hidden layers, heads and critic follow as in mlp_policy. With
+// Config.NormalizeObservations numbers arrive normalised. With recurrent cells the policy carries their
+// state (Recurrent). It is an ActorCritic, or with Config.AddQHead and discrete actions a Greedy.
 //
 //	func newOwn(cfg policy.Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (policy.Policy, error) {
 //		encoder := nn.Sequence(nn.Input("state"), nn.Dense(64), nn.Activate(nn.Tanh), nn.GRU(32))
@@ -37,7 +36,7 @@ func NewWithEncoder(cfg Config, spec env.Spec, encoder nn.Layer, seed uint64, al
 	return newActorCritic(cfg, spec, &encoder, seed, alloc)
 }
 
-// Sources returns what the layers of an encoder for spec may name.
+// Sources returns the inputs that the layers of an encoder for spec may name.
 func Sources(spec env.Spec) ([]nn.Source, error) {
 	o, err := newObservations(spec, DefaultConfig(), new(nn.Layer), new(nn.Params[float32]))
 	if err != nil {
@@ -46,10 +45,10 @@ func Sources(spec env.Spec) ([]nn.Source, error) {
 	return o.sources(), nil
 }
 
-// ownEncoder stands for Config.Encoder where features are the user's own.
+// ownEncoder is Config.Encoder of a policy with the user's own features.
 const ownEncoder = "own"
 
-// ownFeatures are made by layers of the user's own.
+// ownFeatures computes features by the user's own layers.
 type ownFeatures[T nn.Float] struct{ net *nn.Net[T] }
 
 func (f ownFeatures[T]) Width() int       { return f.net.Out }

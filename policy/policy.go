@@ -6,10 +6,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Policy maps observations to actions and, where it has a critic, to values. Its parameters are
-// shared by any number of users; each user brings a Work of its own, so Forward may run beside
-// Forward, and beside nothing that writes parameters. Observations are Dicts as env.Step.Obs has
-// them: one [N, shape...] per named observation.
+// A Policy maps observations to actions and, where it has a critic, to values. Any number of users
+// share its parameters, each with a Work of its own. Calls of Forward may run at the same time, unless
+// something writes the parameters. Observations are Dicts like env.Step.Obs: one [N, shape...] per
+// named observation.
 type Policy interface {
 	Spaces() (obs []env.Field, action env.Space)
 	NewWork(maxRows int) Work
@@ -20,10 +20,10 @@ type Policy interface {
 	Evaluate(w Work, obs tensor.Dict, action tensor.Tensor) (Eval, error)
 	// Value returns the values [N,V] alone.
 	Value(w Work, obs tensor.Dict) (tensor.Tensor, error)
-	// Backward adds to Params().Grad the gradient of a loss, given its derivatives by what Evaluate
-	// returned; Evaluate must be the last call on w. ready, when not nil, is called as soon as a
-	// range [lo,hi) of the flat gradient is final; ranges do not overlap, cover everything that is
-	// trained, and come in the same order on every call.
+	// Backward adds to Params().Grad the gradient of a loss, given its derivatives by the results of
+	// Evaluate, which must be the last call on w. ready, unless nil, is called as soon as a range
+	// [lo,hi) of the flat gradient is final. Ranges do not overlap, cover everything that is trained,
+	// and come in the same order on every call.
 	Backward(w Work, g Grad, ready func(lo, hi int)) error
 	Params() *nn.Params[float32]
 }
@@ -31,7 +31,7 @@ type Policy interface {
 // A Work holds one user's activations; only the Policy that made it can read it.
 type Work interface{}
 
-// A Mode says how Forward chooses.
+// A Mode is how Forward chooses.
 type Mode uint8
 
 const (
@@ -40,8 +40,8 @@ const (
 )
 
 // Noise names the random numbers of one Forward: row n draws from the streams of (Seed, Env[n],
-// Step[n]) and from nothing else, so an environment sees the same noise in whatever batch, worker
-// or rank it stands. Mode Deterministic needs none.
+// Step[n]) and from nothing else, so an environment gets the same noise in every batch, worker and
+// rank. Mode Deterministic needs none.
 type Noise struct {
 	Seed uint64
 	Env  []uint64 // global index of each row's environment
@@ -51,19 +51,17 @@ type Noise struct {
 // Act is the result of Forward. L is set by Config.LogProbType: 1, C or C·A.
 type Act struct {
 	Action tensor.Tensor // [N,C,A], F32 or I32 as the action space says; C is the number of actions in a chunk
-	// the same within the bounds of the space, as the policy brings it there; zero Tensor: cut off
-	// at them
+	// the actions within the bounds of the space; zero Tensor: Action, clipped
 	Bounded tensor.Tensor
 	LogProb tensor.Tensor // F32 [N,L]
 	Value   tensor.Tensor // F32 [N,V]; zero Tensor without a critic
 	// F32 [N,M]: the hidden state for the rows' next observations; zero Tensor: none (Recurrent)
 	Hidden tensor.Tensor
-	// F32 [N,K]: what LogProb depends on beside the action; zero Tensor: nothing (Denoiser)
+	// F32 [N,K]: the chain behind the action, which LogProb is of; zero Tensor: none (Denoiser)
 	Latent tensor.Tensor
 }
 
-// Feed sets dst, [N,C,A], to what an environment with the space s takes for the actions that were
-// chosen.
+// Feed sets dst, [N,C,A], to the actions for an environment with the space s.
 func (a Act) Feed(s env.Space, dst tensor.Tensor) {
 	if !a.Bounded.IsZero() {
 		dst.CopyFrom(a.Bounded)
@@ -81,9 +79,9 @@ type Eval struct {
 	Hidden tensor.Tensor
 }
 
-// Grad holds the derivatives of the loss by the fields of an Eval, of the same shapes; a zero
-// Tensor is no dependence. Policies that draw actions which depend smoothly on their parameters
-// (SoftActor) take derivatives by the Action and LogProb of an Act instead, after Forward.
+// Grad holds the derivatives of the loss by the fields of an Eval, of the same shapes; a zero Tensor is
+// no dependence. Policies whose actions are differentiable functions of their parameters (SoftActor)
+// take derivatives by the Action and LogProb of an Act instead, after Forward.
 type Grad struct{ LogProb, Entropy, Value, Action tensor.Tensor }
 
 // A Denoiser is a Policy that makes an action by a chain of denoising steps. Its log-probs are those of
@@ -95,7 +93,7 @@ type Denoiser interface {
 	LatentLen() int
 }
 
-// Latent is the name under which Evaluate takes Act.Latent.
+// Latent is the observation in which Evaluate takes Act.Latent.
 const Latent = "latent"
 
 // LatentLen returns the length of p's chains; 0 without.

@@ -52,7 +52,7 @@ func NewRNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 	return newActorCritic(cfg, spec, nil, seed, alloc)
 }
 
-// core is what a recurrent ActorCritic computes before its heads:
+// A core is the part of a recurrent ActorCritic before its heads:
 //
 //	x → trunk → GRU or LSTM → heads
 type core[T nn.Float] struct {
@@ -91,7 +91,7 @@ func (c *core[T]) newWork(maxRows int) *coreWork[T] {
 	return &coreWork[T]{trunk: c.trunk.NewWork(maxRows), layer: c.layer.NewWork(maxRows)}
 }
 
-// forward returns what the heads get for rows of x, n sequences, and sets next to the hidden state
+// forward returns the inputs of the heads for rows of x, n sequences, and sets next to the hidden state
 // after them; see nn.Recurrent.
 func (c *core[T]) forward(w *coreWork[T], next, x, hidden []T, begins []byte, rows, n int) []T {
 	w.x, w.rows = x, rows
@@ -108,8 +108,8 @@ func (c *core[T]) backward(w *coreWork[T], ready func(lo, hi int)) {
 	c.trunk.Backward(w.trunk, nil, w.x, w.rows, ready)
 }
 
-// hiddenState returns the hidden state, of m numbers, and the episode starts that come with so many
-// rows of observations.
+// hiddenState returns the hidden state, of m numbers, and the beginnings of episodes among so many rows
+// of observations.
 func hiddenState(obs tensor.Dict, rows, m int) (hidden tensor.Tensor, begins []byte, err error) {
 	hidden, _ = obs.Get(HiddenState)
 	if hidden.DType() != tensor.F32 || hidden.Rank() != 2 || hidden.Dim(1) != m || hidden.Dim(0) == 0 ||

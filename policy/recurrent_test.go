@@ -76,7 +76,7 @@ func TestRecurrentPolicyGradients(t *testing.T) {
 			loss := func() (sum float64) {
 				y := x
 				y.Numbers = core.forward(w, next, x.Numbers, hidden, begins, rows, sequences)
-				heads.evaluate(hw, y, a)
+				heads.evaluate(hw, &y, a)
 				for i := range rows {
 					sum += weight[i]*hw.logProb[i] + dEntropy[i]*hw.entropy[i]
 				}

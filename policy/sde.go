@@ -24,7 +24,7 @@ type sde[T nn.Float] struct {
 	feats, dims   int
 	initial       float64
 	freq          uint64
-	learnFeatures bool // let the derivative by v flow on into φ
+	learnFeatures bool // pass the derivative by v on to φ
 }
 
 // sdeVariance is ε: it keeps the density finite where all features are 0.
@@ -70,7 +70,7 @@ type sdeWork[T nn.Float] struct {
 	matrices        []noiseMatrix[T]
 }
 
-// A noiseMatrix is the Z of one row, kept as long as the row asks for the same one.
+// A noiseMatrix is the Z of one row, kept while the row needs the same one.
 type noiseMatrix[T nn.Float] struct {
 	seed, env, period uint64
 	z                 []T // [F,D]; nil: none yet

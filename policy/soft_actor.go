@@ -9,15 +9,14 @@ import (
 )
 
 // A SoftActor chooses continuous actions with bounds by a normal distribution that depends on what is
-// observed, squashed into the box by tanh (see squashed). It is what soft actor-critic trains: not
-// by the log-probs of actions of the past, but through the actions that it chooses now.
+// observed, squashed into the box by tanh (see squashed). Soft actor-critic trains it through the
+// actions that it chooses now, not by the log-probs of earlier actions.
 //
 //	act, err := p.Forward(w, obs, policy.Sample, noise)
 //	err = p.Backward(w, policy.Grad{Action: …, LogProb: …}, ready)    // derivatives by those two of act
 //
-// Imitation trains it by the log-probs of actions that others chose (Evaluate). Log-probs are those
-// of actions in [-1, 1], whatever units the environment measures in, and of all actions of a chunk
-// together.
+// Imitation trains it by the log-probs of demonstrated actions (Evaluate). Log-probs are of actions
+// scaled to [-1, 1], and of all actions of a chunk together.
 type SoftActor struct {
 	cfg    Config
 	spec   env.Spec
@@ -59,9 +58,9 @@ func (p *SoftActor) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.s
 // Params returns the parameters, one group: actor.
 func (p *SoftActor) Params() *nn.Params[float32] { return p.net.params }
 
-// Noisy tells whether actions are one function of what is observed, to which exploration adds noise
-// (Config.ExplorationNoise), not a distribution. Backward is for actions of mode Deterministic
-// then.
+// Noisy reports whether an action is a function of the observation plus noise
+// (Config.ExplorationNoise), not a draw from a distribution. Backward then follows a Forward of mode
+// Deterministic.
 func (p *SoftActor) Noisy() bool { return p.cfg.ExplorationNoise > 0 }
 
 // QHeadType returns the kind of its critics, Config.QHeadType.
@@ -120,8 +119,8 @@ func (p *SoftActor) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (A
 	return p.forward(wk, obs, mode, noise, false)
 }
 
-// ForwardBatch is Forward by the statistics of these rows, with mode Sample, where p normalises
-// (StatsLen); else it is Forward.
+// ForwardBatch is Forward of mode Sample. If p normalises (StatsLen), it does so by the statistics of
+// these rows.
 func (p *SoftActor) ForwardBatch(wk Work, obs tensor.Dict, noise Noise) (Act, error) {
 	return p.forward(wk, obs, Sample, noise, true)
 }
@@ -154,8 +153,7 @@ func (p *SoftActor) forward(wk Work, obs tensor.Dict, mode Mode, noise Noise, ba
 }
 
 // Evaluate implements Policy, except for the entropy, which has no closed form. Actions at the bounds
-// of the box count as a little inside. It is an error where the policy is Noisy: no action has a
-// log-prob then.
+// of the box count as a little inside. For a Noisy policy it is an error: actions have no log-prob.
 func (p *SoftActor) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (Eval, error) {
 	w, ok := wk.(*softWork)
 	if !ok || w.owner != p {

@@ -52,9 +52,9 @@ func shapeOf(s env.Space, cfg Config) (actionShape, error) {
 	return shape, nil
 }
 
-// ClipAction sets dst to src, [N,C,A], with each element of a box kept within the bounds of s;
-// other actions are copied. It stands where an environment is fed (Act.Feed): what is stored and
-// evaluated is the action as it was drawn. dst may be src. NaN stays NaN.
+// ClipAction sets dst to src, [N,C,A], with each element of a box kept within the bounds of s; other
+// actions are copied. Act.Feed uses it: policies store and evaluate the action before clipping. dst may
+// be src. NaN stays NaN.
 func ClipAction(s env.Space, dst, src tensor.Tensor) {
 	if s.Kind != env.Box {
 		dst.CopyFrom(src)

@@ -58,7 +58,7 @@ func (s *squashed[T]) init(seed uint64) {
 	fill(s.net.Head().Bias()[s.dims:], T(math.Atanh(2*at-1)))
 }
 
-// squashedWork is the state of one user of a squashed: what the last forward computed, for n rows.
+// squashedWork is the state of one user of a squashed, of the last forward or evaluate of n rows.
 type squashedWork[T nn.Float] struct {
 	net               *nn.MLPWork[T]
 	x                 []T
@@ -78,8 +78,8 @@ func (s *squashed[T]) newWork(maxRows int) *squashedWork[T] {
 	}
 }
 
-// forward leaves actions in w.a and their log-probs in w.logProb; mode Deterministic has ε = 0.
-// With batch, norms go by the statistics of these rows.
+// forward sets w.a to actions and w.logProb to their log-probs; mode Deterministic has ε = 0. With
+// batch, norms go by the statistics of these rows.
 func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise Noise, batch bool) {
 	s.outputs(w, x, n, batch)
 	if s.noise > 0 {
@@ -106,8 +106,8 @@ func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise
 	s.addCorrection(w)
 }
 
-// evaluate leaves in w.logProb the log-probs of actions a, [n,D] in [-1, 1]; those at the ends
-// count as a little inside.
+// evaluate sets w.logProb for actions a, [n,D] in [-1, 1]. Actions at the ends count as a little
+// inside.
 func (s *squashed[T]) evaluate(w *squashedWork[T], x, a []T, n int) {
 	s.outputs(w, x, n, false)
 	logStd := s.moments(w)
@@ -124,7 +124,7 @@ func (s *squashed[T]) evaluate(w *squashedWork[T], x, a []T, n int) {
 	s.addCorrection(w)
 }
 
-// mostUnit is the largest action that has a log-prob of its own: the tanh of 7.25.
+// mostUnit is the largest action with a log-prob: the tanh of 7.25. Larger actions count as this one.
 const mostUnit = 1 - 1e-6
 
 // outputs computes the outputs of the network.

@@ -384,7 +384,7 @@ func TestFixedDeviation(t *testing.T) {
 			n := testNetwork(t, cfg, actionShape{dims: 2, summed: 2}, obsShape{numbers: 3})
 			w := n.newWork(4)
 			x, a := testBatch(actionShape{dims: 2, summed: 2}, 4, 3)
-			n.evaluate(w, x, a)
+			n.evaluate(w, &x, a)
 			n.backward(w, []float64{1, 2, 3, 4}, []float64{1, 1, 1, 1}, nil, nil)
 			return n.params
 		}

@@ -15,7 +15,7 @@ const (
 	obsVariance = 1e-8 // added to the variance before the square root
 )
 
-// init sets the statistics to those of nothing observed: mean 0, variance 1.
+// init sets mean 0 and variance 1.
 func (o *observations) init() {
 	if o.params != nil {
 		_, variance, _ := o.stats()
@@ -37,8 +37,8 @@ func (o *observations) statsLen() int {
 	return 1 + 2*o.numbers
 }
 
-// add adds to sums: the count, then Σ(x-m), then Σ(x-m)² of each element, with m the current mean:
-// what is far from 0 and varies little then loses no digits.
+// add adds to sums: the count, then Σ(x-m), then Σ(x-m)² of each element, with m the current mean.
+// Values far from 0 that vary little then lose no digits.
 func (o *observations) add(sums []float64, obs tensor.Dict) error {
 	n, err := Rows(o.fields, obs, math.MaxInt)
 	if err != nil || o.params == nil {

@@ -8,9 +8,9 @@ import "math"
 //
 //	x̂ = (x - μ_B)/σ_B,    y = γ (r x̂ + d) + β,    r = σ_B/σ within [1/3, 3],    d = (μ_B - μ)/σ within ±5
 //
-// where μ and σ are running statistics; r and d count as constants in the gradient, and are 1 and 0
-// for the first 100,000 steps. By the running statistics alone, y = γ (x - μ)/σ + β. They are a
-// buffer of the parameters: those who train add them up, over replicas too, and merge them:
+// where μ and σ are running statistics; r and d count as constants in the gradient, and are 1 and 0 for
+// the first 100,000 steps. By the running statistics alone, y = γ (x - μ)/σ + β. They are a buffer of
+// the parameters. Training adds up their changes, also over replicas, and merges them:
 //
 //	b.AddStats(sums, w); …; b.MergeStats(sums)
 type BatchRenorm[T Float] struct {
@@ -54,11 +54,11 @@ func (b *BatchRenorm[T]) running() (mean, variance []float64) {
 type BatchRenormWork[T Float] struct {
 	x, y      []T
 	batch     bool
-	mean, inv []T // that x was normalised by; inv = 1/σ
+	mean, inv []T // by which x was normalised; inv = 1/σ
 	r, d      []T
 	slope     []T       // γ r/σ
 	s1, s2    []T       // sums over rows
-	sums      []float64 // what AddStats will give
+	sums      []float64 // for AddStats
 }
 
 // NewWork returns a work for at most maxRows rows.
@@ -98,8 +98,8 @@ func (b *BatchRenorm[T]) Forward(w *BatchRenormWork[T], x []T, n int, batch bool
 	return y
 }
 
-// measure takes the statistics of a batch. Sums are taken about the running means, so that what is
-// far from 0 loses no digits.
+// measure takes the statistics of a batch. Sums are taken about the running means, so that values far
+// from 0 lose no digits.
 func (b *BatchRenorm[T]) measure(w *BatchRenormWork[T], n int) {
 	mean, variance := b.running()
 	steps := b.p.Buffers.Must(b.stats).F64()[0]

@@ -26,7 +26,7 @@ type sequenceWork[T Float] struct {
 	units   []unitWork[T]
 	widths  []int
 	maxRows int
-	d       [][]T // the derivative by each output; made by the first Backward: acting needs none
+	d       [][]T // the derivative by each output; allocated by the first Backward
 }
 
 func (w *sequenceWork[T]) Forward(b *Batch[T], x []T) []T {

@@ -12,8 +12,8 @@ type Image struct{ H, W, C int }
 // Len returns the number of elements.
 func (s Image) Len() int { return s.H * s.W * s.C }
 
-// slide returns the shape of what windows of size×size pixels give for images of shape s, framed by
-// pad pixels, when they are stride apart.
+// slide returns the output shape for images of shape s, with pad pixels around them, and windows of
+// size×size pixels that are stride pixels apart.
 func (s Image) slide(size, stride, pad, channels int) Image {
 	out := Image{(s.H+2*pad-size)/stride + 1, (s.W+2*pad-size)/stride + 1, channels}
 	if s.H+2*pad < size || s.W+2*pad < size || s.C < 1 {
@@ -49,12 +49,12 @@ func (c *Conv2D[T]) Init(seed uint64, gain float64) { c.product.Init(seed, gain)
 // Range returns the part of the flat gradient that is this layer's.
 func (c *Conv2D[T]) Range() (lo, hi int) { return c.product.Range() }
 
-// A ConvWork is what one user needs to compute convolutions one after the other, however many
-// images there are: room for the windows of a few.
+// A ConvWork is one user's memory for convolutions, which use it in turn. It has room for the windows
+// of a few images at a time.
 type ConvWork[T Float] struct{ windows, dWindows, weight []T }
 
-// windowElements is how many elements of windows are laid out at a time: 128 KiB in float32, which
-// the second-level cache holds beside weights and derivatives. One image may have more.
+// windowElements limits the windows that are laid out at a time, unless a single image has more: 128
+// KiB in float32 fit into the second-level cache beside weights and derivatives.
 const windowElements = 32 << 10
 
 // fit makes the work large enough for c.
@@ -79,7 +79,7 @@ func NewConvWork[T Float](layers ...*Conv2D[T]) *ConvWork[T] {
 // rows returns the number of windows of an image.
 func (c *Conv2D[T]) rows() int { return c.Out.H * c.Out.W }
 
-// batch returns how many images' windows are laid out at a time.
+// batch returns the number of images whose windows are laid out at a time.
 func (c *Conv2D[T]) batch() int { return max(1, windowElements/(c.rows()*c.product.In)) }
 
 // Forward sets y, [n,Out], from the images x, [n,In].
@@ -126,7 +126,7 @@ func (c *Conv2D[T]) layOut(w *ConvWork[T], x []T, count int) int {
 func (c *Conv2D[T]) cut(windows, x []T) {
 	each := c.product.In
 	first, end := c.span()
-	for oy := range c.Out.H { // around the image is 0
+	for oy := range c.Out.H { // the frame is 0
 		row := windows[oy*c.Out.W*each : (oy+1)*c.Out.W*each]
 		if top := oy*c.stride - c.pad; top < 0 || top+c.size > c.In.H {
 			clear(row)
@@ -140,8 +140,7 @@ func (c *Conv2D[T]) cut(windows, x []T) {
 	})
 }
 
-// addUp is cut backwards: it adds the derivatives by the windows to dx, those by the pixels that
-// they show.
+// addUp adds the derivatives by the windows to dx, the derivatives by the pixels of an image.
 func (c *Conv2D[T]) addUp(dx, dWindows []T) {
 	each := c.product.In
 	c.lines(func(in, from, width, n int) {
@@ -149,10 +148,9 @@ func (c *Conv2D[T]) addUp(dx, dWindows []T) {
 	})
 }
 
-// lines calls do for the lines of pixels that windows show. A line is width elements: those of the
-// image from element from on, and those of the windows from element in on. A call has the same line
-// of n windows beside each other, which lie stride pixels apart. Windows that show the same pixel come
-// in their order.
+// lines calls do for the lines of pixels in the windows. A line is width elements: of the image from
+// element from on, and of the windows from element in on. A call covers the same line of n neighbouring
+// windows, which are stride pixels apart. Windows that share a pixel come in their order.
 func (c *Conv2D[T]) lines(do func(in, from, width, n int)) {
 	line := c.size * c.In.C
 	first, end := c.span()
@@ -180,8 +178,7 @@ func (c *Conv2D[T]) lines(do func(in, from, width, n int)) {
 	}
 }
 
-// span returns the windows of a row that lie in the image with all their columns: from the first to
-// before the second.
+// span returns the range [first, end) of the windows of a row whose columns are all in the image.
 func (c *Conv2D[T]) span() (first, end int) {
 	first = min((c.pad+c.stride-1)/c.stride, c.Out.W)
 	if room := c.In.W + c.pad - c.size; room >= 0 {

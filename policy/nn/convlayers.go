@@ -8,26 +8,26 @@ import (
 
 // A layer is a part of a ConvNet that follows its first convolution.
 type layer[T Float] interface {
-	// Shape is that of an image it gives.
+	// Shape returns the shape of an output image.
 	Shape() Image
 	Init(seed uint64, gain float64)
-	// NewWork returns the state of one user for at most maxRows images; conv is room that
-	// convolutions use in turn.
+	// NewWork returns the state of one user for at most maxRows images; conv is memory that all
+	// convolutions share.
 	NewWork(maxRows int, conv *ConvWork[T]) layerWork[T]
 }
 
 type layerWork[T Float] interface {
-	// Forward returns what the layer makes of the n images x: memory of its own, or x, changed.
+	// Forward returns the output for the n images x, in memory of its own or in x itself.
 	Forward(x []T, n int) []T
-	// Backward adds the gradients of the last Forward, which had x, given the derivative by its
-	// output, and reports them as ready. It returns the derivative by x: dx, or dy, changed.
+	// Backward adds the gradients of the last Forward, which had x, given the derivative by its output,
+	// and reports them as ready. It returns the derivative by x, in dx or in dy itself.
 	Backward(dx, x, dy []T, n int, ready func(lo, hi int)) []T
 }
 
-// Shape returns that of the images it gives.
+// Shape returns the shape of an output image.
 func (c *Conv2D[T]) Shape() Image { return c.Out }
 
-// NewWork returns the state of a layer of a ConvNet: room for maxRows images, and conv, which it
+// NewWork returns the state of a layer of a ConvNet: memory for maxRows images, and conv, which it
 // shares.
 func (c *Conv2D[T]) NewWork(maxRows int, conv *ConvWork[T]) layerWork[T] {
 	conv.fit(c)
@@ -83,8 +83,7 @@ type poolLayer[T Float] struct {
 	y []T
 }
 
-// window is where one window lies: the rows from top to bottom and the columns from left to right,
-// the last of each not in it.
+// window returns the rows [top, bottom) and the columns [left, right) of a window.
 func (m *maxPool[T]) window(oy, ox int) (top, bottom, left, right int) {
 	return max(0, 2*oy-1), min(m.in.H, 2*oy+2), max(0, 2*ox-1), min(m.in.W, 2*ox+2)
 }
@@ -113,8 +112,7 @@ func (l *poolLayer[T]) Forward(x []T, n int) []T {
 	return l.y[:n*l.out.Len()]
 }
 
-// Backward gives each derivative to the first element of its window that is the largest, and leaves
-// 0 in dy.
+// Backward adds each derivative to the first of the largest elements of its window, and sets dy to 0.
 func (l *poolLayer[T]) Backward(dx, x, dy []T, n int, _ func(lo, hi int)) []T {
 	dx = dx[:n*l.in.Len()]
 	clear(dx)
@@ -144,8 +142,8 @@ func (l *poolLayer[T]) Backward(dx, x, dy []T, n int, _ func(lo, hi int)) []T {
 	return dx
 }
 
-// A residual adds to images what two convolutions of 3×3 make of them, each of its input's positive
-// part (He et al. 2016, arXiv:1603.05027).
+// A residual adds the output of two convolutions of 3×3 to its input. Each convolution reads the
+// positive part of its own input (He et al. 2016, arXiv:1603.05027).
 type residual[T Float] struct{ first, second *Conv2D[T] }
 
 func newResidual[T Float](p *Params[T], name string, in Image) *residual[T] {
@@ -154,8 +152,8 @@ func newResidual[T Float](p *Params[T], name string, in Image) *residual[T] {
 
 func (r *residual[T]) Shape() Image { return r.first.In }
 
-// residualGain makes the variance that a block adds a small part of what it was given, so that
-// features do not grow with the number of blocks.
+// residualGain keeps the variance that a block adds small beside that of its input, so that features do
+// not grow with the number of blocks.
 var residualGain = math.Sqrt(1. / 6)
 
 func (r *residual[T]) Init(seed uint64, gain float64) {
@@ -172,7 +170,7 @@ func (r *residual[T]) NewWork(maxRows int, conv *ConvWork[T]) layerWork[T] {
 type residualLayer[T Float] struct {
 	r       *residual[T]
 	w       *ConvWork[T]
-	x, h, y []T // what the convolutions saw, and what is given
+	x, h, y []T // the inputs of the convolutions, and the output
 	d       []T // derivative by h
 }
 

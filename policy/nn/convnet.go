@@ -6,11 +6,11 @@ import (
 )
 
 // A ConvNet turns images of bytes into rows of features: convolutions, then a hidden layer of ReLU
-// units on all that they give. The bytes count in 255ths. Several frames of a scene are one image
-// to it, with the channels of all.
+// units. Bytes count in 255ths. Several frames of a scene are one image with the channels of all
+// frames.
 //
-// Words may choose the features: they replace x in each channel of the first convolution by
-// (1+γ)x + β, with γ and β from an Embedding (FiLM, Perez et al. 2018, arXiv:1709.07871).
+// Words may modulate the features: they replace x in each channel of the first convolution by (1+γ)x +
+// β, with γ and β from an Embedding (FiLM, Perez et al. 2018, arXiv:1709.07871).
 type ConvNet[T Float] struct {
 	Out int // features of an image
 
@@ -60,9 +60,9 @@ func NewImpalaCNN[T Float](p *Params[T], name string, frame Image, frames int, w
 	return n
 }
 
-// NewKeypointCNN declares a small network in p that tells where things of a few pixels are. It has
-// 32 filters of 3×3 every 2 pixels, ReLU, 32 more like them, the place where each is large (Levine
-// et al. 2016, arXiv:1504.00702), and 128 features.
+// NewKeypointCNN declares a small network in p that locates things of a few pixels. It has 32 filters
+// of 3×3 every 2 pixels, ReLU, 32 more filters of that kind, the position at which each is large
+// (Levine et al. 2016, arXiv:1504.00702), and 128 features.
 func NewKeypointCNN[T Float](p *Params[T], name string, frame Image, frames int, words Choices) *ConvNet[T] {
 	n := newConvNet(p, name, frame, frames, words, 32, 3, 2, 1)
 	n.rectify()
@@ -72,7 +72,7 @@ func NewKeypointCNN[T Float](p *Params[T], name string, frame Image, frames int,
 	return n
 }
 
-// newConvNet declares the first convolution, name.0, and what words make of it, name.words.
+// newConvNet declares the first convolution, name.0, and its modulation by words, name.words.
 func newConvNet[T Float](p *Params[T], name string, frame Image, frames int, words Choices, filters, size, stride,
 	pad int) *ConvNet[T] {
 	pixels := newPixels[T](frame, frames, [2]float64{0, 1})
@@ -83,7 +83,7 @@ func newConvNet[T Float](p *Params[T], name string, frame Image, frames int, wor
 	return n
 }
 
-// shape is that of the images which the last layer gives.
+// shape returns the shape of an output image of the last layer.
 func (n *ConvNet[T]) shape() Image {
 	if len(n.layers) == 0 {
 		return n.stem.Out
@@ -101,8 +101,8 @@ func (n *ConvNet[T]) finish(p *Params[T], name string, features int) {
 	n.head, n.Out = NewMLP(p, name+".features", n.shape().Len(), []int{features}, ReLU), features
 }
 
-// Init draws orthogonal weights with gain √2; biases are 0. Words make a difference from the
-// beginning: γ and β have a variance of about 1.
+// Init draws orthogonal weights with gain √2; biases are 0. Words have an effect from the beginning: γ
+// and β have a variance of about 1.
 func (n *ConvNet[T]) Init(seed uint64) {
 	n.stem.Init(seed, math.Sqrt2)
 	if n.words != nil {
@@ -118,18 +118,18 @@ func (n *ConvNet[T]) Init(seed uint64) {
 // images.
 type ConvNetWork[T Float] struct {
 	conv   *ConvWork[T]
-	images []T // a few images, as the first convolution takes them
+	images []T // a few images, the input of the first convolution
 	stem   []T
 	layers []layerWork[T]
-	in     [][]T // what each layer saw, and the head
+	in     [][]T // the input of each layer, and of the head
 	head   *MLPWork[T]
 
 	film, dFilm []T // γ and β of each image, and the derivative by them
-	filmed      []T // what becomes of stem
+	filmed      []T // stem, modulated
 
-	pixels []uint8 // what the last Forward saw
+	pixels []uint8 // of the last Forward
 	words  []int32
-	d, e   []T // derivatives by what layers gave, in turn; made by the first Backward: who only acts needs none
+	d, e   []T // derivatives by the outputs of layers, in turn; allocated by the first Backward
 	size   int // of each
 }
 

@@ -1,6 +1,6 @@
-// Package nn holds what policies are built of: parameters in one flat buffer, layers with
-// hand-written backward passes, and their initialisation. Layers are generic over float32, what
-// training computes in, and float64, what gradient checks use.
+// Package nn has the parts of policies: parameters in one flat buffer, layers with hand-written
+// backward passes, and their initialisation. Layers are generic: training computes in float32, and
+// gradient checks in float64.
 //
 // A network is declared, then given memory, then used:
 //
@@ -19,9 +19,9 @@
 // row-major, a batch is [n, width], weights are [in, out]: then a row of the output has the same
 // bits in whatever batch it stands. Backward adds to Params.Grad; only Alloc clears it.
 //
-// A ConvNet turns images of bytes into features, an Embedding words; both are as an MLP is, with a
-// Work of each user. A Recurrent layer, a GRU or an LSTM, reads sequences; what it carries from
-// step to step is given to it and returned.
+// A ConvNet turns images of bytes into features, and an Embedding turns words into features. Both are
+// used like an MLP, with a Work for each user. A Recurrent layer, a GRU or an LSTM, reads sequences. It
+// takes its state as an argument, and returns the next state.
 //
 // Layers add their parameters in the order of the forward pass, and the backward pass finishes them
 // in the opposite order, so the ranges that Backward reports as ready go down through the flat

@@ -9,14 +9,14 @@ import (
 // Choices are the bounds of some choices: number k is from Low[k] to High[k], both included.
 type Choices struct{ Low, High []int }
 
-// An Embedding gives features to choices, as the words of a sentence: the sum of one row of W [Σ
-// options, Out] for each, where every place in the sentence has rows of its own for its options. It
-// is a Linear without bias on a one-hot code of all choices.
+// An Embedding gives features to choices, such as the words of a sentence: the sum of one row of W [Σ
+// options, Out] for each choice. Every place in the sentence has rows of its own. It is a Linear
+// without bias on a one-hot code of all choices.
 type Embedding[T Float] struct {
 	Out int
 
 	p      *Params[T]
-	zero   []int // row of W that is 0's, at each place
+	zero   []int // the row of W for option 0, at each place
 	rows   int
 	weight int
 }

@@ -19,7 +19,7 @@ func modulate[T Float](y, x, film []T, s Image, rows int) {
 	}
 }
 
-// modulateGrad sets dFilm, and replaces d, the derivative by what modulate gave, by that by x.
+// modulateGrad sets dFilm, and replaces d, the derivative by the output of modulate, by that by x.
 func modulateGrad[T Float](dFilm, d, x, film []T, s Image, rows int) {
 	c := s.C
 	clear(dFilm[:2*rows*c])
@@ -37,7 +37,7 @@ func modulateGrad[T Float](dFilm, d, x, film []T, s Image, rows int) {
 	}
 }
 
-// film lets a network choose the features of images.
+// film modulates the features of images by the output of another unit.
 type film[T Float] struct {
 	in Image
 	by unit[T] // of γ and β
@@ -54,7 +54,7 @@ type filmWork[T Float] struct {
 	by       unitWork[T]
 	x, y     []T
 	factors  []T // γ and β of each image
-	dFactors []T // the derivative by them; made by the first Backward
+	dFactors []T // the derivative by them; allocated by the first Backward
 	rows     int
 }
 

@@ -6,14 +6,14 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// A spotter turns channels of images into the places where they are large. That is the mean x and y
-// of pixels, from -1 to 1 over the image, under the softmax of a channel over all pixels (Levine et
-// al. 2016, arXiv:1504.00702, section 4.2). The softmax takes the channel with mean 0 and a fixed
-// deviation over the pixels. A small thing that stands out then has nearly all of the weight,
-// whatever the scale of the weights below.
+// A spotter computes the position at which a channel of an image is large (Levine et al. 2016,
+// arXiv:1504.00702, section 4.2). That is the mean x and y of its pixels, from -1 to 1 over the image,
+// under the softmax of the channel. Before the softmax it scales the channel to mean 0 and a fixed
+// deviation over the pixels. A small thing that stands out then has nearly all of the weight, whatever
+// the scale of the weights below.
 type spotter[T Float] struct {
 	deviation float64
-	x, y, one []T // [H·W], where pixels are, and ones
+	x, y, one []T // [H·W], the positions of pixels, and ones
 }
 
 func newSpotter[T Float](in Image, deviation float64) spotter[T] {
@@ -25,11 +25,11 @@ func newSpotter[T Float](in Image, deviation float64) spotter[T] {
 	return s
 }
 
-// channelVar is added to the variance of a channel, so that one without any stays 0.
+// channelVar is added to the variance of a channel, so that a constant channel stays 0.
 const channelVar = 1e-5
 
-// spot standardises the channel u, [H·W], in place: u becomes the logits scale·(u - mean). It sets
-// prob to their softmax, and returns the mean place (x, y) under that, and scale.
+// spot standardises the channel u, [H·W], in place: u becomes the logits scale·(u - mean). It sets prob
+// to their softmax, and returns the mean position (x, y) under prob, and scale.
 func (s *spotter[T]) spot(prob, u []T) (x, y, scale T) {
 	kernel.Axpy(u, -kernel.Dot(u, s.one)/T(len(u)), s.one)
 	square := float64(kernel.Dot(u, u)) / float64(len(u))
@@ -55,10 +55,10 @@ func exponentials[T Float](dst, x []T) {
 	kernel.Exp(dst, dst)
 }
 
-// spotGrad sets d to the derivative by the channel, given what spot left and returned, and the
-// derivatives dX and dY by the place (X,Y). That by logit j is
-// g_j = prob_j ((x_j - X) dX + (y_j - Y) dY). All g together are 0, so that the derivative by pixel j
-// of the channel, with logits u of N pixels, is scale·(g_j - u_j Σ g·u / (N·deviation²)).
+// spotGrad sets d to the derivative by the channel, given the results of spot, and the derivatives dX
+// and dY by the position (X,Y). The derivative by logit j is g_j = prob_j ((x_j - X) dX + (y_j - Y)
+// dY). The sum of all g is 0, so the derivative by pixel j of the channel, with logits u of N pixels,
+// is scale·(g_j - u_j Σ g·u / (N·deviation²)).
 func (s *spotter[T]) spotGrad(d, prob, u []T, x, y, scale, dX, dY T) {
 	mean := T(x*dX) + T(y*dY)
 	xs, ys := s.x[:len(d)], s.y[:len(d)]
@@ -69,7 +69,7 @@ func (s *spotter[T]) spotGrad(d, prob, u []T, x, y, scale, dX, dY T) {
 	kernel.Scale(d, scale)
 }
 
-// A keypoints layer spots each channel of an image. It gives all x, then all y.
+// A keypoints layer spots each channel of an image. Its output is all x, then all y.
 type keypoints[T Float] struct {
 	in        Image
 	deviation float64
@@ -91,7 +91,7 @@ type keypointLayer[T Float] struct {
 	spotter[T]
 	out          []T
 	logits, prob []T // [n, C, H·W]
-	scale        []T // [n, C], what channels were multiplied by
+	scale        []T // [n, C], the factor of each channel
 	d            []T // [C, H·W], derivative by one image
 }
 

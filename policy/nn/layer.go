@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A Layer describes a part of a network: what it makes of the rows that it is given. It holds no
-// parameters and no memory; NewNet makes a network of it. Layers compose:
+// A Layer describes a part of a network. It holds no parameters and no memory; NewNet makes a network
+// of it. Layers compose:
 //
 //	nn.Sequence(
 //		nn.Concat(
@@ -61,9 +61,9 @@ func Embed(name string, width int) Layer {
 	return Layer{kind: kindEmbed, name: name, width: width}
 }
 
-// Sentence gives features, [width], to the words of a sentence, the choices of that name: a row of
-// features for each word, wherever it stands, times factors of its place, all added up. Every place
-// has the same options, of which the least is no word.
+// Sentence gives features, [width], to the words of a sentence, the choices of that name. It is the sum
+// over the words: the row of a word, which is the same at all places, times the factors of its place.
+// All places have the same options, of which the least is no word.
 func Sentence(name string, width int) Layer {
 	return Layer{kind: kindSentence, name: name, width: width}
 }
@@ -87,22 +87,22 @@ func Conv(filters, size, stride, pad int) Layer {
 // MaxPool takes, of each channel, the largest element of every second window of 3×3 pixels.
 func MaxPool() Layer { return Layer{kind: kindPool} }
 
-// SpatialSoftmax gives, of each channel, the place where it is large, x and y in [-1, 1] (Levine et
-// al. 2016, arXiv:1504.00702). The softmax takes channels with this standard deviation over the
-// pixels: the larger, the less pixels count that are not the largest.
+// SpatialSoftmax gives the position at which each channel is large, x and y in [-1, 1] (Levine et al.
+// 2016, arXiv:1504.00702). Before the softmax a channel is scaled to this standard deviation over the
+// pixels. The larger it is, the more the largest pixels count.
 func SpatialSoftmax(deviation float64) Layer { return Layer{kind: kindKeypoint, scale: deviation} }
 
 // Coordinates adds two channels to an image: the x and y of its pixels, in [-1, 1] (Liu et al. 2018,
 // arXiv:1807.03247).
 func Coordinates() Layer { return Layer{kind: kindCoordinates} }
 
-// FiLM replaces each channel x of an image by (1+γ)x + β, with γ and β from a Dense on what the
-// sequence of the parts gives, which begins with an input (Perez et al. 2018, arXiv:1709.07871).
+// FiLM replaces each channel x of an image by (1+γ)x + β, with γ and β from a Dense on the output of
+// the parts, a sequence that begins with an input (Perez et al. 2018, arXiv:1709.07871).
 func FiLM(parts ...Layer) Layer { return Layer{kind: kindFiLM, parts: parts} }
 
-// Point gives, of each word of the sentence of that name, the place in an image of the thing that it
-// means: all x, then all y, [2·places], in [-1, 1]. A word looks for features of its own, wherever it
-// stands. The place is that of a SpatialSoftmax with this deviation.
+// Point locates in an image the object that each word of the sentence of that name refers to
+// (word-conditioned attention): all x, then all y, [2·places], in [-1, 1]. A word has features of its
+// own, at all places. Positions are those of a SpatialSoftmax with this deviation.
 func Point(name string, deviation float64) Layer {
 	return Layer{kind: kindPoint, name: name, scale: deviation}
 }
@@ -167,8 +167,8 @@ type Source struct {
 	Width   int        // of numbers
 	Image   Image      // of one frame; the zero Image: it is none
 	Frames  int        // of an image
-	Range   [2]float64 // what the bytes 0 and 255 of an image count
-	Choices Choices    // what can be chosen; empty: it is no choice
+	Range   [2]float64 // the numbers of the bytes 0 and 255 of an image
+	Choices Choices    // the bounds of choices; empty: it is no choice
 }
 
 // isImage and isChoice tell the kinds apart.

@@ -24,7 +24,7 @@ type Net[T Float] struct {
 	root unit[T]
 }
 
-// A Batch is what a Net sees: rows of every source. It must not change before Backward.
+// A Batch is the input of a Net: rows of every source. It must not change before Backward.
 type Batch[T Float] struct {
 	Rows    int
 	Numbers []T       // [Rows, Σ Width]: the sources of numbers side by side
@@ -103,7 +103,7 @@ func (n *Net[T]) Backward(w *NetWork[T], ready func(lo, hi int)) {
 	w.root.Backward(&w.batch, nil, n.OutGrad(w), ready)
 }
 
-// unreported is for a backward pass whose caller does not ask what is ready.
+// unreported stands for a ready that is nil.
 func unreported(lo, hi int) {}
 
 // A builder declares the parameters of layers.
@@ -114,8 +114,8 @@ type builder[T Float] struct {
 	state   int // numbers of the cells so far
 }
 
-// build returns the unit of l for rows of shape in, and the shape that it gives. in is nil before
-// the first input.
+// build returns the unit of l for rows of shape in, and the shape of its output. in is nil before the
+// first input.
 func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, error) {
 	switch l.kind {
 	case kindInput, kindEmbed, kindSentence:
@@ -170,7 +170,7 @@ func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, err
 	panic(fmt.Sprintf("nn: layer of kind %d", l.kind))
 }
 
-// input returns what shows a source.
+// input returns the unit that reads a source.
 func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
 	at, err := b.find(l)
 	if err != nil {
@@ -218,7 +218,7 @@ func (b *builder[T]) find(l Layer) (int, error) {
 	return at, nil
 }
 
-// choices returns the first place of the choices of source number at, and how many places there are.
+// choices returns the first column of the choices of source number at, and the number of all columns.
 func (b *builder[T]) choices(at int) (first, all int) {
 	return b.before(at, func(s Source) int { return len(s.Choices.Low) })
 }
@@ -228,13 +228,13 @@ var (
 	errDeviation = errors.New("expected a deviation > 0")
 )
 
-// alike tells whether all choices have the same options.
+// alike reports whether all choices have the same options.
 func alike(c Choices) bool {
 	other := func(of []int) bool { return slices.ContainsFunc(of, func(n int) bool { return n != of[0] }) }
 	return !other(c.Low) && !other(c.High)
 }
 
-// before returns the sum of what the sources before number at count, and that of all.
+// before returns the sum of count over the sources before number at, and over all.
 func (b *builder[T]) before(at int, count func(Source) int) (sum, all int) {
 	for i, s := range b.sources {
 		if i < at {

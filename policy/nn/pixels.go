@@ -5,10 +5,10 @@ package nn
 type pixels[T Float] struct {
 	frames  int
 	frame   Image
-	decimal *[256]T // what a byte counts
+	decimal *[256]T // the number of each byte
 }
 
-// newPixels lets the byte 0 count span[0], 255 count span[1], and those between in proportion.
+// newPixels maps bytes linearly to numbers: 0 to span[0], and 255 to span[1].
 func newPixels[T Float](frame Image, frames int, span [2]float64) pixels[T] {
 	p := pixels[T]{frames: frames, frame: frame, decimal: new([256]T)}
 	for b := range p.decimal {
@@ -17,7 +17,7 @@ func newPixels[T Float](frame Image, frames int, span [2]float64) pixels[T] {
 	return p
 }
 
-// shape is that of the image of numbers.
+// shape returns the shape of the image of numbers.
 func (p pixels[T]) shape() Image { return Image{p.frame.H, p.frame.W, p.frames * p.frame.C} }
 
 // unpack sets dst, [H,W,frames·C], to the image in src, [frames,H,W,C].

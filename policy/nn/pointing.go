@@ -6,10 +6,11 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// pointing lets each word of a sentence say where in an image the thing is that it means. A word has
-// a row q of E [words, C], wherever it stands. Its place is that of the channel q·F, over the
-// features F [H,W,C] of all pixels: see spotter. Words share the features, so that "red" means the
-// same in "the red cube" and in "the red zone". A place without a word gives (0,0).
+// pointing is word-conditioned attention: it locates in an image the object that each word of a
+// sentence refers to. A word has a row q of E [words, C], at all places of the sentence. Its position
+// is that of the channel q·F, with F [H,W,C] the features of all pixels: see spotter. All words share
+// F, so that "red" means the same in "the red cube" and in "the red zone". A place without a word has
+// the position (0,0).
 type pointing[T Float] struct {
 	wording
 	p         *Params[T]
@@ -44,15 +45,15 @@ type pointingWork[T Float] struct {
 	*pointing[T]
 	spotter[T]
 	x, y         []T // y: [n, 2·places], all x, then all y of a row
-	scale        []T // [n, places], what channels were multiplied by
-	logits, prob []T // [n, places, H·W]: of the words that there are, one behind the other
-	query        []T // [places, C], those words' rows of E
+	scale        []T // [n, places], the factor of each channel
+	logits, prob []T // [n, places, H·W], of the words of a row, without gaps
+	query        []T // [places, C], the rows of E of these words
 	turned       []T // [C, H·W], the features of an image
 
-	d, dQuery []T // [places, H·W] and [places, C], of one image; made by the first Backward
+	d, dQuery []T // [places, H·W] and [places, C], of one image; allocated by the first Backward
 }
 
-// ask sets query to the rows of E of a row's words, and returns how many they are.
+// ask sets query to the rows of E for the words of a row, and returns their number.
 func (w *pointingWork[T]) ask(b *Batch[T], row int) int {
 	c, weight := w.in.C, w.p.Of(w.weight)
 	return w.each(b.Choices, row, func(i, _, word int) { copy(w.query[i*c:(i+1)*c], weight[word*c:]) })

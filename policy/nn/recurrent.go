@@ -18,18 +18,18 @@ type Recurrent[T Float] struct {
 	cell          cell[T]
 }
 
-// A cell is what one row's step does between the products.
+// A cell computes one step of a row from the products.
 type cell[T Float] interface {
 	// Forward sets next, and gates to what Backward needs, from in = x·W + b, rec = h·U + d and the
 	// state before.
 	Forward(next, prev cellState[T], gates, in, rec []T)
-	// Backward replaces in and rec, as they were in Forward, by the derivatives by them, and d, the
-	// derivative by next, by that by prev, without what passes through rec.
+	// Backward replaces in and rec, as they were in Forward, by the derivatives by them. It replaces d,
+	// the derivative by next, by the derivative by prev, except for the part that passes through rec.
 	Backward(d, next, prev cellState[T], gates, in, rec []T)
 }
 
 // A cellState is one row's state, or the derivative by it.
-type cellState[T Float] struct{ h, c []T } // c is empty where the cell shows all of its state
+type cellState[T Float] struct{ h, c []T } // c is empty if the output is the whole state
 
 // newRecurrent declares a layer in p, name.input and name.hidden, whose products have so many
 // numbers for each of the output.
@@ -46,7 +46,7 @@ func (l *Recurrent[T]) Init(seed uint64) {
 	l.hidden.Init(seed, 1)
 }
 
-// A RecurrentWork holds what one user of a Recurrent computes, for batches up to a fixed number of
+// A RecurrentWork holds the activations of one user of a Recurrent, for batches up to a fixed number of
 // rows.
 type RecurrentWork[T Float] struct {
 	h, c         []T // [rows,Out], [rows,State-Out]: the state after each step

@@ -4,8 +4,8 @@ import (
 	"math"
 )
 
-// A wording says which choices of a row are the words of a sentence: those of places, from first on,
-// of all. The option none is no word.
+// A wording finds the words of a sentence among the choices of a row: places columns from first on, of
+// all columns. The option none is no word.
 type wording struct {
 	first, all    int
 	places, words int
@@ -16,8 +16,8 @@ func newWording(c Choices, first, all int) wording {
 	return wording{first: first, all: all, places: len(c.Low), words: c.High[0] - c.Low[0] + 1, none: int32(c.Low[0])}
 }
 
-// each calls do for each word of a row, and returns how many there are. It counts them by i; place
-// is where a word stands.
+// each calls do for each word of a row, and returns their number. i counts the words; place is the
+// place of a word in the sentence.
 func (s *wording) each(choices []int32, row int, do func(i, place, word int)) (n int) {
 	for place, c := range choices[row*s.all+s.first:][:s.places] {
 		if c != s.none {
@@ -28,10 +28,10 @@ func (s *wording) each(choices []int32, row int, do func(i, place, word int)) (n
 	return n
 }
 
-// sentence gives features to the words of a sentence: Σ_k E[word k] ⊙ P[k]. A word has one row of
-// E [words, Out] wherever it stands. The factors P [places, Out] tell the places apart, so that "the
-// red cube on the blue cube" is not "the blue cube on the red cube". The first word of all is none:
-// it adds nothing.
+// sentence gives features to the words of a sentence: Σ_k E[word k] ⊙ P[k]. A word has one row of E
+// [words, Out] wherever it stands. The factors P [places, Out] tell the places apart, so that "the red
+// cube on the blue cube" is not "the blue cube on the red cube". The first word of the vocabulary is no
+// word: it adds nothing.
 type sentence[T Float] struct {
 	wording
 	p                *Params[T]
@@ -46,8 +46,8 @@ func newSentence[T Float](p *Params[T], name string, c Choices, out, first, all 
 	return s
 }
 
-// wordsOfSentence is how many words a sentence has, about, where features are to have a variance of
-// 1, and placeSpread how much the factors of places differ at the beginning.
+// wordsOfSentence is a typical number of words, for which the first features have a variance of about
+// 1. placeSpread is the deviation of the first factors of places.
 const (
 	wordsOfSentence = 6
 	placeSpread     = 0.5

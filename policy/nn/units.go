@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// numbers shows the columns [first, first+width) of the rows of numbers.
+// numbers reads the columns [first, first+width) of the numbers of a batch.
 type numbers[T Float] struct{ first, width, all int }
 
 func (u *numbers[T]) Init(uint64) {}
@@ -27,7 +27,7 @@ func (w *numbersWork[T]) Forward(b *Batch[T], _ []T) []T {
 
 func (w *numbersWork[T]) Backward(*Batch[T], []T, []T, func(lo, hi int)) {}
 
-// picture shows an image as numbers.
+// picture reads an image as numbers.
 type picture[T Float] struct {
 	pixels[T]
 	index int // among the images
@@ -161,7 +161,7 @@ type imageWork[T Float] struct {
 	of      layerWork[T]
 	in      int
 	x       []T
-	unasked []T // where a layer that must write it leaves a derivative that nobody asks for
+	unasked []T // memory for a derivative that a layer must write and that is not needed
 }
 
 func (w *imageWork[T]) Forward(b *Batch[T], x []T) []T {
@@ -182,7 +182,7 @@ func (w *imageWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int))
 // recurrentCell is a Recurrent whose state is a part of the network's.
 type recurrentCell[T Float] struct {
 	*Recurrent[T]
-	at, all int // the first number of its state, and the numbers of all cells
+	at, all int // the offset of its state, and the length of all states
 }
 
 func (u *recurrentCell[T]) Init(seed uint64) { u.Recurrent.Init(seed) }
