@@ -190,10 +190,10 @@ func (c *Config) Inferred(learns Learning) (names []string) {
 		return nil
 	}
 	if a.RecomputeLogprobs {
-		names = append(names, "prox_log_prob")
+		names = append(names, algo.FieldProxLogProb)
 	}
 	if a.KLBeta > 0 || a.ReinppKLBeta > 0 {
-		names = append(names, "ref_log_prob")
+		names = append(names, algo.FieldRefLogProb)
 	}
 	return names
 }

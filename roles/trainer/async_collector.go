@@ -3,6 +3,7 @@ package trainer
 import (
 	"fmt"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
@@ -71,7 +72,7 @@ func (c *AsyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
 	for i := range c.version.I64() {
 		c.version.I64()[i] = made
 	}
-	got.rollout.Set("version", c.version)
+	got.rollout.Set(algo.FieldVersion, c.version)
 	c.calls++
 	c.begin(n, false)
 	return got.rollout, nil

@@ -105,19 +105,19 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 	}
 	want, task := shares(d.Spec.TaskWeights, d.Episodes), d.Spec.InfoIndex(env.TaskNumber)
 	for left, t := d.Episodes, uint64(0); left > 0; t++ {
-		if err := env.Act(s.Vec, s.Action.Must("action")); errors.Is(err, errors.ErrUnsupported) {
+		if err := env.Act(s.Vec, s.Action.Must(algo.FieldAction)); errors.Is(err, errors.ErrUnsupported) {
 			return config.UsageError{Err: fmt.Errorf("%w: expected environments that have one", err)}
 		} else if err != nil {
 			return config.UsageError{Err: err}
 		}
 		if d.Clean && t == 0 {
-			d.own = s.Action.Must("action").Clone()
+			d.own = s.Action.Must(algo.FieldAction).Clone()
 		} else if d.Clean {
-			d.own.CopyFrom(s.Action.Must("action"))
+			d.own.CopyFrom(s.Action.Must(algo.FieldAction))
 		}
-		d.disturb(s.Action.Must("action"), t)
+		d.disturb(s.Action.Must(algo.FieldAction), t)
 		if !d.Clean {
-			d.own = s.Action.Must("action")
+			d.own = s.Action.Must(algo.FieldAction)
 		}
 		if t == 0 {
 			d.last = d.own.Clone()
@@ -184,7 +184,7 @@ func FilmExpert(reg *env.Registry, cfg env.Config, file string) error {
 		return err
 	}
 	for !s.Over() {
-		if err := env.Act(s.Vec, s.Action.Must("action")); err != nil {
+		if err := env.Act(s.Vec, s.Action.Must(algo.FieldAction)); err != nil {
 			return config.UsageError{Err: err}
 		}
 		if err := s.Step(); err != nil {
@@ -198,8 +198,8 @@ func FilmExpert(reg *env.Registry, cfg env.Config, file string) error {
 func (d *Demonstration) transitionFields() []tensor.Field {
 	var fields []tensor.Field
 	spec := d.Spec
-	for _, prefix := range []string{"observation.", "next_observation."} {
-		if d.NoNext && prefix == "next_observation." {
+	for _, prefix := range []string{algo.Observations + ".", algo.NextObservations + "."} {
+		if d.NoNext && prefix == algo.NextObservations+"." {
 			continue
 		}
 		for _, f := range spec.Obs {
@@ -207,9 +207,10 @@ func (d *Demonstration) transitionFields() []tensor.Field {
 		}
 	}
 	return append(fields,
-		tensor.Field{Name: "action", DType: spec.Action.DType, Shape: []int{1, spec.Action.Dim()}},
-		tensor.Field{Name: "reward", DType: tensor.F32}, tensor.Field{Name: "terminated", DType: tensor.U8},
-		tensor.Field{Name: "truncated", DType: tensor.U8})
+		tensor.Field{Name: algo.FieldAction, DType: spec.Action.DType, Shape: []int{1, spec.Action.Dim()}},
+		tensor.Field{Name: algo.FieldReward, DType: tensor.F32}, tensor.Field{Name: algo.FieldTerminated,
+			DType: tensor.U8},
+		tensor.Field{Name: algo.FieldTruncated, DType: tensor.U8})
 }
 
 // disturb adds noise to actions, within their bounds.

@@ -2,7 +2,9 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/roles/embodied/play"
 	"github.com/rlinf/rlinf/tensor"
@@ -11,7 +13,8 @@ import (
 // ActionLayout is the layout of the actions that a rollout worker sends to the environments of l.
 func (p *Plan) ActionLayout(l Route) *tensor.Layout {
 	a := p.Spec.Action
-	return tensor.NewLayout(tensor.Field{Name: "action", DType: a.DType, Shape: []int{l.Hi - l.Lo, p.Chunks, a.Dim()}})
+	return tensor.NewLayout(tensor.Field{Name: algo.FieldAction, DType: a.DType, Shape: []int{l.Hi - l.Lo, p.Chunks,
+		a.Dim()}})
 }
 
 // StepLayout is the layout of the env.Step that the environments of l send.
@@ -21,25 +24,20 @@ func (p *Plan) StepLayout(l Route) *tensor.Layout {
 	if p.Labelled && training {
 		spec = spec.Labelled()
 	}
-	var fs []tensor.Field
-	for _, prefix := range []string{"observation.", "final_observation."} {
-		for _, f := range spec.Obs {
-			fs = append(fs, tensor.Field{Name: prefix + f.Name, DType: f.DType, Shape: append([]int{n}, f.Shape...)})
-		}
-	}
-	fs = append(fs,
-		tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{n, p.Chunks}},
-		tensor.Field{Name: "terminated", DType: tensor.U8, Shape: []int{n, p.Chunks}},
-		tensor.Field{Name: "truncated", DType: tensor.U8, Shape: []int{n, p.Chunks}},
+	fs := append(slices.Concat(play.ObservationFields(algo.Observations, spec, n),
+		play.ObservationFields(algo.FinalObservations, spec, n)),
+		tensor.Field{Name: algo.FieldReward, DType: tensor.F32, Shape: []int{n, p.Chunks}},
+		tensor.Field{Name: algo.FieldTerminated, DType: tensor.U8, Shape: []int{n, p.Chunks}},
+		tensor.Field{Name: algo.FieldTruncated, DType: tensor.U8, Shape: []int{n, p.Chunks}},
 	)
 	if p.fallible() && training {
-		fs = append(fs, tensor.Field{Name: "status", DType: tensor.U8, Shape: []int{n}})
+		fs = append(fs, tensor.Field{Name: algo.FieldStatus, DType: tensor.U8, Shape: []int{n}})
 	}
 	if infos := len(p.Spec.Info); infos > 0 && p.Rewards > 0 && training { // reward workers need them
 		rows := p.Chunks * spec.Repeats()
-		fs = append(fs, tensor.Field{Name: "info", DType: tensor.F32, Shape: []int{n, rows, infos}})
+		fs = append(fs, tensor.Field{Name: algo.FieldInfo, DType: tensor.F32, Shape: []int{n, rows, infos}})
 		if spec.Repeats() > 1 {
-			fs = append(fs, tensor.Field{Name: "steps", DType: tensor.I32, Shape: []int{n}})
+			fs = append(fs, tensor.Field{Name: algo.FieldSteps, DType: tensor.I32, Shape: []int{n}})
 		}
 	}
 	return tensor.NewLayout(fs...)
@@ -58,7 +56,7 @@ func (p *Plan) trajectoryFields(n int) []tensor.Field {
 	fs := append(play.TrajectoryFields(p.Spec, p.Chunks, p.logProbs, p.rewardsPerSample, p.memoryLen, p.latentLen,
 		p.Epochs*p.Steps, n, !p.AutoReset || p.fallible()), p.inferredFields(n)...)
 	if p.Config.Algorithm.LossType == "decoupled_actor_critic" {
-		fs = append(fs, tensor.Field{Name: "version", DType: tensor.I64, Shape: []int{p.Epochs * p.Steps, n}})
+		fs = append(fs, tensor.Field{Name: algo.FieldVersion, DType: tensor.I64, Shape: []int{p.Epochs * p.Steps, n}})
 	}
 	return fs
 }

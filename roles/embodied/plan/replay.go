@@ -45,7 +45,7 @@ func (p *Plan) demoBytes() int {
 	if p.demos.Len() == 0 {
 		return 0
 	}
-	return config.Product(algo.TransitionBytes(p.demoFields()), p.demos.Must("reward").Dim(0))
+	return config.Product(algo.TransitionBytes(p.demoFields()), p.demos.Must(algo.FieldReward).Dim(0))
 }
 
 // CheckReplay returns an error if the replay buffers and demonstrations of the actors on this

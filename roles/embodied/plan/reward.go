@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/reward"
+	"github.com/rlinf/rlinf/roles/embodied/play"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -68,29 +70,25 @@ func (p *Plan) RewardWorker(l Route) int { return l.Lo * p.Rewards / p.Train.Env
 // in a step of l.
 func (p *Plan) TransitionLayout(l Route) *tensor.Layout {
 	n := l.Hi - l.Lo
-	var fs []tensor.Field
-	for _, prefix := range []string{"observation.", "next_observation."} {
-		for _, f := range p.Spec.Obs {
-			fs = append(fs, tensor.Field{Name: prefix + f.Name, DType: f.DType, Shape: append([]int{n}, f.Shape...)})
-		}
-	}
-	fs = append(fs,
-		tensor.Field{Name: "action", DType: p.Spec.Action.DType, Shape: []int{n, p.Chunks, p.Spec.Action.Dim()}},
-		tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{n}},
-		tensor.Field{Name: "terminated", DType: tensor.U8, Shape: []int{n}},
-		tensor.Field{Name: "truncated", DType: tensor.U8, Shape: []int{n}},
+	fs := append(slices.Concat(play.ObservationFields(algo.Observations, p.Spec, n),
+		play.ObservationFields(algo.NextObservations, p.Spec, n)),
+		tensor.Field{Name: algo.FieldAction, DType: p.Spec.Action.DType, Shape: []int{n, p.Chunks,
+			p.Spec.Action.Dim()}},
+		tensor.Field{Name: algo.FieldReward, DType: tensor.F32, Shape: []int{n}},
+		tensor.Field{Name: algo.FieldTerminated, DType: tensor.U8, Shape: []int{n}},
+		tensor.Field{Name: algo.FieldTruncated, DType: tensor.U8, Shape: []int{n}},
 	)
 	if infos := len(p.Spec.Info); infos > 0 {
 		rows := p.Chunks * p.Spec.Repeats()
-		fs = append(fs, tensor.Field{Name: "info", DType: tensor.F32, Shape: []int{n, infos}},
-			tensor.Field{Name: "infos", DType: tensor.F32, Shape: []int{n, rows, infos}})
+		fs = append(fs, tensor.Field{Name: algo.FieldInfo, DType: tensor.F32, Shape: []int{n, infos}},
+			tensor.Field{Name: algo.FieldInfos, DType: tensor.F32, Shape: []int{n, rows, infos}})
 	}
 	return tensor.NewLayout(fs...)
 }
 
 // RewardLayout is the layout of the reward worker's answer.
 func (p *Plan) RewardLayout(l Route) *tensor.Layout {
-	return tensor.NewLayout(tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{l.Hi - l.Lo}})
+	return tensor.NewLayout(tensor.Field{Name: algo.FieldReward, DType: tensor.F32, Shape: []int{l.Hi - l.Lo}})
 }
 
 // RewardPairs returns the pairs of producer and consumer of transitions (asks) and of rewards

@@ -3,6 +3,7 @@ package play
 import (
 	"fmt"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
@@ -47,7 +48,7 @@ func NewRolloutBuilder(pol policy.Policy, seed uint64, first, n int, cuts []int,
 	r.Space = space
 	for _, f := range obs {
 		r.names = append(r.names, f.Name)
-		r.obs, r.next = append(r.obs, "observation."+f.Name), append(r.next, "next_observation."+f.Name)
+		r.obs, r.next = append(r.obs, algo.Observations+"."+f.Name), append(r.next, algo.NextObservations+"."+f.Name)
 		r.final.Set(f.Name, tensor.New(f.DType, append([]int{n}, f.Shape...)...))
 	}
 	if !r.Hidden.rows.IsZero() {
@@ -72,13 +73,13 @@ func (r *RolloutBuilder) Begin(dicts []tensor.Dict, step uint64) {
 				p.nextObs = append(p.nextObs, next)
 			}
 		}
-		p.action, p.reward = d.Must("action"), d.Must("reward")
+		p.action, p.reward = d.Must(algo.FieldAction), d.Must(algo.FieldReward)
 		if len(p.nextObs) == 0 {
-			p.logProb, p.value, p.next = d.Must("sample_log_prob"), d.Must("value"), d.Must("next_value")
+			p.logProb, p.value, p.next = d.Must(algo.FieldLogProb), d.Must(algo.FieldValue), d.Must(algo.FieldNextValue)
 		}
-		p.terminated, p.truncated = d.Must("terminated"), d.Must("truncated")
-		p.mask, _ = d.Get("mask")
-		p.status, _ = d.Get("status")
+		p.terminated, p.truncated = d.Must(algo.FieldTerminated), d.Must(algo.FieldTruncated)
+		p.mask, _ = d.Get(algo.FieldMask)
+		p.status, _ = d.Get(algo.FieldStatus)
 		p.memory, _ = d.Get(policy.HiddenState)
 		p.latent, _ = d.Get(observedLatent)
 	}
@@ -209,14 +210,14 @@ func (r *RolloutBuilder) Transition(to tensor.Dict, t int, step *env.Step) {
 			rows(r.obs[o]).CopyFrom(p.obs[o].At(t))
 			p.copyNext(rows(r.next[o]), step.Obs.Must(name), final.Must(name))
 		}
-		rows("action").CopyFrom(p.action.At(t))
-		rows("reward").CopyFrom(p.reward.At(t))
-		rows("terminated").CopyFrom(p.terminated.At(t))
-		rows("truncated").CopyFrom(p.truncated.At(t))
+		rows(algo.FieldAction).CopyFrom(p.action.At(t))
+		rows(algo.FieldReward).CopyFrom(p.reward.At(t))
+		rows(algo.FieldTerminated).CopyFrom(p.terminated.At(t))
+		rows(algo.FieldTruncated).CopyFrom(p.truncated.At(t))
 	}
-	if all, ok := to.Get("infos"); ok {
+	if all, ok := to.Get(algo.FieldInfos); ok {
 		all.CopyFrom(step.Info)
-		last, width := to.Must("info").F32(), step.Info.Dim(2)
+		last, width := to.Must(algo.FieldInfo).F32(), step.Info.Dim(2)
 		for n := range step.Info.Dim(0) {
 			rows := step.InfoOf(n)
 			copy(last[n*width:(n+1)*width], rows[len(rows)-width:])

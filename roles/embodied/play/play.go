@@ -1,6 +1,10 @@
 package play
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/algo"
+)
 
 // PlayEpoch plays n steps in s, whose episodes have begun, and writes them into the trajectories of
 // rec from time first on. It calls observed, unless nil, after each recorded step.
@@ -10,7 +14,7 @@ func PlayEpoch(rec *RolloutBuilder, s *Stage, first, n int, observed func(t int)
 		if err != nil {
 			return err
 		}
-		act.Feed(rec.Space, s.Action.Must("action"))
+		act.Feed(rec.Space, s.Action.Must(algo.FieldAction))
 		if err := s.Step(); err != nil {
 			return fmt.Errorf("step %d: %w", t, err)
 		}
@@ -42,7 +46,7 @@ func (p *EvalPlayer) PlayEpisodes(s *Stage, epochs int) error {
 			if err != nil {
 				return err
 			}
-			act.Feed(space, s.Action.Must("action"))
+			act.Feed(space, s.Action.Must(algo.FieldAction))
 			if err := s.Step(); err != nil {
 				return err
 			}

@@ -58,7 +58,7 @@ func NewStage(reg *env.Registry, cfg env.Config, use env.Use, first, n, chunks i
 func (s *Stage) take(chunks int) {
 	n, spec := s.Vec.Len(), s.Vec.Spec()
 	s.Now = spec.NewStep(n, chunks)
-	s.Action.Set("action", tensor.New(spec.Action.DType, n, chunks, spec.Action.Dim()))
+	s.Action.Set(algo.FieldAction, tensor.New(spec.Action.DType, n, chunks, spec.Action.Dim()))
 }
 
 // Label adds the actions of the environments' expert to the observations. Call Begin after it.

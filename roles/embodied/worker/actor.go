@@ -136,7 +136,7 @@ func (a *ActorWorker) listen(out *spmd.Channel) (err error) {
 
 // stamp writes the version of the weights into a rollout, if the algorithm uses it.
 func stamp(item *spmd.Item) {
-	if t, ok := item.Dict.Get("version"); ok {
+	if t, ok := item.Dict.Get(algo.FieldVersion); ok {
 		for i := range t.I64() {
 			t.I64()[i] = item.Version
 		}
@@ -158,7 +158,8 @@ func (a *ActorWorker) assemble() {
 	for _, in := range a.inputs {
 		for f := range in.item.Dict.Len() {
 			name, src := in.item.Dict.Entry(f)
-			if name != "advantage" && name != "return" { // the algorithm has added these, and others, itself
+			// the algorithm has added these two, and others, itself
+			if name != algo.FieldAdvantage && name != algo.FieldReturn {
 				copyColumns(a.joined.Must(name), src, at)
 			}
 		}

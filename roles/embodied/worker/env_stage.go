@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
@@ -52,8 +53,8 @@ func (s *envStage) advance(ctx context.Context, trace *member.Tracer) error {
 
 // accept copies the actions of a route's rows.
 func (s *envStage) accept(l *envRoute, d tensor.Dict) {
-	a := d.Must("action").Bytes()
-	copy(s.Action.Must("action").Bytes()[l.row*len(a)/(l.Hi-l.Lo):], a)
+	a := d.Must(algo.FieldAction).Bytes()
+	copy(s.Action.Must(algo.FieldAction).Bytes()[l.row*len(a)/(l.Hi-l.Lo):], a)
 }
 
 // send sends the result of the last step over every route.
@@ -72,33 +73,35 @@ func (s *envStage) send(ctx context.Context, version int64) error {
 	return nil
 }
 
-// fill copies the route's rows of a step, in the order of plan.StepLayout.
+// fill copies the route's rows of a step.
 func (l *envRoute) fill(to tensor.Dict, from *env.Step) {
-	at := 0
-	rows := func(src tensor.Tensor) {
-		_, dst := to.Entry(at)
-		at++
-		copy(dst.Bytes(), src.Bytes()[l.row*len(dst.Bytes())/(l.Hi-l.Lo):])
+	for i := range to.Len() {
+		name, dst := to.Entry(i)
+		copy(dst.Bytes(), stepField(from, name).Bytes()[l.row*len(dst.Bytes())/(l.Hi-l.Lo):])
 	}
-	for i := range from.Obs.Len() {
-		_, t := from.Obs.Entry(i)
-		rows(t)
+}
+
+// stepField returns the tensor of a step that has that name in plan.StepLayout.
+func stepField(s *env.Step, name string) tensor.Tensor {
+	if obs, ok := strings.CutPrefix(name, algo.Observations+"."); ok {
+		return s.Obs.Must(obs)
 	}
-	for i := range from.FinalObs.Len() {
-		_, t := from.FinalObs.Entry(i)
-		rows(t)
+	if obs, ok := strings.CutPrefix(name, algo.FinalObservations+"."); ok {
+		return s.FinalObs.Must(obs)
 	}
-	rows(from.Reward)
-	rows(from.Terminated)
-	rows(from.Truncated)
-	for at < to.Len() {
-		switch name, _ := to.Entry(at); name {
-		case "status":
-			rows(from.Status)
-		case "steps":
-			rows(from.Steps)
-		default:
-			rows(from.Info)
-		}
+	switch name {
+	case algo.FieldReward:
+		return s.Reward
+	case algo.FieldTerminated:
+		return s.Terminated
+	case algo.FieldTruncated:
+		return s.Truncated
+	case algo.FieldStatus:
+		return s.Status
+	case algo.FieldInfo:
+		return s.Info
+	case algo.FieldSteps:
+		return s.Steps
 	}
+	panic("worker: a step has no " + name)
 }

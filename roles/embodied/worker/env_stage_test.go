@@ -20,8 +20,12 @@ func TestStatusTravels(t *testing.T) {
 		{Name: "truncated", DType: tensor.U8, Shape: []int{2, 1}}}
 	status := tensor.Field{Name: "status", DType: tensor.U8, Shape: []int{2}}
 	info := tensor.Field{Name: "info", DType: tensor.F32, Shape: []int{2, 1, 1}}
-	for name, more := range map[string][]tensor.Field{"neither": nil, "status": {status}, "info": {info}, "both": {status, info}} {
-		layout := tensor.NewLayout(append(fields[:3:3], more...)...)
+	for name, more := range map[string][]tensor.Field{"neither": nil, "status": {status}, "info": {info}, "both": {status, info}, "other order": {info, status}} {
+		all := append(fields[:3:3], more...)
+		if name == "other order" {
+			slices.Reverse(all)
+		}
+		layout := tensor.NewLayout(all...)
 		item := &spmd.Item{Dict: layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())}
 		l := envRoute{Route: plan.Route{Lo: 1, Hi: 3}, row: 1}
 		l.fill(item.Dict, step)

@@ -49,8 +49,8 @@ func NewInferenceWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*In
 	}
 	pol := shared.inferences[m.Index()]
 	w := &InferenceWorker{m: m, plan: p, policy: pol, trace: member.NewTracer(p.Job, m),
-		weights: shared.inference.Reader(m), proximal: slices.Contains(p.Inferred(), "prox_log_prob")}
-	if slices.Contains(p.Inferred(), "ref_log_prob") {
+		weights: shared.inference.Reader(m), proximal: slices.Contains(p.Inferred(), algo.FieldProxLogProb)}
+	if slices.Contains(p.Inferred(), algo.FieldRefLogProb) {
 		w.reference = make([]byte, len(pol.Params().State()))
 	}
 	rows := 0
@@ -128,7 +128,7 @@ func (w *InferenceWorker) pass(ctx context.Context, p *passage, in, out *spmd.Ch
 // infer adds the configured log-probabilities to a rollout.
 func (w *InferenceWorker) infer(rollout tensor.Dict) error {
 	if w.proximal {
-		if err := algo.LogProbs(rollout.Must("prox_log_prob"), w.policy, w.work, rollout,
+		if err := algo.LogProbs(rollout.Must(algo.FieldProxLogProb), w.policy, w.work, rollout,
 			w.plan.Config.Algorithm.SequenceLength); err != nil {
 			return err
 		}
@@ -139,6 +139,6 @@ func (w *InferenceWorker) infer(rollout tensor.Dict) error {
 	params := w.policy.Params()
 	defer params.View(params.State())
 	params.View(w.reference)
-	return algo.LogProbs(rollout.Must("ref_log_prob"), w.policy, w.work, rollout,
+	return algo.LogProbs(rollout.Must(algo.FieldRefLogProb), w.policy, w.work, rollout,
 		w.plan.Config.Algorithm.SequenceLength)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/loop"
@@ -98,7 +99,7 @@ func (w *RewardWorker) answer(ctx context.Context, l *rewardRoute, item *spmd.It
 		return err
 	}
 	start := w.trace.Start()
-	if err := w.rule(out.Dict.Must("reward").F32(), w.view(item)); err != nil {
+	if err := w.rule(out.Dict.Must(algo.FieldReward).F32(), w.view(item)); err != nil {
 		return err
 	}
 	w.trace.Done("score", start)
@@ -121,12 +122,12 @@ func (w *RewardWorker) view(item *spmd.Item) *reward.Batch {
 		}
 	}
 	d := item.Dict
-	info, _ := d.Get("info")
-	infos, _ := d.Get("infos")
+	info, _ := d.Get(algo.FieldInfo)
+	infos, _ := d.Get(algo.FieldInfos)
 	w.views = append(w.views, transitionView{item, rows, reward.Batch{
-		Obs: d.Sub("observation"), Next: d.Sub("next_observation"), Action: d.Must("action"),
-		Reward:     d.Must("reward").F32(),
-		Terminated: d.Must("terminated").U8(), Truncated: d.Must("truncated").U8(), Info: info,
+		Obs: d.Sub(algo.Observations), Next: d.Sub(algo.NextObservations), Action: d.Must(algo.FieldAction),
+		Reward:     d.Must(algo.FieldReward).F32(),
+		Terminated: d.Must(algo.FieldTerminated).U8(), Truncated: d.Must(algo.FieldTruncated).U8(), Info: info,
 		Infos: infos,
 	}})
 	return &w.views[len(w.views)-1].batch

@@ -307,7 +307,7 @@ func sendAction(ctx context.Context, to *spmd.Sender, layout *tensor.Layout, spa
 	if err != nil {
 		return err
 	}
-	act.Feed(space, item.Dict.Must("action"))
+	act.Feed(space, item.Dict.Must(algo.FieldAction))
 	return to.Put(ctx, item)
 }
 
@@ -325,14 +325,15 @@ func (v *stepViews) of(item *spmd.Item) *env.Step {
 		}
 	}
 	d := item.Dict
-	status, _ := d.Get("status")
-	info, _ := d.Get("info")
-	steps, _ := d.Get("steps")
+	status, _ := d.Get(algo.FieldStatus)
+	info, _ := d.Get(algo.FieldInfo)
+	steps, _ := d.Get(algo.FieldSteps)
 	v.items = append(v.items, item)
 	v.steps = append(v.steps, &env.Step{
-		Obs: d.Sub("observation"), FinalObs: d.Sub("final_observation"),
-		Reward: d.Must("reward"), Terminated: d.Must("terminated"), Truncated: d.Must("truncated"),
-		Status: status, Info: info, Steps: steps,
+		Obs: d.Sub(algo.Observations), FinalObs: d.Sub(algo.FinalObservations),
+		Reward: d.Must(algo.FieldReward), Terminated: d.Must(algo.FieldTerminated),
+		Truncated: d.Must(algo.FieldTruncated),
+		Status:    status, Info: info, Steps: steps,
 	})
 	return v.steps[len(v.steps)-1]
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/spmd"
@@ -71,7 +72,7 @@ func (l *asyncRoute) play(ctx, stop context.Context, r *RolloutWorker) error {
 		if err != nil {
 			return l.errorf(err)
 		}
-		act.Feed(l.rec.Space, l.stage.Action.Must("action"))
+		act.Feed(l.rec.Space, l.stage.Action.Must(algo.FieldAction))
 		if err := l.stage.Step(); err != nil {
 			return l.errorf(err)
 		}
@@ -177,7 +178,7 @@ func (l *asyncRoute) tell(ctx context.Context, r *RolloutWorker, act *policy.Act
 	if act == nil {
 		item.Version = pauseStage
 	} else {
-		act.Feed(l.rec.Space, item.Dict.Must("action"))
+		act.Feed(l.rec.Space, item.Dict.Must(algo.FieldAction))
 	}
 	r.obsIn.Release(l.item)
 	l.item = nil

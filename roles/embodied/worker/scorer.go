@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/embodied/play"
@@ -72,7 +73,7 @@ func (s *scorer) settle(ctx context.Context, rec *play.RolloutBuilder) error {
 	if err != nil {
 		return fmt.Errorf("rewards of step %d: %w", s.asked, err)
 	}
-	rec.SetReward(s.asked, item.Dict.Must("reward").F32())
+	rec.SetReward(s.asked, item.Dict.Must(algo.FieldReward).F32())
 	s.from.Release(item)
 	s.asked = -1
 	return nil

@@ -1,0 +1,33 @@
+package algo
+
+// Names of the tensors of a rollout, of a step and of a transition: in channels, replay buffers, files of
+// demonstrations and checkpoints. T steps of N environments are [T, N, ...]; C is the number of actions of a chunk,
+// L the number of their log-probs, A that of the numbers of an action.
+const (
+	// Observations, NextObservations and FinalObservations stand before the name of an observation, with a dot: what
+	// the policy saw, what it saw after the step, and the last observation of an episode that ended.
+	Observations      = "observation"
+	NextObservations  = "next_observation"
+	FinalObservations = "final_observation"
+
+	FieldAction     = "action"     // [T, N, C, A]
+	FieldReward     = "reward"     // [T, N], or [T, N, C] where each action has its own
+	FieldTerminated = "terminated" // U8, as the reward: the task's own end
+	FieldTruncated  = "truncated"  // U8, as the reward: the time limit's
+	FieldStatus     = "status"     // U8 [T, N]: env.Normal, env.Aborted or env.NoEpisode
+	FieldMask       = "mask"       // U8 [T, N]: 1 where the step counts
+
+	FieldLogProb   = "sample_log_prob" // [T, N, L] of the actions when they were chosen
+	FieldValue     = "value"           // [T, N] of what the policy saw
+	FieldNextValue = "next_value"      // [T, N] of what it saw after the step
+	FieldAdvantage = "advantage"       // as the reward
+	FieldReturn    = "return"          // as the reward
+
+	FieldVersion     = "version"       // I64 [T, N]: the version of the weights that chose the actions
+	FieldProxLogProb = "prox_log_prob" // [T, N, L] by the policy before the update
+	FieldRefLogProb  = "ref_log_prob"  // [T, N, L] by the reference policy
+
+	FieldInfo  = "info"  // [N, C, I]: the figures of each executed step; in a transition [N, I] of the last one
+	FieldInfos = "infos" // [N, C, I] in a transition
+	FieldSteps = "steps" // I32 [N]: steps executed, where an action is repeated
+)
