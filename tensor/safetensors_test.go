@@ -95,12 +95,23 @@ func TestSafetensorsBytes(t *testing.T) {
 	}
 }
 
-func TestSafetensorsRefuses(t *testing.T) {
-	four := []byte{0, 0, 0, 0}
-	for _, c := range []struct {
-		want string
-		b    []byte
-	}{
+// A badFile is a file that cannot be read, and a part of the error.
+type badFile struct {
+	want string
+	b    []byte
+}
+
+func checkRefused(t *testing.T, cases []badFile) {
+	t.Helper()
+	for _, c := range cases {
+		if d, _, err := ReadSafetensors(c.b); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, %v; want %s", c.b, d, err, c.want)
+		}
+	}
+}
+
+func TestSafetensorsRefusesHeaders(t *testing.T) {
+	checkRefused(t, []badFile{
 		{"cut off before the header", []byte{1, 2}},
 		{"not a safetensors file?", []byte("#!/bin/sh and more")},
 		{"cut off in the header of 100 bytes", binary.LittleEndian.AppendUint64(nil, 100)},
@@ -111,6 +122,13 @@ func TestSafetensorsRefuses(t *testing.T) {
 		{"more than one JSON object", file("{}{}")},
 		{"header: ", file(`{"a":`)},
 		{"header: ", file(`{"a" 1}`)},
+		{"__metadata__: ", file(`{"__metadata__":{"a":1}}`)},
+	})
+}
+
+func TestSafetensorsRefusesTensors(t *testing.T) {
+	four := []byte{0, 0, 0, 0}
+	checkRefused(t, []badFile{
 		{`"a": `, file(`{"a":[]}`)},
 		{`"a": dtype "", expected one of F32, F64, I32, I64, U8, BF16`, file(`{"a":null}`)},
 		{`"a": dtype "F8", expected one of F32`, file(`{"a":{"dtype":"F8","shape":[2],"data_offsets":[0,4]}}`,
@@ -124,6 +142,12 @@ func TestSafetensorsRefuses(t *testing.T) {
 		{"not those of F32[-1]", file(`{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}`, four...)},
 		{"not those of", file(`{"a":{"dtype":"F32","shape":[4611686018427387905],"data_offsets":[0,4]}}`, four...)},
 		{"not those of", file(`{"a":{"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0]}}`)},
+	})
+}
+
+func TestSafetensorsRefusesOffsets(t *testing.T) {
+	four := []byte{0, 0, 0, 0}
+	checkRefused(t, []badFile{
 		{"data_offsets [], expected", file(`{"a":{"dtype":"F32","shape":[1]}}`, four...)},
 		{"data_offsets [0], expected", file(`{"a":{"dtype":"F32","shape":[0],"data_offsets":[0]}}`)},
 		{"data_offsets [0 4 9], expected", file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4,9]}}`, four...)},
@@ -145,12 +169,11 @@ func TestSafetensorsRefuses(t *testing.T) {
 		{`"a": stands twice`,
 			file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},`+
 				`"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, 0, 0)},
-		{"__metadata__: ", file(`{"__metadata__":{"a":1}}`)},
-	} {
-		if d, _, err := ReadSafetensors(c.b); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: %v, %v; want %s", c.b, d, err, c.want)
-		}
-	}
+	})
+}
+
+// A file that is cut off anywhere is refused.
+func TestSafetensorsCutOff(t *testing.T) {
 	var whole bytes.Buffer
 	if err := WriteSafetensors(&whole, sample(), nil); err != nil {
 		t.Fatal(err)
