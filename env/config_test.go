@@ -30,7 +30,8 @@ step_delay: 2ms
 		t.Fatal(err)
 	}
 	want := env.DefaultConfig()
-	want.EnvType, want.InitParams.ID, want.TotalNumEnvs, want.MaxStepsPerRolloutEpoch = "maniskill", "PickCube-v1", 64, 128
+	want.EnvType, want.InitParams.ID = "maniskill", "PickCube-v1"
+	want.TotalNumEnvs, want.MaxStepsPerRolloutEpoch = 64, 128
 	want.AutoReset, want.GroupSize, want.RewardCoef, want.StepDelay = false, 8, 0.1, 2*time.Millisecond
 	if !reflect.DeepEqual(cfg, want) {
 		t.Errorf("%+v, want %+v", cfg, want)
@@ -122,7 +123,8 @@ func TestRegistry(t *testing.T) {
 		t.Errorf("CartPole with a model: %v", err)
 	}
 	for key, cfg := range map[string]env.Config{
-		"frame_stack 1000000000 of observation state, 4 numbers: expected at most 4194304": {EnvType: "CartPole-v1", FrameStack: 1e9},
+		"frame_stack 1000000000 of observation state, 4 numbers: expected at most 4194304": {EnvType: "CartPole-v1",
+			FrameStack: 1e9},
 		"observations": {EnvType: "CartPole-v1", Observations: []string{"image"}},
 		"reward_mode":  {EnvType: "Pendulum-v1", RewardMode: env.RewardOnlySuccess},
 	} {
@@ -139,17 +141,20 @@ func TestRegistry(t *testing.T) {
 }
 
 func TestRegistryUnknown(t *testing.T) {
-	for name, near := range map[string]string{"cartpole": "CartPole-v1", "Pendulum-v0": "Pendulum-v1", "MountainCarContinous-v0": "MountainCarContinuous-v0", "Zork": ""} {
+	for name, near := range map[string]string{"cartpole": "CartPole-v1", "Pendulum-v0": "Pendulum-v1",
+		"MountainCarContinous-v0": "MountainCarContinuous-v0", "Zork": ""} {
 		_, err := all.Registry().New(env.Config{EnvType: name}, 1)
 		if err == nil {
 			t.Errorf("%s: no error", name)
 			continue
 		}
 		msg := err.Error()
-		if !strings.Contains(msg, fmt.Sprintf("%q", name)) || !strings.Contains(msg, "Known: CartPole-v1, Pendulum-v1, ") {
+		if !strings.Contains(msg, fmt.Sprintf("%q", name)) ||
+			!strings.Contains(msg, "Known: CartPole-v1, Pendulum-v1, ") {
 			t.Errorf("%s: %s", name, msg)
 		}
-		if hint := near != "" && strings.Contains(msg, "did you mean "+near+"?"); hint != (near != "") || near == "" && strings.Contains(msg, "did you mean") {
+		if hint := near != "" && strings.Contains(msg, "did you mean "+near+"?"); hint != (near != "") ||
+			near == "" && strings.Contains(msg, "did you mean") {
 			t.Errorf("%s: %s, want a hint at %q", name, msg, near)
 		}
 	}

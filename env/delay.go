@@ -7,12 +7,12 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Delay makes steps last, to stand for a slow simulator that computes elsewhere: the caller waits,
-// the core is free.
+// Delay makes steps last, in place of a slow simulator that computes elsewhere: the caller waits,
+// and the core is free.
 type Delay struct {
 	wrapper
 	per, most time.Duration
-	seed      uint64 // names the durations: that of the first environment at the first Reset
+	seed      uint64 // of the durations: that of the first environment at the first Reset
 	steps     uint64 // so far
 }
 
@@ -22,7 +22,7 @@ var (
 )
 
 // NewDelay wraps v: a Step with chunks of K actions lasts at least K·per. With most > per each
-// action takes a time of its own, the same whenever environments begin with the same seeds: bounded
+// action has a random duration, the same whenever environments begin with the same seeds: bounded
 // Pareto of exponent 1, P(d > t) = (per/t - per/most) / (1 - per/most) between the two.
 func NewDelay(v Vec, per, most time.Duration) *Delay {
 	return &Delay{wrapper: wrapper{v}, per: per, most: max(per, most)}
@@ -50,7 +50,7 @@ func (w *Delay) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	return nil
 }
 
-// duration returns how long a step takes.
+// duration returns the duration of a step.
 func (w *Delay) duration(step uint64) time.Duration {
 	if w.most == w.per {
 		return w.per

@@ -1,8 +1,8 @@
-// Package env is the vector-environment contract, and what every environment shares: episodes,
-// wrappers, seeds, metrics, a registry.
+// Package env defines vector environments, and has the parts that every environment shares:
+// episodes, wrappers, seeds, metrics, a registry.
 //
-// A Vec is N environments that step together, into buffers of the caller. One is made by name, with
-// the wrappers its Config asks for:
+// A Vec is N environments that step together, into buffers of the caller. The registry makes one by
+// name, with the wrappers that its Config asks for:
 //
 //	vec, err := registry.New(cfg, n)                // env/all has the registry of everything in this module
 //	step := vec.Spec().NewStep(n, 1)                // the buffers; a worker may lay them over its own memory instead
@@ -16,9 +16,9 @@
 //		seeds.Observe(step)
 //	}
 //
-// A new environment is a Simulator: dynamics, and nothing else. NewEpisodic makes a Vec of it by
-// adding chunks of actions, time limits, resets at the end of an episode, and saving. Package
-// envtest checks any Vec against the contract.
+// A new environment is a Simulator, which is dynamics alone. NewEpisodic makes a Vec of it: it adds
+// chunks of actions, time limits, resets at the end of an episode, and saving. Package envtest
+// checks any Vec against the contract.
 //
 // The package knows nothing of policies, algorithms and ranks. The caller that makes a Vec numbers
 // its environments globally.

@@ -23,12 +23,12 @@ type Vec interface {
 	Close() error
 }
 
-// A Step is what N environments return from one Step or Reset; the caller owns it and may use it
+// A Step is the result of one Step or Reset of N environments. The caller owns it and may use it
 // again and again.
 type Step struct {
 	Obs tensor.Dict // one [N, shape...] for each observation of the Spec, under its name ("state", "image")
-	// the same; rows are valid only where the step ended an episode and the environment reset
-	// itself
+	// as Obs; a row is valid only if the step ended the environment's episode and the environment
+	// reset itself
 	FinalObs   tensor.Dict
 	Reward     tensor.Tensor // F32 [N,K]
 	Terminated tensor.Tensor // U8 [N,K]: the task's own end, after which no reward can come
@@ -38,11 +38,11 @@ type Step struct {
 	// U8 [N]: Normal, Aborted or NoEpisode. The zero Tensor is allowed for a Vec whose simulators
 	// cannot fail
 	Status tensor.Tensor
-	// F32 [N, K·Repeats, len(Spec.Info)]: the figures of each step of the chunk, of all Spec.Repeats
-	// steps of an action; 0 behind the end of an episode. The zero Tensor: not wanted
+	// F32 [N, K·Repeats, len(Spec.Info)]: the figures of each step of the chunk, of all
+	// Spec.Repeats steps of an action; 0 after the end of an episode. The zero Tensor: not wanted
 	Info tensor.Tensor
-	// I32 [N]: how many steps each environment took, counting repeated actions. The zero Tensor is
-	// allowed where Spec.Repeats is 1: Took says it
+	// I32 [N]: number of steps that each environment took, counting repeated actions. The zero
+	// Tensor is allowed where Spec.Repeats is 1: Took returns the number
 	Steps tensor.Tensor
 }
 
@@ -52,7 +52,7 @@ const (
 	// Normal: the simulator answered.
 	Normal = iota
 	// Aborted: the simulator failed and the episode ended with this step. No step of the episode
-	// may be trained on. Metrics count it as lost and as nothing else.
+	// may be trained on. Metrics count the episode as lost, and nothing else of it.
 	Aborted
 	// NoEpisode: the simulator is permanently gone. If the step before had Aborted or NoEpisode,
 	// no episode was running and none is counted. Else the running episode is lost. Only steps
@@ -63,43 +63,44 @@ const (
 // A Spec describes one environment of a Vec.
 type Spec struct {
 	Name     string   // the registry's name, as CartPole-v1
-	Obs      []Field  // named observations; ActionMask is one that is heeded, not looked at
-	Action   Space    // what Step takes
+	Obs      []Field  // named observations; policies obey an ActionMask, and do not observe it
+	Action   Space    // the actions of Step
 	MaxSteps int      // steps after which an episode is truncated; 0: never
 	Info     []string // names of per-step figures
-	// Returns are the least and the most return of an episode, as long as MaxSteps; nil: unknown.
+	// Returns are the smallest and the largest return of an episode of MaxSteps; nil: unknown.
 	Returns *[2]float64
-	// Repeat is how many times ActionRepeat takes an action: as many rows of Info has each action. 0
-	// is 1.
+	// Repeat is the number of times that ActionRepeat takes an action, which is also the number of
+	// rows of Info of each action. 0 is 1.
 	Repeat int
-	// Tasks are the names of what an episode may be about, in environments that have several. The
-	// figure TaskNumber tells which it is. nil: there is one.
+	// Tasks are the names of the tasks that an episode may have, in environments that have several.
+	// The figure TaskNumber is the index in Tasks. nil: there is one task.
 	Tasks []string
-	// TaskWeights are how often each of Tasks is drawn, seen from the others; 0: never.
+	// TaskWeights are the relative frequencies of Tasks; 0: never drawn.
 	TaskWeights []float64
 }
 
 // Figures of a step that this package interprets, besides TaskReward.
 const (
 	Success     = "success"      // the task is done
-	WrongObject = "wrong_object" // it is done with another object than the one meant
-	// ToldObject: it is done with the object that the sentence names, where that is on purpose
-	// another one than the one meant.
+	WrongObject = "wrong_object" // the task is done with another object than the one meant
+	// ToldObject: the task is done with the object that the sentence names, where the sentence
+	// names another object than the one meant, on purpose.
 	ToldObject = "told_object"
-	TaskNumber = "task_number" // which of Spec.Tasks the episode is about
+	TaskNumber = "task_number" // number of the episode's task in Spec.Tasks
 )
 
 // A Field is one named observation.
 type Field struct {
 	Name string // "state", "image"; travels as observation.<Name>
 	Space
-	// Words makes the observation a text: each number is that of a word, 0 is none. nil: no text.
+	// Words makes the observation a text: each number is the number of a word, 0 is none. nil: no
+	// text.
 	Words []string
-	// Text makes an observation of U8 a text in UTF-8, with zeros behind its end.
+	// Text makes an observation of U8 a text in UTF-8, with zeros after its end.
 	Text bool
 }
 
-// A Kind says how the numbers of a Space are meant.
+// A Kind is the meaning of the numbers of a Space.
 type Kind uint8
 
 const (

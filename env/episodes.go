@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Episodes follows the running episodes of environments [first, first+n) and keeps those that
+// Episodes follows the running episodes of environments [first, first+n) and stores those that
 // finish. Only Take may be called while another goroutine uses it.
 type Episodes struct {
 	first      int
@@ -19,7 +19,7 @@ type Episodes struct {
 	byName     int   // column of the Info ToldObject, -1: none
 	task       int   // column of the Info TaskNumber, -1: none
 	taskReward int   // column of the Info TaskReward, -1: Reward is the task's own
-	figures    []int // columns of the Info that are reported as they are
+	figures    []int // columns of the Info that are reported unchanged
 	autoReset  bool
 
 	ret      tensor.Tensor // F64 [n]: sum of the rewards so far
@@ -28,14 +28,14 @@ type Episodes struct {
 	mistaken tensor.Tensor // U8 [n]: wrong_object so far
 	obeyed   tensor.Tensor // U8 [n]: told_object so far
 	figured  tensor.Tensor // F64 [n, figures]: sums of the figures so far
-	told     tensor.Tensor // I64 [n]: steps that told them, each repetition of an action for itself
+	told     tensor.Tensor // I64 [n]: steps with figures, counting repeated actions
 	over     tensor.Tensor // U8 [n]: the episode is done, and its environment idles
-	number   []int         // of its task, as the last step said
+	number   []int         // number of its task in the last step
 	failed   []bool        // the last episode was aborted, and no step has succeeded since
 
 	mu       sync.Mutex
 	finished batch
-	taken    batch // by the last Take
+	taken    batch // result of the last Take
 }
 
 // A batch is episodes, and the memory of their Info.
@@ -50,16 +50,16 @@ type Episode struct {
 	Aborted      bool      // its simulator failed: nothing else of it counts
 	Len          int       // steps
 	Return       float64   // sum of the task's own rewards
-	SuccessOnce  bool      // a step said success
-	SuccessAtEnd bool      // the last step did
-	WrongObject  bool      // a step said wrong_object: the task was done with another object than the one meant
-	ToldObject   bool      // a step said told_object
-	Task         int       // which of Spec.Tasks it is about, counted from 1; 0 where there are none
+	SuccessOnce  bool      // a step was a success
+	SuccessAtEnd bool      // the last step was one
+	WrongObject  bool      // a step had the figure WrongObject
+	ToldObject   bool      // a step had the figure ToldObject
+	Task         int       // number of its task in Spec.Tasks, counted from 1; 0 where there are none
 	Info         []float64 // means over the steps of the Spec's Figures
 }
 
-// Figures returns the names of the Info that episodes report unchanged: those that this package
-// does not interpret.
+// Figures returns the names of the Info that episodes report unchanged, because this package does
+// not interpret them.
 func (s Spec) Figures() []string {
 	var names []string
 	for _, i := range s.figures() {
@@ -80,8 +80,8 @@ func (s Spec) figures() (columns []int) {
 }
 
 // NewEpisodes returns an Episodes for n environments of the Spec, each at the start of an episode.
-// first is the global index of environment 0. With autoReset the next episode follows at once;
-// without, an environment idles after its episode.
+// first is the global index of environment 0. With autoReset the next episode follows at once.
+// Without, an environment idles after its episode.
 func NewEpisodes(spec Spec, first, n int, autoReset bool) *Episodes {
 	figures := spec.figures()
 	room := func() batch { return batch{make([]Episode, 0, 4*n), make([]float64, 0, 4*n*len(figures))} }
@@ -198,7 +198,7 @@ func (e *Episodes) begin(n int) {
 	clear(e.sums(n))
 }
 
-// sums returns those of the figures of environment n.
+// sums returns the sums of figures of environment n.
 func (e *Episodes) sums(n int) []float64 {
 	return e.figured.F64()[n*len(e.figures) : (n+1)*len(e.figures)]
 }
@@ -212,8 +212,8 @@ func (e *Episodes) Take() []Episode {
 	return e.taken.episodes
 }
 
-// Progress returns how many steps the episode of environment n has, and the return so far. If it has
-// ended, and nobody took it yet, these are its last.
+// Progress returns the number of steps of the episode of environment n, and the return so far. If
+// the episode has ended and Take has not returned it yet, these are its final ones.
 func (e *Episodes) Progress(n int) (steps int, ret float64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -316,7 +316,7 @@ type Summary struct {
 	SuccessAtEnd    float64   // share of episodes
 	WrongObject     float64   // share of episodes
 	ToldObject      float64   // share of episodes
-	ByTask          []OfTask  // of each of Spec.Tasks, up to the last that an episode was about
+	ByTask          []OfTask  // of each of Spec.Tasks, up to the last one that an episode had
 	Info            []float64 // mean of each of Spec.Figures; nil for no episodes
 }
 
@@ -372,7 +372,7 @@ func Summarize(episodes []Episode) Summary {
 	return s
 }
 
-// spread fills in how the returns of episodes differ from their mean.
+// spread fills in the deviation and the minimum of the returns of episodes.
 func (s *Summary) spread(episodes []Episode) {
 	if s.NumTrajectories == 0 {
 		return

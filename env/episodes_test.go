@@ -66,7 +66,8 @@ func TestEpisodesWrongObject(t *testing.T) {
 	}
 }
 
-// TestEpisodesInfo: figures without a meaning of their own are averaged over an episode, and then over episodes; a resumed one goes on.
+// TestEpisodesInfo: figures without a meaning of their own are averaged over an episode, and then over
+// episodes; a resumed one goes on.
 func TestEpisodesInfo(t *testing.T) {
 	spec := env.Spec{Info: []string{"drag", "success", "lift"}}
 	out := spec.NewStep(2, 1)
@@ -92,7 +93,8 @@ func TestEpisodesInfo(t *testing.T) {
 	}
 	rows := env.AppendRows(nil, e.Take())
 	episodes, err := env.FromRows(rows, 2)
-	if err != nil || len(episodes) != 2 || !slices.Equal(episodes[0].Info, []float64{2, 15}) || !slices.Equal(episodes[1].Info, []float64{7, 70}) {
+	if err != nil || len(episodes) != 2 || !slices.Equal(episodes[0].Info, []float64{2, 15}) ||
+		!slices.Equal(episodes[1].Info, []float64{7, 70}) {
 		t.Fatalf("%+v, %v", episodes, err)
 	}
 	if got := env.Summarize(episodes).Info; !slices.Equal(got, []float64{4.5, 42.5}) {
@@ -103,9 +105,11 @@ func TestEpisodesInfo(t *testing.T) {
 	}
 }
 
-// TestEpisodesTasks: in a suite, success is counted of each task, and what was done as told; a resumed episode remembers both.
+// TestEpisodesTasks: in a suite, success is counted of each task, and what was done as told; a resumed
+// episode remembers both.
 func TestEpisodesTasks(t *testing.T) {
-	spec := env.Spec{Info: []string{env.Success, env.TaskNumber, env.ToldObject}, Tasks: []string{"reach", "push", "pick"}}
+	spec := env.Spec{Info: []string{env.Success, env.TaskNumber, env.ToldObject},
+		Tasks: []string{"reach", "push", "pick"}}
 	out, e := spec.NewStep(3, 1), env.NewEpisodes(spec, 0, 3, true)
 	copy(out.Info.F32(), []float32{1, 0, 0, 0, 2, 1, 0, 2, 0})
 	e.Observe(out)
@@ -141,7 +145,8 @@ func TestEpisodesIdle(t *testing.T) {
 		step(t, v, out, actions(1, a...))
 		e.Observe(out)
 	}
-	if got, want := e.Take(), []env.Episode{{Env: 0, Len: 1, Return: 100, SuccessOnce: true, SuccessAtEnd: true}}; !same(got, want) {
+	want := []env.Episode{{Env: 0, Len: 1, Return: 100, SuccessOnce: true, SuccessAtEnd: true}}
+	if got := e.Take(); !same(got, want) {
 		t.Errorf("finished %+v, want %+v", got, want)
 	}
 	if err := v.Reset(nil, []uint64{1, 2}, out); err != nil {
@@ -150,7 +155,7 @@ func TestEpisodesIdle(t *testing.T) {
 	e.Started(nil)
 	step(t, v, out, actions(1, 100, 100))
 	e.Observe(out)
-	want := []env.Episode{
+	want = []env.Episode{
 		{Env: 0, Len: 1, Return: 100, SuccessOnce: true, SuccessAtEnd: true},
 		{Env: 1, Len: 1, Return: 100, SuccessOnce: true, SuccessAtEnd: true}, // its three steps before were dropped
 	}
@@ -159,8 +164,8 @@ func TestEpisodesIdle(t *testing.T) {
 	}
 }
 
-// TestEpisodesLost: an episode that its simulator lost says so and nothing else counts of it, though it was lost in its first step; where nobody plays from then
-// on there are no others.
+// TestEpisodesLost: an episode that its simulator lost says so and nothing else counts of it, though it was
+// lost in its first step; where nobody plays from then on there are no others.
 func TestEpisodesLost(t *testing.T) {
 	spec := env.Spec{Info: []string{"drag"}}
 	const lost, none = env.Aborted, env.NoEpisode
@@ -262,7 +267,8 @@ func TestSummarize(t *testing.T) {
 	a := env.Episode{Env: 0, Len: 2, Return: 4, SuccessOnce: true, SuccessAtEnd: true, WrongObject: true}
 	b := env.Episode{Env: 1, Len: 4, Return: 2, SuccessOnce: true}
 	c := env.Episode{Env: 1, Len: 6, Return: 12}
-	want := env.Summary{NumTrajectories: 3, NumLost: 1, Return: 6, ReturnStd: math.Sqrt(28), ReturnMin: 2, EpisodeLen: 4, Reward: 4.5 / 3, SuccessOnce: 2.0 / 3, SuccessAtEnd: 1.0 / 3, WrongObject: 1.0 / 3}
+	want := env.Summary{NumTrajectories: 3, NumLost: 1, Return: 6, ReturnStd: math.Sqrt(28), ReturnMin: 2,
+		EpisodeLen: 4, Reward: 4.5 / 3, SuccessOnce: 2.0 / 3, SuccessAtEnd: 1.0 / 3, WrongObject: 1.0 / 3}
 	lost := env.Episode{Env: 1, Len: 9, Return: 9, SuccessOnce: true, Aborted: true, Info: []float64{9}}
 	for _, order := range [][]env.Episode{{a, lost, b, c}, {b, a, c, lost}, {lost, b, c, a}} {
 		if got := env.Summarize(order); !same(got, want) {

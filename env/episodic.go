@@ -6,18 +6,18 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Episodic is a Vec made of a Simulator: it adds what makes episodes of dynamics, the same way for
+// Episodic is a Vec made of a Simulator. It adds episodes to the dynamics, in the same way for
 // every environment.
 type Episodic struct {
 	sim    Simulator
 	spec   Spec
 	n      int
-	ignore bool // terminations end nothing
+	ignore bool // terminations do not end episodes
 	sparse int  // column of the Info that is the reward; -1: the Simulator's own reward counts
 
 	elapsed tensor.Tensor // I32 [N]: steps of the running episode
 	over    tensor.Tensor // U8 [N]: a set of flags, 0 while the episode runs
-	info    tensor.Tensor // F32 [N,I]: what each environment's last step said
+	info    tensor.Tensor // F32 [N,I]: figures of each environment's last step
 
 	// Scratch of one step.
 	wasOver    []bool
@@ -108,7 +108,7 @@ func (e *Episodic) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	out.Terminated.Zero()
 	out.Truncated.Zero()
 	out.Status.Zero()
-	if chunk > 1 { // else every row is written
+	if chunk > 1 { // with one action every row is written
 		out.Info.Zero()
 	}
 	over := e.over.U8()
@@ -136,8 +136,8 @@ func (e *Episodic) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	return e.renew(seeds, out)
 }
 
-// takeTurns counts the coming step of every environment that is not done, and reports whether there
-// is one.
+// takeTurns counts the coming step of every environment that is not done. It reports whether there
+// is such an environment.
 func (e *Episodic) takeTurns() bool {
 	over, elapsed, limit := e.over.U8(), e.elapsed.I32()[:e.n], int32(e.spec.MaxSteps)
 	alive := false
@@ -171,7 +171,7 @@ func (e *Episodic) actions(a tensor.Tensor, k int) tensor.Tensor {
 	return e.column
 }
 
-// judge writes column k of what the step gave, and decides which episodes are over.
+// judge writes column k of the results of the step, and decides which episodes are over.
 func (e *Episodic) judge(out *Step, k, chunk int) {
 	reward, term, trunc, over := out.Reward.F32(), out.Terminated.U8(), out.Truncated.U8(), e.over.U8()
 	if chunk == 1 && !out.Info.IsZero() { // one copy for all is faster
@@ -200,7 +200,7 @@ func (e *Episodic) judge(out *Step, k, chunk int) {
 	}
 }
 
-// inform writes what the last step of environment n said to row i of Info, if it is wanted.
+// inform writes the figures of the last step of environment n to row i of Info, if Info is wanted.
 func (e *Episodic) inform(out *Step, n, i int) {
 	if columns := len(e.spec.Info); !out.Info.IsZero() {
 		copy(out.Info.F32()[i*columns:], e.info.F32()[n*columns:(n+1)*columns])
@@ -229,7 +229,7 @@ func (e *Episodic) renew(seeds []uint64, out *Step) error {
 	return nil
 }
 
-// Act fills action with what the Simulator's expert does.
+// Act fills action with the actions of the Simulator's expert.
 func (e *Episodic) Act(action tensor.Tensor) error {
 	if space := e.spec.Action; action.DType() != space.DType || action.Len() != e.n*space.Dim() {
 		return fmt.Errorf("%s: expert's action: %v, expected %v[%d 1 %d]", e.spec.Name, action, space.DType, e.n,
@@ -280,7 +280,7 @@ func (e *Episodic) Load(state tensor.Dict) error {
 	return nil
 }
 
-// Render draws what the Simulator shows.
+// Render draws the pictures of the Simulator.
 func (e *Episodic) Render(view View, mask []bool, rgb tensor.Tensor) error {
 	if err := Render(e.sim, view, mask, rgb); err != nil {
 		return fmt.Errorf("%s: %w", e.spec.Name, err)

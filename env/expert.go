@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Act fills action, [N,1,A], with what the expert of v, a Vec or a Simulator, does now if v is an
-// Expert, and what it is made of; else it gives an error that is errors.ErrUnsupported.
+// Act fills action, [N,1,A], with the present actions of the expert of v, a Vec or a Simulator. It returns an
+// error that is errors.ErrUnsupported if v, or a Vec inside v, is no Expert.
 func Act(v interface{ Spec() Spec }, action tensor.Tensor) error {
 	if e, ok := v.(Expert); ok {
 		return e.Act(action)

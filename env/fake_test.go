@@ -7,8 +7,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// counter is a Simulator to read by eye: the state of an environment is its seed + 0.01 per step, which is what is observed. The
-// reward is the action, and the episode terminates on an action of 100 or more; success is an action above 50.
+// counter is a Simulator to read by eye: the state of an environment is its seed + 0.01 per step, which is
+// what is observed. The reward is the action, and the episode terminates on an action of 100 or more; success
+// is an action above 50.
 type counter struct {
 	state  []float32
 	closed bool
@@ -25,14 +26,16 @@ func newCounter(cfg env.Config, n int) *env.Episodic {
 
 func (c *counter) Spec() env.Spec {
 	real := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{1}, Low: []float32{-1000}, High: []float32{1000}}
-	return env.Spec{Name: "Counter", Obs: []env.Field{{Name: "state", Space: real}}, Action: real, MaxSteps: 5, Info: []string{"success"}}
+	return env.Spec{Name: "Counter", Obs: []env.Field{{Name: "state", Space: real}}, Action: real, MaxSteps: 5,
+		Info: []string{"success"}}
 }
 
 func (c *counter) Len() int { return len(c.state) }
 
 func (c *counter) Reset(n int, seed uint64) error { c.state[n] = float32(seed); return nil }
 
-func (c *counter) Step(action tensor.Tensor, turn []env.Turn, reward []float32, terminated []byte, info []float32) error {
+func (c *counter) Step(action tensor.Tensor, turn []env.Turn, reward []float32, terminated []byte,
+	info []float32) error {
 	for n, a := range action.F32() {
 		if turn[n] != env.Idle {
 			c.state[n] += 0.01

@@ -6,12 +6,12 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// ExpertAction is the observation that Labels adds: an action, [1,A], as the environment takes it.
+// ExpertAction is the observation that Labels adds: an action of the environment, [1,A].
 const ExpertAction = "expert_action"
 
-// Labels adds to each observation what the expert would do about it, for algorithms that learn from
-// such labels. It is the outermost wrapper. In FinalObs there is room for the label and no label:
-// nothing is done there.
+// Labels adds the expert's action to each observation, for algorithms that learn from such labels.
+// It is the outermost wrapper. FinalObs has memory for the label, which is not filled: no action
+// follows there.
 type Labels struct {
 	wrapper
 	spec  Spec
@@ -24,8 +24,8 @@ var (
 	_ Expert = (*Labels)(nil)
 )
 
-// NewLabels wraps v, which has to be an Expert: else Reset and Step give errors that are
-// errors.ErrUnsupported.
+// NewLabels wraps v, which has to be an Expert. If it is none, Reset and Step return errors that
+// are errors.ErrUnsupported.
 func NewLabels(v Vec) *Labels {
 	w := &Labels{wrapper: wrapper{v}, spec: v.Spec().Labelled()}
 	w.label.Set(ExpertAction, tensor.New(w.spec.Action.DType, v.Len(), 1, w.spec.Action.Dim()))

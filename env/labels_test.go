@@ -20,7 +20,8 @@ func (c taught) Act(action tensor.Tensor) error {
 	return nil
 }
 
-// TestLabels: the label is what the expert does in the state that is shown, also of an episode that has just begun, through other wrappers too.
+// TestLabels: the label is what the expert does in the state that is shown, also of an episode that has just
+// begun, through other wrappers too.
 func TestLabels(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.RewardCoef = 2
@@ -50,7 +51,8 @@ func TestLabelsContract(t *testing.T) {
 	}, envtest.Options{})
 
 	v := env.NewLabels(newCounter(env.DefaultConfig(), 1))
-	if err := v.Reset(nil, []uint64{1}, v.Spec().NewStep(1, 1)); !errors.Is(err, errors.ErrUnsupported) || err.Error() != "Counter has no expert (unsupported operation)" {
+	if err := v.Reset(nil, []uint64{1}, v.Spec().NewStep(1, 1)); !errors.Is(err, errors.ErrUnsupported) ||
+		err.Error() != "Counter has no expert (unsupported operation)" {
 		t.Errorf("without an expert: %v", err)
 	}
 }

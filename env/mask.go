@@ -7,16 +7,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// ActionMask is the name of the observation that says which actions are allowed now, in an
-// environment with choices for actions. It is a box of U8 with ΣNvec elements, side by side for
-// each choice of the action as Nvec has them: 1 where the option is allowed, else 0. While the
-// episode runs, each choice must have an option that is allowed. Policies never take another.
-// Frames of masks are not stacked. A mask holds for all actions of a chunk, though it was shown
-// before the first.
+// ActionMask is the name of the observation that marks the allowed actions, in an environment with
+// choices for actions. It is a box of U8 with ΣNvec elements, those of each choice of the action
+// side by side in the order of Nvec: 1 for an allowed option, else 0. While the episode runs, each
+// choice must have an allowed option. Policies never take another. Frames of masks are not stacked.
+// A mask holds for all actions of a chunk, though it is of the time before the first.
 const ActionMask = "action_mask"
 
-// Blocked returns the first choice of an action in s of which mask, one row of an ActionMask,
-// allows no option; -1 where there is none.
+// Blocked returns the first choice of an action in s without an option that mask, one row of an
+// ActionMask, allows; -1 if there is none.
 func (s Space) Blocked(mask []uint8) int {
 	for k, n := range s.Nvec {
 		if !slices.ContainsFunc(mask[:n], func(m uint8) bool { return m != 0 }) {
@@ -27,8 +26,8 @@ func (s Space) Blocked(mask []uint8) int {
 	return -1
 }
 
-// Allow changes choices in action, [n, len(Nvec)], that mask, n rows of an ActionMask, does not
-// allow to the next that it does. Something must be allowed.
+// Allow replaces choices in action, [n, len(Nvec)], that mask, n rows of an ActionMask, does not
+// allow by the next allowed ones. Each choice must have an allowed option.
 func (s Space) Allow(action []int32, mask []uint8) {
 	for i, choice := range action {
 		n := s.Nvec[i%len(s.Nvec)]
@@ -39,9 +38,8 @@ func (s Space) Allow(action []int32, mask []uint8) {
 	}
 }
 
-// A masked Vec makes sure that something is allowed wherever an action is chosen. At the end of an
-// episode, where environments may have nothing to offer and nothing depends on the action, that is
-// everything then.
+// A masked Vec makes sure that each choice has an allowed option. At the end of an episode
+// environments may allow nothing. No action follows there, so the wrapper allows everything.
 type masked struct {
 	wrapper
 	spec Spec
@@ -49,7 +47,7 @@ type masked struct {
 
 func (f Field) isMask() bool { return f.Name == ActionMask }
 
-// CheckMask returns an error where s shows an ActionMask that does not fit its actions.
+// CheckMask returns an error if s has an ActionMask that does not fit its actions.
 func (s Spec) CheckMask() error {
 	i := slices.IndexFunc(s.Obs, Field.isMask)
 	if i < 0 {
@@ -114,7 +112,7 @@ func (w masked) check(n int, obs tensor.Dict) error {
 	return nil
 }
 
-// release allows everything to environment n, whose episode is over, where nothing is.
+// release allows everything to environment n, whose episode is over, if a choice has no allowed option.
 func (w masked) release(n int, obs tensor.Dict) {
 	if row := w.row(n, obs); w.spec.Action.Blocked(row) >= 0 {
 		for i := range row {

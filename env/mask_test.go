@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// guarded is a counter whose actions are 2×3 choices: after a step all are allowed that were not just taken, and in the end none is. Its episodes
-// are of two steps; with broken none is allowed after the first.
+// guarded is a counter whose actions are 2×3 choices: after a step all are allowed that were not just taken,
+// and in the end none is. Its episodes are of two steps; with broken none is allowed after the first.
 type guarded struct {
 	counter
 	taken  [][2]int32
@@ -73,7 +73,8 @@ func choices(rows ...int32) tensor.Dict {
 	return d
 }
 
-// TestActionMask: it is shown as it is, of stacked frames the last alone; where an episode is over and nothing is allowed, everything is.
+// TestActionMask: it is shown as it is, of stacked frames the last alone; where an episode is over and
+// nothing is allowed, everything is.
 func TestActionMask(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.FrameStack = 3
@@ -114,7 +115,8 @@ func TestActionMaskErrors(t *testing.T) {
 	out := begin(t, v, 1, 1, 2)
 	sim.broken = true
 	err := v.Step(choices(0, 0, 0, 0), []uint64{3, 4}, out)
-	if err == nil || !strings.Contains(err.Error(), "action_mask of environment 0 allows no option of choice 0, expected at least one") {
+	if err == nil || !strings.Contains(err.Error(),
+		"action_mask of environment 0 allows no option of choice 0, expected at least one") {
 		t.Errorf("a mask that allows nothing: %v", err)
 	}
 
@@ -123,7 +125,8 @@ func TestActionMaskErrors(t *testing.T) {
 	for want, spec := range map[string]env.Spec{
 		"its actions are continuous":                {Name: "X", Obs: sim.Spec().Obs, Action: box},
 		"F32[5]: expected a box of U8[5], the opti": {Name: "X", Obs: []env.Field{floats}, Action: sim.Spec().Action},
-		"U8[5]: expected a box of U8[4], the optio": {Name: "X", Obs: sim.Spec().Obs, Action: env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{4}}},
+		"U8[5]: expected a box of U8[4], the optio": {Name: "X", Obs: sim.Spec().Obs,
+			Action: env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{4}}},
 	} {
 		if err := spec.CheckMask(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want … %s …", err, want)

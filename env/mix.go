@@ -19,8 +19,8 @@ func (m *Mix) AddWeight(name string, weight float64) {
 	(*m)[name] = weight
 }
 
-// Weights returns the weight of each of names, 1 everywhere where m is empty. A name that is not
-// among them, a weight that is not a number ≥ 0, and weights that are all 0 are errors.
+// Weights returns the weight of each of names, 1 everywhere if m is empty. Errors are: a name that
+// is not among names, a weight that is not a number ≥ 0, and weights that are all 0.
 func (m Mix) Weights(names []string) ([]float64, error) {
 	weights, sum := make([]float64, len(names)), 0.0
 	for _, name := range slices.Sorted(maps.Keys(m)) {

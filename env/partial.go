@@ -15,7 +15,7 @@ const stateName = "state"
 type Partial struct {
 	wrapper
 	elements []int
-	width    int // of what is inside
+	width    int // of the state inside
 	spec     Spec
 	inner    Step // Obs and FinalObs with all elements; the rest is the caller's
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/rlinf/rlinf/params"
 )
 
-// A Constructor makes n environments. It honours MaxEpisodeSteps, IgnoreTerminations and RewardMode
-// of cfg, which NewEpisodic does for it, and its own keys. Wrappers and workers honour the rest.
+// A Constructor makes n environments. It obeys MaxEpisodeSteps, IgnoreTerminations and RewardMode
+// of cfg, for which it may use NewEpisodic, and its own keys. Wrappers and workers obey the other
+// keys.
 type Constructor func(cfg Config, n int) (Vec, error)
 
-// ErrNotBuilt is the error of a Constructor if the program was built without the library that the
-// environment needs.
+// ErrNotBuilt is the error of a Constructor whose library the program was built without.
 var ErrNotBuilt = errors.New("not in this build")
 
 // A Registry maps names to environments. The caller fills it, or env/all does. Reading it is safe
@@ -58,8 +58,8 @@ func (r *Registry) Find(name string) error {
 }
 
 // New makes n environments with the wrappers that cfg asks for: actions repeated, rewards scaled
-// and clipped, observations hidden, frames stacked, steps delayed. It checks an ActionMask, and
-// every step does.
+// and clipped, observations hidden, frames stacked, steps delayed. It checks an ActionMask, now and
+// in every step.
 func (r *Registry) New(cfg Config, n int) (Vec, error) {
 	if err := r.Find(cfg.ID()); err != nil {
 		return nil, err

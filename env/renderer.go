@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Render draws environments of v if it is a Renderer, and all that it is made of are; else it gives
-// an error that is errors.ErrUnsupported.
+// Render draws environments of v. It returns an error that is errors.ErrUnsupported if v, or a Vec
+// inside v, is no Renderer.
 func Render(v any, view View, mask []bool, rgb tensor.Tensor) error {
 	if r, ok := v.(Renderer); ok {
 		return r.Render(view, mask, rgb)

@@ -2,15 +2,15 @@ package env
 
 import "github.com/rlinf/rlinf/tensor"
 
-// ActionRepeat takes every action several times and adds up the rewards; the end of an episode cuts
-// the repetition short. To the Vec inside, a repeated action is a chunk of equal ones, so nothing
-// of the contract is lost. Info has the figures of every repetition.
+// ActionRepeat takes every action several times and adds up the rewards. The end of an episode ends
+// the repetition. The Vec inside gets a repeated action as a chunk of equal actions, so it keeps
+// the contract of chunks. Info has the figures of every repetition.
 type ActionRepeat struct {
 	wrapper
 	times  int
 	action tensor.Dict // [N,K·times,A]
-	// with Reward, Terminated, Truncated [N,K·times], and Steps where it is inner.Repeat; the rest is
-	// the caller's
+	// has Reward, Terminated, Truncated [N,K·times], and Steps where it is inner.Repeat; the rest
+	// is the caller's
 	inner Step
 }
 
@@ -29,7 +29,7 @@ func NewActionRepeat(v Vec, times int) *ActionRepeat {
 	return w
 }
 
-// Spec is the Spec of the Vec inside, MaxSteps counting what is one step here.
+// Spec is the Spec of the Vec inside. MaxSteps counts repeated actions as one step.
 func (w *ActionRepeat) Spec() Spec {
 	s := w.Vec.Spec()
 	s.MaxSteps = (s.MaxSteps + w.times - 1) / w.times
@@ -67,7 +67,7 @@ func (w *ActionRepeat) Step(action tensor.Dict, seeds []uint64, out *Step) error
 	return nil
 }
 
-// size makes room for chunks of k actions.
+// size allocates the memory for chunks of k actions.
 func (w *ActionRepeat) size(k int) {
 	space, n := w.Vec.Spec().Action, w.Len()
 	w.action.Set("action", tensor.New(space.DType, n, k*w.times, space.Dim()))
@@ -76,7 +76,7 @@ func (w *ActionRepeat) size(k int) {
 	w.inner.Truncated = tensor.New(tensor.U8, n, k*w.times)
 }
 
-// repeatRows writes every row of src, of that many bytes, times times into dst.
+// repeatRows writes every row of src, of that many bytes, several times into dst.
 func repeatRows(dst, src []byte, row, times int) {
 	for at := 0; at < len(src); at += row {
 		for range times {

@@ -2,17 +2,17 @@ package env
 
 import "github.com/rlinf/rlinf/tensor"
 
-// TaskReward is the Info that a Vec gives when its Reward is not the task's own: what it would have
-// been. Where an action is repeated, its first row has the sum and the others have 0.
+// TaskReward is the figure of a Vec whose Reward is not the task's own: the task's own reward. If
+// an action is repeated, its first row has the sum and the others have 0.
 const TaskReward = "task_reward"
 
-// RewardScale makes rewards relative, if that is asked for, multiplies them by a factor and clips
-// them. It adds TaskReward to the Info, so that returns are still the task's.
+// RewardScale multiplies rewards by a factor and clips them, and can make them relative before. It
+// adds TaskReward to the Info, so that returns are still those of the task.
 type RewardScale struct {
 	wrapper
 	coef, clip float32
-	// [N], the task's last reward of each episode, 0 before its first step; nil: rewards are not
-	// relative
+	// [N], the task's last reward of each episode, 0 before its first step; nil: rewards are
+	// absolute
 	last []float32
 	spec Spec
 	info tensor.Tensor // F32 [N,K·Repeats,I] for the Vec inside; the zero Tensor: it has no Info
@@ -23,8 +23,9 @@ var (
 	_ Saver = (*RewardScale)(nil)
 )
 
-// NewRewardScale wraps v: rewards become coef·r, within ±clip unless clip is 0. With relative, r is
-// by how much a reward is above that of the step before, which is 0 for the first of an episode.
+// NewRewardScale wraps v. Rewards become coef·r, within ±clip unless clip is 0. With relative, r is
+// the difference of a reward from that of the step before; it is 0 for the first step of an
+// episode.
 func NewRewardScale(v Vec, coef, clip float32, relative bool) *RewardScale {
 	w := &RewardScale{wrapper: wrapper{v}, coef: coef, clip: clip, spec: v.Spec()}
 	if relative {
@@ -83,7 +84,7 @@ func (w *RewardScale) Step(action tensor.Dict, seeds []uint64, out *Step) error 
 	return nil
 }
 
-// inform writes the rows of info: what the Vec inside said, then its reward.
+// inform writes the rows of info: the figures of the Vec inside, then its reward.
 func (w *RewardScale) inform(info []float32, reward tensor.Tensor) {
 	inside, repeats := len(w.spec.Info)-1, w.spec.Repeats()
 	for i := range len(info) / (inside + 1) {
@@ -95,8 +96,8 @@ func (w *RewardScale) inform(info []float32, reward tensor.Tensor) {
 	}
 }
 
-// relate makes the rewards of environment n relative. A new episode begins from 0, and one that is
-// over and idles stays there.
+// relate makes the rewards of environment n relative. A new episode begins from 0. An environment
+// that idles after its episode stays at 0.
 func (w *RewardScale) relate(n int, out *Step) {
 	steps, ended := out.Took(n)
 	row := out.Reward.F32()[n*out.Reward.Dim(1):][:steps]

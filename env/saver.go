@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Save returns a copy of the state of v if it is a Saver, and all that it is made of are; else an
-// error that is errors.ErrUnsupported.
+// Save returns a copy of the state of v. It returns an error that is errors.ErrUnsupported if v, or
+// a Vec inside v, is no Saver.
 func Save(v any) (tensor.Dict, error) {
 	if s, ok := v.(Saver); ok {
 		return s.Save()
@@ -16,8 +16,8 @@ func Save(v any) (tensor.Dict, error) {
 	return tensor.Dict{}, fmt.Errorf("save %T: %w", v, errors.ErrUnsupported)
 }
 
-// Load puts back into v what Save returned. It gives an error, and v is then to be reset, where a
-// tensor is missing or of another shape.
+// Load puts the state of a Save back into v. If a tensor is missing or has another shape, it
+// returns an error, and v must be reset.
 func Load(v any, state tensor.Dict) error {
 	if s, ok := v.(Saver); ok {
 		return s.Load(state)
@@ -25,7 +25,7 @@ func Load(v any, state tensor.Dict) error {
 	return fmt.Errorf("load %T: %w", v, errors.ErrUnsupported)
 }
 
-// saved returns the tensor of a saved state that has the type and shape of like.
+// saved returns the tensor of a saved state, which must have the type and shape of like.
 func saved(state tensor.Dict, name string, like tensor.Tensor) (tensor.Tensor, error) {
 	t, ok := state.Get(name)
 	if !ok {

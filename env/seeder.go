@@ -13,9 +13,9 @@ const (
 	Eval
 )
 
-// A Seeder names the initial states of environments [first, first+n): the seed of an episode
-// follows from the job's seed, the environment's group and the episode's number alone, so it is the
-// same wherever the environment is placed.
+// A Seeder draws the seeds of the initial states of environments [first, first+n). The seed of an
+// episode depends on the job's seed, the environment's group and the episode's number alone, so it
+// is the same in every placement.
 type Seeder struct {
 	seed    uint64
 	purpose philox.Purpose
@@ -54,8 +54,8 @@ func (s *Seeder) Started(mask []bool) {
 	}
 }
 
-// Observe records a Step that was given the seeds of Next. An episode that ended in it was followed
-// by a new one.
+// Observe records a Step that was given the seeds of Next. After an episode that ended in the step
+// a new one has begun.
 func (s *Seeder) Observe(step *Step) {
 	for n := range s.next {
 		if _, ended := step.Took(n); ended {
@@ -64,7 +64,7 @@ func (s *Seeder) Observe(step *Step) {
 	}
 }
 
-// Rewind goes back to the first episode everywhere, so that every evaluation has the same.
+// Rewind returns to the first episode everywhere, so that every evaluation has the same episodes.
 func (s *Seeder) Rewind() {
 	s.episode.Zero()
 	s.nameAll()

@@ -58,7 +58,8 @@ func TestSeederGroups(t *testing.T) {
 			t.Errorf("environment %d: advanced %v", n, advanced)
 		}
 	}
-	if s.Next()[1] == s.Next()[0] { // the second episode of a group is another than the first, also for who gets there later
+	// the second episode of a group differs from the first, also for an environment that gets there later
+	if s.Next()[1] == s.Next()[0] {
 		t.Error("episodes 1 and 2 have the same seed")
 	}
 	step(t, v, out, actions(1, 100, 1, 1, 1, 1, 1), s.Next()...)

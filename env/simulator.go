@@ -3,8 +3,8 @@ package env
 import "github.com/rlinf/rlinf/tensor"
 
 // A Simulator is the dynamics of N independent environments: no episodes, no time limit, no chunks.
-// It is what one writes to add an environment; NewEpisodic makes a Vec of it. Environment n must
-// behave the same whatever N is. One that is a Saver too makes the Vec resumable.
+// A new environment implements it, and NewEpisodic makes a Vec of it. Environment n must behave the
+// same for every N. If the Simulator is a Saver, too, the Vec can resume.
 type Simulator interface {
 	// Spec describes one environment; MaxSteps is the task's usual limit.
 	Spec() Spec
@@ -13,9 +13,9 @@ type Simulator interface {
 	// Reset puts environment n in the initial state that seed names.
 	Reset(n int, seed uint64) error
 	// Step takes one step of every environment whose turn is not Idle. action holds N·Dim elements,
-	// row by row, checked against the Spec: choices are in range, numbers finite (but not clipped).
-	// It writes reward [N], terminated [N] (0 or 1) and info [N, len(Spec.Info)] of those
-	// environments and leaves the others' alone.
+	// row by row, checked against the Spec: choices are in range, numbers are finite, and not
+	// clipped. Step writes reward [N], terminated [N] (0 or 1) and info [N, len(Spec.Info)] of
+	// those environments and leaves the others' alone.
 	Step(action tensor.Tensor, turn []Turn, reward []float32, terminated []byte, info []float32) error
 	// Observe writes the current observations into the rows of obs where mask is true. A nil mask
 	// is true everywhere.
@@ -23,7 +23,7 @@ type Simulator interface {
 	Close() error
 }
 
-// A Turn is what an environment does in a step of its Simulator.
+// A Turn is the part of an environment in a step of its Simulator.
 type Turn uint8
 
 const (

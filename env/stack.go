@@ -7,15 +7,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// FrameStack shows the last observations together, oldest first, each observation [shape...]
-// becoming [frames, shape...]; of an ActionMask the last alone. A new episode begins with its first
-// observation in every place. A chunk of actions gives one frame: what is observed at its end.
+// FrameStack stacks the last observations, oldest first: each observation [shape...] becomes
+// [frames, shape...]. Of an ActionMask it shows the last one alone. A new episode begins with its
+// first observation in every place. A chunk of actions gives one frame, the observation at its end.
 type FrameStack struct {
 	wrapper
 	frames int
 	spec   Spec
 	inner  Step          // Obs and FinalObs are single frames; the rest is the caller's
-	stack  tensor.Dict   // what each environment's last frames are
+	stack  tensor.Dict   // each environment's last frames
 	over   tensor.Tensor // U8 [N]: 1 where the episode is done and nothing moves
 }
 
@@ -43,7 +43,7 @@ func NewFrameStack(v Vec, frames int) *FrameStack {
 	return w
 }
 
-// checkStack returns an error where so many frames of s are too much for one observation.
+// checkStack returns an error if so many frames of s are too large for one observation.
 func (s Spec) checkStack(frames int) error {
 	const most = 1 << 24 // numbers, 64 MiB of F32
 	for _, f := range s.Obs {
@@ -103,8 +103,8 @@ func (w *FrameStack) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	return nil
 }
 
-// push appends environment n's new frame. Where the episode ended and the environment reset itself,
-// the final stack goes to FinalObs and a new one begins.
+// push appends environment n's new frame. If the environment reset itself, the final stack goes to
+// FinalObs and a new one begins.
 func (w *FrameStack) push(n int, anew bool, out *Step) {
 	for i := range w.stack.Len() {
 		name, _ := w.stack.Entry(i)

@@ -24,11 +24,11 @@ func (s Spec) NewStep(n, k int) *Step {
 	return out
 }
 
-// Repeats returns how many times an action is taken.
+// Repeats returns the number of times that an action is taken.
 func (s Spec) Repeats() int { return max(s.Repeat, 1) }
 
-// Took returns how many steps of its chunk environment n took, and whether the last of them ended
-// its episode.
+// Took returns the number of steps of its chunk that environment n took, and whether the last of
+// them ended its episode.
 func (s *Step) Took(n int) (steps int, ended bool) {
 	chunk := s.Reward.Dim(1)
 	terminated, truncated := s.Terminated.U8()[n*chunk:(n+1)*chunk], s.Truncated.U8()[n*chunk:(n+1)*chunk]
@@ -40,8 +40,8 @@ func (s *Step) Took(n int) (steps int, ended bool) {
 	return chunk, false
 }
 
-// InfoOf returns the rows of Info of the steps that environment n took, one behind the other, and nil
-// where Info is the zero Tensor. An environment that was done before has one row, its last.
+// InfoOf returns the rows of Info of the steps that environment n took, one after the other, or nil
+// if Info is the zero Tensor. An environment that was done before has one row, its last.
 func (s *Step) InfoOf(n int) []float32 {
 	if s.Info.IsZero() {
 		return nil
@@ -50,7 +50,7 @@ func (s *Step) InfoOf(n int) []float32 {
 	return s.Info.F32()[n*s.Info.Dim(1)*row:][:s.taken(n)*row]
 }
 
-// taken returns how many steps environment n took, counting repeated actions.
+// taken returns the number of steps that environment n took, counting repeated actions.
 func (s *Step) taken(n int) int {
 	if !s.Steps.IsZero() {
 		return int(s.Steps.I32()[n])
@@ -59,7 +59,7 @@ func (s *Step) taken(n int) int {
 	return steps
 }
 
-// StatusOf returns the status of environment n. It is Normal where Status is the zero Tensor.
+// StatusOf returns the status of environment n. It is Normal if Status is the zero Tensor.
 func (s *Step) StatusOf(n int) uint8 {
 	if s.Status.IsZero() {
 		return Normal
@@ -67,7 +67,7 @@ func (s *Step) StatusOf(n int) uint8 {
 	return s.Status.U8()[n]
 }
 
-// InfoIndex returns the column of the figure called name, -1 when there is none.
+// InfoIndex returns the column of the figure called name, or -1 if there is none.
 func (s Spec) InfoIndex(name string) int {
 	for i, have := range s.Info {
 		if have == name {
@@ -121,8 +121,8 @@ func (s Spec) checkObs(what string, d tensor.Dict, n int) error {
 	return nil
 }
 
-// checkOut checks the buffers of a step of n environments with k actions each; final: FinalObs may
-// be written too.
+// checkOut checks the buffers of a step of n environments with k actions each. final: the step may
+// write FinalObs, too.
 func (s Spec) checkOut(out *Step, n, k int, final bool) error {
 	if err := s.checkObs("Obs", out.Obs, n); err != nil {
 		return err
@@ -155,8 +155,8 @@ func matrix(t tensor.Tensor, dtype tensor.DType, rows, cols int) bool {
 	return t.DType() == dtype && t.Rank() == 2 && t.Dim(0) == rows && t.Dim(1) == cols
 }
 
-// action returns the tensor of action for n environments, [n,K,Dim], all of whose values the space
-// has.
+// action returns the tensor of action for n environments, [n,K,Dim]. All its values are in the
+// space.
 func (s Spec) action(action tensor.Dict, n int) (tensor.Tensor, error) {
 	a, ok := action.Get("action")
 	if !ok || a.DType() != s.Action.DType || a.Rank() != 3 || a.Dim(0) != n || a.Dim(1) == 0 ||
@@ -180,8 +180,8 @@ func (s Spec) action(action tensor.Dict, n int) (tensor.Tensor, error) {
 	return a, nil
 }
 
-// badChoice returns the index of the first of x, rows of len(nvec), that is not a choice; -1 when
-// all are.
+// badChoice returns the index of the first number of x, rows of len(nvec), that is no choice; -1 if
+// there is none.
 func badChoice(x []int32, nvec []int) int {
 	for i := 0; i < len(x); i += len(nvec) {
 		for j, n := range nvec {
@@ -193,7 +193,8 @@ func badChoice(x []int32, nvec []int) int {
 	return -1
 }
 
-// badNumber returns the index of the first of x that is NaN or infinite; -1 when there is none.
+// badNumber returns the index of the first number of x that is NaN or infinite; -1 if there is
+// none.
 func badNumber(x []float32) int {
 	for i, v := range x {
 		if v-v != 0 {

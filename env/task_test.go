@@ -15,17 +15,15 @@ const goodTask = `
 frame_skip: 2
 observations: [{joint: "*", apply: [cos]}, {site: tip, relative_to: goal}]
 actuators: [motor]
-rewards: [{body: fore, apply: [norm], weight: -1, rate: true}, {actuator: motor, weight: 1}, {constant: 1, when: success}]
+rewards: [{body: fore, apply: [norm], weight: -1, rate: true}, {actuator: motor, weight: 1},
+	{constant: 1, when: success}]
 terminations: [{sensor: touch, high: 3}]
 success: [{velocity: hinge, low: -1, high: 1}]
 reset_noise: [{joint: hinge, low: -1, high: 1}, {velocity: hinge, std: 0.1}]`
 
 // TestTaskCheck: a task that can mean nothing is found without its model, under the key that is wrong.
 func TestTaskCheck(t *testing.T) {
-	for _, c := range []struct {
-		spoil func(*env.Task)
-		want  string // the key complained about
-	}{
+	checkTasks(t, []taskCase{
 		{func(*env.Task) {}, ""},
 		{func(k *env.Task) { k.FrameSkip = -1 }, "frame_skip"},
 		{func(k *env.Task) { k.FrameSkip = 1e9 }, "frame_skip"},
@@ -46,6 +44,17 @@ func TestTaskCheck(t *testing.T) {
 		{func(k *env.Task) { k.Observations[1].Clip = -1 }, "observations.1.clip"},
 		{func(k *env.Task) { k.Observations[1].Scale = 1e300 }, "observations.1.scale"},
 		{func(k *env.Task) { k.Observations[0].Elements = []int{} }, "observations.0.elements"},
+	})
+	cfg := env.DefaultConfig()
+	cfg.ModelPath = "model.xml"
+	if got := complaints(cfg); !slices.Contains(got, "model_path") {
+		t.Errorf("a model without a task gave complaints about %v", got)
+	}
+}
+
+// TestTaskRewardsCheck: the same for rewards, ends and noise.
+func TestTaskRewardsCheck(t *testing.T) {
+	checkTasks(t, []taskCase{
 		{func(k *env.Task) { k.Rewards[0].Weight = 1e40 }, "rewards.0.weight"},
 		{func(k *env.Task) { k.Rewards[2].Constant = math.Inf(1) }, "rewards.2.constant"},
 		{func(k *env.Task) { k.Rewards[0].Weight = 0 }, "rewards.0.weight"},
@@ -65,32 +74,40 @@ func TestTaskCheck(t *testing.T) {
 		{func(k *env.Task) { k.ResetNoise[1].Std = math.Inf(1) }, "reset_noise.1.std"},
 		{func(k *env.Task) { k.ResetNoise[0].Std = 1 }, "reset_noise.0.std"},
 		{func(k *env.Task) { k.ResetNoise[1].Std = 0 }, "reset_noise.1.std"},
-	} {
+	})
+}
+
+// A taskCase changes a good task, and names the key complained about, "" for none.
+type taskCase struct {
+	spoil func(*env.Task)
+	want  string
+}
+
+func checkTasks(t *testing.T, cases []taskCase) {
+	t.Helper()
+	for _, c := range cases {
 		cfg := env.DefaultConfig()
-		cfg.EnvType, cfg.TotalNumEnvs, cfg.MaxStepsPerRolloutEpoch, cfg.ModelPath, cfg.Task = "mujoco", 1, 1, "model.xml", &env.Task{}
+		cfg.EnvType, cfg.TotalNumEnvs, cfg.MaxStepsPerRolloutEpoch = "mujoco", 1, 1
+		cfg.ModelPath, cfg.Task = "model.xml", &env.Task{}
 		if err := yaml.Unmarshal([]byte(goodTask), cfg.Task); err != nil {
 			t.Fatal(err)
 		}
 		c.spoil(cfg.Task)
-		var got []string
-		cfg.Check(func(ok bool, key string, value any, want string) {
-			if !ok {
-				got = append(got, key)
-			}
-		})
+		got := complaints(cfg)
 		if c.want == "" && len(got) > 0 || c.want != "" && !slices.Contains(got, "task."+c.want) {
 			t.Errorf("complaints about %v, want task.%s", got, c.want)
 		}
 	}
-	cfg := env.DefaultConfig()
-	cfg.ModelPath = "model.xml"
-	complained := false
+}
+
+// complaints are the keys of the mistakes that Check finds.
+func complaints(cfg env.Config) (keys []string) {
 	cfg.Check(func(ok bool, key string, value any, want string) {
-		complained = complained || !ok && key == "model_path"
+		if !ok {
+			keys = append(keys, key)
+		}
 	})
-	if !complained {
-		t.Error("a model without a task gave no complaint")
-	}
+	return keys
 }
 
 // TestTaskBoundsSaid: bounds the wrong way round are said with both numbers.

@@ -2,8 +2,8 @@ package env
 
 import "github.com/rlinf/rlinf/tensor"
 
-// A wrapper is a Vec over a Vec that changes nothing; the wrappers embed it and change something.
-// One without state of its own saves what is inside.
+// A wrapper is a Vec over a Vec that changes nothing. The wrappers embed it and change something. A
+// wrapper without state of its own saves the state of the Vec inside.
 type wrapper struct{ Vec }
 
 // Save returns the state of the Vec inside.
@@ -12,10 +12,10 @@ func (w wrapper) Save() (tensor.Dict, error) { return Save(w.Vec) }
 // Load puts back what Save returned.
 func (w wrapper) Load(state tensor.Dict) error { return Load(w.Vec, state) }
 
-// Act fills action with what the expert inside does.
+// Act fills action with the actions of the expert inside.
 func (w wrapper) Act(action tensor.Tensor) error { return Act(w.Vec, action) }
 
-// Render draws what is inside.
+// Render draws the environments of the Vec inside.
 func (w wrapper) Render(view View, mask []bool, rgb tensor.Tensor) error {
 	return Render(w.Vec, view, mask, rgb)
 }

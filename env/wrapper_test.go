@@ -23,16 +23,19 @@ func TestContract(t *testing.T) {
 		"stack":  func(c *env.Config) { c.FrameStack = 3 },
 		"delay":  func(c *env.Config) { c.StepDelay = time.Nanosecond },
 		"all": func(c *env.Config) {
-			c.ActionRepeat, c.RewardCoef, c.StateElements, c.FrameStack, c.StepDelay = 2, 0.1, []int{1, 0}, 2, time.Nanosecond
+			c.ActionRepeat, c.RewardCoef, c.StateElements = 2, 0.1, []int{1, 0}
+			c.FrameStack, c.StepDelay = 2, time.Nanosecond
 		},
 	}
-	for _, name := range []string{"CartPole-v1", "Pendulum-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Acrobot-v1"} {
+	for _, name := range []string{"CartPole-v1", "Pendulum-v1", "MountainCar-v0", "MountainCarContinuous-v0",
+		"Acrobot-v1"} {
 		for what, with := range wrap {
 			t.Run(name+"/"+what, func(t *testing.T) {
 				cfg := env.DefaultConfig()
 				cfg.EnvType, cfg.MaxEpisodeSteps = name, 20
 				with(&cfg)
-				envtest.Run(t, func(n int) (env.Vec, error) { return registry.New(cfg, n) }, envtest.Options{ChunkFrames: cfg.FrameStack > 1})
+				envtest.Run(t, func(n int) (env.Vec, error) { return registry.New(cfg, n) },
+					envtest.Options{ChunkFrames: cfg.FrameStack > 1})
 			})
 		}
 	}
@@ -148,7 +151,8 @@ func TestFrameStack(t *testing.T) {
 	wantF32(t, "on it goes", obs, 50, 50, 50.01, 40.01, 40.02, 40.03)
 }
 
-// TestPartial: the observations of CartPole, final ones too, are the chosen elements in their order; all else is as without.
+// TestPartial: the observations of CartPole, final ones too, are the chosen elements in their order; all else
+// is as without.
 func TestPartial(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.MaxEpisodeSteps = "CartPole-v1", 20
@@ -220,7 +224,8 @@ func TestDelay(t *testing.T) {
 type mute struct{ env.Vec }
 
 func TestSaveUnsupported(t *testing.T) {
-	v := env.Wrap(mute{newCounter(env.DefaultConfig(), 1)}, env.Config{ActionRepeat: 2, RewardCoef: 2, FrameStack: 2, StepDelay: 1})
+	v := env.Wrap(mute{newCounter(env.DefaultConfig(), 1)},
+		env.Config{ActionRepeat: 2, RewardCoef: 2, FrameStack: 2, StepDelay: 1})
 	if _, err := env.Save(v); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("Save: %v, want ErrUnsupported", err)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // Registry returns a registry of every environment of this module. A new environment is a line
-// here; a program of your own adds its own to the value it gets.
+// here. A program of your own adds its environments to the returned value.
 func Registry() *env.Registry {
 	r := env.NewRegistry()
 	r.Add("CartPole-v1", classic.NewCartPole)

@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// NewAcrobot makes n of Acrobot-v1: two links hang from a fixed joint, and a torque of -1, 0 or 1
-// (actions 0, 1, 2) between them swings the tip up to one length above the joint. Reward -1 for
-// every step, 0 for the one that gets there, which is success; 500 steps at most.
+// NewAcrobot makes n of Acrobot-v1: two links hang from a fixed joint. A torque of -1, 0 or 1
+// (actions 0, 1, 2) between them swings the tip up to one length above the joint. The reward is -1
+// for every step, and 0 for the step that reaches this height, which is success; 500 steps at most.
 //
 // Sutton and Barto, "Reinforcement Learning", 2nd edition, 2018: with the equations of the book,
 // not those of Sutton 1996.

@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A task is one environment with state S and actions A, all of it that batch needs to know.
+// A task is one environment with state S and actions A, as batch needs it.
 type task[S state, A int32 | float32] struct {
 	spec    env.Spec
 	reset   func(r *philox.Stream) S
@@ -18,20 +18,20 @@ type task[S state, A int32 | float32] struct {
 	observe func(s *S, obs []float32)
 	sketch  func(s *S) sketch
 	actions func(tensor.Tensor) []A // the elements of an action
-	expert  func(s *S) A            // what an expert does; nil: there is none
-	// success is the Info of that name, if the Spec has it: last is true where the time limit ends
+	expert  func(s *S) A            // action of an expert; nil: there is none
+	// success is the figure of that name, if the Spec has it. last is true if the time limit ends
 	// the episode.
 	success func(terminated, last bool) bool
 }
 
-// state is what an environment's state may be.
+// state is a type of environments' states.
 type state interface{ ~[2]float64 | ~[4]float64 }
 
 // A batch is N environments of one task.
 type batch[S state, A int32 | float32] struct {
 	task[S, A]
 	state []S
-	rand  philox.Stream // of the reset going on
+	rand  philox.Stream // of the present reset
 }
 
 func newVec[S state, A int32 | float32](t task[S, A], cfg env.Config, n int) (env.Vec, error) {
@@ -72,7 +72,7 @@ func (b *batch[S, A]) Step(action tensor.Tensor, turn []env.Turn, reward []float
 	return nil
 }
 
-// Act fills action with what the task's expert does now; without one the error is
+// Act fills action with the actions of the task's expert; without one the error is
 // errors.ErrUnsupported.
 func (b *batch[S, A]) Act(action tensor.Tensor) error {
 	if b.expert == nil {
@@ -85,7 +85,7 @@ func (b *batch[S, A]) Act(action tensor.Tensor) error {
 	return nil
 }
 
-// Observe writes what is observed into the rows of "state".
+// Observe writes observations into the rows of "state".
 func (b *batch[S, A]) Observe(mask []bool, obs tensor.Dict) {
 	x := obs.Must("state").F32()
 	dim := b.spec.Obs[0].Dim()

@@ -9,7 +9,8 @@ import (
 
 // BenchmarkStep steps 64 environments with resets; "step" counts one environment.
 func BenchmarkStep(b *testing.B) {
-	for _, make := range []env.Constructor{NewCartPole, NewPendulum, NewMountainCar, NewMountainCarContinuous, NewAcrobot} {
+	for _, make := range []env.Constructor{NewCartPole, NewPendulum, NewMountainCar, NewMountainCarContinuous,
+		NewAcrobot} {
 		const n = 64
 		vec, err := make(env.DefaultConfig(), n)
 		if err != nil {

@@ -8,7 +8,8 @@ import (
 )
 
 func TestContract(t *testing.T) {
-	for _, make := range []env.Constructor{NewCartPole, NewPendulum, NewMountainCar, NewMountainCarContinuous, NewAcrobot} {
+	for _, make := range []env.Constructor{NewCartPole, NewPendulum, NewMountainCar, NewMountainCarContinuous,
+		NewAcrobot} {
 		t.Run(specOf(t, make).Name, func(t *testing.T) {
 			for _, c := range []struct {
 				name   string

@@ -3,6 +3,6 @@
 //
 // They follow Gymnasium (https://github.com/Farama-Foundation/Gymnasium, 1.4) step for step:
 // float64 inside, float32 observations under the name "state". Initial states have the same
-// distributions but come from this project's own streams. Each task is one file that says what one
-// environment is; batch makes N of it.
+// distributions, but random numbers of this project. Each task is one file that defines one
+// environment; batch makes N of it.
 package classic

@@ -18,7 +18,8 @@ func TestPendulumExpert(t *testing.T) {
 				stepPendulum(&s, swingUp(&s))
 			}
 			if cost, _ := stepPendulum(&s, swingUp(&s)); cost < -1e-3 {
-				t.Errorf("from θ = %v, ω = %v it is at θ = %v, ω = %v after 150 steps", at, speed, wrapAngle(s[0]), s[1])
+				t.Errorf("from θ = %v, ω = %v it is at θ = %v, ω = %v after 150 steps", at, speed, wrapAngle(s[0]),
+					s[1])
 			}
 		}
 	}

@@ -22,13 +22,14 @@ type trajectory struct {
 	Truncated  []bool            `json:"truncated"`
 }
 
-// TestGolden holds every task against Gymnasium's trajectories: each step alone from the recorded state, and whole episodes through
-// the Vec from the recorded start.
+// TestGolden holds every task against Gymnasium's trajectories: each step alone from the recorded state, and
+// whole episodes through the Vec from the recorded start.
 func TestGolden(t *testing.T) {
 	t.Run("CartPole-v1", func(t *testing.T) { testGolden(t, NewCartPole, stepCartPole) })
 	t.Run("Pendulum-v1", func(t *testing.T) { testGolden(t, NewPendulum, stepPendulum) })
 	t.Run("MountainCar-v0", func(t *testing.T) { testGolden(t, NewMountainCar, stepMountainCar) })
-	t.Run("MountainCarContinuous-v0", func(t *testing.T) { testGolden(t, NewMountainCarContinuous, stepMountainCarContinuous) })
+	t.Run("MountainCarContinuous-v0",
+		func(t *testing.T) { testGolden(t, NewMountainCarContinuous, stepMountainCarContinuous) })
 	t.Run("Acrobot-v1", func(t *testing.T) { testGolden(t, NewAcrobot, stepAcrobot) })
 }
 
@@ -64,7 +65,8 @@ func testSteps[S state, A int32 | float32](t *testing.T, i int, ep trajectory, s
 			checked++
 		}
 		if math.Abs(reward-ep.Reward[k]) > 1e-14 || terminated != ep.Terminated[k] {
-			t.Errorf("episode %d step %d: reward %v, terminated %v, want %v, %v", i, k, reward, terminated, ep.Reward[k], ep.Terminated[k])
+			t.Errorf("episode %d step %d: reward %v, terminated %v, want %v, %v", i, k, reward, terminated,
+				ep.Reward[k], ep.Terminated[k])
 		}
 		before = want
 	}
@@ -73,8 +75,8 @@ func testSteps[S state, A int32 | float32](t *testing.T, i int, ep trajectory, s
 	}
 }
 
-// stabilised is the length from which an episode of CartPole holds up an unstable pole by recorded actions: an error in the last bit
-// grows by 1.1 per step, and no two implementations of sin stay together to the end.
+// stabilised is the length from which an episode of CartPole holds up an unstable pole by recorded actions:
+// an error in the last bit grows by 1.1 per step, and no two implementations of sin stay together to the end.
 const stabilised, comparable = 400, 150
 
 // testEpisode replays the actions through the Vec: float32 observations are equal in every step.
@@ -122,7 +124,8 @@ func testEpisode(t *testing.T, i int, ep trajectory, make env.Constructor) {
 		}
 		terminated, truncated := out.Terminated.U8()[0] != 0, out.Truncated.U8()[0] != 0
 		if terminated != ep.Terminated[k] || truncated != ep.Truncated[k] {
-			t.Errorf("episode %d step %d: terminated %v, truncated %v, want %v, %v", i, k, terminated, truncated, ep.Terminated[k], ep.Truncated[k])
+			t.Errorf("episode %d step %d: terminated %v, truncated %v, want %v, %v", i, k, terminated, truncated,
+				ep.Terminated[k], ep.Truncated[k])
 		}
 		if column := spec.InfoIndex("success"); column >= 0 {
 			success := terminated // the goal is reached

@@ -9,8 +9,8 @@ import (
 )
 
 // NewMountainCar makes n of MountainCar-v0: a car too weak for the hill in front of it gathers
-// speed by swinging in the valley. Push left (0), not (1) or right (2). Reward -1 for every step;
-// it ends at the top, at 0.5, which is success, and after 200 steps.
+// speed by swinging in the valley. It pushes left (0), not at all (1) or right (2). The reward is
+// -1 for every step. An episode ends at the top, at 0.5, which is success, and after 200 steps.
 //
 // Moore, "Efficient memory-based learning for robot control", 1990.
 func NewMountainCar(cfg env.Config, n int) (env.Vec, error) {
@@ -29,8 +29,8 @@ func NewMountainCar(cfg env.Config, n int) (env.Vec, error) {
 }
 
 // NewMountainCarContinuous makes n of MountainCarContinuous-v0: the same valley, a push of any
-// strength up to 1 in either direction, the top at 0.45. Reward -0.1 a² for every step, the action
-// a not being clipped there, and 100 at the top; 999 steps at most.
+// strength up to 1 in either direction, the top at 0.45. The reward is -0.1 a² for every step,
+// where the action a is not clipped, and 100 at the top; 999 steps at most.
 func NewMountainCarContinuous(cfg env.Config, n int) (env.Vec, error) {
 	return newVec(task[car, float32]{
 		spec: env.Spec{
@@ -76,8 +76,8 @@ func stepMountainCar(s *car, action int32) (float64, bool) {
 	return -1, s[0] >= 0.5 && s[1] >= 0
 }
 
-// stepMountainCarContinuous keeps its state as float32 after each step, as Gymnasium does; whether
-// the top is reached is decided before.
+// stepMountainCarContinuous rounds its state to float32 after each step, as Gymnasium does. It
+// decides before whether the top is reached.
 func stepMountainCarContinuous(s *car, action float32) (float64, bool) {
 	a := float64(action)
 	s.drive(clip(a, -1, 1) * 0.0015)

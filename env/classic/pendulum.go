@@ -9,8 +9,8 @@ import (
 )
 
 // NewPendulum makes n of Pendulum-v1: a pendulum is swung up and kept up by a torque too weak to
-// lift it at once. The action is the torque, clipped to ±2; the reward is minus the distance from
-// upright and at rest; it ends after 200 steps only.
+// lift it at once. The action is the torque, clipped to ±2. The reward is minus a distance from
+// standing upright at rest. An episode ends after 200 steps only.
 func NewPendulum(cfg env.Config, n int) (env.Vec, error) {
 	return newVec(task[pendulum, float32]{
 		spec: env.Spec{
@@ -52,8 +52,8 @@ func stepPendulum(s *pendulum, action float32) (float64, bool) {
 	return -cost, false
 }
 
-// swingUp pumps energy, ω²/6 + 5 cos θ, up to a little more than that of standing still upright,
-// and holds the pendulum where it is nearly there.
+// swingUp raises the energy, ω²/6 + 5 cos θ, to a little more than that of standing still upright.
+// Near there it holds the pendulum.
 func swingUp(s *pendulum) float32 {
 	theta, omega := wrapAngle(s[0]), s[1]
 	if math.Cos(theta) > 0.9 && math.Abs(omega) < 3 {
@@ -62,7 +62,7 @@ func swingUp(s *pendulum) float32 {
 	return float32(math.Copysign(maxTorque, omega*(5.2-omega*omega/6-5*math.Cos(theta))))
 }
 
-// wrapAngle returns x in [-π, π): ((x+π) mod 2π) - π, the remainder having the divisor's sign.
+// wrapAngle returns x in [-π, π): ((x+π) mod 2π) - π, where the remainder has the divisor's sign.
 func wrapAngle(x float64) float64 {
 	m := math.Mod(x+math.Pi, 2*math.Pi)
 	if m < 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A sketch is what an environment looks like from the side: strokes, the later ones in front, in a
+// A sketch is the picture of an environment from the side: strokes, the later ones in front, in a
 // window of ±span around (0, y). Lengths are in m, y points up.
 type sketch struct {
 	y, span float64
@@ -29,7 +29,7 @@ var (
 	flag  = [3]float64{40, 150, 60}
 )
 
-// Render draws the environments where mask is true. There is one view of them.
+// Render draws the environments where mask is true. There is one view.
 func (b *batch[S, A]) Render(view env.View, mask []bool, rgb tensor.Tensor) error {
 	if view.Camera != "" || view.Renderer != "" || view.Width <= 0 || view.Height <= 0 {
 		return fmt.Errorf("camera %q, renderer %q, %d × %d pixels: expected neither name, and 1 or more", view.Camera,
@@ -67,7 +67,7 @@ func (p sketch) draw(view env.View, rgb []byte) {
 	}
 }
 
-// distance returns that of a point from the middle of the stroke.
+// distance returns the distance of a point from the middle of the stroke.
 func (s stroke) distance(x, y float64) float64 {
 	dx, dy := s.x1-s.x0, s.y1-s.y0
 	along := 0.0

@@ -19,11 +19,16 @@ func TestPictures(t *testing.T) {
 		want   []pixel
 	}{
 		{"a cart with an upright pole", sketchCartPole(&cartPole{1, 0, 0, 0}),
-			[]pixel{{1, -0.4, wood}, {1.15, -0.4, ink}, {1, 0.5, wood}, {1, 0.7, paper}, {0, 0.5, paper}, {-2, -0.4, thin}}},
-		{"a pole that leans to the right", sketchCartPole(&cartPole{0, 0, 0.5, 0}), []pixel{{0.9 * 0.479, 0.9*0.878 - 0.4, wood}, {0, 0.4, paper}}},
-		{"a pendulum to the left", sketchPendulum(&pendulum{1.5708, 0}), []pixel{{-0.9, 0, wood}, {0.9, 0, paper}, {0, 0, ink}}},
-		{"a bent acrobot", sketchAcrobot(&acrobot{0, 1.5708, 0, 0}), []pixel{{0, -0.5, wood}, {0.5, -1, wood}, {0, 0.5, paper}, {1.5, 1, flag}}},
-		{"a car in the valley", sketchCar(&car{-0.5236, 0}), []pixel{{-0.2236, -0.45 + 0.06 - 0.1, ink}, {0.3, 0.3, paper}}},
+			[]pixel{{1, -0.4, wood}, {1.15, -0.4, ink}, {1, 0.5, wood}, {1, 0.7, paper}, {0, 0.5, paper},
+				{-2, -0.4, thin}}},
+		{"a pole that leans to the right", sketchCartPole(&cartPole{0, 0, 0.5, 0}),
+			[]pixel{{0.9 * 0.479, 0.9*0.878 - 0.4, wood}, {0, 0.4, paper}}},
+		{"a pendulum to the left", sketchPendulum(&pendulum{1.5708, 0}),
+			[]pixel{{-0.9, 0, wood}, {0.9, 0, paper}, {0, 0, ink}}},
+		{"a bent acrobot", sketchAcrobot(&acrobot{0, 1.5708, 0, 0}),
+			[]pixel{{0, -0.5, wood}, {0.5, -1, wood}, {0, 0.5, paper}, {1.5, 1, flag}}},
+		{"a car in the valley", sketchCar(&car{-0.5236, 0}),
+			[]pixel{{-0.2236, -0.45 + 0.06 - 0.1, ink}, {0.3, 0.3, paper}}},
 	} {
 		const size = 1001
 		rgb := make([]byte, 3*size*size)

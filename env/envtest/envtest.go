@@ -2,8 +2,7 @@
 //
 //	envtest.Run(t, func(n int) (env.Vec, error) { return NewMine(cfg, n) }, envtest.Options{})
 //
-// The episodes should be short, by the time limit if by nothing else: the suite wants to see
-// several of them end.
+// The episodes should be short, at least by the time limit: the suite must see several of them end.
 package envtest
 
 import (
@@ -22,7 +21,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Options say what a Vec may do differently.
+// Options are the differences that a Vec may have.
 type Options struct {
 	// ChunkFrames: observations depend on how steps are grouped in chunks, as stacked frames do.
 	ChunkFrames bool
@@ -33,7 +32,7 @@ const (
 	steps = 120
 )
 
-// Run checks the Vecs that make makes, n environments each.
+// Run checks the Vecs that make returns, of n environments each.
 func Run(t *testing.T, make func(n int) (env.Vec, error), opt Options) {
 	s := suite{make: make, opt: opt}
 	t.Run("spec", s.spec)
@@ -53,7 +52,7 @@ type suite struct {
 	opt  Options
 }
 
-// spec: the description is whole.
+// spec: the Spec is complete.
 func (s suite) spec(t *testing.T) {
 	r := s.open(t, 2, 1)
 	spec := r.spec
@@ -115,7 +114,7 @@ func (s suite) seeds(t *testing.T) {
 	}
 }
 
-// rows: an environment sees the same alone and among others.
+// rows: an environment behaves the same alone and among others.
 func (s suite) rows(t *testing.T) {
 	all := s.open(t, envs, 1)
 	all.resetAll()
@@ -135,7 +134,8 @@ func (s suite) rows(t *testing.T) {
 	all.wantEnds()
 }
 
-// autoReset: a step with seeds is a step without, then a reset of what ended.
+// autoReset: a step with seeds is a step without seeds, then a reset of the environments whose
+// episode ended.
 func (s suite) autoReset(t *testing.T) {
 	auto, manual := s.open(t, envs, 1), s.open(t, envs, 1)
 	auto.resetAll()
@@ -297,7 +297,8 @@ func (s suite) chunk(t *testing.T, chunk, times int) {
 	equalEpisodes(t, got.Take(), want.Take(), times == 1)
 }
 
-// equalEpisodes compares all that Episodes say; the lengths only if told, since they count actions.
+// equalEpisodes compares episodes. It compares their lengths only with told, because these count
+// actions.
 func equalEpisodes(t *testing.T, got, want []env.Episode, lengths bool) {
 	t.Helper()
 	if len(got) == 0 || len(got) != len(want) {
@@ -320,8 +321,8 @@ func equalEpisodes(t *testing.T, got, want []env.Episode, lengths bool) {
 	}
 }
 
-// save: a Vec that loads what another saved goes on like it, with fewer environments too; the saved
-// state is a copy.
+// save: a Vec that loads the state of another one goes on like it, with fewer environments, too.
+// The saved state is a copy.
 func (s suite) save(t *testing.T) {
 	r := s.open(t, envs, 1)
 	r.resetAll()
@@ -369,7 +370,7 @@ func (s suite) save(t *testing.T) {
 	}
 }
 
-// badInput: an action that is none gives an error that says where and what, and nothing happens.
+// badInput: an invalid action gives an error with the place and the value, and does nothing.
 func (s suite) badInput(t *testing.T) {
 	r, untouched := s.open(t, envs, 1), s.open(t, envs, 1)
 	r.act(0)
@@ -425,7 +426,7 @@ func (r *rollout) wantError(naming string) {
 	}
 }
 
-// allocations: none in a step, resets included.
+// allocations: a step allocates nothing, resets included.
 func (s suite) allocations(t *testing.T) {
 	for _, chunk := range []int{1, 2} {
 		r := s.open(t, envs, chunk)
@@ -492,7 +493,7 @@ func (s suite) open(t *testing.T, n, chunk int) *rollout {
 	return r
 }
 
-// guard returns a tensor like t between two strips of bytes that nobody may write.
+// guard returns a tensor like t between two strips of bytes that must not change.
 func (r *rollout) guard(t tensor.Tensor) tensor.Tensor {
 	const strip, fill = tensor.Align, 0xA5
 	size := t.Len() * t.DType().Size()
@@ -560,7 +561,7 @@ func (r *rollout) act(k int) {
 					a.I32()[at] = int32(s.IntN(r.spec.Action.Nvec[i]))
 				} else {
 					lo, hi := max(r.spec.Action.Low[i], -10), min(r.spec.Action.High[i], 10)
-					a.F32()[at] = float32(1.2 * s.Uniform(float64(lo), float64(hi))) // some are to be clipped
+					a.F32()[at] = float32(1.2 * s.Uniform(float64(lo), float64(hi))) // some lie outside of the bounds
 				}
 			}
 		}
@@ -654,7 +655,7 @@ func dictOf(d tensor.Dict) []tensor.Tensor {
 	return ts
 }
 
-// finals are the observations of d that FinalObs has: all but the label of what is to be done next.
+// finals are the observations of d that FinalObs has: all but the expert's action.
 func finals(d tensor.Dict) []tensor.Tensor {
 	var ts []tensor.Tensor
 	for i := range d.Len() {

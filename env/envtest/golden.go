@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Golden reads the episodes of testdata/NAME.json.gz, each of them as an E. A file that cannot be
-// read, or has none, ends the test.
+// Golden reads the episodes of testdata/NAME.json.gz, each of them as an E. The test ends if the
+// file has none or cannot be read.
 func Golden[E any](t testing.TB, name string) []E {
 	t.Helper()
 	f, err := os.Open("testdata/" + name + ".json.gz")

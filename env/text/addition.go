@@ -6,7 +6,8 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// addition asks for a sum of two numbers below 1000, units first, as carries go.
+// addition asks for the sum of two numbers below 1000. The answer begins with the units, because
+// carries go that way.
 func addition(s *philox.Stream, _ *Task) Problem {
 	a, b := s.IntN(1000), s.IntN(1000)
 	digits := []byte(fmt.Sprintf("%04d", a+b))
@@ -14,5 +15,5 @@ func addition(s *philox.Stream, _ *Task) Problem {
 		digits[i], digits[j] = digits[j], digits[i]
 	}
 	return Problem{Prompt: fmt.Sprintf("%03d+%03d=", a, b), Answer: string(digits), Solution: string(digits),
-		numbers: fmt.Sprint(min(a, b), max(a, b))} // b+a is no other problem
+		numbers: fmt.Sprint(min(a, b), max(a, b))} // b+a is the same problem
 }

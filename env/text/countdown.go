@@ -11,7 +11,7 @@ import (
 // number once and end at the target.
 func countdown(s *philox.Stream, t *Task) Problem {
 	n := []int{1 + s.IntN(20), 1 + s.IntN(20), 1 + s.IntN(20)}
-	left := s.IntN(3) // which number is for the second step
+	left := s.IntN(3) // number for the second step
 	first, x, ok := operation(s, n[(left+1)%3], n[(left+2)%3])
 	second, target, ok2 := operation(s, x, n[left])
 	if !ok || !ok2 || target >= 100 {
@@ -22,7 +22,7 @@ func countdown(s *philox.Stream, t *Task) Problem {
 		Answer: first + " " + second, Solution: fmt.Sprint(target), numbers: fmt.Sprint(n)}
 }
 
-// operation draws one of +, -, * and / between two numbers, in their order of size, and returns it
+// operation draws one of +, -, * and / between two numbers, the larger one first, and returns it
 // written out. ok is false unless the result is a whole number above 0.
 func operation(s *philox.Stream, a, b int) (text string, result int, ok bool) {
 	a, b = max(a, b), min(a, b)

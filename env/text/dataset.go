@@ -15,20 +15,20 @@ import (
 // A Sample is a text to learn from.
 type Sample struct {
 	IDs []int32
-	// Learn marks the tokens to be predicted. The first never is one.
+	// Learn marks the tokens to be predicted. The first token is never marked.
 	Learn  []bool
-	Source *Source // nil without Format.Sources, and of conversations
+	Source *Source // nil without Format.Sources, and for conversations
 }
 
-// A Source is what a sample was made of.
+// A Source is the part of a record that a sample was made of.
 type Source struct {
-	Prompt  string   // as the record has it; a list of messages as the chat template writes it
-	Answers []string // all that the record has
+	Prompt  string   // the prompt of the record; a list of messages as the chat template writes it
+	Answers []string // all answers of the record
 	File    string
-	Line    int // where the record begins
+	Line    int // first line of the record
 }
 
-// Targets returns how many tokens of s are to be predicted.
+// Targets returns the number of tokens of s that are to be predicted.
 func (s Sample) Targets() int {
 	n := 0
 	for _, learn := range s.Learn {
@@ -39,20 +39,20 @@ func (s Sample) Targets() int {
 	return n
 }
 
-// A Format says how lines become samples.
+// A Format defines how records become samples.
 type Format struct {
 	Tokenizer *tokenizer.Tokenizer
-	// Prompt and Answer are the keys of a line. A prompt is a text, or with Chat a text or a list of
-	// messages. An answer is a text; of a list the first is taken.
+	// Prompt and Answer are keys of a record. A prompt is a text, or with Chat a text or a list of
+	// messages. An answer is a text, or a list of which the first is taken.
 	Prompt, Answer string
-	// Messages is the key of a whole conversation, in lines that have it. The words of the assistant
-	// are learnt. It needs Chat.
+	// Messages is the key of a whole conversation, in records that have one. The messages of the
+	// assistant are learnt. It needs Chat.
 	Messages string
 	Chat     *tokenizer.ChatTemplate // nil: prompts are written as they are
-	EOS      int32                   // ends every answer without Chat; -1: nothing does
+	EOS      int32                   // ends every answer without Chat; -1: no token
 	Vocab    int                     // ids of the model; a token beyond them is an error
-	Length   int                     // tokens of a sample at most
-	Drop     bool                    // longer samples are left out; else they are an error
+	Length   int                     // largest number of tokens of a sample
+	Drop     bool                    // longer samples are left out; false: they are an error
 	Sources  bool                    // samples have a Source
 }
 
@@ -60,7 +60,7 @@ type Format struct {
 type Dataset struct {
 	Samples []Sample
 	Dropped int // samples that were too long
-	// Hash is of all tokens, and of which of them are learnt.
+	// Hash is the hash of all tokens, and of the marks of those that are learnt.
 	Hash uint64
 }
 
@@ -88,9 +88,9 @@ func (d *Dataset) Bytes() int {
 	return n
 }
 
-// Read reads files of JSON lines or of a JSON list, plain or with gzip. No text is changed: a record that
-// cannot be used as it is meant is an error with the file and the line, and so is a file without a
-// sample. A record has one of these forms, tried in this order:
+// Read reads files of JSON lines or of a JSON list, plain or with gzip. It changes no text. A
+// record that cannot be used as it is meant is an error with the file and the line, and so is a
+// file without a sample. A record has one of these forms, tried in this order:
 //
 //	{"messages": [{"role": "user", "content": "…"}, …]}                     the key Format.Messages
 //	{"conversations": [{"from": "human", "value": "…"}, …]}                 ShareGPT's
@@ -139,7 +139,7 @@ type reader struct {
 	Format
 	Dataset
 	encoder *tokenizer.Encoder
-	written map[string]bool // what the chat template writes of messages, by their roles
+	written map[string]bool // parts of messages that the chat template writes, by their roles
 }
 
 // record adds the sample of a record, a JSON object.
@@ -173,7 +173,7 @@ func (r *reader) record(path string, line int, record []byte) error {
 	return nil
 }
 
-// sample makes a sample of a record in any of its forms.
+// sample makes a sample of a record of any form.
 func (r *reader) sample(keys map[string]json.RawMessage) (Sample, error) {
 	has := func(key string) bool { _, ok := keys[key]; return ok }
 	isPair, isAlpaca := has(r.Prompt) || has(r.Answer), has("instruction") && has("output")
@@ -214,7 +214,8 @@ func (r *reader) sample(keys map[string]json.RawMessage) (Sample, error) {
 	return r.pair("", messages, keys, answers)
 }
 
-// pair makes a sample of a prompt and its answers, in a record of these keys. With Chat the prompt is messages.
+// pair makes a sample of the prompt and the answers under these keys. With Chat the prompt is
+// messages.
 func (r *reader) pair(prompt string, messages []message, keys map[string]json.RawMessage, answers []string) (s Sample,
 	err error) {
 	tools, err := toolsIn(keys)
@@ -273,7 +274,7 @@ func answersIn(raw json.RawMessage) (answers []string, err error) {
 	return answers, nil
 }
 
-// alpaca makes a sample of an instruction, perhaps with an input below it, and an output.
+// alpaca makes a sample of an instruction, an optional input below it, and an output.
 func (r *reader) alpaca(keys map[string]json.RawMessage) (Sample, error) {
 	texts := map[string]string{}
 	for _, key := range []string{"instruction", "input"} {
@@ -297,7 +298,7 @@ func (r *reader) alpaca(keys map[string]json.RawMessage) (Sample, error) {
 	return r.pair(prompt, []message{said("user", prompt)}, keys, answers)
 }
 
-// conversation makes a sample of the messages of a key.
+// conversation makes a sample of the messages under a key.
 func (r *reader) conversation(key string, keys map[string]json.RawMessage) (s Sample, err error) {
 	if r.Sources {
 		return s, fmt.Errorf("%q: a conversation is no prompt: expected the keys %q and %q", key, r.Prompt, r.Answer)
@@ -346,7 +347,7 @@ func (s *Sample) add(ids []int32, learn bool) {
 	}
 }
 
-// begin marks the first token as one that nothing predicts.
+// begin clears the mark of the first token, which nothing predicts.
 func (s *Sample) begin() {
 	if len(s.Learn) > 0 {
 		s.Learn[0] = false

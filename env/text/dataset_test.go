@@ -16,8 +16,9 @@ import (
 func bytewise(t *testing.T) *tokenizer.Tokenizer {
 	t.Helper()
 	special := []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}
-	k, err := tokenizer.Train(t.TempDir(), slices.Values([]string{"a"}), tokenizer.Training{VocabSize: 259, Pattern: "qwen2",
-		MinCount: 2, Special: special, EOS: special[0]})
+	k, err := tokenizer.Train(t.TempDir(), slices.Values([]string{"a"}),
+		tokenizer.Training{VocabSize: 259, Pattern: "qwen2",
+			MinCount: 2, Special: special, EOS: special[0]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,8 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain := Format{Tokenizer: k, Prompt: "prompt", Answer: "answer", Messages: "messages", EOS: k.EOS(), Vocab: 259, Length: 200}
+	plain := Format{Tokenizer: k, Prompt: "prompt", Answer: "answer", Messages: "messages", EOS: k.EOS(), Vocab: 259,
+		Length: 200}
 	chat := plain
 	chat.Chat = chatml
 	for _, c := range []struct {
@@ -71,12 +73,15 @@ func TestRead(t *testing.T) {
 		{"no prompt to condition on", `{"prompt": "", "answer": "abc"}`, plain, "a[bc<|endoftext|>]"},
 		{"chat of a prompt", `{"prompt": "hi", "answer": "ho"}`, chat,
 			"<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n[ho<|im_end|>\n]"},
-		{"a conversation", `{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, ` +
-			`{"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}]}`, chat,
+		{"a conversation", `{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}, ` +
+			`{"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}, ` +
+			`{"role": "assistant", "content": "d"}]}`, chat,
 			"<|im_start|>system\ns<|im_end|>\n<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n[b<|im_end|>\n]" +
 				"<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n[d<|im_end|>\n]"},
-		{"earlier answers of a prompt are given", `{"prompt": [{"role": "assistant", "content": "x"}, {"role": "user", "content": "a"}], "answer": "b"}`, chat,
-			"<|im_start|>assistant\nx<|im_end|>\n<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n[b<|im_end|>\n]"},
+		{"earlier answers of a prompt are given",
+			`{"prompt": [{"role": "assistant", "content": "x"}, {"role": "user", "content": "a"}], "answer": "b"}`,
+			chat, "<|im_start|>assistant\nx<|im_end|>\n<|im_start|>user\na<|im_end|>\n" +
+				"<|im_start|>assistant\n[b<|im_end|>\n]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d, err := Read(write(t, c.line), c.f)
@@ -91,81 +96,148 @@ func TestRead(t *testing.T) {
 }
 
 // plainTemplate writes all that messages may have.
-const plainTemplate = `{% if tools %}<tools>{{ tools | tojson }}</tools>{% endif %}{% for m in messages %}<{{ m.role }}>` +
-	`{{ m.content or "" }}{% for c in m.tool_calls %}[{{ c.function.name }}({{ c.function.arguments | tojson }})]{% endfor %}</>{% endfor %}` +
+const plainTemplate = `{% if tools %}<tools>{{ tools | tojson }}</tools>{% endif %}` +
+	`{% for m in messages %}<{{ m.role }}>{{ m.content or "" }}` +
+	`{% for c in m.tool_calls %}[{{ c.function.name }}({{ c.function.arguments | tojson }})]{% endfor %}` +
+	`</>{% endfor %}` +
 	`{% if add_generation_prompt %}<assistant>{% endif %}`
 
-// TestForms: the forms in which chat data lie around give the samples that they mean.
-func TestForms(t *testing.T) {
-	k := bytewise(t)
-	plain := Format{Tokenizer: k, Prompt: "prompt", Answer: "answer", Messages: "messages", EOS: k.EOS(), Vocab: 259, Length: 400}
-	chat, keyed := plain, plain
-	var err error
-	if chat.Chat, err = k.ParseChatTemplate(plainTemplate); err != nil {
-		t.Fatal(err)
-	}
-	escaping := plain
-	if escaping.Chat, err = k.ParseChatTemplate("{% for m in messages %}{{ m.role }}{{ m.content | tojson }}{% endfor %}"); err != nil {
-		t.Fatal(err)
-	}
-	keyed.Prompt, keyed.Answer = "instruction", "output"
+// formats are formats of one tokenizer, without a chat template and with several of them.
+type formats struct {
+	k *tokenizer.Tokenizer
+	// no template; with the keys of Alpaca for prompt and answer
+	plain, keyed Format
+	// templates that write all, contents as JSON, no tools, and neither systems nor thoughts
+	chat, escaping, bare, forgetful Format
+}
+
+func newFormats(t *testing.T) *formats {
+	t.Helper()
+	f := &formats{k: bytewise(t)}
+	f.plain = Format{Tokenizer: f.k, Prompt: "prompt", Answer: "answer", Messages: "messages", EOS: f.k.EOS(),
+		Vocab: 259, Length: 400}
+	f.keyed = f.plain
+	f.keyed.Prompt, f.keyed.Answer = "instruction", "output"
+	const begin = `{% if add_generation_prompt %}<assistant>{% endif %}`
 	for _, c := range []struct {
-		name, record string
-		f            Format
-		want         string
+		of       *Format
+		template string
 	}{
-		{"Alpaca", `{"instruction": "add", "input": "1 1", "output": "2"}`, plain, "add\n1 1[2<|endoftext|>]"},
-		{"Alpaca without input", `{"instruction": "add", "input": "", "output": "2"}`, plain, "add[2<|endoftext|>]"},
-		{"Alpaca by its keys", `{"instruction": "add", "input": "1 1", "output": "2"}`, keyed, "add\n1 1[2<|endoftext|>]"},
-		{"Alpaca, chat", `{"instruction": "add", "input": null, "output": "2", "system": "be brief", "history": []}`, chat,
-			"<system>be brief</><user>add</><assistant>[2</>]"},
-		{"ShareGPT", `{"id": "7", "conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b", "weight": null}]}`, chat,
-			"<user>a</><assistant>[b</>]"},
-		{"ShareGPT with a system", `{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], "system": "s", "tools": ""}`, chat,
-			"<system>s</><user>a</><assistant>[b</>]"},
-		{"ShareGPT under the key of messages", `{"messages": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}`, chat,
-			"<user>a</><assistant>[b</>]"},
-		{"OpenAI under ShareGPT's key", `{"conversations": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}`, chat,
-			"<user>a</><assistant>[b</>]"},
-		{"a pair with a system", `{"prompt": "a", "answer": "b", "system": "s", "images": [], "weight": 1}`, chat, "<system>s</><user>a</><assistant>[b</>]"},
-		{"messages with a system", `{"prompt": [{"role": "user", "content": "a"}], "answer": "b", "system": "s"}`, chat,
-			"<system>s</><user>a</><assistant>[b</>]"},
-		{"a system said twice", `{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], ` +
-			`"system": "s"}`, chat, "<system>s</><user>a</><assistant>[b</>]"},
-		{"a column that is not used", `{"messages": null, "prompt": "a", "answer": "b"}`, chat, "<user>a</><assistant>[b</>]"},
-		{"a list of texts", `{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, ` +
-			`{"role": "assistant", "content": ["c"]}]}`, chat, "<user>ab</><assistant>[c</>]"},
-		{"weights", `{"messages": [{"role": "user", "content": "a", "weight": 0}, {"role": "assistant", "content": "b", "weight": 0}, ` +
-			`{"role": "user", "content": "c"}, {"role": "assistant", "content": "d", "weight": 1}]}`, chat,
-			"<user>a</><assistant>b</><user>c</><assistant>[d</>]"},
-		{"train", `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "train": true}, ` +
-			`{"role": "user", "content": "c"}, {"role": "assistant", "content": "d", "train": false}]}`, chat,
-			"<user>a</><assistant>[b</>]<user>c</><assistant>d</>"},
-		{"tool calls", `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": null, "tool_calls": [{"type": "function", "function": ` +
-			`{"name": "f", "arguments": {"x": 1}}}]}, {"role": "tool", "content": "3"}, {"role": "assistant", "content": "d"}], "tools": [{"name": "f"}]}`, chat,
-			`<tools>[{"name": "f"}]</tools><user>a</><assistant>[[f({"x": 1})]</>]<tool>3</><assistant>[d</>]`},
-		{"a tool's answer as JSON", `{"messages": [{"role": "user", "content": "a"}, {"role": "tool", "content": "{\"x\":\n1}"}, {"role": "assistant", "content": "b"}]}`,
-			escaping, `user"a"tool"{\"x\":\n1}"[assistant"b"]`},
-		{"tools as a text", `{"prompt": "a", "answer": "b", "tools": "[{\"name\": \"f\"}]"}`, chat,
-			`<tools>[{"name": "f"}]</tools><user>a</><assistant>[b</>]`},
-		{"no tools", `{"prompt": "a", "answer": "b", "tools": []}`, plain, "a[b<|endoftext|>]"},
-		{"both halves", `{"prompt": "\ud83d\ude00 \\ud83d", "answer": "b"}`, plain, "😀 \\ud83d[b<|endoftext|>]"},
-		{"U+FFFD itself", "{\"prompt\": \"\\ufffd\ufffd\", \"answer\": \"b\"}", plain, "\ufffd\ufffd[b<|endoftext|>]"},
+		{&f.chat, plainTemplate},
+		{&f.escaping, `{% for m in messages %}{{ m.role }}{{ m.content | tojson }}{% endfor %}`},
+		{&f.bare, `{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}` + begin},
+		{&f.forgetful, `{% for m in messages %}{% if m.role in ["user", "assistant"] %}<{{ m.role }}>` +
+			`{{ m.content.split("</think>")[-1] }}</>{% endif %}{% endfor %}` + begin},
 	} {
+		*c.of = f.plain
+		var err error
+		if c.of.Chat, err = f.k.ParseChatTemplate(c.template); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f
+}
+
+// A formCase is a record and the sample that it gives, what is learnt in brackets.
+type formCase struct {
+	name, record string
+	f            Format
+	want         string
+}
+
+func (f *formats) check(t *testing.T, cases []formCase) {
+	t.Helper()
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			d, err := Read(write(t, c.record), c.f)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := d.Samples[0]
-			if got := shown(k, s); got != c.want {
+			if got := shown(f.k, d.Samples[0]); got != c.want {
 				t.Errorf("got      %q\nexpected %q", got, c.want)
 			}
 		})
 	}
 }
 
-// TestContainers: a JSON list and files with gzip have the samples of JSON lines, and errors have the line of the record.
+// TestAlpaca: instructions with and without an input.
+func TestAlpaca(t *testing.T) {
+	f := newFormats(t)
+	f.check(t, []formCase{
+		{"with input", `{"instruction": "add", "input": "1 1", "output": "2"}`, f.plain,
+			"add\n1 1[2<|endoftext|>]"},
+		{"without input", `{"instruction": "add", "input": "", "output": "2"}`, f.plain, "add[2<|endoftext|>]"},
+		{"by its keys", `{"instruction": "add", "input": "1 1", "output": "2"}`, f.keyed, "add\n1 1[2<|endoftext|>]"},
+		{"chat", `{"instruction": "add", "input": null, "output": "2", "system": "be brief", "history": []}`, f.chat,
+			"<system>be brief</><user>add</><assistant>[2</>]"},
+	})
+}
+
+// TestConversations: the forms of ShareGPT and OpenAI, under either key.
+func TestConversations(t *testing.T) {
+	f := newFormats(t)
+	const said, system = "<user>a</><assistant>[b</>]", "<system>s</><user>a</><assistant>[b</>]"
+	f.check(t, []formCase{
+		{"ShareGPT", `{"id": "7", "conversations": [{"from": "human", "value": "a"}, ` +
+			`{"from": "gpt", "value": "b", "weight": null}]}`, f.chat, said},
+		{"ShareGPT with a system", `{"conversations": [{"from": "human", "value": "a"}, ` +
+			`{"from": "gpt", "value": "b"}], "system": "s", "tools": ""}`, f.chat, system},
+		{"ShareGPT under the key of messages", `{"messages": [{"from": "human", "value": "a"}, ` +
+			`{"from": "gpt", "value": "b"}]}`, f.chat, said},
+		{"OpenAI under ShareGPT's key", `{"conversations": [{"role": "user", "content": "a"}, ` +
+			`{"role": "assistant", "content": "b"}]}`, f.chat, said},
+		{"messages with a system", `{"prompt": [{"role": "user", "content": "a"}], "answer": "b", "system": "s"}`,
+			f.chat, system},
+		{"a system said twice", `{"messages": [{"role": "system", "content": "s"}, ` +
+			`{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "system": "s"}`, f.chat, system},
+		{"a list of texts", `{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, ` +
+			`{"type": "text", "text": "b"}]}, {"role": "assistant", "content": ["c"]}]}`, f.chat,
+			"<user>ab</><assistant>[c</>]"},
+		{"weights", `{"messages": [{"role": "user", "content": "a", "weight": 0}, ` +
+			`{"role": "assistant", "content": "b", "weight": 0}, {"role": "user", "content": "c"}, ` +
+			`{"role": "assistant", "content": "d", "weight": 1}]}`, f.chat,
+			"<user>a</><assistant>b</><user>c</><assistant>[d</>]"},
+		{"train", `{"messages": [{"role": "user", "content": "a"}, ` +
+			`{"role": "assistant", "content": "b", "train": true}, {"role": "user", "content": "c"}, ` +
+			`{"role": "assistant", "content": "d", "train": false}]}`, f.chat,
+			"<user>a</><assistant>[b</>]<user>c</><assistant>d</>"},
+	})
+}
+
+// TestPairs: prompts and answers, with a system or with keys that are empty.
+func TestPairs(t *testing.T) {
+	f := newFormats(t)
+	f.check(t, []formCase{
+		{"a system", `{"prompt": "a", "answer": "b", "system": "s", "images": [], "weight": 1}`, f.chat,
+			"<system>s</><user>a</><assistant>[b</>]"},
+		{"a column that is not used", `{"messages": null, "prompt": "a", "answer": "b"}`, f.chat,
+			"<user>a</><assistant>[b</>]"},
+		{"no tools", `{"prompt": "a", "answer": "b", "tools": []}`, f.plain, "a[b<|endoftext|>]"},
+		{"both halves", `{"prompt": "\ud83d\ude00 \\ud83d", "answer": "b"}`, f.plain, "😀 \\ud83d[b<|endoftext|>]"},
+		{"U+FFFD itself", "{\"prompt\": \"\\ufffd\ufffd\", \"answer\": \"b\"}", f.plain,
+			"\ufffd\ufffd[b<|endoftext|>]"},
+	})
+}
+
+// TestTools: calls of tools, their answers, and the tools of a record.
+func TestTools(t *testing.T) {
+	f := newFormats(t)
+	f.check(t, []formCase{
+		{"tool calls", `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": null, ` +
+			`"tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {"x": 1}}}]}, ` +
+			`{"role": "tool", "content": "3"}, {"role": "assistant", "content": "d"}], "tools": [{"name": "f"}]}`,
+			f.chat,
+			`<tools>[{"name": "f"}]</tools><user>a</><assistant>[[f({"x": 1})]</>]<tool>3</><assistant>[d</>]`},
+		{"a tool's answer as JSON", `{"messages": [{"role": "user", "content": "a"}, ` +
+			`{"role": "tool", "content": "{\"x\":\n1}"}, {"role": "assistant", "content": "b"}]}`, f.escaping,
+			`user"a"tool"{\"x\":\n1}"[assistant"b"]`},
+		{"tools as a text", `{"prompt": "a", "answer": "b", "tools": "[{\"name\": \"f\"}]"}`, f.chat,
+			`<tools>[{"name": "f"}]</tools><user>a</><assistant>[b</>]`},
+	})
+}
+
+// TestContainers: a JSON list and files with gzip have the samples of JSON lines, and errors have the line of
+// the record.
 func TestContainers(t *testing.T) {
 	k := bytewise(t)
 	f := Format{Tokenizer: k, Prompt: "prompt", Answer: "answer", EOS: k.EOS(), Vocab: 259, Length: 200}
@@ -183,7 +255,8 @@ func TestContainers(t *testing.T) {
 	}
 	pretty := "[\n  {\n    \"prompt\": \"a\",\n    \"answer\": \"b\"\n  },\n  " + b + "\n]\n"
 	for name, text := range map[string]string{
-		"a list": "[" + a + "," + b + "]", "a list over lines": pretty, "a list after a mark and lines": "\ufeff\n\n" + pretty, "gzip": zip(a + "\n" + b),
+		"a list": "[" + a + "," + b + "]", "a list over lines": pretty,
+		"a list after a mark and lines": "\ufeff\n\n" + pretty, "gzip": zip(a + "\n" + b),
 		"a list with gzip": zip(pretty), "gzip in two parts": zip(a+"\n") + zip(b),
 	} {
 		if got, err := Read(write(t, text), f); err != nil || got.Hash != want.Hash {
@@ -194,16 +267,21 @@ func TestContainers(t *testing.T) {
 		{"the second of a list", "[\n" + a + ",\n\n" + bad + "]", `:4: no key "answer": the record has prompt`},
 		{"the second line of gzip", zip(a + "\n" + bad), `:2: no key "answer"`},
 		{"a list that is cut off", "[\n" + a + ",\n", ":3: expected a JSON list: unexpected EOF"},
-		{"a list that is cut off in a record", "[\n" + a + ",\n{\"prompt\"", ":3: expected a JSON list: unexpected EOF"},
+		{"a list that is cut off in a record", "[\n" + a + ",\n{\"prompt\"",
+			":3: expected a JSON list: unexpected EOF"},
 		{"more after a list", "[" + a + "]\n" + b, `:2: expected the end of a JSON list: "{\"prompt\": \"c\", \"ans"`},
 		{"a list of texts", "[\n" + `"a"]`, ":2: expected a JSON object"},
 		{"gzip that is cut off", zip(a + "\n" + b)[:30], "unexpected EOF"},
 		{"an empty list", "[]", "no sample"},
-		{"Parquet", "PAR1\x15\x04", `data.jsonl is Parquet: expected lines of JSON or a JSON list, in UTF-8, plain or with gzip. In Python: pandas.read_parquet(FILE).to_json(`},
+		{"Parquet", "PAR1\x15\x04",
+			`data.jsonl is Parquet: expected lines of JSON or a JSON list, in UTF-8, plain or with gzip. ` +
+				`In Python: pandas.read_parquet(FILE).to_json(`},
 		{"zstd", "\x28\xb5\x2f\xfd\x00", "is compressed with zstd: expected lines of JSON"},
 		{"UTF-16", "\xff\xfe{\x00", "is UTF-16: expected"},
-		{"bytes that are no UTF-8", a + "\n{\"prompt\": \"caf\xe9\", \"answer\": \"b\"}", ":2: byte 16 is 0xe9: expected UTF-8"},
-		{"such bytes in a list", "[" + a + ",\n{\"prompt\": \"caf\xe9\", \"answer\": \"b\"}]", ":2: byte 16 is 0xe9: expected UTF-8"},
+		{"bytes that are no UTF-8", a + "\n{\"prompt\": \"caf\xe9\", \"answer\": \"b\"}",
+			":2: byte 16 is 0xe9: expected UTF-8"},
+		{"such bytes in a list", "[" + a + ",\n{\"prompt\": \"caf\xe9\", \"answer\": \"b\"}]",
+			":2: byte 16 is 0xe9: expected UTF-8"},
 		{"a first half", `{"prompt": "\ud83d", "answer": "b"}`, `:1: \ud83d is half a character`},
 		{"a first half and a letter", `{"prompt": "\ud83d\u0041", "answer": "b"}`, `:1: \ud83d is half a character`},
 		{"a second half", `{"prompt": "a", "answer": "\uDE00"}`, `:1: \uDE00 is half a character`},
@@ -215,91 +293,136 @@ func TestContainers(t *testing.T) {
 	}
 }
 
-// TestNothingChanges: a record is refused if some of it would be lost or changed.
-func TestNothingChanges(t *testing.T) {
-	k := bytewise(t)
-	plain := Format{Tokenizer: k, Prompt: "prompt", Answer: "answer", Messages: "messages", EOS: k.EOS(), Vocab: 259, Length: 400}
-	with := func(source string) Format {
-		f := plain
-		var err error
-		if f.Chat, err = k.ParseChatTemplate(source); err != nil {
-			t.Fatal(err)
-		}
-		return f
-	}
-	full := with(plainTemplate)
-	bare := with(`{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}`)
-	forgetful := with(`{% for m in messages %}{% if m.role in ["user", "assistant"] %}<{{ m.role }}>{{ m.content.split("</think>")[-1] }}</>{% endif %}{% endfor %}` +
-		`{% if add_generation_prompt %}<assistant>{% endif %}`)
-	talk := func(first, second string) string {
-		return `{"messages": [{"role": "user", ` + first + `}, {` + second + `}]}`
-	}
-	answer := `"role": "assistant", "content": "b"`
-	call := `"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]`
-	for _, c := range []struct {
-		name, record string
-		f            Format
-		want         string
-	}{
-		{"prompt null", `{"prompt": null, "answer": "b"}`, plain, `"prompt": expected a text`},
-		{"prompt null, chat", `{"prompt": null, "answer": "b"}`, full, `"prompt" is null`},
-		{"answer null", `{"prompt": "a", "answer": null}`, plain, `"answer": it is null`},
-		{"null in a list", `{"prompt": "a", "answer": ["b", null]}`, plain, `"answer": item 1 is null`},
-		{"a null record", `null`, plain, `no key "prompt"`},
-		{"no content", talk(`"value": "a"`, answer), full, "message 0: the user has no content"},
-		{"content null", talk(`"content": null`, answer), full, "message 0: the user has no content"},
-		{"the assistant without content", talk(`"content": "a"`, `"role": "assistant"`), full, "message 1: the assistant has no content"},
-		{"a number", talk(`"content": 3`, answer), full, "message 0: content is 3"},
-		{"an image", talk(`"content": [{"type": "image_url"}]`, answer), full, `message 0: content[0] is of type "image_url"`},
-		{"an empty part", talk(`"content": [{"type": "text"}]`, answer), full, "message 0: content[0] has no text"},
-		{"an unknown role", talk(`"content": "a"`, `"role": "bot", "content": "b"`), full, `message 1: role is "bot": expected one of system, `},
-		{"an unknown side", `{"conversations": [{"from": "alien", "value": "a"}]}`, full, `message 0: from is "alien": expected one of assistant, `},
-		{"ShareGPT without value", `{"conversations": [{"from": "human"}]}`, full, "message 0: the user has no content"},
-		{"half a weight", talk(`"content": "a"`, answer+`, "weight": 0.5`), full, "message 1: weight is 0.5: expected 0 or 1"},
-		{"a user to be learnt", talk(`"content": "a", "weight": 1`, answer), full, "message 0: the user has weight 1"},
-		{"nothing of weight", talk(`"content": "a"`, answer+`, "weight": 0`), full, "nothing to learn"},
-		{"tools that are no list", `{"prompt": "a", "answer": "b", "tools": "a hammer"}`, full, `"tools" is a hammer: expected a list`},
-		{"tools without a template", `{"prompt": "a", "answer": "b", "tools": [{"name": "f"}]}`, plain, `"tools" need data.apply_chat_template`},
-		{"tools that the template leaves out", `{"prompt": "a", "answer": "b", "tools": [{"name": "f"}]}`, bare, `"tools": the chat template does not write them`},
-		{"a call that a template leaves out", talk(`"content": "a"`, call), bare, "message 1: the chat template does not write"},
-		{"a user's call", talk(`"content": "a", "tool_calls": [{"function": {"name": "f"}}]`, answer), full, "message 0: the user has tool_calls"},
-		{"a role that the template leaves out", `{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}, {` + answer + `}]}`, forgetful,
-			`message 0: the chat template does not write all that the system says: "s"`},
-		{"thoughts that the template leaves out", talk(`"content": "a"`, `"role": "assistant", "content": "hm</think>b"`), forgetful,
-			"message 1: the chat template does not write all that the assistant says"},
-		{"thoughts in a key", talk(`"content": "a"`, answer+`, "reasoning_content": "hm"`), full, "does not write all that the assistant says"},
-		{"thoughts in another key", talk(`"content": "a"`, answer+`, "reasoning": "hm"`), full, "does not write all that the assistant says"},
-		{"thoughts in a third key", talk(`"content": "a"`, answer+`, "thinking": "hm"`), full, "does not write all that the assistant says"},
-		{"thoughts that are no text", talk(`"content": "a"`, answer+`, "reasoning_content": ["hm"]`), full, `reasoning_content is ["hm"]: expected a text`},
-		{"a message with images", talk(`"content": "a", "images": ["a.png"]`, answer), full, `message 0: "images" is not read`},
-		{"a record with an image", `{"prompt": "a", "answer": "b", "image": "a.png"}`, plain, `"image" is not read`},
-		{"a conversation with a video", `{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], "videos": ["a.mp4"]}`, full,
-			`"videos" is not read`},
-		{"functions", `{"prompt": "a", "answer": "b", "functions": [{"name": "f"}]}`, full, `"functions" is not read: expected "tools"`},
-		{"a record of weight 0", `{"prompt": "a", "answer": "b", "weight": 0}`, plain, `"weight" is 0: expected 1`},
-		{"a system without a template", `{"prompt": "a", "answer": "b", "system": "s"}`, plain, `"system" needs data.apply_chat_template`},
-		{"a system that is no text", `{"prompt": "a", "answer": "b", "system": ["s"]}`, full, `"system" is ["s"]: expected a text`},
-		{"two systems", `{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}, {` + answer + `}], "system": "t"}`, full,
-			`"system" is another text than that of message 0`},
-		{"Alpaca's history", `{"instruction": "a", "output": "b", "history": [["c", "d"]]}`, full, `"history" is not read`},
-		{"Alpaca's null", `{"instruction": "a", "output": null}`, full, `"output": it is null`},
-		{"Alpaca's list", `{"instruction": "a", "input": ["b"], "output": "c"}`, full, `"input" is ["b"]: expected a text`},
-		{"other keys", `{"question": "a", "answer": "b"}`, plain, `no key "prompt": the record has answer, question`},
-	} {
-		if _, err := Read(write(t, c.record), c.f); err == nil || !strings.Contains(err.Error(), "data.jsonl:1: ") || !strings.Contains(err.Error(), c.want) {
+// refuse checks that a record is refused, by its place and the reasons in want, because some of it would be lost or
+// changed.
+func refuse(t *testing.T, cases []formCase) {
+	t.Helper()
+	for _, c := range cases {
+		_, err := Read(write(t, c.record), c.f)
+		if err == nil || !strings.Contains(err.Error(), "data.jsonl:1: ") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, expected %s", c.name, err, c.want)
 		}
 	}
 }
 
-// TestSources: lines of RLinf's math files have several solutions, of which any is right, and keys that nobody asks for.
+// talk is a message of the user and another one, with these keys.
+func talk(user, other string) string {
+	return `{"messages": [{"role": "user", ` + user + `}, {` + other + `}]}`
+}
+
+const assistantSays = `"role": "assistant", "content": "b"`
+
+// TestRefusedPairs: prompts and answers without a text, and records of Alpaca.
+func TestRefusedPairs(t *testing.T) {
+	f := newFormats(t)
+	refuse(t, []formCase{
+		{"prompt null", `{"prompt": null, "answer": "b"}`, f.plain, `"prompt": expected a text`},
+		{"prompt null, chat", `{"prompt": null, "answer": "b"}`, f.chat, `"prompt" is null`},
+		{"answer null", `{"prompt": "a", "answer": null}`, f.plain, `"answer": it is null`},
+		{"null in a list", `{"prompt": "a", "answer": ["b", null]}`, f.plain, `"answer": item 1 is null`},
+		{"a null record", `null`, f.plain, `no key "prompt"`},
+		{"a record of weight 0", `{"prompt": "a", "answer": "b", "weight": 0}`, f.plain, `"weight" is 0: expected 1`},
+		{"other keys", `{"question": "a", "answer": "b"}`, f.plain, `no key "prompt": the record has answer, question`},
+		{"Alpaca's history", `{"instruction": "a", "output": "b", "history": [["c", "d"]]}`, f.chat,
+			`"history" is not read`},
+		{"Alpaca's null", `{"instruction": "a", "output": null}`, f.chat, `"output": it is null`},
+		{"Alpaca's list", `{"instruction": "a", "input": ["b"], "output": "c"}`, f.chat,
+			`"input" is ["b"]: expected a text`},
+	})
+}
+
+// TestRefusedMessages: messages without a content, a known role or a clear weight.
+func TestRefusedMessages(t *testing.T) {
+	f := newFormats(t)
+	refuse(t, []formCase{
+		{"no content", talk(`"value": "a"`, assistantSays), f.chat, "message 0: the user has no content"},
+		{"content null", talk(`"content": null`, assistantSays), f.chat, "message 0: the user has no content"},
+		{"the assistant without content", talk(`"content": "a"`, `"role": "assistant"`), f.chat,
+			"message 1: the assistant has no content"},
+		{"a number", talk(`"content": 3`, assistantSays), f.chat, "message 0: content is 3"},
+		{"an image", talk(`"content": [{"type": "image_url"}]`, assistantSays), f.chat,
+			`message 0: content[0] is of type "image_url"`},
+		{"an empty part", talk(`"content": [{"type": "text"}]`, assistantSays), f.chat,
+			"message 0: content[0] has no text"},
+		{"an unknown role", talk(`"content": "a"`, `"role": "bot", "content": "b"`), f.chat,
+			`message 1: role is "bot": expected one of system, `},
+		{"an unknown side", `{"conversations": [{"from": "alien", "value": "a"}]}`, f.chat,
+			`message 0: from is "alien": expected one of assistant, `},
+		{"ShareGPT without value", `{"conversations": [{"from": "human"}]}`, f.chat,
+			"message 0: the user has no content"},
+		{"half a weight", talk(`"content": "a"`, assistantSays+`, "weight": 0.5`), f.chat,
+			"message 1: weight is 0.5: expected 0 or 1"},
+		{"a user to be learnt", talk(`"content": "a", "weight": 1`, assistantSays), f.chat,
+			"message 0: the user has weight 1"},
+		{"nothing of weight", talk(`"content": "a"`, assistantSays+`, "weight": 0`), f.chat, "nothing to learn"},
+	})
+}
+
+// TestRefusedSystems: systems that would be lost, and pictures.
+func TestRefusedSystems(t *testing.T) {
+	f := newFormats(t)
+	system := `{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}, {` +
+		assistantSays + `}]`
+	refuse(t, []formCase{
+		{"without a template", `{"prompt": "a", "answer": "b", "system": "s"}`, f.plain,
+			`"system" needs data.apply_chat_template`},
+		{"no text", `{"prompt": "a", "answer": "b", "system": ["s"]}`, f.chat, `"system" is ["s"]: expected a text`},
+		{"two systems", system + `, "system": "t"}`, f.chat, `"system" is another text than that of message 0`},
+		{"a role that the template leaves out", system + `}`, f.forgetful,
+			`message 0: the chat template does not write all that the system says: "s"`},
+		{"a message with images", talk(`"content": "a", "images": ["a.png"]`, assistantSays), f.chat,
+			`message 0: "images" is not read`},
+		{"a record with an image", `{"prompt": "a", "answer": "b", "image": "a.png"}`, f.plain,
+			`"image" is not read`},
+		{"a conversation with a video", `{"conversations": [{"from": "human", "value": "a"}, ` +
+			`{"from": "gpt", "value": "b"}], "videos": ["a.mp4"]}`, f.chat, `"videos" is not read`},
+	})
+}
+
+// TestRefusedTools: tools and calls that would be lost.
+func TestRefusedTools(t *testing.T) {
+	f := newFormats(t)
+	call := `"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]`
+	refuse(t, []formCase{
+		{"no list", `{"prompt": "a", "answer": "b", "tools": "a hammer"}`, f.chat,
+			`"tools" is a hammer: expected a list`},
+		{"without a template", `{"prompt": "a", "answer": "b", "tools": [{"name": "f"}]}`, f.plain,
+			`"tools" need data.apply_chat_template`},
+		{"left out by the template", `{"prompt": "a", "answer": "b", "tools": [{"name": "f"}]}`, f.bare,
+			`"tools": the chat template does not write them`},
+		{"functions", `{"prompt": "a", "answer": "b", "functions": [{"name": "f"}]}`, f.chat,
+			`"functions" is not read: expected "tools"`},
+		{"a call that a template leaves out", talk(`"content": "a"`, call), f.bare,
+			"message 1: the chat template does not write"},
+		{"a user's call", talk(`"content": "a", "tool_calls": [{"function": {"name": "f"}}]`, assistantSays), f.chat,
+			"message 0: the user has tool_calls"},
+	})
+}
+
+// TestRefusedThoughts: thoughts that would be lost.
+func TestRefusedThoughts(t *testing.T) {
+	f := newFormats(t)
+	const lost = "message 1: the chat template does not write all that the assistant says"
+	refuse(t, []formCase{
+		{"in the content", talk(`"content": "a"`, `"role": "assistant", "content": "hm</think>b"`), f.forgetful, lost},
+		{"in a key", talk(`"content": "a"`, assistantSays+`, "reasoning_content": "hm"`), f.chat, lost},
+		{"in another key", talk(`"content": "a"`, assistantSays+`, "reasoning": "hm"`), f.chat, lost},
+		{"in a third key", talk(`"content": "a"`, assistantSays+`, "thinking": "hm"`), f.chat, lost},
+		{"no text", talk(`"content": "a"`, assistantSays+`, "reasoning_content": ["hm"]`), f.chat,
+			`reasoning_content is ["hm"]: expected a text`},
+	})
+}
+
+// TestSources: lines of RLinf's math files have several solutions, of which any is right, and keys that
+// nobody asks for.
 func TestSources(t *testing.T) {
 	k := bytewise(t)
 	chatml, err := k.BuiltinTemplate("chatml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := Format{Tokenizer: k, Prompt: "prompt", Answer: "solutions", Messages: "messages", EOS: k.EOS(), Vocab: 259, Length: 200, Sources: true}
+	f := Format{Tokenizer: k, Prompt: "prompt", Answer: "solutions", Messages: "messages", EOS: k.EOS(), Vocab: 259,
+		Length: 200, Sources: true}
 	chat := f
 	chat.Chat = chatml
 	for _, c := range []struct {
@@ -308,9 +431,12 @@ func TestSources(t *testing.T) {
 		prompt string // in tokens
 		source Source
 	}{
-		{`{"prompt": "1+1=", "task": "math", "query_id": "a7", "solutions": ["\\boxed{2}", "two"]}`, f, "1+1=", Source{Prompt: "1+1=", Answers: []string{`\boxed{2}`, "two"}}},
-		{`{"prompt": "1+1=", "solutions": "2"}`, chat, "<|im_start|>user\n1+1=<|im_end|>\n<|im_start|>assistant\n", Source{Prompt: "1+1=", Answers: []string{"2"}}},
-		{`{"prompt": [{"role": "user", "content": "1+1="}], "solutions": ["2"]}`, chat, "<|im_start|>user\n1+1=<|im_end|>\n<|im_start|>assistant\n",
+		{`{"prompt": "1+1=", "task": "math", "query_id": "a7", "solutions": ["\\boxed{2}", "two"]}`, f, "1+1=",
+			Source{Prompt: "1+1=", Answers: []string{`\boxed{2}`, "two"}}},
+		{`{"prompt": "1+1=", "solutions": "2"}`, chat, "<|im_start|>user\n1+1=<|im_end|>\n<|im_start|>assistant\n",
+			Source{Prompt: "1+1=", Answers: []string{"2"}}},
+		{`{"prompt": [{"role": "user", "content": "1+1="}], "solutions": ["2"]}`, chat,
+			"<|im_start|>user\n1+1=<|im_end|>\n<|im_start|>assistant\n",
 			Source{Prompt: "<|im_start|>user\n1+1=<|im_end|>\n<|im_start|>assistant\n", Answers: []string{"2"}}},
 	} {
 		d, err := Read(write(t, c.line), c.f)
@@ -321,7 +447,8 @@ func TestSources(t *testing.T) {
 		if got := k.Decode(s.IDs[:slices.Index(s.Learn, true)]); got != c.prompt {
 			t.Errorf("%s: prompt %q, want %q", c.line, got, c.prompt)
 		}
-		if s.Source.Line != 1 || !strings.HasSuffix(s.Source.File, "data.jsonl") || s.Source.Prompt != c.source.Prompt || !slices.Equal(s.Source.Answers, c.source.Answers) {
+		if s.Source.Line != 1 || !strings.HasSuffix(s.Source.File, "data.jsonl") ||
+			s.Source.Prompt != c.source.Prompt || !slices.Equal(s.Source.Answers, c.source.Answers) {
 			t.Errorf("%s: %+v, want %+v", c.line, *s.Source, c.source)
 		}
 	}
@@ -333,13 +460,15 @@ func TestSources(t *testing.T) {
 
 func TestReadMistakes(t *testing.T) {
 	k := bytewise(t)
-	f := Format{Tokenizer: k, Prompt: "prompt", Answer: "answer", Messages: "messages", EOS: k.EOS(), Vocab: 259, Length: 8}
+	f := Format{Tokenizer: k, Prompt: "prompt", Answer: "answer", Messages: "messages", EOS: k.EOS(), Vocab: 259,
+		Length: 8}
 	good := `{"prompt": "a", "answer": "b"}`
 	small := f
 	small.Vocab = 98
 	chat := f
 	var err error
-	if chat.Chat, err = k.ParseChatTemplate("{% for m in messages %}{{ loop.length }}{{ m.content }}{% endfor %}"); err != nil {
+	chat.Chat, err = k.ParseChatTemplate("{% for m in messages %}{{ loop.length }}{{ m.content }}{% endfor %}")
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -351,12 +480,16 @@ func TestReadMistakes(t *testing.T) {
 		{"a list in a line", `[]`, f, ":2: expected a JSON object: "},
 		{"no answer", `{"prompt": "a"}`, f, `:2: no key "answer"`},
 		{"a number", `{"prompt": "a", "answer": 3}`, f, `:2: "answer": expected a text, or a list of texts`},
-		{"messages without a template", `{"prompt": [], "answer": "b"}`, f, `:2: "prompt": expected a text (lists of messages need`},
-		{"a conversation without a template", `{"messages": []}`, f, `:2: "messages": a conversation needs data.apply_chat_template`},
+		{"messages without a template", `{"prompt": [], "answer": "b"}`, f,
+			`:2: "prompt": expected a text (lists of messages need`},
+		{"a conversation without a template", `{"messages": []}`, f,
+			`:2: "messages": a conversation needs data.apply_chat_template`},
 		{"too long", `{"prompt": "abcd", "answer": "bcde"}`, f, ":2: 9 tokens: expected at most 8"},
 		{"unknown token", `{"prompt": "a", "answer": "b"}`, small, ":1: token 2 is 256: the model knows 98"},
 		{"nobody answers", `{"messages": [{"role": "user", "content": "a"}]}`, chat, ":1: "},
-		{"a template that rewrites", `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "a"}]}`, chat, "rewrites"},
+		{"a template that rewrites",
+			`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "a"}]}`, chat,
+			"rewrites"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			first := good
@@ -376,7 +509,8 @@ func TestReadMistakes(t *testing.T) {
 	if d, err := Read(write(t, good, long), f); err != nil || len(d.Samples) != 1 || d.Dropped != 1 {
 		t.Errorf("got %+v, %v, want one sample and one that was dropped", d, err)
 	}
-	if _, err := Read(write(t, long), f); err == nil || !strings.Contains(err.Error(), "all 1 samples are longer than 8 tokens") {
+	if _, err := Read(write(t, long), f); err == nil ||
+		!strings.Contains(err.Error(), "all 1 samples are longer than 8 tokens") {
 		t.Errorf("all dropped: %v", err)
 	}
 }
@@ -391,7 +525,8 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestReadForeignFiles: files of other systems, with a byte-order mark, line ends of two characters and no last one, are read alike.
+// TestReadForeignFiles: files of other systems, with a byte-order mark, line ends of two characters and no
+// last one, are read alike.
 func TestReadForeignFiles(t *testing.T) {
 	k := bytewise(t)
 	f := Format{Tokenizer: k, Prompt: "prompt", Answer: "answer", EOS: k.EOS(), Vocab: 259, Length: 200}

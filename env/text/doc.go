@@ -1,4 +1,4 @@
-// Package text answers: what do language models learn from? It reads samples from JSON lines as
+// Package text has the data that language models learn from. It reads samples from JSON lines as
 // token ids, and generates the data of small tasks with answers that can be checked.
 //
 //	d, err := text.Read(paths, text.Format{Tokenizer: k, Prompt: "prompt", Answer: "answer", Length: 512})

@@ -13,8 +13,9 @@ import (
 	"unicode/utf8"
 )
 
-// eachRecord calls do for every record of a file, with its line: lines of JSON, or a JSON list. Either may be
-// compressed with gzip. An error names the file and the line.
+// eachRecord calls do for every record of a file, with the line in which the record begins. The
+// file has lines of JSON, or a JSON list; either may be compressed with gzip. An error names the
+// file and the line.
 func eachRecord(path string, do func(line int, record []byte) error) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -36,7 +37,7 @@ func eachRecord(path string, do func(line int, record []byte) error) error {
 		}
 	}
 	if begins(in, byteOrderMark) {
-		_, _ = in.Discard(len(byteOrderMark)) // they are in the buffer
+		_, _ = in.Discard(len(byteOrderMark)) // these bytes are in the buffer
 	}
 	line, err := skipSpace(in)
 	if err == nil && begins(in, "[") {
@@ -48,7 +49,7 @@ func eachRecord(path string, do func(line int, record []byte) error) error {
 // byteOrderMark begins the files of some editors.
 const byteOrderMark = "\ufeff"
 
-// foreign are formats that are not read, by how they begin.
+// foreign are formats that are not read, by their first bytes.
 var foreign = []struct{ begin, name, remedy string }{
 	{"PAR1", "Parquet", `. In Python: pandas.read_parquet(FILE).to_json("data.jsonl", orient="records", lines=True)`},
 	{"ARROW1", "Arrow", ""}, {"\xff\xff\xff\xff", "Arrow", ""},
@@ -62,7 +63,7 @@ func begins(in *bufio.Reader, prefix string) bool {
 	return string(head) == prefix
 }
 
-// skipSpace reads white space and returns the number of the line that it ends in.
+// skipSpace reads white space and returns the number of the line after it.
 func skipSpace(in *bufio.Reader) (line int, err error) {
 	for line = 1; ; {
 		c, err := in.ReadByte()
@@ -143,8 +144,8 @@ func eachItem(path string, in *bufio.Reader, line int, do func(line int, record 
 	return nil
 }
 
-// checkText returns an error for JSON whose texts would change when they are read: bytes that are not
-// UTF-8, and escapes of half a character. Both would become U+FFFD.
+// checkText returns an error for JSON whose texts would change when they are decoded: bytes that
+// are not UTF-8, and escapes of half a character. Both would become U+FFFD.
 func checkText(record []byte) error {
 	if !utf8.Valid(record) {
 		at := 0
@@ -175,7 +176,7 @@ func checkText(record []byte) error {
 	}
 }
 
-// surrogate returns the half of a character that an escape such as \ud83d begins s with, else 0.
+// surrogate returns the half of a character if s begins with its escape, such as \ud83d, else 0.
 func surrogate(s []byte) uint64 {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return 0

@@ -13,24 +13,24 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 )
 
-// A message is one of a conversation.
+// A message is one message of a conversation.
 type message struct {
-	raw   json.RawMessage // as the chat template gets it
+	raw   json.RawMessage // input of the chat template
 	role  string
-	learn bool     // of the assistant, and not of weight 0
-	parts []string // what the template must write, or the message would change
+	learn bool     // it is of the assistant, and its weight is not 0
+	parts []string // texts that the template must write, so that the message stays the same
 }
 
-// roles are those that a message may have.
+// roles are the roles that a message may have.
 var roles = []string{"system", "developer", "user", "assistant", "tool", "function", "ipython"}
 
-// shareGPT are the names of roles in messages with from and value.
+// shareGPT has the roles of messages with from and value.
 var shareGPT = map[string]string{
 	"system": "system", "human": "user", "user": "user", "gpt": "assistant", "chatgpt": "assistant",
 	"assistant": "assistant", "tool": "tool", "observation": "tool",
 }
 
-// weightKeys say whether an answer is learnt: 1 or true, 0 or false.
+// weightKeys are the keys that decide whether an answer is learnt: 1 or true, 0 or false.
 var weightKeys = []string{"weight", "train", "loss", "loss_weight"}
 
 // messagesIn reads a list of messages, in the form of OpenAI (role and content) or ShareGPT (from and value).
@@ -104,7 +104,7 @@ func readMessage(raw json.RawMessage) (m message, err error) {
 	return m, err
 }
 
-// readCalls notes the names of the functions that a message calls.
+// readCalls adds the names of called functions to the parts of a message.
 func (m *message) readCalls(keys map[string]json.RawMessage) error {
 	type function struct {
 		Name string `json:"name"`
@@ -141,7 +141,7 @@ func (m *message) readCalls(keys map[string]json.RawMessage) error {
 	return nil
 }
 
-// readThoughts notes what a message thinks, under any of the names that it has.
+// readThoughts adds the thoughts of a message to its parts. They have several keys.
 func (m *message) readThoughts(keys map[string]json.RawMessage) error {
 	for _, key := range []string{"reasoning_content", "reasoning", "thinking"} {
 		thought, ok := textIn(keys[key])
@@ -155,10 +155,10 @@ func (m *message) readThoughts(keys map[string]json.RawMessage) error {
 	return nil
 }
 
-// unread are keys of records and messages that say something which a text has no place for.
+// unread are keys of records and messages whose contents are no texts.
 var unread = []string{"image", "images", "video", "videos", "audio", "audios"}
 
-// checkRead returns an error for a record with something that would be dropped.
+// checkRead returns an error for a record with a part that would be dropped.
 func checkRead(keys map[string]json.RawMessage) error {
 	switch value := string(bytes.TrimSpace(keys["weight"])); value {
 	case "", "null", "1", "1.0", "true":
@@ -181,7 +181,7 @@ func checkTexts(keys map[string]json.RawMessage) error {
 	return nil
 }
 
-// learns reports whether what a message says is learnt.
+// learns reports whether a message is learnt.
 func learns(role string, keys map[string]json.RawMessage) (bool, error) {
 	learn := role == "assistant"
 	for _, key := range weightKeys {
@@ -200,7 +200,7 @@ func learns(role string, keys map[string]json.RawMessage) (bool, error) {
 	return learn, nil
 }
 
-// joinParts returns the text of a content that is a list of texts, end to end.
+// joinParts returns the text of a content that is a list of texts, joined without separators.
 func joinParts(raw json.RawMessage) (string, error) {
 	var parts []json.RawMessage
 	if json.Unmarshal(raw, &parts) != nil {
@@ -226,7 +226,8 @@ func joinParts(raw json.RawMessage) (string, error) {
 	return all.String(), nil
 }
 
-// toolsIn returns the tools of a record, as a list or as the text of one; nil without.
+// toolsIn returns the tools of a record, which are a list, or a text that has one; nil if there are
+// none.
 func toolsIn(keys map[string]json.RawMessage) (json.RawMessage, error) {
 	raw := keys["tools"]
 	if text, ok := textIn(raw); ok {
@@ -245,11 +246,11 @@ func toolsIn(keys map[string]json.RawMessage) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// render writes messages as the template does, and learns what the assistant says in those from
-// index first on. The text before an answer is the one that the template writes with a generation prompt,
-// so that a model meets the same tokens when it answers.
+// render writes messages as the template does. The messages of the assistant from index first on
+// are learnt. The text before an answer is the one that the template writes with a generation
+// prompt, so that a model meets the same tokens when it answers.
 func (r *reader) render(messages []message, tools json.RawMessage, first int) (s Sample, err error) {
-	done, last := "", 0 // the text that s holds, and how many messages it has
+	done, last := "", 0 // the text that s holds, and its number of messages
 	for i, m := range messages {
 		if m.role != "assistant" || i < first {
 			continue
@@ -274,7 +275,7 @@ func (r *reader) render(messages []message, tools json.RawMessage, first int) (s
 	return s, r.checkWritten(messages[:last], tools, done)
 }
 
-// checkWritten returns an error if a chat template leaves out some of what messages have.
+// checkWritten returns an error if a chat template leaves out parts of messages.
 func (r *reader) checkWritten(messages []message, tools json.RawMessage, text string) error {
 	text = withoutSpace(text)
 	for i, m := range messages {
@@ -297,7 +298,8 @@ func (r *reader) checkWritten(messages []message, tools json.RawMessage, text st
 	return err
 }
 
-// escaped returns a text as JSON has it between quotes: a template may write a tool's answer so.
+// escaped returns a text as JSON has it between quotes. A template may write a tool's answer in
+// this form.
 func escaped(text string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -311,8 +313,9 @@ func escaped(text string) string {
 // marker is a text that stands in no other message.
 const marker = "5f1d2c9e-the-chat-template-writes-this-8a40"
 
-// writes reports whether the template writes the content of a message: a short one may stand elsewhere in the
-// text by chance. It tries each order of roles once.
+// writes reports whether the template writes the content of a message. A marker takes the place of
+// the content, because a short content may occur elsewhere in the text by chance. Each order of
+// roles is tried once.
 func (r *reader) writes(messages []message, i int, tools json.RawMessage) bool {
 	var order strings.Builder
 	for _, m := range messages {
@@ -359,7 +362,7 @@ func (r *reader) chat(messages []message, tools json.RawMessage, prompt bool) (s
 	return r.Chat.Render(tokenizer.Chat{Messages: list, Tools: tools, GenerationPrompt: prompt})
 }
 
-// said is a message with a text.
+// said returns a message with a text.
 func said(role, content string) message {
 	raw, err := json.Marshal(tokenizer.Message{Role: role, Content: content})
 	if err != nil {
@@ -376,13 +379,13 @@ func textIn(raw json.RawMessage) (text string, ok bool) {
 	return text, json.Unmarshal(raw, &text) == nil
 }
 
-// isNull reports whether a value is null or not there.
+// isNull reports whether a value is null or missing.
 func isNull(raw json.RawMessage) bool {
 	raw = bytes.TrimSpace(raw)
 	return len(raw) == 0 || string(raw) == "null"
 }
 
-// isEmpty reports whether a value is not there, or has nothing in it.
+// isEmpty reports whether a value is missing or empty.
 func isEmpty(raw json.RawMessage) bool {
 	switch string(bytes.TrimSpace(raw)) {
 	case "", "null", `""`, "[]", "{}":

@@ -19,8 +19,8 @@ type step struct {
 	by   int
 }
 
-// wordProblem tells how a number of things changes in some steps, and asks how many there are in the
-// end. The answer writes one sum for each step and boxes the last number.
+// wordProblem tells a story of a number of things that changes in some steps, and asks for the
+// number at the end. The answer writes one sum for each step and boxes the last number.
 func wordProblem(s *philox.Stream, t *Task) Problem {
 	who, thing := people[s.IntN(len(people))], things[s.IntN(len(things))]
 	n := 2 + s.IntN(40)
@@ -49,7 +49,7 @@ func wordProblem(s *philox.Stream, t *Task) Problem {
 	return p
 }
 
-// apply returns the number after the step. Division drops the rest, and no number is negative.
+// apply returns the number after the step. Division drops the remainder, and no number is negative.
 func (s step) apply(n int) int {
 	switch s.sign {
 	case '-':
@@ -62,8 +62,8 @@ func (s step) apply(n int) int {
 	return n + s.by
 }
 
-// work writes the sums of a problem and boxes the last number. A share slips of the sums is wrong by 1,
-// 2 or 10, as drawn from s; the next sum goes on from the wrong number.
+// work writes the sums of a problem and boxes the last number. Each sum is wrong by 1, 2 or 10 with
+// probability slips, drawn from s. The next sum begins with the wrong number.
 func (p *Problem) work(s *philox.Stream, slips float64) string {
 	var b strings.Builder
 	n := p.start

@@ -13,11 +13,11 @@ import (
 // A Problem is a question with an answer that can be checked.
 type Problem struct {
 	Prompt   string
-	Answer   string // what a model learns to say
-	Solution string // what an answer is checked against
-	// numbers say which problem it is: no two of them are in both training and test.
+	Answer   string // the text that a model learns
+	Solution string // the result that answers are checked against
+	// numbers identify the problem: training and test share none.
 	numbers string
-	// start and steps are the number that a word problem begins with, and what happens to it.
+	// start and steps are the first number of a word problem, and its changes.
 	start int
 	steps []step
 }
@@ -25,18 +25,18 @@ type Problem struct {
 // A Task makes problems of one kind.
 type Task struct {
 	Name string
-	Doc  string // what a problem is
+	Doc  string // describes a problem
 	Chat bool   // problems are conversations
-	// Vocab is how many tokens a tokenizer for it has: 256 bytes and more.
+	// Vocab is the number of tokens of a tokenizer for the task: 256 bytes and more.
 	Vocab int
-	// MinSteps and MaxSteps are the steps of a problem, of tasks that have several; 0: it has none.
+	// MinSteps and MaxSteps bound the steps of a problem; 0: problems have no steps.
 	MinSteps, MaxSteps int
-	// Slips is the share of the sums of word problems that the answers for training get wrong.
+	// Slips is the share of wrong sums in the answers of word problems for training.
 	Slips float64
 	draw  func(s *philox.Stream, t *Task) Problem
 }
 
-// Tasks returns all there are.
+// Tasks returns all tasks.
 func Tasks() []Task {
 	return []Task{
 		{Name: "addition", Doc: "sums of two numbers below 1000, units first: 123+456= is 9750", Vocab: 257,
@@ -48,7 +48,7 @@ func Tasks() []Task {
 	}
 }
 
-// TaskNamed returns the task of a name. The error says which there are.
+// TaskNamed returns the task of a name. For an unknown name the error lists all names.
 func TaskNamed(name string) (Task, error) {
 	var names []string
 	for _, t := range Tasks() {
@@ -60,11 +60,11 @@ func TaskNamed(name string) (Task, error) {
 	return Task{}, fmt.Errorf("no task %q: expected one of %s", name, strings.Join(names, ", "))
 }
 
-// testShare is the share of all problems that are for tests alone: one in so many.
+// testShare is the share of all problems that are for tests: one in so many.
 const testShare = 8
 
-// Generate returns so many problems for training and for tests, all different. Whether a problem is
-// for tests follows from its numbers and the seed alone, so training and test share no numbers,
+// Generate returns so many problems for training and for tests, all different. The numbers of a
+// problem and the seed decide whether it is for tests, so training and test share no numbers,
 // whatever their sizes. Answers of tests have no slips, and Solution is right for all.
 func (t *Task) Generate(seed uint64, train, test int) (training, tests []Problem, err error) {
 	seen := map[string]bool{}
@@ -97,7 +97,7 @@ func (t *Task) Generate(seed uint64, train, test int) (training, tests []Problem
 func forTest(seed uint64, numbers string) bool {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d %s", seed, numbers)
-	s := philox.New(h.Sum64(), philox.Text, 1, 0) // whose bits are all as good
+	s := philox.New(h.Sum64(), philox.Text, 1, 0) // a stream whose bits are all equally random
 	return s.IntN(testShare) == 0
 }
 

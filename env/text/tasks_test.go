@@ -16,7 +16,8 @@ import (
 
 // TestTasks: answers are right, problems are all different, and training and test share no numbers.
 func TestTasks(t *testing.T) {
-	check := map[string]func(t *testing.T, p Problem){"addition": checkAddition, "countdown": checkCountdown, "problems": checkWords}
+	check := map[string]func(*testing.T, Problem){"addition": checkAddition, "countdown": checkCountdown,
+		"problems": checkWords}
 	for _, task := range Tasks() {
 		t.Run(task.Name, func(t *testing.T) {
 			train, test, err := task.Generate(3, 6000, 800)
@@ -53,7 +54,8 @@ func TestTasks(t *testing.T) {
 
 var number = regexp.MustCompile(`\d+`)
 
-// numbersOf returns the numbers that make a problem what it is: neither the order of a sum, nor the target of three numbers.
+// numbersOf returns the numbers that make a problem what it is: neither the order of a sum, nor the target of
+// three numbers.
 func numbersOf(task, prompt string) string {
 	n := number.FindAllString(prompt, -1)
 	switch task {
@@ -71,7 +73,8 @@ func checkAddition(t *testing.T, p Problem) {
 	y, _ := strconv.Atoi(b)
 	digits := []byte(p.Answer)
 	slices.Reverse(digits)
-	if sum, err := strconv.Atoi(string(digits)); err != nil || sum != x+y || len(a) != 3 || len(b) != 3 || len(digits) != 4 || p.Solution != p.Answer {
+	if sum, err := strconv.Atoi(string(digits)); err != nil || sum != x+y || len(a) != 3 || len(b) != 3 ||
+		len(digits) != 4 || p.Solution != p.Answer {
 		t.Errorf("%d + %d is not %s", x, y, p.Answer)
 	}
 }
@@ -103,7 +106,8 @@ func checkCountdown(t *testing.T, p Problem) {
 		}
 		left = append(left, result)
 	}
-	if len(steps) != 2 || !slices.Equal(left, []int{target}) || target < 1 || target > 99 || p.Solution != fmt.Sprint(target) {
+	if len(steps) != 2 || !slices.Equal(left, []int{target}) || target < 1 || target > 99 ||
+		p.Solution != fmt.Sprint(target) {
 		t.Errorf("%d steps end at %v, want %d", len(steps), left, target)
 	}
 }
@@ -155,7 +159,8 @@ func TestSlips(t *testing.T) {
 		for k, next := range p.steps {
 			var a, b, result int
 			var sign rune
-			if _, err := fmt.Sscanf(answer[k], "%d%c%d=%d", &a, &sign, &b, &result); err != nil || a != n || b != next.by {
+			_, err := fmt.Sscanf(answer[k], "%d%c%d=%d", &a, &sign, &b, &result)
+			if err != nil || a != n || b != next.by {
 				t.Fatalf("%q after %d: %v", answer[k], n, err)
 			}
 			if sums++; result != next.apply(n) {
@@ -203,7 +208,8 @@ func TestWrite(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[2]), &got); err != nil || len(lines) != 3 {
 		t.Fatal(err, lines)
 	}
-	if got.Prompt != train[2].Prompt || got.Answer != train[2].Answer || got.Task != "addition" || got.ID != 2 || got.Solutions[0] != train[2].Solution {
+	if got.Prompt != train[2].Prompt || got.Answer != train[2].Answer || got.Task != "addition" || got.ID != 2 ||
+		got.Solutions[0] != train[2].Solution {
 		t.Errorf("got %+v, want %+v", got, train[2])
 	}
 }

@@ -1,6 +1,6 @@
-// Package squares is a task for policies that see, read and act, and that need no simulator. An
-// image shows two coloured squares and a hand, and a sentence names one square. The hand is to go
-// there and close. Nothing else tells where squares are, or which is meant.
+// Package squares is a task for policies that see, read and act. It needs no simulator. An image
+// shows two coloured squares and a hand, and a sentence names one square. The hand must go there
+// and close. Nothing else shows where the squares are, or which one is meant.
 package squares
 
 import (
@@ -13,10 +13,10 @@ import (
 
 const (
 	side      = 16   // pixels of the image
-	stride    = 0.25 // the longest way of a hand in a step, along each axis
-	reach     = 0.3  // how near is there
+	stride    = 0.25 // longest way of a hand in a step, along each axis
+	reach     = 0.3  // largest distance of a hand at a square
 	width     = 4    // pixels of a square
-	sentences = 24   // bytes of one
+	sentences = 24   // bytes of a sentence
 )
 
 var colors = []struct {
@@ -25,8 +25,8 @@ var colors = []struct {
 }{{"red", [3]uint8{230, 30, 30}}, {"green", [3]uint8{30, 200, 30}}, {"blue", [3]uint8{40, 60, 240}},
 	{"yellow", [3]uint8{230, 220, 40}}}
 
-// A scene is the places of the hand, of the square that is meant and of the other one, in [-1, 1],
-// and the colours of the squares.
+// A scene is the positions of the hand, of the square that is meant and of the other one, in [-1,
+// 1], and the colours of the squares.
 type scene struct {
 	at    [3][2]float64
 	color [2]int
@@ -40,12 +40,13 @@ var (
 	_ env.Saver     = squares(nil)
 )
 
-// New makes n of Squares-v0. The action is the way of the hand, ±1 along each axis, and whether it
-// closes, by the sign. A hand that closes on the square that is meant is a success, which pays 1;
-// on the other one it is a failure. Either ends the episode, which has 12 steps at most.
+// New makes n of Squares-v0. The action is the way of the hand, ±1 along each axis, and a number
+// whose sign closes the hand. A hand that closes on the square that is meant is a success with
+// reward 1, on the other one it is a failure. Either ends the episode, which has 12 steps at most.
 func New(cfg env.Config, n int) (env.Vec, error) { return env.NewEpisodic(make(squares, n), cfg), nil }
 
-// NewSwapped makes n of them whose sentence names the other square, which is no success.
+// NewSwapped makes n of Squares-v0 whose sentence names the other square. Closing on that one is no
+// success.
 func NewSwapped(cfg env.Config, n int) (env.Vec, error) {
 	return env.NewEpisodic(swapped{make(squares, n)}, cfg), nil
 }
@@ -91,7 +92,7 @@ func (s squares) Spec() env.Spec {
 	}
 }
 
-// Len returns how many there are.
+// Len returns the number of environments.
 func (s squares) Len() int { return len(s) }
 
 // Reset draws a scene whose squares are apart from each other and from the hand.
@@ -111,7 +112,7 @@ func (s squares) Reset(n int, seed uint64) error {
 	return nil
 }
 
-// far is the distance along the axis where it is larger.
+// far is the distance along the axis on which it is larger.
 func far(a, b [2]float64) float64 { return max(math.Abs(a[0]-b[0]), math.Abs(a[1]-b[1])) }
 
 // Step moves the hands.
