@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,11 +30,7 @@ func envFlags() []cli.Flag {
 
 // benchEnv is rlinf bench env.
 func benchEnv(f *flags, reg config.Registries) (int, error) {
-	n := f.Int("envs")
-	tasks, err := envTasks(f.Context, reg)
-	if err != nil {
-		return 0, err
-	}
+	n, tasks := f.Int("envs"), envTasks(f, reg)
 	return runBench(f, reg, benchRanks, func(ctx context.Context, r *bench.Run, w *spmd.World) error {
 		method := fmt.Sprintf("dissemination barrier, then a step of %d environments by each rank, with actions "+
 			"drawn beforehand; resets included", n)
@@ -54,48 +49,36 @@ func benchEnv(f *flags, reg config.Registries) (int, error) {
 
 // envTasks returns the environments to measure: those that are named, that of a configuration, or
 // all that can be made.
-func envTasks(c *cli.Context, reg config.Registries) ([]env.Config, error) {
-	names, file := c.String("name"), c.String("config")
+func envTasks(f *flags, reg config.Registries) (tasks []env.Config) {
+	file, names := f.String("config"), reg.Envs.Names()
+	if f.IsSet("name") {
+		names = strings.Split(f.String("name"), ",")
+	}
 	switch {
-	case names != "" && file != "":
-		return nil, config.UsageError{Err: errors.New("expected -c FILE.yaml or --name NAME, or neither")}
+	case f.IsSet("name") && file != "":
+		f.wrong("expected -c FILE.yaml or --name NAME, or neither")
 	case file != "":
-		job, err := args.Config(c, reg, c.App.ErrWriter)
+		job, err := args.Config(f.Context, reg, f.App.ErrWriter)
 		if err != nil {
-			return nil, err
+			f.err = err
+			return nil
 		}
-		return probed(reg, job.Env.Train)
-	case c.Args().Present():
-		return nil, config.UsageError{Err: fmt.Errorf("argument %q: expected none without -c", c.Args().First())}
+		tasks, names = []env.Config{job.Env.Train}, nil
+	case f.Args().Present():
+		f.wrong("argument %q: expected none without -c", f.Args().First())
 	}
-	named := func(name string) env.Config {
+	for _, name := range names {
 		cfg := env.DefaultConfig()
-		cfg.EnvType = name
-		return cfg
+		cfg.EnvType = strings.TrimSpace(name)
+		tasks = append(tasks, cfg)
 	}
-	var tasks []env.Config
-	if names != "" {
-		for name := range strings.SplitSeq(names, ",") {
-			tasks = append(tasks, named(strings.TrimSpace(name)))
+	return slices.DeleteFunc(tasks, func(cfg env.Config) bool {
+		_, err := reg.Probe(cfg) // an error: it needs a build tag, or a model
+		if err != nil && (file != "" || f.IsSet("name")) {
+			f.wrong("%w", err)
 		}
-		return probed(reg, tasks...)
-	}
-	for _, name := range reg.Envs.Names() {
-		if _, err := reg.Probe(named(name)); err == nil { // else it needs a build tag, or a model
-			tasks = append(tasks, named(name))
-		}
-	}
-	return tasks, nil
-}
-
-// probed returns tasks if all of them can be made.
-func probed(reg config.Registries, tasks ...env.Config) ([]env.Config, error) {
-	for _, cfg := range tasks {
-		if _, err := reg.Probe(cfg); err != nil {
-			return nil, config.UsageError{Err: err}
-		}
-	}
-	return tasks, nil
+		return err != nil
+	})
 }
 
 // benchOneEnv measures n environments on each rank. Collective.

@@ -100,11 +100,11 @@ func benchScale(f *flags, reg config.Registries) (int, error) {
 	if s.ranks = max(1, extent); whole {
 		s.ranks = max(s.ranks, slices.Max(s.sizes))
 	}
-	if s.place, err = spmd.Place(cfg.ClusterSpec(), make([]int, s.ranks)); err != nil {
-		return 0, config.UsageError{Err: err}
+	if s.place, err = spmd.Place(cfg.ClusterSpec(), make([]int, s.ranks)); err == nil {
+		err = s.checkSizes(f.IsSet("np-sweep"))
 	}
-	if err := s.checkSizes(f.IsSet("np-sweep")); err != nil {
-		return 0, config.UsageError{Err: err}
+	if err != nil {
+		f.wrong("%w", err)
 	}
 	here := func(*cli.Context, io.Writer) ([]spmd.Transport, error) { return local.New(1), nil }
 	return runBench(f, reg, here, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
