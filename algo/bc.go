@@ -31,16 +31,14 @@ type BC struct {
 	policy    policy.Policy
 	work      policy.Work
 	train     *trainState
-	soft      bool             // it learns through the actions that it chooses
-	half      []float32        // widths of the actions' box, in which errors are measured
-	dAction   tensor.Tensor    // [micro,C,A], of a soft policy
-	dLogProb  tensor.Tensor    // [micro,L], made for the first batch of any other
+	half      []float32        // widths of the actions' box, in which errors are measured; nil: by log-probs
+	dAction   tensor.Tensor    // [micro,C,A], with half
+	dLogProb  tensor.Tensor    // [micro,L], without; made for the first batch
 	augmenter policy.Augmenter // nil: the policy sees images as they are
 	noise     policy.Noise     // of a micro-batch, for that
 
-	aside *Replay      // what validates; nil: nothing
-	all   []int32      // its transitions
-	rest  *Transitions // room for its last micro-batch, which may be smaller
+	all   []int32 // demonstrations that validate, by number
+	aside []share // micro-batches of these
 }
 
 var _ Algorithm = (*BC)(nil)
@@ -87,12 +85,16 @@ func newBC(s *Setup) (*BC, error) {
 		return nil, err
 	}
 	if aside.Len() > 0 {
-		if b.aside, err = newDemos(s.Rollout, aside, s.Alloc); err != nil {
+		replay, err := newDemos(s.Rollout, aside, s.Alloc)
+		if err != nil {
 			return nil, err
 		}
-		b.rest = b.batch.slice(0, (b.aside.Size()-1)%b.micro+1)
-		for i := range b.aside.Size() {
+		for i := range replay.Size() {
 			b.all = append(b.all, int32(i))
+		}
+		for lo := 0; lo < len(b.all); lo += b.micro {
+			hi := min(lo+b.micro, len(b.all))
+			b.aside = append(b.aside, share{replay, lo, hi, b.batch.slice(0, hi-lo)})
 		}
 	}
 	if o := observationStats(s.Policy); o != nil {
@@ -118,7 +120,7 @@ func newCloner(s *Setup, name string, offline bool) (*BC, error) {
 	}
 	b := &BC{offPolicy: e, policy: s.Policy, work: s.Policy.NewWork(e.micro)}
 	if _, ok := s.Policy.(*policy.SoftActor); ok {
-		b.soft, b.half, b.dAction = true, halfWidths(s.Policy), tensor.New(tensor.F32, e.batch.Action.Shape()...)
+		b.half, b.dAction = halfWidths(s.Policy), tensor.New(tensor.F32, e.batch.Action.Shape()...)
 	}
 	groups := s.Policy.Params().Groups
 	for i := range groups {
@@ -173,7 +175,7 @@ func (b *BC) add(t *Transitions, ready func(lo, hi int)) error {
 
 // loss returns the sum of the losses of t, and the derivative of their mean over a batch.
 func (b *BC) loss(t *Transitions) (policy.Grad, float64, error) {
-	if b.soft {
+	if b.half != nil {
 		act, err := b.policy.Forward(b.work, t.Obs, policy.Deterministic, policy.Noise{})
 		if err != nil {
 			return policy.Grad{}, 0, err
@@ -200,18 +202,14 @@ func (b *BC) validate() (float64, error) {
 		return math.NaN(), nil
 	}
 	var sum float64
-	for lo := 0; lo < len(b.all); lo += b.micro {
-		room, hi := b.batch, lo+b.micro
-		if hi >= len(b.all) {
-			room, hi = b.rest, len(b.all)
-		}
-		b.aside.Gather(room, b.all[lo:hi], 1, 1, false)
-		_, loss, err := b.loss(room)
+	for _, x := range b.aside {
+		x.replay.Gather(x.rows, b.all[x.lo:x.hi], 1, 1, false)
+		_, loss, err := b.loss(x.rows)
 		if err != nil {
 			return 0, err
 		}
 		sum += loss
-		b.progress.Report(workValidation, min(hi, len(b.all)), len(b.all))
+		b.progress.Report(workValidation, x.hi, len(b.all))
 	}
 	return sum / float64(len(b.all)), nil
 }

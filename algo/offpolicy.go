@@ -29,7 +29,7 @@ type offPolicy struct {
 	offline bool
 	rows    []int32      // the batch, by number
 	batch   *Transitions // a micro-batch of it
-	shares  []share      // where its rows are from
+	shares  []share      // replay buffers that the micro-batch is from
 
 	counters  tensor.Tensor // I64 [2]: iterations, updates
 	state     tensor.Dict   // views of what is saved beside the replay buffer: counters, and what the algorithm adds
@@ -44,11 +44,12 @@ type offPolicy struct {
 	metrics Metrics
 }
 
-// A share is the rows of a micro-batch that are drawn from one replay buffer.
+// A share is what comes from one replay buffer: transitions lo to hi of a list, here a micro-batch, and
+// the memory into which they are copied.
 type share struct {
 	replay *Replay
 	lo, hi int
-	rows   *Transitions // views of them
+	rows   *Transitions
 }
 
 // common is the key of random numbers that are the same on all replicas, where others have the
