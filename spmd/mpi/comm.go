@@ -37,7 +37,7 @@ import (
 // maxBytes is the most that one message carries: MPI counts in C ints.
 const maxBytes = 1 << 30
 
-// A Request is handed to C as it is; if the two ever differ, one of these does not compile.
+// C gets a Request as it is. If the sizes of the two ever differ, one of these does not compile.
 const (
 	_ = uint(unsafe.Sizeof(spmd.Request{}) - C.sizeof_rl_request)
 	_ = uint(C.sizeof_rl_request - unsafe.Sizeof(spmd.Request{}))
@@ -114,8 +114,8 @@ func (c *comm) post(sending bool, b []byte, peer, tag int) (spmd.Request, error)
 	return spmd.Request{Handle: handle}, nil
 }
 
-// wireTag tells apart communicators, and the members on a rank: each pair of these has a block of
-// tags.
+// wireTag returns the tag in MPI. Each communicator has blocks of tags, one for each pair of members on
+// two ranks.
 func (c *comm) wireTag(from, to, tag int) int { return (c.block+from*c.width+to)*spmd.MaxTag + tag }
 
 // inbox returns the inbox that takes the messages for a member on a rank of the node. Ends of a rank
@@ -317,7 +317,7 @@ func opText(sending bool, n, peer, tag int) string {
 	return fmt.Sprintf("%s %d bytes %s member %d, tag %d", op, n, side, peer, tag)
 }
 
-// Close frees the end. Requests that nobody waited for are given up, and named in the error.
+// Close frees the end. It gives up requests that were not waited for, and names them in its error.
 func (c *comm) Close() error {
 	if c.end == nil {
 		return nil

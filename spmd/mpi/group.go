@@ -90,8 +90,8 @@ func (t *transport) newGroup(ranks []int, name string, purposes []string) ([][]s
 	return ends, nil
 }
 
-// makingTag returns the tag with which MPI makes the communicator that took an agreed block: other
-// calls at the same time have other blocks.
+// makingTag returns the tag for the call that makes a communicator with an agreed block of tags.
+// Simultaneous calls have other blocks.
 func makingTag(block uint64) C.int {
 	const tags = 32768 // what the standard promises
 	return C.int(block % tags)

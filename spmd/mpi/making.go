@@ -57,7 +57,7 @@ func (t *transport) newComm(ranks []int, label string) ([]spmd.Comm, error) {
 	return t.newEnds(l, label)
 }
 
-// newEnds opens the ends of the members that are here.
+// newEnds opens the ends of this process's members.
 func (t *transport) newEnds(l layout, label string) (ends []spmd.Comm, err error) {
 	for m, s := range l.members {
 		if s.rank != t.rank {
@@ -75,9 +75,9 @@ func (t *transport) newEnds(l layout, label string) (ends []spmd.Comm, err error
 	return ends, nil
 }
 
-// agree finds the first block of tags that all processes have free: the largest of what each says,
-// which goes round as in a dissemination barrier (in round k process i hears from i-2^k). It also
-// finds out if one makes another communicator than the others.
+// agree returns the first block of tags that all processes have free: the largest of their first ones.
+// Messages go as in a dissemination barrier: in round k process i receives from i-2^k. It also detects a
+// process that makes another communicator.
 func (t *transport) agree(processes []int, here int, label string, ranks []int) (first uint64, err error) {
 	const words = 16
 	mine, theirs := t.agreeing[:words], t.agreeing[words:2*words]
@@ -108,7 +108,7 @@ func (t *transport) agree(processes []int, here int, label string, ranks []int) 
 	return first, nil
 }
 
-// A layout says how the members of a communicator are told apart in MPI's terms.
+// A layout is how MPI sees the members of a communicator.
 type layout struct {
 	members      []member    // where each is
 	processes    []int       // the ranks that have members

@@ -71,7 +71,7 @@ var built = flavours()
 // build builds the program, once for all tests of the run.
 func (f *flavour) build() (rig, error) {
 	var r rig
-	// Go's test cache must see what the program is made of: it knows the folders that a test looks into.
+	// Go's test cache must see the program's sources: it knows the folders that a test reads.
 	for _, root := range []string{"..", filepath.Join("..", "..", "scripts")} {
 		if err := filepath.WalkDir(root, func(string, os.DirEntry, error) error { return nil }); err != nil {
 			return r, err
@@ -418,10 +418,9 @@ func TestProgressWhileComputing(t *testing.T) {
 	})
 }
 
-// Waiting by turning a core would use all of it; what is asked for is less than 5 %. In between lies what a machine
-// under load may add; one whose cores are virtual may also count time in which it stood still, but not in each of a few
-// tries. Ranks wait for one message, or for one every 5 ms, as they do for slow simulators, with a core each and with
-// fewer cores than ranks.
+// A wait that spins uses a whole core; a wait should use less than 5 %. The bound of 20 % leaves room for a loaded
+// machine. A virtual one may also count time in which it stood still, but not in each of a few tries. Ranks wait for
+// one message, or for one every 5 ms, as they do for slow simulators, with a core each and with fewer cores than ranks.
 func TestWaitingIsCheap(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -462,8 +461,8 @@ func TestWaitingIsCheap(t *testing.T) {
 	}
 }
 
-// The memory that ranks share has no name, so the kernel frees it with the last process of a job that was killed. That
-// no process is left, run checks.
+// The memory that ranks share has no name, so the kernel frees it with the last process of a job that was killed. run
+// checks that no process is left.
 func TestKilledJobLeavesNoMemory(t *testing.T) {
 	each(t, func(t *testing.T, f *flavour, r rig) {
 		out, code := r.run(t, job{np: 3, env: []string{"RANKTEST_STALL=3s"}, args: []string{"fail", "kill"}})

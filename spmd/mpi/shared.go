@@ -73,8 +73,8 @@ func oversubscribed(all []offer) bool {
 	return min(float64(cores.Count()), granted) < float64(len(all))
 }
 
-// share makes t's arena, and lets the ranks of the node reach each other's; collective. Where some
-// rank of the world cannot, none can, and that is no error.
+// share makes t's arena, and maps those of the other ranks of the node; collective. If a rank of the
+// world cannot, no rank shares memory, and that is no error.
 func (t *transport) share() error {
 	mine := offer{rank: int64(t.rank), pid: int64(os.Getpid())}
 	unix.SchedGetaffinity(0, &mine.cpus) // without it, no core is counted and no wait spins
@@ -161,7 +161,7 @@ func splitNodes(nodes []int, n int) []int {
 // messageMemory is how many bytes a rank reserves for messages to ranks of its node.
 const messageMemory = 64 << 20
 
-// open lets messages to ranks of the node go through memory.
+// open lets messages to ranks of the node go through shared memory.
 func (s *shared) open() error {
 	own := s.t.arena.reserve
 	room, err := s.t.arena.alloc(min(messageMemory, len(own)/4))
@@ -215,7 +215,7 @@ func mapFile(fd, size int) ([]byte, error) {
 	return b, err
 }
 
-// reach maps what a rank of the node offers.
+// reach maps the memory that a rank of the node offers.
 func (t *transport) reach(o offer) ([]byte, error) {
 	if int(o.rank) == t.rank {
 		return t.arena.reserve, nil
@@ -246,7 +246,7 @@ func (t *transport) reach(o offer) ([]byte, error) {
 	return b, nil
 }
 
-// unmap gives back what belongs to others.
+// unmap unmaps the memory of the other ranks.
 func (s *shared) unmap() {
 	for r, b := range s.regions {
 		if b != nil && r != s.t.rank {

@@ -131,8 +131,8 @@ func Open(opts Options) (spmd.Transport, error) {
 	return t, err
 }
 
-// start starts MPI by gompi, which ends the process through log.Fatalf when it gets fewer threads
-// than it asked for; here that becomes an error.
+// start starts MPI by gompi. gompi calls log.Fatalf if the thread level is lower than it asked for; start
+// returns an error.
 func start() (err error) {
 	was := log.Writer()
 	defer func() {
@@ -258,8 +258,8 @@ func (t *transport) Abort(code int) {
 	select {}
 }
 
-// awaitReader waits, not for long, until the launcher has read what this process wrote: MPICH's
-// ends a job without a look at what is left in its pipes, and the line that says why the job ended
+// awaitReader waits, not for long, until the launcher has read the output of this process. MPICH's
+// launcher ends a job without reading the rest of its pipes, and the line that says why the job ended
 // would be lost.
 func awaitReader(f *os.File) {
 	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
@@ -273,8 +273,8 @@ func awaitReader(f *os.File) {
 	}
 }
 
-// Close leaves the world in order: it waits for all ranks, then stops MPI. Communicators that are
-// still open are closed, and what they say is returned.
+// Close waits for all ranks, then stops MPI. It closes communicators that are still open, and returns
+// their errors.
 func (t *transport) Close() error {
 	t.mu.Lock()
 	left := make([]*comm, 0, len(t.open))

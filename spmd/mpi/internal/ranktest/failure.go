@@ -17,8 +17,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// fail lets rank 1 fail in the way that args[0] names, while the others wait for it: for a message,
-// or for what args[1] names.
+// fail lets rank 1 fail in the way that args[0] names, while the others wait for a message of it, or in
+// what args[1] names.
 func fail(ctx context.Context, t spmd.Transport, args []string) error {
 	sh, sig, err := signalsOf(ctx, t, 1)
 	if err != nil {
@@ -112,7 +112,7 @@ func listShared(rank int) error {
 }
 
 // resume lets every rank stop itself for longer than the stall timeout, as a suspended job does,
-// and go on: nothing must come of it. A child wakes the ranks up again.
+// and go on: the job must not end. A child wakes the ranks up again.
 func resume(ctx context.Context, t spmd.Transport, _ []string) error {
 	ends, err := everyone(t, 1, "resume")
 	if err != nil {

@@ -74,8 +74,8 @@ func nativeAlone(ctx context.Context, t spmd.Transport) error {
 	return nil
 }
 
-// arithmetic tries the reductions of each type on two members: all pairs of bytes, a product with every
-// pattern of bfloat16, and numbers of either sign that overflow in integers.
+// arithmetic tries the reductions of each type on two members: all pairs of bytes, every bfloat16 with one
+// other, and numbers of either sign that overflow in integers.
 func arithmetic(n spmd.Native) error {
 	var small [2][]uint8
 	var bits [2][]uint16
@@ -164,7 +164,7 @@ func roundsToEven(n spmd.Native, bits [2][]uint16) error {
 	return nil
 }
 
-// beyondInt sums more elements than a C int counts, in the pieces that the transport makes of them.
+// beyondInt sums more elements than a C int counts, which the transport cuts into chunks.
 func beyondInt(ctx context.Context, t spmd.Transport, n spmd.Native) error {
 	data, err := t.Alloc(1<<31 + 5)
 	if err != nil {
