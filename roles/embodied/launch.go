@@ -21,37 +21,18 @@ func Train(ctx context.Context, c *loop.Cluster) error {
 	if err != nil {
 		return err
 	}
-	if err := r.InitWorkers(ctx); err != nil {
-		return err
-	}
-	return r.Run(ctx)
+	return loop.InOrder(ctx, r.InitWorkers, r.Run)
 }
 
 // LaunchEmbodied launches the groups that an EmbodiedRunner leads: those that have a place. Like all
 // launches it is collective over the world.
 func LaunchEmbodied(ctx context.Context, c *loop.Cluster) (g Groups, err error) {
-	placement := loop.NewHybridComponentPlacement(c)
-	if g.Actor, err = loop.Launch(ctx, c, placement.Strategy("actor"), worker.NewActorWorker); err != nil {
-		return g, err
-	}
-	if g.Rollout, err = loop.Launch(ctx, c, placement.Strategy("rollout"), worker.NewRolloutWorker); err != nil {
-		return g, err
-	}
-	if g.Env, err = loop.Launch(ctx, c, placement.Strategy("env"), worker.NewEnvWorker); err != nil {
-		return g, err
-	}
-	if placement.Has("reward") {
-		if g.Reward, err = loop.Launch(ctx, c, placement.Strategy("reward"), worker.NewRewardWorker); err != nil {
-			return g, err
-		}
-	}
-	if placement.Has("inference") {
-		if g.Inference, err = loop.Launch(ctx, c, placement.Strategy("inference"),
-			worker.NewInferenceWorker); err != nil {
-			return g, err
-		}
-	}
-	return g, nil
+	loop.LaunchPlaced(ctx, c, &err, &g.Actor, "actor", true, worker.NewActorWorker)
+	loop.LaunchPlaced(ctx, c, &err, &g.Rollout, "rollout", true, worker.NewRolloutWorker)
+	loop.LaunchPlaced(ctx, c, &err, &g.Env, "env", true, worker.NewEnvWorker)
+	loop.LaunchPlaced(ctx, c, &err, &g.Reward, "reward", false, worker.NewRewardWorker)
+	loop.LaunchPlaced(ctx, c, &err, &g.Inference, "inference", false, worker.NewInferenceWorker)
+	return g, err
 }
 
 // Groups are the groups that an EmbodiedRunner leads.

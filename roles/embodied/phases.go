@@ -99,16 +99,8 @@ func (r *EmbodiedRunner) playRollout(ctx context.Context, n int) error {
 // resample lets the actors choose from the n-th rollout, and tells all ranks whether they need
 // another.
 func (r *EmbodiedRunner) resample(ctx context.Context, n int) (more bool, err error) {
-	results, err := spmd.Call(r.Actor, ctx, "resample", func(_ context.Context, w *worker.ActorWorker) (bool, error) {
-		return w.Resample(n)
-	}).Wait(ctx)
-	if err != nil {
-		return false, err
-	}
-	for _, res := range results {
-		more = more || res.Value // all actors say the same
-	}
-	return r.loop.ActorsSay(ctx, more)
+	return loop.Ask(ctx, r.loop, r.Actor, "resample",
+		func(w *worker.ActorWorker) (bool, error) { return w.Resample(n) })
 }
 
 // computeAdvantages prepares each actor's share for training.

@@ -76,19 +76,8 @@ func (r *EmbodiedRunner) Run(ctx context.Context) error {
 
 // iterate takes one step of training.
 func (r *EmbodiedRunner) iterate(ctx context.Context) error {
-	if err := r.UpdateRolloutWeights(ctx); err != nil {
-		return err
-	}
-	if err := r.GenerateRollouts(ctx); err != nil {
-		return err
-	}
-	if err := r.ComputeAdvantagesAndReturns(ctx); err != nil {
-		return err
-	}
-	if err := r.RunTraining(ctx); err != nil {
-		return err
-	}
-	return r.EvaluateIfDue(ctx)
+	return loop.InOrder(ctx, r.UpdateRolloutWeights, r.GenerateRollouts, r.ComputeAdvantagesAndReturns, r.RunTraining,
+		r.EvaluateIfDue)
 }
 
 // UpdateRolloutWeights gives the actors' parameters to the rollout and inference workers, every

@@ -48,27 +48,11 @@ func Reason(ctx context.Context, c *loop.Cluster) error {
 // LaunchReasoning launches the groups that a ReasoningRunner leads: those that have a place, and
 // rollout workers. Like all launches it is collective over the world.
 func LaunchReasoning(ctx context.Context, c *loop.Cluster) (g ReasoningGroups, err error) {
-	placement := loop.NewHybridComponentPlacement(c)
-	if g.Actor, err = loop.Launch(ctx, c, placement.Strategy("actor"), worker.NewReasoningWorker); err != nil {
-		return g, err
-	}
-	if g.Rollout, err = loop.Launch(ctx, c, placement.Strategy("rollout"), worker.NewRolloutWorker); err != nil {
-		return g, err
-	}
-	if placement.Has("reward") {
-		if g.Reward, err = loop.Launch(ctx, c, placement.Strategy("reward"), worker.NewRewardWorker); err != nil {
-			return g, err
-		}
-	}
-	if placement.Has("inference") {
-		if g.Inference, err = loop.Launch(ctx, c, placement.Strategy("inference"),
-			worker.NewInferenceWorker); err != nil {
-			return g, err
-		}
-	}
-	if placement.Has("critic") {
-		g.Critic, err = loop.Launch(ctx, c, placement.Strategy("critic"), worker.NewCriticWorker)
-	}
+	loop.LaunchPlaced(ctx, c, &err, &g.Actor, "actor", true, worker.NewReasoningWorker)
+	loop.LaunchPlaced(ctx, c, &err, &g.Rollout, "rollout", true, worker.NewRolloutWorker)
+	loop.LaunchPlaced(ctx, c, &err, &g.Reward, "reward", false, worker.NewRewardWorker)
+	loop.LaunchPlaced(ctx, c, &err, &g.Inference, "inference", false, worker.NewInferenceWorker)
+	loop.LaunchPlaced(ctx, c, &err, &g.Critic, "critic", false, worker.NewCriticWorker)
 	return g, err
 }
 
@@ -118,13 +102,13 @@ func (r *ReasoningRunner) around(component string) (in, out *spmd.Channel) {
 
 // iterate answers prompts, rewards the answers and trains on them.
 func (r *ReasoningRunner) iterate(ctx context.Context) error {
-	for _, p := range []struct {
-		phase loop.Phase
-		run   func(context.Context) error
-	}{{loop.SyncWeights, r.syncModel}, {loop.GenerateRollouts, r.generate}, {loop.CalAdvAndReturns,
-		r.computeAdvantages},
-		{loop.ActorTraining, r.train}} {
-		if err := r.loop.Timed(p.phase, ctx, p.run); err != nil {
+	for p, run := range [...]func(context.Context) error{loop.SyncWeights: r.syncModel,
+		loop.GenerateRollouts: r.generate,
+		loop.CalAdvAndReturns: r.computeAdvantages, loop.ActorTraining: r.train} {
+		if run == nil {
+			continue
+		}
+		if err := r.loop.Timed(loop.Phase(p), ctx, run); err != nil {
 			return err
 		}
 	}
@@ -160,16 +144,9 @@ func (r *ReasoningRunner) generate(ctx context.Context) error {
 		if err := r.generateBatch(ctx, n); err != nil || r.plan.GenBatches <= 1 {
 			return err
 		}
-		more := false
-		results, err := spmd.Call(r.Actor, ctx, "resample",
-			func(_ context.Context, w *worker.ReasoningWorker) (bool, error) { return w.Resample(n) }).Wait(ctx)
-		if err != nil {
-			return err
-		}
-		for _, res := range results {
-			more = more || res.Value // all actors say the same
-		}
-		if more, err = r.loop.ActorsSay(ctx, more); err != nil || !more {
+		more, err := loop.Ask(ctx, r.loop, r.Actor, "resample",
+			func(w *worker.ReasoningWorker) (bool, error) { return w.Resample(n) })
+		if err != nil || !more {
 			return err
 		}
 	}

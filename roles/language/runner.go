@@ -119,25 +119,19 @@ func (r *runner) addMetrics(ctx context.Context, calls ...*spmd.Future[algo.Metr
 	return nil
 }
 
+// run initialises the workers, trains and closes them.
+func (r *runner) run(ctx context.Context) error {
+	return loop.InOrder(ctx, r.InitWorkers, r.Run, r.close)
+}
+
 // close ends what the workers have opened, after the last call.
-func (r *runner) close() error {
+func (r *runner) close(context.Context) error {
 	for _, w := range r.workers {
 		if err := w.Close(); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// run initialises the workers, trains and closes them.
-func (r *runner) run(ctx context.Context) error {
-	if err := r.InitWorkers(ctx); err != nil {
-		return err
-	}
-	if err := r.Run(ctx); err != nil {
-		return err
-	}
-	return r.close()
 }
 
 // A leader is a runner as its loop sees it.

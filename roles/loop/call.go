@@ -24,3 +24,26 @@ func WaitAll(ctx context.Context, futures ...*spmd.Future[None]) error {
 	}
 	return nil
 }
+
+// Ask asks the members of the component actor, g, which agree, and tells all ranks their answer.
+func Ask[W any](ctx context.Context, l *Loop, g *spmd.Group[W], what string, f func(W) (bool, error)) (yes bool,
+	err error) {
+	results, err := spmd.Call(g, ctx, what, func(_ context.Context, w W) (bool, error) { return f(w) }).Wait(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, res := range results {
+		yes = yes || res.Value
+	}
+	return l.ActorsSay(ctx, yes)
+}
+
+// InOrder takes steps one after the other, up to the first error.
+func InOrder(ctx context.Context, steps ...func(context.Context) error) error {
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -90,14 +91,7 @@ func BalanceGroups(tokens []float64, actors int) []int {
 	for g := range longest {
 		longest[g] = g
 	}
-	slices.SortStableFunc(longest, func(a, b int) int {
-		if tokens[a] == tokens[b] {
-			return 0
-		} else if tokens[a] > tokens[b] {
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(longest, func(a, b int) int { return cmp.Compare(tokens[b], tokens[a]) })
 	load, room := make([]float64, actors), make([]int, actors)
 	for a := range room {
 		room[a] = len(tokens) / actors
