@@ -33,17 +33,22 @@ func NewTextCritic(c lm.Config, alloc tensor.Allocator) (*TextCritic, error) {
 	return t, m.Alloc(alloc)
 }
 
-// TextCriticPPO is the critic's part of TextPPO, for a critic on replicas of its own. The policy gets
-// its values in batches (TextSetup.Values). Policy and critic compute the same returns, from values and
-// rewards. So they can train at the same time. With as many replicas as the policy has, and the same
-// texts on each, all numbers are those of a TextPPO that has the critic.
+// TextCriticPPO trains a critic: that of a TextPPO, or one on replicas of its own. In the latter case the
+// policy gets its values in batches (TextSetup.Values). Policy and critic compute the same returns, from
+// values and rewards. So they can train at the same time. With as many replicas as the policy has, and the
+// same texts on each, all numbers are those of a TextPPO that has the critic.
 //
 // Values computes the values of a batch. Prepare and Update are as those of TextPPO. The metrics are those
 // of TextPPO that begin with critic/.
 type TextCriticPPO struct {
-	textTraining
-	pass   textPass
-	critic *criticTraining
+	*textTraining // shared with a TextPPO that has the critic, and so is pass
+	pass          *textPass
+	critic        *TextCritic
+	work          *lm.Work
+	train         *trainState
+	values        []float32 // of the targets of a micro-batch
+	slopes        []float32 // derivatives of the loss by the values
+	hidden        []float32 // derivatives of the loss by the hidden rows
 }
 
 // NewTextCriticPPO makes the training of s.Critic, which has its weights. It needs no Model.
@@ -56,120 +61,33 @@ func NewTextCriticPPO(s TextSetup) (*TextCriticPPO, error) {
 		err = fmt.Errorf("algorithm.early_stop_imp_ratio: %v: expected 0: this critic knows no ratio",
 			s.Text.EarlyStopImpRatio)
 	}
+	var c *TextCriticPPO
+	if err == nil {
+		common := s.common()
+		c, err = s.newCritic(common, s.newTraining(common), &textPass{limit: s.MicroBatch})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("critic of texts: %w", err)
 	}
-	common := s.common()
-	p := &TextCriticPPO{textTraining: s.newTraining(common), pass: textPass{limit: s.MicroBatch}}
-	if p.critic, err = s.newCriticTraining(common); err != nil {
-		return nil, fmt.Errorf("critic of texts: %w", err)
+	return c, nil
+}
+
+func (s *TextSetup) newCritic(common *Setup, t *textTraining, pass *textPass) (*TextCriticPPO, error) {
+	m := s.Critic.Model
+	if len(m.Params.Data) == 0 {
+		return nil, errors.New("the critic has nothing to train")
 	}
-	return p, nil
+	train, err := common.newTrainState(m.Params, s.CriticOptim)
+	c := &TextCriticPPO{textTraining: t, pass: pass, critic: s.Critic, work: m.NewTraining(s.MicroBatch.Tokens),
+		train: train}
+	c.work.SetThreads(s.Threads)
+	return c, err
 }
 
 // Values appends the values before the tokens with Learn to dst, one text after the other.
-func (p *TextCriticPPO) Values(dst []float32, texts []Sequence) ([]float32, error) {
-	return p.critic.appendValues(dst, &p.pass, texts)
-}
-
-// Prepare computes the returns of a batch that has Value.
-func (p *TextCriticPPO) Prepare(b *TextBatch) error {
-	err := p.check(b, true)
-	if err == nil && b.Value == nil {
-		err = errors.New("the batch has no values")
-	}
-	if err == nil {
-		err = p.estimate(b, nil)
-	}
-	if err != nil {
-		return fmt.Errorf("critic of texts: %w", err)
-	}
-	p.prepared = b
-	return nil
-}
-
-// Update trains on the batch of the last Prepare. After an error the parameters are as the last good
-// step left them.
-func (p *TextCriticPPO) Update(b *TextBatch) (Metrics, error) {
-	if err := p.take(b); err != nil {
-		return Metrics{}, err
-	}
-	p.critic.train.meanNorm() // of an update that failed
-	iteration := p.iteration()
-	for m, err := range p.minibatches(b) {
-		if err != nil {
-			return Metrics{}, err
-		}
-		if err := p.minibatch(b, m, iteration); err != nil {
-			return Metrics{}, m.failed(err)
-		}
-	}
-	if err := p.sumMetrics(); err != nil {
-		return Metrics{}, err
-	}
-	var all Metrics
-	p.critic.addMetrics(&all, p.sums, iteration)
-	return all, nil
-}
-
-// minibatch makes one optimiser step.
-func (p *TextCriticPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) error {
-	clear(p.critic.train.params.Grad)
-	for lo, hi := range p.pass.microBatches(m.texts) {
-		if err := p.critic.accumulate(&p.pass, &p.textTraining, b, m, m.index[lo:hi]); err != nil {
-			return err
-		}
-	}
-	p.critic.Model.FinishGradients(p.critic.work)
-	return p.critic.step(iteration)
-}
-
-// Close ends the threads.
-func (p *TextCriticPPO) Close() { p.critic.close() }
-
-// Save returns views of the critic and its optimiser, which are the same on all replicas. They have the
-// names of TextPPO.Save. The counters are in the policy's.
-func (p *TextCriticPPO) Save() (d tensor.Dict) {
-	p.critic.train.save(&d, "critic", true)
-	return d
-}
-
-// Load puts back the critic, from what Save or TextPPO.Save returned, with the counters of the latter.
-func (p *TextCriticPPO) Load(d tensor.Dict) error {
-	state := p.Save()
-	state.Set("counters", p.counters)
-	if err := restore(state, d); err != nil {
-		return fmt.Errorf("critic of texts: %w", err)
-	}
-	return nil
-}
-
-// A criticTraining is a TextCritic that learns.
-type criticTraining struct {
-	*TextCritic
-	work   *lm.Work
-	train  *trainState
-	values []float32 // of the targets of a micro-batch
-	slopes []float32 // derivatives of the loss by the values
-	hidden []float32 // derivatives of the loss by the hidden rows
-}
-
-func (s *TextSetup) newCriticTraining(common *Setup) (*criticTraining, error) {
-	if len(s.Critic.Model.Params.Data) == 0 {
-		return nil, errors.New("the critic has nothing to train")
-	}
-	train, err := common.newTrainState(s.Critic.Model.Params, s.CriticOptim)
-	work := s.Critic.Model.NewTraining(s.MicroBatch.Tokens)
-	work.SetThreads(s.Threads)
-	return &criticTraining{TextCritic: s.Critic, work: work, train: train}, err
-}
-
-func (c *criticTraining) close() { c.work.SetThreads(1) }
-
-// appendValues appends the values before all tokens to be learnt to dst.
-func (c *criticTraining) appendValues(dst []float32, pass *textPass, texts []Sequence) ([]float32, error) {
-	for range pass.microBatches(texts) {
-		if err := c.forward(pass); err != nil {
+func (c *TextCriticPPO) Values(dst []float32, texts []Sequence) ([]float32, error) {
+	for range c.pass.microBatches(texts) {
+		if err := c.forward(); err != nil {
 			return dst, err
 		}
 		dst = append(dst, c.values...)
@@ -177,10 +95,64 @@ func (c *criticTraining) appendValues(dst []float32, pass *textPass, texts []Seq
 	return dst, nil
 }
 
+// Prepare computes the returns of a batch that has Value.
+func (c *TextCriticPPO) Prepare(b *TextBatch) error {
+	err := c.check(b, true)
+	if err == nil && b.Value == nil {
+		err = errors.New("the batch has no values")
+	}
+	if err == nil {
+		err = c.estimate(b, nil)
+	}
+	if err != nil {
+		return fmt.Errorf("critic of texts: %w", err)
+	}
+	c.prepared = b
+	return nil
+}
+
+// Update trains on the batch of the last Prepare. After an error the parameters are as the last good
+// step left them.
+func (c *TextCriticPPO) Update(b *TextBatch) (Metrics, error) {
+	if err := c.take(b); err != nil {
+		return Metrics{}, err
+	}
+	c.train.meanNorm() // of an update that failed
+	iteration := c.iteration()
+	for m, err := range c.minibatches(b) {
+		if err != nil {
+			return Metrics{}, err
+		}
+		if err := c.minibatch(b, m, iteration); err != nil {
+			return Metrics{}, m.failed(err)
+		}
+	}
+	if err := c.sumMetrics(); err != nil {
+		return Metrics{}, err
+	}
+	var all Metrics
+	c.addMetrics(&all, iteration)
+	return all, nil
+}
+
+// minibatch makes one optimiser step.
+func (c *TextCriticPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) error {
+	c.begin()
+	for lo, hi := range c.pass.microBatches(m.texts) {
+		if err := c.accumulate(b, m, m.index[lo:hi]); err != nil {
+			return err
+		}
+	}
+	c.finish()
+	return c.step(iteration)
+}
+
+// begin begins the gradient of a minibatch.
+func (c *TextCriticPPO) begin() { clear(c.train.params.Grad) }
+
 // accumulate adds the gradient of a micro-batch of m. index are its texts in b.
-func (c *criticTraining) accumulate(pass *textPass, t *textTraining, b *TextBatch, m *textMinibatch,
-	index []int) error {
-	if err := c.forward(pass); err != nil {
+func (c *TextCriticPPO) accumulate(b *TextBatch, m *textMinibatch, index []int) error {
+	if err := c.forward(); err != nil {
 		return err
 	}
 	end := 0
@@ -188,23 +160,23 @@ func (c *criticTraining) accumulate(pass *textPass, t *textTraining, b *TextBatc
 		lo, hi := b.tokens(k)
 		at := end
 		end += hi - lo
-		v := ValueLoss(c.slopes[at:end], c.values[at:end], b.Value[lo:hi], b.Ret[lo:hi], t.weights[lo:hi],
-			t.cfg.ValueClip, t.cfg.HuberDelta, t.cfg.ValueLossCoef*m.perToken)
-		t.sums.addValues(&v)
+		v := ValueLoss(c.slopes[at:end], c.values[at:end], b.Value[lo:hi], b.Ret[lo:hi], c.weights[lo:hi],
+			c.cfg.ValueClip, c.cfg.HuberDelta, c.cfg.ValueLossCoef*m.perToken)
+		c.sums.addValues(&v)
 	}
-	c.backward(pass.targets)
+	c.backward()
 	return nil
 }
 
 // forward computes the values before the targets of a micro-batch.
-func (c *criticTraining) forward(pass *textPass) error {
-	if err := c.Model.Forward(c.work, pass.batch); err != nil {
+func (c *TextCriticPPO) forward() error {
+	if err := c.critic.Model.Forward(c.work, c.pass.batch); err != nil {
 		return err
 	}
-	p := c.Model.Params
-	w, bias, hidden := p.Of(c.w), p.Of(c.b)[0], c.work.Hidden()
-	c.values, c.slopes = sized(c.values, len(pass.targets)), sized(c.slopes, len(pass.targets))
-	for i, t := range pass.targets {
+	p, targets := c.critic.Model.Params, c.pass.targets
+	w, bias, hidden := p.Of(c.critic.w), p.Of(c.critic.b)[0], c.work.Hidden()
+	c.values, c.slopes = sized(c.values, len(targets)), sized(c.slopes, len(targets))
+	for i, t := range targets {
 		sum := float64(bias)
 		for j, h := range hidden[int(t.Row)*len(w):][:len(w)] {
 			sum += float64(w[j]) * float64(h)
@@ -215,22 +187,25 @@ func (c *criticTraining) forward(pass *textPass) error {
 }
 
 // backward adds the gradient of the slopes.
-func (c *criticTraining) backward(targets []lm.Target) {
-	p := c.Model.Params
-	w, dw, db, hidden := p.Of(c.w), p.GradOf(c.w), p.GradOf(c.b), c.work.Hidden()
+func (c *TextCriticPPO) backward() {
+	p := c.critic.Model.Params
+	w, dw, db, hidden := p.Of(c.critic.w), p.GradOf(c.critic.w), p.GradOf(c.critic.b), c.work.Hidden()
 	c.hidden = sized(c.hidden, len(hidden))
 	clear(c.hidden)
-	for i, t := range targets {
+	for i, t := range c.pass.targets {
 		row := int(t.Row) * len(w)
 		db[0] += c.slopes[i]
 		kernel.Axpy(dw, c.slopes[i], hidden[row:row+len(w)])
 		kernel.Axpy(c.hidden[row:row+len(w)], c.slopes[i], w)
 	}
-	c.Model.BackwardHidden(c.work, c.hidden, 0)
+	c.critic.Model.BackwardHidden(c.work, c.hidden, 0)
 }
 
+// finish ends the gradient of a minibatch on this replica.
+func (c *TextCriticPPO) finish() { c.critic.Model.FinishGradients(c.work) }
+
 // step sums the gradient over the replicas and moves the parameters.
-func (c *criticTraining) step(iteration int) error {
+func (c *TextCriticPPO) step(iteration int) error {
 	c.train.begin()
 	if err := c.train.step(iteration); err != nil {
 		return fmt.Errorf("critic: %w", err)
@@ -239,11 +214,31 @@ func (c *criticTraining) step(iteration int) error {
 }
 
 // addMetrics adds the critic's metrics, from the reduced sums of an update.
-func (c *criticTraining) addMetrics(m *Metrics, s *metricSums, iteration int) {
+func (c *TextCriticPPO) addMetrics(m *Metrics, iteration int) {
 	lr, _ := c.train.adam.LR(iteration)
-	m.add("critic/value_loss", s.mean(valueLoss))
-	m.add("critic/value_clip_ratio", s.mean(valueClipRatio))
-	m.add("critic/explained_variance", s.explainedVariance())
+	m.add("critic/value_loss", c.sums.mean(valueLoss))
+	m.add("critic/value_clip_ratio", c.sums.mean(valueClipRatio))
+	m.add("critic/explained_variance", c.sums.explainedVariance())
 	m.add("critic/lr", lr)
 	m.add("critic/grad_norm", c.train.meanNorm())
+}
+
+// Close ends the threads.
+func (c *TextCriticPPO) Close() { c.work.SetThreads(1) }
+
+// Save returns views of the critic and its optimiser, which are the same on all replicas. They have the
+// names of TextPPO.Save. The counters are in the policy's.
+func (c *TextCriticPPO) Save() (d tensor.Dict) {
+	c.train.save(&d, "critic", true)
+	return d
+}
+
+// Load puts back the critic, from what Save or TextPPO.Save returned, with the counters of the latter.
+func (c *TextCriticPPO) Load(d tensor.Dict) error {
+	state := c.Save()
+	state.Set("counters", c.counters)
+	if err := restore(state, d); err != nil {
+		return fmt.Errorf("critic of texts: %w", err)
+	}
+	return nil
 }

@@ -79,7 +79,7 @@ func (p *TextPPO) metrics(iteration int) Metrics {
 		m.add("actor/kl_loss", s.mean(klLoss))
 	}
 	if p.critic != nil {
-		p.critic.addMetrics(&m, s, iteration)
+		p.critic.addMetrics(&m, iteration)
 	}
 	if p.cfg.MaxNumGenBatches > 1 {
 		m.add("rollout/gen_batches", float64(p.batches))

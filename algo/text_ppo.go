@@ -57,14 +57,14 @@ import (
 //   - rollout/truncated: share of answers that were cut off
 //   - rollout/uninformative_groups: share of groups whose rewards are all equal
 type TextPPO struct {
-	textTraining
+	*textTraining
 	optim    OptimConfig
 	progress Progress
 
 	policy    *TextLogProbs
-	reference *TextLogProbs   // nil: batches bring Ref, or it is not needed
-	train     *trainState     // of the policy
-	critic    *criticTraining // nil: none, or a TextCriticPPO trains it
+	reference *TextLogProbs  // nil: batches bring Ref, or it is not needed
+	train     *trainState    // of the policy
+	critic    *TextCriticPPO // nil: none, or it trains apart
 
 	surrogate Surrogate
 	logRatio  []float32
@@ -108,7 +108,7 @@ func composeTextPPO(s *TextSetup) (*TextPPO, error) {
 		return nil, err
 	}
 	if s.Critic != nil {
-		p.critic, err = s.newCriticTraining(common)
+		p.critic, err = s.newCritic(common, p.textTraining, &p.policy.textPass)
 	}
 	return p, err
 }
@@ -181,7 +181,7 @@ func (p *TextPPO) prepareInputs(b *TextBatch) (err error) {
 		b.Old = append(b.Old[:0], b.LogProb...)
 	}
 	if p.critic != nil {
-		b.Value, err = p.critic.appendValues(b.Value[:0], &p.policy.textPass, b.Texts)
+		b.Value, err = p.critic.Values(b.Value[:0], b.Texts)
 	} else if p.valued() && b.Value == nil {
 		err = errors.New("the batch has no values: expected those of a critic")
 	}
@@ -237,7 +237,7 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 	}
 	clear(p.train.params.Grad)
 	if p.critic != nil {
-		clear(p.critic.train.params.Grad)
+		p.critic.begin()
 	}
 	total := p.cfg.UpdateEpoch * len(b.Texts)
 	p.progress.Report(workUpdate, m.first, total)
@@ -251,7 +251,7 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 	p.tried++
 	p.policy.model.FinishGradients(p.policy.work)
 	if p.critic != nil {
-		p.critic.Model.FinishGradients(p.critic.work)
+		p.critic.finish()
 	}
 	if most := float64(p.text.EarlyStopImpRatio); most > 0 {
 		ratio := []float64{p.ratioSum, p.ratioCount}
@@ -276,7 +276,7 @@ func (p *TextPPO) accumulate(b *TextBatch, m *textMinibatch, index []int) error 
 	if p.critic == nil {
 		return nil
 	}
-	return p.critic.accumulate(&p.policy.textPass, &p.textTraining, b, m, index)
+	return p.critic.accumulate(b, m, index)
 }
 
 // loss sets the derivatives of the loss by the log-probs and entropies of a micro-batch:
@@ -356,7 +356,7 @@ func (p *TextPPO) Close() {
 		p.reference.Close()
 	}
 	if p.critic != nil {
-		p.critic.close()
+		p.critic.Close()
 	}
 }
 

@@ -54,9 +54,9 @@ func (s *TextSetup) common() *Setup {
 	return c
 }
 
-func (s *TextSetup) newTraining(common *Setup) textTraining {
+func (s *TextSetup) newTraining(common *Setup) *textTraining {
 	count, replica := common.Replicas.Count()
-	t := textTraining{cfg: s.Config, text: s.Text, longest: s.Sampling.MaxTokens, size: max(s.GroupSize, 1),
+	t := &textTraining{cfg: s.Config, text: s.Text, longest: s.Sampling.MaxTokens, size: max(s.GroupSize, 1),
 		seed: s.Seed, replicas: common.Replicas, replica: replica, counters: tensor.New(tensor.I64, 2),
 		sums: newMetricSums(count, numTextSums), plans: make([]textMinibatch, s.Text.NMinibatches)}
 	t.cfg.KLPenaltyType, t.text.ReinppKLPenaltyType = klName(s.Config.KLPenaltyType), klName(s.Text.ReinppKLPenaltyType)
