@@ -9,30 +9,31 @@ import (
 	"sync"
 )
 
-// Errors of channels that callers branch on.
+// Errors of channels, for callers that branch on them.
 var (
 	ErrClosed = errors.New("closed")         // no more items will come, or may be put
-	ErrEmpty  = errors.New("nothing queued") // TryGet
-	ErrFull   = errors.New("no credit")      // TryTake
+	ErrEmpty  = errors.New("nothing queued") // of TryGet: the queue has no item
+	ErrFull   = errors.New("no credit")      // of TryTake: the key has no room
 )
 
-// A ChannelSpec describes a Channel. It is the same on every rank.
+// A ChannelSpec describes a Channel. The spec is the same on every rank.
 type ChannelSpec struct {
 	Name     string
-	From, To GroupSpec // producers and consumers; both launched before
-	// MaxSize is how many items a key queues; 0 is 1. Each producer may have one more under way.
+	From, To GroupSpec // producers and consumers; launch both groups before
+	// MaxSize is the number of items that a key queues; 0 means 1. Each producer may have one more
+	// item in transit.
 	MaxSize int
 	// ItemBytes is the largest Layout.Size of an item.
 	ItemBytes int
-	// Pairs reports whether producer `from` sends to keys of consumer `to`. nil: each to each. A
-	// consumer listens to these producers only, so large jobs should set Pairs.
+	// Pairs reports whether producer `from` sends to keys of consumer `to`. nil means all pairs. A
+	// consumer posts receives for these producers only, so large jobs should set Pairs.
 	Pairs func(from, to int) bool
-	// Shared allows keys with To: AnyMember. They are served by a goroutine on each process of To.
+	// Shared allows keys with To: AnyMember. A goroutine on each process of To serves them.
 	Shared bool
 }
 
-// AnyMember, as Key.To, is a key that all consumers share: each item goes to the consumer that asks
-// first.
+// AnyMember as Key.To names a key that all consumers share: each item goes to the consumer that
+// asks first.
 const AnyMember = -1
 
 // A Key is one queue of a Channel.
@@ -52,11 +53,10 @@ func (k Key) String() string {
 const maxKeyName = 255
 
 // A Channel is a set of bounded FIFO queues from the members of one group to those of another, one
-// for each key. A queue lives where its consumer is; one that consumers share lives on one process
-// of theirs. Each consumer sees each producer's items in order.
+// for each key. A queue lives in its consumer's process; a shared queue lives in the process of one
+// consumer. Each consumer gets the items of one producer in the order in which they were put.
 //
-// A member's Senders and Receivers of one Channel belong to one goroutine at a time, which is the
-// worker's own.
+// All Senders and Receivers of one member belong to one goroutine at a time: the worker's.
 type Channel struct {
 	w    *World
 	spec ChannelSpec
@@ -64,8 +64,8 @@ type Channel struct {
 	owners    []int // ranks that serve shared keys; owner i is member len(From)+len(To)+i of the communicator
 	producers map[int]*port
 	consumers map[int]*port
-	inboxes   map[int]*inbox // of the consumers here
-	owned     *inbox         // of the shared keys that this rank owns; nil if it owns none
+	inboxes   map[int]*inbox // of the consumers on this rank
+	owned     *inbox         // for the shared keys that this rank owns; nil if it owns none
 	stop      context.CancelFunc
 	served    sync.WaitGroup
 
@@ -80,11 +80,11 @@ type handle struct {
 	key    Key
 }
 
-// Tags of a channel's communicator; keys have those from firstKeyTag on.
+// Tags of a channel's communicator. Keys use the tags from firstKeyTag on.
 const (
-	tagControl  = iota // producer → inbox: keys opened and closed
-	tagBell            // members of the process → inbox: look at your queues
-	tagRequest         // consumer → owner: get
+	tagControl  = iota // producer → inbox: a key was opened or closed
+	tagBell            // members of the owner's process → inbox: a queue has changed
+	tagRequest         // consumer → owner: request for an item
 	firstKeyTag = 8
 )
 
@@ -136,8 +136,8 @@ func newChannel(w *World, spec ChannelSpec) (*Channel, error) {
 	return c, c.open(members, ports)
 }
 
-// connect makes the communicator of all members, and returns the port of those here. Where all are
-// in one process, there is nobody to talk to.
+// connect makes the communicator of all members and returns the ports of the members on this rank.
+// If all members are in one process, the ports are nil.
 func (c *Channel) connect(members []int) (map[int]*port, error) {
 	ports := make(map[int]*port)
 	alone := !slices.ContainsFunc(members, func(r int) bool { return r != members[0] })
@@ -161,7 +161,7 @@ func (c *Channel) connect(members []int) (map[int]*port, error) {
 	return ports, nil
 }
 
-// open makes the inboxes of this rank, and starts what serves shared keys.
+// open makes the inboxes of this rank and starts the goroutine that serves its shared keys.
 func (c *Channel) open(members []int, ports map[int]*port) error {
 	from, to := len(c.spec.From.Ranks), len(c.spec.To.Ranks)
 	for m := range members {
@@ -188,11 +188,11 @@ func (c *Channel) open(members []int, ports map[int]*port) error {
 			for i := range all {
 				all[i] = i
 			}
-			askers := make([]int, to)
-			for i := range askers {
-				askers[i] = from + i
+			requesters := make([]int, to)
+			for i := range requesters {
+				requesters[i] = from + i
 			}
-			box, err := newInbox(c, m, members, p, all, askers)
+			box, err := newInbox(c, m, members, p, all, requesters)
 			if err != nil {
 				return err
 			}
@@ -205,7 +205,7 @@ func (c *Channel) open(members []int, ports map[int]*port) error {
 	return nil
 }
 
-// serve starts the goroutine that answers for the shared keys that live here.
+// serve starts the goroutine that serves the shared keys of this rank.
 func (c *Channel) serve(box *inbox) {
 	ctx, stop := context.WithCancel(c.w.job.end)
 	c.stop = stop
@@ -222,8 +222,8 @@ func (c *Channel) serve(box *inbox) {
 	}()
 }
 
-// Sender returns the handle with which member m, of From, puts items under key: always the same
-// one. The consumer learns of it at once.
+// Sender returns member m's handle to put items under key. m is in From. Calls with the same key
+// return the same handle. The consumer learns of the producer at once.
 func (c *Channel) Sender(m *Member, key Key) (*Sender, error) {
 	if err := c.check(m, c.spec.From, key); err != nil {
 		return nil, fmt.Errorf("channel %q: sender of key %v: %w", c.spec.Name, key, err)
@@ -246,8 +246,8 @@ func (c *Channel) Sender(m *Member, key Key) (*Sender, error) {
 	return s, nil
 }
 
-// Receiver returns the handle with which member m, of To, gets the items of key, which is its own
-// or shared: always the same one.
+// Receiver returns member m's handle to get the items of key. m is in To; the key is m's own or
+// shared. Calls with the same key return the same handle.
 func (c *Channel) Receiver(m *Member, key Key) (*Receiver, error) {
 	err := c.check(m, c.spec.To, key)
 	if err == nil && key.To != AnyMember && key.To != m.Index() {
@@ -270,8 +270,8 @@ func (c *Channel) Receiver(m *Member, key Key) (*Receiver, error) {
 	return r, nil
 }
 
-// Close ends what member m puts: its Senders are closed, and the keys that it never opened need not
-// wait for it. A worker that returns for good calls it.
+// Close closes all Senders of member m. Keys that m never opened no longer wait for it. A worker
+// that stops putting items for good calls Close.
 func (c *Channel) Close(m *Member) error {
 	if err := c.check(m, c.spec.From, Key{}); err != nil {
 		return fmt.Errorf("channel %q: close: %w", c.spec.Name, err)
@@ -306,7 +306,7 @@ func (c *Channel) check(m *Member, group GroupSpec, key Key) error {
 	return nil
 }
 
-// at returns the member of the communicator where a key lives, and its inbox if that is in this
+// at returns the member of the communicator that owns a key, and its inbox if that is in this
 // process.
 func (c *Channel) at(key Key) (member int, box *inbox) {
 	from, to := len(c.spec.From.Ranks), len(c.spec.To.Ranks)
@@ -322,7 +322,7 @@ func (c *Channel) at(key Key) (member int, box *inbox) {
 	return from + to + at, nil
 }
 
-// tag returns a tag that nothing uses between two members of the communicator.
+// tag reserves n consecutive tags between two members of the communicator and returns the first.
 func (c *Channel) tag(here, there, n int) (int, error) {
 	p := [2]int{here, there}
 	t := max(c.tags[p], firstKeyTag)
@@ -333,7 +333,7 @@ func (c *Channel) tag(here, there, n int) (int, error) {
 	return t, nil
 }
 
-// drain waits until all that was sent from here has left.
+// drain waits until everything that this rank sent has left.
 func (c *Channel) drain(ctx context.Context) error {
 	for _, s := range c.senders {
 		if err := s.drain(ctx); err != nil {
@@ -350,7 +350,7 @@ func (c *Channel) drain(ctx context.Context) error {
 	return nil
 }
 
-// halt stops what serves shared keys.
+// halt stops the goroutine that serves shared keys.
 func (c *Channel) halt(ctx context.Context) error {
 	if c.stop == nil {
 		return nil
@@ -360,7 +360,7 @@ func (c *Channel) halt(ctx context.Context) error {
 	return c.ending(c.owned.drain(ctx))
 }
 
-// close takes back the receives that nothing will match.
+// close cancels the receives that no message will match.
 func (c *Channel) close(ctx context.Context) error {
 	for _, s := range c.senders {
 		if err := s.cancel(ctx); err != nil {

@@ -9,23 +9,23 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Kind is what a collective operation does.
+// A Kind is a type of collective operation.
 type Kind uint8
 
 const (
 	Barrier       Kind = iota // returns when every member has called it
-	Broadcast                 // root's Data to every member
-	Reduce                    // the reduction of all Data to root's; elsewhere Data is used up
-	AllReduce                 // the reduction of all Data to every member's
-	ReduceScatter             // block m of the reduction to member m, in its place in Data; the rest of Data is used up
-	AllGather                 // block m of member m, in its place in Data, to every member
-	Gather                    // the same to root alone: elsewhere Data is the member's block and nothing else
-	Scatter                   // block m of root's Data to member m, whose Data is that block and nothing else
-	AllToAll                  // block m of Send to member m; block m of Data comes from it
-	SendReceive               // Send to member To; Data comes from member From
+	Broadcast                 // copies root's Data to every member
+	Reduce                    // reduces all Data into root's; other members' Data is undefined afterwards
+	AllReduce                 // reduces all Data into every member's
+	ReduceScatter             // reduces; member m gets block m, at its place in Data; the rest is undefined afterwards
+	AllGather                 // member m's block m, at its place in Data, goes to every member
+	Gather                    // member m's block goes to root; on other members Data is only the block
+	Scatter                   // block m of root's Data goes to member m, whose Data is only the block
+	AllToAll                  // block m of Send goes to member m; block m of Data comes from it
+	SendReceive               // Send goes to member To; Data comes from member From
 )
 
-// String returns the name that benchmarks and messages use: allreduce.
+// String returns the name that benchmarks and messages use, such as allreduce.
 func (k Kind) String() string {
 	names := [...]string{"barrier", "broadcast", "reduce", "allreduce", "reduce_scatter", "allgather", "gather",
 		"scatter", "alltoall", "sendrecv"}
@@ -35,7 +35,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// An Op is how a reduction joins two elements.
+// An Op is the operation of a reduction, applied element by element.
 type Op uint8
 
 const (
@@ -54,26 +54,26 @@ func (o Op) String() string {
 	return fmt.Sprintf("Op(%d)", uint8(o))
 }
 
-// A Collective is one operation that all members of a communicator take part in, with this member's
-// buffers. Results arrive in place. Unless a field says otherwise, all fields but Data and Send are
-// the same on every member.
+// A Collective is one operation of all members of a communicator, with this member's buffers. Results
+// are written in place. Unless a field says otherwise, all fields but Data and Send are the same on
+// every member.
 type Collective struct {
 	Kind  Kind
 	DType tensor.DType // of the elements
 	Op    Op           // of a reduction
 	Root  int          // of Broadcast, Reduce, Gather, Scatter
 
-	// Data is where the result arrives, and all operations but AllToAll and SendReceive take their
-	// input from it too.
+	// Data receives the result. For all operations but AllToAll and SendReceive it also holds the
+	// input.
 	Data []byte
-	// Send is the input of AllToAll and SendReceive. A nil Send of AllToAll stands for Data itself;
-	// then block m of every member has the length of every other.
+	// Send is the input of AllToAll and SendReceive. AllToAll with a nil Send works in place on Data;
+	// then all blocks of all members have the same length.
 	Send []byte
-	// Counts are the elements of each member's block of Data; nil cuts Data evenly: of n elements
-	// member m of P has [m·n/P, (m+1)·n/P). In AllToAll they belong to this member alone. A Gather
-	// or Scatter with nil Counts has equal blocks.
+	// Counts are the numbers of elements of the members' blocks of Data. nil cuts n elements evenly:
+	// member m of P has [m·n/P, (m+1)·n/P). Only in AllToAll do the Counts of members differ. In
+	// Gather and Scatter nil means equal blocks.
 	Counts []int
-	// SendCounts are the elements of each member's block of Send, for AllToAll with Counts.
+	// SendCounts are the numbers of elements of the blocks of Send in an AllToAll with Counts.
 	SendCounts []int
 	To, From   int // of SendReceive
 }
@@ -93,8 +93,8 @@ func (c *Collective) known() bool {
 	return c.Kind <= SendReceive && c.DType >= tensor.F32 && c.DType <= tensor.BF16
 }
 
-// Check says what is wrong with the call of member me in a group of size members, whatever the others
-// pass.
+// Check returns an error if the fields are invalid for member me in a group of size members. It does
+// not compare them with other members' fields.
 func (c *Collective) Check(size, me int) error {
 	if c.Kind == Barrier {
 		return nil
@@ -166,20 +166,19 @@ func checkCounts(what string, counts []int, n, size, me int, whole bool) error {
 	return nil
 }
 
-// A Native is an end of a communicator of the library underneath, with the library's own
-// collectives. Like a Comm it belongs to one goroutine at a time, and every member makes the same
+// A Native is a member's end of a communicator of the transport's library (MPI), with the library's
+// own collectives. Like a Comm it belongs to one goroutine at a time, and every member makes the same
 // calls in the same order.
 type Native interface {
 	Rank() int
 	Size() int
-	// Run runs c by the library's non-blocking call and waits for it as Comm.Wait does: without
-	// burning a core, until ctx ends.
+	// Run runs c by the library's non-blocking call and waits like Comm.Wait: without using the CPU,
+	// until ctx ends.
 	Run(ctx context.Context, c *Collective) error
-	// RunBlocking runs c by the library's blocking call. Nothing ends its wait but the job.
+	// RunBlocking runs c by the library's blocking call. Only the end of the job can interrupt it.
 	RunBlocking(c *Collective) error
-	// Time runs c by the library's blocking call in a plain C loop, nothing of Go between: samples
-	// times, each a barrier and then batch calls. ns gets the duration of each sample's calls, in
-	// nanoseconds.
+	// Time runs c by the library's blocking call in a plain C loop. Each sample is a barrier followed
+	// by batch calls; ns receives the nanoseconds of each sample's calls.
 	Time(c *Collective, batch int, ns []float64) error
 	// Close frees the communicator; collective.
 	Close() error
@@ -188,38 +187,37 @@ type Native interface {
 // A NativeMaker is a Transport whose library has collectives of its own.
 type NativeMaker interface {
 	// NewNative makes a communicator of the library over ranks, each at most once, in that order;
-	// collective over these ranks. It takes the library's time, tens of milliseconds where ranks
-	// share cores.
+	// collective over these ranks. The library may need tens of milliseconds where ranks share cores.
 	NewNative(ranks []int, label string) (Native, error)
 }
 
 // A Signal is a word in shared memory that members wait for, on a cache line of its own. The zero
-// Signal has the value 0. It is changed by Shared.Post alone.
+// Signal has the value 0. Only Shared.Post changes it.
 type Signal struct {
 	Value    atomic.Uint32
-	Sleepers atomic.Uint32 // how many wait for it in the operating system; the transport's
+	Sleepers atomic.Uint32 // number of members that sleep on it in the operating system; the transport's field
 	_        [56]byte
 }
 
-// Shared is what a Transport offers whose ranks reach the memory of the others on their node. Its
-// methods may be called from any goroutine.
+// Shared gives access to the memory of all ranks on the same node. Its methods may be called from any
+// goroutine.
 type Shared interface {
-	// Locate says where b lies, which is memory of this rank's Alloc, in a number that the ranks of
-	// its node understand; false for other memory.
+	// Locate returns the offset of b within this rank's Alloc memory, for View on other ranks of the
+	// node. ok is false if b is other memory.
 	Locate(b []byte) (at int64, ok bool)
-	// View returns the n bytes at `at` of the memory of rank, which is of this node: the same
-	// memory, no copy, until the transport closes.
+	// View returns n bytes of the memory of a rank on this node, at offset `at`. It does not copy.
+	// The view is valid until the transport closes.
 	View(rank int, at int64, n int) ([]byte, error)
 	// Await returns once s.Value differs from old, or with context.Cause(ctx). It spins only while
-	// the node has a core for every rank, and not for long. rank is the rank that should change it,
-	// for error messages; -1 if any may.
+	// the node has a core for every rank, and only briefly. rank is the rank expected to change s,
+	// for error messages, or -1 if any rank may.
 	Await(ctx context.Context, s *Signal, old uint32, rank int) error
-	// Post sets s.Value and wakes all that wait for it.
+	// Post sets s.Value and wakes all members that wait for s.
 	Post(s *Signal, value uint32)
 }
 
-// A SharedMaker is a Transport whose ranks may have memory in common. Shared has the same answer on
-// every rank: false where the ranks of some node cannot reach each other's memory.
+// A SharedMaker is a Transport that may offer shared memory. Shared gives the same answer on every
+// rank: false if the ranks of any node cannot map each other's memory.
 type SharedMaker interface {
 	Shared() (Shared, bool)
 }

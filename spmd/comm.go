@@ -6,39 +6,39 @@ import "context"
 // between two members with the same tag arrive in the order sent. A Comm belongs to one goroutine
 // at a time; different Comms never disturb each other.
 //
-// Buffers belong to the Comm from the post until the request is waited for. Memory of World.Alloc
-// is used where it lies; other memory may be pinned or copied. An empty buffer is a legal message.
+// A buffer belongs to the Comm from Isend or Irecv until Wait. Memory of World.Alloc is sent
+// without a copy; other memory may be pinned or copied. An empty buffer is a legal message.
 type Comm interface {
 	Rank() int
 	Size() int
-	// WorldRank returns the rank in the world that member m lives on.
+	// WorldRank returns the world rank of member m.
 	WorldRank(m int) int
 	// Isend starts sending b to member `to`. 0 <= tag < MaxTag.
 	Isend(b []byte, to, tag int) (Request, error)
 	// Irecv starts receiving a message of at most len(b) bytes from member `from`. A longer message
 	// is an error of Wait, never an overrun; a shorter one sets Request.N.
 	Irecv(b []byte, from, tag int) (Request, error)
-	// Wait returns when all of reqs are done (N set, handles zero), or with the first error, or
-	// with context.Cause(ctx). It burns no core, and reqs may hold zero Requests. It does not
-	// allocate.
+	// Wait returns when all of reqs are done, with N set and the handles zero, or with the first
+	// error, or with context.Cause(ctx). reqs may hold zero Requests. Waiting neither uses the CPU
+	// nor allocates.
 	Wait(ctx context.Context, reqs []Request) error
-	// WaitAny returns the index of one request of reqs that is done and zeroes it; -1 when all of
-	// reqs are zero.
+	// WaitAny returns the index of one finished request of reqs and zeroes it. It returns -1 when
+	// all of reqs are zero.
 	WaitAny(ctx context.Context, reqs []Request) (int, error)
-	// Test reports, without waiting, whether r is done; r is zeroed then.
+	// Test reports, without waiting, whether r is done. If so it zeroes r.
 	Test(r *Request) (bool, error)
-	// Cancel takes back a receive that nothing has matched.
+	// Cancel cancels a receive that no message has matched.
 	Cancel(r *Request) error
-	// Close frees the communicator; every member calls it, and a second call does nothing. Requests
-	// still open are an error that names them.
+	// Close frees the communicator. Every member calls it; a second call does nothing. If requests
+	// are still open, Close returns an error that names them.
 	Close() error
 }
 
 // MaxTag is one above the largest tag of a Comm.
 const MaxTag = 1 << 12
 
-// A Request is a send or receive under way. The zero Request is done.
+// A Request is a send or receive in progress. The zero Request is done.
 type Request struct {
-	Handle uint64 // the Comm's own; 0 when done
+	Handle uint64 // chosen by the Comm; 0 when done
 	N      int    // bytes received, once done
 }

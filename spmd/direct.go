@@ -9,15 +9,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Tags of the communicators of direct messages.
+// Tags of the communicators for direct messages.
 const (
 	tagDirectSchema = iota
 	tagDirectTensor
 )
 
-// SendTo sends the tensors of d to a member of a group that GroupSpec.Direct connects with m's own.
-// It returns when they have left: a large tensor leaves when its receiver asks for it. Messages from
-// one member to another arrive in order. SendTo belongs to the worker's goroutine.
+// SendTo sends the tensors of d to a member of a group that GroupSpec.Direct connects with m's
+// group. It returns when the buffers may be reused; a large tensor waits for the receiver. Messages
+// from one member to another arrive in order. SendTo belongs to the worker's goroutine.
 func (m *Member) SendTo(ctx context.Context, group string, member int, d tensor.Dict) error {
 	c, peer, err := m.directTo(group, member)
 	if err == nil {
@@ -29,9 +29,9 @@ func (m *Member) SendTo(ctx context.Context, group string, member int, d tensor.
 	return nil
 }
 
-// RecvFrom receives what a member of a group sends by SendTo. Where into has tensors, they are
-// received in place, and must be those that were sent, by name, type and shape; the zero Dict
-// stands for new ones on the Go heap. It returns the tensors in the order in which they were sent.
+// RecvFrom receives the tensors that a member of a group sent with SendTo. If into is not empty,
+// they are received in place; names, types and shapes must match the sent ones. The zero Dict means
+// new tensors on the Go heap. The result has the tensors in the order in which they were sent.
 func (m *Member) RecvFrom(ctx context.Context, group string, member int, into tensor.Dict) (tensor.Dict, error) {
 	c, peer, err := m.directTo(group, member)
 	if err == nil {
@@ -43,7 +43,7 @@ func (m *Member) RecvFrom(ctx context.Context, group string, member int, into te
 	return into, nil
 }
 
-// directTo returns the communicator that reaches a member, and its number there.
+// directTo returns the communicator that reaches a member of a group, and the member's number there.
 func (m *Member) directTo(group string, member int) (Comm, int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -118,7 +118,7 @@ func recvDict(ctx context.Context, c Comm, from int, into tensor.Dict) (tensor.D
 	return d, c.Wait(ctx, reqs)
 }
 
-// accepts checks that into is empty or holds what layout describes.
+// accepts returns an error unless into is empty or matches layout.
 func accepts(into tensor.Dict, layout *tensor.Layout) error {
 	if into.Len() == 0 {
 		return nil

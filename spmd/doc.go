@@ -1,8 +1,7 @@
-// Package spmd runs one program on every rank of a world and lets the parts of that program work
-// together.
+// Package spmd runs one program on every rank of a world and lets the parts of that program work together.
 //
-// A rank is one member of the world: an MPI process, or a goroutine where there is no launcher. The
-// workers of a component form a group:
+// A rank is one member of the world: an MPI process, or a goroutine where there is no launcher. The workers of a
+// component form a group:
 //
 //	err := spmd.Run(ctx, ranks, opts, func(ctx context.Context, w *spmd.World) error {
 //		place, err := spmd.Place(cluster, w.Nodes())                 // component_placement → ranks per component
@@ -11,15 +10,14 @@
 //		res, err := spmd.Call(actor, ctx, "train", train).Wait(ctx)  // works on the group's ranks, at once elsewhere
 //	})
 //
-// A worker's calls run one at a time, in the order they were made; two workers of one rank run side
-// by side. The first error anywhere (returned, or a panic in a worker or a goroutine of World.Go)
-// ends the job on every rank, in one line that says where it was.
+// A worker's calls run one at a time, in the order they were made; two workers of one rank run side by side. The
+// first error anywhere (returned, or a panic in a worker or a goroutine of World.Go) ends the job on every rank,
+// with one line that names the place.
 //
-// Workers exchange data in three ways. Communicators (Member.Comm, World.NewComm) carry tagged
-// messages between numbered members; package collectives builds on them. Direct messages
-// (Member.SendTo, RecvFrom) are for rare data. Channels are bounded queues from the members of one
-// group to those of another. An item is a set of tensors in one slab of memory, filled where it is
-// taken and read where it arrives:
+// Workers exchange data in three ways. Communicators (Member.Comm, World.NewComm) carry tagged messages between
+// numbered members; package collectives builds on them. Direct messages (Member.SendTo, RecvFrom) are for rare data.
+// Channels are bounded queues from the members of one group to those of another. An item is a set of tensors in one
+// slab of memory. The producer fills the slab in place and the consumer reads it in place:
 //
 //	obs, err := spmd.NewChannel(w, spmd.ChannelSpec{
 //		Name: "obs", From: env.Spec(), To: rollout.Spec(), ItemBytes: layout.Size(),
@@ -33,9 +31,8 @@
 //	it, err := r.Get(ctx)
 //	r.Release(it)
 //
-// Messages, items and waiting for them allocate nothing. Which memory belongs to whom, and when,
-// each type says.
+// Sending, receiving and waiting allocate nothing. The doc of each type says who owns its memory, and for how long.
 //
-// A Transport carries all this: spmd/mpi's processes or spmd/local's goroutines. Package spmdtest
-// tests its promises.
+// A Transport carries all messages, between processes (spmd/mpi) or goroutines (spmd/local). Package spmdtest is the
+// conformance suite of transports.
 package spmd

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// A Failure is the first error of a job, with the place where it happened.
+// A Failure is the first error of a job, and where it happened.
 type Failure struct {
-	Component string // the group of a worker, the name given to World.Go, "" for the program's main
-	Member    int    // the worker's number in its group, -1 for anything that is no worker
+	Component string // the worker's group, the name given to World.Go, or "" for the program's main
+	Member    int    // the worker's number in its group; -1 if it was not a worker
 	Rank      int
 	Host      string
-	Step      int64 // what World.SetStep said last, -1 when it was never called
+	Step      int64 // last value of World.SetStep; -1 if it was never called
 	Err       error
-	Stack     []byte // where it panicked; nil for a returned error
+	Stack     []byte // of a panic; nil for a returned error
 }
 
 // Error returns one line: component[member] rank R host H step S: cause.
@@ -41,7 +41,7 @@ func (f *Failure) Unwrap() error { return f.Err }
 
 var errGoexit = errors.New("a goroutine ended by runtime.Goexit")
 
-// A panicError is a panic, carried to where failures are reported.
+// A panicError carries the value and stack of a recovered panic.
 type panicError struct {
 	value any
 	stack []byte
@@ -54,8 +54,8 @@ func (p *panicError) Unwrap() error {
 	return err
 }
 
-// protect runs f and returns its error, or the panic or Goexit that ended it, by calling report:
-// after a Goexit nothing returns.
+// protect runs f and calls report with its error, or with the panic or Goexit that ended it. It
+// reports by a call because after a Goexit nothing returns.
 func protect(report func(error), f func() error) {
 	err := errGoexit
 	defer func() {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Result is what one member returned from a call.
+// A Result is the return value of one member's call.
 type Result[R any] struct {
 	Member   int
 	Value    R
@@ -19,7 +19,7 @@ type Result[R any] struct {
 type Future[R any] struct {
 	w    *World
 	what string
-	done chan struct{} // nil: there was nothing to do
+	done chan struct{} // nil: no member on this rank
 
 	mu      sync.Mutex
 	left    int
@@ -36,7 +36,7 @@ func newFuture[R any](w *World, what string, n int) *Future[R] {
 	return f
 }
 
-// set stores the outcome of slot i.
+// set stores the outcome of call i.
 func (f *Future[R]) set(i int, r Result[R], err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -62,9 +62,9 @@ func (f *Future[R]) Done() bool {
 	}
 }
 
-// Wait returns the results of this rank's members in member order, none where the group has no
-// member, or the first error. It returns context.Cause(ctx) when ctx ends first, and the job's
-// first error when that ends; the call itself goes on until then.
+// Wait returns the results of this rank's members in member order, or the first error. If the group
+// has no member here, there are no results. If ctx ends first, Wait returns context.Cause(ctx), and
+// the call goes on. If the job ends, Wait returns the job's first error.
 func (f *Future[R]) Wait(ctx context.Context) ([]Result[R], error) {
 	if f.done == nil {
 		return nil, nil

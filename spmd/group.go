@@ -7,25 +7,26 @@ import (
 	"time"
 )
 
-// A GroupSpec says where the members of a group are. Placement.Group makes it, or a test by hand.
+// A GroupSpec names a group and places its members. Placement.Group makes it; a test may write it
+// by hand.
 type GroupSpec struct {
 	Name  string // of the component, and of the group's message space (Transport.NewGroup)
-	Ranks []int  // world rank of each member; a rank may stand several times
-	// Comms names the communicators over all members that Launch makes, one for each purpose
-	// (gradients, metrics, …), because a communicator belongs to one goroutine at a time.
+	Ranks []int  // world rank of each member; a rank may be listed more than once
+	// Comms are the purposes for which Launch makes a communicator over all members (gradients,
+	// metrics, …), because a communicator belongs to one goroutine at a time.
 	Comms []string
-	// Direct names groups that were launched before, or this one. Their members and those of this
-	// group exchange direct messages (Member.SendTo).
+	// Direct names groups whose members exchange direct messages (Member.SendTo) with those of this
+	// group: groups launched before, or this group itself.
 	Direct []string
 }
 
-// A Group is the workers of a component. Its value is the same on every rank; only the members of
-// this rank have workers behind it.
+// A Group is the workers of a component. Its value is the same on every rank; but only this rank's
+// members have their workers here.
 type Group[W any] struct {
-	w     *World
-	spec  GroupSpec
-	here  []local[W] // members of this rank, in order
-	views []int      // members that calls go to; nil: all
+	w        *World
+	spec     GroupSpec
+	here     []local[W] // members of this rank, in order
+	selected []int      // members that calls run on; nil: all
 }
 
 // A local is a member that lives on this rank.
@@ -35,10 +36,10 @@ type local[W any] struct {
 	impl   W
 }
 
-// Launch makes the group of spec. It is collective: every rank calls it, in the same order. On the
-// ranks of its members new makes the workers, each on the goroutine that will run its calls, all at
-// the same time, so new may use the communicators. The error of a new ends the job, wherever it
-// happens.
+// Launch makes the group of spec. It is collective: every rank calls it, in the same order. For
+// each member on this rank, the function new makes the worker, on the goroutine that will run the
+// worker's calls. All run at the same time, so new may use the communicators. An error of new on
+// any rank ends the job.
 func Launch[W any](w *World, spec GroupSpec, new func(m *Member) (W, error)) (*Group[W], error) {
 	members, err := w.enroll(spec)
 	if err != nil {
@@ -69,11 +70,11 @@ func (g *Group[W]) Name() string { return g.spec.Name }
 // Size returns the number of members, on all ranks.
 func (g *Group[W]) Size() int { return len(g.spec.Ranks) }
 
-// Spec returns what the group was launched with.
+// Spec returns the spec that the group was launched with.
 func (g *Group[W]) Spec() GroupSpec { return g.spec }
 
 // Here returns the workers of this rank, in member order. They belong to their goroutines: use them
-// when no call runs.
+// only while no call runs.
 func (g *Group[W]) Here() []W {
 	ws := make([]W, len(g.here))
 	for i := range g.here {
@@ -82,8 +83,8 @@ func (g *Group[W]) Here() []W {
 	return ws
 }
 
-// ExecuteOn returns a view of g: the calls made on it run on these members alone. It panics when
-// one of them is not in the group.
+// ExecuteOn returns a view of g whose calls run on these members only. It panics if one of them is
+// not in the group.
 func (g *Group[W]) ExecuteOn(members ...int) *Group[W] {
 	for _, m := range members {
 		if m < 0 || m >= g.Size() {
@@ -91,24 +92,24 @@ func (g *Group[W]) ExecuteOn(members ...int) *Group[W] {
 		}
 	}
 	v := *g
-	v.views = slices.Clone(members)
-	if v.views == nil {
-		v.views = []int{}
+	v.selected = slices.Clone(members)
+	if v.selected == nil {
+		v.selected = []int{}
 	}
 	return &v
 }
 
 func (g *Group[W]) selects(member int) bool {
-	return g.views == nil || slices.Contains(g.views, member)
+	return g.selected == nil || slices.Contains(g.selected, member)
 }
 
 // Call runs fn on every member of g that lives on this rank, each on its own goroutine, after the
-// calls made on it before. It returns at once. It is called on every rank, in the same order: where
-// g has no members the Future is done and empty. what names the call in messages. An error of fn
+// member's earlier calls. It returns at once. Every rank calls it, in the same order; on a rank
+// without members the Future is done and empty. what names the call in messages. An error of fn
 // ends the job.
 func Call[W, R any](g *Group[W], ctx context.Context, what string,
 	fn func(ctx context.Context, w W) (R, error)) *Future[R] {
-	g.w.note("call", g.spec.Name+"."+what, g.views)
+	g.w.note("call", g.spec.Name+"."+what, g.selected)
 	n := 0
 	for i := range g.here {
 		if g.selects(g.here[i].member.index) {

@@ -9,35 +9,35 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An inbox holds queues: those of one consumer, which owns the inbox, or those that the consumers of
-// a channel share, which a goroutine of the process owns. Members in the process use it directly,
-// under mu. Only the owner talks to remote members, over port.
+// An inbox holds queues and has one owner. An inbox for one consumer's keys is owned by that
+// consumer; one for shared keys is owned by a goroutine of the process. Members in the owner's
+// process use the queues directly, under mu. Only the owner talks to remote members, over port.
 type inbox struct {
 	c      *Channel
-	member int   // of the channel's communicator
+	member int   // the owner's number in the channel's communicator
 	port   *port // nil: all peers are in this process
 	shared bool
 
 	mu      sync.Mutex
 	queues  map[string]*queue
-	order   []*queue      // in the order they were made
+	order   []*queue      // in the order of their creation
 	senders []int         // producers that may put here
-	left    []int         // those of them that closed their side
-	changed []*queue      // by others than the owner, which has to see to them before it sleeps
-	asleep  bool          // the owner waits for messages, and a bell would wake it
-	bell    chan struct{} // what wakes it where there is no port
+	left    []int         // producers of senders that closed the channel
+	changed []*queue      // queues changed by others; the owner processes them before it sleeps
+	asleep  bool          // the owner waits for messages; ring wakes it
+	bell    chan struct{} // wakes the owner if there is no port
 
-	// The owner's alone.
-	links   []*link
-	askers  []*asker
-	bells   []*caller
-	replies []*slab
-	events  []event
-	reqs    []Request // of events
-	turn    int
+	// Only the owner uses the fields below.
+	links      []*link
+	requesters []*requester
+	bells      []*caller
+	replies    []*slab
+	events     []event
+	reqs       []Request // requests of events, by index
+	turn       int
 }
 
-// A link is the control line of a producer elsewhere.
+// A link receives the control messages of a producer in another process.
 type link struct {
 	member int
 	note   [noteBytes]byte
@@ -45,19 +45,19 @@ type link struct {
 	tags   map[int]*source
 }
 
-// A caller is a member of this process that may ring the bell.
+// A caller is a member of the owner's process that may wake the owner by a message.
 type caller struct {
 	member int
 	req    Request
 }
 
-// newInbox makes the inbox of a member of the communicator, with receives posted for what may come.
-// askers are the members that share it, nil for the inbox of one.
-func newInbox(c *Channel, member int, members []int, p *port, senders, askers []int) (*inbox, error) {
-	b := &inbox{c: c, member: member, shared: askers != nil, queues: make(map[string]*queue), senders: senders,
+// newInbox makes the inbox of a member of the communicator and posts its receives. requesters are the
+// consumers of shared keys; nil for the inbox of one consumer.
+func newInbox(c *Channel, member int, members []int, p *port, senders, requesters []int) (*inbox, error) {
+	b := &inbox{c: c, member: member, shared: requesters != nil, queues: make(map[string]*queue), senders: senders,
 		bell: make(chan struct{}, 1)}
 	here := func(m int) bool { return members[m] == c.w.Rank() }
-	if !slices.ContainsFunc(slices.Concat(senders, askers), func(m int) bool { return !here(m) }) {
+	if !slices.ContainsFunc(slices.Concat(senders, requesters), func(m int) bool { return !here(m) }) {
 		return b, nil
 	}
 	b.port = p
@@ -67,41 +67,41 @@ func newInbox(c *Channel, member int, members []int, p *port, senders, askers []
 			continue
 		}
 		l := &link{member: m, tags: make(map[int]*source)}
-		if err := b.listen(l); err != nil {
+		if err := b.awaitControl(l); err != nil {
 			return nil, err
 		}
 		b.links = append(b.links, l)
 	}
-	for _, m := range askers {
+	for _, m := range requesters {
 		if here(m) {
 			b.bells = append(b.bells, &caller{member: m})
 			continue
 		}
-		a := &asker{member: m, keys: make(map[string]*answer)}
-		if err := b.attend(a); err != nil {
+		a := &requester{member: m, keys: make(map[string]*answer)}
+		if err := b.awaitRequest(a); err != nil {
 			return nil, err
 		}
-		b.askers = append(b.askers, a)
+		b.requesters = append(b.requesters, a)
 	}
 	for _, l := range b.bells {
-		if err := b.hear(l); err != nil {
+		if err := b.awaitBell(l); err != nil {
 			return nil, err
 		}
 	}
 	return b, nil
 }
 
-func (b *inbox) listen(l *link) (err error) {
+func (b *inbox) awaitControl(l *link) (err error) {
 	l.req, err = b.port.comm.Irecv(l.note[:], l.member, tagControl)
 	return err
 }
 
-func (b *inbox) hear(l *caller) (err error) {
+func (b *inbox) awaitBell(l *caller) (err error) {
 	l.req, err = b.port.comm.Irecv(nil, l.member, tagBell)
 	return err
 }
 
-// queue returns the queue of a key, new at its first use.
+// queue returns the queue of a key. The first call makes it.
 func (b *inbox) queue(name []byte) *queue {
 	if q := b.queues[string(name)]; q != nil {
 		return q
@@ -112,7 +112,7 @@ func (b *inbox) queue(name []byte) *queue {
 	return q
 }
 
-// slab returns one from the pool of q.
+// slab returns a free slab of q's pool, or a new one.
 func (b *inbox) slab(q *queue) (*slab, error) {
 	if n := len(q.pool); n > 0 {
 		sl := q.pool[n-1]
@@ -130,7 +130,7 @@ func (b *inbox) slab(q *queue) (*slab, error) {
 	return sl, nil
 }
 
-// recycle puts a slab back.
+// recycle returns a slab to its pool.
 func (b *inbox) recycle(sl *slab) {
 	if b.c.w.job.opts.Debug {
 		sl.spoil()
@@ -139,9 +139,9 @@ func (b *inbox) recycle(sl *slab) {
 	sl.queue.pool = append(sl.queue.pool, sl)
 }
 
-// rouse handles a change of q by a caller that is not the owner, with mu held. It reports whether
-// the owner sleeps and must be woken by ring.
-func (b *inbox) rouse(q *queue) bool {
+// markChanged records that a caller other than the owner changed q. The caller holds mu. The result tells
+// whether the owner sleeps; then the caller must wake it by ring.
+func (b *inbox) markChanged(q *queue) bool {
 	if b.port == nil {
 		signal(b.bell)
 		return false
@@ -157,11 +157,11 @@ func (b *inbox) rouse(q *queue) bool {
 	return asleep
 }
 
-// ring wakes the owner through p, the caller's port. Called without mu.
+// ring wakes the owner by a message from p, the caller's port. The caller must not hold mu.
 func (b *inbox) ring(p *port) error { return p.post(nil, b.member, tagBell) }
 
-// leave notes that a producer has closed its side: queues that it never joined wait for it no
-// longer. With mu held.
+// leave records that a producer has closed the channel: queues that it never joined no longer wait
+// for it. The caller holds mu.
 func (b *inbox) leave(member int, owner bool) error {
 	b.left = append(b.left, member)
 	for _, q := range b.order {
@@ -175,7 +175,7 @@ func (b *inbox) leave(member int, owner bool) error {
 	return nil
 }
 
-// park waits for a token of wake.
+// park waits for a token in wake, the end of ctx, or the end of the job.
 func park(ctx context.Context, wake chan struct{}, end context.Context) error {
 	select {
 	case <-wake:

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// A Member is one worker's place in its group. It knows its number, and reaches the other members.
+// A Member is one worker's place in its group: its number and its communicators.
 type Member struct {
 	w     *World
 	group *roster
@@ -15,10 +15,10 @@ type Member struct {
 	comms map[string]Comm
 
 	mu     sync.Mutex
-	direct map[string]address // by group
+	direct map[string]address // by name of the peer group
 }
 
-// An address is how a member reaches those of a group.
+// An address tells how a member reaches the members of a group.
 type address struct {
 	comm  Comm
 	first int // number of the group's member 0 in comm
@@ -37,8 +37,8 @@ func (m *Member) Index() int { return m.index }
 // Size returns the number of members of the group.
 func (m *Member) Size() int { return len(m.group.spec.Ranks) }
 
-// Comm returns the member's end of the group's communicator for a purpose, one of GroupSpec.Comms;
-// it panics for another. Its rank is the member's index.
+// Comm returns the member's end of the group's communicator for a purpose of GroupSpec.Comms. It
+// panics for an unknown purpose. The end's rank is the member's index.
 func (m *Member) Comm(purpose string) Comm {
 	c, ok := m.comms[purpose]
 	if !ok {
@@ -51,10 +51,10 @@ func (m *Member) Comm(purpose string) Comm {
 // A roster describes a launched group on every rank.
 type roster struct {
 	spec    GroupSpec
-	members []*Member // those of this rank
+	members []*Member // the members of this rank
 }
 
-// enroll checks spec and makes its members of this rank, with their communicators.
+// enroll checks spec and makes the members of this rank, with their communicators.
 func (w *World) enroll(spec GroupSpec) ([]*Member, error) {
 	w.note("launch", spec.Name, spec.Ranks)
 	if len(spec.Ranks) == 0 {
@@ -88,7 +88,7 @@ func (w *World) enroll(spec GroupSpec) ([]*Member, error) {
 	return g.members, w.open(g)
 }
 
-// open makes the communicators of g's members among themselves.
+// open makes the communicators among g's members.
 func (w *World) open(g *roster) error {
 	purposes := slices.Clone(g.spec.Comms)
 	if slices.Contains(g.spec.Direct, g.spec.Name) {
@@ -128,7 +128,7 @@ func (w *World) logSpace() error {
 	return nil
 }
 
-// connect makes the communicators between g and the other groups of its Direct.
+// connect makes the communicators between g and the other groups of spec.Direct.
 func (w *World) connect(g *roster) error {
 	for _, name := range g.spec.Direct {
 		w.mu.Lock()
@@ -156,7 +156,7 @@ func (w *World) connect(g *roster) error {
 	return nil
 }
 
-// addPeers notes that c reaches the members of g, the first of them under number first.
+// addPeers records that c reaches the members of g, from member number first of c on.
 func (m *Member) addPeers(g *roster, c Comm, first int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

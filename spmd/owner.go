@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// This file is what the owner of an inbox does: it waits for messages, and deals with them. mu is
-// held in all of it, but never while waiting.
+// This file holds the code of an inbox's owner, which waits for messages and handles them. All
+// functions run with mu held; wait releases it while it sleeps.
 
-// An event is something that an owner waits for.
+// An event is a request of the owner that may complete.
 type event struct {
 	kind   eventKind
 	req    *Request
@@ -21,16 +21,15 @@ type event struct {
 type eventKind uint8
 
 const (
-	itemCame    eventKind = iota // of source
-	controlCame                  // of links[at]
-	bellRang                     // of bells[at]
-	requestCame                  // of askers[at]
-	replyLeft                    // replies[at]
+	itemCame    eventKind = iota // an item arrived from source
+	controlCame                  // a control message arrived from links[at]
+	bellRang                     // bells[at] woke the owner
+	requestCame                  // a request arrived from requesters[at]
+	replyLeft                    // the send of replies[at] is done
 )
 
-// pay posts the receives for the credits of q that are owed to producers elsewhere, and tells
-// these. For the owner, with mu held.
-func (b *inbox) pay(q *queue) error {
+// sendCredits posts receives for the credits that q owes to remote producers, and sends them the credits.
+func (b *inbox) sendCredits(q *queue) error {
 	for _, s := range q.sources {
 		for s.remote && s.owed > 0 {
 			sl, err := b.slab(q)
@@ -44,7 +43,7 @@ func (b *inbox) pay(q *queue) error {
 			s.posted = append(s.posted, sl)
 			s.owed--
 			if s.first {
-				s.first = false // it had this one when it opened the key
+				s.first = false // the producer has had this credit since it opened the key
 				continue
 			}
 			if err := b.port.post(nil, s.member, s.tag); err != nil {
@@ -55,10 +54,10 @@ func (b *inbox) pay(q *queue) error {
 	return nil
 }
 
-var errDeaf = errors.New("nobody is left to wait for")
+var errNoPeers = errors.New("nobody is left to wait for")
 
-// wait lets the owner sleep until something happens that may concern q, or any queue if q is nil,
-// and deals with it. mu is held before and after.
+// wait sleeps until a message for q arrives, or for any queue if q is nil, and handles it. mu is
+// held before and after.
 func (b *inbox) wait(ctx context.Context, q *queue) error {
 	if b.port == nil {
 		b.mu.Unlock()
@@ -69,7 +68,7 @@ func (b *inbox) wait(ctx context.Context, q *queue) error {
 		if err := b.match(q, true); err != nil {
 			return err
 		}
-		if err := b.pay(q); err != nil {
+		if err := b.sendCredits(q); err != nil {
 			return err
 		}
 	}
@@ -84,13 +83,13 @@ func (b *inbox) wait(ctx context.Context, q *queue) error {
 		return err
 	}
 	if i < 0 {
-		return errDeaf
+		return errNoPeers
 	}
 	*b.events[i].req = b.reqs[i]
 	return b.handle(b.events[i])
 }
 
-// poll deals with all that has happened to q already. For the owner, with mu held.
+// poll handles all messages for q that have arrived.
 func (b *inbox) poll(q *queue) error {
 	q.polled = 0
 	if b.port == nil {
@@ -102,13 +101,13 @@ func (b *inbox) poll(q *queue) error {
 		if i < 0 || err != nil {
 			return err
 		}
-		if err := b.handle(b.events[i]); err != nil { // which may change what there is to wait for
+		if err := b.handle(b.events[i]); err != nil { // handle may change the list of events
 			return err
 		}
 	}
 }
 
-// done returns the first of events that has happened, -1 if none has.
+// done returns the index of a completed event, or -1.
 func (b *inbox) done() (int, error) {
 	for i, e := range b.events {
 		if ok, err := b.port.comm.Test(e.req); ok || err != nil {
@@ -118,8 +117,8 @@ func (b *inbox) done() (int, error) {
 	return -1, nil
 }
 
-// gather lists what to wait for. The sources take turns in being first, so that none is always
-// overtaken.
+// gather lists the requests to wait for. The order rotates from call to call, so that no source
+// starves.
 func (b *inbox) gather(q *queue) {
 	b.events, b.reqs = b.events[:0], b.reqs[:0]
 	b.turn++
@@ -154,7 +153,7 @@ func (b *inbox) gatherLines() {
 	for i, l := range b.bells {
 		b.expect(event{kind: bellRang, req: &l.req, at: i})
 	}
-	for i, a := range b.askers {
+	for i, a := range b.requesters {
 		b.expect(event{kind: requestCame, req: &a.req, at: i})
 	}
 	for i, sl := range b.replies {
@@ -170,7 +169,7 @@ func (b *inbox) expect(e event) {
 	b.reqs = append(b.reqs, *e.req)
 }
 
-// handle deals with an event whose request is done.
+// handle handles a completed event.
 func (b *inbox) handle(e event) error {
 	switch e.kind {
 	case itemCame:
@@ -180,15 +179,15 @@ func (b *inbox) handle(e event) error {
 		if err := b.control(l); err != nil {
 			return fmt.Errorf("from producer %d: %w", l.member, err)
 		}
-		return b.listen(l)
+		return b.awaitControl(l)
 	case bellRang:
-		return b.hear(b.bells[e.at])
+		return b.awaitBell(b.bells[e.at])
 	case requestCame:
-		a := b.askers[e.at]
+		a := b.requesters[e.at]
 		if err := b.request(a); err != nil {
 			return fmt.Errorf("from consumer %d: %w", a.member-len(b.c.spec.From.Ranks), err)
 		}
-		return b.attend(a)
+		return b.awaitRequest(a)
 	case replyLeft:
 		b.recycle(b.replies[e.at])
 		b.replies = slices.Delete(b.replies, e.at, e.at+1)
@@ -196,7 +195,7 @@ func (b *inbox) handle(e event) error {
 	return nil
 }
 
-// accept queues the item that came from s.
+// accept queues the item that arrived from s.
 func (b *inbox) accept(s *source) error {
 	sl := s.posted[0]
 	s.posted = s.posted[:copy(s.posted, s.posted[1:])]
@@ -212,8 +211,8 @@ func (b *inbox) accept(s *source) error {
 	return b.settle(s)
 }
 
-// settle follows up on a change of s: what waits is served, and when s has ended its receives are
-// taken back.
+// settle serves waiting consumers after a change of s. If s has ended, it also cancels the receives
+// posted for s.
 func (b *inbox) settle(s *source) error {
 	if s.done {
 		for _, sl := range s.posted {
@@ -227,10 +226,10 @@ func (b *inbox) settle(s *source) error {
 	if err := b.match(s.queue, true); err != nil {
 		return err
 	}
-	return b.pay(s.queue)
+	return b.sendCredits(s.queue)
 }
 
-// control does what a producer's note says.
+// control handles a producer's control message.
 func (b *inbox) control(l *link) error {
 	n, name, err := readNote(l.note[:l.req.N])
 	if err != nil {
@@ -241,7 +240,7 @@ func (b *inbox) control(l *link) error {
 		s := &source{member: l.member, remote: true, first: true, tag: n.tag}
 		l.tags[n.tag] = s
 		b.queue(name).join(s)
-		return b.pay(s.queue)
+		return b.sendCredits(s.queue)
 	case opClose:
 		s := l.tags[n.tag]
 		if s == nil {
@@ -255,7 +254,7 @@ func (b *inbox) control(l *link) error {
 	return fmt.Errorf("a note with op %d", n.op)
 }
 
-// drain waits for the replies under way.
+// drain waits until all replies have left.
 func (b *inbox) drain(ctx context.Context) error {
 	for _, sl := range b.replies {
 		b.reqs = append(b.reqs[:0], sl.req)
@@ -267,7 +266,7 @@ func (b *inbox) drain(ctx context.Context) error {
 	return b.port.drain(ctx)
 }
 
-// cancel takes back all receives.
+// cancel cancels all receives.
 func (b *inbox) cancel(ctx context.Context) error {
 	if b.port == nil {
 		return nil

@@ -8,39 +8,39 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A demand is a consumer that waits for an item of a shared key.
+// A demand is a waiting request for an item of a shared key.
 type demand struct {
-	limit  int           // the largest weight wanted; below 0: any
-	wake   chan struct{} // of a consumer in this process
-	answer *answer       // to one elsewhere
+	limit  int           // largest weight accepted; below 0: any
+	wake   chan struct{} // for a consumer in this process
+	answer *answer       // for a remote consumer
 
-	kind uint32 // how it was met, once wake has its token
-	slab *slab  // for isItem
+	kind uint32 // outcome, set before wake gets its token
+	slab *slab  // the item, if kind is isItem
 }
 
-// An asker is a consumer elsewhere that shares the keys of an inbox.
-type asker struct {
+// A requester is a remote consumer of the inbox's shared keys.
+type requester struct {
 	member int
 	note   [noteBytes]byte
 	req    Request
 	keys   map[string]*answer
 }
 
-// An answer is the line to an asker for one key; it has one demand at most.
+// An answer holds the state of a requester for one key. It has at most one demand.
 type answer struct {
 	demand demand
 	to     int
-	tag    int            // of items; tag+1 is for the state
-	layout *tensor.Layout // that it has seen last
-	short  [2]*slab       // headers alone: for tag, and for tag+1
+	tag    int            // of items; state replies use tag+1
+	layout *tensor.Layout // the last layout sent to the consumer
+	short  [2]*slab       // buffers for replies without an item: on tag, and on tag+1
 }
 
-func (b *inbox) attend(a *asker) (err error) {
+func (b *inbox) awaitRequest(a *requester) (err error) {
 	a.req, err = b.port.comm.Irecv(a.note[:], a.member, tagRequest)
 	return err
 }
 
-// serve is the life of the owner of shared keys.
+// serve runs the owner of shared keys until ctx ends.
 func (b *inbox) serve(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,8 +51,8 @@ func (b *inbox) serve(ctx context.Context) error {
 	}
 }
 
-// request does what a consumer's note asks for.
-func (b *inbox) request(a *asker) error {
+// request handles a consumer's request.
+func (b *inbox) request(a *requester) error {
 	n, name, err := readNote(a.note[:a.req.N])
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (b *inbox) request(a *asker) error {
 		if err := b.match(q, true); err != nil {
 			return err
 		}
-		return b.pay(q)
+		return b.sendCredits(q)
 	case opState:
 		ans.short[1].item = Item{}
 		if head := q.peek(); head != nil {
@@ -91,7 +91,7 @@ func (b *inbox) request(a *asker) error {
 }
 
 // match serves the consumers that wait for items of q, in the order of their requests. Only the
-// owner can serve consumers elsewhere: other callers leave them to it. mu is held.
+// owner can serve remote consumers; other callers leave these demands to it.
 func (b *inbox) match(q *queue, owner bool) error {
 	for len(q.demands) > 0 {
 		d, head := q.demands[0], q.peek()
@@ -108,15 +108,15 @@ func (b *inbox) match(q *queue, owner bool) error {
 		q.demands = slices.Delete(q.demands, 0, 1)
 		if d.answer == nil {
 			signal(d.wake)
-		} else if err := b.meet(d); err != nil {
+		} else if err := b.deliver(d); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// meet sends what a demand got.
-func (b *inbox) meet(d *demand) error {
+// deliver delivers the outcome of a demand to its consumer.
+func (b *inbox) deliver(d *demand) error {
 	ans, sl := d.answer, d.slab
 	if d.kind != isItem {
 		return b.reply(ans, 0, header{kind: d.kind})
@@ -138,7 +138,8 @@ func (b *inbox) meet(d *demand) error {
 	return nil
 }
 
-// reply sends a header alone. The asker has got the one before, so its buffer is free.
+// reply sends a header without an item. The consumer has received the last reply, so its buffer is
+// free.
 func (b *inbox) reply(ans *answer, line int, h header) error {
 	sl := ans.short[line]
 	sl.writeHeader(h)

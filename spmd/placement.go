@@ -9,41 +9,41 @@ import (
 	"strings"
 )
 
-// A Cluster says which components a job has and where each runs. Its fields are those of the
-// configuration's cluster section.
+// A Cluster lists the components of a job and where each runs. Its fields are those of the
+// configuration's section cluster.
 type Cluster struct {
-	// NumNodes must be the number of nodes of the world. 0: whatever it has.
+	// NumNodes must equal the number of nodes of the world; 0 accepts any number.
 	NumNodes int
 	// Components are the entries of component_placement, in order.
 	Components []ComponentPlacement
 	// NodeGroups are named sets of nodes that a placement can refer to.
 	NodeGroups []NodeGroup
-	// AllowIdleRanks accepts a world with ranks that no component uses.
+	// AllowIdleRanks allows ranks that no component uses.
 	AllowIdleRanks bool
 }
 
-// A ComponentPlacement places one component, or several alike.
+// A ComponentPlacement places one component, or several on the same ranks.
 type ComponentPlacement struct {
 	// Key names the component, or several joined by commas: "actor" or "actor,env".
 	Key string
-	// NodeGroup says what the resources of Placement are: "" or "cluster", all ranks of the world;
-	// "node", its nodes; else labels of NodeGroups, joined by commas: the ranks of their nodes,
-	// numbered in that order.
+	// NodeGroup defines the resources of Placement. "" and "cluster" mean all ranks of the world,
+	// "node" means its nodes. Otherwise it holds labels of NodeGroups, joined by commas: the resources
+	// are the ranks of those nodes, in that order.
 	NodeGroup string
-	// Placement is segments joined by commas, each resources[:processes]. Resources are n, a-b or
-	// all, ascending over the segments; processes are n or a-b, counted from 0 on without a gap, by
-	// default one for each resource. With more processes than resources, consecutive processes
-	// share one: "0-1:0-3" puts processes 0, 1 on rank 0 and 2, 3 on rank 1.
+	// Placement is a list of segments resources[:processes], joined by commas. Resources are n, a-b or
+	// all, in ascending order. Processes are n or a-b and count from 0 without a gap; the default is
+	// one for each resource. If there are more processes than resources, consecutive processes share a
+	// resource: "0-1:0-3" puts processes 0 and 1 on rank 0 and processes 2 and 3 on rank 1.
 	Placement string
 }
 
-// A NodeGroup names some nodes.
+// A NodeGroup is a named set of nodes.
 type NodeGroup struct {
 	Label     string
 	NodeRanks []int
 }
 
-// A PlacementError is one thing wrong in a Cluster. Its text is "key: value: want …".
+// A PlacementError is one mistake in a Cluster. Its text is "key: value: want".
 type PlacementError struct{ Key, Value, Want string }
 
 func (e *PlacementError) Error() string {
@@ -53,11 +53,11 @@ func (e *PlacementError) Error() string {
 	return e.Key + ": " + e.Value + ": " + e.Want
 }
 
-// A Mode says how the components of a job share its ranks.
+// A Mode classifies how the components of a job share ranks.
 type Mode int
 
 const (
-	Hybrid        Mode = iota // some ranks are shared, others not
+	Hybrid        Mode = iota // some ranks are shared, others are not
 	Collocated                // all components are on the same ranks
 	Disaggregated             // no rank holds two components
 )
@@ -67,14 +67,14 @@ func (m Mode) String() string {
 	return [...]string{"hybrid", "collocated", "disaggregated"}[m]
 }
 
-// A Placement is a Cluster worked out for a world: the rank of every member of every component.
+// A Placement gives the rank of every member of every component.
 type Placement struct {
 	nodes []int
 	specs []GroupSpec
 }
 
-// Place works out c for a world whose rank r is on node nodes[r]. The error joins a *PlacementError
-// for everything that is wrong.
+// Place computes the placement of c in a world whose rank r is on node nodes[r]. The error joins a
+// *PlacementError for every mistake.
 func Place(c Cluster, nodes []int) (*Placement, error) {
 	p := &placer{cluster: c, nodes: nodes, ranksOf: make(map[int][]int), placed: make(map[string]bool)}
 	for r, n := range nodes {
@@ -96,9 +96,9 @@ func Place(c Cluster, nodes []int) (*Placement, error) {
 	return &Placement{nodes: slices.Clone(nodes), specs: p.specs}, nil
 }
 
-// Extent returns the smallest number of ranks that the placements of c name, those that name
-// world ranks. whole reports that one asks for all ranks or names nodes, so that the size of
-// the world decides. What is wrong in c, Place reports.
+// Extent returns the smallest number of world ranks that the placements of c need. whole reports that
+// a placement asks for all ranks or for nodes, so that the size of the world decides. Extent ignores mistakes in
+// c; Place reports them.
 func (c Cluster) Extent() (ranks int, whole bool) {
 	for _, comp := range c.Components {
 		if g := strings.TrimSpace(comp.NodeGroup); g != "" && g != "cluster" {
@@ -127,7 +127,7 @@ func (p *Placement) Components() []string {
 	return names
 }
 
-// Has reports whether there is a component called name.
+// Has reports whether a component has this name.
 func (p *Placement) Has(name string) bool {
 	return slices.ContainsFunc(p.specs, func(s GroupSpec) bool { return s.Name == name })
 }
@@ -140,8 +140,7 @@ func (p *Placement) Add(name string, ranks []int) {
 	p.specs = append(p.specs, GroupSpec{Name: name, Ranks: slices.Clone(ranks)})
 }
 
-// Ranks returns the ranks of the members of a component, in their order. There are none of a component
-// that has no place.
+// Ranks returns the ranks of a component's members, in member order; nil for an unknown component.
 func (p *Placement) Ranks(name string) []int {
 	if !p.Has(name) {
 		return nil
@@ -149,8 +148,8 @@ func (p *Placement) Ranks(name string) []int {
 	return p.Group(name).Ranks
 }
 
-// Group returns where the members of a component are; Comms is the caller's to set. It panics when
-// there is no such component.
+// Group returns the members of a component as a spec without Comms. It panics if there is no such
+// component.
 func (p *Placement) Group(name string) GroupSpec {
 	i := slices.IndexFunc(p.specs, func(s GroupSpec) bool { return s.Name == name })
 	if i < 0 {
@@ -179,7 +178,7 @@ func (p *Placement) Mode() Mode {
 	return Hybrid
 }
 
-// String lists the ranks, one to a line: number, node, and the workers there, as in "5 node 1:
+// String lists the ranks, one per line, each with its number, its node and its workers: "5 node 1:
 // actor[5] rollout[1]".
 func (p *Placement) String() string {
 	var b strings.Builder
@@ -197,7 +196,7 @@ func (p *Placement) String() string {
 	return b.String()
 }
 
-// A placer gathers the groups of a Cluster, and everything that is wrong in it.
+// A placer collects the groups of a Cluster and the mistakes in it.
 type placer struct {
 	cluster Cluster
 	nodes   []int
@@ -240,7 +239,7 @@ func (p *placer) checkNodes() {
 	}
 }
 
-// place adds the groups of one entry.
+// place adds the components of one entry.
 func (p *placer) place(comp ComponentPlacement) {
 	key := "cluster.component_placement." + comp.Key
 	resources, what, err := p.resources(comp.NodeGroup)
@@ -254,7 +253,7 @@ func (p *placer) place(comp ComponentPlacement) {
 	}
 	var ranks []int
 	for _, s := range segs {
-		each := s.processes / (s.last - s.first + 1) // processes to a resource
+		each := s.processes / (s.last - s.first + 1) // processes per resource
 		for r := s.first; r <= s.last && each > 0; r++ {
 			for k := range each {
 				ranks = append(ranks, resources[r][k*len(resources[r])/each])
@@ -274,8 +273,8 @@ func (p *placer) place(comp ComponentPlacement) {
 	}
 }
 
-// resources returns the world ranks that stand behind each resource of a node group: one, or those
-// of a node. what names them in messages.
+// resources returns the world ranks of each resource of a node group: a single rank, or all ranks of a
+// node. what describes the resources in messages.
 func (p *placer) resources(group string) (res [][]int, what, wrong string) {
 	switch group = strings.TrimSpace(group); group {
 	case "", "cluster":
@@ -310,7 +309,7 @@ func (p *placer) resources(group string) (res [][]int, what, wrong string) {
 	return res, "ranks of node group " + group, ""
 }
 
-// checkIdle refuses a world with ranks that no component uses.
+// checkIdle reports ranks that no component uses.
 func (p *placer) checkIdle() {
 	used := make(map[int]bool)
 	for _, s := range p.specs {
@@ -328,7 +327,7 @@ func (p *placer) checkIdle() {
 	}
 }
 
-// spans writes ascending ranks as a list in which three or more in a row are one span: 1, 2, 5-9.
+// spans formats ascending ranks as a list; three or more consecutive ranks become a range: 1, 2, 5-9.
 func spans(ranks []int) string {
 	var parts []string
 	for lo := 0; lo < len(ranks); {

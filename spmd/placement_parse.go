@@ -6,19 +6,18 @@ import (
 	"strings"
 )
 
-// A segment is one resources[:processes] of a placement: processes consecutive ones over resources
+// A segment is one resources[:processes] of a placement: consecutive processes on the resources
 // first..last.
 type segment struct {
 	first, last int
 	processes   int
 }
 
-// maxProcesses bounds the members of a component.
+// maxProcesses is the upper limit on the members of a component.
 const maxProcesses = 1 << 20
 
-// parsePlacement reads a placement over resources 0..n-1. wrongs says all that is not right, as
-// "want …", with {what} where the resources are to be named; segs are the segments that could be
-// read.
+// parsePlacement parses a placement over resources 0..n-1. segs are the valid segments. wrongs
+// describes each mistake by what was expected; {what} stands for the name of the resources.
 func parsePlacement(s string, n int) (segs []segment, wrongs []string) {
 	p := placementParser{n: n, lastResource: -1}
 	for part := range strings.SplitSeq(s, ",") {
@@ -34,8 +33,8 @@ func parsePlacement(s string, n int) (segs []segment, wrongs []string) {
 
 type placementParser struct {
 	n            int
-	lastResource int // of the segments so far
-	processes    int // so far
+	lastResource int // the last resource of the segments so far
+	processes    int // number of processes so far
 	segs         []segment
 	wrongs       []string
 }
@@ -93,7 +92,7 @@ func (p *placementParser) segment(part string) {
 	p.segs = append(p.segs, segment{first, last, count})
 }
 
-// span reads n or a-b.
+// span parses n or a-b.
 func (p *placementParser) span(s, want string) (lo, hi int, ok bool) {
 	a, b, isRange := strings.Cut(strings.TrimSpace(s), "-")
 	lo, ok = number(a)
@@ -111,7 +110,7 @@ func (p *placementParser) span(s, want string) (lo, hi int, ok bool) {
 	return lo, hi, ok
 }
 
-// number reads digits alone: no sign, no underscore.
+// number parses decimal digits; signs and underscores are errors.
 func number(s string) (int, bool) {
 	s = strings.TrimSpace(s)
 	n, err := strconv.ParseUint(s, 10, 31)

@@ -6,17 +6,16 @@ import (
 	"fmt"
 )
 
-// A port is a member's end of a channel's communicator, with the small sends that nobody has waited
-// for. It belongs to the member's goroutine. A nil port is that of a member whose peers are all in
-// its process.
+// A port is a member's end of a channel's communicator, with its small sends in progress. It
+// belongs to the member's goroutine. The port is nil if all peers of the member are in its process.
 type port struct {
 	comm  Comm
 	sends []Request
 }
 
-// post sends b, which stays untouched from then on or is known to have left.
+// post starts sending b. The caller must not change b before the send is done.
 func (p *port) post(b []byte, to, tag int) error {
-	for i := 0; i < len(p.sends); { // those before have left by now, as a rule
+	for i := 0; i < len(p.sends); { // usually all earlier sends are done
 		done, err := p.comm.Test(&p.sends[i])
 		if err != nil {
 			return err
@@ -39,7 +38,7 @@ func (p *port) post(b []byte, to, tag int) error {
 	return nil
 }
 
-// drain waits for all that was posted.
+// drain waits until all sends are done.
 func (p *port) drain(ctx context.Context) error {
 	if p == nil || len(p.sends) == 0 {
 		return nil
@@ -49,7 +48,7 @@ func (p *port) drain(ctx context.Context) error {
 	return err
 }
 
-// cancel takes a receive back, or waits for it where its message is on the way.
+// cancel cancels a receive; if its message is already arriving, it waits for it.
 func (p *port) cancel(ctx context.Context, r *Request) error {
 	if r.Handle == 0 || p.comm.Cancel(r) == nil {
 		return nil
@@ -60,21 +59,21 @@ func (p *port) cancel(ctx context.Context, r *Request) error {
 	return err
 }
 
-// A note is a small message of fixed size: what a producer or a consumer wants of a key.
+// A note is a small request or announcement about a key, of at most noteBytes.
 type note struct {
 	op    byte
 	tag   int
-	count int // items sent (opClose), the largest weight wanted (opGet, opTryGet)
+	count int // opClose: items sent; opGet, opTryGet: largest weight accepted
 	name  string
 }
 
 const (
 	opOpen   byte = 1 + iota // the producer will send items of key name with tag
-	opClose                  // it has sent count, and will send no more
-	opLeave                  // so for all keys
-	opGet                    // the consumer waits for an item of key name, and takes it with tag
-	opTryGet                 // likewise, but does not wait
-	opState                  // the consumer wants to know what is queued
+	opClose                  // the producer has sent count items of the key and will send no more
+	opLeave                  // the producer will send nothing more under any key that it has not opened
+	opGet                    // the consumer waits for an item of key name and receives it with tag
+	opTryGet                 // like opGet, but the consumer does not wait
+	opState                  // the consumer asks for the state of the queue
 )
 
 const noteBytes = 16 + maxKeyName
@@ -87,7 +86,7 @@ func (n note) write(b []byte) []byte {
 	return b[:16+len(n.name)]
 }
 
-// readNote returns the name as a view of b.
+// readNote parses a note. The name is a view of b.
 func readNote(b []byte) (n note, name []byte, err error) {
 	if len(b) < 16 || len(b) != 16+int(b[1]) {
 		return n, nil, fmt.Errorf("a note of %d bytes", len(b))

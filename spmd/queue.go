@@ -2,60 +2,60 @@ package spmd
 
 import "slices"
 
-// A queue is one key of a channel, at its owner. It holds the items that have arrived, and the
-// credits of each producer. It does no I/O and is not safe for concurrent use; its inbox handles
-// both.
+// A queue holds the arrived items of one key and the credits of each producer, on the key's owner. It
+// does no I/O and is not safe for concurrent use; its inbox handles both.
 //
-// Credits: the key has maxsize + 1 for each producer. A producer needs one to send; it comes back
-// when the item is taken from the queue, and goes to the producer that has the fewest, so that each
-// always has one and a slow one does not hoard them. A remote producer starts with its first credit.
-// If it had to wait for the owner's message, two members that open keys to each other could deadlock.
+// Flow control by credits: a key has maxsize credits and one more for each producer. Sending an item
+// takes a credit. When a consumer takes the item, the credit goes to the producer with the fewest:
+// each producer always gets one, and a slow producer does not collect them. A remote producer starts
+// with its first credit. If it had to wait for the owner's message, two members that open keys to
+// each other could deadlock.
 type queue struct {
 	name      string
 	maxsize   int
-	producers int // that may ever put, joined or not
-	gone      int // of these, the ones that will put no more
+	producers int // producers that may ever put, joined or not
+	gone      int // producers of these that will put no more
 
 	sources []*source
-	items   []*slab // arrived, oldest at first
+	items   []*slab // arrived items, oldest first
 	first   int
-	pool    []*slab // slabs that hold nothing
+	pool    []*slab // free slabs
 	layouts []knownLayout
-	demands []*demand // consumers that wait, where several share the key
-	polled  int       // items popped since the inbox looked at its messages
+	demands []*demand // waiting consumers of a shared key
+	polled  int       // items taken since the owner last polled for messages
 }
 
-// A source is a producer of a key, as the key's owner sees it.
+// A source is one producer of a queue.
 type source struct {
 	queue  *queue
-	member int // among the producers
-	owed   int // credits granted that it has not been given yet
-	out    int // credits it has or is owed, whose items are not here
+	member int // the producer's number
+	owed   int // credits granted, but not yet sent to the producer
+	out    int // credits owed, held by the producer, or used by items in transit
 	queued int // its items in the queue
 
-	arrived uint64 // items so far
-	total   uint64 // items it sent before it closed
-	closing bool   // total is known
-	done    bool   // and all of them are here
+	arrived uint64 // items arrived so far
+	total   uint64 // items sent before the producer closed; valid if closing
+	closing bool   // the producer has closed
+	done    bool   // the producer has closed, and all its items have arrived
 
-	wake chan struct{} // of a producer in this process: it has credit, or the end has come
-	// Of a producer elsewhere:
+	wake chan struct{} // of a producer in this process: signals a credit, or the end
+	// The fields below are for a remote producer.
 	remote bool
-	first  bool // its first credit has not been granted yet: it has it already
+	first  bool // the first credit, which every producer starts with, is not yet granted
 	tag    int
-	posted []*slab // their receives are under way, in this order
+	posted []*slab // slabs whose receives are posted, in this order
 	decode decoder
 }
 
-// join adds a producer and grants it its credits.
+// join adds a producer and grants credits.
 func (q *queue) join(s *source) {
 	s.queue, s.decode.known = q, &q.layouts
 	q.sources = append(q.sources, s)
 	q.grant()
 }
 
-// grant deals the free credits, each to the source that has the fewest, the one that joined first
-// among equals.
+// grant distributes the free credits. Each goes to the source with the fewest, and among equals to
+// the one that joined first.
 func (q *queue) grant() {
 	free := q.maxsize
 	for _, s := range q.sources {
@@ -95,8 +95,8 @@ func (q *queue) arrive(s *source, sl *slab) {
 	}
 }
 
-// close notes that s sends total items in all. Its unused credits go to the others once these are
-// here.
+// close records that s sends total items in all. Once they have arrived, other sources get its unused
+// credits.
 func (q *queue) close(s *source, total uint64) {
 	s.closing, s.total = true, total
 	if s.arrived == s.total {
@@ -111,7 +111,7 @@ func (q *queue) end(s *source) {
 	q.grant()
 }
 
-// closed reports that nothing will arrive any more and nothing is left.
+// closed reports that the queue is empty and no producer will put more.
 func (q *queue) closed() bool { return q.len() == 0 && q.gone == q.producers }
 
 func (q *queue) len() int { return len(q.items) - q.first }
@@ -124,7 +124,7 @@ func (q *queue) peek() *slab {
 	return q.items[q.first]
 }
 
-// pop takes the oldest item and grants its credit anew.
+// pop takes the oldest item and grants its credit again.
 func (q *queue) pop() *slab {
 	sl := q.items[q.first]
 	q.items[q.first] = nil
@@ -155,7 +155,7 @@ func (q *queue) source(member int) *source {
 	return nil
 }
 
-// signal leaves a token in a channel of capacity 1; nil is nobody.
+// signal puts a token into c, of capacity 1, unless it holds one. A nil c is ignored.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -163,8 +163,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// needsOwner reports whether the shared queue has something to do that only the owner of its inbox
-// can: credits to send, or items.
+// needsOwner reports whether only the inbox's owner can serve q now: a remote producer is owed
+// credits, or a remote consumer waits for an outcome that is there.
 func (q *queue) needsOwner() bool {
 	if len(q.demands) > 0 && q.demands[0].answer != nil && (q.len() > 0 || q.closed()) {
 		return true

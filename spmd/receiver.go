@@ -15,8 +15,9 @@ import (
 //	use(it.Dict)                // in place
 //	r.Release(it)               // and gives it back
 //
-// With the next call the item taken before makes room for another, released or not: a consumer may
-// hold many. It belongs to one goroutine at a time, with the member's other handles.
+// The next call frees the place of the item taken last in the queue, even if the item was not
+// released: a consumer may hold many items. All handles of a member belong to one goroutine at a
+// time.
 type Receiver struct {
 	c     *Channel
 	key   Key
@@ -24,17 +25,17 @@ type Receiver struct {
 	batch []*Item
 }
 
-// An end is how a consumer reaches a key: its own, one shared and owned by this process, or one
-// shared and remote.
+// An end is a consumer's access to a key: its own key (own), a shared key owned by this process
+// (common) or by another (remote).
 type end interface {
-	// take returns the oldest item, or ErrClosed; errHeavy when it weighs more than limit, unless
-	// that is below 0; ErrEmpty where there is none and block is false.
+	// take returns the oldest item, or an error: ErrClosed; errHeavy if limit >= 0 and the item
+	// weighs more; ErrEmpty if there is no item and block is false.
 	take(ctx context.Context, limit int, block bool) (*slab, error)
-	// release takes back a slab that take gave.
+	// release frees a slab that take returned.
 	release(sl *slab)
-	// state returns how many items have arrived, and the oldest.
+	// state returns the number of arrived items, and the oldest.
 	state(ctx context.Context) (n int, first Item, err error)
-	// cancel takes back what is posted, at the end.
+	// cancel cancels posted receives when the channel closes.
 	cancel(ctx context.Context) error
 }
 
@@ -85,10 +86,10 @@ func (r *Receiver) get(ctx context.Context, limit int, block bool) (*Item, error
 	return &sl.item, nil
 }
 
-// GetBatch takes items until they weigh weight together, or the next one would exceed it; it waits
-// for items meanwhile. The first is taken whatever it weighs. At the end of the key the batch may
-// weigh less; ErrClosed comes when it is empty. The slice is valid until the next GetBatch. With an
-// error come the items taken before it.
+// GetBatch takes items until their weights add up to weight, or the next item would exceed it. It
+// waits for items. The first item may have any weight. After the last item of the key the batch may
+// weigh less, and an empty batch returns ErrClosed. The slice is valid until the next GetBatch.
+// With an error, GetBatch also returns the items taken before it.
 func (r *Receiver) GetBatch(ctx context.Context, weight int) ([]*Item, error) {
 	r.batch = r.batch[:0]
 	for sum := 0; len(r.batch) == 0 || sum < weight; {
@@ -109,8 +110,8 @@ func (r *Receiver) GetBatch(ctx context.Context, weight int) ([]*Item, error) {
 	return r.batch, nil
 }
 
-// Release gives an item back; neither it nor its tensors may be used from then on. It panics when
-// it is not held.
+// Release frees an item; neither the item nor its tensors may be used afterwards. It panics if the
+// item is not held.
 func (r *Receiver) Release(it *Item) {
 	sl := it.slab
 	if sl == nil || sl.phase != held {
@@ -119,13 +120,13 @@ func (r *Receiver) Release(it *Item) {
 	r.end.release(sl)
 }
 
-// Len returns how many items have arrived.
+// Len returns the number of arrived items.
 func (r *Receiver) Len(ctx context.Context) (int, error) {
 	n, _, err := r.state(ctx)
 	return n, err
 }
 
-// Empty reports whether nothing has arrived.
+// Empty reports whether no item has arrived.
 func (r *Receiver) Empty(ctx context.Context) (bool, error) {
 	n, _, err := r.state(ctx)
 	return n == 0, err
@@ -137,8 +138,8 @@ func (r *Receiver) Full(ctx context.Context) (bool, error) {
 	return n >= r.c.spec.MaxSize, err
 }
 
-// Peek returns the oldest item without taking it, or ErrEmpty. Its Dict is there for keys of one
-// consumer alone, and valid until that consumer's next Get.
+// Peek returns the oldest item without taking it, or ErrEmpty. Dict is set only for keys of one
+// consumer, and is valid until that consumer's next Get.
 func (r *Receiver) Peek(ctx context.Context) (Item, error) {
 	n, it, err := r.state(ctx)
 	if err == nil && n == 0 {
@@ -163,9 +164,9 @@ func (r *Receiver) errorf(op string, cause error) error {
 	return fmt.Errorf("channel %q: key %v: %s: %w", r.c.spec.Name, r.key, op, cause)
 }
 
-// An own end belongs to the one consumer of a key, which owns the inbox. It returns the credit of
-// an item in the next call, so that the credit does not delay the answer to the item. Until then
-// the producer uses its other credits.
+// own is the access of a key's only consumer, which owns the inbox. It returns the credit of an
+// item in the next call, so that the credit does not delay the consumer's answer to the item. Until
+// then the producer uses its other credits.
 type own struct {
 	box   *inbox
 	queue *queue
@@ -175,10 +176,10 @@ func (o *own) take(ctx context.Context, limit int, block bool) (*slab, error) {
 	b, q := o.box, o.queue
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.pay(q); err != nil {
+	if err := b.sendCredits(q); err != nil {
 		return nil, err
 	}
-	if q.polled > q.maxsize+len(q.sources) { // messages get their turn though items are there
+	if q.polled > q.maxsize+len(q.sources) { // poll for messages even while items are queued
 		if err := b.poll(q); err != nil {
 			return nil, err
 		}
@@ -215,7 +216,7 @@ func (o *own) release(sl *slab) {
 func (o *own) state(context.Context) (int, Item, error) {
 	o.box.mu.Lock()
 	defer o.box.mu.Unlock()
-	if err := o.box.pay(o.queue); err != nil {
+	if err := o.box.sendCredits(o.queue); err != nil {
 		return 0, Item{}, err
 	}
 	if err := o.box.poll(o.queue); err != nil {
@@ -227,9 +228,9 @@ func (o *own) state(context.Context) (int, Item, error) {
 	return 0, Item{}, nil
 }
 
-func (o *own) cancel(context.Context) error { return nil } // the inbox does
+func (o *own) cancel(context.Context) error { return nil } // the inbox cancels
 
-// A common end is that of a consumer that shares a key which this process owns.
+// common is a consumer's access to a shared key that this process owns.
 type common struct {
 	box    *inbox
 	queue  *queue
@@ -256,7 +257,7 @@ func (m *common) next(ctx context.Context, limit int, block bool) (sl *slab, rin
 			return nil, false, errHeavy
 		}
 		sl := q.pop()
-		return sl, b.rouse(q), nil
+		return sl, b.markChanged(q), nil
 	}
 	if q.closed() {
 		return nil, false, ErrClosed
@@ -281,7 +282,7 @@ func (m *common) next(ctx context.Context, limit int, block bool) (sl *slab, rin
 	case isHeavy:
 		return nil, false, errHeavy
 	}
-	return d.slab, b.rouse(q), nil
+	return d.slab, b.markChanged(q), nil
 }
 
 func (m *common) release(sl *slab) {

@@ -7,26 +7,26 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A remote end is that of a consumer that shares a key which another process owns. It requests each
-// item from the owner.
+// remote is a consumer's access to a shared key that another process owns. It requests each item
+// from the owner.
 type remote struct {
 	c     *Channel
 	name  string
 	port  *port
-	owner int // member that owns the key
-	tag   int // of items; tag+1 is for the state
+	owner int // the owner's number in the communicator
+	tag   int // of items; state replies use tag+1
 
-	note    [noteBytes]byte
-	asked   [1]Request // send of note
-	posted  *slab      // its receive waits for the answer to the last request; nil where there is none
-	waits   bool       // that request was a Get: the answer may take its time
-	limit   int        // of that request
-	ready   *slab      // an item that came when it was not wanted any more
-	pool    []*slab
-	brief   *slab // for the state
-	reqs    [1]Request
-	layouts []knownLayout
-	decode  decoder
+	note       [noteBytes]byte
+	noteSend   [1]Request // send of note, in progress
+	posted     *slab      // its receive waits for the reply to the last request; nil if there is none
+	waits      bool       // the last request was a Get, whose reply may take long
+	limit      int        // of the last request
+	ready      *slab      // an arrived item that no call has taken yet
+	pool       []*slab
+	stateReply *slab // receives state replies
+	reqs       [1]Request
+	layouts    []knownLayout
+	decode     decoder
 }
 
 func (r *remote) take(ctx context.Context, limit int, block bool) (*slab, error) {
@@ -53,11 +53,11 @@ func (r *remote) take(ctx context.Context, limit int, block bool) (*slab, error)
 			return nil, ErrEmpty
 		case kind == isHeavy && r.limit == limit:
 			return nil, errHeavy
-		} // else it answered a request that was given up: ask again
+		} // the reply was to an abandoned request: ask again
 	}
 }
 
-// request asks for an item, with a slab posted for it.
+// request asks for an item and posts a receive for it.
 func (r *remote) request(ctx context.Context, limit int, block bool) error {
 	sl, err := r.slab()
 	if err != nil {
@@ -75,7 +75,7 @@ func (r *remote) request(ctx context.Context, limit int, block bool) error {
 	return r.ask(ctx, note{op: op, tag: r.tag, count: limit, name: r.name})
 }
 
-// answer waits, if it may, for the answer to the request; an item becomes ready.
+// answer receives the reply to the request, waiting for it if block is set. An item becomes ready.
 func (r *remote) answer(ctx context.Context, block bool) (kind uint32, err error) {
 	sl := r.posted
 	if block {
@@ -103,11 +103,11 @@ func (r *remote) answer(ctx context.Context, block bool) (kind uint32, err error
 }
 
 func (r *remote) ask(ctx context.Context, n note) error {
-	if err := r.port.comm.Wait(ctx, r.asked[:]); err != nil { // the note before has been answered, so it has left
+	if err := r.port.comm.Wait(ctx, r.noteSend[:]); err != nil { // the last note has been answered, so it has left
 		return err
 	}
 	var err error
-	r.asked[0], err = r.port.comm.Isend(n.write(r.note[:]), r.owner, tagRequest)
+	r.noteSend[0], err = r.port.comm.Isend(n.write(r.note[:]), r.owner, tagRequest)
 	return err
 }
 
@@ -132,11 +132,11 @@ func (r *remote) release(sl *slab) {
 }
 
 func (r *remote) state(ctx context.Context) (int, Item, error) {
-	if r.brief == nil {
-		r.brief = &slab{mem: make([]byte, headerBytes)}
+	if r.stateReply == nil {
+		r.stateReply = &slab{mem: make([]byte, headerBytes)}
 	}
 	var err error
-	if r.reqs[0], err = r.port.comm.Irecv(r.brief.mem, r.owner, r.tag+1); err != nil {
+	if r.reqs[0], err = r.port.comm.Irecv(r.stateReply.mem, r.owner, r.tag+1); err != nil {
 		return 0, Item{}, err
 	}
 	if err := r.ask(ctx, note{op: opState, tag: r.tag, name: r.name}); err != nil {
@@ -145,14 +145,14 @@ func (r *remote) state(ctx context.Context) (int, Item, error) {
 	if err := r.port.comm.Wait(ctx, r.reqs[:]); err != nil {
 		return 0, Item{}, err
 	}
-	h, err := r.brief.readHeader(r.reqs[0].N)
+	h, err := r.stateReply.readHeader(r.reqs[0].N)
 	if err != nil {
 		return 0, Item{}, err
 	}
 	if r.ready != nil {
 		return h.count + 1, r.ready.item, nil
 	}
-	return h.count, r.brief.item, nil
+	return h.count, r.stateReply.item, nil
 }
 
 func (r *remote) cancel(ctx context.Context) error {
@@ -161,5 +161,5 @@ func (r *remote) cancel(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.port.comm.Wait(ctx, r.asked[:])
+	return r.port.comm.Wait(ctx, r.noteSend[:])
 }

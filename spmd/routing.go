@@ -6,9 +6,9 @@ import "fmt"
 // Dst of another.
 type Piece struct{ Src, Dst, Lo, Hi int }
 
-// Overlaps cuts a batch, dealt in contiguous equal shares to srcSize members on one side and
-// dstSize on the other, into the pieces that one member of each has in common, in the order of the
-// batch. batch must be a multiple of both sizes.
+// Overlaps cuts a batch into the pieces that go from each of srcSize members to each of dstSize, in
+// the order of the batch. Both sides hold the batch in contiguous equal shares. batch must be a
+// multiple of both sizes.
 func Overlaps(batch, srcSize, dstSize int) ([]Piece, error) {
 	if srcSize < 1 || dstSize < 1 || batch < 0 {
 		return nil, fmt.Errorf("route a batch of %d from %d to %d members: expected at least one on each side", batch,
@@ -19,7 +19,7 @@ func Overlaps(batch, srcSize, dstSize int) ([]Piece, error) {
 			dstSize)
 	}
 	var pieces []Piece
-	src, dst := batch/srcSize, batch/dstSize // share of a member
+	src, dst := batch/srcSize, batch/dstSize // items per member
 	for lo := 0; lo < batch; {
 		hi := min((lo/src+1)*src, (lo/dst+1)*dst)
 		pieces = append(pieces, Piece{Src: lo / src, Dst: lo / dst, Lo: lo, Hi: hi})

@@ -10,35 +10,35 @@ import (
 	"time"
 )
 
-// Options say how Run treats a job. The zero value is ready to use.
+// Options configure Run. The zero value is ready to use.
 type Options struct {
-	// StallTimeout is when Run reports a group call that still runs: on Log, once. The call goes
-	// on. Waiting on a rank whose main returned that long ago is an error. 0: neither. The
-	// transport detects peers whose process hangs.
+	// StallTimeout is the time after which Run reports, once, on Log, a group call that still runs.
+	// The call continues. Waiting for a rank whose main returned more than StallTimeout ago is an
+	// error. 0 disables both. The transport detects peers whose process hangs.
 	StallTimeout time.Duration
-	// ExitCode gives the code with which a failure ends the processes of the job. nil: 1 for any.
+	// ExitCode returns the exit code of the job's processes for a failure; nil means 1.
 	ExitCode func(error) int
-	// Failing is called with the failure that ends the job, before its line is written. It takes the
-	// stack of a panic. nil: the stack goes to Log.
+	// Failing is called with the failure that ends the job, before Log gets its line, and handles
+	// the stack of a panic. If it is nil, the stack goes to Log.
 	Failing func(*Failure)
-	// Log takes the line of the failure. nil: os.Stderr.
+	// Log receives the failure's line; nil means os.Stderr.
 	Log io.Writer
-	// Debug poisons memory that was handed on, and reports later writes to it. It costs a pass over
-	// every item that travels. It also lists on Log each group, with its ranks.
+	// Debug fills released memory with poison and reports later writes to it, at the cost of a pass
+	// over every item. It also lists each group and its ranks on Log.
 	Debug bool
-	// VirtualNodes divides the ranks among this many nodes, in contiguous blocks, in place of the
-	// real ones. 0: the real ones. Shared memory still knows only real nodes: a test of virtual
-	// nodes must not use it between them.
+	// VirtualNodes divides the ranks into this many nodes, in contiguous blocks; 0 means the real
+	// nodes. Shared memory still uses real nodes, so a test must not use it between virtual nodes.
 	VirtualNodes int
 }
 
-// grace is how long Run waits, after a failure, for goroutines that do not look at their context.
+// grace is how long Run waits, after a failure, for goroutines that ignore their context.
 const grace = 10 * time.Second
 
-// Run runs main once for every rank that lives in this process, and waits for them and all they
-// started. The first error that main, a worker or a goroutine of World.Go returns, or a panic
-// there, ends the world. It cancels the context of all ranks, is written to opts.Log, and goes to
-// Transport.Abort. Run returns it, as a *Failure. After a success the transports are closed.
+// Run runs main once for every rank that lives in this process, and waits for them and their
+// goroutines. The first error that main, a worker or a goroutine of World.Go returns, or a panic
+// there, ends the world. Run then cancels the context of all ranks, writes the failure to opts.Log,
+// calls Transport.Abort and returns the error as a *Failure. After a success the transports are
+// closed.
 func Run(ctx context.Context, ranks []Transport, opts Options, main func(ctx context.Context, w *World) error) error {
 	if len(ranks) == 0 {
 		return errors.New("run: no ranks in this process")
@@ -88,17 +88,16 @@ func Run(ctx context.Context, ranks []Transport, opts Options, main func(ctx con
 	return nil
 }
 
-// A job is what the ranks of one process share.
+// A job is the state shared by the ranks of one process.
 type job struct {
 	opts   Options
-	ctx    context.Context // main's: ends with that of Run, and with the first failure
+	ctx    context.Context // passed to main; ends with the context of Run, or at the first failure
 	cancel context.CancelCauseFunc
-	// ends with the first failure alone, so that a main whose context ended can still finish in
-	// order
+	// ends only at the first failure, so that a main whose context ended can still finish in order
 	end    context.Context
 	kill   context.CancelCauseFunc
 	abort  func(code int)
-	failed chan struct{} // closed by the first failure
+	failed chan struct{} // closed at the first failure
 
 	mu      sync.Mutex
 	failure *Failure
@@ -117,7 +116,7 @@ func (j *job) fail(f *Failure) {
 	} else if f.Stack != nil {
 		fmt.Fprintf(j.opts.Log, "%s\n", f.Stack)
 	}
-	fmt.Fprintln(j.opts.Log, f.Error()) // last, where people look
+	fmt.Fprintln(j.opts.Log, f.Error()) // last, where people look first
 	j.cancel(f)
 	j.kill(f)
 	close(j.failed)

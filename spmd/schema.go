@@ -9,8 +9,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A schema is a layout in bytes: the number of fields (uint16), and for each the length of its
-// name, dtype and rank (a byte each), the name, and the dimensions (uint32); little endian.
+// A schema is the encoding of a layout, little endian: the number of fields (uint16), then for each
+// field the length of its name, its dtype and its rank (one byte each), the name, and the
+// dimensions (uint32).
 
 // appendSchema adds the schema of l to b.
 func appendSchema(b []byte, l *tensor.Layout) ([]byte, error) {
@@ -37,7 +38,7 @@ func appendSchema(b []byte, l *tensor.Layout) ([]byte, error) {
 
 var errSchema = errors.New("not a layout")
 
-// parseSchema reads a schema back.
+// parseSchema parses a schema.
 func parseSchema(b []byte) (*tensor.Layout, error) {
 	if len(b) < 2 {
 		return nil, errSchema

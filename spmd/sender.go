@@ -14,29 +14,29 @@ import (
 //	copy(it.Dict.Must("reward").F32(), r)  // fill it in place
 //	err = s.Put(ctx, it)                   // from here on it is the consumer's
 //
-// It belongs to one goroutine at a time, with the member's other handles. Items of one layout
-// allocate nothing.
+// All handles of a member belong to one goroutine at a time. Only the first item of a layout
+// allocates.
 type Sender struct {
 	c      *Channel
 	key    Key
 	member int
 	port   *port
 	closed bool
-	// where items are filled; a consumer in this process is given slabs of the queue instead, but
-	// in debug mode
+	// slabs to fill; for a consumer in this process items use slabs of its queue instead, except in
+	// debug mode
 	slabs []*slab
 
-	// An owner in this process.
+	// if the owner is in this process
 	box *inbox
 	src *source
-	// A remote owner.
+	// if the owner is remote
 	to     int
 	tag    int
 	credit [1]Request // receive of the next credit
-	has    int        // credits; the first comes with the key
+	has    int        // credits held; the producer starts with one
 	sent   int
-	known  *tensor.Layout // to the owner
-	wire   []*slab        // what is sent, in debug mode
+	known  *tensor.Layout // layout that the owner knows
+	wire   []*slab        // slabs to send from, in debug mode
 	notes  [2][noteBytes]byte
 }
 
@@ -54,20 +54,20 @@ func (c *Channel) newSender(member int, key Key) (*Sender, error) {
 	if s.tag, err = c.tag(member, s.to, 1); err != nil {
 		return nil, err
 	}
-	if err := s.listen(); err != nil {
+	if err := s.awaitCredit(); err != nil {
 		return nil, err
 	}
 	s.has = 1
 	return s, s.port.post(note{op: opOpen, tag: s.tag, name: key.Name}.write(s.notes[0][:]), s.to, tagControl)
 }
 
-func (s *Sender) listen() (err error) {
+func (s *Sender) awaitCredit() (err error) {
 	s.credit[0], err = s.port.comm.Irecv(nil, s.to, s.tag)
 	return err
 }
 
-// Take waits until the key has room, and returns an item laid out as layout, whose contents are
-// arbitrary.
+// Take waits until the key has room, and returns an item with this layout. The contents are
+// undefined.
 func (s *Sender) Take(ctx context.Context, layout *tensor.Layout) (*Item, error) {
 	return s.take(ctx, layout, true)
 }
@@ -138,7 +138,7 @@ func (s *Sender) takeThere(ctx context.Context, block bool) (*slab, error) {
 			return nil, err
 		}
 		s.has++
-		if err := s.listen(); err != nil {
+		if err := s.awaitCredit(); err != nil {
 			return nil, err
 		}
 	}
@@ -150,8 +150,8 @@ func (s *Sender) debug() bool { return s.c.w.job.opts.Debug }
 
 var errWritten = errors.New("an item was written after its Put")
 
-// own returns a slab of pool whose send is over. There are as many as credits, at most. Where
-// poisoned, nobody may have written to it meanwhile.
+// own returns a slab of pool whose send is done; a pool has at most as many slabs as the producer
+// has credits. If poisoned, it checks that nobody wrote to the released slab.
 func (s *Sender) own(pool *[]*slab, poisoned bool) (*slab, error) {
 	for _, sl := range *pool {
 		if sl.phase == taken {
@@ -179,7 +179,7 @@ func (s *Sender) own(pool *[]*slab, poisoned bool) (*slab, error) {
 
 var errNotTaken = errors.New("it was not taken from this sender, or was put already")
 
-// Put hands the item on. It does not wait: Take has.
+// Put passes the item to the consumer. It does not wait, because Take has waited for the room.
 func (s *Sender) Put(ctx context.Context, it *Item) error {
 	if err := context.Cause(ctx); err != nil {
 		return s.errorf("put", err)
@@ -216,7 +216,7 @@ func (s *Sender) putHere(sl *slab) error {
 	}
 	q.arrive(s.src, sl)
 	err := b.match(q, false)
-	ring := b.rouse(q)
+	ring := b.markChanged(q)
 	b.mu.Unlock()
 	if err == nil && ring {
 		err = b.ring(s.port)
@@ -245,7 +245,7 @@ func (s *Sender) putThere(sl *slab) error {
 	return nil
 }
 
-// spend moves an item to another slab, and poisons what its producer may still point at.
+// spend moves an item to another slab and poisons the one that its producer may still refer to.
 func (s *Sender) spend(sl, to *slab) *slab {
 	to.copyFrom(sl)
 	sl.spoil()
@@ -253,7 +253,7 @@ func (s *Sender) spend(sl, to *slab) *slab {
 	return to
 }
 
-// Close ends the stream of items. It loses items that were taken and not put. Closing twice does
+// Close ends the stream of items. Items that were taken but not put are lost. Closing twice does
 // nothing.
 func (s *Sender) Close() error {
 	if s.closed {
@@ -268,7 +268,7 @@ func (s *Sender) Close() error {
 		b.mu.Lock()
 		q.close(s.src, s.src.arrived)
 		err = b.match(q, false)
-		ring := b.rouse(q)
+		ring := b.markChanged(q)
 		b.mu.Unlock()
 		if err == nil && ring {
 			err = b.ring(s.port)
@@ -280,8 +280,7 @@ func (s *Sender) Close() error {
 	return nil
 }
 
-// leave tells every inbox that producer member may send to that it will not, beyond the keys that
-// it has opened and closed.
+// leave tells every inbox that a producer will send nothing under keys that it has not opened.
 func (c *Channel) leave(member int) error {
 	p := c.producers[member]
 	from, to := len(c.spec.From.Ranks), len(c.spec.To.Ranks)
@@ -305,7 +304,7 @@ func (c *Channel) leave(member int) error {
 		err := box.leave(member, false)
 		ring := false
 		for _, q := range box.order {
-			ring = box.rouse(q) || ring
+			ring = box.markChanged(q) || ring
 		}
 		box.mu.Unlock()
 		if err == nil && ring {
@@ -318,7 +317,7 @@ func (c *Channel) leave(member int) error {
 	return nil
 }
 
-// drain waits for the items under way.
+// drain waits until all items have left.
 func (s *Sender) drain(ctx context.Context) error {
 	if s.box != nil {
 		return nil
@@ -335,7 +334,7 @@ func (s *Sender) drain(ctx context.Context) error {
 	return nil
 }
 
-// cancel takes back the receive for the next credit.
+// cancel cancels the receive of the next credit.
 func (s *Sender) cancel(ctx context.Context) error {
 	if s.box != nil {
 		return nil

@@ -8,35 +8,35 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An Item is what travels through a Channel: tensors that share one slab of memory, and what they
-// are. A Sender hands it out (Take) and gets it back (Put); a Receiver hands it out (Get) and gets
-// it back (Release). In between it belongs to the caller, and never afterwards.
+// An Item is a message of a Channel: tensors in one slab of memory, and facts about them. The
+// caller owns it from Take to Put, and from Get to Release.
 type Item struct {
-	Dict    tensor.Dict // laid out as Take was told
-	From    int         // member that sent it
-	Lo, Hi  int         // range of global env indices that it is about
-	Version int64       // of the weights that made it
-	Weight  int         // what it counts in GetBatch
+	Dict    tensor.Dict // with the layout passed to Take
+	From    int         // the producer that sent it
+	Lo, Hi  int         // range of global env indices
+	Version int64       // of the weights that produced it
+	Weight  int         // for GetBatch
 
 	slab *slab
 }
 
-// A slab is the memory of one item: header, tensors, and room for the schema, which travels when it
-// is news to the receiver.
+// A slab is the memory of one item: a header, the tensors, and room for the schema. The schema is
+// sent only if the receiver does not know it.
 type slab struct {
 	item   Item
 	mem    []byte
 	req    Request // its receive or send under way
 	phase  phase
-	sender *Sender // who took it last
-	src    *source // whose item it holds
-	queue  *queue  // whose pool it belongs to; nil for one of a Sender or of a remote Receiver
+	sender *Sender // Sender that took it last
+	src    *source // producer of its item
+	queue  *queue  // queue whose pool it belongs to; nil in a Sender or a remote Receiver
 
 	layout *tensor.Layout // of its item
 	bound  []binding
 }
 
-// A binding is a layout laid over a slab, kept so that binding it again allocates nothing.
+// A binding is the set of tensors of a layout in a slab's memory, kept so that reuse allocates
+// nothing.
 type binding struct {
 	layout *tensor.Layout
 	dict   tensor.Dict
@@ -47,7 +47,7 @@ type phase uint8
 const (
 	free  phase = iota
 	taken       // a producer fills it
-	busy        // queued or under way
+	busy        // queued or in transit
 	held        // a consumer reads it
 )
 
@@ -57,7 +57,7 @@ const (
 	maxBindings = 8 // layouts remembered per slab
 )
 
-// slabBytes is the memory of a slab for tensors of n bytes.
+// slabBytes returns the size of a slab for tensors of n bytes.
 func slabBytes(n int) int {
 	return headerBytes + (n+tensor.Align-1)&^(tensor.Align-1) + schemaRoom
 }
@@ -72,7 +72,7 @@ func newSlab(alloc tensor.Allocator, itemBytes int) (*slab, error) {
 	return sl, nil
 }
 
-// bind lays l over the slab's tensors.
+// bind makes the slab's tensors those of l.
 func (sl *slab) bind(l *tensor.Layout) {
 	sl.layout = l
 	for i := range sl.bound {
@@ -88,10 +88,10 @@ func (sl *slab) bind(l *tensor.Layout) {
 	sl.bound = append(sl.bound, binding{l, sl.item.Dict})
 }
 
-// A header precedes the tensors of an item on the wire, or is a whole message by itself.
+// A header precedes the tensors of an item on the wire. A message without an item is only a header.
 type header struct {
 	kind   uint32
-	schema int // bytes of it behind the tensors; 0: as before
+	schema int // bytes of the schema after the tensors; 0: the schema is that of the last item
 	data   int // bytes of the tensors
 	count  int // items in the queue, in a reply of kind isState
 }
@@ -100,11 +100,11 @@ const (
 	isItem  uint32 = 1 + iota
 	isEmpty        // TryGet found nothing
 	isClosed
-	isHeavy // the next item weighs more than is wanted
+	isHeavy // the next item weighs more than the request allows
 	isState
 )
 
-// writeHeader writes h and the fields of the item.
+// writeHeader encodes h and the item's fields.
 func (sl *slab) writeHeader(h header) {
 	le, b := binary.LittleEndian, sl.mem
 	le.PutUint32(b[0:], h.kind)
@@ -118,7 +118,7 @@ func (sl *slab) writeHeader(h header) {
 	le.PutUint32(b[52:], uint32(h.count))
 }
 
-// readHeader is its inverse, for a message of n bytes.
+// readHeader decodes the header of a message of n bytes.
 func (sl *slab) readHeader(n int) (header, error) {
 	le, b := binary.LittleEndian, sl.mem
 	if n < headerBytes {
@@ -137,8 +137,7 @@ func (sl *slab) readHeader(n int) (header, error) {
 	return h, nil
 }
 
-// pack writes the header of an item, and its schema if the receiver does not know it, and returns
-// the message.
+// pack returns an item as a message: header, tensors, and the schema if withSchema.
 func (sl *slab) pack(withSchema bool) ([]byte, error) {
 	h := header{kind: isItem, data: sl.layout.Size()}
 	end := headerBytes + h.data
@@ -158,7 +157,7 @@ func (sl *slab) pack(withSchema bool) ([]byte, error) {
 }
 
 // A decoder turns messages of one sender and key into items. Equal schemas give the same layout, so
-// that slabs stay bound.
+// slabs reuse their bindings.
 type decoder struct {
 	known   *[]knownLayout
 	current *tensor.Layout
@@ -171,7 +170,7 @@ type knownLayout struct {
 
 var errNoSchema = errors.New("the first item came without its schema")
 
-// unpack reads the message of n bytes that arrived in sl.
+// unpack decodes the message of n bytes in sl.
 func (d *decoder) unpack(sl *slab, n int) (header, error) {
 	h, err := sl.readHeader(n)
 	if err != nil || h.kind != isItem {
@@ -208,7 +207,7 @@ func (d *decoder) learn(schema []byte) error {
 	return nil
 }
 
-// copyFrom makes sl a copy of the item in from.
+// copyFrom copies the item of from into sl.
 func (sl *slab) copyFrom(from *slab) {
 	sl.bind(from.layout)
 	end := headerBytes + from.layout.Size()
@@ -218,10 +217,10 @@ func (sl *slab) copyFrom(from *slab) {
 	sl.item.Dict, sl.item.slab = dict, sl
 }
 
-// poison is what memory holds that was handed on, in debug mode: a NaN in every float type.
+// poison fills released memory in debug mode; it is a NaN in every float type.
 const poison = 0xff
 
-// spoil fills the tensors with poison.
+// spoil fills the slab's tensors with poison.
 func (sl *slab) spoil() {
 	mem := sl.mem[headerBytes : len(sl.mem)-schemaRoom]
 	for i := range mem {
@@ -229,7 +228,7 @@ func (sl *slab) spoil() {
 	}
 }
 
-// spoiled reports whether the poison is untouched.
+// spoiled reports whether the tensors still hold only poison.
 func (sl *slab) spoiled() bool {
 	for _, b := range sl.mem[headerBytes : len(sl.mem)-schemaRoom] {
 		if b != poison {

@@ -6,14 +6,14 @@ import "sync"
 // in their order.
 type worker struct {
 	report func(error)
-	wake   chan struct{} // one token: calls has grown
+	wake   chan struct{} // holds a token when calls has grown
 
 	mu    sync.Mutex
 	calls []func() error
 }
 
-// startWorker starts the goroutine of a member. It ends when the world stops and its calls are
-// done, or with the first error.
+// startWorker starts a member's goroutine. It ends at the first error, or when the world stops and
+// no calls are left.
 func (w *World) startWorker(group string, member int) *worker {
 	k := &worker{report: w.reporter(group, member), wake: make(chan struct{}, 1)}
 	w.workers.Add(1)

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 )
 
-// A World is one rank's view of the job. Its methods may be called from any goroutine, collective
-// ones in the same order on every rank.
+// A World is one rank's view of the job. Any goroutine may call its methods, but collective ones
+// must be called in the same order on every rank.
 type World struct {
 	job  *job
 	t    Transport
@@ -23,11 +23,11 @@ type World struct {
 	step      atomic.Int64
 
 	workers sync.WaitGroup // goroutines that end when stop is closed
-	tasks   sync.WaitGroup // those of World.Go, that end by themselves
+	tasks   sync.WaitGroup // goroutines of World.Go, which end by themselves
 	stop    chan struct{}
 
 	mu       sync.Mutex
-	control  Comm // of all ranks, for the start and the end
+	control  Comm // over all ranks, for the start and the end
 	comms    []Comm
 	groups   map[string]*roster
 	channels []*Channel
@@ -68,12 +68,12 @@ func (w *World) Rank() int { return w.t.Rank() }
 // Size returns the number of ranks.
 func (w *World) Size() int { return w.t.Size() }
 
-// Abort ends the whole job at once, the programs of others included, with an exit code. It does not
-// return where ranks are processes.
+// Abort ends the whole job at once with an exit code, including other programs of the job. It does
+// not return if ranks are processes.
 func (w *World) Abort(code int) { w.t.Abort(code) }
 
-// ForeignPeers returns the way to processes of other programs in the same job, or nil if there are
-// none.
+// ForeignPeers gives access to the processes of other programs in the same job. It returns nil if
+// there are none.
 func (w *World) ForeignPeers() ForeignPeers {
 	if o, ok := w.t.(ForeignPeers); ok && o.NumForeign() > 0 {
 		return o
@@ -81,13 +81,13 @@ func (w *World) ForeignPeers() ForeignPeers {
 	return nil
 }
 
-// Nodes returns the node of each rank, real or virtual. The caller may keep and change it.
+// Nodes returns the node of each rank, real or virtual. The slice is a copy.
 func (w *World) Nodes() []int { return slices.Clone(w.nodes) }
 
 // Node returns the node of this rank.
 func (w *World) Node() int { return w.nodes[w.Rank()] }
 
-// LocalRank returns the number of this rank among those of its node.
+// LocalRank returns the number of this rank among the ranks of its node.
 func (w *World) LocalRank() int { return w.localRank }
 
 // LocalSize returns the number of ranks on this rank's node.
@@ -99,12 +99,12 @@ func (w *World) Host() string { return w.desc.Host }
 // Describe describes the transport and the machine of the world.
 func (w *World) Describe() Description { return w.desc }
 
-// Alloc returns zeroed memory, on 64 bytes, outside the Go heap, which communication uses without
-// copying. It lives as long as the world: what outlives Run must be copied.
+// Alloc returns zeroed memory outside the Go heap, aligned to 64 bytes, which communication uses
+// without copying. It is valid until Run ends; copy what is needed longer.
 func (w *World) Alloc(n int) ([]byte, error) { return w.t.Alloc(n) }
 
-// Shared returns the memory that the ranks of this node have in common, if the transport and the
-// machine can do that. The answer is the same on every rank.
+// Shared gives access to the memory of all ranks on this node. ok is false if the transport or the
+// machine does not support it. The answer is the same on every rank.
 func (w *World) Shared() (Shared, bool) {
 	if m, ok := w.t.(SharedMaker); ok {
 		return m.Shared()
@@ -112,14 +112,14 @@ func (w *World) Shared() (Shared, bool) {
 	return nil, false
 }
 
-// HasNative reports whether the library underneath has collectives of its own.
+// HasNative reports whether the transport's library has collectives of its own.
 func (w *World) HasNative() bool {
 	_, ok := w.t.(NativeMaker)
 	return ok
 }
 
-// NewNative makes a communicator with the collectives of the library underneath; collective over
-// ranks. It fails where there is no library.
+// NewNative makes a communicator with the collectives of the transport's library; collective over
+// ranks. It returns an error if there is no library.
 func (w *World) NewNative(ranks []int, label string) (Native, error) {
 	m, ok := w.t.(NativeMaker)
 	if !ok {
@@ -129,12 +129,12 @@ func (w *World) NewNative(ranks []int, label string) (Native, error) {
 	return m.NewNative(ranks, label)
 }
 
-// SetStep sets the step of this rank. A failure's line names it.
+// SetStep sets the step of this rank. A failure's line includes it.
 func (w *World) SetStep(step int64) { w.step.Store(step) }
 
-// NewComm makes a communicator of ranks, in that order; a rank that stands several times has as
-// many members. It is collective over these ranks alone and returns the ends of the members that
-// are here, in order. The world closes them when it ends.
+// NewComm makes a communicator of ranks, in that order. A rank that is listed n times has n
+// members. The call is collective over these ranks only, and returns the ends of this rank's
+// members, in order. The world closes them when it ends.
 func (w *World) NewComm(ranks []int, label string) ([]Comm, error) {
 	ends, err := w.t.NewComm(ranks, label)
 	if err != nil {
@@ -146,10 +146,11 @@ func (w *World) NewComm(ranks []int, label string) ([]Comm, error) {
 	return ends, nil
 }
 
-// Spaces lists the message spaces that this rank is in, the world's at first.
+// Spaces lists the message spaces that this rank is in, the world's first.
 func (w *World) Spaces() ([]MessageSpace, error) { return w.t.Spaces() }
 
-// newServedComm is NewComm for what goes on when the ranks' programs have ended.
+// newServedComm is NewComm for a communicator that stays in use after the ranks' programs have
+// ended.
 func (w *World) newServedComm(ranks []int, label string) ([]Comm, error) {
 	ends, err := w.NewComm(ranks, label)
 	if d, ok := w.t.(Departer); ok && err == nil {
@@ -160,8 +161,8 @@ func (w *World) newServedComm(ranks []int, label string) ([]Comm, error) {
 	return ends, err
 }
 
-// Go runs f in a goroutine of its own. An error or a panic of f ends the job, under name. Run waits
-// for it.
+// Go runs f in a new goroutine. An error or a panic of f ends the job and is reported under name.
+// Run waits for f.
 func (w *World) Go(name string, f func() error) {
 	w.tasks.Add(1)
 	go func() {
@@ -170,9 +171,9 @@ func (w *World) Go(name string, f func() error) {
 	}()
 }
 
-// Calls returns how many collective steps (launches, channels, calls of groups) this rank has made,
-// and a hash of what they were. Ranks that run the same program agree in both: the loop head
-// compares them, and so finds a rank that took another branch.
+// Calls returns the number of collective steps (launches, channels, calls of groups) that this rank
+// has made, and a hash of them. On ranks that run the same program both are equal: the loop
+// compares them to detect a rank that took another branch.
 func (w *World) Calls() (n int64, hash uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -189,7 +190,7 @@ func (w *World) note(kind, name string, members []int) {
 	w.history = w.history*1099511628211 ^ h.Sum64()
 }
 
-// reporter returns what ends the job when a goroutine of this rank ended with an error.
+// reporter returns a function that ends the job with the error of one of this rank's goroutines.
 func (w *World) reporter(component string, member int) func(error) {
 	return func(err error) {
 		if err == nil {
@@ -204,7 +205,7 @@ func (w *World) reporter(component string, member int) func(error) {
 	}
 }
 
-// run is the life of a rank: main, then an orderly end that every rank takes part in.
+// run is the life of a rank: main, then the shutdown, in which every rank takes part.
 func (w *World) run(main func(ctx context.Context, w *World) error) error {
 	if n := w.job.opts.VirtualNodes; n < 0 || n > w.Size() {
 		return fmt.Errorf("virtual nodes: %d for %d ranks, expected 0..%d", n, w.Size(), w.Size())
@@ -225,7 +226,7 @@ func (w *World) run(main func(ctx context.Context, w *World) error) error {
 	w.workers.Wait()
 	w.tasks.Wait()
 	if w.job.end.Err() != nil {
-		return nil // it failed elsewhere, and was reported there
+		return nil // the failing rank has reported it
 	}
 	if d, ok := w.t.(Departer); ok {
 		d.Leave(w.job.opts.StallTimeout)
@@ -233,12 +234,12 @@ func (w *World) run(main func(ctx context.Context, w *World) error) error {
 	return w.close(w.job.end)
 }
 
-// close frees what the rank holds, once no rank needs it any more.
+// close closes the channels and communicators. The barriers keep each open until no rank needs it.
 func (w *World) close(ctx context.Context) error {
 	for _, phase := range []func(*Channel, context.Context) error{
-		(*Channel).drain, // all that was sent from here has left …
-		(*Channel).halt,  // … and from everywhere, so that nobody asks any more …
-		(*Channel).close, // … and nobody answers
+		(*Channel).drain, // wait until all sends of this rank have left
+		(*Channel).halt,  // no rank sends requests any more: stop serving shared keys
+		(*Channel).close, // no rank serves any more: cancel the remaining receives
 	} {
 		for _, c := range w.channels {
 			if err := phase(c, ctx); err != nil {

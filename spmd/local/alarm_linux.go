@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An alarm wakes one goroutine at a time of its choice, or when it is rung. (A Go timer may be a
+// An alarm is a timer for one goroutine that another can wake early by ring. (A Go timer may be a
 // millisecond late.)
 type alarm struct {
 	fd   int
@@ -24,10 +24,11 @@ func newAlarm() *alarm {
 	return &alarm{fd: fd, poll: [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, one: [8]byte{1}}
 }
 
-// tune has the sleeper's thread wake up on time; by default Linux may be 50 µs late.
+// tune sets the timer slack of the calling thread to 1 ns; the default of Linux is 50 µs.
 func (a *alarm) tune() { unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) }
 
-// sleep returns after d, for ever where that is negative, or when the alarm is or was rung.
+// sleep returns after d, or when the alarm is rung. A ring before the call counts too. A negative d
+// means no time limit.
 func (a *alarm) sleep(d time.Duration) {
 	var till *unix.Timespec
 	if d >= 0 {
@@ -35,7 +36,7 @@ func (a *alarm) sleep(d time.Duration) {
 		till = &a.till
 	}
 	unix.Ppoll(a.poll[:], till, nil)
-	unix.Read(a.fd, a.got[:]) // whatever woke it, it is not rung any more
+	unix.Read(a.fd, a.got[:]) // resets the alarm
 }
 
 func (a *alarm) ring() { unix.Write(a.fd, a.one[:]) }

@@ -4,14 +4,15 @@ package local
 
 import "time"
 
-// An alarm wakes one goroutine at a time of its choice, or when it is rung.
+// An alarm is a timer for one goroutine that another can wake early by ring.
 type alarm struct{ bell chan struct{} }
 
 func newAlarm() *alarm { return &alarm{make(chan struct{}, 1)} }
 
 func (a *alarm) tune() {}
 
-// sleep returns after d, for ever where that is negative, or when the alarm is or was rung.
+// sleep returns after d, or when the alarm is rung. A ring before the call counts too. A negative d
+// means no time limit.
 func (a *alarm) sleep(d time.Duration) {
 	if d < 0 {
 		<-a.bell

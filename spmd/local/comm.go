@@ -10,21 +10,22 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// eager is the size up to which a send that nothing has matched is copied aside and done at once.
+// eager is the largest size, in bytes, of a send that completes at once even if no receive is
+// posted: its message is copied.
 const eager = 4096
 
-// A communicator is what the ends of its members share. mu guards the ends too; it is never held
-// while data is copied or a goroutine waits.
+// A communicator is the state that its members' ends share. mu also guards the ends. It is never
+// held while data is copied or a goroutine waits.
 type communicator struct {
 	world  *world
 	label  string
 	ranks  []int        // world rank of each member
 	ends   []*comm      // one per member
-	need   int          // ranks that have not asked for their ends; guarded by world.mu
-	joined map[int]bool // ranks that have; guarded by world.mu
+	need   int          // number of ranks that have not asked for their ends; guarded by world.mu
+	joined map[int]bool // ranks that have asked; guarded by world.mu
 
 	mu   sync.Mutex
-	free *parcel // parcels that hold no message
+	free *parcel // unused parcels
 }
 
 func newCommunicator(w *world, ranks []int, label string) *communicator {
@@ -38,7 +39,7 @@ func newCommunicator(w *world, ranks []int, label string) *communicator {
 	return c
 }
 
-// join notes that rank has its ends, and reports whether all have.
+// join records that rank has its ends, and reports whether all ranks have theirs.
 func (c *communicator) join(rank int) bool {
 	c.joined[rank] = true
 	c.need--
@@ -51,37 +52,37 @@ var _ spmd.Comm = (*comm)(nil)
 type comm struct {
 	shared *communicator
 	rank   int
-	wake   chan struct{} // one token: something of this end is done
-	served bool          // whatever the members' programs do
+	wake   chan struct{} // holds a token when a request of this end is done
+	served bool          // stays in use after the members' programs end
 
 	// Guarded by shared.mu.
 	waiting bool
 	closed  bool
-	posted  queues // receives that nothing has matched
-	arrived queues // messages to this end that nothing has matched
-	ops     []*op  // Handle h stands for ops[h-1]
-	idle    []*op  // those that stand for no request
+	posted  queues // receives without a message
+	arrived queues // messages without a receive
+	ops     []*op  // handle h refers to ops[h-1]
+	idle    []*op  // ops that are not in use
 }
 
-// An op is one send or receive of an end. A large send that has no match yet lies in its receiver's
-// arrived queue itself.
+// An op is one send or receive of an end. A large send without a matching receive is itself in the
+// receiver's queue arrived.
 type op struct {
 	link   link
 	handle uint64
 	owner  *comm
 	kind   kind
 	buf    []byte
-	from   int // member that sends
-	to     int // member that receives
+	from   int // sending member
+	to     int // receiving member
 	tag    int
 	state  state
 	n      int
 	err    error
-	cargo  *parcel // of a small message that has no match yet, in place of buf
-	due    int64   // when that has come, by the link's clock
+	cargo  *parcel // copy of a small message without a receive; buf is then unused
+	due    int64   // when the message arrives, by the clock of the line
 }
 
-// A parcel is the memory of one small message.
+// A parcel is the memory for the copy of one small message.
 type parcel struct {
 	next *parcel
 	op   op
@@ -200,7 +201,7 @@ func (c *comm) Wait(ctx context.Context, reqs []spmd.Request) error {
 	}
 }
 
-// reap collects those of reqs that are done, and reports whether any is not; then the next
+// reap collects the requests that are done and reports whether any is still open. If so, the next
 // completion wakes c.
 func (c *comm) reap(reqs []spmd.Request) (open bool, err error) {
 	c.shared.mu.Lock()
@@ -229,8 +230,7 @@ func (c *comm) WaitAny(ctx context.Context, reqs []spmd.Request) (int, error) {
 	}
 }
 
-// reapOne collects the first of reqs that is done; any reports whether there was an open one at
-// all.
+// reapOne collects the first request that is done. any reports whether any request was open.
 func (c *comm) reapOne(reqs []spmd.Request) (i int, any bool, err error) {
 	c.shared.mu.Lock()
 	defer c.shared.mu.Unlock()
@@ -247,11 +247,11 @@ func (c *comm) reapOne(reqs []spmd.Request) (i int, any bool, err error) {
 	return -1, any, nil
 }
 
-// park returns when there is something new for c, which waits for all or any of reqs: a request is
-// done, or a rank gone.
+// park waits until a request of c is done, news is closed or ctx ends. It returns an error if c
+// waits for a rank that has left; any tells whether one of reqs suffices.
 func (c *comm) park(ctx context.Context, news <-chan struct{}, reqs []spmd.Request, any bool) error {
 	if w := c.shared.world; w.departures.Load() > 0 && !c.served {
-		if err := c.vain(reqs, any); err != nil {
+		if err := c.leftError(reqs, any); err != nil {
 			return err
 		}
 	}
@@ -329,7 +329,7 @@ func (c *comm) errorf(k kind, peer, tag int, cause error) error {
 		cause)
 }
 
-// collect zeroes r, with its N, when it is done, and reports whether that is so.
+// collect reports whether r is done. If so, it zeroes r and sets N.
 func (c *comm) collect(r *spmd.Request) (bool, error) {
 	if r.Handle == 0 {
 		return true, nil
@@ -344,7 +344,7 @@ func (c *comm) collect(r *spmd.Request) (bool, error) {
 	return true, err
 }
 
-// op returns one of c's for a new request.
+// op returns an op of c for a new request.
 func (c *comm) op(k kind, b []byte, from, to, tag int) *op {
 	var o *op
 	if n := len(c.idle); n > 0 {
@@ -362,7 +362,7 @@ func (c *comm) retire(o *op) {
 	c.idle = append(c.idle, o)
 }
 
-// peer is the member at the other end.
+// peer returns the member at the other end.
 func (o *op) peer() int {
 	if o.kind == send {
 		return o.to
@@ -370,7 +370,7 @@ func (o *op) peer() int {
 	return o.from
 }
 
-// fill copies a message into the receive o, which is matched, so nobody else touches it.
+// fill copies a message into the receive o. o is matched, so no other goroutine uses it.
 func (o *op) fill(b []byte) {
 	if len(b) > len(o.buf) {
 		o.err = o.owner.errorf(recv, o.from, o.tag, fmt.Errorf("a message of %d bytes for a buffer of %d", len(b),
@@ -380,7 +380,7 @@ func (o *op) fill(b []byte) {
 	o.n = copy(o.buf, b)
 }
 
-// complete marks o done and wakes its owner, if that waits.
+// complete marks o as done and wakes its owner if the owner waits.
 func (o *op) complete() {
 	o.state = done
 	if c := o.owner; c.waiting {
@@ -392,7 +392,7 @@ func (o *op) complete() {
 	}
 }
 
-// due is when a message that sets out now has come, 0 where there is no link to take.
+// due returns the arrival time of a message that is sent now, or 0 if no link connects the members.
 func (s *communicator) due(from, to, n int) int64 {
 	if l := s.world.line; l != nil && s.ranks[from] != s.ranks[to] {
 		return l.due(s.ranks[from], s.ranks[to], n)
@@ -400,7 +400,7 @@ func (s *communicator) due(from, to, n int) int64 {
 	return 0
 }
 
-// completeAt marks o done once the link's clock shows due; 0 is at once.
+// completeAt marks o as done when the line's clock reaches due; 0 means at once.
 func (o *op) completeAt(due int64) {
 	if due == 0 || !o.owner.shared.world.line.hold(o, due) {
 		o.complete()

@@ -1,9 +1,10 @@
-// Package local carries a world of goroutine ranks inside one process: the default where there is
-// no launcher, and the ground of every unit test.
+// Package local is a transport whose ranks are goroutines of one process. Programs use it when
+// there is no launcher; most tests use it too.
 //
 //	err := spmd.Run(ctx, local.New(8), spmd.Options{}, program)
 //
-// Its rules are MPI's: a send and the receive that matches it meet by communicator, sender and tag,
-// in the order posted; a small message leaves at once, a large one waits for its receive and is
-// copied once. Nothing allocates per message, and waiting parks the goroutine.
+// It follows MPI's rules. Sends and receives match by communicator, sender and tag, in the order in
+// which they were posted. A small message is copied and its send completes at once. A large send
+// waits for its receive and is copied once. Messages allocate nothing, and waiting parks the
+// goroutine.
 package local

@@ -10,8 +10,8 @@ import (
 
 var _ spmd.Departer = (*transport)(nil)
 
-// Leave wakes, when the time has come, all that wait for anything, so that each can see whether
-// this is the rank it waits for.
+// Leave wakes all waiting goroutines of the world after the given time, so that each checks whether
+// it waits for this rank.
 func (t *transport) Leave(after time.Duration) {
 	w := t.world
 	w.mu.Lock()
@@ -27,13 +27,13 @@ func (t *transport) Leave(after time.Duration) {
 		}
 		w.gone[t.rank].Store(true)
 		w.departures.Add(1)
-		close(*w.told.Swap(new(make(chan struct{}))))
+		close(*w.changed.Swap(new(make(chan struct{}))))
 	})
 }
 
 func (t *transport) Outlast(c spmd.Comm) { c.(*comm).served = true }
 
-// departed returns an error that names rank if nobody should wait for it any more.
+// departed returns an error that names rank if the rank has left.
 func (w *world) departed(rank int) error {
 	if !w.gone[rank].Load() {
 		return nil
@@ -42,9 +42,9 @@ func (w *world) departed(rank int) error {
 	return fmt.Errorf("rank %d (host %s, pid %d) has left: its program has ended", rank, host, os.Getpid())
 }
 
-// vain returns an error if c, which waits for reqs, waits for a rank that has left: with the first
-// of reqs that is open, or, where any will do, with all.
-func (c *comm) vain(reqs []spmd.Request, any bool) error {
+// leftError returns an error if c waits for a rank that has left. If any request suffices (any), all
+// open ones must be for such ranks; otherwise the first open one decides.
+func (c *comm) leftError(reqs []spmd.Request, any bool) error {
 	s := c.shared
 	s.mu.Lock()
 	defer s.mu.Unlock()

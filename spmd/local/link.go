@@ -9,21 +9,21 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Link is what lies between two ranks: one line for each direction.
+// A Link simulates a network connection between two ranks, with equal speed in both directions.
 type Link struct {
-	Latency        time.Duration // until the first byte has come
-	BytesPerSecond float64       // how fast the others follow; 0: at once
+	Latency        time.Duration // until the first byte arrives
+	BytesPerSecond float64       // rate of the other bytes; 0: no limit
 }
 
-// NewLinked is New with a link between every two ranks, as if each were on a machine of its own. A
-// message sets out when the ones before it in its direction are through. One larger than 4 KiB also
-// waits until its receive has been posted. It is there once the link has carried it. So it shows
-// how far a program computes while its messages are under way, which goroutines that copy memory
-// cannot. Shared is false.
+// NewLinked is New with a simulated link between every two ranks, as if each rank were on its own
+// machine. Messages of one direction use the link one after the other. A message above 4 KiB also
+// waits for its receive to be posted. Both requests are done when the link has carried the message.
+// This shows how much a program computes during communication; goroutines that copy memory cannot
+// show it. Shared returns false.
 //
-// The link waits in the operating system, not on a core, except for the Go scheduler to run what it
-// wakes there must be more of GOMAXPROCS than goroutines that compute. Its ranks must be closed or
-// aborted. It panics when n is below 1, or link is negative.
+// The link waits in the operating system and uses no CPU. For the Go scheduler to run the
+// goroutines that it wakes, GOMAXPROCS must exceed the number of computing goroutines. The ranks
+// must be closed or aborted. NewLinked panics if n is below 1 or a field of link is negative.
 func NewLinked(n int, link Link) []spmd.Transport {
 	if link.Latency < 0 || link.BytesPerSecond < 0 {
 		panic(fmt.Sprintf("local: a link of %+v", link))
@@ -36,7 +36,7 @@ func NewLinked(n int, link Link) []spmd.Transport {
 	return ranks
 }
 
-// A line is what carries the messages of a world. Its clock counts nanoseconds from 1 on.
+// A line simulates all links of a world. Its clock counts nanoseconds and starts at 1.
 type line struct {
 	link    Link
 	ranks   int
@@ -45,7 +45,7 @@ type line struct {
 	running sync.WaitGroup
 
 	mu     sync.Mutex
-	free   []int64 // when the direction from rank a to rank b, number a·ranks+b, is free again
+	free   []int64 // free[a·ranks+b] is when the link from rank a to rank b is free again
 	cargo  cargo
 	order  uint64
 	closed bool
@@ -53,7 +53,7 @@ type line struct {
 
 func (l *line) now() int64 { return int64(time.Since(l.start)) + 1 }
 
-// due sends n bytes on their way, and returns when they will have come.
+// due puts n bytes on a link and returns their arrival time.
 func (l *line) due(from, to, n int) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +65,7 @@ func (l *line) due(from, to, n int) int64 {
 	return *free + int64(l.link.Latency)
 }
 
-// hold keeps o from being done before due; false if that has passed, or the world has ended.
+// hold queues o for completion at due. It returns false if due has passed or the world has ended.
 func (l *line) hold(o *op, due int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,15 +75,15 @@ func (l *line) hold(o *op, due int64) bool {
 	l.order++
 	l.cargo.push(delivery{due, l.order, o})
 	if l.cargo[0].op == o {
-		l.alarm.ring() // it was set to a later time
+		l.alarm.ring() // the alarm is set to a later time
 	}
 	return true
 }
 
-// run completes what has come.
+// run completes ops at their arrival times.
 func (l *line) run() {
 	defer l.running.Done()
-	runtime.LockOSThread() // for good: the thread is set to wake up on time
+	runtime.LockOSThread() // never unlocked: tune changes the thread
 	l.alarm.tune()
 	var come []*op
 	for {
@@ -109,7 +109,7 @@ func (l *line) run() {
 		}
 		if len(come) > 0 {
 			come = come[:0]
-			continue // that took time
+			continue // completing took time: read the clock again
 		}
 		if next == 0 {
 			l.alarm.sleep(-1)
@@ -119,7 +119,7 @@ func (l *line) run() {
 	}
 }
 
-// close ends the line; what it still holds never comes. A nil line has nothing to end.
+// close ends the line; messages in transit never arrive. A nil line is allowed.
 func (l *line) close() {
 	if l == nil {
 		return
@@ -133,15 +133,15 @@ func (l *line) close() {
 	l.running.Wait()
 }
 
-// A delivery is an op that will be done.
+// A delivery is an op with its completion time.
 type delivery struct {
 	due   int64
-	order uint64 // among those of the same time
+	order uint64 // order of creation, for equal times
 	op    *op
 }
 
-// cargo is a binary heap of deliveries, the next one first. (container/heap would allocate for
-// each.)
+// cargo is a binary heap of deliveries, the earliest first. (container/heap would allocate for each
+// delivery.)
 type cargo []delivery
 
 func (c cargo) before(i, j int) bool {

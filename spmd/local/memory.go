@@ -8,14 +8,15 @@ import (
 
 const (
 	align = 64
-	chunk = 1 << 20 // small pieces share mappings of this size; a larger one has its own
+	chunk = 1 << 20 // size of the mappings that small pieces share; a larger piece has its own
 )
 
-// A memory hands out zeroed pieces of mappings that live until free. Each rank has its own.
+// A memory allocates zeroed pieces of memory mappings, which live until free. Each rank has its
+// own.
 type memory struct {
 	mu       sync.RWMutex
 	mappings [][]byte
-	rest     []byte // what is left of the last shared mapping
+	rest     []byte // unused part of the last shared mapping
 }
 
 func (m *memory) alloc(n int) ([]byte, error) {
@@ -53,11 +54,11 @@ func (m *memory) mapping(size int) ([]byte, error) {
 	return b, nil
 }
 
-// offsetBits are the low bits of a place: which byte of a mapping it is. The others number the
-// mapping.
+// offsetBits is the number of low bits of a location that hold the offset in a mapping. The high
+// bits hold the mapping's number.
 const offsetBits = 44
 
-// locate returns the place of b, and whether it lies in one of the mappings.
+// locate returns the location of b, and whether b lies in one of the mappings.
 func (m *memory) locate(b []byte) (at int64, ok bool) {
 	p := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	m.mu.RLock()
@@ -71,7 +72,7 @@ func (m *memory) locate(b []byte) (at int64, ok bool) {
 	return 0, false
 }
 
-// view returns the n bytes at a place.
+// view returns n bytes at a location.
 func (m *memory) view(at int64, n int) ([]byte, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -4,7 +4,7 @@ package local
 
 import "github.com/rlinf/rlinf/tensor"
 
-// The race detector watches the Go heap alone, so under it buffers live there.
+// mmap allocates on the Go heap, the only memory that the race detector watches.
 func mmap(size int) ([]byte, error) { return tensor.Heap(size) }
 
 func munmap([]byte) error { return nil }

@@ -1,11 +1,10 @@
 package local
 
-// queues hold the ops of one end that nothing has matched, in the order they came, found by sender
-// and tag.
+// queues hold the unmatched ops of one end in the order of their arrival, hashed by sender and tag.
 type queues [buckets]struct{ head, tail *op }
 
-// buckets is how many lists the ops of an end are spread over, so that many keys with a receive
-// posted each do not search long.
+// buckets is the number of hash buckets of an end, so that searches stay short with many posted
+// keys.
 const buckets = 32
 
 type link struct{ prev, next *op }
@@ -23,7 +22,7 @@ func (q *queues) put(o *op) {
 	l.tail = o
 }
 
-// take removes and returns the oldest op of a sender and tag, nil when there is none.
+// take removes and returns the oldest op of a sender and tag, or nil.
 func (q *queues) take(from, tag int) *op {
 	for o := q[bucket(from, tag)].head; o != nil; o = o.link.next {
 		if o.from == from && o.tag == tag {

@@ -17,11 +17,11 @@ var (
 	_ spmd.Shared      = (*shared)(nil)
 )
 
-// A shared is the memory of all ranks, as one of them reaches it.
+// A shared is one rank's access to the memory of all ranks.
 type shared struct{ *transport }
 
-// Shared returns the memory of the world; see spmd.SharedMaker. The environment variable
-// RLINF_SHM=off turns it off, so that what works without can be tried.
+// Shared gives access to the memory of the world; see spmd.SharedMaker. The environment variable
+// RLINF_SHM=off disables it, to test programs without shared memory.
 func (t *transport) Shared() (spmd.Shared, bool) {
 	if t.unshared() != "" {
 		return nil, false
@@ -29,7 +29,7 @@ func (t *transport) Shared() (spmd.Shared, bool) {
 	return shared{t}, true
 }
 
-// unshared says why the ranks share no memory; "" if they do.
+// unshared returns the reason why the ranks share no memory, or "" if they do.
 func (t *transport) unshared() string {
 	switch {
 	case os.Getenv("RLINF_SHM") == "off":
@@ -53,24 +53,24 @@ func (s shared) View(rank int, at int64, n int) ([]byte, error) {
 	return b, nil
 }
 
-// looks is how often Await lets other goroutines run and looks again before it sleeps.
-const looks = 8
+// spins is how many times Await yields to other goroutines and checks the signal before it sleeps.
+const spins = 8
 
 func (s shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank int) error {
-	for range looks {
+	for range spins {
 		if sig.Value.Load() != old {
 			return nil
 		}
 		runtime.Gosched()
 	}
 	w := s.world
-	b := &w.beds[uintptr(unsafe.Pointer(sig))/unsafe.Sizeof(*sig)%beds]
+	b := &w.sleepers[uintptr(unsafe.Pointer(sig))/unsafe.Sizeof(*sig)%sleepLists]
 	for {
 		news := w.news()
-		z := b.lie(sig)
-		err := s.vain(rank)
-		if sig.Value.Load() != old { // Post sees who lies there by now
-			b.rise(z)
+		z := b.add(sig)
+		err := s.leftError(rank)
+		if sig.Value.Load() != old { // from now on Post wakes z
+			b.remove(z)
 			return nil
 		}
 		if err == nil {
@@ -82,16 +82,16 @@ func (s shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank in
 				err = context.Cause(ctx)
 			}
 		}
-		b.rise(z)
+		b.remove(z)
 		if err != nil || sig.Value.Load() != old {
 			return err
 		}
 	}
 }
 
-// vain returns an error if a signal of rank, or of any other than this one's if that is -1, can no
-// longer be posted.
-func (s shared) vain(rank int) error {
+// leftError returns an error if rank has left and so cannot post a signal; if rank is -1, if all other
+// ranks have left.
+func (s shared) leftError(rank int) error {
 	if s.world.departures.Load() == 0 {
 		return nil
 	}
@@ -112,30 +112,29 @@ func (s shared) vain(rank int) error {
 func (s shared) Post(sig *spmd.Signal, value uint32) {
 	sig.Value.Store(value)
 	if sig.Sleepers.Load() > 0 {
-		s.world.beds[uintptr(unsafe.Pointer(sig))/unsafe.Sizeof(*sig)%beds].ring(sig)
+		s.world.sleepers[uintptr(unsafe.Pointer(sig))/unsafe.Sizeof(*sig)%sleepLists].wake(sig)
 	}
 }
 
-// beds is how many lists the sleepers of a world are spread over.
-const beds = 64
+// sleepLists is the number of lists for sleeping goroutines.
+const sleepLists = 64
 
-// A bed is where goroutines sleep until a signal is posted: those of the signals whose addresses
-// fall together.
-type bed struct {
+// A sleepList holds the goroutines that wait for signals whose addresses have the same hash.
+type sleepList struct {
 	mu     sync.Mutex
 	asleep *sleeper
 	free   *sleeper
 }
 
-// A sleeper is one goroutine's sleep.
+// A sleeper is one sleeping goroutine.
 type sleeper struct {
 	next *sleeper
 	sig  *spmd.Signal
-	wake chan struct{} // one token: the signal was posted
+	wake chan struct{} // holds a token when the signal was posted
 }
 
-// lie counts a goroutine among the sleepers for sig.
-func (b *bed) lie(sig *spmd.Signal) *sleeper {
+// add adds a sleeper for sig.
+func (b *sleepList) add(sig *spmd.Signal) *sleeper {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	z := b.free
@@ -150,8 +149,8 @@ func (b *bed) lie(sig *spmd.Signal) *sleeper {
 	return z
 }
 
-// rise takes it off again.
-func (b *bed) rise(z *sleeper) {
+// remove removes a sleeper.
+func (b *sleepList) remove(z *sleeper) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	at := &b.asleep
@@ -168,8 +167,8 @@ func (b *bed) rise(z *sleeper) {
 	b.free = z
 }
 
-// ring wakes all that sleep for sig.
-func (b *bed) ring(sig *spmd.Signal) {
+// wake wakes all sleepers for sig.
+func (b *sleepList) wake(sig *spmd.Signal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for z := b.asleep; z != nil; z = z.next {

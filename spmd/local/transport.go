@@ -15,11 +15,11 @@ import (
 
 var _ spmd.Transport = (*transport)(nil)
 
-// ErrAborted is what communication returns after the world was ended by Abort.
+// ErrAborted is the error of communication after Abort.
 var ErrAborted = errors.New("the world was aborted")
 
-// New makes a world of n goroutine ranks on one node and returns the end of each rank. It panics
-// when n is below 1.
+// New makes a world of n goroutine ranks on one node and returns one transport for each rank. It
+// panics if n is below 1.
 func New(n int) []spmd.Transport { return newWorld(n, nil) }
 
 func newWorld(n int, l *line) []spmd.Transport {
@@ -27,7 +27,7 @@ func newWorld(n int, l *line) []spmd.Transport {
 		panic(fmt.Sprintf("local: a world of %d ranks", n))
 	}
 	w := &world{size: n, memory: make([]memory, n), gone: make([]atomic.Bool, n), line: l, open: n}
-	w.told.Store(new(make(chan struct{})))
+	w.changed.Store(new(make(chan struct{})))
 	ranks := make([]spmd.Transport, n)
 	for r := range ranks {
 		ranks[r] = &transport{world: w, rank: r}
@@ -35,21 +35,21 @@ func newWorld(n int, l *line) []spmd.Transport {
 	return ranks
 }
 
-// A world is what the ranks share.
+// A world is the state that the ranks share.
 type world struct {
-	size    int
-	aborted atomic.Bool
-	memory  []memory  // of each rank
-	beds    [beds]bed // where those sleep that wait for a signal
-	line    *line     // that messages take from rank to rank; nil: they come at once
+	size     int
+	aborted  atomic.Bool
+	memory   []memory              // of each rank
+	sleepers [sleepLists]sleepList // sleeping goroutines, by the address of their signal
+	line     *line                 // simulates links between the ranks; nil: messages arrive at once
 
-	gone       []atomic.Bool                 // ranks that left, once nobody should wait for them
-	departures atomic.Int32                  // how many they are
-	told       atomic.Pointer[chan struct{}] // closed and replaced when a rank is gone; closed for good by Abort
+	gone       []atomic.Bool                 // ranks that have left, after the time given to Leave
+	departures atomic.Int32                  // number of ranks in gone
+	changed    atomic.Pointer[chan struct{}] // closed and replaced when a rank leaves; closed for good by Abort
 
 	mu      sync.Mutex
 	open    int             // ranks that have not closed their end
-	forming []*communicator // communicators that some of their ranks have yet to ask for, oldest first
+	forming []*communicator // communicators that some of their ranks have not asked for yet, oldest first
 }
 
 type transport struct {
@@ -63,7 +63,7 @@ type transport struct {
 func (t *transport) Rank() int { return t.rank }
 func (t *transport) Size() int { return t.world.size }
 
-// Nodes has all ranks on one, or each on a node of its own where a link lies between them.
+// Nodes puts all ranks on one node. With simulated links each rank is on its own node.
 func (t *transport) Nodes() []int {
 	nodes := make([]int, t.world.size)
 	for r := range nodes {
@@ -86,8 +86,8 @@ func (t *transport) Describe() spmd.Description {
 	return spmd.Description{Transport: "local", Host: host, PID: os.Getpid(), Threads: "goroutines", Shared: shared}
 }
 
-// NewComm does not wait for the other ranks: the first call makes the communicator, the others find
-// it by label and ranks.
+// NewComm does not wait for the other ranks: the first call makes the communicator, the other calls
+// find it by label and ranks.
 func (t *transport) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
 	if err := t.check(ranks); err != nil {
 		return nil, fmt.Errorf("communicator %q of ranks %v: %w", label, ranks, err)
@@ -118,7 +118,7 @@ func (t *transport) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
 	return ends, nil
 }
 
-// NewGroup makes communicators like all others: each has a message space of its own.
+// NewGroup makes each communicator like NewComm: every communicator has its own message space.
 func (t *transport) NewGroup(ranks []int, name string, purposes []string) (ends [][]spmd.Comm, err error) {
 	if err := t.check(ranks); err != nil {
 		return nil, fmt.Errorf("group %q of ranks %v: %w", name, ranks, err)
@@ -167,29 +167,29 @@ func (t *transport) check(ranks []int) error {
 	return nil
 }
 
-// Alloc takes anonymous memory outside the Go heap, where the system has it. It is given back when
-// the last rank closes.
+// Alloc allocates anonymous memory outside the Go heap, if the system supports it. The memory is
+// freed when the last rank closes.
 func (t *transport) Alloc(n int) ([]byte, error) { return t.world.memory[t.rank].alloc(n) }
 
-// Abort lets every wait of the world end with ErrAborted, and returns: a goroutine cannot be
-// killed. The code is its caller's to exit with.
+// Abort makes every wait of the world fail with ErrAborted, and returns, because goroutines cannot
+// be killed. The caller exits with the code.
 func (t *transport) Abort(int) {
 	w := t.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.aborted.Swap(true) {
-		close(*w.told.Load())
+		close(*w.changed.Load())
 		w.line.close()
 	}
 }
 
-// news is closed when there is something for all that wait: the world has ended, or a rank is gone.
-func (w *world) news() <-chan struct{} { return *w.told.Load() }
+// news returns a channel that is closed when the world ends or a rank leaves.
+func (w *world) news() <-chan struct{} { return *w.changed.Load() }
 
-// ended returns why no wait goes on, or nil.
+// ended returns the error of a wait whose context or world has ended, or nil.
 func (w *world) ended(ctx context.Context) error {
 	switch {
-	case ctx.Err() != nil: // says more
+	case ctx.Err() != nil: // its cause says more than ErrAborted
 		return context.Cause(ctx)
 	case w.aborted.Load():
 		return ErrAborted
@@ -197,7 +197,7 @@ func (w *world) ended(ctx context.Context) error {
 	return nil
 }
 
-// Close does not wait for the other ranks. The memory of Alloc goes with the last of them.
+// Close does not wait for the other ranks. The last rank's Close frees the memory of Alloc.
 func (t *transport) Close() error {
 	w := t.world
 	w.mu.Lock()

@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// channels: every item arrives once, in order, under its key, between any two ranks.
+// channels tests that every item arrives once, in order and under its key, between any two ranks.
 func channels() []Case {
 	return []Case{
 		{"a key keeps the order of 1000 items", oneKey},
@@ -98,7 +98,7 @@ func sharedKey(ctx context.Context, w *spmd.World) error {
 		}
 		key := spmd.Key{To: spmd.AnyMember, Name: "k"}
 		per := items / len(s.from)
-		counts := make([]byte, per*len(s.from)) // of this rank's consumers, each in its own turn
+		counts := make([]byte, per*len(s.from)) // of this rank's consumers, which take turns
 		got := make(chan []int, len(s.to))
 		err = sc.play(ctx, func(ctx context.Context, m *spmd.Member) error {
 			snd, err := sc.ch.Sender(m, key)
@@ -145,7 +145,7 @@ func sharedKey(ctx context.Context, w *spmd.World) error {
 	})
 }
 
-// onceEach adds the counts of all ranks and checks that each is 1 then.
+// onceEach adds the counts of all ranks and checks that each sum is 1.
 func onceEach(ctx context.Context, w *spmd.World, counts []byte) error {
 	ends, err := w.NewComm(world(w), "counts")
 	if err != nil {
@@ -211,14 +211,15 @@ func privateKeys(ctx context.Context, w *spmd.World) error {
 	})
 }
 
-// Each producer puts so many items into each stage of each consumer.
+// privateItems is the number of items that each producer puts into each stage of each consumer.
 const privateItems = 40
 
 var privateStages = [2]string{"s0", "s1"}
 
-// getPrivate gets from m's stages in turns until both are closed: all items of every producer, in its order.
+// getPrivate gets items from m's stages in turns until both are closed. It checks that each producer's items
+// all arrive, in order.
 func getPrivate(ctx context.Context, sc *scene, m *spmd.Member, producers int) error {
-	next := map[string][]int{} // by stage, of each producer
+	next := map[string][]int{} // by stage; next[i] is producer i's next item
 	for _, name := range privateStages {
 		next[name] = make([]int, producers)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// communicators tests their members and their separation, memory and nodes.
+// communicators tests members, separation, memory and nodes of communicators.
 func communicators() []Case {
 	return []Case{
 		{"ranks number the members in the order given", numbering},
@@ -72,7 +72,7 @@ func several(ctx context.Context, w *spmd.World) error {
 func apart(ctx context.Context, w *spmd.World) error {
 	var comms [3]spmd.Comm
 	for i := range comms {
-		ends, err := w.NewComm(world(w), "twin") // the same label too
+		ends, err := w.NewComm(world(w), "twin") // with the same label
 		if err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func apart(ctx context.Context, w *spmd.World) error {
 }
 
 func subsets(ctx context.Context, w *spmd.World) error {
-	// rank r is in part r mod parts; the parts make theirs at the same time
+	// rank r is in part r mod parts; the parts make their communicators at the same time
 	for parts := 1; parts <= w.Size(); parts++ {
 		var ranks []int
 		for r := range w.Size() {
@@ -150,9 +150,9 @@ func sideBySide(ctx context.Context, w *spmd.World) error {
 	return nil
 }
 
-// placements are groups in all relations: equal, reversed, a part, on one rank, and with several
-// members on a rank, in an order that is not that of the ranks. A case names them apart from those
-// of the others, as it may share its world with them.
+// placements returns groups in all relations: equal, reversed, a subset, on one rank, and in
+// another order with several members on a rank. Their names contain `of`, because cases may share a
+// world.
 func placements(w *spmd.World, of string) []spmd.GroupSpec {
 	last, reversed := w.Size()-1, world(w)
 	slices.Reverse(reversed)

@@ -9,8 +9,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// direct: tensors from worker to worker by group name and member, after RLinf's
-// tests/unit_tests/test_comm.py.
+// direct tests direct messages between workers, after RLinf's tests/unit_tests/test_comm.py.
 func direct() []Case {
 	return []Case{
 		{"workers send each other dicts", directDict},
@@ -20,8 +19,7 @@ func direct() []Case {
 	}
 }
 
-// correspond launches two groups, the later one uneven, and lets each member of the first exchange
-// direct messages with each of the second.
+// correspond launches two groups of different sizes and runs talk for each pair of their members.
 func correspond(ctx context.Context, w *spmd.World, name string, talk func(ctx context.Context, m *spmd.Member,
 	group string, member int, first bool) error) error {
 	self := func(m *spmd.Member) (*spmd.Member, error) { return m, nil }
@@ -54,7 +52,7 @@ func correspond(ctx context.Context, w *spmd.World, name string, talk func(ctx c
 	return err
 }
 
-// sheet is a dict of a few types, whose contents depend on seed.
+// sheet returns a dict of several types whose contents depend on seed.
 func sheet(seed int) tensor.Dict {
 	var d tensor.Dict
 	d.Set("observation.image", tensor.New(tensor.U8, 3, 100, 100))
@@ -87,7 +85,7 @@ func directDict(ctx context.Context, w *spmd.World) error {
 	return correspond(ctx, w, "dict", func(ctx context.Context, m *spmd.Member, group string, member int,
 		first bool) error {
 		if first {
-			for i := range 3 { // several under way, in order
+			for i := range 3 { // several in transit, in order
 				if err := m.SendTo(ctx, group, member, sheet(10*m.Index()+i)); err != nil {
 					return err
 				}
@@ -155,7 +153,7 @@ func directInPlace(ctx context.Context, w *spmd.World) error {
 		if err := sameSheet(got, member); err != nil {
 			return err
 		}
-		return sameSheet(into, member) // the memory it was given
+		return sameSheet(into, member) // received in place
 	})
 }
 
@@ -168,7 +166,7 @@ func directWithin(ctx context.Context, w *spmd.World) error {
 	}
 	_, err = spmd.Call(g, ctx, "pass on", func(ctx context.Context, m *spmd.Member) (struct{}, error) {
 		next, before := (m.Index()+1)%m.Size(), (m.Index()+m.Size()-1)%m.Size()
-		if m.Index() > 0 { // it goes around once, from member 0 on
+		if m.Index() > 0 { // the message goes around once, starting at member 0
 			d, err := m.RecvFrom(ctx, "within", before, tensor.Dict{})
 			if err == nil {
 				err = sameSheet(d, before)

@@ -12,7 +12,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// items: what travels, and what it costs.
+// items tests the contents of items, and their allocations.
 func items() []Case {
 	return []Case{
 		{"layouts may change from item to item", layouts},
@@ -20,7 +20,8 @@ func items() []Case {
 	}
 }
 
-// various are layouts of items: of one number, of nothing, of several types, empty, and as long as can be.
+// various returns layouts of items: a single number, no fields, several types, empty tensors, and the
+// largest size.
 func various() []*tensor.Layout {
 	return []*tensor.Layout{
 		number,
@@ -65,7 +66,7 @@ func layouts(ctx context.Context, w *spmd.World) error {
 	})
 }
 
-// putVarious puts items of every layout, each twice in a row, and none that is too large.
+// putVarious puts two items of every layout, and checks that a too large layout is refused.
 func putVarious(ctx context.Context, snd *spmd.Sender) error {
 	all := various()
 	for i := range 10 * len(all) {
@@ -121,7 +122,7 @@ func noAllocationPerItem(ctx context.Context, w *spmd.World) error {
 			if err != nil {
 				return err
 			}
-			const warm, items = 500, 4500 // of both producers
+			const warm, items = 500, 4500 // of both producers together
 			err = sc.play(ctx, func(ctx context.Context, m *spmd.Member) error {
 				snd, err := sc.ch.Sender(m, key)
 				for i := 0; i < items/2 && err == nil; i++ {
@@ -146,8 +147,7 @@ func noAllocationPerItem(ctx context.Context, w *spmd.World) error {
 					}
 				}
 				runtime.ReadMemStats(&after)
-				// the runtime fills pools of its own: some hundred of what waiting takes, on each
-				// processor
+				// the runtime allocates pools for waiting goroutines: a few hundred objects per processor
 				if got := after.Mallocs - before.Mallocs; got > (items-warm)*2/3 {
 					return fmt.Errorf("%d items allocated %d times", items-warm, got)
 				}

@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// messages: what is sent arrives, whole, in order, where it belongs.
+// messages tests that messages arrive whole, in order, at the right member.
 func messages() []Case {
 	return []Case{
 		{"messages of any size arrive whole", anySize},
@@ -21,7 +21,7 @@ func messages() []Case {
 	}
 }
 
-// around returns the neighbours of c in a ring.
+// around returns the ring neighbours of c.
 func around(c spmd.Comm) (next, prev int) {
 	return (c.Rank() + 1) % c.Size(), (c.Rank() + c.Size() - 1) % c.Size()
 }
@@ -81,7 +81,7 @@ func keepOrder(ctx context.Context, w *spmd.World) error {
 	c := ends[0]
 	next, prev := around(c)
 	const n = 100
-	// small and large ones mixed, from both kinds of memory: a transport may carry each kind its own way
+	// small and large messages, from both kinds of memory: a transport may have a path for each
 	size := func(i int) int { return 8 + i%5*9000 }
 	var sends, recvs []spmd.Request
 	bufs := make([][]byte, n)
@@ -135,7 +135,7 @@ func tagsApart(ctx context.Context, w *spmd.World) error {
 		}
 		reqs = append(reqs, r)
 	}
-	for i := len(tags) - 1; i >= 0; i-- { // asked for in another order than sent
+	for i := len(tags) - 1; i >= 0; i-- { // received in another order than sent
 		r, err := c.Irecv(bufs[i][:], prev, tags[i])
 		if err != nil {
 			return err
@@ -161,8 +161,7 @@ func allToAll(ctx context.Context, w *spmd.World) error {
 	return exchange(ctx, ends)
 }
 
-// exchange lets every member send its number to every member; one goroutine drives all ends of the
-// rank.
+// exchange sends every member's number to every member. One goroutine drives all ends of the rank.
 func exchange(ctx context.Context, ends []spmd.Comm) error {
 	in := make([][]byte, len(ends))
 	reqs := make([][]spmd.Request, len(ends))
@@ -228,10 +227,10 @@ func crossing(ctx context.Context, w *spmd.World) error {
 	c := ends[0]
 	const n = 1 << 20
 	for m := range c.Size() {
-		peer := (m - c.Rank() + c.Size()) % c.Size() // the same pairs on both sides, a member's own turn included
+		peer := (m - c.Rank() + c.Size()) % c.Size() // a pairing; a member may be its own peer
 		out, in := make([]byte, n), make([]byte, n)
 		fill(out, c.Rank())
-		s, err := c.Isend(out, peer, 2) // both send first
+		s, err := c.Isend(out, peer, 2) // both members send first
 		if err != nil {
 			return err
 		}
@@ -269,7 +268,7 @@ func lateReceive(ctx context.Context, w *spmd.World) error {
 	if reqs[2], err = c.Isend(nil, next, 3); err != nil {
 		return err
 	}
-	// The empty message was sent last: when it is here, the others are under way, and nobody has
+	// The empty message was sent last. When it is here, the others are in transit and no receive is
 	// posted for them.
 	r, err := c.Irecv(nil, prev, 3)
 	if err != nil {

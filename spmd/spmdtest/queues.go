@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// queues: how many items a key holds, how they are taken, and how it ends.
+// queues tests the capacity of keys, the ways to take items, and the end of a key.
 func queues() []Case {
 	return []Case{
 		{"GetBatch takes items by weight", batches},
@@ -32,7 +32,7 @@ func batches(ctx context.Context, w *spmd.World) error {
 				return err
 			}
 			weights := []int{1, 2, 3, 3, 7, 2, 1, 1}
-			want := [][]int{{1, 2}, {3}, {3}, {7}, {2, 1}, {1}} // at most 3 in a batch, but one item is always taken
+			want := [][]int{{1, 2}, {3}, {3}, {7}, {2, 1}, {1}} // at most 3 together; one item always fits
 			err = sc.play(ctx, func(ctx context.Context, m *spmd.Member) error {
 				snd, err := sc.ch.Sender(m, key)
 				for i := 0; i < len(weights) && err == nil; i++ {
@@ -89,7 +89,7 @@ func lengths(ctx context.Context, w *spmd.World) error {
 			if err != nil {
 				return err
 			}
-			// The two take turns: the producer starts at the consumer's word.
+			// The members take turns: the producer starts when word arrives.
 			consume := func(ctx context.Context, rcv *spmd.Receiver, word *spmd.Sender) error {
 				if err := seesNothing(ctx, rcv); err != nil {
 					return err
@@ -107,9 +107,10 @@ func lengths(ctx context.Context, w *spmd.World) error {
 	})
 }
 
-// fillsTheKey puts three items into a key of size 2, since one more may be under way, and no fourth.
+// fillsTheKey puts three items into a key of size 2, since one more may be in transit, and checks that a
+// fourth does not fit.
 func fillsTheKey(ctx context.Context, snd *spmd.Sender, word *spmd.Receiver) error {
-	if _, _, err := get(ctx, word); err != nil { // the consumer has seen the key empty
+	if _, _, err := get(ctx, word); err != nil { // the consumer has seen the empty key
 		return err
 	}
 	for i := range 2 {
@@ -117,7 +118,7 @@ func fillsTheKey(ctx context.Context, snd *spmd.Sender, word *spmd.Receiver) err
 			return err
 		}
 	}
-	third, err := snd.TryTake(number) // there is room once the key's owner has said so
+	third, err := snd.TryTake(number) // fails until the owner's credit arrives
 	for errors.Is(err, spmd.ErrFull) && ctx.Err() == nil {
 		runtime.Gosched()
 		third, err = snd.TryTake(number)
@@ -150,9 +151,9 @@ func seesNothing(ctx context.Context, rcv *spmd.Receiver) error {
 	return nil
 }
 
-// seesThree waits for three items. A peek at the first shows its data where the key's owner is the consumer.
+// seesThree waits for three items. If the consumer owns the key, Peek must show the first item's data.
 func seesThree(ctx context.Context, rcv *spmd.Receiver, key spmd.Key) (err error) {
-	for n := 0; n < 3; runtime.Gosched() { // until all have arrived
+	for n := 0; n < 3; runtime.Gosched() { // until three have arrived
 		if n, err = rcv.Len(ctx); err != nil {
 			return err
 		}
@@ -184,14 +185,14 @@ func closing(ctx context.Context, w *spmd.World) error {
 			key := spmd.Key{To: to, Name: "k"}
 			err = sc.play(ctx, func(ctx context.Context, m *spmd.Member) error {
 				if m.Index() > 1 {
-					return sc.ch.Close(m) // never opened it
+					return sc.ch.Close(m) // without having opened the key
 				}
 				snd, err := sc.ch.Sender(m, key)
 				if err != nil {
 					return err
 				}
 				if m.Index() == 1 {
-					return snd.Close() // opens the key and never puts
+					return snd.Close() // opens the key, but puts nothing
 				}
 				return putsAndCloses(ctx, snd)
 			}, func(ctx context.Context, m *spmd.Member) error {
@@ -212,7 +213,7 @@ func closing(ctx context.Context, w *spmd.World) error {
 	})
 }
 
-// putsAndCloses puts 20 items, closes, and is refused then.
+// putsAndCloses puts 20 items and closes; later puts must fail.
 func putsAndCloses(ctx context.Context, snd *spmd.Sender) error {
 	for i := range 20 {
 		if err := put(ctx, snd, i, 0); err != nil {
@@ -228,10 +229,10 @@ func putsAndCloses(ctx context.Context, snd *spmd.Sender) error {
 	return snd.Close()
 }
 
-// getsUntilClosed gets the 20 items of member 0, or some of them where members share the key.
+// getsUntilClosed gets the 20 items of member 0; if members share the key, some of them.
 func getsUntilClosed(ctx context.Context, rcv *spmd.Receiver, shared bool) error {
 	for i := 0; ; i++ {
-		n, from, err := get(ctx, rcv) // waits where others are slow to close
+		n, from, err := get(ctx, rcv) // may wait for slow members to close
 		if errors.Is(err, spmd.ErrClosed) {
 			if !shared && i != 20 {
 				return fmt.Errorf("closed after %d items", i)
@@ -297,8 +298,8 @@ func holding(ctx context.Context, w *spmd.World) error {
 	})
 }
 
-// opening lets each member open a key to the other when the other does not look at its messages, but waits for
-// a key of its own to open.
+// opening lets two members open keys to each other. Each must be able to while the other waits in its own
+// opening and handles no messages.
 func opening(ctx context.Context, w *spmd.World) error {
 	return everywhere(ctx, w, func(ctx context.Context, w *spmd.World, s site) error {
 		s.from, s.to = s.from[:1], s.to[:1]
@@ -310,7 +311,7 @@ func opening(ctx context.Context, w *spmd.World) error {
 		if err != nil {
 			return err
 		}
-		ends := map[int]spmd.Comm{} // by which one says to the other that it is past its first Get
+		ends := map[int]spmd.Comm{} // to signal the end of the first Get
 		if w.Rank() == s.from[0] || w.Rank() == s.to[0] {
 			mine, err := w.NewComm([]int{s.from[0], s.to[0]}, "opening past")
 			if err != nil {
@@ -328,7 +329,7 @@ func opening(ctx context.Context, w *spmd.World) error {
 	})
 }
 
-// opensTwo sends by two keys, and by the second after the other's nod. Then it receives.
+// opensTwo puts items under two keys: the first at once, the second after the other's nod. Then it receives.
 func opensTwo(ctx context.Context, m *spmd.Member, there, back *scene, end spmd.Comm) error {
 	for n := range 2 {
 		snd, err := there.ch.Sender(m, spmd.Key{Name: fmt.Sprint(n)})
@@ -351,7 +352,7 @@ func opensTwo(ctx context.Context, m *spmd.Member, there, back *scene, end spmd.
 	return expect(ctx, rcv, 7)
 }
 
-// opensOne sends between what it receives by two keys.
+// opensOne puts an item between its gets from two keys.
 func opensOne(ctx context.Context, m *spmd.Member, there, back *scene, end spmd.Comm) error {
 	for n := range 2 {
 		rcv, err := there.ch.Receiver(m, spmd.Key{Name: fmt.Sprint(n)})
@@ -375,7 +376,7 @@ func opensOne(ctx context.Context, m *spmd.Member, there, back *scene, end spmd.
 	return nil
 }
 
-// nod sends an empty message to the other of two members, or waits for one.
+// nod sends an empty message to the other of two members, or receives one.
 func nod(ctx context.Context, c spmd.Comm, send bool) error {
 	post := c.Irecv
 	if send {
@@ -427,7 +428,7 @@ func stalled(ctx context.Context, w *spmd.World) error {
 			if err := put(ctx, word, 0, 0); err != nil {
 				return err
 			}
-			for n := 0; n < maxSize+1; runtime.Gosched() { // the producer fills what there is, and stops
+			for n := 0; n < maxSize+1; runtime.Gosched() { // until the producer has used all credits
 				var err error
 				if n, err = rcv.Len(ctx); err != nil {
 					return err

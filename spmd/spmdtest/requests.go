@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// requests: waiting, testing, cancelling, and what is refused.
+// requests tests waiting, testing and cancelling, and arguments that must be refused.
 func requests() []Case {
 	return []Case{
 		{"WaitAny returns each request once", waitAny},
@@ -59,8 +59,8 @@ func waitAny(ctx context.Context, w *spmd.World) error {
 	return c.Wait(ctx, sends)
 }
 
-// goAhead tells the member before c in the ring that it may send, and waits for the same from the
-// one after.
+// goAhead tells the previous member of the ring that it may send, and waits for the same from the
+// next one.
 func goAhead(ctx context.Context, c spmd.Comm) error {
 	const tag = spmd.MaxTag - 1
 	next, prev := around(c)
@@ -87,7 +87,7 @@ func test(ctx context.Context, w *spmd.World) error {
 	if err != nil {
 		return err
 	}
-	if ok, err := c.Test(&r); ok || err != nil { // prev sends only when it has our go-ahead
+	if ok, err := c.Test(&r); ok || err != nil { // prev sends only after the go-ahead
 		return fmt.Errorf("a receive without a message tests as %v, %v", ok, err)
 	}
 	if err := goAhead(ctx, c); err != nil {
@@ -135,7 +135,7 @@ func cancel(ctx context.Context, w *spmd.World) error {
 	if err := goAhead(ctx, c); err != nil {
 		return err
 	}
-	// The tag still works, and the buffer that was taken back stays untouched.
+	// The tag still works, and the cancelled receive's buffer stays unchanged.
 	in := make([]byte, 8)
 	var reqs [2]spmd.Request
 	if reqs[0], err = c.Irecv(in, prev, 4); err != nil {
@@ -308,8 +308,7 @@ func noAllocation(ctx context.Context, w *spmd.World) error {
 			}
 		}
 		runtime.ReadMemStats(&after)
-		// The runtime and other ranks of the process, still warming up, allocate a little beside
-		// us.
+		// The runtime and other ranks of the process, still warming up, allocate a little too.
 		if got := after.Mallocs - before.Mallocs; got > rounds/2 {
 			return fmt.Errorf("%d rounds of %d bytes allocated %d times", rounds, n, got)
 		}

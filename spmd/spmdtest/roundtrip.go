@@ -9,9 +9,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// RoundTrip measures n round trips of items of some bytes between rank 0 and the last rank: as bare
-// messages of a communicator, and through a pair of channels, one after the other in the same run.
-// It returns the medians on rank 0 and zeros elsewhere. Every rank calls it.
+// RoundTrip measures n round trips between rank 0 and the last rank, with items of the given number
+// of bytes: first as messages of a communicator, then through a pair of channels. It returns the
+// medians on rank 0 and zeros elsewhere. Every rank calls it.
 func RoundTrip(ctx context.Context, w *spmd.World, bytes, n int) (bare, channel time.Duration, err error) {
 	ends := []int{0, w.Size() - 1}
 	if w.Rank() == ends[0] || w.Rank() == ends[1] {
@@ -81,7 +81,7 @@ func bareRoundTrip(ctx context.Context, w *spmd.World, ranks []int, bytes, n int
 	if err != nil {
 		return 0, err
 	}
-	if len(all) == 2 { // one rank: the other end runs beside this one
+	if len(all) == 2 { // both ends are on this rank
 		w.Go("echo", func() error { _, err := bounce(ctx, all[1], buf, n); return err })
 	}
 	times, err := bounce(ctx, all[0], slices.Clone(buf), n)
@@ -91,7 +91,7 @@ func bareRoundTrip(ctx context.Context, w *spmd.World, ranks []int, bytes, n int
 	return median(times), err
 }
 
-// bounce sends b to and fro n times, member 0 first.
+// bounce sends b back and forth n times, starting with member 0.
 func bounce(ctx context.Context, c spmd.Comm, b []byte, n int) (times []time.Duration, err error) {
 	reqs := make([]spmd.Request, 1)
 	for range n {

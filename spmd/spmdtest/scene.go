@@ -8,13 +8,13 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A site places a channel's ends in a world of n ranks.
+// A site is a placement of a channel's ends in a world of n ranks.
 type site struct {
 	name     string
 	from, to []int
 }
 
-// sites are within a process, between processes, and mixed, as far as n allows.
+// sites returns placements within a process, between processes, and mixed, as far as n ranks allow.
 func sites(n int) []site {
 	last := n - 1
 	all := []site{
@@ -23,17 +23,17 @@ func sites(n int) []site {
 		{"between", []int{0, 0, 0}, []int{last, last}},
 		{"spread", []int{0, 1 % n, 2 % n}, []int{3 % n, 4 % n}},
 	}
-	return all[:min(n, len(all))] // fewer ranks have fewer that differ
+	return all[:min(n, len(all))] // with fewer ranks some sites would be equal
 }
 
-// A scene is a channel between two groups, ready for programs to run on it.
+// A scene is a channel between two launched groups, for programs to run on.
 type scene struct {
 	w        *spmd.World
 	from, to *spmd.Group[*spmd.Member]
 	ch       *spmd.Channel
 }
 
-// stage launches the groups of a site and the channel between them. name is of the case.
+// stage launches the groups of a site and makes the channel between them. name is the case's.
 func stage(w *spmd.World, name string, s site, spec spmd.ChannelSpec) (*scene, error) {
 	self := func(m *spmd.Member) (*spmd.Member, error) { return m, nil }
 	launched, _ := w.Calls()
@@ -57,7 +57,8 @@ func stage(w *spmd.World, name string, s site, spec spmd.ChannelSpec) (*scene, e
 	return &scene{w, from, to, ch}, nil
 }
 
-// play runs the producers and the consumers at the same time; no rank goes on before all are done.
+// play runs the producers and the consumers at the same time, and returns on all ranks when all are
+// done.
 func (s *scene) play(ctx context.Context, produce, consume func(ctx context.Context, m *spmd.Member) error) error {
 	void := func(f func(context.Context, *spmd.Member) error) func(context.Context, *spmd.Member) (struct{}, error) {
 		return func(ctx context.Context, m *spmd.Member) (struct{}, error) { return struct{}{}, f(ctx, m) }
@@ -77,11 +78,11 @@ func (s *scene) play(ctx context.Context, produce, consume func(ctx context.Cont
 	return exchange(ctx, ends)
 }
 
-// kinds are the ways in which consumer 0 reaches a key: its own, or a shared one that the process of
-// the first or of the second consumer owns.
+// kinds are keys of all three kinds: consumer 0's own, and shared ones owned by the process of the
+// first or the second consumer.
 var kinds = []spmd.Key{{To: 0, Name: "k"}, {To: spmd.AnyMember, Name: "k"}, {To: spmd.AnyMember, Name: "l"}}
 
-// number is the layout of an item that carries one int64.
+// number is the layout of an item with one int64.
 var number = tensor.NewLayout(tensor.Field{Name: "n", DType: tensor.I64, Shape: []int{1}})
 
 func put(ctx context.Context, s *spmd.Sender, n int, weight int) error {
@@ -94,7 +95,7 @@ func put(ctx context.Context, s *spmd.Sender, n int, weight int) error {
 	return s.Put(ctx, it)
 }
 
-// get returns the number of the next item, checked against what travels beside it, and who sent it.
+// get returns the number in the next item and its sender, after checking the item's other fields.
 func get(ctx context.Context, r *spmd.Receiver) (n, from int, err error) {
 	it, err := r.Get(ctx)
 	if err != nil {
@@ -108,7 +109,7 @@ func get(ctx context.Context, r *spmd.Receiver) (n, from int, err error) {
 	return n, it.From, nil
 }
 
-// everywhere runs f at every site.
+// everywhere runs f on every site.
 func everywhere(ctx context.Context, w *spmd.World, f func(ctx context.Context, w *spmd.World, s site) error) error {
 	for _, s := range sites(w.Size()) {
 		if err := f(ctx, w, s); err != nil {
@@ -118,7 +119,8 @@ func everywhere(ctx context.Context, w *spmd.World, f func(ctx context.Context, 
 	return nil
 }
 
-// both plays producer 0 and consumer 0, with back for what the consumer has to say to the producer.
+// both plays producer 0 and consumer 0. The channel back carries messages from the consumer to the
+// producer.
 func both(ctx context.Context, sc, back *scene, produce func(context.Context, *spmd.Sender, *spmd.Receiver) error,
 	consume func(context.Context, *spmd.Receiver, *spmd.Sender) error, key spmd.Key) error {
 	reply := spmd.Key{Name: "reply"}

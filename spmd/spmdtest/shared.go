@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// shared: memory that the ranks of a node have in common, and words in it to wait for. A transport
-// without has nothing to show.
+// shared tests the memory that the ranks of a node share, and its signals. It skips transports
+// without shared memory.
 func shared() []Case {
 	return []Case{
 		{"every rank or none has shared memory", sharedAlike},
@@ -26,7 +26,7 @@ func shared() []Case {
 	}
 }
 
-// tell lets every rank know a number of every other.
+// tell sends a number from every rank to every other.
 func tell(ctx context.Context, w *spmd.World, mine uint64) ([]uint64, error) {
 	ends, err := w.NewComm(world(w), "tell")
 	if err != nil {
@@ -74,7 +74,7 @@ func sharedAlike(ctx context.Context, w *spmd.World) error {
 	return nil
 }
 
-// mates are the ranks of this rank's node, itself included.
+// mates returns the ranks of this rank's node, including itself.
 func mates(w *spmd.World) []int {
 	var ranks []int
 	for r, node := range w.Nodes() {
@@ -91,7 +91,7 @@ func views(ctx context.Context, w *spmd.World) error {
 		return nil
 	}
 	for _, n := range []int{1, 1000, 300_001} {
-		b, err := w.Alloc(n + w.Size()) // with a byte behind for each rank to write
+		b, err := w.Alloc(n + w.Size()) // and one byte for each rank to write
 		if err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ func views(ctx context.Context, w *spmd.World) error {
 				return errors.New("a view of one's own memory is another memory")
 			}
 		}
-		if _, err := tell(ctx, w, 0); err != nil { // all have written
+		if _, err := tell(ctx, w, 0); err != nil { // wait until all have written
 			return err
 		}
 		for _, r := range mates(w) {
@@ -190,7 +190,8 @@ func viewBounds(_ context.Context, w *spmd.World) error {
 	return nil
 }
 
-// signals places n signals in memory of the node's first rank, the same for all ranks of the node.
+// signals places n signals in the memory of the node's first rank and returns them on all ranks of
+// the node.
 func signals(ctx context.Context, w *spmd.World, sh spmd.Shared, n int) ([]spmd.Signal, error) {
 	size := n * int(unsafe.Sizeof(spmd.Signal{}))
 	b, err := w.Alloc(size)
@@ -218,7 +219,7 @@ func signalPingPong(ctx context.Context, w *spmd.World) error {
 	if err != nil {
 		return err
 	}
-	peer := w.Rank() ^ 1 // 0 and 1, 2 and 3, …
+	peer := w.Rank() ^ 1 // pairs 0 and 1, 2 and 3, …
 	if peer >= w.Size() {
 		return nil
 	}
@@ -241,8 +242,8 @@ func signalPingPong(ctx context.Context, w *spmd.World) error {
 	return nil
 }
 
-// signalBarrier lets the last rank release all others, as a barrier does. Plain memory that the
-// others wrote before must be seen after it.
+// signalBarrier lets the last rank release all others, as a barrier does. Memory that the others
+// wrote before the barrier must be visible after it.
 func signalBarrier(ctx context.Context, w *spmd.World) error {
 	sh, ok := w.Shared()
 	if !ok {
@@ -254,10 +255,10 @@ func signalBarrier(ctx context.Context, w *spmd.World) error {
 	}
 	arrived, release := &sig[0].Value, &sig[1]
 	ranks := mates(w)
-	notes := unsafe.Slice((*byte)(unsafe.Pointer(&sig[2])), w.Size()*int(unsafe.Sizeof(sig[0]))) // a line for each rank
+	notes := unsafe.Slice((*byte)(unsafe.Pointer(&sig[2])), w.Size()*int(unsafe.Sizeof(sig[0]))) // one per rank
 	note := func(r int) []byte { return notes[r*64 : r*64+8] }
 	for i := uint32(0); i < 500; i++ {
-		for turn := range uint32(2) { // what is written in one is read in the other
+		for turn := range uint32(2) { // each turn reads the values of the other
 			epoch := 2*i + turn
 			if turn == 0 {
 				binary.LittleEndian.PutUint64(note(w.Rank()), uint64(i)<<8|uint64(w.Rank()))
@@ -290,7 +291,7 @@ func signalContext(ctx context.Context, w *spmd.World) error {
 	cause := errors.New("enough")
 	sub, stop := context.WithCancelCause(ctx)
 	w.Go("stopper", func() error { stop(cause); return nil })
-	for range 2 { // while it waits, or before
+	for range 2 { // during the wait, and before it
 		if err := sh.Await(sub, &sig[w.Rank()], 0, -1); !errors.Is(err, cause) {
 			return fmt.Errorf("the wait returned %v", err)
 		}
@@ -299,7 +300,7 @@ func signalContext(ctx context.Context, w *spmd.World) error {
 		return fmt.Errorf("%d sleepers are left", n)
 	}
 	sh.Post(&sig[w.Rank()], 1)
-	return sh.Await(sub, &sig[w.Rank()], 0, -1) // a signal that came before is reported first
+	return sh.Await(sub, &sig[w.Rank()], 0, -1) // an earlier signal has precedence
 }
 
 func signalAllocation(ctx context.Context, w *spmd.World) error {
@@ -319,7 +320,7 @@ func signalAllocation(ctx context.Context, w *spmd.World) error {
 	}
 	const rounds = 300
 	var before, after runtime.MemStats
-	for i := uint32(0); i < 2*rounds; i++ { // a token around the ring, so that all but one wait
+	for i := uint32(0); i < 2*rounds; i++ { // a token goes around the ring: all ranks but one wait
 		if i == rounds {
 			runtime.ReadMemStats(&before)
 		}
@@ -336,7 +337,7 @@ func signalAllocation(ctx context.Context, w *spmd.World) error {
 		}
 	}
 	runtime.ReadMemStats(&after)
-	// The runtime and other ranks of the process, still warming up, allocate a little beside us.
+	// The runtime and other ranks of the process, still warming up, allocate a little too.
 	if got := after.Mallocs - before.Mallocs; got > rounds/2 {
 		return fmt.Errorf("%d rounds allocated %d times", rounds, got)
 	}

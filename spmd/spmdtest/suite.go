@@ -10,20 +10,19 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Case is one promise, checked. Run is called on every rank, and returns what it found broken on
-// its own.
+// A Case checks one promise. Run is called on every rank and returns the rank's error.
 type Case struct {
 	Name string
 	Run  func(ctx context.Context, w *spmd.World) error
 }
 
-// Cases returns the whole suite. It fits any number of ranks.
+// Cases returns the whole suite, for any number of ranks.
 func Cases() []Case {
 	return slices.Concat(messages(), requests(), communicators(), channels(), queues(), items(), direct(), shared())
 }
 
-// Run runs every case in worlds of 1, 2, 3, 4, 5 and 8 ranks, with -short of 3 and 8; open makes the
-// ranks of a new world.
+// Run runs every case in worlds of 1, 2, 3, 4, 5 and 8 ranks; with -short, of 3 and 8. open makes a
+// world and returns its ranks.
 func Run(t *testing.T, open func(n int) []spmd.Transport) {
 	sizes := []int{1, 2, 3, 4, 5, 8}
 	if testing.Short() {
@@ -43,7 +42,7 @@ func Run(t *testing.T, open func(n int) []spmd.Transport) {
 	}
 }
 
-// world returns 0..n-1.
+// world returns the ranks 0..n-1.
 func world(w *spmd.World) []int {
 	all := make([]int, w.Size())
 	for r := range all {
@@ -52,8 +51,8 @@ func world(w *spmd.World) []int {
 	return all
 }
 
-// uneven gives each rank 1 + r mod 3 members, those of a rank apart from each other where there are
-// several.
+// uneven places 1 + r mod 3 members on each rank r. A rank's members are not consecutive if there
+// are several ranks.
 func uneven(w *spmd.World) []int {
 	var ranks []int
 	for round := range 3 {
