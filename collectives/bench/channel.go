@@ -118,8 +118,7 @@ func (r *Run) belt(p Conveyor, i, size int) (*belt, error) {
 		return nil, err
 	}
 	b := &belt{layout: tensor.NewLayout(tensor.Field{Name: "data", DType: tensor.U8, Shape: []int{size}}), size: size,
-		window:  p.Window,
-		pattern: pattern{dtype: tensor.U8, members: 2}}
+		window: p.Window, pattern: pattern{dtype: tensor.U8, members: 2}}
 	spec := spmd.ChannelSpec{Name: fmt.Sprintf("there %d", i), From: from, To: to, MaxSize: p.Depth,
 		ItemBytes: b.layout.Size()}
 	there, err := spmd.NewChannel(r.w, spec)

@@ -57,7 +57,7 @@ func (r *Run) P2P(ctx context.Context, p Pair) error {
 		ranks, sizes := p.Ranks[:], p.Sizes
 		switch op {
 		case MessageRate:
-			ranks = first(r.w.Size() / 2 * 2)
+			ranks = firstRanks(r.w.Size() / 2 * 2)
 		case SignalWakeUp:
 			if _, ok := r.w.Shared(); !ok || nodes[ranks[0]] != nodes[ranks[1]] {
 				r.note("signal between ranks %v: not measured, they have no memory in common", ranks)
@@ -121,9 +121,9 @@ type messages struct {
 	window  int
 	out, in region
 	// ways are what this rank does with the messages of an exchange: send them (true), receive them,
-	// or both.
-	ways []bool
-	reqs []spmd.Request // that were started
+	// or both. back is what it does with the empty ones that answer a window.
+	ways, back []bool
+	reqs       []spmd.Request // memory for those of a window each way
 }
 
 // arm returns the arm of an operation among the members of comm.
@@ -138,9 +138,9 @@ func (m *messages) arm(comm spmd.Comm, op string, check bool) *arm {
 	case Latency:
 		a.call, a.parts, arriving, m.ways = m.pingPong, 2, 1, []bool{first, !first}
 	case BiBandwidth:
-		m.ways = []bool{false, true}
+		m.ways, m.back = []bool{false, true}, []bool{false, true}
 	default:
-		if m.ways = []bool{first}; first {
+		if m.ways, m.back = []bool{first}, []bool{!first}; first {
 			arriving = 0
 		}
 	}
@@ -172,65 +172,42 @@ const (
 	tagAnswer
 )
 
-// start starts to send b to the peer, or to receive it.
-func (m *messages) start(send bool, b []byte, tag int) error {
-	var r spmd.Request
-	var err error
-	if send {
-		r, err = m.comm.Isend(b, m.peer, tag)
-	} else {
-		r, err = m.comm.Irecv(b, m.peer, tag)
-	}
-	m.reqs = append(m.reqs, r)
-	return err
-}
-
-// startData starts message i of an exchange.
-func (m *messages) startData(send bool, i int) error {
-	if send {
-		return m.start(true, m.out.whole[guard:guard+m.size], tagData)
-	}
-	return m.start(false, m.in.whole[guard+i*m.size:guard+(i+1)*m.size], tagData)
-}
-
-// wait waits for what was started.
-func (m *messages) wait(ctx context.Context) error {
-	err := m.comm.Wait(ctx, m.reqs)
-	m.reqs = m.reqs[:0]
-	return err
-}
-
 // pingPong sends one message to the peer and gets one back, or the other way round.
 func (m *messages) pingPong(ctx context.Context, _ int) error {
-	for _, send := range m.ways {
-		if err := m.startData(send, 0); err != nil {
-			return err
-		}
-		if err := m.wait(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// stream moves a window of messages, and ends when the other side has them.
-func (m *messages) stream(ctx context.Context, _ int) error {
-	for i := range m.window {
-		for _, send := range m.ways {
-			if err := m.startData(send, i); err != nil {
-				return err
-			}
-		}
-	}
-	if err := m.wait(ctx); err != nil {
+	if err := m.move(ctx, m.ways[:1], 1, m.size, tagData); err != nil {
 		return err
 	}
-	for _, sent := range m.ways {
-		if err := m.start(!sent, nil, tagAnswer); err != nil {
-			return err
+	return m.move(ctx, m.ways[1:], 1, m.size, tagData)
+}
+
+// stream moves a window of messages, and ends when the other side has them: empty messages go the other
+// way.
+func (m *messages) stream(ctx context.Context, _ int) error {
+	if err := m.move(ctx, m.ways, m.window, m.size, tagData); err != nil {
+		return err
+	}
+	return m.move(ctx, m.back, 1, 0, tagAnswer)
+}
+
+// move sends n messages (true), receives as many (false), or both, and waits for them.
+func (m *messages) move(ctx context.Context, ways []bool, n, size, tag int) error {
+	reqs, out := m.reqs[:0], m.out.whole[guard:guard+size]
+	for i := range n {
+		for _, send := range ways {
+			var r spmd.Request
+			var err error
+			if send {
+				r, err = m.comm.Isend(out, m.peer, tag)
+			} else {
+				r, err = m.comm.Irecv(m.in.whole[guard+i*size:guard+(i+1)*size], m.peer, tag)
+			}
+			if err != nil {
+				return err
+			}
+			reqs = append(reqs, r)
 		}
 	}
-	return m.wait(ctx)
+	return m.comm.Wait(ctx, reqs)
 }
 
 // signalArm makes two words in the memory of the first rank, one that each side waits for, and wakes

@@ -53,7 +53,7 @@ type roofKey struct{ ranks, size int }
 // Begin surveys the machine. Collective over the world.
 func Begin(ctx context.Context, w *spmd.World, opts Options) (*Run, error) {
 	r := &Run{w: w, opts: opts, rep: opts.About, roofs: map[roofKey]float64{}}
-	everyone := first(w.Size())
+	everyone := firstRanks(w.Size())
 	ends, err := w.NewComm(everyone, "bench reports")
 	if err != nil {
 		return nil, err
@@ -81,8 +81,8 @@ func Begin(ctx context.Context, w *spmd.World, opts Options) (*Run, error) {
 	return r, err
 }
 
-// first returns the ranks from 0 to n-1.
-func first(n int) []int {
+// firstRanks returns the ranks from 0 to n-1.
+func firstRanks(n int) []int {
 	ranks := make([]int, n)
 	for i := range ranks {
 		ranks[i] = i

@@ -109,7 +109,7 @@ func (r *Row) Key() string {
 	return b.String()
 }
 
-// Where returns the rows for which holds says so.
+// Where returns the rows for which holds is true.
 func (r *Report) Where(holds func(*Row) bool) (rows []*Row) {
 	for i := range r.Rows {
 		if holds(&r.Rows[i]) {

@@ -206,8 +206,7 @@ func (r *Report) footer(d detail) []string {
 	for _, f := range r.Fits {
 		name := strings.Join(strings.Fields(strings.Join([]string{f.Op, f.Algorithm, f.DType, f.Memory}, " ")), " ")
 		line := fmt.Sprintf("fit %s: %s us x %s + S x %s / %s GB/s, residual %.0f %% over %s", name, short(f.Alpha),
-			f.Rounds, f.Bytes,
-			rate(f.Beta), 100*f.Residual, plural(f.Points, "point"))
+			f.Rounds, f.Bytes, rate(f.Beta), 100*f.Residual, plural(f.Points, "point"))
 		lines = append(lines, line)
 		if d == narrow {
 			continue

@@ -66,14 +66,13 @@ const maxSamples = 1 << 24
 
 func benchFlags() []cli.Flag {
 	return []cli.Flag{
-		args.Int(cli.IntFlag{Name: "np",
-			Usage: "ranks to start without a launcher", Value: max(2, runtime.NumCPU()),
+		args.Int(cli.IntFlag{Name: "np", Usage: "ranks to start without a launcher", Value: max(2, runtime.NumCPU()),
 			DefaultText: "one for each CPU, at least 2"}, 1, args.MaxGoroutineRanks),
 		args.Int(cli.IntFlag{Name: "n", Usage: "exact number of samples of each measurement",
 			DefaultText: "until the median is known well enough"}, 1, maxSamples),
 		args.Float(cli.Float64Flag{Name: "rel-ci",
-			Usage: "half width of the median's 95 % interval at which sampling ends, " +
-				"relative to the median", Value: 0.02}, 0, 0.99),
+			Usage: "half width of the median's 95 % interval at which sampling ends, relative to the median",
+			Value: 0.02}, 0, 0.99),
 		args.Int(cli.IntFlag{Name: "min", Usage: "minimum number of samples", Value: 30}, 1, maxSamples),
 		args.Int(cli.IntFlag{Name: "max", Usage: "maximum number of samples", Value: 10000}, 1, maxSamples),
 		args.Duration(cli.DurationFlag{Name: "max-time",
@@ -91,8 +90,7 @@ func benchFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "compare", Usage: "compare with an earlier report, `FILE`.json, or with several " +
 			"of one start each; exit code 3 if anything is slower"},
 		args.Float(cli.Float64Flag{Name: "threshold",
-			Usage: "relative difference of medians that --compare counts as a change",
-			Value: 0.05}, 0, 1e6),
+			Usage: "relative difference of medians that --compare counts as a change", Value: 0.05}, 0, 1e6),
 	}
 }
 

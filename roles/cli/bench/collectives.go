@@ -33,8 +33,7 @@ func collectiveFlags() []cli.Flag {
 		&cli.StringFlag{Name: "root", Usage: "root of operations that have one: a rank, or rotate", Value: "0"},
 		&cli.BoolFlag{Name: "off-cache",
 			Usage: "use different buffers in each call: twice the last-level cache in total, if memory allows"},
-		&cli.BoolFlag{Name: "check", Usage: "verify results; exit code 3 if any is wrong",
-			Value: true},
+		&cli.BoolFlag{Name: "check", Usage: "verify results; exit code 3 if any is wrong", Value: true},
 		&cli.StringFlag{Name: "data", Usage: "integer: exact in any order; real: sums that must be rounded, compared " +
 			"with a tolerance", Value: "integer"},
 		&cli.BoolFlag{Name: "baseline",

@@ -107,8 +107,8 @@ func channelFlags() []cli.Flag {
 		args.Int(cli.IntFlag{Name: "depth", Usage: "capacity of a queue, in items", Value: 2}, 1, 1<<16),
 		args.Int(cli.IntFlag{Name: "window", Usage: "number of items in a stream", Value: 64}, 1, 1<<16),
 		args.Duration(cli.DurationFlag{Name: "consume",
-			Usage: "how long the consumer computes on each item, for back-pressure",
-			Value: 100 * time.Microsecond}, time.Nanosecond, time.Hour),
+			Usage: "how long the consumer computes on each item, for back-pressure", Value: 100 * time.Microsecond},
+			time.Nanosecond, time.Hour),
 		pairFlag(), checkFlag(),
 	})
 }

@@ -270,8 +270,7 @@ func (s *scaling) placement(n int) ([]string, error) {
 		lo, hi := ranks[0], ranks[len(ranks)-1]+1
 		if hi-lo != len(ranks) || lo*n%s.ranks != 0 || hi*n%s.ranks != 0 || lo*n/s.ranks == hi*n/s.ranks {
 			return nil, fmt.Errorf("--np-sweep %d: %s is on ranks %v of %d, and %d have no such part: expected other "+
-				"numbers, or `all` as its placement",
-				n, name, ranks, s.ranks, n)
+				"numbers, or `all` as its placement", n, name, ranks, s.ranks, n)
 		}
 		args = append(args, fmt.Sprintf("+cluster.component_placement.%s=%d-%d", name, lo*n/s.ranks, hi*n/s.ranks-1))
 	}

@@ -24,8 +24,7 @@ const mostStarts = 30
 func startFlags() []cli.Flag {
 	return []cli.Flag{
 		args.Int(cli.IntFlag{Name: "starts",
-			Usage: "start the benchmark so often, in processes of its own; medians and " +
-				"intervals are over starts",
+			Usage:       "start the benchmark so often, in processes of its own; medians and intervals are over starts",
 			DefaultText: "1; with --compare as often as the old report"}, 1, mostStarts),
 		&cli.StringFlag{Name: "launcher", Usage: "`COMMAND` that starts {np} ranks, as 'mpirun -np {np}', for --starts",
 			DefaultText: "none: goroutine ranks"},
