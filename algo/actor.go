@@ -14,7 +14,7 @@ type actor struct {
 	dAction tensor.Tensor // [micro,C,A]
 }
 
-// newActor makes the actor of a setup whose policy fits, for micro-batches such as b.
+// newActor makes the actor of a setup, whose policy is a SoftActor, for micro-batches like b.
 func newActor(s *Setup, b *Transitions) (*actor, error) {
 	pol := s.Policy.(*policy.SoftActor)
 	train, err := s.newTrainState(pol.Params(), s.Optim)

@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// BC is behaviour cloning: the policy learns to do what was demonstrated, from demonstrations alone
+// BC is behaviour cloning: the policy learns to act as in demonstrations, from these alone
 // (Pomerleau 1991, doi:10.1162/neco.1991.3.1.88). Update makes update_epoch updates, each on a
 // batch drawn from there:
 //
@@ -50,7 +50,7 @@ const (
 	numBCSums
 )
 
-// fitsBC says why pol cannot learn from demonstrations.
+// fitsBC returns an error that names the policies that learn from demonstrations, if pol is not one.
 func fitsBC(pol policy.Policy) error {
 	if _, ok := pol.(*policy.Greedy); ok {
 		return errors.New("a policy of actions, not of what they are worth (add_q_head false, for discrete actions)")

@@ -14,7 +14,7 @@ type critics struct {
 	target     *policy.Critic // Q', which follows net; nil: none
 	targetWork *policy.CriticWork
 	heads      []int         // all; an algorithm may put in front those that count in targets
-	next, y    []float32     // [micro]: the estimate of what follows, and what the critics should say
+	next, y    []float32     // [micro]: the estimate of the state that follows, and the target
 	dQ         tensor.Tensor // [H,micro]
 }
 
@@ -41,8 +41,8 @@ func newCritics(s *Setup, micro int, build func(uint64, tensor.Allocator) (*poli
 	return c, err
 }
 
-// learn adds the gradient of the squared error, against y, of the estimates of what was done in b.
-// It returns the sums of squares and of estimates; see QLoss.
+// learn adds the gradient of the squared error between y and the estimates of the actions in b. It
+// returns the sums of squares and of estimates; see QLoss.
 func (c *critics) learn(b *Transitions, perSample float32, ready func(lo, hi int)) (squares, estimates float64,
 	err error) {
 	q, err := c.net.Q(c.work, b.Obs, b.Action)

@@ -32,7 +32,7 @@ type CrossQ struct {
 
 var _ Algorithm = (*CrossQ)(nil)
 
-// fitsCrossQ says why pol cannot be trained by CrossQ.
+// fitsCrossQ returns an error that names the policies of CrossQ, if pol is not one.
 func fitsCrossQ(pol policy.Policy) error {
 	if p, ok := pol.(*policy.SoftActor); !ok || p.Noisy() || p.QHeadType() != policy.QHeadCrossQ {
 		return errors.New("a policy with add_q_head, with continuous actions, q_head_type crossq and no " +
@@ -67,8 +67,8 @@ func (c *CrossQ) Update(tensor.Dict) (Metrics, error) {
 	return c.report(), nil
 }
 
-// update makes one update of the critics, and where it is due of actor and temperature. Critics and
-// actor are each followed by their running statistics.
+// update makes one update of the critics and, when they are due, of actor and temperature. After each
+// step of critics or actor their running statistics move.
 func (c *CrossQ) update() error {
 	c.drawSubset()
 	if err := c.descend(c.critics.train, c.addCritic); err != nil {

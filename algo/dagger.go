@@ -38,9 +38,9 @@ func (c *DaggerConfig) Beta(iteration uint64) float64 {
 }
 
 // DAgger is imitation by dataset aggregation, Ross, Gordon and Bagnell 2011, arXiv:1011.0686. An
-// expert says what it would have done in the states that the policy comes to. The policy learns
-// these answers as BC does, from all iterations that the replay buffer holds. Rollouts have the
-// expert's actions (Registry.AddLabelled).
+// expert names its own actions in the states that the policy visits. The policy learns these as BC
+// does, from all iterations that the replay buffer holds. Rollouts have the expert's actions
+// (Registry.AddLabelled).
 //
 // Metrics, over all replicas and updates of an iteration, NaN where there were none: dagger/loss;
 // dagger/beta, β of the rollout; actor/lr, actor/grad_norm; replay_buffer/size = transitions held,

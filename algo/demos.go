@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// DemoConfig is the section algorithm.demo_buffer: transitions that somebody else has made.
+// DemoConfig is the section algorithm.demo_buffer: transitions of another policy or a person.
 // Algorithms that learn from demonstrations alone need them; one with a replay buffer draws half of
 // each batch from them (RLPD, Ball et al. 2023, arXiv:2302.02948).
 type DemoConfig struct {
@@ -31,8 +31,8 @@ func (c *DemoConfig) Check(want Want) {
 // ReadDemos reads a safetensors file of M > 0 transitions, in the order of time, one episode after
 // the other:
 //
-//	observation.<name>       [M,...]     what was seen, for every observation of the environment
-//	next_observation.<name>  [M,...]     what was observed after the step, before any reset
+//	observation.<name>       [M,...]     before the step, for every observation of the environment
+//	next_observation.<name>  [M,...]     after the step, before any reset
 //	action                   [M,C,A]     as the environment took it
 //	reward                   F32 [M]
 //	terminated, truncated    U8 [M]      the episode ended by itself, was cut off from outside
@@ -146,12 +146,12 @@ func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
 	return d, nil
 }
 
-// LooksAhead reports whether the algorithm learns from what was observed after a step of a
-// demonstration, too.
+// LooksAhead reports whether the algorithm reads the observations after the steps of demonstrations,
+// too.
 func (c *Config) LooksAhead() bool { return c.AdvType != "embodied_bc" }
 
-// DemoFields returns the fields of rollouts that demonstrations need. Images take much memory, so
-// what nobody looks at is left out.
+// DemoFields returns the fields of rollouts that demonstrations need. It leaves out images that no
+// algorithm reads, because images take much memory.
 func (c *Config) DemoFields(fields []tensor.Field) []tensor.Field {
 	if c.LooksAhead() {
 		return fields
@@ -159,7 +159,7 @@ func (c *Config) DemoFields(fields []tensor.Field) []tensor.Field {
 	return withoutNext(fields)
 }
 
-// withoutNext returns the fields but those of what was observed after a step.
+// withoutNext returns the fields without the observations after a step.
 func withoutNext(fields []tensor.Field) []tensor.Field {
 	return slices.DeleteFunc(slices.Clone(fields), func(f tensor.Field) bool {
 		return strings.HasPrefix(f.Name, "next_observation.")
@@ -194,8 +194,7 @@ func goals(demos tensor.Dict, names []string) tensor.Tensor {
 	return goal
 }
 
-// newDemos returns demonstrations, of rollouts with these fields, as what one environment went
-// through.
+// newDemos returns demonstrations, of rollouts with these fields, as the steps of one environment.
 func newDemos(fields []tensor.Field, demos tensor.Dict, alloc tensor.Allocator) (*Replay, error) {
 	m := demos.Must("reward").Dim(0)
 	r, err := NewReplay(fields, 1, m, alloc)
@@ -217,8 +216,8 @@ func newDemos(fields []tensor.Field, demos tensor.Dict, alloc tensor.Allocator) 
 	return r, nil
 }
 
-// splitDemos cuts off the last episodes, about that share of the transitions; rest is the zero Dict
-// where that is none.
+// splitDemos cuts off the last episodes, about that share of the transitions. If no episode fits, rest
+// is the zero Dict.
 func splitDemos(demos tensor.Dict, share float32) (first, rest tensor.Dict) {
 	terminated, truncated := demos.Must("terminated").U8(), demos.Must("truncated").U8()
 	m := len(terminated)

@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// DQN learns what discrete actions are worth, Mnih et al. 2015, doi:10.1038/nature14236, with
+// DQN learns the values of discrete actions, Mnih et al. 2015, doi:10.1038/nature14236, with
 // double Q-learning, van Hasselt et al. 2016, arXiv:1509.06461, and returns of n_step steps.
 // Prepare adds a rollout to the replay buffer, Update makes update_epoch updates, each on a batch
 // drawn from there:
@@ -17,14 +17,14 @@ import (
 //  3. every target_update_freq updates Q' ← Q' + τ (Q - Q'); τ = 1 copies                 follow
 //
 // Metrics, over all replicas and updates of an iteration, NaN where there were none: dqn/loss;
-// critic/q_data = mean estimate of what was done, critic/lr, critic/grad_norm; replay_buffer/size =
-// transitions held, replay_buffer/total_samples = ever added; rollout/rewards.
+// critic/q_data = mean estimate of the actions that were taken, critic/lr, critic/grad_norm;
+// replay_buffer/size = transitions held, replay_buffer/total_samples = ever added; rollout/rewards.
 type DQN struct {
 	*offPolicy
 	policy, target   *policy.Greedy // Q and Q', which follows
 	work, targetWork policy.Work
 	train            *trainState
-	y                []float32     // [micro]: what the network should say
+	y                []float32     // [micro]: targets of the values of the actions taken
 	dQ               tensor.Tensor // [micro,A]
 }
 
@@ -40,7 +40,7 @@ const (
 	numDQNSums
 )
 
-// fitsDQN says why pol cannot be trained by DQN.
+// fitsDQN returns an error that names the policies of DQN, if pol is not one.
 func fitsDQN(pol policy.Policy) error {
 	if _, ok := pol.(*policy.Greedy); !ok {
 		return errors.New("a policy with add_q_head, whose actions are discrete (embodied_sac is for continuous " +
@@ -85,7 +85,7 @@ func (d *DQN) Update(tensor.Dict) (Metrics, error) {
 	return d.metrics, nil
 }
 
-// update makes one update of the network, and where it is due of the target.
+// update makes one update of the network and, when it is due, of the target.
 func (d *DQN) update() error {
 	if err := d.descend(d.train, d.add); err != nil {
 		return err

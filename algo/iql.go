@@ -7,12 +7,12 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// IQL is implicit Q-learning, Kostrikov et al. 2022, arXiv:2110.06169: from demonstrations of any
-// quality it learns to do what the better of them did, and never asks what an action is worth that
-// none of them took. Update makes update_epoch updates, each on a batch of Setup.Demos:
+// IQL is implicit Q-learning, Kostrikov et al. 2022, arXiv:2110.06169. From demonstrations of any
+// quality it learns to act as the better ones do. It never values an action that no demonstration
+// takes. Update makes update_epoch updates, each on a batch of Setup.Demos:
 //
 //  1. the values V(s) by expectile regression on the least of Q'(s, a): nearly the
-//     best that was done there                                                        ExpectileLoss
+//     best action taken there                                                         ExpectileLoss
 //  2. the policy by the error of its most likely action, weighted by how much better
 //     than V the action was; that is their likelihood under a normal distribution of
 //     fixed deviation                                                                 AdvantageWeights, ActionLoss
@@ -20,7 +20,7 @@ import (
 //  4. every target_update_freq updates Q' ← Q' + τ (Q - Q')                           follow
 //
 // Metrics, over all replicas and updates of an iteration: iql/value_loss, iql/actor_loss,
-// iql/critic_loss; critic/q_data = mean estimate of what was done, critic/value = of where;
+// iql/critic_loss; critic/q_data = mean estimate of the actions taken, critic/value = of the states;
 // actor/weight = mean weight; critic/lr, critic/grad_norm, actor/lr, actor/grad_norm;
 // demo_buffer/size.
 type IQL struct {
@@ -46,7 +46,7 @@ const (
 	numIQLSums
 )
 
-// fitsIQL says why pol cannot be trained by IQL.
+// fitsIQL returns an error that names the policies of IQL, if pol is not one.
 func fitsIQL(pol policy.Policy) error {
 	if p, ok := pol.(*policy.SoftActor); !ok || p.QHeadType() != policy.QHeadDefault {
 		return errors.New("a policy with add_q_head, with continuous actions, and q_head_type default")
@@ -99,7 +99,8 @@ func (a *IQL) Update(tensor.Dict) (Metrics, error) {
 	return a.metrics, nil
 }
 
-// update makes one update of values, policy and critics, each with what the one before has become.
+// update makes one update of values, policy and critics, in this order: each uses the networks as the
+// step before has left them.
 func (a *IQL) update() error {
 	if err := a.descend(a.values.train, a.addValue); err != nil {
 		return err
@@ -138,7 +139,7 @@ func (a *IQL) judge(b *Transitions) (v []float32, err error) {
 	return a.valuesOf(b.Obs)
 }
 
-// valuesOf returns V of what was observed.
+// valuesOf returns V of observations.
 func (a *IQL) valuesOf(obs tensor.Dict) ([]float32, error) {
 	v, err := a.values.net.Q(a.values.work, obs, tensor.Tensor{})
 	return v.F32(), err

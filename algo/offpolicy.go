@@ -32,7 +32,7 @@ type offPolicy struct {
 	shares  []share      // replay buffers that the micro-batch is from
 
 	counters  tensor.Tensor // I64 [2]: iterations, updates
-	state     tensor.Dict   // views of what is saved beside the replay buffer: counters, and what the algorithm adds
+	state     tensor.Dict   // views of the saved state, without the replay buffer: counters, then the parts
 	iteration int           // the present one
 	made      int           // updates of this iteration
 	reported  int           // micro-batches of this iteration that progress has heard of
@@ -44,8 +44,8 @@ type offPolicy struct {
 	metrics Metrics
 }
 
-// A share is what comes from one replay buffer: transitions lo to hi of a list, here a micro-batch, and
-// the memory into which they are copied.
+// A share is the transitions lo to hi of a list, such as a micro-batch. They come from one replay
+// buffer, and are copied to rows.
 type share struct {
 	replay *Replay
 	lo, hi int
@@ -137,8 +137,8 @@ func (e *offPolicy) Prepare(rollout *tensor.Dict) error {
 }
 
 // iterate makes the updates of an iteration, each on a new batch; none before the replay buffer has
-// its least size. It leaves in sums what update has added there on all replicas; the last ones begin
-// with these.
+// its least size. Then it adds up sums over the replicas. The last sums begin with the values of last,
+// the others with 0.
 func (e *offPolicy) iterate(update func() error, last ...float64) error {
 	clear(e.sums)
 	copy(e.sums[len(e.sums)-len(last):], last)
@@ -163,7 +163,7 @@ func (e *offPolicy) iterate(update func() error, last ...float64) error {
 	return nil
 }
 
-// draw names the batch of an update.
+// draw draws the batch of an update, by number.
 func (e *offPolicy) draw() {
 	s := philox.New(e.seed, philox.Replay, uint64(e.replica), e.number)
 	for first := 0; first < e.local; first += e.micro {
@@ -173,8 +173,8 @@ func (e *offPolicy) draw() {
 	}
 }
 
-// descend makes one optimiser step of t on the batch. add adds the gradient of a micro-batch; ready
-// is that of its backward pass.
+// descend makes one optimiser step of t on the batch. add adds the gradient of a micro-batch, and
+// hands ready to its backward pass.
 func (e *offPolicy) descend(t *trainState, add func(b *Transitions, ready func(lo, hi int)) error) error {
 	t.open()
 	for e.first = 0; e.first < e.local; e.first += e.micro {
@@ -187,7 +187,7 @@ func (e *offPolicy) descend(t *trainState, add func(b *Transitions, ready func(l
 	return t.step(e.iteration)
 }
 
-// gather copies the micro-batch.
+// gather copies the transitions of the micro-batch.
 func (e *offPolicy) gather() {
 	for _, x := range e.shares {
 		x.replay.Gather(x.rows, e.rows[e.first+x.lo:e.first+x.hi], e.off.NStep, e.cfg.Gamma,
@@ -241,8 +241,8 @@ func (e *offPolicy) reportReplay() {
 	e.metrics.add("replay_buffer/total_samples", envs*float64(e.replay.Total()))
 }
 
-// Save returns views of the algorithm's state and of the replay buffer; demonstrations are read
-// again instead. See Algorithm.
+// Save returns views of the algorithm's state and of the replay buffer. Demonstrations are not saved:
+// a resumed run reads them again. See Algorithm.
 func (e *offPolicy) Save() (tensor.Dict, error) {
 	var d tensor.Dict
 	for i := range e.state.Len() {
@@ -254,7 +254,7 @@ func (e *offPolicy) Save() (tensor.Dict, error) {
 	return d, nil
 }
 
-// Load puts back what Save returned, of the same model and configuration.
+// Load restores the state from Save, of the same model and configuration.
 func (e *offPolicy) Load(from tensor.Dict) error {
 	err := restore(e.state, from)
 	if err == nil && !e.offline {

@@ -9,7 +9,7 @@ type OffPolicyConfig struct {
 	ReplayBuffer ReplayConfig `yaml:"replay_buffer"`
 	// Demos are demonstrations.
 	Demos DemoConfig `yaml:"demo_buffer"`
-	// Dagger says when experts act.
+	// Dagger decides when experts act.
 	Dagger DaggerConfig `yaml:"dagger"`
 	// NStep is how many rewards are added up before the critic's estimate takes over. Default 1.
 	// (+)
@@ -22,8 +22,8 @@ type OffPolicyConfig struct {
 	TargetUpdateFreq int `yaml:"target_update_freq"`
 	// CriticActorRatio is the number of critic updates for one of the actor. Default 1.
 	CriticActorRatio int `yaml:"critic_actor_ratio"`
-	// TrainActorSteps is from what length of the replay buffer on the actor learns too, as
-	// MinBufferSize is. Default 0: no later than the critic.
+	// TrainActorSteps is after how many iterations the actor learns, too; see MinBufferSize. Default 0:
+	// no later than the critic.
 	TrainActorSteps int `yaml:"train_actor_steps"`
 	// AggQ combines the critics' estimates in targets: min (default) or mean. ActorAggQ is the same
 	// for the actor; default: AggQ.
@@ -32,7 +32,7 @@ type OffPolicyConfig struct {
 	// CriticSubsampleSize is how many critics, drawn anew for each update, count in targets (REDQ).
 	// -1, the default, and 0 are all.
 	CriticSubsampleSize int `yaml:"critic_subsample_size"`
-	// BackupEntropy lets targets include the entropy of what follows. Default true.
+	// BackupEntropy adds the entropy of the next action to targets. Default true.
 	BackupEntropy bool `yaml:"backup_entropy"`
 	// DoubleQ lets DQN's targets value the action that the network chooses, not the one that the
 	// target network does. Default true. (+)
@@ -63,7 +63,7 @@ type ReplayConfig struct {
 
 // EntropyConfig is the section algorithm.entropy_tuning.
 type EntropyConfig struct {
-	// AlphaType says how α is kept positive while it is learnt: softplus (default) or exp; with
+	// AlphaType is the function that keeps α positive while it is learnt: softplus (default) or exp; with
 	// fixed_alpha it stays InitialAlpha.
 	AlphaType string `yaml:"alpha_type"`
 	// InitialAlpha is where α starts. Must be > 0. Default 0.01.

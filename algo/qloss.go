@@ -25,9 +25,9 @@ func AggregateQ(dst, q []float32, heads []int, how string) {
 	}
 }
 
-// SoftTargets sets y to what critics should say (Haarnoja et al. 2018, arXiv:1812.05905, eq. 3 and
-// 5): next holds the estimates of what follows, logProb the log-probs of those actions; discount is
-// 0 where nothing follows. alpha 0 leaves entropy out.
+// SoftTargets sets y to the targets of critics (Haarnoja et al. 2018, arXiv:1812.05905, eq. 3 and
+// 5): next holds the estimates of the actions that follow, logProb their log-probs. discount is 0
+// where nothing follows. alpha 0 leaves entropy out.
 //
 //	y = reward + discount (next - α logProb)
 func SoftTargets(y, reward, discount, next, logProb []float32, alpha float32) {
@@ -53,10 +53,10 @@ func QLoss(dQ, q, y []float32, scale float32) (squares, estimates float64) {
 	return squares / heads, estimates / heads
 }
 
-// GreedyTargets sets y to what a critic of A discrete actions should say: next, [N,A], values what
-// follows, and choice, [N,A], says which action is taken there, its largest. With choice = next
+// GreedyTargets sets y to the targets of a critic of A discrete actions. next, [N,A], are the values of
+// the actions that may follow; the one with the largest choice, [N,A], does. With choice = next
 // that is DQN's target (Mnih et al. 2015, doi:10.1038/nature14236), with choice from the network
-// that learns double DQN's (van Hasselt et al. 2016, arXiv:1509.06461):
+// in training double DQN's (van Hasselt et al. 2016, arXiv:1509.06461):
 //
 //	y = reward + discount next[argmax choice]
 func GreedyTargets(y, reward, discount, next, choice []float32) {

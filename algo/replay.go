@@ -277,7 +277,7 @@ func (r *Replay) save(d *tensor.Dict) {
 	}
 }
 
-// load puts back what save added.
+// load restores the state from save.
 func (r *Replay) load(d tensor.Dict) error {
 	cursor, ok := d.Get("replay.cursor")
 	if !ok || !cursor.SameShape(r.cursor) {

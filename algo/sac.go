@@ -20,14 +20,14 @@ import (
 //  5. every target_update_freq updates Q' ← Q' + τ (Q - Q')                                   follow
 //
 // agg is the least estimate (clipped double Q, Fujimoto et al. 2018) or the mean, in targets of a
-// random subset of the critics where critic_subsample_size says so (REDQ, Chen et al. 2021,
+// random subset of the critics with critic_subsample_size (REDQ, Chen et al. 2021,
 // arXiv:2101.05982). Each replica draws from the experience of its own environments.
 //
 // Metrics, over all replicas and updates of an iteration, NaN where there were none:
 //
 //   - sac/critic_loss, sac/actor_loss, sac/alpha_loss, sac/alpha
-//   - critic/q_data: mean estimate of what was done
-//   - actor/q_pi: mean estimate of what the policy would do
+//   - critic/q_data: mean estimate of the actions that were taken
+//   - actor/q_pi: mean estimate of the policy's own actions
 //   - actor/entropy
 //   - critic/lr, actor/lr, critic/grad_norm, actor/grad_norm, alpha/grad_norm
 //   - replay_buffer/size: transitions held; replay_buffer/total_samples: ever added
@@ -57,7 +57,7 @@ const (
 	numSACSums
 )
 
-// fitsSAC says why pol cannot be trained by SAC.
+// fitsSAC returns an error that names the policies of SAC, if pol is not one.
 func fitsSAC(pol policy.Policy) error {
 	if p, ok := pol.(*policy.SoftActor); !ok {
 		return errors.New("a policy with add_q_head, with continuous actions (embodied_dqn is for discrete actions)")
@@ -121,7 +121,7 @@ func (a *SAC) Update(tensor.Dict) (Metrics, error) {
 	return a.report(), nil
 }
 
-// update makes one update of the critics, and where it is due of actor, temperature and targets.
+// update makes one update of the critics and, when they are due, of actor, temperature and targets.
 func (a *SAC) update() error {
 	a.drawSubset()
 	if err := a.descend(a.critics.train, a.addCritic); err != nil {
@@ -169,7 +169,7 @@ func (a *SAC) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	return err
 }
 
-// noiseOf names the noise of a micro-batch, apart from all that environments see.
+// noiseOf names the noise of a micro-batch. No environment has noise of these names.
 func (a *SAC) noiseOf(draw uint64) policy.Noise {
 	for i := range a.noise.Env {
 		a.noise.Env[i], a.noise.Step[i] = uint64(a.replica*a.local+a.first+i), draw
@@ -177,8 +177,8 @@ func (a *SAC) noiseOf(draw uint64) policy.Noise {
 	return a.noise
 }
 
-// setTargets sets the critics' targets, for their estimates of what follows, [H,micro], by actions
-// with those log-probs.
+// setTargets sets the critics' targets. next, [H,micro], are estimates of the actions that follow, and
+// logProb their log-probs.
 func (a *SAC) setTargets(b *Transitions, next, logProb []float32) {
 	c := a.critics
 	heads := c.heads

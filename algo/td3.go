@@ -19,8 +19,8 @@ import (
 //     then Q' ← Q' + τ (Q - Q') and π' ← π' + τ (π - π')                                follow
 //
 // Metrics, over all replicas and updates of an iteration, NaN where there were none:
-// td3/critic_loss, td3/actor_loss; critic/q_data = mean estimate of what was done, critic/lr,
-// critic/grad_norm; actor/lr, actor/grad_norm; replay_buffer/size = transitions held,
+// td3/critic_loss, td3/actor_loss; critic/q_data = mean estimate of the actions that were taken;
+// critic/lr, critic/grad_norm; actor/lr, actor/grad_norm; replay_buffer/size = transitions held,
 // replay_buffer/total_samples = ever added; rollout/rewards.
 type TD3 struct {
 	*offPolicy
@@ -47,7 +47,7 @@ const (
 	numTD3Sums
 )
 
-// fitsTD3 says why pol cannot be trained by TD3.
+// fitsTD3 returns an error that names the policies of TD3, if pol is not one.
 func fitsTD3(pol policy.Policy) error {
 	if p, ok := pol.(*policy.SoftActor); !ok || !p.Noisy() || p.QHeadType() != policy.QHeadDefault {
 		return errors.New("a policy with add_q_head and exploration_noise, with continuous actions, and " +
@@ -103,7 +103,7 @@ func (a *TD3) Update(tensor.Dict) (Metrics, error) {
 	return a.metrics, nil
 }
 
-// update makes one update of the critics, and where it is due of the actor and the targets.
+// update makes one update of the critics and, when they are due, of the actor and the targets.
 func (a *TD3) update() error {
 	if err := a.descend(a.critics.train, a.addCritic); err != nil {
 		return err
