@@ -16,8 +16,7 @@ import (
 
 // An ActorWorker holds one replica of the policy and trains it on its share of the environments.
 type ActorWorker struct {
-	m        *spmd.Member
-	plan     *plan.Plan
+	base
 	policy   policy.Policy
 	algo     algo.Algorithm
 	replicas *member.Replicas
@@ -26,7 +25,6 @@ type ActorWorker struct {
 	joined   tensor.Dict // the shards side by side, where there are several
 	batch    tensor.Dict // what is trained on
 	arrivals *Arrivals   // in an asynchronous run
-	trace    *member.Tracer
 }
 
 // An input is where one shard's trajectories come from.
@@ -40,12 +38,13 @@ type input struct {
 // NewActorWorker returns the worker of member m, for loop.Launch. Every replica starts with the same
 // parameters, which the seed determines.
 func NewActorWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*ActorWorker, error) {
-	p, shared, err := of(c, m)
+	b, shared, err := newBase(c, m)
 	if err != nil {
 		return nil, err
 	}
+	p := b.plan
 	pol := shared.actors[m.Index()]
-	a := &ActorWorker{m: m, plan: p, policy: pol, weights: shared, trace: member.NewTracer(p.Job, m)}
+	a := &ActorWorker{base: b, policy: pol, weights: shared}
 	if a.replicas, err = member.NewReplicas(ctx, m, p.Job, pol.Params()); err != nil {
 		return nil, err
 	}
@@ -65,12 +64,6 @@ func NewActorWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Acto
 	}
 	return a, nil
 }
-
-// Member returns the worker's place in its group, through which it reaches other workers.
-func (a *ActorWorker) Member() *spmd.Member { return a.m }
-
-// Tracer returns what this worker has noted; nil where no trace was asked for.
-func (a *ActorWorker) Tracer() *member.Tracer { return a.trace }
 
 // Index returns which actor this is, from 0 on.
 func (a *ActorWorker) Index() int { return a.m.Index() }

@@ -9,27 +9,25 @@ import (
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/embodied/play"
 	"github.com/rlinf/rlinf/roles/loop"
-	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/spmd"
 )
 
 // An EnvWorker simulates a contiguous range of the environments, in stages.
 type EnvWorker struct {
-	m     *spmd.Member
-	plan  *plan.Plan
+	base
 	train []*envStage    // one per stage
 	eval  []*envStage    // one; none where nothing is evaluated
 	actIn *spmd.Receiver // the actions of an asynchronous run
-	trace *member.Tracer
 }
 
 // NewEnvWorker makes the environments of member m, for loop.Launch.
 func NewEnvWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*EnvWorker, error) {
-	p, _, err := of(c, m)
+	b, _, err := newBase(c, m)
 	if err != nil {
 		return nil, err
 	}
-	w := &EnvWorker{m: m, plan: p, trace: member.NewTracer(p.Job, m)}
+	p := b.plan
+	w := &EnvWorker{base: b}
 	if w.train, err = newStages(c, p, p.Train, m, p.Config.Env.Train, env.Train); err != nil {
 		return nil, err
 	}
@@ -81,12 +79,6 @@ func inlineEnvs(envs []*EnvWorker, l plan.Route, use env.Use) *play.Stage {
 	}
 	return nil
 }
-
-// Member returns the worker's place in its group, through which it reaches other workers.
-func (w *EnvWorker) Member() *spmd.Member { return w.m }
-
-// Tracer returns what this worker has noted; nil where no trace was asked for.
-func (w *EnvWorker) Tracer() *member.Tracer { return w.trace }
 
 // Interact runs the environments of an iteration. It sends observations through obs and receives
 // actions through act.

@@ -10,7 +10,6 @@ import (
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/loop"
-	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -19,13 +18,11 @@ import (
 // to trajectories: those of the actors' policy before the update (prox_log_prob) and of the
 // reference policy (ref_log_prob).
 type InferenceWorker struct {
-	m       *spmd.Member
-	plan    *plan.Plan
+	base
 	policy  policy.Policy // its parameters are a view of the weights
 	work    policy.Work
 	through []*passage
 	weights *collectives.WeightsReader
-	trace   *member.Tracer
 
 	proximal  bool
 	reference []byte // the parameters of the first version; nil: not needed
@@ -43,12 +40,13 @@ type passage struct {
 // NewInferenceWorker returns the worker of member m, for loop.Launch. It gives up the memory of its policy's
 // parameters with the first weights.
 func NewInferenceWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*InferenceWorker, error) {
-	p, shared, err := of(c, m)
+	b, shared, err := newBase(c, m)
 	if err != nil {
 		return nil, err
 	}
+	p := b.plan
 	pol := shared.inferences[m.Index()]
-	w := &InferenceWorker{m: m, plan: p, policy: pol, trace: member.NewTracer(p.Job, m),
+	w := &InferenceWorker{base: b, policy: pol,
 		weights: shared.inference.Reader(m), proximal: slices.Contains(p.Inferred(), algo.FieldProxLogProb)}
 	if slices.Contains(p.Inferred(), algo.FieldRefLogProb) {
 		w.reference = make([]byte, len(pol.Params().State()))
@@ -65,12 +63,6 @@ func NewInferenceWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*In
 	w.work = pol.NewWork(rows)
 	return w, nil
 }
-
-// Member returns the worker's place in its group, through which it reaches other workers.
-func (w *InferenceWorker) Member() *spmd.Member { return w.m }
-
-// Tracer returns what this worker has noted; nil where no trace was asked for.
-func (w *InferenceWorker) Tracer() *member.Tracer { return w.trace }
 
 // SyncModelFromActor makes the policy use that version of the weights. The first version is the
 // reference, unless a checkpoint had one.

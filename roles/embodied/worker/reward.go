@@ -8,20 +8,17 @@ import (
 	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/loop"
-	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
 
 // A RewardWorker computes rewards for the rollout workers of some routes.
 type RewardWorker struct {
-	m      *spmd.Member
-	plan   *plan.Plan
+	base
 	rule   reward.Rule
 	routes map[int]*rewardRoute // by their first environment
 	from   *spmd.Receiver       // of all routes
 	views  []transitionView
-	trace  *member.Tracer
 }
 
 // A rewardRoute is a route with the channel end of its reward worker.
@@ -36,11 +33,12 @@ const transitionsKey = "transitions"
 
 // NewRewardWorker returns the worker of member m, for loop.Launch.
 func NewRewardWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*RewardWorker, error) {
-	p, _, err := of(c, m)
+	b, _, err := newBase(c, m)
 	if err != nil {
 		return nil, err
 	}
-	w := &RewardWorker{m: m, plan: p, routes: map[int]*rewardRoute{}, trace: member.NewTracer(p.Job, m)}
+	p := b.plan
+	w := &RewardWorker{base: b, routes: map[int]*rewardRoute{}}
 	rows := 0
 	for _, l := range p.Train.Routes {
 		if p.RewardWorker(l) == m.Index() {
@@ -51,12 +49,6 @@ func NewRewardWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Rewar
 	w.rule, err = p.NewRule(rows)
 	return w, err
 }
-
-// Member returns the worker's place in its group, through which it reaches other workers.
-func (w *RewardWorker) Member() *spmd.Member { return w.m }
-
-// Tracer returns what this worker has noted; nil where no trace was asked for.
-func (w *RewardWorker) Tracer() *member.Tracer { return w.trace }
 
 // Score answers what comes through ch.Transitions in an iteration, through ch.Rewards.
 func (w *RewardWorker) Score(ctx context.Context, ch RewardChannels) error {

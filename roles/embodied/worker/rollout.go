@@ -11,7 +11,6 @@ import (
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/embodied/play"
 	"github.com/rlinf/rlinf/roles/loop"
-	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -19,10 +18,8 @@ import (
 // A RolloutWorker chooses actions for the environments of its routes. It owns their trajectories
 // until the actors get them.
 type RolloutWorker struct {
-	m      *spmd.Member
-	plan   *plan.Plan
+	base
 	policy policy.Policy // its parameters are a view of the weights
-	trace  *member.Tracer
 	routes []*rolloutRoute
 	evals  []*evalRoute
 
@@ -55,13 +52,14 @@ type rolloutRoute struct {
 // NewRolloutWorker returns the worker of member m, for loop.Launch; InitWorker completes it. It frees the memory
 // of its policy's parameters when the first weights arrive.
 func NewRolloutWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*RolloutWorker, error) {
-	p, shared, err := of(c, m)
+	b, shared, err := newBase(c, m)
 	if err != nil {
 		return nil, err
 	}
+	p := b.plan
 	pol := shared.rollouts[m.Index()]
-	r := &RolloutWorker{m: m, plan: p, policy: pol, state: pol.Params().State(), version: -1,
-		trace: member.NewTracer(p.Job, m), training: shared.training.Reader(m)}
+	r := &RolloutWorker{base: b, policy: pol, state: pol.Params().State(), version: -1,
+		training: shared.training.Reader(m)}
 	if shared.evaluation != nil {
 		r.evaluation = shared.evaluation.Reader(m)
 	}
@@ -84,12 +82,6 @@ func NewRolloutWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Roll
 	}
 	return r, nil
 }
-
-// Member returns the worker's place in its group. Through it a worker reaches other workers.
-func (r *RolloutWorker) Member() *spmd.Member { return r.m }
-
-// Tracer returns what this worker has noted; nil where no trace was asked for.
-func (r *RolloutWorker) Tracer() *member.Tracer { return r.trace }
 
 // InitWorker completes the worker, before its first call. envs are the env workers of the same
 // rank. The worker steps the environments that plan.Plan.RunsInline names itself.

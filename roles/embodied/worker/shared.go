@@ -9,6 +9,7 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/roles/weights"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
@@ -42,14 +43,27 @@ func PlanOf(c *loop.Cluster) (*plan.Plan, error) {
 	return s.plan, nil
 }
 
-// of returns the plan and what the workers of m's rank share.
-func of(c *loop.Cluster, m *spmd.Member) (*plan.Plan, *Shared, error) {
+// A base is what every worker has: its place in its group, the plan and its trace.
+type base struct {
+	m     *spmd.Member
+	plan  *plan.Plan
+	trace *member.Tracer
+}
+
+// newBase returns the base of the worker of member m, and what the workers of its rank share.
+func newBase(c *loop.Cluster, m *spmd.Member) (base, *Shared, error) {
 	p, err := PlanOf(c)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s %d: %w", m.Group(), m.Index(), err)
+		return base{}, nil, fmt.Errorf("%s %d: %w", m.Group(), m.Index(), err)
 	}
-	return p, loop.SharedOf(c).(*Shared), nil
+	return base{m, p, member.NewTracer(p.Job, m)}, loop.SharedOf(c).(*Shared), nil
 }
+
+// Member returns the worker's place in its group, through which it reaches other workers.
+func (b *base) Member() *spmd.Member { return b.m }
+
+// Tracer returns what this worker has noted; nil where no trace was asked for.
+func (b *base) Tracer() *member.Tracer { return b.trace }
 
 // Connect makes the policies, and the weights between them.
 func (s *Shared) Connect(ctx context.Context) (err error) {
