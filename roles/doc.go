@@ -1,16 +1,19 @@
-// Package roles answers: which names does a program of your own need? It is a facade: Main is the command
-// line, Registries say what jobs can be made of, and the Trainer trains in one process. It gives the tasks to
-// the command line. Everything stands in a package below:
+// Package roles answers: which names does a user's program need? It is a facade: Main is the command line,
+// Registries hold the parts of jobs, and a Trainer trains in one process. Package roles gives the kinds of jobs,
+// its tasks, to the command line. All work is done in the packages below:
 //
 //	cli        the commands
-//	session    the beginning and the end of a job
+//	session    one start of a job in a process: agreement on the configuration, the run's folder, exit code
+//	task       the interface of a task
+//	embodied   the task of training policies in environments: its runner, plan, workers, evaluation
+//	language   the tasks of language models: runners of fine-tuning and reasoning, plan, workers, examination
+//	loop       what every runner does between iterations: report, vote, save and load checkpoints, stop
+//	weights    versions of weights on their way from actors to the workers that read them
+//	member     what workers of every task share: timeline, sums of gradients, saved state
+//	job        what every task needs of a world: placement, available memory, files of weights
+//	config     the configuration and its checks
 //	trainer    training in one process, without ranks
-//	task       what a kind of job must be able to do
-//	embodied   the task of training policies in environments
-//	language   the tasks of training language models
-//	loop       what every runner shares: report, vote, save, resume, stop
-//	weights    the way of weights from actors to readers
-//	member     what workers of every task share
-//	job        what every task needs of a world
-//	config     what the user asks for
+//
+// A task's plan estimates the memory of each rank. Package spmd ends the job when a rank fails or dies in any call;
+// spmd/mpi detects ranks that stop responding.
 package roles

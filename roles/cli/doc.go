@@ -1,3 +1,4 @@
-// Package cli answers: which command did the user call? Main is the command line, and each command
-// has a file of its own; bench and sweep have packages.
+// Package cli answers: which command did the user call? Main is the command line, and most commands have a file
+// each. Packages below have the other commands (bench, doctor, language, manual, sweep), what all commands read
+// (args), and the verdict of rlinf check.
 package cli

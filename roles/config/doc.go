@@ -1,6 +1,6 @@
-// Package config answers: what did the user ask for? A Config is what a YAML file, its presets and
-// the command line say: RLinf's keys, and a few of our own.
+// Package config answers: what did the user ask for? A Config has the values of a YAML file, its presets and the
+// command line: RLinf's keys, and a few of our own.
 //
-// Load reads one and checks every value without a world; nothing writes to it afterwards. What
-// follows from it and from the world is a job.Job.
+// Load reads a Config and checks every value without a world. Nothing changes it afterwards. The plan of a task has
+// what follows from a Config in a world.
 package config

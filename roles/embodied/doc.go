@@ -1,10 +1,12 @@
-// Package embodied answers: how are policies trained and evaluated in environments? It is a task. An
-// EmbodiedRunner leads the training of a policy; every rank runs one. One iteration has four phases:
+// Package embodied answers: how are policies trained and evaluated in environments? It is a task. Its
+// EmbodiedRunner calls the workers of all components; every rank runs one. An iteration has four phases:
 //
-//	UpdateRolloutWeights          the actors' weights reach the workers that infer
+//	UpdateRolloutWeights          the actors' weights reach the rollout and inference workers
 //	GenerateRollouts              env workers simulate, rollout workers choose actions and record
-//	ComputeAdvantagesAndReturns   each actor on its share of the environments
-//	RunTraining                   gradients are summed over the actors
+//	ComputeAdvantagesAndReturns   each actor prepares its share of the environments
+//	RunTraining                   actors train, and sum their gradients
 //
-// In an asynchronous run rollouts go on by themselves, and an iteration takes the finished ones.
+// In an asynchronous run env and rollout workers never wait for actors; an iteration trains on the finished
+// rollouts. Evaluate is the job that only evaluates. Packages below: plan has layouts, routes and memory estimates,
+// worker has one type for each component, and play has a policy acting in environments.
 package embodied

@@ -1,3 +1,4 @@
-// Package job answers: what does every task need of a world? A Job has the placement and the steps of a run,
-// and helps the plans of tasks to check themselves: memory that is available, models that fit their files.
+// Package job answers: what does every task need of a world? A Job has the placement and the number of steps of a
+// run. A task's plan embeds it, and estimates memory with its types: Footprint is what a rank needs, Available what
+// a machine has. LoadModel checks files of weights.
 package job

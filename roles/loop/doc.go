@@ -1,5 +1,10 @@
-// Package loop answers: what does every runner share? A runner is the program of a task on every rank. Between its
-// iterations the Loop reports to rank 0, agrees with all ranks on the next step (agreement), saves and resumes
-// (Saver, StartState), and stops on request (Requests). On rank 0 the Logbook writes the metrics, which the task's
-// Recorder makes. What the loop needs to know of a task is its Plan.
+// Package loop answers: what does every runner share? A runner is the program of a task on every rank. Between two
+// iterations its Loop does the following:
+//
+//	agreement     all ranks vote on the next step, and send their Reports to rank 0
+//	Logbook       rank 0 writes the metrics, which the task's Recorder computes from the Reports
+//	Saver         saves checkpoints, and distributes one to the ranks of a run that resumes (StartState)
+//	Requests      stops the run after a signal or at a deadline
+//
+// A Plan has what the loop needs to know of a task.
 package loop

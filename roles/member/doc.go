@@ -1,4 +1,4 @@
-// Package member answers: what do workers of every task share? A worker is one member of a component. It records
-// what it does when (Tracer), sums gradients with the other members (Replicas), and saves its part of the state
-// of the run (State, Share).
+// Package member answers: what do workers of every task share? A worker is one member of a component. Its Tracer
+// records a timeline, its Replicas sum gradients with the other members, and a Share is its part of the State in a
+// checkpoint.
 package member

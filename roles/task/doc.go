@@ -1,4 +1,3 @@
-// Package task answers: what must a kind of job be able to do? A Task drafts, plans, runs and evaluates the jobs of
-// a value of runner.task_type. Package roles hands the tasks to the command line; nothing else asks which task a
-// job has.
+// Package task answers: what must a kind of job be able to do? A Task drafts, plans, runs and evaluates jobs whose
+// runner.task_type names it. Package roles lists all tasks, and the command line finds a job's task by Tasks.Of.
 package task

@@ -1,3 +1,4 @@
 // Package weights answers: how do versions of weights get from the actors, which train them, to the workers that
-// read them?
+// read them? Workers on an actor's node read its parameters in place or copy them; other nodes receive them, whole
+// or as changes, by package collectives.
 package weights

@@ -1,3 +1,4 @@
-// Package language answers: what does a language model say? It has the commands generate, score and
-// tokenizer, which read a folder of Hugging Face.
+// Package language answers: which commands work with a language model outside of training? generate, score and
+// tokenizer read a folder in the format of Hugging Face, export writes one from a checkpoint, and data writes texts
+// to train on.
 package language

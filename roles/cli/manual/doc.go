@@ -1,3 +1,3 @@
-// Package manual answers: what does this command, or this key, mean? It has the commands help,
-// config and completion, and it writes the pages of docs/reference.
+// Package manual answers: what does a command, or a key, mean? It has the commands help, config, completion and
+// man, and writes the pages of docs/reference.
 package manual

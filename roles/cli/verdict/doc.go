@@ -1,2 +1,3 @@
-// Package verdict answers: does this configuration run, and if not, what does it take?
+// Package verdict answers: does a configuration run, and which overrides would make it run? rlinf check prints the
+// Verdict.
 package verdict

@@ -1,13 +1,13 @@
-// Package worker answers: what does one member of each group do? Each method is a group call of
-// a runner.
+// Package worker answers: what does one worker of each component do in a job with environments? A runner calls
+// these methods on all workers of a group:
 //
-//	EnvWorker         steps environments, and sends what they show (Interact, Evaluate)
+//	EnvWorker         steps environments, and sends observations (Interact, Evaluate)
 //	RolloutWorker     chooses actions, and sends trajectories (Generate, Evaluate)
-//	RewardWorker      says what steps are worth (Score)
+//	RewardWorker      computes rewards of steps (Score)
 //	InferenceWorker   adds log-probabilities to trajectories (Infer)
 //	ActorWorker       trains (RecvRolloutBatch, ComputeAdvantagesAndReturns, RunTraining)
 //
-// Weights bring the actors' parameters to the others. A worker gets everything at its construction;
-// LaunchActor and the other functions launch whole groups. In an asynchronous run env and rollout
-// workers go on while actors train (Simulate, Produce, RecvRollouts).
+// In an asynchronous run env and rollout workers go on while actors train (Simulate, Produce, RecvRollouts). Shared
+// has the policies of a rank's workers, and the weights that travel between ranks. Each worker saves and loads its
+// part of a checkpoint (Save, Load).
 package worker

@@ -1,7 +1,7 @@
-// Package plan answers: what follows from the configuration of a job that trains a language model? A Plan has
-// the model, the texts and their order, the way of answers from worker to worker (Pipeline), and the memory that
-// all of it takes. It serves fine-tuning and reasoning.
+// Package plan answers: what follows from the configuration of a job that trains a language model? A Plan has the
+// model, the texts and their order, the workers that each answer passes through (Pipeline), and the memory that
+// each rank needs (MemoryOf). Fine-tuning and reasoning use the same Plan.
 //
-// Draft finds what is wrong without reading files; Complete reads the tokenizer, the model's configuration and
-// all texts, and finds the rest. Each reports everything as one error.
+// Draft finds mistakes without reading files. Complete reads the tokenizer, the model's configuration and all
+// texts, and finds the remaining mistakes. Each reports all its mistakes as one error.
 package plan

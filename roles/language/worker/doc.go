@@ -1,4 +1,12 @@
-// Package worker answers: what does one member of each component do that trains a language model? An SFTWorker
-// learns from texts. In the task reasoning answers go from RolloutWorkers to RewardWorkers, InferenceWorkers,
-// CriticWorkers and ReasoningWorkers, which are the actors; a component without a place is left out.
+// Package worker answers: what does one worker of each component do in a job that trains a language model?
+// Fine-tuning has SFTWorkers alone, which are its actors. In the task reasoning, groups of answers pass through
+// these workers, in this order:
+//
+//	RolloutWorker     generates answers to prompts; also examines the model (Generate, Evaluate)
+//	RewardWorker      grades answers (Score)
+//	InferenceWorker   adds log-probabilities (Infer)
+//	CriticWorker      adds values, and trains the critic (Value, RunTraining)
+//	ReasoningWorker   the actor: trains the model (Receive, ComputeAdvantages, RunTraining)
+//
+// Rewards, log-probabilities and the critic are the actors' work where their components have no place.
 package worker
