@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Available is memory that can still be had.
+// Available is an amount of memory that this process can still get.
 type Available struct {
 	Free  int64  // bytes
-	Where string // what has it: a machine, a control group
+	Where string // what has the least: the machine, a control group, or the resource limits
 }
 
-// String says, for example, "this machine has 512 MiB free".
+// String returns, for example, "this machine has 512 MiB free".
 func (r Available) String() string { return fmt.Sprintf("%s has %s free", r.Where, Mebibytes(r.Free)) }
 
-// AvailableOn returns the memory for the ranks of a node. This process must be on that node; rank r
-// is on node nodes[r].
+// AvailableOn returns the memory for all ranks of a node, which must be this process's own node. Rank r is on node
+// nodes[r].
 func AvailableOn(nodes []int, node int) Available {
 	processes := 1
 	if n, _ := mpi.Launched(); n > 1 {
@@ -37,9 +37,9 @@ func AvailableOn(nodes []int, node int) Available {
 	return FindAvailable("/", processes)
 }
 
-// FindAvailable returns the least memory that is available: of this machine, of the control groups
-// of this process (those of a container or of a Slurm job among them), and of so many processes
-// with its resource limits. root is where the file systems /proc and /sys are.
+// FindAvailable returns the least of three: the free memory of this machine, that of the control groups of this
+// process (of its container or Slurm job, for example), and the resource limits of this process times processes.
+// root is the folder with /proc and /sys.
 func FindAvailable(root string, processes int) Available {
 	const addressable = 1 << 47
 	least := Available{addressable, "the address space of a process"}
@@ -64,11 +64,11 @@ func FindAvailable(root string, processes int) Available {
 		} else if parts[1] != "" {
 			continue
 		}
-		for group := path.Clean("/" + parts[2]); ; group = path.Dir(group) { // in a container some may be out of sight
+		for group := path.Clean("/" + parts[2]); ; group = path.Dir(group) { // in a container, parent groups may be invisible
 			dir := filepath.Join(root, mount, group)
 			if most, ok := numbers(filepath.Join(dir, limit))[""]; ok {
 				stat := numbers(filepath.Join(dir, "memory.stat"))
-				cache := stat[prefix+"inactive_file"] + stat[prefix+"active_file"] // given up when memory is short
+				cache := stat[prefix+"inactive_file"] + stat[prefix+"active_file"] // the kernel frees it when memory is short
 				have(min(most, addressable)-numbers(filepath.Join(dir, used))[""]+cache, "control group "+group)
 			}
 			if group == "/" {
@@ -92,8 +92,8 @@ func FindAvailable(root string, processes int) Available {
 	return least
 }
 
-// numbers returns the number in each line of a file, by the word before it, "" where there is none;
-// lines of another form are left out.
+// numbers reads a file with a word and a number on each line, and returns the numbers by their words. A line with a
+// number alone has the word "". Other lines are left out.
 func numbers(file string) map[string]int64 {
 	text, _ := os.ReadFile(file)
 	found := map[string]int64{}

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// New places cfg in a world whose rank r is on node nodes[r]. The findings are what is wrong with the keys,
-// the placement and comm.table, for the plan of a task to add to.
+// New places cfg in a world whose rank r is on node nodes[r]. It returns the mistakes in the keys, in the placement
+// and in comm.table; the plan of a task adds its own to them.
 func New(cfg *config.Config, reg config.Registries, nodes []int) (*Job, *config.Findings) {
 	j, found := &Job{Config: cfg, Registries: reg}, cfg.CheckParts(reg)
 	j.readTable(found)
@@ -19,7 +19,7 @@ func New(cfg *config.Config, reg config.Registries, nodes []int) (*Job, *config.
 	return j, found
 }
 
-// readTable reads the table of collective algorithms, if there is one.
+// readTable reads comm.table, if the configuration names one.
 func (j *Job) readTable(found *config.Findings) {
 	file := j.Config.Comm.Table
 	if file == "" {
@@ -30,10 +30,10 @@ func (j *Job) readTable(found *config.Findings) {
 	found.Want(err == nil, "comm.table", nil, fmt.Sprintf("a table that can be read: %v", err))
 }
 
-// placeOn computes the placement. It leaves none if it does not fit.
+// placeOn computes the placement. If the placement does not fit, j has none.
 func (j *Job) placeOn(nodes []int, found *config.Findings) {
 	if found.Reported("cluster.node_groups", "spmd.nodes") {
-		return // the placement may fail because of these mistakes
+		return // the placement may fail because of these reported mistakes
 	}
 	place, err := j.Config.Place(nodes)
 	if err == nil {
@@ -62,7 +62,7 @@ func unjoin(err error) []error {
 	return []error{err}
 }
 
-// Workers returns how many workers a component has; 0 if there is no placement.
+// Workers returns the number of a component's workers; 0 without a placement.
 func (j *Job) Workers(component string) int {
 	if j.Placement == nil {
 		return 0

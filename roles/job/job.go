@@ -10,28 +10,28 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Job is the part of a plan that no task owns. It is the same on every rank, and does not change.
+// A Job is the part of a plan that all tasks have in common. It is the same on every rank, and does not change.
 //
-// The plan of a task embeds it. Where a task has nothing of its own to say, the methods of Job stand for it.
+// The plan of a task embeds it. The task's plan overrides those of its methods that return nothing.
 type Job struct {
 	Config     *config.Config
-	Registries config.Registries // what it is made of
+	Registries config.Registries // the parts that it is made of
 	Placement  *spmd.Placement   // the ranks of each component
 
-	SyncInterval, MaxSteps int64 // iterations between new weights of rollouts, and of the whole run
+	SyncInterval, MaxSteps int64 // iterations between updates of the rollouts' weights, and of the whole run
 	table                  *collectives.Table
 }
 
 // Common returns j itself.
 func (j *Job) Common() *Job { return j }
 
-// Collectives returns how the groups of training work.
+// Collectives returns the options of collectives in training.
 func (j *Job) Collectives() collectives.Options {
 	return collectives.Options{Fast: j.Config.Comm.Reduce == config.ReduceFast, Table: j.table,
 		Debug: j.Config.Comm.Debug}
 }
 
-// WorkersOn names the workers of rank r, as env[0].
+// WorkersOn returns the names of the workers on rank r, such as env[0].
 func (j *Job) WorkersOn(r int) []string {
 	workers := []string{}
 	for _, name := range j.Placement.Components() {
@@ -44,7 +44,7 @@ func (j *Job) WorkersOn(r int) []string {
 	return workers
 }
 
-// MembersOn returns the members of a component on a rank; none of one without a place.
+// MembersOn returns the numbers of a component's members on a rank; none without a place.
 func (j *Job) MembersOn(component string, rank int) (members []int) {
 	for m, at := range j.Placement.Ranks(component) {
 		if at == rank {
@@ -59,14 +59,14 @@ func (j *Job) On(component string, rank int) bool {
 	return slices.Contains(j.Placement.Ranks(component), rank)
 }
 
-// Async reports whether rollouts are made while actors train.
+// Async reports whether env and rollout workers make rollouts while actors train.
 func (j *Job) Async() bool { return j.Config.Runner.Async && j.Config.Trains() }
 
-// SyncsAt reports whether the iteration after step begins with the newest weights. In an
-// asynchronous run every iteration after a checkpoint does.
+// SyncsAt reports whether the iteration after step begins with the newest weights. In an asynchronous run every
+// iteration after a checkpoint does.
 func (j *Job) SyncsAt(step int64) bool { return j.Async() || step%j.SyncInterval == 0 }
 
-// EvaluatesAt reports whether the policy is evaluated after step.
+// EvaluatesAt reports whether an evaluation follows step.
 func (j *Job) EvaluatesAt(step int64) bool {
 	return j.Config.Evaluates() && (step >= j.MaxSteps || step%int64(j.Config.Runner.ValCheckInterval) == 0)
 }
@@ -77,13 +77,13 @@ func (j *Job) SavesAt(step int64) bool {
 	return step > 0 && (last && j.Config.Runner.SaveAtEnd || every > 0 && (last || step%every == 0))
 }
 
-// Notes returns nothing: see task.Plan.
+// Notes returns none: see task.Plan.
 func (j *Job) Notes() []string { return nil }
 
 // OwnKeys returns the keys of users' own parts.
 func (j *Job) OwnKeys() []config.OwnKey { return j.Config.OwnKeys() }
 
-// Environments says that there are none: see loop.Plan.
+// Environments returns 0: see loop.Plan.
 func (j *Job) Environments() (n int, saved bool) { return 0, false }
 
 // MayDiffer returns no key: see loop.Plan.
@@ -95,8 +95,8 @@ func (j *Job) ReadWeights(path string) (d tensor.Dict, whole bool, err error) {
 	return d, true, err
 }
 
-// CheckReplay finds nothing wrong: see task.Plan.
+// CheckReplay returns nil: see task.Plan.
 func (j *Job) CheckReplay([]int, int) error { return nil }
 
-// CheckFiles finds nothing wrong: see task.Plan.
+// CheckFiles returns nil: see task.Plan.
 func (j *Job) CheckFiles(int) error { return nil }

@@ -2,27 +2,27 @@ package job
 
 import "fmt"
 
-// A Footprint is the memory of a rank, in bytes.
+// A Footprint is an estimate of the memory of a rank, in bytes.
 type Footprint struct {
-	Parameters int64 // with their gradients, and the copies that rollouts of an asynchronous run use
-	Optimiser  int64 // its state
-	Rollouts   int64 // trajectories that are recorded, wait, and are trained on
-	Channels   int64 // observations and actions on their way
-	Replay     int64 // the replay buffer, and demonstrations, with the copy of the file
+	Parameters int64 // with gradients, and copies for the rollouts of an asynchronous run
+	Optimiser  int64 // the optimiser's state
+	Rollouts   int64 // trajectories being recorded, queued or trained on
+	Channels   int64 // observations and actions in channels
+	Replay     int64 // replay buffer and demonstrations, with the contents of their file
 
-	Activations int64 // of a language model, in one micro-batch, with the logits
-	Texts       int64 // that it learns from
+	Activations int64 // of a language model in one micro-batch, with logits
+	Texts       int64 // texts to train on
 }
 
-// ProgramBytes is about what a process takes beside the footprints of its ranks.
+// ProgramBytes is about what a process needs beside the footprints of its ranks.
 const ProgramBytes = 48 << 20
 
-// Sum returns all of it.
+// Sum returns the total.
 func (f Footprint) Sum() int64 {
 	return f.Parameters + f.Optimiser + f.Rollouts + f.Channels + f.Replay + f.Activations + f.Texts
 }
 
-// A Column is a figure of a rank's memory, for a table of ranks.
+// A Column is one part of a footprint, for a table with a line for each rank.
 type Column struct {
 	Name  string
 	Bytes func(Footprint) int64
@@ -38,5 +38,5 @@ func NodeNeeds(nodes []int, node int, memoryOf func(r int) Footprint) (need int6
 	return need
 }
 
-// Mebibytes writes a number of bytes in MiB.
+// Mebibytes formats a number of bytes as MiB.
 func Mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }

@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// ModelDict returns views of the parameters, one per field, and of the buffers.
+// ModelDict returns views of p's parameters, one per field, and of its buffers.
 func ModelDict(p *nn.Params[float32]) tensor.Dict {
 	var d tensor.Dict
 	for _, f := range p.Fields {
@@ -29,8 +29,8 @@ func ModelDict(p *nn.Params[float32]) tensor.Dict {
 	return d
 }
 
-// LoadModel copies d into the parameters. d must have every tensor of the policy, but for optional
-// ones, in its shape, and no other.
+// LoadModel copies d into p. d must have every tensor of the policy in its shape, except optional ones, and no
+// others.
 func LoadModel(p *nn.Params[float32], d tensor.Dict) error {
 	want := ModelDict(p)
 	lacks := map[string]bool{}
@@ -67,7 +67,7 @@ func LoadModel(p *nn.Params[float32], d tensor.Dict) error {
 	return nil
 }
 
-// Fit reports whether d has these tensors in float32, and no others.
+// Fit returns an error unless d has the tensors want, in float32, and no others.
 func Fit(d tensor.Dict, want []tensor.Field) error {
 	for _, f := range want {
 		x, ok := d.Get(f.Name)
@@ -84,7 +84,7 @@ func Fit(d tensor.Dict, want []tensor.Field) error {
 	return nil
 }
 
-// ReadWeights reads the file that key names.
+// ReadWeights reads the file of weights that is the value of key.
 func ReadWeights(key, path string) (tensor.Dict, error) {
 	b, err := durable.ReadFile(path)
 	if err != nil {
@@ -97,8 +97,8 @@ func ReadWeights(key, path string) (tensor.Dict, error) {
 	return d, err
 }
 
-// MadeBy names the run that saves the checkpoint which err says is missing, for the end of a message. It
-// returns "" for other errors and files.
+// MadeBy says which run saves the checkpoint that is missing according to err, for the end of a message. It returns
+// "" for other errors and files.
 func MadeBy(err error) string {
 	var missing *fs.PathError
 	if !errors.As(err, &missing) || !errors.Is(missing, fs.ErrNotExist) {

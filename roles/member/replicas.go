@@ -14,24 +14,24 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Gradients is the purpose of the communicator of a component that trains.
+// Gradients is the purpose of the communicator over which a component sums gradients.
 const Gradients = "gradients"
 
-// Replicas are the copies of one model at the workers of a component that trains it: they sum gradients,
-// and compare parameters.
+// Replicas connect the copies of one model at the workers of a component: they sum gradients, and compare
+// parameters.
 type Replicas struct {
 	*collectives.Reducer
-	of         string // the component
+	of         string // name of the component
 	group      *collectives.Group
 	params     *nn.Params[float32]
-	every      int64 // iterations between comparisons; 0: never
+	every      int64 // iterations between comparisons of parameters; 0: never
 	compressed bool
 	iterations int64
 }
 
 var _ algo.Replicas = (*Replicas)(nil)
 
-// NewReplicas returns member m's view of its component.
+// NewReplicas returns the Replicas of member m, which connect it with its component.
 func NewReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Params[float32]) (*Replicas, error) {
 	group, err := collectives.New(m.World(), m.Comm(Gradients), j.Collectives())
 	if err != nil {
@@ -51,11 +51,11 @@ func NewReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Par
 // Count returns the number of replicas, and the index of this one.
 func (r *Replicas) Count() (n, this int) { return r.Reducer.Replicas() }
 
-// Gradient is the Reducer's, as algorithms see it.
+// Gradient starts the sum of a gradient over all replicas: see collectives.Reducer.
 func (r *Replicas) Gradient(grad []float32) algo.GradientStream { return r.Reducer.Gradient(grad) }
 
-// Trained is called after each iteration: it adds the metric of compression, and compares the
-// parameters when that is due.
+// Trained is called after each iteration. It adds the metric of compression to m, and compares the parameters of
+// all replicas if comm.check_replicas says so.
 func (r *Replicas) Trained(ctx context.Context, m *algo.Metrics) error {
 	if r.compressed {
 		m.Names, m.Values = append(m.Names, r.of+"/compression_error"), append(m.Values, r.CompressionError())
@@ -76,8 +76,8 @@ func (r *Replicas) Trained(ctx context.Context, m *algo.Metrics) error {
 	return r.group.SameOnAllRanks(ctx, names, data)
 }
 
-// YieldToFirst lets the first member of a component report an error that all of them have: that the training
-// diverged.
+// YieldToFirst waits on all members but the first when training has diverged, an error that all members return. So
+// the job reports the error of the first member.
 func YieldToFirst(ctx context.Context, m *spmd.Member, err error) {
 	if diverged := (*algo.DivergedError)(nil); errors.As(err, &diverged) && m.Index() > 0 {
 		select {

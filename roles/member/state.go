@@ -2,27 +2,27 @@ package member
 
 import "github.com/rlinf/rlinf/tensor"
 
-// State is all of a run that a checkpoint holds.
+// State is the whole state of a run, as a checkpoint has it.
 type State struct {
-	Model   tensor.Dict // parameters and buffers of the policy
-	Trainer tensor.Dict // what the algorithm keeps beside them
-	Rollout tensor.Dict // weights that the next rollout uses, where they are older than the model
-	Envs    tensor.Dict // states of environments and of their episodes; all [N, ...]
+	Model   tensor.Dict // parameters and buffers of the model
+	Trainer tensor.Dict // what else the algorithm keeps: optimiser, counters, statistics
+	Rollout tensor.Dict // weights of the next rollout, if they are older than the model
+	Envs    tensor.Dict // states of environments and their episodes; all tensors [N, ...]
 }
 
 // A Share is one member's part of the state.
 type Share struct {
 	Kind   string      // "model", "trainer", "rollout", "envs"
-	Lo, Hi int         // for envs: the environments
+	Lo, Hi int         // for envs: the range of environments
 	Dict   tensor.Dict // the part itself
 }
 
-// TakenRollouts is the name, in the trainer's state, of the rollouts of each environment that the actors of an
-// asynchronous run have taken.
+// TakenRollouts is the tensor in the trainer's state that counts the rollouts of each environment which the actors
+// of an asynchronous run have received.
 const TakenRollouts = "rollouts"
 
-// Rollouts returns how many rollouts of each environment the actors have taken in a run at this
-// step.
+// Rollouts returns how many rollouts of each environment the actors have received in a run that has made step
+// iterations.
 func (st State) Rollouts(step int64) int64 {
 	if t, ok := st.Trainer.Get(TakenRollouts); ok {
 		return t.I64()[0]

@@ -10,25 +10,24 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Tracer records when a worker was busy, for a browser to show (chrome://tracing,
-// ui.perfetto.dev). A nil tracer records nothing. Each worker has its own, so that no two write at
-// once.
+// A Tracer records a timeline of one worker, for a browser to show (chrome://tracing, ui.perfetto.dev). A nil
+// Tracer records nothing. Only its worker writes to it.
 type Tracer struct {
 	rank   int
 	worker string
 	Spans  []Span // in the order of time
 }
 
-// A Span is one stretch of work; times are since the epoch, which all ranks of a node share.
+// A Span is one piece of work. Its times count from the epoch that all ranks of a node share.
 type Span struct {
 	what       string
-	Start, End time.Time // of the work
+	Start, End time.Time // of the piece of work
 }
 
 // maxSpans bounds the memory of a tracer; it ignores later spans.
 const maxSpans = 1 << 18
 
-// Start returns the time, for a span that ends with Done.
+// Start returns the present time, to be passed to Done.
 func (t *Tracer) Start() time.Time {
 	if t == nil {
 		return time.Time{}
@@ -43,7 +42,7 @@ func (t *Tracer) Done(what string, start time.Time) {
 	}
 }
 
-// NewTracer returns the tracer of a worker, nil without cluster.tracer.
+// NewTracer returns the tracer of a worker; nil unless cluster.tracer is enabled.
 func NewTracer(j *job.Job, m *spmd.Member) *Tracer {
 	if !j.Config.Cluster.Tracer.Enable {
 		return nil
@@ -51,7 +50,7 @@ func NewTracer(j *job.Job, m *spmd.Member) *Tracer {
 	return &Tracer{rank: m.World().Rank(), worker: fmt.Sprintf("%s %d", m.Group(), m.Index())}
 }
 
-// A traceEvent is a complete event of the Trace Event Format; times in microseconds.
+// A traceEvent is a complete event of the Trace Event Format. Times are in microseconds.
 type traceEvent struct {
 	Name  string  `json:"name"`
 	Phase string  `json:"ph"`
@@ -61,7 +60,7 @@ type traceEvent struct {
 	Who   string  `json:"tid"`
 }
 
-// WriteEvents writes an event for every span, each on a line of its own that ends in a comma.
+// WriteEvents writes each span as an event, on a line that ends in a comma.
 func WriteEvents(out io.Writer, tracers []*Tracer) error {
 	for _, t := range tracers {
 		for _, s := range t.Spans {

@@ -9,54 +9,56 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Task is a kind of job.
+// A Task is a kind of job, named by runner.task_type.
 type Task interface {
 	// Has reports whether cfg asks for this task.
 	Has(cfg *config.Config) bool
 	// Draft places cfg in a world whose rank r is on node nodes[r].
 	Draft(cfg *config.Config, reg config.Registries, nodes []int) Draft
-	// Run is the program of the task: it trains.
+	// Run is the task's program on every rank: it trains.
 	Run(ctx context.Context, c *loop.Cluster) error
-	// Evaluate is the life of a rank that only evaluates.
+	// Evaluate evaluates on one rank of a job that does not train.
 	Evaluate(ctx context.Context, e *Evaluation) error
 }
 
-// A Draft is a plan in the making. A process makes one for each start of a job.
+// A Draft is a plan that is not complete. A process makes one for each start of a job.
 type Draft interface {
-	// Mistakes returns everything that is wrong with the configuration in its world. It starts no programs.
+	// Mistakes returns everything that is wrong with the configuration in its world, as one error. It starts no
+	// programs.
 	Mistakes() error
-	// Complete returns the plan, or everything that is wrong. cfg is that of the draft; it may also know what
-	// connected simulators are. reg has their environments.
+	// Complete returns the plan, or everything that is wrong, as one error. cfg is the draft's configuration, with
+	// the specification of connected simulators if they were asked. reg also has these simulators.
 	Complete(cfg *config.Config, reg config.Registries) (Plan, error)
 }
 
-// A Plan is what a session and the commands need to know of a job, beside what a loop does.
+// A Plan is what sessions and commands need to know of a job, in addition to what the loop needs.
 type Plan interface {
 	loop.Plan
-	// Open makes what the workers of a rank share. Its error may differ from rank to rank.
+	// Open makes what the workers of a rank share, such as models. It may fail on some ranks and not on others.
 	Open(w *spmd.World) (loop.Shared, error)
-	// Notes are what the user should know before the job begins.
+	// Notes returns warnings that the user should see before the job begins.
 	Notes() []string
-	// Describe says in a few lines what one iteration does.
+	// Describe returns a few lines that describe one iteration.
 	Describe() []string
-	// OwnKeys are the keys of users' own parts that Describe does not show.
+	// OwnKeys returns the keys of users' own parts that Describe does not show.
 	OwnKeys() []config.OwnKey
-	// MemoryOf returns the memory that a rank needs.
+	// MemoryOf estimates the memory that a rank needs.
 	MemoryOf(rank int) job.Footprint
-	// MemoryColumns are the figures of it that a table shows.
+	// MemoryColumns returns the columns of a table of MemoryOf.
 	MemoryColumns() []job.Column
 	// CheckMemory returns an error if the ranks of a node need more memory than it has.
 	CheckMemory(nodes []int, node int, have job.Available) error
-	// CheckReplay does so for replay buffers and demonstrations on the node of a rank.
+	// CheckReplay returns an error if the replay buffers and demonstrations on a rank's node need more memory than
+	// it has.
 	CheckReplay(nodes []int, rank int) error
 	// CheckFiles returns an error if the workers of a rank cannot read their files.
 	CheckFiles(rank int) error
 }
 
-// Tasks are the tasks that a program has.
+// Tasks are all tasks of a program.
 type Tasks []Task
 
-// Of returns the task that cfg asks for. The first one stands for a task that none of them has.
+// Of returns the task that cfg asks for; the first task if there is none.
 func (ts Tasks) Of(cfg *config.Config) Task {
 	for _, t := range ts {
 		if t.Has(cfg) {

@@ -13,36 +13,35 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Weights carry versions of a model's parameters from the actors, which train it, to the members of other
-// components, which read it; see collectives.Weights. A version is the number of iterations that went into it.
-// A nil Weights carries nothing.
+// Weights carry versions of a model's parameters from the actors to their readers, the members of other components.
+// A version is the number of iterations that it was trained for. A nil Weights carries nothing.
 type Weights struct {
-	weights *collectives.Weights // nil: neither an actor nor a reader is on this rank
-	first   int                  // the first actor of this rank, which publishes for all of its actors; -1: none
-	readers map[string]int       // the number of each component's first reader
+	weights *collectives.Weights // nil: this rank has neither an actor nor a reader
+	first   int                  // the first actor on this rank, which publishes for all actors on it; -1: none
+	readers map[string]int       // the number of the first reader of each component, among all readers
 }
 
-// A Mode says how readers use the weights.
+// A Mode says when readers use the weights, and so which copies are needed.
 type Mode int
 
 const (
-	// Configured is as weight_syncer says. If every iteration begins with the newest weights, readers on an
-	// actor's node read them in place: an actor changes its parameters only when it has received all that it
-	// trains on, and nobody infers. Otherwise the weights are copied: those of the rollouts stay while the
-	// actors' change.
+	// Configured follows weight_syncer. If every iteration begins with the newest weights, readers on an actor's
+	// node read the actor's own parameters: no reader computes while actors change them. Otherwise readers copy the
+	// weights, because rollouts go on with older ones.
 	Configured Mode = iota
-	// Once is as weight_syncer says, for readers that use each version at once.
+	// Once follows weight_syncer, and keeps one copy: readers use each version at once.
 	Once
-	// Exact is in place, or by exact copies.
+	// Exact reads in place, or copies without rounding.
 	Exact
 )
 
-// A Spec says which parameters travel, and to whom.
+// A Spec says which parameters are sent, and to which components.
 type Spec struct {
-	Label   string   // in messages
-	Readers []string // the components that read
+	Label   string   // name in messages
+	Readers []string // components that read the weights
 	Mode    Mode
-	// Params are those of a model on this rank: the first actor's, else that of a reader. nil: there is none.
+	// Params are the parameters of a model on this rank: those of its first actor, or else of a reader. nil: this
+	// rank has no such model.
 	Params *nn.Params[float32]
 }
 
@@ -76,7 +75,7 @@ func New(ctx context.Context, w *spmd.World, j *job.Job, s Spec) (*Weights, erro
 	return ws, err
 }
 
-// Publish makes the actors' parameters the newest version. Every actor calls it; one of a rank speaks for all.
+// Publish makes the actors' parameters the newest version. All actors call it; the first on each rank publishes.
 func (w *Weights) Publish(ctx context.Context, actor int, version int64) error {
 	if actor != w.first {
 		return nil
@@ -84,12 +83,12 @@ func (w *Weights) Publish(ctx context.Context, actor int, version int64) error {
 	return w.weights.Publish(ctx, version)
 }
 
-// Reader returns the end of a reader on this rank.
+// Reader returns the reader of member m, on this rank.
 func (w *Weights) Reader(m *spmd.Member) *collectives.WeightsReader {
 	return w.weights.Reader(w.readers[m.Group()] + m.Index())
 }
 
-// Close is called on every rank when there is nothing more to publish.
+// Close is called on every rank, after the last Publish.
 func (w *Weights) Close() {
 	if w != nil {
 		w.weights.Close()
@@ -101,7 +100,7 @@ func ReadsInPlace(j *job.Job) bool {
 	return j.SyncInterval == 1 && j.Config.WeightSyncer.Bucket.Wire() == tensor.F32 && !j.Async()
 }
 
-// wireSpec says how parameters like p travel.
+// wireSpec returns the configured way to send parameters with p's layout.
 func wireSpec(j *job.Job, p *nn.Params[float32]) collectives.WeightsSpec {
 	cfg := &j.Config.WeightSyncer
 	s := collectives.WeightsSpec{
