@@ -9,29 +9,29 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A vote is the state and the wishes of one rank at a loop head.
+// A vote is what one rank says at a loop head: its step, and whether it wants to stop.
 type vote struct {
 	step int64  // the step that this rank is about to take
-	path uint64 // hash of the group calls made so far
-	stop int    // exit code that this rank wants the job to end with; 0: go on
+	path uint64 // hash of the group calls made so far, to find ranks that took another branch
+	stop int    // exit code with which this rank wants to end the job; 0: go on
 	save bool
 }
 
-// A decision is the next action of all ranks, from the votes of all of them.
+// A decision is the next action of all ranks, computed from all votes.
 type decision struct {
-	stop int // as in vote; the largest wins
+	stop int // the largest exit code in the votes
 	save bool
 }
 
-// An agreement makes all ranks take the same branch of the loop, and brings their reports to rank
-// 0. Votes given at one loop head are decided at the next, so no rank waits for them. No rank runs
-// ahead of another by more than one step.
+// An agreement makes all ranks take the same branch of the loop, and sends their reports to rank 0. The votes of
+// one loop head are decided at the next, so no rank waits for them. No rank runs ahead of another by more than one
+// step.
 type agreement struct {
 	comm    spmd.Comm
 	reqs    []spmd.Request
-	votes   []byte // rank 0: of all ranks, voteSize each; elsewhere: of this rank
+	votes   []byte // on rank 0 the votes of all ranks, voteSize bytes each; elsewhere this rank's
 	down    []byte
-	report  []byte // of this rank, being sent
+	report  []byte // of this rank, while it is sent
 	pending bool
 }
 
@@ -58,7 +58,7 @@ func newAgreement(comm spmd.Comm, alloc tensor.Allocator) (*agreement, error) {
 	return a, nil
 }
 
-// begin sends this rank's vote and report. The report must not change until end returns.
+// begin starts to send this rank's vote and report. The report must not change until end returns.
 func (a *agreement) begin(v vote, report []byte) error {
 	mine := a.votes[:voteSize]
 	binary.LittleEndian.PutUint64(mine[0:], uint64(v.step))
@@ -87,8 +87,8 @@ func (a *agreement) begin(v vote, report []byte) error {
 	return a.post(a.comm.Irecv(a.down, 0, decisionTag))
 }
 
-// end returns the decision on the votes of the last begin, and on rank 0 the reports of all ranks.
-// Without a begin before it, it decides nothing.
+// end waits for the votes of the last begin, and returns the decision; on rank 0 also the reports of all ranks.
+// Without an earlier begin the decision is to go on.
 func (a *agreement) end(ctx context.Context) (decision, [][]byte, error) {
 	if !a.pending {
 		return decision{}, nil, nil
@@ -128,7 +128,8 @@ func (a *agreement) end(ctx context.Context) (decision, [][]byte, error) {
 	return d, reports, a.wait(ctx)
 }
 
-// decide combines the votes, and names the first rank that took another path than rank 0.
+// decide computes the decision. If a rank made other group calls than rank 0, it returns an error that names the
+// first such rank.
 func (a *agreement) decide() (decision, error) {
 	var d decision
 	for r := range a.comm.Size() {

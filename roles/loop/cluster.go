@@ -11,55 +11,55 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Cluster is what a job's program gets on each rank: the ranks of the job, and the configuration,
-// which has been checked against them. It stands for RLinf's Cluster and for the cfg beside it.
+// A Cluster is what a program gets on each rank: the ranks of the job, and the configuration, which fits them. It
+// corresponds to RLinf's Cluster and cfg.
 type Cluster struct {
 	world  *spmd.World
 	plan   Plan
 	shared Shared
 	with   Services
-	loop   *Loop // of the program's runner; nil: it has made none
+	loop   *Loop // nil: the program has made no runner
 }
 
-// A Program is what a job runs on every rank. All ranks run the same one: they launch the same groups
-// and make the same calls, in the same order. The first error anywhere ends the job.
+// A Program is the work of a job on every rank. All ranks run the same program: they launch the same groups and
+// make the same calls, in the same order. The first error on any rank ends the job.
 type Program func(ctx context.Context, c *Cluster) error
 
-// A Shared is what the workers of one rank have in common: models, and the weights between the ranks.
+// A Shared is what the workers of one rank have in common: models, and the weights that travel between ranks.
 type Shared interface {
-	// Connect makes the weights between the ranks. Collective over the world.
+	// Connect connects the weights of all ranks. Collective over the world.
 	Connect(ctx context.Context) error
-	// Close is called on every rank when the program has ended.
+	// Close is called on every rank after the program.
 	Close()
 }
 
-// Services are what the program's runner needs of the session around it.
+// Services are what a session gives to the program's runner.
 type Services struct {
 	Saver    *Saver
 	Log      *Logbook   // on rank 0
-	Requests *Requests  // to stop
-	From     StartState // on rank 0: what the run starts from
-	// Started is called when the workers are ready; nil: nothing is.
+	Requests *Requests  // requests to stop
+	From     StartState // on rank 0: the state with which the run starts
+	// Started is called when the workers are ready. It may be nil.
 	Started func() error
-	// GiveUp is called, on rank 0, with the reason to end a run whose simulators fail too often. It
-	// asks to stop. nil: the run goes on to its last step.
+	// GiveUp asks to stop the run, on rank 0, because its simulators fail too often: its argument. nil: the run
+	// goes on to its last step.
 	GiveUp func(error)
-	// Count returns a function that a member of a component tells how far its work is; nil: nobody asks.
+	// Count returns the function with which a member of a component reports its progress. It may be nil.
 	Count func(component string, member int) func(what string, done, total int)
 }
 
-// NewCluster returns what the program of p gets on a rank. It is collective over the world.
+// NewCluster returns the Cluster of one rank for the plan p. Collective over the world.
 func NewCluster(ctx context.Context, w *spmd.World, p Plan, shared Shared, with Services) (*Cluster, error) {
 	return &Cluster{world: w, plan: p, shared: shared, with: with}, shared.Connect(ctx)
 }
 
-// World returns the ranks of the job, as this one sees them.
+// World returns the ranks of the job.
 func (c *Cluster) World() *spmd.World { return c.world }
 
-// Config returns the configuration. Nobody may change it.
+// Config returns the configuration, which must not be changed.
 func (c *Cluster) Config() *config.Config { return c.plan.Common().Config }
 
-// EnvSpec returns what one training environment shows and takes.
+// EnvSpec returns the observations and actions of one training environment.
 func (c *Cluster) EnvSpec() env.Spec { return c.plan.EnvSpec() }
 
 // NumParams returns the number of parameters of the policy.
@@ -68,7 +68,7 @@ func (c *Cluster) NumParams() int { return c.plan.NumParams() }
 // SharedOf returns what the workers of c's rank have in common.
 func SharedOf(c *Cluster) Shared { return c.shared }
 
-// ProgressOf returns what the worker of member m tells how far its work is.
+// ProgressOf returns the function with which the worker of member m reports its progress.
 func ProgressOf(c *Cluster, m *spmd.Member) algo.Progress {
 	if c.with.Count == nil {
 		return nil
@@ -76,8 +76,8 @@ func ProgressOf(c *Cluster, m *spmd.Member) algo.Progress {
 	return c.with.Count(m.Group(), m.Index())
 }
 
-// Leave ends what the program has begun and not ended, when it has returned. It returns the exit code of a run
-// that stopped before its last step, else 0. Collective over the world.
+// Leave is called when the program has returned: it ends what the program began but did not end. It returns the
+// exit code of a run that stopped before its last step, else 0. Collective over the world.
 func (c *Cluster) Leave(ctx context.Context) (stopped int, err error) {
 	if c.loop != nil {
 		err = c.loop.leave(ctx)
@@ -87,8 +87,8 @@ func (c *Cluster) Leave(ctx context.Context) (stopped int, err error) {
 	return stopped, err
 }
 
-// SaveTrace gathers what all workers have noted, and writes it on rank 0. Collective over the world;
-// nothing happens where no trace was asked for.
+// SaveTrace writes the timelines of all workers on rank 0, if the configuration enables the tracer. Collective over
+// the world.
 func (c *Cluster) SaveTrace(ctx context.Context, file string) error {
 	if c.loop == nil {
 		return nil
@@ -96,8 +96,8 @@ func (c *Cluster) SaveTrace(ctx context.Context, file string) error {
 	return c.loop.saveTrace(ctx, file)
 }
 
-// A HybridComponentPlacement says on which ranks each component has its workers, as
-// cluster.component_placement has it: collocated, disaggregated, or a mixture of both.
+// A HybridComponentPlacement says on which ranks each component has its workers. Components may share ranks
+// (collocated), have ranks of their own (disaggregated), or both (hybrid).
 type HybridComponentPlacement struct {
 	*spmd.Placement
 	plan Plan
@@ -108,8 +108,8 @@ func NewHybridComponentPlacement(c *Cluster) HybridComponentPlacement {
 	return HybridComponentPlacement{c.plan.Common().Placement, c.plan}
 }
 
-// Strategy returns where the workers of a component are, for Launch, which refuses a component that
-// has no place. Of a component of your own it leaves Comms and Direct to you.
+// Strategy returns the workers' ranks of a component, for Launch. Launch returns an error for a component without a
+// place. For a component of your own, set Comms and Direct yourself.
 func (p HybridComponentPlacement) Strategy(component string) spmd.GroupSpec {
 	if !p.Has(component) {
 		return spmd.GroupSpec{Name: component}
@@ -119,8 +119,8 @@ func (p HybridComponentPlacement) Strategy(component string) spmd.GroupSpec {
 	return at
 }
 
-// Launch launches a group of workers. new makes one for each member of at. It is collective over
-// the world: every rank makes the same launches, in the same order.
+// Launch launches a group of workers: new makes the worker of each member of at. Collective over the world: every
+// rank makes the same launches, in the same order.
 func Launch[W any](ctx context.Context, c *Cluster, at spmd.GroupSpec,
 	new func(context.Context, *Cluster, *spmd.Member) (W, error)) (*spmd.Group[W], error) {
 	if known := c.plan.Common().Placement.Components(); len(at.Ranks) == 0 {

@@ -16,8 +16,8 @@ import (
 	"github.com/rlinf/rlinf/roles/job"
 )
 
-// A Logbook writes the metrics of a run, which a task's Recorder makes of the reports of all ranks: a line every
-// runner.logger.log_interval iterations. It stands on rank 0; a nil Logbook ignores all calls.
+// A Logbook writes the metrics of a run on rank 0: a line every runner.logger.log_interval iterations. The task's
+// Recorder computes them from the reports of all ranks. A nil Logbook ignores all calls.
 type Logbook struct {
 	log      *metrics.Log
 	events   *metrics.Events // nil: no TensorBoard
@@ -25,18 +25,18 @@ type Logbook struct {
 	job      *job.Job
 	recorder Recorder
 	state    metrics.State
-	stopped  string // why the run stopped early; "": it has not
+	stopped  string // why the run stopped early; "": it did not
 	report   Report
 
 	// The metrics since the last line.
 	names  []string
-	sums   []float64 // of each name, over the iterations that had it
-	counts []int     // how many they are
-	values []float64 // of the line
+	sums   []float64 // of each name, over the iterations with a value
+	counts []int     // the number of these iterations
+	values []float64 // the values of the next line
 }
 
-// OpenLogbook opens the files of the metrics. progress shows where the run stands, which the clock ends
-// at until; the zero time: never.
+// OpenLogbook opens the files of the metrics. progress shows the progress of the run. until is the time at which
+// the clock stops the run; the zero time: never.
 func OpenLogbook(f *runfolder.Folder, p Plan, from StartState, progress *metrics.Progress,
 	until time.Time) (*Logbook, error) {
 	j := p.Common()
@@ -59,14 +59,14 @@ func OpenLogbook(f *runfolder.Folder, p Plan, from StartState, progress *metrics
 	return b, nil
 }
 
-// iterate says that the iteration of this step begins.
+// iterate shows that the iteration of this step begins.
 func (l *Logbook) iterate(step int64) {
 	if l != nil {
 		l.progress.Iterate(step)
 	}
 }
 
-// begin names the work that begins now.
+// begin shows the name of the work that begins now.
 func (l *Logbook) begin(work string) {
 	if l != nil {
 		l.progress.Phase(work)
@@ -80,12 +80,12 @@ func (l *Logbook) openEvents(dir string) (err error) {
 	if l.events, err = metrics.CreateEvents(dir, host, now, l.x()+1); err != nil {
 		return err
 	}
-	// four blanks before a line are Markdown's code
+	// four blanks mark code in Markdown
 	text := "    " + strings.ReplaceAll(strings.TrimSpace(string(l.job.Config.Resolved())), "\n", "\n    ")
 	return l.events.WriteText(l.x()+1, now, "config", text)
 }
 
-// x returns where the run stands on TensorBoard's x axis.
+// x returns the present position on TensorBoard's x axis.
 func (l *Logbook) x() int64 {
 	if l.job.Config.Runner.Logger.TensorBoardAxis == config.AxisEnvSteps {
 		return l.state.EnvSteps
@@ -93,8 +93,8 @@ func (l *Logbook) x() int64 {
 	return l.state.Step
 }
 
-// record adds the reports of a step, once. It skips the first report after a resume, which repeats
-// what the checkpoint had.
+// record adds the reports of a step once. After a resume it skips the first reports, which the checkpoint's run has
+// recorded.
 func (l *Logbook) record(step int64, reports [][]byte) error {
 	if l == nil || reports == nil || step <= l.state.Step {
 		return nil
@@ -104,7 +104,7 @@ func (l *Logbook) record(step int64, reports [][]byte) error {
 		return err
 	}
 	l.recorder.Added(&l.state)
-	// A checkpoint leaves nothing behind that a run which resumes from it would lack.
+	// Write before a checkpoint: a run that resumes from it would lack the metrics otherwise.
 	if step%int64(l.job.Config.Runner.Logger.LogInterval) == 0 || l.job.EvaluatesAt(step) || l.job.SavesAt(step) {
 		if err := l.write(); err != nil {
 			return err
@@ -114,7 +114,7 @@ func (l *Logbook) record(step int64, reports [][]byte) error {
 	return nil
 }
 
-// add adds up the reports of an iteration.
+// add adds the reports of one iteration to the sums.
 func (l *Logbook) add(reports [][]byte) error {
 	var longest, total [len(Phases)]float64
 	for _, b := range reports {
@@ -148,7 +148,7 @@ func (l *Logbook) add(reports [][]byte) error {
 	return nil
 }
 
-// write writes the means since the last line, and the rates per second. Then it clears them.
+// write writes a line: the means since the last line, and the rates per second. Then it clears the sums.
 func (l *Logbook) write() error {
 	rate, done, err := l.recorder.Line(l)
 	if err != nil {
@@ -173,8 +173,8 @@ func (l *Logbook) write() error {
 	return nil
 }
 
-// score returns how good the policy of step is, if the last line says it: by the evaluation after
-// that step, or by its training episodes in a job without evaluations.
+// score returns the score of the policy after step, if the last line has it: from the evaluation after step, or
+// from training in a job without evaluations. Otherwise it returns nil.
 func (l *Logbook) score(step int64) *float64 {
 	if l == nil || l.state.Step != step {
 		return nil
@@ -189,7 +189,7 @@ func (l *Logbook) score(step int64) *float64 {
 	return finite(l.recorder.Score(score))
 }
 
-// finite returns x where it is a number, else nil.
+// finite returns a pointer to x; nil for NaN and infinities.
 func finite(x float64) *float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil
@@ -208,7 +208,7 @@ func (l *Logbook) Set(name string, value float64) {
 	l.counts[i]++
 }
 
-// Means returns the metrics of the next line whose names begin with prefix, without it.
+// Means returns the metrics of the next line whose names begin with prefix. It removes the prefix.
 func (l *Logbook) Means(prefix string) (m algo.Metrics) {
 	for i, name := range l.names {
 		if name, ok := strings.CutPrefix(name, prefix); ok {
@@ -218,7 +218,7 @@ func (l *Logbook) Means(prefix string) (m algo.Metrics) {
 	return m
 }
 
-// Mean returns a metric of the next line, if it has it.
+// Mean returns a metric of the next line, if there is one of this name.
 func (l *Logbook) Mean(name string) (mean float64, ok bool) {
 	i := slices.Index(l.names, name)
 	if i < 0 {
@@ -227,7 +227,7 @@ func (l *Logbook) Mean(name string) (mean float64, ok bool) {
 	return l.sums[i] / float64(l.counts[i]), true
 }
 
-// Sum returns the sum of a metric since the last line; 0 where there is none.
+// Sum returns the sum of a metric since the last line; 0 if it has no value.
 func (l *Logbook) Sum(name string) float64 {
 	if i := slices.Index(l.names, name); i >= 0 {
 		return l.sums[i]
@@ -235,19 +235,19 @@ func (l *Logbook) Sum(name string) float64 {
 	return 0
 }
 
-// State returns what the progress line shows, for the recorder to fill in.
+// State returns the numbers of the progress line, which the recorder sets.
 func (l *Logbook) State() *metrics.State { return &l.state }
 
 // Print writes text above the progress line.
 func (l *Logbook) Print(text string) { l.progress.Print(text) }
 
-// StopEarly notes why the run stopped early.
+// StopEarly records why the run stopped early.
 func (l *Logbook) StopEarly(reason string) {
 	l.stopped = reason
 	l.Print(reason + "\n")
 }
 
-// tooManyLost returns an error if more episodes were lost than may be.
+// tooManyLost returns an error if more episodes were lost than the configuration allows.
 func (l *Logbook) tooManyLost() error {
 	if l == nil {
 		return nil
@@ -255,7 +255,7 @@ func (l *Logbook) tooManyLost() error {
 	return l.recorder.Excess()
 }
 
-// sync returns when the metrics of all steps so far are on disk. A checkpoint that follows lacks none.
+// sync returns when the metrics of all steps so far are on disk, before a checkpoint is written.
 func (l *Logbook) sync() error {
 	if l == nil {
 		return nil
@@ -266,7 +266,7 @@ func (l *Logbook) sync() error {
 	return l.log.Sync()
 }
 
-// flush writes what has come since the last line.
+// flush writes a line if there are metrics since the last one.
 func (l *Logbook) flush() error {
 	if len(l.names) == 0 {
 		return nil
@@ -276,10 +276,10 @@ func (l *Logbook) flush() error {
 	return err
 }
 
-// Step returns how many iterations the run has made.
+// Step returns the number of iterations made.
 func (l *Logbook) Step() int64 { return l.state.Step }
 
-// Where says how far the run has come, and how many episodes it lost since it was started.
+// Where returns a text: how many iterations the run has made, and how many episodes it has lost since its start.
 func (l *Logbook) Where() string {
 	where := fmt.Sprintf("after step %d", l.state.Step)
 	if l.stopped != "" {
@@ -291,7 +291,7 @@ func (l *Logbook) Where() string {
 	return where
 }
 
-// Close writes the last line, ends the live line, and closes the files.
+// Close writes the last line of metrics, removes the progress line, and closes the files.
 func (l *Logbook) Close() error {
 	if l == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Phase is a part of an iteration whose time is measured. WholeStep is all of it.
+// A Phase is a part of an iteration whose time is measured, or WholeStep.
 type Phase int
 
 // The phases, in the order of their names.
@@ -23,10 +23,10 @@ const (
 	Evaluating
 )
 
-// Phases are the names of the time/* metrics: a whole iteration, and its parts.
+// Phases are the names of the metrics time/*, indexed by Phase.
 var Phases = [...]string{"step", "sync_weights", "generate_rollouts", "cal_adv_and_returns", "actor_training", "eval"}
 
-// A Loop is the part that all runners share between iterations: report, agree, save and resume.
+// A Loop does what all runners do between iterations: report, agree, save and resume.
 type Loop struct {
 	leader    Leader
 	plan      Plan
@@ -34,35 +34,35 @@ type Loop struct {
 	world     *spmd.World
 	with      Services
 	agreement *agreement
-	work      [len(Phases)]string // names of the phases, for a person
+	work      [len(Phases)]string // names of the phases on the progress line
 
 	ready     bool      // the workers have their state
-	begun     time.Time // when the iteration under way began
-	step      int64     // iterations done
+	begun     time.Time // when the present iteration began
+	step      int64     // iterations made
 	leaving   bool      // the program has left the loop
-	ended     bool      // there is no further iteration
-	stopEarly bool      // there is no need of one, as all ranks have found
-	stopped   int       // the exit code of a run that stopped before its last step; 0: it did not
+	ended     bool      // no iteration follows
+	stopEarly bool      // all ranks have found that no further iteration is needed
+	stopped   int       // exit code of a run that stopped before its last step; else 0
 	report    Report
-	reported  int64 // the step of the report under way
+	reported  int64 // the step of the report being sent
 	buf       []byte
 }
 
-// A Leader is the runner around a loop: it knows the workers.
+// A Leader is the runner that uses a Loop: it has this rank's workers.
 type Leader interface {
-	// Quiesce completes the work that is under way between iterations.
+	// Quiesce ends the work that goes on between iterations.
 	Quiesce(context.Context) error
-	// Describe adds to the report what workers of this rank have to say.
+	// Describe adds the results of this rank's workers to the report.
 	Describe(*Report)
-	// Shares returns what this rank has of the state, where it lies.
+	// Shares returns this rank's part of the state, without a copy.
 	Shares() ([]member.Share, error)
-	// Load takes this rank's parts of a state, which may be weights alone.
+	// Load gives a state to this rank's workers. The state may be weights alone.
 	Load(member.State) error
-	// Tracers returns those of this rank's workers.
+	// Tracers returns the tracers of this rank's workers.
 	Tracers() []*member.Tracer
 }
 
-// New returns the loop of a job's only runner. Collective over the world.
+// New returns the loop of the runner of. A job has one runner. Collective over the world.
 func New(c *Cluster, of Leader) (*Loop, error) {
 	if c.loop != nil {
 		return nil, errors.New("runner: this job has one already")
@@ -86,7 +86,7 @@ func New(c *Cluster, of Leader) (*Loop, error) {
 	return l, nil
 }
 
-// Restore gives the workers the state that the run goes on from, if it resumes one.
+// Restore loads the state of a checkpoint into the workers, if the run resumes.
 func (l *Loop) Restore(ctx context.Context) error {
 	l.with.Log.begin("restoring the state")
 	if err := l.with.Saver.Restore(ctx, l, l.with.From); err != nil {
@@ -99,24 +99,24 @@ func (l *Loop) Restore(ctx context.Context) error {
 	return l.with.Started()
 }
 
-// Report returns the report of the iteration under way, for the runner to fill in.
+// Report returns the report of the present iteration, for the runner to add to.
 func (l *Loop) Report() *Report { return &l.report }
 
-// Trained counts an iteration.
+// Trained adds 1 to GlobalStep.
 func (l *Loop) Trained() { l.step++ }
 
-// StopEarly makes the iteration that has ended the last one. All ranks must have found so.
+// StopEarly makes the present iteration the last one. All ranks must call it in the same iteration.
 func (l *Loop) StopEarly() { l.stopEarly = true }
 
 // Barrier returns when all ranks have called it.
 func (l *Loop) Barrier(ctx context.Context) error { return l.with.Saver.group.Barrier(ctx) }
 
-// SameOnAllRanks checks that all ranks have the same data under each name.
+// SameOnAllRanks returns an error if ranks have different data under a name.
 func (l *Loop) SameOnAllRanks(ctx context.Context, names []string, data [][]byte) error {
 	return l.with.Saver.group.SameOnAllRanks(ctx, names, data)
 }
 
-// WarnOnce warns the user of what a checkpoint lacks, in the first one alone.
+// WarnOnce warns the user of what checkpoints lack. Only the first call writes.
 func (l *Loop) WarnOnce(text string) {
 	if s := l.with.Saver; !s.warned {
 		s.warned = true
@@ -124,19 +124,19 @@ func (l *Loop) WarnOnce(text string) {
 	}
 }
 
-// GlobalStep returns how many iterations have been trained, in this run and in those that it resumes.
+// GlobalStep returns the number of iterations trained, in this run and in the runs that it resumes.
 func (l *Loop) GlobalStep() int64 { return l.step }
 
-// Log adds a metric of the program's own to those of the iteration, under this name. Any rank may call
-// it, none has to; a metric is the mean of the values that all ranks give.
+// Log adds a value to a metric of the program's own. Any rank may call it, and none must. The metric is the mean of
+// the values of all ranks.
 func (l *Loop) Log(name string, value float64) {
 	l.report.ownNames, l.report.ownValues = append(l.report.ownNames, name), append(l.report.ownValues, value)
 }
 
-// Call names a phase for a person.
+// Call sets the name of a phase on the progress line.
 func (l *Loop) Call(p Phase, name string) { l.work[p] = name }
 
-// Timed runs f, a phase of the iteration.
+// Timed runs f and measures its time as that of phase p.
 func (l *Loop) Timed(p Phase, ctx context.Context, f func(context.Context) error) error {
 	start := time.Now()
 	l.with.Log.begin(l.work[p])
@@ -145,10 +145,9 @@ func (l *Loop) Timed(p Phase, ctx context.Context, f func(context.Context) error
 	return err
 }
 
-// Next is the loop head. It reports the iteration that ended, and decides with all ranks whether to
-// save and whether to go on. What the step number decides needs no vote; what one rank alone can
-// know (a signal, the clock) is decided one step later, unless it is the only rank. When there is no
-// further iteration, it ends the run.
+// Next is the head of the loop. It reports the last iteration, and all ranks decide whether to save and whether to
+// go on. Decisions that follow from the step number need no vote. What only one rank knows (a signal, the clock) is
+// decided one step later, unless there is only one rank. If no iteration follows, Next ends the run.
 func (l *Loop) Next(ctx context.Context) (more bool, err error) {
 	switch {
 	case !l.ready:
@@ -172,7 +171,7 @@ func (l *Loop) Next(ctx context.Context) (more bool, err error) {
 	return true, nil
 }
 
-// leave ends the loop where its program has left it before Next did.
+// leave ends the loop of a program that returned before Next ended the run.
 func (l *Loop) leave(ctx context.Context) error {
 	if !l.ready {
 		return nil
@@ -209,12 +208,12 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	if err := l.agreement.begin(v, l.buf); err != nil {
 		return false, err
 	}
-	alone := l.world.Size() == 1 && v.stop != 0 // no other rank needs to hear of it
+	alone := l.world.Size() == 1 && v.stop != 0 // with a single rank a stop needs no vote
 	if !last && d.stop == 0 && !saves && !alone {
 		return true, nil
 	}
-	// No step later: the metrics of a step are written before its checkpoint, or a run that resumes
-	// from it would lack them.
+	// Do not wait a step: the metrics of a step are written before its checkpoint, or a run that resumes would lack
+	// them.
 	now, reports, err := l.agreement.end(ctx)
 	if err != nil {
 		return false, err
@@ -232,14 +231,13 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 		}
 	}
 	l.stopped = max(d.stop, now.stop)
-	if last && l.with.Log.tooManyLost() != nil { // no vote follows
+	if last && l.with.Log.tooManyLost() != nil { // no further vote would end the run
 		l.stopped = max(l.stopped, ExitFailed)
 	}
 	return !last && l.stopped == 0, nil
 }
 
-// record hands the reports of the last iteration to the logbook. A run that lost too many episodes is
-// asked to stop.
+// record gives the reports of the last iteration to the logbook. It asks to stop a run that lost too many episodes.
 func (l *Loop) record(reports [][]byte) error {
 	err := l.with.Log.record(l.reported, reports)
 	if lost := l.with.Log.tooManyLost(); err == nil && lost != nil && l.with.GiveUp != nil {
@@ -249,16 +247,16 @@ func (l *Loop) record(reports [][]byte) error {
 	return err
 }
 
-// AtEnd reports whether there is no further iteration, whatever the ranks agree on.
+// AtEnd reports whether no iteration follows, however the ranks vote.
 func (l *Loop) AtEnd() bool { return l.leaving || l.stopEarly || l.step >= l.job.MaxSteps }
 
-// savesEarly reports whether a run that ends before its last step saves a checkpoint.
+// savesEarly reports whether a run that stops before its last step saves a checkpoint.
 func (l *Loop) savesEarly() bool {
 	r := &l.job.Config.Runner
 	return l.step > 0 && (r.SaveAtEnd || l.stopEarly && r.SaveInterval > 0)
 }
 
-// writeReport encodes this rank's figures of the iteration that ended.
+// writeReport encodes this rank's report of the last iteration.
 func (l *Loop) writeReport() {
 	rep := &l.report
 	rep.Episodes, rep.Evals, rep.Rollouts = rep.Episodes[:0], rep.Evals[:0], l.step
@@ -268,7 +266,8 @@ func (l *Loop) writeReport() {
 	clear(rep.Times)
 }
 
-// ActorsSay tells all ranks what the actors say, which agree. Other ranks' yes is ignored.
+// ActorsSay returns on all ranks the value of yes that the actors pass. Actors must pass the same value; the other
+// ranks' values are ignored.
 func (l *Loop) ActorsSay(ctx context.Context, yes bool) (bool, error) {
 	said := []byte{0}
 	if yes {

@@ -9,45 +9,46 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Plan is what a run needs to know of its task. It is the same on every rank, and does not change.
+// A Plan has what the loop needs to know of a task. It is the same on every rank, and does not change.
 type Plan interface {
-	// Common returns the part that no task owns.
+	// Common returns the part that all tasks have in common.
 	Common() *job.Job
-	// EnvSpec returns what one training environment shows and takes; nothing where there are none.
+	// EnvSpec returns the observations and actions of one training environment; the zero Spec without environments.
 	EnvSpec() env.Spec
-	// NumParams returns the number of parameters that are trained.
+	// NumParams returns the number of trained parameters.
 	NumParams() int
-	// Comms returns the purposes of the communicators between the members of a component, and the components
-	// whose members they send messages to.
+	// Comms returns the names of the communicators among the members of a component, and the components whose
+	// members they send messages to directly.
 	Comms(component string) (comms, direct []string)
-	// Environments returns how many environments training has, and whether checkpoints hold their states.
+	// Environments returns the number of training environments, and whether checkpoints have their states.
 	Environments() (n int, saved bool)
-	// MayDiffer returns the keys that may differ in a resumed run of this task, beside those of every task.
+	// MayDiffer returns the keys of this task that may differ in a resumed run.
 	MayDiffer() []string
-	// ReadWeights reads the file of weights runner.ckpt_path. Where the file has another part of the model than
-	// what is trained, whole is false, and d is empty.
+	// ReadWeights reads the file of weights runner.ckpt_path. If the file has only weights that are not trained,
+	// whole is false and d is empty.
 	ReadWeights(path string) (d tensor.Dict, whole bool, err error)
-	// Fits checks that a state, or weights alone, are of this job's model and data.
+	// Fits returns an error unless a state, or weights alone, belong to this job's model and data.
 	Fits(member.State) error
-	// NewRecorder returns what makes the metrics of a run that starts from a state, on rank 0.
+	// NewRecorder returns the recorder of a run that starts with a state, on rank 0.
 	NewRecorder(f *runfolder.Folder, from StartState) Recorder
 }
 
-// A Recorder makes the metrics of a task from the reports of all ranks.
+// A Recorder computes the metrics of a task from the reports of all ranks.
 type Recorder interface {
-	// Begin fills in what the progress line shows of a run that has not begun.
+	// Begin sets the numbers of the progress line before the first iteration.
 	Begin(*metrics.State)
-	// Add takes the report of a rank.
+	// Add adds the report of one rank.
 	Add(l *Logbook, r *Report) error
-	// Added is called when the reports of all ranks of an iteration were added.
+	// Added is called after the reports of all ranks of an iteration were added.
 	Added(*metrics.State)
-	// Line sets the metrics of a line that reports do not name. It returns the name of the rate per second, and how
-	// much was done since the last line.
+	// Line sets the metrics of the next line that are not in reports. It returns the name of the rate per second,
+	// and the amount of work since the last line.
 	Line(l *Logbook) (rate string, done float64, err error)
-	// Timed reports whether the time of a phase is a metric, which took the slowest rank so many seconds.
+	// Timed reports whether the time of a phase becomes a metric. seconds is the time of the slowest rank.
 	Timed(p Phase, seconds float64) bool
-	// Score returns how good a policy with that value of training or evaluation is; NaN where it is not known.
+	// Score returns a score, more being better, for the value of the headline metric; NaN if the value says nothing
+	// about the policy.
 	Score(value float64) float64
-	// Excess returns an error if more was lost than may be.
+	// Excess returns an error if more episodes were lost than the configuration allows.
 	Excess() error
 }

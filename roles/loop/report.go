@@ -6,22 +6,22 @@ import (
 	"math"
 )
 
-// A Report is what one rank tells rank 0 about an iteration.
+// A Report has one rank's results of an iteration, for rank 0.
 type Report struct {
-	Times    []float64 // seconds per phase, by Phase
-	Episodes []float64 // rows of the episodes that ended here, see env.AppendRows
-	Evals    []float64 // the same of evaluation
-	Names    []string  // of metrics, from actor 0 alone: they are the same on all actors
-	Values   []float64 // of the names
-	Rollouts int64     // of each environment that training has taken, in the whole run
+	Times    []float64 // seconds of each Phase
+	Episodes []float64 // episodes that ended on this rank, as rows of env.AppendRows
+	Evals    []float64 // episodes of evaluations, in the same form
+	Names    []string  // names of metrics that are equal on all actors; from actor 0 alone
+	Values   []float64 // the values of Names
+	Rollouts int64     // rollouts of each environment that training has received in the whole run
 
-	Answers   []string // of an evaluation, for a person: a line and the whole of each
-	Stop      []string // what an early stop waits for, and why it stopped the run, if it did
-	ownNames  []string // of the program's own metrics
+	Answers   []string // answers of an evaluation, for the user: one line and the full text of each
+	Stop      []string // the state of an early stop, and why it stopped the run if it did
+	ownNames  []string // names of the program's own metrics
 	ownValues []float64
 }
 
-// append encodes the report behind b.
+// append appends the encoded report to b.
 func (r *Report) append(b []byte) []byte {
 	b = appendFloats(b, r.Times)
 	b = appendFloats(b, r.Episodes)
@@ -32,11 +32,11 @@ func (r *Report) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, uint64(r.Rollouts))
 }
 
-// parse decodes what append wrote, into r, whose slices it uses again.
+// parse decodes b, written by append, into r. It reuses r's slices.
 func (r *Report) parse(b []byte) (err error) {
 	size := len(b)
 	defer func() {
-		if recover() != nil { // an index beyond b
+		if recover() != nil { // b is too short
 			err = fmt.Errorf("report of %d bytes is cut off", size)
 		}
 	}()

@@ -24,41 +24,42 @@ const (
 	ExitStalled     = 76
 	ExitHungUp      = 129
 	ExitInterrupted = 130
-	ExitCrashed     = 134 // Go's runtime crashed, by SIGABRT, or SIGQUIT asked for all stacks
+	ExitCrashed     = 134 // Go's runtime crashed (SIGABRT), or SIGQUIT asked for all stacks
 	ExitTerminated  = 143
 )
 
-// Requests are reasons to stop from outside of the run: signals, and the clock. Ranks read them
-// when they vote.
+// Requests are requests to stop that come from outside of the run: signals and the clock. Ranks read them when they
+// vote.
 type Requests struct {
-	parent   *Requests       // of the sweep that the run belongs to; nil: none
+	parent   *Requests       // of the sweep with this run; nil: none
 	stop     atomic.Int64    // exit code; 0: none
-	signaled context.Context // ends with the first signal that asks to stop
+	signaled context.Context // cancelled by the first signal that asks to stop
 	signal   context.CancelFunc
-	pressed  context.Context // ends with the first that gives little time for it: INT, TERM or HUP
+	pressed  context.Context // cancelled by the first INT, TERM or HUP, after which there is little time
 	press    context.CancelFunc
 	started  time.Time
 	deadline atomic.Int64 // in Unix nanoseconds; 0: none
 	urgent   urgency
 	mu       sync.Mutex
-	exits    map[int]func(code int) // called before the process ends at once; under mu
+	exits    map[int]func(code int) // functions to call before the process exits at once; under mu
 	arrived  chan os.Signal
 	done     chan struct{}
 }
 
-// Watch starts to listen to signals. USR1 stops with a checkpoint and asks for a requeue, INT and
-// TERM stop, and end the process at once when they come again. The same signal within a second
-// counts once: timeout sends it to the process and to its group, and a launcher may pass it on
-// beside the terminal. HUP counts as TERM, and is ignored if it was when the process started, as
-// nohup has it. USR2 writes all goroutines to standard error. QUIT does so, too, and ends the process
-// with ExitCrashed: Go's runtime has other ends where the binary has C in it.
+// Watch starts to listen to signals:
+//
+//   - USR1 stops with a checkpoint and asks for a requeue.
+//   - INT and TERM stop; a second one ends the process at once. The same signal within a second counts once: timeout sends it to the process and to its group, and a launcher may pass on the terminal's.
+//   - HUP counts as TERM. It is ignored if it was ignored at the start of the process, as under nohup.
+//   - USR2 writes the stacks of all goroutines to standard error.
+//   - QUIT writes them, and exits with ExitCrashed. Go's runtime would end a binary with C in another way.
 func Watch() *Requests {
 	r := &Requests{started: time.Now(), arrived: make(chan os.Signal, 4), done: make(chan struct{})}
 	r.signaled, r.signal = context.WithCancel(context.Background())
 	r.pressed, r.press = context.WithCancel(context.Background())
 	signal.Notify(r.arrived, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGINT, syscall.SIGTERM,
 		syscall.SIGQUIT)
-	if !signal.Ignored(syscall.SIGHUP) { // Notify would end that
+	if !signal.Ignored(syscall.SIGHUP) { // Notify would stop ignoring it
 		signal.Notify(r.arrived, syscall.SIGHUP)
 	}
 	go r.listen()
@@ -87,10 +88,10 @@ func (r *Requests) listen() {
 	}
 }
 
-// interrupt asks to stop with code, or ends the process at once.
+// interrupt asks to stop with an exit code, or ends the process at once.
 func (r *Requests) interrupt(code int) {
 	if r.urgent.add(code, time.Now()) {
-		r.mu.Lock() // no hook comes or goes any more
+		r.mu.Lock() // and keep it: hooks must not change any more
 		for _, f := range r.exits {
 			f(code)
 		}
@@ -102,18 +103,17 @@ func (r *Requests) interrupt(code int) {
 	r.press()
 }
 
-// An urgency decides which signals, of those that ask to stop, ask to stop at once. HUP and TERM are
-// the same signal to it: a session that ends may send both.
+// An urgency decides which of the signals that ask to stop end the process at once. HUP counts as TERM: a session
+// that ends may send both.
 type urgency struct {
-	code  int // of the first signal; 0: none has come
+	code  int // of the first signal; 0: none yet
 	since time.Time
 }
 
-// sameSignal is how long the same signal counts once.
+// sameSignal is the time within which equal signals count once.
 const sameSignal = time.Second
 
-// add takes the signal with this exit code, which arrives at now. It reports whether the process is
-// to end at once.
+// add records a signal with this exit code at the time now. It reports whether the process must end at once.
 func (u *urgency) add(code int, now time.Time) bool {
 	if u.code == 0 {
 		u.code, u.since = code, now
@@ -122,8 +122,8 @@ func (u *urgency) add(code int, now time.Time) bool {
 	return (code == ExitInterrupted) != (u.code == ExitInterrupted) || now.Sub(u.since) >= sameSignal
 }
 
-// BeforeExit has f called, with the exit code, before a second signal ends the process, unless
-// cancel was called. f must not wait for the run.
+// BeforeExit calls f with the exit code before a second signal ends the process, unless cancel was called. f must
+// not wait for the run.
 func (r *Requests) BeforeExit(f func(code int)) (cancel func()) {
 	if r.parent != nil {
 		return r.parent.BeforeExit(f)
@@ -145,7 +145,7 @@ func (r *Requests) BeforeExit(f func(code int)) (cancel func()) {
 	}
 }
 
-// Fail asks to stop, with a checkpoint, because of an error that ends the run.
+// Fail asks to stop with a checkpoint, because of an error.
 func (r *Requests) Fail() { r.stop.CompareAndSwap(0, ExitFailed) }
 
 // Close stops listening.
@@ -157,12 +157,12 @@ func (r *Requests) Close() {
 	r.press()
 }
 
-// ForRun returns the requests of one run, which stops when r does, and has a clock of its own.
+// ForRun returns the requests of one run. They stop when r does, and have their own clock.
 func (r *Requests) ForRun() *Requests {
 	return &Requests{parent: r, started: time.Now(), signaled: r.signaled, pressed: r.pressed}
 }
 
-// Vote returns the exit code to stop with, or 0 to go on, and whether to save first.
+// Vote returns the exit code to stop with (0: go on), and whether to save a checkpoint before.
 func (r *Requests) Vote() (stop int, save bool) {
 	stop = int(r.stop.Load())
 	if stop == 0 && r.parent != nil {
@@ -174,8 +174,8 @@ func (r *Requests) Vote() (stop int, save bool) {
 	return stop, stop != 0
 }
 
-// Expire stops the run as USR1 does, maxTime after its start (0: never), or in time for a
-// checkpoint before Slurm's limit.
+// Expire stops the run as USR1 does: maxTime after its start (0: never), or before Slurm's limit with time for a
+// checkpoint.
 func (r *Requests) Expire(maxTime time.Duration) {
 	end := int64(math.MaxInt64)
 	if maxTime > 0 {
@@ -191,7 +191,7 @@ func (r *Requests) Expire(maxTime time.Duration) {
 	}
 }
 
-// Deadline returns when the clock stops the run; the zero time: never.
+// Deadline returns the time at which the clock stops the run; the zero time: never.
 func (r *Requests) Deadline() time.Time {
 	if at := r.deadline.Load(); at != 0 {
 		return time.Unix(0, at)
@@ -199,8 +199,8 @@ func (r *Requests) Deadline() time.Time {
 	return time.Time{}
 }
 
-// AtStop calls f when a signal or the clock asks to stop; the argument is true for INT, TERM or HUP.
-// cancel prevents later calls.
+// AtStop calls f when a signal or the clock asks to stop. atOnce is true for INT, TERM and HUP. cancel prevents
+// later calls.
 func (r *Requests) AtStop(f func(atOnce bool)) (cancel func()) {
 	asked, end := r.signaled, func() {}
 	if at := r.deadline.Load(); at != 0 {

@@ -12,37 +12,36 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// The files of a checkpoint. State of single environments is in the order of their global indices,
-// so that a run can resume on any number of ranks.
+// The files of a checkpoint. States of environments are in the order of their global indices, so a run can resume
+// on any number of ranks.
 const (
 	ModelFile   = "model.safetensors"   // parameters and buffers of the policy
-	trainerFile = "trainer.safetensors" // what the algorithm keeps beside them: optimiser, counters, statistics
-	// weights that the next rollout uses, where they are older than the model; else there is no
-	// such file
+	trainerFile = "trainer.safetensors" // the algorithm's other state: optimiser, counters, statistics
+	// Weights of the next rollout. Only exists if they are older than the model.
 	rolloutFile = "rollout.safetensors"
-	// states of environments, last observations, sums of running episodes; all [N, ...]
+	// States of environments, last observations, sums of running episodes; all tensors [N, ...].
 	envFile = "env.safetensors"
 )
 
-// A Saver gathers the state of a run on rank 0, which writes checkpoints. It also distributes a
+// A Saver saves checkpoints: it gathers the state of a run on rank 0, which writes it. It also distributes a loaded
 // checkpoint to all ranks. All its methods are collective over the world.
 type Saver struct {
 	group  *collectives.Group
 	Store  *checkpoint.Store // on rank 0
 	ranks  int
-	YAML   []byte // the configuration in force
-	saved  int64  // newest step saved; -1: none
+	YAML   []byte // the resolved configuration
+	saved  int64  // step of the newest checkpoint; -1: none
 	warn   func(string)
-	warned bool // that environments cannot save
+	warned bool // the user was warned that environments cannot save their states
 }
 
-// NewSaver returns a saver of runs of the configuration yaml. Rank 0 opens the store for its
-// checkpoints. warn takes warnings.
+// NewSaver returns a saver for runs of the configuration yaml, without a Store: rank 0 sets it. warn shows
+// warnings.
 func NewSaver(group *collectives.Group, yaml []byte, warn func(string)) *Saver {
 	return &Saver{group: group, ranks: group.Size(), saved: -1, YAML: yaml, warn: warn}
 }
 
-// save writes a checkpoint of the present step, when nothing is in flight.
+// save writes a checkpoint of the present step. Nothing may be in flight.
 func (s *Saver) save(ctx context.Context, r *Loop) error {
 	if s.saved == r.step {
 		return nil
@@ -67,7 +66,7 @@ func (s *Saver) save(ctx context.Context, r *Loop) error {
 		return err
 	}
 	envs, saved := r.plan.Environments()
-	// rank 0 writes its own part without a copy: it does not change before the next step of all ranks
+	// rank 0 does not copy its part, which cannot change before the next step of all ranks
 	st, err := JoinShares(mine, all, envs)
 	if err != nil {
 		return fmt.Errorf("checkpoint of step %d: %w", r.step, err)
@@ -84,8 +83,7 @@ func (s *Saver) save(ctx context.Context, r *Loop) error {
 	return err
 }
 
-// Restore distributes the state that rank 0 has read to all ranks. Without such state it does
-// nothing.
+// Restore distributes the state that rank 0 has loaded to all ranks. It does nothing if there is none.
 func (s *Saver) Restore(ctx context.Context, r *Loop, from StartState) error {
 	var blob []byte
 	if from.From != "" {
@@ -113,7 +111,7 @@ func (s *Saver) Restore(ctx context.Context, r *Loop, from StartState) error {
 		Envs: shares[3].Dict})
 }
 
-// ReadTensors returns the tensors in a file of a checkpoint.
+// ReadTensors reads the tensors in a file of a checkpoint.
 func ReadTensors(from *checkpoint.Checkpoint, file string) (tensor.Dict, error) {
 	b, err := from.Read(file)
 	if err != nil {
@@ -131,7 +129,7 @@ func safetensors(name string, d tensor.Dict) checkpoint.File {
 	return checkpoint.File{Name: name, Write: func(w io.Writer) error { return tensor.WriteSafetensors(w, d, nil) }}
 }
 
-// Broadcast returns root's b on every rank.
+// Broadcast returns the b of rank root on every rank.
 func Broadcast(ctx context.Context, g *collectives.Group, b []byte, root int) ([]byte, error) {
 	size := make([]byte, 8)
 	binary.LittleEndian.PutUint64(size, uint64(len(b)))

@@ -18,7 +18,7 @@ func EncodeShares(b []byte, all []member.Share) []byte {
 			size += len(name) + 1<<7 + len(t.Bytes())
 		}
 	}
-	b = slices.Grow(b, size) // once: growing copies everything
+	b = slices.Grow(b, size) // once, since growing copies everything
 	for _, s := range all {
 		b = append(b, byte(len(s.Kind)))
 		b = append(b, s.Kind...)
@@ -50,9 +50,9 @@ func decodeShares(b []byte) ([]member.Share, error) {
 	return all, nil
 }
 
-// JoinShares joins shares and those that other ranks have encoded. Shares of environments are joined in
-// the order of their indices, n in all. A tensor that only some environments have is left out: a
-// resumed run would expect it of all. The state may use the memory of shares.
+// JoinShares joins shares with those that other ranks have encoded. It joins shares of environments in the order of
+// their indices; n is the number of environments. It leaves out a tensor that only some environments have, because
+// a resumed run would expect it of all. The state may refer to the memory of shares.
 func JoinShares(shares []member.Share, ranks [][]byte, n int) (member.State, error) {
 	var st member.State
 	for _, b := range ranks {
@@ -63,7 +63,7 @@ func JoinShares(shares []member.Share, ranks [][]byte, n int) (member.State, err
 		shares = append(shares, theirs...)
 	}
 	var envs []member.Share
-	var found tensor.Dict // by name, of all environments
+	var found tensor.Dict // by name, for all environments
 	rows := map[string]int{}
 	for _, s := range shares {
 		switch s.Kind {

@@ -15,35 +15,35 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A StartState is the state that a run starts from: a checkpoint, weights alone, or nothing.
+// A StartState is the state with which a run starts: a checkpoint, weights alone, or nothing.
 type StartState struct {
 	From string // the checkpoint's folder, or the file of weights; "": nothing
-	Step int64  // iterations done
-	// Rescheduled says which schedule is another than in the run that the state is from; "": none.
+	Step int64  // iterations made
+	// Rescheduled is a warning if a schedule differs from that of the checkpoint's run; else "".
 	Rescheduled string
-	state       member.State // of a file of weights the model alone
+	state       member.State // weights alone have only the model
 }
 
-// Rollouts returns how many rollouts of each environment the actors have learnt from.
+// Rollouts returns how many rollouts of each environment the actors have trained on.
 func (b StartState) Rollouts() int64 {
 	return b.state.Rollouts(b.Step)
 }
 
-// resumableKeys are the keys that may differ in any resumed run.
+// resumableKeys are the keys that may differ in a resumed run of any task.
 var resumableKeys = [...]string{
 	"runner.max_steps", "runner.max_epochs", "runner.max_time", "runner.val_check_interval", "runner.save_interval",
 	"runner.save_at_end", "runner.keep_checkpoints", "runner.resume_dir", "runner.ckpt_path", "runner.logger",
 	"runner.early_stop", "actor.threads", "rollout.threads", "rollout.max_running_requests", "cluster", "spmd", "comm",
 	"env.eval", "data.val_data_paths",
 	"rollout.pipeline_stage_num",
-	// How simulators are reached, and the timeouts, but not their specification.
+	// How simulators are reached, and timeouts, but not what the simulators are.
 	"env.train.external.command", "env.train.external.n", "env.train.external.listen", "env.train.external.token_file",
 	"env.train.external.shared_memory",
 	"env.train.external.start_timeout", "env.train.external.step_timeout", "env.train.external.max_restarts",
 	"env.train.external.max_same_errors", "env.train.external.max_lost_share",
 }
 
-// NamedState reads the checkpoint in dir.
+// NamedState loads the checkpoint in dir.
 func NamedState(p Plan, yaml []byte, dir string) (StartState, error) {
 	c, err := checkpoint.Load(dir)
 	if err != nil {
@@ -52,7 +52,7 @@ func NamedState(p Plan, yaml []byte, dir string) (StartState, error) {
 	return StateIn(p, yaml, c)
 }
 
-// resolve returns the configuration of a checkpoint as this program resolves it.
+// resolve returns the stored configuration of a checkpoint with this program's defaults.
 func resolve(reg config.Registries, stored []byte) ([]byte, error) {
 	c, err := config.Parse(reg, stored)
 	if err != nil {
@@ -61,13 +61,13 @@ func resolve(reg config.Registries, stored []byte) ([]byte, error) {
 	return c.Resolved(), nil
 }
 
-// StateIn reads c, and checks that it is of this job.
+// StateIn loads the checkpoint c, and returns an error if it belongs to another job.
 func StateIn(p Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err error) {
 	var then *config.Config
 	j := p.Common()
 	reg := j.Registries
 	resolved := func(stored []byte) ([]byte, error) {
-		then, _ = config.Parse(reg, stored) // what is wrong with it, resolve returns
+		then, _ = config.Parse(reg, stored) // resolve has returned its errors
 		return resolve(reg, stored)
 	}
 	if err := c.CheckConfig(yaml, resolved, slices.Concat(resumableKeys[:], p.MayDiffer())...); err != nil {
@@ -89,8 +89,8 @@ func StateIn(p Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err e
 	return b, b.fits(p)
 }
 
-// rescheduled says which schedule follows from the length of the run, if that is another now than it was
-// then, and how to keep it. A nil then has the same.
+// rescheduled returns a warning if a schedule follows from the length of the run and so differs between the
+// configurations then and now, and says how to keep the old one. Otherwise, or if then is nil, it returns "".
 func rescheduled(then, now *config.Config) string {
 	if then == nil || then.Runner.Iterations() == now.Runner.Iterations() {
 		return ""
@@ -113,7 +113,7 @@ func rescheduled(then, now *config.Config) string {
 	return ""
 }
 
-// WeightsIn reads a file of weights, runner.ckpt_path.
+// WeightsIn loads the file of weights runner.ckpt_path.
 func WeightsIn(p Plan, path string) (b StartState, err error) {
 	b.From = path
 	whole := false
@@ -123,7 +123,7 @@ func WeightsIn(p Plan, path string) (b StartState, err error) {
 	return b, b.fits(p)
 }
 
-// fits checks that the state is of this job.
+// fits returns an error if the state belongs to another job.
 func (b StartState) fits(p Plan) error {
 	if err := p.Fits(b.state); err != nil {
 		return fmt.Errorf("%s: %w", b.From, err)
@@ -131,11 +131,11 @@ func (b StartState) fits(p Plan) error {
 	return nil
 }
 
-// Latest returns where the newest checkpoint of cfg's folder is, if there is one.
+// Latest returns the path of the newest checkpoint in the run's folder, which may not exist.
 func Latest(cfg *config.Config) string { return filepath.Join(cfg.Folder(), "checkpoints", "latest") }
 
-// ReadModel returns the tensors of a policy, and the folder or file that they are from: the checkpoint in dir, for
-// "" runner.ckpt_path, else the newest checkpoint of cfg's folder.
+// ReadModel reads the tensors of a policy, and returns the folder or file that they are from: the checkpoint in
+// dir; if dir is "", runner.ckpt_path, or else the newest checkpoint in the run's folder.
 func ReadModel(cfg *config.Config, dir string) (string, tensor.Dict, error) {
 	if path := cfg.Runner.CkptPath; dir == "" && path != "" {
 		d, err := job.ReadWeights("runner.ckpt_path", path)

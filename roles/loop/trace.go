@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// saveTrace is Cluster.SaveTrace.
+// saveTrace gathers the timelines of all ranks and writes file on rank 0.
 func (l *Loop) saveTrace(ctx context.Context, file string) error {
 	if !l.job.Config.Cluster.Tracer.Enable {
 		return nil
@@ -32,7 +32,7 @@ func (l *Loop) saveTrace(ctx context.Context, file string) error {
 	return nil
 }
 
-// TracersOf appends the tracers of this rank's members of g to all. g may be nil.
+// TracersOf appends to all the tracers of g's members on this rank. g may be nil.
 func TracersOf[W interface{ Tracer() *member.Tracer }](all []*member.Tracer, g *spmd.Group[W]) []*member.Tracer {
 	if g == nil {
 		return all
