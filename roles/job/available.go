@@ -68,7 +68,7 @@ func FindAvailable(root string, processes int) Available {
 			dir := filepath.Join(root, mount, group)
 			if most, ok := numbers(filepath.Join(dir, limit))[""]; ok {
 				stat := numbers(filepath.Join(dir, "memory.stat"))
-				cache := stat[prefix+"inactive_file"] + stat[prefix+"active_file"] // the kernel frees it when memory is short
+				cache := stat[prefix+"inactive_file"] + stat[prefix+"active_file"] // freed when memory is short
 				have(min(most, addressable)-numbers(filepath.Join(dir, used))[""]+cache, "control group "+group)
 			}
 			if group == "/" {

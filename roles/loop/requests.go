@@ -49,7 +49,8 @@ type Requests struct {
 // Watch starts to listen to signals:
 //
 //   - USR1 stops with a checkpoint and asks for a requeue.
-//   - INT and TERM stop; a second one ends the process at once. The same signal within a second counts once: timeout sends it to the process and to its group, and a launcher may pass on the terminal's.
+//   - INT and TERM stop; a second one ends the process at once. The same signal within a second counts once: timeout
+//     sends it to the process and to its group, and a launcher may pass on the terminal's.
 //   - HUP counts as TERM. It is ignored if it was ignored at the start of the process, as under nohup.
 //   - USR2 writes the stacks of all goroutines to standard error.
 //   - QUIT writes them, and exits with ExitCrashed. Go's runtime would end a binary with C in another way.
