@@ -64,7 +64,7 @@ func FindAvailable(root string, processes int) Available {
 		} else if parts[1] != "" {
 			continue
 		}
-		for group := path.Clean("/" + parts[2]); ; group = path.Dir(group) { // in a container, parent groups may be invisible
+		for group := path.Clean("/" + parts[2]); ; group = path.Dir(group) { // parents may be invisible
 			dir := filepath.Join(root, mount, group)
 			if most, ok := numbers(filepath.Join(dir, limit))[""]; ok {
 				stat := numbers(filepath.Join(dir, "memory.stat"))
