@@ -9,12 +9,12 @@ import (
 // Config is the section algorithm of the configuration. Start from DefaultConfig, so that a key
 // which is left out has its default.
 type Config struct {
-	// AdvType says how advantages are computed: gae (default), by a critic; grpo, by comparing the
-	// episodes of a group; reinpp, REINFORCE++, by what an episode paid.
+	// AdvType is the way to compute advantages: gae (default), by a critic; grpo, by comparing the
+	// episodes of a group; reinpp, REINFORCE++, by the scores of episodes.
 	AdvType string `yaml:"adv_type"`
-	// LossType says what is minimised: actor_critic (default); decoupled_actor_critic, the same for
-	// rollouts of older policies; actor, the policy's loss alone, for grpo and reinpp. a2c is the
-	// loss of the plain policy gradient and the critic's, in one step per rollout.
+	// LossType is the loss: actor_critic (default); decoupled_actor_critic, the same for rollouts
+	// of older policies; actor, the policy's loss alone, for grpo and reinpp. a2c is the loss of
+	// the plain policy gradient and the critic's, in one step per rollout.
 	LossType string `yaml:"loss_type"`
 
 	// Gamma is the discount γ per step, in [0, 1]. Default 1.
@@ -22,8 +22,9 @@ type Config struct {
 	// GAELambda is λ of generalised advantage estimation, in [0, 1]: 0 trusts the critic, 1 the
 	// rewards. Default 1.
 	GAELambda float32 `yaml:"gae_lambda"`
-	// BootstrapType is standard (default): an episode that was cut off goes on with the value of
-	// its last observation, one that terminated is over; or always: both go on.
+	// BootstrapType is standard (default) or always. With standard, an episode that was cut off
+	// goes on with the value of its last observation, and one that terminated is over. With always,
+	// both go on.
 	BootstrapType string `yaml:"bootstrap_type"`
 	// NormalizeAdvantages is batch (default; also true): mean 0 and deviation 1 over the rollouts
 	// of all actors, once; minibatch: over each global batch; none (also false). With grpo the
@@ -35,40 +36,39 @@ type Config struct {
 	// RewardClip bounds normalised rewards to ±RewardClip. 0 is no bound. Default 10. (+)
 	RewardClip float32 `yaml:"reward_clip"`
 
-	// FilterRewards lets only groups (of one episode, where group_size is 1) count whose mean score
-	// is in [RewardsLowerBound, RewardsUpperBound]. For grpo and reinpp. Default false.
+	// FilterRewards drops groups (of one episode, where group_size is 1) whose mean score is not in
+	// [RewardsLowerBound, RewardsUpperBound]. For grpo and reinpp. Default false.
 	FilterRewards     bool    `yaml:"filter_rewards"`
 	RewardsLowerBound float32 `yaml:"rewards_lower_bound"`
 	RewardsUpperBound float32 `yaml:"rewards_upper_bound"`
-	// MaxNumGenBatches is the number of rollouts that may be made for an update (DAPO's dynamic
-	// sampling). Where it is more than 1, groups of further rollouts replace groups whose episodes
-	// all score the same. Such groups that are left do not count. For grpo, with rollout_epoch 1.
-	// The metric rollout/gen_batches says how many were made; env/steps counts one of them. Default
-	// 1.
+	// MaxNumGenBatches is the largest number of rollouts for an update (DAPO's dynamic sampling).
+	// If it is more than 1, groups of further rollouts replace groups whose episodes all score the
+	// same. Such groups that are left do not count. For grpo, with rollout_epoch 1. The metric
+	// rollout/gen_batches is the number of rollouts made; env/steps counts one of them. Default 1.
 	MaxNumGenBatches int `yaml:"max_num_gen_batches"`
-	// LenRewardPenalty is taken from the score of an episode of MaxLength steps or more, and part
-	// of it from one of more than SafeLength (DAPO's soft overlong punishment). For grpo and reinpp.
-	// Default 0.
+	// LenRewardPenalty is subtracted from the score of an episode of MaxLength steps or more, and a
+	// part of it from that of an episode of more than SafeLength (DAPO's soft overlong punishment).
+	// For grpo and reinpp. Default 0.
 	LenRewardPenalty float32 `yaml:"len_reward_penalty"`
 	SafeLength       int     `yaml:"safe_length"`
 	MaxLength        int     `yaml:"max_length"`
 	// UseReinppBaseline lets reinpp subtract the mean score of the group. Default false.
 	UseReinppBaseline bool `yaml:"use_reinpp_baseline"`
-	// ReinppKLBeta weighs the penalty on log π/π_ref that reinpp takes from each step's return; see
-	// KLBeta. Default 0.
+	// ReinppKLBeta weighs the penalty on log π/π_ref that reinpp subtracts from each step's return;
+	// see KLBeta. Default 0.
 	ReinppKLBeta float32 `yaml:"reinpp_kl_beta"`
-	// RecomputeAdvantages computes them anew, by the critic as it is then, before each epoch but
+	// RecomputeAdvantages computes advantages again, by the present critic, before each epoch but
 	// the first. For gae. Default false. (+)
 	RecomputeAdvantages bool `yaml:"recompute_advantages"`
 
-	// KLBeta weighs a penalty in the loss on leaving the reference policy: the one at the beginning
-	// of the run, before its first iteration (runner.ckpt_path says which). Default 0.
+	// KLBeta weighs a penalty in the loss on leaving the reference policy: the one before the first
+	// iteration of the run (see runner.ckpt_path). Default 0.
 	KLBeta float32 `yaml:"kl_beta"`
-	// KLPenaltyType is how KLBeta's divergence is estimated: kl (also k1), abs, mse (k2) or
-	// low_var_kl (k3). Default low_var_kl. kl holds nothing back, since the mean of its gradient is
-	// 0; it is the one of ReinppKLBeta.
+	// KLPenaltyType is the estimate of KLBeta's divergence: kl (also k1), abs, mse (k2) or
+	// low_var_kl (k3). Default low_var_kl. kl has no effect on average, because the mean of its
+	// gradient is 0. ReinppKLBeta uses kl in environments.
 	KLPenaltyType string `yaml:"kl_penalty_type"`
-	// LossAggFunc says how the losses of samples become one. token-mean (default) is their mean.
+	// LossAggFunc is the aggregate of the losses of samples. token-mean (default) is their mean.
 	// seq-mean-token-mean is the mean over episodes of the mean over each, so that short ones count
 	// as much as long ones. seq-mean-token-sum is the mean over episodes of the sum over each.
 	LossAggFunc string `yaml:"loss_agg_func"`
@@ -102,14 +102,14 @@ type Config struct {
 	// ClipLogRatioMin and ClipLogRatioMax clamp log π_new/π_old. Both 0, the default, is no clamp.
 	ClipLogRatioMin float32 `yaml:"clip_log_ratio_min"`
 	ClipLogRatioMax float32 `yaml:"clip_log_ratio_max"`
-	// BehaveWeightThreshold drops samples that decoupled_actor_critic would weigh by more than
-	// that. 0, the default, drops nothing.
+	// BehaveWeightThreshold drops samples with larger importance weights in decoupled_actor_critic.
+	// 0, the default, drops nothing.
 	BehaveWeightThreshold float32 `yaml:"behave_weight_threshold"`
 	// RecomputeLogprobs clips around the policy before the update, at the cost of a forward pass.
 	// The component inference makes that pass where it is placed. Default false: the clip is around
-	// the policy that took the actions, which differs where rollouts use older weights. With
-	// decoupled_actor_critic it is around a policy that is interpolated, by the number of
-	// iterations that a rollout lies behind.
+	// the policy that took the actions, which differs if rollouts use older weights. With
+	// decoupled_actor_critic it is around a policy between the two, which depends on the age of a
+	// rollout in iterations.
 	RecomputeLogprobs bool `yaml:"recompute_logprobs"`
 	// LogProbType is the unit whose log-probs are summed and have a ratio of their own, in a chunk
 	// of actions: chunk_level, the whole chunk; action_level (default), each action; token_level,
@@ -120,11 +120,11 @@ type Config struct {
 	EntropyType string `yaml:"entropy_type"`
 	// RewardType is chunk_level (default) or action_level. With chunk_level the rewards of the
 	// actions of a chunk are added up, and Gamma discounts chunks. With action_level each action
-	// has its reward, its value and its advantage, and Gamma discounts actions. Actions that an end
-	// left untaken do not count, and log-probs are by action or token. With chunks of one action
-	// both are the same.
+	// has its reward, its value and its advantage, and Gamma discounts actions. Actions after the
+	// end of an episode do not count, and log-probs are by action or token. With chunks of one
+	// action both are the same.
 	RewardType string `yaml:"reward_type"`
-	// EntropyBonus weighs the policy's mean entropy, to be kept high. Default 0.
+	// EntropyBonus weighs the policy's mean entropy, which the loss keeps high. Default 0.
 	EntropyBonus float32 `yaml:"entropy_bonus"`
 
 	// ValueClip keeps a new value within ±ValueClip of the old one in the critic's loss. 0, the
@@ -173,7 +173,7 @@ const (
 	BootstrapAlways   = "always"
 )
 
-// A Normalization says over what advantages are normalised.
+// A Normalization is the set of samples over which advantages are normalised.
 type Normalization string
 
 const (
@@ -182,8 +182,8 @@ const (
 	NormalizeNone      Normalization = "none"
 )
 
-// UnmarshalText reads a Normalization; true and false, as RLinf has them, are batch and none.
-// Anything else is left for Check to find.
+// UnmarshalText reads a Normalization; RLinf's true and false are batch and none. Check finds
+// unknown names.
 func (n *Normalization) UnmarshalText(text []byte) error {
 	switch s := string(text); s {
 	case "true":
@@ -200,7 +200,7 @@ func (n *Normalization) UnmarshalText(text []byte) error {
 // what would be valid.
 type Want func(ok bool, key string, value any, want string)
 
-// finite is want, with no number ok that is infinite or none.
+// finite returns want with the additional rule that numbers are finite.
 func (want Want) finite() Want {
 	return func(ok bool, key string, value any, what string) {
 		switch x := value.(type) {
@@ -336,16 +336,16 @@ type OptimConfig struct {
 	// LRScheduler is constant (default), linear or cosine: from lr to min_lr. A scheduler step is
 	// one training iteration. RLinf's torch_constant and torch_cosine are constant and cosine.
 	LRScheduler ScheduleName `yaml:"lr_scheduler"`
-	// LRWarmupSteps is over how many iterations the rates first rise linearly; they are included in
-	// TotalTrainingSteps. <= 0, the default: none.
+	// LRWarmupSteps is the number of iterations in which the rates first rise linearly, as a part
+	// of TotalTrainingSteps. <= 0, the default: none.
 	LRWarmupSteps int `yaml:"lr_warmup_steps"`
 	// TotalTrainingSteps is the iteration at which min_lr is reached. <= 0, the default, is the
 	// length of the run.
 	TotalTrainingSteps int `yaml:"total_training_steps"`
 	// MinLR is the rate at the end of a schedule, at most LR. Default 0.
 	MinLR float32 `yaml:"min_lr"`
-	// CriticWarmupSteps is for how many optimiser steps the critic alone learns at first; then the
-	// moments start anew. Default 0.
+	// CriticWarmupSteps is the number of optimiser steps in which the critic alone learns at first.
+	// Then the moments start anew. Default 0.
 	CriticWarmupSteps int `yaml:"critic_warmup_steps"`
 }
 

@@ -14,14 +14,14 @@ type TextConfig struct {
 	// NMinibatches is the number of optimiser steps in a pass over the texts of an iteration. It
 	// divides the texts of a replica. Default 1.
 	NMinibatches int `yaml:"n_minibatches"`
-	// NormByStd lets adv_type grpo divide by the deviation of the group. false is Dr. GRPO. Default
-	// true.
+	// NormByStd divides the advantages of adv_type grpo by the deviation of the group. false is Dr.
+	// GRPO. Default true.
 	NormByStd bool `yaml:"norm_adv_by_std_in_grpo"`
-	// ReinppKLPenaltyType is how the penalty of ReinppKLBeta is estimated at each token: kl (k1,
-	// the default), whose mean is the divergence; abs, mse (k2) or low_var_kl (k3).
+	// ReinppKLPenaltyType is the estimate of ReinppKLBeta's penalty at each token: kl (k1, the
+	// default), whose mean is the divergence; abs, mse (k2) or low_var_kl (k3).
 	ReinppKLPenaltyType string `yaml:"reinpp_kl_penalty_type"`
-	// RatioClipEps is Config.ClipRatioLow and ClipRatioHigh where these are not given, or null. Must be
-	// in (0, 1]. Default 0.2.
+	// RatioClipEps is the default of ClipRatioLow and ClipRatioHigh, if these are not given or
+	// null. Must be in (0, 1]. Default 0.2.
 	RatioClipEps float32 `yaml:"ratio_clip_eps"`
 	// EarlyStopImpRatio ends an update before the optimiser step of a minibatch whose mean ratio
 	// π_new/π_old is larger. 0, the default: never.
@@ -30,8 +30,8 @@ type TextConfig struct {
 	// ImportanceSamplingClip. Needs RecomputeLogprobs. Defaults false and 1.
 	ImportanceSamplingFix  bool    `yaml:"importance_sampling_fix"`
 	ImportanceSamplingClip float32 `yaml:"importance_sampling_clip"`
-	// MaskTruncated trains on no token of an answer that was cut off. Its reward stays in the mean
-	// of its group. Default false.
+	// MaskTruncated excludes the tokens of answers that were cut off from training. Their rewards
+	// stay in the means of their groups. Default false.
 	MaskTruncated bool `yaml:"mask_truncated"`
 }
 

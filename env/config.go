@@ -11,8 +11,8 @@ import (
 // A Config is the section env.train or env.eval. Start from DefaultConfig: not every default is
 // zero.
 type Config struct {
-	// EnvType is the environment's name in the registry, as CartPole-v1, unless InitParams has one.
-	// Where both are given, it is RLinf's name of the family and says nothing here.
+	// EnvType is the environment's name in the registry, as CartPole-v1. If InitParams has a name,
+	// EnvType is RLinf's name of the family, and is ignored.
 	EnvType string `yaml:"env_type"`
 	// InitParams are the arguments of the environment.
 	InitParams InitParams `yaml:"init_params"`
@@ -27,26 +27,26 @@ type Config struct {
 	// documentation lists them. Default: the environment's own choice. (+)
 	Observations []string `yaml:"observations,omitempty"`
 	// Instructions selects and weighs the instructions of a suite: a list of names, or a map from
-	// name to weight. Default: all alike. (+)
+	// name to weight. Default: all, with equal weights. (+)
 	Instructions Mix `yaml:"instructions,omitempty"`
-	// InstructionMix success mixes the instructions of each environment by their success. The weight
-	// of an instruction counts 0.2 + 4p(1-p), where p is the share of success among the environment's
-	// last episodes with it. Default: weights stay. (+)
+	// InstructionMix success adapts the weights of instructions to the success of each environment.
+	// The weight of an instruction is multiplied by 0.2 + 4p(1-p), where p is the share of success
+	// among the environment's last episodes with it. Default: weights stay. (+)
 	InstructionMix string `yaml:"instruction_mix,omitempty"`
 	// Split is the part of a suite's scenes that episodes are drawn from, as seen or new_role; the
 	// suite's documentation lists them. Default: the suite's own choice. (+)
 	Split string `yaml:"split,omitempty"`
-	// Perturb shows something wrong on purpose, to see what a policy does without it; the suite's
-	// documentation lists how. Default: nothing. (+)
+	// Perturb changes an input on purpose, to measure how much a policy depends on it; the suite's
+	// documentation lists the changes. Default: nothing. (+)
 	Perturb string `yaml:"perturb,omitempty"`
 	// RewardMode is raw (default), the environment's own rewards, or only_success: 1 in a step that
 	// is a success, else 0, for environments that report success.
 	RewardMode string `yaml:"reward_mode,omitempty"`
 	// TotalNumEnvs is the number of environments of the whole job. Must be positive; no default.
 	TotalNumEnvs int `yaml:"total_num_envs"`
-	// RolloutEpoch is how many rollouts of MaxStepsPerRolloutEpoch steps are collected for one
-	// update. In an evaluation it is how many episodes each environment plays, one after the other.
-	// Default 1, and in evaluations, too, which do not inherit it.
+	// RolloutEpoch is the number of rollouts of MaxStepsPerRolloutEpoch steps that are collected
+	// for one update. In an evaluation it is the number of episodes that each environment plays,
+	// one after the other. Default 1, also in evaluations, which do not inherit it.
 	RolloutEpoch int `yaml:"rollout_epoch"`
 	// MaxStepsPerRolloutEpoch is the number of steps of each environment in one rollout. Must be
 	// positive; no default.
@@ -68,10 +68,10 @@ type Config struct {
 	UseFixedResetStateIDs bool `yaml:"use_fixed_reset_state_ids"`
 	// Seed names the initial states. Default 0.
 	Seed uint64 `yaml:"seed"`
-	// UseRelReward pays by how much a step's reward is above that of the step before, 0 before the
-	// first of an episode: for rewards that say how near the goal is, progress towards it. Default
-	// false. This key, RewardCoef and RewardClip are for training alone: evaluations do not inherit
-	// them.
+	// UseRelReward makes the reward of a step its difference from that of the step before; the
+	// first step of an episode has 0. If rewards measure how near the goal is, this is the progress
+	// towards it. Default false. This key, RewardCoef and RewardClip are for training alone:
+	// evaluations do not inherit them.
 	UseRelReward bool `yaml:"use_rel_reward"`
 	// RewardCoef multiplies every reward. Episode metrics have the task's own rewards. Must not be
 	// 0; default 1.
@@ -82,20 +82,20 @@ type Config struct {
 	// ActionRepeat takes every action that many times, or until the episode ends, and adds up the
 	// rewards. Default 1. (+)
 	ActionRepeat int `yaml:"action_repeat"`
-	// StateElements are the elements of the observation "state", counted from 0, that are shown, in
-	// that order: [0, 2] of CartPole-v1 hides its velocities. Default: all. (+)
+	// StateElements are the elements of the observation "state" that policies see, in that order,
+	// counted from 0: [0, 2] of CartPole-v1 hides its velocities. Default: all. (+)
 	StateElements []int `yaml:"state_elements,omitempty"`
-	// FrameStack shows the last so many observations, oldest first, in a new leading dimension.
-	// Default 1: the last one alone, no new dimension. (+)
+	// FrameStack shows the last observations together, oldest first, in a new leading dimension of
+	// that size. Default 1: the last one alone, without a new dimension. (+)
 	FrameStack int `yaml:"frame_stack"`
-	// StepDelay makes each step of the batch last at least that long, to stand for a slow
-	// simulator. Default 0. (+)
+	// StepDelay makes each step of the batch last at least that long, in place of a slow simulator.
+	// Default 0. (+)
 	StepDelay time.Duration `yaml:"step_delay"`
-	// StepDelayMax makes the durations of steps differ, from StepDelay up to this, as some
-	// simulators' do: most are short, few are long, half as many where they are twice as long. It
-	// counts where StepDelay does. Default 0: all last StepDelay. (+)
+	// StepDelayMax makes the durations of steps differ, from StepDelay to this, as in some
+	// simulators: most are short and few are long; a duration twice as long is half as frequent. It
+	// has an effect with StepDelay alone. Default 0: all last StepDelay. (+)
 	StepDelayMax time.Duration `yaml:"step_delay_max"`
-	// VideoCfg is how evaluations are filmed; env.train has no films.
+	// VideoCfg configures the films of evaluations; env.train has no films.
 	VideoCfg Video `yaml:"video_cfg"`
 }
 
@@ -104,7 +104,7 @@ type InitParams struct {
 	// ID is the environment's name in the registry. Default: EnvType.
 	ID string `yaml:"id"`
 
-	// Own are the keys that an environment of a user's own has here.
+	// Own are the own keys of an environment of the user.
 	Own params.Own `yaml:",inline"`
 }
 
@@ -135,8 +135,8 @@ const (
 // MixBySuccess is a value of Config.InstructionMix.
 const MixBySuccess = "success"
 
-// Plain returns an error where something is given that only some environments take: a model, a
-// choice of observations, or what suites have.
+// Plain returns an error if a key is given that only some environments take: a model, a choice of
+// observations, or those of suites.
 func (c Config) Plain() error {
 	if err := c.NoSuite(); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (c Config) Plain() error {
 	return nil
 }
 
-// NoSuite returns an error where something is given that only suites of instructions take.
+// NoSuite returns an error if a key is given that only suites of instructions take.
 func (c Config) NoSuite() error {
 	for _, k := range []struct {
 		name  string
@@ -164,7 +164,7 @@ func (c Config) NoSuite() error {
 	return nil
 }
 
-// MaxEnvs is the greatest number of environments of a job.
+// MaxEnvs is the largest number of environments of a job.
 const MaxEnvs = 1 << 20
 
 // Check calls want for every rule, with the key below env.train or env.eval, its value, and what

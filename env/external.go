@@ -22,25 +22,27 @@ type External struct {
 	// same MPI job. A host that is left out is this machine alone.
 	Listen string `yaml:"listen"`
 	// TokenFile has the secret in its first line. Children must know it to connect. The file is
-	// made if it does not exist. Nobody but its owner may read or change it. TCP needs one.
+	// made if it does not exist. Only its owner may be able to read or change it. TCP needs one.
 	TokenFile string `yaml:"token_file"`
 	// SharedMemory lets children on the same machine have arrays in shared memory. Default true.
 	SharedMemory bool `yaml:"shared_memory"`
-	// StartTimeout is how long a child may take to greet, or to connect. Default 2m.
+	// StartTimeout is the longest time for a child to connect and to begin the protocol. Default
+	// 2m.
 	StartTimeout time.Duration `yaml:"start_timeout"`
-	// StepTimeout is how long a child may take for a step of its environments, or any other answer.
-	// Default 1m.
+	// StepTimeout is the longest time for a step of a child's environments, or for any other
+	// answer. Default 1m.
 	StepTimeout time.Duration `yaml:"step_timeout"`
-	// MaxRestarts is how many times in a row a failing child is replaced, with no episode finished
-	// in between. Then the job stops, with a checkpoint. Default 3. With listen: mpi none is
-	// replaced.
+	// MaxRestarts is the number of times in a row that a failing child is replaced, if no episode
+	// finishes in between. Then the job stops, with a checkpoint. Default 3. With listen: mpi no
+	// child is replaced.
 	MaxRestarts int `yaml:"max_restarts"`
-	// MaxSameErrors is how many times simulators may report the same error, numbers in it aside, before
-	// the job stops, with a checkpoint and exit code 1. It counts on each rank, and begins anew after
-	// 100 episodes that ended well. 0: no limit. Default 10.
+	// MaxSameErrors is the number of times that simulators may report the same error, where numbers
+	// in it do not matter. Then the job stops, with a checkpoint and exit code 1. It counts on each
+	// rank, and begins anew after 100 episodes that ended well. 0: no limit. Default 10.
 	MaxSameErrors int `yaml:"max_same_errors"`
-	// MaxLostShare is the share of the last 100 episodes that may be lost, because their simulators
-	// failed. If more are, the job stops, with a checkpoint and exit code 1. 1: no limit. Default 0.5.
+	// MaxLostShare is the largest share of the last 100 episodes that may be lost because their
+	// simulators failed. Above it the job stops, with a checkpoint and exit code 1. 1: no limit.
+	// Default 0.5.
 	MaxLostShare float64 `yaml:"max_lost_share"`
 	// Greeting describes the simulator. The job asks the simulator for it and records it. Not for
 	// users.
@@ -50,13 +52,13 @@ type External struct {
 // ListenMPI is the Listen of simulators in the same MPI job.
 const ListenMPI = "mpi"
 
-// MaxSocketPath is how many bytes the path of a Unix socket has at most.
+// MaxSocketPath is the largest length of the path of a Unix socket, in bytes.
 const MaxSocketPath = 107
 
 // A Command is a program and its arguments.
 type Command []string
 
-// UnmarshalText takes a text apart at blanks.
+// UnmarshalText splits a text at blanks.
 func (c *Command) UnmarshalText(text []byte) error {
 	*c = strings.Fields(string(text))
 	return nil

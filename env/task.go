@@ -9,12 +9,12 @@ import (
 // A Task describes the task of a user's own model (Config.ModelPath): observations, actions,
 // rewards, and how an episode starts and ends. Names are those of the model.
 type Task struct {
-	// FrameSkip is how many steps of the simulation one step of the environment has, with the same
-	// action. Default 1.
+	// FrameSkip is the number of steps of the simulation in one step of the environment, with the
+	// same action. Default 1.
 	FrameSkip int `yaml:"frame_skip,omitempty"`
 	// MaxSteps is the task's usual time limit, in steps. 0, the default, is none.
 	MaxSteps int `yaml:"max_steps,omitempty"`
-	// Observations are the quantities that are observed, one after the other. At least one.
+	// Observations are the observed quantities, one after the other. At least one.
 	Observations []Quantity `yaml:"observations,omitempty"`
 	// Actuators are the actuators that an action sets, in its order. The bounds are their control
 	// ranges. Default: all of the model's.
@@ -23,8 +23,8 @@ type Task struct {
 	// Delta, in the unit of the actuator's joint. The set point starts at the joint's initial
 	// position. For actuators of positions. With 0, the default, an action is the set point itself.
 	Delta float64 `yaml:"delta,omitempty"`
-	// Lead bounds how far ahead of its joint Delta may move the set point. 0, the default, is its
-	// control range.
+	// Lead bounds the distance to which Delta may move the set point ahead of its joint. 0, the
+	// default, is its control range.
 	Lead float64 `yaml:"lead,omitempty"`
 	// Rewards add up to the reward of a step. At least one.
 	Rewards []Reward `yaml:"rewards,omitempty"`
@@ -62,14 +62,14 @@ type Quantity struct {
 	// Apply lists functions that are applied in this order: cos, sin, wrap (an angle to [-π, π)),
 	// abs, square, tanh to each number; norm (their length) and sum make one number of all.
 	Apply []string `yaml:"apply,omitempty"`
-	// Clip keeps each number within ±Clip at last. 0, the default, does nothing.
+	// Clip finally keeps each number within ±Clip. 0, the default, does nothing.
 	Clip float64 `yaml:"clip,omitempty"`
 }
 
 // A Reward is weight times the sum of a quantity's numbers.
 type Reward struct {
 	Quantity `yaml:",inline"`
-	// Constant is a reward by itself, in the place of a quantity.
+	// Constant is a reward by itself, in place of a quantity.
 	Constant float64 `yaml:"constant,omitempty"`
 	// Weight must not be 0 with a quantity.
 	Weight float64 `yaml:"weight,omitempty"`
@@ -77,12 +77,12 @@ type Reward struct {
 	Before bool `yaml:"before,omitempty"`
 	// Rate uses the change of the quantity in the step, per second.
 	Rate bool `yaml:"rate,omitempty"`
-	// When is "always", the default; "alive": only in steps that end no episode by a termination;
-	// or "success": only in steps that are a success.
+	// When is "always", the default; "alive": only in steps without a termination; or "success":
+	// only in steps that are a success.
 	When string `yaml:"when,omitempty"`
 }
 
-// Bounds are those of a quantity's numbers.
+// Bounds are the bounds of a quantity's numbers.
 type Bounds struct {
 	Quantity `yaml:",inline"`
 	Low      *float64 `yaml:"low,omitempty"`  // default: none
@@ -100,11 +100,11 @@ type Noise struct {
 	Std      float64 `yaml:"std,omitempty"`
 }
 
-// functions are what Quantity.Apply may name.
+// functions are the functions of Quantity.Apply.
 var functions = []string{"cos", "sin", "wrap", "abs", "square", "tanh", "norm", "sum"}
 
 // Source returns the key of q's kind ("joint", "velocity", "sensor", "body", "site", "actuator")
-// and the name, "" where there is not exactly one.
+// and the name, or "" unless there is exactly one.
 func (q Quantity) Source() (kind, name string) {
 	given := 0
 	for _, k := range []struct{ kind, name string }{

@@ -1,6 +1,6 @@
 package env
 
-// A Video is what YAML says under env.eval.video_cfg: whether evaluations are filmed, and how.
+// A Video is the section env.eval.video_cfg: whether and how evaluations are filmed.
 type Video struct {
 	// SaveVideo writes a film of each evaluation, global_step_N.png, an animated PNG that browsers
 	// play. Below each environment stand its step, its return, and its instruction if it observes
@@ -10,16 +10,16 @@ type Video struct {
 	VideoBaseDir string `yaml:"video_base_dir"`
 	// Format is png, or gif, mp4 or webm, which need ffmpeg. Default png. (+)
 	Format string `yaml:"format"`
-	// FPS is how many steps of an environment a second of the film shows. Default 30.
+	// FPS is the number of steps of an environment in a second of the film. Default 30.
 	FPS int `yaml:"fps"`
-	// NumEnvs is how many environments are shown side by side: the first ones, of those that the
-	// first env worker has. Default 4. (+)
+	// NumEnvs is the number of environments shown side by side: the first ones of the first env
+	// worker. Default 4. (+)
 	NumEnvs int `yaml:"num_envs"`
 	// Width and Height are those of the picture of one environment, in pixels. Default 128. (+)
 	Width  int `yaml:"width"`
 	Height int `yaml:"height"`
-	// Camera, Renderer (of MuJoCo's environments: caster, osmesa) and Shadows say how the picture is
-	// drawn, see View. Default: the environment's choices, and true. (+)
+	// Camera, Renderer (of MuJoCo's environments: caster, osmesa) and Shadows choose how the
+	// picture is drawn, see View. Default: the environment's choices, and true. (+)
 	Camera   string `yaml:"camera"`
 	Renderer string `yaml:"renderer"`
 	Shadows  bool   `yaml:"shadows"`
@@ -30,7 +30,7 @@ func DefaultVideo() Video {
 	return Video{Format: "png", FPS: 30, NumEnvs: 4, Width: 128, Height: 128, Shadows: true}
 }
 
-// View returns what the picture of one environment looks like.
+// View returns the View of one environment's picture.
 func (v Video) View() View {
 	return View{Width: v.Width, Height: v.Height, Camera: v.Camera, Renderer: v.Renderer, Shadows: v.Shadows}
 }

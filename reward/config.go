@@ -8,14 +8,15 @@ import (
 
 // Config is the section reward of the configuration. Start from DefaultConfig.
 type Config struct {
-	// UseRewardModel takes scores from the network Model; false, the default, from the rule
-	// RewardType.
+	// UseRewardModel takes scores from the network Model. With false, the default, they are from
+	// the rule RewardType.
 	UseRewardModel bool `yaml:"use_reward_model"`
 	// RewardType names a rule: env (default), the environment's own reward; success, 1 where the
-	// task was solved, else 0; potential, what a step gained of a potential; or one of your own.
+	// task was solved, else 0; potential, the gain of a potential in the step; or one of your own.
 	// The task reasoning has others. exact (its default) gives 1 for the right answer, token for
-	// token, else 0. math gives 1 for a boxed answer that is right as mathematics, else -1. countdown
-	// gives 1 for steps that reach the target, else 0. program asks a program of the user's.
+	// token, else 0. math gives 1 for a boxed answer that is right as mathematics, else -1.
+	// countdown gives 1 for steps that reach the target, else 0. program asks a program of the
+	// user.
 	RewardType string `yaml:"reward_type"`
 	// RewardMode is per_step (default), or terminal: only the step that ends an episode is scored,
 	// others get 0.
@@ -36,7 +37,7 @@ type Config struct {
 	// Answers are the keys of the task reasoning alone.
 	Answers answer.Config `yaml:",inline"`
 
-	// Own are the keys that a rule of a user's own has here.
+	// Own are the own keys of a rule of the user.
 	Own params.Own `yaml:",inline"`
 }
 
@@ -45,7 +46,7 @@ type Config struct {
 type PotentialConfig struct {
 	// Observation is the name of the observation. Default state.
 	Observation string `yaml:"observation"`
-	// Indices are the elements of it that count. No default.
+	// Indices are the elements of the observation that count. No default.
 	Indices []int `yaml:"indices"`
 	// Target is where each of them should be. No default.
 	Target []float32 `yaml:"target"`

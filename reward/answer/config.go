@@ -10,25 +10,27 @@ import (
 // Config holds the keys of the section reward that only answers of language models have. Start from
 // DefaultConfig.
 type Config struct {
-	// RewardScale multiplies what the rule says. Default 1. For the task reasoning.
+	// RewardScale multiplies the reward of the rule. Default 1. For the task reasoning.
 	RewardScale float32 `yaml:"reward_scale"`
-	// FormatReward is added to the reward of every answer that can be read, right or wrong. With
+	// FormatReward is added to the reward of every answer that can be parsed, right or wrong. With
 	// reward_type math that is a closed \boxed with an answer in it. Default 0. For the task
 	// reasoning. (+)
 	FormatReward float32 `yaml:"format_reward"`
-	// RandomReward gives rewards of 0 and 1 by chance, half of each: the control of an experiment.
-	// What is right and what can be read stays as it is. Default false. For the task reasoning. (+)
+	// RandomReward replaces all rewards by random ones, 0 or 1 with equal probability, as the
+	// control of an experiment. Metrics of right and parsable answers stay the same. Default false.
+	// For the task reasoning. (+)
 	RandomReward bool `yaml:"random_reward"`
 	// Program is that of reward_type program. (+)
 	Program ProgramConfig `yaml:"program"`
 }
 
-// ProgramConfig is the section reward.program: a program of the user's that says what answers are worth.
+// ProgramConfig is the section reward.program: a program of the user that grades answers.
 type ProgramConfig struct {
 	// Command is the program and its arguments. A text is split at blanks. A rank starts it
 	// once, for all of its workers. (+)
 	Command env.Command `yaml:"command"`
-	// Timeout is how long it may take to start, and for the answers of one call. Default 1m. (+)
+	// Timeout is the longest time for the program to start, and for the answers of one call.
+	// Default 1m. (+)
 	Timeout time.Duration `yaml:"timeout"`
 }
 
