@@ -35,8 +35,8 @@ func (r region) intact(at, n int) bool {
 	return poisoned(r.whole[at:at+guard]) && poisoned(r.whole[at+guard+n:at+2*guard+n])
 }
 
-// An operand is the buffers of one operation on one member, and what they must hold before and
-// after.
+// An operand holds the buffers of one operation on one member. It knows their content before the
+// operation and after.
 type operand struct {
 	pattern
 	me         int
@@ -122,7 +122,7 @@ func (o *operand) fill() {
 	o.pattern.fill(in, o.me, first)
 }
 
-// wrong returns how many elements of the result are not what they must be.
+// wrongElements returns how many elements of the result are wrong.
 func (o *operand) wrongElements() int64 {
 	e, n := o.dtype.Size(), o.block()
 	at := func(m int) []byte { return o.data[m*n*e : (m+1)*n*e] }

@@ -89,8 +89,8 @@ func (c *calls) call(ctx context.Context, i int) error {
 	return c.run(ctx, &op)
 }
 
-// refill puts the input into the buffers. Where they go round, all get what the first has, once:
-// what is timed does not look at it.
+// refill puts the input into the buffers. Buffers that go round get the input of the first one, and
+// get it once: the results of timed calls are not checked.
 func (c *calls) refill() {
 	if c.slots > 1 && c.filled {
 		return
@@ -111,7 +111,7 @@ func (c *calls) check(ctx context.Context) (int64, error) {
 	i := int(c.salt) * c.slots // in the first slot; roots go round
 	o := c.operand(0, i)
 	o.data = c.ring.bytes(0, len(o.data))
-	second := stride(c.size) // where Send lies, or what is copied
+	second := stride(c.size) // where Send lies, or the input that is copied
 	if o.send != nil {
 		o.send = c.ring.bytes(second, len(o.send))
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Conveyor is what Channel measures; the same on every rank.
-type Conveyor struct {
+// A ChannelPlan says what Channel measures. It is the same on every rank.
+type ChannelPlan struct {
 	Ranks   [2]int // where the producer is, and the consumer
 	Sizes   []int  // bytes of an item's tensor
 	Depth   int    // items that a queue holds
@@ -30,7 +30,7 @@ const (
 // Channel measures a channel from a worker on one rank to a worker on another, and one back. Items
 // are handed on as they are: filling and reading them is not in the time. Collective over the
 // world.
-func (r *Run) Channel(ctx context.Context, p Conveyor) error {
+func (r *Run) Channel(ctx context.Context, p ChannelPlan) error {
 	err := r.Columns(fmt.Sprintf("dissemination barrier, then: an item there and one back; %d items one way and an "+
 		"answer; the same to a consumer that computes %v on each; queues hold %d",
 		p.Window, p.Consume, p.Depth), []string{"op", "n", "size"}, []string{"items_s", "bw_gbs", "blocked_pct",
@@ -47,7 +47,7 @@ func (r *Run) Channel(ctx context.Context, p Conveyor) error {
 		if r.stopped {
 			break
 		}
-		b, err := r.belt(p, i, size)
+		b, err := r.newTwoWay(p, i, size)
 		if err != nil {
 			return fmt.Errorf("channel for items of %d bytes: %w", size, err)
 		}
@@ -65,7 +65,7 @@ func (r *Run) Channel(ctx context.Context, p Conveyor) error {
 }
 
 // items measures one operation on a channel.
-func (r *Run) items(ctx context.Context, t *team, p Conveyor, b *belt, op string) error {
+func (r *Run) items(ctx context.Context, t *team, p ChannelPlan, b *twoWay, op string) error {
 	consumed := &arm{call: func(context.Context, int) error { burn(b.work); return nil }, hidden: true}
 	var arms []*arm
 	if t != nil {
@@ -89,8 +89,8 @@ func (r *Run) items(ctx context.Context, t *team, p Conveyor, b *belt, op string
 	})
 }
 
-// A belt is a channel there and one back, with this rank's ends.
-type belt struct {
+// A twoWay is a channel there and one back, with this rank's ends.
+type twoWay struct {
 	producer    bool
 	there, back struct {
 		s *spmd.Sender
@@ -104,8 +104,8 @@ type belt struct {
 	blocked, produced time.Duration // of the producer: waiting for room, altogether
 }
 
-// belt launches the two workers and makes their channels. Collective over the world.
-func (r *Run) belt(p Conveyor, i, size int) (*belt, error) {
+// newTwoWay launches the two workers and makes their channels. Collective over the world.
+func (r *Run) newTwoWay(p ChannelPlan, i, size int) (*twoWay, error) {
 	from := spmd.GroupSpec{Name: fmt.Sprintf("producer %d", i), Ranks: []int{p.Ranks[0]}}
 	to := spmd.GroupSpec{Name: fmt.Sprintf("consumer %d", i), Ranks: []int{p.Ranks[1]}}
 	self := func(m *spmd.Member) (*spmd.Member, error) { return m, nil }
@@ -117,7 +117,7 @@ func (r *Run) belt(p Conveyor, i, size int) (*belt, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &belt{layout: tensor.NewLayout(tensor.Field{Name: "data", DType: tensor.U8, Shape: []int{size}}), size: size,
+	b := &twoWay{layout: tensor.NewLayout(tensor.Field{Name: "data", DType: tensor.U8, Shape: []int{size}}), size: size,
 		window: p.Window, pattern: pattern{dtype: tensor.U8, members: 2}}
 	spec := spmd.ChannelSpec{Name: fmt.Sprintf("there %d", i), From: from, To: to, MaxSize: p.Depth,
 		ItemBytes: b.layout.Size()}
@@ -144,7 +144,7 @@ func (r *Run) belt(p Conveyor, i, size int) (*belt, error) {
 	return b, errors.Join(errs[:]...)
 }
 
-func (b *belt) arm(op string, check bool) *arm {
+func (b *twoWay) arm(op string, check bool) *arm {
 	a := &arm{}
 	a.row.Op, a.row.Ranks, a.row.Size = op, 2, int64(b.size)
 	b.blocked, b.produced = 0, 0
@@ -161,7 +161,7 @@ func (b *belt) arm(op string, check bool) *arm {
 
 // run moves items from the producer to the consumer, and one back. With check it fills them, and
 // returns how many bytes, and numbers of items, are wrong.
-func (b *belt) run(ctx context.Context, items int, check bool) (wrong int64, err error) {
+func (b *twoWay) run(ctx context.Context, items int, check bool) (wrong int64, err error) {
 	if !b.producer {
 		for range items {
 			bad, err := b.get(ctx, b.there.r, 0, check)
@@ -183,7 +183,7 @@ func (b *belt) run(ctx context.Context, items int, check bool) (wrong int64, err
 	return b.get(ctx, b.back.r, 1, check)
 }
 
-func (b *belt) put(ctx context.Context, s *spmd.Sender, member int, fill bool) error {
+func (b *twoWay) put(ctx context.Context, s *spmd.Sender, member int, fill bool) error {
 	start := time.Now()
 	it, err := s.Take(ctx, b.layout)
 	if err != nil {
@@ -199,7 +199,7 @@ func (b *belt) put(ctx context.Context, s *spmd.Sender, member int, fill bool) e
 	return s.Put(ctx, it)
 }
 
-func (b *belt) get(ctx context.Context, r *spmd.Receiver, member int, check bool) (wrong int64, err error) {
+func (b *twoWay) get(ctx context.Context, r *spmd.Receiver, member int, check bool) (wrong int64, err error) {
 	it, err := r.Get(ctx)
 	if err != nil {
 		return 0, err

@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A control is what a benchmark itself needs to say between ranks, over a communicator of its own.
+// A control exchanges numbers of the benchmark itself between ranks, over a communicator of its own.
 type control struct {
 	comm       spmd.Comm
 	send, recv []byte // communication memory

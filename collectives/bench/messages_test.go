@@ -13,7 +13,7 @@ import (
 // TestP2P measures between two ranks that are not the first, and between all.
 func TestP2P(t *testing.T) {
 	for _, n := range []int{2, 5} {
-		p := Pair{Ranks: [2]int{n - 1, n - 2}, Ops: PairOps(), Sizes: []int{0, 1, 5000}, Window: 7, Check: true}
+		p := MessagePlan{Ranks: [2]int{n - 1, n - 2}, Ops: PairOps(), Sizes: []int{0, 1, 5000}, Window: 7, Check: true}
 		rep := onRanks(t, n, Options{}, func(ctx context.Context, r *Run) error { return r.P2P(ctx, p) })
 		count := map[string]int{}
 		for _, row := range rep.Rows {
@@ -84,7 +84,7 @@ func TestP2PFindsWhatIsWrong(t *testing.T) {
 }
 
 func TestChannel(t *testing.T) {
-	p := Conveyor{Ranks: [2]int{2, 1}, Sizes: []int{1, 4000}, Depth: 2, Window: 5, Consume: 20 * time.Microsecond, Check: true}
+	p := ChannelPlan{Ranks: [2]int{2, 1}, Sizes: []int{1, 4000}, Depth: 2, Window: 5, Consume: 20 * time.Microsecond, Check: true}
 	rep := onRanks(t, 3, Options{}, func(ctx context.Context, r *Run) error { return r.Channel(ctx, p) })
 	if len(rep.Rows) != 6 {
 		t.Fatalf("%d rows, want three operations of two sizes", len(rep.Rows))

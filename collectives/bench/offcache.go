@@ -10,15 +10,15 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// stride is from where a buffer begins to where the next one does.
+// stride is the distance between the beginnings of two buffers of size bytes with their guards.
 func stride(size int) int { return (size + 2*guard + 63) / 64 * 64 }
 
 // lines returns how many bytes the cache lines of size bytes have.
 func lines(size int) int { return (size + 63) / 64 * 64 }
 
-// stepOf is from where one call's buffers begin to where the next call's do: Data, and behind its guard
-// Send or what a call out of place copies, where there is such a thing. The guard behind the first
-// call's last buffer lies in the next call's, which nobody uses then.
+// stepOf is the distance between the beginnings of two calls' buffers. They are Data and, behind its
+// guard, Send or the input that a call out of place copies, if there is one. The guard behind a call's
+// last buffer lies in the buffers of the next call, which are not in use then.
 func stepOf(p point, out bool) int {
 	if out || p.kind == spmd.SendReceive {
 		return stride(p.size) + lines(p.size)
@@ -40,7 +40,7 @@ func (s *sweep) touched(p point, out bool) int {
 			o.members = p.ranks
 			send = o.inputBytes()
 		}
-		byHost[s.run.room.hosts[m]] += lines(data) + lines(send)
+		byHost[s.run.budget.hosts[m]] += lines(data) + lines(send)
 	}
 	least := math.MaxInt
 	for _, bytes := range byHost {
@@ -54,7 +54,7 @@ func (s *sweep) slots(p point, out bool) int {
 	if !s.plan.OffCache || p.size == 0 {
 		return 1
 	}
-	return s.run.room.slots(stepOf(p, out), s.touched(p, out), s.limits[p.ranks])
+	return s.run.budget.slots(stepOf(p, out), s.touched(p, out), s.limits[p.ranks])
 }
 
 // places returns whether the point is measured out of place (true), in place, or both.
@@ -75,7 +75,7 @@ func (s *sweep) places(p point) []bool {
 // describe notes how many bytes the calls on a host touch in one round at least, and which operations
 // the cache can hold.
 func (s *sweep) describe(points []point) {
-	room, least := &s.run.room, math.MaxInt
+	b, least := &s.run.budget, math.MaxInt
 	var held []string
 	for _, p := range points {
 		for _, out := range s.places(p) {
@@ -84,7 +84,7 @@ func (s *sweep) describe(points []point) {
 			}
 			touched := s.slots(p, out) * s.touched(p, out)
 			least = min(least, touched)
-			if name := p.kind.String(); touched <= room.cache && !slices.Contains(held, name) {
+			if name := p.kind.String(); touched <= b.cache && !slices.Contains(held, name) {
 				held = append(held, name)
 			}
 		}
@@ -92,15 +92,15 @@ func (s *sweep) describe(points []point) {
 	inMiB := func(bytes int) float64 { return float64(bytes) / (1 << 20) }
 	switch {
 	case least == math.MaxInt:
-	case room.cache == 0:
+	case b.cache == 0:
 		s.run.note("off-cache: the size of the last-level cache is not known, so all calls have the same buffers")
 	default:
 		except := ""
 		if len(held) > 0 {
 			except = fmt.Sprintf("; these are NOT out of the cache, as buffers take %.1f MiB at most here: %s",
-				inMiB(room.buffers()/watched), strings.Join(held, ", "))
+				inMiB(b.buffers()/raceFactor), strings.Join(held, ", "))
 		}
 		s.run.note("off-cache: one round of the buffers on a host touches %.1f MiB or more, %.2f times its last-level "+
-			"cache of %s%s", inMiB(least), float64(least)/float64(room.cache), report.Bytes(int64(room.cache)), except)
+			"cache of %s%s", inMiB(least), float64(least)/float64(b.cache), report.Bytes(int64(b.cache)), except)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Pair is what P2P measures; the same on every rank.
-type Pair struct {
+// A MessagePlan says what P2P measures. It is the same on every rank.
+type MessagePlan struct {
 	Ranks [2]int // the two that latency and bandwidth are between
 	Ops   []string
 	Sizes []int // bytes
@@ -34,16 +34,16 @@ const (
 func PairOps() []string { return []string{Latency, Bandwidth, BiBandwidth, MessageRate, SignalWakeUp} }
 
 // P2P measures messages between ranks. Collective over the world.
-func (r *Run) P2P(ctx context.Context, p Pair) error {
+func (r *Run) P2P(ctx context.Context, p MessagePlan) error {
 	err := r.Columns(fmt.Sprintf("dissemination barrier, then the exchange; messages of communication memory, windows "+
 		"of %d; latencies are half of a round trip", p.Window),
 		[]string{"op", "n", "size"}, []string{"bw_gbs", "msgs_s"})
 	if err != nil {
 		return err
 	}
-	most, room := 1, r.room.window()
+	most, limit := 1, r.budget.window()
 	for _, size := range p.Sizes {
-		most = max(most, p.window(size, room)*size)
+		most = max(most, p.window(size, limit)*size)
 	}
 	m := messages{reqs: make([]spmd.Request, 0, 2*p.Window)}
 	if m.out, err = newRegion(r.w.Alloc, max(1, slices.Max(p.Sizes))); err != nil {
@@ -67,7 +67,7 @@ func (r *Run) P2P(ctx context.Context, p Pair) error {
 		}
 		t, err := r.newTeam(ranks, "bench "+op)
 		for i := 0; i < len(sizes) && err == nil; i++ {
-			m.size, m.window = sizes[i], p.window(sizes[i], room)
+			m.size, m.window = sizes[i], p.window(sizes[i], limit)
 			err = r.exchange(ctx, t, ranks, op, &m, p.Check)
 		}
 		if err != nil {
@@ -94,10 +94,10 @@ func (r *Run) exchange(ctx context.Context, t *team, ranks []int, op string, m *
 }
 
 // window returns how many messages of a size are under way at a time: each arrives in memory of its
-// own, of which there are room bytes.
-func (p *Pair) window(size, room int) int { return max(1, min(p.Window, room/max(1, size))) }
+// own, of which there are limit bytes.
+func (p *MessagePlan) window(size, limit int) int { return max(1, min(p.Window, limit/max(1, size))) }
 
-// rates fills in what follows from the time of an exchange.
+// rates adds the figures that follow from the time of an exchange.
 func rates(row *report.Row, window, pairs int) {
 	count := float64(window)
 	switch row.Op {

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A pattern is what the members put into their buffers, and so what an operation must leave there:
-// element i of member m is one of `period` numbers, drawn from (salt, m, i mod period). The period
+// A pattern gives the numbers that members put into their buffers, and so the results of operations.
+// Element i of member m is one of `period` numbers, drawn from (salt, m, i mod period). The period
 // is a prime, so that blocks which end up in the wrong place, or a stride that is off, show.
 type pattern struct {
 	op      spmd.Op
@@ -195,7 +195,7 @@ func round(d tensor.DType, x float64) float64 {
 	return get(b[:], d)
 }
 
-// poison is what stands where a result is to come, and in the guards.
+// poison fills the places of results before an operation, and the guards.
 const poison = 0xa5
 
 func poisonAll(b []byte) {

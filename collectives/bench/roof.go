@@ -34,7 +34,7 @@ func copyRate(ctx context.Context, t *team, dst, src []byte) (float64, error) {
 // measureRoof returns the rate of copies out of the caches' reach by all ranks at once, in bytes per
 // second, and how many bytes each copied. It gives the memory back.
 func (r *Run) measureRoof(ctx context.Context) (rate float64, n int, err error) {
-	n = r.room.beyondCaches()
+	n = r.budget.beyondCaches()
 	both, free, err := mapped(2 * n)
 	if err != nil {
 		return 0, 0, fmt.Errorf("two buffers of %s for the memory roof: %w", report.Bytes(int64(n)), err)

@@ -41,7 +41,7 @@ type Run struct {
 	all       *team
 	sched     schedule
 	processes []int // the lowest rank of each rank's process
-	room      room
+	budget    budget
 	rep       report.Report
 	open      bool // the header is written
 	stopped   bool
@@ -73,7 +73,7 @@ func Begin(ctx context.Context, w *spmd.World, opts Options) (*Run, error) {
 	if err := r.all.max(ctx, agreed); err != nil {
 		return nil, err
 	}
-	machine.ClockStep, r.room = agreed[0], room{hosts: hosts, cache: int(agreed[1]), free: int(-agreed[2])}
+	machine.ClockStep, r.budget = agreed[0], budget{hosts: hosts, cache: int(agreed[1]), free: int(-agreed[2])}
 	r.sched = schedule{rule: opts.Rule, warmup: opts.Warmup, step: time.Duration(agreed[0]), stop: opts.Stop}
 	roof, n, err := r.measureRoof(ctx)
 	machine.Roof, machine.RoofSize = roof/1e9, int64(n)
@@ -134,8 +134,8 @@ func (r *Run) write(f func(*report.Writer, *report.Report) error) error {
 }
 
 // measure samples arms on a team, whose first member is the rank lead, and hands their rows to rank
-// 0; t and arms are nil on other ranks. together is as of schedule.run. finish, if any, adds what
-// follows from the samples. Once the run is stopped, measure does nothing. Collective over the world.
+// 0; t and arms are nil on other ranks. together is as of schedule.run. finish, if any, adds
+// figures that follow from the samples. Once the run is stopped, measure does nothing. Collective over the world.
 func (r *Run) measure(ctx context.Context, t *team, lead int, arms []*arm, together bool, finish func()) error {
 	if r.stopped {
 		return nil
@@ -152,7 +152,7 @@ func (r *Run) measure(ctx context.Context, t *team, lead int, arms []*arm, toget
 				rows = append(rows, a.row)
 			}
 		}
-		if err != nil { // what there is stays
+		if err != nil { // the samples so far stay
 			return errors.Join(err, r.add(rows))
 		}
 		if stop {
@@ -202,7 +202,7 @@ func (r *Run) add(rows []report.Row) error {
 }
 
 // roof returns the rate, in 10⁹ bytes per second, at which the ranks of t together copy n bytes
-// each; from what was measured before, if possible.
+// each; a rate that was measured before is used again.
 func (r *Run) roof(ctx context.Context, t *team, dst, src []byte) (float64, error) {
 	key := roofKey{t.size(), len(dst)}
 	if rate, ok := r.roofs[key]; ok {

@@ -31,8 +31,8 @@ type arm struct {
 	// nil: nothing to check.
 	check func(ctx context.Context) (wrong int64, err error)
 
-	parts  int  // what a call does this many times: a sample is the time of one; 0 counts as 1
-	hidden bool // it is measured for the sake of the others, and is no row
+	parts  int  // of a call: a sample is the time of one part; 0 counts as 1
+	hidden bool // the arm has no row; figures of others follow from its samples
 
 	calls int
 	skews []float64

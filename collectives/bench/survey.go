@@ -74,7 +74,7 @@ func firstLine(path string) string {
 	return strings.TrimSpace(line)
 }
 
-// parseSize reads what the kernel writes of a cache: 32768K.
+// parseSize reads the size of a cache as the kernel writes it: 32768K.
 func parseSize(s string) int64 {
 	n, err := strconv.ParseInt(strings.TrimRight(s, "KM"), 10, 64)
 	switch {
@@ -110,8 +110,8 @@ func cpusOf(list string) []int {
 	return cpus
 }
 
-// survey adds to the report what the world runs on. It finds the lowest rank of each rank's process and
-// returns that of its host. Every rank learns it all, and takes as much communication memory for that
+// survey adds the machines of the world to the report. It finds the lowest rank of each rank's process
+// and returns that of its host. Every rank learns it all, and takes as much communication memory for that
 // as the others: buffers that are measured must not lie differently on rank 0. Collective.
 func (r *Run) survey(ctx context.Context) (hosts []int, err error) {
 	w, m := r.w, &r.rep.Machine

@@ -14,8 +14,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Plan is what Collectives measures: every kind × group size × type × algorithm × size. The same
-// on every rank.
+// A Plan says what Collectives and Overlap measure: every kind × group size × type × algorithm × size.
+// It is the same on every rank.
 type Plan struct {
 	Kinds      []spmd.Kind
 	Ranks      []int // group sizes: the first n ranks of the world
@@ -179,7 +179,7 @@ func (s *sweep) each(measure func(point) error) error {
 // allocate takes the memory for the largest operation, and for all buffers that calls go round.
 func (s *sweep) allocate(points []point) error {
 	if s.plan.OffCache {
-		s.limits = s.run.room.limits(s.plan.Ranks, len(s.plan.Memory))
+		s.limits = s.run.budget.limits(s.plan.Ranks, len(s.plan.Memory))
 		s.describe(points)
 	}
 	need, most := 0, map[int]int{} // bytes of this rank; of a rank, by group
@@ -194,7 +194,7 @@ func (s *sweep) allocate(points []point) error {
 		}
 	}
 	for n, bytes := range most {
-		if err := s.run.room.check(n, bytes*len(s.plan.Memory)); err != nil {
+		if err := s.run.budget.check(n, bytes*len(s.plan.Memory)); err != nil {
 			return err
 		}
 	}
@@ -277,7 +277,7 @@ func (s *sweep) point(ctx context.Context, p point) error {
 	return s.run.measure(ctx, g.team, 0, arms, s.plan.Baseline, func() { figures(p, roof, arms) })
 }
 
-// figures fills in what follows from the times.
+// figures adds the figures that follow from the times.
 func figures(p point, roof float64, arms []*arm) {
 	base := map[string]float64{} // the loop in C, by memory
 	for _, a := range arms {

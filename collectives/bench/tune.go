@@ -50,7 +50,7 @@ func (r *Run) Tune() *collectives.Table {
 				Algorithm: rows[0].Algorithm})
 		}
 		if n := len(t.Rules); n > first {
-			t.Rules[n-1].Bytes = 0 // the last holds for what is larger too
+			t.Rules[n-1].Bytes = 0 // the last rule also holds for larger sizes
 		}
 	}
 	return t

@@ -13,15 +13,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Sync is what Weights measures; the same on every rank.
-type Sync struct {
+// A WeightsPlan says what Weights measures. It is the same on every rank.
+type WeightsPlan struct {
 	Source  int          // the rank that has the state
 	Readers []int        // the ranks that use it; the source may be among them
 	Sizes   []int        // bytes of float32
 	Slots   []int        // see collectives.WeightsSpec; a row for each
 	Wire    tensor.DType // F32 or BF16
 	Bucket  int          // bytes sent at once
-	Patch   bool         // send what has changed
+	Patch   bool         // send the changes alone
 	Changed float64      // the part of the elements that does, from version to version
 	Check   bool
 }
@@ -31,7 +31,7 @@ type Sync struct {
 // batch through a network. Measured in turns with it: that computation after a version of two
 // numbers, so that it starts on the same word and waits for the cores just so, and one copy of the
 // state by the source. All end with a barrier, but the copy. Collective over the world.
-func (r *Run) Weights(ctx context.Context, s Sync) error {
+func (r *Run) Weights(ctx context.Context, s WeightsPlan) error {
 	err := r.Columns("barrier, then: the source publishes, readers adopt and compute once, until all have (a "+
 		"barrier); in turns with that computation on the word of a version of two numbers, and with one copy of the "+
 		"state by the source",
@@ -68,7 +68,8 @@ func (r *Run) Weights(ctx context.Context, s Sync) error {
 }
 
 // weights measures one size and number of slots, in the memory of all of them.
-func (r *Run) weights(ctx context.Context, t *team, ranks []int, s Sync, size, slots int, memory [2][]byte) error {
+func (r *Run) weights(ctx context.Context, t *team, ranks []int, s WeightsPlan, size, slots int,
+	memory [2][]byte) error {
 	b := &publisher{t: t, source: r.w.Rank() == s.Source, rounded: s.Wire == tensor.BF16,
 		published: make(chan error, 1)}
 	spec, word := s.spec(fmt.Sprintf("bench %d %d", size, slots), size/4, slots),
@@ -97,7 +98,7 @@ func (r *Run) weights(ctx context.Context, t *team, ranks []int, s Sync, size, s
 	if b.source {
 		fill(b.state, 1)
 	}
-	if _, err := b.sync(ctx); err != nil { // the first version is for nothing: it makes what the others use
+	if _, err := b.sync(ctx); err != nil { // the first version allocates the memory of later ones
 		return err
 	}
 	total := &arm{loop: rounds(func() (time.Duration, error) { return b.sync(ctx) })}
@@ -131,7 +132,7 @@ func (r *Run) weights(ctx context.Context, t *team, ranks []int, s Sync, size, s
 }
 
 // spec says how n elements travel.
-func (s *Sync) spec(label string, n, slots int) collectives.WeightsSpec {
+func (s *WeightsPlan) spec(label string, n, slots int) collectives.WeightsSpec {
 	spec := collectives.WeightsSpec{
 		Label: label, Layout: tensor.NewLayout(tensor.Field{Name: "weight", DType: tensor.F32, Shape: []int{n}}),
 		Sources: []int{s.Source}, Readers: s.Readers, Slots: slots, Wire: s.Wire, Bucket: s.Bucket,
@@ -144,7 +145,7 @@ func (s *Sync) spec(label string, n, slots int) collectives.WeightsSpec {
 }
 
 // form names how the weights travel.
-func form(s Sync, slots int) string {
+func form(s WeightsPlan, slots int) string {
 	name := fmt.Sprintf("slots=%d", slots)
 	if slots == 0 {
 		name = "in-place"
@@ -254,8 +255,8 @@ func (b *publisher) bring(ctx context.Context, c *carrier, take func(state []byt
 			}
 		}
 	}
-	// Until all have: where ranks share cores, some compute after others. Nobody changes what
-	// another still reads, either.
+	// The time ends when all have computed: where ranks share cores, some compute after others. The
+	// barrier also keeps the source from changing a state that others still read.
 	err := b.t.barrier(ctx)
 	return time.Since(start), err
 }

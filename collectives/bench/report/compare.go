@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/collectives/bench/stats"
 )
 
-// A Verdict says what a row's times did from one report to another.
+// A Verdict says how a row's times changed from one report to another.
 type Verdict string
 
 const (
@@ -37,7 +37,7 @@ type Change struct {
 	Verdict          Verdict
 }
 
-// A Comparison is what Compare found.
+// A Comparison is the result of Compare.
 type Comparison struct {
 	Changes  []Change
 	starts   [2]int   // of the old report and of the new one

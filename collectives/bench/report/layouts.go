@@ -49,7 +49,7 @@ func (r *Report) osu() (string, error) {
 	return b.String(), nil
 }
 
-// osuLine returns what OSU's benchmark of this kind writes of a row, and the heads above that.
+// osuLine returns a row as OSU's benchmark of this kind writes it, and the heads above.
 func osuLine(bench string, row *Row) (heads, line string) {
 	add := func(head string, width int, text string) {
 		heads, line = heads+fmt.Sprintf("%*s", width, head), line+fmt.Sprintf("%*s", width, text)
@@ -134,7 +134,7 @@ func ncclHead(b *strings.Builder, title string) {
 		half("(us)", "(GB/s)", "(GB/s)", ""))
 }
 
-// ncclLine writes what was measured of one size, out of place and in place.
+// ncclLine writes the results of one size, out of place and in place.
 func ncclLine(b *strings.Builder, places [2]*Row) {
 	row := cmp.Or(places[0], places[1])
 	fmt.Fprintf(b, "  %10d  %12d  %8s  %6s  %6s", row.Size, row.Count, cmp.Or(ncclType(row.DType), "none"),

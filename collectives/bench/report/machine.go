@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Machine is what a benchmark ran on, and with.
+// A Machine describes the hardware and software under a benchmark.
 type Machine struct {
 	Version   string            `json:"version"` // of this program
 	Revision  string            `json:"revision,omitempty"`
@@ -57,8 +57,8 @@ func (m *Machine) Load() float64 {
 	return load
 }
 
-// Warnings says what makes these times less than they could be, or different from one start of the
-// job to the next.
+// Warnings returns reasons why these times are worse than they could be, or differ from one start of
+// the job to the next.
 func (m *Machine) Warnings() []string {
 	var lines []string
 	for _, h := range m.Hosts {

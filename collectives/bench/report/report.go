@@ -21,7 +21,7 @@ const Schema = 1
 type Report struct {
 	Schema   int       `json:"schema"`
 	Bench    string    `json:"bench"`    // collectives, p2p, overlap, channel, weights, env, scale
-	Complete bool      `json:"complete"` // false: it was interrupted, and has what was measured until then
+	Complete bool      `json:"complete"` // false: interrupted; it has the rows until then
 	Started  time.Time `json:"started"`
 	Ended    time.Time `json:"ended"`
 	Machine  Machine   `json:"machine"`
@@ -67,13 +67,13 @@ type Row struct {
 	Skew    float64   `json:"skew_us"` // median over samples of the maximum less the minimum over the ranks
 	CPU     float64   `json:"cpu_us"`  // processor time of all ranks per call, the synchronisation before it included
 
-	Checked int   `json:"checked"` // calls whose results were compared with what they must be
+	Checked int   `json:"checked"` // calls whose results were checked
 	Wrong   int64 `json:"wrong"`   // elements that differed
 
 	Figures map[string]float64 `json:"figures,omitempty"`
 }
 
-// Summarize fills in what follows from Samples.
+// Summarize computes the statistics of Samples.
 func (r *Row) Summarize() {
 	if len(r.Samples) == 0 {
 		return
@@ -93,7 +93,7 @@ func (r *Row) SetFigure(name string, x float64) {
 	r.Figures[name] = x
 }
 
-// Key says what the row is about: rows of two reports with one key are about the same.
+// Key identifies the thing measured: Compare compares the rows of two reports that have the same key.
 func (r *Row) Key() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s", r.Op)
@@ -158,8 +158,8 @@ type Fit struct {
 	Beta      float64 `json:"beta_us_byte"` // of a byte
 	Residual  float64 `json:"residual"`     // root of the mean square of the relative errors
 	Points    int     `json:"points"`
-	// Predictions are what the line gives for more ranks than were measured, if each has a core and
-	// a path of its own.
+	// Predictions are times on more ranks than were measured, if each has a core and a path of its
+	// own.
 	Predictions []Prediction `json:"predictions,omitempty"`
 }
 
@@ -183,8 +183,8 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%dB", n)
 }
 
-// BelowBusBandwidth says, for every operation and number of ranks whose best bus bandwidth over all
-// sizes and algorithms is below least, in 10⁹ bytes per second, what it is.
+// BelowBusBandwidth returns a message for every operation and number of ranks whose best bus bandwidth
+// over all sizes and algorithms is below least, in 10⁹ bytes per second.
 func (r *Report) BelowBusBandwidth(least float64) (wrong []string) {
 	rows := r.Where(func(row *Row) bool { return row.Size > 0 })
 	for key, rows := range Group(rows, func(row *Row) string { return row.Op + " on " + plural(row.Ranks, "rank") }) {

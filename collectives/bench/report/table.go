@@ -15,7 +15,7 @@ type column struct {
 	text  func(*Row) string
 }
 
-// cell returns what stands in the line of a row, or in that of the heads where row is nil.
+// cell returns the text of a row in the column, or its head where row is nil.
 func (c column) cell(row *Row) string {
 	if row == nil {
 		return c.head
@@ -32,7 +32,7 @@ const (
 	exact                // everything, with numbers in full, for programs
 )
 
-// columns are those of the report: what a row is about, its times, its figures, what was wrong.
+// columns returns the columns of the report: keys, times, figures, wrong elements.
 func (r *Report) columns(d detail) (cols []column) {
 	number, nothing := short, "-"
 	if d == exact {
@@ -87,7 +87,7 @@ func (r *Report) columns(d detail) (cols []column) {
 	return cols
 }
 
-// keys are the columns that say what a row is about.
+// keys returns the columns that identify a row.
 func (r *Report) keys(d detail) map[string]column {
 	op, width, size := 14, 10, func(r *Row) string { return strconv.FormatInt(r.Size, 10) }
 	if !slices.Contains(r.Keys, "algo") && !slices.Contains(r.Keys, "size") { // the name is all there is

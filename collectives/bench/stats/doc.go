@@ -1,4 +1,4 @@
-// Package stats says what a set of timings is worth: medians with their confidence intervals,
+// Package stats describes sets of timings: medians with their confidence intervals,
 // percentiles, a rank test that tells a change from noise, when a measurement may stop, and the
 // straight line through times by size.
 //

@@ -9,7 +9,7 @@ type Point struct {
 	Time   float64
 }
 
-// A Line is what Fit found.
+// A Line is the result of Fit.
 type Line struct {
 	Alpha    float64 // time of a round, in the unit of the points' times
 	Beta     float64 // time of a byte

@@ -109,7 +109,8 @@ type benchJob struct {
 // A measurement is what one rank does in a benchmark.
 type measurement func(context.Context, *bench.Run, *spmd.World) error
 
-// runBench opens the ranks, lets each run measure, and does with the report what the flags ask for.
+// runBench opens the ranks, runs measure on each, and writes, draws and compares the report as the
+// flags say.
 func runBench(f *flags, reg config.Registries, ranks openRanks, measure measurement) (int, error) {
 	j := &benchJob{flags: f, programs: reg.Programs.NewStarter()}
 	defer j.programs.Close()
@@ -144,7 +145,7 @@ func (j *benchJob) run(starts int, ranks openRanks, measure measurement) (code i
 	}
 	ctx, cancel := context.WithCancelCause(j.Context.Context)
 	defer cancel(nil)
-	go j.hurry(ctx, cancel, leads)
+	go j.enforceStop(ctx, cancel, leads)
 	failed := false
 	if starts == 1 {
 		defer debug.SetGCPercent(debug.SetGCPercent(400)) // as in training
@@ -241,9 +242,9 @@ func (j *benchJob) addWriter(format string, to io.Writer) {
 	j.opts.Writers = append(j.opts.Writers, w)
 }
 
-// hurry cancels the job if it does not end soon after a request to stop. Launchers kill a second
-// after the request; the leading process, which has the report, ends first.
-func (j *benchJob) hurry(ctx context.Context, cancel context.CancelCauseFunc, leads bool) {
+// enforceStop cancels the job if it does not end soon after a request to stop. Launchers kill a second
+// after the request. The leading process, which has the report, ends first.
+func (j *benchJob) enforceStop(ctx context.Context, cancel context.CancelCauseFunc, leads bool) {
 	grace := 900 * time.Millisecond
 	if leads {
 		grace = 600 * time.Millisecond

@@ -38,8 +38,8 @@ func p2pFlags() []cli.Flag {
 
 // benchP2P is rlinf bench p2p.
 func benchP2P(f *flags, reg config.Registries) (int, error) {
-	p := bench.Pair{Sizes: f.sizes(), Ops: f.names("op", bench.PairOps()), Ranks: f.pair(), Window: f.Int("window"),
-		Check: f.Bool("check")}
+	p := bench.MessagePlan{Sizes: f.sizes(), Ops: f.names("op", bench.PairOps()), Ranks: f.pair(),
+		Window: f.Int("window"), Check: f.Bool("check")}
 	return runBench(f, reg, benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
 		return r.P2P(ctx, p)
 	})
@@ -115,7 +115,7 @@ func channelFlags() []cli.Flag {
 
 // benchChannel is rlinf bench channel.
 func benchChannel(f *flags, reg config.Registries) (int, error) {
-	p := bench.Conveyor{Sizes: f.sizes(), Ranks: f.pair(), Depth: f.Int("depth"), Window: f.Int("window"),
+	p := bench.ChannelPlan{Sizes: f.sizes(), Ranks: f.pair(), Depth: f.Int("depth"), Window: f.Int("window"),
 		Consume: f.Duration("consume"), Check: f.Bool("check")}
 	return runBench(f, reg, benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
 		return r.Channel(ctx, p)
@@ -141,8 +141,8 @@ func weightFlags() []cli.Flag {
 // benchWeights is rlinf bench weights.
 func benchWeights(f *flags, reg config.Registries) (int, error) {
 	world := f.several()
-	s := bench.Sync{Sizes: f.sizes(), Source: f.Int("source"), Patch: f.Bool("patch"), Changed: f.Float64("changed"),
-		Check: f.Bool("check")}
+	s := bench.WeightsPlan{Sizes: f.sizes(), Source: f.Int("source"), Patch: f.Bool("patch"),
+		Changed: f.Float64("changed"), Check: f.Bool("check")}
 	if s.Source >= world {
 		f.wrong("--source %d: expected a rank from 0 to %d", s.Source, world-1)
 	}

@@ -138,8 +138,8 @@ func sweepSizes(f *flags) []int {
 	return sizes
 }
 
-// checkSizes checks that the job can have all numbers of ranks. Those that nobody asked for it
-// leaves out where it cannot.
+// checkSizes checks that the job can have all numbers of ranks. Without --np-sweep it leaves out the
+// impossible ones.
 func (s *scaling) checkSizes(asked bool) error {
 	var fit []int
 	var last error

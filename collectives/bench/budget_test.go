@@ -99,11 +99,11 @@ func TestOffCacheMemory(t *testing.T) {
 	p := plan(2)
 	p.Kinds, p.Sizes, p.OffCache, p.OutOfPlace = []spmd.Kind{spmd.AllReduce, spmd.Gather, spmd.SendReceive}, []int{1 << 20}, true, true
 	asked, notes := sweepIn(t, 2, p, 1<<30, 0)
-	if most := int64(mostBuffers/watched + others); asked > most || asked < most-2*others {
+	if most := int64(mostBuffers/raceFactor + others); asked > most || asked < most-2*others {
 		t.Errorf("the ranks asked for %d bytes: want %d at most, and nearly as many", asked, most)
 	}
 	// Of gather's buffers the root alone uses the whole; and a third of 1.5 GiB is in the cache.
-	want := map[bool]string{false: "at most here: gather", true: "at most here: allreduce, gather, sendrecv"}[watched > 1]
+	want := map[bool]string{false: "at most here: gather", true: "at most here: allreduce, gather, sendrecv"}[raceFactor > 1]
 	if !strings.HasSuffix(strings.Join(notes, "\n"), want) {
 		t.Errorf("notes %q: want what is not out of the cache: %q", notes, want)
 	}
@@ -142,39 +142,39 @@ func TestOffCacheReuse(t *testing.T) {
 	}
 	// A quarter of 64 MiB holds less than the cache.
 	less, notes := sweepIn(t, 2, p, cache, 64<<20)
-	if less > 16<<20/watched+others || !strings.Contains(strings.Join(notes, "\n"), "NOT out of the cache") {
+	if less > 16<<20/raceFactor+others || !strings.Contains(strings.Join(notes, "\n"), "NOT out of the cache") {
 		t.Errorf("with 64 MiB free the ranks asked for %d bytes; notes %q", less, notes)
 	}
 }
 
-// TestRoom holds what may be taken against values by hand.
-func TestRoom(t *testing.T) {
+// TestBudget holds what may be taken against values by hand.
+func TestBudget(t *testing.T) {
 	one, two := make([]int, 8), []int{0, 0, 0, 3, 3} // hosts of 8 ranks; of 3 and 2
 	for _, c := range []struct {
-		room    room
+		budget  budget
 		buffers int
 		beyond  int // of a rank
 	}{
-		{room{hosts: one, cache: 32 << 20}, mostBuffers, 8 << 20},
-		{room{hosts: one, cache: 1 << 20}, mostBuffers, 4 << 20},
-		{room{hosts: one, cache: 4 << 30}, mostBuffers, 96 << 20},
-		{room{hosts: one[:1], cache: 1 << 30}, mostBuffers, 128 << 20},
-		{room{hosts: one, cache: 480 << 20, free: 1 << 30}, 256 << 20, 16 << 20},
-		{room{hosts: two, cache: 30 << 20}, mostBuffers, 20 << 20},
+		{budget{hosts: one, cache: 32 << 20}, mostBuffers, 8 << 20},
+		{budget{hosts: one, cache: 1 << 20}, mostBuffers, 4 << 20},
+		{budget{hosts: one, cache: 4 << 30}, mostBuffers, 96 << 20},
+		{budget{hosts: one[:1], cache: 1 << 30}, mostBuffers, 128 << 20},
+		{budget{hosts: one, cache: 480 << 20, free: 1 << 30}, 256 << 20, 16 << 20},
+		{budget{hosts: two, cache: 30 << 20}, mostBuffers, 20 << 20},
 	} {
-		if got := c.room.buffers(); got != c.buffers {
-			t.Errorf("%+v: buffers of %d bytes, want %d", c.room, got, c.buffers)
+		if got := c.budget.buffers(); got != c.buffers {
+			t.Errorf("%+v: buffers of %d bytes, want %d", c.budget, got, c.buffers)
 		}
-		if got := c.room.beyondCaches(); got != c.beyond {
-			t.Errorf("%+v: %d bytes for the roof, want %d", c.room, got, c.beyond)
+		if got := c.budget.beyondCaches(); got != c.beyond {
+			t.Errorf("%+v: %d bytes for the roof, want %d", c.budget, got, c.beyond)
 		}
 	}
 	const mib = 1 << 20
-	r := room{hosts: one, free: 4 * 1024 * mib * watched} // 1 GiB of buffers, with and without the race detector
-	if watched > 1 {
+	r := budget{hosts: one, free: 4 * 1024 * mib * raceFactor} // 1 GiB of buffers, with and without the race detector
+	if raceFactor > 1 {
 		r.free = 4 * mostBuffers
 	}
-	total := r.buffers() / watched
+	total := r.buffers() / raceFactor
 	for _, c := range []struct {
 		groups []int
 		kinds  int
@@ -193,20 +193,20 @@ func TestRoom(t *testing.T) {
 	if got, want := r.limits([]int{5}, 1)[5], total/3; got != want {
 		t.Errorf("two hosts: %d, want %d", got, want)
 	}
-	if err := (&room{hosts: one, free: 80 * mib * watched}).check(8, 11*mib); err == nil || !strings.Contains(err.Error(), "buffers of 11MiB on each of 8 ranks") {
+	if err := (&budget{hosts: one, free: 80 * mib * raceFactor}).check(8, 11*mib); err == nil || !strings.Contains(err.Error(), "buffers of 11MiB on each of 8 ranks") {
 		t.Errorf("88 MiB of 80: %v", err)
 	}
-	if err := (&room{hosts: one, free: 80 * mib * watched}).check(8, 10*mib); err != nil {
+	if err := (&budget{hosts: one, free: 80 * mib * raceFactor}).check(8, 10*mib); err != nil {
 		t.Error(err)
 	}
-	if got := (&room{hosts: make([]int, 96)}).window(); got != mostBuffers/watched/96 {
+	if got := (&budget{hosts: make([]int, 96)}).window(); got != mostBuffers/raceFactor/96 {
 		t.Errorf("96 ranks: windows of %d bytes", got)
 	}
 }
 
 // TestTouched: the bytes that a call touches are those of its buffers, without the guards.
 func TestTouched(t *testing.T) {
-	s := &sweep{plan: &Plan{}, run: &Run{room: room{hosts: make([]int, 4), cache: 1 << 20}}}
+	s := &sweep{plan: &Plan{}, run: &Run{budget: budget{hosts: make([]int, 4), cache: 1 << 20}}}
 	for _, c := range []struct {
 		kind spmd.Kind
 		out  bool

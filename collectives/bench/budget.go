@@ -7,13 +7,13 @@ import (
 )
 
 // mostBuffers is how many bytes the buffers of all ranks of a host take at most where the benchmark
-// chooses their number: those of OffCache, of the roof and of p2p's windows. A single operation that
-// is larger takes what it needs.
+// chooses their number: those of OffCache, of the roof and of p2p's windows. A single operation may
+// take more.
 const mostBuffers = 1536 << 20
 
-// A room is how much memory the buffers may take. All ranks have the same one, so that they agree on
-// the number of buffers.
-type room struct {
+// A budget says how much memory the buffers may take. It is the same on all ranks, so that they agree
+// on the number of buffers.
+type budget struct {
 	hosts []int // the lowest rank of each rank's host
 	cache int   // bytes of the largest last-level cache; 0: not known
 	free  int   // bytes that the ranks of a host can still take, on the host that has least; 0: not known
@@ -21,18 +21,18 @@ type room struct {
 
 // buffers returns how many bytes the buffers of all ranks of a host may take: at most mostBuffers, and
 // a quarter of what is free.
-func (r *room) buffers() int {
-	if r.free == 0 {
+func (b *budget) buffers() int {
+	if b.free == 0 {
 		return mostBuffers
 	}
-	return min(mostBuffers, r.free/4)
+	return min(mostBuffers, b.free/4)
 }
 
 // onHosts returns how many of the first n ranks run on the host that has most of them, and on the one
 // that has fewest, but not none.
-func (r *room) onHosts(n int) (most, fewest int) {
+func (b *budget) onHosts(n int) (most, fewest int) {
 	count := map[int]int{}
-	for _, host := range r.hosts[:n] {
+	for _, host := range b.hosts[:n] {
 		count[host]++
 	}
 	fewest = n
@@ -44,30 +44,30 @@ func (r *room) onHosts(n int) (most, fewest int) {
 
 // beyondCaches returns how large a rank's two buffers must be for the copies of all ranks of a host to
 // miss its last-level cache.
-func (r *room) beyondCaches() int {
+func (b *budget) beyondCaches() int {
 	const least, most = 4 << 20, 128 << 20
-	ranks, _ := r.onHosts(len(r.hosts))
-	return min(most, max(least, 2*r.cache/ranks), r.buffers()/(2*ranks))
+	ranks, _ := b.onHosts(len(b.hosts))
+	return min(most, max(least, 2*b.cache/ranks), b.buffers()/(2*ranks))
 }
 
 // window returns how many bytes the messages of a window take at most, on each rank.
-func (r *room) window() int {
+func (b *budget) window() int {
 	const most = 64 << 20
-	ranks, _ := r.onHosts(len(r.hosts))
-	return min(most, r.buffers()/watched/ranks)
+	ranks, _ := b.onHosts(len(b.hosts))
+	return min(most, b.buffers()/raceFactor/ranks)
 }
 
 // limits returns, for groups of each size, how many bytes of one kind of memory the calls on a rank may
-// go round. The ranks of a host and the kinds of memory share what buffers says; a rank that is in
+// go round. The ranks of a host and the kinds of memory share the bytes of buffers. A rank that is in
 // several groups uses its memory for all of them.
-func (r *room) limits(groups []int, kinds int) map[int]int {
+func (b *budget) limits(groups []int, kinds int) map[int]int {
 	part := map[int]float64{} // of the memory of a host, for a rank, by group
 	for _, n := range groups {
-		_, ranks := r.onHosts(n)
+		_, ranks := b.onHosts(n)
 		part[n] = 1 / float64(ranks)
 	}
 	taken, worst := map[int]float64{}, 1.0 // by host
-	for rank, host := range r.hosts {
+	for rank, host := range b.hosts {
 		largest := 0.0
 		for n, x := range part {
 			if rank < n {
@@ -79,24 +79,24 @@ func (r *room) limits(groups []int, kinds int) map[int]int {
 	}
 	limits := map[int]int{}
 	for n, x := range part {
-		limits[n] = int(float64(r.buffers()/watched/kinds) * x / worst)
+		limits[n] = int(float64(b.buffers()/raceFactor/kinds) * x / worst)
 	}
 	return limits
 }
 
 // slots returns how many buffers of step bytes calls go round, of which a host touches so many bytes:
 // with twice the cache of a host, or within the limit where that is less; at least one.
-func (r *room) slots(step, touched, limit int) int {
-	return max(1, min((2*r.cache+touched-1)/touched, limit/step))
+func (b *budget) slots(step, touched, limit int) int {
+	return max(1, min((2*b.cache+touched-1)/touched, limit/step))
 }
 
 // check returns an error where buffers of so many bytes, on each of the first n ranks, do not fit into
 // the memory that is free.
-func (r *room) check(n, bytes int) error {
-	ranks, _ := r.onHosts(n)
-	if r.free == 0 || bytes <= r.free/watched/ranks {
+func (b *budget) check(n, bytes int) error {
+	ranks, _ := b.onHosts(n)
+	if b.free == 0 || bytes <= b.free/raceFactor/ranks {
 		return nil
 	}
 	return fmt.Errorf("buffers of %s on each of %d ranks of a host: it has %s free: expected smaller sizes or fewer "+
-		"ranks", report.Bytes(int64(bytes)), ranks, report.Bytes(int64(r.free)))
+		"ranks", report.Bytes(int64(bytes)), ranks, report.Bytes(int64(b.free)))
 }
