@@ -17,7 +17,8 @@ var (
 	discrete = env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{3}}
 	multi    = env.Space{Kind: env.MultiDiscrete, DType: tensor.I32, Shape: []int{2}, Nvec: []int{2, 4}}
 	bounded  = env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{1}, Low: []float32{-1}, High: []float32{3}}
-	box      = env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{2}, Low: []float32{-1, -2}, High: []float32{1, float32(math.Inf(1))}}
+	box      = env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{2}, Low: []float32{-1, -2},
+		High: []float32{1, float32(math.Inf(1))}}
 )
 
 // mask is an action mask for n options.
@@ -330,9 +331,12 @@ func TestErrors(t *testing.T) {
 		want string
 	}{
 		{"missing observation", forward(w, tensor.Dict{}, noise), `observation "state": not in {}`},
-		{"shape", forward(w, obsWith("goal", tensor.New(tensor.F32, rows, 2)), noise), `observation "goal": F32[3 2]: expected F32[N [3]]`},
-		{"type", forward(w, obsWith("goal", tensor.New(tensor.F64, rows, 3)), noise), `observation "goal": F64[3 3]: expected F32[N [3]]`},
-		{"rows", forward(w, obsWith("goal", tensor.New(tensor.F32, 2, 3)), noise), `observation "goal": 2 rows, "state" has 3`},
+		{"shape", forward(w, obsWith("goal", tensor.New(tensor.F32, rows, 2)), noise),
+			`observation "goal": F32[3 2]: expected F32[N [3]]`},
+		{"type", forward(w, obsWith("goal", tensor.New(tensor.F64, rows, 3)), noise),
+			`observation "goal": F64[3 3]: expected F32[N [3]]`},
+		{"rows", forward(w, obsWith("goal", tensor.New(tensor.F32, 2, 3)), noise),
+			`observation "goal": 2 rows, "state" has 3`},
 		{"too many rows", forward(p.NewWork(2), obs, noise), "3 rows: the work holds 2"},
 		{"noise", forward(w, obs, noise.slice(0, 2)), "noise for 2 environments and 2 steps: expected 3"},
 		{"foreign work", forward(other.NewWork(rows), obs, noise), "work *policy.work of another policy"},
@@ -365,11 +369,13 @@ func TestMaskErrors(t *testing.T) {
 	w := p.NewWork(3)
 	copy(obs.Must(env.ActionMask).U8(), []uint8{1, 1, 1, 1, 1, 1 /**/, 1, 0, 1, 0, 1, 1})
 	action := tensor.FromI32([]int32{1, 3 /**/, 0, 1 /**/, 0, 0}, 3, 1, 2)
-	if _, err := p.Evaluate(w, obs, action); err == nil || !strings.Contains(err.Error(), "row 1: choice 1: action_mask does not allow it") {
+	if _, err := p.Evaluate(w, obs, action); err == nil || !strings.Contains(err.Error(),
+		"row 1: choice 1: action_mask does not allow it") {
 		t.Errorf("a forbidden action: %v", err)
 	}
 	clear(obs.Must(env.ActionMask).U8()[8:12])
-	if _, err := p.Forward(w, obs, Sample, noise); err == nil || !strings.Contains(err.Error(), `"action_mask": row 1: no option of choice 1 is allowed`) {
+	if _, err := p.Forward(w, obs, Sample, noise); err == nil || !strings.Contains(err.Error(),
+		`"action_mask": row 1: no option of choice 1 is allowed`) {
 		t.Errorf("nothing is allowed: %v", err)
 	}
 }

@@ -11,9 +11,11 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestBLAS holds a policy that computes by OpenBLAS against one that does not: the same values and gradients, except for rounding.
+// TestBLAS holds a policy that computes by OpenBLAS against one that does not: the same values and gradients,
+// except for rounding.
 func TestBLAS(t *testing.T) {
-	state := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{7}, Low: make([]float32, 7), High: make([]float32, 7)}
+	state := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{7}, Low: make([]float32, 7),
+		High: make([]float32, 7)}
 	spec := env.Spec{Name: "task", Obs: []env.Field{{Name: "state", Space: state}},
 		Action: env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{3}}}
 	const rows = 50

@@ -30,26 +30,17 @@ func newCNN(t testing.TB, encoder string, shared bool) *ActorCritic {
 	cfg := DefaultConfig()
 	cfg.ModelType, cfg.Encoder, cfg.ShareTrunk, cfg.NormalizeObservations = "cnn_policy", encoder, shared, true
 	cfg.HiddenSizes = []int{16}
-	spec := env.Spec{Name: "Test-v0", Action: box, Obs: []env.Field{vector("state", 4), image("front", 9, 7, 3), words("text", 3), image("top", 8, 8, 1), words("more", 1)}}
+	spec := env.Spec{Name: "Test-v0", Action: box, Obs: []env.Field{vector("state", 4), image("front", 9, 7, 3),
+		words("text", 3), image("top", 8, 8, 1), words("more", 1)}}
 	if encoder == NatureCNN {
 		spec.Obs[1], spec.Obs[3] = image("front", 2, 36, 36, 1), image("top", 36, 36, 3)
 	}
 	return newPolicy(t, cfg, spec)
 }
 
-// TestEncoderGradients compares derivatives by some elements of every parameter: whatever shares the encoder, its gradient has all their parts.
+// Derivatives by some elements of every parameter agree with central differences. The gradient of an encoder
+// has the parts of all layers that share it.
 func TestEncoderGradients(t *testing.T) {
-	const rows = 3
-	each := 3 // elements of a parameter
-	if testing.Short() {
-		each = 1
-	}
-	act := actionShape{dims: 2, summed: 2}
-	obs := obsShape{
-		numbers: 2,
-		images:  []imageShape{{"front", 2, nn.Image{H: 5, W: 4, C: 1}}, {"top", 1, nn.Image{H: 4, W: 4, C: 3}}},
-		words:   nn.Choices{Low: []int{0, -1, 0}, High: []int{2, 1, 4}},
-	}
 	for _, c := range []struct {
 		name string
 		set  func(*Config)
@@ -67,74 +58,81 @@ func TestEncoderGradients(t *testing.T) {
 			cfg := DefaultConfig()
 			cfg.Encoder, cfg.HiddenSizes = ImpalaCNN, []int{6}
 			c.set(&cfg)
-			obs := obs
-			if cfg.Encoder == ownEncoder {
-				layers := ownLayers()
-				obs.own, obs.sources = &layers, []nn.Source{
-					{Name: "state", Width: 2},
-					{Name: "front", Image: obs.images[0].Image, Frames: 2, Range: [2]float64{0, 1}}, {Name: "top", Image: obs.images[1].Image, Frames: 1, Range: [2]float64{0, 1}},
-					{Name: "text", Choices: obs.words},
-				}
-			}
-			n := testNetwork(t, cfg, act, obs)
-			w := n.newWork(rows + 1)
-			x, a := testBatch(act, rows, obs.numbers)
-			s := philox.New(1, philox.Init, 3000, 0)
-			for _, i := range obs.images {
-				b := make([]uint8, rows*i.frames*i.Len())
-				for k := range b {
-					b[k] = uint8(s.IntN(256))
-				}
-				x.Images = append(x.Images, b)
-			}
-			x.Choices = []int32{0, 1, 4 /**/, 2, -1, 0 /**/, 1, 0, 4}
-			d := make([]float64, rows)
-			randomize(d, 11)
-			loss := func() float64 {
-				n.evaluate(w, &x, a)
-				var sum float64
-				for i := range rows {
-					sum += d[i] * w.logProb[i]
-					if w.value != nil {
-						sum += d[i] * w.value[i]
-					}
-				}
-				return sum
-			}
-			var dValue []float64
-			if cfg.AddValueHead {
-				dValue = d
-			}
-			for range 2 { // the second time on buffers that are full of the first
-				loss()
-				clear(n.params.Grad)
-				end := len(n.params.Grad)
-				n.backward(w, d, nil, dValue, func(lo, hi int) {
-					if hi != end {
-						t.Errorf("ready [%d,%d), want one that ends at %d", lo, hi, end)
-					}
-					end = lo
-				})
-				if end != 0 {
-					t.Errorf("ready ranges end at %d, want 0", end)
-				}
-			}
-			checked := 0
-			for i, f := range n.params.Fields {
-				for range each {
-					k := s.IntN(f.Len())
-					r := nntest.Gradients(n.params.Of(i)[k:k+1], n.params.GradOf(i)[k:k+1], loss)
-					checked += r.Checked
-					if !(r.Worst < 1e-6) {
-						t.Errorf("%s, element %d: %+v, want < 1e-6", f.Name, k, r)
-					}
-				}
-			}
-			if checked != each*len(n.params.Fields) {
-				t.Errorf("%d derivatives checked, want %d", checked, each*len(n.params.Fields))
-			}
+			encoderGradients(t, cfg)
 		})
 	}
+}
+
+func encoderGradients(t *testing.T, cfg Config) {
+	const rows = 3
+	obs := seenAndRead(cfg)
+	act := actionShape{dims: 2, summed: 2}
+	n := testNetwork(t, cfg, act, obs)
+	w := n.newWork(rows + 1)
+	x, a := testBatch(act, rows, obs.numbers)
+	s := philox.New(1, philox.Init, 3000, 0)
+	for _, i := range obs.images {
+		b := make([]uint8, rows*i.frames*i.Len())
+		for k := range b {
+			b[k] = uint8(s.IntN(256))
+		}
+		x.Images = append(x.Images, b)
+	}
+	x.Choices = []int32{0, 1, 4 /**/, 2, -1, 0 /**/, 1, 0, 4}
+	d := random(rows, 11)
+	var dValue []float64
+	if cfg.AddValueHead {
+		dValue = d
+	}
+	loss := func() float64 {
+		n.evaluate(w, &x, a)
+		var sum float64
+		for i := range rows {
+			sum += d[i] * w.logProb[i]
+			if w.value != nil {
+				sum += d[i] * w.value[i]
+			}
+		}
+		return sum
+	}
+	computeGradients(t, n.params, loss, func(ready func(lo, hi int)) { n.backward(w, d, nil, dValue, ready) })
+	each := 3 // elements of a parameter
+	if testing.Short() {
+		each = 1
+	}
+	checked := 0
+	for i, f := range n.params.Fields {
+		for range each {
+			k := s.IntN(f.Len())
+			r := nntest.Gradients(n.params.Of(i)[k:k+1], n.params.GradOf(i)[k:k+1], loss)
+			checked += r.Checked
+			if !(r.Worst < 1e-6) {
+				t.Errorf("%s, element %d: %+v, want < 1e-6", f.Name, k, r)
+			}
+		}
+	}
+	if checked != each*len(n.params.Fields) {
+		t.Errorf("%d derivatives checked, want %d", checked, each*len(n.params.Fields))
+	}
+}
+
+// seenAndRead is an observation of two images, numbers and words.
+func seenAndRead(cfg Config) obsShape {
+	front, top := nn.Image{H: 5, W: 4, C: 1}, nn.Image{H: 4, W: 4, C: 3}
+	obs := obsShape{
+		numbers: 2, images: []imageShape{{"front", 2, front}, {"top", 1, top}},
+		words: nn.Choices{Low: []int{0, -1, 0}, High: []int{2, 1, 4}},
+	}
+	if cfg.Encoder == ownEncoder {
+		layers := ownLayers()
+		obs.own, obs.sources = &layers, []nn.Source{
+			{Name: "state", Width: 2},
+			{Name: "front", Image: front, Frames: 2, Range: [2]float64{0, 1}},
+			{Name: "top", Image: top, Frames: 1, Range: [2]float64{0, 1}},
+			{Name: "text", Choices: obs.words},
+		}
+	}
+	return obs
 }
 
 // TestSeesEverything: another pixel of any image and frame, another word and another number make another action.
@@ -170,7 +168,8 @@ func TestSeesEverything(t *testing.T) {
 func TestGreedyOnImages(t *testing.T) {
 	for _, hidden := range [][]int{nil, {8}} {
 		cfg := DefaultConfig()
-		cfg.ModelType, cfg.Encoder, cfg.AddQHead, cfg.AddValueHead, cfg.HiddenSizes = "cnn_policy", ImpalaCNN, true, false, hidden
+		cfg.ModelType, cfg.Encoder, cfg.AddQHead, cfg.AddValueHead, cfg.HiddenSizes = "cnn_policy", ImpalaCNN, true,
+			false, hidden
 		spec := env.Spec{Name: "Test-v0", Action: discrete, Obs: []env.Field{image("image", 5, 6, 3)}}
 		p := must[Policy](t)(Builtin().New(cfg, spec, 9, tensor.Heap)).(*Greedy)
 		var obs tensor.Dict
@@ -229,15 +228,23 @@ func TestCNNErrors(t *testing.T) {
 		action env.Space
 		want   string
 	}{
-		{"no image", nil, []env.Field{state}, discrete, "no image: cnn_policy wants one of U8; mlp_policy takes vectors"},
-		{"encoder", func(c *Config) { c.Encoder = "vit" }, []env.Field{pixels}, discrete, "encoder: vit: expected nature_cnn, impala or keypoints"},
-		{"encoder of vectors", func(c *Config) { c.ModelType, c.Encoder = "mlp_policy", ImpalaCNN }, []env.Field{state}, discrete, "encoder: impala: expected none"},
-		{"small", nil, []env.Field{image("image", 40, 35, 3)}, discrete, `"image": image of [40 35 3]: encoder nature_cnn wants at least 36×36 pixels`},
-		{"flat", nil, []env.Field{image("image", 64, 64)}, discrete, `"image": image of [64 64]: expected [H W C], or [frames H W C]`},
-		{"endless words", nil, []env.Field{pixels, unbounded}, discrete, `"text": element 1 is in [0, +Inf]: expected bounds in [-32768, 32767]`},
-		{"cells of doubles", nil, []env.Field{pixels, {Name: "x", Space: env.Space{Kind: env.Box, DType: tensor.F64, Shape: []int{1}}}}, discrete,
+		{"no image", nil, []env.Field{state}, discrete,
+			"no image: cnn_policy wants one of U8; mlp_policy takes vectors"},
+		{"encoder", func(c *Config) { c.Encoder = "vit" }, []env.Field{pixels}, discrete,
+			"encoder: vit: expected nature_cnn, impala or keypoints"},
+		{"encoder of vectors", func(c *Config) { c.ModelType, c.Encoder = "mlp_policy", ImpalaCNN }, []env.Field{state},
+			discrete, "encoder: impala: expected none"},
+		{"small", nil, []env.Field{image("image", 40, 35, 3)}, discrete,
+			`"image": image of [40 35 3]: encoder nature_cnn wants at least 36×36 pixels`},
+		{"flat", nil, []env.Field{image("image", 64, 64)}, discrete,
+			`"image": image of [64 64]: expected [H W C], or [frames H W C]`},
+		{"endless words", nil, []env.Field{pixels, unbounded}, discrete,
+			`"text": element 1 is in [0, +Inf]: expected bounds in [-32768, 32767]`},
+		{"cells of doubles", nil, []env.Field{pixels, {Name: "x",
+			Space: env.Space{Kind: env.Box, DType: tensor.F64, Shape: []int{1}}}}, discrete,
 			`observation "x": kind 1 of F64: expected a box of F32 or U8, or choices of I32`},
-		{"soft actor", func(c *Config) { c.AddQHead, c.AddValueHead = true, false }, []env.Field{pixels}, box, "cnn_policy values discrete actions alone"},
+		{"soft actor", func(c *Config) { c.AddQHead, c.AddValueHead = true, false }, []env.Field{pixels}, box,
+			"cnn_policy values discrete actions alone"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := DefaultConfig()
@@ -246,7 +253,8 @@ func TestCNNErrors(t *testing.T) {
 				c.set(&cfg)
 			}
 			spec := env.Spec{Name: "Test-v0", Obs: c.obs, Action: c.action}
-			if _, err := Builtin().New(cfg, spec, 1, tensor.Heap); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := Builtin().New(cfg, spec, 1, tensor.Heap); err == nil ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want … %s …", err, c.want)
 			}
 		})
@@ -254,7 +262,8 @@ func TestCNNErrors(t *testing.T) {
 	p := newCNN(t, ImpalaCNN, false)
 	obs, noise := observe(p, 2)
 	obs.Must("text").I32()[4] = 4
-	if _, err := p.Forward(p.NewWork(2), obs, Sample, noise); err == nil || !strings.Contains(err.Error(), `"text": row 1, element 1: 4: expected 0 to 3`) {
+	if _, err := p.Forward(p.NewWork(2), obs, Sample, noise); err == nil ||
+		!strings.Contains(err.Error(), `"text": row 1, element 1: 4: expected 0 to 3`) {
 		t.Errorf("a word that is none: %v", err)
 	}
 }

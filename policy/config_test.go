@@ -42,10 +42,12 @@ func TestConfigCheck(t *testing.T) {
 		t.Errorf("the defaults break %v", keys)
 	}
 	bad := Config{
-		ObsDim: -1, ActionDim: -1, HiddenSizes: []int{64, 0}, Activation: "swish", SDESampleFreq: 0, ObsClip: -1, LogProbType: "word_level",
+		ObsDim: -1, ActionDim: -1, HiddenSizes: []int{64, 0}, Activation: "swish", SDESampleFreq: 0, ObsClip: -1,
+		LogProbType:    "word_level",
 		IndependentStd: true, ActionBound: "none",
 	}
-	want := []string{"obs_dim", "action_dim", "num_action_chunks", "hidden_sizes", "activation", "rnn_type", "rnn_hidden_size", "q_head_type", "num_q_heads", "action_bound", "sde_sample_freq", "obs_clip", "logprob_type"}
+	want := []string{"obs_dim", "action_dim", "num_action_chunks", "hidden_sizes", "activation", "rnn_type",
+		"rnn_hidden_size", "q_head_type", "num_q_heads", "action_bound", "sde_sample_freq", "obs_clip", "logprob_type"}
 	vast := DefaultConfig()
 	vast.HiddenSizes, vast.RNNHiddenSize, vast.NumQHeads = []int{64, 1e6}, 1e6, 1e6
 	if keys := broken(vast); !slices.Equal(keys, []string{"hidden_sizes", "rnn_hidden_size", "num_q_heads"}) {
@@ -89,25 +91,38 @@ func TestNewErrors(t *testing.T) {
 		spec env.Spec
 		want string
 	}{
-		{"model", func(c *Config) { c.ModelType = "openvla" }, spec(state, discrete), `model_type: "openvla": expected one of mlp_policy`},
-		{"value", func(c *Config) { c.Activation = "swish" }, spec(state, discrete), "activation: swish: expected tanh or relu"},
-		{"image", nil, spec(image, discrete), `observation "image": images (U8[8 8 3]): mlp_policy wants numbers and choices; cnn_policy takes images`},
-		{"doubles", nil, spec(env.Field{Name: "x", Space: env.Space{Kind: env.Box, DType: tensor.F64, Shape: []int{1}}}, discrete), `observation "x": kind 1 of F64: expected a box of F32 or U8`},
-		{"bytes without bounds", nil, spec(env.Field{Name: "keys", Space: env.Space{Kind: env.Box, DType: tensor.U8, Shape: []int{2}}}, discrete), `observation "keys": 0 and 0 bounds of bytes: expected 2`},
-		{"endless choices", nil, spec(env.Field{Name: "cell", Space: env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{1 << 20}}}, discrete),
+		{"model", func(c *Config) { c.ModelType = "openvla" }, spec(state, discrete),
+			`model_type: "openvla": expected one of mlp_policy`},
+		{"value", func(c *Config) { c.Activation = "swish" }, spec(state, discrete),
+			"activation: swish: expected tanh or relu"},
+		{"image", nil, spec(image, discrete), `observation "image": images (U8[8 8 3]): ` +
+			"mlp_policy wants numbers and choices; cnn_policy takes images"},
+		{"doubles", nil, spec(env.Field{Name: "x", Space: env.Space{Kind: env.Box, DType: tensor.F64, Shape: []int{1}}},
+			discrete), `observation "x": kind 1 of F64: expected a box of F32 or U8`},
+		{"bytes without bounds", nil, spec(env.Field{Name: "keys", Space: env.Space{Kind: env.Box, DType: tensor.U8,
+			Shape: []int{2}}}, discrete), `observation "keys": 0 and 0 bounds of bytes: expected 2`},
+		{"endless choices", nil, spec(env.Field{Name: "cell", Space: env.Space{Kind: env.Discrete, DType: tensor.I32,
+			Shape: []int{1}, Nvec: []int{1 << 20}}}, discrete),
 			"choices with 1048576 options together: expected at most 65536"},
-		{"bytes without an end", nil, spec(env.Field{Name: "keys", Space: env.Space{Kind: env.Box, DType: tensor.U8, Shape: []int{1}, Low: []float32{0},
-			High: []float32{float32(math.Inf(1))}}}, discrete), `observation "keys": element 0 is in [0, +Inf]: expected bounds of bytes in [0, 255]`},
-		{"choices at a time to value", func(c *Config) { c.AddQHead, c.AddValueHead = true, false }, spec(state, multi), "action: 2 choices at a time: expected one (add_q_head)"},
+		{"bytes without an end", nil, spec(env.Field{Name: "keys", Space: env.Space{Kind: env.Box, DType: tensor.U8,
+			Shape: []int{1}, Low: []float32{0}, High: []float32{float32(math.Inf(1))}}}, discrete),
+			`observation "keys": element 0 is in [0, +Inf]: expected bounds of bytes in [0, 255]`},
+		{"choices at a time to value", func(c *Config) { c.AddQHead, c.AddValueHead = true, false }, spec(state, multi),
+			"action: 2 choices at a time: expected one (add_q_head)"},
 		{"obs_dim", func(c *Config) { c.ObsDim = 42 }, spec(state, discrete), "obs_dim: 42: expected 4"},
 		{"action_dim", func(c *Config) { c.ActionDim = 8 }, spec(state, discrete), "action_dim: 8: expected 3"},
-		{"sde", func(c *Config) { c.UseSDE = true }, spec(state, discrete), "use_sde: true: expected false for discrete actions"},
-		{"deviation by state", func(c *Config) { c.IndependentStd = false }, spec(state, discrete), "independent_std: false: expected true for discrete actions"},
-		{"tanh of choices", func(c *Config) { c.ActionBound = "tanh" }, spec(state, discrete), "action_bound: tanh: discrete choices: expected a box"},
+		{"sde", func(c *Config) { c.UseSDE = true }, spec(state, discrete),
+			"use_sde: true: expected false for discrete actions"},
+		{"deviation by state", func(c *Config) { c.IndependentStd = false }, spec(state, discrete),
+			"independent_std: false: expected true for discrete actions"},
+		{"tanh of choices", func(c *Config) { c.ActionBound = "tanh" }, spec(state, discrete),
+			"action_bound: tanh: discrete choices: expected a box"},
 		{"tanh without bounds", func(c *Config) { c.ActionBound = "tanh" },
-			spec(state, env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{1}, Low: []float32{0}, High: []float32{float32(math.Inf(1))}}),
+			spec(state, env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{1}, Low: []float32{0},
+				High: []float32{float32(math.Inf(1))}}),
 			"action_bound: tanh: dimension 0 is in [0, +Inf]: expected bounds"},
-		{"mask of numbers", nil, spec(mask(4), box), "action_mask: its actions are continuous: expected discrete or multi-discrete ones, or no mask"},
+		{"mask of numbers", nil, spec(mask(4), box),
+			"action_mask: its actions are continuous: expected discrete or multi-discrete ones, or no mask"},
 		{"mask of another width", nil, spec(mask(4), discrete), "action_mask: U8[4]: expected a box of U8[3]"},
 		{"mask alone", nil, spec(mask(3), discrete), "observations: none"},
 		{"no action", nil, spec(state, env.Space{}), "for Test-v0: action: kind 0"},
@@ -117,7 +132,8 @@ func TestNewErrors(t *testing.T) {
 			if c.set != nil {
 				c.set(&cfg)
 			}
-			if _, err := Builtin().New(cfg, c.spec, 1, tensor.Heap); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := Builtin().New(cfg, c.spec, 1, tensor.Heap); err == nil ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want … %s …", err, c.want)
 			}
 		})

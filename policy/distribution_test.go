@@ -40,8 +40,8 @@ func TestCategoricalByHand(t *testing.T) {
 	expect(t, "entropies", entropy, []float64{h3, h2, h3, h2})
 }
 
-// TestMaskByHand: options that are not allowed, however large their logits, leave the others as if they were not there. The mask holds for both actions
-// of a chunk.
+// TestMaskByHand: options that are not allowed, however large their logits, leave the others as if they were
+// not there. The mask holds for both actions of a chunk.
 func TestMaskByHand(t *testing.T) {
 	ln, inf := math.Log, math.Inf(-1)
 	out := []float64{ln(1), 900, ln(3), ln(7), ln(9) /**/, 2, 2, 2, -900, 900}
@@ -58,7 +58,8 @@ func TestMaskByHand(t *testing.T) {
 	w.Backward(dOut, []float64{1, 1, 1, 1}, []float64{2, 2, 2, 2}, a, in)
 	// ∂ log p_a / ∂z_j = [j=a] - p_j, ∂H / ∂z_j = -p_j (log p_j + H)
 	h := entropy[0]
-	expect(t, "gradient", dOut, []float64{-1./4 - 2./4*(ln(1./4)+h), 0, 1./4 - 6./4*(ln(3./4)+h), 0, 0 /**/, 1. / 2, 0, -1. / 2, 0, 0})
+	expect(t, "gradient", dOut, []float64{-1./4 - 2./4*(ln(1./4)+h), 0, 1./4 - 6./4*(ln(3./4)+h), 0, 0 /**/, 1. / 2, 0,
+		-1. / 2, 0, 0})
 
 	best := actions[float64]{choice: make([]int32, 4)}
 	w.Choose(best, logProb, in, Deterministic, Noise{})
@@ -84,7 +85,8 @@ func TestMaskedFrequencies(t *testing.T) {
 	}
 }
 
-// TestCategoricalExtremes: an option whose probability rounds to 0 is never drawn and has a finite log-prob and gradient.
+// TestCategoricalExtremes: an option whose probability rounds to 0 is never drawn and has a finite log-prob
+// and gradient.
 func TestCategoricalExtremes(t *testing.T) {
 	d := newCategorical[float32]([]int{3})
 	w := d.NewWork(1)
@@ -118,7 +120,8 @@ func TestGaussianByHand(t *testing.T) {
 	logProb, entropy := evaluated(g, 2, a, inputs[float64]{n: 2, out: []float64{1, 1, 1, 1}})
 	// log N(a; μ, σ) = -(a-μ)²/(2σ²) - log σ - ½ log 2π
 	c := 0.5 * math.Log(2*math.Pi)
-	expect(t, "log-probs", logProb, []float64{-1./8 - math.Log(2) - c, -2 + math.Log(2) - c, -math.Log(2) - c, math.Log(2) - c})
+	expect(t, "log-probs", logProb, []float64{-1./8 - math.Log(2) - c, -2 + math.Log(2) - c, -math.Log(2) - c,
+		math.Log(2) - c})
 	// H = ½ log(2πe σ²)
 	h := func(sigma float64) float64 { return 0.5 * math.Log(2*math.Pi*math.E*sigma*sigma) }
 	expect(t, "entropies", entropy, []float64{h(2), h(.5), h(2), h(.5)})
@@ -275,8 +278,8 @@ func moments(t *testing.T, x, mean, std []float64) {
 	}
 }
 
-// TestSDEPeriods: the noise of an environment is one linear function of the features for freq steps, then another, and does not
-// depend on the row or on what the work served before.
+// TestSDEPeriods: the noise of an environment is one linear function of the features for freq steps, then
+// another, and does not depend on the row or on what the work served before.
 func TestSDEPeriods(t *testing.T) {
 	const freq = 4
 	p := new(nn.Params[float64])

@@ -9,31 +9,28 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestGreedy: the most valued action, or with probability ε any; gradients of a loss Σ c·Q are as small steps show.
-func TestGreedy(t *testing.T) {
-	const rows, options = 400, 3
+// greedyPolicy has three actions; obs are as many rows as w holds.
+func greedyPolicy(t *testing.T, rows int) (p *Greedy, w Work, obs tensor.Dict) {
+	t.Helper()
 	cfg := DefaultConfig()
 	cfg.AddQHead, cfg.AddValueHead, cfg.HiddenSizes = true, false, []int{16}
 	cfg.EpsilonStart, cfg.EpsilonEnd, cfg.EpsilonSteps = 1, 0.2, 100
 	spec := boxSpec()
-	spec.Action = env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{options}}
-	pol, err := NewMLP(cfg, spec, 1, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := pol.(*Greedy)
-	w := p.NewWork(rows)
+	spec.Action = env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{3}}
+	p = must[Policy](t)(NewMLP(cfg, spec, 1, tensor.Heap)).(*Greedy)
 	state := make([]float32, rows*3)
 	for i := range state {
 		state[i] = float32(math.Sin(float64(i)))
 	}
-	var obs tensor.Dict
 	obs.Set("state", tensor.FromF32(state, rows, 3))
-	best, err := p.Forward(w, obs, Deterministic, Noise{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	greedy := best.Action.Clone().I32()
+	return p, p.NewWork(rows), obs
+}
+
+// A Greedy takes the action of the largest value, or with probability ε any.
+func TestGreedyExplores(t *testing.T) {
+	const rows, options = 400, 3
+	p, w, obs := greedyPolicy(t, rows)
+	greedy := must[Act](t)(p.Forward(w, obs, Deterministic, Noise{})).Action.Clone().I32()
 	for _, c := range []struct {
 		step    uint64
 		epsilon float64
@@ -42,10 +39,7 @@ func TestGreedy(t *testing.T) {
 		for i := range noise.Step {
 			noise.Step[i] = c.step
 		}
-		act, err := p.Forward(w, obs, Sample, noise)
-		if err != nil {
-			t.Fatal(err)
-		}
+		act := must[Act](t)(p.Forward(w, obs, Sample, noise))
 		same := 0
 		for i, a := range act.Action.I32() {
 			prob := c.epsilon / options
@@ -57,21 +51,23 @@ func TestGreedy(t *testing.T) {
 				t.Fatalf("step %d: log-prob %v, want %v", c.step, got, math.Log(prob))
 			}
 		}
-		if want := rows * (1 - c.epsilon + c.epsilon/options); math.Abs(float64(same)-want) > 50 { // five deviations
+		want := rows * (1 - c.epsilon + c.epsilon/options)
+		if math.Abs(float64(same)-want) > 50 { // five deviations
 			t.Errorf("step %d: %d of %d choices are the best, want about %v", c.step, same, rows, want)
 		}
 	}
+}
 
+// A small step against the gradient of a loss Σ c·Q lowers it by its square.
+func TestGreedyGradient(t *testing.T) {
+	const rows, options = 400, 3
+	p, w, obs := greedyPolicy(t, rows)
 	dq := tensor.New(tensor.F32, rows, options)
 	for i := range dq.F32() {
 		dq.F32()[i] = float32(math.Cos(float64(i)))
 	}
 	loss := func() (sum float64) {
-		q, err := p.Values(w, obs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, x := range q.F32() {
+		for i, x := range must[tensor.Tensor](t)(p.Values(w, obs)).F32() {
 			sum += float64(dq.F32()[i]) * float64(x)
 		}
 		return sum
@@ -94,7 +90,7 @@ func TestGreedy(t *testing.T) {
 		p.params.Data[i] -= rate * g
 		squares += float64(g) * float64(g)
 	}
-	if got, want := before-loss(), rate*squares; math.Abs(got-want) > 0.02*want {
+	if got, want := before-loss(), rate*squares; !(want > 0) || math.Abs(got-want) > 0.02*want {
 		t.Errorf("a small step gains %v, want %v", got, want)
 	}
 	if err := p.BackwardValues(w, dq.Slice(0, 1), nil); err == nil {
@@ -124,7 +120,8 @@ func TestGreedyMasked(t *testing.T) {
 	for row, a := range act.Action.I32() {
 		forbidden := row % 3
 		other := 3 - forbidden - int(a)
-		if values := q.F32()[3*row:]; !math.IsInf(float64(values[forbidden]), -1) || int(a) == forbidden || values[a] < values[other] {
+		if values := q.F32()[3*row:]; !math.IsInf(float64(values[forbidden]), -1) || int(a) == forbidden ||
+			values[a] < values[other] {
 			t.Fatalf("row %d: action %d of values %v, where %d is forbidden", row, a, values[:3], forbidden)
 		}
 	}
@@ -144,7 +141,8 @@ func TestGreedyMasked(t *testing.T) {
 		t.Errorf("%d of %d actions are the best, want about three quarters", best, rows)
 	}
 	clear(obs.Must(env.ActionMask).U8()[3:6])
-	if _, err := p.Values(w, obs); err == nil || !strings.Contains(err.Error(), `observation "action_mask": row 1: no option of choice 0 is allowed`) {
+	if _, err := p.Values(w, obs); err == nil || !strings.Contains(err.Error(),
+		`observation "action_mask": row 1: no option of choice 0 is allowed`) {
 		t.Errorf("nothing is allowed: %v", err)
 	}
 }

@@ -12,45 +12,44 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestGradients compares the gradient of a loss Σ c·logProb + d·entropy + e·value² with central differences in float64, for every
-// parameter of the whole network and every distribution.
+// The gradient of a loss Σ c·logProb + d·entropy + e·value² agrees with central differences in float64, for
+// every parameter of the whole network and every distribution.
 func TestGradients(t *testing.T) {
-	const rows, width = 6, 3
-	box := actionShape{dims: 3, summed: 3}
+	box, byToken := actionShape{dims: 3, summed: 3}, actionShape{dims: 3, summed: 1}
 	choices := actionShape{dims: 3, options: []int{2, 4, 3}, summed: 3}
-	masks := map[string][]uint8{ // the same for every row
-		"multi-categorical, masked": {0, 1 /**/, 1, 0, 1, 1 /**/, 1, 1, 0},
-		"chunk of two, masked":      {1, 1 /**/, 0, 1, 1},
-	}
+	chunk := actionShape{dims: 4, options: []int{2, 3, 2, 3}, summed: 2}
 	for _, c := range []struct {
 		name string
 		act  actionShape
 		set  func(*Config)
+		mask []uint8 // of every row
 	}{
-		{"categorical", actionShape{dims: 1, options: []int{5}, summed: 1}, nil},
-		{"multi-categorical", choices, nil},
-		{"multi-categorical by token", actionShape{dims: 3, options: []int{2, 4, 3}, summed: 1}, nil},
-		{"chunk of two, by action", actionShape{dims: 4, options: []int{2, 3, 2, 3}, summed: 2}, nil},
-		{"chunk of two, with a value for each action", actionShape{dims: 4, options: []int{2, 3, 2, 3}, summed: 2},
-			func(c *Config) { c.NumActionChunks, c.ActionValues = 2, true }},
-		{"multi-categorical, masked", choices, nil},
-		{"chunk of two, masked", actionShape{dims: 4, options: []int{2, 3, 2, 3}, summed: 2}, nil},
-		{"categorical, shared trunk", choices, func(c *Config) { c.ShareTrunk = true }},
-		{"categorical, no critic", choices, func(c *Config) { c.AddValueHead = false }},
-		{"gaussian", box, nil},
-		{"gaussian by token", actionShape{dims: 3, summed: 1}, nil},
-		{"gaussian, shared trunk, relu", box, func(c *Config) { c.ShareTrunk, c.Activation = true, "relu" }},
-		{"gaussian, shared trunk, no critic", box, func(c *Config) { c.ShareTrunk, c.AddValueHead = true, false }},
-		{"gaussian, linear", box, func(c *Config) { c.HiddenSizes = nil }},
-		{"gaussian, deviations by state", box, func(c *Config) { c.IndependentStd = false }},
-		{"gaussian, deviations by state and token, shared trunk", actionShape{dims: 3, summed: 1},
-			func(c *Config) { c.IndependentStd, c.ShareTrunk = false, true }},
-		{"sde", box, func(c *Config) { c.UseSDE, c.SDELearnFeatures = true, true }},
-		{"sde by token, shared trunk", actionShape{dims: 3, summed: 1},
-			func(c *Config) { c.UseSDE, c.SDELearnFeatures, c.ShareTrunk = true, true, true }},
-		{"sde, shared trunk, no critic", box,
-			func(c *Config) { c.UseSDE, c.SDELearnFeatures, c.ShareTrunk, c.AddValueHead = true, true, true, false }},
-		{"sde, linear", box, func(c *Config) { c.UseSDE, c.HiddenSizes = true, nil }},
+		{"categorical", actionShape{dims: 1, options: []int{5}, summed: 1}, nil, nil},
+		{"multi-categorical", choices, nil, nil},
+		{"multi-categorical by token", actionShape{dims: 3, options: []int{2, 4, 3}, summed: 1}, nil, nil},
+		{"chunk of two, by action", chunk, nil, nil},
+		{"chunk of two, with a value for each action", chunk,
+			func(c *Config) { c.NumActionChunks, c.ActionValues = 2, true }, nil},
+		{"multi-categorical, masked", choices, nil, []uint8{0, 1 /**/, 1, 0, 1, 1 /**/, 1, 1, 0}},
+		{"chunk of two, masked", chunk, nil, []uint8{1, 1 /**/, 0, 1, 1}},
+		{"categorical, shared trunk", choices, func(c *Config) { c.ShareTrunk = true }, nil},
+		{"categorical, no critic", choices, func(c *Config) { c.AddValueHead = false }, nil},
+		{"gaussian", box, nil, nil},
+		{"gaussian by token", byToken, nil, nil},
+		{"gaussian, shared trunk, relu", box, func(c *Config) { c.ShareTrunk, c.Activation = true, "relu" }, nil},
+		{"gaussian, shared trunk, no critic", box,
+			func(c *Config) { c.ShareTrunk, c.AddValueHead = true, false }, nil},
+		{"gaussian, linear", box, func(c *Config) { c.HiddenSizes = nil }, nil},
+		{"gaussian, deviations by state", box, func(c *Config) { c.IndependentStd = false }, nil},
+		{"gaussian, deviations by state and token, shared trunk", byToken,
+			func(c *Config) { c.IndependentStd, c.ShareTrunk = false, true }, nil},
+		{"sde", box, func(c *Config) { c.UseSDE, c.SDELearnFeatures = true, true }, nil},
+		{"sde by token, shared trunk", byToken,
+			func(c *Config) { c.UseSDE, c.SDELearnFeatures, c.ShareTrunk = true, true, true }, nil},
+		{"sde, shared trunk, no critic", box, func(c *Config) {
+			c.UseSDE, c.SDELearnFeatures, c.ShareTrunk, c.AddValueHead = true, true, true, false
+		}, nil},
+		{"sde, linear", box, func(c *Config) { c.UseSDE, c.HiddenSizes = true, nil }, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := DefaultConfig()
@@ -58,60 +57,76 @@ func TestGradients(t *testing.T) {
 			if c.set != nil {
 				c.set(&cfg)
 			}
-			n := testNetwork(t, cfg, c.act, obsShape{numbers: width})
-			w := n.newWork(rows + 1)
-			x, a := testBatch(c.act, rows, width)
-			if mask := masks[c.name]; mask != nil {
-				x.mask = slices.Repeat(mask, rows)
-				env.Space{Nvec: c.act.options}.Allow(a.choice, slices.Repeat(mask, rows*n.dist.Outputs()/len(mask)))
-			}
-			levels := rows * c.act.dims / c.act.summed
-			values := 0
-			if n.critic != nil {
-				values = rows * cfg.Values()
-			}
-			dLogProb, dEntropy, weight := make([]float64, levels), make([]float64, levels), make([]float64, values)
-			randomize(dLogProb, 11)
-			randomize(dEntropy, 12)
-			randomize(weight, 13)
-			loss := func() float64 {
-				n.evaluate(w, &x, a)
-				var sum float64
-				for i := range levels {
-					sum += dLogProb[i]*w.logProb[i] + dEntropy[i]*w.entropy[i]
-				}
-				for i := range values {
-					sum += weight[i] * w.value[i] * w.value[i]
-				}
-				return sum
-			}
-			loss()
-			var dValue []float64
-			for i := range values {
-				dValue = append(dValue, 2*weight[i]*w.value[i])
-			}
-			n.backward(w, dLogProb, dEntropy, dValue, nil) // leaves something in every buffer
-			clear(n.params.Grad)
-			loss()
-			end := len(n.params.Grad)
-			n.backward(w, dLogProb, dEntropy, dValue, func(lo, hi int) {
-				if hi != end {
-					t.Errorf("ready [%d,%d), want one that ends at %d", lo, hi, end)
-				}
-				end = lo
-			})
-			if end != 0 {
-				t.Errorf("ready ranges end at %d, want 0", end)
-			}
-			r := nntest.Params(n.params, loss)
-			if r.Checked != n.params.Len() || !(r.Worst < 1e-7) {
-				t.Errorf("%+v, want %d checked, worst < 1e-7", r, n.params.Len())
-			}
+			networkGradients(t, cfg, c.act, c.mask)
 		})
 	}
 }
 
-// TestSDEFeatures: without SDELearnFeatures the trunk learns from the mean alone, everything above it as with it.
+func networkGradients(t *testing.T, cfg Config, act actionShape, mask []uint8) {
+	const rows, width = 6, 3
+	n := testNetwork(t, cfg, act, obsShape{numbers: width})
+	w := n.newWork(rows + 1)
+	x, a := testBatch(act, rows, width)
+	if mask != nil {
+		x.mask = slices.Repeat(mask, rows)
+		env.Space{Nvec: act.options}.Allow(a.choice, slices.Repeat(mask, rows*n.dist.Outputs()/len(mask)))
+	}
+	values := 0
+	if n.critic != nil {
+		values = rows * cfg.Values()
+	}
+	levels := rows * act.dims / act.summed
+	dLogProb, dEntropy, weight := random(levels, 11), random(levels, 12), random(values, 13)
+	loss := func() float64 {
+		n.evaluate(w, &x, a)
+		var sum float64
+		for i := range levels {
+			sum += dLogProb[i]*w.logProb[i] + dEntropy[i]*w.entropy[i]
+		}
+		for i := range values {
+			sum += weight[i] * w.value[i] * w.value[i]
+		}
+		return sum
+	}
+	checkGradients(t, n.params, loss, func(ready func(lo, hi int)) {
+		var dValue []float64
+		for i := range values {
+			dValue = append(dValue, 2*weight[i]*w.value[i])
+		}
+		n.backward(w, dLogProb, dEntropy, dValue, ready)
+	})
+}
+
+// checkGradients compares the gradients that backward adds for loss with central differences.
+func checkGradients(t *testing.T, params *nn.Params[float64], loss func() float64, backward func(func(lo, hi int))) {
+	t.Helper()
+	computeGradients(t, params, loss, backward)
+	if r := nntest.Params(params, loss); r.Checked != params.Len() || !(r.Worst < 1e-7) {
+		t.Errorf("%+v, want %d checked, worst < 1e-7", r, params.Len())
+	}
+}
+
+// computeGradients runs loss and backward twice, the second time with used buffers. It checks that ranges
+// become ready from the end to the beginning, without a gap.
+func computeGradients(t *testing.T, params *nn.Params[float64], loss func() float64, backward func(func(lo, hi int))) {
+	t.Helper()
+	for range 2 {
+		loss()
+		clear(params.Grad)
+		end := len(params.Grad)
+		backward(func(lo, hi int) {
+			if hi != end {
+				t.Errorf("ready [%d,%d), want one that ends at %d", lo, hi, end)
+			}
+			end = lo
+		})
+		if end != 0 {
+			t.Errorf("ready ranges end at %d, want 0", end)
+		}
+	}
+}
+
+// Without SDELearnFeatures the trunk learns from the mean alone. The layers above it learn as with it.
 func TestSDEFeatures(t *testing.T) {
 	const rows, width = 6, 3
 	act := actionShape{dims: 2, summed: 2}
@@ -136,7 +151,7 @@ func TestSDEFeatures(t *testing.T) {
 	}
 }
 
-// TestNilDerivatives: a derivative that is not given counts as zero, and the ranges are still reported.
+// A derivative that is not given counts as zero, and the ranges are still reported.
 func TestNilDerivatives(t *testing.T) {
 	const rows, width = 4, 3
 	act := actionShape{dims: 2, options: []int{2, 3}, summed: 2}
@@ -159,7 +174,7 @@ func TestNilDerivatives(t *testing.T) {
 	}
 }
 
-// testNetwork returns a network all of whose parameters are random, so that no gradient is small by initialisation.
+// testNetwork returns a network with random parameters, so that no gradient is small by initialisation.
 func testNetwork(t *testing.T, cfg Config, act actionShape, obs obsShape) *network[float64] {
 	t.Helper()
 	p := new(nn.Params[float64])
@@ -172,9 +187,7 @@ func testNetwork(t *testing.T, cfg Config, act actionShape, obs obsShape) *netwo
 	}
 	n.init(5)
 	for i, f := range p.Fields {
-		noise := make([]float64, f.Len())
-		randomize(noise, uint64(i))
-		for j, v := range noise {
+		for j, v := range random(f.Len(), uint64(i)) {
 			p.Of(i)[j] += 0.5 * v / math.Sqrt(float64(max(1, f.Len()/256)))
 		}
 	}
@@ -182,11 +195,9 @@ func testNetwork(t *testing.T, cfg Config, act actionShape, obs obsShape) *netwo
 }
 
 func testBatch(act actionShape, rows, width int) (x batch[float64], a actions[float64]) {
-	x.Rows, x.Numbers = rows, make([]float64, rows*width)
-	randomize(x.Numbers, 21)
+	x.Rows, x.Numbers = rows, random(rows*width, 21)
 	if act.options == nil {
-		a.box = make([]float64, rows*act.dims)
-		randomize(a.box, 22)
+		a.box = random(rows*act.dims, 22)
 		return x, a
 	}
 	s := philox.New(1, philox.Init, 2000, 0)
@@ -196,6 +207,13 @@ func testBatch(act actionShape, rows, width int) (x batch[float64], a actions[fl
 		}
 	}
 	return x, a
+}
+
+// random returns n random numbers.
+func random(n int, key uint64) []float64 {
+	x := make([]float64, n)
+	randomize(x, key)
+	return x
 }
 
 func randomize(x []float64, key uint64) {

@@ -14,7 +14,8 @@ import (
 func normalizer(t *testing.T) *ActorCritic {
 	cfg := DefaultConfig()
 	cfg.NormalizeObservations, cfg.ObsClip = true, 1.5
-	return newPolicy(t, cfg, env.Spec{Name: "Test-v0", Obs: []env.Field{vector("state", 2), vector("goal", 1)}, Action: box})
+	return newPolicy(t, cfg, env.Spec{Name: "Test-v0", Obs: []env.Field{vector("state", 2), vector("goal", 1)},
+		Action: box})
 }
 
 func observed(rows int, state, goal []float32) tensor.Dict {
@@ -29,8 +30,10 @@ func dictSpec() env.Spec {
 	return env.Spec{Name: "Test-v0", Action: multi, Obs: []env.Field{
 		{Name: "cell", Space: discrete},
 		{Name: "speed", Space: env.Space{Kind: env.Box, DType: tensor.F32}}, // a scalar: no dimension
-		{Name: "keys", Space: env.Space{Kind: env.Box, DType: tensor.U8, Shape: []int{3}, Low: []float32{0, 100, 7}, High: []float32{1, 200, 7}}},
-		{Name: "count", Space: env.Space{Kind: env.Box, DType: tensor.I32, Shape: []int{1}, Low: []float32{-1}, High: []float32{1}}},
+		{Name: "keys", Space: env.Space{Kind: env.Box, DType: tensor.U8, Shape: []int{3}, Low: []float32{0, 100, 7},
+			High: []float32{1, 200, 7}}},
+		{Name: "count", Space: env.Space{Kind: env.Box, DType: tensor.I32, Shape: []int{1}, Low: []float32{-1},
+			High: []float32{1}}},
 		vector("goal", 2),
 		{Name: "pair", Space: multi},
 	}}
@@ -91,7 +94,8 @@ func TestRowsOfDict(t *testing.T) {
 	if err := p.AddStats(sums, obs); err != nil {
 		t.Error(err) // choices have no statistics
 	}
-	if _, err := p.Value(p.NewWork(2), obs); err == nil || !strings.Contains(err.Error(), `observation "cell": row 1, element 0: 3: expected 0 to 2`) {
+	if _, err := p.Value(p.NewWork(2), obs); err == nil || !strings.Contains(err.Error(),
+		`observation "cell": row 1, element 0: 3: expected 0 to 2`) {
 		t.Errorf("a choice that is none: %v", err)
 	}
 }
@@ -100,15 +104,18 @@ func TestRowsOfDict(t *testing.T) {
 func TestChoicesAlone(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.NormalizeObservations = true
-	p := newPolicy(t, cfg, env.Spec{Name: "Test-v0", Action: discrete, Obs: []env.Field{{Name: "cell", Space: discrete}}})
+	p := newPolicy(t, cfg, env.Spec{Name: "Test-v0", Action: discrete,
+		Obs: []env.Field{{Name: "cell", Space: discrete}}})
 	var obs tensor.Dict
 	obs.Set("cell", tensor.FromI32([]int32{1, 2}, 2, 1))
 	x, _, err := p.obs.read(p.obs.newWork(2), obs, 2)
 	if want := []float32{0, 1, 0, 0, 0, 1}; err != nil || !slices.Equal(x, want) || p.StatsLen() != 0 {
 		t.Errorf("rows %v, want %v; %d statistics (%v)", x, want, p.StatsLen(), err)
 	}
-	keys := env.Space{Kind: env.Box, DType: tensor.U8, Shape: []int{2, 3}, Low: make([]float32, 6), High: []float32{1, 1, 1, 1, 1, 1}}
-	if p := newPolicy(t, cfg, env.Spec{Name: "Test-v0", Action: discrete, Obs: []env.Field{{Name: "keys", Space: keys}}}); p.obs.width != 6 {
+	keys := env.Space{Kind: env.Box, DType: tensor.U8, Shape: []int{2, 3}, Low: make([]float32, 6),
+		High: []float32{1, 1, 1, 1, 1, 1}}
+	if p := newPolicy(t, cfg, env.Spec{Name: "Test-v0", Action: discrete,
+		Obs: []env.Field{{Name: "keys", Space: keys}}}); p.obs.width != 6 {
 		t.Errorf("two frames of three bytes are %d numbers", p.obs.width)
 	}
 }
@@ -154,13 +161,15 @@ func TestObsStatistics(t *testing.T) {
 		for _, a := range x {
 			v += (a - m) * (a - m) / float64(len(x))
 		}
-		if !near(mean[k], m, 1e-9*math.Abs(m)+1e-12) || !near(variance[k], v, 1e-7*v) { // the first sums are about 0, 1e4 away
+		// the first sums are about 0, 1e4 away
+		if !near(mean[k], m, 1e-9*math.Abs(m)+1e-12) || !near(variance[k], v, 1e-7*v) {
 			t.Errorf("element %d: mean %v variance %v, want %v %v", k, mean[k], variance[k], m, v)
 		}
 	}
 }
 
-// TestObsNormalized: rows are (x-mean)/√(var+ε), clipped, in the order of the spec; before anything was observed, clipped only.
+// TestObsNormalized: rows are (x-mean)/√(var+ε), clipped, in the order of the spec; before anything was
+// observed, clipped only.
 func TestObsNormalized(t *testing.T) {
 	p := normalizer(t)
 	w := p.obs.newWork(2)
@@ -202,7 +211,8 @@ func TestObsStatisticsAreFrozen(t *testing.T) {
 
 // TestOneObservationIsNotCopied: what needs no change is read where it lies.
 func TestOneObservationIsNotCopied(t *testing.T) {
-	p := newPolicy(t, DefaultConfig(), env.Spec{Name: "Test-v0", Obs: []env.Field{vector("state", 4)}, Action: discrete})
+	p := newPolicy(t, DefaultConfig(), env.Spec{Name: "Test-v0", Obs: []env.Field{vector("state", 4)},
+		Action: discrete})
 	obs, _ := observe(p, 2)
 	x, _, err := p.obs.read(p.obs.newWork(2), obs, 2)
 	if err != nil || &x[0] != &obs.Must("state").F32()[0] {

@@ -31,12 +31,14 @@ func newOwn(t testing.TB, layers nn.Layer, set func(*Config)) *ActorCritic {
 	cfg := DefaultConfig()
 	cfg.ModelType, cfg.HiddenSizes = "own_policy", []int{6}
 	set(&cfg)
-	spec := env.Spec{Name: "Test-v0", Action: box, Obs: []env.Field{vector("state", 4), image("front", 9, 7, 3), words("text", 3)}}
+	spec := env.Spec{Name: "Test-v0", Action: box, Obs: []env.Field{vector("state", 4), image("front", 9, 7, 3),
+		words("text", 3)}}
 	return perturbed(must[Policy](t)(NewWithEncoder(cfg, spec, layers, 9, tensor.Heap)).(*ActorCritic))
 }
 
 func TestSources(t *testing.T) {
-	spec := env.Spec{Name: "Test-v0", Action: discrete, Obs: []env.Field{words("text", 2), vector("state", 4), image("front", 2, 9, 7, 3), words("more", 1),
+	spec := env.Spec{Name: "Test-v0", Action: discrete, Obs: []env.Field{words("text", 2), vector("state", 4),
+		image("front", 2, 9, 7, 3), words("more", 1),
 		vector("goal", 1), mask(discrete.Nvec[0])}}
 	got := must[[]nn.Source](t)(Sources(spec))
 	want := []string{"state", "goal", "front", "text", "more"}
@@ -46,7 +48,8 @@ func TestSources(t *testing.T) {
 		}
 	}
 	front, text := got[2], got[3]
-	if len(got) != 5 || got[0].Width != 4 || front.Frames != 2 || front.Image != (nn.Image{H: 9, W: 7, C: 3}) || len(text.Choices.Low) != 2 {
+	if len(got) != 5 || got[0].Width != 4 || front.Frames != 2 || front.Image != (nn.Image{H: 9, W: 7, C: 3}) ||
+		len(text.Choices.Low) != 2 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -60,12 +63,16 @@ func TestOwnEncoderRefuses(t *testing.T) {
 		action env.Space
 		want   string
 	}{
-		{"a name that is none", nn.Input("stat"), nil, discrete, `for Test-v0: network encoder: Input("stat"): no such input: expected one of state, memory`},
+		{"a name that is none", nn.Input("stat"), nil, discrete,
+			`for Test-v0: network encoder: Input("stat"): no such input: expected one of state, memory`},
 		{"encoder", state, func(c *Config) { c.Encoder = ImpalaCNN }, discrete, "encoder: impala: expected none"},
-		{"SAC", state, func(c *Config) { c.AddQHead, c.AddValueHead = true, false }, box, "continuous actions: expected mlp_policy"},
-		{"DQN with a cell", nn.Sequence(nn.Input("state"), nn.GRU(3)), func(c *Config) { c.AddQHead, c.AddValueHead = true, false }, discrete,
+		{"SAC", state, func(c *Config) { c.AddQHead, c.AddValueHead = true, false }, box,
+			"continuous actions: expected mlp_policy"},
+		{"DQN with a cell", nn.Sequence(nn.Input("state"), nn.GRU(3)),
+			func(c *Config) { c.AddQHead, c.AddValueHead = true, false }, discrete,
 			"expected an encoder without recurrent cells"},
-		{"a cell, and an observation memory", nn.Sequence(nn.Input("state"), nn.GRU(3)), nil, discrete, `observation "memory"`},
+		{"a cell, and an observation memory", nn.Sequence(nn.Input("state"), nn.GRU(3)), nil, discrete,
+			`observation "memory"`},
 	} {
 		cfg := DefaultConfig()
 		cfg.ModelType = "own_policy"
@@ -73,7 +80,8 @@ func TestOwnEncoderRefuses(t *testing.T) {
 			c.set(&cfg)
 		}
 		spec := env.Spec{Name: "Test-v0", Action: c.action, Obs: []env.Field{vector("state", 4), vector("memory", 2)}}
-		if _, err := NewWithEncoder(cfg, spec, c.layers, 1, tensor.Heap); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := NewWithEncoder(cfg, spec, c.layers, 1, tensor.Heap); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
@@ -84,7 +92,8 @@ func TestGreedyOwnEncoder(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.ModelType, cfg.AddQHead, cfg.AddValueHead = "own_policy", true, false
 	spec := env.Spec{Name: "Test-v0", Action: discrete, Obs: []env.Field{vector("state", 4)}}
-	p := must[Policy](t)(NewWithEncoder(cfg, spec, nn.Sequence(nn.Input("state"), nn.Dense(5), nn.Activate(nn.Tanh)), 1, tensor.Heap)).(*Greedy)
+	p := must[Policy](t)(NewWithEncoder(cfg, spec, nn.Sequence(nn.Input("state"), nn.Dense(5), nn.Activate(nn.Tanh)), 1,
+		tensor.Heap)).(*Greedy)
 	var obs tensor.Dict
 	obs.Set("state", tensor.FromF32([]float32{1, 2, 3, 4}, 1, 4))
 	w := p.NewWork(1)

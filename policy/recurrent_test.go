@@ -7,7 +7,6 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/policy/nn/nntest"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -27,21 +26,19 @@ func recurrents(t *testing.T) map[string]*ActorCritic {
 		return env.Spec{Name: "Test-v0", Obs: []env.Field{vector("state", 4), vector("goal", 3)}, Action: action}
 	}
 	return map[string]*ActorCritic{
-		"gru":  newPolicy(t, recurrentConfig(nil), spec(discrete)),
-		"lstm": newPolicy(t, recurrentConfig(func(c *Config) { c.RNNType, c.NormalizeObservations = "lstm", true }), spec(box)),
-		"own": newOwn(t, nn.Sequence(ownLayers(), nn.Residual(nn.Concat(nn.GRU(4), nn.Sequence(nn.Dense(3), nn.LSTM(3))))),
+		"gru": newPolicy(t, recurrentConfig(nil), spec(discrete)),
+		"lstm": newPolicy(t, recurrentConfig(func(c *Config) { c.RNNType, c.NormalizeObservations = "lstm", true }),
+			spec(box)),
+		"own": newOwn(t, nn.Sequence(ownLayers(), nn.Residual(nn.Concat(nn.GRU(4),
+			nn.Sequence(nn.Dense(3), nn.LSTM(3))))),
 			func(c *Config) { c.ShareTrunk = true }),
 		"sde": newPolicy(t, recurrentConfig(func(c *Config) { c.UseSDE, c.HiddenSizes = true, nil }), spec(box)),
 	}
 }
 
-// TestRecurrentPolicyGradients compares the gradients of a loss over all results of Evaluate for sequences with central differences in float64, for every
-// parameter of the core and its heads.
+// The gradients of a loss over all results of Evaluate for sequences agree with central differences in float64,
+// for every parameter of the core and its heads.
 func TestRecurrentPolicyGradients(t *testing.T) {
-	const steps, sequences, width = 3, 2, 3
-	const rows = steps * sequences
-	begins := []byte{0, 0, 0, 1, 0, 0}
-	act := actionShape{dims: 2, summed: 2}
 	for name, set := range map[string]func(*Config){
 		"gru":           nil,
 		"lstm":          func(c *Config) { c.RNNType = "lstm" },
@@ -49,72 +46,59 @@ func TestRecurrentPolicyGradients(t *testing.T) {
 		"no critic":     func(c *Config) { c.AddValueHead = false },
 		"sde, features": func(c *Config) { c.UseSDE, c.SDELearnFeatures = true, true },
 	} {
-		t.Run(name, func(t *testing.T) {
-			cfg := recurrentConfig(set)
-			params := new(nn.Params[float64])
-			core := newCore(cfg, params, width)
-			cfg.HiddenSizes = nil
-			heads, err := newNetwork(cfg, act, params, obsShape{numbers: core.layer.Out})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := params.Alloc(tensor.Heap); err != nil {
-				t.Fatal(err)
-			}
-			core.init(5)
-			heads.init(5)
-			for i := range params.Fields {
-				randomize(params.Of(i), uint64(i))
-			}
-			x, a := testBatch(act, rows, width)
-			hidden, next := make([]float64, sequences*core.layer.State), make([]float64, sequences*core.layer.State)
-			weight, dEntropy := make([]float64, rows), make([]float64, rows)
-			randomize(hidden, 30)
-			randomize(weight, 31)
-			randomize(dEntropy, 32)
-			w, hw := core.newWork(rows), heads.newWork(rows)
-			loss := func() (sum float64) {
-				y := x
-				y.Numbers = core.forward(w, next, x.Numbers, hidden, begins, rows, sequences)
-				heads.evaluate(hw, &y, a)
-				for i := range rows {
-					sum += weight[i]*hw.logProb[i] + dEntropy[i]*hw.entropy[i]
-				}
-				for i := range hw.value {
-					sum += 0.5 * weight[i] * hw.value[i] * hw.value[i]
-				}
-				return sum
-			}
-			for range 2 { // the first leaves something in every buffer
-				loss()
-				clear(params.Grad)
-				var dValue []float64
-				for i := range hw.value {
-					dValue = append(dValue, weight[i]*hw.value[i])
-				}
-				end := len(params.Grad)
-				ready := func(lo, hi int) {
-					if hi != end {
-						t.Errorf("ready [%d,%d), want one that ends at %d", lo, hi, end)
-					}
-					end = lo
-				}
-				hw.dx = core.layer.OutGrad(w.layer)
-				heads.backward(hw, weight, dEntropy, dValue, ready)
-				core.backward(w, ready)
-				if end != 0 {
-					t.Errorf("ready ranges end at %d, want 0", end)
-				}
-			}
-			if r := nntest.Params(params, loss); r.Checked != params.Len() || !(r.Worst < 1e-7) {
-				t.Errorf("%+v, want %d checked, worst < 1e-7", r, params.Len())
-			}
-		})
+		t.Run(name, func(t *testing.T) { recurrentGradients(t, recurrentConfig(set)) })
 	}
 }
 
-// TestRecurrentEvaluatesWhatItPlayed: evaluating sequences gives, bit for bit, the log-probs and values of playing them one observation at a time, with
-// hidden states that start over where episodes do.
+func recurrentGradients(t *testing.T, cfg Config) {
+	const steps, sequences, width = 3, 2, 3
+	const rows = steps * sequences
+	begins := []byte{0, 0, 0, 1, 0, 0}
+	act := actionShape{dims: 2, summed: 2}
+	params := new(nn.Params[float64])
+	core := newCore(cfg, params, width)
+	cfg.HiddenSizes = nil
+	heads, err := newNetwork(cfg, act, params, obsShape{numbers: core.layer.Out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := params.Alloc(tensor.Heap); err != nil {
+		t.Fatal(err)
+	}
+	core.init(5)
+	heads.init(5)
+	for i := range params.Fields {
+		randomize(params.Of(i), uint64(i))
+	}
+	x, a := testBatch(act, rows, width)
+	state := sequences * core.layer.State
+	hidden, next, weight, dEntropy := random(state, 30), make([]float64, state), random(rows, 31), random(rows, 32)
+	w, hw := core.newWork(rows), heads.newWork(rows)
+	loss := func() (sum float64) {
+		y := x
+		y.Numbers = core.forward(w, next, x.Numbers, hidden, begins, rows, sequences)
+		heads.evaluate(hw, &y, a)
+		for i := range rows {
+			sum += weight[i]*hw.logProb[i] + dEntropy[i]*hw.entropy[i]
+		}
+		for i := range hw.value {
+			sum += 0.5 * weight[i] * hw.value[i] * hw.value[i]
+		}
+		return sum
+	}
+	checkGradients(t, params, loss, func(ready func(lo, hi int)) {
+		var dValue []float64
+		for i := range hw.value {
+			dValue = append(dValue, weight[i]*hw.value[i])
+		}
+		hw.dx = core.layer.OutGrad(w.layer)
+		heads.backward(hw, weight, dEntropy, dValue, ready)
+		core.backward(w, ready)
+	})
+}
+
+// TestRecurrentEvaluatesWhatItPlayed: evaluating sequences gives, bit for bit, the log-probs and values of
+// playing them one observation at a time, with hidden states that start over where episodes do.
 func TestRecurrentEvaluatesWhatItPlayed(t *testing.T) {
 	const steps, rows = 5, 3
 	for name, p := range recurrents(t) {
@@ -158,7 +142,8 @@ func TestRecurrentEvaluatesWhatItPlayed(t *testing.T) {
 			t.Errorf("%s: the sequences' log-probs or values are not those of their steps", name)
 		}
 		obs.Set(Begins, tensor.New(tensor.U8, steps*rows))
-		if eval = must[Eval](t)(p.Evaluate(p.NewWork(steps*rows), obs, action)); slices.Equal(eval.Value.Bytes(), values) {
+		if eval = must[Eval](t)(p.Evaluate(p.NewWork(steps*rows), obs, action)); slices.Equal(eval.Value.Bytes(),
+			values) {
 			t.Errorf("%s: values do not depend on where episodes begin", name)
 		}
 	}
@@ -193,7 +178,8 @@ func TestRecurrentErrors(t *testing.T) {
 	spec := env.Spec{Name: "Test-v0", Obs: []env.Field{vector("state", 4)}, Action: discrete}
 	p := newPolicy(t, recurrentConfig(nil), spec)
 	for want, set := range map[string]func(*tensor.Dict){
-		"memory Tensor{} beside 6 rows of observations: expected F32[N 4], and rows for each of N sequences": func(*tensor.Dict) {},
+		"memory Tensor{} beside 6 rows of observations: expected F32[N 4], and rows for each of N " +
+			"sequences": func(*tensor.Dict) {},
 		"memory F32[2 5] beside 6 rows": func(d *tensor.Dict) { d.Set(HiddenState, tensor.New(tensor.F32, 2, 5)) },
 		"memory F32[4 4] beside 6 rows": func(d *tensor.Dict) { d.Set(HiddenState, tensor.New(tensor.F32, 4, 4)) },
 		"begins U8[2]: expected U8[6]": func(d *tensor.Dict) {
@@ -210,14 +196,17 @@ func TestRecurrentErrors(t *testing.T) {
 	for want, cfg := range map[string]Config{
 		"share_trunk: false: expected true":   recurrentConfig(func(c *Config) { c.ShareTrunk = false }),
 		"rnn_type: rnn: expected gru or lstm": recurrentConfig(func(c *Config) { c.RNNType = "rnn" }),
-		"add_q_head: true: expected false":    recurrentConfig(func(c *Config) { c.AddQHead, c.AddValueHead = true, false }),
+		"add_q_head: true: expected false": recurrentConfig(func(c *Config) {
+			c.AddQHead, c.AddValueHead = true, false
+		}),
 	} {
 		if _, err := NewRNN(cfg, spec, 1, tensor.Heap); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want … %s …", err, want)
 		}
 	}
 	spec.Obs[0].Name = HiddenState
-	if _, err := NewRNN(recurrentConfig(nil), spec, 1, tensor.Heap); err == nil || !strings.Contains(err.Error(), `observation "memory"`) {
+	if _, err := NewRNN(recurrentConfig(nil), spec, 1, tensor.Heap); err == nil ||
+		!strings.Contains(err.Error(), `observation "memory"`) {
 		t.Errorf("an observation of that name: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +21,7 @@ func testNoise(n int) Noise {
 	return noise
 }
 
-// TestSquashedGradients compares the gradient of Σ c·a + d·log p with central differences in float64, the noise held fast.
+// The gradient of Σ c·a + d·log p agrees with central differences in float64, for constant noise.
 func TestSquashedGradients(t *testing.T) {
 	const rows, width, dims = 6, 3, 3
 	for _, c := range []struct {
@@ -35,7 +36,7 @@ func TestSquashedGradients(t *testing.T) {
 		{"linear", nil, 0, Sample, QHeadDefault, false},
 		{"without a distribution", []int{5, 4}, 0.3, Deterministic, QHeadDefault, false},
 		{"normalised by the batch", []int{5, 4}, 0, Sample, QHeadCrossQ, true},
-		{"normalised by what runs", []int{5, 4}, 0, Sample, QHeadCrossQ, false},
+		{"normalised by running statistics", []int{5, 4}, 0, Sample, QHeadCrossQ, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := DefaultConfig()
@@ -48,10 +49,7 @@ func TestSquashedGradients(t *testing.T) {
 			s.init(1)
 			randomize(params.Data, 3) // means and deviations far apart
 			w := s.newWork(rows + 1)
-			x, dAction, dLogProb := make([]float64, rows*width), make([]float64, rows*dims), make([]float64, rows)
-			randomize(x, 10)
-			randomize(dAction, 11)
-			randomize(dLogProb, 12)
+			x, dAction, dLogProb := random(rows*width, 10), random(rows*dims, 11), random(rows, 12)
 			loss := func() float64 {
 				s.forward(w, x, rows, c.mode, testNoise(rows), c.batch)
 				var sum float64
@@ -63,28 +61,13 @@ func TestSquashedGradients(t *testing.T) {
 				}
 				return sum
 			}
-			loss()
-			s.backward(w, dAction, dLogProb, nil) // leaves something in every buffer
-			clear(params.Grad)
-			loss()
-			end := len(params.Grad)
-			s.backward(w, dAction, dLogProb, func(lo, hi int) {
-				if hi != end {
-					t.Errorf("ready [%d,%d), want one that ends at %d", lo, hi, end)
-				}
-				end = lo
-			})
-			if end != 0 {
-				t.Errorf("ready ranges end at %d, want 0", end)
-			}
-			if r := nntest.Params(params, loss); r.Checked != params.Len() || !(r.Worst < 1e-7) {
-				t.Errorf("%+v, want %d checked, worst < 1e-7", r, params.Len())
-			}
+			checkGradients(t, params, loss, func(ready func(lo, hi int)) { s.backward(w, dAction, dLogProb, ready) })
 		})
 	}
 }
 
-// TestSquashedLogProb: the density of a = tanh(μ + σε) is N(ε)/(σ (1 - a²)) in each dimension, also where a is all but 1.
+// TestSquashedLogProb: the density of a = tanh(μ + σε) is N(ε)/(σ (1 - a²)) in each dimension, also where a is
+// all but 1.
 func TestSquashedLogProb(t *testing.T) {
 	const rows, dims = 40, 2
 	cfg := DefaultConfig()
@@ -122,8 +105,8 @@ func TestSquashedLogProb(t *testing.T) {
 	}
 }
 
-// TestSquashedEvaluate: evaluate gives drawn actions the log-probs of forward, and its gradient is that of finite differences in
-// float64.
+// TestSquashedEvaluate: evaluate gives drawn actions the log-probs of forward, and its gradient is that of
+// finite differences in float64.
 func TestSquashedEvaluate(t *testing.T) {
 	const rows, width, dims = 6, 3, 2
 	cfg := DefaultConfig()
@@ -170,7 +153,7 @@ func TestSquashedEvaluate(t *testing.T) {
 	}
 }
 
-// TestEnsembleGradients compares gradients by parameters and by the action with central differences in float64.
+// Gradients by the parameters and by the action agree with central differences in float64.
 func TestEnsembleGradients(t *testing.T) {
 	const rows, width, first = 5, 4, 2
 	for name, hidden := range map[string][]int{"two layers": {5, 4}, "linear": nil} {
@@ -183,10 +166,7 @@ func TestEnsembleGradients(t *testing.T) {
 				t.Fatal(err)
 			}
 			e.init(1)
-			w := e.newWork(rows + 1)
-			x, dq := make([]float64, rows*width), make([]float64, 3*rows)
-			randomize(x, 10)
-			randomize(dq, 11)
+			w, x, dq := e.newWork(rows+1), random(rows*width, 10), random(3*rows, 11)
 			loss := func() float64 {
 				var sum float64
 				for i, q := range e.forward(w, x, rows, false) {
@@ -194,39 +174,25 @@ func TestEnsembleGradients(t *testing.T) {
 				}
 				return sum
 			}
-			loss()
-			end := len(params.Grad)
-			e.backward(w, dq, func(lo, hi int) {
-				if hi != end {
-					t.Errorf("ready [%d,%d), want one that ends at %d", lo, hi, end)
-				}
-				end = lo
-			})
-			if end != 0 {
-				t.Errorf("ready ranges end at %d, want 0", end)
+			checkGradients(t, params, loss, func(ready func(lo, hi int)) { e.backward(w, dq, ready) })
+			before := slices.Clone(params.Grad)
+			inputGrad := func(first int) []float64 {
+				dx := make([]float64, rows*(width-first))
+				loss()
+				e.inputGrad(w, dx, dq, first)
+				return dx
 			}
-			if r := nntest.Params(params, loss); r.Checked != params.Len() || !(r.Worst < 1e-7) {
-				t.Errorf("parameters: %+v, want %d checked, worst < 1e-7", r, params.Len())
-			}
-			before := append([]float64(nil), params.Grad...)
-			loss()
-			dx := make([]float64, rows*(width-first))
-			e.inputGrad(w, dx, dq, first)
-			whole := make([]float64, rows*width) // the columns before first too
-			loss()
-			e.inputGrad(w, whole, dq, 0)
+			whole := inputGrad(0)
 			if r := nntest.Gradients(x, whole, loss); r.Checked != rows*width || !(r.Worst < 1e-7) {
 				t.Errorf("inputs: %+v", r)
 			}
-			for i, d := range dx {
+			for i, d := range inputGrad(first) {
 				if want := whole[i/(width-first)*width+first+i%(width-first)]; d != want {
 					t.Errorf("derivative %d by the last columns: %v, among all %v", i, d, want)
 				}
 			}
-			for i, g := range params.Grad {
-				if g != before[i] {
-					t.Fatalf("the gradient of parameter %d moved from %v to %v", i, before[i], g)
-				}
+			if !slices.Equal(params.Grad, before) {
+				t.Error("the derivative by inputs changed the gradients of parameters")
 			}
 		})
 	}
@@ -234,27 +200,21 @@ func TestEnsembleGradients(t *testing.T) {
 
 func boxSpec() env.Spec {
 	return env.Spec{
-		Name:   "test",
-		Obs:    []env.Field{{Name: "state", Space: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{3}}}},
-		Action: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{2}, Low: []float32{-2, 0}, High: []float32{2, 10}},
+		Name: "test",
+		Obs:  []env.Field{{Name: "state", Space: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{3}}}},
+		Action: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{2}, Low: []float32{-2, 0},
+			High: []float32{2, 10}},
 	}
 }
 
-// TestSoftActorGradient: a step against the gradient that Backward adds lowers -Q(s, π(s)) + log π: the units of actions and the critic's derivative
-// by them fit together.
+// A step against the gradient of Backward lowers -Q(s, π(s)) + log π. So the units of actions and the critic's
+// derivative by them fit together.
 func TestSoftActorGradient(t *testing.T) {
 	const rows = 8
 	cfg := DefaultConfig()
 	cfg.AddQHead, cfg.AddValueHead, cfg.HiddenSizes = true, false, []int{16, 16}
-	pol, err := NewMLP(cfg, boxSpec(), 1, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
-	actor := pol.(*SoftActor)
-	critic, err := actor.NewCritic(7, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	actor := must[Policy](t)(NewMLP(cfg, boxSpec(), 1, tensor.Heap)).(*SoftActor)
+	critic := must[*Critic](t)(actor.NewCritic(7, tensor.Heap))
 	state := make([]float32, rows*3)
 	for i := range state {
 		state[i] = float32(math.Sin(float64(i)))
@@ -266,40 +226,31 @@ func TestSoftActorGradient(t *testing.T) {
 	for i := range rows {
 		dQ.F32()[i], dLogProb.F32()[i] = -1, 0.1 // of the first head alone
 	}
-	var act Act
-	loss := func() float64 {
-		if act, err = actor.Forward(w, obs, Sample, testNoise(rows)); err != nil {
-			t.Fatal(err)
+	loss := func() (sum float64) {
+		act := must[Act](t)(actor.Forward(w, obs, Sample, testNoise(rows)))
+		for i, a := range act.Action.F32() {
+			if low, high := boxSpec().Action.Low[i%2], boxSpec().Action.High[i%2]; a < low || a > high {
+				t.Errorf("action %v outside of [%v, %v]", a, low, high)
+			}
 		}
-		q, err := critic.Q(cw, obs, act.Action)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var sum float64
+		q := must[tensor.Tensor](t)(critic.Q(cw, obs, act.Action))
 		for i := range rows {
 			sum += 0.1*float64(act.LogProb.F32()[i]) - float64(q.F32()[i])
 		}
 		return sum
 	}
-	before := loss()
-	for i, a := range act.Action.F32() {
-		if low, high := boxSpec().Action.Low[i%2], boxSpec().Action.High[i%2]; a < low || a > high {
-			t.Errorf("action %v outside of [%v, %v]", a, low, high)
-		}
-	}
-	dAction := tensor.New(tensor.F32, rows, 1, 2)
+	before, dAction := loss(), tensor.New(tensor.F32, rows, 1, 2)
 	critic.ActionGrad(cw, dAction, dQ)
 	if err := actor.Backward(w, Grad{Action: dAction, LogProb: dLogProb}, nil); err != nil {
 		t.Fatal(err)
 	}
-	var squares float64
-	p := actor.Params()
 	const rate = 1e-4
-	for i, g := range p.Grad {
-		p.Data[i] -= rate * g
+	var squares float64
+	for i, g := range actor.Params().Grad {
+		actor.Params().Data[i] -= rate * g
 		squares += float64(g) * float64(g)
 	}
-	if got, want := before-loss(), rate*squares; math.Abs(got-want) > 0.02*want {
+	if got, want := before-loss(), rate*squares; !(want > 0) || math.Abs(got-want) > 0.02*want {
 		t.Errorf("a small step gains %v, want %v", got, want)
 	}
 	if err := actor.Backward(w, Grad{Value: dLogProb}, nil); err == nil {
@@ -325,7 +276,8 @@ func TestSoftActorRefuses(t *testing.T) {
 	}
 }
 
-// TestSoftActorEvaluates: in the environment's units too, Evaluate says what Forward did, and a step against Backward's gradient makes actions likelier.
+// TestSoftActorEvaluates: in the environment's units too, Evaluate says what Forward did, and a step against
+// Backward's gradient makes actions likelier.
 func TestSoftActorEvaluates(t *testing.T) {
 	const rows = 4
 	cfg := DefaultConfig()
@@ -372,7 +324,8 @@ func TestSoftActorEvaluates(t *testing.T) {
 	}
 }
 
-// TestFixedDeviation: without learn_std the log-probs' gradient by what makes the deviations is 0, and all others are the same.
+// TestFixedDeviation: without learn_std the log-probs' gradient by what makes the deviations is 0, and all
+// others are the same.
 func TestFixedDeviation(t *testing.T) {
 	for name, set := range map[string]func(*Config){
 		"of parameters": func(*Config) {}, "by state": func(c *Config) { c.IndependentStd = false },
@@ -392,7 +345,8 @@ func TestFixedDeviation(t *testing.T) {
 		zeroed := 0
 		for i, f := range fixed.Fields {
 			for k, g := range fixed.GradOf(i) {
-				deviation := f.Name == "actor.log_std" || name == "by state" && strings.HasPrefix(f.Name, "actor.head") && k%4 >= 2
+				deviation := f.Name == "actor.log_std" || name == "by state" &&
+					strings.HasPrefix(f.Name, "actor.head") && k%4 >= 2
 				if want := learnt.GradOf(i)[k]; strings.HasPrefix(f.Name, "actor.head") || f.Name == "actor.log_std" {
 					if deviation && (g != 0 || want == 0) || !deviation && g != want {
 						t.Errorf("%s: %s[%d]: %v, else %v", name, f.Name, k, g, want)

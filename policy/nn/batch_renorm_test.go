@@ -59,7 +59,8 @@ func TestBatchRenormByHand(t *testing.T) {
 		2*(-r1/s1+d1) + 1, 3*(-2*r2/s2+5) - 1, 2*(r1/s1+d1) + 1, 3*(2*r2/s2+5) - 1,
 	})
 	copy(stats, []float64{100_000, 2, 2, 100, 0}) // r = 1/10 and 63, cut off
-	compare(t, "corrections cut off", b.Forward(w, x, 2, true), []float64{2*(-1/s1/3) + 1, 3*(-2/s2*3) - 1, 2*(1/s1/3) + 1, 3*(2/s2*3) - 1})
+	compare(t, "corrections cut off", b.Forward(w, x, 2, true), []float64{2*(-1/s1/3) + 1, 3*(-2/s2*3) - 1,
+		2*(1/s1/3) + 1, 3*(2/s2*3) - 1})
 }
 
 // TestBatchRenormGradients: with corrections, which are cut off and so really the constants that they count as.
@@ -88,79 +89,83 @@ func TestBatchRenormGradients(t *testing.T) {
 	}
 }
 
-// TestNormedMLPGradients: by the batch's statistics, and by running ones.
 func TestNormedMLPGradients(t *testing.T) {
+	t.Run("by statistics of the batch", func(t *testing.T) { normedMLPGradients(t, true) })
+	t.Run("by running statistics", func(t *testing.T) { normedMLPGradients(t, false) })
+}
+
+func normedMLPGradients(t *testing.T, batch bool) {
 	const rows, in, first = 6, 3, 1
-	for _, c := range []struct {
-		name  string
-		batch bool
-	}{{"batch", true}, {"running", false}} {
-		t.Run(c.name, func(t *testing.T) {
-			p := new(nn.Params[float64])
-			p.Group("g")
-			m := nn.NewNormedMLP(p, "m", in, []int{5, 4}, nn.Tanh).AddHead(p, "m", 3, 1)
-			if err := p.Alloc(tensor.Heap); err != nil {
-				t.Fatal(err)
-			}
-			m.Init(1, 1)
-			for i := range p.Fields {
-				randomize(p.Of(i), uint64(i))
-			}
-			for i := range p.Buffers.Len() {
-				_, s := p.Buffers.Entry(i)
-				stats := s.F64()
-				for k := 1; k < len(stats); k++ {
-					stats[k] = 0.5 + 0.1*float64(k)
-				}
-			}
-			x, weight := make([]float64, rows*in), make([]float64, rows*m.Out)
-			randomize(x, 100)
-			randomize(weight, 101)
-			w := m.NewWork(rows + 2)
-			forward := m.Forward
-			if c.batch {
-				forward = m.ForwardBatch
-			}
-			loss := func() float64 {
-				var sum float64
-				for i, y := range forward(w, x, rows) {
-					sum += weight[i]*y + 0.5*y*y
-				}
-				return sum
-			}
-			derive := func() {
-				for i, y := range forward(w, x, rows) {
-					m.OutGrad(w, rows)[i] = weight[i] + y
-				}
-			}
-			derive()
-			dx, end := make([]float64, len(x)), len(p.Grad)
-			m.Backward(w, dx, x, rows, func(lo, hi int) {
-				if hi != end {
-					t.Errorf("ready [%d,%d), want one that ends at %d", lo, hi, end)
-				}
-				end = lo
-			})
-			if end != 0 {
-				t.Errorf("ready ranges end at %d, want 0", end)
-			}
-			if r := nntest.Params(p, loss); r.Checked != p.Len() || !(r.Worst < 1e-6) {
-				t.Errorf("parameters: %+v", r)
-			}
-			if r := nntest.Gradients(x, dx, loss); r.Checked != len(x) || !(r.Worst < 1e-6) {
-				t.Errorf("inputs: %+v", r)
-			}
-			if c.batch {
-				return
-			}
-			derive()
-			part := make([]float64, rows*(in-first))
-			m.InputGrad(w, part, rows, first)
-			for i, d := range part {
-				if want := dx[i/(in-first)*in+first+i%(in-first)]; math.Abs(d-want) > 1e-12 {
-					t.Errorf("derivative %d by the last columns: %v, by Backward %v", i, d, want)
-				}
-			}
-		})
+	p, m := newNormedMLP(t, in)
+	x, weight := make([]float64, rows*in), make([]float64, rows*m.Out)
+	randomize(x, 100)
+	randomize(weight, 101)
+	w := m.NewWork(rows + 2)
+	forward := m.Forward
+	if batch {
+		forward = m.ForwardBatch
 	}
+	loss := func() float64 {
+		var sum float64
+		for i, y := range forward(w, x, rows) {
+			sum += weight[i]*y + 0.5*y*y
+		}
+		return sum
+	}
+	derive := func() {
+		for i, y := range forward(w, x, rows) {
+			m.OutGrad(w, rows)[i] = weight[i] + y
+		}
+	}
+	derive()
+	dx, end := make([]float64, len(x)), len(p.Grad)
+	m.Backward(w, dx, x, rows, func(lo, hi int) {
+		if hi != end {
+			t.Errorf("ready [%d,%d), want one that ends at %d", lo, hi, end)
+		}
+		end = lo
+	})
+	if end != 0 {
+		t.Errorf("ready ranges end at %d, want 0", end)
+	}
+	if r := nntest.Params(p, loss); r.Checked != p.Len() || !(r.Worst < 1e-6) {
+		t.Errorf("parameters: %+v", r)
+	}
+	if r := nntest.Gradients(x, dx, loss); r.Checked != len(x) || !(r.Worst < 1e-6) {
+		t.Errorf("inputs: %+v", r)
+	}
+	if batch {
+		return
+	}
+	derive()
+	part := make([]float64, rows*(in-first))
+	m.InputGrad(w, part, rows, first)
+	for i, d := range part {
+		if want := dx[i/(in-first)*in+first+i%(in-first)]; math.Abs(d-want) > 1e-12 {
+			t.Errorf("derivative %d by the last columns: %v, by Backward %v", i, d, want)
+		}
+	}
+}
+
+// newNormedMLP returns a network with different numbers as weights, running means and variances.
+func newNormedMLP(t *testing.T, in int) (*nn.Params[float64], *nn.MLP[float64]) {
+	t.Helper()
+	p := new(nn.Params[float64])
+	p.Group("g")
+	m := nn.NewNormedMLP(p, "m", in, []int{5, 4}, nn.Tanh).AddHead(p, "m", 3, 1)
+	if err := p.Alloc(tensor.Heap); err != nil {
+		t.Fatal(err)
+	}
+	m.Init(1, 1)
+	for i := range p.Fields {
+		randomize(p.Of(i), uint64(i))
+	}
+	for i := range p.Buffers.Len() {
+		_, s := p.Buffers.Entry(i)
+		stats := s.F64()
+		for k := 1; k < len(stats); k++ {
+			stats[k] = 0.5 + 0.1*float64(k)
+		}
+	}
+	return p, m
 }

@@ -23,7 +23,8 @@ func allocated[T nn.Float](t testing.TB, p *nn.Params[T]) {
 	}
 }
 
-// convolved is a convolution by its definition: y[oy,ox,f] = b[f] + Σ x[oy·stride-pad+ky, ox·stride-pad+kx, c]·W[ky,kx,c,f].
+// convolved is a convolution by its definition: y[oy,ox,f] = b[f] + Σ x[oy·stride-pad+ky, ox·stride-pad+kx,
+// c]·W[ky,kx,c,f].
 func convolved(c *nn.Conv2D[float64], x, weight, bias []float64, size, stride, pad int) []float64 {
 	var y []float64
 	for oy := range c.Out.H {
@@ -60,7 +61,6 @@ func TestConv2D(t *testing.T) {
 		{nn.Image{H: 2, W: 2, C: 3}, 5, 5, 1, 2, nn.Image{H: 2, W: 2, C: 5}},
 	} {
 		t.Run(fmt.Sprint(c.in, c.size, c.stride, c.pad), func(t *testing.T) {
-			const rows = 3
 			p := new(nn.Params[float64])
 			p.Group("g")
 			l := nn.NewConv2D(p, "c", c.in, c.filters, c.size, c.stride, c.pad)
@@ -68,47 +68,61 @@ func TestConv2D(t *testing.T) {
 				t.Fatalf("gives images %v, want %v", l.Out, c.want)
 			}
 			allocated(t, p)
-			of := new(nn.Params[float64])
-			of.Group("g")
-			other := nn.NewConv2D(of, "d", nn.Image{H: 9, W: 9, C: 36}, 1, 1, 1, 0)
-			allocated(t, of)
-			w, all := nn.NewConvWork(l, other), make([]float64, other.In.Len())
-			randomize(all, 103)
-			other.Forward(w, make([]float64, other.Out.Len()), all, 1) // around an image is 0, whatever is left in the work
-			x, y, weight := make([]float64, rows*l.In.Len()), make([]float64, rows*l.Out.Len()), make([]float64, rows*l.Out.Len())
-			randomize(x, 100)
-			randomize(weight, 101)
-			loss := func() float64 {
-				l.Forward(w, y, x, rows)
-				var sum float64
-				for i := range y {
-					sum += weight[i]*y[i] + 0.5*y[i]*y[i]
-				}
-				return sum
-			}
-			loss()
-			for i := range rows {
-				want := convolved(l, x[i*l.In.Len():(i+1)*l.In.Len()], p.Of(0), p.Of(1), c.size, c.stride, c.pad)
-				for k, v := range want {
-					if got := y[i*l.Out.Len()+k]; math.Abs(got-v) > 1e-12 {
-						t.Fatalf("image %d, element %d: %v, want %v", i, k, got, v)
-					}
-				}
-			}
-			dy, dx := make([]float64, len(y)), make([]float64, len(x))
-			for i := range dy {
-				dy[i] = weight[i] + y[i]
-			}
-			randomize(dx, 102) // what stands there is no part of the derivative
-			l.Backward(w, dx, x, dy, rows)
-			if r := nntest.Params(p, loss); r.Checked != p.Len() || !(r.Worst < 1e-6) {
-				t.Errorf("parameters: %+v, want %d checked, worst < 1e-6", r, p.Len())
-			}
-			if r := nntest.Gradients(x, dx, loss); r.Checked != len(x) || !(r.Worst < 1e-6) {
-				t.Errorf("input: %+v, want %d checked, worst < 1e-6", r, len(x))
-			}
+			checkConv(t, p, l, c.size, c.stride, c.pad)
 		})
 	}
+}
+
+// checkConv compares a convolution with its definition, and its gradients with central differences.
+func checkConv(t *testing.T, p *nn.Params[float64], l *nn.Conv2D[float64], size, stride, pad int) {
+	t.Helper()
+	const rows = 3
+	w := usedConvWork(t, l)
+	x, weight := make([]float64, rows*l.In.Len()), make([]float64, rows*l.Out.Len())
+	randomize(x, 100)
+	randomize(weight, 101)
+	y, dy, dx := make([]float64, len(weight)), make([]float64, len(weight)), make([]float64, len(x))
+	loss := func() float64 {
+		l.Forward(w, y, x, rows)
+		var sum float64
+		for i := range y {
+			sum += weight[i]*y[i] + 0.5*y[i]*y[i]
+		}
+		return sum
+	}
+	loss()
+	for i := range rows {
+		want := convolved(l, x[i*l.In.Len():(i+1)*l.In.Len()], p.Of(0), p.Of(1), size, stride, pad)
+		for k, v := range want {
+			if got := y[i*l.Out.Len()+k]; math.Abs(got-v) > 1e-12 {
+				t.Fatalf("image %d, element %d: %v, want %v", i, k, got, v)
+			}
+		}
+	}
+	for i := range dy {
+		dy[i] = weight[i] + y[i]
+	}
+	randomize(dx, 102) // Backward must overwrite it
+	l.Backward(w, dx, x, dy, rows)
+	if r := nntest.Params(p, loss); r.Checked != p.Len() || !(r.Worst < 1e-6) {
+		t.Errorf("parameters: %+v, want %d checked, worst < 1e-6", r, p.Len())
+	}
+	if r := nntest.Gradients(x, dx, loss); r.Checked != len(x) || !(r.Worst < 1e-6) {
+		t.Errorf("input: %+v, want %d checked, worst < 1e-6", r, len(x))
+	}
+}
+
+// usedConvWork returns a work in which another convolution left its windows.
+func usedConvWork(t *testing.T, l *nn.Conv2D[float64]) *nn.ConvWork[float64] {
+	t.Helper()
+	p := new(nn.Params[float64])
+	p.Group("g")
+	other := nn.NewConv2D(p, "d", nn.Image{H: 9, W: 9, C: 36}, 1, 1, 1, 0)
+	allocated(t, p)
+	w, x := nn.NewConvWork(l, other), make([]float64, other.In.Len())
+	randomize(x, 103)
+	other.Forward(w, make([]float64, other.Out.Len()), x, 1)
+	return w
 }
 
 func TestConv2DWantsAWindow(t *testing.T) {
@@ -157,7 +171,8 @@ func TestEmbedding(t *testing.T) {
 }
 
 // convNets are the networks, for images that are just large enough to pass through.
-func convNets[T nn.Float](t *testing.T, run func(t *testing.T, p *nn.Params[T], n *nn.ConvNet[T], see func(rows int) ([]uint8, []int32))) {
+func convNets[T nn.Float](t *testing.T, run func(t *testing.T, p *nn.Params[T], n *nn.ConvNet[T],
+	see func(rows int) ([]uint8, []int32))) {
 	words := nn.Choices{Low: []int{0, 3}, High: []int{2, 4}}
 	for _, c := range []struct {
 		name   string
@@ -167,7 +182,8 @@ func convNets[T nn.Float](t *testing.T, run func(t *testing.T, p *nn.Params[T], 
 		words  nn.Choices
 	}{
 		{"nature", nn.NewNatureCNN[T], nn.Image{H: nn.NatureSize, W: nn.NatureSize + 1, C: 1}, 1, nn.Choices{}},
-		{"nature, two frames and words", nn.NewNatureCNN[T], nn.Image{H: nn.NatureSize, W: nn.NatureSize, C: 3}, 2, words},
+		{"nature, two frames and words", nn.NewNatureCNN[T], nn.Image{H: nn.NatureSize, W: nn.NatureSize, C: 3}, 2,
+			words},
 		{"keypoints and words", nn.NewKeypointCNN[T], nn.Image{H: 20, W: 15, C: 3}, 1, words},
 		{"impala and words", nn.NewImpalaCNN[T], nn.Image{H: 9, W: 7, C: 3}, 1, words},
 		{"impala, three frames", nn.NewImpalaCNN[T], nn.Image{H: 5, W: 6, C: 1}, 3, nn.Choices{}},
@@ -201,7 +217,8 @@ func convNets[T nn.Float](t *testing.T, run func(t *testing.T, p *nn.Params[T], 
 	}
 }
 
-// TestConvNetGradients compares derivatives of a loss Σ c·y + ½y² by some elements of each parameter: each is behind all layers above it.
+// TestConvNetGradients compares derivatives of a loss Σ c·y + ½y² by some elements of each parameter: each is
+// behind all layers above it.
 func TestConvNetGradients(t *testing.T) {
 	convNets(t, func(t *testing.T, p *nn.Params[float64], n *nn.ConvNet[float64], see func(int) ([]uint8, []int32)) {
 		const rows, each = 2, 12
@@ -250,8 +267,8 @@ func TestConvNetGradients(t *testing.T) {
 	})
 }
 
-// TestConvNetRows: an image's features have the same bits in whatever batch it stands, and a batch's gradient is the sum of its images', however
-// many are laid out at a time.
+// TestConvNetRows: an image's features have the same bits in whatever batch it stands, and a batch's gradient
+// is the sum of its images', however many are laid out at a time.
 func TestConvNetRows(t *testing.T) {
 	convNets(t, func(t *testing.T, p *nn.Params[float32], n *nn.ConvNet[float32], see func(int) ([]uint8, []int32)) {
 		const rows = 67
@@ -265,7 +282,8 @@ func TestConvNetRows(t *testing.T) {
 		whole := slices.Clone(p.Grad)
 		clear(p.Grad)
 		for i := range rows {
-			if got := n.Forward(one, images[i*size:(i+1)*size], said[i*places:(i+1)*places], 1); !slices.Equal(got, y[i*n.Out:(i+1)*n.Out]) {
+			if got := n.Forward(one, images[i*size:(i+1)*size], said[i*places:(i+1)*places], 1); !slices.Equal(got,
+				y[i*n.Out:(i+1)*n.Out]) {
 				t.Fatalf("image %d: other features alone than in a batch of %d", i, rows)
 			}
 			copy(n.OutGrad(one, 1), dy[i*n.Out:])
@@ -280,7 +298,8 @@ func TestConvNetRows(t *testing.T) {
 			scale := math.Sqrt(square / float64(len(want)))
 			for k := range want {
 				if math.Abs(float64(got[k]-want[k])) > 1e-4*scale {
-					t.Fatalf("%s, element %d: gradient %v of the batch, %v of its images together", f.Name, k, got[k], want[k])
+					t.Fatalf("%s, element %d: gradient %v of the batch, %v of its images together", f.Name, k, got[k],
+						want[k])
 				}
 			}
 		}
@@ -307,7 +326,8 @@ func BenchmarkConvNet(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		make func(*nn.Params[float32], string, nn.Image, int, nn.Choices) *nn.ConvNet[float32]
-	}{{"nature", nn.NewNatureCNN[float32]}, {"impala", nn.NewImpalaCNN[float32]}, {"keypoints", nn.NewKeypointCNN[float32]}} {
+	}{{"nature", nn.NewNatureCNN[float32]}, {"impala", nn.NewImpalaCNN[float32]},
+		{"keypoints", nn.NewKeypointCNN[float32]}} {
 		p := new(nn.Params[float32])
 		p.Group("g")
 		frame := nn.Image{H: 64, W: 64, C: 3}

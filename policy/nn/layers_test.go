@@ -196,8 +196,8 @@ func TestOrthogonalStreams(t *testing.T) {
 	}
 }
 
-// TestOrthogonalMean: uniform over the orthogonal matrices, so no element prefers a sign; a missing sign correction would show in
-// the diagonal.
+// TestOrthogonalMean: uniform over the orthogonal matrices, so no element prefers a sign; a missing sign
+// correction would show in the diagonal.
 func TestOrthogonalMean(t *testing.T) {
 	const draws = 2000
 	var mean [9]float64

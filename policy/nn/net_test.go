@@ -34,9 +34,11 @@ func TestNetGradients(t *testing.T) {
 		{"norm of an input", nn.Sequence(state, nn.Norm()), 2},
 		{"residual", nn.Sequence(state, nn.Dense(4), nn.Residual(tanh, nn.Dense(4)), nn.Dense(2)), 6},
 		{"residual of an input", nn.Sequence(state, nn.Residual(nn.Dense(5), tanh)), 2},
-		{"concatenation", nn.Sequence(state, nn.Dense(4), nn.Concat(nn.Dense(3), tanh, nn.Sequence(relu, nn.Dense(2))), nn.Dense(2)), 8},
+		{"concatenation", nn.Sequence(state, nn.Dense(4), nn.Concat(nn.Dense(3), tanh, nn.Sequence(relu, nn.Dense(2))),
+			nn.Dense(2)), 8},
 		{"several inputs", nn.Concat(state, nn.Sequence(nn.Input("goal"), nn.Dense(3)), nn.Embed("words", 4)), 3},
-		{"an input late", nn.Sequence(state, nn.Dense(3), nn.Concat(nn.Sequence(tanh), nn.Input("goal")), nn.Dense(2)), 4},
+		{"an input late", nn.Sequence(state, nn.Dense(3), nn.Concat(nn.Sequence(tanh), nn.Input("goal")), nn.Dense(2)),
+			4},
 		{"convolutions", nn.Sequence(nn.Input("camera"), conv, relu, conv, nn.Dense(4)), 6},
 		{"pool of an input", nn.Sequence(nn.Input("camera"), nn.MaxPool(), nn.Dense(3)), 2},
 		{"pool", nn.Sequence(nn.Input("camera"), conv, nn.MaxPool(), nn.Dense(3)), 4},
@@ -49,7 +51,8 @@ func TestNetGradients(t *testing.T) {
 		{"pointing", nn.Sequence(nn.Input("camera"), conv, nn.Point("sentence", 1), nn.Dense(3)), 5},
 		{"pointing in an input", nn.Sequence(nn.Input("camera"), nn.Point("sentence", 2), nn.Dense(3)), 3},
 		{"gru", nn.Sequence(state, nn.GRU(3)), 4},
-		{"two cells", nn.Sequence(nn.Concat(nn.Sequence(state, nn.GRU(3)), nn.Sequence(nn.Input("goal"), nn.Dense(2), nn.LSTM(2))), nn.Dense(2)), 12},
+		{"two cells", nn.Sequence(nn.Concat(nn.Sequence(state, nn.GRU(3)),
+			nn.Sequence(nn.Input("goal"), nn.Dense(2), nn.LSTM(2))), nn.Dense(2)), 12},
 		{"cell in a residual", nn.Sequence(state, nn.Dense(3), nn.Residual(nn.LSTM(3)), tanh), 6},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -107,7 +110,8 @@ func TestNetIsMLP(t *testing.T) {
 func TestNetRowsAreAlone(t *testing.T) {
 	p := new(nn.Params[float32])
 	p.Group("g")
-	l := nn.Sequence(nn.Input("state"), nn.Dense(16), nn.Norm(), nn.Residual(nn.Activate(nn.Tanh), nn.Dense(16)), nn.GRU(8))
+	l := nn.Sequence(nn.Input("state"), nn.Dense(16), nn.Norm(), nn.Residual(nn.Activate(nn.Tanh), nn.Dense(16)),
+		nn.GRU(8))
 	net, err := nn.NewNet(p, "g", l, sources[:1])
 	if err != nil || p.Alloc(tensor.Heap) != nil {
 		t.Fatal(err)
@@ -146,7 +150,8 @@ func TestNetDoesNotAllocate(t *testing.T) {
 		t.Fatal(err)
 	}
 	net.Init(1)
-	b := nn.Batch[float32]{Rows: 2, Numbers: make([]float32, 2*7), Images: [][]uint8{make([]uint8, 2*8*9*4)}, Choices: make([]int32, 2*5),
+	b := nn.Batch[float32]{Rows: 2, Numbers: make([]float32, 2*7), Images: [][]uint8{make([]uint8, 2*8*9*4)},
+		Choices:   make([]int32, 2*5),
 		Sequences: 2, State: make([]float32, 2*net.State), Next: make([]float32, 2*net.State)}
 	w := net.NewWork(2)
 	ready := func(lo, hi int) {}
@@ -163,14 +168,20 @@ func TestNetRefuses(t *testing.T) {
 		layer nn.Layer
 		want  string
 	}{
-		{nn.Dense(3), "Dense(3) has no input: expected Input(name) before it; there are state, camera, goal, sentence, words"},
-		{nn.Sequence(nn.Input("stat"), nn.Dense(3)), `Input("stat"): no such input: expected one of state, camera, goal, sentence, words`},
+		{nn.Dense(3),
+			"Dense(3) has no input: expected Input(name) before it; there are state, camera, goal, sentence, words"},
+		{nn.Sequence(nn.Input("stat"), nn.Dense(3)),
+			`Input("stat"): no such input: expected one of state, camera, goal, sentence, words`},
 		{nn.Input("words"), `Input("words"): choices are no numbers: expected Embed("words", width)`},
-		{nn.Embed("state", 3), `Embed("state", 3): expected at least 1 feature of choices; numbers and images are Input("state")`},
+		{nn.Embed("state", 3),
+			`Embed("state", 3): expected at least 1 feature of choices; numbers and images are Input("state")`},
 		{nn.Sequence(nn.Input("state"), nn.Dense(0)), "Dense(0): expected at least 1 output"},
-		{nn.Sequence(nn.Input("state"), nn.Residual(nn.Dense(4))), "Residual(Dense(4)): makes {1 1 4} of {1 1 5}: expected the same shape"},
-		{nn.Sequence(nn.Input("state"), nn.Dense(4), nn.Input("goal")), `part 2, Input("goal"), ignores the part before it: expected inputs at the front`},
-		{nn.Sequence(nn.Input("camera"), nn.Conv(4, 11, 1, 0)), "Conv(4, 11, 1, 0) on images {8 9 4}: expected windows that fit into the image"},
+		{nn.Sequence(nn.Input("state"), nn.Residual(nn.Dense(4))),
+			"Residual(Dense(4)): makes {1 1 4} of {1 1 5}: expected the same shape"},
+		{nn.Sequence(nn.Input("state"), nn.Dense(4), nn.Input("goal")),
+			`part 2, Input("goal"), ignores the part before it: expected inputs at the front`},
+		{nn.Sequence(nn.Input("camera"), nn.Conv(4, 11, 1, 0)),
+			"Conv(4, 11, 1, 0) on images {8 9 4}: expected windows that fit into the image"},
 		{nn.Sequence(nn.Input("camera"), nn.Point("state", 1)), "expected choices, the words of a sentence"},
 		{nn.Sequence(nn.Input("camera"), nn.Point("sentence", 0)), "expected a deviation > 0"},
 		{nn.Sequence(nn.Input("camera"), nn.SpatialSoftmax(0)), "SpatialSoftmax(0): expected a deviation > 0"},
@@ -186,7 +197,8 @@ func TestNetRefuses(t *testing.T) {
 	}
 }
 
-// TestPixelRange: bytes count as the source says, and coordinates go from the middle of the first pixel to that of the last.
+// TestPixelRange: bytes count as the source says, and coordinates go from the middle of the first pixel to
+// that of the last.
 func TestPixelRange(t *testing.T) {
 	camera := nn.Source{Name: "camera", Image: nn.Image{H: 1, W: 2, C: 1}, Frames: 1, Range: [2]float64{-2, 2}}
 	p := new(nn.Params[float64])
@@ -202,8 +214,8 @@ func TestPixelRange(t *testing.T) {
 	}
 }
 
-// TestSpatialSoftmaxSharpens: the larger the deviation, the less the second largest pixel counts. With channel (1, 1, -1, -1)·d over one row
-// the softmax is exp(±d).
+// TestSpatialSoftmaxSharpens: the larger the deviation, the less the second largest pixel counts. With channel
+// (1, 1, -1, -1)·d over one row the softmax is exp(±d).
 func TestSpatialSoftmaxSharpens(t *testing.T) {
 	camera := nn.Source{Name: "camera", Image: nn.Image{H: 1, W: 4, C: 1}, Frames: 1, Range: [2]float64{-1, 1}}
 	for _, d := range []float64{1, 2} {

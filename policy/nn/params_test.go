@@ -51,7 +51,8 @@ func TestParamsLayout(t *testing.T) {
 	}
 }
 
-// A view is the same parameters and buffers: what is written on one side is read on the other, and taking it back leaves both as they are.
+// A view is the same parameters and buffers: what is written on one side is read on the other, and taking it
+// back leaves both as they are.
 func TestViewSharesParametersAndBuffers(t *testing.T) {
 	build := func() *Params[float32] {
 		p := new(Params[float32])
@@ -96,7 +97,13 @@ func TestParamsBrokenPromises(t *testing.T) {
 	for name, f := range map[string]func(){
 		"no group": func() { new(Params[float32]).Add("w", 1) },
 		"twice":    func() { p := new(Params[float32]); p.Group("g"); p.Add("w", 1); p.Add("w", 1) },
-		"too late": func() { p := new(Params[float32]); p.Group("g"); p.Add("w", 1); p.Alloc(tensor.Heap); p.Add("v", 1) },
+		"too late": func() {
+			p := new(Params[float32])
+			p.Group("g")
+			p.Add("w", 1)
+			p.Alloc(tensor.Heap)
+			p.Add("v", 1)
+		},
 	} {
 		func() {
 			defer func() {

@@ -68,7 +68,8 @@ func TestRecurrentForward(t *testing.T) {
 	})
 }
 
-// TestRecurrentGradients compares every derivative of a loss Σ c·y + ½y² over four steps of sequences, in some of which an episode begins.
+// TestRecurrentGradients compares every derivative of a loss Σ c·y + ½y² over four steps of sequences, in some
+// of which an episode begins.
 func TestRecurrentGradients(t *testing.T) {
 	const steps, n, in, out = 4, 3, 2, 5
 	begins := []byte{0, 1, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0}
@@ -110,7 +111,8 @@ func TestRecurrentGradients(t *testing.T) {
 	})
 }
 
-// TestRecurrentSteps: a sequence gives, bit for bit, what its steps give one by one, in whatever batch, and a beginning what zeros give.
+// TestRecurrentSteps: a sequence gives, bit for bit, what its steps give one by one, in whatever batch, and a
+// beginning what zeros give.
 func TestRecurrentSteps(t *testing.T) {
 	const steps, n, in, out = 5, 7, 3, 20
 	both(t, func(t *testing.T, lstm bool) {

@@ -7,7 +7,8 @@ import (
 
 // benchShapes are the products of PPO's 64-64 networks with 128 rows (4 in a rollout), and of SAC's 256-256 ones.
 var benchShapes = []struct{ m, n, k int }{
-	{128, 64, 64}, {128, 64, 4}, {128, 2, 64}, {128, 1, 64}, {256, 256, 256}, {4, 64, 64}, {4, 64, 4}, {4, 2, 64}, {128, 64, 2},
+	{128, 64, 64}, {128, 64, 4}, {128, 2, 64}, {128, 1, 64}, {256, 256, 256}, {4, 64, 64}, {4, 64, 4}, {4, 2, 64},
+	{128, 64, 2},
 }
 
 func benchLevels(b *testing.B, f func(b *testing.B, lv level)) {
@@ -35,7 +36,8 @@ func BenchmarkGemm(b *testing.B) {
 }
 
 func BenchmarkGemmTA(b *testing.B) {
-	for _, s := range []struct{ m, n, k int }{{64, 64, 128}, {4, 64, 128}, {64, 2, 128}, {64, 1, 128}, {256, 256, 256}} {
+	for _, s := range []struct{ m, n, k int }{{64, 64, 128}, {4, 64, 128}, {64, 2, 128}, {64, 1, 128},
+		{256, 256, 256}} {
 		x, dy, dw := randomN(s.m*s.k, 1), randomN(s.k*s.n, 2), randomN(s.m*s.n, 3)
 		b.Run(fmt.Sprintf("%dx%dx%d", s.m, s.k, s.n), func(b *testing.B) {
 			benchLevels(b, func(b *testing.B, lv level) {

@@ -29,7 +29,8 @@ func TestMultiplierProduct(t *testing.T) {
 		m, n int
 		k    []int
 	}{
-		{1, 1, []int{1}}, {1, 64, []int{64}}, {3, 17, []int{8, 5}}, {25, 66, []int{300}}, {23, 5, []int{40, 16, 24}}, {200, 70, []int{33}}, {2, 3, []int{0}},
+		{1, 1, []int{1}}, {1, 64, []int{64}}, {3, 17, []int{8, 5}}, {25, 66, []int{300}}, {23, 5, []int{40, 16, 24}},
+		{200, 70, []int{33}}, {2, 3, []int{0}},
 		{30, 130, []int{16, 520}}, {193, 1, []int{7}},
 		{25, 3, []int{2100}}, {4, 70, []int{30, 9}},
 	}
@@ -41,50 +42,23 @@ func TestMultiplierProduct(t *testing.T) {
 					what := fmt.Sprintf("%v blocks %d %s", s, blocks, begin)
 					var terms []Term
 					for i, k := range s.k {
-						terms = append(terms, Term{A: randomN(s.m*k, uint64(si+i)), B: randomN(k*s.n, uint64(99+si+i)), K: k, Transposed: (si+i)%2 == 0})
-					}
-					var bias []float32
-					if begin == "bias" {
-						bias = randomN(s.n, 5)
+						terms = append(terms, Term{A: randomN(s.m*k, uint64(si+i)), B: randomN(k*s.n, uint64(99+si+i)),
+							K: k, Transposed: (si+i)%2 == 0})
 					}
 					c := newGuarded(s.m*s.n, si)
 					random(c.x, 7)
+					var bias []float32
 					first := make([]float32, s.m*s.n)
-					for i := range first {
-						switch begin {
-						case "bias":
+					switch begin {
+					case "bias":
+						bias = randomN(s.n, 5)
+						for i := range first {
 							first[i] = bias[i%s.n]
-						case "acc":
-							first[i] = c.x[i]
 						}
+					case "acc":
+						copy(first, c.x)
 					}
-					want := make([]float32, s.m*s.n)
-					for i := range s.m {
-						for j := range s.n {
-							chain := func(sum float32, b int) float32 {
-								for _, t := range terms {
-									w := (t.K + blocks - 1) / blocks
-									for p := min(b*w, t.K); p < min((b+1)*w, t.K); p++ {
-										at := p*s.n + j
-										if t.Transposed {
-											at = j*t.K + p
-										}
-										sum = mulAdd(lv, t.A[i*t.K+p], t.B[at], sum)
-									}
-								}
-								return sum
-							}
-							if blocks == 1 {
-								want[i*s.n+j] = chain(first[i*s.n+j], 0)
-							} else {
-								sum := tree(0, blocks, func(b int) float32 { return chain(0, b) })
-								want[i*s.n+j] = sum
-								if begin != "zero" {
-									want[i*s.n+j] += first[i*s.n+j]
-								}
-							}
-						}
-					}
+					want := productByHand(lv, first, s.m, s.n, blocks, begin == "zero", terms)
 					x.Product(c.x, s.m, s.n, blocks, bias, begin == "acc", terms...)
 					c.check(t, what)
 					sameBits(t, what, c.x, want)
@@ -92,6 +66,37 @@ func TestMultiplierProduct(t *testing.T) {
 			}
 		}
 	})
+}
+
+// productByHand returns first plus the product of terms, one element after the other: each block is one chain,
+// and a tree adds the blocks. zero: there is no first.
+func productByHand(lv level, first []float32, m, n, blocks int, zero bool, terms []Term) []float32 {
+	want := make([]float32, m*n)
+	for at := range want {
+		i, j := at/n, at%n
+		chain := func(sum float32, b int) float32 {
+			for _, t := range terms {
+				w := (t.K + blocks - 1) / blocks
+				for p := min(b*w, t.K); p < min((b+1)*w, t.K); p++ {
+					from := p*n + j
+					if t.Transposed {
+						from = j*t.K + p
+					}
+					sum = mulAdd(lv, t.A[i*t.K+p], t.B[from], sum)
+				}
+			}
+			return sum
+		}
+		switch {
+		case blocks == 1:
+			want[at] = chain(first[at], 0)
+		case zero:
+			want[at] = tree(0, blocks, func(b int) float32 { return chain(0, b) })
+		default:
+			want[at] = tree(0, blocks, func(b int) float32 { return chain(0, b) }) + first[at]
+		}
+	}
+	return want
 }
 
 // A gradient is one chain over all rows, in however many pieces they come.
@@ -120,7 +125,8 @@ func TestMultiplierGradient(t *testing.T) {
 // Parts of a product, and of a gradient, are together the whole, in every bit.
 func TestMultiplierParts(t *testing.T) {
 	eachLevel(t, func(t *testing.T, lv level) {
-		for _, s := range []struct{ m, n, k, blocks int }{{5, 200, 40, 2}, {400, 70, 33, 4}, {30, 64, 20, 1}, {390, 3, 9, 1}} {
+		for _, s := range []struct{ m, n, k, blocks int }{{5, 200, 40, 2}, {400, 70, 33, 4}, {30, 64, 20, 1},
+			{390, 3, 9, 1}} {
 			for _, transposed := range []bool{false, true} {
 				term := Term{A: randomN(s.m*s.k, 1), B: randomN(s.k*s.n, 2), K: s.k, Transposed: transposed}
 				want, gradient := randomN(s.m*s.n, 3), randomN(s.m*s.n, 4)
@@ -132,7 +138,8 @@ func TestMultiplierParts(t *testing.T) {
 					c, g := slices.Clone(start), slices.Clone(startGradient)
 					for number := range parts {
 						newMultiplier(lv).ProductPart(number, parts, c, s.m, s.n, s.blocks, nil, true, term)
-						newMultiplier(lv).GradientPart(number, parts, g, randomN(s.k*s.m, 5), randomN(s.k*s.n, 6), s.m, s.n, s.k)
+						newMultiplier(lv).GradientPart(number, parts, g, randomN(s.k*s.m, 5), randomN(s.k*s.n, 6), s.m,
+							s.n, s.k)
 					}
 					sameBits(t, fmt.Sprint("product ", s, parts), c, want)
 					sameBits(t, fmt.Sprint("gradient ", s, parts), g, gradient)
@@ -205,7 +212,8 @@ func TestMultiplierStrided(t *testing.T) {
 
 func BenchmarkMultiplier(b *testing.B) {
 	for _, s := range []struct{ m, n, k, blocks int }{
-		{512, 512, 512, 1}, {512, 512, 512, 8}, {512, 896, 4864, 2}, {2048, 64, 64, 1}, {2048, 64, 176, 2}, {16, 64, 64, 1}, {16, 256, 256, 1},
+		{512, 512, 512, 1}, {512, 512, 512, 8}, {512, 896, 4864, 2}, {2048, 64, 64, 1}, {2048, 64, 176, 2},
+		{16, 64, 64, 1}, {16, 256, 256, 1},
 		{16, 896, 4864, 2}, {1, 896, 4864, 2}, {1, 4864, 896, 1},
 	} {
 		a, w, c := randomN(s.m*s.k, 1), randomN(s.k*s.n, 2), make([]float32, s.m*s.n)

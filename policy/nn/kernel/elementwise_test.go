@@ -53,8 +53,10 @@ func TestAccuracyOverAllFloats(t *testing.T) {
 
 var special = []float32{
 	0, float32(math.Copysign(0, -1)), 1, -1, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)),
-	math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, math.MaxFloat32, -math.MaxFloat32, 0x1p-126, -0x1p-126, 0x1.fffffep-127,
-	88.72283, 88.72284, -87.33654, -87.33655, -103.27892, -103.97207, -103.97208, -104, 9.01, 9.02, 10, -10, 0.34657359, 0.5, 0.625, 1e-10,
+	math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, math.MaxFloat32, -math.MaxFloat32, 0x1p-126, -0x1p-126,
+	0x1.fffffep-127,
+	88.72283, 88.72284, -87.33654, -87.33655, -103.27892, -103.97207, -103.97208, -104, 9.01, 9.02, 10, -10, 0.34657359,
+	0.5, 0.625, 1e-10,
 	0.99999994, 1.0000001, 0.70710677, 0.70710678, 0.7071068, 1.4142135, 2, -0.5, math.Pi,
 }
 
@@ -67,10 +69,13 @@ func TestSpecialValues(t *testing.T) {
 			f       func(lv level, dst, x []float32)
 			x, want []float32
 		}{
-			{"tanh", tanh[float32], []float32{0, zero, inf, -inf, nan, 1e-40, -100}, []float32{0, zero, 1, -1, nan, 1e-40, -1}},
+			{"tanh", tanh[float32], []float32{0, zero, inf, -inf, nan, 1e-40, -100},
+				[]float32{0, zero, 1, -1, nan, 1e-40, -1}},
 			{"exp", exp[float32], []float32{0, zero, inf, -inf, nan, 89, -104}, []float32{1, 1, inf, 0, nan, inf, 0}},
-			{"log", log[float32], []float32{0, zero, inf, -inf, nan, 1, -1e-40}, []float32{-inf, -inf, inf, nan, nan, 0, nan}},
-			{"relu", relu[float32], []float32{0, zero, inf, -inf, nan, 2, -1e-40}, []float32{0, zero, inf, 0, nan, 2, 0}},
+			{"log", log[float32], []float32{0, zero, inf, -inf, nan, 1, -1e-40},
+				[]float32{-inf, -inf, inf, nan, nan, 0, nan}},
+			{"relu", relu[float32], []float32{0, zero, inf, -inf, nan, 2, -1e-40},
+				[]float32{0, zero, inf, 0, nan, 2, 0}},
 		} {
 			got := make([]float32, len(c.x))
 			c.f(lv, got, c.x)
@@ -88,7 +93,8 @@ var elementwise = []struct {
 	{"tanh", func(lv level, dst, x, _ []float32) { tanh(lv, dst, x) }, nil},
 	{"exp", func(lv level, dst, x, _ []float32) { exp(lv, dst, x) }, nil},
 	{"log", func(lv level, dst, x, _ []float32) { log(lv, dst, x) }, nil},
-	{"relu", func(lv level, dst, x, _ []float32) { relu(lv, dst, x) }, func(_, x, _ float32) float32 { return max(x, 0) }},
+	{"relu", func(lv level, dst, x, _ []float32) { relu(lv, dst, x) },
+		func(_, x, _ float32) float32 { return max(x, 0) }},
 	{"tanh grad", tanhGrad[float32], func(_, dy, y float32) float32 { return dy * (1 - float32(y*y)) }},
 	{"relu grad", reluGrad[float32], func(_, dy, y float32) float32 {
 		if y <= 0 {
@@ -96,13 +102,16 @@ var elementwise = []struct {
 		}
 		return dy
 	}},
-	{"axpy", func(lv level, dst, x, _ []float32) { axpy(lv, dst, 0.3, x) }, func(dst, x, _ float32) float32 { return dst + float32(0.3*x) }},
-	{"scale", func(lv level, dst, x, _ []float32) { scale(lv, dst, 0.3) }, func(dst, _, _ float32) float32 { return dst * 0.3 }},
+	{"axpy", func(lv level, dst, x, _ []float32) { axpy(lv, dst, 0.3, x) },
+		func(dst, x, _ float32) float32 { return dst + float32(0.3*x) }},
+	{"scale", func(lv level, dst, x, _ []float32) { scale(lv, dst, 0.3) },
+		func(dst, _, _ float32) float32 { return dst * 0.3 }},
 	{"exp less", func(lv level, dst, x, _ []float32) { expLess(lv, dst, x, 0.3) }, nil},
 	{"swiglu", swiglu, nil},
 }
 
-// An element's value depends on its operands, not on its place, the length, or the alignment; and nothing else is written.
+// An element's value depends on its operands, not on its place, the length, or the alignment; and nothing else
+// is written.
 func TestElementsAnywhere(t *testing.T) {
 	eachLevel(t, func(t *testing.T, lv level) {
 		for _, fn := range elementwise {

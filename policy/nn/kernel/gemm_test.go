@@ -6,12 +6,17 @@ import (
 	"testing"
 )
 
-// shapes of the products that policies are made of, and of the corners of the register tiles: m rows, n columns, k summed.
+// shapes of the products that policies are made of, and of the corners of the register tiles: m rows, n
+// columns, k summed.
 var shapes = []struct{ m, n, k int }{
-	{1, 1, 1}, {1, 1, 17}, {2, 3, 0}, {3, 2, 5}, {4, 64, 64}, {5, 7, 9}, {6, 6, 64}, {7, 15, 2}, {8, 16, 4}, {9, 17, 17}, {13, 31, 3},
-	{16, 32, 6}, {17, 33, 64}, {4, 47, 11}, {12, 48, 8}, {3, 63, 64}, {5, 65, 64}, {6, 79, 5}, {2, 80, 5}, {11, 127, 10}, {23, 129, 300},
-	{128, 64, 4}, {128, 64, 64}, {128, 2, 64}, {128, 1, 64}, {64, 64, 128}, {64, 2, 128}, {64, 1, 128}, {4, 64, 128}, {33, 4, 513},
-	{600, 3, 4}, {1, 2, 40}, {40, 3, 1}, {600, 3, 40}, {13, 4, 47}, {7, 3, 32}, {8, 1, 300}, {300, 8, 20}, {70, 5, 300}, {16, 7, 3}, {40, 256, 257}, {1, 6, 700}, {100, 6, 256},
+	{1, 1, 1}, {1, 1, 17}, {2, 3, 0}, {3, 2, 5}, {4, 64, 64}, {5, 7, 9}, {6, 6, 64}, {7, 15, 2}, {8, 16, 4},
+	{9, 17, 17}, {13, 31, 3},
+	{16, 32, 6}, {17, 33, 64}, {4, 47, 11}, {12, 48, 8}, {3, 63, 64}, {5, 65, 64}, {6, 79, 5}, {2, 80, 5},
+	{11, 127, 10}, {23, 129, 300},
+	{128, 64, 4}, {128, 64, 64}, {128, 2, 64}, {128, 1, 64}, {64, 64, 128}, {64, 2, 128}, {64, 1, 128}, {4, 64, 128},
+	{33, 4, 513},
+	{600, 3, 4}, {1, 2, 40}, {40, 3, 1}, {600, 3, 40}, {13, 4, 47}, {7, 3, 32}, {8, 1, 300}, {300, 8, 20}, {70, 5, 300},
+	{16, 7, 3}, {40, 256, 257}, {1, 6, 700}, {100, 6, 256},
 }
 
 // kinds are the products as one function of the level: C from start, A and B.
@@ -20,7 +25,8 @@ var kinds = []struct {
 	trans,
 	acc,
 	bias bool
-}{{name: "gemm"}, {name: "gemm acc", acc: true}, {name: "gemm bias", bias: true}, {name: "gemm ta", trans: true}, {name: "gemm ta acc", trans: true, acc: true}}
+}{{name: "gemm"}, {name: "gemm acc", acc: true}, {name: "gemm bias", bias: true}, {name: "gemm ta", trans: true},
+	{name: "gemm ta acc", trans: true, acc: true}}
 
 // fma32 is a·b + c with one rounding to float32: the exact product plus c, rounded to odd in float64, then to nearest.
 func fma32(a, b, c float32) float32 {
@@ -33,7 +39,8 @@ func fma32(a, b, c float32) float32 {
 	return float32(s)
 }
 
-// dot is the order of narrow products: per block of 256, sixteen chains over k mod 16 that meet in a tree, then what came before.
+// dot is the order of narrow products: per block of 256, sixteen chains over k mod 16 that meet in a tree,
+// then what came before.
 func dot(first float32, k int, x, y func(p int) float32) float32 {
 	for block := 0; block < k; block += 256 {
 		var l [16]float32
@@ -114,7 +121,8 @@ func TestProducts(t *testing.T) {
 func TestRowsOfAnyBatch(t *testing.T) {
 	const most = 512
 	eachLevel(t, func(t *testing.T, lv level) {
-		for _, s := range []struct{ n, k, step int }{{64, 17, 1}, {64, 64, 7}, {64, 4, 3}, {1, 64, 1}, {2, 70, 3}, {6, 17, 5}, {3, 5, 1}, {70, 33, 7}, {256, 64, 61}} {
+		for _, s := range []struct{ n, k, step int }{{64, 17, 1}, {64, 64, 7}, {64, 4, 3}, {1, 64, 1}, {2, 70, 3},
+			{6, 17, 5}, {3, 5, 1}, {70, 33, 7}, {256, 64, 61}} {
 			a, b, bias := randomN(most*s.k, 1), randomN(s.k*s.n, 2), randomN(s.n, 3)
 			whole := make([]float32, most*s.n)
 			product(lv, whole, b, matrix[float32]{a, s.k, 1}, start[float32]{bias: bias}, most, s.n, s.k)
@@ -147,7 +155,8 @@ func TestZeroTimesNaN(t *testing.T) {
 							product(lv, c, b, left, start[float32]{}, m, n, k)
 							for i, v := range c {
 								if isNaN := v != v; isNaN != (i%n == n-1) {
-									t.Fatalf("n=%d, k=%d: B[%d,%d] = %v and zeros in A give C[%d] = %v", n, k, p, n-1, bad, i, v)
+									t.Fatalf("n=%d, k=%d: B[%d,%d] = %v and zeros in A give C[%d] = %v", n, k, p, n-1,
+										bad, i, v)
 								}
 							}
 						}

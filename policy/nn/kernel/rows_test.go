@@ -9,7 +9,8 @@ import (
 
 func TestColSum(t *testing.T) {
 	eachLevel(t, func(t *testing.T, lv level) {
-		for _, s := range []struct{ m, n int }{{0, 3}, {1, 1}, {128, 1}, {128, 2}, {5, 6}, {128, 64}, {37, 100}, {300, 256}} {
+		for _, s := range []struct{ m, n int }{{0, 3}, {1, 1}, {128, 1}, {128, 2}, {5, 6}, {128, 64}, {37, 100},
+			{300, 256}} {
 			for _, acc := range []bool{false, true} {
 				a, dst := randomN(s.m*s.n, 1), newGuarded(s.n, s.m%7)
 				random(dst.x, 2)
@@ -68,7 +69,8 @@ func TestNormalize(t *testing.T) {
 func TestLogSoftmax(t *testing.T) {
 	inf := float32(math.Inf(1))
 	rows := [][]float32{
-		{0}, {1, 2}, {-3, 0.5, 7, 7}, {1000, 1001, 999}, {-1000, -1001}, {0, -inf}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18},
+		{0}, {1, 2}, {-3, 0.5, 7, 7}, {1000, 1001, 999}, {-1000, -1001}, {0, -inf},
+		{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18},
 		randomN(63, 1), randomN(129, 2), randomN(300, 3),
 	}
 	eachLevel(t, func(t *testing.T, lv level) {

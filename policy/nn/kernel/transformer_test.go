@@ -8,10 +8,11 @@ import (
 )
 
 // rowShapes have rows with and without a rest, for vectors of 8 and of 16.
-var rowShapes = []struct{ m, n int }{{1, 1}, {3, 8}, {2, 15}, {5, 16}, {4, 17}, {3, 24}, {2, 31}, {7, 64}, {3, 100}, {0, 4}}
+var rowShapes = []struct{ m, n int }{{1, 1}, {3, 8}, {2, 15}, {5, 16}, {4, 17}, {3, 24}, {2, 31}, {7, 64}, {3, 100},
+	{0, 4}}
 
-// exact compares what f writes at every level with what it writes in plain loops. f has buffers of the given lengths, filled with numbers; the first
-// outputs of them are guarded.
+// exact compares what f writes at every level with what it writes in plain loops. f has buffers of the given
+// lengths, filled with numbers; the first outputs of them are guarded.
 func exact(t *testing.T, what string, lengths []int, f func(lv level, x [][]float32)) {
 	t.Helper()
 	run := func(lv level) (all [][]float32, guards []guarded) {
@@ -44,12 +45,14 @@ func TestRowsAtEveryLevel(t *testing.T) {
 			rmsNorm(lv, x[0], x[1], x[0], x[2], s.m, s.n, 1e-5)
 		})
 		for _, acc := range []bool{false, true} {
-			exact(t, fmt.Sprint("rms norm grad ", s, acc), []int{mn, s.n, mn, mn, s.n, s.m}, func(lv level, x [][]float32) {
-				rmsNormGrad(lv, x[0], x[1], x[2], x[3], x[4], x[5], s.m, s.n, acc)
-			})
-			exact(t, fmt.Sprint("rms norm grad, frozen ", s, acc), []int{mn, mn, mn, s.n, s.m}, func(lv level, x [][]float32) {
-				rmsNormGrad(lv, x[0], nil, x[1], x[2], x[3], x[4], s.m, s.n, acc)
-			})
+			exact(t, fmt.Sprint("rms norm grad ", s, acc), []int{mn, s.n, mn, mn, s.n, s.m},
+				func(lv level, x [][]float32) {
+					rmsNormGrad(lv, x[0], x[1], x[2], x[3], x[4], x[5], s.m, s.n, acc)
+				})
+			exact(t, fmt.Sprint("rms norm grad, frozen ", s, acc), []int{mn, mn, mn, s.n, s.m},
+				func(lv level, x [][]float32) {
+					rmsNormGrad(lv, x[0], nil, x[1], x[2], x[3], x[4], s.m, s.n, acc)
+				})
 		}
 		for _, back := range []bool{false, true} {
 			const heads = 3
@@ -57,7 +60,9 @@ func TestRowsAtEveryLevel(t *testing.T) {
 				rotate(lv, x[0], x[1], x[2], s.m, heads, s.n, 0.3, back)
 			})
 		}
-		exact(t, fmt.Sprint("dot ", s), []int{1, mn, mn}, func(lv level, x [][]float32) { x[0][0] = dotProduct(lv, x[1], x[2]) })
+		exact(t, fmt.Sprint("dot ", s), []int{1, mn, mn}, func(lv level, x [][]float32) {
+			x[0][0] = dotProduct(lv, x[1], x[2])
+		})
 	}
 }
 
@@ -111,19 +116,51 @@ func near(t *testing.T, what string, got float32, want float64) {
 	}
 }
 
-// A softmax over blocks is one over all columns, of which row r sees the first first + r·more; its derivative is p·(dp - Σ p·dp).
+// softmaxCases are scores [rows, columns], of which row r sees the first first + r·more columns.
+var softmaxCases = []struct{ rows, columns, first, more int }{
+	{1, 1, 1, 0}, {5, 20, 3, 4}, {40, 70, 1, 1}, {3, 64, 64, 0}, {33, 33, 1, 1},
+}
+
+// softmaxOf returns the softmax of a row over its first n columns, 0 behind them, and log Σ exp.
+func softmaxOf(row []float32, n int) (p []float64, lse float64) {
+	p = make([]float64, len(row))
+	sum := 0.0
+	for j, x := range row[:n] {
+		p[j] = math.Exp(float64(x))
+		sum += p[j]
+	}
+	for j := range p {
+		p[j] /= sum
+	}
+	return p, math.Log(sum)
+}
+
+// sameAtLevels returns a check that AVX-512 gives the same numbers as AVX2.
+func sameAtLevels() func(t *testing.T, lv level, got []float32) {
+	var first []float32
+	return func(t *testing.T, lv level, got []float32) {
+		t.Helper()
+		if lv == avx2 {
+			first = got
+		} else if lv == avx512 {
+			sameBits(t, "against AVX2", got, first)
+		}
+	}
+}
+
+const softmaxBlockColumns, softmaxStep = 32, 48
+
+// A softmax over blocks is one over all columns.
 func TestSoftmaxBlocks(t *testing.T) {
-	const block, step = 32, 48
-	for _, c := range []struct{ rows, columns, first, more int }{{1, 1, 1, 0}, {5, 20, 3, 4}, {40, 70, 1, 1}, {3, 64, 64, 0}, {33, 33, 1, 1}} {
-		scores, slopes := randomN(c.rows*c.columns, 1), randomN(c.rows*c.columns, 2)
-		var first []float32
+	const block, step = softmaxBlockColumns, softmaxStep
+	for _, c := range softmaxCases {
+		scores, same := randomN(c.rows*c.columns, 1), sameAtLevels()
 		eachLevel(t, func(t *testing.T, lv level) {
 			top, sum, decay := make([]float32, c.rows), make([]float32, c.rows), make([]float32, c.rows)
 			for r := range top {
 				top[r] = float32(math.Inf(-1))
 			}
 			p := make([]float32, c.rows*c.columns)
-			var all []float32
 			for b := 0; b < c.columns; b += block {
 				width := min(block, c.columns-b)
 				x := block16(c.rows, step, width, c.columns, scores[b:])
@@ -135,26 +172,37 @@ func TestSoftmaxBlocks(t *testing.T) {
 					copy(p[r*c.columns+b:][:width], x[r*step:])
 				}
 			}
-			lse, mean := make([]float32, c.rows), make([]float32, c.rows)
 			for r := range c.rows {
-				count, z, by := min(c.first+r*c.more, c.columns), 0.0, 0.0
-				for j, x := range scores[r*c.columns:][:count] {
-					z += math.Exp(float64(x))
-					by += math.Exp(float64(x)) * float64(slopes[r*c.columns+j])
-				}
-				lse[r], mean[r] = float32(math.Log(z)), float32(by/z)
-				for j := range c.columns {
-					want := 0.0
-					if j < count {
-						want = math.Exp(float64(scores[r*c.columns+j])) / z
-					}
-					near(t, "softmax", p[r*c.columns+j]/sum[r], want)
+				want, _ := softmaxOf(scores[r*c.columns:][:c.columns], min(c.first+r*c.more, c.columns))
+				for j, w := range want {
+					near(t, "softmax", p[r*c.columns+j]/sum[r], w)
 				}
 			}
-			all = append(append(append(all, p...), sum...), top...)
+			same(t, lv, append(append(p, sum...), top...))
+		})
+	}
+	mustPanic(t, "rows without room", func() { SoftmaxBlock(make([]float32, 40), 20, 2, 20, 20, 0, nil, nil, nil) })
+}
+
+// The derivative of a softmax in a block is p·(dp - Σ p·dp), with the sum over all columns.
+func TestSoftmaxBlockGrad(t *testing.T) {
+	const block, step = softmaxBlockColumns, softmaxStep
+	for _, c := range softmaxCases {
+		scores, slopes, same := randomN(c.rows*c.columns, 1), randomN(c.rows*c.columns, 2), sameAtLevels()
+		eachLevel(t, func(t *testing.T, lv level) {
+			lse, mean := make([]float32, c.rows), make([]float32, c.rows)
+			for r := range c.rows {
+				p, l := softmaxOf(scores[r*c.columns:][:c.columns], min(c.first+r*c.more, c.columns))
+				sum := 0.0
+				for j, w := range p {
+					sum += w * float64(slopes[r*c.columns+j])
+				}
+				lse[r], mean[r] = float32(l), float32(sum)
+			}
 			width := min(block, c.columns)
 			x, d := block16(c.rows, step, width, c.columns, scores), block16(c.rows, step, width, c.columns, slopes)
 			softmaxBlockGrad(lv, x, d, step, c.rows, width, c.first, c.more, lse, mean)
+			var all []float32
 			for r := range c.rows {
 				for j := range width {
 					want := 0.0
@@ -166,14 +214,9 @@ func TestSoftmaxBlocks(t *testing.T) {
 					all = append(all, x[r*step+j], d[r*step+j])
 				}
 			}
-			if lv == avx2 {
-				first = all
-			} else if lv == avx512 {
-				sameBits(t, "against AVX2", all, first)
-			}
+			same(t, lv, all)
 		})
 	}
-	mustPanic(t, "rows without room", func() { SoftmaxBlock(make([]float32, 40), 20, 2, 20, 20, 0, nil, nil, nil) })
 }
 
 // block16 copies width columns of each row to rows of length step; NaN stands behind them.
@@ -190,7 +233,8 @@ func block16(rows, step, width, columns int, from []float32) []float32 {
 
 func TestSumExp(t *testing.T) {
 	inf := float32(math.Inf(1))
-	for _, x := range [][]float32{{2}, {-1, -3}, {500, -inf, 499}, randomN(15, 1), randomN(16, 2), randomN(100, 3), randomN(1000, 4)} {
+	for _, x := range [][]float32{{2}, {-1, -3}, {500, -inf, 499}, randomN(15, 1), randomN(16, 2), randomN(100, 3),
+		randomN(1000, 4)} {
 		var first []float32
 		eachLevel(t, func(t *testing.T, lv level) {
 			top, sum, weighted := sumExp(lv, x)

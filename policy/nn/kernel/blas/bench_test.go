@@ -18,9 +18,11 @@ func BenchmarkProducts(b *testing.B) {
 		m, n, k int
 		ta      bool
 	}{
-		{m: 128, n: 64, k: 64}, {m: 128, n: 64, k: 4}, {m: 128, n: 2, k: 64}, {m: 128, n: 1, k: 64}, {m: 256, n: 256, k: 256}, {m: 4, n: 64, k: 64},
+		{m: 128, n: 64, k: 64}, {m: 128, n: 64, k: 4}, {m: 128, n: 2, k: 64}, {m: 128, n: 1, k: 64},
+		{m: 256, n: 256, k: 256}, {m: 4, n: 64, k: 64},
 		{m: 512, n: 512, k: 512}, {m: 1024, n: 1024, k: 1024}, {m: 128, n: 1024, k: 1024},
-		{m: 64, n: 64, k: 128, ta: true}, {m: 64, n: 2, k: 128, ta: true}, {m: 256, n: 256, k: 256, ta: true}, {m: 1024, n: 1024, k: 128, ta: true},
+		{m: 64, n: 64, k: 128, ta: true}, {m: 64, n: 2, k: 128, ta: true}, {m: 256, n: 256, k: 256, ta: true},
+		{m: 1024, n: 1024, k: 128, ta: true},
 	} {
 		x, w, y := make([]float32, s.m*s.k), make([]float32, s.k*s.n), make([]float32, s.m*s.n)
 		for i := range x {

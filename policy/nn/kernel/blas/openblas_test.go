@@ -20,11 +20,16 @@ func TestLikeKernel(t *testing.T) {
 			name       string
 			ours, open func(c []float32)
 		}{
-			{"gemm", func(c []float32) { kernel.Gemm(c, a, b, s.m, s.n, s.k, false) }, func(c []float32) { Gemm(c, a, b, s.m, s.n, s.k, false) }},
-			{"gemm acc", func(c []float32) { kernel.Gemm(c, a, b, s.m, s.n, s.k, true) }, func(c []float32) { Gemm(c, a, b, s.m, s.n, s.k, true) }},
-			{"gemm bias", func(c []float32) { kernel.GemmBias(c, a, b, bias, s.m, s.n, s.k) }, func(c []float32) { GemmBias(c, a, b, bias, s.m, s.n, s.k) }},
-			{"gemm ta", func(c []float32) { kernel.GemmTA(c, a, b, s.m, s.n, s.k, false) }, func(c []float32) { GemmTA(c, a, b, s.m, s.n, s.k, false) }},
-			{"gemm ta acc", func(c []float32) { kernel.GemmTA(c, a, b, s.m, s.n, s.k, true) }, func(c []float32) { GemmTA(c, a, b, s.m, s.n, s.k, true) }},
+			{"gemm", func(c []float32) { kernel.Gemm(c, a, b, s.m, s.n, s.k, false) },
+				func(c []float32) { Gemm(c, a, b, s.m, s.n, s.k, false) }},
+			{"gemm acc", func(c []float32) { kernel.Gemm(c, a, b, s.m, s.n, s.k, true) },
+				func(c []float32) { Gemm(c, a, b, s.m, s.n, s.k, true) }},
+			{"gemm bias", func(c []float32) { kernel.GemmBias(c, a, b, bias, s.m, s.n, s.k) },
+				func(c []float32) { GemmBias(c, a, b, bias, s.m, s.n, s.k) }},
+			{"gemm ta", func(c []float32) { kernel.GemmTA(c, a, b, s.m, s.n, s.k, false) },
+				func(c []float32) { GemmTA(c, a, b, s.m, s.n, s.k, false) }},
+			{"gemm ta acc", func(c []float32) { kernel.GemmTA(c, a, b, s.m, s.n, s.k, true) },
+				func(c []float32) { GemmTA(c, a, b, s.m, s.n, s.k, true) }},
 		} {
 			got, want := fill(s.m*s.n, 4), fill(s.m*s.n, 4)
 			f.open(got)
