@@ -34,7 +34,7 @@ func newAdvantages(s *Setup, e estimator, n Normalization) *advantages {
 		a.rewards = newRewardScale(s.Config.Gamma, s.Config.RewardClip, s.Envs)
 		a.scaled = make([]float32, units)
 	}
-	for name, t := range map[string]*tensor.Tensor{"advantage": &a.adv, "return": &a.ret, "weight": &a.weight} {
+	for name, t := range map[string]*tensor.Tensor{FieldAdvantage: &a.adv, FieldReturn: &a.ret, "weight": &a.weight} {
 		*t = tensor.New(tensor.F32, s.Steps*a.units, s.Envs)
 		if a.units == 1 {
 			a.added.Set(name, *t)
@@ -122,8 +122,8 @@ func (a *advantages) addTo(rollout *tensor.Dict, weight []float32) {
 		}
 		rollout.Set(name, added)
 	}
-	add("advantage", a.adv)
-	add("return", a.ret)
+	add(FieldAdvantage, a.adv)
+	add(FieldReturn, a.ret)
 	if weight != nil {
 		add("weight", a.weight)
 	}

@@ -99,13 +99,13 @@ func newBC(s *Setup) (*BC, error) {
 	}
 	if o := observationStats(s.Policy); o != nil {
 		sums := make([]float64, o.StatsLen())
-		if err := o.AddStats(sums, learnt.Sub("observation")); err != nil {
+		if err := o.AddStats(sums, learnt.Sub(Observations)); err != nil {
 			return nil, err
 		}
 		o.MergeStats(sums)
 	}
 	if f, ok := s.Policy.(policy.Fitter); ok {
-		if err := f.Fit(learnt.Sub("observation"), learnt.Must("action")); err != nil {
+		if err := f.Fit(learnt.Sub(Observations), learnt.Must(FieldAction)); err != nil {
 			return nil, err
 		}
 	}

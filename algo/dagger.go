@@ -77,7 +77,7 @@ func (d *DAgger) Prepare(rollout *tensor.Dict) error {
 		return nil
 	}
 	var seen tensor.Dict // [T·N,...]
-	obs := rollout.Sub("observation")
+	obs := rollout.Sub(Observations)
 	for i := range obs.Len() {
 		name, t := obs.Entry(i)
 		seen.Set(name, t.Reshape(append([]int{t.Dim(0) * t.Dim(1)}, t.Shape()[2:]...)...))

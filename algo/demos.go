@@ -52,7 +52,7 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 	}
 	b = nil
 	debug.FreeOSMemory() // the file's bytes: files may be half as large as memory
-	reward, ok := all.Get("reward")
+	reward, ok := all.Get(FieldReward)
 	if !ok || reward.Rank() != 1 || reward.Dim(0) == 0 {
 		return demos, fmt.Errorf("%s: reward is %v: expected F32[M] of M > 0 transitions", path, reward)
 	}
@@ -61,7 +61,7 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 		return demos, fmt.Errorf("%s: %w", path, err)
 	}
 	for _, f := range fields {
-		if f.Name == statusName { // demonstrations have no aborted episodes
+		if f.Name == FieldStatus { // demonstrations have no aborted episodes
 			continue
 		}
 		shape := append([]int{m}, f.Shape[2:]...)
@@ -91,15 +91,15 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 // one again and again where the episode ends before; the sum of their rewards; and the end of its
 // chunk.
 func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
-	i := slices.IndexFunc(fields, func(f tensor.Field) bool { return f.Name == "action" })
-	action, ok := demos.Get("action")
+	i := slices.IndexFunc(fields, func(f tensor.Field) bool { return f.Name == FieldAction })
+	action, ok := demos.Get(FieldAction)
 	if i < 0 || !ok || action.Rank() != 3 || action.Dim(1) != 1 || fields[i].Shape[2] == 1 {
 		return demos, nil
 	}
 	m, c := action.Dim(0), fields[i].Shape[2]
-	terminated, ok1 := demos.Get("terminated")
-	truncated, ok2 := demos.Get("truncated")
-	reward := demos.Must("reward")
+	terminated, ok1 := demos.Get(FieldTerminated)
+	truncated, ok2 := demos.Get(FieldTruncated)
+	reward := demos.Must(FieldReward)
 	if !ok1 || !ok2 || terminated.Len() != m || truncated.Len() != m || reward.Len() != m ||
 		reward.DType() != tensor.F32 || terminated.DType() != tensor.U8 || truncated.DType() != tensor.U8 {
 		return demos, fmt.Errorf("%d actions: expected reward F32, terminated and truncated U8 of as many", m)
@@ -120,13 +120,13 @@ func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
 		}
 		size := len(t.Bytes()) / m
 		switch {
-		case name == "action":
+		case name == FieldAction:
 			chunks := tensor.New(t.DType(), m, c, t.Dim(2))
 			for i := range m * c {
 				copy(chunks.Bytes()[i*size:][:size], t.Bytes()[min(i/c+i%c, last[i/c])*size:])
 			}
 			t = chunks
-		case name == "reward":
+		case name == FieldReward:
 			sums := tensor.New(tensor.F32, m)
 			for i := range m {
 				for k := i; k <= last[i]; k++ {
@@ -134,7 +134,7 @@ func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
 				}
 			}
 			t = sums
-		case name == "terminated" || name == "truncated" || strings.HasPrefix(name, "next_observation."):
+		case name == FieldTerminated || name == FieldTruncated || strings.HasPrefix(name, NextObservations+"."):
 			ends := tensor.New(t.DType(), t.Shape()...)
 			for i := range m {
 				copy(ends.Bytes()[i*size:][:size], t.Bytes()[last[i]*size:])
@@ -162,21 +162,21 @@ func (c *Config) DemoFields(fields []tensor.Field) []tensor.Field {
 // withoutNext returns the fields without the observations after a step.
 func withoutNext(fields []tensor.Field) []tensor.Field {
 	return slices.DeleteFunc(slices.Clone(fields), func(f tensor.Field) bool {
-		return strings.HasPrefix(f.Name, "next_observation.")
+		return strings.HasPrefix(f.Name, NextObservations+".")
 	})
 }
 
 // goalName is what demonstrations have for a policy.Foreseer.
-const goalName = "observation." + policy.Goal
+const goalName = Observations + "." + policy.Goal
 
 // goals returns the targets of a policy.Foreseer, F32 [M,2·numbers]: what is observed under names,
 // side by side, GoalSteps transitions later, or at the end of the episode where that comes first;
 // then the same at the end.
 func goals(demos tensor.Dict, names []string) tensor.Tensor {
-	terminated, truncated := demos.Must("terminated").U8(), demos.Must("truncated").U8()
+	terminated, truncated := demos.Must(FieldTerminated).U8(), demos.Must(FieldTruncated).U8()
 	m, width := len(terminated), 0
 	for _, name := range names {
-		width += demos.Must("observation."+name).Len() / m
+		width += demos.Must(Observations+"."+name).Len() / m
 	}
 	goal := tensor.New(tensor.F32, m, 2*width)
 	end := m - 1
@@ -187,7 +187,7 @@ func goals(demos tensor.Dict, names []string) tensor.Tensor {
 		to := goal.At(t).F32()
 		for _, at := range []int{min(t+policy.GoalSteps, end), end} {
 			for _, name := range names {
-				to = to[copy(to, demos.Must("observation."+name).At(at).F32()):]
+				to = to[copy(to, demos.Must(Observations+"."+name).At(at).F32()):]
 			}
 		}
 	}
@@ -196,14 +196,14 @@ func goals(demos tensor.Dict, names []string) tensor.Tensor {
 
 // newDemos returns demonstrations, of rollouts with these fields, as the steps of one environment.
 func newDemos(fields []tensor.Field, demos tensor.Dict, alloc tensor.Allocator) (*Replay, error) {
-	m := demos.Must("reward").Dim(0)
+	m := demos.Must(FieldReward).Dim(0)
 	r, err := NewReplay(fields, 1, m, alloc)
 	if err != nil {
 		return nil, fmt.Errorf("demonstrations: %w", err)
 	}
 	var rollout tensor.Dict
 	for _, f := range fields {
-		if f.Name == statusName {
+		if f.Name == FieldStatus {
 			rollout.Set(f.Name, tensor.New(f.DType, m, 1))
 			continue
 		}
@@ -219,7 +219,7 @@ func newDemos(fields []tensor.Field, demos tensor.Dict, alloc tensor.Allocator) 
 // splitDemos cuts off the last episodes, about that share of the transitions. If no episode fits, rest
 // is the zero Dict.
 func splitDemos(demos tensor.Dict, share float32) (first, rest tensor.Dict) {
-	terminated, truncated := demos.Must("terminated").U8(), demos.Must("truncated").U8()
+	terminated, truncated := demos.Must(FieldTerminated).U8(), demos.Must(FieldTruncated).U8()
 	m := len(terminated)
 	at := m - int(share*float32(m))
 	for at < m && at > 0 && terminated[at-1]|truncated[at-1] == 0 {

@@ -14,7 +14,7 @@ const (
 	FieldReward     = "reward"     // [T, N], or [T, N, C] where each action has its own
 	FieldTerminated = "terminated" // U8, as the reward: the task's own end
 	FieldTruncated  = "truncated"  // U8, as the reward: the time limit's
-	FieldStatus     = "status"     // U8 [T, N]: env.Normal, env.Aborted or env.NoEpisode
+	FieldStatus     = "status"     // U8 [T, N]: env.Step.Status, where simulators may fail
 	FieldMask       = "mask"       // U8 [T, N]: 1 where the step counts
 
 	FieldLogProb   = "sample_log_prob" // [T, N, L] of the actions when they were chosen

@@ -53,10 +53,10 @@ type column struct {
 // [steps, envs]. It holds the tensors that training reads. Its samples are those of sequences s,
 // unless s is nil.
 func newMinibatch(rows, steps, envs int, s *sequences, r tensor.Dict, alloc tensor.Allocator) (*minibatch, error) {
-	names := []string{"action", "sample_log_prob", "advantage", "return"}
+	names := []string{FieldAction, FieldLogProb, FieldAdvantage, FieldReturn}
 	for i := range r.Len() {
-		if name, _ := r.Entry(i); strings.HasPrefix(name, "observation.") ||
-			slices.Contains([]string{"value", "weight", "ref_log_prob", "prox_log_prob", "prox_share"}, name) {
+		if name, _ := r.Entry(i); strings.HasPrefix(name, Observations+".") ||
+			slices.Contains([]string{FieldValue, "weight", FieldRefLogProb, FieldProxLogProb, "prox_share"}, name) {
 			names = append(names, name)
 		}
 	}
@@ -78,15 +78,15 @@ func newMinibatch(rows, steps, envs int, s *sequences, r tensor.Dict, alloc tens
 		return nil, fmt.Errorf("memory of a minibatch: %w", err)
 	}
 	samples := layout.Bind(mem)
-	b := &minibatch{total: steps * envs, obs: samples.Sub("observation"), action: samples.Must("action")}
+	b := &minibatch{total: steps * envs, obs: samples.Sub(Observations), action: samples.Must(FieldAction)}
 	for i, f := range fields {
 		_, t := samples.Entry(i)
 		b.columns = append(b.columns, column{name: f.Name, dst: t.Bytes(), size: len(t.Bytes()) / rows})
 	}
-	b.logProb = samples.Must("sample_log_prob").F32()
-	b.adv, b.ret = samples.Must("advantage").F32(), samples.Must("return").F32()
+	b.logProb = samples.Must(FieldLogProb).F32()
+	b.adv, b.ret = samples.Must(FieldAdvantage).F32(), samples.Must(FieldReturn).F32()
 	for name, column := range map[string]*[]float32{
-		"value": &b.value, "weight": &b.weight, "ref_log_prob": &b.refLogProb, "prox_log_prob": &b.proxLogProb,
+		FieldValue: &b.value, "weight": &b.weight, FieldRefLogProb: &b.refLogProb, FieldProxLogProb: &b.proxLogProb,
 		"prox_share": &b.proxShare,
 	} {
 		if t, ok := samples.Get(name); ok {
@@ -99,7 +99,7 @@ func newMinibatch(rows, steps, envs int, s *sequences, r tensor.Dict, alloc tens
 	if b.state, err = newSequenceState(s, rows, r); err != nil {
 		return nil, err
 	}
-	b.input = samples.Sub("observation")
+	b.input = samples.Sub(Observations)
 	b.state.addTo(&b.input)
 	return b, nil
 }
@@ -121,7 +121,7 @@ func (b *minibatch) from(r tensor.Dict) error {
 		}
 	}
 	if b.state != nil {
-		b.state.ended = [2][]uint8{r.Must("terminated").U8(), r.Must("truncated").U8()}
+		b.state.ended = [2][]uint8{r.Must(FieldTerminated).U8(), r.Must(FieldTruncated).U8()}
 		return bind(&b.state.hidden)
 	}
 	return nil

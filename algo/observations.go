@@ -28,7 +28,7 @@ func observationStats(p policy.Policy) ObservationStats {
 // with mask 0 do not count. rows is scratch space, for the indices of all samples.
 func addObservations(sums []float64, o ObservationStats, rollout tensor.Dict, b *minibatch, rows []int32) error {
 	var mask []uint8
-	if t, ok := rollout.Get("mask"); ok {
+	if t, ok := rollout.Get(FieldMask); ok {
 		mask = t.U8()
 	}
 	samples, micro := len(rows), b.action.Dim(0)

@@ -125,7 +125,7 @@ func (e *offPolicy) Prepare(rollout *tensor.Dict) error {
 		return fmt.Errorf("replay buffer: rollout: %w", err)
 	}
 	var sum float64
-	rewards := rollout.Must("reward").F32()
+	rewards := rollout.Must(FieldReward).F32()
 	for i, r := range rewards {
 		if bad(r) {
 			return fmt.Errorf("replay buffer: rollout: reward is %v at sample %d of this replica", r, i)

@@ -207,7 +207,7 @@ func (p *PPO) plan(rollout tensor.Dict) (stop bool, err error) {
 	if !weighted && !byMinibatch && !checkKL {
 		return false, nil
 	}
-	adv, of := rollout.Must("advantage").F32(), p.planSums[2:]
+	adv, of := rollout.Must(FieldAdvantage).F32(), p.planSums[2:]
 	clear(of)
 	if weighted || byMinibatch {
 		var weight []float32

@@ -131,7 +131,7 @@ func notFiniteIn(tr *Trajectory, reward []float32) error {
 		for _, in := range []struct {
 			name string
 			x    float32
-		}{{"reward", reward[i]}, {"value", tr.Value[i]}, {"next_value", tr.Next[i]}} {
+		}{{FieldReward, reward[i]}, {FieldValue, tr.Value[i]}, {FieldNextValue, tr.Next[i]}} {
 			if bad(in.x) {
 				return fmt.Errorf("rollout: %s is %v at step %d of environment %d of this replica", in.name, in.x,
 					i/tr.N, i%tr.N)

@@ -35,7 +35,7 @@ type proximal struct {
 
 func newProximal(s *Setup) *proximal {
 	x := &proximal{
-		recompute: s.Config.RecomputeLogprobs, sequence: s.Config.SequenceLength, given: s.brings("prox_log_prob"),
+		recompute: s.Config.RecomputeLogprobs, sequence: s.Config.SequenceLength, given: s.brings(FieldProxLogProb),
 	}
 	if x.recompute {
 		x.work = s.Policy.NewWork(s.Envs)
@@ -53,10 +53,10 @@ func newProximal(s *Setup) *proximal {
 // has the share d/(d+1): at the end of this iteration the policy will be d+1 steps from the
 // behaviour's, and the proximal policy is d steps from it.
 func (x *proximal) prepare(p policy.Policy, rollout *tensor.Dict, iteration int) (versions float64, err error) {
-	action := rollout.Must("action")
+	action := rollout.Must(FieldAction)
 	samples := action.Dim(0) * action.Dim(1)
 	behind := func(int) int64 { return 0 }
-	if t, ok := rollout.Get("version"); ok {
+	if t, ok := rollout.Get(FieldVersion); ok {
 		if t.DType() != tensor.I64 || t.Len() != samples {
 			return 0, fmt.Errorf("version is %v, expected %v%v", t, tensor.I64, action.Shape()[:2])
 		}
@@ -78,9 +78,9 @@ func (x *proximal) prepare(p policy.Policy, rollout *tensor.Dict, iteration int)
 		return versions, nil
 	}
 	if x.logProb.IsZero() {
-		x.logProb = tensor.New(tensor.F32, rollout.Must("sample_log_prob").Shape()...)
+		x.logProb = tensor.New(tensor.F32, rollout.Must(FieldLogProb).Shape()...)
 	}
-	rollout.Set("prox_log_prob", x.logProb)
+	rollout.Set(FieldProxLogProb, x.logProb)
 	return versions, LogProbs(x.logProb, p, x.work, *rollout, x.sequence)
 }
 

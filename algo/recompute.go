@@ -68,7 +68,7 @@ func (r *recomputation) recomputeValues(rollout tensor.Dict) error {
 	if err != nil {
 		return err
 	}
-	action := rollout.Must("action")
+	action := rollout.Must(FieldAction)
 	for t := range r.of.steps {
 		eval := policy.Eval{}
 		if obs := again.at(t); again.recorded.IsZero() {

@@ -32,7 +32,7 @@ func newReference(s *Setup, advantages int) (*reference, error) {
 	}
 	return &reference{
 		policy: s.Policy, work: s.Policy.NewWork(s.Envs), state: tensor.FromU8(mem[:n], n),
-		logRatio: make([]float32, advantages), sequence: s.Config.SequenceLength, given: s.brings("ref_log_prob"),
+		logRatio: make([]float32, advantages), sequence: s.Config.SequenceLength, given: s.brings(FieldRefLogProb),
 	}, nil
 }
 
@@ -42,12 +42,12 @@ func (r *reference) take() { copy(r.state.U8(), r.policy.Params().State()) }
 // evaluate computes the reference's log-probs of a rollout's actions, and adds them as
 // ref_log_prob, unless the rollout has them.
 func (r *reference) evaluate(rollout *tensor.Dict) error {
-	sampled, ok := rollout.Get("sample_log_prob")
-	if _, there := rollout.Get("action"); !ok || !there {
+	sampled, ok := rollout.Get(FieldLogProb)
+	if _, there := rollout.Get(FieldAction); !ok || !there {
 		return fmt.Errorf("no sample_log_prob or no action")
 	}
 	if r.given {
-		if r.logProb, ok = rollout.Get("ref_log_prob"); !ok || !r.logProb.SameShape(sampled) {
+		if r.logProb, ok = rollout.Get(FieldRefLogProb); !ok || !r.logProb.SameShape(sampled) {
 			return fmt.Errorf("ref_log_prob is %v, expected %v", r.logProb, sampled)
 		}
 	} else if err := r.compute(sampled, *rollout); err != nil {
@@ -58,7 +58,7 @@ func (r *reference) evaluate(rollout *tensor.Dict) error {
 	for i, l := range sampled.F32() {
 		r.logRatio[i/per] += l - r.logProb.F32()[i]
 	}
-	rollout.Set("ref_log_prob", r.logProb)
+	rollout.Set(FieldRefLogProb, r.logProb)
 	return nil
 }
 

@@ -63,18 +63,18 @@ func NewReplay(rollout []tensor.Field, envs, capacity int, alloc tensor.Allocato
 	}
 	all := layout.Bind(mem)
 	r := &Replay{envs: envs, capacity: capacity, cursor: tensor.New(tensor.I64, 3)}
-	for name, t := range map[string]*tensor.Tensor{"reward": &r.reward, "terminated": &r.terminated,
-		"truncated": &r.truncated} {
+	for name, t := range map[string]*tensor.Tensor{FieldReward: &r.reward, FieldTerminated: &r.terminated,
+		FieldTruncated: &r.truncated} {
 		var ok bool
 		if *t, ok = all.Get(name); !ok {
 			return nil, fmt.Errorf("rollouts without %s", name)
 		}
 	}
-	r.status, _ = all.Get(statusName)
+	r.status, _ = all.Get(FieldStatus)
 	for i := range all.Len() {
 		name, t := all.Entry(i)
 		r.columns = append(r.columns, ring{name, t, len(t.Bytes()) / (envs * capacity),
-			strings.HasPrefix(name, "next_observation.")})
+			strings.HasPrefix(name, NextObservations+".")})
 	}
 	return r, nil
 }
@@ -113,10 +113,6 @@ func (r *Replay) Add(rollout tensor.Dict) error {
 	c[ringTotal] += int64(steps)
 	return nil
 }
-
-// statusName is the field of rollouts with the status of each step (env.Step.Status). Only rollouts
-// of simulators that may fail have it.
-const statusName = "status"
 
 // The statuses that this package knows, as in package env.
 const (
@@ -189,11 +185,11 @@ func (r *Replay) NewBatch(rows int) *Transitions {
 	for _, c := range r.columns {
 		t := tensor.New(c.data.DType(), append([]int{rows}, c.data.Shape()[2:]...)...)
 		b.columns = append(b.columns, t)
-		if name, ok := strings.CutPrefix(c.name, "observation."); ok {
+		if name, ok := strings.CutPrefix(c.name, Observations+"."); ok {
 			b.Obs.Set(name, t)
-		} else if name, ok := strings.CutPrefix(c.name, "next_observation."); ok {
+		} else if name, ok := strings.CutPrefix(c.name, NextObservations+"."); ok {
 			b.Next.Set(name, t)
-		} else if c.name == "action" {
+		} else if c.name == FieldAction {
 			b.Action = t
 		}
 	}
@@ -254,11 +250,11 @@ func (r *Replay) save(d *tensor.Dict) {
 	d.Set("replay.cursor", r.cursor)
 	size := r.Size()
 	for _, c := range r.columns {
-		if c.name == statusName {
+		if c.name == FieldStatus {
 			continue
 		}
 		t := c.data
-		if c.name == "truncated" && !r.status.IsZero() {
+		if c.name == FieldTruncated && !r.status.IsZero() {
 			t = t.Clone()
 			for i, status := range r.status.U8() {
 				if status != normal {
@@ -288,7 +284,7 @@ func (r *Replay) load(d tensor.Dict) error {
 		return fmt.Errorf("replay.cursor: %v: expected at most %d steps", cursor.I64(), r.capacity)
 	}
 	for _, c := range r.columns {
-		if c.name == statusName {
+		if c.name == FieldStatus {
 			continue
 		}
 		t, ok := d.Get("env.replay." + c.name)

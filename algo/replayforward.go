@@ -12,7 +12,7 @@ import (
 // step. work is for N rows. sequence is Config.SequenceLength: a recurrent policy begins each
 // sequence with the recorded hidden state, as in training.
 func LogProbs(dst tensor.Tensor, p policy.Policy, work policy.Work, rollout tensor.Dict, sequence int) error {
-	action := rollout.Must("action")
+	action := rollout.Must(FieldAction)
 	again, err := newReplayForward(p, rollout, sequence)
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func newReplayForward(p policy.Policy, rollout tensor.Dict, sequence int) (*repl
 			recorded, m)
 	}
 	r.recorded, r.hidden = recorded, tensor.New(tensor.F32, recorded.Dim(1), m)
-	r.terminated, r.truncated = rollout.Must("terminated"), rollout.Must("truncated")
+	r.terminated, r.truncated = rollout.Must(FieldTerminated), rollout.Must(FieldTruncated)
 	return r, nil
 }
 
@@ -59,7 +59,7 @@ func newReplayForward(p policy.Policy, rollout tensor.Dict, sequence int) (*repl
 func (r *replayForward) at(t int) tensor.Dict {
 	for i := range r.rollout.Len() {
 		name, x := r.rollout.Entry(i)
-		if name, ok := strings.CutPrefix(name, "observation."); ok {
+		if name, ok := strings.CutPrefix(name, Observations+"."); ok {
 			r.obs.Set(name, x.At(t))
 		}
 	}

@@ -66,20 +66,20 @@ func (v *rolloutView) view(rollout tensor.Dict) (tr *Trajectory, mask []uint8, e
 	need := func(name string, dtype tensor.DType) tensor.Tensor { return needs(name, dtype, v.units) }
 	tr = &Trajectory{
 		T: v.steps, N: v.envs, BootstrapAlways: v.always,
-		Reward:     need("reward", tensor.F32).F32(),
-		Terminated: need("terminated", tensor.U8).U8(),
-		Truncated:  need("truncated", tensor.U8).U8(),
+		Reward:     need(FieldReward, tensor.F32).F32(),
+		Terminated: need(FieldTerminated, tensor.U8).U8(),
+		Truncated:  need(FieldTruncated, tensor.U8).U8(),
 	}
-	if _, ok := rollout.Get("value"); ok || v.critic {
-		tr.Value, tr.Next = need("value", tensor.F32).F32(), needs("next_value", tensor.F32, 1).F32()
+	if _, ok := rollout.Get(FieldValue); ok || v.critic {
+		tr.Value, tr.Next = need(FieldValue, tensor.F32).F32(), needs(FieldNextValue, tensor.F32, 1).F32()
 	} else {
 		if v.none == nil {
 			v.none = make([]float32, v.samples()*v.units)
 		}
 		tr.Value, tr.Next = v.none, v.none[:v.samples()]
 	}
-	if _, ok := rollout.Get("mask"); ok {
-		mask = needs("mask", tensor.U8, 1).U8()
+	if _, ok := rollout.Get(FieldMask); ok {
+		mask = needs(FieldMask, tensor.U8, 1).U8()
 	}
 	return tr, mask, err
 }
