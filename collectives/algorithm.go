@@ -7,27 +7,27 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// An algorithm makes some kinds of operations. Each has a file of its own, which gives its steps,
-// bytes and cost: P members, S bytes, α the latency of a message in seconds, β the seconds per
-// byte, γ the seconds to reduce one.
+// An algorithm implements some kinds of operations. Each has its own file, which documents its
+// steps, bytes and cost with these symbols: P members, S bytes, α the latency of a message in
+// seconds, β the seconds per byte, γ the seconds to reduce a byte.
 type algorithm struct {
 	name    string
-	kinds   uint16                                  // bits 1<<spmd.Kind
-	ordered bool                                    // reductions are made in member order
-	fits    func(g *Group, c *spmd.Collective) bool // nil: always
+	kinds   uint16                                  // set of bits 1<<spmd.Kind
+	ordered bool                                    // it reduces in member order
+	fits    func(g *Group, c *spmd.Collective) bool // whether it can run c in g; nil: always
 	run     func(ctx context.Context, t *team, c *spmd.Collective) error
 }
 
-// Auto is the name of the table's choice.
+// Auto is the name that leaves the choice of algorithm to the table.
 const Auto = "auto"
 
-// registry returns every algorithm.
+// registry returns all algorithms.
 func registry() []*algorithm {
 	return []*algorithm{newShared(), newLibrary(), newHierarchical(), newRing(), newRabenseifner(), newDoubling(),
 		newTree(), newOrdered(), newDirect()}
 }
 
-// Algorithms returns the names that Options.Algorithm and a Table may have.
+// Algorithms returns the valid names for Options.Algorithm and the rules of a Table.
 func Algorithms() []string {
 	names := []string{Auto}
 	for _, a := range registry() {
@@ -56,12 +56,12 @@ func (a *algorithm) suits(g *Group, c *spmd.Collective) bool {
 	return a.kinds>>c.Kind&1 != 0 && (a.fits == nil || a.fits(g, c))
 }
 
-// reduces reports whether the order of members matters to the bits of the result.
+// reduces reports whether operations of kind k reduce.
 func reduces(k spmd.Kind) bool {
 	return k == spmd.Reduce || k == spmd.AllReduce || k == spmd.ReduceScatter
 }
 
-// Supports reports whether the named algorithm can make operations of this kind in this group.
+// Supports reports whether the named algorithm can run operations of this kind in this group.
 func (g *Group) Supports(name string, kind spmd.Kind) bool {
 	if name == Auto {
 		return true
@@ -70,11 +70,11 @@ func (g *Group) Supports(name string, kind spmd.Kind) bool {
 	return a != nil && a.suits(g, &spmd.Collective{Kind: kind})
 }
 
-// Choice returns the name of the algorithm that Run takes for c.
+// Choice returns the name of the algorithm that Run uses for c.
 func (g *Group) Choice(c *spmd.Collective) string { return g.choose(c).name }
 
-// choose returns the algorithm for c: the one that Options name, if it can, else that of the first
-// rule that fits, the built-in ones last.
+// choose returns the algorithm for c: Options.Algorithm if it supports c, else that of the first
+// matching rule. The built-in rules come last.
 func (g *Group) choose(c *spmd.Collective) *algorithm {
 	if g.forced != nil && g.forced.suits(g, c) {
 		return g.forced

@@ -7,54 +7,56 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A BF16 is the bits of a bfloat16, the upper half of a float32. Its reductions add in float32.
+// A BF16 holds the bits of a bfloat16, the upper half of a float32. Reductions of BF16 add in
+// float32.
 type BF16 uint16
 
-// A Number is what a buffer of a collective holds.
+// A Number is an element type of collectives.
 type Number interface {
 	float32 | float64 | int32 | int64 | uint8 | BF16
 }
 
-// AllReduce reduces x over the members, in place.
+// AllReduce reduces x over the members; every member gets the result in x.
 func AllReduce[T Number](x []T, op spmd.Op) spmd.Collective {
 	return spmd.Collective{Kind: spmd.AllReduce, DType: dtypeOf[T](), Op: op, Data: bytesOf(x)}
 }
 
-// Reduce reduces x over the members to root's x. What the others' x holds then is not said.
+// Reduce reduces x over the members into root's x. Other members' x is undefined afterwards.
 func Reduce[T Number](x []T, op spmd.Op, root int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.Reduce, DType: dtypeOf[T](), Op: op, Root: root, Data: bytesOf(x)}
 }
 
-// Broadcast fills x with root's. All members pass the same length.
+// Broadcast copies root's x to every member. All members pass the same length.
 func Broadcast[T Number](x []T, root int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.Broadcast, DType: dtypeOf[T](), Root: root, Data: bytesOf(x)}
 }
 
-// ReduceScatter reduces x over the members and leaves block m of the result in its place in member
-// m's x; counts are the blocks' lengths, nil for even ones.
+// ReduceScatter reduces x over the members. Member m gets block m of the result, at its place in x.
+// counts are the lengths of the blocks; nil means even blocks.
 func ReduceScatter[T Number](x []T, op spmd.Op, counts []int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.ReduceScatter, DType: dtypeOf[T](), Op: op, Data: bytesOf(x), Counts: counts}
 }
 
-// AllGather fills x with the block that each member has in its place in x.
+// AllGather fills x on every member with the blocks of all members. Before the call, x holds this
+// member's block at its place.
 func AllGather[T Number](x []T, counts []int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.AllGather, DType: dtypeOf[T](), Data: bytesOf(x), Counts: counts}
 }
 
-// Gather fills root's x with every member's block: x is the whole at root, its own block in its
-// place, and the block alone elsewhere.
+// Gather fills root's x with the blocks of all members. root passes all of x, with its own block in
+// place; other members pass their block.
 func Gather[T Number](x []T, root int, counts []int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.Gather, DType: dtypeOf[T](), Root: root, Data: bytesOf(x), Counts: counts}
 }
 
-// Scatter gives every member its block of root's x, which is the whole at root and the block alone
-// elsewhere.
+// Scatter sends each member its block of root's x. root passes all of x; other members pass their
+// block.
 func Scatter[T Number](x []T, root int, counts []int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.Scatter, DType: dtypeOf[T](), Root: root, Data: bytesOf(x), Counts: counts}
 }
 
-// AllToAll sends block m of send to member m and fills block m of x with what comes from it; nil
-// counts are even blocks. A nil send exchanges the blocks of x in place.
+// AllToAll sends block m of send to member m, and receives block m of x from it. nil counts mean
+// even blocks. A nil send exchanges the blocks of x in place.
 func AllToAll[T Number](x []T, counts []int, send []T, sendCounts []int) spmd.Collective {
 	c := spmd.Collective{Kind: spmd.AllToAll, DType: dtypeOf[T](), Data: bytesOf(x), Counts: counts,
 		SendCounts: sendCounts}
@@ -92,12 +94,13 @@ func bytesOf[T any](x []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(*new(T))))
 }
 
-// view is b as elements of T.
+// view returns b as a slice of T.
 func view[T any](b []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(T))))
 }
 
-// block returns member m's block of b, of elements of e bytes, cut by counts or else evenly.
+// block returns member m's block of b. Elements have e bytes. counts are the lengths of the blocks;
+// nil means even blocks.
 func block(b []byte, e int, counts []int, size, m int) []byte {
 	n := len(b) / e
 	lo, hi := m*n/size, (m+1)*n/size

@@ -6,25 +6,25 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Shape is what the cost of an operation depends on.
+// A Shape holds the parameters of an operation's cost.
 type Shape struct {
 	Kind    spmd.Kind
 	Members int // P
-	Nodes   int // N, that the members are on
-	Bytes   int // S: all of Data, at the root or at every member
+	Nodes   int // N: the number of nodes with members
+	Bytes   int // S: bytes of Data, at the root or at every member
 }
 
-// A Cost is what follows one another in an operation: Rounds messages or meetings, and Bytes bytes.
-// The operation takes α·Rounds + β·Bytes.
+// A Cost is the length of an operation's critical path: Rounds messages or barriers one after the
+// other, and Bytes bytes. The operation takes α·Rounds + β·Bytes.
 type Cost struct {
 	Rounds, Bytes float64
-	// Formulas of the two, for n members on N nodes and S bytes. Bytes leaves S out.
+	// formulas of Rounds and Bytes for n members on N nodes and S bytes; BytesFormula is the factor
+	// of S
 	RoundsFormula, BytesFormula string
 }
 
-// CostOf returns the cost of an operation by the named algorithm, as the algorithm's file gives it.
-// The algorithm of a library is not known: its cost is the least there is for either term. Auto has
-// no cost of its own; see Group.Choice.
+// CostOf returns the documented cost of the named algorithm. For the library's algorithm, which is
+// unknown, it returns a lower bound of both terms. Auto has no cost; see Group.Choice.
 func CostOf(algorithm string, s Shape) Cost {
 	switch algorithm {
 	case "shared":
@@ -43,19 +43,19 @@ func CostOf(algorithm string, s Shape) Cost {
 	return leastCost(s)
 }
 
-// cost fills in a Cost whose bytes are factor·S.
+// cost makes a Cost of factor·S bytes.
 func (s Shape) cost(rounds float64, roundsFormula string, factor float64, bytesFormula string) Cost {
 	return Cost{rounds, factor * float64(s.Bytes), roundsFormula, bytesFormula}
 }
 
-// others returns n-1, and part (n-1)/n.
+// others returns n-1; part returns (n-1)/n.
 func (s Shape) others() float64 { return float64(s.Members - 1) }
 func (s Shape) part() float64   { return s.others() / float64(s.Members) }
 
 // ceilLog returns ⌈log₂n⌉.
 func ceilLog(n int) float64 { return math.Ceil(math.Log2(float64(n))) }
 
-// sharedCost counts meetings, and bytes that memory moves.
+// sharedCost counts barriers, and bytes of memory traffic.
 func sharedCost(s Shape) Cost {
 	n := float64(s.Members)
 	switch s.Kind {
@@ -82,7 +82,7 @@ func sharedCost(s Shape) Cost {
 	return s.cost(2, "2", 2, "2")
 }
 
-// orderedCost: of a short vector one member reduces all, of a long one each member a shard.
+// orderedCost: one member reduces a short vector; for a long one each member reduces a shard.
 func orderedCost(s Shape) Cost {
 	alone := s.Bytes*s.Members <= maxSingleOwner
 	switch {
@@ -98,7 +98,7 @@ func orderedCost(s Shape) Cost {
 	return s.cost(2*s.others(), "2 to 512KiB/n, then 2(n-1)", 2*s.part(), "2(n-1) to 512KiB/n, then 2(n-1)/n")
 }
 
-// hierarchicalCost counts what crosses between nodes.
+// hierarchicalCost counts only the communication between nodes.
 func hierarchicalCost(s Shape) Cost {
 	log, between := ceilLog(s.Nodes), float64(s.Nodes-1)
 	switch {
@@ -114,7 +114,7 @@ func hierarchicalCost(s Shape) Cost {
 	return s.cost(log, "log2 N", log, "log2 N")
 }
 
-// linearCost: every block travels by itself.
+// linearCost is the cost of sending every block in its own message.
 func linearCost(s Shape) Cost {
 	switch s.Kind {
 	case spmd.SendReceive:
@@ -125,7 +125,8 @@ func linearCost(s Shape) Cost {
 	return s.cost(s.others(), "n-1", s.part(), "(n-1)/n")
 }
 
-// foldRounds returns the rounds of recursive doubling: two more where n is not a power of two.
+// foldRounds returns the rounds of recursive doubling; if n is not a power of two, the fold adds
+// two.
 func foldRounds(n int) float64 {
 	rounds := math.Floor(math.Log2(float64(n)))
 	if n&(n-1) != 0 {
@@ -134,7 +135,7 @@ func foldRounds(n int) float64 {
 	return rounds
 }
 
-// foldedCost: members pair up first where n is not a power of two.
+// foldedCost is the cost of algorithms that fold the members if n is not a power of two.
 func foldedCost(algorithm string, s Shape) Cost {
 	if s.Kind == spmd.Barrier {
 		return s.cost(ceilLog(s.Members), "log2 n", 0, "0")
@@ -146,7 +147,7 @@ func foldedCost(algorithm string, s Shape) Cost {
 	if algorithm == "doubling" {
 		return s.cost(rounds, "log2 n (+2)", rounds, "log2 n (+2)")
 	}
-	m := math.Exp2(rounds - extra) // the members of the fold
+	m := math.Exp2(rounds - extra) // members after the fold
 	return s.cost(2*(rounds-extra)+extra, "2 log2 n (+2)", 2*(m-1)/m+extra, "2(n-1)/n (+2)")
 }
 
@@ -161,8 +162,8 @@ func treeCost(s Shape) Cost {
 	return s.cost(log, "log2 n", log, "log2 n")
 }
 
-// leastCost is a bound for any algorithm: so many rounds tell everyone something, and so many bytes
-// must pass through a member.
+// leastCost is a lower bound for every algorithm: the rounds to inform all members, and the bytes
+// that a member must send or receive.
 func leastCost(s Shape) Cost {
 	log := ceilLog(s.Members)
 	switch s.Kind {

@@ -14,20 +14,21 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// debugTag carries the records that members compare; no operation uses it.
+// debugTag is the tag of the records that members compare; operations do not use it.
 const debugTag = spmd.MaxTag - 1
 
-// A debug is what the debug mode of a Group remembers.
+// A debug is the state of a Group's debug mode.
 type debug struct {
-	site string // where the last call was made
+	site string // source position of the last call
 	mem  []byte
 }
 
-// A record is a call as the others see it, in recordBytes: sequence number, kind, type, reduction,
-// root, elements (-1 where members may differ), a hash of the counts, and the place of the call.
+// A record encodes a call for other members, in recordBytes: sequence number, kind, type,
+// reduction, root, number of elements (-1 where members may differ), a hash of the counts, and the
+// source position.
 const recordBytes = 192
 
-// note remembers where the program calls from.
+// note records the source position of the program's call.
 func (d *debug) note(on bool) {
 	if !on {
 		return
@@ -43,8 +44,8 @@ func (d *debug) note(on bool) {
 	}
 }
 
-// compare exchanges records with the neighbours in the ring of members: if any two differ, some
-// neighbours do.
+// compare exchanges records with the neighbours in the ring of members. If any two members differ,
+// some neighbours differ.
 func (g *Group) compare(ctx context.Context, c *spmd.Collective) error {
 	if err := g.grow(&g.debug.mem, 2*recordBytes); err != nil {
 		return err
@@ -70,7 +71,7 @@ func (g *Group) compare(ctx context.Context, c *spmd.Collective) error {
 		g.me, g.comm.WorldRank(g.me), recordText(mine), before, g.comm.WorldRank(before), recordText(theirs))
 }
 
-const recordSite = 40 // where the place of the call begins in a record
+const recordSite = 40 // offset of the source position in a record
 
 func (g *Group) record(b []byte, c *spmd.Collective) {
 	clear(b)
@@ -115,8 +116,8 @@ func recordText(b []byte) string {
 		strings.TrimRight(string(b[recordSite:]), "\x00"))
 }
 
-// SameOnAllRanks compares named bytes across the members, all of which pass the same names: every
-// member gets the same error, which names the first that differs and on which member. They are
+// SameOnAllRanks returns an error if data differs between members. The error is the same on every
+// member and names the first difference and its member. All members pass the same names. Data is
 // compared by CRC-32C.
 func (g *Group) SameOnAllRanks(ctx context.Context, names []string, data [][]byte) error {
 	sums := make([]int32, len(names)*g.Size())

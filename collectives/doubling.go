@@ -6,10 +6,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newDoubling returns recursive doubling: in round k members 2^k apart exchange all they have, so
-// that after log₂P rounds each has the whole reduction (Thakur, Rabenseifner and Gropp 2005).
-// With P not a power of two the first 2(P-2^⌊log₂P⌋) members pair up before, and one of each pair
-// stands aside until the end.
+// newDoubling returns recursive doubling: in round k members 2^k apart exchange all they have, so that after log₂P
+// rounds each has the whole reduction (Thakur, Rabenseifner and Gropp 2005). If P is not a power of two, the first
+// 2(P-2^⌊log₂P⌋) members form pairs first, and one of each pair is idle until the end.
 //
 //	allreduce    log₂P(α + Sβ + Sγ), and 2(α + Sβ) + Sγ more where P is not a power of two
 //	barrier      ⌈log₂P⌉α: the dissemination barrier of Hensgen, Finkel and Manber 1988, which needs no such detour
@@ -38,14 +37,14 @@ func doubling(ctx context.Context, t *team, c *spmd.Collective, b []byte) error 
 	})
 }
 
-// A fold is a team cut down to a power of two: of the first 2·extra members, the odd ones have
-// reduced the even ones' input into theirs.
+// A fold is a team reduced to a power of two members: of the first 2·extra members, each odd one has the sum of
+// its pair, and the even ones are idle.
 type fold struct {
 	size, extra int
-	me          int // number in the fold; -1: stands aside
+	me          int // number in the fold; -1: idle
 }
 
-// member returns which member of the team has number i in the fold.
+// member returns the team's number of member i of the fold.
 func (f fold) member(i int) int {
 	if i < f.extra {
 		return 2*i + 1
@@ -53,8 +52,8 @@ func (f fold) member(i int) int {
 	return i + f.extra
 }
 
-// folded folds the team, lets reduce do its work on the members of the fold, with memory as long as
-// b, and gives the result to the others.
+// folded folds the team, runs reduce on the members of the fold and sends the result to the idle ones. The buffer
+// in has the length of b.
 func (t *team) folded(ctx context.Context, c *spmd.Collective, b []byte, reduce func(f fold, in []byte) error) error {
 	in, err := t.g.scratch(len(b))
 	if err != nil {
@@ -72,7 +71,7 @@ func (t *team) folded(ctx context.Context, c *spmd.Collective, b []byte, reduce 
 	return t.unfold(ctx, f, b)
 }
 
-// fold reduces b of the members that stand aside into their neighbours' b; in is memory as long as b.
+// fold reduces the idle members' b into their neighbours' b. in is a buffer with the length of b.
 func (t *team) fold(ctx context.Context, c *spmd.Collective, b, in []byte) (fold, error) {
 	f := fold{size: 1}
 	for 2*f.size <= t.size() {
@@ -101,7 +100,7 @@ func (t *team) fold(ctx context.Context, c *spmd.Collective, b, in []byte) (fold
 	return f, nil
 }
 
-// unfold gives b to those that stand aside.
+// unfold sends b to the idle members.
 func (t *team) unfold(ctx context.Context, f fold, b []byte) error {
 	if t.me >= 2*f.extra {
 		return nil
@@ -118,8 +117,8 @@ func (t *team) unfold(ctx context.Context, f fold, b []byte) error {
 	return t.wait(ctx)
 }
 
-// dissemination is a barrier: in round k every member tells the one 2^k behind it that it, and all
-// it has heard of, are here.
+// dissemination is a barrier. In round k every member tells the member at distance 2^k that itself, and all
+// members it has heard of, have arrived.
 func (t *team) dissemination(ctx context.Context) error {
 	for step := 1; step < t.size(); step *= 2 {
 		to, from := t.members[(t.me+step)%t.size()], t.members[(t.me-step+t.size())%t.size()]

@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Future is an operation that was started.
+// A Future is an operation started by Start.
 type Future struct {
 	g    *Group
 	ctx  context.Context
@@ -17,23 +17,22 @@ type Future struct {
 	next *Future
 }
 
-// A queue holds the operations that were started and have not run, in order. They run one after the
-// other. A goroutine of their own runs them and ends with the last one. A waiting caller runs them
-// itself if no goroutine does.
+// A queue holds the started operations that have not run, in order. They run one at a time: on a
+// goroutine that ends when the queue is empty, or on a caller of Wait if no goroutine runs them.
 type queue struct {
 	mu      sync.Mutex
-	idle    *sync.Cond // an operation has ended
-	running bool       // somebody is at it
-	drains  bool       // a goroutine has been started that will look
-	// the first failure; what comes after it ends with it too, as the members are no longer at the
-	// same call
+	idle    *sync.Cond // signalled when an operation has ended
+	running bool       // an operation is running
+	drains  bool       // a goroutine that drains the queue was started
+	// the first failure; all later operations fail with it, because members may be at different
+	// calls
 	failed error
 	first  *Future
 	last   *Future
 }
 
-// Run runs c and returns when this member's part of it is over. An error ends the group: all later
-// calls return it.
+// Run runs c and returns when this member's part is done. After an error all later calls of the
+// group return it.
 func (g *Group) Run(ctx context.Context, c spmd.Collective) error {
 	g.debug.note(g.opts.Debug)
 	q := &g.queue
@@ -58,8 +57,8 @@ func (g *Group) Run(ctx context.Context, c spmd.Collective) error {
 	return err
 }
 
-// Start begins c and returns at once. c completes without another call by this member; its buffers
-// are the group's until then. Operations of a group run in the order in which they were started.
+// Start begins c and returns at once. c completes without another call by this member; until then
+// the group owns its buffers. Operations of a group run in the order in which they were started.
 func (g *Group) Start(ctx context.Context, c spmd.Collective) *Future {
 	g.debug.note(g.opts.Debug)
 	f := &Future{}
@@ -67,7 +66,7 @@ func (g *Group) Start(ctx context.Context, c spmd.Collective) *Future {
 	return f
 }
 
-// start begins c as f, which may have served before.
+// start begins c as f, which may have been used before.
 func (g *Group) start(f *Future, ctx context.Context, c spmd.Collective) {
 	g.enqueue(f, ctx, c)
 	q := &g.queue
@@ -93,7 +92,7 @@ func (g *Group) enqueue(f *Future, ctx context.Context, c spmd.Collective) {
 	q.mu.Unlock()
 }
 
-// drain runs the operations in the queue. The futures report failures.
+// drain runs the queued operations. Their futures hold the errors.
 func (g *Group) drain() error {
 	q := &g.queue
 	q.mu.Lock()
@@ -109,8 +108,7 @@ func (g *Group) drain() error {
 	return nil
 }
 
-// runFirst runs the operation that is first in the queue. The lock is held before and after, not
-// while it runs.
+// runFirst runs the first operation of the queue. It unlocks mu while the operation runs.
 func (g *Group) runFirst() {
 	q := &g.queue
 	f := q.first
@@ -126,8 +124,8 @@ func (g *Group) runFirst() {
 	q.idle.Broadcast()
 }
 
-// Wait returns when the operation has ended, or the context that it was started with. If no
-// goroutine runs the queue, Wait does.
+// Wait returns when the operation, or the context that it was started with, has ended. If no
+// goroutine runs the queue, Wait runs it.
 func (f *Future) Wait() error {
 	q := &f.g.queue
 	q.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Host is what a Group needs of the rank that it runs on: *spmd.World.
+// A Host is the part of *spmd.World that a Group uses.
 type Host interface {
 	Nodes() []int
 	Alloc(n int) ([]byte, error)
@@ -20,57 +20,56 @@ type Host interface {
 	Go(name string, f func() error)
 }
 
-// Options are how a Group works; the same on every member.
+// Options configure a Group. They are the same on every member.
 type Options struct {
-	// Fast lets the fastest algorithm make a reduction. Else reductions are made in the order of
-	// the members, so that their bits depend on no transport, library, placement or order of
-	// arrival.
+	// Fast chooses the fastest algorithm for reductions. Otherwise reductions run in member order, so
+	// that their bits do not depend on transport, library, placement or order of arrival.
 	Fast bool
-	// Algorithm is the one that makes every operation it can, in place of the table's choice; ""
-	// and "auto" leave the choice to the table.
+	// Algorithm names the algorithm for every operation that it supports. "" and "auto" leave the
+	// choice to the table.
 	Algorithm string
-	// Table goes before the built-in one; nil: none.
+	// Table has precedence over the built-in table; nil: none.
 	Table *Table
-	// MaxMessage is the most bytes that one message carries, a multiple of 8; longer buffers travel
-	// in pieces. 0: 1 GiB, as MPI counts in C ints.
+	// MaxMessage is the largest message in bytes, a multiple of 8; longer buffers are sent in pieces.
+	// 0 means 1 GiB, because MPI counts with C ints.
 	MaxMessage int
-	// Debug compares every call across the members before it runs, and names both sides of a
-	// mismatch.
+	// Debug compares every call across the members before it runs. The error of a mismatch shows both
+	// calls.
 	Debug bool
 }
 
-// A Group runs collective operations over one Comm. It belongs to one goroutine at a time; what
-// Start has started runs beside it.
+// A Group runs collective operations over one Comm. It belongs to one goroutine at a time; operations
+// begun by Start run concurrently.
 type Group struct {
 	comm  spmd.Comm
 	host  Host
 	opts  Options
 	me    int
-	nodes []int // of each member
+	nodes []int // node of each member
 	all   team
-	node  team // members of this node
-	// peerGroup is the members of all nodes that have this member's number on their node. It is empty
-	// if the nodes have different numbers of members.
+	node  team // the members of this node
+	// peerGroup has one member of each node: the one with this member's number on its node. It is
+	// empty if nodes have different numbers of members.
 	peerGroup team
 	heads     team // the first member of each node
-	nodeIndex int  // this node's number among those of heads
-	distinct  bool // no rank stands twice
+	nodeIndex int  // this node's index in heads
+	distinct  bool // every member has its own rank
 
 	algorithms []*algorithm
-	rules      []rule // the table's, then the built-in ones
+	rules      []rule // rules of the table, then the built-in ones
 	forced     *algorithm
 	native     spmd.Native
-	window     *window // what the members of this node share; nil until first used
+	window     *window // shared memory of this node's members; nil until first used
 	shared     spmd.Shared
 	traffic    Traffic
 
-	// Of the operation that runs.
+	// state of the running operation
 	call       spmd.Collective
 	seq, tag   int
 	reqs       []spmd.Request
 	want       []int
 	peers      []int
-	mem, stage []byte // communication memory: the algorithms', and for what callers hold elsewhere
+	mem, stage []byte // communication memory for algorithms, and for copies of unreachable buffers
 	pieces     [][]byte
 	dsts       [][]byte
 	rooted     []int
@@ -80,14 +79,14 @@ type Group struct {
 	debug debug
 }
 
-// Traffic counts what a Group has sent by messages. What members of a node read in each other's
-// memory, and what a library moves, is not in it.
+// Traffic counts the messages that a Group has sent. It does not count reads from shared memory or
+// the traffic of a library.
 type Traffic struct {
 	Messages, Bytes   int64
 	BytesBetweenNodes int64
 }
 
-// New returns a Group over comm, which it owns from now on. It does not communicate.
+// New returns a Group over comm and takes ownership of it. It does not communicate.
 func New(h Host, comm spmd.Comm, opts Options) (*Group, error) {
 	g := &Group{comm: comm, host: h, opts: opts, me: comm.Rank(), algorithms: registry()}
 	g.queue.idle = sync.NewCond(&g.queue.mu)
@@ -120,11 +119,11 @@ func New(h Host, comm spmd.Comm, opts Options) (*Group, error) {
 	return g, nil
 }
 
-// arrange finds the teams; nodes gives the node of each rank of the world.
+// arrange makes the teams. nodes has the node of each world rank.
 func (g *Group) arrange(nodes []int) {
 	p := g.comm.Size()
 	everyone, local, ranks := make([]int, p), make([]int, p), make([]int, p)
-	count := map[int]int{} // of members, on each node
+	count := map[int]int{} // number of members on each node
 	g.nodes = make([]int, p)
 	for m := range p {
 		everyone[m], ranks[m] = m, g.comm.WorldRank(m)
@@ -154,10 +153,10 @@ func (g *Group) Rank() int { return g.me }
 // Size returns the number of members.
 func (g *Group) Size() int { return len(g.all.members) }
 
-// Traffic returns what this member has sent so far. No operation may be under way.
+// Traffic returns the traffic of this member so far. No operation may be in progress.
 func (g *Group) Traffic() Traffic { return g.traffic }
 
-// Close frees the Comm; every member calls it, when nothing is under way.
+// Close frees the Comm. Every member calls it, with no operation in progress.
 func (g *Group) Close() error {
 	var err error
 	if g.native != nil {
@@ -169,23 +168,23 @@ func (g *Group) Close() error {
 // Barrier returns when every member has called it.
 func (g *Group) Barrier(ctx context.Context) error { return g.Run(ctx, spmd.Collective{}) }
 
-// Broadcast fills b on every member with root's. All members pass the same length.
+// Broadcast copies root's b to every member. All members pass the same length.
 func (g *Group) Broadcast(ctx context.Context, b []byte, root int) error {
 	return g.Run(ctx, Broadcast(b, root))
 }
 
-// Sum64 adds x over the members, in place.
+// Sum64 sums x over the members, in place.
 func (g *Group) Sum64(ctx context.Context, x []float64) error {
 	return g.Run(ctx, AllReduce(x, spmd.Sum))
 }
 
-// Sum32 adds x over the members, in place.
+// Sum32 sums x over the members, in place.
 func (g *Group) Sum32(ctx context.Context, x []float32) error {
 	return g.Run(ctx, AllReduce(x, spmd.Sum))
 }
 
-// Gather returns every member's b at root, in member order, and nil elsewhere. Lengths may differ,
-// and a member need not know the others'. It allocates: not for step loops.
+// Gather returns every member's b at root, in member order, and nil on other members. Lengths may
+// differ and need not be known to others. It allocates, so it is not for step loops.
 func (g *Group) Gather(ctx context.Context, b []byte, root int) ([][]byte, error) {
 	length := make([]int64, g.Size())
 	length[g.me] = int64(len(b))
@@ -245,7 +244,7 @@ func (g *Group) execute(ctx context.Context) error {
 	return nil
 }
 
-// scratch returns n bytes of communication memory with undefined content.
+// scratch returns n bytes of communication memory with undefined contents.
 func (g *Group) scratch(n int) ([]byte, error) {
 	if err := g.grow(&g.mem, n); err != nil {
 		return nil, err
@@ -253,8 +252,8 @@ func (g *Group) scratch(n int) ([]byte, error) {
 	return g.mem[:n], nil
 }
 
-// grow makes mem at least n bytes long; its content may be lost. Memory is never freed, so it grows
-// to at least twice its length.
+// grow makes mem at least n bytes long; its contents may be lost. Memory is never freed, so the
+// length at least doubles.
 func (g *Group) grow(mem *[]byte, n int) error {
 	if len(*mem) >= n {
 		return nil

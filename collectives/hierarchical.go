@@ -6,9 +6,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newHierarchical returns the algorithms for several nodes with several members each: N nodes, L
-// members on each. Inside a node they work in the memory that its members share, or by messages
-// where they share none; every byte between nodes crosses once.
+// newHierarchical returns the algorithms for several nodes with several members each: N nodes, L members on
+// each. Inside a node they use shared memory if there is any, and messages otherwise.
 //
 //	allreduce    long, nodes of one size: reduce-scatter in the node, a ring over the
 //	             nodes for each of the L shards, one member a shard, allgather in the
@@ -19,8 +18,8 @@ import (
 //	reduce       to the heads, then a tree over them                                   ⌈log₂N⌉(α + Sβ + Sγ)
 //	barrier      the node, then the heads, then the node                               ⌈log₂N⌉α
 //
-// The costs count what crosses between nodes. A node's head is its first member, the root on its
-// own node.
+// The costs count only communication between nodes. A node's head is its first member; on the root's node,
+// the root.
 func newHierarchical() *algorithm {
 	return &algorithm{
 		name: "hierarchical", kinds: of(spmd.Barrier, spmd.Broadcast, spmd.Reduce, spmd.AllReduce),
@@ -29,13 +28,14 @@ func newHierarchical() *algorithm {
 	}
 }
 
-// long is from how many bytes on every member of a node talks to the other nodes, about a shard.
+// long is the threshold in bytes, about one shard: for longer vectors every member of a node communicates
+// with the other nodes, not only its head.
 const long = 32 << 10
 
 func runHierarchical(ctx context.Context, t *team, c *spmd.Collective) error {
 	g := t.g
 	heads, root := g.headed(c.Root)
-	inNode := heads.members[g.nodeIndex] // this node's head
+	inNode := heads.members[g.nodeIndex] // head of this node
 	top := *c
 	top.Root = root
 	switch c.Kind {
@@ -82,8 +82,7 @@ func runHierarchical(ctx context.Context, t *team, c *spmd.Collective) error {
 	return g.inNode(ctx, c, spmd.Broadcast, inNode)
 }
 
-// headed returns the heads of the nodes, the root in place of its node's first member, and the
-// root's number among them.
+// headed returns the nodes' heads, with the root as head of its node, and the root's index.
 func (g *Group) headed(root int) (heads team, at int) {
 	g.rooted = append(g.rooted[:0], g.heads.members...)
 	heads = team{g, g.rooted, -1}
@@ -98,8 +97,8 @@ func (g *Group) headed(root int) (heads team, at int) {
 	return heads, at
 }
 
-// inNode runs an operation of c's kind of data among the members of this node; root is a member of
-// the group.
+// inNode runs an operation of the given kind on c's data among the members of this node. root is a member
+// of the group.
 func (g *Group) inNode(ctx context.Context, c *spmd.Collective, kind spmd.Kind, root int) error {
 	t := &g.node
 	if t.size() == 1 {

@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// reduceInto sets dst to dst op src, element by element. It rounds bfloat16 at each call.
+// reduceInto sets dst to dst op src, element by element. Each call rounds bfloat16.
 func reduceInto(t tensor.DType, op spmd.Op, dst, src []byte) {
 	switch t {
 	case tensor.F32:
@@ -43,7 +43,7 @@ func reduceIntoAs[T float32 | float64 | int32 | int64 | uint8](op spmd.Op, dst, 
 		for i, x := range src {
 			dst[i] *= x
 		}
-	case spmd.Min: // the built-in min and max make NaN of a NaN, and so name it
+	case spmd.Min: // min and max return NaN for a NaN, so a NaN stays visible
 		for i, x := range src {
 			dst[i] = min(dst[i], x)
 		}
@@ -65,13 +65,13 @@ func reduceBF16Into(op spmd.Op, dst, src []uint16) {
 	}
 }
 
-// reach is how many bytes reduceAll works on at a time: they stay in the first-level cache while all
-// pieces are added.
-const reach = 8 << 10
+// cacheBlock is the number of bytes that reduceAll processes at a time, so that they stay in the L1 cache
+// while all pieces are added.
+const cacheBlock = 8 << 10
 
-// reduceAll reduces bytes from to end of the pieces, in their order, and writes the result there in
-// each of dsts. A dst may be one of the pieces. bfloat16 is reduced in float32 and rounded once. The
-// bits depend only on the pieces and their order.
+// reduceAll reduces bytes from to end of the pieces, in their order, and writes the result to the
+// same bytes of each dst. A dst may be one of the pieces. bfloat16 is reduced in float32 and rounded
+// once. The bits of the result depend only on the pieces and their order.
 func reduceAll(t tensor.DType, op spmd.Op, dsts, pieces [][]byte, from, end int) {
 	if t == tensor.BF16 {
 		reduceAllBF16(op, dsts, pieces, from/2, end/2)
@@ -82,10 +82,10 @@ func reduceAll(t tensor.DType, op spmd.Op, dsts, pieces [][]byte, from, end int)
 			return
 		}
 	}
-	var acc [reach / 8]float64 // for its alignment
+	var acc [cacheBlock / 8]float64 // float64 for the alignment
 	room := bytesOf(acc[:])
-	for lo := from; lo < end; lo += reach {
-		hi := min(lo+reach, end)
+	for lo := from; lo < end; lo += cacheBlock {
+		hi := min(lo+cacheBlock, end)
 		a := room[:hi-lo]
 		copy(a, pieces[0][lo:hi])
 		for _, p := range pieces[1:] {
@@ -115,7 +115,7 @@ func reduceAllBF16(op spmd.Op, dsts, pieces [][]byte, from, end int) {
 	}
 }
 
-// addF32Go is addF32 where there is nothing faster.
+// addF32Go is addF32 in plain Go.
 func addF32Go(dst, a, b []float32) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {

@@ -2,7 +2,7 @@ package collectives
 
 import "golang.org/x/sys/cpu"
 
-// addF32 sets dst to a + b, of its length; dst may be a or b.
+// addF32 sets dst to a + b. All have the length of dst; dst may be a or b.
 func addF32(dst, a, b []float32) {
 	n := 0
 	if cpu.X86.HasAVX {
@@ -14,13 +14,13 @@ func addF32(dst, a, b []float32) {
 	addF32Go(dst[n:], a[n:], b[n:])
 }
 
-// addF32AVX adds n elements, a multiple of 32.
+// addF32AVX adds n elements; n must be a multiple of 32.
 //
 //go:noescape
 func addF32AVX(dst, a, b *float32, n int)
 
-// sumF32 sums bytes from to end of the pieces, in their order, into every one of dsts, in blocks,
-// and returns where the whole blocks end.
+// sumF32 sums the whole blocks of bytes from to end of the pieces, in their order, into every dst.
+// It returns the end of the last whole block.
 func sumF32(dsts, pieces [][]byte, from, end int) int {
 	end = from + (end-from)&^127
 	if !cpu.X86.HasAVX || from == end {
@@ -36,7 +36,7 @@ func sumF32(dsts, pieces [][]byte, from, end int) int {
 	return end
 }
 
-// sumF32AVX is sumF32 of whole blocks, at least one.
+// sumF32AVX is sumF32 for at least one block, and whole blocks only.
 //
 //go:noescape
 func sumF32AVX(dsts, pieces *[]byte, nd, np, from, end int)

@@ -7,9 +7,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newLibrary returns "mpi": the collectives of the MPI library, on a communicator of its own,
-// non-blocking and waited for as messages are, so that no core burns and the job's end ends the
-// wait. What they cost, and in what order they add, is the library's affair.
+// newLibrary returns the algorithm "mpi": the collectives of the MPI library, on a separate
+// communicator. It uses non-blocking calls and waits for them like for messages, so waiting uses no
+// CPU and ends with the job. The library determines the cost and the order of additions.
 func newLibrary() *algorithm {
 	return &algorithm{
 		name: "mpi", kinds: of(kinds()...), run: runLibrary,

@@ -6,20 +6,22 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// maxSingleOwner is the largest S·P in bytes for which one member reduces the whole vector, instead
-// of each member a shard. For such vectors latency dominates: 2(P-1) messages beat 2P(P-1).
+// maxSingleOwner is the largest S·P, in bytes, for which one member reduces the whole vector; for
+// larger ones each member reduces a shard. Latency dominates for short vectors: 2(P-1) messages
+// beat 2P(P-1).
 const maxSingleOwner = 512 << 10
 
-// newOrdered returns the reductions in member order, x₀ + x₁ + … element by element, whose bits
-// depend on nothing else: not on the transport, the library, the placement, nor on who came first.
-// The vector is cut into shards, each with an owner:
+// newOrdered returns the algorithm that reduces in member order, x₀ + x₁ + … element by element.
+// The bits of the result do not depend on transport, library, placement or order of arrival. The
+// vector is cut into shards, each with an owner:
 //
 //  1. every member sends its piece of each shard to the owner         (P-1)α + (P-1)/P·Sβ
 //  2. the owner reduces the pieces in member order                    (P-1)/P·Sγ
 //  3. the owner sends the result to those that want it                (P-1)α + (P-1)/P·Sβ
 //
-// So it moves the bytes of a ring, in two rounds. A short vector is one shard, which the members
-// own in turn: 2(α + Sβ(P-1)). Its reduce is half of that, to the root.
+// It moves as many bytes as a ring, in two rounds. A short vector is one shard. An allreduce of it
+// costs 2(α + Sβ(P-1)), and members take turns as its owner; a reduce, owned by the root, costs
+// half of that.
 func newOrdered() *algorithm {
 	return &algorithm{name: "ordered", ordered: true, kinds: of(spmd.Reduce, spmd.AllReduce, spmd.ReduceScatter),
 		run: runOrdered}
@@ -37,13 +39,13 @@ func runOrdered(ctx context.Context, t *team, c *spmd.Collective) error {
 	if err := gatherPieces(t, mine); err != nil {
 		return err
 	}
-	for i := 1; i < t.size(); i++ { // each starts with its neighbour, so that no owner is flooded
+	for i := 1; i < t.size(); i++ { // each starts with its next neighbour, to spread the load
 		m := (t.me + i) % t.size()
 		if err := t.send(t.block(c.Data, c, m), m); err != nil {
 			return err
 		}
 	}
-	if err := t.wait(ctx); err != nil { // for the sends too: results arrive where the pieces were
+	if err := t.wait(ctx); err != nil { // the sends must be done too: results overwrite the pieces
 		return err
 	}
 	reducePieces(t, c, mine)
@@ -63,7 +65,7 @@ func runOrdered(ctx context.Context, t *team, c *spmd.Collective) error {
 	return t.wait(ctx)
 }
 
-// orderedAlone lets one member do all of it.
+// orderedAlone reduces the whole vector on the owner.
 func orderedAlone(ctx context.Context, t *team, c *spmd.Collective, owner int) error {
 	if t.me != owner {
 		if err := t.send(c.Data, owner); err != nil {
@@ -92,8 +94,8 @@ func orderedAlone(ctx context.Context, t *team, c *spmd.Collective, owner int) e
 	return t.wait(ctx)
 }
 
-// gatherPieces starts to receive every other member's piece of this member's shard, and lists all
-// pieces in g.pieces, in member order.
+// gatherPieces starts receiving the other members' pieces of this member's shard. It puts all
+// pieces into g.pieces, in member order.
 func gatherPieces(t *team, mine []byte) error {
 	g := t.g
 	mem, err := g.scratch(t.size() * len(mine))

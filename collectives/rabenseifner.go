@@ -6,10 +6,10 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newRabenseifner returns Rabenseifner's allreduce (2004): a reduce-scatter by recursive halving,
-// then an allgather by recursive doubling. As few bytes as the ring, in a logarithmic number of
-// rounds; the distance of the partners grows with the halves, so that the large halves travel
-// between neighbours. P that is no power of two is folded first, as in recursive doubling.
+// newRabenseifner returns Rabenseifner's allreduce (2004): a reduce-scatter by recursive halving, then an
+// allgather by recursive doubling. It moves as few bytes as the ring in a logarithmic number of rounds.
+// The largest halves are exchanged first, between neighbours; then sizes halve and distances double. If P
+// is not a power of two, the members are folded first, as in recursive doubling.
 //
 //	allreduce    2log₂P·α + 2(P-1)/P·Sβ + (P-1)/P·Sγ, and 2(α + Sβ) + Sγ more where P is not a power of two
 func newRabenseifner() *algorithm {
@@ -19,12 +19,12 @@ func newRabenseifner() *algorithm {
 		}}
 }
 
-// halve reduces b over a fold: members 1, 2, 4, … apart exchange halves of what they still have,
-// down to a shard each, and collect the shards the same way back.
+// halve reduces b over a fold: members at distance 1, 2, 4, … exchange halves of their range until each
+// has one reduced shard. Then they gather the shards in the reverse order.
 func halve(ctx context.Context, t *team, f fold, c *spmd.Collective, b, in []byte) error {
 	e := c.DType.Size()
 	lo, hi := 0, len(b)/e
-	var bounds [64][2]int // what the members had before each halving
+	var bounds [64][2]int // each member's range before each halving
 	rounds := 0
 	for step := 1; step < f.size; step *= 2 {
 		peer := f.member(f.me ^ step)

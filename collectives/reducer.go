@@ -12,7 +12,7 @@ import (
 )
 
 // A Reducer sums gradients and statistics over the members of a Group, which are the replicas of a
-// model. The methods that take no context use the one it was made with.
+// model. Methods without a context use that of NewReducer.
 type Reducer struct {
 	ctx      context.Context
 	g        *Group
@@ -21,49 +21,48 @@ type Reducer struct {
 	grad     GradientSum
 }
 
-// maxBuckets is how many buckets a gradient is cut into at most.
+// maxBuckets is the largest number of buckets of a gradient.
 const maxBuckets = 1024
 
-// NewReducer returns a Reducer over g, whose gradients travel in buckets of about bucketBytes, or
-// of a larger size when that were too many. ctx ends every wait.
+// NewReducer returns a Reducer over g that sums gradients in buckets of about bucketBytes, or
+// larger ones if there would be more than maxBuckets. Every wait ends with ctx.
 func NewReducer(ctx context.Context, g *Group, bucketBytes int) *Reducer {
 	return &Reducer{ctx: ctx, g: g, bucket: max(1, bucketBytes/4)}
 }
 
-// Compress lets gradients travel as bfloat16 from here on: half the bytes, each member's part
-// rounded once and their sum, which is made in float32, once more. GradientSum.CompressionError
-// says what that costs.
+// Compress makes later sums send gradients as bfloat16, which halves the bytes. Each member's
+// values are rounded once; they are summed in float32, and the sum is rounded again.
+// CompressionError returns the relative error of the first rounding.
 func (r *Reducer) Compress() { r.compress = true }
 
-// Replicas returns the number of members, and which one this is.
+// Replicas returns the number of members and this member's number.
 func (r *Reducer) Replicas() (n, this int) { return r.g.Size(), r.g.Rank() }
 
-// Sum adds x over the members, in place.
+// Sum sums x over the members, in place.
 func (r *Reducer) Sum(x []float64) error { return r.g.Sum64(r.ctx, x) }
 
-// Gradient opens the sum of grad, which is communication memory. One is open at a time. The result
-// is good until the next call.
+// Gradient begins the sum of grad, which must be communication memory. Only one sum may be open at
+// a time. The result is valid until the next call.
 func (r *Reducer) Gradient(grad []float32) *GradientSum {
 	r.grad.begin(r, grad)
 	return &r.grad
 }
 
-// A GradientSum sums a flat gradient in buckets, each of which leaves as soon as all of it is
-// final, and travels while the backward pass goes on. Buckets are cut at the same places whatever
-// became ready when, and each is summed in member order, so their size does not change the result.
-// All members make the same ranges ready in the same order, and so start the same buckets in the
-// same order.
+// A GradientSum sums a flat gradient in buckets. A bucket's sum starts when all its elements are
+// final, and runs during the rest of the backward pass. The bucket boundaries are fixed, and each
+// bucket is summed in member order, so the bucket size does not change the result. All members must
+// make the same ranges ready in the same order, so that they start buckets in the same order.
 type GradientSum struct {
 	r       *Reducer
 	grad    []float32
 	bucket  int       // elements
-	missing []int     // per bucket: elements not yet ready
-	futures []*Future // of the buckets started, and more where an earlier gradient had more
+	missing []int     // per bucket: number of elements not yet ready
+	futures []*Future // of the started buckets; may be longer than needed
 	started int
-	order   []int  // the buckets, as they were started
-	wire    []BF16 // the gradient as it travels compressed
+	order   []int  // the buckets in the order of their start
+	wire    []BF16 // the compressed gradient
 
-	squares, lost float64 // of what was rounded, and by it
+	squares, lost float64 // sums of squares: of the gradient, and of its rounding errors
 }
 
 func (s *GradientSum) begin(r *Reducer, grad []float32) {
@@ -80,7 +79,7 @@ func (s *GradientSum) begin(r *Reducer, grad []float32) {
 	}
 }
 
-// Ready marks grad[lo:hi] as final. Buckets that are complete with it start to travel.
+// Ready marks grad[lo:hi] as final and starts the buckets that are now complete.
 func (s *GradientSum) Ready(lo, hi int) {
 	if s.r.g.Size() == 1 || lo == hi {
 		return
@@ -94,9 +93,9 @@ func (s *GradientSum) Ready(lo, hi int) {
 	}
 }
 
-// Wait starts the ranges that were never made ready, in order, and returns when all of grad holds
-// the sum. It calls final, if not nil, with each bucket's range once the bucket holds the sum, in
-// the order in which buckets were started.
+// Wait starts the buckets that are not complete yet, in order, and returns when all of grad holds
+// the sum. When a bucket holds its sum, Wait calls final, if not nil, with the bucket's range.
+// Buckets come in the order of their start.
 func (s *GradientSum) Wait(final func(lo, hi int)) error {
 	if final == nil {
 		final = func(lo, hi int) {}
@@ -131,8 +130,8 @@ func (s *GradientSum) Wait(final func(lo, hi int)) error {
 	return nil
 }
 
-// CompressionError returns what rounding to bfloat16 has taken from this member's gradients since
-// the last call, relative to them in the Euclidean norm; 0 where none were compressed.
+// CompressionError returns the relative error (Euclidean norm) that rounding to bfloat16 caused in
+// this member's gradients since the last call. It is 0 if none were compressed.
 func (r *Reducer) CompressionError() float64 {
 	s := &r.grad
 	e := 0.0
@@ -143,8 +142,8 @@ func (r *Reducer) CompressionError() float64 {
 	return e
 }
 
-// start starts the sum of bucket b. It leaves the last bucket to Wait, which the caller is about to
-// call.
+// start starts the sum of bucket b. It only queues the last bucket, because the caller is about to
+// call Wait, which runs it.
 func (s *GradientSum) start(b int) {
 	lo, hi := s.bounds(b)
 	c := AllReduce(s.grad[lo:hi], spmd.Sum)
@@ -161,12 +160,12 @@ func (s *GradientSum) start(b int) {
 	}
 }
 
-// round puts grad[lo:hi] into the wire's form.
+// round writes grad[lo:hi] to the compressed gradient and returns that part.
 func (s *GradientSum) round(lo, hi int) []BF16 {
 	if len(s.wire) < len(s.grad) {
 		mem, err := s.r.g.host.Alloc(2 * len(s.grad))
 		if err != nil {
-			mem = make([]byte, 2*len(s.grad)) // not where the others reach it, and so copied once more
+			mem = make([]byte, 2*len(s.grad)) // unreachable for other members, so it is copied again
 		}
 		s.wire = view[BF16](mem)
 	}

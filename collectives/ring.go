@@ -6,9 +6,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newRing returns the ring: the vector is cut into P blocks, and each travels once around, from
-// neighbour to neighbour (Patarasuk and Yuan 2009). It moves the fewest bytes there can be, every
-// link carries the same, and P need not be a power of two; latency grows with P.
+// newRing returns the ring algorithm: the vector is cut into P blocks, and each is passed once around the ring
+// (Patarasuk and Yuan 2009). It moves the fewest bytes possible and loads all links equally, for any P. Its
+// latency grows with P.
 //
 //	reduce-scatter    P-1 rounds: pass a block on, reduce the next into mine       (P-1)(α + S/P·(β+γ))
 //	allgather         P-1 rounds: pass on what came in the round before            (P-1)(α + S/P·β)
@@ -32,7 +32,7 @@ func ring(ctx context.Context, t *team, c *spmd.Collective, b []byte) error {
 		if err != nil {
 			return err
 		}
-		for round := 1; round < p; round++ { // a block starts at the member after its owner
+		for round := 1; round < p; round++ { // block b starts at the member after its owner
 			out, mine := t.block(b, c, (t.me-round+p)%p), t.block(b, c, (t.me-round-1+p)%p)
 			if err := t.exchange(ctx, out, next, in[:len(mine)], before); err != nil {
 				return err

@@ -7,17 +7,16 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newShared returns the algorithms for members of one node, which reach each other's memory. They
-// send no messages. Every member publishes where its buffers lie, and meets the others. A member
-// reads the bytes that it needs from the others' buffers. Where needed, a last meeting keeps
-// buffers from changing while they are read. Buffers outside of Alloc's memory are copied there
-// first, and back.
+// newShared returns the algorithm for members of one node, which have shared memory. It sends no
+// messages. Every member publishes the addresses of its buffers and enters a barrier. Then it reads
+// the data that it needs from the others' buffers. Where needed, a second barrier keeps buffers
+// from changing while they are read. Buffers outside of Alloc's memory are copied to it and back.
 //
-// Reductions are made in member order, so they have the bits of "ordered". The last member to
-// arrive makes a short one for all, before it lets the others go. That is one meeting, and where
-// members share cores none wakes up only to find work. A long one is cut into chunks. Members that
-// are awake take them one by one, and each chunk is read from and written to every member's buffer
-// once. With σ the time of a meeting, and the memory's β:
+// It reduces in member order, so the bits are those of "ordered". The last member to arrive reduces
+// a short vector for all members, before it releases them. This takes only one barrier, and where
+// members share cores, none must wake up to do work. A long vector is cut into chunks, which the
+// members that are awake take one by one; each chunk is read from and written to every member's
+// buffer once. With σ the time of a barrier, and β of memory traffic:
 //
 //	barrier                              σ
 //	allreduce, short                     σ + 2PSβ
@@ -33,16 +32,16 @@ func newShared() *algorithm {
 	}
 }
 
-// chunk is how many bytes of a long vector a member takes at a time, and short how many the last
-// one does for all while the others wait awake. A vector of one chunk would be one member's all the
-// same, with one more meeting. Others that sleep would have to be woken to help: then the last
-// member does more by itself.
+// chunk is the number of bytes of a long vector that a member reduces at a time. Up to short bytes,
+// the last member to arrive reduces alone: splitting one chunk would only add a barrier. If other
+// members sleep, waking them is slow, so the last member reduces longer vectors alone, up to
+// maxSingleOwner.
 const (
 	chunk = 64 << 10
 	short = chunk
 )
 
-// runShared runs c over a team whose members are all those of the group on this node.
+// runShared runs c over the team of all members on this node.
 func runShared(ctx context.Context, t *team, c *spmd.Collective) error {
 	g := t.g
 	if g.window == nil {
@@ -54,7 +53,7 @@ func runShared(ctx context.Context, t *team, c *spmd.Collective) error {
 	}
 	w := g.window
 	if c.Kind == spmd.Barrier {
-		return w.meet(ctx)
+		return w.barrier(ctx)
 	}
 	if c.Kind == spmd.Broadcast && len(c.Data) <= inline {
 		return broadcastInline(ctx, t, c, w)
@@ -66,11 +65,11 @@ func runShared(ctx context.Context, t *team, c *spmd.Collective) error {
 	if c.Kind == spmd.AllReduce || c.Kind == spmd.Reduce {
 		err = reduceTogether(ctx, t, c, w)
 	} else {
-		if err = w.meet(ctx); err == nil {
+		if err = w.barrier(ctx); err == nil {
 			err = pull(t, c, w, data)
 		}
 		if err == nil {
-			err = w.meet(ctx) // nobody's buffers change while others read them
+			err = w.barrier(ctx) // buffers must not change while others read them
 		}
 	}
 	if err == nil && len(data) > 0 && &data[0] != &c.Data[0] {
@@ -79,8 +78,8 @@ func runShared(ctx context.Context, t *team, c *spmd.Collective) error {
 	return err
 }
 
-// publish says in this member's slot where the buffers of c lie. Those that the others cannot reach
-// are staged; data is where Data is then.
+// publish writes the addresses of c's buffers to this member's slot. Buffers outside of shared
+// memory are copied to it first. data is Data or its copy.
 func (g *Group) publish(w *window, c *spmd.Collective) (data []byte, err error) {
 	s := &w.slots[w.me]
 	s.bytes = int64(len(c.Data))
@@ -126,7 +125,7 @@ func (g *Group) publish(w *window, c *spmd.Collective) (data []byte, err error) 
 	return data, nil
 }
 
-// publishBlocks says where in Send each member's block begins, or how long Send is.
+// publishBlocks publishes where each member's block of Send begins, or the length of Send.
 func publishBlocks(w *window, c *spmd.Collective) {
 	row := w.row(w.me)
 	switch c.Kind {
@@ -145,7 +144,7 @@ func publishBlocks(w *window, c *spmd.Collective) {
 	}
 }
 
-// reduceTogether makes a reduction whose result goes to all members or to the root.
+// reduceTogether runs an allreduce or a reduce.
 func reduceTogether(ctx context.Context, t *team, c *spmd.Collective, w *window) error {
 	n := len(c.Data)
 	if w.arrive() {
@@ -198,15 +197,15 @@ func reduceViews(t *team, c *spmd.Collective, w *window, lo, hi int) error {
 	return nil
 }
 
-// broadcastInline carries a short vector in the window. A member that is slow to copy it out delays
-// the next meeting, and the root writes there again only after that.
+// broadcastInline broadcasts a short vector through the window. A member delays the next barrier
+// until it has copied the vector, and the root writes to the same buffer only after that barrier.
 func broadcastInline(ctx context.Context, t *team, c *spmd.Collective, w *window) error {
 	small := &w.small[(w.phase+1)%2]
 	if t.me == c.Root {
 		small.bytes = int64(len(c.Data))
 		copy(small.data[:], c.Data)
 	}
-	if err := w.meet(ctx); err != nil || t.me == c.Root {
+	if err := w.barrier(ctx); err != nil || t.me == c.Root {
 		return err
 	}
 	if int(small.bytes) != len(c.Data) {
@@ -216,7 +215,7 @@ func broadcastInline(ctx context.Context, t *team, c *spmd.Collective, w *window
 	return nil
 }
 
-// pull fetches from the others what c brings to this member.
+// pull copies this member's part of c's result from the other members' buffers.
 func pull(t *team, c *spmd.Collective, w *window, data []byte) error {
 	switch c.Kind {
 	case spmd.Broadcast:
@@ -240,7 +239,7 @@ func pull(t *team, c *spmd.Collective, w *window, data []byte) error {
 			return nil
 		}
 	}
-	for i := range t.size() { // each starts at another
+	for i := range t.size() { // each member starts at a different one
 		m := (t.me + i) % t.size()
 		mine := t.block(data, c, m)
 		var d []byte

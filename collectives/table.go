@@ -10,24 +10,25 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Table says which algorithm makes which operation. The first rule that matches, whose algorithm
-// can make the operation in the group at hand, decides; where none does, the built-in table.
+// A Table is a list of rules that choose the algorithm of an operation. The first rule that
+// matches, and whose algorithm can run the operation in the group, decides. If no rule does, the
+// built-in table decides.
 type Table struct {
 	Schema  int    `json:"schema"`            // 1
-	Machine string `json:"machine,omitempty"` // where it was measured, for the reader
+	Machine string `json:"machine,omitempty"` // machine of the measurement, for human readers
 	Rules   []Rule `json:"rules"`
 }
 
-// A Rule matches operations of one kind up to a size.
+// A Rule matches operations of one kind, by group and size.
 type Rule struct {
-	Kind      string `json:"kind"`              // as spmd.Kind prints it: allreduce
-	Members   int    `json:"members,omitempty"` // groups of so many members or fewer; 0: of any size
-	Nodes     string `json:"nodes,omitempty"`   // one, many; "": either
-	Bytes     int    `json:"bytes,omitempty"`   // of Data, at most; 0: any
+	Kind      string `json:"kind"`              // name of the spmd.Kind, such as allreduce
+	Members   int    `json:"members,omitempty"` // largest group; 0: any
+	Nodes     string `json:"nodes,omitempty"`   // one or many; "": either
+	Bytes     int    `json:"bytes,omitempty"`   // largest size of Data; 0: any
 	Algorithm string `json:"algorithm"`
 }
 
-// ReadTable reads a Table from a file of JSON.
+// ReadTable reads a Table from a JSON file.
 func ReadTable(file string) (*Table, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -45,7 +46,7 @@ func ReadTable(file string) (*Table, error) {
 	return t, nil
 }
 
-// Write writes the table to a file that ReadTable reads.
+// Write writes the table to a JSON file for ReadTable.
 func (t *Table) Write(file string) error {
 	text, err := json.MarshalIndent(t, "", "  ")
 	if err == nil {
@@ -57,11 +58,11 @@ func (t *Table) Write(file string) error {
 	return nil
 }
 
-// A rule is a Rule with names looked up.
+// A rule is a Rule with its names resolved.
 type rule struct {
 	kind      spmd.Kind
 	members   int
-	one, many bool // node counts that match
+	one, many bool // numbers of nodes that match
 	bytes     int
 	algorithm *algorithm
 }
@@ -72,7 +73,7 @@ func (r *rule) fits(g *Group, c *spmd.Collective) bool {
 		(nodes == 1 && r.one || nodes > 1 && r.many)
 }
 
-// resolve looks the names up.
+// resolve turns the Rules into rules.
 func (t *Table) resolve(all []*algorithm) ([]rule, error) {
 	if t.Schema != 1 {
 		return nil, fmt.Errorf("table of algorithms: schema %d: expected 1", t.Schema)
@@ -108,10 +109,10 @@ func kinds() []spmd.Kind {
 	return all
 }
 
-// builtin returns the table for machines that nobody has measured. Where ranks share memory that
-// wins at every size; between nodes messages are few, then short. The bounds between the algorithms
-// on messages are where their costs, as their files give them, cross for α = 2 µs and β = 0.1 ns a
-// byte.
+// builtin returns the table for machines without measurements. Shared memory is fastest at every
+// size. Between nodes it minimizes the number of messages, then their length. The size limits
+// between message algorithms are where their documented costs cross, for α = 2 µs and β = 0.1 ns
+// per byte.
 func builtin() *Table {
 	rules := []Rule{}
 	for _, k := range kinds() {

@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A team is the members of a group that an algorithm runs over, numbered 0, 1, … in the order of
-// members: the whole group, those of a node, or one of each node.
+// A team is the set of a group's members that run an algorithm: all members, those of a node, or
+// one of each node. They are numbered 0, 1, … in member order.
 type team struct {
 	g       *Group
 	members []int // of the group
@@ -17,14 +17,14 @@ type team struct {
 
 func (t *team) size() int { return len(t.members) }
 
-// send starts to send b to member `to`. An empty b is no message at all: both sides know its
+// send starts sending b to member `to`. An empty b sends no message, because both sides know its
 // length.
 func (t *team) send(b []byte, to int) error { return t.g.post(true, b, t.members[to]) }
 
-// recv starts to receive b, the whole of it, from member `from`.
+// recv starts receiving b from member `from`; the message must have b's length.
 func (t *team) recv(b []byte, from int) error { return t.g.post(false, b, t.members[from]) }
 
-// wait returns when all that was started has ended.
+// wait returns when all started sends and receives are done.
 func (t *team) wait(ctx context.Context) error { return t.g.wait(ctx) }
 
 // exchange sends one buffer and receives another.
@@ -38,10 +38,10 @@ func (t *team) exchange(ctx context.Context, out []byte, to int, in []byte, from
 	return t.wait(ctx)
 }
 
-// shard returns member m's even share of b, in elements of e bytes.
+// shard returns member m's shard of b, cut evenly into elements of e bytes.
 func (t *team) shard(b []byte, e, m int) []byte { return block(b, e, nil, t.size(), m) }
 
-// block returns member m's block of the whole that c cuts.
+// block returns member m's block of b, as cut by c.
 func (t *team) block(b []byte, c *spmd.Collective, m int) []byte {
 	return block(b, c.DType.Size(), c.Counts, t.size(), m)
 }
@@ -80,7 +80,8 @@ func (g *Group) message(sending bool, b []byte, peer, tag int) error {
 	return err
 }
 
-// wait returns when all messages posted have ended; one that is shorter than expected is an error.
+// wait returns when all posted messages are done. A message that is shorter than expected is an
+// error.
 func (g *Group) wait(ctx context.Context) error {
 	err := g.comm.Wait(ctx, g.reqs)
 	for i := range g.reqs {

@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newTree returns the binomial tree. Members are numbered from the root; in round k member m with m
-// mod 2^(k+1) = 2^k is m-2^k's child.
+// newTree returns the binomial tree. Members are numbered from the root. In round k member m with m mod
+// 2^(k+1) = 2^k is the child of m-2^k.
 //
 //	broadcast    ⌈log₂P⌉ rounds, the whole to one member more than have it      ⌈log₂P⌉(α + Sβ)
 //	reduce       the same rounds backwards                                      ⌈log₂P⌉(α + Sβ + Sγ)
@@ -35,7 +35,7 @@ func runTree(ctx context.Context, t *team, c *spmd.Collective) error {
 
 func treeBroadcast(ctx context.Context, t *team, b []byte, root int) error {
 	p := t.size()
-	me := (t.me - root + p) % p // numbered from the root
+	me := (t.me - root + p) % p // number relative to the root
 	for step := 1; step < p; step *= 2 {
 		switch {
 		case me < step && me+step < p:
@@ -46,7 +46,7 @@ func treeBroadcast(ctx context.Context, t *team, b []byte, root int) error {
 			if err := t.recv(b, (me-step+root)%p); err != nil {
 				return err
 			}
-			if err := t.wait(ctx); err != nil { // what is not here yet cannot be passed on
+			if err := t.wait(ctx); err != nil { // data must arrive before it is passed on
 				return err
 			}
 		}

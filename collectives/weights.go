@@ -9,81 +9,80 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// WeightsSpec says what Weights carry, and between whom. But for State it is the same on every
-// rank.
+// WeightsSpec configures Weights. Except for State it is the same on every rank.
 type WeightsSpec struct {
 	Label string // names the weights in messages
-	// Layout is what State holds.
+	// Layout is the layout of State.
 	Layout *tensor.Layout
-	// Frozen marks the tensors of Layout that do not change after the first version; nil: none.
+	// Frozen marks the tensors that do not change after the first version; nil: none.
 	Frozen []bool
-	// Sources are the ranks that have a replica of the state, all replicas the same.
+	// Sources are the ranks that hold a replica of the state. All replicas are equal.
 	Sources []int
-	// Readers is the rank of each reader; several may be on one rank.
+	// Readers are the ranks of the readers; a rank may have several.
 	Readers []int
-	// State is this rank's replica on a source, memory of World.Alloc; elsewhere what Patch.Held
-	// asks for, or nil.
+	// State is this rank's replica, in memory of World.Alloc. On a rank that is no source, it holds
+	// the tensors of Patch.Held, or is nil.
 	State []byte
-	// Slots is how many copies each set of ranks that share one has. With 2, a version arrives
-	// while readers still use the one before. With 1, it waits until they ask for it. With 0,
-	// readers on a source's node use its State in place: it must not change while they do, which is
-	// the caller's to see to.
+	// Slots is the number of copies that each unit (a set of ranks with a shared copy) keeps. With 2,
+	// a version can arrive while readers use the last one. With 1, it waits until readers ask for it.
+	// With 0, readers on a source's node use State in place, and the caller must not change it during
+	// their use.
 	Slots int
-	// Wire is what F32 tensors travel as: F32, or BF16, to which every reader's values are then
-	// rounded, wherever it is.
+	// Wire is the type in which F32 tensors are sent: F32 or BF16. With BF16 all readers get rounded
+	// values, even on a source's node.
 	Wire tensor.DType
-	// Group is how the groups that the weights travel over work.
+	// Group configures the groups that distribute the weights.
 	Group Options
-	// Bucket is how many bytes are sent at once; a tensor is not split.
+	// Bucket is the number of bytes to send at once; tensors are not split.
 	Bucket int
-	// Patch, unless nil, sends only changes, tensor by tensor, where that is less than the whole.
+	// Patch, unless nil, sends only the changed elements of a tensor if that takes fewer bytes.
 	Patch *PatchSpec
 }
 
-// A PatchSpec says how changes are sent.
+// A PatchSpec configures how changes are sent.
 type PatchSpec struct {
-	// Delta writes the places of changed elements as distances, which take fewer bytes where many
-	// are close together.
+	// Delta encodes the indices of changed elements as distances, which takes fewer bytes when many
+	// elements change.
 	Delta bool
-	// Held marks the tensors whose first values, in State, are the same on all ranks from the
-	// beginning; nil: none. They are compared.
+	// Held marks the tensors whose initial values, in State, are the same on all ranks; nil: none.
+	// NewWeights checks that they are.
 	Held []bool
-	// Bucket is WeightsSpec.Bucket for the first version.
+	// Bucket replaces WeightsSpec.Bucket for the first version.
 	Bucket int
 }
 
-// Weights carry versions of one state from its sources to readers. The sources publish; a reader
-// adopts when it suits it:
+// Weights distribute versions of one state from its sources to readers. Sources publish versions;
+// each reader adopts the newest one when it is ready:
 //
 //	w, err := NewWeights(ctx, world, spec)         // collective over Sources and Readers
 //	w.Publish(ctx, version)                        // on every source, in the same order
 //	state, version, err := w.Reader(i).Adopt(ctx, version)
 //	w.Close()                                      // on every rank, when no source will publish again
 //
-// The ranks of a node share a copy, where they share memory: the sources' own (Slots 0), or one
-// that the first source of the node fills. Nodes without a source get theirs by a broadcast from
-// the first source of all, which goes on while Publish has returned and readers work. All readers
-// see the same bits.
+// With shared memory, the ranks of a node share one copy: the source's State (Slots 0), or a copy
+// that the node's first source writes. Nodes without a source get a copy by a broadcast from the
+// first of all sources. The broadcast may continue after Publish has returned. All readers see the
+// same bits.
 type Weights struct {
 	spec    WeightsSpec
 	world   *spmd.World
-	unit    *unit    // of this rank; nil: it has none, as nobody reads near this source
-	seq     uint32   // publications so far
-	writes  bool     // this rank fills the unit
-	channel *channel // the end of the broadcast that is here; nil: none
-	jobs    chan job // to the goroutine that sends; nil where there is none
+	unit    *unit    // unit of this rank; nil: no reader needs a copy from this source
+	seq     uint32   // number of publications so far
+	writes  bool     // this rank writes the unit's copy
+	channel *channel // this rank's end of the broadcast; nil: none
+	jobs    chan job // publications for the sending goroutine; nil on other ranks
 	readers []*WeightsReader
 }
 
-// A job is a publication to be sent.
+// A job is a publication to send.
 type job struct {
 	seq     uint32
 	version int64
 }
 
 // NewWeights makes the weights of spec. It is collective over the sources and readers, and returns
-// nil elsewhere. If the layout of another rank differs, or what that rank holds, NewWeights fails
-// on the first source.
+// nil on other ranks. If a layout or held values differ between ranks, NewWeights returns an error on
+// the first source.
 func NewWeights(ctx context.Context, world *spmd.World, spec WeightsSpec) (*Weights, error) {
 	w, err := newWeights(ctx, world, spec)
 	if err != nil {
@@ -111,7 +110,7 @@ func newWeights(ctx context.Context, world *spmd.World, spec WeightsSpec) (*Weig
 		return nil, err
 	}
 	w := &Weights{spec: spec, world: world}
-	leaders := []int{root} // of those that the broadcast goes to, after the root
+	leaders := []int{root} // ranks of the broadcast, root first
 	for i := range units {
 		p := &units[i]
 		if !p.source && p.leader != root {
@@ -140,7 +139,7 @@ func newWeights(ctx context.Context, world *spmd.World, spec WeightsSpec) (*Weig
 		return nil, err
 	}
 	if world.Rank() == root {
-		w.jobs = make(chan job, maxSlots+1) // as many as can be under way
+		w.jobs = make(chan job, maxSlots+1) // for the largest number in progress
 		w.unit.sends = true
 		world.Go(spec.Label, func() error { return w.send(ctx) })
 	} else {
@@ -149,12 +148,12 @@ func newWeights(ctx context.Context, world *spmd.World, spec WeightsSpec) (*Weig
 	return w, nil
 }
 
-// Publish makes the present state of the sources the newest version. Every source calls it, with
-// versions that grow. When it returns, the state may change, unless readers use it in place. It
-// waits for readers only where the slots are all in use.
+// Publish makes the current state of the sources the newest version. Every source calls it, with
+// increasing versions. After it returns, the state may change, unless readers use it in place. It
+// waits for readers only if all slots are in use.
 func (w *Weights) Publish(ctx context.Context, version int64) error {
 	if !w.writes {
-		return nil // another rank fills what is read here
+		return nil // another rank writes this unit's copy
 	}
 	w.seq++
 	u := w.unit
@@ -182,8 +181,8 @@ func (w *Weights) Publish(ctx context.Context, version int64) error {
 	return nil
 }
 
-// copyState copies State to a slot, with the values that readers elsewhere get. Frozen tensors are
-// copied the first time alone.
+// copyState copies State to a slot, rounded as on the wire. Frozen tensors are copied only the first
+// time.
 func (s *WeightsSpec) copyState(slot []byte, first bool) {
 	for i, f := range s.Layout.Fields() {
 		if !first && s.Frozen != nil && s.Frozen[i] {
@@ -210,7 +209,7 @@ func round(dst, src []float32) {
 	}
 }
 
-// send is the life of the goroutine that sends what the first source publishes.
+// send runs on a goroutine of the first source and broadcasts its publications.
 func (w *Weights) send(ctx context.Context) error {
 	for {
 		select {
@@ -232,7 +231,7 @@ func (w *Weights) send(ctx context.Context) error {
 	}
 }
 
-// receive is the life of the goroutine that fills a unit without a source.
+// receive runs on a goroutine and fills the copy of a unit without a source.
 func (w *Weights) receive(ctx context.Context) error {
 	for seq := uint32(1); ; seq++ {
 		version, more, err := w.channel.begin(ctx)
@@ -249,15 +248,15 @@ func (w *Weights) receive(ctx context.Context) error {
 	}
 }
 
-// Close ends the broadcast. The sources call it after the last Publish; it does nothing elsewhere,
-// nor on nil.
+// Close ends the broadcast. Sources call it after the last Publish. On other ranks, and for nil, it
+// does nothing.
 func (w *Weights) Close() {
 	if w != nil && w.jobs != nil {
 		close(w.jobs)
 	}
 }
 
-// Reader returns reader i of WeightsSpec.Readers, which must be on this rank.
+// Reader returns reader i of WeightsSpec.Readers. It must be on this rank.
 func (w *Weights) Reader(i int) *WeightsReader {
 	for _, r := range w.readers {
 		if r.index == i {
@@ -267,25 +266,25 @@ func (w *Weights) Reader(i int) *WeightsReader {
 	panic(fmt.Sprintf("collectives: weights %q: reader %d is not on rank %d", w.spec.Label, i, w.world.Rank()))
 }
 
-// A WeightsReader is one user of the weights. It belongs to one goroutine at a time.
+// A WeightsReader is one reader of the weights. It belongs to one goroutine at a time.
 type WeightsReader struct {
 	unit  *unit
-	index int // among all readers
-	word  int // of the unit's
+	index int // in WeightsSpec.Readers
+	word  int // index in unit.using
 	using uint32
 }
 
-// Adopt moves on to the newest version that has arrived, and waits until that is atLeast. It
-// returns its state, which does not change until the next call, and its version. With the version
-// that the reader has, it never waits: so one that works on while versions come calls it between
-// two of its steps.
+// Adopt moves to the newest version that has arrived, and waits until it is at least atLeast. It
+// returns the state, which does not change until the next call, and its version. If atLeast is the
+// version that the reader has, Adopt does not wait; so a reader may call it between two of its steps
+// to get new versions.
 func (r *WeightsReader) Adopt(ctx context.Context, atLeast int64) (state []byte, version int64, err error) {
 	return r.unit.adopt(ctx, r, atLeast)
 }
 
-// Copy is Adopt for a reader that works with the same version for long: it copies the state, which
-// no Publish then waits for, into memory of its size. Where the newest version is the one that
-// state holds already, has, nothing is copied.
+// Copy is Adopt for a reader that keeps one version for long: it copies the newest version to state,
+// so that no Publish waits for this reader. If state already holds the newest version, has, nothing
+// is copied.
 func (r *WeightsReader) Copy(ctx context.Context, atLeast int64, state []byte, has int64) (version int64, err error) {
 	newest, version, err := r.Adopt(ctx, atLeast)
 	if err != nil {
@@ -298,5 +297,5 @@ func (r *WeightsReader) Copy(ctx context.Context, atLeast int64, state []byte, h
 	return version, nil
 }
 
-// Newest returns the newest version that has arrived, -1 where there is none yet.
+// Newest returns the newest version that has arrived, or -1.
 func (r *WeightsReader) Newest() int64 { return r.unit.newest() }

@@ -10,13 +10,13 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Tags of the messages by which weights are set up.
+// Tags of the set-up messages of weights.
 const (
 	tagCompare = iota
-	tagWhere
+	tagLocations
 )
 
-// compare has the first source (member 0) compare what all ranks believe the weights to be.
+// compare compares the ranks' descriptions of the weights on the first source (member 0).
 func compare(ctx context.Context, setup spmd.Comm, s *WeightsSpec) error {
 	switch {
 	case s.Slots < 0 || s.Slots > maxSlots:
@@ -32,18 +32,18 @@ func compare(ctx context.Context, setup spmd.Comm, s *WeightsSpec) error {
 	size := binary.LittleEndian.AppendUint64(nil, uint64(len(mine)))
 	if setup.Rank() > 0 {
 		for _, b := range [][]byte{size, mine} {
-			if err := tellOrHear(ctx, setup, b, 0, true); err != nil {
+			if err := transfer(ctx, setup, b, 0, true); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	for m := 1; m < setup.Size(); m++ {
-		if err := tellOrHear(ctx, setup, size, m, false); err != nil {
+		if err := transfer(ctx, setup, size, m, false); err != nil {
 			return err
 		}
 		theirs := make([]byte, binary.LittleEndian.Uint64(size))
-		if err := tellOrHear(ctx, setup, theirs, m, false); err != nil {
+		if err := transfer(ctx, setup, theirs, m, false); err != nil {
 			return err
 		}
 		if err := sameWeights(mine, theirs); err != nil {
@@ -53,7 +53,7 @@ func compare(ctx context.Context, setup spmd.Comm, s *WeightsSpec) error {
 	return nil
 }
 
-func tellOrHear(ctx context.Context, c spmd.Comm, b []byte, peer int, send bool) error {
+func transfer(ctx context.Context, c spmd.Comm, b []byte, peer int, send bool) error {
 	post := c.Irecv
 	if send {
 		post = c.Isend
@@ -65,8 +65,7 @@ func tellOrHear(ctx context.Context, c spmd.Comm, b []byte, peer int, send bool)
 	return c.Wait(ctx, []spmd.Request{r})
 }
 
-// describeWeights encodes names, types and shapes, and a hash of those values that all ranks are
-// said to hold.
+// describeWeights encodes names, types and shapes, and a hash of each held tensor.
 func describeWeights(s *WeightsSpec) []byte {
 	var d tensor.Dict
 	for i, f := range s.Layout.Fields() {
@@ -84,8 +83,7 @@ func describeWeights(s *WeightsSpec) []byte {
 	return tensor.Encode(nil, d)
 }
 
-// sameWeights returns an error that names the first thing in which two descriptions differ, and
-// both sides.
+// sameWeights returns an error that shows the first difference of two descriptions.
 func sameWeights(a, b []byte) error {
 	mine, err := tensor.Decode(a)
 	if err != nil {
@@ -117,15 +115,15 @@ func sameWeights(a, b []byte) error {
 	return nil
 }
 
-// How a tensor travels in a publication.
+// How a publication sends a tensor.
 const (
-	notSent    = iota // it has not changed
-	sentSparse        // by its changed elements, in the patch
-	sentWhole         // in a bucket
+	notSent    = iota // unchanged
+	sentSparse        // changed elements, in the patch
+	sentWhole         // all elements, in a bucket
 )
 
-// A channel is one end of the broadcast from the first source to the leaders of the units that have
-// none. A publication is
+// A channel is one rank's end of the broadcast from the first source to the leaders of units without a source. A
+// publication consists of
 //
 //	head      { more u8, version i64, bytes of the patch u64, how each tensor travels u8 }
 //	patch     the sparse tensors, see weights_patch.go
@@ -133,32 +131,32 @@ const (
 //	credit    from each receiver when it has all that: the next publication waits for it, or a fast
 //	          source would flood a slow reader
 //
-// On the wire F32 tensors have the type of WeightsSpec.Wire. An image holds all tensors as they
-// travel; where that is as they are, it is the state itself.
+// F32 tensors are sent in the type of WeightsSpec.Wire. An image holds all tensors in the types of the wire. If
+// these are the types of the state, the state is the image.
 type channel struct {
 	g       *Group
 	credits spmd.Comm
-	due     bool           // credits of the last publication, at the sender
+	due     bool           // at the sender: credits of the last publication are due
 	reqs    []spmd.Request // one per receiver
 	alloc   tensor.Allocator
 	spec    *WeightsSpec
 	fields  []wireField
-	size    int // of an image
+	size    int // bytes of an image
 	head    []byte
 	image   []byte // nil: the state is the image
 	patch   *patcher
-	bytes   []byte // of the patch, in communication memory
-	count   uint32 // publications
+	bytes   []byte // buffer for the patch, in communication memory
+	count   uint32 // number of publications
 	slots   uint32
 }
 
-// A wireField is a tensor as it travels.
+// A wireField is a tensor as it is sent.
 type wireField struct {
 	name      string
-	dtype     tensor.DType // on the wire
-	cast      bool         // from F32
-	off, size int          // in the state, bytes
-	at, bytes int          // in the image
+	dtype     tensor.DType // type on the wire
+	cast      bool         // converted from F32
+	off, size int          // bytes in the state
+	at, bytes int          // bytes in the image
 	frozen    bool
 }
 
@@ -169,7 +167,7 @@ const (
 	headKinds   = 24
 )
 
-// newChannel makes this rank's end; collective over ranks, the first of which sends.
+// newChannel makes this rank's end; collective over ranks. The first rank is the sender.
 func newChannel(world *spmd.World, ranks []int, s *WeightsSpec) (*channel, error) {
 	comms := [2]spmd.Comm{}
 	for i, what := range []string{"", ": credits"} {
@@ -205,7 +203,7 @@ func newChannel(world *spmd.World, ranks []int, s *WeightsSpec) (*channel, error
 	return c, err
 }
 
-// setFields lays out the image.
+// setFields computes the layout of the image.
 func (c *channel) setFields() {
 	s := c.spec
 	for i, f := range s.Layout.Fields() {
@@ -225,7 +223,7 @@ func (c *channel) send(ctx context.Context, j job, src []byte) error {
 	slot := int(j.seq % c.slots)
 	image, patch := src, []byte(nil)
 	kinds := c.head[headKinds:]
-	first := j.seq <= c.slots // the slot has nothing yet
+	first := j.seq <= c.slots // the slot is empty
 	switch {
 	case c.patch != nil:
 		image = c.patch.images[slot]
@@ -261,7 +259,7 @@ func (c *channel) send(ctx context.Context, j job, src []byte) error {
 	return c.buckets(ctx, image)
 }
 
-// end tells the receivers that nothing more comes.
+// end tells the receivers that no publication follows.
 func (c *channel) end(ctx context.Context) error {
 	if err := c.collect(ctx); err != nil {
 		return err
@@ -270,7 +268,7 @@ func (c *channel) end(ctx context.Context) error {
 	return c.g.Broadcast(ctx, c.head, 0)
 }
 
-// collect waits until every receiver has the last publication.
+// collect waits until every receiver has confirmed the last publication.
 func (c *channel) collect(ctx context.Context) error {
 	if !c.due {
 		return nil
@@ -287,7 +285,7 @@ func (c *channel) collect(ctx context.Context) error {
 	return c.credits.Wait(ctx, c.reqs)
 }
 
-// credit tells the sender that this receiver has the publication.
+// credit confirms the publication to the sender.
 func (c *channel) credit(ctx context.Context) error {
 	r, err := c.credits.Isend(nil, 0, 0)
 	if err != nil {
@@ -297,8 +295,7 @@ func (c *channel) credit(ctx context.Context) error {
 	return c.credits.Wait(ctx, c.reqs)
 }
 
-// begin waits for the head of a publication, and returns its version, or that there is none to
-// come.
+// begin waits for the head of a publication and returns its version. more is false after the last publication.
 func (c *channel) begin(ctx context.Context) (version int64, more bool, err error) {
 	if err := c.g.Broadcast(ctx, c.head, 0); err != nil {
 		return 0, false, err
@@ -306,7 +303,7 @@ func (c *channel) begin(ctx context.Context) (version int64, more bool, err erro
 	return int64(binary.LittleEndian.Uint64(c.head[headVersion:])), c.head[headMore] == 1, nil
 }
 
-// receive receives the rest of it into dst, which holds what the same slot held before.
+// receive receives the rest of a publication into dst, which holds the slot's last contents.
 func (c *channel) receive(ctx context.Context, dst []byte) error {
 	image := c.image
 	if image == nil {
@@ -341,7 +338,7 @@ func (c *channel) receive(ctx context.Context, dst []byte) error {
 	return c.credit(ctx)
 }
 
-// buckets broadcasts the tensors that travel whole.
+// buckets broadcasts the tensors that are sent whole.
 func (c *channel) buckets(ctx context.Context, image []byte) error {
 	size := c.spec.Bucket
 	if c.count++; c.count <= c.slots && c.spec.Patch != nil {
@@ -371,10 +368,10 @@ func (c *channel) buckets(ctx context.Context, image []byte) error {
 	return flush()
 }
 
-// gap reports whether more than alignment lies between two places of an image.
+// gap reports whether more than padding lies between hi, the end of a tensor in an image, and at.
 func (c *channel) gap(hi, at int) bool { return at-hi >= tensor.Align }
 
-// toWire writes the tensor, from src, to its place in image.
+// toWire copies the tensor from src to the image, in the type of the wire.
 func (f *wireField) toWire(image, src []byte) {
 	dst, x := image[f.at:f.at+f.bytes], src[f.off:f.off+f.size]
 	if f.cast {
@@ -384,7 +381,7 @@ func (f *wireField) toWire(image, src []byte) {
 	}
 }
 
-// fromWire is toWire backwards.
+// fromWire copies the tensor from the image to dst, in the type of the state.
 func (f *wireField) fromWire(dst, image []byte) {
 	x, src := dst[f.off:f.off+f.size], image[f.at:f.at+f.bytes]
 	if f.cast {

@@ -7,28 +7,28 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A patcher finds what has changed since a slot was last sent, and writes it so that a receiver can
-// bring its own slot up to date. A sparse tensor's part of a patch is, numbers little-endian,
+// A patcher computes the changes since a slot was last sent, and encodes them as a patch for the
+// receivers' slots. A patch encodes a sparse tensor as, little-endian,
 //
 //	n u32, bytes of a number w u8, 0 u24, first changed element u64, n·w numbers, n values
 //
-// w is 1, 4 or 8, the least that holds every number. A number is an element's place in the tensor;
-// with delta, its distance from the changed element before, which takes one byte where one in 256
-// or more has changed. RLinf's patch syncer, after which this is made, writes a row and a column
-// for each.
+// w is 1, 4 or 8, the smallest that fits every number. A number is the index of a changed element
+// or, with delta, its distance from the last changed element. A distance takes one byte if at least
+// one element in 256 has changed. The design follows RLinf's patch syncer, which stores a row and a
+// column for each element.
 type patcher struct {
 	delta  bool
-	images [][]byte // of each slot: what it was last sent, in the wire's types
-	known  [][]bool // of each slot: the receivers have that tensor
+	images [][]byte // per slot: the contents last sent, in the types of the wire
+	known  [][]bool // per slot and tensor: the receivers have the image's values
 
-	fields []wireField
-	cast   []byte // one tensor in the wire's type
-	places []int  // of changed elements
-	out    []byte // communication memory for the patch
+	fields  []wireField
+	cast    []byte // buffer: one tensor in its type on the wire
+	indices []int  // indices of changed elements
+	out     []byte // buffer for the patch, in communication memory
 }
 
-// newPatcher returns the sender's. Tensors that are said to be held are taken from the state as it
-// is now.
+// newPatcher returns the sender's patcher. It takes the held tensors' values from the current
+// state.
 func newPatcher(alloc tensor.Allocator, c *channel) (*patcher, error) {
 	p := &patcher{delta: c.spec.Patch.Delta, fields: c.fields}
 	held := c.spec.Patch.Held
@@ -49,18 +49,18 @@ func newPatcher(alloc tensor.Allocator, c *channel) (*patcher, error) {
 	for _, f := range c.fields {
 		most = max(most, f.bytes)
 	}
-	p.cast = bytesOf(make([]uint64, most/8+1)) // aligned for every type
-	p.places = make([]int, 0, most/(1+1))      // more never pay, see compare
+	p.cast = bytesOf(make([]uint64, most/8+1)) // uint64 for the alignment
+	p.indices = make([]int, 0, most/(1+1))     // more never save bytes, see compare
 	var err error
 	p.out, err = alloc(c.size + patchHead*len(c.fields))
 	return p, err
 }
 
-// patchHead is the bytes before a tensor's numbers.
+// patchHead is the number of bytes before a tensor's numbers.
 const patchHead = 16
 
-// diff brings the image of a slot up to date with src, sets how each tensor travels, and returns
-// the patch.
+// diff updates the image of a slot to src, sets how each tensor is sent in kinds, and returns the
+// patch.
 func (p *patcher) diff(kinds []byte, slot int, src []byte) []byte {
 	image, known := p.images[slot], p.known[slot]
 	out := p.out[:0]
@@ -87,71 +87,71 @@ func (p *patcher) diff(kinds []byte, slot int, src []byte) []byte {
 	return out
 }
 
-// compare appends what differs between two versions of a tensor to a patch, unless that is nothing,
-// or takes no fewer bytes than the whole.
+// compare appends the changes of a tensor to the patch. It appends nothing if there are none, or if
+// the whole tensor takes no more bytes.
 func (p *patcher) compare(f *wireField, out, old, now []byte) (kind byte, _ []byte) {
 	e := f.dtype.Size()
-	most := (f.bytes - patchHead) / (e + 1) // changed elements that may pay
-	places, enough := p.places[:0], false
+	most := (f.bytes - patchHead) / (e + 1) // limit for a patch to save bytes
+	indices, enough := p.indices[:0], false
 	switch e {
 	case 1:
-		places, enough = differences(places, old, now, most)
+		indices, enough = differences(indices, old, now, most)
 	case 2:
-		places, enough = differences(places, view[uint16](old), view[uint16](now), most)
+		indices, enough = differences(indices, view[uint16](old), view[uint16](now), most)
 	case 4:
-		places, enough = differences(places, view[uint32](old), view[uint32](now), most)
+		indices, enough = differences(indices, view[uint32](old), view[uint32](now), most)
 	case 8:
-		places, enough = differences(places, view[uint64](old), view[uint64](now), most)
+		indices, enough = differences(indices, view[uint64](old), view[uint64](now), most)
 	}
 	if enough {
 		return sentWhole, out
 	}
-	if len(places) == 0 {
+	if len(indices) == 0 {
 		return notSent, out
 	}
-	w := width(places[len(places)-1])
+	w := width(indices[len(indices)-1])
 	if p.delta {
 		farthest := 0
-		for i, k := range places[1:] {
-			farthest = max(farthest, k-places[i])
+		for i, k := range indices[1:] {
+			farthest = max(farthest, k-indices[i])
 		}
 		w = width(farthest)
 	}
-	if patchHead+len(places)*(w+e) >= f.bytes {
+	if patchHead+len(indices)*(w+e) >= f.bytes {
 		return sentWhole, out
 	}
-	out = binary.LittleEndian.AppendUint32(out, uint32(len(places)))
+	out = binary.LittleEndian.AppendUint32(out, uint32(len(indices)))
 	out = binary.LittleEndian.AppendUint32(out, uint32(w))
-	out = binary.LittleEndian.AppendUint64(out, uint64(places[0]))
-	before := places[0]
-	for _, k := range places {
+	out = binary.LittleEndian.AppendUint64(out, uint64(indices[0]))
+	before := indices[0]
+	for _, k := range indices {
 		if p.delta {
 			k, before = k-before, k
 		}
 		out = appendNumber(out, k, w)
 	}
-	for _, k := range places {
+	for _, k := range indices {
 		out = append(out, now[k*e:(k+1)*e]...)
 	}
 	return sentSparse, out
 }
 
-// differences appends where a and b differ in their bits, and reports whether that is in more than
-// most places.
-func differences[T uint8 | uint16 | uint32 | uint64](places []int, a, b []T, most int) ([]int, bool) {
+// differences appends the indices at which the bits of a and b differ. It stops and returns true at
+// more than most.
+func differences[T uint8 | uint16 | uint32 | uint64](indices []int, a, b []T, most int) ([]int, bool) {
 	b = b[:len(a)]
 	for i, x := range a {
 		if x != b[i] {
-			if len(places) >= most {
-				return places, true
+			if len(indices) >= most {
+				return indices, true
 			}
-			places = append(places, i)
+			indices = append(indices, i)
 		}
 	}
-	return places, false
+	return indices, false
 }
 
-// apply brings the sparse tensors of dst up to date.
+// apply writes the changes of a patch to dst.
 func (p *patcher) apply(fields []wireField, kinds, patch, dst []byte) error {
 	for i := range fields {
 		f := &fields[i]
@@ -191,7 +191,7 @@ func (p *patcher) applyTo(f *wireField, patch, dst []byte) (rest []byte, err err
 			return nil, fmt.Errorf("changed element %d is at %d of %d", i, k, f.bytes/e)
 		}
 		if f.cast {
-			// BF16 is the upper half of an F32
+			// BF16 is the upper half of F32
 			view[uint32](dst)[k] = uint32(binary.LittleEndian.Uint16(values[i*e:])) << 16
 		} else {
 			copy(dst[k*e:(k+1)*e], values[i*e:])
@@ -200,7 +200,7 @@ func (p *patcher) applyTo(f *wireField, patch, dst []byte) (rest []byte, err err
 	return patch[n*(w+e):], nil
 }
 
-// width is the bytes that a number ≥ 0 is written in.
+// width returns the number of bytes that encode n, n ≥ 0.
 func width(n int) int {
 	switch {
 	case n < 1<<8:

@@ -12,17 +12,17 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A unitPlan is a set of ranks that share one copy of the weights: the readers of a node, or of a
-// process.
+// A unitPlan describes a set of ranks that share one copy of the weights: the readers of a node or
+// of a process.
 type unitPlan struct {
-	leader  int   // the rank that fills the copy and owns its memory
-	source  bool  // it has a replica
+	leader  int   // rank that writes the copy and owns its memory
+	source  bool  // the leader is a source
 	readers []int // indices of WeightsSpec.Readers, ascending
-	ranks   []int // of the readers
+	ranks   []int // ranks of the readers
 }
 
-// planUnits deals the readers to units. All ranks come to the same plan. The first source is in a
-// unit even if nobody reads there: it sends from that unit's copy.
+// planUnits groups the readers into units, in the same way on all ranks. The first source always
+// has a unit, because it broadcasts from that unit's copy.
 func planUnits(s *WeightsSpec, nodes []int, shared bool) []unitPlan {
 	sources := slices.Sorted(slices.Values(s.Sources))
 	leaderOf := func(rank int) int {
@@ -59,41 +59,41 @@ func planUnits(s *WeightsSpec, nodes []int, shared bool) []unitPlan {
 	return units
 }
 
-// A unit is one copy of the weights, with what its writer and its readers tell each other, in
-// memory that they share. Publication s lies in slot s mod n. Writer and readers use hazard
-// pointers (Michael 2004). A reader says what it uses, then looks whether the writer has begun to
-// overwrite that. The writer says what it overwrites, then looks who uses it.
+// A unit is one copy of the weights, in memory that its writer and readers share. Publication s is
+// in slot s mod n. Writer and readers synchronize by hazard pointers (Michael 2004): a reader
+// announces the publication that it uses, then checks whether the writer has begun to overwrite it.
+// The writer announces what it overwrites, then checks whether readers use it.
 type unit struct {
 	plan    *unitPlan
-	rankOf  []int // of each reader, for messages
-	slots   int   // 0: readers use the leader's state
-	sends   bool  // this rank sends what stands here to other units
-	size    int   // of a slot
+	rankOf  []int // rank of each reader, for messages
+	slots   int   // number of slots; 0: readers use the leader's State
+	sends   bool  // this rank broadcasts from this copy to other units
+	size    int   // bytes of a slot
 	mem     []byte
 	signals signals
 	*control
-	using []spmd.Signal // for each reader: the publication it uses; 0: none
+	using []spmd.Signal // per reader: the publication that it uses; 0: none
 }
 
-// control is the head of a unit's memory.
+// control is the start of a unit's memory.
 type control struct {
-	ready    spmd.Signal   // the newest publication that is complete; 0: none
-	sent     spmd.Signal   // the newest one that was sent on to other units
-	writing  atomic.Uint32 // the newest one begun
+	ready    spmd.Signal   // newest complete publication; 0: none
+	sent     spmd.Signal   // newest publication that was broadcast to other units
+	writing  atomic.Uint32 // newest publication begun
 	versions [maxSlots]atomic.Int64
 	_        [56 - 8*maxSlots]byte
 }
 
 const maxSlots = 2
 
-// signals is what a unit needs of spmd.Shared once its memory is there.
+// signals are the methods of spmd.Shared that a unit uses after its set-up.
 type signals interface {
 	Await(ctx context.Context, s *spmd.Signal, old uint32, rank int) error
 	Post(s *spmd.Signal, value uint32)
 }
 
-// newUnit makes this rank's end of the unit of plan. Its leader allocates, the others learn from it
-// where.
+// newUnit makes this rank's end of the unit of plan. The leader allocates the memory and sends its
+// location to the other ranks.
 func newUnit(ctx context.Context, world *spmd.World, shared spmd.Shared, setup spmd.Comm, ranks []int, s *WeightsSpec,
 	plan *unitPlan) (*unit, error) {
 	u := &unit{plan: plan, slots: s.Slots, size: s.Layout.Size()}
@@ -118,14 +118,14 @@ func newUnit(ctx context.Context, world *spmd.World, shared spmd.Shared, setup s
 		}
 		if s.Patch != nil && s.State != nil {
 			for i := range u.slots {
-				s.copyState(u.mem[i*u.size:(i+1)*u.size], true) // which Held reports
+				s.copyState(u.mem[i*u.size:(i+1)*u.size], true) // the values of Held
 			}
 		}
 		if !alone {
-			err = u.tell(ctx, shared, setup, ranks, mem)
+			err = u.sendLocations(ctx, shared, setup, ranks, mem)
 		}
 	default:
-		mem, err = u.ask(ctx, shared, setup, slices.Index(ranks, plan.leader), head)
+		mem, err = u.recvLocations(ctx, shared, setup, slices.Index(ranks, plan.leader), head)
 	}
 	if err != nil {
 		return nil, err
@@ -138,8 +138,9 @@ func newUnit(ctx context.Context, world *spmd.World, shared spmd.Shared, setup s
 	return u, nil
 }
 
-// tell tells the other ranks of the unit where its memory is: the head, and the slots or the state.
-func (u *unit) tell(ctx context.Context, shared spmd.Shared, setup spmd.Comm, ranks []int, head []byte) error {
+// sendLocations sends the location of the unit's memory to its other ranks: of the control words,
+// and of the slots or the state.
+func (u *unit) sendLocations(ctx context.Context, shared spmd.Shared, setup spmd.Comm, ranks []int, head []byte) error {
 	var where [16]byte
 	for i, b := range [][]byte{head, u.mem} {
 		at, ok := shared.Locate(b)
@@ -152,7 +153,7 @@ func (u *unit) tell(ctx context.Context, shared spmd.Shared, setup spmd.Comm, ra
 		if r == u.plan.leader {
 			continue
 		}
-		req, err := setup.Isend(where[:], slices.Index(ranks, r), tagWhere)
+		req, err := setup.Isend(where[:], slices.Index(ranks, r), tagLocations)
 		if err != nil {
 			return err
 		}
@@ -163,10 +164,12 @@ func (u *unit) tell(ctx context.Context, shared spmd.Shared, setup spmd.Comm, ra
 	return nil
 }
 
-// ask learns it from the leader, and returns the head.
-func (u *unit) ask(ctx context.Context, shared spmd.Shared, setup spmd.Comm, leader, head int) ([]byte, error) {
+// recvLocations receives the location of the unit's memory from the leader and returns the
+// control words' memory.
+func (u *unit) recvLocations(ctx context.Context, shared spmd.Shared, setup spmd.Comm, leader, head int) ([]byte,
+	error) {
 	var where [16]byte
-	req, err := setup.Irecv(where[:], leader, tagWhere)
+	req, err := setup.Irecv(where[:], leader, tagLocations)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +183,7 @@ func (u *unit) ask(ctx context.Context, shared spmd.Shared, setup spmd.Comm, lea
 	return shared.View(u.plan.leader, at(0), head)
 }
 
-// slot returns where publication seq lies.
+// slot returns the slot of publication seq.
 func (u *unit) slot(seq uint32) []byte {
 	if u.slots == 0 {
 		return u.mem
@@ -189,7 +192,7 @@ func (u *unit) slot(seq uint32) []byte {
 	return u.mem[at : at+u.size : at+u.size]
 }
 
-// claim waits until nobody uses the slot of publication seq, which the caller writes next.
+// claim waits until the slot of publication seq is free; the caller writes it next.
 func (u *unit) claim(ctx context.Context, seq uint32) error {
 	u.writing.Store(seq)
 	if seq <= uint32(u.slots) {
@@ -209,16 +212,16 @@ func (u *unit) claim(ctx context.Context, seq uint32) error {
 	return nil
 }
 
-// publish makes seq, which is complete, the newest publication.
+// publish makes the complete publication seq the newest one.
 func (u *unit) publish(seq uint32, version int64) {
 	u.versions[int(seq)%max(1, u.slots)].Store(version)
 	u.signals.Post(&u.ready, seq)
 }
 
-// markSent says that publication seq has been sent on.
+// markSent records that publication seq was broadcast to the other units.
 func (u *unit) markSent(seq uint32) { u.signals.Post(&u.sent, seq) }
 
-// awaitSent waits for that, on the rank that sends.
+// awaitSent waits, on the broadcasting rank, until publication seq was broadcast.
 func (u *unit) awaitSent(ctx context.Context, seq uint32) error {
 	for {
 		got := u.sent.Value.Load()
@@ -231,7 +234,7 @@ func (u *unit) awaitSent(ctx context.Context, seq uint32) error {
 	}
 }
 
-// adopt is WeightsReader.Adopt.
+// adopt implements WeightsReader.Adopt.
 func (u *unit) adopt(ctx context.Context, r *WeightsReader, atLeast int64) ([]byte, int64, error) {
 	mine := &u.using[r.word]
 	for {
@@ -243,7 +246,7 @@ func (u *unit) adopt(ctx context.Context, r *WeightsReader, atLeast int64) ([]by
 				u.signals.Post(mine, seq)
 				kept = u.slots == 0 || u.writing.Load()-seq < uint32(u.slots)
 			}
-			if kept { // else it is being overwritten: a newer one is there, or will be
+			if kept { // otherwise it is being overwritten by a newer one
 				if version := u.versions[int(seq)%max(1, u.slots)].Load(); version >= atLeast {
 					return u.slot(seq), version, nil
 				}
@@ -258,8 +261,8 @@ func (u *unit) adopt(ctx context.Context, r *WeightsReader, atLeast int64) ([]by
 	}
 }
 
-// newest is WeightsReader.Newest. A version that is overwritten while it looks gives way to a newer
-// one.
+// newest implements WeightsReader.Newest. If the slot is overwritten during the call, it returns
+// the newer version.
 func (u *unit) newest() int64 {
 	seq := u.ready.Value.Load()
 	if seq == 0 {
@@ -268,13 +271,13 @@ func (u *unit) newest() int64 {
 	return u.versions[int(seq)%max(1, u.slots)].Load()
 }
 
-// leave says that the reader uses none of the slots any more.
+// leave records that the reader uses no slot.
 func (u *unit) leave(r *WeightsReader) {
 	r.using = 0
 	u.signals.Post(&u.using[r.word], 0)
 }
 
-// process is signals within one process, for where ranks share no memory.
+// process implements signals within one process, for ranks without shared memory.
 type process struct {
 	mu     sync.Mutex
 	posted sync.Cond
@@ -302,7 +305,7 @@ func (p *process) Await(ctx context.Context, s *spmd.Signal, old uint32, _ int) 
 	return nil
 }
 
-// wake makes all waiting goroutines look again.
+// wake lets all waiting goroutines check their signals.
 func (p *process) wake() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,28 +10,27 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A window is what the members of a group on one node have in common: a few words by which they
-// meet, and a slot for each in which it says where its buffers lie. It lies in the memory of the
-// first of them.
+// A window is the memory that the members of a group on one node share: words for barriers, and for
+// each member a slot with the locations of its buffers. It is in the first member's memory.
 type window struct {
 	shared spmd.Shared
-	ranks  []int // in the world, of the members
+	ranks  []int // world ranks of the members
 	me     int
-	*meeting
+	*syncWords
 	slots []slot
-	rows  []int64    // for each member, where its blocks for each of the others begin
-	small *[2]parcel // what short broadcasts carry, in phases of even and odd numbers
-	phase uint32     // meetings so far, the same on every member
+	rows  []int64        // for each member: where its blocks for each other member begin
+	small *[2]inlineData // short broadcasts, in even and odd phases
+	phase uint32         // number of barriers so far, the same on every member
 }
 
-// A meeting is the words by which members meet, each on a cache line of its own.
-type meeting struct {
-	released spmd.Signal // the phase that all have come to
-	finished spmd.Signal // the phase whose chunks are all done
-	arrived  line        // counts arrivals, of all phases
-	next     line        // the next chunk that nobody has taken
-	left     line        // chunks that are not done
-	chunks   line        // how many there are; 0: the last member has done everything
+// syncWords is the state of barriers and of chunked reductions, each word on its own cache line.
+type syncWords struct {
+	released spmd.Signal // the last phase whose barrier is complete
+	finished spmd.Signal // the last phase whose chunks are all reduced
+	arrived  line        // number of arrivals, summed over all phases
+	next     line        // next chunk to take
+	left     line        // number of chunks not reduced yet
+	chunks   line        // number of chunks; 0: the last member to arrive has reduced all
 }
 
 type line struct {
@@ -39,23 +38,23 @@ type line struct {
 	_ [60]byte
 }
 
-// inline is how many bytes a broadcast carries in the window itself.
+// inline is the largest broadcast, in bytes, that fits in the window itself.
 const inline = 4 << 10
 
-type parcel struct {
+type inlineData struct {
 	bytes int64
 	data  [inline]byte
 }
 
-// A slot is what a member lets the others know.
+// A slot describes one member's buffers to the others.
 type slot struct {
-	data, send int64 // where the buffers lie
+	data, send int64 // locations of the buffers
 	bytes      int64 // length of Data
 	phase      atomic.Uint32
 	_          [36]byte
 }
 
-// openWindow makes the window of a team whose members share memory; collective over them.
+// openWindow makes the window of a team with shared memory; collective over the team.
 func openWindow(ctx context.Context, t *team) (*window, error) {
 	g := t.g
 	w := &window{shared: g.shared, me: t.me}
@@ -63,7 +62,7 @@ func openWindow(ctx context.Context, t *team) (*window, error) {
 		w.ranks = append(w.ranks, g.comm.WorldRank(m))
 	}
 	p := t.size()
-	size := int(unsafe.Sizeof(meeting{})) + p*int(unsafe.Sizeof(slot{})) + p*p*8 + int(unsafe.Sizeof([2]parcel{}))
+	size := int(unsafe.Sizeof(syncWords{})) + p*int(unsafe.Sizeof(slot{})) + p*p*8 + int(unsafe.Sizeof([2]inlineData{}))
 	word, err := g.scratch(8)
 	if err != nil {
 		return nil, err
@@ -87,18 +86,18 @@ func openWindow(ctx context.Context, t *team) (*window, error) {
 			return nil, err
 		}
 	}
-	w.meeting = (*meeting)(unsafe.Pointer(unsafe.SliceData(mem)))
-	mem = mem[unsafe.Sizeof(meeting{}):]
+	w.syncWords = (*syncWords)(unsafe.Pointer(unsafe.SliceData(mem)))
+	mem = mem[unsafe.Sizeof(syncWords{}):]
 	w.slots = unsafe.Slice((*slot)(unsafe.Pointer(unsafe.SliceData(mem))), p)
 	mem = mem[p*int(unsafe.Sizeof(slot{})):]
 	w.rows = unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(mem))), p*p)
 	mem = mem[p*p*8:]
-	w.small = (*[2]parcel)(unsafe.Pointer(unsafe.SliceData(mem)))
+	w.small = (*[2]inlineData)(unsafe.Pointer(unsafe.SliceData(mem)))
 	return w, nil
 }
 
-// arrive comes to the next meeting, and reports whether this member is the last: then the others
-// wait until it calls release. What it wrote before, the others see after.
+// arrive enters the next barrier and reports whether this member is the last to arrive. If so, the
+// other members wait until it calls release. Afterwards they see all its earlier writes.
 func (w *window) arrive() (last bool) {
 	w.phase++
 	w.slots[w.me].phase.Store(w.phase)
@@ -107,7 +106,7 @@ func (w *window) arrive() (last bool) {
 
 func (w *window) release() { w.shared.Post(&w.released, w.phase) }
 
-// await returns once the last has come and released the others.
+// await waits until the last member has arrived and released the others.
 func (w *window) await(ctx context.Context) error { return w.awaitSignal(ctx, &w.released) }
 
 func (w *window) awaitSignal(ctx context.Context, s *spmd.Signal) error {
@@ -122,7 +121,7 @@ func (w *window) awaitSignal(ctx context.Context, s *spmd.Signal) error {
 	}
 }
 
-// missing returns the rank of a member that has not come to the present phase, -1 when all have.
+// missing returns the rank of a member that has not arrived in this phase, or -1.
 func (w *window) missing() int {
 	for m := range w.slots {
 		if w.slots[m].phase.Load() != w.phase {
@@ -132,8 +131,8 @@ func (w *window) missing() int {
 	return -1
 }
 
-// meet returns when all members have come.
-func (w *window) meet(ctx context.Context) error {
+// barrier returns when all members have arrived.
+func (w *window) barrier(ctx context.Context) error {
 	if w.arrive() {
 		w.release()
 		return nil
@@ -141,7 +140,7 @@ func (w *window) meet(ctx context.Context) error {
 	return w.await(ctx)
 }
 
-// data returns member m's Data, of n bytes.
+// data returns member m's Data; an error if it is not n bytes long.
 func (w *window) data(m, n int) ([]byte, error) {
 	s := &w.slots[m]
 	if int(s.bytes) != n {
@@ -153,13 +152,13 @@ func (w *window) data(m, n int) ([]byte, error) {
 	return w.shared.View(w.ranks[m], s.data, n)
 }
 
-// otherLength says that member m's Data does not have the n bytes of this one's.
+// otherLength returns the error that the Data of member m and of this member differ in length.
 func (w *window) otherLength(m, theirs, n int) error {
 	return fmt.Errorf("rank %d passes %d bytes where rank %d passes %d: another length or type", w.ranks[m], theirs,
 		w.ranks[w.me], n)
 }
 
-// read copies what lies at a place in member m's memory.
+// read copies from location at of member m's memory.
 func (w *window) read(m int, at int64, to []byte) error {
 	if len(to) == 0 {
 		return nil
@@ -169,5 +168,5 @@ func (w *window) read(m int, at int64, to []byte) error {
 	return err
 }
 
-// row is member m's part of rows.
+// row returns member m's row of rows.
 func (w *window) row(m int) []int64 { return w.rows[m*len(w.slots):][:len(w.slots)] }

@@ -9,19 +9,19 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Case is an operation with known input and output. Elements are small integers, which every type
-// holds, so that any order of adding is exact.
+// A Case is an operation with known input and output. Elements are small integers, exact in every
+// type, so the order of additions does not matter.
 type Case struct {
 	Kind   spmd.Kind
 	Type   tensor.DType
-	N      int // elements, about: of the whole vector
+	N      int // approximate number of elements in the whole vector
 	Op     spmd.Op
 	Root   int
-	Uneven bool // the blocks have counts, uneven ones but for 1000 elements
-	Size   int  // members
+	Uneven bool // the blocks have counts: uneven ones, except with 1000 elements
+	Size   int  // number of members
 }
 
-// input is element i of what member m brings.
+// input returns element i of member m's input.
 func (c Case) input(m, i int) int {
 	v := (m*7 + i*3 + i>>8) % 4
 	if c.Op == spmd.Prod {
@@ -30,15 +30,15 @@ func (c Case) input(m, i int) int {
 	return v
 }
 
-// count returns the elements of member m's block; of AllToAll those that go from member `from` to
-// it.
+// count returns the number of elements in member m's block; in an AllToAll, of those that member
+// `from` sends to m.
 func (c Case) count(from, m int) int {
 	switch {
 	case c.N == 0:
 		return 0
 	case c.Kind == spmd.AllToAll && c.Uneven:
 		return c.N/(c.Size*2)*(1+(from+m)%2) + (from+2*m)%3
-	case c.Uneven && c.N == 1000: // counts of even blocks
+	case c.Uneven && c.N == 1000: // counts, but of even blocks
 		return c.N / c.Size
 	case c.Uneven:
 		return []int{c.N / c.Size, 0, c.N/c.Size + m, 1}[m%4]
@@ -49,7 +49,7 @@ func (c Case) count(from, m int) int {
 	}
 }
 
-// offset is where member m's block begins.
+// offset returns the first element of member m's block.
 func (c Case) offset(from, m int) (n int) {
 	for i := range m {
 		n += c.count(from, i)
@@ -74,7 +74,7 @@ func (c Case) Counts(me int) (counts, sendCounts []int) {
 
 const junk = 9
 
-// Buffers returns what member me's Data and Send hold before.
+// Buffers returns the contents of member me's Data and Send before the call.
 func (c Case) Buffers(me int) (data, send []int) {
 	whole := make([]int, c.N)
 	if blocks(c.Kind) {
@@ -126,7 +126,8 @@ func (c Case) Buffers(me int) (data, send []int) {
 	return whole, nil
 }
 
-// Want returns what member me's Data holds after; -1 where nothing is promised.
+// Want returns the expected contents of member me's Data after the call; -1 stands for undefined
+// elements.
 func (c Case) Want(me int) []int {
 	data, _ := c.Buffers(me)
 	want := make([]int, len(data))
@@ -199,7 +200,7 @@ func fillWith(x []int, v int) {
 	}
 }
 
-// fill writes x to b as elements of t.
+// fill writes x to b as elements of type t.
 func fill(b []byte, t tensor.DType, x []int16) {
 	switch t {
 	case tensor.F32:
@@ -227,7 +228,8 @@ func fillAs[T float32 | float64 | int32 | int64 | uint8](b []byte, x []int16) {
 	}
 }
 
-// compare says which element of b, of type t, is not want's; -1 is no demand.
+// compare returns an error that names the first element of b, of type t, that differs from want. It
+// ignores elements where want is -1.
 func compare(b []byte, t tensor.DType, want []int16) error {
 	switch t {
 	case tensor.F32:

@@ -10,15 +10,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// sizes are the elements of Data: none, one, odd, and more than one chunk.
+// sizes are numbers of elements in Data: none, one, odd ones, and more than one chunk.
 var sizes = []int{0, 1, 7, 1000, 65537}
 
 var types = []tensor.DType{tensor.F32, tensor.F64, tensor.I32, tensor.I64, tensor.U8, tensor.BF16}
 
-// Conformance makes every operation that the groups of this world can make, by every algorithm or by
-// the one that opts name, and returns the first that is wrong, with how many it made. ranks are the
-// members, which may stand several times; the host of each member may be wrapped; opts has what the
-// suite does not choose itself.
+// Conformance runs every operation by every algorithm that this world's groups support, or only by
+// opts.Algorithm. It returns the number of operations and the first wrong result. ranks are the
+// members; a rank may be listed more than once. wrap may replace a member's host. opts holds the
+// options that the suite does not choose itself.
 func Conformance(ctx context.Context, w *spmd.World, ranks []int, wrap func(collectives.Host) collectives.Host,
 	opts collectives.Options) (made int, err error) {
 	ends, err := w.NewComm(ranks, "conformance")
@@ -41,8 +41,8 @@ func Conformance(ctx context.Context, w *spmd.World, ranks []int, wrap func(coll
 	return counts[0], err
 }
 
-// one is the suite on one member. All algorithms take turns on one Comm: nothing of one operation
-// may be left for the next.
+// one runs the suite on one member. All algorithms take turns on one Comm, to check that no
+// operation leaves messages for the next one.
 func one(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collectives.Host) collectives.Host,
 	opts collectives.Options, made *int) error {
 	var host collectives.Host = w
@@ -50,7 +50,7 @@ func one(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collective
 		host = wrap(host)
 	}
 	b := &tester{ctx: ctx, size: end.Size(), me: end.Rank(), made: made, types: types, known: make(map[Case]*expected)}
-	if race || slices.Max(w.Nodes()) > 0 { // nodes exchange bytes
+	if race || slices.Max(w.Nodes()) > 0 { // one type is enough
 		b.types = []tensor.DType{tensor.F32}
 	}
 	algorithms := collectives.Algorithms()
@@ -62,7 +62,7 @@ func one(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collective
 			return err
 		}
 		for _, name := range algorithms {
-			if private && name != collectives.Auto && name != "mpi" { // where the memory lies matters to these alone
+			if private && name != collectives.Auto && name != "mpi" { // only for these does the kind of memory matter
 				continue
 			}
 			opts.Algorithm, opts.Fast, opts.Debug = name, !private, private && name == collectives.Auto
@@ -84,18 +84,18 @@ func one(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collective
 	return b.g.Close()
 }
 
-// A tester is one member, with the buffers that it works with.
+// A tester is one member with its buffers.
 type tester struct {
 	ctx        context.Context
 	g          *collectives.Group
 	size, me   int
-	data, send []byte // room for the longest buffers and their guards
+	data, send []byte // with space for the longest buffers and their guards
 	made       *int
 	types      []tensor.DType
-	known      map[Case]*expected // by cases without a type
+	known      map[Case]*expected // by case, with Type zero
 }
 
-// An expected is what a member brings to a case, and gets.
+// An expected is a member's input and expected output in a case.
 type expected struct{ data, send, want []int16 }
 
 func (b *tester) expect(c Case) *expected {
@@ -134,7 +134,7 @@ func (b *tester) allocate(w *spmd.World, private bool) (err error) {
 	return err
 }
 
-// kind makes the operations of one kind.
+// kind runs the operations of one kind.
 func (b *tester) kind(kind spmd.Kind) error {
 	for _, t := range b.types {
 		for i, n := range sizes {
@@ -174,12 +174,12 @@ func blocks(k spmd.Kind) bool {
 	return k == spmd.ReduceScatter || k == spmd.AllGather || k == spmd.Gather || k == spmd.Scatter || k == spmd.AllToAll
 }
 
-// check makes one operation and compares what this member got.
+// check runs one operation and compares this member's result.
 func (b *tester) check(c Case, start bool) error {
 	*b.made++
 	e := b.expect(c)
 	data, send := e.data, e.send
-	at := guard + c.Type.Size() // off the alignment of memory
+	at := guard + c.Type.Size() // unaligned memory
 	for _, mem := range [][]byte{b.data, b.send} {
 		for i := range min(len(mem), at+max(len(data), len(send))*c.Type.Size()+guard) {
 			mem[i] = 0xa5

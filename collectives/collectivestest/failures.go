@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Await makes one operation of a kind in which member 0 needs member 1, which does `instead` in
-// place of it. It returns what member 0 gets.
+// Await runs an operation in which member 0 needs member 1. Member 1 runs `instead` in its place.
+// Await returns member 0's error.
 func Await(ctx context.Context, w *spmd.World, algorithm string, kind spmd.Kind,
 	wrap func(collectives.Host) collectives.Host, instead func() error) error {
 	ranks := make([]int, w.Size())
@@ -28,13 +28,13 @@ func Await(ctx context.Context, w *spmd.World, algorithm string, kind spmd.Kind,
 	if err != nil {
 		return err
 	}
-	if err := g.Barrier(ctx); err != nil { // what is made on first use is there
+	if err := g.Barrier(ctx); err != nil { // initialize everything that is made on first use
 		return err
 	}
 	if w.Rank() == 1 {
 		return instead()
 	}
-	const n = 840 // blocks of one length for groups of up to 8
+	const n = 840 // even blocks for groups of up to 8
 	x := make([]float32, n)
 	c := spmd.Collective{}
 	switch kind {
@@ -64,7 +64,7 @@ func Await(ctx context.Context, w *spmd.World, algorithm string, kind spmd.Kind,
 		return err
 	}
 	if w.Rank() != 0 {
-		<-ctx.Done() // only member 0 must see it
+		<-ctx.Done() // member 0 alone must return the error
 		return context.Cause(ctx)
 	}
 	return fmt.Errorf("%v returned without member 1", kind)

@@ -13,9 +13,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Ordered makes each reduction that promises member order 100 times, the members coming in ever
-// another order, and compares every bit with the sum that one member makes alone. Addends differ so
-// much in size that any other order of adding has other bits.
+// Ordered runs each reduction that guarantees member order 100 times, with members arriving in
+// random orders, and compares all bits with a sum computed by one member. The addends differ so
+// much in size that any other order of additions gives other bits.
 func Ordered(ctx context.Context, w *spmd.World, ranks []int, wrap func(collectives.Host) collectives.Host) error {
 	ends, err := w.NewComm(ranks, "ordered")
 	if err != nil {
@@ -90,7 +90,7 @@ func inOrder(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collec
 	return g.Close()
 }
 
-// addends returns what member m brings.
+// addends returns member m's input.
 func addends(t tensor.DType, m, n int) []byte {
 	r := rand.New(rand.NewPCG(uint64(m), 11))
 	b, x := make([]byte, n*t.Size()), make([]float64, n)
@@ -101,7 +101,7 @@ func addends(t tensor.DType, m, n int) []byte {
 	return b
 }
 
-// accumulate adds b to sum in the precision that t is summed in; first sets it.
+// accumulate adds b to sum in the precision of sums of t. If first is set, it sets sum to b.
 func accumulate(sum []float64, t tensor.DType, b []byte, first bool) {
 	for i := range sum {
 		var x float64

@@ -2,5 +2,5 @@
 
 package collectivestest
 
-// race says that the race detector looks on.
+// race reports whether the race detector is on.
 const race = false

@@ -2,6 +2,6 @@
 
 package collectivestest
 
-// race says that the race detector looks on. The types of elements choose arithmetic, not how
-// goroutines meet, so one type is enough for it.
+// race reports whether the race detector is on. The element type changes arithmetic, but not
+// synchronization, so with the race detector one type is enough.
 const race = true

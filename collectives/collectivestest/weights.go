@@ -13,10 +13,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Weights carries versions from sources to readers in every way. In lockstep every reader must get
-// the bits of every version. In the background a version that a reader has adopted, or copied, must
-// stay whole and unchanged until it moves on. It returns how many tensors were compared on this
-// rank. Collective over the world.
+// Weights tests all ways to distribute versions from sources to readers. In lockstep every reader
+// must get the exact bits of every version. In the background a version that a reader adopted or
+// copied must stay unchanged until the reader moves on. It returns the number of tensors compared
+// on this rank. Collective over the world.
 func Weights(ctx context.Context, w *spmd.World, sources, readers []int) (compared int, err error) {
 	ends, err := w.NewComm(everyone(w), "weights: steps")
 	if err != nil {
@@ -70,12 +70,12 @@ func Weights(ctx context.Context, w *spmd.World, sources, readers []int) (compar
 	return compared, steps.Close()
 }
 
-// reading is a way to read weights, as Adopt does.
+// reading is a function that reads weights, like WeightsReader.Adopt.
 type reading = func(ctx context.Context, atLeast int64) (state []byte, version int64, err error)
 
 func adopting(r *collectives.WeightsReader, _ int) reading { return r.Adopt }
 
-// copying reads a state of so many bytes into memory of its own.
+// copying returns a reading by Copy into a state of size bytes.
 func copying(r *collectives.WeightsReader, size int) reading {
 	state, has := tensor.New(tensor.U8, size).Bytes(), int64(-1)
 	return func(ctx context.Context, atLeast int64) ([]byte, int64, error) {
@@ -85,17 +85,17 @@ func copying(r *collectives.WeightsReader, size int) reading {
 	}
 }
 
-// A scene is the weights of one spec on one rank.
+// A scene is one rank's state in the test of one spec.
 type scene struct {
 	w        *spmd.World
 	steps    *collectives.Group
 	spec     collectives.WeightsSpec
 	weights  *collectives.Weights
 	source   bool
-	readers  []*collectives.WeightsReader // those here
-	want     tensor.Dict                  // what a reader must see
-	plain    []byte                       // the same before it is rounded
-	version  int64                        // of both
+	readers  []*collectives.WeightsReader // the readers on this rank
+	want     tensor.Dict                  // expected contents, rounded like the wire
+	plain    []byte                       // expected contents before rounding
+	version  int64                        // of want and plain
 	compared *int
 }
 
@@ -126,7 +126,7 @@ func (s *scene) open(ctx context.Context, spec collectives.WeightsSpec, sources,
 	return nil
 }
 
-// lockstep publishes versions, each when all readers have checked the one before.
+// lockstep publishes versions one by one; each waits until all readers have checked the last one.
 func (s *scene) lockstep(ctx context.Context) error {
 	for version := int64(1); version <= 6; version++ {
 		s.expect(version)
@@ -166,7 +166,7 @@ func (s *scene) lockstep(ctx context.Context) error {
 	return nil
 }
 
-// background publishes versions as fast as it goes, while readers work on what they have.
+// background publishes versions without waiting for readers, which use the newest one they get.
 func (s *scene) background(ctx context.Context, by func(r *collectives.WeightsReader, size int) reading) error {
 	const versions = 40
 	var calls []func() error
@@ -187,7 +187,7 @@ func (s *scene) background(ctx context.Context, by func(r *collectives.WeightsRe
 		calls = append(calls, func() error {
 			last := int64(0)
 			for last < versions && ctx.Err() == nil {
-				state, version, err := read(ctx, max(last, 1)) // waits for the first alone
+				state, version, err := read(ctx, max(last, 1)) // only the first call waits
 				if err != nil {
 					return err
 				}
@@ -196,7 +196,7 @@ func (s *scene) background(ctx context.Context, by func(r *collectives.WeightsRe
 				}
 				last = version
 				before := bytes.Clone(state)
-				runtime.Gosched() // a step takes a while
+				runtime.Gosched() // a reader's step takes time
 				if !bytes.Equal(before, state) {
 					return fmt.Errorf("version %d changed while it was in use", version)
 				}
@@ -217,7 +217,7 @@ func (s *scene) background(ctx context.Context, by func(r *collectives.WeightsRe
 	return s.steps.Barrier(ctx)
 }
 
-// expect moves on to what readers of a version must see.
+// expect advances the expected contents to a version.
 func (s *scene) expect(version int64) {
 	for ; s.version < version; s.version++ {
 		writeVersion(s.spec.Layout, s.plain, s.version+1)
@@ -245,7 +245,8 @@ func (s *scene) check(state []byte, version int64) error {
 	return nil
 }
 
-// weightsLayout is that of a small network with statistics; gaps lie between its tensors.
+// weightsLayout returns the layout of a small network with statistics. Its tensors have gaps
+// between them.
 func weightsLayout() *tensor.Layout {
 	return tensor.NewLayout(
 		tensor.Field{Name: "a.weight", DType: tensor.F32, Shape: []int{17, 9}},
@@ -256,17 +257,16 @@ func weightsLayout() *tensor.Layout {
 	)
 }
 
-// few is the share of b.weight that changes from version to version.
-const few = 50
+// changeEvery is the inverse of the share of b.weight that changes between versions.
+const changeEvery = 50
 
-// writeVersion brings state from one version to the next. All of every tensor changes, except for
-// b.weight.
+// writeVersion advances state by one version. All elements change, except in b.weight.
 func writeVersion(l *tensor.Layout, state []byte, version int64) {
 	d := l.Bind(state)
 	for i := range d.Len() {
 		name, t := d.Entry(i)
 		for k := range t.Len() {
-			if name != "b.weight" || k%few == int(version)%few {
+			if name != "b.weight" || k%changeEvery == int(version)%changeEvery {
 				write(t, k, version)
 			}
 		}
@@ -284,13 +284,13 @@ func write(t tensor.Tensor, k int, version int64) {
 	}
 }
 
-// ofVersion reports whether t holds a version and nothing else.
+// ofVersion reports whether all elements of t belong to a version.
 func ofVersion(t tensor.Tensor, name string, version int64) bool {
 	want := tensor.New(t.DType(), t.Len())
 	for k := range t.Len() {
 		v := version
-		if name == "b.weight" { // the newest version that wrote here
-			v -= ((version-int64(k))%few + few) % few
+		if name == "b.weight" { // the last version that wrote element k
+			v -= ((version-int64(k))%changeEvery + changeEvery) % changeEvery
 		}
 		if v >= 0 {
 			write(want, k, v)
@@ -299,7 +299,7 @@ func ofVersion(t tensor.Tensor, name string, version int64) bool {
 	return bytes.Equal(t.Bytes(), want.Bytes())
 }
 
-// together makes calls side by side and returns their errors.
+// together runs calls concurrently and returns their errors.
 func together(calls ...func() error) error {
 	errs := make(chan error, len(calls))
 	for _, call := range calls {

@@ -1,7 +1,7 @@
 //go:build mpi
 
-// Ranks is what the tests of package collectives start under mpirun: a program per thing to show.
-// Its first argument names the program; see programs.
+// Ranks holds the programs that the tests of package collectives run under mpirun. The first argument selects
+// the program.
 package main
 
 import (
@@ -44,7 +44,7 @@ func main() {
 		return program(ctx, w, os.Args[2:])
 	})
 	var f *spmd.Failure
-	if err != nil && !errors.As(err, &f) { // a Failure was reported, and ended the job
+	if err != nil && !errors.As(err, &f) { // a Failure was reported already, and ended the job
 		fmt.Fprintf(os.Stderr, "ranks: rank %d: %v\n", t.Rank(), err)
 	}
 	if err != nil {
@@ -57,13 +57,13 @@ func usage(text string) {
 	os.Exit(2)
 }
 
-// nodes is RANKS_NODES, on how many virtual nodes to run.
+// nodes returns the number of virtual nodes, from RANKS_NODES.
 func nodes() (n int) {
 	fmt.Sscan(os.Getenv("RANKS_NODES"), &n)
 	return n
 }
 
-// A program gets the arguments behind its name.
+// A program gets the arguments after its name.
 type program func(ctx context.Context, w *spmd.World, args []string) error
 
 var programs = map[string]program{
@@ -76,7 +76,7 @@ var programs = map[string]program{
 	"weights":     weights,
 }
 
-// conformance runs the suite, by shared memory and by messages, and with several members on a rank.
+// conformance runs the suite with shared memory and with messages, also with several members on a rank.
 func conformance(ctx context.Context, w *spmd.World, _ []string) error {
 	for _, how := range []func(collectives.Host) collectives.Host{nil, byMessages} {
 		made, err := collectivestest.Conformance(ctx, w, everyone(w), how, collectives.Options{})
@@ -90,9 +90,9 @@ func conformance(ctx context.Context, w *spmd.World, _ []string) error {
 	return nil
 }
 
-// library runs the suite for the library's own collectives in ways that a Group does not use: in chunks of 999
-// elements, and by the blocking calls. The members are in another order than the ranks. Blocking calls take long
-// where ranks share cores, so only two members make them.
+// library runs the suite for the library's collectives in two ways that a Group does not use: in chunks of 999
+// elements, and by blocking calls. The order of the members differs from that of the ranks. Blocking calls are
+// slow if ranks share cores, so only two members make them.
 func library(ctx context.Context, w *spmd.World, _ []string) error {
 	ranks, hows := everyone(w), []func(collectives.Host) collectives.Host{inChunks}
 	slices.Reverse(ranks)
@@ -111,7 +111,7 @@ func library(ctx context.Context, w *spmd.World, _ []string) error {
 	return nil
 }
 
-// ordered runs the suite of member order, with several members on a rank too.
+// ordered runs the suite of member order, also with several members on a rank.
 func ordered(ctx context.Context, w *spmd.World, _ []string) error {
 	if err := collectivestest.Ordered(ctx, w, everyone(w), nil); err != nil {
 		return err
@@ -125,8 +125,8 @@ func ordered(ctx context.Context, w *spmd.World, _ []string) error {
 	return nil
 }
 
-// await lets all ranks wait in a collective for rank 1, which stops (SIGSTOP) or returns: kind,
-// algorithm, stop|return.
+// await lets all ranks wait in a collective for rank 1, which is stopped by SIGSTOP or returns. Its arguments
+// are kind, algorithm, and stop or return.
 func await(ctx context.Context, w *spmd.World, args []string) error {
 	for kind := spmd.Barrier; kind <= spmd.SendReceive; kind++ {
 		if kind.String() == args[0] {
@@ -141,7 +141,7 @@ func await(ctx context.Context, w *spmd.World, args []string) error {
 	return fmt.Errorf("no such kind: %s", args[0])
 }
 
-// mismatch makes calls that do not belong together, in debug mode.
+// mismatch makes calls that differ between members, in debug mode.
 func mismatch(ctx context.Context, w *spmd.World, _ []string) error {
 	ends, err := w.NewComm(everyone(w), "mismatch")
 	if err != nil {
@@ -157,7 +157,7 @@ func mismatch(ctx context.Context, w *spmd.World, _ []string) error {
 	return g.Run(ctx, collectives.AllReduce(make([]float32, 8), spmd.Sum))
 }
 
-// alone starts operations that must end while every rank computes and calls nothing.
+// alone starts operations that must complete while every rank computes without making calls.
 func alone(ctx context.Context, w *spmd.World, _ []string) error {
 	for _, algorithm := range collectives.Algorithms() {
 		ends, err := w.NewComm(everyone(w), "alone "+algorithm)
@@ -186,8 +186,8 @@ func alone(ctx context.Context, w *spmd.World, _ []string) error {
 	return nil
 }
 
-// weights runs the suite of weights, from the last rank and the first to all, and from one in the
-// middle to the others.
+// weights runs the suite of weights twice: from the last and the first rank to all ranks, and from a middle rank
+// to the others.
 func weights(ctx context.Context, w *spmd.World, _ []string) error {
 	last := w.Size() - 1
 	compared := 0
@@ -205,14 +205,14 @@ func weights(ctx context.Context, w *spmd.World, _ []string) error {
 	return nil
 }
 
-// apart is a rank that reaches nobody's memory.
+// An apart is a host without shared memory.
 type apart struct{ collectives.Host }
 
 func (apart) Shared() (spmd.Shared, bool) { return nil, false }
 
 func byMessages(h collectives.Host) collectives.Host { return apart{h} }
 
-// A changed is a rank whose communicators of the library are changed when they are made.
+// A changed is a host that changes the library's communicators when they are made.
 type changed struct {
 	collectives.Host
 	change func(spmd.Native) spmd.Native
