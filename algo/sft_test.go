@@ -88,21 +88,7 @@ func TestSFTLoss(t *testing.T) {
 	if err != nil || math.Abs(got.Values[0]-want) > 1e-6 {
 		t.Fatalf("loss %v, want %v: %v", got.Values[0], want, err)
 	}
-	grad := slices.Clone(m.Params.Grad)
-	norm := 0.0
-	for _, g := range grad {
-		norm += float64(g) * float64(g)
-	}
-	const step = 1e-3
-	move := func(by float64) float64 {
-		for i := range m.Params.Data {
-			m.Params.Data[i] = before[i] + float32(by*float64(grad[i])/math.Sqrt(norm))
-		}
-		return loss()
-	}
-	if slope := (move(step) - move(-step)) / (2 * step); math.Abs(slope-math.Sqrt(norm)) > 0.01*math.Sqrt(norm) {
-		t.Errorf("along the gradient the loss rises by %v, want %v", slope, math.Sqrt(norm))
-	}
+	alongGradient(t, m.Params.Data, slices.Clone(m.Params.Grad), before, loss)
 }
 
 // TestSFTPacking: neither the number of tokens nor that of sequences in a micro-batch changes a bit.

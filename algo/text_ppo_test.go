@@ -1,7 +1,6 @@
 package algo_test
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -9,6 +8,8 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // setup is that of a TextPPO without a bound on the gradient, in groups of 2.
@@ -294,43 +295,98 @@ func TestTextLosses(t *testing.T) {
 	}
 }
 
-// slopes compares a gradient with differences of loss around before.
+// slopes compares a gradient with differences of loss around before, along the gradient and by single parameters.
 func slopes(t *testing.T, data, grad, before []float32, loss func() float64, also ...int) {
 	t.Helper()
-	norm, top := 0.0, 0
+	norm := alongGradient(t, data, grad, before, loss)
+	top := 0
 	for i, g := range grad {
-		norm += float64(g) * float64(g)
 		if math.Abs(float64(g)) > math.Abs(float64(grad[top])) {
 			top = i
 		}
 	}
-	if norm = math.Sqrt(norm); norm < 1e-3 {
-		t.Fatalf("the gradient has norm %v", norm)
-	}
-	along := func(what string, want, step float64, move func(by float64)) {
-		move(step)
-		up := loss()
-		move(-step)
-		down := loss()
-		copy(data, before)
-		if slope := (up - down) / (2 * step); math.Abs(slope-want) > 0.02*norm {
-			t.Errorf("%s the loss rises by %v, want %v of %v", what, slope, want, norm)
-		}
-	}
-	along("along the gradient", norm, 1e-3, func(by float64) {
-		for i := range data {
-			data[i] = before[i] + float32(by*float64(grad[i])/norm)
-		}
-	})
 	for i := top % 97; i < len(data); i += 97 { // top is one of them
 		also = append(also, i)
 	}
 	for _, i := range also {
-		along(fmt.Sprintf("by parameter %d", i), float64(grad[i]), 2e-3, func(by float64) {
-			data[i] = before[i] + float32(by)
-		})
+		slope := difference(data, before, 2e-3, loss, func(by float64) { data[i] = before[i] + float32(by) })
+		if want := float64(grad[i]); math.Abs(slope-want) > 0.02*norm {
+			t.Errorf("by parameter %d the loss rises by %v, want %v of %v", i, slope, want, norm)
+		}
 	}
 	if len(also) < 20 {
 		t.Errorf("%d parameters compared", len(also))
 	}
+}
+
+// alongGradient compares the norm of a gradient, which it returns, with the difference of loss along it.
+func alongGradient(t *testing.T, data, grad, before []float32, loss func() float64) (norm float64) {
+	t.Helper()
+	for _, g := range grad {
+		norm += float64(g) * float64(g)
+	}
+	if norm = math.Sqrt(norm); norm < 1e-3 {
+		t.Fatalf("the gradient has norm %v", norm)
+	}
+	slope := difference(data, before, 1e-3, loss, func(by float64) {
+		for i := range data {
+			data[i] = before[i] + float32(by*float64(grad[i])/norm)
+		}
+	})
+	if math.Abs(slope-norm) > 0.01*norm {
+		t.Errorf("along the gradient the loss rises by %v, want %v", slope, norm)
+	}
+	return norm
+}
+
+// difference returns the slope of loss between a move by step and one by -step. It puts data back.
+func difference(data, before []float32, step float64, loss func() float64, move func(by float64)) float64 {
+	move(step)
+	up := loss()
+	move(-step)
+	down := loss()
+	copy(data, before)
+	return (up - down) / (2 * step)
+}
+
+// TestTextExperts: the load-balancing loss of a mixture of experts adds to the gradient with its weight, as the mean
+// over the tokens of a minibatch.
+func TestTextExperts(t *testing.T) {
+	c := lm.Config{Family: lm.Qwen3MoE, Vocab: 31, Hidden: 16, Layers: 2, Heads: 2, KVHeads: 1, HeadDim: 8,
+		Intermediate: 24, Eps: 1e-6, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, Tied: true, QKNorm: true,
+		InitRange: 0.2, Experts: lm.Experts{Count: 4, PerToken: 2, Intermediate: 12, Normalize: true, AuxCoef: 50}}
+	m, err := lm.New(new(nn.Params[float32]), c, lm.Options{})
+	if err == nil {
+		err = m.Alloc(tensor.Heap)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(7)
+	s := setup(m)
+	b := batchOf(t, m, 1, 0, 3, 2)
+	p := newTextPPO(t, s)
+	if err := p.Prepare(b); err != nil {
+		t.Fatal(err)
+	}
+	policyLoss := perToken(func(int) float64 { return 0.1 }, clipped(0.2, 0.2, 0))
+	var all lm.Batch
+	all.Starts = []int32{0}
+	for _, text := range b.Texts {
+		all.IDs = append(all.IDs, text.IDs...)
+		all.Starts = append(all.Starts, int32(len(all.IDs)))
+	}
+	w := m.NewTraining(len(all.IDs))
+	loss := func() float64 {
+		if err := m.Forward(w, all); err != nil {
+			t.Fatal(err)
+		}
+		return policyLoss(logProbsOf(t, m, b.Texts, 0.7), b) + 50*w.AuxLoss()
+	}
+	before := slices.Clone(m.Params.Data)
+	if _, err := p.Update(b); err != nil {
+		t.Fatal(err)
+	}
+	// a single parameter may change the choice of experts
+	alongGradient(t, m.Params.Data, m.Params.Grad, before, loss)
 }
