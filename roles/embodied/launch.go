@@ -114,9 +114,9 @@ func (r *EmbodiedRunner) connect(w *spmd.World, actor, rollout, env spmd.GroupSp
 		return c
 	}
 	obs, act, out := p.Train.Pairs()
-	shown, told := p.QueuedSteps()
-	r.obs = channel("obs", env, rollout, shown, step, obs)
-	r.act = channel("act", rollout, env, told, action, act)
+	observations, actions := p.QueuedSteps()
+	r.obs = channel("obs", env, rollout, observations, step, obs)
+	r.act = channel("act", rollout, env, actions, action, act)
 	if p.Inferences == 0 {
 		r.out = channel("out", rollout, actor, p.QueuedRollouts(), trajectory, out)
 		r.batches = r.out

@@ -10,17 +10,17 @@ import (
 	"github.com/rlinf/rlinf/roles/job"
 )
 
-// A Draft is a plan that is being checked.
+// A Draft is a plan that is not complete.
 type Draft struct {
 	*Plan
 	found *config.Findings
-	nodes []int // of the ranks
-	asks  bool  // may start simulators in programs of their own, to ask what they are
-	tried bool  // the parts were made, to find more mistakes
+	nodes []int // the node of each rank
+	asks  bool  // it may start external simulators to ask for their specification
+	tried bool  // tryParts has made the parts
 }
 
-// NewDraft places cfg in a world whose rank r is on node nodes[r]. It makes no environment and no policy, and
-// reads no files but comm.table.
+// NewDraft places cfg in a world whose rank r is on node nodes[r]. It makes no environment and no policy, and reads
+// no file but comm.table.
 func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
 	common, found := job.New(cfg, reg, nodes)
 	d := &Draft{Plan: &Plan{Job: common, Learning: reg.Learning(cfg)}, found: found, nodes: nodes}
@@ -30,8 +30,8 @@ func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
 	return d
 }
 
-// Mistakes returns everything that is wrong. If there is something it also makes the environments and the
-// policy, without starting simulators in programs of their own, so that one error has all.
+// Mistakes returns everything that is wrong, as one error. If something is wrong, it also makes the environments
+// and the policy to find their mistakes, but starts no external simulators.
 func (d *Draft) Mistakes() error {
 	if d.found.Err() != nil && !d.tried {
 		d.tried = true
@@ -55,7 +55,7 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 	return d.Plan, nil
 }
 
-// divide fills in what follows from the configuration and the world alone.
+// divide computes what follows from the configuration and the world alone.
 func (d *Draft) divide() {
 	c, train := d.Config, d.Config.Env.Train
 	d.Chunks = c.Actor.Model.NumActionChunks
@@ -77,7 +77,7 @@ func (d *Draft) divide() {
 	}
 }
 
-// checkCounts checks that environments and samples divide over the workers.
+// checkCounts checks that environments and samples can be divided among the workers.
 func (d *Draft) checkCounts() {
 	if d.Config.Trains() {
 		if !d.Offline {
@@ -91,17 +91,17 @@ func (d *Draft) checkCounts() {
 	}
 }
 
-// checkEnvCount checks that the environments of a section divide over the workers that simulate,
-// infer and train.
+// checkEnvCount checks that the environments of a section can be divided among env workers, rollout workers and
+// actors.
 func (d *Draft) checkEnvCount(section string, actors int) {
 	e, stages := &d.Config.Env.Train, d.Config.Rollout.PipelineStageNum
 	if section == "env.eval" {
-		e, stages = &d.Config.Env.Eval, 1 // evaluation is not pipelined
+		e, stages = &d.Config.Env.Eval, 1 // evaluations have one stage
 	}
 	if e.TotalNumEnvs <= 0 || stages <= 0 || e.GroupSize <= 0 ||
 		d.Config.Reported(d.Config.EnvKey(section, "group_size"), "algorithm.group_size",
 			"rollout.pipeline_stage_num") {
-		return // reported
+		return // the mistake is reported
 	}
 	group := ""
 	if e.GroupSize > 1 {
@@ -121,7 +121,7 @@ func (d *Draft) checkEnvCount(section string, actors int) {
 	if section == "env.train" {
 		staged = fmt.Sprintf(" × pipeline_stage_num %d", stages)
 	}
-	if d.simulators == 0 { // it is not known how many there are
+	if d.simulators == 0 { // their number is not known
 		rule(1, stages, e.GroupSize, strings.TrimPrefix(staged+group, " × "))
 	}
 	rule(d.simulators, stages, e.GroupSize, fmt.Sprintf("%d env workers%s%s", d.simulators, staged, group))
@@ -131,11 +131,11 @@ func (d *Draft) checkEnvCount(section string, actors int) {
 		fmt.Sprintf("a multiple of %d (%s)", least, strings.Join(broken, "; ")))
 }
 
-// checkBatches checks that samples divide over actors, optimiser steps and micro-batches.
+// checkBatches checks that samples can be divided among actors, optimiser steps and micro-batches.
 func (d *Draft) checkBatches() {
 	c, micro, global := d.Config, d.Config.Actor.MicroBatchSize, d.Config.Actor.GlobalBatchSize
 	unit, of := config.Product(micro, d.Actors), fmt.Sprintf("micro_batch_size %d × %d actors", micro, d.Actors)
-	if d.Actors == 0 { // it is not known how many there are
+	if d.Actors == 0 { // their number is not known
 		unit, of = micro, fmt.Sprintf("micro_batch_size %d", micro)
 	}
 	samples, steps := d.knownSamples()
@@ -161,8 +161,8 @@ func (d *Draft) checkBatches() {
 	d.found.Want(want == "", "actor.global_batch_size", global, want)
 }
 
-// knownSamples returns the samples of an iteration and the steps of each environment. It returns 0
-// if a value that they depend on has been reported.
+// knownSamples returns the number of samples of an iteration and the steps of each environment; 0 if a value that
+// they depend on was reported.
 func (d *Draft) knownSamples() (samples, steps int) {
 	train := func(key string) string { return "env.train." + key }
 	if d.Config.Actor.Model.NumActionChunks < 1 || d.Config.Reported(train("total_num_envs"),
@@ -173,7 +173,7 @@ func (d *Draft) knownSamples() (samples, steps int) {
 	return d.Config.Samples()
 }
 
-// checkRatio checks that the env workers of an asynchronous run divide over its rollout workers.
+// checkRatio checks, for an asynchronous run, that the env workers can be divided among the rollout workers.
 func (d *Draft) checkRatio() {
 	if !d.Config.Runner.Async || d.Offline || d.rollouts == 0 {
 		return

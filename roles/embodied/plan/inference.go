@@ -2,7 +2,7 @@ package plan
 
 import "github.com/rlinf/rlinf/tensor"
 
-// Inferred returns the tensors that inference workers add to trajectories.
+// Inferred returns the names of the tensors that inference workers add to trajectories.
 func (p *Plan) Inferred() (names []string) {
 	if p.Inferences == 0 {
 		return nil
@@ -10,7 +10,7 @@ func (p *Plan) Inferred() (names []string) {
 	return p.Config.Inferred(p.Learning)
 }
 
-// inferredFields are those tensors, for trajectories of n environments.
+// inferredFields returns these tensors for trajectories of n environments.
 func (p *Plan) inferredFields(n int) (fs []tensor.Field) {
 	for _, name := range p.Inferred() {
 		fs = append(fs, tensor.Field{Name: name, DType: tensor.F32, Shape: []int{p.Epochs * p.Steps, n, p.logProbs}})
@@ -18,11 +18,11 @@ func (p *Plan) inferredFields(n int) (fs []tensor.Field) {
 	return fs
 }
 
-// InferenceWorker returns the inference worker of s.
+// InferenceWorker returns the inference worker to which s belongs.
 func (p *Plan) InferenceWorker(s ActorShard) int { return s.Lo * p.Inferences / p.Train.Envs }
 
-// NextOf returns the member that a rollout worker sends s to: an inference worker if there are any,
-// else the actor.
+// NextOf returns the member to which a rollout worker sends s: an inference worker if there are any, else the
+// actor.
 func (p *Plan) NextOf(s ActorShard) int {
 	if p.Inferences > 0 {
 		return p.InferenceWorker(s)
@@ -30,8 +30,8 @@ func (p *Plan) NextOf(s ActorShard) int {
 	return s.Actor
 }
 
-// InferencePairs returns the pairs of producer and consumer before (in) and after (out) inference
-// workers.
+// InferencePairs returns the pairs of sender and receiver of trajectories: to inference workers (in), and from them
+// (out).
 func (p *Plan) InferencePairs() (in, out map[[2]int]bool) {
 	in, out = map[[2]int]bool{}, map[[2]int]bool{}
 	for _, l := range p.Train.Routes {

@@ -1,14 +1,14 @@
 package plan
 
-// RunsInline reports whether the rollout worker of l, a route of of, steps the environments itself,
-// in its own goroutine. It does if both workers are on one rank and no other worker chooses actions
-// for them: passing observations and actions between goroutines would take longer than the
-// environments' step. training tells routes of training from those of evaluation.
+// RunsInline reports whether the rollout worker of route l steps l's environments itself, in its own goroutine. It
+// does so if both workers are on one rank and no other rollout worker serves the same environments: passing
+// observations and actions between goroutines would take longer than a step. of is the routing of l; training says
+// whether it is that of training or of evaluation.
 func (p *Plan) RunsInline(of Routing, l Route, training bool) bool {
 	if p.Placement.Group("env").Ranks[l.Env] != p.Placement.Group("rollout").Ranks[l.Rollout] {
 		return false
 	}
-	sharing, serving := 0, 0 // routes of the same environments, and of the same rollout worker
+	sharing, serving := 0, 0 // routes with the same env worker and stage, and with the same rollout worker
 	for _, other := range of.Routes {
 		if other.Env == l.Env && other.Stage == l.Stage {
 			sharing++
@@ -17,6 +17,6 @@ func (p *Plan) RunsInline(of Routing, l Route, training bool) bool {
 			serving++
 		}
 	}
-	// In an asynchronous run a worker with other routes must not keep them waiting for a simulator.
+	// In an asynchronous run the environments of one route must not delay the rollout worker's other routes.
 	return sharing == 1 && (!training || !p.Async() || serving == 1)
 }

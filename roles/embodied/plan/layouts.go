@@ -10,14 +10,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// ActionLayout is the layout of the actions that a rollout worker sends to the environments of l.
+// ActionLayout returns the layout of actions that a rollout worker sends over route l.
 func (p *Plan) ActionLayout(l Route) *tensor.Layout {
 	a := p.Spec.Action
 	return tensor.NewLayout(tensor.Field{Name: algo.FieldAction, DType: a.DType, Shape: []int{l.Hi - l.Lo, p.Chunks,
 		a.Dim()}})
 }
 
-// StepLayout is the layout of the env.Step that the environments of l send.
+// StepLayout returns the layout of an env.Step sent over route l.
 func (p *Plan) StepLayout(l Route) *tensor.Layout {
 	n, training := l.Hi-l.Lo, len(l.Shards) > 0
 	spec := p.Spec
@@ -43,8 +43,7 @@ func (p *Plan) StepLayout(l Route) *tensor.Layout {
 	return tensor.NewLayout(fs...)
 }
 
-// TrajectoryLayout is the layout of the rollout that a rollout worker sends to an actor of n
-// environments.
+// TrajectoryLayout returns the layout of a trajectory of n environments that a rollout worker sends to an actor.
 func (p *Plan) TrajectoryLayout(n int) *tensor.Layout {
 	return tensor.NewLayout(p.trajectoryFields(n)...)
 }
@@ -61,11 +60,11 @@ func (p *Plan) trajectoryFields(n int) []tensor.Field {
 	return fs
 }
 
-// fallible reports whether simulators may fail and leave episodes aborted while the job goes on.
+// fallible reports whether simulators may fail and abort episodes while the job goes on.
 func (p *Plan) fallible() bool { return p.Config.Env.Train.ID() == env.ExternalID }
 
-// Name names the route in channels and messages.
+// Name returns the name of the route in channels and messages.
 func (l Route) Name() string { return fmt.Sprintf("route %d", l.ID) }
 
-// Name names the shard in channels and messages.
+// Name returns the name of the shard in channels and messages.
 func (s ActorShard) Name() string { return fmt.Sprintf("environments %d-%d", s.Lo, s.Hi-1) }

@@ -8,10 +8,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// CheckMemory returns an error if the ranks of a node need more memory than it has.
+// CheckMemory returns an error if the ranks of a node need more memory than have.
 func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 	need := job.NodeNeeds(nodes, node, p.MemoryOf)
-	if need-int64(p.demoBytes()) <= have.Free { // the demonstrations have been read once
+	if need-int64(p.demoBytes()) <= have.Free { // the plan has read the demonstrations already
 		return nil
 	}
 	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts, channels and what is drawn from, and "+
@@ -19,7 +19,7 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 		node, job.Mebibytes(need), have)
 }
 
-// MemoryColumns returns the figures of a rank's memory that a table shows.
+// MemoryColumns returns the columns of a table of the ranks' memory.
 func (p *Plan) MemoryColumns() []job.Column {
 	columns := []job.Column{
 		{Name: "parameters", Bytes: func(f job.Footprint) int64 { return f.Parameters }},
@@ -33,7 +33,7 @@ func (p *Plan) MemoryColumns() []job.Column {
 	return columns
 }
 
-// MemoryOf returns the memory that rank r needs.
+// MemoryOf estimates the memory of rank r.
 func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	params, rollouts := int64(p.paramBytes), int64(p.QueuedRollouts()+1)
 	f.Replay = int64(p.demoBytes())
@@ -44,17 +44,17 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 				f.Optimiser += 2 * params // Adam's two moments
 				f.Rollouts += rollouts * int64(p.TrajectoryLayout(p.Train.Envs/p.Actors).Size())
 				buffer := p.replayBytes(p.Config.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize)
-				f.Replay += int64(min(buffer, 1<<62) + p.demoBytes()) // so that sums stay in range
+				f.Replay += int64(min(buffer, 1<<62) + p.demoBytes()) // bounded, so that sums do not overflow
 			}
 		}
 	}
 	envs, players := p.Placement.Ranks("env"), p.Placement.Ranks("rollout")
 	if slices.Contains(players, r) {
-		f.Parameters += params // at most: its part of its node's slots, or nothing where it reads an actor's own
+		f.Parameters += params // the upper bound: its part of the node's copies, or nothing if it reads an actor's own
 	}
 	for _, l := range p.Train.Routes {
 		if envs[l.Env] != r && players[l.Rollout] != r {
-			continue // a job of many ranks has many routes: lay out none in vain
+			continue // other ranks' routes, of which a large job has many
 		}
 		items := 2 * int64(p.StepLayout(l).Size()+p.ActionLayout(l).Size())
 		if envs[l.Env] == r {
@@ -71,8 +71,7 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	return f
 }
 
-// heapWithin is tensor.Heap up to that much memory in all; beyond it allocations fail with a
-// shortage.
+// heapWithin returns an allocator of have. Allocations beyond it fail with a shortage.
 func heapWithin(have job.Available) tensor.Allocator {
 	need := int64(0)
 	return func(n int) ([]byte, error) {
@@ -83,20 +82,19 @@ func heapWithin(have job.Available) tensor.Allocator {
 	}
 }
 
-// A shortage is an allocation of more memory than there is.
+// A shortage is the error of an allocation that needs more memory than there is.
 type shortage struct {
 	need int64
 	have job.Available
 }
 
-// Error says how much is needed and how much is available.
+// Error says how much memory is needed and how much is available.
 func (s shortage) Error() string {
 	return fmt.Sprintf("at least %s are needed, and %v", job.Mebibytes(s.need), s.have)
 }
 
-// checkObservations checks that the observations of an iteration, and those of one step of an
-// evaluation, fit into the memory of so many nodes, and reports whether they do. This is a lower
-// bound, which needs no environment and does not overflow.
+// checkObservations reports whether the observations of one iteration and of one step of an evaluation fit into the
+// memory of nodes nodes. This lower bound needs no environment and does not overflow.
 func (d *Draft) checkObservations(nodes int, have job.Available) (fit bool) {
 	row, on := 0, "one node"
 	if nodes > 1 {

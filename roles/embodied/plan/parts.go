@@ -14,8 +14,8 @@ import (
 	"github.com/rlinf/rlinf/roles/job"
 )
 
-// tryParts makes the parts that the configuration names, one of each, to check that they fit one
-// another and the memory. It leaves out a part if something is wrong with its own keys.
+// tryParts makes one of each part that the configuration names, to check that they fit together and into the
+// memory. It skips a part with mistakes in its own keys.
 func (d *Draft) tryParts() {
 	if d.probe() {
 		d.tryPolicy()
@@ -27,8 +27,8 @@ func (d *Draft) tryParts() {
 	d.readDemos()
 }
 
-// probe makes an environment of each kind that the job has, to get its spec. It reports whether the
-// policy's is known: that of training, or of evaluations where nothing is trained.
+// probe makes one environment of each kind to get its spec. It reports whether the spec for the policy is known:
+// that of training, or of evaluations in a job that does not train.
 func (d *Draft) probe() (known bool) {
 	c := d.Config
 	if c.Trains() && d.usable("env.train") {
@@ -54,20 +54,19 @@ func (d *Draft) probe() (known bool) {
 	return known
 }
 
-// fitObservations notes the number of log-probs, and checks that the observations of d.Spec fit into
-// the memory.
+// fitObservations sets the number of log-probs, and checks that the observations of d.Spec fit into the memory.
 func (d *Draft) fitObservations() bool {
 	chunks := d.Config.Actor.Model.NumActionChunks
 	if chunks <= 0 {
-		return true // reported
+		return true // the mistake is reported
 	}
 	d.logProbs = map[string]int{algo.ChunkLevel: 1, algo.ActionLevel: chunks,
 		algo.TokenLevel: chunks * d.Spec.Action.Dim()}[d.Config.Algorithm.LogProbType]
 	return d.checkObservations(d.nodes[len(d.nodes)-1]+1, job.AvailableOn(d.nodes, 0))
 }
 
-// usable reports whether an environment of section can be made: nothing is wrong with its keys, but
-// for the numbers of environments and steps.
+// usable reports whether an environment of a section can be made, because its keys have no mistakes. Mistakes in
+// the numbers of environments and steps do not matter.
 func (d *Draft) usable(section string) bool {
 	e := &d.Config.Env.Train
 	if section == "env.eval" {
@@ -125,7 +124,7 @@ func (d *Draft) checkSequences() {
 		" remembers from chunk to chunk)")
 	_, steps := d.knownSamples()
 	if steps <= 0 || length < 0 {
-		return // reported
+		return // the mistake is reported
 	}
 	if length == 0 {
 		length = steps
@@ -140,11 +139,11 @@ func (d *Draft) checkSequences() {
 		fmt.Sprintf("a multiple of %d (steps of a sequence)", length))
 }
 
-// checkOutside checks that the environments of a rank divide over the programs that play them.
+// checkOutside checks that the environments of each rank can be divided among its external simulators.
 func (d *Draft) checkOutside() {
 	for _, u := range config.ExternalUses(d.Config, d.Placement.Ranks("env")) {
 		if u.Env.External.Greeting == "" {
-			continue // the simulators will be asked when they start
+			continue // the simulators are asked when they start
 		}
 		if _, err := external.Children(u.Env.External, u.Env.TotalNumEnvs/u.Vecs); err != nil {
 			d.found.Problem(strings.TrimSuffix(u.Key, "external")+"total_num_envs", u.Env.TotalNumEnvs,
@@ -153,8 +152,8 @@ func (d *Draft) checkOutside() {
 	}
 }
 
-// checkAbilities checks what environments are asked for beyond being played. It leaves out those
-// that could not be made.
+// checkAbilities checks that environments can give demonstrations and pictures if these are needed. It skips
+// environments that could not be made.
 func (d *Draft) checkAbilities() {
 	if d.Spec.Name != "" {
 		d.checkExpert()

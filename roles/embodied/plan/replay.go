@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// readDemos reads the demonstrations, if there are any and nothing else is wrong.
+// readDemos reads the demonstrations if the configuration names any and has no mistakes.
 func (d *Draft) readDemos() {
 	path := d.Config.Algorithm.OffPolicy.Demos.LoadPath
 	if path == "" || !d.OffPolicy && !d.Offline || d.found.Err() != nil {
@@ -24,13 +24,13 @@ func (d *Draft) readDemos() {
 	}
 }
 
-// demoFields are those of demonstrations, as of rollouts of one environment.
+// demoFields returns the tensors of demonstrations. They are those of rollouts of one environment.
 func (p *Plan) demoFields() []tensor.Field {
 	return p.Config.Algorithm.DemoFields(p.trajectoryFields(1))
 }
 
-// replayBytes returns the memory of one actor's replay buffer of so many iterations, at most the
-// largest int; 0 without one.
+// replayBytes returns the memory of one actor's replay buffer for this number of iterations, at most the largest
+// int; 0 without a replay buffer.
 func (p *Plan) replayBytes(iterations int) int {
 	if !p.OffPolicy {
 		return 0
@@ -39,8 +39,8 @@ func (p *Plan) replayBytes(iterations int) int {
 		iterations)
 }
 
-// demoBytes returns the memory of one copy of the demonstrations. Every rank reads one, and every
-// actor has another to draw from.
+// demoBytes returns the memory of one copy of the demonstrations. Every rank has one, and every actor has another
+// to sample from.
 func (p *Plan) demoBytes() int {
 	if p.demos.Len() == 0 {
 		return 0
@@ -48,8 +48,8 @@ func (p *Plan) demoBytes() int {
 	return config.Product(algo.TransitionBytes(p.demoFields()), p.demos.Must(algo.FieldReward).Dim(0))
 }
 
-// CheckReplay returns an error if the replay buffers and demonstrations of the actors on this
-// rank's node do not fit into its memory. The result differs from node to node.
+// CheckReplay returns an error if the replay buffers and demonstrations of the actors on this rank's node need more
+// memory than it has. It may fail on some nodes and not on others.
 func (p *Plan) CheckReplay(nodes []int, rank int) error {
 	if !p.Config.Trains() {
 		return nil
@@ -63,7 +63,7 @@ func (p *Plan) CheckReplay(nodes []int, rank int) error {
 	return p.fitReplay(actors, job.AvailableOn(nodes, nodes[rank]))
 }
 
-// fitReplay is CheckReplay for so many actors in that memory.
+// fitReplay is CheckReplay for a node with this number of actors and this memory.
 func (p *Plan) fitReplay(actors int, have job.Available) error {
 	window := p.Config.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize
 	buffers, demos := config.Product(actors, p.replayBytes(window)), config.Product(actors, p.demoBytes())
@@ -84,7 +84,7 @@ func (p *Plan) fitReplay(actors int, have job.Available) error {
 	return nil
 }
 
-// demosBy says what writes the demonstrations that err says are missing, for the end of a message.
+// demosBy says which command writes the demonstrations that are missing according to err, for the end of a message.
 func demosBy(path string, err error) string {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return ""

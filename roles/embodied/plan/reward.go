@@ -12,8 +12,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// tryReward makes the rule of reward workers without reading a file, to check that it fits the
-// environments.
+// tryReward makes the rule of reward workers without reading files, to check that it fits the environments.
 func (d *Draft) tryReward() {
 	if d.Rewards == 0 || !d.Config.Trains() {
 		return
@@ -29,8 +28,8 @@ func (d *Draft) tryReward() {
 	}
 }
 
-// CheckFiles returns an error if a reward worker of this rank cannot read the parameters of its network. The
-// result differs from rank to rank.
+// CheckFiles returns an error if a reward worker of this rank cannot read the parameters of its network. It may
+// fail on some ranks and not on others.
 func (p *Plan) CheckFiles(rank int) error {
 	if p.Rewards == 0 || !slices.Contains(p.Placement.Ranks("reward"), rank) {
 		return nil
@@ -39,7 +38,7 @@ func (p *Plan) CheckFiles(rank int) error {
 	return err
 }
 
-// NewRule makes the rule of a reward worker, for at most so many transitions at once.
+// NewRule makes the rule of a reward worker, for at most rows transitions at once.
 func (p *Plan) NewRule(rows int) (reward.Rule, error) {
 	s := reward.Setup{Config: p.Config.Reward, Spec: p.Spec, Gamma: p.Config.Algorithm.Gamma, Rows: rows}
 	if s.Config.UseRewardModel {
@@ -63,11 +62,11 @@ func (p *Plan) newRewardNetwork() (policy.Policy, error) {
 	return p.Registries.Policies.New(p.Config.Reward.Model.Config, p.Spec, p.Config.Actor.Seed, tensor.Heap)
 }
 
-// RewardWorker returns the reward worker that scores the steps of l.
+// RewardWorker returns the reward worker that scores the steps of route l.
 func (p *Plan) RewardWorker(l Route) int { return l.Lo * p.Rewards / p.Train.Envs }
 
-// TransitionLayout is the layout of the transitions that a rollout worker sends to a reward worker
-// in a step of l.
+// TransitionLayout returns the layout of the transitions of one step that a rollout worker sends for route l to a
+// reward worker.
 func (p *Plan) TransitionLayout(l Route) *tensor.Layout {
 	n := l.Hi - l.Lo
 	fs := append(slices.Concat(play.ObservationFields(algo.Observations, p.Spec, n),
@@ -86,13 +85,12 @@ func (p *Plan) TransitionLayout(l Route) *tensor.Layout {
 	return tensor.NewLayout(fs...)
 }
 
-// RewardLayout is the layout of the reward worker's answer.
+// RewardLayout returns the layout of the reward worker's answer.
 func (p *Plan) RewardLayout(l Route) *tensor.Layout {
 	return tensor.NewLayout(tensor.Field{Name: algo.FieldReward, DType: tensor.F32, Shape: []int{l.Hi - l.Lo}})
 }
 
-// RewardPairs returns the pairs of producer and consumer of transitions (asks) and of rewards
-// (answers).
+// RewardPairs returns the pairs of sender and receiver of transitions (asks) and of rewards (answers).
 func (p *Plan) RewardPairs() (asks, answers map[[2]int]bool) {
 	asks, answers = map[[2]int]bool{}, map[[2]int]bool{}
 	for _, l := range p.Train.Routes {

@@ -2,18 +2,17 @@ package plan
 
 import "math"
 
-// Bounded reports whether there is a bound on how many iterations a rollout may lie behind.
+// Bounded reports whether algorithm.staleness_threshold bounds the age of a rollout, in iterations.
 func (p *Plan) Bounded() bool { return p.Config.Algorithm.StalenessThreshold >= 0 }
 
-// TooOld reports whether a rollout that lies so many iterations behind must be dropped.
+// TooOld reports whether a rollout of this age must be dropped.
 func (p *Plan) TooOld(age int64) bool {
 	return p.Bounded() && age > int64(p.Config.Algorithm.StalenessThreshold)
 }
 
-// OldestWeights returns the oldest version of the weights with which the n-th rollout of an
-// environment may begin. If each iteration takes one rollout, the n-th iteration takes the n-th,
-// with weights of version n: so the bound is kept, and no rollout is dropped or made for an
-// iteration after the last.
+// OldestWeights returns the oldest version of the weights with which an environment's n-th rollout may begin. If
+// each iteration takes one rollout, iteration n takes the n-th rollout when the weights have version n. So no
+// rollout becomes too old, none is dropped, and none is made for an iteration after the last.
 func (p *Plan) OldestWeights(n uint64) int64 {
 	if p.OffPolicy || !p.Bounded() {
 		return 0
@@ -24,27 +23,26 @@ func (p *Plan) OldestWeights(n uint64) int64 {
 	return max(0, int64(n)-int64(p.Config.Algorithm.StalenessThreshold))
 }
 
-// QueuedRollouts returns how many rollouts of a shard may wait for their actor. Each iteration
-// takes at least one; another may be in production and a third in training. So no rollout that
-// begins with the newest weights grows too old.
+// QueuedRollouts returns how many rollouts of a shard may wait for their actor. Each iteration takes at least one;
+// meanwhile another is being made and a third is trained on. So no rollout that begins with the newest weights
+// becomes too old.
 func (p *Plan) QueuedRollouts() int {
 	threshold := p.Config.Algorithm.StalenessThreshold
 	switch {
 	case !p.Async():
 		return 1
 	case !p.OffPolicy:
-		return threshold + 1 // OldestWeights holds them back
+		return threshold + 1 // OldestWeights delays further rollouts
 	case p.Bounded():
 		return max(1, threshold-int(p.SyncInterval))
 	}
 	return min(p.Config.Actor.RecvDrainMaxTrajectories, p.Config.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize)
 }
 
-// QueuedSteps returns how many observations may wait for a rollout worker under one key, and how
-// many actions for an env worker. In an asynchronous run all routes of a worker share a key, which
-// has room for everything that they can send (two observations between rollouts), so that workers
-// cannot deadlock.
-func (p *Plan) QueuedSteps() (shown, told int) {
+// QueuedSteps returns how many observations may wait for a rollout worker under one key, and how many actions for
+// an env worker. In an asynchronous run all routes of a worker share a key. Their queue has room for all that these
+// routes can send (two observations between rollouts), so workers cannot deadlock.
+func (p *Plan) QueuedSteps() (observations, actions int) {
 	if !p.Async() {
 		return 1, 1
 	}

@@ -9,31 +9,29 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A RolloutBuilder is the policy's side of one route of environments. It chooses actions and writes
-// trajectories [T, n]. For each step call Act with an observation, then Observe with what the
-// environments returned; at the end call Finish.
+// A RolloutBuilder lets a policy act in the environments of one route, and writes trajectories [T, n]. For each
+// step call Act with an observation, then Observe with the result of the step. At the end of an epoch call Finish.
 type RolloutBuilder struct {
-	Policy       policy.Policy // which acts
+	Policy       policy.Policy // chooses actions
 	work         policy.Work
-	Hidden       HiddenState // of its environments
+	Hidden       HiddenState // hidden states of the environments
 	noise        policy.Noise
-	Mixture      *Mixture // nil: only the policy acts
-	critic       bool     // the policy has given values with its last actions
-	bootstrapAll bool     // value the last observation of terminated episodes too
-	// environments do not reset themselves: after the end of an episode they idle until Begin
+	Mixture      *Mixture // lets an expert act in some steps; nil: only the policy acts
+	critic       bool     // the last actions came with values
+	bootstrapAll bool     // value the last observation of terminated episodes, too
+	// Environments do not reset themselves: after the end of an episode they idle until Begin.
 	Idles     bool
-	parts     []part        // each actor's share of the rows
+	parts     []part        // the rows of each actor
 	Space     env.Space     // of actions
-	names     []string      // of the observations, in the policy's order
-	obs, next []string      // the same in transitions, before and after the step
-	final     tensor.Dict   // the final observations to be valued, gathered
-	finals    []tensor.Dict // views of its first k rows
-	rows      []int         // their rows
+	names     []string      // names of observations, in the policy's order
+	obs, next []string      // their names in transitions, before and after the step
+	final     tensor.Dict   // gathered final observations that are valued
+	finals    []tensor.Dict // views of the first k rows of final
+	rows      []int         // the environments of these rows
 }
 
-// NewRolloutBuilder returns a rollout builder for the environments first, first+1, … first+n-1.
-// seed and the number of the environment determine its noise. cuts are the rows at which one
-// actor's share ends and the next begins: 0, …, n.
+// NewRolloutBuilder returns a builder for the environments first, first+1, … first+n-1. The noise of an action
+// follows from seed and the number of its environment. cuts are the rows between the shares of actors: 0, …, n.
 func NewRolloutBuilder(pol policy.Policy, seed uint64, first, n int, cuts []int, bootstrapAll bool) *RolloutBuilder {
 	r := &RolloutBuilder{Policy: pol, work: pol.NewWork(n), Hidden: NewHiddenState(pol, n), bootstrapAll: bootstrapAll}
 	r.noise = policy.Noise{Seed: seed, Env: make([]uint64, n), Step: make([]uint64, n)}
@@ -61,8 +59,8 @@ func NewRolloutBuilder(pol policy.Policy, seed uint64, first, n int, cuts []int,
 	return r
 }
 
-// Begin starts trajectories in dicts, one for each actor's share. step is the number of steps that
-// every environment has taken so far.
+// Begin starts trajectories in dicts, one for each actor. step is the number of steps that every environment has
+// taken before.
 func (r *RolloutBuilder) Begin(dicts []tensor.Dict, step uint64) {
 	for i := range r.parts {
 		p, d := &r.parts[i], dicts[i]
@@ -91,8 +89,8 @@ func (r *RolloutBuilder) Begin(dicts []tensor.Dict, step uint64) {
 	}
 }
 
-// Act chooses actions for obs at time t, and records both. fresh says that new episodes began
-// before obs; otherwise Act also completes time t-1 with the values of obs.
+// Act chooses actions for obs at time t, and records both. fresh says that new episodes began before obs. Otherwise
+// Act also records the values of obs as the next values of time t-1.
 func (r *RolloutBuilder) Act(t int, obs tensor.Dict, fresh bool) (policy.Act, error) {
 	act, err := r.Policy.Forward(r.work, r.Hidden.with(obs), policy.Sample, r.noise)
 	if err != nil {
@@ -138,8 +136,8 @@ func (r *RolloutBuilder) Act(t int, obs tensor.Dict, fresh bool) (policy.Act, er
 	return act, nil
 }
 
-// Observe records the result of the actions of time t. It values the final observations of episodes
-// that were cut off.
+// Observe records the result of the actions of time t, and the values of the final observations of truncated
+// episodes.
 func (r *RolloutBuilder) Observe(t int, step *env.Step) error {
 	term, trunc := step.Terminated.U8(), step.Truncated.U8()
 	r.rows = r.rows[:0]
@@ -154,7 +152,7 @@ func (r *RolloutBuilder) Observe(t int, step *env.Step) error {
 		clear(reward)
 		clear(terminated)
 		clear(truncated)
-		each := len(reward) / len(p.ended) // k, or 1
+		each := len(reward) / len(p.ended) // k: each action has a reward; else 1
 		for j := range p.ended {
 			n := p.lo + j
 			var ends, cut byte
@@ -179,7 +177,7 @@ func (r *RolloutBuilder) Observe(t int, step *env.Step) error {
 		p.recordNext(t, r.names, step)
 	}
 	final := step.FinalObs
-	if r.Idles { // the last observation still shows
+	if r.Idles { // they keep their last observation
 		final = step.Obs
 	}
 	if err := r.valueFinals(t, r.Hidden.with(final)); err != nil {
@@ -196,11 +194,11 @@ func (r *RolloutBuilder) Observe(t int, step *env.Step) error {
 	return nil
 }
 
-// Transition copies step t, with its result step, into to: a transition of all environments, as
-// reward workers take it.
+// Transition copies step t, with its result step, to the transition to of all environments, in the form that reward
+// workers receive.
 func (r *RolloutBuilder) Transition(to tensor.Dict, t int, step *env.Step) {
 	final := step.FinalObs
-	if r.Idles { // the last observation still shows
+	if r.Idles { // they keep their last observation
 		final = step.Obs
 	}
 	for i := range r.parts {
@@ -225,8 +223,7 @@ func (r *RolloutBuilder) Transition(to tensor.Dict, t int, step *env.Step) {
 	}
 }
 
-// SetReward replaces the environments' rewards of time t, one for each row. Environments that idle
-// get 0.
+// SetReward replaces the environments' rewards of time t. reward has one number per row. Idle environments get 0.
 func (r *RolloutBuilder) SetReward(t int, reward []float32) {
 	for i := range r.parts {
 		p := &r.parts[i]
@@ -240,7 +237,7 @@ func (r *RolloutBuilder) SetReward(t int, reward []float32) {
 	}
 }
 
-// valueFinals records the value of the final observation where an episode was cut off.
+// valueFinals records the values of the final observations of episodes that were truncated.
 func (r *RolloutBuilder) valueFinals(t int, final tensor.Dict) error {
 	if len(r.rows) == 0 || !r.critic {
 		return nil
@@ -268,8 +265,8 @@ func (r *RolloutBuilder) valueFinals(t int, final tensor.Dict) error {
 	return nil
 }
 
-// Finish values the observations after step t, the last of an epoch. With cut, it truncates
-// episodes that have not ended: the next epoch begins with new ones.
+// Finish records the values of the observations after step t, the last step of an epoch. With cut, it truncates
+// episodes that have not ended, because the next epoch begins with new episodes.
 func (r *RolloutBuilder) Finish(t int, obs tensor.Dict, cut bool) error {
 	if r.critic {
 		v, err := r.Policy.Value(r.work, r.Hidden.with(obs))
@@ -297,7 +294,7 @@ func (r *RolloutBuilder) Finish(t int, obs tensor.Dict, cut bool) error {
 	return nil
 }
 
-// completeNext sets the next values of time t, where no episode ended. v are the values of the
+// completeNext sets the next values of time t for environments whose episode did not end. v are the values of the
 // observations after that step.
 func (r *RolloutBuilder) completeNext(p *part, t int, v tensor.Tensor) {
 	if t < 0 {

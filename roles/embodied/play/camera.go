@@ -10,23 +10,23 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Camera films evaluations of the first environments of a stage. Their episodes are shown side by
-// side until the last one has ended. An environment whose episode has ended is drawn once more, and
-// then darker. Below each stand its step, its return, and its instruction if it observes one.
+// A Camera films evaluations of the first environments of a stage. The film shows their episodes side by side until
+// the last one has ended. The last picture of an ended episode is darkened. Captions below show the step, the
+// return, and the instruction if the environment observes one.
 type Camera struct {
-	vec   env.Vec
-	cfg   env.Video
-	file  string // of the next evaluation; "": none
-	by    programs.Entry
-	film  *video.Film
-	sheet *video.Sheet
-	told  [][]string    // lines of the instruction of each environment in the film
-	rgb   tensor.Tensor // [N, Height, Width, 3] of all environments
-	on    []bool        // [N]: the episode runs
-	dim   []bool        // [N]: the episode has ended, and its last frame has been drawn
+	vec      env.Vec
+	cfg      env.Video
+	file     string // file of the next evaluation; "": none
+	by       programs.Entry
+	film     *video.Film
+	sheet    *video.Sheet
+	captions [][]string    // lines of each environment's instruction
+	rgb      tensor.Tensor // pictures of all environments, [N, Height, Width, 3]
+	on       []bool        // [N]: the episode has not ended
+	dim      []bool        // [N]: the episode has ended, and its last picture has been darkened
 }
 
-// newCamera returns a camera for vec, or an error if vec cannot be drawn as cfg says.
+// newCamera returns a camera for vec, or an error if vec cannot be rendered as cfg asks.
 func newCamera(vec env.Vec, cfg env.Video) (*Camera, error) {
 	if err := video.CheckFormat(cfg.Format); err != nil {
 		return nil, err
@@ -36,8 +36,8 @@ func newCamera(vec env.Vec, cfg env.Video) (*Camera, error) {
 	return c, env.Render(vec, cfg.View(), c.on, c.rgb)
 }
 
-// Picture draws the first n environments as they are, side by side, with their instructions below.
-// The stage must have a camera.
+// Picture renders the first n environments side by side, with their instructions below. The stage must have a
+// camera.
 func (s *Stage) Picture(n int) (*video.Sheet, error) {
 	c := s.camera
 	for i := range n {
@@ -46,34 +46,34 @@ func (s *Stage) Picture(n int) (*video.Sheet, error) {
 	if err := env.Render(c.vec, c.cfg.View(), c.on, c.rgb); err != nil {
 		return nil, err
 	}
-	told, lines := instructions(s.Vec.Spec(), s.Now, n, video.Columns(c.cfg.Width)), 0
-	for _, text := range told {
+	captions, lines := instructions(s.Vec.Spec(), s.Now, n, video.Columns(c.cfg.Width)), 0
+	for _, text := range captions {
 		lines = max(lines, len(text))
 	}
 	sheet := video.NewSheet(n, c.cfg.Width, c.cfg.Height, lines)
 	for i := range n {
 		sheet.Put(i, c.rgb.Slice(i, i+1).U8())
-		sheet.Caption(i, told[i])
+		sheet.Caption(i, captions[i])
 	}
 	return sheet, nil
 }
 
-// Record films the next evaluation into file. A film that is no PNG needs ffmpeg, which by starts.
-// Without a camera Record does nothing.
+// Record films the next evaluation into file. Formats other than PNG need the program ffmpeg, which by starts. Without
+// a camera Record does nothing.
 func (s *Stage) Record(file string, by programs.Entry) {
 	if s.camera != nil {
 		s.camera.file, s.camera.by = file, by
 	}
 }
 
-// start begins the film of an evaluation whose episodes have just begun, as now shows.
+// start begins the film of an evaluation. now has the first observations of its episodes.
 func (c *Camera) start(now *env.Step, episodes *env.Episodes) (err error) {
 	if c.file == "" {
 		return nil
 	}
 	n, lines := min(c.cfg.NumEnvs, len(c.on)), 0
-	c.told = instructions(c.vec.Spec(), now, n, video.Columns(c.cfg.Width))
-	for _, text := range c.told {
+	c.captions = instructions(c.vec.Spec(), now, n, video.Columns(c.cfg.Width))
+	for _, text := range c.captions {
 		lines = max(lines, len(text))
 	}
 	c.sheet = video.NewSheet(n, c.cfg.Width, c.cfg.Height, 2+lines)
@@ -88,7 +88,7 @@ func (c *Camera) start(now *env.Step, episodes *env.Episodes) (err error) {
 	return c.shoot(episodes)
 }
 
-// step adds a frame after a step, and ends the film after the last one.
+// step adds a frame after each step, and ends the film after the last one.
 func (c *Camera) step(now *env.Step, episodes *env.Episodes) error {
 	if c.film == nil {
 		return nil
@@ -129,32 +129,32 @@ func (c *Camera) shoot(episodes *env.Episodes) error {
 		}
 		c.sheet.Put(n, picture)
 		steps, ret := episodes.Progress(n)
-		c.sheet.Caption(n, append([]string{fmt.Sprint("step ", steps), fmt.Sprintf("return %.4g", ret)}, c.told[n]...))
+		c.sheet.Caption(n, append([]string{fmt.Sprint("step ", steps), fmt.Sprintf("return %.4g", ret)},
+			c.captions[n]...))
 	}
 	return c.film.Add(c.sheet)
 }
 
-// Film checks that the environments of cfg can be filmed, if it asks for that. A simulator in a
-// program of its own may draw nothing: then there is no film, and undrawn names the simulator.
-func Film(envs *env.Registry, cfg env.Config) (undrawn string, err error) {
+// Film checks that the environments of cfg can be filmed, if cfg asks for a film. If external simulators cannot be
+// rendered, there is no film and no error, and unrenderable is the simulator's name.
+func Film(envs *env.Registry, cfg env.Config) (unrenderable string, err error) {
 	err = Drawable(envs, cfg)
 	var none noPictures
-	if errors.As(err, &none) && mayBeUndrawn(cfg) {
+	if errors.As(err, &none) && mayBeUnrenderable(cfg) {
 		return none.name, nil
 	}
 	return "", err
 }
 
-// mayBeUndrawn reports whether environments without pictures are left unfilmed, rather than an
-// error.
-func mayBeUndrawn(cfg env.Config) bool { return cfg.ID() == env.ExternalID }
+// mayBeUnrenderable reports whether environments that cannot be rendered are left unfilmed without an error.
+func mayBeUnrenderable(cfg env.Config) bool { return cfg.ID() == env.ExternalID }
 
-// noPictures is the error of environments that cannot be drawn.
+// noPictures is the error of environments that cannot be rendered.
 type noPictures struct{ name string }
 
 func (e noPictures) Error() string { return e.name + " has no pictures" }
 
-// Drawable returns an error if cfg asks for a film and its environments cannot be drawn.
+// Drawable returns an error if cfg asks for a film and its environments cannot be rendered.
 func Drawable(envs *env.Registry, cfg env.Config) error {
 	if !cfg.VideoCfg.SaveVideo {
 		return nil

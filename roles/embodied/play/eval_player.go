@@ -5,19 +5,19 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An EvalPlayer plays a policy in n environments, without learning from it.
+// An EvalPlayer plays a policy in n environments, and records nothing.
 type EvalPlayer struct {
-	Policy policy.Policy // which acts
+	Policy policy.Policy // chooses actions
 	Mode   policy.Mode   // how it chooses actions
 	n      int
 	work   policy.Work
-	noise  policy.Noise // of actions that are drawn
-	Hidden HiddenState  // of its environments
+	noise  policy.Noise // random numbers of sampled actions
+	Hidden HiddenState  // hidden states of the environments
 }
 
-// NewEvalPlayer returns the player of pol's most likely actions in n environments, which are numbered
-// from first on. The seed names the random numbers of actions that are drawn, in Mode Sample and by
-// policies that draw in evaluation, too. They are not those of a training with the same seed.
+// NewEvalPlayer returns a player of pol's most likely actions in n environments, whose numbers begin at first. seed
+// determines the random numbers of sampled actions: in Mode Sample, and of policies that sample in evaluations,
+// too. They differ from those of a training with the same seed.
 func NewEvalPlayer(pol policy.Policy, n int, seed uint64, first int) *EvalPlayer {
 	p := &EvalPlayer{Policy: pol, Mode: policy.Deterministic, n: n, work: pol.NewWork(n),
 		Hidden: NewHiddenState(pol, n),
@@ -28,8 +28,8 @@ func NewEvalPlayer(pol policy.Policy, n int, seed uint64, first int) *EvalPlayer
 	return p
 }
 
-// Begin begins new episodes: the first ones of an evaluation, which has the same random numbers every
-// time, where epoch is 0.
+// Begin starts new episodes. epoch is 0 for the first episodes of an evaluation; so every evaluation has the same
+// random numbers.
 func (p *EvalPlayer) Begin(epoch int) {
 	p.Hidden.Clear()
 	if epoch == 0 {

@@ -7,14 +7,13 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A HiddenState is the hidden state of a recurrent policy in some environments. Each player of
-// episodes has its own.
+// A HiddenState has the hidden states of a recurrent policy in some environments.
 type HiddenState struct {
-	rows tensor.Tensor // F32 [n,M]; the zero Tensor: the policy is not recurrent
-	seen tensor.Dict   // observations with the rows
+	rows tensor.Tensor // F32 [n,M]; the zero Tensor if the policy is not recurrent
+	seen tensor.Dict   // the observations with the hidden states
 }
 
-// NewHiddenState returns the hidden state of n environments at the beginning of their episodes.
+// NewHiddenState returns the hidden states of n environments at the start of their episodes.
 func NewHiddenState(pol policy.Policy, n int) HiddenState {
 	if m := policy.HiddenLen(pol); m > 0 {
 		return HiddenState{rows: tensor.New(tensor.F32, n, m)}
@@ -22,7 +21,7 @@ func NewHiddenState(pol policy.Policy, n int) HiddenState {
 	return HiddenState{}
 }
 
-// with returns obs, of all environments, together with the hidden state. The result is valid until
+// with returns the observations obs of all environments together with the hidden states. The result is valid until
 // the next call.
 func (m *HiddenState) with(obs tensor.Dict) tensor.Dict {
 	if m.rows.IsZero() {
@@ -35,24 +34,24 @@ func (m *HiddenState) with(obs tensor.Dict) tensor.Dict {
 	return m.seen
 }
 
-// keep takes the hidden state that goes with the next observations.
+// keep stores the hidden states for the next observations.
 func (m *HiddenState) keep(act policy.Act) {
 	if !m.rows.IsZero() {
 		m.rows.CopyFrom(act.Hidden)
 	}
 }
 
-// forget resets environment n, whose episode has ended.
+// forget resets the hidden state of environment n, whose episode has ended.
 func (m *HiddenState) forget(n int) {
 	if !m.rows.IsZero() {
 		m.rows.At(n).Zero()
 	}
 }
 
-// Clear resets all environments.
+// Clear resets the hidden states of all environments.
 func (m *HiddenState) Clear() { m.rows.Zero() }
 
-// Save returns the hidden state; an empty Dict for a policy that has none.
+// Save returns the hidden states; an empty Dict if the policy is not recurrent.
 func (m *HiddenState) Save() (d tensor.Dict) {
 	if !m.rows.IsZero() {
 		d.Set("memory", m.rows)

@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// instructions returns the text that each of the first n environments observes, in lines of so many
-// characters; no lines where there is none.
+// instructions returns the instruction that each of the first n environments observes, as lines of at most columns
+// characters; no lines if an environment observes none.
 func instructions(spec env.Spec, now *env.Step, n, columns int) [][]string {
 	all := make([][]string, n)
 	for _, f := range spec.Obs {
@@ -15,7 +15,7 @@ func instructions(spec env.Spec, now *env.Step, n, columns int) [][]string {
 			continue
 		}
 		obs, _ := now.Obs.Get(f.Name)
-		size, last := f.Dim(), f.Shape[len(f.Shape)-1] // of stacked observations the newest
+		size, last := f.Dim(), f.Shape[len(f.Shape)-1] // the newest of stacked observations
 		for i := range all {
 			from, to := (i+1)*size-last, (i+1)*size
 			var said string
@@ -30,7 +30,7 @@ func instructions(spec env.Spec, now *env.Step, n, columns int) [][]string {
 	return all
 }
 
-// sentence returns the text of tokens, the numbers of words.
+// sentence returns the text of tokens, which are indices of words.
 func sentence(tokens []int32, words []string) string {
 	var said []string
 	for _, t := range tokens {
@@ -41,7 +41,7 @@ func sentence(tokens []int32, words []string) string {
 	return strings.Join(said, " ")
 }
 
-// wrapped returns text in lines of at most so many characters, except for longer words.
+// wrapped breaks text into lines of at most columns characters. A longer word has its own line.
 func wrapped(text string, columns int) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(text) {

@@ -7,18 +7,18 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Mixture lets the environments' expert act in place of the policy in a part of the steps:
-// DAgger's π_i = β_i π* + (1-β_i) π̂_i.
+// A Mixture lets the environments' expert act instead of the policy in some steps, as in DAgger: π_i = β_i π* +
+// (1-β_i) π̂_i.
 type Mixture struct {
-	Schedule algo.DaggerConfig // says β of each rollout
-	beta     float64           // of the present rollout
+	Schedule algo.DaggerConfig // gives β of each rollout
+	beta     float64           // the present rollout's β
 }
 
 // begin sets β for a rollout.
 func (m *Mixture) begin(iteration uint64) { m.beta = m.Schedule.Beta(iteration) }
 
-// replace puts the expert's actions, [n,1,A], into act where the expert acts. That follows from the
-// seed, the number of the environment and its step.
+// replace copies the expert's actions, [n,1,A], into act for the environments in which the expert acts. The choice
+// follows from the seed, the number of the environment and its step.
 func (m *Mixture) replace(act policy.Act, expert tensor.Tensor, noise policy.Noise) {
 	taken := act.Bounded
 	if taken.IsZero() {

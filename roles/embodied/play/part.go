@@ -5,26 +5,25 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A part is one actor's share of the rows of a route, [lo, hi), and their trajectory.
+// A part has one actor's rows of a route, [lo, hi), and their trajectory.
 type part struct {
 	lo, hi int
-	obs    []tensor.Tensor // [T, n, ...] in the order of the policy's observations
-	// the same of what was observed after the step; none where no transitions are recorded
+	obs    []tensor.Tensor // [T, n, ...] of each observation, in the policy's order
+	// The observations after the step, in transitions; else none.
 	nextObs               []tensor.Tensor
 	action, reward        tensor.Tensor
-	logProb, value, next  tensor.Tensor // zero Tensors in transitions
-	memory                tensor.Tensor // [T, n, M]; zero Tensor where nothing is remembered
-	latent                tensor.Tensor // [T, n, K]; zero Tensor without chains behind actions
+	logProb, value, next  tensor.Tensor // the zero Tensor in transitions
+	memory                tensor.Tensor // hidden states [T, n, M]; the zero Tensor if the policy is not recurrent
+	latent                tensor.Tensor // denoising chains [T, n, K]; the zero Tensor without them
 	terminated, truncated tensor.Tensor
-	mask                  tensor.Tensor // zero Tensor where every step counts
+	mask                  tensor.Tensor // the zero Tensor if every step counts
 	status                tensor.Tensor // in transitions of simulators that may fail; else the zero Tensor
-	// where environments idle: the episode has ended before this step, and the environment idles
+	// The episode ended before this step, and the environment idles.
 	over  []bool
-	ended []bool // the last step was an episode's last
+	ended []bool // the last step ended an episode
 }
 
-// abort masks the steps of row j's episode, which was aborted at time t, so that they are not
-// trained on.
+// abort masks the steps of row j's episode, which was aborted at time t, so that they are not trained on.
 func (p *part) abort(t, j int) {
 	if p.mask.IsZero() {
 		return
@@ -43,15 +42,14 @@ func (p *part) abort(t, j int) {
 	}
 }
 
-// recordNext records the observation after step t: where an episode ended, its last one.
+// recordNext records the observations after step t. If an episode ended, this is its final observation.
 func (p *part) recordNext(t int, names []string, step *env.Step) {
 	for i, next := range p.nextObs {
 		p.copyNext(next.At(t), step.Obs.Must(names[i]), step.FinalObs.Must(names[i]))
 	}
 }
 
-// copyNext sets dst, the rows of p, to one observation after the last step: from final where an
-// episode ended, else from obs.
+// copyNext copies the rows of p to dst: from final if an episode ended, else from obs.
 func (p *part) copyNext(dst, obs, final tensor.Tensor) {
 	dst.CopyFrom(obs.Slice(p.lo, p.hi))
 	size := final.Len() / final.Dim(0) * final.DType().Size()
@@ -62,7 +60,7 @@ func (p *part) copyNext(dst, obs, final tensor.Tensor) {
 	}
 }
 
-// markLive marks the steps of time t that belong to an episode, its last step included.
+// markLive masks the steps of time t after the end of an episode.
 func (p *part) markLive(t int, fresh, idles bool) {
 	mask := p.mask.At(t).U8()
 	for j := range mask {
@@ -78,7 +76,7 @@ func (p *part) markLive(t int, fresh, idles bool) {
 	}
 }
 
-// record copies rows of src, from row lo on, to time t of dst [T, n, ...].
+// record copies rows of src, beginning at row lo, to time t of dst [T, n, ...].
 func record(dst tensor.Tensor, t int, src tensor.Tensor, lo int) {
 	to := dst.At(t).Bytes()
 	at := lo * (src.Len() / src.Dim(0)) * src.DType().Size()

@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/algo"
 )
 
-// PlayEpoch plays n steps in s, whose episodes have begun, and writes them into the trajectories of
-// rec from time first on. It calls observed, unless nil, after each recorded step.
+// PlayEpoch plays n steps in s, whose episodes have begun, and writes them to the trajectories of rec, beginning at
+// time first. It calls observed, unless nil, after each recorded step.
 func PlayEpoch(rec *RolloutBuilder, s *Stage, first, n int, observed func(t int) error) error {
 	for t := first; t < first+n; t++ {
 		act, err := rec.Act(t, s.Now.Obs, t == first)
@@ -31,8 +31,7 @@ func PlayEpoch(rec *RolloutBuilder, s *Stage, first, n int, observed func(t int)
 	return rec.Finish(first+n-1, s.Now.Obs, !s.AutoReset)
 }
 
-// PlayEpisodes plays so many episodes in each environment of s, from the same initial states every
-// time.
+// PlayEpisodes plays epochs episodes in each environment of s. The initial states are the same in every call.
 func (p *EvalPlayer) PlayEpisodes(s *Stage, epochs int) error {
 	s.Seeder.Rewind()
 	_, space := p.Policy.Spaces()

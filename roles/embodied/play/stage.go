@@ -10,31 +10,29 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Stage is environments that step together, with the figures that training and metrics need of their
-// episodes.
+// A Stage has environments that step together, and the statistics of their episodes.
 type Stage struct {
 	Vec       env.Vec       // the environments
 	Now       *env.Step     // the result of their last step or reset
 	Action    tensor.Dict   // their next actions
-	Seeder    *env.Seeder   // names the seeds of their episodes
-	Episodes  *env.Episodes // sums up those that run, and keeps those that have ended
-	AutoReset bool          // an episode that ends is followed by the next
-	Running   bool          // episodes go on from earlier
-	first     int           // the number of its first environment among all
-	camera    *Camera       // films evaluations; nil: there is none
+	Seeder    *env.Seeder   // gives their episodes seeds
+	Episodes  *env.Episodes // statistics of running episodes, and the ended ones
+	AutoReset bool          // a new episode follows each that ends
+	Running   bool          // episodes have begun
+	first     int           // the number of the first environment among all
+	camera    *Camera       // films evaluations; nil: none
 	count     stageCount
 }
 
-// A stageCount is what a Stage tells about how far it is. The zero value tells nothing.
+// A stageCount reports the progress of a Stage. The zero value reports nothing.
 type stageCount struct {
 	progress    algo.Progress
-	episodes    bool // those that are over count, not steps
-	begun       int  // episodes of each environment that have begun
-	done, total int  // steps; of episodes total alone
+	episodes    bool // count ended episodes instead of steps
+	begun       int  // episodes that each environment has begun
+	done, total int  // steps; total counts episodes if episodes is set
 }
 
-// NewStage makes the environments first, first+1, … first+n-1 of cfg. A step takes chunks actions
-// of each.
+// NewStage makes the environments first, first+1, … first+n-1 of cfg. They take chunks actions in each step.
 func NewStage(reg *env.Registry, cfg env.Config, use env.Use, first, n, chunks int) (*Stage, error) {
 	vec, err := reg.New(cfg, n)
 	if err != nil {
@@ -47,28 +45,28 @@ func NewStage(reg *env.Registry, cfg env.Config, use env.Use, first, n, chunks i
 	s.take(chunks)
 	if cfg.VideoCfg.SaveVideo && use == env.Eval && first == 0 {
 		s.camera, err = newCamera(vec, cfg.VideoCfg)
-		if errors.Is(err, errors.ErrUnsupported) && mayBeUndrawn(cfg) {
+		if errors.Is(err, errors.ErrUnsupported) && mayBeUnrenderable(cfg) {
 			s.camera, err = nil, nil
 		}
 	}
 	return s, err
 }
 
-// take allocates memory for chunks of actions and for their results. Call Begin after it.
+// take allocates memory for chunks actions and their results. Call Begin after it.
 func (s *Stage) take(chunks int) {
 	n, spec := s.Vec.Len(), s.Vec.Spec()
 	s.Now = spec.NewStep(n, chunks)
 	s.Action.Set(algo.FieldAction, tensor.New(spec.Action.DType, n, chunks, spec.Action.Dim()))
 }
 
-// Label adds the actions of the environments' expert to the observations. Call Begin after it.
+// Label adds the expert's actions to the observations. Call Begin after it.
 func (s *Stage) Label() {
 	s.Vec = env.NewLabels(s.Vec)
 	s.take(s.Now.Reward.Dim(1))
 }
 
-// Fit makes steps take as many actions as pol chooses at a time. It returns how many those are, and
-// how many log-probs come with them.
+// Fit makes steps take as many actions as pol chooses at a time. It returns the number of these actions, and of
+// their log-probs.
 func (s *Stage) Fit(pol policy.Policy) (chunks, logProbs int, err error) {
 	// Nothing has been observed yet, and a mask that allows no action would be an error.
 	if mask, ok := s.Now.Obs.Get(env.ActionMask); ok {
@@ -85,7 +83,7 @@ func (s *Stage) Fit(pol policy.Policy) (chunks, logProbs int, err error) {
 	return chunks, logProbs, nil
 }
 
-// Begin starts new episodes, unless episodes run that reset themselves.
+// Begin starts new episodes, unless running episodes reset themselves.
 func (s *Stage) Begin() error {
 	if s.AutoReset && s.Running {
 		return nil
@@ -106,14 +104,13 @@ func (s *Stage) Begin() error {
 	return nil
 }
 
-// CountSteps tells p of the next steps, of which there will be n.
+// CountSteps reports the progress of the next n steps to p.
 func (s *Stage) CountSteps(p algo.Progress, n int) {
 	s.count = stageCount{progress: p, total: n}
 	p.Report("rollout", 0, n)
 }
 
-// CountEpisodes tells p how many episodes are over, of so many that each environment plays in an
-// evaluation.
+// CountEpisodes reports to p how many episodes of an evaluation have ended; each environment plays each episodes.
 func (s *Stage) CountEpisodes(p algo.Progress, each int) {
 	s.count = stageCount{progress: p, episodes: true, total: each * s.Vec.Len()}
 	p.Report("evaluation", 0, s.count.total)
@@ -159,7 +156,7 @@ func (s *Stage) step() error {
 	return nil
 }
 
-// located adds to an error of vec the global numbers of its environments; vec counts from 0.
+// located adds the global numbers of the environments to an error of Vec, which counts from 0.
 func (s *Stage) located(err error) error {
 	if s.first == 0 {
 		return err
@@ -168,10 +165,10 @@ func (s *Stage) located(err error) error {
 	return fmt.Errorf("environments %d-%d, called 0-%d in what follows: %w", s.first, s.first+n-1, n-1, err)
 }
 
-// Over reports whether the episodes of all environments have ended, with no new ones.
+// Over reports whether the episodes of all environments have ended, and no new ones have begun.
 func (s *Stage) Over() bool { return s.ended() == s.Vec.Len() }
 
-// ended returns how many environments' episodes have ended.
+// ended returns the number of environments whose episodes have ended.
 func (s *Stage) ended() (ended int) {
 	term, trunc := s.Now.Terminated.U8(), s.Now.Truncated.U8()
 	k := s.Now.Reward.Dim(1)
@@ -213,8 +210,7 @@ func (s *Stage) Save() (tensor.Dict, error) {
 	return d, nil
 }
 
-// Load restores what Save returned, and the episodes go on. If only the seeds were saved, new
-// episodes begin.
+// Load restores what Save returned, and the episodes go on. If only the seeds were saved, new episodes begin.
 func (s *Stage) Load(d tensor.Dict) error {
 	if err := s.Seeder.Load(d); err != nil || !HasEpisodes(d) {
 		return err
@@ -237,7 +233,7 @@ func (s *Stage) Load(d tensor.Dict) error {
 	return nil
 }
 
-// HasEpisodes reports whether a state of environments has running episodes.
+// HasEpisodes reports whether the saved state of environments has running episodes.
 func HasEpisodes(d tensor.Dict) bool {
 	_, ok := d.Get("episodes.return")
 	return ok

@@ -9,10 +9,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TrajectoryFields are the tensors of a trajectory of t steps of n environments, under their names
-// in channels. Samples are chunks of C actions with L log-probs. rewards is 1, or C where each
-// action has a reward of its own. memory is the length of the hidden state and latent that of the
-// chain behind an action, 0 without one. With mask, steps can be left out of training.
+// TrajectoryFields returns the tensors of a trajectory of t steps of n environments, as channels name them. Samples
+// are chunks of C actions with L log-probs. rewards is 1, or C if each action has its own reward. memory is the
+// length of the hidden state, and latent that of an action's denoising chain; 0 without them. mask adds a mask of
+// the steps to train on.
 func TrajectoryFields(spec env.Spec, chunks, logProbs, rewards, memory, latent, t, n int, mask bool) []tensor.Field {
 	action := spec.Action
 	each := []int{t, n}
@@ -42,8 +42,8 @@ func TrajectoryFields(spec env.Spec, chunks, logProbs, rewards, memory, latent, 
 	)
 }
 
-// TransitionFields are the tensors of a trajectory for algorithms with a replay buffer, which cut
-// it into transitions. With status, steps may belong to aborted episodes (env.Aborted).
+// TransitionFields returns the tensors of a trajectory for algorithms with a replay buffer, which split it into
+// transitions. status adds the status of each step: a simulator may abort an episode (env.Aborted).
 func TransitionFields(spec env.Spec, chunks, t, n int, status bool) []tensor.Field {
 	fs := slices.Concat(ObservationFields(algo.Observations, spec, t, n),
 		ObservationFields(algo.NextObservations, spec, t, n))
@@ -59,10 +59,10 @@ func TransitionFields(spec env.Spec, chunks, t, n int, status bool) []tensor.Fie
 	return fs
 }
 
-// observedLatent is Act.Latent among the observations, as which Evaluate takes it.
+// observedLatent is the name of Act.Latent among the observations, where Evaluate expects it.
 const observedLatent = algo.Observations + "." + policy.Latent
 
-// ObservationFields are the observations of a spec under prefix, each with those dimensions before its own.
+// ObservationFields returns the observations of a spec, with prefix before each name and dims before each shape.
 func ObservationFields(prefix string, spec env.Spec, dims ...int) (fs []tensor.Field) {
 	for _, f := range spec.Obs {
 		fs = append(fs, tensor.Field{Name: prefix + "." + f.Name, DType: f.DType, Shape: slices.Concat(dims, f.Shape)})

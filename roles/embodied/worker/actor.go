@@ -14,29 +14,29 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An ActorWorker holds one replica of the policy and trains it on its share of the environments.
+// An ActorWorker has one replica of the policy, and trains it on its share of the environments.
 type ActorWorker struct {
 	base
 	policy   policy.Policy
 	algo     algo.Algorithm
 	replicas *member.Replicas
 	weights  *Shared
-	inputs   []*input    // the shards that make up this actor's share, in the order of their environments
-	joined   tensor.Dict // the shards side by side, where there are several
-	batch    tensor.Dict // what is trained on
-	arrivals *Arrivals   // in an asynchronous run
+	inputs   []*input    // the shards of this actor's share, in the order of their environments
+	joined   tensor.Dict // all shards side by side, if there are several
+	batch    tensor.Dict // the trajectories to train on
+	arrivals *Arrivals   // of an asynchronous run; else nil
 }
 
-// An input is where one shard's trajectories come from.
+// An input receives the trajectories of one shard.
 type input struct {
 	plan.ActorShard
 	from *spmd.Receiver
-	item *spmd.Item // what is trained on
-	next *spmd.Item // in an asynchronous run: received, until there is one of every shard
+	item *spmd.Item // the trajectories to train on
+	next *spmd.Item // in an asynchronous run: the next trajectories, until every shard has some
 }
 
-// NewActorWorker returns the worker of member m, for loop.Launch. Every replica starts with the same
-// parameters, which the seed determines.
+// NewActorWorker returns the worker of member m, for loop.Launch. All replicas start with the same parameters,
+// which follow from the seed.
 func NewActorWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*ActorWorker, error) {
 	b, shared, err := newBase(c, m)
 	if err != nil {
@@ -65,29 +65,29 @@ func NewActorWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Acto
 	return a, nil
 }
 
-// Index returns which actor this is, from 0 on.
+// Index returns the number of this actor, from 0.
 func (a *ActorWorker) Index() int { return a.m.Index() }
 
 // Policy returns the replica that the actor trains.
 func (a *ActorWorker) Policy() policy.Policy { return a.policy }
 
-// Algorithm returns what trains it.
+// Algorithm returns the algorithm that trains the policy.
 func (a *ActorWorker) Algorithm() algo.Algorithm { return a.algo }
 
-// Batch returns the trajectories that the actor has received last, valid until it trains on them.
+// Batch returns the last received trajectories. They are valid until the actor trains on them.
 func (a *ActorWorker) Batch() tensor.Dict { return a.batch }
 
-// SyncModelToRollout publishes the parameters, which are of that version, to the rollout workers.
+// SyncModelToRollout publishes the parameters as this version, for the rollout workers.
 func (a *ActorWorker) SyncModelToRollout(ctx context.Context, version int64) error {
 	return a.weights.training.Publish(ctx, a.m.Index(), version)
 }
 
-// SyncModelToEvaluation publishes them to the rollout workers for the next evaluation alone.
+// SyncModelToEvaluation publishes the parameters as this version, for the rollout workers' next evaluation.
 func (a *ActorWorker) SyncModelToEvaluation(ctx context.Context, version int64) error {
 	return a.weights.evaluation.Publish(ctx, a.m.Index(), version)
 }
 
-// SyncModelToInference publishes them to the inference workers.
+// SyncModelToInference publishes the parameters as this version, for the inference workers.
 func (a *ActorWorker) SyncModelToInference(ctx context.Context, version int64) error {
 	return a.weights.inference.Publish(ctx, a.m.Index(), version)
 }
@@ -114,7 +114,7 @@ func (a *ActorWorker) RecvRolloutBatch(ctx context.Context, out *spmd.Channel) e
 	return nil
 }
 
-// listen makes the ends of the channels, once.
+// listen opens the receivers of all shards in the first call.
 func (a *ActorWorker) listen(out *spmd.Channel) (err error) {
 	for _, in := range a.inputs {
 		if in.from != nil {
@@ -151,7 +151,7 @@ func (a *ActorWorker) assemble() {
 	for _, in := range a.inputs {
 		for f := range in.item.Dict.Len() {
 			name, src := in.item.Dict.Entry(f)
-			// the algorithm has added these two, and others, itself
+			// The algorithm has added these two fields itself, and others.
 			if name != algo.FieldAdvantage && name != algo.FieldReturn {
 				copyColumns(a.joined.Must(name), src, at)
 			}
@@ -161,7 +161,7 @@ func (a *ActorWorker) assemble() {
 	a.batch = a.joined
 }
 
-// copyColumns copies src [T, m, ...] into columns at, at+1, … of dst [T, n, ...].
+// copyColumns copies src [T, m, ...] to the columns at, at+1, … of dst [T, n, ...].
 func copyColumns(dst, src tensor.Tensor, at int) {
 	column := src.Len() / (src.Dim(0) * src.Dim(1)) * src.DType().Size()
 	to, from := dst.Bytes(), src.Bytes()
@@ -171,8 +171,7 @@ func copyColumns(dst, src tensor.Tensor, at int) {
 	}
 }
 
-// Resample lets the algorithm choose from the batch, the n-th of this iteration, and reports
-// whether it needs another.
+// Resample lets the algorithm choose from batch n of this iteration, and reports whether it needs another batch.
 func (a *ActorWorker) Resample(n int) (more bool, err error) {
 	resampler, ok := a.algo.(algo.Resampler)
 	if !ok {
@@ -203,13 +202,13 @@ func (a *ActorWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
 	return m, err
 }
 
-// CompareReplicas is called after each iteration. It adds the metric of compression to m. Every
-// comm.check_replicas iterations it compares the parameters of all actors, which must be equal.
+// CompareReplicas is called after each iteration. It adds the metric of compression to m. Every comm.check_replicas
+// iterations it compares the parameters of all actors, which must be equal.
 func (a *ActorWorker) CompareReplicas(ctx context.Context, m *algo.Metrics) error {
 	return a.replicas.Trained(ctx, m)
 }
 
-// release gives back the memory of the shards, unless that has been done.
+// release returns the memory of the shards to their senders, if they still have it.
 func (a *ActorWorker) release() {
 	for _, in := range a.inputs {
 		if in.item != nil {

@@ -9,14 +9,14 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Arrivals are the rollouts that an actor has received in an asynchronous run. The age of a rollout
-// is the number of iterations that it lies behind.
+// Arrivals counts the rollouts that an actor has received in an asynchronous run. The age of a rollout is the
+// number of iterations since the version of its weights.
 type Arrivals struct {
-	Rollouts int64 // of each environment, taken in the whole run
+	Rollouts int64 // rollouts of each environment received in the whole run
 
-	// Of this iteration, in rollouts of one environment:
+	// Numbers of this iteration, in rollouts of one environment:
 	Taken, Dropped float64
-	ages           float64   // sum
+	ages           float64   // the sum of all ages
 	Oldest         float64   // the largest age
 	by             []float64 // rollouts of each age; nil without a bound
 }
@@ -29,10 +29,9 @@ func newArrivals(p *plan.Plan) *Arrivals {
 	return r
 }
 
-// RecvRollouts waits for a rollout of every environment of this actor, and drops those that are too
-// old. An algorithm with a replay buffer also gets the rollouts that have arrived beyond it, up to
-// a number, the same on all actors. Other algorithms get one, in the order of production. version
-// is that of the actor's weights.
+// RecvRollouts waits for a rollout of every environment of this actor, and drops rollouts that are too old. An
+// algorithm with a replay buffer also receives further rollouts that have arrived: the same number on all actors.
+// Other algorithms receive one rollout, in the order of production. version is that of the actor's weights.
 func (a *ActorWorker) RecvRollouts(ctx context.Context, out *spmd.Channel, version int64) error {
 	if err := a.listen(out); err != nil {
 		return err
@@ -73,11 +72,11 @@ func (a *ActorWorker) RecvRollouts(ctx context.Context, out *spmd.Channel, versi
 	return nil
 }
 
-// Arrivals returns what the actor has received in an asynchronous run; nil in others.
+// Arrivals returns the counts of an asynchronous run; nil in other runs.
 func (a *ActorWorker) Arrivals() *Arrivals { return a.arrivals }
 
-// TakenRollouts returns how many rollouts of each environment this actor has received in the whole
-// run. counts is false in a run that is not asynchronous, which has one in each iteration.
+// TakenRollouts returns how many rollouts of each environment this actor has received in the whole run. counts is
+// false in a run that is not asynchronous, which has one rollout in each iteration.
 func (a *ActorWorker) TakenRollouts() (n int64, counts bool) {
 	if a.arrivals == nil {
 		return 0, false
@@ -85,8 +84,8 @@ func (a *ActorWorker) TakenRollouts() (n int64, counts bool) {
 	return a.arrivals.Rollouts, true
 }
 
-// take receives the oldest rollout of each shard that is not too old. With wait it waits for them;
-// else complete says whether all have arrived.
+// take receives the oldest rollout of each shard that is not too old. With wait it waits for them. Otherwise
+// complete reports whether all shards have one.
 func (a *ActorWorker) take(ctx context.Context, version int64, wait bool) (complete bool, err error) {
 	complete = true
 	for _, in := range a.inputs {
@@ -129,9 +128,8 @@ func (r *Arrivals) add(age int64, envs int) {
 	}
 }
 
-// describe adds to m, over all actors, rollout/staleness_mean, rollout/staleness_max (of actor 0)
-// and rollout/dropped. With a bound it also adds the share of each age as
-// data_staleness_{age}/ratio.
+// describe adds to m, over all actors, rollout/staleness_mean, rollout/staleness_max (of actor 0) and
+// rollout/dropped. With a bound on the age it also adds the share of each age as data_staleness_{age}/ratio.
 func (r *Arrivals) describe(m *algo.Metrics, all algo.Replicas) error {
 	sums := append([]float64{r.Taken, r.ages, r.Dropped}, r.by...)
 	if err := all.Sum(sums); err != nil {

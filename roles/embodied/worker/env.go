@@ -15,9 +15,9 @@ import (
 // An EnvWorker simulates a contiguous range of the environments, in stages.
 type EnvWorker struct {
 	base
-	train []*envStage    // one per stage
-	eval  []*envStage    // one; none where nothing is evaluated
-	actIn *spmd.Receiver // the actions of an asynchronous run
+	train []*envStage    // one for each stage of the pipeline
+	eval  []*envStage    // one; none without evaluations
+	actIn *spmd.Receiver // receives the actions of an asynchronous run
 }
 
 // NewEnvWorker makes the environments of member m, for loop.Launch.
@@ -62,8 +62,8 @@ func newStages(c *loop.Cluster, p *plan.Plan, r plan.Routing, m *spmd.Member, cf
 	return stages, nil
 }
 
-// inlineEnvs returns the environments of l if their rollout worker, on the same rank as envs, steps
-// them itself (plan.Plan.RunsInline); else nil.
+// inlineEnvs returns the environments of route l if their rollout worker steps them itself (plan.Plan.RunsInline),
+// else nil. envs are the env workers of its rank.
 func inlineEnvs(envs []*EnvWorker, l plan.Route, use env.Use) *play.Stage {
 	for _, w := range envs {
 		if w.m.Index() != l.Env {
@@ -80,8 +80,8 @@ func inlineEnvs(envs []*EnvWorker, l plan.Route, use env.Use) *play.Stage {
 	return nil
 }
 
-// Interact runs the environments of an iteration. It sends observations through obs and receives
-// actions through act.
+// Interact simulates the environments for one rollout. It sends observations through obs and receives actions
+// through act.
 func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error {
 	train := slices.DeleteFunc(slices.Clone(w.train), func(s *envStage) bool { return s.inline })
 	if err := w.open(train, obs, act); err != nil {
@@ -113,8 +113,8 @@ func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error 
 	return nil
 }
 
-// TakeEpisodes appends the episodes that have ended since the last call to train and eval, as rows
-// of env.AppendRows.
+// TakeEpisodes appends the episodes that have ended since the last call to train and eval, as rows of
+// env.AppendRows.
 func (w *EnvWorker) TakeEpisodes(train, eval []float64) (trained, evaluated []float64) {
 	for _, s := range w.train {
 		train = env.AppendRows(train, s.Episodes.Take())
@@ -125,15 +125,15 @@ func (w *EnvWorker) TakeEpisodes(train, eval []float64) (trained, evaluated []fl
 	return train, eval
 }
 
-// Film films the next evaluation into file. Only the worker with the first environments does, and
-// only if films are configured.
+// Film films the next evaluation into file, if the configuration asks for films. Only the worker with the first
+// environments does so.
 func (w *EnvWorker) Film(file string) {
 	for _, s := range w.eval {
 		s.Record(file, w.plan.Registries.Programs)
 	}
 }
 
-// Evaluate runs env.eval.rollout_epoch evaluation episodes of every environment.
+// Evaluate plays env.eval.rollout_epoch episodes in every evaluation environment.
 func (w *EnvWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error {
 	eval := slices.DeleteFunc(slices.Clone(w.eval), func(s *envStage) bool { return s.inline })
 	if err := w.open(eval, obs, act); err != nil {
@@ -141,7 +141,7 @@ func (w *EnvWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error 
 	}
 	for _, s := range eval {
 		s.CountEpisodes(s.count, w.plan.Config.Env.Eval.RolloutEpoch)
-		s.Seeder.Rewind() // the same initial states every time
+		s.Seeder.Rewind() // every evaluation has the same initial states
 		for range w.plan.Config.Env.Eval.RolloutEpoch {
 			if err := s.evaluate(ctx); err != nil {
 				return err
@@ -151,7 +151,7 @@ func (w *EnvWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error 
 	return nil
 }
 
-// evaluate runs one episode of every environment.
+// evaluate plays one episode in every environment of s.
 func (s *envStage) evaluate(ctx context.Context) error {
 	if err := s.Begin(); err != nil {
 		return err
@@ -164,11 +164,11 @@ func (s *envStage) evaluate(ctx context.Context) error {
 			return err
 		}
 	}
-	// The last item gets no answer: that would wait until the next episodes.
+	// The last item gets no answer: env and rollout workers would wait for each other.
 	return s.send(ctx, lastOfEpisodes)
 }
 
-// open makes the ends of the channels, once.
+// open opens the ends of the channels in the first call.
 func (w *EnvWorker) open(stages []*envStage, obs, act *spmd.Channel) (err error) {
 	for _, s := range stages {
 		for _, l := range s.routes {

@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Simulate runs the environments of an asynchronous run, rollout after rollout, until the rollout
-// workers pause it. The next call continues there. It steps the stage whose actions arrive first.
+// Simulate runs the environments of an asynchronous run, rollout after rollout, until the rollout workers pause
+// them. The next call continues there. The stage whose actions arrive first takes the next step.
 func (w *EnvWorker) Simulate(ctx context.Context, obs, act *spmd.Channel) error {
 	running := 0
 	for _, s := range w.train {
@@ -50,9 +50,9 @@ func (w *EnvWorker) Simulate(ctx context.Context, obs, act *spmd.Channel) error 
 	return nil
 }
 
-// listen makes the ends of the channels of s, once.
+// listen opens the ends of the channels of s in the first call.
 func (w *EnvWorker) listen(s *envStage, obs, act *spmd.Channel) (err error) {
-	l := s.routes[0] // there is only one in an asynchronous run
+	l := s.routes[0] // an asynchronous run has one route per stage
 	if l.obs != nil {
 		return nil
 	}
@@ -73,8 +73,8 @@ func (w *EnvWorker) stageFrom(lo int) *envStage {
 	panic(fmt.Sprintf("roles: actions for environments from %d on, of which env worker %d has none", lo, w.m.Index()))
 }
 
-// simulate steps s and sends the result. After the last step of a rollout it begins the next one,
-// and sends how that begins.
+// simulate steps s and sends the result. After the last step of a rollout it begins the next rollout, and sends its
+// first observations.
 func (w *EnvWorker) simulate(ctx context.Context, s *envStage) error {
 	start := w.trace.Start()
 	if err := s.Step(); err != nil {

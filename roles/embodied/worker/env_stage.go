@@ -14,17 +14,17 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An envStage is the environments of an env worker that step together: one stage of the pipeline.
+// An envStage has the environments of one stage of an env worker, which step together.
 type envStage struct {
 	*play.Stage
 	routes []*envRoute
-	inline bool // its rollout worker steps it: see plan.Plan.RunsInline
-	at     int  // steps in the present rollout of an asynchronous run
+	inline bool // the rollout worker steps them: see plan.Plan.RunsInline
+	at     int  // steps taken in the present rollout of an asynchronous run
 
-	count algo.Progress // of its steps and episodes
+	count algo.Progress // reports steps and episodes
 }
 
-// An envRoute is a route with the channel ends of its env worker.
+// An envRoute is a route with the env worker's ends of its channels.
 type envRoute struct {
 	plan.Route
 	obs    *spmd.Sender
@@ -33,7 +33,7 @@ type envRoute struct {
 	row    int // its first row in the stage
 }
 
-// advance receives actions over every route, and steps.
+// advance receives actions over every route, and takes a step.
 func (s *envStage) advance(ctx context.Context, trace *member.Tracer) error {
 	for _, l := range s.routes {
 		item, err := l.act.Get(ctx)
@@ -51,7 +51,7 @@ func (s *envStage) advance(ctx context.Context, trace *member.Tracer) error {
 	return nil
 }
 
-// accept copies the actions of a route's rows.
+// accept copies the actions d to the rows of route l.
 func (s *envStage) accept(l *envRoute, d tensor.Dict) {
 	a := d.Must(algo.FieldAction).Bytes()
 	copy(s.Action.Must(algo.FieldAction).Bytes()[l.row*len(a)/(l.Hi-l.Lo):], a)
@@ -73,7 +73,7 @@ func (s *envStage) send(ctx context.Context, version int64) error {
 	return nil
 }
 
-// fill copies the route's rows of a step.
+// fill copies the rows of route l of a step.
 func (l *envRoute) fill(to tensor.Dict, from *env.Step) {
 	for i := range to.Len() {
 		name, dst := to.Entry(i)
@@ -81,7 +81,7 @@ func (l *envRoute) fill(to tensor.Dict, from *env.Step) {
 	}
 }
 
-// stepField returns the tensor of a step that has that name in plan.StepLayout.
+// stepField returns the tensor of a step that plan.StepLayout names so.
 func stepField(s *env.Step, name string) tensor.Tensor {
 	if obs, ok := strings.CutPrefix(name, algo.Observations+"."); ok {
 		return s.Obs.Must(obs)

@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An evalRoute is a route of evaluation: the policy's mode, nothing recorded.
+// An evalRoute is a route of an evaluation: the policy acts, and nothing is recorded.
 type evalRoute struct {
 	plan.Route
 	player  *play.EvalPlayer
@@ -20,13 +20,13 @@ type evalRoute struct {
 	actions *tensor.Layout
 	steps   stepViews
 	stage   *play.Stage
-	count   algo.Progress // of its episodes
-	epoch   int           // of the episodes that run
+	count   algo.Progress // reports the ended episodes
+	epoch   int           // the number of the running episode
 	over    bool
 }
 
-// Evaluate chooses the policy's most likely actions for the observations from obs, until every
-// route's environments are done. Then it restores the rollouts' weights.
+// Evaluate receives observations through obs and sends the policy's most likely actions through act, until all
+// routes have played their episodes. Then it restores the rollouts' weights.
 func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error {
 	defer r.policy.Params().View(r.state)
 	left, epochs := len(r.evals), r.plan.Config.Env.Eval.RolloutEpoch
@@ -67,7 +67,7 @@ func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) er
 	return nil
 }
 
-// step answers the next observations. The route is over after so many epochs.
+// step receives observations and sends actions. The route is over after epochs episodes.
 func (l *evalRoute) step(ctx context.Context, epochs int) error {
 	item, err := l.obs.Get(ctx)
 	if err != nil {
@@ -88,5 +88,5 @@ func (l *evalRoute) step(ctx context.Context, epochs int) error {
 	return sendAction(ctx, l.act, l.actions, space, act)
 }
 
-// lastOfEpisodes is the version of the item that ends an epoch of an evaluation's route.
+// lastOfEpisodes is the version of the item that ends one episode of all environments of a route.
 const lastOfEpisodes = -1

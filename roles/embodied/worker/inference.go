@@ -14,9 +14,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An InferenceWorker stands between rollouts and actors. It adds log-probabilities of the actions
-// to trajectories: those of the actors' policy before the update (prox_log_prob) and of the
-// reference policy (ref_log_prob).
+// An InferenceWorker receives trajectories from rollout workers, adds log-probabilities of the actions, and sends
+// them to actors. The log-probabilities are those of the actors' policy before the update (prox_log_prob) and of
+// the reference policy (ref_log_prob).
 type InferenceWorker struct {
 	base
 	policy  policy.Policy // its parameters are a view of the weights
@@ -25,11 +25,11 @@ type InferenceWorker struct {
 	weights *collectives.WeightsReader
 
 	proximal  bool
-	reference []byte // the parameters of the first version; nil: not needed
-	known     bool   // reference holds them
+	reference []byte // parameters of the first version; nil: not needed
+	known     bool   // reference has been set
 }
 
-// A passage is a shard with its channel ends.
+// A passage is a shard with the ends of its channels.
 type passage struct {
 	plan.ActorShard
 	layout *tensor.Layout
@@ -37,8 +37,8 @@ type passage struct {
 	to     *spmd.Sender
 }
 
-// NewInferenceWorker returns the worker of member m, for loop.Launch. It gives up the memory of its policy's
-// parameters with the first weights.
+// NewInferenceWorker returns the worker of member m, for loop.Launch. It frees the memory of its policy's
+// parameters when the first weights arrive.
 func NewInferenceWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*InferenceWorker, error) {
 	b, shared, err := newBase(c, m)
 	if err != nil {
@@ -64,8 +64,8 @@ func NewInferenceWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*In
 	return w, nil
 }
 
-// SyncModelFromActor makes the policy use that version of the weights. The first version is the
-// reference, unless a checkpoint had one.
+// SyncModelFromActor makes the policy use this version of the weights. The first version becomes the reference
+// policy, unless a checkpoint had one.
 func (w *InferenceWorker) SyncModelFromActor(ctx context.Context, version int64) error {
 	state, _, err := w.weights.Adopt(ctx, version)
 	if err != nil {
@@ -79,7 +79,7 @@ func (w *InferenceWorker) SyncModelFromActor(ctx context.Context, version int64)
 	return nil
 }
 
-// Infer passes the trajectories of an iteration on, from in to out.
+// Infer receives the trajectories of an iteration through in, adds log-probabilities, and sends them through out.
 func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) error {
 	for _, p := range w.through {
 		if err := w.pass(ctx, p, in, out); err != nil {

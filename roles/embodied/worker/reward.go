@@ -12,23 +12,23 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A RewardWorker computes rewards for the rollout workers of some routes.
+// A RewardWorker computes the rewards of some routes.
 type RewardWorker struct {
 	base
 	rule   reward.Rule
-	routes map[int]*rewardRoute // by their first environment
-	from   *spmd.Receiver       // of all routes
+	routes map[int]*rewardRoute // by the number of their first environment
+	from   *spmd.Receiver       // receives the transitions of all routes
 	views  []transitionView
 }
 
-// A rewardRoute is a route with the channel end of its reward worker.
+// A rewardRoute is a route with the reward worker's end of its channel.
 type rewardRoute struct {
 	plan.Route
 	layout *tensor.Layout
 	to     *spmd.Sender
 }
 
-// transitionsKey names the one queue of a reward worker, which answers in the order of arrival.
+// transitionsKey is the key of a reward worker's single queue. The worker answers in the order of arrival.
 const transitionsKey = "transitions"
 
 // NewRewardWorker returns the worker of member m, for loop.Launch.
@@ -50,7 +50,8 @@ func NewRewardWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Rewar
 	return w, err
 }
 
-// Score answers what comes through ch.Transitions in an iteration, through ch.Rewards.
+// Score receives the transitions of an iteration through ch.Transitions, and sends their rewards through
+// ch.Rewards.
 func (w *RewardWorker) Score(ctx context.Context, ch RewardChannels) error {
 	if err := w.open(ch); err != nil {
 		return err
@@ -68,7 +69,7 @@ func (w *RewardWorker) Score(ctx context.Context, ch RewardChannels) error {
 	return nil
 }
 
-// open makes the ends of the channels, once.
+// open opens the ends of the channels in the first call.
 func (w *RewardWorker) open(ch RewardChannels) (err error) {
 	if w.from != nil || len(w.routes) == 0 {
 		return nil
@@ -98,8 +99,7 @@ func (w *RewardWorker) answer(ctx context.Context, l *rewardRoute, item *spmd.It
 	return l.to.Put(ctx, out)
 }
 
-// A transitionView binds an item as a reward.Batch. Items are reused, for routes of different
-// lengths.
+// A transitionView makes a reward.Batch of an item. Routes of different lengths share items.
 type transitionView struct {
 	item  *spmd.Item
 	rows  int

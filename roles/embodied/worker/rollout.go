@@ -15,8 +15,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A RolloutWorker chooses actions for the environments of its routes. It owns their trajectories
-// until the actors get them.
+// A RolloutWorker chooses actions for the environments of its routes, and records their trajectories for the
+// actors.
 type RolloutWorker struct {
 	base
 	policy policy.Policy // its parameters are a view of the weights
@@ -24,33 +24,33 @@ type RolloutWorker struct {
 	evals  []*evalRoute
 
 	running []*asyncRoute  // the routes of an asynchronous run
-	obsIn   *spmd.Receiver // observations of their environments
+	obsIn   *spmd.Receiver // receives observations of all these routes
 
-	training, evaluation *collectives.WeightsReader // evaluation: nil where evaluations use the rollouts' weights
-	// the rollouts' weights, which the policy goes back to after an evaluation with newer ones
+	training, evaluation *collectives.WeightsReader // evaluation is nil if evaluations use the rollouts' weights
+	// The rollouts' weights, which the policy uses again after an evaluation with newer weights.
 	state   []byte
-	version int64 // theirs; -1: none yet
+	version int64 // version of state; -1: none yet
 }
 
-// A rolloutRoute is a route as its rollout worker sees it.
+// A rolloutRoute is a route with the rollout worker's ends of its channels.
 type rolloutRoute struct {
 	plan.Route
 	rec     *play.RolloutBuilder
 	obs     *spmd.Receiver
 	act     *spmd.Sender
-	out     []*spmd.Sender // a shard each
+	out     []*spmd.Sender // one for each shard
 	layouts []*tensor.Layout
 	items   []*spmd.Item // the trajectories being recorded
 	dicts   []tensor.Dict
 	actions *tensor.Layout
 	steps   stepViews
-	stage   *play.Stage   // the environments themselves, where this worker steps them: see plan.Plan.RunsInline
-	count   algo.Progress // of its steps
-	scorer  *scorer       // nil: rewards are the environments' own
+	stage   *play.Stage   // the environments, if this worker steps them: see plan.Plan.RunsInline
+	count   algo.Progress // reports steps
+	scorer  *scorer       // nil: the environments' own rewards are used
 }
 
-// NewRolloutWorker returns the worker of member m, for loop.Launch; InitWorker completes it. It frees the memory
-// of its policy's parameters when the first weights arrive.
+// NewRolloutWorker returns the worker of member m, for loop.Launch; InitWorker completes it. It frees the memory of
+// its policy's parameters when the first weights arrive.
 func NewRolloutWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*RolloutWorker, error) {
 	b, shared, err := newBase(c, m)
 	if err != nil {
@@ -83,8 +83,8 @@ func NewRolloutWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Roll
 	return r, nil
 }
 
-// InitWorker completes the worker, before its first call. envs are the env workers of the same
-// rank. The worker steps the environments that plan.Plan.RunsInline names itself.
+// InitWorker completes the worker before other calls. envs are the env workers on the same rank. The worker itself
+// steps the environments for which plan.Plan.RunsInline is true.
 func (r *RolloutWorker) InitWorker(envs []*EnvWorker) {
 	for _, l := range r.routes {
 		l.stage = inlineEnvs(envs, l.Route, env.Train)
@@ -113,7 +113,7 @@ func newRolloutRoute(l plan.Route, p *plan.Plan, pol policy.Policy, count algo.P
 	return rl
 }
 
-// SyncModelFromActor makes the policy use that version of the weights, or a newer one, from now on.
+// SyncModelFromActor makes the policy use this version of the weights, or a newer one.
 func (r *RolloutWorker) SyncModelFromActor(ctx context.Context, version int64) error {
 	state, version, err := r.training.Adopt(ctx, version)
 	if err != nil {
@@ -123,8 +123,8 @@ func (r *RolloutWorker) SyncModelFromActor(ctx context.Context, version int64) e
 	return nil
 }
 
-// CopyModelFromActor does the same with a copy, for asynchronous runs: actors publish while
-// rollouts go on.
+// CopyModelFromActor does the same with a copy of the weights. Asynchronous runs need it, since actors publish
+// while rollouts go on.
 func (r *RolloutWorker) CopyModelFromActor(ctx context.Context, version int64) error {
 	version, err := r.training.Copy(ctx, version, r.state, r.version)
 	if err != nil {
@@ -139,8 +139,8 @@ func (r *RolloutWorker) useWeights(state []byte, version int64) {
 	r.policy.Params().View(state)
 }
 
-// SyncModelForEvaluation makes the policy use that version of the weights, or a newer one, for the
-// next evaluation alone.
+// SyncModelForEvaluation makes the policy use this version of the weights, or a newer one, for the next evaluation
+// alone.
 func (r *RolloutWorker) SyncModelForEvaluation(ctx context.Context, version int64) error {
 	state, _, err := r.evaluation.Adopt(ctx, version)
 	if err == nil {
@@ -149,9 +149,9 @@ func (r *RolloutWorker) SyncModelForEvaluation(ctx context.Context, version int6
 	return err
 }
 
-// Generate receives observations through obs and sends actions through act. It sends the
-// trajectories of the iteration through out. If there are reward workers, it asks them for the
-// rewards through scores. step is the number of steps that every environment has taken before.
+// Generate makes one rollout. It receives observations through obs, sends actions through act, and sends
+// trajectories through out. If there are reward workers, it gets rewards from them through scores. step is the
+// number of steps that every environment has taken before.
 func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channel, scores RewardChannels,
 	step uint64) error {
 	for _, l := range r.routes {
@@ -197,7 +197,7 @@ func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channe
 	return nil
 }
 
-// deliver sends the trajectories, which that version of the weights has made.
+// deliver sends the trajectories, which were made with this version of the weights.
 func (l *rolloutRoute) deliver(ctx context.Context, version int64) error {
 	for i, s := range l.Shards {
 		l.items[i].Lo, l.items[i].Hi, l.items[i].Version = s.Lo, s.Hi, version
@@ -208,7 +208,7 @@ func (l *rolloutRoute) deliver(ctx context.Context, version int64) error {
 	return nil
 }
 
-// open takes memory for the trajectories. The first call also takes the ends of the channels.
+// open takes items for the trajectories. The first call also opens the ends of the channels.
 func (l *rolloutRoute) open(ctx context.Context, m *spmd.Member, obs, act, out *spmd.Channel,
 	next func(plan.ActorShard) int,
 	step uint64) (err error) {
@@ -230,8 +230,7 @@ func (l *rolloutRoute) open(ctx context.Context, m *spmd.Member, obs, act, out *
 	return nil
 }
 
-// connect makes the ends of the channels that the route sends through, once. Actions travel under
-// key.
+// connect opens the senders of a route in the first call. Actions are sent under key.
 func (l *rolloutRoute) connect(m *spmd.Member, act *spmd.Channel, key string, out *spmd.Channel,
 	next func(plan.ActorShard) int) (err error) {
 	if l.out != nil {
@@ -250,7 +249,7 @@ func (l *rolloutRoute) connect(m *spmd.Member, act *spmd.Channel, key string, ou
 	return nil
 }
 
-// play plays n steps of an epoch, from time first on, in the route's own environments.
+// play plays n steps of an epoch in the route's own environments, beginning at time first.
 func (l *rolloutRoute) play(ctx context.Context, first, n int) error {
 	if err := l.stage.Begin(); err != nil {
 		return err
@@ -262,8 +261,7 @@ func (l *rolloutRoute) play(ctx context.Context, first, n int) error {
 	return play.PlayEpoch(l.rec, l.stage, first, n, observed)
 }
 
-// step receives the observations at time t of epoch e. It answers with actions, except at the end
-// of the epoch.
+// step receives the observations at time t of epoch e. It sends actions, except at the end of the epoch.
 func (l *rolloutRoute) step(ctx context.Context, r *RolloutWorker, e, t int) error {
 	item, err := l.obs.Get(ctx)
 	if err != nil {
@@ -272,7 +270,7 @@ func (l *rolloutRoute) step(ctx context.Context, r *RolloutWorker, e, t int) err
 	defer l.obs.Release(item)
 	start := r.trace.Start()
 	p := r.plan
-	at := e*p.Steps + t // in the trajectory
+	at := e*p.Steps + t // time in the trajectory
 	st := l.steps.of(item)
 	if t > 0 {
 		if err := l.rec.Observe(at-1, st); err != nil {
@@ -293,7 +291,7 @@ func (l *rolloutRoute) step(ctx context.Context, r *RolloutWorker, e, t int) err
 	return sendAction(ctx, l.act, l.actions, l.rec.Space, act)
 }
 
-// sendAction sends the actions of act to the environments of a route.
+// sendAction sends the actions of act over a route.
 func sendAction(ctx context.Context, to *spmd.Sender, layout *tensor.Layout, space env.Space, act policy.Act) error {
 	item, err := to.Take(ctx, layout)
 	if err != nil {
@@ -303,8 +301,8 @@ func sendAction(ctx context.Context, to *spmd.Sender, layout *tensor.Layout, spa
 	return to.Put(ctx, item)
 }
 
-// stepViews binds each item of a route to an env.Step. Items reuse memory, so it binds each piece
-// of memory once.
+// stepViews makes an env.Step of each item of a route. Items share memory, so it keeps one env.Step for each piece
+// of memory.
 type stepViews struct {
 	items []*spmd.Item
 	steps []*env.Step

@@ -11,21 +11,21 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An asyncRoute makes one rollout after the other, independently of the actors. Each begins with a
-// copy of the newest weights, so that neither actors nor other routes wait for it. A call may end,
-// and the next one continue, between any two steps.
+// An asyncRoute makes one rollout after the other, independently of the actors. Each rollout uses a copy of the
+// newest weights at its start, so it delays neither actors nor other routes. A call may end between any two steps,
+// and the next call continues there.
 type asyncRoute struct {
 	*rolloutRoute
-	weights []byte // of version
+	weights []byte // a copy of this version
 	version int64
-	first   uint64     // rollouts before this run
-	begun   uint64     // rollouts that began in it
-	taken   int        // shards of the next one whose memory has been taken
-	open    bool       // one is under way
-	at      int        // actions recorded in it
+	first   uint64     // rollouts made before this run
+	begun   uint64     // rollouts begun in this run
+	taken   int        // shards of the next rollout that have an item
+	open    bool       // a rollout has begun and not ended
+	at      int        // actions recorded in this rollout
 	acting  bool       // the result of the last action has not arrived
-	item    *spmd.Item // observations that wait for actions; nil: the environments are stepping
-	paused  bool       // they were told to wait for the next call
+	item    *spmd.Item // observations without actions yet; nil: the environments are stepping
+	paused  bool       // the environments were told to wait for the next call
 }
 
 func newAsyncRoute(l *rolloutRoute, pol policy.Policy) *asyncRoute {
@@ -33,8 +33,8 @@ func newAsyncRoute(l *rolloutRoute, pol policy.Policy) *asyncRoute {
 	return &asyncRoute{rolloutRoute: l, weights: tensor.New(tensor.U8, n).Bytes(), version: -1}
 }
 
-// Produce makes rollouts until stop ends: it chooses actions for what comes through obs, sends them
-// through act, and trajectories through out.
+// Produce makes rollouts until stop is cancelled. It receives observations through obs, sends actions through act,
+// and sends trajectories through out.
 func (r *RolloutWorker) Produce(ctx, stop context.Context, obs, act, out *spmd.Channel) error {
 	for _, l := range r.running {
 		if err := l.connect(r.m, act, anyRoute, out, r.plan.NextOf); err != nil {
@@ -53,8 +53,8 @@ func (r *RolloutWorker) Produce(ctx, stop context.Context, obs, act, out *spmd.C
 	return r.serve(ctx, stop)
 }
 
-// anyRoute is the key that all routes of a worker share, so that it answers in the order of
-// arrival: a rollout worker observations, an env worker actions. Item.Lo identifies the route.
+// anyRoute is the key that all routes of a worker share. So rollout workers answer observations, and env workers
+// actions, in the order of arrival. Item.Lo identifies the route.
 const anyRoute = "any route"
 
 // play makes rollouts in environments that this worker steps.
@@ -83,15 +83,15 @@ func (l *asyncRoute) play(ctx, stop context.Context, r *RolloutWorker) error {
 	return nil
 }
 
-// serve makes rollouts in environments of env workers, in the order in which they send, until stop
-// has ended and all have been paused.
+// serve makes rollouts in environments of env workers, in the order in which observations arrive. It returns when
+// stop is cancelled and all environments are paused.
 func (r *RolloutWorker) serve(ctx, stop context.Context) error {
 	for _, l := range r.running {
 		l.paused = false
 	}
 	for {
-		var waiting *asyncRoute // the one that has made the fewest rollouts
-		paused, shown := 0, 0
+		var waiting *asyncRoute // the route with the fewest rollouts that waits for memory or weights
+		paused, unanswered := 0, 0
 		for _, l := range r.running {
 			if l.item != nil && !l.paused {
 				if err := l.answer(ctx, stop, r); err != nil {
@@ -99,10 +99,10 @@ func (r *RolloutWorker) serve(ctx, stop context.Context) error {
 				}
 			}
 			switch {
-			case l.paused: // an observation of its environments belongs to the next call
+			case l.paused: // the next call handles its observations
 				paused++
 			case l.item != nil:
-				shown++
+				unanswered++
 				if waiting == nil || l.begun < waiting.begun {
 					waiting = l
 				}
@@ -111,20 +111,20 @@ func (r *RolloutWorker) serve(ctx, stop context.Context) error {
 		switch {
 		case paused == len(r.running):
 			return nil
-		case paused+shown == len(r.running): // nothing else will come
+		case paused+unanswered == len(r.running): // no observations will arrive
 			if _, err := waiting.begin(stop, r, true); err != nil {
 				return waiting.errorf(err)
 			}
 		default:
-			if err := r.look(ctx); err != nil {
+			if err := r.receive(ctx); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// look waits for observations of any route.
-func (r *RolloutWorker) look(ctx context.Context) error {
+// receive waits for observations of any route.
+func (r *RolloutWorker) receive(ctx context.Context) error {
 	item, err := r.obsIn.Get(ctx)
 	if err != nil {
 		return fmt.Errorf("observations: %w", err)
@@ -138,7 +138,7 @@ func (r *RolloutWorker) look(ctx context.Context) error {
 			if err := l.observe(ctx, r, l.steps.of(item)); err != nil {
 				return l.errorf(err)
 			}
-			if l.at%r.plan.Steps == 0 { // how the next episodes begin is yet to come
+			if l.at%r.plan.Steps == 0 { // the first observations of the next episodes follow
 				r.obsIn.Release(item)
 				return nil
 			}
@@ -149,12 +149,12 @@ func (r *RolloutWorker) look(ctx context.Context) error {
 	return fmt.Errorf("observations of environments %d-%d, which are another's", item.Lo, item.Hi-1)
 }
 
-// answer sends actions for the observations, or pauses the environments once stop has ended. If no
-// rollout may begin yet, the environments wait.
+// answer sends actions for the observations, or pauses the environments if stop is cancelled. If no rollout may
+// begin yet, it does nothing.
 func (l *asyncRoute) answer(ctx, stop context.Context, r *RolloutWorker) error {
 	if stop.Err() != nil {
 		l.paused = true
-		return l.tell(ctx, r, nil)
+		return l.sendActions(ctx, r, nil)
 	}
 	if ready, err := l.begin(stop, r, false); err != nil || !ready {
 		return err
@@ -165,11 +165,11 @@ func (l *asyncRoute) answer(ctx, stop context.Context, r *RolloutWorker) error {
 		return err
 	}
 	r.trace.Done("infer", start)
-	return l.tell(ctx, r, &act)
+	return l.sendActions(ctx, r, &act)
 }
 
-// tell sends actions to the environments; nil pauses them.
-func (l *asyncRoute) tell(ctx context.Context, r *RolloutWorker, act *policy.Act) error {
+// sendActions sends actions to the environments; nil pauses them.
+func (l *asyncRoute) sendActions(ctx context.Context, r *RolloutWorker, act *policy.Act) error {
 	item, err := l.act.Take(ctx, l.actions)
 	if err != nil {
 		return err
@@ -188,9 +188,9 @@ func (l *asyncRoute) tell(ctx context.Context, r *RolloutWorker, act *policy.Act
 // pauseStage is the version of the item that tells environments to wait for the next call.
 const pauseStage = -1
 
-// begin begins a rollout, unless one runs: it takes memory and the newest weights. It returns false
-// if there is no memory yet or the weights would be too old; with wait, only if stop ends
-// meanwhile.
+// begin begins a rollout, unless one has begun: it takes items, and copies the newest weights. It returns false if
+// there is no free item, or if the weights would be too old. With wait it waits for both, and returns false only if
+// stop is cancelled.
 func (l *asyncRoute) begin(stop context.Context, r *RolloutWorker, wait bool) (bool, error) {
 	if l.open {
 		return true, nil
@@ -236,8 +236,7 @@ func (l *asyncRoute) choose(r *RolloutWorker, obs tensor.Dict) (policy.Act, erro
 	return act, err
 }
 
-// observe records the result of the actions. After the last step of a rollout it sends the
-// trajectories.
+// observe records the result of the actions. After the last step of a rollout it sends the trajectories.
 func (l *asyncRoute) observe(ctx context.Context, r *RolloutWorker, st *env.Step) error {
 	r.policy.Params().View(l.weights)
 	if err := l.rec.Observe(l.at-1, st); err != nil {

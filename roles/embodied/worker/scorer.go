@@ -12,19 +12,18 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A scorer asks a reward worker for the rewards of a route's steps. The environments take the next
-// step meanwhile: the answer is recorded at the next question, or at the end.
+// A scorer gets the rewards of a route's steps from a reward worker. The environments take the next step meanwhile:
+// the answer is recorded at the next request, or at the end of the rollout.
 type scorer struct {
 	plan.Route
-	worker int // the reward worker that is asked
+	worker int // the number of the reward worker
 	layout *tensor.Layout
 	to     *spmd.Sender
 	from   *spmd.Receiver
-	asked  int // the step that the answer under way is for; -1: none is
+	asked  int // the step of the outstanding answer; -1: none
 }
 
-// RewardChannels lead from rollout workers to reward workers and back. The zero value: there are no
-// reward workers.
+// RewardChannels connect rollout workers with reward workers. They are nil without reward workers.
 type RewardChannels struct {
 	Transitions *spmd.Channel // rollout → reward
 	Rewards     *spmd.Channel // reward → rollout
@@ -34,7 +33,7 @@ func newScorer(l plan.Route, p *plan.Plan) *scorer {
 	return &scorer{Route: l, worker: p.RewardWorker(l), layout: p.TransitionLayout(l), asked: -1}
 }
 
-// open makes the ends of the channels, once. A nil scorer has none.
+// open opens the ends of the channels in the first call. A nil scorer does nothing.
 func (s *scorer) open(m *spmd.Member, ch RewardChannels) (err error) {
 	if s == nil || s.to != nil {
 		return nil
@@ -46,7 +45,7 @@ func (s *scorer) open(m *spmd.Member, ch RewardChannels) (err error) {
 	return err
 }
 
-// ask sends step t of rec with its result. A nil scorer does nothing.
+// ask requests the rewards of step t of rec with its result. A nil scorer does nothing.
 func (s *scorer) ask(ctx context.Context, rec *play.RolloutBuilder, t int, step *env.Step) error {
 	if s == nil {
 		return nil
@@ -64,7 +63,7 @@ func (s *scorer) ask(ctx context.Context, rec *play.RolloutBuilder, t int, step 
 	return s.to.Put(ctx, item)
 }
 
-// settle records the outstanding answer.
+// settle waits for the outstanding answer, and records it.
 func (s *scorer) settle(ctx context.Context, rec *play.RolloutBuilder) error {
 	if s == nil || s.asked < 0 {
 		return nil

@@ -15,26 +15,25 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Shared is what the workers of a rank have in common: their policies, all with the same first parameters, and
-// the weights between the ranks. An asynchronous run has slots for weights, and each rollout a copy; see
-// asyncRoute.
+// Shared is what the workers of a rank have in common: their policies, all with the same initial parameters, and
+// the weights that travel between ranks. An asynchronous run copies weights for each rollout; see asyncRoute.
 type Shared struct {
 	world *spmd.World
 	plan  *plan.Plan
 
 	training   *weights.Weights
-	evaluation *weights.Weights // for evaluations with newer weights than the rollouts'; nil: with theirs
-	inference  *weights.Weights // for inference workers; nil: there are none
+	evaluation *weights.Weights // for evaluations with newer weights; nil: they use the rollouts' weights
+	inference  *weights.Weights // for inference workers; nil: none
 
-	actors, rollouts, inferences map[int]policy.Policy // by member
+	actors, rollouts, inferences map[int]policy.Policy // the policies of workers, by member
 }
 
 var _ loop.Shared = (*Shared)(nil)
 
-// NewShared returns what the workers of a rank share. Connect makes it.
+// NewShared returns an empty Shared. Connect makes its policies and weights.
 func NewShared(w *spmd.World, p *plan.Plan) *Shared { return &Shared{world: w, plan: p} }
 
-// PlanOf returns the plan of c's job.
+// PlanOf returns the plan of c's job, or an error if the job has another task.
 func PlanOf(c *loop.Cluster) (*plan.Plan, error) {
 	s, ok := loop.SharedOf(c).(*Shared)
 	if !ok {
@@ -67,8 +66,8 @@ func (b *base) Tracer() *member.Tracer { return b.trace }
 
 // Connect makes the policies, and the weights between them.
 func (s *Shared) Connect(ctx context.Context) (err error) {
-	// Other workers may read the actors' parameters in place. Workers that infer begin with a copy,
-	// and later use the weights.
+	// Other workers may read the actors' parameters in place. Rollout and inference workers begin with a copy, and
+	// use the weights later.
 	if s.actors, err = s.policies("actor", s.world.Alloc); err != nil {
 		return err
 	}
@@ -87,13 +86,13 @@ func (s *Shared) Connect(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if s.plan.Inferences > 0 { // they use the newest weights before every update
+	if s.plan.Inferences > 0 { // inference workers use the newest weights before every update
 		s.inference, err = s.between(ctx, "weights of inference", "inference", s.inferences, weights.Exact)
 	}
 	return err
 }
 
-// policies makes the policies of a component's workers, by member.
+// policies makes the policies of a component's workers on this rank, by member.
 func (s *Shared) policies(component string, alloc tensor.Allocator) (map[int]policy.Policy, error) {
 	policies := map[int]policy.Policy{}
 	for _, m := range s.plan.MembersOn(component, s.world.Rank()) {
@@ -106,14 +105,14 @@ func (s *Shared) policies(component string, alloc tensor.Allocator) (map[int]pol
 	return policies, nil
 }
 
-// between makes the weights from the actors to the workers of a component, whose policies on this rank are here.
+// between makes the weights from the actors to a component. here are the component's policies on this rank.
 func (s *Shared) between(ctx context.Context, label, component string, here map[int]policy.Policy,
 	mode weights.Mode) (*weights.Weights, error) {
 	return weights.New(ctx, s.world, s.plan.Job, weights.Spec{Label: label, Readers: []string{component}, Mode: mode,
 		Params: s.params(component, here)})
 }
 
-// params returns the parameters of the first actor on this rank, else those of the first of here.
+// params returns the parameters of this rank's first actor, or else of the first policy in here.
 func (s *Shared) params(component string, here map[int]policy.Policy) *nn.Params[float32] {
 	of := here
 	if len(s.actors) > 0 {
@@ -125,7 +124,7 @@ func (s *Shared) params(component string, here map[int]policy.Policy) *nn.Params
 	return nil
 }
 
-// Close is called on every rank when there is nothing more to publish.
+// Close is called on every rank, after the last Publish.
 func (s *Shared) Close() {
 	s.training.Close()
 	s.evaluation.Close()

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Save returns this actor's part of the state, not copied: what its algorithm keeps for each
-// environment. The first actor adds the model and the rest of the algorithm's state.
+// Save returns this actor's part of the state without a copy: what its algorithm keeps for each environment. The
+// first actor adds the model and the rest of the algorithm's state.
 func (a *ActorWorker) Save() (shares []member.Share, err error) {
 	trainer, err := a.algo.Save()
 	if err != nil {
@@ -38,7 +38,7 @@ func (a *ActorWorker) Save() (shares []member.Share, err error) {
 		member.Share{Kind: "trainer", Dict: rest}), nil
 }
 
-// Load takes this actor's part of st, which may be weights alone.
+// Load loads this actor's part of st, which may be weights alone.
 func (a *ActorWorker) Load(st member.State) error {
 	if err := job.LoadModel(a.policy.Params(), st.Model); err != nil || st.Trainer.Len() == 0 {
 		return err
@@ -55,14 +55,14 @@ func (a *ActorWorker) Load(st member.State) error {
 	return nil
 }
 
-// share returns the environments that this actor trains on.
+// share returns the range of environments that this actor trains on.
 func (a *ActorWorker) share() (lo, hi int) {
 	n := a.plan.Train.Envs / a.plan.Actors
 	return a.m.Index() * n, (a.m.Index() + 1) * n
 }
 
-// Save returns this worker's part of the state, not copied: the hidden state of each environment.
-// With model, the first worker adds the weights that it uses.
+// Save returns this worker's part of the state without a copy: the hidden states of its environments. With model,
+// the first worker adds the weights that it uses.
 func (r *RolloutWorker) Save(model bool) (shares []member.Share) {
 	if model && r.m.Index() == 0 {
 		shares = append(shares, member.Share{Kind: "rollout", Dict: job.ModelDict(r.policy.Params())})
@@ -75,14 +75,14 @@ func (r *RolloutWorker) Save(model bool) (shares []member.Share) {
 	return shares
 }
 
-// Load takes this worker's part of st. Own weights of rollouts are of that version.
+// Load loads this worker's part of st. Weights of rollouts in st have this version.
 func (r *RolloutWorker) Load(st member.State, version int64) error {
 	if taken, ok := st.Trainer.Get(member.TakenRollouts); ok {
 		for _, l := range r.running {
 			l.first = uint64(taken.I64()[0])
 		}
 	}
-	if play.HasEpisodes(st.Envs) { // new ones begin with nothing remembered
+	if play.HasEpisodes(st.Envs) { // new episodes begin without a hidden state
 		for _, l := range r.routes {
 			if err := l.rec.Hidden.Load(st.Envs.Slice(l.Lo, l.Hi)); err != nil {
 				return err
@@ -96,8 +96,8 @@ func (r *RolloutWorker) Load(st member.State, version int64) error {
 	return job.LoadModel(r.policy.Params(), st.Rollout)
 }
 
-// Save returns the state of this worker's environments, not copied. If they cannot save it, whole
-// is false, and it is the state of their seeds alone.
+// Save returns the state of this worker's environments without a copy. If they cannot save it, whole is false, and
+// the state has only their seeds.
 func (w *EnvWorker) Save() (shares []member.Share, whole bool, err error) {
 	whole = true
 	for i, s := range w.train {
@@ -105,7 +105,7 @@ func (w *EnvWorker) Save() (shares []member.Share, whole bool, err error) {
 		d, err := s.Save()
 		if errors.Is(err, errors.ErrUnsupported) {
 			whole = false
-			d, err = s.Seeder.Save() // so that a resumed run does not repeat the first seeds
+			d, err = s.Seeder.Save() // a resumed run must not repeat the first seeds
 		}
 		if err != nil {
 			return nil, false, err
@@ -115,7 +115,7 @@ func (w *EnvWorker) Save() (shares []member.Share, whole bool, err error) {
 	return shares, whole, nil
 }
 
-// Load takes this worker's part of st, which may be weights alone.
+// Load loads this worker's part of st, which may be weights alone.
 func (w *EnvWorker) Load(st member.State) error {
 	if _, ok := st.Envs.Get("seeder.episode"); !ok {
 		return nil
@@ -129,7 +129,7 @@ func (w *EnvWorker) Load(st member.State) error {
 	return nil
 }
 
-// Load takes the reference policy from st, if it is there.
+// Load loads the reference policy, if st has it.
 func (w *InferenceWorker) Load(st member.State) {
 	if t, ok := st.Trainer.Get("reference"); ok && w.reference != nil {
 		copy(w.reference, t.U8())
