@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// produce lets env and rollout workers go on from where they paused. They do until quiesce.
+// produce starts env and rollout workers where they paused. They go on until quiesce pauses them.
 func (r *EmbodiedRunner) produce(ctx context.Context) {
 	if r.pause != nil {
 		return
@@ -25,9 +25,9 @@ func (r *EmbodiedRunner) produce(ctx context.Context) {
 	r.producers = []*spmd.Future[loop.None]{env, rollout}
 }
 
-// quiesce lets them pause, between two steps, and waits until they have. Rollouts that are under
-// way stay as they are. Ranks without actors come here first, and go on producing until no actor
-// waits for a rollout any more.
+// quiesce pauses env and rollout workers between two steps, and waits until they have paused. Rollouts that have
+// not ended stay as they are. Ranks without actors arrive first, and continue to produce until no actor waits for a
+// rollout.
 func (r *EmbodiedRunner) quiesce(ctx context.Context) error {
 	if r.pause == nil {
 		return nil
@@ -40,8 +40,7 @@ func (r *EmbodiedRunner) quiesce(ctx context.Context) error {
 	return loop.WaitAll(ctx, r.producers...)
 }
 
-// publishWeights lets rollouts begin with the actors' parameters, as soon as these have reached
-// them.
+// publishWeights publishes the actors' parameters, with which rollouts begin as soon as they arrive.
 func (r *EmbodiedRunner) publishWeights(ctx context.Context) error {
 	r.synced = r.loop.GlobalStep()
 	return loop.WaitAll(ctx, spmd.Call(r.Actor, ctx, "sync_model_to_rollout",
@@ -50,7 +49,7 @@ func (r *EmbodiedRunner) publishWeights(ctx context.Context) error {
 		}))
 }
 
-// receiveRollouts lets the actors take the finished rollouts.
+// receiveRollouts receives the finished rollouts on all actors.
 func (r *EmbodiedRunner) receiveRollouts(ctx context.Context) error {
 	return loop.WaitAll(ctx, spmd.Call(r.Actor, ctx, "recv_rollouts", func(ctx context.Context,
 		w *worker.ActorWorker) (loop.None,

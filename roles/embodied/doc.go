@@ -7,6 +7,6 @@
 //	RunTraining                   actors train, and sum their gradients
 //
 // In an asynchronous run env and rollout workers never wait for actors; an iteration trains on the finished
-// rollouts. Evaluate is the job that only evaluates. Packages below: plan has layouts, routes and memory estimates,
-// worker has one type for each component, and play has a policy acting in environments.
+// rollouts. A job that only evaluates runs Task.Evaluate. Packages below: plan has layouts, routes and memory
+// estimates, worker has one type for each component, and play lets a policy act in environments.
 package embodied

@@ -19,8 +19,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Evaluate is the life of one rank of a job that only evaluates. Each rank plays a share of the
-// episodes, and rank 0 writes the figures: the same on any number of ranks.
+// Evaluate runs on each rank of a job that only evaluates. Each rank plays a share of the episodes, and rank 0
+// writes the metrics, which are the same on any number of ranks.
 func (Task) Evaluate(ctx context.Context, on *task.Evaluation) error {
 	w, cfg := on.World, on.Config
 	ranks := make([]int, w.Size())
@@ -28,7 +28,7 @@ func (Task) Evaluate(ctx context.Context, on *task.Evaluation) error {
 		ranks[r] = r
 	}
 	if cfg.Env.Eval.External.Listen != "" {
-		ranks = ranks[:1] // simulators come to rank 0
+		ranks = ranks[:1] // simulators connect to rank 0
 	}
 	alone := *cfg
 	alone.Runner.OnlyEval = true
@@ -61,16 +61,16 @@ func (Task) Evaluate(ctx context.Context, on *task.Evaluation) error {
 	return on.Leave(ctx, on)
 }
 
-// An evaluation is a policy and the environments that it is evaluated in.
+// An evaluation is a policy and the environments in which it is evaluated.
 type evaluation struct {
 	policy       policy.Policy
-	from         string     // its folder or file
-	env          env.Config // of TotalNumEnvs episodes
+	from         string     // the policy's folder or file
+	env          env.Config // TotalNumEnvs is the number of episodes
 	spec         env.Spec
-	unit         int    // a share of the episodes is a multiple
-	film         string // the file
-	unrenderable string // the simulator that draws nothing; "": none
-	episodes     int    // each in an environment of its own, and so many times:
+	unit         int    // each rank's share of the episodes is a multiple of this number
+	film         string // file of the film
+	unrenderable string // the simulator that cannot be rendered; "": none
+	episodes     int    // each in its own environment, Epochs times
 	epochs       int
 }
 
@@ -115,7 +115,7 @@ func prepare(cfg *config.Config, reg config.Registries, how task.Asked) (*evalua
 	return e, nil
 }
 
-// share returns the episodes [lo, hi) that the i-th of n ranks plays; i < 0: none.
+// share returns the range of episodes [lo, hi) that rank i of n plays; none if i < 0.
 func (e *evaluation) share(i, n int) (lo, hi int) {
 	if i < 0 {
 		return 0, 0
@@ -124,8 +124,8 @@ func (e *evaluation) share(i, n int) (lo, hi int) {
 	return units * i / n * e.unit, units * (i + 1) / n * e.unit
 }
 
-// play plays episodes [lo, hi), each in an environment of its own, and returns them as rows of
-// env.AppendRows. It counts them. The first environments are filmed, if the configuration says so.
+// play plays episodes [lo, hi), each in its own environment, and returns them as rows of env.AppendRows. It reports
+// progress to count. It films the first environments if the configuration asks for a film.
 func (e *evaluation) play(reg config.Registries, lo, hi int, count func(string, int, int)) ([]float64, error) {
 	if lo == hi {
 		return nil, nil

@@ -10,14 +10,14 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// A figure is one that an evaluation found.
+// A figure is a metric of an evaluation.
 type figure struct {
 	name  string
 	value float64
 }
 
-// finish writes the figures of the episodes whose rows, of env.AppendRows, are in blob. It is an
-// error if all episodes were lost.
+// finish writes the metrics of the episodes in blob, which has rows of env.AppendRows. It returns an error if all
+// episodes were lost.
 func (e *evaluation) finish(out io.Writer, blob []byte, asJSON bool) error {
 	rows := make([]float64, len(blob)/8)
 	if err := binary.Read(bytes.NewReader(blob), binary.LittleEndian, rows); err != nil {
@@ -40,7 +40,7 @@ func (e *evaluation) finish(out io.Writer, blob []byte, asJSON bool) error {
 		return e.writeJSON(out, sum.NumTrajectories, figures, film)
 	}
 	fmt.Fprintf(out, "%s, %d episodes of %s\n", e.from, sum.NumTrajectories, e.spec.Name)
-	width := 19 // of the longest name that every evaluation with success has
+	width := 19 // the longest name of the metrics that all evaluations with success have
 	for _, f := range figures {
 		width = max(width, len(f.name))
 	}
@@ -53,7 +53,7 @@ func (e *evaluation) finish(out io.Writer, blob []byte, asJSON bool) error {
 	return nil
 }
 
-// figures returns those of sum that say something of these environments.
+// figures returns the metrics in sum that these environments have.
 func (e *evaluation) figures(sum env.Summary) []figure {
 	all := []figure{{"eval/return", sum.Return}, {"eval/return_std", sum.ReturnStd},
 		{"eval/return_min", sum.ReturnMin}, {"eval/episode_len", sum.EpisodeLen}}
@@ -80,7 +80,7 @@ func (e *evaluation) figures(sum env.Summary) []figure {
 	return all
 }
 
-// writeJSON writes one object: checkpoint, task, episodes, film where there is one, and the figures.
+// writeJSON writes one object: checkpoint, task, episodes, the film if there is one, and the metrics.
 func (e *evaluation) writeJSON(out io.Writer, episodes int, figures []figure, film string) error {
 	all := map[string]any{"checkpoint": e.from, "task": e.spec.Name, "episodes": episodes}
 	if film != "" {

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Train is the program of a job with environments. It launches a group for each component
-// that has a place, and lets an EmbodiedRunner lead them.
+// Train is the program of a job with environments. It launches a group for each component that has a place, and
+// runs an EmbodiedRunner with them.
 func Train(ctx context.Context, c *loop.Cluster) error {
 	g, err := LaunchEmbodied(ctx, c)
 	if err != nil {
@@ -24,8 +24,8 @@ func Train(ctx context.Context, c *loop.Cluster) error {
 	return loop.InOrder(ctx, r.InitWorkers, r.Run)
 }
 
-// LaunchEmbodied launches the groups that an EmbodiedRunner leads: those that have a place. Like all
-// launches it is collective over the world.
+// LaunchEmbodied launches the groups of an EmbodiedRunner: one for each component that has a place. Collective over
+// the world, like all launches.
 func LaunchEmbodied(ctx context.Context, c *loop.Cluster) (g Groups, err error) {
 	loop.LaunchPlaced(ctx, c, &err, &g.Actor, "actor", true, worker.NewActorWorker)
 	loop.LaunchPlaced(ctx, c, &err, &g.Rollout, "rollout", true, worker.NewRolloutWorker)
@@ -35,17 +35,17 @@ func LaunchEmbodied(ctx context.Context, c *loop.Cluster) (g Groups, err error) 
 	return g, err
 }
 
-// Groups are the groups that an EmbodiedRunner leads.
+// Groups are the groups whose workers an EmbodiedRunner calls.
 type Groups struct {
 	Actor     *spmd.Group[*worker.ActorWorker]
 	Rollout   *spmd.Group[*worker.RolloutWorker]
 	Env       *spmd.Group[*worker.EnvWorker]
-	Reward    *spmd.Group[*worker.RewardWorker]    // nil: rewards are the environments' own
-	Inference *spmd.Group[*worker.InferenceWorker] // nil: actors infer what they need to
+	Reward    *spmd.Group[*worker.RewardWorker]    // nil: the environments' own rewards are used
+	Inference *spmd.Group[*worker.InferenceWorker] // nil: actors compute log-probs themselves
 }
 
-// check compares g with the placement. Its error names the groups that g lacks, and those that have
-// no place.
+// check compares g with the placement. Its error names the groups that are missing in g, and those whose component
+// has no place.
 func (g *Groups) check(place *spmd.Placement) error {
 	var errs []error
 	for _, of := range []struct {
@@ -67,8 +67,8 @@ func (g *Groups) check(place *spmd.Placement) error {
 	return errors.Join(errs...)
 }
 
-// NewEmbodiedRunner returns the runner that leads the groups g of c, and makes the channels between
-// them. Collective over the world. A job has one runner.
+// NewEmbodiedRunner returns the runner of the groups g, and makes the channels between them. Collective over the
+// world. A job has one runner.
 func NewEmbodiedRunner(c *loop.Cluster, g Groups) (*EmbodiedRunner, error) {
 	p, err := worker.PlanOf(c)
 	if err != nil {
@@ -87,7 +87,7 @@ func NewEmbodiedRunner(c *loop.Cluster, g Groups) (*EmbodiedRunner, error) {
 	return r, err
 }
 
-// connect makes the channels.
+// connect makes the channels between groups.
 func (r *EmbodiedRunner) connect(w *spmd.World, actor, rollout, env spmd.GroupSpec) error {
 	p := r.plan
 	step, action, trajectory, transition, reward := 0, 0, 0, 0, 0

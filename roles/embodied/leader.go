@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/roles/member"
 )
 
-// A leader is an EmbodiedRunner as its loop sees it.
+// A leader is the loop.Leader of an EmbodiedRunner.
 type leader struct{ *EmbodiedRunner }
 
 var _ loop.Leader = leader{}
@@ -16,8 +16,8 @@ var _ loop.Leader = leader{}
 // Quiesce pauses the rollouts of an asynchronous run.
 func (r leader) Quiesce(ctx context.Context) error { return r.quiesce(ctx) }
 
-// Describe adds to the report the episodes that ended on this rank, and the number of rollouts that
-// training has taken.
+// Describe adds to the report the episodes that ended on this rank, and the number of rollouts that training has
+// received.
 func (r leader) Describe(rep *loop.Report) {
 	for _, w := range r.Env.Here() {
 		rep.Episodes, rep.Evals = w.TakeEpisodes(rep.Episodes, rep.Evals)
@@ -46,7 +46,7 @@ func (r leader) Shares() (all []member.Share, err error) {
 		if err != nil {
 			return nil, err
 		}
-		once := r.loop.AtEnd() && r.plan.Config.Runner.SaveInterval <= 0 // nobody asked to resume it
+		once := r.loop.AtEnd() && r.plan.Config.Runner.SaveInterval <= 0 // no run will resume from it
 		if !whole && !once {
 			r.loop.WarnOnce(fmt.Sprintf("%s cannot save its state: a resumed run will begin new episodes, and not "+
 				"be bit-identical", r.plan.Spec.Name))
@@ -56,7 +56,7 @@ func (r leader) Shares() (all []member.Share, err error) {
 	return all, nil
 }
 
-// Load takes this rank's part of st, which may be weights alone.
+// Load loads this rank's part of st, which may be weights alone.
 func (r leader) Load(st member.State) error {
 	for _, w := range r.Actor.Here() {
 		if err := w.Load(st); err != nil {
@@ -84,7 +84,7 @@ func (r leader) Load(st member.State) error {
 	return nil
 }
 
-// Tracers returns those of this rank's workers.
+// Tracers returns the tracers of this rank's workers.
 func (r leader) Tracers() []*member.Tracer {
 	all := loop.TracersOf(nil, r.Env)
 	all = loop.TracersOf(all, r.Rollout)

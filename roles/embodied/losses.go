@@ -6,17 +6,17 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// losses follow how many of the last episodes of one kind were lost, because their simulators
-// failed.
+// losses counts the lost episodes among the last ones of training, or of evaluations. An episode is lost if its
+// simulator fails.
 type losses struct {
-	key     string   // of the share that may be, for messages
-	most    float64  // that share
-	batches [][2]int // lost, of all; the newest last
+	key     string   // key of the allowed share of lost episodes
+	most    float64  // the allowed share
+	batches [][2]int // lost episodes and all episodes; the newest last
 }
 
 const (
-	recentEpisodes = 100 // that the share counts
-	fewestEpisodes = 20  // that tell something
+	recentEpisodes = 100 // number of episodes of which the share is computed
+	fewestEpisodes = 20  // fewer episodes are not judged
 )
 
 func newLosses(section string, cfg env.Config) losses {
@@ -27,7 +27,7 @@ func newLosses(section string, cfg env.Config) losses {
 	return l
 }
 
-// add takes the episodes since the last call, and returns an error if more than the share is lost.
+// add adds the episodes since the last call, and returns an error if more than the allowed share is lost.
 func (l *losses) add(s env.Summary) error {
 	l.batches = append(l.batches, [2]int{s.NumLost, s.NumLost + s.NumTrajectories})
 	lost, all := 0, 0

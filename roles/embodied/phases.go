@@ -10,22 +10,22 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// sendWeights brings the actors' parameters to the rollout workers.
+// sendWeights sends the actors' parameters to the rollout workers.
 func (r *EmbodiedRunner) sendWeights(ctx context.Context) error {
 	r.synced = r.loop.GlobalStep()
 	receive := (*worker.RolloutWorker).SyncModelFromActor
-	if r.plan.Async() { // actors go on to train while rollouts read the weights
+	if r.plan.Async() { // actors train while rollouts read the weights
 		receive = (*worker.RolloutWorker).CopyModelFromActor
 	}
 	return r.syncModel(ctx, (*worker.ActorWorker).SyncModelToRollout, receive)
 }
 
-// sendEvaluationWeights brings them to the rollout workers for the next evaluation alone.
+// sendEvaluationWeights sends the actors' parameters to the rollout workers for the next evaluation alone.
 func (r *EmbodiedRunner) sendEvaluationWeights(ctx context.Context) error {
 	return r.syncModel(ctx, (*worker.ActorWorker).SyncModelToEvaluation, (*worker.RolloutWorker).SyncModelForEvaluation)
 }
 
-// syncModel has actors send the present version of the weights, and rollout workers receive it.
+// syncModel sends the present version of the weights from the actors, and receives it in the rollout workers.
 func (r *EmbodiedRunner) syncModel(ctx context.Context, send func(*worker.ActorWorker, context.Context, int64) error,
 	receive func(*worker.RolloutWorker, context.Context, int64) error) error {
 	rollout := loop.Call(ctx, r.Rollout, "sync_model_from_actor", func(ctx context.Context,
@@ -38,7 +38,7 @@ func (r *EmbodiedRunner) syncModel(ctx context.Context, send func(*worker.ActorW
 	return loop.WaitAll(ctx, actor, rollout)
 }
 
-// sendInferenceWeights brings the actors' parameters to the inference workers.
+// sendInferenceWeights sends the actors' parameters to the inference workers.
 func (r *EmbodiedRunner) sendInferenceWeights(ctx context.Context) error {
 	inference := loop.Call(ctx, r.Inference, "sync_model_from_actor",
 		func(ctx context.Context, w *worker.InferenceWorker) error {
@@ -50,7 +50,7 @@ func (r *EmbodiedRunner) sendInferenceWeights(ctx context.Context) error {
 	return loop.WaitAll(ctx, actor, inference)
 }
 
-// collectRollouts makes a rollout, or as many as the actors want to choose from.
+// collectRollouts makes rollouts until the actors need no more. Most algorithms need one.
 func (r *EmbodiedRunner) collectRollouts(ctx context.Context) error {
 	for n := range r.plan.RolloutsAtMost {
 		if err := r.playRollout(ctx, n); err != nil {
@@ -66,10 +66,10 @@ func (r *EmbodiedRunner) collectRollouts(ctx context.Context) error {
 	return nil
 }
 
-// playRollout simulates and infers, side by side through the channels, while actors wait for
-// the trajectories; for the n-th time in this iteration.
+// playRollout makes rollout n of this iteration: env and rollout workers exchange observations and actions through
+// channels, while actors wait for the trajectories.
 func (r *EmbodiedRunner) playRollout(ctx context.Context, n int) error {
-	before := uint64(r.loop.GlobalStep())*uint64(r.plan.RolloutsAtMost) + uint64(n) // rollouts
+	before := uint64(r.loop.GlobalStep())*uint64(r.plan.RolloutsAtMost) + uint64(n) // rollouts before this one
 	first := before * uint64(r.plan.Epochs*r.plan.Steps)
 	env := loop.Call(ctx, r.Env, "interact", func(ctx context.Context, w *worker.EnvWorker) error {
 		return w.Interact(ctx, r.obs, r.act)
@@ -96,14 +96,13 @@ func (r *EmbodiedRunner) playRollout(ctx context.Context, n int) error {
 	return loop.WaitAll(ctx, calls...)
 }
 
-// resample lets the actors choose from the n-th rollout, and tells all ranks whether they need
-// another.
+// resample lets the actors choose from rollout n. It returns on all ranks whether they need another.
 func (r *EmbodiedRunner) resample(ctx context.Context, n int) (more bool, err error) {
 	return loop.Ask(ctx, r.loop, r.Actor, "resample",
 		func(w *worker.ActorWorker) (bool, error) { return w.Resample(n) })
 }
 
-// computeAdvantages prepares each actor's share for training.
+// computeAdvantages prepares each actor's trajectories for training.
 func (r *EmbodiedRunner) computeAdvantages(ctx context.Context) error {
 	return loop.WaitAll(ctx, loop.Call(ctx, r.Actor, "compute_advantages_and_returns",
 		func(_ context.Context, w *worker.ActorWorker) error {
@@ -130,8 +129,8 @@ func (r *EmbodiedRunner) train(ctx context.Context) error {
 	return nil
 }
 
-// playEvaluation plays every evaluation environment's episode with the newest weights, and leaves the
-// rollouts' as they were.
+// playEvaluation plays the episodes of all evaluation environments with the newest weights. It does not change the
+// rollouts' weights.
 func (r *EmbodiedRunner) playEvaluation(ctx context.Context) error {
 	if err := r.quiesce(ctx); err != nil {
 		return err

@@ -10,14 +10,13 @@ import (
 	"github.com/rlinf/rlinf/roles/loop"
 )
 
-// A recorder makes the metrics of training in environments: of the episodes that ended, and of what the policy
-// has learnt from.
+// A recorder computes the metrics of training in environments, from the ended episodes and the actors' reports.
 type recorder struct {
 	plan     *plan.Plan
 	losses   [2]losses // of training, and of evaluations
-	excess   error     // too many were lost
-	rollouts int64     // of each environment, so far
-	from     int64     // the step that the run began with
+	excess   error     // too many episodes were lost
+	rollouts int64     // rollouts of each environment so far
+	from     int64     // the first step of this run
 	written  int64     // environment steps at the last line
 	rows     [2][]float64
 }
@@ -31,7 +30,7 @@ func newRecorder(p *plan.Plan, from loop.StartState) *recorder {
 	return r
 }
 
-// Begin says what is measured, and in what.
+// Begin sets the names and units of the progress line.
 func (r *recorder) Begin(s *metrics.State) {
 	if r.plan.Offline {
 		s.Measure, s.Unit = "loss", "samples"
@@ -40,7 +39,7 @@ func (r *recorder) Begin(s *metrics.State) {
 	r.written = s.EnvSteps
 }
 
-// Add takes the episodes of a rank.
+// Add adds the episodes of one rank.
 func (r *recorder) Add(_ *loop.Logbook, rep *loop.Report) error {
 	r.rollouts = max(r.rollouts, rep.Rollouts)
 	r.rows[0] = append(r.rows[0], rep.Episodes...)
@@ -48,7 +47,7 @@ func (r *recorder) Add(_ *loop.Logbook, rep *loop.Report) error {
 	return nil
 }
 
-// Added counts the environment steps.
+// Added sets the number of environment steps.
 func (r *recorder) Added(s *metrics.State) { s.EnvSteps = r.rollouts * r.plan.EnvSteps() }
 
 // Line sets the means over the episodes that have ended since the last line.
@@ -78,7 +77,7 @@ func (r *recorder) Line(l *loop.Logbook) (rate string, done float64, err error) 
 	return "time/env_steps_per_second", float64(steps), nil
 }
 
-// describeDemos tells the progress line what the policy has learnt from demonstrations.
+// describeDemos shows on the progress line what the policy has learnt from demonstrations.
 func (r *recorder) describeDemos(l *loop.Logbook) {
 	s := l.State()
 	if loss, ok := algo.Loss(nil, l.Means("train/")); ok {
@@ -88,8 +87,8 @@ func (r *recorder) describeDemos(l *loop.Logbook) {
 	s.Learnt = (s.Step - r.from) * int64(c.Algorithm.UpdateEpoch*c.Actor.GlobalBatchSize)
 }
 
-// episodes sets the means over episodes under prefix. spec describes their environments. It returns
-// the mean return, or old if no episode ended.
+// episodes sets the means over the episodes es, with prefix before their names. spec is that of their environments.
+// It returns the mean return, or old if no episode ended.
 func (r *recorder) episodes(l *loop.Logbook, prefix string, spec env.Spec, es []env.Episode, old float64,
 	lost *losses) float64 {
 	s := env.Summarize(es)
@@ -129,12 +128,12 @@ func (r *recorder) episodes(l *loop.Logbook, prefix string, spec env.Spec, es []
 	return s.Return
 }
 
-// Timed reports that all phases are measured, and evaluations where there was one.
+// Timed reports true, except for the time of evaluations if there was none.
 func (r *recorder) Timed(p loop.Phase, seconds float64) bool {
 	return seconds > 0 || p != loop.Evaluating
 }
 
-// Score returns a return as it is. A loss on demonstrations says nothing about the policy.
+// Score returns a return unchanged, and NaN for a loss on demonstrations, which says nothing about the policy.
 func (r *recorder) Score(value float64) float64 {
 	if r.plan.Offline && !r.plan.Config.Evaluates() {
 		return math.NaN()
@@ -142,5 +141,5 @@ func (r *recorder) Score(value float64) float64 {
 	return value
 }
 
-// Excess returns an error if more episodes were lost than may be.
+// Excess returns an error if more episodes were lost than the configuration allows.
 func (r *recorder) Excess() error { return r.excess }

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// An EmbodiedRunner trains a policy on environments. Every rank runs one. A call to a group works
-// on the ranks that have members of the group.
+// An EmbodiedRunner trains a policy in environments. Every rank runs one. A call to a group works on the ranks that
+// have members of the group.
 //
 // A program calls InitWorkers, and then Run, or the phases of Run in a loop of its own:
 //
@@ -28,10 +28,10 @@ type EmbodiedRunner struct {
 	plan *plan.Plan
 
 	obs, act         *spmd.Channel         // env → rollout → env
-	out, batches     *spmd.Channel         // rollout → inference → actor, or one and the same, rollout → actor
+	out, batches     *spmd.Channel         // rollout → inference → actor; the same channel without inference workers
 	scores           worker.RewardChannels // rollout → reward → rollout
 	evalObs, evalAct *spmd.Channel
-	pause            context.CancelFunc // of producers; nil: they pause
+	pause            context.CancelFunc // pauses env and rollout workers; nil: they are paused
 	producers        []*spmd.Future[loop.None]
 	synced           int64 // version of the weights that rollouts use; -1: none yet
 }
@@ -39,15 +39,15 @@ type EmbodiedRunner struct {
 // Next is the loop head: see loop.Loop.Next.
 func (r *EmbodiedRunner) Next(ctx context.Context) (more bool, err error) { return r.loop.Next(ctx) }
 
-// GlobalStep returns how many iterations have been trained, in this run and in those that it resumes.
+// GlobalStep returns the number of iterations trained, in this run and in the runs that it resumes.
 func (r *EmbodiedRunner) GlobalStep() int64 { return r.loop.GlobalStep() }
 
-// Log adds a metric of the program's own to those of the iteration, under this name. Any rank may call
-// it, none has to; a metric is the mean of the values that all ranks give.
+// Log adds a value to a metric of the program's own. Any rank may call it, and none must. The metric is the mean of
+// the values of all ranks.
 func (r *EmbodiedRunner) Log(name string, value float64) { r.loop.Log(name, value) }
 
-// InitWorkers completes the workers. If the run resumes, it restores the checkpoint. A program
-// calls it once, before the first iteration.
+// InitWorkers completes the workers. If the run resumes, it loads the checkpoint. A program calls it once, before
+// the first iteration.
 func (r *EmbodiedRunner) InitWorkers(ctx context.Context) error {
 	envs := r.Env.Here()
 	rollout := spmd.Call(r.Rollout, ctx, "init_worker", func(_ context.Context, w *worker.RolloutWorker) (loop.None,
@@ -61,7 +61,7 @@ func (r *EmbodiedRunner) InitWorkers(ctx context.Context) error {
 	return r.loop.Restore(ctx)
 }
 
-// Run trains until the last step, or until the ranks agree to stop; see Next for the reasons.
+// Run trains until the last step, or until the ranks agree to stop: see Next.
 func (r *EmbodiedRunner) Run(ctx context.Context) error {
 	for {
 		more, err := r.Next(ctx)
@@ -74,13 +74,13 @@ func (r *EmbodiedRunner) Run(ctx context.Context) error {
 	}
 }
 
-// iterate takes one step of training.
+// iterate makes one iteration of training.
 func (r *EmbodiedRunner) iterate(ctx context.Context) error {
 	return loop.InOrder(ctx, r.UpdateRolloutWeights, r.GenerateRollouts, r.ComputeAdvantagesAndReturns, r.RunTraining,
 		r.EvaluateIfDue)
 }
 
-// UpdateRolloutWeights gives the actors' parameters to the rollout and inference workers, every
+// UpdateRolloutWeights sends the actors' parameters to the rollout and inference workers, every
 // runner.weight_sync_interval iterations. In an asynchronous run it also lets rollouts go on.
 func (r *EmbodiedRunner) UpdateRolloutWeights(ctx context.Context) error {
 	update := r.sendWeights
@@ -99,9 +99,9 @@ func (r *EmbodiedRunner) UpdateRolloutWeights(ctx context.Context) error {
 	return r.loop.Timed(loop.SyncWeights, ctx, r.sendInferenceWeights)
 }
 
-// GenerateRollouts makes a rollout and gives it to the actors. An algorithm that chooses from
-// several gets several. In an asynchronous run it takes the rollouts that are finished. Training
-// from demonstrations alone makes no rollout.
+// GenerateRollouts makes a rollout and sends it to the actors; several for an algorithm that chooses among them. In
+// an asynchronous run the actors receive the finished rollouts. Training from demonstrations alone makes no
+// rollout.
 func (r *EmbodiedRunner) GenerateRollouts(ctx context.Context) error {
 	switch {
 	case r.plan.Async():
@@ -112,15 +112,15 @@ func (r *EmbodiedRunner) GenerateRollouts(ctx context.Context) error {
 	return r.loop.Timed(loop.GenerateRollouts, ctx, r.collectRollouts)
 }
 
-// ComputeAdvantagesAndReturns prepares each actor's share of the rollouts for training.
+// ComputeAdvantagesAndReturns prepares each actor's trajectories for training.
 func (r *EmbodiedRunner) ComputeAdvantagesAndReturns(ctx context.Context) error {
-	if r.plan.Offline || r.plan.Async() && r.plan.OffPolicy { // there are none, or a replay buffer has taken them
+	if r.plan.Offline || r.plan.Async() && r.plan.OffPolicy { // no trajectories, or the replay buffer has them
 		return nil
 	}
 	return r.loop.Timed(loop.CalAdvAndReturns, ctx, r.computeAdvantages)
 }
 
-// RunTraining updates the policy on all actors. Then GlobalStep counts the iteration.
+// RunTraining updates the policy on all actors, and adds 1 to GlobalStep.
 func (r *EmbodiedRunner) RunTraining(ctx context.Context) error {
 	if err := r.loop.Timed(loop.ActorTraining, ctx, r.train); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (r *EmbodiedRunner) RunTraining(ctx context.Context) error {
 	return nil
 }
 
-// EvaluateIfDue calls Evaluate every runner.val_check_interval steps, and after the last.
+// EvaluateIfDue calls Evaluate every runner.val_check_interval steps, and after the last step.
 func (r *EmbodiedRunner) EvaluateIfDue(ctx context.Context) error {
 	if !r.plan.EvaluatesAt(r.loop.GlobalStep()) {
 		return nil
@@ -137,9 +137,8 @@ func (r *EmbodiedRunner) EvaluateIfDue(ctx context.Context) error {
 	return r.Evaluate(ctx)
 }
 
-// Evaluate plays one episode in every evaluation environment with the newest weights, for the
-// metrics eval/*. The rollouts' weights stay as they were. The configuration must have evaluations
-// (runner.val_check_interval).
+// Evaluate plays one episode in every evaluation environment with the newest weights, for the metrics eval/*. It
+// does not change the rollouts' weights. The configuration must have evaluations (runner.val_check_interval).
 func (r *EmbodiedRunner) Evaluate(ctx context.Context) error {
 	if !r.plan.Config.Evaluates() {
 		return errors.New("embodied runner: evaluate: the configuration has no evaluations " +

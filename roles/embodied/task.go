@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Task is the training of policies in environments: runner.task_type embodied and embodied_eval.
+// Task trains policies in environments. Its values of runner.task_type are embodied, embodied_eval and offline.
 type Task struct{}
 
 var _ task.Task = Task{}
@@ -29,21 +29,21 @@ func (Task) Draft(cfg *config.Config, reg config.Registries, nodes []int) task.D
 // Run is Train.
 func (Task) Run(ctx context.Context, c *loop.Cluster) error { return Train(ctx, c) }
 
-// A draft makes a plan that brings what stands on it: workers and metrics.
+// A draft completes a plan with the methods of task.Plan.
 type draft struct{ *plan.Draft }
 
-// Complete returns the plan, or everything that is wrong.
+// Complete returns the plan, or everything that is wrong, as one error.
 func (d draft) Complete(cfg *config.Config, reg config.Registries) (task.Plan, error) {
 	p, err := d.Draft.Complete(cfg, reg)
 	return planned{p}, err
 }
 
-// A planned is a plan with what stands on it.
+// A planned is a plan with what plan cannot import: workers and metrics.
 type planned struct{ *plan.Plan }
 
 var _ task.Plan = planned{}
 
-// Comms returns the communicator that the actors sum gradients over.
+// Comms returns the communicator over which the actors sum gradients.
 func (planned) Comms(component string) (comms, direct []string) {
 	if component == "actor" {
 		comms = []string{member.Gradients}
@@ -51,10 +51,10 @@ func (planned) Comms(component string) (comms, direct []string) {
 	return comms, nil
 }
 
-// Open prepares what the workers of a rank share.
+// Open returns what the workers of a rank share.
 func (p planned) Open(w *spmd.World) (loop.Shared, error) { return worker.NewShared(w, p.Plan), nil }
 
-// NewRecorder returns what makes the metrics.
+// NewRecorder returns a recorder of the metrics.
 func (p planned) NewRecorder(_ *runfolder.Folder, from loop.StartState) loop.Recorder {
 	return newRecorder(p.Plan, from)
 }
