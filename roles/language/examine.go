@@ -22,8 +22,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// examine is the life of one rank of a job that evaluates a language model. Each rank answers a share
-// of the questions, and rank 0 writes the figures: the same on any number of ranks.
+// examine runs on each rank of a job that evaluates a language model with questions. Each rank answers a share of
+// the questions, and rank 0 writes the metrics, which are the same on any number of ranks.
 func examine(ctx context.Context, on *task.Evaluation) error {
 	on.Phase("loading the model")
 	e, err := prepareExam(on)
@@ -52,7 +52,7 @@ func examine(ctx context.Context, on *task.Evaluation) error {
 	return e.write(on.Out, total, shown, on.JSON)
 }
 
-// An examination is a language model and the questions that it is evaluated with.
+// An examination has a language model and the questions to ask it.
 type examination struct {
 	*exam.Exam
 	plan      *plan.Plan
@@ -86,8 +86,8 @@ func prepareExam(on *task.Evaluation) (*examination, error) {
 	return e, nil
 }
 
-// loadExamined returns the language model, the folder or file that it is from, and the plan in
-// which it is evaluated, with as many samples as are asked for.
+// loadExamined returns the plan of the evaluation with the requested number of samples, the language model, and the
+// folder or file that it is from.
 func loadExamined(on *task.Evaluation) (p *plan.Plan, m *lm.Model, from string, err error) {
 	if p, err = plan.ForEvaluation(on.Config, on.Registries); err != nil {
 		return nil, nil, "", err
@@ -111,9 +111,9 @@ func loadExamined(on *task.Evaluation) (p *plan.Plan, m *lm.Model, from string, 
 	return p, m, from, nil
 }
 
-// readModel returns the trained tensors of a checkpoint: that in dir, else those of
-// runner.ckpt_path, unless adapters change these, else the newest of the run's folder. from is ""
-// where there is none, and l has all weights.
+// readModel reads the trained tensors of a checkpoint: the one in dir; else runner.ckpt_path, unless it has the
+// base weights of adapters; else the newest in the run's folder. If there is none, l has all weights, and from is
+// "".
 func readModel(cfg *config.Config, l *plan.Language, dir string) (from string, d tensor.Dict, err error) {
 	newest := loop.Latest(cfg)
 	_, missing := os.Stat(newest)
@@ -126,10 +126,10 @@ func readModel(cfg *config.Config, l *plan.Language, dir string) (from string, d
 	return loop.ReadModel(cfg, dir)
 }
 
-// shownAtEnd is how many answers follow the figures.
+// shownAtEnd is the number of answers written after the metrics.
 const shownAtEnd = 3
 
-// write writes the figures, and some answers. JSON has one object with the same names.
+// write writes the metrics, and some answers. JSON is one object with the same names.
 func (e *examination) write(out io.Writer, sums []float64, shown []exam.Shown, asJSON bool) error {
 	names, values := exam.Metrics(sums)
 	accuracy, pass := exam.Intervals(sums)

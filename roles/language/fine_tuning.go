@@ -9,7 +9,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// FineTune trains a language model on texts. It launches the actors, and lets an SFTRunner lead them.
+// FineTune is the program that trains a language model on texts. It launches the actors, and runs an SFTRunner with
+// them.
 func FineTune(ctx context.Context, c *loop.Cluster) error {
 	actor, err := loop.Launch(ctx, c, loop.NewHybridComponentPlacement(c).Strategy("actor"), worker.NewSFTWorker)
 	if err != nil {
@@ -22,15 +23,14 @@ func FineTune(ctx context.Context, c *loop.Cluster) error {
 	return r.run(ctx)
 }
 
-// An SFTRunner leads the fine-tuning of a language model. Every rank runs one; its group calls do
-// work on the ranks that have actors. A program calls InitWorkers, and then Run.
+// An SFTRunner trains a language model on texts. Every rank runs one. A call to the group works on the ranks that
+// have actors. A program calls InitWorkers, and then Run.
 type SFTRunner struct {
 	*runner
 	Actor *spmd.Group[*worker.SFTWorker]
 }
 
-// NewSFTRunner returns the runner that leads the actors. Collective over the world. A job has one
-// runner.
+// NewSFTRunner returns the runner of the group actor. Collective over the world. A job has one runner.
 func NewSFTRunner(ctx context.Context, c *loop.Cluster, actor *spmd.Group[*worker.SFTWorker]) (*SFTRunner, error) {
 	r := &SFTRunner{Actor: actor}
 	var err error
@@ -41,7 +41,7 @@ func NewSFTRunner(ctx context.Context, c *loop.Cluster, actor *spmd.Group[*worke
 	return r, nil
 }
 
-// RunTraining takes an optimiser step on all actors.
+// RunTraining makes one optimiser step on all actors.
 func (r *SFTRunner) RunTraining(ctx context.Context) error {
 	return r.loop.Timed(loop.ActorTraining, ctx, func(ctx context.Context) error {
 		return callAndReport(ctx, r.runner, r.Actor, "run_training",
@@ -51,13 +51,13 @@ func (r *SFTRunner) RunTraining(ctx context.Context) error {
 	})
 }
 
-// evaluateTexts measures the texts of validation. All ranks learn whether training is to stop.
+// evaluateTexts measures the texts of validation. It tells all ranks whether training should stop early.
 func (r *SFTRunner) evaluateTexts(ctx context.Context) error {
 	enough := false
 	err := callAndReport(ctx, r.runner, r.Actor, "evaluate",
 		func(ctx context.Context, w *worker.SFTWorker) (algo.Metrics, error) {
 			m, stop, err := w.Evaluate(ctx)
-			if w.First() { // all actors say the same
+			if w.First() { // all actors return the same
 				enough = stop
 				r.loop.Report().Stop = w.EarlyStop()
 			}

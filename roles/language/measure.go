@@ -12,9 +12,9 @@ import (
 	"github.com/rlinf/rlinf/roles/task"
 )
 
-// measure is the life of one rank of a job that evaluates fine-tuning. Each rank measures a share of the
-// texts of validation, and rank 0 writes the figures: the same on any number of ranks, because it adds
-// up those of all texts in their order.
+// measure runs on each rank of a job that evaluates fine-tuning. Each rank measures a share of the texts of
+// validation, and rank 0 writes the metrics. They are the same on any number of ranks, because rank 0 adds the
+// results of all texts in their order.
 func measure(ctx context.Context, on *task.Evaluation) error {
 	on.Phase("loading the model")
 	p, m, from, err := loadExamined(on)
@@ -43,7 +43,7 @@ func measure(ctx context.Context, on *task.Evaluation) error {
 	return writeMeasured(on.Out, sums.Metrics(), from, p.Config.Data.ValDataPaths, len(rows), on.JSON)
 }
 
-// writeMeasured writes the figures of so many texts. JSON has one object with the same names.
+// writeMeasured writes the metrics of texts texts. JSON is one object with the same names.
 func writeMeasured(out io.Writer, m algo.Metrics, from string, paths []string, texts int, asJSON bool) error {
 	of := strings.Join(paths, ", ")
 	if asJSON {

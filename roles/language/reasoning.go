@@ -10,11 +10,11 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A ReasoningRunner leads the training of a language model on its own answers. Every rank runs one;
-// its group calls do work on the ranks that have members. A program calls InitWorkers, and then Run.
+// A ReasoningRunner trains a language model on its own answers. Every rank runs one. A call to a group works on the
+// ranks that have members of the group. A program calls InitWorkers, and then Run.
 //
-// Answers go from rollout workers to reward workers, to inference workers, to critic workers and to actors,
-// while other prompts are still answered. A component without a place is left out: actors do its work.
+// Answers go from rollout workers to reward workers, inference workers, critic workers and actors, while rollout
+// workers still answer other prompts. Actors do the work of components without a place.
 type ReasoningRunner struct {
 	*runner
 	ReasoningGroups
@@ -22,17 +22,17 @@ type ReasoningRunner struct {
 	synced   int64           // version of the weights that rollout workers use; -1: none yet
 }
 
-// ReasoningGroups are the groups that a ReasoningRunner leads.
+// ReasoningGroups are the groups whose workers a ReasoningRunner calls.
 type ReasoningGroups struct {
 	Actor     *spmd.Group[*worker.ReasoningWorker]
 	Rollout   *spmd.Group[*worker.RolloutWorker]
-	Reward    *spmd.Group[*worker.RewardWorker]    // nil: actors reward
-	Inference *spmd.Group[*worker.InferenceWorker] // nil: actors infer what they need to
+	Reward    *spmd.Group[*worker.RewardWorker]    // nil: actors grade answers
+	Inference *spmd.Group[*worker.InferenceWorker] // nil: actors compute log-probs themselves
 	Critic    *spmd.Group[*worker.CriticWorker]    // nil: actors train a critic, or there is none
 }
 
-// Reason trains a language model on its own answers. It launches a group for each component that has a
-// place, and lets a ReasoningRunner lead them.
+// Reason is the program that trains a language model on its own answers. It launches a group for each component
+// that has a place, and runs a ReasoningRunner with them.
 func Reason(ctx context.Context, c *loop.Cluster) error {
 	g, err := LaunchReasoning(ctx, c)
 	if err != nil {
@@ -45,8 +45,8 @@ func Reason(ctx context.Context, c *loop.Cluster) error {
 	return r.run(ctx)
 }
 
-// LaunchReasoning launches the groups that a ReasoningRunner leads: those that have a place, and
-// rollout workers. Like all launches it is collective over the world.
+// LaunchReasoning launches the groups of a ReasoningRunner: one for each component that has a place, and rollout
+// workers. Collective over the world, like all launches.
 func LaunchReasoning(ctx context.Context, c *loop.Cluster) (g ReasoningGroups, err error) {
 	loop.LaunchPlaced(ctx, c, &err, &g.Actor, "actor", true, worker.NewReasoningWorker)
 	loop.LaunchPlaced(ctx, c, &err, &g.Rollout, "rollout", true, worker.NewRolloutWorker)
@@ -56,8 +56,8 @@ func LaunchReasoning(ctx context.Context, c *loop.Cluster) (g ReasoningGroups, e
 	return g, err
 }
 
-// NewReasoningRunner returns the runner that leads the groups g of c, and makes the channels between
-// them. Collective over the world. A job has one runner.
+// NewReasoningRunner returns the runner of the groups g, and makes the channels between them. Collective over the
+// world. A job has one runner.
 func NewReasoningRunner(ctx context.Context, c *loop.Cluster, g ReasoningGroups) (*ReasoningRunner, error) {
 	r := &ReasoningRunner{ReasoningGroups: g, synced: -1}
 	var err error
@@ -72,7 +72,7 @@ func NewReasoningRunner(ctx context.Context, c *loop.Cluster, g ReasoningGroups)
 	return r, r.connect(c.World())
 }
 
-// connect makes the channels.
+// connect makes the channels between stages.
 func (r *ReasoningRunner) connect(w *spmd.World) error {
 	place, pipeline := r.plan.Placement, &r.plan.Pipeline
 	for i, stage := range pipeline.Stages[1:] {
@@ -100,7 +100,7 @@ func (r *ReasoningRunner) around(component string) (in, out *spmd.Channel) {
 	return in, out
 }
 
-// iterate answers prompts, rewards the answers and trains on them.
+// iterate generates answers to prompts, grades them and trains on them.
 func (r *ReasoningRunner) iterate(ctx context.Context) error {
 	for p, run := range [...]func(context.Context) error{loop.SyncWeights: r.syncModel,
 		loop.GenerateRollouts: r.generate,
@@ -115,7 +115,7 @@ func (r *ReasoningRunner) iterate(ctx context.Context) error {
 	return nil
 }
 
-// syncModel brings the actors' parameters to the workers that read them, unless these have them.
+// syncModel sends the actors' parameters to the workers that read them, unless they have this version.
 func (r *ReasoningRunner) syncModel(ctx context.Context) error {
 	if r.synced == r.loop.GlobalStep() {
 		return nil
@@ -137,8 +137,8 @@ func (r *ReasoningRunner) syncModel(ctx context.Context) error {
 	return loop.WaitAll(ctx, calls...)
 }
 
-// generate makes answers for an update. With dynamic sampling (max_num_gen_batches > 1) these may be
-// several batches: the actors say whether they need another.
+// generate generates the answers for one update. With dynamic sampling (max_num_gen_batches > 1) these may be
+// several batches, until the actors need no more.
 func (r *ReasoningRunner) generate(ctx context.Context) error {
 	for n := 0; ; n++ {
 		if err := r.generateBatch(ctx, n); err != nil || r.plan.GenBatches <= 1 {
@@ -152,8 +152,8 @@ func (r *ReasoningRunner) generate(ctx context.Context) error {
 	}
 }
 
-// generateBatch answers the prompts of batch n of this step, and lets the answers go their way to the
-// actors.
+// generateBatch generates the answers to batch n of this step. Meanwhile the workers of all stages process the
+// answers.
 func (r *ReasoningRunner) generateBatch(ctx context.Context, n int) error {
 	_, out := r.around("rollout")
 	calls := []*spmd.Future[loop.None]{
@@ -187,7 +187,7 @@ func (r *ReasoningRunner) generateBatch(ctx context.Context, n int) error {
 	return loop.WaitAll(ctx, calls...)
 }
 
-// computeAdvantages prepares the answers: the actors' for the policy, those of critic workers for the critic.
+// computeAdvantages prepares answers for training: on the actors for the policy, on critic workers for the critic.
 func (r *ReasoningRunner) computeAdvantages(ctx context.Context) error {
 	calls := []*spmd.Future[loop.None]{loop.Call(ctx, r.Actor, "compute_advantages",
 		func(ctx context.Context, w *worker.ReasoningWorker) error { return w.ComputeAdvantages(ctx) })}
@@ -198,7 +198,7 @@ func (r *ReasoningRunner) computeAdvantages(ctx context.Context) error {
 	return loop.WaitAll(ctx, calls...)
 }
 
-// train trains the policy, and the critic of critic workers at the same time.
+// train trains the policy on the actors, and the critic on critic workers at the same time.
 func (r *ReasoningRunner) train(ctx context.Context) error {
 	calls := []*spmd.Future[algo.Metrics]{spmd.Call(r.Actor, ctx, "run_training",
 		func(ctx context.Context, w *worker.ReasoningWorker) (algo.Metrics, error) { return w.RunTraining(ctx) })}
@@ -209,7 +209,7 @@ func (r *ReasoningRunner) train(ctx context.Context) error {
 	return r.addMetrics(ctx, calls...)
 }
 
-// evaluateAnswers answers the prompts of validation with the newest weights.
+// evaluateAnswers examines the model with the questions of validation and the newest weights.
 func (r *ReasoningRunner) evaluateAnswers(ctx context.Context) error {
 	if err := r.syncModel(ctx); err != nil {
 		return err

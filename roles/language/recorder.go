@@ -11,16 +11,15 @@ import (
 	"github.com/rlinf/rlinf/roles/loop"
 )
 
-// A recorder makes the metrics of training a language model: of the tokens that it has learnt from, and of its
-// answers.
+// A recorder computes the metrics of training a language model, from trained tokens and answers.
 type recorder struct {
 	plan    *plan.Plan
-	answers string // the file for answers of evaluations
+	answers string // file for the answers of evaluations
 }
 
 var _ loop.Recorder = (*recorder)(nil)
 
-// Begin says what is measured, and in what.
+// Begin sets the names and units of the progress line.
 func (r *recorder) Begin(s *metrics.State) {
 	s.Measure, s.Unit = "loss", "tokens"
 	if r.plan.Config.Reasons() {
@@ -30,7 +29,7 @@ func (r *recorder) Begin(s *metrics.State) {
 	}
 }
 
-// Add shows what a rank says of answers, and of an early stop.
+// Add shows the answers and the state of an early stop in one rank's report.
 func (r *recorder) Add(l *loop.Logbook, rep *loop.Report) error {
 	if err := r.showAnswers(l, rep.Answers); err != nil {
 		return err
@@ -44,10 +43,10 @@ func (r *recorder) Add(l *loop.Logbook, rep *loop.Report) error {
 	return nil
 }
 
-// Added has nothing to count: no environments step.
+// Added does nothing: there are no environment steps.
 func (r *recorder) Added(*metrics.State) {}
 
-// Line tells the progress line what the model has learnt, and from how many tokens.
+// Line shows on the progress line how many tokens the model has trained on.
 func (r *recorder) Line(l *loop.Logbook) (rate string, done float64, err error) {
 	s := l.State()
 	for _, name := range []string{"train/sft/loss", "rollout/rewards"} {
@@ -65,10 +64,10 @@ func (r *recorder) Line(l *loop.Logbook) (rate string, done float64, err error) 
 	return "time/tokens_per_second", tokens, nil
 }
 
-// shownInLog is how many answers of an evaluation the log shows; the file has more.
+// shownInLog is the number of answers of an evaluation in the log. The file has more.
 const shownInLog = 3
 
-// showAnswers shows answers of an evaluation: the first in the log, all in a file.
+// showAnswers writes answers of an evaluation: the first to the log, all to a file.
 func (r *recorder) showAnswers(l *loop.Logbook, answers []string) error {
 	if len(answers) == 0 {
 		return nil
@@ -90,10 +89,10 @@ func (r *recorder) showAnswers(l *loop.Logbook, answers []string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Timed reports that the phases are measured that took time.
+// Timed reports whether the phase took any time.
 func (r *recorder) Timed(_ loop.Phase, seconds float64) bool { return seconds > 0 }
 
-// Score returns a reward or an accuracy as it is, and a loss so that more is better.
+// Score returns a reward or an accuracy unchanged, and a loss so that more is better.
 func (r *recorder) Score(value float64) float64 {
 	if r.plan.Config.Reasons() {
 		return value
@@ -101,5 +100,5 @@ func (r *recorder) Score(value float64) float64 {
 	return -value
 }
 
-// Excess finds nothing: no text is lost.
+// Excess returns nil: texts cannot be lost.
 func (r *recorder) Excess() error { return nil }

@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A runner is the part that SFTRunner and ReasoningRunner share: the loop, and the workers of this rank.
+// A runner is what SFTRunner and ReasoningRunner share: the loop, and the workers of this rank.
 type runner struct {
 	loop      *loop.Loop
 	plan      *plan.Plan
@@ -20,8 +20,8 @@ type runner struct {
 	evaluate  func(context.Context) error
 }
 
-// A languageWorker is a worker of a job that trains a language model. One without a part of the
-// state saves none.
+// A languageWorker is a worker of a job that trains a language model. Save returns nothing if the worker has no
+// part of the state.
 type languageWorker interface {
 	Save() []member.Share
 	Load(member.State) error
@@ -29,7 +29,7 @@ type languageWorker interface {
 	Close() error
 }
 
-// newRunner returns the runner of a job without workers yet, when all ranks have read the same inputs. Collective
+// newRunner returns a runner without workers, after checking that all ranks have read the same inputs. Collective
 // over the world.
 func newRunner(ctx context.Context, c *loop.Cluster, iteration, evaluate func(context.Context) error) (*runner, error) {
 	shared, err := worker.SharedOf(c)
@@ -45,7 +45,7 @@ func newRunner(ctx context.Context, c *loop.Cluster, iteration, evaluate func(co
 	return r, r.loop.SameOnAllRanks(ctx, keys, hashes)
 }
 
-// addWorkers adds the workers of g that are here. g may be nil.
+// addWorkers adds the workers of g on this rank. g may be nil.
 func addWorkers[W languageWorker](r *runner, g *spmd.Group[W]) {
 	if g == nil {
 		return
@@ -58,14 +58,14 @@ func addWorkers[W languageWorker](r *runner, g *spmd.Group[W]) {
 // Next is the loop head: see loop.Loop.Next.
 func (r *runner) Next(ctx context.Context) (more bool, err error) { return r.loop.Next(ctx) }
 
-// GlobalStep returns how many iterations have been trained, in this run and in those that it resumes.
+// GlobalStep returns the number of iterations trained, in this run and in the runs that it resumes.
 func (r *runner) GlobalStep() int64 { return r.loop.GlobalStep() }
 
-// Log adds a metric of the program's own to those of the iteration: see loop.Loop.Log.
+// Log adds a value to a metric of the program's own: see loop.Loop.Log.
 func (r *runner) Log(name string, value float64) { r.loop.Log(name, value) }
 
-// InitWorkers gives the workers the state that the run goes on from, if it resumes one. It is called
-// once, before the first step.
+// InitWorkers loads the checkpoint into the workers, if the run resumes. A program calls it once, before the first
+// step.
 func (r *runner) InitWorkers(ctx context.Context) error { return r.loop.Restore(ctx) }
 
 // Run trains until the last step, until validation stops it, or until the ranks agree to stop.
@@ -87,8 +87,7 @@ func (r *runner) Run(ctx context.Context) error {
 	}
 }
 
-// EvaluateIfDue measures the texts of validation every runner.val_check_interval steps, and after the
-// last.
+// EvaluateIfDue evaluates every runner.val_check_interval steps, and after the last step.
 func (r *runner) EvaluateIfDue(ctx context.Context) error {
 	if !r.plan.EvaluatesAt(r.loop.GlobalStep()) {
 		return nil
@@ -96,13 +95,13 @@ func (r *runner) EvaluateIfDue(ctx context.Context) error {
 	return r.loop.Timed(loop.Evaluating, ctx, r.evaluate)
 }
 
-// callAndReport calls f on the members of g, and adds the metrics of the first to the report.
+// callAndReport calls f on the members of g, and adds the metrics of the first member to the report.
 func callAndReport[W any](ctx context.Context, r *runner, g *spmd.Group[W], name string,
 	f func(context.Context, W) (algo.Metrics, error)) error {
 	return r.addMetrics(ctx, spmd.Call(g, ctx, name, f))
 }
 
-// addMetrics adds the metrics of the first member of each call, which all members share, to the report.
+// addMetrics adds the metrics of each call's first member to the report. All members return the same metrics.
 func (r *runner) addMetrics(ctx context.Context, calls ...*spmd.Future[algo.Metrics]) error {
 	for _, c := range calls {
 		results, err := c.Wait(ctx)
@@ -124,7 +123,7 @@ func (r *runner) run(ctx context.Context) error {
 	return loop.InOrder(ctx, r.InitWorkers, r.Run, r.close)
 }
 
-// close ends what the workers have opened, after the last call.
+// close closes the workers after the last call.
 func (r *runner) close(context.Context) error {
 	for _, w := range r.workers {
 		if err := w.Close(); err != nil {
@@ -134,18 +133,18 @@ func (r *runner) close(context.Context) error {
 	return nil
 }
 
-// A leader is a runner as its loop sees it.
+// A leader is the loop.Leader of a runner.
 type leader struct{ *runner }
 
 var _ loop.Leader = leader{}
 
-// Quiesce has nothing to wait for.
+// Quiesce does nothing: no work goes on between iterations.
 func (r leader) Quiesce(context.Context) error { return nil }
 
-// Describe has nothing to add.
+// Describe does nothing: calls have added their metrics.
 func (r leader) Describe(*loop.Report) {}
 
-// Shares returns what this rank has of the state.
+// Shares returns this rank's part of the state, without a copy.
 func (r leader) Shares() (all []member.Share, err error) {
 	for _, w := range r.workers {
 		all = append(all, w.Save()...)
@@ -153,7 +152,7 @@ func (r leader) Shares() (all []member.Share, err error) {
 	return all, nil
 }
 
-// Load takes this rank's parts of a state, which may be weights alone.
+// Load loads this rank's parts of a state, which may be weights alone.
 func (r leader) Load(st member.State) error {
 	for _, w := range r.workers {
 		if err := w.Load(st); err != nil {
@@ -163,7 +162,7 @@ func (r leader) Load(st member.State) error {
 	return nil
 }
 
-// Tracers returns those of this rank's workers.
+// Tracers returns the tracers of this rank's workers.
 func (r leader) Tracers() (all []*member.Tracer) {
 	for _, w := range r.workers {
 		all = append(all, w.Tracer())

@@ -13,10 +13,10 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// FineTuning is the task sft: a language model learns from texts.
+// FineTuning is the task sft: a language model is trained on texts.
 type FineTuning struct{}
 
-// Reasoning is the task reasoning: a language model learns from its own answers.
+// Reasoning is the task reasoning: a language model is trained on its own answers.
 type Reasoning struct{}
 
 var (
@@ -46,28 +46,28 @@ func (FineTuning) Run(ctx context.Context, c *loop.Cluster) error { return FineT
 // Run is Reason.
 func (Reasoning) Run(ctx context.Context, c *loop.Cluster) error { return Reason(ctx, c) }
 
-// Evaluate measures the texts of validation.
+// Evaluate measures the loss on the texts of validation.
 func (FineTuning) Evaluate(ctx context.Context, on *task.Evaluation) error { return measure(ctx, on) }
 
-// Evaluate asks the questions of validation.
+// Evaluate examines the model with the questions of validation.
 func (Reasoning) Evaluate(ctx context.Context, on *task.Evaluation) error { return examine(ctx, on) }
 
-// A draft makes a plan that brings what stands on it: workers and metrics.
+// A draft completes a plan with the methods of task.Plan.
 type draft struct{ *plan.Draft }
 
-// Complete returns the plan, or everything that is wrong.
+// Complete returns the plan, or everything that is wrong, as one error.
 func (d draft) Complete(cfg *config.Config, reg config.Registries) (task.Plan, error) {
 	p, err := d.Draft.Complete(cfg, reg)
 	return planned{p}, err
 }
 
-// A planned is a plan with what stands on it.
+// A planned is a plan with what plan cannot import: workers and metrics.
 type planned struct{ *plan.Plan }
 
 var _ task.Plan = planned{}
 
-// Comms returns the communicators that members sum gradients and figures over. Workers that exchange groups of
-// answers send them to their own component.
+// Comms returns the communicators over which members sum gradients and metrics. Workers that exchange groups also
+// send messages directly, within their component.
 func (p planned) Comms(component string) (comms, direct []string) {
 	switch {
 	case component == "actor" || component == "critic" && p.Config.Reasons():
@@ -84,7 +84,7 @@ func (p planned) Comms(component string) (comms, direct []string) {
 // Open loads the models of a rank's workers.
 func (p planned) Open(w *spmd.World) (loop.Shared, error) { return worker.NewShared(w, p.Plan) }
 
-// NewRecorder returns what makes the metrics.
+// NewRecorder returns a recorder of the metrics.
 func (p planned) NewRecorder(f *runfolder.Folder, _ loop.StartState) loop.Recorder {
 	return &recorder{plan: p.Plan, answers: f.Answers()}
 }

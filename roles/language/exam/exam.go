@@ -12,21 +12,21 @@ import (
 	"github.com/rlinf/rlinf/reward/verify"
 )
 
-// An Exam asks a language model questions and grades its answers. It belongs to one goroutine.
+// An Exam asks a language model questions and grades its answers. Only one goroutine may use it.
 type Exam struct {
 	Engine *engine.Engine
 	Grader *answer.Grader
-	// Respond says how rules read the tokens of an answer. stopped is false if it was cut off.
+	// Respond returns the response that rules grade. stopped is false if the answer was cut off.
 	Respond func(q *answer.Question, sample int, tokens []int32, stopped bool) answer.Response
-	Greedy  engine.Sampling // of the first answer to a question
-	Sampled engine.Sampling // of Samples more
+	Greedy  engine.Sampling // how the first answer to a question is chosen
+	Sampled engine.Sampling // how Samples more answers are sampled
 	Samples int
 
-	Progress algo.Progress // of answers; nil: nobody asks
+	Progress algo.Progress // reports ended answers; may be nil
 }
 
-// Sums of an exam: those of greedy answers, those of sampled ones, and how many questions have 0, 1, …
-// right ones among Samples. All are whole numbers, so their sums over ranks are exact.
+// Indices of an exam's sums: those of greedy answers, those of sampled answers, and the numbers of questions with
+// 0, 1, … right answers among Samples. All sums are whole numbers, so adding them over ranks is exact.
 const (
 	examAnswers = iota
 	examRight
@@ -36,14 +36,13 @@ const (
 	numExamSums
 )
 
-// A Shown is an answer for a person to read.
+// A Shown is an answer for the user to read.
 type Shown struct {
 	Response answer.Response
 	Outcome  verify.Outcome
 }
 
-// Take asks all questions. It returns the sums for Metrics, and the greedy answers to the first show
-// questions.
+// Take asks all questions. It returns the sums for Metrics, and the greedy answers to the first show questions.
 func (e *Exam) Take(ctx context.Context, questions []answer.Question, show int) (sums []float64, shown []Shown,
 	err error) {
 	sums = make([]float64, 2*numExamSums+e.Samples+1)
@@ -76,7 +75,7 @@ func (e *Exam) Take(ctx context.Context, questions []answer.Question, show int) 
 	return sums, shown, nil
 }
 
-// ask draws so many answers to each question, and grades them.
+// ask samples each answers to every question, and grades them.
 func (e *Exam) ask(ctx context.Context, questions []answer.Question, each int, s engine.Sampling) ([]answer.Response,
 	[]answer.Grade, error) {
 	var requests []engine.Request
@@ -100,7 +99,7 @@ func (e *Exam) ask(ctx context.Context, questions []answer.Question, each int, s
 	return responses, grades, nil
 }
 
-// watch tells how many of n answers have ended.
+// watch returns a callback that reports how many of n answers have ended.
 func (e *Exam) watch(n int) engine.Watch {
 	ended := 0
 	e.Progress.Report("evaluation", 0, n)
@@ -125,13 +124,13 @@ func count(sums []float64, r *answer.Response, g answer.Grade) {
 	}
 }
 
-// Metrics names and computes the metrics of sums that were added up over the ranks.
+// Metrics returns the names and values of the metrics. sums is the sum of Take's over all ranks.
 //
 //   - eval/accuracy: share of right answers among the greedy ones
-//   - eval/response_length, eval/truncated, eval/unparsable: of greedy answers, the mean number of
-//     tokens and the shares that were cut off and that nobody can read
-//   - eval/pass@k, for k of 1, 2, 4, … and of the number of samples: see PassAt
-//   - eval/sampled_response_length, …: of sampled answers
+//   - eval/response_length, eval/truncated, eval/unparsable: mean number of tokens of greedy answers, and the
+//     shares of those that were cut off or cannot be parsed
+//   - eval/pass@k, for k = 1, 2, 4, … and the number of samples: see PassAt
+//   - eval/sampled_response_length, …: the same of sampled answers
 func Metrics(sums []float64) (names []string, values []float64) {
 	add := func(prefix string, t []float64) {
 		names = append(names, prefix+"response_length", prefix+"truncated", prefix+"unparsable")
@@ -155,9 +154,9 @@ func Metrics(sums []float64) (names []string, values []float64) {
 	return names, values
 }
 
-// PassAt estimates the probability that one of k answers to a question is right, the mean over
-// questions. right[c] is the number of questions with c right answers of n = len(right)-1 that were
-// drawn, and k ≤ n. The estimate is without bias (Chen et al. 2021, arXiv:2107.03374, eq. 1):
+// PassAt estimates the probability that at least one of k answers to a question is right, as the mean over
+// questions. right[c] is the number of questions with c right answers among n = len(right)-1 samples, and k ≤ n.
+// The estimate has no bias (Chen et al. 2021, arXiv:2107.03374, eq. 1):
 //
 //	pass@k = mean of 1 - C(n-c, k) / C(n, k)
 func PassAt(k int, right []float64) float64 {
@@ -177,8 +176,8 @@ func PassAt(k int, right []float64) float64 {
 // z95 is the 0.975 quantile of the normal distribution.
 const z95 = 1.96
 
-// Intervals returns 95 % intervals of eval/accuracy (Wilson's) and of eval/pass@1 (the mean over
-// questions ± 1.96 standard errors). The second means nothing without samples.
+// Intervals returns 95 % intervals of eval/accuracy (Wilson's) and of eval/pass@1 (the mean over questions ± 1.96
+// standard errors). Ignore the second without samples.
 func Intervals(sums []float64) (accuracy, pass [2]float64) {
 	n, p := sums[examAnswers], sums[examRight]/sums[examAnswers]
 	middle, off := p+z95*z95/(2*n), z95*math.Sqrt(p*(1-p)/n+z95*z95/(4*n*n))
@@ -186,7 +185,8 @@ func Intervals(sums []float64) (accuracy, pass [2]float64) {
 	return [2]float64{max(0, middle-off) / scale, (middle + off) / scale}, interval(sums[2*numExamSums:])
 }
 
-// interval is that of the mean of c/(len(number)-1) over questions, number[c] of each.
+// interval returns the interval of the mean of c/(len(number)-1) over questions; number[c] is the number of
+// questions with this c.
 func interval(number []float64) [2]float64 {
 	n := float64(len(number) - 1)
 	questions, sum, squares := 0.0, 0.0, 0.0
@@ -201,10 +201,10 @@ func interval(number []float64) [2]float64 {
 	return [2]float64{max(0, mean-off), min(1, mean+off)}
 }
 
-// lineLength is how much of a text a Line shows.
+// lineLength is the number of characters of a text in Line.
 const lineLength = 70
 
-// Line is the answer in one line.
+// Line returns the answer in one line.
 func (s *Shown) Line() string {
 	short := func(text string) string {
 		letters := []rune(strings.Join(strings.Fields(text), " "))
@@ -216,7 +216,7 @@ func (s *Shown) Line() string {
 	return fmt.Sprintf("%-10s  %s  →  %s", s.Outcome, short(s.Response.Question.Text), short(s.Response.Text))
 }
 
-// Block is the whole answer, with its question and what would have been right.
+// Block returns the whole answer, with its question and the right answer.
 func (s *Shown) Block() string {
 	q, end := s.Response.Question, ""
 	if !s.Response.Ended {

@@ -11,26 +11,26 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// BaseWeights are a checkpoint of a whole language model on which adapters are trained: runner.ckpt_path with
-// is_lora. Checkpoints of such a job have the adapters alone, so a resume reads it, too. The zero value
-// is none.
+// BaseWeights are all weights of a language model on which adapters are trained: runner.ckpt_path with is_lora.
+// Checkpoints of such a job have only the adapters, so a resumed run reads the base weights again. The zero value
+// has none.
 type BaseWeights struct {
 	Path string
-	Hash uint64 // of names and values
+	Hash uint64 // hash of names and values
 }
 
-// BaseHash is the name, in the trainer's state, of BaseWeights.Hash.
+// BaseHash is the tensor in the trainer's state with BaseWeights.Hash.
 const BaseHash = "below"
 
-// UseBase makes the weights in a file those that the adapters of l change. It does nothing without
-// adapters, or if the file has adapters itself, or if there is no file.
+// UseBase makes the weights in a file the base weights of l's adapters. It does nothing if l has no adapters, if
+// the file has adapters, or if there is no file.
 func (l *Language) UseBase(path string) error {
 	if l.LoRA == nil || path == "" {
 		return nil
 	}
 	d, err := job.ReadWeights("runner.ckpt_path", path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // whoever reads weights or a checkpoint says so
+		return nil // the error is reported where weights or a checkpoint are loaded
 	} else if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (l *Language) UseBase(path string) error {
 	return nil
 }
 
-// load copies the weights into m, which stands on them.
+// load copies the base weights to m.
 func (b *BaseWeights) load(m *lm.Model) error {
 	d, err := job.ReadWeights("runner.ckpt_path", b.Path)
 	if err != nil {
@@ -70,7 +70,7 @@ func (b *BaseWeights) load(m *lm.Model) error {
 	return nil
 }
 
-// same reports whether a trainer's state, which may be empty, is of adapters on these weights.
+// same returns an error if a trainer's state belongs to adapters on other base weights. The state may be empty.
 func (b *BaseWeights) same(trainer tensor.Dict) error {
 	if trainer.Len() == 0 {
 		return nil

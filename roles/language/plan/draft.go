@@ -16,13 +16,13 @@ import (
 	"github.com/rlinf/rlinf/roles/job"
 )
 
-// A Draft is a plan that is being checked.
+// A Draft is a plan that is not complete.
 type Draft struct {
 	*Plan
 	found *config.Findings
 }
 
-// NewDraft places cfg in a world whose rank r is on node nodes[r]. It reads no files but comm.table.
+// NewDraft places cfg in a world whose rank r is on node nodes[r]. It reads no file but comm.table.
 func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
 	common, found := job.New(cfg, reg, nodes)
 	d := &Draft{Plan: &Plan{Job: common}, found: found}
@@ -37,11 +37,11 @@ func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
 	return d
 }
 
-// Mistakes returns everything that is wrong.
+// Mistakes returns everything that is wrong, as one error.
 func (d *Draft) Mistakes() error { return d.found.Err() }
 
-// Complete returns the plan, or everything that is wrong. It reads the model's configuration and all texts, but no
-// weights.
+// Complete returns the plan, or everything that is wrong, as one error. It reads the model's configuration and all
+// texts, but no weights.
 func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, error) {
 	d.Config, d.Registries = cfg, reg
 	if err := d.found.Err(); err != nil {
@@ -73,7 +73,7 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 	return d.Plan, nil
 }
 
-// setLimit says how much an actor computes at once.
+// setLimit sets how many texts and tokens an actor computes at once.
 func (d *Draft) setLimit() {
 	c := d.Config
 	d.Limit = algo.MicroBatch{Tokens: c.Runner.MaxTokensPerMbs}
@@ -91,7 +91,7 @@ func (d *Draft) setLimit() {
 	d.Limit.Tokens = config.Product(longest, min(c.Actor.MicroBatchSize, d.batch*max(c.Algorithm.GroupSize, 1)))
 }
 
-// steps returns after how many steps the run ends.
+// steps returns the number of steps of the run.
 func steps(r *config.RunnerConfig, perEpoch int64) int64 {
 	n := int64(math.MaxInt64)
 	if r.MaxEpochs >= 0 {
@@ -103,7 +103,7 @@ func steps(r *config.RunnerConfig, perEpoch int64) int64 {
 	return n
 }
 
-// readModel reads the tokenizer and what the model is. It reports whether there are both.
+// readModel reads the tokenizer and the configuration of the model. It reports whether both could be read.
 func (d *Draft) readModel() bool {
 	c := d.Config
 	k, err := tokenizer.Load(c.TokenizerFolder())
@@ -136,7 +136,7 @@ func (d *Draft) readModel() bool {
 	return true
 }
 
-// readTexts reads the samples of training and of evaluation.
+// readTexts reads the samples of training and of validation.
 func (d *Draft) readTexts() {
 	c := d.Config
 	d.Train = d.readSet("data.train_data_paths", c.Data.TrainDataPaths)
@@ -153,7 +153,7 @@ func (d *Draft) readTexts() {
 	}
 }
 
-// readSet reads the samples of some files; nil where it cannot.
+// readSet reads the samples in the files paths, the value of key; nil if it cannot.
 func (d *Draft) readSet(key string, paths []string) *text.Dataset {
 	c, k := d.Config, d.Tokenizer
 	f := text.Format{Tokenizer: k, Prompt: c.Data.PromptKey, Answer: c.Data.AnswerKey, Messages: c.Data.MessagesKey,
@@ -177,7 +177,7 @@ func (d *Draft) readSet(key string, paths []string) *text.Dataset {
 	return set
 }
 
-// madeBy names what makes the file that err says is missing, for the end of a message: the command that
+// madeBy says how to make the file that is missing according to err, for the end of a message: the command that
 // generates a task's data, or the run that saves a checkpoint. It returns "" for other errors and files.
 func madeBy(err error) string {
 	var missing *fs.PathError

@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/roles/job"
 )
 
-// CheckMemory returns an error if the ranks of a node need more memory than it has.
+// CheckMemory returns an error if the ranks of a node need more memory than have.
 func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 	need := job.NodeNeeds(nodes, node, p.MemoryOf)
 	if need <= have.Free {
@@ -17,7 +17,7 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 		"tokens in a micro-batch, adapters (actor.model.is_lora) or more nodes", node, job.Mebibytes(need), have)
 }
 
-// MemoryColumns returns the figures of a rank's memory that a table shows.
+// MemoryColumns returns the columns of a table of the ranks' memory.
 func (p *Plan) MemoryColumns() []job.Column {
 	columns := []job.Column{
 		{Name: "parameters", Bytes: func(f job.Footprint) int64 { return f.Parameters }},
@@ -33,7 +33,7 @@ func (p *Plan) MemoryColumns() []job.Column {
 	return columns
 }
 
-// MemoryOf returns the memory that rank r needs.
+// MemoryOf estimates the memory of rank r.
 func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	sequences := p.Limit.Sequences
 	if sequences == 0 {
@@ -41,7 +41,7 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	}
 	trained, frozen := 4*int64(p.Trained), int64(0)
 	if p.LoRA != nil {
-		frozen = 4 * int64(p.Count) // without a gradient
+		frozen = 4 * int64(p.Count) // weights without a gradient
 	}
 	trunk := 4 * int64(p.Count)
 	work := int64(p.Model.TrainingBytes(p.Limit.Tokens, sequences, p.LoRA))

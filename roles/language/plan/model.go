@@ -15,17 +15,17 @@ import (
 type Language struct {
 	Model       lm.Config
 	LoRA        *lm.LoRA    // nil: all weights are trained
-	Tokens      hf.Tokens   // with a meaning of their own
-	Base        string      // the folder of its weights; "": they are drawn
-	From        string      // the folder of its adapters; "": they are drawn
-	BaseWeights BaseWeights // the weights that stand in for Base's
+	Tokens      hf.Tokens   // tokens with a special meaning
+	Base        string      // the folder of its weights; "": random initial weights
+	From        string      // the folder of its adapters; "": random initial adapters
+	BaseWeights BaseWeights // used instead of the weights in Base
 	Seed        uint64
 
-	Count, Trained int // weights without adapters, and parameters that are trained
+	Count, Trained int // the number of weights without adapters, and of trained parameters
 }
 
-// LanguageOf reads the settings of the language model in cfg, and the configuration files that they name.
-// tokens is how many tokens the tokenizer has.
+// LanguageOf reads the keys of the language model in cfg, and the configuration files in its folders. tokens is the
+// number of tokens of the tokenizer.
 func LanguageOf(cfg *config.Config, tokens int) (l Language, err error) {
 	keys := cfg.LanguageModel()
 	l = Language{Base: keys.ModelPath, From: keys.LoRAPath, Seed: cfg.Actor.Seed, Tokens: hf.Tokens{BOS: -1, Pad: -1}}
@@ -61,8 +61,8 @@ func LanguageOf(cfg *config.Config, tokens int) (l Language, err error) {
 	return l, nil
 }
 
-// newModel reads the sizes of a new model. They have the names of config.json, whose reader knows
-// what the families want. Sizes that are not given are null, not those of the family's published model.
+// newModel returns the configuration of a new model with the sizes in k, which have the names of config.json. Sizes
+// that are not given are null, and not those of the family's published model.
 func newModel(cfg *config.Config, k config.LanguageModel, tokens int) (lm.Config, error) {
 	sizes := map[string]any{"model_type": cfg.Actor.Model.ModelType, "tie_word_embeddings": k.Tied,
 		"initializer_range": k.InitRange, "norm_topk_prob": k.NormalizeTopK, "router_aux_loss_coef": k.AuxLossCoef,
@@ -103,7 +103,7 @@ func newModel(cfg *config.Config, k config.LanguageModel, tokens int) (lm.Config
 	return hf.ParseConfig(text)
 }
 
-// checkFolder reports what is wrong with the names, shapes and types of the weights, without reading them.
+// checkFolder checks the names, shapes and types of the weights in the folders without reading them.
 func (l *Language) checkFolder() error {
 	if l.Base == "" {
 		return nil
@@ -115,13 +115,13 @@ func (l *Language) checkFolder() error {
 	return hf.Check(m, l.Base)
 }
 
-// New declares the model. It has no memory yet.
+// New returns the model without memory for its weights.
 func (l *Language) New() (*lm.Model, error) {
 	return lm.New(new(nn.Params[float32]), l.Model, lm.Options{LoRA: l.LoRA})
 }
 
-// Load makes the model with its first weights: those of its folders, or drawn ones, which are the
-// same on every rank.
+// Load makes the model with its initial weights: from its folders, or random. Random weights are the same on every
+// rank.
 func (l *Language) Load(alloc tensor.Allocator) (*lm.Model, error) {
 	m, err := l.New()
 	if err != nil {

@@ -7,54 +7,54 @@ import (
 	"strings"
 )
 
-// A Pipeline says which workers have which groups of an iteration of the task reasoning. A group is a prompt with
-// its answers. It follows from counts alone, so every rank computes the same one, and nothing depends on the
-// order of arrival.
+// A Pipeline says which workers get which groups in an iteration of the task reasoning. A group is a prompt with
+// its answers. A Pipeline follows from counts alone, so every rank computes the same one, and nothing depends on
+// the order of arrival.
 //
 // Groups go from stage to stage. The workers of each stage divide the groups into contiguous ranges. A rollout
-// worker generates its range in rounds, one after the other. A group goes on when all answers to its prompt have
-// ended, while other groups grow.
+// worker generates its range in rounds, one after the other. It sends a group to the next stage when all answers of
+// the group have ended, while it goes on with other groups.
 type Pipeline struct {
 	Groups int
 	Rounds int             // of a rollout worker: rollout.pipeline_stage_num
-	Stages []PipelineStage // rollout, where they have a place reward, inference and critic, then actor
+	Stages []PipelineStage // rollout; reward, inference and critic if they are placed; actor
 }
 
-// A PipelineStage is a component that groups pass through.
+// A PipelineStage is a component through which groups pass.
 type PipelineStage struct {
 	Component string
 	Workers   int
 }
 
-// Stage returns the number of a component's stage; -1 if it has none.
+// Stage returns the index of a component's stage; -1 if it has none.
 func (p *Pipeline) Stage(component string) int {
 	return slices.IndexFunc(p.Stages, func(s PipelineStage) bool { return s.Component == component })
 }
 
-// Range returns the groups [lo, hi) of a worker of a stage.
+// Range returns the range of groups [lo, hi) of a worker in a stage.
 func (p *Pipeline) Range(stage, worker int) (lo, hi int) {
 	return span(p.Groups, p.Stages[stage].Workers, worker)
 }
 
-// Owner returns the worker of a stage that has a group.
+// Owner returns the worker that has a group in a stage.
 func (p *Pipeline) Owner(stage, group int) int {
 	return owner(p.Groups, p.Stages[stage].Workers, group)
 }
 
-// Round returns the round in which a group's rollout worker generates it.
+// Round returns the round in which a rollout worker generates a group.
 func (p *Pipeline) Round(group int) int {
 	lo, hi := p.Range(0, p.Owner(0, group))
 	return owner(hi-lo, p.Rounds, group-lo)
 }
 
-// Pairs reports whether a worker of a stage sends groups to a worker of the next.
+// Pairs reports whether the worker from of a stage sends groups to the worker to of the next stage.
 func (p *Pipeline) Pairs(stage, from, to int) bool {
 	a, b := p.Range(stage, from)
 	c, d := p.Range(stage+1, to)
 	return max(a, c) < min(b, d)
 }
 
-// lines describes how many groups of so many answers each worker has; no line without groups.
+// lines describes how many groups each worker has, with size answers in each; no lines without groups.
 func (p *Pipeline) lines(size int) []string {
 	if p.Groups == 0 {
 		return nil
@@ -77,15 +77,15 @@ func (p *Pipeline) lines(size int) []string {
 		strings.Join(each, ", then "))}
 }
 
-// span returns part number i of n things that are divided into so many parts, as evenly as can be.
+// span returns the range of part i, if n things are divided into parts parts as evenly as possible.
 func span(n, parts, i int) (lo, hi int) { return i * n / parts, (i + 1) * n / parts }
 
-// owner returns the part that thing number i is in.
+// owner returns the part that has thing i.
 func owner(n, parts, i int) int { return ((i+1)*parts - 1) / n }
 
-// BalanceGroups returns the actor of each group, as many groups for each. The longest group that is
-// left goes to the actor with the fewest tokens, of equals the first, among those that have room.
-// tokens are those of the groups.
+// BalanceGroups returns the actor of each group. Each actor gets the same number of groups, and about the same
+// number of tokens: the longest remaining group goes to the actor with the fewest tokens, and to the first of
+// equals. tokens[i] is the number of tokens of group i.
 func BalanceGroups(tokens []float64, actors int) []int {
 	longest := make([]int, len(tokens))
 	for g := range longest {

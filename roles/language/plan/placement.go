@@ -2,11 +2,11 @@ package plan
 
 import "fmt"
 
-// stageOrder are the components on the way of answers, in its order.
+// stageOrder is the order of the components through which answers pass.
 var stageOrder = [...]string{"rollout", "reward", "inference", "critic", "actor"}
 
-// placeAnswers places rollout on the ranks of the actors where it has no place of its own, and checks
-// that the prompts of an iteration divide over the workers.
+// placeAnswers places the component rollout on the actors' ranks if it has no place, and checks that the prompts of
+// an iteration can be divided among the workers.
 func (d *Draft) placeAnswers() {
 	if !d.Placement.Has("rollout") {
 		d.Placement.Add("rollout", d.Placement.Ranks("actor"))
@@ -16,7 +16,7 @@ func (d *Draft) placeAnswers() {
 	c := d.Config
 	n, stages := c.Data.RolloutBatchSize, c.Rollout.PipelineStageNum
 	if n <= 0 || stages <= 0 {
-		return // reported
+		return // the mistake is reported
 	}
 	d.found.Want(n%d.Actors == 0, "data.rollout_batch_size", n, fmt.Sprintf("a multiple of %d actors", d.Actors))
 	for _, of := range stageOrder {
@@ -38,7 +38,7 @@ func (d *Draft) placeAnswers() {
 	}
 }
 
-// placeCritic checks that critic workers have something to do with n prompts, and nothing that they cannot.
+// placeCritic checks that critic workers have work in this job, and that n prompts can be divided among them.
 func (d *Draft) placeCritic(n int) {
 	const key = "cluster.component_placement.critic"
 	d.found.Want(d.HasCritic(), key, nil, "no such component without algorithm.loss_type actor_critic, with adv_type "+
@@ -49,7 +49,7 @@ func (d *Draft) placeCritic(n int) {
 	d.found.Want(early == 0, "algorithm.early_stop_imp_ratio", early, "0 with "+key+": only actors know the ratio")
 }
 
-// pipeline says which workers have which groups.
+// pipeline returns the pipeline of this placement.
 func (d *Draft) pipeline() Pipeline {
 	p := Pipeline{Groups: d.Config.Data.RolloutBatchSize, Rounds: d.Config.Rollout.PipelineStageNum}
 	for _, of := range stageOrder {
@@ -60,13 +60,13 @@ func (d *Draft) pipeline() Pipeline {
 	return p
 }
 
-// ExchangesGroups reports whether the workers of a component that trains exchange groups of answers, so that
-// all have about as many tokens.
+// ExchangesGroups reports whether the workers of a component that trains exchange groups, so that all have about as
+// many tokens.
 func (p *Plan) ExchangesGroups(component string) bool {
 	return p.Config.Reasons() && p.Config.Actor.EnableDPLoadBalance && len(p.Placement.Ranks(component)) > 1
 }
 
-// RewardComponent returns the component whose workers reward answers.
+// RewardComponent returns the component whose workers grade answers.
 func (p *Plan) RewardComponent() string {
 	switch {
 	case p.Rewards > 0:
@@ -77,13 +77,12 @@ func (p *Plan) RewardComponent() string {
 	return "actor"
 }
 
-// NeedsReference reports whether training needs the policy as it was before the first step, for a KL penalty.
+// NeedsReference reports whether training needs a copy of the initial policy, for a KL penalty.
 func (p *Plan) NeedsReference() bool {
 	return p.Config.Algorithm.KLBeta != 0 || p.Config.Algorithm.ReinppKLBeta != 0
 }
 
-// HasCritic reports whether a critic of answers is trained: by critic workers, or without any by the
-// actors.
+// HasCritic reports whether a critic of answers is trained: by critic workers, or by the actors if there are none.
 func (p *Plan) HasCritic() bool {
 	return p.Config.Reasons() && p.Config.Algorithm.LossType == "actor_critic"
 }

@@ -19,51 +19,50 @@ import (
 )
 
 // A Plan is what follows from the configuration of a job that trains a language model in a world: the model, the
-// texts, and which actor learns from which of them in each step. It is the same on every rank, and does not
-// change.
+// texts, and the texts that each actor trains on in each step. It is the same on every rank, and does not change.
 type Plan struct {
 	*job.Job
 	Language
 
-	Actors, rollouts, Rewards, Inferences, Critics int // workers of each component; 0: there is none
+	Actors, rollouts, Rewards, Inferences, Critics int // the number of workers of each component; 0: not placed
 
 	Train, Valid  *text.Dataset // Valid is nil without evaluations
 	StepsPerEpoch int64
-	// BatchesPerEpoch is how often an epoch has a whole batch. A step takes one, or with dynamic
-	// sampling up to GenBatches.
+	// BatchesPerEpoch is the number of whole batches in an epoch. A step takes one batch, or with dynamic sampling
+	// up to GenBatches.
 	BatchesPerEpoch, GenBatches int64
-	Limit                       algo.MicroBatch // of what an actor computes at once
+	Limit                       algo.MicroBatch // how much an actor computes at once
 	Tokenizer                   *tokenizer.Tokenizer
 
 	answering
 
-	notes   []string // about the answers of the data
-	batch   int      // texts of a step, over all actors; with the task reasoning prompts
+	notes   []string // warnings about the data
+	batch   int      // texts of a step, over all actors; prompts in the task reasoning
 	shuffle bool
-	balance bool   // texts are dealt by their lengths
-	seed    uint64 // of the order
+	balance bool   // divide texts among actors by their lengths
+	seed    uint64 // of the order of texts
 }
 
-// answering is what the task reasoning adds.
+// answering has what the task reasoning adds to a Plan.
 type answering struct {
-	Sampling engine.Sampling // how answers are drawn
-	Pipeline Pipeline        // which workers have which groups
-	longest  int             // tokens of a prompt with its answer
-	group    int             // answers to each prompt
-	running  int             // answers that grow at the same time
+	Sampling engine.Sampling // how answers are sampled
+	Pipeline Pipeline        // which workers get which groups
+	longest  int             // maximum number of tokens of a prompt with its answer
+	group    int             // the number of answers to each prompt
+	running  int             // answers that are generated at the same time
 	threads  int             // of a rollout worker
 }
 
-// EnvSpec is empty: there are no environments.
+// EnvSpec returns the zero Spec: there are no environments.
 func (p *Plan) EnvSpec() (none env.Spec) { return none }
 
 // NumParams returns the number of parameters that are trained.
 func (p *Plan) NumParams() int { return p.Trained }
 
-// Notes returns what the user should know before the job begins.
+// Notes returns warnings that the user should see before the job begins.
 func (p *Plan) Notes() []string { return p.notes }
 
-// OwnKeys returns the keys of users' own parts. Where a folder has the model, its sizes stand in Describe.
+// OwnKeys returns the keys of users' own parts. If the model is in a folder, Describe shows its sizes.
 func (p *Plan) OwnKeys() []config.OwnKey {
 	keys := p.Config.OwnKeys()
 	if p.Base == "" {
@@ -74,17 +73,17 @@ func (p *Plan) OwnKeys() []config.OwnKey {
 	})
 }
 
-// MayDiffer returns the keys that may differ in a resumed run because they change no number.
+// MayDiffer returns the keys that may differ in a resumed run because they change no result.
 func (p *Plan) MayDiffer() []string {
 	keys := []string{"rollout.return_logprobs", "rollout.eval_sampling_params", "reward.program"}
-	if p.Model.Experts.Count == 0 { // the experts of a mixture see a micro-batch
+	if p.Model.Experts.Count == 0 { // experts are balanced over a micro-batch
 		keys = append(keys, "actor.micro_batch_size", "runner.enable_dynamic_batch_size", "runner.max_tokens_per_mbs")
 	}
 	return keys
 }
 
-// ReadWeights reads the file of weights runner.ckpt_path. It is not whole if it has the base weights, which
-// new adapters change.
+// ReadWeights reads the file of weights runner.ckpt_path. whole is false if the file has the base weights of new
+// adapters.
 func (p *Plan) ReadWeights(path string) (d tensor.Dict, whole bool, err error) {
 	if p.BaseWeights.Path == path {
 		return d, false, nil
@@ -92,13 +91,13 @@ func (p *Plan) ReadWeights(path string) (d tensor.Dict, whole bool, err error) {
 	return p.Job.ReadWeights(path)
 }
 
-// Fits checks that a state, whose trainer may be empty, has the trained parameters of this model and no others,
-// and is of these texts, and of adapters of these base weights.
+// Fits returns an error unless a state has the trained parameters of this model and no others, and belongs to these
+// texts and these base weights. Its trainer may be empty.
 func (p *Plan) Fits(st member.State) error {
 	return errors.Join(p.fits(st.Model), p.sameInputs(st.Trainer))
 }
 
-// fits reports whether d has the trained parameters, in their shapes, and no others.
+// fits returns an error unless d has the trained parameters in their shapes, and no others.
 func (p *Plan) fits(d tensor.Dict) error {
 	m, err := p.New()
 	if err != nil {
@@ -111,11 +110,11 @@ func (p *Plan) fits(d tensor.Dict) error {
 	return job.Fit(d, want)
 }
 
-// TextsHash is the name, in the trainer's state, of the hash of the texts of training.
+// TextsHash is the tensor in the trainer's state with the hash of the texts of training.
 const TextsHash = "texts"
 
-// sameInputs reports whether a trainer's state, which may be empty, is of these texts, and of adapters
-// on these weights.
+// sameInputs returns an error if a trainer's state belongs to other texts or other base weights. The state may be
+// empty.
 func (p *Plan) sameInputs(trainer tensor.Dict) error {
 	if hash, ok := trainer.Get(TextsHash); ok && hash.I64()[0] != int64(p.Train.Hash) {
 		return errors.New("data.train_data_paths: the texts are not those of the checkpoint")
@@ -123,8 +122,8 @@ func (p *Plan) sameInputs(trainer tensor.Dict) error {
 	return p.BaseWeights.same(trainer)
 }
 
-// Inputs returns hashes of what all ranks must have read alike, by the keys that name it: the texts, and the base
-// weights of adapters.
+// Inputs returns hashes of the files that all ranks must have read alike, the texts and the base weights, with the
+// keys that name the files.
 func (p *Plan) Inputs() (keys []string, hashes [][]byte) {
 	add := func(key string, hash uint64) {
 		keys, hashes = append(keys, key), append(hashes, binary.LittleEndian.AppendUint64(nil, hash))
@@ -137,19 +136,19 @@ func (p *Plan) Inputs() (keys []string, hashes [][]byte) {
 	return keys, hashes
 }
 
-// Order returns the samples of an epoch, in the order in which steps take them. Another epoch may
-// write over it: order is memory to use again.
+// Order returns the order of samples in an epoch. It uses the memory of order, which may be that of another epoch.
 func (p *Plan) Order(order []int32, epoch int64) []int32 {
 	return algo.Permutation(order, len(p.Train.Samples), p.shuffle, p.seed, epoch)
 }
 
-// A Batch is what one actor learns from in a step.
+// A Batch has the texts that one actor trains on in a step.
 type Batch struct {
 	Mine            []algo.Sequence
 	Targets, Tokens int // of the whole batch, over all actors
 }
 
-// BatchOf returns what an actor learns from in step number within its epoch, which has that order.
+// BatchOf returns the batch of an actor in a step. number is the step's number within its epoch, and order that
+// epoch's order.
 func (p *Plan) BatchOf(order []int32, number int64, actor int) (b Batch) {
 	whole := order[number*int64(p.batch):][:p.batch]
 	for _, i := range whole {
@@ -170,9 +169,9 @@ func (p *Plan) BatchOf(order []int32, number int64, actor int) (b Batch) {
 
 func sequence(s text.Sample) algo.Sequence { return algo.Sequence{IDs: s.IDs, Learn: s.Learn} }
 
-// balanced returns an actor's samples of whole, in their order. The longest that is left goes to the
-// actor with the fewest tokens, of equals to the first, so that all have about as many. Every actor
-// gets one at least.
+// balanced returns an actor's samples of whole, in their order. The longest remaining sample goes to the actor with
+// the fewest tokens, and to the first of equals, so all actors have about as many tokens. Every actor gets at least
+// one sample.
 func (p *Plan) balanced(whole []int32, actor int) (share []int32) {
 	byLength := slices.Clone(whole)
 	length := func(i int32) int { return len(p.Train.Samples[i].IDs) }
@@ -196,7 +195,7 @@ func (p *Plan) balanced(whole []int32, actor int) (share []int32) {
 	return share
 }
 
-// Validation returns what the i-th of so many evaluates.
+// Validation returns the texts that worker i of of evaluates.
 func (p *Plan) Validation(i, of int) (mine []algo.Sequence) {
 	n := len(p.Valid.Samples)
 	for _, s := range p.Valid.Samples[i*n/of : (i+1)*n/of] {
@@ -205,7 +204,7 @@ func (p *Plan) Validation(i, of int) (mine []algo.Sequence) {
 	return mine
 }
 
-// sizes describes the model, which a folder or the configuration gives its sizes.
+// sizes describes the sizes of the model.
 func (p *Plan) sizes() string {
 	m := &p.Model
 	text := fmt.Sprintf("sizes: %s, %d layers of width %d, feed-forward %d, %d heads of %d (%d of keys and values), "+
@@ -219,7 +218,7 @@ func (p *Plan) sizes() string {
 	return text
 }
 
-// Describe says in a few lines what a step does.
+// Describe returns a few lines that describe one step.
 func (p *Plan) Describe() []string {
 	micro := fmt.Sprintf("micro-batches of at most %d tokens", p.Limit.Tokens)
 	if p.Limit.Sequences > 0 {

@@ -19,10 +19,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Question is a prompt and the right answer to it.
+// A Question is a prompt and its right answer.
 type Question = answer.Question
 
-// readPrompts makes the job's samples prompts, and says how answers are drawn.
+// readPrompts makes prompts of the job's samples, and sets how answers are sampled.
 func (d *Draft) readPrompts() {
 	c := d.Config
 	d.setSampling()
@@ -48,14 +48,14 @@ func (d *Draft) readPrompts() {
 		fmt.Sprintf("fewer answers: those to a prompt, of %d tokens each, must fit into 1 GiB", d.Sampling.MaxTokens))
 	setup := d.TextSetup()
 	if d.HasCritic() {
-		setup.Critic = new(algo.TextCritic) // there will be one
+		setup.Critic = new(algo.TextCritic) // a critic will be made
 		setup.CriticOptim.Check(d.found.At("actor.critic_optim").Want)
 	}
 	setup.Check(d.found.Want)
 	d.tryGrader()
 }
 
-// setSampling says how answers of training are drawn.
+// setSampling sets how answers are sampled in training.
 func (d *Draft) setSampling() {
 	c := d.Config
 	d.longest, d.group = c.Runner.SeqLength, c.Algorithm.GroupSize
@@ -68,7 +68,7 @@ func (d *Draft) setSampling() {
 	}
 }
 
-// keepPrompts leaves out prompts that are too long, or reports them.
+// keepPrompts removes prompts that are too long, or reports them.
 func (d *Draft) keepPrompts(set *text.Dataset) {
 	if set == nil {
 		return
@@ -89,7 +89,7 @@ func (d *Draft) keepPrompts(set *text.Dataset) {
 	}
 }
 
-// checkQuestions reports prompts to which no answer can be right, and notes the user should know of.
+// checkQuestions reports prompts to which no answer can be right, and adds warnings.
 func (d *Draft) checkQuestions(key string, set *text.Dataset) {
 	if set == nil {
 		return
@@ -137,8 +137,8 @@ func (d *Draft) tryGrader() {
 	}
 }
 
-// ForEvaluation returns the plan of cfg in which a language model answers the questions of validation, or
-// after fine-tuning is measured on its texts, and learns nothing. It has no placement.
+// ForEvaluation returns the plan of an evaluation of cfg: a language model answers the questions of validation, or,
+// for the task sft, is measured on the texts of validation. The plan has no placement.
 func ForEvaluation(cfg *config.Config, reg config.Registries) (*Plan, error) {
 	d := &Draft{Plan: &Plan{Job: &job.Job{Config: cfg, Registries: reg}}, found: cfg.CheckParts(reg)}
 	d.found.Want(len(cfg.Data.ValDataPaths) > 0, "data.val_data_paths", nil, "files of JSON lines, to evaluate with")
@@ -157,7 +157,7 @@ func ForEvaluation(cfg *config.Config, reg config.Registries) (*Plan, error) {
 	return d.Plan, d.found.Err()
 }
 
-// TextSetup returns how the language model learns from its answers, without the model.
+// TextSetup returns the setup of the algorithm without the model.
 func (p *Plan) TextSetup() algo.TextSetup {
 	a, c := &p.Config.Algorithm, &p.Config.Actor
 	return algo.TextSetup{Config: a.Config, Text: a.Texts, Optim: c.Optim, Sampling: p.Sampling, GroupSize: a.GroupSize,
@@ -165,23 +165,22 @@ func (p *Plan) TextSetup() algo.TextSetup {
 		Iterations: int(min(p.MaxSteps, math.MaxInt32))}
 }
 
-// EngineOptions returns the limits of what answers prompts: the cache holds as many of the longest
-// texts as may grow at the same time.
+// EngineOptions returns the limits of the engine that generates answers. Its cache holds the texts that are
+// generated at the same time, at their maximum length.
 func (p *Plan) EngineOptions() engine.Options {
 	pages := (p.longest + lm.PageLen - 1) / lm.PageLen
 	return engine.Options{MaxRunning: p.running, CacheTokens: config.Product(p.running, pages*lm.PageLen),
 		ChunkTokens: max(512, p.running), Threads: p.threads, Tokens: p.Tokenizer.Size()}
 }
 
-// engineBytes returns about what it takes: the cache's keys and values, and a row of logits for each
-// answer.
+// engineBytes estimates the engine's memory: keys and values in the cache, and a row of logits for each answer.
 func (p *Plan) engineBytes() int64 {
 	m := &p.Model
 	perToken := 8 * m.Layers * m.KVHeads * m.HeadDim
 	return int64(config.Product(p.EngineOptions().CacheTokens, perToken)) + int64(4*p.running*m.Vocab)
 }
 
-// AnswerBytes returns how many bytes the packed answers to a prompt have at most on their way.
+// AnswerBytes returns the maximum size of the packed answers to a prompt.
 func (p *Plan) AnswerBytes() int {
 	tokens, room := config.Product(p.group, p.Sampling.MaxTokens), tensor.Align-1
 	perToken := 16 // the token, and log-probs of three kinds
@@ -191,18 +190,17 @@ func (p *Plan) AnswerBytes() int {
 	return (config.Product(perToken, tokens) + 4*p.longest + 16*p.group + 2<<10 + room) &^ room
 }
 
-// Samples returns the numbers of the samples that are the prompts of a batch in an order, by the
-// batch's number in it.
+// Samples returns the samples whose prompts are batch number of an order.
 func (p *Plan) Samples(order []int32, number int64) []int32 {
 	return order[number*int64(p.batch):][:p.batch]
 }
 
-// Question returns a sample of training as the prompt of that number in the run.
+// Question returns a sample of training as a prompt; number is the prompt's number in the run.
 func (p *Plan) Question(sample int, number int64) Question {
 	return question(p.Train.Samples[sample], number)
 }
 
-// ValidationQuestions returns the prompts that the i-th of so many members evaluates.
+// ValidationQuestions returns the questions that member i of of evaluates.
 func (p *Plan) ValidationQuestions(i, of int) (mine []Question) {
 	n := len(p.Valid.Samples)
 	for i, end := i*n/of, (i+1)*n/of; i < end; i++ {
@@ -217,8 +215,8 @@ func question(s text.Sample, number int64) Question {
 		Solutions: s.Source.Answers}
 }
 
-// NewGrader makes what judges answers, of the section reward. Graders of a rank share judge; nil is one
-// of its own.
+// NewGrader makes a grader of answers from the section reward. The graders of a rank share judge; nil gives the
+// grader a judge of its own.
 func (p *Plan) NewGrader(judge *answer.Judge) (*answer.Grader, error) {
 	setup := p.graderSetup()
 	setup.Judge = judge
@@ -231,7 +229,7 @@ func (p *Plan) graderSetup() answer.Setup {
 		Programs: p.Registries.Programs}
 }
 
-// NewExam makes what asks a language model the questions of evaluations.
+// NewExam makes an exam that asks the engine e questions and grades the answers with g.
 func (p *Plan) NewExam(e *engine.Engine, g *answer.Grader) *exam.Exam {
 	c := &p.Config.Rollout.EvalSamplingParams
 	x := &exam.Exam{Engine: e, Grader: g, Respond: p.Response, Greedy: engine.Greedy(p.Sampling.MaxTokens),
@@ -245,7 +243,7 @@ func (p *Plan) NewExam(e *engine.Engine, g *answer.Grader) *exam.Exam {
 	return x
 }
 
-// Response returns an answer to a question as rules read it. stopped is false if it was cut off.
+// Response returns the response to a question that rules grade. stopped is false if the answer was cut off.
 func (p *Plan) Response(q *Question, sample int, tokens []int32, stopped bool) answer.Response {
 	said := tokens
 	if stopped {
@@ -255,5 +253,5 @@ func (p *Plan) Response(q *Question, sample int, tokens []int32, stopped bool) a
 		Ended: stopped}
 }
 
-// StepPrompts returns how many prompts a batch of the task reasoning has, over all actors.
+// StepPrompts returns the number of prompts in a batch of the task reasoning, over all actors.
 func (p *Plan) StepPrompts() int64 { return int64(p.batch) }
