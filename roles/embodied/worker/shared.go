@@ -42,14 +42,14 @@ func PlanOf(c *loop.Cluster) (*plan.Plan, error) {
 	return s.plan, nil
 }
 
-// A base is what every worker has: its place in its group, the plan and its trace.
+// A base is what every worker has: its member, the plan and its timeline.
 type base struct {
 	m     *spmd.Member
 	plan  *plan.Plan
 	trace *member.Tracer
 }
 
-// newBase returns the base of the worker of member m, and what the workers of its rank share.
+// newBase returns the base of the worker of member m, and the Shared of its rank.
 func newBase(c *loop.Cluster, m *spmd.Member) (base, *Shared, error) {
 	p, err := PlanOf(c)
 	if err != nil {
@@ -58,10 +58,10 @@ func newBase(c *loop.Cluster, m *spmd.Member) (base, *Shared, error) {
 	return base{m, p, member.NewTracer(p.Job, m)}, loop.SharedOf(c).(*Shared), nil
 }
 
-// Member returns the worker's place in its group, through which it reaches other workers.
+// Member returns the member of this worker, with which it reaches other workers.
 func (b *base) Member() *spmd.Member { return b.m }
 
-// Tracer returns what this worker has noted; nil where no trace was asked for.
+// Tracer returns the timeline of this worker; nil unless cluster.tracer is enabled.
 func (b *base) Tracer() *member.Tracer { return b.trace }
 
 // Connect makes the policies, and the weights between them.

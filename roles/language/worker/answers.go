@@ -15,27 +15,27 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// answers are a prompt and all answers to it on their way: a group. They are packed, one answer after
-// the other, and travel as tokens, never as text.
+// answers are a group: a prompt and all answers to it. The answers are packed, one after the other, and travel as
+// tokens, not as text.
 type answers struct {
-	group    int   // of the iteration
-	sample   int   // of the texts of training
-	version  int64 // of the weights that made it
+	group    int   // number in the iteration
+	sample   int   // number in the texts of training
+	version  int64 // of the weights with which the answers were generated
 	question plan.Question
 
 	tokens  []int32   // of all answers
-	lengths []int32   // of each
-	logProb []float32 // of each token, when it was drawn; nil: as recomputed
-	ended   []uint8   // 1 for each answer with a stop token; 0: it was cut off
+	lengths []int32   // number of tokens of each answer
+	logProb []float32 // of each token when it was sampled; nil: equal to recomputed
+	ended   []uint8   // 1 for each answer with a stop token, 0 for one that was cut off
 
-	reward     []float32 // of each answer; nil: unknown
+	reward     []float32 // of each answer; nil: not graded yet
 	outcome    []uint8   // verify.Outcome of each answer with a reward
-	recomputed []float32 // of each token by the policy before the update; nil: unknown
-	ref        []float32 // by the reference policy; nil: unknown
-	value      []float32 // by the critic, before each token; nil: unknown
+	recomputed []float32 // log-probs of all tokens by the policy before the update; nil: not computed
+	ref        []float32 // log-probs by the reference policy; nil: not computed
+	value      []float32 // values of the critic before each token; nil: not computed
 }
 
-// newAnswers packs the results of the requests for a question, with log-probs where they are wanted.
+// newAnswers packs the results of the requests for prompt p, with their log-probs if logProbs is set.
 func newAnswers(p prompt, version int64, results []engine.Result, logProbs bool) *answers {
 	a := &answers{group: p.group, sample: p.sample, version: version, question: p.Question}
 	for _, r := range results {
@@ -53,7 +53,7 @@ func newAnswers(p prompt, version int64, results []engine.Result, logProbs bool)
 	return a
 }
 
-// batch returns the answers as texts to learn from.
+// batch returns the answers as texts to train on.
 func (a *answers) batch() (b algo.TextBatch) {
 	at := int32(0)
 	for i, n := range a.lengths {
@@ -74,10 +74,10 @@ func (a *answers) batch() (b algo.TextBatch) {
 	return b
 }
 
-// total returns the tokens of the group with each answer's prompt, which is what training computes.
+// total returns the number of tokens of all answers, each with its prompt. Training computes all of them.
 func (a *answers) total() int { return len(a.question.Prompt)*len(a.lengths) + len(a.tokens) }
 
-// dict returns what travels, without a copy.
+// dict returns the tensors to send, without a copy.
 func (a *answers) dict() (d tensor.Dict) {
 	d.Set("question", tensor.FromI64([]int64{a.question.Number, int64(a.sample)}, 2))
 	ints := func(name string, x []int32) { d.Set(name, tensor.FromI32(x, len(x))) }
@@ -99,7 +99,7 @@ func (a *answers) dict() (d tensor.Dict) {
 	return d
 }
 
-// readAnswers is the inverse of dict. The plan has the right answer.
+// readAnswers is the inverse of dict. The right answer comes from the plan.
 func readAnswers(d tensor.Dict, p *plan.Plan) *answers {
 	floats := func(name string) []float32 {
 		if x, ok := d.Get(name); ok {
@@ -116,8 +116,8 @@ func readAnswers(d tensor.Dict, p *plan.Plan) *answers {
 	}
 }
 
-// packedLayout is the layout of an item of so many bytes at least. There are few, so that both ends of
-// a channel know all of them soon.
+// packedLayout returns a layout of at least bytes bytes. It is one of few layouts, so both ends of a channel soon
+// know all of them.
 func packedLayout(layouts map[int]*tensor.Layout, bytes, most int) *tensor.Layout {
 	n := min(1<<bits.Len(uint(max(bytes, 1<<10)-1)), most)
 	if layouts[n] == nil {
@@ -126,21 +126,21 @@ func packedLayout(layouts map[int]*tensor.Layout, bytes, most int) *tensor.Layou
 	return layouts[n]
 }
 
-// answersKey is the name of the queue at each worker: all workers of the stage before it put into it.
+// answersKey is the key of each worker's single queue, to which all workers of the previous stage send.
 const answersKey = "answers"
 
-// An answerSender is the end of a channel from a worker to the workers of the next stage.
+// An answerSender sends groups from a worker to the workers of the next stage.
 type answerSender struct {
 	m       *spmd.Member
 	to      map[int]*spmd.Sender
 	layouts map[int]*tensor.Layout
-	most    int // bytes of an item
+	most    int // maximum size of an item in bytes
 	buf     []byte
-	waiting []parcel // that found no room, in their order
+	waiting []outgoing // groups for which there was no room, in their order
 }
 
-// A parcel is a group on its way to a worker.
-type parcel struct {
+// An outgoing is a group and the worker to which it is sent.
+type outgoing struct {
 	to int
 	*answers
 }
@@ -149,21 +149,20 @@ func newAnswerSender(m *spmd.Member, p *plan.Plan) *answerSender {
 	return &answerSender{m: m, to: map[int]*spmd.Sender{}, layouts: map[int]*tensor.Layout{}, most: p.AnswerBytes()}
 }
 
-// send sends a to a worker of the next stage through ch.
+// send sends a to the worker to of the next stage through ch.
 func (s *answerSender) send(ctx context.Context, ch *spmd.Channel, to int, a *answers) error {
-	return s.put(ctx, ch, parcel{to, a}, true)
+	return s.put(ctx, ch, outgoing{to, a}, true)
 }
 
-// offer is send for a worker that has other work: if there is no room, a waits for the next offer or
-// flush.
+// offer is send for a worker that has other work: if there is no room, a waits for the next retry or flush.
 func (s *answerSender) offer(ctx context.Context, ch *spmd.Channel, to int, a *answers) error {
-	s.waiting = append(s.waiting, parcel{to, a})
+	s.waiting = append(s.waiting, outgoing{to, a})
 	return s.retry(ctx, ch)
 }
 
-// retry sends what waits and finds room.
+// retry sends the waiting groups for which there is room.
 func (s *answerSender) retry(ctx context.Context, ch *spmd.Channel) error {
-	full := map[int]bool{} // one group must not overtake another
+	full := map[int]bool{} // workers without room; later groups for them must wait, too
 	left := s.waiting[:0]
 	for _, p := range s.waiting {
 		err := spmd.ErrFull
@@ -181,7 +180,7 @@ func (s *answerSender) retry(ctx context.Context, ch *spmd.Channel) error {
 	return nil
 }
 
-// flush sends all that waits.
+// flush sends all waiting groups.
 func (s *answerSender) flush(ctx context.Context, ch *spmd.Channel) error {
 	for _, p := range s.waiting {
 		if err := s.send(ctx, ch, p.to, p.answers); err != nil {
@@ -193,8 +192,8 @@ func (s *answerSender) flush(ctx context.Context, ch *spmd.Channel) error {
 	return nil
 }
 
-// put sends p. If there is no room it waits, or returns spmd.ErrFull.
-func (s *answerSender) put(ctx context.Context, ch *spmd.Channel, p parcel, wait bool) (err error) {
+// put sends p. If there is no room, it waits or returns spmd.ErrFull.
+func (s *answerSender) put(ctx context.Context, ch *spmd.Channel, p outgoing, wait bool) (err error) {
 	to := s.to[p.to]
 	if to == nil {
 		if to, err = ch.Sender(s.m, spmd.Key{To: p.to, Name: answersKey}); err != nil {
@@ -218,14 +217,14 @@ func (s *answerSender) put(ctx context.Context, ch *spmd.Channel, p parcel, wait
 	return to.Put(ctx, item)
 }
 
-// An answerReceiver is the end of a channel at a worker, to which workers of the stage before it send.
+// An answerReceiver receives groups from all workers of the previous stage.
 type answerReceiver struct {
 	m    *spmd.Member
 	plan *plan.Plan
 	from *spmd.Receiver // nil before the first group
 }
 
-// receive returns the next group that came through ch, from any worker.
+// receive returns the next group from ch.
 func (r *answerReceiver) receive(ctx context.Context, ch *spmd.Channel) (a *answers, err error) {
 	if r.from == nil {
 		if r.from, err = ch.Receiver(r.m, spmd.Key{To: r.m.Index(), Name: answersKey}); err != nil {

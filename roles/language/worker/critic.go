@@ -13,12 +13,12 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A CriticWorker holds one replica of the critic of answers. It adds values to answers on their way
-// to the actors, and trains on its share of them while the actors train.
+// A CriticWorker has one replica of the critic of answers. It adds values to answers before these reach the actors,
+// and trains on its share of the answers while the actors train.
 type CriticWorker struct {
 	*learner
 	algo   *algo.TextCriticPPO
-	grader *answer.Grader // nil: reward workers have them
+	grader *answer.Grader // nil: reward workers grade answers
 }
 
 // NewCriticWorker returns the worker of member m, for loop.Launch.
@@ -52,7 +52,7 @@ func NewCriticWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Cri
 	return w, err
 }
 
-// newCritic returns a critic whose trunk has the weights of a model, without adapters.
+// newCritic returns a critic whose trunk has the weights of the model from, without adapters.
 func newCritic(from *lm.Model, alloc tensor.Allocator) (*algo.TextCritic, error) {
 	c, err := algo.NewTextCritic(from.Config, alloc)
 	if err != nil {
@@ -62,8 +62,7 @@ func newCritic(from *lm.Model, alloc tensor.Allocator) (*algo.TextCritic, error)
 	return c, nil
 }
 
-// Value adds values to this worker's answers of step number step, which come through in and leave through
-// out.
+// Value receives this worker's answers of a step through in, adds values, and sends them through out.
 func (w *CriticWorker) Value(ctx context.Context, step int64, in, out *spmd.Channel) error {
 	err := w.receive(ctx, step, in, out, w.grader, func(a *answers) (err error) {
 		start := w.trace.Start()
@@ -90,7 +89,7 @@ func (w *CriticWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
 	return w.train(ctx, w.algo.Update)
 }
 
-// Close ends the worker's threads and the grader.
+// Close ends the worker's threads and its grader.
 func (w *CriticWorker) Close() error {
 	w.algo.Close()
 	if w.grader == nil {
@@ -99,8 +98,8 @@ func (w *CriticWorker) Close() error {
 	return w.grader.Close()
 }
 
-// Save returns the critic, not copied: the first worker's is everyone's. A checkpoint has the critic of
-// actors under the same names.
+// Save returns the critic of the first worker without a copy: all are equal. Checkpoints have the same names for an
+// actor's critic.
 func (w *CriticWorker) Save() []member.Share {
 	if w.m.Index() > 0 {
 		return nil
@@ -108,7 +107,8 @@ func (w *CriticWorker) Save() []member.Share {
 	return []member.Share{{Kind: "trainer", Dict: w.algo.Save()}}
 }
 
-// Load takes the critic from st. Of weights alone the trunk takes those. Adapters leave it as it is.
+// Load loads the critic from st. If st has weights alone, its model becomes the trunk; if these are adapters, the
+// critic does not change.
 func (w *CriticWorker) Load(st member.State) error {
 	if st.Trainer.Len() > 0 {
 		return w.algo.Load(st.Trainer)

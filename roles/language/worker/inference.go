@@ -11,13 +11,13 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A InferenceWorker adds log-probabilities to answers, while others are generated: by the policy
-// before the update, and by the reference policy.
+// An InferenceWorker adds log-probabilities to answers, while others are generated: those of the policy before the
+// update, and of the reference policy.
 type InferenceWorker struct {
 	reader
 	queue      *stageQueue
-	reference  *reference         // nil: it is not needed
-	recomputed *algo.TextLogProbs // nil: the same
+	reference  *reference         // nil: not needed
+	recomputed *algo.TextLogProbs // nil: not needed
 	ref        *algo.TextLogProbs
 	trace      *member.Tracer
 }
@@ -43,7 +43,7 @@ func NewInferenceWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*In
 	return w, err
 }
 
-// Infer adds log-probabilities to the answers of an iteration, which come through in and leave through
+// Infer receives this worker's answers of an iteration through in, adds log-probabilities, and sends them through
 // out.
 func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) error {
 	return w.queue.each(ctx, in, out, func(a *answers) (err error) {
@@ -62,10 +62,10 @@ func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) erro
 	})
 }
 
-// Tracer returns what this worker has noted; nil where no trace was asked for.
+// Tracer returns the timeline of this worker; nil unless cluster.tracer is enabled.
 func (w *InferenceWorker) Tracer() *member.Tracer { return w.trace }
 
-// Save returns the reference policy, of the first worker.
+// Save returns the reference policy of the first worker.
 func (w *InferenceWorker) Save() []member.Share {
 	if w.queue.m.Index() > 0 {
 		return nil
@@ -75,7 +75,7 @@ func (w *InferenceWorker) Save() []member.Share {
 	return []member.Share{{Kind: "trainer", Dict: d}}
 }
 
-// Load takes the reference policy from st.
+// Load loads the reference policy from st.
 func (w *InferenceWorker) Load(st member.State) error { return w.reference.load(st) }
 
 // Close ends the worker's threads.

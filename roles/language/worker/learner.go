@@ -13,12 +13,12 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A learner is what workers have in common that learn from answers: a replica of what they train, and
-// the answers of an iteration.
+// A learner is what workers share that train on answers: a replica of the trained model, and the answers of an
+// iteration.
 type learner struct {
 	*tuner
 	queue     *stageQueue
-	exchanges bool // groups are dealt by their lengths
+	exchanges bool // groups are exchanged so that all workers have about as many tokens
 	groups    []*answers
 	batch     algo.TextBatch
 }
@@ -27,9 +27,9 @@ func newLearner(t *tuner) *learner {
 	return &learner{tuner: t, queue: newStageQueue(t.m, t.plan), exchanges: t.plan.ExchangesGroups(t.m.Group())}
 }
 
-// receive takes this worker's answers of step number step from in, calls f with each group, and sends
-// them on through out, if it is not nil. They must have been made by the weights of that step. Those
-// without a reward get one by g.
+// receive receives this worker's answers of a step through in, calls f with each group, and sends the groups
+// through out unless it is nil. The answers must be of this step's weights. The grader g grades answers without a
+// reward.
 func (w *learner) receive(ctx context.Context, step int64, in, out *spmd.Channel, g *answer.Grader,
 	f func(*answers) error) error {
 	w.groups = w.groups[:0]
@@ -47,13 +47,13 @@ func (w *learner) receive(ctx context.Context, step int64, in, out *spmd.Channel
 	})
 }
 
-// join makes the answers one batch, in the order of their groups.
+// join joins the groups into one batch, in their order.
 func (w *learner) join() {
 	slices.SortFunc(w.groups, func(a, b *answers) int { return a.group - b.group })
 	w.batch, w.groups = joinAnswers(w.groups), w.groups[:0]
 }
 
-// train updates what is trained on the answers.
+// train calls update with the batch, and completes the metrics.
 func (w *learner) train(ctx context.Context, update func(*algo.TextBatch) (algo.Metrics, error)) (algo.Metrics,
 	error) {
 	start := w.trace.Start()
@@ -67,7 +67,7 @@ func (w *learner) train(ctx context.Context, update func(*algo.TextBatch) (algo.
 	return m, err
 }
 
-// joinAnswers makes groups one batch.
+// joinAnswers joins groups into one batch.
 func joinAnswers(groups []*answers) algo.TextBatch {
 	parts := make([]algo.TextBatch, len(groups))
 	for i, a := range groups {
@@ -76,8 +76,9 @@ func joinAnswers(groups []*answers) algo.TextBatch {
 	return algo.JoinTexts(parts...)
 }
 
-// exchangeGroups gives all workers of a component about as many tokens and as many groups, where that is wanted.
-// The groups of each worker follow from their lengths and numbers alone.
+// exchangeGroups exchanges groups among the workers of a component, if the job does so. Afterwards each has the
+// same number of groups, and about as many tokens. The groups of each worker follow from their lengths and numbers
+// alone.
 func (w *learner) exchangeGroups(ctx context.Context) error {
 	if !w.exchanges {
 		return nil
@@ -95,17 +96,17 @@ func (w *learner) exchangeGroups(ctx context.Context) error {
 	for _, a := range w.groups {
 		mine[a.group] = a
 	}
-	// All workers go through the pairs in one order, so that none waits for one that waits for it.
+	// All workers go through the pairs in the same order, so they cannot deadlock.
 	for a := range workers {
 		for b := range workers {
 			if groups := w.leaving(to, a, b); a == b || len(groups) == 0 {
 				continue
 			} else if a == this {
-				if err := w.give(ctx, b, groups, mine); err != nil {
+				if err := w.sendGroups(ctx, b, groups, mine); err != nil {
 					return err
 				}
 			} else if b == this {
-				if err := w.take(ctx, a, groups, mine); err != nil {
+				if err := w.receiveGroups(ctx, a, groups, mine); err != nil {
 					return err
 				}
 			}
@@ -120,7 +121,7 @@ func (w *learner) exchangeGroups(ctx context.Context) error {
 	return nil
 }
 
-// leaving returns the groups that go from one worker to another.
+// leaving returns the groups that move from one worker to another.
 func (w *learner) leaving(to []int, from, other int) (groups []int) {
 	lo, hi := w.plan.Pipeline.Range(w.queue.stage, from)
 	for g := lo; g < hi; g++ {
@@ -131,8 +132,8 @@ func (w *learner) leaving(to []int, from, other int) (groups []int) {
 	return groups
 }
 
-// give sends groups to another worker, and forgets them.
-func (w *learner) give(ctx context.Context, worker int, groups []int, mine map[int]*answers) error {
+// sendGroups sends groups to another worker, and removes them from mine.
+func (w *learner) sendGroups(ctx context.Context, worker int, groups []int, mine map[int]*answers) error {
 	var packed []byte
 	ends := make([]int64, len(groups))
 	for i, g := range groups {
@@ -146,8 +147,8 @@ func (w *learner) give(ctx context.Context, worker int, groups []int, mine map[i
 	return w.m.SendTo(ctx, w.m.Group(), worker, d)
 }
 
-// take receives groups from another worker.
-func (w *learner) take(ctx context.Context, worker int, groups []int, mine map[int]*answers) error {
+// receiveGroups receives groups from another worker, and adds them to mine.
+func (w *learner) receiveGroups(ctx context.Context, worker int, groups []int, mine map[int]*answers) error {
 	d, err := w.m.RecvFrom(ctx, w.m.Group(), worker, tensor.Dict{})
 	if err != nil {
 		return err

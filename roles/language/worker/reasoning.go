@@ -11,17 +11,16 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A ReasoningWorker holds one replica of a language model, and trains it on its share of the answers
-// of rollout workers.
+// A ReasoningWorker is an actor: it has one replica of a language model, and trains it on its share of the answers.
 type ReasoningWorker struct {
 	*learner
 	algo      *algo.TextPPO
-	grader    *answer.Grader // nil: others reward
+	grader    *answer.Grader // nil: other workers grade answers
 	weights   *weights.Weights
 	reference *reference       // nil: inference workers have it, or it is not needed
 	critic    *algo.TextCritic // nil: critic workers have it, or there is none
-	early     bool             // log-probs are computed as answers come
-	inferred  int              // groups with log-probs, the first ones
+	early     bool             // compute log-probs while answers arrive
+	inferred  int              // number of groups with log-probs; they come first
 }
 
 // NewReasoningWorker returns the worker of member m, for loop.Launch.
@@ -38,7 +37,7 @@ func NewReasoningWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 	setup := p.TextSetup()
 	setup.Model, setup.Replicas, setup.Alloc, setup.Progress = model, t.replicas, m.World().Alloc, loop.ProgressOf(c, m)
 	w := &ReasoningWorker{learner: newLearner(t), weights: shared.weights,
-		early: p.GenBatches == 1} // else groups are left out
+		early: p.GenBatches == 1} // else Resample drops groups
 	if p.Inferences == 0 {
 		if w.reference, err = newReference(p, model); err != nil {
 			return nil, err
@@ -62,13 +61,13 @@ func NewReasoningWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 	return w, err
 }
 
-// SyncModel publishes the parameters, which are of that version, to rollout and inference workers.
+// SyncModel publishes the parameters as this version, for rollout and inference workers.
 func (w *ReasoningWorker) SyncModel(ctx context.Context, version int64) error {
 	return w.weights.Publish(ctx, w.m.Index(), version)
 }
 
-// Receive takes this actor's answers of step number step from in. They must have been made by the
-// weights of that step. While others are drawn it rewards them, and computes log-probs, if nobody has.
+// Receive receives this actor's answers of a step through in. The answers must be of this step's weights. Meanwhile
+// it grades answers and computes log-probs, unless other workers have.
 func (w *ReasoningWorker) Receive(ctx context.Context, step int64, in *spmd.Channel) error {
 	start := w.trace.Start()
 	defer w.trace.Done("receive", start)
@@ -83,11 +82,11 @@ func (w *ReasoningWorker) Receive(ctx context.Context, step int64, in *spmd.Chan
 	return err
 }
 
-// inferTokens are enough for a pass to be fast. With more, actors would wait longer for the first groups.
+// inferTokens is enough for an efficient pass. With more, actors would wait longer for the first groups.
 const inferTokens = 1 << 10
 
-// infer computes the log-probs of the groups that have come since it did so last, if they have
-// inferTokens, or all of them.
+// infer computes the log-probs of groups received since its last call, if they have inferTokens tokens or all is
+// set.
 func (w *ReasoningWorker) infer(all bool) error {
 	fresh := w.groups[w.inferred:]
 	if !w.early || len(fresh) == 0 {
@@ -120,8 +119,8 @@ func (w *ReasoningWorker) infer(all bool) error {
 	return nil
 }
 
-// Resample chooses from the answers, the n-th batch of this step, and reports whether the actors need
-// another. All actors say the same.
+// Resample chooses from the answers of batch n of this step, and reports whether the actors need another batch. All
+// actors return the same.
 func (w *ReasoningWorker) Resample(n int) (more bool, err error) {
 	start := w.trace.Start()
 	defer w.trace.Done("resample", start)
@@ -133,7 +132,7 @@ func (w *ReasoningWorker) Resample(n int) (more bool, err error) {
 func (w *ReasoningWorker) ComputeAdvantages(context.Context) error {
 	start := w.trace.Start()
 	defer w.trace.Done("advantages", start)
-	if len(w.groups) > 0 { // else Resample has
+	if len(w.groups) > 0 { // else Resample has joined them
 		w.join()
 	}
 	return w.algo.Prepare(&w.batch)
@@ -144,7 +143,7 @@ func (w *ReasoningWorker) RunTraining(ctx context.Context) (algo.Metrics, error)
 	return w.train(ctx, w.algo.Update)
 }
 
-// Close ends the worker's threads and the grader.
+// Close ends the worker's threads and its grader.
 func (w *ReasoningWorker) Close() error {
 	w.algo.Close()
 	if w.grader == nil {
@@ -153,14 +152,14 @@ func (w *ReasoningWorker) Close() error {
 	return w.grader.Close()
 }
 
-// Save returns the state, not copied: the first actor's is everyone's.
+// Save returns the state of the first actor without a copy: all are equal.
 func (w *ReasoningWorker) Save() []member.Share {
 	d := w.algo.Save()
 	w.reference.save(&d)
 	return w.save(d)
 }
 
-// Load takes st, which may be weights alone: those of the critic's trunk, too.
+// Load loads st, which may be weights alone. These become the weights of the critic's trunk, too.
 func (w *ReasoningWorker) Load(st member.State) error {
 	whole, err := w.load(st)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A reference is the language model as it was before the first step: a copy, or with adapters the
-// weights without them, which never change.
+// A reference is the language model before the first step: a copy, or for adapters the model without them, whose
+// weights never change.
 type reference struct {
 	model  *lm.Model
 	copied bool
@@ -21,7 +21,7 @@ type reference struct {
 // referenceWeights is the name of the reference's weights in the trainer's state.
 const referenceWeights = "reference"
 
-// newReference returns the reference of a model with its first weights, where the job needs one, else nil.
+// newReference returns the reference of a model with its initial weights; nil if the job needs none.
 func newReference(p *plan.Plan, of *lm.Model) (*reference, error) {
 	if !p.NeedsReference() {
 		return nil, nil
@@ -41,7 +41,7 @@ func newReference(p *plan.Plan, of *lm.Model) (*reference, error) {
 	return r, nil
 }
 
-// copyWeights copies the weights of a model, without adapters, to those of the same names.
+// copyWeights copies the weights of the model from, without adapters, to the weights of to with the same names.
 func copyWeights(to, from *lm.Model) {
 	source := from.Tensors()
 	for i, t := range to.Tensors() {
@@ -49,15 +49,14 @@ func copyWeights(to, from *lm.Model) {
 	}
 }
 
-// save adds the weights to a trainer's state, if they are a copy. A nil reference has none.
+// save adds the weights to a trainer's state if they are a copy. A nil reference adds nothing.
 func (r *reference) save(d *tensor.Dict) {
 	if r != nil && r.copied {
 		d.Set(referenceWeights, tensor.FromU8(r.model.Frozen(), len(r.model.Frozen())))
 	}
 }
 
-// load takes the reference of a state. In one of weights alone it is the model. A nil reference takes
-// nothing.
+// load loads the reference from a state; if it is weights alone, from its model. A nil reference does nothing.
 func (r *reference) load(st member.State) error {
 	if r == nil || !r.copied {
 		return nil
@@ -74,7 +73,7 @@ func (r *reference) load(st member.State) error {
 	return nil
 }
 
-// takeWeights copies the weights of a state to those of the same names.
+// takeWeights copies weights of a state to the weights of m with the same names.
 func takeWeights(m *lm.Model, from tensor.Dict) error {
 	for _, t := range m.Tensors() {
 		x, ok := from.Get(t.Name)

@@ -11,14 +11,14 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A stageQueue is the place of a worker in the pipeline of answers: it receives groups from the stage before, and
-// sends them to the next.
+// A stageQueue has a worker's ends of the channels in the pipeline of answers: it receives groups from the previous
+// stage, and sends them to the next.
 type stageQueue struct {
 	m        *spmd.Member
 	pipeline *plan.Pipeline
 	stage    int
 	in       answerReceiver
-	out      *answerSender // not used in the last stage
+	out      *answerSender // unused in the last stage
 }
 
 func newStageQueue(m *spmd.Member, p *plan.Plan) *stageQueue {
@@ -26,8 +26,8 @@ func newStageQueue(m *spmd.Member, p *plan.Plan) *stageQueue {
 		in: answerReceiver{m: m, plan: p}, out: newAnswerSender(m, p)}
 }
 
-// each calls f with this worker's groups of an iteration, in the order in which they come through in,
-// which is another one every time. With out it sends them on afterwards.
+// each calls f with this worker's groups of an iteration, in the order of arrival, which varies. Then it sends each
+// group through out, unless out is nil.
 func (q *stageQueue) each(ctx context.Context, in, out *spmd.Channel, f func(*answers) error) error {
 	lo, hi := q.pipeline.Range(q.stage, q.m.Index())
 	for range hi - lo {
@@ -51,7 +51,7 @@ func (q *stageQueue) each(ctx context.Context, in, out *spmd.Channel, f func(*an
 	return nil
 }
 
-// A RewardWorker says what answers are worth, while others are generated.
+// A RewardWorker grades answers, while others are generated.
 type RewardWorker struct {
 	queue  *stageQueue
 	plan   *plan.Plan
@@ -70,7 +70,7 @@ func NewRewardWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Rewar
 	return &RewardWorker{newStageQueue(m, p), p, g, member.NewTracer(p.Job, m)}, err
 }
 
-// Score gives rewards to the answers of an iteration, which come through in and leave through out.
+// Score receives this worker's answers of an iteration through in, grades them, and sends them through out.
 func (w *RewardWorker) Score(ctx context.Context, in, out *spmd.Channel) error {
 	return w.queue.each(ctx, in, out, func(a *answers) error {
 		start := w.trace.Start()
@@ -79,7 +79,7 @@ func (w *RewardWorker) Score(ctx context.Context, in, out *spmd.Channel) error {
 	})
 }
 
-// judge fills in the rewards, and the outcomes of the rule.
+// judge grades a's answers: it sets the rewards and the outcomes.
 func (a *answers) judge(g *answer.Grader, p *plan.Plan) error {
 	responses, at := make([]answer.Response, len(a.lengths)), int32(0)
 	for i, n := range a.lengths {
@@ -96,13 +96,13 @@ func (a *answers) judge(g *answer.Grader, p *plan.Plan) error {
 	return nil
 }
 
-// Tracer returns what this worker has noted; nil where no trace was asked for.
+// Tracer returns the timeline of this worker; nil unless cluster.tracer is enabled.
 func (w *RewardWorker) Tracer() *member.Tracer { return w.trace }
 
-// Save returns nothing: a reward depends on the answer alone.
+// Save returns nothing: grading has no state.
 func (w *RewardWorker) Save() []member.Share { return nil }
 
-// Load has nothing to take.
+// Load does nothing.
 func (w *RewardWorker) Load(member.State) error { return nil }
 
 // Close ends the grader.

@@ -13,23 +13,23 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Answers is the purpose of the communicator of rollout workers of the task reasoning.
+// Answers is the purpose of the communicator of rollout workers in the task reasoning.
 const Answers = "answers"
 
-// A RolloutWorker answers prompts with the actors' language model.
+// A RolloutWorker generates answers to prompts with the actors' language model, and examines the model.
 type RolloutWorker struct {
 	*texts
 	reader
 	m        *spmd.Member
 	engine   *engine.Engine
-	group    int  // answers to each prompt
-	logProbs bool // travel with answers
+	group    int  // the number of answers to each prompt
+	logProbs bool // send log-probs with answers
 	out      *answerSender
-	sums     *collectives.Reducer // over the rollout workers
-	exam     *exam.Exam           // nil: there are no evaluations
+	sums     *collectives.Reducer // sums results of exams over the rollout workers
+	exam     *exam.Exam           // nil: no evaluations
 	shown    []exam.Shown         // of the last evaluation
-	ended    int                  // answers of the batch
-	asked    int                  // of them, to all prompts of the batch
+	ended    int                  // ended answers of the batch
+	asked    int                  // all answers of the batch
 	trace    *member.Tracer
 	progress algo.Progress
 }
@@ -58,10 +58,9 @@ func NewRolloutWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Ro
 	return w, err
 }
 
-// Generate answers this worker's prompts of batch number n of step number step, both from 0 on. The
-// answers to a prompt leave through out when the last of them has ended, while others still grow.
-// Random numbers belong to the prompt's number in the run, the answer's in its group and the token's
-// position alone.
+// Generate generates the answers to this worker's prompts of batch n of a step; both numbers begin at 0. It sends a
+// group through out when all its answers have ended, while other answers are generated. Random numbers depend only
+// on the prompt's number in the run, the answer's number in its group, and the position of the token.
 func (w *RolloutWorker) Generate(ctx context.Context, step int64, n int, out *spmd.Channel) error {
 	pipeline := &w.plan.Pipeline
 	lo, hi := pipeline.Range(0, w.m.Index())
@@ -80,7 +79,7 @@ func (w *RolloutWorker) Generate(ctx context.Context, step int64, n int, out *sp
 	return w.out.flush(ctx, out)
 }
 
-// round answers prompts, all at once, and offers their answers.
+// round generates the answers to prompts at the same time, and offers them to the next stage.
 func (w *RolloutWorker) round(ctx context.Context, prompts []prompt, out *spmd.Channel) error {
 	start := w.trace.Start()
 	defer w.trace.Done("generate", start)
@@ -92,7 +91,7 @@ func (w *RolloutWorker) round(ctx context.Context, prompts []prompt, out *spmd.C
 		}
 	}
 	results := make([]engine.Result, len(requests))
-	ended := make([]int, len(prompts)) // answers to each
+	ended := make([]int, len(prompts)) // ended answers to each prompt
 	_, err := w.engine.Generate(ctx, requests, engine.Watch{Done: func(i int, r *engine.Result) error {
 		results[i] = *r
 		w.ended++
@@ -107,8 +106,8 @@ func (w *RolloutWorker) round(ctx context.Context, prompts []prompt, out *spmd.C
 	return err
 }
 
-// Evaluate asks this worker's share of the questions of validation. The metrics are those of
-// exam.Metrics, over all rollout workers.
+// Evaluate asks this worker's share of the questions of validation. The metrics are exam.Metrics over all rollout
+// workers.
 func (w *RolloutWorker) Evaluate(ctx context.Context) (algo.Metrics, error) {
 	start := w.trace.Start()
 	defer w.trace.Done("evaluate", start)
@@ -125,7 +124,7 @@ func (w *RolloutWorker) Evaluate(ctx context.Context) (algo.Metrics, error) {
 	return algo.Metrics{Names: names, Values: values}, nil
 }
 
-// Shown returns some answers of the last evaluation, on the first worker alone.
+// Shown returns some answers of the last evaluation; none except on the first worker.
 func (w *RolloutWorker) Shown() []exam.Shown {
 	if w.m.Index() > 0 {
 		return nil
@@ -133,19 +132,19 @@ func (w *RolloutWorker) Shown() []exam.Shown {
 	return w.shown
 }
 
-// shownAnswers is how many answers of an evaluation a person can read.
+// shownAnswers is the number of answers of an evaluation that are shown.
 const shownAnswers = 20
 
-// Tracer returns what this worker has noted; nil where no trace was asked for.
+// Tracer returns the timeline of this worker; nil unless cluster.tracer is enabled.
 func (w *RolloutWorker) Tracer() *member.Tracer { return w.trace }
 
-// Save returns nothing: the weights are the actors', and random numbers belong to prompts.
+// Save returns nothing: the actors save the weights, and random numbers follow from prompts.
 func (w *RolloutWorker) Save() []member.Share { return nil }
 
-// Load has nothing to take.
+// Load does nothing.
 func (w *RolloutWorker) Load(member.State) error { return nil }
 
-// Close ends the worker's threads and the grader.
+// Close ends the worker's threads and its grader.
 func (w *RolloutWorker) Close() error {
 	w.engine.Close()
 	if w.exam == nil {

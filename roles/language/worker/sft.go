@@ -18,8 +18,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A tuner is what workers have in common that train a language model on texts: a replica of the
-// model, and the order of the texts.
+// A tuner is what actors and critic workers share: a replica of the trained model, and the order of the texts.
 type tuner struct {
 	*texts
 	m        *spmd.Member
@@ -34,10 +33,11 @@ func newTuner(ctx context.Context, m *spmd.Member, p *plan.Plan, model *lm.Model
 	return t, err
 }
 
-// Tracer returns what this worker has noted; nil where no trace was asked for.
+// Tracer returns the timeline of this worker; nil unless cluster.tracer is enabled.
 func (t *tuner) Tracer() *member.Tracer { return t.trace }
 
-// save returns the state, not copied, with that of the trainer: the first actor's is everyone's.
+// save returns the state of the first worker, with trainer as that of the trainer, without a copy: all workers are
+// equal.
 func (t *tuner) save(trainer tensor.Dict) []member.Share {
 	if t.m.Index() > 0 {
 		return nil
@@ -49,7 +49,7 @@ func (t *tuner) save(trainer tensor.Dict) []member.Share {
 	return []member.Share{{Kind: "model", Dict: job.ModelDict(t.model.Params)}, {Kind: "trainer", Dict: trainer}}
 }
 
-// load takes the weights of st. It reports whether st has a trainer's state, too.
+// load loads the weights of st. It reports whether st also has a trainer's state.
 func (t *tuner) load(st member.State) (whole bool, err error) {
 	if err := job.LoadModel(t.model.Params, st.Model); err != nil || st.Trainer.Len() == 0 {
 		return false, err
@@ -57,11 +57,11 @@ func (t *tuner) load(st member.State) (whole bool, err error) {
 	return true, nil
 }
 
-// An SFTWorker trains a language model on its share of the texts.
+// An SFTWorker is an actor of fine-tuning: it trains a language model on its share of the texts.
 type SFTWorker struct {
 	*tuner
 	algo *algo.SFT
-	mine []algo.Sequence // for evaluations
+	mine []algo.Sequence // its share of the texts of validation
 	stop *earlyStop
 }
 
@@ -87,7 +87,7 @@ func NewSFTWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*SFTWor
 	return w, err
 }
 
-// RunTraining takes optimiser step number step, from 0 on.
+// RunTraining makes one optimiser step. Steps count from 0.
 func (w *SFTWorker) RunTraining(ctx context.Context, step int64) (algo.Metrics, error) {
 	start := w.trace.Start()
 	number := w.at(step)
@@ -101,8 +101,8 @@ func (w *SFTWorker) RunTraining(ctx context.Context, step int64) (algo.Metrics, 
 	return m, err
 }
 
-// Evaluate measures the texts of validation, with the metrics eval/*, and reports whether training is
-// to stop. All actors say the same.
+// Evaluate measures the texts of validation for the metrics eval/*, and reports whether training should stop. All
+// actors return the same.
 func (w *SFTWorker) Evaluate(context.Context) (m algo.Metrics, stop bool, err error) {
 	start := w.trace.Start()
 	m, err = w.algo.Evaluate(w.mine)
@@ -117,11 +117,11 @@ func (w *SFTWorker) Evaluate(context.Context) (m algo.Metrics, stop bool, err er
 	return m, stop, nil
 }
 
-// EarlyStop returns what the early stop of the run waits for, for the progress line, and why it has
-// stopped the run, if it has. Without one it returns nothing.
+// EarlyStop returns the progress towards an early stop for the progress line, and why it stopped the run if it did.
+// It returns nothing if early stops are off.
 func (w *SFTWorker) EarlyStop() []string { return w.stop.describe() }
 
-// First reports whether this is the first actor, which speaks for all.
+// First reports whether this is the first actor, whose results are used for all.
 func (w *SFTWorker) First() bool { return w.m.Index() == 0 }
 
 // Close ends the worker's threads.
@@ -130,14 +130,14 @@ func (w *SFTWorker) Close() error {
 	return nil
 }
 
-// Save returns the state, not copied: the first actor's is everyone's.
+// Save returns the state of the first actor without a copy: all are equal.
 func (w *SFTWorker) Save() []member.Share {
 	trainer := w.algo.Save()
 	trainer.Set(stopState, tensor.FromF64(slices.Clone(w.stop.state[:]), len(w.stop.state)))
 	return w.save(trainer)
 }
 
-// Load takes st, which may be weights alone.
+// Load loads st, which may be weights alone.
 func (w *SFTWorker) Load(st member.State) error {
 	if whole, err := w.load(st); err != nil || !whole {
 		return err
@@ -148,12 +148,12 @@ func (w *SFTWorker) Load(st member.State) error {
 	return w.algo.Load(st.Trainer)
 }
 
-// An earlyStop watches a metric of validation.
+// An earlyStop stops training when a metric of validation no longer gets better.
 type earlyStop struct {
 	config *config.EarlyStopConfig
-	sign   float64    // -1 where more is better
-	state  [2]float64 // the best value, times sign, and evaluations since
-	last   float64    // value of the metric
+	sign   float64    // -1 if more is better
+	state  [2]float64 // the best value times sign, and the number of evaluations since
+	last   float64    // the last value of the metric
 	reason string     // why it stopped the run; "": it has not
 }
 
@@ -167,7 +167,7 @@ func newEarlyStop(c *config.EarlyStopConfig) *earlyStop {
 	return s
 }
 
-// observe reports whether to stop after an evaluation with these metrics.
+// observe takes the metrics of an evaluation, and reports whether to stop.
 func (s *earlyStop) observe(m algo.Metrics) bool {
 	c, found := s.config, m.Values[slices.Index(m.Names, strings.TrimPrefix(s.config.Monitor, "val_"))]
 	value := s.sign * found
@@ -189,7 +189,7 @@ func (s *earlyStop) observe(m algo.Metrics) bool {
 	return s.reason != ""
 }
 
-// describe is SFTWorker.EarlyStop.
+// describe returns the texts of SFTWorker.EarlyStop.
 func (s *earlyStop) describe() []string {
 	if !s.config.Enabled {
 		return nil

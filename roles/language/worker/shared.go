@@ -16,25 +16,25 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Shared is what the workers of a rank have in common: their language models, the trained parameters on their way
-// from the actors to the workers that answer and infer, and a program that rewards. With adapters, they alone
-// travel.
+// Shared is what the workers of a rank have in common: their language models, the weights that travel from the
+// actors to rollout and inference workers, and a judge, which may run a program. Of a model with adapters only the
+// adapters travel.
 type Shared struct {
 	world   *spmd.World
 	plan    *plan.Plan
-	models  map[string]map[int]*lm.Model // by component and member
-	inPlace map[*lm.Model]bool           // models that are an actor's
-	weights *weights.Weights             // nil: nobody reads them
+	models  map[string]map[int]*lm.Model // by component and member number
+	inPlace map[*lm.Model]bool           // models that are also an actor's
+	weights *weights.Weights             // nil: no worker reads them
 	judge   answer.Judge
 }
 
 var _ loop.Shared = (*Shared)(nil)
 
-// readers are the components that use the actors' weights.
+// readers are the components that read the actors' weights.
 var readers = []string{"rollout", "inference"}
 
-// NewShared loads the models of a rank's workers, with their first weights. Workers that read weights in place on
-// an actor's rank have the first actor's model.
+// NewShared loads the models of a rank's workers with their initial weights. Workers that read weights in place use
+// the model of this rank's first actor.
 func NewShared(w *spmd.World, p *plan.Plan) (*Shared, error) {
 	s := &Shared{world: w, plan: p, models: map[string]map[int]*lm.Model{}, inPlace: map[*lm.Model]bool{}}
 	var first *lm.Model
@@ -56,7 +56,7 @@ func NewShared(w *spmd.World, p *plan.Plan) (*Shared, error) {
 				if model, err = p.Load(tensor.Heap); err != nil {
 					return nil, fmt.Errorf("%s %d: %w", of, m, err)
 				}
-				model.Params.Grad = nil // it is not trained
+				model.Params.Grad = nil // readers do not train it
 			}
 			s.set(of, m, model)
 		}
@@ -71,7 +71,7 @@ func (s *Shared) set(component string, member int, m *lm.Model) {
 	s.models[component][member] = m
 }
 
-// SharedOf returns what the workers of c's rank share.
+// SharedOf returns the Shared of c's rank.
 func SharedOf(c *loop.Cluster) (*Shared, error) {
 	if s, ok := loop.SharedOf(c).(*Shared); ok {
 		return s, nil
@@ -79,7 +79,7 @@ func SharedOf(c *loop.Cluster) (*Shared, error) {
 	return nil, errors.New("the job has no language model (runner.task_type sft or reasoning)")
 }
 
-// of returns what the workers of m's rank share, and m's model.
+// of returns the Shared of m's rank, and m's model.
 func of(c *loop.Cluster, m *spmd.Member) (*Shared, *lm.Model, error) {
 	s, err := SharedOf(c)
 	if err != nil {
@@ -91,9 +91,9 @@ func of(c *loop.Cluster, m *spmd.Member) (*Shared, *lm.Model, error) {
 // Plan returns the plan of the job.
 func (s *Shared) Plan() *plan.Plan { return s.plan }
 
-// Connect makes the weights between the models.
+// Connect connects the weights of all ranks.
 func (s *Shared) Connect(ctx context.Context) (err error) {
-	if !s.plan.Config.Reasons() { // actors have theirs, and no other worker reads them
+	if !s.plan.Config.Reasons() { // no worker reads the actors' weights
 		return nil
 	}
 	var params *nn.Params[float32]
@@ -107,10 +107,10 @@ func (s *Shared) Connect(ctx context.Context) (err error) {
 	return err
 }
 
-// Close is called on every rank when there is nothing more to publish.
+// Close is called on every rank, after the last Publish.
 func (s *Shared) Close() { s.weights.Close() }
 
-// A reader is a model whose parameters follow the weights.
+// A reader is a model whose parameters follow the actors'.
 type reader struct {
 	model   *lm.Model
 	weights *collectives.WeightsReader
@@ -123,7 +123,7 @@ func (s *Shared) reader(m *spmd.Member, model *lm.Model) reader {
 	return reader{model: model, weights: s.weights.Reader(m), inPlace: s.inPlace[model], version: -1}
 }
 
-// SyncModelFromActor makes the model use that version of the weights.
+// SyncModelFromActor makes the model use this version of the weights.
 func (r *reader) SyncModelFromActor(ctx context.Context, version int64) error {
 	state, got, err := r.weights.Adopt(ctx, version)
 	if err != nil {
