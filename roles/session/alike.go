@@ -14,13 +14,12 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// An identity is what must be alike on all ranks of a job. "" is not known, and like all others.
+// An identity is what must be the same on all ranks of a job. "" is unknown, and equal to everything.
 type identity struct{ Binary, Config string }
 
-// oddRanks returns, on rank 0, an error that names the ranks whose binary or configuration is not
-// that of rank 0: one mpirun has started different programs, or one program with different files.
-// Programs of others in the same job, such as solvers, are no ranks. A rank whose node lacks the
-// configuration has that of rank 0.
+// oddRanks returns, on rank 0, an error that names the ranks whose binary or configuration differs from that of
+// rank 0: mpirun has started different programs, or a program with different files. Foreign programs in the same
+// MPI job, such as solvers, are not ranks. A rank whose node lacks the configuration file uses that of rank 0.
 func (s *session) oddRanks(ctx context.Context, w *spmd.World, world *collectives.Group) (odd, err error) {
 	if w.Describe().Transport != "mpi" {
 		return nil, nil
@@ -60,7 +59,7 @@ func (s *session) oddRanks(ctx context.Context, w *spmd.World, world *collective
 
 func differs(a, b string) bool { return a != "" && b != "" && a != b }
 
-// listed names ranks, the first ones of many.
+// listed names ranks; of many, the first ones.
 func listed(ranks []string) string {
 	const most = 8
 	switch n := len(ranks); {
@@ -72,8 +71,8 @@ func listed(ranks []string) string {
 	return "ranks " + strings.Join(ranks, ", ")
 }
 
-// binaryID returns what tells this program from others: a hash of its size and its beginning, where
-// the build ID is. "": it is not known.
+// binaryID returns an identity of this program: a hash of its size and its beginning, which has the build ID. "" is
+// unknown.
 func binaryID() string {
 	f, err := os.Open("/proc/self/exe")
 	if err != nil {

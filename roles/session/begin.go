@@ -18,8 +18,8 @@ import (
 	"github.com/rlinf/rlinf/roles/task"
 )
 
-// begin opens the run's folder, on rank 0, and returns the state that the run starts from and its
-// logbook. It finds mistakes of the user before it changes anything in the folder.
+// begin opens the run's folder on rank 0, and returns the run's logbook and the state with which it starts. It
+// finds mistakes of the user before it changes anything in the folder.
 func (s *session) begin(ctx context.Context, p task.Plan, sv *loop.Saver) (*loop.Logbook, loop.StartState, error) {
 	for _, note := range p.Notes() {
 		s.warn(note)
@@ -51,9 +51,9 @@ func (s *session) begin(ctx context.Context, p task.Plan, sv *loop.Saver) (*loop
 	return book, b, nil
 }
 
-// lock opens the folder path. With wait, for a job that was queued again, it waits for a job that
-// was killed on another host, whose lock looks alive until it has had no heartbeat for a minute. It
-// stops waiting when it sees a heartbeat, or is asked to stop.
+// lock opens the folder path. With wait, for a requeued job, it waits for the lock of a job that was killed on
+// another host: such a lock looks alive until it has had no heartbeat for a minute. It stops waiting after a
+// heartbeat, or when the job is asked to stop.
 func (s *session) lock(ctx context.Context, path string, wait bool) (*runfolder.Folder, error) {
 	var last *runfolder.BusyError
 	for {
@@ -78,9 +78,9 @@ func (s *session) lock(ctx context.Context, path string, wait bool) (*runfolder.
 	}
 }
 
-// open prepares f for a run that starts from b, or with auto from the newest usable checkpoint in
-// it. A run that resumes nothing moves the files of an earlier run aside. So does a run with auto
-// if there is no checkpoint but the earlier run has written metrics.
+// open prepares the folder f for a run that starts with b, or, if resume is auto, with the newest usable checkpoint
+// in f. A run that does not resume moves the files of an earlier run aside. With auto, a run also does so if the
+// earlier run has metrics but no checkpoint.
 func (s *session) open(f *runfolder.Folder, p task.Plan, sv *loop.Saver, resume string,
 	b loop.StartState) (*loop.Logbook, loop.StartState,
 	error) {
@@ -148,7 +148,7 @@ func (s *session) open(f *runfolder.Folder, p task.Plan, sv *loop.Saver, resume 
 	return book, b, f.WriteConfig(sv.YAML)
 }
 
-// newest reads the newest usable checkpoint in f, and returns b if there is none.
+// newest loads the newest usable checkpoint in f; if there is none, it returns b.
 func (s *session) newest(f *runfolder.Folder, p task.Plan, sv *loop.Saver, b loop.StartState) (loop.StartState,
 	error) {
 	c, rejected, err := sv.Store.Newest()

@@ -38,13 +38,13 @@ func (s *session) finish(w *spmd.World, stopped int, book *loop.Logbook) error {
 	if err != nil {
 		return err
 	}
-	if end := s.ending.Swap(nil); end != nil { // a second signal changes nothing any more
+	if end := s.ending.Swap(nil); end != nil { // from now on a second signal does not change the folder
 		end.write(s.Out, status, book.Step(), book.Where())
 	}
 	return nil
 }
 
-// statusOf returns the status of a run that ends with an exit code before its last step.
+// statusOf returns the status of a run that ended before its last step, by its exit code.
 func statusOf(code int) runfolder.Status {
 	switch code {
 	case loop.ExitRequeue:
@@ -55,21 +55,21 @@ func statusOf(code int) runfolder.Status {
 	return runfolder.Failed
 }
 
-// abandon is called before a second signal ends the process.
+// abandon marks the run's folder. It is called before a second signal ends the process.
 func (s *session) abandon(code int) {
 	s.progress.Done()
 	end := s.ending.Load()
 	if end == nil {
 		return
 	}
-	runfolder.Mark(end.cfg.Folder(), statusOf(code)) // what is wrong with that changes nothing
+	runfolder.Mark(end.cfg.Folder(), statusOf(code)) // errors are ignored: the process ends anyway
 	if s.lead == 0 {
 		end.write(s.Out, statusOf(code), end.reached(), "")
 	}
 }
 
-// failing is called with the job's first error, before its line is written: it marks the run's
-// folder. The process that fails does so, because rank 0 may not live to do it.
+// failing is called with the job's first error, before it is written: it marks the run's folder. The process with
+// the error does so, because rank 0 may have died.
 func (s *session) failing(f *spmd.Failure) {
 	s.progress.Done()
 	if f.Stack != nil {
@@ -78,46 +78,46 @@ func (s *session) failing(f *spmd.Failure) {
 	s.fail()
 }
 
-// Stalled is called when a rank stopped responding, with the stacks of this process, before the line that
-// names that rank is written.
+// Stalled is called with the stacks of this process when a rank has stopped responding, before the line that names
+// this rank is written.
 func (s *session) Stalled(stacks []byte) {
 	s.progress.Done()
 	s.log.Keep(append(stacks, '\n'))
 	s.fail()
 }
 
-// fail marks the run's folder as that of a run that failed, and says how to go on.
+// fail marks the run's folder as failed, and says how to go on.
 func (s *session) fail() {
 	if end := s.ending.Load(); end != nil {
-		runfolder.Mark(end.cfg.Folder(), runfolder.Failed) // the error itself is what counts
+		runfolder.Mark(end.cfg.Folder(), runfolder.Failed) // ignored: the job's error is what matters
 		end.write(&s.log, runfolder.Failed, end.reached(), "")
 	}
 }
 
-// failed returns the exit code of the job's first error.
+// failed returns the exit code for the job's first error.
 func (s *session) failed(error) int {
 	s.code.Store(loop.ExitFailed)
 	return loop.ExitFailed
 }
 
-// An ending is what the last lines of a run need to know.
+// An ending has what the last lines of a run say.
 type ending struct {
 	cfg     *config.Config
-	program string // how it is called in one process; "": nothing is written
-	launch  string // what stands before it to start all ranks
-	ranks   string // what stands behind it to start them
-	place   string // settings that find the folder from here
-	most    int64  // iterations of the whole run; 0: no end is known
+	program string // how the program is called in one process; "": nothing is written
+	launch  string // what to write before it to start all ranks
+	ranks   string // what to write after it to start all ranks
+	place   string // overrides that find the folder from here
+	most    int64  // iterations of the whole run; 0: unknown
 }
 
-// newEnding returns the ending of j as it was started.
+// newEnding returns the ending of j with the command that started it.
 func (s *session) newEnding(w *spmd.World, j *job.Job) *ending {
 	e := &ending{cfg: j.Config, program: s.Command, most: plannedSteps(j)}
 	e.launchedBy(w.Describe().Launcher, w.Size(), os.Getenv)
 	return e
 }
 
-// plannedSteps returns after how many iterations j ends; 0: no end is known.
+// plannedSteps returns the number of iterations of j; 0: unknown.
 func plannedSteps(j *job.Job) int64 {
 	if j.MaxSteps == math.MaxInt64 {
 		return 0
@@ -125,7 +125,8 @@ func plannedSteps(j *job.Job) int64 {
 	return j.MaxSteps
 }
 
-// launchedBy says how so many ranks are started. getenv returns variables of the job's environment.
+// launchedBy sets the command that starts size ranks with this launcher. getenv returns variables of the job's
+// environment.
 func (e *ending) launchedBy(launcher string, size int, getenv func(string) string) {
 	switch launcher {
 	case "":
@@ -146,9 +147,9 @@ func (e *ending) launchedBy(launcher string, size int, getenv func(string) strin
 	}
 }
 
-// WriteNext writes the state of the run of cfg in the folder dir, where its newest checkpoint is, and
-// the commands that go on with it. program is how rlinf is called; launchable tells whether a launcher
-// can start it. where says how far the run has come.
+// WriteNext writes the state of the run of cfg, and the commands with which to go on. dir is the folder with its
+// newest checkpoint. program is how rlinf is called; launchable says whether a launcher can start it. where says
+// how far the run has come.
 func WriteNext(out io.Writer, program string, launchable bool, cfg *config.Config, dir string,
 	status runfolder.Status, step int64, where string) {
 	here := *cfg
@@ -178,8 +179,7 @@ func sameFolder(a, b string) bool {
 	return err == nil && err2 == nil && os.SameFile(at, bt)
 }
 
-// write writes the last lines of a run that has made step iterations. where says how far it has come;
-// "": nothing.
+// write writes the last lines of a run that has made step iterations. where says how far it has come; it may be "".
 func (e *ending) write(out io.Writer, status runfolder.Status, step int64, where string) {
 	if e.program == "" {
 		return
@@ -227,8 +227,8 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, where
 	}
 }
 
-// compares reports whether the metrics have one that runs are compared by: there is none before the first
-// episode has ended.
+// compares reports whether the run has the metric by which runs are compared. Before the first episode has ended it
+// does not.
 func (e *ending) compares() bool {
 	newest := metrics.Newest(filepath.Join(e.cfg.Folder(), "metrics.jsonl"))
 	_, evaluated := newest[e.cfg.Headline()]
@@ -236,8 +236,7 @@ func (e *ending) compares() bool {
 	return evaluated || trained
 }
 
-// annealed names what has come to the end of a schedule with the run, and would begin again in a longer
-// one; "": nothing.
+// annealed names the schedules that have ended with the run, and would begin again in a longer run; "": none.
 func (e *ending) annealed() string {
 	a, c := &e.cfg.Algorithm, &e.cfg.Actor
 	if e.most == 0 {
@@ -254,7 +253,7 @@ func (e *ending) annealed() string {
 	return ""
 }
 
-// anew returns the settings of a new run that is twice as long.
+// anew returns the overrides for a new run of twice the length.
 func (e *ending) anew() string {
 	l := &e.cfg.Runner.Logger
 	place := ""
@@ -266,8 +265,8 @@ func (e *ending) anew() string {
 	return place + " " + name + e.twice()
 }
 
-// longer returns the settings with which a run goes on that is done: to the end that it was to have,
-// if fine-tuning stopped before, else twice as long.
+// longer returns the overrides with which a finished run goes on: to its planned end if fine-tuning has stopped
+// early, else to twice its length.
 func (e *ending) longer(status runfolder.Status, step int64) string {
 	switch {
 	case status != runfolder.Done:
@@ -280,12 +279,12 @@ func (e *ending) longer(status runfolder.Status, step int64) string {
 	return e.twice()
 }
 
-// stoppedEarly reports whether validation has ended a run that is done.
+// stoppedEarly reports whether a finished run was stopped by validation.
 func (e *ending) stoppedEarly(step int64) bool {
 	return e.cfg.Runner.EarlyStop.Enabled && step < e.most
 }
 
-// twice returns the bounds of a run that is twice as long.
+// twice returns the overrides for twice the length.
 func (e *ending) twice() (args string) {
 	r := &e.cfg.Runner
 	if n := r.MaxEpochs; n >= 0 && (!e.cfg.EpochIsIteration() || int64(n) < 2*e.most) {
@@ -297,13 +296,13 @@ func (e *ending) twice() (args string) {
 	return args
 }
 
-// reached returns the last iteration whose metrics were written.
+// reached returns the last iteration with metrics.
 func (e *ending) reached() int64 {
 	step, _ := metrics.LastStep(filepath.Join(e.cfg.Folder(), "metrics.jsonl"))
 	return step
 }
 
-// quote returns a word as a shell wants it.
+// quote quotes a word for a shell.
 func quote(word string) string {
 	const plain = "/._-+=,:@%0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	if strings.Trim(word, plain) == "" {

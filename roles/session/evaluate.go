@@ -12,10 +12,10 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// evaluates reports whether the session evaluates the policy of cfg, and does not train it.
+// evaluates reports whether the session evaluates a policy instead of training one.
 func (s *session) evaluates(cfg *config.Config) bool { return s.Evaluation != nil || !cfg.Trains() }
 
-// evaluate is the life of one rank of a job that only evaluates, as its task does.
+// evaluate runs the task's evaluation on one rank.
 func (s *session) evaluate(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *config.Config) error {
 	var err error
 	if w.Rank() == s.lead {
@@ -28,7 +28,7 @@ func (s *session) evaluate(ctx context.Context, w *spmd.World, world *collective
 		Registries: s.reg, Out: s.Out, Progress: s.progress, Host: host{s}})
 }
 
-// asked returns how the policy of cfg is evaluated.
+// asked returns the options of the evaluation.
 func (s *session) asked(cfg *config.Config) (how task.Asked) {
 	if s.Evaluation != nil {
 		how = *s.Evaluation
@@ -41,22 +41,22 @@ func (s *session) asked(cfg *config.Config) (how task.Asked) {
 	return how
 }
 
-// A host is a session as an evaluation sees it.
+// A host is the task.Host of a session.
 type host struct{ *session }
 
 var _ task.Host = host{}
 
-// Agree tells all ranks whether any of them has an error.
+// Agree returns true if no rank has an error.
 func (h host) Agree(ctx context.Context, e *task.Evaluation, err error) (bool, error) {
 	return h.agreeTo(ctx, e.World, e.Ranks, err)
 }
 
-// Ask asks the simulators of cfg what they are.
+// Ask asks the simulators of cfg for their specification.
 func (h host) Ask(ctx context.Context, e *task.Evaluation, cfg *config.Config, ranks []int) (*config.Config, error) {
 	return h.askAll(ctx, e.World, e.Ranks, cfg, ranks)
 }
 
-// Leave ends the simulators of the same MPI job.
+// Leave ends the simulators in the same MPI job.
 func (h host) Leave(ctx context.Context, e *task.Evaluation) error {
 	return h.disconnect(ctx, e.World, e.Ranks)
 }

@@ -27,19 +27,19 @@ func WithHub(reg config.Registries, hub *external.Hub) config.Registries {
 	return reg
 }
 
-// handshake asks the simulators of a training job for their greetings; see askAll.
+// handshake asks the simulators of a training job for their greetings: see askAll.
 func (s *session) handshake(ctx context.Context, w *spmd.World, world *collectives.Group,
 	cfg *config.Config) (*config.Config, error) {
 	place, err := cfg.Place(w.Nodes())
 	if err != nil || !place.Has("env") {
-		return cfg, nil // job.New reports this
+		return cfg, nil // job.New reports the mistake
 	}
 	return s.askAll(ctx, w, world, cfg, place.Ranks("env"))
 }
 
-// askAll asks external simulators for their specification, on the first of ranks, which have the
-// environments. It broadcasts the answers, and returns the configuration with them. It returns nil if
-// the simulators cannot be asked; then rank 0 has written why.
+// askAll asks external simulators for their specification, on the first rank of ranks, the ranks with environments.
+// It broadcasts the answers, and returns the configuration with them; nil if the simulators could not be asked.
+// Then rank 0 has written why.
 func (s *session) askAll(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *config.Config,
 	ranks []int) (*config.Config, error) {
 	met := *cfg
@@ -68,7 +68,7 @@ func (s *session) askAll(ctx context.Context, w *spmd.World, world *collectives.
 	return &met, nil
 }
 
-// giveUp returns what ends a run whose simulators fail too often, with a checkpoint.
+// giveUp returns the function that stops a run, with a checkpoint, because its simulators fail too often.
 func (s *session) giveUp(w *spmd.World) func(error) {
 	return func(err error) {
 		fmt.Fprintf(&s.log, "rank %d: %v\nstopping, with a checkpoint\n", w.Rank(), err)
@@ -76,7 +76,7 @@ func (s *session) giveUp(w *spmd.World) func(error) {
 	}
 }
 
-// ask fills greetings with those of the simulators of each use.
+// ask sets greetings to those of the simulators of each use.
 func (s *session) ask(uses []config.ExternalUse, greetings []string) (err error) {
 	for i, u := range uses {
 		if i > 0 && u.Env.External.Same(uses[0].Env.External) {
@@ -88,14 +88,14 @@ func (s *session) ask(uses []config.ExternalUse, greetings []string) (err error)
 	return nil
 }
 
-// An assignment is a solver of the same MPI job, and the rank that has its environments.
+// An assignment is a solver in the same MPI job, and the rank with its environments.
 type assignment struct {
 	Process, Rank int
 	Hello         []byte
 }
 
-// assign assigns the solvers of the same MPI job to the ranks with environments, if external.listen
-// is mpi. All solvers greet rank 0.
+// assign assigns the solvers in the same MPI job to the ranks with environments, if external.listen is mpi. All
+// solvers greet rank 0.
 func (s *session) assign(ctx context.Context, w *spmd.World, world *collectives.Group, uses []config.ExternalUse,
 	ranks []int) (bool,
 	error) {
@@ -138,8 +138,7 @@ func (s *session) assign(ctx context.Context, w *spmd.World, world *collectives.
 	return s.agreeTo(ctx, w, world, err)
 }
 
-// gather waits for as many solvers as the uses need, and assigns them to ranks in the order of
-// their processes.
+// gather waits for as many solvers as the uses need, and assigns them to ranks in the order of their processes.
 func gather(out spmd.ForeignPeers, hub *external.Hub, uses []config.ExternalUse, ranks []int) ([]assignment, error) {
 	timeout := uses[0].Env.External.StartTimeout
 	by := time.Now().Add(timeout)
@@ -167,14 +166,14 @@ func gather(out spmd.ForeignPeers, hub *external.Hub, uses []config.ExternalUse,
 		all = append(all, assignment{Process: process, Hello: hello})
 	}
 	slices.SortFunc(all, func(a, b assignment) int { return a.Process - b.Process })
-	for i := range all { // every use is spread evenly over the ranks
+	for i := range all { // spread every use evenly over the ranks
 		all[i].Rank = ranks[i*len(ranks)/len(all)]
 	}
 	return all, nil
 }
 
-// needed returns how many solvers the uses need, if all are like the one that sent hello, and the
-// number for each use.
+// needed returns the number of solvers for all uses, and a text with the number for each use. It assumes that all
+// solvers are like the one that sent hello.
 func needed(hello []byte, uses []config.ExternalUse) (solvers int, each string, err error) {
 	for _, u := range uses {
 		perVec, err := external.ChildrenOf(hello, u.Env.External, u.Env.TotalNumEnvs/u.Vecs)
@@ -187,12 +186,12 @@ func needed(hello []byte, uses []config.ExternalUse) (solvers int, each string, 
 	return solvers, each, nil
 }
 
-// lastCall is how long a solver that was given up may take to acknowledge the shutdown.
+// lastCall is how long a solver has to acknowledge the shutdown.
 const lastCall = 5 * time.Second
 
-// disconnect ends the solvers of the same MPI job before MPI is finalized. Rank 0 ends those that
-// have greeted but were not needed. MPI cannot end while a solver hangs: if one does not
-// acknowledge the shutdown, rank 0 aborts the job after everything has been written.
+// disconnect ends the solvers in the same MPI job before MPI is finalized. Rank 0 ends those that have greeted but
+// were not needed. MPI cannot end while a solver hangs: if a solver does not acknowledge the shutdown, rank 0
+// aborts the job after everything has been written.
 func (s *session) disconnect(ctx context.Context, w *spmd.World, world *collectives.Group) error {
 	out := w.ForeignPeers()
 	if out == nil {
@@ -210,7 +209,7 @@ func (s *session) disconnect(ctx context.Context, w *spmd.World, world *collecti
 		if late != nil {
 			break
 		}
-		// else it is a late answer
+		// Otherwise it is a late answer.
 		if !slices.ContainsFunc(s.solvers, func(sv *solver) bool { return sv.process == process }) {
 			err = errors.Join(err, external.Dismiss(&solver{out: out, process: process}, time.Now().Add(time.Second)))
 		}
@@ -236,10 +235,10 @@ type solver struct {
 	out     spmd.ForeignPeers
 	hub     *external.Hub
 	process int
-	message []byte // the last that came
-	read    bool   // it was taken
+	message []byte // the last received message
+	read    bool   // message was used
 	told    bool   // it was told to end
-	plays   bool   // it was asked to do more than to be ready
+	plays   bool   // it was sent a request after the handshake
 	closed  bool
 }
 
@@ -247,7 +246,7 @@ func (s *solver) name() string { return fmt.Sprintf("solver on process %d", s.pr
 
 var _ external.Link = (*solver)(nil)
 
-// Send sends a frame.
+// Send sends a frame before the deadline by.
 func (s *solver) Send(by time.Time, head, payload []byte) error {
 	if s.closed { // only the shutdown follows, and it must be acknowledged
 		return s.out.DeliverForeign(by, s.process, head)
@@ -272,13 +271,13 @@ func (s *solver) Receive(by time.Time, accept func(head []byte) (uint64, error))
 	return external.Split(s.message, accept)
 }
 
-// Close makes the next Send deliver a shutdown.
+// Close makes the next Send send a shutdown.
 func (s *solver) Close() error {
 	s.closed = true
 	return nil
 }
 
-// warnBound warns of simulators that share the one core which their rank is bound to.
+// warnBound warns of simulators that share one core, because their rank is bound to it.
 func (s *session) warnBound(j *job.Job, binding []string) {
 	at := j.Placement.Ranks("env")
 	if !slices.ContainsFunc(config.ExternalUses(j.Config, at), func(u config.ExternalUse) bool {

@@ -4,22 +4,22 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	_ "net/http/pprof" // its handlers, for --pprof
+	_ "net/http/pprof" // registers the handlers of --pprof
 	"os"
 	"runtime/pprof"
 	"strconv"
 )
 
-// A Profile is what --cpu-profile and --pprof ask for. The zero value asks for nothing.
+// A Profile has the options --cpu-profile and --pprof. The zero value profiles nothing.
 type Profile struct {
 	Prefix  string // the file is PREFIX-rank-R.pprof
-	Address string // HOST:PORT; each rank serves on PORT + rank; without HOST, for this machine alone
+	Address string // HOST:PORT; rank R serves on PORT + R; without HOST only for this machine
 
 	file   *os.File
 	server net.Listener
 }
 
-// start begins it for the process whose lowest rank is rank.
+// start starts profiling of the process with this lowest rank.
 func (p *Profile) start(rank int) error {
 	if p.Address != "" {
 		host, port, err := net.SplitHostPort(p.Address)
@@ -27,13 +27,13 @@ func (p *Profile) start(rank int) error {
 		if err != nil || notNumber != nil {
 			return fmt.Errorf("--pprof %q: expected HOST:PORT, as localhost:6060", p.Address)
 		}
-		if host == "" { // not all interfaces: everybody who reaches the port may use it
+		if host == "" { // not all interfaces: whoever reaches the port may use it
 			host = "127.0.0.1"
 		}
 		if p.server, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(n+rank))); err != nil {
 			return fmt.Errorf("--pprof: %w", err)
 		}
-		go http.Serve(p.server, nil) // until stop closes the server
+		go http.Serve(p.server, nil) // ends when stop closes the server
 	}
 	if p.Prefix == "" {
 		return nil
@@ -45,7 +45,7 @@ func (p *Profile) start(rank int) error {
 	return pprof.StartCPUProfile(p.file)
 }
 
-// stop ends it, and completes the file.
+// stop stops profiling, and completes the file.
 func (p *Profile) stop() error {
 	if p.server != nil {
 		p.server.Close()

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// showProgress shows, in the process of rank 0, where the job stands and what it is at, until stop is
-// called. An evaluation shows it beside its errors, since its figures may be read by a program.
+// showProgress shows, in the process of rank 0, the progress of the job and its present work, until stop is called.
+// An evaluation shows them where errors go, since a program may read its metrics.
 func (s *session) showProgress() (stop func()) {
 	if s.lead != 0 {
 		return func() {}
@@ -33,15 +33,15 @@ func (s *session) showProgress() (stop func()) {
 	}
 }
 
-// phase names, on rank 0, the work of the job that begins now.
+// phase shows, on rank 0, the name of the work that begins now.
 func (s *session) phase(w *spmd.World, name string) {
 	if w.Rank() == 0 {
 		s.progress.Phase(name)
 	}
 }
 
-// counters returns loop.Services.Count of a rank. Actors update in step: the first of this process speaks for
-// all. Workers that share their work count it together.
+// counters returns loop.Services.Count of a rank. Actors update in step, so the first actor of this process reports
+// for all. Workers that share their work add up their counts.
 func (s *session) counters(w *spmd.World, j *job.Job) func(string, int) func(string, int, int) {
 	if s.progress == nil {
 		return nil
@@ -58,12 +58,12 @@ func (s *session) counters(w *spmd.World, j *job.Job) func(string, int) func(str
 	}
 }
 
-// acknowledge answers a request to stop. It is called with false at any, and with true at a signal that
-// stops at once when it comes again. late says that ranks take a step to agree.
+// acknowledge answers a request to stop. It is called with atOnce false for every request, and with true for a
+// signal that ends the process when it comes again. late says that ranks need a step to agree.
 func (s *session) acknowledge(late, atOnce bool) {
 	stop, _ := s.Asked.Vote()
 	if !atOnce && stop != loop.ExitRequeue {
-		return // the other call follows
+		return // the other call answers
 	}
 	text := "stopping before the first step"
 	if step := s.progress.Finishing(late); step > 0 {

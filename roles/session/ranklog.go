@@ -8,19 +8,17 @@ import (
 	"sync"
 )
 
-// A RankLog is the log of a process: standard error, and a file in the run's folder once there is
-// one. The file begins with what was written before, and is only made if there is something to
-// write. Safe for concurrent use.
+// A RankLog is the log of a process: standard error, and a file in the run's folder once it is open. The file
+// begins with what was written before. It is only made if there is something to write. Safe for concurrent use.
 type RankLog struct {
-	to    io.Writer // in place of standard error; nil: that
+	to    io.Writer // used instead of standard error, unless nil
 	mu    sync.Mutex
 	early bytes.Buffer
-	path  string // "" while there is no folder
+	path  string // "": the folder is not open
 	file  *os.File
 }
 
-// Write writes p to both. A file that cannot be written does not end the run: standard error has
-// everything.
+// Write writes p to both. If the file cannot be written, the run goes on: standard error has everything.
 func (l *RankLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -32,7 +30,7 @@ func (l *RankLog) Write(p []byte) (int, error) {
 	return os.Stderr.Write(p)
 }
 
-// Keep writes p to the file alone; to standard error if there is no folder yet.
+// Keep writes p to the file alone; to standard error if the folder is not open.
 func (l *RankLog) Keep(p []byte) {
 	l.mu.Lock()
 	known := l.path != ""
@@ -46,7 +44,7 @@ func (l *RankLog) Keep(p []byte) {
 	}
 }
 
-// Repeat writes p, which is like what was written before, to the file alone, once there is one.
+// Repeat writes p, which is similar to an earlier text, to the file alone; nowhere if the folder is not open.
 func (l *RankLog) Repeat(p []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,7 +60,7 @@ func (l *RankLog) open(path string) {
 	l.flush()
 }
 
-// flush writes the rest to the file.
+// flush writes pending text to the file.
 func (l *RankLog) flush() {
 	if l.path == "" || l.early.Len() == 0 {
 		return

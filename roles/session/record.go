@@ -16,7 +16,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// record begins this process's log, and writes down, on rank 0, what runs, where and how.
+// record starts this process's log, and records on rank 0 what runs, where and how.
 func (s *session) record(ctx context.Context, w *spmd.World, world *collectives.Group, j *job.Job,
 	from loop.StartState) error {
 	if w.Rank() == s.lead {
@@ -58,7 +58,7 @@ func (s *session) record(ctx context.Context, w *spmd.World, world *collectives.
 	return errors.Join(f.WriteRanks(ranks), f.AddProvenance(p))
 }
 
-// traceFile returns where the trace goes.
+// traceFile returns the file of the timeline.
 func (s *session) traceFile(cfg *config.Config) string {
 	if file := cfg.Cluster.Tracer.OutputFile; file != "" {
 		return file

@@ -22,44 +22,44 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Options say how a session runs.
+// Options are the options of a session.
 type Options struct {
-	Registries config.Registries // what jobs can be made of
+	Registries config.Registries // the parts that jobs can use
 	Resume     string            // "", auto, or a checkpoint's folder
-	Asked      *loop.Requests    // requests to stop or save
+	Asked      *loop.Requests    // requests to stop
 	Out        io.Writer         // progress, for the user
-	Terminal   *os.File          // behind Out, or of an Evaluation behind Log; nil: no user looks at one
+	Terminal   *os.File          // the terminal behind Out, for evaluations behind Log; nil: none
 	Log        io.Writer         // errors; nil: standard error
-	Profile    Profile           // what profiles to write
-	Debug      bool              // check that nobody touches memory that was handed on
-	Tasks      task.Tasks        // what jobs there are
-	Program    loop.Program      // what each rank of training runs; nil: what its task does
-	Command    string            // how this program is called, for the last lines; "": it writes none
-	KeepBest   bool              // keep the best checkpoint, too
-	Evaluation *task.Asked       // evaluate, whatever the configuration says; nil: do as it says
+	Profile    Profile           // profiles to write
+	Debug      bool              // check that no memory is used after it was handed on
+	Tasks      task.Tasks        // all tasks
+	Program    loop.Program      // runs on each rank of training; nil: the task's program
+	Command    string            // how this program is called, for the last lines; "": no last lines
+	KeepBest   bool              // also keep the best checkpoint
+	Evaluation *task.Asked       // evaluate, even if the configuration trains; nil: follow the configuration
 }
 
 // A session is one start of a job: the state that the ranks of this process share.
 type session struct {
 	Options
-	reg     config.Registries // with the environments that hub brings
-	hub     *external.Hub     // simulators that are programs of their own
+	reg     config.Registries // with the environments of hub
+	hub     *external.Hub     // external simulators
 	lead    int               // the lowest rank of this process
-	cfg     *config.Config    // of rank 0, and with goroutine ranks everyone's; nil elsewhere
-	cfgErr  error             // what was wrong with it
-	own     *config.Config    // of this process, nil where it has none
-	draft   task.Draft        // of the job; nil: none yet
-	planned planned           // made once, for all ranks of this process
+	cfg     *config.Config    // the configuration of rank 0, shared by goroutine ranks; nil on other processes
+	cfgErr  error             // what is wrong with cfg
+	own     *config.Config    // the configuration of this process; nil: none
+	draft   task.Draft        // of the job; nil: not made yet
+	planned planned           // made once for all ranks of this process
 	log     RankLog
 	code    atomic.Int64                     // the exit code
-	ending  atomic.Pointer[ending]           // of the run, while its folder is this job's
-	folder  atomic.Pointer[runfolder.Folder] // the same of rank 0, while it is open
-	solvers []*solver                        // of the same MPI job, that play for this process
+	ending  atomic.Pointer[ending]           // of the run, while this job has the lock of its folder
+	folder  atomic.Pointer[runfolder.Folder] // of rank 0, while it is open
+	solvers []*solver                        // solvers in the same MPI job that simulate for this process
 
 	progress *metrics.Progress // of rank 0; nil elsewhere
 }
 
-// A planned is the plan of a job, or everything that is wrong with it.
+// A planned is the plan of a job, or everything that is wrong, as one error.
 type planned struct {
 	sync.Once
 	plan task.Plan
@@ -69,12 +69,12 @@ type planned struct {
 // New returns a session that has not started.
 func New(o Options) *session { return &session{Options: o, log: RankLog{to: o.Log}} }
 
-// Logs returns where the session says what goes wrong.
+// Logs returns the writer for errors of the session.
 func (s *session) Logs() io.Writer { return &s.log }
 
-// Start runs the job of cfg on ranks and returns the exit code. draft is of cfg on these ranks; nil: Start
-// drafts it. wrong is an error found in cfg before; the ranks agree on how to report it. Start returns an
-// error only if the end of the session fails, after everything else is done and reported.
+// Start runs the job of cfg on ranks and returns the exit code. draft is the draft of cfg on these ranks; if it is
+// nil, Start makes it. wrong is an error already found in cfg; the ranks agree on how to report it. Start returns
+// an error only if the end of the session fails, after everything else is done and reported.
 func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config.Config, draft task.Draft,
 	wrong error) (int, error) {
 	s.draft = draft
@@ -89,12 +89,12 @@ func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config
 	s.hub = external.NewHub(&s.log, s.lead).Supervise(s.Registries.Programs)
 	s.reg = WithHub(s.Registries, s.hub)
 	defer s.showProgress()()
-	spmd.Run(ctx, ranks, o, s.run) // its error has been written, and is in the code
+	spmd.Run(ctx, ranks, o, s.run) // its error was written, and s.code has its exit code
 	err := s.close()
 	return int(s.code.Load()), err
 }
 
-// run is the job on one rank. All ranks take its steps together.
+// run is the job on one rank. All ranks take the same steps together.
 func (s *session) run(ctx context.Context, w *spmd.World) error {
 	world, err := worldGroup(w)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 		return err
 	}
 	s.phase(w, "loading the model")
-	shared, err := p.Open(w) // when all ranks have seen that there is memory
+	shared, err := p.Open(w) // after all ranks have checked memory
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	return s.disconnect(ctx, w, world)
 }
 
-// worldGroup returns the group of all ranks that agreements and checkpoints travel over.
+// worldGroup returns a group of all ranks, for agreements and checkpoints.
 func worldGroup(w *spmd.World) (*collectives.Group, error) {
 	all := make([]int, w.Size())
 	for r := range all {
@@ -168,8 +168,8 @@ func worldGroup(w *spmd.World) (*collectives.Group, error) {
 	return collectives.New(w, ends[0], collectives.Options{})
 }
 
-// plan returns the plan of cfg, checks that its memory is available, and starts profiling. Its error
-// may differ from rank to rank.
+// plan returns the plan of cfg, checks that there is enough memory, and starts profiling. It may fail on some ranks
+// and not on others.
 func (s *session) plan(w *spmd.World, cfg *config.Config) (task.Plan, error) {
 	nodes, rank := w.Nodes(), w.Rank()
 	s.planned.Do(func() {
@@ -183,7 +183,7 @@ func (s *session) plan(w *spmd.World, cfg *config.Config) (task.Plan, error) {
 		return nil, err
 	}
 	err = p.CheckReplay(nodes, rank)
-	if node := nodes[rank]; err == nil && rank == slices.Index(nodes, node) { // one speaks for its node
+	if node := nodes[rank]; err == nil && rank == slices.Index(nodes, node) { // one rank checks for its node
 		err = p.CheckMemory(nodes, node, job.AvailableOn(nodes, node))
 	}
 	if err = errors.Join(err, p.CheckFiles(rank)); err != nil {
@@ -196,13 +196,13 @@ func (s *session) plan(w *spmd.World, cfg *config.Config) (task.Plan, error) {
 	return p, err
 }
 
-// shareCores says how many cores this rank uses. Goroutine ranks share those of their process.
+// shareCores sets the number of cores of this rank. Goroutine ranks share those of their process.
 func shareCores(w *spmd.World, j *job.Job) {
 	if w.Describe().Transport != "mpi" {
 		return
 	}
-	// With one core, workers hold each other up for 10 ms at a time; with all of a node's cores on
-	// each of its ranks, collectors crowd them.
+	// With one core, workers delay each other by 10 ms at a time. With all cores of a node on each of its ranks,
+	// the ranks' garbage collectors crowd them.
 	more := 0
 	for of, n := range threadsOf(j) {
 		more += len(j.MembersOn(of, w.Rank())) * (n - 1)
@@ -210,7 +210,7 @@ func shareCores(w *spmd.World, j *job.Job) {
 	runtime.GOMAXPROCS(max(2, runtime.NumCPU()/w.LocalSize(), len(j.WorkersOn(w.Rank()))+more+1))
 }
 
-// threadsOf returns how many threads a worker of each component computes with.
+// threadsOf returns the number of threads with which a worker of each component computes.
 func threadsOf(j *job.Job) map[string]int {
 	return map[string]int{"actor": j.Config.Actor.Threads, "rollout": j.Config.Rollout.Threads}
 }
@@ -224,11 +224,11 @@ func (s *session) checkThreads(w *spmd.World, j *job.Job) {
 	}
 }
 
-// train runs the program, while rank 0 keeps the run's folder. It returns the exit code of a run that stopped
-// before its last step, else 0.
+// train runs the program, while rank 0 renews the lock of the run's folder. It returns the exit code of a run that
+// stopped before its last step, else 0.
 func (s *session) train(ctx context.Context, w *spmd.World, p task.Plan, shared loop.Shared,
 	with loop.Services) (stopped int, err error) {
-	keep, cancel := context.WithCancel(ctx) // for the folder alone: a broadcast under way ends by itself
+	keep, cancel := context.WithCancel(ctx) // ends keepFolder alone; a broadcast under way ends by itself
 	defer cancel()
 	if w.Rank() == 0 {
 		with.Started = func() error { return s.keepFolder(keep, w) }
@@ -256,15 +256,14 @@ func (s *session) keepFolder(ctx context.Context, w *spmd.World) error {
 	w.Go("run folder", func() error {
 		err := f.KeepAlive(ctx)
 		if err != nil {
-			s.ending.Store(nil) // it may be another job's by now
+			s.ending.Store(nil) // another job may have the folder by now
 		}
 		return err
 	})
 	return f.SetStatus(runfolder.Running)
 }
 
-// configure returns the configuration that rank 0 has read, or an error if it does not fit this
-// world.
+// configure returns the configuration that rank 0 has read, or an error if it does not fit this world.
 func (s *session) configure(ctx context.Context, w *spmd.World, world *collectives.Group) (*config.Config, error) {
 	wrong, err := s.oddRanks(ctx, w, world)
 	if err != nil {
@@ -275,7 +274,7 @@ func (s *session) configure(ctx context.Context, w *spmd.World, world *collectiv
 	}
 	switch {
 	case w.Rank() != 0 || wrong != nil:
-	case s.evaluates(s.cfg): // which needs no world
+	case s.evaluates(s.cfg): // an evaluation fits every world
 		wrong = s.cfg.CheckNames(s.reg)
 	case s.draft == nil:
 		s.draft = s.Tasks.Of(s.cfg).Draft(s.cfg, s.reg, w.Nodes())
@@ -297,8 +296,8 @@ func (s *session) configure(ctx context.Context, w *spmd.World, world *collectiv
 	return config.Parse(s.reg, text)
 }
 
-// agreeTo tells all ranks whether any of them has an err. If so, all ranks stop. Rank 0 writes the
-// error of the lowest rank, which also gives the exit code.
+// agreeTo returns true if no rank has an error. Otherwise all ranks stop. Rank 0 writes the error of the lowest
+// rank, which also gives the exit code.
 func (s *session) agreeTo(ctx context.Context, w *spmd.World, world *collectives.Group, err error) (bool, error) {
 	var mine []byte
 	if err != nil {
@@ -328,8 +327,8 @@ func (s *session) agreeTo(ctx context.Context, w *spmd.World, world *collectives
 	return true, nil
 }
 
-// refusal returns the exit code of a session that could not start because of err. After a request
-// to stop it is the stop's code, or ExitConfig if a requeue would fail identically.
+// refusal returns the exit code of a session that could not start because of err. After a request to stop this is
+// the request's code, or ExitConfig if a requeue would fail again.
 func (s *session) refusal(err error) int {
 	stop, _ := s.Asked.Vote()
 	if stop == 0 || stop == loop.ExitRequeue && !errors.Is(err, external.ErrStopRequested) {
@@ -338,12 +337,12 @@ func (s *session) refusal(err error) int {
 	return stop
 }
 
-// refuse ends a session that could not start, with one message from rank 0.
+// refuse ends a session that could not start. Rank 0 writes one message.
 func (s *session) refuse(w *spmd.World, code int, err error) {
 	s.code.Store(int64(code))
 	if w.Rank() == 0 {
 		fmt.Fprintln(&s.log, err)
-		if w.ForeignPeers() != nil { // others' programs wait for this one, and MPI for them
+		if w.ForeignPeers() != nil { // foreign programs wait for this one, and MPI waits for them
 			w.Abort(code)
 		}
 	}
@@ -351,7 +350,7 @@ func (s *session) refuse(w *spmd.World, code int, err error) {
 
 func (s *session) warn(text string) { fmt.Fprintln(&s.log, "warning:", text) }
 
-// close ends what this process still has open, and releases the run's folder.
+// close closes what this process has open, and releases the run's folder.
 func (s *session) close() error {
 	err := s.Profile.stop()
 	err = errors.Join(err, s.hub.Close())

@@ -9,22 +9,21 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An AsyncCollector is a SyncCollector that works in the background: while its caller learns from
-// one rollout, it makes the next, with the parameters at the time when it returned the one before.
-// So each rollout but the first is one update old, as its version says. The result of a run does
-// not depend on time.
+// An AsyncCollector is a SyncCollector that works in the background: while its caller trains on one rollout, it
+// makes the next. It copies the parameters for the next rollout when it returns a rollout. So each rollout but the
+// first is one update old, as its version says. Results do not depend on time.
 type AsyncCollector struct {
-	*SyncCollector               // with the parameters that the rollout under way is made with
-	learner        policy.Policy // whose parameters the caller changes
-	lent           tensor.Dict   // the memory of the rollout that the caller has
+	*SyncCollector               // plays with the copied parameters
+	learner        policy.Policy // the caller trains its parameters
+	lent           tensor.Dict   // memory of the rollout that the caller uses
 	lentLength     int
 	version        tensor.Tensor
-	underWay       chan collected // nil: nothing
-	steps          int            // of the rollout in production
+	underWay       chan collected // the result of the rollout being made; nil: none
+	steps          int            // of the rollout being made
 	calls          int64
 }
 
-// collected is how a collection came out.
+// collected is the result of a rollout.
 type collected struct {
 	rollout tensor.Dict
 	err     error
@@ -32,8 +31,8 @@ type collected struct {
 
 var _ Collector = (*AsyncCollector)(nil)
 
-// NewAsyncCollector is NewSyncCollector with learner's parameters. actor is a policy of the same
-// kind, which belongs to the collector from now on.
+// NewAsyncCollector is NewSyncCollector with learner's parameters. actor is a policy of the same kind, which the
+// collector owns from now on.
 func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.Policy, seed uint64) (*AsyncCollector,
 	error) {
 	if l, a := len(learner.Params().State()), len(actor.Params().State()); l != a {
@@ -47,11 +46,10 @@ func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.
 	return &AsyncCollector{SyncCollector: sync, learner: learner}, nil
 }
 
-// Collect waits for the rollout of n steps in production, returns it, and begins the next, of as
-// many steps. With reset, or another n, it makes a new one first. Nobody may change the learner's
-// parameters during the call. The rollout is valid until the next call. Its version, I64 [n,N], is
-// the number of calls that had returned when it began: the number of updates, if each call is
-// followed by one.
+// Collect waits for the rollout of n steps that is being made, returns it, and begins the next rollout of n steps.
+// With reset, or if n has changed, it first makes a new rollout. Nobody may change the learner's parameters during
+// the call. The rollout is valid until the next call. Its version, I64 [n,N], is the number of calls that had
+// returned when it began, and so the number of updates if one follows each call.
 func (c *AsyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
 	var got collected
 	made := c.calls - 1
@@ -78,8 +76,7 @@ func (c *AsyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
 	return got.rollout, nil
 }
 
-// begin begins a rollout with the learner's present parameters, in the memory that the caller has
-// returned.
+// begin begins a rollout with a copy of the learner's parameters, in the memory that the caller no longer uses.
 func (c *AsyncCollector) begin(n int, reset bool) {
 	copy(c.rec.Policy.Params().State(), c.learner.Params().State())
 	sync := c.SyncCollector
@@ -93,7 +90,7 @@ func (c *AsyncCollector) begin(n int, reset bool) {
 	}()
 }
 
-// Close waits for the rollout under way. The collector is not used afterwards.
+// Close waits for the rollout being made. The collector cannot be used afterwards.
 func (c *AsyncCollector) Close() error {
 	if c.underWay == nil {
 		return nil

@@ -14,21 +14,20 @@ import (
 // [T, N].
 type SyncCollector struct {
 	stage       *play.Stage
-	spec        env.Spec // as the policy knows the environments
+	spec        env.Spec // the spec that the policy gets
 	rec         *play.RolloutBuilder
 	rollout     tensor.Dict
 	dicts       []tensor.Dict
 	chunks      int
 	logProbs    int
-	rewards     int // of a sample: 1, or one for each action
+	rewards     int // rewards of a sample: 1, or one for each action
 	transitions bool
-	fallible    bool // simulators may fail and leave episodes aborted
+	fallible    bool // simulators may fail and abort episodes
 	length      int
 	steps       uint64
 }
 
-// NewSyncCollector makes the environments of cfg, from reg, and collects with pol. seed determines
-// the random numbers.
+// NewSyncCollector makes the environments of cfg from reg, and collects with pol. Random numbers follow from seed.
 func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed uint64) (*SyncCollector, error) {
 	n := cfg.TotalNumEnvs
 	stage, err := play.NewStage(reg, cfg, env.Train, 0, n, 1)
@@ -45,15 +44,13 @@ func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed
 		fallible: cfg.ID() == env.ExternalID}, nil
 }
 
-// CollectTransitions makes rollouts hold transitions for algorithms with a replay buffer:
-// next_observation.<name>, and neither log-probs nor values. Call it before the first Collect, and
-// let environments reset themselves.
+// CollectTransitions makes rollouts for algorithms with a replay buffer: with next_observation.<name>, without
+// log-probs and values. Call it before the first Collect. The environments must reset themselves.
 func (c *SyncCollector) CollectTransitions() { c.transitions = true }
 
-// CollectLabels makes rollouts hold transitions for DAgger: the expert of the environments acts in
-// place of the policy in a part of the steps, as d says, and its actions are recorded in all. Call
-// it before the first Collect, which returns an errors.ErrUnsupported if there is no expert. The
-// policy must choose one action at a time.
+// CollectLabels makes rollouts for DAgger: the environments' expert acts instead of the policy in some steps, as d
+// says, and the rollouts have its actions in all steps. Call it before the first Collect, which returns an
+// errors.ErrUnsupported if there is no expert. The policy must choose one action at a time.
 func (c *SyncCollector) CollectLabels(d algo.DaggerConfig) error {
 	if c.chunks > 1 {
 		return fmt.Errorf("collect labels for chunks of %d actions: expected 1", c.chunks)
@@ -64,12 +61,12 @@ func (c *SyncCollector) CollectLabels(d algo.DaggerConfig) error {
 	return nil
 }
 
-// CollectActionRewards makes rollouts hold a reward for each action of a chunk, for algorithms with
-// reward_type action_level. Call it before the first Collect. A critic must give a value for each
-// action (policy.Config.ActionValues).
+// CollectActionRewards makes rollouts with a reward for each action of a chunk, for algorithms with reward_type
+// action_level. Call it before the first Collect. A critic must return a value for each action
+// (policy.Config.ActionValues).
 func (c *SyncCollector) CollectActionRewards() { c.rewards = c.chunks }
 
-// Fields returns what a rollout of n steps holds, [n, N, ...]: algo.Setup.Rollout.
+// Fields returns the tensors of a rollout of n steps, [n, N, ...], for algo.Setup.Rollout.
 func (c *SyncCollector) Fields(n int) []tensor.Field {
 	spec, envs := c.Spec(), c.stage.Vec.Len()
 	if c.transitions {
@@ -80,12 +77,12 @@ func (c *SyncCollector) Fields(n int) []tensor.Field {
 		!c.stage.AutoReset || c.fallible)
 }
 
-// Spec describes one environment.
+// Spec returns the spec of one environment.
 func (c *SyncCollector) Spec() env.Spec { return c.spec }
 
-// Collect takes n > 0 steps in every environment, each of as many actions as the policy chooses at
-// a time. With reset, all environments start new episodes first; else they continue, unless
-// cfg.AutoReset is off. The rollout is valid until the next call.
+// Collect takes n > 0 steps in every environment, each with as many actions as the policy chooses at a time. With
+// reset, or without cfg.AutoReset, all environments start new episodes first. The rollout is valid until the next
+// call.
 func (c *SyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
 	if n <= 0 {
 		return tensor.Dict{}, fmt.Errorf("collect %d steps: expected at least 1", n)
@@ -107,5 +104,5 @@ func (c *SyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
 	return c.rollout, play.PlayEpoch(c.rec, c.stage, 0, n, nil)
 }
 
-// Episodes returns the episodes that ended, or were aborted, since the last call.
+// Episodes returns the episodes that have ended or were aborted since the last call.
 func (c *SyncCollector) Episodes() []env.Episode { return c.stage.Episodes.Take() }

@@ -18,27 +18,27 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Demonstration records episodes of an expert, one after another, each in the order of time.
+// A Demonstration records episodes of an expert, one after the other. The steps of an episode are in order.
 type Demonstration struct {
-	Episodes int     // to keep
-	Noise    float64 // standard deviation
-	Clean    bool    // the action of a transition is the expert's own, without the noise that was taken with it
-	All      bool    // keep failures
-	NoNext   bool    // leave out what was observed after steps: no one looks ahead
-	Still    float64 // steps whose action is smaller than that, with no new command to the fingers, are left out
+	Episodes int     // number of episodes to keep
+	Noise    float64 // standard deviation of the noise added to actions
+	Clean    bool    // record the expert's own action, without the noise
+	All      bool    // keep failed episodes, too
+	NoNext   bool    // omit the observations after each step
+	Still    float64 // omit steps with a smaller action and an unchanged gripper command
 	Seed     uint64  // of the noise
 
-	Progress algo.Progress // of the episodes to keep; nil: nobody asks
+	Progress algo.Progress // of the episodes to keep; may be nil
 
-	Spec              env.Spec       // of its environments, once played
+	Spec              env.Spec       // of its environments, after Play
 	fields            []tensor.Field // of one transition
-	Kept              [][]byte       // transitions, laid out as fields are
-	own, last         tensor.Tensor  // the actions to keep, of a step and of the one before
-	Played, Succeeded int            // episodes
+	Kept              [][]byte       // encoded transitions with these fields
+	own, last         tensor.Tensor  // recorded actions of this step and of the step before
+	Played, Succeeded int            // numbers of episodes
 }
 
-// shares divides n by weights: whole numbers, the first of those with a weight get one more where
-// it does not come out even. Without weights there is one share.
+// shares divides n in proportion to weights, in whole numbers. Rounding favours the first shares with a weight.
+// Without weights there is one share.
 func shares(weights []float64, n int) []int {
 	if len(weights) == 0 {
 		return []int{n}
@@ -60,8 +60,8 @@ func shares(weights []float64, n int) []int {
 	return all
 }
 
-// still reports whether the action of environment i moves nothing: each of its numbers is smaller
-// than Still, but for the last, the command to the fingers, which is that of the step before.
+// still reports whether the action of environment i moves nothing: every number is smaller than Still, except the
+// last, the gripper command, which must be that of the step before.
 func (d *Demonstration) still(action tensor.Tensor, i int) bool {
 	if d.Still == 0 || action.DType() != tensor.F32 {
 		return false
@@ -76,9 +76,8 @@ func (d *Demonstration) still(action tensor.Tensor, i int) bool {
 	return now[fingers] == before[fingers]
 }
 
-// Play lets the expert of cfg's environments play until there are enough episodes. Every
-// environment contributes an equal share, so that short episodes are not preferred, and in a suite
-// every task has the share of its weight.
+// Play lets the expert of cfg's environments play until there are enough episodes. Every environment contributes
+// the same number, so short episodes are not preferred. In a suite each task's share follows its weight.
 func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 	n := min(cfg.TotalNumEnvs, d.Episodes)
 	cfg.AutoReset = true
@@ -171,7 +170,7 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 	return nil
 }
 
-// FilmExpert films the expert in the first environments of cfg, an evaluation of one episode each.
+// FilmExpert films the expert in the first environments of cfg, one episode in each.
 func FilmExpert(reg *env.Registry, cfg env.Config, file string) error {
 	cfg.VideoCfg.SaveVideo, cfg.VideoCfg.Format = true, strings.TrimPrefix(filepath.Ext(file), ".")
 	s, err := play.NewStage(reg, cfg, env.Eval, 0, min(cfg.VideoCfg.NumEnvs, cfg.TotalNumEnvs), 1)
@@ -194,7 +193,7 @@ func FilmExpert(reg *env.Registry, cfg env.Config, file string) error {
 	return nil
 }
 
-// transitionFields are the tensors of one transition.
+// transitionFields returns the tensors of one transition.
 func (d *Demonstration) transitionFields() []tensor.Field {
 	var fields []tensor.Field
 	spec := d.Spec
@@ -213,7 +212,7 @@ func (d *Demonstration) transitionFields() []tensor.Field {
 		tensor.Field{Name: algo.FieldTruncated, DType: tensor.U8})
 }
 
-// disturb adds noise to actions, within their bounds.
+// disturb adds noise to actions, and clips them to their bounds.
 func (d *Demonstration) disturb(action tensor.Tensor, t uint64) {
 	if d.Noise == 0 {
 		return
@@ -230,7 +229,7 @@ func (d *Demonstration) disturb(action tensor.Tensor, t uint64) {
 	}
 }
 
-// transition returns what environment i of s did in its last step.
+// transition encodes the last step of environment i of s.
 func (d *Demonstration) transition(i int, before tensor.Dict, s *play.Stage, ended bool) []byte {
 	next := s.Now.Obs
 	if ended {
@@ -255,7 +254,7 @@ func (d *Demonstration) transition(i int, before tensor.Dict, s *play.Stage, end
 	return out
 }
 
-// Write writes the transitions kept, the leading dimension of every tensor.
+// Write writes the kept transitions. Their number is the first dimension of every tensor.
 func (d *Demonstration) Write(w io.Writer) error {
 	var all tensor.Dict
 	at := 0
@@ -274,5 +273,5 @@ func (d *Demonstration) Write(w io.Writer) error {
 	})
 }
 
-// successRate is the share of successes among the episodes played.
+// successRate returns the share of successes among the played episodes.
 func (d *Demonstration) successRate() float64 { return float64(d.Succeeded) / float64(d.Played) }

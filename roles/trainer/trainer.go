@@ -13,30 +13,29 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Collector gathers experience: SyncCollector, or AsyncCollector while the Trainer learns.
+// A Collector makes rollouts: SyncCollector in the caller's goroutine, AsyncCollector while the Trainer learns.
 type Collector interface {
 	Collect(n int, reset bool) (tensor.Dict, error)
 	Episodes() []env.Episode
 }
 
-// A Trainer coordinates training in one process: it collects, updates and evaluates, and does none
-// of that itself.
+// A Trainer trains a policy in one process: it calls its collector, algorithm and evaluator in turn.
 type Trainer struct {
-	Policy    policy.Policy  // what is trained
-	Algorithm algo.Algorithm // what trains it
-	Collector Collector      // nil: Algorithm learns from demonstrations alone
-	Evaluator *Evaluator     // nil: Evaluate is not used
+	Policy    policy.Policy  // the policy that is trained
+	Algorithm algo.Algorithm // trains Policy
+	Collector Collector      // nil: Algorithm trains on demonstrations alone
+	Evaluator *Evaluator     // nil: Evaluate must not be called
 }
 
-// A Step is what one round of training gave.
+// A Step is the result of one round of training.
 type Step struct {
-	Epoch    int          // from 0 on
-	Episodes env.Summary  // of the episodes that ended while collecting
-	Metrics  algo.Metrics // of the update: loss (see algo.Loss), then what the algorithm says
+	Epoch    int          // number of the round, from 0
+	Episodes env.Summary  // episodes that ended during collection
+	Metrics  algo.Metrics // of the update: loss (see algo.Loss), then the algorithm's metrics
 }
 
-// Train collects nSteps in every environment and updates the policy, nEpochs times, and tells each
-// after every round.
+// Train makes nEpochs rounds: it collects nSteps in every environment and updates the policy. It calls each after
+// every round.
 func (t *Trainer) Train(ctx context.Context, nEpochs, nSteps int, each func(Step) error) error {
 	for epoch := range nEpochs {
 		if err := ctx.Err(); err != nil {
@@ -67,7 +66,7 @@ func (t *Trainer) Train(ctx context.Context, nEpochs, nSteps int, each func(Step
 	return nil
 }
 
-// withLoss returns m with the metric loss in front, where m says what it is.
+// withLoss returns m with the metric loss in front, if m has the metric that is the loss.
 func withLoss(a algo.Algorithm, m algo.Metrics) algo.Metrics {
 	loss, ok := algo.Loss(a, m)
 	if !ok {
@@ -77,7 +76,7 @@ func withLoss(a algo.Algorithm, m algo.Metrics) algo.Metrics {
 		Values: slices.Concat([]float64{loss}, m.Values)}
 }
 
-// collect collects rollouts until the algorithm has enough: as a rule, one.
+// collect collects rollouts until the algorithm has enough; usually one.
 func (t *Trainer) collect(nSteps int, reset bool) (tensor.Dict, error) {
 	rollout, err := t.Collector.Collect(nSteps, reset)
 	resampler, ok := t.Algorithm.(algo.Resampler)
@@ -91,24 +90,24 @@ func (t *Trainer) collect(nSteps int, reset bool) (tensor.Dict, error) {
 	return rollout, err
 }
 
-// Evaluate plays nEpisodes with the policy, without learning from them: with its most likely actions
-// if deterministic, else with actions drawn from it. See Evaluator.
+// Evaluate plays nEpisodes with the policy: with its most likely actions if deterministic, else with sampled
+// actions. See Evaluator.
 func (t *Trainer) Evaluate(nEpisodes int, deterministic bool) (env.Summary, error) {
 	return t.Evaluator.Evaluate(t.Policy, nEpisodes, deterministic)
 }
 
-// An Evaluator plays episodes without learning from them, each in an environment of its own. An
-// episode begins with the same state in every evaluation, and depends on none of the others.
+// An Evaluator plays episodes without training on them, each in its own environment. An episode begins with the
+// same state in every evaluation, and does not depend on other episodes.
 type Evaluator struct {
 	reg    *env.Registry
 	cfg    env.Config
-	file   string // of the next film
+	file   string // file of the next film
 	stage  *play.Stage
-	player *play.EvalPlayer // of the policy of the last evaluation; nil before
+	player *play.EvalPlayer // plays the policy of the last evaluation; nil before the first
 }
 
-// NewEvaluator makes cfg.TotalNumEnvs environments of cfg, from reg. An evaluation of another number
-// of episodes makes others.
+// NewEvaluator makes cfg.TotalNumEnvs environments of cfg from reg. An evaluation with another number of episodes
+// makes new environments.
 func NewEvaluator(reg *env.Registry, cfg env.Config) (*Evaluator, error) {
 	e := &Evaluator{reg: reg, cfg: cfg}
 	return e, e.open(cfg.TotalNumEnvs)
@@ -126,17 +125,17 @@ func (e *Evaluator) open(n int) (err error) {
 	return err
 }
 
-// Spec describes one environment.
+// Spec returns the spec of one environment.
 func (e *Evaluator) Spec() env.Spec { return e.stage.Vec.Spec() }
 
-// Film has the next evaluation filmed into file, as the environments' VideoCfg says; without its
-// SaveVideo nothing is.
+// Film films the next evaluation into file, as the environments' VideoCfg says. Without its SaveVideo there is no
+// film.
 func (e *Evaluator) Film(file string) {
 	e.file = file
 }
 
-// Evaluate plays nEpisodes > 0 with pol: with its most likely actions if deterministic, else with
-// actions drawn from it, whose random numbers follow from the environments' seed.
+// Evaluate plays nEpisodes > 0 with pol: with its most likely actions if deterministic, else with sampled actions,
+// whose random numbers follow from the environments' seed.
 func (e *Evaluator) Evaluate(pol policy.Policy, nEpisodes int, deterministic bool) (env.Summary, error) {
 	if nEpisodes <= 0 {
 		return env.Summary{}, fmt.Errorf("evaluate: %d episodes: expected at least 1", nEpisodes)
