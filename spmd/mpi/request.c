@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// An end with at most FEW queues probes for all of them in each test, one with more for the queue of the request.
+// A test of a request probes for all queues of the end if it has at most FEW, else only for the queue of the request.
 enum { FEW = 16 };
 
 enum { WAKE_PEER_NS = 1000 * 1000 }; // how long a send waits before it wakes the receiver's progress thread
