@@ -27,7 +27,8 @@ func TestGoals(t *testing.T) {
 	g := goals(d, []string{"y", "x"})
 	for row, want := range map[int][2]int{0: {1, 1}, 1: {1, 1}, 2: {2 + policy.GoalSteps, m - 1}, 3: {m - 1, m - 1}} {
 		soon, end := float32(want[0]), float32(want[1])
-		if got, want := g.At(row).F32(), []float32{100 + soon, 200 + soon, soon, 100 + end, 200 + end, end}; !slices.Equal(got, want) {
+		if got, want := g.At(row).F32(), []float32{100 + soon, 200 + soon, soon, 100 + end, 200 + end,
+			end}; !slices.Equal(got, want) {
 			t.Errorf("row %d: %v, want %v", row, got, want)
 		}
 	}
@@ -55,8 +56,10 @@ func TestChunkedDemonstrations(t *testing.T) {
 	field := func(name string, dtype tensor.DType, shape ...int) tensor.Field {
 		return tensor.Field{Name: name, DType: dtype, Shape: append([]int{7, 2}, shape...)}
 	}
-	d, err := ReadDemos(path, []tensor.Field{field("action", tensor.F32, 3, 1), field("reward", tensor.F32), field("terminated", tensor.U8),
-		field("truncated", tensor.U8), field("observation.x", tensor.F32, 1), field("next_observation.x", tensor.F32, 1)})
+	d, err := ReadDemos(path, []tensor.Field{field("action", tensor.F32, 3, 1), field("reward", tensor.F32),
+		field("terminated", tensor.U8),
+		field("truncated", tensor.U8), field("observation.x", tensor.F32, 1),
+		field("next_observation.x", tensor.F32, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,14 +13,16 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// BenchmarkRoundTrip measures a step of 16 environments of a C child that has nothing to do, without images and with, in rounds that take turns: the
-// median and the least of each in µs, and how long two copies of the images take. CHILD_CORE is the core that the children are bound to, if it is set:
+// BenchmarkRoundTrip measures a step of 16 environments of a C child that has nothing to do, without images and with,
+// in rounds that take turns: the median and the least of each in µs, and how long two copies of the images take.
+// CHILD_CORE is the core that the children are bound to, if it is set:
 //
 //	CHILD_CORE=1 taskset -c 0 go test ./clients -run '^$' -bench RoundTrip
 func BenchmarkRoundTrip(b *testing.B) {
 	const perRound = 200
 	program := filepath.Join(programs, "idle")
-	if out, err := exec.Command("gcc", "-std=c99", "-O2", "-o", program, "testdata/idle.c", "c/rlb.c").CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc", "-std=c99", "-O2", "-o", program, "testdata/idle.c",
+		"c/rlb.c").CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, out)
 	}
 	hub := external.NewHub(b.Output(), 0)

@@ -16,11 +16,13 @@ import (
 	"github.com/rlinf/rlinf/env/external"
 )
 
-// compile builds a program of testdata with its client, once, under the sanitisers, which end it with an error if it does what it must not.
+// compile builds a program of testdata with its client, once, under the sanitisers, which end it with an error if it
+// does what it must not.
 func compile(t *testing.T, source string) string {
 	t.Helper()
 	program := filepath.Join(programs, source)
-	flags := []string{"-Wall", "-Wextra", "-Werror", "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-J", programs}
+	flags := []string{"-Wall", "-Wextra", "-Werror", "-g", "-O1", "-fsanitize=address,undefined",
+		"-fno-sanitize-recover=all", "-J", programs}
 	steps := [][]string{{"gcc", "-std=c99", "-o", program, "testdata/" + source, "c/rlb.c"}}
 	if strings.HasSuffix(source, ".f90") {
 		object := program + ".o"
@@ -72,7 +74,8 @@ func TestCIsCPlusPlusToo(t *testing.T) {
 		t.Skip("no g++: scripts/setup test installs it")
 	}
 	program := filepath.Join(t.TempDir(), "solver.cc")
-	text := "#include \"rlb.h\"\nint main() { rlb_spec spec{}; spec.name = \"none\"; return rlb_open(&spec) != nullptr; }\n"
+	text := "#include \"rlb.h\"\nint main() { rlb_spec spec{}; spec.name = \"none\"; return rlb_open(&spec) != " +
+		"nullptr; }\n"
 	if err := os.WriteFile(program, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +87,8 @@ func TestCIsCPlusPlusToo(t *testing.T) {
 	}
 }
 
-// TestExamplesSayWhatFailed compiles the solvers of the manuals: where nobody has said RLB_ADDR they say so, and do not end as if all were well.
+// TestExamplesSayWhatFailed compiles the solvers of the manuals: where nobody has said RLB_ADDR they say so, and do not
+// end as if all were well.
 func TestExamplesSayWhatFailed(t *testing.T) {
 	const c = `#include "rlb.h"
 #include <stdio.h>
@@ -130,12 +134,14 @@ end program
 	}{
 		{"c/README.md", "rlb_spec spec", "```", "", c, "readme.c", cc},
 		{"c/rlb.h", " *\trlb_spec spec", " *\n", " *", c, "head.c", cc},
-		{"fortran/rlb.f90", "!   type(rlb_spec)", "!\n", "!   ", fortran, "head.f90", func(source, program string) [][]string {
-			return [][]string{
-				{"gcc", "-std=c99", "-c", "-o", program + ".o", "c/rlb.c"},
-				{"gfortran", "-std=f2018", "-J", programs, "-o", program, "fortran/rlb.f90", source, program + ".o"},
-			}
-		}},
+		{"fortran/rlb.f90", "!   type(rlb_spec)", "!\n", "!   ", fortran, "head.f90",
+			func(source, program string) [][]string {
+				return [][]string{
+					{"gcc", "-std=c99", "-c", "-o", program + ".o", "c/rlb.c"},
+					{"gfortran", "-std=f2018", "-J", programs, "-o", program, "fortran/rlb.f90", source,
+						program + ".o"},
+				}
+			}},
 	} {
 		t.Run(tt.manual, func(t *testing.T) {
 			text, err := os.ReadFile(tt.manual)
@@ -162,7 +168,8 @@ end program
 			}
 			cmd := exec.Command(program)
 			cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "RLB_") })
-			if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "tank: RLB_ADDR is not set") {
+			if out, err := cmd.CombinedOutput(); err == nil ||
+				!strings.Contains(string(out), "tank: RLB_ADDR is not set") {
 				t.Errorf("exit status %v and %q, want another than 0, and why", err, out)
 			}
 		})
@@ -172,10 +179,12 @@ end program
 func TestCGreeting(t *testing.T) {
 	p := greet(t, compile(t, "served.c"))
 	h := p.hello
-	if h.V != 1 || h.Name != `served "counters"` || h.Token != `a "secret"` || h.OwnsLoop || !h.Render || h.MaxSteps != 5 || h.StateSize != 4+24 || h.NumEnvs != 0 {
+	if h.V != 1 || h.Name != `served "counters"` || h.Token != `a "secret"` || h.OwnsLoop || !h.Render ||
+		h.MaxSteps != 5 || h.StateSize != 4+24 || h.NumEnvs != 0 {
 		t.Errorf("greeting %+v", h)
 	}
-	if len(h.Obs) != 2 || h.Obs[0].Name != "state" || h.Obs[0].numbers() != 3 || h.Obs[0].Low != nil || h.Obs[1].Dtype != "u8" || h.Obs[1].numbers() != 12 {
+	if len(h.Obs) != 2 || h.Obs[0].Name != "state" || h.Obs[0].numbers() != 3 || h.Obs[0].Low != nil ||
+		h.Obs[1].Dtype != "u8" || h.Obs[1].numbers() != 12 {
 		t.Errorf("observations %+v", h.Obs)
 	}
 	if h.Action.Low != -1.0 || h.Action.High != 1.7 || h.Action.Dtype != "f32" || h.Action.numbers() != 2 {
@@ -183,22 +192,25 @@ func TestCGreeting(t *testing.T) {
 	}
 
 	h = greet(t, compile(t, "loop.c")).hello
-	if !h.OwnsLoop || h.NumEnvs != 1 || h.Action.Kind != "multi_discrete" || h.Action.Nvec[1] != 10 || h.Obs[1].Kind != "multi_discrete" || h.Obs[1].Nvec[0] != 2 {
+	if !h.OwnsLoop || h.NumEnvs != 1 || h.Action.Kind != "multi_discrete" || h.Action.Nvec[1] != 10 ||
+		h.Obs[1].Kind != "multi_discrete" || h.Obs[1].Nvec[0] != 2 {
 		t.Errorf("greeting of a solver that owns its loop: %+v", h)
 	}
 }
 
-// TestCServed plays three environments with floats and doubles, one by one and all at once, in shared memory and without: always the same numbers.
+// TestCServed plays three environments with floats and doubles, one by one and all at once, in shared memory and
+// without: always the same numbers.
 func TestCServed(t *testing.T) {
 	program := compile(t, "served.c")
 	for _, args := range [][]string{{"f32"}, {"f64"}, {"f32", "all"}, {"f64", "all"}} {
 		for _, share := range []bool{false, true} {
-			t.Run(strings.Join(args, " ")+map[bool]string{false: " inline", true: " shared"}[share], func(t *testing.T) {
-				p := greet(t, append([]string{program}, args...)...)
-				p.configure(3, 4, 0, share)
-				playServed(t, p)
-				p.end()
-			})
+			t.Run(strings.Join(args, " ")+map[bool]string{false: " inline", true: " shared"}[share],
+				func(t *testing.T) {
+					p := greet(t, append([]string{program}, args...)...)
+					p.configure(3, 4, 0, share)
+					playServed(t, p)
+					p.end()
+				})
 		}
 	}
 }
@@ -237,7 +249,8 @@ func playServed(t *testing.T, p *parent) {
 	p.ask(header{Type: reset}, nil)
 	want("reset", 1, 998, 0, 0, 0)
 
-	// The nearest float32 to 1.7 is above it, and what comes may be beyond by the last bit: the program sees its bounds.
+	// The nearest float32 to 1.7 is above it, and what comes may be beyond by the last bit: the program sees its
+	// bounds.
 	for e := range 3 {
 		act(e, 1.7, math.Nextafter32(-1, -2))
 	}
@@ -275,8 +288,10 @@ func playServed(t *testing.T, p *parent) {
 	// The second environment comes to its end and begins anew with its seed; the others do not.
 	for range 2 { // the second time, as it was before
 		r, _ := p.ask(header{Type: step, Flags: autoreset}, nil)
-		if r.Flags != final || p.reply.u8("terminated", 1) != 1 || p.reply.u8("truncated", 1) != 0 || p.reply.u8("terminated", 0) != 0 {
-			t.Errorf("flags %d, terminated %d, truncated %d", r.Flags, p.reply.u8("terminated", 1), p.reply.u8("truncated", 1))
+		if r.Flags != final || p.reply.u8("terminated", 1) != 1 || p.reply.u8("truncated", 1) != 0 ||
+			p.reply.u8("terminated", 0) != 0 {
+			t.Errorf("flags %d, terminated %d, truncated %d", r.Flags, p.reply.u8("terminated", 1),
+				p.reply.u8("truncated", 1))
 		}
 		if got := p.reply.f32("final.state", 3); got != 1000 {
 			t.Errorf("the last count is %g", got)
@@ -323,7 +338,8 @@ func TestCIgnoresTerminations(t *testing.T) {
 	for i := range 3 {
 		p.ask(header{Type: step, Flags: autoreset}, nil)
 		if p.reply.u8("terminated", 0) != 0 || p.reply.f32("obs.state", 0) != float32(1000+i) {
-			t.Errorf("step %d: terminated %d at a count of %g", i, p.reply.u8("terminated", 0), p.reply.f32("obs.state", 0))
+			t.Errorf("step %d: terminated %d at a count of %g", i, p.reply.u8("terminated", 0),
+				p.reply.f32("obs.state", 0))
 		}
 	}
 	p.end()
@@ -345,11 +361,14 @@ func playLoop(t *testing.T, program string) {
 		}
 		want := func(when string, r header, flags uint16, terminated, truncated byte, count float32, parity int32) {
 			t.Helper()
-			if r.Flags != flags || p.reply.u8("terminated", 0) != terminated || p.reply.u8("truncated", 0) != truncated {
-				t.Errorf("%s: flags %d, terminated %d, truncated %d", when, r.Flags, p.reply.u8("terminated", 0), p.reply.u8("truncated", 0))
+			if r.Flags != flags || p.reply.u8("terminated", 0) != terminated ||
+				p.reply.u8("truncated", 0) != truncated {
+				t.Errorf("%s: flags %d, terminated %d, truncated %d", when, r.Flags, p.reply.u8("terminated", 0),
+					p.reply.u8("truncated", 0))
 			}
 			if p.reply.f32("obs.state", 0) != count || p.reply.i32("obs.parity", 0) != parity {
-				t.Errorf("%s: count %g, parity %d: want %g, %d", when, p.reply.f32("obs.state", 0), p.reply.i32("obs.parity", 0), count, parity)
+				t.Errorf("%s: count %g, parity %d: want %g, %d", when, p.reply.f32("obs.state", 0),
+					p.reply.i32("obs.parity", 0), count, parity)
 			}
 		}
 
@@ -360,13 +379,15 @@ func playLoop(t *testing.T, program string) {
 		r, _ = p.ask(header{Type: step, Flags: autoreset}, nil)
 		want("step", r, 0, 0, 0, 8, 0)
 		if p.reply.f32("reward", 0) != 1.5 || p.reply.f32("info", 0) != 0.8 || p.reply.f32("obs.state", 1) != 3 {
-			t.Errorf("reward %g, figure %g, action seen %g", p.reply.f32("reward", 0), p.reply.f32("info", 0), p.reply.f32("obs.state", 1))
+			t.Errorf("reward %g, figure %g, action seen %g", p.reply.f32("reward", 0), p.reply.f32("info", 0),
+				p.reply.f32("obs.state", 1))
 		}
 		act(1, 2, 50)
 		r, _ = p.ask(header{Type: step, Flags: autoreset}, nil)
 		want("terminated", r, final, 1, 0, 50, 0)
 		if p.reply.f32("final.state", 0) != 9 || p.reply.i32("final.parity", 0) != 1 || p.reply.f32("reward", 0) != 1 {
-			t.Errorf("final count %g, parity %d, reward %g", p.reply.f32("final.state", 0), p.reply.i32("final.parity", 0), p.reply.f32("reward", 0))
+			t.Errorf("final count %g, parity %d, reward %g", p.reply.f32("final.state", 0),
+				p.reply.i32("final.parity", 0), p.reply.f32("reward", 0))
 		}
 
 		// Cut off after three steps, though the solver goes on.
@@ -434,7 +455,8 @@ func TestCHangUp(t *testing.T) {
 	}
 }
 
-// TestCHostileParent wants the child to say ERROR, or at least to end with a message: never to crash, to hang or to read what is not there.
+// TestCHostileParent wants the child to say ERROR, or at least to end with a message: never to crash, to hang or to
+// read what is not there.
 func TestCHostileParent(t *testing.T) {
 	program := compile(t, "served.c")
 	config32 := func(words ...uint32) []byte {
@@ -457,16 +479,26 @@ func TestCHostileParent(t *testing.T) {
 		name, want string
 		do         func(p *parent)
 	}{
-		{"a wrong magic", "no CONFIG", func(p *parent) { p.send(header{Magic: [4]byte{'R', 'L', 'B', '2'}, Type: config}, config32(1, 1)) }},
+		{"a wrong magic", "no CONFIG", func(p *parent) {
+			p.send(header{Magic: [4]byte{'R', 'L', 'B', '2'}, Type: config}, config32(1, 1))
+		}},
 		{"a request first", "no CONFIG", func(p *parent) { p.send(header{Type: reset, Count: 1}, nil) }},
 		{"a short CONFIG", "31 bytes", func(p *parent) { p.send(header{Type: config}, config32(1, 1)[:31]) }},
-		{"a long CONFIG", "expected 32 to 4128", func(p *parent) { p.send(header{Type: config, Length: 1 << 62}, config32(1, 1)) }},
+		{"a long CONFIG", "expected 32 to 4128", func(p *parent) {
+			p.send(header{Type: config, Length: 1 << 62}, config32(1, 1))
+		}},
 		{"version 2", "version 2", func(p *parent) { p.send(header{Type: config}, config32(2, 1)) }},
 		{"no environment", "0 environments", func(p *parent) { p.send(header{Type: config}, config32(1, 0)) }},
-		{"too many environments", "1048577 environments", func(p *parent) { p.send(header{Type: config}, config32(1, 1<<20+1)) }},
-		{"more than an int of environments", "4294967295 environments", func(p *parent) { p.send(header{Type: config}, config32(1, 1<<32-1)) }},
+		{"too many environments", "1048577 environments", func(p *parent) {
+			p.send(header{Type: config}, config32(1, 1<<20+1))
+		}},
+		{"more than an int of environments", "4294967295 environments", func(p *parent) {
+			p.send(header{Type: config}, config32(1, 1<<32-1))
+		}},
 		{"unknown flags", "flags 2", func(p *parent) { p.send(header{Type: config}, config32(1, 1, 0, 0, 2)) }},
-		{"little shared memory", "64 bytes of shared memory", func(p *parent) { p.send(header{Type: config}, config32(1, 1, 0, 0, 0, 0, 64)) }},
+		{"little shared memory", "64 bytes of shared memory", func(p *parent) {
+			p.send(header{Type: config}, config32(1, 1, 0, 0, 0, 0, 64))
+		}},
 		{"a simulator that refuses", "can't start", func(p *parent) { p.send(header{Type: config}, config32(1, 13)) }},
 		{"the wrong magic of a request", "expected RLB1", steps(func(_ *parent, h *header) { h.Magic[0] = 1 })},
 		{"an unknown type", "type 99", steps(func(_ *parent, h *header) { h.Type = 99 })},
@@ -476,8 +508,12 @@ func TestCHostileParent(t *testing.T) {
 		{"a reserved word", "reserved 1", steps(func(_ *parent, h *header) { h.Reserved = 1 })},
 		{"an unknown flag", "flags 8", steps(func(_ *parent, h *header) { h.Flags = 8 })},
 		{"a wrong number", "request 7 after 1", steps(func(_ *parent, h *header) { h.Seq = 7 })},
-		{"an action that is none", "action 1 of environment 2", steps(func(p *parent, _ *header) { p.request.put("action", 5, uint32(0x7fc00000)) })},
-		{"a mask of 2", "mask of environment 1 is 2", steps(func(p *parent, _ *header) { p.request.put("mask", 1, uint8(2)) })},
+		{"an action that is none", "action 1 of environment 2", steps(func(p *parent, _ *header) {
+			p.request.put("action", 5, uint32(0x7fc00000))
+		})},
+		{"a mask of 2", "mask of environment 1 is 2", steps(func(p *parent, _ *header) {
+			p.request.put("mask", 1, uint8(2))
+		})},
 		{"a step before a reset", "never begun", func(p *parent) {
 			p.configure(1, 0, 0, false)
 			p.send(header{Type: step, Count: 1, Seq: 1}, p.request.data)
@@ -545,7 +581,8 @@ func TestFortranArrays(t *testing.T) {
 	p := greet(t, compile(t, "arrays.f90"))
 	shapes := map[string][]int{"small": {2, 3}, "big": {2, 2, 2}, "image": {4, 5, 3}}
 	for _, s := range p.hello.Obs {
-		if !slices.Equal(s.Shape, shapes[s.Name]) || (s.Dtype == "u8") != (s.Name == "image") || (s.Low == -10.0) != (s.Name == "small") {
+		if !slices.Equal(s.Shape, shapes[s.Name]) || (s.Dtype == "u8") != (s.Name == "image") ||
+			(s.Low == -10.0) != (s.Name == "small") {
 			t.Errorf("observation %+v: want a shape of %v", s, shapes[s.Name])
 		}
 	}
@@ -557,13 +594,16 @@ func TestFortranArrays(t *testing.T) {
 	p.request.put("action", 0, float32(1.5))
 	p.request.put("action", 1, float32(-0.25))
 	p.ask(header{Type: step}, nil)
-	if p.reply.f32("reward", 0) != 1.25 || p.reply.f32("obs.small", 4) != 5 || p.reply.f32("obs.big", 7) != 8 || p.reply.u8("obs.image", 59) != 60 {
-		t.Errorf("reward %g, arrays %g, %g, %d", p.reply.f32("reward", 0), p.reply.f32("obs.small", 4), p.reply.f32("obs.big", 7), p.reply.u8("obs.image", 59))
+	if p.reply.f32("reward", 0) != 1.25 || p.reply.f32("obs.small", 4) != 5 || p.reply.f32("obs.big", 7) != 8 ||
+		p.reply.u8("obs.image", 59) != 60 {
+		t.Errorf("reward %g, arrays %g, %g, %d", p.reply.f32("reward", 0), p.reply.f32("obs.small", 4),
+			p.reply.f32("obs.big", 7), p.reply.u8("obs.image", 59))
 	}
 	p.end()
 }
 
-// TestCFuzz holds thousands of conversations that are spoilt somewhere: for a second, or ten minutes with RLINF_TEST_FULL=1.
+// TestCFuzz holds thousands of conversations that are spoilt somewhere: for a second, or ten minutes with
+// RLINF_TEST_FULL=1.
 func TestCFuzz(t *testing.T) {
 	seconds := "1"
 	if os.Getenv("RLINF_TEST_FULL") != "" {
@@ -572,7 +612,8 @@ func TestCFuzz(t *testing.T) {
 	out, err := exec.Command(compile(t, "fuzz.c"), seconds).CombinedOutput()
 	var conversations, errors, answers int
 	fmt.Sscanf(string(out), "%d conversations, %d errors, %d answers", &conversations, &errors, &answers)
-	if err != nil || conversations < 100 || errors < conversations/10 || errors > conversations/10*9 || answers < conversations {
+	if err != nil || conversations < 100 || errors < conversations/10 || errors > conversations/10*9 ||
+		answers < conversations {
 		t.Errorf("%v: want many conversations, some of them with errors, and most with answers\n%s", err, out)
 	}
 }

@@ -10,9 +10,11 @@ import (
 
 // TestChecked holds children of each kind against the whole protocol.
 func TestChecked(t *testing.T) {
-	for _, command := range [][]string{{"served.c", "f32"}, {"served.c", "f64", "all"}, {"loop.c"}, {"loop.f90"}, {"served.f90"}, {"arrays.f90"}} {
+	for _, command := range [][]string{{"served.c", "f32"}, {"served.c", "f64", "all"}, {"loop.c"}, {"loop.f90"},
+		{"served.f90"}, {"arrays.f90"}} {
 		t.Run(strings.Join(command, " "), func(t *testing.T) {
-			check := external.Check{Command: append([]string{compile(t, command[0])}, command[1:]...), Envs: 3, Steps: 40, Timeout: time.Minute}
+			check := external.Check{Command: append([]string{compile(t, command[0])}, command[1:]...), Envs: 3,
+				Steps: 40, Timeout: time.Minute}
 			check.Run(func(v external.Verdict) {
 				if v.Err != nil {
 					t.Errorf("%s: %v", v.Rule, v.Err)

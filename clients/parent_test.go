@@ -274,7 +274,8 @@ func (p *parent) ask(h header, body []byte) (header, []byte) {
 	if blocks || h.Type == load {
 		if p.memory != nil {
 			p.memory.ReadAt(p.reply.data, int64((p.request.size+4095)/4096*4096))
-		} else if copied := copy(p.reply.data, got); copied != p.reply.size && (copied != p.reply.at["final."+p.hello.Obs[0].Name] || r.Flags == final) {
+		} else if copied := copy(p.reply.data, got); copied != p.reply.size &&
+			(copied != p.reply.at["final."+p.hello.Obs[0].Name] || r.Flags == final) {
 			p.t.Fatalf("an answer of %d bytes: expected %d", copied, p.reply.size)
 		}
 	}

@@ -31,7 +31,8 @@ func TestKeys(t *testing.T) {
 	for _, k := range own.Keys() {
 		lines = append(lines, k.Name+": "+k.Doc)
 	}
-	if want := []string{"wind.force: how strong it is", "wind.every: how often it blows", "clouds: how many there are"}; !slices.Equal(lines, want) {
+	if want := []string{"wind.force: how strong it is", "wind.every: how often it blows",
+		"clouds: how many there are"}; !slices.Equal(lines, want) {
 		t.Errorf("got %q\nwant %q", lines, want)
 	}
 	if own.Keys()[0].Value != 2.0 {
@@ -50,10 +51,12 @@ func TestGet(t *testing.T) {
 	if w, err := params.Get(params.New(weather{Wind: wind{Force: 3}}), defaults); err != nil || w.Wind.Force != 3 {
 		t.Errorf("%+v (%v), want what was given", w, err)
 	}
-	if _, err := params.Get(params.New(wind{}), defaults); err == nil || !strings.Contains(err.Error(), "expected *params_test.weather") {
+	if _, err := params.Get(params.New(wind{}), defaults); err == nil ||
+		!strings.Contains(err.Error(), "expected *params_test.weather") {
 		t.Errorf("another part's: %v", err)
 	}
-	if _, err := params.Get(params.New(weather{Wind: wind{Force: -1}}), defaults); err == nil || err.Error() != "wind.force: -1: expected a number >= 0" {
+	if _, err := params.Get(params.New(weather{Wind: wind{Force: -1}}), defaults); err == nil ||
+		err.Error() != "wind.force: -1: expected a number >= 0" {
 		t.Errorf("a value that Check refuses: %v", err)
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/rlinf/rlinf/params"
 )
 
-// TestRegistry: names keep their order, a part has its own keys, a copy with another part leaves the registry as it is, and a name stands once.
+// TestRegistry: names keep their order, a part has its own keys, a copy with another part leaves the registry as it is,
+// and a name stands once.
 func TestRegistry(t *testing.T) {
 	type keys struct {
 		Bound float32 `yaml:"bound" doc:"Of something."`
@@ -22,13 +23,15 @@ func TestRegistry(t *testing.T) {
 		names []string
 		two   int
 		bound string
-	}{{&r, []string{"one", "two"}, 2, "two"}, {&other, []string{"one", "two"}, 4, ""}, {&more, []string{"one", "two", "five"}, 4, ""}} {
+	}{{&r, []string{"one", "two"}, 2, "two"}, {&other, []string{"one", "two"}, 4, ""},
+		{&more, []string{"one", "two", "five"}, 4, ""}} {
 		build, ok := c.r.Builder("two")
 		if !slices.Equal(c.r.Names(), c.names) || !ok || build() != c.two || c.r.PartWith("bound") != c.bound {
 			t.Errorf("%v: two makes %d, bound is of %q; want %+v", c.r.Names(), build(), c.r.PartWith("bound"), c)
 		}
 	}
-	if _, ok := r.Builder("three"); ok || !r.Own("one").IsZero() || !r.Own("three").IsZero() || !r.Own("two").Has("bound") {
+	if _, ok := r.Builder("three"); ok || !r.Own("one").IsZero() || !r.Own("three").IsZero() ||
+		!r.Own("two").Has("bound") {
 		t.Error("three is there, or keys are another part's")
 	}
 	defer func() {

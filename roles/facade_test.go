@@ -16,8 +16,8 @@ import (
 
 const module = "github.com/rlinf/rlinf/"
 
-// TestFacade: every type that a user of package roles meets has a name that the user can write. A type of the packages behind it needs an alias here,
-// and roles itself defines none.
+// TestFacade: every type that a user of package roles meets has a name that the user can write. A type of the packages
+// behind it needs an alias here, and roles itself defines none.
 func TestFacade(t *testing.T) {
 	api := load(t, module+"roles")
 	aliased := map[*types.TypeName]bool{}
@@ -51,8 +51,8 @@ func TestFacadeBites(t *testing.T) {
 	}
 }
 
-// unnamed returns the exported names of api whose signatures have types of packages behind it without an alias. Methods count, and fields do not: what a
-// user writes names types of parameters and results.
+// unnamed returns the exported names of api whose signatures have types of packages behind it without an alias. Methods
+// count, and fields do not: what a user writes names types of parameters and results.
 func unnamed(api *types.Package, aliased map[*types.TypeName]bool) (found []string) {
 	for _, name := range api.Scope().Names() {
 		o := api.Scope().Lookup(name)
@@ -62,7 +62,8 @@ func unnamed(api *types.Package, aliased map[*types.TypeName]bool) (found []stri
 		report := func(where string, t types.Type) {
 			for _, n := range behind(t, nil) {
 				if !aliased[n] {
-					found = append(found, fmt.Sprintf("%s: %s.%s has no alias in roles", where, n.Pkg().Path(), n.Name()))
+					found = append(found, fmt.Sprintf("%s: %s.%s has no alias in roles", where, n.Pkg().Path(),
+						n.Name()))
 				}
 			}
 		}
@@ -92,7 +93,8 @@ func behind(t types.Type, seen []*types.TypeName) []*types.TypeName {
 		return behind(types.Unalias(t), seen)
 	case *types.Named:
 		n := t.Obj()
-		if n.Pkg() != nil && (strings.HasPrefix(n.Pkg().Path(), module+"roles/") || strings.Contains(n.Pkg().Path(), "/internal/")) {
+		if n.Pkg() != nil && (strings.HasPrefix(n.Pkg().Path(), module+"roles/") ||
+			strings.Contains(n.Pkg().Path(), "/internal/")) {
 			seen = append(seen, n)
 		}
 		for i := range t.TypeArgs().Len() {
@@ -133,7 +135,9 @@ func load(t *testing.T, path string) *types.Package {
 			files[name] = file
 		}
 	}
-	p, err := importer.ForCompiler(token.NewFileSet(), "gc", func(name string) (io.ReadCloser, error) { return os.Open(files[name]) }).Import(path)
+	p, err := importer.ForCompiler(token.NewFileSet(), "gc", func(name string) (io.ReadCloser, error) {
+		return os.Open(files[name])
+	}).Import(path)
 	if err != nil {
 		t.Fatal(err)
 	}

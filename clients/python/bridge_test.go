@@ -23,7 +23,8 @@ import (
 // envs is how many environments the benchmarks play.
 const envs = 16
 
-// TestContract: Python's environments keep the contract of environments, over pipes and shared memory; with RLINF_TEST_FULL=1 those in arrays too, inline.
+// TestContract: Python's environments keep the contract of environments, over pipes and shared memory; with
+// RLINF_TEST_FULL=1 those in arrays too, inline.
 func TestContract(t *testing.T) {
 	python := python(t, "numpy")
 	kinds := []string{"single"}
@@ -46,7 +47,8 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// TestException: of an exception the log has the traceback once, line by line after the child's name, and then what it was and of which environments.
+// TestException: of an exception the log has the traceback once, line by line after the child's name, and then what it
+// was and of which environments.
 func TestException(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType = env.ExternalID
@@ -70,12 +72,15 @@ rlb.serve(Arm)`}
 	var action tensor.Dict
 	action.Set("action", tensor.New(tensor.I32, 2, 1, 1))
 	err := vec.Step(action, seeds, out)
-	const says = "environments 0-1 of Arm: simulator 0: error: RuntimeError: the arm is\nstuck (exit status 1)\nthat was once in a row"
+	const says = "environments 0-1 of Arm: simulator 0: error: RuntimeError: the arm is\nstuck (exit status 1)\nthat " +
+		"was once in a row"
 	if err == nil || !strings.HasPrefix(err.Error(), says) {
 		t.Errorf("%v, want %q", err, says)
 	}
-	const in, raised = "simulator 0:   File \"<string>\", line 10, in step\n", "simulator 0: RuntimeError: the arm is\nsimulator 0: stuck\n"
-	if got := log.String(); strings.Count(got, "Traceback") != 1 || strings.Count(got, in) != 1 || strings.Count(got, raised) != 1 {
+	const in, raised = "simulator 0:   File \"<string>\", line 10, in step\n",
+		"simulator 0: RuntimeError: the arm is\nsimulator 0: stuck\n"
+	if got := log.String(); strings.Count(got, "Traceback") != 1 || strings.Count(got, in) != 1 ||
+		strings.Count(got, raised) != 1 {
 		t.Errorf("want a traceback with %q and %q in the log, once:\n%s", in, raised, got)
 	}
 }
@@ -88,9 +93,10 @@ func config(python, kind string) env.Config {
 	return cfg
 }
 
-// BenchmarkStep measures a step of 16 environments behind the bridge, in rounds of 2000, and what the same Python takes alone, in rounds between them: the
-// medians, and how many steps the one makes while the other makes 100. "seeded" is alone with a seed for every episode, as behind the bridge. CHILD_CORE is
-// the core that Python is bound to, if it is set:
+// BenchmarkStep measures a step of 16 environments behind the bridge, in rounds of 2000, and what the same Python takes
+// alone, in rounds between them: the medians, and how many steps the one makes while the other makes 100. "seeded" is
+// alone with a seed for every episode, as behind the bridge. CHILD_CORE is the core that Python is bound to, if it is
+// set:
 //
 //	CHILD_CORE=1 taskset -c 0 go test ./clients/python -run '^$' -bench Step -benchtime 40x
 func BenchmarkStep(b *testing.B) {
@@ -154,7 +160,8 @@ func bridged(b *testing.B, python, kind string) func() {
 	}
 }
 
-// begin returns n environments of cfg that have begun episodes, and what a step of them takes. What their child writes goes to log.
+// begin returns n environments of cfg that have begun episodes, and what a step of them takes. What their child writes
+// goes to log.
 func begin(tb testing.TB, log io.Writer, cfg env.Config, n int) (vec env.Vec, seeds []uint64, out *env.Step) {
 	tb.Helper()
 	hub := external.NewHub(log, 0)

@@ -14,7 +14,8 @@ import (
 
 func TestPython(t *testing.T) {
 	python := python(t, "numpy")
-	for _, glob := range []string{"rlb/*.py", "tests/*.py", "bench/*.py"} { // so go test knows what its result depends on
+	// so go test knows what its result depends on
+	for _, glob := range []string{"rlb/*.py", "tests/*.py", "bench/*.py"} {
 		files, err := filepath.Glob(glob)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no %s: %v", glob, err)
@@ -42,7 +43,8 @@ func unittest(t *testing.T, python, pattern string) {
 	}
 }
 
-// TestChecked holds children of each kind against the whole protocol. Vector environments of Gymnasium can't do all of it, and say so.
+// TestChecked holds children of each kind against the whole protocol. Vector environments of Gymnasium can't do all of
+// it, and say so.
 func TestChecked(t *testing.T) {
 	python := python(t, "numpy")
 	t.Setenv("PYTHONPATH", ".")
@@ -51,12 +53,14 @@ func TestChecked(t *testing.T) {
 	if os.Getenv("RLINF_TEST_FULL") != "" { // each starts Python a hundred times
 		only = ""
 		kinds = map[string]string{
-			"single": "", "rich": "", "batch": "", "solver": "", "same step": "can't", "next step": "can't", "disabled": "can't",
+			"single": "", "rich": "", "batch": "", "solver": "", "same step": "can't", "next step": "can't",
+			"disabled": "can't",
 		}
 	}
 	for kind, lacks := range kinds {
 		t.Run(kind, func(t *testing.T) {
-			check := external.Check{Command: []string{python, "tests/children.py", kind}, Envs: 3, Steps: 40, Timeout: time.Minute, Only: only}
+			check := external.Check{Command: []string{python, "tests/children.py", kind}, Envs: 3, Steps: 40,
+				Timeout: time.Minute, Only: only}
 			check.Run(func(v external.Verdict) {
 				if v.Err != nil && (lacks == "" || !strings.Contains(v.Err.Error(), lacks)) {
 					t.Errorf("%s: %v", v.Rule, v.Err)
@@ -73,6 +77,7 @@ func python(t testing.TB, modules ...string) string {
 			return python
 		}
 	}
-	t.Skipf("no python3 with %s: apt-get install python3-%s", strings.Join(modules, " and "), strings.Join(modules, " python3-"))
+	t.Skipf("no python3 with %s: apt-get install python3-%s", strings.Join(modules, " and "),
+		strings.Join(modules, " python3-"))
 	return ""
 }

@@ -35,24 +35,25 @@ func onRanks(t *testing.T, n int, opts Options, main func(ctx context.Context, r
 	}
 	opts.Warmup = 1
 	var rep *report.Report
-	err := spmd.Run(t.Context(), local.New(n), spmd.Options{Log: io.Discard}, func(ctx context.Context, w *spmd.World) error {
-		mine := opts
-		if w.Rank() != 0 {
-			mine.Writers = nil
-		}
-		r, err := Begin(ctx, w, mine)
-		if err != nil {
+	err := spmd.Run(t.Context(), local.New(n), spmd.Options{Log: io.Discard},
+		func(ctx context.Context, w *spmd.World) error {
+			mine := opts
+			if w.Rank() != 0 {
+				mine.Writers = nil
+			}
+			r, err := Begin(ctx, w, mine)
+			if err != nil {
+				return err
+			}
+			if err := main(ctx, r); err != nil {
+				return err
+			}
+			done, err := r.End(true)
+			if w.Rank() == 0 {
+				rep = done
+			}
 			return err
-		}
-		if err := main(ctx, r); err != nil {
-			return err
-		}
-		done, err := r.End(true)
-		if w.Rank() == 0 {
-			rep = done
-		}
-		return err
-	})
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,8 @@ func onRanks(t *testing.T, n int, opts Options, main func(ctx context.Context, r
 }
 
 func plan(n ...int) Plan {
-	return Plan{Kinds: []spmd.Kind{spmd.AllReduce}, Ranks: n, Types: []tensor.DType{tensor.F32}, Algorithms: []string{"auto"}, Sizes: []int{8, 4096},
+	return Plan{Kinds: []spmd.Kind{spmd.AllReduce}, Ranks: n, Types: []tensor.DType{tensor.F32},
+		Algorithms: []string{"auto"}, Sizes: []int{8, 4096},
 		Memory: []string{"arena"}, InPlace: true, Check: true}
 }
 
@@ -75,7 +77,8 @@ func allKinds() (k []spmd.Kind) {
 func TestSweep(t *testing.T) {
 	for _, n := range []int{1, 2, 3} {
 		p := plan(n)
-		p.Kinds, p.Sizes, p.Memory, p.OutOfPlace, p.Rotate = allKinds(), []int{4, 7000}, []string{"arena", "go"}, true, true
+		p.Kinds, p.Sizes, p.Memory, p.OutOfPlace, p.Rotate = allKinds(), []int{4, 7000}, []string{"arena", "go"}, true,
+			true
 		switch n {
 		case 2:
 			p.Types = []tensor.DType{tensor.F32, tensor.F64, tensor.I32, tensor.I64, tensor.U8, tensor.BF16}
@@ -84,7 +87,9 @@ func TestSweep(t *testing.T) {
 		}
 		rule := quick()
 		rule.MinSamples, rule.MaxSamples = 1, 2
-		rep := onRanks(t, n, Options{Rule: rule}, func(ctx context.Context, r *Run) error { return r.Collectives(ctx, p) })
+		rep := onRanks(t, n, Options{Rule: rule}, func(ctx context.Context, r *Run) error {
+			return r.Collectives(ctx, p)
+		})
 		seen := map[string]bool{}
 		for _, row := range rep.Rows {
 			if row.Wrong != 0 || row.Op != "barrier" && row.Checked < 2 {
@@ -113,7 +118,8 @@ func TestSweep(t *testing.T) {
 // TestOffCache: buffers that go round are right too.
 func TestOffCache(t *testing.T) {
 	p := plan(2)
-	p.Kinds, p.Sizes, p.OffCache, p.OutOfPlace, p.InPlace = []spmd.Kind{spmd.AllToAll, spmd.Gather}, []int{1 << 20}, true, true, false
+	p.Kinds, p.Sizes, p.OffCache, p.OutOfPlace, p.InPlace = []spmd.Kind{spmd.AllToAll, spmd.Gather}, []int{1 << 20},
+		true, true, false
 	rule := quick()
 	rule.MinSamples, rule.MaxSamples = 1, 2
 	rep := onRanks(t, 2, Options{Rule: rule, Cache: 3 << 20}, func(ctx context.Context, r *Run) error {
@@ -221,7 +227,8 @@ func TestPlanted(t *testing.T) {
 					}
 					run := func(ctx context.Context, c *spmd.Collective) error {
 						honest := func(c *spmd.Collective) error { return g.by["ordered"].Run(ctx, *c) }
-						if name == "nothing done" || name == "short message" || name == "type mismatch" || r.w.Rank() == 1 {
+						if name == "nothing done" || name == "short message" || name == "type mismatch" ||
+							r.w.Rank() == 1 {
 							return fault(honest, c) // these would hang or fail if one member alone did them
 						}
 						return honest(c)
@@ -234,7 +241,8 @@ func TestPlanted(t *testing.T) {
 				})
 				row := rep.Rows[0]
 				if (row.Wrong == 0) != (name == "none") {
-					t.Errorf("%s, real %v, out of place %v: %d wrong in %d checked", name, real, out, row.Wrong, row.Checked)
+					t.Errorf("%s, real %v, out of place %v: %d wrong in %d checked", name, real, out, row.Wrong,
+						row.Checked)
 				}
 				if name == "wrong element" && row.Wrong != int64(row.Checked) {
 					t.Errorf("a wrong element in every call: %d wrong in %d calls", row.Wrong, row.Checked)
@@ -291,19 +299,21 @@ func TestInterrupt(t *testing.T) {
 	p := plan(2, 3)
 	p.Sizes, p.Algorithms = []int{8, 16, 32, 64, 128, 256}, []string{"ordered", "ring", "doubling"}
 	rule := stats.Rule{RelativeCI: 0, MinSamples: 1 << 20, MaxSamples: 1 << 20, MaxTime: time.Hour}
-	rep := onRanks(t, 3, Options{Rule: rule, Stop: stop, Writers: []*report.Writer{table}}, func(ctx context.Context, r *Run) error {
-		if err := r.Collectives(ctx, p); err != nil {
-			return err
-		}
-		if !r.Stopped() {
-			return errors.New("the run does not know that it was stopped")
-		}
-		return nil
-	})
+	rep := onRanks(t, 3, Options{Rule: rule, Stop: stop, Writers: []*report.Writer{table}},
+		func(ctx context.Context, r *Run) error {
+			if err := r.Collectives(ctx, p); err != nil {
+				return err
+			}
+			if !r.Stopped() {
+				return errors.New("the run does not know that it was stopped")
+			}
+			return nil
+		})
 	if rep.Complete || len(rep.Rows) == 0 {
 		t.Errorf("complete %v, %d rows", rep.Complete, len(rep.Rows))
 	}
-	if !strings.Contains(out.String(), "interrupted: this is what was measured until then") || !strings.Contains(out.String(), "allreduce") {
+	if !strings.Contains(out.String(), "interrupted: this is what was measured until then") ||
+		!strings.Contains(out.String(), "allreduce") {
 		t.Errorf("%s", out.String())
 	}
 }
@@ -354,28 +364,29 @@ func TestTraffic(t *testing.T) {
 // TestControl: what the ranks tell each other arrives, for any number of them.
 func TestControl(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 5, 8} {
-		err := spmd.Run(t.Context(), local.New(n), spmd.Options{Log: io.Discard}, func(ctx context.Context, w *spmd.World) error {
-			ranks := make([]int, n)
-			for i := range ranks {
-				ranks[i] = i
-			}
-			ends, err := w.NewComm(ranks, "control")
-			if err != nil {
-				return err
-			}
-			c, err := newControl(ends[0], w.Alloc, 4)
-			if err != nil {
-				return err
-			}
-			x := []float64{float64(w.Rank()), -float64(w.Rank())}
-			if err := c.max(ctx, x); err != nil {
-				return err
-			}
-			if x[0] != float64(n-1) || x[1] != 0 {
-				return errors.New("max is not the largest")
-			}
-			return nil
-		})
+		err := spmd.Run(t.Context(), local.New(n), spmd.Options{Log: io.Discard},
+			func(ctx context.Context, w *spmd.World) error {
+				ranks := make([]int, n)
+				for i := range ranks {
+					ranks[i] = i
+				}
+				ends, err := w.NewComm(ranks, "control")
+				if err != nil {
+					return err
+				}
+				c, err := newControl(ends[0], w.Alloc, 4)
+				if err != nil {
+					return err
+				}
+				x := []float64{float64(w.Rank()), -float64(w.Rank())}
+				if err := c.max(ctx, x); err != nil {
+					return err
+				}
+				if x[0] != float64(n-1) || x[1] != 0 {
+					return errors.New("max is not the largest")
+				}
+				return nil
+			})
 		if err != nil {
 			t.Errorf("%d ranks: %v", n, err)
 		}

@@ -43,25 +43,26 @@ func sweepIn(t *testing.T, ranks int, p Plan, cache, free int64) (asked int64, n
 	}
 	rule := stats.Rule{RelativeCI: 1, MinSamples: 1, MaxSamples: 2, MaxTime: 1}
 	opts := Options{Rule: rule, Warmup: 1, Stop: func() bool { return false }, Cache: cache, Free: free}
-	err := spmd.Run(t.Context(), transports, spmd.Options{Log: io.Discard}, func(ctx context.Context, w *spmd.World) error {
-		r, err := Begin(ctx, w, opts)
-		if err != nil {
-			return err
-		}
-		if err := r.Collectives(ctx, p); err != nil {
-			return err
-		}
-		rep, err := r.End(true)
-		if w.Rank() == 0 {
-			notes = rep.Notes
-			for _, row := range rep.Rows {
-				if row.Wrong != 0 {
-					t.Errorf("%s: %d wrong", row.Key(), row.Wrong)
+	err := spmd.Run(t.Context(), transports, spmd.Options{Log: io.Discard},
+		func(ctx context.Context, w *spmd.World) error {
+			r, err := Begin(ctx, w, opts)
+			if err != nil {
+				return err
+			}
+			if err := r.Collectives(ctx, p); err != nil {
+				return err
+			}
+			rep, err := r.End(true)
+			if w.Rank() == 0 {
+				notes = rep.Notes
+				for _, row := range rep.Rows {
+					if row.Wrong != 0 {
+						t.Errorf("%s: %d wrong", row.Key(), row.Wrong)
+					}
 				}
 			}
-		}
-		return err
-	})
+			return err
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,13 +98,15 @@ func TestOffCacheMemory(t *testing.T) {
 		return
 	}
 	p := plan(2)
-	p.Kinds, p.Sizes, p.OffCache, p.OutOfPlace = []spmd.Kind{spmd.AllReduce, spmd.Gather, spmd.SendReceive}, []int{1 << 20}, true, true
+	p.Kinds, p.Sizes, p.OffCache, p.OutOfPlace = []spmd.Kind{spmd.AllReduce, spmd.Gather, spmd.SendReceive},
+		[]int{1 << 20}, true, true
 	asked, notes := sweepIn(t, 2, p, 1<<30, 0)
 	if most := int64(mostBuffers/raceFactor + others); asked > most || asked < most-2*others {
 		t.Errorf("the ranks asked for %d bytes: want %d at most, and nearly as many", asked, most)
 	}
 	// Of gather's buffers the root alone uses the whole; and a third of 1.5 GiB is in the cache.
-	want := map[bool]string{false: "at most here: gather", true: "at most here: allreduce, gather, sendrecv"}[raceFactor > 1]
+	want := map[bool]string{false: "at most here: gather",
+		true: "at most here: allreduce, gather, sendrecv"}[raceFactor > 1]
 	if !strings.HasSuffix(strings.Join(notes, "\n"), want) {
 		t.Errorf("notes %q: want what is not out of the cache: %q", notes, want)
 	}
@@ -119,11 +122,14 @@ func TestOffCacheReuse(t *testing.T) {
 	if one < 2*cache || one > 2*cache+others {
 		t.Errorf("one case asked for %d bytes: want twice the cache", one)
 	}
-	if text := strings.Join(notes, "\n"); !strings.Contains(text, "2.00 times its last-level cache of 24MiB") || strings.Contains(text, "NOT") {
+	if text := strings.Join(notes, "\n"); !strings.Contains(text, "2.00 times its last-level cache of 24MiB") ||
+		strings.Contains(text, "NOT") {
 		t.Errorf("notes %q", notes)
 	}
 	for name, change := range map[string]func(*Plan){
-		"kinds":      func(p *Plan) { p.Kinds = []spmd.Kind{spmd.AllReduce, spmd.Broadcast, spmd.AllGather, spmd.AllToAll} },
+		"kinds": func(p *Plan) {
+			p.Kinds = []spmd.Kind{spmd.AllReduce, spmd.Broadcast, spmd.AllGather, spmd.AllToAll}
+		},
 		"sizes":      func(p *Plan) { p.Sizes = []int{1 << 14, 1 << 15, 1 << 16} },
 		"types":      func(p *Plan) { p.Types = []tensor.DType{tensor.F32, tensor.I64, tensor.U8} },
 		"algorithms": func(p *Plan) { p.Algorithms = []string{"ring", "tree", "doubling"} },
@@ -182,7 +188,8 @@ func TestBudget(t *testing.T) {
 	}{
 		{[]int{8}, 1, map[int]int{8: total / 8}},
 		{[]int{2}, 2, map[int]int{2: total / 4}},
-		{[]int{2, 4, 8}, 1, map[int]int{2: total / 4, 4: total / 8, 8: total / 16}}, // 2/2 + 2/4 + 4/8 = 2 times a group's
+		// 2/2 + 2/4 + 4/8 = 2 times a group's
+		{[]int{2, 4, 8}, 1, map[int]int{2: total / 4, 4: total / 8, 8: total / 16}},
 	} {
 		if got := r.limits(c.groups, c.kinds); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("groups %v, %d kinds: %v, want %v", c.groups, c.kinds, got, c.want)
@@ -193,7 +200,8 @@ func TestBudget(t *testing.T) {
 	if got, want := r.limits([]int{5}, 1)[5], total/3; got != want {
 		t.Errorf("two hosts: %d, want %d", got, want)
 	}
-	if err := (&budget{hosts: one, free: 80 * mib * raceFactor}).check(8, 11*mib); err == nil || !strings.Contains(err.Error(), "buffers of 11MiB on each of 8 ranks") {
+	if err := (&budget{hosts: one, free: 80 * mib * raceFactor}).check(8, 11*mib); err == nil ||
+		!strings.Contains(err.Error(), "buffers of 11MiB on each of 8 ranks") {
 		t.Errorf("88 MiB of 80: %v", err)
 	}
 	if err := (&budget{hosts: one, free: 80 * mib * raceFactor}).check(8, 10*mib); err != nil {

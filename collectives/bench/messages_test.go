@@ -84,7 +84,8 @@ func TestP2PFindsWhatIsWrong(t *testing.T) {
 }
 
 func TestChannel(t *testing.T) {
-	p := ChannelPlan{Ranks: [2]int{2, 1}, Sizes: []int{1, 4000}, Depth: 2, Window: 5, Consume: 20 * time.Microsecond, Check: true}
+	p := ChannelPlan{Ranks: [2]int{2, 1}, Sizes: []int{1, 4000}, Depth: 2, Window: 5, Consume: 20 * time.Microsecond,
+		Check: true}
 	rep := onRanks(t, 3, Options{}, func(ctx context.Context, r *Run) error { return r.Channel(ctx, p) })
 	if len(rep.Rows) != 6 {
 		t.Fatalf("%d rows, want three operations of two sizes", len(rep.Rows))
@@ -132,11 +133,13 @@ func TestTune(t *testing.T) {
 	rep := onRanks(t, 1, Options{}, func(_ context.Context, r *Run) error {
 		for name, medians := range times {
 			for i, x := range medians {
-				r.rep.Rows = append(r.rep.Rows, report.Row{Op: "allreduce", Algorithm: name, Ranks: 4, Size: int64(8 << i), Memory: "arena", Median: x})
+				r.rep.Rows = append(r.rep.Rows, report.Row{Op: "allreduce", Algorithm: name, Ranks: 4,
+					Size: int64(8 << i), Memory: "arena", Median: x})
 			}
 		}
 		table := r.Tune()
-		if len(table.Rules) != 2 || table.Rules[0].Algorithm != "tree" || table.Rules[0].Bytes != 32 || table.Rules[1].Algorithm != "ring" || table.Rules[1].Bytes != 0 {
+		if len(table.Rules) != 2 || table.Rules[0].Algorithm != "tree" || table.Rules[0].Bytes != 32 ||
+			table.Rules[1].Algorithm != "ring" || table.Rules[1].Bytes != 0 {
 			t.Errorf("%+v", table.Rules)
 		}
 		return table.Write(t.TempDir() + "/table.json")

@@ -8,7 +8,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// TestFitKnows: times that follow the formula of an algorithm give back its α and β, for shared and for what auto chose too.
+// TestFitKnows: times that follow the formula of an algorithm give back its α and β, for shared and for what auto chose
+// too.
 func TestFitKnows(t *testing.T) {
 	const alpha, beta = 3, 0.002 // µs, µs a byte
 	nodes := make([]int, 8)
@@ -42,8 +43,9 @@ func TestFitKnows(t *testing.T) {
 		var rows []*report.Row
 		for _, n := range []int{2, 4, 8} {
 			for _, size := range []int{64, 1 << 12, 1 << 16, 1 << 21} {
-				rows = append(rows, &report.Row{Op: "allreduce", Algorithm: x.algorithm, Chosen: x.chosen(size), Ranks: n,
-					Size: int64(size), Median: x.time(n, size)})
+				rows = append(rows, &report.Row{Op: "allreduce", Algorithm: x.algorithm, Chosen: x.chosen(size),
+					Ranks: n,
+					Size:  int64(size), Median: x.time(n, size)})
 			}
 		}
 		fit, ok := fitRows(spmd.AllReduce, rows, nodes)

@@ -53,7 +53,8 @@ func (s *stream) next(by time.Time, k kind, seq uint64) error {
 	return nil
 }
 
-// TestBells: whether the sides look or sleep, every frame comes, once and in order, and nobody sleeps over one; those with a payload come between them.
+// TestBells: whether the sides look or sleep, every frame comes, once and in order, and nobody sleeps over one; those
+// with a payload come between them.
 func TestBells(t *testing.T) {
 	const frames = 20000
 	parent, child := belled(t)
@@ -68,7 +69,8 @@ func TestBells(t *testing.T) {
 		case 0:
 			time.Sleep(time.Millisecond) // the other side sleeps, and then does not look for a while
 		case 1:
-			for until := time.Now().Add(spinFor - 20*time.Microsecond + time.Duration(r.IntN(40))*time.Microsecond); time.Now().Before(until); {
+			for until := time.Now().Add(spinFor - 20*time.Microsecond +
+				time.Duration(r.IntN(40))*time.Microsecond); time.Now().Before(until); {
 			}
 		}
 	}
@@ -85,7 +87,8 @@ func TestBells(t *testing.T) {
 	if n, err := unix.Read(child.in, make([]byte, 1)); err != unix.EAGAIN {
 		t.Fatalf("the child looks, and the stream has %d bytes, %v", n, err)
 	}
-	if err := errors.Join(child.next(by, reset, 1), send(child, result, 1, nil), parent.next(by, result, 1)); err != nil {
+	if err := errors.Join(child.next(by, reset, 1), send(child, result, 1, nil),
+		parent.next(by, result, 1)); err != nil {
 		t.Fatal(err)
 	}
 	failed := make(chan error, 1)
@@ -121,11 +124,13 @@ func TestBells(t *testing.T) {
 	}
 }
 
-// TestBellsAreNotTrusted: what a child leaves there is held to the same as what it sends, and a frame that comes again and again ends with the time for it.
+// TestBellsAreNotTrusted: what a child leaves there is held to the same as what it sends, and a frame that comes again
+// and again ends with the time for it.
 func TestBellsAreNotTrusted(t *testing.T) {
 	parent, child := belled(t)
 	child.bells.out[seqWord] = 1
-	if err := parent.next(time.Now().Add(time.Minute), result, 1); err == nil || !strings.Contains(err.Error(), `where a frame should begin, expected "RLB1"`) {
+	if err := parent.next(time.Now().Add(time.Minute), result, 1); err == nil ||
+		!strings.Contains(err.Error(), `where a frame should begin, expected "RLB1"`) {
 		t.Errorf("a header of zeroes: %v", err)
 	}
 	var head [headerSize]byte

@@ -23,31 +23,46 @@ func TestCheck(t *testing.T) {
 			"environments outside the mask keep their rows, and go": "environment 1, step 0: state is [",
 			"AUTORESET": "step 0: state is [",
 		}},
-		{"endless", "max_steps", map[string]string{"max_steps steps at most": "step 7 of its episode, and truncated is 0"}},
+		{"endless", "max_steps",
+			map[string]string{"max_steps steps at most": "step 7 of its episode, and truncated is 0"}},
 		{"terminating", "ignored", map[string]string{"terminations are ignored": "terminated is 1, expected 0"}},
 		{"forgetful", "LOAD: e", map[string]string{"LOAD": "expected ["}},
 		{"final", "AUTORESET", map[string]string{"AUTORESET": "state is ["}},
-		{"undead", "end", map[string]string{"CLOSE: ends the child": "still runs after", "in place of CONFIG, too": "still runs after", "end of the stream": "still runs"}},
+		{"undead", "end", map[string]string{"CLOSE: ends the child": "still runs after",
+			"in place of CONFIG, too": "still runs after", "end of the stream": "still runs"}},
 		{"nan@20", first, map[string]string{first: "STEP: environment 0: reward NaN"}},
 		{"error@3", first, map[string]string{first: "error: the pole broke in step 3"}},
-		{"exit@3", first, map[string]string{first: "the other side is gone (exit status 7); its last output:\n    about to leave\n    out of fuel"}},
+		{"exit@3", first,
+			map[string]string{
+				first: "the other side is gone (exit status 7); its last output:\n    about to leave\n    out of " +
+					"fuel"}},
 		{"kill@3", first, map[string]string{first: "(signal: killed); its last output:\n    farewell"}},
 		{"hang@3", first, map[string]string{first: "STEP: i/o timeout (after 3s, --timeout)"}},
-		{"cut@3", first, map[string]string{first: "STEP: 5 of the 100 bytes of ERROR came: i/o timeout (after 3s, --timeout)"}},
-		{"unready", "maps", map[string]string{"CONFIG: the child maps": "after CONFIG: i/o timeout (after 3s, --timeout)"}},
+		{"cut@3", first,
+			map[string]string{first: "STEP: 5 of the 100 bytes of ERROR came: i/o timeout (after 3s, --timeout)"}},
+		{"unready", "maps",
+			map[string]string{"CONFIG: the child maps": "after CONFIG: i/o timeout (after 3s, --timeout)"}},
 		{"garbage@3", first, map[string]string{first: `"Segm" where a frame should begin`}},
-		{"blocking", first, map[string]string{first: "RESET: environment 0: observation action_mask allows no option of choice 0, expected at least one"}},
-		{"sharing", "can't be mapped", map[string]string{"can't be mapped": "READY with SHARED for /nowhere/at/all, which has not the 4416 bytes that CONFIG says: expected no SHARED"}},
+		{"blocking", first,
+			map[string]string{
+				first: "RESET: environment 0: observation action_mask allows no option of choice 0, expected at " +
+					"least one"}},
+		{"sharing", "can't be mapped",
+			map[string]string{"can't be mapped": "READY with SHARED for /nowhere/at/all, which has not the 4416 " +
+				"bytes that CONFIG says: expected no SHARED"}},
 		{"silent", "", map[string]string{"HELLO": "greeting: "}},
-		{"deaf", "hostile: a CONFIG", map[string]string{"hostile: a CONFIG of no environments": "READY and exit status 0, expected ERROR"}},
+		{"deaf", "hostile: a CONFIG",
+			map[string]string{"hostile: a CONFIG of no environments": "READY and exit status 0, expected ERROR"}},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
 			t.Parallel()
 			timeout := time.Minute
-			if c.fault == "undead" || c.fault == "silent" || c.fault == "unready" || strings.HasPrefix(c.fault, "hang") || strings.HasPrefix(c.fault, "cut") {
+			if c.fault == "undead" || c.fault == "silent" || c.fault == "unready" ||
+				strings.HasPrefix(c.fault, "hang") || strings.HasPrefix(c.fault, "cut") {
 				timeout = 3 * time.Second // in which each other answer comes
 			}
-			check := external.Check{Command: []string{os.Args[0], c.fault}, Envs: 3, Steps: 30, Timeout: timeout, Only: c.only}
+			check := external.Check{Command: []string{os.Args[0], c.fault}, Envs: 3, Steps: 30, Timeout: timeout,
+				Only: c.only}
 			missing := map[string]bool{}
 			for rule := range c.fails {
 				missing[rule] = true
@@ -70,7 +85,8 @@ func TestCheck(t *testing.T) {
 	}
 	var err error
 	check := external.Check{Command: []string{"no-such-program"}, Envs: 1, Steps: 1, Timeout: time.Second}
-	if failed := check.Run(func(v external.Verdict) { err = v.Err }); failed != 1 || !strings.Contains(err.Error(), "expected a program that can be found and run") {
+	if failed := check.Run(func(v external.Verdict) { err = v.Err }); failed != 1 ||
+		!strings.Contains(err.Error(), "expected a program that can be found and run") {
 		t.Errorf("%d rules failed: %v", failed, err)
 	}
 }

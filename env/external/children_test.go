@@ -207,7 +207,8 @@ func (r renamed) Spec() env.Spec {
 	return s
 }
 
-// repeat is a child that answers any frame as if it were all right, and with zeros. It shows obs, and its READY has these flags.
+// repeat is a child that answers any frame as if it were all right, and with zeros. It shows obs, and its READY has
+// these flags.
 func repeat(in, out int, obs string, ready byte) error {
 	r, w := os.NewFile(uintptr(in), "requests"), os.NewFile(uintptr(out), "answers")
 	hello := `{"v":1,"name":"deaf","obs":[` + obs + `],"action":{"kind":"discrete","n":2}}`
@@ -256,7 +257,8 @@ func beParent() error {
 // offspring returns the numbers of the processes that this one has started, or its supervisors.
 func offspring() (pids []string) {
 	for _, pid := range childrenOf(strconv.Itoa(os.Getpid())) {
-		if command, _ := os.ReadFile("/proc/" + pid + "/cmdline"); strings.HasPrefix(string(command), "rlinf-supervisor") {
+		if command, _ := os.ReadFile("/proc/" + pid + "/cmdline"); strings.HasPrefix(string(command),
+			"rlinf-supervisor") {
 			pids = append(pids, childrenOf(pid)...)
 		} else {
 			pids = append(pids, pid)

@@ -7,9 +7,11 @@ import (
 	"time"
 )
 
-// TestMaskChecked: a mask has zeros and ones, and allows an option of each choice of an action while the episode goes on.
+// TestMaskChecked: a mask has zeros and ones, and allows an option of each choice of an action while the episode goes
+// on.
 func TestMaskChecked(t *testing.T) {
-	g, err := readGreeting([]byte(`{"v":1,"name":"masked","obs":[{"name":"action_mask","kind":"box","dtype":"u8","shape":[5]}],"action":{"kind":"multi_discrete","nvec":[2,3]}}`))
+	g, err := readGreeting([]byte(`{"v":1,"name":"masked","obs":[{"name":"action_mask","kind":"box","dtype":"u8",` +
+		`"shape":[5]}],"action":{"kind":"multi_discrete","nvec":[2,3]}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,14 +23,17 @@ func TestMaskChecked(t *testing.T) {
 		want        string
 	}{
 		{reset, false, false, []byte{1, 0, 0, 0, 1}, nil, ""},
-		{reset, false, false, blocked, nil, "environment 1: observation action_mask allows no option of choice 1, expected at least one"},
+		{reset, false, false, blocked, nil,
+			"environment 1: observation action_mask allows no option of choice 1, expected at least one"},
 		{step, true, false, blocked, nil, "allows no option of choice 1"},
-		{step, true, false, []byte{1, 0, 0, 7, 0}, nil, "environment 1: observation action_mask[3] is 7, expected 0 or 1"},
+		{step, true, false, []byte{1, 0, 0, 7, 0}, nil,
+			"environment 1: observation action_mask[3] is 7, expected 0 or 1"},
 		{step, false, true, blocked, nil, ""},
 		{step, false, true, []byte{1, 0, 0, 0, 2}, nil, "observation action_mask[4] is 2"},
 		{step, true, true, []byte{1, 1, 1, 1, 1}, blocked, ""},
 		{step, true, true, blocked, []byte{1, 1, 1, 1, 1}, "allows no option of choice 1"},
-		{step, true, true, []byte{1, 1, 1, 1, 1}, []byte{255, 0, 0, 0, 0}, "environment 1: final observation action_mask[0] is 255, expected 0 or 1"},
+		{step, true, true, []byte{1, 1, 1, 1, 1}, []byte{255, 0, 0, 0, 0},
+			"environment 1: final observation action_mask[0] is 255, expected 0 or 1"},
 		{load, false, false, blocked, nil, ""},
 	} {
 		c := &conversation{greeting: g, n: 2, blocks: newBlocks(g.spec, 2), asked: tt.asked, autoReset: tt.auto}
@@ -45,14 +50,16 @@ func TestMaskChecked(t *testing.T) {
 			t.Errorf("%v, %v: %v allocations", tt.asked, tt.seen, allocated)
 		}
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%v, ended %v under AUTORESET %v, %v, at last %v: %v, want %q", tt.asked, tt.ended, tt.auto, tt.seen, tt.final, err, tt.want)
+			t.Errorf("%v, ended %v under AUTORESET %v, %v, at last %v: %v, want %q", tt.asked, tt.ended, tt.auto,
+				tt.seen, tt.final, err, tt.want)
 		}
 	}
 }
 
 // TestLayout: the arrays are where the example of docs/bridge.md has them.
 func TestLayout(t *testing.T) {
-	g, err := readGreeting([]byte(`{"v":1,"name":"a","info":["x","y"],"obs":[{"name":"state","kind":"box","dtype":"f32","shape":[4]}],"action":{"kind":"box","dtype":"f32","shape":[2]}}`))
+	g, err := readGreeting([]byte(`{"v":1,"name":"a","info":["x","y"],"obs":[{"name":"state","kind":"box",` +
+		`"dtype":"f32","shape":[4]}],"action":{"kind":"box","dtype":"f32","shape":[2]}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +80,8 @@ func TestLayout(t *testing.T) {
 
 // TestUnexpected: a header that is no answer to what was asked is said to be that, and what would be right.
 func TestUnexpected(t *testing.T) {
-	g, err := readGreeting([]byte(`{"v":1,"name":"a","obs":[{"name":"x","kind":"discrete","n":2}],"action":{"kind":"discrete","n":2}}`))
+	g, err := readGreeting([]byte(`{"v":1,"name":"a","obs":[{"name":"x","kind":"discrete","n":2}],` +
+		`"action":{"kind":"discrete","n":2}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,14 +95,17 @@ func TestUnexpected(t *testing.T) {
 		{step, false, false, header{kind: result, flags: flagFinal}, "RESULT with flags 0x4, expected none"},
 		{step, true, false, header{kind: result, flags: 8}, "RESULT with flags 0x8, expected none but 0x4"},
 		{step, false, false, header{kind: result, length: 1 << 20}, "RESULT of 1048576 bytes, expected at most 320"},
-		{step, false, true, header{kind: result, length: 384}, "RESULT of 384 bytes, expected none: the reply block is in shared memory"},
+		{step, false, true, header{kind: result, length: 384},
+			"RESULT of 384 bytes, expected none: the reply block is in shared memory"},
 		{render, false, true, header{kind: result, length: 384}, "RESULT of 384 bytes, expected at most 0"},
 	} {
-		c := &conversation{greeting: g, n: 2, blocks: newBlocks(g.spec, 2), asked: tt.asked, autoReset: tt.auto, shared: tt.shared, wanted: result}
+		c := &conversation{greeting: g, n: 2, blocks: newBlocks(g.spec, 2), asked: tt.asked, autoReset: tt.auto,
+			shared: tt.shared, wanted: result}
 		head := make([]byte, headerSize)
 		tt.says.put(head)
 		if _, err := c.expect(head); (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want {
-			t.Errorf("%v, with shared memory %v, answered by %+v: %v, want %q", tt.asked, tt.shared, tt.says, err, tt.want)
+			t.Errorf("%v, with shared memory %v, answered by %+v: %v, want %q", tt.asked, tt.shared, tt.says, err,
+				tt.want)
 		}
 	}
 }
@@ -130,10 +141,12 @@ func (s *script) Receive(_ time.Time, accept func([]byte) (uint64, error)) (head
 	return Split(next, accept)
 }
 
-// TestHostileText: LOG and ERROR reach the log and messages without control characters, and no line of a LOG can be taken for another's.
+// TestHostileText: LOG and ERROR reach the log and messages without control characters, and no line of a LOG can be
+// taken for another's.
 func TestHostileText(t *testing.T) {
 	var log strings.Builder
-	link := &script{frame(header{kind: logLine}, []byte("one\x1b[2J\nrank 0: all is well"), nil), frame(header{kind: failure}, []byte("no\x1b[1m licence"), nil)}
+	link := &script{frame(header{kind: logLine}, []byte("one\x1b[2J\nrank 0: all is well"), nil),
+		frame(header{kind: failure}, []byte("no\x1b[1m licence"), nil)}
 	_, err := greet(link, nil, "simulator 3", "", &log, time.Now().Add(time.Minute))
 	if want := `greeting: error: no\x1b[1m licence`; err == nil || err.Error() != want {
 		t.Errorf("%v, expected %s", err, want)

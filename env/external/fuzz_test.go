@@ -15,7 +15,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Both sides read frames as if an enemy had written them. scripts/fuzz-bridge runs these, and the C client's like, for longer.
+// Both sides read frames as if an enemy had written them. scripts/fuzz-bridge runs these, and the C client's like, for
+// longer.
 
 // most is how many bytes fit into a pipe that nobody reads.
 const most = 1 << 15
@@ -76,7 +77,8 @@ func newPole(maxSteps int, ignoreTerminations bool) env.Vec {
 	return v
 }
 
-// serveFew is the child that these are said to. It makes a few environments and no more: a parent may well ask for a million.
+// serveFew is the child that these are said to. It makes a few environments and no more: a parent may well ask for a
+// million.
 func serveFew(link *stream) error {
 	made := 0
 	s := &server{link: link, new: func(maxSteps int, ignoreTerminations bool) (env.Vec, error) {
@@ -174,17 +176,22 @@ func believable(t *testing.T, c *conversation) {
 
 // FuzzGreeting: a greeting that is taken says what every reader of it relies on.
 func FuzzGreeting(f *testing.F) {
-	f.Add([]byte(`{"v":1,"name":"a","token":"t","obs":[{"name":"state","kind":"box","dtype":"f32","shape":[2,3],"low":-1,"high":[1,1,1,null,2,3]},` +
-		`{"name":"action_mask","kind":"box","dtype":"u8","shape":[5]}],"action":{"kind":"multi_discrete","nvec":[2,3]},"info":["success"],"max_steps":7}`))
-	f.Add([]byte(`{"v":1,"name":"a","Token":"t","obs":[{"name":"state","kind":"discrete","n":2}],"action":{"kind":"discrete","n":2}}`))
-	f.Add([]byte(`{"v":1,"name":"b","obs":[{"name":"place","kind":"discrete","n":4}],"action":{"kind":"box","dtype":"f32","shape":[],"low":null},"num_envs":3}`))
+	f.Add([]byte(`{"v":1,"name":"a","token":"t","obs":[{"name":"state","kind":"box","dtype":"f32","shape":[2,3],` +
+		`"low":-1,"high":[1,1,1,null,2,3]},` +
+		`{"name":"action_mask","kind":"box","dtype":"u8","shape":[5]}],"action":{"kind":"multi_discrete","nvec":[2,` +
+		`3]},"info":["success"],"max_steps":7}`))
+	f.Add([]byte(`{"v":1,"name":"a","Token":"t","obs":[{"name":"state","kind":"discrete","n":2}],` +
+		`"action":{"kind":"discrete","n":2}}`))
+	f.Add([]byte(`{"v":1,"name":"b","obs":[{"name":"place","kind":"discrete","n":4}],"action":{"kind":"box",` +
+		`"dtype":"f32","shape":[],"low":null},"num_envs":3}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		g, err := readGreeting(text)
 		if err != nil {
 			return
 		}
 		for _, space := range append([]env.Field{{Name: "action", Space: g.spec.Action}}, g.spec.Obs...) {
-			if n := space.Dim(); n < 1 || n > maxElements || space.Kind == env.Box && (len(space.Low) != n || len(space.High) != n) {
+			if n := space.Dim(); n < 1 || n > maxElements || space.Kind == env.Box &&
+				(len(space.Low) != n || len(space.High) != n) {
 				t.Errorf("space %+v", space)
 			}
 		}

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestStrangers: connections that say nothing, little, or something else than a greeting with the token keep no simulator out, take no thread each,
-// and write nothing of theirs into the log.
+// TestStrangers: connections that say nothing, little, or something else than a greeting with the token keep no
+// simulator out, take no thread each, and write nothing of theirs into the log.
 func TestStrangers(t *testing.T) {
 	const silent, slow, noise = 2000, 70, "\x1b]0;mine\a stranger"
 	var files unix.Rlimit
@@ -31,7 +31,8 @@ func TestStrangers(t *testing.T) {
 		return int(sample[0].Value.Uint64())
 	}
 	greeting := func(token string) []byte {
-		return fmt.Appendf(nil, `{"v":1,"token":%q,"name":"a","lang":%[2]q,"obs":[{"name":"x","kind":"discrete","n":2}],"action":{"kind":"discrete","n":2}}`, token, "stranger")
+		return fmt.Appendf(nil, `{"v":1,"token":%q,"name":"a","lang":%[2]q,"obs":[{"name":"x","kind":"discrete",`+
+			`"n":2}],"action":{"kind":"discrete","n":2}}`, token, "stranger")
 	}
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte("open sesame\n"), 0o600); err != nil {
@@ -60,8 +61,10 @@ func TestStrangers(t *testing.T) {
 		return conn
 	}
 	said := frame(header{kind: logLine}, []byte(noise), nil)
-	for _, sends := range [][]byte{said, frame(header{kind: failure}, []byte(noise), nil), []byte("GET /" + noise + " HTTP/1.1\r\n\r\n"),
-		frame(header{kind: hello}, []byte(noise), nil), frame(header{kind: hello}, greeting("open stranger"), nil), {}} {
+	for _, sends := range [][]byte{said, frame(header{kind: failure}, []byte(noise), nil),
+		[]byte("GET /" + noise + " HTTP/1.1\r\n\r\n"),
+		frame(header{kind: hello}, []byte(noise), nil), frame(header{kind: hello}, greeting("open stranger"), nil),
+		{}} {
 		conn := dial(sends)
 		if len(sends) == 0 {
 			conn.(*net.TCPConn).CloseWrite()
@@ -95,8 +98,10 @@ func TestStrangers(t *testing.T) {
 	if strings.Contains(text, "stranger") || strings.Contains(text, "\x1b") {
 		t.Errorf("the log has what strangers sent: %.2000q", text)
 	}
-	for _, want := range []string{"refused: its first frame is no HELLO\n", "refused: greeting: not the token it was to have\n",
-		"refused: it exited before the handshake", "refused: no greeting in 500ms, and 1024 connections wait that have not greeted"} {
+	for _, want := range []string{"refused: its first frame is no HELLO\n",
+		"refused: greeting: not the token it was to have\n",
+		"refused: it exited before the handshake",
+		"refused: no greeting in 500ms, and 1024 connections wait that have not greeted"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the log lacks %q: %.2000q", want, text)
 		}
@@ -106,7 +111,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestOtherUser: a Unix socket is there for its owner alone from the beginning, and a program of another user that still gets through is refused.
+// TestOtherUser: a Unix socket is there for its owner alone from the beginning, and a program of another user that
+// still gets through is refused.
 func TestOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("it needs root, to connect as another user")
@@ -160,7 +166,8 @@ func TestOtherUser(t *testing.T) {
 	if err := l.close(); err != nil {
 		t.Error(err)
 	}
-	want := fmt.Sprintf("simulator at s: refused: process %d is of user %d, expected one of user 0 or of root\n", os.Getpid(), other)
+	want := fmt.Sprintf("simulator at s: refused: process %d is of user %d, expected one of user 0 or of root\n",
+		os.Getpid(), other)
 	if got := <-log; got != want {
 		t.Errorf("the log has %q, want %q", got, want)
 	}
@@ -212,13 +219,19 @@ func TestMakeRoom(t *testing.T) {
 	}{
 		"nothing":        {func(string) error { return nil }, ""},
 		"nobody listens": {func(path string) error { socket(path, unix.SOCK_STREAM); return nil }, ""},
-		"a file":         {func(path string) error { return os.WriteFile(path, nil, 0o600) }, "there is a file that is no socket (-rw-------)"},
-		"a directory":    {func(path string) error { return os.Mkdir(path, 0o700) }, "there is a file that is no socket (drwx------)"},
+		"a file": {func(path string) error {
+			return os.WriteFile(path, nil, 0o600)
+		}, "there is a file that is no socket (-rw-------)"},
+		"a directory": {func(path string) error {
+			return os.Mkdir(path, 0o700)
+		}, "there is a file that is no socket (drwx------)"},
 		"a link": {func(path string) error {
 			socket(path+".to", unix.SOCK_STREAM)
 			return os.Symlink(path+".to", path)
 		}, "there is a file that is no socket (Lrwxrwxrwx)"},
-		"somebody listens": {func(path string) error { return unix.Listen(socket(path, unix.SOCK_STREAM), 1) }, "another job listens there"},
+		"somebody listens": {func(path string) error {
+			return unix.Listen(socket(path, unix.SOCK_STREAM), 1)
+		}, "another job listens there"},
 		"somebody listens to too many": {func(path string) error {
 			fd := socket(path, unix.SOCK_STREAM)
 			if err := unix.Listen(fd, 0); err != nil {
@@ -230,7 +243,10 @@ func TestMakeRoom(t *testing.T) {
 			}
 			return err
 		}, "there is a socket that may be another job's ("},
-		"datagrams": {func(path string) error { socket(path, unix.SOCK_DGRAM); return nil }, "there is a socket that may be another job's ("},
+		"datagrams": {func(path string) error {
+			socket(path, unix.SOCK_DGRAM)
+			return nil
+		}, "there is a socket that may be another job's ("},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "s")
@@ -258,14 +274,19 @@ func TestSplitAddress(t *testing.T) {
 		rank    int
 		want    string
 	}{
-		{"unix:/tmp/s", 0, "unix /tmp/s"}, {"unix:/tmp/s", 3, "unix /tmp/s.3"}, {"tcp:node7:5000", 3, "tcp node7:5003"}, {"tcp::5000", 0, "tcp 127.0.0.1:5000"},
-		{"unix:", 0, `"unix:": the path of the socket, "", has 0 bytes, expected 1 to 107`}, {"unix:" + long, 9, "unix " + long + ".9"},
-		{"unix:" + long, 10, "has 108 bytes, expected 1 to 107"}, {"tcp:node7:65535", 1, `port "65535", expected a number from 1 to 65534`},
-		{"unix:@s", 0, `"unix:@s": the path of the socket, "@s", begins with @, expected ./@ for a file of this name`}, {"unix:./@s", 0, "unix ./@s"},
+		{"unix:/tmp/s", 0, "unix /tmp/s"}, {"unix:/tmp/s", 3, "unix /tmp/s.3"}, {"tcp:node7:5000", 3, "tcp node7:5003"},
+		{"tcp::5000", 0, "tcp 127.0.0.1:5000"},
+		{"unix:", 0, `"unix:": the path of the socket, "", has 0 bytes, expected 1 to 107`},
+		{"unix:" + long, 9, "unix " + long + ".9"},
+		{"unix:" + long, 10, "has 108 bytes, expected 1 to 107"},
+		{"tcp:node7:65535", 1, `port "65535", expected a number from 1 to 65534`},
+		{"unix:@s", 0, `"unix:@s": the path of the socket, "@s", begins with @, expected ./@ for a file of this name`},
+		{"unix:./@s", 0, "unix ./@s"},
 		{"tcp:5000", 0, `"tcp:5000": address 5000: missing port in address, expected tcp:host:port`},
 	} {
 		network, at, err := splitAddress(tt.address, tt.rank)
-		if got := network + " " + at; err == nil && got != tt.want || err != nil && !strings.Contains(err.Error(), tt.want) {
+		if got := network + " " + at; err == nil && got != tt.want ||
+			err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s on rank %d: %s, %v, want %s", tt.address, tt.rank, got, err, tt.want)
 		}
 	}
@@ -300,7 +321,8 @@ func TestSecret(t *testing.T) {
 	}
 }
 
-// TestLooseSecret: a token file that other users can read or change is refused, and so is what is no file, without a wait.
+// TestLooseSecret: a token file that other users can read or change is refused, and so is what is no file, without a
+// wait.
 func TestLooseSecret(t *testing.T) {
 	dir := t.TempDir()
 	file, fifo := filepath.Join(dir, "token"), filepath.Join(dir, "fifo")
@@ -310,16 +332,19 @@ func TestLooseSecret(t *testing.T) {
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for mode, want := range map[os.FileMode]string{0o600: "", 0o400: "", 0o640: "chmod 600", 0o604: "chmod 600", 0o620: "chmod 600"} {
+	for mode, want := range map[os.FileMode]string{0o600: "", 0o400: "", 0o640: "chmod 600", 0o604: "chmod 600",
+		0o620: "chmod 600"} {
 		if err := os.Chmod(file, mode); err != nil {
 			t.Fatal(err)
 		}
 		t.Setenv("RLB_TOKEN_FILE", file)
 		line, err := secret(file)
 		token, childs := Token()
-		if fmt.Sprint(err == nil, childs == nil) != fmt.Sprint(want == "", want == "") || want == "" && (line != "open sesame" || token != line) ||
+		if fmt.Sprint(err == nil, childs == nil) != fmt.Sprint(want == "", want == "") ||
+			want == "" && (line != "open sesame" || token != line) ||
 			err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("mode %v: %q, %v; of a child %q, %v; expected an error with %q", mode, line, err, token, childs, want)
+			t.Errorf("mode %v: %q, %v; of a child %q, %v; expected an error with %q", mode, line, err, token, childs,
+				want)
 		}
 	}
 	for _, name := range []string{fifo, "/dev/zero", dir} {

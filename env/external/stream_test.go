@@ -2,7 +2,8 @@ package external
 
 import "testing"
 
-// TestSpinPolicy: after a poll that fails, the caller blocks for 1, 3, 7, … answers before the next poll; an answer that polling finds resets that.
+// TestSpinPolicy: after a poll that fails, the caller blocks for 1, 3, 7, … answers before the next poll; an answer
+// that polling finds resets that.
 func TestSpinPolicy(t *testing.T) {
 	var l spinPolicy
 	inVain := func() {

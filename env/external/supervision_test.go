@@ -115,7 +115,8 @@ func (c *crew) close() {
 	c.vec = nil
 }
 
-// alone returns what a CartPole of this process shows after a reset, and after each of some steps, as environment n of a crew; [k]: after step k.
+// alone returns what a CartPole of this process shows after a reset, and after each of some steps, as environment n of
+// a crew; [k]: after step k.
 func alone(t *testing.T, n, steps int, seed uint64, from int) [][]byte {
 	v, err := newCartPole(0, false)
 	if err != nil {
@@ -138,7 +139,8 @@ func alone(t *testing.T, n, steps int, seed uint64, from int) [][]byte {
 	return shown
 }
 
-// TestChildFails: a child that fails is reported with its last output, its episodes are aborted, another simulator takes over, and the other children are not affected.
+// TestChildFails: a child that fails is reported with its last output, its episodes are aborted, another simulator
+// takes over, and the other children are not affected.
 func TestChildFails(t *testing.T) {
 	for fault, says := range map[string]string{
 		"exit":     "the other side is gone (exit status 7); its last output:\n    about to leave\n    out of fuel",
@@ -160,7 +162,9 @@ func TestChildFails(t *testing.T) {
 			if fault == "hang" || fault == "chatter" || fault == "cut" {
 				timeout = 5 * time.Second
 			}
-			c := newCrew(t, func(e *env.External) { e.StepTimeout = timeout }, fault+"@4", filepath.Join(t.TempDir(), "once"))
+			c := newCrew(t, func(e *env.External) {
+				e.StepTimeout = timeout
+			}, fault+"@4", filepath.Join(t.TempDir(), "once"))
 			first := append([]uint64(nil), c.seeds...)
 			c.reset()
 			const steps = 8
@@ -182,8 +186,10 @@ func TestChildFails(t *testing.T) {
 						}
 						lost = n / 2
 						want[n], at[n] = alone(t, n, steps, uint64(100*k+n), k+1), 0
-						if c.out.Reward.F32()[n] != 0 || bytes.Trim(c.out.FinalObs.Must("state").Slice(n, n+1).Bytes(), "\x00") != nil {
-							t.Errorf("environment %d is lost, with reward %v and %v at last", n, c.out.Reward.F32()[n], c.out.FinalObs.Must("state"))
+						if c.out.Reward.F32()[n] != 0 ||
+							bytes.Trim(c.out.FinalObs.Must("state").Slice(n, n+1).Bytes(), "\x00") != nil {
+							t.Errorf("environment %d is lost, with reward %v and %v at last", n, c.out.Reward.F32()[n],
+								c.out.FinalObs.Must("state"))
 						}
 					}
 					if got := c.out.Obs.Must("state").Slice(n, n+1).Bytes(); !bytes.Equal(got, want[n][at[n]]) {
@@ -191,16 +197,19 @@ func TestChildFails(t *testing.T) {
 					}
 				}
 			}
-			where := fmt.Sprintf("environments %d-%d of CartPole-v1: simulator %d: ", max(lost, 0)*2, max(lost, 0)*2+1, max(lost, 0))
+			where := fmt.Sprintf("environments %d-%d of CartPole-v1: simulator %d: ", max(lost, 0)*2, max(lost, 0)*2+1,
+				max(lost, 0))
 			if log := c.log.String(); lost < 0 || !strings.Contains(log, where+says) ||
-				!strings.Contains(log, "their episodes are left out; another simulator takes over (restart 1 of 3 in a row)") {
+				!strings.Contains(log,
+					"their episodes are left out; another simulator takes over (restart 1 of 3 in a row)") {
 				t.Errorf("lost %d, want %q in the log:\n%s", lost, where+says, log)
 			}
 		})
 	}
 }
 
-// TestFailsInReset: where a child fails in a reset of some of its environments the others' episodes are lost, and the reset is as it would have been.
+// TestFailsInReset: where a child fails in a reset of some of its environments the others' episodes are lost, and the
+// reset is as it would have been.
 func TestFailsInReset(t *testing.T) {
 	c := newCrew(t, func(*env.External) {}, "reset@2", filepath.Join(t.TempDir(), "once"))
 	c.reset()
@@ -218,7 +227,8 @@ func TestFailsInReset(t *testing.T) {
 	if err := c.step(1); err != nil {
 		t.Fatal(err)
 	}
-	if got, cut := c.out.Status.U8(), c.out.Truncated.U8(); !bytes.Equal(got, []byte{env.Aborted, 0, 0, 0}) || !bytes.Equal(cut, []byte{1, 0, 0, 0}) {
+	if got, cut := c.out.Status.U8(), c.out.Truncated.U8(); !bytes.Equal(got, []byte{env.Aborted, 0, 0, 0}) ||
+		!bytes.Equal(cut, []byte{1, 0, 0, 0}) {
 		t.Errorf("status %v, truncated %v, want environment 0 to be aborted and no other", got, cut)
 	}
 }
@@ -241,7 +251,8 @@ func TestAlike(t *testing.T) {
 	}
 	shown, apart := log.record.String(), log.apart.String()
 	for text, want := range map[string][2]int{
-		": about to leave\n": {1, 11}, ": out of fuel\n": {1, 11}, "another simulator takes over": {1, 11}, "its last output:\n    about to leave\n    out of fuel\n": {1, 11},
+		": about to leave\n": {1, 11}, ": out of fuel\n": {1, 11}, "another simulator takes over": {1, 11},
+		"its last output:\n    about to leave\n    out of fuel\n": {1, 11},
 	} {
 		if got := [2]int{strings.Count(shown, text), strings.Count(apart, text)}; got != want {
 			t.Errorf("%q: %v times, expected %v", text, got, want)
@@ -252,7 +263,8 @@ func TestAlike(t *testing.T) {
 	}
 }
 
-// TestTooManyRestarts: a child that fails again and again is given up: by an error, or where somebody watches by telling them.
+// TestTooManyRestarts: a child that fails again and again is given up: by an error, or where somebody watches by
+// telling them.
 func TestTooManyRestarts(t *testing.T) {
 	for _, c := range []struct {
 		args, says string
@@ -292,8 +304,10 @@ func TestTooManyRestarts(t *testing.T) {
 					err = told[0]
 				}
 				// The first child is replaced twice; the changeling's first replacement does not even play.
-				if says := err.Error(); !strings.HasPrefix(says, "environments 0-3 of CartPole-v1: ") || !strings.Contains(says, c.says) ||
-					!strings.Contains(says, "that was 3 times in a row without the end of an episode (external.max_restarts)") {
+				if says := err.Error(); !strings.HasPrefix(says, "environments 0-3 of CartPole-v1: ") ||
+					!strings.Contains(says, c.says) ||
+					!strings.Contains(says,
+						"that was 3 times in a row without the end of an episode (external.max_restarts)") {
 					t.Errorf("%v", err)
 				}
 			})
@@ -319,7 +333,8 @@ func TestRestartsInARow(t *testing.T) {
 	}
 }
 
-// TestSameError: an error that simulators report again and again, numbers in it aside, ends the job, though episodes end between.
+// TestSameError: an error that simulators report again and again, numbers in it aside, ends the job, though episodes
+// end between.
 func TestSameError(t *testing.T) {
 	for _, c := range []struct {
 		most, want int // errors that may come, that came
@@ -336,19 +351,22 @@ func TestSameError(t *testing.T) {
 				}
 				ended += bytes.Count(crew.out.Terminated.U8(), []byte{1})
 			}
-			if n := strings.Count(crew.log.String(), "another simulator takes over"); ended == 0 || n != c.want-min(c.most, 1) {
+			if n := strings.Count(crew.log.String(), "another simulator takes over"); ended == 0 ||
+				n != c.want-min(c.most, 1) {
 				t.Errorf("%d episodes ended, %d children were replaced\n%s", ended, n, crew.log)
 			}
 			says := "error: the pole broke in step 15"
 			if (err == nil) != (c.most == 0) || err != nil && (!strings.Contains(err.Error(), says) ||
-				!strings.HasSuffix(err.Error(), "the simulators have reported this error 3 times (external.max_same_errors)")) {
+				!strings.HasSuffix(err.Error(),
+					"the simulators have reported this error 3 times (external.max_same_errors)")) {
 				t.Errorf("%v", err)
 			}
 		})
 	}
 }
 
-// TestLostAfterSave: a child that fails as it saves has begun episodes, which are lost though it took over in the step before.
+// TestLostAfterSave: a child that fails as it saves has begun episodes, which are lost though it took over in the step
+// before.
 func TestLostAfterSave(t *testing.T) {
 	c := newCrew(t, func(e *env.External) { e.N = 1 }, "exit@1", filepath.Join(t.TempDir(), "once"))
 	c.reset()
@@ -377,14 +395,15 @@ func TestLostAfterSave(t *testing.T) {
 func TestBlockingMask(t *testing.T) {
 	c := newCrew(t, func(e *env.External) { e.MaxRestarts, e.N = 1, 1 }, "blocking")
 	err := c.vec.Reset(nil, c.seeds, c.out)
-	const want = "simulator 1: environment 0: observation action_mask allows no option of choice 0, expected at least one\nthat was 2 times in a row"
+	const want = "simulator 1: environment 0: observation action_mask allows no option of choice 0, expected at " +
+		"least one\nthat was 2 times in a row"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
 }
 
-// TestMaskOfNobody: environments without a simulator allow everything, at first and in each step: else their masks would end the program before its
-// checkpoint.
+// TestMaskOfNobody: environments without a simulator allow everything, at first and in each step: else their masks
+// would end the program before its checkpoint.
 func TestMaskOfNobody(t *testing.T) {
 	c := newCrew(t, func(e *env.External) { e.MaxRestarts, e.N = 0, 1 }, "blocking")
 	told := 0
@@ -403,8 +422,8 @@ func TestMaskOfNobody(t *testing.T) {
 	}
 }
 
-// TestRequestStop: after a request to stop, the Hub waits for no new child and replaces none, and children that answer play on; a request to stop at once
-// also limits each pending reply.
+// TestRequestStop: after a request to stop, the Hub waits for no new child and replaces none, and children that answer
+// play on; a request to stop at once also limits each pending reply.
 func TestRequestStop(t *testing.T) {
 	t.Parallel()
 	soon := func(hub *external.Hub, atOnce bool) func() time.Duration {
@@ -418,7 +437,9 @@ func TestRequestStop(t *testing.T) {
 		says   string
 		atMost time.Duration
 	}{
-		"nobody connects": {func(e *env.External) { e.Listen = "unix:" + filepath.Join(t.TempDir(), "s") }, false, "before the program was asked to stop", time.Minute},
+		"nobody connects": {func(e *env.External) {
+			e.Listen = "unix:" + filepath.Join(t.TempDir(), "s")
+		}, false, "before the program was asked to stop", time.Minute},
 		"no greeting": {func(e *env.External) { e.Command = env.Command{os.Args[0], "silent"} }, false,
 			"greeting: not ready to play before the program was asked to stop", time.Minute},
 	} {
@@ -445,7 +466,9 @@ func TestRequestStop(t *testing.T) {
 		}
 		cfg := env.DefaultConfig()
 		cfg.EnvType, cfg.External.Listen = env.ExternalID, "unix:"+filepath.Join(t.TempDir(), "s")
-		if cfg.External.Greeting, err = c.hub.Ask(env.Config{External: env.External{Command: env.Command{os.Args[0]}, StartTimeout: time.Minute}}); err != nil {
+		if cfg.External.Greeting, err = c.hub.Ask(
+			env.Config{External: env.External{Command: env.Command{os.Args[0]}, StartTimeout: time.Minute}}); err !=
+			nil {
 			t.Fatal(err)
 		}
 		if err := c.vec.Close(); err != nil {
@@ -466,8 +489,10 @@ func TestRequestStop(t *testing.T) {
 		took := soon(c.hub, false)
 		c.reset()
 		const says = "after CONFIG: not ready to play before the program was asked to stop"
-		if err := c.step(0); err != nil || c.lost() != 4 || took() > time.Minute || !strings.Contains(c.log.String(), says) {
-			t.Errorf("after %v: %v, status %v, expected 4 environments that are lost, and %q in\n%s", took(), err, c.out.Status, says, c.log)
+		if err := c.step(0); err != nil || c.lost() != 4 || took() > time.Minute ||
+			!strings.Contains(c.log.String(), says) {
+			t.Errorf("after %v: %v, status %v, expected 4 environments that are lost, and %q in\n%s", took(), err,
+				c.out.Status, says, c.log)
 		}
 	})
 	for name, c := range map[string]struct {
@@ -475,13 +500,18 @@ func TestRequestStop(t *testing.T) {
 		timeout        time.Duration
 		says           string
 	}{
-		"no answer":                              {false, true, 2 * time.Minute, "no reply within 5s after the program was asked to stop\n"},
-		"no answer, asked to stop before":        {true, true, 2 * time.Minute, "no reply within 5s after the program was asked to stop\n"},
-		"no answer, where there is time for one": {true, false, 7 * time.Second, "no answer in 7s (external.step_timeout)\n"},
+		"no answer": {false, true, 2 * time.Minute,
+			"no reply within 5s after the program was asked to stop\n"},
+		"no answer, asked to stop before": {true, true, 2 * time.Minute,
+			"no reply within 5s after the program was asked to stop\n"},
+		"no answer, where there is time for one": {true, false, 7 * time.Second,
+			"no answer in 7s (external.step_timeout)\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			crew := newCrew(t, func(e *env.External) { e.StepTimeout = c.timeout }, "hang@2", filepath.Join(t.TempDir(), "once"))
+			crew := newCrew(t, func(e *env.External) {
+				e.StepTimeout = c.timeout
+			}, "hang@2", filepath.Join(t.TempDir(), "once"))
 			crew.hub.Watch(func(err error) { t.Errorf("watchers were told %v", err) })
 			crew.reset()
 			if err := crew.step(0); err != nil {
@@ -499,7 +529,8 @@ func TestRequestStop(t *testing.T) {
 					t.Errorf("step %d: %d environments are lost, want 2", k, lost)
 				}
 			}
-			if log := crew.log.String(); took() > time.Minute || strings.Contains(log, "restart") || !strings.Contains(log, c.says) {
+			if log := crew.log.String(); took() > time.Minute || strings.Contains(log, "restart") ||
+				!strings.Contains(log, c.says) {
 				t.Errorf("after %v: want %q in the log:\n%s", took(), c.says, log)
 			}
 		})
@@ -522,25 +553,35 @@ func TestNoChild(t *testing.T) {
 		change func(*env.External)
 		says   string
 	}{
-		"no program":    {func(e *env.External) { e.Command = env.Command{"no-such-program"} }, "expected a program that can be found and run"},
-		"not to be run": {func(e *env.External) { e.Command = env.Command{notRun} }, "permission denied: expected a program that can be found and run"},
+		"no program": {func(e *env.External) {
+			e.Command = env.Command{"no-such-program"}
+		}, "expected a program that can be found and run"},
+		"not to be run": {func(e *env.External) {
+			e.Command = env.Command{notRun}
+		}, "permission denied: expected a program that can be found and run"},
 		"no greeting": {func(e *env.External) {
 			e.Command = env.Command{os.Args[0], "silent"}
 			e.StartTimeout = 300 * time.Millisecond
 		}, "no greeting in 300ms (external.start_timeout)"},
 		"half a greeting": {func(e *env.External) {
-			e.Command = env.Command{"sh", "-c", "printf 'RLB1\\1" + strings.Repeat(`\0`, 19) + "\\12" + strings.Repeat(`\0`, 7) + `{"v"' >&4; sleep 100`}
+			e.Command = env.Command{"sh", "-c", "printf 'RLB1\\1" + strings.Repeat(`\0`, 19) + "\\12" +
+				strings.Repeat(`\0`, 7) + `{"v"' >&4; sleep 100`}
 			e.StartTimeout = 3 * time.Second
 		}, "no greeting in 3s (external.start_timeout): 4 of the 10 bytes of HELLO came"},
 		"no client": {func(e *env.External) {
 			e.Command = env.Command{"sh", "-c", "echo \"ModuleNotFoundError: No module named 'rlb'\"; exit 1"}
-		}, "No module named 'rlb'\nPython does not find rlinf's client: set PYTHONPATH to clients/python, or pip install clients/python"},
+		}, "No module named 'rlb'\nPython does not find rlinf's client: set PYTHONPATH to clients/python, or pip " +
+			"install clients/python"},
 		"no NumPy": {func(e *env.External) {
 			e.Command = env.Command{"sh", "-c", "echo \"ModuleNotFoundError: No module named 'numpy'\"; exit 1"}
-		}, "No module named 'numpy'\nThis Python has no NumPy: pip install numpy for it, or name another Python in the command (.venv/bin/python)"},
-		"gone": {func(e *env.External) { e.Command = env.Command{"sh", "-c", "echo no licence; exit 3"} }, "it exited before the handshake: does it speak RLB1? (exit status 3); its last output:\n    no licence"},
+		}, "No module named 'numpy'\nThis Python has no NumPy: pip install numpy for it, or name another Python in " +
+			"the command (.venv/bin/python)"},
+		"gone": {func(e *env.External) {
+			e.Command = env.Command{"sh", "-c", "echo no licence; exit 3"}
+		}, "it exited before the handshake: does it speak RLB1? (exit status 3); its last output:\n    no licence"},
 		"a traceback, which the log has": {func(e *env.External) {
-			e.Command = env.Command{"sh", "-c", "echo 'Traceback (most recent call last):'; echo '  File \"sim.py\", line 1'; echo 'OSError: no scene'; exit 1"}
+			e.Command = env.Command{"sh", "-c", "echo 'Traceback (most recent call last):'; echo '  File \"sim.py\", " +
+				"line 1'; echo 'OSError: no scene'; exit 1"}
 		}, "(exit status 1); its last output:\n    OSError: no scene"},
 		"gone, and then ends": {func(e *env.External) {
 			e.Command = env.Command{"sh", "-c", "exec 3<&- 4>&-; echo no licence; sleep 0.5; exit 3"}
@@ -549,8 +590,12 @@ func TestNoChild(t *testing.T) {
 			e.Listen = "unix:" + filepath.Join(dir, "s")
 			e.StartTimeout = 100 * time.Millisecond
 		}, "no simulator connected in 100ms (start_timeout)"},
-		"TCP":         {func(e *env.External) { e.Listen = fmt.Sprintf("tcp::%d", freePort(t)) }, "a token_file is needed"},
-		"another job": {func(e *env.External) { e.Listen = "unix:" + filepath.Join(dir, "taken") }, "another job listens there"},
+		"TCP": {func(e *env.External) {
+			e.Listen = fmt.Sprintf("tcp::%d", freePort(t))
+		}, "a token_file is needed"},
+		"another job": {func(e *env.External) {
+			e.Listen = "unix:" + filepath.Join(dir, "taken")
+		}, "another job listens there"},
 		"an empty token": {func(e *env.External) {
 			e.Listen, e.TokenFile = fmt.Sprintf("tcp::%d", freePort(t)), filepath.Join(dir, "empty")
 			os.WriteFile(e.TokenFile, nil, 0o600)
@@ -574,7 +619,8 @@ func TestNoChild(t *testing.T) {
 	}
 }
 
-// TestMuchOutput: of what children write, and say by LOG, the log gets no more than a certain amount, but all is read, to the last words.
+// TestMuchOutput: of what children write, and say by LOG, the log gets no more than a certain amount, but all is read,
+// to the last words.
 func TestMuchOutput(t *testing.T) {
 	for name, command := range map[string]env.Command{
 		"standard output": {"sh", "-c", "yes $(printf %0999d) | head -c 20000000; echo no licence; exit 3"},
@@ -588,14 +634,17 @@ func TestMuchOutput(t *testing.T) {
 			defer hub.Close()
 			for range 2 { // the second error says no more
 				_, err := hub.New(cfg, 2)
-				if want := "it exited before the handshake: does it speak RLB1? (exit status 3); its last output:\n"; err == nil ||
+				if want :=
+					"it exited before the handshake: does it speak RLB1? (exit status 3); its last output:\n"; err ==
+					nil ||
 					!strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "    no licence") {
 					t.Errorf("%v, want %q and at last \"no licence\"", err, want)
 				}
 			}
 			text, notice := log.String(), "simulators have written 16 MiB: the rest is left out here"
 			if n := len(text); n < 14<<20 || n > 16<<20+1000 || strings.Count(text, notice) != 1 {
-				t.Errorf("%d bytes in the log, with %q %d times, want 16 MiB and once", n, notice, strings.Count(text, notice))
+				t.Errorf("%d bytes in the log, with %q %d times, want 16 MiB and once", n, notice,
+					strings.Count(text, notice))
 			}
 		})
 	}
@@ -605,10 +654,12 @@ func TestMuchOutput(t *testing.T) {
 func TestOwnLoop(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.External.Command, cfg.IgnoreTerminations = env.ExternalID, env.Command{"solver"}, true
-	cfg.External.Greeting = `{"v":1,"name":"solver","owns_loop":true,"obs":[{"name":"x","kind":"discrete","n":2}],"action":{"kind":"discrete","n":2}}`
+	cfg.External.Greeting = `{"v":1,"name":"solver","owns_loop":true,"obs":[{"name":"x","kind":"discrete","n":2}],` +
+		`"action":{"kind":"discrete","n":2}}`
 	hub := newHub(&record{})
 	defer hub.Close()
-	if _, err := hub.New(cfg, 2); err == nil || !strings.Contains(err.Error(), "solver: ignore_terminations: true: a solver that owns its loop") {
+	if _, err := hub.New(cfg, 2); err == nil ||
+		!strings.Contains(err.Error(), "solver: ignore_terminations: true: a solver that owns its loop") {
 		t.Errorf("%v, want what is wrong with ignore_terminations", err)
 	}
 }
@@ -628,7 +679,8 @@ func TestNoReady(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t, func(e *env.External) { e.StartTimeout = 5 * time.Second }, "unready")
 	err := c.vec.Reset(nil, c.seeds, c.out)
-	if want := "simulator 0: no READY after CONFIG in 5s (external.start_timeout)"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "simulator 0: no READY after CONFIG in 5s (external.start_timeout)"; err == nil ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
 }
@@ -637,7 +689,8 @@ func TestNoReady(t *testing.T) {
 func TestWrongToken(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType = env.ExternalID
-	cfg.External.Listen, cfg.External.TokenFile = fmt.Sprintf("tcp:127.0.0.1:%d", freePort(t)), filepath.Join(t.TempDir(), "token")
+	cfg.External.Listen, cfg.External.TokenFile = fmt.Sprintf("tcp:127.0.0.1:%d", freePort(t)),
+		filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(cfg.External.TokenFile, []byte("open sesame\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -687,7 +740,8 @@ func held(t *testing.T) map[string]int {
 
 // TestNothingIsLeft: of children that were closed, or failed and were replaced, nothing is left, over any way to them.
 func TestNothingIsLeft(t *testing.T) {
-	if r, w, err := os.Pipe(); errors.Join(err, r.Close(), w.Close()) != nil { // Go's poller has descriptors of its own from its first on
+	// Go's poller has descriptors of its own from its first on
+	if r, w, err := os.Pipe(); errors.Join(err, r.Close(), w.Close()) != nil {
 		t.Fatal(err)
 	}
 	before, named := held(t), names(t)

@@ -16,12 +16,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// BenchmarkPhysics steps 16 environments through the Vec and then, with the same actions and from the same states, in a plain loop in C, by turns.
-// It reports the steps of an environment per second of both; vec/C, the median over the turns of the ratio of the two rates; and vec/C-cpu, that
-// of the rates per processor time of the whole process, which other programs on the machine disturb less. Both must come to the same states.
+// BenchmarkPhysics steps 16 environments through the Vec and then, with the same actions and from the same states, in a
+// plain loop in C, by turns. It reports the steps of an environment per second of both; vec/C, the median over the
+// turns of the ratio of the two rates; and vec/C-cpu, that of the rates per processor time of the whole process, which
+// other programs on the machine disturb less. Both must come to the same states.
 //
-// The goroutine is scheduled anew before each turn, as that of a job is at each step, when it waits for actions. From one that was not for 10 ms Go
-// takes the processor away in the middle of each call into C that is longer than some 20 µs, and gives it back 5 to 8 µs late.
+// The goroutine is scheduled anew before each turn, as that of a job is at each step, when it waits for actions. From
+// one that was not for 10 ms Go takes the processor away in the middle of each call into C that is longer than some 20
+// µs, and gives it back 5 to 8 µs late.
 //
 //	go test -tags mujoco -run '^$' -bench Physics -cpu 2 ./env/mujoco
 func BenchmarkPhysics(b *testing.B) {
@@ -66,7 +68,8 @@ func benchmarkPhysics(b *testing.B, d definition) {
 		}
 		for i, p := range s.batch.physics {
 			qpos, qvel := slices.Clone(p.qpos), slices.Clone(p.qvel)
-			s.place(b, i, qpos, qvel) // again: what stands in qpos after the reset of an ant is not to the bit what the reset began with
+			// again: what stands in qpos after the reset of an ant is not to the bit what the reset began with
+			s.place(b, i, qpos, qvel)
 			loop.Place(i, qpos, qvel)
 		}
 		for t := range turns {
@@ -85,7 +88,8 @@ func benchmarkPhysics(b *testing.B, d definition) {
 			for i, p := range s.batch.physics {
 				for k, x := range append(slices.Clone(p.qpos), p.qvel...) {
 					if want := state[i*(len(p.qpos)+len(p.qvel))+k]; float32(x) != want && !math.IsNaN(x) {
-						b.Fatalf("environment %d after turn %d: element %d is %v, the loop in C has %v", i, t, k, x, want)
+						b.Fatalf("environment %d after turn %d: element %d is %v, the loop in C has %v", i, t, k, x,
+							want)
 					}
 				}
 			}

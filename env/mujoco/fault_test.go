@@ -14,7 +14,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestFault spoils one environment of three: the step names it, the others take theirs, and after a reset it is as good as new.
+// TestFault spoils one environment of three: the step names it, the others take theirs, and after a reset it is as good
+// as new.
 func TestFault(t *testing.T) {
 	live := []env.Turn{env.Live, env.Live, env.Live}
 	for _, c := range []struct {
@@ -35,16 +36,19 @@ func TestFault(t *testing.T) {
 			}
 			a := tensor.New(tensor.F32, 3, 6)
 			reward, terminated := make([]float32, 3), make([]byte, 3)
-			if err := errors.Join(s.Step(a, live, reward, terminated, nil), fine.Step(a, live, reward, terminated, nil)); err != nil {
+			if err := errors.Join(s.Step(a, live, reward, terminated, nil),
+				fine.Step(a, live, reward, terminated, nil)); err != nil {
 				t.Fatal(err)
 			}
 			c.spoil(&s.batch.physics[1])
 			err := s.Step(a, live, reward, terminated, nil)
 			var f *Fault
-			if !errors.As(err, &f) || f.Env != 1 || !strings.Contains(err.Error(), "environment 1") || !strings.Contains(err.Error(), c.want) {
+			if !errors.As(err, &f) || f.Env != 1 || !strings.Contains(err.Error(), "environment 1") ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Fatalf("%v, want a fault of environment 1 with %q", err, c.want)
 			}
-			if f.Time < 0.05-1e-9 || f.Time > 0.09+1e-9 || strings.Contains(err.Error(), "Time") { // five steps of 0.01 s, and begins of five more
+			// five steps of 0.01 s, and begins of five more
+			if f.Time < 0.05-1e-9 || f.Time > 0.09+1e-9 || strings.Contains(err.Error(), "Time") {
 				t.Errorf("%v at %v: want one time from 0.05 s to 0.09 s", err, f.Time)
 			}
 			want := make([]float32, 3)
@@ -54,17 +58,20 @@ func TestFault(t *testing.T) {
 			if reward[0] != want[0] || reward[2] != want[2] || want[0] == 0 {
 				t.Errorf("rewards %v, want those of environments 0 and 2 from %v", reward, want)
 			}
-			if err := s.Step(a, live, reward, terminated, nil); err == nil || !strings.Contains(err.Error(), "environment 1") {
+			if err := s.Step(a, live, reward, terminated, nil); err == nil ||
+				!strings.Contains(err.Error(), "environment 1") {
 				t.Errorf("a step of the lost environment: %v", err)
 			}
 			idle := []env.Turn{env.Live, env.Idle, env.Live}
-			if err := errors.Join(s.Step(a, idle, reward, terminated, nil), fine.Step(a, idle, want, terminated, nil)); err != nil {
+			if err := errors.Join(s.Step(a, idle, reward, terminated, nil),
+				fine.Step(a, idle, want, terminated, nil)); err != nil {
 				t.Fatal(err)
 			}
 			if err := errors.Join(s.Reset(1, 9), fine.Reset(1, 9)); err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(s.Step(a, live, reward, terminated, nil), fine.Step(a, live, want, terminated, nil)); err != nil {
+			if err := errors.Join(s.Step(a, live, reward, terminated, nil),
+				fine.Step(a, live, want, terminated, nil)); err != nil {
 				t.Fatal(err)
 			}
 			if !slices.Equal(reward, want) {
@@ -74,7 +81,8 @@ func TestFault(t *testing.T) {
 	}
 }
 
-// TestFaultBeforeReset: a saved state that is no state is found by the step, and a lost environment stays lost in a copy.
+// TestFaultBeforeReset: a saved state that is no state is found by the step, and a lost environment stays lost in a
+// copy.
 func TestFaultSaved(t *testing.T) {
 	s := open(t, hopper(V4), 2)
 	for n := range 2 {
@@ -102,12 +110,14 @@ func TestFaultSaved(t *testing.T) {
 	if err := again.Load(state); err != nil {
 		t.Fatal(err)
 	}
-	if err := again.Step(a, turn, make([]float32, 2), make([]byte, 2), nil); err == nil || !strings.Contains(err.Error(), "lost") {
+	if err := again.Step(a, turn, make([]float32, 2), make([]byte, 2), nil); err == nil ||
+		!strings.Contains(err.Error(), "lost") {
 		t.Errorf("a step of a lost environment that was loaded: %v", err)
 	}
 }
 
-// A box above the ground. When it lies there, its contacts do not fit into what either size says: MuJoCo warns of the one, and stops at the other.
+// A box above the ground. When it lies there, its contacts do not fit into what either size says: MuJoCo warns of the
+// one, and stops at the other.
 const box4 = `<mujoco>
   <size njmax="400" %s/>
   <worldbody>
@@ -131,7 +141,8 @@ func TestFaultWords(t *testing.T) {
 					observe: func(p *physics, obs []float64) { copy(obs, p.qpos) },
 				}, nil
 			}
-			s, err := newSimulator(source{name: "Still", file: "still.xml", text: fmt.Appendf(nil, box4, c.size)}, still, 2)
+			s, err := newSimulator(source{name: "Still", file: "still.xml", text: fmt.Appendf(nil, box4, c.size)},
+				still, 2)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -141,7 +152,8 @@ func TestFaultWords(t *testing.T) {
 				s.batch.physics[0].qpos[0], s.batch.physics[1].qpos[0] = -2.91, -2.91
 				err = s.Step(a, turn, make([]float32, 2), make([]byte, 2), nil)
 				var f *Fault
-				if !errors.As(err, &f) || f.Env != 0 || strings.Count(err.Error(), c.want) != 1 || !strings.HasSuffix(err.Error(), ", and 1 more") || !s.lost[1] {
+				if !errors.As(err, &f) || f.Env != 0 || strings.Count(err.Error(), c.want) != 1 ||
+					!strings.HasSuffix(err.Error(), ", and 1 more") || !s.lost[1] {
 					t.Fatalf("%v, want a fault of both environments with %q, of environment 0 in words", err, c.want)
 				}
 				clear(s.lost)

@@ -13,8 +13,9 @@ func sketch(nq, nv, nu int, bodies ...string) (*model, *physics) {
 		m.parts["body"] = append(m.parts["body"], part{name, 3 * i, 3})
 	}
 	return m, &physics{
-		qpos: make([]float64, nq), qvel: make([]float64, nv), xpos: make([]float64, 3*len(bodies)), cfrcExt: make([]float64, 6*len(bodies)),
-		cos: []float64{1, 1}, sin: []float64{0, 0},
+		qpos: make([]float64, nq), qvel: make([]float64, nv), xpos: make([]float64, 3*len(bodies)),
+		cfrcExt: make([]float64, 6*len(bodies)),
+		cos:     []float64{1, 1}, sin: []float64{0, 0},
 	}
 }
 
@@ -44,7 +45,8 @@ func TestRewards(t *testing.T) {
 		t.Helper()
 		m, p := sketch(6, 6, 3)
 		p.qpos[0], p.qpos[1], p.qpos[2], p.qvel[5] = 1.04, z, angle, other
-		wantStep(t, make(v), m, p, []float32{1, 1, 0}, []float64{1}, want, end) // dt = 4·0.01; 0.04/0.04 - 0.001·2 = 0.998
+		// dt = 4·0.01; 0.04/0.04 - 0.001·2 = 0.998
+		wantStep(t, make(v), m, p, []float32{1, 1, 0}, []float64{1}, want, end)
 	}
 	for _, v := range []Version{V4, V5} {
 		walk(hopper, v, 0.701, 0.199, 99, 1.998, false)
@@ -52,7 +54,8 @@ func TestRewards(t *testing.T) {
 		walk(walker2d, v, 0.801, 0.999, 500, 1.998, false)
 		walk(walker2d, v, 1.999, -0.999, 0, 1.998, false)
 	}
-	for _, c := range []struct{ z, angle, other float64 }{{0.7, 0, 0}, {1, 0.2, 0}, {1, -0.2, 0}, {1, 0, 100}, {1, 0, -100}} {
+	for _, c := range []struct{ z, angle, other float64 }{{0.7, 0, 0}, {1, 0.2, 0}, {1, -0.2, 0}, {1, 0, 100},
+		{1, 0, -100}} {
 		walk(hopper, V4, c.z, c.angle, c.other, 1.998, true)
 		walk(hopper, V5, c.z, c.angle, c.other, 0.998, true)
 	}
@@ -100,7 +103,8 @@ func TestRewards(t *testing.T) {
 	}
 }
 
-func wantStep(t *testing.T, d definition, m *model, p *physics, action []float32, note []float64, want float64, end bool) {
+func wantStep(t *testing.T, d definition, m *model, p *physics, action []float32, note []float64, want float64,
+	end bool) {
 	t.Helper()
 	plan, err := d.plan(m)
 	if err != nil {
@@ -126,8 +130,10 @@ func TestObservations(t *testing.T) {
 		{walker2d(V5), 3, 3, 1, nil, []float64{0.2, 0.3, -10, -10, -10}},
 		{ant(V4), 4, 3, 1, []string{"world", "torso"}, []float64{0.3, 0.4, -11, -12, -13}},
 		{ant(V5), 4, 3, 1, []string{"world", "torso"}, []float64{0.3, 0.4, -11, -12, -13, 1, 1, 1, 1, 1, 1}},
-		{reacher(V4), 4, 4, 2, []string{"fingertip", "world", "target"}, []float64{1, 1, 0, 0, 0.3, 0.4, -11, -12, -6, -6, -6}},
-		{reacher(V5), 4, 4, 2, []string{"fingertip", "world", "target"}, []float64{1, 1, 0, 0, 0.3, 0.4, -11, -12, -6, -6}},
+		{reacher(V4), 4, 4, 2, []string{"fingertip", "world", "target"},
+			[]float64{1, 1, 0, 0, 0.3, 0.4, -11, -12, -6, -6, -6}},
+		{reacher(V5), 4, 4, 2, []string{"fingertip", "world", "target"},
+			[]float64{1, 1, 0, 0, 0.3, 0.4, -11, -12, -6, -6}},
 		{pusher(V5), 11, 11, 7, []string{"goal", "tips_arm", "object"}, []float64{
 			0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, -11, -12, -13, -14, -15, -16, -17, 4, 5, 6, 7, 8, 9, 1, 2, 3,
 		}},

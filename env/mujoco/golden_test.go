@@ -21,7 +21,8 @@ type trajectory struct {
 	Terminated []bool      `json:"terminated"`
 }
 
-// TestGolden replays Gymnasium's trajectories: observations and rewards are equal to the last bit, in float64, and so are the ends.
+// TestGolden replays Gymnasium's trajectories: observations and rewards are equal to the last bit, in float64, and so
+// are the ends.
 func TestGolden(t *testing.T) {
 	if library() != "2.2.2" {
 		t.Skipf("the trajectories are of MuJoCo 2.2.2, this is %s", library())
@@ -38,7 +39,8 @@ func TestGolden(t *testing.T) {
 					reward, terminated := s.act(t, ep.Actions[k])
 					compared += s.compare(t, i, k, ep.Obs[k])
 					if reward != ep.Reward[k] || terminated != ep.Terminated[k] {
-						t.Fatalf("episode %d step %d: reward %v, terminated %v, want %v, %v", i, k, reward, terminated, ep.Reward[k], ep.Terminated[k])
+						t.Fatalf("episode %d step %d: reward %v, terminated %v, want %v, %v", i, k, reward, terminated,
+							ep.Reward[k], ep.Terminated[k])
 					}
 				}
 			}
@@ -91,7 +93,8 @@ func (s *simulator) act(t *testing.T, action []float64) (float64, bool) {
 		a.F32()[i] = float32(action[i])
 	}
 	terminated := make([]byte, 1)
-	if err := s.Step(a, []env.Turn{env.Live}, make([]float32, 1), terminated, make([]float32, len(s.task.info))); err != nil {
+	if err := s.Step(a, []env.Turn{env.Live}, make([]float32, 1), terminated,
+		make([]float32, len(s.task.info))); err != nil {
 		t.Fatal(err)
 	}
 	return reward, terminated[0] != 0

@@ -36,7 +36,8 @@ func TestSpec(t *testing.T) {
 		obs, action, steps int
 		bound              float32
 	}{
-		"InvertedPendulum": {4, 1, 1000, 3}, "Reacher": {11, 2, 50, 1}, "HalfCheetah": {17, 6, 1000, 1}, "Hopper": {11, 3, 1000, 1},
+		"InvertedPendulum": {4, 1, 1000, 3}, "Reacher": {11, 2, 50, 1}, "HalfCheetah": {17, 6, 1000, 1},
+		"Hopper":   {11, 3, 1000, 1},
 		"Walker2d": {17, 6, 1000, 1}, "Ant": {27, 8, 1000, 1}, "Pusher": {23, 7, 100, 2},
 	}
 	for _, d := range definitions() {
@@ -48,7 +49,8 @@ func TestSpec(t *testing.T) {
 			w.obs = 105
 		}
 		if spec.Obs[0].Dim() != w.obs || spec.Action.Dim() != w.action || spec.MaxSteps != w.steps {
-			t.Errorf("%s: observes %d, takes %d, %d steps, want %+v", spec.Name, spec.Obs[0].Dim(), spec.Action.Dim(), spec.MaxSteps, w)
+			t.Errorf("%s: observes %d, takes %d, %d steps, want %+v", spec.Name, spec.Obs[0].Dim(), spec.Action.Dim(),
+				spec.MaxSteps, w)
 		}
 		if spec.Action.Low[0] != -w.bound || slices.Max(spec.Action.High) != w.bound {
 			t.Errorf("%s: actions in %v, %v, want ±%v", spec.Name, spec.Action.Low, spec.Action.High, w.bound)
@@ -56,7 +58,8 @@ func TestSpec(t *testing.T) {
 	}
 }
 
-// TestSaveExactly: a copy of the state looks the same at once and steps the same, to the last bit of float64; also at the end of an episode.
+// TestSaveExactly: a copy of the state looks the same at once and steps the same, to the last bit of float64; also at
+// the end of an episode.
 func TestSaveExactly(t *testing.T) {
 	for _, d := range definitions() {
 		t.Run(d.source().name, func(t *testing.T) {
@@ -105,8 +108,10 @@ func TestInitialStates(t *testing.T) {
 		{halfCheetah(V4), 8, -0.1, 0.1, 0}, {halfCheetah(V4), 9, -0.4, 0.4, 0},
 		{hopper(V4), 1, 1.245, 1.255, 1.25}, {walker2d(V5), 17, -0.005, 0.005, 0},
 		{ant(V4), 2, 0.65, 0.85, 0.75}, {ant(V5), 28, -0.4, 0.4, 0},
-		{reacher(V4), 1, -0.1, 0.1, 0}, {reacher(V4), 2, -0.2, 0.2, 0}, {reacher(V5), 6, 0, 0, 0}, {reacher(V5), 4, -0.005, 0.005, 0},
-		{pusher(V4), 7, -0.3, 0, -0.18}, {pusher(V4), 8, -0.2, 0.2, 0}, {pusher(V5), 0, 0, 0, 0}, {pusher(V5), 17, -0.005, 0.005, 0},
+		{reacher(V4), 1, -0.1, 0.1, 0}, {reacher(V4), 2, -0.2, 0.2, 0}, {reacher(V5), 6, 0, 0, 0},
+		{reacher(V5), 4, -0.005, 0.005, 0},
+		{pusher(V4), 7, -0.3, 0, -0.18}, {pusher(V4), 8, -0.2, 0.2, 0}, {pusher(V5), 0, 0, 0, 0},
+		{pusher(V5), 17, -0.005, 0.005, 0},
 	} {
 		s := open(t, c.d, 1)
 		p := &s.batch.physics[0]
@@ -127,7 +132,8 @@ func TestInitialStates(t *testing.T) {
 		}
 		wide := c.high - c.low
 		if low < c.low || high > c.high || high-low < 0.6*wide || math.Abs(sum/draws-c.mean) > 0.08*wide {
-			t.Errorf("%s: element %d in [%v, %v], mean %v, want [%v, %v] and %v", s.spec.Name, c.at, low, high, sum/draws, c.low, c.high, c.mean)
+			t.Errorf("%s: element %d in [%v, %v], mean %v, want [%v, %v] and %v", s.spec.Name, c.at, low, high,
+				sum/draws, c.low, c.high, c.mean)
 		}
 		if far >= 0.2 || near <= 0.17 {
 			t.Errorf("%s: a target at %v, an object at %v from the origin", s.spec.Name, far, near)

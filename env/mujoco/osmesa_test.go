@@ -33,7 +33,8 @@ func TestMesaSees(t *testing.T) {
 
 // TestMesaMesh draws what the caster refuses.
 func TestMesaMesh(t *testing.T) {
-	text := strings.Replace(shapes, "<worldbody>", `<asset><mesh name="tent" vertex="0 0 0 2 0 0 0 2 0 0 0 2"/></asset><worldbody>
+	text := strings.Replace(shapes, "<worldbody>",
+		`<asset><mesh name="tent" vertex="0 0 0 2 0 0 0 2 0 0 0 2"/></asset><worldbody>
 		<geom type="mesh" mesh="tent" rgba="0 1 0 1"/>`, 1)
 	v, _ := stage(t, text, 1)
 	rgb := pictures(t, v, env.View{Width: 64, Height: 64, Camera: "one", Renderer: "osmesa"}, nil).U8()

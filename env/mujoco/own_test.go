@@ -24,7 +24,8 @@ import (
 func own(t testing.TB, model, task string, n int) (env.Vec, error) {
 	t.Helper()
 	cfg := env.DefaultConfig()
-	cfg.EnvType, cfg.ModelPath, cfg.Task, cfg.TotalNumEnvs, cfg.MaxStepsPerRolloutEpoch = "mujoco", model, &env.Task{}, n, 1
+	cfg.EnvType, cfg.ModelPath, cfg.Task, cfg.TotalNumEnvs, cfg.MaxStepsPerRolloutEpoch = "mujoco", model, &env.Task{},
+		n, 1
 	if err := yaml.Unmarshal([]byte(task), cfg.Task); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,8 @@ func TestOwnEqual(t *testing.T) {
 		d    definition
 		yaml string
 		seed uint64
-	}{{invertedPendulum(V5), invertedPendulumYAML, 1}, {halfCheetah(V5), halfCheetahYAML, 1}, {hopper(V5), hopperYAML, 1}} {
+	}{{invertedPendulum(V5), invertedPendulumYAML, 1}, {halfCheetah(V5), halfCheetahYAML, 1},
+		{hopper(V5), hopperYAML, 1}} {
 		t.Run(c.d.source().name, func(t *testing.T) {
 			written, err := own(t, "models/"+c.d.file, c.yaml, 3)
 			if err != nil {
@@ -78,7 +80,8 @@ func TestOwnEqual(t *testing.T) {
 			}
 			defer written.Close()
 			defer compiled.Close()
-			if a, b := written.Spec(), compiled.Spec(); a.MaxSteps != b.MaxSteps || a.Action.Dim() != b.Action.Dim() || a.Action.High[0] != b.Action.High[0] {
+			if a, b := written.Spec(), compiled.Spec(); a.MaxSteps != b.MaxSteps || a.Action.Dim() != b.Action.Dim() ||
+				a.Action.High[0] != b.Action.High[0] {
 				t.Errorf("%+v, want %+v", a, b)
 			}
 			a, b, seeds := written.Spec().NewStep(3, 1), compiled.Spec().NewStep(3, 1), []uint64{1, 2, 3}
@@ -98,7 +101,8 @@ func TestOwnEqual(t *testing.T) {
 				}
 				for n := range 3 {
 					if a.Reward.F32()[n] != b.Reward.F32()[n] || a.Terminated.U8()[n] != b.Terminated.U8()[n] {
-						t.Fatalf("step %d: reward %v, terminated %v, want %v, %v", k, a.Reward.F32(), a.Terminated.U8(), b.Reward.F32(), b.Terminated.U8())
+						t.Fatalf("step %d: reward %v, terminated %v, want %v, %v", k, a.Reward.F32(), a.Terminated.U8(),
+							b.Reward.F32(), b.Terminated.U8())
 					}
 					ends += int(b.Terminated.U8()[n])
 				}
@@ -170,8 +174,8 @@ func configured(t *testing.T, config, model string, n int) env.Vec {
 	return v
 }
 
-// TestReachOwn: the reach of configs/tabletop_reach_own.yaml is TabletopReach-v1 where that means the first cube. From the same states, the same
-// actions give the same observations, rewards and ends, those of its expert a success.
+// TestReachOwn: the reach of configs/tabletop_reach_own.yaml is TabletopReach-v1 where that means the first cube. From
+// the same states, the same actions give the same observations, rewards and ends, those of its expert a success.
 func TestReachOwn(t *testing.T) {
 	written := configured(t, "tabletop_reach_own.yaml", "tabletop.xml", 1)
 	defer written.Close()
@@ -190,7 +194,8 @@ func TestReachOwn(t *testing.T) {
 				t.Fatal(err)
 			}
 			q := mine.Must("qpos").F64()
-			if math.Abs(q[5]) > 0.17 || math.Abs(q[6]) > 0.15 || q[7] != 0.0201 || q[8] != 1 || math.Abs(q[0]) > 0.05 || q[2] != 0.05 {
+			if math.Abs(q[5]) > 0.17 || math.Abs(q[6]) > 0.15 || q[7] != 0.0201 || q[8] != 1 || math.Abs(q[0]) > 0.05 ||
+				q[2] != 0.05 {
 				t.Errorf("seed %d: begins at %v", seed, q)
 			}
 			for _, name := range []string{"qpos", "qvel", "xpos", "site_xpos", "qacc_warmstart"} {
@@ -217,10 +222,12 @@ func TestReachOwn(t *testing.T) {
 				truncated := tb.out.Truncated.U8()[0]
 				if got := out.Reward.F32()[0]; math.Abs(float64(got-reward)) > 1e-5 || out.Info.F32()[0] != success ||
 					out.Terminated.U8()[0] != byte(success) || out.Truncated.U8()[0] != truncated {
-					t.Fatalf("seed %d, step %d: reward %v, success %v, want %v, %v", seed, k, got, out.Info.F32()[0], reward, success)
+					t.Fatalf("seed %d, step %d: reward %v, success %v, want %v, %v", seed, k, got, out.Info.F32()[0],
+						reward, success)
 				}
 				x, state := out.Obs.Must("state").F32(), tb.out.Obs.Must("state").F32()
-				want := slices.Concat(state[0:3], state[8:11], state[35:38]) // tip, velocity of the hand, the way to what is meant
+				// tip, velocity of the hand, the way to what is meant
+				want := slices.Concat(state[0:3], state[8:11], state[35:38])
 				for i := range want {
 					if math.Abs(float64(x[i]-want[i])) > 1e-3 {
 						t.Fatalf("seed %d, step %d: obs %d is %v, want %v", seed, k, i, x[i], want[i])
@@ -237,7 +244,8 @@ func TestReachOwn(t *testing.T) {
 	}
 }
 
-// TestPendulumOwn: the pendulum of configs/pendulum_own.yaml is Pendulum-v1, as long as it does not turn faster than that allows.
+// TestPendulumOwn: the pendulum of configs/pendulum_own.yaml is Pendulum-v1, as long as it does not turn faster than
+// that allows.
 func TestPendulumOwn(t *testing.T) {
 	const n = 8
 	written := configured(t, "pendulum_own.yaml", "pendulum.xml", n)
@@ -258,7 +266,8 @@ func TestPendulumOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range n {
-		mine.Must("qpos").F64()[i], mine.Must("qvel").F64()[i] = state.Must("state").F64()[2*i], state.Must("state").F64()[2*i+1]
+		mine.Must("qpos").F64()[i], mine.Must("qvel").F64()[i] = state.Must("state").F64()[2*i],
+			state.Must("state").F64()[2*i+1]
 	}
 	if err := env.Load(written, mine); err != nil {
 		t.Fatal(err)
@@ -369,7 +378,8 @@ func TestOwnFresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer v.Close()
-	if spec := v.Spec(); spec.Info[0] != "success" || spec.Action.High[0] != 1 || spec.Action.High[1] != 2 || spec.Obs[0].Dim() != 12 {
+	if spec := v.Spec(); spec.Info[0] != "success" || spec.Action.High[0] != 1 || spec.Action.High[1] != 2 ||
+		spec.Obs[0].Dim() != 12 {
 		t.Errorf("%+v", spec)
 	}
 	out := v.Spec().NewStep(1, 1)
@@ -390,7 +400,8 @@ func TestOwnFresh(t *testing.T) {
 		}
 		q, o := state.Must("qpos").F64(), out.Obs.Must("state").F32()
 		x, y := 0.1*math.Cos(q[0])+0.1*math.Cos(q[0]+q[1]), 0.1*math.Sin(q[0])+0.1*math.Sin(q[0]+q[1])
-		for i, want := range []float64{q[0], q[1], 0, 0, x - 0.0948, y - 0.1477, 0.1 * math.Cos(q[0]), 0.1 * math.Sin(q[0]), 0, x, y, 0} {
+		for i, want := range []float64{q[0], q[1], 0, 0, x - 0.0948, y - 0.1477, 0.1 * math.Cos(q[0]),
+			0.1 * math.Sin(q[0]), 0, x, y, 0} {
 			if i != 2 && i != 3 && math.Abs(float64(o[i])-want) > 1e-6 {
 				t.Errorf("step %d: obs %d is %v, want %v", k, i, o[i], want)
 			}
@@ -401,8 +412,10 @@ func TestOwnFresh(t *testing.T) {
 		if d <= 0.02 {
 			want, arrived = want+10, true
 		}
-		if math.Abs(float64(out.Reward.F32()[0])-want) > 1e-6 || (out.Info.F32()[0] == 1) != arrived || (out.Terminated.U8()[0] == 1) != arrived {
-			t.Errorf("step %d: reward %v, success %v, terminated %v, want %v, %v", k, out.Reward.F32(), out.Info.F32(), out.Terminated.U8(), want, arrived)
+		if math.Abs(float64(out.Reward.F32()[0])-want) > 1e-6 || (out.Info.F32()[0] == 1) != arrived ||
+			(out.Terminated.U8()[0] == 1) != arrived {
+			t.Errorf("step %d: reward %v, success %v, terminated %v, want %v, %v", k, out.Reward.F32(), out.Info.F32(),
+				out.Terminated.U8(), want, arrived)
 		}
 		if arrived {
 			return
@@ -423,21 +436,34 @@ func write(t testing.TB, model string) string {
 // TestOwnErrors: what is wrong is named, with what there is.
 func TestOwnErrors(t *testing.T) {
 	for _, c := range []struct{ model, task, want string }{
-		{strings.Replace(arm, `type="capsule" fromto="0 0 0 .1 0 0" size=".01"/>`, `type="capsul"/>`, 1), armYAML, "Element 'geom', line 6"},
+		{strings.Replace(arm, `type="capsule" fromto="0 0 0 .1 0 0" size=".01"/>`, `type="capsul"/>`, 1), armYAML,
+			"Element 'geom', line 6"},
 		{strings.Replace(arm, "</body>", "", 1), armYAML, "model.xml"},
-		{strings.Replace(arm, `timestep="0.02"`, `timestep="0"`, 1), armYAML, "option timestep 0: expected a number > 0, in seconds"},
-		{strings.Replace(arm, `timestep="0.02"`, `timestep="-0.02"`, 1), armYAML, "option timestep -0.02: expected a number > 0, in seconds"},
-		{arm, strings.Replace(armYAML, "sensor: angle", "sensor: touch", 1), `task.observations.0: no sensor "touch", it has angle, place`},
-		{arm, strings.Replace(armYAML, "joint: elbow", "joint: knee", 1), `task.observations.1: no joint "knee", it has shoulder, elbow`},
-		{arm, strings.Replace(armYAML, "relative_to: goal", "relative_to: gaol", 1), `task.observations.3.relative_to: no site "gaol", it has goal, tip`},
-		{arm, strings.Replace(armYAML, "elements: [0, 1]", "elements: [0, 3]", 1), `task.observations.3.elements: 3, expected 0..2`},
-		{arm, strings.Replace(armYAML, "[bend, turn]", "[bend, twist]", 1), `task.actuators.1: no actuator "twist", it has turn, bend`},
-		{arm, strings.Replace(armYAML, "[bend, turn]", "[turn]", 1), `task.rewards.1: actuator "bend" is not among task.actuators`},
-		{arm, strings.Replace(armYAML, "joint: shoulder, low", "velocity: hip, low", 1), `task.reset_noise.0: no velocity "hip"`},
-		{strings.Replace(arm, `<position name="bend" joint="elbow" kp="5"`, `<motor name="bend" site="tip"`, 1), armYAML + "\ndelta: 0.1",
+		{strings.Replace(arm, `timestep="0.02"`, `timestep="0"`, 1), armYAML,
+			"option timestep 0: expected a number > 0, in seconds"},
+		{strings.Replace(arm, `timestep="0.02"`, `timestep="-0.02"`, 1), armYAML,
+			"option timestep -0.02: expected a number > 0, in seconds"},
+		{arm, strings.Replace(armYAML, "sensor: angle", "sensor: touch", 1),
+			`task.observations.0: no sensor "touch", it has angle, place`},
+		{arm, strings.Replace(armYAML, "joint: elbow", "joint: knee", 1),
+			`task.observations.1: no joint "knee", it has shoulder, elbow`},
+		{arm, strings.Replace(armYAML, "relative_to: goal", "relative_to: gaol", 1),
+			`task.observations.3.relative_to: no site "gaol", it has goal, tip`},
+		{arm, strings.Replace(armYAML, "elements: [0, 1]", "elements: [0, 3]", 1),
+			`task.observations.3.elements: 3, expected 0..2`},
+		{arm, strings.Replace(armYAML, "[bend, turn]", "[bend, twist]", 1),
+			`task.actuators.1: no actuator "twist", it has turn, bend`},
+		{arm, strings.Replace(armYAML, "[bend, turn]", "[turn]", 1),
+			`task.rewards.1: actuator "bend" is not among task.actuators`},
+		{arm, strings.Replace(armYAML, "joint: shoulder, low", "velocity: hip, low", 1),
+			`task.reset_noise.0: no velocity "hip"`},
+		{strings.Replace(arm, `<position name="bend" joint="elbow" kp="5"`, `<motor name="bend" site="tip"`, 1),
+			armYAML + "\ndelta: 0.1",
 			`task.delta: actuator "bend" moves no joint of one number`},
-		{arm, strings.TrimSuffix(armYAML, "]") + `, {joint: elbow, elements: [1], std: 1}]`, `task.reset_noise.2.elements: 1, expected 0..0`},
-		{strings.Replace(strings.Replace(arm, "<position", "<!--", 1), "</actuator>", "--></actuator>", 1), strings.Replace(armYAML, "actuators: [bend, turn]", "", 1),
+		{arm, strings.TrimSuffix(armYAML, "]") + `, {joint: elbow, elements: [1], std: 1}]`,
+			`task.reset_noise.2.elements: 1, expected 0..0`},
+		{strings.Replace(strings.Replace(arm, "<position", "<!--", 1), "</actuator>", "--></actuator>", 1),
+			strings.Replace(armYAML, "actuators: [bend, turn]", "", 1),
 			`task.actuators: the model has no actuators; task.rewards.1: no actuator "bend", it has none with a name`},
 	} {
 		v, err := own(t, write(t, c.model), c.task, 1)
@@ -464,7 +490,8 @@ func TestOwnErrors(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for path, what := range map[string]string{pipe: "not a regular file", filepath.Dir(pipe): "a folder", os.DevNull: "not a regular file"} {
+	for path, what := range map[string]string{pipe: "not a regular file", filepath.Dir(pipe): "a folder",
+		os.DevNull: "not a regular file"} {
 		want := fmt.Sprintf("mujoco: model_path: %s is %s: expected an MJCF file", path, what)
 		if _, err := own(t, path, armYAML, 1); err == nil || err.Error() != want {
 			t.Errorf("error %v\nwant %s", err, want)

@@ -17,7 +17,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// shapes has one of each shape, turned and cut off by the picture's edges, in colours of their own; light falls on everything alike.
+// shapes has one of each shape, turned and cut off by the picture's edges, in colours of their own; light falls on
+// everything alike.
 const shapes = `<mujoco>
 <visual><headlight ambient="1 1 1" diffuse="0 0 0" specular="0 0 0"/></visual>
 <worldbody>
@@ -37,7 +38,8 @@ const shapes = `<mujoco>
 <actuator><motor joint="slide"/></actuator>
 </mujoco>`
 
-const still = "{frame_skip: 1, max_steps: 10, observations: [{joint: '*'}], rewards: [{constant: 1}], reset_noise: [{joint: '*', low: -0.1, high: 0.1}]}"
+const still = "{frame_skip: 1, max_steps: 10, observations: [{joint: '*'}], rewards: [{constant: 1}], reset_noise: " +
+	"[{joint: '*', low: -0.1, high: 0.1}]}"
 
 // stage returns n environments of a model given as text, and the model's file.
 func stage(t testing.TB, text string, n int) (env.Vec, string) {
@@ -99,12 +101,15 @@ func shapeOf(rgb []byte) int32 {
 	return -1
 }
 
-// TestHeadlight: a model without a light is bright where it faces the camera, unless it has a headlight or a light of its own.
+// TestHeadlight: a model without a light is bright where it faces the camera, unless it has a headlight or a light of
+// its own.
 func TestHeadlight(t *testing.T) {
 	for own, want := range map[string]byte{
 		"": 255,
-		`<visual><headlight ambient=".2 .2 .2" diffuse="0 0 0"/></visual>`:                                                   51,
-		`<worldbody><light directional="true" dir="0 0 -1" ambient="0 0 0" diffuse="0 0 0" castshadow="false"/></worldbody>`: 128,
+		`<visual><headlight ambient=".2 .2 .2" diffuse="0 0 ` +
+			`0"/></visual>`: 51,
+		`<worldbody><light directional="true" dir="0 0 -1" ambient="0 0 0" diffuse="0 0 0" ` +
+			`castshadow="false"/></worldbody>`: 128,
 	} {
 		v, _ := stage(t, `<mujoco>`+own+`<worldbody>
   <camera name="top" pos="0 0 4" xyaxes="1 0 0 0 1 0"/>
@@ -149,7 +154,8 @@ func TestCasterShades(t *testing.T) {
 		want    [3]byte
 	}{
 		{"the floor in the light", 1, 1, 0, level(0.2+0.5*0.8, 1, 0.5, 0.25)},
-		{"the floor in the sphere's shadow", 0, -0.75, 0, level(0.2, 1, 0.5, 0.25)}, // 1 m down along the light is 0.75 m along y
+		// 1 m down along the light is 0.75 m along y
+		{"the floor in the sphere's shadow", 0, -0.75, 0, level(0.2, 1, 0.5, 0.25)},
 		{"between the sphere and its shadow", 0, -0.385, 0, level(0.2+0.5*0.8, 1, 0.5, 0.25)},
 		{"beyond the shadow", 0, -1.2, 0, level(0.2+0.5*0.8, 1, 0.5, 0.25)},
 		{"the top of the sphere", 0, 0, 1.25, level(0.2+0.5*0.8, 1, 1, 1)},
@@ -186,7 +192,9 @@ func TestRender(t *testing.T) {
 	if err := env.Render(v, view, []bool{false, true, false}, masked); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(masked.Slice(1, 2).U8(), two) || bytes.ContainsFunc(masked.Slice(0, 1).U8(), func(r rune) bool { return r != 0 }) {
+	if !bytes.Equal(masked.Slice(1, 2).U8(), two) || bytes.ContainsFunc(masked.Slice(0, 1).U8(), func(r rune) bool {
+		return r != 0
+	}) {
 		t.Error("the mask chose other environments")
 	}
 	view.Camera = "two"
@@ -195,7 +203,8 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// TestRenderChangesNothing: an environment that is drawn after every step goes on like one that never is, and a restored one looks the same.
+// TestRenderChangesNothing: an environment that is drawn after every step goes on like one that never is, and a
+// restored one looks the same.
 func TestRenderChangesNothing(t *testing.T) {
 	for _, d := range definitions() {
 		t.Run(d.source().name, func(t *testing.T) {
@@ -267,7 +276,8 @@ func TestColours(t *testing.T) {
 // TestRenderErrors: what cannot be drawn is said before anything is.
 func TestRenderErrors(t *testing.T) {
 	v, _ := stage(t, shapes, 1)
-	mesh := strings.Replace(shapes, "<worldbody>", `<asset><mesh name="tent" vertex="0 0 0 1 0 0 0 1 0 0 0 1"/></asset><worldbody>
+	mesh := strings.Replace(shapes, "<worldbody>",
+		`<asset><mesh name="tent" vertex="0 0 0 1 0 0 0 1 0 0 0 1"/></asset><worldbody>
 		<geom name="roof" type="mesh" mesh="tent"/>`, 1)
 	withMesh, _ := stage(t, mesh, 1)
 	for _, c := range []struct {
@@ -275,10 +285,12 @@ func TestRenderErrors(t *testing.T) {
 		view env.View
 		want string
 	}{
-		{v, env.View{Width: 8, Height: 8, Camera: "three"}, `mujoco: no camera is called "three": the model has [one two]`},
+		{v, env.View{Width: 8, Height: 8, Camera: "three"},
+			`mujoco: no camera is called "three": the model has [one two]`},
 		{v, env.View{Width: 8, Height: 8, Renderer: "crayon"}, `mujoco: renderer "crayon", expected caster or osmesa`},
 		{v, env.View{Width: 0, Height: 8}, "mujoco: a picture of 0 × 8 pixels, expected 1 to 16384 each"},
-		{withMesh, env.View{Width: 8, Height: 8}, "mujoco: the renderer caster draws no meshes and no height fields, osmesa does: geom 0 (roof) is a mesh"},
+		{withMesh, env.View{Width: 8, Height: 8},
+			"mujoco: the renderer caster draws no meshes and no height fields, osmesa does: geom 0 (roof) is a mesh"},
 	} {
 		err := env.Render(c.vec, c.view, []bool{false}, c.view.NewPictures(1))
 		if fmt.Sprint(err) != c.want {

@@ -9,7 +9,8 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// TestSuiteMix: an instruction that succeeds half of the time is drawn the most often, and what was counted is part of an environment's state.
+// TestSuiteMix: an instruction that succeeds half of the time is drawn the most often, and what was counted is part of
+// an environment's state.
 func TestSuiteMix(t *testing.T) {
 	cfg := suiteConfig("", "", "text")
 	cfg.Instructions, cfg.InstructionMix = env.Mix{"reach_cube": 1, "reach_ball": 1, "reach_zone": 1}, env.MixBySuccess
@@ -31,7 +32,8 @@ func TestSuiteMix(t *testing.T) {
 			tb.write("memo", suiteLen+tallySolved, 1)
 		}
 	}
-	if n := drawn["reach_zone"]; n < episodes*45/100 || drawn["reach_cube"] < episodes/10 || drawn["reach_ball"] < episodes/10 {
+	if n := drawn["reach_zone"]; n < episodes*45/100 || drawn["reach_cube"] < episodes/10 ||
+		drawn["reach_ball"] < episodes/10 {
 		t.Errorf("drawn %v: want the one that succeeds half of the time in about 55 %%, and all of them", drawn)
 	}
 

@@ -34,7 +34,8 @@ func TestSuiteHeldOut(t *testing.T) {
 		if held[o.heldOut]++; names && held[o.heldOut] > 2 {
 			t.Errorf("%s: %s is held out for the third time", o.name, colors[o.heldOut].name)
 		}
-		if a, b := slices.Sorted(slices.Values(o.phrases[0])), slices.Sorted(slices.Values(o.phrases[1])); slices.Equal(o.phrases[0], o.phrases[1]) ||
+		if a, b := slices.Sorted(slices.Values(o.phrases[0])),
+			slices.Sorted(slices.Values(o.phrases[1])); slices.Equal(o.phrases[0], o.phrases[1]) ||
 			len(a)+1 < len(b) {
 			t.Errorf("%s: phrases %v", o.name, o.phrases)
 		}
@@ -44,7 +45,8 @@ func TestSuiteHeldOut(t *testing.T) {
 // TestSuiteDraw: scenes are as their split says, and so are the sentences about them.
 func TestSuiteDraw(t *testing.T) {
 	known := map[string]bool{"to": true} // words of training
-	for _, split := range []string{"seen", "new_combination", "new_role", "new_phrasing", "execution_ring", "execution_third_cube"} {
+	for _, split := range []string{"seen", "new_combination", "new_role", "new_phrasing", "execution_ring",
+		"execution_third_cube"} {
 		v, err := TabletopSuite(suiteConfig(split, "", "text"), 1)
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +72,8 @@ func TestSuiteDraw(t *testing.T) {
 			color := func(i int) string { return colors[int(memo[memoColor+i])].name }
 			shape := map[bool]string{true: " ball", false: " cube"}[o.noun == aBall]
 			phrase := strings.Join(o.phrases[map[bool]int{true: 1}[split == "new_phrasing"]], " ")
-			want := strings.NewReplacer("OBJECT", color(object)+shape, "OTHER", color(other)+" cube", "ZONE", color(tableObjects+zone)+" zone").Replace(phrase)
+			want := strings.NewReplacer("OBJECT", color(object)+shape, "OTHER", color(other)+" cube", "ZONE",
+				color(tableObjects+zone)+" zone").Replace(phrase)
 			if tb.said() != want {
 				t.Errorf("%s, seed %d: %q, want %q", split, seed, tb.said(), want)
 			}
@@ -82,7 +85,8 @@ func TestSuiteDraw(t *testing.T) {
 				}
 			}
 			x := func(i int) float64 { return q[robotJoints+7*i] }
-			if o.side == leftCube && x(object) < x(1-object)+0.06 || o.side == rightCube && x(object) > x(1-object)-0.06 {
+			if o.side == leftCube && x(object) < x(1-object)+0.06 || o.side == rightCube &&
+				x(object) > x(1-object)-0.06 {
 				t.Errorf("%s, seed %d: %s at %v, the other at %v", split, seed, o.name, x(object), x(1-object))
 			}
 			at := q[robotJoints+7*object:][:2]
@@ -92,11 +96,13 @@ func TestSuiteDraw(t *testing.T) {
 			if outside := math.Abs(at[0]) > areaX || math.Abs(at[1]) > areaY; outside != (split == "execution_ring") {
 				t.Errorf("%s, seed %d: %s at %v", split, seed, o.name, at)
 			}
-			if there := q[robotJoints+7*thirdCube+2] > 0; there != (split == "execution_third_cube") || there != (memo[suiteThird] >= 0) {
+			if there := q[robotJoints+7*thirdCube+2] > 0; there != (split == "execution_third_cube") ||
+				there != (memo[suiteThird] >= 0) {
 				t.Errorf("%s, seed %d: third cube at %v", split, seed, q[robotJoints+7*thirdCube:][:3])
 			}
 		}
-		if want := map[bool]int{true: 9, false: 12}[strings.HasPrefix(split, "new_") && split != "new_phrasing"]; len(drawn) != want {
+		if want := map[bool]int{true: 9, false: 12}[strings.HasPrefix(split, "new_") &&
+			split != "new_phrasing"]; len(drawn) != want {
 			t.Errorf("%s: %d instructions, want %d", split, len(drawn), want)
 		}
 	}
@@ -157,7 +163,8 @@ func TestSuitePerturb(t *testing.T) {
 				t.Errorf("seed %d, perturb %s: the same picture: %v", seed, perturb, same)
 			}
 		}
-		if texts[perturbBlackImage] != texts[""] || texts[perturbOtherCube] == texts[""] || texts[perturbOtherSentence] != texts[perturbShuffled] {
+		if texts[perturbBlackImage] != texts[""] || texts[perturbOtherCube] == texts[""] ||
+			texts[perturbOtherSentence] != texts[perturbShuffled] {
 			t.Errorf("seed %d: texts %v", seed, texts)
 		}
 		swapped := strings.NewReplacer("left", "right").Replace(texts[""])
@@ -171,8 +178,8 @@ func TestSuitePerturb(t *testing.T) {
 	}
 }
 
-// TestSuiteTold: with the sentence for the other cube, the expert of the cube meant succeeds by the original, and nothing is done as told; where the other cube
-// is done, it is told_object and a failure.
+// TestSuiteTold: with the sentence for the other cube, the expert of the cube meant succeeds by the original, and
+// nothing is done as told; where the other cube is done, it is told_object and a failure.
 func TestSuiteTold(t *testing.T) {
 	cfg := suiteConfig("", perturbOtherCube)
 	cfg.Instructions = env.Mix{"put_zone": 1}
@@ -196,7 +203,8 @@ func TestSuiteChanges(t *testing.T) {
 		return slices.Clone(newTable(t, TabletopSuite, suiteConfig(split, "", "image"), 3).out.Obs.Must("image").U8())
 	}
 	plain := look("seen")
-	for split, least := range map[string]int{"vision_brightness": 4000, "vision_table": 2000, "vision_noise": 4000, "vision_camera": 500} {
+	for split, least := range map[string]int{"vision_brightness": 4000, "vision_table": 2000, "vision_noise": 4000,
+		"vision_camera": 500} {
 		changed, other := 0, look(split)
 		for i := 0; i < len(plain); i += 3 {
 			if !slices.Equal(plain[i:i+3], other[i:i+3]) {
@@ -242,7 +250,9 @@ func TestSuiteCheats(t *testing.T) {
 		return success != 0
 	}
 	for name, cheat := range map[string]func(tb table, object, other int, zone []float64){
-		"pick_color: thrown up": func(tb table, object, _ int, _ []float64) { tb.write("qpos", robotJoints+7*object+2, 0.3) },
+		"pick_color: thrown up": func(tb table, object, _ int, _ []float64) {
+			tb.write("qpos", robotJoints+7*object+2, 0.3)
+		},
 		"push_zone: slides over it": func(tb table, object, _ int, zone []float64) {
 			tb.write("qpos", robotJoints+7*object, zone[0]-0.02, zone[1])
 			tb.write("qvel", robotJoints+6*object, 1)
@@ -296,7 +306,8 @@ func TestSuiteErrors(t *testing.T) {
 		cfg  env.Config
 		want string
 	}{
-		{env.Config{Observations: []string{"instruction"}}, `observations.0: "instruction", expected state, proprio, image, wrist_image or text`},
+		{env.Config{Observations: []string{"instruction"}},
+			`observations.0: "instruction", expected state, proprio, image, wrist_image or text`},
 		{env.Config{Instructions: env.Mix{"jump": 1}}, `instructions: "jump", expected some of reach_cube, reach_ball`},
 		{env.Config{Instructions: env.Mix{"stack": -1}}, "stack: weight -1, expected a number ≥ 0"},
 		{env.Config{Split: "unseen"}, `split: "unseen", expected one of seen, new_combination`},
@@ -307,7 +318,8 @@ func TestSuiteErrors(t *testing.T) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
-	if _, err := TabletopPush(env.Config{Split: "seen"}, 1); err == nil || !strings.Contains(err.Error(), "does not take split") {
+	if _, err := TabletopPush(env.Config{Split: "seen"}, 1); err == nil ||
+		!strings.Contains(err.Error(), "does not take split") {
 		t.Errorf("push: %v", err)
 	}
 }

@@ -16,7 +16,8 @@ import (
 
 func TestSuiteContract(t *testing.T) {
 	cfg := env.DefaultConfig()
-	cfg.MaxEpisodeSteps, cfg.Observations, cfg.Split, cfg.Perturb = 9, []string{"text", "state", "image", "wrist_image", "proprio"}, "execution", perturbShuffled
+	cfg.MaxEpisodeSteps, cfg.Observations, cfg.Split, cfg.Perturb = 9,
+		[]string{"text", "state", "image", "wrist_image", "proprio"}, "execution", perturbShuffled
 	envtest.Run(t, func(n int) (env.Vec, error) { return TabletopSuite(cfg, n) }, envtest.Options{})
 }
 
@@ -28,7 +29,8 @@ func expertEpisodes(t *testing.T, cfg env.Config, episodes int) []env.Episode {
 		t.Fatal(err)
 	}
 	defer v.Close()
-	out, seeds, e := v.Spec().NewStep(episodes, 1), env.NewSeeder(cfg, env.Eval, 0, episodes), env.NewEpisodes(v.Spec(), 0, episodes, false)
+	out, seeds, e := v.Spec().NewStep(episodes, 1), env.NewSeeder(cfg, env.Eval, 0, episodes),
+		env.NewEpisodes(v.Spec(), 0, episodes, false)
 	start(t, v, seeds.Next(), out)
 	var act tensor.Dict
 	act.Set("action", tensor.New(tensor.F32, episodes, 1, 4))
@@ -62,8 +64,8 @@ func TestSuiteExperts(t *testing.T) {
 	}
 }
 
-// TestSuiteFiguresOfChunks: what the expert did is a success, of the same instruction, however many steps an action or a chunk takes. Where nothing is
-// ignored success ends the episode, so that success at the end and once are the same.
+// TestSuiteFiguresOfChunks: what the expert did is a success, of the same instruction, however many steps an action or
+// a chunk takes. Where nothing is ignored success ends the episode, so that success at the end and once are the same.
 func TestSuiteFiguresOfChunks(t *testing.T) {
 	const n, steps = 8, 60
 	cfg := env.DefaultConfig()
@@ -81,7 +83,8 @@ func TestSuiteFiguresOfChunks(t *testing.T) {
 					v = env.NewActionRepeat(v, times)
 				}
 				defer v.Close()
-				out, seeds, e := v.Spec().NewStep(n, chunk), env.NewSeeder(cfg, env.Eval, 0, n), env.NewEpisodes(v.Spec(), 0, n, false)
+				out, seeds, e := v.Spec().NewStep(n, chunk), env.NewSeeder(cfg, env.Eval, 0, n),
+					env.NewEpisodes(v.Spec(), 0, n, false)
 				start(t, v, seeds.Next(), out)
 				var act tensor.Dict
 				act.Set("action", tensor.New(tensor.F32, n, chunk, 4))
@@ -104,7 +107,8 @@ func TestSuiteFiguresOfChunks(t *testing.T) {
 				acts[at] = slices.Clone(a)
 			})
 			sum := env.Summarize(want)
-			if len(want) != n || sum.SuccessOnce < 0.2 || len(sum.ByTask) < 2 || !ignore && sum.SuccessOnce != sum.SuccessAtEnd {
+			if len(want) != n || sum.SuccessOnce < 0.2 || len(sum.ByTask) < 2 ||
+				!ignore && sum.SuccessOnce != sum.SuccessAtEnd {
 				t.Errorf("ignore_terminations %v, each action %d times: %+v", ignore, times, sum)
 			}
 			for _, chunk := range []int{2, 3, 10} {
@@ -116,7 +120,8 @@ func TestSuiteFiguresOfChunks(t *testing.T) {
 				for i, g := range got {
 					w := want[i]
 					if w.Return = g.Return; !reflect.DeepEqual(g, w) || math.Abs(g.Return-want[i].Return) > 1e-5 {
-						t.Errorf("ignore_terminations %v, each action %d times, chunks of %d: %+v, want %+v", ignore, times, chunk, g, want[i])
+						t.Errorf("ignore_terminations %v, each action %d times, chunks of %d: %+v, want %+v", ignore,
+							times, chunk, g, want[i])
 					}
 				}
 			}
@@ -124,8 +129,8 @@ func TestSuiteFiguresOfChunks(t *testing.T) {
 	}
 }
 
-// TestSuiteNumbered: episode k begins alike wherever it is played: among all or in a shard, after earlier episodes or after a resume of the seeds, with
-// another perturbation.
+// TestSuiteNumbered: episode k begins alike wherever it is played: among all or in a shard, after earlier episodes or
+// after a resume of the seeds, with another perturbation.
 func TestSuiteNumbered(t *testing.T) {
 	const n = 8
 	observe := func(split, perturb string, first, n int) []float32 {

@@ -70,7 +70,8 @@ func (t table) step(action ...float32) (reward, success, wrong float32, terminat
 	return t.out.Reward.F32()[0], t.out.Info.F32()[0], t.out.Info.F32()[1], t.out.Terminated.U8()[0] != 0
 }
 
-// TestTabletopSuccess puts what is meant, or something else, where the task wants it: the second step there is the end, and a success or none.
+// TestTabletopSuccess puts what is meant, or something else, where the task wants it: the second step there is the end,
+// and a success or none.
 func TestTabletopSuccess(t *testing.T) {
 	cube := func(tb table, i int) int { return robotJoints + 7*i } // in qpos
 	lies := func(tb table, i int) {
@@ -88,7 +89,8 @@ func TestTabletopSuccess(t *testing.T) {
 			tb.write("memo", memoTarget, tb.read("qpos")[:3]...)
 		}},
 		{TabletopPush, lies},
-		{TabletopPick, func(tb table, i int) { tb.write("qpos", cube(tb, i)+2, 0.3) }}, // it falls 12 cm in the two steps
+		// it falls 12 cm in the two steps
+		{TabletopPick, func(tb table, i int) { tb.write("qpos", cube(tb, i)+2, 0.3) }},
 		{TabletopPut, lies},
 	} {
 		for _, right := range []bool{true, false} {
@@ -102,12 +104,15 @@ func TestTabletopSuccess(t *testing.T) {
 					object = (meant + 1) % 2
 				}
 				c.put(tb, object)
-				if reward, success, wrong, end := tb.step(0, 0, 0, -1); reward >= 1 || success != 0 || wrong != 0 || end {
-					t.Errorf("%s, object %d of %d: first step: reward %v, success %v, wrong %v, end %v", name, object, meant, reward, success, wrong, end)
+				if reward, success, wrong, end := tb.step(0, 0, 0, -1); reward >= 1 || success != 0 || wrong != 0 ||
+					end {
+					t.Errorf("%s, object %d of %d: first step: reward %v, success %v, wrong %v, end %v", name, object,
+						meant, reward, success, wrong, end)
 				}
 				reward, success, wrong, end := tb.step(0, 0, 0, -1)
 				if (success == 1) != right || (wrong == 1) == right || end == ignore || (reward == 1) != right {
-					t.Errorf("%s, object %d of %d: second step: reward %v, success %v, wrong %v, end %v", name, object, meant, reward, success, wrong, end)
+					t.Errorf("%s, object %d of %d: second step: reward %v, success %v, wrong %v, end %v", name, object,
+						meant, reward, success, wrong, end)
 				}
 			}
 		}
@@ -152,7 +157,8 @@ func TestTabletopReward(t *testing.T) {
 				object, zone := int(tb.read("memo")[memoObject]), int(tb.read("memo")[memoZone])
 				bodies := tb.read("xpos")
 				q := tb.read("qpos")
-				p := place{tb.read("site_xpos"), bodies[3*(4+object):], tb.read("mocap_pos")[3*zone:], 1 - (q[3]+q[4]+0.01)/0.07}
+				p := place{tb.read("site_xpos"), bodies[3*(4+object):], tb.read("mocap_pos")[3*zone:],
+					1 - (q[3]+q[4]+0.01)/0.07}
 				if want := c.want(p); math.Abs(float64(reward)-want) > 1e-6 {
 					t.Errorf("%s, seed %d, step %d: reward %v, want %v", tb.vec.Spec().Name, seed, k, reward, want)
 				}
@@ -217,7 +223,8 @@ func TestTabletopState(t *testing.T) {
 		want = append(want, meant...)
 		want = append(want, o[0]-hand[0], o[1]-hand[1], o[2]-hand[2], zones[3*zone]-o[0], zones[3*zone+1]-o[1])
 		want = append(want, v[5+6*object:5+6*object+3]...)
-		turned := map[int]bool{4: true, 14: true, 15: true, 19: true, 20: true, 24: true, 25: true} // the gripper's command, cosines and sines
+		// the gripper's command, cosines and sines
+		turned := map[int]bool{4: true, 14: true, 15: true, 19: true, 20: true, 24: true, 25: true}
 		for i := range want {
 			if !turned[i] && (i < 30 || i >= 35) { // which are meant
 				want[i] *= 10
@@ -238,7 +245,8 @@ func TestTabletopState(t *testing.T) {
 	}
 }
 
-// TestTabletopDraw: what is meant and what it looks like differs between seeds, nothing lies on something else, and the instruction says it.
+// TestTabletopDraw: what is meant and what it looks like differs between seeds, nothing lies on something else, and the
+// instruction says it.
 func TestTabletopDraw(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.Observations = []string{"instruction"}
@@ -293,16 +301,19 @@ func TestTabletopDraw(t *testing.T) {
 			}
 		}
 	}
-	if len(objects) != tableObjects || len(zones) != tableZones || len(colored) != len(colors) || len(said) != 2*len(colors) {
+	if len(objects) != tableObjects || len(zones) != tableZones || len(colored) != len(colors) ||
+		len(said) != 2*len(colors) {
 		t.Errorf("meant: objects %v, zones %v; colours %v; said %v", objects, zones, colored, said)
 	}
 	tb := newTable(t, TabletopPut, cfg, 0)
-	if got := Sentence(tb.out.Obs.Must("instruction").I32()); !strings.HasPrefix(got, "put the ") || !strings.Contains(got, " cube on the ") || !strings.HasSuffix(got, " zone") {
+	if got := Sentence(tb.out.Obs.Must("instruction").I32()); !strings.HasPrefix(got, "put the ") ||
+		!strings.Contains(got, " cube on the ") || !strings.HasSuffix(got, " zone") {
 		t.Errorf("put: %q", got)
 	}
 }
 
-// TestTabletopImage: the things are seen in the colours that were drawn for them, and the restored state looks the same.
+// TestTabletopImage: the things are seen in the colours that were drawn for them, and the restored state looks the
+// same.
 func TestTabletopImage(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.Observations = []string{"image"}
@@ -351,7 +362,8 @@ func TestTabletopCommand(t *testing.T) {
 	q := tb.read("qpos")
 	tb.step(0.5, -7, 0, 0.1)
 	target := tb.read("memo")
-	if math.Abs(target[0]-q[0]-0.01) > 1e-12 || math.Abs(target[1]-q[1]+0.02) > 1e-12 || target[2] != q[2] || target[memoGrip] != 1 {
+	if math.Abs(target[0]-q[0]-0.01) > 1e-12 || math.Abs(target[1]-q[1]+0.02) > 1e-12 || target[2] != q[2] ||
+		target[memoGrip] != 1 {
 		t.Errorf("from %v to %v", q[:3], target[:4])
 	}
 	for range 30 {
@@ -365,7 +377,8 @@ func TestTabletopCommand(t *testing.T) {
 	}
 }
 
-// TestTabletopExperts: they do what the scene's prototype did, where 300 of 300 episodes of reach, pick and put succeeded and 293 of push, whose expert is a better one now.
+// TestTabletopExperts: they do what the scene's prototype did, where 300 of 300 episodes of reach, pick and put
+// succeeded and 293 of push, whose expert is a better one now.
 func TestTabletopExperts(t *testing.T) {
 	for _, c := range []struct {
 		make  env.Constructor
@@ -377,7 +390,8 @@ func TestTabletopExperts(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer v.Close()
-		out, seeds, e := v.Spec().NewStep(n, 1), env.NewSeeder(env.DefaultConfig(), env.Train, 0, n), env.NewEpisodes(v.Spec(), 0, n, true)
+		out, seeds, e := v.Spec().NewStep(n, 1), env.NewSeeder(env.DefaultConfig(), env.Train, 0, n),
+			env.NewEpisodes(v.Spec(), 0, n, true)
 		start(t, v, seeds.Next(), out)
 		seeds.Started(nil)
 		var act tensor.Dict

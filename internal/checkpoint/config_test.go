@@ -23,14 +23,17 @@ env: {train: {wrappers: [frame_stack, scale]}}
 		want     string // lines of the error after the first; none: the same configuration
 	}{
 		{"same", "", "", ""},
-		{"written otherwise", "{gamma: 0.99, clip: 1, adv_type: gae}", "{adv_type: \"gae\", clip: 1.0, gamma: 99e-2} # the same", ""},
+		{"written otherwise", "{gamma: 0.99, clip: 1, adv_type: gae}",
+			"{adv_type: \"gae\", clip: 1.0, gamma: 99e-2} # the same", ""},
 		{"may change", "max_steps: 100", "max_steps: 200", ""},
 		{"below what may change", "[tensorboard]", "[]", ""},
 		{"value", "0.99", "0.9", "  algorithm.gamma: 0.99 then, 0.9 now"},
-		{"two", "gamma: 0.99, clip: 1", "gamma: 1, clip: 2", "  algorithm.clip: 1 then, 2 now\n  algorithm.gamma: 0.99 then, 1 now"},
+		{"two", "gamma: 0.99, clip: 1", "gamma: 1, clip: 2",
+			"  algorithm.clip: 1 then, 2 now\n  algorithm.gamma: 0.99 then, 1 now"},
 		{"list", "[frame_stack, scale]", "[frame_stack]", "  env.train.wrappers.1: \"scale\" then, (not set) now"},
 		{"new key", "clip: 1", "clip: 1, lambda: 0.95", "  algorithm.lambda: (not set) then, 0.95 now"},
-		{"type", "adv_type: gae", "adv_type: {gae: 1}", "  algorithm.adv_type: \"gae\" then, (not set) now\n  algorithm.adv_type.gae: (not set) then, 1 now"},
+		{"type", "adv_type: gae", "adv_type: {gae: 1}",
+			"  algorithm.adv_type: \"gae\" then, (not set) now\n  algorithm.adv_type.gae: (not set) then, 1 now"},
 		{"null", "seed: null", "seed: 1", "  runner.seed: null then, 1 now"},
 		{"a name that only starts like one that may change", "seed: null}", "seed: null, max_steps_per_rollout: 3}",
 			"  runner.max_steps_per_rollout: (not set) then, 3 now"},
@@ -66,7 +69,8 @@ env: {train: {wrappers: [frame_stack, scale]}}
 			}
 		})
 	}
-	if err := c.CheckConfig([]byte("a: ["), written); err == nil || !strings.Contains(err.Error(), "configuration of this job") {
+	if err := c.CheckConfig([]byte("a: ["), written); err == nil ||
+		!strings.Contains(err.Error(), "configuration of this job") {
 		t.Errorf("YAML that does not parse: %v", err)
 	}
 }
@@ -87,11 +91,13 @@ func TestCheckConfigResolved(t *testing.T) {
 		t.Errorf("a key added since, with its default: %v", err)
 	}
 	var differs *checkpoint.ConfigError
-	if err := c.CheckConfig([]byte("gamma: 0.9\ntau: 1\n"), withDefault); !errors.As(err, &differs) || len(differs.Differences) != 1 {
+	if err := c.CheckConfig([]byte("gamma: 0.9\ntau: 1\n"), withDefault); !errors.As(err, &differs) ||
+		len(differs.Differences) != 1 {
 		t.Errorf("a key added since, with another value: %v", err)
 	}
 	unknown := func([]byte) ([]byte, error) { return nil, errors.New("no such key") }
-	if err := c.CheckConfig([]byte("gamma: 1\n"), unknown); !errors.As(err, &differs) || differs.Differences[0].Key != "gamma" {
+	if err := c.CheckConfig([]byte("gamma: 1\n"), unknown); !errors.As(err, &differs) ||
+		differs.Differences[0].Key != "gamma" {
 		t.Errorf("what cannot be resolved counts as written: %v", err)
 	}
 }

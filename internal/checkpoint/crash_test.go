@@ -59,8 +59,9 @@ func crashFiles(step int64) []checkpoint.File {
 	}
 }
 
-// A process is killed at instants spread over its saves, time after time in one store. Whatever the instant, the newest checkpoint is
-// whole, holds what was saved, and is no older than what Save had confirmed; at most the one that was being written is gone.
+// A process is killed at instants spread over its saves, time after time in one store. Whatever the instant, the newest
+// checkpoint is whole, holds what was saved, and is no older than what Save had confirmed; at most the one that was
+// being written is gone.
 func TestKillWhileSaving(t *testing.T) {
 	dir := t.TempDir()
 	kills := 40
@@ -94,7 +95,8 @@ func TestKillWhileSaving(t *testing.T) {
 	t.Logf("%d kills, reached step %d", kills, reached)
 }
 
-// killedAfter starts a child, kills it when delay has passed since its first confirmed save, and returns the last step it confirmed.
+// killedAfter starts a child, kills it when delay has passed since its first confirmed save, and returns the last step
+// it confirmed.
 func killedAfter(t *testing.T, dir string, delay time.Duration) int64 {
 	t.Helper()
 	self, err := os.Executable()

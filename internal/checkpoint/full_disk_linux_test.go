@@ -15,7 +15,8 @@ func TestFullDisk(t *testing.T) {
 	}
 	defer syscall.Unmount(dir, 0)
 	s := open(t, dir, 1)
-	if _, err := s.Save(checkpoint.Info{Step: 10, Config: config}, checkpoint.BytesFile("actor", pattern(400_000, 1))); err != nil {
+	if _, err := s.Save(checkpoint.Info{Step: 10, Config: config},
+		checkpoint.BytesFile("actor", pattern(400_000, 1))); err != nil {
 		t.Fatal(err)
 	}
 	_, err := s.Save(checkpoint.Info{Step: 20, Config: config}, checkpoint.BytesFile("actor", pattern(800_000, 2)))

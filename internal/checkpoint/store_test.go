@@ -20,7 +20,8 @@ func TestSaveThenLoad(t *testing.T) {
 	s := open(t, t.TempDir(), 0)
 	want := map[string][]byte{"actor": pattern(3<<20, 1), "empty": nil, "counters": []byte("7")}
 	dir, err := s.Save(checkpoint.Info{Step: 40, Ranks: 8, Config: config},
-		checkpoint.BytesFile("actor", want["actor"]), checkpoint.BytesFile("empty", nil), checkpoint.BytesFile("counters", want["counters"]))
+		checkpoint.BytesFile("actor", want["actor"]), checkpoint.BytesFile("empty", nil),
+		checkpoint.BytesFile("counters", want["counters"]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +30,8 @@ func TestSaveThenLoad(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Step != 40 || c.Ranks != 8 || !slices.Equal(c.Files(), []string{"config.yaml", "actor", "empty", "counters"}) {
+		if c.Step != 40 || c.Ranks != 8 ||
+			!slices.Equal(c.Files(), []string{"config.yaml", "actor", "empty", "counters"}) {
 			t.Errorf("step %d, %d ranks, files %v", c.Step, c.Ranks, c.Files())
 		}
 		for name, content := range want {
@@ -75,28 +77,52 @@ func TestNewestSkipsWhatIsDamaged(t *testing.T) {
 		damage func(dir string) error
 		want   string // in the reason
 	}{
-		{"bit flipped", func(dir string) error { return rewrite(dir, "actor", func(b []byte) []byte { b[100] ^= 1; return b }) }, "actor: checksum crc32c:"},
-		{"truncated", func(dir string) error { return os.Truncate(filepath.Join(dir, "actor"), 999) }, "actor: 999 bytes, expected 1000"},
-		{"grown", func(dir string) error { return rewrite(dir, "actor", func(b []byte) []byte { return append(b, 0) }) }, "actor: 1001 bytes, expected 1000"},
-		{"file missing", func(dir string) error { return os.Remove(filepath.Join(dir, "actor")) }, "actor: missing, expected 1000 bytes"},
+		{"bit flipped", func(dir string) error {
+			return rewrite(dir, "actor", func(b []byte) []byte {
+				b[100] ^= 1
+				return b
+			})
+		}, "actor: checksum crc32c:"},
+		{"truncated", func(dir string) error {
+			return os.Truncate(filepath.Join(dir, "actor"), 999)
+		}, "actor: 999 bytes, expected 1000"},
+		{"grown", func(dir string) error {
+			return rewrite(dir, "actor", func(b []byte) []byte {
+				return append(b, 0)
+			})
+		}, "actor: 1001 bytes, expected 1000"},
+		{"file missing", func(dir string) error {
+			return os.Remove(filepath.Join(dir, "actor"))
+		}, "actor: missing, expected 1000 bytes"},
 		{"file a folder", func(dir string) error {
 			return errors.Join(os.Remove(filepath.Join(dir, "actor")), os.Mkdir(filepath.Join(dir, "actor"), 0o777))
 		}, "actor: "},
 		{"file a pipe", func(dir string) error {
-			return errors.Join(os.Remove(filepath.Join(dir, "actor")), syscall.Mkfifo(filepath.Join(dir, "actor"), 0o666))
+			return errors.Join(os.Remove(filepath.Join(dir, "actor")),
+				syscall.Mkfifo(filepath.Join(dir, "actor"), 0o666))
 		}, "is a pipe, expected a file"},
 		{"manifest a pipe", func(dir string) error {
-			return errors.Join(os.Remove(filepath.Join(dir, "manifest.json")), syscall.Mkfifo(filepath.Join(dir, "manifest.json"), 0o666))
+			return errors.Join(os.Remove(filepath.Join(dir, "manifest.json")),
+				syscall.Mkfifo(filepath.Join(dir, "manifest.json"), 0o666))
 		}, "is a pipe, expected a file"},
-		{"no manifest", func(dir string) error { return os.Remove(filepath.Join(dir, "manifest.json")) }, "manifest.json: missing"},
-		{"manifest empty", func(dir string) error { return os.Truncate(filepath.Join(dir, "manifest.json"), 0) }, "manifest.json: "},
-		{"manifest cut", func(dir string) error { return os.Truncate(filepath.Join(dir, "manifest.json"), 200) }, "manifest.json: "},
+		{"no manifest", func(dir string) error {
+			return os.Remove(filepath.Join(dir, "manifest.json"))
+		}, "manifest.json: missing"},
+		{"manifest empty", func(dir string) error {
+			return os.Truncate(filepath.Join(dir, "manifest.json"), 0)
+		}, "manifest.json: "},
+		{"manifest cut", func(dir string) error {
+			return os.Truncate(filepath.Join(dir, "manifest.json"), 200)
+		}, "manifest.json: "},
 		{"manifest edited", replace(`"ranks": 2`, `"ranks": 3`), "manifest.json: not as it was written"},
 		{"other format", replace(`"format": 1`, `"format": 9`), "manifest.json: format 9, expected 1"},
 		{"folder renamed", func(dir string) error {
-			return errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(filepath.Join(filepath.Dir(dir), "global_step_10"))))
+			return errors.Join(os.RemoveAll(dir),
+				os.CopyFS(dir, os.DirFS(filepath.Join(filepath.Dir(dir), "global_step_10"))))
 		}, "manifest.json: step 10, expected 20"},
-		{"folder empty", func(dir string) error { return errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o777)) }, "manifest.json: missing"},
+		{"folder empty", func(dir string) error {
+			return errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o777))
+		}, "manifest.json: missing"},
 	}
 	for _, c := range damages {
 		t.Run(c.name, func(t *testing.T) {
@@ -111,7 +137,8 @@ func TestNewestSkipsWhatIsDamaged(t *testing.T) {
 			if err != nil || got == nil || got.Step != 10 {
 				t.Fatalf("got %+v, %v, want the checkpoint of step 10", got, err)
 			}
-			if len(rejected) != 1 || !strings.Contains(rejected[0].Error(), damaged) || !strings.Contains(rejected[0].Error(), c.want) {
+			if len(rejected) != 1 || !strings.Contains(rejected[0].Error(), damaged) ||
+				!strings.Contains(rejected[0].Error(), c.want) {
 				t.Errorf("rejected %v, want %s with %q", rejected, damaged, c.want)
 			}
 			if save(t, s, 20); errors.Join(load(damaged)) != nil {
@@ -122,7 +149,8 @@ func TestNewestSkipsWhatIsDamaged(t *testing.T) {
 }
 
 func TestNewestOfNothing(t *testing.T) {
-	if c, rejected, err := open(t, filepath.Join(t.TempDir(), "new", "folder"), 2).Newest(); c != nil || rejected != nil || err != nil {
+	if c, rejected, err := open(t, filepath.Join(t.TempDir(), "new", "folder"), 2).Newest(); c != nil ||
+		rejected != nil || err != nil {
 		t.Errorf("got %v, %v, %v", c, rejected, err)
 	}
 }
@@ -227,7 +255,8 @@ func open(t *testing.T, dir string, keep int) *checkpoint.Store {
 
 func save(t *testing.T, s *checkpoint.Store, step int64) string {
 	t.Helper()
-	dir, err := s.Save(checkpoint.Info{Step: step, Ranks: 2, Config: config}, checkpoint.BytesFile("actor", pattern(1000, step)))
+	dir, err := s.Save(checkpoint.Info{Step: step, Ranks: 2, Config: config},
+		checkpoint.BytesFile("actor", pattern(1000, step)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +295,9 @@ func rewrite(dir, name string, change func([]byte) []byte) error {
 
 func replace(from, to string) func(dir string) error {
 	return func(dir string) error {
-		return rewrite(dir, "manifest.json", func(b []byte) []byte { return bytes.Replace(b, []byte(from), []byte(to), 1) })
+		return rewrite(dir, "manifest.json", func(b []byte) []byte {
+			return bytes.Replace(b, []byte(from), []byte(to), 1)
+		})
 	}
 }
 

@@ -140,7 +140,8 @@ words: a, b,c
 		Name: "12", Run: run{1000, 3e-4, 1<<64 - 1, true, 90 * time.Minute, "TRUE", -128, common{16}},
 		Sizes: []int{1, 2000}, Limits: map[string]int{"a": 1, "b.c": 2},
 		Any: []any{"x", map[string]any{"y": 1.5}}, Model: &model{Hidden: []int{}},
-		Places: Map[place]{{"z", place{Where: "here"}}, {"a", place{"there", 2}}, {"m", place{Where: "7"}}}, Words: Words{"a", "b", "c"},
+		Places: Map[place]{{"z", place{Where: "here"}}, {"a", place{"there", 2}}, {"m", place{Where: "7"}}},
+		Words:  Words{"a", "b", "c"},
 	}
 	if !reflect.DeepEqual(cfg, expect) {
 		t.Errorf("got  %+v\nwant %+v", cfg, expect)
@@ -214,10 +215,13 @@ func TestNotANumber(t *testing.T) {
 }
 
 func TestBadFiles(t *testing.T) {
-	dir := write(t, "empty.yaml", "", "blank.yaml", "# nothing\n", "null.yaml", "null\n", "binary.yaml", "a: \x00\x01", "latin.yaml", "a: \xff",
-		"open.yaml", "a: 1\nb: [1, 2\nc: 3\n", "tab.yaml", "a:\n\tb: 1\n", "colon.yaml", "a: 1\nb: c: d\n", "anchor.yaml", "a: *b\n",
+	dir := write(t, "empty.yaml", "", "blank.yaml", "# nothing\n", "null.yaml", "null\n", "binary.yaml", "a: \x00\x01",
+		"latin.yaml", "a: \xff",
+		"open.yaml", "a: 1\nb: [1, 2\nc: 3\n", "tab.yaml", "a:\n\tb: 1\n", "colon.yaml", "a: 1\nb: c: d\n",
+		"anchor.yaml", "a: *b\n",
 		"list.yaml", "\n- 1\n", "word.yaml", "hello\n", "two.yaml", "a: 1\n---\nb: 1\n", "folder/x.yaml", "a: 1",
-		"itself.yaml", "a: &a\n  b: *a\n", "laugh.yaml", laugh(), "huge.yaml", strings.Repeat("#", 5<<20), "utf16.yaml", "\xff\xfea\x00")
+		"itself.yaml", "a: &a\n  b: *a\n", "laugh.yaml", laugh(), "huge.yaml", strings.Repeat("#", 5<<20), "utf16.yaml",
+		"\xff\xfea\x00")
 	for file, text := range map[string]string{
 		"missing.yaml": "missing.yaml: no such file",
 		"folder":       "folder: is a folder, expected a YAML file",
@@ -265,7 +269,8 @@ func TestGivenTwice(t *testing.T) {
 }
 
 func TestMergeKeys(t *testing.T) {
-	cfg, errs := load(t, "any: {x: &x {max_epochs: 1, rate: 1}, y: &y {seed: 4, rate: 2}}\nrun:\n  <<: [*x, *y]\n  max_epochs: 7\n")
+	cfg, errs := load(t,
+		"any: {x: &x {max_epochs: 1, rate: 1}, y: &y {seed: 4, rate: 2}}\nrun:\n  <<: [*x, *y]\n  max_epochs: 7\n")
 	want(t, errs)
 	if cfg.Run.Epochs != 7 || cfg.Run.Rate != 1 || cfg.Run.Seed != 4 {
 		t.Errorf("got %+v", cfg.Run)
@@ -301,12 +306,14 @@ model:
 		t.Fatal(err)
 	}
 	want(t, lines(tree.Decode(&cfg).Err(), dir))
-	expect := job{Name: "common", Run: run{Epochs: 5, Rate: 0.25, common: common{8}}, Model: &model{Hidden: []int{2}, Dim: 3}}
+	expect := job{Name: "common", Run: run{Epochs: 5, Rate: 0.25, common: common{8}},
+		Model: &model{Hidden: []int{2}, Dim: 3}}
 	if !reflect.DeepEqual(cfg, expect) {
 		t.Errorf("got  %+v %+v\nwant %+v %+v", cfg, cfg.Model, expect, expect.Model)
 	}
 	for key, origin := range map[string]string{
-		"run.max_epochs": "job.yaml:10", "run.rate": "run/long.yaml:2", "model.dim": "base/deeper.yaml:1", "model.hidden": "command line", "sizes": "job.yaml",
+		"run.max_epochs": "job.yaml:10", "run.rate": "run/long.yaml:2", "model.dim": "base/deeper.yaml:1",
+		"model.hidden": "command line", "sizes": "job.yaml",
 	} {
 		if got := strings.TrimPrefix(tree.origin(key), dir+"/"); got != origin {
 			t.Errorf("%s comes from %s, want %s", key, got, origin)
@@ -316,14 +323,18 @@ model:
 
 func TestBadPresets(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
-		{"defaults: [base/smal@model]", "job.yaml:1: defaults: base/smal: no such preset, looked for base/smal.yaml, presets/base/smal.yaml"},
+		{"defaults: [base/smal@model]",
+			"job.yaml:1: defaults: base/smal: no such preset, looked for base/smal.yaml, presets/base/smal.yaml"},
 		{"defaults: base", "job.yaml:1: defaults: base: expected a list of presets, as env/cartpole@env.train"},
 		{"defaults: [7]", "job.yaml:1: defaults: 7: expected a preset, as env/cartpole@env.train"},
-		{"defaults: [round@model]", "other.yaml:1: defaults: round: includes itself: job.yaml → round.yaml → other.yaml → round.yaml"},
+		{"defaults: [round@model]",
+			"other.yaml:1: defaults: round: includes itself: job.yaml → round.yaml → other.yaml → round.yaml"},
 		{"defaults: [empty]", "empty.yaml: empty, expected a YAML map of settings"},
 	} {
-		dir := write(t, "job.yaml", tc.text, "round.yaml", "defaults: [other]", "other.yaml", "defaults: [round]", "empty.yaml", "")
-		tree, err := Load(filepath.Join(dir, "job.yaml"), nil, Options{SearchPath: []string{filepath.Join(dir, "presets")}})
+		dir := write(t, "job.yaml", tc.text, "round.yaml", "defaults: [other]", "other.yaml", "defaults: [round]",
+			"empty.yaml", "")
+		tree, err := Load(filepath.Join(dir, "job.yaml"), nil,
+			Options{SearchPath: []string{filepath.Join(dir, "presets")}})
 		if err == nil {
 			cfg := defaults()
 			err = tree.Decode(&cfg).Err()
@@ -334,12 +345,14 @@ func TestBadPresets(t *testing.T) {
 
 func TestOverrides(t *testing.T) {
 	cfg, errs := load(t, "name: x\nrun: {rate: 1, seed: 5, max_epochs: 9}\nsizes: [1, 2]\nany: [{a: 1}]\n",
-		"run.rate=2", "+run.group_size=4", "++run.fast=true", "~run.seed", "~run.max_epochs=9", "sizes.1=7", "limits.a=1", `limits={"b.c": 2}`,
+		"run.rate=2", "+run.group_size=4", "++run.fast=true", "~run.seed", "~run.max_epochs=9", "sizes.1=7",
+		"limits.a=1", `limits={"b.c": 2}`,
 		"any.0.a='3 = 3'", "name=a:b #c", "model={hidden: [1, 2]}", "model.dim = 3")
 	want(t, errs)
 	expect := job{
 		Name: "a:b #c", Run: run{Epochs: 3, Rate: 2, Fast: true, common: common{4}}, Sizes: []int{1, 7},
-		Limits: map[string]int{"a": 1, "b.c": 2}, Any: []any{map[string]any{"a": "3 = 3"}}, Model: &model{[]int{1, 2}, 3},
+		Limits: map[string]int{"a": 1, "b.c": 2}, Any: []any{map[string]any{"a": "3 = 3"}},
+		Model: &model{[]int{1, 2}, 3},
 	}
 	if !reflect.DeepEqual(cfg, expect) {
 		t.Errorf("got  %+v %+v\nwant %+v %+v", cfg, cfg.Model, expect, expect.Model)
@@ -377,7 +390,8 @@ any: {text: a b, off: false, map: {one: "${any.one}"}, one: 1, key: one, again: 
 `)
 	want(t, errs, `job.yaml:2: name: ${..name_of}-${any.text}\${x}-${any.text}: ${..name_of} leads above the root`,
 		`job.yaml:7: any.model: ${model}: ${model}: no such key`)
-	cfg, errs := load(t, strings.NewReplacer("${..name_of}", "${.name_of}", `, "n"`, `, name_of: [], "n"`).Replace("name: ${.any.one}-${any.text}\\${x}\n"+`
+	cfg, errs := load(t, strings.NewReplacer("${..name_of}", "${.name_of}", `, "n"`, `, name_of: [], "n"`).Replace(
+		"name: ${.any.one}-${any.text}\\${x}\n"+`
 run: {max_epochs: "${oc.env:RLINF_TEST_N}", rate: "${multiply:${.max_epochs},0.5}", fast: "${not:${any.off}}", group_size: "${int_div:-7,2}"}
 sizes: ["${multiply:3,4}", "${subtract:${sizes[0]},1}"]
 limits: ${any.map}
@@ -385,8 +399,10 @@ any: {text: a b, off: false, map: {one: "${...any.one}"}, one: 1, key: one, agai
 `))
 	want(t, errs)
 	expect := job{
-		Name: "1-a b${x}", Run: run{Epochs: 42, Rate: 21, Fast: true, common: common{-4}}, Sizes: []int{12, 11}, Limits: map[string]int{"one": 1},
-		Any: map[string]any{"text": "a b", "off": false, "map": map[string]any{"one": 1}, "one": 1, "key": "one", "again": 1, "name_of": []any{}, "n": nil, "q": "a,b"},
+		Name: "1-a b${x}", Run: run{Epochs: 42, Rate: 21, Fast: true, common: common{-4}}, Sizes: []int{12, 11},
+		Limits: map[string]int{"one": 1},
+		Any: map[string]any{"text": "a b", "off": false, "map": map[string]any{"one": 1}, "one": 1, "key": "one",
+			"again": 1, "name_of": []any{}, "n": nil, "q": "a,b"},
 	}
 	if !reflect.DeepEqual(cfg, expect) {
 		t.Errorf("got  %+v\nwant %+v", cfg, expect)
@@ -397,15 +413,19 @@ func TestBadInterpolation(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"name: ${any.x}", "job.yaml:1: name: ${any.x}: ${any.x}: no such key"},
 		{"name: ${any", "job.yaml:1: name: ${any: ${ without }"},
-		{"name: ${any}\nany: ${name}", "job.yaml:1: name: ${any}: interpolations in a circle: name → any → name\njob.yaml:2: any: ${name}: interpolations in a circle: any → name → any"},
+		{"name: ${any}\nany: ${name}", "job.yaml:1: name: ${any}: interpolations in a circle: name → any → " +
+			"name\njob.yaml:2: any: ${name}: interpolations in a circle: any → name → any"},
 		{"any: {a: '${any}'}", "job.yaml:1: any.a: ${any}: interpolations in a circle: any.a → any.a"},
 		{"any: [1]\nname: x${any}", "job.yaml:2: name: x${any}: ${any} is a list, which cannot be pasted into text"},
-		{"name: ${oc.env:RLINF_TEST_NOT_SET}", "job.yaml:1: name: ${oc.env:RLINF_TEST_NOT_SET}: environment variable RLINF_TEST_NOT_SET is not set"},
-		{"name: ${add:1,2}", `job.yaml:1: name: ${add:1,2}: no resolver "add", expected oc.env, oc.select, oc.decode, multiply, int_div, subtract, not or torch.dtype`},
+		{"name: ${oc.env:RLINF_TEST_NOT_SET}",
+			"job.yaml:1: name: ${oc.env:RLINF_TEST_NOT_SET}: environment variable RLINF_TEST_NOT_SET is not set"},
+		{"name: ${add:1,2}", `job.yaml:1: name: ${add:1,2}: no resolver "add", expected oc.env, oc.select, ` +
+			`oc.decode, multiply, int_div, subtract, not or torch.dtype`},
 		{"name: ${multiply:1}", "job.yaml:1: name: ${multiply:1}: multiply: 1 arguments, expected 2"},
 		{"name: ${multiply:1,x}", "job.yaml:1: name: ${multiply:1,x}: multiply: expected two numbers, got 1 and x"},
 		{"name: ${int_div:1,0}", "job.yaml:1: name: ${int_div:1,0}: int_div: 1 by 0"},
-		{"name: ${multiply:9007199254740993,9007199254740993}", "job.yaml:1: name: ${multiply:9007199254740993,9007199254740993}: multiply: the result 8.112963841460668e+31 is too large"},
+		{"name: ${multiply:9007199254740993,9007199254740993}", "job.yaml:1: name: " +
+			"${multiply:9007199254740993,9007199254740993}: multiply: the result 8.112963841460668e+31 is too large"},
 		{"name: ${not:3}", "job.yaml:1: name: ${not:3}: not: 3 is neither true nor false"},
 	} {
 		_, errs := load(t, tc.text)
@@ -468,7 +488,8 @@ func TestAliases(t *testing.T) {
 		{Old: "dims", New: []string{"model.dim", "limits.dim"}},
 		{Old: "both", New: []string{"any", "limits"}},
 	}}
-	dir := write(t, "job.yaml", "defaults: [p@old]\nold: {slow: true}\ndims: 4\nname: ${old.epochs}\n", "p.yaml", "epochs: 5\n")
+	dir := write(t, "job.yaml", "defaults: [p@old]\nold: {slow: true}\ndims: 4\nname: ${old.epochs}\n", "p.yaml",
+		"epochs: 5\n")
 	cfg := defaults()
 	tree, err := Load(filepath.Join(dir, "job.yaml"), []string{"old.epochs=6", "both={a: 1}", "limits.a=2"}, options)
 	if err != nil {
@@ -504,7 +525,8 @@ func TestAliases(t *testing.T) {
 }
 
 func TestKnownKeys(t *testing.T) {
-	options := Options{Known: []Known{{Key: "run.*.queue"}, {Key: "actor.fsdp.**", Idle: []string{"no_shard"}}, {Key: "run.offload"}, {Key: "video.**", Switch: "on"}, {Key: "film.**", Switch: "on"}}}
+	options := Options{Known: []Known{{Key: "run.*.queue"}, {Key: "actor.fsdp.**", Idle: []string{"no_shard"}},
+		{Key: "run.offload"}, {Key: "video.**", Switch: "on"}, {Key: "film.**", Switch: "on"}}}
 	text := `
 run: {a: {queue: 0}, b: {queue: 3}, offload: false}
 actor:
@@ -526,7 +548,8 @@ film: {rate: 3}
 		if strict {
 			check.Strict()
 			want(t, lines(check.Err(), dir), append(unknown,
-				"job.yaml:2: run.b.queue: 3: known, but without effect here", "job.yaml:4: actor.fsdp.deep.y: 1: known, but without effect here")...)
+				"job.yaml:2: run.b.queue: 3: known, but without effect here",
+				"job.yaml:4: actor.fsdp.deep.y: 1: known, but without effect here")...)
 			want(t, check.Warnings())
 			continue
 		}
@@ -566,7 +589,8 @@ func TestCheck(t *testing.T) {
 
 func TestMarshalAndReadAgain(t *testing.T) {
 	cfg := job{
-		Name: "${x} \\${y} é", Run: run{-1, 3e-4, 1<<64 - 1, true, 90 * time.Minute, "ON", 1, common{3}}, Sizes: []int{1}, Limits: map[string]int{"a.b": 3, "${k}": 4},
+		Name: "${x} \\${y} é", Run: run{-1, 3e-4, 1<<64 - 1, true, 90 * time.Minute, "ON", 1, common{3}},
+		Sizes: []int{1}, Limits: map[string]int{"a.b": 3, "${k}": 4},
 		Any: []any{"1", 1, nil}, Model: &model{Hidden: []int{}},
 		Places: Map[place]{{"z", place{"here", 1}}, {"a", place{}}}, Words: Words{"a", "1"},
 	}
@@ -583,13 +607,15 @@ func TestMarshalAndReadAgain(t *testing.T) {
 
 func TestDuration(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"90s": 90 * time.Second, "1h30m": 90 * time.Minute, "01:30:00": 90 * time.Minute, "100:00:01": 100*time.Hour + time.Second, "0": 0, "00:00:00": 0,
+		"90s": 90 * time.Second, "1h30m": 90 * time.Minute, "01:30:00": 90 * time.Minute,
+		"100:00:01": 100*time.Hour + time.Second, "0": 0, "00:00:00": 0,
 	} {
 		if got, err := parseDuration(text); got != want || err != nil {
 			t.Errorf("%s: %v, %v; want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "90", "1:60:00", "1:00", "-1:00:00", "3000000:00:00", "99999999999999999999:00:00", "1 h"} {
+	for _, text := range []string{"", "90", "1:60:00", "1:00", "-1:00:00", "3000000:00:00",
+		"99999999999999999999:00:00", "1 h"} {
 		if got, err := parseDuration(text); err == nil {
 			t.Errorf("%q: %v, want an error", text, got)
 		}
@@ -598,7 +624,8 @@ func TestDuration(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	keys := []string{"clip_ratio_high", "clip_ratio_low", "gamma", "lr"}
-	for key, want := range map[string]string{"clip_ratoi_high": "clip_ratio_high", "gama": "gamma", "lr": "lr", "rl": "lr", "beta": "", "x": "", "clipratiolow": "clip_ratio_low"} {
+	for key, want := range map[string]string{"clip_ratoi_high": "clip_ratio_high", "gama": "gamma", "lr": "lr",
+		"rl": "lr", "beta": "", "x": "", "clipratiolow": "clip_ratio_low"} {
 		if got := Nearest(key, keys); got != want {
 			t.Errorf("%s: %q, want %q", key, got, want)
 		}
@@ -613,8 +640,9 @@ func FuzzLoad(f *testing.F) {
 	f.Add("any: &a [*a, ${any}]\n? [a]\n: 1", "sizes.0=[${sizes}]")
 	f.Fuzz(func(t *testing.T, text, override string) {
 		cfg, errs := loadWith(t, Options{
-			Aliases: []Alias{{Old: "old", New: []string{"run.max_epochs"}}, {Old: "name.old", New: []string{"name"}, Value: "${not:%s}"}},
-			Known:   []Known{{Key: "known.**"}},
+			Aliases: []Alias{{Old: "old", New: []string{"run.max_epochs"}},
+				{Old: "name.old", New: []string{"name"}, Value: "${not:%s}"}},
+			Known: []Known{{Key: "known.**"}},
 		}, []string{override}, "job.yaml", text)
 		if errs != nil {
 			return
@@ -643,13 +671,15 @@ func (s *shares) AddWeight(name string, weight float64) {
 	(*s)[name] = weight
 }
 
-// TestWeights: names with weights are a map, or a list or a text of names alone; another value is an error, and what was written is read again.
+// TestWeights: names with weights are a map, or a list or a text of names alone; another value is an error, and what
+// was written is read again.
 func TestWeights(t *testing.T) {
 	type cfg struct {
 		Mix shares `yaml:"mix,omitempty"`
 	}
 	for text, want := range map[string]shares{
-		"mix: {b: 2, a: 0.5}": {"a": 0.5, "b": 2}, "mix: [a, b]": {"a": 1, "b": 1}, "mix: a, b": {"a": 1, "b": 1}, "mix: null": nil, "{}": nil,
+		"mix: {b: 2, a: 0.5}": {"a": 0.5, "b": 2}, "mix: [a, b]": {"a": 1, "b": 1}, "mix: a, b": {"a": 1, "b": 1},
+		"mix: null": nil, "{}": nil,
 	} {
 		var got, again cfg
 		tree, err := Parse("c.yaml", []byte(text), Options{})
@@ -674,7 +704,8 @@ func TestWeights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tree.Decode(new(cfg)).Err(); err == nil || !strings.Contains(err.Error(), "mix.a: much: expected a number") {
+	if err := tree.Decode(new(cfg)).Err(); err == nil ||
+		!strings.Contains(err.Error(), "mix.a: much: expected a number") {
 		t.Errorf("a weight that is no number: %v", err)
 	}
 }

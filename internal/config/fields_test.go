@@ -69,10 +69,13 @@ type other struct {
 
 // TestLikeliest: short keys lead to the whole ones.
 func TestLikeliest(t *testing.T) {
-	keys := strings.Fields("cluster.num_nodes runner.seed runner.max_steps algorithm.gamma algorithm.entropy_tuning.optim.lr actor.seed actor.optim.lr actor.model.hidden_sizes")
+	keys := strings.Fields("cluster.num_nodes runner.seed runner.max_steps algorithm.gamma " +
+		"algorithm.entropy_tuning.optim.lr actor.seed actor.optim.lr actor.model.hidden_sizes")
 	for key, want := range map[string]string{
-		"lr": "actor.optim.lr", "optim.lr": "actor.optim.lr", "seed": "runner.seed", "gama": "algorithm.gamma", "max_step": "runner.max_steps",
-		"algorithm.gama": "algorithm.gamma", "runer.seed": "runner.seed", "hidden_size": "actor.model.hidden_sizes", "zz": "", "speed_of_light": "", "model.depth": "",
+		"lr": "actor.optim.lr", "optim.lr": "actor.optim.lr", "seed": "runner.seed", "gama": "algorithm.gamma",
+		"max_step":       "runner.max_steps",
+		"algorithm.gama": "algorithm.gamma", "runer.seed": "runner.seed", "hidden_size": "actor.model.hidden_sizes",
+		"zz": "", "speed_of_light": "", "model.depth": "",
 	} {
 		if got := Likeliest(key, keys); got != want {
 			t.Errorf("%s: got %q, want %q", key, got, want)

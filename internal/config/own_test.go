@@ -52,21 +52,25 @@ func loadOwn(t *testing.T, text string, overrides ...string) (*ownRoot, *Check) 
 }
 
 func TestOwn(t *testing.T) {
-	root, check := loadOwn(t, "name: one\nsection:\n  kind: ${name}\n  rate: ${.depth}\n  sides: {left: [1, 2]}\n", "name=one")
+	root, check := loadOwn(t, "name: one\nsection:\n  kind: ${name}\n  rate: ${.depth}\n  sides: {left: [1, 2]}\n",
+		"name=one")
 	own, ok := root.Section.Own.Values().(*ownOne)
 	if err := check.Err(); err != nil || !ok || own.Depth != 3 || len(own.Sides.Left) != 2 || root.Section.Rate != 3 {
 		t.Fatalf("%v: %+v, with %+v", err, root, own)
 	}
 	text, err := Marshal(root)
-	const want = "name: one\nsection:\n    kind: one\n    rate: 3\n    depth: 3\n    sides:\n        left:\n            - 1\n            - 2\n"
+	const want = "name: one\nsection:\n    kind: one\n    rate: 3\n    depth: 3\n    sides:\n        left:\n         " +
+		"   - 1\n            - 2\n"
 	if err != nil || string(text) != want {
 		t.Errorf("written as\n%s(%v), want\n%s", text, err, want)
 	}
 	var lines []string
 	for _, k := range check.Own(root) {
-		lines = append(lines, strings.Join([]string{k.Key, k.Value, k.Origin[max(strings.LastIndex(k.Origin, "/"), 0):], k.Doc}, "|"))
+		lines = append(lines,
+			strings.Join([]string{k.Key, k.Value, k.Origin[max(strings.LastIndex(k.Origin, "/"), 0):], k.Doc}, "|"))
 	}
-	if got, want := strings.Join(lines, "\n"), "section.depth|3||how deep\nsection.sides.left|[1, 2]|/c.yaml:5|what is left"; got != want {
+	if got, want := strings.Join(lines, "\n"),
+		"section.depth|3||how deep\nsection.sides.left|[1, 2]|/c.yaml:5|what is left"; got != want {
 		t.Errorf("own keys\n%s\nwant\n%s", got, want)
 	}
 }

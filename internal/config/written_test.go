@@ -5,14 +5,19 @@ import (
 	"testing"
 )
 
-// TestLeadingZeros: they mean nothing on the command line. In files, which RLinf reads as octal, they are refused where it matters.
+// TestLeadingZeros: they mean nothing on the command line. In files, which RLinf reads as octal, they are refused where
+// it matters.
 func TestLeadingZeros(t *testing.T) {
 	t.Setenv("TASK", "012")
-	cfg, errs := load(t, "run: {seed: '${oc.env:TASK}', level: '${run.max_epochs}', group_size: '${multiply:2,${run.max_epochs}}'}\nname: 010\nwords: 08, 010\n",
-		"run.max_epochs=010", "run.rate=08", "sizes=[007, 09, -010, +0_10]", "any=012", "+limits.a=064", "places={a: {count: 08}}")
+	cfg, errs := load(t, "run: {seed: '${oc.env:TASK}', level: '${run.max_epochs}', group_size: "+
+		"'${multiply:2,${run.max_epochs}}'}\nname: 010\nwords: 08, 010\n",
+		"run.max_epochs=010", "run.rate=08", "sizes=[007, 09, -010, +0_10]", "any=012", "+limits.a=064",
+		"places={a: {count: 08}}")
 	want(t, errs)
-	if cfg.Run.Seed != 12 || cfg.Run.Epochs != 10 || cfg.Run.Level != 10 || cfg.Run.Group != 20 || cfg.Run.Rate != 8 || cfg.Name != "010" ||
-		!reflect.DeepEqual(cfg.Sizes, []int{7, 9, -10, 10}) || cfg.Any != 12 || cfg.Limits["a"] != 64 || cfg.Places[0].Value.Count != 8 ||
+	if cfg.Run.Seed != 12 || cfg.Run.Epochs != 10 || cfg.Run.Level != 10 || cfg.Run.Group != 20 || cfg.Run.Rate != 8 ||
+		cfg.Name != "010" ||
+		!reflect.DeepEqual(cfg.Sizes, []int{7, 9, -10, 10}) || cfg.Any != 12 || cfg.Limits["a"] != 64 ||
+		cfg.Places[0].Value.Count != 8 ||
 		!reflect.DeepEqual(cfg.Words, Words{"08", "010"}) {
 		t.Errorf("got %+v", cfg)
 	}
@@ -33,7 +38,8 @@ any: 010
 		"job.yaml:4: run.max_epochs: 010: expected 10, or 8, as which RLinf reads 010: without a leading zero",
 		"job.yaml:5: run.rate: 08: expected 8, without the leading zero: RLinf reads 08 as a text",
 		"job.yaml:7: run.level: -064: expected -64, or -52, as which RLinf reads -064: without a leading zero",
-		"job.yaml:8: run.group_size: ${multiply:010,2}: multiply: 010: expected 10, or 8, as which RLinf reads 010: without a leading zero",
+		"job.yaml:8: run.group_size: ${multiply:010,2}: multiply: 010: expected 10, or 8, as which RLinf reads 010: "+
+			"without a leading zero",
 		"job.yaml:9: sizes.1: 09: expected 9, without the leading zero: RLinf reads 09 as a text",
 		"job.yaml:10: limits.a: 0_17: expected 17, or 15, as which RLinf reads 0_17: without a leading zero",
 		"job.yaml:11: any: 010: expected 10, or 8, as which RLinf reads 010: without a leading zero",

@@ -75,7 +75,8 @@ func TestDigests(t *testing.T) {
 				t.Errorf("%s: other metrics: %s, recorded %s", name, got.metrics, want[name].metrics)
 			}
 			if got.checkpoint != want[name].checkpoint {
-				t.Errorf("%s: other tensors in the last checkpoint: %s, recorded %s", name, got.checkpoint, want[name].checkpoint)
+				t.Errorf("%s: other tensors in the last checkpoint: %s, recorded %s", name, got.checkpoint,
+					want[name].checkpoint)
 			}
 			if t.Failed() {
 				all := lines(t, run)
@@ -122,13 +123,15 @@ func train(t *testing.T, name, file string) string {
 	envs.Add("Masked-v0", newWheels(true))
 	rlinf := func(args ...string) {
 		t.Helper()
-		reg := roles.Registries{Envs: envs, Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin()}
+		reg := roles.Registries{Envs: envs, Policies: policy.Builtin(), Algorithms: algo.Builtin(),
+			Rewards: reward.Builtin()}
 		if code := roles.Main(append([]string{"rlinf"}, args...), reg); code != roles.ExitOK {
 			t.Fatalf("rlinf %s: exit code %d", strings.Join(args, " "), code)
 		}
 	}
 	args := []string{
-		fmt.Sprint("runner.max_steps=", iterations), "runner.val_check_interval=2", fmt.Sprint("runner.save_interval=", iterations),
+		fmt.Sprint("runner.max_steps=", iterations), "runner.val_check_interval=2",
+		fmt.Sprint("runner.save_interval=", iterations),
 		"runner.logger.log_path=" + dir, "runner.logger.experiment_name=run", "runner.logger.logger_backends=[]",
 	}
 	if how := demonstrations[name]; how != nil {
@@ -143,11 +146,13 @@ func train(t *testing.T, name, file string) string {
 		args = append(args, "data.train_data_paths="+training, "data.val_data_paths="+filepath.Join(data, "test.jsonl"),
 			"actor.tokenizer.tokenizer_model="+filepath.Join(data, "tokenizer"))
 		if name == "reasoning" { // a model that is mostly right
-			if err := os.WriteFile(training, []byte(strings.Repeat(`{"prompt":"1+1=","answer":"2"}`+"\n", 80)), 0o666); err != nil {
+			if err := os.WriteFile(training, []byte(strings.Repeat(`{"prompt":"1+1=","answer":"2"}`+"\n", 80)),
+				0o666); err != nil {
 				t.Fatal(err)
 			}
-			rlinf(slices.Concat([]string{"-c", "testdata/sft.yaml"}, args, []string{"runner.max_steps=8", "runner.save_interval=8",
-				"runner.logger.experiment_name=start"})...)
+			rlinf(slices.Concat([]string{"-c", "testdata/sft.yaml"}, args,
+				[]string{"runner.max_steps=8", "runner.save_interval=8",
+					"runner.logger.experiment_name=start"})...)
 			args = append(args, "runner.ckpt_path="+filepath.Join(dir, "start/checkpoints/latest/model.safetensors"))
 		}
 	}
@@ -170,7 +175,8 @@ func digestMetrics(t *testing.T, run, without string) string {
 			t.Fatalf("metrics: %v in %s", err, line)
 		}
 		for _, key := range slices.Sorted(maps.Keys(values)) {
-			clock := key == "time" || strings.HasPrefix(key, "time/") || without != "" && strings.HasPrefix(key, without)
+			clock := key == "time" || strings.HasPrefix(key, "time/") || without != "" &&
+				strings.HasPrefix(key, without)
 			if !clock {
 				fmt.Fprintf(sum, "%s %s\n", key, values[key])
 			}
@@ -194,7 +200,8 @@ func lines(t *testing.T, run string) [][]byte {
 // and content of each.
 func digestCheckpoint(t *testing.T, run string) string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(run, "checkpoints", fmt.Sprint("global_step_", iterations), "*.safetensors"))
+	files, err := filepath.Glob(filepath.Join(run, "checkpoints", fmt.Sprint("global_step_", iterations),
+		"*.safetensors"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no tensors in the checkpoint: %v", err)
 	}

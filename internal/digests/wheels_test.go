@@ -34,7 +34,8 @@ func (w *wheels) Spec() env.Spec {
 	}
 	if w.masked {
 		spec.Name = "Masked-v0"
-		spec.Obs = []env.Field{{Name: env.ActionMask, Space: box(tensor.U8, 1, actions)}, {Name: "state", Space: box(tensor.F32, 1, 2)}}
+		spec.Obs = []env.Field{{Name: env.ActionMask, Space: box(tensor.U8, 1, actions)},
+			{Name: "state", Space: box(tensor.F32, 1, 2)}}
 	}
 	return spec
 }

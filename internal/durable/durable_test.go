@@ -55,7 +55,8 @@ func TestWritable(t *testing.T) {
 		t.Error(err)
 	}
 	only(t, path)
-	for below, want := range map[string]string{path: "not a directory", filepath.Join(dir, "none"): "no such file or directory"} {
+	for below, want := range map[string]string{path: "not a directory",
+		filepath.Join(dir, "none"): "no such file or directory"} {
 		if err := durable.Writable(below); err == nil || err.Error() != "write in "+below+": "+want {
 			t.Errorf("%v, want that %s is %s", err, below, want)
 		}
@@ -71,13 +72,15 @@ func TestOpenOnlyFiles(t *testing.T) {
 	if got, err := durable.ReadFile(file); err != nil || string(got) != "text" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	for path, want := range map[string]string{pipe: "is a pipe, expected a file", dir: "is a directory", "/dev/zero": "is a device, expected a file"} {
+	for path, want := range map[string]string{pipe: "is a pipe, expected a file", dir: "is a directory",
+		"/dev/zero": "is a device, expected a file"} {
 		if _, err := durable.ReadFile(path); err == nil || err.Error() != "read "+path+": "+want {
 			t.Errorf("%v, expected that %s %s", err, path, want)
 		}
 	}
 	err := durable.WriteFile(pipe, []byte("text"))
-	if info, gone := os.Lstat(pipe); err == nil || err.Error() != "write "+pipe+": is a pipe, expected a file" || gone != nil || info.Mode().Type() != os.ModeNamedPipe {
+	if info, gone := os.Lstat(pipe); err == nil || err.Error() != "write "+pipe+": is a pipe, expected a file" ||
+		gone != nil || info.Mode().Type() != os.ModeNamedPipe {
 		t.Errorf("%v, expected that the pipe stays", err)
 	}
 	if _, err := durable.ReadOnce("/dev/zero", 1<<20); err == nil || err.Error() != "read /dev/zero: more than 1 MiB" {

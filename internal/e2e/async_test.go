@@ -13,8 +13,8 @@ import (
 	"github.com/rlinf/rlinf/internal/checkpoint"
 )
 
-// asyncTasks are jobs whose rollouts go on while actors train: PPO by the decoupled loss, with weights of every second iteration, and SAC, whose replay
-// buffer takes what has come.
+// asyncTasks are jobs whose rollouts go on while actors train: PPO by the decoupled loss, with weights of every second
+// iteration, and SAC, whose replay buffer takes what has come.
 var asyncTasks = []struct{ name, yaml string }{
 	{"PPO", `
 env: {train: {env_type: CartPole-v1, total_num_envs: 48, max_steps_per_rollout_epoch: 16}, eval: {total_num_envs: 12, max_steps_per_rollout_epoch: 12}}
@@ -43,7 +43,8 @@ func newAsyncRun(t testing.TB, task int) asyncRun {
 	return asyncRun{newCourse(t, 0), asyncTasks[task].yaml}
 }
 
-// start starts the job, or goes on with it: two actors, two env workers and a rollout worker, each on a rank of its own.
+// start starts the job, or goes on with it: two actors, two env workers and a rollout worker, each on a rank of its
+// own.
 func (r asyncRun) start(on *platform, args ...string) *job {
 	r.t.Helper()
 	const runner = `
@@ -54,7 +55,8 @@ runner:
 	return on.start(r.t, r.dir, 5, append([]string{"-c", "job.yaml", "env.train.step_delay=2ms"}, args...)...)
 }
 
-// check checks that the run is done: n steps, in order, none with a rollout that is older than the bound, and every checkpoint whole.
+// check checks that the run is done: n steps, in order, none with a rollout that is older than the bound, and every
+// checkpoint whole.
 func (r asyncRun) check(n, bound int) {
 	r.t.Helper()
 	if s := r.status(); s != "done" {
@@ -65,20 +67,24 @@ func (r asyncRun) check(n, bound int) {
 	for _, line := range m {
 		oldest, err := strconv.ParseFloat(fmt.Sprint(line["rollout/staleness_max"]), 64)
 		if err != nil || oldest > float64(bound) {
-			r.t.Errorf("step %v: rollout/staleness_max is %v, expected at most %d", line["step"], line["rollout/staleness_max"], bound)
+			r.t.Errorf("step %v: rollout/staleness_max is %v, expected at most %d", line["step"],
+				line["rollout/staleness_max"], bound)
 		}
 		if r.yaml == asyncTasks[0].yaml && line["rollout/dropped"] != json.Number("0") {
-			r.t.Errorf("step %v: rollout/dropped is %v: nothing is made to be dropped", line["step"], line["rollout/dropped"])
+			r.t.Errorf("step %v: rollout/dropped is %v: nothing is made to be dropped", line["step"],
+				line["rollout/dropped"])
 		}
 	}
 	for step := 2; step <= n; step += 2 {
-		if _, err := checkpoint.Load(filepath.Join(r.folder(), "checkpoints", fmt.Sprint("global_step_", step))); err != nil {
+		if _, err := checkpoint.Load(filepath.Join(r.folder(), "checkpoints", fmt.Sprint("global_step_", step))); err !=
+			nil {
 			r.t.Error(err)
 		}
 	}
 }
 
-// TestAsyncStopped: an asynchronous run that is asked to stop saves and says so, though rollouts are half made, and then goes on to its end.
+// TestAsyncStopped: an asynchronous run that is asked to stop saves and says so, though rollouts are half made, and
+// then goes on to its end.
 func TestAsyncStopped(t *testing.T) {
 	for _, c := range []struct {
 		on     *platform
@@ -110,7 +116,8 @@ func TestAsyncStopped(t *testing.T) {
 				t.Errorf("STATUS is %s, want %s", s, c.status)
 			}
 			done := len(run.metrics())
-			if _, err := os.Stat(filepath.Join(run.folder(), "checkpoints", fmt.Sprint("global_step_", done))); err != nil {
+			if _, err := os.Stat(filepath.Join(run.folder(), "checkpoints", fmt.Sprint("global_step_", done))); err !=
+				nil {
 				t.Fatalf("stopped after step %d: %v", done, err)
 			}
 			if r := run.start(c.on, steps(done+4), "--resume", "auto").result(); r.code != 0 {
@@ -121,7 +128,8 @@ func TestAsyncStopped(t *testing.T) {
 	}
 }
 
-// TestAsyncLearns: PPO with rollouts of up to one iteration before balances the pole, and SAC, for which up to eight wait, holds the pendulum up.
+// TestAsyncLearns: PPO with rollouts of up to one iteration before balances the pole, and SAC, for which up to eight
+// wait, holds the pendulum up.
 func TestAsyncLearns(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -131,7 +139,8 @@ func TestAsyncLearns(t *testing.T) {
 		args   []string
 	}{
 		{"cartpole_disaggregated", 30, 475, []string{
-			"runner.async=true", "algorithm.loss_type=decoupled_actor_critic", "algorithm.staleness_threshold=1", "actor.micro_batch_size=128",
+			"runner.async=true", "algorithm.loss_type=decoupled_actor_critic", "algorithm.staleness_threshold=1",
+			"actor.micro_batch_size=128",
 		}},
 		{"pendulum_async_sac", 400, -250, []string{"env.train.step_delay=0s"}}, // -1200 at first, -145 at best
 	} {

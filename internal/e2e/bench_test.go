@@ -41,15 +41,21 @@ func TestBenchOnMPI(t *testing.T) {
 	for _, p := range platforms[1:] {
 		t.Run(p.name, func(t *testing.T) {
 			dir := t.TempDir()
-			for args, want := range map[string]int{
-				"bench --baseline --algo auto,mpi --op barrier,broadcast,allreduce,alltoall --sizes 100 --np-sweep 2,3": 4 * 4 * 2,
-				"bench --mem arena,go --place both --sizes 3K -d f32,bf16 --root rotate --op reduce,gather":             2 * 2 * 4,
-				"bench p2p --sizes 0,70K --window 5 --pair 2,1 --op latency,bandwidth,bibandwidth,message_rate":         8,
-				"bench channel --sizes 5000 --window 4 --consume 10us":                                                  3,
-				"bench overlap --sizes 8K":     1,
-				"bench weights --sizes 8K":     3,
-				"bench env --name Pendulum-v1": 1,
+			for _, c := range []struct {
+				args string
+				rows int
+			}{
+				{"bench --baseline --algo auto,mpi --op barrier,broadcast,allreduce,alltoall --sizes 100 --np-sweep " +
+					"2,3", 4 * 4 * 2},
+				{"bench --mem arena,go --place both --sizes 3K -d f32,bf16 --root rotate --op reduce,gather",
+					2 * 2 * 4},
+				{"bench p2p --sizes 0,70K --window 5 --pair 2,1 --op latency,bandwidth,bibandwidth,message_rate", 8},
+				{"bench channel --sizes 5000 --window 4 --consume 10us", 3},
+				{"bench overlap --sizes 8K", 1},
+				{"bench weights --sizes 8K", 3},
+				{"bench env --name Pendulum-v1", 1},
 			} {
+				args, want := c.args, c.rows
 				r := p.ok(t, dir, 3, append(strings.Fields(args), "-n", "6", "--out", "out.json")...)
 				rep := readBench(t, filepath.Join(dir, "out.json"))
 				if len(rep.Rows) != want || !rep.Complete {
@@ -57,7 +63,8 @@ func TestBenchOnMPI(t *testing.T) {
 				}
 				for _, row := range rep.Rows {
 					if row.Wrong != 0 || len(row.Samples) != 6 {
-						t.Errorf("%s: %s by %s: %d wrong, %d samples", args, row.Op, row.Algo, row.Wrong, len(row.Samples))
+						t.Errorf("%s: %s by %s: %d wrong, %d samples", args, row.Op, row.Algo, row.Wrong,
+							len(row.Samples))
 					}
 					if _, ok := row.Figures["ratio_x"]; ok != strings.Contains(args, "--baseline") {
 						t.Errorf("%s: %s by %s has figures %v", args, row.Op, row.Algo, row.Figures)
@@ -72,9 +79,11 @@ func TestBenchOnMPI(t *testing.T) {
 func TestBenchInterrupted(t *testing.T) {
 	for _, p := range platforms {
 		t.Run(p.name, func(t *testing.T) {
-			t.Setenv("OMPI_MCA_odls_base_sigkill_timeout", "5") // Open MPI's launcher kills after so many seconds, by default one
+			// Open MPI's launcher kills after so many seconds, by default one
+			t.Setenv("OMPI_MCA_odls_base_sigkill_timeout", "5")
 			dir := t.TempDir()
-			j := p.start(t, dir, 2, strings.Fields("bench --sizes 8,64 -n 16777216 --max-time 1h --out out.txt --out out.json")...)
+			j := p.start(t, dir, 2,
+				strings.Fields("bench --sizes 8,64 -n 16777216 --max-time 1h --out out.txt --out out.json")...)
 			for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 				text, _ := os.ReadFile(filepath.Join(dir, "out.txt"))
 				if bytes.Contains(text, []byte("#wrong")) { // the head of the table: the first row is being measured
@@ -88,7 +97,8 @@ func TestBenchInterrupted(t *testing.T) {
 			time.Sleep(50 * time.Millisecond) // in the middle of it
 			j.signal(syscall.SIGINT)
 			code := j.wait()
-			if p == local && code != 130 || p == openmpi && code == 0 { // what the launcher of MPICH makes of it is not to be relied on
+			// what the launcher of MPICH makes of it is not to be relied on
+			if p == local && code != 130 || p == openmpi && code == 0 {
 				t.Errorf("exit code %d, want 130, or not 0 from a launcher\n%s", code, &j.stderr)
 			}
 			rep := readBench(t, filepath.Join(dir, "out.json"))
@@ -106,10 +116,13 @@ func TestBenchInterrupted(t *testing.T) {
 func TestBenchScale(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	writeFile(t, dir, "job.yaml", strings.Replace(good, "actor: 0-1\n    env: 0\n    rollout: 1\n", "actor,env,rollout: all\n", 1))
-	r := local.ok(t, dir, 0, strings.Fields("bench scale -c job.yaml --np-sweep 1,2 --steps 3 --skip 1 --out out.json")...)
+	writeFile(t, dir, "job.yaml", strings.Replace(good, "actor: 0-1\n    env: 0\n    rollout: 1\n",
+		"actor,env,rollout: all\n", 1))
+	r := local.ok(t, dir, 0,
+		strings.Fields("bench scale -c job.yaml --np-sweep 1,2 --steps 3 --skip 1 --out out.json")...)
 	rep := readBench(t, filepath.Join(dir, "out.json"))
-	if len(rep.Rows) != 2 || rep.Rows[1].N != 2 || len(rep.Rows[1].Samples) != 2 || !(rep.Rows[1].Figures["efficiency_pct"] > 0) {
+	if len(rep.Rows) != 2 || rep.Rows[1].N != 2 || len(rep.Rows[1].Samples) != 2 ||
+		!(rep.Rows[1].Figures["efficiency_pct"] > 0) {
 		t.Errorf("%+v\n%s", rep.Rows, r.stdout)
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 2 {

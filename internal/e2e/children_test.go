@@ -43,8 +43,9 @@ algorithm: {gamma: 0.99, gae_lambda: 0.95, update_epoch: 8, normalize_advantages
 actor: {micro_batch_size: 128, global_batch_size: 128, optim: {lr: 1.0e-3, weight_decay: 0}}
 `
 
-// TestChildrenKilled: training reaches its score though a child is killed every so often, and nothing piles up: when another has taken over, its
-// processes have as many children, descriptors and shared segments as in the beginning, whether both ranks are in one process or each in its own.
+// TestChildrenKilled: training reaches its score though a child is killed every so often, and nothing piles up: when
+// another has taken over, its processes have as many children, descriptors and shared segments as in the beginning,
+// whether both ranks are in one process or each in its own.
 func TestChildrenKilled(t *testing.T) {
 	kills, pause, score := 6, time.Duration(0), 60.0
 	if full {
@@ -104,15 +105,17 @@ func TestChildrenKilled(t *testing.T) {
 				}
 				lost += n
 			}
-			if lost < 4 || lost > 4*float64(kills) { // one that takes over and is killed before it has begun episodes loses no more
+			// one that takes over and is killed before it has begun episodes loses no more
+			if lost < 4 || lost > 4*float64(kills) {
 				t.Errorf("%v episodes were lost in %d restarts of children with 4 environments each", lost, kills)
 			}
 		})
 	}
 }
 
-// TestStoppedWhileWaiting: a job that is asked to stop does so though it waits for simulators to come or to answer, with a checkpoint if it has begun; and
-// at once when it is asked twice, whatever the signals are. Nobody is to queue a mistake again that is found when time is up.
+// TestStoppedWhileWaiting: a job that is asked to stop does so though it waits for simulators to come or to answer,
+// with a checkpoint if it has begun; and at once when it is asked twice, whatever the signals are. Nobody is to queue a
+// mistake again that is found when time is up.
 func TestStoppedWhileWaiting(t *testing.T) {
 	program := local.program(t, ".")
 	for _, c := range []struct {
@@ -123,27 +126,38 @@ func TestStoppedWhileWaiting(t *testing.T) {
 		says    string
 		status  runfolder.Status // "": it has not begun
 	}{
-		{"nobody comes", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s"}, []syscall.Signal{syscall.SIGTERM}, 143,
+		{"nobody comes", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s"},
+			[]syscall.Signal{syscall.SIGTERM}, 143,
 			"before the program was asked to stop", ""},
-		{"nobody comes, requeue", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s"}, []syscall.Signal{syscall.SIGUSR1}, 75,
+		{"nobody comes, requeue", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s"},
+			[]syscall.Signal{syscall.SIGUSR1}, 75,
 			"before the program was asked to stop", ""},
-		{"one comes and says nothing", []string{`env.train.external.command=[sh, -c, "> s; exec sleep 1000"]`}, []syscall.Signal{syscall.SIGUSR1}, 75,
+		{"one comes and says nothing", []string{`env.train.external.command=[sh, -c, "> s; exec sleep 1000"]`},
+			[]syscall.Signal{syscall.SIGUSR1}, 75,
 			"not ready to play before the program was asked to stop", ""},
-		{"one comes", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s"}, []syscall.Signal{syscall.SIGTERM}, 143,
+		{"one comes", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s"},
+			[]syscall.Signal{syscall.SIGTERM}, 143,
 			"before the program was asked to stop", runfolder.Interrupted},
-		{"no answer", nil, []syscall.Signal{syscall.SIGINT}, 130, "no other simulator takes over, because the program was asked to stop", runfolder.Interrupted},
-		{"nobody comes, max_time", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s", "runner.max_time=3s"}, nil, 75,
+		{"no answer", nil, []syscall.Signal{syscall.SIGINT}, 130,
+			"no other simulator takes over, because the program was asked to stop", runfolder.Interrupted},
+		{"nobody comes, max_time", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s",
+			"runner.max_time=3s"}, nil, 75,
 			"before the program was asked to stop", ""},
-		{"a mistake found late, max_time", []string{"actor.model.obs_dim=5", "runner.max_time=1ms"}, nil, 2, "a policy that fits: ", ""},
-		{"no answer, max_time", []string{"runner.max_time=30s", "env.train.external.step_timeout=35s"}, nil, 75, "no other simulator takes over, because the program was asked to stop", runfolder.Checkpointed},
-		{"no answer, twice", nil, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}, 143, "second signal: stopping at once", runfolder.Interrupted},
+		{"a mistake found late, max_time", []string{"actor.model.obs_dim=5", "runner.max_time=1ms"}, nil, 2,
+			"a policy that fits: ", ""},
+		{"no answer, max_time", []string{"runner.max_time=30s", "env.train.external.step_timeout=35s"}, nil, 75,
+			"no other simulator takes over, because the program was asked to stop", runfolder.Checkpointed},
+		{"no answer, twice", nil, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}, 143,
+			"second signal: stopping at once", runfolder.Interrupted},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			writeFile(t, dir, "served.yaml", served)
 			writeFile(t, dir, "job.yaml", fmt.Sprintf(killed, 10000, program))
-			j := local.start(t, dir, 0, append([]string{"-c", "job.yaml", "env.train.external.start_timeout=10m", "env.train.external.step_timeout=10m"}, c.more...)...)
+			j := local.start(t, dir, 0,
+				append([]string{"-c", "job.yaml", "env.train.external.start_timeout=10m",
+					"env.train.external.step_timeout=10m"}, c.more...)...)
 			run := filepath.Join(dir, "logs", "run")
 			if c.name == "one comes" {
 				child := exec.Command(program, "bridge", "serve", "-c", "served.yaml")
@@ -174,8 +188,10 @@ func TestStoppedWhileWaiting(t *testing.T) {
 				time.Sleep(100 * time.Millisecond)
 			}
 			r := j.result()
-			if took := time.Since(start); r.code != c.code || !strings.Contains(r.stderr, c.says) || took > 2*time.Minute {
-				t.Fatalf("exit code %d after %v, want %d and %q\n%s%s", r.code, took, c.code, c.says, r.stdout, r.stderr)
+			if took := time.Since(start); r.code != c.code || !strings.Contains(r.stderr, c.says) ||
+				took > 2*time.Minute {
+				t.Fatalf("exit code %d after %v, want %d and %q\n%s%s", r.code, took, c.code, c.says, r.stdout,
+					r.stderr)
 			}
 			if c.status == "" {
 				return
@@ -234,17 +250,20 @@ func holds(children []int) map[int]held {
 	return all
 }
 
-// TestChildrenGivenUp: a job whose children fail too often stops with a checkpoint from which it goes on, and says what befell them.
+// TestChildrenGivenUp: a job whose children fail too often stops with a checkpoint from which it goes on, and says what
+// befell them.
 func TestChildrenGivenUp(t *testing.T) {
 	dir := t.TempDir()
 	program := local.program(t, ".")
 	writeFile(t, dir, "served.yaml", served)
 	// Once there is a file, a child leaves before it greets.
-	script := writeFile(t, dir, "child", "#!/bin/sh\n[ -e broken ] && { echo no licence; exit 3; }\nexec "+program+" bridge serve -c served.yaml\n")
+	script := writeFile(t, dir, "child", "#!/bin/sh\n[ -e broken ] && { echo no licence; exit 3; }\nexec "+program+
+		" bridge serve -c served.yaml\n")
 	if err := os.Chmod(script, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, dir, "job.yaml", strings.ReplaceAll(fmt.Sprintf(killed, 10000, program), program+" bridge serve -c served.yaml", script))
+	writeFile(t, dir, "job.yaml", strings.ReplaceAll(fmt.Sprintf(killed, 10000, program),
+		program+" bridge serve -c served.yaml", script))
 	j := local.start(t, dir, 0, "-c", "job.yaml", "env.train.external.max_restarts=1")
 	run := filepath.Join(dir, "logs", "run")
 	poll(t, j, func() bool {
@@ -254,7 +273,8 @@ func TestChildrenGivenUp(t *testing.T) {
 	writeFile(t, dir, "broken", "")
 	syscall.Kill(j.children()[0], syscall.SIGKILL)
 	r := j.result()
-	says := "it exited before the handshake: does it speak RLB1? (exit status 3); its last output:\n    no licence\nthat was 2 times in a row"
+	says := "it exited before the handshake: does it speak RLB1? (exit status 3); its last output:\n    no " +
+		"licence\nthat was 2 times in a row"
 	if r.code != 1 || !strings.Contains(r.stderr, says) || readStatus(t, run) != runfolder.Failed {
 		t.Fatalf("exit code %d, STATUS %v, want %q\n%s%s", r.code, readStatus(t, run), says, r.stdout, r.stderr)
 	}
@@ -265,7 +285,8 @@ func TestChildrenGivenUp(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "broken")); err != nil {
 		t.Fatal(err)
 	}
-	local.ok(t, dir, 0, "-c", "job.yaml", "--resume", "auto", fmt.Sprintf("runner.max_steps=%d", last.Step+2)) // and with another max_restarts
+	// and with another max_restarts
+	local.ok(t, dir, 0, "-c", "job.yaml", "--resume", "auto", fmt.Sprintf("runner.max_steps=%d", last.Step+2))
 	if m := readMetrics(t, run); len(m) != int(last.Step)+2 {
 		t.Errorf("%d iterations in all, want %d", len(m), last.Step+2)
 	}
@@ -305,7 +326,8 @@ func TestFamiliesEnd(t *testing.T) {
 	for _, e := range endings {
 		for _, p := range platforms {
 			name := e.name + "/" + p.name
-			if e.on != nil && !slices.Contains(e.on, p) || !full && !slices.Contains([]string{"failure/local", "kill -9/openmpi", "TERM/mpich"}, name) {
+			if e.on != nil && !slices.Contains(e.on, p) ||
+				!full && !slices.Contains([]string{"failure/local", "kill -9/openmpi", "TERM/mpich"}, name) {
 				continue
 			}
 			t.Run(name, func(t *testing.T) {
@@ -317,8 +339,10 @@ func TestFamiliesEnd(t *testing.T) {
 				if err := os.Chmod(script, 0o777); err != nil {
 					t.Fatal(err)
 				}
-				writeFile(t, dir, "job.yaml", strings.ReplaceAll(fmt.Sprintf(killed, 1000000, script), " bridge serve -c served.yaml", ""))
-				j := p.startProgram(t, program, dir, 2, append([]string{"-c", "job.yaml", "env.train.external.n=1"}, e.args...)...)
+				writeFile(t, dir, "job.yaml", strings.ReplaceAll(fmt.Sprintf(killed, 1000000, script),
+					" bridge serve -c served.yaml", ""))
+				j := p.startProgram(t, program, dir, 2, append([]string{"-c", "job.yaml", "env.train.external.n=1"},
+					e.args...)...)
 				if run := filepath.Join(dir, "logs", "run"); e.do != nil {
 					poll(t, j, func() bool { return len(readMetrics(t, run)) > 0 })
 					if n := len(j.children()); n != 2 {
@@ -336,7 +360,8 @@ func TestFamiliesEnd(t *testing.T) {
 	}
 }
 
-// drifting is training on the drift of testdata/bridge. Episodes take four steps, and are under way after every iteration but each second.
+// drifting is training on the drift of testdata/bridge. Episodes take four steps, and are under way after every
+// iteration but each second.
 const drifting = `
 cluster: {component_placement: {actor: 0, env: 0, rollout: 0}}
 runner: {max_steps: 6, val_check_interval: 3, save_interval: 3, logger: {experiment_name: run}}
@@ -362,16 +387,19 @@ func drift(t *testing.T, lang string) string {
 		t.Skip("no gcc: scripts/setup test installs it")
 	}
 	program := filepath.Join(t.TempDir(), "drift")
-	if out, err := exec.Command(gcc, "-std=c99", "-Wall", "-Wextra", "-Werror", "-I"+root+"/clients/c", "-o", program, source, root+"/clients/c/rlb.c").CombinedOutput(); err != nil {
+	if out, err := exec.Command(gcc, "-std=c99", "-Wall", "-Wextra", "-Werror", "-I"+root+"/clients/c", "-o", program,
+		source, root+"/clients/c/rlb.c").CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
 	return program
 }
 
-// TestChildrenResume: a run that stopped within episodes goes on as if it had not, on other ranks and with other children too. Where these have no state it
-// says so, and goes on with other episodes. The figures of an episode are means over it, resumed or not.
+// TestChildrenResume: a run that stopped within episodes goes on as if it had not, on other ranks and with other
+// children too. Where these have no state it says so, and goes on with other episodes. The figures of an episode are
+// means over it, resumed or not.
 func TestChildrenResume(t *testing.T) {
-	const warning = "warning: drift cannot save its state: a resumed run will begin new episodes, and not be bit-identical\n"
+	const warning = "warning: drift cannot save its state: a resumed run will begin new episodes, and not be " +
+		"bit-identical\n"
 	for _, lang := range []string{"Python", "C"} {
 		t.Run(lang, func(t *testing.T) {
 			command, whole := drift(t, lang), t.TempDir()
@@ -392,34 +420,39 @@ func TestChildrenResume(t *testing.T) {
 				dir := t.TempDir()
 				writeFile(t, dir, "job.yaml", drifting)
 				for _, half := range [][]string{{steps(3)}, append(c.more, steps(6), "--resume", "auto")} {
-					args := append([]string{"-c", "job.yaml", "env.train.external.command=" + command + c.argument}, half...)
+					args := append([]string{"-c", "job.yaml", "env.train.external.command=" + command + c.argument},
+						half...)
 					if r := local.ok(t, dir, 0, args...); strings.Count(r.stderr, warning) != c.warnings {
 						t.Errorf("%s, %q: want %q %d times in\n%s", c.name, half, warning, c.warnings, r.stderr)
 					}
 				}
 				got := readMetrics(t, filepath.Join(dir, "logs", "run"))
 				if diff := got.diff(want); (diff == "") != (c.warnings == 0) {
-					t.Errorf("%s: with a state the metrics are those of the undisturbed run, and without others:\n%s", c.name, diff)
+					t.Errorf("%s: with a state the metrics are those of the undisturbed run, and without others:\n%s",
+						c.name, diff)
 				}
 				for _, m := range got {
 					for name, mean := range map[string]json.Number{"info/step": "2.5", "info/last": "0.25"} {
 						if m["env/"+name] != mean || m["eval/num_trajectories"] != nil && m["eval/"+name] != mean {
-							t.Errorf("%s: step %v: env/%s %v, eval/%[3]s %v, want %v", c.name, m["step"], name, m["env/"+name], m["eval/"+name], mean)
+							t.Errorf("%s: step %v: env/%s %v, eval/%[3]s %v, want %v", c.name, m["step"], name,
+								m["env/"+name], m["eval/"+name], mean)
 						}
 					}
 				}
 				if got[3]["env/info/born"] == got[0]["env/info/born"] {
-					t.Errorf("%s: env/info/born of steps 1 and 4 is %v: the episodes of the beginning came again", c.name, got[0]["env/info/born"])
+					t.Errorf("%s: env/info/born of steps 1 and 4 is %v: the episodes of the beginning came again",
+						c.name, got[0]["env/info/born"])
 				}
 			}
 		})
 	}
 }
 
-// TestChildrenFilmed: children draw their first states and each step, in whatever way they come and share the environments. For children that draw nothing
-// the run is refused before it begins.
+// TestChildrenFilmed: children draw their first states and each step, in whatever way they come and share the
+// environments. For children that draw nothing the run is refused before it begins.
 func TestChildrenFilmed(t *testing.T) {
-	film := []string{"-c", "job.yaml", steps(1), "runner.val_check_interval=1", "runner.save_interval=-1", "env.eval.video_cfg.save_video=true"}
+	film := []string{"-c", "job.yaml", steps(1), "runner.val_check_interval=1", "runner.save_interval=-1",
+		"env.eval.video_cfg.save_video=true"}
 	for _, lang := range []string{"Python", "C"} {
 		t.Run(lang, func(t *testing.T) {
 			command := drift(t, lang)
@@ -464,12 +497,15 @@ func TestChildrenFilmed(t *testing.T) {
 
 			dir := t.TempDir()
 			writeFile(t, dir, "job.yaml", drifting)
-			local.ok(t, dir, 0, "render", "-c", "job.yaml", "env.train.external.command="+command+" pair", "env.eval.video_cfg.num_envs=1")
-			if picture, err := os.ReadFile(filepath.Join(dir, "initial_states.png")); err != nil || !bytes.HasPrefix(picture, []byte("\x89PNG")) {
+			local.ok(t, dir, 0, "render", "-c", "job.yaml", "env.train.external.command="+command+" pair",
+				"env.eval.video_cfg.num_envs=1")
+			if picture, err := os.ReadFile(filepath.Join(dir, "initial_states.png")); err != nil ||
+				!bytes.HasPrefix(picture, []byte("\x89PNG")) {
 				t.Errorf("no picture: %v", err)
 			}
 			bare := local.ok(t, dir, 0, append(film, "env.train.external.command="+command+" bare")...)
-			if count(bare.stderr, "warning: env.eval.video_cfg.save_video: there is no film, because drift draws no pictures") != 1 {
+			if count(bare.stderr,
+				"warning: env.eval.video_cfg.save_video: there is no film, because drift draws no pictures") != 1 {
 				t.Errorf("simulators without pictures: %s", bare.stderr)
 			}
 		})
@@ -494,11 +530,13 @@ func checkDriftFilm(t *testing.T, path string) {
 			x, y := 32*(n%2)+16, (32+caption)*(n/2)
 			red, green, blue, _ := img.At(x, y+6).RGBA()
 			if !near(red, 60*step) || !near(green, 0) || !near(blue, 0) {
-				t.Errorf("frame %d, environment %d: red, green, blue are %d, %d, %d above, want %d, 0, 0", step, n, red>>8, green>>8, blue>>8, 60*step)
+				t.Errorf("frame %d, environment %d: red, green, blue are %d, %d, %d above, want %d, 0, 0", step, n,
+					red>>8, green>>8, blue>>8, 60*step)
 			}
 			red, green, numbers[n], _ = img.At(x, y+26).RGBA()
 			if !near(red, 0) || !near(green, 0) || near(numbers[n], 0) {
-				t.Errorf("frame %d, environment %d: red, green, blue are %d, %d, %d below, want blue alone", step, n, red>>8, green>>8, numbers[n]>>8)
+				t.Errorf("frame %d, environment %d: red, green, blue are %d, %d, %d below, want blue alone", step, n,
+					red>>8, green>>8, numbers[n]>>8)
 			}
 		}
 		if step == 0 && (numbers[0] == numbers[1] || numbers[1] == numbers[2] || numbers[2] == numbers[0]) {

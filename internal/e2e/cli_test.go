@@ -44,7 +44,8 @@ func TestArgumentOrder(t *testing.T) {
 		if first == "" {
 			first = string(text)
 		}
-		if string(text) != first || !strings.Contains(first, "gamma: 0.9\n") || !strings.Contains(first, "max_steps: 1\n") {
+		if string(text) != first || !strings.Contains(first, "gamma: 0.9\n") ||
+			!strings.Contains(first, "max_steps: 1\n") {
 			t.Errorf("%s:\n%s\nwant\n%s", args, text, first)
 		}
 	}
@@ -90,7 +91,8 @@ func TestRunFolder(t *testing.T) {
 			p.ok(t, dir, 2, append(args, "rollout.enable_offload=true")...)
 			run := filepath.Join(dir, "logs", "job")
 			want := []string{
-				"STATUS", "checkpoints/global_step_1", "checkpoints/global_step_2", "checkpoints/latest", "config.yaml", "logs/rank-0000.log",
+				"STATUS", "checkpoints/global_step_1", "checkpoints/global_step_2", "checkpoints/latest", "config.yaml",
+				"logs/rank-0000.log",
 				"metrics.jsonl", "provenance.json", "ranks.jsonl", "tensorboard/events",
 			}
 			if got := left(t, run); !slices.Equal(got, want) {
@@ -119,21 +121,24 @@ func TestRunFolder(t *testing.T) {
 
 			checkOrigin(t, p, run)
 			r := p.ok(t, dir, 2, append(args, "runner.logger.logger_backends=[]")...)
-			if !strings.Contains(r.stdout, "an earlier run of this name is now in "+filepath.Join("logs", "job", "earlier-1")) &&
+			if !strings.Contains(r.stdout, "an earlier run of this name is now in "+filepath.Join("logs", "job",
+				"earlier-1")) &&
 				!strings.Contains(r.stdout, filepath.Join(run, "earlier-1")) {
 				t.Errorf("nothing said of the earlier run: %s", r.stdout)
 			}
 			if got := left(t, filepath.Join(run, "earlier-1")); !slices.Equal(got, want) {
 				t.Errorf("left in earlier-1: %q\nwant: %q", got, want)
 			}
-			if got := left(t, run); slices.Contains(got, "tensorboard/events") || !slices.Contains(got, "metrics.jsonl") {
+			if got := left(t, run); slices.Contains(got, "tensorboard/events") ||
+				!slices.Contains(got, "metrics.jsonl") {
 				t.Errorf("without backends: %q", got)
 			}
 		})
 	}
 }
 
-// left lists what a run has left in its folder, without the files of checkpoints, names of event files, and folders of earlier runs.
+// left lists what a run has left in its folder, without the files of checkpoints, names of event files, and folders of
+// earlier runs.
 func left(t *testing.T, run string) []string {
 	t.Helper()
 	var found []string
@@ -175,10 +180,13 @@ func checkOrigin(t *testing.T, p *platform, run string) {
 	if err := json.Unmarshal(text, &starts); err != nil || len(starts) != 1 {
 		t.Fatalf("provenance.json: %d starts, %v\n%s", len(starts), err, text)
 	}
-	origin := map[*platform][3]string{local: {"local", "", ""}, openmpi: {"mpi", "Open MPI v", "mpirun"}, mpich: {"mpi", "MPICH Version: ", "mpiexec"}}[p]
+	origin := map[*platform][3]string{local: {"local", "", ""}, openmpi: {"mpi", "Open MPI v", "mpirun"},
+		mpich: {"mpi", "MPICH Version: ", "mpiexec"}}[p]
 	s := starts[0]
-	if s.Project != "balance" || s.Transport != origin[0] || !strings.HasPrefix(s.Library, origin[1]) || s.Launcher != origin[2] || len(s.Hosts) != 2 ||
-		len(s.Binding) != 2 || s.Binding[1] == "" || !slices.Contains(s.Args, "job.yaml") || !strings.HasPrefix(s.Build.Go, "go1.") {
+	if s.Project != "balance" || s.Transport != origin[0] || !strings.HasPrefix(s.Library, origin[1]) ||
+		s.Launcher != origin[2] || len(s.Hosts) != 2 ||
+		len(s.Binding) != 2 || s.Binding[1] == "" || !slices.Contains(s.Args, "job.yaml") ||
+		!strings.HasPrefix(s.Build.Go, "go1.") {
 		t.Errorf("provenance.json: %s", text)
 	}
 	ranks := readRanks(t, run)
@@ -198,17 +206,21 @@ func TestCheck(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", good)
-	r := local.ok(t, dir, 0, "check", "-c", "job.yaml", "rollout.pipeline_stage_num=2", "runner.val_check_interval=1", "env.eval.total_num_envs=10")
+	r := local.ok(t, dir, 0, "check", "-c", "job.yaml", "rollout.pipeline_stage_num=2", "runner.val_check_interval=1",
+		"env.eval.total_num_envs=10")
 	want := []string{
 		"2 ranks on 1 node, hybrid",
 		"rank  node  workers              device  parameters  optimiser  rollouts  channels",
 		"0     0     actor[0] env[0]      cpu     0.0 MiB     0.0 MiB    0.0 MiB   0.0 MiB",
 		"1     0     actor[1] rollout[0]  cpu     0.0 MiB     0.0 MiB    0.0 MiB   0.0 MiB",
 		"GPUs are not looked for%",
-		"rollout: 8 environments, 8 on each of 1 env workers in 2 stages of 4, 4 at a time for each of 1 rollout workers; 8 steps each",
+		"rollout: 8 environments, 8 on each of 1 env workers in 2 stages of 4, 4 at a time for each of 1 rollout " +
+			"workers; 8 steps each",
 		"samples: 64 per iteration (8 steps × 8 environments), 32 for each of 2 actors",
-		"update: 1 epochs × 2 minibatches of 32 samples (16 on each actor, 16 at a time) = 2 optimiser steps per iteration",
-		"evaluation: 10 environments, 10 on each of 1 env workers, 10 at a time for each of 1 rollout workers; 500 steps each at most",
+		"update: 1 epochs × 2 minibatches of 32 samples (16 on each actor, 16 at a time) = 2 optimiser steps per " +
+			"iteration",
+		"evaluation: 10 environments, 10 on each of 1 env workers, 10 at a time for each of 1 rollout workers; 500 " +
+			"steps each at most",
 		"verdict: runs",
 	}
 	if got := strings.Split(strings.TrimSpace(r.stdout), "\n"); !slices.EqualFunc(got, want, like) || r.stderr != "" {
@@ -216,8 +228,10 @@ func TestCheck(t *testing.T) {
 	}
 
 	// A job that does not fit is refused by its arithmetic: nothing of that size is made.
-	r = local.run(t, dir, 0, "check", "-c", "job.yaml", "env.train.total_num_envs=1000000", "env.train.max_steps_per_rollout_epoch=1000000")
-	if r.code != 2 || count(r.stderr, "command line: env.train.total_num_envs: 1000000: expected fewer environments or shorter rollouts: 1000000 observations of 16 bytes of each are %") != 1 {
+	r = local.run(t, dir, 0, "check", "-c", "job.yaml", "env.train.total_num_envs=1000000",
+		"env.train.max_steps_per_rollout_epoch=1000000")
+	if r.code != 2 || count(r.stderr, "command line: env.train.total_num_envs: 1000000: expected fewer environments "+
+		"or shorter rollouts: 1000000 observations of 16 bytes of each are %") != 1 {
 		t.Errorf("too large: exit code %d: %s", r.code, r.stderr)
 	}
 	if got := contents(t, dir); len(got) != 2 {
@@ -225,15 +239,18 @@ func TestCheck(t *testing.T) {
 	}
 
 	// A network of 2^20 parameters and a few, 4 MiB, of which each actor has a gradient and two moments too.
-	r = local.ok(t, dir, 0, "check", "-c", "job.yaml", "actor.model.hidden_sizes=[1024,1024]", "actor.model.add_value_head=false", "algorithm.loss_type=actor")
+	r = local.ok(t, dir, 0, "check", "-c", "job.yaml", "actor.model.hidden_sizes=[1024,1024]",
+		"actor.model.add_value_head=false", "algorithm.loss_type=actor")
 	if !regexp.MustCompile(`(?m)^1 .* cpu +12\.\d MiB +8\.\d MiB`).MatchString(r.stdout) {
 		t.Errorf("memory of a large network:\n%s", r.stdout)
 	}
 
 	// Rollouts that go on while actors train have a copy of it, and where two may lie behind there are twice as many.
-	long := []string{"check", "-c", "job.yaml", "actor.model.hidden_sizes=[1024,1024]", "env.train.max_steps_per_rollout_epoch=16384"}
+	long := []string{"check", "-c", "job.yaml", "actor.model.hidden_sizes=[1024,1024]",
+		"env.train.max_steps_per_rollout_epoch=16384"}
 	memory := func(more ...string) (parameters, rollouts float64) {
-		row := regexp.MustCompile(`(?m)^1 .* cpu +(\S+) MiB +\S+ MiB +(\S+) MiB`).FindStringSubmatch(local.ok(t, dir, 0, append(long, more...)...).stdout)
+		row := regexp.MustCompile(`(?m)^1 .* cpu +(\S+) MiB +\S+ MiB +(\S+) MiB`).FindStringSubmatch(
+			local.ok(t, dir, 0, append(long, more...)...).stdout)
 		if row == nil {
 			t.Fatal("no rank 1")
 		}
@@ -256,7 +273,8 @@ func TestCheckUnderLauncher(t *testing.T) {
 	if r := mpich.ok(t, dir, 2, "check", "-c", "job.yaml"); count(r.stdout, "2 ranks on 1 node, hybrid") != 1 {
 		t.Errorf("%s%s", r.stdout, r.stderr)
 	}
-	if r := mpich.run(t, dir, 3, "check", "-c", "job.yaml"); r.code != 2 || count(r.stderr, "%there is none on 2%") != 1 {
+	if r := mpich.run(t, dir, 3, "check", "-c", "job.yaml"); r.code != 2 ||
+		count(r.stderr, "%there is none on 2%") != 1 {
 		t.Errorf("exit code %d: %s", r.code, r.stderr)
 	}
 }
@@ -292,21 +310,25 @@ func TestEval(t *testing.T) {
 		"-c job.yaml runner.task_type=embodied_eval runner.ckpt_path=" + model,
 	} {
 		r := local.ok(t, dir, 0, strings.Fields(args)...)
-		if got := strings.Split(strings.TrimSpace(r.stdout), "\n"); !slices.EqualFunc(got, want, like) || r.stderr != "" {
+		if got := strings.Split(strings.TrimSpace(r.stdout), "\n"); !slices.EqualFunc(got, want, like) ||
+			r.stderr != "" {
 			t.Errorf("%s says\n%s%s\nwant\n%s", args, r.stdout, r.stderr, strings.Join(want, "\n"))
 		}
 	}
-	if r := local.ok(t, dir, 0, "eval", "-c", "job.yaml", "--checkpoint", "logs/job/checkpoints/global_step_2"); strings.Contains(r.stdout, want[1]) {
+	if r := local.ok(t, dir, 0, "eval", "-c", "job.yaml", "--checkpoint",
+		"logs/job/checkpoints/global_step_2"); strings.Contains(r.stdout, want[1]) {
 		t.Errorf("an earlier policy plays the same: %s", r.stdout)
 	}
 	// All ranks play, and the figures are those of one.
 	one := local.ok(t, dir, 0, "eval", "-c", "job.yaml", "--episodes", "9", "--json")
 	for _, args := range []string{"eval -c job.yaml", "-c job.yaml runner.only_eval=true"} {
-		if r := mpich.ok(t, dir, 2, strings.Fields(args)...); !slices.EqualFunc(strings.Split(strings.TrimSpace(r.stdout), "\n"), want, like) || r.stderr != "" {
+		if r := mpich.ok(t, dir, 2, strings.Fields(args)...); !slices.EqualFunc(
+			strings.Split(strings.TrimSpace(r.stdout), "\n"), want, like) || r.stderr != "" {
 			t.Errorf("under a launcher, %s: %s%s", args, r.stdout, r.stderr)
 		}
 	}
-	if r := mpich.ok(t, dir, 2, "eval", "-c", "job.yaml", "--episodes", "9", "--json"); r.stdout != one.stdout || !strings.Contains(r.stdout, `"episodes":9`) {
+	if r := mpich.ok(t, dir, 2, "eval", "-c", "job.yaml", "--episodes", "9", "--json"); r.stdout != one.stdout ||
+		!strings.Contains(r.stdout, `"episodes":9`) {
 		t.Errorf("nine episodes under a launcher: %swant %s", r.stdout, one.stdout)
 	}
 	if after := contents(t, dir); !slices.Equal(after, before) {
@@ -319,8 +341,10 @@ func TestFilms(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", good)
-	for _, where := range []string{"cluster.component_placement={actor: 0-1, env: 0, rollout: 1}", "cluster.component_placement={actor: 0-1, env: 0-1, rollout: 0-1}"} {
-		args := []string{"-c", "job.yaml", "runner.val_check_interval=1", "env.eval.video_cfg={save_video: true, width: 24, height: 16, num_envs: 2}", where}
+	for _, where := range []string{"cluster.component_placement={actor: 0-1, env: 0, rollout: 1}",
+		"cluster.component_placement={actor: 0-1, env: 0-1, rollout: 0-1}"} {
+		args := []string{"-c", "job.yaml", "runner.val_check_interval=1",
+			"env.eval.video_cfg={save_video: true, width: 24, height: 16, num_envs: 2}", where}
 		local.ok(t, dir, 0, args...)
 		run := filepath.Join(dir, "logs", "job")
 		for step, line := range readMetrics(t, run) {
@@ -337,11 +361,13 @@ func TestFilms(t *testing.T) {
 		local.ok(t, dir, 0, args...)
 	}
 	r := local.ok(t, dir, 0, "eval", "-c", "job.yaml", "env.eval.video_cfg={save_video: true, video_base_dir: films}")
-	if _, err := os.Stat(filepath.Join(dir, "films", "global_step_2.png")); err != nil || !strings.Contains(r.stdout, "films/global_step_2.png") {
+	if _, err := os.Stat(filepath.Join(dir, "films", "global_step_2.png")); err != nil ||
+		!strings.Contains(r.stdout, "films/global_step_2.png") {
 		t.Errorf("%v; %s", err, r.stdout)
 	}
 	local.ok(t, dir, 0, "render", "-c", "job.yaml", "--out", "first.png")
-	if text, err := os.ReadFile(filepath.Join(dir, "first.png")); err != nil || !bytes.HasPrefix(text, []byte("\x89PNG")) {
+	if text, err := os.ReadFile(filepath.Join(dir, "first.png")); err != nil ||
+		!bytes.HasPrefix(text, []byte("\x89PNG")) {
 		t.Errorf("no picture: %v", err)
 	}
 }
@@ -353,16 +379,19 @@ func TestFirstWeights(t *testing.T) {
 	writeFile(t, dir, "job.yaml", good)
 	local.ok(t, dir, 0, "-c", "job.yaml")
 	model := func(name string, step int) []byte {
-		b, err := os.ReadFile(filepath.Join(dir, "logs", name, "checkpoints", fmt.Sprintf("global_step_%d", step), "model.safetensors"))
+		b, err := os.ReadFile(filepath.Join(dir, "logs", name, "checkpoints", fmt.Sprintf("global_step_%d", step),
+			"model.safetensors"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return b
 	}
 	for _, p := range []*platform{local, mpich} {
-		r := p.ok(t, dir, 2, "-c", "job.yaml", "runner.ckpt_path=logs/job/checkpoints/global_step_2/model.safetensors", "actor.optim.lr=1e-30",
+		r := p.ok(t, dir, 2, "-c", "job.yaml", "runner.ckpt_path=logs/job/checkpoints/global_step_2/model.safetensors",
+			"actor.optim.lr=1e-30",
 			"runner.logger.experiment_name="+p.name)
-		if !strings.HasPrefix(r.stdout, "starting from the weights in logs/job/checkpoints/global_step_2/model.safetensors\n") {
+		if !strings.HasPrefix(r.stdout,
+			"starting from the weights in logs/job/checkpoints/global_step_2/model.safetensors\n") {
 			t.Errorf("%s says %s", p.name, r.stdout)
 		}
 		if len(readMetrics(t, filepath.Join(dir, "logs", p.name))) != 2 {
@@ -387,15 +416,24 @@ func TestInformation(t *testing.T) {
 		args string
 		want []string // lines that it says once each
 	}{
-		{local, "help", append([]string{"%mpirun -np 8 rlinf -c cfg.yaml [key=value ...]", "   check %", "   eval %", "   envs %", "   version %", "   doctor %",
-			"   --config FILE, -c FILE %", "   --np value %(default: as many as the placement names)", "   --strict %", "   --resume auto %", "   --cpu-profile PREFIX %", "   --pprof HOST:PORT %"}, codes...)},
+		{local, "help",
+			append([]string{"%mpirun -np 8 rlinf -c cfg.yaml [key=value ...]", "   check %", "   eval %", "   envs %",
+				"   version %", "   doctor %",
+				"   --config FILE, -c FILE %", "   --np value %(default: as many as the placement names)",
+				"   --strict %", "   --resume auto %", "   --cpu-profile PREFIX %", "   --pprof HOST:PORT %"},
+				codes...)},
 		{local, "--help", codes},
 		{local, "eval --help", append([]string{"   --checkpoint DIR %", "   --config FILE, -c FILE %"}, codes...)},
-		{local, "help check", append([]string{"   rlinf check -c FILE.yaml [key=value ...]", "   --np value %", "   --config FILE, -c FILE %"}, codes...)},
+		{local, "help check",
+			append([]string{"   rlinf check -c FILE.yaml [key=value ...]", "   --np value %",
+				"   --config FILE, -c FILE %"}, codes...)},
 		{local, "envs", []string{"CartPole-v1 % observations state F32[4]; actions Discrete(2); 500 steps",
-			"Pendulum-v1 % observations state F32[3]; actions Box(-2, 2, (1,)); 200 steps", "MountainCar-v0 %", "MountainCarContinuous-v0 %", "Acrobot-v1 %"}},
-		{local, "version", []string{"rlinf %", "go1.% linux/%", "tags: none", "MPI: not compiled in (scripts/build --tags mpi)"}},
-		{local, "doctor", []string{"tags: none", "cores % this process may use %; GOMAXPROCS %", "memory % MiB free", "/dev/shm %", "memlock %", "single copy %"}},
+			"Pendulum-v1 % observations state F32[3]; actions Box(-2, 2, (1,)); 200 steps", "MountainCar-v0 %",
+			"MountainCarContinuous-v0 %", "Acrobot-v1 %"}},
+		{local, "version",
+			[]string{"rlinf %", "go1.% linux/%", "tags: none", "MPI: not compiled in (scripts/build --tags mpi)"}},
+		{local, "doctor", []string{"tags: none", "cores % this process may use %; GOMAXPROCS %", "memory % MiB free",
+			"/dev/shm %", "memlock %", "single copy %"}},
 		{openmpi, "version", []string{"tags: mpi", "MPI: compiled in"}},
 		{mpich, "doctor", []string{"tags: mpi", "launched by    mpiexec, 2 processes"}},
 	} {
@@ -429,7 +467,8 @@ func TestCPUProfile(t *testing.T) {
 				t.Fatalf("%q, %v, want %q", files, err, want)
 			}
 			for _, file := range files {
-				if b, err := os.ReadFile(file); err != nil || !bytes.HasPrefix(b, []byte{0x1f, 0x8b}) { // gzip, as pprof reads it
+				// gzip, as pprof reads it
+				if b, err := os.ReadFile(file); err != nil || !bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
 					t.Errorf("%s: %d bytes, %v", file, len(b), err)
 				}
 			}
@@ -445,13 +484,15 @@ func TestWatched(t *testing.T) {
 			dir := t.TempDir()
 			writeFile(t, dir, "job.yaml", good)
 			port := freePorts(t)
-			j := p.start(t, dir, 2, "-c", "job.yaml", "--pprof", fmt.Sprintf("127.0.0.1:%d", port), "runner.max_steps=-1", "runner.max_time=1h", "runner.save_interval=-1")
+			j := p.start(t, dir, 2, "-c", "job.yaml", "--pprof", fmt.Sprintf("127.0.0.1:%d", port),
+				"runner.max_steps=-1", "runner.max_time=1h", "runner.save_interval=-1")
 			ranks := 2
 			if p == local {
 				ranks = 1
 			}
 			for r := range ranks {
-				if text := fetch(t, j, fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/goroutine?debug=1", port+r)); !strings.Contains(text, "runner.(*EmbodiedRunner)") {
+				if text := fetch(t, j, fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/goroutine?debug=1",
+					port+r)); !strings.Contains(text, "runner.(*EmbodiedRunner)") {
 					t.Errorf("rank %d: no runner among its goroutines:\n%s", r, text)
 				}
 			}
@@ -535,7 +576,8 @@ func TestWarnings(t *testing.T) {
 			if n := strings.Count(r.stderr, "rollout.enable_offload  true  command line"); n != 1 {
 				t.Errorf("%d times: %s", n, r.stderr)
 			}
-			for _, group := range []string{`group "actor": ranks [0 1]`, `group "env": ranks [0]`, `group "rollout": ranks [1]`} {
+			for _, group := range []string{`group "actor": ranks [0 1]`, `group "env": ranks [0]`,
+				`group "rollout": ranks [1]`} {
 				if n := strings.Count(r.stderr, group+"\n"); n != 1 {
 					t.Errorf("%s is listed %d times: %s", group, n, r.stderr)
 				}
@@ -547,25 +589,30 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestRequeued starts again, on another host, a job whose former self was killed and left its lock: it waits until a minute has gone by
-// since the lock's last sign of life. Of that the test leaves twenty seconds, in which the job is there.
+// TestRequeued starts again, on another host, a job whose former self was killed and left its lock: it waits until a
+// minute has gone by since the lock's last sign of life. Of that the test leaves twenty seconds, in which the job is
+// there.
 func TestRequeued(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", good)
 	local.ok(t, dir, 0, "-c", "job.yaml", "runner.max_steps=1")
-	lock := writeFile(t, filepath.Join(dir, "logs", "job"), "lock", `{"host": "elsewhere", "pid": 1, "pids": "", "started": "2026-01-02T03:04:05Z"}`)
+	lock := writeFile(t, filepath.Join(dir, "logs", "job"), "lock",
+		`{"host": "elsewhere", "pid": 1, "pids": "", "started": "2026-01-02T03:04:05Z"}`)
 	beat := time.Now().Add(-40 * time.Second)
 	if err := os.Chtimes(lock, beat, beat); err != nil {
 		t.Fatal(err)
 	}
 	r := local.ok(t, dir, 0, "-c", "job.yaml", "--resume", "auto")
-	if count(r.stderr, "warning: run folder %: in use by process 1 on elsewhere, %; waiting for a sign that it is over") != 1 || !strings.Contains(r.stdout, "resuming from ") {
+	if count(r.stderr,
+		"warning: run folder %: in use by process 1 on elsewhere, %; waiting for a sign that it is over") != 1 ||
+		!strings.Contains(r.stdout, "resuming from ") {
 		t.Errorf("%s%s", r.stdout, r.stderr)
 	}
 }
 
-// TestResumeAutoKeepsMetrics: a run without checkpoints, which can only begin anew, is moved aside like one that nobody resumes.
+// TestResumeAutoKeepsMetrics: a run without checkpoints, which can only begin anew, is moved aside like one that nobody
+// resumes.
 func TestResumeAutoKeepsMetrics(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -578,7 +625,8 @@ func TestResumeAutoKeepsMetrics(t *testing.T) {
 	}
 	want := readMetrics(t, run)
 	r := local.ok(t, dir, 0, "-c", "job.yaml", "--resume", "auto", none, last, "runner.max_steps=1")
-	if !strings.Contains(r.stderr, "starting anew") || !strings.Contains(r.stdout, "an earlier run of this name is now in ") {
+	if !strings.Contains(r.stderr, "starting anew") ||
+		!strings.Contains(r.stdout, "an earlier run of this name is now in ") {
 		t.Errorf("%s%s", r.stdout, r.stderr)
 	}
 	if d := readMetrics(t, filepath.Join(run, "earlier-1")).diff(want); d != "" || len(readMetrics(t, run)) != 1 {

@@ -21,23 +21,33 @@ type printedCase struct {
 	then   int      // steps of the run that it makes
 }
 
-// TestPrintedCommands runs each command that a job prints at its end, for every kind of job, and checks what it did. rlinf status prints the same.
+// TestPrintedCommands runs each command that a job prints at its end, for every kind of job, and checks what it did.
+// rlinf status prints the same.
 func TestPrintedCommands(t *testing.T) {
 	const one = "cluster: {component_placement: {'actor,env,rollout': 0}}\n"
 	words, prompts := writeTexts(t), sums(t)
 	cases := []printedCase{
 		{"PPO", good, "", nil, 2, "resume", 4},
-		{"PPO that anneals", good, "", []string{"actor.optim.lr_scheduler=linear", "runner.max_epochs=100"}, 2, "longer", 4},
-		{"SAC", one + asyncTasks[1].yaml, "", []string{"runner.max_epochs=3", "algorithm.staleness_threshold=-1"}, 3, "resume", 6},
-		{"asynchronous PPO", components("actor: 0-1") + "    env: 2-3\n    rollout: 4\n" + asyncTasks[0].yaml, "", []string{"runner.async=true", "runner.max_steps=2"}, 2, "resume", 4},
-		{"fine-tuning", components("actor: 0") + tuning, "", []string{"runner.max_steps=4", "runner.max_epochs=2"}, 4, "resume", 8},
-		{"fine-tuning by epochs", components("actor: 0") + tuning, "", []string{"runner.max_epochs=1"}, 5, "resume", 10},
-		{"fine-tuning that validation ends", components("actor: 0") + tuning, "", []string{"runner.early_stop={enabled: true, patience: 1, min_delta: 100}"}, 8, "resume", 15},
-		{"GRPO of a language model", components(collocated) + reasoning, "", []string{startWeights, "algorithm.adv_type=grpo", "runner.max_steps=2"}, 2, "resume", 4},
-		{"GRPO of a language model that anneals", components(collocated) + reasoning, "", []string{startWeights, "algorithm.adv_type=grpo", "runner.max_steps=2",
-			"actor.optim.lr_scheduler=cosine"}, 2, "longer", 4},
-		{"VLA", one + vision, "./internal/e2e/testdata/squares", append([]string{"env.train.total_num_envs=12", "env.eval.total_num_envs=6", "runner.max_steps=1"},
-			visions[0].overrides...), 1, "resume", 2},
+		{"PPO that anneals", good, "", []string{"actor.optim.lr_scheduler=linear", "runner.max_epochs=100"}, 2,
+			"longer", 4},
+		{"SAC", one + asyncTasks[1].yaml, "", []string{"runner.max_epochs=3", "algorithm.staleness_threshold=-1"}, 3,
+			"resume", 6},
+		{"asynchronous PPO", components("actor: 0-1") + "    env: 2-3\n    rollout: 4\n" + asyncTasks[0].yaml, "",
+			[]string{"runner.async=true", "runner.max_steps=2"}, 2, "resume", 4},
+		{"fine-tuning", components("actor: 0") + tuning, "", []string{"runner.max_steps=4", "runner.max_epochs=2"}, 4,
+			"resume", 8},
+		{"fine-tuning by epochs", components("actor: 0") + tuning, "", []string{"runner.max_epochs=1"}, 5, "resume",
+			10},
+		{"fine-tuning that validation ends", components("actor: 0") + tuning, "",
+			[]string{"runner.early_stop={enabled: true, patience: 1, min_delta: 100}"}, 8, "resume", 15},
+		{"GRPO of a language model", components(collocated) + reasoning, "",
+			[]string{startWeights, "algorithm.adv_type=grpo", "runner.max_steps=2"}, 2, "resume", 4},
+		{"GRPO of a language model that anneals", components(collocated) + reasoning, "",
+			[]string{startWeights, "algorithm.adv_type=grpo", "runner.max_steps=2",
+				"actor.optim.lr_scheduler=cosine"}, 2, "longer", 4},
+		{"VLA", one + vision, "./internal/e2e/testdata/squares",
+			append([]string{"env.train.total_num_envs=12", "env.eval.total_num_envs=6", "runner.max_steps=1"},
+				visions[0].overrides...), 1, "resume", 2},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -53,7 +63,8 @@ func TestPrintedCommands(t *testing.T) {
 	}
 }
 
-// TestPrintedCommandsOfSweeps: a sweep says where its files are, and rlinf status of one of its runs prints commands that go on with that run.
+// TestPrintedCommandsOfSweeps: a sweep says where its files are, and rlinf status of one of its runs prints commands
+// that go on with that run.
 func TestPrintedCommandsOfSweeps(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", good)
@@ -87,7 +98,8 @@ func (c printedCase) try(t *testing.T, dir string) {
 	}
 	writeFile(t, dir, "job.yaml", c.yaml)
 	log := "logs of " + c.name // which needs quotes
-	args := append([]string{"-c", "job.yaml", "runner.logger.log_path=" + log, "runner.logger.experiment_name=it"}, c.args...)
+	args := append([]string{"-c", "job.yaml", "runner.logger.log_path=" + log, "runner.logger.experiment_name=it"},
+		c.args...)
 	program := local.program(t, c.source)
 	j := local.startProgram(t, program, dir, 0, args...)
 	r := j.result()
@@ -112,7 +124,8 @@ func (c printedCase) try(t *testing.T, dir string) {
 			t.Errorf("%s: %q: %v\n%s\nof\n%s", label, command, err, out, told.stdout)
 			continue
 		}
-		says := map[string]string{"evaluate": "eval/", "inspect": "95 % interval", "resume": "resuming from ", "longer": "done after step "}[label]
+		says := map[string]string{"evaluate": "eval/", "inspect": "95 % interval", "resume": "resuming from ",
+			"longer": "done after step "}[label]
 		if !strings.Contains(string(out), says) {
 			t.Errorf("%s: no %q in\n%s", command, says, out)
 		}

@@ -9,22 +9,27 @@ import (
 )
 
 // withCritic is PPO, with as many optimiser steps in an iteration as there are epochs and minibatches.
-var withCritic = []string{"algorithm.adv_type=gae", "algorithm.loss_type=actor_critic", "algorithm.value_clip=0.5", "algorithm.update_epoch=2",
+var withCritic = []string{"algorithm.adv_type=gae", "algorithm.loss_type=actor_critic", "algorithm.value_clip=0.5",
+	"algorithm.update_epoch=2",
 	"actor.critic_optim.lr=1e-3", "actor.optim.critic_warmup_steps=6"}
 
-// criticCases are the places of a critic of two workers in a default run. With two actors, numbers are those of actors that have the critic.
+// criticCases are the places of a critic of two workers in a default run. With two actors, numbers are those of actors
+// that have the critic.
 func criticCases() []reasoningCase {
 	all := []reasoningCase{
 		{local, 4, "actor: 1-2\n    rollout: 0,3", nil}, // they have it
-		{local, 4, "actor: 0-1\n    critic: 2-3\n    rollout: 2", []string{"rollout.pipeline_stage_num=2", "actor.micro_batch_size=5"}},
+		{local, 4, "actor: 0-1\n    critic: 2-3\n    rollout: 2",
+			[]string{"rollout.pipeline_stage_num=2", "actor.micro_batch_size=5"}},
 		{openmpi, 3, "actor,critic: 1-2\n    rollout: 0-1\n    reward: 0", nil},
 	}
 	if !full {
 		return all
 	}
 	for _, on := range platforms {
-		for i, place := range []string{"actor,critic: 0-1\n    rollout: 2-3", "actor,critic,rollout,reward: 0-1\n    inference: 2-3",
-			"actor: 0-1\n    critic: 1-2\n    rollout: 3", "actor: 2-3\n    critic: 0-1\n    rollout,reward: all", "actor: 0,3\n    critic: 1,3\n    rollout: 2"} {
+		for i, place := range []string{"actor,critic: 0-1\n    rollout: 2-3",
+			"actor,critic,rollout,reward: 0-1\n    inference: 2-3",
+			"actor: 0-1\n    critic: 1-2\n    rollout: 3", "actor: 2-3\n    critic: 0-1\n    rollout,reward: all",
+			"actor: 0,3\n    critic: 1,3\n    rollout: 2"} {
 			all = append(all, reasoningCase{on, 4, place, []string{fmt.Sprint("rollout.pipeline_stage_num=", 1+i%2),
 				fmt.Sprint("rollout.max_running_requests=", 2+7*i), fmt.Sprint("actor.micro_batch_size=", 1+5*i)}})
 		}
@@ -32,12 +37,15 @@ func criticCases() []reasoningCase {
 	return all
 }
 
-// placedCritic: a critic on ranks of its own or of others has the numbers of one in the actors, wherever it is, if there are as many workers. Another number
-// of critic workers has the same numbers in every place. Checkpoints of either arrangement go on in the other.
+// placedCritic: a critic on ranks of its own or of others has the numbers of one in the actors, wherever it is, if
+// there are as many workers. Another number of critic workers has the same numbers in every place. Checkpoints of
+// either arrangement go on in the other.
 func placedCritic(t *testing.T, dir string) {
-	args := append([]string{"actor.enable_dp_load_balance=true"}, withCritic...) // actors and critic workers trade groups
+	// actors and critic workers trade groups
+	args := append([]string{"actor.enable_dp_load_balance=true"}, withCritic...)
 	want := reason(t, local, dir, 0, collocated, args...)
-	for _, name := range []string{"train/critic/grad_norm", "train/critic/explained_variance", "train/actor/grad_norm"} {
+	for _, name := range []string{"train/critic/grad_norm", "train/critic/explained_variance",
+		"train/actor/grad_norm"} {
 		if x := want.values(t, name); len(x) < 3 || x[0] == x[len(x)-1] {
 			t.Errorf("%s: %v", name, x)
 		}
@@ -60,14 +68,17 @@ func placedCritic(t *testing.T, dir string) {
 		})
 	}
 	t.Run("another number", func(t *testing.T) {
-		of := []struct{ one, other string }{{"actor: 0-1\n    critic: 1", "actor: 0-1\n    critic: 3\n    rollout: 2-3"}}
+		of := []struct{ one, other string }{
+			{"actor: 0-1\n    critic: 1", "actor: 0-1\n    critic: 3\n    rollout: 2-3"}}
 		if full {
 			of = append(of, struct{ one, other string }{"actor: 0\n    critic: 0-3", "actor: 3\n    critic: '0:0-3'"},
-				struct{ one, other string }{"actor: 0-3\n    critic: 0-1", "actor: 0-3\n    critic: 2-3\n    rollout: 0"})
+				struct{ one, other string }{"actor: 0-3\n    critic: 0-1",
+					"actor: 0-3\n    critic: 2-3\n    rollout: 0"})
 		}
 		for _, p := range of {
 			one := reason(t, local, dir, 4, p.one+"\n  allow_idle_ranks: true", withCritic...)
-			if diff := reason(t, local, dir, 4, p.other+"\n  allow_idle_ranks: true", append([]string{"rollout.pipeline_stage_num=2"}, withCritic...)...).diff(one); diff != "" {
+			if diff := reason(t, local, dir, 4, p.other+"\n  allow_idle_ranks: true",
+				append([]string{"rollout.pipeline_stage_num=2"}, withCritic...)...).diff(one); diff != "" {
 				t.Errorf("%s\n%s", p.other, diff)
 			}
 		}

@@ -5,11 +5,12 @@ import (
 	"testing"
 )
 
-// TestDAPO: dynamic sampling, overlong punishment and clip-higher from the configuration to the metrics, which are the same in every placement and after
-// a resume. Iterations make as many batches as they need.
+// TestDAPO: dynamic sampling, overlong punishment and clip-higher from the configuration to the metrics, which are the
+// same in every placement and after a resume. Iterations make as many batches as they need.
 func TestDAPO(t *testing.T) {
 	dir := sums(t)
-	dapo := []string{"algorithm.adv_type=grpo", "algorithm.group_size=4", "algorithm.max_num_gen_batches=3", "algorithm.clip_ratio_high=0.28",
+	dapo := []string{"algorithm.adv_type=grpo", "algorithm.group_size=4", "algorithm.max_num_gen_batches=3",
+		"algorithm.clip_ratio_high=0.28",
 		"algorithm.len_reward_penalty=0.5", "algorithm.safe_length=1", "algorithm.max_length=5"}
 	want := reason(t, local, dir, 0, collocated, dapo...)
 	several, few := 0, 0

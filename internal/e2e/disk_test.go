@@ -48,7 +48,8 @@ var illnesses = []illness{
 		}
 		err := syscall.EBUSY // a file that is open for writing by this way
 		for err == syscall.EBUSY {
-			err, _ = syscall.Mount("", run, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, "").(syscall.Errno)
+			err, _ = syscall.Mount("", run, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY,
+				"").(syscall.Errno)
 		}
 		if err != 0 {
 			t.Fatal(err)
@@ -57,8 +58,8 @@ var illnesses = []illness{
 	}, "read-only file system", runfolder.Dead},
 }
 
-// TestIllDisk: a run whose disk has no room any more, or becomes read-only, at any instant, fails and says so. STATUS is true, and when the disk is well the run
-// goes on, with the metrics of one that nothing befell.
+// TestIllDisk: a run whose disk has no room any more, or becomes read-only, at any instant, fails and says so. STATUS
+// is true, and when the disk is well the run goes on, with the metrics of one that nothing befell.
 func TestIllDisk(t *testing.T) {
 	const slow = "env.train.step_delay=1ms"
 	n := 8
@@ -90,14 +91,18 @@ func TestIllDisk(t *testing.T) {
 				cure := ill.strike(t, logs)
 				r := j.result()
 				status, err := statusAtEnd(c.folder())
-				if (r.code != 1 && on == local) || r.code == 0 || !strings.Contains(r.stderr, ill.says) || status != ill.status || err != nil {
-					t.Errorf("%s, after %d steps: exit code %d, status %s, %v, expected %s and %q\n%s", on.name, instant+1, r.code, status, err, ill.status,
+				if (r.code != 1 && on == local) || r.code == 0 || !strings.Contains(r.stderr, ill.says) ||
+					status != ill.status || err != nil {
+					t.Errorf("%s, after %d steps: exit code %d, status %s, %v, expected %s and %q\n%s", on.name,
+						instant+1, r.code, status, err, ill.status,
 						ill.says, r.stderr)
 				}
 				cure()
 				again := c.ok(on, np, cluster, steps(n), slow, "--resume", "auto")
-				if diff := c.metrics().diff(want); diff != "" && !strings.Contains(again.stderr, "lacks the metrics of step") {
-					t.Errorf("%s, after %d steps: not the metrics of the undisturbed run:\n%s%s", on.name, instant+1, diff, r.stderr)
+				if diff := c.metrics().diff(want); diff != "" &&
+					!strings.Contains(again.stderr, "lacks the metrics of step") {
+					t.Errorf("%s, after %d steps: not the metrics of the undisturbed run:\n%s%s", on.name, instant+1,
+						diff, r.stderr)
 				}
 				if s := c.status(); s != "done" {
 					t.Errorf("STATUS is %s, expected done", s)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestDoctorOverHosts: doctor names the hosts of all ranks, and what one of them has otherwise. The second host is a process with a name and a
-// limit of its own.
+// TestDoctorOverHosts: doctor names the hosts of all ranks, and what one of them has otherwise. The second host is a
+// process with a name and a limit of its own.
 func TestDoctorOverHosts(t *testing.T) {
 	t.Parallel()
 	if text, err := exec.Command("unshare", "--uts", "hostname", "elsewhere").CombinedOutput(); err != nil {

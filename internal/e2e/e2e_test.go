@@ -44,11 +44,14 @@ type program struct {
 var (
 	local   = &platform{name: "local", build: []string{"--tags", ""}}
 	openmpi = &platform{
-		name: "openmpi", build: []string{"--tags", "mpi", "--mpi", "openmpi"}, names: []string{"mpirun.openmpi", "mpirun"}, says: "Open MPI",
-		flags: []string{"--oversubscribe", "--bind-to", "none"}, install: "apt-get install openmpi-bin libopenmpi-dev pkg-config gcc",
+		name: "openmpi", build: []string{"--tags", "mpi", "--mpi", "openmpi"},
+		names: []string{"mpirun.openmpi", "mpirun"}, says: "Open MPI",
+		flags:   []string{"--oversubscribe", "--bind-to", "none"},
+		install: "apt-get install openmpi-bin libopenmpi-dev pkg-config gcc",
 	}
 	mpich = &platform{
-		name: "mpich", build: []string{"--tags", "mpi", "--mpi", "mpich"}, names: []string{"mpirun.mpich", "mpiexec.hydra", "mpirun"}, says: "HYDRA",
+		name: "mpich", build: []string{"--tags", "mpi", "--mpi", "mpich"},
+		names: []string{"mpirun.mpich", "mpiexec.hydra", "mpirun"}, says: "HYDRA",
 		install: "apt-get install mpich libmpich-dev pkg-config gcc",
 	}
 	platforms = []*platform{local, openmpi, mpich}
@@ -112,7 +115,8 @@ func (p *platform) compile(pkg string) (string, error) {
 		return "", err
 	}
 	out := filepath.Join(bin, p.name, filepath.Base(pkg), "rlinf")
-	text, err := exec.Command(filepath.Join(root, "scripts", "build"), slices.Concat(p.build, []string{"--out", out, "--package", pkg})...).CombinedOutput()
+	text, err := exec.Command(filepath.Join(root, "scripts", "build"),
+		slices.Concat(p.build, []string{"--out", out, "--package", pkg})...).CombinedOutput()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 2 {
 		return "", fmt.Errorf("%w: %s", errMissing, bytes.TrimSpace(text))
 	}
@@ -125,7 +129,8 @@ func (p *platform) compile(pkg string) (string, error) {
 // launcher returns the launcher's name, "" where there is none to be had.
 func (p *platform) launcher() (string, error) {
 	for _, name := range p.names {
-		if text, err := exec.Command(name, "--version").CombinedOutput(); err == nil && strings.Contains(string(text), p.says) {
+		if text, err := exec.Command(name, "--version").CombinedOutput(); err == nil &&
+			strings.Contains(string(text), p.says) {
 			return name, nil
 		}
 	}
@@ -156,8 +161,8 @@ var jobs = struct {
 // marker is the environment variable by which the processes of a job are found.
 const marker = "RLINF_E2E_JOB"
 
-// start starts rlinf with args on np ranks (0, without a launcher: as many as it finds right), in the folder dir, where its logs go. The
-// test does not end before the job has.
+// start starts rlinf with args on np ranks (0, without a launcher: as many as it finds right), in the folder dir, where
+// its logs go. The test does not end before the job has.
 func (p *platform) start(t testing.TB, dir string, np int, args ...string) *job {
 	t.Helper()
 	return p.startProgram(t, p.program(t, "."), dir, np, args...)
@@ -185,8 +190,10 @@ func (p *platform) startBelow(t testing.TB, above []string, path, dir string, np
 	line = slices.Concat(above, line)
 	jobs.Lock()
 	jobs.n++
-	j := &job{t: t, launcher: launcher, mark: fmt.Sprintf("%s=%d.%d", marker, os.Getpid(), jobs.n), ended: make(chan struct{})}
-	own := filepath.Join(bin, fmt.Sprint("job-", jobs.n)) // two launchers of Open MPI that make a folder at the same time are one too many
+	j := &job{t: t, launcher: launcher, mark: fmt.Sprintf("%s=%d.%d", marker, os.Getpid(), jobs.n),
+		ended: make(chan struct{})}
+	// two launchers of Open MPI that make a folder at the same time are one too many
+	own := filepath.Join(bin, fmt.Sprint("job-", jobs.n))
 	jobs.Unlock()
 	if err := os.Mkdir(own, 0o777); err != nil {
 		t.Fatal(err)
@@ -194,7 +201,8 @@ func (p *platform) startBelow(t testing.TB, above []string, path, dir string, np
 	j.cmd = exec.Command(line[0], line[1:]...)
 	j.cmd.Dir = dir
 	j.cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", j.mark,
-		"TMPDIR="+own, "OMPI_MCA_btl_vader_backing_directory="+own) // what Open MPI leaves behind when it is killed goes with bin
+		// what Open MPI leaves behind when it is killed goes with bin
+		"TMPDIR="+own, "OMPI_MCA_btl_vader_backing_directory="+own)
 	j.cmd.Stdout, j.cmd.Stderr = &j.stdout, &j.stderr
 	j.cmd.WaitDelay = 5 * time.Second
 	if err := j.cmd.Start(); err != nil {
@@ -218,8 +226,8 @@ func (p *platform) startBelow(t testing.TB, above []string, path, dir string, np
 // hung is after how long a job that should have ended is given up.
 const hung = 5 * time.Minute
 
-// wait returns the exit code when the job has ended, and all its processes with it. A launcher that stays when all its ranks are gone is
-// killed: Open MPI's at times does (docs/known-issues.md).
+// wait returns the exit code when the job has ended, and all its processes with it. A launcher that stays when all its
+// ranks are gone is killed: Open MPI's at times does (docs/known-issues.md).
 func (j *job) wait() int {
 	j.t.Helper()
 	deadline := time.NewTimer(hung)
@@ -281,7 +289,8 @@ func (j *job) processes() []process {
 	var found []process
 	for _, dir := range dirs {
 		environ, err := os.ReadFile(filepath.Join(dir, "environ"))
-		if err != nil || !bytes.Contains(append(environ, 0), []byte(j.mark+"\x00")) { // not ours, or gone; a zombie has none
+		// not ours, or gone; a zombie has none
+		if err != nil || !bytes.Contains(append(environ, 0), []byte(j.mark+"\x00")) {
 			continue
 		}
 		p := process{rank: -1}
@@ -308,8 +317,8 @@ func (j *job) ranks() int {
 // rankOf finds the rank in what a launcher tells a process.
 var rankOf = regexp.MustCompile(`(?:^|\x00)(?:OMPI_COMM_WORLD_RANK|PMI_RANK)=(\d+)`)
 
-// killAt kills a rank when so much time has passed, or the job has ended, and all of the job where there is no such rank. It waits for the end, and
-// tells whom it killed.
+// killAt kills a rank when so much time has passed, or the job has ended, and all of the job where there is no such
+// rank. It waits for the end, and tells whom it killed.
 func (j *job) killAt(at time.Duration, rank int) (whom string) {
 	select {
 	case <-j.ended:
@@ -333,8 +342,8 @@ func (j *job) kill() {
 	}
 }
 
-// stopped reports whether code is what comes of a job that a signal stopped, and that ended with want: MPICH's launcher at times says 0 instead
-// (docs/known-issues.md).
+// stopped reports whether code is what comes of a job that a signal stopped, and that ended with want: MPICH's launcher
+// at times says 0 instead (docs/known-issues.md).
 func (p *platform) stopped(code, want int) bool { return code == want || p == mpich && code == 0 }
 
 // signal sends sig to the launcher, or where there is none to the process.

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// A placement of a job with so many actors: the size of its world, and the sections of the configuration that say where components are.
+// A placement of a job with so many actors: the size of its world, and the sections of the configuration that say where
+// components are.
 type placement struct {
 	name  string
 	place func(actors int) (np int, yaml string)
@@ -34,7 +35,8 @@ var placements = []placement{
 		return 4, components("actor: %d-3", 4-a) + "    env: 1-3\n    rollout: 0-1\n"
 	}},
 	{"uneven workers on two ranks", func(a int) (int, string) {
-		return 2, components("actor: '%s'", []string{"1", "0-1", "0:0-1,1:2"}[a-1]) + "    env: '0:0-1,1:2'\n    rollout: '0:0,1:1-2'\n"
+		return 2, components("actor: '%s'", []string{"1", "0-1", "0:0-1,1:2"}[a-1]) +
+			"    env: '0:0-1,1:2'\n    rollout: '0:0,1:1-2'\n"
 	}},
 	{"many workers on a rank each", func(a int) (int, string) {
 		return 3, components("actor: '2:0-%d'", a-1) + "    env: '0:0-3'\n    rollout: '1:0-1'\n"
@@ -43,14 +45,21 @@ var placements = []placement{
 		return max(2, a), components("actor: 0-%d", a-1) + "    env: '0-1:0-3'\n    rollout: '0,1'\n"
 	}},
 	{"idle ranks, rank 0 too", func(a int) (int, string) {
-		return a + 6, components("actor: 1-%d", a) + fmt.Sprintf("    env: %d\n    rollout: %d\n  allow_idle_ranks: true\n", a+2, a+4)
+		return a + 6,
+			components("actor: 1-%d", a) + fmt.Sprintf("    env: %d\n    rollout: %d\n  allow_idle_ranks: true\n", a+2,
+				a+4)
 	}},
 	{"virtual nodes, a component on nodes", func(a int) (int, string) {
-		return 4, components("actor: 0-%d", a-1) + "    env: {node_group: node, placement: 0-1}\n    rollout: 1-3\n  num_nodes: 2\nspmd: {nodes: 2}\n"
+		return 4,
+			components("actor: 0-%d", a-1) +
+				"    env: {node_group: node, placement: 0-1}\n    rollout: 1-3\n  num_nodes: 2\nspmd: {nodes: 2}\n"
 	}},
 	{"node groups, small buckets", func(a int) (int, string) {
-		return 4, components("actor: 0-%d", a-1) + "    env: {node_group: sim, placement: 0-1}\n    rollout: {node_group: 'learn,sim', placement: 1-2}\n" +
-			"  node_groups: [{label: sim, node_ranks: 2-3}, {label: learn, node_ranks: 0-1}]\nspmd: {nodes: 4}\ncomm: {bucket_bytes: 1024}\n"
+		return 4,
+			components("actor: 0-%d", a-1) +
+				"    env: {node_group: sim, placement: 0-1}\n    rollout: {node_group: 'learn,sim', placement: 1-2}\n" +
+				"  node_groups: [{label: sim, node_ranks: 2-3}, {label: learn, node_ranks: 0-1}]\nspmd: {nodes: " +
+				"4}\ncomm: {bucket_bytes: 1024}\n"
 	}},
 	{"all ranks simulate and infer", func(a int) (int, string) {
 		return 3, components("actor: 0-%d", a-1) + "    env,rollout: all\n"
@@ -70,10 +79,11 @@ type task struct {
 	yaml      string
 }
 
-// The tasks: discrete actions, episodes that begin by themselves and are cut off; groups of environments that wait for each other, with
-// a trunk for both heads; real actions with exploration that depends on the state, and running statistics of observations and
-// returns; episodes compared, held to the first policy; a replay buffer that comes round in the third iteration; and a policy that remembers what is
-// hidden from it. In each iteration some episodes end and some go on.
+// The tasks: discrete actions, episodes that begin by themselves and are cut off; groups of environments that wait for
+// each other, with a trunk for both heads; real actions with exploration that depends on the state, and running
+// statistics of observations and returns; episodes compared, held to the first policy; a replay buffer that comes round
+// in the third iteration; and a policy that remembers what is hidden from it. In each iteration some episodes end and
+// some go on.
 var tasks = []task{
 	{"CartPole", 16, true, `
 env: {train: {env_type: CartPole-v1, total_num_envs: 48, max_episode_steps: 12}, eval: {total_num_envs: 12, max_steps_per_rollout_epoch: 12}}
@@ -128,11 +138,13 @@ type variant struct {
 }
 
 func (v variant) String() string {
-	return fmt.Sprintf("%s/%s/%s/actors %d, stages %d, epochs %d, sync %d", v.on.name, placements[v.place].name, tasks[v.task].name,
+	return fmt.Sprintf("%s/%s/%s/actors %d, stages %d, epochs %d, sync %d", v.on.name, placements[v.place].name,
+		tasks[v.task].name,
 		v.actors, v.stages, v.epochs, v.sync)
 }
 
-// run runs the job for four iterations, one more than the longest time between two versions of the weights, and returns its metrics.
+// run runs the job for four iterations, one more than the longest time between two versions of the weights, and returns
+// its metrics.
 func (v variant) run(t testing.TB, more ...string) metrics {
 	t.Helper()
 	dir := t.TempDir()
@@ -145,8 +157,8 @@ func (v variant) run(t testing.TB, more ...string) metrics {
 	return readMetrics(t, filepath.Join(dir, "logs", "run"))
 }
 
-// likeness returns the plainest variant whose metrics must be the same: one rank and one stage. Where episodes begin by themselves, two
-// rollouts for an update are as good as one that is twice as long.
+// likeness returns the plainest variant whose metrics must be the same: one rank and one stage. Where episodes begin by
+// themselves, two rollouts for an update are as good as one that is twice as long.
 func (v variant) likeness() variant {
 	like := variant{on: local, task: v.task, actors: v.actors, stages: 1, epochs: 1, sync: v.sync}
 	if !tasks[v.task].autoReset {
@@ -173,8 +185,8 @@ func (r *references) get(t testing.TB, v variant) metrics {
 	return m
 }
 
-// TestSameNumbersEverywhere: the metrics of a job follow from its configuration and the number of its actors, to the last bit, wherever
-// its parts are and whatever carries their messages.
+// TestSameNumbersEverywhere: the metrics of a job follow from its configuration and the number of its actors, to the
+// last bit, wherever its parts are and whatever carries their messages.
 func TestSameNumbersEverywhere(t *testing.T) {
 	variants := sample()
 	if full {
@@ -196,9 +208,11 @@ func TestSameNumbersEverywhere(t *testing.T) {
 }
 
 // dagger are the overrides that make DAgger of a task for SAC.
-var dagger = []string{"algorithm.adv_type=embodied_dagger", "algorithm.loss_type=embodied_dagger", "algorithm.dagger.beta_decay=0.5"}
+var dagger = []string{"algorithm.adv_type=embodied_dagger", "algorithm.loss_type=embodied_dagger",
+	"algorithm.dagger.beta_decay=0.5"}
 
-// TestSameLabelsEverywhere: what experts would do, and when they act, is the same in one goroutine, over channels and in stages.
+// TestSameLabelsEverywhere: what experts would do, and when they act, is the same in one goroutine, over channels and
+// in stages.
 func TestSameLabelsEverywhere(t *testing.T) {
 	t.Parallel()
 	task := slices.IndexFunc(tasks, func(t task) bool { return strings.HasSuffix(t.name, "SAC") })
@@ -245,8 +259,8 @@ func everything() (vs []variant) {
 	return vs
 }
 
-// checkCover checks that on goroutine ranks any two choices are met together, except for a placement and the small choices: there each
-// choice is met.
+// checkCover checks that on goroutine ranks any two choices are met together, except for a placement and the small
+// choices: there each choice is met.
 func checkCover(t *testing.T, vs []variant) {
 	t.Helper()
 	met := map[[4]int]bool{}
@@ -281,7 +295,8 @@ func TestFirstRolloutForAnyActors(t *testing.T) {
 		t.Run(task.name, func(t *testing.T) {
 			t.Parallel()
 			first := func(actors int) metrics {
-				return variant{on: local, task: i, actors: actors, stages: 1, epochs: 1, sync: 1}.run(t)[:1].only("env/")
+				return variant{on: local, task: i, actors: actors, stages: 1, epochs: 1,
+					sync: 1}.run(t)[:1].only("env/")
 			}
 			want := first(1)
 			if _, ok := want[0]["env/return"]; !ok {
@@ -296,7 +311,8 @@ func TestFirstRolloutForAnyActors(t *testing.T) {
 	}
 }
 
-// TestWatchingChangesNothing: evaluations, their films and checkpoints leave training as it is, though rollouts use older weights than evaluations.
+// TestWatchingChangesNothing: evaluations, their films and checkpoints leave training as it is, though rollouts use
+// older weights than evaluations.
 func TestWatchingChangesNothing(t *testing.T) {
 	for i, task := range tasks {
 		t.Run(task.name, func(t *testing.T) {
@@ -310,7 +326,8 @@ func TestWatchingChangesNothing(t *testing.T) {
 				return m
 			}
 			want := train("runner.val_check_interval=-1")
-			if diff := train("runner.val_check_interval=1", "runner.save_interval=1", "env.eval.video_cfg={save_video: true, width: 16, height: 16}").diff(want); diff != "" {
+			if diff := train("runner.val_check_interval=1", "runner.save_interval=1",
+				"env.eval.video_cfg={save_video: true, width: 16, height: 16}").diff(want); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -16,9 +16,9 @@ type example struct {
 	few, many           target // many with RLINF_TEST_FULL=1
 }
 
-// A target is what a return has to come to after so many steps of the runner: at least so many times the return without control, a cost. The few steps come,
-// over three to five seeds, to 0.07 of it at most (burgers) and 0.84 (kuramoto-sivashinsky); where nothing is learned, with a learning rate of
-// 1e-12, to 0.88 and 0.97 at the least.
+// A target is what a return has to come to after so many steps of the runner: at least so many times the return without
+// control, a cost. The few steps come, over three to five seeds, to 0.07 of it at most (burgers) and 0.84
+// (kuramoto-sivashinsky); where nothing is learned, with a learning rate of 1e-12, to 0.88 and 0.97 at the least.
 type target struct {
 	steps int
 	part  float64
@@ -41,8 +41,9 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestExamplesOnMPI trains on a solver of many processes in the same MPI job, for a moment, which MPICH makes as Open MPI does. Processes that wait for each
-// other wait for the scheduler, where there are more than cores: only a full run trains until something is learned.
+// TestExamplesOnMPI trains on a solver of many processes in the same MPI job, for a moment, which MPICH makes as Open
+// MPI does. Processes that wait for each other wait for the scheduler, where there are more than cores: only a full run
+// trains until something is learned.
 func TestExamplesOnMPI(t *testing.T) {
 	x := example{"heat", "heat", "heat", "env/return", target{}, target{50, 0.15}}
 	moment := []string{steps(2), "env.train.max_steps_per_rollout_epoch=128"}
@@ -102,7 +103,8 @@ func (x example) play(t *testing.T, p *platform, args ...string) metrics {
 		t.Fatal(err)
 	}
 	logs := t.TempDir()
-	r := local.startProgram(t, script, logs, 0, append(args, "runner.logger.log_path="+logs, "runner.save_interval=-1")...).result()
+	r := local.startProgram(t, script, logs, 0,
+		append(args, "runner.logger.log_path="+logs, "runner.save_interval=-1")...).result()
 	if r.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 	}

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestOwnKeys builds examples/own_keys, which docs/own-keys.md shows, as a module of its own: its parts' keys are set, checked and shown as rlinf's own.
+// TestOwnKeys builds examples/own_keys, which docs/own-keys.md shows, as a module of its own: its parts' keys are set,
+// checked and shown as rlinf's own.
 func TestOwnKeys(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "own-keys.md"))
 	if err != nil {
@@ -37,7 +38,8 @@ func TestOwnKeys(t *testing.T) {
 	}
 	program := filepath.Join(dir, "own_keys")
 	buildModule(t, module, program, ".")
-	if out, err := inModule(module, "test", "-mod=mod", "-v", "-run", "TestFeatures", ".").CombinedOutput(); err != nil ||
+	if out, err := inModule(module, "test", "-mod=mod", "-v", "-run", "TestFeatures",
+		".").CombinedOutput(); err != nil ||
 		!strings.Contains(string(out), "--- PASS: TestFeatures") {
 		t.Errorf("go test in another module: %v\n%s", err, out)
 	}
@@ -48,9 +50,12 @@ func TestOwnKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFile(t, work, "job.yaml", string(job))
-	refusedProgram(t, local, program, work, 0, "job.yaml:7: env.train.init_params.wind: a key of env_type Sail-v0, which is not chosen\n"+
-		"command line: algorithm.action_price: free: expected a number\ncommand line: reward.near_widht: unknown key, did you mean near_width?\n"+
-		"command line: actor.model.my_width: 0: expected a width from 1 to 1024", "-c", "job.yaml", "env.train.env_type=CartPole-v1", "+reward.near_widht=1",
+	refusedProgram(t, local, program, work, 0,
+		"job.yaml:7: env.train.init_params.wind: a key of env_type Sail-v0, which is not chosen\n"+
+			"command line: algorithm.action_price: free: expected a number\ncommand line: reward.near_widht: unknown "+
+			"key, did you mean near_width?\n"+
+			"command line: actor.model.my_width: 0: expected a width from 1 to 1024", "-c", "job.yaml",
+		"env.train.env_type=CartPole-v1", "+reward.near_widht=1",
 		"actor.model.my_width=0", "algorithm.action_price=free")
 	if r := local.startProgram(t, program, work, 0, "-c", "job.yaml").result(); r.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
@@ -66,7 +71,8 @@ func TestOwnKeys(t *testing.T) {
 	if verdict != "runs\n" {
 		t.Errorf("check ends with %q, want a verdict", verdict)
 	}
-	for i, key := range []string{"algorithm.action_price 0.02", "env.train.init_params.wind 0.2", "env.eval.init_params.wind 0.2", "actor.model.my_width 32", "reward.near_width 0.5"} {
+	for i, key := range []string{"algorithm.action_price 0.02", "env.train.init_params.wind 0.2",
+		"env.eval.init_params.wind 0.2", "actor.model.my_width 32", "reward.near_width 0.5"} {
 		at := max(len(lines)-5, 0) + i
 		if at >= len(lines) || !strings.HasPrefix(strings.Join(strings.Fields(lines[at]), " "), key) {
 			t.Errorf("check ends with\n%s\nwant a line for %s", r.stdout, key)
@@ -90,7 +96,9 @@ func buildModule(t *testing.T, module, out, packages string) {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(ours), "\n")
-	writeFile(t, module, "go.mod", "module example.org/own\n"+rest+"\nrequire github.com/rlinf/rlinf v0.0.0\n\nreplace github.com/rlinf/rlinf => "+of+"\n")
+	writeFile(t, module, "go.mod",
+		"module example.org/own\n"+rest+"\nrequire github.com/rlinf/rlinf v0.0.0\n\nreplace github.com/rlinf/rlinf => "+
+			of+"\n")
 	writeFile(t, module, "go.sum", string(sums))
 	if out, err := inModule(module, "build", "-mod=mod", "-o", out, packages).CombinedOutput(); err != nil {
 		t.Fatalf("go build in another module: %v\n%s", err, out)

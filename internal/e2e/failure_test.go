@@ -13,8 +13,8 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// frail is a job of three ranks, which wait for each other. The environments, which are faulty's, are on rank 1 alone. They fail in the
-// third iteration; a run that resumes one earlier ends before they do so again.
+// frail is a job of three ranks, which wait for each other. The environments, which are faulty's, are on rank 1 alone.
+// They fail in the third iteration; a run that resumes one earlier ends before they do so again.
 const frail = `
 cluster:
   component_placement: {actor: 0-2, env: 1, rollout: 2}
@@ -42,16 +42,20 @@ type failure struct {
 
 // The same on all platforms.
 var (
-	panics = failure{fault: "panic", codes: []int{1}, says: "env[0] rank 1 host % step 3: panic: out of its mind", status: runfolder.Failed, logged: true}
-	errs   = failure{fault: "error", codes: []int{1}, says: "env[0] rank 1 host % step 3: interact: step 3: out of patience", status: runfolder.Failed, logged: true}
+	panics = failure{fault: "panic", codes: []int{1}, says: "env[0] rank 1 host % step 3: panic: out of its mind",
+		status: runfolder.Failed, logged: true}
+	errs = failure{fault: "error", codes: []int{1},
+		says: "env[0] rank 1 host % step 3: interact: step 3: out of patience", status: runfolder.Failed, logged: true}
 )
 
-// TestFailures lets rank 1 fail while the others wait for it: the job ends with the right exit code, names the culprit, leaves no process,
-// keeps the last checkpoint, and can be resumed.
+// TestFailures lets rank 1 fail while the others wait for it: the job ends with the right exit code, names the culprit,
+// leaves no process, keeps the last checkpoint, and can be resumed.
 func TestFailures(t *testing.T) {
 	// Of a killed rank the launcher learns first, and only it can tell; MPICH's does not say which rank it was.
-	stopped := failure{fault: "stop", args: []string{"comm.stall_timeout=5s"}, codes: []int{76}, status: runfolder.Failed,
-		says: "rank 1 (host %, pid $PID) has been silent for % (stall timeout 5s): it is stopped, or its node hangs; rank % on % ends the job with exit code 76"}
+	stopped := failure{fault: "stop", args: []string{"comm.stall_timeout=5s"}, codes: []int{76},
+		status: runfolder.Failed,
+		says: "rank 1 (host %, pid $PID) has been silent for % (stall timeout 5s): it is stopped, or its node " +
+			"hangs; rank % on % ends the job with exit code 76"}
 	asyncErrs := failure{fault: "error", async: true, codes: []int{1}, status: runfolder.Failed, logged: true,
 		says: "env[0] rank 1 host % step %: simulate: environments 0-5, step %: out of patience"}
 	asyncKill := failure{fault: "kill", async: true, codes: []int{137}, status: runfolder.Running,
@@ -62,14 +66,17 @@ func TestFailures(t *testing.T) {
 	}{
 		{local, []failure{panics, errs, asyncErrs,
 			{fault: "nan-reward", codes: []int{1}, status: runfolder.Failed,
-				says: "actor[0] rank 0 host % step 3: compute_advantages_and_returns: ppo: rollout: reward is NaN at step 3 of environment 0 of this replica"},
+				says: "actor[0] rank 0 host % step 3: compute_advantages_and_returns: ppo: rollout: reward is NaN at " +
+					"step 3 of environment 0 of this replica"},
 			{fault: "nan-observation", codes: []int{1}, status: runfolder.Failed,
-				says: "rollout[0] rank 2 host % step 3: generate: environments 0-5, step 4: policy: forward: row 0: log-prob is NaN: its observation, " +
+				says: "rollout[0] rank 2 host % step 3: generate: environments 0-5, step 4: policy: forward: row 0: " +
+					"log-prob is NaN: its observation, " +
 					"or the parameters, are not finite"},
 		}},
 		{openmpi, []failure{panics, errs, stopped, asyncErrs, asyncKill,
 			{fault: "exit", codes: []int{3}, status: runfolder.Running, says: "%Process name: [[%],1]"},
-			{fault: "kill", codes: []int{137}, status: runfolder.Running, says: "%process rank 1 with PID % on node % exited on signal 9 (Killed)."},
+			{fault: "kill", codes: []int{137}, status: runfolder.Running,
+				says: "%process rank 1 with PID % on node % exited on signal 9 (Killed)."},
 		}},
 		{mpich, []failure{panics, errs, stopped,
 			{fault: "exit", status: runfolder.Running},
@@ -105,7 +112,8 @@ func fails(t *testing.T, p *platform, f failure) {
 	program := p.program(t, "./internal/e2e/testdata/faulty")
 	args := append([]string{"-c", "job.yaml", "env.train.env_type=CartPole-" + f.fault}, f.args...)
 	if f.async {
-		args = append(args, "runner.async=true", "algorithm.staleness_threshold=1", "cluster.component_placement={actor: 0, env: 1, rollout: 2}")
+		args = append(args, "runner.async=true", "algorithm.staleness_threshold=1",
+			"cluster.component_placement={actor: 0, env: 1, rollout: 2}")
 	}
 	r := p.startProgram(t, program, dir, 3, args...).result() // which sees that no process is left
 	if !slices.Contains(f.codes, r.code) && (f.codes != nil || r.code == 0) {
@@ -157,7 +165,8 @@ func fails(t *testing.T, p *platform, f failure) {
 	}
 }
 
-// TestDivergence trains with a learning rate that explodes: both actors find the same gradient, and the first one tells.
+// TestDivergence trains with a learning rate that explodes: both actors find the same gradient, and the first one
+// tells.
 func TestDivergence(t *testing.T) {
 	for _, p := range platforms {
 		t.Run(p.name, func(t *testing.T) {
@@ -166,7 +175,8 @@ func TestDivergence(t *testing.T) {
 			writeFile(t, dir, "job.yaml", good)
 			r := p.run(t, dir, 2, "-c", "job.yaml", "actor.optim.lr=1e30", "runner.max_steps=100")
 			if r.code != 1 || count(r.stderr, "actor[%] rank % host % step %: run_training: ppo: %") != 1 ||
-				count(r.stderr, "actor[0] rank 0 host % step %: run_training: ppo: epoch %: minibatch %: gradient of %[%]: % at element %") != 1 {
+				count(r.stderr, "actor[0] rank 0 host % step %: run_training: ppo: epoch %: minibatch %: gradient of "+
+					"%[%]: % at element %") != 1 {
 				t.Errorf("exit code %d, want 1 and, once, the gradient that is not finite\n%s", r.code, r.stderr)
 			}
 			if got := readStatus(t, filepath.Join(dir, "logs", "job")); got != runfolder.Failed {

@@ -20,14 +20,16 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestLargeModel takes a random model with the sizes of Qwen2.5-0.5B through everything: a checkpoint of bfloat16 shards, generation, a
-// step of training adapters, and these saved and loaded again. The memory is what check predicts.
+// TestLargeModel takes a random model with the sizes of Qwen2.5-0.5B through everything: a checkpoint of bfloat16
+// shards, generation, a step of training adapters, and these saved and loaded again. The memory is what check predicts.
 func TestLargeModel(t *testing.T) {
 	if !full {
 		t.Skip("a model of 494 M parameters: RLINF_TEST_FULL=1")
 	}
-	c := lm.Config{Family: lm.Qwen2, Vocab: 151936, Hidden: 896, Layers: 24, Heads: 14, KVHeads: 2, HeadDim: 64, Intermediate: 4864,
-		Eps: 1e-6, Rope: lm.Rope{Theta: 1e6, Type: lm.RopeDefault}, Tied: true, QKVBias: true, MaxPositions: 32768, InitRange: 0.02}
+	c := lm.Config{Family: lm.Qwen2, Vocab: 151936, Hidden: 896, Layers: 24, Heads: 14, KVHeads: 2, HeadDim: 64,
+		Intermediate: 4864,
+		Eps:          1e-6, Rope: lm.Rope{Theta: 1e6, Type: lm.RopeDefault}, Tied: true, QKVBias: true,
+		MaxPositions: 32768, InitRange: 0.02}
 	dir := writeTexts(t)
 	folder := filepath.Join(dir, "model")
 	newModel := func(o lm.Options) *lm.Model {
@@ -45,7 +47,8 @@ func TestLargeModel(t *testing.T) {
 		t.Fatalf("%d parameters, want 494032768", n)
 	}
 	m.Init(1)
-	if err := hf.Save(m, folder, hf.SaveOptions{DType: tensor.BF16, ShardBytes: 300 << 20, Tokens: hf.Tokens{BOS: -1, Pad: -1}}); err != nil {
+	if err := hf.Save(m, folder, hf.SaveOptions{DType: tensor.BF16, ShardBytes: 300 << 20,
+		Tokens: hf.Tokens{BOS: -1, Pad: -1}}); err != nil {
 		t.Fatal(err)
 	}
 	shards, err := filepath.Glob(filepath.Join(folder, "model-*.safetensors"))

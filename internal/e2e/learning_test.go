@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// learn runs one of configs for so many iterations, and returns its metrics and what its evaluation behind them returns.
+// learn runs one of configs for so many iterations, and returns its metrics and what its evaluation behind them
+// returns.
 func learn(t *testing.T, config string, steps int, args ...string) (m metrics, evaluation float64) {
 	t.Helper()
 	dir := t.TempDir()
@@ -15,7 +16,8 @@ func learn(t *testing.T, config string, steps int, args ...string) (m metrics, e
 	if err != nil {
 		t.Fatal(err)
 	}
-	args = append([]string{"-c", path, fmt.Sprint("runner.max_steps=", steps), fmt.Sprint("runner.val_check_interval=", steps), "runner.save_interval=-1"}, args...)
+	args = append([]string{"-c", path, fmt.Sprint("runner.max_steps=", steps),
+		fmt.Sprint("runner.val_check_interval=", steps), "runner.save_interval=-1"}, args...)
 	local.ok(t, dir, 0, args...)
 	m = readMetrics(t, filepath.Join(dir, "logs", config))
 	last := m[len(m)-1]
@@ -25,7 +27,8 @@ func learn(t *testing.T, config string, steps int, args ...string) (m metrics, e
 	return m, evaluation
 }
 
-// TestRewardsTeach: the rewards that a rank of its own gives are what CartPole is learnt by, and with their sign turned round the pole falls at once.
+// TestRewardsTeach: the rewards that a rank of its own gives are what CartPole is learnt by, and with their sign turned
+// round the pole falls at once.
 func TestRewardsTeach(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -35,9 +38,13 @@ func TestRewardsTeach(t *testing.T) {
 		args        []string
 	}{
 		{"a potential beside the environment's", 100, 475, 500, nil},
-		{"thirty times as much of it, which leaves what is best as it is", 100, 475, 500, []string{"reward.reward_weight=30"}},
-		{"the environment's, by the component alone", 40, 475, 500, []string{"reward.reward_type=env", "reward.env_reward_weight=0"}},
-		{"the same, turned round", 20, 8, 9.2, []string{"reward.reward_type=env", "reward.env_reward_weight=0", "reward.reward_weight=-1"}}, // 9.45 at first
+		{"thirty times as much of it, which leaves what is best as it is", 100, 475, 500,
+			[]string{"reward.reward_weight=30"}},
+		{"the environment's, by the component alone", 40, 475, 500,
+			[]string{"reward.reward_type=env", "reward.env_reward_weight=0"}},
+		// 9.45 at first
+		{"the same, turned round", 20, 8, 9.2, []string{"reward.reward_type=env", "reward.env_reward_weight=0",
+			"reward.reward_weight=-1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -13,11 +13,12 @@ import (
 	"testing"
 )
 
-// metrics are the lines of a metrics.jsonl, without what the clock says. Numbers are as they are written, to the last digit.
+// metrics are the lines of a metrics.jsonl, without what the clock says. Numbers are as they are written, to the last
+// digit.
 type metrics []map[string]any
 
-// readMetrics reads the metrics of the run whose folder is dir; none where there is no file yet. A last line that is being written does
-// not count.
+// readMetrics reads the metrics of the run whose folder is dir; none where there is no file yet. A last line that is
+// being written does not count.
 func readMetrics(t testing.TB, dir string) metrics {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "metrics.jsonl"))
@@ -35,7 +36,9 @@ func readMetrics(t testing.TB, dir string) metrics {
 		if err := in.Decode(&entry); err != nil {
 			t.Fatalf("metrics.jsonl: %v in %q", err, line)
 		}
-		maps.DeleteFunc(entry, func(name string, _ any) bool { return name == "time" || strings.HasPrefix(name, "time/") })
+		maps.DeleteFunc(entry, func(name string, _ any) bool {
+			return name == "time" || strings.HasPrefix(name, "time/")
+		})
 		m = append(m, entry)
 	}
 	return m
@@ -90,8 +93,8 @@ func (m metrics) diff(want metrics) string {
 	return ""
 }
 
-// checkWhole checks that m, which others are held against, says something: all n steps in order, of rollouts, training and an
-// evaluation, with numbers that move.
+// checkWhole checks that m, which others are held against, says something: all n steps in order, of rollouts, training
+// and an evaluation, with numbers that move.
 func (m metrics) checkWhole(t testing.TB, n int) {
 	t.Helper()
 	if len(m) != n {

@@ -11,12 +11,15 @@ import (
 
 // small are settings with which configs/cartpole_ppo.yaml takes two short iterations on two ranks.
 var small = []string{
-	"cluster.component_placement.actor=0-1", "cluster.component_placement.env=0", "cluster.component_placement.rollout=1", "env.train.total_num_envs=8",
-	"env.eval.total_num_envs=4", "runner.max_steps=2", "runner.val_check_interval=2", "runner.save_interval=-1", "actor.micro_batch_size=64",
+	"cluster.component_placement.actor=0-1", "cluster.component_placement.env=0",
+	"cluster.component_placement.rollout=1", "env.train.total_num_envs=8",
+	"env.eval.total_num_envs=4", "runner.max_steps=2", "runner.val_check_interval=2", "runner.save_interval=-1",
+	"actor.micro_batch_size=64",
 	"actor.global_batch_size=128", "runner.logger.experiment_name=run",
 }
 
-// TestOtherModule builds the examples that need no parts of their own in another module, and trains with each. TestOwnKeys does so with the others.
+// TestOtherModule builds the examples that need no parts of their own in another module, and trains with each.
+// TestOwnKeys does so with the others.
 func TestOtherModule(t *testing.T) {
 	t.Parallel()
 	top, err := filepath.Abs(root)
@@ -56,14 +59,16 @@ func TestOtherModule(t *testing.T) {
 		sameRun(t, at, base)
 	})
 	t.Run("own_runner", func(t *testing.T) {
-		at, _ := run(t, "own_runner", 0, "-c", filepath.Join(dir, "own_runner/cartpole.yaml"), "runner.max_steps=2", "runner.val_check_interval=2")
+		at, _ := run(t, "own_runner", 0, "-c", filepath.Join(dir, "own_runner/cartpole.yaml"), "runner.max_steps=2",
+			"runner.val_check_interval=2")
 		m := last(t, at, "own_runner")
 		for _, name := range []string{"monitor/largest_change", "eval/return", "train/actor/policy_loss"} {
 			if _, ok := m[name]; !ok {
 				t.Errorf("no metric %s in %v", name, m)
 			}
 		}
-		_, r := run(t, "own_runner", 2, "-c", filepath.Join(dir, "own_runner/cartpole.yaml"), "cluster.component_placement.monitro=0")
+		_, r := run(t, "own_runner", 2, "-c", filepath.Join(dir, "own_runner/cartpole.yaml"),
+			"cluster.component_placement.monitro=0")
 		if !strings.Contains(r.stderr, "monitor") {
 			t.Errorf("a component that nobody knows: %s", r.stderr)
 		}
@@ -71,7 +76,8 @@ func TestOtherModule(t *testing.T) {
 	t.Run("trainer", func(t *testing.T) {
 		for _, args := range [][]string{{"-epochs", "2"}, {"-epochs", "2", "-async"}} {
 			// collectors that run beside the trainer may have ended no episode in time
-			if _, r := run(t, "trainer", 0, args...); !regexp.MustCompile(`^epoch   2  loss +-?\d+\.\d+  return +(\d+\.\d|–)  evaluation +\d+\.\d\n$`).MatchString(r.stdout) {
+			if _, r := run(t, "trainer", 0, args...); !regexp.MustCompile(
+				`^epoch   2  loss +-?\d+\.\d+  return +(\d+\.\d|–)  evaluation +\d+\.\d\n$`).MatchString(r.stdout) {
 				t.Errorf("%q: %q", args, r.stdout)
 			}
 		}

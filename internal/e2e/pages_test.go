@@ -31,17 +31,20 @@ var elsewhere = map[string]string{
 }
 
 // short are overrides with which every training command takes two iterations.
-var short = []string{"runner.max_steps=2", "runner.val_check_interval=2", "runner.save_interval=2", "env.eval.total_num_envs=4",
+var short = []string{"runner.max_steps=2", "runner.val_check_interval=2", "runner.save_interval=2",
+	"env.eval.total_num_envs=4",
 	"env.eval.max_steps_per_rollout_epoch=16"}
 
-// TestCommands runs every command of the README, of docs/extending.md and of the pages of the algorithms, for two iterations. Commands of a
-// page follow one another in one folder. Those for Open MPI run on goroutine ranks here, with the same numbers.
+// TestCommands runs every command of the README, of docs/extending.md and of the pages of the algorithms, for two
+// iterations. Commands of a page follow one another in one folder. Those for Open MPI run on goroutine ranks here, with
+// the same numbers.
 func TestCommands(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "algorithms", "*.md"))
 	if err != nil || len(pages) < 12 {
 		t.Fatalf("%d pages of algorithms, %v", len(pages), err)
 	}
-	for _, name := range []string{"README.md", "README.zh-CN.md", "docs/extending.md", "docs/tracing.md", "docs/running.md", "docs/tutorials/simulator.md", "docs/tutorials/language.md"} {
+	for _, name := range []string{"README.md", "README.zh-CN.md", "docs/extending.md", "docs/tracing.md",
+		"docs/running.md", "docs/tutorials/simulator.md", "docs/tutorials/language.md"} {
 		pages = append(pages, filepath.Join(root, name))
 	}
 	top, err := filepath.Abs(root)
@@ -78,7 +81,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// addition makes a folder with data of addition and a start, from which the commands of pages of algorithms for answers go on.
+// addition makes a folder with data of addition and a start, from which the commands of pages of algorithms for answers
+// go on.
 func addition(t *testing.T, top string) string {
 	dir := t.TempDir()
 	if err := os.Symlink(filepath.Join(top, "configs"), filepath.Join(dir, "configs")); err != nil {
@@ -94,7 +98,8 @@ var (
 	stepsGiven = regexp.MustCompile(`^runner\.max_steps=`)
 )
 
-// commandsOf returns the lines of a page's shell commands, without their comments, in which \ at the end goes on in the next line.
+// commandsOf returns the lines of a page's shell commands, without their comments, in which \ at the end goes on in the
+// next line.
 func commandsOf(page string) (lines []string) {
 	for _, language := range []string{"sh", "bash"} {
 		for _, text := range blocks(page, language) {
@@ -148,7 +153,8 @@ func runCommand(t *testing.T, dir, line string) {
 	}
 }
 
-var mujocoTask = regexp.MustCompile(`env_type: (HalfCheetah|Hopper|Walker2d|Ant|Pusher|Reacher|InvertedPendulum|Tabletop|mujoco)`)
+var mujocoTask = regexp.MustCompile(`env_type: (HalfCheetah|Hopper|Walker2d|Ant|Pusher|Reacher|InvertedPendulum|` +
+	`Tabletop|mujoco)`)
 
 func needsMuJoCo(t *testing.T, config string) bool {
 	t.Helper()

@@ -55,7 +55,9 @@ func TestPythonKinds(t *testing.T) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			dir := t.TempDir()
-			local.ok(t, dir, 0, append([]string{"-c", filepath.Join(here, "kinds.yaml"), "env.train.external.command=" + python + " " + filepath.Join(here, "kinds.py") + " " + kind}, more...)...)
+			local.ok(t, dir, 0,
+				append([]string{"-c", filepath.Join(here, "kinds.yaml"), "env.train.external.command=" + python + " " +
+					filepath.Join(here, "kinds.py") + " " + kind}, more...)...)
 			if got := lastEval(t, filepath.Join(dir, "logs", "kinds")); got < 7 {
 				t.Errorf("eval/return %v, want nearly the best, 8; who knows nothing has 4.1 at most", got)
 			}
@@ -66,7 +68,8 @@ func TestPythonKinds(t *testing.T) {
 // tutorial is the page about a simulator of your own.
 const tutorial = "docs/tutorials/simulator.md"
 
-// TestPythonReadme trains the simulator that the README shows, with the tutorial's YAML. Both languages show the same one.
+// TestPythonReadme trains the simulator that the README shows, with the tutorial's YAML. Both languages show the same
+// one.
 func TestPythonReadme(t *testing.T) {
 	python := python(t)
 	page, err := os.ReadFile(filepath.Join(root, tutorial))
@@ -87,7 +90,8 @@ func TestPythonReadme(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "boat.py", shown[0])
 	writeFile(t, dir, "boat.yaml", block(t, string(page), "yaml", "tanks.py"))
-	local.ok(t, dir, 0, "-c", "boat.yaml", "env.train.external.command="+python+" boat.py", "runner.max_steps=10", "runner.val_check_interval=10")
+	local.ok(t, dir, 0, "-c", "boat.yaml", "env.train.external.command="+python+" boat.py", "runner.max_steps=10",
+		"runner.val_check_interval=10")
 	if got := lastEval(t, filepath.Join(dir, "logs", "boat")); got < -10 {
 		t.Errorf("eval/return %v, want more than -10; a boat that drifts has some -100", got)
 	}
@@ -103,13 +107,15 @@ func TestPythonTutorial(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "tanks.py", block(t, string(text), "python", "rlb.serve"))
 	writeFile(t, dir, "tanks.yaml", block(t, string(text), "yaml", "tanks.py"))
-	local.ok(t, dir, 0, "-c", "tanks.yaml", "env.train.external.command="+python+" tanks.py", "runner.max_steps=20", "runner.val_check_interval=20")
+	local.ok(t, dir, 0, "-c", "tanks.yaml", "env.train.external.command="+python+" tanks.py", "runner.max_steps=20",
+		"runner.val_check_interval=20")
 	if got := lastEval(t, filepath.Join(dir, "logs", "tanks")); got < -5 {
 		t.Errorf("eval/return %v, want more than -5; a pump at random has -25", got)
 	}
 }
 
-// TestPythonBreaks: a job whose simulators break for good in its last iteration has failed, with a checkpoint, and so has an evaluation without episodes.
+// TestPythonBreaks: a job whose simulators break for good in its last iteration has failed, with a checkpoint, and so
+// has an evaluation without episodes.
 func TestPythonBreaks(t *testing.T) {
 	python := python(t)
 	dir := t.TempDir()
@@ -130,7 +136,8 @@ rlb.serve(Breaks, max_steps=8)
 	writeFile(t, dir, "breaks.yaml", `
 cluster: {component_placement: {"actor,env,rollout": 0}}
 runner: {max_steps: 1, val_check_interval: -1, save_interval: -1, logger: {experiment_name: run}}
-env: {train: {env_type: external, total_num_envs: 2, max_steps_per_rollout_epoch: 16, external: {command: `+python+` breaks.py, max_restarts: 1}}}
+env: {train: {env_type: external, total_num_envs: 2, max_steps_per_rollout_epoch: 16, external: {command: `+python+
+		` breaks.py, max_restarts: 1}}}
 actor: {micro_batch_size: 32, global_batch_size: 32, optim: {lr: 1.0e-3}}
 `)
 	r := local.run(t, dir, 0, "-c", "breaks.yaml")
@@ -144,7 +151,8 @@ actor: {micro_batch_size: 32, global_batch_size: 32, optim: {lr: 1.0e-3}}
 	if last, err := checkpoint.Load(filepath.Join(run, "checkpoints", "latest")); err != nil || last.Step != 1 {
 		t.Errorf("latest checkpoint: %+v, %v", last, err)
 	}
-	r = local.run(t, dir, 0, "eval", "-c", "breaks.yaml", "+env.eval.total_num_envs=2", "+env.eval.max_steps_per_rollout_epoch=8")
+	r = local.run(t, dir, 0, "eval", "-c", "breaks.yaml", "+env.eval.total_num_envs=2",
+		"+env.eval.max_steps_per_rollout_epoch=8")
 	if says := "episodes were lost, for their simulators failed"; r.code != 1 || !strings.Contains(r.stderr, says) {
 		t.Errorf("eval: exit code %d, want 1 and %q\n%s%s", r.code, says, r.stdout, r.stderr)
 	}
@@ -176,16 +184,19 @@ func TestTanks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code, err := os.ReadFile(filepath.Join(example, "tanks.py")); err != nil || string(code) != block(t, string(text), "python", "rlb.serve") {
+	if code, err := os.ReadFile(filepath.Join(example, "tanks.py")); err != nil ||
+		string(code) != block(t, string(text), "python", "rlb.serve") {
 		t.Errorf("tanks.py is not what the tutorial shows (%v)", err)
 	}
 	dir := t.TempDir()
-	r := local.startProgram(t, filepath.Join(example, "run"), dir, 0, "runner.logger.log_path="+filepath.Join(dir, "logs"), steps(20),
+	r := local.startProgram(t, filepath.Join(example, "run"), dir, 0,
+		"runner.logger.log_path="+filepath.Join(dir, "logs"), steps(20),
 		"runner.save_interval=20", "runner.val_check_interval=20").result()
 	if r.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
-	if text, err := os.ReadFile(filepath.Join(dir, "logs", "tanks", "provenance.json")); err != nil || !strings.Contains(string(text), program) {
+	if text, err := os.ReadFile(filepath.Join(dir, "logs", "tanks", "provenance.json")); err != nil ||
+		!strings.Contains(string(text), program) {
 		t.Errorf("it was not %s, as RLINF says, that trained: %s, %v", program, text, err)
 	}
 	if got := lastEval(t, filepath.Join(dir, "logs", "tanks")); got < -5 {

@@ -30,8 +30,8 @@ func TestReadmeJob(t *testing.T) {
 	}
 }
 
-// TestOwnParts builds examples/own_parts, which docs/extending.md shows whole, in a module with the go.mod shown there. It runs its tests, and
-// trains what the page says is learnt.
+// TestOwnParts builds examples/own_parts, which docs/extending.md shows whole, in a module with the go.mod shown there.
+// It runs its tests, and trains what the page says is learnt.
 func TestOwnParts(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join(root, "docs", "extending.md"))

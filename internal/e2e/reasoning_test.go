@@ -53,7 +53,8 @@ func reason(t testing.TB, on *platform, dir string, np int, place string, args .
 	return m
 }
 
-// sums writes prompts with one answer, and fine-tunes a model on them until it is sometimes right. It returns the folder.
+// sums writes prompts with one answer, and fine-tunes a model on them until it is sometimes right. It returns the
+// folder.
 func sums(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -65,8 +66,10 @@ func sums(t testing.TB) string {
 		}
 	}
 	writeFile(t, dir, "data/train.jsonl", lines.String())
-	start := strings.NewReplacer("task_type: reasoning", "task_type: sft", ", rollout_batch_size: 8, max_prompt_length: 9", "",
-		"algorithm: {adv_type: reinpp, loss_type: actor, group_size: 16, n_minibatches: 2}\n", "", "actor:\n", "actor:\n  global_batch_size: 12\n",
+	start := strings.NewReplacer("task_type: reasoning", "task_type: sft",
+		", rollout_batch_size: 8, max_prompt_length: 9", "",
+		"algorithm: {adv_type: reinpp, loss_type: actor, group_size: 16, n_minibatches: 2}\n", "", "actor:\n",
+		"actor:\n  global_batch_size: 12\n",
 		"experiment_name: run", "experiment_name: start").Replace(reasoning)
 	writeFile(t, dir, "start.yaml", components(collocated)+start)
 	local.ok(t, dir, 0, "-c", "start.yaml", "actor.micro_batch_size=6", "runner.max_steps=4")
@@ -81,13 +84,16 @@ type reasoningCase struct {
 	args  []string
 }
 
-// reasoningCases are those of a default run: all in one process, then each component on ranks of its own, or on some of others'.
+// reasoningCases are those of a default run: all in one process, then each component on ranks of its own, or on some of
+// others'.
 func reasoningCases() []reasoningCase {
 	const hybrid = "actor: 0-1\n    rollout: 1-3\n    reward: 0"
 	all := []reasoningCase{
 		{local, 2, "actor: 0-1", nil},
-		{local, 0, collocated, []string{"runner.enable_dynamic_batch_size=true", "runner.max_tokens_per_mbs=40", "actor.threads=2"}},
-		{local, 4, "actor: 0-1\n    rollout: 2\n    reward: 3", []string{"rollout.pipeline_stage_num=3", "rollout.max_running_requests=5"}},
+		{local, 0, collocated, []string{"runner.enable_dynamic_batch_size=true", "runner.max_tokens_per_mbs=40",
+			"actor.threads=2"}},
+		{local, 4, "actor: 0-1\n    rollout: 2\n    reward: 3",
+			[]string{"rollout.pipeline_stage_num=3", "rollout.max_running_requests=5"}},
 		{openmpi, 4, hybrid, []string{"rollout.pipeline_stage_num=2"}},
 		{mpich, 3, "actor: 1-2\n    rollout: 0", []string{"actor.micro_batch_size=1", "rollout.threads=2"}},
 		{openmpi, 4, "actor: 0-1\n    rollout: 2-3\n  num_nodes: 2\nspmd: {nodes: 2}", nil},
@@ -96,23 +102,26 @@ func reasoningCases() []reasoningCase {
 		return all
 	}
 	for _, on := range platforms {
-		for i, place := range []string{"actor: 0-1\n    rollout: 2-3", hybrid, "actor,rollout: 0-1\n    reward: 2-3", "actor: 2-3\n    rollout,reward: 0-1",
+		for i, place := range []string{"actor: 0-1\n    rollout: 2-3", hybrid, "actor,rollout: 0-1\n    reward: 2-3",
+			"actor: 2-3\n    rollout,reward: 0-1",
 			"actor: 0,3\n    rollout: 1-2\n    reward: all"} {
 			for stages := 1; stages <= 3; stages++ {
 				if hybrid == place && stages == 3 {
 					continue // 8 prompts of 3 workers have 2 stages
 				}
-				all = append(all, reasoningCase{on, 4, place, []string{fmt.Sprint("rollout.pipeline_stage_num=", stages),
-					fmt.Sprint("rollout.max_running_requests=", 1+7*i*stages), fmt.Sprint("actor.micro_batch_size=", 1+5*stages)}})
+				all = append(all,
+					reasoningCase{on, 4, place, []string{fmt.Sprint("rollout.pipeline_stage_num=", stages),
+						fmt.Sprint("rollout.max_running_requests=", 1+7*i*stages),
+						fmt.Sprint("actor.micro_batch_size=", 1+5*stages)}})
 			}
 		}
 	}
 	return all
 }
 
-// TestReasoningEqual: the metrics of training on own answers depend on neither the transport nor the placement of any component, nor on
-// stages, on how many answers grow at once, or on how answers are packed into micro-batches, nor on a stop with a resume. The ratio before
-// the first step is 1. The full test takes some ten minutes on two cores.
+// TestReasoningEqual: the metrics of training on own answers depend on neither the transport nor the placement of any
+// component, nor on stages, on how many answers grow at once, or on how answers are packed into micro-batches, nor on a
+// stop with a resume. The ratio before the first step is 1. The full test takes some ten minutes on two cores.
 func TestReasoningEqual(t *testing.T) {
 	dir := sums(t)
 	want := reason(t, local, dir, 0, collocated)
@@ -159,13 +168,17 @@ func TestReasoningEqual(t *testing.T) {
 		place, says string // a metric that is not 0
 		args        []string
 	}{
-		"KL in the loss": {inferring, "train/actor/kl_loss", []string{"algorithm.kl_beta=0.1", "algorithm.recompute_logprobs=true"}},
-		"KL in the reward, adapters": {inferring, "train/actor/grad_norm", []string{"algorithm.reinpp_kl_beta=0.05", "actor.model.is_lora=true",
-			"actor.model.lora_rank=4", "reward.random_reward=true"}}, // on the weights of ckpt_path
-		"log-probs by the actors alone": {"actor: 0-1\n    rollout: 2-3", "train/actor/grad_norm", []string{"rollout.return_logprobs=false",
-			"algorithm.recompute_logprobs=true"}},
-		"dynamic sampling": {"actor: 0-1\n    rollout: 1-2\n    reward: 3", "rollout/gen_batches", []string{"algorithm.adv_type=grpo",
-			"algorithm.max_num_gen_batches=3", "algorithm.group_size=4"}},
+		"KL in the loss": {inferring, "train/actor/kl_loss",
+			[]string{"algorithm.kl_beta=0.1", "algorithm.recompute_logprobs=true"}},
+		"KL in the reward, adapters": {inferring, "train/actor/grad_norm",
+			[]string{"algorithm.reinpp_kl_beta=0.05", "actor.model.is_lora=true",
+				"actor.model.lora_rank=4", "reward.random_reward=true"}}, // on the weights of ckpt_path
+		"log-probs by the actors alone": {"actor: 0-1\n    rollout: 2-3", "train/actor/grad_norm",
+			[]string{"rollout.return_logprobs=false",
+				"algorithm.recompute_logprobs=true"}},
+		"dynamic sampling": {"actor: 0-1\n    rollout: 1-2\n    reward: 3", "rollout/gen_batches",
+			[]string{"algorithm.adv_type=grpo",
+				"algorithm.max_num_gen_batches=3", "algorithm.group_size=4"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := reason(t, local, dir, 0, collocated, c.args...)
@@ -200,7 +213,8 @@ func TestReasoningEqual(t *testing.T) {
 		writeFile(t, dir, "job.yaml", components("actor: 0-1")+reasoning)
 		local.ok(t, dir, 2, "-c", "job.yaml", startWeights, "runner.max_steps=8", "runner.logger.experiment_name=part")
 		writeFile(t, dir, "job.yaml", components("actor: 1-2\n    rollout: 0")+reasoning)
-		local.ok(t, dir, 3, "-c", "job.yaml", "runner.resume_dir=logs/part/checkpoints/global_step_8", "runner.logger.experiment_name=part",
+		local.ok(t, dir, 3, "-c", "job.yaml", "runner.resume_dir=logs/part/checkpoints/global_step_8",
+			"runner.logger.experiment_name=part",
 			"rollout.pipeline_stage_num=3", "actor.micro_batch_size=5")
 		if diff := readMetrics(t, filepath.Join(dir, "logs", "part")).diff(want); diff != "" {
 			t.Error(diff)
@@ -208,8 +222,8 @@ func TestReasoningEqual(t *testing.T) {
 	})
 }
 
-// evaluateAnswers holds rlinf eval against the run's last evaluation: on any number of ranks it has the same figures. Sampling has keys of its own. A
-// person can read answers in a file.
+// evaluateAnswers holds rlinf eval against the run's last evaluation: on any number of ranks it has the same figures.
+// Sampling has keys of its own. A person can read answers in a file.
 func evaluateAnswers(t *testing.T, dir string, run metrics) {
 	accuracy := run.values(t, "eval/accuracy")
 	eval := func(on *platform, np int, args ...string) map[string]any {
@@ -225,7 +239,8 @@ func evaluateAnswers(t *testing.T, dir string, run metrics) {
 		}
 		return said
 	}
-	sampling := []string{"rollout.eval_sampling_params.n=4", "rollout.eval_sampling_params.top_p=0.9", "rollout.eval_sampling_params.top_k=5",
+	sampling := []string{"rollout.eval_sampling_params.n=4", "rollout.eval_sampling_params.top_p=0.9",
+		"rollout.eval_sampling_params.top_k=5",
 		"rollout.eval_sampling_params.repetition_penalty=1.1", "rollout.eval_sampling_params.temperature=0.7"}
 	if said := eval(local, 0); said["eval/accuracy"] != accuracy[len(accuracy)-1] || said["questions"] != 9. {
 		t.Errorf("eval says %v, the run %v", said, accuracy)
@@ -235,7 +250,8 @@ func evaluateAnswers(t *testing.T, dir string, run metrics) {
 	if p := one["eval/pass@1"].(float64); p == 0 || one["eval/pass@4"].(float64) < p {
 		t.Errorf("pass@k: %v", one)
 	}
-	for _, name := range []string{"eval/pass@1", "eval/pass@2", "eval/pass@4", "eval/pass@1_interval", "eval/sampled_truncated", "eval/unparsable"} {
+	for _, name := range []string{"eval/pass@1", "eval/pass@2", "eval/pass@4", "eval/pass@1_interval",
+		"eval/sampled_truncated", "eval/unparsable"} {
 		if one[name] == nil {
 			t.Errorf("eval says nothing of %s: %v", name, one)
 		}
@@ -255,17 +271,26 @@ func evaluateAnswers(t *testing.T, dir string, run metrics) {
 		t.Errorf("the start's checkpoint: %v", start)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "logs", "run", "answers.txt"))
-	if err != nil || strings.Count(string(text), "== after step") != 3 || strings.Count(string(text), "question ") != 3*4 {
+	if err != nil || strings.Count(string(text), "== after step") != 3 ||
+		strings.Count(string(text), "question ") != 3*4 {
 		t.Errorf("answers.txt (%v):\n%s", err, text)
 	}
 	for args, want := range map[string]string{
-		"+cluster.component_placement.critic=0":          "command line: cluster.component_placement.critic: expected no such component without algorithm.loss_type actor_critic, with adv_type gae: there is no critic",
-		"rollout.return_logprobs=false":                  "command line: rollout.return_logprobs: false: expected true, or algorithm.recompute_logprobs without importance_sampling_fix",
-		"rollout.sampling_params.top_p=0.9":              "command line: rollout.sampling_params.top_p: 0.9: expected 1 in training",
-		"rollout.sampling_params.top_k=5":                "command line: rollout.sampling_params.top_k: 5: expected 0 in training (all tokens)",
-		"rollout.sampling_params.repetition_penalty=1.1": "command line: rollout.sampling_params.repetition_penalty: 1.1: expected 1 in training",
-		"rollout.eval_sampling_params.n=-1":              "command line: rollout.eval_sampling_params.n: -1: expected a number from 0 to 65536",
-		"reward.reward_type=maths":                       "command line: reward.reward_type: maths: expected one of exact, math, countdown, program",
+		"+cluster.component_placement.critic=0": "command line: cluster.component_placement.critic: " +
+			"expected no such component without algorithm.loss_type actor_critic, with adv_type gae: there is no " +
+			"critic",
+		"rollout.return_logprobs=false": "command line: rollout.return_logprobs: false: expected " +
+			"true, or algorithm.recompute_logprobs without importance_sampling_fix",
+		"rollout.sampling_params.top_p=0.9": "command line: rollout.sampling_params.top_p: 0.9: " +
+			"expected 1 in training",
+		"rollout.sampling_params.top_k=5": "command line: rollout.sampling_params.top_k: 5: expected " +
+			"0 in training (all tokens)",
+		"rollout.sampling_params.repetition_penalty=1.1": "command line: rollout.sampling_params.repetition_penalty: " +
+			"1.1: expected 1 in training",
+		"rollout.eval_sampling_params.n=-1": "command line: rollout.eval_sampling_params.n: -1: expected a number " +
+			"from 0 to 65536",
+		"reward.reward_type=maths": "command line: reward.reward_type: maths: expected one of exact, math, " +
+			"countdown, program",
 	} {
 		refused(t, local, dir, 0, want, "-c", "job.yaml", args)
 	}
@@ -284,9 +309,11 @@ func judge(t *testing.T, dir string) {
 	t.Setenv("PYTHONPATH", filepath.Join(root, "clients", "python"))
 	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
 	command := func(script string) []string {
-		return []string{"reward.reward_type=program", "reward.program.command=[" + python + ", " + script + "]", "runner.logger.experiment_name=judged"}
+		return []string{"reward.reward_type=program", "reward.program.command=[" + python + ", " + script + "]",
+			"runner.logger.experiment_name=judged"}
 	}
-	args := append([]string{"-c", "job.yaml", startWeights}, command(filepath.Join(root, "examples", "verifier", "verifier.py"))...)
+	args := append([]string{"-c", "job.yaml", startWeights},
+		command(filepath.Join(root, "examples", "verifier", "verifier.py"))...)
 	local.ok(t, dir, 0, append(args, "runner.max_steps=3")...)
 	rewards := 0.0
 	for _, x := range readMetrics(t, filepath.Join(dir, "logs", "judged")).values(t, "rollout/rewards") {
@@ -296,7 +323,8 @@ func judge(t *testing.T, dir string) {
 		t.Error("no answer got a reward")
 	}
 	writeFile(t, dir, "fails.py", "import rlb, subprocess\nnull = subprocess.DEVNULL\n"+
-		"subprocess.Popen(['sleep', '1000'], stdout=null, stderr=null, start_new_session=True) # which ends with the job\nrlb.grade(lambda prompt, answer, solutions: answer.nothing)\n")
+		"subprocess.Popen(['sleep', '1000'], stdout=null, stderr=null, start_new_session=True) # which ends with the "+
+		"job\nrlb.grade(lambda prompt, answer, solutions: answer.nothing)\n")
 	r := local.run(t, dir, 0, append([]string{"-c", "job.yaml", startWeights}, command("fails.py")...)...)
 	want := "reward: program " + python + ": error: AttributeError: 'str' object has no attribute 'nothing'"
 	if r.code != 1 || !strings.Contains(r.stderr, want) {
@@ -304,50 +332,70 @@ func judge(t *testing.T, dir string) {
 	}
 	writeFile(t, dir, "placed.yaml", components("actor: 0-1\n    rollout: 2\n    reward: 3")+reasoning)
 	r = local.run(t, dir, 4, append([]string{"-c", "placed.yaml", startWeights}, command("fails.py")...)...)
-	if r.code != 1 || !strings.Contains(r.stderr, "reward[0] rank 3 host ") || !strings.Contains(r.stderr, " step 1: score: group ") {
+	if r.code != 1 || !strings.Contains(r.stderr, "reward[0] rank 3 host ") ||
+		!strings.Contains(r.stderr, " step 1: score: group ") {
 		t.Errorf("on a rank of its own: exit code %d, want 1 and the worker's name:\n%s", r.code, r.stderr)
 	}
-	refused(t, local, dir, 0, "command line: reward: expected a reward that fits: program.command: exec: \"no-such-judge\": executable file not found in $PATH",
+	refused(t, local, dir, 0, "command line: reward: expected a reward that fits: program.command: exec: "+
+		"\"no-such-judge\": executable file not found in $PATH",
 		"-c", "job.yaml", "reward.reward_type=program", "reward.program.command=no-such-judge")
 }
 
-// TestReasoningRefused: placements and counts that cannot work are refused before the start, with their place and what is valid.
+// TestReasoningRefused: placements and counts that cannot work are refused before the start, with their place and what
+// is valid.
 func TestReasoningRefused(t *testing.T) {
 	dir := sums(t)
 	writeFile(t, dir, "job.yaml", components("actor: 0-1\n    rollout: 2")+reasoning)
 	for _, c := range []struct{ arg, want string }{
-		{"cluster.component_placement={actor: 0-1, inference: 1}", "command line: cluster.component_placement.inference: expected no such component without algorithm.recompute_logprobs, " +
+		{"cluster.component_placement={actor: 0-1, inference: 1}", "command line: " +
+			"cluster.component_placement.inference: expected no such component without algorithm.recompute_logprobs, " +
 			"kl_beta or reinpp_kl_beta, which it computes for"},
-		{"cluster.component_placement={actor: 0-1, env: 2}", "command line: cluster.component_placement.env: env: expected one of actor, rollout, reward, inference, critic"},
-		{"cluster.component_placement={actor: 0-2, rollout: 3}", "job.yaml:%: data.rollout_batch_size: 8: expected a multiple of 3 actors"},
-		{"cluster.component_placement={actor: 0-1, rollout: 0-8}", "job.yaml:%: data.rollout_batch_size: 8: expected at least 9, a prompt for each rollout worker"},
-		{"rollout.pipeline_stage_num=9", "command line: rollout.pipeline_stage_num: 9: expected at most 8 (8 prompts of 1 rollout workers)"},
-		{"algorithm.group_size=20000000", "command line: algorithm.group_size: 20000000: expected fewer answers: those to a prompt, of 7 tokens each, " +
+		{"cluster.component_placement={actor: 0-1, env: 2}", "command line: cluster.component_placement.env: env: " +
+			"expected one of actor, rollout, reward, inference, critic"},
+		{"cluster.component_placement={actor: 0-2, rollout: 3}",
+			"job.yaml:%: data.rollout_batch_size: 8: expected a multiple of 3 actors"},
+		{"cluster.component_placement={actor: 0-1, rollout: 0-8}",
+			"job.yaml:%: data.rollout_batch_size: 8: expected at least 9, a prompt for each rollout worker"},
+		{"rollout.pipeline_stage_num=9",
+			"command line: rollout.pipeline_stage_num: 9: expected at most 8 (8 prompts of 1 rollout workers)"},
+		{"algorithm.group_size=20000000", "command line: algorithm.group_size: 20000000: expected fewer answers: " +
+			"those to a prompt, of 7 tokens each, " +
 			"must fit into 1 GiB"},
 		{"rollout.max_running_requests=0", "command line: rollout.max_running_requests: 0: expected a number ≥ 1"},
 		{"rollout.threads=0", "command line: rollout.threads: 0: expected a number ≥ 1"},
-		{"runner.weight_sync_interval=2", "command line: runner.weight_sync_interval: 2: expected 1 (task_type reasoning)"},
-		{"algorithm.loss_type=actor_critic", "command line: algorithm.loss_type: actor_critic: expected actor_critic with adv_type gae and a critic, else another"},
+		{"runner.weight_sync_interval=2",
+			"command line: runner.weight_sync_interval: 2: expected 1 (task_type reasoning)"},
+		{"algorithm.loss_type=actor_critic", "command line: algorithm.loss_type: actor_critic: expected actor_critic " +
+			"with adv_type gae and a critic, else another"},
 	} {
 		refused(t, local, dir, 0, c.want, "-c", "job.yaml", c.arg)
 	}
 	for arg, want := range map[string]string{
-		"algorithm.loss_type=actor": "command line: cluster.component_placement.critic: expected no such component without algorithm.loss_type actor_critic, with " +
+		"algorithm.loss_type=actor": "command line: cluster.component_placement.critic: expected no such component " +
+			"without algorithm.loss_type actor_critic, with " +
 			"adv_type gae: there is no critic",
-		"cluster.component_placement={actor: 0, critic: 0-2}": "job.yaml:%: data.rollout_batch_size: 8: expected a multiple of 3 critic workers",
-		"cluster.component_placement={actor: 0, critic: 0-8}": "job.yaml:%: data.rollout_batch_size: 8: expected at least 9, a prompt for each critic worker",
-		"algorithm.early_stop_imp_ratio=5":                    "command line: algorithm.early_stop_imp_ratio: 5: expected 0 with cluster.component_placement.critic: only actors know the ratio",
-		"algorithm.n_minibatches=64":                          "command line: algorithm.n_minibatches: 64: expected a share of the 32 answers of a critic worker",
+		"cluster.component_placement={actor: 0, critic: " +
+			"0-2}": "job.yaml:%: data.rollout_batch_size: 8: expected a multiple of 3 critic workers",
+		"cluster.component_placement={actor: 0, critic: " +
+			"0-8}": "job.yaml:%: data.rollout_batch_size: 8: expected at least 9, a prompt for each critic worker",
+		"algorithm.early_stop_imp_ratio=5": "command line: algorithm.early_stop_imp_ratio: 5: expected 0 with " +
+			"cluster.component_placement.critic: only actors know the ratio",
+		"algorithm.n_minibatches=64": "command line: algorithm.n_minibatches: 64: expected a share of the 32 answers " +
+			"of a critic worker",
 	} {
 		place := "cluster.component_placement={actor: 0, critic: 0-3}"
-		refused(t, local, dir, 0, want, "-c", "job.yaml", place, "algorithm.adv_type=gae", "algorithm.loss_type=actor_critic", arg)
+		refused(t, local, dir, 0, want, "-c", "job.yaml", place, "algorithm.adv_type=gae",
+			"algorithm.loss_type=actor_critic", arg)
 	}
-	refused(t, local, dir, 0, "command line: critic.use_critic_model: true: expected false: only adv_type gae has a critic", "-c", "job.yaml",
+	refused(t, local, dir, 0,
+		"command line: critic.use_critic_model: true: expected false: only adv_type gae has a critic", "-c", "job.yaml",
 		"+critic.use_critic_model=true")
 	writeFile(t, dir, "job.yaml", components("actor: 0-1\n    rollout: 2\n    inference: 2-3")+reasoning)
-	out := local.ok(t, dir, 0, "check", "-c", "job.yaml", "algorithm.kl_beta=0.1", "rollout.pipeline_stage_num=2").stdout
-	for _, want := range []string{"rollout[0] inference[0]", "answers: 16 to each of 8 prompts; prompts: 8 on 1 rollout worker in 2 stages, then 4 on each " +
-		"of 2 inference workers, then 4 on each of 2 actor workers"} {
+	out := local.ok(t, dir, 0, "check", "-c", "job.yaml", "algorithm.kl_beta=0.1",
+		"rollout.pipeline_stage_num=2").stdout
+	for _, want := range []string{"rollout[0] inference[0]",
+		"answers: 16 to each of 8 prompts; prompts: 8 on 1 rollout worker in 2 stages, then 4 on each " +
+			"of 2 inference workers, then 4 on each of 2 actor workers"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("check does not say %q:\n%s", want, out)
 		}
@@ -357,7 +405,8 @@ func TestReasoningRefused(t *testing.T) {
 // TestReasoningTrace: the trace has the work of every component, and each stage's answers are judged and inferred for.
 func TestReasoningTrace(t *testing.T) {
 	dir := sums(t)
-	reason(t, local, dir, 4, "actor: 0-1\n    rollout: 2\n    reward: 3\n    inference: 3", "cluster.tracer.enable=true", "rollout.pipeline_stage_num=4",
+	reason(t, local, dir, 4, "actor: 0-1\n    rollout: 2\n    reward: 3\n    inference: 3",
+		"cluster.tracer.enable=true", "rollout.pipeline_stage_num=4",
 		"algorithm.recompute_logprobs=true")
 	text, err := os.ReadFile(filepath.Join(dir, "logs", "run", "trace.json"))
 	if err != nil {
@@ -371,7 +420,8 @@ func TestReasoningTrace(t *testing.T) {
 	for _, e := range events {
 		spans[e.Tid+" "+e.Name]++
 	}
-	for span, want := range map[string]int{"rollout 0 generate": 12 * 4, "reward 0 score": 12 * 8, "inference 0 infer": 12 * 8, "actor 0 receive": 12,
+	for span, want := range map[string]int{"rollout 0 generate": 12 * 4, "reward 0 score": 12 * 8,
+		"inference 0 infer": 12 * 8, "actor 0 receive": 12,
 		"actor 1 train": 12, "rollout 0 evaluate": 3} {
 		if spans[span] != want {
 			t.Errorf("%d spans of %s, want %d: %v", spans[span], span, want, spans)
@@ -379,8 +429,8 @@ func TestReasoningTrace(t *testing.T) {
 	}
 }
 
-// TestReasoningKilled: a run that was killed by SIGKILL at any instant, one of its ranks or all, and then goes on, ends with the metrics of
-// one that was not.
+// TestReasoningKilled: a run that was killed by SIGKILL at any instant, one of its ranks or all, and then goes on, ends
+// with the metrics of one that was not.
 func TestReasoningKilled(t *testing.T) {
 	kills, on := 1, []*platform{openmpi}
 	if full {
@@ -389,7 +439,8 @@ func TestReasoningKilled(t *testing.T) {
 	t.Run("actors", func(t *testing.T) { reasonKilled(t, kills, on, "actor: 0-1\n    rollout: 1-2\n    reward: 3") })
 	if full {
 		t.Run("critic", func(t *testing.T) {
-			reasonKilled(t, kills, on, "actor: 0-1\n    rollout: 1-2\n    critic: 2-3", append([]string{"actor.enable_dp_load_balance=true"}, withCritic...)...)
+			reasonKilled(t, kills, on, "actor: 0-1\n    rollout: 1-2\n    critic: 2-3",
+				append([]string{"actor.enable_dp_load_balance=true"}, withCritic...)...)
 		})
 	}
 }
@@ -399,8 +450,10 @@ func reasonKilled(t *testing.T, kills int, on []*platform, place string, setting
 	dir := sums(t)
 	run := func(on *platform, np int, place, name string, args ...string) *job {
 		writeFile(t, dir, name+".yaml", components("%s", place)+reasoning)
-		return on.start(t, dir, np, append([]string{"-c", name + ".yaml", "runner.logger.experiment_name=" + name, "runner.max_steps=60", startWeights},
-			append(args, settings...)...)...)
+		return on.start(t, dir, np,
+			append([]string{"-c", name + ".yaml", "runner.logger.experiment_name=" + name, "runner.max_steps=60",
+				startWeights},
+				append(args, settings...)...)...)
 	}
 	finish := func(t testing.TB, j *job, name string) metrics {
 		t.Helper()
@@ -423,7 +476,8 @@ func reasonKilled(t *testing.T, kills int, on []*platform, place string, setting
 				j := run(on, np, place, name)
 				at := time.Duration(draw.Float64() * float64(wall))
 				whom := j.killAt(at, draw.IntN(2*np))
-				t.Logf("killed %s after %v, in step %d", whom, at.Round(time.Millisecond), len(readMetrics(t, filepath.Join(dir, "logs", name)))+1)
+				t.Logf("killed %s after %v, in step %d", whom, at.Round(time.Millisecond),
+					len(readMetrics(t, filepath.Join(dir, "logs", name)))+1)
 				if diff := finish(t, run(on, np, place, name, "--resume", "auto"), name).diff(want); diff != "" {
 					t.Error(diff)
 				}

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestResultsScript trains a claim with scripts/results in a tree of its own, keeps what came of it, and misses another.
+// TestResultsScript trains a claim with scripts/results in a tree of its own, keeps what came of it, and misses
+// another.
 func TestResultsScript(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -28,7 +29,8 @@ func TestResultsScript(t *testing.T) {
 	writeFile(t, dir, "docs/results.md", "# Results\n<!-- table -->\nold\n<!-- end of table -->\nthe rest\n")
 	writeFile(t, dir, "docs/results/claims", "# names\n"+
 		"easy | short | job runner.val_check_interval=1 | CartPole-v1 | PPO | eval/return | 1 | 490.0 ± 6 CleanRL\n"+
-		"hard | long | job runner.val_check_interval=1 algorithm.gamma=0.9 | CartPole-v1 | PPO | eval/return | 1000 |\n")
+		"hard | long | job runner.val_check_interval=1 algorithm.gamma=0.9 | CartPole-v1 | PPO | eval/return | 1000 "+
+		"|\n")
 	program := local.program(t, ".")
 	results := func(code int, args ...string) (out string) {
 		t.Helper()
@@ -52,15 +54,18 @@ func TestResultsScript(t *testing.T) {
 		t.Errorf("the short ones: %s", out)
 	}
 	results(0, "keep", "easy", filepath.Join(dir, "logs", "easy-sweep"))
-	if out := results(3, "hard"); !strings.Contains(out, "results: missed: hard") || !strings.Contains(out, "expected at least 1000") {
+	if out := results(3, "hard"); !strings.Contains(out, "results: missed: hard") ||
+		!strings.Contains(out, "expected at least 1000") {
 		t.Errorf("a figure that is not reached: %s", out)
 	}
 	lines := strings.Split(page(), "\n")
 	if len(lines) != 9 || lines[0] != "# Results" || lines[7] != "the rest" ||
-		!like(lines[4], "| CartPole-v1 | PPO | `job runner.val_check_interval=1` | **%** | % to % | % | 1 to 2 | 128 | [curve](results/easy.svg) | 1 | 490.0 ± 6 CleanRL |") {
+		!like(lines[4], "| CartPole-v1 | PPO | `job runner.val_check_interval=1` | **%** | % to % | % | 1 to 2 | 128 "+
+			"| [curve](results/easy.svg) | 1 | 490.0 ± 6 CleanRL |") {
 		t.Errorf("the page:\n%s", page())
 	}
-	if !strings.Contains(page(), "| CartPole-v1 | PPO | `job runner.val_check_interval=1 algorithm.gamma=0.9` | not measured yet |") {
+	if !strings.Contains(page(),
+		"| CartPole-v1 | PPO | `job runner.val_check_interval=1 algorithm.gamma=0.9` | not measured yet |") {
 		t.Errorf("what is not measured:\n%s", page())
 	}
 	before := page()

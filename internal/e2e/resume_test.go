@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// A course is a run that is stopped, one way or another, and goes on. It saves every second step, and its rollouts use weights that are
-// up to three iterations old, so that a checkpoint has to know those too.
+// A course is a run that is stopped, one way or another, and goes on. It saves every second step, and its rollouts use
+// weights that are up to three iterations old, so that a checkpoint has to know those too.
 type course struct {
 	t    testing.TB
 	dir  string
@@ -28,8 +28,11 @@ func newCourse(t testing.TB, task int) course { return course{t, t.TempDir(), ta
 func (c course) start(on *platform, np int, cluster string, args ...string) *job {
 	c.t.Helper()
 	config := writeFile(c.t, c.dir, fmt.Sprintf("ranks-%d.yaml", np), cluster+tasks[c.task].yaml)
-	return on.start(c.t, c.dir, np, append([]string{"-c", config, "runner.save_interval=2", "runner.val_check_interval=2", "runner.weight_sync_interval=3",
-		fmt.Sprint("env.train.max_steps_per_rollout_epoch=", tasks[c.task].steps), "runner.logger.experiment_name=run"}, args...)...)
+	return on.start(c.t, c.dir, np,
+		append([]string{"-c", config, "runner.save_interval=2", "runner.val_check_interval=2",
+			"runner.weight_sync_interval=3",
+			fmt.Sprint("env.train.max_steps_per_rollout_epoch=", tasks[c.task].steps),
+			"runner.logger.experiment_name=run"}, args...)...)
 }
 
 // ok does the same, waits for the end, and wants a success.
@@ -68,8 +71,8 @@ func undisturbed(t testing.TB, task, actors, n int) metrics {
 	return m
 }
 
-// TestKilled: a run that was killed by SIGKILL, one of its ranks or all, at any instant, and then goes on, ends with the metrics of one
-// that was not.
+// TestKilled: a run that was killed by SIGKILL, one of its ranks or all, at any instant, and then goes on, ends with
+// the metrics of one that was not.
 func TestKilled(t *testing.T) {
 	const n = 30
 	kills := 2
@@ -82,7 +85,8 @@ func TestKilled(t *testing.T) {
 			t.Parallel()
 			on.program(t, ".") // or skip
 			draw := rand.New(rand.NewPCG(5, uint64(len(on.name))))
-			const slow = "env.train.step_delay=1ms"   // so that most instants are in the steps, and not in the start of the job
+			// so that most instants are in the steps, and not in the start of the job
+			const slow = "env.train.step_delay=1ms"
 			wall := make([]time.Duration, len(tasks)) // of a whole run of each task
 			want := make([]metrics, len(tasks))
 			for kill := range kills {
@@ -101,7 +105,8 @@ func TestKilled(t *testing.T) {
 					j := c.start(on, np, cluster, args...)
 					whom := j.killAt(at, draw.IntN(2*np))
 					got := c.metrics()
-					t.Logf("%s, %s: killed %s after %v, in step %d", tasks[task].name, place.name, whom, at.Round(time.Millisecond), len(got)+1)
+					t.Logf("%s, %s: killed %s after %v, in step %d", tasks[task].name, place.name, whom,
+						at.Round(time.Millisecond), len(got)+1)
 					if diff := got.diff(want[task][:min(n, len(got))]); diff != "" {
 						t.Errorf("before it was killed it was not the undisturbed run:\n%s", diff)
 					}
@@ -170,7 +175,8 @@ func (c course) halves() []string {
 	return found
 }
 
-// TestResumeOnOtherRanks: a run that goes on with another number of ranks and as many actors, or without MPI, does not notice.
+// TestResumeOnOtherRanks: a run that goes on with another number of ranks and as many actors, or without MPI, does not
+// notice.
 func TestResumeOnOtherRanks(t *testing.T) {
 	for i, on := range platforms {
 		t.Run(on.name, func(t *testing.T) {
@@ -182,8 +188,10 @@ func TestResumeOnOtherRanks(t *testing.T) {
 				}
 				c := newCourse(t, task)
 				c.ok(on, 8, components("actor: 0-1")+"    env: 2-5\n    rollout: 6-7\n", steps(4))
-				c.ok(local, 4, components("actor: 2-3")+"    env: 0-1\n    rollout: 2-3\n", steps(8), "--resume", "auto", "rollout.pipeline_stage_num=2")
-				c.ok(on, 6, components("actor: '0:0-1'")+"    env: 2-4\n    rollout: '1,5'\n", steps(12), "runner.resume_dir=auto")
+				c.ok(local, 4, components("actor: 2-3")+"    env: 0-1\n    rollout: 2-3\n", steps(8), "--resume",
+					"auto", "rollout.pipeline_stage_num=2")
+				c.ok(on, 6, components("actor: '0:0-1'")+"    env: 2-4\n    rollout: '1,5'\n", steps(12),
+					"runner.resume_dir=auto")
 				if diff := c.metrics().diff(undisturbed(t, task, 2, 12)); diff != "" {
 					t.Errorf("%s: not the metrics of the undisturbed run:\n%s", tasks[task].name, diff)
 				}
@@ -192,8 +200,9 @@ func TestResumeOnOtherRanks(t *testing.T) {
 	}
 }
 
-// TestResumeOfReplay: SAC on two actors, stopped while its replay buffer fills or after it came round, goes on with the same metrics, and ends with the same
-// bits in every file of its checkpoint: parameters, critics, optimisers, statistics, experience and environments. So do CrossQ and DAgger.
+// TestResumeOfReplay: SAC on two actors, stopped while its replay buffer fills or after it came round, goes on with the
+// same metrics, and ends with the same bits in every file of its checkpoint: parameters, critics, optimisers,
+// statistics, experience and environments. So do CrossQ and DAgger.
 func TestResumeOfReplay(t *testing.T) {
 	t.Parallel()
 	const n = 8
@@ -202,8 +211,9 @@ func TestResumeOfReplay(t *testing.T) {
 	for name, args := range map[string][]string{
 		"filling":    {"algorithm.replay_buffer.sample_window_size=20"},
 		"come round": {"algorithm.replay_buffer.sample_window_size=3"},
-		"CrossQ":     {"algorithm.adv_type=embodied_crossq", "algorithm.loss_type=embodied_crossq", "actor.model.q_head_type=crossq"},
-		"DAgger":     dagger,
+		"CrossQ": {"algorithm.adv_type=embodied_crossq", "algorithm.loss_type=embodied_crossq",
+			"actor.model.q_head_type=crossq"},
+		"DAgger": dagger,
 	} {
 		t.Run(name, func(t *testing.T) {
 			whole, c := newCourse(t, task), newCourse(t, task)
@@ -225,14 +235,16 @@ func TestResumeOfReplay(t *testing.T) {
 				}
 				got, err := os.ReadFile(filepath.Join(c.folder(), last, filepath.Base(file)))
 				if err != nil || !bytes.Equal(got, want) {
-					t.Errorf("%s: %d bytes, not the %d of the undisturbed run: %v", filepath.Base(file), len(got), len(want), err)
+					t.Errorf("%s: %d bytes, not the %d of the undisturbed run: %v", filepath.Base(file), len(got),
+						len(want), err)
 				}
 			}
 		})
 	}
 }
 
-// TestResumeWithOtherActors: with more or fewer actors a run goes on from the same weights and the same states of environments.
+// TestResumeWithOtherActors: with more or fewer actors a run goes on from the same weights and the same states of
+// environments.
 func TestResumeWithOtherActors(t *testing.T) {
 	for task := range tasks {
 		t.Run(tasks[task].name, func(t *testing.T) {
@@ -244,7 +256,8 @@ func TestResumeWithOtherActors(t *testing.T) {
 				np, cluster := placements[2].place(2)
 				c.ok(local, np, cluster, steps(saved))
 				np, cluster = placements[3].place(actors)
-				c.ok(local, np, cluster, steps(saved+2), "--resume", filepath.Join("logs", "run", "checkpoints", fmt.Sprint("global_step_", saved)))
+				c.ok(local, np, cluster, steps(saved+2), "--resume",
+					filepath.Join("logs", "run", "checkpoints", fmt.Sprint("global_step_", saved)))
 				m := c.metrics()
 				m.checkWhole(t, saved+2)
 				if diff := m.only("env/")[:saved+1].diff(want); diff != "" {
@@ -255,8 +268,8 @@ func TestResumeWithOtherActors(t *testing.T) {
 	}
 }
 
-// TestStopped: a run that is asked to stop, by a signal or the clock, says so by its exit code and STATUS, and then goes on as if nothing
-// had been.
+// TestStopped: a run that is asked to stop, by a signal or the clock, says so by its exit code and STATUS, and then
+// goes on as if nothing had been.
 func TestStopped(t *testing.T) {
 	for i, c := range []struct {
 		on     *platform
@@ -306,7 +319,8 @@ func TestStopped(t *testing.T) {
 				t.Errorf("STATUS is %s, want %s", s, c.status)
 			}
 			done := len(run.metrics())
-			if _, err := os.Stat(filepath.Join(run.folder(), "checkpoints", fmt.Sprint("global_step_", done))); err != nil {
+			if _, err := os.Stat(filepath.Join(run.folder(), "checkpoints", fmt.Sprint("global_step_", done))); err !=
+				nil {
 				t.Fatalf("stopped after step %d: %v", done, err)
 			}
 			run.ok(c.on, np, cluster, slow, steps(done+4), "--resume", "auto")
@@ -361,7 +375,8 @@ func TestDamagedCheckpoint(t *testing.T) {
 			}
 			r := c.ok(local, np, cluster, steps(8), "--resume", "auto")
 			named := func(line string) bool {
-				return strings.HasPrefix(line, "warning: not used: ") && strings.Contains(line, "global_step_6") && strings.Contains(line, damage.file)
+				return strings.HasPrefix(line, "warning: not used: ") && strings.Contains(line, "global_step_6") &&
+					strings.Contains(line, damage.file)
 			}
 			if !slices.ContainsFunc(strings.Split(r.stderr, "\n"), named) {
 				t.Errorf("no line says that %s of global_step_6 is damaged:\n%s", damage.file, r.stderr)
@@ -376,7 +391,8 @@ func TestDamagedCheckpoint(t *testing.T) {
 	}
 }
 
-// TestResumeRefused: a run does not go on with another configuration or model; it says what differs, and touches nothing.
+// TestResumeRefused: a run does not go on with another configuration or model; it says what differs, and touches
+// nothing.
 func TestResumeRefused(t *testing.T) {
 	t.Parallel()
 	c := newCourse(t, 0)
@@ -392,13 +408,16 @@ func TestResumeRefused(t *testing.T) {
 				says []string
 			}{
 				{[]string{"actor.model.hidden_sizes=[64,32]"}, []string{"actor.model.hidden_sizes.1: 64 then, 32 now"}},
-				{[]string{"algorithm.gamma=0.9", "actor.optim.lr=0.1"}, []string{"algorithm.gamma: 0.99 then, 0.9 now", "actor.optim.lr: 0.003 then, 0.1 now"}},
-				{[]string{"env.train.env_type=Acrobot-v1"}, []string{"env.train.env_type: \"CartPole-v1\" then, \"Acrobot-v1\" now"}},
+				{[]string{"algorithm.gamma=0.9", "actor.optim.lr=0.1"},
+					[]string{"algorithm.gamma: 0.99 then, 0.9 now", "actor.optim.lr: 0.003 then, 0.1 now"}},
+				{[]string{"env.train.env_type=Acrobot-v1"},
+					[]string{"env.train.env_type: \"CartPole-v1\" then, \"Acrobot-v1\" now"}},
 			} {
 				for _, from := range []string{"auto", checkpoint} {
 					r := c.start(on, np, cluster, append(changed.args, steps(4), "--resume", from)...).result()
 					if r.code != 2 {
-						t.Errorf("%q, resume %s: exit code %d, want 2\n%s%s", changed.args, from, r.code, r.stdout, r.stderr)
+						t.Errorf("%q, resume %s: exit code %d, want 2\n%s%s", changed.args, from, r.code, r.stdout,
+							r.stderr)
 					}
 					for _, text := range changed.says {
 						if strings.Count(r.stderr, text) != 1 {

@@ -66,8 +66,8 @@ func tuneFor(t testing.TB, steps int, on *platform, dir string, np int, place st
 	return m
 }
 
-// TestTuningEqual: the metrics of fine-tuning depend on neither the transport nor the placement, nor on threads, nor on how texts are packed
-// into micro-batches.
+// TestTuningEqual: the metrics of fine-tuning depend on neither the transport nor the placement, nor on threads, nor on
+// how texts are packed into micro-batches.
 func TestTuningEqual(t *testing.T) {
 	dir := writeTexts(t)
 	want := tune(t, local, dir, 0, "'0:0-1'")
@@ -112,8 +112,8 @@ func TestTuningEqual(t *testing.T) {
 	})
 }
 
-// TestTuningKilled: fine-tuning that was killed by SIGKILL and goes on ends with the metrics of a run that was not, with adapters and
-// without.
+// TestTuningKilled: fine-tuning that was killed by SIGKILL and goes on ends with the metrics of a run that was not,
+// with adapters and without.
 func TestTuningKilled(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -145,7 +145,8 @@ func TestTuningKilled(t *testing.T) {
 			if code := j.wait(); code == 0 {
 				t.Error("the run has ended before it was killed")
 			}
-			if diff := tuneFor(t, manySteps, c.on, dir, 2, "0-1", append(more, "--resume", "auto")...).diff(want); diff != "" {
+			if diff := tuneFor(t, manySteps, c.on, dir, 2, "0-1", append(more, "--resume", "auto")...).diff(
+				want); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -169,15 +170,17 @@ func TestTuningStops(t *testing.T) {
 		t.Errorf("STATUS is %s, want done", status)
 	}
 	losses := m.values(t, "eval/loss")
-	local.ok(t, dir, 0, "-c", "job.yaml", fmt.Sprintf("runner.early_stop={enabled: true, target: %v}", losses[1]), "runner.val_check_interval=2",
+	local.ok(t, dir, 0, "-c", "job.yaml", fmt.Sprintf("runner.early_stop={enabled: true, target: %v}", losses[1]),
+		"runner.val_check_interval=2",
 		"cluster.allow_idle_ranks=true", "-np", "3", "runner.logger.experiment_name=target")
 	if n := len(readMetrics(t, filepath.Join(dir, "logs", "target"))); n != 4 {
 		t.Errorf("%d steps, want the 4 after which the loss is %v", n, losses[1])
 	}
 }
 
-// TestExport: what rlinf export writes has the names, shapes and types that other programs expect, as a reader that shares no code sees
-// it; a model that was exported goes on, and adapters merged into a model say what both said side by side.
+// TestExport: what rlinf export writes has the names, shapes and types that other programs expect, as a reader that
+// shares no code sees it; a model that was exported goes on, and adapters merged into a model say what both said side
+// by side.
 func TestExport(t *testing.T) {
 	dir := writeTexts(t)
 	tune(t, local, dir, 0, "0")
@@ -188,14 +191,16 @@ func TestExport(t *testing.T) {
 		if err != nil {
 			t.Skip("no python3: apt-get install python3")
 		}
-		text, err := exec.Command(python, "testdata/read_model.py", filepath.Join(dir, "full"), filepath.Join(dir, "base")).CombinedOutput()
+		text, err := exec.Command(python, "testdata/read_model.py", filepath.Join(dir, "full"),
+			filepath.Join(dir, "base")).CombinedOutput()
 		if err != nil {
 			t.Errorf("%v: %s", err, text)
 		}
 	})
 	// adapters on the exported model
 	writeFile(t, dir, "lora.yaml", components("actor: 0")+strings.Split(tuning, "  model:\n")[0]+
-		"  model: {model_type: qwen2, model_path: full, is_lora: true, lora_rank: 4, lora_alpha: 8}\n  optim: {lr: 1.0e-2}\n")
+		"  model: {model_type: qwen2, model_path: full, is_lora: true, lora_rank: 4, lora_alpha: 8}\n  optim: {lr: "+
+		"1.0e-2}\n")
 	local.ok(t, dir, 0, "-c", "lora.yaml", "runner.logger.experiment_name=lora")
 	local.ok(t, dir, 0, "export", "logs/lora", "--out", "adapter", "--adapter")
 	local.ok(t, dir, 0, "export", "logs/lora", "--out", "merged")
@@ -225,8 +230,8 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// tuneOnCheckpoint trains adapters on the checkpoint that was exported as the folder full. It is as if that were model_path, after a resume
-// too, which needs the same checkpoint.
+// tuneOnCheckpoint trains adapters on the checkpoint that was exported as the folder full. It is as if that were
+// model_path, after a resume too, which needs the same checkpoint.
 func tuneOnCheckpoint(t *testing.T, dir string) {
 	want := readMetrics(t, filepath.Join(dir, "logs", "lora"))
 	const start = "runner.ckpt_path=logs/run/checkpoints/latest/model.safetensors"
@@ -235,10 +240,12 @@ func tuneOnCheckpoint(t *testing.T, dir string) {
 		"runner.logger.experiment_name=ckpt"}
 	local.ok(t, dir, 0, append(args, start, "runner.max_steps=8")...)
 	const resume = "runner.resume_dir=logs/ckpt/checkpoints/global_step_8"
-	refused(t, local, dir, 0, "logs/ckpt/checkpoints/global_step_8: runner.ckpt_path: none: expected the weights below the checkpoint's adapters", append(args, resume)...)
+	refused(t, local, dir, 0, "logs/ckpt/checkpoints/global_step_8: runner.ckpt_path: none: expected the weights "+
+		"below the checkpoint's adapters", append(args, resume)...)
 	other := "runner.ckpt_path=logs/run/checkpoints/global_step_8/model.safetensors"
-	refused(t, local, dir, 0, "logs/ckpt/checkpoints/global_step_8: runner.ckpt_path: logs/run/checkpoints/global_step_8/model.safetensors: "+
-		"expected the weights below the checkpoint's adapters, not others", append(args, resume, other)...)
+	refused(t, local, dir, 0,
+		"logs/ckpt/checkpoints/global_step_8: runner.ckpt_path: logs/run/checkpoints/global_step_8/model.safetensors: "+
+			"expected the weights below the checkpoint's adapters, not others", append(args, resume, other)...)
 	local.ok(t, dir, 0, append(args, start, resume)...)
 	if diff := readMetrics(t, filepath.Join(dir, "logs", "ckpt")).diff(want); diff != "" {
 		t.Error(diff)
@@ -248,13 +255,17 @@ func tuneOnCheckpoint(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := os.ReadFile(filepath.Join(dir, "ckpt/model.safetensors")); err != nil || string(got) != string(merged) {
+	if got, err := os.ReadFile(filepath.Join(dir, "ckpt/model.safetensors")); err != nil ||
+		string(got) != string(merged) {
 		t.Errorf("the export is not that of adapters on the folder (%v)", err)
 	}
 	const adapters = "runner.ckpt_path=logs/lora/checkpoints/latest/model.safetensors"
-	refused(t, local, dir, 0, "command line: runner.ckpt_path: logs/lora/checkpoints/latest/model.safetensors: expected no adapters beside those of resume_dir", append(args, resume, adapters)...)
-	refused(t, local, dir, 0, "command line: runner.ckpt_path: expected weights of this model: logs/run/checkpoints/latest/model.safetensors: "+
-		"model: model.embed_tokens.weight is F32[32 421], this model's is [64 421]", append(args, start, "actor.model.hidden_size=64")...)
+	refused(t, local, dir, 0, "command line: runner.ckpt_path: logs/lora/checkpoints/latest/model.safetensors: "+
+		"expected no adapters beside those of resume_dir", append(args, resume, adapters)...)
+	refused(t, local, dir, 0, "command line: runner.ckpt_path: expected weights of this model: "+
+		"logs/run/checkpoints/latest/model.safetensors: "+
+		"model: model.embed_tokens.weight is F32[32 421], this model's is [64 421]",
+		append(args, start, "actor.model.hidden_size=64")...)
 }
 
 // TestTuningMistakes: what cannot be learnt from is refused before work starts, on every rank, and leaves no file.
@@ -280,7 +291,8 @@ func TestTuningMistakes(t *testing.T) {
 	damaged("nan", nan)
 	damaged("shape", weights)
 	config, _ := os.ReadFile(filepath.Join(dir, "model/config.json"))
-	writeFile(t, filepath.Join(dir, "shape"), "config.json", strings.Replace(string(config), `"intermediate_size": 48`, `"intermediate_size": 64`, 1))
+	writeFile(t, filepath.Join(dir, "shape"), "config.json", strings.Replace(string(config), `"intermediate_size": 48`,
+		`"intermediate_size": 64`, 1))
 
 	writeFile(t, dir, "empty.jsonl", "\n")
 	writeFile(t, dir, "broken.jsonl", "{\"prompt\": \"a\", \"answer\": \"b\"}\n{\"prompt\": \"a\"}\n")
@@ -292,31 +304,53 @@ func TestTuningMistakes(t *testing.T) {
 	base := components("actor: 0-1") + strings.Split(tuning, "  model:\n")[0] + "  optim: {lr: 1.0e-2}\n"
 	writeFile(t, dir, "folder.yaml", base)
 	for _, c := range []struct{ name, config, arg, want string }{
-		{"no text", "job", "data.train_data_paths=empty.jsonl", from + "data.train_data_paths: expected texts to learn from: [empty.jsonl]: no sample: expected lines of JSON"},
-		{"no answer", "job", "data.train_data_paths=broken.jsonl", from + `data.train_data_paths: expected texts to learn from: broken.jsonl:2: no key "answer": the record has prompt`},
-		{"too long", "job", "data.train_data_paths=long.jsonl", from + "data.train_data_paths: expected texts to learn from: long.jsonl:1: % tokens: expected at most 96"},
-		{"no such file", "job", "data.val_data_paths=none.jsonl", from + "data.val_data_paths: expected texts to learn from: open none.jsonl: no such file or directory"},
-		{"data that rlinf makes", "job", "data.val_data_paths=data/countdown/test.jsonl", from + "data.val_data_paths: expected texts to learn from: " +
-			"open data/countdown/test.jsonl: no such file or directory: make it by rlinf data countdown"},
-		{"a checkpoint that a run makes", "job", "runner.ckpt_path=logs/first/checkpoints/latest/model.safetensors", "runner.ckpt_path: open " +
-			"logs/first/checkpoints/latest/model.safetensors: no such file or directory: the run first makes it, and comes first"},
-		{"a smaller vocabulary", "job", "actor.model.vocab_size=90", "job.yaml:12: data.train_data_paths: expected texts to learn from: data/train.jsonl:1: token % is %: the model knows 90"},
-		{"uneven", "job", "actor.global_batch_size=13", from + "actor.global_batch_size: 13: expected a multiple of 2 actors"},
-		{"more than there are", "job", "actor.global_batch_size=62", from + "actor.global_batch_size: 62: expected at most 60, the samples of data.train_data_paths"},
-		{"heads", "job", "actor.model.num_key_value_heads=3", "%: actor.model.model_type: qwen2: expected a model that can be made: %"},
+		{"no text", "job", "data.train_data_paths=empty.jsonl",
+			from + "data.train_data_paths: expected texts to learn from: [empty.jsonl]: no sample: expected lines of " +
+				"JSON"},
+		{"no answer", "job", "data.train_data_paths=broken.jsonl", from + `data.train_data_paths: expected texts to ` +
+			`learn from: broken.jsonl:2: no key "answer": the record has prompt`},
+		{"too long", "job", "data.train_data_paths=long.jsonl",
+			from + "data.train_data_paths: expected texts to learn from: long.jsonl:1: % tokens: expected at most 96"},
+		{"no such file", "job", "data.val_data_paths=none.jsonl",
+			from + "data.val_data_paths: expected texts to learn from: open none.jsonl: no such file or directory"},
+		{"data that rlinf makes", "job", "data.val_data_paths=data/countdown/test.jsonl",
+			from + "data.val_data_paths: expected texts to learn from: " +
+				"open data/countdown/test.jsonl: no such file or directory: make it by rlinf data countdown"},
+		{"a checkpoint that a run makes", "job", "runner.ckpt_path=logs/first/checkpoints/latest/model.safetensors",
+			"runner.ckpt_path: open " +
+				"logs/first/checkpoints/latest/model.safetensors: no such file or directory: the run first makes it, " +
+				"and comes first"},
+		{"a smaller vocabulary", "job", "actor.model.vocab_size=90", "job.yaml:12: data.train_data_paths: expected " +
+			"texts to learn from: data/train.jsonl:1: token % is %: the model knows 90"},
+		{"uneven", "job", "actor.global_batch_size=13",
+			from + "actor.global_batch_size: 13: expected a multiple of 2 actors"},
+		{"more than there are", "job", "actor.global_batch_size=62",
+			from + "actor.global_batch_size: 62: expected at most 60, the samples of data.train_data_paths"},
+		{"heads", "job", "actor.model.num_key_value_heads=3",
+			"%: actor.model.model_type: qwen2: expected a model that can be made: %"},
 		{"another model", "job", "actor.model.model_type=mlp_policy", "%"},
-		{"cut", "folder", folder("short"), from + "actor.model.model_path: short: expected a folder of weights: load model: short/model.safetensors: %"},
+		{"cut", "folder", folder("short"),
+			from + "actor.model.model_path: short: expected a folder of weights: load model: " +
+				"short/model.safetensors: %"},
 		{"not a number", "folder", folder("nan"), "actor 0: actor.model.model_path: load model: %"},
-		{"another shape", "folder", folder("shape"), from + "actor.model.model_path: shape: expected a folder of weights: load model: shape/model.safetensors: %"},
-		{"a size that is a mistake", "job", "actor.model.hidden_size=100000000000", "%: actor.model.model_type: qwen2: expected a model that can be made: hidden_size is 100000000000, must be at most %"},
-		{"a model beyond the memory", "job", "actor.model.hidden_size=1048576", "%node 0 needs % MiB for parameters, optimiser, activations and texts, and %"},
-		{"another family", "folder", "actor.model={model_type: llama, model_path: model}", from + "actor.model.model_type: llama: expected a model that can be made: model has a model of the family qwen2"},
-		{"no chat template", "job", "data.apply_chat_template=1", from + "data.apply_chat_template: 1: expected true or false"},
+		{"another shape", "folder", folder("shape"),
+			from + "actor.model.model_path: shape: expected a folder of weights: load model: " +
+				"shape/model.safetensors: %"},
+		{"a size that is a mistake", "job", "actor.model.hidden_size=100000000000", "%: actor.model.model_type: " +
+			"qwen2: expected a model that can be made: hidden_size is 100000000000, must be at most %"},
+		{"a model beyond the memory", "job", "actor.model.hidden_size=1048576",
+			"%node 0 needs % MiB for parameters, optimiser, activations and texts, and %"},
+		{"another family", "folder", "actor.model={model_type: llama, model_path: model}",
+			from + "actor.model.model_type: llama: expected a model that can be made: model has a model of the " +
+				"family qwen2"},
+		{"no chat template", "job", "data.apply_chat_template=1",
+			from + "data.apply_chat_template: 1: expected true or false"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.name == "another model" {
 				r := local.run(t, dir, 0, "-c", "job.yaml", c.arg)
-				if r.code != 2 || !strings.Contains(r.stderr, "actor.model.model_type: mlp_policy: expected one of qwen2, qwen3,") {
+				if r.code != 2 ||
+					!strings.Contains(r.stderr, "actor.model.model_type: mlp_policy: expected one of qwen2, qwen3,") {
 					t.Errorf("exit code %d: %s", r.code, r.stderr)
 				}
 				return
@@ -333,7 +367,9 @@ func TestTuningMistakes(t *testing.T) {
 		if err := file.Close(); err != nil {
 			t.Fatal(err)
 		}
-		refused(t, local, dir, 2, "%global_step_15: data.train_data_paths: the texts are not those of the checkpoint", "-c", "job.yaml",
-			"--resume", "logs/run/checkpoints/global_step_15", "runner.max_steps=20", "runner.max_epochs=9", "runner.logger.experiment_name=other")
+		refused(t, local, dir, 2, "%global_step_15: data.train_data_paths: the texts are not those of the checkpoint",
+			"-c", "job.yaml",
+			"--resume", "logs/run/checkpoints/global_step_15", "runner.max_steps=20", "runner.max_epochs=9",
+			"runner.logger.experiment_name=other")
 	})
 }

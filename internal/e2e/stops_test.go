@@ -58,26 +58,37 @@ func goesOn(t *testing.T, j *job, run string) {
 
 var stops = []stop{
 	// On ALRM timeout does what it does when its time is up: it signals the program, and then the group.
-	{name: "timeout", p: local, below: timeout, do: signals(syscall.SIGALRM), code: 143, status: runfolder.Interrupted, prints: true},
-	{name: "timeout", p: mpich, below: timeout, do: signals(syscall.SIGALRM), status: runfolder.Interrupted, prints: true},
+	{name: "timeout", p: local, below: timeout, do: signals(syscall.SIGALRM), code: 143, status: runfolder.Interrupted,
+		prints: true},
+	{name: "timeout", p: mpich, below: timeout, do: signals(syscall.SIGALRM), status: runfolder.Interrupted,
+		prints: true},
 	// A terminal signals the whole process group, and a launcher may pass the signal on to the ranks besides.
-	{name: "Ctrl-C", p: local, below: []string{"setsid"}, do: group(syscall.SIGINT), code: 130, status: runfolder.Interrupted, prints: true},
-	{name: "Ctrl-C", p: mpich, below: []string{"setsid"}, do: group(syscall.SIGINT), status: runfolder.Interrupted, prints: true},
-	{name: "closed terminal", p: local, do: signals(syscall.SIGHUP), code: 129, status: runfolder.Interrupted, prints: true},
-	{name: "closed terminal", p: openmpi, args: []string{"runner.save_interval=1"}, do: signals(syscall.SIGHUP), code: 1, status: runfolder.Interrupted, orDead: true, prints: true},
-	{name: "closed terminal", p: mpich, args: []string{"runner.save_interval=1"}, do: signals(syscall.SIGHUP), code: 129, status: runfolder.Dead},
+	{name: "Ctrl-C", p: local, below: []string{"setsid"}, do: group(syscall.SIGINT), code: 130,
+		status: runfolder.Interrupted, prints: true},
+	{name: "Ctrl-C", p: mpich, below: []string{"setsid"}, do: group(syscall.SIGINT), status: runfolder.Interrupted,
+		prints: true},
+	{name: "closed terminal", p: local, do: signals(syscall.SIGHUP), code: 129, status: runfolder.Interrupted,
+		prints: true},
+	{name: "closed terminal", p: openmpi, args: []string{"runner.save_interval=1"}, do: signals(syscall.SIGHUP),
+		code: 1, status: runfolder.Interrupted, orDead: true, prints: true},
+	{name: "closed terminal", p: mpich, args: []string{"runner.save_interval=1"}, do: signals(syscall.SIGHUP),
+		code: 129, status: runfolder.Dead},
 	{name: "nohup", p: local, below: []string{"nohup"}, do: func(t *testing.T, j *job, run string) {
 		j.signal(syscall.SIGHUP)
 		goesOn(t, j, run)
 		j.signal(syscall.SIGUSR1)
 	}, code: 75, status: runfolder.Checkpointed, prints: true},
 	{name: "lost reader", p: local, below: read, args: []string{steps(60)}, do: unread, status: runfolder.Done},
-	{name: "lost reader", p: openmpi, below: read, args: []string{steps(60)}, do: unread, orDie: 141, status: runfolder.Done},
-	{name: "lost reader", p: mpich, below: read, args: []string{steps(60), "runner.save_interval=1"}, do: unread, code: 141, status: runfolder.Done, orDead: true},
+	{name: "lost reader", p: openmpi, below: read, args: []string{steps(60)}, do: unread, orDie: 141,
+		status: runfolder.Done},
+	{name: "lost reader", p: mpich, below: read, args: []string{steps(60), "runner.save_interval=1"}, do: unread,
+		code: 141, status: runfolder.Done, orDead: true},
 	{name: "USR1", p: local, do: signals(syscall.SIGUSR1), code: 75, status: runfolder.Checkpointed, prints: true},
 	{name: "USR1", p: openmpi, do: signals(syscall.SIGUSR1), code: 75, status: runfolder.Checkpointed, prints: true},
-	{name: "kill -9", p: local, args: []string{"runner.save_interval=1"}, do: signals(syscall.SIGKILL), code: 137, status: runfolder.Dead},
-	{name: "kill -9", p: openmpi, args: []string{"runner.save_interval=1"}, do: rank(1, syscall.SIGKILL), code: 137, status: runfolder.Dead},
+	{name: "kill -9", p: local, args: []string{"runner.save_interval=1"}, do: signals(syscall.SIGKILL), code: 137,
+		status: runfolder.Dead},
+	{name: "kill -9", p: openmpi, args: []string{"runner.save_interval=1"}, do: rank(1, syscall.SIGKILL), code: 137,
+		status: runfolder.Dead},
 	{name: "SIGSTOP", p: local, do: func(t *testing.T, j *job, run string) {
 		j.signal(syscall.SIGSTOP)
 		j.signal(syscall.SIGTERM) // waits until it goes on
@@ -86,10 +97,14 @@ var stops = []stop{
 		}
 		j.signal(syscall.SIGCONT)
 	}, code: 143, status: runfolder.Interrupted, prints: true},
-	{name: "SIGSTOP", p: openmpi, args: []string{"runner.save_interval=1", "comm.stall_timeout=2s"}, do: rank(1, syscall.SIGSTOP), code: 76,
-		status: runfolder.Failed, prints: true, says: "rank 1 (host %, pid %) has been silent for %ends the job with exit code 76"},
-	{name: "SIGSTOP", p: mpich, args: []string{"runner.save_interval=1", "comm.stall_timeout=2s"}, do: rank(1, syscall.SIGSTOP), code: 76,
-		status: runfolder.Failed, prints: true, says: "rank 1 (host %, pid %) has been silent for %ends the job with exit code 76"},
+	{name: "SIGSTOP", p: openmpi, args: []string{"runner.save_interval=1", "comm.stall_timeout=2s"},
+		do: rank(1, syscall.SIGSTOP), code: 76,
+		status: runfolder.Failed, prints: true, says: "rank 1 (host %, pid %) has been silent for %ends the job with " +
+			"exit code 76"},
+	{name: "SIGSTOP", p: mpich, args: []string{"runner.save_interval=1", "comm.stall_timeout=2s"},
+		do: rank(1, syscall.SIGSTOP), code: 76,
+		status: runfolder.Failed, prints: true, says: "rank 1 (host %, pid %) has been silent for %ends the job with " +
+			"exit code 76"},
 }
 
 // group signals the process group of the job.
@@ -110,7 +125,8 @@ func rank(n int, sig syscall.Signal) func(*testing.T, *job, string) {
 	}
 }
 
-// TestStops stops jobs in each of these ways: there is a checkpoint, STATUS is true, and the command that is printed goes on.
+// TestStops stops jobs in each of these ways: there is a checkpoint, STATUS is true, and the command that is printed
+// goes on.
 func TestStops(t *testing.T) {
 	for _, s := range stops {
 		t.Run(s.name+"/"+s.p.name, func(t *testing.T) {
@@ -127,7 +143,8 @@ func (s stop) try(t *testing.T, instant int) {
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", good)
 	run := filepath.Join(dir, "logs", "job")
-	args := append([]string{"-c", "job.yaml", "runner.max_steps=1000000", "env.train.step_delay=1ms", "runner.save_interval=-1"}, s.args...)
+	args := append([]string{"-c", "job.yaml", "runner.max_steps=1000000", "env.train.step_delay=1ms",
+		"runner.save_interval=-1"}, s.args...)
 	j := s.p.startBelow(t, s.below, s.p.program(t, "."), dir, 2, args...)
 	poll(t, j, func() bool { return len(readMetrics(t, run)) > 1+instant })
 	s.do(t, j, run)
@@ -151,7 +168,8 @@ func (s stop) try(t *testing.T, instant int) {
 	}
 	// The launcher wakes the rank that was stopped, which then speaks too; and it has words of its own.
 	others := regexp.MustCompile(`(?m)^(rank 1 host |\[).*\n`).ReplaceAllString(r.stderr, "")
-	if s.says != "" && !strings.HasSuffix(before(others, "MPI_ABORT", "application called", "=====", "-----"), "exit code 76\n") {
+	if s.says != "" && !strings.HasSuffix(before(others, "MPI_ABORT", "application called", "=====", "-----"),
+		"exit code 76\n") {
 		t.Errorf("the line that names the culprit is not rlinf's last")
 	}
 	if printed != s.prints {
@@ -184,7 +202,8 @@ func (s stop) try(t *testing.T, instant int) {
 	}
 }
 
-// statusAtEnd returns what has become of a run whose job has ended. A process without an environment, which wait takes for ended, may still be about to end.
+// statusAtEnd returns what has become of a run whose job has ended. A process without an environment, which wait takes
+// for ended, may still be about to end.
 func statusAtEnd(run string) (s runfolder.Status, err error) {
 	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		if s, err = runfolder.ReadStatus(run); s != runfolder.Running || time.Since(start) > 5*time.Second {

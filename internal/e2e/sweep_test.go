@@ -12,10 +12,11 @@ import (
 )
 
 // grid is a sweep of four runs, with the seeds 1 and 2.
-var grid = []string{"sweep", "-c", "job.yaml", "--seeds", "2", "runner.val_check_interval=1", "algorithm.gamma=0.9,0.99"}
+var grid = []string{"sweep", "-c", "job.yaml", "--seeds", "2", "runner.val_check_interval=1",
+	"algorithm.gamma=0.9,0.99"}
 
-// TestSweepOnProcesses trains a grid on processes of each MPI: three of them take four runs, one of which cannot begin at first. The figures
-// are those of a sweep without a launcher.
+// TestSweepOnProcesses trains a grid on processes of each MPI: three of them take four runs, one of which cannot begin
+// at first. The figures are those of a sweep without a launcher.
 func TestSweepOnProcesses(t *testing.T) {
 	want := filepath.Join(t.TempDir(), "expected")
 	if err := os.Mkdir(want, 0o777); err != nil {
@@ -33,7 +34,8 @@ func TestSweepOnProcesses(t *testing.T) {
 			}
 			blocked := writeFile(t, point, "seed_1", "")
 			r := p.run(t, dir, 3, grid...)
-			if r.code == 0 || strings.Count(r.stderr, "gamma=0.9/seed_1 failed: ") != 1 || !strings.Contains(r.stdout, "3 of 4 runs are finished") {
+			if r.code == 0 || strings.Count(r.stderr, "gamma=0.9/seed_1 failed: ") != 1 ||
+				!strings.Contains(r.stdout, "3 of 4 runs are finished") {
 				t.Fatalf("with a file in the way: exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 			}
 			if err := os.Remove(blocked); err != nil {
@@ -43,29 +45,36 @@ func TestSweepOnProcesses(t *testing.T) {
 			if !strings.Contains(r.stdout, "4 of 4 runs are finished") || strings.Count(r.stdout, "seed_") != 1 {
 				t.Errorf("again:\n%s%s", r.stdout, r.stderr)
 			}
-			for _, run := range []string{"gamma=0.9/seed_1", "gamma=0.9/seed_2", "gamma=0.99/seed_1", "gamma=0.99/seed_2"} {
+			for _, run := range []string{"gamma=0.9/seed_1", "gamma=0.9/seed_2", "gamma=0.99/seed_1",
+				"gamma=0.99/seed_2"} {
 				run = filepath.Join("logs", "job-sweep", run)
-				if d := readMetrics(t, filepath.Join(dir, run)).diff(readMetrics(t, filepath.Join(want, run))); d != "" {
+				if d := readMetrics(t, filepath.Join(dir, run)).diff(readMetrics(t, filepath.Join(want, run))); d !=
+					"" {
 					t.Errorf("%s: %s", run, d)
 				}
 			}
-			refused(t, p, dir, 2, "--jobs 2: % has started 2 processes, each of which takes one run at a time", append(grid, "--jobs", "2")...)
+			refused(t, p, dir, 2, "--jobs 2: % has started 2 processes, each of which takes one run at a time",
+				append(grid, "--jobs", "2")...)
 		})
 	}
 }
 
-// TestSweepStops interrupts a sweep, which stops all its runs with a checkpoint; started again it brings them to their end.
+// TestSweepStops interrupts a sweep, which stops all its runs with a checkpoint; started again it brings them to their
+// end.
 func TestSweepStops(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", good)
 	args := append(grid, "--jobs", "2", "runner.save_interval=10", "runner.val_check_interval=10")
-	first, second := filepath.Join(dir, "logs", "job-sweep", "gamma=0.9", "seed_1"), filepath.Join(dir, "logs", "job-sweep", "gamma=0.9", "seed_2")
+	first, second := filepath.Join(dir, "logs", "job-sweep", "gamma=0.9", "seed_1"),
+		filepath.Join(dir, "logs", "job-sweep", "gamma=0.9", "seed_2")
 	j := local.start(t, dir, 0, append(args, "runner.max_steps=1000000")...)
 	poll(t, j, func() bool { return len(readMetrics(t, first)) > 0 && len(readMetrics(t, second)) > 0 })
 	j.signal(syscall.SIGINT)
 	if code := j.wait(); code != 130 || strings.Count(j.stdout.String(), "stopped before its end") != 2 ||
-		strings.Count(j.stdout.String(), "finishing the steps under way, then saving checkpoints; again to stop now\n") != 1 || readStatus(t, first) != runfolder.Interrupted {
+		strings.Count(j.stdout.String(),
+			"finishing the steps under way, then saving checkpoints; again to stop now\n") != 1 ||
+		readStatus(t, first) != runfolder.Interrupted {
 		t.Fatalf("exit code %d, STATUS %s\n%s%s", code, readStatus(t, first), j.stdout.String(), j.stderr.String())
 	}
 	steps := len(readMetrics(t, first))

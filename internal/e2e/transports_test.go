@@ -18,9 +18,10 @@ import (
 // A solver is a simulator of testdata/bridge, in one of the languages that there are clients for.
 type solver struct {
 	lang  string
-	needs string                                         // how to get what is missing
-	build func(t *testing.T, mpi bool) ([]string, error) // returns the command; mpi: to be a program of rlinf's job, on Open MPI
-	serve bool                                           // does it play several environments, with one more argument?
+	needs string // how to get what is missing
+	// returns the command; mpi: to be a program of rlinf's job, on Open MPI
+	build func(t *testing.T, mpi bool) ([]string, error)
+	serve bool // does it play several environments, with one more argument?
 }
 
 // solvers play the same task, and compute the same.
@@ -64,7 +65,8 @@ func solvers() []solver {
 		}, true},
 		{"Fortran", "apt-get install gfortran libopenmpi-dev", func(t *testing.T, mpi bool) ([]string, error) {
 			if mpi {
-				return compile(t, mpifort(), "-cpp", "-DWITH_MPI", fortran+"rlb.f90", fortran+"rlb_mpi.f90", folder+"point.f90", fortran+"rlb_mpi_f.c", c+"rlb.c", c+"rlb_mpi.c")
+				return compile(t, mpifort(), "-cpp", "-DWITH_MPI", fortran+"rlb.f90", fortran+"rlb_mpi.f90",
+					folder+"point.f90", fortran+"rlb_mpi_f.c", c+"rlb.c", c+"rlb_mpi.c")
 			}
 			return compile(t, "gfortran", "-cpp", fortran+"rlb.f90", folder+"point.f90", c+"rlb.c")
 		}, false},
@@ -96,15 +98,18 @@ actor: {micro_batch_size: 48, global_batch_size: 96, optim: {lr: 3.0e-3, weight_
 // pointChildren is how many solvers pointTask needs, each playing one environment.
 const pointChildren = 4 + 2
 
-// TestTransports: a task is trained the same, bit for bit, whatever plays and carries it: an environment of this program, or solvers over pipes, sockets,
-// shared memory or not, messages of MPI, with one rank or two; and so it is with chunks of actions, at whose ends episodes need not end.
+// TestTransports: a task is trained the same, bit for bit, whatever plays and carries it: an environment of this
+// program, or solvers over pipes, sockets, shared memory or not, messages of MPI, with one rank or two; and so it is
+// with chunks of actions, at whose ends episodes need not end.
 func TestTransports(t *testing.T) {
 	t.Parallel()
-	chunks := []string{"actor.model.num_action_chunks=3", "actor.global_batch_size=32", "actor.micro_batch_size=32", "env.eval.max_steps_per_rollout_epoch=42"}
+	chunks := []string{"actor.model.num_action_chunks=3", "actor.global_batch_size=32", "actor.micro_batch_size=32",
+		"env.eval.max_steps_per_rollout_epoch=42"}
 	native := func(more ...string) metrics {
 		dir := t.TempDir()
 		writeFile(t, dir, "job.yaml", components("actor,env,rollout: 0")+pointTask)
-		r := local.startProgram(t, local.program(t, "./internal/e2e/testdata/point"), dir, 0, append([]string{"-c", "job.yaml", "env.train.env_type=Point"}, more...)...).result()
+		r := local.startProgram(t, local.program(t, "./internal/e2e/testdata/point"), dir, 0,
+			append([]string{"-c", "job.yaml", "env.train.env_type=Point"}, more...)...).result()
 		if r.code != 0 {
 			t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 		}
@@ -133,8 +138,10 @@ func TestTransports(t *testing.T) {
 			}
 			if s.serve {
 				one := append([]string{"env.train.external.n=1"}, chunks...)
-				if diff := train(t, "chunks, served", slices.Concat(command, []string{"served"}), "command", false, one...).diff(wantOfChunks); diff != "" {
-					t.Errorf("chunks of environments that wait for each other: not the metrics of the environment without a bridge:\n%s", diff)
+				if diff := train(t, "chunks, served", slices.Concat(command, []string{"served"}), "command", false,
+					one...).diff(wantOfChunks); diff != "" {
+					t.Errorf("chunks of environments that wait for each other: not the metrics of the environment "+
+						"without a bridge:\n%s", diff)
 				}
 			}
 			t.Run("mpi", func(t *testing.T) {
@@ -164,7 +171,8 @@ func TestTransports(t *testing.T) {
 					}
 					r := run(dir, np, 2, "runner.only_eval=true")
 					last, err := strconv.ParseFloat(fmt.Sprint(want[3]["eval/return"]), 64)
-					if line := fmt.Sprintf("eval/return         %.4g\n", last); err != nil || !strings.Contains(r.stdout, line) {
+					if line := fmt.Sprintf("eval/return         %.4g\n", last); err != nil ||
+						!strings.Contains(r.stdout, line) {
 						t.Errorf("an evaluation alone, on %d ranks, said\n%s\nwant %s", np, r.stdout, line)
 					}
 				}
@@ -173,7 +181,8 @@ func TestTransports(t *testing.T) {
 	}
 }
 
-// TestSolversMissing: solvers of the same MPI job that do not come are waited for no longer than start_timeout, and it is said how many there should be.
+// TestSolversMissing: solvers of the same MPI job that do not come are waited for no longer than start_timeout, and it
+// is said how many there should be.
 func TestSolversMissing(t *testing.T) {
 	t.Parallel()
 	program := openmpi.program(t, ".") // or skip
@@ -183,7 +192,8 @@ runner: {max_steps: 2, val_check_interval: 1}
 env: {train: {env_type: external, total_num_envs: 2, max_steps_per_rollout_epoch: 8, external: {listen: mpi, n: 2, start_timeout: 10s}}}
 actor: {micro_batch_size: 16, global_batch_size: 16, optim: {lr: 1.0e-3}}
 `)
-	r := openmpi.startProgram(t, program, dir, 1, "-c", "job.yaml", ":", "-np", "1", openmpi.faulty(t, dir), "nan").result()
+	r := openmpi.startProgram(t, program, dir, 1, "-c", "job.yaml", ":", "-np", "1", openmpi.faulty(t, dir),
+		"nan").result()
 	for _, says := range []string{"waiting for the solvers of this MPI job\n",
 		"1 solvers have come in 10s (start_timeout), expected 4, 2 for env.train.external, 2 for env.eval.external\n"} {
 		if strings.Count(r.stderr, says) != 1 {
@@ -200,16 +210,18 @@ func (p *platform) faulty(t *testing.T, dir string) string {
 	t.Helper()
 	solver := filepath.Join(dir, "solver")
 	const clients = root + "/clients/c/"
-	cc := exec.Command(first("mpicc."+p.name, "mpicc"), "testdata/bridge/faulty.c", clients+"rlb.c", clients+"rlb_mpi.c", "-I"+clients, "-o", solver)
+	cc := exec.Command(first("mpicc."+p.name, "mpicc"), "testdata/bridge/faulty.c", clients+"rlb.c",
+		clients+"rlb_mpi.c", "-I"+clients, "-o", solver)
 	if text, err := cc.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", cc.Args, err, text)
 	}
 	return solver
 }
 
-// TestSolverFails: a job whose solver of the same MPI job fails, which nobody can replace, stops with a checkpoint and says why. It ends even if the
-// solver does not.
+// TestSolverFails: a job whose solver of the same MPI job fails, which nobody can replace, stops with a checkpoint and
+// says why. It ends even if the solver does not.
 func TestSolverFails(t *testing.T) {
+	const hangs = "does not hear in 5s that it is to end: it hangs, and the job is ended without it"
 	const task = `
 cluster: {component_placement: {"actor,rollout": 0, env: %d}}
 runner: {max_steps: 1000, val_check_interval: -1, save_interval: -1, logger: {experiment_name: run}}
@@ -224,8 +236,8 @@ actor: {micro_batch_size: 8, global_batch_size: 8, optim: {lr: 1.0e-3}}
 			says, ends string
 		}{
 			{"nan", "1m", 0, "environment 0: reward NaN", ""},
-			{"hang", "5s", 0, "no answer in 5s (external.step_timeout)", "solver on process 1: does not hear in 5s that it is to end: it hangs, and the job is ended without it"},
-			{"hang", "5s", 1, "no answer in 5s (external.step_timeout)", "solver on process 2: does not hear in 5s that it is to end: it hangs, and the job is ended without it"},
+			{"hang", "5s", 0, "no answer in 5s (external.step_timeout)", "solver on process 1: " + hangs},
+			{"hang", "5s", 1, "no answer in 5s (external.step_timeout)", "solver on process 2: " + hangs},
 		} {
 			t.Run(fmt.Sprintf("%s/%s, rank %d", p.name, c.fault, c.rank), func(t *testing.T) {
 				t.Parallel()
@@ -233,15 +245,20 @@ actor: {micro_batch_size: 8, global_batch_size: 8, optim: {lr: 1.0e-3}}
 				dir := t.TempDir()
 				solver := p.faulty(t, dir)
 				writeFile(t, dir, "job.yaml", fmt.Sprintf(task, c.rank, c.timeout))
-				r := p.startProgram(t, program, dir, c.rank+1, "-c", "job.yaml", ":", "-np", "1", solver, c.fault).result() // which sees that no process is left
-				why := fmt.Sprintf("rank %d: environments 0-0 of faulty: solver on process %d: %s\nno other solver of this MPI job can take its place\nstopping, with a checkpoint\n",
+				// which sees that no process is left
+				r := p.startProgram(t, program, dir, c.rank+1, "-c", "job.yaml", ":", "-np", "1", solver,
+					c.fault).result()
+				why := fmt.Sprintf("rank %d: environments 0-0 of faulty: solver on process %d: %s\nno other solver "+
+					"of this MPI job can take its place\nstopping, with a checkpoint\n",
 					c.rank, c.rank+1, c.says)
-				if r.code != 1 || strings.Count(r.stderr, why) != 1 || strings.Contains(r.stderr, "restart") || strings.Contains(r.stderr, "does not hear") != (c.ends != "") ||
+				if r.code != 1 || strings.Count(r.stderr, why) != 1 || strings.Contains(r.stderr, "restart") ||
+					strings.Contains(r.stderr, "does not hear") != (c.ends != "") ||
 					!strings.Contains(r.stderr, c.ends) {
 					t.Errorf("exit code %d, want 1, and once:\n%s%s", r.code, why, c.ends)
 				}
 				run := filepath.Join(dir, "logs", "run")
-				if last, err := checkpoint.Load(filepath.Join(run, "checkpoints", "latest")); err != nil || last.Step < 2 {
+				if last, err := checkpoint.Load(filepath.Join(run, "checkpoints", "latest")); err != nil ||
+					last.Step < 2 {
 					t.Errorf("latest checkpoint: %+v, %v", last, err)
 				}
 				if t.Failed() {
@@ -308,14 +325,18 @@ func train(t *testing.T, name string, command []string, way string, inline bool,
 func TestSharedCore(t *testing.T) {
 	t.Parallel()
 	program, dir := local.program(t, "."), t.TempDir()
-	writeFile(t, dir, "job.yaml", components("actor,env,rollout: 0")+strings.Replace(pointTask, "external", "CartPole-v1", 1))
+	writeFile(t, dir, "job.yaml", components("actor,env,rollout: 0")+strings.Replace(pointTask, "external",
+		"CartPole-v1", 1))
 	core := regexp.MustCompile(`\d+`).FindString(runfolder.Binding())
 	for _, section := range []string{"env.train", "env.eval"} { // what training has is there for evaluations too
-		cmd := exec.Command("taskset", "-c", core, program, "-c", "job.yaml", "runner.max_steps=1", "runner.val_check_interval=1",
-			section+".env_type=external", fmt.Sprintf("%s.external.command=[%s,bridge,serve,-c,job.yaml]", section, program))
+		cmd := exec.Command("taskset", "-c", core, program, "-c", "job.yaml", "runner.max_steps=1",
+			"runner.val_check_interval=1",
+			section+".env_type=external", fmt.Sprintf("%s.external.command=[%s,bridge,serve,-c,job.yaml]", section,
+				program))
 		cmd.Dir = dir
 		out, err := cmd.CombinedOutput()
-		if want := "warning: rank 0 is bound to core " + core + ", "; err != nil || strings.Count(string(out), want) != 1 {
+		if want := "warning: rank 0 is bound to core " + core + ", "; err != nil ||
+			strings.Count(string(out), want) != 1 {
 			t.Errorf("%s: %v: want %q once in\n%s", section, err, want, out)
 		}
 	}
@@ -338,11 +359,15 @@ actor: {micro_batch_size: 48, global_batch_size: 96, optim: {lr: 3.0e-3}}
 		local.ok(t, dir, 0, append([]string{"-c", "native.yaml", "runner.logger.experiment_name=native"}, more...)...)
 		want := readMetrics(t, filepath.Join(dir, "logs", "native"))
 		for _, children := range []int{1, 3} {
-			local.ok(t, dir, 0, append([]string{"-c", "native.yaml", "env.train.env_type=external", fmt.Sprint("env.train.external.n=", children),
-				fmt.Sprintf("env.train.external.command=[%s,bridge,serve,-c,%s]", program, filepath.Join(dir, "native.yaml"))}, more...)...)
+			local.ok(t, dir, 0,
+				append([]string{"-c", "native.yaml", "env.train.env_type=external",
+					fmt.Sprint("env.train.external.n=", children),
+					fmt.Sprintf("env.train.external.command=[%s,bridge,serve,-c,%s]", program,
+						filepath.Join(dir, "native.yaml"))}, more...)...)
 			got := readMetrics(t, filepath.Join(dir, "logs", "run"))
 			if diff := got.diff(want); diff != "" {
-				t.Errorf("%d children, %q: not the metrics of the environments without a bridge:\n%s", children, more, diff)
+				t.Errorf("%d children, %q: not the metrics of the environments without a bridge:\n%s", children, more,
+					diff)
 			}
 		}
 	}

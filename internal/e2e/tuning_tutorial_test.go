@@ -24,7 +24,8 @@ func TestTuningTutorial(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for name, target := range map[string]string{"configs": filepath.Join(top, "configs"), "rlinf": local.program(t, ".")} {
+	for name, target := range map[string]string{"configs": filepath.Join(top, "configs"),
+		"rlinf": local.program(t, ".")} {
 		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -41,8 +42,10 @@ func TestTuningTutorial(t *testing.T) {
 		bash.Dir = dir
 		if out, err := bash.CombinedOutput(); err != nil {
 			t.Fatalf("%s\n%v: %s", script, err, out)
-		} else if strings.Contains(script, " check ") && (!strings.Contains(string(out), "model: 189568 parameters, 76816 of them trained\nsizes: qwen2, 4 layers of width 64, ") ||
-			strings.Contains(string(out), "hidden_size")) {
+		} else if strings.Contains(script, " check ") &&
+			(!strings.Contains(string(out), "model: 189568 parameters, 76816 of them trained\nsizes: qwen2, 4 layers "+
+				"of width 64, ") ||
+				strings.Contains(string(out), "hidden_size")) {
 			t.Errorf("check: %s", out)
 		}
 	}

@@ -15,22 +15,30 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// visions are jobs whose policy sees images, reads, and acts in chunks: PPO whose ratios count by token, GRPO in groups that wait for each other, with
-// adapters, and DAgger, which sees random parts of images. In the first words point.
+// visions are jobs whose policy sees images, reads, and acts in chunks: PPO whose ratios count by token, GRPO in groups
+// that wait for each other, with adapters, and DAgger, which sees random parts of images. In the first words point.
 var visions = []struct {
 	name      string
 	overrides []string
 }{
-	{"PPO", []string{"env.train.max_episode_steps=10", "algorithm.adv_type=gae", "algorithm.loss_type=actor_critic", "algorithm.logprob_type=token_level",
-		"algorithm.entropy_type=token_level", "algorithm.reward_type=action_level", "algorithm.update_epoch=2", "actor.optim.critic_warmup_steps=2",
+	{"PPO", []string{"env.train.max_episode_steps=10", "algorithm.adv_type=gae", "algorithm.loss_type=actor_critic",
+		"algorithm.logprob_type=token_level",
+		"algorithm.entropy_type=token_level", "algorithm.reward_type=action_level", "algorithm.update_epoch=2",
+		"actor.optim.critic_warmup_steps=2",
 		"actor.model.vision_words=true", "actor.model.vision_film=true"}},
-	{"GRPO", []string{"env.train.auto_reset=false", "algorithm.adv_type=grpo", "algorithm.loss_type=actor", "algorithm.group_size=2",
-		"algorithm.filter_rewards=true", "algorithm.rewards_lower_bound=0.0", "algorithm.rewards_upper_bound=1.0", "env.eval.group_size=1",
+	{"GRPO", []string{"env.train.auto_reset=false", "algorithm.adv_type=grpo", "algorithm.loss_type=actor",
+		"algorithm.group_size=2",
+		"algorithm.filter_rewards=true", "algorithm.rewards_lower_bound=0.0", "algorithm.rewards_upper_bound=1.0",
+		"env.eval.group_size=1",
 		"actor.model.is_lora=true", "actor.model.lora_rank=2"}},
-	{"PPO by flow", []string{"env.train.max_episode_steps=10", "algorithm.adv_type=gae", "algorithm.loss_type=actor_critic", "algorithm.logprob_type=action_level",
-		"algorithm.kl_beta=0.1", "actor.model.action_head=flow", "actor.model.num_steps=2", "rollout.sampling_params.temperature_train=1"}},
-	{"DAgger", []string{"algorithm.adv_type=embodied_dagger", "algorithm.loss_type=embodied_dagger", "algorithm.update_epoch=2",
-		"algorithm.replay_buffer={sample_window_size: 3, min_buffer_size: 1}", "actor.model.num_action_chunks=1", "actor.model.image_crop=0.7"}},
+	{"PPO by flow", []string{"env.train.max_episode_steps=10", "algorithm.adv_type=gae",
+		"algorithm.loss_type=actor_critic", "algorithm.logprob_type=action_level",
+		"algorithm.kl_beta=0.1", "actor.model.action_head=flow", "actor.model.num_steps=2",
+		"rollout.sampling_params.temperature_train=1"}},
+	{"DAgger", []string{"algorithm.adv_type=embodied_dagger", "algorithm.loss_type=embodied_dagger",
+		"algorithm.update_epoch=2",
+		"algorithm.replay_buffer={sample_window_size: 3, min_buffer_size: 1}", "actor.model.num_action_chunks=1",
+		"actor.model.image_crop=0.7"}},
 }
 
 // vision is what these jobs have in common.
@@ -62,8 +70,10 @@ func begin(t testing.TB, on *platform, dir string, job int, place placement, mor
 	np, cluster := place.place(2)
 	config := writeFile(t, dir, fmt.Sprintf("ranks-%d.yaml", np), cluster+vision)
 	train, eval := seen()
-	args := append([]string{"-c", config, fmt.Sprint("env.train.total_num_envs=", train), fmt.Sprint("env.eval.total_num_envs=", eval),
-		"runner.val_check_interval=2", "runner.save_interval=2", "runner.logger.experiment_name=run", "runner.logger.logger_backends=[]"},
+	args := append([]string{"-c", config, fmt.Sprint("env.train.total_num_envs=", train),
+		fmt.Sprint("env.eval.total_num_envs=", eval),
+		"runner.val_check_interval=2", "runner.save_interval=2", "runner.logger.experiment_name=run",
+		"runner.logger.logger_backends=[]"},
 		visions[job].overrides...)
 	return on.startProgram(t, on.program(t, "./internal/e2e/testdata/squares"), dir, np, append(args, more...)...)
 }
@@ -77,8 +87,8 @@ func see(t testing.TB, on *platform, dir string, job int, place placement, more 
 	return readMetrics(t, filepath.Join(dir, "logs", "run"))
 }
 
-// TestSeesTheSameEverywhere: the metrics of policies that see and read are the same in every placement, in stages, on every transport, and after a
-// resume in another placement.
+// TestSeesTheSameEverywhere: the metrics of policies that see and read are the same in every placement, in stages, on
+// every transport, and after a resume in another placement.
 func TestSeesTheSameEverywhere(t *testing.T) {
 	type way struct {
 		on            *platform
@@ -103,7 +113,8 @@ func TestSeesTheSameEverywhere(t *testing.T) {
 			want := see(t, local, dir, job, placements[0], steps(4))
 			want.checkWhole(t, 4)
 			for _, w := range ways[job] {
-				got := see(t, w.on, t.TempDir(), job, placements[w.place], steps(4), fmt.Sprint("rollout.pipeline_stage_num=", w.stages))
+				got := see(t, w.on, t.TempDir(), job, placements[w.place], steps(4),
+					fmt.Sprint("rollout.pipeline_stage_num=", w.stages))
 				if diff := got.diff(want); diff != "" {
 					t.Errorf("%v: not the metrics of one rank:\n%s", w, diff)
 				}
@@ -115,7 +126,8 @@ func TestSeesTheSameEverywhere(t *testing.T) {
 				t.Errorf("not the metrics of the undisturbed run after a resume:\n%s", diff)
 			}
 			// The command draws actions by the numbers that the run did.
-			r := local.startProgram(t, local.program(t, "./internal/e2e/testdata/squares"), dir, 1, "eval", "-c", filepath.Join("logs", "run", "config.yaml"),
+			r := local.startProgram(t, local.program(t, "./internal/e2e/testdata/squares"), dir, 1, "eval", "-c",
+				filepath.Join("logs", "run", "config.yaml"),
 				"--episodes", strconv.Itoa(episodes)).result()
 			returns := want.values(t, "eval/return")
 			of := strconv.FormatFloat(returns[len(returns)-1], 'g', 4, 64)
@@ -126,8 +138,8 @@ func TestSeesTheSameEverywhere(t *testing.T) {
 	}
 }
 
-// TestVisionKilled: jobs whose policy sees that were killed by SIGKILL at any instant, one rank or all, and then go on, end with the metrics of one
-// that was not.
+// TestVisionKilled: jobs whose policy sees that were killed by SIGKILL at any instant, one rank or all, and then go on,
+// end with the metrics of one that was not.
 func TestVisionKilled(t *testing.T) {
 	t.Parallel()
 	const n = 20
@@ -153,7 +165,8 @@ func TestVisionKilled(t *testing.T) {
 				j := begin(t, on, dir, job, place, steps(n), slow)
 				np, _ := place.place(2)
 				whom := j.killAt(at, draw.IntN(2*np))
-				t.Logf("%s, %s: killed %s after %v, in step %d", visions[job].name, place.name, whom, at.Round(time.Millisecond),
+				t.Logf("%s, %s: killed %s after %v, in step %d", visions[job].name, place.name, whom,
+					at.Round(time.Millisecond),
 					len(readMetrics(t, filepath.Join(dir, "logs", "run")))+1)
 				if diff := see(t, on, dir, job, place, steps(n), slow, "--resume", "auto").diff(want[job]); diff != "" {
 					t.Errorf("%s, %s: not the metrics of the undisturbed run:\n%s", visions[job].name, place.name, diff)
@@ -172,7 +185,8 @@ func TestAdaptersOnWeights(t *testing.T) {
 	for _, way := range []string{"actor.model.is_lora=true", "actor.model.freeze_trunk=true"} {
 		dir := t.TempDir()
 		see(t, local, dir, 1, placements[0], steps(2), "actor.model.is_lora=false", way, "runner.ckpt_path="+weights)
-		want, got := readTensors(t, weights), readTensors(t, filepath.Join(dir, "logs", "run", "checkpoints", "global_step_2", "model.safetensors"))
+		want, got := readTensors(t, weights),
+			readTensors(t, filepath.Join(dir, "logs", "run", "checkpoints", "global_step_2", "model.safetensors"))
 		for _, name := range []string{"model.layers.1.mlp.down_proj.weight", "model.norm.weight"} {
 			if !bytes.Equal(got.Must(name).Bytes(), want.Must(name).Bytes()) {
 				t.Errorf("%s: %s is not that of the model it began with", way, name)
@@ -200,7 +214,8 @@ func readTensors(t testing.TB, path string) tensor.Dict {
 // TestSeesWhileItTrains: rollouts of policies that see go on while actors train.
 func TestSeesWhileItTrains(t *testing.T) {
 	t.Parallel()
-	m := see(t, local, t.TempDir(), 0, placements[3], steps(4), "runner.async=true", "algorithm.loss_type=decoupled_actor_critic",
+	m := see(t, local, t.TempDir(), 0, placements[3], steps(4), "runner.async=true",
+		"algorithm.loss_type=decoupled_actor_critic",
 		"algorithm.staleness_threshold=2", "algorithm.reward_type=chunk_level")
 	if len(m) != 4 {
 		t.Errorf("%d steps, want 4", len(m))

@@ -2,7 +2,8 @@ package e2e
 
 import "testing"
 
-// How weights travel to nodes without an actor does not change the numbers, and what rounds them rounds them wherever rollouts are.
+// How weights travel to nodes without an actor does not change the numbers, and what rounds them rounds them wherever
+// rollouts are.
 func TestWeightsTravelAlike(t *testing.T) {
 	const nodes, everywhere, pendulum = 10, 11, 2 // placements: on four nodes, and on one; a task with statistics
 	for _, c := range []struct {
@@ -15,15 +16,22 @@ func TestWeightsTravelAlike(t *testing.T) {
 		private  bool // ranks reach nobody's memory
 	}{
 		{name: "patch", on: local, place: nodes, sync: 1, settings: []string{"weight_syncer.type=patch"}},
-		{name: "patch, places", on: openmpi, place: nodes, sync: 3, settings: []string{"weight_syncer.type=patch", "weight_syncer.patch.delta_encoding=false"}},
-		{name: "patch from the beginning", on: mpich, place: nodes, sync: 3, settings: []string{"weight_syncer.type=patch", "weight_syncer.patch.init_sync.enabled=false"}},
-		{name: "patch of the critic", on: local, place: nodes, sync: 3, settings: []string{"weight_syncer.type=patch", "weight_syncer.patch.init_sync.prefixes=[actor]"}},
-		{name: "small buckets", on: local, place: nodes, sync: 1, settings: []string{"weight_syncer.bucket.bucket_size=1KB"}},
+		{name: "patch, places", on: openmpi, place: nodes, sync: 3,
+			settings: []string{"weight_syncer.type=patch", "weight_syncer.patch.delta_encoding=false"}},
+		{name: "patch from the beginning", on: mpich, place: nodes, sync: 3,
+			settings: []string{"weight_syncer.type=patch", "weight_syncer.patch.init_sync.enabled=false"}},
+		{name: "patch of the critic", on: local, place: nodes, sync: 3,
+			settings: []string{"weight_syncer.type=patch", "weight_syncer.patch.init_sync.prefixes=[actor]"}},
+		{name: "small buckets", on: local, place: nodes, sync: 1,
+			settings: []string{"weight_syncer.bucket.bucket_size=1KB"}},
 		{name: "private, on a node", on: openmpi, place: everywhere, sync: 1, private: true},
 		{name: "private, older weights", on: local, place: everywhere, sync: 3, private: true},
-		{name: "rounded", on: local, place: nodes, sync: 1, settings: []string{"weight_syncer.bucket.bucket_dtype=bf16"}, rounds: true},
-		{name: "rounded, patch", on: mpich, place: nodes, sync: 1, settings: []string{"weight_syncer.type=patch", "weight_syncer.bucket.bucket_dtype=bf16"}, rounds: true},
-		{name: "rounded, on a node", on: local, place: everywhere, sync: 3, settings: []string{"weight_syncer.bucket.bucket_dtype=bf16"}, rounds: true},
+		{name: "rounded", on: local, place: nodes, sync: 1,
+			settings: []string{"weight_syncer.bucket.bucket_dtype=bf16"}, rounds: true},
+		{name: "rounded, patch", on: mpich, place: nodes, sync: 1,
+			settings: []string{"weight_syncer.type=patch", "weight_syncer.bucket.bucket_dtype=bf16"}, rounds: true},
+		{name: "rounded, on a node", on: local, place: everywhere, sync: 3,
+			settings: []string{"weight_syncer.bucket.bucket_dtype=bf16"}, rounds: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.on.program(t, ".") // or skip

@@ -13,7 +13,8 @@ import (
 
 // chainPackages are the folders of the packages that the call chain of docs/architecture.md names.
 var chainPackages = map[string]string{
-	"main": ".", "roles": "roles", "cli": "roles/cli", "args": "roles/cli/args", "session": "roles/session", "loop": "roles/loop",
+	"main": ".", "roles": "roles", "cli": "roles/cli", "args": "roles/cli/args", "session": "roles/session",
+	"loop":     "roles/loop",
 	"embodied": "roles/embodied", "worker": "roles/embodied/worker", "member": "roles/member", "algo": "algo",
 }
 

@@ -19,8 +19,8 @@ import (
 
 const module = "github.com/rlinf/rlinf"
 
-// A layer says what the packages at path may import besides the standard library. All names are patterns as of the go command: "env" is
-// that package, "env/..." those below it too; "." is the main package, "C" is cgo.
+// A layer says what the packages at path may import besides the standard library. All names are patterns as of the go
+// command: "env" is that package, "env/..." those below it too; "." is the main package, "C" is cgo.
 type layer struct {
 	path  string
 	may   []string
@@ -38,90 +38,143 @@ const (
 
 // The first line that matches a package counts.
 var layers = []layer{
-	{".", []string{"roles", "algo/...", "policy/...", "reward/...", "env/..."}, []string{"..."}, "main only hands the lists of parts to roles"},
-	{"examples/...", []string{"roles", "algo/...", "policy/...", "reward/...", "env/...", "collectives", "spmd/...", "tensor"}, nil,
+	{".", []string{"roles", "algo/...", "policy/...", "reward/...", "env/..."}, []string{"..."},
+		"main only hands the lists of parts to roles"},
+	{"examples/...", []string{"roles", "algo/...", "policy/...", "reward/...", "env/...", "collectives", "spmd/...",
+		"tensor"}, nil,
 		"examples use what users of the library can"},
-	{"roles", []string{"roles/cli", "roles/config", "roles/embodied/...", "roles/language", "roles/loop", "roles/member", "roles/task", "roles/trainer", "env", "policy", "spmd", "internal/config"}, []string{"..."},
+	{"roles", []string{"roles/cli", "roles/config", "roles/embodied/...", "roles/language", "roles/loop",
+		"roles/member", "roles/task", "roles/trainer", "env", "policy", "spmd", "internal/config"}, []string{"..."},
 		"a facade: names for users, and the tasks for the command line; nothing below imports it"},
-	{"roles/config", []string{"algo", "env", "params", "policy", "policy/lm", "reward", "reward/answer", "spmd", "tensor", "internal/config", "internal/durable", "internal/programs", yaml}, []string{"env/...", "roles/internal/rolestest"},
+	{"roles/config", []string{"algo", "env", "params", "policy", "policy/lm", "reward", "reward/answer", "spmd",
+		"tensor", "internal/config", "internal/durable", "internal/programs", yaml},
+		[]string{"env/...", "roles/internal/rolestest"},
 		"what a file says is known before there is a job"},
-	{"roles/job", []string{"roles/config", "collectives", "internal/durable", "policy/nn", "spmd", "spmd/mpi", "tensor", sys}, []string{"..."},
+	{"roles/job", []string{"roles/config", "collectives", "internal/durable", "policy/nn", "spmd", "spmd/mpi", "tensor",
+		sys}, []string{"..."},
 		"what every task needs of a world knows no task"},
-	{"roles/member", []string{"roles/config", "roles/job", "algo", "collectives", "policy/nn", "spmd", "tensor"}, []string{"..."},
+	{"roles/member", []string{"roles/config", "roles/job", "algo", "collectives", "policy/nn", "spmd", "tensor"},
+		[]string{"..."},
 		"what workers share knows no task"},
-	{"roles/weights", []string{"roles/config", "roles/job", "collectives", "policy/nn", "spmd", "tensor"}, []string{"..."},
+	{"roles/weights", []string{"roles/config", "roles/job", "collectives", "policy/nn", "spmd", "tensor"},
+		[]string{"..."},
 		"weights travel in one way, whatever reads them; the loop has no part in it"},
-	{"roles/loop", []string{"roles/config", "roles/job", "roles/member", "algo", "collectives", "env", "internal/checkpoint", "internal/config", "internal/metrics", "internal/runfolder", "spmd", "tensor"}, []string{"..."},
+	{"roles/loop", []string{"roles/config", "roles/job", "roles/member", "algo", "collectives", "env",
+		"internal/checkpoint", "internal/config", "internal/metrics", "internal/runfolder", "spmd", "tensor"},
+		[]string{"..."},
 		"a loop knows a plan by an interface, and neither a task nor the process"},
-	{"roles/task", []string{"roles/config", "roles/job", "roles/loop", "collectives", "internal/metrics", "spmd"}, []string{"..."},
+	{"roles/task", []string{"roles/config", "roles/job", "roles/loop", "collectives", "internal/metrics", "spmd"},
+		[]string{"..."},
 		"what a session asks of a task is an interface"},
-	{"roles/embodied/play", []string{"algo", "env", "policy", "internal/philox", "internal/programs", "internal/video", "tensor"}, []string{"..."},
+	{"roles/embodied/play", []string{"algo", "env", "policy", "internal/philox", "internal/programs", "internal/video",
+		"tensor"}, []string{"..."},
 		"a policy plays environments in one goroutine; it knows no configuration, no rank and no channel"},
-	{"roles/embodied/plan", []string{"roles/config", "roles/job", "roles/member", "roles/embodied/play", "algo", "env", "env/external", "policy", "reward", "tensor"}, []string{"..."},
+	{"roles/embodied/plan", []string{"roles/config", "roles/job", "roles/member", "roles/embodied/play", "algo", "env",
+		"env/external", "policy", "reward", "tensor"}, []string{"..."},
 		"the plan of a job follows from its configuration, and knows no worker"},
-	{"roles/embodied/worker", []string{"roles/job", "roles/member", "roles/weights", "roles/loop", "roles/embodied/plan", "roles/embodied/play", "algo", "collectives", "env", "policy/...", "reward", "spmd", "tensor"}, []string{"..."},
+	{"roles/embodied/worker", []string{"roles/job", "roles/member", "roles/weights", "roles/loop",
+		"roles/embodied/plan", "roles/embodied/play", "algo", "collectives", "env", "policy/...", "reward", "spmd",
+		"tensor"}, []string{"..."},
 		"workers do what the plan says, when a runner calls them"},
-	{"roles/embodied", []string{"roles/config", "roles/job", "roles/member", "roles/loop", "roles/task", "roles/embodied/...", "algo", "env", "env/external", "policy", "internal/metrics", "internal/runfolder", "spmd", "tensor"}, []string{"..."},
+	{"roles/embodied", []string{"roles/config", "roles/job", "roles/member", "roles/loop", "roles/task",
+		"roles/embodied/...", "algo", "env", "env/external", "policy", "internal/metrics", "internal/runfolder", "spmd",
+		"tensor"}, []string{"..."},
 		"a task: it leads its workers, and knows no other task"},
 	{"roles/language/exam", []string{"algo", "policy/lm/engine", "reward/answer", "reward/verify"}, []string{"..."},
 		"an examination needs a model and questions, and no rank"},
-	{"roles/language/plan", []string{"roles/config", "roles/job", "roles/member", "roles/language/exam", "algo", "env", "env/text", "policy/...", "reward/answer", "tensor"}, []string{"..."},
+	{"roles/language/plan", []string{"roles/config", "roles/job", "roles/member", "roles/language/exam", "algo", "env",
+		"env/text", "policy/...", "reward/answer", "tensor"}, []string{"..."},
 		"the plan of a job follows from its configuration, and knows no worker"},
-	{"roles/language/worker", []string{"roles/config", "roles/job", "roles/member", "roles/weights", "roles/loop", "roles/language/plan", "roles/language/exam", "algo", "collectives", "policy/...", "reward/...", "spmd", "tensor"}, []string{"..."},
+	{"roles/language/worker", []string{"roles/config", "roles/job", "roles/member", "roles/weights", "roles/loop",
+		"roles/language/plan", "roles/language/exam", "algo", "collectives", "policy/...", "reward/...", "spmd",
+		"tensor"}, []string{"..."},
 		"workers do what the plan says, when a runner calls them"},
-	{"roles/language", []string{"roles/config", "roles/job", "roles/member", "roles/loop", "roles/task", "roles/language/...", "algo", "policy/lm", "policy/lm/engine", "internal/metrics", "internal/runfolder", "spmd", "tensor"}, []string{"..."},
+	{"roles/language", []string{"roles/config", "roles/job", "roles/member", "roles/loop", "roles/task",
+		"roles/language/...", "algo", "policy/lm", "policy/lm/engine", "internal/metrics", "internal/runfolder", "spmd",
+		"tensor"}, []string{"..."},
 		"two tasks: they lead their workers, and know no other task"},
-	{"roles/trainer", []string{"roles/config", "roles/embodied/play", "algo", "env", "policy", "internal/philox", "internal/programs", "tensor"}, []string{"..."},
+	{"roles/trainer", []string{"roles/config", "roles/embodied/play", "algo", "env", "policy", "internal/philox",
+		"internal/programs", "tensor"}, []string{"..."},
 		"training in one process needs neither ranks nor workers"},
-	{"roles/session", []string{"roles/config", "roles/job", "roles/loop", "roles/task", "algo", "collectives", "env", "env/external", "internal/checkpoint", "internal/metrics", "internal/runfolder", "spmd"}, []string{"..."},
+	{"roles/session", []string{"roles/config", "roles/job", "roles/loop", "roles/task", "algo", "collectives", "env",
+		"env/external", "internal/checkpoint", "internal/metrics", "internal/runfolder", "spmd"}, []string{"..."},
 		"a session begins and ends a job for any command, and knows its task by an interface"},
-	{"roles/cli/args", []string{"roles/config", "roles/job", "roles/task", "internal/config", "internal/durable", "internal/metrics", "spmd/...", cli}, []string{"..."},
+	{"roles/cli/args", []string{"roles/config", "roles/job", "roles/task", "internal/config", "internal/durable",
+		"internal/metrics", "spmd/...", cli}, []string{"..."},
 		"what commands share: how they read their arguments and show their work"},
-	{"roles/cli/language", []string{"roles/cli/args", "roles/config", "roles/job", "roles/loop", "roles/language/plan", "internal/checkpoint", "env/text", "policy/lm/...", "policy/nn", "tensor", cli}, []string{"..."},
+	{"roles/cli/language", []string{"roles/cli/args", "roles/config", "roles/job", "roles/loop", "roles/language/plan",
+		"internal/checkpoint", "env/text", "policy/lm/...", "policy/nn", "tensor", cli}, []string{"..."},
 		"commands of language models; their flags have bounds, and of jobs they use the memory that there is"},
-	{"roles/cli/manual", []string{"roles/config", "roles/cli/args", "env", "internal/config", cli, yaml}, []string{"..."},
+	{"roles/cli/manual", []string{"roles/config", "roles/cli/args", "env", "internal/config", cli, yaml},
+		[]string{"..."},
 		"what commands and keys mean follows from their definitions; no job is needed"},
-	{"roles/cli/...", []string{"roles/config", "roles/embodied/play", "roles/job", "roles/loop", "roles/task", "roles/trainer", "roles/session", "roles/cli/...", "collectives/...", "env", "env/external", "internal/...", "policy/lm/...", "scripts/slurm", "spmd/...", "tensor", cli, sys}, []string{"..."},
+	{"roles/cli/...", []string{"roles/config", "roles/embodied/play", "roles/job", "roles/loop", "roles/task",
+		"roles/trainer", "roles/session", "roles/cli/...", "collectives/...", "env", "env/external", "internal/...",
+		"policy/lm/...", "scripts/slurm", "spmd/...", "tensor", cli, sys}, []string{"..."},
 		"commands; they reach workers through sessions alone"},
-	{"roles/internal/rolestest", []string{"roles/config", "algo", "policy/...", "reward", "env/...", "internal/philox", "tensor"}, nil, "what tests of several packages share"},
+	{"roles/internal/rolestest", []string{"roles/config", "algo", "policy/...", "reward", "env/...", "internal/philox",
+		"tensor"}, nil, "what tests of several packages share"},
 	{"clients/...", nil, []string{"env/...", "tensor"}, "clients are in other languages; only their tests are in Go"},
 
-	{"algo/...", []string{"algo", "policy/...", "params", "internal/durable", "internal/philox", "tensor"}, []string{"env/...", yaml}, "algorithms never see a rank, a communicator or a channel"},
-	{"reward", []string{"policy", "env", "params", "reward/answer", "tensor"}, nil, "what transitions are worth follows from them, and from a network's values"},
-	{"reward/answer", []string{"reward/verify", "env", "env/external", "params", "internal/philox", "internal/programs"}, nil, "what answers are worth follows from texts and tokens; no model and no rank has a say"},
-	{"reward/verify", nil, nil, "whether an answer is right follows from two texts; no token, model or clock has a say"},
-	{"policy/nn/kernel/blas", []string{"C", "gonum.org/v1/gonum/blas", "gonum.org/v1/netlib/..."}, []string{"policy/nn/kernel", "gonum.org/v1/gonum/..."}, "the border to OpenBLAS"},
+	{"algo/...", []string{"algo", "policy/...", "params", "internal/durable", "internal/philox", "tensor"},
+		[]string{"env/...", yaml}, "algorithms never see a rank, a communicator or a channel"},
+	{"reward", []string{"policy", "env", "params", "reward/answer", "tensor"}, nil,
+		"what transitions are worth follows from them, and from a network's values"},
+	{"reward/answer", []string{"reward/verify", "env", "env/external", "params", "internal/philox",
+		"internal/programs"}, nil,
+		"what answers are worth follows from texts and tokens; no model and no rank has a say"},
+	{"reward/verify", nil, nil,
+		"whether an answer is right follows from two texts; no token, model or clock has a say"},
+	{"policy/nn/kernel/blas", []string{"C", "gonum.org/v1/gonum/blas", "gonum.org/v1/netlib/..."},
+		[]string{"policy/nn/kernel", "gonum.org/v1/gonum/..."}, "the border to OpenBLAS"},
 	{"policy/nn/kernel/...", []string{sys}, nil, "kernels compute on slices"},
-	{"policy/nn/...", []string{"policy/nn/...", "internal/philox", "tensor"}, nil, "layers know neither policies nor environments"},
-	{"policy/lm/tokenizer", []string{"internal/durable", "github.com/nikolalohinski/gonja/v2/...", "golang.org/x/text/unicode/norm"}, nil,
+	{"policy/nn/...", []string{"policy/nn/...", "internal/philox", "tensor"}, nil,
+		"layers know neither policies nor environments"},
+	{"policy/lm/tokenizer", []string{"internal/durable", "github.com/nikolalohinski/gonja/v2/...",
+		"golang.org/x/text/unicode/norm"}, nil,
 		"text in, ids out: a tokenizer knows its files, no model; gonja runs chat templates"},
-	{"policy/lm/...", []string{"policy/lm", "policy/nn/...", "internal/durable", "internal/philox", "tensor"}, nil, "language models know layers and files, neither policies nor environments"},
-	{"policy/...", []string{"policy/...", "env", "params", "internal/philox", "tensor"}, []string{yaml}, "of env a policy needs the spaces; it never sees a rank"},
-	{"env/text", []string{"policy/lm/tokenizer", "internal/philox"}, nil, "text tasks are files in, token ids out; a tokenizer knows no model"},
+	{"policy/lm/...", []string{"policy/lm", "policy/nn/...", "internal/durable", "internal/philox", "tensor"}, nil,
+		"language models know layers and files, neither policies nor environments"},
+	{"policy/...", []string{"policy/...", "env", "params", "internal/philox", "tensor"}, []string{yaml},
+		"of env a policy needs the spaces; it never sees a rank"},
+	{"env/text", []string{"policy/lm/tokenizer", "internal/philox"}, nil,
+		"text tasks are files in, token ids out; a tokenizer knows no model"},
 	{"env/all", []string{"env/..."}, nil, "the list of environments"},
-	{"env/mujoco/...", []string{"env", "internal/philox", "tensor", "C"}, []string{"env/...", yaml}, "the only package that sees MuJoCo"},
-	{"env/external", []string{"env", "internal/programs", "tensor", sys}, []string{"env/..."}, "the bridge sees frames, whatever carries them"},
-	{"env/...", []string{"env", "params", "internal/philox", "tensor"}, []string{"env/...", yaml}, "environments know nothing of policies, nor of each other"},
+	{"env/mujoco/...", []string{"env", "internal/philox", "tensor", "C"}, []string{"env/...", yaml},
+		"the only package that sees MuJoCo"},
+	{"env/external", []string{"env", "internal/programs", "tensor", sys}, []string{"env/..."},
+		"the bridge sees frames, whatever carries them"},
+	{"env/...", []string{"env", "params", "internal/philox", "tensor"}, []string{"env/...", yaml},
+		"environments know nothing of policies, nor of each other"},
 
-	{"collectives/internal/ranks", []string{"collectives/...", "spmd/..."}, nil, "a program of tests, which opens the transport"},
+	{"collectives/internal/ranks", []string{"collectives/...", "spmd/..."}, nil,
+		"a program of tests, which opens the transport"},
 	{"collectives/bench/stats", []string{gonum}, nil, "statistics are arithmetic; distributions are gonum's"},
-	{"collectives/bench/report", []string{"collectives/...", "internal/plot", gonum}, []string{"..."}, "reports are text and pictures"},
-	{"collectives/...", []string{"collectives/...", "spmd", "tensor", sys}, []string{"spmd/..."}, "collectives run over any transport"},
-	{"spmd/mpi/...", []string{"spmd/...", "tensor", "C", "github.com/sbromberger/gompi", sys}, nil, "the only package that sees MPI"},
-	{"spmd/...", []string{"spmd", "tensor", sys}, []string{"spmd/..."}, "spmd moves tensors and does not know what for"},
+	{"collectives/bench/report", []string{"collectives/...", "internal/plot", gonum}, []string{"..."},
+		"reports are text and pictures"},
+	{"collectives/...", []string{"collectives/...", "spmd", "tensor", sys}, []string{"spmd/..."},
+		"collectives run over any transport"},
+	{"spmd/mpi/...", []string{"spmd/...", "tensor", "C", "github.com/sbromberger/gompi", sys}, nil,
+		"the only package that sees MPI"},
+	{"spmd/...", []string{"spmd", "tensor", sys}, []string{"spmd/..."},
+		"spmd moves tensors and does not know what for"},
 	{"tensor/...", nil, nil, "tensor is the bottom"},
 	{"params", nil, nil, "the keys of a user's own part are a struct for any reader"},
 
 	{"internal/philox", nil, nil, "random numbers are arithmetic"},
 	{"internal/video/videotest", nil, nil, "takes films apart, for tests"},
-	{"internal/video", []string{"golang.org/x/image/...", "internal/programs"}, []string{"internal/video/..."}, "pictures in, files out"},
+	{"internal/video", []string{"golang.org/x/image/...", "internal/programs"}, []string{"internal/video/..."},
+		"pictures in, files out"},
 	{"internal/gpu", []string{"gorgonia.org/cu"}, nil, "the only package that sees CUDA"},
 	{"internal/e2e/...", nil, []string{"..."}, "tests of the whole"},
-	{"internal/digests", nil, []string{"roles", "algo", "policy", "reward", "env/...", "tensor", sys}, "tests of the whole, by its command line alone"},
-	{"internal/config", []string{"params", "internal/durable", yaml}, nil, "reads every section, users' own parts too, and knows none of them"},
+	{"internal/digests", nil, []string{"roles", "algo", "policy", "reward", "env/...", "tensor", sys},
+		"tests of the whole, by its command line alone"},
+	{"internal/config", []string{"params", "internal/durable", yaml}, nil,
+		"reads every section, users' own parts too, and knows none of them"},
 	{"internal/programs", []string{sys}, nil, "starts programs, whatever they are for"},
 	{"internal/layers", nil, nil, "reads the tree as text"},
-	{"internal/results", []string{"internal/durable", "internal/plot", gonum, yaml}, nil, "reads what runs have left, and draws it"},
+	{"internal/results", []string{"internal/durable", "internal/plot", gonum, yaml}, nil,
+		"reads what runs have left, and draws it"},
 	{"internal/metrics", []string{"internal/durable", sys}, nil, "asks the terminal for its width"},
 	{"internal/...", []string{"internal/durable", "tensor", yaml}, nil, "roles knows these, not they it"},
 	{"scripts/slurm", nil, nil, "batch scripts, and their text for other jobs"},
@@ -143,26 +196,30 @@ func TestImportRulesBite(t *testing.T) {
 		return &fstest.MapFile{Data: []byte(text)}
 	}
 	got := importViolations(t, fstest.MapFS{
-		"algo/a.go":          file("fmt", module+"/policy/nn", module+"/spmd"),
-		"algo/a_test.go":     file(module+"/env/classic", module+"/algo", module+"/collectives"),
-		"env/classic/e.go":   file(module+"/env", module+"/env/all"),
-		"spmd/mpi/m.go":      file("C", "github.com/sbromberger/gompi"),
-		"spmd/local/l.go":    file("C"),
-		"roles/job/j.go":     file("github.com/sbromberger/gompi", module+"/env/all", module+"/roles/loop"),
-		"roles/new/n.go":     file("fmt"),
-		"roles/loop/p.go":    file(module + "/roles"),
-		"main.go":            file(module),
-		"new/n.go":           file("fmt"),
-		"tensor/testdata/t":  file(module + "/env"),
-		"tensor/_old/t.go":   file(module + "/env"),
-		"clients/go.mod":     file(),
-		"clients/client.go":  file("example.org/other"),
-		"policy/tags_x.go":   {Data: []byte("//go:build never\n\npackage policy\n\nimport _ \"" + module + "/roles\"\n")},
+		"algo/a.go":         file("fmt", module+"/policy/nn", module+"/spmd"),
+		"algo/a_test.go":    file(module+"/env/classic", module+"/algo", module+"/collectives"),
+		"env/classic/e.go":  file(module+"/env", module+"/env/all"),
+		"spmd/mpi/m.go":     file("C", "github.com/sbromberger/gompi"),
+		"spmd/local/l.go":   file("C"),
+		"roles/job/j.go":    file("github.com/sbromberger/gompi", module+"/env/all", module+"/roles/loop"),
+		"roles/new/n.go":    file("fmt"),
+		"roles/loop/p.go":   file(module + "/roles"),
+		"main.go":           file(module),
+		"new/n.go":          file("fmt"),
+		"tensor/testdata/t": file(module + "/env"),
+		"tensor/_old/t.go":  file(module + "/env"),
+		"clients/go.mod":    file(),
+		"clients/client.go": file("example.org/other"),
+		"policy/tags_x.go": {
+			Data: []byte("//go:build never\n\npackage policy\n\nimport _ \"" + module + "/roles\"\n")},
 		"tensor/x/a_test.go": file(module+"/tensor/x", "golang.org/x/sys/unix"),
 	})
 	want := []string{
-		"algo imports spmd", "the tests of algo import collectives", "env/classic imports env/all", ". imports .", "new is in no layer", "policy imports roles",
-		"roles/job imports github.com/sbromberger/gompi", "roles/job imports env/all", "roles/job imports roles/loop", "roles/loop imports roles", "roles/new is in no layer", "spmd/local imports C", "the tests of tensor/x import golang.org/x/sys/unix",
+		"algo imports spmd", "the tests of algo import collectives", "env/classic imports env/all", ". imports .",
+		"new is in no layer", "policy imports roles",
+		"roles/job imports github.com/sbromberger/gompi", "roles/job imports env/all", "roles/job imports roles/loop",
+		"roles/loop imports roles", "roles/new is in no layer", "spmd/local imports C",
+		"the tests of tensor/x import golang.org/x/sys/unix",
 	}
 	short := make([]string, len(got))
 	for i, v := range got {
@@ -204,7 +261,8 @@ func importViolations(t *testing.T, root fs.FS) (found []string) {
 			to, _ := strconv.Unquote(i.Path.Value)
 			to, free := relative(to)
 			if !free && !slices.ContainsFunc(may, func(p string) bool { return matches(p, to) }) {
-				found = append(found, fmt.Sprintf("%s %s: in %s: may import %s: %s", subject, to, name, orNothing(may), l.why))
+				found = append(found, fmt.Sprintf("%s %s: in %s: may import %s: %s", subject, to, name, orNothing(may),
+					l.why))
 			}
 		}
 	})
@@ -236,7 +294,8 @@ func orNothing(may []string) string {
 }
 
 // Words of reinforcement learning, in the singular. spmd and collectives carry the work of any program.
-var learning = []string{"reward", "policy", "env", "environment", "action", "observation", "obs", "episode", "trajectory", "advantage", "actor", "critic", "rollout", "agent"}
+var learning = []string{"reward", "policy", "env", "environment", "action", "observation", "obs", "episode",
+	"trajectory", "advantage", "actor", "critic", "rollout", "agent"}
 
 // exempt are identifiers that mean the environment of a process.
 var exempt = []string{"LookupEnv"}
@@ -249,14 +308,16 @@ func TestWords(t *testing.T) {
 
 func TestWordRuleBites(t *testing.T) {
 	got := wordViolations(t, fstest.MapFS{
-		"spmd/a.go":            {Data: []byte("package spmd\n\n// the env may be named here\nvar globalEnvs, getenv = \"batch\"+os.LookupEnv(\"\"), \"to the actor\"\n")},
+		"spmd/a.go": {Data: []byte("package spmd\n\n// the env may be named here\nvar globalEnvs, getenv " +
+			"= \"batch\"+os.LookupEnv(\"\"), \"to the actor\"\n")},
 		"spmd/a_test.go":       {Data: []byte("package spmd\n\nvar rollout int\n")},
 		"spmd/spmdtest/c.go":   {Data: []byte("package spmdtest\n\nvar rollout int\n")},
 		"spmd/mpi/shim.h":      {Data: []byte("/* in the\n environment */ int rl_reward(void); // the policy\n")},
 		"collectives/sub/c.go": {Data: []byte("package sub\n\nfunc sumOfPolicies() {}\n")},
 		"roles/r.go":           {Data: []byte("package roles\n\nvar env int\n")},
 	})
-	want := []string{"collectives/sub/c.go: sumOfPolicies", `spmd/a.go: "to the actor"`, "spmd/a.go: globalEnvs", "spmd/mpi/shim.h: rl_reward"}
+	want := []string{"collectives/sub/c.go: sumOfPolicies", `spmd/a.go: "to the actor"`, "spmd/a.go: globalEnvs",
+		"spmd/mpi/shim.h: rl_reward"}
 	slices.Sort(got)
 	if !slices.EqualFunc(got, want, strings.HasPrefix) {
 		t.Errorf("got %q\nwant %q", got, want)
@@ -268,8 +329,8 @@ var (
 	cWord    = regexp.MustCompile(`\w+`)
 )
 
-// wordViolations looks for words of learning in the identifiers and strings of spmd and collectives. Comments may name them in examples, and tests
-// and packages for tests (spmdtest) may use them.
+// wordViolations looks for words of learning in the identifiers and strings of spmd and collectives. Comments may name
+// them in examples, and tests and packages for tests (spmdtest) may use them.
 func wordViolations(t *testing.T, root fs.FS) (found []string) {
 	look := func(name, text string) {
 		if slices.Contains(exempt, text) {
@@ -277,7 +338,9 @@ func wordViolations(t *testing.T, root fs.FS) (found []string) {
 		}
 		for _, w := range words(text) {
 			if slices.Contains(learning, w) {
-				found = append(found, fmt.Sprintf("%s: %s: %q is a word of reinforcement learning, of which spmd and collectives know nothing", name, text, w))
+				found = append(found,
+					fmt.Sprintf("%s: %s: %q is a word of reinforcement learning, of which spmd and collectives know "+
+						"nothing", name, text, w))
 			}
 		}
 	}
@@ -315,7 +378,8 @@ func goWords(name string, text []byte, look func(name, text string)) {
 	}
 }
 
-// words cuts text into its words in lower case and in the singular: "GlobalEnvs of policies" is global, env, of, policy.
+// words cuts text into its words in lower case and in the singular: "GlobalEnvs of policies" is global, env, of,
+// policy.
 func words(text string) (list []string) {
 	var word []rune
 	end := func() {
@@ -353,7 +417,8 @@ func walk(t *testing.T, root fs.FS, visit func(name string, text []byte)) {
 		}
 		if d.IsDir() {
 			_, noModule := fs.Stat(root, path.Join(name, "go.mod"))
-			if base := d.Name(); name != "." && (noModule == nil || base == "testdata" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_")) {
+			if base := d.Name(); name != "." && (noModule == nil || base == "testdata" ||
+				strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_")) {
 				return fs.SkipDir
 			}
 			return nil

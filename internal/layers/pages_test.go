@@ -14,7 +14,8 @@ import (
 
 var link = regexp.MustCompile(`\[([^\]]*)\]\(([^)\s]+)\)`)
 
-// TestLinks: what pages link to is there. A link whose text is an identifier and whose target is a Go file names something that the file declares.
+// TestLinks: what pages link to is there. A link whose text is an identifier and whose target is a Go file names
+// something that the file declares.
 func TestLinks(t *testing.T) {
 	root := os.DirFS("../..")
 	pages := markdown(t, root)
@@ -59,7 +60,8 @@ func TestLinks(t *testing.T) {
 
 var identifier = regexp.MustCompile(`^[A-Za-z]\w*(\.[A-Za-z]\w*)?$`)
 
-// declares reports whether a Go file declares a function, type, constant or variable, or the method M of a type T as T.M.
+// declares reports whether a Go file declares a function, type, constant or variable, or the method M of a type T as
+// T.M.
 func declares(t *testing.T, root fs.FS, file, name string) bool {
 	t.Helper()
 	text, err := fs.ReadFile(root, file)
@@ -129,8 +131,8 @@ func hasHeading(page, anchor string) bool {
 
 var picture = regexp.MustCompile(`(?:src="|!\[[^\]]*\]\()([^")]+)`)
 
-// TestTranslation: the Chinese README has the headings, code blocks and links of the English one, in the same order. Comments in code are in its own
-// language.
+// TestTranslation: the Chinese README has the headings, code blocks and links of the English one, in the same order.
+// Comments in code are in its own language.
 func TestTranslation(t *testing.T) {
 	english, err := os.ReadFile("../../README.md")
 	if err != nil {
@@ -156,7 +158,8 @@ var (
 	linkTarget  = regexp.MustCompile(`\]\(([^)]+)\)|src="([^"]+)"`)
 )
 
-// skeleton returns what a page has in every language: the level of each heading, lines of code without comments, the targets of links and pictures.
+// skeleton returns what a page has in every language: the level of each heading, lines of code without comments, the
+// targets of links and pictures.
 func skeleton(page string) (parts []string) {
 	code := false
 	for line := range strings.SplitSeq(page, "\n") {
@@ -241,7 +244,8 @@ func TestPagesStayShort(t *testing.T) {
 
 var stepsPerSecond = regexp.MustCompile(`\b(\d[\d,]*)\s+environment\s+steps\s+per\s+second`)
 
-// TestSpeedFigures: steps per second of whole jobs are measured in one table, docs/speed.md, and other pages repeat its figures.
+// TestSpeedFigures: steps per second of whole jobs are measured in one table, docs/speed.md, and other pages repeat its
+// figures.
 func TestSpeedFigures(t *testing.T) {
 	pages := markdown(t, os.DirFS("../.."))
 	known := map[string]bool{}

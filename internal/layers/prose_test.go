@@ -66,7 +66,8 @@ func markdown(t *testing.T, root fs.FS) map[string]string {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "logs"):
+		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" ||
+			d.Name() == "logs"):
 			return fs.SkipDir
 		case strings.HasSuffix(name, ".md") && !strings.HasSuffix(name, ".zh-CN.md"):
 			text, err := fs.ReadFile(root, name)
@@ -88,7 +89,8 @@ var (
 	htmlTag   = regexp.MustCompile(`<[^>]*>`)
 )
 
-// pageSentences returns the sentences of a page, without code, headings and the targets of links. Each cell of a table stands alone.
+// pageSentences returns the sentences of a page, without code, headings and the targets of links. Each cell of a table
+// stands alone.
 func pageSentences(page string) (all []sentence) {
 	var paragraph []string
 	start, fenced := 0, false
@@ -177,7 +179,8 @@ func inline(list []comment.Text) string {
 }
 
 // abbreviations end in a dot that ends no sentence.
-var abbreviations = map[string]bool{"al.": true, "e.g.": true, "i.e.": true, "cf.": true, "eq.": true, "vs.": true, "etc.": true, "no.": true}
+var abbreviations = map[string]bool{"al.": true, "e.g.": true, "i.e.": true, "cf.": true, "eq.": true, "vs.": true,
+	"etc.": true, "no.": true}
 
 // sentences cuts a paragraph.
 func sentences(line int, text string) (all []sentence) {
@@ -198,7 +201,8 @@ func sentences(line int, text string) (all []sentence) {
 
 func TestSentenceRuleBites(t *testing.T) {
 	long := strings.Repeat("word ", 41)
-	page := "# Title\n\nShort one, et al. 2017. " + long + "end.\n\n```sh\n" + long + "\n```\n\n- item `" + long + "` here\n\n| a. b | " + long + " |\n"
+	page := "# Title\n\nShort one, et al. 2017. " + long + "end.\n\n```sh\n" + long + "\n```\n\n- item `" + long +
+		"` here\n\n| a. b | " + long + " |\n"
 	var got []string
 	for _, s := range pageSentences(page) {
 		got = append(got, fmt.Sprint(s.line, ":", s.words()))
@@ -206,7 +210,8 @@ func TestSentenceRuleBites(t *testing.T) {
 	if want := "3:5 3:42 9:3 11:1 11:1 11:41"; strings.Join(got, " ") != want {
 		t.Errorf("%q, want %q", strings.Join(got, " "), want)
 	}
-	code := "// Package x is short.\n//\n//\t" + long + "\n//\n// " + long + "\npackage x\n\n// f: one. Two.\nfunc f() {}\n"
+	code := "// Package x is short.\n//\n//\t" + long + "\n//\n// " + long +
+		"\npackage x\n\n// f: one. Two.\nfunc f() {}\n"
 	got = nil
 	for _, s := range commentSentences(t, "x.go", []byte(code)) {
 		got = append(got, fmt.Sprint(s.line, ":", s.words()))

@@ -7,18 +7,21 @@ import (
 	"testing"
 )
 
-// asksForTask matches what asks which task a job has: a comparison with a task's name, or a question to the configuration.
+// asksForTask matches what asks which task a job has: a comparison with a task's name, or a question to the
+// configuration.
 var asksForTask = regexp.MustCompile(`\.(FineTunes|Reasons)\(\)|\bTask(SFT|Reasoning|Embodied|EmbodiedEval)\b|` +
 	`\bTaskType\b[^\n]*(==|!=|switch)|(==|!=|case) "(sft|reasoning|embodied|embodied_eval)"`)
 
 // mayAsk are the folders that a task or the configuration owns.
 var mayAsk = []string{"roles/config/", "roles/embodied/", "roles/language/", "internal/layers/"}
 
-// TestNobodyAsksForTheTask: outside of the tasks and the configuration no code of roles, of its commands or of results asks which task a job has.
+// TestNobodyAsksForTheTask: outside of the tasks and the configuration no code of roles, of its commands or of results
+// asks which task a job has.
 func TestNobodyAsksForTheTask(t *testing.T) {
 	files := 0
 	walk(t, os.DirFS("../.."), func(name string, text []byte) {
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || !strings.HasPrefix(name, "roles/") && !strings.HasPrefix(name, "internal/") {
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") ||
+			!strings.HasPrefix(name, "roles/") && !strings.HasPrefix(name, "internal/") {
 			return
 		}
 		for _, folder := range mayAsk {

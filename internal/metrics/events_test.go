@@ -23,7 +23,8 @@ func TestEventsAsAnIndependentReaderSeesThem(t *testing.T) {
 			`time 1700000000.125 step 0 version "brain.Event:2"`,
 			`time 1700000000.125 step 0 session start`,
 			`time 1700000000.125 step 0 summary`,
-			`time 1700000000.125 step 300 summary "env/return"=187.25 "train/actor/policy_loss"=NaN "eval/return"=-3e-09`,
+			`time 1700000000.125 step 300 summary "env/return"=187.25 "train/actor/policy_loss"=NaN ` +
+				`"eval/return"=-3e-09`,
 		},
 		{
 			`time 1700000000.125 step 0 version "brain.Event:2"`,
@@ -53,7 +54,8 @@ func TestEventsText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(e.WriteText(5, at, "config", "    a: 1\n    b: ü\n"), e.Write(6, at, names[:1], []float64{2}), e.Close()); err != nil {
+	if err := errors.Join(e.WriteText(5, at, "config", "    a: 1\n    b: ü\n"), e.Write(6, at, names[:1], []float64{2}),
+		e.Close()); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "events.out.tfevents.1700000000.node7.0"))
@@ -61,7 +63,8 @@ func TestEventsText(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := readEvents(data)
-	want := []string{`time 1700000000.125 step 5 summary text "config"="    a: 1\n    b: ü\n"`, `time 1700000000.125 step 6 summary "env/return"=2`}
+	want := []string{`time 1700000000.125 step 5 summary text "config"="    a: 1\n    b: ü\n"`,
+		`time 1700000000.125 step 6 summary "env/return"=2`}
 	if err != nil || len(got) != 4 || !slices.Equal(got[2:], want) {
 		t.Errorf("got %q, %v, want two events and %q", got, err, want)
 	}
@@ -102,8 +105,8 @@ func write(t *testing.T, dir string, from int64, steps map[int64][]float64) {
 	}
 }
 
-// The reader below shares nothing with the writer: it follows the TFRecord description and the protobuf encoding guide, and computes
-// CRC-32C bit by bit from its polynomial.
+// The reader below shares nothing with the writer: it follows the TFRecord description and the protobuf encoding guide,
+// and computes CRC-32C bit by bit from its polynomial.
 
 func readEvents(b []byte) (events []string, err error) {
 	defer func() {
@@ -149,7 +152,8 @@ func event(b []byte) string {
 					rest += text(value)
 					continue
 				}
-				if len(value) != 2 || value[0].number != 1 || value[0].wire != 2 || value[1].number != 2 || value[1].wire != 5 {
+				if len(value) != 2 || value[0].number != 1 || value[0].wire != 2 || value[1].number != 2 ||
+					value[1].wire != 5 {
 					panic("value")
 				}
 				rest += fmt.Sprintf(" %q=%v", value[0].bytes, math.Float32frombits(uint32(value[1].n)))

@@ -28,10 +28,13 @@ func TestLogLines(t *testing.T) {
 		values []float64
 		want   string
 	}{
-		{names, []float64{475, -0.1, 1e-9}, `{"step":7,"time":1700000000.125,"env/return":475,"train/actor/policy_loss":-0.1,"eval/return":1e-09}`},
-		{names, []float64{math.NaN(), math.Inf(1), math.Inf(-1)}, `{"step":7,"time":1700000000.125,"env/return":null,"train/actor/policy_loss":null,"eval/return":null}`},
+		{names, []float64{475, -0.1, 1e-9},
+			`{"step":7,"time":1700000000.125,"env/return":475,"train/actor/policy_loss":-0.1,"eval/return":1e-09}`},
+		{names, []float64{math.NaN(), math.Inf(1), math.Inf(-1)},
+			`{"step":7,"time":1700000000.125,"env/return":null,"train/actor/policy_loss":null,"eval/return":null}`},
 		{nil, nil, `{"step":7,"time":1700000000.125}`},
-		{[]string{`a "quoted\name`, "温度"}, []float64{1, 2}, `{"step":7,"time":1700000000.125,"a \"quoted\\name":1,"温度":2}`},
+		{[]string{`a "quoted\name`, "温度"}, []float64{1, 2},
+			`{"step":7,"time":1700000000.125,"a \"quoted\\name":1,"温度":2}`},
 	} {
 		if err := log.Write(7, at, w.names, w.values); err != nil {
 			t.Fatal(err)
@@ -52,7 +55,8 @@ func TestLogLines(t *testing.T) {
 func TestLogKeepsEveryBit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "metrics.jsonl")
 	log := openLog(t, path)
-	want := []float64{math.Pi, 1.0 / 3, math.MaxFloat64, math.SmallestNonzeroFloat64, math.Copysign(0, -1), float64(float32(0.1))}
+	want := []float64{math.Pi, 1.0 / 3, math.MaxFloat64, math.SmallestNonzeroFloat64, math.Copysign(0, -1),
+		float64(float32(0.1))}
 	keys := []string{"a", "b", "c", "d", "e", "f"}
 	if err := log.Write(0, at, keys, want); err != nil {
 		t.Fatal(err)
@@ -107,7 +111,8 @@ no json
 		kept []string
 		lost []metrics.Gap
 	}{
-		{9, []string{`{"step":1,"eval/return":9}`, `{"step":1,"env/return":1}`, `{"step":2}`, `{"step":3}`, `{"step":4}`}, []metrics.Gap{{5, 9}}},
+		{9, []string{`{"step":1,"eval/return":9}`, `{"step":1,"env/return":1}`, `{"step":2}`, `{"step":3}`,
+			`{"step":4}`}, []metrics.Gap{{5, 9}}},
 		{2, []string{`{"step":1,"eval/return":9}`, `{"step":1,"env/return":1}`, `{"step":2}`}, nil},
 		{0, nil, nil},
 	} {
@@ -119,15 +124,19 @@ no json
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.FieldsFunc(read(t, path), func(r rune) bool { return r == '\n' }); !slices.Equal(got, c.kept) || !slices.Equal(lost, c.lost) {
+		if got := strings.FieldsFunc(read(t, path), func(r rune) bool {
+			return r == '\n'
+		}); !slices.Equal(got, c.kept) || !slices.Equal(lost, c.lost) {
 			t.Errorf("back to %d: lost %v, %q left, want %v and %q", c.step, lost, got, c.lost, c.kept)
 		}
 	}
-	if lost, err := metrics.CutBack(filepath.Join(t.TempDir(), "none"), 3); !slices.Equal(lost, []metrics.Gap{{1, 3}}) || err != nil {
+	if lost, err := metrics.CutBack(filepath.Join(t.TempDir(), "none"), 3); !slices.Equal(lost,
+		[]metrics.Gap{{1, 3}}) || err != nil {
 		t.Errorf("no file: lost %v, %v", lost, err)
 	}
 	holed := filepath.Join(t.TempDir(), "holed") // as a file system leaves it that lost a block
-	if err := os.WriteFile(holed, []byte("{\"step\":5}\n{\"ste\x00\x00\x00\x00\n{\"step\":20}\n{\"step\":25}\n"), 0o666); err != nil {
+	if err := os.WriteFile(holed, []byte("{\"step\":5}\n{\"ste\x00\x00\x00\x00\n{\"step\":20}\n{\"step\":25}\n"),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	if lost, err := metrics.CutBack(holed, 26); fmt.Sprint(lost) != "[steps 6 to 19 step 26]" || err != nil {

@@ -86,10 +86,12 @@ func TestProgressOnATerminal(t *testing.T) {
 	}
 	p.Done()
 	line := func(step, count, rate string) string {
-		return fmt.Sprintf("\r\x1b[K\x1b[?7lstep %s · %s env steps · %s/s · return 66.67 · eval 475 · 0s\x1b[?7h", step, count, rate)
+		return fmt.Sprintf("\r\x1b[K\x1b[?7lstep %s · %s env steps · %s/s · return 66.67 · eval 475 · 0s\x1b[?7h", step,
+			count, rate)
 	}
 	third := line("2", "120", "1k")
-	want := line("0", "0", "0") + third + "\r\x1b[Ka remark\n" + strings.TrimPrefix(third, "\r\x1b[K") + line("4", "240", "1k") + "\n"
+	want := line("0", "0", "0") + third + "\r\x1b[Ka remark\n" + strings.TrimPrefix(third, "\r\x1b[K") +
+		line("4", "240", "1k") + "\n"
 	if out.String() != want {
 		t.Errorf("got\n%q\nwant\n%q", &out, want)
 	}
@@ -119,7 +121,9 @@ func TestIsTerminal(t *testing.T) {
 func TestProgressOnANarrowTerminal(t *testing.T) {
 	var out strings.Builder
 	now, width := at, 20
-	p := begin(&out, metrics.State{}, metrics.Options{Live: true, Width: func() int { return width }, Now: func() time.Time { return now }})
+	p := begin(&out, metrics.State{}, metrics.Options{Live: true, Width: func() int {
+		return width
+	}, Now: func() time.Time { return now }})
 	p.Update(state(200))
 	width, now = 40, now.Add(time.Second)
 	p.Update(state(201))

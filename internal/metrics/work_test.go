@@ -63,12 +63,15 @@ func TestLongWorkOnATerminal(t *testing.T) {
 		stop()
 		p.Done()
 		want := []string{
-			"loading the model 1s", "loading the model 2s", "loading the model 3s", "loading the model 4s", "loading the model 5s",
+			"loading the model 1s", "loading the model 2s", "loading the model 3s", "loading the model 4s",
+			"loading the model 5s",
 			"step 240/1000 · restoring the state 1s · return 80 · eval 475 · 1s",
 			"step 241/1000 · return 80.33 · eval 475 · 1s · ETA 12m39s",
 		}
 		for i := 1; i < 8; i++ {
-			want = append(want, fmt.Sprintf("step 242/1000 · rollout %d/8 · return 80.33 · eval 475 · %ds · ETA 12m%02ds", i, i+2, 39-i))
+			want = append(want,
+				fmt.Sprintf("step 242/1000 · rollout %d/8 · return 80.33 · eval 475 · %ds · ETA 12m%02ds", i, i+2,
+					39-i))
 		}
 		lines := lives(out.String())
 		for i, w := range want {
@@ -77,7 +80,8 @@ func TestLongWorkOnATerminal(t *testing.T) {
 			}
 		}
 		all := strings.Join(lines, "\n")
-		for _, w := range []string{"update 1/4 · ", "update 2/4 (8s)", "update 4/4 · ", "saving a checkpoint 1s", "saving a checkpoint 2s", "step 242/1000"} {
+		for _, w := range []string{"update 1/4 · ", "update 2/4 (8s)", "update 4/4 · ", "saving a checkpoint 1s",
+			"saving a checkpoint 2s", "step 242/1000"} {
 			if !strings.Contains(all, w) {
 				t.Errorf("no %q in\n%s", w, all)
 			}
@@ -158,7 +162,8 @@ func TestLongWorkWithoutARun(t *testing.T) {
 		stop()
 		p.Done()
 		p.Done()
-		want := "evaluation 0/3 (1s),evaluation 1/3 (2s),evaluation 2/3 (3s),evaluation 3/3 (4s),a warning\n\x1b[?7levaluation 3/3 (4s)"
+		want := "evaluation 0/3 (1s),evaluation 1/3 (2s),evaluation 2/3 (3s),evaluation 3/3 (4s),a " +
+			"warning\n\x1b[?7levaluation 3/3 (4s)"
 		if got := strings.Join(lives(out.String()), ","); got != want || !strings.HasSuffix(out.String(), "\r\x1b[K") {
 			t.Errorf("got %q\nexpected %q", got, want)
 		}

@@ -23,7 +23,8 @@ func TestBlockPublishedVectors(t *testing.T) {
 		},
 	} {
 		var got [4]uint32
-		got[0], got[1], got[2], got[3] = block(uint64(c.key[1])<<32|uint64(c.key[0]), c.counter[0], c.counter[1], c.counter[2], c.counter[3])
+		got[0], got[1], got[2], got[3] = block(uint64(c.key[1])<<32|uint64(c.key[0]), c.counter[0], c.counter[1],
+			c.counter[2], c.counter[3])
 		if got != c.want {
 			t.Errorf("%x under %x: %x, want %x", c.counter, c.key, got, c.want)
 		}
@@ -120,7 +121,8 @@ func TestDistributions(t *testing.T) {
 	}
 }
 
-// Beyond half of the range of 32 bits plain scaling would give some numbers twice as often as others: a third of the range is hit as often.
+// Beyond half of the range of 32 bits plain scaling would give some numbers twice as often as others: a third of the
+// range is hit as often.
 func TestIntNIsUnbiased(t *testing.T) {
 	const n, draws = 3 << 30, 300_000
 	s := New(7, Init, 0, 0)

@@ -14,7 +14,8 @@ import (
 // TestSVG reads the picture as XML: the axes' box is at 78, 44, 620 wide and 340 high.
 func TestSVG(t *testing.T) {
 	c := plot.Chart{Title: "a <b> & c", X: "steps", Y: "return", Curves: []plot.Curve{
-		{Name: "band", X: []float64{0, 500, 1e6}, Y: []float64{0, math.NaN(), 100}, Low: []float64{-2000, 0, math.Inf(-1)}, High: []float64{20, 0, math.Inf(1)}},
+		{Name: "band", X: []float64{0, 500, 1e6}, Y: []float64{0, math.NaN(), 100},
+			Low: []float64{-2000, 0, math.Inf(-1)}, High: []float64{20, 0, math.Inf(1)}},
 		{Name: "line", X: []float64{0, 1e6}, Y: []float64{50, -100}},
 	}}
 	paths, texts := read(t, c.SVG())
@@ -32,8 +33,11 @@ func TestSVG(t *testing.T) {
 			t.Errorf("no text %q in %q", want, texts)
 		}
 	}
-	single := plot.Chart{Curves: []plot.Curve{{Name: "one", X: []float64{3}, Y: []float64{500}, Low: []float64{400}, High: []float64{600}}}}
-	if paths, _ := read(t, single.SVG()); !strings.Contains(paths, "M388.0 384.0V44.0\n") || strings.Count(string(single.SVG()), "<circle") != 2 {
+	single := plot.Chart{
+		Curves: []plot.Curve{{Name: "one", X: []float64{3}, Y: []float64{500}, Low: []float64{400},
+			High: []float64{600}}}}
+	if paths, _ := read(t, single.SVG()); !strings.Contains(paths, "M388.0 384.0V44.0\n") ||
+		strings.Count(string(single.SVG()), "<circle") != 2 {
 		t.Errorf("a curve of one point has no dot with a line through it:\n%s", single.SVG())
 	}
 	for _, empty := range []plot.Chart{{}, {Curves: []plot.Curve{{Name: "one", X: []float64{3}, Y: []float64{500}}}}} {
@@ -73,8 +77,11 @@ func read(t *testing.T, svg []byte) (paths, texts string) {
 
 // TestFigure: two charts on logarithmic axes, whose boxes begin at 78 and 626, 470 wide, from 66 to 406.
 func TestFigure(t *testing.T) {
-	chart := plot.Chart{Title: "left", XScale: plot.Log2, YScale: plot.Log10, XLabel: func(v float64) string { return map[float64]string{8: "8B", 32: "32B"}[v] },
-		Curves: []plot.Curve{{Name: "c", Marks: true, X: []float64{8, 16, 32}, Y: []float64{1, 0, 100}, Low: []float64{0.5, 1, 100}, High: []float64{2, 1, 1000}}}}
+	chart := plot.Chart{Title: "left", XScale: plot.Log2, YScale: plot.Log10, XLabel: func(v float64) string {
+		return map[float64]string{8: "8B", 32: "32B"}[v]
+	},
+		Curves: []plot.Curve{{Name: "c", Marks: true, X: []float64{8, 16, 32}, Y: []float64{1, 0, 100},
+			Low: []float64{0.5, 1, 100}, High: []float64{2, 1, 1000}}}}
 	f := plot.Figure{Title: "both", Charts: []plot.Chart{chart, chart}}
 	paths, texts := read(t, f.SVG())
 	for _, want := range []string{

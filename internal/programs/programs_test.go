@@ -32,7 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// family is a program with a child, one that called setsid, one that was forked twice, and one of both kinds. Each writes a sign of life.
+// family is a program with a child, one that called setsid, one that was forked twice, and one of both kinds. Each
+// writes a sign of life.
 const family = `me='echo . >&3; exec sleep 1000'
 sh -c "$me" & setsid sh -c "$me" & (sh -c "$me" &) & (setsid sh -c "$me" &) & echo . >&3; wait`
 
@@ -64,7 +65,8 @@ func gone(t *testing.T, r *os.File) {
 	}
 }
 
-// Programs get their arguments, environment, folder and files, and no other descriptor; and end as they do without a supervisor.
+// Programs get their arguments, environment, folder and files, and no other descriptor; and end as they do without a
+// supervisor.
 func TestStart(t *testing.T) {
 	if fd, err := syscall.Dup(2); err != nil { // a descriptor that children inherit, as MPI has them
 		t.Fatal(err)
@@ -99,10 +101,12 @@ func TestStart(t *testing.T) {
 				t.Fatal(err)
 			}
 			cmd := exec.Command("sh", "-c", c.script, "a \xff b")
-			cmd.Dir, cmd.Env, cmd.ExtraFiles = dir, append(os.Environ(), "COLOUR=blue", "LONG="+strings.Repeat("x", 100000)), []*os.File{f}
+			cmd.Dir, cmd.Env, cmd.ExtraFiles = dir,
+				append(os.Environ(), "COLOUR=blue", "LONG="+strings.Repeat("x", 100000)), []*os.File{f}
 			said, err := s.CombinedOutput(t.Context(), cmd)
 			if string(said) != c.says || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
-				t.Errorf("%s, %s: it says %q and ends with %v, expected %q and %q", c.script, name, said, err, c.says, c.err)
+				t.Errorf("%s, %s: it says %q and ends with %v, expected %q and %q", c.script, name, said, err, c.says,
+					c.err)
 			}
 			f.Close()
 		}
@@ -122,7 +126,8 @@ func TestCannotStart(t *testing.T) {
 	if err := os.WriteFile(text, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]error{"no-such-program": exec.ErrNotFound, text: fs.ErrPermission, text + "/x": syscall.ENOTDIR, text + "2": fs.ErrNotExist} {
+	for name, want := range map[string]error{"no-such-program": exec.ErrNotFound, text: fs.ErrPermission,
+		text + "/x": syscall.ENOTDIR, text + "2": fs.ErrNotExist} {
 		cmd := exec.Command(name)
 		_, err := s.Start(cmd)
 		plain := exec.Command(name).Start()
@@ -130,7 +135,8 @@ func TestCannotStart(t *testing.T) {
 			t.Errorf("%v, expected %v", err, plain)
 		}
 	}
-	if _, err := s.Start(&exec.Cmd{Path: "/bin/true", Stdout: io.Discard}); err == nil || !strings.Contains(err.Error(), "expected a file") {
+	if _, err := s.Start(&exec.Cmd{Path: "/bin/true", Stdout: io.Discard}); err == nil ||
+		!strings.Contains(err.Error(), "expected a file") {
 		t.Errorf("%v, expected that a writer is refused", err)
 	}
 	if err := s.run("true"); err != nil {
@@ -182,7 +188,8 @@ func TestFamilyEnds(t *testing.T) {
 		}
 		gone(t, r)
 	})
-	for name, script := range map[string]string{"kill": family, "kill, without a supervisor": "exec sh -c 'printf ..........; exec sleep 1000' >&3"} {
+	alone := "exec sh -c 'printf ..........; exec sleep 1000' >&3"
+	for name, script := range map[string]string{"kill": family, "kill, without a supervisor": alone} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.Command(os.Args[0], "parent of "+script)
 			r, w := signs(t)
@@ -221,20 +228,23 @@ func TestKill(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if said, err := s.CombinedOutput(ctx, exec.Command("sleep", "1000")); err == nil || err.Error() != "signal: terminated" {
+		if said, err := s.CombinedOutput(ctx, exec.Command("sleep", "1000")); err == nil ||
+			err.Error() != "signal: terminated" {
 			t.Errorf("%s: %q, %v, expected signal: terminated", name, said, err)
 		}
 	}
 }
 
-// Signals of a terminal and of a batch system do not end a supervisor. If it is killed, its programs end and say so, and the next program gets another one.
+// Signals of a terminal and of a batch system do not end a supervisor. If it is killed, its programs end and say so,
+// and the next program gets another one.
 func TestSupervisorIsSignalled(t *testing.T) {
 	s := entry.NewStarter()
 	defer s.Close()
 	if err := s.run("true"); err != nil {
 		t.Fatal(err)
 	}
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGQUIT} {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1,
+		syscall.SIGUSR2, syscall.SIGQUIT} {
 		s.link.process.Signal(sig)
 	}
 	first := s.link

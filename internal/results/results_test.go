@@ -33,7 +33,8 @@ func TestEstimate(t *testing.T) {
 	if e.Mean != 3 || math.Abs(e.Std-math.Sqrt(7)) > 1e-12 || e.Least != 1 || e.N != 3 {
 		t.Errorf("of 1, 2, 6: %+v, want mean 3, std √7, lowest 1", e)
 	}
-	if e := results.NewEstimate([]float64{5}); e.Mean != 5 || e.Std != 0 || !math.IsInf(e.Margin, 1) || e.Interval() != "" || e.String() != "5" {
+	if e := results.NewEstimate([]float64{5}); e.Mean != 5 || e.Std != 0 || !math.IsInf(e.Margin, 1) ||
+		e.Interval() != "" || e.String() != "5" {
 		t.Errorf("of one value: %+v %q %q", e, e, e.Interval())
 	}
 	if e := results.NewEstimate(nil); !math.IsNaN(e.Mean) || e.N != 0 {
@@ -68,7 +69,8 @@ func run(t *testing.T, dir string, seed int, values ...float64) {
 				fmt.Fprintf(&b, `{"step":%d,"time":9,"time/step":0.5,"env/steps":%d}`+"\n", step, 4*step)
 			}
 		}
-		fmt.Fprintf(&b, `{"step":%d,"time":9,"time/step":0.5,"env/steps":%d,"eval/return":%v,"eval/success_once":null}`+"\n", 10*(i+1), 40*(i+1), values[i])
+		fmt.Fprintf(&b, `{"step":%d,"time":9,"time/step":0.5,"env/steps":%d,"eval/return":%v,"eval/success_once":null}`+
+			"\n", 10*(i+1), 40*(i+1), values[i])
 	}
 	b.WriteString(`{"step":1000,"time":9,"eval/ret`) // being written
 	files := map[string]string{
@@ -110,18 +112,21 @@ func TestReadRun(t *testing.T) {
 	if _, ok := r.At("eval/length", 40); ok {
 		t.Error("a metric that is not there has a value")
 	}
-	if _, err := results.ReadRun(filepath.Dir(dir), "eval/"); err == nil || !strings.Contains(err.Error(), "config.yaml") {
+	if _, err := results.ReadRun(filepath.Dir(dir), "eval/"); err == nil ||
+		!strings.Contains(err.Error(), "config.yaml") {
 		t.Errorf("of a folder without a run: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "metrics.jsonl"), []byte("no JSON\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := results.ReadRun(dir, "eval/"); err == nil || !strings.Contains(err.Error(), `line "no JSON" has no step`) {
+	if _, err := results.ReadRun(dir, "eval/"); err == nil ||
+		!strings.Contains(err.Error(), `line "no JSON" has no step`) {
 		t.Errorf("of a damaged file: %v", err)
 	}
 }
 
-// TestLoad reads a sweep of two points with seeds each, one of its points, one run, a folder that holds a run and a sweep, and the folder above.
+// TestLoad reads a sweep of two points with seeds each, one of its points, one run, a folder that holds a run and a
+// sweep, and the folder above.
 func TestLoad(t *testing.T) {
 	logs := t.TempDir()
 	dir := filepath.Join(logs, "lr")
@@ -141,7 +146,8 @@ func TestLoad(t *testing.T) {
 		filepath.Join(dir, "lr=1", "seed_10"):   {"seed_10: 10"},
 		filepath.Join(dir, "lr=2") + "/../lr=1": {"lr=1: 2 10"},
 		filepath.Join(logs, "both"):             {"both: 7", "both/seed_*: 3", "lr=3: 4"},
-		logs:                                    {"both: 7", "both/seed_*: 3", "both/lr=3: 4", "lr/lr=1: 2 10", "lr/lr=2: 2"},
+		logs: {"both: 7", "both/seed_*: 3", "both/lr=3: 4", "lr/lr=1: 2 10",
+			"lr/lr=2: 2"},
 	} {
 		groups, err := results.Load(path, "eval/")
 		if err != nil {
@@ -274,7 +280,8 @@ func TestReadRunOfTexts(t *testing.T) {
 	}
 	var b bytes.Buffer
 	table := results.Table{Metric: "eval/loss", At: math.Inf(1), Groups: groups}
-	if err := table.WriteMarkdown(&b); err != nil || !strings.HasPrefix(b.String(), "|  | seeds | iterations | eval/loss") {
+	if err := table.WriteMarkdown(&b); err != nil ||
+		!strings.HasPrefix(b.String(), "|  | seeds | iterations | eval/loss") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 }
@@ -309,10 +316,14 @@ func TestDraw(t *testing.T) {
 		title, axis        string
 		least, most        float64 // of the y axis' ticks
 	}{
-		{"accuracy", "reasoning", "eval/accuracy", []float64{0.5, 0.9, 1}, "reasoning: eval/accuracy", "iterations", 0, 1},
-		{"success", "Squares-v0", "eval/success_once/red", []float64{0, 0.4}, "Squares-v0: eval/success_once/red", "environment steps", 0, 1},
-		{"return", "CartPole-v1", "eval/return", []float64{480, 500, 500}, "CartPole-v1: eval/return", "environment steps", 460, 500},
-		{"free", "HalfCheetah-v4", "eval/return", []float64{480, 500, 500}, "HalfCheetah-v4: eval/return", "environment steps", 460, 530},
+		{"accuracy", "reasoning", "eval/accuracy", []float64{0.5, 0.9, 1}, "reasoning: eval/accuracy", "iterations", 0,
+			1},
+		{"success", "Squares-v0", "eval/success_once/red", []float64{0, 0.4}, "Squares-v0: eval/success_once/red",
+			"environment steps", 0, 1},
+		{"return", "CartPole-v1", "eval/return", []float64{480, 500, 500}, "CartPole-v1: eval/return",
+			"environment steps", 460, 500},
+		{"free", "HalfCheetah-v4", "eval/return", []float64{480, 500, 500}, "HalfCheetah-v4: eval/return",
+			"environment steps", 460, 530},
 	} {
 		groups, err := results.Load(kept(c.name, c.task, c.metric, c.values...), c.metric)
 		if err != nil {
@@ -327,7 +338,8 @@ func TestDraw(t *testing.T) {
 			}
 			ticks = append(ticks, x)
 		}
-		if !strings.Contains(svg, ">"+c.title+"<") || !strings.Contains(svg, ">"+c.axis+"<") || slices.Min(ticks) != c.least || slices.Max(ticks) != c.most {
+		if !strings.Contains(svg, ">"+c.title+"<") || !strings.Contains(svg, ">"+c.axis+"<") ||
+			slices.Min(ticks) != c.least || slices.Max(ticks) != c.most {
 			t.Errorf("%s: ticks %v\n%s", c.name, ticks, svg)
 		}
 	}

@@ -18,7 +18,8 @@ func TestPathBelowAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	below := filepath.Join(file, "run")
-	if _, err := runfolder.Open(below, ""); err == nil || !strings.Contains(err.Error(), below+": ") || !strings.Contains(err.Error(), "not a directory") {
+	if _, err := runfolder.Open(below, ""); err == nil || !strings.Contains(err.Error(), below+": ") ||
+		!strings.Contains(err.Error(), "not a directory") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -28,7 +29,8 @@ func TestStatus(t *testing.T) {
 	if s, err := runfolder.ReadStatus(f.Path()); s != "" || err != nil {
 		t.Errorf("before any: %q, %v", s, err)
 	}
-	for _, want := range []runfolder.Status{runfolder.Running, runfolder.Checkpointed, runfolder.Running, runfolder.Done} {
+	for _, want := range []runfolder.Status{runfolder.Running, runfolder.Checkpointed, runfolder.Running,
+		runfolder.Done} {
 		if err := f.SetStatus(want); err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +81,8 @@ func TestSetAside(t *testing.T) {
 		if err != nil || to != filepath.Join(f.Path(), want) {
 			t.Fatalf("got %q, %v, want %s", to, err, want)
 		}
-		if b, err := os.ReadFile(filepath.Join(to, "config.yaml")); err != nil || string(b) != string([]byte{byte('a' + i)}) {
+		if b, err := os.ReadFile(filepath.Join(to, "config.yaml")); err != nil ||
+			string(b) != string([]byte{byte('a' + i)}) {
 			t.Errorf("%s: config.yaml holds %q (%v)", want, b, err)
 		}
 		if _, err := os.Stat(filepath.Join(to, "checkpoints", "global_step_5")); err != nil {
@@ -93,7 +96,8 @@ func TestSetAside(t *testing.T) {
 
 func TestWriteRanks(t *testing.T) {
 	f := open(t, t.TempDir())
-	if err := f.WriteRanks([]runfolder.Rank{{0, 17, "node0", []string{"actor", "env"}}, {1, 18, "node1", []string{"rollout"}}}); err != nil {
+	if err := f.WriteRanks([]runfolder.Rank{{0, 17, "node0", []string{"actor", "env"}},
+		{1, 18, "node1", []string{"rollout"}}}); err != nil {
 		t.Fatal(err)
 	}
 	const want = `{"rank":0,"pid":17,"host":"node0","components":["actor","env"]}
@@ -112,7 +116,8 @@ func TestProvenanceOfEveryStart(t *testing.T) {
 	f := open(t, t.TempDir())
 	for _, job := range []string{"1", "2"} {
 		p := runfolder.Describe(job)
-		p.Library, p.Hosts, p.Binding = "Open MPI v4.1.4", []string{"node0", "node1"}, []string{runfolder.Binding(), "1"}
+		p.Library, p.Hosts, p.Binding = "Open MPI v4.1.4", []string{"node0", "node1"},
+			[]string{runfolder.Binding(), "1"}
 		if err := f.AddProvenance(p); err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +131,8 @@ func TestProvenanceOfEveryStart(t *testing.T) {
 		t.Fatalf("%d entries (%v) in %s", len(got), err, data)
 	}
 	for i, p := range got {
-		if p.Job != []string{"1", "2"}[i] || p.Library != "Open MPI v4.1.4" || p.Build.Go != runtime.Version() || len(p.Args) == 0 || p.MaxProcs < 1 {
+		if p.Job != []string{"1", "2"}[i] || p.Library != "Open MPI v4.1.4" || p.Build.Go != runtime.Version() ||
+			len(p.Args) == 0 || p.MaxProcs < 1 {
 			t.Errorf("entry %d: %+v", i, p)
 		}
 		if p.Env["OMPI_MCA_btl"] != "tcp,self" || p.Env["UCX_TLS"] != "sm" {
@@ -141,7 +147,8 @@ func TestProvenanceOfEveryStart(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(f.Path(), "provenance.json"), []byte("{"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.AddProvenance(runfolder.Describe("3")); err == nil || !strings.Contains(err.Error(), "provenance.json") {
+	if err := f.AddProvenance(runfolder.Describe("3")); err == nil ||
+		!strings.Contains(err.Error(), "provenance.json") {
 		t.Errorf("added to a file that is no JSON: %v", err)
 	}
 }

@@ -55,7 +55,8 @@ func TestStatusOnFullDisk(t *testing.T) {
 				if err := runfolder.Mark(dir, s); err != nil {
 					t.Error(err)
 				}
-				if text, err := os.ReadFile(filepath.Join(dir, "STATUS")); err != nil || string(text) != string(s)+"\n" {
+				if text, err := os.ReadFile(filepath.Join(dir, "STATUS")); err != nil ||
+					string(text) != string(s)+"\n" {
 					t.Errorf("STATUS holds %q, %v, expected %s", text, err, s)
 				}
 			}

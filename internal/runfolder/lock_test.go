@@ -60,7 +60,8 @@ func TestAnotherProcessIsRefusedUntilTheFirstIsDead(t *testing.T) {
 	open(t, path)
 }
 
-// A lock from the future, as of a clock that was set back, is judged by its process: it is that job's while it lives, and no other process's with its PID.
+// A lock from the future, as of a clock that was set back, is judged by its process: it is that job's while it lives,
+// and no other process's with its PID.
 func TestLockFromTheFuture(t *testing.T) {
 	path := t.TempDir()
 	_, said := hold(t, path)
@@ -147,7 +148,8 @@ func TestLockIsFreeAfterClose(t *testing.T) {
 	open(t, path)
 }
 
-// A job on another host is gone when its heartbeat is a minute old, no sooner, and so is one that died while it took the lock.
+// A job on another host is gone when its heartbeat is a minute old, no sooner, and so is one that died while it took
+// the lock.
 func TestForeignLock(t *testing.T) {
 	const foreign = `{"host":"elsewhere","pid":1,"pids":"","started":"2026-01-02T03:04:05Z"}`
 	for _, file := range []string{"lock", "lock.claim"} {

@@ -36,7 +36,8 @@ func TestSheet(t *testing.T) {
 	}
 	for i, want := range []byte{10, 20, 30, 40, 50, 0} {
 		for _, corner := range []int{0, 7} {
-			if got := color.RGBAModel.Convert(img.At(i%3*8+corner, i/3*8+corner)); got != (color.RGBA{want, 0, 0, 255}) {
+			if got := color.RGBAModel.Convert(img.At(i%3*8+corner, i/3*8+corner)); got != (color.RGBA{want, 0, 0,
+				255}) {
 				t.Errorf("picture %d is %v, want red %d", i, got, want)
 			}
 		}
@@ -139,12 +140,14 @@ func TestFilmNowhere(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := video.Create(filepath.Join(file, "film.png"), video.NewSheet(1, 8, 8, 0), 25, programs.Entry{}); err == nil {
+	if _, err := video.Create(filepath.Join(file, "film.png"), video.NewSheet(1, 8, 8, 0), 25,
+		programs.Entry{}); err == nil {
 		t.Error("a film was made below a file")
 	}
 }
 
-// A film that is no PNG has as many frames, once ffmpeg has converted it; without ffmpeg it is refused before it begins.
+// A film that is no PNG has as many frames, once ffmpeg has converted it; without ffmpeg it is refused before it
+// begins.
 func TestFormats(t *testing.T) {
 	dir := t.TempDir()
 	s := video.NewSheet(1, 9, 7, 0) // odd sides: H.264 takes none
@@ -177,7 +180,8 @@ func TestFormats(t *testing.T) {
 		if err := film(name); err != nil {
 			t.Fatal(err)
 		}
-		count := exec.Command("ffprobe", "-v", "error", "-count_frames", "-show_entries", "stream=nb_read_frames", "-of", "csv=p=0", name)
+		count := exec.Command("ffprobe", "-v", "error", "-count_frames", "-show_entries", "stream=nb_read_frames",
+			"-of", "csv=p=0", name)
 		count.Dir = dir
 		if out, err := count.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "5" {
 			t.Errorf("%s: %q frames, %v, want 5", name, out, err)

@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// A fork goes on from the first tokens of a sequence as one that computed them itself. Neither sees what the other writes, and all pages
-// come back.
+// A fork goes on from the first tokens of a sequence as one that computed them itself. Neither sees what the other
+// writes, and all pages come back.
 func TestFork(t *testing.T) {
 	m := newModel(t, small(lm.Qwen3), lm.Options{})
 	const length = 50

@@ -11,10 +11,12 @@ import (
 
 // TestTrainingBytes holds the prediction against the slices that a Work has after a pass.
 func TestTrainingBytes(t *testing.T) {
-	dense := Config{Family: Qwen3, Vocab: 5000, Hidden: 64, Layers: 3, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 160,
-		Eps: 1e-6, Rope: Rope{Theta: 1e4, Type: RopeDefault}, QKNorm: true, InitRange: 0.02}
+	dense := Config{Family: Qwen3, Vocab: 5000, Hidden: 64, Layers: 3, Heads: 4, KVHeads: 2, HeadDim: 16,
+		Intermediate: 160,
+		Eps:          1e-6, Rope: Rope{Theta: 1e4, Type: RopeDefault}, QKNorm: true, InitRange: 0.02}
 	sparse := dense
-	sparse.Family, sparse.Experts = Qwen2MoE, Experts{Count: 4, PerToken: 2, Intermediate: 48, SharedIntermediate: 80, AuxCoef: 0.01}
+	sparse.Family, sparse.Experts = Qwen2MoE, Experts{Count: 4, PerToken: 2, Intermediate: 48, SharedIntermediate: 80,
+		AuxCoef: 0.01}
 	for name, c := range map[string]Config{"dense": dense, "experts": sparse} {
 		for _, o := range []*LoRA{nil, {Rank: 8, Alpha: 8, Targets: []string{"q_proj", "lm_head"}}} {
 			m, err := New(new(nn.Params[float32]), c, Options{LoRA: o})

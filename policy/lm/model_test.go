@@ -153,7 +153,8 @@ func TestForward(t *testing.T) {
 				t.Errorf("logits differ by up to %g", worst)
 			}
 			if v.c.Experts.Count > 0 {
-				want := r.loss(sequences, make([]float64, 99), make([]float64, 99), 1, 1, lora(v.o)) / v.c.Experts.AuxCoef
+				want := r.loss(sequences, make([]float64, 99), make([]float64, 99), 1, 1,
+					lora(v.o)) / v.c.Experts.AuxCoef
 				if got := w.AuxLoss(); math.Abs(got-want) > 1e-6 {
 					t.Errorf("auxiliary loss %g, want %g", got, want)
 				}
@@ -169,8 +170,8 @@ func lora(o lm.Options) float64 {
 	return float64(o.LoRA.Scale())
 }
 
-// Gradients are central differences of the definition: along a random direction and at a few elements of each tensor, for a loss with entropies, a
-// temperature and the auxiliary loss.
+// Gradients are central differences of the definition: along a random direction and at a few elements of each tensor,
+// for a loss with entropies, a temperature and the auxiliary loss.
 func TestGradients(t *testing.T) {
 	for name, v := range variants() {
 		t.Run(name, func(t *testing.T) {
@@ -250,7 +251,8 @@ func TestGradients(t *testing.T) {
 	}
 }
 
-// A token's log-probability has the same bits in training, in any packing, without a cache, with one, and in pieces of any size.
+// A token's log-probability has the same bits in training, in any packing, without a cache, with one, and in pieces of
+// any size.
 func TestSameBits(t *testing.T) {
 	for name, v := range variants() {
 		t.Run(name, func(t *testing.T) {
@@ -295,7 +297,8 @@ func TestSameBits(t *testing.T) {
 						pieces = append(pieces, lm.Piece{Seq: all[i], IDs: s[from : from+n]})
 						for j := range n {
 							if from+j+1 < len(s) {
-								targets, owner = append(targets, lm.Target{Row: int32(row + j), Token: s[from+j+1]}), append(owner, i)
+								targets, owner = append(targets, lm.Target{Row: int32(row + j), Token: s[from+j+1]}),
+									append(owner, i)
 							}
 						}
 						row += n
@@ -357,7 +360,8 @@ func TestBatchSizes(t *testing.T) {
 					var pieces []lm.Piece
 					var rows []int32
 					for i, s := range seqs {
-						pieces = append(pieces, lm.Piece{Seq: s, IDs: randomIDs(length, m.Config.Vocab, uint64(first+i))[step : step+1]})
+						pieces = append(pieces,
+							lm.Piece{Seq: s, IDs: randomIDs(length, m.Config.Vocab, uint64(first+i))[step : step+1]})
 						rows = append(rows, int32(i))
 					}
 					if err := m.Extend(w, pieces...); err != nil {
@@ -409,7 +413,8 @@ func TestMicroBatches(t *testing.T) {
 			}
 			want := run(sequences)
 			equal(t, "two", run(sequences[:2], sequences[2:]), want)
-			equal(t, "one each", run(sequences[:1], sequences[1:2], sequences[2:3], sequences[3:4], sequences[4:5], sequences[5:]), want)
+			equal(t, "one each", run(sequences[:1], sequences[1:2], sequences[2:3], sequences[3:4], sequences[4:5],
+				sequences[5:]), want)
 		})
 	}
 }

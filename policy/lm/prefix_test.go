@@ -57,10 +57,12 @@ func TestPrefixMask(t *testing.T) {
 			}
 			for i := range b.IDs {
 				here, there := i-first, j-first
-				sees := i == j || here >= 0 && here < n && (there < prefix || here >= prefix && (parallel || there <= here))
+				sees := i == j || here >= 0 && here < n &&
+					(there < prefix || here >= prefix && (parallel || there <= here))
 				same := slices.Equal(got[i*c.Hidden:(i+1)*c.Hidden], want[i*c.Hidden:(i+1)*c.Hidden])
 				if same == sees {
-					t.Errorf("parallel %v: token %d changed: token %d sees it: %v, its hidden state is the same: %v", parallel,
+					t.Errorf("parallel %v: token %d changed: token %d sees it: %v, its hidden state is the same: %v",
+						parallel,
 						j, i, sees, same)
 				}
 			}
@@ -84,7 +86,8 @@ func TestPrefixBits(t *testing.T) {
 				given += c.Hidden
 			}
 		}
-		alone := lm.Batch{IDs: b.IDs[70:], Starts: []int32{0, 9}, Given: b.Given[given:], Prefix: b.Prefix[1:], Parallel: parallel}
+		alone := lm.Batch{IDs: b.IDs[70:], Starts: []int32{0, 9}, Given: b.Given[given:], Prefix: b.Prefix[1:],
+			Parallel: parallel}
 		if got := hidden(t, m, m.NewInference(9), alone); !slices.Equal(got, want[70*c.Hidden:]) {
 			t.Errorf("parallel %v: a sequence alone gives other hidden states", parallel)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// A reference is the model written from its definition in float64: one token after the other, no blocks, no cache, no packing. It
-// shares nothing with package lm but the configuration and the weights.
+// A reference is the model written from its definition in float64: one token after the other, no blocks, no cache, no
+// packing. It shares nothing with package lm but the configuration and the weights.
 type reference struct {
 	c       lm.Config
 	weights map[string][]float64 // as in Tensors: matrices are [in, out]
@@ -251,7 +251,8 @@ func softmax(x []float64) []float64 {
 	return y
 }
 
-// loss is Σ weight·logp + Σ bonus·entropy over the next tokens of all sequences at a temperature, plus aux times the auxiliary loss.
+// loss is Σ weight·logp + Σ bonus·entropy over the next tokens of all sequences at a temperature, plus aux times the
+// auxiliary loss.
 func (r *reference) loss(sequences [][]int32, weight, bonus []float64, temperature, aux, lora float64) float64 {
 	if r.c.Tied {
 		r.weights["lm_head.weight"] = r.weights["model.embed_tokens.weight"]

@@ -11,8 +11,9 @@ import (
 func TestParameterCounts(t *testing.T) {
 	qwen := func(d, layers, heads, kv, e, f int) lm.Config {
 		return lm.Config{
-			Family: lm.Qwen2, Vocab: 151936, Hidden: d, Layers: layers, Heads: heads, KVHeads: kv, HeadDim: e, Intermediate: f,
-			Eps: 1e-6, Rope: lm.Rope{Theta: 1e6, Type: lm.RopeDefault}, Tied: true, QKVBias: true,
+			Family: lm.Qwen2, Vocab: 151936, Hidden: d, Layers: layers, Heads: heads, KVHeads: kv, HeadDim: e,
+			Intermediate: f,
+			Eps:          1e-6, Rope: lm.Rope{Theta: 1e6, Type: lm.RopeDefault}, Tied: true, QKVBias: true,
 		}
 	}
 	qwen3 := qwen(1024, 28, 16, 8, 128, 3072)
@@ -42,7 +43,8 @@ func TestParameterCounts(t *testing.T) {
 			t.Errorf("%s: %d blocks, want %d", c.name, b, c.blocks)
 		}
 		frozen := new(nn.Params[float32])
-		if m, err = lm.New(frozen, c.c, lm.Options{LoRA: &lm.LoRA{Rank: 8, Alpha: 8, Targets: []string{"q_proj"}}}); err != nil {
+		if m, err = lm.New(frozen, c.c,
+			lm.Options{LoRA: &lm.LoRA{Rank: 8, Alpha: 8, Targets: []string{"q_proj"}}}); err != nil {
 			t.Fatal(err)
 		}
 		if want := c.c.Layers * 8 * (c.c.Hidden + c.c.Heads*c.c.HeadDim); frozen.Len() != want || m.Count() != c.want {

@@ -23,7 +23,8 @@ func TestThreads(t *testing.T) {
 	for _, v := range []struct {
 		f lm.Family
 		o lm.Options
-	}{{lm.Qwen2, lm.Options{}}, {lm.Qwen3MoE, lm.Options{}}, {lm.Llama, lm.Options{LoRA: &lm.LoRA{Rank: 3, Alpha: 6, Targets: lm.Targets}}}} {
+	}{{lm.Qwen2, lm.Options{}}, {lm.Qwen3MoE, lm.Options{}},
+		{lm.Llama, lm.Options{LoRA: &lm.LoRA{Rank: 3, Alpha: 6, Targets: lm.Targets}}}} {
 		m := newModel(t, wide(v.f), v.o)
 		for name, sequences := range map[string][][]int32{
 			"one": lengths(m.Config, 300), "many": lengths(m.Config, 70, 3, 90, 64, 33, 17, 40, 22, 80, 12),

@@ -264,8 +264,10 @@ func TestLinesDiffer(t *testing.T) {
 		first, answers = append(first, text), append(answers, read(text))
 	}
 	// Lines that show another form of the answer of an earlier one.
-	again := []string{"k = 3", "3 = x", "x_1 = 3", "AB = 5", `f(x) = 2x+1`, `5 \text{ m}`, `\$5`, `\frac{10}{2} = 5`, `x = \frac{10}{2} = 5`, `\log_2 8`, `|3+4i|`,
-		`5\text{ cm}`, `\text{5}`, `12\text{ cm}^2`, `x=3`, `12 \text{ apples}`, `\lg 1000`, `\cot 45^\circ`, `6 \div 4`, `|1+i|`, `\sqrt[4]{9}`, `\tan 60^\circ`, `2^-2`}
+	again := []string{"k = 3", "3 = x", "x_1 = 3", "AB = 5", `f(x) = 2x+1`, `5 \text{ m}`, `\$5`, `\frac{10}{2} = 5`,
+		`x = \frac{10}{2} = 5`, `\log_2 8`, `|3+4i|`,
+		`5\text{ cm}`, `\text{5}`, `12\text{ cm}^2`, `x=3`, `12 \text{ apples}`, `\lg 1000`, `\cot 45^\circ`,
+		`6 \div 4`, `|1+i|`, `\sqrt[4]{9}`, `\tan 60^\circ`, `2^-2`}
 	for i, a := range first {
 		for j, b := range first[:i] {
 			if !slices.Contains(again, a) && equalAnswers(answers[i], answers[j]) {
@@ -309,11 +311,13 @@ func TestGrade(t *testing.T) {
 		{`\boxed{1 +}`, []string{"1"}, Verdict{Unparsable, "1 +"}},
 		{`\boxed{1 +}`, []string{"1+"}, Verdict{Right, "1 +"}}, // the same text
 		{`\boxed{\foo{3}}`, []string{"3"}, Verdict{Unparsable, `\foo{3}`}},
-		{`\boxed{` + strings.Repeat("1", maxBytes+1) + `}`, []string{strings.Repeat("1", maxBytes+1)}, Verdict{Unparsable, strings.Repeat("1", maxBytes+1)}},
+		{`\boxed{` + strings.Repeat("1", maxBytes+1) + `}`, []string{strings.Repeat("1", maxBytes+1)},
+			Verdict{Unparsable, strings.Repeat("1", maxBytes+1)}},
 	}
 	for _, c := range tests {
 		if got := Grade(c.response, c.solutions); got != c.want {
-			t.Errorf("Grade(%.60q, %q) = %v %q, want %v %q", c.response, c.solutions, got.Outcome, got.Answer, c.want.Outcome, c.want.Answer)
+			t.Errorf("Grade(%.60q, %q) = %v %q, want %v %q", c.response, c.solutions, got.Outcome, got.Answer,
+				c.want.Outcome, c.want.Answer)
 		}
 	}
 }
@@ -323,9 +327,12 @@ func TestGrade(t *testing.T) {
 func TestLimits(t *testing.T) {
 	r := strings.Repeat
 	for _, text := range []string{
-		r("(", 2000), r("{", 2000), r("[", 2000), r("|", 2000), r("-", 2000), r("^", 2000), r("x^", 1000) + "2", r(`\sqrt`, 400), r(`\frac`, 400) + "1",
-		r("(", 900) + "1" + r(")", 900), r("1+", maxNodes) + "1", r("9", maxDigits+1), r(`\sin`, 400) + "x", r(`\ln x`, maxFunctions+1),
-		r(`x^{0.1}`, maxFunctions+1), r("1,", maxItems) + "1", "(" + r("1,", maxItems) + "1)", r(`1&`, 900), r(`\pm 1`, 300), r("=", 900), r("x=", 9) + "1",
+		r("(", 2000), r("{", 2000), r("[", 2000), r("|", 2000), r("-", 2000), r("^", 2000), r("x^", 1000) + "2",
+		r(`\sqrt`, 400), r(`\frac`, 400) + "1",
+		r("(", 900) + "1" + r(")", 900), r("1+", maxNodes) + "1", r("9", maxDigits+1), r(`\sin`, 400) + "x",
+		r(`\ln x`, maxFunctions+1),
+		r(`x^{0.1}`, maxFunctions+1), r("1,", maxItems) + "1", "(" + r("1,", maxItems) + "1)", r(`1&`, 900),
+		r(`\pm 1`, 300), r("=", 900), r("x=", 9) + "1",
 		r("1", maxBytes+1),
 	} {
 		if a := read(text); a != nil && a.tree != nil {
@@ -333,9 +340,12 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"9^9^9^9", "9^{9^{9^9}}", "2^{2^{2^{2^{2^2}}}}", "10^{10^{10}}", "2^{20000}", "1001!", "10000!", r("1000!", 9), `\binom{1001}{500}`,
-		`\binom{1000}{500}^{1000}`, `e^{e^{e^{e^e}}}`, `\pi^{\pi^{\pi^{\pi^\pi}}}`, `\pi + 0.` + r("0", 900) + "1", `\sqrt[9999999999]{2}`, `\tan 90^\circ`,
-		`\sin(10^{70})`, `0.5^{10^{15}}`, `(1+10^{-30})^{10^{30}}\pi`, `\frac{1}{0}`, `0^{-1}`, `\ln 0`, `\ln(-1)`, `\arcsin 2`, `(-2)^{\sqrt2}`, `(-1)!`,
+		"9^9^9^9", "9^{9^{9^9}}", "2^{2^{2^{2^{2^2}}}}", "10^{10^{10}}", "2^{20000}", "1001!", "10000!", r("1000!", 9),
+		`\binom{1001}{500}`,
+		`\binom{1000}{500}^{1000}`, `e^{e^{e^{e^e}}}`, `\pi^{\pi^{\pi^{\pi^\pi}}}`, `\pi + 0.` + r("0", 900) + "1",
+		`\sqrt[9999999999]{2}`, `\tan 90^\circ`,
+		`\sin(10^{70})`, `0.5^{10^{15}}`, `(1+10^{-30})^{10^{30}}\pi`, `\frac{1}{0}`, `0^{-1}`, `\ln 0`, `\ln(-1)`,
+		`\arcsin 2`, `(-2)^{\sqrt2}`, `(-1)!`,
 	} {
 		a := read(text)
 		if a == nil || a.tree == nil {
@@ -371,9 +381,11 @@ func TestSigns(t *testing.T) {
 func TestFractions(t *testing.T) {
 	forms := func(above, below int) []string {
 		whole, rest := above/below, above%below
-		all := []string{fmt.Sprintf(`\frac{%d}{%d}`, above, below), fmt.Sprintf("%d/%d", above, below), fmt.Sprintf(`\dfrac{%d}{%d}`, 3*above, 3*below)}
+		all := []string{fmt.Sprintf(`\frac{%d}{%d}`, above, below), fmt.Sprintf("%d/%d", above, below),
+			fmt.Sprintf(`\dfrac{%d}{%d}`, 3*above, 3*below)}
 		if rest > 0 && whole > 0 {
-			all = append(all, fmt.Sprintf(`%d\frac{%d}{%d}`, whole, rest, below), fmt.Sprintf("%d %d/%d", whole, rest, below))
+			all = append(all, fmt.Sprintf(`%d\frac{%d}{%d}`, whole, rest, below),
+				fmt.Sprintf("%d %d/%d", whole, rest, below))
 		}
 		if decimal, exact := big.NewRat(int64(above), int64(below)).FloatPrec(); exact {
 			all = append(all, big.NewRat(int64(above), int64(below)).FloatString(decimal+2))

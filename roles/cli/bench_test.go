@@ -56,10 +56,14 @@ func TestBench(t *testing.T) {
 		rows int // in the JSON form
 		want []string
 	}{
-		{"bench -np 3 --sizes 8,1K,4K --algo ring,ordered --np-sweep 2,3 --plot " + file("plot.svg"), 12, []string{"# rlinf bench", "allreduce", "fit allreduce ring", "complete"}},
-		{"bench -o wide --op all --sizes 256 -np 2 --place both --mem arena,go --root rotate --shuffle --off-cache --cache 3M -w 0", 36,
-			[]string{"reduce_scatter", "go+out", "rotate", "last-level cache 3MiB", "2.00 times its last-level cache of 3MiB"}},
-		{"bench --sizes 8,64 -o nccl --data real -d bf16 --redop max", 2, []string{"# Out of bounds values : 0 OK", "bfloat16"}},
+		{"bench -np 3 --sizes 8,1K,4K --algo ring,ordered --np-sweep 2,3 --plot " + file("plot.svg"), 12,
+			[]string{"# rlinf bench", "allreduce", "fit allreduce ring", "complete"}},
+		{"bench -o wide --op all --sizes 256 -np 2 --place both --mem arena,go --root rotate --shuffle --off-cache " +
+			"--cache 3M -w 0", 36,
+			[]string{"reduce_scatter", "go+out", "rotate", "last-level cache 3MiB",
+				"2.00 times its last-level cache of 3MiB"}},
+		{"bench --sizes 8,64 -o nccl --data real -d bf16 --redop max", 2,
+			[]string{"# Out of bounds values : 0 OK", "bfloat16"}},
 		{"bench -o osu --sizes 8,64 -d i64", 2, []string{"# Datatype: MPI_INT64_T.", "Pass"}},
 		{"bench -o md --sizes 8", 1, []string{"|---|"}},
 		{"bench -o csv --sizes 8", 1, []string{"op,algo,n,size"}},
@@ -68,7 +72,8 @@ func TestBench(t *testing.T) {
 		{"bench overlap --sizes 4K --algo ring", 1, []string{"overlap_pct"}},
 		{"bench overlap --sizes 4K --algo ring --link 20us,1GB/s -np 3", 1, []string{"overlap_pct"}},
 		{"bench weights -np 3 --sizes 4K", 3, []string{"in-place", "slots=2"}},
-		{"bench weights -np 3 --sizes 4K --source 2 --readers 0,2 --slots 1 --wire bf16 --patch --changed 0.1", 1, []string{"slots=1+bf16+patch"}},
+		{"bench weights -np 3 --sizes 4K --source 2 --readers 0,2 --slots 1 --wire bf16 --patch --changed 0.1", 1,
+			[]string{"slots=1+bf16+patch"}},
 		{"bench env --envs 2 -np 1", 5, []string{"CartPole-v1", "Pendulum-v1", "Acrobot-v1"}},
 		{"bench env --name CartPole-v1 --envs 3", 1, []string{"CartPole-v1", "steps_s_core"}},
 		{"bench env -c ../../configs/cartpole_ppo.yaml env.train.env_type=Pendulum-v1", 1, []string{"Pendulum-v1"}},
@@ -86,7 +91,8 @@ func TestBench(t *testing.T) {
 			t.Errorf("%s: %v", c.args, err)
 			continue
 		}
-		if len(rep.Rows) < c.rows && !strings.Contains(c.args, "--tune") && !strings.Contains(c.args, "--op all") || len(rep.Rows) == 0 || !rep.Complete {
+		if len(rep.Rows) < c.rows && !strings.Contains(c.args, "--tune") && !strings.Contains(c.args, "--op all") ||
+			len(rep.Rows) == 0 || !rep.Complete {
 			t.Errorf("%s: %d rows, complete %v, want %d\n%s", c.args, len(rep.Rows), rep.Complete, c.rows, stdout)
 		}
 		for _, row := range rep.Rows {
@@ -112,10 +118,13 @@ func TestBench(t *testing.T) {
 func TestBenchScale(t *testing.T) {
 	t.Setenv(asProgram, "1")
 	code, stdout, stderr := run(t, "bench", "scale", "--steps", "2", "--skip", "0")
-	if code != 0 || !strings.Contains(stdout, "cartpole") || !strings.Contains(stdout, "efficiency_pct") || !strings.Contains(stdout, " complete") {
+	if code != 0 || !strings.Contains(stdout, "cartpole") || !strings.Contains(stdout, "efficiency_pct") ||
+		!strings.Contains(stdout, " complete") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
-	if code, _, stderr := run(t, strings.Fields("bench scale -c "+rolestest.Cartpole+" cluster.component_placement.actor=0-2 --steps 2 --skip 0")...); code != loop.ExitConfig ||
+	if code, _, stderr := run(t,
+		strings.Fields("bench scale -c "+rolestest.Cartpole+
+			" cluster.component_placement.actor=0-2 --steps 2 --skip 0")...); code != loop.ExitConfig ||
 		!strings.Contains(stderr, "have no such part") {
 		t.Errorf("a placement for 3 ranks: exit code %d, %s", code, stderr)
 	}
@@ -171,27 +180,35 @@ func TestBenchRefuses(t *testing.T) {
 		"bench p2p --op speed":               `"speed": expected some of latency`,
 		"bench channel --depth 0":            "--depth 0: expected a number from 1 to 65536",
 		"bench channel --consume 0s":         "--consume 0s: expected a time from 1ns to 1h0m0s",
-		"bench overlap --link 50us":          "expected a latency up to 1s and a rate from 1kB/s to 1000GB/s, as 50us,1GB/s",
-		"bench overlap --link 50us,1furl":    "expected a latency up to 1s and a rate from 1kB/s to 1000GB/s, as 50us,1GB/s",
-		"bench overlap -d f32,f64":           "expected one of f32",
-		"bench overlap --op barrier":         `"barrier": expected some of broadcast`,
-		"bench env -c x.yaml --name A":       "expected -c FILE.yaml or --name NAME, or neither",
-		"bench env --name Chess":             `unknown environment "Chess"`,
-		"bench env --name CartPole-v1 a=b":   `argument "a=b": expected none without -c`,
-		"bench env --envs 0":                 "--envs 0: expected a number from 1 to 1048576",
-		"bench weights -np 1":                "expected at least 2",
-		"bench weights --source 2":           "--source 2: expected a rank from 0 to 1",
-		"bench weights --readers 5":          `--readers: "5": expected ranks from 0 to 1`,
-		"bench weights --slots 3":            `--slots: "3": expected 0, 1 or 2`,
-		"bench weights --wire u8":            "--wire u8: expected f32 or bf16",
-		"bench weights --wire bf16":          "expected slots 1 or 2",
-		"bench weights --bucket 0":           "--bucket 0: expected a size > 0",
-		"bench weights --changed 0":          "--changed 0: expected a number from 1e-06 to 1",
-		"bench weights --sizes 1":            "expected at least 4",
-		"bench scale -c ../../configs/cartpole_ppo.yaml --np-sweep 3":      "--np-sweep 3: ",
-		"bench scale -c ../../configs/cartpole_ppo.yaml --np-sweep 0":      `"0": expected numbers of ranks from 1 to 65536`,
-		"bench scale -c ../../configs/cartpole_ppo.yaml --steps 3":         "expected more steps than are skipped",
-		"bench scale -c ../../configs/cartpole_ppo.yaml --launcher mpirun": "expected {np} where the number of ranks stands",
+		"bench overlap --link " +
+			"50us": "expected a latency up to 1s and a rate from 1kB/s to 1000GB/s, as 50us,1GB/s",
+		"bench overlap --link " +
+			"50us,1furl": "expected a latency up to 1s and a rate from 1kB/s to 1000GB/s, as 50us,1GB/s",
+		"bench overlap -d f32,f64":   "expected one of f32",
+		"bench overlap --op barrier": `"barrier": expected some of broadcast`,
+		"bench env -c x.yaml " +
+			"--name A": "expected -c FILE.yaml or --name NAME, or neither",
+		"bench env --name Chess":           `unknown environment "Chess"`,
+		"bench env --name CartPole-v1 a=b": `argument "a=b": expected none without -c`,
+		"bench env --envs 0": "--envs 0: expected a number from 1 to " +
+			"1048576",
+		"bench weights -np 1":      "expected at least 2",
+		"bench weights --source 2": "--source 2: expected a rank from 0 to 1",
+		"bench weights " +
+			"--readers 5": `--readers: "5": expected ranks from 0 to 1`,
+		"bench weights --slots 3":   `--slots: "3": expected 0, 1 or 2`,
+		"bench weights --wire u8":   "--wire u8: expected f32 or bf16",
+		"bench weights --wire bf16": "expected slots 1 or 2",
+		"bench weights --bucket 0":  "--bucket 0: expected a size > 0",
+		"bench weights " +
+			"--changed 0": "--changed 0: expected a number from 1e-06 to 1",
+		"bench weights --sizes 1":                                     "expected at least 4",
+		"bench scale -c ../../configs/cartpole_ppo.yaml --np-sweep 3": "--np-sweep 3: ",
+		"bench scale -c ../../configs/cartpole_ppo.yaml " +
+			"--np-sweep 0": `"0": expected numbers of ranks from 1 to 65536`,
+		"bench scale -c ../../configs/cartpole_ppo.yaml --steps 3": "expected more steps than are skipped",
+		"bench scale -c ../../configs/cartpole_ppo.yaml --launcher " +
+			"mpirun": "expected {np} where the number of ranks stands",
 		"bench --no-such-flag":             "unknown flag --",
 		"bench p2p --seed 3":               "unknown flag --",
 		"bench p2p extra --window 2 -np 2": `argument "extra": expected none`,
@@ -221,7 +238,8 @@ func TestBenchChecks(t *testing.T) {
 	// A past that was a thousand times faster: over several starts it tells, over one it does not.
 	t.Setenv(asProgram, "1")
 	base += filepath.Join(dir, "b.json")
-	if code, _, stderr := run(t, strings.Fields("bench -np 2 --sizes 8 --max-time 1s -n 10 --starts 4 --out "+old)...); code != 0 {
+	if code, _, stderr := run(t,
+		strings.Fields("bench -np 2 --sizes 8 --max-time 1s -n 10 --starts 4 --out "+old)...); code != 0 {
 		t.Fatal(stderr)
 	}
 	for _, c := range []struct {
@@ -263,11 +281,13 @@ func TestBenchChecks(t *testing.T) {
 		}
 		f.Close()
 		code, stdout, _ := run(t, strings.Fields(base+" --compare "+path+c.flags)...)
-		if code != c.code || !strings.Contains(stdout, c.want) || strings.Contains(stdout, "REGRESSION") != (c.code != 0) {
+		if code != c.code || !strings.Contains(stdout, c.want) ||
+			strings.Contains(stdout, "REGRESSION") != (c.code != 0) {
 			t.Errorf("against a past %v times as slow: exit code %d, want %d\n%s", c.factor, code, c.code, stdout)
 		}
 	}
-	if code, _, stderr := run(t, strings.Fields("bench -np 2 --sizes 8 -n 3 --baseline")...); code != loop.ExitFailed || !strings.Contains(stderr, `the transport "local" has no library underneath`) {
+	if code, _, stderr := run(t, strings.Fields("bench -np 2 --sizes 8 -n 3 --baseline")...); code != loop.ExitFailed ||
+		!strings.Contains(stderr, `the transport "local" has no library underneath`) {
 		t.Errorf("a baseline without a library: exit code %d, %s", code, stderr)
 	}
 }

@@ -19,7 +19,8 @@ import (
 func TestDemos(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "demos.safetensors")
 	args := strings.Fields("rlinf demos -c ../../configs/cartpole_ppo.yaml --episodes 6 --out " + out)
-	reg := config.Registries{Envs: rolestest.Walkers(), Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin()}
+	reg := config.Registries{Envs: rolestest.Walkers(), Policies: policy.Builtin(), Algorithms: algo.Builtin(),
+		Rewards: reward.Builtin()}
 	if code := Main(append(args, "env.train.env_type=walker"), reg, tasks()); code != loop.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
@@ -31,11 +32,17 @@ func TestDemos(t *testing.T) {
 		t.Errorf("read: %v, %v", d, err)
 	}
 	for args, want := range map[string]string{
-		"demos -c ../../configs/cartpole_ppo.yaml":                                       "CartPole-v1 has no expert (unsupported operation): expected environments that have one",
-		"demos -c ../../configs/cartpole_ppo.yaml --episodes 0":                          "--episodes 0",
-		"demos -c ../../configs/cartpole_ppo.yaml --noise -1":                            "--noise -1",
-		"demos -c ../../configs/pendulum_sac.yaml --episodes 100000000 --out /nowhere/x": "--out /nowhere/x: expected a file in a folder that can be written: write in /nowhere: no such",
-		"render -c ../../configs/cartpole_ppo.yaml --out /nowhere/x":                     "--out /nowhere/x: expected a file in a folder that can be written: write in /nowhere: no such",
+		"demos -c ../../configs/" +
+			"cartpole_ppo.yaml": "CartPole-v1 has no expert (unsupported operation): expected environments that have " +
+			"one",
+		"demos -c ../../configs/cartpole_ppo.yaml --episodes 0": "--episodes 0",
+		"demos -c ../../configs/cartpole_ppo.yaml --noise -1":   "--noise -1",
+		"demos -c ../../configs/pendulum_sac.yaml --episodes 100000000 --out " +
+			"/nowhere/x": "--out /nowhere/x: expected a file in a folder that can be written: write in /nowhere: no " +
+			"such",
+		"render -c ../../configs/cartpole_ppo.yaml --out " +
+			"/nowhere/x": "--out /nowhere/x: expected a file in a folder that can be written: write in /nowhere: no " +
+			"such",
 	} {
 		code, _, stderr := run(t, strings.Fields(args)...)
 		if code != loop.ExitConfig || !strings.Contains(stderr, want) {

@@ -12,7 +12,8 @@ import (
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
 
-// A crash of Go's runtime is not an end with exit code 2, which means wrong usage; a program that is started finds SIGPIPE as it was, and no core file.
+// A crash of Go's runtime is not an end with exit code 2, which means wrong usage; a program that is started finds
+// SIGPIPE as it was, and no core file.
 func TestEndOnlyAsDocumented(t *testing.T) {
 	if os.Getenv("RLINF_TEST_CRASH") != "" {
 		endOnlyAsDocumented()
@@ -21,13 +22,15 @@ func TestEndOnlyAsDocumented(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
 	cmd.Env = append(os.Environ(), "RLINF_TEST_CRASH=yes")
 	out, _ := cmd.CombinedOutput()
-	if s := cmd.ProcessState.Sys().(syscall.WaitStatus); s.Signal() != syscall.SIGABRT || !strings.Contains(string(out), "fatal error: ") {
+	if s := cmd.ProcessState.Sys().(syscall.WaitStatus); s.Signal() != syscall.SIGABRT ||
+		!strings.Contains(string(out), "fatal error: ") {
 		t.Errorf("a crash: %v, expected SIGABRT, which a shell calls 134\n%s", cmd.ProcessState, out)
 	}
 
 	defer endOnlyAsDocumented()()
 	text, err := exec.Command("sh", "-c", "ulimit -Sc; kill -PIPE $$; echo ignored").Output()
-	if exit, ok := err.(*exec.ExitError); !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGPIPE || string(text) != "0\n" {
+	if exit, ok := err.(*exec.ExitError); !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGPIPE ||
+		string(text) != "0\n" {
 		t.Errorf("a program that is started: %v, says %q", err, text)
 	}
 }
@@ -55,7 +58,8 @@ func TestResumeNamesLostMetrics(t *testing.T) {
 	dir := t.TempDir()
 	run := func(args ...string) {
 		t.Helper()
-		if code := Main(append(append([]string{"rlinf"}, momentary(dir)...), args...), rolestest.Registries(), tasks()); code != 0 {
+		if code := Main(append(append([]string{"rlinf"}, momentary(dir)...), args...), rolestest.Registries(),
+			tasks()); code != 0 {
 			t.Fatalf("exit code %d", code)
 		}
 	}
@@ -71,12 +75,14 @@ func TestResumeNamesLostMetrics(t *testing.T) {
 	}
 	run("--resume", "auto", "runner.max_epochs=6")
 	log, err := os.ReadFile(filepath.Join(dir, "grid", "logs", "rank-0000.log"))
-	if want := "warning: " + metrics + " lacks the metrics of step 2\nwarning: " + metrics + " lacks the metrics of step 4\n"; !strings.Contains(string(log), want) {
+	if want := "warning: " + metrics + " lacks the metrics of step 2\nwarning: " + metrics +
+		" lacks the metrics of step 4\n"; !strings.Contains(string(log), want) {
 		t.Errorf("%q, %v, expected %q", log, err, want)
 	}
 	os.Remove(filepath.Join(dir, "grid", "logs", "rank-0000.log"))
 	run("--resume", "auto", "runner.max_epochs=8")
-	if log, _ := os.ReadFile(filepath.Join(dir, "grid", "logs", "rank-0000.log")); strings.Contains(string(log), "lacks") {
+	if log, _ := os.ReadFile(filepath.Join(dir, "grid", "logs", "rank-0000.log")); strings.Contains(string(log),
+		"lacks") {
 		t.Errorf("metrics that are not lost: %s", log)
 	}
 }

@@ -66,7 +66,8 @@ func TestEvaluationKeys(t *testing.T) {
 		{[]string{"-c", file, "runner.only_eval=true", "runner.resume_dir=" + checkpoint(2)}, checkpoint(2)},
 		{[]string{"-c", file, "runner.only_eval=true", "--resume", checkpoint(2)}, checkpoint(2)},
 		{[]string{"-c", file, "runner.only_eval=true", "--resume", "auto"}, checkpoint(4)},
-		{[]string{"-c", file, "runner.task_type=embodied_eval", "--resume", checkpoint(2), "runner.resume_dir=" + checkpoint(4)}, checkpoint(2)},
+		{[]string{"-c", file, "runner.task_type=embodied_eval", "--resume", checkpoint(2),
+			"runner.resume_dir=" + checkpoint(4)}, checkpoint(2)},
 		{[]string{"-c", file, "runner.task_type=embodied_eval", "runner.resume_dir=" + checkpoint(2)}, checkpoint(2)},
 		{append(eval, "runner.resume_dir="+checkpoint(9)), ""},
 		{[]string{"-c", file, "runner.only_eval=true", "--resume", checkpoint(9)}, ""},
@@ -76,12 +77,14 @@ func TestEvaluationKeys(t *testing.T) {
 		{[]string{"-c", file, "--resume", ""}, ""},
 	} {
 		code, _, said := call(tc.args...)
-		if tc.want == "" && code != loop.ExitConfig || tc.want != "" && (code != loop.ExitOK || !strings.Contains(said, tc.want)) {
+		if tc.want == "" && code != loop.ExitConfig || tc.want != "" &&
+			(code != loop.ExitOK || !strings.Contains(said, tc.want)) {
 			t.Errorf("%v: exit code %d, expected %q in\n%s", tc.args[2:], code, tc.want, said)
 		}
 	}
 	// A run that began with a checkpoint is evaluated with its newest, by its own configuration.
-	if code, _, errs := call("-c", file, "runner.resume_dir="+checkpoint(2), "runner.max_steps=6"); code != loop.ExitOK {
+	if code, _, errs := call("-c", file, "runner.resume_dir="+checkpoint(2),
+		"runner.max_steps=6"); code != loop.ExitOK {
 		t.Fatal(errs)
 	}
 	own := []string{"eval", "-c", filepath.Join(run, "config.yaml"), "--json", "--strict"}
@@ -91,7 +94,8 @@ func TestEvaluationKeys(t *testing.T) {
 
 	// So is one that began with weights, unless others are named now.
 	weights, begun := filepath.Join(checkpoint(2), "model.safetensors"), filepath.Join(dir, "w")
-	if code, _, errs := call("-c", file, "runner.ckpt_path="+weights, "runner.logger.experiment_name=w"); code != loop.ExitOK {
+	if code, _, errs := call("-c", file, "runner.ckpt_path="+weights,
+		"runner.logger.experiment_name=w"); code != loop.ExitOK {
 		t.Fatal(errs)
 	}
 	own = []string{"eval", "-c", filepath.Join(begun, "config.yaml"), "--json"}
@@ -118,13 +122,20 @@ func TestEvaluationKeys(t *testing.T) {
 	const works, reported, elsewhere = "works", "reported", "elsewhere"
 	keys := map[string]struct{ value, want string }{
 		"total_num_envs": {"3", works}, "rollout_epoch": {"2", works}, "max_steps_per_rollout_epoch": {"3", works},
-		"max_episode_steps": {"5", works}, "ignore_terminations": {"true", works}, "group_size": {"3", works}, "seed": {"7", works},
-		"action_repeat": {"2", works}, "reward_mode": {"only_success", works}, "use_fixed_reset_state_ids": {"true", elsewhere},
-		"auto_reset": {"true", reported}, "use_rel_reward": {"true", reported}, "reward_coef": {"2", reported}, "reward_clip": {"0.1", reported},
-		"instruction_mix": {"success", "refused"}, "split": {"", elsewhere}, "perturb": {"", elsewhere}, "instructions": {"", elsewhere},
-		"observations": {"", elsewhere}, "model_path": {"x", "refused"}, "task": {"{}", "refused"}, "frame_stack": {"2", "refused"},
-		"state_elements": {"[0]", "refused"}, "env_type": {"CartPole-v1", "refused"}, "init_params": {"{id: CartPole-v1}", "refused"},
-		"external": {"{command: x}", "refused"}, "video_cfg": {"", elsewhere}, "step_delay": {"", elsewhere}, "step_delay_max": {"", elsewhere},
+		"max_episode_steps": {"5", works}, "ignore_terminations": {"true", works}, "group_size": {"3", works},
+		"seed":          {"7", works},
+		"action_repeat": {"2", works}, "reward_mode": {"only_success", works},
+		"use_fixed_reset_state_ids": {"true", elsewhere},
+		"auto_reset":                {"true", reported}, "use_rel_reward": {"true", reported},
+		"reward_coef": {"2", reported}, "reward_clip": {"0.1", reported},
+		"instruction_mix": {"success", "refused"}, "split": {"", elsewhere}, "perturb": {"", elsewhere},
+		"instructions": {"", elsewhere},
+		"observations": {"", elsewhere}, "model_path": {"x", "refused"}, "task": {"{}", "refused"},
+		"frame_stack":    {"2", "refused"},
+		"state_elements": {"[0]", "refused"}, "env_type": {"CartPole-v1", "refused"},
+		"init_params": {"{id: CartPole-v1}", "refused"},
+		"external":    {"{command: x}", "refused"}, "video_cfg": {"", elsewhere}, "step_delay": {"", elsewhere},
+		"step_delay_max": {"", elsewhere},
 	}
 	of := reflect.TypeFor[env.Config]()
 	for i := range of.NumField() {
@@ -160,7 +171,8 @@ func TestEvaluationKeys(t *testing.T) {
 	if got := twice(); got["episodes"] != 12.0 || got["eval/return"] == base["eval/return"] {
 		t.Errorf("rollout_epoch=2: %v, once: %v", got, base)
 	}
-	if got := twice("env.eval.use_fixed_reset_state_ids=true"); got["episodes"] != 12.0 || got["eval/return_min"] != base["eval/return_min"] {
+	if got := twice("env.eval.use_fixed_reset_state_ids=true"); got["episodes"] != 12.0 ||
+		got["eval/return_min"] != base["eval/return_min"] {
 		t.Errorf("the same twice: %v, once: %v", got, base)
 	}
 	if got := twice("-np", "3"); !reflect.DeepEqual(got, twice()) {
@@ -169,7 +181,8 @@ func TestEvaluationKeys(t *testing.T) {
 	// A training evaluates alike.
 	const trains = "runner.logger.experiment_name=s"
 	for _, placement := range []string{"{'actor,rollout,env': 0}", "{actor: 0, rollout: 1, env: 2}"} {
-		if code, _, errs := call("-c", file, "env.eval.rollout_epoch=2", trains, "~cluster.component_placement", "++cluster.component_placement="+placement); code != loop.ExitOK {
+		if code, _, errs := call("-c", file, "env.eval.rollout_epoch=2", trains, "~cluster.component_placement",
+			"++cluster.component_placement="+placement); code != loop.ExitOK {
 			t.Fatal(errs)
 		}
 		metrics, _ := os.ReadFile(filepath.Join(dir, "s", "metrics.jsonl"))
@@ -179,7 +192,8 @@ func TestEvaluationKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := twice(trains); last["eval/num_trajectories"] != 12.0 || got["eval/return"] != last["eval/return"] {
-			t.Errorf("%s: training evaluates %v of %v episodes, rlinf eval %v", placement, last["eval/return"], last["eval/num_trajectories"], got)
+			t.Errorf("%s: training evaluates %v of %v episodes, rlinf eval %v", placement, last["eval/return"],
+				last["eval/num_trajectories"], got)
 		}
 	}
 }

@@ -18,16 +18,19 @@ import (
 	"github.com/rlinf/rlinf/roles/loop"
 )
 
-// TestCheckOfAnything: rlinf check has a verdict or messages for any configuration, and never a panic. Placements, task types and sections are
-// changed at random, 250 times (30 times with -short), or for five minutes with RLINF_TEST_FULL=1.
+// TestCheckOfAnything: rlinf check has a verdict or messages for any configuration, and never a panic. Placements, task
+// types and sections are changed at random, 250 times (30 times with -short), or for five minutes with
+// RLINF_TEST_FULL=1.
 func TestCheckOfAnything(t *testing.T) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "texts.jsonl")
-	if err := os.WriteFile(data, []byte(strings.Repeat(`{"prompt": "the hen", "answer": "42"}`+"\n", 8)), 0o666); err != nil {
+	if err := os.WriteFile(data, []byte(strings.Repeat(`{"prompt": "the hen", "answer": "42"}`+"\n", 8)),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	bases := []string{fmt.Sprintf(textsYAML, languageFolder(t), data)}
-	for _, name := range []string{"cartpole_ppo", "cartpole_grpo", "cartpole_reward", "cartpole_inference", "pendulum_async_sac", "pendulum_dagger", "pendulum_iql"} {
+	for _, name := range []string{"cartpole_ppo", "cartpole_grpo", "cartpole_reward", "cartpole_inference",
+		"pendulum_async_sac", "pendulum_dagger", "pendulum_iql"} {
 		text, err := os.ReadFile(filepath.Join("../../configs", name+".yaml"))
 		if err != nil {
 			t.Fatal(err)
@@ -106,7 +109,8 @@ func (s *spoiler) spoil(root map[string]any) {
 	case 0, 1:
 		s.section(root, "cluster")["component_placement"] = s.placement()
 	case 2:
-		s.section(root, "runner")["task_type"] = pick(s, []any{"embodied", "embodied_eval", "sft", "reasoning", "reasoning_eval", "offline",
+		s.section(root, "runner")["task_type"] = pick(s, []any{"embodied", "embodied_eval", "sft", "reasoning",
+			"reasoning_eval", "offline",
 			"coding_online_rl", "sfft", "", nil, 3, []any{}})
 	case 3:
 		delete(root, pick(s, keysOf(root)))
@@ -118,7 +122,8 @@ func (s *spoiler) spoil(root map[string]any) {
 // placement places some components, most of which there are.
 func (s *spoiler) placement() any {
 	names := []string{"actor", "rollout", "env", "reward", "inference", "critic", "agent_loop", "rolout", ""}
-	places := []any{0, 1, "0", "0-99999999999", 1 << 30, "0-1", "all", "0:0-1", "0-1:0", "1-0", "x", nil, "", map[string]any{"node_group": "node", "placement": "0"},
+	places := []any{0, 1, "0", "0-99999999999", 1 << 30, "0-1", "all", "0:0-1", "0-1:0", "1-0", "x", nil, "",
+		map[string]any{"node_group": "node", "placement": "0"},
 		map[string]any{"node_group": "none", "placement": "all"}, []any{0, 1}}
 	placement := map[string]any{}
 	for range s.IntN(4) {
@@ -149,7 +154,8 @@ func (s *spoiler) change(at map[string]any) {
 		delete(at, key)
 		return
 	}
-	at[key] = pick(s, []any{nil, 0, -1, 1, 7, 1 << 40, 0.5, true, false, "", "x", "${a.b}", "0x1f", []any{}, []any{1, "x"}, map[string]any{},
+	at[key] = pick(s, []any{nil, 0, -1, 1, 7, 1 << 40, 0.5, true, false, "", "x", "${a.b}", "0x1f", []any{},
+		[]any{1, "x"}, map[string]any{},
 		map[string]any{"x": 1}})
 }
 

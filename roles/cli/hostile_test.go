@@ -24,7 +24,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// program runs this test as rlinf, with these words and variables, in a folder of its own, and returns its exit code and what it said.
+// program runs this test as rlinf, with these words and variables, in a folder of its own, and returns its exit code
+// and what it said.
 func program(t *testing.T, dir string, variables []string, words ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], words...)
@@ -39,19 +40,25 @@ func program(t *testing.T, dir string, variables []string, words ...string) (cod
 }
 
 // leftovers are variables of launchers that a shell or a script has kept: there is no launcher.
-var leftovers = []string{"PMI_RANK=2", "SLURM_PROCID=3", "PMI_RANK=1 PMI_SIZE=2", "PMI_RANK=1 PMI_SIZE=2 PMI_FD=9", "OMPI_COMM_WORLD_RANK=1",
-	"OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=4", "SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=4", "PMIX_RANK=1 PMIX_NAMESPACE=1"}
+var leftovers = []string{"PMI_RANK=2", "SLURM_PROCID=3", "PMI_RANK=1 PMI_SIZE=2", "PMI_RANK=1 PMI_SIZE=2 PMI_FD=9",
+	"OMPI_COMM_WORLD_RANK=1",
+	"OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=4", "SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=4",
+	"PMIX_RANK=1 PMIX_NAMESPACE=1"}
 
-// TestLeftovers: with variables of a launcher that is gone, commands still print what they have to say, and errors have their exit code.
+// TestLeftovers: with variables of a launcher that is gone, commands still print what they have to say, and errors have
+// their exit code.
 func TestLeftovers(t *testing.T) {
 	t.Parallel()
 	for _, leftover := range leftovers {
 		variables := strings.Fields(leftover)
-		if code, out, said := program(t, t.TempDir(), variables, "version"); code != 0 || !strings.HasPrefix(out, "rlinf ") {
+		if code, out, said := program(t, t.TempDir(), variables, "version"); code != 0 ||
+			!strings.HasPrefix(out, "rlinf ") {
 			t.Errorf("%s rlinf version: exit code %d, %q, %q", leftover, code, out, said)
 		}
-		if code, out, said := program(t, t.TempDir(), variables, "check", "-c", "none.yaml"); code != 2 || said != "none.yaml: no such file\n" {
-			t.Errorf("%s rlinf check: exit code %d, %q, %q, expected exit code 2 and an error", leftover, code, out, said)
+		if code, out, said := program(t, t.TempDir(), variables, "check", "-c", "none.yaml"); code != 2 ||
+			said != "none.yaml: no such file\n" {
+			t.Errorf("%s rlinf check: exit code %d, %q, %q, expected exit code 2 and an error", leftover, code, out,
+				said)
 		}
 	}
 }
@@ -69,7 +76,8 @@ func TestLostOutput(t *testing.T) {
 		var said bytes.Buffer
 		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), asProgram+"=1"), full, &said
 		cmd.Run()
-		if code, want := cmd.ProcessState.ExitCode(), "write /dev/stdout: no space left on device\n"; code != 1 || said.String() != want {
+		if code, want := cmd.ProcessState.ExitCode(), "write /dev/stdout: no space left on device\n"; code != 1 ||
+			said.String() != want {
 			t.Errorf("rlinf %s on a full disk: exit code %d, %q, expected exit code 1, %q", words, code, &said, want)
 		}
 	}
@@ -77,20 +85,23 @@ func TestLostOutput(t *testing.T) {
 
 // TestTooManyRanks: one process has no more ranks than it can drive, whether a flag or the placement asks for them.
 func TestTooManyRanks(t *testing.T) {
-	for _, args := range []string{"-np 65536", "cluster.component_placement.env=0-65535", "eval -np 1025", "sweep -np 1025 --seeds 2"} {
+	for _, args := range []string{"-np 65536", "cluster.component_placement.env=0-65535", "eval -np 1025",
+		"sweep -np 1025 --seeds 2"} {
 		words := strings.Fields(args)
 		at := 0
 		if words[0] == "eval" || words[0] == "sweep" {
 			at = 1
 		}
 		code, _, said := run(t, slices.Insert(words, at, "-c", rolestest.Cartpole, "cluster.allow_idle_ranks=true")...)
-		if code != 2 || !strings.Contains(said, "ranks in one process: expected at most 1024, or mpirun or srun to start them") {
+		if code != 2 ||
+			!strings.Contains(said, "ranks in one process: expected at most 1024, or mpirun or srun to start them") {
 			t.Errorf("rlinf %s: exit code %d, %s", args, code, said)
 		}
 	}
 }
 
-// TestNumbersAreBounded: every flag of every command that takes a number refuses those that nobody means, before the command begins.
+// TestNumbersAreBounded: every flag of every command that takes a number refuses those that nobody means, before the
+// command begins.
 func TestNumbersAreBounded(t *testing.T) {
 	numbers := 0
 	check := func(path string, flags []cli.Flag) {
@@ -115,7 +126,8 @@ func TestNumbersAreBounded(t *testing.T) {
 				}
 				err := f.(cli.ActionableFlag).RunAction(cli.NewContext(nil, set, nil))
 				if _, refused := err.(config.UsageError); !refused {
-					t.Errorf("rlinf %s --%s %s: %v, expected a usage error: declare the flag by args.Int, args.Float or args.Duration", path, f.Names()[0], value, err)
+					t.Errorf("rlinf %s --%s %s: %v, expected a usage error: declare the flag by args.Int, args.Float "+
+						"or args.Duration", path, f.Names()[0], value, err)
 				}
 			}
 		}
@@ -128,8 +140,8 @@ func TestNumbersAreBounded(t *testing.T) {
 	}
 }
 
-// TestHostileCommandLines: whatever numbers, paths and variables commands get, they end in time, with an exit code that says how, and no stack trace.
-// RLINF_TEST_FULL=1 tries for five minutes.
+// TestHostileCommandLines: whatever numbers, paths and variables commands get, they end in time, with an exit code that
+// says how, and no stack trace. RLINF_TEST_FULL=1 tries for five minutes.
 func TestHostileCommandLines(t *testing.T) {
 	t.Parallel()
 	full := os.Getenv("RLINF_TEST_FULL") != ""
@@ -149,14 +161,17 @@ func TestHostileCommandLines(t *testing.T) {
 	tried := 0
 	for ; tried < lines && time.Now().Before(until); tried++ {
 		words, variables := h.line()
-		if err := os.WriteFile(filepath.Join(dir, "job.yaml"), text, 0o600); err != nil { // a command may have written there
+		// a command may have written there
+		if err := os.WriteFile(filepath.Join(dir, "job.yaml"), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
 		code, out, said := endedEarly(t, dir, variables, words)
-		line := fmt.Sprintf("%q rlinf %q: exit code %d after %v\n%.1000s%.3000s", variables, words, code, time.Since(began), out, said)
+		line := fmt.Sprintf("%q rlinf %q: exit code %d after %v\n%.1000s%.3000s", variables, words, code,
+			time.Since(began), out, said)
 		switch quiet := strings.TrimSpace(harmless.ReplaceAllString(said, "")); {
-		case strings.Contains(said, "panic:") || strings.Contains(said, "fatal error:") || strings.Contains(said, "goroutine 1 ["):
+		case strings.Contains(said, "panic:") || strings.Contains(said, "fatal error:") ||
+			strings.Contains(said, "goroutine 1 ["):
 			t.Errorf("a stack trace: %s", line)
 		case full && time.Since(began) > 10*time.Second:
 			t.Errorf("it hangs: %s", line)
@@ -170,7 +185,8 @@ func TestHostileCommandLines(t *testing.T) {
 }
 
 // harmless are lines on standard error that are no errors.
-var harmless = regexp.MustCompile(`(?m)^(warning|note|left out|ignored|running without MPI|group|start \d|#|evaluation|rank \d+ | ).*$`)
+var harmless = regexp.MustCompile(`(?m)^(warning|note|left out|ignored|running without MPI|group|start ` +
+	`\d|#|evaluation|rank \d+ | ).*$`)
 
 // endedEarly is program, with little memory. A command that works for long is asked to end.
 func endedEarly(t *testing.T, dir string, variables, words []string) (code int, stdout, stderr string) {
@@ -201,7 +217,8 @@ type hostile struct {
 
 func newHostile(r *rand.Rand) *hostile {
 	app := newApp(rolestest.Registries(), tasks(), nil, new(int))
-	h := &hostile{r: r, commands: []string{""}, flags: map[string][]cli.Flag{"": app.Flags}, keys: keyNames(rolestest.Registries())}
+	h := &hostile{r: r, commands: []string{""}, flags: map[string][]cli.Flag{"": app.Flags},
+		keys: keyNames(rolestest.Registries())}
 	manual.Each(app.Commands, func(path string, c *cli.Command) {
 		h.commands, h.flags[path] = append(h.commands, path), c.Flags
 	})
@@ -230,9 +247,11 @@ func (h *hostile) line() (words, variables []string) {
 		}
 	}
 	for range h.r.IntN(3) {
-		word := h.pick("job.yaml", "none", "..", "fifo", "countdown", "-", "--", "a=b=c", "=", "~", "\x1b[2J", "a\nb", "help")
+		word := h.pick("job.yaml", "none", "..", "fifo", "countdown", "-", "--", "a=b=c", "=", "~", "\x1b[2J", "a\nb",
+			"help")
 		if args.TakesValue(flags, "config") && h.r.IntN(3) > 0 {
-			word = h.pick(h.keys...) + "=" + h.pick(h.number(), "none", "[1,2", "{a: 1}", "null", "~", "${a}", strings.Repeat("[", 10000))
+			word = h.pick(h.keys...) + "=" + h.pick(h.number(), "none", "[1,2", "{a: 1}", "null", "~", "${a}",
+				strings.Repeat("[", 10000))
 		}
 		words = append(words, word)
 	}
@@ -243,7 +262,8 @@ func (h *hostile) line() (words, variables []string) {
 }
 
 func (h *hostile) number() string {
-	return h.pick("0", "-1", "1", "2", "3", "1000", "1048576", "9223372036854775807", "-9223372036854775808", "99999999999999999999", "NaN", "Inf", "-Inf", "1e-320",
+	return h.pick("0", "-1", "1", "2", "3", "1000", "1048576", "9223372036854775807", "-9223372036854775808",
+		"99999999999999999999", "NaN", "Inf", "-Inf", "1e-320",
 		"1e308", "0x10", "1_000", "", " 1", "one", "1.5", "1h", "-1ns", "1ns", "9999999h")
 }
 
@@ -258,7 +278,8 @@ func (h *hostile) value(f cli.Flag, name string) string {
 			}
 			return h.pick("/dev/zero", "/dev/null", "/proc/self/mem", "fifo", ".", "..", "job.yaml", "/")
 		}
-		return h.pick("", "none", "no/where", "job.yaml", strings.Repeat("x", 5000), "a\nb", "\x1b[2J", h.number(), "8,64", "1,2", "table", "json", "all", "-1,5", "f32")
+		return h.pick("", "none", "no/where", "job.yaml", strings.Repeat("x", 5000), "a\nb", "\x1b[2J", h.number(),
+			"8,64", "1,2", "table", "json", "all", "-1,5", "f32")
 	}
 	return h.number()
 }

@@ -21,7 +21,8 @@ func languageFolder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text")
-	if err := os.WriteFile(text, []byte(strings.Repeat("the hen and the hat are in the hut; ", 20)), 0o666); err != nil {
+	if err := os.WriteFile(text, []byte(strings.Repeat("the hen and the hat are in the hut; ", 20)),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	code, out, errs := run(t, "tokenizer", "train", "--out", dir, "--vocab-size", "280", text)
@@ -33,7 +34,8 @@ func languageFolder(t *testing.T) string {
 		t.Fatal(err)
 	}
 	m, err := lm.New(new(nn.Params[float32]), lm.Config{
-		Family: lm.Qwen2, Vocab: k.Size(), Hidden: 16, Layers: 2, Heads: 2, KVHeads: 1, HeadDim: 16, Intermediate: 20, Eps: 1e-5,
+		Family: lm.Qwen2, Vocab: k.Size(), Hidden: 16, Layers: 2, Heads: 2, KVHeads: 1, HeadDim: 16, Intermediate: 20,
+		Eps:  1e-5,
 		Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: 0.4, QKVBias: true, Tied: true, MaxPositions: 512,
 	}, lm.Options{Frozen: true})
 	if err == nil {
@@ -43,7 +45,8 @@ func languageFolder(t *testing.T) string {
 		t.Fatal(err)
 	}
 	m.Init(1)
-	if err := hf.Save(m, dir, hf.SaveOptions{Tokens: hf.Tokens{BOS: -1, EOS: []int{int(k.EOS())}, Pad: -1}}); err != nil {
+	if err := hf.Save(m, dir, hf.SaveOptions{Tokens: hf.Tokens{BOS: -1, EOS: []int{int(k.EOS())}, Pad: -1}}); err !=
+		nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -65,7 +68,8 @@ func TestLanguageCommands(t *testing.T) {
 	type ids struct {
 		IDs []int32 `json:"ids"`
 	}
-	generate := []string{"generate", "-m", dir, "--ids", "5,17,3", "--max-new-tokens", "24", "--temperature", "0", "--ignore-eos", "--json"}
+	generate := []string{"generate", "-m", dir, "--ids", "5,17,3", "--max-new-tokens", "24", "--temperature", "0",
+		"--ignore-eos", "--json"}
 	answer := said[ids](t, generate...).IDs
 	if len(answer) != 24 || !slices.Equal(said[ids](t, generate...).IDs, answer) {
 		t.Errorf("generate: %v, want the same 24 ids again", answer)
@@ -83,13 +87,15 @@ func TestLanguageCommands(t *testing.T) {
 	if len(got.LogProbs) != 3 || slices.Max(got.LogProbs) >= 0 || got.Loss != mean {
 		t.Errorf("score: %+v, want 3 log-probs and their mean", got)
 	}
-	whole := said[scores](t, "score", "-m", dir, "--ids", strings.TrimSuffix(strings.Repeat("5,17,3,8,", 200), ","), "--json")
+	whole := said[scores](t, "score", "-m", dir, "--ids", strings.TrimSuffix(strings.Repeat("5,17,3,8,", 200), ","),
+		"--json")
 	if !slices.Equal(whole.LogProbs[:3], got.LogProbs) {
 		t.Errorf("score of a longer text begins with %v, want %v", whole.LogProbs[:3], got.LogProbs)
 	}
 
 	text := said[struct{ Text string }](t, "tokenizer", "decode", "-m", dir, "--ids", "72,105", "--json").Text
-	if code, out, errs := run(t, "tokenizer", "decode", "-m", dir, "--ids", "72,105"); code != loop.ExitOK || out != text+"\n" {
+	if code, out, errs := run(t, "tokenizer", "decode", "-m", dir, "--ids", "72,105"); code != loop.ExitOK ||
+		out != text+"\n" {
 		t.Errorf("decode: %d, %q%s, want %q", code, out, errs, text)
 	}
 
@@ -98,7 +104,8 @@ func TestLanguageCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errs := run(t, "generate", "-m", dir, "--prompts", prompts, "--max-new-tokens", "3", "--seed", "4")
-	if code != loop.ExitOK || !strings.HasPrefix(out, "> the hen\n") || !strings.Contains(out, "\n> the hat\n") || !strings.Contains(errs, "tokens/s") {
+	if code != loop.ExitOK || !strings.HasPrefix(out, "> the hen\n") || !strings.Contains(out, "\n> the hat\n") ||
+		!strings.Contains(errs, "tokens/s") {
 		t.Errorf("prompts: %d, %q, %q", code, out, errs)
 	}
 }
@@ -107,7 +114,10 @@ func TestLanguageRefuses(t *testing.T) {
 	dir := languageFolder(t)
 	empty := t.TempDir()
 	prompts, adapter := filepath.Join(empty, "prompts"), filepath.Join(empty, "adapter_config.json")
-	for name, text := range map[string]string{prompts: "a\n\nb\n", adapter: `{"r": 1000000000000, "target_modules": ["q_proj"]}`} {
+	for name, text := range map[string]string{
+		prompts: "a\n\nb\n",
+		adapter: `{"r": 1000000000000, "target_modules": ["q_proj"]}`,
+	} {
 		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -123,10 +133,12 @@ func TestLanguageRefuses(t *testing.T) {
 		"temperature -1":                               {"generate", "-m", dir, "--ids", "1", "--temperature", "-1"},
 		prompts + ":2: empty":                          {"generate", "-m", dir, "--prompts", prompts},
 		"lora rank is 1000000000000":                   {"generate", "-m", dir, "--ids", "1", "--adapter", empty},
-		"a cache of 1073741840 tokens":                 {"generate", "-m", dir, "--ids", "1", "--max-new-tokens", "1073741824"},
-		"the cache holds 16 tokens":                    {"generate", "-m", dir, "--ids", "1", "--cache-tokens", "16", "--max-new-tokens", "40"},
-		"no folder: expected --out":                    {"tokenizer", "train", "x"},
-		"no files: expected texts":                     {"tokenizer", "train", "--out", empty},
+		"a cache of 1073741840 tokens": {"generate", "-m", dir, "--ids", "1", "--max-new-tokens",
+			"1073741824"},
+		"the cache holds 16 tokens": {"generate", "-m", dir, "--ids", "1", "--cache-tokens", "16", "--max-new-tokens",
+			"40"},
+		"no folder: expected --out": {"tokenizer", "train", "x"},
+		"no files: expected texts":  {"tokenizer", "train", "--out", empty},
 	} {
 		if code, out, errs := run(t, args...); code != loop.ExitConfig || !strings.Contains(errs, want) || out != "" {
 			t.Errorf("%v: %d, %q, %q, want %q", args, code, out, errs, want)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// manyMistakes are configurations with several mistakes each: in names, values, types, keys, the placement and the batch arithmetic. values are
-// found by every command, world by those that begin a job, on np ranks.
+// manyMistakes are configurations with several mistakes each: in names, values, types, keys, the placement and the
+// batch arithmetic. values are found by every command, world by those that begin a job, on np ranks.
 var manyMistakes = []struct {
 	overrides, np string
 	values, world []string
@@ -21,46 +21,59 @@ var manyMistakes = []struct {
 		"actor.model.model_type: mpl_policy: expected one of mlp_policy, cnn_policy, rnn_policy, vla_policy",
 		"algorithm.gamma: 1.5: expected a number in [0, 1]",
 	}, []string{
-		"cluster.component_placement.actor: 0-7: expected resources 0..3, the ranks that were started (-np 4), not \"0-7\"",
-		"cluster.component_placement.rollout: 4-7: expected resources 0..3, the ranks that were started (-np 4), not \"4-7\"",
+		"cluster.component_placement.actor: 0-7: expected resources 0..3, the ranks that were started (-np 4), not " +
+			"\"0-7\"",
+		"cluster.component_placement.rollout: 4-7: expected resources 0..3, the ranks that were started (-np 4), not " +
+			"\"4-7\"",
 	}},
 	{"env.train.env_type=CartPol-v1 actor.global_batch_size=500 runner.max_epoch=3", "", []string{
 		"runner.max_epoch: unknown key, did you mean max_epochs?",
-		"env.train.env_type: CartPol-v1: expected a known environment: unknown environment \"CartPol-v1\", did you mean CartPole-v1?%",
+		"env.train.env_type: CartPol-v1: expected a known environment: unknown environment \"CartPol-v1\", did you " +
+			"mean CartPole-v1?%",
 	}, []string{
-		"actor.global_batch_size: 500: expected a multiple of 512 (micro_batch_size 64 × 8 actors) that divides the samples of an iteration, 8192 (128 steps × 64 environments)",
+		"actor.global_batch_size: 500: expected a multiple of 512 (micro_batch_size 64 × 8 actors) that divides the " +
+			"samples of an iteration, 8192 (128 steps × 64 environments)",
 	}},
-	{"algorithm.adv_type=grop algorithm.filter_rewards=true algorithm.clip_ratio_high=0 env.eval.total_num_envs=6", "", []string{
-		"algorithm.clip_ratio_high: 0: expected a number > 0",
-		"algorithm.adv_type: grop: expected one of gae, grpo, reinpp,%",
-	}, []string{
-		"env.eval.total_num_envs: 6: expected a multiple of 4 (4 env workers; 4 rollout workers)",
-	}},
-	{"algorithm.loss_type=lost actor.model.add_q_head=true cluster.component_placement.env=3-0 runner.deterministic=2", "", []string{
-		"runner.deterministic: 2: expected true or false",
-		"algorithm.loss_type: lost: expected one of actor_critic,%",
-	}, []string{
-		"cluster.component_placement.env: 3-0: expected a range that ascends, not \"3-0\"",
-	}},
-	{"+cluster.component_placement.reward=9 reward.reward_type=sucess reward.reward_mode=now env.train.total_num_envs=-1", "", []string{
+	{"algorithm.adv_type=grop algorithm.filter_rewards=true algorithm.clip_ratio_high=0 env.eval.total_num_envs=6", "",
+		[]string{
+			"algorithm.clip_ratio_high: 0: expected a number > 0",
+			"algorithm.adv_type: grop: expected one of gae, grpo, reinpp,%",
+		}, []string{
+			"env.eval.total_num_envs: 6: expected a multiple of 4 (4 env workers; 4 rollout workers)",
+		}},
+	{"algorithm.loss_type=lost actor.model.add_q_head=true cluster.component_placement.env=3-0 runner.deterministic=2",
+		"", []string{
+			"runner.deterministic: 2: expected true or false",
+			"algorithm.loss_type: lost: expected one of actor_critic,%",
+		}, []string{
+			"cluster.component_placement.env: 3-0: expected a range that ascends, not \"3-0\"",
+		}},
+	{"+cluster.component_placement.reward=9 reward.reward_type=sucess reward.reward_mode=now " +
+		"env.train.total_num_envs=-1", "", []string{
 		"reward.reward_mode: now: expected per_step or terminal",
 		"reward.reward_type: sucess: expected one of env, success, potential",
 		"env.train.total_num_envs: -1: expected a number from 1 to 1048576",
-	}, []string{"cluster.component_placement: expected a component on every one of the 10 ranks, there is none on 8: start fewer ranks, or set cluster.allow_idle_ranks"}},
-	{"~cluster.component_placement.rollout +cluster.component_placement.rolout=4-7 actor.micro_batch_size=[1] env.eval.env_type=Pendulum", "", []string{
+	}, []string{"cluster.component_placement: expected a component on every one of the 10 ranks, there is none on 8: " +
+		"start fewer ranks, or set cluster.allow_idle_ranks"}},
+	{"~cluster.component_placement.rollout +cluster.component_placement.rolout=4-7 actor.micro_batch_size=[1] " +
+		"env.eval.env_type=Pendulum", "", []string{
 		"actor.micro_batch_size: a list: expected a whole number",
 		"cluster.component_placement.rolout: rolout: expected one of actor, rollout, env, reward, inference",
-		"env.eval.env_type: Pendulum: expected a known environment: unknown environment \"Pendulum\", did you mean Pendulum-v1?%",
+		"env.eval.env_type: Pendulum: expected a known environment: unknown environment \"Pendulum\", did you mean " +
+			"Pendulum-v1?%",
 	}, nil},
-	{"cluster.component_placement.actor=first env.train.total_num_envs=63 runner.max_time=soon actor.model.activation=gelu", "", []string{
+	{"cluster.component_placement.actor=first env.train.total_num_envs=63 runner.max_time=soon " +
+		"actor.model.activation=gelu", "", []string{
 		"runner.max_time: soon: expected a duration%",
 		"actor.model.activation: gelu: expected tanh or relu",
 	}, []string{
 		"cluster.component_placement.actor: first: expected resources n, a-b or all, not \"first\"",
 		"env.train.total_num_envs: 63: expected a multiple of 2 (pipeline_stage_num 2)",
-		"actor.global_batch_size: 512: expected a divisor of the samples of an iteration, 8064 (128 steps × 63 environments)",
+		"actor.global_batch_size: 512: expected a divisor of the samples of an iteration, 8064 (128 steps × 63 " +
+			"environments)",
 	}},
-	{"algorithm.adv_type=embodied_sac algorithm.loss_type=embodied_sac env.train.auto_reset=false algorithm.tau=2 runner.seed=-3", "9", []string{
+	{"algorithm.adv_type=embodied_sac algorithm.loss_type=embodied_sac env.train.auto_reset=false algorithm.tau=2 " +
+		"runner.seed=-3", "9", []string{
 		"runner.seed: -3: expected a whole number ≥ 0",
 	}, []string{
 		"algorithm.tau: 2: expected %",
@@ -69,14 +82,17 @@ var manyMistakes = []struct {
 		"env.train.auto_reset: false: expected true (loss_type embodied_sac)",
 		"cluster.component_placement: expected a component on every one of the 9 ranks, there is none on 8: %",
 	}},
-	{"runner.async=true algorithm.group_size=two env.train.group_size=4 rollout.pipeline_stage_nun=2 comm.table=nowhere.json", "", []string{
+	{"runner.async=true algorithm.group_size=two env.train.group_size=4 rollout.pipeline_stage_nun=2 " +
+		"comm.table=nowhere.json", "", []string{
 		"algorithm.group_size: two: expected a whole number",
 		"rollout.pipeline_stage_nun: unknown key, did you mean pipeline_stage_num?",
 	}, []string{
 		"algorithm.staleness_threshold: %: expected at least 0%",
-		"comm.table: expected a table that can be read: table of algorithms: open nowhere.json: no such file or directory",
+		"comm.table: expected a table that can be read: table of algorithms: open nowhere.json: no such file or " +
+			"directory",
 	}},
-	{"actor.model.num_action_chunks=0 cluster.node_groups=[{\"label\":\"node\",\"node_ranks\":\"0\"}] env.train.frame_stack=many algorithm.loss_type=actr actor.model.hiden_sizes=[8]", "", []string{
+	{"actor.model.num_action_chunks=0 cluster.node_groups=[{\"label\":\"node\",\"node_ranks\":\"0\"}] " +
+		"env.train.frame_stack=many algorithm.loss_type=actr actor.model.hiden_sizes=[8]", "", []string{
 		"env.train.frame_stack: many: expected a whole number",
 		"actor.model.hiden_sizes: unknown key, did you mean hidden_sizes?",
 		"cluster.node_groups.0.label: %",
@@ -93,7 +109,8 @@ func TestManyMistakes(t *testing.T) {
 		if c.np != "" {
 			np = append([]string{"-np", c.np}, args...)
 		}
-		for _, command := range [][]string{np, append([]string{"check"}, np...), append([]string{"sweep", "--seeds", "2"}, np...), append([]string{"eval"}, args...)} {
+		for _, command := range [][]string{np, append([]string{"check"}, np...),
+			append([]string{"sweep", "--seeds", "2"}, np...), append([]string{"eval"}, args...)} {
 			want := slices.Clone(c.values)
 			if command[0] != "eval" {
 				want = append(want, c.world...)
@@ -111,10 +128,12 @@ func TestManyMistakes(t *testing.T) {
 			slices.Sort(lines)
 			matches := func(line, want string) bool {
 				parts := strings.Split(want, "%")
-				return strings.HasPrefix(line, parts[0]) && (len(parts) == 1 && line == want || len(parts) > 1 && strings.HasSuffix(line, parts[len(parts)-1]))
+				return strings.HasPrefix(line, parts[0]) &&
+					(len(parts) == 1 && line == want || len(parts) > 1 && strings.HasSuffix(line, parts[len(parts)-1]))
 			}
 			if code != loop.ExitConfig || !slices.EqualFunc(lines, want, matches) {
-				t.Errorf("rlinf %s: exit code %d\ngot\n  %s\nwant\n  %s", strings.Join(command, " "), code, strings.Join(lines, "\n  "), strings.Join(want, "\n  "))
+				t.Errorf("rlinf %s: exit code %d\ngot\n  %s\nwant\n  %s", strings.Join(command, " "), code,
+					strings.Join(lines, "\n  "), strings.Join(want, "\n  "))
 			}
 		}
 	}

@@ -53,7 +53,9 @@ func (r recipe) overrides() string {
 	if len(r.command) < 2 {
 		return ""
 	}
-	return strings.Join(slices.DeleteFunc(slices.Clone(r.command[2:]), func(o string) bool { return strings.HasPrefix(o, "env.train.external.command=") }), " ")
+	return strings.Join(slices.DeleteFunc(slices.Clone(r.command[2:]), func(o string) bool {
+		return strings.HasPrefix(o, "env.train.external.command=")
+	}), " ")
 }
 
 // train runs the printed command, or the file as it is, for an iteration. A stand-in has the place of the simulator.
@@ -79,7 +81,8 @@ func (r recipe) train(t *testing.T, more ...string) {
 			args[i] = key + "=" + languageFolder(t)
 		case strings.HasSuffix(a, "=FILE"):
 			args[i] = key + "=" + filepath.Join(t.TempDir(), "texts.jsonl")
-			if err := os.WriteFile(strings.TrimPrefix(args[i], key+"="), []byte(strings.Repeat(`{"prompt": "the hen", "solutions": ["42"]}`+"\n", 4)), 0o666); err != nil {
+			if err := os.WriteFile(strings.TrimPrefix(args[i], key+"="),
+				[]byte(strings.Repeat(`{"prompt": "the hen", "solutions": ["42"]}`+"\n", 4)), 0o666); err != nil {
 				t.Fatal(err)
 			}
 		case a == "algorithm.demo_buffer.load_path=demos.safetensors":
@@ -87,12 +90,14 @@ func (r recipe) train(t *testing.T, more ...string) {
 		}
 	}
 	dir := t.TempDir()
-	args = append(args, "runner.max_steps=1", "runner.logger.log_path="+dir, "runner.logger.experiment_name=run", "env.eval.video_cfg.video_base_dir="+dir)
+	args = append(args, "runner.max_steps=1", "runner.logger.log_path="+dir, "runner.logger.experiment_name=run",
+		"env.eval.video_cfg.video_base_dir="+dir)
 	code, stdout, stderr := runWith(t, sim.registries(), append(args, more...)...)
 	if code != loop.ExitOK {
 		t.Errorf("rlinf %s: exit code %d\n%s%s", strings.Join(args, " "), code, stdout, stderr)
 	}
-	undrawn := cfg.Env.Eval.VideoCfg.SaveVideo && cfg.Evaluates() && strings.Contains(strings.Join(args, " "), standInSpaces)
+	undrawn := cfg.Env.Eval.VideoCfg.SaveVideo && cfg.Evaluates() &&
+		strings.Contains(strings.Join(args, " "), standInSpaces)
 	if strings.Contains(stderr, "there is no film, because StandIn-v0 draws no pictures") != undrawn {
 		t.Errorf("rlinf %s: says that there is no film: want %v\n%s", strings.Join(args, " "), undrawn, stderr)
 	}
@@ -106,7 +111,8 @@ func (r recipe) train(t *testing.T, more ...string) {
 func (s standIn) demos(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "demos.safetensors")
-	code, _, stderr := runWith(t, s.registries(), "demos", "-c", "../../configs/pendulum_sac.yaml", "--episodes", "3", "--out", file, "env.train.env_type=StandIn-v0", "env.train.max_episode_steps=50")
+	code, _, stderr := runWith(t, s.registries(), "demos", "-c", "../../configs/pendulum_sac.yaml", "--episodes", "3",
+		"--out", file, "env.train.env_type=StandIn-v0", "env.train.max_episode_steps=50")
 	if code != loop.ExitOK {
 		t.Fatalf("demos: %s", stderr)
 	}
@@ -117,20 +123,24 @@ func (s standIn) demos(t *testing.T) string {
 func TestRLinfSpellings(t *testing.T) {
 	const maniskill = "needs the simulator ManiSkill: connect it with env_type=external"
 	want := map[string][2]string{ // the verdict, and overrides beside the simulator
-		"async.yaml":           {"runs with these overrides", "runner.async=true"},
-		"crossq.yaml":          {maniskill},
-		"dagger.yaml":          {"needs the simulator ManiSkill with an expert: add it in Go", "env.train.env_type=NAME env.eval.video_cfg.save_video=false"},
-		"interpolation.yaml":   {maniskill},
-		"offline.yaml":         {maniskill, "algorithm.demo_buffer.load_path=demos.safetensors actor.model.add_q_head=true actor.model.add_value_head=false"},
+		"async.yaml":  {"runs with these overrides", "runner.async=true"},
+		"crossq.yaml": {maniskill},
+		"dagger.yaml": {"needs the simulator ManiSkill with an expert: add it in Go",
+			"env.train.env_type=NAME env.eval.video_cfg.save_video=false"},
+		"interpolation.yaml": {maniskill},
+		"offline.yaml": {maniskill, "algorithm.demo_buffer.load_path=demos.safetensors " +
+			"actor.model.add_q_head=true actor.model.add_value_head=false"},
 		"old_names.yaml":       {"runs"},
 		"presets.yaml":         {maniskill},
 		"python_literals.yaml": {maniskill},
-		"reasoning.yaml": {"runs with these overrides", "actor.model.model_path=FOLDER actor.tokenizer.tokenizer_model=FOLDER data.train_data_paths=FILE " +
-			"runner.logger.logger_backends=tensorboard rollout.return_logprobs=true"},
-		"reward_model.yaml": {maniskill, "~cluster.component_placement.reward_server reward.use_reward_model=false reward.reward_mode=per_step"},
-		"schedules.yaml":    {maniskill},
-		"self_first.yaml":   {maniskill},
-		"vla.yaml":          {"needs a VLA policy (openvla_oft) and the simulator LIBERO"},
+		"reasoning.yaml": {"runs with these overrides",
+			"actor.model.model_path=FOLDER actor.tokenizer.tokenizer_model=FOLDER data.train_data_paths=FILE " +
+				"runner.logger.logger_backends=tensorboard rollout.return_logprobs=true"},
+		"reward_model.yaml": {maniskill,
+			"~cluster.component_placement.reward_server reward.use_reward_model=false reward.reward_mode=per_step"},
+		"schedules.yaml":  {maniskill},
+		"self_first.yaml": {maniskill},
+		"vla.yaml":        {"needs a VLA policy (openvla_oft) and the simulator LIBERO"},
 	}
 	files, _ := filepath.Glob("testdata/rlinf/*.yaml")
 	if len(files) != len(want) {
@@ -150,11 +160,13 @@ func TestRLinfSpellings(t *testing.T) {
 	}
 }
 
-// verdictTable has the verdict of rlinf check on each of RLinf's files, at the commit in its first line; verdictPage has their counts.
+// verdictTable has the verdict of rlinf check on each of RLinf's files, at the commit in its first line; verdictPage
+// has their counts.
 const verdictTable, verdictPage = "testdata/rlinf_verdicts.tsv", "../../docs/migrating-from-rlinf.md"
 
-// TestRLinfRecipes reads RLinf's own files and holds the verdicts against the table. Every recipe whose policy is an MLP runs for an iteration with
-// the overrides that check prints. With RLINF_UPDATE=1 it writes the table and the counts of the page anew.
+// TestRLinfRecipes reads RLinf's own files and holds the verdicts against the table. Every recipe whose policy is an
+// MLP runs for an iteration with the overrides that check prints. With RLINF_UPDATE=1 it writes the table and the
+// counts of the page anew.
 func TestRLinfRecipes(t *testing.T) {
 	repo := os.Getenv("RLINF_REPO")
 	if repo == "" {
@@ -165,7 +177,8 @@ func TestRLinfRecipes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("EMBODIED_PATH", filepath.Join(repo, "examples/embodiment"))
-	table := "# Verdicts of rlinf check on RLinf/RLinf at a3816b596, files with a runner: file, verdict, overrides beside the simulator.\n"
+	table := "# Verdicts of rlinf check on RLinf/RLinf at a3816b596, files with a runner: file, verdict, overrides " +
+		"beside the simulator.\n"
 	var play []recipe
 	for _, folder := range []string{"evaluations", "examples"} {
 		err := filepath.WalkDir(filepath.Join(repo, folder), func(file string, d os.DirEntry, err error) error {
@@ -251,7 +264,8 @@ func aroundCounts(t *testing.T, page string) (before, counts, after string) {
 // kinds are the rows of the table of counts, by how verdicts begin or end.
 var kinds = []struct{ prefix, suffix, row string }{
 	{"runs", "", "run, or run with the printed overrides: own model, own data"},
-	{"needs", "connect it with env_type=external", "run with the override that connects a simulator, and with further ones that are printed"},
+	{"needs", "connect it with env_type=external",
+		"run with the override that connects a simulator, and with further ones that are printed"},
 	{"needs", "add it in Go", "need a simulator with an expert"},
 	{"needs a VLA policy", "", "need a VLA policy"},
 	{"needs a policy that values", "", "need a policy that values actions by images"},
@@ -259,7 +273,8 @@ var kinds = []struct{ prefix, suffix, row string }{
 	{"needs a language model", "", "need another language model: one that sees, or with latent attention"},
 	{"needs", "", "need what is named: an agent's loop, another task or reward"},
 	{"does not train", "", "collect data and do not train"},
-	{"does not run", "", "do not run: keys of programs that are not built here (diffusion, value models, reward models)"},
+	{"does not run", "",
+		"do not run: keys of programs that are not built here (diffusion, value models, reward models)"},
 }
 
 // counts returns the table that counts verdicts by the kind of file.
@@ -279,7 +294,9 @@ func counts(table string) string {
 		kind := slices.IndexFunc(kinds, func(k struct{ prefix, suffix, row string }) bool {
 			return strings.HasPrefix(cut[1], k.prefix) && strings.HasSuffix(cut[1], k.suffix)
 		})
-		group := slices.IndexFunc(groups, func(g struct{ name, prefix string }) bool { return strings.HasPrefix(cut[0], g.prefix) })
+		group := slices.IndexFunc(groups, func(g struct{ name, prefix string }) bool {
+			return strings.HasPrefix(cut[0], g.prefix)
+		})
 		cells[kind][group]++
 		totals[group]++
 	}

@@ -38,7 +38,8 @@ func TestReference(t *testing.T) {
 		}
 		got, err := os.ReadFile(reference + name)
 		if err != nil || string(got) != want {
-			t.Errorf("docs/reference/%s is not what the program says (%v). Write it anew and look at the difference: %s", name, err, manual.Regenerate)
+			t.Errorf("docs/reference/%s is not what the program says (%v). Write it anew and look at the "+
+				"difference: %s", name, err, manual.Regenerate)
 		}
 	}
 }
@@ -52,7 +53,8 @@ func TestReferenceHasEveryKey(t *testing.T) {
 	keys := 0
 	each := func(key string) {
 		keys++
-		if !strings.Contains(string(page), "`"+key+"`") && !strings.Contains(string(page), "`"+key+"[]`") && !strings.Contains(string(page), "\n"+key+"\n") {
+		if !strings.Contains(string(page), "`"+key+"`") && !strings.Contains(string(page), "`"+key+"[]`") &&
+			!strings.Contains(string(page), "\n"+key+"\n") {
 			t.Errorf("docs/reference/config.md says nothing of %s; %s", key, manual.Regenerate)
 		}
 	}
@@ -207,11 +209,13 @@ func TestHelp(t *testing.T) {
 		{"help", 0, []string{"COMMANDS:", "completion"}},
 		{"--help", 0, []string{"COMMANDS:", "completion"}},
 		{"help bench p2p", 0, []string{"rlinf bench p2p", "--window"}},
-		{"help algorithm.gamma", 0, []string{"algorithm.gamma\n", "discount γ per step", "type          number", "default       1", "key of RLinf  yes"}},
+		{"help algorithm.gamma", 0, []string{"algorithm.gamma\n", "discount γ per step", "type          number",
+			"default       1", "key of RLinf  yes"}},
 		{"help actor.seed", 0, []string{"default       as runner.seed"}},
 		{"help env.train.task.rewards.3.weight", 0, []string{"env.train.task.rewards[].weight", "key of RLinf  no"}},
 		{"help cluster.component_placement.actor.placement", 0, []string{"component_placement.<name>.placement"}},
-		{"help algorithm.replay_buffer", 0, []string{"type          section", "algorithm.replay_buffer.min_buffer_size: integer, default 100"}},
+		{"help algorithm.replay_buffer", 0,
+			[]string{"type          section", "algorithm.replay_buffer.min_buffer_size: integer, default 100"}},
 		{"help rollout.enable_offload", 0, []string{"no effect here"}},
 		{"help seed", 0, []string{"Instead: runner.seed is the seed."}},
 		{"help rollout.model_dir", 0, []string{"old name", "rollout.model.model_path"}},
@@ -219,19 +223,25 @@ func TestHelp(t *testing.T) {
 		{"help algorithm.gama", 2, []string{"did you mean algorithm.gamma?"}},
 		{"help gama", 2, []string{`"gama" is no command and no key, did you mean algorithm.gamma?`}},
 		{"trian -c x.yaml", 2, []string{`"trian" is no command: rlinf -c FILE.yaml trains`}},
-		{"cartpole.yaml", 2, []string{`argument "cartpole.yaml": expected -c before the configuration: -c cartpole.yaml`}},
-		{"-c ../../configs/cartpole_ppo", 2, []string{"../../configs/cartpole_ppo: no such file, did you mean ../../configs/cartpole_ppo.yaml?"}},
-		{"-c x.yaml --seed 3", 2, []string{"unknown flag --seed: settings are written key=value: did you mean runner.seed=…?"}},
+		{"cartpole.yaml", 2,
+			[]string{`argument "cartpole.yaml": expected -c before the configuration: -c cartpole.yaml`}},
+		{"-c ../../configs/cartpole_ppo", 2,
+			[]string{"../../configs/cartpole_ppo: no such file, did you mean ../../configs/cartpole_ppo.yaml?"}},
+		{"-c x.yaml --seed 3", 2,
+			[]string{"unknown flag --seed: settings are written key=value: did you mean runner.seed=…?"}},
 		{"sweep --seed 3", 2, []string{"unknown flag --seed, did you mean --seeds?"}},
 		{"compare --fast x", 2, []string{"unknown flag --fast: rlinf compare --help lists the flags"}},
 		{"bench --max 1MiB", 2, []string{"--max 1MiB: expected a whole number (maximum number of samples)"}},
-		{"bench --max-time 3", 2, []string{"--max-time 3: expected a time with its unit, as 90s (maximum time for each measurement)"}},
+		{"bench --max-time 3", 2,
+			[]string{"--max-time 3: expected a time with its unit, as 90s (maximum time for each measurement)"}},
 		{"help chekc", 2, []string{"did you mean check?"}},
 		{"help evall", 2, []string{"did you mean eval?"}},
 		{"help bench pp", 2, []string{`"pp" is no command, did you mean p2p?`}},
 		{"help nothing_like_it", 2, []string{"rlinf help lists the commands"}},
-		{"config algorithm.replay", 0, []string{"algorithm.replay_buffer.sample_window_size: integer\n", "+ RLinf does not have"}},
-		{"config runner.s", 0, []string{"runner.seed +: integer ≥ 0, default 1\n    seed is that of everything random"}},
+		{"config algorithm.replay", 0, []string{"algorithm.replay_buffer.sample_window_size: integer\n",
+			"+ RLinf does not have"}},
+		{"config runner.s", 0,
+			[]string{"runner.seed +: integer ≥ 0, default 1\n    seed is that of everything random"}},
 		{"config --format markdown actor.optim", 0, []string{"| `actor.optim.lr` | number | - |"}},
 		{"config --format schema", 0, []string{`"$schema"`}},
 		{"config --format xml", 2, []string{"--format xml: expected text, markdown or schema"}},
@@ -245,10 +255,13 @@ func TestHelp(t *testing.T) {
 		{"evall", 2, []string{"did you mean eval?"}},
 		{"bench p2", 2, []string{`argument "p2": expected none, did you mean p2p?`}},
 		{"check --strcit -c x.yaml", 2, []string{"did you mean --strict?"}},
-		{"check -c " + rolestest.Cartpole + " lr=1e-3", 2, []string{"command line: lr: unknown key, did you mean actor.optim.lr?"}},
+		{"check -c " + rolestest.Cartpole + " lr=1e-3", 2,
+			[]string{"command line: lr: unknown key, did you mean actor.optim.lr?"}},
 		{"check -c " + rolestest.Cartpole + " gama=1", 2, []string{"gama: unknown key, did you mean algorithm.gamma?"}},
-		{"check -c " + rolestest.Cartpole + " max_steps=2", 2, []string{"max_steps: unknown key, did you mean runner.max_steps?"}},
-		{"check -c " + rolestest.Cartpole + " optim.lr=1", 2, []string{"optim: unknown key, did you mean actor.optim.lr?"}},
+		{"check -c " + rolestest.Cartpole + " max_steps=2", 2,
+			[]string{"max_steps: unknown key, did you mean runner.max_steps?"}},
+		{"check -c " + rolestest.Cartpole + " optim.lr=1", 2,
+			[]string{"optim: unknown key, did you mean actor.optim.lr?"}},
 	} {
 		code, stdout, stderr := run(t, strings.Fields(c.args)...)
 		if code != c.code {
@@ -308,12 +321,14 @@ func TestCompletion(t *testing.T) {
 		{"bench p2", "p2p"},
 		{"bench p2p --win", "--window"},
 		{"-c x.yaml algorithm.gam", "algorithm.gamma="},
-		{"check -c x.yaml algorithm.shuffle_rollout=", "algorithm.shuffle_rollout=true algorithm.shuffle_rollout=false"},
+		{"check -c x.yaml algorithm.shuffle_rollout=",
+			"algorithm.shuffle_rollout=true algorithm.shuffle_rollout=false"},
 		{"check env.train.env_type=CartP", "env.train.env_type=CartPole-v1"},
 		{"check algorithm.loss_type=actor_", "algorithm.loss_type=actor_critic"},
 		{"help algorithm.gam", "algorithm.gamma"},
 		{"help bench p2", "p2p"},
-		{"config algorithm.repl", "algorithm.replay_buffer algorithm.replay_buffer.sample_window_size algorithm.replay_buffer.min_buffer_size"},
+		{"config algorithm.repl", "algorithm.replay_buffer algorithm.replay_buffer.sample_window_size " +
+			"algorithm.replay_buffer.min_buffer_size"},
 		{"completion b", "bash"},
 		{"check -c run", ""},
 		{"check x.yaml=1 ben", ""},
@@ -325,12 +340,14 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%q: exit code %d, %q, want %q\n%s", c.words, code, got, c.want, stderr)
 		}
 	}
-	if code, _, stderr := run(t, "completion", "fish"); code != loop.ExitConfig || !strings.Contains(stderr, "expected bash or zsh") {
+	if code, _, stderr := run(t, "completion", "fish"); code != loop.ExitConfig ||
+		!strings.Contains(stderr, "expected bash or zsh") {
 		t.Errorf("fish: exit code %d, %s", code, stderr)
 	}
 	_, script, _ := run(t, "completion", "bash")
 	fake := filepath.Join(t.TempDir(), "rlinf")
-	if err := os.WriteFile(fake, []byte("#!/bin/sh\nshift 3; echo \"seen:$*=\"; echo \"a.b=true\"\n"), 0o755); err != nil {
+	if err := os.WriteFile(fake, []byte("#!/bin/sh\nshift 3; echo \"seen:$*=\"; echo \"a.b=true\"\n"),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
 	for line, want := range map[string]string{

@@ -20,7 +20,8 @@ import (
 func slurmScript(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	t.Chdir("../..")
-	app := newApp(config.Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin()}, tasks(), nil, new(int))
+	app := newApp(config.Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin(),
+		Rewards: reward.Builtin()}, tasks(), nil, new(int))
 	var out bytes.Buffer
 	app.Writer, app.ErrWriter = &out, t.Output()
 	err := app.RunContext(context.Background(), inOrder(app, append([]string{"rlinf", "slurm"}, args...)))
@@ -35,7 +36,8 @@ func TestSlurmScriptsAreThoseOfTheFolder(t *testing.T) {
 		t.Run(template, func(t *testing.T) {
 			args := []string{"--template", template, "-c", "configs/cartpole_ppo.yaml"}
 			if template == "hetjob" {
-				args = []string{"--template", template, "-c", "configs/cartpole_disaggregated.yaml", "cluster.num_nodes=2"}
+				args = []string{"--template", template, "-c", "configs/cartpole_disaggregated.yaml",
+					"cluster.num_nodes=2"}
 			}
 			got, err := slurmScript(t, args...)
 			if err != nil {
@@ -63,17 +65,26 @@ func TestSlurmResources(t *testing.T) {
 		want       string // the options, in order
 	}{
 		{"several nodes", ppo + " cluster.num_nodes=4", "nodes=4 ntasks-per-node=2 cpus-per-task=1"},
-		{"nodes where the configuration leaves them open", ppo + " --nodes 2 cluster.num_nodes=0", "nodes=2 ntasks-per-node=4 cpus-per-task=1"},
-		{"virtual nodes are not Slurm's", ppo + " spmd.nodes=4 cluster.num_nodes=4", "nodes=1 ntasks-per-node=8 cpus-per-task=1"},
-		{"workers that share a rank", apart + " cluster.component_placement.rollout=2", "nodes=1 ntasks-per-node=3 cpus-per-task=2"},
-		{"more workers than ranks", apart + " cluster.component_placement.env=2:0-3", "nodes=1 ntasks-per-node=4 cpus-per-task=4"},
-		{"what is asked for", ppo + " --cpus 6 --gpus 2 --time 1-12", "nodes=1 ntasks-per-node=8 cpus-per-task=6 gpus-per-node=2 time=1-12"},
-		{"whose queue", ppo + " --partition cpu,long --account team-1 --mem 32G", "nodes=1 ntasks-per-node=8 cpus-per-task=1 partition=cpu,long account=team-1 mem=32G"},
-		{"more options", ppo + " --qos high --constraint [a|b]&c*2 --sbatch --exclusive --sbatch --mail-type=END,FAIL --module gcc/12 --module openmpi",
-			"nodes=1 ntasks-per-node=8 cpus-per-task=1 qos=high constraint=[a|b]&c*2 exclusive mail-type=END,FAIL module gcc/12 module openmpi"},
+		{"nodes where the configuration leaves them open", ppo + " --nodes 2 cluster.num_nodes=0",
+			"nodes=2 ntasks-per-node=4 cpus-per-task=1"},
+		{"virtual nodes are not Slurm's", ppo + " spmd.nodes=4 cluster.num_nodes=4",
+			"nodes=1 ntasks-per-node=8 cpus-per-task=1"},
+		{"workers that share a rank", apart + " cluster.component_placement.rollout=2",
+			"nodes=1 ntasks-per-node=3 cpus-per-task=2"},
+		{"more workers than ranks", apart + " cluster.component_placement.env=2:0-3",
+			"nodes=1 ntasks-per-node=4 cpus-per-task=4"},
+		{"what is asked for", ppo + " --cpus 6 --gpus 2 --time 1-12",
+			"nodes=1 ntasks-per-node=8 cpus-per-task=6 gpus-per-node=2 time=1-12"},
+		{"whose queue", ppo + " --partition cpu,long --account team-1 --mem 32G",
+			"nodes=1 ntasks-per-node=8 cpus-per-task=1 partition=cpu,long account=team-1 mem=32G"},
+		{"more options", ppo + " --qos high --constraint [a|b]&c*2 --sbatch --exclusive --sbatch " +
+			"--mail-type=END,FAIL --module gcc/12 --module openmpi",
+			"nodes=1 ntasks-per-node=8 cpus-per-task=1 qos=high constraint=[a|b]&c*2 exclusive mail-type=END,FAIL " +
+				"module gcc/12 module openmpi"},
 		{"whose queue, of both parts", apart + " --template hetjob --mem 8G cluster.num_nodes=3",
 			"nodes=1 ntasks-per-node=2 cpus-per-task=1 mem=8G nodes=2 ntasks-per-node=1 cpus-per-task=1 mem=8G"},
-		{"all ranks", ppo + " -np 16 cluster.component_placement.env=all env.eval.total_num_envs=16", "nodes=1 ntasks-per-node=16 cpus-per-task=2"},
+		{"all ranks", ppo + " -np 16 cluster.component_placement.env=all env.eval.total_num_envs=16",
+			"nodes=1 ntasks-per-node=16 cpus-per-task=2"},
 		{"idle ranks", apart + " -np 6 cluster.allow_idle_ranks=true", "nodes=1 ntasks-per-node=6 cpus-per-task=1"},
 		{"two kinds of nodes", apart + " --template hetjob --gpus 1 cluster.num_nodes=3",
 			"nodes=1 ntasks-per-node=2 cpus-per-task=1 gpus-per-node=1 nodes=2 ntasks-per-node=1 cpus-per-task=1"},
@@ -97,7 +108,8 @@ func TestSlurmResources(t *testing.T) {
 							continue
 						}
 						fallthrough
-					case "nodes", "ntasks-per-node", "cpus-per-task", "gpus-per-node", "partition", "account", "mem", "qos", "constraint", "exclusive\n", "mail-type":
+					case "nodes", "ntasks-per-node", "cpus-per-task", "gpus-per-node", "partition", "account", "mem",
+						"qos", "constraint", "exclusive\n", "mail-type":
 						got = append(got, strings.TrimSpace(text))
 					}
 				}
@@ -121,22 +133,29 @@ func TestSlurmRefuses(t *testing.T) {
 		{ppo + " --time 1:00\n#SBATCH\x00--wrap=rm", `--time "1:00\n#SBATCH --wrap=rm": expected a time`},
 		{ppo + " --qos $(id)", `--qos "$(id)": expected a name`},
 		{ppo + " --constraint a;b", `--constraint "a;b": expected names of features with &, |, * and brackets`},
-		{ppo + " --sbatch --comment=a\nrm\x00-r\x00x", `--sbatch "--comment=a\nrm -r x": expected one option of sbatch, as --exclusive`},
+		{ppo + " --sbatch --comment=a\nrm\x00-r\x00x",
+			`--sbatch "--comment=a\nrm -r x": expected one option of sbatch, as --exclusive`},
 		{ppo + " --sbatch rm\x00x", `--sbatch "rm x": expected one option of sbatch`},
 		{ppo + " --module a --module b;c", `--module "b;c": expected the name of a module, as openmpi/4.1`},
-		{ppo + " runner.logger.project_name=a\nb", `"runner.logger.project_name=a\nb": expected text of one line, without control characters`},
+		{ppo + " runner.logger.project_name=a\nb",
+			`"runner.logger.project_name=a\nb": expected text of one line, without control characters`},
 		{ppo + " runner.logger.experiment_name=\"a\\nb\"", "runner.logger.experiment_name"},
 		{"-c configs\n.yaml", `"configs\n.yaml": expected text of one line`},
 		{ppo + " --account a;b", `--account "a;b": expected a name`},
 		{ppo + " --nodes two", "--nodes two: expected a number > 0"},
 		{ppo + " --nodes 1,1", "--nodes 1,1: expected a number > 0"},
 		{ppo + " --nodes 2", "--nodes 2: expected 1 in all, as cluster.num_nodes says"},
-		{ppo + " cluster.num_nodes=3", "ranks 0..7 on 3 nodes: expected a number of nodes that divides 8 (cluster.num_nodes, --nodes)"},
-		{ppo + " cluster.component_placement.env=all", "cluster.component_placement: takes as many ranks as there are: expected -np N, the ranks of the job"},
+		{ppo + " cluster.num_nodes=3",
+			"ranks 0..7 on 3 nodes: expected a number of nodes that divides 8 (cluster.num_nodes, --nodes)"},
+		{ppo + " cluster.component_placement.env=all",
+			"cluster.component_placement: takes as many ranks as there are: expected -np N, the ranks of the job"},
 		{ppo + " -np 0", "-np 0: expected a number from 1 to 65536"},
-		{ppo + " --template hetjob cluster.num_nodes=2", "cluster.component_placement: want, for a hetjob, actors on the first ranks, and ranks without actors after them"},
-		{apart + " --template hetjob --nodes 3 cluster.num_nodes=3", "--nodes 3: expected two numbers > 0, as 1,4: nodes with actors, and others"},
-		{apart + " --template hetjob --nodes 1,3 cluster.num_nodes=4", "ranks 2..3 on 3 nodes: expected a number of nodes that divides 2 (cluster.num_nodes, --nodes)"},
+		{ppo + " --template hetjob cluster.num_nodes=2", "cluster.component_placement: want, for a hetjob, actors on " +
+			"the first ranks, and ranks without actors after them"},
+		{apart + " --template hetjob --nodes 3 cluster.num_nodes=3",
+			"--nodes 3: expected two numbers > 0, as 1,4: nodes with actors, and others"},
+		{apart + " --template hetjob --nodes 1,3 cluster.num_nodes=4",
+			"ranks 2..3 on 3 nodes: expected a number of nodes that divides 2 (cluster.num_nodes, --nodes)"},
 		{apart + " actor.global_batch_size=500", "actor.global_batch_size: 500: expected a multiple of"},
 		{"runner.max_steps=1", "no configuration: expected -c FILE.yaml"},
 	} {

@@ -13,8 +13,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// standInSpaces names the environment variable that makes this program a simulator behind the bridge: elements of an observation and of an
-// action.
+// standInSpaces names the environment variable that makes this program a simulator behind the bridge: elements of an
+// observation and of an action.
 const standInSpaces = "RLINF_TEST_STAND_IN"
 
 // asProgram is the variable that makes this test a rlinf, for commands that start themselves.
@@ -43,8 +43,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// A standIn is a simulator with the spaces of another one. Its state is a point, an action is a step of it, and the reward says how near to
-// the origin it is. Its expert goes there.
+// A standIn is a simulator with the spaces of another one. Its state is a point, an action is a step of it, and the
+// reward says how near to the origin it is. Its expert goes there.
 type standIn struct {
 	obs, act int
 	at       [][]float32 // [N][act]
@@ -73,13 +73,15 @@ func (s standIn) registries() config.Registries {
 
 func (s *standIn) Spec() env.Spec {
 	box := func(n int, bound float32) env.Space {
-		b := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{n}, Low: make([]float32, n), High: make([]float32, n)}
+		b := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{n}, Low: make([]float32, n),
+			High: make([]float32, n)}
 		for i := range n {
 			b.Low[i], b.High[i] = -bound, bound
 		}
 		return b
 	}
-	return env.Spec{Name: "StandIn-v0", Obs: []env.Field{{Name: "state", Space: box(s.obs, 10)}}, Action: box(s.act, 1), Info: []string{"success"}}
+	return env.Spec{Name: "StandIn-v0", Obs: []env.Field{{Name: "state", Space: box(s.obs, 10)}}, Action: box(s.act, 1),
+		Info: []string{"success"}}
 }
 
 func (s *standIn) Len() int { return len(s.at) }
@@ -92,7 +94,8 @@ func (s *standIn) Reset(n int, seed uint64) error {
 	return nil
 }
 
-func (s *standIn) Step(action tensor.Tensor, turn []env.Turn, reward []float32, terminated []byte, info []float32) error {
+func (s *standIn) Step(action tensor.Tensor, turn []env.Turn, reward []float32, terminated []byte,
+	info []float32) error {
 	for n, at := range s.at {
 		if turn[n] == env.Idle {
 			continue

@@ -14,18 +14,21 @@ import (
 	"github.com/rlinf/rlinf/roles/loop"
 )
 
-// TestStatusOfAFolder: of a folder with runs in it the command lists each, those of sweeps too, and neither checkpoints nor runs that were set aside.
+// TestStatusOfAFolder: of a folder with runs in it the command lists each, those of sweeps too, and neither checkpoints
+// nor runs that were set aside.
 func TestStatusOfAFolder(t *testing.T) {
 	logs := t.TempDir()
 	for dir, files := range map[string][2]string{
 		"a":                           {"done", `{"step":7}`},
 		"a/checkpoints/global_step_7": {},
 		"a/earlier-1":                 {"failed", `{"step":1}`},
-		"sweep/lr=1/seed_2":           {"running", `{"step":2,"env/return":4.5,"time/step":9}` + "\n" + `{"step":3,"time/env_steps_per_second":250,"env/return":null}`},
-		"sweep/lr=1/seed_3":           {"running", ""},
+		"sweep/lr=1/seed_2": {"running", `{"step":2,"env/return":4.5,"time/step":9}` + "\n" +
+			`{"step":3,"time/env_steps_per_second":250,"env/return":null}`},
+		"sweep/lr=1/seed_3": {"running", ""},
 	} {
 		dir = filepath.Join(logs, dir)
-		err := errors.Join(os.MkdirAll(dir, 0o777), os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("{}"), 0o666))
+		err := errors.Join(os.MkdirAll(dir, 0o777), os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("{}"),
+			0o666))
 		if files[0] != "" {
 			err = errors.Join(err, os.WriteFile(filepath.Join(dir, "STATUS"), []byte(files[0]+"\n"), 0o666),
 				os.WriteFile(filepath.Join(dir, "metrics.jsonl"), []byte(files[1]+"\n"), 0o666))
@@ -34,13 +37,15 @@ func TestStatusOfAFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(logs, "sweep/lr=1/seed_2/provenance.json"), []byte(`[{"iterations": 9}]`), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(logs, "sweep/lr=1/seed_2/provenance.json"), []byte(`[{"iterations": 9}]`),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now()
 	for i, run := range []string{"a", "sweep/lr=1/seed_3", "sweep/lr=1/seed_2"} { // the last is the newest
 		for _, name := range []string{"config.yaml", "STATUS", "metrics.jsonl"} {
-			if err := os.Chtimes(filepath.Join(logs, run, name), now, now.Add(time.Duration(i-9)*time.Minute)); err != nil {
+			if err := os.Chtimes(filepath.Join(logs, run, name), now,
+				now.Add(time.Duration(i-9)*time.Minute)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -50,7 +55,8 @@ func TestStatusOfAFolder(t *testing.T) {
 LOGS/sweep/lr=1/seed_3 dead 0
 LOGS/a done 7
 `, "LOGS", logs)
-	head, rest, _ := strings.Cut(regexp.MustCompile(`(?m) +$`).ReplaceAllString(regexp.MustCompile(` +`).ReplaceAllString(out, " "), ""), "\n")
+	head, rest, _ := strings.Cut(
+		regexp.MustCompile(`(?m) +$`).ReplaceAllString(regexp.MustCompile(` +`).ReplaceAllString(out, " "), ""), "\n")
 	if code != loop.ExitOK || head != "run status step training rate time left" || rest != want || errs != "" {
 		t.Errorf("code %d\n%s%s\nwant\n%s", code, out, errs, want)
 	}
@@ -60,7 +66,8 @@ LOGS/a done 7
 		t.Fatalf("code %d, %v\n%s%s", code, err, out, errs)
 	}
 	delete(all[0], "updated")
-	if want := map[string]any{"run": filepath.Join(logs, "sweep/lr=1/seed_2"), "status": "dead", "step": 3.0, "steps": 9.0, "metric": "env/return", "value": 4.5,
+	if want := map[string]any{"run": filepath.Join(logs, "sweep/lr=1/seed_2"), "status": "dead", "step": 3.0,
+		"steps": 9.0, "metric": "env/return", "value": 4.5,
 		"rate": 250.0, "rate_unit": "env steps/s"}; !reflect.DeepEqual(all[0], want) {
 		t.Errorf("got %v, want %v", all[0], want)
 	}

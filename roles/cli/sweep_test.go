@@ -18,7 +18,8 @@ import (
 
 // momentary is a job of a moment on two goroutine ranks, whose logs go to dir.
 func momentary(dir string) []string {
-	return []string{"-c", rolestest.Cartpole, "cluster.component_placement={actor: 0-1, env: 0, rollout: 1}", "runner.max_epochs=4", "runner.val_check_interval=2",
+	return []string{"-c", rolestest.Cartpole, "cluster.component_placement={actor: 0-1, env: 0, rollout: 1}",
+		"runner.max_epochs=4", "runner.val_check_interval=2",
 		"env.train.max_steps_per_rollout_epoch=16", "env.train.total_num_envs=32", "actor.global_batch_size=256",
 		"runner.logger.logger_backends=[]", "runner.logger.experiment_name=grid", "runner.logger.log_path=" + dir}
 }
@@ -35,7 +36,8 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errs := run(t, grid...)
-	if code != loop.ExitFailed || !strings.Contains(errs, "lr=1e-3/seed_2 failed: ") || !strings.HasSuffix(errs, "1 of 4 runs failed\n") ||
+	if code != loop.ExitFailed || !strings.Contains(errs, "lr=1e-3/seed_2 failed: ") ||
+		!strings.HasSuffix(errs, "1 of 4 runs failed\n") ||
 		!strings.Contains(out, "3 of 4 runs are finished") {
 		t.Fatalf("with a file in the way: code %d\n%s%s", code, out, errs)
 	}
@@ -48,10 +50,12 @@ func TestSweep(t *testing.T) {
 	if err := os.Remove(at("lr=1e-3", "seed_2")); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, errs = run(t, grid...); code != loop.ExitOK || errs != "" || strings.Count(out, "seed_") != 1 || !strings.Contains(out, "4 of 4 runs are finished") {
+	if code, out, errs = run(t, grid...); code != loop.ExitOK || errs != "" || strings.Count(out, "seed_") != 1 ||
+		!strings.Contains(out, "4 of 4 runs are finished") {
 		t.Fatalf("again: code %d\n%s%s", code, out, errs)
 	}
-	if after, err := os.Stat(at("lr=1e-4", "seed_1", "metrics.jsonl")); err != nil || after.ModTime() != before.ModTime() {
+	if after, err := os.Stat(at("lr=1e-4", "seed_1", "metrics.jsonl")); err != nil ||
+		after.ModTime() != before.ModTime() {
 		t.Errorf("a finished run was touched: %v, %v", after, err)
 	}
 	table, err := os.ReadFile(at("table.md"))
@@ -83,21 +87,25 @@ func TestSweep(t *testing.T) {
 // A run that stopped half way goes on from its checkpoint, and ends as one that was not disturbed.
 func TestSweepResumes(t *testing.T) {
 	dir := t.TempDir()
-	half := append(momentary(dir), "runner.seed=1", "runner.logger.experiment_name=grid-sweep/seed_1", "runner.max_epochs=2", "runner.save_interval=2")
+	half := append(momentary(dir), "runner.seed=1", "runner.logger.experiment_name=grid-sweep/seed_1",
+		"runner.max_epochs=2", "runner.save_interval=2")
 	if code, out, errs := run(t, half...); code != loop.ExitOK {
 		t.Fatalf("half of a run: code %d\n%s%s", code, out, errs)
 	}
-	if code, out, errs := run(t, append([]string{"sweep", "--seeds=2", "runner.save_interval=2"}, momentary(dir)...)...); code != loop.ExitOK {
+	if code, out, errs := run(t, append([]string{"sweep", "--seeds=2", "runner.save_interval=2"},
+		momentary(dir)...)...); code != loop.ExitOK {
 		t.Fatalf("code %d\n%s%s", code, out, errs)
 	}
 	provenance, err := os.ReadFile(filepath.Join(dir, "grid-sweep", "seed_1", "provenance.json"))
 	if err != nil || !strings.Contains(string(provenance), "global_step_2") {
 		t.Errorf("not resumed: %v\n%s", err, provenance)
 	}
-	if code, out, errs := run(t, append(momentary(dir), "runner.logger.experiment_name=whole", "runner.save_interval=2")...); code != loop.ExitOK {
+	if code, out, errs := run(t, append(momentary(dir), "runner.logger.experiment_name=whole",
+		"runner.save_interval=2")...); code != loop.ExitOK {
 		t.Fatalf("code %d\n%s%s", code, out, errs)
 	}
-	if got, want := evaluations(t, filepath.Join(dir, "grid-sweep", "seed_1")), evaluations(t, filepath.Join(dir, "whole")); !reflect.DeepEqual(got, want) {
+	if got, want := evaluations(t, filepath.Join(dir, "grid-sweep", "seed_1")),
+		evaluations(t, filepath.Join(dir, "whole")); !reflect.DeepEqual(got, want) {
 		t.Errorf("resumed %v, undisturbed %v", got, want)
 	}
 }
@@ -105,7 +113,9 @@ func TestSweepResumes(t *testing.T) {
 // TestSweepPicture: runs that were evaluated once have curves of training.
 func TestSweepPicture(t *testing.T) {
 	dir := t.TempDir()
-	if code, out, errs := run(t, append([]string{"sweep", "--seeds=2"}, append(momentary(dir), "runner.val_check_interval=4")...)...); code != loop.ExitOK {
+	if code, out, errs := run(t,
+		append([]string{"sweep", "--seeds=2"},
+			append(momentary(dir), "runner.val_check_interval=4")...)...); code != loop.ExitOK {
 		t.Fatalf("code %d\n%s%s", code, out, errs)
 	}
 	svg, err := os.ReadFile(filepath.Join(dir, "grid-sweep", "curves.svg"))
@@ -138,15 +148,19 @@ func TestSweepRefuses(t *testing.T) {
 		{"--seeds 2 --jobs 0", "--jobs 0: expected a number from 1 to 2000"},
 		{"algorithm.gama=0.9,0.99", "command line: algorithm.gama: unknown key, did you mean gamma?"},
 		{"algorithm.gamma=0.9,1.5", "command line: algorithm.gamma: 1.5: expected a number in [0, 1]"},
-		{"algorithm.gamma=1.5,0.9,2 actor.micro_batch_size=16,7", "command line: algorithm.gamma: 1.5: expected a number in [0, 1] [gamma=1.5,micro_batch_size=16 and 1 more points]\n"},
-		{"algorithm.gamma=1.5,0.9,2 actor.micro_batch_size=16,7", "command line: algorithm.gamma: 2: expected a number in [0, 1] [gamma=2,micro_batch_size=16 and 1 more points]\n"},
+		{"algorithm.gamma=1.5,0.9,2 actor.micro_batch_size=16,7", "command line: algorithm.gamma: 1.5: expected a " +
+			"number in [0, 1] [gamma=1.5,micro_batch_size=16 and 1 more points]\n"},
+		{"algorithm.gamma=1.5,0.9,2 actor.micro_batch_size=16,7", "command line: algorithm.gamma: 2: expected a " +
+			"number in [0, 1] [gamma=2,micro_batch_size=16 and 1 more points]\n"},
 		{"algorithm.gamma=1.5,0.9,2 actor.micro_batch_size=16,7", "(micro_batch_size 7 × 2 actors)"},
 		{"algorithm.gamma=0.9,", `algorithm.gamma: "0.9,": expected each value once, and none empty`},
 		{"algorithm.gamma=0.9,0.9", `algorithm.gamma: "0.9,0.9": expected each value once, and none empty`},
 		{"algorithm.gamma=0.9,1 algorithm.gamma=0.5,1", "algorithm.gamma: expected it once, with all values"},
 		{"runner.seed=1,2", "runner.seed: expected --seeds N: seeds are no part of the grid"},
-		{"runner.logger.log_path=a,b", "runner.logger.log_path: expected one value: the sweep gives every run a folder"},
-		{"--seeds 2 env.train.seed=3", "--seeds: actor.seed or env.train.seed is given: expected both to follow runner.seed"},
+		{"runner.logger.log_path=a,b",
+			"runner.logger.log_path: expected one value: the sweep gives every run a folder"},
+		{"--seeds 2 env.train.seed=3",
+			"--seeds: actor.seed or env.train.seed is given: expected both to follow runner.seed"},
 		{"--seeds 2 runner.only_eval=true", "sweep: runner.only_eval: expected a job that trains"},
 		{"actor.micro_batch_size=7,8", "(micro_batch_size 7 × 2 actors)"},
 	} {

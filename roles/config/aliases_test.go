@@ -13,7 +13,8 @@ import (
 
 // Every name that an old one stands for is one that a configuration may have.
 func TestOldNamesLeadSomewhere(t *testing.T) {
-	reg := Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin()}
+	reg := Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin(),
+		Rewards: reward.Builtin()}
 	for _, a := range aliases() {
 		c, warnings, err := Load(reg, "../config/testdata/cartpole.yaml", []string{a.Old + "=1"}, false)
 		if c == nil || strings.Contains(fmt.Sprint(err), "unknown key") {

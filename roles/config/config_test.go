@@ -16,10 +16,12 @@ import (
 )
 
 func TestLoadConfig(t *testing.T) {
-	c, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "runner.max_steps=20", "runner.max_time=00:10:00", "runner.seed=7")
+	c, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "runner.max_steps=20", "runner.max_time=00:10:00",
+		"runner.seed=7")
 	rolestest.Expect(t, "warnings", warnings)
 	placement := yamlconfig.Map[config.PlacementConfig]{
-		{Key: "actor", Value: config.PlacementConfig{Placement: "0-7"}}, {Key: "env", Value: config.PlacementConfig{Placement: "0-3"}},
+		{Key: "actor", Value: config.PlacementConfig{Placement: "0-7"}},
+		{Key: "env", Value: config.PlacementConfig{Placement: "0-3"}},
 		{Key: "rollout", Value: config.PlacementConfig{Placement: "4-7"}},
 	}
 	if !reflect.DeepEqual(c.Cluster.ComponentPlacement, placement) {
@@ -53,11 +55,18 @@ func TestResolvedReadAgain(t *testing.T) {
 	t.Setenv("EMBODIED_PATH", "/nowhere")
 	for _, overrides := range [][]string{
 		nil,
-		{"runner.logger.experiment_name='a \\${b}'", "cluster.component_placement.env={node_group: [a, b], placement: 0-3}", "cluster.node_groups=[{label: a, node_ranks: 0-1}, {label: b, node_ranks: [3]}]"},
-		{"runner.task_type=embodied_eval", "runner.max_time=90m", "comm.stall_timeout=0", "actor.seed=18446744073709551615"},
-		{"actor.model.hidden_sizes=[]", "runner.logger.logger_backends=[]", "algorithm.normalize_advantages=false", "algorithm.group_size=4"},
-		{"env.train.env_type=external", "env.eval.env_type=external", "env.train.external={command: sim, n: 2}", "env.eval.external={command: [], listen: 'unix:s', n: 0}"},
-		{"env.train.env_type=external", "env.eval.env_type=external", "env.train.external={listen: 'tcp:h:1', token_file: t}", "env.eval.external={command: sim, listen: '', token_file: ''}"},
+		{"runner.logger.experiment_name='a \\${b}'",
+			"cluster.component_placement.env={node_group: [a, b], placement: 0-3}",
+			"cluster.node_groups=[{label: a, node_ranks: 0-1}, {label: b, node_ranks: [3]}]"},
+		{"runner.task_type=embodied_eval", "runner.max_time=90m", "comm.stall_timeout=0",
+			"actor.seed=18446744073709551615"},
+		{"actor.model.hidden_sizes=[]", "runner.logger.logger_backends=[]", "algorithm.normalize_advantages=false",
+			"algorithm.group_size=4"},
+		{"env.train.env_type=external", "env.eval.env_type=external", "env.train.external={command: sim, n: 2}",
+			"env.eval.external={command: [], listen: 'unix:s', n: 0}"},
+		{"env.train.env_type=external", "env.eval.env_type=external",
+			"env.train.external={listen: 'tcp:h:1', token_file: t}",
+			"env.eval.external={command: sim, listen: '', token_file: ''}"},
 	} {
 		for _, path := range []string{rolestest.Cartpole, "../config/testdata/maniskill_like.yaml"} {
 			if len(overrides) == 4 && path != rolestest.Cartpole {
@@ -86,34 +95,46 @@ func TestResolvedReadAgain(t *testing.T) {
 
 func TestSeedsKeysLoad(t *testing.T) {
 	c, warnings := rolestest.MustLoad(t, "../config/testdata/seeds.yaml")
-	if c.Runner.MaxEpochs != 10 || c.Actor.GlobalBatchSize != 512 || c.Actor.MicroBatchSize != 64 || c.Runner.Logger.LogPath != "logs/seeds" {
+	if c.Runner.MaxEpochs != 10 || c.Actor.GlobalBatchSize != 512 || c.Actor.MicroBatchSize != 64 ||
+		c.Runner.Logger.LogPath != "logs/seeds" {
 		t.Errorf("got %+v %+v", c.Runner, c.Actor)
 	}
 	rolestest.Expect(t, "warnings", warnings,
 		"../config/testdata/seeds.yaml:14: rollout.model_dir is an old name, today it is rollout.model.model_path",
-		"../config/testdata/seeds.yaml:18: actor.checkpoint_load_path is an old name, today it is actor.model.model_path",
+		"../config/testdata/seeds.yaml:18: actor.checkpoint_load_path is an old name, today it is "+
+			"actor.model.model_path",
 		"keys without effect here",
 		"  THESE CHANGE WHAT IS LEARNT OR MEASURED:",
-		"    actor.model.model_path           /models/checkpoint  ../config/testdata/seeds.yaml:18  runner.ckpt_path is the file of weights to begin with",
-		"    actor.tokenizer.tokenizer_model  /models/tokenizer   ../config/testdata/seeds.yaml:17  a key of language models",
-		"    rollout.model.model_path         /models/policy      ../config/testdata/seeds.yaml:14  actor.model is the only model",
+		"    actor.model.model_path           /models/checkpoint  ../config/testdata/seeds.yaml:18  runner.ckpt_path "+
+			"is the file of weights to begin with",
+		"    actor.tokenizer.tokenizer_model  /models/tokenizer   ../config/testdata/seeds.yaml:17  a key of "+
+			"language models",
+		"    rollout.model.model_path         /models/policy      ../config/testdata/seeds.yaml:14  actor.model is "+
+			"the only model",
 		"  these change speed, memory or what is written:",
-		"    actor.checkpoint_save_path  /models/out  ../config/testdata/seeds.yaml:19  checkpoints are in the run's folder",
+		"    actor.checkpoint_save_path  /models/out  ../config/testdata/seeds.yaml:19  checkpoints are in the run's "+
+			"folder",
 	)
 }
 
 func TestWeightSyncerKeys(t *testing.T) {
-	c, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "weight_syncer.type=patch", "weight_syncer.bucket={bucket_size: 64MB, bucket_dtype: bf16, is_agent: false, load_instant: true}",
-		"weight_syncer.patch={snapshot_device: cpu, delta_encoding: false, compression: none, init_sync: {enabled: false, prefixes: [actor.], bucket_size: 4096}}",
+	c, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "weight_syncer.type=patch",
+		"weight_syncer.bucket={bucket_size: 64MB, bucket_dtype: bf16, is_agent: false, load_instant: true}",
+		"weight_syncer.patch={snapshot_device: cpu, delta_encoding: false, compression: none, init_sync: {enabled: "+
+			"false, prefixes: [actor.], bucket_size: 4096}}",
 		"weight_syncer.use_ring_sync=false", "weight_syncer.nccl_max_ctas=null")
 	rolestest.Expect(t, "warnings", warnings)
-	want := config.WeightSyncerConfig{Type: config.WeightSyncPatch, Bucket: config.WeightBucketConfig{BucketSize: 64 << 20, BucketDType: "bf16"},
-		Patch: config.WeightPatchConfig{InitSync: config.WeightInitSyncConfig{Prefixes: yamlconfig.Words{"actor."}, BucketSize: 4096}}}
+	want := config.WeightSyncerConfig{Type: config.WeightSyncPatch,
+		Bucket: config.WeightBucketConfig{BucketSize: 64 << 20, BucketDType: "bf16"},
+		Patch: config.WeightPatchConfig{InitSync: config.WeightInitSyncConfig{Prefixes: yamlconfig.Words{"actor."},
+			BucketSize: 4096}}}
 	if !reflect.DeepEqual(c.WeightSyncer, want) {
 		t.Errorf("got %+v, want %+v", c.WeightSyncer, want)
 	}
-	_, _, err := config.Load(rolestest.Registries(), rolestest.Cartpole, []string{"weight_syncer.type=ring", "weight_syncer.bucket.bucket_size=0", "weight_syncer.bucket.bucket_dtype=fp16",
-		"weight_syncer.patch.init_sync.bucket_size=lots", "weight_syncer.patch.delta_encodng=true"}, false)
+	_, _, err := config.Load(rolestest.Registries(), rolestest.Cartpole,
+		[]string{"weight_syncer.type=ring", "weight_syncer.bucket.bucket_size=0",
+			"weight_syncer.bucket.bucket_dtype=fp16",
+			"weight_syncer.patch.init_sync.bucket_size=lots", "weight_syncer.patch.delta_encodng=true"}, false)
 	rolestest.Expect(t, "errors", rolestest.ErrorLines(err),
 		"command line: weight_syncer.patch.init_sync.bucket_size: lots: expected bytes, as 536870912 or 512MB",
 		"command line: weight_syncer.patch.delta_encodng: unknown key, did you mean delta_encoding?",
@@ -124,11 +145,15 @@ func TestWeightSyncerKeys(t *testing.T) {
 }
 
 func TestOldNames(t *testing.T) {
-	c, _ := rolestest.MustLoad(t, rolestest.Cartpole, "~env.train.total_num_envs", "~env.train.max_steps_per_rollout_epoch", "algorithm.group_size=4", "algorithm.num_group_envs=8",
-		"algorithm.n_chunk_steps=32", "algorithm.auto_reset=false", "algorithm.rollout_epoch=2", "actor.model.num_action_chunks=4",
-		"algorithm.sampling_params.use_greedy=false", "algorithm.reward_type=chunk_level", "~env.train.env_type", "env.train.simulator_type=CartPole-v1")
+	c, _ := rolestest.MustLoad(t, rolestest.Cartpole, "~env.train.total_num_envs",
+		"~env.train.max_steps_per_rollout_epoch", "algorithm.group_size=4", "algorithm.num_group_envs=8",
+		"algorithm.n_chunk_steps=32", "algorithm.auto_reset=false", "algorithm.rollout_epoch=2",
+		"actor.model.num_action_chunks=4",
+		"algorithm.sampling_params.use_greedy=false", "algorithm.reward_type=chunk_level", "~env.train.env_type",
+		"env.train.simulator_type=CartPole-v1")
 	e := c.Env.Train
-	if e.TotalNumEnvs != 32 || e.MaxStepsPerRolloutEpoch != 128 || e.AutoReset || c.Env.Eval.AutoReset || e.RolloutEpoch != 2 || e.GroupSize != 4 || e.ID() != "CartPole-v1" {
+	if e.TotalNumEnvs != 32 || e.MaxStepsPerRolloutEpoch != 128 || e.AutoReset || c.Env.Eval.AutoReset ||
+		e.RolloutEpoch != 2 || e.GroupSize != 4 || e.ID() != "CartPole-v1" {
 		t.Errorf("got %+v", e)
 	}
 }
@@ -139,39 +164,63 @@ func TestRules(t *testing.T) {
 		overrides []string
 		want      string
 	}{
-		{[]string{"~cluster.component_placement.rollout", "~cluster.component_placement.env"}, "../config/testdata/cartpole.yaml:4: cluster.component_placement: expected a place for rollout and env, as 0-7 or all"},
+		{[]string{"~cluster.component_placement.rollout", "~cluster.component_placement.env"}, "../config/testdata/" +
+			"cartpole.yaml:4: cluster.component_placement: expected a place for rollout and env, as 0-7 or all"},
 		{[]string{"runner.only_eval=true", "~cluster.component_placement.actor", "actor.micro_batch_size=0"}, ""},
 		{[]string{"runner.task_type=embodied_eval", "~runner.max_epochs", "~actor.optim.lr"}, ""},
-		{[]string{"cluster.num_nodes=-1"}, "command line: cluster.num_nodes: -1: expected a number from 1 to 65536, or 0 for as many as there are"},
+		{[]string{"cluster.num_nodes=-1"},
+			"command line: cluster.num_nodes: -1: expected a number from 1 to 65536, or 0 for as many as there are"},
 		{[]string{"cluster.component_placement=7"}, "command line: cluster.component_placement: 7: expected a map"},
-		{[]string{"spmd.nodes=-1"}, "command line: spmd.nodes: -1: expected a number from 1 to 65536, or 0 for the real nodes"},
+		{[]string{"spmd.nodes=-1"},
+			"command line: spmd.nodes: -1: expected a number from 1 to 65536, or 0 for the real nodes"},
 		{[]string{"comm.bucket_bytes=0"}, "command line: comm.bucket_bytes: 0: expected at least 4"},
 		{[]string{"runner.max_time=-1s"}, "command line: runner.max_time: -1s: expected a duration, or 0 for no limit"},
 		{[]string{"runner.max_epochs=-1", "runner.max_time=10s"}, ""},
-		{[]string{"~runner.max_epochs"}, "../config/testdata/cartpole.yaml:8: runner.max_epochs: -1 (the default): expected a number ≥ 0, here or in max_steps, or a max_time"},
-		{[]string{"runner.resume_dir=auto", "runner.ckpt_path=w.safetensors"}, "command line: runner.ckpt_path: w.safetensors: expected no weights beside those of resume_dir"},
-		{[]string{"runner.logger.logger_backends=tensorboard,tensorboard"}, "command line: runner.logger.logger_backends: tensorboard: expected each once"},
-		{[]string{"runner.logger.log_interval=0"}, "command line: runner.logger.log_interval: 0: expected a number > 0"},
-		{[]string{"algorithm.adv_type=grpo", "algorithm.loss_type=actor", "algorithm.group_size=2"}, "../config/testdata/cartpole.yaml:14: env.train.auto_reset: true (the default): expected false (adv_type grpo compares whole episodes, which begin together)"},
-		{[]string{"algorithm.adv_type=reinpp", "env.train.auto_reset=false", "algorithm.use_reinpp_baseline=true"}, "../config/testdata/cartpole.yaml:11: algorithm.group_size: 1 (the default): expected a number > 1 (use_reinpp_baseline compares the members of a group)"},
+		{[]string{"~runner.max_epochs"}, "../config/testdata/cartpole.yaml:8: runner.max_epochs: -1 (the default): " +
+			"expected a number ≥ 0, here or in max_steps, or a max_time"},
+		{[]string{"runner.resume_dir=auto", "runner.ckpt_path=w.safetensors"},
+			"command line: runner.ckpt_path: w.safetensors: expected no weights beside those of resume_dir"},
+		{[]string{"runner.logger.logger_backends=tensorboard,tensorboard"},
+			"command line: runner.logger.logger_backends: tensorboard: expected each once"},
+		{[]string{"runner.logger.log_interval=0"},
+			"command line: runner.logger.log_interval: 0: expected a number > 0"},
+		{[]string{"algorithm.adv_type=grpo", "algorithm.loss_type=actor", "algorithm.group_size=2"},
+			"../config/testdata/cartpole.yaml:14: env.train.auto_reset: true (the default): expected false (adv_type " +
+				"grpo compares whole episodes, which begin together)"},
+		{[]string{"algorithm.adv_type=reinpp", "env.train.auto_reset=false", "algorithm.use_reinpp_baseline=true"},
+			"../config/testdata/cartpole.yaml:11: algorithm.group_size: 1 (the default): expected a number > 1 " +
+				"(use_reinpp_baseline compares the members of a group)"},
 		{[]string{"algorithm.adv_type=reinpp", "env.train.auto_reset=false"}, ""},
-		{[]string{"algorithm.len_reward_penalty=1", "algorithm.max_length=9"}, "command line: algorithm.len_reward_penalty: 1: expected a number >= 0, with adv_type grpo or reinpp; else 0"},
-		{[]string{"algorithm.adv_type=reinpp", "env.train.auto_reset=false", "algorithm.len_reward_penalty=1", "algorithm.safe_length=9", "algorithm.max_length=9"},
+		{[]string{"algorithm.len_reward_penalty=1", "algorithm.max_length=9"}, "command line: " +
+			"algorithm.len_reward_penalty: 1: expected a number >= 0, with adv_type grpo or reinpp; else 0"},
+		{[]string{"algorithm.adv_type=reinpp", "env.train.auto_reset=false", "algorithm.len_reward_penalty=1",
+			"algorithm.safe_length=9", "algorithm.max_length=9"},
 			"command line: algorithm.max_length: 9: expected more steps than safe_length, 9"},
 		{[]string{"algorithm.recompute_logprobs=true"}, ""},
-		{[]string{"algorithm.filter_rewards=true"}, "command line: algorithm.filter_rewards: true: expected false (adv_type gae does not compare episodes)"},
-		{[]string{"algorithm.loss_type=a2c", "algorithm.update_epoch=2"}, "command line: algorithm.update_epoch: 2: expected 1 (loss_type a2c is right for samples of the present policy alone)"},
-		{[]string{"algorithm.kl_penalty_type=full"}, "command line: algorithm.kl_penalty_type: full: expected kl, abs, mse or low_var_kl (also k1, k2, k3)"},
-		{[]string{"algorithm.adv_type=grpo", "env.train.auto_reset=false"}, "../config/testdata/cartpole.yaml:11: algorithm.group_size: 1 (the default): expected a number > 1 (adv_type grpo compares the members of a group)"},
-		{[]string{"algorithm.group_size=2", "env.train.group_size=4"}, "command line: env.train.group_size: 4: expected 2, as algorithm.group_size"},
+		{[]string{"algorithm.filter_rewards=true"},
+			"command line: algorithm.filter_rewards: true: expected false (adv_type gae does not compare episodes)"},
+		{[]string{"algorithm.loss_type=a2c", "algorithm.update_epoch=2"}, "command line: algorithm.update_epoch: 2: " +
+			"expected 1 (loss_type a2c is right for samples of the present policy alone)"},
+		{[]string{"algorithm.kl_penalty_type=full"},
+			"command line: algorithm.kl_penalty_type: full: expected kl, abs, mse or low_var_kl (also k1, k2, k3)"},
+		{[]string{"algorithm.adv_type=grpo", "env.train.auto_reset=false"}, "../config/testdata/cartpole.yaml:11: " +
+			"algorithm.group_size: 1 (the default): expected a number > 1 (adv_type grpo compares the members of a " +
+			"group)"},
+		{[]string{"algorithm.group_size=2", "env.train.group_size=4"},
+			"command line: env.train.group_size: 4: expected 2, as algorithm.group_size"},
 		{[]string{"algorithm.entropy_type=chunk_level", "algorithm.reward_type=action_level"}, ""},
 		{[]string{"algorithm.entropy_type=chunk_level", "actor.model.num_action_chunks=4"}, ""},
 		{[]string{"algorithm.reward_type=action_level", "actor.model.num_action_chunks=4"}, ""},
-		{[]string{"algorithm.reward_type=action_level", "algorithm.logprob_type=chunk_level", "actor.model.num_action_chunks=4"},
-			"command line: algorithm.logprob_type: chunk_level: expected action_level or token_level (reward_type action_level)"},
-		{[]string{"algorithm.logprob_type=word_level"}, "command line: algorithm.logprob_type: word_level: expected chunk_level, action_level or token_level"},
-		{[]string{"actor.optim.min_lr=1"}, "command line: actor.optim.min_lr: 1: expected a number in [0, 0.001], up to lr"},
-		{[]string{"env.train.max_steps_per_rollout_epoch=130", "actor.model.num_action_chunks=4"}, "command line: env.train.max_steps_per_rollout_epoch: 130: expected a multiple of 4 (num_action_chunks)"},
+		{[]string{"algorithm.reward_type=action_level", "algorithm.logprob_type=chunk_level",
+			"actor.model.num_action_chunks=4"},
+			"command line: algorithm.logprob_type: chunk_level: expected action_level or token_level (reward_type " +
+				"action_level)"},
+		{[]string{"algorithm.logprob_type=word_level"},
+			"command line: algorithm.logprob_type: word_level: expected chunk_level, action_level or token_level"},
+		{[]string{"actor.optim.min_lr=1"},
+			"command line: actor.optim.min_lr: 1: expected a number in [0, 0.001], up to lr"},
+		{[]string{"env.train.max_steps_per_rollout_epoch=130", "actor.model.num_action_chunks=4"},
+			"command line: env.train.max_steps_per_rollout_epoch: 130: expected a multiple of 4 (num_action_chunks)"},
 	} {
 		_, _, err := config.Load(rolestest.Registries(), rolestest.Cartpole, tc.overrides, false)
 		if got := fmt.Sprint(err); err != nil && got != tc.want || err == nil && tc.want != "" {
@@ -182,7 +231,8 @@ func TestRules(t *testing.T) {
 
 // env.eval is decoded over env.train; what is said of its keys is said once.
 func TestKnownKeyOfEval(t *testing.T) {
-	_, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "env.eval.use_full_state=true", "env.train.video_cfg.save_video=true")
+	_, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "env.eval.use_full_state=true",
+		"env.train.video_cfg.save_video=true")
 	rolestest.Expect(t, "warnings", warnings,
 		"keys without effect here",
 		"  THESE CHANGE WHAT IS LEARNT OR MEASURED:",
@@ -192,12 +242,15 @@ func TestKnownKeyOfEval(t *testing.T) {
 }
 
 func TestOtherLoggers(t *testing.T) {
-	_, _, err := config.Load(rolestest.Registries(), rolestest.Cartpole, []string{"runner.logger.logger_backends=[tensorboard, wandb]"}, false)
+	_, _, err := config.Load(rolestest.Registries(), rolestest.Cartpole,
+		[]string{"runner.logger.logger_backends=[tensorboard, wandb]"}, false)
 	rolestest.Expect(t, "errors", rolestest.ErrorLines(err),
-		"command line: runner.logger.logger_backends: wandb: expected tensorboard, or an empty list: wandb reads TensorBoard's files, and metrics.jsonl has all figures")
+		"command line: runner.logger.logger_backends: wandb: expected tensorboard, or an empty list: wandb reads "+
+			"TensorBoard's files, and metrics.jsonl has all figures")
 }
 
-// TestWeightsToBeginWith: the keys of RLinf's tutorials name a file of weights; a folder of another kind of model is reported.
+// TestWeightsToBeginWith: the keys of RLinf's tutorials name a file of weights; a folder of another kind of model is
+// reported.
 func TestWeightsToBeginWith(t *testing.T) {
 	for _, key := range []string{"actor.model.model_path", "actor.checkpoint_load_path"} {
 		c, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "++"+key+"=w.safetensors")
@@ -205,32 +258,45 @@ func TestWeightsToBeginWith(t *testing.T) {
 			t.Errorf("%s: ckpt_path %q, %q", key, c.Runner.CkptPath, warnings)
 		}
 	}
-	if c, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "++actor.model.model_path=folder"); c.Runner.CkptPath != "" || len(warnings) == 0 {
+	if c, warnings := rolestest.MustLoad(t, rolestest.Cartpole,
+		"++actor.model.model_path=folder"); c.Runner.CkptPath != "" || len(warnings) == 0 {
 		t.Errorf("a folder: %q, %q", c.Runner.CkptPath, warnings)
 	}
 }
 
-// TestIdleKeys: a key that changes what is learnt is never listed among those that change speed, memory or what is written.
+// TestIdleKeys: a key that changes what is learnt is never listed among those that change speed, memory or what is
+// written.
 func TestIdleKeys(t *testing.T) {
-	harmless := []string{"runner.enable_dynamic_batch_size", "runner.max_tokens_per_mbs", "actor.threads", "actor.enable_dp_load_balance",
+	harmless := []string{"runner.enable_dynamic_batch_size", "runner.max_tokens_per_mbs", "actor.threads",
+		"actor.enable_dp_load_balance",
 		"rollout.max_running_requests", "rollout.return_logprobs", "rollout.threads"}
 	keys := map[string]string{
-		"runner.seq_length": "9", "runner.early_stop.enabled": "true", "actor.tokenizer.tokenizer_model": "x", "data.train_data_paths": "x", "data.val_data_paths": "x",
-		"data.prompt_key": "x", "data.answer_key": "x", "data.messages_key": "x", "data.apply_chat_template": "true", "data.filter_prompt_by_length": "true",
-		"data.shuffle": "false", "data.rollout_batch_size": "3", "data.max_prompt_length": "3", "algorithm.n_minibatches": "2", "algorithm.norm_adv_by_std_in_grpo": "false",
-		"algorithm.ratio_clip_eps": "0.3", "algorithm.reinpp_kl_penalty_type": "mse", "algorithm.early_stop_imp_ratio": "3", "algorithm.importance_sampling_fix": "true",
-		"algorithm.importance_sampling_clip": "2", "algorithm.mask_truncated": "true", "critic.use_critic_model": "true", "reward.reward_scale": "2", "reward.format_reward": "1",
-		"reward.random_reward": "true", "rollout.eval_sampling_params.n": "4", "rollout.sampling_params.temperature": "2", "algorithm.use_valid_token_scale": "true",
-		"algorithm.length_params.max_new_token": "7", "algorithm.replay_buffer.max_num_samples": "7", "algorithm.demo_buffer.min_buffer_size": "7",
-		"algorithm.dagger.only_save_expert": "true", "algorithm.dropout_rate": "0.1", "actor.optim.bf16": "true", "actor.model.megatron_checkpoint": "x",
+		"runner.seq_length": "9", "runner.early_stop.enabled": "true", "actor.tokenizer.tokenizer_model": "x",
+		"data.train_data_paths": "x", "data.val_data_paths": "x",
+		"data.prompt_key": "x", "data.answer_key": "x", "data.messages_key": "x", "data.apply_chat_template": "true",
+		"data.filter_prompt_by_length": "true",
+		"data.shuffle":                 "false", "data.rollout_batch_size": "3", "data.max_prompt_length": "3",
+		"algorithm.n_minibatches": "2", "algorithm.norm_adv_by_std_in_grpo": "false",
+		"algorithm.ratio_clip_eps": "0.3", "algorithm.reinpp_kl_penalty_type": "mse",
+		"algorithm.early_stop_imp_ratio": "3", "algorithm.importance_sampling_fix": "true",
+		"algorithm.importance_sampling_clip": "2", "algorithm.mask_truncated": "true",
+		"critic.use_critic_model": "true", "reward.reward_scale": "2", "reward.format_reward": "1",
+		"reward.random_reward": "true", "rollout.eval_sampling_params.n": "4",
+		"rollout.sampling_params.temperature": "2", "algorithm.use_valid_token_scale": "true",
+		"algorithm.length_params.max_new_token": "7", "algorithm.replay_buffer.max_num_samples": "7",
+		"algorithm.demo_buffer.min_buffer_size": "7",
+		"algorithm.dagger.only_save_expert":     "true", "algorithm.dropout_rate": "0.1", "actor.optim.bf16": "true",
+		"actor.model.megatron_checkpoint":               "x",
 		"actor.fsdp_config.mixed_precision.param_dtype": "bf16", "critic.seed": "3", "data.seed": "5",
-		"reward.reward_mode": "terminal", "reward.reward_weight": "2", "reward.env_reward_weight": "1", "reward.success_info": "x",
+		"reward.reward_mode": "terminal", "reward.reward_weight": "2", "reward.env_reward_weight": "1",
+		"reward.success_info":      "x",
 		"reward.potential.indices": "[0]", "reward.potential.target": "[0]", "reward.model.model_path": "x",
 	}
 	for _, key := range harmless {
 		keys[key] = "7"
 	}
-	keys["runner.enable_dynamic_batch_size"], keys["actor.enable_dp_load_balance"], keys["rollout.return_logprobs"] = "true", "true", "false"
+	keys["runner.enable_dynamic_batch_size"], keys["actor.enable_dp_load_balance"], keys["rollout.return_logprobs"] =
+		"true", "true", "false"
 	for key, value := range keys {
 		_, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "++"+key+"="+value)
 		_, speed, found := strings.Cut(strings.Join(warnings, "\n"), "these change speed, memory or what is written:")
@@ -246,16 +312,19 @@ func TestIdleKeys(t *testing.T) {
 func TestIdleKeysOfTexts(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "job.yaml")
 	for task, own := range map[string]string{
-		"sft":       "data: {train_data_paths: x}\nactor: {global_batch_size: 1, %s}\n",
-		"reasoning": "data: {train_data_paths: x, rollout_batch_size: 2, max_prompt_length: 2}\nactor: {%s}\nalgorithm: {adv_type: grpo, loss_type: actor, group_size: 2}\n",
+		"sft": "data: {train_data_paths: x}\nactor: {global_batch_size: 1, %s}\n",
+		"reasoning": "data: {train_data_paths: x, rollout_batch_size: 2, max_prompt_length: 2}\nactor: " +
+			"{%s}\nalgorithm: {adv_type: grpo, loss_type: actor, group_size: 2}\n",
 	} {
-		text := fmt.Sprintf("cluster: {component_placement: {actor: 0}}\nrunner: {task_type: "+task+", max_steps: 1, seq_length: 9}\n"+own,
+		text := fmt.Sprintf("cluster: {component_placement: {actor: 0}}\nrunner: {task_type: "+task+
+			", max_steps: 1, seq_length: 9}\n"+own,
 			"micro_batch_size: 1, optim: {lr: 1}, model: {model_type: llama, model_path: x}")
 		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		for key, value := range map[string]string{"env.eval.rollout_epoch": "2", "env.train.total_num_envs": "4", "algorithm.eval_rollout_epoch": "2",
-			"reward.reward_weight": "3", "reward.env_reward_weight": "1", "reward.reward_mode": "terminal"} {
+		for key, value := range map[string]string{"env.eval.rollout_epoch": "2", "env.train.total_num_envs": "4",
+			"algorithm.eval_rollout_epoch": "2",
+			"reward.reward_weight":         "3", "reward.env_reward_weight": "1", "reward.reward_mode": "terminal"} {
 			_, _, err := config.Load(rolestest.Registries(), file, []string{"++" + key + "=" + value}, true)
 			if err == nil || !strings.Contains(err.Error(), "known, but without effect here") {
 				t.Errorf("%s, %s=%s: %v", task, key, value, err)
@@ -275,7 +344,8 @@ func TestIdleKeysOfTexts(t *testing.T) {
 	}
 }
 
-// TestClipsOfAnswers: absent or null clips of answers are ratio_clip_eps, and no second bound where it is null. Policies of environments ignore it.
+// TestClipsOfAnswers: absent or null clips of answers are ratio_clip_eps, and no second bound where it is null.
+// Policies of environments ignore it.
 func TestClipsOfAnswers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "job.yaml")
 	for _, tc := range []struct {
@@ -284,17 +354,20 @@ func TestClipsOfAnswers(t *testing.T) {
 	}{
 		{"reasoning", "", 0.2, 0.2, 3},
 		{"reasoning", "ratio_clip_eps: 0.1", 0.1, 0.1, 3},
-		{"reasoning", "ratio_clip_eps: 0.1, clip_ratio_low: null, clip_ratio_high: null, clip_ratio_c: null", 0.1, 0.1, 0},
+		{"reasoning", "ratio_clip_eps: 0.1, clip_ratio_low: null, clip_ratio_high: null, clip_ratio_c: null", 0.1, 0.1,
+			0},
 		{"reasoning", "ratio_clip_eps: 0.1, clip_ratio_high: 0.28, clip_ratio_c: 4", 0.1, 0.28, 4},
 		{"embodied", "ratio_clip_eps: 0.1, clip_ratio_c: null", 0.2, 0.2, 0},
 	} {
-		text := fmt.Sprintf("runner: {task_type: %s}\nalgorithm: {adv_type: grpo, loss_type: actor, %s}\n", tc.task, tc.keys)
+		text := fmt.Sprintf("runner: {task_type: %s}\nalgorithm: {adv_type: grpo, loss_type: actor, %s}\n", tc.task,
+			tc.keys)
 		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
 		c, _, _ := config.Load(rolestest.Registries(), file, nil, false)
 		if a := &c.Algorithm; a.ClipRatioLow != tc.low || a.ClipRatioHigh != tc.high || a.ClipRatioC != tc.cs {
-			t.Errorf("%s: {%s}: clips %v, %v and %v, want %v, %v and %v", tc.task, tc.keys, a.ClipRatioLow, a.ClipRatioHigh, a.ClipRatioC, tc.low, tc.high, tc.cs)
+			t.Errorf("%s: {%s}: clips %v, %v and %v, want %v, %v and %v", tc.task, tc.keys, a.ClipRatioLow,
+				a.ClipRatioHigh, a.ClipRatioC, tc.low, tc.high, tc.cs)
 		}
 	}
 }

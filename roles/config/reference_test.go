@@ -15,7 +15,8 @@ import (
 )
 
 func builtin() Registries {
-	return Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin()}
+	return Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin(),
+		Rewards: reward.Builtin()}
 }
 
 // TestReferenceExplainsEveryKey: every key has a meaning, and a place in the file.
@@ -26,7 +27,8 @@ func TestReferenceExplainsEveryKey(t *testing.T) {
 	}
 	for _, k := range keys {
 		if k.Doc == "" {
-			t.Errorf("%s has no meaning. Write a comment at its field. If it has one, its file is not read: name the file "+
+			t.Errorf("%s has no meaning. Write a comment at its field. If it has one, its file is not read: name the "+
+				"file "+
 				"in the package's source.go, and the package in readComments", k.Name)
 		}
 		if strings.Contains(k.Doc, "(+)") {
@@ -52,16 +54,20 @@ func TestReferenceSays(t *testing.T) {
 		keys[k.Name] = k
 	}
 	for name, want := range map[string]Key{
-		"algorithm.gamma":                              {Type: "number", Default: "1", Doc: "gamma is the discount γ per step, in [0, 1]. Default 1."},
-		"runner.seed":                                  {Type: "integer ≥ 0", Default: "1", Ours: true},
-		"runner.max_steps":                             {Type: "integer", Default: "-1", Doc: "max_epochs and max_steps bound the number of iterations"},
-		"comm.stall_timeout":                           {Type: "duration", Default: "1m", Ours: true},
-		"actor.seed":                                   {Type: "integer ≥ 0", Default: "0", From: "runner.seed"},
-		"actor.model.hidden_sizes":                     {Type: "list of integers", Default: "[64, 64]", Ours: true},
-		"actor.optim.lr":                               {Type: "number"},
-		"env.eval.group_size":                          {Type: "integer", Default: "1", From: "env.train.group_size", Like: "env.train.group_size"},
-		"env.train.task.rewards":                       {Type: "list of sections", Section: true, Ours: true},
-		"env.train.task.rewards[].joint":               {Type: "text", Ours: true, Like: "env.train.task.observations[].joint"},
+		"algorithm.gamma": {Type: "number", Default: "1",
+			Doc: "gamma is the discount γ per step, in [0, 1]. Default 1."},
+		"runner.seed": {Type: "integer ≥ 0", Default: "1", Ours: true},
+		"runner.max_steps": {Type: "integer", Default: "-1",
+			Doc: "max_epochs and max_steps bound the number of iterations"},
+		"comm.stall_timeout":       {Type: "duration", Default: "1m", Ours: true},
+		"actor.seed":               {Type: "integer ≥ 0", Default: "0", From: "runner.seed"},
+		"actor.model.hidden_sizes": {Type: "list of integers", Default: "[64, 64]", Ours: true},
+		"actor.optim.lr":           {Type: "number"},
+		"env.eval.group_size": {Type: "integer", Default: "1", From: "env.train.group_size",
+			Like: "env.train.group_size"},
+		"env.train.task.rewards": {Type: "list of sections", Section: true, Ours: true},
+		"env.train.task.rewards[].joint": {Type: "text", Ours: true,
+			Like: "env.train.task.observations[].joint"},
 		"cluster.component_placement":                  {Type: "map", Section: true},
 		"cluster.component_placement.<name>.placement": {Type: "text"},
 		"comm.compression":                             {Type: "text", Default: "none", Ours: true},
@@ -94,8 +100,9 @@ func TestInheritedDefaults(t *testing.T) {
 	c.derive(false, false)
 	after, inherits := values(c), 0
 	alone := map[string]string{ // what evaluations do not inherit
-		"env.eval.max_steps_per_rollout_epoch": "0", "env.eval.rollout_epoch": "1", "env.eval.auto_reset": "false", "env.eval.instruction_mix": "",
-		"env.eval.use_rel_reward": "false", "env.eval.reward_coef": "1", "env.eval.reward_clip": "0",
+		"env.eval.max_steps_per_rollout_epoch": "0", "env.eval.rollout_epoch": "1", "env.eval.auto_reset": "false",
+		"env.eval.instruction_mix": "",
+		"env.eval.use_rel_reward":  "false", "env.eval.reward_coef": "1", "env.eval.reward_clip": "0",
 	}
 	for name, got := range after {
 		want := before[name]

@@ -19,9 +19,11 @@ func TestSpellings(t *testing.T) {
 	c, warnings := rolestest.MustLoad(t, rolestest.Cartpole,
 		"algorithm.normalize_advantages=False", "runner.only_eval=False", "env.train.auto_reset=TRUE",
 		"actor.optim.lr_scheduler=torch_cosine", "actor.critic_optim.lr_scheduler=torch_constant",
-		"actor.model.hidden_dim=32", "algorithm.critic_subsample_size=0", "actor.fsdp_config.reshard_after_forward=True",
+		"actor.model.hidden_dim=32", "algorithm.critic_subsample_size=0",
+		"actor.fsdp_config.reshard_after_forward=True",
 		"env.train.init_params.control_mode=None", "runner.eval_policy_path=null")
-	rolestest.Expect(t, "warnings", warnings, "command line: runner.eval_policy_path is an old name, today it is runner.ckpt_path")
+	rolestest.Expect(t, "warnings", warnings,
+		"command line: runner.eval_policy_path is an old name, today it is runner.ckpt_path")
 	if c.Algorithm.NormalizeAdvantages != algo.NormalizeNone || c.Runner.OnlyEval || !c.Env.Train.AutoReset {
 		t.Errorf("True and False: %+v %+v", c.Algorithm.NormalizeAdvantages, c.Env.Train.AutoReset)
 	}
@@ -39,7 +41,8 @@ func TestSpellings(t *testing.T) {
 
 // TestAlgorithmsOfRLinf: RLinf names algorithms by loss_type and the kind of critic.
 func TestAlgorithmsOfRLinf(t *testing.T) {
-	sac := []string{"algorithm.adv_type=embodied_sac", "algorithm.loss_type=embodied_sac", "actor.model.add_q_head=true",
+	sac := []string{"algorithm.adv_type=embodied_sac", "algorithm.loss_type=embodied_sac",
+		"actor.model.add_q_head=true",
 		"algorithm.replay_buffer.sample_window_size=200"}
 	for _, tc := range []struct {
 		want      string
@@ -47,8 +50,10 @@ func TestAlgorithmsOfRLinf(t *testing.T) {
 	}{
 		{"embodied_sac", sac},
 		{"embodied_crossq", append(slices.Clone(sac), "actor.model.q_head_type=crossq")},
-		{"embodied_dagger", []string{"algorithm.adv_type=gae", "algorithm.loss_type=embodied_dagger", "algorithm.replay_buffer.sample_window_size=200"}},
-		{"offline_iql", []string{"algorithm.adv_type=null", "algorithm.loss_type=offline_iql", "algorithm.demo_buffer.load_path=x", "runner.task_type=offline"}},
+		{"embodied_dagger", []string{"algorithm.adv_type=gae", "algorithm.loss_type=embodied_dagger",
+			"algorithm.replay_buffer.sample_window_size=200"}},
+		{"offline_iql", []string{"algorithm.adv_type=null", "algorithm.loss_type=offline_iql",
+			"algorithm.demo_buffer.load_path=x", "runner.task_type=offline"}},
 	} {
 		c, _ := rolestest.MustLoad(t, rolestest.Cartpole, tc.overrides...)
 		if c.Algorithm.AdvType != tc.want || c.Algorithm.LossType != tc.want {
@@ -57,20 +62,25 @@ func TestAlgorithmsOfRLinf(t *testing.T) {
 	}
 }
 
-// TestCriticOfRLinf: RLinf says by critic.use_critic_model that answers have a critic, and has its optimiser in the section critic.
+// TestCriticOfRLinf: RLinf says by critic.use_critic_model that answers have a critic, and has its optimiser in the
+// section critic.
 func TestCriticOfRLinf(t *testing.T) {
-	args := []string{"algorithm.adv_type=gae", "algorithm.loss_type=actor", "actor.optim.lr=0.5", "+critic.use_critic_model=True", "+critic.optim={lr: 0.25}",
+	args := []string{"algorithm.adv_type=gae", "algorithm.loss_type=actor", "actor.optim.lr=0.5",
+		"+critic.use_critic_model=True", "+critic.optim={lr: 0.25}",
 		"+critic.group_name=CriticGroup"}
-	c, warnings, _ := config.Load(rolestest.Registries(), rolestest.Cartpole, append(slices.Clone(args), "runner.task_type=reasoning",
-		"+critic.model={hidden_size: 8}"), false) // the file has no texts, which is an error
+	c, warnings, _ := config.Load(rolestest.Registries(), rolestest.Cartpole,
+		append(slices.Clone(args), "runner.task_type=reasoning",
+			"+critic.model={hidden_size: 8}"), false) // the file has no texts, which is an error
 	if c.Algorithm.LossType != "actor_critic" || c.Actor.CriticOptim.LR != 0.25 || c.Actor.Optim.LR != 0.5 {
 		t.Errorf("%s, lr %v and %v", c.Algorithm.LossType, c.Actor.CriticOptim.LR, c.Actor.Optim.LR)
 	}
-	if said := fmt.Sprint(warnings); !strings.Contains(said, "critic.model.hidden_size") || strings.Contains(said, "use_critic_model ") {
+	if said := fmt.Sprint(warnings); !strings.Contains(said, "critic.model.hidden_size") ||
+		strings.Contains(said, "use_critic_model ") {
 		t.Error(said)
 	}
 	c, warnings = rolestest.MustLoad(t, rolestest.Cartpole, args...)
-	if said := fmt.Sprint(warnings); c.Algorithm.LossType != "actor" || !strings.Contains(said, "critic.use_critic_model") {
+	if said := fmt.Sprint(warnings); c.Algorithm.LossType != "actor" ||
+		!strings.Contains(said, "critic.use_critic_model") {
 		t.Errorf("an algorithm of environments: %s, %s", c.Algorithm.LossType, said)
 	}
 }
@@ -92,8 +102,10 @@ func TestEnvironmentOfTheCommandLine(t *testing.T) {
 		{both, both, []string{command}, [2]string{env.ExternalID, env.ExternalID}},
 		{both, both, []string{command, "env.eval.env_type=external"}, [2]string{env.ExternalID, env.ExternalID}},
 		{both, both, []string{"env.train.init_params.id=A-v1", "env.train.env_type=B-v1"}, [2]string{"A-v1", "A-v1"}},
-		{both, "{env_type: Acrobot-v1}", []string{"env.train.env_type=Pendulum-v1"}, [2]string{"Pendulum-v1", "Acrobot-v1"}},
-		{both, both, []string{"env.eval.env_type=Acrobot-v1", "env.train.env_type=Pendulum-v1"}, [2]string{"Pendulum-v1", "Acrobot-v1"}},
+		{both, "{env_type: Acrobot-v1}", []string{"env.train.env_type=Pendulum-v1"},
+			[2]string{"Pendulum-v1", "Acrobot-v1"}},
+		{both, both, []string{"env.eval.env_type=Acrobot-v1", "env.train.env_type=Pendulum-v1"},
+			[2]string{"Pendulum-v1", "Acrobot-v1"}},
 		{"{}", "{env_type: d4rl}", []string{command}, [2]string{env.ExternalID, env.ExternalID}},
 		{"{env_type: CartPol-v1}", "{}", []string{command}, [2]string{"CartPol-v1", "CartPol-v1"}}, // a slip stays one
 	} {
@@ -111,7 +123,8 @@ func TestEnvironmentOfTheCommandLine(t *testing.T) {
 // TestUnsetVariables: a variable of another machine is missed only by a key that counts.
 func TestUnsetVariables(t *testing.T) {
 	const path = "${oc.env:RLINF_TEST_UNSET}/x"
-	_, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "env.train.assets_path="+path, "runner.ckpt_path=${oc.select:a.b,w}")
+	_, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "env.train.assets_path="+path,
+		"runner.ckpt_path=${oc.select:a.b,w}")
 	if len(warnings) != 1 || !strings.Contains(warnings[0], path) {
 		t.Errorf("warnings %q", warnings)
 	}

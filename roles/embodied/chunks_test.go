@@ -16,13 +16,16 @@ import (
 // With chunks of actions, at each level, the metrics are the same on any ranks.
 func TestChunksOnAnyRanks(t *testing.T) {
 	for _, more := range [][]string{
-		{"algorithm.reward_type=action_level", "algorithm.logprob_type=token_level", "algorithm.entropy_type=chunk_level", "algorithm.entropy_bonus=0.01"},
+		{"algorithm.reward_type=action_level", "algorithm.logprob_type=token_level",
+			"algorithm.entropy_type=chunk_level", "algorithm.entropy_bonus=0.01"},
 		{"algorithm.reward_type=action_level", "env.train.auto_reset=false", "algorithm.normalize_rewards=true"},
 		{"algorithm.logprob_type=chunk_level"},
 	} {
-		asks := slices.Concat(small, more, []string{"actor.model.num_action_chunks=2", "actor.micro_batch_size=8", "actor.global_batch_size=48"})
+		asks := slices.Concat(small, more, []string{"actor.model.num_action_chunks=2", "actor.micro_batch_size=8",
+			"actor.global_batch_size=48"})
 		_, want := metricsOf(t, 1, "actor: '0:0-1'; env,rollout: 0", 3, asks)
-		for _, components := range []string{"actor: 0-1; env: 2; rollout: 3", "actor: 2-3; env: '0-1:0-3'; rollout: 1"} {
+		for _, components := range []string{"actor: 0-1; env: 2; rollout: 3",
+			"actor: 2-3; env: '0-1:0-3'; rollout: 1"} {
 			_, got := metricsOf(t, 4, components, 3, append(asks, "rollout.pipeline_stage_num=2"))
 			if !slices.EqualFunc(got, want, slices.Equal[[]float64]) || len(got) != 3 {
 				t.Errorf("%v, %s: %v\non one rank %v", more, components, got, want)
@@ -33,9 +36,12 @@ func TestChunksOnAnyRanks(t *testing.T) {
 
 // blinkers are jobs of 24 episodes an iteration, which actions do not change.
 func blinkers(chunk, times int, more ...string) []string {
-	return append(more, "env.train.env_type=blinker", "env.train.total_num_envs=24", "env.train.max_steps_per_rollout_epoch=30",
-		"env.train.auto_reset=false", "env.eval.total_num_envs=24", "env.eval.max_steps_per_rollout_epoch=30", "runner.val_check_interval=1",
-		"actor.micro_batch_size=24", "actor.global_batch_size=24", fmt.Sprintf("actor.model.num_action_chunks=%d", chunk),
+	return append(more, "env.train.env_type=blinker", "env.train.total_num_envs=24",
+		"env.train.max_steps_per_rollout_epoch=30",
+		"env.train.auto_reset=false", "env.eval.total_num_envs=24", "env.eval.max_steps_per_rollout_epoch=30",
+		"runner.val_check_interval=1",
+		"actor.micro_batch_size=24", "actor.global_batch_size=24",
+		fmt.Sprintf("actor.model.num_action_chunks=%d", chunk),
 		fmt.Sprintf("env.train.action_repeat=%d", times))
 }
 
@@ -59,10 +65,12 @@ func TestFiguresOfChunks(t *testing.T) {
 		})
 		return train, eval
 	}
-	for _, more := range [][]string{nil, {"env.train.reward_coef=0.5"}, {"env.train.reward_mode=only_success", "env.train.frame_stack=2"}} {
+	for _, more := range [][]string{nil, {"env.train.reward_coef=0.5"},
+		{"env.train.reward_mode=only_success", "env.train.frame_stack=2"}} {
 		train, eval := figures(1, 1, more...)
 		for _, s := range []env.Summary{train, eval} {
-			if !(s.SuccessOnce > s.SuccessAtEnd && s.SuccessAtEnd > 0 && s.WrongObject > 0 && s.ToldObject > 0) || s.Info[0] != 5.5 ||
+			if !(s.SuccessOnce > s.SuccessAtEnd && s.SuccessAtEnd > 0 && s.WrongObject > 0 && s.ToldObject > 0) ||
+				s.Info[0] != 5.5 ||
 				len(s.ByTask) != 2 || s.ByTask[0].SuccessOnce == 0 || s.ByTask[1].SuccessOnce == 0 {
 				t.Fatalf("%v: too little to see: %+v", more, s)
 			}
@@ -70,7 +78,8 @@ func TestFiguresOfChunks(t *testing.T) {
 		for _, c := range [][2]int{{2, 1}, {3, 1}, {10, 1}, {1, 3}, {2, 3}, {10, 3}} {
 			a, b := figures(c[0], c[1], more...)
 			if !reflect.DeepEqual(a, train) || !reflect.DeepEqual(b, eval) {
-				t.Errorf("%v, chunks of %d, each action %d times:\n%+v\n%+v\nin single steps\n%+v\n%+v", more, c[0], c[1], a, b, train, eval)
+				t.Errorf("%v, chunks of %d, each action %d times:\n%+v\n%+v\nin single steps\n%+v\n%+v", more, c[0],
+					c[1], a, b, train, eval)
 			}
 		}
 	}
@@ -104,7 +113,8 @@ func TestSuccessRuleOfChunks(t *testing.T) {
 	if paid == 0 || paid == len(want) {
 		t.Fatalf("rewards of success %v: too little to see", want)
 	}
-	for np, components := range map[int]string{1: "actor,env,rollout,reward: 0", 2: "actor: 0; env: 1; rollout: 0; reward: 1"} {
+	for np, components := range map[int]string{1: "actor,env,rollout,reward: 0",
+		2: "actor: 0; env: 1; rollout: 0; reward: 1"} {
 		if got := rewards(np, components, "reward.reward_type=success"); !slices.Equal(got, want) {
 			t.Errorf("%s: %v\nwant %v", components, got, want)
 		}

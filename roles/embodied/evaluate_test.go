@@ -40,14 +40,17 @@ func (l losing) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 	return err
 }
 
-// evaluationJob returns a job that evaluates a policy with its first weights, in 5 environments of CartPole-v1 of which each group loses the
-// first ones.
+// evaluationJob returns a job that evaluates a policy with its first weights, in 5 environments of CartPole-v1 of which
+// each group loses the first ones.
 func evaluationJob(t *testing.T, lost int, overrides ...string) (*config.Config, config.Registries) {
 	t.Helper()
-	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, append([]string{"runner.ckpt_path=" + filepath.Join(t.TempDir(), "weights"),
-		"env.eval.env_type=losing", "env.eval.total_num_envs=5"}, overrides...)...)
+	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole,
+		append([]string{"runner.ckpt_path=" + filepath.Join(t.TempDir(), "weights"),
+			"env.eval.env_type=losing", "env.eval.total_num_envs=5"}, overrides...)...)
 	pol := rolestest.NewPolicy(t, rolestest.EnvConfig("CartPole-v1", 5), 1, nil)
-	if err := durable.Write(cfg.Runner.CkptPath, func(w io.Writer) error { return tensor.WriteSafetensors(w, job.ModelDict(pol.Params()), nil) }); err != nil {
+	if err := durable.Write(cfg.Runner.CkptPath, func(w io.Writer) error {
+		return tensor.WriteSafetensors(w, job.ModelDict(pol.Params()), nil)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	return cfg, config.Registries{Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin(),
@@ -61,7 +64,8 @@ func evaluationJob(t *testing.T, lost int, overrides ...string) (*config.Config,
 // evaluate runs the job on goroutine ranks and returns what it says and its exit code.
 func evaluate(cfg *config.Config, reg config.Registries, ranks int, how task.Asked) (string, int) {
 	var out bytes.Buffer
-	s := session.New(session.Options{Registries: reg, Tasks: task.Tasks{Task{}}, Asked: new(loop.Requests), Out: &out, Log: &out, Evaluation: &how})
+	s := session.New(session.Options{Registries: reg, Tasks: task.Tasks{Task{}}, Asked: new(loop.Requests), Out: &out,
+		Log: &out, Evaluation: &how})
 	code, err := s.Start(context.Background(), local.New(ranks), cfg, nil, nil)
 	if err != nil {
 		fmt.Fprintln(&out, err)
@@ -71,16 +75,19 @@ func evaluate(cfg *config.Config, reg config.Registries, ranks int, how task.Ask
 
 // An evaluation says which episodes were lost, and fails where all were.
 func TestEvaluationLost(t *testing.T) {
-	for lost, says := range map[int]string{0: "5 episodes of CartPole-v1\n  eval/return", 2: "3 episodes of CartPole-v1", 5: "CartPole-v1: all 5 episodes were lost"} {
+	for lost, says := range map[int]string{0: "5 episodes of CartPole-v1\n  eval/return",
+		2: "3 episodes of CartPole-v1", 5: "CartPole-v1: all 5 episodes were lost"} {
 		cfg, reg := evaluationJob(t, lost)
 		got, code := evaluate(cfg, reg, 1, task.Asked{})
-		if !strings.Contains(got, says) || strings.Contains(got, "eval/num_lost       2") != (lost == 2) || (code != 0) != (lost == 5) {
+		if !strings.Contains(got, says) || strings.Contains(got, "eval/num_lost       2") != (lost == 2) ||
+			(code != 0) != (lost == 5) {
 			t.Errorf("%d of 5 lost: exit code %d, %s, want %s", lost, code, got, says)
 		}
 	}
 }
 
-// The figures are the same on any number of ranks, more than there are episodes too, for as many episodes as are asked for.
+// The figures are the same on any number of ranks, more than there are episodes too, for as many episodes as are asked
+// for.
 func TestEvaluationOnRanks(t *testing.T) {
 	cfg, reg := evaluationJob(t, 0)
 	for _, how := range []task.Asked{{}, {Episodes: 7}, {Episodes: 7, JSON: true}} {
@@ -97,16 +104,20 @@ func TestEvaluationOnRanks(t *testing.T) {
 		if err := json.Unmarshal([]byte(want), &figures); (err == nil) != how.JSON {
 			t.Fatalf("%+v: %v: %s", how, err, want)
 		}
-		if how.JSON && (figures["episodes"] != 7.0 || figures["task"] != "CartPole-v1" || figures["checkpoint"] != cfg.Runner.CkptPath ||
-			!(figures["eval/return_min"].(float64) < figures["eval/return"].(float64)) || !(figures["eval/return_std"].(float64) > 0)) {
+		if how.JSON && (figures["episodes"] != 7.0 || figures["task"] != "CartPole-v1" ||
+			figures["checkpoint"] != cfg.Runner.CkptPath ||
+			!(figures["eval/return_min"].(float64) < figures["eval/return"].(float64)) ||
+			!(figures["eval/return_std"].(float64) > 0)) {
 			t.Errorf("figures %v", figures)
 		}
 	}
 }
 
-// An episode of an evaluation lasts until the task's own limit, and not as long as a rollout of training, unless the configuration says how long.
+// An episode of an evaluation lasts until the task's own limit, and not as long as a rollout of training, unless the
+// configuration says how long.
 func TestEvaluationLastsAsLongAsTheTask(t *testing.T) {
-	for arg, want := range map[string]string{"~env.eval.max_steps_per_rollout_epoch": "lasts", "env.eval.max_steps_per_rollout_epoch=4": "  eval/episode_len    4\n"} {
+	for arg, want := range map[string]string{"~env.eval.max_steps_per_rollout_epoch": "lasts",
+		"env.eval.max_steps_per_rollout_epoch=4": "  eval/episode_len    4\n"} {
 		cfg, reg := evaluationJob(t, 0, "env.train.max_steps_per_rollout_epoch=4", arg)
 		got, code := evaluate(cfg, reg, 1, task.Asked{})
 		if cut := strings.Contains(got, "  eval/episode_len    4\n"); code != 0 || cut != (want != "lasts") {

@@ -19,7 +19,8 @@ import (
 // stale lets rollouts use weights that are up to two iterations old.
 var stale = slices.Concat(small, []string{"runner.weight_sync_interval=3", "algorithm.update_epoch=2"})
 
-// TestInferredLogProbsAreTheActors: the log-probs of an inference worker have the bits of the actor's policy before the update, not of the rollouts' older one.
+// TestInferredLogProbsAreTheActors: the log-probs of an inference worker have the bits of the actor's policy before the
+// update, not of the rollouts' older one.
 func TestInferredLogProbsAreTheActors(t *testing.T) {
 	for _, c := range []struct {
 		components string
@@ -27,8 +28,10 @@ func TestInferredLogProbsAreTheActors(t *testing.T) {
 		more       []string
 	}{
 		{"actor,env,rollout,inference: 0", 1, nil},
-		{"actor: 0; env,rollout: 1; inference: 2", 3, []string{"weight_syncer.type=bucket", "weight_syncer.bucket.bucket_dtype=bf16"}},
-		{"actor: 0-1; env: 0; rollout: 1; inference: '2:0-2'", 3, []string{"spmd.nodes=3", "actor.micro_batch_size=48"}},
+		{"actor: 0; env,rollout: 1; inference: 2", 3,
+			[]string{"weight_syncer.type=bucket", "weight_syncer.bucket.bucket_dtype=bf16"}},
+		{"actor: 0-1; env: 0; rollout: 1; inference: '2:0-2'", 3,
+			[]string{"spmd.nodes=3", "actor.micro_batch_size=48"}},
 	} {
 		t.Run(c.components, func(t *testing.T) {
 			var mu sync.Mutex
@@ -47,7 +50,8 @@ func TestInferredLogProbsAreTheActors(t *testing.T) {
 				for _, a := range r.Actor.Here() {
 					sampled, got := a.Batch().Must("sample_log_prob"), a.Batch().Must("prox_log_prob")
 					want := tensor.New(tensor.F32, sampled.Shape()...)
-					if err := algo.LogProbs(want, a.Policy(), a.Policy().NewWork(sampled.Dim(1)), a.Batch(), 0); err != nil {
+					if err := algo.LogProbs(want, a.Policy(), a.Policy().NewWork(sampled.Dim(1)), a.Batch(),
+						0); err != nil {
 						return err
 					}
 					if !slices.Equal(got.F32(), want.F32()) {
@@ -71,7 +75,8 @@ func TestInferredLogProbsAreTheActors(t *testing.T) {
 
 // Rollouts of older weights begin with a ratio that is not 1, unless it is to the policy before the update.
 func TestRatioStartsAtOneWhereRecomputed(t *testing.T) {
-	once := slices.Concat(stale, []string{"algorithm.update_epoch=1", "actor.global_batch_size=192"}) // one optimiser step per iteration
+	// one optimiser step per iteration
+	once := slices.Concat(stale, []string{"algorithm.update_epoch=1", "actor.global_batch_size=192"})
 	for _, recompute := range []bool{false, true} {
 		names, all := metricsOf(t, 1, "actor,env,rollout,inference: 0", 3,
 			append(once, fmt.Sprint("algorithm.recompute_logprobs=", recompute), "algorithm.kl_beta=0.01"))
@@ -84,7 +89,8 @@ func TestRatioStartsAtOneWhereRecomputed(t *testing.T) {
 	}
 }
 
-// Inference by a worker or by the actor, on any rank, gives the same metrics, for the clip and for the reference policy.
+// Inference by a worker or by the actor, on any rank, gives the same metrics, for the clip and for the reference
+// policy.
 func TestInferenceOnAnyRanks(t *testing.T) {
 	for _, more := range [][]string{
 		{"algorithm.recompute_logprobs=true", "algorithm.kl_beta=0.1"},
@@ -100,7 +106,8 @@ func TestInferenceOnAnyRanks(t *testing.T) {
 			{"actor: 0; env: 1; rollout: 2; inference: 3", 4},
 			{"actor: 1; env: '0:0-1'; rollout: '1:0-3'; inference: '0:0-2'", 2},
 		} {
-			if _, got := metricsOf(t, c.np, c.components, 4, asks); !slices.EqualFunc(got, want, slices.Equal[[]float64]) || len(got) != 4 {
+			if _, got := metricsOf(t, c.np, c.components, 4, asks); !slices.EqualFunc(got, want,
+				slices.Equal[[]float64]) || len(got) != 4 {
 				t.Errorf("%v, %s: %v\nby the actor %v", more, c.components, got, want)
 			}
 		}
@@ -145,12 +152,15 @@ func TestInferenceResumes(t *testing.T) {
 }
 
 func TestInferenceWithoutWork(t *testing.T) {
-	cfg, _, err := config.Load(rolestest.Registries(), placed(t, "../../configs/cartpole_ppo.yaml", "actor,env,rollout,inference: 0"), nil, false)
+	cfg, _, err := config.Load(rolestest.Registries(),
+		placed(t, "../../configs/cartpole_ppo.yaml", "actor,env,rollout,inference: 0"), nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "cluster.component_placement: expected no place for inference, or algorithm.recompute_logprobs or algorithm.kl_beta (else there is nothing to infer)"
-	if _, err := (Task{}).Draft(cfg, rolestest.Registries(), []int{0}).Complete(cfg, rolestest.Registries()); err == nil || !strings.Contains(err.Error(), want) {
+	want := "cluster.component_placement: expected no place for inference, or algorithm.recompute_logprobs or " +
+		"algorithm.kl_beta (else there is nothing to infer)"
+	if _, err := (Task{}).Draft(cfg, rolestest.Registries(), []int{0}).Complete(cfg,
+		rolestest.Registries()); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
 }

@@ -26,18 +26,22 @@ func (p slowPolicy) Forward(w policy.Work, obs tensor.Dict, mode policy.Mode, no
 }
 
 func withSlowPolicy(r *policy.Registry) {
-	r.Add("slow_policy", func(cfg policy.Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (policy.Policy, error) {
+	r.Add("slow_policy", func(cfg policy.Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (policy.Policy,
+		error) {
 		pol, err := policy.NewMLP(cfg, spec, seed, alloc)
 		return slowPolicy{pol}, err
 	})
 }
 
-// rollouts runs n rollouts of 64 environments, disaggregated, with one or two stages, and returns how long they took without training and
-// what was done when. All environments together take 2 ms for a step, and 2 ms for actions; a stage takes its share.
+// rollouts runs n rollouts of 64 environments, disaggregated, with one or two stages, and returns how long they took
+// without training and what was done when. All environments together take 2 ms for a step, and 2 ms for actions; a
+// stage takes its share.
 func rollouts(t testing.TB, stages int, n int) (took time.Duration, simulate, infer []member.Span) {
 	var mu sync.Mutex
 	onRanks(t, 4, "../../configs/cartpole_disaggregated.yaml", []string{
-		fmt.Sprintf("rollout.pipeline_stage_num=%d", stages), fmt.Sprintf("env.train.step_delay=%v", 2*time.Millisecond/time.Duration(stages)), "env.train.max_steps_per_rollout_epoch=32",
+		fmt.Sprintf("rollout.pipeline_stage_num=%d", stages),
+		fmt.Sprintf("env.train.step_delay=%v", 2*time.Millisecond/time.Duration(stages)),
+		"env.train.max_steps_per_rollout_epoch=32",
 		"cluster.tracer.enable=true", "actor.model.model_type=slow_policy", "runner.val_check_interval=-1",
 	}, func(ctx context.Context, r *EmbodiedRunner) error {
 		for range n {
@@ -83,11 +87,13 @@ func both(a, b []member.Span) (d time.Duration) {
 func TestPipeline(t *testing.T) {
 	_, simulate, infer := rollouts(t, 1, 1)
 	if d := both(simulate, infer); len(simulate) != 32 || len(infer) != 32 || d != 0 {
-		t.Errorf("one stage: %d steps, %d inferences, side by side for %v, want 32, 32, 0", len(simulate), len(infer), d)
+		t.Errorf("one stage: %d steps, %d inferences, side by side for %v, want 32, 32, 0", len(simulate), len(infer),
+			d)
 	}
 	_, simulate, infer = rollouts(t, 2, 1)
 	if d := both(simulate, infer); len(simulate) != 64 || len(infer) != 64 || d == 0 {
-		t.Errorf("two stages: %d steps, %d inferences, side by side for %v, want 64, 64, > 0", len(simulate), len(infer), d)
+		t.Errorf("two stages: %d steps, %d inferences, side by side for %v, want 64, 64, > 0", len(simulate),
+			len(infer), d)
 	}
 }
 

@@ -8,11 +8,14 @@ import (
 	"testing"
 )
 
-// Actors that have the same parameters train on; one that has drifted ends the job, which names the tensor and the actor.
+// Actors that have the same parameters train on; one that has drifted ends the job, which names the tensor and the
+// actor.
 func TestReplicasAreCompared(t *testing.T) {
-	overrides := []string{"comm.check_replicas=2", "env.train.total_num_envs=8", "env.train.max_steps_per_rollout_epoch=16",
+	overrides := []string{"comm.check_replicas=2", "env.train.total_num_envs=8",
+		"env.train.max_steps_per_rollout_epoch=16",
 		"actor.global_batch_size=64", "actor.micro_batch_size=32"}
-	onRanks(t, 2, "../../configs/cartpole_collocated.yaml", overrides, func(ctx context.Context, r *EmbodiedRunner) error {
+	onRanks(t, 2, "../../configs/"+
+		"cartpole_collocated.yaml", overrides, func(ctx context.Context, r *EmbodiedRunner) error {
 		for range 4 {
 			if err := r.iterate(ctx); err != nil {
 				return err
@@ -27,7 +30,8 @@ func TestReplicasAreCompared(t *testing.T) {
 		}
 		err := actor.CompareReplicas(ctx, nil)
 		want := actor.Policy().Params().Fields[2].Name + " has checksum"
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "on member 1 (rank 1)") {
+		if err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "on member 1 (rank 1)") {
 			return fmt.Errorf("actor 1 has drifted: %v, want %q", err, want)
 		}
 		return nil
@@ -36,9 +40,11 @@ func TestReplicasAreCompared(t *testing.T) {
 
 // Compressed gradients say what compression costs: less than a bfloat16's last bit, and not nothing.
 func TestCompressionIsReported(t *testing.T) {
-	overrides := []string{"comm.compression=bf16", "env.train.total_num_envs=8", "env.train.max_steps_per_rollout_epoch=16",
+	overrides := []string{"comm.compression=bf16", "env.train.total_num_envs=8",
+		"env.train.max_steps_per_rollout_epoch=16",
 		"actor.global_batch_size=64", "actor.micro_batch_size=32"}
-	onRanks(t, 2, "../../configs/cartpole_collocated.yaml", overrides, func(ctx context.Context, r *EmbodiedRunner) error {
+	onRanks(t, 2, "../../configs/"+
+		"cartpole_collocated.yaml", overrides, func(ctx context.Context, r *EmbodiedRunner) error {
 		for range 2 {
 			if err := r.iterate(ctx); err != nil {
 				return err
@@ -49,7 +55,8 @@ func TestCompressionIsReported(t *testing.T) {
 		}
 		i := slices.Index(r.loop.Report().Names, "actor/compression_error")
 		if i < 0 || r.loop.Report().Values[i] <= 1e-5 || r.loop.Report().Values[i] > 1./256 {
-			return fmt.Errorf("compression_error is metric %d of %v %v: want it between 0.00001 and 1/256", i, r.loop.Report().Names, r.loop.Report().Values)
+			return fmt.Errorf("compression_error is metric %d of %v %v: want it between 0.00001 and 1/256", i,
+				r.loop.Report().Names, r.loop.Report().Values)
 		}
 		return nil
 	})

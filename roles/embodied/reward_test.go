@@ -18,7 +18,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// placed writes a configuration like that of path, with other components on other ranks, as "actor: 0-1; env,rollout: 2".
+// placed writes a configuration like that of path, with other components on other ranks, as "actor: 0-1; env,rollout:
+// 2".
 func placed(t *testing.T, path, components string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -56,22 +57,24 @@ var small = []string{
 func metricsOf(t *testing.T, np int, components string, n int, overrides []string) (names []string, all [][]float64) {
 	t.Helper()
 	var mu sync.Mutex
-	onRanks(t, np, placed(t, "../../configs/cartpole_ppo.yaml", components), overrides, func(ctx context.Context, r *EmbodiedRunner) error {
-		for range n {
-			if err := r.iterate(ctx); err != nil {
-				return err
+	onRanks(t, np, placed(t, "../../configs/cartpole_ppo.yaml", components), overrides,
+		func(ctx context.Context, r *EmbodiedRunner) error {
+			for range n {
+				if err := r.iterate(ctx); err != nil {
+					return err
+				}
+				if mu.Lock(); r.loop.Report().Names != nil {
+					names, all = slices.Clone(r.loop.Report().Names), append(all, slices.Clone(r.loop.Report().Values))
+				}
+				mu.Unlock()
 			}
-			if mu.Lock(); r.loop.Report().Names != nil {
-				names, all = slices.Clone(r.loop.Report().Names), append(all, slices.Clone(r.loop.Report().Values))
-			}
-			mu.Unlock()
-		}
-		return nil
-	})
+			return nil
+		})
 	return names, all
 }
 
-// TestRecordedRewardsAreTheRules: the recorded rewards are the rule's, for the observations before the step and after it, before any reset.
+// TestRecordedRewardsAreTheRules: the recorded rewards are the rule's, for the observations before the step and after
+// it, before any reset.
 func TestRecordedRewardsAreTheRules(t *testing.T) {
 	for _, c := range []struct {
 		name, components string
@@ -86,39 +89,41 @@ func TestRecordedRewardsAreTheRules(t *testing.T) {
 			path := placed(t, "../../configs/cartpole_ppo.yaml", c.components)
 			goesOn, ends, idles := 0, 0, 0
 			long := []string{"env.train.max_steps_per_rollout_epoch=60", "env.train.max_episode_steps=40"}
-			onRanks(t, c.np, path, slices.Concat(small, long, potential, c.more), func(ctx context.Context, r *EmbodiedRunner) error {
-				if err := r.sendWeights(ctx); err != nil {
-					return err
-				}
-				if err := r.playRollout(ctx, 0); err != nil {
-					return err
-				}
-				for _, a := range r.Actor.Here() {
-					d := a.Batch()
-					obs, reward := d.Must("observation.state"), d.Must("reward").F32()
-					terminated, truncated := d.Must("terminated").U8(), d.Must("truncated").U8()
-					angle := func(i int) float64 { return math.Abs(float64(obs.F32()[4*i+2])) }
-					gamma := float64(r.plan.Config.Algorithm.Gamma)
-					for i := range 59 * 16 { // what follows the last step is not recorded
-						want := angle(i) - gamma*angle(i+16)
-						mask, masked := d.Get("mask")
-						switch {
-						case masked && mask.U8()[i] == 0:
-							want, idles = 0, idles+1
-						case terminated[i] != 0:
-							want, ends = angle(i), ends+1
-						case truncated[i] != 0: // its last observation is gone
-							continue
-						default:
-							goesOn++
-						}
-						if float32(want) != reward[i] {
-							return fmt.Errorf("step %d of environment %d: reward %v, want %v", i/16, i%16, reward[i], want)
+			onRanks(t, c.np, path, slices.Concat(small, long, potential, c.more),
+				func(ctx context.Context, r *EmbodiedRunner) error {
+					if err := r.sendWeights(ctx); err != nil {
+						return err
+					}
+					if err := r.playRollout(ctx, 0); err != nil {
+						return err
+					}
+					for _, a := range r.Actor.Here() {
+						d := a.Batch()
+						obs, reward := d.Must("observation.state"), d.Must("reward").F32()
+						terminated, truncated := d.Must("terminated").U8(), d.Must("truncated").U8()
+						angle := func(i int) float64 { return math.Abs(float64(obs.F32()[4*i+2])) }
+						gamma := float64(r.plan.Config.Algorithm.Gamma)
+						for i := range 59 * 16 { // what follows the last step is not recorded
+							want := angle(i) - gamma*angle(i+16)
+							mask, masked := d.Get("mask")
+							switch {
+							case masked && mask.U8()[i] == 0:
+								want, idles = 0, idles+1
+							case terminated[i] != 0:
+								want, ends = angle(i), ends+1
+							case truncated[i] != 0: // its last observation is gone
+								continue
+							default:
+								goesOn++
+							}
+							if float32(want) != reward[i] {
+								return fmt.Errorf("step %d of environment %d: reward %v, want %v", i/16, i%16,
+									reward[i], want)
+							}
 						}
 					}
-				}
-				return nil
-			})
+					return nil
+				})
 			if goesOn < 100 || ends < 3 || c.more != nil && idles < 3 {
 				t.Errorf("%d steps within episodes, %d ends, %d idle: the test sees too little", goesOn, ends, idles)
 			}
@@ -135,8 +140,9 @@ func TestRewardsOnAnyRanks(t *testing.T) {
 	}
 	plain := run(1, "actor,env,rollout: 0", nil)
 	for name, asks := range map[string][]string{
-		"rule":  potential,
-		"model": {"reward.use_reward_model=true", "reward.model.model_path=" + model, "reward.env_reward_weight=0.5", "reward.model.hidden_sizes=[16]"},
+		"rule": potential,
+		"model": {"reward.use_reward_model=true", "reward.model.model_path=" + model, "reward.env_reward_weight=0.5",
+			"reward.model.hidden_sizes=[16]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := run(1, "actor,env,rollout,reward: 0", asks)
@@ -152,7 +158,8 @@ func TestRewardsOnAnyRanks(t *testing.T) {
 				{"actor: 0; env: 0-1; rollout: 0-1; reward: '1:0-2'", 2, nil}, // three workers share two routes
 				{"actor: 1; env: '0:0-1'; rollout: '1:0-3'; reward: '0'", 2, []string{"rollout.pipeline_stage_num=2"}},
 			} {
-				if got := run(c.np, c.components, slices.Concat(asks, c.more)); !slices.EqualFunc(got, want, slices.Equal[[]float64]) {
+				if got := run(c.np, c.components, slices.Concat(asks, c.more)); !slices.EqualFunc(got, want,
+					slices.Equal[[]float64]) {
 					t.Errorf("%s: %v\non one rank %v", c.components, got, want)
 				}
 			}
@@ -163,7 +170,9 @@ func TestRewardsOnAnyRanks(t *testing.T) {
 // rewardModel writes the parameters of a small network for CartPole to a file.
 func rewardModel(t *testing.T) string {
 	t.Helper()
-	net := rolestest.NewPolicy(t, rolestest.EnvConfig("CartPole-v1", 1), 7, func(c *policy.Config) { c.HiddenSizes = []int{16} })
+	net := rolestest.NewPolicy(t, rolestest.EnvConfig("CartPole-v1", 1), 7, func(c *policy.Config) {
+		c.HiddenSizes = []int{16}
+	})
 	path := filepath.Join(t.TempDir(), "model.safetensors")
 	f, err := os.Create(path)
 	if err != nil {
@@ -186,22 +195,30 @@ func TestRewardMistakes(t *testing.T) {
 		overrides  []string
 		want       string
 	}{
-		{"actor,env,rollout: 0", potential, "cluster.component_placement: expected a place for reward, as 0 or all (the section reward asks for it)"},
-		{"actor,env,rollout,reward: 0", []string{"reward.reward_type=sucess"}, "reward.reward_type: sucess: expected one of env, success, potential"},
-		{"actor,env,rollout,reward: 0", []string{"reward.reward_mode=now"}, "reward.reward_mode: now: expected per_step or terminal"},
-		{"actor,env,rollout,reward: 0", []string{"reward.use_reward_model=true", "reward.model.model_path=x", "reward.model.model_type=resnet"},
+		{"actor,env,rollout: 0", potential,
+			"cluster.component_placement: expected a place for reward, as 0 or all (the section reward asks for it)"},
+		{"actor,env,rollout,reward: 0", []string{"reward.reward_type=sucess"},
+			"reward.reward_type: sucess: expected one of env, success, potential"},
+		{"actor,env,rollout,reward: 0", []string{"reward.reward_mode=now"},
+			"reward.reward_mode: now: expected per_step or terminal"},
+		{"actor,env,rollout,reward: 0", []string{"reward.use_reward_model=true", "reward.model.model_path=x",
+			"reward.model.model_type=resnet"},
 			`reward.model.model_type: resnet: expected one of mlp_policy`},
 	} {
-		cfg, _, err := config.Load(rolestest.Registries(), placed(t, "../../configs/cartpole_ppo.yaml", c.components), c.overrides, false)
+		cfg, _, err := config.Load(rolestest.Registries(), placed(t, "../../configs/cartpole_ppo.yaml", c.components),
+			c.overrides, false)
 		if cfg == nil {
 			t.Fatal(err)
 		}
-		if _, err = (Task{}).Draft(cfg, reg, []int{0}).Complete(cfg, reg); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err = (Task{}).Draft(cfg, reg, []int{0}).Complete(cfg, reg); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: got %v\nwant %s", c.overrides, err, c.want)
 		}
 	}
-	cfg, _, err := config.Load(rolestest.Registries(), placed(t, "../../configs/cartpole_ppo.yaml", "actor,env,rollout,reward: 0"),
-		[]string{"reward.use_reward_model=true", "reward.model.model_path=" + rewardModel(t)}, false) // of other hidden sizes
+	cfg, _, err := config.Load(rolestest.Registries(),
+		placed(t, "../../configs/cartpole_ppo.yaml", "actor,env,rollout,reward: 0"),
+		// of other hidden sizes
+		[]string{"reward.use_reward_model=true", "reward.model.model_path=" + rewardModel(t)}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +226,8 @@ func TestRewardMistakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.CheckFiles(0); err == nil || !strings.Contains(err.Error(), "reward.model.model_path") || !strings.Contains(err.Error(), "actor.0.weight is") {
+	if err := j.CheckFiles(0); err == nil || !strings.Contains(err.Error(), "reward.model.model_path") ||
+		!strings.Contains(err.Error(), "actor.0.weight is") {
 		t.Errorf("another network's parameters: %v", err)
 	}
 }

@@ -22,7 +22,8 @@ func TestDynamicSamplingOnAnyRanks(t *testing.T) {
 	}
 	run := func(np int, path string) (all [][]float64, most float64) {
 		onRanks(t, np, path, []string{
-			"env.train.total_num_envs=16", "env.train.max_steps_per_rollout_epoch=12", "env.train.max_episode_steps=12", "actor.global_batch_size=192", "actor.micro_batch_size=192",
+			"env.train.total_num_envs=16", "env.train.max_steps_per_rollout_epoch=12", "env.train.max_episode_steps=12",
+			"actor.global_batch_size=192", "actor.micro_batch_size=192",
 			"algorithm.max_num_gen_batches=4", "algorithm.group_size=2", "runner.val_check_interval=-1",
 		}, func(ctx context.Context, r *EmbodiedRunner) error {
 			for range 4 {

@@ -20,13 +20,15 @@ func TestTraceHasAllWorkers(t *testing.T) {
 		np         int
 		more, want []string
 	}{
-		{"actor,env,rollout: 0; reward: 1", 2, potential, []string{"play of rollout 0", "score of reward 0", "train of actor 0"}},
+		{"actor,env,rollout: 0; reward: 1", 2, potential,
+			[]string{"play of rollout 0", "score of reward 0", "train of actor 0"}},
 		{"env: 0; rollout: 1; inference: 2; actor: 3", 4, []string{"algorithm.recompute_logprobs=true"},
 			[]string{"infer of inference 0", "infer of rollout 0", "simulate of env 0", "train of actor 0"}},
 	} {
 		var mu sync.Mutex
 		seen := map[string]bool{}
-		onRanks(t, c.np, placed(t, "../../configs/cartpole_ppo.yaml", c.components), slices.Concat(small, c.more, []string{"cluster.tracer.enable=true"}),
+		onRanks(t, c.np, placed(t, "../../configs/cartpole_ppo.yaml", c.components),
+			slices.Concat(small, c.more, []string{"cluster.tracer.enable=true"}),
 			func(ctx context.Context, r *EmbodiedRunner) error {
 				if err := r.iterate(ctx); err != nil {
 					return err

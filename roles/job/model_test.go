@@ -40,7 +40,8 @@ func TestModelComesBack(t *testing.T) {
 	if err := rolestest.SameDict(ModelDict(dst), ModelDict(src)); err != nil {
 		t.Error(err)
 	}
-	if got, want := tensor.FromF32(dst.Data, len(dst.Data)), tensor.FromF32(src.Data, len(src.Data)); !bytes.Equal(got.Bytes(), want.Bytes()) {
+	if got, want := tensor.FromF32(dst.Data, len(dst.Data)),
+		tensor.FromF32(src.Data, len(src.Data)); !bytes.Equal(got.Bytes(), want.Bytes()) {
 		t.Error("parameters differ")
 	}
 }
@@ -108,7 +109,8 @@ func TestForeignModelIsRefused(t *testing.T) {
 			t.Errorf("%s: %v, want it to name %s", c.what, err, c.want)
 		}
 	}
-	if a, b := tensor.FromF32(own.Data, len(own.Data)), tensor.FromF32(before, len(before)); !bytes.Equal(a.Bytes(), b.Bytes()) {
+	if a, b := tensor.FromF32(own.Data, len(own.Data)), tensor.FromF32(before, len(before)); !bytes.Equal(a.Bytes(),
+		b.Bytes()) {
 		t.Error("a model that was refused changed parameters")
 	}
 }

@@ -19,24 +19,26 @@ import (
 // agreeing runs f on every rank of a world of np, each with its end of an agreement.
 func agreeing(t *testing.T, np int, f func(ctx context.Context, a *agreement, rank int) error) error {
 	t.Helper()
-	return spmd.Run(t.Context(), local.New(np), spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
-		all := make([]int, np)
-		for r := range all {
-			all[r] = r
-		}
-		ends, err := w.NewComm(all, "votes")
-		if err != nil {
-			return err
-		}
-		a, err := newAgreement(ends[0], w.Alloc)
-		if err != nil {
-			return err
-		}
-		return f(ctx, a, w.Rank())
-	})
+	return spmd.Run(t.Context(), local.New(np), spmd.Options{Log: t.Output()},
+		func(ctx context.Context, w *spmd.World) error {
+			all := make([]int, np)
+			for r := range all {
+				all[r] = r
+			}
+			ends, err := w.NewComm(all, "votes")
+			if err != nil {
+				return err
+			}
+			a, err := newAgreement(ends[0], w.Alloc)
+			if err != nil {
+				return err
+			}
+			return f(ctx, a, w.Rank())
+		})
 }
 
-// A ballot is what every rank votes and reports at every step: known to all, so that each can tell what must come of it.
+// A ballot is what every rank votes and reports at every step: known to all, so that each can tell what must come of
+// it.
 type ballot [][]struct {
 	vote   vote
 	report []byte
@@ -74,7 +76,8 @@ func (b ballot) decision(step int) (d decision) {
 	return d
 }
 
-// Votes are decided on one loop head later, alike on all ranks; the reports are on rank 0 then; nobody is more than a step ahead.
+// Votes are decided on one loop head later, alike on all ranks; the reports are on rank 0 then; nobody is more than a
+// step ahead.
 func TestAgreement(t *testing.T) {
 	const steps = 60
 	for _, np := range []int{1, 2, 3, 5, 8} {
@@ -100,7 +103,8 @@ func TestAgreement(t *testing.T) {
 				}
 				for other := range reached {
 					if at := reached[other].Load(); at < int64(s) {
-						return fmt.Errorf("rank %d passed loop head %d when rank %d had voted at %d of them", rank, s, other, at)
+						return fmt.Errorf("rank %d passed loop head %d when rank %d had voted at %d of them", rank, s,
+							other, at)
 					}
 				}
 				if s == steps {
@@ -135,7 +139,8 @@ func (b ballot) check(step, rank int, d decision, reports [][]byte) error {
 	}
 	for r := range reports {
 		if !bytes.Equal(reports[r], b[step][r].report) {
-			return fmt.Errorf("the report of rank %d, %d bytes, is not what it gave, %d bytes", r, len(reports[r]), len(b[step][r].report))
+			return fmt.Errorf("the report of rank %d, %d bytes, is not what it gave, %d bytes", r, len(reports[r]),
+				len(b[step][r].report))
 		}
 	}
 	return nil
@@ -166,25 +171,26 @@ func TestAgreementNamesTheFirstRankThatDiffers(t *testing.T) {
 
 func TestAgreementWithoutMemory(t *testing.T) {
 	none := errors.New("no memory")
-	err := spmd.Run(t.Context(), local.New(1), spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
-		ends, err := w.NewComm([]int{0}, "votes")
-		if err != nil {
-			return err
-		}
-		for fails := range 2 { // the first allocation, then the second
-			n := 0
-			_, err := newAgreement(ends[0], func(size int) ([]byte, error) {
-				if n++; n > fails {
-					return nil, none
-				}
-				return tensor.Heap(size)
-			})
-			if !errors.Is(err, none) {
-				return fmt.Errorf("allocation %d fails: %v", fails+1, err)
+	err := spmd.Run(t.Context(), local.New(1), spmd.Options{Log: t.Output()},
+		func(ctx context.Context, w *spmd.World) error {
+			ends, err := w.NewComm([]int{0}, "votes")
+			if err != nil {
+				return err
 			}
-		}
-		return nil
-	})
+			for fails := range 2 { // the first allocation, then the second
+				n := 0
+				_, err := newAgreement(ends[0], func(size int) ([]byte, error) {
+					if n++; n > fails {
+						return nil, none
+					}
+					return tensor.Heap(size)
+				})
+				if !errors.Is(err, none) {
+					return fmt.Errorf("allocation %d fails: %v", fails+1, err)
+				}
+			}
+			return nil
+		})
 	if err != nil {
 		t.Error(err)
 	}

@@ -21,10 +21,11 @@ import (
 	"github.com/rlinf/rlinf/roles/task"
 )
 
-// With log_interval 3 a line is the mean of three iterations, or of what came since the line before: evaluations and checkpoints (here
-// every 4th) have one, and the end.
+// With log_interval 3 a line is the mean of three iterations, or of what came since the line before: evaluations and
+// checkpoints (here every 4th) have one, and the end.
 func TestLogInterval(t *testing.T) {
-	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "cluster.component_placement={actor: 0, env: 0, rollout: 0}", "runner.max_epochs=12", "runner.logger.log_interval=3",
+	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "cluster.component_placement={actor: 0, env: 0, rollout: 0}",
+		"runner.max_epochs=12", "runner.logger.log_interval=3",
 		"runner.val_check_interval=4", "runner.save_interval=4", "runner.logger.logger_backends=[]")
 	j, err := task.Tasks{embodied.Task{}}.Plan(cfg, rolestest.Registries(), make([]int, 1))
 	if err != nil {
@@ -35,13 +36,15 @@ func TestLogInterval(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer folder.Close()
-	book, err := loop.OpenLogbook(folder, j, loop.StartState{}, metrics.NewProgress(io.Discard, metrics.Options{}), time.Time{})
+	book, err := loop.OpenLogbook(folder, j, loop.StartState{}, metrics.NewProgress(io.Discard, metrics.Options{}),
+		time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for step := range int64(10) {
 		x := float64(step + 1)
-		r := loop.Report{Times: make([]float64, len(loop.Phases)), Names: []string{"actor/loss"}, Values: []float64{x}, Rollouts: step + 1}
+		r := loop.Report{Times: make([]float64, len(loop.Phases)), Names: []string{"actor/loss"}, Values: []float64{x},
+			Rollouts: step + 1}
 		r.Times[loop.WholeStep] = x / 2
 		if step >= 4 { // one that some iterations have not
 			r.Names, r.Values = append(r.Names, "rollout/late"), append(r.Values, -x)
@@ -50,7 +53,8 @@ func TestLogInterval(t *testing.T) {
 			r.Episodes = env.AppendRows(r.Episodes, []env.Episode{{Env: int(x), Len: 1, Return: 10 * x}})
 		}
 		if j.Common().EvaluatesAt(step + 1) {
-			r.Evals = env.AppendRows(nil, []env.Episode{{Len: 1, Return: 100 * x}, {Aborted: step == 3, Len: 1, Return: 100 * x}})
+			r.Evals = env.AppendRows(nil,
+				[]env.Episode{{Len: 1, Return: 100 * x}, {Aborted: step == 3, Len: 1, Return: 100 * x}})
 		}
 		if step == 3 || step >= 8 {
 			r.Episodes = env.AppendRows(r.Episodes, []env.Episode{{Aborted: true, Len: 1}, {Aborted: true}})
@@ -79,8 +83,10 @@ func TestLogInterval(t *testing.T) {
 			t.Fatal(err)
 		}
 		steps := float64(stepsOf(j))
-		got = append(got, fmt.Sprint(m["step"], m["env/steps"].(float64)/steps, m["train/actor/loss"], m["rollout/late"], m["env/num_trajectories"],
-			m["eval/return"], m["time/step"], m["time/env_steps_per_second"].(float64)/steps, m["env/num_lost"], m["eval/num_lost"]))
+		got = append(got, fmt.Sprint(m["step"], m["env/steps"].(float64)/steps, m["train/actor/loss"],
+			m["rollout/late"], m["env/num_trajectories"],
+			m["eval/return"], m["time/step"], m["time/env_steps_per_second"].(float64)/steps, m["env/num_lost"],
+			m["eval/num_lost"]))
 	}
 	want := []string{
 		fmt.Sprint(3.0, 3.0, 2.0, nil, 3.0, nil, 1.0, 1.0, nil, nil),
@@ -98,7 +104,8 @@ func TestLogInterval(t *testing.T) {
 // TensorBoard's x axis is iterations, or environment steps, and it has the configuration as a text.
 func TestTensorBoardAxis(t *testing.T) {
 	for axis, want := range map[string]int64{"step": 1, "env_steps": 0} {
-		cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "cluster.component_placement={actor: 0, env: 0, rollout: 0}", "runner.logger.logger_backends=[tensorboard]",
+		cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole,
+			"cluster.component_placement={actor: 0, env: 0, rollout: 0}", "runner.logger.logger_backends=[tensorboard]",
 			"runner.logger.tensorboard_axis="+axis)
 		j, err := task.Tasks{embodied.Task{}}.Plan(cfg, rolestest.Registries(), make([]int, 1))
 		if err != nil {
@@ -109,7 +116,8 @@ func TestTensorBoardAxis(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer folder.Close()
-		book, err := loop.OpenLogbook(folder, j, loop.StartState{}, metrics.NewProgress(io.Discard, metrics.Options{}), time.Time{})
+		book, err := loop.OpenLogbook(folder, j, loop.StartState{}, metrics.NewProgress(io.Discard, metrics.Options{}),
+			time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +141,8 @@ func TestTensorBoardAxis(t *testing.T) {
 		}
 		// An event is its time, its step, a varint behind the byte 16, and its values behind the byte 42.
 		step := append(binary.AppendUvarint([]byte{16}, uint64(want)), 42)
-		if !bytes.Contains(text[bytes.LastIndex(text, []byte("    ")):], step) || !bytes.Contains(text, []byte("    runner:\n")) {
+		if !bytes.Contains(text[bytes.LastIndex(text, []byte("    ")):], step) ||
+			!bytes.Contains(text, []byte("    runner:\n")) {
 			t.Errorf("axis %s: no event of step %d, or no configuration", axis, want)
 		}
 	}

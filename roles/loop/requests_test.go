@@ -21,14 +21,15 @@ func TestQuit(t *testing.T) {
 		cmd := exec.Command("sh", "-c", began+`exec "$0" -test.run "^TestQuit$"`, os.Args[0])
 		cmd.Env = append(os.Environ(), "RLINF_TEST_QUIT=yes")
 		out, _ := cmd.CombinedOutput()
-		if code := cmd.ProcessState.ExitCode(); code != ExitCrashed || !strings.Contains(string(out), "loop.TestQuit(") {
+		if code := cmd.ProcessState.ExitCode(); code != ExitCrashed ||
+			!strings.Contains(string(out), "loop.TestQuit(") {
 			t.Errorf("%sQUIT: exit code %d, %s\nexpected %d and the stacks", began, code, out, ExitCrashed)
 		}
 	}
 }
 
-// A run stops by itself, to be queued again, after runner.max_time or in time before the end of the Slurm job: a twentieth of what it
-// had, and no more than two minutes.
+// A run stops by itself, to be queued again, after runner.max_time or in time before the end of the Slurm job: a
+// twentieth of what it had, and no more than two minutes.
 func TestStopsInTime(t *testing.T) {
 	const none = 0
 	for _, c := range []struct {
@@ -43,7 +44,8 @@ func TestStopsInTime(t *testing.T) {
 		{name: "a short job", slurm: 10 * time.Minute, want: 9*time.Minute + 30*time.Second},
 		{name: "a long job", slurm: 24 * time.Hour, want: 24*time.Hour - 2*time.Minute},
 		{name: "max_time before the end of the job", maxTime: time.Hour, slurm: 24 * time.Hour, want: time.Hour},
-		{name: "max_time after the end of the job", maxTime: 48 * time.Hour, slurm: 24 * time.Hour, want: 24*time.Hour - 2*time.Minute},
+		{name: "max_time after the end of the job", maxTime: 48 * time.Hour, slurm: 24 * time.Hour,
+			want: 24*time.Hour - 2*time.Minute},
 		{name: "a job without end", unreadableEnd: "Unknown", want: none},
 	} {
 		t.Run(c.name, func(t *testing.T) {

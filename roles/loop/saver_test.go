@@ -173,7 +173,8 @@ func TestShardsTakeUpTheStateOfOtherShards(t *testing.T) {
 	for _, s := range resumed {
 		b = append(b, s.Episodes.Take()...)
 	}
-	if x, y := env.Summarize(a), env.Summarize(b); !reflect.DeepEqual(x, y) || x.NumTrajectories == 0 || fmt.Sprint(a) != fmt.Sprint(b) {
+	if x, y := env.Summarize(a), env.Summarize(b); !reflect.DeepEqual(x, y) || x.NumTrajectories == 0 ||
+		fmt.Sprint(a) != fmt.Sprint(b) {
 		t.Errorf("episodes %+v, of the shards that went on %+v", y, x)
 	}
 	wrong := st.Envs.Slice(0, 3)
@@ -197,8 +198,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestSharesAreNotCopied: a replay buffer may fill most of the memory. What one share has of all environments is written from where it lies, and what goes
-// to another rank is encoded at once.
+// TestSharesAreNotCopied: a replay buffer may fill most of the memory. What one share has of all environments is
+// written from where it lies, and what goes to another rank is encoded at once.
 func TestSharesAreNotCopied(t *testing.T) {
 	var d tensor.Dict
 	random(&d, rand.New(rand.NewPCG(1, 9)), "", 1000)

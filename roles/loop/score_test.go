@@ -16,7 +16,8 @@ type judge struct {
 
 func (j judge) Score(value float64) float64 { return j.of(value) }
 
-// TestScore: the score of a checkpoint is that of the evaluation after its step, or of training in a job without evaluations.
+// TestScore: the score of a checkpoint is that of the evaluation after its step, or of training in a job without
+// evaluations.
 func TestScore(t *testing.T) {
 	same, less := func(x float64) float64 { return x }, func(x float64) float64 { return -x }
 	for _, c := range []struct {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestResolveOlderConfig: the configuration in a checkpoint of a program that knew fewer keys is that of a run which leaves them alone.
+// TestResolveOlderConfig: the configuration in a checkpoint of a program that knew fewer keys is that of a run which
+// leaves them alone.
 func TestResolveOlderConfig(t *testing.T) {
 	c, _, err := config.Load(rolestest.Registries(), "../../configs/cartpole_one_rank.yaml", nil, true)
 	if err != nil {

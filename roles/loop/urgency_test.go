@@ -16,13 +16,15 @@ func TestSameSignalWithinASecondCountsOnce(t *testing.T) {
 		want  bool
 	}
 	for name, signals := range map[string][]signal{
-		"timeout":     {{ExitTerminated, 0, false}, {ExitTerminated, time.Millisecond, false}, {ExitTerminated, 999 * time.Millisecond, false}},
-		"twice":       {{ExitInterrupted, 0, false}, {ExitInterrupted, time.Second, true}},
-		"long after":  {{ExitTerminated, 0, false}, {ExitTerminated, time.Hour, true}},
-		"session":     {{ExitTerminated, 0, false}, {ExitHungUp, time.Millisecond, false}},
-		"hung up":     {{ExitHungUp, 0, false}, {ExitHungUp, time.Millisecond, false}, {ExitHungUp, time.Second, true}},
-		"another":     {{ExitInterrupted, 0, false}, {ExitTerminated, time.Millisecond, true}},
-		"three times": {{ExitInterrupted, 0, false}, {ExitInterrupted, 10 * time.Millisecond, false}, {ExitInterrupted, 2 * time.Second, true}},
+		"timeout": {{ExitTerminated, 0, false}, {ExitTerminated, time.Millisecond, false},
+			{ExitTerminated, 999 * time.Millisecond, false}},
+		"twice":      {{ExitInterrupted, 0, false}, {ExitInterrupted, time.Second, true}},
+		"long after": {{ExitTerminated, 0, false}, {ExitTerminated, time.Hour, true}},
+		"session":    {{ExitTerminated, 0, false}, {ExitHungUp, time.Millisecond, false}},
+		"hung up":    {{ExitHungUp, 0, false}, {ExitHungUp, time.Millisecond, false}, {ExitHungUp, time.Second, true}},
+		"another":    {{ExitInterrupted, 0, false}, {ExitTerminated, time.Millisecond, true}},
+		"three times": {{ExitInterrupted, 0, false}, {ExitInterrupted, 10 * time.Millisecond, false},
+			{ExitInterrupted, 2 * time.Second, true}},
 	} {
 		var u urgency
 		for i, s := range signals {

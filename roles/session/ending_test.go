@@ -46,8 +46,10 @@ evaluate    ./rlinf eval -c 'my runs/a/config.yaml'
 inspect     ./rlinf compare 'my runs/a'
             tensorboard --logdir 'my runs/a/tensorboard'
 `},
-		{name: "stopped under a launcher", status: runfolder.Checkpointed, saved: true, end: ending{program: "rlinf", launch: "mpirun -np 3 "},
-			set: func(e *ending) { e.cfg.Runner.ValCheckInterval, e.cfg.Runner.Logger.LoggerBackends = -1, nil }, want: `
+		{name: "stopped under a launcher", status: runfolder.Checkpointed, saved: true,
+			end: ending{program: "rlinf", launch: "mpirun -np 3 "},
+			set: func(e *ending) { e.cfg.Runner.ValCheckInterval, e.cfg.Runner.Logger.LoggerBackends = -1, nil },
+			want: `
 run         my runs/a: checkpointed after step 4
 checkpoint  my runs/a/checkpoints/global_step_4
 resume      mpirun -np 3 rlinf -c 'my runs/a/config.yaml' --resume auto
@@ -85,9 +87,11 @@ checkpoint  my runs/a/checkpoints/global_step_4
 evaluate    rlinf eval -c 'my runs/a/config.yaml'
 inspect     rlinf compare 'my runs/a'
 `},
-		{name: "fine-tuning that validation ended", status: runfolder.Done, saved: true, end: ending{program: "rlinf", most: 6},
+		{name: "fine-tuning that validation ended", status: runfolder.Done, saved: true,
+			end: ending{program: "rlinf", most: 6},
 			set: func(e *ending) {
-				e.cfg.Runner.TaskType, e.cfg.Runner.Logger.LoggerBackends, e.cfg.Runner.EarlyStop.Enabled = config.TaskSFT, nil, true
+				e.cfg.Runner.TaskType, e.cfg.Runner.Logger.LoggerBackends, e.cfg.Runner.EarlyStop.Enabled =
+					config.TaskSFT, nil, true
 				e.cfg.Data.ValDataPaths = []string{"val.jsonl"}
 			}, want: `
 run         my runs/a: done after step 4
@@ -96,9 +100,11 @@ resume      rlinf -c 'my runs/a/config.yaml' --resume auto runner.early_stop.ena
 evaluate    rlinf eval -c 'my runs/a/config.yaml'
 inspect     rlinf compare 'my runs/a'
 `},
-		{name: "fine-tuning that max_steps ended", status: runfolder.Done, saved: true, end: ending{program: "rlinf", most: 4},
+		{name: "fine-tuning that max_steps ended", status: runfolder.Done, saved: true,
+			end: ending{program: "rlinf", most: 4},
 			set: func(e *ending) {
-				e.cfg.Runner.TaskType, e.cfg.Runner.Logger.LoggerBackends, e.cfg.Runner.MaxSteps = config.TaskSFT, nil, 4
+				e.cfg.Runner.TaskType, e.cfg.Runner.Logger.LoggerBackends, e.cfg.Runner.MaxSteps = config.TaskSFT, nil,
+					4
 				e.cfg.Actor.Optim.LRScheduler, e.cfg.Actor.Optim.TotalTrainingSteps = algo.ScheduleLinear, 4
 			}, want: `
 run         my runs/a: done after step 4
@@ -106,7 +112,8 @@ checkpoint  my runs/a/checkpoints/global_step_4
 resume      rlinf -c 'my runs/a/config.yaml' --resume auto runner.max_epochs=8 runner.max_steps=8
 inspect     rlinf compare 'my runs/a'
 `},
-		{name: "in another folder", status: runfolder.Failed, saved: true, end: ending{program: "rlinf", place: " runner.logger.log_path='my runs'"},
+		{name: "in another folder", status: runfolder.Failed, saved: true,
+			end: ending{program: "rlinf", place: " runner.logger.log_path='my runs'"},
 			set: func(e *ending) { e.cfg.Runner.Logger.LoggerBackends = nil }, want: `
 run         my runs/a: failed after step 4
 checkpoint  my runs/a/checkpoints/global_step_4
@@ -118,7 +125,8 @@ inspect     rlinf compare 'my runs/a'
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := c.end
-			e.cfg, _ = rolestest.MustLoad(t, cartpoleFile, "runner.max_epochs=4", "runner.logger.log_path=my runs", "runner.logger.experiment_name=a",
+			e.cfg, _ = rolestest.MustLoad(t, cartpoleFile, "runner.max_epochs=4", "runner.logger.log_path=my runs",
+				"runner.logger.experiment_name=a",
 				"runner.val_check_interval=2")
 			if c.set != nil {
 				c.set(&e)
@@ -129,8 +137,10 @@ inspect     rlinf compare 'my runs/a'
 			if err := os.MkdirAll("my runs/a/checkpoints", 0o777); err != nil {
 				t.Fatal(err)
 			}
-			if name := map[bool]string{true: "train/sft/loss", false: "env/return"}[e.cfg.FineTunes()]; c.name != "before the first episode ended" {
-				if err := os.WriteFile("my runs/a/metrics.jsonl", []byte(`{"step":4,"`+name+`":1}`+"\n"), 0o666); err != nil {
+			if name := map[bool]string{true: "train/sft/loss",
+				false: "env/return"}[e.cfg.FineTunes()]; c.name != "before the first episode ended" {
+				if err := os.WriteFile("my runs/a/metrics.jsonl", []byte(`{"step":4,"`+name+`":1}`+"\n"),
+					0o666); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -149,7 +159,8 @@ inspect     rlinf compare 'my runs/a'
 }
 
 func TestQuote(t *testing.T) {
-	for word, want := range map[string]string{"logs/a-1,b=2": "logs/a-1,b=2", "a b": "'a b'", "it's": `'it'\''s'`, "$HOME": "'$HOME'", "": ""} {
+	for word, want := range map[string]string{"logs/a-1,b=2": "logs/a-1,b=2", "a b": "'a b'", "it's": `'it'\''s'`,
+		"$HOME": "'$HOME'", "": ""} {
 		if got := quote(word); got != want {
 			t.Errorf("%q: %s, want %s", word, got, want)
 		}

@@ -22,8 +22,8 @@ func newAsyncCollector(t testing.TB, learner policy.Policy, envs int) *AsyncColl
 	return c
 }
 
-// Where the learner does not change, what is collected in the background is what is collected in the foreground, and each rollout stays as it is until
-// the next call.
+// Where the learner does not change, what is collected in the background is what is collected in the foreground, and
+// each rollout stays as it is until the next call.
 func TestAsyncCollectorCollectsTheSame(t *testing.T) {
 	cfg := rolestest.EnvConfig("CartPole-v1", 3)
 	pol := rolestest.NewPolicy(t, cfg, 1, nil)
@@ -101,10 +101,12 @@ func TestTrainerLearnsFromTheBackground(t *testing.T) {
 		cfg := rolestest.EnvConfig("CartPole-v1", nEnvs)
 		pol := rolestest.NewPolicy(t, cfg, 1, nil)
 		ppo, optim := algo.DefaultConfig(), algo.DefaultOptimConfig()
-		ppo.LossType, ppo.Gamma, ppo.GAELambda, ppo.UpdateEpoch, ppo.ValueLossCoef = "decoupled_actor_critic", 0.98, 0.9, 10, 0.5
+		ppo.LossType, ppo.Gamma, ppo.GAELambda, ppo.UpdateEpoch, ppo.ValueLossCoef = "decoupled_actor_critic", 0.98,
+			0.9, 10, 0.5
 		optim.LR, optim.LRScheduler, optim.WeightDecay = 2e-3, "linear", 0
 		algorithm, err := algo.NewPPO(algo.Setup{
-			Config: ppo, Optim: optim, GlobalBatch: 128, Seed: 1, Iterations: nEpochs, Steps: nSteps, Envs: nEnvs, Policy: pol,
+			Config: ppo, Optim: optim, GlobalBatch: 128, Seed: 1, Iterations: nEpochs, Steps: nSteps, Envs: nEnvs,
+			Policy: pol,
 		})
 		if err != nil {
 			t.Fatal(err)

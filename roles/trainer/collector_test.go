@@ -14,7 +14,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// trainPendulum trains on Pendulum-v1 as s says, with what collector gathers in so many epochs, and returns the mean return of 20 episodes.
+// trainPendulum trains on Pendulum-v1 as s says, with what collector gathers in so many epochs, and returns the mean
+// return of 20 episodes.
 func trainPendulum(t testing.TB, s algo.Setup, collector Collector, epochs int) float64 {
 	t.Helper()
 	alg, err := algo.Builtin().New(s)
@@ -69,7 +70,8 @@ func TestTrainerLearnsCartPole(t *testing.T) {
 	ppo.Gamma, ppo.GAELambda, ppo.UpdateEpoch, ppo.ValueLossCoef = 0.98, 0.9, 10, 0.5
 	optim.LR, optim.LRScheduler, optim.WeightDecay = 2e-3, "linear", 0
 	algorithm, err := algo.NewPPO(algo.Setup{
-		Config: ppo, Optim: optim, GlobalBatch: 128, Seed: 1, Iterations: nEpochs, Steps: nSteps, Envs: nEnvs, Policy: pol,
+		Config: ppo, Optim: optim, GlobalBatch: 128, Seed: 1, Iterations: nEpochs, Steps: nSteps, Envs: nEnvs,
+		Policy: pol,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -99,9 +101,11 @@ func TestTrainerLearnsCartPole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("evaluation %.1f before, %.1f after %d rounds with %d episodes", before.Return, after.Return, rounds, episodes)
+	t.Logf("evaluation %.1f before, %.1f after %d rounds with %d episodes", before.Return, after.Return, rounds,
+		episodes)
 	if rounds != nEpochs || episodes == 0 || before.Return > 100 || after.Return < 400 {
-		t.Errorf("evaluation %.1f before, %.1f after %d rounds with %d episodes: want it to learn", before.Return, after.Return, rounds, episodes)
+		t.Errorf("evaluation %.1f before, %.1f after %d rounds with %d episodes: want it to learn", before.Return,
+			after.Return, rounds, episodes)
 	}
 }
 
@@ -115,7 +119,8 @@ func TestCollectGoesOn(t *testing.T) {
 	ends := 0
 	for i := range whole.Len() {
 		name, w := whole.Entry(i)
-		if !bytes.Equal(first.Must(name).Bytes(), w.Slice(0, 50).Bytes()) || !bytes.Equal(second.Must(name).Bytes(), w.Slice(50, 90).Bytes()) {
+		if !bytes.Equal(first.Must(name).Bytes(), w.Slice(0, 50).Bytes()) ||
+			!bytes.Equal(second.Must(name).Bytes(), w.Slice(50, 90).Bytes()) {
 			t.Errorf("%s of 50 and 40 steps is not that of 90", name)
 		}
 	}
@@ -130,8 +135,8 @@ func TestCollectGoesOn(t *testing.T) {
 	}
 }
 
-// TestCollectRecordsWhatHappened: in a recording the observations follow from the actions, log-probs and values are the policy's, and next
-// values are those of the next observations.
+// TestCollectRecordsWhatHappened: in a recording the observations follow from the actions, log-probs and values are the
+// policy's, and next values are those of the next observations.
 func TestCollectRecordsWhatHappened(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -140,7 +145,9 @@ func TestCollectRecordsWhatHappened(t *testing.T) {
 		c, l   int
 	}{
 		{"one choice", "CartPole-v1", nil, 1, 1},
-		{"chunks of three", "CartPole-v1", func(p *policy.Config) { p.NumActionChunks, p.LogProbType = 3, "chunk_level" }, 3, 1},
+		{"chunks of three", "CartPole-v1", func(p *policy.Config) {
+			p.NumActionChunks, p.LogProbType = 3, "chunk_level"
+		}, 3, 1},
 		{"a log-prob for each of two", "Pendulum-v1", func(p *policy.Config) { p.NumActionChunks = 2 }, 2, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -270,7 +277,8 @@ func TestCollectWithReset(t *testing.T) {
 	}
 }
 
-// Without auto_reset every rollout starts anew, what follows an end is masked, and what goes on at the last step is truncated.
+// Without auto_reset every rollout starts anew, what follows an end is masked, and what goes on at the last step is
+// truncated.
 func TestCollectWithoutAutoReset(t *testing.T) {
 	const steps = 16
 	cfg := rolestest.EnvConfig("CartPole-v1", 4)
@@ -285,7 +293,8 @@ func TestCollectWithoutAutoReset(t *testing.T) {
 			for at := range steps {
 				mask, reward := d.Must("mask").At(at).U8()[e], d.Must("reward").At(at).F32()[e]
 				if (mask == 0) != ended || ended && reward != 0 || !ended && reward != 1 {
-					t.Errorf("round %d, environment %d, step %d: mask %d, reward %v, ended %v", round, e, at, mask, reward, ended)
+					t.Errorf("round %d, environment %d, step %d: mask %d, reward %v, ended %v", round, e, at, mask,
+						reward, ended)
 				}
 				if ended {
 					idle++
@@ -322,8 +331,8 @@ func TestCollectWithoutCritic(t *testing.T) {
 	}
 }
 
-// TestCollectTransitions: what was observed next is the next observation, but where an episode was cut off it is what came then: the same as where
-// episodes are longer, which until then are the same.
+// TestCollectTransitions: what was observed next is the next observation, but where an episode was cut off it is what
+// came then: the same as where episodes are longer, which until then are the same.
 func TestCollectTransitions(t *testing.T) {
 	const T, N, limit = 12, 3, 5
 	soft := func(c *policy.Config) { c.AddQHead, c.AddValueHead = true, false }
@@ -335,7 +344,8 @@ func TestCollectTransitions(t *testing.T) {
 		return collect(t, c, T, true)
 	}
 	short, long := run(limit), run(100)
-	obs, next, whole := short.Must("observation.state"), short.Must("next_observation.state"), long.Must("observation.state")
+	obs, next, whole := short.Must("observation.state"), short.Must("next_observation.state"),
+		long.Must("observation.state")
 	for step := range T - 1 {
 		for n := range N {
 			got, follows := next.At(step).At(n), obs.At(step+1).At(n)
@@ -344,10 +354,12 @@ func TestCollectTransitions(t *testing.T) {
 				t.Fatalf("step %d: truncated %v, want %v", step, done, want)
 			}
 			if bytes.Equal(got.Bytes(), follows.Bytes()) == done {
-				t.Errorf("step %d of environment %d (over: %v): next observation %v, then observed %v", step, n, done, got.F32(), follows.F32())
+				t.Errorf("step %d of environment %d (over: %v): next observation %v, then observed %v", step, n, done,
+					got.F32(), follows.F32())
 			}
 			if step == limit-1 && !bytes.Equal(got.Bytes(), whole.At(limit).At(n).Bytes()) {
-				t.Errorf("environment %d was cut off at %v, goes on there to %v", n, got.F32(), whole.At(limit).At(n).F32())
+				t.Errorf("environment %d was cut off at %v, goes on there to %v", n, got.F32(),
+					whole.At(limit).At(n).F32())
 			}
 		}
 	}
@@ -363,9 +375,11 @@ func learnPendulum(t *testing.T, chunk int) {
 	collector := newCollector(t, cfg, pol)
 	collector.CollectTransitions()
 	s := algo.Setup{
-		Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), GlobalBatch: 128, Seed: 1, Steps: T, Envs: N, Policy: pol, Rollout: collector.Fields(T),
+		Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), GlobalBatch: 128, Seed: 1, Steps: T, Envs: N,
+		Policy: pol, Rollout: collector.Fields(T),
 	}
-	s.Config.AdvType, s.Config.LossType, s.Config.Gamma, s.Config.UpdateEpoch = "embodied_sac", "embodied_sac", 0.98, T*N
+	s.Config.AdvType, s.Config.LossType, s.Config.Gamma, s.Config.UpdateEpoch = "embodied_sac", "embodied_sac", 0.98,
+		T*N
 	s.Config.OffPolicy.ReplayBuffer = algo.ReplayConfig{SampleWindowSize: epochs, MinBufferSize: 10}
 	s.Config.OffPolicy.EntropyTuning.AlphaType, s.Config.OffPolicy.EntropyTuning.InitialAlpha = algo.AlphaExp, 1
 	s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 2e-3, 0, 0
@@ -407,7 +421,8 @@ func TestEvaluatorRepeatsItself(t *testing.T) {
 		}
 		sums = append(sums, s)
 	}
-	if !reflect.DeepEqual(sums[0], sums[1]) || !reflect.DeepEqual(sums[0], sums[3]) || sums[0].Return == sums[2].Return {
+	if !reflect.DeepEqual(sums[0], sums[1]) || !reflect.DeepEqual(sums[0], sums[3]) ||
+		sums[0].Return == sums[2].Return {
 		t.Errorf("evaluations of policies 1, 1, 2, 1: %+v", sums)
 	}
 }

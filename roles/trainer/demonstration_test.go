@@ -14,7 +14,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestDemonstration reads what was written: successes alone, one after another, the observation after the last step that of the episode's end.
+// TestDemonstration reads what was written: successes alone, one after another, the observation after the last step
+// that of the episode's end.
 func TestDemonstration(t *testing.T) {
 	cfg := rolestest.EnvConfig("walker", 4)
 	cfg.RewardCoef = 0.5 // a wrapper, which passes the expert on
@@ -34,7 +35,8 @@ func TestDemonstration(t *testing.T) {
 		t.Errorf("%v, %d of %d", about, d.Succeeded, d.Played)
 	}
 	want := map[string][]float32{
-		"observation.state": {0, 1, 2}, "next_observation.state": {1, 2, 3}, "action": {1, 1, 1}, "reward": {0.5, 1, 1.5},
+		"observation.state": {0, 1, 2}, "next_observation.state": {1, 2, 3}, "action": {1, 1, 1},
+		"reward": {0.5, 1, 1.5},
 	}
 	for name, episode := range want {
 		if x := got.Must(name).F32(); !slices.Equal(x, slices.Repeat(episode, 6)) {
@@ -47,14 +49,16 @@ func TestDemonstration(t *testing.T) {
 	if x := got.Must("truncated").U8(); slices.Max(x) != 0 {
 		t.Errorf("truncated: %v", x)
 	}
-	for name, shape := range map[string][]int{"action": {18, 1, 1}, "observation.state": {18, 1}, "reward": {18}, "truncated": {18}} {
+	for name, shape := range map[string][]int{"action": {18, 1, 1}, "observation.state": {18, 1}, "reward": {18},
+		"truncated": {18}} {
 		if got := got.Must(name).Shape(); !slices.Equal(got, shape) {
 			t.Errorf("%s: shape %v, want %v", name, got, shape)
 		}
 	}
 
 	d = Demonstration{Episodes: 6, All: true}
-	if err := d.Play(rolestest.Walkers(), cfg); err != nil || d.Played != 6 || d.Succeeded == 6 || len(d.Kept) != 4*6-d.Succeeded {
+	if err := d.Play(rolestest.Walkers(), cfg); err != nil || d.Played != 6 || d.Succeeded == 6 ||
+		len(d.Kept) != 4*6-d.Succeeded {
 		t.Errorf("all: %d of %d episodes, %d transitions: %v", d.Succeeded, d.Played, len(d.Kept), err)
 	}
 }
@@ -66,7 +70,8 @@ func TestDemonstrationRepeats(t *testing.T) {
 	for _, cfg.ActionRepeat = range []int{1, 2, 4} {
 		d := Demonstration{Episodes: 6, All: true}
 		if err := d.Play(rolestest.Walkers(), cfg); err != nil || d.Played != 6 || d.Succeeded != 3 {
-			t.Errorf("each action %d times: %d of %d episodes, want 3 of 6: %v", cfg.ActionRepeat, d.Succeeded, d.Played, err)
+			t.Errorf("each action %d times: %d of %d episodes, want 3 of 6: %v", cfg.ActionRepeat, d.Succeeded,
+				d.Played, err)
 		}
 	}
 }
@@ -110,7 +115,8 @@ func TestDemonstrationNoise(t *testing.T) {
 	}
 }
 
-// Clean actions are the expert's, whole numbers, although noise took the walker elsewhere; without Next nothing says where.
+// Clean actions are the expert's, whole numbers, although noise took the walker elsewhere; without Next nothing says
+// where.
 func TestDemonstrationClean(t *testing.T) {
 	d := Demonstration{Episodes: 20, All: true, Noise: 0.5, Seed: 1, Clean: true, NoNext: true}
 	file := written(t, &d, rolestest.Walkers(), rolestest.EnvConfig("walker", 3))
@@ -128,11 +134,13 @@ func TestDemonstrationClean(t *testing.T) {
 
 func TestDemonstrationErrors(t *testing.T) {
 	d := Demonstration{Episodes: 1}
-	if err := d.Play(all.Registry(), rolestest.EnvConfig("CartPole-v1", 2)); !errors.Is(err, errors.ErrUnsupported) || !errors.As(err, new(config.UsageError)) {
+	if err := d.Play(all.Registry(), rolestest.EnvConfig("CartPole-v1", 2)); !errors.Is(err, errors.ErrUnsupported) ||
+		!errors.As(err, new(config.UsageError)) {
 		t.Errorf("without an expert: %v", err)
 	}
 	d = Demonstration{Episodes: 1, Noise: 1}
-	if err := d.Play(rolestest.Walkers(), rolestest.EnvConfig("walker", 2)); err == nil || !strings.Contains(err.Error(), "--noise") {
+	if err := d.Play(rolestest.Walkers(), rolestest.EnvConfig("walker", 2)); err == nil ||
+		!strings.Contains(err.Error(), "--noise") {
 		t.Errorf("an expert that fails: %v", err)
 	}
 }
@@ -144,7 +152,8 @@ func TestShares(t *testing.T) {
 		n       int
 		want    []int
 	}{
-		{nil, 7, []int{7}}, {[]float64{1, 1, 1}, 7, []int{3, 2, 2}}, {[]float64{0, 2, 1}, 6, []int{0, 4, 2}}, {[]float64{0, 1, 0, 1}, 1, []int{0, 1, 0, 0}},
+		{nil, 7, []int{7}}, {[]float64{1, 1, 1}, 7, []int{3, 2, 2}}, {[]float64{0, 2, 1}, 6, []int{0, 4, 2}},
+		{[]float64{0, 1, 0, 1}, 1, []int{0, 1, 0, 0}},
 	} {
 		if got := shares(c.weights, c.n); !slices.Equal(got, c.want) {
 			t.Errorf("%d by %v: %v, want %v", c.n, c.weights, got, c.want)
@@ -159,7 +168,8 @@ func TestStill(t *testing.T) {
 	for _, c := range []struct {
 		action []float32
 		want   bool
-	}{{[]float32{0.05, -0.05, -1}, true}, {[]float32{0.05, -0.05, 1}, false}, {[]float32{1, 1, -1}, false}, {[]float32{0, -0.2, -1}, false}} {
+	}{{[]float32{0.05, -0.05, -1}, true}, {[]float32{0.05, -0.05, 1}, false}, {[]float32{1, 1, -1}, false},
+		{[]float32{0, -0.2, -1}, false}} {
 		if got := d.still(tensor.FromF32(c.action, 1, 1, 3), 0); got != c.want {
 			t.Errorf("%v after %v: %v, want %v", c.action, d.last.F32(), got, c.want)
 		}

@@ -39,8 +39,8 @@ func newRecurrent(t testing.TB, cfg env.Config, change func(*policy.Config)) pol
 	return pol
 }
 
-// TestMemoryIsRecorded: recordings equal those of a policy whose hidden state is kept by hand: zeros where an episode begins, and the state after its
-// last step for the value of its last observation.
+// TestMemoryIsRecorded: recordings equal those of a policy whose hidden state is kept by hand: zeros where an episode
+// begins, and the state after its last step for the value of its last observation.
 func TestMemoryIsRecorded(t *testing.T) {
 	const n, steps = 3, 60
 	cfg := maskedCartPole(n)
@@ -124,8 +124,8 @@ func with(obs tensor.Dict, memory tensor.Tensor) (d tensor.Dict) {
 	return d
 }
 
-// While the parameters are those that played, training thinks of each action exactly what was thought then, in sequences of any length: they begin with what was
-// remembered, and episodes begin in the midst of them.
+// While the parameters are those that played, training thinks of each action exactly what was thought then, in
+// sequences of any length: they begin with what was remembered, and episodes begin in the midst of them.
 func TestSequencesAreWhatWasPlayed(t *testing.T) {
 	const n, steps = 6, 24
 	for _, c := range []struct {
@@ -146,7 +146,8 @@ func TestSequencesAreWhatWasPlayed(t *testing.T) {
 				cfg.MaxEpisodeSteps = 2 * steps // some episodes are cut off with the rollout
 			}
 			s := algo.Setup{
-				Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), Seed: 1, GroupSize: 3, Steps: steps, Envs: n, GlobalBatch: steps * n,
+				Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), Seed: 1, GroupSize: 3, Steps: steps,
+				Envs: n, GlobalBatch: steps * n,
 				MicroBatch: steps * n / 2, Policy: newRecurrent(t, cfg, nil),
 			}
 			s.Optim.LR, s.Config.SequenceLength = 0.01, c.length
@@ -161,7 +162,8 @@ func TestSequencesAreWhatWasPlayed(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if first := rollout.Must("memory").At(0).F32(); !c.auto && slices.ContainsFunc(first, func(x float32) bool { return x != 0 }) {
+				if first := rollout.Must("memory").At(0).F32(); !c.auto &&
+					slices.ContainsFunc(first, func(x float32) bool { return x != 0 }) {
 					t.Errorf("round %d begins with %v, want zeros: so do its episodes", round, first)
 				}
 				if err := algorithm.Prepare(&rollout); err != nil {

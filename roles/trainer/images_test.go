@@ -15,9 +15,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// spots are environments that show two squares, one bright and one dim, in an image of 8×8 pixels. Choosing the right one of four actions pays 1.
-// Without motion that is the quadrant of the one square that the instruction means, and each step shows others. With motion both squares move into one
-// of four directions, which is the right action, and which the second frame shows.
+// spots are environments that show two squares, one bright and one dim, in an image of 8×8 pixels. Choosing the right
+// one of four actions pays 1. Without motion that is the quadrant of the one square that the instruction means, and
+// each step shows others. With motion both squares move into one of four directions, which is the right action, and
+// which the second frame shows.
 type spots struct {
 	motion bool
 	at     [][2][2]int
@@ -29,16 +30,20 @@ const spotsSize = 8
 
 func (s *spots) Spec() env.Spec {
 	obs := []env.Field{{Name: "image", Space: env.Space{
-		Kind: env.Box, DType: tensor.U8, Shape: []int{spotsSize, spotsSize, 1}, Low: make([]float32, spotsSize*spotsSize), High: make([]float32, spotsSize*spotsSize),
+		Kind: env.Box, DType: tensor.U8, Shape: []int{spotsSize, spotsSize, 1},
+		Low: make([]float32, spotsSize*spotsSize), High: make([]float32, spotsSize*spotsSize),
 	}}}
 	for i := range obs[0].High {
 		obs[0].High[i] = 255
 	}
 	if !s.motion {
-		obs = append(obs, env.Field{Name: "instruction", Space: env.Space{Kind: env.MultiDiscrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{2}}})
+		obs = append(obs,
+			env.Field{Name: "instruction", Space: env.Space{Kind: env.MultiDiscrete, DType: tensor.I32, Shape: []int{1},
+				Nvec: []int{2}}})
 	}
 	return env.Spec{
-		Name: "Spots-v0", Obs: obs, Action: env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{4}}, MaxSteps: 8,
+		Name: "Spots-v0", Obs: obs, Action: env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1},
+			Nvec: []int{4}}, MaxSteps: 8,
 	}
 }
 
@@ -105,8 +110,8 @@ func (s *spots) Observe(mask []bool, obs tensor.Dict) {
 
 func (s *spots) Close() error { return nil }
 
-// TestLearnsFromImages: PPO finds the square that a word means, and DQN sees from two frames where squares move to. By chance 2 of 8 choices are right;
-// the first of an episode is no better with motion, where both frames are alike.
+// TestLearnsFromImages: PPO finds the square that a word means, and DQN sees from two frames where squares move to. By
+// chance 2 of 8 choices are right; the first of an episode is no better with motion, where both frames are alike.
 func TestLearnsFromImages(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -132,7 +137,8 @@ func TestLearnsFromImages(t *testing.T) {
 			t.Parallel()
 			reg := env.NewRegistry()
 			reg.Add("Spots-v0", func(cfg env.Config, n int) (env.Vec, error) {
-				sim := &spots{motion: c.frames > 1, at: make([][2][2]int, n), means: make([]int, n), rand: make([]philox.Stream, n)}
+				sim := &spots{motion: c.frames > 1, at: make([][2][2]int, n), means: make([]int, n),
+					rand: make([]philox.Stream, n)}
 				return env.NewEpisodic(sim, cfg), nil
 			})
 			s := algo.Setup{Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), Seed: 1}

@@ -14,13 +14,17 @@ import (
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
 
-// Deviations that depend on the state, and actions that are squashed into the torque's bounds, teach Pendulum to swing up.
+// Deviations that depend on the state, and actions that are squashed into the torque's bounds, teach Pendulum to swing
+// up.
 func TestSquashedDeviationByStateLearnsPendulum(t *testing.T) {
-	s := algo.Setup{Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), Seed: 1, Steps: 64, Envs: 16, GlobalBatch: 64}
+	s := algo.Setup{Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), Seed: 1, Steps: 64, Envs: 16,
+		GlobalBatch: 64}
 	s.Config.Gamma, s.Config.GAELambda, s.Config.UpdateEpoch, s.Config.NormalizeRewards = 0.95, 0.95, 8, true
 	s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 2e-3, 0, 0.5
 	cfg := rolestest.EnvConfig("Pendulum-v1", s.Envs)
-	s.Policy = rolestest.NewPolicy(t, cfg, 1, func(net *policy.Config) { net.IndependentStd, net.ActionBound = false, policy.BoundTanh })
+	s.Policy = rolestest.NewPolicy(t, cfg, 1, func(net *policy.Config) {
+		net.IndependentStd, net.ActionBound = false, policy.BoundTanh
+	})
 	before, after := learn(t, all.Registry(), cfg, s, 50)
 	if before > -900 || after < -500 {
 		t.Errorf("evaluation %.0f before, %.0f after: want at most -900, at least -500", before, after)
@@ -32,8 +36,10 @@ func TestRecurrentLearnsMaskedCartPole(t *testing.T) {
 	for model, want := range map[string][2]float64{"gru": {400, 500}, "lstm": {400, 500}, "mlp_policy": {0, 100}} {
 		t.Run(model, func(t *testing.T) {
 			t.Parallel()
-			s := algo.Setup{Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), Seed: 1, Steps: 64, Envs: 16, GlobalBatch: 256}
-			s.Config.Gamma, s.Config.GAELambda, s.Config.UpdateEpoch, s.Config.NormalizeRewards, s.Config.ValueLossCoef = 0.98, 0.9, 8, true, 0.5
+			s := algo.Setup{Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), Seed: 1, Steps: 64,
+				Envs: 16, GlobalBatch: 256}
+			s.Config.Gamma, s.Config.GAELambda, s.Config.UpdateEpoch, s.Config.NormalizeRewards,
+				s.Config.ValueLossCoef = 0.98, 0.9, 8, true, 0.5
 			s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 2e-3, 0, 0.5
 			cfg := maskedCartPole(s.Envs)
 			s.Policy = newRecurrent(t, cfg, func(net *policy.Config) {
@@ -51,7 +57,8 @@ func TestRecurrentLearnsMaskedCartPole(t *testing.T) {
 	}
 }
 
-// TestTrainerLearnsPendulum: SAC without ranks, 32 updates for every 32 samples, hangs the pendulum up within 6,400 actions, single ones and chunks of two.
+// TestTrainerLearnsPendulum: SAC without ranks, 32 updates for every 32 samples, hangs the pendulum up within 6,400
+// actions, single ones and chunks of two.
 func TestTrainerLearnsPendulum(t *testing.T) {
 	for _, chunk := range []int{1, 2} {
 		t.Run(fmt.Sprint("chunks of ", chunk), func(t *testing.T) {
@@ -105,7 +112,9 @@ func TestOnPolicyLearnsCartPole(t *testing.T) {
 			c.change(&s)
 			cfg := rolestest.EnvConfig("CartPole-v1", s.Envs)
 			cfg.AutoReset, cfg.GroupSize = s.GroupSize == 0, max(s.GroupSize, 1)
-			s.Policy = rolestest.NewPolicy(t, cfg, 1, func(net *policy.Config) { net.AddValueHead = s.Config.LossType != "actor" })
+			s.Policy = rolestest.NewPolicy(t, cfg, 1, func(net *policy.Config) {
+				net.AddValueHead = s.Config.LossType != "actor"
+			})
 			before, after := learn(t, all.Registry(), cfg, s, c.rounds)
 			if before > 60 || after < 180 {
 				t.Errorf("evaluation %.1f before, %.1f after: want at most 60, at least 180", before, after)
@@ -114,13 +123,15 @@ func TestOnPolicyLearnsCartPole(t *testing.T) {
 	}
 }
 
-// TestBCLearnsPendulum: every kind of policy swings the pendulum up after imitation of 30 episodes, a deviation that is not to be learnt stays where it
-// was, and observation statistics are those of the demonstrations.
+// TestBCLearnsPendulum: every kind of policy swings the pendulum up after imitation of 30 episodes, a deviation that is
+// not to be learnt stays where it was, and observation statistics are those of the demonstrations.
 func TestBCLearnsPendulum(t *testing.T) {
 	demos, mean := pendulumDemos(t, 30, 0)
 	t.Logf("the expert's mean return: %.1f", mean)
 	for name, change := range map[string]func(*policy.Config){
-		"normal":        func(c *policy.Config) { c.NormalizeObservations, c.LearnStd, c.InitLogStd = true, false, -1.5 },
+		"normal": func(c *policy.Config) {
+			c.NormalizeObservations, c.LearnStd, c.InitLogStd = true, false, -1.5
+		},
 		"squashed":      func(c *policy.Config) { c.AddQHead, c.AddValueHead = true, false },
 		"deterministic": func(c *policy.Config) { c.AddQHead, c.AddValueHead, c.ExplorationNoise = true, false, 0.1 },
 	} {
@@ -129,10 +140,12 @@ func TestBCLearnsPendulum(t *testing.T) {
 			pol := rolestest.NewPolicy(t, rolestest.EnvConfig("Pendulum-v1", 1), 1, change)
 			critic := criticOf(pol.Params())
 			got, m := learnOffline(t, pol, demos, 25, func(s *algo.Setup) {
-				s.Config.AdvType, s.Config.LossType, s.Config.UpdateEpoch, s.MicroBatch = "embodied_bc", "embodied_bc", 100, 128
+				s.Config.AdvType, s.Config.LossType, s.Config.UpdateEpoch, s.MicroBatch = "embodied_bc", "embodied_bc",
+					100, 128
 				s.Config.OffPolicy.Demos.ValidationShare = 0.1
 			})
-			t.Logf("return %.1f, losses %.3f, validated %.3f", got, metric(t, m, "bc/loss"), metric(t, m, "bc/val_loss"))
+			t.Logf("return %.1f, losses %.3f, validated %.3f", got, metric(t, m, "bc/loss"),
+				metric(t, m, "bc/val_loss"))
 			if got < -300 { // an untrained policy has about -1300
 				t.Errorf("return %.1f, the expert's %.1f: want it near", got, mean)
 			}
@@ -159,8 +172,8 @@ func TestBCLearnsPendulum(t *testing.T) {
 	}
 }
 
-// TestDAggerLearnsPendulum: from labels of states that policies get into, one of every kind swings the pendulum up within 6,000 steps, in which the expert
-// acts seldom and never to the end.
+// TestDAggerLearnsPendulum: from labels of states that policies get into, one of every kind swings the pendulum up
+// within 6,000 steps, in which the expert acts seldom and never to the end.
 func TestDAggerLearnsPendulum(t *testing.T) {
 	const T, N, epochs = 50, 8, 15
 	for name, change := range map[string]func(*policy.Config){
@@ -173,11 +186,13 @@ func TestDAggerLearnsPendulum(t *testing.T) {
 			pol := rolestest.NewPolicy(t, cfg, 1, change)
 			collector := newCollector(t, cfg, pol)
 			s := algo.Setup{
-				Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), GlobalBatch: 256, Seed: 1, Steps: T, Envs: N, Policy: pol,
+				Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), GlobalBatch: 256, Seed: 1, Steps: T,
+				Envs: N, Policy: pol,
 			}
 			s.Config.AdvType, s.Config.LossType, s.Config.UpdateEpoch = "embodied_dagger", "embodied_dagger", 100
 			s.Config.OffPolicy.ReplayBuffer = algo.ReplayConfig{SampleWindowSize: epochs}
-			s.Config.OffPolicy.Dagger = algo.DaggerConfig{InitBeta: 1, BetaSchedule: algo.BetaExponential, BetaDecay: 0.5}
+			s.Config.OffPolicy.Dagger = algo.DaggerConfig{InitBeta: 1, BetaSchedule: algo.BetaExponential,
+				BetaDecay: 0.5}
 			s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 1e-3, 0, 0
 			s.CriticOptim, s.Config.OffPolicy.EntropyTuning.Optim = s.Optim, s.Optim
 			if err := collector.CollectLabels(s.Config.OffPolicy.Dagger); err != nil {

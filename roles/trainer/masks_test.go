@@ -9,7 +9,8 @@ import (
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
 
-// TestLearnsWithMasks: the highest rung that is allowed can be found where only such rungs are chosen, and none else is, in training or evaluation.
+// TestLearnsWithMasks: the highest rung that is allowed can be found where only such rungs are chosen, and none else
+// is, in training or evaluation.
 func TestLearnsWithMasks(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -20,7 +21,9 @@ func TestLearnsWithMasks(t *testing.T) {
 	}{
 		{"ppo", []int{6}, 1, 20, func(*algo.Setup, *env.Config, *policy.Config) {}},
 		{"ppo, two choices and frames", []int{5, 3}, 2, 30, func(*algo.Setup, *env.Config, *policy.Config) {}},
-		{"ppo, chunks of two", []int{5, 3}, 1, 30, func(_ *algo.Setup, _ *env.Config, net *policy.Config) { net.NumActionChunks = 2 }},
+		{"ppo, chunks of two", []int{5, 3}, 1, 30, func(_ *algo.Setup, _ *env.Config, net *policy.Config) {
+			net.NumActionChunks = 2
+		}},
 		{"ppo that remembers", []int{6}, 1, 20, func(_ *algo.Setup, _ *env.Config, net *policy.Config) {
 			net.ModelType, net.ShareTrunk, net.RNNHiddenSize = "rnn_policy", true, 8
 		}},
@@ -38,7 +41,8 @@ func TestLearnsWithMasks(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := algo.Setup{Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), Seed: 1, Steps: 16, Envs: 16, GlobalBatch: 64}
+			s := algo.Setup{Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), Seed: 1, Steps: 16,
+				Envs: 16, GlobalBatch: 64}
 			s.Config.Gamma, s.Config.UpdateEpoch = 0, 4
 			s.Optim.LR, s.Optim.WeightDecay = 5e-3, 0
 			cfg, net := rolestest.EnvConfig("Ladders-v0", 1), policy.DefaultConfig()

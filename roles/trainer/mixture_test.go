@@ -12,7 +12,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestCollectLabels: what is recorded is the expert's action for what was observed, and states follow from actions of both.
+// TestCollectLabels: what is recorded is the expert's action for what was observed, and states follow from actions of
+// both.
 func TestCollectLabels(t *testing.T) {
 	cfg := rolestest.EnvConfig("walker", 6)
 	vec, err := rolestest.Walkers().New(cfg, 1)
@@ -38,7 +39,8 @@ func TestCollectLabels(t *testing.T) {
 		if _, ok := rollout.Get("observation." + env.ExpertAction); ok || len(c.Spec().Obs) != 1 {
 			t.Error("the policy is shown what the expert would do")
 		}
-		obs, next, label := rollout.Must("observation.state").F32(), rollout.Must("next_observation.state").F32(), rollout.Must("action").F32()
+		obs, next, label := rollout.Must("observation.state").F32(), rollout.Must("next_observation.state").F32(),
+			rollout.Must("action").F32()
 		followed := 0
 		for i, a := range label {
 			if a != 1 && a != 2 { // the expert's speeds
@@ -48,20 +50,25 @@ func TestCollectLabels(t *testing.T) {
 				followed++
 			}
 		}
-		if share := float64(followed) / float64(len(label)); math.Abs(share-beta) > 0.1 || beta != 0.5 && share != beta {
+		if share := float64(followed) / float64(len(label)); math.Abs(share-beta) > 0.1 ||
+			beta != 0.5 && share != beta {
 			t.Errorf("%s acts: %v of the steps are the expert's", name, share)
 		}
 	}
 
-	c := newCollector(t, rolestest.EnvConfig("CartPole-v1", 1), rolestest.NewPolicy(t, rolestest.EnvConfig("CartPole-v1", 1), 1, nil))
+	c := newCollector(t, rolestest.EnvConfig("CartPole-v1", 1),
+		rolestest.NewPolicy(t, rolestest.EnvConfig("CartPole-v1", 1), 1, nil))
 	if err := c.CollectLabels(algo.DefaultConfig().OffPolicy.Dagger); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Collect(1, true); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("without an expert: %v", err)
 	}
-	chunks := rolestest.NewPolicy(t, rolestest.EnvConfig("Pendulum-v1", 1), 1, func(c *policy.Config) { c.NumActionChunks = 2 })
-	if err := newCollector(t, rolestest.EnvConfig("Pendulum-v1", 1), chunks).CollectLabels(algo.DaggerConfig{}); err == nil {
+	chunks := rolestest.NewPolicy(t, rolestest.EnvConfig("Pendulum-v1", 1), 1, func(c *policy.Config) {
+		c.NumActionChunks = 2
+	})
+	if err := newCollector(t, rolestest.EnvConfig("Pendulum-v1", 1),
+		chunks).CollectLabels(algo.DaggerConfig{}); err == nil {
 		t.Error("chunks of two actions: no error")
 	}
 }

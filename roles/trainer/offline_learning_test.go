@@ -13,14 +13,16 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestIQLBeatsTheMean: from a few episodes of the expert among many of it with noise so large that most fail, IQL is better than the data are on average,
-// and better than who clones them all alike.
+// TestIQLBeatsTheMean: from a few episodes of the expert among many of it with noise so large that most fail, IQL is
+// better than the data are on average, and better than who clones them all alike.
 func TestIQLBeatsTheMean(t *testing.T) {
 	good, best := pendulumDemos(t, 10, 0)
 	poor, worst := pendulumDemos(t, 30, 6)
 	demos, mean := joinDemos(poor, good), (10*best+30*worst)/40
 	learn := func(kind string, temperature float32) float64 {
-		pol := rolestest.NewPolicy(t, rolestest.EnvConfig("Pendulum-v1", 1), 1, func(c *policy.Config) { c.AddQHead, c.AddValueHead, c.Activation = true, false, "relu" })
+		pol := rolestest.NewPolicy(t, rolestest.EnvConfig("Pendulum-v1", 1), 1, func(c *policy.Config) {
+			c.AddQHead, c.AddValueHead, c.Activation = true, false, "relu"
+		})
 		got, _ := learnOffline(t, pol, demos, 30, func(s *algo.Setup) {
 			s.Config.AdvType, s.Config.LossType, s.Config.UpdateEpoch, s.Config.Gamma = kind, kind, 100, 0.98
 			s.Config.OffPolicy.Temperature, s.Config.OffPolicy.Expectile = temperature, 0.9
@@ -48,21 +50,25 @@ func joinDemos(a, b tensor.Dict) (both tensor.Dict) {
 	return both
 }
 
-// TestDemonstrationsSpeedUpSAC: with half of each batch from ten of the expert's episodes (RLPD), SAC hangs the pendulum up within 1,536 steps of its own,
-// in which it learns little without.
+// TestDemonstrationsSpeedUpSAC: with half of each batch from ten of the expert's episodes (RLPD), SAC hangs the
+// pendulum up within 1,536 steps of its own, in which it learns little without.
 func TestDemonstrationsSpeedUpSAC(t *testing.T) {
 	const T, N, epochs = 16, 2, 48
 	demos, _ := pendulumDemos(t, 10, 0)
 	learn := func(demos tensor.Dict) float64 {
 		cfg := rolestest.EnvConfig("Pendulum-v1", N)
-		pol := rolestest.NewPolicy(t, cfg, 1, func(c *policy.Config) { c.AddQHead, c.AddValueHead, c.Activation = true, false, "relu" })
+		pol := rolestest.NewPolicy(t, cfg, 1, func(c *policy.Config) {
+			c.AddQHead, c.AddValueHead, c.Activation = true, false, "relu"
+		})
 		collector := newCollector(t, cfg, pol)
 		collector.CollectTransitions()
 		s := algo.Setup{
-			Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), GlobalBatch: 128, Seed: 1, Steps: T, Envs: N, Policy: pol,
+			Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), GlobalBatch: 128, Seed: 1, Steps: T,
+			Envs: N, Policy: pol,
 			Rollout: collector.Fields(T), Demos: demos,
 		}
-		s.Config.AdvType, s.Config.LossType, s.Config.Gamma, s.Config.UpdateEpoch = "embodied_sac", "embodied_sac", 0.98, 2*T*N
+		s.Config.AdvType, s.Config.LossType, s.Config.Gamma, s.Config.UpdateEpoch = "embodied_sac", "embodied_sac",
+			0.98, 2*T*N
 		s.Config.OffPolicy.ReplayBuffer = algo.ReplayConfig{SampleWindowSize: epochs, MinBufferSize: 2}
 		s.Config.OffPolicy.EntropyTuning.AlphaType, s.Config.OffPolicy.EntropyTuning.InitialAlpha = algo.AlphaExp, 0.3
 		s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 2e-3, 0, 0

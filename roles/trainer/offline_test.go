@@ -14,7 +14,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// pendulumDemos returns whole episodes of Pendulum-v1's expert, with noise of that deviation in its actions, and the mean of their returns.
+// pendulumDemos returns whole episodes of Pendulum-v1's expert, with noise of that deviation in its actions, and the
+// mean of their returns.
 func pendulumDemos(t testing.TB, episodes int, noise float64) (demos tensor.Dict, mean float64) {
 	t.Helper()
 	d := Demonstration{Episodes: episodes, Noise: noise, All: true, Seed: 1}
@@ -25,13 +26,16 @@ func pendulumDemos(t testing.TB, episodes int, noise float64) (demos tensor.Dict
 	return demos, mean
 }
 
-// learnOffline trains pol on demonstrations of Pendulum-v1, for so many iterations, and returns the mean return of 20 episodes and the last metrics.
-func learnOffline(t testing.TB, pol policy.Policy, demos tensor.Dict, iterations int, change func(*algo.Setup)) (float64, algo.Metrics) {
+// learnOffline trains pol on demonstrations of Pendulum-v1, for so many iterations, and returns the mean return of 20
+// episodes and the last metrics.
+func learnOffline(t testing.TB, pol policy.Policy, demos tensor.Dict, iterations int,
+	change func(*algo.Setup)) (float64, algo.Metrics) {
 	t.Helper()
 	collector := newCollector(t, rolestest.EnvConfig("Pendulum-v1", 1), pol)
 	collector.CollectTransitions()
 	s := algo.Setup{
-		Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), GlobalBatch: 256, Seed: 1, Policy: pol, Rollout: collector.Fields(1), Demos: demos,
+		Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), GlobalBatch: 256, Seed: 1, Policy: pol,
+		Rollout: collector.Fields(1), Demos: demos,
 	}
 	s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 1e-3, 0, 0
 	change(&s)
@@ -80,7 +84,8 @@ func criticOf(p *nn.Params[float32]) (data []float32) {
 // TestReadDemos: what is written is read, and what does not fit the environment is refused with the tensor's name.
 func TestReadDemos(t *testing.T) {
 	demos, _ := pendulumDemos(t, 2, 0.5)
-	c := newCollector(t, rolestest.EnvConfig("Pendulum-v1", 1), rolestest.NewPolicy(t, rolestest.EnvConfig("Pendulum-v1", 1), 1, nil))
+	c := newCollector(t, rolestest.EnvConfig("Pendulum-v1", 1),
+		rolestest.NewPolicy(t, rolestest.EnvConfig("Pendulum-v1", 1), 1, nil))
 	c.CollectTransitions()
 	fields := c.Fields(1)
 	got, err := algo.ReadDemos(rolestest.WriteDemos(t, demos), fields)
@@ -112,13 +117,17 @@ func TestReadDemos(t *testing.T) {
 	}{
 		{"no actions", without("action"), "no tensor action: expected F32[400 1 1]"},
 		{"no rewards", without("reward"), "reward is Tensor{}: expected F32[M]"},
-		{"another environment's", with("observation.state", tensor.New(tensor.F32, 400, 4)), "observation.state is F32[400 4]: expected F32[400 3]"},
-		{"a tensor too short", with("terminated", tensor.New(tensor.U8, 399)), "terminated is U8[399]: expected U8[400]"},
-		{"discrete actions", with("action", tensor.New(tensor.I32, 400, 1, 1)), "action is I32[400 1 1]: expected F32[400 1 1]"},
+		{"another environment's", with("observation.state", tensor.New(tensor.F32, 400, 4)),
+			"observation.state is F32[400 4]: expected F32[400 3]"},
+		{"a tensor too short", with("terminated", tensor.New(tensor.U8, 399)),
+			"terminated is U8[399]: expected U8[400]"},
+		{"discrete actions", with("action", tensor.New(tensor.I32, 400, 1, 1)),
+			"action is I32[400 1 1]: expected F32[400 1 1]"},
 		{"nothing", demos.Slice(0, 0), "reward is F32[0]: expected F32[M] of M > 0 transitions"},
 		{"a NaN", with("action", nan), "action is NaN in transition 7"},
 	} {
-		if _, err := algo.ReadDemos(rolestest.WriteDemos(t, c.demos), fields); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := algo.ReadDemos(rolestest.WriteDemos(t, c.demos), fields); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}

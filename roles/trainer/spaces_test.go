@@ -15,9 +15,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A panel shows some of these things, each of which says by itself which of its options is the right one; every step shows others. An action chooses an
-// option for each, and the share of right ones is the reward. With smooth, actions are numbers, from -1 for the first option to 1 for the last, and the
-// reward says how near they come.
+// A panel shows some of these things, each of which says by itself which of its options is the right one; every step
+// shows others. An action chooses an option for each, and the share of right ones is the reward. With smooth, actions
+// are numbers, from -1 for the first option to 1 for the last, and the reward says how near they come.
 type panel struct {
 	things []string
 	smooth bool
@@ -51,7 +51,8 @@ func (p *panel) space(thing string) (s env.Space, options int) {
 }
 
 func (p *panel) Spec() env.Spec {
-	s := env.Spec{Name: "Panel-v0", MaxSteps: 8, Action: env.Space{Kind: env.MultiDiscrete, DType: tensor.I32, Shape: []int{len(p.things)}}}
+	s := env.Spec{Name: "Panel-v0", MaxSteps: 8, Action: env.Space{Kind: env.MultiDiscrete, DType: tensor.I32,
+		Shape: []int{len(p.things)}}}
 	for _, thing := range p.things {
 		space, options := p.space(thing)
 		s.Obs = append(s.Obs, env.Field{Name: thing, Space: space})
@@ -135,7 +136,8 @@ func (p *panel) Observe(mask []bool, obs tensor.Dict) {
 
 func (p *panel) Close() error { return nil }
 
-// TestLearnsFromEverything: policies see every kind of observation, alone and beside others, and make several choices at a time.
+// TestLearnsFromEverything: policies see every kind of observation, alone and beside others, and make several choices
+// at a time.
 func TestLearnsFromEverything(t *testing.T) {
 	actor := func(s *algo.Setup, cfg *env.Config, net *policy.Config) {
 		s.Config.LossType, s.GroupSize, s.Steps, s.Envs, s.GlobalBatch = "actor", 8, 8, 64, 128
@@ -159,10 +161,12 @@ func TestLearnsFromEverything(t *testing.T) {
 		{"ppo that remembers", numbers, 20, func(_ *algo.Setup, _ *env.Config, net *policy.Config) {
 			net.ModelType, net.ShareTrunk = "rnn_policy", true
 		}},
-		{"ppo, image among others", []string{"speed", "image", "keys", "cell"}, 20, func(s *algo.Setup, _ *env.Config, net *policy.Config) {
-			s.Optim.LR = 3e-3
-			net.ModelType, net.Encoder, net.ShareTrunk, net.Activation = "cnn_policy", policy.Keypoints, false, "relu"
-		}},
+		{"ppo, image among others", []string{"speed", "image", "keys", "cell"}, 20,
+			func(s *algo.Setup, _ *env.Config, net *policy.Config) {
+				s.Optim.LR = 3e-3
+				net.ModelType, net.Encoder, net.ShareTrunk, net.Activation = "cnn_policy", policy.Keypoints, false,
+					"relu"
+			}},
 		{"a2c", numbers, 100, func(s *algo.Setup, _ *env.Config, _ *policy.Config) {
 			s.Config.LossType, s.Config.UpdateEpoch, s.GlobalBatch = "a2c", 1, s.Steps*s.Envs
 		}},
@@ -174,12 +178,17 @@ func TestLearnsFromEverything(t *testing.T) {
 			actor(s, cfg, net)
 			s.Config.AdvType = "reinpp"
 		}},
-		{"dqn", []string{"pair"}, 60, func(s *algo.Setup, cfg *env.Config, net *policy.Config) { replay(s, net, "embodied_dqn") }},
-		{"sac", []string{"keys", "cell", "pair"}, 200, func(s *algo.Setup, _ *env.Config, net *policy.Config) { replay(s, net, "embodied_sac") }},
+		{"dqn", []string{"pair"}, 60, func(s *algo.Setup, cfg *env.Config, net *policy.Config) {
+			replay(s, net, "embodied_dqn")
+		}},
+		{"sac", []string{"keys", "cell", "pair"}, 200, func(s *algo.Setup, _ *env.Config, net *policy.Config) {
+			replay(s, net, "embodied_sac")
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := algo.Setup{Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), Seed: 1, Steps: 16, Envs: 32, GlobalBatch: 128}
+			s := algo.Setup{Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), Seed: 1, Steps: 16,
+				Envs: 32, GlobalBatch: 128}
 			s.Config.Gamma, s.Config.UpdateEpoch = 0, 4
 			s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 5e-3, 0, 0.5
 			cfg, net := rolestest.EnvConfig("Panel-v0", 1), policy.DefaultConfig()
@@ -190,7 +199,8 @@ func TestLearnsFromEverything(t *testing.T) {
 			smooth := s.Config.AdvType == "embodied_sac"
 			reg := env.NewRegistry()
 			reg.Add("Panel-v0", func(cfg env.Config, n int) (env.Vec, error) {
-				return env.NewEpisodic(&panel{things: c.things, smooth: smooth, right: make([][]int, n), rand: make([]philox.Stream, n)}, cfg), nil
+				return env.NewEpisodic(&panel{things: c.things, smooth: smooth, right: make([][]int, n),
+					rand: make([]philox.Stream, n)}, cfg), nil
 			})
 			s.Policy = policyFor(t, reg, cfg, net)
 			before, after := learn(t, reg, cfg, s, c.rounds)

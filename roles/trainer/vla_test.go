@@ -18,9 +18,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// squaresPolicy is a small vision-language-action policy for squares, and what it is trained with: environments, and a setup without an
-// algorithm.
-func squaresPolicy(t *testing.T, envs int, change func(*policy.Config, *vla.Config)) (*env.Registry, env.Config, algo.Setup) {
+// squaresPolicy is a small vision-language-action policy for squares, and what it is trained with: environments, and a
+// setup without an algorithm.
+func squaresPolicy(t *testing.T, envs int, change func(*policy.Config, *vla.Config)) (*env.Registry, env.Config,
+	algo.Setup) {
 	t.Helper()
 	reg := env.NewRegistry()
 	reg.Add("Squares-v0", squares.New)
@@ -39,7 +40,8 @@ func squaresPolicy(t *testing.T, envs int, change func(*policy.Config, *vla.Conf
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := algo.Setup{Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), Seed: 1, Chunk: 2, Steps: 6, Envs: envs, Policy: pol,
+	s := algo.Setup{Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), Seed: 1, Chunk: 2, Steps: 6,
+		Envs: envs, Policy: pol,
 		GlobalBatch: 64}
 	s.Config.LogProbType, s.Optim.WeightDecay, s.Optim.ClipGrad = "token_level", 0, 1
 	s.Optim.LR = 2e-3
@@ -67,7 +69,8 @@ func squaresDemos(t *testing.T, reg *env.Registry, episodes int) string {
 }
 
 // trainSquares trains s.Policy for so many rounds, and returns what each said.
-func trainSquares(t *testing.T, reg *env.Registry, cfg env.Config, s algo.Setup, demos string, rounds int) (all []algo.Metrics) {
+func trainSquares(t *testing.T, reg *env.Registry, cfg env.Config, s algo.Setup, demos string,
+	rounds int) (all []algo.Metrics) {
 	t.Helper()
 	collector, err := NewSyncCollector(reg, cfg, s.Policy, 1)
 	if err != nil {
@@ -119,8 +122,9 @@ func success(t *testing.T, reg *env.Registry, id string, pol policy.Policy) floa
 	return sum.Return
 }
 
-// A policy learns from demonstrations to see which square is meant: the loss falls, and it beats a new one. It reads: with the sentence for
-// the other square it goes there. Then PPO and GRPO go on from it, with a ratio of exactly 1 before the first step.
+// A policy learns from demonstrations to see which square is meant: the loss falls, and it beats a new one. It reads:
+// with the sentence for the other square it goes there. Then PPO and GRPO go on from it, with a ratio of exactly 1
+// before the first step.
 func TestSeesAndReads(t *testing.T) {
 	reg, cfg, s := squaresPolicy(t, 32, nil)
 	demos := squaresDemos(t, reg, 400)
@@ -136,7 +140,8 @@ func TestSeesAndReads(t *testing.T) {
 	}
 	reg.Add("Squares-swapped", func(cfg env.Config, n int) (env.Vec, error) { return squares.NewSwapped(cfg, n) })
 	if swapped := success(t, reg, "Squares-swapped", s.Policy); swapped > cloned-0.2 {
-		t.Errorf("success %.2f with the sentence for the other square, %.2f with the right one: it does not read", swapped, cloned)
+		t.Errorf("success %.2f with the sentence for the other square, %.2f with the right one: it does not read",
+			swapped, cloned)
 	}
 
 	for _, c := range []struct {

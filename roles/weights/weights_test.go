@@ -30,15 +30,22 @@ func TestWeightsSpec(t *testing.T) {
 	}{
 		{name: "every iteration", slots: 0, wire: tensor.F32},
 		{name: "every third", overrides: []string{"runner.weight_sync_interval=3"}, slots: 2, wire: tensor.F32},
-		{name: "rounded", overrides: []string{"weight_syncer.bucket.bucket_dtype=torch.bfloat16"}, slots: 2, wire: tensor.BF16},
-		{name: "patch", overrides: []string{"weight_syncer.type=patch"}, wire: tensor.F32, patch: true, held: []bool{false, false, false, false}},
-		{name: "from the beginning", overrides: []string{"weight_syncer.type=patch", "weight_syncer.patch.init_sync.enabled=false"}, wire: tensor.F32, patch: true,
+		{name: "rounded", overrides: []string{"weight_syncer.bucket.bucket_dtype=torch.bfloat16"}, slots: 2,
+			wire: tensor.BF16},
+		{name: "patch", overrides: []string{"weight_syncer.type=patch"}, wire: tensor.F32, patch: true,
+			held: []bool{false, false, false, false}},
+		{name: "from the beginning",
+			overrides: []string{"weight_syncer.type=patch", "weight_syncer.patch.init_sync.enabled=false"},
+			wire:      tensor.F32, patch: true,
 			held: []bool{true, true, true, true}},
-		{name: "except for the actor", overrides: []string{"weight_syncer.type=patch", "weight_syncer.patch.init_sync.prefixes=[actor., obs]"}, wire: tensor.F32, patch: true,
+		{name: "except for the actor",
+			overrides: []string{"weight_syncer.type=patch", "weight_syncer.patch.init_sync.prefixes=[actor., obs]"},
+			wire:      tensor.F32, patch: true,
 			held: []bool{true, false, false, false}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, append(c.overrides, "weight_syncer.bucket.bucket_size=3KB")...)
+			cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole,
+				append(c.overrides, "weight_syncer.bucket.bucket_size=3KB")...)
 			s := wireSpec(&job.Job{Config: cfg, SyncInterval: int64(cfg.Runner.WeightSyncInterval)}, p)
 			if s.Slots != c.slots || s.Wire != c.wire || s.Bucket != 3<<10 || (s.Patch != nil) != c.patch {
 				t.Errorf("got %+v", s)

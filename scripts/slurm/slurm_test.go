@@ -17,20 +17,24 @@ import (
 func TestScriptForAnotherJob(t *testing.T) {
 	got := Script("hetjob", Job{
 		Name: "my run/1", Time: "1-00", Config: "a b.yaml", Overrides: []string{"x=1", "y=[1, 2]"},
-		Parts: []Part{{Nodes: 3, TasksPerNode: 4, CPUsPerTask: 5, GPUsPerNode: 6}, {Nodes: 7, TasksPerNode: 8, CPUsPerTask: 9}},
+		Parts: []Part{{Nodes: 3, TasksPerNode: 4, CPUsPerTask: 5, GPUsPerNode: 6},
+			{Nodes: 7, TasksPerNode: 8, CPUsPerTask: 9}},
 	})
 	var lines []string
 	for line := range strings.Lines(got) {
-		if strings.HasPrefix(line, "#SBATCH") || strings.HasPrefix(line, "CONFIG") || strings.HasPrefix(line, "OVERRIDES") {
+		if strings.HasPrefix(line, "#SBATCH") || strings.HasPrefix(line, "CONFIG") ||
+			strings.HasPrefix(line, "OVERRIDES") {
 			lines = append(lines, strings.TrimSuffix(line, "\n"))
 		}
 	}
 	want := []string{
 		"#SBATCH --job-name=my-run-1", "#SBATCH --output=%x-%j.out",
-		"#SBATCH --nodes=3", "#SBATCH --ntasks-per-node=4", "#SBATCH --cpus-per-task=5", "#SBATCH --gpus-per-node=6", "#SBATCH --time=1-00",
+		"#SBATCH --nodes=3", "#SBATCH --ntasks-per-node=4", "#SBATCH --cpus-per-task=5", "#SBATCH --gpus-per-node=6",
+		"#SBATCH --time=1-00",
 		"#SBATCH --signal=B:USR1@120", "#SBATCH --no-requeue", "#SBATCH hetjob",
 		"#SBATCH --nodes=7", "#SBATCH --ntasks-per-node=8", "#SBATCH --cpus-per-task=9", "#SBATCH --time=1-00",
-		"CONFIG=${CONFIG:-'a b.yaml'}", "OVERRIDES=(x=1 'y=[1, 2]')                       # key=value, over those of CONFIG",
+		"CONFIG=${CONFIG:-'a b.yaml'}",
+		"OVERRIDES=(x=1 'y=[1, 2]')                       # key=value, over those of CONFIG",
 	}
 	if !slices.Equal(lines, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
@@ -43,7 +47,8 @@ func TestQuote(t *testing.T) {
 	if err != nil {
 		t.Fatal("these are scripts for bash: ", err)
 	}
-	words := []string{"a=1", "", "two words", "it's", `"$HOME" \ $(false)`, "a}b", "a)b", "l=[1, 2]", "ü*?~#;&|<>", "line\nbreak"}
+	words := []string{"a=1", "", "two words", "it's", `"$HOME" \ $(false)`, "a}b", "a)b", "l=[1, 2]", "ü*?~#;&|<>",
+		"line\nbreak"}
 	script := "set -eu\nOVERRIDES=(" + quoteAll(words) + ")\nprintf '%s\\0' \"${OVERRIDES[@]}\"\n"
 	for _, w := range words {
 		script += "unset X; X=${X:-" + quote(w) + "}; printf '%s\\0' \"$X\"\n"
@@ -68,11 +73,13 @@ func TestRequeue(t *testing.T) {
 	}{
 		{75, false, "", true}, {75, true, "19", true}, {75, true, "20", false}, {75, false, "21", false},
 		{0, true, "19", true}, {0, true, "20", false}, {0, false, "", false},
-		{1, true, "", false}, {1, false, "", false}, {129, true, "", false}, {134, true, "", false}, {143, true, "", false},
+		{1, true, "", false}, {1, false, "", false}, {129, true, "", false}, {134, true, "", false},
+		{143, true, "", false},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			t.Parallel()
-			job := requeued(t, fmt.Sprintf("trap 'exit %d' USR1\n>started\nwhile %v; do sleep 0.01; done\nexit %[1]d\n", c.code, c.signal),
+			job := requeued(t, fmt.Sprintf("trap 'exit %d' USR1\n>started\nwhile %v; do sleep 0.01; done\nexit %[1]d\n",
+				c.code, c.signal),
 				"echo \"$@\" >again\nkill $PPID\n")
 			job.Env = append(job.Env, "SLURM_RESTART_COUNT="+c.restarts)
 			if err := job.Start(); err != nil {
@@ -90,7 +97,8 @@ func TestRequeue(t *testing.T) {
 			}
 			job.Wait()
 			again, _ := os.ReadFile(filepath.Join(job.Dir, "again"))
-			if code := job.ProcessState.ExitCode(); (string(again) == "requeue 7\n") != c.again || !c.again && code != c.code {
+			if code := job.ProcessState.ExitCode(); (string(again) == "requeue 7\n") != c.again ||
+				!c.again && code != c.code {
 				t.Errorf("exit code %d, scontrol %q, want exit code %d, or requeue: %v", code, again, c.code, c.again)
 			}
 		})
@@ -106,18 +114,21 @@ func TestRequeueSignaledLate(t *testing.T) {
 	}
 }
 
-// requeued returns train-requeue.sbatch, to be run in a folder of its own, with these shell scripts for a launcher and for scontrol.
+// requeued returns train-requeue.sbatch, to be run in a folder of its own, with these shell scripts for a launcher and
+// for scontrol.
 func requeued(t *testing.T, launcher, scontrol string) *exec.Cmd {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"launch": "#!/bin/sh\n" + launcher, "scontrol": "#!/bin/sh\n" + scontrol, "script": read("requeue")} {
+	for name, text := range map[string]string{"launch": "#!/bin/sh\n" + launcher, "scontrol": "#!/bin/sh\n" + scontrol,
+		"script": read("requeue")} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o777); err != nil {
 			t.Fatal(err)
 		}
 	}
 	job := exec.Command("bash", "script")
 	job.Dir = dir
-	job.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "LAUNCHER=launch", "SLURM_NTASKS=1", "SLURM_JOB_ID=7")
+	job.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "LAUNCHER=launch", "SLURM_NTASKS=1",
+		"SLURM_JOB_ID=7")
 	return job
 }
 

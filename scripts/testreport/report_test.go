@@ -37,16 +37,22 @@ func TestReport(t *testing.T) {
 		says, silent             string // regular expressions of the output
 	}{
 		{"each", sample, "x_test.go", "", 3, 2, 1,
-			`(?s)\bTestParent/fail: FAIL\n.*wrong below.*TestParent/skip: skipped.*nothing here`, `TestPass|not on this machine|=== RUN`},
-		{"panic", "package p\nimport \"testing\"\nfunc TestBefore(*testing.T) {}\nfunc TestPanic(*testing.T) { panic(\"boom\") }", "x_test.go", "", 1, 1, 0,
+			`(?s)\bTestParent/fail: FAIL\n.*wrong below.*TestParent/skip: skipped.*nothing here`,
+			`TestPass|not on this machine|=== RUN`},
+		{"panic", "package p\nimport \"testing\"\nfunc TestBefore(*testing.T) {}\nfunc TestPanic(*testing.T) { " +
+			"panic(\"boom\") }", "x_test.go", "", 1, 1, 0,
 			`(?s)TestPanic: FAIL.*panic: boom`, `TestBefore`},
-		{"exit", "package p\nimport (\"os\"; \"testing\")\nfunc TestExit(*testing.T) { os.Exit(3) }", "x_test.go", "", 0, 1, 0, `TestExit: `, ``},
-		{"hang", "package p\nimport \"testing\"\nfunc TestHang(*testing.T) { select {} }", "x_test.go", "-timeout=2s", 0, 1, 0, `(?s)TestHang: .*timed out`, ``},
+		{"exit", "package p\nimport (\"os\"; \"testing\")\nfunc TestExit(*testing.T) { os.Exit(3) }", "x_test.go", "",
+			0, 1, 0, `TestExit: `, ``},
+		{"hang", "package p\nimport \"testing\"\nfunc TestHang(*testing.T) { select {} }", "x_test.go", "-timeout=2s",
+			0, 1, 0, `(?s)TestHang: .*timed out`, ``},
 		{"build", "package p\nvar x int = \"\"", "x_test.go", "", 0, 1, 0, `cannot use ""`, ``},
-		{"leaving TestMain", "package p\nimport (\"os\"; \"testing\")\nfunc TestMain(*testing.M) { os.Exit(1) }", "x_test.go", "", 0, 1, 0, `FAIL`, ``},
+		{"leaving TestMain", "package p\nimport (\"os\"; \"testing\")\nfunc TestMain(*testing.M) { os.Exit(1) }",
+			"x_test.go", "", 0, 1, 0, `FAIL`, ``},
 		{"nothing", "package p", "x.go", "", 0, 1, 0, `ran nothing`, ``},
 		{"wrong flag of go", sample, "x_test.go", "-mod=nonsense", 0, 1, 0, `go test: failed`, ``},
-		{"wrong flag of the tests", sample, "x_test.go", "-no-such-flag", 0, 1, 0, `(?s)sample: FAIL.*no-such-flag`, ``},
+		{"wrong flag of the tests", sample, "x_test.go", "-no-such-flag", 0, 1, 0, `(?s)sample: FAIL.*no-such-flag`,
+			``},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -63,7 +69,8 @@ func TestReport(t *testing.T) {
 			if err := r.follow(append(command, "./...")); err != nil {
 				t.Fatal(err)
 			}
-			if got, want := fmt.Sprint(r.passed, r.failed, r.skipped), fmt.Sprint(c.passed, c.failed, c.skipped); got != want {
+			if got, want := fmt.Sprint(r.passed, r.failed, r.skipped),
+				fmt.Sprint(c.passed, c.failed, c.skipped); got != want {
 				t.Errorf("passed, failed, skipped: got %s, want %s", got, want)
 			}
 			if !regexp.MustCompile(c.says).MatchString(out.String()) {
@@ -80,7 +87,8 @@ func TestReport(t *testing.T) {
 }
 
 func TestFollowSaysWhatItCannotRead(t *testing.T) {
-	if err := newReport(io.Discard).follow([]string{"echo", "plain text"}); err == nil || !strings.Contains(err.Error(), "go test -json") {
+	if err := newReport(io.Discard).follow([]string{"echo", "plain text"}); err == nil ||
+		!strings.Contains(err.Error(), "go test -json") {
 		t.Errorf("got %v", err)
 	}
 	if err := newReport(io.Discard).follow([]string{"no-such-command-here"}); err == nil {

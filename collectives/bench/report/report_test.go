@@ -25,7 +25,8 @@ var rewrite = flag.Bool("rewrite", false, "write the golden files anew; review t
 // example is a small report with a row in place and one out of place, two algorithms, a wrong element and a fit.
 func example() *Report {
 	row := func(op, algo, mem string, size int64, wrong int64, samples ...float64) Row {
-		r := Row{Op: op, Algorithm: algo, Ranks: 4, Size: size, Count: size / 4, DType: "f32", RedOp: "sum", Memory: mem, Samples: samples, Batch: 1,
+		r := Row{Op: op, Algorithm: algo, Ranks: 4, Size: size, Count: size / 4, DType: "f32", RedOp: "sum",
+			Memory: mem, Samples: samples, Batch: 1,
 			Skew: 0.75, CPU: 4.5, Checked: 3, Wrong: wrong}
 		r.Summarize()
 		r.SetFigure("algbw_gbs", float64(size)/r.Median/1e3)
@@ -37,21 +38,26 @@ func example() *Report {
 		Schema: Schema, Bench: "collectives", Complete: true,
 		Started: time.Date(2026, 11, 21, 1, 20, 0, 0, time.UTC), Ended: time.Date(2026, 11, 21, 1, 21, 0, 0, time.UTC),
 		Machine: Machine{
-			Version: "v1.2.3", Revision: "0123456789abcdef+dirty", Tags: "mpi", Go: "go1.26", Platform: "linux/amd64", Args: []string{"rlinf", "bench", "-b", "8"},
+			Version: "v1.2.3", Revision: "0123456789abcdef+dirty", Tags: "mpi", Go: "go1.26", Platform: "linux/amd64",
+			Args:      []string{"rlinf", "bench", "-b", "8"},
 			Variables: map[string]string{"UCX_HANDLE_ERRORS": "none", "OMPI_COMM_WORLD_SIZE": "4"},
-			Transport: "mpi", Library: "Open MPI v4.1.4,  package\nmore", Launcher: "mpirun", Threads: "multiple", Wait: "spin, yield, sleep", Shared: "4 GiB",
+			Transport: "mpi", Library: "Open MPI v4.1.4,  package\nmore", Launcher: "mpirun", Threads: "multiple",
+			Wait: "spin, yield, sleep", Shared: "4 GiB",
 			Ranks: 4, Nodes: 1, ClockStep: 20, Roof: 11.2, RoofSize: 64 << 20,
-			Hosts: []Host{{Name: "n1", CPU: "A CPU", Kernel: "Linux 6.1", Cache: 32 << 20, Ranks: []int{0, 1, 2, 3}, CPUs: 2, Affinity: []string{"0", "1", "0", "1"}, MaxProcs: 2}},
+			Hosts: []Host{{Name: "n1", CPU: "A CPU", Kernel: "Linux 6.1", Cache: 32 << 20, Ranks: []int{0, 1, 2, 3},
+				CPUs: 2, Affinity: []string{"0", "1", "0", "1"}, MaxProcs: 2}},
 		},
-		Method: "a barrier, then the call",
-		Keys:   []string{"op", "algo", "n", "size", "count", "type", "redop", "mem"}, Figures: []string{"algbw_gbs", "busbw_gbs", "ratio"},
-		Brief: []string{"op", "algo", "n", "size", "busbw_gbs"},
+		Method:  "a barrier, then the call",
+		Keys:    []string{"op", "algo", "n", "size", "count", "type", "redop", "mem"},
+		Figures: []string{"algbw_gbs", "busbw_gbs", "ratio"},
+		Brief:   []string{"op", "algo", "n", "size", "busbw_gbs"},
 		Rows: []Row{
 			row("allreduce", "ring", "arena", 8, 0, 3, 1, 2, 5, 4, 1e6, 2.5),
 			row("allreduce", "tree", "arena+out", 1024, 0, 11, 12, 13.55, 10, 14, 13),
 			row("allreduce", "tree", "arena", 1024, 2, 0.0001234, 123456, 99, 100, 101, 102),
 		},
-		Fits: []Fit{{Op: "allreduce", Algorithm: "ring", DType: "f32", Memory: "arena", Rounds: "2(n-1)", Bytes: "2(n-1)/n", Alpha: 1.25, Beta: 0.0001, Residual: 0.125, Points: 2,
+		Fits: []Fit{{Op: "allreduce", Algorithm: "ring", DType: "f32", Memory: "arena", Rounds: "2(n-1)",
+			Bytes: "2(n-1)/n", Alpha: 1.25, Beta: 0.0001, Residual: 0.125, Points: 2,
 			Predictions: []Prediction{{8, 8, 17.5}, {8, 1024, 18}, {16, 8, 37.5}, {16, 1024, 38}}}},
 		Notes: []string{"a note"},
 	}
@@ -102,7 +108,8 @@ func TestForms(t *testing.T) {
 		golden("example."+format, write(t, format, example()))
 	}
 	p2p := example()
-	p2p.Bench, p2p.Keys, p2p.Figures, p2p.Complete, p2p.Fits = "p2p", []string{"op", "n", "size"}, []string{"bw_gbs", "msgs_s"}, false, nil
+	p2p.Bench, p2p.Keys, p2p.Figures, p2p.Complete, p2p.Fits = "p2p", []string{"op", "n", "size"},
+		[]string{"bw_gbs", "msgs_s"}, false, nil
 	for i, op := range []string{"latency", "bandwidth", "message_rate"} {
 		p2p.Rows[i].Op, p2p.Rows[i].Algorithm, p2p.Rows[i].DType = op, "", ""
 		p2p.Rows[i].Figures = map[string]float64{"bw_gbs": 1.5, "msgs_s": 2e6}
@@ -111,7 +118,8 @@ func TestForms(t *testing.T) {
 	golden("p2p.table", write(t, "table", p2p))
 	overlap := example()
 	overlap.Bench, overlap.Rows = "overlap", overlap.Rows[:1]
-	overlap.Rows[0].Figures = map[string]float64{"overall_us": 120, "compute_us": 100, "pure_us": 90, "overlap_pct": 77.78}
+	overlap.Rows[0].Figures = map[string]float64{"overall_us": 120, "compute_us": 100, "pure_us": 90,
+		"overlap_pct": 77.78}
 	golden("overlap.osu", write(t, "osu", overlap))
 	svg, err := example().Plot()
 	if err != nil {
@@ -219,7 +227,8 @@ func TestFormatsRefuse(t *testing.T) {
 func TestNarrow(t *testing.T) {
 	r := example()
 	for line := range strings.Lines(write(t, "table", r)) {
-		if n := utf8.RuneCountInString(line); n > 81 && !strings.HasPrefix(line, "# ***") && !strings.HasPrefix(line, "# fit") && !strings.HasPrefix(line, "# rlinf") {
+		if n := utf8.RuneCountInString(line); n > 81 && !strings.HasPrefix(line, "# ***") &&
+			!strings.HasPrefix(line, "# fit") && !strings.HasPrefix(line, "# rlinf") {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
@@ -250,7 +259,8 @@ func TestWarnings(t *testing.T) {
 		{"mpi", 4, []string{"0-3"}, ""},
 		{"local", 4, []string{"0-3", "0-3"}, ""},
 	} {
-		m := Machine{Transport: c.transport, Hosts: []Host{{Name: "n1", CPUs: c.cpus, Affinity: c.affinity, Ranks: []int{0, 1}[:len(c.affinity)]}}}
+		m := Machine{Transport: c.transport,
+			Hosts: []Host{{Name: "n1", CPUs: c.cpus, Affinity: c.affinity, Ranks: []int{0, 1}[:len(c.affinity)]}}}
 		got := strings.Join(m.Warnings(), "\n")
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%+v: got %q", c, got)
@@ -291,8 +301,10 @@ func TestCompare(t *testing.T) {
 		return map[int64]float64{8: 13, 64: 10, 512: 7}[size]
 	}
 	old, same, changed := starts(5, ten), starts(5, ten), starts(5, drift)
-	if row := old.Rows[0]; old.Starts() != 5 || len(row.Samples) != 500 || len(row.Starts) != 5 || row.Checked != 5 || row.CPU != 7 ||
-		math.Abs(row.Figures["busbw_gbs"]-0.1) > 0.01 || row.CILow != slices.Min(row.Starts) || row.Median != stats.Median(row.Starts) || len(old.Notes) != 1 {
+	if row := old.Rows[0]; old.Starts() != 5 || len(row.Samples) != 500 || len(row.Starts) != 5 || row.Checked != 5 ||
+		row.CPU != 7 ||
+		math.Abs(row.Figures["busbw_gbs"]-0.1) > 0.01 || row.CILow != slices.Min(row.Starts) ||
+		row.Median != stats.Median(row.Starts) || len(old.Notes) != 1 {
 		t.Errorf("merged: %d starts, %+v", old.Starts(), row)
 	}
 	changed.Rows = append(changed.Rows, Row{Op: "barrier", Ranks: 2, Starts: []float64{1, 2, 3, 4, 5}})
@@ -304,7 +316,8 @@ func TestCompare(t *testing.T) {
 		return v
 	}
 	c := Compare(old, changed, 0.05)
-	if got := verdicts(c); !slices.Equal(got[:3], []Verdict{Slower, Within, Faster}) || got[3] != Noise && got[3] != Within {
+	if got := verdicts(c); !slices.Equal(got[:3], []Verdict{Slower, Within, Faster}) || got[3] != Noise &&
+		got[3] != Within {
 		t.Errorf("got %v: %+v", got, c.Changes)
 	}
 	if ch := c.Changes[0]; !(ch.Low < 1.3 && 1.3 < ch.High && ch.Low > 1.2 && ch.High < 1.4) {
@@ -325,7 +338,8 @@ func TestCompare(t *testing.T) {
 		if err := few.Write(&b); err != nil {
 			t.Fatal(err)
 		}
-		if v := verdicts(few); few.Regressions() != 0 || v[0] != Unclear || v[1] != Within || !strings.Contains(b.String(), "--starts 5") {
+		if v := verdicts(few); few.Regressions() != 0 || v[0] != Unclear || v[1] != Within ||
+			!strings.Contains(b.String(), "--starts 5") {
 			t.Errorf("one start: %v\n%s", v, b.String())
 		}
 	}
@@ -343,7 +357,8 @@ func TestCompare(t *testing.T) {
 	if err := c.Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`MPI library: was "", is "another"`, "REGRESSION", "only in this report", "1 slower, 1 faster", "5 starts before, 5 starts now"} {
+	for _, want := range []string{`MPI library: was "", is "another"`, "REGRESSION", "only in this report",
+		"1 slower, 1 faster", "5 starts before, 5 starts now"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%s\nwant %q in it", b.String(), want)
 		}
@@ -358,7 +373,8 @@ func TestShape(t *testing.T) {
 	if _, err := json.Marshal(r); err != nil {
 		t.Error(err)
 	}
-	for n, want := range map[int64]string{0: "0B", 1000: "1000B", 1024: "1KiB", 3 << 20: "3MiB", 1<<30 + 1: "1073741825B"} {
+	for n, want := range map[int64]string{0: "0B", 1000: "1000B", 1024: "1KiB", 3 << 20: "3MiB",
+		1<<30 + 1: "1073741825B"} {
 		if got := Bytes(n); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}

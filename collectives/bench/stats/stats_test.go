@@ -34,7 +34,8 @@ func TestPercentile(t *testing.T) {
 // TestMedianRanks holds the interval's ranks against the table A.1 of Le Boudec, which counts from 1.
 func TestMedianRanks(t *testing.T) {
 	for _, c := range []struct{ n, low, high int }{
-		{6, 1, 6}, {7, 1, 7}, {8, 1, 8}, {9, 2, 8}, {10, 2, 9}, {12, 3, 10}, {20, 6, 15}, {30, 10, 21}, {50, 18, 33}, {70, 27, 44},
+		{6, 1, 6}, {7, 1, 7}, {8, 1, 8}, {9, 2, 8}, {10, 2, 9}, {12, 3, 10}, {20, 6, 15}, {30, 10, 21}, {50, 18, 33},
+		{70, 27, 44},
 		{100, 40, 61}, // ⌊50 - 0.98·10⌋ and its mirror image
 		{10000, 4902, 5099},
 		{1, 1, 1}, {5, 1, 5}, // no interval: the extremes
@@ -88,7 +89,8 @@ func TestMannWhitney(t *testing.T) {
 		{"mixed", []float64{0, 2, 5}, []float64{1, 3, 4}, 4, 1},
 		// Mann and Whitney's table: n = 4, m = 4, U <= 1 has probability 0.029; two-sided 4/70.
 		{"4 and 4", []float64{1, 2, 3, 5}, []float64{4, 6, 7, 8}, 1, 4.0 / 70},
-		// With ties: ranks 1, 2.5, 2.5, 4.5, 4.5, 6. U = 1+2.5+4.5-6 = 2. variance = 9/12·(7 - 12/30) = 4.95, z = (2.5-0.5)/√4.95 = 0.8989.
+		// With ties: ranks 1, 2.5, 2.5, 4.5, 4.5, 6. U = 1+2.5+4.5-6 = 2. variance = 9/12·(7 - 12/30) = 4.95, z =
+		// (2.5-0.5)/√4.95 = 0.8989.
 		{"ties", []float64{1, 2, 3}, []float64{2, 3, 4}, 2, math.Erfc(2 / math.Sqrt(4.95) / math.Sqrt2)},
 		{"all equal", []float64{1, 1}, []float64{1, 1, 1}, 3, 1},
 		{"empty", nil, []float64{1}, 0, 1},
@@ -108,7 +110,8 @@ func TestExactMeetsNormal(t *testing.T) {
 	}
 }
 
-// TestFalseAlarms: equal distributions give p < 0.01 in about one case of a hundred, a shift of half a deviation is found.
+// TestFalseAlarms: equal distributions give p < 0.01 in about one case of a hundred, a shift of half a deviation is
+// found.
 func TestFalseAlarms(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	alarms, found := 0, 0
@@ -148,7 +151,8 @@ func TestFit(t *testing.T) {
 	near(t, "residual", l.Residual, 0, 1e-9)
 	near(t, "at", l.At(2, 1000), 4.5, 1e-9)
 
-	// By hand: times 1 and 3 at no bytes: Σ(1-α/T)² is least at α = (1+1/3)/(1+1/9) = 1.2; errors 0.2 and 0.6, root of the mean of their squares.
+	// By hand: times 1 and 3 at no bytes: Σ(1-α/T)² is least at α = (1+1/3)/(1+1/9) = 1.2; errors 0.2 and 0.6, root of
+	// the mean of their squares.
 	l = Fit([]Point{{1, 0, 1}, {1, 0, 3}, {1, 0, 0}})
 	near(t, "alpha alone", l.Alpha, 1.2, 1e-12)
 	near(t, "its residual", l.Residual, math.Sqrt((0.04+0.36)/2), 1e-12)
@@ -191,7 +195,8 @@ func TestBatch(t *testing.T) {
 	for _, c := range []struct {
 		call, step time.Duration
 		want       int
-	}{{100, 1, 1}, {99, 1, 2}, {50 * time.Nanosecond, 40 * time.Nanosecond, 80}, {time.Millisecond, 40, 1}, {0, 10, 1000}} {
+	}{{100, 1, 1}, {99, 1, 2}, {50 * time.Nanosecond, 40 * time.Nanosecond, 80}, {time.Millisecond, 40, 1},
+		{0, 10, 1000}} {
 		if got := Batch(c.call, c.step); got != c.want {
 			t.Errorf("%v with steps of %v: %d calls, want %d", c.call, c.step, got, c.want)
 		}
@@ -202,7 +207,8 @@ func TestBatch(t *testing.T) {
 // ratio in 95 of 100 cases.
 func TestRatioInterval(t *testing.T) {
 	a, b := []float64{11, 12, 13, 14, 15}, []float64{1, 1, 1, 1, 1}
-	if ratio, low, high, ok := RatioInterval(a, b); ratio != 13 || low != 11 || high != 15 || !ok { // the third and the 23rd of 25
+	// the third and the 23rd of 25
+	if ratio, low, high, ok := RatioInterval(a, b); ratio != 13 || low != 11 || high != 15 || !ok {
 		t.Errorf("got %v in [%v, %v], %v", ratio, low, high, ok)
 	}
 	for _, c := range []struct {

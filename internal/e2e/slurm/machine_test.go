@@ -66,7 +66,8 @@ func startMachine(t *testing.T) *machine {
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("one-machine: %v\n%s", err, &stderr)
 		}
-		for by := time.Now().Add(20 * time.Second); len(processesOf(m.slurm)) > 0 && time.Now().Before(by); { // the last of them are about to end
+		// the last of them are about to end
+		for by := time.Now().Add(20 * time.Second); len(processesOf(m.slurm)) > 0 && time.Now().Before(by); {
 			time.Sleep(100 * time.Millisecond)
 		}
 		for _, p := range processesOf(m.slurm) {
@@ -94,7 +95,8 @@ func startMachine(t *testing.T) *machine {
 func (m *machine) build(t *testing.T, mpi string, says ...string) (p platform) {
 	t.Helper()
 	for _, name := range []string{"mpirun." + mpi, "mpirun"} {
-		if text, err := exec.Command(name, "--version").CombinedOutput(); err == nil && slices.ContainsFunc(says, func(s string) bool { return strings.Contains(string(text), s) }) {
+		if text, err := exec.Command(name, "--version").CombinedOutput(); err == nil &&
+			slices.ContainsFunc(says, func(s string) bool { return strings.Contains(string(text), s) }) {
 			p.mpirun = name
 			break
 		}
@@ -103,7 +105,8 @@ func (m *machine) build(t *testing.T, mpi string, says ...string) (p platform) {
 		t.Skipf("no mpirun of %s: scripts/setup test installs it, or says how", mpi)
 	}
 	p.rlinf = filepath.Join(m.dir, "rlinf-"+mpi)
-	if text, err := exec.Command(filepath.Join(root, "scripts", "build"), "--tags", "mpi", "--mpi", mpi, "--out", p.rlinf).CombinedOutput(); err != nil {
+	if text, err := exec.Command(filepath.Join(root, "scripts", "build"), "--tags", "mpi", "--mpi", mpi, "--out",
+		p.rlinf).CombinedOutput(); err != nil {
 		t.Fatalf("build with %s: %v\n%s", mpi, err, text)
 	}
 	return p
@@ -122,7 +125,8 @@ func processesOf(dir string) (found []string) {
 	return found
 }
 
-// command runs a program in the folder of jobs, with more variables in its environment (NAME=value), and returns what it printed.
+// command runs a program in the folder of jobs, with more variables in its environment (NAME=value), and returns what
+// it printed.
 func (m *machine) command(t *testing.T, env []string, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -157,9 +161,11 @@ func (m *machine) submit(t *testing.T, s submission) job {
 	if !filepath.IsAbs(s.script) {
 		s.script = filepath.Join(m.scripts, s.script+".sbatch")
 	}
-	args := append([]string{"--parsable", "--nodes=2", "--ntasks-per-node=2", "--cpus-per-task=1", "--time=5"}, s.options...)
+	args := append([]string{"--parsable", "--nodes=2", "--ntasks-per-node=2", "--cpus-per-task=1", "--time=5"},
+		s.options...)
 	args = append(append(args, s.script), s.args...)
-	// Open MPI's daemons of a node make and remove one folder there for all jobs: two jobs that do so at the same time can fail.
+	// Open MPI's daemons of a node make and remove one folder there for all jobs: two jobs that do so at the same time
+	// can fail.
 	own := append(slices.Clone(s.env), "TMPDIR="+t.TempDir())
 	id, _, _ := strings.Cut(strings.TrimSpace(m.command(t, own, "sbatch", args...)), ";")
 	j := job{t, m, id}
@@ -221,9 +227,11 @@ func (j job) states() (all []state) {
 // hung is after how long a job is given up.
 const hung = 5 * time.Minute
 
-// over tells whether a job has ended for good. Its other states come and go: SIGNALING, for example, when its time limit is near.
+// over tells whether a job has ended for good. Its other states come and go: SIGNALING, for example, when its time
+// limit is near.
 func (s state) over() bool {
-	ends := []string{"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "PREEMPTED"}
+	ends := []string{"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "DEADLINE",
+		"OUT_OF_MEMORY", "PREEMPTED"}
 	return slices.Contains(ends, s["JobState"])
 }
 
@@ -241,7 +249,8 @@ func (j job) until(what string, ok func(state) bool) []state {
 	}
 }
 
-// deserted waits for the end of a job, or until for half a minute it has had no rank: no process of rlinf with this configuration.
+// deserted waits for the end of a job, or until for half a minute it has had no rank: no process of rlinf with this
+// configuration.
 func (j job) deserted(config string) (deserted bool) {
 	j.t.Helper()
 	last := time.Now() // a rank was there, or not to be there yet
@@ -261,8 +270,8 @@ func (j job) deserted(config string) (deserted bool) {
 	return deserted
 }
 
-// ended waits for the end of a job, and returns how it ended: its state and its exit code, as "COMPLETED 0:0". Tasks of an array have a
-// line each.
+// ended waits for the end of a job, and returns how it ended: its state and its exit code, as "COMPLETED 0:0". Tasks of
+// an array have a line each.
 func (j job) ended() string {
 	j.t.Helper()
 	var lines []string

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// cartpole is a job of four ranks on two nodes, which ends after 30 iterations of next to no work. Its learning rate does not depend on
-// how long it is.
+// cartpole is a job of four ranks on two nodes, which ends after 30 iterations of next to no work. Its learning rate
+// does not depend on how long it is.
 const cartpole = `cluster:
   num_nodes: 2
   component_placement: {actor: 0-1, env: 2-3, rollout: 2-3}
@@ -63,18 +63,21 @@ func TestSlurm(t *testing.T) {
 	}
 }
 
-// train-requeue.sbatch gets Slurm's own signal before its time limit of a minute, queues itself again, and ends as an undisturbed run.
+// train-requeue.sbatch gets Slurm's own signal before its time limit of a minute, queues itself again, and ends as an
+// undisturbed run.
 func testRequeue(t *testing.T, m *machine) {
 	const run = "requeue"
 	config := m.config(t, run, endless)
 	j := m.submit(t, submission{
-		env: knobs(config, m.openmpi, mpirun), options: []string{"--time=1", "--signal=B:USR1@30"}, script: "train-requeue", args: []string{slowly},
+		env: knobs(config, m.openmpi, mpirun), options: []string{"--time=1", "--signal=B:USR1@30"},
+		script: "train-requeue", args: []string{slowly},
 	})
 	j.until("queued again", func(s state) bool { return s["Restarts"] == "1" && s["JobState"] == "PENDING" })
 	m.wantStatus(t, run, "checkpointed")
 	steps := len(m.metrics(t, run)) + 4
 	m.config(t, run, fmt.Sprint("runner.max_steps=", steps)) // what the job was submitted with stays what it is
-	// Slurm would wait for two minutes; it must wait for one second, for a node refuses a job that starts in the second in which it was killed.
+	// Slurm would wait for two minutes; it must wait for one second, for a node refuses a job that starts in the second
+	// in which it was killed.
 	m.command(t, nil, "scontrol", "update", "JobId="+j.id, "StartTime=now+2")
 	j.wants("COMPLETED 0:0")
 	m.same(t, run, m.undisturbed(t, run, steps))
@@ -87,7 +90,8 @@ func testRequeue(t *testing.T, m *machine) {
 func testRequeueBound(t *testing.T, m *machine) {
 	const run = "bound"
 	j := m.submit(t, submission{
-		env: append(knobs(m.config(t, run), m.openmpi, srun), "RESTARTS=0"), script: "train-requeue", args: []string{endless, slowly},
+		env: append(knobs(m.config(t, run), m.openmpi, srun), "RESTARTS=0"), script: "train-requeue",
+		args: []string{endless, slowly},
 	})
 	m.untilStep(t, run, 3)
 	j.signal()
@@ -112,7 +116,8 @@ func testTrain(t *testing.T, m *machine) {
 	}
 }
 
-// train.sbatch ends with 75 and a checkpoint when Slurm sends its signal, and goes on when it is submitted with --resume auto.
+// train.sbatch ends with 75 and a checkpoint when Slurm sends its signal, and goes on when it is submitted with
+// --resume auto.
 func testSignal(t *testing.T, m *machine) {
 	const run = "signal"
 	s := submission{env: knobs(m.config(t, run), m.openmpi, srun), script: "train", args: []string{endless, slowly}}
@@ -130,8 +135,10 @@ func testSignal(t *testing.T, m *machine) {
 // A job that Slurm tells when it will end stops in time, without a signal. (Slurm tells since 23.02.)
 func testEndTime(t *testing.T, m *machine) {
 	const run = "end"
-	env := append(knobs(m.config(t, run), m.openmpi, mpirun), fmt.Sprint("SLURM_JOB_END_TIME=", time.Now().Add(10*time.Second).Unix()))
-	m.submit(t, submission{env: env, options: []string{"--time=1"}, script: "train", args: []string{endless, slowly}}).wants("FAILED 75:0")
+	env := append(knobs(m.config(t, run), m.openmpi, mpirun),
+		fmt.Sprint("SLURM_JOB_END_TIME=", time.Now().Add(10*time.Second).Unix()))
+	m.submit(t, submission{env: env, options: []string{"--time=1"}, script: "train",
+		args: []string{endless, slowly}}).wants("FAILED 75:0")
 	m.wantStatus(t, run, "checkpointed")
 }
 
@@ -144,15 +151,17 @@ func testRefused(t *testing.T, m *machine) {
 
 // The script that rlinf slurm prints for a job with two kinds of nodes runs as it is.
 //
-// On busy cores the srun of Slurm 22.05 that starts such a job's two steps at times waits for ever, though neither has a process (3 of some 60 jobs): then there
-// is no rank that a fault of ours could be in, and it is tried again.
+// On busy cores the srun of Slurm 22.05 that starts such a job's two steps at times waits for ever, though neither has
+// a process (3 of some 60 jobs): then there is no rank that a fault of ours could be in, and it is tried again.
 func testHetjob(t *testing.T, m *machine) {
 	const tries = 3
 	for try := 1; ; try++ {
 		run := fmt.Sprint("het", try)
 		config := m.config(t, run)
-		script := m.write(t, run+".sbatch", m.command(t, nil, m.openmpi.rlinf, "slurm", "-c", config, "--template", "hetjob", "--time", "5", "runner.max_steps=20"))
-		j := job{t, m, strings.TrimSpace(m.command(t, []string{"RLINF=" + m.openmpi.rlinf}, "sbatch", "--parsable", script))}
+		script := m.write(t, run+".sbatch", m.command(t, nil, m.openmpi.rlinf, "slurm", "-c", config, "--template",
+			"hetjob", "--time", "5", "runner.max_steps=20"))
+		j := job{t, m,
+			strings.TrimSpace(m.command(t, []string{"RLINF=" + m.openmpi.rlinf}, "sbatch", "--parsable", script))}
 		if try < tries && j.deserted(config) {
 			t.Logf("job %s: srun waits, and there is no rank: tried again", j.id)
 			m.command(t, nil, "scancel", j.id)
@@ -164,7 +173,8 @@ func testHetjob(t *testing.T, m *machine) {
 	}
 }
 
-// The script that rlinf slurm prints for a sweep trains each seed with each set of overrides, under names of their own; a task too many is an error.
+// The script that rlinf slurm prints for a sweep trains each seed with each set of overrides, under names of their own;
+// a task too many is an error.
 func testSweep(t *testing.T, m *machine) {
 	const run = "sweep"
 	config := m.config(t, run)
@@ -179,7 +189,8 @@ func testSweep(t *testing.T, m *machine) {
 		text = strings.Replace(text, from, to, 1)
 	}
 	j := m.submit(t, submission{
-		env: []string{"RLINF=" + m.mpich.rlinf, "LAUNCHER=" + m.mpich.mpirun}, options: []string{"--array=0-4"}, script: m.write(t, "sweep.sbatch", text),
+		env: []string{"RLINF=" + m.mpich.rlinf, "LAUNCHER=" + m.mpich.mpirun}, options: []string{"--array=0-4"},
+		script: m.write(t, "sweep.sbatch", text),
 	})
 	ended := map[string]int{}
 	for line := range strings.Lines(j.ended()) {
@@ -196,7 +207,8 @@ func testSweep(t *testing.T, m *machine) {
 	}
 }
 
-// solvers.sbatch trains on solvers of the same job, under every launcher and whatever the number of a solver's ranks, as on children over pipes.
+// solvers.sbatch trains on solvers of the same job, under every launcher and whatever the number of a solver's ranks,
+// as on children over pipes.
 func testSolvers(t *testing.T, m *machine) {
 	const source, clients, run = root + "/internal/e2e/testdata/bridge/point.c", root + "/clients/c/", "solvers"
 	const task = `runner: {max_steps: 4, val_check_interval: 2, logger: {experiment_name: NAME}}
@@ -211,7 +223,8 @@ actor: {micro_batch_size: 64, global_batch_size: 64, optim: {lr: 3.0e-3}}
 	}
 	compile := func(name string, args ...string) string {
 		program := filepath.Join(m.dir, name)
-		if text, err := exec.Command(args[0], append(args[1:], "-O2", "-I"+clients, "-o", program, source, clients+"rlb.c")...).CombinedOutput(); err != nil {
+		if text, err := exec.Command(args[0], append(args[1:], "-O2", "-I"+clients, "-o", program, source,
+			clients+"rlb.c")...).CombinedOutput(); err != nil {
 			t.Fatalf("%q: %v\n%s", args, err, text)
 		}
 		return program
@@ -231,13 +244,16 @@ actor: {micro_batch_size: 64, global_batch_size: 64, optim: {lr: 3.0e-3}}
 		}{{mpirun, 2}, {srun, 1}, {srun, 3}} { // with 2 and 3 the third solver is on both nodes
 			run := fmt.Sprint("solvers-", mpi, "-", c.launcher, "-", c.ranks)
 			t.Run(run, func(t *testing.T) {
-				env := append(knobs(config(run, "listen: mpi"), p, c.launcher), "SOLVER="+solver, "RANKS=2", fmt.Sprint("SOLVER_RANKS=", c.ranks))
+				env := append(knobs(config(run, "listen: mpi"), p, c.launcher), "SOLVER="+solver, "RANKS=2",
+					fmt.Sprint("SOLVER_RANKS=", c.ranks))
 				if mpi == "mpich" {
 					env = append(env, "PMI=pmi2")
 				}
 				tasks := 2 + count*c.ranks
 				m.submit(t, submission{
-					env: env, options: []string{fmt.Sprint("--ntasks=", tasks), fmt.Sprint("--ntasks-per-node=", tasks/2)}, script: "solvers",
+					env:     env,
+					options: []string{fmt.Sprint("--ntasks=", tasks), fmt.Sprint("--ntasks-per-node=", tasks/2)},
+					script:  "solvers",
 				}).wants("COMPLETED 0:0")
 				m.same(t, run, want)
 			})
@@ -253,7 +269,8 @@ func testBench(t *testing.T, m *machine) {
 	} {
 		file := filepath.Join(m.dir, "bench-"+name+".json")
 		m.submit(t, submission{
-			env: env, options: shared, script: "bench", args: []string{"-n", "5", "--algo", "auto,ring", "--sizes", "8,64K", "--out", file},
+			env: env, options: shared, script: "bench", args: []string{"-n", "5", "--algo", "auto,ring", "--sizes",
+				"8,64K", "--out", file},
 		}).wants("COMPLETED 0:0")
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -266,7 +283,8 @@ func testBench(t *testing.T, m *machine) {
 			t.Fatal(err)
 		}
 		if len(report.Rows) != 4 {
-			t.Errorf("%s: %d rows, want one for each of two algorithms and two sizes:\n%s", name, len(report.Rows), text)
+			t.Errorf("%s: %d rows, want one for each of two algorithms and two sizes:\n%s", name, len(report.Rows),
+				text)
 		}
 		for _, r := range report.Rows {
 			if r.N != 4 || r.Checked == 0 || r.Wrong != 0 {
@@ -274,7 +292,8 @@ func testBench(t *testing.T, m *machine) {
 			}
 		}
 	}
-	m.submit(t, submission{env: knobs("", m.openmpi, srun), options: shared, script: "bench", args: []string{"--sizes", "many"}}).wants("FAILED 2:0")
+	m.submit(t, submission{env: knobs("", m.openmpi, srun), options: shared, script: "bench",
+		args: []string{"--sizes", "many"}}).wants("FAILED 2:0")
 }
 
 // config writes the configuration of a run, with overrides of keys of the section runner, and returns its path.
@@ -333,7 +352,9 @@ func (m *machine) metrics(t *testing.T, run string) (lines []string) {
 		if err := in.Decode(&entry); err != nil {
 			t.Fatalf("%v in %q", err, line)
 		}
-		maps.DeleteFunc(entry, func(name string, _ any) bool { return name == "time" || strings.HasPrefix(name, "time/") })
+		maps.DeleteFunc(entry, func(name string, _ any) bool {
+			return name == "time" || strings.HasPrefix(name, "time/")
+		})
 		lines = append(lines, fmt.Sprint(entry)) // names in order
 	}
 	return lines
@@ -343,7 +364,9 @@ func (m *machine) metrics(t *testing.T, run string) (lines []string) {
 func (m *machine) undisturbed(t *testing.T, run string, steps int, overrides ...string) []string {
 	t.Helper()
 	run += "-undisturbed"
-	m.command(t, nil, m.openmpi.rlinf, append([]string{"-c", m.config(t, run), fmt.Sprint("runner.max_steps=", steps), "cluster.num_nodes=0"}, overrides...)...)
+	m.command(t, nil, m.openmpi.rlinf,
+		append([]string{"-c", m.config(t, run), fmt.Sprint("runner.max_steps=", steps), "cluster.num_nodes=0"},
+			overrides...)...)
 	lines := m.metrics(t, run)
 	if len(lines) != steps || !strings.Contains(lines[len(lines)-1], "eval/return") {
 		t.Fatalf("the undisturbed run has %d iterations, the last one %s", len(lines), lines[len(lines)-1])

@@ -19,7 +19,8 @@ const vocab = 23
 func model(t *testing.T) *lm.Model {
 	t.Helper()
 	m, err := lm.New(new(nn.Params[float32]), lm.Config{
-		Family: lm.Qwen2, Vocab: vocab, Hidden: 24, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 20, Eps: 1e-5,
+		Family: lm.Qwen2, Vocab: vocab, Hidden: 24, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 20,
+		Eps:  1e-5,
 		Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: 0.4, QKVBias: true, Tied: true,
 	}, lm.Options{Frozen: true})
 	if err == nil {
@@ -46,8 +47,8 @@ func requests(n int, s engine.Sampling) []engine.Request {
 	return all
 }
 
-// TestAnyBatch: tokens and log-probs have the same bits alone, in any batch, with any cache that holds the longest, and in chunks of any size. They
-// are those of a pass over the whole text.
+// TestAnyBatch: tokens and log-probs have the same bits alone, in any batch, with any cache that holds the longest, and
+// in chunks of any size. They are those of a pass over the whole text.
 func TestAnyBatch(t *testing.T) {
 	m := model(t)
 	sampled := engine.Sampling{MaxTokens: 24, Temperature: 0.8, TopP: 1, RepetitionPenalty: 1, Seed: 5}
@@ -72,14 +73,16 @@ func TestAnyBatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, r := range results {
-				if fmt.Sprint(ended[i]) != fmt.Sprint(r) || !slices.Equal(emitted[i], r.Tokens) || len(r.Tokens) != some[i].Sampling.MaxTokens || r.Stopped {
+				if fmt.Sprint(ended[i]) != fmt.Sprint(r) || !slices.Equal(emitted[i], r.Tokens) ||
+					len(r.Tokens) != some[i].Sampling.MaxTokens || r.Stopped {
 					t.Fatalf("%s, request %d: %+v, emitted %v", name, i, r, emitted[i])
 				}
 			}
 			return results
 		}
 		want := generate(engine.Options{}, all)
-		for _, o := range []engine.Options{{MaxRunning: 1}, {MaxRunning: 3, ChunkTokens: 3}, {MaxRunning: 5, ChunkTokens: 17, CacheTokens: 64}, {Threads: 2}} {
+		for _, o := range []engine.Options{{MaxRunning: 1}, {MaxRunning: 3, ChunkTokens: 3},
+			{MaxRunning: 5, ChunkTokens: 17, CacheTokens: 64}, {Threads: 2}} {
 			got := generate(o, all)
 			for i := range want {
 				if fmt.Sprint(got[i]) != fmt.Sprint(want[i]) {
@@ -118,14 +121,16 @@ func TestAnyBatch(t *testing.T) {
 	}
 }
 
-// TestGroups: answers to one prompt share its pages, so that more of them run at the same time, and are what each would be alone.
+// TestGroups: answers to one prompt share its pages, so that more of them run at the same time, and are what each would
+// be alone.
 func TestGroups(t *testing.T) {
 	m := model(t)
 	for _, length := range []int{1, 16, 17, 40, 49} {
 		const samples = 6
 		var all []engine.Request
 		for i := range samples {
-			r := engine.Request{Sampling: engine.Sampling{MaxTokens: 3 + i, Temperature: 0.9, TopP: 1, RepetitionPenalty: 1, Seed: 2}, Sample: uint64(i)}
+			r := engine.Request{Sampling: engine.Sampling{MaxTokens: 3 + i, Temperature: 0.9, TopP: 1,
+				RepetitionPenalty: 1, Seed: 2}, Sample: uint64(i)}
 			for k := range length {
 				r.Prompt = append(r.Prompt, int32(k*5%vocab))
 			}
@@ -143,9 +148,11 @@ func TestGroups(t *testing.T) {
 			}
 			want = append(want, alone...)
 		}
-		// Room for the prompt once, and for all answers: a page of the rest of the prompt and of the first new tokens, at most one more of others.
+		// Room for the prompt once, and for all answers: a page of the rest of the prompt and of the first new tokens,
+		// at most one more of others.
 		pages := (length-1)/lm.PageLen + 2*samples
-		for _, o := range []engine.Options{{}, {MaxRunning: 2}, {CacheTokens: pages * lm.PageLen}, {ChunkTokens: 6, MaxRunning: 6}} {
+		for _, o := range []engine.Options{{}, {MaxRunning: 2}, {CacheTokens: pages * lm.PageLen},
+			{ChunkTokens: 6, MaxRunning: 6}} {
 			e, err := engine.New(m, o)
 			if err != nil {
 				t.Fatal(err)
@@ -220,7 +227,8 @@ func TestFrequencies(t *testing.T) {
 		tokens int // that are drawn at all
 		kept   int // of them, the likeliest
 	}{
-		{0, 1, 0, vocab}, {4, 1, 0, 4}, {0, float64(float32(math.Exp(float64(logProbs[byProb[0]])))) + 1e-3, 0, 2}, {0, 1, 11, 11},
+		{0, 1, 0, vocab}, {4, 1, 0, 4}, {0, float64(float32(math.Exp(float64(logProbs[byProb[0]])))) + 1e-3, 0, 2},
+		{0, 1, 11, 11},
 		{3, 1, 11, 3},
 	} {
 		const n = 4000
@@ -229,7 +237,8 @@ func TestFrequencies(t *testing.T) {
 			t.Fatal(err)
 		}
 		drawn := slices.DeleteFunc(slices.Clone(byProb), func(id int) bool { return c.tokens > 0 && id >= c.tokens })
-		s := engine.Sampling{MaxTokens: 1, Temperature: temperature, TopK: c.topK, TopP: c.topP, RepetitionPenalty: 1, Seed: 9}
+		s := engine.Sampling{MaxTokens: 1, Temperature: temperature, TopK: c.topK, TopP: c.topP, RepetitionPenalty: 1,
+			Seed: 9}
 		var all []engine.Request
 		for i := range n {
 			all = append(all, engine.Request{Prompt: prompt, Sampling: s, Key: uint64(i), Sample: 3})
@@ -251,7 +260,8 @@ func TestFrequencies(t *testing.T) {
 				want = math.Exp(float64(logProbs[id])) / share
 			}
 			if d := math.Abs(count[id]/n - want); d > 5*math.Sqrt(want*(1-want)/n) {
-				t.Errorf("top_k %d, top_p %.3f, %d tokens: token %d %.4f of the time, want %.4f", c.topK, c.topP, c.tokens, id, count[id]/n, want)
+				t.Errorf("top_k %d, top_p %.3f, %d tokens: token %d %.4f of the time, want %.4f", c.topK, c.topP,
+					c.tokens, id, count[id]/n, want)
 			}
 		}
 	}
@@ -282,8 +292,11 @@ func TestRefuses(t *testing.T) {
 	} {
 		bad := good
 		spoil(&bad)
-		results, err := e.Generate(t.Context(), []engine.Request{good, bad}, engine.Watch{Token: func(int, int32) { t.Errorf("%s: work has begun", want) }})
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "request 1: ") || results != nil {
+		results, err := e.Generate(t.Context(), []engine.Request{good, bad}, engine.Watch{Token: func(int, int32) {
+			t.Errorf("%s: work has begun", want)
+		}})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "request 1: ") ||
+			results != nil {
 			t.Errorf("%v, want request 1: %s", err, want)
 		}
 	}

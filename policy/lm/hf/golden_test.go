@@ -207,7 +207,8 @@ func TestGoldenForward(t *testing.T) {
 			g, m := readGolden(t, dir), open(t, dir)
 			checkWeights(t, g, m)
 			w := m.NewTraining(184)
-			logits, logprobs, hidden := near{t: t, name: "logits"}, near{t: t, name: "log-probs"}, near{t: t, name: "hidden"}
+			logits, logprobs, hidden := near{t: t, name: "logits"}, near{t: t, name: "log-probs"},
+				near{t: t, name: "hidden"}
 			losses := near{t: t, name: "loss"}
 			for i, s := range g.Single {
 				b := pack(g.Sequences[i])

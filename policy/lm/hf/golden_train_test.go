@@ -123,7 +123,8 @@ func TestGoldenAdamW(t *testing.T) {
 							decay = 0
 						}
 						lo, hi := f.Off, f.Off+f.Len()
-						kernel.AdamStep(m.Params.Data[lo:hi], m.Params.Grad[lo:hi], first[lo:hi], second[lo:hi], float32(a.LR),
+						kernel.AdamStep(m.Params.Data[lo:hi], m.Params.Grad[lo:hi], first[lo:hi], second[lo:hi],
+							float32(a.LR),
 							float32(a.Beta1), float32(a.Beta2), float32(a.Eps), decay, c1, c2, 1)
 					}
 				}
@@ -190,7 +191,8 @@ func TestGoldenGreedy(t *testing.T) {
 						values.check("token", float64(logits[best]), run.ChosenLogits[i], logitTolerance)
 					}
 					if len(run.ChosenLogprobs) > 0 {
-						logprobs.check("token", float64(m.Distribution(logits).LogProb(logits[best])), run.ChosenLogprobs[i], logitTolerance)
+						logprobs.check("token", float64(m.Distribution(logits).LogProb(logits[best])),
+							run.ChosenLogprobs[i], logitTolerance)
 					}
 					ids, next = append(ids, want), []int32{want}
 				}

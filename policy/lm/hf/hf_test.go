@@ -18,13 +18,15 @@ import (
 
 // minimal is a config.json with further keys.
 func minimal(family, more string) string {
-	return `{"model_type": "` + family + `", "vocab_size": 31, "hidden_size": 16, "intermediate_size": 12, "num_hidden_layers": 2,
+	return `{"model_type": "` + family +
+		`", "vocab_size": 31, "hidden_size": 16, "intermediate_size": 12, "num_hidden_layers": 2,
 		"num_attention_heads": 4, "num_key_value_heads": 4, "max_position_embeddings": 64` + more + `}`
 }
 
 func TestConfigForms(t *testing.T) {
-	base := lm.Config{Vocab: 31, Hidden: 16, Layers: 2, Heads: 4, KVHeads: 4, HeadDim: 4, Intermediate: 12, Eps: 1e-6, MaxPositions: 64,
-		Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: 0.02}
+	base := lm.Config{Vocab: 31, Hidden: 16, Layers: 2, Heads: 4, KVHeads: 4, HeadDim: 4, Intermediate: 12, Eps: 1e-6,
+		MaxPositions: 64,
+		Rope:         lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: 0.02}
 	with := func(f lm.Family, change func(c *lm.Config)) lm.Config {
 		c := base
 		c.Family = f
@@ -37,25 +39,34 @@ func TestConfigForms(t *testing.T) {
 		want lm.Config
 	}{
 		{minimal("llama", ""), with(lm.Llama, func(*lm.Config) {})},
-		{minimal("llama", `, "num_key_value_heads": 2, "attention_bias": true, "mlp_bias": true, "rms_norm_eps": 1e-5, "tie_word_embeddings": true,
+		{minimal("llama",
+			`, "num_key_value_heads": 2, "attention_bias": true, "mlp_bias": true, "rms_norm_eps": 1e-5, "tie_word_embeddings": true,
 			"head_dim": 6, "max_position_embeddings": 99, "initializer_range": 0.1, "rope_theta": 7e4`),
 			with(lm.Llama, func(c *lm.Config) {
 				c.KVHeads, c.QKVBias, c.OutBias, c.MLPBias, c.Eps, c.Tied = 2, true, true, true, 1e-5, true
 				c.HeadDim, c.MaxPositions, c.InitRange, c.Rope.Theta = 6, 99, 0.1, 7e4
 			})},
-		{minimal("llama", `, "rope_theta": 5e5, "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
+		{minimal("llama",
+			`, "rope_theta": 5e5, "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
 			"original_max_position_embeddings": 64}`), with(lm.Llama, func(c *lm.Config) { c.Rope = llama3 })},
-		{minimal("llama", `, "dtype": "float32", "rope_parameters": {"rope_theta": 5e5, "rope_type": "llama3", "factor": 8, "low_freq_factor": 1,
-			"high_freq_factor": 4, "original_max_position_embeddings": 64}`), with(lm.Llama, func(c *lm.Config) { c.Rope = llama3 })},
+		{minimal("llama",
+			`, "dtype": "float32", "rope_parameters": {"rope_theta": 5e5, "rope_type": "llama3", "factor": 8, "low_freq_factor": 1,
+			"high_freq_factor": 4, "original_max_position_embeddings": 64}`), with(lm.Llama, func(c *lm.Config) {
+			c.Rope = llama3
+		})},
 		{minimal("llama", `, "rope_scaling": {"type": "linear", "factor": 2.5}`),
 			with(lm.Llama, func(c *lm.Config) { c.Rope.Type, c.Rope.Factor = lm.RopeLinear, 2.5 })},
-		{minimal("qwen2", `, "max_position_embeddings": 256, "rope_scaling": {"type": "yarn", "factor": 4, "original_max_position_embeddings": 64}`),
+		{minimal("qwen2", `, "max_position_embeddings": 256, "rope_scaling": {"type": "yarn", "factor": 4, `+
+			`"original_max_position_embeddings": 64}`),
 			with(lm.Qwen2, func(c *lm.Config) {
 				c.QKVBias, c.MaxPositions = true, 256
 				c.Rope = lm.Rope{Theta: 1e4, Type: lm.RopeYarn, Factor: 4, BetaFast: 32, BetaSlow: 1, Original: 64}
 			})},
-		{minimal("qwen2", `, "sliding_window": 8, "use_sliding_window": false`), with(lm.Qwen2, func(c *lm.Config) { c.QKVBias = true })},
-		{minimal("qwen2", `, "sliding_window": 8, "use_sliding_window": true, "max_window_layers": 2`), with(lm.Qwen2, func(c *lm.Config) { c.QKVBias = true })},
+		{minimal("qwen2", `, "sliding_window": 8, "use_sliding_window": false`), with(lm.Qwen2, func(c *lm.Config) {
+			c.QKVBias = true
+		})},
+		{minimal("qwen2", `, "sliding_window": 8, "use_sliding_window": true, "max_window_layers": 2`),
+			with(lm.Qwen2, func(c *lm.Config) { c.QKVBias = true })},
 		{minimal("qwen2", `, "sliding_window": 8, "use_sliding_window": true, "max_window_layers": 1`),
 			with(lm.Qwen2, func(c *lm.Config) { c.QKVBias, c.Window = true, 8 })},
 		{minimal("qwen2", `, "sliding_window": 8, "layer_types": ["full_attention", "sliding_attention"]`),
@@ -68,26 +79,32 @@ func TestConfigForms(t *testing.T) {
 		{minimal("mistral", `, "num_key_value_heads": null`), with(lm.Mistral, func(c *lm.Config) { c.Window = 4096 })},
 		{minimal("mistral", `, "sliding_window": null, "head_dim": null`), with(lm.Mistral, func(*lm.Config) {})},
 		{minimal("qwen3", ""), with(lm.Qwen3, func(c *lm.Config) { c.HeadDim, c.QKNorm = 128, true })},
-		{minimal("qwen3_moe", `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 6, "use_sliding_window": true`),
+		{minimal("qwen3_moe", `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 6, `+
+			`"use_sliding_window": true`),
 			with(lm.Qwen3MoE, func(c *lm.Config) {
 				c.QKNorm, c.Window = true, 4096
 				c.Experts = lm.Experts{Count: 4, PerToken: 2, Intermediate: 6, AuxCoef: 0.001}
 			})},
-		{minimal("qwen2_moe", `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 6, "shared_expert_intermediate_size": 10`),
+		{minimal("qwen2_moe", `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 6, `+
+			`"shared_expert_intermediate_size": 10`),
 			with(lm.Qwen2MoE, func(c *lm.Config) {
 				c.QKVBias = true
 				c.Experts = lm.Experts{Count: 4, PerToken: 2, Intermediate: 6, SharedIntermediate: 10, AuxCoef: 0.001}
 			})},
-		{minimal("qwen3_moe", `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 6, "norm_topk_prob": true, "mlp_only_layers": [0],
+		{minimal("qwen3_moe",
+			`, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 6, "norm_topk_prob": true, "mlp_only_layers": [0],
 			"router_aux_loss_coef": 0.5`),
 			with(lm.Qwen3MoE, func(c *lm.Config) {
 				c.QKNorm = true
-				c.Experts = lm.Experts{Count: 4, PerToken: 2, Intermediate: 6, Normalize: true, AuxCoef: 0.5, Dense: []bool{true, false}}
+				c.Experts = lm.Experts{Count: 4, PerToken: 2, Intermediate: 6, Normalize: true, AuxCoef: 0.5,
+					Dense: []bool{true, false}}
 			})},
-		{minimal("qwen3_moe", `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 6, "decoder_sparse_step": 2`),
+		{minimal("qwen3_moe", `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 6, `+
+			`"decoder_sparse_step": 2`),
 			with(lm.Qwen3MoE, func(c *lm.Config) {
 				c.QKNorm = true
-				c.Experts = lm.Experts{Count: 4, PerToken: 2, Intermediate: 6, AuxCoef: 0.001, Dense: []bool{true, false}}
+				c.Experts = lm.Experts{Count: 4, PerToken: 2, Intermediate: 6, AuxCoef: 0.001,
+					Dense: []bool{true, false}}
 			})},
 		{minimal("mixtral", `, "num_local_experts": 8, "sliding_window": null`),
 			with(lm.Mixtral, func(c *lm.Config) {
@@ -125,14 +142,17 @@ func TestAbsentKeys(t *testing.T) {
 		lm.Qwen3MoE: "151936 2048 24 32 4 64 6144 1e-06 10000 32768 0 / 128 8 768 0 / -1 []",
 	} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "config.json"), fmt.Appendf(nil, `{"model_type": %q}`, family), 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "config.json"), fmt.Appendf(nil, `{"model_type": %q}`, family),
+			0o666); err != nil {
 			t.Fatal(err)
 		}
 		c, err := hf.ReadConfig(dir)
 		tokens, err2 := hf.ReadTokens(dir)
 		x := c.Experts
-		got := fmt.Sprintf("%d %d %d %d %d %d %d %g %g %d %d / %d %d %d %d / %d %v", c.Vocab, c.Hidden, c.Layers, c.Heads, c.KVHeads, c.HeadDim,
-			c.Intermediate, c.Eps, c.Rope.Theta, c.MaxPositions, c.Window, x.Count, x.PerToken, x.Intermediate, x.SharedIntermediate, tokens.BOS, tokens.EOS)
+		got := fmt.Sprintf("%d %d %d %d %d %d %d %g %g %d %d / %d %d %d %d / %d %v", c.Vocab, c.Hidden, c.Layers,
+			c.Heads, c.KVHeads, c.HeadDim,
+			c.Intermediate, c.Eps, c.Rope.Theta, c.MaxPositions, c.Window, x.Count, x.PerToken, x.Intermediate,
+			x.SharedIntermediate, tokens.BOS, tokens.EOS)
 		if err != nil || err2 != nil || got != want {
 			t.Errorf("%s: %v, %v\n%s, want\n%s", family, err, err2, got, want)
 		}
@@ -161,34 +181,48 @@ func TestGoldenConfigs(t *testing.T) {
 
 func TestConfigRefuses(t *testing.T) {
 	for want, text := range map[string]string{
-		`model_type is "gpt2"`:                                    `{"model_type": "gpt2"}`,
-		"vocab_size is missing":                                   `{"model_type": "llama", "vocab_size": null}`,
-		`rope_scaling.rope_type is "dynamic"`:                     minimal("llama", `, "rope_scaling": {"type": "dynamic", "factor": 2}`),
-		`rope_parameters.rope_type is "longrope"`:                 minimal("llama", `, "rope_parameters": {"rope_type": "longrope", "factor": 2}`),
-		"rope_scaling.factor is missing":                          minimal("llama", `, "rope_scaling": {"type": "linear"}`),
-		"rope_scaling.short_factor is [1]: unknown key":           minimal("llama", `, "rope_scaling": {"type": "linear", "factor": 2, "short_factor": [1]}`),
-		`hidden_act is "gelu"`:                                    minimal("llama", `, "hidden_act": "gelu"`),
-		"attention_dropout is 0.1":                                minimal("llama", `, "attention_dropout": 0.1`),
-		"quantization_config is {":                                minimal("llama", `, "quantization_config": {"bits": 4}`),
-		`layer_types[1] is "chunked_attention"`:                   minimal("llama", `, "layer_types": ["full_attention", "chunked_attention"]`),
-		"layer_types has 1 layers":                                minimal("llama", `, "layer_types": ["full_attention"]`),
-		"attention_bias is true":                                  minimal("mistral", `, "attention_bias": true`),
-		"num_attention_heads is 4, must be a multiple":            minimal("llama", `, "num_key_value_heads": 3`),
-		"head_dim is 5, must be even":                             minimal("llama", `, "head_dim": 5`),
-		"num_experts_per_tok is 9 of 4":                           minimal("qwen3_moe", `, "num_experts": 4, "num_experts_per_tok": 9, "moe_intermediate_size": 6`),
-		"vocab_size is 1000000000000, must be at most 16777216":   minimal("llama", `, "vocab_size": 1000000000000`),
-		"num_hidden_layers is 9000000000000000000 with 0 experts": minimal("llama", `, "num_hidden_layers": 9000000000000000000`),
-		"intermediate_size is 1073741824":                         minimal("llama", `, "intermediate_size": 1073741824`),
-		"num_attention_heads × head_dim is":                       minimal("llama", `, "head_dim": 1099511627776`),
-		"the model has about 5e+14 weights":                       minimal("llama", `, "hidden_size": 16777216, "vocab_size": 16000000, "head_dim": 8`),
-		"max_position_embeddings is -1":                           minimal("llama", `, "max_position_embeddings": -1`),
-		"rms_norm_eps is 0":                                       minimal("llama", `, "rms_norm_eps": 0`),
-		`vocab_size is "many", expected int`:                      strings.Replace(minimal("llama", ""), "31", `"many"`, 1),
-		"unexpected end":                                          `{"model_type"`,
-		"partial_rotary_factor is 0.5":                            minimal("llama", `, "partial_rotary_factor": 0.5`),
-		"high_freq_factor 1: the second must be larger":           minimal("llama", `, "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 1, "original_max_position_embeddings": 64}`),
-		"original_max_position_embeddings is 0":                   minimal("llama", `, "rope_scaling": {"rope_type": "yarn", "factor": 8}, "max_position_embeddings": null`),
-		"sliding_window is 0, but use_sliding_window is t":        minimal("qwen2", `, "sliding_window": null, "use_sliding_window": true, "max_window_layers": 0`),
+		`model_type is "gpt2"`:  `{"model_type": "gpt2"}`,
+		"vocab_size is missing": `{"model_type": "llama", "vocab_size": null}`,
+		`rope_scaling.rope_type is "dynamic"`: minimal("llama",
+			`, "rope_scaling": {"type": "dynamic", "factor": 2}`),
+		`rope_parameters.rope_type is "longrope"`: minimal("llama",
+			`, "rope_parameters": {"rope_type": "longrope", "factor": 2}`),
+		"rope_scaling.factor is missing": minimal("llama",
+			`, "rope_scaling": {"type": "linear"}`),
+		"rope_scaling.short_factor is [1]: unknown key": minimal("llama",
+			`, "rope_scaling": {"type": "linear", "factor": 2, "short_factor": [1]}`),
+		`hidden_act is "gelu"`:     minimal("llama", `, "hidden_act": "gelu"`),
+		"attention_dropout is 0.1": minimal("llama", `, "attention_dropout": 0.1`),
+		"quantization_config is {": minimal("llama",
+			`, "quantization_config": {"bits": 4}`),
+		`layer_types[1] is "chunked_attention"`: minimal("llama",
+			`, "layer_types": ["full_attention", "chunked_attention"]`),
+		"layer_types has 1 layers": minimal("llama",
+			`, "layer_types": ["full_attention"]`),
+		"attention_bias is true":                       minimal("mistral", `, "attention_bias": true`),
+		"num_attention_heads is 4, must be a multiple": minimal("llama", `, "num_key_value_heads": 3`),
+		"head_dim is 5, must be even":                  minimal("llama", `, "head_dim": 5`),
+		"num_experts_per_tok is 9 of 4": minimal("qwen3_moe",
+			`, "num_experts": 4, "num_experts_per_tok": 9, "moe_intermediate_size": 6`),
+		"vocab_size is 1000000000000, must be at most 16777216": minimal("llama", `, "vocab_size": 1000000000000`),
+		"num_hidden_layers is 9000000000000000000 with 0 experts": minimal("llama",
+			`, "num_hidden_layers": 9000000000000000000`),
+		"intermediate_size is 1073741824":   minimal("llama", `, "intermediate_size": 1073741824`),
+		"num_attention_heads × head_dim is": minimal("llama", `, "head_dim": 1099511627776`),
+		"the model has about 5e+14 weights": minimal("llama",
+			`, "hidden_size": 16777216, "vocab_size": 16000000, "head_dim": 8`),
+		"max_position_embeddings is -1":      minimal("llama", `, "max_position_embeddings": -1`),
+		"rms_norm_eps is 0":                  minimal("llama", `, "rms_norm_eps": 0`),
+		`vocab_size is "many", expected int`: strings.Replace(minimal("llama", ""), "31", `"many"`, 1),
+		"unexpected end":                     `{"model_type"`,
+		"partial_rotary_factor is 0.5":       minimal("llama", `, "partial_rotary_factor": 0.5`),
+		"high_freq_factor 1: the second must be larger": minimal("llama", `, "rope_scaling": {"rope_type": `+
+			`"llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 1, "original_max_position_embeddings": `+
+			`64}`),
+		"original_max_position_embeddings is 0": minimal("llama",
+			`, "rope_scaling": {"rope_type": "yarn", "factor": 8}, "max_position_embeddings": null`),
+		"sliding_window is 0, but use_sliding_window is t": minimal("qwen2",
+			`, "sliding_window": null, "use_sliding_window": true, "max_window_layers": 0`),
 	} {
 		if _, err := hf.ParseConfig([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
@@ -198,8 +232,9 @@ func TestConfigRefuses(t *testing.T) {
 
 func tiny(f lm.Family) lm.Config {
 	c := lm.Config{
-		Family: f, Vocab: 37, Hidden: 16, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 8, Intermediate: 20, Eps: 1e-5, MaxPositions: 64,
-		Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: 0.3,
+		Family: f, Vocab: 37, Hidden: 16, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 8, Intermediate: 20, Eps: 1e-5,
+		MaxPositions: 64,
+		Rope:         lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: 0.3,
 	}
 	x := lm.Experts{Count: 3, PerToken: 2, Intermediate: 12}
 	switch f {
@@ -232,14 +267,16 @@ func newModel(t *testing.T, c lm.Config, o lm.Options) *lm.Model {
 	return m
 }
 
-// Models of every family survive a folder, in one file and in shards, whole in float32 and rounded else. Names and shapes are checked by the bytes
-// of the files.
+// Models of every family survive a folder, in one file and in shards, whole in float32 and rounded else. Names and
+// shapes are checked by the bytes of the files.
 func TestSaveAndLoad(t *testing.T) {
 	for _, f := range lm.Families {
 		for _, dtype := range []tensor.DType{tensor.F32, tensor.BF16, tensor.F16} {
 			for _, shard := range []int{0, 2000} {
 				m, dir := newModel(t, tiny(f), lm.Options{}), t.TempDir()
-				if err := hf.Save(m, dir, hf.SaveOptions{DType: dtype, ShardBytes: shard, Tokens: hf.Tokens{BOS: 1, EOS: []int{2}, Pad: -1}}); err != nil {
+				if err := hf.Save(m, dir,
+					hf.SaveOptions{DType: dtype, ShardBytes: shard,
+						Tokens: hf.Tokens{BOS: 1, EOS: []int{2}, Pad: -1}}); err != nil {
 					t.Fatal(err)
 				}
 				c, err := hf.ReadConfig(dir)
@@ -271,10 +308,17 @@ func TestSaveAndLoad(t *testing.T) {
 
 // someShapes are names and shapes in the files as transformers has them.
 var someShapes = map[lm.Family]map[string][]int{
-	lm.Qwen2:    {"model.embed_tokens.weight": {37, 16}, "model.layers.1.self_attn.k_proj.weight": {16, 16}, "model.layers.0.self_attn.q_proj.bias": {32}, "model.layers.0.mlp.down_proj.weight": {16, 20}},
-	lm.Qwen3:    {"lm_head.weight": {37, 16}, "model.layers.0.self_attn.q_norm.weight": {8}, "model.layers.0.self_attn.o_proj.weight": {16, 32}},
-	lm.Qwen2MoE: {"model.layers.0.mlp.gate.weight": {3, 16}, "model.layers.0.mlp.experts.2.gate_proj.weight": {12, 16}, "model.layers.0.mlp.shared_expert.down_proj.weight": {16, 18}, "model.layers.0.mlp.shared_expert_gate.weight": {1, 16}},
-	lm.Mixtral:  {"model.layers.1.block_sparse_moe.gate.weight": {3, 16}, "model.layers.1.block_sparse_moe.experts.0.w1.weight": {20, 16}, "model.layers.1.block_sparse_moe.experts.0.w2.weight": {16, 20}, "model.layers.1.block_sparse_moe.experts.0.w3.weight": {20, 16}},
+	lm.Qwen2: {"model.embed_tokens.weight": {37, 16}, "model.layers.1.self_attn.k_proj.weight": {16, 16},
+		"model.layers.0.self_attn.q_proj.bias": {32}, "model.layers.0.mlp.down_proj.weight": {16, 20}},
+	lm.Qwen3: {"lm_head.weight": {37, 16}, "model.layers.0.self_attn.q_norm.weight": {8},
+		"model.layers.0.self_attn.o_proj.weight": {16, 32}},
+	lm.Qwen2MoE: {"model.layers.0.mlp.gate.weight": {3, 16}, "model.layers.0.mlp.experts.2.gate_proj.weight": {12, 16},
+		"model.layers.0.mlp.shared_expert.down_proj.weight": {16, 18},
+		"model.layers.0.mlp.shared_expert_gate.weight":      {1, 16}},
+	lm.Mixtral: {"model.layers.1.block_sparse_moe.gate.weight": {3, 16},
+		"model.layers.1.block_sparse_moe.experts.0.w1.weight": {20, 16},
+		"model.layers.1.block_sparse_moe.experts.0.w2.weight": {16, 20},
+		"model.layers.1.block_sparse_moe.experts.0.w3.weight": {20, 16}},
 }
 
 // readShape finds a tensor in the files of a folder by their headers alone.
@@ -326,13 +370,19 @@ func TestLoadRefuses(t *testing.T) {
 	}
 	file := func(dir string) string { return filepath.Join(dir, "model.safetensors") }
 	for want, change := range map[string]func(c *lm.Config, dir string){
-		`"model.embed_tokens.weight" has shape [37 16], the configuration says [38 16]`: func(c *lm.Config, _ string) { c.Vocab = 38 },
-		`tensor "model.layers.2.input_layernorm.weight" is missing`:                     func(c *lm.Config, _ string) { c.Layers = 3 },
-		`tensor "model.layers.0.self_attn.k_proj.bias" is not part of this model`:       func(c *lm.Config, _ string) { c.QKVBias = false },
-		`tensor "lm_head.weight" is missing`:                                            func(c *lm.Config, _ string) { c.Tied = false },
-		"has neither model.safetensors nor":                                             func(_ *lm.Config, dir string) { os.Remove(file(dir)) },
-		"the header describes":                                                          func(_ *lm.Config, dir string) { os.Truncate(file(dir), 12000) },
-		"cut off in the header":                                                         func(_ *lm.Config, dir string) { os.Truncate(file(dir), 100) },
+		`"model.embed_tokens.weight" has shape [37 16], the configuration says [38 16]`: func(c *lm.Config, _ string) {
+			c.Vocab = 38
+		},
+		`tensor "model.layers.2.input_layernorm.weight" is missing`: func(c *lm.Config, _ string) {
+			c.Layers = 3
+		},
+		`tensor "model.layers.0.self_attn.k_proj.bias" is not part of this model`: func(c *lm.Config, _ string) {
+			c.QKVBias = false
+		},
+		`tensor "lm_head.weight" is missing`: func(c *lm.Config, _ string) { c.Tied = false },
+		"has neither model.safetensors nor":  func(_ *lm.Config, dir string) { os.Remove(file(dir)) },
+		"the header describes":               func(_ *lm.Config, dir string) { os.Truncate(file(dir), 12000) },
+		"cut off in the header":              func(_ *lm.Config, dir string) { os.Truncate(file(dir), 100) },
 		`is NaN`: func(_ *lm.Config, dir string) {
 			b, _ := os.ReadFile(file(dir))
 			nan := math.Float32bits(float32(math.NaN()))
@@ -343,11 +393,13 @@ func TestLoadRefuses(t *testing.T) {
 		},
 		`tensor "x" is missing, which the index places there`: func(_ *lm.Config, dir string) {
 			os.Rename(file(dir), filepath.Join(dir, "model-1.safetensors"))
-			os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"), []byte(`{"weight_map": {"x": "model-1.safetensors"}}`), 0o666)
+			os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"),
+				[]byte(`{"weight_map": {"x": "model-1.safetensors"}}`), 0o666)
 		},
 		"is not in the folder": func(_ *lm.Config, dir string) {
 			os.Remove(file(dir))
-			os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"), []byte(`{"weight_map": {"x": "../y"}}`), 0o666)
+			os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"), []byte(`{"weight_map": {"x": "../y"}}`),
+				0o666)
 		},
 	} {
 		m, dir := save(change)
@@ -357,8 +409,8 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// TestStaleFiles: model.safetensors counts, whatever an index beside it says, and a model that is saved over another in any form is
-// the one that is read.
+// TestStaleFiles: model.safetensors counts, whatever an index beside it says, and a model that is saved over another in
+// any form is the one that is read.
 func TestStaleFiles(t *testing.T) {
 	old, dir := newModel(t, tiny(lm.Llama), lm.Options{}), t.TempDir()
 	old.Init(5)
@@ -412,7 +464,8 @@ func TestAdapter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := slices.Sorted(slices.Values(lm.Targets)); lora.Scale() != o.LoRA.Scale() || !slices.Equal(lora.Targets, want) {
+		if want := slices.Sorted(slices.Values(lm.Targets)); lora.Scale() != o.LoRA.Scale() ||
+			!slices.Equal(lora.Targets, want) {
 			t.Errorf("%+v, want %+v", lora, o.LoRA)
 		}
 		again := newModel(t, tiny(f), lm.Options{LoRA: lora})
@@ -469,8 +522,10 @@ func TestAdapterKeys(t *testing.T) {
 		return err
 	}
 	for _, more := range []string{
-		`, "lora_dropout": 0.05`, `, "lora_dropout": 1`, `, "init_lora_weights": true`, `, "init_lora_weights": false`, `, "init_lora_weights": "gaussian"`,
-		`, "init_lora_weights": "eva", "eva_config": {"rho": 2.0}`, `, "init_lora_weights": "orthogonal"`, `, "init_lora_weights": null`,
+		`, "lora_dropout": 0.05`, `, "lora_dropout": 1`, `, "init_lora_weights": true`, `, "init_lora_weights": false`,
+		`, "init_lora_weights": "gaussian"`,
+		`, "init_lora_weights": "eva", "eva_config": {"rho": 2.0}`, `, "init_lora_weights": "orthogonal"`,
+		`, "init_lora_weights": null`,
 		`, "a_key_of_tomorrow": null, "another": false, "a_third": {}, "a_fourth": [], "a_fifth": ""`,
 		`, "alora_invocation_tokens": null, "alpha_pattern": {}, "arrow_config": null, "auto_mapping": null, "base_model_name_or_path": "b", "bias": "none",
 			"corda_config": null, "ensure_weight_tying": false, "eva_config": null, "exclude_modules": null, "fan_in_fan_out": false, "inference_mode": true,

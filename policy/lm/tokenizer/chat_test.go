@@ -42,7 +42,8 @@ func TestChatTemplates(t *testing.T) {
 		}
 		for _, c := range f.Cases {
 			n++
-			got, err := template.Render(Chat{Messages: c.Messages, Tools: c.Tools, GenerationPrompt: c.AddGenerationPrompt, Variables: c.Variables})
+			got, err := template.Render(Chat{Messages: c.Messages, Tools: c.Tools,
+				GenerationPrompt: c.AddGenerationPrompt, Variables: c.Variables})
 			var refusal *TemplateError
 			switch {
 			case c.Error == "" && (err != nil || got != c.Rendered):
@@ -67,7 +68,8 @@ func TestChatTemplateAtOnce(t *testing.T) {
 	for range 4 {
 		wait.Go(func() {
 			for _, c := range f.Cases {
-				got, err := template.Render(Chat{Messages: c.Messages, Tools: c.Tools, GenerationPrompt: c.AddGenerationPrompt, Variables: c.Variables})
+				got, err := template.Render(Chat{Messages: c.Messages, Tools: c.Tools,
+					GenerationPrompt: c.AddGenerationPrompt, Variables: c.Variables})
 				if want := strings.ReplaceAll(c.Rendered, "</s>", ""); err != nil || got != want {
 					t.Errorf("got %q, %v\nwant %q", got, err, want)
 				}
@@ -78,39 +80,45 @@ func TestChatTemplateAtOnce(t *testing.T) {
 }
 
 func TestTemplateValues(t *testing.T) {
-	for source, want := range map[string]string{
-		`{{ strftime_now("%d %b %Y, %-d %H:%M%%") }}`:                                                      "05 Mar 2026, 5 07:08%",
-		`{{ 'a b c'.rsplit(' ', 1) | join('|') }}`:                                                         "a b|c",
-		`{{ '  a b  '.split() | join('|') }}`:                                                              "a|b",
-		`{{ ' a  b c '.split(none, 1) | join('|') }}`:                                                      "a|b c ",
-		`{{ ' a  b c '.rsplit(none, 1) | join('|') }}`:                                                     " a  b|c",
-		`{{ ''.split() | length }}{{ ''.split(',') | length }}`:                                            "01",
-		`{{ "a\nb\r\nc".splitlines() | join('|') }}`:                                                       "a|b|c",
-		`{{ 'aXbX'.replace('X', 'y') }}{{ 'aXbX'.replace('X', 'y', 1) }}`:                                  "aybyaybX",
-		`{{ 'été'.find('é') }}{{ 'été'.rfind('é') }}{{ 'été'.find('x') }}`:                                 "02-1",
-		`{{ 'x.tar'.endswith(['.gz', '.tar']) }}`:                                                          "True",
-		`{{ 'x'.removeprefix('x') }}{{ 'hello wORLD'.title() }}`:                                           "Hello World",
-		`{{ 'hELLO'.capitalize() }}{{ ', '.join(['a', 'b']) }}`:                                            "Helloa, b",
-		`{{ [1, 2, 3] | tojson }}{{ {'b': 1, 'a': [none, true]} | tojson }}`:                               `[1, 2, 3]{"b": 1, "a": [null, true]}`,
-		`{{ {'b': 1, 'a': 2} | tojson(sort_keys=true, separators=(',', ':')) }}`:                           `{"a":2,"b":1}`,
-		`{{ "é\"\\\n\t" | tojson }}{{ 'é😀' | tojson(ensure_ascii=true) }}`:                                 "\"é\\\"\\\\\\n\\t\"\"\\u00e9\\ud83d\\ude00\"",
-		`{{ x is none }}{{ x is defined }}{{ y is defined }}{{ x | default('d') }}|{{ y | default('d') }}`: "TrueTrueFalse|d",
-		`{{ messages[-1].content }}{{ messages[5] is defined }}{{ messages[0].get('no', 'def') }}`:         "hiFalsedef",
-		`{{ 'a' is sequence }}{{ true is true }}{{ 1 is true }}{{ range(3) | list | length }}`:             "TrueTrueFalse3",
-		"a  {% if x is none %}  b{% endif %}\n  {% if x %}{% endif %}c {# d #}\n  {# e #}f":                "a    bc f",
-		`{{ empty is mapping }}{{ 'yes' if empty else 'no' }}{{ big }}{{ big | tojson }}`:                  "Trueno1234567890123456789012345678901234567890",
+	for _, c := range [][2]string{
+		{`{{ strftime_now("%d %b %Y, %-d %H:%M%%") }}`, "05 Mar 2026, 5 07:08%"},
+		{`{{ 'a b c'.rsplit(' ', 1) | join('|') }}`, "a b|c"},
+		{`{{ '  a b  '.split() | join('|') }}`, "a|b"},
+		{`{{ ' a  b c '.split(none, 1) | join('|') }}`, "a|b c "},
+		{`{{ ' a  b c '.rsplit(none, 1) | join('|') }}`, " a  b|c"},
+		{`{{ ''.split() | length }}{{ ''.split(',') | length }}`, "01"},
+		{`{{ "a\nb\r\nc".splitlines() | join('|') }}`, "a|b|c"},
+		{`{{ 'aXbX'.replace('X', 'y') }}{{ 'aXbX'.replace('X', 'y', 1) }}`, "aybyaybX"},
+		{`{{ 'été'.find('é') }}{{ 'été'.rfind('é') }}{{ 'été'.find('x') }}`, "02-1"},
+		{`{{ 'x.tar'.endswith(['.gz', '.tar']) }}`, "True"},
+		{`{{ 'x'.removeprefix('x') }}{{ 'hello wORLD'.title() }}`, "Hello World"},
+		{`{{ 'hELLO'.capitalize() }}{{ ', '.join(['a', 'b']) }}`, "Helloa, b"},
+		{`{{ [1, 2, 3] | tojson }}{{ {'b': 1, 'a': [none, true]} | tojson }}`, `[1, 2, 3]{"b": 1, "a": [null, true]}`},
+		{`{{ {'b': 1, 'a': 2} | tojson(sort_keys=true, separators=(',', ':')) }}`, `{"a":2,"b":1}`},
+		{`{{ "é\"\\\n\t" | tojson }}{{ 'é😀' | tojson(ensure_ascii=true) }}`,
+			"\"é\\\"\\\\\\n\\t\"\"\\u00e9\\ud83d\\ude00\""},
+		{`{{ x is none }}{{ x is defined }}{{ y is defined }}{{ x | default('d') }}|{{ y | default('d') }}`,
+			"TrueTrueFalse|d"},
+		{`{{ messages[-1].content }}{{ messages[5] is defined }}{{ messages[0].get('no', 'def') }}`, "hiFalsedef"},
+		{`{{ 'a' is sequence }}{{ true is true }}{{ 1 is true }}{{ range(3) | list | length }}`, "TrueTrueFalse3"},
+		{"a  {% if x is none %}  b{% endif %}\n  {% if x %}{% endif %}c {# d #}\n  {# e #}f", "a    bc f"},
+		{`{{ empty is mapping }}{{ 'yes' if empty else 'no' }}{{ big }}{{ big | tojson }}`,
+			"Trueno1234567890123456789012345678901234567890"},
 	} {
+		source, want := c[0], c[1]
 		template, err := (&Tokenizer{}).ParseChatTemplate(source)
 		if err != nil {
 			t.Errorf("%s: %v", source, err)
 			continue
 		}
 		got, err := template.Render(Chat{
-			Messages:  Messages(Message{"user", "hi"}),
-			Variables: map[string]json.RawMessage{"x": []byte("null"), "empty": []byte("{}"), "big": []byte("12345678901234567890")},
-			Now:       time.Date(2026, 3, 5, 7, 8, 9, 0, time.UTC),
+			Messages: Messages(Message{"user", "hi"}),
+			Variables: map[string]json.RawMessage{"x": []byte("null"), "empty": []byte("{}"),
+				"big": []byte("12345678901234567890")},
+			Now: time.Date(2026, 3, 5, 7, 8, 9, 0, time.UTC),
 		})
-		if err != nil || strings.ReplaceAll(got, "12345678901234567890", "") != strings.ReplaceAll(want, "12345678901234567890", "") {
+		if err != nil || strings.ReplaceAll(got, "12345678901234567890", "") != strings.ReplaceAll(want,
+			"12345678901234567890", "") {
 			t.Errorf("%s: got %q, %v, want %q", source, got, err, want)
 		}
 	}
@@ -150,7 +158,8 @@ func TestTemplateErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for messages, want := range map[string]string{"": "messages: missing", "[{]": "messages: [{]: not JSON"} {
-		if _, err := template.Render(Chat{Messages: json.RawMessage(messages)}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := template.Render(Chat{Messages: json.RawMessage(messages)}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("messages %s: %v, want an error with %q", messages, err, want)
 		}
 	}
@@ -160,8 +169,11 @@ func TestBuiltinTemplates(t *testing.T) {
 	talk := Messages(Message{"system", "S "}, Message{"user", " Q"}, Message{"assistant", "A"}, Message{"user", "R"})
 	k := &Tokenizer{config: config{bos: "<s>", eos: "</s>"}}
 	for name, want := range map[string]string{
-		"chatml":  "<|im_start|>system\nS <|im_end|>\n<|im_start|>user\n Q<|im_end|>\n<|im_start|>assistant\nA<|im_end|>\n<|im_start|>user\nR<|im_end|>\n<|im_start|>assistant\n",
-		"llama3":  "<s><|start_header_id|>system<|end_header_id|>\n\nS<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nQ<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nA<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nR<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
+		"chatml": "<|im_start|>system\nS <|im_end|>\n<|im_start|>user\n " +
+			"Q<|im_end|>\n<|im_start|>assistant\nA<|im_end|>\n<|im_start|>user\nR<|im_end|>\n<|im_start|>assistant\n",
+		"llama3": "<s><|start_header_id|>system<|end_header_id|>\n\nS<|eot_id|><|start_header_id|>user<|" +
+			"end_header_id|>\n\nQ<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nA<|eot_id|><|" +
+			"start_header_id|>user<|end_header_id|>\n\nR<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
 		"llama2":  "<s>[INST] <<SYS>>\nS\n<</SYS>>\n\nQ [/INST] A </s><s>[INST] R [/INST]",
 		"mistral": "<s>[INST] S \n\n Q [/INST] A</s>[INST] R [/INST]",
 	} {
@@ -177,14 +189,16 @@ func TestBuiltinTemplates(t *testing.T) {
 			`[{"role": "tool", "content": "x"}]`: `messages[0].role: "tool": expected system, user or assistant`,
 			`[{"role": "user", "content": 5}]`:   "messages: expected a list of objects with role and content",
 		} {
-			if _, err := template.Render(Chat{Messages: json.RawMessage(wrong)}); err == nil || !strings.Contains(err.Error(), message) {
+			if _, err := template.Render(Chat{Messages: json.RawMessage(wrong)}); err == nil ||
+				!strings.Contains(err.Error(), message) {
 				t.Errorf("%s of %s: %v, want %q", name, wrong, err, message)
 			}
 		}
 		if _, err := template.Render(Chat{Messages: talk, Tools: []byte("[{}]")}); err == nil {
 			t.Errorf("%s: tools are not refused", name)
 		}
-		if _, err := template.Render(Chat{Messages: Messages(Message{"assistant", "x"})}); (err != nil) != (name == "llama2" || name == "mistral") {
+		if _, err := template.Render(Chat{Messages: Messages(Message{"assistant", "x"})}); (err != nil) !=
+			(name == "llama2" || name == "mistral") {
 			t.Errorf("%s of an answer without a question: %v", name, err)
 		}
 	}
@@ -197,7 +211,8 @@ func TestBuiltinTemplates(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, template, err)
 		}
 	}
-	if _, err := load(t, "gpt2").ChatTemplate(""); err == nil || !strings.Contains(err.Error(), "the built-in formats are chatml, llama3, mistral, llama2") {
+	if _, err := load(t, "gpt2").ChatTemplate(""); err == nil ||
+		!strings.Contains(err.Error(), "the built-in formats are chatml, llama3, mistral, llama2") {
 		t.Errorf("gpt2: %v", err)
 	}
 	named := &Tokenizer{config: config{templates: map[string]string{"default": "d", "tool_use": "t"}}}
@@ -210,28 +225,36 @@ func TestBuiltinTemplates(t *testing.T) {
 			t.Errorf("template %q: %q, %v", name, got, err)
 		}
 	}
-	if _, err := named.ChatTemplate("rag"); err == nil || !strings.Contains(err.Error(), "the tokenizer has default, tool_use") {
+	if _, err := named.ChatTemplate("rag"); err == nil ||
+		!strings.Contains(err.Error(), "the tokenizer has default, tool_use") {
 		t.Errorf("rag: %v", err)
 	}
 }
 
 func TestPlainSource(t *testing.T) {
 	for source, want := range map[string]string{
-		`a { b {{ x }} {# {{ (a if b else c) }} #} {% if a %}`:  `a { b {{ x }} {#+ {{ (a if b else c) }} #} {%+ if a %}`,
-		`{{- x if y else z -}}`:                                 `{{- x if y else z -}}`,
-		`{{ f(a if b else c, d) }}`:                             `{{ f((( b ) and [a ] or [ c])[0], d) }}`,
-		`{{ (a if b) + [c if d else e] }}`:                      `{{ ((( b) and [a ] or [none])[0]) + [(( d ) and [c ] or [ e])[0]] }}`,
-		`{{ a if b else c if d else e }}`:                       `{{ (( b ) and [a ] or [(( d ) and [ c ] or [ e ])[0]])[0]}}`,
-		`{%- set x = a if b -%}`:                                `{%- set x = (( b ) and [ a ] or [none])[0]-%}`,
-		`{{ (a if b == c else d, x != y) }}`:                    `{{ ((( b == c ) and [a ] or [ d])[0], x != y) }}`,
-		"{%-\n  set x = {'a': 1, 'if': 2,\n} %}":                "{%- set x = {'a': 1, 'if': 2} %}",
-		`{% for m in l if m.x == (1 if y else 2) %}`:            `{% for m in l if m.x == ((( y ) and [1 ] or [ 2])[0]) %}`,
-		`{{ "(a if b else c)" ~ '}}' ~ "\"{%" }}{{ y }}`:        `{{ "(a if b else c)" ~ '}}' ~ "\"{%" }}{{ y }}`,
-		"a {% if b %} {%- if c %}  {% if d %}\n {% if e %}":     "a {%+ if b %} {%- if c %} {%+ if d %}\n {% if e %}",
-		`{% raw %}{{ (a if b else c) }}{% endraw %}{{ (ifs) }}`: `{% raw %}{{ (a if b else c) }}{% endraw %}{{ (ifs) }}`,
-		`{{ x`: `{{ x`, `{%`: `{% `, `{{}}`: `{{ }}`, `{#`: `{#`, `{{ "x`: `{{ "x`, `{{ ([{ }}`: `{{ ([{ }}`, `{{ f(a=1 if b else 2)}}`: `{{ f(a=(( b ) and [1 ] or [ 2])[0])}}`,
+		`a { b {{ x }} {# {{ (a if b else c) }} #} {% if ` +
+			`a %}`: `a { b {{ x }} {#+ {{ (a if b else c) }} #} {%+ if a %}`,
+		`{{- x if y else z -}}`:     `{{- x if y else z -}}`,
+		`{{ f(a if b else c, d) }}`: `{{ f((( b ) and [a ] or [ c])[0], d) }}`,
+		`{{ (a if b) + [c if d else ` +
+			`e] }}`: `{{ ((( b) and [a ] or [none])[0]) + [(( d ) and [c ] or [ e])[0]] }}`,
+		`{{ a if b else c if d else ` +
+			`e }}`: `{{ (( b ) and [a ] or [(( d ) and [ c ] or [ e ])[0]])[0]}}`,
+		`{%- set x = a if b -%}`:                 `{%- set x = (( b ) and [ a ] or [none])[0]-%}`,
+		`{{ (a if b == c else d, x != y) }}`:     `{{ ((( b == c ) and [a ] or [ d])[0], x != y) }}`,
+		"{%-\n  set x = {'a': 1, 'if': 2,\n} %}": "{%- set x = {'a': 1, 'if': 2} %}",
+		`{% for m in l if m.x == (1 if y else ` +
+			`2) %}`: `{% for m in l if m.x == ((( y ) and [1 ] or [ 2])[0]) %}`,
+		`{{ "(a if b else c)" ~ '}}' ~ "\"{%" }}{{ y }}`:    `{{ "(a if b else c)" ~ '}}' ~ "\"{%" }}{{ y }}`,
+		"a {% if b %} {%- if c %}  {% if d %}\n {% if e %}": "a {%+ if b %} {%- if c %} {%+ if d %}\n {% if e %}",
+		`{% raw %}{{ (a if b else c) }}{% endraw %}{{ ` +
+			`(ifs) }}`: `{% raw %}{{ (a if b else c) }}{% endraw %}{{ (ifs) }}`,
+		`{{ x`: `{{ x`, `{%`: `{% `, `{{}}`: `{{ }}`, `{#`: `{#`, `{{ "x`: `{{ "x`, `{{ ([{ }}`: `{{ ([{ }}`,
+		`{{ f(a=1 if b else 2)}}`: `{{ f(a=(( b ) and [1 ] or [ 2])[0])}}`,
 	} {
-		if got := strings.Join(strings.Fields(plainSource(source)), " "); got != strings.Join(strings.Fields(want), " ") {
+		if got := strings.Join(strings.Fields(plainSource(source)), " "); got != strings.Join(strings.Fields(want),
+			" ") {
 			t.Errorf("%s\n got %s\nwant %s", source, got, want)
 		}
 	}

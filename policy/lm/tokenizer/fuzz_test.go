@@ -10,8 +10,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Byte-level tokenizers without a normalizer give every text back. With NFC they give its normal form, and SentencePiece's form gives texts
-// back that its vocabulary covers, as all bytes here. No token strips blanks.
+// Byte-level tokenizers without a normalizer give every text back. With NFC they give its normal form, and
+// SentencePiece's form gives texts back that its vocabulary covers, as all bytes here. No token strips blanks.
 func FuzzRoundTrip(f *testing.F) {
 	var g golden
 	readGzip(f, "llama3/cases.json.gz", &g)
@@ -112,7 +112,8 @@ func small(f *testing.F, name string) []byte {
 	model := file["model"].(map[string]any)
 	model["merges"] = []string{"a b", "ab c"}
 	model["vocab"] = map[string]int{"a": 0, "b": 1, "ab": 2, "c": 3, "abc": 4, "<unk>": 5, "▁": 6, "<0xC3>": 7}
-	file["added_tokens"] = []any{map[string]any{"id": 900, "content": "<|begin_of_text|>", "special": true, "lstrip": true}}
+	file["added_tokens"] = []any{map[string]any{"id": 900, "content": "<|begin_of_text|>", "special": true,
+		"lstrip": true}}
 	if text, err = json.Marshal(file); err != nil {
 		f.Fatal(err)
 	}
@@ -126,7 +127,8 @@ func FuzzTemplate(f *testing.F) {
 		f.Add(c.Template, []byte(c.Cases[len(c.Cases)-1].Messages))
 	}
 	f.Fuzz(func(t *testing.T, source string, messages []byte) {
-		if strings.Count(source, "for") > 6 || strings.Contains(source, "*") || strings.Contains(source, "range") || len(messages) > 1000 {
+		if strings.Count(source, "for") > 6 || strings.Contains(source, "*") || strings.Contains(source, "range") ||
+			len(messages) > 1000 {
 			return
 		}
 		template, err := (&Tokenizer{}).ParseChatTemplate(source)

@@ -199,7 +199,8 @@ func TestVariants(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	llama3, llama2, gpt2 := load(t, "llama3"), load(t, "llama2"), load(t, "gpt2")
-	if llama3.BOS() != 900 || llama3.EOS() != 909 && llama3.EOS() != 901 || llama3.Pad() != -1 && !llama3.Known(llama3.Pad()) {
+	if llama3.BOS() != 900 || llama3.EOS() != 909 && llama3.EOS() != 901 || llama3.Pad() != -1 &&
+		!llama3.Known(llama3.Pad()) {
 		t.Errorf("llama3: bos %d, eos %d, pad %d", llama3.BOS(), llama3.EOS(), llama3.Pad())
 	}
 	if llama2.BOS() != 1 || llama2.EOS() != 2 || !llama2.IsSpecial(0) || llama2.IsSpecial(5) || llama2.IsSpecial(-1) {
@@ -222,9 +223,11 @@ func TestConfig(t *testing.T) {
 		{`{}`, `{}`, []int32{1, 9}},
 		{`{"add_bos_token": false, "bos_token": "<s>"}`, `{}`, []int32{9}},
 		{`{"add_eos_token": true, "eos_token": {"content": "</s>"}}`, `{}`, []int32{1, 9, 2}},
-		{`{"add_eos_token": true, "eos_token": "<eot>", "added_tokens_decoder": {"2000": {"content": "<eot>", "special": true}}}`, `{}`, []int32{1, 9, 2000}},
+		{`{"add_eos_token": true, "eos_token": "<eot>", "added_tokens_decoder": {"2000": {"content": "<eot>", ` +
+			`"special": true}}}`, `{}`, []int32{1, 9, 2000}},
 	} {
-		k, err := parse(map[string][]byte{tokenizerFile: file, configFile: []byte(c.config), mapFile: []byte(c.specials)})
+		k, err := parse(map[string][]byte{tokenizerFile: file, configFile: []byte(c.config),
+			mapFile: []byte(c.specials)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +236,8 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s: got %v", c.config, got)
 		}
 	}
-	k, err := parse(map[string][]byte{tokenizerFile: file, mapFile: []byte(`{"bos_token": "<s>", "eos_token": {"content": "</s>"}, "pad_token": null}`),
+	k, err := parse(map[string][]byte{tokenizerFile: file, mapFile: []byte(`{"bos_token": "<s>", "eos_token": ` +
+		`{"content": "</s>"}, "pad_token": null}`),
 		templateFile: []byte("{{ bos_token }}x")})
 	if err != nil {
 		t.Fatal(err)
@@ -307,8 +311,8 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// BenchmarkEncodeWords encodes words that never come again, and one word of a mebibyte. RLINF_TOKENIZER names the folder of a tokenizer to
-// measure beside the small ones.
+// BenchmarkEncodeWords encodes words that never come again, and one word of a mebibyte. RLINF_TOKENIZER names the
+// folder of a tokenizer to measure beside the small ones.
 func BenchmarkEncodeWords(b *testing.B) {
 	dirs := []string{"testdata/gpt2", "testdata/llama3", "testdata/llama2"}
 	if dir := os.Getenv("RLINF_TOKENIZER"); dir != "" {

@@ -8,10 +8,12 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Texts that are normalized in parts against the definition on the whole, and the definition against package norm on pairs of characters.
+// Texts that are normalized in parts against the definition on the whole, and the definition against package norm on
+// pairs of characters.
 func TestNormalForm(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
-	chars := []rune("aeAoǖᾳ\u0301\u0300\u0323\u0308\u0345\u0327\u0304\u0f71\u0f72\u0f73각ᄀ\u1161\u11a8Å\u212bﬁ①क\u093c\u09c7\u09be\u0344\u2126ẛ\u0307")
+	chars := []rune("aeAoǖᾳ\u0301\u0300\u0323\u0308\u0345\u0327\u0304\u0f71\u0f72\u0f73" +
+		"각ᄀ\u1161\u11a8Å\u212bﬁ①क\u093c\u09c7\u09be\u0344\u2126ẛ\u0307")
 	for range 5000 {
 		var b strings.Builder
 		for range 1 + random.IntN(9) {
@@ -38,7 +40,8 @@ func TestNormalForm(t *testing.T) {
 func TestNormalFormBeyondNorm(t *testing.T) {
 	const marks = 40
 	for text, want := range map[string]string{
-		"x" + strings.Repeat("\u0301\u0323", marks) + "e" + strings.Repeat("\u0301", marks): "x" + strings.Repeat("\u0323", marks) +
+		"x" + strings.Repeat("\u0301\u0323", marks) + "e" + strings.Repeat("\u0301", marks): "x" +
+			strings.Repeat("\u0323", marks) +
 			strings.Repeat("\u0301", marks) + "é" + strings.Repeat("\u0301", marks-1),
 		"\uac01\u0304\u1fb3\u00c5A\u09be\u0f72\u0301\u2126": "\uac01\u0304\u1fb3\u00c5A\u09be\u0f72\u0301\u03a9",
 	} {

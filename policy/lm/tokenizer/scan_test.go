@@ -58,8 +58,10 @@ func TestClasses(t *testing.T) {
 
 // randomText is made of the characters at which the expressions branch.
 func randomText(r *rand.Rand) string {
-	parts := []string{" ", " ", "  ", "\n", "\r\n", "\t", "\u00a0", "\u3000", "\u0085", "'", "'s", "'S", "'ſ", "'Re", "'ll", "'VE", "'d", "'m", "t", "s",
-		"a", "Z", "é", "e\u0301", "人", "한", "ʰ", "ǅ", "ª", "1", "23", "4567", "²", "٣", "Ⅷ", "½", "!", "?!", "_", "-", "€", "\u200d", "\u200b", "\ufeff", "👍", "𝟗", "𐐷", "\U000e0100", "\x00"}
+	parts := []string{" ", " ", "  ", "\n", "\r\n", "\t", "\u00a0", "\u3000", "\u0085", "'", "'s", "'S", "'ſ", "'Re",
+		"'ll", "'VE", "'d", "'m", "t", "s",
+		"a", "Z", "é", "e\u0301", "人", "한", "ʰ", "ǅ", "ª", "1", "23", "4567", "²", "٣", "Ⅷ", "½", "!", "?!", "_", "-",
+		"€", "\u200d", "\u200b", "\ufeff", "👍", "𝟗", "𐐷", "\U000e0100", "\x00"}
 	var b strings.Builder
 	for range r.IntN(12) {
 		if r.IntN(8) == 0 {
@@ -169,7 +171,9 @@ func (p *regexParser) term() term {
 
 func (p *regexParser) char() func(rune) bool {
 	for s, is := range map[string]func(rune) bool{
-		`\p{L}`: unicode.IsLetter, `\p{N}`: unicode.IsNumber, `\s`: func(r rune) bool { return unicode.Is(unicode.White_Space, r) },
+		`\p{L}`: unicode.IsLetter, `\p{N}`: unicode.IsNumber, `\s`: func(r rune) bool {
+			return unicode.Is(unicode.White_Space, r)
+		},
 		`\S`: func(r rune) bool { return !unicode.Is(unicode.White_Space, r) },
 		`\r`: func(r rune) bool { return r == '\r' }, `\n`: func(r rune) bool { return r == '\n' },
 	} {

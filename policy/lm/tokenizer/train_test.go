@@ -14,13 +14,15 @@ import (
 
 // sample is a text for training, in two parts.
 var sample = []string{
-	strings.Repeat("The robot puts the red cube on the table. Then it puts the blue cube beside the red one.\n", 3) + "It can't reach 12 cubes, or 345. <|end|>",
+	strings.Repeat("The robot puts the red cube on the table. Then it puts the blue cube beside the red one.\n", 3) +
+		"It can't reach 12 cubes, or 345. <|end|>",
 	"机器人把方块放在桌子上。机器人又把方块放下。\n\tfor i := range cubes {\n\t\tcubes[i].Put(table)\n\t}\n<|start|>the end",
 }
 
 func TestTrain(t *testing.T) {
 	for pattern := range trainable {
-		o := Training{VocabSize: 310, Pattern: pattern, MinCount: 2, Special: []string{"<|start|>", "<|end|>"}, BOS: "<|start|>", EOS: "<|end|>", Pad: "<|end|>",
+		o := Training{VocabSize: 310, Pattern: pattern, MinCount: 2, Special: []string{"<|start|>", "<|end|>"},
+			BOS: "<|start|>", EOS: "<|end|>", Pad: "<|end|>",
 			AddBOS: pattern == "llama3", ChatTemplate: "{{ bos_token }}"}
 		dir, other := t.TempDir(), filepath.Join(t.TempDir(), "new")
 		k, err := Train(dir, slices.Values(sample), o)
@@ -31,13 +33,16 @@ func TestTrain(t *testing.T) {
 			t.Errorf("%s: size %d, bos %d, eos %d, pad %d", pattern, k.Size(), k.BOS(), k.EOS(), k.Pad())
 		}
 		ids := k.Encode(sample[0])
-		if (ids[0] == 308) != o.AddBOS || ids[len(ids)-1] != 309 || strings.TrimPrefix(k.Decode(ids), "<|start|>") != sample[0] {
+		if (ids[0] == 308) != o.AddBOS || ids[len(ids)-1] != 309 ||
+			strings.TrimPrefix(k.Decode(ids), "<|start|>") != sample[0] {
 			t.Errorf("%s: %v is %q", pattern, ids, k.Decode(ids))
 		}
 		if template, err := k.ChatTemplate(""); err != nil || template.jinja == nil {
 			t.Errorf("%s: %v", pattern, err)
 		}
-		if want := slowTraining(o, 310-256-2); !slices.EqualFunc(want, mergesOf(t, dir), func(a, b string) bool { return a == b }) {
+		if want := slowTraining(o, 310-256-2); !slices.EqualFunc(want, mergesOf(t, dir), func(a, b string) bool {
+			return a == b
+		}) {
 			t.Errorf("%s: merges\n got %q\nwant %q", pattern, mergesOf(t, dir), want)
 		}
 		if _, err := Train(other, slices.Values([]string{sample[1], sample[0]}), o); err != nil {
@@ -122,7 +127,8 @@ func slowTraining(o Training, merges int) (out []string) {
 }
 
 func TestTrainLittle(t *testing.T) {
-	k, err := Train(t.TempDir(), slices.Values([]string{"aaaa aa", ""}), Training{VocabSize: 1000, Pattern: "gpt2", MinCount: 1})
+	k, err := Train(t.TempDir(), slices.Values([]string{"aaaa aa", ""}),
+		Training{VocabSize: 1000, Pattern: "gpt2", MinCount: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,14 +139,18 @@ func TestTrainLittle(t *testing.T) {
 		o    Training
 		want string
 	}{
-		{Training{VocabSize: 255, Pattern: "gpt2", MinCount: 1}, "vocabulary of 255: expected from 256 (256 bytes and 0 special tokens)"},
+		{Training{VocabSize: 255, Pattern: "gpt2", MinCount: 1},
+			"vocabulary of 255: expected from 256 (256 bytes and 0 special tokens)"},
 		{Training{VocabSize: 300, Pattern: "bert", MinCount: 1}, `pattern "bert": expected one of gpt2, llama3, qwen2`},
 		{Training{VocabSize: 300, Pattern: "gpt2"}, "a least count of 0: expected 1 or more"},
-		{Training{VocabSize: 300, Pattern: "gpt2", MinCount: 1, Special: []string{"a", "a"}}, `special token "a": expected texts that are not empty, each once`},
-		{Training{VocabSize: 300, Pattern: "gpt2", MinCount: 1, EOS: "x"}, `"x": expected one of the special tokens []`},
+		{Training{VocabSize: 300, Pattern: "gpt2", MinCount: 1, Special: []string{"a", "a"}},
+			`special token "a": expected texts that are not empty, each once`},
+		{Training{VocabSize: 300, Pattern: "gpt2", MinCount: 1, EOS: "x"},
+			`"x": expected one of the special tokens []`},
 		{Training{VocabSize: 300, Pattern: "gpt2", MinCount: 1, AddBOS: true}, "expected the name of BOS"},
 	} {
-		if _, err := Train(t.TempDir(), slices.Values(sample), c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Train(t.TempDir(), slices.Values(sample), c.o); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
@@ -186,7 +196,8 @@ func TestMergeLong(t *testing.T) {
 	}
 }
 
-// Pieces longer than a window against the queue over the whole, on random merges and on chains that reach through windows.
+// Pieces longer than a window against the queue over the whole, on random merges and on chains that reach through
+// windows.
 func TestMergeWindows(t *testing.T) {
 	check := func(name string, merges []merge, ids []int32) {
 		t.Helper()

@@ -17,7 +17,8 @@ func TestUnboundedNumbersAreFinite(t *testing.T) {
 		t.Fatal(err)
 	}
 	set.Set("below", "NaN")
-	if err := f.RunAction(cli.NewContext(nil, set, nil)); err == nil || err.Error() != "--below NaN: expected a finite number" {
+	if err := f.RunAction(cli.NewContext(nil, set, nil)); err == nil ||
+		err.Error() != "--below NaN: expected a finite number" {
 		t.Error(err)
 	}
 }
@@ -32,9 +33,11 @@ func TestGoroutineRanksFitIntoMemory(t *testing.T) {
 		{1, 4 << 20, ""},
 		{8, 64 << 20, ""},
 		{1024, 8 << 30, ""},
-		{1025, 1 << 40, "1025 ranks in one process: expected at most 1024, or mpirun or srun to start them (-np, cluster.component_placement)"},
-		{1024, 4 << 30, "1024 ranks in one process: they take about 7168.0 MiB, and  has 4096.0 MiB free: expected fewer, " +
-			"or mpirun or srun to start them (-np, cluster.component_placement)"},
+		{1025, 1 << 40, "1025 ranks in one process: expected at most 1024, or mpirun or srun to start them (-np, " +
+			"cluster.component_placement)"},
+		{1024, 4 << 30,
+			"1024 ranks in one process: they take about 7168.0 MiB, and  has 4096.0 MiB free: expected fewer, " +
+				"or mpirun or srun to start them (-np, cluster.component_placement)"},
 	} {
 		got := ""
 		if err := checkGoroutineRanks(c.np, job.Available{Free: c.free}); err != nil {

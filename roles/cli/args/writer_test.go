@@ -18,7 +18,8 @@ func (f fails) Write([]byte) (int, error) { return 0, f.with }
 
 // A lost reader is no failure of a command, a full disk is.
 func TestWriterKeepsFailures(t *testing.T) {
-	for _, c := range []struct{ with, kept error }{{syscall.EPIPE, nil}, {fmt.Errorf("write: %w", syscall.ENOSPC), syscall.ENOSPC}} {
+	for _, c := range []struct{ with, kept error }{{syscall.EPIPE, nil},
+		{fmt.Errorf("write: %w", syscall.ENOSPC), syscall.ENOSPC}} {
 		w := NewWriter(fails{c.with})
 		w.Write([]byte("text"))
 		if !errors.Is(w.Err(), c.kept) {

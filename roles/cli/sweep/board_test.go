@@ -16,7 +16,8 @@ import (
 func boardRun(t *testing.T, dir, point string, steps string) *sweepRun {
 	t.Helper()
 	cfg := config.Default()
-	cfg.Runner.MaxSteps, cfg.Runner.Logger.LogPath, cfg.Runner.Logger.ExperimentName = 100, dir, filepath.Join(point, "seed_1")
+	cfg.Runner.MaxSteps, cfg.Runner.Logger.LogPath, cfg.Runner.Logger.ExperimentName = 100, dir,
+		filepath.Join(point, "seed_1")
 	if err := os.MkdirAll(cfg.Folder(), 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -26,15 +27,16 @@ func boardRun(t *testing.T, dir, point string, steps string) *sweepRun {
 	return &sweepRun{point: point, seed: 1, cfg: cfg}
 }
 
-// The board tells the runs under way with their steps, the best so far, and the time left: at first as those under way promise, then by
-// what the others took.
+// The board tells the runs under way with their steps, the best so far, and the time left: at first as those under way
+// promise, then by what the others took.
 func TestBoard(t *testing.T) {
 	dir := t.TempDir()
 	var out strings.Builder
 	now := time.Unix(1_800_000_000, 0)
 	b := newBoard(&out, false, nil, "eval/return", 6)
 	b.now = func() time.Time { return now }
-	earlier, first, second := boardRun(t, dir, "a=0", ""), boardRun(t, dir, "a=1", "{\"step\":10}\n{\"step\":25}\n{\"st"), boardRun(t, dir, "a=2", "")
+	earlier, first, second := boardRun(t, dir, "a=0", ""),
+		boardRun(t, dir, "a=1", "{\"step\":10}\n{\"step\":25}\n{\"st"), boardRun(t, dir, "a=2", "")
 	b.finished(earlier, 7, 0)
 	b.tick()
 	b.begin(first)
@@ -88,7 +90,8 @@ func TestMistakes(t *testing.T) {
 	m.add("a=2", errors.New("everywhere"))
 	m.add("a=3", errors.Join(errors.New("everywhere"), errors.New("here alone"), errors.New("there")))
 	err := m.err(3)
-	if want := "everywhere\nthere [a=1 and 1 more points]\nhere alone [a=3]"; err == nil || err.Error() != want || !errors.As(err, new(config.UsageError)) {
+	if want := "everywhere\nthere [a=1 and 1 more points]\nhere alone [a=3]"; err == nil || err.Error() != want ||
+		!errors.As(err, new(config.UsageError)) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

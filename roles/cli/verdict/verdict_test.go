@@ -17,18 +17,28 @@ func TestRemedy(t *testing.T) {
 		e    yaml.FieldError
 		want string
 	}{
-		{yaml.FieldError{Key: "env.train.auto_reset", Want: "expected true (loss_type embodied_sac)"}, "env.train.auto_reset=true"},
-		{yaml.FieldError{Key: "actor.model.num_action_chunks", Want: "expected 1 (experts)"}, "actor.model.num_action_chunks=1"},
+		{yaml.FieldError{Key: "env.train.auto_reset", Want: "expected true (loss_type embodied_sac)"},
+			"env.train.auto_reset=true"},
+		{yaml.FieldError{Key: "actor.model.num_action_chunks", Want: "expected 1 (experts)"},
+			"actor.model.num_action_chunks=1"},
 		{yaml.FieldError{Key: "algorithm.gamma", Want: "expected a number in [0, 1]"}, ""},
 		{yaml.FieldError{Key: "a.b", Want: "expected a multiple of 4 (num_action_chunks)"}, ""},
-		{yaml.FieldError{Key: "env.eval.total_num_envs", Value: "null", Want: "expected a value; without the key it is 8"}, "env.eval.total_num_envs=8"},
-		{yaml.FieldError{Key: "actor.global_batch_size", Want: "expected a divisor of the samples of an iteration, 80 (10 steps × 8 environments)"}, "actor.global_batch_size=16"},
-		{yaml.FieldError{Key: "actor.global_batch_size", Want: "expected a multiple of 48 (micro_batch_size 4 × 12 actors)"}, "actor.global_batch_size=48"},
-		{yaml.FieldError{Key: "actor.global_batch_size", Want: "expected a multiple of 16 (x) that divides the samples of an iteration, 96 (y)"}, "actor.global_batch_size=48"},
-		{yaml.FieldError{Key: "actor.global_batch_size", Want: "expected a multiple of 100 (x) that divides the samples of an iteration, 800 (y)"}, "actor.global_batch_size=100"},
-		{yaml.FieldError{Key: "actor.global_batch_size", Want: "expected a multiple of 7 (x) that divides the samples of an iteration, 80 (y)"}, ""},
-		{yaml.FieldError{Key: "algorithm.replay_buffer.sample_window_size", Want: "expected at most 1259: the replay buffers"}, "algorithm.replay_buffer.sample_window_size=100"},
-		{yaml.FieldError{Key: "actor.optim.lr", Value: "'1e-4'", Want: "expected a number; drop the quotes: 1e-4"}, "actor.optim.lr=1e-4"},
+		{yaml.FieldError{Key: "env.eval.total_num_envs", Value: "null",
+			Want: "expected a value; without the key it is 8"}, "env.eval.total_num_envs=8"},
+		{yaml.FieldError{Key: "actor.global_batch_size", Want: "expected a divisor of the samples of an iteration, " +
+			"80 (10 steps × 8 environments)"}, "actor.global_batch_size=16"},
+		{yaml.FieldError{Key: "actor.global_batch_size", Want: "expected a multiple of 48 (micro_batch_size 4 × 12 " +
+			"actors)"}, "actor.global_batch_size=48"},
+		{yaml.FieldError{Key: "actor.global_batch_size", Want: "expected a multiple of 16 (x) that divides the " +
+			"samples of an iteration, 96 (y)"}, "actor.global_batch_size=48"},
+		{yaml.FieldError{Key: "actor.global_batch_size", Want: "expected a multiple of 100 (x) that divides the " +
+			"samples of an iteration, 800 (y)"}, "actor.global_batch_size=100"},
+		{yaml.FieldError{Key: "actor.global_batch_size", Want: "expected a multiple of 7 (x) that divides the " +
+			"samples of an iteration, 80 (y)"}, ""},
+		{yaml.FieldError{Key: "algorithm.replay_buffer.sample_window_size",
+			Want: "expected at most 1259: the replay buffers"}, "algorithm.replay_buffer.sample_window_size=100"},
+		{yaml.FieldError{Key: "actor.optim.lr", Value: "'1e-4'", Want: "expected a number; drop the quotes: 1e-4"},
+			"actor.optim.lr=1e-4"},
 		{yaml.FieldError{Want: "no such file"}, ""},
 	} {
 		if got := strings.Join(remedy(cfg, &tc.e), " "); got != tc.want {
@@ -37,7 +47,8 @@ func TestRemedy(t *testing.T) {
 	}
 }
 
-// TestJudge: remedies are tried, one after the other where one shows the next mistake, and those that do not help leave the mistake.
+// TestJudge: remedies are tried, one after the other where one shows the next mistake, and those that do not help leave
+// the mistake.
 func TestJudge(t *testing.T) {
 	cfg := config.Default()
 	cfg.Cluster.ComponentPlacement = yaml.Map[config.PlacementConfig]{{Key: "actor"}}
@@ -55,7 +66,8 @@ func TestJudge(t *testing.T) {
 		return cfg, nil
 	}
 	v := Judge(cfg, one, examine)
-	if got, want := v.Text("my file.yaml", []string{"a=3", "x=y"}), "verdict: runs with these overrides\n  rlinf -c 'my file.yaml' x=y a=1 c=2"; got != want {
+	if got, want := v.Text("my file.yaml", []string{"a=3", "x=y"}),
+		"verdict: runs with these overrides\n  rlinf -c 'my file.yaml' x=y a=1 c=2"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	v = Judge(cfg, errors.Join(one, two), func([]string, bool) (*config.Config, error) { return cfg, two })

@@ -11,7 +11,8 @@ import (
 
 // newTestDraft returns a job in the making with so many workers of each component.
 func newTestDraft(c *config.Config, actors, rollouts, envs int) *Draft {
-	return &Draft{Plan: &Plan{Job: &job.Job{Config: c}, Learning: rolestest.Registries().Learning(c), Actors: actors, rollouts: rollouts, simulators: envs},
+	return &Draft{Plan: &Plan{Job: &job.Job{Config: c}, Learning: rolestest.Registries().Learning(c), Actors: actors,
+		rollouts: rollouts, simulators: envs},
 		found: c.Findings()}
 }
 
@@ -31,12 +32,14 @@ func TestRLinfStyleFile(t *testing.T) {
 	t.Setenv("EMBODIED_PATH", "/nowhere")
 	c, warnings := rolestest.MustLoad(t, "../config/testdata/maniskill_like.yaml")
 	autoReset := []string{"keys without effect here", "  THESE CHANGE WHAT IS LEARNT OR MEASURED:",
-		"    env.eval.auto_reset  true  ../config/testdata/maniskill_like.yaml:73  an environment plays rollout_epoch episodes, one after the other"}
+		"    env.eval.auto_reset  true  ../config/testdata/maniskill_like.yaml:73  an environment plays " +
+			"rollout_epoch episodes, one after the other"}
 	rolestest.Expect(t, "warnings", warnings, autoReset...)
 	const compressed = "weight_syncer.patch.compression=nvcomp_lz4"
 	_, warnings = rolestest.MustLoad(t, "../config/testdata/maniskill_like.yaml", compressed)
 	rolestest.Expect(t, "warnings", warnings, append(autoReset,
-		"  these change speed, memory or what is written:", "    weight_syncer.patch.compression  nvcomp_lz4  command line")...)
+		"  these change speed, memory or what is written:",
+		"    weight_syncer.patch.compression  nvcomp_lz4  command line")...)
 	for _, v := range []struct {
 		what      string
 		got, want any
@@ -58,18 +61,24 @@ func TestRLinfStyleFile(t *testing.T) {
 	if err := countErrors(c, 1, 1, 1); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := config.Load(rolestest.Registries(), "../config/testdata/maniskill_like.yaml", []string{compressed, "weight_syncer.use_ring_sync=true"}, true); len(yamlconfig.FieldErrors(err)) != 3 {
+	if _, _, err := config.Load(rolestest.Registries(), "../config/testdata/maniskill_like.yaml",
+		[]string{compressed, "weight_syncer.use_ring_sync=true"}, true); len(yamlconfig.FieldErrors(err)) != 3 {
 		t.Errorf("strict: %v, want an error for each key", err)
 	}
 }
 
 func TestBadConfigIsReportedWhole(t *testing.T) {
 	c, _, err := config.Load(rolestest.Registries(), rolestest.Cartpole, []string{
-		"cluster.num_node=1", "cluster.component_placement={critic: 0, actor: ''}", "runner.logger.experiment_name=../x", "runner.logger.logger_backends=[tensorbord]",
-		"runner.max_epochs=-1", "runner.save_interval=15", "runner.weight_sync_interval=0", "algorithm.gamma=1.5", "algorithm.entropy_type=word_level",
-		"algorithm.reward_type=sum", "actor.model.activation=gelu", "actor.model.add_value_head=false", "actor.optim.lr=fast", "rollout.pipeline_stage_num=0",
-		"comm.reduce=tree", "comm.stall_timeout=1ms", "env.train.total_num_envs=0", "env.eval.reward_coef=0", "actor.micro_batch_size=0",
-		"runner.task_type=reasonin", "cluster.node_groups=[{label: node, node_ranks: 3-1}]", "algorithm.adv_typ=gae", "runner.keep_checkpoints=-1",
+		"cluster.num_node=1", "cluster.component_placement={critic: 0, actor: ''}",
+		"runner.logger.experiment_name=../x", "runner.logger.logger_backends=[tensorbord]",
+		"runner.max_epochs=-1", "runner.save_interval=15", "runner.weight_sync_interval=0", "algorithm.gamma=1.5",
+		"algorithm.entropy_type=word_level",
+		"algorithm.reward_type=sum", "actor.model.activation=gelu", "actor.model.add_value_head=false",
+		"actor.optim.lr=fast", "rollout.pipeline_stage_num=0",
+		"comm.reduce=tree", "comm.stall_timeout=1ms", "env.train.total_num_envs=0", "env.eval.reward_coef=0",
+		"actor.micro_batch_size=0",
+		"runner.task_type=reasonin", "cluster.node_groups=[{label: node, node_ranks: 3-1}]", "algorithm.adv_typ=gae",
+		"runner.keep_checkpoints=-1",
 	}, false)
 	if c == nil {
 		t.Fatal("no configuration beside the errors")
@@ -80,7 +89,8 @@ func TestBadConfigIsReportedWhole(t *testing.T) {
 		"command line: algorithm.adv_typ: unknown key, did you mean adv_type?",
 		"command line: actor.optim.lr: fast: expected a number",
 		`command line: cluster.component_placement.actor: "": expected a placement, as 0-7 or all`,
-		"command line: cluster.component_placement.critic: critic: expected one of actor, rollout, env, reward, inference",
+		"command line: cluster.component_placement.critic: critic: expected one of actor, rollout, env, reward, "+
+			"inference",
 		"command line: cluster.node_groups.0.label: node: expected a name other than cluster and node",
 		"command line: comm.stall_timeout: 1ms: expected at least 100ms, or 0 for ever",
 		"command line: comm.reduce: tree: expected ordered or fast",
@@ -122,35 +132,49 @@ func TestValidate(t *testing.T) {
 	}{
 		{"fits", nil, 8, 4, 4, nil},
 		{"fits one rank", nil, 1, 1, 1, nil},
-		{"environments of train, and of eval", []string{"env.train.total_num_envs=60", "env.eval.total_num_envs=4"}, 8, 4, 4, []string{
-			"command line: env.train.total_num_envs: 60: expected a multiple of 8 (4 env workers × pipeline_stage_num 2; 4 rollout workers × pipeline_stage_num 2; 8 actors)",
-		}},
+		{"environments of train, and of eval", []string{"env.train.total_num_envs=60", "env.eval.total_num_envs=4"}, 8,
+			4, 4, []string{
+				"command line: env.train.total_num_envs: 60: expected a multiple of 8 (4 env workers × " +
+					"pipeline_stage_num 2; 4 rollout workers × pipeline_stage_num 2; 8 actors)",
+			}},
 		{"eval from train is said once", []string{"~env.eval"}, 8, 3, 4, []string{
-			"../config/testdata/cartpole.yaml:16: env.train.total_num_envs: 64: expected a multiple of 24 (3 rollout workers × pipeline_stage_num 2)",
+			"../config/testdata/cartpole.yaml:16: env.train.total_num_envs: 64: expected a multiple of 24 (3 rollout " +
+				"workers × pipeline_stage_num 2)",
 		}},
 		{"groups", []string{"algorithm.group_size=16"}, 8, 4, 4, []string{
-			"../config/testdata/cartpole.yaml:16: env.train.total_num_envs: 64: expected a multiple of 128 (4 env workers × pipeline_stage_num 2 × group_size 16; 8 actors × group_size 16)",
-			"../config/testdata/cartpole.yaml:19: env.eval.total_num_envs: 16: expected a multiple of 64 (4 env workers × group_size 16)",
+			"../config/testdata/cartpole.yaml:16: env.train.total_num_envs: 64: expected a multiple of 128 (4 env " +
+				"workers × pipeline_stage_num 2 × group_size 16; 8 actors × group_size 16)",
+			"../config/testdata/cartpole.yaml:19: env.eval.total_num_envs: 16: expected a multiple of 64 (4 env " +
+				"workers × group_size 16)",
 		}},
 		{"batch and micro-batch", []string{"actor.global_batch_size=500"}, 4, 4, 4, []string{
-			"command line: actor.global_batch_size: 500: expected a multiple of 256 (micro_batch_size 64 × 4 actors) that divides the samples of an iteration, 8192 (128 steps × 64 environments)",
+			"command line: actor.global_batch_size: 500: expected a multiple of 256 (micro_batch_size 64 × 4 actors) " +
+				"that divides the samples of an iteration, 8192 (128 steps × 64 environments)",
 		}},
 		{"micro-batch", []string{"actor.micro_batch_size=96"}, 8, 4, 4, []string{
-			"../config/testdata/cartpole.yaml:25: actor.global_batch_size: 512: expected a multiple of 768 (micro_batch_size 96 × 8 actors)",
+			"../config/testdata/cartpole.yaml:25: actor.global_batch_size: 512: expected a multiple of 768 " +
+				"(micro_batch_size 96 × 8 actors)",
 		}},
 		{"batch", []string{"env.train.max_steps_per_rollout_epoch=124", "env.train.rollout_epoch=3"}, 8, 4, 4, []string{
-			"../config/testdata/cartpole.yaml:25: actor.global_batch_size: 512: expected a divisor of the samples of an iteration, 23808 (372 steps × 64 environments)",
+			"../config/testdata/cartpole.yaml:25: actor.global_batch_size: 512: expected a divisor of the samples of " +
+				"an iteration, 23808 (372 steps × 64 environments)",
 		}},
 		{"chunks are samples", []string{"actor.model.num_action_chunks=32"}, 8, 4, 4, []string{
-			"../config/testdata/cartpole.yaml:20: env.eval.max_steps_per_rollout_epoch: 500: expected a multiple of 32 (num_action_chunks)",
-			"../config/testdata/cartpole.yaml:25: actor.global_batch_size: 512: expected a divisor of the samples of an iteration, 256 (4 steps × 64 environments)",
+			"../config/testdata/cartpole.yaml:20: env.eval.max_steps_per_rollout_epoch: 500: expected a multiple of " +
+				"32 (num_action_chunks)",
+			"../config/testdata/cartpole.yaml:25: actor.global_batch_size: 512: expected a divisor of the samples of " +
+				"an iteration, 256 (4 steps × 64 environments)",
 		}},
 		{"too many environments", []string{"env.train.total_num_envs=9007199254740992"}, 8, 4, 4, []string{
 			"command line: env.train.total_num_envs: 9007199254740992: expected a number from 1 to 1048576",
 		}},
-		{"absurd numbers", []string{"actor.micro_batch_size=4611686018427387904", "rollout.pipeline_stage_num=4611686018427387904"}, 8, 4, 4, []string{
-			"../config/testdata/cartpole.yaml:16: env.train.total_num_envs: 64: expected a multiple of 9223372036854775807 (4 env workers × pipeline_stage_num 4611686018427387904; 4 rollout workers × pipeline_stage_num 4611686018427387904)",
-			"../config/testdata/cartpole.yaml:25: actor.global_batch_size: 512: expected a multiple of 9223372036854775807 (micro_batch_size 4611686018427387904 × 8 actors)",
+		{"absurd numbers", []string{"actor.micro_batch_size=4611686018427387904",
+			"rollout.pipeline_stage_num=4611686018427387904"}, 8, 4, 4, []string{
+			"../config/testdata/cartpole.yaml:16: env.train.total_num_envs: 64: expected a multiple of " +
+				"9223372036854775807 (4 env workers × pipeline_stage_num 4611686018427387904; 4 rollout workers × " +
+				"pipeline_stage_num 4611686018427387904)",
+			"../config/testdata/cartpole.yaml:25: actor.global_batch_size: 512: expected a multiple of " +
+				"9223372036854775807 (micro_batch_size 4611686018427387904 × 8 actors)",
 		}},
 	} {
 		c, _, err := config.Load(rolestest.Registries(), rolestest.Cartpole, tc.overrides, false)
@@ -167,9 +191,12 @@ func TestDescribe(t *testing.T) {
 		t.Fatal(err)
 	}
 	rolestest.Expect(t, "lines", newTestDraft(c, 8, 4, 4).Describe(),
-		"rollout: 64 environments, 16 on each of 4 env workers in 2 stages of 8, 8 at a time for each of 4 rollout workers; 256 steps each",
+		"rollout: 64 environments, 16 on each of 4 env workers in 2 stages of 8, 8 at a time for each of 4 rollout "+
+			"workers; 256 steps each",
 		"samples: 16384 per iteration (256 steps × 64 environments), 2048 for each of 8 actors",
-		"update: 4 epochs × 32 minibatches of 512 samples (64 on each actor, 64 at a time) = 128 optimiser steps per iteration",
-		"evaluation: 16 environments, 4 on each of 4 env workers, 4 at a time for each of 4 rollout workers; 500 steps each at most",
+		"update: 4 epochs × 32 minibatches of 512 samples (64 on each actor, 64 at a time) = 128 optimiser steps per "+
+			"iteration",
+		"evaluation: 16 environments, 4 on each of 4 env workers, 4 at a time for each of 4 rollout workers; 500 "+
+			"steps each at most",
 	)
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestCheckObservations: environments that show more than the nodes' memory holds are refused, however many steps they take.
+// TestCheckObservations: environments that show more than the nodes' memory holds are refused, however many steps they
+// take.
 func TestCheckObservations(t *testing.T) {
 	for _, c := range []struct {
 		overrides []string
@@ -22,10 +23,12 @@ func TestCheckObservations(t *testing.T) {
 		want      string
 	}{
 		{nil, 1, 128 * 64 * 16, ""}, // steps, environments, bytes of an observation
-		{nil, 1, 128*64*16 - 1, "../config/testdata/cartpole.yaml:16: env.train.total_num_envs: 64: expected fewer environments or shorter rollouts: " +
+		{nil, 1, 128*64*16 - 1, "../config/testdata/cartpole.yaml:16: env.train.total_num_envs: 64: expected fewer " +
+			"environments or shorter rollouts: " +
 			"128 observations of 16 bytes of each are 0 MiB on one node, and this machine has 0.1 MiB free"},
 		{nil, 2, 64 * 64 * 16, ""},
-		{[]string{"env.train.max_steps_per_rollout_epoch=4611686018427387904", "env.train.rollout_epoch=4611686018427387904"}, 1, 1 << 40, "env.train.total_num_envs: 64"},
+		{[]string{"env.train.max_steps_per_rollout_epoch=4611686018427387904",
+			"env.train.rollout_epoch=4611686018427387904"}, 1, 1 << 40, "env.train.total_num_envs: 64"},
 		{[]string{"env.eval.total_num_envs=1048576"}, 1, 1 << 23, "env.eval.total_num_envs: 1048576"},
 	} {
 		cfg, _, err := config.Load(rolestest.Registries(), rolestest.Cartpole, c.overrides, false)
@@ -37,7 +40,8 @@ func TestCheckObservations(t *testing.T) {
 			t.Fatal(err)
 		}
 		j.checkObservations(c.nodes, job.Available{Free: c.have, Where: "this machine"})
-		if err := j.found.Err(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if err := j.found.Err(); (err == nil) != (c.want == "") ||
+			err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, %d nodes of %d bytes: %v\nwant %s", c.overrides, c.nodes, c.have, err, c.want)
 		}
 	}
@@ -64,15 +68,17 @@ func TestTooLarge(t *testing.T) {
 		policies         int // that were begun
 	}{
 		{"actor.model.hidden_sizes", "[16384" + strings.Repeat(",16384", 1100) + "]", "expected a smaller policy: ", 1},
-		{"env.train.max_steps_per_rollout_epoch", "1099511627776", "env.train.total_num_envs: 64: expected fewer environments or shorter rollouts: ", 0},
+		{"env.train.max_steps_per_rollout_epoch", "1099511627776",
+			"env.train.total_num_envs: 64: expected fewer environments or shorter rollouts: ", 0},
 	} {
 		cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, c.key+"="+c.value)
 		reg, policies := rolestest.Registries(), 0
 		reg.Policies = new(policy.Registry)
-		reg.Policies.Add("mlp_policy", func(cfg policy.Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (policy.Policy, error) {
-			policies++
-			return policy.NewMLP(cfg, spec, seed, alloc)
-		})
+		reg.Policies.Add("mlp_policy",
+			func(cfg policy.Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (policy.Policy, error) {
+				policies++
+				return policy.NewMLP(cfg, spec, seed, alloc)
+			})
 		_, err := newPlan(cfg, reg, make([]int, 8))
 		if err == nil || !strings.Contains(err.Error(), c.want) || policies != c.policies {
 			t.Errorf("%s %.30s: %d policies begun, %v\nwant %d, %s", c.key, c.value, policies, err, c.policies, c.want)
@@ -96,7 +102,8 @@ func TestCheckMemory(t *testing.T) {
 	if err := j.CheckMemory(nodes, 1, job.Available{Free: need}); err != nil || j.paramBytes == 0 {
 		t.Errorf("%d bytes: %v", need, err)
 	}
-	if err := j.CheckMemory(nodes, 1, job.Available{Free: need - 1}); err == nil || !strings.Contains(err.Error(), "node 1 needs "+job.Mebibytes(need)) {
+	if err := j.CheckMemory(nodes, 1, job.Available{Free: need - 1}); err == nil ||
+		!strings.Contains(err.Error(), "node 1 needs "+job.Mebibytes(need)) {
 		t.Errorf("%d bytes: %v", need-1, err)
 	}
 }

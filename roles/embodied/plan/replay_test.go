@@ -9,18 +9,24 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestReplayFits: beside the replay buffer each actor has a copy of the demonstrations, and each rank the one that it has read.
+// TestReplayFits: beside the replay buffer each actor has a copy of the demonstrations, and each rank the one that it
+// has read.
 func TestReplayFits(t *testing.T) {
 	const transition = 2*3*4 + 4 + 4 + 2 // bytes: observations, action, reward and two flags of Pendulum-v1
 	var demos tensor.Dict
 	for _, f := range []tensor.Field{
-		{Name: "observation.state", DType: tensor.F32, Shape: []int{1000, 3}}, {Name: "next_observation.state", DType: tensor.F32, Shape: []int{1000, 3}}, {Name: "action", DType: tensor.F32, Shape: []int{1000, 1, 1}},
-		{Name: "reward", DType: tensor.F32, Shape: []int{1000}}, {Name: "terminated", DType: tensor.U8, Shape: []int{1000}}, {Name: "truncated", DType: tensor.U8, Shape: []int{1000}},
+		{Name: "observation.state", DType: tensor.F32, Shape: []int{1000, 3}},
+		{Name: "next_observation.state", DType: tensor.F32, Shape: []int{1000, 3}},
+		{Name: "action", DType: tensor.F32, Shape: []int{1000, 1, 1}},
+		{Name: "reward", DType: tensor.F32, Shape: []int{1000}},
+		{Name: "terminated", DType: tensor.U8, Shape: []int{1000}},
+		{Name: "truncated", DType: tensor.U8, Shape: []int{1000}},
 	} {
 		demos.Set(f.Name, tensor.New(f.DType, f.Shape...))
 	}
 	cfg, _ := rolestest.MustLoad(t, "../../configs/pendulum_sac.yaml", "cluster.allow_idle_ranks=true",
-		"algorithm.demo_buffer.load_path="+rolestest.WriteDemos(t, demos), "algorithm.replay_buffer.sample_window_size=500")
+		"algorithm.demo_buffer.load_path="+rolestest.WriteDemos(t, demos),
+		"algorithm.replay_buffer.sample_window_size=500")
 	j, err := newPlan(cfg, rolestest.Registries(), []int{0, 0})
 	if err != nil {
 		t.Fatal(err)
@@ -35,11 +41,14 @@ func TestReplayFits(t *testing.T) {
 		want string // "": it fits
 	}{
 		{transition * 1500, ""},
-		{transition*1500 - 1, "algorithm.replay_buffer.sample_window_size: 500: expected at most 499: the replay buffers of a node take 0.0 MiB beside " +
+		{transition*1500 - 1, "algorithm.replay_buffer.sample_window_size: 500: expected at most 499: the replay " +
+			"buffers of a node take 0.0 MiB beside " +
 			"demonstrations of 0.0 MiB, and a test has 0.0 MiB free"},
-		{transition*1000 - 1, "expected a smaller file: the copies that the actors of a node draw from take 0.0 MiB, and a test has 0.0 MiB free"},
+		{transition*1000 - 1, "expected a smaller file: the copies that the actors of a node draw from take 0.0 MiB, " +
+			"and a test has 0.0 MiB free"},
 	} {
-		if err := j.fitReplay(1, job.Available{Free: c.free, Where: "a test"}); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if err := j.fitReplay(1, job.Available{Free: c.free, Where: "a test"}); (err == nil) != (c.want == "") ||
+			err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("in %d bytes: %v, want %q", c.free, err, c.want)
 		}
 	}

@@ -16,7 +16,8 @@ func planCases(f func(what string, p Routing, stages, envs, rollouts, actors int
 							continue
 						}
 						n++
-						f(fmt.Sprintf("%d environments, %d stages, %d env, %d rollout, %d actor workers", total, stages, envs, rollouts, actors),
+						f(fmt.Sprintf("%d environments, %d stages, %d env, %d rollout, %d actor workers", total, stages,
+							envs, rollouts, actors),
 							newRouting(total, stages, envs, rollouts, actors), stages, envs, rollouts, actors)
 					}
 				}
@@ -41,11 +42,13 @@ func TestRoutingCoversEveryEnvironmentOnce(t *testing.T) {
 				lanes[e]++
 				worker, shard := e/(p.Envs/envs), p.Envs/envs/stages
 				if l.Env != worker || l.Stage != e%(p.Envs/envs)/shard {
-					t.Errorf("%s: environment %d is worker %d's in stage %d, want %d's in %d", what, e, l.Env, l.Stage, worker, e%(p.Envs/envs)/shard)
+					t.Errorf("%s: environment %d is worker %d's in stage %d, want %d's in %d", what, e, l.Env, l.Stage,
+						worker, e%(p.Envs/envs)/shard)
 				}
 				// Its place in the batch of the stage: the shards of the workers, end to end.
 				if at := worker*shard + e%shard; l.Rollout != at/(p.Envs/stages/rollouts) {
-					t.Errorf("%s: environment %d is at %d of its stage's batch and inferred for by %d", what, e, at, l.Rollout)
+					t.Errorf("%s: environment %d is at %d of its stage's batch and inferred for by %d", what, e, at,
+						l.Rollout)
 				}
 			}
 			next := l.Lo
@@ -57,7 +60,8 @@ func TestRoutingCoversEveryEnvironmentOnce(t *testing.T) {
 				for e := s.Lo; e < s.Hi; e++ {
 					segments[e]++
 					if s.Actor != e*actors/p.Envs {
-						t.Errorf("%s: environment %d is trained on by actor %d, want %d", what, e, s.Actor, e*actors/p.Envs)
+						t.Errorf("%s: environment %d is trained on by actor %d, want %d", what, e, s.Actor,
+							e*actors/p.Envs)
 					}
 				}
 			}
@@ -76,8 +80,8 @@ func TestRoutingCoversEveryEnvironmentOnce(t *testing.T) {
 	}
 }
 
-// The shards of a worker are its stages, one after the other; those of all workers, in order, are all environments. A shard is the routes
-// of its worker and stage, side by side.
+// The shards of a worker are its stages, one after the other; those of all workers, in order, are all environments. A
+// shard is the routes of its worker and stage, side by side.
 func TestShardsAreContiguous(t *testing.T) {
 	planCases(func(what string, p Routing, stages, envs, rollouts, actors int) {
 		next := 0
@@ -85,13 +89,15 @@ func TestShardsAreContiguous(t *testing.T) {
 			for s := range stages {
 				lo, hi := p.StageOf(r, s)
 				if lo != next || hi != lo+p.Envs/envs/stages {
-					t.Fatalf("%s: worker %d simulates [%d,%d) in stage %d, want it to start at %d", what, r, lo, hi, s, next)
+					t.Fatalf("%s: worker %d simulates [%d,%d) in stage %d, want it to start at %d", what, r, lo, hi, s,
+						next)
 				}
 				row := lo
 				for _, l := range p.Routes {
 					if l.Env == r && l.Stage == s {
 						if l.Lo != row {
-							t.Errorf("%s: the shard [%d,%d) has a lane that starts at %d, want %d", what, lo, hi, l.Lo, row)
+							t.Errorf("%s: the shard [%d,%d) has a lane that starts at %d, want %d", what, lo, hi, l.Lo,
+								row)
 						}
 						row = l.Hi
 					}

@@ -40,10 +40,12 @@ type fakeWork struct{ action, logProb, value tensor.Tensor }
 func (p *fakePolicy) Spaces() ([]env.Field, env.Space) { return fakeSpec.Obs, fakeSpec.Action }
 
 func (p *fakePolicy) NewWork(n int) policy.Work {
-	return &fakeWork{tensor.New(tensor.F32, n, fakeChunk, 2), tensor.New(tensor.F32, n, fakeLogProbs), tensor.New(tensor.F32, n, 1)}
+	return &fakeWork{tensor.New(tensor.F32, n, fakeChunk, 2), tensor.New(tensor.F32, n, fakeLogProbs),
+		tensor.New(tensor.F32, n, 1)}
 }
 
-func (p *fakePolicy) Forward(wk policy.Work, obs tensor.Dict, mode policy.Mode, noise policy.Noise) (policy.Act, error) {
+func (p *fakePolicy) Forward(wk policy.Work, obs tensor.Dict, mode policy.Mode, noise policy.Noise) (policy.Act,
+	error) {
 	w, n := wk.(*fakeWork), len(noise.Env)
 	act := policy.Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n)}
 	for i := range n {
@@ -184,7 +186,8 @@ func (s *script) playOn(rec *RolloutBuilder) error {
 func (s *script) trajectories(cuts []int) []tensor.Dict {
 	var dicts []tensor.Dict
 	for i := 1; i < len(cuts); i++ {
-		layout := tensor.NewLayout(TrajectoryFields(fakeSpec, fakeChunk, fakeLogProbs, 1, 0, 0, s.epochs*s.steps, cuts[i]-cuts[i-1], !s.auto)...)
+		layout := tensor.NewLayout(TrajectoryFields(fakeSpec, fakeChunk, fakeLogProbs, 1, 0, 0, s.epochs*s.steps,
+			cuts[i]-cuts[i-1], !s.auto)...)
 		mem := tensor.New(tensor.U8, layout.Size()).Bytes()
 		for i := range mem {
 			mem[i] = 0xff
@@ -225,7 +228,8 @@ func TestRecorder(t *testing.T) {
 					if at%s.steps == 0 {
 						over = false
 					}
-					over = checkStep(t, s, d, at, e, policy.Noise{Seed: seed, Env: []uint64{first + uint64(e)}, Step: []uint64{step + uint64(at)}}, always, over)
+					over = checkStep(t, s, d, at, e, policy.Noise{Seed: seed, Env: []uint64{first + uint64(e)},
+						Step: []uint64{step + uint64(at)}}, always, over)
 				}
 			}
 		})
@@ -238,13 +242,15 @@ func checkStep(t *testing.T, s *script, d tensor.Dict, at, e int, noise policy.N
 	i := at*s.n + e
 	shown, out := s.shown[at], s.returned[at]
 	for _, name := range []string{"state", "image"} {
-		if got, want := d.Must("observation."+name).At(at).At(e).Bytes(), shown.Must(name).At(e).Bytes(); !bytes.Equal(got, want) {
+		if got, want := d.Must("observation."+name).At(at).At(e).Bytes(),
+			shown.Must(name).At(e).Bytes(); !bytes.Equal(got, want) {
 			t.Errorf("step %d, environment %d: observation.%s is %v, want %v", at, e, name, got, want)
 		}
 	}
 	row := func(name string) []float32 { return d.Must(name).At(at).At(e).F32() }
 	for j, got := range row("action") {
-		if want := fakeAction(policy.Noise{Seed: noise.Seed, Env: spread(noise.Env[0], e), Step: spread(noise.Step[0], e)}, shown, e, j); got != want {
+		if want := fakeAction(policy.Noise{Seed: noise.Seed, Env: spread(noise.Env[0], e),
+			Step: spread(noise.Step[0], e)}, shown, e, j); got != want {
 			t.Errorf("step %d, environment %d: action %d is %v, want %v", at, e, j, got, want)
 		}
 	}
@@ -259,7 +265,8 @@ func checkStep(t *testing.T, s *script, d tensor.Dict, at, e int, noise policy.N
 		t.Errorf("step %d, environment %d: reward %v, want %v", at, e, got, want)
 	}
 
-	terminated, truncated := out.Terminated.U8()[k]|out.Terminated.U8()[k+1], out.Truncated.U8()[k]|out.Truncated.U8()[k+1]
+	terminated, truncated := out.Terminated.U8()[k]|out.Terminated.U8()[k+1],
+		out.Truncated.U8()[k]|out.Truncated.U8()[k+1]
 	ended, cut := terminated|truncated != 0, !s.auto && (at+1)%s.steps == 0
 	after, idle := out.Obs, over
 	if ended && s.auto {
@@ -276,7 +283,8 @@ func checkStep(t *testing.T, s *script, d tensor.Dict, at, e int, noise policy.N
 	}
 	next := d.Must("next_value").F32()[i]
 	if needed := terminated == 0 || truncated != 0 || always; needed && !idle && next != fakeValue(after, e) {
-		t.Errorf("step %d, environment %d (terminated %d, truncated %d): next value %v, want %v", at, e, terminated, truncated, next, fakeValue(after, e))
+		t.Errorf("step %d, environment %d (terminated %d, truncated %d): next value %v, want %v", at, e, terminated,
+			truncated, next, fakeValue(after, e))
 	}
 	if next-next != 0 || idle && next != 0 {
 		t.Errorf("step %d, environment %d, idle %v: next value %v", at, e, idle, next)
@@ -296,7 +304,8 @@ func spread(v uint64, i int) []uint64 { return slices.Repeat([]uint64{v}, i+1) }
 func TestRecorderPartsAreColumnsOfTheWhole(t *testing.T) {
 	scripts(t, func(t *testing.T, s *script) {
 		whole := s.trajectories([]int{0, s.n})
-		if err := s.play(NewRolloutBuilder(&fakePolicy{critic: true}, 5, 40, s.n, []int{0, s.n}, true), whole, 3); err != nil {
+		if err := s.play(NewRolloutBuilder(&fakePolicy{critic: true}, 5, 40, s.n, []int{0, s.n}, true), whole,
+			3); err != nil {
 			t.Fatal(err)
 		}
 		cuts := []int{0, 3, 4, 7}
@@ -314,7 +323,8 @@ func TestRecorderPartsAreColumnsOfTheWhole(t *testing.T) {
 			}
 			for i, d := range parts {
 				for at := range w.Dim(0) {
-					if got, want := d.Must(name).At(at), w.At(at).Slice(cuts[i], cuts[i+1]); !bytes.Equal(got.Bytes(), want.Bytes()) {
+					if got, want := d.Must(name).At(at), w.At(at).Slice(cuts[i], cuts[i+1]); !bytes.Equal(got.Bytes(),
+						want.Bytes()) {
 						t.Errorf("rows %d-%d of %s differ at step %d", cuts[i], cuts[i+1]-1, name, at)
 					}
 				}
@@ -340,7 +350,8 @@ func TestRecorderWithoutCritic(t *testing.T) {
 	})
 }
 
-// TestRecorderLostEpisode: the steps of an episode that its simulator lost are masked, from its first in the rollout on, and no others.
+// TestRecorderLostEpisode: the steps of an episode that its simulator lost are masked, from its first in the rollout
+// on, and no others.
 func TestRecorderLostEpisode(t *testing.T) {
 	s := newScript(3, 2, 1, 6, true)
 	for _, step := range s.returned {
@@ -353,7 +364,8 @@ func TestRecorderLostEpisode(t *testing.T) {
 	s.returned[4].Status.U8()[0] = env.Aborted
 	layout := tensor.NewLayout(TrajectoryFields(fakeSpec, fakeChunk, fakeLogProbs, 1, 0, 0, 6, 2, true)...)
 	d := layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())
-	if err := s.play(NewRolloutBuilder(&fakePolicy{critic: true}, 5, 0, 2, []int{0, 2}, false), []tensor.Dict{d}, 0); err != nil {
+	if err := s.play(NewRolloutBuilder(&fakePolicy{critic: true}, 5, 0, 2, []int{0, 2}, false), []tensor.Dict{d},
+		0); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := d.Must("mask").U8(), []byte{1, 1, 1, 1, 0, 1, 0, 1, 0, 1, 1, 1}; !bytes.Equal(got, want) {
@@ -364,7 +376,8 @@ func TestRecorderLostEpisode(t *testing.T) {
 	}
 	layout = tensor.NewLayout(TransitionFields(fakeSpec, fakeChunk, 6, 2, true)...)
 	d = layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())
-	if err := s.play(NewRolloutBuilder(&fakePolicy{critic: true}, 5, 0, 2, []int{0, 2}, false), []tensor.Dict{d}, 0); err != nil {
+	if err := s.play(NewRolloutBuilder(&fakePolicy{critic: true}, 5, 0, 2, []int{0, 2}, false), []tensor.Dict{d},
+		0); err != nil {
 		t.Fatal(err)
 	}
 	want := make([]byte, 12)

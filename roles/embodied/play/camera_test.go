@@ -13,7 +13,8 @@ import (
 // TestCamera films two of three environments, whose episodes end at different times.
 func TestCamera(t *testing.T) {
 	cfg := env.DefaultConfig()
-	cfg.EnvType, cfg.VideoCfg.SaveVideo, cfg.VideoCfg.NumEnvs, cfg.VideoCfg.Width, cfg.VideoCfg.Height = "CartPole-v1", true, 2, 64, 64
+	cfg.EnvType, cfg.VideoCfg.SaveVideo, cfg.VideoCfg.NumEnvs, cfg.VideoCfg.Width, cfg.VideoCfg.Height = "CartPole-v1",
+		true, 2, 64, 64
 	s, err := NewStage(rolestest.Registries().Envs, cfg, env.Eval, 0, 3, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +43,8 @@ func TestCamera(t *testing.T) {
 	play()
 	film, _ := videotest.Frames(t, file)
 	if lengths[0] >= lengths[1] || len(film) != lengths[1]+1 {
-		t.Fatalf("%d frames of episodes of %v steps, want the first states and each step of the longer one of two", len(film), lengths)
+		t.Fatalf("%d frames of episodes of %v steps, want the first states and each step of the longer one of two",
+			len(film), lengths)
 	}
 	light := func(frame, n int) uint32 { r, _, _, _ := film[frame].At(64*n+5, 5).RGBA(); return r >> 8 }
 	for _, c := range []struct {
@@ -50,8 +52,10 @@ func TestCamera(t *testing.T) {
 		frame, n int
 		want     uint32
 	}{
-		{"the first state", 0, 0, 250}, {"the end of the first", lengths[0], 0, 250}, {"what follows it", lengths[0] + 1, 0, 125},
-		{"the second meanwhile", lengths[0] + 1, 1, 250}, {"the end", lengths[1], 1, 250}, {"the first at the end", lengths[1], 0, 125},
+		{"the first state", 0, 0, 250}, {"the end of the first", lengths[0], 0, 250},
+		{"what follows it", lengths[0] + 1, 0, 125},
+		{"the second meanwhile", lengths[0] + 1, 1, 250}, {"the end", lengths[1], 1, 250},
+		{"the first at the end", lengths[1], 0, 125},
 	} {
 		if got := light(c.frame, c.n); got+1 < c.want || got > c.want {
 			t.Errorf("%s: paper of brightness %d, want %d", c.what, got, c.want)

@@ -17,10 +17,12 @@ import (
 func TestInstructions(t *testing.T) {
 	words := []string{"", "put", "the", "red", "cube", "on", "green", "zone"}
 	space := env.Space{Kind: env.Box, DType: tensor.I32, Shape: []int{2, 4}} // two observations, the newest last
-	spec := env.Spec{Obs: []env.Field{{Name: "state", Space: env.Space{DType: tensor.F32, Shape: []int{1}}}, {Name: "instruction", Space: space, Words: words}}}
+	spec := env.Spec{Obs: []env.Field{{Name: "state", Space: env.Space{DType: tensor.F32, Shape: []int{1}}},
+		{Name: "instruction", Space: space, Words: words}}}
 	var obs tensor.Dict
 	obs.Set("state", tensor.New(tensor.F32, 3, 1))
-	obs.Set("instruction", tensor.FromI32([]int32{7, 7, 7, 7, 1, 2, 3, 4, 0, 0, 0, 0, 5, 99, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 3, 2, 4))
+	obs.Set("instruction",
+		tensor.FromI32([]int32{7, 7, 7, 7, 1, 2, 3, 4, 0, 0, 0, 0, 5, 99, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 3, 2, 4))
 	got := instructions(spec, &env.Step{Obs: obs}, 3, 8)
 	if want := [][]string{{"put the", "red cube"}, {"on green"}, nil}; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestMixture: environments whose turn it is take the expert's action, in the share β, the same whichever of them are seen to together; β moves on with
-// the rollouts.
+// TestMixture: environments whose turn it is take the expert's action, in the share β, the same whichever of them are
+// seen to together; β moves on with the rollouts.
 func TestMixture(t *testing.T) {
 	const n, steps = 8, 500
 	m := Mixture{Schedule: algo.DaggerConfig{InitBeta: 1, BetaDecay: 0.25}}
@@ -36,7 +36,8 @@ func TestMixture(t *testing.T) {
 			action.Zero()
 			for _, part := range [][2]int{{0, 3}, {3, n}} {
 				lo, hi := part[0], part[1]
-				m.replace(policy.Act{Action: tensor.New(tensor.F32, hi-lo, 1, 2), Bounded: action.Slice(lo, hi)}, expert.Slice(lo, hi), noise(lo, hi-lo, step))
+				m.replace(policy.Act{Action: tensor.New(tensor.F32, hi-lo, 1, 2), Bounded: action.Slice(lo, hi)},
+					expert.Slice(lo, hi), noise(lo, hi-lo, step))
 			}
 			if !slices.Equal(action.F32(), whole) {
 				t.Fatalf("step %d: %v in two parts, %v in one", step, action.F32(), whole)

@@ -12,7 +12,8 @@ import (
 func TestShardLocatesErrors(t *testing.T) {
 	const located = "environments 4-6, called 0-2 in what follows: "
 	for _, autoReset := range []bool{true, false} {
-		for first, want := range map[int]string{0: "CartPole-v1: action of environment 1", 4: located + "CartPole-v1: action of environment 1"} {
+		for first, want := range map[int]string{0: "CartPole-v1: action of environment 1",
+			4: located + "CartPole-v1: action of environment 1"} {
 			cfg := env.DefaultConfig()
 			cfg.EnvType, cfg.AutoReset = "CartPole-v1", autoReset
 			s, err := NewStage(rolestest.Registries().Envs, cfg, env.Train, first, 3, 1)

@@ -16,11 +16,13 @@ func TestStatusTravels(t *testing.T) {
 	step := spec.NewStep(3, 1)
 	copy(step.Status.U8(), []byte{0, env.Aborted, env.NoEpisode})
 	copy(step.Info.F32(), []float32{1, 2, 3})
-	fields := []tensor.Field{{Name: "reward", DType: tensor.F32, Shape: []int{2, 1}}, {Name: "terminated", DType: tensor.U8, Shape: []int{2, 1}},
+	fields := []tensor.Field{{Name: "reward", DType: tensor.F32, Shape: []int{2, 1}},
+		{Name: "terminated", DType: tensor.U8, Shape: []int{2, 1}},
 		{Name: "truncated", DType: tensor.U8, Shape: []int{2, 1}}}
 	status := tensor.Field{Name: "status", DType: tensor.U8, Shape: []int{2}}
 	info := tensor.Field{Name: "info", DType: tensor.F32, Shape: []int{2, 1, 1}}
-	for name, more := range map[string][]tensor.Field{"neither": nil, "status": {status}, "info": {info}, "both": {status, info}, "other order": {info, status}} {
+	for name, more := range map[string][]tensor.Field{"neither": nil, "status": {status}, "info": {info},
+		"both": {status, info}, "other order": {info, status}} {
 		all := append(fields[:3:3], more...)
 		if name == "other order" {
 			slices.Reverse(all)
@@ -32,7 +34,9 @@ func TestStatusTravels(t *testing.T) {
 		var views stepViews
 		got := views.of(item)
 		for i := range 2 {
-			if want := step.StatusOf(1 + i); slices.ContainsFunc(more, func(f tensor.Field) bool { return f.Name == "status" }) != (got.StatusOf(i) == want) {
+			if want := step.StatusOf(1 + i); slices.ContainsFunc(more, func(f tensor.Field) bool {
+				return f.Name == "status"
+			}) != (got.StatusOf(i) == want) {
 				t.Errorf("%s: row %d has status %d, the environment %d", name, i, got.StatusOf(i), want)
 			}
 			if !got.Info.IsZero() && got.Info.F32()[i] != float32(2+i) {

@@ -65,11 +65,13 @@ func ones(set int) (n int) {
 	return n
 }
 
-// TestExam asks a small model, whose answers are right if the first token is a multiple of 3, and unparsable if it is one more. The sums of two
-// halves of the questions are those of all.
+// TestExam asks a small model, whose answers are right if the first token is a multiple of 3, and unparsable if it is
+// one more. The sums of two halves of the questions are those of all.
 func TestExam(t *testing.T) {
-	m, err := lm.New(new(nn.Params[float32]), lm.Config{Family: lm.Qwen2, Vocab: 8, Hidden: 16, Layers: 1, Heads: 2, KVHeads: 1, HeadDim: 8,
-		Intermediate: 16, Eps: 1e-6, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, Tied: true, InitRange: 0.5}, lm.Options{})
+	m, err := lm.New(new(nn.Params[float32]), lm.Config{Family: lm.Qwen2, Vocab: 8, Hidden: 16, Layers: 1, Heads: 2,
+		KVHeads: 1, HeadDim: 8,
+		Intermediate: 16, Eps: 1e-6, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, Tied: true, InitRange: 0.5},
+		lm.Options{})
 	if err == nil {
 		err = m.Alloc(tensor.Heap)
 	}
@@ -94,7 +96,8 @@ func TestExam(t *testing.T) {
 	var seen []answer.Response
 	x := Exam{Engine: e, Grader: grader, Greedy: engine.Greedy(3), Sampled: engine.Greedy(3), Samples: 5,
 		Respond: func(q *answer.Question, sample int, tokens []int32, stopped bool) answer.Response {
-			r := answer.Response{Question: q, Sample: sample, Tokens: tokens, Text: fmt.Sprint(tokens[0] % 3), Ended: stopped}
+			r := answer.Response{Question: q, Sample: sample, Tokens: tokens, Text: fmt.Sprint(tokens[0] % 3),
+				Ended: stopped}
 			seen = append(seen, r)
 			return r
 		}}
@@ -104,7 +107,8 @@ func TestExam(t *testing.T) {
 	x.Greedy.Stop, x.Sampled.Stop = []int32{7}, []int32{7}
 	var questions []answer.Question
 	for i := range 9 {
-		questions = append(questions, answer.Question{Number: int64(i), Prompt: []int32{int32(i % 7), 3, int32(i % 5)}, Text: fmt.Sprint("what is ", i),
+		questions = append(questions, answer.Question{Number: int64(i), Prompt: []int32{int32(i % 7), 3, int32(i % 5)},
+			Text:      fmt.Sprint("what is ", i),
 			Solutions: []string{"4", "four"}})
 	}
 	sums, shown, err := x.Take(t.Context(), questions, 2)
@@ -177,8 +181,11 @@ func TestExam(t *testing.T) {
 }
 
 func TestShown(t *testing.T) {
-	s := Shown{Response: answer.Response{Question: &answer.Question{Number: 3, Text: "1+1=\n?", Solutions: []string{"2", "two"}}, Text: "it is\n3"}}
-	if got, want := s.Block(), "question 3: unparsable, cut off\n1+1=\n?\n> it is\n> 3\nexpected: 2, or two\n"; got != want {
+	s := Shown{
+		Response: answer.Response{Question: &answer.Question{Number: 3, Text: "1+1=\n?",
+			Solutions: []string{"2", "two"}}, Text: "it is\n3"}}
+	if got, want := s.Block(),
+		"question 3: unparsable, cut off\n1+1=\n?\n> it is\n> 3\nexpected: 2, or two\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	s.Outcome, s.Response.Text = verify.Right, strings.Repeat("é", 100)

@@ -25,17 +25,22 @@ func TestQuestions(t *testing.T) {
 		set        *text.Dataset
 		err, notes string
 	}{
-		{"good ones", "math", set("", []string{"4"}, []string{`\boxed{4}`}, []string{"", "4"}, []string{"yes"}), "", ""},
-		{"bad ones", "math", set("", []string{"4"}, []string{`\frac{1}{`}, []string{""}, []string{`so \boxed{4`}, []string{"a", "{", "}"}, []string{`\,`}, []string{" "}),
-			`t.jsonl:2: answer "\\frac{1}{": its braces do not match; t.jsonl:3: answer "": it is empty: expected an answer; ` +
+		{"good ones", "math", set("", []string{"4"}, []string{`\boxed{4}`}, []string{"", "4"}, []string{"yes"}), "",
+			""},
+		{"bad ones", "math", set("", []string{"4"}, []string{`\frac{1}{`}, []string{""}, []string{`so \boxed{4`},
+			[]string{"a", "{", "}"}, []string{`\,`}, []string{" "}),
+			`t.jsonl:2: answer "\\frac{1}{": its braces do not match; t.jsonl:3: answer "": it is empty: expected an ` +
+				`answer; ` +
 				`t.jsonl:4: answer "so \\boxed{4": its braces do not match; and 2 more`, ""},
-		{"worked ones", "math", set("", []string{"4"}, []string{"2+2=4\n#### 4"}, []string{"4 ? 5"}, []string{"1+2\n#### 3"}), "",
+		{"worked ones", "math", set("", []string{"4"}, []string{"2+2=4\n#### 4"}, []string{"4 ? 5"},
+			[]string{"1+2\n#### 3"}), "",
 			"2 of 4 answers are worked text, of which the answer after #### counts, the first in t.jsonl:2; " +
 				"1 of 4 answers are no mathematics, so only the same text is right, the first in t.jsonl:3"},
 		{"an empty end", "math", set("", []string{"2+2=4\n####"}), "it is empty", ""},
 		{"the same with another rule", "exact", set("", []string{""}), "", ""},
 		{"countdown", "countdown", set("3 7 12:15=", []string{""}), "", ""},
-		{"countdown without target", "countdown", set("3 7 12", []string{""}), `t.jsonl:1: prompt "3 7 12": expected numbers and a target`, ""},
+		{"countdown without target", "countdown", set("3 7 12", []string{""}),
+			`t.jsonl:1: prompt "3 7 12": expected numbers and a target`, ""},
 	} {
 		cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole)
 		cfg.Reward.RewardType = c.rule

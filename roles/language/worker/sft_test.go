@@ -8,7 +8,8 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 )
 
-// TestEarlyStop: a run ends when validation gets no better for as long as patience says, and where it is as good as the target.
+// TestEarlyStop: a run ends when validation gets no better for as long as patience says, and where it is as good as the
+// target.
 func TestEarlyStop(t *testing.T) {
 	for name, c := range map[string]struct {
 		config config.EarlyStopConfig
@@ -16,12 +17,25 @@ func TestEarlyStop(t *testing.T) {
 		stops  int // at which evaluation; -1: never
 		says   string
 	}{
-		"loss, no better":          {config.EarlyStopConfig{Enabled: true, Patience: 2, MinDelta: 0.1, Monitor: config.MonitorLoss}, []float64{2, 1, 0.95, 0.8, 0.75, 0.71}, 5, "val_loss patience 2/2|early stop: val_loss 0.71, not better than 0.8 by min_delta 0.1 for 2 evaluations (runner.early_stop.patience)"},
-		"loss, disabled":           {config.EarlyStopConfig{Patience: 2, MinDelta: 0.1, Monitor: config.MonitorLoss, Target: 1}, []float64{2, 1, 0.95, 0.92, 0.9}, -1, ""},
-		"loss, target":             {config.EarlyStopConfig{Enabled: true, Patience: 9, Monitor: config.MonitorLoss, Target: 0.9}, []float64{2, 1, 0.91, 0.9, 0.8}, 3, "val_loss 0.9, target 0.9|early stop: val_loss 0.9 has reached runner.early_stop.target 0.9"},
-		"exact match, no better":   {config.EarlyStopConfig{Enabled: true, Patience: 2, Monitor: config.MonitorExactMatch}, []float64{0, 0.1, 0.2, 0.1, 0.2, 0.3}, 4, "val_exact_match patience 2/2|early stop: val_exact_match 0.2, not better than 0.2 by min_delta 0 for 2 evaluations (runner.early_stop.patience)"},
-		"exact match, target":      {config.EarlyStopConfig{Enabled: true, Patience: 9, Monitor: config.MonitorExactMatch, Target: 0.3}, []float64{0, 0, 0.1, 0.31, 0.2}, 3, "val_exact_match 0.31, target 0.3|early stop: val_exact_match 0.31 has reached runner.early_stop.target 0.3"},
-		"exact match, far from it": {config.EarlyStopConfig{Enabled: true, Patience: 9, Monitor: config.MonitorExactMatch, Target: 0.3}, []float64{0, 0, 0.1, 0.29}, -1, "val_exact_match 0.29, target 0.3"},
+		"loss, no better": {config.EarlyStopConfig{Enabled: true, Patience: 2, MinDelta: 0.1,
+			Monitor: config.MonitorLoss}, []float64{2, 1, 0.95, 0.8, 0.75, 0.71}, 5, "val_loss patience 2/2|early " +
+			"stop: val_loss 0.71, not better than 0.8 by min_delta 0.1 for 2 evaluations (runner.early_stop.patience)"},
+		"loss, disabled": {config.EarlyStopConfig{Patience: 2, MinDelta: 0.1, Monitor: config.MonitorLoss,
+			Target: 1}, []float64{2, 1, 0.95, 0.92, 0.9}, -1, ""},
+		"loss, target": {config.EarlyStopConfig{Enabled: true, Patience: 9, Monitor: config.MonitorLoss,
+			Target: 0.9}, []float64{2, 1, 0.91, 0.9, 0.8}, 3,
+			"val_loss 0.9, target 0.9|early stop: val_loss 0.9 has reached runner.early_stop.target 0.9"},
+		"exact match, no better": {
+			config.EarlyStopConfig{Enabled: true, Patience: 2, Monitor: config.MonitorExactMatch},
+			[]float64{0, 0.1, 0.2, 0.1, 0.2, 0.3}, 4, "val_exact_match patience 2/2|early stop: val_exact_match 0.2, " +
+				"not better than 0.2 by min_delta 0 for 2 evaluations (runner.early_stop.patience)"},
+		"exact match, target": {
+			config.EarlyStopConfig{Enabled: true, Patience: 9, Monitor: config.MonitorExactMatch, Target: 0.3},
+			[]float64{0, 0, 0.1, 0.31, 0.2}, 3, "val_exact_match 0.31, target 0.3|early stop: val_exact_match 0.31 " +
+				"has reached runner.early_stop.target 0.3"},
+		"exact match, far from it": {
+			config.EarlyStopConfig{Enabled: true, Patience: 9, Monitor: config.MonitorExactMatch, Target: 0.3},
+			[]float64{0, 0, 0.1, 0.29}, -1, "val_exact_match 0.29, target 0.3"},
 	} {
 		s, stops := newEarlyStop(&c.config), -1
 		for i, x := range c.values {
