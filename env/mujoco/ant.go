@@ -5,14 +5,14 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// Ant makes Ant-v4 and -v5: four legs of two links under a torso are to run along the x axis.
-// Observed are the position and orientation of the torso, except where it is in the plane, 8 joint
-// angles, and the 14 velocities; v5 adds the contact forces on the 13 bodies, clipped to ±1. The
-// action is 8 torques, clipped to ±1. 1000 steps of 0.05 s.
+// Ant makes Ant-v4 and -v5: a torso on four legs of two links each must run along the x axis. The
+// observation is the position and orientation of the torso without its x and y, 8 joint angles, and
+// 14 velocities. v5 adds the contact forces on the 13 bodies, clipped to ±1. The action is 8
+// torques, clipped to ±1. An episode has 1000 steps of 0.05 s.
 //
-//	reward = Δx/Δt + 1 - 0.5 Σ a²,    v5: the 1 only while it is well, and - 0.0005 Σ (contact forces, clipped to ±1)²
+//	reward = Δx/Δt + 1 - 0.5 Σ a²,    v5: 1 only while the ant is healthy, and - 0.0005 Σ (contact forces, clipped to ±1)²
 //
-// x is the torso's. It is well while 0.2 ≤ z ≤ 1; else the episode ends.
+// x is the position of the torso. The ant is healthy while 0.2 ≤ z ≤ 1; otherwise the episode ends.
 //
 // Schulman, Moritz, Levine, Jordan and Abbeel, "High-dimensional continuous control using
 // generalized advantage estimation", arXiv:1506.02438.
@@ -43,7 +43,7 @@ func ant(v Version) definition {
 					n := copy(obs, p.qpos[2:])
 					n += copy(obs[n:], p.qvel)
 					if v == V5 {
-						for i, f := range p.cfrcExt[6:] { // without the world's
+						for i, f := range p.cfrcExt[6:] { // without the row of the world
 							obs[n+i] = clip(f, 1)
 						}
 					}
@@ -57,8 +57,8 @@ func ant(v Version) definition {
 	}
 }
 
-// contactEffort returns Σ f² of forces clipped to ±1, in the order in which NumPy adds up fewer
-// than 128 numbers, eight by eight.
+// contactEffort returns Σ f² of forces clipped to ±1. It adds in NumPy's order for fewer than 128
+// numbers: eight partial sums.
 func contactEffort(force []float64) float64 {
 	var s [8]float64
 	n := len(force) / 8 * 8

@@ -10,11 +10,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* MuJoCo ends the process on an error unless its handler does not return, and writes a file on a warning. The handlers
- * are the process's, what they need is the thread's: a call into MuJoCo that may fail runs between a setjmp with
- * rl_listen and another rl_listen. */
+/* MuJoCo ends the process on an error if its handler returns, and writes a file on a warning. The handlers belong to
+ * the process, their data to a thread: every call into MuJoCo that may fail runs after setjmp and rl_listen, and
+ * before another rl_listen that ends the protection. */
 static _Thread_local jmp_buf *guard;
-static _Thread_local char *saying; /* the first thing said counts */
+static _Thread_local char *saying; /* only the first message is kept */
 
 static void keep(const char *text) {
 	if (saying && !saying[0]) snprintf(saying, RL_SAID, "%s", text);
@@ -45,7 +45,7 @@ void rl_listen(jmp_buf *escape, char *said) {
 mjModel *rl_load(const char *file, const char *text, size_t size, char *said) {
 	char path[64], why[RL_SAID] = "";
 	int fd = -1;
-	if (text) { /* a file without a place; MuJoCo's own virtual files differ between its versions */
+	if (text) { /* a file without a name; MuJoCo's own virtual files differ between its versions */
 		fd = memfd_create("model", MFD_CLOEXEC);
 		if (fd < 0 || write(fd, text, size) != (ssize_t)size) {
 			snprintf(said, RL_SAID, "no memory for a file of %zu bytes", size);
@@ -78,8 +78,8 @@ mjData *rl_make(const mjModel *m, char *said) {
 	return d;
 }
 
-/* bad looks for a number that is not finite or huge, by MuJoCo's measure. MuJoCo looks at the beginning of the next
- * step. */
+/* bad reports whether a number of x is not finite, or huge by MuJoCo's measure. MuJoCo itself checks this only at the
+ * beginning of the next step. */
 static int bad(rl_batch *b, const char *what, const mjtNum *x, int n) {
 	for (int k = 0; k < n; k++)
 		if (!(x[k] <= mjMAXVAL && x[k] >= -mjMAXVAL)) {
@@ -89,8 +89,8 @@ static int bad(rl_batch *b, const char *what, const mjtNum *x, int n) {
 	return 0;
 }
 
-/* settle ends what was done with environment i: it computes what the tasks want besides, and returns whether all is
- * well. */
+/* settle finishes a step or reset of environment i: it computes the extra quantities that tasks need, and returns 1
+ * if the state is valid. */
 static int settle(rl_batch *b, int i) {
 	const mjModel *m = b->model;
 	mjData *d = b->data[i];
@@ -118,7 +118,7 @@ int rl_begin(rl_batch *b, int i) {
 int rl_step(rl_batch *b, int from, const float *action, const uint8_t *turn) {
 	const mjModel *m = b->model;
 	jmp_buf escape;
-	volatile int at = from; /* known after a longjmp */
+	volatile int at = from; /* volatile: read after a longjmp */
 	if (setjmp(escape)) return at;
 	rl_listen(&escape, b->said);
 	for (int i = from; i < b->n; i++) {
@@ -127,12 +127,12 @@ int rl_step(rl_batch *b, int from, const float *action, const uint8_t *turn) {
 		mjData *d = b->data[i];
 		for (int k = 0; k < b->actuators; k++) d->ctrl[b->actuator[k]] = action[i * b->actuators + k];
 		for (int s = 0; s < b->substeps; s++) {
-			if (!b->said[0]) b->time = d->time; /* what MuJoCo warns of may reset it */
+			if (!b->said[0]) b->time = d->time; /* a warning may reset d->time */
 			mj_step(m, d);
 		}
 		if (b->contacts) mj_rnePostConstraint(m, d);
 		if (b->renew == 1) mj_kinematics(m, d);
-		if (b->renew == 2) mj_step1(m, d); /* the first half of a step, which the next one begins with again */
+		if (b->renew == 2) mj_step1(m, d); /* the first half of a step, which the next step repeats */
 		if (!settle(b, i)) {
 			rl_listen(NULL, NULL);
 			return i;

@@ -24,23 +24,23 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// A batch is n environments of one model in MuJoCo's memory, and the border to C.
+// A batch is n environments of one model in MuJoCo's memory. All calls of C go through it.
 type batch struct {
 	c       *C.rl_batch
 	model   *C.mjModel
 	physics []physics   // [n]: views of data
-	state   [][]field   // [n]: views of all that a step or a task reads
-	memos   [][]float64 // [n]: what the task keeps
+	state   [][]field   // [n]: views of every array that a step or a task reads
+	memos   [][]float64 // [n]: physics.memo
 }
 
-// A field is a part of the state of one environment. A copy of all fields steps as the original
-// does, and looks the same to a task.
+// A field is one array in the state of an environment. An environment that gets all fields of
+// another one continues as that one does.
 type field struct {
-	name   string // MuJoCo's, memo apart
+	name   string // MuJoCo's name, or "memo"
 	values []float64
 }
 
-// load reads the model.
+// load reads a model from a file or from memory.
 func load(src source) (*C.mjModel, *model, error) {
 	said := (*C.char)(C.calloc(1, C.RL_SAID))
 	defer C.free(unsafe.Pointer(said))
@@ -58,17 +58,17 @@ func load(src source) (*C.mjModel, *model, error) {
 	return m, describe(src.file, m), nil
 }
 
-// library returns the version of MuJoCo, as 2.2.2.
+// library returns the version of MuJoCo, such as 2.2.2.
 func library() string { return C.GoString(C.mj_versionString()) }
 
-// unload gives the memory of a model back.
+// unload frees a model.
 func unload(m *C.mjModel) { C.mj_deleteModel(m) }
 
 // describe returns the model of m for tasks.
 func describe(file string, m *C.mjModel) *model {
 	d := &model{file: file, timestep: float64(m.opt.timestep), nq: int(m.nq), nv: int(m.nv), parts: map[string][]part{}}
 	add := func(kind, name string, at, of int) { d.parts[kind] = append(d.parts[kind], part{name, at, of}) }
-	// in qpos and qvel
+	// numbers of a joint in qpos and in qvel
 	size := map[C.int][2]int{C.mjJNT_FREE: {7, 6}, C.mjJNT_BALL: {4, 3}, C.mjJNT_SLIDE: {1, 1}, C.mjJNT_HINGE: {1, 1}}
 	for i, name := range names(m, int(m.njnt), m.name_jntadr) {
 		add("joint", name, int(at(m.jnt_qposadr, i)), size[at(m.jnt_type, i)][0])
@@ -102,12 +102,13 @@ func describe(file string, m *C.mjModel) *model {
 	return d
 }
 
-// colours returns those of the geoms of m, [geoms,4]: red, green, blue and opacity, from 0 to 1.
+// colours returns the colours of the geoms of m, [geoms,4]: red, green, blue and opacity, from 0 to
+// 1.
 func colours(m *C.mjModel) []float32 {
 	return slices.Clone(unsafe.Slice((*float32)(unsafe.Pointer(m.geom_rgba)), 4*m.ngeom))
 }
 
-// names returns the n names of m that stand at the offsets at, "" for what has none.
+// names returns n names of m, given their offsets in m.names. A part without a name has "".
 func names(m *C.mjModel, n int, at *C.int) []string {
 	list := make([]string, n)
 	for i, offset := range unsafe.Slice(at, n) {
@@ -121,7 +122,7 @@ func at[T any](array *T, i int) T {
 	return *(*T)(unsafe.Add(unsafe.Pointer(array), uintptr(i)*unsafe.Sizeof(*array)))
 }
 
-// newBatch makes n environments of m, which belongs to the batch from now on, for task t.
+// newBatch makes n environments of m for task t. The batch owns m and frees it.
 func newBatch(m *C.mjModel, t task, n int) (*batch, error) {
 	b := &batch{model: m, c: (*C.rl_batch)(C.calloc(1, C.sizeof_rl_batch)), physics: make([]physics, n),
 		state: make([][]field, n), memos: make([][]float64, n)}
@@ -144,7 +145,7 @@ func newBatch(m *C.mjModel, t task, n int) (*batch, error) {
 	return b, nil
 }
 
-// ints returns a C array of x, which the caller frees.
+// ints returns a C copy of x. The caller frees it.
 func ints(x []int) *C.int {
 	p := (*C.int)(C.calloc(C.size_t(len(x)+1), C.sizeof_int))
 	for i, v := range x {
@@ -153,7 +154,7 @@ func ints(x []int) *C.int {
 	return p
 }
 
-// doubles returns a C array of n zeros, which the caller frees.
+// doubles returns a C array of n zeros. The caller frees it.
 func doubles(n int) *C.double { return (*C.double)(C.calloc(C.size_t(n+1), C.sizeof_double)) }
 
 // view makes physics[i] and state[i] from the data of environment i.
@@ -182,10 +183,10 @@ func (b *batch) view(i int) {
 	}
 }
 
-// clear puts environment i into the model's own state.
+// clear puts environment i into the model's initial state.
 func (b *batch) clear(i int) { C.mj_resetData(b.model, at(b.c.data, i)) }
 
-// begin computes what follows from the qpos and qvel that stand in environment i.
+// begin computes MuJoCo's derived quantities after qpos and qvel of environment i were written.
 func (b *batch) begin(i int) error {
 	if C.rl_begin(b.c, C.int(i)) == 0 {
 		return b.fault(i)
@@ -193,9 +194,9 @@ func (b *batch) begin(i int) error {
 	return nil
 }
 
-// step steps the environments whose turn is not Idle, each with its row of action. Where one fails,
-// the others still step. lost[i] tells which failed, and the error is the first one's Fault with the
-// number of the others.
+// step steps the environments whose turn is not Idle, each with its row of action. If one fails,
+// the others still step. lost[i] is set for each that failed. The error is the Fault of the first
+// one, with the number of further failures.
 func (b *batch) step(action []float32, turn []env.Turn, lost []bool) (err error) {
 	more := 0
 	for from := 0; from < len(turn); {
@@ -216,9 +217,9 @@ func (b *batch) step(action []float32, turn []env.Turn, lost []bool) (err error)
 	return err
 }
 
-// fault returns what was said of environment i, and makes it anew.
+// fault returns the error of environment i, and replaces the environment's data.
 func (b *batch) fault(i int) error {
-	said, _, _ := strings.Cut(b.said(), " Time = ") // which is Fault.Time
+	said, _, _ := strings.Cut(b.said(), " Time = ") // Fault.Time has the time already
 	f := &Fault{Env: i, Time: float64(b.c.time), Said: strings.TrimSuffix(said, ".")}
 	if C.rl_remake(b.c, C.int(i)) == 0 {
 		return fmt.Errorf("%w; make it anew: %s", f, b.said())
@@ -229,7 +230,7 @@ func (b *batch) fault(i int) error {
 
 func (b *batch) said() string { return C.GoString(&b.c.said[0]) }
 
-// close gives the memory back, the model's too.
+// close frees the environments and the model.
 func (b *batch) close() error {
 	if b.c == nil {
 		return nil

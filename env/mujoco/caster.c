@@ -1,12 +1,10 @@
 //go:build mujoco
 
-/* The nearest hit of each ray is computed for a tile of pixels at a time, in loops that the compiler turns into vector
- * instructions. Every operation is IEEE's, in the order written here, so that a picture has the same bits on every
- * processor; the options below only let loops be vectors.
- *
- * Formulas: Glassner (ed.), An Introduction to Ray Tracing, 1989, chapter 2: a convex shape is met where the ray has
- * entered all the slabs and the tube that it is the intersection of. Light is Lambert's: a matt surface sends back in
- * all directions what falls on it. */
+/* The nearest hit of each ray is computed for a tile of pixels at a time, in loops that the compiler turns into
+ * vector instructions. Every operation is IEEE's, in the order written here, so that a picture has the same bits on
+ * every processor; the options below only let loops be vectors. Formulas: Glassner (ed.), An Introduction to Ray
+ * Tracing, 1989, chapter 2. A convex shape is the intersection of slabs and a tube: the ray hits it where it has
+ * entered all of them. Light is Lambert's: a matt surface reflects it equally in all directions. */
 #pragma GCC optimize("O3", "no-trapping-math", "fp-contract=off")
 
 #include "view.h"
@@ -15,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-extern float sqrtf(float) __attribute__((const)); /* no errno: it can be a vector instruction */
+extern float sqrtf(float) __attribute__((const)); /* no errno, so that it can be a vector instruction */
 
 enum { SIDE = 8, TILE = SIDE * SIDE, SHAPES = 256 };
 
@@ -26,33 +24,33 @@ enum { SIDE = 8, TILE = SIDE * SIDE, SHAPES = 256 };
 #define FOR_EACH_PROCESSOR
 #endif
 
-static const float nowhere = 1e30f; /* the distance to what a ray does not meet */
+static const float nowhere = 1e30f; /* the distance if a ray hits nothing */
 static const float tiny = 1e-12f;
 
 typedef struct {
 	float x[TILE], y[TILE], z[TILE];
-} vectors; /* one of each pixel of a tile */
+} vectors; /* one for each pixel of a tile */
 
 typedef struct {
 	int type;
 	float size[3];
-	float place[3], turn[9]; /* of its frame in the world; the columns of turn are its axes */
-	float eye[3];            /* the camera in its frame */
+	float place[3], turn[9]; /* its frame in the world; the columns of turn are its axes */
+	float eye[3];            /* the camera's position in its frame */
 	float rgb[3], emission;
-	float radius;            /* of a ball around it; 0: it has no end, and throws no shadow */
-	int left, right, top, bottom; /* tiles that it may be seen in, right and bottom exclusive */
+	float radius;            /* radius of a bounding ball; 0: it is infinite, and throws no shadow */
+	int left, right, top, bottom; /* tiles that it may appear in, right and bottom exclusive */
 } shape;
 
 typedef struct {
-	float to[3];   /* where it is, or the direction to it if far */
+	float to[3];   /* position of the light, or the direction to it if far */
 	int far;
 	int shadows;
 	float ambient[3], diffuse[3];
 } light;
 
 typedef struct {
-	float eye[3], forward[3], right[3], up[3]; /* right and up: of one pixel at depth 1 */
-	float corner[3];                           /* the middle of the top left pixel, from the eye, at depth 1 */
+	float eye[3], forward[3], right[3], up[3]; /* right and up: steps of one pixel at depth 1 */
+	float corner[3];                           /* the centre of the top left pixel, relative to the eye, at depth 1 */
 	float centre[2], focal;                    /* the pixel straight ahead, pixels per unit at depth 1 */
 	int shapes, lights;
 	shape shape[SHAPES];
@@ -61,13 +59,13 @@ typedef struct {
 
 INLINE float dot(const float *a, const float *b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
 
-/* into turns a direction of the world into the frame of s. */
+/* into rotates a direction from the world into the frame of s. */
 INLINE void into(const shape *s, const float *v, float *local) {
 	for (int k = 0; k < 3; k++) local[k] = s->turn[k] * v[0] + s->turn[3 + k] * v[1] + s->turn[6 + k] * v[2];
 }
 
-/* tangents widens lo and hi to where a ball is seen along one axis, at place a of it and depth z: the tangents from the
- * eye have slopes (a z ± r √(a² + z² - r²)) / (z² - r²). */
+/* tangents widens lo and hi to the extent of a ball's picture along one axis, for its centre at a on that axis and at
+ * depth z. The tangents from the eye have slopes (a z ± r √(a² + z² - r²)) / (z² - r²). */
 static void tangents(float a, float z, float r, float *lo, float *hi) {
 	float root = r * sqrtf(a * a + z * z - r * r), scale = 1 / (z * z - r * r);
 	*lo = fminf(*lo, (a * z - root) * scale);
@@ -76,7 +74,7 @@ static void tangents(float a, float z, float r, float *lo, float *hi) {
 
 static int tiles(float pixel, int last) { return pixel <= 0 ? 0 : pixel >= SIDE * last ? last : (int)(pixel / SIDE); }
 
-/* bound finds the tiles that s may be seen in: it lies in the hull of balls around its corners. */
+/* bound finds the tiles that s may appear in: s lies in the hull of balls around its corners. */
 static void bound(const stage *st, shape *s, int across, int down) {
 	s->left = s->top = 0, s->right = across, s->bottom = down;
 	if (s->radius == 0) return;
@@ -109,7 +107,7 @@ static void bound(const stage *st, shape *s, int across, int down) {
 	s->bottom = tiles(st->centre[1] + st->focal * hi[1] + SIDE + 1, down);
 }
 
-/* distant returns whether a light shines from one direction everywhere. */
+/* distant reports whether a light shines from one direction everywhere. */
 static int distant(const mjvLight *l) {
 #if mjVERSION_HEADER >= 333
 	return l->type == mjLIGHT_DIRECTIONAL;
@@ -118,7 +116,7 @@ static int distant(const mjvLight *l) {
 #endif
 }
 
-/* set takes the scene's camera, lights and shapes. */
+/* set reads the scene's camera, lights and shapes into st. */
 static int set(stage *st, rl_view *v) {
 	mjvGLCamera cam = mjv_averageCamera(&v->scene.camera[0], &v->scene.camera[1]);
 	float tall = (cam.frustum_top - cam.frustum_bottom) / cam.frustum_near, pixel = tall / v->height;
@@ -170,14 +168,14 @@ static int set(stage *st, rl_view *v) {
 		case mjGEOM_CAPSULE: s->radius = s->size[0] + s->size[2]; break;
 		case mjGEOM_CYLINDER: s->radius = sqrtf(s->size[0] * s->size[0] + s->size[2] * s->size[2]); break;
 		case mjGEOM_BOX: s->radius = sqrtf(dot(s->size, s->size)); break;
-		default: st->shapes--; continue; /* arrows and the like; rl_casts has refused what matters */
+		default: st->shapes--; continue; /* arrows and the like; rl_casts has refused all that matters */
 		}
 		bound(st, s, across, down);
 	}
 	return 1;
 }
 
-/* The functions meet_* write for each ray o + t d, in the frame of s, the t at which it comes to s from outside: t > 0,
+/* The functions meet_* compute for each ray o + t d, in the frame of s, the t > 0 at which it enters s from outside,
  * or nowhere. */
 
 INLINE void meet_plane(const shape *s, const vectors *o, const vectors *d, float *t) {
@@ -200,8 +198,8 @@ INLINE void meet_ellipsoid(const shape *s, const vectors *o, const vectors *d, f
 	}
 }
 
-/* A capsule is met on its tube, or, where that would be beyond an end, on that end's ball: a ray that misses the tube
- * misses the capsule. */
+/* A ray hits a capsule on its tube, or, beyond an end of the tube, on the ball at that end: a ray that misses the
+ * tube misses the capsule. */
 INLINE void meet_capsule(const shape *s, const vectors *o, const vectors *d, float *t) {
 	float r = s->size[0], h = s->size[2];
 	for (int i = 0; i < TILE; i++) {
@@ -216,7 +214,7 @@ INLINE void meet_capsule(const shape *s, const vectors *o, const vectors *d, flo
 	}
 }
 
-/* slab narrows [in, out] to where |o + t d| ≤ s. */
+/* SLAB narrows [in, out] to the t with |o + t d| ≤ s. */
 #define SLAB(o, d, s)                                                     \
 	{                                                                     \
 		float inverse = 1 / (fabsf(d) < tiny ? tiny : (d));               \
@@ -258,7 +256,7 @@ INLINE void meet(const shape *s, const vectors *o, const vectors *d, float *t) {
 	}
 }
 
-/* face writes the normals n of the surface of s at its points p, both in its frame; they need not be of length 1. */
+/* face computes the normals n of the surface of s at its points p, both in its frame; their length need not be 1. */
 INLINE void face(const shape *s, const vectors *p, vectors *n) {
 	float r = s->size[0], h = s->size[2];
 	switch (s->type) {
@@ -295,7 +293,7 @@ INLINE void face(const shape *s, const vectors *p, vectors *n) {
 	}
 }
 
-/* local turns directions of the world into the frame of s. */
+/* local rotates directions from the world into the frame of s. */
 INLINE void local(const shape *s, const vectors *v, vectors *l) {
 	for (int i = 0; i < TILE; i++) {
 		float x = v->x[i], y = v->y[i], z = v->z[i];
@@ -307,10 +305,10 @@ INLINE void local(const shape *s, const vectors *v, vectors *l) {
 
 /* The state of the pixels of a tile. */
 typedef struct {
-	vectors ray;         /* from the eye, of depth 1 */
+	vectors ray;         /* from the eye, with depth 1 */
 	float depth[TILE];
-	int32_t which[TILE]; /* the shape that is seen; -1: none */
-	vectors point, normal; /* in the world; normals are of length 1 */
+	int32_t which[TILE]; /* the visible shape; -1: none */
+	vectors point, normal; /* in the world; normals have length 1 */
 	vectors colour, lit;   /* of the surface, and of the light on it: red, green, blue */
 	float emission[TILE];
 } pixels;
@@ -340,8 +338,8 @@ INLINE void see(const stage *st, int column, int row, pixels *p) {
 	}
 }
 
-/* check writes how bright the squares of a plane are: dark and light ones of 1 m, fading to their mean where they get
- * smaller than two pixels. */
+/* check computes the brightness of a plane's chequers: dark and light squares of 1 m, which fade to their mean where
+ * they are smaller than two pixels. */
 INLINE void check(const stage *st, const pixels *p, const vectors *at, float *bright) {
 	for (int i = 0; i < TILE; i++) {
 		float x = at->x[i] * 0.5f, y = at->y[i] * 0.5f;
@@ -351,7 +349,7 @@ INLINE void check(const stage *st, const pixels *p, const vectors *at, float *br
 	}
 }
 
-/* surface finds the points that are seen, their normals and their colours. */
+/* surface computes the visible points, their normals and their colours. */
 INLINE void surface(const stage *st, pixels *p) {
 	memset(&p->point, 0, sizeof p->point);
 	memset(&p->normal, 0, sizeof p->normal);
@@ -393,18 +391,19 @@ INLINE void surface(const stage *st, pixels *p) {
 	}
 }
 
-/* hides returns whether s may keep light l from some point within reach of centre. */
+/* hides reports whether s may block light l for some point within reach of centre. */
 INLINE int hides(const shape *s, const light *l, const float *centre, float reach) {
 	float to[3], rel[3], far = reach + s->radius;
 	for (int k = 0; k < 3; k++) to[k] = l->far ? l->to[k] : l->to[k] - centre[k], rel[k] = s->place[k] - centre[k];
 	float along = dot(rel, to), length = dot(to, to);
-	float t = along <= 0 ? 0 : along / length; /* the nearest point of the way to the light */
+	float t = along <= 0 ? 0 : along / length; /* the nearest point on the line to the light */
 	if (!l->far && t > 1) t = 1;
 	for (int k = 0; k < 3; k++) rel[k] -= t * to[k];
 	return dot(rel, rel) <= far * far;
 }
 
-/* shade takes from open[i] what shapes keep light l from: 0 in shadow. to are the ways to the light. */
+/* shade reduces open[i], the part of light l that reaches a point, where shapes block it: 0 in shadow. to are the
+   vectors to the light. */
 INLINE void shade(const stage *st, const light *l, const pixels *p, const vectors *to, float *open) {
 	float lo[3] = {nowhere, nowhere, nowhere}, hi[3] = {-nowhere, -nowhere, -nowhere}, centre[3], reach = 0;
 	for (int i = 0; i < TILE; i++) {
@@ -414,7 +413,7 @@ INLINE void shade(const stage *st, const light *l, const pixels *p, const vector
 		lo[1] = counts & (y < lo[1]) ? y : lo[1], hi[1] = counts & (y > hi[1]) ? y : hi[1];
 		lo[2] = counts & (z < lo[2]) ? z : lo[2], hi[2] = counts & (z > hi[2]) ? z : hi[2];
 	}
-	if (lo[0] > hi[0]) return; /* no light to keep */
+	if (lo[0] > hi[0]) return; /* no point gets light */
 	for (int k = 0; k < 3; k++) centre[k] = (lo[k] + hi[k]) / 2, reach += (hi[k] - lo[k]) * (hi[k] - lo[k]) / 4;
 	reach = sqrtf(reach);
 	for (int k = 0; k < st->shapes; k++) {
@@ -458,7 +457,7 @@ INLINE void shine(const stage *st, pixels *p) {
 	}
 }
 
-static const float sky[3] = {0.45f, 0.55f, 0.65f}; /* what is seen where there is nothing */
+static const float sky[3] = {0.45f, 0.55f, 0.65f}; /* the colour where no shape is */
 
 INLINE uint8_t level(float x) { return (int)(255 * (x < 1 ? x : 1) + 0.5f); }
 
@@ -479,7 +478,7 @@ INLINE void paint(const pixels *p, const rl_view *v, int column, int row, uint8_
 	}
 }
 
-/* draw draws what stands on the stage. */
+/* draw draws the shapes of st. */
 FOR_EACH_PROCESSOR static void draw(const stage *st, const rl_view *v, uint8_t *rgb) {
 	pixels p;
 	memset(&p, 0, sizeof p);
@@ -507,7 +506,7 @@ int rl_casts(const mjModel *m, char *said) {
 int rl_cast(rl_view *v, mjData *const *data, int n, const uint8_t *mask, const float *colour, uint8_t *rgb) {
 	stage st;
 	jmp_buf escape;
-	volatile int at = 0; /* known after a longjmp */
+	volatile int at = 0; /* volatile: read after a longjmp */
 	if (setjmp(escape)) return at;
 	rl_listen(&escape, v->said);
 	for (int i = 0; i < n; i++) {

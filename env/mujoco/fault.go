@@ -2,16 +2,16 @@ package mujoco
 
 import "fmt"
 
-// A Fault says that MuJoCo could not go on with one environment: an error, a warning (a buffer of
-// contacts that is full, an acceleration that is not finite), or a state beyond measure. The
-// environment was made anew and wants a Reset.
+// A Fault says that MuJoCo could not continue one environment: an error, a warning (a full contact
+// buffer, an acceleration that is not finite), or a state that is not finite or huge. The
+// environment has new data and needs a Reset.
 type Fault struct {
-	Env  int     // its place in the Vec
-	Time float64 // of the simulation, s, before the step of it that went wrong
-	Said string  // MuJoCo's words
+	Env  int     // its index in the Vec
+	Time float64 // simulation time in s, before the substep that failed
+	Said string  // MuJoCo's message
 }
 
-// Error says which environment, when, and what.
+// Error returns the environment, the time and the message.
 func (f *Fault) Error() string {
 	return fmt.Sprintf("environment %d at %.7g s: MuJoCo: %s", f.Env, f.Time, f.Said)
 }

@@ -6,8 +6,9 @@ import (
 )
 
 // HalfCheetah makes HalfCheetah-v4 and -v5, which are the same: a runner of seven links in a plane
-// is to run fast. Observed are the positions and velocities of its 9 degrees of freedom, except how
-// far it got; the action is 6 torques, clipped to ±1. 1000 steps of 0.05 s, no other end.
+// must run fast. The observation is the positions and velocities of its 9 degrees of freedom,
+// without x. The action is 6 torques, clipped to ±1. An episode ends only after 1000 steps of 0.05
+// s.
 //
 //	reward = Δx/Δt - 0.1 Σ a²
 //
@@ -37,5 +38,5 @@ func halfCheetah(v Version) definition {
 	}
 }
 
-// progress is how far a runner in the plane has got.
+// progress notes the x position of a runner in the plane.
 func progress(p *physics, note []float64) { note[0] = p.qpos[0] }

@@ -5,14 +5,14 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// Hopper makes Hopper-v4 and -v5: one leg of four links in a plane is to hop ahead. Observed are
-// the positions and the velocities, clipped to ±10, of its 6 degrees of freedom, except how far it
-// got; the action is 3 torques, clipped to ±1. 1000 steps of 0.008 s.
+// Hopper makes Hopper-v4 and -v5: one leg of four links in a plane must hop ahead. The observation
+// is the positions of its 6 degrees of freedom without x, and their velocities, clipped to ±10. The
+// action is 3 torques, clipped to ±1. An episode has 1000 steps of 0.008 s.
 //
-//	reward = Δx/Δt + 1 - 0.001 Σ a²,    v5: the 1 only while it is well
+//	reward = Δx/Δt + 1 - 0.001 Σ a²,    v5: 1 only while the hopper is healthy
 //
-// It is well while z > 0.7, |angle| < 0.2, and all other positions and velocities are within ±100;
-// else the episode ends.
+// The hopper is healthy while z > 0.7, |angle| < 0.2, and all other positions and velocities are
+// within ±100; otherwise the episode ends.
 //
 // Erez, Tassa and Todorov, "Infinite-horizon model predictive control for periodic tasks with
 // contacts", 2011.
@@ -31,8 +31,7 @@ func hopper(v Version) definition {
 	}
 }
 
-// walker is a task that pays for getting ahead in the plane as long as all is well: Hopper's and
-// Walker2d's.
+// walker is the task of Hopper and Walker2d: move ahead in the plane while well holds.
 func walker(m *model, dt float64, v Version, well func(p *physics) bool) task {
 	return task{
 		width: m.nq - 1 + m.nv,

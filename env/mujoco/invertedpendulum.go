@@ -7,10 +7,10 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// InvertedPendulum makes InvertedPendulum-v4 and -v5: a pole on a cart is to be kept upright by a
-// force on the cart, clipped to ±3. Observed are position and angle and their velocities; the
-// reward is 1, in v5 0 for the step that ends the episode, which is the one after which the pole
-// leans more than 0.2 rad. 1000 steps of 0.04 s.
+// InvertedPendulum makes InvertedPendulum-v4 and -v5: a force on a cart, clipped to ±3, must keep a
+// pole on the cart upright. The observation is the position, the angle, and their velocities. The
+// reward is 1; in v5 it is 0 for the step that ends the episode. The episode ends when the pole
+// leans more than 0.2 rad, or after 1000 steps of 0.04 s.
 func InvertedPendulum(v Version) env.Constructor { return invertedPendulum(v).constructor() }
 
 func invertedPendulum(v Version) definition {

@@ -2,23 +2,24 @@ package mujoco
 
 import "fmt"
 
-// A model describes an MJCF model for tasks: sizes, and the places of named parts.
+// A model describes an MJCF model for tasks: its sizes and its named parts.
 type model struct {
 	file     string
 	timestep float64 // s
 	nq, nv   int
-	parts    map[string][]part // by the kinds of env.Quantity, and "geom" for their colours, in the model's order
-	control  [][2]float64      // bounds of what each actuator takes, infinite where there are none
-	moves    []int             // [actuators]: where in qpos the joint is that it moves; -1 where that is not one number
+	parts    map[string][]part // by the kinds of env.Quantity, and "geom" for colours; in the model's order
+	control  [][2]float64      // bounds of each actuator's input; infinite: none
+	moves    []int             // [actuators]: index in qpos of the joint that it moves; -1: not a joint of one number
 }
 
-// A part is a joint, a body, …: elements of an array of the physics (an action, for an actuator).
+// A part is a joint, a body, …: a range of elements in an array of the physics, or in the action
+// for an actuator.
 type part struct {
 	name   string // "" without one
-	at, of int    // the first element, and how many
+	at, of int    // the first element, and the number of elements
 }
 
-// all returns the numbers of all actuators.
+// all returns the numbers of all actuators: 0, 1, 2, …
 func (m *model) all() []int {
 	list := make([]int, len(m.control))
 	for i := range list {
@@ -30,7 +31,7 @@ func (m *model) all() []int {
 // body returns the number of the body of an embedded model.
 func (m *model) body(name string) int { return m.number("body", name) }
 
-// number returns the number of a part of an embedded model among those of its kind.
+// number returns the index of a part of an embedded model among the parts of its kind.
 func (m *model) number(kind, name string) int {
 	for i, p := range m.parts[kind] {
 		if p.name == name {

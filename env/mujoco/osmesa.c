@@ -9,22 +9,22 @@
 
 struct rl_mesa {
 	OSMesaContext context;
-	uint8_t screen[64]; /* a context wants some memory of its own; MuJoCo draws into a buffer of OpenGL's */
+	uint8_t screen[64]; /* OSMesa needs a small buffer; MuJoCo draws into a framebuffer of OpenGL */
 	mjrContext drawing;
 	uint8_t *upside_down; /* [height, width, 3] */
 };
 
-/* enter makes the context the thread's. A goroutine may be on another thread in its next call, so that every call
- * enters and leaves. */
+/* enter makes the context current in this thread. A goroutine may run on another thread in its next call, so every
+ * call enters and leaves. */
 static int enter(rl_mesa *o) { return OSMesaMakeCurrent(o->context, o->screen, GL_UNSIGNED_BYTE, 4, 4); }
 
 static void leave(void) { OSMesaMakeCurrent(NULL, NULL, 0, 0, 0); }
 
-/* make makes the buffers of v's size, which MuJoCo takes from the model. */
+/* make makes framebuffers of v's size, which MuJoCo reads from the model. */
 static int make(rl_mesa *o, rl_view *v, mjModel *m, char *said) {
 	int width = m->vis.global.offwidth, height = m->vis.global.offheight, samples = m->vis.quality.offsamples;
 	m->vis.global.offwidth = v->width, m->vis.global.offheight = v->height;
-	m->vis.quality.offsamples = 0; /* with the usual 4 it takes 4 ms to read a picture of 64 × 64 */
+	m->vis.quality.offsamples = 0; /* with the default of 4, reading a picture of 64 × 64 takes 4 ms */
 	jmp_buf escape;
 	volatile int made = 0;
 	if (!setjmp(escape)) {

@@ -15,10 +15,10 @@ import (
 	"unsafe"
 )
 
-// mesa returns what draws p by MuJoCo's own renderer, and what gives its memory back.
+// mesa returns a brush that draws p with MuJoCo's own renderer, and a function that frees it.
 func (p *painter) mesa() (brush, func(), error) {
 	if os.Getenv("LP_NUM_THREADS") == "" {
-		if err := os.Setenv("LP_NUM_THREADS", "0"); err != nil { // else every core draws
+		if err := os.Setenv("LP_NUM_THREADS", "0"); err != nil { // otherwise drawing uses every core
 			return nil, nil, err
 		}
 	}

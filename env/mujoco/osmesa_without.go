@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// mesa says what this build lacks.
+// mesa returns an error that names the missing tag.
 func (p *painter) mesa() (brush, func(), error) {
 	return nil, nil, fmt.Errorf("the renderer osmesa: %w: it needs the tag osmesa: scripts/build --tags \"mujoco "+
 		"osmesa\" (Debian: apt-get install libosmesa6-dev)",

@@ -12,8 +12,8 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// NewModel makes n environments of cfg.ModelPath, an MJCF file, with the task that cfg.Task says in
-// words. What the task names and the model has not is an error that lists what it has.
+// NewModel makes n environments of cfg.ModelPath, an MJCF file, with the task in cfg.Task. If the
+// task names a part that the model lacks, the error lists the parts of the model.
 func NewModel(cfg env.Config, n int) (env.Vec, error) {
 	if cfg.ModelPath == "" || cfg.Task == nil {
 		return nil, fmt.Errorf("%s: your own MJCF model: set model_path and task", cfg.ID())
@@ -30,7 +30,7 @@ func NewModel(cfg env.Config, n int) (env.Vec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: model_path: %w", cfg.ID(), err)
 	}
-	if !info.Mode().IsRegular() { // MuJoCo would wait for a pipe's other end
+	if !info.Mode().IsRegular() { // MuJoCo would wait for a writer of a pipe
 		what := "not a regular file"
 		if info.IsDir() {
 			what = "a folder"
@@ -42,7 +42,7 @@ func NewModel(cfg env.Config, n int) (env.Vec, error) {
 	}, cfg, n)
 }
 
-// declare makes the task that t describes for m.
+// declare returns the task that t describes for m.
 func declare(m *model, t *env.Task) (task, error) {
 	if !(m.timestep > 0) {
 		return task{}, fmt.Errorf("%s: option timestep %g: expected a number > 0, in seconds", m.file, m.timestep)
@@ -96,7 +96,7 @@ func declare(m *model, t *env.Task) (task, error) {
 			}
 		}
 	}
-	// arrived counts the steps in a row in which success holds, in memo[0].
+	// arrived counts consecutive steps with success, in memo[0].
 	arrived := func(p *physics) bool {
 		for _, b := range success {
 			if !b.hold(p) {
@@ -130,20 +130,20 @@ func declare(m *model, t *env.Task) (task, error) {
 	return out, nil
 }
 
-// A quantity is an env.Quantity of a model: elements of an array of the physics, and what is done
-// with them.
+// A quantity is an env.Quantity bound to a model: elements of an array of the physics, and the
+// functions to apply to them.
 type quantity struct {
 	array   func(p *physics) []float64 // nil: the action
-	at      []int                      // elements of array, or of the action
-	origin  func(p *physics) []float64 // the array of minus
-	minus   []int                      // elements to subtract, none or as many
+	at      []int                      // indices into array, or into the action
+	origin  func(p *physics) []float64 // the array from which minus are taken
+	minus   []int                      // indices of the elements to subtract: none, or one for each of at
 	scale   float64
 	apply   []string
 	clip    float64
 	scratch []float64
 }
 
-// width returns how many numbers read gives.
+// width returns the number of values that read returns.
 func (q *quantity) width() int {
 	for _, f := range q.apply {
 		if f == "norm" || f == "sum" {
@@ -153,7 +153,7 @@ func (q *quantity) width() int {
 	return len(q.at)
 }
 
-// read returns the numbers; they are valid until the next read.
+// read returns the values; they are valid until the next read.
 func (q *quantity) read(p *physics, action []float32) []float64 {
 	x := q.scratch
 	if q.array == nil {
@@ -183,7 +183,7 @@ func (q *quantity) read(p *physics, action []float32) []float64 {
 	return x
 }
 
-// apply does f with x, in place, and returns what is left of it.
+// apply applies the function f to x in place, and returns the result, which may be shorter.
 func apply(f string, x []float64) []float64 {
 	switch f {
 	case "norm":
@@ -220,7 +220,7 @@ func sum(x []float64, f func(float64) float64) float64 {
 	return s
 }
 
-// wrap returns the angle in [-π, π): ((x+π) mod 2π) - π, the remainder having the divisor's sign.
+// wrap returns the angle x in [-π, π): ((x+π) mod 2π) - π, with a mod that is never negative.
 func wrap(x float64) float64 {
 	m := math.Mod(x+math.Pi, 2*math.Pi)
 	if m < 0 {
@@ -229,17 +229,17 @@ func wrap(x float64) float64 {
 	return m - math.Pi
 }
 
-// A term is an env.Reward of a model.
+// A term is an env.Reward bound to a model.
 type term struct {
 	quantity *quantity // nil: constant
 	constant float64
 	weight   float64
 	rate     bool
-	memory   int // numbers noted before the step
+	memory   int // how many values are noted before the step
 	when     string
 }
 
-// value returns what the term adds to the reward of a step that took dt seconds.
+// value returns the term's part of the reward for a step of dt seconds.
 func (r *term) value(p *physics, action []float32, note []float64, dt float64) float64 {
 	if r.quantity == nil {
 		return r.constant
@@ -257,7 +257,7 @@ func (r *term) value(p *physics, action []float32, note []float64, dt float64) f
 	return r.weight * total
 }
 
-// bounds are an env.Bounds of a model.
+// bounds are an env.Bounds bound to a model.
 type bounds struct {
 	quantity  *quantity
 	low, high float64
@@ -273,7 +273,7 @@ func (b *bounds) hold(p *physics) bool {
 	return true
 }
 
-// noise is an env.Noise of a model.
+// noise is an env.Noise bound to a model.
 type noise struct {
 	array     func(p *physics) []float64
 	at        []int
@@ -293,15 +293,15 @@ func (n *noise) draw(r *philox.Stream, p *physics) {
 	}
 }
 
-// A compiler turns what a task says into elements of the model's arrays, and collects what does not
-// fit.
+// A compiler turns the names in an env.Task into indices into the model's arrays, and collects
+// errors.
 type compiler struct {
 	model *model
-	read  map[string]bool // kinds of quantities
+	read  map[string]bool // kinds of quantities that the task reads
 	wrong []string
 }
 
-// compile calls f with each item of a list and its key.
+// compile calls f with each item of a list and the item's key.
 func compile[T, U any](c *compiler, key string, list []T, f func(key string, item T) U) []U {
 	out := make([]U, len(list))
 	for i, item := range list {
@@ -310,7 +310,7 @@ func compile[T, U any](c *compiler, key string, list []T, f func(key string, ite
 	return out
 }
 
-// arrayOf returns where the numbers of a kind of quantity are; nil for an action.
+// arrayOf returns the array that holds a kind of quantity; nil for an action.
 func arrayOf(kind string) func(p *physics) []float64 {
 	switch kind {
 	case "joint":
@@ -327,7 +327,7 @@ func arrayOf(kind string) func(p *physics) []float64 {
 	return nil
 }
 
-// find returns the elements of the part called name, of all for "*".
+// find returns the elements of the part called name, or of all parts of its kind for "*".
 func (c *compiler) find(key, kind, name string) (at []int) {
 	var known []string
 	for _, p := range c.model.parts[kind] {
@@ -346,7 +346,7 @@ func (c *compiler) find(key, kind, name string) (at []int) {
 	return at
 }
 
-// has reports whether there is a part of that kind and name.
+// has reports whether the model has a part of that kind and name.
 func (c *compiler) has(kind, name string) bool {
 	return slices.ContainsFunc(c.model.parts[kind], func(p part) bool { return p.name == name })
 }
@@ -362,7 +362,7 @@ func (c *compiler) complain(key, format string, args ...any) {
 	c.wrong = append(c.wrong, key+": "+fmt.Sprintf(format, args...))
 }
 
-// actuators returns the numbers of what an action sets.
+// actuators returns the numbers of the actuators that an action sets; nil names are all.
 func (c *compiler) actuators(names []string) []int {
 	list := c.model.all()
 	if names != nil {
@@ -396,7 +396,7 @@ func (c *compiler) quantity(key string, q env.Quantity) *quantity {
 	return out
 }
 
-// pick returns those elements of list.
+// pick returns the elements of list at these indices.
 func (c *compiler) pick(key string, elements, list []int) (picked []int) {
 	if list == nil {
 		return nil
@@ -411,8 +411,8 @@ func (c *compiler) pick(key string, elements, list []int) (picked []int) {
 	return picked
 }
 
-// term compiles r; an action is of the actuators in order. The numbers that it wants noted are
-// added to memory.
+// term compiles r. order lists the actuators of an action. memory grows by the values that the term
+// notes before each step.
 func (c *compiler) term(key string, r env.Reward, order []int, memory *int) *term {
 	out := &term{constant: r.Constant, weight: r.Weight, rate: r.Rate, when: r.When}
 	kind, _ := r.Source()
@@ -457,8 +457,7 @@ func (c *compiler) noise(key string, n env.Noise) *noise {
 	return out
 }
 
-// follow makes the actions of out ways to go: see env.Task.Delta. The memo has what the actuators
-// are set to after what is there already.
+// follow makes actions move the joints' set points, which the memo keeps: see env.Task.Delta.
 func (c *compiler) follow(out *task, delta, lead float64) {
 	var joints []int
 	for _, a := range out.actuator {
@@ -485,8 +484,7 @@ func (c *compiler) follow(out *task, delta, lead float64) {
 	}
 }
 
-// ahead returns a commanded position kept within bounds and, unless lead is 0, within lead of where
-// the joint is.
+// ahead returns command within bounds and, unless lead is 0, within lead of the joint's position.
 func ahead(command, joint, lead float64, bounds [2]float64) float64 {
 	if lead > 0 {
 		command = joint + clip(command-joint, lead)

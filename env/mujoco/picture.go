@@ -24,15 +24,15 @@ import (
 type painter struct {
 	view  *C.rl_view
 	batch *batch
-	frame int    // bytes of a picture
+	frame int    // bytes of one picture
 	brush brush  // nil: rl_cast
-	wash  func() // gives the brush's memory back
+	free  func() // frees the brush; may be nil
 }
 
-// A brush draws n environments, as rl_cast does.
+// A brush draws n environments with the arguments of rl_cast.
 type brush func(n C.int, mask *C.uint8_t, colour *C.float, rgb *C.uint8_t) C.int
 
-// newPainter returns what draws b as v says.
+// newPainter returns a painter of b for the view v.
 func newPainter(b *batch, v env.View) (*painter, error) {
 	if v.Width <= 0 || v.Height <= 0 || v.Width > 1<<14 || v.Height > 1<<14 {
 		return nil, fmt.Errorf("a picture of %d × %d pixels, expected 1 to %d each", v.Width, v.Height, 1<<14)
@@ -56,7 +56,7 @@ func newPainter(b *batch, v env.View) (*painter, error) {
 	p := &painter{view: view, batch: b, frame: 3 * v.Width * v.Height}
 	var err error
 	if v.Renderer == "osmesa" {
-		p.brush, p.wash, err = p.mesa()
+		p.brush, p.free, err = p.mesa()
 	} else if C.rl_casts(b.model, said) == 0 {
 		err = fmt.Errorf("the renderer caster draws no meshes and no height fields, osmesa does: %s", C.GoString(said))
 	}
@@ -67,7 +67,7 @@ func newPainter(b *batch, v env.View) (*painter, error) {
 	return p, nil
 }
 
-// pictureSpace has pictures of v.
+// pictureSpace returns the space of pictures of v.
 func pictureSpace(v env.View) env.Space {
 	space := box(tensor.U8, 3*v.Width*v.Height, 255)
 	space.Shape = []int{v.Height, v.Width, 3}
@@ -75,10 +75,10 @@ func pictureSpace(v env.View) env.Space {
 	return space
 }
 
-// draw draws the environments where mask is true, all for a nil mask, into their pictures in rgb,
-// [N,Height,Width,3]. colour, [N,geoms,4] with red, green, blue and opacity from 0 to 1, takes the
-// place of the model's colours of geoms where it is not nil; with an opacity of 0 a geom is not
-// there.
+// draw draws the environments where mask is true, or all for a nil mask, into their pictures in
+// rgb, [N,Height,Width,3]. If colour is not nil, it replaces the colours of the model's geoms:
+// [N,geoms,4] with red, green, blue and opacity from 0 to 1. A geom with an opacity of 0 is not
+// drawn.
 func (p *painter) draw(mask []bool, colour []float32, rgb []byte) error {
 	n := len(p.batch.physics)
 	if len(rgb) != n*p.frame || mask != nil && len(mask) != n || colour != nil &&
@@ -100,10 +100,10 @@ func (p *painter) draw(mask []bool, colour []float32, rgb []byte) error {
 	return nil
 }
 
-// close gives the memory back.
+// close frees the brush and the view.
 func (p *painter) close() {
-	if p.wash != nil {
-		p.wash()
+	if p.free != nil {
+		p.free()
 	}
 	C.rl_close_view(p.view)
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// Reacher makes Reacher-v4 and -v5: an arm of two links in a plane is to bring its tip to a target.
-// Observed are cosines and sines of the two angles, the target, the two angular velocities, and the
-// way from the target to the tip, of which v5 leaves out the z that is always 0. The action is 2
-// torques, clipped to ±1. 50 steps of 0.02 s, no other end.
+// Reacher makes Reacher-v4 and -v5: an arm of two links in a plane must bring its tip to a target.
+// The observation is cosines and sines of the two angles, the target, the two angular velocities,
+// and the vector from the target to the tip; v5 leaves out its z, which is always 0. The action is
+// 2 torques, clipped to ±1. An episode ends only after 50 steps of 0.02 s.
 //
 //	reward = -|tip - target| - Σ a²,    the distance before the step in v4, after it in v5
 func Reacher(v Version) env.Constructor { return reacher(v).constructor() }

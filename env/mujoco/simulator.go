@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// newVec makes n environments of the model from src, with the task that plan returns for it.
+// newVec makes n environments of the model from src. plan returns their task.
 func newVec(src source, plan func(m *model) (task, error), cfg env.Config, n int) (env.Vec, error) {
 	s, err := newSimulator(src, plan, n)
 	if err != nil {
@@ -27,16 +27,16 @@ type simulator struct {
 	spec  env.Spec
 	task  task
 	batch *batch
-	lost  []bool    // [N]: made anew after a fault, not yet reset
-	notes []float64 // [N,memory]: what task.before noted
+	lost  []bool    // [N]: failed and remade, not yet reset
+	notes []float64 // [N,memory]: values from task.before
 	obs   []float64 // scratch: one observation
-	ctrl  []float32 // [N,actuators]: what task.control made of actions
+	ctrl  []float32 // [N,actuators]: output of task.control
 	views []view    // all observations
 	rand  philox.Stream
 
-	painters map[env.View]*painter // of the pictures that were asked for
+	painters map[env.View]*painter // a painter for each view rendered so far
 	colour   []float32             // [N,geoms,4]: what task.paint wrote
-	unseen   error                 // why the last Observe could not draw
+	unseen   error                 // the drawing error of the last Observe
 }
 
 var (
@@ -78,7 +78,7 @@ func newSimulator(src source, plan func(m *model) (task, error), n int) (*simula
 	return s, nil
 }
 
-// spec describes the environment called name.
+// spec returns the Spec of the environment called name.
 func (t task) spec(name string, m *model) env.Spec {
 	inf := float32(math.Inf(1))
 	spec := env.Spec{Name: name, Action: box(tensor.F32, t.commands, 1), MaxSteps: t.limit, Info: t.info,
@@ -116,7 +116,7 @@ func (t task) shown() []view {
 		observe: t.observe}}, t.views...)
 }
 
-// box is a space of n numbers within ±bound.
+// box returns a space of n numbers within ±bound.
 func box(dtype tensor.DType, n int, bound float32) env.Space {
 	return env.Space{
 		Kind: env.Box, DType: dtype, Shape: []int{n}, Low: slices.Repeat([]float32{-bound}, n),
@@ -130,7 +130,7 @@ func (s *simulator) Spec() env.Spec { return s.spec }
 // Len returns N.
 func (s *simulator) Len() int { return len(s.lost) }
 
-// Reset puts environment n in the initial state that seed names.
+// Reset puts environment n into the initial state for seed.
 func (s *simulator) Reset(n int, seed uint64) error {
 	s.batch.clear(n)
 	s.rand = philox.New(seed, philox.Reset, 0, 0)
@@ -140,9 +140,8 @@ func (s *simulator) Reset(n int, seed uint64) error {
 	return err
 }
 
-// Step takes one step of every environment that is not idle. Its error is the Fault of the first
-// environment that could not go on, and tells how many more there are; the others have taken the
-// step.
+// Step takes one step of every environment that is not idle. The error is the Fault of the first
+// environment that failed, with the number of further failures; all others have taken the step.
 func (s *simulator) Step(action tensor.Tensor, turn []env.Turn, reward []float32, terminated []byte,
 	info []float32) error {
 	for n := range turn {
@@ -181,10 +180,10 @@ func (s *simulator) Step(action tensor.Tensor, turn []env.Turn, reward []float32
 	return err
 }
 
-// note is what the task notes of environment n before a step.
+// note returns the part of notes for environment n.
 func (s *simulator) note(n int) []float64 { return s.notes[n*s.task.memory : (n+1)*s.task.memory] }
 
-// Observe writes what is observed into the rows of obs.
+// Observe writes the observations of the environments where mask is true to their rows of obs.
 func (s *simulator) Observe(mask []bool, obs tensor.Dict) {
 	for i, v := range s.views {
 		t := obs.Must(v.name)
@@ -217,7 +216,7 @@ func convert[T int32 | float32 | uint8](dst []T, src []float64) {
 	}
 }
 
-// see draws the pictures that are view i of the observations.
+// see draws view i of the observations, a picture.
 func (s *simulator) see(i int, mask []bool, rgb tensor.Tensor) error {
 	s.each(mask, s.task.stage)
 	err := s.Render(*s.views[i].picture, mask, rgb)
@@ -235,7 +234,7 @@ func (s *simulator) see(i int, mask []bool, rgb tensor.Tensor) error {
 	return nil
 }
 
-// each calls do, unless it is nil, for the environments where mask is true.
+// each calls do for the environments where mask is true; a nil do does nothing.
 func (s *simulator) each(mask []bool, do func(p *physics)) {
 	for n := range s.lost {
 		if do != nil && (mask == nil || mask[n]) {
@@ -244,7 +243,7 @@ func (s *simulator) each(mask []bool, do func(p *physics)) {
 	}
 }
 
-// Act writes what the task's expert does now.
+// Act writes the actions of the task's expert.
 func (s *simulator) Act(action tensor.Tensor) error {
 	if s.task.expert == nil {
 		return fmt.Errorf("%s has no expert: %w", s.spec.Name, errors.ErrUnsupported)
@@ -256,8 +255,8 @@ func (s *simulator) Act(action tensor.Tensor) error {
 	return nil
 }
 
-// Render draws the environments where mask is true. The first picture of a view makes what it takes
-// to draw it, which stays until Close.
+// Render draws the environments where mask is true. The first call for a view makes a painter,
+// which Close frees.
 func (s *simulator) Render(view env.View, mask []bool, rgb tensor.Tensor) error {
 	p := s.painters[view]
 	if p == nil {
@@ -275,7 +274,7 @@ func (s *simulator) Render(view env.View, mask []bool, rgb tensor.Tensor) error 
 	return p.draw(mask, s.colour, rgb.U8())
 }
 
-// Close gives the memory back.
+// Close frees all memory.
 func (s *simulator) Close() error {
 	for _, p := range s.painters {
 		p.close()
@@ -284,7 +283,7 @@ func (s *simulator) Close() error {
 	return s.batch.close()
 }
 
-// Save returns what makes up the states, F64 [N,·] under MuJoCo's names, and "lost", U8 [N].
+// Save returns the states of all environments: F64 [N,·] under MuJoCo's names, and "lost", U8 [N].
 func (s *simulator) Save() (tensor.Dict, error) {
 	var d tensor.Dict
 	for i, f := range s.batch.state[0] {
@@ -305,7 +304,7 @@ func (s *simulator) Save() (tensor.Dict, error) {
 	return d, nil
 }
 
-// Load puts back what Save returned.
+// Load restores a state from Save.
 func (s *simulator) Load(d tensor.Dict) error {
 	lost, err := s.saved(d, "lost", tensor.U8, s.Len())
 	if err != nil {
@@ -331,8 +330,7 @@ func (s *simulator) Load(d tensor.Dict) error {
 	return nil
 }
 
-// saved returns the part of a saved state called name, the zero Tensor where it is to have no
-// elements.
+// saved returns the part of a saved state called name; the zero Tensor if elements is 0.
 func (s *simulator) saved(d tensor.Dict, name string, dtype tensor.DType, elements int) (tensor.Tensor, error) {
 	t, ok := d.Get(name)
 	if elements == 0 {

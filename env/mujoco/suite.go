@@ -9,13 +9,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TabletopSuite makes TabletopSuite-v1: twelve instructions on the tabletop (suite_instructions.go),
-// of which each episode draws one, in 100 steps. Config.Instructions selects and weighs them,
-// Config.Split says which scenes are drawn and Config.Perturb what is shown wrong (suite_splits.go).
+// TabletopSuite makes TabletopSuite-v1: twelve instructions on the tabletop
+// (suite_instructions.go). An episode has one of them and 100 steps. Config.Instructions selects
+// and weighs instructions, Config.Split selects the scenes, and Config.Perturb falsifies
+// observations (suite_splits.go).
 //
-// A seed and a split determine the scene of an episode, whatever Perturb is. With InstructionMix the
-// instruction depends on the environment's earlier episodes, too. Actions are those of
-// the other tabletop tasks. The observations, in the order of Config.Observations:
+// A seed and a split determine the scene of an episode, whatever Perturb is. With InstructionMix
+// the instruction depends on the environment's earlier episodes, too. Actions are those of the
+// other tabletop tasks. The observations, in the order of Config.Observations:
 //
 //	state        the default, 58 numbers: the 43 of the other tasks, where "the way to the zone" is
 //	             the way to where the object is to go; which of the twelve instructions it is (12);
@@ -26,8 +27,8 @@ import (
 //	wrist_image  U8 [64, 64, 3], from a camera on the hand
 //	text         U8 [128]: the sentence in UTF-8, 0 behind its end
 //
-// An episode ends with success, where the instruction is done for the second step in a row, or as a
-// failure where it is done so with another thing. The figures of a step are success, wrong_object,
+// An episode ends with success if the instruction is done in two consecutive steps, and as a
+// failure if it is done twice with another thing. The figures of a step are success, wrong_object,
 // task_number, and with Perturb other_cube told_object. Rewards are as in the other tasks.
 func TabletopSuite(cfg env.Config, n int) (env.Vec, error) {
 	const name = "TabletopSuite-v1"
@@ -62,55 +63,55 @@ func TabletopSuite(cfg env.Config, n int) (env.Vec, error) {
 	}, cfg, n)
 }
 
-// A suite is the tabletop with many instructions. Its scene is that of one environment at a time.
+// A suite is the tabletop with many instructions. It is used for one environment at a time.
 type suite struct {
 	*scene
 	orders  []instruction
 	weights []float64 // of each
 	split   split
 	perturb string
-	mixes   bool // instructions by their success (suite_mix.go)
+	mixes   bool // instructions are drawn by their success (suite_mix.go)
 	mixed   [orderCount]float64
-	table   int // where its colour is
+	table   int // index of the table's colour
 }
 
-// What physics.memo keeps of an episode besides what the other tasks keep there.
+// Indices into physics.memo for the suite, behind those of the other tabletop tasks.
 const (
-	suiteOrder    = memoLen + iota // which instruction
-	suiteOther                     // the second object that it names
-	suiteToldDone                  // steps in a row in which it is done with the object told
+	suiteOrder    = memoLen + iota // number of the instruction
+	suiteOther                     // the second object of the instruction
+	suiteToldDone                  // consecutive steps in which it is done with the object of the sentence
 	suiteClock                     // steps so far
-	suiteKey                       // 32 bits that name the noise of pictures
-	suiteMoveAt                    // the step before which something is moved; 0: none
-	suiteMoveTo                    // the direction of that, in radians
-	suiteBright                    // what pictures are multiplied by
-	suiteWhite                     // what is added to them then
-	suiteNoise                     // levels of noise in pictures
-	suiteTable                     // the table's colour: a number of tableColors
-	suiteThird                     // the third cube's colour, -1: it is not there
-	suiteStart                     // [suiteObjects,2]: where objects were
+	suiteKey                       // 32-bit key of the picture noise
+	suiteMoveAt                    // the step before which the disturbance comes; 0: none
+	suiteMoveTo                    // its direction, in radians
+	suiteBright                    // factor for pictures
+	suiteWhite                     // addend for pictures, after the factor
+	suiteNoise                     // noise in pictures, in levels
+	suiteTable                     // the table's colour: an index into tableColors
+	suiteThird                     // the third cube's colour; -1: there is no third cube
+	suiteStart                     // [suiteObjects,2]: initial places of objects
 	suiteSaid     = suiteStart + 2*suiteObjects
 	suiteStandIn  = suiteSaid + saidLen
-	suiteLen      = suiteStandIn + standInLen // where instructions are mixed by success, tallyLen more
+	suiteLen      = suiteStandIn + standInLen // with mixes, tallyLen more
 	suiteObjects  = tableObjects + 1
 	thirdCube     = tableObjects
 	suiteLimit    = 100
 	suiteStateLen = 43 + 12 + tableObjects
 )
 
-// order returns the instruction.
+// order returns the instruction of the episode.
 func (t *suite) order() *instruction { return &t.orders[int(t.memo[suiteOrder])] }
 
 // other returns the second object that the instruction names.
 func (t *suite) other() int { return int(t.memo[suiteOther]) }
 
-// start returns where an object was when the episode began.
+// start returns the initial place of an object in the episode.
 func (t *suite) start(object int) []float64 { return t.memo[suiteStart+2*object:][:2] }
 
-// goal returns what the instruction is about.
+// goal returns the things that the instruction is about.
 func (t *suite) goal() goal { return goal{t.meant(), t.other(), t.meantZone()} }
 
-// on returns t as a task that shows views.
+// on returns the suite as a task with these observations.
 func (t *suite) on(views []suiteView) task {
 	at := func(p *physics) *suite {
 		t.physics = p
@@ -168,8 +169,8 @@ func (t *suite) on(views []suiteView) task {
 	return out
 }
 
-// act counts a step, moves what is to be moved then, and turns the action into what the actuators
-// are set to.
+// act counts a step, makes the disturbance that is due, and writes the actuators' inputs for an
+// action.
 func (t *suite) act(action, ctrl []float32) {
 	t.memo[suiteClock]++
 	if t.memo[suiteClock] == t.memo[suiteMoveAt] {
@@ -178,8 +179,8 @@ func (t *suite) act(action, ctrl []float32) {
 	t.command(action, ctrl)
 }
 
-// judge counts the step just taken. It tells whether the instruction is done, whether it is done
-// with another thing than the one meant, and whether with the one told.
+// judge counts the step just taken. success: the instruction is done; wrong: it is done with
+// another thing; told: it is done with the thing in the sentence.
 func (t *suite) judge() (success, wrong, told bool) {
 	const steps = 2 // in a row
 	tally := func(n *float64, done bool) bool {
@@ -202,7 +203,7 @@ func (t *suite) judge() (success, wrong, told bool) {
 	return success, wrong && !success, told && !success
 }
 
-// rivals reports whether the instruction o might be about thing i of this scene, a zone or an object.
+// rivals reports whether the noun of o fits thing i of this scene: a zone or an object.
 func (t *suite) rivals(o *instruction, i int) bool {
 	switch {
 	case o.noun == aZone:
@@ -215,7 +216,7 @@ func (t *suite) rivals(o *instruction, i int) bool {
 	return true
 }
 
-// A suiteView is an observation of a suite: numbers, or what a camera sees.
+// A suiteView is an observation of a suite: numbers, or a camera's picture.
 type suiteView struct {
 	name   string
 	camera string

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	eye         = 0  // the mocap body that the camera in front is on
+	eye         = 0  // the mocap body that holds the camera in front
 	noiseLevels = 32 // of 255
 )
 
-// tableColors are those of the table: that of training, and others.
+// tableColors are the colours of the table; the first is that of training.
 var tableColors = [...][3]float32{{0.76, 0.70, 0.62}, {0.35, 0.45, 0.55}, {0.45, 0.33, 0.25}, {0.62, 0.72, 0.62}}
 
-// change makes the change of an episode.
+// change applies a change to the episode.
 func (t *suite) change(what change, r *philox.Stream) {
 	switch what {
 	case brightness:
@@ -33,7 +33,7 @@ func (t *suite) change(what change, r *philox.Stream) {
 	}
 }
 
-// moveCamera puts the camera in front 2 cm elsewhere and turns it by 3°.
+// moveCamera moves the camera in front by 2 cm and turns it by 3°.
 func (t *suite) moveCamera(r *philox.Stream) {
 	way, axis := direction3(r), direction3(r)
 	half := 1.5 * math.Pi / 180
@@ -51,8 +51,8 @@ func direction3(r *philox.Stream) [3]float64 {
 	return [3]float64{s * math.Cos(angle), s * math.Sin(angle), z}
 }
 
-// disturb moves what is meant by 5 cm: in the direction drawn, or in the next one in which it comes
-// to lie free and away from the hand. Where there is none it stays.
+// disturb moves the thing meant by 5 cm: in the direction drawn, or in the next one where its new
+// place is free and away from the hand. If there is none, the thing stays.
 func (t *suite) disturb() {
 	const far, directions = 0.05, 16
 	zone := t.order().noun == aZone
@@ -76,7 +76,7 @@ func (t *suite) disturb() {
 	}
 }
 
-// free reports whether the thing meant would lie free at a place.
+// free reports whether the place is free for the thing meant.
 func (t *suite) free(at []float64, zone bool) bool {
 	if zone {
 		return apart(at, t.zone(1-t.meantZone())) > 0.11
@@ -89,7 +89,7 @@ func (t *suite) free(at []float64, zone bool) bool {
 	return apart(at, t.hand()) > 0.07 || t.hand()[2] > 0.09
 }
 
-// paint gives all things, and the table, the colours that were drawn for them.
+// paint writes the colours of all things and of the table.
 func (t *suite) paint(colour []float32) {
 	t.scene.paint(colour)
 	copy(colour[t.table:], tableColors[int(t.memo[suiteTable])][:])
@@ -110,7 +110,7 @@ func (t *suite) develops() bool {
 	return t.perturb == perturbBlackImage
 }
 
-// develop changes an observed picture of the view of that number.
+// develop changes an observed picture of view number view.
 func (t *suite) develop(view int, rgb []byte) {
 	if t.perturb == perturbBlackImage {
 		clear(rgb)

@@ -8,22 +8,22 @@ import (
 
 const suiteThings = tableThings + 1 // the last is the third cube
 
-// A layout is a scene as it was drawn.
+// A layout is a drawn scene.
 type layout struct {
 	order int
 	goal
 	at     [suiteThings][2]float64 // of objects, zones and the third cube
-	half   [suiteObjects]float64   // of the angles by which objects are turned
+	half   [suiteObjects]float64   // half of each object's turn about z, in radians
 	colors [suiteThings]int
 	hand   [handJoints]float64
 }
 
-// The streams that an episode draws from, all named by one number.
+// The random streams of an episode. All of them have the same key.
 const (
 	streamScene    = iota // the scene
-	streamChange          // what the split changes in it
-	streamSentence        // the scene of another episode, for its sentence
-	streamStandIn         // the scene of a further one, for its pictures
+	streamChange          // the change that the split makes
+	streamSentence        // another scene, whose sentence is shown
+	streamStandIn         // a further scene, which pictures show
 	streamNoise           // noise in pictures; counter: step
 )
 
@@ -48,14 +48,14 @@ func (t *suite) begin(r *philox.Stream) {
 	if t.perturb == perturbOtherSentence || t.perturb == perturbShuffled {
 		said = t.draw(stream(streamSentence), what)
 	}
-	t.tell(&said)
+	t.noteSentence(&said)
 	if t.perturb == perturbShuffled {
 		l = t.draw(stream(streamStandIn), what)
 		t.keepStandIn(&l)
 	}
 }
 
-// install puts the things where l says.
+// install puts the things at the places of l.
 func (t *suite) install(l *layout, third bool) {
 	for i := range suiteObjects {
 		at, height := l.at[thingOf(i)], cubeHalf+1e-4
@@ -89,7 +89,7 @@ func thingOf(object int) int {
 	return object
 }
 
-// draw draws a scene of the split. Places are drawn again until nothing is too near to something else.
+// draw draws a scene of the split, and repeats until no two things are too near.
 func (t *suite) draw(r *philox.Stream, what change) layout {
 	var l layout
 	l.order = pickWeighted(r, t.chances())
@@ -117,7 +117,7 @@ func (t *suite) draw(r *philox.Stream, what change) layout {
 	return l
 }
 
-// pickWeighted draws a number with the probability of its weight.
+// pickWeighted draws an index, with probabilities in proportion to weights.
 func pickWeighted(r *philox.Stream, weights []float64) int {
 	sum := 0.0
 	for _, w := range weights {
@@ -137,11 +137,11 @@ func pickWeighted(r *philox.Stream, weights []float64) int {
 }
 
 const (
-	areaX, areaY = 0.17, 0.15 // half the sides of the area in which things lie in training
-	ringX, ringY = 0.20, 0.18 // of that around it
+	areaX, areaY = 0.17, 0.15 // half the sides of the area for things in training
+	ringX, ringY = 0.20, 0.18 // half the sides of the ring around it
 )
 
-// scatter draws places.
+// scatter draws the places of all things.
 func (l *layout) scatter(r *philox.Stream, o *instruction, what change) {
 	meant := l.thing(o)
 	for i := range l.at {
@@ -153,7 +153,7 @@ func (l *layout) scatter(r *philox.Stream, o *instruction, what change) {
 	}
 }
 
-// thing returns the number of what o is about among all things.
+// thing returns the number, among all things, of the thing that o is about.
 func (l *layout) thing(o *instruction) int {
 	if o.noun == aZone {
 		return tableObjects + l.zone
@@ -161,7 +161,7 @@ func (l *layout) thing(o *instruction) int {
 	return l.object
 }
 
-// fits reports whether nothing is too near to something else, and what the instruction says is so.
+// fits reports whether no two things are too near, and the scene fits the instruction.
 func (l *layout) fits(o *instruction, what change) bool {
 	things := l.at[:]
 	if what != third {
@@ -184,14 +184,14 @@ func (l *layout) fits(o *instruction, what change) bool {
 	if o.side == byColor {
 		return true
 	}
-	// left and right are clear, and the third cube is neither: left is towards +x
+	// left (towards +x) and right are clear, and the third cube is between both
 	meant, other, between := l.at[l.object][0], l.at[l.other][0], l.at[tableThings][0]
 	ahead := -float64(o.side) * (meant - other)
 	return ahead >= 0.06 && (what != third || between > min(meant, other)+0.02 && between < max(meant, other)-0.02)
 }
 
-// colour draws colours, each another in a scene: that of the object meant as the split says, those
-// of other objects from those of training, those of zones from all.
+// colour draws the colours of a scene, all different. The split says which colours the object meant
+// may have. Other objects have colours of training; zones may have any.
 func (t *suite) colour(r *philox.Stream, l *layout, o *instruction) {
 	var taken [len(colors)]bool
 	take := func(thing int, fits func(c int) bool) {

@@ -2,7 +2,7 @@ package mujoco
 
 import "strings"
 
-// A noun says what an instruction is about.
+// A noun is the kind of thing that an instruction is about.
 type noun uint8
 
 const (
@@ -11,7 +11,7 @@ const (
 	aZone
 )
 
-// A side says by which place an instruction names its cube.
+// A side is the word by which an instruction names its cube: left, right, or a colour.
 type side int8
 
 const (
@@ -20,27 +20,27 @@ const (
 	rightCube side = 1
 )
 
-// A goal is the things of a scene that an instruction is about; what it does not name is 0.
+// A goal is the things of a scene that an instruction is about. Things that it does not name are 0.
 type goal struct{ object, other, zone int }
 
-// An instruction is one of the suite's.
+// An instruction is one of the suite's twelve.
 type instruction struct {
 	name     string
-	phrases  [2][]string // in training, and in the split new_phrasing; with OBJECT, OTHER and ZONE
+	phrases  [2][]string // words in training, and in the split new_phrasing; OBJECT, OTHER and ZONE are placeholders
 	noun     noun
 	side     side
-	zone     bool // it names a zone beside the object
-	other    bool // it names another cube beside the object
+	zone     bool // it names a zone besides the object
+	other    bool // it names another cube besides the object
 	anyShape bool // a ball might be meant instead of a cube, or a cube instead of a ball
-	heldOut  int  // the colour that its object never has in the split seen, or none: it names no object's colour
+	heldOut  int  // a colour that its object has only in held-out splits, or none: it names no object's colour
 
 	done   func(t *suite, g goal) bool
-	aim    func(t *suite) [3]float64                   // where the object is to go
-	reward func(t *suite) float64                      // of a step that is no success
-	expert func(t *suite) (hand [3]float64, shut bool) // where the fingertips should go next
+	aim    func(t *suite) [3]float64                   // where the object must go
+	reward func(t *suite) float64                      // of a step without success
+	expert func(t *suite) (hand [3]float64, shut bool) // the next place for the fingertips
 }
 
-// The numbers of colours that are held out.
+// The numbers of held-out colours.
 const (
 	red = iota
 	green
@@ -48,11 +48,11 @@ const (
 	yellow
 	orange
 	purple
-	objectColors // how many colours objects have in training; the others are those of zones alone
+	objectColors // number of colours of objects in training; zones may have further ones
 	none         = -1
 )
 
-// instructions returns all of the suite, in the order of their numbers.
+// instructions returns all instructions, in the order of their numbers.
 func instructions() []instruction {
 	twice := func(train, other string) [2][]string {
 		return [2][]string{strings.Fields(train), strings.Fields(other)}
@@ -85,7 +85,8 @@ func instructions() []instruction {
 	}
 }
 
-// The numbers of the instructions that name a cube by its place: each is told as the other.
+// The numbers of the two instructions that name a cube by its side. With other_cube each gets the
+// other's sentence.
 const (
 	orderPickLeft  = 8
 	orderPickRight = 9
@@ -107,7 +108,7 @@ func (o *instruction) named(g goal) int {
 	return g.object
 }
 
-// instead returns g with thing i in the place of what o is about.
+// instead returns g with thing i in place of the thing that o is about.
 func (o *instruction) instead(g goal, i int) goal {
 	if o.noun == aZone {
 		g.zone = i

@@ -1,22 +1,22 @@
 package mujoco
 
-// Instructions by their success: what is sometimes done teaches most. Each environment counts its
-// own episodes, in physics.memo behind suiteLen. So the mix is saved with the environment, and does
-// not depend on where other environments run.
+// Instructions drawn by their success: those that sometimes succeed teach most and get the highest
+// weights. Each environment counts its own episodes, in physics.memo behind suiteLen. So the mix is
+// saved with the environment, and does not depend on the placement of other environments.
 const (
-	tallySolved   = iota // whether the running episode was a success
-	tallyEpisodes        // [instructions]: episodes so far, old ones count less and less
+	tallySolved   = iota // 1: the current episode was a success
+	tallyEpisodes        // [instructions]: episodes so far, old ones discounted
 	tallyLen      = tallyEpisodes + 2*orderCount
 	orderCount    = 12
 )
 
 const (
-	mixForgets = 0.9 // what an episode counts after the next one with the same instruction
-	mixLeast   = 0.2 // of the weight of an instruction that always succeeds, or never
+	mixForgets = 0.9 // discount of old episodes for each new one with the same instruction
+	mixLeast   = 0.2 // least part of the weight, for an instruction that always or never succeeds
 )
 
-// tally returns what an environment counts: whether the episode was a success, and of each
-// instruction its episodes and successes.
+// tally returns the counters of an environment: success of the current episode, and the episodes
+// and successes of each instruction.
 func (t *suite) tally() (solved *float64, episodes, successes []float64) {
 	m := t.memo[suiteLen:]
 	return &m[tallySolved], m[tallyEpisodes:][:orderCount], m[tallyEpisodes+orderCount:][:orderCount]
@@ -30,7 +30,7 @@ func (t *suite) solved() {
 	}
 }
 
-// tallyUp counts the episode that ends here, if one was begun.
+// tallyUp counts the episode that ends now, if there is one.
 func (t *suite) tallyUp() {
 	if !t.mixes || t.memo[suiteClock] == 0 {
 		return
@@ -42,14 +42,14 @@ func (t *suite) tallyUp() {
 	*solved = 0
 }
 
-// chances returns the weights by which an instruction is drawn now.
+// chances returns the current weights for drawing an instruction.
 func (t *suite) chances() []float64 {
 	if !t.mixes {
 		return t.weights
 	}
 	_, episodes, successes := t.tally()
 	for i, w := range t.weights {
-		p := (successes[i] + 1) / (episodes[i] + 2) // of a first guess of one half
+		p := (successes[i] + 1) / (episodes[i] + 2) // with one success in two episodes as a prior
 		t.mixed[i] = w * (mixLeast + 4*p*(1-p))
 	}
 	return t.mixed[:]

@@ -2,7 +2,7 @@ package mujoco
 
 const pickLift = 0.08 // m above the table
 
-// pickDone: the fingers hold a cube high above the table. One that was thrown up is not between them.
+// pickDone: the fingers hold a cube high above the table. A thrown cube does not count.
 func pickDone(t *suite, g goal) bool {
 	return t.object(g.object)[2] > pickLift && t.between(g.object)
 }

@@ -1,27 +1,27 @@
 package mujoco
 
 const (
-	placeAway   = 0.05 // m that the hand is above the table at the end
-	besideLeast = 0.05 // m between the middles of cubes that lie beside each other
+	placeAway   = 0.05 // m: least height of the hand above the table at the end
+	besideLeast = 0.05 // m between the centres of neighbouring cubes
 	besideMost  = 0.08
 	besideAim   = 0.065
-	besideMoved = 0.02  // m that the cube which stays may move
-	stackMost   = 0.015 // m that the middle of the upper cube may be beside that of the lower one
-	stackOff    = 0.005 // m that it may be too high or too low
-	placeNear   = 0.012 // m from the aim, where the expert lets the object down
+	besideMoved = 0.02  // m: greatest shift of the cube that must stay
+	stackMost   = 0.015 // m: greatest horizontal distance of the centres of stacked cubes
+	stackOff    = 0.005 // m: tolerance of the upper cube's height
+	placeNear   = 0.012 // m from the aim, where the expert releases the object
 )
 
 // putZoneDone: a cube lies on the zone, the fingers are open and the hand is away.
 func putZoneDone(t *suite, g goal) bool { return pushZoneDone(t, g) && t.left(0) }
 
-// besideDone: the cube lies beside the other one, which lies where it was.
+// besideDone: the cube lies beside the other cube, which has not moved.
 func besideDone(t *suite, g goal) bool {
 	d := apart(t.object(g.object), t.object(g.other))
 	return d >= besideLeast && d <= besideMost && apart(t.object(g.other), t.start(g.other)) < besideMoved &&
 		apart(t.object(g.object), t.start(g.object)) > besideMoved && t.rests(g.object) && t.left(0)
 }
 
-// stackDone: the cube rests on the other one alone: above its middle, and a cube higher.
+// stackDone: the cube rests only on the other cube: above its centre, and one cube higher.
 func stackDone(t *suite, g goal) bool {
 	upper, lower := t.object(g.object), t.object(g.other)
 	off, v := upper[2]-lower[2]-2*cubeHalf, t.velocity(g.object)
@@ -29,10 +29,10 @@ func stackDone(t *suite, g goal) bool {
 		v[0]*v[0]+v[1]*v[1]+v[2]*v[2] < 0.1*0.1 && t.left(2*cubeHalf)
 }
 
-// left reports whether the fingers are open and the hand is away from what lies at that height.
+// left reports whether the fingers are open, and the hand is away from an object at that height.
 func (t *suite) left(height float64) bool { return t.released() && t.hand()[2] > placeAway+height }
 
-// toBeside is the place beside the other cube that is nearest to the object.
+// toBeside returns the nearest place for the object beside the other cube.
 func toBeside(t *suite) [3]float64 {
 	other := t.object(t.other())
 	x, y := direction(other, t.start(t.meant()))
@@ -44,7 +44,7 @@ func ontoOther(t *suite) [3]float64 {
 	return [3]float64{other[0], other[1], other[2] + 2*cubeHalf}
 }
 
-// placeReward is TabletopPut's, with the aim in the place of the zone.
+// placeReward is the reward of TabletopPut, with the aim instead of the zone.
 func placeReward(t *suite) float64 {
 	cube, aim := t.object(t.meant()), t.order().aim(t)
 	off := distance(cube, aim[:])
@@ -54,7 +54,7 @@ func placeReward(t *suite) float64 {
 	return (near(distance(t.hand(), cube)) + t.grip(t.meant()) + t.held(t.meant())*near(off)) / 6
 }
 
-// placeExpert grasps the object, carries it over its aim, lets it down, opens the fingers and goes up.
+// placeExpert grasps the object, carries it over its aim, lowers and releases it, and moves up.
 func placeExpert(t *suite) ([3]float64, bool) {
 	hand, cube, aim := t.hand(), t.object(t.meant()), t.order().aim(t)
 	left, above := apart(cube, aim[:]), cube[2]-aim[2]

@@ -8,31 +8,32 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// A split is a part of a suite's episodes. The zero value is the split of training.
+// A split is a subset of a suite's episodes. The zero value is the split of training.
 type split struct {
 	name    string
-	heldOut bool // the object has the colour that training never gives it under this instruction
-	role    bool // the object has a colour that training gives to zones alone
-	phrased bool // the sentence has another order of words
+	heldOut bool // the object has a colour that this instruction never has in training
+	role    bool // the object has a colour that only zones have in training
+	phrased bool // the sentence has another word order
 	changes []change
 }
 
-// A change is what a split changes in a scene; each episode has one of those of its split.
+// A change is a difference from the scenes of training. Each episode has one of its split's
+// changes.
 type change uint8
 
 const (
 	noChange     change = iota
 	brightness          // pictures are mixed with 30 % of black, or of white
 	tableColor          // the table has another colour
-	pictureNoise        // every number in pictures is off by up to noiseLevels
-	movedCamera         // the camera in front is 2 cm elsewhere and turned by 3°
+	pictureNoise        // every number in pictures changes by up to noiseLevels
+	movedCamera         // the camera in front is moved by 2 cm and turned by 3°
 	ring                // the object lies outside the area of training
-	handStart           // the hand begins elsewhere
+	handStart           // the hand begins at another place
 	moved               // the thing meant is moved by 5 cm in the middle of the episode
 	third               // there is a third cube
 )
 
-// splits returns all of them, that of training first.
+// splits returns all splits, that of training first.
 func splits() []split {
 	vision := []change{brightness, tableColor, pictureNoise, movedCamera}
 	execution := []change{ring, handStart, moved, third}
@@ -59,14 +60,14 @@ const (
 	perturbOtherSentence = "other_sentence" // the sentence of another episode
 	perturbOtherCube     = "other_cube"     // the sentence for the other cube of the same scene
 	perturbBlackImage    = "black_image"    // pictures are black
-	perturbShuffled      = "shuffled"       // pictures show a second episode's things, the sentence is a third's
+	perturbShuffled      = "shuffled"       // pictures show a second episode's things, the sentence is from a third
 )
 
 func perturbations() []string {
 	return []string{perturbOtherSentence, perturbOtherCube, perturbBlackImage, perturbShuffled}
 }
 
-// choose sets the instructions, the split and the perturbation that cfg asks for.
+// choose sets the instructions, the split and the perturbation of cfg.
 func (t *suite) choose(cfg env.Config) (err error) {
 	t.orders = instructions()
 	if t.weights, err = cfg.Instructions.Weights(orderNames(t.orders)); err != nil {
@@ -89,7 +90,7 @@ func (t *suite) choose(cfg env.Config) (err error) {
 	return t.restrict()
 }
 
-// restrict leaves out the instructions that the split or the perturbation says nothing of.
+// restrict leaves out instructions to which the split or the perturbation does not apply.
 func (t *suite) restrict() error {
 	sum := 0.0
 	for i, o := range t.orders {

@@ -2,8 +2,8 @@ package mujoco
 
 import "math"
 
-// What physics.memo keeps of the scene that stands in for an episode's own in pictures, from
-// suiteStandIn on: where its things are and their colours.
+// Indices into physics.memo, from suiteStandIn on, for the scene that pictures show instead of the
+// episode's own: the places and colours of its things.
 const (
 	standInObjects = 0                               // [tableObjects,7], as in qpos
 	standInZones   = standInObjects + 7*tableObjects // [tableZones,3]
@@ -11,7 +11,7 @@ const (
 	standInLen     = standInColors + tableThings
 )
 
-// keepStandIn notes l as the scene of the pictures.
+// keepStandIn notes l as the scene that pictures show.
 func (t *suite) keepStandIn(l *layout) {
 	memo := t.memo[suiteStandIn:][:standInLen]
 	for i := range tableObjects {
@@ -27,8 +27,8 @@ func (t *suite) keepStandIn(l *layout) {
 	}
 }
 
-// swapStandIn exchanges the things of the scene and those noted; a second call puts them back. What
-// is drawn follows from these numbers alone.
+// swapStandIn exchanges the things of the scene with the noted ones; a second call restores them.
+// Pictures depend on these numbers alone.
 func (t *suite) swapStandIn() {
 	memo := t.memo[suiteStandIn:][:standInLen]
 	swap(t.qpos[robotJoints:][:7*tableObjects], memo[standInObjects:])
@@ -36,7 +36,7 @@ func (t *suite) swapStandIn() {
 	swap(t.memo[memoColor:][:tableThings], memo[standInColors:])
 }
 
-// swap exchanges the numbers of a with as many of b.
+// swap exchanges the first elements of b with all of a.
 func swap(a, b []float64) {
 	for i := range a {
 		a[i], b[i] = b[i], a[i]

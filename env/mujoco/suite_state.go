@@ -18,7 +18,7 @@ func suiteViews() []suiteView {
 	}
 }
 
-// state writes what TabletopSuite says of the observation of that name.
+// state writes the observation "state" of TabletopSuite.
 func (t *suite) state(obs []float64) {
 	o := t.order()
 	obs = t.appendThings(obs[:0])

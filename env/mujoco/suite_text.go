@@ -1,17 +1,18 @@
 package mujoco
 
-// What physics.memo keeps of the sentence, from suiteSaid on. It may be that of another scene.
+// Indices into physics.memo, from suiteSaid on, for the sentence. It may belong to another scene.
 const (
-	saidOrder  = iota // the instruction
-	saidPhrase        // which of its phrases
-	saidObject        // the colour of the object, of the second object, and of the zone
+	saidOrder  = iota // number of the instruction
+	saidPhrase        // number of its phrase
+	saidObject        // colours of the object, of the second object, and of the zone
 	saidOther
 	saidZone
 	saidLen
 )
 
-// tell notes the sentence for l. With perturb other_cube it is that for the other cube.
-func (t *suite) tell(l *layout) {
+// noteSentence notes the sentence for l; with the perturbation other_cube, the sentence for the
+// other cube.
+func (t *suite) noteSentence(l *layout) {
 	said := t.memo[suiteSaid:][:saidLen]
 	g, order := l.goal, l.order
 	if t.perturb == perturbOtherCube {
@@ -29,7 +30,7 @@ func (t *suite) tell(l *layout) {
 	said[saidZone] = float64(l.colors[tableObjects+g.zone])
 }
 
-// text writes the bytes of the sentence.
+// text writes the sentence as bytes.
 func (t *suite) text(obs []float64) {
 	clear(obs)
 	memo := t.memo[suiteSaid:][:saidLen]

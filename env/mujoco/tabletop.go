@@ -9,51 +9,50 @@ import (
 )
 
 // The tabletop is a hand with two fingers above a table with two cubes, a ball and two coloured
-// zones. A seed draws where they are, their colours, and which object and zone are meant.
+// zones. A seed draws their places and colours, and the object and the zone that are meant.
 //
 // An action is four numbers, clipped to ±1. Three move the commanded position of the hand by up to
-// 2 cm along x, y and z, within 4 cm of the hand. The fourth closes the fingers where it is > 0,
-// and else opens them. A step lasts 0.05 s.
+// 2 cm along x, y and z; it stays within 4 cm of the hand. The fourth closes the fingers if it is >
+// 0, and opens them otherwise. A step lasts 0.05 s.
 //
-// What is observed is chosen by env.Config.Observations, in its order; lengths are in dm,
-// velocities in dm/s, so that numbers are about 1:
+// env.Config.Observations selects the observations and their order. Lengths are in dm and
+// velocities in dm/s, so that most numbers are about 1:
 //
 //	state        the default, 43 numbers: proprio; velocity of the hand (3); of each object position
-//	             (3), cosine and sine of its turn about z; of each zone x and y; which object (3) and
-//	             which zone (2) are meant, 1 for the one and 0 for the others; the way from the hand
-//	             to the object meant (3), and from that to the zone meant (2); velocity of the
-//	             object meant (3). What the task has no zone for is 0
-//	proprio      8 numbers: position between the fingertips, how far each finger is from shut on
-//	             average, the last command to them (±1), the way from the hand to the commanded
-//	             position
+//	             (3), cosine and sine of its turn about z; of each zone x and y; one-hot codes of the
+//	             object (3) and the zone (2) that are meant; the vector from the hand to the object
+//	             meant (3), and from that to the zone meant (2); velocity of the object meant (3).
+//	             Without a zone in the task, numbers about it are 0
+//	proprio      8 numbers: position between the fingertips, mean distance of the fingers from shut,
+//	             the last command to them (±1), the vector from the hand to its commanded position
 //	image        U8 [64, 64, 3], from the camera in front, the things in their colours
-//	text         U8 [128]: the same sentence as text, 0 behind its end
-//	instruction  12 tokens, I32, of a sentence such as "push the red cube to the green zone", 0 after
-//	             its end: see Sentence
+//	text         U8 [128]: the same sentence as text, padded with 0
+//	instruction  12 tokens, I32, of a sentence such as "push the red cube to the green zone", padded
+//	             with 0: see Sentence
 //
-// The figures of a step are "success", the task is done for the second step in a row, and
-// "wrong_object", it is done so with another object, which is a failure. Both end the episode.
-// Rewards are at most 1 in a step, and 1 where there is success, so that an episode that goes on
-// after it (env.Config.IgnoreTerminations) gains from every step there; one that ends there gains
-// more by success only under RewardOnlySuccess.
+// The figures of a step are success (the task is done for the second step in a row) and
+// wrong_object (it is done so with another object, which is a failure). Both end the episode.
+// Rewards are at most 1 in a step, and 1 after success. With env.Config.IgnoreTerminations success
+// pays in every further step; in an episode that ends with success, only RewardOnlySuccess makes it
+// pay.
 
-// TabletopReach makes TabletopReach-v1: the hand is to come within 3.5 cm of the object meant, a
+// TabletopReach makes TabletopReach-v1: the hand must come within 3.5 cm of the object meant, a
 // cube or the ball, in 40 steps.
 //
 //	reward = 1 - tanh 5|hand - object|
 func TabletopReach(cfg env.Config, n int) (env.Vec, error) { return reach().constructor(cfg, n) }
 
-// TabletopPush makes TabletopPush-v1: the cube meant is to be pushed to within 4 cm of the middle
-// of the zone meant, in 100 steps.
+// TabletopPush makes TabletopPush-v1: the cube meant must be pushed to within 4 cm of the centre of
+// the zone meant, in 100 steps.
 //
 //	reward = (1 - tanh 5|hand - cube| + grip + 2 (1 - tanh 5|cube - zone|)) / 4
 //
-// with TabletopPick's grip: what is rewarded is to go around the cube with the fingers and to take
-// it along over the table, as Meta-World's push does (Yu et al. 2019, arXiv:1910.10897). From
-// behind, with shut fingers, it succeeds as well.
+// grip is that of TabletopPick. The reward favours fingers around the cube that drag it over the
+// table, as in Meta-World's push (Yu et al. 2019, arXiv:1910.10897). Pushing from behind with shut
+// fingers succeeds, too.
 func TabletopPush(cfg env.Config, n int) (env.Vec, error) { return push().constructor(cfg, n) }
 
-// TabletopPick makes TabletopPick-v1: the middle of the cube meant is to be more than 8 cm above
+// TabletopPick makes TabletopPick-v1: the centre of the cube meant must rise more than 8 cm above
 // the table, in 60 steps.
 //
 //	reward = (1 - tanh 5|hand - cube| + grip + 2 held min(lifted / 6 cm, 1)) / 4
@@ -62,29 +61,29 @@ func TabletopPush(cfg env.Config, n int) (env.Vec, error) { return push().constr
 //	         ½ (1 - tanh 20|hand - cube|) opening / widest opening
 func TabletopPick(cfg env.Config, n int) (env.Vec, error) { return pick().constructor(cfg, n) }
 
-// TabletopPut makes TabletopPut-v1: the cube meant is to lie within 4 cm of the middle of the zone
-// meant, the fingers open and the hand more than 5 cm above the table, in 100 steps.
+// TabletopPut makes TabletopPut-v1: the cube meant must lie within 4 cm of the centre of the zone
+// meant, with open fingers and the hand more than 5 cm above the table, in 100 steps.
 //
 //	reward = (1 - tanh 5|hand - cube| + grip + held (1 - tanh 5|cube - zone|)) / 6, while the cube is off the zone
 //	reward = (3 + open + min(hand's height / 5 cm, 1)) / 6,                         while it is on it
 //
-// with TabletopPick's held and grip.
+// held and grip are those of TabletopPick.
 func TabletopPut(cfg env.Config, n int) (env.Vec, error) { return put().constructor(cfg, n) }
 
-// A tabletopTask is what is to be done on the table.
+// A tabletopTask describes one task on the table.
 type tabletopTask struct {
 	name     string
 	limit    int      // steps of an episode
-	objects  int      // the first so many objects may be meant
+	objects  int      // the first objects, one of which is meant
 	zone     bool     // a zone is meant too
-	sentence []string // the instruction, OBJECT and ZONE for what is meant
+	sentence []string // the instruction; OBJECT and ZONE are placeholders
 
-	done   func(s *scene, object int) bool             // with that object
-	reward func(s *scene) float64                      // of a step that is no success
-	expert func(s *scene) (hand [3]float64, shut bool) // where the fingertips should go next
+	done   func(s *scene, object int) bool             // success with that object
+	reward func(s *scene) float64                      // of a step without success
+	expert func(s *scene) (hand [3]float64, shut bool) // the next place for the fingertips
 }
 
-// constructor returns what makes environments of t.
+// constructor returns the env.Constructor of t.
 func (t tabletopTask) constructor(cfg env.Config, n int) (env.Vec, error) {
 	shown := cfg.Observations
 	cfg.Observations = nil
@@ -108,7 +107,7 @@ func (t tabletopTask) constructor(cfg env.Config, n int) (env.Vec, error) {
 	}, cfg, n)
 }
 
-// on returns t as a task of s that shows views.
+// on returns t as a task of s with these observations.
 func (t tabletopTask) on(s *scene, views []tableView) task {
 	at := func(p *physics) *scene {
 		s.physics = p

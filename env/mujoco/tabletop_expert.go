@@ -2,7 +2,7 @@ package mujoco
 
 import "math"
 
-// steer writes the action that brings the fingertips to a place, and opens or shuts them.
+// steer writes the action that moves the fingertips towards a place, and opens or shuts them.
 func (s *scene) steer(action []float32, to [3]float64, shut bool) {
 	for i, x := range s.hand() {
 		action[i] = float32(clip(approach*(to[i]-x)/commandStep, 1))
@@ -14,10 +14,10 @@ func (s *scene) steer(action []float32, to [3]float64, shut bool) {
 }
 
 const (
-	approach = 0.8 // of the way that is left is gone in a step, as far as that is possible
+	approach = 0.8 // part of the remaining distance per step, within the hand's top speed
 
 	// Heights of the fingertips above the table, m.
-	cruiseHeight = 0.10 // over all that lies there
+	cruiseHeight = 0.10 // above all objects
 	pushHeight   = 0.012
 	graspHeight  = 0.018
 )
@@ -28,9 +28,9 @@ func over(p []float64, z float64) [3]float64 { return [3]float64{p[0], p[1], z} 
 // pushExpert pushes the cube to the zone.
 func pushExpert(s *scene) ([3]float64, bool) { return s.pushTowards(s.zone(s.meantZone())) }
 
-// pushTowards goes behind the cube, down, and pushes towards a place, correcting to the side. Where
-// it has lost the cube it goes up and begins again. Where something else stands behind the cube, or
-// the hand cannot get there, it pushes in a direction as near as can be.
+// pushTowards moves down behind the cube and pushes it towards a place, with corrections to the
+// side. If the hand loses the cube, it moves up and begins again. If another thing is behind the
+// cube, or the hand cannot reach that place, it pushes in the nearest possible direction.
 func (s *scene) pushTowards(place []float64) ([3]float64, bool) {
 	hand, cube := s.hand(), s.object(s.meant())
 	x, y := direction(cube, place)
@@ -59,12 +59,11 @@ func (s *scene) pushTowards(place []float64) ([3]float64, bool) {
 }
 
 const (
-	pushBehind = 0.055 // m behind the cube, where the hand comes down
-	pushLane   = 0.02  // m that the hand may be beside the line through the cube; further off it begins again
+	pushBehind = 0.055 // m behind the cube's centre, where the hand comes down
+	pushLane   = 0.02  // m: greatest distance of the hand from the line through the cube before it begins again
 )
 
-// pushTurns are the directions in which a cube is pushed, seen from the way to its aim; the best
-// first.
+// pushTurns are the directions of pushing, as turns from the direction to the aim; the best first.
 var pushTurns = func() (turns []struct{ cos, sin float64 }) {
 	for _, degrees := range []float64{0, 40, -40, 80, -80, 120, -120, 180} {
 		sin, cos := math.Sincos(degrees * math.Pi / 180)
@@ -73,7 +72,7 @@ var pushTurns = func() (turns []struct{ cos, sin float64 }) {
 	return turns
 }()
 
-// pushSpeed is the part of its greatest speed that the hand pushes with.
+// pushSpeed returns the hand's speed for a distance left, as a part of its top speed.
 func pushSpeed(left float64) float64 {
 	switch {
 	case left < 0.02:
@@ -84,7 +83,7 @@ func pushSpeed(left float64) float64 {
 	return 0.9
 }
 
-// handFits reports whether the hand can come down at a place without meeting another object.
+// handFits reports whether the hand can come down at a place without touching another object.
 func (s *scene) handFits(at []float64) bool {
 	const room, reach = 0.045, 0.245
 	for i := range s.bodies {
@@ -103,7 +102,7 @@ func pickExpert(s *scene) ([3]float64, bool) {
 	return grasp(s)
 }
 
-// grasp goes over the cube, down, and shuts the fingers.
+// grasp moves over the cube, down, and shuts the fingers.
 func grasp(s *scene) ([3]float64, bool) {
 	hand, cube := s.hand(), s.object(s.meant())
 	off := apart(hand, cube)
@@ -116,7 +115,7 @@ func grasp(s *scene) ([3]float64, bool) {
 	return over(hand, hand[2]), true
 }
 
-// putExpert grasps the cube, carries it over the zone, lets it down, opens the fingers and goes up.
+// putExpert grasps the cube, carries it over the zone, lowers and releases it, and moves up.
 func putExpert(s *scene) ([3]float64, bool) {
 	hand, cube, zone := s.hand(), s.object(s.meant()), s.zone(s.meantZone())
 	left := apart(cube, zone)

@@ -14,42 +14,42 @@ const (
 	cubeHalf     = 0.02 // m
 
 	commandStep = 0.02 // m that an action of 1 moves the commanded position of the hand
-	commandLead = 0.04 // m that this may be ahead of the hand, along each axis
+	commandLead = 0.04 // m: greatest distance of the commanded position from the hand, along each axis
 	fingerOpen  = -0.005
 	fingerShut  = 0.03 // with nothing between the fingers
 	wideOpening = fingerShut - fingerOpen
 	cubeOpening = 0.021 // of each finger with a cube between them
 )
 
-// What physics.memo keeps of an episode.
+// Indices into physics.memo for an episode.
 const (
 	memoTarget = 0              // [3]: commanded position of the hand, in the coordinates of its joints
 	memoGrip   = memoTarget + 3 // last command to the fingers: 1 shut, -1 open
 	memoObject = memoGrip + 1   // the object meant
 	memoZone   = memoObject + 1 // the zone meant
-	memoDone   = memoZone + 1   // steps in a row in which the task is done
-	memoWrong  = memoDone + 1   // steps in a row in which it is done with another object
+	memoDone   = memoZone + 1   // consecutive steps in which the task is done
+	memoWrong  = memoDone + 1   // consecutive steps in which it is done with another object
 	memoColor  = memoWrong + 1  // [tableThings]: numbers of the objects' and the zones' colours
 	memoLen    = memoColor + tableThings
 )
 
-// The joints of the model: three of the hand, two of the fingers, then a free one for each object.
+// How many joints the robot has; the model's further joints are a free one for each object.
 const (
 	handJoints   = 3
 	fingerJoints = 2
 	robotJoints  = handJoints + fingerJoints
 )
 
-// A scene is the table of one environment, and what is to be done there.
+// A scene is the table of one environment, with its task.
 type scene struct {
 	*physics
 	task   tabletopTask
 	model  *model
-	words  map[string]float64 // their tokens
-	tip    int                // the site between the fingertips
-	bodies []int              // of the objects
-	zones  int                // the first zone's number among the mocap bodies
-	geoms  []int              // of the objects and zones: where their colours are
+	words  map[string]float64 // word → token
+	tip    int                // number of the site between the fingertips
+	bodies []int              // body numbers of the objects
+	zones  int                // number of the first zone among the mocap bodies
+	geoms  []int              // indices of the colours of objects and zones
 }
 
 func newScene(m *model, t tabletopTask) *scene {
@@ -81,11 +81,11 @@ func (s *scene) turn(i int) (cos, sin float64) {
 // zone returns the position of a zone.
 func (s *scene) zone(i int) []float64 { return s.mocapPos[3*(s.zones+i):][:3] }
 
-// meant and meantZone are the numbers of what is meant.
+// meant and meantZone return the numbers of the object and the zone that are meant.
 func (s *scene) meant() int     { return int(s.memo[memoObject]) }
 func (s *scene) meantZone() int { return int(s.memo[memoZone]) }
 
-// opening returns how far each finger is from shut, on average.
+// opening returns the mean distance of the fingers from shut.
 func (s *scene) opening() float64 { return fingerShut - (s.qpos[handJoints]+s.qpos[handJoints+1])/2 }
 
 // between reports whether a cube is between the fingers.
@@ -93,8 +93,8 @@ func (s *scene) between(object int) bool {
 	return distance(s.hand(), s.object(object)) < cubeHalf && s.opening() > cubeOpening-0.004
 }
 
-// held is 1 where the fingers hold a cube, less where they are wider, and 0 where they are wide
-// open or the cube is not between them.
+// held is 1 if the fingers hold a cube tightly, less if they are wider, and 0 if they are wide open
+// or the cube is not between them.
 func (s *scene) held(object int) float64 {
 	if !s.between(object) {
 		return 0
@@ -102,9 +102,9 @@ func (s *scene) held(object int) float64 {
 	return 1 - min(max((s.opening()-cubeOpening)/(wideOpening-cubeOpening), 0), 1)
 }
 
-// grip leads open fingers to where they go around a cube, and shuts them there: up to ½ above it,
-// from ½ to 1 as they shut. The way in the plane counts fourfold: fingers that are beside it by a
-// finger's width come to stand on the cube.
+// grip rewards closing the fingers around a cube: up to ½ for approaching with open fingers, and
+// from ½ to 1 as they shut around it. Distances in the plane count fourfold: fingers that are off
+// by a finger's width would stand on the cube.
 func (s *scene) grip(object int) float64 {
 	if s.between(object) {
 		return 0.5 + 0.5*s.held(object)
@@ -112,18 +112,17 @@ func (s *scene) grip(object int) float64 {
 	return 0.5 * near(4*apart(s.hand(), s.object(object))) * s.opening() / wideOpening
 }
 
-// grasped reports whether the fingers are being shut and hold a cube.
+// grasped reports whether the fingers are commanded to shut and hold a cube.
 func (s *scene) grasped(object int) bool { return s.memo[memoGrip] > 0 && s.held(object) > 0.7 }
 
-// apart returns the distance of two points in the plane.
+// apart returns the distance between two points in the plane.
 func apart(a, b []float64) float64 { return math.Hypot(a[0]-b[0], a[1]-b[1]) }
 
-// near is 1 at a distance of 0 and falls to 0: ManiSkill's measure
+// near is 1 at a distance of 0 and falls towards 0, as in ManiSkill
 // (https://github.com/haosulab/ManiSkill, mani_skill/envs/tasks/tabletop).
 func near(distance float64) float64 { return 1 - math.Tanh(5*distance) }
 
-// draw writes the initial state: all that is drawn is drawn again until nothing is too near to
-// something else.
+// draw writes the initial state, and repeats until no two things are too near.
 func (s *scene) draw(r *philox.Stream) {
 	var at [tableThings][2]float64
 	for free := false; !free; {
@@ -161,7 +160,7 @@ func (s *scene) draw(r *philox.Stream) {
 	copy(s.memo[memoColor:], order[:tableThings])
 }
 
-// command turns an action into what the actuators are set to.
+// command writes the actuators' inputs for an action.
 func (s *scene) command(action, ctrl []float32) {
 	for i := range handJoints {
 		target := &s.memo[memoTarget+i]
@@ -176,8 +175,8 @@ func (s *scene) command(action, ctrl []float32) {
 	ctrl[handJoints], ctrl[handJoints+1] = float32(finger), float32(finger)
 }
 
-// judge counts the step just taken, and tells whether the task is done, and whether it is with
-// another object than the one meant.
+// judge counts the step just taken. success: the task is done; wrong: it is done with another
+// object.
 func (s *scene) judge() (success, wrong bool) {
 	const steps = 2 // in a row
 	tally := func(n *float64, done bool) bool {
@@ -193,14 +192,14 @@ func (s *scene) judge() (success, wrong bool) {
 	return success, wrong && !success
 }
 
-// paint gives objects and zones the colours that were drawn for them.
+// paint writes the colours of objects and zones.
 func (s *scene) paint(colour []float32) {
 	for i, at := range s.geoms[:tableThings] {
 		copy(colour[at:], colors[int(s.memo[memoColor+i])].rgb[:])
 	}
 }
 
-// A tableView is an observation of a scene: numbers, or without them a picture.
+// A tableView is an observation of a scene: numbers, or a picture if it has none.
 type tableView struct {
 	name  string
 	dtype tensor.DType
@@ -231,7 +230,7 @@ func (s *scene) appendProprio(obs []float64) []float64 {
 	return obs
 }
 
-// appendThings appends the robot's own numbers and where the objects and zones are.
+// appendThings appends the robot's numbers, and the places of objects and zones.
 func (s *scene) appendThings(obs []float64) []float64 {
 	obs = decimetres(s.appendProprio(obs), s.qvel[:handJoints]...)
 	for i := range tableObjects {
@@ -249,7 +248,7 @@ func (s *scene) state(obs []float64) {
 	for i := range tableObjects {
 		obs = append(obs, count(i == s.meant()))
 	}
-	// without a zone nothing is to be moved to another place
+	// without a zone the goal is the object's own place
 	hand, object, goal := s.hand(), s.object(s.meant()), s.object(s.meant())
 	if s.task.zone {
 		goal = s.zone(s.meantZone())
@@ -261,8 +260,8 @@ func (s *scene) state(obs []float64) {
 	decimetres(obs, s.velocity(s.meant())...)
 }
 
-// decimetres appends lengths, or velocities, given in metres: numbers about 1 are easier to learn
-// from.
+// decimetres appends lengths or velocities in metres as decimetres: numbers about 1 are easier to
+// learn from.
 func decimetres(obs []float64, metres ...float64) []float64 {
 	for _, m := range metres {
 		obs = append(obs, 10*m)

@@ -63,7 +63,7 @@ func put() tabletopTask {
 	}
 }
 
-// tableCubes is how many of the objects, the first ones, are cubes.
+// tableCubes is the number of cubes; they are the first objects.
 const tableCubes = 2
 
 // onZone reports whether an object lies on the zone meant.

@@ -4,19 +4,20 @@ import (
 	"strings"
 )
 
-// The names of the observations that say what is to be done: in tokens, and as a text.
+// The names of the observations with the instruction: as tokens, and as text.
 const (
 	instructionView = "instruction"
 	textView        = "text"
 )
 
-// InstructionLen is the number of tokens of an instruction, TextLen that of the bytes of a text.
+// InstructionLen is the number of tokens of an instruction, TextLen the number of bytes of its
+// text.
 const (
 	InstructionLen = 12
 	TextLen        = 128
 )
 
-// A color is one that objects and zones may have, each another in a scene.
+// A color is a possible colour of objects and zones. No two things of a scene have the same.
 type color struct {
 	name string
 	rgb  [3]float32
@@ -29,7 +30,7 @@ var colors = [...]color{
 	{"white", [3]float32{0.95, 0.95, 0.95}}, {"black", [3]float32{0.05, 0.05, 0.05}},
 }
 
-// vocabulary returns the words of instructions: a token is the number of one, 0 is none.
+// vocabulary returns the words of instructions. A token is an index into it; 0 is no word.
 func vocabulary() []string {
 	words := []string{"", "reach", "push", "pick", "put", "up", "the", "to", "on", "cube", "ball", "zone"}
 	for _, c := range colors {
@@ -51,7 +52,7 @@ func Sentence(tokens []int32) string {
 	return strings.Join(said, " ")
 }
 
-// instruction writes the tokens of what is to be done.
+// instruction writes the tokens of the instruction.
 func (s *scene) instruction(obs []float64) {
 	clear(obs)
 	words, said := s.words, obs[:0]
@@ -70,7 +71,7 @@ func (s *scene) instruction(obs []float64) {
 	}
 }
 
-// text writes the bytes of what is to be done.
+// text writes the instruction as bytes.
 func (s *scene) text(obs []float64) {
 	clear(obs)
 	said := obs[:0]
@@ -91,7 +92,7 @@ func (s *scene) text(obs []float64) {
 // color returns the name of a thing's colour.
 func (s *scene) color(thing int) string { return colors[int(s.memo[memoColor+thing])].name }
 
-// say appends words to a text, with blanks between them.
+// say appends words to a text, with spaces between them.
 func say(text []float64, words ...string) []float64 {
 	for _, word := range words {
 		if len(text) > 0 {
@@ -104,7 +105,7 @@ func say(text []float64, words ...string) []float64 {
 	return text
 }
 
-// tokens returns the number of every word.
+// tokens returns the token of every word.
 func tokens() map[string]float64 {
 	numbers := map[string]float64{}
 	for i, word := range vocabulary() {

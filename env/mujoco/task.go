@@ -13,17 +13,17 @@ import (
 //go:embed models
 var models embed.FS
 
-// A definition is a named environment: a model and what is to be done with it.
+// A definition is a named environment: a model and a task.
 type definition struct {
-	name    string // "HalfCheetah", to which the version is added
-	file    string // in models
+	name    string // "HalfCheetah"; the version is added
+	file    string // name in models
 	version Version
-	skip    int                             // steps of the simulation in one of the environment
+	skip    int                             // simulation steps per environment step
 	limit   int                             // steps of an episode
 	task    func(m *model, dt float64) task // dt: seconds per step
 }
 
-// constructor returns what makes environments of d.
+// constructor returns the env.Constructor of d.
 func (d definition) constructor() env.Constructor {
 	return func(cfg env.Config, n int) (env.Vec, error) {
 		if err := cfg.Plain(); err != nil {
@@ -43,14 +43,14 @@ func (d definition) plan(m *model) (task, error) {
 	return t, nil
 }
 
-// A source is where a model comes from.
+// A source is the origin of a model.
 type source struct {
-	name string // the environment's
+	name string // the environment's name
 	file string // path of the model, or its name among the embedded ones
-	text []byte // the model itself; nil: it is in file
+	text []byte // the model itself; nil: read file
 }
 
-// embedded is the compiled-in model in file, for the environment called name.
+// embedded returns the compiled-in model in file, as the source of the environment called name.
 func embedded(name, file string) source {
 	text, err := models.ReadFile("models/" + file)
 	if err != nil {
@@ -59,48 +59,47 @@ func embedded(name, file string) source {
 	return source{name: name, file: file, text: text}
 }
 
-// A task says what one environment is: functions of the physics, which keep nothing.
+// A task describes one environment by functions of the physics, which have no state of their own.
 type task struct {
-	skip, limit int   // steps of the simulation in one of the environment, steps of an episode
+	skip, limit int   // simulation steps per environment step; steps of an episode
 	width       int   // numbers that observe writes
-	actuator    []int // the actuators that an action sets, in its order; all that control sets, where there is one
-	turning     []int // indices into qpos: the angles whose cosine and sine the physics has
-	contacts    bool  // the physics has cfrcExt
+	actuator    []int // the actuators that an action sets, in its order; with control, those that control sets
+	turning     []int // indices into qpos of the angles for physics.cos and sin
+	contacts    bool  // compute physics.cfrcExt
 	renew       renewal
 	info        []string
 	names       []string  // env.Spec.Tasks
 	weights     []float64 // env.Spec.TaskWeights
-	memo        int       // numbers of physics.memo
-	views       []view    // observations besides that of observe, which is not shown where width is 0
+	memo        int       // length of physics.memo
+	views       []view    // observations besides that of observe, which is left out if width is 0
 
-	// reset writes the initial state into qpos and qvel, which are the model's own, and into
-	// mocapPos and memo.
+	// reset writes the initial state into qpos, qvel, mocapPos and memo. qpos and qvel have the
+	// model's own state before.
 	reset func(r *philox.Stream, p *physics)
-	// before notes ahead of a step what step gets then: as many numbers as memory says. Without it
-	// they mean nothing.
+	// before notes memory values for step, ahead of the simulation. It may be nil.
 	memory int
 	before func(p *physics, note []float64)
-	// control turns an action, of as many numbers within ±1 as commands says, into what the
-	// actuators are set to. Without it the action is that.
+	// control writes the actuators' inputs for an action of commands numbers within ±1. If it is
+	// nil, the action has the inputs.
 	commands int
 	control  func(p *physics, action, ctrl []float32)
-	// step judges the step just taken. info is as long as the task's info.
+	// step returns the result of the step just taken, and fills info.
 	step func(p *physics, action []float32, note []float64, info []float32) (reward float64, terminated bool)
 	// observe writes the observation.
 	observe func(p *physics, obs []float64)
-	// stage, unless nil, is called before and after an observed picture is drawn: it may change what
-	// stands in qpos, mocapPos and memo before, and puts it back after.
+	// stage, unless nil, is called before and after an observed picture is drawn. It may change
+	// qpos, mocapPos and memo before, and must restore them after.
 	stage func(p *physics)
-	// develop, unless nil, changes an observed picture of that view, [height,width,3].
+	// develop, unless nil, changes an observed picture, [height,width,3], of view number view.
 	develop func(p *physics, view int, rgb []byte)
-	// paint writes the colours in which geoms are seen, [geoms,4] as MuJoCo's geom_rgba; nil: in
-	// those of the model.
+	// paint writes the colours of geoms for pictures, [geoms,4] like MuJoCo's geom_rgba; nil: the
+	// model's colours.
 	paint func(p *physics, colour []float32)
-	// expert writes what is to be done in the present state; nil: nobody knows.
+	// expert writes the expert's action in the present state; nil: there is no expert.
 	expert func(p *physics, action []float32)
 }
 
-// A view is one named observation: of width numbers, or a picture.
+// A view is one named observation: width numbers, or a picture.
 type view struct {
 	name    string
 	dtype   tensor.DType // F32, I32 or U8
@@ -108,32 +107,32 @@ type view struct {
 	width   int
 	bound   float32 // numbers are within ±bound
 	observe func(p *physics, obs []float64)
-	picture *env.View // U8 [height,width,3]; with it all but name is unset
+	picture *env.View // U8 [height,width,3]; then all other fields but name are unset
 }
 
-// A renewal says what is computed of the state that a step left. By itself MuJoCo leaves what it
-// computed of the state before.
+// A renewal selects the quantities that are computed again after a step. Without one, MuJoCo keeps
+// those of the state before.
 type renewal int
 
 const (
-	nothing   renewal = iota // as Gymnasium reads it
-	positions                // of bodies and sites
-	sensors                  // that, and sensors of positions and velocities
+	nothing   renewal = iota // as in Gymnasium
+	positions                // positions of bodies and sites
+	sensors                  // positions, and sensors of positions and velocities
 )
 
 // physics is one environment in MuJoCo's memory, under MuJoCo's names
-// (https://mujoco.readthedocs.io, mjData). The task of a Reset may write qpos, qvel, mocapPos and
-// mocapQuat, and that of a step's control qpos and mocapPos; all else is for reading, memo apart.
+// (https://mujoco.readthedocs.io, mjData). A task's reset may write qpos, qvel, mocapPos and
+// mocapQuat, and its control may write qpos and mocapPos. All else but memo is read-only.
 type physics struct {
 	qpos, qvel []float64 // [nq], [nv]
 	xpos       []float64 // [nbody,3]: positions of the bodies' frames
 	siteXpos   []float64 // [nsite,3]
 	sensor     []float64 // [nsensordata]
 	cfrcExt    []float64 // [nbody,6]: contact torques and forces, where the task has contacts
-	mocapPos   []float64 // [nmocap,3]: positions of bodies that nothing moves
-	mocapQuat  []float64 // [nmocap,4]: how those are turned
-	cos, sin   []float64 // of the task's turning angles, by the C library
-	memo       []float64 // what the task keeps of its own from reset on
+	mocapPos   []float64 // [nmocap,3]: positions of mocap bodies
+	mocapQuat  []float64 // [nmocap,4]: their orientations
+	cos, sin   []float64 // of the angles in task.turning, by the C library
+	memo       []float64 // values that the task keeps over an episode
 }
 
 // body returns the position of a body.
@@ -146,7 +145,7 @@ func uniform(r *philox.Stream, scale float64, x []float64) {
 	}
 }
 
-// normal adds normal noise of that standard deviation to every element of x.
+// normal adds normal noise with standard deviation scale to every element of x.
 func normal(r *philox.Stream, scale float64, x []float64) {
 	for i := 0; i < len(x); i += 2 {
 		a, b := r.Normal()

@@ -1,9 +1,9 @@
 package mujoco
 
-// A Version says which of Gymnasium's versions of a task is meant.
+// A Version is Gymnasium's version number of a task.
 type Version int
 
-// The versions differ in rewards, observations and models; each task says how.
+// The versions differ in rewards, observations and models; each constructor says how.
 const (
 	V4 Version = 4
 	V5 Version = 5

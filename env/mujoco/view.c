@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* roams returns whether the body of joint j may go anywhere. */
+/* roams reports whether joint j lets its body move without limit. */
 static int roams(const mjModel *m, int j) {
 	return m->jnt_type[j] == mjJNT_FREE || (m->jnt_type[j] == mjJNT_SLIDE && !m->jnt_limited[j]);
 }
@@ -52,11 +52,11 @@ void rl_close_view(rl_view *v) {
 	free(v);
 }
 
-/* headlight brightens MuJoCo's headlight, of 0.1 and 0.4, in a model without a light: it is too dark alone. */
+/* headlight brightens MuJoCo's default headlight, of 0.1 and 0.4, in a model without a light: it would be too dark. */
 static void headlight(rl_view *v) {
 	const mjVisual *vis = &v->model->vis;
 	for (int k = 0; k < 3; k++)
-		if (vis->headlight.ambient[k] != 0.1f || vis->headlight.diffuse[k] != 0.4f) return; /* the model's own */
+		if (vis->headlight.ambient[k] != 0.1f || vis->headlight.diffuse[k] != 0.4f) return; /* set by the model */
 	for (int i = 0; v->model->nlight == 0 && i < v->scene.nlight; i++)
 		for (int k = 0; k < 3; k++) v->scene.lights[i].ambient[k] = 0.4f, v->scene.lights[i].diffuse[k] = 0.6f;
 }
@@ -67,8 +67,8 @@ void rl_look(rl_view *v, const mjData *d, const float *colour) {
 	mju_copy(v->pose->mocap_pos, d->mocap_pos, 3 * m->nmocap);
 	mju_copy(v->pose->mocap_quat, d->mocap_quat, 4 * m->nmocap);
 	mj_kinematics(m, v->pose);
-	mj_comPos(m, v->pose); /* which cameras follow */
-	if (v->follows) /* MuJoCo's tracking camera lags behind */
+	mj_comPos(m, v->pose); /* cameras may depend on it */
+	if (v->follows) /* set here, because MuJoCo's tracking camera lags behind */
 		mju_copy3(v->camera.lookat, v->pose->subtree_com + 3 * v->follows);
 	mj_camlight(m, v->pose);
 	if (m->ntendon) mj_tendon(m, v->pose);

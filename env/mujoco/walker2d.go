@@ -6,14 +6,14 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// Walker2d makes Walker2d-v4 and -v5: two legs under a torso in a plane are to walk ahead. Observed
-// are the positions and the velocities, clipped to ±10, of its 9 degrees of freedom, except how far
-// it got; the action is 6 torques, clipped to ±1. 1000 steps of 0.008 s.
+// Walker2d makes Walker2d-v4 and -v5: two legs under a torso in a plane must walk ahead. The
+// observation is the positions of its 9 degrees of freedom without x, and their velocities, clipped
+// to ±10. The action is 6 torques, clipped to ±1. An episode has 1000 steps of 0.008 s.
 //
-//	reward = Δx/Δt + 1 - 0.001 Σ a²,    v5: the 1 only while it is well
+//	reward = Δx/Δt + 1 - 0.001 Σ a²,    v5: 1 only while the walker is healthy
 //
-// It is well while 0.8 < z < 2 and |angle| < 1; else the episode ends. In v4 the right foot slides
-// more easily than the left one, in v5 both hold alike.
+// The walker is healthy while 0.8 < z < 2 and |angle| < 1; otherwise the episode ends. In v4 the
+// right foot slides more easily than the left one; in v5 both have the same friction.
 //
 // Erez, Tassa and Todorov, "Infinite-horizon model predictive control for periodic tasks with
 // contacts", 2011.

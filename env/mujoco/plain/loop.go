@@ -58,7 +58,8 @@ type Loop struct {
 	out []float32
 }
 
-// Open reads the model in file. A step is skip steps of the simulation, with contact forces if so.
+// Open reads the model in file. A step is skip steps of the simulation; contacts adds contact
+// forces.
 func Open(file string, n, skip int, contacts bool) (*Loop, error) {
 	name, why := C.CString(file), (*C.char)(C.calloc(1, 1000))
 	defer C.free(unsafe.Pointer(name))
@@ -75,21 +76,21 @@ func Open(file string, n, skip int, contacts bool) (*Loop, error) {
 	return l, nil
 }
 
-// Place puts environment i into a state.
+// Place sets the state of environment i.
 func (l *Loop) Place(i int, qpos, qvel []float64) {
 	c := l.c
 	C.loop_place(&c, C.int(i), (*C.double)(&qpos[0]), (*C.double)(&qvel[0]))
 }
 
-// Run takes steps, with the actions [steps, n, actuators], and returns positions and velocities
-// after the last, [n, nq + nv].
+// Run takes steps with the actions [steps, n, actuators], and returns positions and velocities
+// after the last step, [n, nq + nv].
 func (l *Loop) Run(steps int, action []float32) []float32 {
 	c := l.c
 	C.loop_run(&c, C.int(steps), (*C.float)(&action[0]), (*C.float)(&l.out[0]))
 	return l.out
 }
 
-// Close gives the memory back.
+// Close frees the environments and the model.
 func (l *Loop) Close() {
 	c := l.c
 	C.loop_close(&c)

@@ -31,8 +31,8 @@ import (
 	"unsafe"
 )
 
-// See returns which geom of the model in file each pixel of its first camera shows, [height,
-// width], by MuJoCo's own intersections of rays; -1: none.
+// See returns the geom that each pixel of the first camera of the model in file shows, [height,
+// width], by MuJoCo's own ray intersections; -1: no geom.
 func See(file string, width, height int) ([]int32, error) {
 	name, why := C.CString(file), (*C.char)(C.calloc(1, 1000))
 	defer C.free(unsafe.Pointer(name))
