@@ -6,27 +6,27 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// Attention works in blocks of keyBlock keys by their position in the sequence, the first from
-// position 0 on, for any number of queries. So the output of a query has the same bits in a
-// prefill, in a chunk of one, and when it is decoded with a cache. Within a block scores,
-// probabilities and the weighted sum follow the keys in order. Blocks follow each other, with the
-// largest score so far taken out (SoftmaxBlock).
+// Attention works in blocks of keyBlock positions, counted from the beginning of the sequence, for
+// any number of queries. So the output of a query has the same bits in a prefill, in a chunk of
+// one, and when it is decoded with a cache. Within a block, scores, probabilities and the weighted
+// sum follow the keys in order. Blocks are added in order, relative to the largest score so far
+// (SoftmaxBlock).
 const (
 	keyBlock    = 64
 	tileQueries = 32
 )
 
-// A span is the tokens of one sequence that a forward pass computes: rows of the batch.
+// A span is the new tokens of one sequence in a forward pass: consecutive rows of the batch.
 type span struct {
 	row, n int     // first row and number of rows
-	first  int     // position of the first
+	first  int     // position of the first row
 	pages  []int32 // of the whole sequence
-	prefix int     // as Batch.Prefix has it
+	prefix int     // Batch.Prefix of the sequence
 	both   bool    // Batch.Parallel
 }
 
-// sees returns how many keys the token at a position sees, and up to which position tokens see as
-// many, or each one more than the one before it.
+// sees returns the number of keys that the token at position p attends to. Tokens before position
+// upTo attend to as many, plus more for each position after p: 0 or 1.
 func (s *span) sees(p int) (keys, upTo, more int) {
 	switch end := s.first + s.n; {
 	case p < s.prefix:
@@ -38,32 +38,32 @@ func (s *span) sees(p int) (keys, upTo, more int) {
 	}
 }
 
-// tiles is the memory of attention for one tile of queries.
+// tiles is scratch memory for one tile of queries.
 type tiles struct {
 	scores, slopes       [tileQueries * keyBlock]float32
 	acc                  []float32 // [tileQueries, head_dim]
 	top, sum, decay, lse [tileQueries]float32
-	// of one head of a sequence, for the backward pass: [length, head_dim] and pages [head_dim,
-	// PageLen]
+	// one head of a sequence, for the backward pass: keys [length, head_dim], and pages of values
+	// [head_dim, PageLen]
 	keys, values []float32
 }
 
-// A queryTile is some rows of queries that see the same positions, but for the last ones: rows of
-// one key head after the other.
+// A queryTile is rows of queries that attend to the same positions, except for the last few
+// positions. Rows are ordered by key head.
 type queryTile struct {
-	at, step    int // of the first row in the matrix of queries, and from row to row
+	at, step    int // offset of the first row in the matrix of queries, and distance of rows
 	rows        int
-	g, groups   int  // the first key head, and how many there are
-	first, more int  // row r sees the first first + r·more keys
+	g, groups   int  // the first key head, and the number of key heads
+	first, more int  // row r attends to the first first + r·more keys
 	heads       bool // rows are heads of one token, not tokens of one head
 }
 
-// last returns how many keys some row sees.
+// last returns the largest number of keys of a row.
 func (t *queryTile) last() int { return t.first + (t.rows-1)*t.more }
 
-// eachTile calls f with the tiles of queries of a span that use some key heads. Where a span has
-// few tokens, the rows of a tile are the heads of one token, else the tokens of one head. Rows do
-// not influence each other.
+// eachTile calls f with the query tiles of a span for key heads [from, to). In spans of few tokens,
+// the rows of a tile are the heads of one token; otherwise they are the tokens of one head. The
+// choice does not change results.
 func (w *Work) eachTile(s *span, from, to int, f func(t queryTile, head, token int)) {
 	c := &w.m.Config
 	e, width, group := c.HeadDim, c.Heads*c.HeadDim, c.Heads/c.KVHeads
@@ -93,22 +93,23 @@ func (w *Work) eachTile(s *span, from, to int, f func(t queryTile, head, token i
 	}
 }
 
-// attend sets out [n, heads·head_dim] from queries q of the same shape and the keys and values in
-// the cache. In training it keeps the logarithm of each query's sum in lse [heads, n].
+// attend sets out [n, heads·head_dim] from queries q of the same shape and the cached keys and
+// values. In training it stores the log-sum-exp of each query's scores in lse [heads, n].
 func (w *Work) attend(layer int, out, q, lse []float32) {
 	a := &w.attention
 	a.layer, a.o, a.q, a.lse = layer, out, q, lse
 	w.attendBy(a.forward)
 }
 
-// attention is the arguments of attend and attendGrad, and the parts of them that members do.
+// attention has the arguments of attend and attendGrad, and the functions that compute a part of
+// them.
 type attention struct {
 	layer                     int
 	o, q, lse, dq, dk, dv, do []float32
 	forward, backward         func(number, parts int, x *member)
 }
 
-// attendBy runs a job of all spans and key heads, by all members where it is large.
+// attendBy runs job for all spans and key heads. Large jobs are shared by all members.
 func (w *Work) attendBy(job func(number, parts int, x *member)) {
 	operations := 0
 	for i := range w.spans {
@@ -122,8 +123,8 @@ func (w *Work) attendBy(job func(number, parts int, x *member)) {
 	w.team.run(job)
 }
 
-// eachShare calls f with the spans of one part, and the key heads of it: of whole spans where there
-// are enough of them.
+// eachShare calls f with the spans and key heads of one part: whole spans if there are enough,
+// otherwise some key heads of every span.
 func (w *Work) eachShare(number, parts int, f func(s *span, from, to int)) {
 	heads := w.m.Config.KVHeads
 	if len(w.spans) >= 4*parts || parts == 1 {
@@ -149,8 +150,8 @@ func (w *Work) attendPart(number, parts int, x *member) {
 	})
 }
 
-// keepLSE stores what a softmax needs to be computed again: the largest score plus the logarithm of
-// the sum.
+// keepLSE stores the log-sum-exp of the scores, from which the backward pass recomputes
+// probabilities.
 func (w *Work) keepLSE(x *member, lse []float32, t queryTile, head, token int) {
 	a := &x.tiles
 	kernel.Log(a.sum[:t.rows], a.sum[:t.rows])
@@ -201,14 +202,14 @@ func (w *Work) attendTile(x *member, layer int, pages []int32, t queryTile, out,
 	}
 }
 
-// attendGrad sets dq, dk and dv to the derivatives by queries, keys and values, given do at the
-// attention's output o, and q and lse of the forward pass. dk and dv are [n, key heads·head_dim].
-// Every sequence begins at position 0.
+// attendGrad sets dq, dk and dv to the derivatives by queries, keys and values. do is the
+// derivative by the attention's output o; q and lse are from the forward pass. dk and dv are [n,
+// key heads·head_dim]. Every sequence begins at position 0.
 //
 //	p = e^(q·k - lse),  dv = Σ p·do,  ds = p·(do·v - do·o),  dq = Σ ds·k,  dk = Σ ds·q
 //
-// Sums over keys and over queries go in order of their positions, those over the queries' heads of
-// a key head in order of the heads.
+// Sums over keys and queries follow their positions. Sums over the query heads of a key head follow
+// the heads.
 func (w *Work) attendGrad(layer int, dq, dk, dv, do, o, q, lse []float32) {
 	c, a := &w.m.Config, &w.attention
 	clear(dq[:w.n*c.Heads*c.HeadDim])
@@ -239,7 +240,7 @@ func (w *Work) attendGradPart(number, parts int, x *member) {
 	})
 }
 
-// unpack lays the keys of a head out as [length, head_dim], and the values as pages [head_dim,
+// unpack copies the keys of a head as [length, head_dim], and its values as pages [head_dim,
 // PageLen].
 func (w *Work) unpack(x *member, layer, g int, s *span) {
 	a, e := &x.tiles, w.m.Config.HeadDim

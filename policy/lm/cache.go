@@ -6,11 +6,11 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// PageLen is how many tokens a page of a Cache holds.
+// PageLen is the number of tokens in a page of a Cache.
 const PageLen = 16
 
-// A Cache holds the keys and values of sequences, in pages of PageLen tokens that it hands out.
-// Sequences may share pages: see Sequence.Fork. It belongs to one goroutine.
+// A Cache holds the keys and values of sequences, in pages of PageLen tokens. Sequences may share
+// pages: see Sequence.Fork. It belongs to one goroutine.
 //
 // A page has, for every layer and every key head, the keys as [head_dim, PageLen] and then the
 // values as [PageLen, head_dim].
@@ -19,12 +19,12 @@ type Cache struct {
 	pages int
 	mem   []float32
 	free  []int32
-	users []int32 // of each page: sequences that hold it
-	heads int     // elements of a head in a page: keys and values
+	users []int32 // [pages]: number of sequences that use the page
+	heads int     // elements of one head in a page: keys and values
 	page  int     // elements of a page in one layer
 }
 
-// NewCache returns a cache of so many pages.
+// NewCache returns a cache with this number of pages.
 func (m *Model) NewCache(pages int) *Cache {
 	c := &Cache{m: m, heads: 2 * m.Config.HeadDim * PageLen}
 	c.page = c.heads * m.Config.KVHeads
@@ -38,7 +38,7 @@ func (m *Model) PageBytes() int {
 	return 4 * 2 * c.HeadDim * PageLen * c.KVHeads * c.Layers
 }
 
-// extend lets an empty cache have at least so many pages.
+// extend gives an empty cache at least this number of pages.
 func (c *Cache) extend(pages int) {
 	if pages <= c.pages {
 		return
@@ -52,7 +52,7 @@ func (c *Cache) extend(pages int) {
 	}
 }
 
-// Free returns how many pages nobody has.
+// Free returns the number of unused pages.
 func (c *Cache) Free() int { return len(c.free) }
 
 // keys returns the keys of a head in a page, [head_dim, PageLen].
@@ -65,25 +65,24 @@ func (c *Cache) values(layer int, page int32, head int) []float32 {
 	return c.mem[(layer*c.pages+int(page))*c.page+head*c.heads+c.heads/2:][: c.heads/2 : c.heads/2]
 }
 
-// A Sequence is the part of a text whose keys and values a Cache holds. The zero Sequence is not
-// ready: make it with NewSequence.
+// A Sequence is the tokens of a text whose keys and values are in a Cache. Make it with
+// NewSequence.
 type Sequence struct {
 	cache *Cache
 	pages []int32
 	len   int
 }
 
-// NewSequence returns an empty sequence, which has no page yet. It grows to the given length
-// without allocation.
+// NewSequence returns an empty sequence without pages. It grows up to the given length without
+// allocation.
 func (c *Cache) NewSequence(length int) *Sequence {
 	return &Sequence{cache: c, pages: make([]int32, 0, (length+PageLen-1)/PageLen)}
 }
 
-// Len returns how many tokens the cache holds of the sequence.
+// Len returns the number of cached tokens.
 func (s *Sequence) Len() int { return s.len }
 
-// Truncate gives back all but the first n tokens, and the pages that hold no other. Truncate(0)
-// gives back everything.
+// Truncate drops all but the first n tokens, and frees pages that are no longer needed.
 func (s *Sequence) Truncate(n int) {
 	if n < 0 || n > s.len {
 		panic(fmt.Sprintf("lm: a sequence of %d tokens truncated to %d", s.len, n))
@@ -95,9 +94,9 @@ func (s *Sequence) Truncate(n int) {
 	s.pages, s.len = s.pages[:keep], n
 }
 
-// Fork returns a sequence of the first n tokens of s, which may grow to the given length without
-// allocation. It shares the pages that n tokens fill with s, and holds a copy of the rest: at most
-// one page, which the cache must have free. Neither sequence changes what the other sees.
+// Fork returns a sequence of the first n tokens of s, which grows up to the given length without
+// allocation. It shares full pages with s and copies a partial page, for which the cache must have
+// a free page. Neither sequence changes the other.
 func (s *Sequence) Fork(n, length int) *Sequence {
 	if n < 0 || n > s.len {
 		panic(fmt.Sprintf("lm: a fork of %d tokens of a sequence of %d", n, s.len))
@@ -111,12 +110,13 @@ func (s *Sequence) Fork(n, length int) *Sequence {
 	return f
 }
 
-// shares reports whether the next token goes into a page that another sequence holds, too.
+// shares reports whether the next token goes into a page that another sequence uses, too.
 func (s *Sequence) shares() bool {
 	return s.len%PageLen != 0 && s.cache.users[s.pages[len(s.pages)-1]] > 1
 }
 
-// ownLast replaces the last page by a copy if the next token goes into it and it is shared.
+// ownLast replaces the last page by a copy if the next token goes into it and another sequence uses
+// it.
 func (s *Sequence) ownLast() {
 	if !s.shares() {
 		return
@@ -139,15 +139,15 @@ func (c *Cache) take() int32 {
 	return p
 }
 
-// giveBack ends a sequence's use of a page.
+// giveBack ends one sequence's use of a page.
 func (c *Cache) giveBack(p int32) {
 	if c.users[p]--; c.users[p] == 0 {
 		c.free = append(c.free, p)
 	}
 }
 
-// Missing returns how many pages the sequence needs to grow by n tokens: one more where it must copy
-// a page that it shares.
+// Missing returns the number of pages that the sequence needs to grow by n tokens, including the
+// copy of a shared page.
 func (s *Sequence) Missing(n int) int {
 	missing := (s.len+n+PageLen-1)/PageLen - len(s.pages)
 	if n > 0 && s.shares() {
@@ -156,7 +156,7 @@ func (s *Sequence) Missing(n int) int {
 	return missing
 }
 
-// grow takes pages for n more tokens. The caller has checked that there are enough.
+// grow takes pages for n more tokens. The caller has checked that enough are free.
 func (s *Sequence) grow(n int) {
 	if n > 0 {
 		s.ownLast()

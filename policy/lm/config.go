@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// A Config says what a decoder-only transformer is made of. Package hf reads it from a checkpoint
-// folder.
+// A Config describes a decoder-only transformer. Package hf reads it from a checkpoint folder.
 type Config struct {
 	Family Family
 
@@ -25,14 +24,14 @@ type Config struct {
 	OutBias      bool // of o_proj
 	MLPBias      bool
 	QKNorm       bool    // RMSNorm of each head of queries and keys, before the rotation
-	MaxPositions int     // the length that the model was made for; longer sequences work
-	Window       int     // the longest sequence that the layers see whole; longer ones are refused. 0: any
+	MaxPositions int     // sequence length in training; longer sequences work
+	Window       int     // the longest sequence that all layers see whole; longer ones are an error. 0: no limit
 	InitRange    float64 // deviation of initial weights
 
 	Experts Experts // the zero Experts: every layer is dense
 }
 
-// A Family names the models whose tensors, keys and defaults are alike. The names are those of
+// A Family is a group of models with the same tensor names, keys and defaults. Its name is
 // model_type in config.json.
 type Family string
 
@@ -46,18 +45,18 @@ const (
 	Mixtral  Family = "mixtral"
 )
 
-// Families are all there are.
+// Families are all supported families.
 var Families = []Family{Qwen2, Qwen3, Llama, Mistral, Qwen2MoE, Qwen3MoE, Mixtral}
 
-// Experts say how sparse layers choose among feed-forward blocks.
+// Experts describes the experts of sparse layers.
 type Experts struct {
 	Count              int     // experts of a sparse layer; 0: no layer is sparse
 	PerToken           int     // experts that a token is sent to
 	Intermediate       int     // width of one expert
 	SharedIntermediate int     // width of the expert that every token is sent to; 0: there is none
-	Normalize          bool    // the weights of the chosen experts are divided by their sum
-	AuxCoef            float64 // weighs the load-balancing loss
-	Dense              []bool  // layers that are dense all the same; nil: none
+	Normalize          bool    // divide the weights of the chosen experts by their sum
+	AuxCoef            float64 // weight of the load-balancing loss
+	Dense              []bool  // [layers]: layers without experts; nil: none
 }
 
 // Sparse reports whether layer i has experts.
@@ -65,7 +64,7 @@ func (c *Config) Sparse(i int) bool {
 	return c.Experts.Count > 0 && (c.Experts.Dense == nil || !c.Experts.Dense[i])
 }
 
-// Check reports all sizes that make no model.
+// Check returns an error that lists all invalid sizes.
 func (c *Config) Check() error {
 	var wrong []string
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
@@ -113,15 +112,15 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// Limits far above any model, so that a size that is a mistake is refused and products of sizes stay
-// in range.
+// Limits far above any model. They reject sizes that are mistakes, and keep products of sizes in
+// range.
 const (
 	maxSize        = 1 << 24 // of each axis of a matrix
-	maxFeedForward = 1 << 16 // feed-forward blocks, each expert being one
+	maxFeedForward = 1 << 16 // feed-forward blocks, including each expert
 	maxCount       = 1 << 44 // weights
 )
 
-// tooLarge reports sizes beyond the limits. All are above 0.
+// tooLarge returns the sizes beyond the limits. All sizes are above 0.
 func (c *Config) tooLarge() (wrong []string) {
 	x := c.Experts
 	for _, n := range []struct {
@@ -151,15 +150,15 @@ func (c *Config) tooLarge() (wrong []string) {
 	return wrong
 }
 
-// Sizes of the sums that a parallel layout may split: see doc.go.
+// Limits of the blocks into which a parallel layout may split sums: see doc.go.
 const (
 	maxBlocks = 8
 	minBlock  = 32
 )
 
-// Blocks returns in how many blocks every sum over heads, over a feed-forward width or over the
-// vocabulary is computed. It is the largest power of two, at most 8, that divides the heads and the
-// widths and leaves each block of the attention's output 32 elements or more.
+// Blocks returns the number of blocks in every sum over heads, over a feed-forward width or over
+// the vocabulary. It is the largest power of two up to 8 that divides the heads and the widths, and
+// leaves at least 32 elements of the attention's output in each block.
 func (c *Config) Blocks() int {
 	blocks := 1
 	fits := func(b int) bool {

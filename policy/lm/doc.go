@@ -1,12 +1,12 @@
 // Package lm computes decoder-only transformers in float32: Qwen2, Qwen3, Llama, Mistral and their
-// mixtures of experts, from a checkpoint folder (package hf) or from nothing.
+// mixtures of experts. Weights come from a checkpoint folder (package hf) or are new.
 //
 //	c, err := hf.ReadConfig(dir)                       // or a lm.Config of your own
 //	m, err := lm.New(new(nn.Params[float32]), c, lm.Options{})
 //	err = m.Alloc(tensor.Heap)
 //	err = hf.Load(m, dir)                              // or m.Init(seed)
 //
-// In training, batches are sequences one after the other. Nothing is padded:
+// In training, a batch is sequences one after the other, without padding:
 //
 //	w := m.NewTraining(4096)                           // activations of up to 4096 tokens
 //	err = m.Forward(w, batch)
@@ -18,7 +18,7 @@
 // Several goroutines may use a Model at once, each with a Work of its own. Work.SetThreads lets one
 // Work compute on several cores.
 //
-// In generation, a cache holds what the model keeps of each sequence:
+// In generation, a cache holds keys and values of each sequence:
 //
 //	w, cache := m.NewDecoding(512), m.NewCache(1000)
 //	s := cache.NewSequence(2048)
@@ -28,10 +28,10 @@
 // # The same bits
 //
 // A token's log-probability has the same bits in Forward and in Extend, in any batch, beside any
-// other sequences and in pieces of any size. Each row is computed by itself: the order of a sum
+// other sequences and in pieces of any size. Each row is computed separately, so the order of a sum
 // never depends on the number of rows. Attention follows blocks of keys by their positions. Sums
-// over heads, over a feed-forward width and over the vocabulary, which several processors may later
-// share, fall into Config.Blocks blocks that are added as a tree (kernel.Multiplier). The gradient
-// of a weight is one chain over the tokens in order, which no size of a batch changes. As
-// everywhere, bits are equal on processors of one kind.
+// over heads, over a feed-forward width and over the vocabulary are split into Config.Blocks
+// blocks, which are added as a tree (kernel.Multiplier), so that several processors may share them
+// later. The gradient of a weight is summed over the tokens in order, whatever the size of a batch.
+// As everywhere, bits are equal on processors of one kind.
 package lm

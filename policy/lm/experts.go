@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// experts are the feed-forward blocks of a sparse layer: every token goes to a few of them, which a
-// router chooses, and to the shared one. Shazeer et al. 2017, arXiv:1701.06538.
+// experts are the feed-forward blocks of a sparse layer. A router sends every token to a few of
+// them; the shared expert gets all tokens. Shazeer et al. 2017, arXiv:1701.06538.
 type experts struct {
 	router     linear // no bias
 	all        []feedForward
@@ -31,16 +31,16 @@ func (m *Model) newExperts(prefix string) *experts {
 	return x
 }
 
-// routed is what a sparse layer keeps of n tokens. A slot is one choice of one token: slot s of
-// token t has number t·PerToken + s. Places are slots in the order in which the experts compute
-// them: by expert, then by token.
+// routed has the activations of a sparse layer for n tokens. A slot is one choice of one token:
+// slot s of token t has number t·PerToken + s. A place is the number of a slot in the order of
+// computation: by expert, then by token.
 type routed struct {
 	probs    []float32 // [n, experts]
-	chosen   []int32   // [slots] expert
+	chosen   []int32   // [slots]: expert
 	weight   []float32 // [slots]
-	place    []int32   // [slots] place of a slot
-	slot     []int32   // [places] slot at a place
-	starts   []int32   // [experts+1] first place of an expert
+	place    []int32   // [slots]: place of the slot
+	slot     []int32   // [places]: slot at the place
+	starts   []int32   // [experts+1]: first place of the expert
 	gate, up []float32 // [places, intermediate]
 	out      []float32 // [places, d]
 
@@ -63,8 +63,8 @@ func newRouted(m *Model, n int) *routed {
 	}
 }
 
-// forward adds to y [n,d] what the experts make of x [n,d]. Contributions are added in order of the
-// slots, the shared one last.
+// forward adds the output of the experts for x [n,d] to y [n,d]. Contributions are added in order
+// of the slots, the shared expert last.
 func (x *experts) forward(w *Work, r *routed, y, in []float32, n int) {
 	d, per := w.m.Config.Hidden, x.c.PerToken
 	x.route(w, r, in, n)
@@ -95,8 +95,8 @@ func (x *experts) forward(w *Work, r *routed, y, in []float32, n int) {
 	}
 }
 
-// route chooses the experts of every token: those of the largest probabilities, the one of the
-// smaller number where two are equal.
+// route chooses the experts of every token by their probabilities; of equal ones, the expert with
+// the smaller number.
 func (x *experts) route(w *Work, r *routed, in []float32, n int) {
 	count, per := x.c.Count, x.c.PerToken
 	probs := r.probs[:n*count]
@@ -145,9 +145,9 @@ func contains(x []int32, v int32) bool {
 	return false
 }
 
-// backward sets dx [n,d] from dy [n,d], at the input of the forward pass, and adds to the
-// gradients. slope [experts] is the derivative of the auxiliary loss by every token's probability
-// of an expert.
+// backward sets dx [n,d] from dy [n,d], for the input of the forward pass, and adds to the
+// gradients. slope [experts] is the derivative of the auxiliary loss by a token's probability of
+// each expert.
 func (x *experts) backward(w *Work, r *routed, dx, dy, in, slope []float32, n int) {
 	d, per, f := w.m.Config.Hidden, x.c.PerToken, x.c.Intermediate
 	dprobs := w.dprobs[:n*x.c.Count]
@@ -157,7 +157,7 @@ func (x *experts) backward(w *Work, r *routed, dx, dy, in, slope []float32, n in
 	for place, slot := range r.slot[:n*per] {
 		t := int(slot) / per
 		copy(gathered[place*d:(place+1)*d], in[t*d:(t+1)*d])
-		row := dout[place*d : (place+1)*d] // its own content served routeGrad
+		row := dout[place*d : (place+1)*d] // routeGrad has used its previous content
 		copy(row, dy[t*d:(t+1)*d])
 		kernel.Scale(row, r.weight[slot])
 	}
@@ -179,13 +179,13 @@ func (x *experts) backward(w *Work, r *routed, dx, dy, in, slope []float32, n in
 	}
 }
 
-// routeGrad sets dprobs [n,experts] to the derivative by the router's products.
+// routeGrad sets dprobs [n,experts] to the derivative by the router's output.
 func (x *experts) routeGrad(r *routed, dprobs, dy, slope []float32, n, d int) {
 	count, per := x.c.Count, x.c.PerToken
 	for t := range n {
 		row, probs := dprobs[t*count:(t+1)*count], r.probs[t*count:(t+1)*count]
 		copy(row, slope)
-		sum, mean := float32(0), float32(0) // of the chosen probabilities, and of the weights' derivatives
+		sum, mean := float32(0), float32(0) // sums of the chosen probabilities, and of the weights' derivatives
 		for s := t * per; s < (t+1)*per; s++ {
 			sum += probs[r.chosen[s]]
 		}

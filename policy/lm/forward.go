@@ -7,8 +7,9 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// Forward computes a batch. In training all activations stay in w, until the next Forward; LogProbs
-// and Backward follow. With a Work of NewInference only Hidden follows. Given must not change before.
+// Forward computes a batch. After a Forward for training, call LogProbs and Backward; w keeps all
+// activations until the next Forward. With a Work of NewInference only Hidden may follow. Do not
+// change b.Given before.
 func (m *Model) Forward(w *Work, b Batch) error {
 	if !w.whole {
 		panic("lm: Forward with a Work of NewDecoding")
@@ -47,7 +48,7 @@ func (m *Model) Forward(w *Work, b Batch) error {
 	return nil
 }
 
-// checkBatch complains about what is no batch for w.
+// checkBatch returns an error if b is not a valid batch for w.
 func (m *Model) checkBatch(w *Work, b Batch) error {
 	n := len(b.Starts)
 	if n < 2 || b.Starts[0] != 0 || int(b.Starts[n-1]) != len(b.IDs) {
@@ -74,8 +75,8 @@ func (m *Model) checkBatch(w *Work, b Batch) error {
 	return m.checkIDs(b.IDs, b.Given)
 }
 
-// checkIDs complains about ids that are no tokens, and about rows given that are not one for each
-// id that asks for one.
+// checkIDs returns an error for ids beyond the vocabulary, and if given does not have one row for
+// each id Given.
 func (m *Model) checkIDs(ids []int32, given []float32) error {
 	rows := 0
 	for i, id := range ids {
@@ -93,19 +94,19 @@ func (m *Model) checkIDs(ids []int32, given []float32) error {
 	return nil
 }
 
-// A Piece is new tokens of a sequence in a cache.
+// A Piece is new tokens of a cached sequence.
 type Piece struct {
 	Seq    *Sequence
 	IDs    []int32
 	Given  []float32 // as in a Batch
-	Prefix int       // as in a Batch, of the whole sequence: its tokens stand in one piece
-	// Parallel is as in a Batch, of the tokens of this piece: they see each other in both directions.
+	Prefix int       // as in a Batch, for the whole sequence, whose tokens must be in one piece
+	// Parallel is as in a Batch, for the tokens of this piece.
 	Parallel bool
 }
 
-// Extend computes the next tokens of some sequences of one cache and keeps their keys and values
-// there. Each sequence stands in one piece at most. The rows of w are the tokens of the pieces in
-// order; Logits and LogProbs follow. Nothing has changed if there is an error.
+// Extend computes new tokens of sequences of one cache, and adds their keys and values to it. A
+// sequence may be in one piece only. The rows of w are the tokens of the pieces in order; Logits
+// and LogProbs may follow. An error leaves everything unchanged.
 func (m *Model) Extend(w *Work, pieces ...Piece) error {
 	if w.whole {
 		panic("lm: Extend with a Work that NewDecoding did not make")
@@ -148,7 +149,7 @@ func (m *Model) Extend(w *Work, pieces ...Piece) error {
 	return nil
 }
 
-// forward computes w.ids, whose places are w.spans.
+// forward computes w.ids, whose sequences are w.spans.
 func (m *Model) forward(w *Work) {
 	c := &m.Config
 	w.n = len(w.ids)
@@ -171,7 +172,7 @@ func (m *Model) forward(w *Work) {
 	w.balance()
 }
 
-// embedRows sets x [n,d] to the embeddings of the tokens, or to the rows that are given for them.
+// embedRows sets x [n,d] to the embeddings of the tokens, or to the given rows.
 func (m *Model) embedRows(x []float32, ids []int32, given []float32) {
 	d, v, e := m.Config.Hidden, m.Config.Vocab, m.embed.data()
 	for i, id := range ids {
@@ -190,7 +191,7 @@ func (m *Model) embedRows(x []float32, ids []int32, given []float32) {
 	}
 }
 
-// forward computes the next residual stream from a.x. next may be a.x.
+// forward computes the residual stream after the layer from a.x. next may be a.x.
 func (l *layer) forward(w *Work, a *activations, next []float32, number int) {
 	m, n := w.m, w.n
 	c := &m.Config
@@ -224,10 +225,10 @@ func (l *layer) forward(w *Work, a *activations, next []float32, number int) {
 	}
 }
 
-// queryScale is what the products of queries and keys are multiplied by.
+// queryScale returns the factor of the products of queries and keys.
 func queryScale(c *Config) float32 { return float32(1 / math.Sqrt(float64(c.HeadDim))) }
 
-// store puts keys and values of all rows into the cache.
+// store writes keys and values of all rows to the cache.
 func (w *Work) store(layer int) {
 	c := &w.m.Config
 	e, width := c.HeadDim, c.HeadDim*c.KVHeads
@@ -247,7 +248,7 @@ func (w *Work) store(layer int) {
 	}
 }
 
-// reserve makes room for the keys and values of a sequence.
+// reserve makes room for the keys and values of a sequence of this length.
 func (t *tiles) reserve(length, e int) {
 	n := (length + PageLen - 1) / PageLen * PageLen * e
 	if n > len(t.keys) {
@@ -258,8 +259,8 @@ func (t *tiles) reserve(length, e int) {
 // Rows returns the number of tokens of the last pass.
 func (w *Work) Rows() int { return w.n }
 
-// Hidden returns the last residual stream after its norm, [rows, hidden]: what the output matrix,
-// or another head, reads. It is valid until the next pass.
+// Hidden returns the last residual stream after its norm, [rows, hidden], which is the input of the
+// output matrix. It is valid until the next pass.
 func (w *Work) Hidden() []float32 { return w.final.hidden[:w.n*w.m.Config.Hidden] }
 
 // AuxLoss returns the load-balancing loss of the last pass, before Config.Experts.AuxCoef; 0
@@ -267,8 +268,8 @@ func (w *Work) Hidden() []float32 { return w.final.hidden[:w.n*w.m.Config.Hidden
 //
 //	experts · Σ_e share_e · mean_e
 //
-// where share_e is the share of (layer, token) pairs that chose expert e, added up over the slots,
-// and mean_e the mean of its probability.
+// where share_e is the number of times that expert e was chosen, divided by the number of (layer,
+// token) pairs, and mean_e is the mean of its probability.
 func (w *Work) AuxLoss() float64 {
 	c := &w.m.Config.Experts
 	sum := 0.0
@@ -321,6 +322,6 @@ func (w *Work) balance() {
 	}
 }
 
-// Residual returns the residual stream that comes into a layer, [rows, hidden], of the last
+// Residual returns the residual stream at the input of a layer, [rows, hidden], in the last
 // Forward. It is valid until the next pass.
 func (w *Work) Residual(layer int) []float32 { return w.acts[layer].x[:w.n*w.m.Config.Hidden] }

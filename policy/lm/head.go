@@ -7,18 +7,17 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// Logits exist for some rows at a time only: at most headRows, and fewer where the vocabulary is
-// large.
+// At most headRows rows of logits are in memory at a time, fewer if the vocabulary is large.
 const (
 	headRows   = 192
 	headLogits = 1 << 24
 )
 
-// headWork is the memory of the output matrix.
+// headWork is the memory of the output layer.
 type headWork struct {
 	logits []float32 // [rows, vocabulary]
 	hidden []float32 // [rows, d]
-	lse    []float64 // of every target of the last LogProbs
+	lse    []float64 // one per target of the last LogProbs
 	dh     []float32 // [n,d], derivative by the hidden rows
 }
 
@@ -32,7 +31,7 @@ func (w *Work) headRows() int {
 	return rows
 }
 
-// Logits sets out [len(rows), vocabulary] to the logits after some rows of the last pass.
+// Logits sets out [len(rows), vocabulary] to the logits of some rows of the last pass.
 func (m *Model) Logits(w *Work, out []float32, rows []int32) {
 	d, v, step := m.Config.Hidden, m.Config.Vocab, w.headRows()
 	for i := 0; i < len(rows); i += step {
@@ -41,7 +40,7 @@ func (m *Model) Logits(w *Work, out []float32, rows []int32) {
 	}
 }
 
-// gather copies hidden rows next to each other.
+// gather copies hidden rows to consecutive rows.
 func (w *Work) gather(rows []int32, d int) []float32 {
 	for i, r := range rows {
 		copy(w.head.hidden[i*d:(i+1)*d], w.final.hidden[int(r)*d:])
@@ -53,14 +52,13 @@ func (m *Model) logits(w *Work, out, hidden []float32) {
 	m.head.forward(w.team, out, hidden, w.low, len(hidden)/m.Config.Hidden, false)
 }
 
-// A Target asks for the probability of a token after a row of the last pass.
+// A Target is a token whose probability after a row of the last pass is computed.
 type Target struct {
-	Row   int32 // the token before
+	Row   int32 // row of the token before it
 	Token int32
 }
 
-// NextTokens appends to dst the targets of a batch: every token but the first of its sequence,
-// after the one before.
+// NextTokens appends the targets of a batch to dst: for every sequence, each token but the first.
 func (b Batch) NextTokens(dst []Target) []Target {
 	for i := range len(b.Starts) - 1 {
 		for t := b.Starts[i] + 1; t < b.Starts[i+1]; t++ {
@@ -70,9 +68,9 @@ func (b Batch) NextTokens(dst []Target) []Target {
 	return dst
 }
 
-// LogProbs sets logp[i] to the log-probability of target i, and entropy[i] to the entropy of the
-// distribution that it is drawn from, unless entropy is nil. Both are of
-// softmax(logits/temperature). Their bits depend on the sequence before the target alone.
+// LogProbs sets logp[i] to the log-probability of target i. Unless entropy is nil, it sets
+// entropy[i] to the entropy of the distribution before target i. Both are of
+// softmax(logits/temperature). Their bits depend only on the sequence up to the target.
 func (m *Model) LogProbs(w *Work, logp, entropy []float32, targets []Target, temperature float32) {
 	v, step := m.Config.Vocab, w.headRows()
 	w.head.lse = resize(w.head.lse, len(targets))
@@ -105,7 +103,7 @@ func (w *Work) targetLogits(part []Target, temperature float32) []float32 {
 	return logits
 }
 
-// A Distribution sums up a row of logits.
+// A Distribution has sums over a row of logits.
 type Distribution struct {
 	LSE     float64 // log Σ e^logit
 	Entropy float64
@@ -135,7 +133,8 @@ func (m *Model) Distribution(logits []float32) Distribution {
 	return Distribution{LSE: p.top + math.Log(p.sum), Entropy: math.Log(p.sum) - p.weighted/p.sum}
 }
 
-// A partial is the largest logit of some, Σ e^(logit - top), and Σ e^(logit - top)·(logit - top).
+// A partial has sums over some logits: the largest one, top, Σ e^(logit - top), and Σ e^(logit -
+// top)·(logit - top).
 type partial struct{ top, sum, weighted float64 }
 
 func (p partial) merge(q partial) partial {
@@ -146,7 +145,7 @@ func (p partial) merge(q partial) partial {
 	return partial{top, p.shifted(top).sum + q.shifted(top).sum, p.shifted(top).weighted + q.shifted(top).weighted}
 }
 
-// shifted is p relative to another top.
+// shifted returns p relative to another top.
 func (p partial) shifted(top float64) partial {
 	if p.sum == 0 {
 		return partial{top: top}
@@ -157,8 +156,8 @@ func (p partial) shifted(top float64) partial {
 }
 
 // headBackward adds to the gradients of the output matrix and sets w.head.dh to the derivative by
-// the hidden rows, given the derivatives of the loss by the log-probabilities and entropies (nil:
-// none) of the last LogProbs. Rows get a chain over their targets in order.
+// the hidden rows. dlogp and dentropy (may be nil) are the derivatives of the loss by the results
+// of the last LogProbs. A row sums over its targets in order.
 func (m *Model) headBackward(w *Work, dlogp, dentropy []float32, targets []Target, temperature float32) {
 	d, v, step := m.Config.Hidden, m.Config.Vocab, w.headRows()
 	if w.head.dh == nil {
@@ -187,8 +186,8 @@ func (m *Model) headBackward(w *Work, dlogp, dentropy []float32, targets []Targe
 	}
 }
 
-// logitsGrad turns a row of logits into the derivative by them. With p the probabilities and H
-// their entropy:
+// logitsGrad replaces a row of logits by the derivative of the loss by them. With p the
+// probabilities and H their entropy:
 //
 //	∂logp_t/∂x = 1_t - p,   ∂H/∂x = -p·(log p + H)
 func (m *Model) logitsGrad(x []float32, token int, lse float64, dlogp, dentropy float32) {

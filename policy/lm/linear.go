@@ -2,13 +2,13 @@ package lm
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// A linear is y = x·W + b, plus an adapter's product where there is one.
+// A linear is y = x·W + b, plus the product of its adapter if it has one.
 type linear struct {
 	m       *Model
 	in, out int
 	w, b    weight
 	bias    bool
-	rows    bool // the summed axis may be split: see Multiplier
+	rows    bool // the summed axis is split into blocks: see kernel.Multiplier
 	adapter *adapter
 }
 
@@ -21,7 +21,7 @@ func (m *Model) newLinear(name string, in, out int, bias, rows bool) linear {
 	return l
 }
 
-// blocks returns in how many blocks the sums of a forward pass are computed, and those of the
+// blocks returns the number of blocks in the sums of the forward pass, and in those of the
 // derivative by the input.
 func (l *linear) blocks() (forward, backward int) {
 	if l.rows {
@@ -30,8 +30,8 @@ func (l *linear) blocks() (forward, backward int) {
 	return 1, l.m.blocks
 }
 
-// forward sets y [n,out] from x [n,in], or adds to it. low holds n·rank elements where the model
-// has adapters.
+// forward sets y [n,out] from x [n,in], or adds to it. low is scratch of n·rank elements if the
+// model has adapters.
 func (l *linear) forward(x *team, y, in, low []float32, n int, add bool) {
 	blocks, _ := l.blocks()
 	y, in = y[:n*l.out], in[:n*l.in]
@@ -53,8 +53,8 @@ func (l *linear) forward(x *team, y, in, low []float32, n int, add bool) {
 	}
 }
 
-// gradient adds to the gradients of the weights what dy [n,out] asks for at the input x [n,in].
-// With an adapter it leaves in low [n,rank] the derivative by the adapter's inner values.
+// gradient adds to the gradients of the weights, given the input x [n,in] and the derivative dy
+// [n,out]. With an adapter it stores the derivative by the adapter's inner values in low [n,rank].
 func (l *linear) gradient(x *team, in, dy, low, low2 []float32, n int) {
 	in, dy = in[:n*l.in], dy[:n*l.out]
 	if g := l.w.grad(); g != nil {
@@ -76,14 +76,14 @@ func (l *linear) gradient(x *team, in, dy, low, low2 []float32, n int) {
 	}
 }
 
-// A derivative is dy at the output of a linear.
+// A derivative is dy, the derivative by the output of the linear l.
 type derivative struct {
 	l  *linear
 	dy []float32
 }
 
-// inputGrad sets dx [n,in] to the derivative by the common input of up to three linears, and adds
-// the gradients of their weights at that input, in.
+// inputGrad sets dx [n,in] to the derivative by in, the common input of up to three linears, and
+// adds to the gradients of their weights.
 func (w *Work) inputGrad(dx, in []float32, n int, from ...derivative) {
 	var terms [3]kernel.Term
 	for i, d := range from {

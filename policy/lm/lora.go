@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// A LoRA says which products get a trainable product of low rank beside them: y = x·W +
-// scale·(x·A)·B. Hu et al. 2021, arXiv:2106.09685.
+// A LoRA describes trainable products of low rank that are added to products of the model: y = x·W
+// + scale·(x·A)·B. Hu et al. 2021, arXiv:2106.09685.
 type LoRA struct {
 	Rank    int
 	Alpha   float64  // scale = Alpha/Rank
@@ -26,7 +26,7 @@ func (o *LoRA) Scale() float32 {
 	return float32(o.Alpha / float64(o.Rank))
 }
 
-// Targets are the products that adapters may stand beside.
+// Targets are the products that may have an adapter.
 var Targets = []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "lm_head"}
 
 func (o *LoRA) check(c *Config) error {
@@ -50,13 +50,13 @@ func (o *LoRA) check(c *Config) error {
 // An adapter is A [in,rank] and B [rank,out].
 type adapter struct {
 	m              *Model
-	module         string // the name of the product
+	module         string // name of the product
 	in, out, rank  int
-	fieldA, fieldB int // of m.Params
+	fieldA, fieldB int // indices of A and B in m.Params
 	scale          float32
 }
 
-// adapt gives the product an adapter if it is a target.
+// adapt adds an adapter to the product if it is a target.
 func (l *linear) adapt(module string) {
 	o := l.m.lora
 	if o == nil || !slices.Contains(o.Targets, module[strings.LastIndexByte(module, '.')+1:]) {
@@ -80,8 +80,8 @@ func (a *adapter) down(x *team, low, in []float32, n, blocks int) {
 	kernel.Scale(low, a.scale)
 }
 
-// InitAdapters draws A normal with deviation 1/rank and sets B to 0, so that new adapters change
-// nothing. Init does the same.
+// InitAdapters draws A from a normal distribution with deviation 1/rank and sets B to 0, so that
+// new adapters change nothing. Init includes this.
 func (m *Model) InitAdapters(seed uint64) {
 	for i, a := range m.adapters {
 		fillNormal(a.a(), 1/float64(a.rank), seed, uint64(len(m.list)+i))
@@ -89,11 +89,11 @@ func (m *Model) InitAdapters(seed uint64) {
 	}
 }
 
-// LoRA returns what the model was made with, nil for no adapters.
+// LoRA returns Options.LoRA of New, nil without adapters.
 func (m *Model) LoRA() *LoRA { return m.lora }
 
-// Adapters returns the tensors of the adapters by the names of their products:
-// lm_head.lora_A.weight and so on. They are transposed in a checkpoint.
+// Adapters returns the tensors of the adapters, named after their products: lm_head.lora_A.weight
+// and so on. Checkpoints have their transposes.
 func (m *Model) Adapters() []Tensor {
 	var all []Tensor
 	for _, a := range m.adapters {
@@ -109,8 +109,8 @@ func (m *Model) Adapters() []Tensor {
 	return all
 }
 
-// MergedTensors returns the weights of a model without adapters that computes the same, but for
-// rounding, without Data. An adapter on the output matrix unties that from the embedding.
+// MergedTensors returns the weights, without Data, of a model without adapters that computes the
+// same up to rounding. An adapter of the output matrix unties it from the embedding.
 func (m *Model) MergedTensors() []Tensor {
 	all := m.Tensors()
 	for i := range all {
@@ -133,8 +133,8 @@ const headName = "lm_head.weight"
 
 func (m *Model) unties() bool { return m.Config.Tied && m.head.adapter != nil }
 
-// Merged returns a weight of MergedTensors: the model's own, or a new one to which scale·A·B is
-// added. The model stays as it is.
+// Merged returns one of MergedTensors with Data: the model's own, or scale·A·B added to it in new
+// memory. It does not change the model.
 func (m *Model) Merged(name string) Tensor {
 	from := name
 	if name == headName && m.unties() {

@@ -1,7 +1,7 @@
 package lm
 
-// TrainingBytes returns the memory that a Work of NewTraining takes at most, for batches of so many
-// tokens in at most so many sequences. The Work takes a part of it when it is first used.
+// TrainingBytes returns the greatest memory of a Work of NewTraining, for batches of this number of
+// tokens and sequences. The Work allocates a part of it at its first use.
 func (c *Config) TrainingBytes(tokens, sequences int, o *LoRA) int {
 	d, q, kv, n := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim, tokens
 	x := c.Experts
@@ -36,8 +36,8 @@ func (c *Config) TrainingBytes(tokens, sequences int, o *LoRA) int {
 	return 4*total + productBytes
 }
 
-// productBytes is what a kernel.Multiplier takes for packed pieces of its factors, at most.
+// productBytes is the most memory that a kernel.Multiplier takes for packed pieces of its factors.
 const productBytes = 5 << 18
 
-// headRowsOf returns how many rows of logits exist at a time.
+// headRowsOf returns the number of rows of logits that are in memory at a time.
 func headRowsOf(c *Config, rows int) int { return max(1, min(headRows, headLogits/c.Vocab, rows)) }

@@ -8,17 +8,17 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Model is the weights of a decoder-only transformer. It holds no activations: a Work does, so
-// several may use a Model at once as long as nobody changes the weights.
+// A Model is the weights of a decoder-only transformer. Activations are in a Work, so several
+// goroutines may use a Model at once while nobody changes the weights.
 type Model struct {
 	Config Config
-	Params *nn.Params[float32] // what is trained: all weights, or the adapters, or nothing
+	Params *nn.Params[float32] // the trainable weights: all of the model, only adapters, or none
 
 	blocks   int
 	fixed    bool // the model's own weights are frozen
-	kept     bool // in the State of Params
+	kept     bool // frozen weights are in the State of Params
 	headless bool
-	ready    bool // there is memory
+	ready    bool // Alloc was called, or ShareFrozen
 	frozen   frozen
 	list     []listed
 	lora     *LoRA
@@ -37,22 +37,22 @@ type layer struct {
 	qNorm, kNorm   weight // with Config.QKNorm
 	ff             feedForward
 	experts        *experts // nil in dense layers
-	sparse         int      // number among the layers with experts
+	sparse         int      // index among the layers with experts
 	kvDim, headDim int
 }
 
-// Options say what of a model is trained.
+// Options say which weights of a model are trained.
 type Options struct {
 	Frozen bool  // the model's own weights are not trained and have no gradient
-	LoRA   *LoRA // adapters, which are trained; the model's own weights are frozen then
+	LoRA   *LoRA // trainable adapters; they freeze the model's own weights
 	// Kept puts frozen weights into the State of the parameters, so that they are saved with them.
 	Kept bool
-	// Headless leaves the output matrix out, for a model whose hidden states others read.
+	// Headless leaves out the output matrix, for a model whose hidden states another head reads.
 	Headless bool
 }
 
-// New declares a model in p, in a group "actor" unless p has a group already. Call Alloc before you
-// use it, then Init or hf.Load.
+// New declares the weights of a model in p, in a group "actor" unless p has a group already. Call
+// Alloc before you use it, then Init or hf.Load.
 func New(p *nn.Params[float32], c Config, o Options) (*Model, error) {
 	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("language model: %w", err)
@@ -119,7 +119,7 @@ func (m *Model) newLayer(prefix string, i int) layer {
 	return l
 }
 
-// Alloc takes memory for the parameters, their gradients and the frozen weights. All are 0.
+// Alloc allocates the parameters, their gradients and the frozen weights. All values are 0.
 func (m *Model) Alloc(alloc tensor.Allocator) error {
 	if err := m.Params.Alloc(alloc); err != nil {
 		return err
@@ -134,12 +134,12 @@ func (m *Model) Alloc(alloc tensor.Allocator) error {
 // Headless reports whether the model has no output matrix.
 func (m *Model) Headless() bool { return m.headless }
 
-// Frozen returns the memory of the frozen weights, which never changes after the model has been
-// loaded; nil where there are none.
+// Frozen returns the memory of the frozen weights, or nil. It never changes after the model was
+// loaded.
 func (m *Model) Frozen() []byte { return m.frozen.mem }
 
-// ShareFrozen lets m, which has no memory yet and no weight that is trained, use the frozen weights of
-// another model of the same configuration.
+// ShareFrozen makes m use the frozen weights of another model of the same configuration. m must not
+// have memory or trainable weights.
 func (m *Model) ShareFrozen(of *Model) error {
 	if m.ready || m.Params.Len() > 0 || m.frozen.size != of.frozen.size || m.Config.Tied != of.Config.Tied {
 		return fmt.Errorf("language model: it cannot share the frozen weights of another")

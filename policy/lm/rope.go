@@ -7,29 +7,29 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// A Rope says by which angles queries and keys are rotated (Su et al. 2021, arXiv:2104.09864): the
-// pair of elements j and j + HeadDim/2 by f_j·position, with f_j = Theta^(-2j/HeadDim), which Type
-// may change for longer sequences.
+// A Rope describes the rotary embedding of queries and keys (Su et al. 2021, arXiv:2104.09864). It
+// rotates elements j and j + HeadDim/2 by the angle f_j·position, with f_j = Theta^(-2j/HeadDim).
+// Type may change f_j for longer sequences.
 type Rope struct {
 	Theta  float64
 	Type   RopeType
-	Factor float64 // by which sequences are longer than Original
+	Factor float64 // new length of sequences divided by Original
 
 	LowFreqFactor, HighFreqFactor float64 // of llama3
-	BetaFast, BetaSlow            float64 // of yarn: turns within Original that still count as fast, and as slow
+	BetaFast, BetaSlow            float64 // of yarn: fewest rotations within Original of fast pairs, most of slow ones
 	AttentionFactor               float64 // of yarn, for cos and sin; 0: from MScale and MScaleAllDim, or from Factor
 	MScale, MScaleAllDim          float64 // of yarn; 0: not given
 	Exact                         bool    // of yarn: the corners are not rounded to whole pairs (truncate: false)
-	Original                      int     // the length of sequences before; of llama3 and yarn
+	Original                      int     // of llama3 and yarn: the length of sequences in pre-training
 }
 
-// A RopeType names a way to change the frequencies.
+// A RopeType names a rule that changes the frequencies.
 type RopeType string
 
 const (
 	RopeDefault RopeType = "default"
 	RopeLinear  RopeType = "linear" // f/Factor
-	RopeLlama3  RopeType = "llama3" // by the wavelength, with a smooth border
+	RopeLlama3  RopeType = "llama3" // by the wavelength, with a smooth transition
 	RopeYarn    RopeType = "yarn"   // Peng et al. 2023, arXiv:2309.00071
 )
 
@@ -64,8 +64,8 @@ func (r *Rope) check() error {
 	return nil
 }
 
-// Frequencies returns f_j for heads of e elements, rounded to float32 as the checkpoints' authors
-// used them, and the factor of cos and sin.
+// Frequencies returns f_j for heads of e elements, rounded to float32 as in the training of the
+// checkpoints, and the factor of cos and sin.
 func (r *Rope) Frequencies(e int) (f []float32, scale float64) {
 	f, scale = make([]float32, e/2), 1
 	for j := range f {
@@ -87,7 +87,7 @@ func (r *Rope) Frequencies(e int) (f []float32, scale float64) {
 }
 
 func (r *Rope) llama3(f float64) float64 {
-	turns := float64(r.Original) * f / (2 * math.Pi) // within the original length
+	turns := float64(r.Original) * f / (2 * math.Pi) // rotations within the original length
 	switch {
 	case turns > r.HighFreqFactor:
 		return f
@@ -99,7 +99,7 @@ func (r *Rope) llama3(f float64) float64 {
 }
 
 func (r *Rope) yarn(f float64, j, e int) float64 {
-	corner := func(turns float64) float64 { // the pair that turns so often within the original length
+	corner := func(turns float64) float64 { // the pair with this number of rotations within the original length
 		return float64(e) * math.Log(float64(r.Original)/(turns*2*math.Pi)) / (2 * math.Log(r.Theta))
 	}
 	lo, hi := corner(r.BetaFast), corner(r.BetaSlow)
@@ -133,7 +133,7 @@ func (r *Rope) attentionFactor() float64 {
 // A rotation holds the cosines and sines of the first positions.
 type rotation struct {
 	positions, half int       // half: pairs of a head
-	cos, sin        []float32 // [positions, half]
+	cos, sin        []float32 // half: pairs of elements in a head
 }
 
 func newRotation(c *Config, positions int) rotation {
@@ -149,8 +149,8 @@ func newRotation(c *Config, positions int) rotation {
 	return r
 }
 
-// reach prepares rotations for so many positions, and for twice as many as before when it must make
-// them again, so that a growing sequence costs few of them.
+// reach computes rotations for at least this number of positions. It doubles the table when it
+// grows, so a growing sequence rarely recomputes it.
 func (w *Work) reach(positions int) error {
 	if most := w.m.Config.Window; most > 0 && positions > most {
 		return fmt.Errorf("a sequence of %d tokens is longer than sliding_window, %d: not supported", positions, most)
@@ -161,7 +161,7 @@ func (w *Work) reach(positions int) error {
 	return nil
 }
 
-// place gathers the cosines and sines of all rows of a pass.
+// place collects the cosines and sines of all rows of a pass.
 func (w *Work) place() {
 	r, n := &w.rotation, 0
 	w.cos, w.sin = resize(w.cos, w.n*r.half), resize(w.sin, w.n*r.half)
@@ -173,8 +173,8 @@ func (w *Work) place() {
 	}
 }
 
-// rotate turns the heads of x [n, heads·head_dim] by their positions and multiplies them by scale;
-// back by their negatives, which is the derivative.
+// rotate rotates the heads of x [n, heads·head_dim] by their positions and multiplies them by
+// scale. back rotates the other way, which is the derivative.
 func (w *Work) rotate(x []float32, heads int, scale float32, back bool) {
 	half := w.rotation.half
 	kernel.Rotate(x[:w.n*heads*2*half], w.cos, w.sin, w.n, heads, half, scale, back)

@@ -6,15 +6,15 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// A team computes the products of a Work, and its attention, on one goroutine or on several. How
-// the work is shared never changes a bit: every element is computed by one member, as always.
+// A team computes the products and the attention of a Work on one or several goroutines. One member
+// computes each element, so the number of members does not change bits.
 type team struct {
 	members []*member // the first is the caller
 	job     func(number, parts int, m *member)
 	busy    sync.WaitGroup // members that have not finished the job
 	alive   sync.WaitGroup // goroutines
 
-	args              productArgs // of product and gradient
+	args              productArgs // arguments of product and gradient
 	product, gradient func(number, parts int, m *member)
 
 	gates              [4][]float32 // of swiglu and swigluGrad
@@ -25,7 +25,7 @@ type team struct {
 type member struct {
 	x     *kernel.Multiplier
 	tiles tiles
-	start chan struct{} // nil of the first
+	start chan struct{} // nil for the first member
 }
 
 // productArgs are the arguments of a product, or of a gradient.
@@ -34,13 +34,13 @@ type productArgs struct {
 	m, n, blocks int
 	acc          bool
 	terms        [3]kernel.Term
-	count        int // of terms
+	count        int // number of terms
 	a, b         []float32
 	k            int
 }
 
-// sharedFrom is how many operations make it worth to share a product: what one core does in some
-// 20 µs.
+// sharedFrom is the least number of operations of a product for sharing it: about 20 µs on one
+// core.
 const sharedFrom = 2 << 20
 
 func newTeam(headDim int) *team {
@@ -68,9 +68,9 @@ func newMember(headDim int) *member {
 	return &member{x: kernel.NewMultiplier(), tiles: tiles{acc: make([]float32, tileQueries*headDim)}}
 }
 
-// SetThreads lets n goroutines compute each pass. They live until the next SetThreads: call
-// SetThreads(1), which every Work begins with, when the Work is no longer used. The results have
-// the same bits with any n.
+// SetThreads makes n goroutines compute each pass; a new Work has 1. The goroutines live until the
+// next call, so call SetThreads(1) when the Work is no longer used. n does not change the bits of
+// results.
 func (w *Work) SetThreads(n int) {
 	t, e := w.team, w.m.Config.HeadDim
 	for _, m := range t.members[1:] {
@@ -91,7 +91,7 @@ func (w *Work) SetThreads(n int) {
 	}
 }
 
-// run lets every member do its part.
+// run runs a job on all members and waits for them.
 func (t *team) run(job func(number, parts int, m *member)) {
 	t.job = job
 	t.busy.Add(len(t.members) - 1)
@@ -102,7 +102,7 @@ func (t *team) run(job func(number, parts int, m *member)) {
 	t.busy.Wait()
 }
 
-// Product is kernel.Multiplier.Product by all members. There are at most three terms.
+// Product is kernel.Multiplier.Product on all members. It takes at most three terms.
 func (t *team) Product(c []float32, m, n, blocks int, bias []float32, acc bool, terms ...kernel.Term) {
 	operations := 0
 	for _, x := range terms {
@@ -117,22 +117,22 @@ func (t *team) Product(c []float32, m, n, blocks int, bias []float32, acc bool, 
 	t.run(t.product)
 }
 
-// SwiGLU is kernel.SwiGLU by all members.
+// SwiGLU is kernel.SwiGLU on all members.
 func (t *team) SwiGLU(act, gate, up []float32) {
 	t.gates = [4][]float32{act, gate, up}
 	t.runFrom(sharedElements, len(act), t.swiglu)
 }
 
-// SwiGLUGrad is kernel.SwiGLUGrad by all members.
+// SwiGLUGrad is kernel.SwiGLUGrad on all members.
 func (t *team) SwiGLUGrad(act, gate, up, dact []float32) {
 	t.gates = [4][]float32{act, gate, up, dact}
 	t.runFrom(sharedElements, len(act), t.swigluGrad)
 }
 
-// sharedElements is how many elements make it worth to share what is done with each by itself.
+// sharedElements is the least number of elements of an elementwise job for sharing it.
 const sharedElements = 1 << 16
 
-// gatesOf returns one part of the elements.
+// gatesOf returns one part of the arguments in gates.
 func (t *team) gatesOf(number, parts int) (part [4][]float32) {
 	n := len(t.gates[0])
 	for i, x := range t.gates {
@@ -143,7 +143,8 @@ func (t *team) gatesOf(number, parts int) (part [4][]float32) {
 	return part
 }
 
-// runFrom is run where there are at least so many elements, else the first member does all.
+// runFrom is run if there are at least this number of elements; otherwise the first member does the
+// whole job.
 func (t *team) runFrom(least, elements int, job func(number, parts int, m *member)) {
 	if len(t.members) == 1 || elements < least {
 		job(0, 1, t.members[0])
@@ -152,7 +153,7 @@ func (t *team) runFrom(least, elements int, job func(number, parts int, m *membe
 	t.run(job)
 }
 
-// Gradient is kernel.Multiplier.Gradient by all members.
+// Gradient is kernel.Multiplier.Gradient on all members.
 func (t *team) Gradient(c, a, b []float32, m, n, k int) {
 	if len(t.members) == 1 || 2*m*n*k < sharedFrom {
 		t.members[0].x.Gradient(c, a, b, m, n, k)

@@ -7,23 +7,23 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Tensor is one weight of a model, as a checkpoint folder names it.
+// A Tensor is one weight of a model, with its name in a checkpoint folder.
 type Tensor struct {
 	Name  string
-	Shape []int // of Data: matrices are [in, out], embeddings [vocabulary, width]
-	// Transposed says that the checkpoint has the transpose of Data: true for every matrix [in,
-	// out], and for an embedding that is also the output matrix, which lies here as [width,
+	Shape []int // shape of Data: matrices are [in, out], embeddings [vocabulary, width]
+	// Transposed says that the checkpoint has the transpose of Data. It is true for every matrix
+	// [in, out], and for an embedding that is also the output matrix; its Data is [width,
 	// vocabulary].
 	Transposed bool
 	Data       []float32
-	Grad       []float32 // nil where the weight is frozen
+	Grad       []float32 // nil if the weight is frozen
 }
 
-// A weight is where a model finds one tensor, each time it computes: in the trainable parameters,
-// whose memory may move, or in frozen memory.
+// A weight locates one tensor of the model: in the trainable parameters, whose memory may move, or
+// in frozen memory.
 type weight struct {
 	m     *Model
-	field int // of m.Params, or of m.frozen
+	field int // index in m.Params or m.frozen
 	fixed bool
 }
 
@@ -37,7 +37,7 @@ func (w *weight) data() []float32 {
 	return w.m.Params.Of(w.field)
 }
 
-// grad is nil where the weight is frozen.
+// grad returns the gradient, or nil if the weight is frozen.
 func (w *weight) grad() []float32 {
 	if w.fixed || w.m.Params.Grad == nil {
 		return nil
@@ -50,7 +50,7 @@ type frozen struct {
 	names  []string
 	shapes [][]int
 	offs   []int
-	size   int // elements, gaps included
+	size   int // elements, including gaps
 	mem    []byte
 	all    []float32
 }
@@ -85,7 +85,7 @@ func (f *frozen) alloc(alloc tensor.Allocator) error {
 	return nil
 }
 
-// declare adds a weight of the model itself: a trainable parameter, or a frozen weight.
+// declare adds a weight of the model: a trainable parameter, or a frozen weight.
 func (m *Model) declare(name string, transposed bool, start initial, shape ...int) weight {
 	w := weight{m: m, fixed: m.fixed}
 	switch {
@@ -100,13 +100,13 @@ func (m *Model) declare(name string, transposed bool, start initial, shape ...in
 	return w
 }
 
-// An initial says what a weight is in a new model.
+// An initial is the rule for the values of a weight in a new model.
 type initial uint8
 
 const (
 	zeros  initial = iota // biases
-	ones                  // of norms
-	normal                // with deviation Config.InitRange
+	ones                  // weights of norms
+	normal                // normal numbers with deviation Config.InitRange
 )
 
 type listed struct {
@@ -130,7 +130,7 @@ func (m *Model) Tensors() []Tensor {
 	return all
 }
 
-// Count returns the number of weights of the model, without adapters.
+// Count returns the number of elements of all weights, without adapters.
 func (m *Model) Count() int {
 	n := 0
 	for _, l := range m.list {
@@ -143,8 +143,8 @@ func (m *Model) Count() int {
 	return n
 }
 
-// Init draws the weights of a new model: normal numbers with deviation Config.InitRange, biases 0,
-// norms 1; adapters as InitAdapters says.
+// Init draws the weights of a new model: normal numbers with deviation Config.InitRange, 0 for
+// biases, 1 for norms. For adapters see InitAdapters.
 func (m *Model) Init(seed uint64) {
 	for i, l := range m.list {
 		data := l.weight.data()
@@ -162,9 +162,9 @@ func (m *Model) Init(seed uint64) {
 	m.InitAdapters(seed)
 }
 
-// fillNormal draws x in the order of its elements from the stream named by seed and key.
+// fillNormal draws x, in the order of its elements, from the stream named by seed and key.
 func fillNormal(x []float32, deviation float64, seed, key uint64) {
-	const perStream = 1 << 20 // numbers, so that a stream does not run out of blocks
+	const perStream = 1 << 20 // numbers per stream, so that no stream runs out
 	for lo := 0; lo < len(x); lo += perStream {
 		s := philox.New(seed, philox.Init, key, uint64(lo/perStream))
 		part := x[lo:min(lo+perStream, len(x))]

@@ -6,43 +6,43 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// A Batch is whole sequences, one after the other. Nothing is padded: positions restart with every
-// sequence, and none sees another.
+// A Batch is whole sequences, one after the other, without padding. Positions restart with every
+// sequence, and sequences do not see each other.
 type Batch struct {
 	IDs []int32 // tokens
-	// where the sequences start, and where the last one ends: Starts[0] is 0, sequence i is
-	// IDs[Starts[i]:Starts[i+1]]
+	// Starts are the offsets of the sequences in IDs, and the end of the last one: Starts[0] is 0,
+	// sequence i is IDs[Starts[i]:Starts[i+1]]
 	Starts []int32
 
-	// Given are the rows, [k, hidden], that stand for the k tokens whose id is Given, in order: what
-	// another network made, in place of embeddings. Work.InputGrad has the derivative by them.
+	// Given has the input rows [k, hidden] of the k tokens whose id is Given, in order: outputs of
+	// another network, in place of embeddings. Work.InputGrad has the derivative by them.
 	Given []float32
-	// Prefix is how many tokens at the beginning of each sequence see each other in both directions;
-	// nil: none. Every token behind them sees the prefix, and what comes before it.
+	// Prefix has, for each sequence, how many of its first tokens see each other in both
+	// directions; nil: none. Every later token sees the prefix and all tokens before itself.
 	Prefix []int32
-	// Parallel lets the tokens behind a prefix see each other in both directions, too.
+	// Parallel lets the tokens after a prefix see each other in both directions, too.
 	Parallel bool
 }
 
-// Given is the id of a token whose row the caller gives.
+// Given is the id of a token whose input row is in Batch.Given.
 const Given = -1
 
-// A Work holds the activations of one user of a Model: make it with NewTraining, or with
-// NewDecoding. It belongs to one goroutine.
+// A Work holds the activations of one user of a Model. It belongs to one goroutine. Make it with
+// NewTraining, NewInference or NewDecoding.
 type Work struct {
 	m        *Model
 	team     *team
-	rows     int // tokens of a forward pass, at most
+	rows     int // most tokens of a forward pass
 	training bool
-	whole    bool // for Forward, not for Extend
+	whole    bool // for Forward; otherwise for Extend
 
 	n     int // tokens of the last forward pass
 	ids   []int32
-	given []float32 // Batch.Given, or what pieces give, in room
+	given []float32 // Batch.Given, or the rows of all pieces, in room
 	room  []float32
 	spans []span
 	cache *Cache
-	acts  []*activations // of each layer; in decoding one for all
+	acts  []*activations // one per layer; in decoding one for all
 	final struct {       // the last residual stream and its norm
 		x, inv, hidden []float32 // [n,d], [n], [n,d]
 	}
@@ -50,7 +50,7 @@ type Work struct {
 
 	attention attention
 
-	rotation rotation  // of the positions so far
+	rotation rotation  // for all positions so far
 	cos, sin []float32 // of the rows of the last pass [n, half]
 
 	normed, delta, delta2         []float32 // [n,d]
@@ -65,20 +65,20 @@ type Work struct {
 	tiedRows                      tiedRows
 }
 
-// activations are what one layer keeps.
+// activations are the values of one layer that the backward pass needs.
 type activations struct {
-	x, inv1      []float32 // residual stream that comes in [n,d], and the factors of its norm [n]
-	q, o         []float32 // rotated queries and the attention's output [n, heads·head_dim]
+	x, inv1      []float32 // residual stream at the input [n,d], and the factors of its norm [n]
+	q, o         []float32 // rotated queries, and output of the attention [n, heads·head_dim]
 	lse          []float32 // [heads, n]
-	rawQ, rawK   []float32 // before the norms of heads
-	invQ, invK   []float32 // factors of those
+	rawQ, rawK   []float32 // queries and keys before the norms of heads
+	invQ, invK   []float32 // factors of these norms
 	middle, inv2 []float32 // residual stream between attention and feed-forward
 	gate, up     []float32 // [n, intermediate]; nil in sparse layers
 	routed       *routed
 }
 
-// NewTraining returns a Work for forward and backward passes over batches of so many tokens at
-// most. It keeps the activations of all layers.
+// NewTraining returns a Work for forward and backward passes over batches of at most this number of
+// tokens. It keeps the activations of all layers.
 func (m *Model) NewTraining(tokens int) *Work {
 	w := m.newWork(tokens, true)
 	for i := range m.layers {
@@ -97,16 +97,16 @@ func (m *Model) NewTraining(tokens int) *Work {
 	return w
 }
 
-// NewInference returns a Work for Forward alone, over batches of so many tokens at most. It keeps the
-// activations of one layer.
+// NewInference returns a Work for Forward alone, over batches of at most this number of tokens. It
+// keeps the activations of one layer.
 func (m *Model) NewInference(tokens int) *Work {
 	w := m.NewDecoding(tokens)
 	w.cache, w.whole = m.NewCache(0), true
 	return w
 }
 
-// NewDecoding returns a Work for passes over at most so many new tokens at a time of sequences in
-// caches. It keeps the activations of one layer.
+// NewDecoding returns a Work for Extend, with at most this number of new tokens in a pass. It keeps
+// the activations of one layer.
 func (m *Model) NewDecoding(tokens int) *Work {
 	w := m.newWork(tokens, false)
 	var one *activations
