@@ -1,7 +1,7 @@
-// Package engine answers: how are many texts generated at once? Sequences join a running batch as
-// soon as the cache has pages for all that they may grow to, and leave it when they end. Answers to
-// one prompt that run at the same time share its part of the cache. A sequence depends on
-// its own tokens and random numbers alone, never on the others.
+// Package engine answers: how are many texts generated at once? A sequence joins a running batch as
+// soon as the cache has pages for its greatest length, and leaves the batch when it ends. Answers
+// to one prompt that run at the same time share the prompt's pages. A sequence depends only on its
+// own tokens and random numbers, never on other sequences.
 //
 //	e, err := engine.New(model, engine.Options{})
 //	results, err := e.Generate(ctx, requests, engine.Watch{})
@@ -17,11 +17,11 @@ import (
 
 // Options are the limits of an Engine. Zero is the default of each.
 type Options struct {
-	MaxRunning  int // sequences that grow at the same time; default 64
-	CacheTokens int // tokens that the cache holds; default 16384
-	ChunkTokens int // tokens of prompts that one pass takes; default 512
-	Threads     int // that compute a pass, default 1; they change no bit. With more, call Close
-	Tokens      int // only ids below are drawn, for vocabularies with ids that no tokenizer has; default all
+	MaxRunning  int // sequences that run at the same time; default 64
+	CacheTokens int // capacity of the cache; default 16384
+	ChunkTokens int // prompt tokens in one pass; default 512
+	Threads     int // threads of a pass, default 1; they change no bit. With more than 1, call Close
+	Tokens      int // draw only ids below it, for vocabularies with ids that no tokenizer has; default all
 }
 
 func (o Options) withDefaults() Options {
@@ -36,28 +36,28 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Request is a text to be continued.
+// A Request is a prompt and how to continue it.
 type Request struct {
 	Prompt   []int32 // at least one token
 	Sampling Sampling
-	// Key and Sample name the random numbers of this text: Key the prompt, Sample one of its answers.
-	// Key is below 2^32 and Sample below 2^16.
+	// Key and Sample name the random numbers of this text: Key stands for the prompt, Sample for
+	// one of its answers. Key is below 2^32 and Sample below 2^16.
 	Key, Sample uint64
 }
 
-// A Result is what followed a prompt.
+// A Result is the text generated after a prompt.
 type Result struct {
-	Tokens []int32 // a stop token included
-	// LogProbs are those of Tokens under softmax(logits/temperature), of all tokens; with temperature
-	// 0 under softmax(logits).
+	Tokens []int32 // with the stop token, if any
+	// LogProbs are the log-probabilities of Tokens under softmax(logits/temperature) over all
+	// tokens; with temperature 0 under softmax(logits).
 	LogProbs []float32
-	Stopped  bool // by a stop token; else it was cut off at Sampling.MaxTokens
+	Stopped  bool // it ended with a stop token; false: at Sampling.MaxTokens
 }
 
-// A Watch is told of texts as they grow. Both functions may be nil.
+// A Watch has callbacks for texts as they grow. Both functions may be nil.
 type Watch struct {
-	Token func(request int, token int32) // each new token
-	// Done gets a text when it has ended, while others still grow. An error ends Generate.
+	Token func(request int, token int32) // called with each new token
+	// Done is called with a text when it ends, while others still grow. An error ends Generate.
 	Done func(request int, r *Result) error
 }
 
@@ -69,32 +69,32 @@ type Engine struct {
 	work    *lm.Work
 	running []*sequence
 	pages   int // of the cache
-	held    int // pages that the running sequences may need
+	held    int // pages that the running sequences may need in total
 
 	pieces []lm.Piece
-	rows   []int32 // of the pass: where a next token is drawn
-	drawn  []*sequence
+	rows   []int32     // rows of the pass after which a token is drawn
+	drawn  []*sequence // the sequences of rows
 	logits []float32
 	picker picker
 }
 
-// A sequence is a request under way.
+// A sequence is a running request.
 type sequence struct {
 	request *Request
 	index   int // of the request
 	result  *Result
 	prompt  *prompt
-	source  *sequence    // that has the prompt, or is about to; nil: nobody has, or it has been forked
-	cache   *lm.Sequence // nil while there is a source
-	pages   int          // that it may need beside the prompt's
+	source  *sequence    // computes the prompt that this sequence will fork; nil: none, or already forked
+	cache   *lm.Sequence // nil while source is set
+	pages   int          // most pages besides the prompt's
 	last    [1]int32     // the token drawn last
 }
 
-// A prompt is the pages that sequences of one prompt share: those that it fills, but for its last
-// token, which everybody computes to draw what follows.
+// A prompt is the pages that sequences of one prompt share: the full pages of the prompt. Its last
+// token does not count, because each sequence recomputes it to draw the next token.
 type prompt struct{ pages, users int }
 
-// New returns an engine. The error says what is too small.
+// New returns an engine, or an error that names a limit that is too small.
 func New(m *lm.Model, o Options) (*Engine, error) {
 	o = o.withDefaults()
 	if o.Tokens == 0 {
@@ -123,8 +123,8 @@ func New(m *lm.Model, o Options) (*Engine, error) {
 // Close ends the engine's threads.
 func (e *Engine) Close() { e.work.SetThreads(1) }
 
-// Generate continues all requests, and tells w of them. An error before the first token names the
-// request that can't be served.
+// Generate continues all requests, and calls w. If a request cannot be served, Generate returns an
+// error that names it, before the first token.
 func (e *Engine) Generate(ctx context.Context, requests []Request, w Watch) ([]Result, error) {
 	for i := range requests {
 		if err := e.check(&requests[i]); err != nil {
@@ -147,7 +147,7 @@ func (e *Engine) Generate(ctx context.Context, requests []Request, w Watch) ([]R
 	return results, nil
 }
 
-// check refuses what can never be served.
+// check returns an error for a request that can never be served.
 func (e *Engine) check(r *Request) error {
 	if err := r.Sampling.check(); err != nil {
 		return err
@@ -170,12 +170,13 @@ func (e *Engine) check(r *Request) error {
 	return nil
 }
 
-// length returns how many tokens of a request the cache may come to hold: not the last one.
+// length returns the most tokens of a request in the cache; the last token never enters it.
 func (e *Engine) length(r *Request) int { return len(r.Prompt) + r.Sampling.MaxTokens - 1 }
 
 func pagesOf(tokens int) int { return (tokens + lm.PageLen - 1) / lm.PageLen }
 
-// admit lets a request join, unless there are as many as may run, or the cache could fill up.
+// admit starts a request. It returns false if MaxRunning sequences run, or if the cache could fill
+// up.
 func (e *Engine) admit(r *Request, to *Result, index int) bool {
 	s := &sequence{request: r, index: index, result: to, source: e.source(r.Prompt)}
 	pages := pagesOf(e.length(r))
@@ -198,8 +199,7 @@ func (e *Engine) admit(r *Request, to *Result, index int) bool {
 	return true
 }
 
-// source returns a running sequence with the same prompt, nil if there is none. It has pages of its
-// own, or soon will.
+// source returns a running sequence with the same prompt that computes it itself, or nil.
 func (e *Engine) source(prompt []int32) *sequence {
 	for _, s := range e.running {
 		if s.source == nil && slices.Equal(s.request.Prompt, prompt) {
@@ -209,7 +209,7 @@ func (e *Engine) source(prompt []int32) *sequence {
 	return nil
 }
 
-// fork gives sequences that wait for their prompt what their sources have by now.
+// fork gives waiting sequences a fork of the prompt's cache, if their source has computed it.
 func (e *Engine) fork() {
 	for _, s := range e.running {
 		if n := len(s.request.Prompt) - 1; s.source != nil && s.source.cache.Len() >= n {
@@ -218,13 +218,13 @@ func (e *Engine) fork() {
 	}
 }
 
-// step makes one pass: a token of every sequence whose prompt is done, and as much of the prompts
-// as the pass takes beside them.
+// step makes one pass: one token of every sequence whose prompt is done, and prompt tokens in the
+// rest of the pass.
 func (e *Engine) step(w *Watch) error {
 	e.fork()
 	e.pieces, e.rows, e.drawn = e.pieces[:0], e.rows[:0], e.drawn[:0]
 	room, n := e.opts.ChunkTokens, 0
-	for _, s := range e.running { // every sequence has a token in the pass, prompts have what is left
+	for _, s := range e.running { // every sequence that generates has a token in the pass; prompts get the rest
 		if s.source == nil && s.cache.Len() >= len(s.request.Prompt) {
 			room--
 		}
@@ -250,7 +250,7 @@ func (e *Engine) step(w *Watch) error {
 	if err := e.model.Extend(e.work, e.pieces...); err != nil {
 		return err
 	}
-	e.fork() // before a source leaves
+	e.fork() // before a source leaves the batch
 	v := e.model.Config.Vocab
 	e.model.Logits(e.work, e.logits, e.rows)
 	for i, s := range e.drawn {
@@ -278,7 +278,7 @@ func (e *Engine) draw(s *sequence, logits []float32) (int32, error) {
 	return id, nil
 }
 
-// leave ends the sequences that are over, gives their pages back, and calls done.
+// leave removes finished sequences, frees their pages, and calls done.
 func (e *Engine) leave(done func(request int, r *Result) error) (err error) {
 	kept := e.running[:0]
 	for _, s := range e.running {
@@ -302,7 +302,7 @@ func (e *Engine) leave(done func(request int, r *Result) error) (err error) {
 	return err
 }
 
-// release gives all pages back.
+// release frees the pages of all sequences.
 func (e *Engine) release() {
 	for _, s := range e.running {
 		if s.cache != nil {

@@ -9,18 +9,18 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// Sampling says how tokens are drawn. The zero value draws nothing; see Greedy.
+// Sampling says how tokens are drawn. The zero value is invalid; see Greedy.
 type Sampling struct {
-	MaxTokens         int     // new tokens at most; at least 1
-	Temperature       float64 // 0: the likeliest token
-	TopK              int     // only the likeliest so many; 0: all
-	TopP              float64 // only the likeliest that have this share together; 1: all
-	RepetitionPenalty float64 // > 1 makes tokens that the text has already less likely; 1: does not
+	MaxTokens         int     // most new tokens; at least 1
+	Temperature       float64 // 0: take the likeliest token
+	TopK              int     // draw among this number of likeliest tokens; 0: all
+	TopP              float64 // draw among the likeliest tokens that have this probability together; 1: all
+	RepetitionPenalty float64 // > 1 makes tokens less likely that the text already has; 1: no penalty
 	Stop              []int32 // tokens that end a text
 	Seed              uint64
 }
 
-// Greedy returns the likeliest tokens, n at most.
+// Greedy returns the Sampling that takes the likeliest token, at most n times.
 func Greedy(n int) Sampling { return Sampling{MaxTokens: n, TopP: 1, RepetitionPenalty: 1} }
 
 func (s *Sampling) check() error {
@@ -41,7 +41,7 @@ func (s *Sampling) check() error {
 
 func (s *Sampling) stops(id int32) bool { return slices.Contains(s.Stop, id) }
 
-// A picker draws tokens from logits. Its memory serves one draw after the other.
+// A picker draws tokens from logits. It reuses its memory.
 type picker struct {
 	order []int32 // the ids that may be drawn: those below its length
 	seen  []bool  // [vocabulary]: whether the penalty has been applied
@@ -49,8 +49,8 @@ type picker struct {
 
 func newPicker(vocab, drawn int) picker { return picker{make([]int32, drawn), make([]bool, vocab)} }
 
-// pick draws the next token of s from its logits, which it overwrites. The random number is named
-// by the prompt, the sample and the position.
+// pick draws the next token of s from its logits, which it overwrites. The prompt's key, the sample
+// and the position select the random number.
 func (p *picker) pick(m *lm.Model, s *sequence, logits []float32) (id int32, logProb float32) {
 	o := &s.request.Sampling
 	if o.RepetitionPenalty != 1 {
@@ -71,13 +71,14 @@ func (p *picker) pick(m *lm.Model, s *sequence, logits []float32) (id int32, log
 	return id, all.LogProb(logits[id])
 }
 
-// sample returns the token at which the cumulative probability passes u, among those that top_k and
-// top_p leave. Tokens are in the order of their ids, or with top_k and top_p by falling probability.
+// sample returns the token at which the cumulative probability passes u, among the tokens that
+// top_k and top_p allow. Tokens are in the order of their ids, or with top_k and top_p by falling
+// probability.
 func (p *picker) sample(logits []float32, lse float64, o *Sampling, u float64) int32 {
 	share := func(id int32) float64 { return math.Exp(float64(logits[id]) - lse) }
 	drawn := int32(len(p.order))
 	if o.TopK == 0 && o.TopP == 1 {
-		if int(drawn) < len(logits) { // their shares do not add up to 1
+		if int(drawn) < len(logits) { // the probabilities of allowed tokens do not add up to 1
 			all := 0.0
 			for id := range drawn {
 				all += share(id)
@@ -93,7 +94,7 @@ func (p *picker) sample(logits []float32, lse float64, o *Sampling, u float64) i
 				last = id
 			}
 		}
-		return last // rounding left a little
+		return last // rounding can leave u above the sum
 	}
 	for i := range p.order {
 		p.order[i] = int32(i)
@@ -122,7 +123,7 @@ func (p *picker) sample(logits []float32, lse float64, o *Sampling, u float64) i
 	return p.order[kept-1]
 }
 
-// penalise divides the positive logits of tokens that the text has, and multiplies the negative
+// penalise divides positive logits of tokens that the text already has, and multiplies negative
 // ones (Keskar et al. 2019, arXiv:1909.05858).
 func (p *picker) penalise(s *sequence, logits []float32) {
 	by := float32(s.request.Sampling.RepetitionPenalty)

@@ -21,9 +21,9 @@ const (
 	adapterPrefix  = "base_model.model."
 )
 
-// ReadAdapter reads adapter_config.json in an adapter folder of PEFT. A key whose value asks for
-// something else than package lm computes, or that is not known and has a value, is an error with its
-// name and value. lora_dropout is accepted, because it acts in training alone; training here has none.
+// ReadAdapter reads adapter_config.json in an adapter folder of PEFT. A key that asks for something
+// that package lm does not compute, or an unknown key with a value, is an error with its name and
+// value. lora_dropout is accepted: it matters only in training, and training here has no dropout.
 func ReadAdapter(dir string) (*lm.LoRA, error) {
 	path := filepath.Join(dir, adapterConfig)
 	text, err := durable.ReadFile(path)
@@ -40,7 +40,7 @@ func ReadAdapter(dir string) (*lm.LoRA, error) {
 	} else {
 		r.fail("target_modules is %.100s, expected a list of names", r.keys["target_modules"])
 	}
-	for i, t := range o.Targets { // PEFT also takes whole paths
+	for i, t := range o.Targets { // PEFT also accepts full module paths
 		t = t[strings.LastIndexByte(t, '.')+1:]
 		o.Targets[i] = map[string]string{"w1": "gate_proj", "w2": "down_proj", "w3": "up_proj"}[t]
 		if o.Targets[i] == "" {
@@ -60,9 +60,9 @@ func ReadAdapter(dir string) (*lm.LoRA, error) {
 	return o, nil
 }
 
-// harmful returns why a key of an adapter asks for something else than plain LoRA; empty where it
-// does not. Keys and values that change nothing are listed here. Any other must be null, false or
-// empty, because a later PEFT may compute something new with it.
+// harmful returns why a key asks for something other than plain LoRA, or "". It lists the keys and
+// values that change nothing. Any other key must be null, false or empty, because a later PEFT may
+// compute something new with it.
 func harmful(key string, raw json.RawMessage) string {
 	var value any
 	if err := json.Unmarshal(raw, &value); err != nil {
@@ -99,8 +99,8 @@ func harmful(key string, raw json.RawMessage) string {
 	case "r", "lora_alpha", "use_rslora", "target_modules": // read
 		return ""
 	case "base_model_name_or_path", "revision", "peft_version", "auto_mapping", "inference_mode",
-		"megatron_core", // the name of a module that megatron_config would need
-		"eva_config":    // of the first weights
+		"megatron_core", // name of a module; matters only with megatron_config
+		"eva_config":    // matters only for initial weights
 		return ""
 	case "peft_type":
 		return only(value == "LORA", `only "LORA" is supported`)
@@ -110,10 +110,10 @@ func harmful(key string, raw json.RawMessage) string {
 		return only(value == "none", `only "none" is supported`)
 	case "lora_dropout":
 		return only(isNumber && 0 <= number && number <= 1, "expected a share from 0 to 1")
-	case "qalora_group_size": // counts with use_qalora alone
+	case "qalora_group_size": // matters only with use_qalora
 		return only(isNumber, "expected a number")
 	case "init_lora_weights":
-		// Others, such as pissa and olora, change the weights below, too.
+		// Others, such as pissa and olora, also change the base model's weights.
 		name, _ := value.(string)
 		name = strings.ToLower(name)
 		return only(value == true || name == "gaussian" || name == "eva" || name == "orthogonal",
@@ -122,8 +122,8 @@ func harmful(key string, raw json.RawMessage) string {
 	return "not supported"
 }
 
-// LoadAdapter fills the adapters of m, which was made with the LoRA of ReadAdapter, from an adapter
-// folder.
+// LoadAdapter fills the adapters of m from an adapter folder. m was made with the LoRA of
+// ReadAdapter.
 func LoadAdapter(m *lm.Model, dir string) error {
 	f := &folder{where: map[string]place{}}
 	if err := f.closeAt(f.open(filepath.Join(dir, adapterWeights), nil)); err != nil {

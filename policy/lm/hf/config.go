@@ -14,9 +14,9 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// ReadConfig reads config.json in a checkpoint folder, as transformers 4 or 5 writes it. A key
-// whose value asks for something that package lm does not compute is an error with its name and
-// value. A key that is not there has the default that the family has in transformers 5.
+// ReadConfig reads config.json in a checkpoint folder, as transformers 4 or 5 writes it. A key that
+// asks for something that package lm does not compute is an error with its name and value. A
+// missing key gets its family's default in transformers 5.
 func ReadConfig(dir string) (lm.Config, error) {
 	path := filepath.Join(dir, "config.json")
 	text, err := durable.ReadFile(path)
@@ -48,7 +48,7 @@ func ParseConfig(text []byte) (lm.Config, error) {
 	return c, nil
 }
 
-// A reader takes values out of a JSON object and collects all complaints.
+// A reader takes values from a JSON object and collects all errors.
 type reader struct {
 	keys map[string]json.RawMessage
 	errs []string
@@ -58,13 +58,13 @@ func (r *reader) fail(format string, args ...any) {
 	r.errs = append(r.errs, fmt.Sprintf(format, args...))
 }
 
-// has reports whether a key is there and not null.
+// has reports whether the object has a key and its value is not null.
 func (r *reader) has(key string) bool {
 	v, ok := r.keys[key]
 	return ok && !bytes.Equal(bytes.TrimSpace(v), []byte("null"))
 }
 
-// get returns the value of a key, or other where it is absent or null.
+// get returns the value of a key, or other if the key is missing or null.
 func get[T any](r *reader, key string, other T) T {
 	if !r.has(key) {
 		return other
@@ -77,7 +77,7 @@ func get[T any](r *reader, key string, other T) T {
 	return x
 }
 
-// size is a number that must be there.
+// size returns the number under a required key.
 func (r *reader) size(key string) int {
 	if !r.has(key) {
 		r.fail("%s is missing", key)
@@ -86,7 +86,7 @@ func (r *reader) size(key string) int {
 	return get(r, key, 0)
 }
 
-// refuse complains about a key unless its value is one of those that change nothing.
+// refuse adds an error unless the value of a key is missing, null or harmless.
 func (r *reader) refuse(key, why string, harmless ...string) {
 	v := strings.TrimSpace(string(r.keys[key]))
 	if v != "" && v != "null" && !slices.Contains(harmless, v) {
@@ -94,7 +94,7 @@ func (r *reader) refuse(key, why string, harmless ...string) {
 	}
 }
 
-// config reads what package lm computes with, and refuses the rest.
+// config reads the keys that package lm supports, and adds errors for others that change results.
 func (r *reader) config() lm.Config {
 	c := lm.Config{Family: lm.Family(get(r, "model_type", ""))}
 	if !slices.Contains(lm.Families, c.Family) {
@@ -140,7 +140,7 @@ func (r *reader) config() lm.Config {
 	return c
 }
 
-// window returns the length up to which every layer sees the whole sequence, 0 for any length.
+// window returns the longest sequence that every layer sees whole; 0: any.
 func (r *reader) window(c *lm.Config) int {
 	size := get(r, "sliding_window", 0)
 	if r.has("layer_types") {
@@ -171,7 +171,8 @@ func (r *reader) window(c *lm.Config) int {
 	case lm.Llama:
 		return 0
 	}
-	// Which layers of a mixture slide depends on the version of transformers: then all count as such.
+	// For mixtures, versions of transformers disagree about which layers slide. So all count as
+	// sliding.
 	mixture := c.Family == lm.Qwen2MoE || c.Family == lm.Qwen3MoE
 	if get(r, "use_sliding_window", false) && (mixture || get(r, "max_window_layers", 0) < c.Layers) {
 		if size < 1 {
@@ -182,12 +183,12 @@ func (r *reader) window(c *lm.Config) int {
 	return 0
 }
 
-// ropeKeys are those that rope_scaling or rope_parameters may have.
+// ropeKeys are the keys that rope_scaling or rope_parameters may have.
 var ropeKeys = []string{"rope_type", "type", "rope_theta", "factor", "low_freq_factor", "high_freq_factor",
 	"original_max_position_embeddings",
 	"beta_fast", "beta_slow", "attention_factor", "mscale", "mscale_all_dim", "truncate", "partial_rotary_factor"}
 
-// rope reads rope_theta and rope_scaling of transformers 4, or rope_parameters of 5.
+// rope reads rope_theta and rope_scaling of transformers 4, or rope_parameters of transformers 5.
 func (r *reader) rope(c *lm.Config) lm.Rope {
 	rope := lm.Rope{Theta: get(r, "rope_theta", 1e4), Type: lm.RopeDefault}
 	for _, key := range []string{"rope_scaling", "rope_parameters"} {
@@ -243,7 +244,7 @@ func (r *reader) ropeObject(rope *lm.Rope, s *reader, maxPositions int) {
 	rope.Exact = !get(s, "truncate", true)
 }
 
-// experts reads the keys of mixtures, which every family names in its way.
+// experts reads the keys of mixtures, whose names differ between families.
 func (r *reader) experts(c *lm.Config) lm.Experts {
 	var x lm.Experts
 	switch c.Family {

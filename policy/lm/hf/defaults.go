@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// addDefaults sets the keys that are absent to what transformers takes for the family of model_type. A
-// key that is null stays so.
+// addDefaults sets missing keys to the defaults of transformers for the family of model_type. A
+// null key stays null.
 func (r *reader) addDefaults() {
 	given := r.keys
 	r.keys = nil
@@ -23,9 +23,9 @@ func (r *reader) addDefaults() {
 	maps.Copy(r.keys, given)
 }
 
-// defaultKeys returns the keys of a family that config.json need not have, as transformers 5.0 has them in
-// src/transformers/models/FAMILY/configuration_FAMILY.py. Version 4.44 has the same values. A default
-// that all families share stands where its key is read.
+// defaultKeys returns the defaults of a family in transformers 5.0,
+// src/transformers/models/FAMILY/configuration_FAMILY.py. Version 4.44 has the same values.
+// Defaults that all families share are where their keys are read.
 func defaultKeys(f lm.Family) string {
 	switch f {
 	case lm.Llama:

@@ -16,14 +16,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Load fills the weights of m from a checkpoint folder. Names, shapes and types are checked before
-// weights are read; a weight that is not finite is an error, too.
+// Load fills the weights of m from a checkpoint folder. It checks names, shapes and types before it
+// reads weights. A weight that is NaN or infinite is an error, too.
 func Load(m *lm.Model, dir string) error { return visit(m, dir, (*folder).load) }
 
-// Check returns what Load finds wrong before it reads weights. The model needs no memory yet.
+// Check returns the errors that Load finds before it reads weights. The model needs no memory yet.
 func Check(m *lm.Model, dir string) error { return visit(m, dir, (*folder).check) }
 
-// visit does something with the tensors that a model wants of a folder.
+// visit opens a folder and calls do with the tensors that the model needs.
 func visit(m *lm.Model, dir string, do func(f *folder, want []lm.Tensor, ignored func(string) bool) error) error {
 	f, err := openFolder(dir)
 	if err != nil {
@@ -47,20 +47,20 @@ type folder struct {
 	where map[string]place
 }
 
-// A place is a tensor in a file.
+// A place is a tensor of a file.
 type place struct {
 	path   string
 	reader *tensor.SafetensorsReader
 	index  int
 }
 
-// A folder has all of its weights in one file, or an index that names the file of each tensor.
+// A folder has all weights in one file, or an index that names the file of each tensor.
 const (
 	oneFile   = "model.safetensors"
 	indexFile = "model.safetensors.index.json"
 )
 
-// index is the text of an indexFile.
+// index is the content of an indexFile.
 type index struct {
 	Metadata  map[string]any    `json:"metadata"`
 	WeightMap map[string]string `json:"weight_map"`
@@ -69,7 +69,7 @@ type index struct {
 func openFolder(dir string) (*folder, error) {
 	f := &folder{where: map[string]place{}}
 	one, many := filepath.Join(dir, oneFile), filepath.Join(dir, indexFile)
-	if _, err := os.Stat(one); err == nil { // an index beside it is of an earlier save: transformers ignores it, too
+	if _, err := os.Stat(one); err == nil { // an index beside it is from an earlier save; transformers ignores it, too
 		return f, f.closeAt(f.open(one, nil))
 	}
 	text, err := durable.ReadFile(many)
@@ -98,7 +98,7 @@ func openFolder(dir string) (*folder, error) {
 	return f, nil
 }
 
-// open adds a file, of which only the named tensors count unless names is nil.
+// open adds a file. Unless names is nil, only the named tensors of the file count.
 func (f *folder) open(path string, names []string) error {
 	file, err := durable.Open(path)
 	if err != nil {
@@ -143,7 +143,8 @@ func (f *folder) close() {
 	}
 }
 
-// check checks that the folder has the wanted tensors and, but for ignored ones, no other.
+// check returns an error if the folder lacks a wanted tensor, or has one that is neither wanted nor
+// ignored.
 func (f *folder) check(want []lm.Tensor, ignored func(string) bool) error {
 	var wrong []string
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
@@ -191,19 +192,19 @@ func (f *folder) load(want []lm.Tensor, ignored func(string) bool) error {
 	return nil
 }
 
-// readable are the types that become float32.
+// readable are the types that Load converts to float32.
 var readable = []tensor.DType{tensor.F32, tensor.BF16, tensor.F16}
 
-// chunkElements bounds what is read at once.
+// chunkElements is the most elements that are read at once.
 const chunkElements = 1 << 20
 
-// buffers are the memory of one piece, which all tensors use in turn.
+// buffers are the memory for one chunk, reused for all tensors.
 type buffers struct {
 	raw  []byte
 	wide []float32
 }
 
-// readTensor reads a tensor in pieces of whole rows of the file.
+// readTensor reads a tensor in chunks of whole rows of the file.
 func (b *buffers) readTensor(t lm.Tensor, r *tensor.SafetensorsReader, i int) error {
 	field := r.Fields[i]
 	width := 1
@@ -251,8 +252,8 @@ func widen(dst []float32, src tensor.Tensor) {
 	}
 }
 
-// scatter writes n rows of src [n,width] as the columns from row on of dst [width,rows], 16 at a
-// time so that lines of memory are used up.
+// scatter writes n rows of src [n,width] as the columns from row on of dst [width,rows], in blocks
+// of 16 so that each cache line is written once.
 func scatter(dst, src []float32, row, n, width, rows int) {
 	for lo := 0; lo < n; lo += 16 {
 		hi := min(lo+16, n)
@@ -265,7 +266,7 @@ func scatter(dst, src []float32, row, n, width, rows int) {
 	}
 }
 
-// gather is the opposite of scatter.
+// gather is the inverse of scatter.
 func gather(dst, src []float32, row, n, width, rows int) {
 	for lo := 0; lo < n; lo += 16 {
 		hi := min(lo+16, n)

@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// fileName returns the name that a family's checkpoints have for a tensor of package lm.
+// fileName returns the name of a tensor of package lm in a family's checkpoints.
 func fileName(f lm.Family, name string) string {
 	if f != lm.Mixtral || !strings.Contains(name, ".mlp.") {
 		return name
@@ -17,13 +17,13 @@ func fileName(f lm.Family, name string) string {
 var mixtralNames = strings.NewReplacer(".mlp.", ".block_sparse_moe.", ".gate_proj.", ".w1.", ".up_proj.", ".w3.",
 	".down_proj.", ".w2.")
 
-// ignored reports whether a tensor may be in a file though the model does not have it.
+// ignored reports whether a file may have a tensor that the model lacks.
 func ignored(m *lm.Model, name string) bool {
 	headless := m.Config.Tied || m.Headless()
 	return strings.HasSuffix(name, ".rotary_emb.inv_freq") || headless && name == "lm_head.weight"
 }
 
-// fileShape is the shape in a file.
+// fileShape returns the shape of a tensor in a file.
 func fileShape(t lm.Tensor) []int {
 	if t.Transposed {
 		return []int{t.Shape[1], t.Shape[0]}

@@ -16,15 +16,14 @@ import (
 
 // SaveOptions say how a checkpoint is written.
 type SaveOptions struct {
-	DType      tensor.DType // F32, BF16 or F16, to which weights are rounded. The zero DType is F32.
-	ShardBytes int          // a file gets no tensor that would make it larger, unless it is the first; 0: one file
+	DType      tensor.DType // F32, BF16 or F16; weights are rounded to it. The zero DType is F32.
+	ShardBytes int          // greatest size of a file, except for a single larger tensor; 0: one file
 	Tokens     Tokens       // for config.json
 }
 
-// Save writes a checkpoint folder that transformers reads: config.json and the weights, with
-// adapters merged into them. The folder may exist; what Save writes replaces files of the same
-// names. It removes a model.safetensors or an index of an earlier save, so that every reader finds
-// the new weights.
+// Save writes a checkpoint folder for transformers: config.json and the weights, with adapters
+// merged into them. If the folder exists, Save replaces files of the same names. It removes a
+// model.safetensors or an index of an earlier save, so that every reader finds the new weights.
 func Save(m *lm.Model, dir string, o SaveOptions) error {
 	if o.DType == 0 {
 		o.DType = tensor.F32
@@ -76,7 +75,7 @@ func save(m *lm.Model, dir string, o SaveOptions) error {
 	return os.WriteFile(filepath.Join(dir, indexFile), append(text, '\n'), 0o666)
 }
 
-// split deals the tensors to files.
+// split assigns the tensors to files.
 func split(m *lm.Model, o SaveOptions) (shards [][]tensor.Field, total int) {
 	size := 0
 	for _, t := range m.MergedTensors() {
@@ -119,7 +118,7 @@ func writeShard(m *lm.Model, path string, fields []tensor.Field) error {
 	return file.Close()
 }
 
-// writeTensor writes the elements in the file's order and type.
+// writeTensor writes the elements of a tensor in the file's order and type.
 func writeTensor(w io.Writer, t lm.Tensor, dtype tensor.DType) error {
 	rows, width := 1, len(t.Data)
 	if len(t.Shape) > 1 {

@@ -11,15 +11,15 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// Tokens are the ids with a meaning of their own.
+// Tokens are the ids of special tokens.
 type Tokens struct {
-	BOS int   // before a text; -1: none
+	BOS int   // begins a text; -1: none
 	EOS []int // each ends a text
 	Pad int   // -1: none
 }
 
-// ReadTokens reads the ids from config.json and, where that is there, generation_config.json, whose
-// values come first. Where config.json has none, they are those of the family.
+// ReadTokens reads the ids from config.json and from generation_config.json, which takes precedence
+// and may be missing. Ids missing in config.json are the family's defaults.
 func ReadTokens(dir string) (Tokens, error) {
 	t := Tokens{BOS: -1, Pad: -1}
 	for _, name := range []string{"config.json", "generation_config.json"} {
@@ -53,8 +53,8 @@ func ReadTokens(dir string) (Tokens, error) {
 	return t, nil
 }
 
-// addTo sets the keys of config.json. Tokens that are not there are null, because a key that is absent
-// means the family's.
+// addTo sets the keys of config.json. Missing tokens become null, because a missing key means the
+// family's default.
 func (t Tokens) addTo(keys map[string]any) {
 	keys["bos_token_id"], keys["pad_token_id"], keys["eos_token_id"] = nil, nil, nil
 	if t.BOS >= 0 {

@@ -8,18 +8,18 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// architectures are the classes of transformers that read each family.
+// architectures are the classes of transformers for each family.
 var architectures = map[lm.Family]string{
 	lm.Qwen2: "Qwen2ForCausalLM", lm.Qwen3: "Qwen3ForCausalLM", lm.Llama: "LlamaForCausalLM",
 	lm.Mistral:  "MistralForCausalLM",
 	lm.Qwen2MoE: "Qwen2MoeForCausalLM", lm.Qwen3MoE: "Qwen3MoeForCausalLM", lm.Mixtral: "MixtralForCausalLM",
 }
 
-// dtypeNames are those of torch.
+// dtypeNames are torch's names.
 var dtypeNames = map[tensor.DType]string{tensor.F32: "float32", tensor.BF16: "bfloat16", tensor.F16: "float16"}
 
 // FormatConfig returns the text of a config.json for c with weights of the given type. It has the
-// keys of transformers 4, which 5 reads too.
+// keys of transformers 4, which transformers 5 also reads.
 func FormatConfig(c lm.Config, dtype tensor.DType, tokens Tokens) ([]byte, error) {
 	keys := map[string]any{
 		"architectures": []string{architectures[c.Family]}, "model_type": c.Family, "torch_dtype": dtypeNames[dtype],

@@ -6,36 +6,35 @@ import (
 	"unicode/utf8"
 )
 
-// An AddedToken is a text that is one token wherever it stands, whatever the pieces around it.
+// An AddedToken is a text that is always one token, whatever is beside it.
 type AddedToken struct {
 	ID      int32
 	Content string
-	// Special tokens are left out where text is wanted without them.
+	// Special tokens are left out of decoded text unless it is wanted with them.
 	Special bool
-	// SingleWord wants no letter, mark, digit or underscore beside the text.
+	// SingleWord allows no letter, mark, digit or underscore beside the text.
 	SingleWord bool
-	// LStrip and RStrip take the white space before and after the text into the token; it does not
-	// come back on decoding.
+	// LStrip and RStrip include the white space before and after the text in the token. Decoding
+	// does not restore that white space.
 	LStrip, RStrip bool
-	// Normalized looks for the text in its normalized form in normalized text; else both are taken
-	// as they are.
+	// Normalized searches for the normalized text of the token in normalized text; otherwise both
+	// are taken as they are.
 	Normalized bool
 }
 
-// A matcher finds added tokens in text: at the leftmost place where one begins, the longest.
+// A matcher finds the leftmost added token in text; if several begin there, the longest.
 type matcher struct {
 	start [256]bool // bytes that begin a token
 	nodes []matchNode
 }
 
-// A matchNode is a state of the tree of the tokens' bytes; node 0 is the root.
+// A matchNode is a node in the trie of the tokens' bytes; node 0 is the root.
 type matchNode struct {
 	next  map[byte]int32
 	token *AddedToken // nil if no token ends here
 }
 
-// add puts a token into the tree under the given text; of two with the same text the later one
-// counts.
+// add adds a token to the trie under the given text. It replaces another token with the same text.
 func (m *matcher) add(text string, token *AddedToken) {
 	if text == "" {
 		return
@@ -62,8 +61,8 @@ func (m *matcher) add(text string, token *AddedToken) {
 
 func (m *matcher) empty() bool { return len(m.nodes) == 0 }
 
-// find returns the first token in text[from:] and the bytes that it takes, white space included:
-// [start, end) with start ≥ from. Without one, token is nil.
+// find returns the first token in text[from:] and its bytes [start, end), including white space,
+// with start ≥ from. If there is no token, token is nil.
 func (m *matcher) find(text string, from int) (token *AddedToken, start, end int) {
 	for i := from; i < len(text); i++ {
 		if !m.start[text[i]] {
@@ -116,7 +115,8 @@ func endsInWord(s string) bool {
 	return size > 0 && isWord(r)
 }
 
-// isWord is \w of Unicode's recommendations for regular expressions (UTS 18, annex C).
+// isWord reports whether r is in \w of Unicode's recommendations for regular expressions (UTS 18,
+// annex C).
 func isWord(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc,
 		unicode.Other_Alphabetic, unicode.Join_Control)

@@ -8,38 +8,39 @@ import (
 
 // bpe is the model: it turns a piece of text into token ids by merging neighbours. It is read-only.
 type bpe struct {
-	// bytes has the token of each byte where the model is byte-level, -1 for a byte without one.
+	// bytes has the token of each byte if the model is byte-level; -1: none.
 	bytes *[256]int32
-	// chars has the tokens by text where the model works on characters.
+	// chars has the tokens of single characters if the model works on characters.
 	chars map[string]int32
-	// whole has the tokens by text where a piece that is one token is taken as it is
-	// (ignore_merges); else nil.
+	// whole has the tokens by text if a piece that is a token is not split (ignore_merges); else
+	// nil.
 	whole map[string]int32
-	// fallback has the tokens <0x00> to <0xFF> that stand for the bytes of characters that are no
-	// token; -1 for one that is missing.
+	// fallback has the tokens <0x00> to <0xFF> for bytes of characters without a token; -1:
+	// missing.
 	fallback *[256]int32
-	unknown  int32 // the token of what has none, -1 if there is none: it is left out
-	fuse     bool  // one unknown token for a run of unknown characters
+	unknown  int32 // token of unknown characters; -1: they are left out
+	fuse     bool  // a run of unknown characters is one unknown token
 	merges   mergeTable
-	// atWords: no merge joins ▁ to a character before it, so text may be cut there without changing
-	// a token.
+	// atWords says that no merge joins ▁ to a character before it, so cutting text there does not
+	// change tokens.
 	atWords bool
 }
 
-// A merge makes one token of two. Those of a lower rank come first.
+// A merge joins two tokens into one. Merges of a lower rank come first.
 type merge struct {
 	left, right, id int32
 }
 
-// A mergeTable finds the rank and the result of merges by pairs. It is a hash table with open
-// addressing. Most pairs have no merge, and what has none is found in little memory.
+// A mergeTable maps pairs of tokens to the rank and the result of their merge. It is a hash table
+// with open addressing. Most pairs have no merge; small tables decide most of these.
 type mergeTable struct {
 	slots []mergeSlot // a power of two of them, at most half full
 	shift uint
 	ranks int
-	// low has the results of all pairs of tokens below lowIDs, which are bytes in most vocabularies.
+	// low has the results of all pairs of tokens below lowIDs, which are bytes in most
+	// vocabularies.
 	low []uint64
-	// maybe has a bit for some bits of the hash: 0 if no pair with these has a merge.
+	// maybe is a Bloom filter with one hash: a bit is 0 if no pair with this hash has a merge.
 	maybe      []uint64
 	maybeShift uint
 }
@@ -56,7 +57,7 @@ const noMerge = ^uint64(0)
 
 func newMergeTable(merges []merge) mergeTable {
 	n := max(bits.Len(uint(2*len(merges))), 1)
-	const perMerge = 3 // the logarithm of the bits of maybe for each merge
+	const perMerge = 3 // base-2 logarithm of the number of bits in maybe per merge
 	t := mergeTable{
 		slots: make([]mergeSlot, 1<<n), shift: uint(64 - n), ranks: len(merges), low: make([]uint64, lowIDs*lowIDs),
 		maybe: make([]uint64, max(1, 1<<(n+perMerge)/64)), maybeShift: uint(64 - n - perMerge),
@@ -84,7 +85,7 @@ func hashOf(pair uint64) uint64 { return pair * 0x9e3779b97f4a7c15 }
 
 func pairOf(left, right int32) uint64 { return uint64(left)<<32 | uint64(right) }
 
-// slot returns the place of a pair: where it is, or where it would be.
+// slot returns the slot of a pair, or the empty slot for it.
 func (t *mergeTable) slot(pair uint64) *mergeSlot {
 	mask := len(t.slots) - 1
 	for i := int(hashOf(pair) >> t.shift); ; i++ {
@@ -106,9 +107,9 @@ func (t *mergeTable) result(left, right int32) uint64 {
 	return t.slot(pair).result
 }
 
-// symbols appends the tokens of the smallest parts of a piece: its bytes, or its characters.
+// symbols appends the tokens of the smallest parts of a piece: its bytes or characters.
 func (m *bpe) symbols(dst []int32, piece string) []int32 {
-	unknown := false // one is waiting to be appended: characters without a token may still join it
+	unknown := false // an unknown token is pending: further unknown characters may join it
 	flush := func() {
 		if unknown {
 			dst = append(dst, m.unknown)
@@ -160,8 +161,8 @@ func (m *bpe) symbols(dst []int32, piece string) []int32 {
 	return dst
 }
 
-// wordLength returns how many bytes of text, from its start, can be encoded by themselves: up to
-// the first ▁ behind another character.
+// wordLength returns how many bytes at the start of text can be encoded separately: up to the first
+// ▁ after another character.
 func (m *bpe) wordLength(text string) int {
 	if !m.atWords {
 		return len(text)
@@ -176,5 +177,5 @@ func (m *bpe) wordLength(text string) int {
 	return len(text)
 }
 
-// metaspace is the letter that stands for a blank in vocabularies made by SentencePiece.
+// metaspace is the letter for a space in vocabularies of SentencePiece.
 const metaspace = "▁"

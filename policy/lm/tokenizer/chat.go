@@ -10,27 +10,27 @@ import (
 
 // A Chat is a conversation to be written as one text for a model.
 type Chat struct {
-	// Messages is a JSON list of objects with "role" and "content", and whatever else the template
-	// reads, as "tool_calls". Messages makes one.
+	// Messages is a JSON list of objects with "role" and "content", and further keys that the
+	// template reads, such as "tool_calls". The function Messages makes one.
 	Messages json.RawMessage
-	// Tools is a JSON list of the functions that the model may call, nil without.
+	// Tools is a JSON list of the functions that the model may call; nil: none.
 	Tools json.RawMessage
-	// GenerationPrompt adds what begins the model's answer.
+	// GenerationPrompt adds the beginning of the model's answer.
 	GenerationPrompt bool
-	// Variables are more values for the template, as "enable_thinking": JSON by name.
+	// Variables are further values for the template, as JSON by name, such as "enable_thinking".
 	Variables map[string]json.RawMessage
-	// Now is the time that a template gets if it asks for one. At zero it gets none; templates then
-	// write a fixed date or leave it out, and the text does not depend on when it is made.
+	// Now is the time for templates that ask for it. If it is zero, templates write a fixed date or
+	// none, so the text does not depend on the time.
 	Now time.Time
 }
 
-// A Message is what one side says.
+// A Message is one turn of a conversation.
 type Message struct {
 	Role    string `json:"role"` // system, user or assistant
 	Content string `json:"content"`
 }
 
-// Messages returns messages as Chat wants them.
+// Messages returns messages in the form of Chat.Messages.
 func Messages(messages ...Message) json.RawMessage {
 	text, _ := json.Marshal(slices.Concat([]Message{}, messages)) // strings always have a JSON
 	return text
@@ -44,9 +44,9 @@ type ChatTemplate struct {
 	format format
 }
 
-// ChatTemplate returns the tokenizer's template of a name; an empty name is the default one. Where
-// the tokenizer has none at all, the default is the built-in format whose special tokens the
-// tokenizer has. An error names the templates that there are.
+// ChatTemplate returns the tokenizer's template of a name; "" is the default template. If the
+// tokenizer has no templates, the default is the built-in format whose special tokens it has. An
+// error lists the tokenizer's templates.
 func (t *Tokenizer) ChatTemplate(name string) (*ChatTemplate, error) {
 	if name == "" {
 		name = defaultTemplate
@@ -73,7 +73,7 @@ func (t *Tokenizer) hasAdded(text string) bool {
 	return slices.ContainsFunc(t.added, func(a AddedToken) bool { return a.Content == text })
 }
 
-// ParseChatTemplate returns a template from its source in the Jinja language, for a tokenizer's
+// ParseChatTemplate returns the template of a source in the Jinja language, with the tokenizer's
 // special tokens.
 func (t *Tokenizer) ParseChatTemplate(source string) (*ChatTemplate, error) {
 	return newChatTemplate(defaultTemplate, source, t.config)
@@ -87,14 +87,13 @@ func newChatTemplate(name, source string, tokens config) (*ChatTemplate, error) 
 	return &ChatTemplate{name: name, tokens: tokens, jinja: j}, nil
 }
 
-// A TemplateError is what a template says about messages that it refuses.
+// A TemplateError is a template's message about a conversation that it rejects.
 type TemplateError struct{ Message string }
 
 func (e *TemplateError) Error() string { return e.Message }
 
-// Render returns the text of a conversation. It has the text of special tokens, so it is to be
-// encoded without further ones (Encoder.Encode). A template that refuses the messages gives a
-// *TemplateError.
+// Render returns the text of a conversation. The text includes special tokens, so encode it without
+// further ones (Encoder.Encode). If a template rejects the messages, the error is a *TemplateError.
 func (c *ChatTemplate) Render(chat Chat) (text string, err error) {
 	if c.jinja != nil {
 		text, err = c.jinja.render(chat, c.tokens)

@@ -2,19 +2,18 @@ package tokenizer
 
 import "unicode"
 
-// A class is what the split patterns know about a character.
+// A class is a category of characters in the split patterns.
 type class uint8
 
 const (
 	other   class = iota
 	letter        // \p{L}
 	number        // \p{N}
-	space         // \s without the two below: White_Space
+	space         // \s other than CR and LF: White_Space
 	newline       // CR or LF
 )
 
-// classes is the table of the classes of the characters below U+10000. The few above are looked up
-// in the tables of package unicode.
+// classes has the classes of the characters below U+10000. For others, package unicode is asked.
 type classes [1 << 16]class
 
 func newClasses() *classes {

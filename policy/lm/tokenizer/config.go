@@ -2,16 +2,16 @@ package tokenizer
 
 import "slices"
 
-// config is what tokenizer_config.json adds to tokenizer.json.
+// config has the settings of tokenizer_config.json.
 type config struct {
 	bos, eos, unk, pad string
 	templates          map[string]string // chat templates by name
 }
 
-// defaultTemplate is the name of the chat template that is used where none is named.
+// defaultTemplate is the name of the default chat template.
 const defaultTemplate = "default"
 
-// readConfig reads tokenizer_config.json. Added tokens that tokenizer.json lacks are added.
+// readConfig reads tokenizer_config.json. It adds tokens that tokenizer.json lacks.
 func (t *Tokenizer) readConfig(v value) {
 	o := v.object()
 	t.config.bos, t.config.eos = tokenText(o.get("bos_token")), tokenText(o.get("eos_token"))
@@ -26,7 +26,7 @@ func (t *Tokenizer) readConfig(v value) {
 	}
 }
 
-// tokenText reads a token that is written as a text, or as an object with a content.
+// tokenText reads a token: a text, or an object with a content.
 func tokenText(v value) string {
 	switch {
 	case v.isNull():
@@ -37,7 +37,7 @@ func tokenText(v value) string {
 	return v.text()
 }
 
-// readAddedDecoder reads added tokens by id.
+// readAddedDecoder reads added tokens, given by id.
 func (t *Tokenizer) readAddedDecoder(o object) {
 	keys := make([]string, 0, len(o.fields))
 	for key := range o.fields {
@@ -52,8 +52,8 @@ func (t *Tokenizer) readAddedDecoder(o object) {
 	}
 }
 
-// addAround puts a token before or after sequences, or takes it away, as add_bos_token and
-// add_eos_token say; null leaves what the post-processor says.
+// addAround adds a token to, or removes it from, the ids around sequences, as add_bos_token and
+// add_eos_token say; null keeps the ids of the post-processor.
 func (t *Tokenizer) addAround(flag value, token string, around *[]int32) {
 	if flag.isNull() {
 		return
@@ -73,7 +73,7 @@ func (t *Tokenizer) addAround(flag value, token string, around *[]int32) {
 	}
 }
 
-// readTemplates reads a chat template, or a list of them with names.
+// readTemplates reads one chat template, or a list of named ones.
 func readTemplates(v value) map[string]string {
 	if v.raw[0] != '[' {
 		return map[string]string{defaultTemplate: v.text()}
@@ -86,8 +86,8 @@ func readTemplates(v value) map[string]string {
 	return templates
 }
 
-// readSpecialTokens reads special_tokens_map.json, which older folders have. What
-// tokenizer_config.json says counts.
+// readSpecialTokens reads special_tokens_map.json of older folders. tokenizer_config.json takes
+// precedence.
 func (t *Tokenizer) readSpecialTokens(v value) {
 	o := v.object()
 	for _, f := range []struct {

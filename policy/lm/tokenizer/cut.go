@@ -2,12 +2,12 @@ package tokenizer
 
 import "strings"
 
-// A cut is a step of the pre-tokenizer. It takes a piece of text and passes on smaller ones.
+// A cut is a step of the pre-tokenizer. It splits a piece of text into smaller ones.
 type cut struct {
 	kind     cutKind
 	rule     rule     // byRule
-	single   bool     // atNumbers: each number is a piece, not each run of them
-	text     string   // atText: the text looked for; blanksTo: the letter
+	single   bool     // atNumbers: each number is a piece, instead of each run of numbers
+	text     string   // atText: the separator; blanksTo: the letter
 	behavior behavior // atText
 	prepend  string   // blanksTo: when the letter is put before a piece: always, never, first (of the text)
 }
@@ -16,13 +16,13 @@ type cutKind uint8
 
 const (
 	byRule      cutKind = iota + 1 // by a known regular expression
-	atNumbers                      // between numbers and the rest
-	atText                         // where a text stands
-	prefixBlank                    // no cut: a blank is put before a piece that begins with none
-	blanksTo                       // no cut: blanks become a letter
+	atNumbers                      // between numbers and other text
+	atText                         // at a separator
+	prefixBlank                    // no split: add a space before a piece that begins without one
+	blanksTo                       // no split: replace spaces by a letter
 )
 
-// A behavior says what becomes of the text at which pieces are cut.
+// A behavior says where the separator goes when a piece is split.
 type behavior string
 
 const (
@@ -33,7 +33,7 @@ const (
 	contiguous         behavior = "Contiguous"
 )
 
-// cut applies the steps from i on to a piece, and encodes what comes out. first says that the piece
+// cut applies the steps from i on to a piece, and encodes the results. first says that the piece
 // begins the text.
 func (e *Encoder) cut(dst []int32, i int, piece string, first bool) []int32 {
 	if piece == "" {
@@ -76,10 +76,10 @@ func (e *Encoder) cut(dst []int32, i int, piece string, first bool) []int32 {
 	return dst
 }
 
-// cutAtText cuts a piece where the text of step i stands.
+// cutAtText splits a piece at the separator of step i.
 func (e *Encoder) cutAtText(dst []int32, i int, piece string, first bool) []int32 {
 	step := &e.t.cuts[i]
-	from, match := 0, false // the piece to come begins at from; what ends at the place looked at is the text
+	from, match := 0, false // the next piece begins at from; match: the part before `at` is the separator
 	for at := 0; at < len(piece); {
 		was, end := match, at
 		if match = strings.HasPrefix(piece[at:], step.text); match {
@@ -103,7 +103,8 @@ func (e *Encoder) cutAtText(dst []int32, i int, piece string, first bool) []int3
 	return e.cut(dst, i+1, piece[from:], first && from == 0)
 }
 
-// cuts says whether there is a cut between two parts of which each is the text or not.
+// cuts reports whether to split between two parts. left and right say which of them is the
+// separator.
 func (b behavior) cuts(left, right bool) bool {
 	switch b {
 	case mergedWithPrevious:
@@ -116,8 +117,8 @@ func (b behavior) cuts(left, right bool) bool {
 	return true
 }
 
-// numbers returns the length of what s begins with: a run of numbers, or one with single; or else
-// all before a number.
+// numbers returns the length of the first part of s: a run of numbers (a single one if single), or
+// else all text before a number.
 func (c *classes) numbers(s string, single bool) int {
 	k, n := c.first(s)
 	switch {

@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// A decodeStep is a step of the decoder: it takes the text of one token after the other and passes
-// text on.
+// A decodeStep is a step of the decoder. It gets the text of one token after another and passes on
+// text.
 type decodeStep struct {
 	kind     decodeKind
-	old, new string // replaceText; metaspaceToBlank: old is the letter
-	count    int    // stripStart: how many old at most are taken off
-	strip    bool   // metaspaceToBlank: those of the first token are left out
-	fused    bool   // stripStart: of the whole text, not of each token
+	old, new string // replaceText: the replacement; metaspaceToBlank: old is the letter
+	count    int    // stripStart: how many copies of old are removed at most
+	strip    bool   // metaspaceToBlank: remove the spaces of the first token
+	fused    bool   // stripStart: remove from the whole text, instead of from each token
 }
 
 type decodeKind uint8
@@ -26,7 +26,7 @@ const (
 	stripStart
 )
 
-// readDecoder reads the decoder. It returns one step at least.
+// readDecoder returns the steps of the decoder, at least one.
 func readDecoder(v value) []decodeStep {
 	parts := []value{v}
 	if o := v.object(); o.textOr("type", "") == "Sequence" {
@@ -87,7 +87,7 @@ func readStrip(o object, fused bool) decodeStep {
 	return s
 }
 
-// Decode returns the text of ids, special tokens included. Ids without a token have no text.
+// Decode returns the text of ids, including special tokens. Ids without a token have no text.
 func (t *Tokenizer) Decode(ids []int32) string { return t.decode(ids, false) }
 
 // DecodeText returns the text of ids without special tokens.
@@ -102,32 +102,31 @@ func (t *Tokenizer) decode(ids []int32, skipSpecial bool) string {
 	return string(s.out)
 }
 
-// A Stream decodes ids one at a time, as they are generated. All that it returns, put together, is
-// what Decode gives.
+// A Stream decodes ids one at a time, as they are generated. Its results, joined, equal Decode's.
 type Stream struct {
 	t           *Tokenizer
 	skipSpecial bool
 
 	out   []byte // text that is complete
-	bytes []byte // bytes that may be the start of a character, or with byteFallback the run so far
-	begun bool   // a token has come
-	strip []int  // how many characters each stripStart step may still take off
+	bytes []byte // incomplete bytes of a character, or with byteFallback the current run
+	begun bool   // a token was added
+	strip []int  // how many characters each stripStart step may still remove
 }
 
-// NewStream returns a stream, which leaves out special tokens if skipSpecial is true.
+// NewStream returns a stream. skipSpecial leaves out special tokens.
 func (t *Tokenizer) NewStream(skipSpecial bool) *Stream {
 	return &Stream{t: t, skipSpecial: skipSpecial}
 }
 
-// Next returns the text that an id completes. It is empty as long as a character lacks bytes.
+// Next returns the text that an id completes. It is empty while a character is incomplete.
 func (s *Stream) Next(id int32) string {
 	s.out = s.out[:0]
 	s.add(id)
 	return string(s.out)
 }
 
-// End returns the rest, with U+FFFD for bytes that are not UTF-8, and makes the stream ready for
-// another sequence.
+// End returns the rest, with U+FFFD for bytes that are not UTF-8, and resets the stream for another
+// sequence.
 func (s *Stream) End() string {
 	s.out = s.out[:0]
 	s.end()
@@ -165,8 +164,7 @@ func (s *Stream) end() {
 	s.begun, s.strip = false, nil
 }
 
-// pass gives the text of a token to step i of the decoder, and what comes of it to the steps
-// behind.
+// pass passes the text of a token through the steps from i on.
 func (s *Stream) pass(i int, text string) {
 	if i == len(s.t.decoder) {
 		s.out = append(s.out, text...)
@@ -193,7 +191,7 @@ func (s *Stream) pass(i int, text string) {
 	}
 }
 
-// byteToken returns the byte that a token <0xNN> stands for.
+// byteToken returns the byte of a token <0xNN>.
 func byteToken(text string) (byte, bool) {
 	if len(text) != 6 || !strings.HasPrefix(text, "<0x") || text[5] != '>' {
 		return 0, false
@@ -202,7 +200,7 @@ func byteToken(text string) (byte, bool) {
 	return byte(b), err == nil
 }
 
-// flush passes on the run of bytes that step i has gathered.
+// flush passes on the run of bytes that step i has collected.
 func (s *Stream) flush(i int) {
 	if len(s.bytes) == 0 {
 		return
@@ -215,8 +213,8 @@ func (s *Stream) flush(i int) {
 	s.pass(i+1, text)
 }
 
-// stripped takes the characters off the start of a text that step i still may, and passes on the
-// rest.
+// stripped removes the characters that step i may still remove from the start of text, and passes
+// on the rest.
 func (s *Stream) stripped(i int, text string) {
 	step := &s.t.decoder[i]
 	if s.strip == nil {
@@ -234,10 +232,9 @@ func (s *Stream) stripped(i int, text string) {
 	s.pass(i+1, text)
 }
 
-// appendCharacters appends the characters of UTF-8 bytes to dst and returns the bytes that are
-// left: the start of a character that lacks some. Each longest run of bytes that could begin a
-// character and does not go on becomes one U+FFFD, as Unicode recommends (chapter 3.9, "maximal
-// subpart"); at the end of the text also what is left.
+// appendCharacters appends the characters of UTF-8 bytes to dst and returns the rest: an incomplete
+// character. Each maximal subpart of an ill-formed character becomes one U+FFFD, as Unicode
+// recommends (chapter 3.9); with end, so does the rest.
 func appendCharacters(dst, text []byte, end bool) (out, rest []byte) {
 	at := 0
 	for at < len(text) {
@@ -256,8 +253,8 @@ func appendCharacters(dst, text []byte, end bool) (out, rest []byte) {
 	return dst, append(text[:0], text[at:]...)
 }
 
-// subpart returns the length of the longest start of b that some character starts with, at least 1.
-// b begins with no whole character.
+// subpart returns the length of the longest prefix of b that begins some character, at least 1. b
+// does not begin with a whole character.
 func subpart(b []byte) int {
 	n := 1
 	for n < len(b) && n < utf8.UTFMax && !utf8.FullRune(b[:n]) {

@@ -1,5 +1,4 @@
-// Package tokenizer turns text into token ids and back, as the tokenizer.json of a model's folder
-// says.
+// Package tokenizer turns text into token ids and back, by the tokenizer.json of a model's folder.
 //
 //	k, err := tokenizer.Load(dir)
 //	e := k.NewEncoder()                   // one for each goroutine
@@ -14,14 +13,14 @@
 //	text, err = c.Render(tokenizer.Chat{Messages: messages, GenerationPrompt: true})
 //	ids = e.Encode(ids[:0], text)         // templates write special tokens themselves
 //
-// It knows byte pair encoding in two forms: byte-level, with the patterns of GPT-2, Qwen2 and Llama
-// 3, and SentencePiece's, with ▁ for blanks and tokens for bytes, as Llama 2 has. What a file asks
-// for beyond that is refused by key and value when it is loaded.
+// It supports byte pair encoding in two forms. The byte-level form has the patterns of GPT-2, Qwen2
+// and Llama 3. SentencePiece's form, as in Llama 2, has ▁ for spaces and tokens for bytes. Loading
+// a file that asks for anything else returns an error with key and value.
 //
-// A byte-level tokenizer without a normalizer and with a token for each byte gives every text back:
-// Decode(Encode(x)) is x, if x is valid UTF-8 and no added token takes white space (LStrip,
-// RStrip). With the normalizer NFC, which Qwen has, it is the normal form of x.
+// A byte-level tokenizer without a normalizer and with a token for each byte preserves text:
+// Decode(Encode(x)) is x, if x is valid UTF-8 and no added token includes white space (LStrip,
+// RStrip). With the normalizer NFC, as in Qwen, it is the normal form of x.
 //
-// Train makes a new byte-level tokenizer from texts. Programs keep ids, and decode them for people
-// and verifiers only: encoding a decoded text again may give other ids.
+// Train makes a new byte-level tokenizer from texts. Programs should keep ids, and decode them only
+// for people and verifiers: encoding decoded text again may give other ids.
 package tokenizer

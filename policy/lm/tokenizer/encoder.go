@@ -4,35 +4,33 @@ import (
 	"hash/maphash"
 )
 
-// An Encoder turns text into ids. It remembers the ids of pieces it has seen, so one goroutine at a
-// time may use it; keep one for each.
+// An Encoder turns text into ids. It caches the ids of pieces, so each goroutine needs its own.
 type Encoder struct {
 	t      *Tokenizer
 	merger merger
 	cache  cache
 }
 
-// NewEncoder returns an encoder. It takes up to about 3 MiB as it fills its cache, and keeps memory
-// in proportion to the longest word that it has seen.
+// NewEncoder returns an encoder. Its cache grows up to about 3 MiB. It also keeps memory in
+// proportion to the longest word so far.
 func (t *Tokenizer) NewEncoder() *Encoder {
 	return &Encoder{t: t, cache: cache{seed: maphash.MakeSeed()}}
 }
 
-// Encode returns the ids of a text, with those that the post-processor puts around a sequence. For
-// many texts, keep an Encoder.
+// Encode returns the ids of a text, with those that the post-processor adds around a sequence. For
+// many texts, use an Encoder.
 func (t *Tokenizer) Encode(text string) []int32 {
 	return t.NewEncoder().EncodeSequence(nil, text)
 }
 
-// EncodeSequence appends the ids of a text to dst, with those that the post-processor puts around a
+// EncodeSequence appends the ids of a text to dst, with those that the post-processor adds around a
 // sequence: often the token that begins it.
 func (e *Encoder) EncodeSequence(dst []int32, text string) []int32 {
 	return append(e.Encode(append(dst, e.t.prefix...), text), e.t.suffix...)
 }
 
-// Encode appends the ids of a text to dst. Added tokens, special ones too, are found wherever their
-// text stands. Bytes that are not UTF-8 are encoded as they are where the vocabulary has tokens for
-// bytes.
+// Encode appends the ids of a text to dst. It finds added tokens, including special ones, anywhere
+// in the text. Bytes that are not UTF-8 are encoded as bytes if the vocabulary has tokens for them.
 func (e *Encoder) Encode(dst []int32, text string) []int32 {
 	if e.t.raw.empty() {
 		return e.section(dst, text, true)
@@ -48,8 +46,8 @@ func (e *Encoder) Encode(dst []int32, text string) []int32 {
 	}
 }
 
-// section encodes text between added tokens: it normalizes it, and finds the added tokens that are
-// looked for in normalized text.
+// section encodes text between added tokens: it normalizes the text, and finds added tokens with
+// Normalized in it.
 func (e *Encoder) section(dst []int32, text string, first bool) []int32 {
 	if text == "" {
 		return dst
@@ -69,7 +67,7 @@ func (e *Encoder) section(dst []int32, text string, first bool) []int32 {
 	}
 }
 
-// piece encodes a piece that the pre-tokenizer has cut.
+// piece encodes a piece from the pre-tokenizer.
 func (e *Encoder) piece(dst []int32, piece string) []int32 {
 	for piece != "" {
 		n := e.t.model.wordLength(piece)
@@ -79,7 +77,7 @@ func (e *Encoder) piece(dst []int32, piece string) []int32 {
 	return dst
 }
 
-// word encodes a text that is merged by itself.
+// word encodes a text that is merged separately.
 func (e *Encoder) word(dst []int32, word string) []int32 {
 	m := &e.t.model
 	if len(word) == 1 && m.bytes != nil && m.bytes[word[0]] >= 0 {
@@ -106,18 +104,18 @@ func (e *Encoder) word(dst []int32, word string) []int32 {
 	return dst
 }
 
-// A cache keeps the ids of words. When it is full it forgets all of them.
+// A cache maps words to ids. When it is full, it is cleared.
 type cache struct {
 	seed  maphash.Seed
 	slots []cacheSlot // open addressing, at most half full
 	count int
-	words []byte // the words one after the other
+	words []byte // all words, concatenated
 	ids   []int32
 }
 
 type cacheSlot struct {
 	hash      uint64
-	word, ids uint32 // where they begin
+	word, ids uint32 // offsets into words and ids
 	length    uint16 // of the word in bytes; 0 if the slot is empty
 	tokens    uint16
 }
@@ -139,7 +137,7 @@ func (c *cache) get(hash uint64, word string) ([]int32, bool) {
 	return nil, false
 }
 
-// slot returns the place of a word: where it is, or where it would be.
+// slot returns the slot of a word, or the empty slot for it.
 func (c *cache) slot(hash uint64, word string) *cacheSlot {
 	mask := uint64(len(c.slots) - 1)
 	for i := hash; ; i++ {
@@ -150,7 +148,7 @@ func (c *cache) slot(hash uint64, word string) *cacheSlot {
 	}
 }
 
-// put adds a word that is not there.
+// put adds a word that the cache does not have.
 func (c *cache) put(hash uint64, word string, ids []int32) {
 	switch {
 	case c.count == cacheWords:

@@ -26,7 +26,7 @@ func (t *Tokenizer) readTokenizer(v value) {
 	}
 }
 
-// maxDepth bounds Sequences inside Sequences.
+// maxDepth is the greatest depth of nested Sequences.
 const maxDepth = 4
 
 // sequence returns the parts of a Sequence.
@@ -65,7 +65,7 @@ func (t *Tokenizer) readNormalizer(v value, depth int) {
 	}
 }
 
-// readPattern reads a pattern that is a text and not a regular expression.
+// readPattern reads a pattern that is a plain text, not a regular expression.
 func readPattern(v value) string {
 	o := v.object()
 	if regex := o.get("Regex"); !regex.isNull() {
@@ -78,7 +78,8 @@ func readPattern(v value) string {
 	return text
 }
 
-// readPreTokenizer adds the cuts of a pre-tokenizer, and says whether it writes bytes as letters.
+// readPreTokenizer adds the cuts of a pre-tokenizer, and reports whether it writes bytes as
+// letters.
 func (t *Tokenizer) readPreTokenizer(v value, depth int) (byteLevel bool) {
 	if v.isNull() {
 		return false
@@ -133,8 +134,8 @@ func readSplit(o object) cut {
 	case !known:
 		regex.unsupported("the patterns of GPT-2, Qwen2 and Llama 3")
 	case how != isolated && (how != removed || !invert):
-		// The known patterns leave nothing between matches: to remove what is between them is to
-		// isolate them.
+		// The known patterns match all text, so removing the text between matches has the effect of
+		// Isolated.
 		o.get("behavior").unsupported("Isolated", "Removed with invert: true")
 	}
 	return cut{kind: byRule, rule: rule}
@@ -156,7 +157,7 @@ func readMetaspace(o object) (letter, scheme string, split bool) {
 	return letter, scheme, o.flag("split", true)
 }
 
-// addToken reads an added token, whose id is at a place of its own.
+// addToken reads an added token; its id is in the value at.
 func (t *Tokenizer) addToken(o object, at value) {
 	id := at.id()
 	a := AddedToken{
@@ -192,7 +193,7 @@ func (t *Tokenizer) addToken(o object, at value) {
 	}
 }
 
-// readPostProcessor adds what stands around sequences. What a later processor adds stands outside.
+// readPostProcessor adds the ids around sequences. Those of a later processor go outside.
 func (t *Tokenizer) readPostProcessor(v value, depth int) {
 	if v.isNull() {
 		return
@@ -240,7 +241,7 @@ func (t *Tokenizer) readTemplate(o object) (prefix, suffix []int32) {
 	return prefix, suffix
 }
 
-// index makes the tables of decoding and of finding added tokens, once all files are read.
+// index builds the tables for decoding and for finding added tokens, after all files are read.
 func (t *Tokenizer) index() {
 	slices.SortFunc(t.added, func(a, b AddedToken) int { return int(a.ID) - int(b.ID) })
 	for i := range t.added {

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// A format is a chat format that is built in, for tokenizers that come without a template. It takes
-// roles and texts, and no tools.
+// A format is a built-in chat format, for tokenizers without a template. It supports roles and
+// texts, but no tools.
 type format struct {
 	name string
-	// marks are the added tokens of the tokenizers that use the format.
+	// marks are added tokens by which a tokenizer of the format is recognized.
 	marks []string
-	// inst: messages go in turns between [INST] and [/INST], the system's within the first of the
-	// user's.
+	// inst puts messages in turns between [INST] and [/INST]. The system message goes into the
+	// first turn of the user.
 	inst bool
-	// header, body and end write a message; with inst they are not used.
+	// header, body and end write a message; inst does not use them.
 	header, body, end string
-	trim              bool // white space around contents is left out
+	trim              bool // white space around contents is removed
 }
 
 var formats = []format{
@@ -86,8 +86,7 @@ func (f *format) render(chat Chat, tokens config) (string, error) {
 	return b.String(), nil
 }
 
-// turns writes the formats of Llama 2 and Mistral. Llama 2 begins each turn as a sequence of its
-// own.
+// turns writes the formats of Llama 2 and Mistral. In Llama 2 each turn is a sequence of its own.
 func (f *format) turns(messages []Message, tokens config) (string, error) {
 	llama2 := f.name == "llama2"
 	var b strings.Builder

@@ -16,16 +16,17 @@ import (
 	"github.com/nikolalohinski/gonja/v2/parser"
 )
 
-// A jinja is a template in the Jinja language, run by gonja. Where gonja differs from Jinja in what
-// chat templates use, the functions of jinja_methods.go and jinja_filters.go stand in for its own:
-// its JSON sorts keys and escapes, rstrip() and replace(a, b) go wrong, a list of one has no [-1].
-// Templates read no files. They are programs: one that loops for ever is not stopped.
+// A jinja is a template in the Jinja language, run by gonja. gonja has faults in features that chat
+// templates use: its JSON sorts keys and escapes characters, rstrip() and replace(a, b) are wrong,
+// and a list of one item has no [-1]. The functions of jinja_methods.go and jinja_functions.go
+// replace these. Templates read no files. They are programs: one that loops for ever is not
+// stopped.
 type jinja struct {
 	template *exec.Template
 }
 
-// Bounds on the source, since gonja's parser calls itself: bytes, of which the largest published
-// templates have about 30,000, and open brackets.
+// Bounds on the source, because gonja's parser is recursive: its bytes (the largest published
+// templates have about 30,000), and its nested brackets.
 const (
 	maxTemplate = 1 << 17
 	maxBrackets = 1000
@@ -56,13 +57,13 @@ func parseJinja(source string) (j *jinja, err error) {
 		Methods:           methods(),
 	})
 	if err != nil {
-		// The message of gonja begins with the whole source.
+		// gonja's message begins with the whole source.
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "failed to parse template '"+source+"': "))
 	}
 	return &jinja{template}, nil
 }
 
-// brackets returns how many brackets are open where most are.
+// brackets returns the greatest depth of open brackets.
 func brackets(source string) int {
 	open, most := 0, 0
 	for _, b := range []byte(source) {
@@ -77,7 +78,7 @@ func brackets(source string) int {
 	return most
 }
 
-// recoverAs makes an error of a panic of gonja, which has some for templates that are wrong.
+// recoverAs turns a panic of gonja, which invalid templates can cause, into an error.
 func recoverAs(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("the template engine: %v", p)
@@ -119,8 +120,8 @@ func (j *jinja) render(chat Chat, tokens config) (text string, err error) {
 	return text, err
 }
 
-// statements are the tags that templates may use: none reads other templates. generation marks the
-// model's own text and changes nothing.
+// statements are the tags that templates may use: none of them reads other templates. generation
+// marks the model's own text and changes nothing.
 func statements() *exec.ControlStructureSet {
 	set := map[string]parser.ControlStructureParser{"macro": parseMacro, "generation": parseGeneration}
 	for _, name := range []string{"if", "for", "set", "call", "filter", "with", "do", "raw", "break", "continue"} {
@@ -144,11 +145,11 @@ func (g generation) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) er
 	return r.ExecuteIfWrapper(g.Wrapper)
 }
 
-// A macro is gonja's, with a bound on how deep macros call each other.
+// A macro is gonja's macro with a limit on the depth of calls.
 type macro struct{ *nodes.Macro }
 
 const (
-	depthName = "macro depth" // no name that a template can write
+	depthName = "macro depth" // templates cannot write such a name
 	maxCalls  = 100
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/nikolalohinski/gonja/v2/exec"
 )
 
-// argument returns an argument by place or by name, nil if it is not given or none.
+// argument returns an argument by position or by name; nil if it is missing or none.
 func argument(args *exec.VarArgs, i int, name string) *exec.Value {
 	v := args.KwArgs[name]
 	if i < len(args.Args) {
@@ -22,7 +22,7 @@ func argument(args *exec.VarArgs, i int, name string) *exec.Value {
 	return v
 }
 
-// namespace makes an object whose fields can be set from inside loops.
+// namespace returns an object whose fields can be set inside loops.
 func namespace(args *exec.VarArgs) *exec.Value {
 	fields := map[string]any{}
 	for name, v := range args.KwArgs {
@@ -39,10 +39,10 @@ func dictOf(args *exec.VarArgs) *exec.Value {
 	return exec.AsValue(dict)
 }
 
-// maxRange bounds the numbers that range gives.
+// maxRange is the most numbers that range returns.
 const maxRange = 100_000
 
-// numbersFrom is range(stop), range(start, stop) and range(start, stop, step).
+// numbersFrom implements range(stop), range(start, stop) and range(start, stop, step).
 func numbersFrom(args *exec.VarArgs) (*exec.Value, error) {
 	var n [3]int
 	if len(args.Args) < 1 || len(args.Args) > 3 {
@@ -74,7 +74,7 @@ func numbersFrom(args *exec.VarArgs) (*exec.Value, error) {
 	return exec.AsValue(l), nil
 }
 
-// tests are what stands behind "is".
+// tests returns the tests that may follow "is".
 func tests() *exec.TestSet {
 	type test = func(*exec.Evaluator, *exec.Value, *exec.VarArgs) (bool, error)
 	of := func(f func(*exec.Value) bool) test {
@@ -98,7 +98,7 @@ func tests() *exec.TestSet {
 	return exec.NewTestSet(set)
 }
 
-// filters are what stands behind "|".
+// filters returns the filters that may follow "|".
 func filters() *exec.FilterSet {
 	set := map[string]exec.FilterFunction{}
 	for _, name := range []string{
@@ -139,7 +139,7 @@ func filters() *exec.FilterSet {
 	return exec.NewFilterSet(set)
 }
 
-// asList makes a list of a slice.
+// asList converts a slice to a list.
 func asList(v *exec.Value) *exec.Value {
 	if v.IsError() || !v.IsList() {
 		return v
@@ -155,7 +155,7 @@ func asList(v *exec.Value) *exec.Value {
 	return exec.AsValue(l)
 }
 
-// items returns the pairs of a mapping.
+// items returns the pairs of key and value of a mapping.
 func items(v *exec.Value) list {
 	l := list{}
 	v.Iterate(func(_, _ int, key, value *exec.Value) bool {
@@ -165,7 +165,7 @@ func items(v *exec.Value) list {
 	return l
 }
 
-// toJSON is Python's json.dumps without escapes for other scripts, as chat templates expect it.
+// toJSON is Python's json.dumps with ensure_ascii=False, as chat templates expect it.
 func toJSON(_ *exec.Evaluator, in *exec.Value, args *exec.VarArgs) *exec.Value {
 	if in.IsError() {
 		return in
@@ -208,7 +208,7 @@ func (s *jsonStyle) setIndent(v *exec.Value) {
 	}
 }
 
-// strip takes characters off the ends of a text: white space if chars is nil.
+// strip removes characters from the ends of a text: white space if chars is nil.
 func strip(s string, chars *exec.Value, left, right bool) string {
 	cut := func(r rune) bool { return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f }
 	if chars != nil {
@@ -223,7 +223,7 @@ func strip(s string, chars *exec.Value, left, right bool) string {
 	return s
 }
 
-// title makes the first letter of each word upper case and the others lower case.
+// title makes the first letter of each word upper case and other letters lower case.
 func title(s string) string {
 	inWord := false
 	return strings.Map(func(r rune) rune {

@@ -10,7 +10,7 @@ import (
 	"github.com/nikolalohinski/gonja/v2/exec"
 )
 
-// methods are Python's methods of texts and mappings, without those that change a value.
+// methods are Python's methods of texts and mappings that do not change a value.
 func methods() exec.Methods {
 	m := builtins.Methods
 	m.Str = exec.NewMethodSet(textMethods())
@@ -36,7 +36,7 @@ func methods() exec.Methods {
 	return m
 }
 
-// column returns the keys of a mapping (0) or its values (1).
+// column returns the keys (i = 0) or the values (i = 1) of a mapping.
 func column(v *exec.Value, i int) list {
 	l := items(v)
 	for j, pair := range l {
@@ -134,7 +134,7 @@ func textMethods() map[string]exec.Method[string] {
 	return set
 }
 
-// runeIndex turns an index in bytes into one in characters.
+// runeIndex converts an index in bytes to an index in characters.
 func runeIndex(s string, i int) int {
 	if i < 0 {
 		return i
@@ -142,7 +142,8 @@ func runeIndex(s string, i int) int {
 	return utf8.RuneCountInString(s[:i])
 }
 
-// split is split(sep, maxsplit), or with last rsplit: without a separator at runs of white space.
+// split is Python's split(sep, maxsplit), or rsplit if last. Without a separator it splits at runs
+// of white space.
 func split(s string, args *exec.VarArgs, last bool) (any, error) {
 	sep, most := argument(args, 0, "sep"), -1
 	if v := argument(args, 1, "maxsplit"); v != nil {
@@ -151,7 +152,7 @@ func split(s string, args *exec.VarArgs, last bool) (any, error) {
 	if sep != nil && sep.String() == "" {
 		return nil, fmt.Errorf("split: an empty separator")
 	}
-	cut := func(s string) (before, after string, ok bool) { // at the separator looked for
+	cut := func(s string) (before, after string, ok bool) { // at the next separator
 		if sep == nil {
 			s = strip(s, nil, !last, last)
 			i, n := spaceIndex(s, last)
@@ -198,7 +199,7 @@ func split(s string, args *exec.VarArgs, last bool) (any, error) {
 	return l, nil
 }
 
-// spaceIndex returns where the first character of white space is, or the last one, and its length.
+// spaceIndex returns the index and the length of the first or last white space character.
 func spaceIndex(s string, last bool) (i, size int) {
 	space := func(r rune) bool { return strip(string(r), nil, true, false) == "" }
 	if i = strings.IndexFunc(s, space); last {
@@ -210,7 +211,7 @@ func spaceIndex(s string, last bool) (i, size int) {
 	return i, size
 }
 
-// splitLines is splitlines(keepends).
+// splitLines is Python's splitlines(keepends).
 func splitLines(s string, _ *exec.Value, args *exec.VarArgs) (any, error) {
 	keep := false
 	if v := argument(args, 0, "keepends"); v != nil {

@@ -2,11 +2,11 @@ package tokenizer
 
 import "strings"
 
-// plainSource returns the source of a template in the part of Jinja that gonja parses. Of conditional
-// expressions gonja knows those at the top of a tag with one condition; others, as in f(a if b else c),
-// become ((b) and [a] or [c])[0], which evaluates the same branch only. A line end before the name of a
-// tag goes. gonja takes away the blanks before a statement that follows something on its line, too: a
-// plus sign keeps them.
+// plainSource rewrites a template into the subset of Jinja that gonja parses. gonja has conditional
+// expressions only at the top of a tag, with one condition. Others, as in f(a if b else c), become
+// ((b) and [a] or [c])[0], which evaluates the same branch only. A line end before the name of a
+// tag is removed. gonja removes spaces before a statement even if text precedes it on the line; a
+// plus sign prevents this.
 func plainSource(source string) string {
 	var b strings.Builder
 	whole := source
@@ -17,8 +17,8 @@ func plainSource(source string) string {
 		}
 		b.WriteString(source[:i])
 		source = source[i:]
-		n := 1     // bytes of the source that are done with
-		keep := "" // the sign
+		n := 1     // bytes of source that are already handled
+		keep := "" // the plus sign
 		if before := whole[:len(whole)-len(source)]; len(source) > 2 && source[2] != '-' && source[2] != '+' &&
 			!startsLine(before) {
 			keep = "+"
@@ -50,14 +50,15 @@ func plainSource(source string) string {
 	return b.String() + source
 }
 
-// startsLine reports whether a statement behind a text is the first on its line, or directly behind
-// something.
+// startsLine reports whether a statement after text is the first on its line, or directly follows
+// other text.
 func startsLine(text string) bool {
 	line := strings.TrimRight(text, " \t")
 	return line == "" || len(line) == len(text) || line[len(line)-1] == '\n'
 }
 
-// tagLength returns the length of the tag that source begins with, all of source if the tag has no end.
+// tagLength returns the length of the tag at the start of source; all of source if the tag has no
+// end.
 func tagLength(source string) int {
 	end := "}}"
 	if source[1] == '%' {
@@ -71,7 +72,7 @@ func tagLength(source string) int {
 	return len(source)
 }
 
-// rawLength returns the length of what comes before the tag endraw.
+// rawLength returns the length of the text before the tag endraw.
 func rawLength(source string) int {
 	for i := 0; i < len(source); i++ {
 		if strings.HasPrefix(source[i:], "{%") &&
@@ -82,8 +83,8 @@ func rawLength(source string) int {
 	return len(source)
 }
 
-// unit returns where the part of an expression ends that begins at i: a text in quotes, a bracket with all
-// in it, or a byte.
+// unit returns the end of the unit at i of an expression: a quoted text, a bracket with its
+// content, or one byte.
 func unit(s string, i int) int {
 	switch s[i] {
 	case '"', '\'':
@@ -133,7 +134,7 @@ func plainTag(tag string) string {
 	return head + " " + body + tail
 }
 
-// top returns where a word or a sign stands at the top of an expression, from i on, -1 if it does not.
+// top returns the index of a word or sign outside of brackets and quotes, from i on, or -1.
 func top(s string, i int, word string) int {
 	letter := func(i int) bool {
 		return i >= 0 && i < len(s) &&
@@ -147,7 +148,7 @@ func top(s string, i int, word string) int {
 	return -1
 }
 
-// conditions counts the conditional expressions at the top of an expression.
+// conditions counts the conditional expressions outside of brackets.
 func conditions(s string) int {
 	n := 0
 	for i := top(s, 0, "if"); i >= 0; i = top(s, i+1, "if") {
@@ -156,7 +157,7 @@ func conditions(s string) int {
 	return n
 }
 
-// plainExpression rewrites an expression and all in its brackets.
+// plainExpression rewrites an expression, including the content of brackets.
 func plainExpression(s string) string {
 	i := top(s, 0, "if")
 	if i < 0 {
@@ -170,8 +171,8 @@ func plainExpression(s string) string {
 		plainExpression(otherwise) + "])[0]"
 }
 
-// plainGroups rewrites what stands in the brackets of an expression: parts between commas, colons and signs
-// of assignment, each an expression.
+// plainGroups rewrites the content of brackets in an expression: expressions that commas, colons
+// and assignment signs separate.
 func plainGroups(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
@@ -183,7 +184,7 @@ func plainGroups(s string) string {
 		}
 		b.WriteByte(s[i])
 		inner := s[i+1 : end-1]
-		if s[i] != '(' { // gonja takes no comma behind the last item
+		if s[i] != '(' { // gonja allows no comma after the last item
 			inner = strings.TrimSuffix(strings.TrimRight(inner, " \t\r\n"), ",")
 		}
 		from := 0
@@ -201,7 +202,7 @@ func plainGroups(s string) string {
 	return b.String()
 }
 
-// assigns says whether a sign of assignment stands at i, not a part of a comparison.
+// assigns reports whether s[i] is an assignment sign, and not part of a comparison.
 func assigns(s string, i int) bool {
 	return s[i] == '=' && (i == 0 || !strings.ContainsRune("=!<>", rune(s[i-1]))) && (i+1 == len(s) || s[i+1] != '=')
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/nikolalohinski/gonja/v2/exec"
 )
 
-// A list is a list of a template. Unlike gonja's it has a last item, [-1], however short it is.
+// A list is a list in a template. Unlike gonja's lists, even one with a single item has [-1].
 type list []any
 
 // GetItem returns the item at an index, counted from the end if it is negative.
@@ -29,18 +29,18 @@ func (l list) GetItem(key any) (*exec.Value, bool) {
 	return exec.ToValue(l[i]), true
 }
 
-// none is the value of a JSON null. gonja takes it for nil, as it does what is not defined; the
-// tests "defined" and "default" tell them apart.
+// none is the value of a JSON null. gonja treats it as nil, like an undefined value; the tests
+// "defined" and "default" distinguish them.
 var none = (*struct{ null bool })(nil)
 
 func isNone(v *exec.Value) bool { return v.IsNil() && v.Interface() == any(none) }
 
-// A bigNumber is a whole number beyond int, which templates can only write.
+// A bigNumber is a whole number beyond int. Templates can only print it.
 type bigNumber struct{ digits string }
 
 func (n bigNumber) String() string { return n.digits }
 
-// fromJSON returns a JSON text as a value of a template. Objects keep the order of their keys.
+// fromJSON converts a JSON text to a value for templates. Objects keep the order of their keys.
 func fromJSON(text []byte) (any, error) {
 	if len(text) == 0 {
 		return none, nil
@@ -91,8 +91,8 @@ func nextJSON(d *json.Decoder) (any, error) {
 	return token, nil
 }
 
-// nextObject reads an object behind its brace. An empty one is a map, since gonja holds that each
-// Dict is true.
+// nextObject reads an object after its opening brace. An empty object becomes a map, because gonja
+// treats every Dict as true.
 func nextObject(d *json.Decoder) (any, error) {
 	dict := exec.NewDict()
 	for d.More() {
@@ -118,16 +118,16 @@ func nextObject(d *json.Decoder) (any, error) {
 	return dict, err
 }
 
-// A jsonStyle says how values are written as JSON, as Python's json.dumps does.
+// A jsonStyle is a layout of JSON, by the options of Python's json.dumps.
 type jsonStyle struct {
-	item, key string // what separates items, and keys from values
-	indent    string // of each level; empty for one line
+	item, key string // separators of items, and of a key and its value
+	indent    string // indentation per level; empty: one line
 	lines     bool   // each item is on a line of its own
-	sort      bool   // keys in order
-	ascii     bool   // other characters are written \uXXXX
+	sort      bool   // sort keys
+	ascii     bool   // write other characters as \uXXXX
 }
 
-// maxLevels bounds how deep values are nested, since a template can put one into itself.
+// maxLevels is the greatest depth of nested values; a template can put a value into itself.
 const maxLevels = 100
 
 func (s *jsonStyle) write(b *strings.Builder, v *exec.Value, level int) error {
@@ -220,7 +220,7 @@ func (s *jsonStyle) quote(b *strings.Builder, text string) {
 	b.WriteByte('"')
 }
 
-// pythonFloat writes a number as Python does.
+// pythonFloat formats a number like Python.
 func pythonFloat(f float64) string {
 	e := strconv.FormatFloat(f, 'e', -1, 64)
 	if exponent, err := strconv.Atoi(e[strings.IndexByte(e, 'e')+1:]); err != nil || exponent < -4 || exponent >= 16 {
@@ -233,8 +233,7 @@ func pythonFloat(f float64) string {
 	return s
 }
 
-// strftime writes a time as C's function of that name does, with the directives that dates in
-// templates have.
+// strftime formats a time like C's strftime, with the directives that templates use for dates.
 func strftime(t time.Time, format string) (string, error) {
 	layouts := map[byte]string{
 		'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "January", 'm': "01", 'd': "02", 'e': "_2", 'j': "002",

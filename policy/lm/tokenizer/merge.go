@@ -5,28 +5,29 @@ import (
 	"slices"
 )
 
-// A merger applies merges to the tokens of a piece: again and again the one of the lowest rank, of
-// equals the leftmost. Its fields are memory kept between calls.
+// A merger repeatedly applies the merge of the lowest rank to the tokens of a piece; of equal
+// ranks, the leftmost. Its fields are memory kept between calls.
 type merger struct {
-	results    []uint64 // of each token with its right neighbour, as mergeTable gives them
-	prev, next []int32  // the neighbours of the tokens that are left in a long piece
+	results    []uint64 // merge of each token with its right neighbour, from mergeTable
+	prev, next []int32  // neighbours of the remaining tokens of a long piece
 	queue      queue
-	places     []int32 // of the merges of one rank
-	symbols    []int32 // of a piece that is merged in windows
-	window     window  // the one whose tokens are being written
+	places     []int32 // places of the merges of one rank
+	symbols    []int32 // the tokens of a piece that is merged in windows
+	window     window  // the window whose tokens are being written
 	following  window
 }
 
 const (
-	// shortPiece is the number of tokens up to which a plain search for the best merge beats the queue.
+	// shortPiece is the most tokens for which a linear search for the best merge beats the queue.
 	shortPiece = 32
-	// windowLength is the number of tokens up to which the memory of a merge stays in the nearest caches.
+	// windowLength is the most tokens for which the memory of a merge stays in the L1 and L2
+	// caches.
 	windowLength = 2048
-	// windowOverlap is about the number of tokens that two windows share.
+	// windowOverlap is the approximate number of tokens that two windows share.
 	windowOverlap = 128
 )
 
-// merge applies merges to ids in place and returns the ids that are left.
+// merge applies merges to ids in place and returns the remaining ids.
 func (w *merger) merge(table *mergeTable, ids []int32) []int32 {
 	if len(ids) < 2 {
 		return ids
@@ -61,7 +62,7 @@ func (w *merger) merge(table *mergeTable, ids []int32) []int32 {
 	}
 }
 
-// lookUp sets the results of all pairs.
+// lookUp sets the results of all pairs of neighbours.
 func (w *merger) lookUp(table *mergeTable, ids []int32) {
 	w.results = w.results[:0]
 	for i := range len(ids) - 1 {
@@ -69,22 +70,22 @@ func (w *merger) lookUp(table *mergeTable, ids []int32) {
 	}
 }
 
-// A window is a part of a piece, merged by itself.
+// A window is a part of a piece that is merged separately.
 type window struct {
 	ids  []int32 // tokens after merging
-	ends []int32 // where each ends in the piece
+	ends []int32 // end of each token in the piece
 }
 
-// mergeWindows merges a piece in windows of a length that overlap, each by itself. It passes from one to the
-// next at a token that both have at the same place. The result is that of merging the whole: a
-// sequence of tokens is what merging makes if each pair of neighbours is what merging makes of their
-// text, and each pair stands in a window. If two windows have no token in common, which is rare, the
-// piece is merged as a whole.
+// mergeWindows merges a piece in overlapping windows, each separately, and switches from one window
+// to the next at a token that both have at the same place. The result is that of merging the whole
+// piece: a sequence of tokens is the result of merging if each pair of neighbours is the result of
+// merging its text, and each pair is inside a window. If two windows have no common token, which is
+// rare, the whole piece is merged at once.
 func (w *merger) mergeWindows(table *mergeTable, ids []int32, length, overlap int32) []int32 {
 	w.symbols = append(w.symbols[:0], ids...)
 	a, b := &w.window, &w.following
 	w.fill(table, a, 0, length)
-	out, from := ids[:0], 0 // the tokens of a before from are written, or those of the window before it
+	out, from := ids[:0], 0 // tokens before index from of window a are already written
 	for int(last(a.ends)) < len(w.symbols) {
 		i := len(a.ends) - 1
 		for i > max(from-1, 0) && last(a.ends)-a.ends[i] < overlap {
@@ -103,7 +104,7 @@ func (w *merger) mergeWindows(table *mergeTable, ids []int32, length, overlap in
 	return append(out, a.ids[from:]...)
 }
 
-// fill merges the window that begins at a place.
+// fill merges the window that begins at start.
 func (w *merger) fill(table *mergeTable, to *window, start, length int32) {
 	symbols := w.symbols[start:min(int(start+length), len(w.symbols))]
 	to.ids = append(to.ids[:0], symbols...)
@@ -115,10 +116,10 @@ func (w *merger) fill(table *mergeTable, to *window, start, length int32) {
 	}
 }
 
-// common returns the first tokens of a, from i on, and of b that begin and end at the same places.
-// The token i of a and b begin together.
+// common returns the first tokens of a (from index i on) and of b that begin and end at the same
+// places. Token i of a and the first token of b begin at the same place.
 func common(a, b *window, i int) (inA, inB int, ok bool) {
-	together := true // the tokens i and j begin at the same place
+	together := true // tokens i and j begin at the same place
 	for j := 0; i < len(a.ends) && j < len(b.ends); {
 		switch x, y := a.ends[i], b.ends[j]; {
 		case x == y && together:
@@ -136,9 +137,8 @@ func common(a, b *window, i int) (inA, inB int, ok bool) {
 
 func last(s []int32) int32 { return s[len(s)-1] }
 
-// mergeLong does the same with a queue of merges and a list of the tokens that are left. An entry
-// of the queue whose pair has changed since is passed over: results says what the pair at a place
-// is worth now.
+// mergeLong is merge with a queue of places and a linked list of the remaining tokens. It skips a
+// queue entry if its pair has changed since: results has the present merge at each place.
 func (w *merger) mergeLong(table *mergeTable, ids []int32) []int32 {
 	n := int32(len(ids))
 	w.prev, w.next = w.prev[:0], w.next[:0]
@@ -192,7 +192,7 @@ func (w *merger) join(table *mergeTable, ids []int32, at int32) {
 	w.pair(table, ids, at)
 }
 
-// pair looks up the merge of the token at a place with its right neighbour, and queues it.
+// pair looks up the merge of the token at a place with its right neighbour, and queues the place.
 func (w *merger) pair(table *mergeTable, ids []int32, at int32) {
 	if at < 0 {
 		return
@@ -206,23 +206,23 @@ func (w *merger) pair(table *mergeTable, ids []int32, at int32) {
 	}
 }
 
-// A queue holds places by rank: a list for each rank, in the order in which the places came. Long
-// texts have few ranks of many places each, mostly in order, so that memory is read in order, too.
+// A queue has a list of places for each rank, in the order of insertion. Long texts have few ranks
+// with many places each, mostly in order, so memory is read in order, too.
 type queue struct {
-	last   []int32  // of each rank: 1 + its last block; 0 if it has none
-	some   []uint64 // a bit for each rank that has blocks
+	last   []int32  // [ranks]: 1 + index of its last block; 0: none
+	some   []uint64 // a bit for each rank: it has blocks
 	lowest int      // no rank below it has blocks
 	blocks []block
 }
 
-// A block is some places of a rank, in a cache line, and the next block; that of the last is the
-// first.
+// A block is some places of a rank, in one cache line, and the index of the next block. The last
+// block of a rank points to the first.
 type block struct {
 	at      [14]int32
 	n, next int32
 }
 
-// reset makes an empty queue ready for ranks below n.
+// reset empties the queue and prepares it for ranks below n.
 func (q *queue) reset(n int) {
 	if len(q.last) < n {
 		q.last, q.some = make([]int32, n), make([]uint64, (n+63)/64)
@@ -246,7 +246,7 @@ func (q *queue) push(rank int, at int32) {
 	q.blocks, q.last[rank] = append(q.blocks, block{at: [14]int32{at}, n: 1, next: next}), n+1
 }
 
-// first returns the lowest rank that has places, -1 if none has.
+// first returns the lowest rank that has places, or -1.
 func (q *queue) first() int {
 	for i := q.lowest / 64; i < len(q.some); i++ {
 		if q.some[i] != 0 {
@@ -256,7 +256,7 @@ func (q *queue) first() int {
 	return -1
 }
 
-// take moves the places of the lowest rank that has some to dst.
+// take moves the places of a rank to dst.
 func (q *queue) take(rank int, dst []int32) []int32 {
 	last := q.last[rank] - 1
 	for i := last; ; {

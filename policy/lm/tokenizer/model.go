@@ -45,8 +45,7 @@ func (t *Tokenizer) readModel(v value, byteLevel bool) {
 	}
 }
 
-// placeTokens puts the vocabulary into the table by id. It wants ids that can be indices, each
-// once.
+// placeTokens fills the table of tokens by id. Every id must be a valid index and occur once.
 func (t *Tokenizer) placeTokens(v value) bool {
 	if t.ids == nil {
 		v.fail("an object with an id for each token")
@@ -88,7 +87,7 @@ func (t *Tokenizer) placeTokens(v value) bool {
 	return true
 }
 
-// readBytes prepares a model whose text is bytes written as letters.
+// readBytes prepares a byte-level model, whose vocabulary writes bytes as letters.
 func (t *Tokenizer) readBytes(o object, whole bool) {
 	m := &t.model
 	m.bytes = new([256]int32)
@@ -113,7 +112,7 @@ func (t *Tokenizer) readBytes(o object, whole bool) {
 	}
 }
 
-// readChars prepares a model whose text is characters.
+// readChars prepares a model that works on characters.
 func (t *Tokenizer) readChars(o object, whole bool) {
 	m := &t.model
 	m.chars = map[string]int32{}
@@ -137,8 +136,8 @@ func (t *Tokenizer) readChars(o object, whole bool) {
 	}
 }
 
-// readMerges reads the merges, each a pair of tokens or, in older files, a text with a blank
-// between the two.
+// readMerges reads the merges. Each is a pair of tokens or, in older files, a text with a space
+// between them.
 func (t *Tokenizer) readMerges(v value) []merge {
 	var texts []string
 	var pairs [][]string
@@ -184,12 +183,12 @@ func (t *Tokenizer) readMerges(v value) []merge {
 	return merges
 }
 
-// mergesInWords says whether ▁ is a token and no merge puts ▁ behind another character.
+// mergesInWords reports whether ▁ is a token and no merge joins it to a character before it.
 func (t *Tokenizer) mergesInWords(merges []merge) bool {
 	if _, ok := t.ids[metaspace]; !ok {
 		return false
 	}
-	ends, starts := map[int32]bool{}, map[int32]bool{} // tokens that end otherwise than in ▁; that start with ▁
+	ends, starts := map[int32]bool{}, map[int32]bool{} // tokens that do not end in ▁; tokens that start with ▁
 	for text, id := range t.ids {
 		ends[id] = !strings.HasSuffix(text, metaspace)
 		starts[id] = strings.HasPrefix(text, metaspace)
@@ -197,8 +196,8 @@ func (t *Tokenizer) mergesInWords(merges []merge) bool {
 	return !slices.ContainsFunc(merges, func(m merge) bool { return ends[m.left] && starts[m.right] })
 }
 
-// byteLetter returns the letter that stands for a byte in a byte-level vocabulary: printable
-// characters of Latin-1 for themselves, characters from U+0100 on for the 68 others.
+// byteLetter returns the letter for a byte in byte-level vocabularies. Printable characters of
+// Latin-1 stand for themselves; the 68 other bytes have characters from U+0100 on.
 func byteLetter(b byte) rune {
 	switch {
 	case b <= ' ':
@@ -211,8 +210,8 @@ func byteLetter(b byte) rune {
 	return rune(b)
 }
 
-// lettersToBytes appends the bytes that a text of such letters stands for. It says false if the
-// text has another character.
+// lettersToBytes appends the bytes for a text of such letters. It returns false if the text has
+// another character.
 func lettersToBytes(dst []byte, text string) ([]byte, bool) {
 	for _, r := range text {
 		switch {

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// A normalizer changes text before it is cut into pieces. Exactly one of its steps is set.
+// A normalizer is one step that changes text before it is split. Exactly one kind of step is set.
 type normalizer struct {
 	form     *norm.Form // a Unicode normal form
-	prepend  string     // a text put before any text that is not empty
-	old, new string     // each old is replaced by new
+	prepend  string     // put before any text that is not empty
+	old, new string     // every old is replaced by new
 }
 
 func normalize(steps []normalizer, text string) string {
@@ -31,9 +31,10 @@ func normalize(steps []normalizer, text string) string {
 	return text
 }
 
-// normalForm is a normal form of text as UAX 15 defines it. Package norm finds what is in the form
-// already; the rest is done here, since norm puts U+034F into runs of more than 30 marks (the
-// Stream-Safe Text Format), and composes some marks with a character before the last starter.
+// normalForm returns a normal form of text as UAX 15 defines it. Package norm finds the part that
+// has the form already. The rest is done here, because norm inserts U+034F into runs of more than
+// 30 marks (the Stream-Safe Text Format), and composes some marks with a character before the last
+// starter.
 func normalForm(form norm.Form, text string) string {
 	n := form.QuickSpanString(text)
 	if n == len(text) {
@@ -45,7 +46,7 @@ func normalForm(form norm.Form, text string) string {
 			out = append(out, r)
 		}
 		text = text[n:]
-		// Behind the first character, nothing up to the next boundary can be taken by itself.
+		// After the first character, normalize everything up to the next boundary together.
 		end := 0
 		for end < len(text) {
 			p := form.PropertiesString(text[end:])
@@ -61,10 +62,10 @@ func normalForm(form norm.Form, text string) string {
 	return string(out)
 }
 
-// appendForm appends the normal form of text by the definition: decompose, sort the marks, compose.
+// appendForm appends the normal form of text by its definition: decompose, sort the marks, compose.
 func appendForm(out []rune, form norm.Form, text string) []rune {
 	var chars []markedRune
-	sorted := 0 // chars before it are in order
+	sorted := 0 // characters before this index are in order
 	for _, r := range text {
 		for _, d := range norm.NFD.String(string(r)) {
 			m := markedRune{d, form.PropertiesString(string(d)).CCC()}
@@ -85,14 +86,14 @@ func appendForm(out []rune, form norm.Form, text string) []rune {
 	return out
 }
 
-// A markedRune is a character with its canonical combining class; 0 is a starter, which marks do
-// not pass.
+// A markedRune is a character with its canonical combining class. Class 0 is a starter; marks are
+// not sorted across it.
 type markedRune struct {
 	r   rune
 	ccc uint8
 }
 
-// sortMarks orders a run of marks, of which the last one may be the starter that ends it.
+// sortMarks sorts a run of marks. The last element may be the starter that ends the run.
 func sortMarks(run []markedRune) {
 	if n := len(run) - 1; n >= 0 && run[n].ccc == 0 {
 		run = run[:n]
@@ -100,8 +101,8 @@ func sortMarks(run []markedRune) {
 	slices.SortStableFunc(run, func(a, b markedRune) int { return int(a.ccc) - int(b.ccc) })
 }
 
-// compose joins each character that has nothing of its class, or a higher one, between it and the
-// last starter with that starter, where the two have a composition. It writes into chars.
+// compose composes, in place, each character with the last starter if the two have a composition
+// and no character of the same or a higher class is between them.
 func compose(chars []markedRune) []markedRune {
 	out := chars[:0]
 	starter := -1

@@ -2,19 +2,19 @@ package tokenizer
 
 import "unicode/utf8"
 
-// A rule names a published regular expression that cuts text into pieces. The expressions have
-// alternatives that are tried in order, and a look-ahead, \s+(?!\S), which Go's regexp lacks; so
-// each alternative is a few lines here. Every character belongs to some piece.
+// A rule names a published regular expression that splits text into pieces. The expressions have
+// ordered alternatives and a look-ahead, \s+(?!\S), which Go's regexp lacks. So each alternative is
+// a few lines of Go here. Every character belongs to some piece.
 type rule uint8
 
 const (
-	// gpt2: contractions in lower case; blank? and letters; blank? and numbers; blank? and others;
+	// gpt2: lower-case contractions; space? and letters; space? and numbers; space? and others;
 	// white space.
 	gpt2 rule = iota + 1
-	// llama3: contractions; any? and letters; up to 3 numbers; blank? and others and line ends;
+	// llama3: contractions; any? and letters; up to 3 numbers; space? and others and line ends;
 	// white space with line ends; white space.
 	llama3
-	// qwen2: as llama3, with numbers one at a time.
+	// qwen2: like llama3, with one number per piece.
 	qwen2
 )
 
@@ -28,8 +28,8 @@ const (
 	qwen2Pattern  = words + `\p{N}` + others
 )
 
-// patterns has the rule of each known expression. The last two are tiktoken's spellings of GPT-2's
-// and of the third, which mean the same.
+// patterns maps known expressions to their rules. The last two are tiktoken's spellings of the
+// patterns of GPT-2 and Llama 3, which mean the same.
 var patterns = map[string]rule{
 	gpt2Pattern:   gpt2,
 	llama3Pattern: llama3,
@@ -40,7 +40,7 @@ var patterns = map[string]rule{
 	`'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]` + blanks: llama3,
 }
 
-// next returns the length in bytes of the first piece of s, which is not empty.
+// next returns the length in bytes of the first piece of s. s is not empty.
 func (c *classes) next(s string, rule rule) int {
 	if s[0] == '\'' {
 		if n := contraction(s, rule != gpt2); n > 0 {
@@ -67,7 +67,7 @@ func (c *classes) next(s string, rule rule) int {
 	case newline:
 		return c.blanks(s, true)
 	}
-	// One character that is neither letter, number nor line end goes with the letters behind it.
+	// One character that is no letter, number or line end joins the letters after it.
 	if size < len(s) {
 		switch second, width := c.first(s[size:]); {
 		case second == letter:
@@ -94,8 +94,8 @@ func (c *classes) nextGPT2(s string, first class, size int) int {
 	return c.blanks(s, false)
 }
 
-// first returns the class of the first character of s, which is not empty, and its length. A byte
-// that is not UTF-8 is a character of class other.
+// first returns the class and the length of the first character of s. s is not empty. A byte that
+// is not UTF-8 is a character of class other.
 func (c *classes) first(s string) (class, int) {
 	if b := s[0]; b < utf8.RuneSelf {
 		return c[b], 1
@@ -104,7 +104,7 @@ func (c *classes) first(s string) (class, int) {
 	return c.of(r), size
 }
 
-// run returns where the characters of one class that begin at n end.
+// run returns the end of the run of characters of class want that begins at n.
 func (c *classes) run(s string, n int, want class) int {
 	for n < len(s) {
 		if b := s[n]; b < utf8.RuneSelf {
@@ -131,11 +131,11 @@ func (c *classes) lineEnds(s string, n int) int {
 }
 
 // blanks returns the length of the first piece of s, which begins with a run of white space. With
-// lines it is all up to the last line end of the run, if the run has one. Else it is the whole run
-// at the end of the text. Before other text it is the run without its last character, or the one
-// character there is.
+// lines, a run with line ends gives all up to its last line end. Otherwise a run at the end of the
+// text is one piece; before other text, the piece is the run without its last character, or its
+// only character.
 func (c *classes) blanks(s string, lines bool) int {
-	n, last, line := 0, 0, 0 // ends: of the run, of the run without its last character, of the last line end
+	n, last, line := 0, 0, 0 // ends of the run, of the run without its last character, and of the last line end
 	for n < len(s) {
 		k, size := c.first(s[n:])
 		if k < space {
@@ -156,8 +156,8 @@ func (c *classes) blanks(s string, lines bool) int {
 	return last
 }
 
-// contraction returns the length of 's, 't, 're, 've, 'm, 'll or 'd at the start of s, or 0. With
-// fold the letters' case does not matter; the long s (U+017F) is an s of another case.
+// contraction returns the length of 's, 't, 're, 've, 'm, 'll or 'd at the start of s, or 0. fold
+// ignores case; the long s (U+017F) counts as an s.
 func contraction(s string, fold bool) int {
 	if len(s) < 2 {
 		return 0

@@ -14,12 +14,12 @@ import (
 // it.
 type Tokenizer struct {
 	added      []AddedToken // by id
-	raw        matcher      // of the added tokens that are looked for in the text as it is
-	normalized matcher      // of those that are looked for in normalized text
+	raw        matcher      // added tokens that are searched for in the original text
+	normalized matcher      // added tokens that are searched for in normalized text
 	normalizer []normalizer
 	cuts       []cut // the pre-tokenizer
 	model      bpe
-	prefix     []int32 // what the post-processor puts around a sequence
+	prefix     []int32 // ids that the post-processor adds before and after a sequence
 	suffix     []int32
 	decoder    []decodeStep
 	classes    *classes
@@ -29,9 +29,9 @@ type Tokenizer struct {
 	config config
 }
 
-// A token is what decoding knows of an id.
+// A token is the data for decoding an id.
 type token struct {
-	text string // bytes, where the model is byte-level; the text as in the file for others and for added tokens
+	text string // bytes if the model is byte-level; otherwise, and for added tokens, the text as in the file
 	kind tokenKind
 }
 
@@ -39,14 +39,14 @@ type tokenKind uint8
 
 const (
 	gap      tokenKind = iota // no token has this id
-	ordinary                  // of the vocabulary
+	ordinary                  // in the vocabulary
 	added                     // an added token
 	special                   // an added token that is special
 )
 
-// Load reads the tokenizer in a folder: tokenizer.json, and where they are there
-// tokenizer_config.json, special_tokens_map.json and chat_template.jinja. An error names the file,
-// the key, what was found and what is supported.
+// Load reads the tokenizer of a folder: tokenizer.json and, if they exist, tokenizer_config.json,
+// special_tokens_map.json and chat_template.jinja. An error names the file, the key, the value and
+// the supported values.
 func Load(dir string) (*Tokenizer, error) {
 	files := map[string][]byte{}
 	for _, name := range fileNames {
@@ -74,7 +74,7 @@ const (
 
 var fileNames = []string{tokenizerFile, configFile, mapFile, templateFile}
 
-// parse makes a tokenizer of the texts of its files.
+// parse makes a tokenizer from the contents of its files.
 func parse(files map[string][]byte) (*Tokenizer, error) {
 	t := &Tokenizer{classes: newClasses()}
 	for _, part := range []struct {
@@ -105,7 +105,7 @@ func parse(files map[string][]byte) (*Tokenizer, error) {
 	return t, nil
 }
 
-// Size returns the highest id of a token plus one: what an embedding needs at least. Ids between
+// Size returns the highest token id plus one, which is the least size of an embedding. Ids below it
 // may have no token.
 func (t *Tokenizer) Size() int { return len(t.tokens) }
 
@@ -115,24 +115,24 @@ func (t *Tokenizer) ID(token string) (id int32, ok bool) {
 	return id, ok
 }
 
-// Known says whether a token has the id.
+// Known reports whether a token has the id.
 func (t *Tokenizer) Known(id int32) bool {
 	return id >= 0 && int(id) < len(t.tokens) && t.tokens[id].kind != gap
 }
 
-// IsSpecial says whether the id is of a special token.
+// IsSpecial reports whether the id belongs to a special token.
 func (t *Tokenizer) IsSpecial(id int32) bool { return t.Known(id) && t.tokens[id].kind == special }
 
 // Added returns the added tokens in the order of their ids.
 func (t *Tokenizer) Added() []AddedToken { return slices.Clone(t.added) }
 
-// BOS returns the id of the token that begins a sequence, -1 if the tokenizer has none.
+// BOS returns the id of the token that begins a sequence, or -1.
 func (t *Tokenizer) BOS() int32 { return t.configured(t.config.bos) }
 
-// EOS returns the id of the token that ends a sequence, -1 if the tokenizer has none.
+// EOS returns the id of the token that ends a sequence, or -1.
 func (t *Tokenizer) EOS() int32 { return t.configured(t.config.eos) }
 
-// Pad returns the id of the token that fills sequences up, -1 if the tokenizer has none.
+// Pad returns the id of the token that pads sequences, or -1.
 func (t *Tokenizer) Pad() int32 { return t.configured(t.config.pad) }
 
 func (t *Tokenizer) configured(token string) int32 {

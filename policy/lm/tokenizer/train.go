@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// Training says what tokenizer to make.
+// Training describes a tokenizer to be trained.
 type Training struct {
-	// VocabSize is the number of tokens: 256 bytes, what merges make, and the special tokens. Fewer
-	// come out where the texts have no more pairs to merge.
+	// VocabSize is the number of tokens: 256 bytes, results of merges, and special tokens. There
+	// are fewer if the texts have no more pairs to merge.
 	VocabSize int
-	// Pattern names the rules that cut text before merging: gpt2, qwen2 (digits one at a time) or
+	// Pattern names the rule that splits text before merging: gpt2, qwen2 (one digit per piece) or
 	// llama3 (up to three).
 	Pattern string
-	// MinCount is how often a pair must occur to be merged, at least 1.
+	// MinCount is the least number of occurrences of a pair to be merged, at least 1.
 	MinCount int
-	// Special are the special tokens. Their ids come last. The texts are cut where they stand, and
-	// no merge learns from them.
+	// Special are the special tokens. Their ids come last. Texts are split at them, and they are
+	// not in merges.
 	Special []string
 	// BOS, EOS and Pad name special tokens, or are empty. AddBOS puts BOS before every sequence.
 	BOS, EOS, Pad string
@@ -29,7 +29,7 @@ type Training struct {
 	ChatTemplate string
 }
 
-// trainable has the patterns by name.
+// trainable maps names of rules to their expressions.
 var trainable = map[string]string{"gpt2": gpt2Pattern, "qwen2": qwen2Pattern, "llama3": llama3Pattern}
 
 func (o *Training) check() error {
@@ -59,9 +59,9 @@ func (o *Training) check() error {
 }
 
 // Train makes a byte-level BPE tokenizer from texts, writes tokenizer.json and
-// tokenizer_config.json into a folder, and loads it. It merges the most frequent pair of tokens
-// again and again; of equals the one with the smaller ids, left first. The same texts give the same
-// files, in whatever order they come.
+// tokenizer_config.json to a folder, and loads it. It repeatedly merges the most frequent pair of
+// tokens; of equally frequent pairs, the one with the smaller left id, then the smaller right id.
+// The order of texts does not matter.
 func Train(dir string, texts iter.Seq[string], o Training) (*Tokenizer, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -79,16 +79,16 @@ func Train(dir string, texts iter.Seq[string], o Training) (*Tokenizer, error) {
 	return Load(dir)
 }
 
-// A trainer counts words, and then pairs of tokens in them.
+// A trainer counts words, and then pairs of tokens in words.
 type trainer struct {
 	classes *classes
 	rule    rule
 	special matcher
-	counts  map[string]int // how often each word occurs
+	counts  map[string]int // number of occurrences of each word
 
 	words  []trainWord
-	vocab  []string         // the tokens as files write them
-	ids    map[string]int32 // of vocab
+	vocab  []string         // tokens as in tokenizer.json
+	ids    map[string]int32 // index in vocab
 	merges [][2]int32
 	pairs  map[uint64]*trainPair
 	queue  pairQueue
@@ -99,12 +99,12 @@ type trainWord struct {
 	count int
 }
 
-// A trainPair is two tokens that stand beside each other.
+// A trainPair is a pair of neighbouring tokens.
 type trainPair struct {
 	pair  uint64
 	count int
-	words []int32 // where it may stand, by index, in order and some of them twice in a row
-	place int     // in the queue
+	words []int32 // indices of words that may contain it, in order, with some repeated
+	place int     // index in the queue
 }
 
 func newTrainer(o *Training) *trainer {
@@ -115,7 +115,7 @@ func newTrainer(o *Training) *trainer {
 	for _, s := range o.Special {
 		t.special.add(s, &AddedToken{Content: s})
 	}
-	// Bytes have the order of their letters, as in GPT-2's vocabulary.
+	// Bytes are in the order of their letters, as in GPT-2's vocabulary.
 	letters := make([]rune, 256)
 	for b := range letters {
 		letters[b] = byteLetter(byte(b))
@@ -127,7 +127,7 @@ func newTrainer(o *Training) *trainer {
 	return t
 }
 
-// learn returns the id of a token, a new one if it is not in the vocabulary.
+// learn returns the id of a token. It adds a token that is not in the vocabulary.
 func (t *trainer) learn(token string) int32 {
 	id, known := t.ids[token]
 	if !known {
@@ -156,7 +156,7 @@ func (t *trainer) count(text string) {
 	}
 }
 
-// prepare makes the words of the counts, and counts their pairs.
+// prepare makes words from the counts, and counts their pairs.
 func (t *trainer) prepare() {
 	texts := sortedKeys(t.counts)
 	t.words = make([]trainWord, len(texts))
@@ -178,7 +178,7 @@ func (t *trainer) prepare() {
 	heap.Init(&t.queue)
 }
 
-// pair returns a pair, a new one if it has not been seen.
+// pair returns the trainPair of two tokens. It adds one that is new.
 func (t *trainer) pair(left, right int32) *trainPair {
 	key := pairOf(left, right)
 	p := t.pairs[key]
@@ -190,7 +190,7 @@ func (t *trainer) pair(left, right int32) *trainPair {
 	return p
 }
 
-// mergeNext merges the most frequent pair, and says whether one occurs often enough.
+// mergeNext merges the most frequent pair. It returns false if no pair occurs often enough.
 func (t *trainer) mergeNext(least int) bool {
 	if len(t.queue) == 0 || t.queue[0].count < least {
 		return false
@@ -211,7 +211,7 @@ func (t *trainer) mergeNext(least int) bool {
 	return true
 }
 
-// mergeWord joins a pair in a word, and corrects the counts of the pairs that come and go.
+// mergeWord merges a pair in word i, and updates the counts of the pairs that change.
 func (t *trainer) mergeWord(i, left, right, id int32) {
 	w := &t.words[i]
 	out := w.ids[:0]
@@ -236,8 +236,8 @@ func (t *trainer) mergeWord(i, left, right, id int32) {
 	}
 }
 
-// change adds to the count of a pair; word is where it stands now, -1 if it is one that stood there
-// before.
+// change adds to the count of a pair. word is the index of a word that now contains it, or -1 if a
+// word has lost it.
 func (t *trainer) change(left, right int32, by int, word int32) {
 	p := t.pair(left, right)
 	p.count += by
@@ -247,7 +247,7 @@ func (t *trainer) change(left, right int32, by int, word int32) {
 	heap.Fix(&t.queue, p.place)
 }
 
-// A pairQueue is a heap of pairs, the one to merge next first.
+// A pairQueue is a heap of pairs; the first one is merged next.
 type pairQueue []*trainPair
 
 func (q pairQueue) Len() int { return len(q) }
@@ -264,7 +264,7 @@ func (q pairQueue) Swap(i, j int) {
 	q[i].place, q[j].place = i, j
 }
 
-// Push and Pop are of heap.Interface; the queue grows in pair, and pairs that no longer occur stay
-// in it.
+// Push and Pop implement heap.Interface. Only the method pair adds pairs, and pairs that no longer
+// occur stay.
 func (q *pairQueue) Push(p any) { *q = append(*q, p.(*trainPair)) }
 func (q *pairQueue) Pop() any   { panic("not used") }

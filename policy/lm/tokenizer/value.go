@@ -14,15 +14,15 @@ import (
 // A reader keeps the first error found in a file.
 type reader struct{ err error }
 
-// A value is a JSON value and its place in the file, as in "model.merges[3]". Its methods return
-// zero values once the reader has an error.
+// A value is a JSON value and its path in the file, such as "model.merges[3]". Its methods return
+// zero values after the reader has an error.
 type value struct {
 	reader *reader
 	at     string
-	raw    json.RawMessage // nil if the file does not have the value
+	raw    json.RawMessage // nil if it is missing from the file
 }
 
-// An object is a value with its fields taken apart.
+// An object is a JSON object, with its fields.
 type object struct {
 	value
 	fields map[string]json.RawMessage
@@ -50,12 +50,12 @@ func (v value) fail(want string) {
 	}
 }
 
-// unsupported refuses a value that is well-formed and not implemented.
+// unsupported sets the error for a valid value that this package does not implement.
 func (v value) unsupported(known ...string) {
 	v.fail(strings.Join(known, ", ") + " (others are not supported)")
 }
 
-// short cuts the text of a value for a message.
+// short cuts s to the length of a message.
 func short(s string) string {
 	const most = 160
 	if s == "" {
@@ -72,10 +72,10 @@ func short(s string) string {
 	return strings.ToValidUTF8(s[:n], "\ufffd") + "…"
 }
 
-// isNull says whether the value is null or missing.
+// isNull reports whether the value is null or missing.
 func (v value) isNull() bool { return v.reader.err != nil || v.raw == nil || string(v.raw) == "null" }
 
-// decode reads the value into a Go value of the fitting type.
+// decode reads the value into a Go value of a matching type.
 func (v value) decode(to any, want string) bool {
 	if v.reader.err != nil {
 		return false
@@ -104,7 +104,7 @@ func (v value) list() []value {
 	return list
 }
 
-// item returns the place of an item of a list, with the text of what is there.
+// item returns item i of a list, whose JSON is raw.
 func (v value) item(i int, raw string) value {
 	return value{v.reader, v.at + "[" + strconv.Itoa(i) + "]", []byte(raw)}
 }
@@ -122,10 +122,10 @@ func (v value) id() (id int32) {
 	return id
 }
 
-// maxID bounds the memory that a file can ask for: tables have a place for each id.
+// maxID limits the memory that a file can ask for: tables have an entry for each id.
 const maxID = 1<<22 - 1
 
-// get returns a field; a missing one is null.
+// get returns a field. A missing one is null.
 func (o object) get(key string) value {
 	at := key
 	if o.at != "" {
@@ -134,7 +134,7 @@ func (o object) get(key string) value {
 	return value{o.reader, at, o.fields[key]}
 }
 
-// flag returns a field that is true or false, or what is given if it is null.
+// flag returns a boolean field, or otherwise if it is null.
 func (o object) flag(key string, otherwise bool) bool {
 	if v := o.get(key); !v.isNull() {
 		v.decode(&otherwise, "true or false")
@@ -142,7 +142,7 @@ func (o object) flag(key string, otherwise bool) bool {
 	return otherwise
 }
 
-// textOr returns a field that is a text, or what is given if it is null.
+// textOr returns a text field, or otherwise if it is null.
 func (o object) textOr(key, otherwise string) string {
 	if v := o.get(key); !v.isNull() {
 		return v.text()
@@ -150,7 +150,7 @@ func (o object) textOr(key, otherwise string) string {
 	return otherwise
 }
 
-// oneOf returns a field that is one of some texts, or the first of them if it is null.
+// oneOf returns a field with one of these texts, or the first text if it is null.
 func (o object) oneOf(key string, texts ...string) string {
 	v := o.get(key)
 	if v.isNull() {
@@ -163,7 +163,7 @@ func (o object) oneOf(key string, texts ...string) string {
 	return s
 }
 
-// only refuses a field with any value but null and the given one.
+// only sets an error unless the field is null or has the allowed value.
 func (o object) only(key, allowed string) {
 	if v := o.get(key); !v.isNull() && string(v.raw) != allowed {
 		v.unsupported("null", allowed)

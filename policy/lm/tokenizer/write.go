@@ -12,8 +12,7 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// writeFiles writes a trained tokenizer in the form that other programs read: merges as texts,
-// which old and new ones know.
+// writeFiles writes a trained tokenizer. Merges are texts, which old and new programs read.
 func writeFiles(dir string, o *Training, vocab []string, merges [][2]int32) error {
 	texts := make([]string, len(merges))
 	for i, m := range merges {
@@ -67,7 +66,7 @@ func writeFiles(dir string, o *Training, vocab []string, merges [][2]int32) erro
 		field{"tokenizer_class", "PreTrainedTokenizerFast"}))
 }
 
-// postProcessor puts BOS before sequences if that is wanted.
+// postProcessor returns the post-processor, which adds BOS before sequences if o asks for it.
 func postProcessor(o *Training, firstSpecial int, byteLevel ordered) any {
 	for i, s := range o.Special {
 		if !o.AddBOS || s != o.BOS {
@@ -126,7 +125,7 @@ func writeJSON(path string, v any) error {
 	return os.WriteFile(path, b.Bytes(), 0o666)
 }
 
-// Copy copies the files of the tokenizer in a folder into another folder, as they are.
+// Copy copies the files of a tokenizer from one folder to another.
 func Copy(to, from string) error {
 	for _, name := range fileNames {
 		text, err := durable.ReadFile(filepath.Join(from, name))

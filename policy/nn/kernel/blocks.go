@@ -2,7 +2,7 @@ package kernel
 
 import "fmt"
 
-// A Term is one product A·B of a sum, A [m,K] and B [K,n]. With Transposed, B is given as its
+// A Term is one product A·B in a sum, A [m,K] and B [K,n]. If Transposed is set, B has the
 // transpose, [n,K].
 type Term struct {
 	A, B       []float32
@@ -11,39 +11,39 @@ type Term struct {
 }
 
 // A Multiplier computes products whose sums are split into blocks in a fixed way, so that several
-// processors may later compute some blocks each and get the same bits. It owns the memory for that:
-// one goroutine uses a Multiplier at a time. Make it with NewMultiplier.
+// processors may later compute the blocks and get the same bits. It has scratch memory, so one
+// goroutine at a time may use it. Make it with NewMultiplier.
 //
-// With one block, an element is one chain of fused multiply-adds over the terms and over k in
-// order. It begins with its initial value. With more, the columns of every A fall into that many
-// equal pieces (the last ones are shorter where the number does not divide K). Block b is a chain
-// over piece b of every term; it begins with 0. The blocks are added as a binary tree,
-// ((0+1)+(2+3))+…, and then to the initial value.
+// With one block, an element is its initial value plus one chain of fused multiply-adds, over the
+// terms and over k in order. With more blocks, the columns of every A are split into that many
+// equal pieces (the last ones are shorter if the number does not divide K). Block b is a chain over
+// piece b of every term, from 0 on. The blocks are added as a binary tree, ((0+1)+(2+3))+…, and
+// then to the initial value.
 type Multiplier struct {
 	level  level
-	pack   []float32 // panels of B of [k, columns], one after the other
-	packA  []float32 // some columns of A, for gradients
+	pack   []float32 // panels of B, each [k, columns], one after the other
+	packA  []float32 // columns of A, for gradients
 	tiles  []float32 // sums of blocks that wait for their partners in the tree
-	pieces []piece   // of the sums of the product at hand
+	pieces []piece   // of the sums of the current product
 }
 
 const (
-	tileRows     = 192  // rows of C at a time: their piece of A stays in the second-level cache
-	treeRows     = 48   // the same where there are blocks: their sums stay in the first-level cache
+	tileRows     = 192  // rows of C at a time: their piece of A fits the second-level cache
+	treeRows     = 48   // the same for several blocks: their sums fit the first-level cache
 	tileColumns  = 64   // columns of C at a time
-	maxTree      = 8    // blocks, at most
+	maxTree      = 8    // most blocks
 	treeLevels   = 4    // log₂ maxTree + 1
-	packRows     = 128  // products of fewer rows read B where it is, some rows of B at a time:
-	fewRows      = 5    // so few rows of C are done while B comes from memory,
-	fewDepth     = 16   // in so many steps of k,
-	streamDepth  = 64   // and more rows in so many
-	stripA       = 48   // columns of A that a gradient takes at a time
+	packRows     = 128  // products of fewer rows do not pack B
+	fewRows      = 5    // most rows that read B without packing in fewDepth steps of k at a time
+	fewDepth     = 16   // steps of k at a time without packing, for at most fewRows rows
+	streamDepth  = 64   // steps of k at a time without packing, for more rows
+	stripA       = 48   // columns of A at a time in a gradient
 	stripB       = 1024 // columns of B that a gradient packs at a time
-	stridedDepth = 1024 // bytes from row to row from which on a gradient packs A
-	packDepth    = 2048 // steps of k up to which the columns of a strip are packed once for all rows
-	blockDepth   = 256  // steps of k that are done at a time
-	partRows     = 8    // rows that the parts of a product are multiples of,
-	partColumns  = 32   // and columns
+	stridedDepth = 1024 // least row distance of A in bytes for which a gradient packs A
+	packDepth    = 2048 // most steps of k for which the columns of a strip are packed once for all rows
+	blockDepth   = 256  // steps of k at a time
+	partRows     = 8    // rows of a part of a product are a multiple of it
+	partColumns  = 32   // columns of a part of a product are a multiple of it
 )
 
 // NewMultiplier returns a Multiplier for this machine.
@@ -51,15 +51,15 @@ func NewMultiplier() *Multiplier { return newMultiplier(best) }
 
 func newMultiplier(lv level) *Multiplier { return &Multiplier{level: lv} }
 
-// Product sets C [m,n] to the sum of the terms in so many blocks, a power of two up to 8. The
-// initial value is C itself with acc, bias [n] in every row unless that is nil, else 0. C overlaps
-// no input.
+// Product sets C [m,n] to the sum of the terms, in a number of blocks that is a power of two up to
+// 8. The initial value is C itself with acc; otherwise bias [n] for every row, or 0 if bias is nil.
+// C overlaps no input.
 func (x *Multiplier) Product(c []float32, m, n, blocks int, bias []float32, acc bool, terms ...Term) {
 	x.ProductPart(0, 1, c, m, n, blocks, bias, acc, terms...)
 }
 
-// ProductPart computes one of so many parts of Product. Together they are the product, with the
-// same bits; they may be computed at the same time, each by a Multiplier of its own.
+// ProductPart computes one of parts parts of Product, with the same bits. Several Multipliers may
+// compute the parts at the same time.
 func (x *Multiplier) ProductPart(number, parts int, c []float32, m, n, blocks int, bias []float32, acc bool,
 	terms ...Term) {
 	checkLen("product", "c", len(c), m, n)
@@ -113,7 +113,7 @@ func (x *Multiplier) ProductPart(number, parts int, c []float32, m, n, blocks in
 	}
 }
 
-// A blocked is the arguments of Product.
+// A blocked has the arguments of Product.
 type blocked struct {
 	c         []float32
 	n, blocks int
@@ -121,27 +121,27 @@ type blocked struct {
 	acc       bool
 	terms     []Term
 
-	stream bool // B is read where it is
+	stream bool // B is read without packing
 	once   bool // all panels of some columns are in Multiplier.pack
 }
 
-// A share is the rows, or the columns, from one up to but not including another.
+// A share is a range of rows or columns; to is exclusive.
 type share struct{ from, to int }
 
 func (s share) size() int { return s.to - s.from }
 
-// part is one of so many parts of s that are multiples of unit, except for the last.
+// part returns one of parts equal parts of s, in multiples of unit except for the last.
 func (s share) part(number, parts, unit int) share {
 	units := (s.size() + unit - 1) / unit
 	return share{min(s.from+units*number/parts*unit, s.to), min(s.from+units*(number+1)/parts*unit, s.to)}
 }
 
-// A piece is some steps of k: depth steps from p on, of one term, in one block. at counts the steps
-// before it.
+// A piece is a range of k: depth steps from p on, of one term, in one block. at counts the steps of
+// earlier pieces.
 type piece struct{ block, term, p, depth, at int }
 
-// plan cuts the sums of a product into pieces of so many steps at most, and returns the number of
-// steps.
+// plan splits the sums of a product into pieces of at most this number of steps, and returns the
+// number of all steps.
 func (x *Multiplier) plan(p *blocked, most int) int {
 	x.pieces = x.pieces[:0]
 	steps := 0
@@ -201,15 +201,15 @@ func (x *Multiplier) tile(p *blocked, rows, columns share) {
 	}
 }
 
-// An origin is a matrix that sums begin with, or to which they are written: row r is at
-// data[r·step]. As a beginning, no data is 0.
+// An origin is a matrix of initial values or of results: row r is at data[r·step]. As initial
+// values, nil data is 0.
 type origin struct {
 	data []float32
 	step int
 }
 
-// block sets the tile at to to first plus the pieces, and then adds add. An incomplete piece lies
-// in between.
+// block sets the tile `to` to first plus the pieces, and then adds add. between holds sums after
+// incomplete pieces.
 func (x *Multiplier) block(p *blocked, pieces []piece, to, between, first origin, add []origin, rows, columns share) {
 	n := columns.size()
 	if len(pieces) == 0 { // no step of k at all
@@ -234,7 +234,7 @@ func (x *Multiplier) block(p *blocked, pieces []piece, to, between, first origin
 	}
 }
 
-// panels adds a piece from packed panels.
+// panels adds a piece of the sums, with B in packed panels.
 func (x *Multiplier) panels(p *blocked, into, first origin, a []float32, q piece, rows int, columns share,
 	add []origin) {
 	n, t := columns.size(), p.terms[q.term]
@@ -262,7 +262,7 @@ func (x *Multiplier) panels(p *blocked, into, first origin, a []float32, q piece
 	}
 }
 
-// packPiece packs the columns of a strip of B, panel by panel.
+// packPiece packs the columns of a strip of B, one panel after the other.
 func (x *Multiplier) packPiece(dst []float32, t Term, q piece, columns share, step int) {
 	n, width := columns.size(), packColumns(x.level)
 	for j := 0; j < n; j += width {
@@ -276,7 +276,7 @@ func (x *Multiplier) packPiece(dst []float32, t Term, q piece, columns share, st
 	}
 }
 
-// grown is x with room for n elements, whose content is lost.
+// grown returns x, or new memory if x has fewer than n elements. The content is lost.
 func grown(x []float32, n int) []float32 {
 	if len(x) >= n {
 		return x
@@ -284,7 +284,7 @@ func grown(x []float32, n int) []float32 {
 	return make([]float32, n)
 }
 
-// packColumns is the width of a packed panel: the columns that the assembly takes at a time.
+// packColumns returns the width of a packed panel: the columns that the assembly takes at a time.
 func packColumns(lv level) int {
 	if lv == avx2 {
 		return 16
@@ -292,7 +292,7 @@ func packColumns(lv level) int {
 	return tileColumns
 }
 
-// packPlain copies w columns of depth rows.
+// packPlain copies w columns of depth rows of b.
 func packPlain(dst, b []float32, step, depth, w int) {
 	for p := range depth {
 		copy(dst[p*w:(p+1)*w], b[p*step:])
@@ -317,11 +317,11 @@ func packTransposed(lv level, dst, b []float32, step, depth, w int) {
 	}
 }
 
-// Gradient adds Aᵀ·B to C, for A [k,m], B [k,n] and C [m,n]: every element goes on as a chain over
+// Gradient adds Aᵀ·B to C, for A [k,m], B [k,n] and C [m,n]. Each element continues as a chain over
 // the k rows in order. C overlaps no input.
 func (x *Multiplier) Gradient(c, a, b []float32, m, n, k int) { x.GradientPart(0, 1, c, a, b, m, n, k) }
 
-// GradientPart computes one of so many parts of Gradient, as ProductPart does.
+// GradientPart computes one of parts parts of Gradient, with the same bits.
 func (x *Multiplier) GradientPart(number, parts int, c, a, b []float32, m, n, k int) {
 	checkLen("gradient", "c", len(c), m, n)
 	checkLen("gradient", "a", len(a), k, m)
@@ -347,7 +347,7 @@ func (x *Multiplier) GradientPart(number, parts int, c, a, b []float32, m, n, k 
 	}
 }
 
-// packStrip packs some rows and columns of B.
+// packStrip packs a range of rows and columns of B.
 func (x *Multiplier) packStrip(b []float32, p, depth int, columns share, n int) {
 	x.pack = grown(x.pack, blockDepth*columns.size())
 	width := packColumns(x.level)
@@ -356,7 +356,7 @@ func (x *Multiplier) packStrip(b []float32, p, depth int, columns share, n int) 
 	}
 }
 
-// gradientStrip adds the product of some columns of A, and of B, which is packed, to C.
+// gradientStrip adds the product of some columns of A and of the packed B to C.
 func (x *Multiplier) gradientStrip(c, a []float32, p, depth int, rows, columns share, m, n int) {
 	a, step := a[p*m+rows.from:], m
 	if 4*m > stridedDepth {
@@ -372,9 +372,9 @@ func (x *Multiplier) gradientStrip(c, a []float32, p, depth int, rows, columns s
 	}
 }
 
-// Strided computes C = A·B, or C += A·B with acc, for matrices that lie in larger ones. Element
-// (i,j) of C is c[i·cStep+j], that of A is a[i·aRow+p·aCol], that of B is b[p·bStep+j]. C is [m,n]
-// and k the summed axis, at most 256. Each element is one chain over k.
+// Strided computes C = A·B, or C += A·B with acc, for submatrices of larger matrices. Element (i,j)
+// of C is c[i·cStep+j], that of A is a[i·aRow+p·aCol], that of B is b[p·bStep+j]. C is [m,n] and k
+// is the summed axis, at most 256. Each element is one chain over k.
 func (x *Multiplier) Strided(c []float32, cStep int, a []float32, aRow, aCol int, b []float32, bStep, m, n, k int,
 	acc bool) {
 	if m == 0 || n == 0 {
@@ -390,13 +390,13 @@ func (x *Multiplier) Strided(c []float32, cStep int, a []float32, aRow, aCol int
 	strided(x.level, c, cStep, s, a, aRow, aCol, b, bStep, m, n, k, nil, 0)
 }
 
-// maxPages and pageColumns are how many matrices Pages takes, and the columns of each.
+// maxPages is the most matrices that Pages takes, pageColumns the columns of each.
 const maxPages, pageColumns = 4, 16
 
-// Pages computes C = A·(B₀ B₁ …) for matrices B side by side, each [k,16]: one to four of them, nil
-// behind the last. Element (i,j) of C is c[i·cStep+j], that of A is a[i·aRow+p]; C has m rows. Each
-// element is one chain over k, at most 256. Rows of C have room for 64 columns; those of matrices
-// that are nil are lost.
+// Pages computes C = A·(B₀ B₁ …) for one to four matrices B side by side, each [k,16]; unused pages
+// are nil. Element (i,j) of C is c[i·cStep+j], that of A is a[i·aRow+p]; C has m rows. Each element
+// is one chain over k, at most 256. Rows of C must have room for 64 columns; columns of nil pages
+// are overwritten.
 func (x *Multiplier) Pages(c []float32, cStep int, a []float32, aRow int, pages [maxPages][]float32, m, k int) {
 	if x.level == avx512 && pages[1] != nil {
 		_, _ = c[(m-1)*cStep+maxPages*pageColumns-1], a[(m-1)*aRow+k-1]
@@ -415,8 +415,8 @@ func (x *Multiplier) Pages(c []float32, cStep int, a []float32, aRow int, pages 
 	}
 }
 
-// strided is Strided that begins with s, and adds add to the sums at their end, one after the other.
-// Rows of B are fetched ahead rows before their use; 0 is not at all.
+// strided is Strided with initial values s. It adds the matrices in add to the final sums, one
+// after the other. Rows of B are prefetched ahead rows before their use; 0: not at all.
 func strided(lv level, c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n, k int,
 	add []origin, ahead int) {
 	if lv != portable {

@@ -1,11 +1,11 @@
 package kernel
 
-// Products of so few rows take panels of so many columns with AVX2, so that enough sums run side by
-// side.
+// With AVX2, products of at most fewRows256 rows take panels of wideColumns256 columns, so that
+// enough sums are computed in parallel.
 const fewRows256, wideColumns256 = 2, 32
 
-// stridedSIMD is strided for the vector levels. ahead is how many rows before their use the rows of
-// B are fetched; 0 is not at all.
+// stridedSIMD is strided for the vector levels. Rows of B are prefetched ahead rows before their
+// use; 0: not at all.
 func stridedSIMD(lv level, c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n,
 	k int, add []origin, ahead int) {
 	if m == 0 || n == 0 {
@@ -45,15 +45,15 @@ func pagesSIMD(c []float32, cStep int, a []float32, aRow int, pages [maxPages][]
 	}
 	for i, p := range pages[1:] {
 		if p == nil {
-			p = pages[0] // nobody reads what comes of it
+			p = pages[0] // its result is not used
 		}
 		t.pages[i] = &p[0]
 	}
 	pages512x4(&t)
 }
 
-// packSIMD sets the first rows and columns of dst, of row length w, to the transpose of b; both are
-// multiples of 8.
+// packSIMD sets the first rows and columns of dst, whose rows have w elements, to the transpose of
+// b. rows and columns are multiples of 8.
 func packSIMD(dst, b []float32, step, rows, w, columns int) {
 	if columns == 0 {
 		return

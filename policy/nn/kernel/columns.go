@@ -46,7 +46,7 @@ func addColumns[T Float](lv level, dst []T, dstStep int, src []T, srcStep, width
 	}
 }
 
-// columns panics unless the rows lie in dst and src, and reports whether there is anything in them.
+// columns panics unless the rows are inside dst and src. It reports whether they have any elements.
 func columns(op string, dst, dstStep, src, srcStep, width, n int) bool {
 	if n <= 0 || width <= 0 {
 		return false

@@ -2,9 +2,10 @@
 // step over plain slices.
 //
 // Matrices are dense and row-major, the destination comes first, lengths are exact, and a mismatch
-// panics. Destinations overlap no input unless the function says so. Functions do not allocate, start
-// no goroutine and keep no state, so everything may be called from anywhere at once; a Multiplier
-// has memory, and one user at a time. A layer with weights w [in,out] on a batch x [rows,in] is
+// panics. Destinations overlap no input unless the function says so. Functions do not allocate,
+// start no goroutine and keep no state, so any number of goroutines may call them; only a
+// Multiplier has memory, and one user at a time. A layer with weights w [in,out] on a batch x
+// [rows,in] is
 //
 //	kernel.GemmBias(y, x, w, bias, rows, out, in)       // y = x·w + bias
 //	kernel.Tanh(y, y)
@@ -19,13 +20,13 @@
 //
 // # The same bits
 //
-// Every element of a product is one chain of fused multiply-adds over k in order, beginning with
-// its initial value. In Gemm and GemmBias with n ≤ 4 and k ≥ 32 it is sixteen chains, over k mod
-// 16, that meet in a tree. Every element of an activation depends on its input alone. So a row has
-// the same bits in any batch and at any address, on AVX2 and on AVX-512. The CPU's features choose
-// between the two once; GODEBUG=cpu.avx512f=off or cpu.avx2=off does without.
+// Every element of a product is its initial value plus one chain of fused multiply-adds over k in
+// order. In Gemm and GemmBias with n ≤ 4 and k ≥ 32 it is sixteen chains, over k mod 16, added as a
+// tree. Every element of an activation depends only on its input. So a row has the same bits in any
+// batch and at any address, on AVX2 and on AVX-512. The choice between the two depends on the CPU
+// and is made once; GODEBUG=cpu.avx512f=off or cpu.avx2=off excludes one.
 //
-// On other machines portable loops take their place. Their products and transcendental functions
-// may differ from the vector ones in the last bits, because the compiler decides what it fuses. All
-// else is equal. Nothing is skipped: 0·NaN is NaN.
+// On other machines portable loops are used. Their products and transcendental functions may differ
+// from the vector ones in the last bits, because the compiler decides which operations it fuses.
+// All other results are equal. Zeros are not skipped: 0·NaN is NaN.
 package kernel

@@ -49,7 +49,7 @@ func tanhGrad[T Float](lv level, dx, dy, y []T) {
 	}
 }
 
-// Relu sets dst to x where x > 0 or NaN, to 0 elsewhere. dst may be x.
+// Relu sets dst to x where x > 0 or x is NaN, and to 0 elsewhere. dst may be x.
 func Relu[T Float](dst, x []T) {
 	checkSame("relu", "x", len(x), len(dst))
 	relu(best, dst, x)
@@ -67,8 +67,8 @@ func relu[T Float](lv level, dst, x []T) {
 	}
 }
 
-// ReluGrad sets dx to 0 where y ≤ 0, to dy elsewhere: the derivative through y = relu x. dx may be
-// dy or y.
+// ReluGrad sets dx to 0 where y ≤ 0, and to dy elsewhere: the derivative through y = relu x. dx may
+// be dy or y.
 func ReluGrad[T Float](dx, dy, y []T) {
 	checkSame("relu grad", "dy", len(dy), len(dx))
 	checkSame("relu grad", "y", len(y), len(dx))
@@ -88,7 +88,7 @@ func reluGrad[T Float](lv level, dx, dy, y []T) {
 	}
 }
 
-// Exp sets dst to e^x, within 1 ulp, subnormal results included. dst may be x.
+// Exp sets dst to e^x, within 1 ulp, including subnormal results. dst may be x.
 func Exp[T Float](dst, x []T) {
 	checkSame("exp", "x", len(x), len(dst))
 	exp(best, dst, x)
@@ -103,7 +103,7 @@ func exp[T Float](lv level, dst, x []T) {
 	}
 }
 
-// Log sets dst to the natural logarithm of x, within 1 ulp: -Inf of 0, NaN below. dst may be x.
+// Log sets dst to the natural logarithm of x, within 1 ulp: -Inf for 0, NaN below. dst may be x.
 func Log[T Float](dst, x []T) {
 	checkSame("log", "x", len(x), len(dst))
 	log(best, dst, x)
@@ -153,7 +153,7 @@ func scaleTo[T Float](lv level, dst []T, a T, x []T) {
 	}
 }
 
-// mapped sets dst to op(x, y, a) by vector code, and reports whether there is any; y is nil for
+// mapped sets dst to op(x, y, a) with vector code, and returns false if there is none. y is nil for
 // functions of x alone.
 func mapped[T Float](lv level, o op, dst, x, y []T, a T) bool {
 	if !isFloat32[T]() || lv == portable {

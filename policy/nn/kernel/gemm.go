@@ -33,7 +33,7 @@ type matrix[T Float] struct {
 	row, col int
 }
 
-// A start says what the sums of a product begin with: C itself, a row for every row of C, or 0.
+// A start has the initial values of a product: C itself, a bias for every row of C, or 0.
 type start[T Float] struct {
 	acc  bool
 	bias []T
@@ -59,12 +59,11 @@ func product[T Float](lv level, c, b []T, a matrix[T], s start[T], m, n, k int) 
 	}
 }
 
-// addRow adds Σ_p a[p·col]·b[p,:] to row, p from 0 to k, each element of row by itself and in the
-// order of p.
+// addRow adds Σ_p a[p·col]·b[p,:] to row, for p from 0 to k-1 in order.
 func addRow[T Float](row, b, a []T, col, k int) {
 	n := len(row)
 	p := 0
-	for ; p+4 <= k; p += 4 { // four steps of p per visit of row
+	for ; p+4 <= k; p += 4 { // four steps of p per pass over row
 		a0, a1, a2, a3 := a[p*col], a[(p+1)*col], a[(p+2)*col], a[(p+3)*col]
 		b0, b1, b2, b3 := b[p*n:][:n], b[(p+1)*n:][:n], b[(p+2)*n:][:n], b[(p+3)*n:][:n]
 		for j, v := range row {

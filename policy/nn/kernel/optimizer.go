@@ -10,8 +10,9 @@ import "math"
 //	m = β₁m + (1-β₁)g,    v = β₂v + (1-β₂)g²
 //	p = p - lr·wd·p - lr·(m/c1)/(√(v/c2) + eps)
 //
-// c1 = 1-β₁ᵗ and c2 = 1-β₂ᵗ for the t-th step, t from 1. scale carries clipping and averaging; g
-// itself is only read. eps is above 0, so a parameter that never had a gradient stays as it is.
+// c1 = 1-β₁ᵗ and c2 = 1-β₂ᵗ for step t, from 1 on. scale includes clipping and averaging; g is not
+// changed. eps is above 0, so without weight decay a parameter whose gradient was always 0 does not
+// change.
 func AdamStep(p, g, m, v []float32, lr, beta1, beta2, eps, wd, c1, c2, scale float32) {
 	checkSame("adam step", "g", len(g), len(p))
 	checkSame("adam step", "m", len(m), len(p))
@@ -20,7 +21,7 @@ func AdamStep(p, g, m, v []float32, lr, beta1, beta2, eps, wd, c1, c2, scale flo
 }
 
 // adam holds the factors of one step: p = decay·p - step·m/(root·√v + eps). The vector code reads
-// the fields by their place.
+// the fields by their offsets.
 type adam struct{ scale, beta1, rest1, beta2, rest2, decay, step, root, eps float32 }
 
 func newAdam(lr, beta1, beta2, eps, wd, c1, c2, scale float32) adam {
@@ -30,8 +31,8 @@ func newAdam(lr, beta1, beta2, eps, wd, c1, c2, scale float32) adam {
 	}
 }
 
-// adamStep rounds after every operation (the conversions keep the compiler from fusing), so that
-// every level gives the same bits.
+// adamStep rounds after every operation (the conversions prevent fusing), so every level gives the
+// same bits.
 func adamStep(lv level, p, g, m, v []float32, c adam) {
 	if lv != portable {
 		adamSIMD(lv, p, g, m, v, &c)
@@ -46,12 +47,12 @@ func adamStep(lv level, p, g, m, v []float32, c adam) {
 	}
 }
 
-// sumLanes is how many partial sums SumSq keeps: element i goes to sum i mod sumLanes.
+// sumLanes is the number of partial sums of SumSq: element i goes to sum i mod sumLanes.
 const sumLanes = 16
 
-// SumSq returns Σ x² in float64, in an order that depends on the length alone. Squares of finite
-// float32 do not overflow float64, so the result is finite exactly when every element is: the norm
-// and the check for NaN and Inf are one pass.
+// SumSq returns Σ x² in float64, in an order that depends only on the length. Squares of finite
+// float32 do not overflow float64, so the result is finite exactly if every element is: the norm
+// and the check for NaN and Inf take one pass.
 func SumSq(x []float32) float64 { return sumSq(best, x) }
 
 func sumSq(lv level, x []float32) float64 {

@@ -1,13 +1,15 @@
 package kernel
 
-// Products with so few columns would leave most lanes idle: see productDots and productThin.
+// Products with at most dotColumns columns and k ≥ dotMinK use productDots, and those with at most
+// thinColumns columns and at least thinMinRows rows use productThin. Panels would leave most lanes
+// idle.
 const (
 	dotColumns, dotMinK      = 4, 32 // at most, at least
 	thinColumns, thinMinRows = 8, 16
 )
 
-// productSIMD is product for the vector levels: A lies by rows where a.row is k, by columns where
-// it is 1.
+// productSIMD is product for the vector levels. A is stored by rows if a.row is k, by columns if
+// a.row is 1.
 func productSIMD(lv level, c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
 	switch {
 	case m == 0 || n == 0:
@@ -20,7 +22,7 @@ func productSIMD(lv level, c, b []float32, a matrix[float32], s start[float32], 
 	}
 }
 
-// productPanels lays the columns of C side by side in the lanes.
+// productPanels computes C in panels, with neighbouring columns in the lanes.
 func productPanels(lv level, c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
 	for p := 0; p == 0 || p < k; p += blockK { // once even for k = 0
 		for i := 0; i < m; i += blockRows {
@@ -40,39 +42,39 @@ func productPanels(lv level, c, b []float32, a matrix[float32], s start[float32]
 	}
 }
 
-// A panel is some columns of a product, as the assembly takes them: m rows of C get start + A·B.
-// Steps are in bytes.
+// A panel has the arguments of the assembly for some columns of a product: m rows of C become start
+// + A·B. Steps are in bytes.
 type panel struct {
 	c, a, b, start   *float32
-	cStep, startStep int // from row to row of C and of what the sums begin with; 0 for one row that serves all
+	cStep, startStep int // from row to row of C and of the initial values; 0: one row for all
 	aStep, aCol      int // from row to row and from column to column of A
 	bStep            int // from row to row of B
 	m, k             int
-	whole            int         // 1 when the last vector of columns has no lane off
-	mask512          uint64      // the lanes of the last vector, for AVX-512
+	whole            int         // 1: the last vector of columns is complete
+	mask512          uint64      // lanes of the last vector, for AVX-512
 	mask256          [8]int32    // the same for AVX2
-	ahead            int         // of streams: bytes to the row of B that is fetched beside one
-	pages            [3]*float32 // of pages512x4: the second to the fourth matrix B
-	addends, added   int         // how many of add there are, and the rows to which they have been added
+	ahead            int         // of streams: bytes from a row of B to the row that is prefetched with it
+	pages            [3]*float32 // of pages512x4: matrices B₁ to B₃
+	addends, added   int         // length of add, and the rows to which they have been added
 	add              [treeLevels + 1]addend
 }
 
-// An addend is a matrix that is added to the sums at their end, and its bytes from row to row.
+// An addend is a matrix that is added to the final sums, with its bytes from row to row.
 type addend struct {
 	at   *float32
 	step int
 }
 
-// One call works on at most so many rows and steps of k: the block of A stays in the second-level
-// cache while the panels of B pass, and the garbage collector, which cannot interrupt assembly,
-// waits microseconds.
+// Limits of rows and steps of k in one call. The block of A stays in the second-level cache while
+// the panels of B pass. Calls take only microseconds, because the garbage collector cannot
+// interrupt assembly.
 const blockRows, blockK = 256, 256
 
-// A panel has at most so many columns.
+// maxColumns is the most columns of a panel.
 const maxColumns = 64
 
-// begin returns what the sums of a panel at c begin with, in the block of k that starts at p and
-// from column j, and its step from row to row: C itself, the bias, or zeros.
+// begin returns the initial values of a panel at c, for the block of k from p and the columns from
+// j, and their step from row to row: C itself, the bias, or zeros.
 func begin(s start[float32], p, j int, c *float32, cStep int, zeros *float32) (*float32, int) {
 	switch {
 	case s.acc || p > 0:
@@ -83,7 +85,7 @@ func begin(s start[float32], p, j int, c *float32, cStep int, zeros *float32) (*
 	return zeros, 0
 }
 
-// panelColumns returns how many of the n columns left the next panel takes.
+// panelColumns returns the columns of the next panel if n columns are left.
 func panelColumns(lv level, n int) int {
 	lanes := 8
 	if lv == avx512 {
@@ -98,7 +100,7 @@ func panelColumns(lv level, n int) int {
 	return n
 }
 
-// run chooses the assembly by the vectors that so many columns fill.
+// run calls the assembly for the number of vectors that the columns fill.
 func (t *panel) run(lv level, columns int) {
 	lanes := 8
 	if lv == avx512 {
@@ -133,15 +135,15 @@ func (t *panel) run(lv level, columns int) {
 	}
 }
 
-// zeros is what sums without a start begin with. Never written.
+// zeros are initial values of 0. They are never written.
 var zeros [maxColumns]float32
 
-// tailMasks[16-n:] begins with n lanes on. Never written.
+// tailMasks[16-n:] begins with n lanes on. It is never written.
 var tailMasks = [32]int32{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
 
-// productDots lays k in the lanes, for A by rows: one column of C after the other. Which products
-// it does, and in which order it adds, depends on n and k alone: a row has the same bits in any
-// batch here too.
+// productDots puts k in the lanes, for A by rows, and computes one column of C after the other.
+// Whether it is used, and its order of sums, depend only on n and k, so a row has the same bits in
+// any batch.
 func productDots(lv level, c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
 	var column [blockK]float32
 	var zero float32
@@ -171,10 +173,10 @@ func productDots(lv level, c, b []float32, a matrix[float32], s start[float32], 
 	}
 }
 
-// productThin lays the rows of C in the lanes, for A by columns: it computes Cᵀ = Bᵀ·A, each sum
-// the same chain as ever.
+// productThin puts the rows of C in the lanes, for A by columns: it computes Cᵀ = Bᵀ·A. Each sum is
+// the usual chain.
 func productThin(lv level, c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
-	var sums [thinColumns * maxColumns]float32 // some columns of Cᵀ
+	var sums [thinColumns * maxColumns]float32 // columns of Cᵀ
 	for i, rows := 0, 0; i < m; i += rows {
 		rows = panelColumns(lv, m-i)
 		block := c[i*n : (i+rows)*n]

@@ -50,8 +50,8 @@ func Normalize[T Float](dst, x, mean, inv []T, m, n int, clip T) {
 	}
 }
 
-// LogSoftmax sets each row of dst [m,n] to x - log Σ_j exp(x_j), for x [m,n] with n ≥ 1. The row's
-// maximum is taken out first, so no finite row overflows, and -Inf (a masked action) gives -Inf
+// LogSoftmax sets each row of dst [m,n] to x - log Σ_j exp(x_j), for x [m,n] with n ≥ 1. It
+// subtracts the row's maximum first, so no finite row overflows. -Inf (a masked action) gives -Inf
 // beside finite elements. dst may be x.
 func LogSoftmax[T Float](dst, x []T, m, n int) {
 	checkLen("log softmax", "dst", len(dst), m, n)
@@ -59,7 +59,7 @@ func LogSoftmax[T Float](dst, x []T, m, n int) {
 	logSoftmax(best, dst, x, m, n)
 }
 
-// logSoftmax takes so many elements at a time that exponentials and logarithms come in vectors.
+// logSoftmax processes blocks of held elements, so that exponentials and logarithms use vectors.
 func logSoftmax[T Float](lv level, dst, x []T, m, n int) {
 	if n == 0 {
 		return
@@ -74,7 +74,7 @@ func logSoftmax[T Float](lv level, dst, x []T, m, n int) {
 			shiftRow(block[r*n:(r+1)*n], x[(i+r)*n:(i+r+1)*n])
 		}
 		clear(sums[:count])
-		for lo := 0; lo < len(block); lo += held { // more than once only where one row is longer
+		for lo := 0; lo < len(block); lo += held { // more than once only if a row is longer
 			part := block[lo:min(lo+held, len(block))]
 			exp(lv, exps[:len(part)], part)
 			width := min(n, len(part))
@@ -94,7 +94,7 @@ func logSoftmax[T Float](lv level, dst, x []T, m, n int) {
 	}
 }
 
-// shiftRow sets dst to x less its largest element.
+// shiftRow sets dst to x minus its largest element.
 func shiftRow[T Float](dst, x []T) {
 	top := x[0]
 	for _, v := range x[1:] {

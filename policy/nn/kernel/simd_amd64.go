@@ -8,7 +8,7 @@ import (
 
 //go:generate go run ./internal/asmgen
 
-// best is what this machine can do: read once, never written again.
+// best is the highest level of this machine. It is never written again.
 var best = detect()
 
 func detect() level {
@@ -99,11 +99,12 @@ func sumSqSIMD(lv level, lanes *[sumLanes]float64, x []float32) {
 	}
 }
 
-// transposeTile is the rows and columns of a that are transposed at a time, so that a cache line is
-// read once and written once, however far the rows are apart: 64 of each, in the second-level cache.
+// transposeTile is the number of rows and columns of a that are transposed at a time. Each cache
+// line is then read once and written once, however far apart rows are: a tile fits the second-level
+// cache.
 const transposeTile = 64
 
-// transposeSIMD transposes the 8×8 blocks that fit into a [m,n], and returns the rows and columns
+// transposeSIMD transposes the whole 8×8 blocks of a [m,n], and returns the rows and columns that
 // they cover.
 func transposeSIMD(dst, a []float32, m, n int) (rows, columns int) {
 	rows, columns = m&^7, n&^7

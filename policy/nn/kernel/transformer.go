@@ -31,7 +31,7 @@ func rmsNorm(lv level, y, inv, x, w []float32, m, n int, eps float64) {
 	}
 }
 
-// foldLanes adds partial sums, halves first.
+// foldLanes returns the sum of the lanes, added as a tree of halves. It overwrites l.
 func foldLanes[T Float](l *[sumLanes]T) T {
 	for half := sumLanes / 2; half > 0; half /= 2 {
 		for i := range half {
@@ -41,9 +41,9 @@ func foldLanes[T Float](l *[sumLanes]T) T {
 	return l[0]
 }
 
-// RMSNormGrad adds to dx [m,n] the derivative through y = RMSNorm(x), given dy [m,n] and the inv of
-// the forward pass, or sets dx to it without acc. It adds Σ dy∘x·inv over the rows, in order, to dw
-// [n] unless that is nil. dx may be dy.
+// RMSNormGrad computes the derivative through y = RMSNorm(x), given dy [m,n] and the inv of the
+// forward pass. It adds it to dx [m,n] with acc, and otherwise sets dx to it. It adds Σ dy∘x·inv
+// over the rows, in order, to dw [n] unless dw is nil. dx may be dy.
 func RMSNormGrad(dx, dw, dy, x, w, inv []float32, m, n int, acc bool) {
 	checkLen("rms norm grad", "dx", len(dx), m, n)
 	checkLen("rms norm grad", "dy", len(dy), m, n)
@@ -56,7 +56,7 @@ func RMSNormGrad(dx, dw, dy, x, w, inv []float32, m, n int, acc bool) {
 	rmsNormGrad(best, dx, dw, dy, x, w, inv, m, n, acc)
 }
 
-// A normGrad is the arguments of RMSNormGrad as the assembly takes them.
+// A normGrad has the arguments of RMSNormGrad in the layout of the assembly.
 type normGrad struct {
 	dx, dw, dy, x, w, inv *float32
 	m, n, acc             int
@@ -96,9 +96,9 @@ func rmsNormGrad(lv level, dx, dw, dy, x, w, inv []float32, m, n int, acc bool) 
 	}
 }
 
-// Rotate turns the pairs j and half+j of all heads of x [rows, heads, 2·half] by the angles of
-// which cos and sin [rows, half] belong to the rows, or back by them, and multiplies them by scale.
-// Su et al. 2021, arXiv:2104.09864.
+// Rotate rotates the pairs j and half+j in all heads of x [rows, heads, 2·half] and multiplies them
+// by scale. cos and sin [rows, half] are of the angles; with back it rotates by the negative
+// angles. Su et al. 2021, arXiv:2104.09864.
 func Rotate(x, cos, sin []float32, rows, heads, half int, scale float32, back bool) {
 	checkLen("rotate", "x", len(x), rows*heads, 2*half)
 	checkLen("rotate", "cos", len(cos), rows, half)
@@ -106,7 +106,7 @@ func Rotate(x, cos, sin []float32, rows, heads, half int, scale float32, back bo
 	rotate(best, x, cos, sin, rows, heads, half, scale, back)
 }
 
-// A rotation is the arguments of Rotate as the assembly takes them. sign is -0 to turn back.
+// A rotation has the arguments of Rotate in the layout of the assembly. sign is -0 to rotate back.
 type rotation struct {
 	x, cos, sin       *float32
 	rows, heads, half int
@@ -155,8 +155,8 @@ func swiglu(lv level, y, gate, up []float32) {
 	}
 }
 
-// SwiGLUGrad turns gate and up into the derivatives by them, given dy, and sets y to what SwiGLU
-// gave. dy and y overlap nothing.
+// SwiGLUGrad replaces gate and up by the derivatives by them, given dy, and sets y to SwiGLU's
+// result. dy and y overlap nothing.
 func SwiGLUGrad(y, gate, up, dy []float32) {
 	checkSame("swiglu grad", "gate", len(gate), len(y))
 	checkSame("swiglu grad", "up", len(up), len(y))
@@ -179,7 +179,7 @@ func swigluGrad(lv level, y, gate, up, dy []float32) {
 	}
 }
 
-// sigmoid sets y to 1/(1+e^-x), in plain loops.
+// sigmoid sets y to 1/(1+e^-x), with plain loops.
 func sigmoid(y, x []float32) {
 	for i, v := range x {
 		y[i] = -v
@@ -191,13 +191,13 @@ func sigmoid(y, x []float32) {
 }
 
 // SoftmaxBlock is one step of a softmax over blocks of columns (Milakov and Gimelshein 2018,
-// arXiv:1805.02867). Row r of x, x[r·step] and the width-1 elements that follow, holds scores of
-// which the first first + r·more count, those within the width. For each row it moves top to the
-// largest score so far, sets the row to e^(score - top), 0 where a score does not count, sets decay
-// to e^(old top - top) and sum to sum·decay + Σ row. Start with top -Inf and sum 0; then decay may be
-// nil. A row of whose scores none counts keeps top and sum, once it has had one.
+// arXiv:1805.02867). Row r of x holds width scores from x[r·step] on. The first first + r·more of
+// them count, at most width. For each row SoftmaxBlock moves top to the largest score so far, and
+// replaces scores by e^(score - top), or 0 if they do not count. It sets decay to e^(old top - top)
+// and sum to sum·decay + Σ row. Begin with top -Inf and sum 0; decay may then be nil. A later row
+// without counting scores keeps top and sum.
 //
-// Rows have room for a multiple of 16 elements; those behind the width are lost.
+// Rows must have room for a multiple of 16 elements; those after the width are overwritten.
 func SoftmaxBlock(x []float32, step, rows, width, first, more int, top, sum, decay []float32) {
 	softmaxBlock(best, x, step, rows, width, first, more, top, sum, decay)
 }
@@ -232,7 +232,7 @@ func softmaxBlock(lv level, x []float32, step, rows, width, first, more int, top
 	}
 }
 
-// softmaxRows is how many rows of a softmax are done at a time.
+// softmaxRows is the number of rows of a softmax that are processed at a time.
 const softmaxRows = 32
 
 // checkRows panics unless rows have room for whole vectors.
@@ -243,20 +243,20 @@ func checkRows(op string, x []float32, step, rows, width int) {
 	}
 }
 
-// A softmax is the arguments of SoftmaxBlock, or of SoftmaxBlockGrad, as the assembly takes them. d
-// is decay or dp; step and bytes, the width, are in bytes. For SoftmaxBlockGrad top is lse and sum
-// the mean.
+// A softmax has the arguments of SoftmaxBlock or SoftmaxBlockGrad in the layout of the assembly. d
+// is decay or dp; step and bytes (the width) are in bytes. For SoftmaxBlockGrad, top is lse and sum
+// is the mean.
 type softmax struct {
 	x, top, sum, d                        *float32
 	step, rows, width, bytes, first, more int
 }
 
-// newSoftmax returns the arguments except for the last three vectors.
+// newSoftmax returns a softmax without top, sum and d.
 func newSoftmax(x []float32, step, rows, width, first, more int) softmax {
 	return softmax{x: &x[0], step: 4 * step, rows: rows, width: width, bytes: 4 * width, first: first, more: more}
 }
 
-// softmaxPlain is SoftmaxBlock except for the exponential of decay; it sets sums to Σ row.
+// softmaxPlain is SoftmaxBlock with the logarithm of decay in decay, and Σ row in sums.
 func softmaxPlain(x []float32, step, rows, width, first, more int, top, sums, decay []float32) {
 	for r := range rows {
 		row := x[r*step:][:width]
@@ -279,9 +279,9 @@ func softmaxPlain(x []float32, step, rows, width, first, more int, top, sums, de
 	}
 }
 
-// SoftmaxBlockGrad turns scores x and the derivatives dp by their probabilities into probabilities
-// e^(x - lse), in x, and derivatives by the scores, p·(dp - mean), in dp. Rows, width and what
-// counts are as in SoftmaxBlock; lse and mean belong to the rows, where mean is Σ p·dp over all
+// SoftmaxBlockGrad replaces scores x by probabilities p = e^(x - lse), and the derivatives dp by
+// the probabilities by the derivatives by the scores, p·(dp - mean). Rows, width and counting
+// scores are as in SoftmaxBlock. lse and mean have an element for each row; mean is Σ p·dp over all
 // columns.
 func SoftmaxBlockGrad(x, dp []float32, step, rows, width, first, more int, lse, mean []float32) {
 	softmaxBlockGrad(best, x, dp, step, rows, width, first, more, lse, mean)
@@ -315,7 +315,7 @@ func softmaxBlockGrad(lv level, x, dp []float32, step, rows, width, first, more 
 }
 
 // SumExp returns the largest element of x, Σ e^(x - top) and Σ e^(x - top)·(x - top). The order of
-// the sums depends on the length of x alone. x holds at least one element.
+// the sums depends only on the length of x, which is at least 1.
 func SumExp(x []float32) (top, sum, weighted float32) { return sumExp(best, x) }
 
 func sumExp(lv level, x []float32) (top, sum, weighted float32) {
@@ -374,7 +374,7 @@ func expLess(lv level, dst, x []float32, a float32) {
 	exp(lv, dst, dst)
 }
 
-// Dot returns Σ x·y, in an order that depends on the length alone.
+// Dot returns Σ x·y, in an order that depends only on the length.
 func Dot[T Float](x, y []T) T {
 	checkSame("dot", "y", len(y), len(x))
 	return dotProduct(best, x, y)

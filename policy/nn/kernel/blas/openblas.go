@@ -12,13 +12,14 @@ import (
 	"gonum.org/v1/netlib/blas/netlib"
 )
 
-// One thread: a rank has the cores that its launcher gave it, and workers share them already. The
-// environment is read before any of our code runs, so the library has to be told.
+// One thread: a rank has the cores that its launcher gave it, and workers share these already.
+// OpenBLAS reads its environment variables before our code runs, so only this call can set the
+// number.
 func init() { C.openblas_set_num_threads(1) }
 
-// Core returns the processor type that OpenBLAS computes for, as SkylakeX: what it found, or
-// OPENBLAS_CORETYPE in the environment the process was started with; "" in a build without
-// OpenBLAS. A type without AVX-512 has half the speed on a processor with it.
+// Core returns the processor type that OpenBLAS computes for, such as SkylakeX: the detected one,
+// or OPENBLAS_CORETYPE in the environment at the start of the process; "" in a build without
+// OpenBLAS. On a processor with AVX-512, a type without it has half the speed.
 func Core() string { return C.GoString(C.openblas_get_corename()) }
 
 // Gemm computes C = A·B, or C += A·B with acc, for A [m,k], B [k,n] and C [m,n].
@@ -43,7 +44,7 @@ func sgemm(ta blas.Transpose, c, a []float32, lda int, b []float32, m, n, k int,
 	if k == 0 && !acc {
 		clear(c)
 	}
-	if m == 0 || n == 0 || k == 0 { // netlib wants elements in every factor
+	if m == 0 || n == 0 || k == 0 { // netlib requires elements in every factor
 		return
 	}
 	netlib.Implementation{}.Sgemm(ta, blas.NoTrans, m, n, k, 1, a, max(1, lda), b, max(1, n), beta, c, max(1, n))

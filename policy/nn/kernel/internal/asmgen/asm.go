@@ -19,7 +19,8 @@ func (w width) floats() int    { return w.bytes / 4 }
 func (w width) v(i int) string { return fmt.Sprintf("%s%d", w.reg, i) }
 func (w width) masks() bool    { return w.bytes == 64 } // has mask registers
 
-// mask is the mask of the last vector: a mask register, or the last vector register.
+// mask returns the register with the mask of the last vector: a mask register, or the last vector
+// register.
 func (w width) mask() string {
 	if w.masks() {
 		return "K1"
@@ -29,7 +30,7 @@ func (w width) mask() string {
 
 func (w width) bits(s string) string {
 	if w.masks() {
-		return s + "D" // VPANDD and the like: AVX-512 names the element
+		return s + "D" // VPANDD and so on: AVX-512 names the element
 	}
 	return s
 }
@@ -45,7 +46,7 @@ func newFile() *asm {
 
 func (a *asm) raw(format string, args ...any) { fmt.Fprintf(a, format, args...) }
 
-// op writes one instruction, sources before the destination.
+// op writes one instruction, with sources before the destination.
 func (a *asm) op(name string, operands ...any) {
 	a.raw("\t%s", name)
 	for i, o := range operands {
@@ -69,8 +70,8 @@ func (a *asm) ret() {
 	a.op("RET")
 }
 
-// tailMask makes the mask of the first CX lanes, in K1 or in the last register; CX is below a whole
-// vector.
+// tailMask makes the mask of the first CX lanes, in K1 or in the last register. CX is less than a
+// whole vector.
 func (a *asm) tailMask(w width) {
 	if w.masks() {
 		a.op("MOVL", "$1", "AX")
@@ -85,7 +86,7 @@ func (a *asm) tailMask(w width) {
 	a.op("VMOVDQU", "(AX)", w.mask())
 }
 
-// loadMasked loads the lanes of the mask, 0 elsewhere.
+// loadMasked loads the lanes of the mask, and 0 elsewhere.
 func (a *asm) loadMasked(w width, mask, at, to string) {
 	if w.masks() {
 		a.op("VMOVUPS.Z", at, mask, to)

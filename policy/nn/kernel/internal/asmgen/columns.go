@@ -2,9 +2,9 @@ package main
 
 import "fmt"
 
-// columns writes func copyColumns<width> and func addColumns<width>(dst, src *float32, dstStep, srcStep,
-// width, n int): width elements of each of n rows, one row after the other, by whole vectors and the
-// rest under a mask. Steps are bytes from row to row.
+// columns writes func copyColumns<width> and func addColumns<width>(dst, src *float32, dstStep,
+// srcStep, width, n int). They process width elements of each of n rows, row by row: whole vectors,
+// then the rest under a mask. Steps are bytes from row to row.
 func columns() []byte {
 	a := newFile()
 	for _, w := range widths {
@@ -20,7 +20,7 @@ func (a *asm) columns(w width, name string, add bool) {
 	for i, arg := range []string{"dst", "src", "dstStep", "srcStep", "width", "n"} {
 		a.op("MOVQ", fmt.Sprintf("%s+%d(FP)", arg, 8*i), []string{"DI", "SI", "R8", "R9", "CX", "BX"}[i])
 	}
-	const whole, rest, at = "R10", "R11", "DX" // bytes of whole vectors, elements behind them, bytes done
+	const whole, rest, at = "R10", "R11", "DX" // bytes of whole vectors, elements after them, bytes done
 	a.op("MOVQ", "CX", whole)
 	a.op("ANDQ", fmt.Sprintf("$%d", w.floats()-1), "CX")
 	a.op("SUBQ", "CX", whole)

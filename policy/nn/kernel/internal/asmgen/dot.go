@@ -2,11 +2,11 @@ package main
 
 import "fmt"
 
-// dots writes func dots<width>(p *panel): one column of a product, for narrow ones. b is the
-// column, contiguous. Each row's sum is sixteen chains, over k mod 16, which then meet as l and
-// l+8, neighbours, pairs of neighbours, halves; the start comes last.
+// dots writes func dots<width>(p *panel): one column of a narrow product. b is the column,
+// contiguous. Each row's sum is sixteen chains, over k mod 16, which are added as a tree: l and
+// l+8, neighbours, pairs of neighbours, halves. The initial value is added last.
 func (a *asm) dots(w width) {
-	halves := 64 / w.bytes // vectors that hold sixteen chains
+	halves := 64 / w.bytes // vectors for sixteen chains
 	most := 8 / halves     // rows: eight vectors of sums hide the latency of a multiply-add
 	name := "dots" + w.name
 	a.function(name, name+"(p *panel)", 8)
@@ -54,7 +54,7 @@ func (a *asm) dotTile(w width, rows, halves int) {
 	a.op("SUBQ", "$16", kLeft)
 	a.op("JGE", loop)
 
-	a.label(rest) // what is left of k, 0 in the lanes beyond
+	a.label(rest) // the rest of k, with 0 in the lanes beyond
 	a.op("ADDQ", "$16", kLeft)
 	a.op("JZ", reduce)
 	masks := []string{"K1"}
@@ -87,7 +87,7 @@ func (a *asm) dotTile(w width, rows, halves int) {
 		}
 		a.op("VADDPS", high, y(r*halves), y(r))
 	}
-	for r := 0; r < rows; r += 4 { // four rows at once; what other registers hold does not matter
+	for r := 0; r < rows; r += 4 { // four rows at once; other registers are free
 		a.op("VHADDPS", y(r+1), y(r), y(8))
 		a.op("VHADDPS", y(r+3), y(r+2), y(9))
 		a.op("VHADDPS", y(9), y(8), y(8))

@@ -9,7 +9,7 @@ import (
 // scalar a.
 type function struct {
 	name     string
-	operands string          // of "xyda": which of x, y, dst and a the body reads
+	operands string          // which of x, y, d (dst) and a the body reads
 	body     func(v *vector) // leaves the result in register x (0)
 }
 
@@ -40,8 +40,8 @@ func elementwise() []byte {
 	return file.Bytes()
 }
 
-// Registers of an elementwise function: x is 0, y or dst 1; scratch up to 8; constants from the
-// top, below the mask.
+// Registers of an elementwise function: x is 0, y or dst is 1; scratch up to 8; constants from the
+// top down, below the mask.
 const regX, regY, regLast = 0, 1, 8
 
 func (a *asm) mapped(w width, f function, c *constants) {
@@ -98,19 +98,19 @@ func (a *asm) operands(f function, load func(from, to string), w width) {
 	}
 }
 
-// A vector is the body of an elementwise function in one width. Sources come after the destination,
-// as in dst = a ∘ b; the last one may be a constant.
+// A vector is the body of an elementwise function for one width. Methods take the destination
+// before the sources, as in dst = a ∘ b; the last source may be a constant.
 type vector struct {
 	*asm
 	w      width
 	c      *constants
-	before asm               // what stands before the loop: constants for which there are registers
+	before asm               // code before the loop: loads of constants into free registers
 	held   map[uint32]string // constants in registers
 }
 
 func (v *vector) r(i int) string { return v.w.v(i) }
 
-// k is the constant with these bits as an operand: a register if there is one left, else memory.
+// k returns the constant with these bits as an operand: a register if one is free, else memory.
 func (v *vector) k(bits uint32) string {
 	if reg, ok := v.held[bits]; ok {
 		return reg
@@ -127,7 +127,7 @@ func (v *vector) k(bits uint32) string {
 	return at
 }
 
-// f is a float32 constant.
+// f returns a float32 constant as an operand.
 func (v *vector) f(x float64) string { return v.k(math.Float32bits(float32(x))) }
 
 func (v *vector) set(dst int, constant string)         { v.op("VMOVUPS", constant, v.r(dst)) }
@@ -148,7 +148,8 @@ const (
 	notGE      = 9       // true with NaN
 )
 
-// compare makes the mask of a ∘ b, in register mask or in K2; where sets dst to other under it.
+// compare makes the mask of a ∘ b, in register mask or in K2. where sets dst to other under the
+// mask.
 func (v *vector) compare(mask, a, predicate int, b string) {
 	to := v.r(mask)
 	if v.w.masks() {
@@ -174,8 +175,8 @@ const (
 	ln2Lo   = math.Ln2 - ln2Hi // n·ln2Hi is exact for |n| < 2^14
 )
 
-// expReduced splits x (0) = n·ln 2 + r: leaves r in 0, magic+n in 2, and r²·q(r) + r = e^r - 1 in
-// 4. Scratch: 3, 5.
+// expReduced splits x (register 0) = n·ln 2 + r. It leaves r in 0, magic+n in 2, and r²·q(r) + r =
+// e^r - 1 in 4. Scratch: 3, 5.
 //
 // q is the polynomial of degree 5 that interpolates (e^r-1-r)/r² at the Chebyshev nodes of ±ln 2/2.
 func (v *vector) expReduced() {
@@ -196,10 +197,10 @@ func (v *vector) expReduced() {
 }
 
 // tanh x has the sign of x. For |x| < ½·ln 3, where tanh reaches ½, it is x + x³·p(x²), so that
-// nothing cancels however small x. Above, it is 1 - 2e/(1+e) with e = e^(-2|x|) = 2ⁿ·(e^r-1) + 2ⁿ,
-// so that an error of the quotient counts less.
+// nothing cancels however small x is. Above, it is 1 - 2e/(1+e) with e = e^(-2|x|) = 2ⁿ·(e^r-1) +
+// 2ⁿ, so that an error of the quotient counts less.
 //
-// p interpolates (tanh √z / √z - 1)/z at the Chebyshev nodes of |z| ≤ (½·ln 3)², tan taking over
+// p interpolates (tanh √z / √z - 1)/z at the Chebyshev nodes of |z| ≤ (½·ln 3)², with tan instead
 // for z < 0.
 func (v *vector) tanh() {
 	const joint = 0.5493061443340548 // ½·ln 3
@@ -223,10 +224,10 @@ func (v *vector) tanh() {
 	v.logic("VPOR", 0, 0, v.k(signBit))
 	v.of("VADDPS", 0, 0, v.r(0))
 	v.set(1, v.f(-20))           // tanh 10 rounds to 1
-	v.of("VMAXPS", 0, 1, v.r(0)) // NaN passes: max gives its second operand
+	v.of("VMAXPS", 0, 1, v.r(0)) // NaN passes: max returns its second operand
 	v.compare(8, 0, lt, v.f(-2*joint))
 	v.expReduced()
-	v.shift("VPSLLD", 2, 2, 23) // the bits of magic fall out
+	v.shift("VPSLLD", 2, 2, 23) // the bits of magic are shifted out
 	v.of("VPADDD", 2, 2, v.k(one))
 	v.mulAdd(4, 2, v.r(2)) // e
 	v.of("VADDPS", 5, 4, v.f(1))
@@ -235,11 +236,11 @@ func (v *vector) tanh() {
 	v.set(1, v.f(1))
 	v.of("VSUBPS", 4, 1, v.r(4))
 	v.where(8, 6, v.r(4))
-	v.logic("VPOR", 0, 6, v.r(7)) // below too: -0 + 0 was 0
+	v.logic("VPOR", 0, 6, v.r(7)) // also in the lower branch, where -0 + 0 was 0
 }
 
 // exp x = 2ⁿ·e^r. 2ⁿ is applied in two halves, so that subnormal results are rounded once and large
-// ones overflow by themselves.
+// ones overflow.
 func (v *vector) exp() {
 	v.set(1, v.f(-105))
 	v.of("VMAXPS", 0, 1, v.r(0))
@@ -257,7 +258,7 @@ func (v *vector) exp() {
 	}
 }
 
-// expLess is e^(x-a).
+// expLess returns e^(x-a).
 func (v *vector) expLess() {
 	v.of("VSUBPS", 0, 0, v.r(regA(v.w)))
 	v.exp()
@@ -327,10 +328,10 @@ func (v *vector) axpy() {
 
 func (v *vector) scale() { v.of("VMULPS", 0, 0, v.r(regA(v.w))) }
 
-// interpolate returns the polynomial, n coefficients from the constant on, that meets f at the
-// Chebyshev nodes of [-h, h].
+// interpolate returns the polynomial with n coefficients, from the constant on, that interpolates f
+// at the Chebyshev nodes of [-h, h].
 func interpolate(f func(float64) float64, h float64, n int) []float64 {
-	coef, basis := make([]float64, n), make([]float64, n) // Newton's form, turned into powers as it grows
+	coef, basis := make([]float64, n), make([]float64, n) // Newton's form, converted to powers as it grows
 	basis[0] = 1
 	at := func(p []float64, x float64) (y float64) {
 		for i := n - 1; i >= 0; i-- {
@@ -354,7 +355,7 @@ func interpolate(f func(float64) float64, h float64, n int) []float64 {
 	return coef
 }
 
-// constants are 32-bit patterns in read-only memory, each repeated through a 32-byte vector.
+// constants are 32-bit patterns in read-only memory, each repeated to fill 32 bytes.
 type constants struct{ bits []uint32 }
 
 func (c *constants) place(bits uint32) int {

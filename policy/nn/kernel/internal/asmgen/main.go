@@ -1,6 +1,6 @@
-// Asmgen writes the assembly of package kernel: every kernel once for AVX-512 and once for AVX2,
-// from one description, so that both do the same operations in the same order. Run it in the folder
-// of package kernel, by go generate.
+// Asmgen writes the assembly of package kernel from one description of every kernel, for AVX-512
+// and for AVX2, so that both do the same operations in the same order. Run it by go generate in the
+// folder of package kernel.
 package main
 
 import (

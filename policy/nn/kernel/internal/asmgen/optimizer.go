@@ -13,7 +13,7 @@ func optimizer() []byte {
 	return a.Bytes()
 }
 
-// adam rounds after every operation: the portable loop in vector registers.
+// adam writes the portable loop with vector registers: it rounds after every operation.
 func (a *asm) adam(w width) {
 	name := "adam" + w.name
 	a.function(name, name+"(p, grad, m, v *float32, n int, c *adam)", 48)
@@ -75,15 +75,15 @@ func (a *asm) adam(w width) {
 	a.ret()
 }
 
-// sumSq widens to float64 and adds the squares of element i to lane i mod 16, for n a multiple of
-// 16.
+// sumSq writes a function that adds the square of element i, as float64, to lane i mod 16. n is a
+// multiple of 16.
 func (a *asm) sumSq(w width) {
 	name := "sumSq" + w.name
 	a.function(name, name+"(lanes *[16]float64, x *float32, n int)", 24)
 	a.op("MOVQ", "lanes+0(FP)", "DI")
 	a.op("MOVQ", "x+8(FP)", "SI")
 	a.op("MOVQ", "n+16(FP)", "CX")
-	vectors := 128 / w.bytes // that hold 16 float64
+	vectors := 128 / w.bytes // vectors for 16 float64
 	for i := range vectors {
 		a.op("VMOVUPD", offset(i*w.bytes, "DI"), w.v(i))
 	}

@@ -2,9 +2,9 @@ package main
 
 import "fmt"
 
-// tiles are the register tiles of the products: columns in vectors, and the most rows that leave
-// registers for a row of B and one element of A. Enough sums run side by side (8 and more) to hide
-// the latency of a multiply-add. Some also have a stream.
+// tiles are the register tiles of the products: the columns in vectors, and the most rows that
+// leave registers for a row of B and one element of A. At least 8 sums are computed in parallel, to
+// hide the latency of a multiply-add. stream: there is also a stream version.
 var tiles = map[string][]struct {
 	vectors, rows int
 	stream        bool
@@ -13,11 +13,11 @@ var tiles = map[string][]struct {
 	"512": {{1, 8, false}, {2, 8, false}, {4, 6, true}},
 }
 
-// products writes func panel<width>x<vectors>(p *panel), see type panel, and func dots<width>.
-// A stream is a panel that also fetches the rows of B that are to come. pages512x4 takes each vector
-// of columns from a matrix of its own, of 16 columns. Rows are done in
-// tiles; the rows that remain at the end are a smaller tile. In it, for each k: one row of B is
-// loaded, each element of A is broadcast and multiplied into its row's sums.
+// products writes func panel<width>x<vectors>(p *panel), see type panel, and func dots<width>. A
+// stream is a panel that also prefetches rows of B. pages512x4 takes each vector of columns from
+// another matrix of 16 columns. Rows are processed in tiles; the last tile may be smaller. In a
+// tile, for each k, one row of B is loaded, and each element of A is broadcast and multiplied into
+// the sums of its row.
 func products() []byte {
 	a := newFile()
 	for _, w := range widths {
@@ -35,14 +35,14 @@ func products() []byte {
 	return a.Bytes()
 }
 
-// Registers of a panel. SI, DI and R8 stand at the tile's first row of A, C and what the sums begin
-// with.
+// Registers of a panel. SI, DI and R8 point to the tile's first row of A, of C and of the initial
+// values.
 const (
 	args, rowsLeft          = "R13", "BX"
 	aTile, cTile, startTile = "SI", "DI", "R8"
 	aStep, aStep3           = "R10", "R14" // bytes from row to row, and three times that
 	aCol, bStep             = "R11", "R12" // bytes from one k to the next
-	aLow, aHigh             = "AX", "R15"  // at column k of the tile's rows 0 and 4
+	aLow, aHigh             = "AX", "R15"  // column k of the tile's rows 0 and 4
 	bRow, kLeft             = "DX", "CX"
 	step                    = "R9"
 )
@@ -66,7 +66,7 @@ func (a *asm) panel(kind string, w width, vectors, most int) {
 	a.tiles(most, func(rows int) { a.tile(w, vectors, rows, kind) })
 }
 
-// tiles does the largest tile as often as it fits, then the one that fits exactly, and returns.
+// tiles processes as many of the largest tile as fit, then one of the exact remainder, and returns.
 func (a *asm) tiles(most int, tile func(rows int)) {
 	for rows := most; rows >= 1; rows-- {
 		this, below := fmt.Sprintf("rows%d", rows), fmt.Sprintf("rows%d", rows-1)
@@ -87,8 +87,8 @@ func (a *asm) tiles(most int, tile func(rows int)) {
 	a.ret()
 }
 
-// startRows puts the cursors at the tile's rows 0 and 4 of A, rowAddress is where row r is then,
-// nextRows goes to the next tile.
+// startRows sets the cursors to rows 0 and 4 of the tile in A. rowAddress returns the address of
+// row r relative to them. nextRows moves to the next tile.
 func (a *asm) startRows(rows int) {
 	a.op("MOVQ", aTile, aLow)
 	if rows > 4 {
@@ -111,7 +111,7 @@ func (a *asm) nextRows(rows int) {
 	a.op("SUBQ", fmt.Sprintf("$%d", rows), rowsLeft)
 }
 
-// tile adds rows × vectors sums over all of k, and moves on to the rows below.
+// tile adds rows × vectors sums over all of k, and moves to the next rows.
 func (a *asm) tile(w width, vectors, rows int, kind string) {
 	sum := func(r, j int) string { return w.v(r*vectors + j) }
 	b := func(j int) string { return w.v(rows*vectors + j) }
@@ -130,7 +130,7 @@ func (a *asm) tile(w width, vectors, rows int, kind string) {
 	a.op("MOVQ", field("k"), kLeft)
 	a.op("TESTQ", kLeft, kLeft)
 	a.op("JZ", end)
-	pages := [4]string{bRow, step, bStep, aHigh} // where a row of each page is; aHigh is free below five rows
+	pages := [4]string{bRow, step, bStep, aHigh} // address of a row of each page; aHigh is free below five rows
 	switch kind {
 	case "stream":
 		a.op("MOVQ", field("ahead"), step)
@@ -176,7 +176,7 @@ func (a *asm) tile(w width, vectors, rows int, kind string) {
 	a.op("MOVQ", field("cStep"), step)
 	if w.masks() {
 		a.storeRows(w, vectors, rows, true)
-	} else { // masked stores are slow on some machines: only where the mask has holes
+	} else { // masked stores are slow on some machines: use them only for a partial vector
 		part, stored := fmt.Sprintf("part%d", rows), fmt.Sprintf("stored%d", rows)
 		a.op("CMPQ", field("whole"), "$0")
 		a.op("JEQ", part)
@@ -189,7 +189,7 @@ func (a *asm) tile(w width, vectors, rows int, kind string) {
 	a.nextRows(rows)
 }
 
-// addends adds the tile's rows of other matrices to its sums, one after the other.
+// addends adds the tile's rows of further matrices to its sums, one matrix after the other.
 func (a *asm) addends(w width, vectors, rows int, element string) {
 	const count, addend, at, addStep = "CX", "AX", "DX", "R15"
 	loop, end := fmt.Sprintf("add%d", rows), fmt.Sprintf("added%d", rows)
@@ -231,7 +231,7 @@ func (a *asm) storeRows(w width, vectors, rows int, masked bool) {
 	}
 }
 
-// loadColumns loads vector j of a row; the last one through the mask.
+// loadColumns loads vector j of a row; the last vector under the mask.
 func (a *asm) loadColumns(w width, base string, j, vectors int, to string) {
 	at := offset(j*w.bytes, base)
 	if j == vectors-1 {

@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// transformer writes the kernels of transformers: rows of norms, rotations, softmax and SwiGLU. The
-// doc of each function in transformer.go is its formula.
+// transformer writes the kernels of transformers: norms, rotations, softmax and SwiGLU of rows. The
+// formulas are in the doc comments of transformer.go.
 func transformer() []byte {
 	file := newFile()
 	constants := new(constants)
@@ -27,7 +27,7 @@ func transformer() []byte {
 	return file.Bytes()
 }
 
-// fused writes a function: what body writes, behind the constants that it keeps in registers.
+// fused writes a function with this body, after loads of the constants that stay in registers.
 func (a *asm) fused(w width, c *constants, name, args string, argBytes int, body func(v *vector)) {
 	v := &vector{asm: new(asm), w: w, c: c, held: map[uint32]string{}}
 	body(v)
@@ -37,11 +37,12 @@ func (a *asm) fused(w width, c *constants, name, args string, argBytes int, body
 	a.ret()
 }
 
-// Registers of rows: the offset of the chunk in bytes, where whole chunks end, and how many
-// elements remain.
+// Registers of rows: the offset of the chunk in bytes, the end of the whole chunks, and the number
+// of remaining elements.
 const index, whole, rest = "BX", "R14", "R15"
 
-// chunk is how many elements of a row are taken at a time where sums have lanes: one or two vectors.
+// chunk is the number of elements of a row that are processed at a time in sums with lanes: one or
+// two vectors.
 const chunk = 16
 
 func (v *vector) perChunk() int { return chunk / v.w.floats() }
@@ -61,7 +62,7 @@ func (v *vector) fields(name string, pairs ...string) {
 	}
 }
 
-// splitRow prepares columns for rows of n elements: n in CX, which is lost.
+// splitRow prepares columns for rows of n elements. n is in CX, which it overwrites.
 func (v *vector) splitRow(vectors int) {
 	v.op("MOVQ", "CX", rest)
 	v.op("ANDQ", fmt.Sprintf("$%d", vectors*v.w.floats()-1), rest)
@@ -81,15 +82,15 @@ func (v *vector) splitRow(vectors int) {
 	}
 }
 
-// A part is one vector of a row: a whole one, or one of the last, of which some lanes are off.
+// A part is one vector of a row: a whole one, or a masked one of the rest.
 type part struct {
 	*vector
-	h, vectors int // the h-th of a chunk of so many
+	h, vectors int // vector h of a chunk of this number of vectors
 	masked     bool
 	tag        string // for labels
 }
 
-// columns does a row, chunk by chunk.
+// columns processes a row, chunk by chunk.
 func (v *vector) columns(tag string, vectors int, body func(p part)) {
 	v.op("XORQ", index, index)
 	v.label(tag)
@@ -131,7 +132,7 @@ func (p part) load(base string, to int) {
 	}
 }
 
-// loadOr is load with the lanes that are off as in register other.
+// loadOr is load, but with the lanes of register other where the mask is off.
 func (p part) loadOr(base string, to, other int) {
 	switch {
 	case !p.masked:
@@ -162,7 +163,7 @@ func (v *vector) zero(regs ...int) {
 	}
 }
 
-// widen sets registers lo and hi to the two halves of from as float64. It may be lo.
+// widen sets registers lo and hi to the two halves of from as float64. lo may be from.
 func (v *vector) widen(from, lo, hi int) {
 	if v.w.masks() {
 		v.op("VEXTRACTF64X4", "$1", v.r(from), fmt.Sprintf("Y%d", hi))
@@ -175,7 +176,8 @@ func (v *vector) widen(from, lo, hi int) {
 	v.op("VCVTPS2PD", fmt.Sprintf("X%d", hi), v.r(hi))
 }
 
-// foldDoubles adds sixteen float64 from register 0 on, halves first, into X0. It needs register 1.
+// foldDoubles adds the sixteen float64 in register 0 and the next ones, halves first, into X0. It
+// uses register 1.
 func (v *vector) foldDoubles() {
 	if v.w.masks() {
 		v.op("VADDPD", "Z1", "Z0", "Z0")
@@ -191,8 +193,8 @@ func (v *vector) foldDoubles() {
 	v.op("VADDSD", "X1", "X0", "X0")
 }
 
-// fold brings sixteen lanes, in register i and where they are two vectors in i+1, into the first
-// lane of X<i>, by op, halves first. It needs register to.
+// fold reduces sixteen lanes, in register i (and i+1 if they take two vectors), to the first lane
+// of X<i> by op, halves first. It uses register to.
 func (v *vector) fold(op string, i, to int) {
 	x, y := fmt.Sprintf("X%d", i), fmt.Sprintf("Y%d", i)
 	other := fmt.Sprintf("X%d", to)
@@ -210,7 +212,7 @@ func (v *vector) fold(op string, i, to int) {
 	v.op(op, other, x, x)
 }
 
-// rmsNorm: 12 and 13 hold eps and n, 11 a one.
+// rmsNorm: registers 12 and 13 hold eps and n, 11 holds 1.
 func (v *vector) rmsNorm() {
 	v.arguments("y", "DI", "inv", "R8", "x", "SI", "w", "DX", "m", "R9", "n", "CX")
 	v.op("VMOVSD", "eps+48(FP)", "X12")
@@ -253,7 +255,7 @@ func (v *vector) rmsNorm() {
 	v.label("done")
 }
 
-// rmsNormGrad: 4 holds inv, 5 the mean.
+// rmsNormGrad: register 4 holds inv, 5 the mean.
 func (v *vector) rmsNormGrad() {
 	v.fields("normGrad", "dx", "DI", "dy", "SI", "x", "DX", "w", "R8", "dw", "R9", "inv", "R10", "m", "R11", "n", "CX")
 	v.op("MOVQ", "CX", "R12")
@@ -315,7 +317,7 @@ func (v *vector) rmsNormGrad() {
 	v.label("done")
 }
 
-// rotate: 6 holds the sign of the sines, 7 the scale.
+// rotate: register 6 holds the sign of the sines, 7 the scale.
 func (v *vector) rotate() {
 	v.fields("rotation", "x", "DI", "cos", "SI", "sin", "DX", "rows", "R8", "half", "CX")
 	v.op("MOVQ", "CX", "R10")
@@ -355,7 +357,7 @@ func (v *vector) rotate() {
 	v.label("done")
 }
 
-// sigmoid turns register 0 into 1/(1+e^-x). Scratch: 1 to 5.
+// sigmoid replaces register 0 by 1/(1+e^-x). Scratch: 1 to 5.
 func (v *vector) sigmoid() {
 	v.logic("VPXOR", 0, 0, v.k(signBit))
 	v.exp()
@@ -396,13 +398,13 @@ func (v *vector) swigluGrad() {
 	})
 }
 
-// Registers of softmax rows: how many columns that count are left, and the lanes of a vector that
-// count, which K2 holds where there are mask registers.
+// Registers of softmax rows: the number of counting columns left, and the counting lanes of a
+// vector (in K2 if there are mask registers). A column counts if its score is part of the softmax.
 const left, shown = 13, 12
 
 const infinite = 0xff800000 // -Inf
 
-// counted sets CX to how many columns of a row count.
+// counted sets CX to the number of counting columns in a row.
 func (v *vector) counted() {
 	v.op("XORQ", "AX", "AX")
 	v.op("MOVQ", "R9", "CX")
@@ -419,7 +421,7 @@ func (v *vector) showFrom() {
 	v.op("VPBROADCASTD", low, v.r(left))
 }
 
-// show makes the mask of the lanes that count in the h-th vector of a chunk.
+// show makes the mask of the counting lanes in vector h of a chunk.
 func (v *vector) show(h int) {
 	numbers, mask := fmt.Sprintf("lanes<>+%d(SB)", h*v.w.bytes), v.r(shown)
 	if v.w.masks() {
@@ -428,7 +430,7 @@ func (v *vector) show(h int) {
 	v.op("VPCMPGTD", numbers, v.r(left), mask)
 }
 
-// hide sets register i to other in lanes that do not count.
+// hide sets the lanes of register i that do not count to other.
 func (v *vector) hide(i int, other string) {
 	if v.w.masks() {
 		v.op("VBLENDMPS", v.r(i), other, "K2", v.r(i))
@@ -438,7 +440,7 @@ func (v *vector) hide(i int, other string) {
 }
 
 // eachChunk runs body for every vector of the row at SI, without masks: rows have room for whole
-// chunks. R11 holds the bytes.
+// chunks. R11 holds the length in bytes.
 func (v *vector) eachChunk(tag string, body func(h int, at string)) {
 	v.op("XORQ", index, index)
 	v.label(tag)
@@ -469,7 +471,8 @@ func (v *vector) nextRow() {
 	v.label("done")
 }
 
-// softmax: 6 and 7 hold lanes of the largest score, then of the sum; 8 the largest score.
+// softmax: registers 6 and 7 hold lanes of the largest score, then of the sum; 8 holds the largest
+// score.
 func (v *vector) softmax() {
 	v.softmaxRows()
 	v.showFrom()
@@ -487,7 +490,7 @@ func (v *vector) softmax() {
 	v.fold("VMAXPS", 6, 0)
 	v.op("VMOVSS", "(DI)", "X0")
 	v.op("VSUBSS", "X6", "X0", "X0")
-	v.op("VMOVSS", "X0", "(R15)") // decay's logarithm
+	v.op("VMOVSS", "X0", "(R15)") // logarithm of decay
 	v.op("ADDQ", "$4", "R15")
 	v.op("VMOVSS", "X6", "(DI)")
 	v.op("VBROADCASTSS", "X6", v.r(8))
@@ -508,7 +511,7 @@ func (v *vector) softmax() {
 	v.nextRow()
 }
 
-// softmaxGrad: 6 holds lse, which top points at, 7 the mean, which sum points at. d walks with x.
+// softmaxGrad: register 6 holds lse (pointer: top), 7 the mean (pointer: sum). d advances with x.
 func (v *vector) softmaxGrad() {
 	v.softmaxRows()
 	v.showFrom()
@@ -533,7 +536,7 @@ func (v *vector) softmaxGrad() {
 	v.nextRow()
 }
 
-// sumExp: 6 and 7 hold sums, 8 and 9 weighted sums, 10 the largest element, 12 -Inf.
+// sumExp: registers 6 and 7 hold sums, 8 and 9 weighted sums, 10 the largest element, 12 -Inf.
 func (v *vector) sumExp() {
 	v.arguments("lanes", "DI", "x", "SI", "n", "CX")
 	v.op("VBROADCASTSS", "top+24(FP)", v.r(10))
@@ -558,7 +561,7 @@ func (v *vector) sumExp() {
 	}
 }
 
-// sumLane is the register of the h-th vector of lanes.
+// sumLane returns the register of vector h of lanes.
 func sumLane(v *vector, h int) int { return 6 + h/v.perChunk()*2 + h%v.perChunk() }
 
 func (v *vector) maxLanes() {

@@ -2,9 +2,8 @@ package main
 
 import "fmt"
 
-// transpose writes func transpose8(dst, a *float32, dstStep, aStep, blocks int): blocks of 8×8
-// elements below each other in a become blocks beside each other in dst; the steps are bytes from
-// row to row.
+// transpose writes func transpose8(dst, a *float32, dstStep, aStep, blocks int). It transposes a
+// column of 8×8 blocks in a into a row of blocks in dst. Steps are bytes from row to row.
 func transpose() []byte {
 	a := newFile()
 	a.function("transpose8", "transpose8(dst, a *float32, dstStep, aStep, blocks int)", 40)
