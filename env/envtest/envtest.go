@@ -21,9 +21,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Options are the differences that a Vec may have.
+// Options are permitted differences from the contract.
 type Options struct {
-	// ChunkFrames: observations depend on how steps are grouped in chunks, as stacked frames do.
+	// ChunkFrames says that observations depend on the grouping of steps in chunks, as with stacked frames.
 	ChunkFrames bool
 }
 
@@ -32,7 +32,7 @@ const (
 	steps = 120
 )
 
-// Run checks the Vecs that make returns, of n environments each.
+// Run tests the Vecs that make returns for n environments.
 func Run(t *testing.T, make func(n int) (env.Vec, error), opt Options) {
 	s := suite{make: make, opt: opt}
 	t.Run("spec", s.spec)
@@ -87,7 +87,7 @@ func checkSpace(t *testing.T, name string, space env.Space) {
 	}
 }
 
-// seeds: equal seeds give equal states, in any place, and only where the mask says.
+// seeds: equal seeds give equal states, in any environment, and only environments of the mask are reset.
 func (s suite) seeds(t *testing.T) {
 	a, b := s.open(t, envs, 1), s.open(t, envs, 1)
 	same := []uint64{7, 8, 7, 9, 7}
@@ -134,8 +134,7 @@ func (s suite) rows(t *testing.T) {
 	all.wantEnds()
 }
 
-// autoReset: a step with seeds is a step without seeds, then a reset of the environments whose
-// episode ended.
+// autoReset: a step with seeds equals a step without, followed by a reset of ended episodes.
 func (s suite) autoReset(t *testing.T) {
 	auto, manual := s.open(t, envs, 1), s.open(t, envs, 1)
 	auto.resetAll()
@@ -160,7 +159,7 @@ func (s suite) autoReset(t *testing.T) {
 	auto.wantEnds()
 }
 
-// done: without seeds an environment stays where its episode ended.
+// done: without seeds, an environment whose episode ended does not change.
 func (s suite) done(t *testing.T) {
 	r := s.open(t, envs, 1)
 	r.resetAll()
@@ -220,8 +219,8 @@ func (s suite) limit(t *testing.T) {
 	}
 }
 
-// chunks: K actions at once, each taken several times, are as many single steps, up to the end of the
-// episode. Episodes say the same of both.
+// chunks: K actions in one call, each taken several times, equal that many single steps, up to the
+// end of the episode. Their Episodes are equal, too.
 func (s suite) chunks(t *testing.T) {
 	for _, c := range []struct{ actions, times int }{{3, 1}, {10, 1}, {1, 3}, {2, 3}} {
 		t.Run(fmt.Sprintf("%d of %d", c.actions, c.times), func(t *testing.T) { s.chunk(t, c.actions, c.times) })
@@ -297,8 +296,7 @@ func (s suite) chunk(t *testing.T, chunk, times int) {
 	equalEpisodes(t, got.Take(), want.Take(), times == 1)
 }
 
-// equalEpisodes compares episodes. It compares their lengths only with told, because these count
-// actions.
+// equalEpisodes compares Episodes, with their lengths only if told is true, because these count actions.
 func equalEpisodes(t *testing.T, got, want []env.Episode, lengths bool) {
 	t.Helper()
 	if len(got) == 0 || len(got) != len(want) {
@@ -309,7 +307,7 @@ func equalEpisodes(t *testing.T, got, want []env.Episode, lengths bool) {
 	slices.SortStableFunc(want, byEnv)
 	for i, g := range got {
 		w := want[i]
-		if math.Abs(g.Return-w.Return) > 1e-5*(1+math.Abs(w.Return)) { // rewards of an action add up in float32
+		if math.Abs(g.Return-w.Return) > 1e-5*(1+math.Abs(w.Return)) { // float32 sums of an action's rewards
 			t.Errorf("return of environment %d is %v, want %v", g.Env, g.Return, w.Return)
 		}
 		if w.Return = g.Return; !lengths {
@@ -321,14 +319,14 @@ func equalEpisodes(t *testing.T, got, want []env.Episode, lengths bool) {
 	}
 }
 
-// save: a Vec that loads the state of another one goes on like it, with fewer environments, too.
-// The saved state is a copy.
+// save: a Vec that loads another's saved state continues like it, also with fewer environments. The
+// saved state is a copy.
 func (s suite) save(t *testing.T) {
 	r := s.open(t, envs, 1)
 	r.resetAll()
 	k := 0
 	for ; k < steps/2; k++ {
-		r.step(k, k%8 != 0) // some are done for good
+		r.step(k, k%8 != 0) // some episodes stay ended
 	}
 	state, err := env.Save(r.vec)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -343,7 +341,7 @@ func (s suite) save(t *testing.T) {
 	if err := env.Load(part.vec, state); err == nil {
 		t.Error("2 environments loaded the state of 5")
 	}
-	for range 3 { // to see whether state is a copy
+	for range 3 { // checks that state is a copy
 		r.step(k, true)
 		k++
 	}
@@ -426,7 +424,7 @@ func (r *rollout) wantError(naming string) {
 	}
 }
 
-// allocations: a step allocates nothing, resets included.
+// allocations: a step allocates nothing, including resets.
 func (s suite) allocations(t *testing.T) {
 	for _, chunk := range []int{1, 2} {
 		r := s.open(t, envs, chunk)
@@ -443,21 +441,21 @@ func (s suite) allocations(t *testing.T) {
 	}
 }
 
-// A rollout steps a Vec with actions and seeds that depend on the environment and on time alone.
+// A rollout steps a Vec with actions and seeds that depend only on the environment and the time.
 type rollout struct {
 	t       *testing.T
 	vec     env.Vec
 	spec    env.Spec
-	first   int // environment 0 takes the actions and seeds of this one
+	first   int // environment 0 gets the actions and seeds of this one
 	chunk   int
-	times   int // each action is drawn for so many steps
+	times   int // how many steps each drawn action lasts
 	action  tensor.Dict
 	out     *env.Step
 	guards  [][]byte
 	episode []uint64 // number of each environment's next episode
-	over    []bool   // its episode is done, and it stays so
-	ended   []bool   // the last step ended its episode
-	ends    int      // episodes that ended
+	over    []bool   // its episode has ended, without a reset
+	ended   []bool   // its episode ended in the last step
+	ends    int      // number of ended episodes
 }
 
 func (s suite) open(t *testing.T, n, chunk int) *rollout {
@@ -518,7 +516,7 @@ func (r *rollout) checkGuards() {
 	}
 }
 
-// follow makes environment 0 of r the environment first of other, at its point of time.
+// follow gives environment 0 of r the role and the time of environment first of other.
 func (r *rollout) follow(other *rollout, first int) {
 	r.first = other.first + first
 	copy(r.episode, other.episode[first:])
@@ -549,7 +547,7 @@ func (r *rollout) reset(mask []bool, seeds []uint64) {
 
 func (r *rollout) resetAll() { r.t.Helper(); r.reset(nil, r.seeds()) }
 
-// act draws the actions of step k: those of a chunk are the actions of steps k·chunk, k·chunk+1, ….
+// act draws the actions of call k: those of steps k·chunk, k·chunk+1, ….
 func (r *rollout) act(k int) {
 	a, dim := r.action.Must("action"), r.spec.Action.Dim()
 	for n := range r.vec.Len() {
@@ -655,7 +653,7 @@ func dictOf(d tensor.Dict) []tensor.Tensor {
 	return ts
 }
 
-// finals are the observations of d that FinalObs has: all but the expert's action.
+// finals returns the observations of d that FinalObs has: all but the expert's action.
 func finals(d tensor.Dict) []tensor.Tensor {
 	var ts []tensor.Tensor
 	for i := range d.Len() {

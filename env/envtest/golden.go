@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Golden reads the episodes of testdata/NAME.json.gz, each of them as an E. The test ends if the
-// file has none or cannot be read.
+// Golden reads the episodes in testdata/NAME.json.gz as values of type E. The test fails if the
+// file cannot be read or has no episode.
 func Golden[E any](t testing.TB, name string) []E {
 	t.Helper()
 	f, err := os.Open("testdata/" + name + ".json.gz")

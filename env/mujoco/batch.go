@@ -102,8 +102,7 @@ func describe(file string, m *C.mjModel) *model {
 	return d
 }
 
-// colours returns the colours of the geoms of m, [geoms,4]: red, green, blue and opacity, from 0 to
-// 1.
+// colours returns the colours of the geoms of m, [geoms,4]: red, green, blue and opacity, from 0 to 1.
 func colours(m *C.mjModel) []float32 {
 	return slices.Clone(unsafe.Slice((*float32)(unsafe.Pointer(m.geom_rgba)), 4*m.ngeom))
 }

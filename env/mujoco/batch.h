@@ -20,7 +20,7 @@ typedef struct {
 	int n;
 	int substeps;      /* simulation steps per environment step */
 	int contacts;      /* compute cfrc_ext after a step */
-	int renew;         /* recompute after a step: 1 poses of bodies and sites, 2 also sensors of position and velocity */
+	int renew;         /* recompute after a step: 1 poses of bodies and sites, 2 also sensors of these */
 	int actuators;     /* numbers in an action */
 	int *actuator;     /* [actuators]: the actuator that each number of an action sets */
 	int angles;
@@ -51,5 +51,6 @@ int rl_begin(rl_batch *b, int i);
  * after it did not step; its data may only go to rl_remake. */
 int rl_step(rl_batch *b, int from, const float *action, const uint8_t *turn);
 
-/* rl_remake gives environment i new data. It returns 0 on errors, with the reason in b->said, and keeps the old data. */
+/* rl_remake gives environment i new data. It returns 0 on errors, keeps the old data, and puts the reason
+ * in b->said. */
 int rl_remake(rl_batch *b, int i);

@@ -1,7 +1,6 @@
-// Package mujoco has environments on MuJoCo's physics: InvertedPendulum, Reacher, HalfCheetah,
-// Hopper, Walker2d, Ant and Pusher, each as v4 and as v5. It also has a tabletop with objects to
-// reach, push, pick up and place. NewModel makes environments of any MJCF model, with a task
-// written in YAML.
+// Package mujoco has environments on MuJoCo's physics: InvertedPendulum, Reacher, HalfCheetah, Hopper,
+// Walker2d, Ant and Pusher, each as v4 and as v5. It also has a tabletop with objects to reach, push,
+// pick up and place. NewModel makes environments of any MJCF model, with a task written in YAML.
 //
 // The named environments follow Gymnasium (https://github.com/Farama-Foundation/Gymnasium, 1.4):
 // with MuJoCo 2.2.2, observations and rewards are equal in float64 to the last bit. That includes

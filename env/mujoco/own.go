@@ -293,8 +293,7 @@ func (n *noise) draw(r *philox.Stream, p *physics) {
 	}
 }
 
-// A compiler turns the names in an env.Task into indices into the model's arrays, and collects
-// errors.
+// A compiler turns the names in an env.Task into indices into the model's arrays, and collects errors.
 type compiler struct {
 	model *model
 	read  map[string]bool // kinds of quantities that the task reads

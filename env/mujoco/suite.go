@@ -9,10 +9,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TabletopSuite makes TabletopSuite-v1: twelve instructions on the tabletop
-// (suite_instructions.go). An episode has one of them and 100 steps. Config.Instructions selects
-// and weighs instructions, Config.Split selects the scenes, and Config.Perturb falsifies
-// observations (suite_splits.go).
+// TabletopSuite makes TabletopSuite-v1: twelve instructions on the tabletop (suite_instructions.go).
+// An episode has one of them and 100 steps. Config.Instructions selects and weighs instructions,
+// Config.Split selects the scenes, and Config.Perturb falsifies observations (suite_splits.go).
 //
 // A seed and a split determine the scene of an episode, whatever Perturb is. With InstructionMix
 // the instruction depends on the environment's earlier episodes, too. Actions are those of the
@@ -169,8 +168,7 @@ func (t *suite) on(views []suiteView) task {
 	return out
 }
 
-// act counts a step, makes the disturbance that is due, and writes the actuators' inputs for an
-// action.
+// act counts a step, makes the disturbance that is due, and writes the actuators' inputs for an action.
 func (t *suite) act(action, ctrl []float32) {
 	t.memo[suiteClock]++
 	if t.memo[suiteClock] == t.memo[suiteMoveAt] {

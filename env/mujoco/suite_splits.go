@@ -17,8 +17,7 @@ type split struct {
 	changes []change
 }
 
-// A change is a difference from the scenes of training. Each episode has one of its split's
-// changes.
+// A change is a difference from the scenes of training. Each episode has one of its split's changes.
 type change uint8
 
 const (

@@ -10,8 +10,7 @@ const (
 	saidLen
 )
 
-// noteSentence notes the sentence for l; with the perturbation other_cube, the sentence for the
-// other cube.
+// noteSentence notes the sentence for l; with the perturbation other_cube, the sentence for the other cube.
 func (t *suite) noteSentence(l *layout) {
 	said := t.memo[suiteSaid:][:saidLen]
 	g, order := l.goal, l.order

@@ -30,11 +30,10 @@ import (
 //	instruction  12 tokens, I32, of a sentence such as "push the red cube to the green zone", padded
 //	             with 0: see Sentence
 //
-// The figures of a step are success (the task is done for the second step in a row) and
-// wrong_object (it is done so with another object, which is a failure). Both end the episode.
-// Rewards are at most 1 in a step, and 1 after success. With env.Config.IgnoreTerminations success
-// pays in every further step; in an episode that ends with success, only RewardOnlySuccess makes it
-// pay.
+// The figures of a step are success (the task is done for the second step in a row) and wrong_object
+// (it is done so with another object, which is a failure). Both end the episode. Rewards are at most
+// 1 in a step, and 1 after success. With env.Config.IgnoreTerminations success pays in every further
+// step; in an episode that ends with success, only RewardOnlySuccess makes it pay.
 
 // TabletopReach makes TabletopReach-v1: the hand must come within 3.5 cm of the object meant, a
 // cube or the ball, in 40 steps.
@@ -47,9 +46,8 @@ func TabletopReach(cfg env.Config, n int) (env.Vec, error) { return reach().cons
 //
 //	reward = (1 - tanh 5|hand - cube| + grip + 2 (1 - tanh 5|cube - zone|)) / 4
 //
-// grip is that of TabletopPick. The reward favours fingers around the cube that drag it over the
-// table, as in Meta-World's push (Yu et al. 2019, arXiv:1910.10897). Pushing from behind with shut
-// fingers succeeds, too.
+// grip is that of TabletopPick. The reward favours fingers around the cube that drag it over the table, as in
+// Meta-World's push (Yu et al. 2019, arXiv:1910.10897). Pushing from behind with shut fingers succeeds, too.
 func TabletopPush(cfg env.Config, n int) (env.Vec, error) { return push().constructor(cfg, n) }
 
 // TabletopPick makes TabletopPick-v1: the centre of the cube meant must rise more than 8 cm above

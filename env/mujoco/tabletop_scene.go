@@ -175,8 +175,7 @@ func (s *scene) command(action, ctrl []float32) {
 	ctrl[handJoints], ctrl[handJoints+1] = float32(finger), float32(finger)
 }
 
-// judge counts the step just taken. success: the task is done; wrong: it is done with another
-// object.
+// judge counts the step just taken. success: the task is done; wrong: it is done with another object.
 func (s *scene) judge() (success, wrong bool) {
 	const steps = 2 // in a row
 	tally := func(n *float64, done bool) bool {
@@ -260,8 +259,7 @@ func (s *scene) state(obs []float64) {
 	decimetres(obs, s.velocity(s.meant())...)
 }
 
-// decimetres appends lengths or velocities in metres as decimetres: numbers about 1 are easier to
-// learn from.
+// decimetres appends lengths or velocities in metres as decimetres: numbers about 1 are easier to learn from.
 func decimetres(obs []float64, metres ...float64) []float64 {
 	for _, m := range metres {
 		obs = append(obs, 10*m)

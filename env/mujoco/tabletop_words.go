@@ -10,8 +10,7 @@ const (
 	textView        = "text"
 )
 
-// InstructionLen is the number of tokens of an instruction, TextLen the number of bytes of its
-// text.
+// InstructionLen is the number of tokens of an instruction, TextLen the number of bytes of its text.
 const (
 	InstructionLen = 12
 	TextLen        = 128

@@ -6,8 +6,7 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// addition asks for the sum of two numbers below 1000. The answer begins with the units, because
-// carries go that way.
+// addition asks for the sum of two numbers below 1000, with units first, in the order of carries.
 func addition(s *philox.Stream, _ *Task) Problem {
 	a, b := s.IntN(1000), s.IntN(1000)
 	digits := []byte(fmt.Sprintf("%04d", a+b))

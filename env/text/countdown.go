@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// countdown gives three numbers up to 20 and a target below 100, and asks for two steps that use each
-// number once and end at the target.
+// countdown gives three numbers up to 20 and a target below 100. The answer is two steps that use
+// each number once and end at the target.
 func countdown(s *philox.Stream, t *Task) Problem {
 	n := []int{1 + s.IntN(20), 1 + s.IntN(20), 1 + s.IntN(20)}
 	left := s.IntN(3) // number for the second step

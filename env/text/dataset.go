@@ -60,7 +60,7 @@ type Format struct {
 type Dataset struct {
 	Samples []Sample
 	Dropped int // samples that were too long
-	// Hash is the hash of all tokens, and of the marks of those that are learnt.
+	// Hash is a hash of all tokens and of Learn.
 	Hash uint64
 }
 
@@ -73,7 +73,7 @@ func (d *Dataset) Longest() int {
 	return n
 }
 
-// Bytes returns the memory that the samples take.
+// Bytes returns the memory of the samples.
 func (d *Dataset) Bytes() int {
 	n := 0
 	for _, s := range d.Samples {
@@ -89,16 +89,16 @@ func (d *Dataset) Bytes() int {
 }
 
 // Read reads files of JSON lines or of a JSON list, plain or with gzip. It changes no text. A
-// record that cannot be used as it is meant is an error with the file and the line, and so is a
-// file without a sample. A record has one of these forms, tried in this order:
+// record that cannot be used as intended is an error with file and line; a file without a sample is
+// an error, too. A record has one of these forms, tried in this order:
 //
 //	{"messages": [{"role": "user", "content": "…"}, …]}                     the key Format.Messages
 //	{"conversations": [{"from": "human", "value": "…"}, …]}                 ShareGPT's
 //	{"instruction": "…", "input": "…", "output": "…"}                       Alpaca's
 //	{"prompt": "…", "answer": "…"}                                          the keys Format.Prompt and Format.Answer
 //
-// Each may have "system" and "tools", and the first "tool_calls" in messages. A message of the assistant with a weight
-// of 0 is not learnt. A content of several texts is read as one, end to end.
+// Each may have "system" and "tools". Messages may have "tool_calls". A message of the assistant
+// with a weight of 0 is not learnt. A content of several texts is their concatenation.
 func Read(paths []string, f Format) (*Dataset, error) {
 	r := &reader{Format: f, encoder: f.Tokenizer.NewEncoder(), written: map[string]bool{}}
 	for _, path := range paths {
@@ -214,8 +214,8 @@ func (r *reader) sample(keys map[string]json.RawMessage) (Sample, error) {
 	return r.pair("", messages, keys, answers)
 }
 
-// pair makes a sample of the prompt and the answers under these keys. With Chat the prompt is
-// messages.
+// pair makes a sample of a prompt and its answers; keys are the whole record. With Chat, the prompt
+// is messages.
 func (r *reader) pair(prompt string, messages []message, keys map[string]json.RawMessage, answers []string) (s Sample,
 	err error) {
 	tools, err := toolsIn(keys)
@@ -252,7 +252,7 @@ func (r *reader) pair(prompt string, messages []message, keys map[string]json.Ra
 	return s, err
 }
 
-// answersIn reads a text, or a list of them.
+// answersIn reads an answer, or a list of answers.
 func answersIn(raw json.RawMessage) (answers []string, err error) {
 	if one, ok := textIn(raw); ok {
 		return []string{one}, nil
@@ -339,7 +339,7 @@ func (r *reader) addSystem(messages []message, keys map[string]json.RawMessage) 
 	return messages, nil
 }
 
-// add appends tokens, to be learnt or not.
+// add appends tokens; learn marks them.
 func (s *Sample) add(ids []int32, learn bool) {
 	s.IDs = append(s.IDs, ids...)
 	for range ids {
@@ -347,7 +347,7 @@ func (s *Sample) add(ids []int32, learn bool) {
 	}
 }
 
-// begin clears the mark of the first token, which nothing predicts.
+// begin clears the mark of the first token, because no token precedes it.
 func (s *Sample) begin() {
 	if len(s.Learn) > 0 {
 		s.Learn[0] = false

@@ -13,9 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// eachRecord calls do for every record of a file, with the line in which the record begins. The
-// file has lines of JSON, or a JSON list; either may be compressed with gzip. An error names the
-// file and the line.
+// eachRecord calls do for every record of a file of JSON lines or of a JSON list, with the record's
+// first line. The file may be compressed with gzip. Errors name the file and the line.
 func eachRecord(path string, do func(line int, record []byte) error) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -46,10 +45,10 @@ func eachRecord(path string, do func(line int, record []byte) error) error {
 	return eachLine(path, in, line, do)
 }
 
-// byteOrderMark begins the files of some editors.
+// byteOrderMark is at the start of files from some editors.
 const byteOrderMark = "\ufeff"
 
-// foreign are formats that are not read, by their first bytes.
+// foreign are unsupported formats, by their first bytes.
 var foreign = []struct{ begin, name, remedy string }{
 	{"PAR1", "Parquet", `. In Python: pandas.read_parquet(FILE).to_json("data.jsonl", orient="records", lines=True)`},
 	{"ARROW1", "Arrow", ""}, {"\xff\xff\xff\xff", "Arrow", ""},
@@ -98,7 +97,7 @@ func eachLine(path string, in *bufio.Reader, number int, do func(line int, recor
 	}
 }
 
-// eachItem reads a JSON list that begins in a line.
+// eachItem reads a JSON list that begins in the given line.
 func eachItem(path string, in *bufio.Reader, line int, do func(line int, record []byte) error) error {
 	text, err := io.ReadAll(in)
 	if err != nil {
@@ -144,8 +143,8 @@ func eachItem(path string, in *bufio.Reader, line int, do func(line int, record 
 	return nil
 }
 
-// checkText returns an error for JSON whose texts would change when they are decoded: bytes that
-// are not UTF-8, and escapes of half a character. Both would become U+FFFD.
+// checkText returns an error for JSON whose texts would change in decoding: bytes that are not
+// UTF-8, and escapes of half a surrogate pair. Both would become U+FFFD.
 func checkText(record []byte) error {
 	if !utf8.Valid(record) {
 		at := 0
@@ -176,7 +175,7 @@ func checkText(record []byte) error {
 	}
 }
 
-// surrogate returns the half of a character if s begins with its escape, such as \ud83d, else 0.
+// surrogate returns the surrogate of an escape such as \ud83d at the start of s, or 0.
 func surrogate(s []byte) uint64 {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return 0

@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 )
 
-// A message is one message of a conversation.
+// A message is one turn of a conversation.
 type message struct {
 	raw   json.RawMessage // input of the chat template
 	role  string
@@ -24,7 +24,7 @@ type message struct {
 // roles are the roles that a message may have.
 var roles = []string{"system", "developer", "user", "assistant", "tool", "function", "ipython"}
 
-// shareGPT has the roles of messages with from and value.
+// shareGPT maps role names of ShareGPT to roles.
 var shareGPT = map[string]string{
 	"system": "system", "human": "user", "user": "user", "gpt": "assistant", "chatgpt": "assistant",
 	"assistant": "assistant", "tool": "tool", "observation": "tool",
@@ -155,7 +155,7 @@ func (m *message) readThoughts(keys map[string]json.RawMessage) error {
 	return nil
 }
 
-// unread are keys of records and messages whose contents are no texts.
+// unread are keys of images and sounds, which this package does not support.
 var unread = []string{"image", "images", "video", "videos", "audio", "audios"}
 
 // checkRead returns an error for a record with a part that would be dropped.
@@ -298,24 +298,22 @@ func (r *reader) checkWritten(messages []message, tools json.RawMessage, text st
 	return err
 }
 
-// escaped returns a text as JSON has it between quotes. A template may write a tool's answer in
-// this form.
+// escaped returns a text as in a JSON string, without quotes: a template may write a tool's answer so.
 func escaped(text string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(text); err != nil {
-		panic(err) // a text
+		panic(err) // cannot happen for a text
 	}
 	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n")
 }
 
-// marker is a text that stands in no other message.
+// marker is a text that no other message contains.
 const marker = "5f1d2c9e-the-chat-template-writes-this-8a40"
 
-// writes reports whether the template writes the content of a message. A marker takes the place of
-// the content, because a short content may occur elsewhere in the text by chance. Each order of
-// roles is tried once.
+// writes reports whether the template writes the content of message i. It replaces the content by a marker,
+// because the text may contain a short content by chance. The result is kept for each order of roles.
 func (r *reader) writes(messages []message, i int, tools json.RawMessage) bool {
 	var order strings.Builder
 	for _, m := range messages {
@@ -366,12 +364,12 @@ func (r *reader) chat(messages []message, tools json.RawMessage, prompt bool) (s
 func said(role, content string) message {
 	raw, err := json.Marshal(tokenizer.Message{Role: role, Content: content})
 	if err != nil {
-		panic(err) // two texts
+		panic(err) // cannot happen for two texts
 	}
 	return message{raw: raw, role: role, learn: role == "assistant", parts: []string{content}}
 }
 
-// textIn returns a JSON text; ok is false for anything else.
+// textIn returns the value of a JSON text; ok is false for other JSON.
 func textIn(raw json.RawMessage) (text string, ok bool) {
 	if raw = bytes.TrimSpace(raw); len(raw) == 0 || raw[0] != '"' {
 		return "", false
@@ -397,7 +395,7 @@ func isEmpty(raw json.RawMessage) bool {
 func encoded(text string) json.RawMessage {
 	raw, err := json.Marshal(text)
 	if err != nil {
-		panic(err) // a text
+		panic(err) // cannot happen for a text
 	}
 	return raw
 }

@@ -19,8 +19,8 @@ type step struct {
 	by   int
 }
 
-// wordProblem tells a story of a number of things that changes in some steps, and asks for the
-// number at the end. The answer writes one sum for each step and boxes the last number.
+// wordProblem describes how a number of things changes in steps, and asks for the final number. The
+// answer writes one calculation per step and boxes the result.
 func wordProblem(s *philox.Stream, t *Task) Problem {
 	who, thing := people[s.IntN(len(people))], things[s.IntN(len(things))]
 	n := 2 + s.IntN(40)
@@ -62,8 +62,8 @@ func (s step) apply(n int) int {
 	return n + s.by
 }
 
-// work writes the sums of a problem and boxes the last number. Each sum is wrong by 1, 2 or 10 with
-// probability slips, drawn from s. The next sum begins with the wrong number.
+// work writes the calculations of a problem and boxes the result. With probability slips, a
+// calculation is wrong by 1, 2 or 10; the next one continues with the wrong number.
 func (p *Problem) work(s *philox.Stream, slips float64) string {
 	var b strings.Builder
 	n := p.start

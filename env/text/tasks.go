@@ -15,7 +15,7 @@ type Problem struct {
 	Prompt   string
 	Answer   string // the text that a model learns
 	Solution string // the result that answers are checked against
-	// numbers identify the problem: training and test share none.
+	// numbers identifies a problem: problems of training and test never have the same.
 	numbers string
 	// start and steps are the first number of a word problem, and its changes.
 	start int
@@ -60,15 +60,15 @@ func TaskNamed(name string) (Task, error) {
 	return Task{}, fmt.Errorf("no task %q: expected one of %s", name, strings.Join(names, ", "))
 }
 
-// testShare is the share of all problems that are for tests: one in so many.
+// testShare says that one in testShare problems is for tests alone.
 const testShare = 8
 
-// Generate returns so many problems for training and for tests, all different. The numbers of a
-// problem and the seed decide whether it is for tests, so training and test share no numbers,
-// whatever their sizes. Answers of tests have no slips, and Solution is right for all.
+// Generate returns different problems for training and for tests. The numbers and the seed decide
+// whether a problem is for tests, so training and tests share no numbers, whatever their sizes.
+// Answers for tests have no slips, and every Solution is right.
 func (t *Task) Generate(seed uint64, train, test int) (training, tests []Problem, err error) {
 	seen := map[string]bool{}
-	const patience = 1000 // draws for one problem
+	const patience = 1000 // most draws for one problem
 	for i, since := uint64(0), 0; len(training) < train || len(tests) < test; i, since = i+1, since+1 {
 		if since > patience+testShare*patience {
 			return nil, nil, fmt.Errorf("%s: no more than %d problems for training and %d for tests found: expected "+

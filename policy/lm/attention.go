@@ -6,11 +6,10 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// Attention works in blocks of keyBlock positions, counted from the beginning of the sequence, for
-// any number of queries. So the output of a query has the same bits in a prefill, in a chunk of
-// one, and when it is decoded with a cache. Within a block, scores, probabilities and the weighted
-// sum follow the keys in order. Blocks are added in order, relative to the largest score so far
-// (SoftmaxBlock).
+// Attention works in blocks of keyBlock positions, counted from the beginning of the sequence, for any
+// number of queries. So the output of a query has the same bits in a prefill, in a chunk of one, and
+// when it is decoded with a cache. Within a block, scores, probabilities and the weighted sum follow
+// the keys in order. Blocks are added in order, relative to the largest score so far (SoftmaxBlock).
 const (
 	keyBlock    = 64
 	tileQueries = 32
@@ -101,8 +100,7 @@ func (w *Work) attend(layer int, out, q, lse []float32) {
 	w.attendBy(a.forward)
 }
 
-// attention has the arguments of attend and attendGrad, and the functions that compute a part of
-// them.
+// attention has the arguments of attend and attendGrad, and the functions that compute a part of them.
 type attention struct {
 	layer                     int
 	o, q, lse, dq, dk, dv, do []float32
@@ -150,8 +148,7 @@ func (w *Work) attendPart(number, parts int, x *member) {
 	})
 }
 
-// keepLSE stores the log-sum-exp of the scores, from which the backward pass recomputes
-// probabilities.
+// keepLSE stores the log-sum-exp of the scores, from which the backward pass recomputes probabilities.
 func (w *Work) keepLSE(x *member, lse []float32, t queryTile, head, token int) {
 	a := &x.tiles
 	kernel.Log(a.sum[:t.rows], a.sum[:t.rows])
@@ -208,8 +205,7 @@ func (w *Work) attendTile(x *member, layer int, pages []int32, t queryTile, out,
 //
 //	p = e^(q·k - lse),  dv = Σ p·do,  ds = p·(do·v - do·o),  dq = Σ ds·k,  dk = Σ ds·q
 //
-// Sums over keys and queries follow their positions. Sums over the query heads of a key head follow
-// the heads.
+// Sums over keys and queries follow their positions. Sums over the query heads of a key head follow the heads.
 func (w *Work) attendGrad(layer int, dq, dk, dv, do, o, q, lse []float32) {
 	c, a := &w.m.Config, &w.attention
 	clear(dq[:w.n*c.Heads*c.HeadDim])
@@ -240,8 +236,7 @@ func (w *Work) attendGradPart(number, parts int, x *member) {
 	})
 }
 
-// unpack copies the keys of a head as [length, head_dim], and its values as pages [head_dim,
-// PageLen].
+// unpack copies the keys of a head as [length, head_dim], and its values as pages [head_dim, PageLen].
 func (w *Work) unpack(x *member, layer, g int, s *span) {
 	a, e := &x.tiles, w.m.Config.HeadDim
 	a.reserve(s.n, e)

@@ -2,10 +2,9 @@ package lm
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// Backward adds the gradient of a loss to the gradients of the trainable parameters. dlogp and
-// dentropy are the derivatives of the loss by the results of the last LogProbs, which had this
-// temperature; dentropy may be nil. The loss also has the term aux·Config.Experts.AuxCoef·AuxLoss
-// of the last Forward.
+// Backward adds the gradient of a loss to the gradients of the trainable parameters. dlogp and dentropy
+// are the derivatives of the loss by the results of the last LogProbs, which had this temperature;
+// dentropy may be nil. The loss also has the term aux·Config.Experts.AuxCoef·AuxLoss of the last Forward.
 //
 // The gradient of a weight is summed over the tokens in order: two batches one after the other give
 // the same bits as both in one, except for AuxLoss, which belongs to one batch. Call

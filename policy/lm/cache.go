@@ -65,16 +65,14 @@ func (c *Cache) values(layer int, page int32, head int) []float32 {
 	return c.mem[(layer*c.pages+int(page))*c.page+head*c.heads+c.heads/2:][: c.heads/2 : c.heads/2]
 }
 
-// A Sequence is the tokens of a text whose keys and values are in a Cache. Make it with
-// NewSequence.
+// A Sequence is the tokens of a text whose keys and values are in a Cache. Make it with NewSequence.
 type Sequence struct {
 	cache *Cache
 	pages []int32
 	len   int
 }
 
-// NewSequence returns an empty sequence without pages. It grows up to the given length without
-// allocation.
+// NewSequence returns an empty sequence without pages. It grows up to the given length without allocation.
 func (c *Cache) NewSequence(length int) *Sequence {
 	return &Sequence{cache: c, pages: make([]int32, 0, (length+PageLen-1)/PageLen)}
 }
@@ -115,8 +113,7 @@ func (s *Sequence) shares() bool {
 	return s.len%PageLen != 0 && s.cache.users[s.pages[len(s.pages)-1]] > 1
 }
 
-// ownLast replaces the last page by a copy if the next token goes into it and another sequence uses
-// it.
+// ownLast replaces the last page by a copy if the next token goes into it and another sequence uses it.
 func (s *Sequence) ownLast() {
 	if !s.shares() {
 		return

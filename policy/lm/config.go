@@ -112,8 +112,7 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// Limits far above any model. They reject sizes that are mistakes, and keep products of sizes in
-// range.
+// Limits far above any model. They reject sizes that are mistakes, and keep products of sizes in range.
 const (
 	maxSize        = 1 << 24 // of each axis of a matrix
 	maxFeedForward = 1 << 16 // feed-forward blocks, including each expert

@@ -145,9 +145,8 @@ func contains(x []int32, v int32) bool {
 	return false
 }
 
-// backward sets dx [n,d] from dy [n,d], for the input of the forward pass, and adds to the
-// gradients. slope [experts] is the derivative of the auxiliary loss by a token's probability of
-// each expert.
+// backward sets dx [n,d] from dy [n,d], for the input of the forward pass, and adds to the gradients.
+// slope [experts] is the derivative of the auxiliary loss by a token's probability of each expert.
 func (x *experts) backward(w *Work, r *routed, dx, dy, in, slope []float32, n int) {
 	d, per, f := w.m.Config.Hidden, x.c.PerToken, x.c.Intermediate
 	dprobs := w.dprobs[:n*x.c.Count]

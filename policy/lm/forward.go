@@ -7,9 +7,8 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// Forward computes a batch. After a Forward for training, call LogProbs and Backward; w keeps all
-// activations until the next Forward. With a Work of NewInference only Hidden may follow. Do not
-// change b.Given before.
+// Forward computes a batch. After a Forward for training, call LogProbs and Backward; w keeps all activations
+// until the next Forward. With a Work of NewInference only Hidden may follow. Do not change b.Given before.
 func (m *Model) Forward(w *Work, b Batch) error {
 	if !w.whole {
 		panic("lm: Forward with a Work of NewDecoding")

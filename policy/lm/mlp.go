@@ -15,8 +15,7 @@ func (m *Model) newFeedForward(prefix string, width int) feedForward {
 	}
 }
 
-// forward sets y [n,d] from x [n,d], or adds to it. It stores the two inner products in gate and up
-// [n,width].
+// forward sets y [n,d] from x [n,d], or adds to it. It stores the two inner products in gate and up [n,width].
 func (f *feedForward) forward(w *Work, y, x, gate, up []float32, n int, add bool) {
 	f.gate.forward(w.team, gate, x, w.low, n, false)
 	f.up.forward(w.team, up, x, w.low, n, false)

@@ -39,8 +39,7 @@ type productArgs struct {
 	k            int
 }
 
-// sharedFrom is the least number of operations of a product for sharing it: about 20 µs on one
-// core.
+// sharedFrom is the least number of operations of a product for sharing it: about 20 µs on one core.
 const sharedFrom = 2 << 20
 
 func newTeam(headDim int) *team {
@@ -68,9 +67,8 @@ func newMember(headDim int) *member {
 	return &member{x: kernel.NewMultiplier(), tiles: tiles{acc: make([]float32, tileQueries*headDim)}}
 }
 
-// SetThreads makes n goroutines compute each pass; a new Work has 1. The goroutines live until the
-// next call, so call SetThreads(1) when the Work is no longer used. n does not change the bits of
-// results.
+// SetThreads makes n goroutines compute each pass; a new Work has 1. The goroutines live until the next
+// call, so call SetThreads(1) when the Work is no longer used. n does not change the bits of results.
 func (w *Work) SetThreads(n int) {
 	t, e := w.team, w.m.Config.HeadDim
 	for _, m := range t.members[1:] {
@@ -143,8 +141,7 @@ func (t *team) gatesOf(number, parts int) (part [4][]float32) {
 	return part
 }
 
-// runFrom is run if there are at least this number of elements; otherwise the first member does the
-// whole job.
+// runFrom is run if there are at least this number of elements; otherwise the first member does the whole job.
 func (t *team) runFrom(least, elements int, job func(number, parts int, m *member)) {
 	if len(t.members) == 1 || elements < least {
 		job(0, 1, t.members[0])

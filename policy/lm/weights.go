@@ -11,9 +11,8 @@ import (
 type Tensor struct {
 	Name  string
 	Shape []int // shape of Data: matrices are [in, out], embeddings [vocabulary, width]
-	// Transposed says that the checkpoint has the transpose of Data. It is true for every matrix
-	// [in, out], and for an embedding that is also the output matrix; its Data is [width,
-	// vocabulary].
+	// Transposed says that the checkpoint has the transpose of Data. It is true for every matrix [in,
+	// out], and for an embedding that is also the output matrix; its Data is [width, vocabulary].
 	Transposed bool
 	Data       []float32
 	Grad       []float32 // nil if the weight is frozen

@@ -15,10 +15,10 @@ type Question struct {
 // A Response is one answer of a model to a question.
 type Response struct {
 	Question *Question
-	Sample   int     // number among the answers to the question
+	Sample   int     // index among the answers to the question
 	Tokens   []int32 // tokens that the model drew, with the end token
 	Text     string  // text of the tokens, without special tokens
-	Ended    bool    // false: the answer was cut off
+	Ended    bool    // the answer ended by itself; false: it was cut off
 }
 
 // A Grade is the reward of a response, and its outcome.
@@ -27,7 +27,7 @@ type Grade struct {
 	Outcome verify.Outcome
 }
 
-// A Rule fills grades, one for each response. One goroutine at a time uses it.
+// A Rule fills grades, one for each response. Calls must not overlap.
 type Rule func(grades []Grade, responses []Response) error
 
 // Each returns the rule that judges responses one by one.
@@ -65,7 +65,7 @@ func (g *Grader) Grade(grades []Grade, responses []Response) error {
 	return nil
 }
 
-// Close closes what the rule has opened.
+// Close frees the resources of the rule.
 func (g *Grader) Close() error {
 	if g.close == nil {
 		return nil

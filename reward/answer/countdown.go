@@ -8,10 +8,10 @@ import (
 	"github.com/rlinf/rlinf/reward/verify"
 )
 
-// countdown gives 1 to an answer that reaches the target of the question with its numbers, else 0.
-// A question is "3 7 12:15=", an answer "12-7=5 5*3=15": steps with a blank between them. Each step
-// takes two of the present numbers, given ones or results of earlier steps, and replaces them by
-// its result. At the end only the target is left. Quotients are whole.
+// countdown grades an answer with 1 if it reaches the question's target with its numbers, else 0. A
+// question is "3 7 12:15=", an answer "12-7=5 5*3=15": steps with a space between them. Each step
+// replaces two of the present numbers, given ones or earlier results, by its result. At the end
+// only the target is left. Quotients must be whole.
 func countdown(r *Response) Grade {
 	given, target, ok := countdownTask(r.Question.Text)
 	if !ok || !r.Ended {
@@ -44,7 +44,7 @@ func playCountdown(there []int64, target int64, answer string) verify.Outcome {
 			return verify.Unparsable
 		}
 		if !take(&there, a) || !take(&there, b) || !computes(a, sign, b, c) {
-			outcome = verify.Wrong // and later steps still have to be read
+			outcome = verify.Wrong // later steps must still be readable
 		}
 		there = append(there, c)
 	}
@@ -67,7 +67,7 @@ func countdownStep(step string) (a int64, sign byte, b, c int64, ok bool) {
 	return a, left[at], b, c, ok1 && ok2 && ok3
 }
 
-// natural reads a number of at most 9 digits, so that products are exact.
+// natural reads a number of at most 9 digits, so that products do not overflow.
 func natural(s string) (int64, bool) {
 	if len(s) > 9 || strings.Trim(s, "0123456789") != "" {
 		return 0, false
@@ -88,7 +88,7 @@ func computes(a int64, sign byte, b, c int64) bool {
 	return b != 0 && a%b == 0 && a/b == c
 }
 
-// take removes one n from numbers. It reports whether there was one.
+// take removes one n from numbers. It returns false if there is none.
 func take(numbers *[]int64, n int64) bool {
 	i := slices.Index(*numbers, n)
 	if i < 0 {

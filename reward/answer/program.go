@@ -11,10 +11,10 @@ import (
 	"github.com/rlinf/rlinf/reward/verify"
 )
 
-// Program is the reward_type that asks a program of the user.
+// Program is the reward_type of a program of the user.
 const Program = "program"
 
-// CheckProgram returns an error if the program of s cannot be found. It starts nothing.
+// CheckProgram returns an error if the program of s does not exist. It starts nothing.
 func CheckProgram(s Setup) error {
 	if s.Type != Program {
 		return nil
@@ -28,9 +28,8 @@ func CheckProgram(s Setup) error {
 	return nil
 }
 
-// A Judge is the program of reward_type program on one rank. The graders of the rank share it: the
-// first one starts the program, and the last one that closes ends it. The zero Judge is ready for
-// use, also by several goroutines.
+// A Judge is the program of reward_type program on one rank. The graders of the rank share it: the first one
+// starts the program, and the last one ends it. The zero Judge is ready for use by any number of goroutines.
 type Judge struct {
 	mu      sync.Mutex
 	program *external.Grader
@@ -64,7 +63,7 @@ func (j *Judge) close() error {
 	return j.program.Close()
 }
 
-// newProgram returns the grader that asks the program of s. The program's error output goes to log.
+// newProgram returns the grader that uses the program of s. The program's error output goes to log.
 func newProgram(s Setup, log io.Writer) (*Grader, error) {
 	c, judge := &s.Config.Program, s.Judge
 	if judge == nil {

@@ -10,34 +10,34 @@ import (
 	"github.com/rlinf/rlinf/params"
 )
 
-// A Setup has all that a Grader is made of.
+// A Setup has all inputs for making a Grader.
 type Setup struct {
 	Type     string // name of the rule
 	Config   Config
 	Own      params.Own     // keys of the rule itself, below reward
 	Seed     uint64         // of random rewards
-	Judge    *Judge         // shared with other graders; nil: the grader has its own
-	Programs programs.Entry // its supervisors start programs
+	Judge    *Judge         // shared with other graders; nil: a new one
+	Programs programs.Entry // supervisors for the program
 }
 
-// toss returns 0 or 1, each with probability 1/2. The result depends on the seed, the question and
-// the sample alone.
+// toss returns 0 or 1, each with probability 1/2. The result depends only on the seed, the question
+// and the sample.
 func (s *Setup) toss(r *Response) float32 {
-	// keys 0 and 1 are those of the data
+	// keys 0 and 1 are used for the data
 	random := philox.New(s.Seed, philox.Text, 2+uint64(r.Sample), uint64(r.Question.Number))
 	return float32(random.IntN(2))
 }
 
-// A Builder makes a Rule. Its errors are mistakes of the user, and name keys below reward.
+// A Builder makes a Rule. Its errors are the user's mistakes, and name keys below reward.
 type Builder func(Setup) (Rule, error)
 
 // A Registry maps reward.reward_type to rules.
 type Registry struct{ params.Registry[Builder] }
 
-// Default is the name of the rule where none is given.
+// Default is the rule if the configuration names none.
 const Default = "exact"
 
-// Builtin returns the rules that come with rlinf; your own main adds its own.
+// Builtin returns the rules of rlinf. A main of your own may add others.
 func Builtin() *Registry {
 	r := &Registry{}
 	r.Add(Default, simple(exact))
@@ -51,8 +51,7 @@ func simple(judge func(*Response) Grade) Builder {
 	return func(Setup) (Rule, error) { return Each(judge), nil }
 }
 
-// Register adds a rule with keys of its own under reward; see package params. build gets their
-// values.
+// Register adds a rule with keys of its own under reward (see package params); build gets their values.
 func Register[P any](r *Registry, name string, defaults P, build func(Setup, P) (Rule, error)) {
 	r.AddOwn(name, params.New(defaults), func(s Setup) (Rule, error) {
 		p, err := params.Get(s.Own, defaults)
@@ -63,7 +62,7 @@ func Register[P any](r *Registry, name string, defaults P, build func(Setup, P) 
 	})
 }
 
-// Owner returns the name of the rule that has a key of its own of that name, or "".
+// Owner returns the name of the rule that has its own key of this name, or "".
 func (r *Registry) Owner(key string) string {
 	if name := r.PartWith(key); name != "" {
 		return "reward_type " + name
@@ -71,7 +70,7 @@ func (r *Registry) Owner(key string) string {
 	return ""
 }
 
-// New makes the grader of s.
+// New makes the grader for s.
 func (r *Registry) New(s Setup) (*Grader, error) {
 	build, ok := r.Builder(s.Type)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/reward/verify"
 )
 
-// verdict returns the grade of an outcome, with the reward right for a right answer, else wrong.
+// verdict returns the grade of an outcome, with the reward right for a right answer, or wrong for others.
 func verdict(o verify.Outcome, right, wrong float32) Grade {
 	if o == verify.Right {
 		return Grade{right, o}
@@ -15,8 +15,7 @@ func verdict(o verify.Outcome, right, wrong float32) Grade {
 	return Grade{wrong, o}
 }
 
-// exact gives 1 to an answer that equals the right one in its tokens, or a solution in its text,
-// else 0.
+// exact grades an answer with 1 if its tokens equal the right ones, or its text equals a solution; else 0.
 func exact(r *Response) Grade {
 	q := r.Question
 	if slices.Equal(r.Tokens, q.Answer) || r.Ended && slices.Contains(q.Solutions, r.Text) {
@@ -25,15 +24,14 @@ func exact(r *Response) Grade {
 	return verdict(verify.Wrong, 1, 0)
 }
 
-// mathematics gives 1 to an answer whose last box holds a solution by the rules of package verify,
-// else -1, like RLinf's math reward.
+// mathematics grades an answer with 1 if its last box holds a solution by the rules of package
+// verify, else -1, like RLinf's math reward.
 func mathematics(r *Response) Grade {
 	return verdict(verify.Grade(r.Text, r.Question.Solutions).Outcome, 1, -1)
 }
 
-// CheckQuestion returns an error if no answer to a question can be right under the rule of that
-// name, as far as the rule can tell before it sees an answer. note is a limit of the solutions that
-// the user should know; "" is none.
+// CheckQuestion returns an error if no answer to a question can be right under the named rule, as far
+// as the rule can tell in advance. note describes a limit of the solutions for the user; "": none.
 func CheckQuestion(rule string, q *Question) (note string, err error) {
 	switch rule {
 	case "math":
@@ -46,7 +44,7 @@ func CheckQuestion(rule string, q *Question) (note string, err error) {
 	return "", nil
 }
 
-// checkSolutions is CheckQuestion for reward_type math: one solution that can be read is enough.
+// checkSolutions is CheckQuestion for reward_type math: one readable solution is enough.
 func checkSolutions(solutions []string) (note string, err error) {
 	for _, s := range solutions {
 		if note, err = verify.CheckSolution(s); err == nil {

@@ -27,12 +27,12 @@ func (p *parser) approximates(at int) bool {
 	return false
 }
 
-// approximately are words before an approximation.
+// approximately are the words that may precede an approximation.
 var approximately = map[string]bool{"approximately": true, "approx": true, "about": true, "roughly": true,
 	"or approximately": true, "or about": true, "which is approximately": true, "which is about": true}
 
-// approximated reads an approximation of a value, which does not count. One that does not fit the value makes the
-// answer unreadable: it has two meanings.
+// approximated reads an approximation of exact and ignores it. An approximation that does not fit
+// makes the answer unreadable, because it has two meanings.
 func (p *parser) approximated(exact *node) *node {
 	start := p.at
 	open := p.take(symbol, "(")
@@ -69,8 +69,8 @@ func (p *parser) approximated(exact *node) *node {
 	return p.fail()
 }
 
-// fits reports whether a value is exact up to one in the last digit that a number of the approximation
-// has. Zeros at the end of a whole number are no digits.
+// fits reports whether x is within one unit in the last digit of the number text of the
+// approximation. Zeros at the end of a whole number do not count as digits.
 func fits(x, about *node, literal *big.Rat, text string) bool {
 	if x.hasVariables() || !isDecimal(about) || literal == nil || strings.ContainsAny(text, "(") {
 		return false
@@ -101,7 +101,7 @@ func fits(x, about *node, literal *big.Rat, text string) bool {
 	return a != nil && b != nil && new(big.Float).Abs(a).Cmp(new(big.Float).Abs(b)) <= 0
 }
 
-// isDecimal reports whether a node is a number in digits, perhaps with a sign and a power of ten.
+// isDecimal reports whether a node is a number in digits, with an optional sign and power of ten.
 func isDecimal(n *node) bool {
 	switch {
 	case n.op == opNeg:

@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// arguments are commands by how many arguments they take, each a group in braces or one token.
+// arguments maps commands to their number of arguments. Each argument is a group in braces or one token.
 var arguments = map[string]int{
 	"frac": 2, "binom": 2, "sqrt": 1, "pmod": 1, "pod": 1, "vec": 1, "hat": 1, "widehat": 1, "bar": 1, "overline": 1,
 	"tilde": 1, "widetilde": 1, "dot": 1, "ddot": 1, "overrightarrow": 1, "overleftarrow": 1, "mathbf": 1,
 }
 
-// canonical returns tokens in one way to write them: with braces around every argument of one token, none
-// around a group that is no argument and has one token, and an index before an exponent. Spaces between
-// the letters of a formula are dropped.
+// canonical returns tokens in one way to write them: every argument of one token in braces, no braces around
+// other groups of one token, and indices before exponents. It drops spaces between the letters of a formula.
 func canonical(tokens []token) []token {
 	c := &canon{tokens: append([]token{}, tokens...)}
 	out := c.all()
@@ -41,7 +40,7 @@ func (c *canon) all() (out []token) {
 	return out
 }
 
-// unit reads a token with its arguments, or a group. before is what was read already.
+// unit reads a group, or a token with its arguments. before are the tokens already read.
 func (c *canon) unit(before []token) []token {
 	t := c.tokens[c.at]
 	if m := c.modulus(); m != nil {
@@ -85,7 +84,7 @@ func (c *canon) unit(before []token) []token {
 	return []token{t}
 }
 
-// modulus reads (mod 7) in any of its forms as \pmod{7}; nil for anything else.
+// modulus reads (mod 7) in any of its forms as \pmod{7}. It returns nil for anything else.
 func (c *canon) modulus() []token {
 	at := c.at
 	if !c.tokens[at].is(prose, "(mod") {
@@ -109,7 +108,7 @@ func (c *canon) modulus() []token {
 	return append([]token{{kind: command, text: "pmod"}}, braced(unwrapped(inner.all()))...)
 }
 
-// scripts reads an index and an exponent, in either order.
+// scripts reads an index and an exponent, in either order, and returns the index first.
 func (c *canon) scripts() []token {
 	first := c.script()
 	if first[0].text == "^" && c.at < len(c.tokens) && c.tokens[c.at].is(symbol, "_") {
@@ -125,7 +124,7 @@ func (c *canon) script() []token {
 	return append([]token{sign}, c.argument(false)...)
 }
 
-// argument reads an argument and puts it into braces. Of a number, \frac takes one digit.
+// argument reads an argument and puts it into braces. \frac takes only one digit of a number.
 func (c *canon) argument(digit bool) []token {
 	if c.at == len(c.tokens) {
 		return nil
@@ -145,14 +144,14 @@ func (c *canon) argument(digit bool) []token {
 		return braced(c.tokens[c.at-2 : c.at])
 	case t.kind == command && arguments[t.text] > 0:
 		return braced(c.unit(nil))
-	case t.kind == symbol: // nothing that could be an argument
+	case t.kind == symbol: // no argument follows
 		return nil
 	}
 	c.at++
 	return braced(c.tokens[c.at-1 : c.at])
 }
 
-// end returns where the group closes that begins here, or 0.
+// end returns the index of the brace that closes the group at c.at, or 0.
 func (c *canon) end() int {
 	depth := 0
 	for i := c.at; i < len(c.tokens); i++ {
@@ -168,14 +167,14 @@ func (c *canon) end() int {
 	return 0
 }
 
-// inside reads the group that ends there and returns what is in it.
+// inside reads the group that ends at end, and returns its content.
 func (c *canon) inside(end int) []token {
 	inner := &canon{tokens: c.tokens[c.at+1 : end]}
 	c.at = end + 1
 	return inner.all()
 }
 
-// unwrapped drops braces around the whole.
+// unwrapped removes braces around all tokens.
 func unwrapped(tokens []token) []token {
 	for len(tokens) > 1 && tokens[0].is(symbol, "{") && (&canon{tokens: tokens}).end() == len(tokens)-1 {
 		tokens = tokens[1 : len(tokens)-1]
@@ -191,7 +190,7 @@ func braced(tokens []token) []token {
 	return append(out, token{kind: symbol, text: "}"})
 }
 
-// standsAlone reports whether after these tokens another operand begins.
+// standsAlone reports whether an operand that follows the tokens before would be a new one.
 func standsAlone(before []token) bool {
 	if len(before) == 0 {
 		return true
@@ -201,10 +200,10 @@ func standsAlone(before []token) bool {
 		t.kind == command && between[t.text]
 }
 
-// endsItem reports whether a token cannot be another factor of the operand before it.
+// endsItem reports whether a token ends the operand before it.
 func endsItem(t token) bool {
 	return t.kind == symbol && strings.ContainsAny(t.text, "_^=+-,;)<>:/%.}") || t.kind == command && between[t.text]
 }
 
-// between are commands that stand between or after operands.
+// between are commands between or after operands.
 var between = set("equiv to approx le ge ne in cdot pm mp cup cap pmod")

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// An answer is a text in the forms in which it may equal another.
+// An answer is a text in the forms that are compared.
 type answer struct {
-	exact  string // the text in one way to write it
-	folded string // the text without case; empty where case may tell variables apart
+	exact  string // the text in its canonical form
+	folded string // exact in lower case; empty if case may distinguish variables
 	choice string // A to E, if the answer begins with a choice
-	lone   bool   // the choice is all there is
+	lone   bool   // the text is only the choice
 	tokens []token
-	tree   *node // nil if the text cannot be read as mathematics
+	tree   *node // nil if the text is not mathematics that parse reads
 }
 
 // read returns nil for an answer that is empty or too long.
@@ -48,10 +48,10 @@ func read(text string) *answer {
 	return a
 }
 
-// stars are Markdown's marks of bold text, where they cannot be a power.
+// stars matches Markdown's marks of bold text, where they cannot be a power.
 var stars = regexp.MustCompile(`(^\s*|[,;=(]\s*)\*\*\s*([^*\s](?:[^*]*[^*\s])?)\s*\*\*`)
 
-// withoutStars drops Markdown's marks around a whole answer, or an item of one.
+// withoutStars removes Markdown's marks around an answer, or around items of one.
 func withoutStars(text string) string {
 	if !strings.Contains(text, "**") {
 		return text
@@ -67,7 +67,7 @@ func withoutStars(text string) string {
 	return b.String() + text[last:]
 }
 
-// isRun reports whether the tokens are three letters of one word, such as "yes". They are no product.
+// isRun reports whether the tokens are three or more letters of one word, such as "yes", and not a product.
 func isRun(tokens []token) bool {
 	for i, t := range tokens {
 		if t.kind != letter || i > 0 && t.space || !isASCIILetter(rune(t.text[0])) {
@@ -87,8 +87,8 @@ func (a *answer) isWords() bool {
 	return true
 }
 
-// titled reports whether a text has a word of three letters, and each word is in capitals or has
-// none after its first letter: "Yes", "NO WAY", but neither "nRT" nor "Gm".
+// titled reports whether a text has a word of three letters or more, and each word is in capitals
+// or has none after its first letter: "Yes", "NO WAY", but neither "nRT" nor "Gm".
 func titled(text string) bool {
 	long := false
 	for w := range strings.FieldsSeq(text) {
@@ -100,7 +100,7 @@ func titled(text string) bool {
 	return long
 }
 
-// variables counts the letters that stand alone. A letter in two cases counts twice.
+// variables counts the different letters among the tokens. A letter in two cases counts twice.
 func variables(tokens []token) int {
 	seen := map[string]bool{}
 	for _, t := range tokens {
@@ -117,7 +117,7 @@ var (
 	otherChoice  = regexp.MustCompile(`\b[A-E]\b`)
 )
 
-// choiceOf returns the choice that an answer begins with. A text that names two has none.
+// choiceOf returns the choice at the start of an answer. A text that names two choices has none.
 func choiceOf(text string) (choice string, lone bool) {
 	if m := loneChoice.FindStringSubmatch(text); m != nil {
 		return m[1], true
@@ -176,10 +176,10 @@ func equalTrees(a, b *node) bool {
 // agree reports whether two units do not contradict each other.
 func agree(a, b string) bool { return a == b || a == "" || b == "" || a == "?" || b == "?" }
 
-// sameItems reports whether the items of two lists form equal pairs. An item that equals several may
-// have to give way: "5, 5 cm" and "5 cm, 5 m". A label counts: "x = 2, y = 1" is not "1, 2". Numbered names of
-// one letter, x_1 and x_2, may be missing: values are then in their order, or in any where a solution b has
-// no names.
+// sameItems reports whether the items of two lists can be paired so that each pair is equal. An item
+// may equal several others, so a pairing may have to change: "5, 5 cm" and "5 cm, 5 m". Labels count:
+// "x = 2, y = 1" is not "1, 2". But numbered names of one letter, x_1 and x_2, may be missing. Values
+// without them must be in the order of the names; in a solution b without names, any order is right.
 func sameItems(a, b []*node) bool {
 	if len(a) != len(b) {
 		return false
@@ -220,8 +220,8 @@ func sameItems(a, b []*node) bool {
 
 var numberedName = regexp.MustCompile(`^(\\?[A-Za-z]+ ?)_\{([0-9]{1,3})\}$`)
 
-// numbered returns the values of x_1 = …, x_2 = …, in the order of the numbers, of which none is missing; nil
-// for other items.
+// numbered returns the values of x_1 = …, x_2 = …, in the order of their numbers. It returns nil
+// for other items, and if a number is missing.
 func numbered(items []*node) []*node {
 	values, at := make([]*node, len(items)), make([]int, len(items))
 	letter := ""
@@ -248,8 +248,8 @@ func hasRelations(items []*node) bool {
 	return slices.ContainsFunc(items, func(n *node) bool { return n.op == opRelation })
 }
 
-// equalRelations compares equations by the difference of sides, with either sign. Inequalities are
-// turned to < and ≤ first.
+// equalRelations compares equations by the difference of their sides, with either sign.
+// Inequalities are first turned to < and ≤.
 func equalRelations(a, b *node) bool {
 	x, y := strings.Fields(a.name), strings.Fields(b.name)
 	left, right := a.args, b.args
@@ -285,7 +285,7 @@ func equalRelations(a, b *node) bool {
 	return true
 }
 
-// turned turns relations that all point down, and reports whether it did.
+// turned reverses relations that are all > or ≥ into < and ≤, and reports whether it did.
 func turned(relations []string) bool {
 	up := map[string]string{">": "<", "ge": "le"}
 	for _, r := range relations {

@@ -5,17 +5,18 @@ import (
 	"math/big"
 )
 
-// An expression with variables is computed at realPoints real points. Their first positivePoints are
-// positive in all variables. Where too few of them are defined, as for (-1)ⁿ, whole ones count too.
+// An expression with variables is computed at realPoints real points. In the first positivePoints
+// of them all variables are positive. If too few values are defined, as for (-1)ⁿ, wholePoints
+// points with whole numbers are added.
 const (
 	positivePoints = 3
 	realPoints     = positivePoints + 6
 	wholePoints    = 6
-	minPoints      = 3 // where both expressions must be defined
+	minPoints      = 3 // least number of points where both expressions are defined
 )
 
-// values are those of an expression at the fixed points, computed when they are first asked for; nil
-// is undefined. An expression without variables has one value.
+// values are the values of an expression at the fixed points, computed on first use; nil:
+// undefined. An expression without variables has one value.
 type values struct {
 	known  []*value
 	more   func(point int) *value
@@ -32,8 +33,8 @@ func (v *values) at(point int) *value {
 	return v.known[point]
 }
 
-// equalValues reports whether two expressions agree wherever both are defined, and at minPoints at
-// least.
+// equalValues reports whether two expressions agree at all points where both are defined, and are
+// both defined at minPoints points or more.
 func equalValues(a, b *node) bool { return equalAt(a.atPoints(), b.atPoints()) }
 
 func equalAt(x, y *values) bool {
@@ -58,7 +59,7 @@ func equalAt(x, y *values) bool {
 	return both >= minPoints
 }
 
-// difference returns a - b at the fixed points.
+// difference returns the values of a - b.
 func difference(a, b *node) *values {
 	x, y := a.atPoints(), b.atPoints()
 	return &values{varies: x.varies || y.varies, more: func(i int) *value { return add(x.at(i), negate(y.at(i))) }}
@@ -76,7 +77,7 @@ func (n *node) hasVariables() bool {
 	return false
 }
 
-// atPoints returns the values at the fixed points.
+// atPoints returns the values of n.
 func (n *node) atPoints() *values {
 	if n.values == nil {
 		varies := n.hasVariables()
@@ -91,7 +92,7 @@ func (n *node) atPoints() *values {
 // evaluator computes expressions at one point. A nil value is undefined, or beyond the limits.
 type evaluator struct {
 	point int
-	real  bool // no roots and powers that are not real
+	real  bool // roots and powers that are not real are undefined
 }
 
 func (e *evaluator) eval(n *node) *value {
@@ -143,8 +144,8 @@ func constant(name string) *value {
 	return &value{re: float(0), im: float(1)} // i
 }
 
-// variableAt is the value of a variable at a point. It follows from the name: magnitudes from 1/2 to
-// 2, and whole numbers from 2 to 10 that differ from point to point.
+// variableAt returns the value of a variable at a point, which follows from the name. Magnitudes
+// are from 1/2 to 2; whole numbers are from 2 to 10 and differ from point to point.
 func variableAt(name string, point int) *value {
 	h := fnv.New64a()
 	h.Write([]byte(name)) // never fails
@@ -162,8 +163,8 @@ func variableAt(name string, point int) *value {
 	return inexact(x)
 }
 
-// signs returns the points where a variable is negative, as bits: at least one. Any two letters
-// differ somewhere, so |a|b is not a|b|.
+// signs returns a bit for each point, 1 if the variable is negative there; at least one bit is set.
+// Any two letters differ at some point, so |a|b does not equal a|b|.
 func signs(name string, bits uint64) uint64 {
 	if len(name) == 1 && isASCIILetter(rune(name[0])) {
 		return 1 + uint64(name[0]-'A')
@@ -171,15 +172,15 @@ func signs(name string, bits uint64) uint64 {
 	return 1 + bits%63
 }
 
-// mix scrambles bits, as the last step of SplitMix64 does.
+// mix scrambles bits like the last step of SplitMix64.
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
 
-// power is a real base to a real exponent, or anything to a whole one. An odd root of a negative
-// number is negative.
+// power returns a real base to a real exponent, or any base to a whole exponent. An odd root of a
+// negative number is negative.
 func (e *evaluator) power(base, exponent *value) *value {
 	if exponent.rat != nil && exponent.rat.IsInt() {
 		return wholePower(base, exponent.rat.Num())
@@ -205,7 +206,7 @@ func (e *evaluator) power(base, exponent *value) *value {
 
 const maxRoot = 64
 
-// root is the real root, or the imaginary one of a negative number without variables.
+// root returns the real root, or the imaginary root of a negative number without variables.
 func (e *evaluator) root(x, degree *value) *value {
 	if degree.rat == nil || !degree.rat.IsInt() || !degree.rat.Num().IsInt64() {
 		return nil

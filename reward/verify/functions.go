@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// function computes a function of a real value, or |z| of any.
+// function computes a function of a real value, or |z| of a complex one.
 func function(name string, x *value) *value {
 	if name == "abs" {
 		return absolute(x)
@@ -65,7 +65,7 @@ func absolute(x *value) *value {
 	return inexact(square.Sqrt(square))
 }
 
-// exponential is e to the x: e^(a+bi) = e^a (cos b + i sin b).
+// exponential returns e to the x: e^(a+bi) = e^a (cos b + i sin b).
 func exponential(x *value) *value {
 	if x == nil {
 		return nil
@@ -82,7 +82,7 @@ func exponential(x *value) *value {
 	return complexOf(newFloat().Mul(e, c), newFloat().Mul(e, s))
 }
 
-// exp is e^x for |x| < 2⁸, by the series of x/2⁴⁰ and squaring. Its precision is that of x.
+// exp returns e^x for |x| < 2⁸, by the series for x/2⁴⁰ and repeated squaring, in the precision of x.
 func exp(x *big.Float) *big.Float {
 	const halvings = 40
 	bits := x.Prec()
@@ -101,11 +101,12 @@ func exp(x *big.Float) *big.Float {
 	return total
 }
 
-// steps are precisions, each at most three times the one before, from those of a float64.
+// steps returns the precisions in bits of iterations that begin with a float64; each is at most
+// three times the one before.
 func steps() [3]uint { return [3]uint{192, 448, precision} }
 
-// ln is the logarithm of x > 0 in the legal range, or nil. Halley's method triples the right bits:
-// y ← y + 2 (x - e^y) / (x + e^y).
+// ln returns the logarithm of x > 0, or nil beyond the limits. Halley's method triples the number
+// of correct bits: y ← y + 2 (x - e^y) / (x + e^y).
 func ln(x *big.Float) *big.Float {
 	if x.Sign() <= 0 {
 		return nil
@@ -123,8 +124,8 @@ func ln(x *big.Float) *big.Float {
 	return y
 }
 
-// cosSin returns the cosine and the sine, by the series of an angle below 2⁻²⁰ and doubling. Their
-// precision is that of x.
+// cosSin returns the cosine and the sine, by the series for an angle below 2⁻²⁰ and repeated
+// doubling, in the precision of x.
 func cosSin(x *big.Float) (cos, sin *big.Float) {
 	const halvings = 24
 	bits := x.Prec()
@@ -158,21 +159,21 @@ func cosSin(x *big.Float) (cos, sin *big.Float) {
 	return cos, sin
 }
 
-// atan is the arc tangent. With d = tan(atan x - y) = (x cos y - sin y) / (cos y + x sin y), y + d has
-// three times as many right bits as y.
+// atan returns the arc tangent. With d = tan(atan x - y) = (x cos y - sin y) / (cos y + x sin y), y
+// + d has three times as many correct bits as y.
 func atan(x *big.Float) *big.Float {
 	f, _ := x.Float64()
 	y := float(math.Atan(f))
 	for _, bits := range steps() {
 		c, s := cosSin(y.SetPrec(bits))
 		above := newFloat().Sub(newFloat().Mul(x, c), s)
-		below := newFloat().Add(c, newFloat().Mul(x, s)) // at least √(1+x²)/2, as y is near
+		below := newFloat().Add(c, newFloat().Mul(x, s)) // at least √(1+x²)/2, because y is close
 		y.Add(y, above.Quo(above, below))
 	}
 	return y
 }
 
-// pi and euler are computed once. Nobody changes what they return.
+// pi and euler are computed once. Callers must not change the results.
 var (
 	pi    = sync.OnceValue(machin)
 	euler = sync.OnceValue(func() *big.Float { return exp(float(1)) })

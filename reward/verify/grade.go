@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// An Outcome says how a response was judged. The zero value is Unparsable.
+// An Outcome is the result for a response. The zero value is Unparsable.
 type Outcome uint8
 
 const (
@@ -30,14 +30,14 @@ func (o Outcome) String() string {
 	return "unparsable"
 }
 
-// A Verdict is what Grade found.
+// A Verdict is the result of Grade.
 type Verdict struct {
 	Outcome Outcome
-	Answer  string // the text in the last box; empty without one
+	Answer  string // the text in the last box; empty if there is none
 }
 
-// Grade judges the last boxed answer of a response. A solution may stand in a box too, or after the last
-// #### of a worked text, as in GSM8K.
+// Grade judges the last boxed answer of a response. A solution may be in a box, too, or after the
+// last #### of a worked solution, as in GSM8K.
 func Grade(response string, solutions []string) Verdict {
 	text, ok := boxed(response)
 	if !ok {
@@ -66,7 +66,7 @@ func Grade(response string, solutions []string) Verdict {
 // isReadable reports whether an answer is mathematics, a choice or words.
 func (a *answer) isReadable() bool { return a.tree != nil || a.choice != "" || a.isWords() }
 
-// solutionIn returns the answer in the text of a solution. A box that does not close has none.
+// solutionIn returns the answer in the text of a solution; ok is false for a box that does not close.
 func solutionIn(s string) (text string, ok bool) {
 	if strings.Contains(s, box) {
 		return boxed(s)
@@ -77,11 +77,11 @@ func solutionIn(s string) (text string, ok bool) {
 	return s, true
 }
 
-// gsm8k stands before the answers of that data set.
+// gsm8k precedes the answers of the data set GSM8K.
 const gsm8k = "####"
 
-// CheckSolution returns an error if no answer can equal a solution. note says what the user may not expect
-// of it; empty is nothing.
+// CheckSolution returns an error if no answer can equal a solution. note describes a limit of the
+// solution for the user; empty: none.
 func CheckSolution(solution string) (note string, err error) {
 	s, ok := solutionIn(solution)
 	switch {
@@ -102,8 +102,8 @@ func CheckSolution(solution string) (note string, err error) {
 	return "", nil
 }
 
-// Equal reports whether two answers, without boxes, are the same, whichever of them is the solution. Text
-// that cannot be read as mathematics equals the same text. Empty text equals nothing.
+// Equal reports whether two answers, without boxes, are equal in both directions. A text that is
+// not readable as mathematics equals only the same text. An empty text equals nothing.
 func Equal(a, b string) bool {
 	x, y := read(a), read(b)
 	return x != nil && y != nil && equalAnswers(x, y) && equalAnswers(y, x)
@@ -111,7 +111,7 @@ func Equal(a, b string) bool {
 
 const box = `\boxed`
 
-// boxed returns the text of the last box. Without a brace after \boxed it is the rest of the
+// boxed returns the text of the last box. If no brace follows \boxed, the text is the rest of the
 // formula or line.
 func boxed(s string) (text string, ok bool) {
 	at := strings.LastIndex(s, box)
@@ -132,8 +132,8 @@ func boxed(s string) (text string, ok bool) {
 	return strings.TrimSpace(s[1:n]), true
 }
 
-// closing returns where the brace closes that s begins with, or -1. A brace after a backslash does
-// not count.
+// closing returns the index of the brace that closes the brace at the start of s, or -1. Braces
+// after a backslash do not count.
 func closing(s string) int {
 	depth := 0
 	for i := 0; i < len(s); i++ {

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	maxDepth     = 100  // brackets and arguments in each other
-	maxNodes     = 400  // of one answer
-	maxFunctions = 24   // roots, powers that are no whole numbers, sin and its like
+	maxDepth     = 100  // nested brackets and arguments
+	maxNodes     = 400  // nodes of one answer
+	maxFunctions = 24   // roots, powers that are not whole, and functions such as sin
 	maxItems     = 32   // of a list
 	maxDigits    = 1000 // of a number
 )
@@ -31,9 +31,9 @@ const (
 	opFactorial
 	opBinomial
 
-	// The rest are no values of their own.
+	// The following are not single values.
 	opList     // without order
-	opTuple    // name: its brackets
+	opTuple    // name: the brackets
 	opMatrix   // args: rows, each an opTuple
 	opUnion    // of intervals
 	opRelation // name: the relations between the sides, such as "= =" or "< le"
@@ -45,14 +45,14 @@ type node struct {
 	args   []*node
 	number *big.Rat
 	name   string
-	unit   string  // "" without one, "?" for a label
-	label  string  // of an equation: its left side, if that only names the right side
-	values *values // of an expression, once asked for
+	unit   string  // "": no unit, "?": an unknown label
+	label  string  // left side of an equation that only names the right side
+	values *values // values of an expression, after first use
 }
 
 func (n *node) isValue() bool { return n.op < opList }
 
-// parser reads tokens by recursive descent. After the first mistake it is bad, and stands at the end.
+// parser reads tokens by recursive descent. After the first error, bad is set and the parser is at the end.
 type parser struct {
 	tokens    []token
 	at        int
@@ -60,10 +60,10 @@ type parser struct {
 	depth     int
 	nodes     int
 	functions int
-	bars      int  // of |…| that are open at this level of brackets
-	angles    int  // of arguments of functions, where a degree is π/180
-	degrees   bool // a degree sign stood outside of functions
-	minus     bool // the lower sign of ± counts
+	bars      int  // open |…| at this level of brackets
+	angles    int  // depth of function arguments, in which a degree is π/180
+	degrees   bool // a degree sign was outside of functions
+	minus     bool // compute with the lower sign of ±
 	plusMinus bool // there was a ±
 }
 
@@ -89,7 +89,7 @@ func (p *parser) peek() token {
 	return token{kind: symbol}
 }
 
-// take moves over a token if it is the next one.
+// take skips a token if it is the next one.
 func (p *parser) take(k kind, text string) bool {
 	if p.at < len(p.tokens) && p.tokens[p.at].is(k, text) {
 		p.at++
@@ -115,7 +115,7 @@ func (p *parser) enter() bool {
 
 func (p *parser) leave() { p.depth-- }
 
-// make is a new node of values.
+// make returns a new node of values.
 func (p *parser) make(o op, name string, args ...*node) *node {
 	p.nodes++
 	if o == opFunction || o == opRoot || o == opPow {
@@ -138,7 +138,7 @@ func (p *parser) num(r *big.Rat) *node {
 	return n
 }
 
-// list reads a whole answer: statements between commas, "or" and "and".
+// list reads a whole answer: statements separated by commas, "or" and "and".
 func (p *parser) list() *node {
 	var items []*node
 	for !p.bad {
@@ -177,7 +177,7 @@ func isSeparator(text string) bool {
 	return false
 }
 
-// both reads a statement; one with ± is read twice, with either sign.
+// both reads a statement. It reads one with ± twice, with either sign.
 func (p *parser) both() []*node {
 	start := p.at
 	p.minus, p.plusMinus = false, false
@@ -192,7 +192,7 @@ func (p *parser) both() []*node {
 	return []*node{upper, p.unitStatement()}
 }
 
-// withoutLabels makes a list. It drops a label that all items share, or that the first has for all.
+// withoutLabels makes a list. It removes a label that all items share, or that the first item has for all.
 func withoutLabels(items []*node) *node {
 	shared := items[0].label
 	alone := shared != ""
@@ -210,7 +210,7 @@ func withoutLabels(items []*node) *node {
 	return &node{op: opList, args: items}
 }
 
-// unitStatement reads a statement that is an answer or an item of one. Degrees are its unit.
+// unitStatement reads a statement with its unit. Degrees are the unit of the whole.
 func (p *parser) unitStatement() *node {
 	p.degrees = false
 	n := p.statement()
@@ -234,7 +234,7 @@ func (p *parser) withUnit(n *node, unit string) *node {
 	return &measured
 }
 
-// statement reads sides with relations between them.
+// statement reads sides separated by relations.
 func (p *parser) statement() *node {
 	start := p.at
 	first, label := p.named()
@@ -274,7 +274,7 @@ func (p *parser) statement() *node {
 	return relate(sides, relations, label)
 }
 
-// relate makes a relation. A calculation such as "10/2 = 5" is its last side.
+// relate makes a relation. A calculation such as "10/2 = 5" becomes its last side.
 func relate(sides []*node, relations []string, label string) *node {
 	n := &node{op: opRelation, name: strings.Join(relations, " "), args: sides}
 	if strings.Trim(n.name, "= ") != "" {
@@ -308,8 +308,8 @@ func (p *parser) relation() string {
 	return t.text
 }
 
-// named reads a left side that is a name in a few words: \text{Area} =. It stops before the equals sign. It
-// returns no node where there is none, or where words may change the meaning: "none if k = 3".
+// named reads a left side that is a name in words: \text{Area} =. It stops before the equals sign.
+// It returns nil if there is none, or if words may change the meaning: "none if k = 3".
 func (p *parser) named() (*node, string) {
 	if t := p.peek(); t.kind != word && (t.kind != prose || isSeparator(t.text)) {
 		return nil, ""
@@ -340,7 +340,7 @@ func (p *parser) named() (*node, string) {
 	return nil, ""
 }
 
-// labelOf returns the text of a left side that only names the right one: x, x_1, AB, ∠A, f(x), f'(x), (x, y).
+// labelOf returns the text of a left side that only names the right side: x, x_1, AB, ∠A, f(x), f'(x), (x, y).
 func labelOf(tokens []token) string {
 	text := write(canonical(tokens), false)
 	if len(tokens) > 1 && tokens[0].is(command, "angle") {
@@ -403,7 +403,7 @@ var greek = set(`
 	chi psi omega Gamma Delta Phi Psi Omega ell
 `)
 
-// union reads a sum, or intervals with ∪ between them.
+// union reads a sum, or intervals joined by ∪.
 func (p *parser) union() *node {
 	parts := []*node{p.sum()}
 	for !p.bad && p.take(command, "cup") {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// primary reads what has no sign in it: numbers, variables, functions, brackets.
+// primary reads a number, a variable, a function, or brackets.
 func (p *parser) primary() *node {
 	t := p.peek()
 	switch t.kind {
@@ -60,7 +60,7 @@ func rational(text string) *big.Rat {
 	return r.Add(r, new(big.Rat).SetFrac(above, below))
 }
 
-// variable reads a variable with its index and primes. e and i are constants.
+// variable reads a variable with index and primes. e and i are constants.
 func (p *parser) variable() *node {
 	t := p.peek()
 	p.at++
@@ -97,7 +97,7 @@ func (p *parser) variable() *node {
 	return p.make(opVariable, name)
 }
 
-// isIndex reports whether a token may be part of an index: V_{\text{max}}, S_{\triangle ABC}.
+// isIndex reports whether a token may be part of an index, as in V_{\text{max}} and S_{\triangle ABC}.
 func isIndex(t token) bool {
 	return t.kind == number || t.kind == letter || t.kind == word || t.kind == prose || t.is(command, "triangle")
 }
@@ -155,7 +155,7 @@ func (p *parser) commandNode(name string) *node {
 func (p *parser) small() *node {
 	t := p.peek()
 	if t.kind == number && len(t.text) > 1 && !strings.ContainsAny(t.text, ".,") {
-		rest := append([]token{}, p.tokens...) // the caller's tokens stay as they are
+		rest := append([]token{}, p.tokens...) // the caller's tokens must not change
 		rest[p.at].text = t.text[1:]
 		p.tokens = rest
 		return p.num(rational(t.text[:1]))
@@ -163,8 +163,8 @@ func (p *parser) small() *node {
 	return p.argument()
 }
 
-// function reads an argument of sin and its like. Without brackets it is the product that follows,
-// up to the next function.
+// function reads the argument of a function such as sin. Without brackets it is the following
+// product, up to the next function.
 func (p *parser) function(name string) *node {
 	if !p.enter() {
 		return p.fail()
@@ -219,7 +219,7 @@ func (p *parser) angle() *node {
 		if t.is(symbol, "{") && p.degree() { // \sin{30}^\circ
 			return p.make(opMul, "", n, p.make(opDiv, "", p.make(opConstant, "pi"), p.num(big.NewRat(180, 1))))
 		}
-		if p.peek().is(symbol, "^") || p.peek().is(symbol, "!") { // of the function, or of its argument?
+		if p.peek().is(symbol, "^") || p.peek().is(symbol, "!") { // of the function, or of its argument: unclear
 			return p.fail()
 		}
 		return n
@@ -232,13 +232,13 @@ func (p *parser) angle() *node {
 		}
 		n = p.make(opMul, "", n, p.power())
 	}
-	if t := p.peek(); t.is(symbol, "/") || t.is(symbol, "(") || t.is(symbol, "[") { // what does the sign belong to?
+	if t := p.peek(); t.is(symbol, "/") || t.is(symbol, "(") || t.is(symbol, "[") { // unclear
 		return p.fail()
 	}
 	return n
 }
 
-// apply writes a function by those that are computed. The base of log without index is not known.
+// apply expresses a function by the functions that eval computes. log without a base is unknown.
 func (p *parser) apply(name string, base, x *node) *node {
 	one := func() *node { return p.num(big.NewRat(1, 1)) }
 	ln := func(n *node) *node { return p.make(opFunction, "ln", n) }
@@ -264,7 +264,7 @@ func (p *parser) apply(name string, base, x *node) *node {
 	return p.make(opFunction, name, x)
 }
 
-// brackets reads one value in brackets, or a tuple, an interval or a set.
+// brackets reads one value in brackets, a tuple, an interval or a set.
 func (p *parser) brackets() *node {
 	open := p.peek().text
 	p.at++
@@ -293,7 +293,7 @@ func (p *parser) brackets() *node {
 
 func isEnd(text string) bool { return text == ")" || text == "]" || text == "}" || text == `\}` }
 
-// items reads values between commas. The degrees of a single item belong to the whole.
+// items reads values separated by commas. Degrees of a single item belong to the whole.
 func (p *parser) items() []*node {
 	bars, outer := p.bars, p.degrees
 	p.bars = 0

@@ -55,7 +55,7 @@ func (p *parser) sign() rune {
 	return 0
 }
 
-// term reads a product. A fraction a/b may not be followed by a factor without a sign between them:
+// term reads a product. After a fraction a/b, the next factor needs a multiplication sign, because
 // 1/2x has two meanings.
 func (p *parser) term() *node {
 	n := p.factor(true)
@@ -70,7 +70,7 @@ func (p *parser) term() *node {
 			if slash {
 				return p.fail()
 			}
-			// A list stands alone: 2(1, 2) is not read.
+			// A list cannot be a factor: 2(1, 2) is not read.
 			n = p.make(opMul, "", n, p.power())
 		default:
 			return n
@@ -79,7 +79,7 @@ func (p *parser) term() *node {
 	return n
 }
 
-// signed reads a factor that may have a sign of its own.
+// signed reads a factor with an optional sign.
 func (p *parser) signed(mixed bool) *node {
 	if p.take(symbol, "-") {
 		return p.make(opNeg, "", p.factor(mixed))
@@ -87,7 +87,7 @@ func (p *parser) signed(mixed bool) *node {
 	return p.factor(mixed)
 }
 
-// starts reports whether a token begins a factor that may follow another without a sign.
+// starts reports whether a token begins a factor that may follow another factor without a sign.
 func (p *parser) starts(t token) bool {
 	switch t.kind {
 	case letter:
@@ -138,7 +138,7 @@ func (p *parser) factor(mixed bool) *node {
 	return p.power()
 }
 
-// isProper reports whether a node is a fraction of two whole numbers that is less than 1.
+// isProper reports whether a node is a fraction of whole numbers below 1.
 func isProper(n *node) bool {
 	if n.op != opDiv || n.args[0].op != opNumber || n.args[1].op != opNumber {
 		return false
@@ -147,7 +147,7 @@ func isProper(n *node) bool {
 	return above.IsInt() && below.IsInt() && above.Cmp(below) < 0
 }
 
-// power reads a primary with what follows it: exponents, factorials, degrees.
+// power reads a primary with exponents, factorials and degrees.
 func (p *parser) power() *node {
 	if !p.enter() {
 		return p.fail()
@@ -211,7 +211,7 @@ func (p *parser) exponent1() *node {
 	return n
 }
 
-// argument reads what follows ^ or \sqrt: a group, brackets, or one token.
+// argument reads the argument of ^ or \sqrt: a group, brackets, or one token.
 func (p *parser) argument() *node {
 	switch t := p.peek(); {
 	case t.is(symbol, "{"), t.is(symbol, "("), t.kind == number, t.kind == letter:

@@ -8,21 +8,21 @@ import (
 	"unicode/utf8"
 )
 
-// maxBytes is the longest answer that is read.
+// maxBytes is the length of the longest answer that is read.
 const maxBytes = 2048
 
 type kind uint8
 
 const (
-	number  kind = iota // digits, plain thousands commas, a point; "0.1(6)" repeats what is in brackets
+	number  kind = iota // digits, plain thousands commas, a point; in "0.1(6)" the digits in brackets repeat
 	letter              // one variable
-	word                // several letters that are no product
-	command             // a LaTeX command without its backslash, or a plain name for one
-	prose               // what stands in \text and its like
+	word                // several letters that are not a product
+	command             // a LaTeX command without its backslash, or a plain name of one
+	prose               // the content of \text and similar commands
 	symbol              // anything else
 )
 
-// A token is a piece of an answer in the one form that this package uses for it.
+// A token is a part of an answer, in the only form that this package uses for it.
 type token struct {
 	kind  kind
 	text  string
@@ -35,10 +35,10 @@ type lexer struct {
 	rest   string
 	tokens []token
 	space  bool
-	depth  int // of brackets: a comma in them separates
+	depth  int // nesting of brackets, in which a comma separates
 }
 
-// tokenize cuts an answer into tokens. It returns none for an answer that is too long.
+// tokenize splits an answer into tokens. It returns none for an answer that is too long.
 func tokenize(s string) []token {
 	if len(s) > maxBytes || !utf8.ValidString(s) {
 		return nil
@@ -108,8 +108,8 @@ func (l *lexer) next() {
 	l.add(symbol, string(r))
 }
 
-// plainForm returns the ASCII character that a full-width one or a letter or digit of the mathematical
-// alphabets stands for, else the character itself.
+// plainForm returns the ASCII character for a full-width character, or for a letter or digit of the
+// mathematical alphabets; other characters are unchanged.
 func plainForm(r rune) rune {
 	switch {
 	case '！' <= r && r <= '～':
@@ -126,7 +126,7 @@ func plainForm(r rune) rune {
 	return r
 }
 
-// plainSymbols are characters that stand for LaTeX or ASCII.
+// plainSymbols maps characters to LaTeX or ASCII.
 var plainSymbols = map[rune]string{
 	'−': "-", '–': "-", '‐': "-", '‑': "-", '‒': "-", '﹣': "-", '×': `\cdot `, '·': `\cdot `, '⋅': `\cdot `,
 	'∙': `\cdot `, '∗': `\cdot `, '÷': "/", '⁄': "/", '∕': "/", '、': ",", '。': ".", '∶': ":", '∣': "|",
@@ -153,7 +153,7 @@ var plainSymbols = map[rune]string{
 	'τ': `\tau `, 'φ': `\phi `, 'ω': `\omega `, 'Δ': `\Delta `, 'Ω': `\Omega `,
 }
 
-// superscripts and subscripts are small characters, each at the place of what it stands for in smallForms.
+// superscripts and subscripts are small characters, in the order of their normal forms in smallForms.
 const (
 	superscripts = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ"
 	subscripts   = "₀₁₂₃₄₅₆₇₈₉₊₋ₙ"
@@ -177,7 +177,7 @@ func (l *lexer) raised(sign, small string) bool {
 
 var raisedPrimes = regexp.MustCompile(`^\^ *(?:\\prime\b|\{ *((?:\\prime *|')+)\})`)
 
-// primes reads ^\prime and ^{\prime} as marks after a name.
+// primes reads ^\prime and ^{\prime} as primes of a name.
 func (l *lexer) primes() bool {
 	m := raisedPrimes.FindStringSubmatch(l.rest)
 	if m == nil {
@@ -226,7 +226,7 @@ func (l *lexer) backslash() {
 	}
 }
 
-// rowSpace is how far a row is from the next: \\[4pt].
+// rowSpace matches the distance between rows: \\[4pt].
 var rowSpace = regexp.MustCompile(`^\*?\s*\[\s*-?[0-9.]+\s*(?:pt|em|ex|mm|cm|in|pc|bp|px|mu)\s*\]`)
 
 func (l *lexer) command(name string) {
@@ -239,7 +239,7 @@ func (l *lexer) command(name string) {
 	case "displaystyle", "textstyle", "limits", "nolimits", "quad", "qquad",
 		"bf", "rm", "large", "Large", "LARGE", "huge", "Huge":
 		l.space = true
-	case "underline", "uline", "pmb", "fbox": // what follows counts
+	case "underline", "uline", "pmb", "fbox": // the argument counts
 	case "color", "textcolor", "colorbox":
 		l.rest = colorModel.ReplaceAllLiteralString(l.rest, "")
 		l.group()
@@ -291,7 +291,7 @@ func (l *lexer) command(name string) {
 
 var colorModel = regexp.MustCompile(`^ *\[[A-Za-z]*\]`)
 
-// sameCommands are commands that mean the same as another.
+// sameCommands maps commands to others with the same meaning.
 var sameCommands = map[string]string{
 	"dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "dbinom": "binom", "tbinom": "binom",
 	"leq": "le", "leqslant": "le", "geq": "ge", "geqslant": "ge", "neq": "ne",
@@ -305,7 +305,7 @@ var sameCommands = map[string]string{
 	"rightarrow": "to", "dots": "ldots", "cdots": "ldots", "dotsc": "ldots",
 }
 
-// group reads {…} and returns what is in it.
+// group reads {…} and returns its content.
 func (l *lexer) group() (string, bool) {
 	s := strings.TrimLeft(l.rest, " ")
 	if !strings.HasPrefix(s, "{") {
@@ -319,8 +319,8 @@ func (l *lexer) group() (string, bool) {
 	return strings.TrimSpace(s[1:n]), true
 }
 
-// prose reads the argument of \text. A formula or a single letter in it is read as if \text were
-// not there. After something else, a letter may be a unit: 5 \text{ m}.
+// prose reads the argument of \text. A formula or a single letter in it is read as without \text.
+// After other text, a letter may be a unit: 5 \text{ m}.
 func (l *lexer) prose() {
 	text, ok := l.group()
 	if !ok {
@@ -352,7 +352,7 @@ func (l *lexer) prose() {
 	}
 }
 
-// proseFormula is a text with what else would be a formula: "(mod 7)", "(about 1.41)".
+// proseFormula matches text that stands for a formula: "(mod 7)", "(about 1.41)".
 var proseFormula = regexp.MustCompile(`^(?:\(|or )?(mod|about|approximately|approx\.?) ([0-9.,]*[0-9])\)?$`)
 
 // letters reads a run of letters: a name, a word, a unit, or a product of variables.
@@ -377,7 +377,7 @@ func (l *lexer) letters() {
 	}
 }
 
-// names are commands that also count without a backslash.
+// names are commands that are read without a backslash, too.
 var names = set(`
 	sin cos tan cot sec csc arcsin arccos arctan ln log lg exp sqrt pi infty or and
 `)
@@ -417,9 +417,9 @@ func (l *lexer) number() {
 	l.add(number, text)
 }
 
-// thousands appends groups of three digits to whole and returns what follows. A plain comma joins
-// only outside of brackets, and only if all groups have three digits. It stays in the text, because
-// "100,200" looks like a list of two.
+// thousands appends groups of three digits to whole and returns the rest of s. A plain comma joins
+// groups only outside of brackets, and only if all groups have three digits. It stays in the text,
+// because "100,200" may also be a list of two.
 func thousands(whole, s string, plain bool) (string, string) {
 	first, rest := whole, s
 	for {
@@ -454,7 +454,7 @@ func thousands(whole, s string, plain bool) (string, string) {
 	}
 }
 
-// overline reads \overline{36} as the digits that repeat.
+// overline reads \overline{36} as repeating digits.
 func overline(s string) (cycle, rest string) {
 	const name = `\overline{`
 	if !strings.HasPrefix(s, name) {
@@ -468,7 +468,7 @@ func overline(s string) (cycle, rest string) {
 	return s[:n], s[n+1:]
 }
 
-// digits returns how many digits s begins with.
+// digits returns the number of digits at the start of s.
 func digits(s string) int {
 	n := 0
 	for n < len(s) && isDigit(rune(s[n])) {
@@ -480,8 +480,8 @@ func digits(s string) int {
 func isDigit(r rune) bool       { return '0' <= r && r <= '9' }
 func isASCIILetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
 
-// write returns the text of tokens. Spaces stay only between letters and between digits. With fold, case is
-// dropped, except in commands.
+// write returns the text of tokens. Spaces stay only between letters and between digits. fold
+// converts all but commands to lower case.
 func write(tokens []token, fold bool) string {
 	var b strings.Builder
 	last := ' '

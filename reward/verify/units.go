@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// measured reads the unit after a value, and words that scale it.
+// measured reads the unit after a value, and words that scale it, such as "million".
 func (p *parser) measured(n *node) *node {
 	var words []string
 	for p.at < len(p.tokens) {
@@ -46,7 +46,7 @@ func (p *parser) unit(n *node, words []string) *node {
 		n = p.make(opMul, "", n, p.num(big.NewRat(scale, 1)))
 		text = rest
 	}
-	// A label is one or two plain words. Others may change the meaning: "more than one", "(mod 7)".
+	// A label is one or two plain words. Other words may change the meaning: "more than one", "(mod 7)".
 	unit := unitOf(text)
 	switch {
 	case text == "":
@@ -67,7 +67,7 @@ func isLabel(text string) bool {
 	return len(strings.Fields(text)) <= 2 && !strings.ContainsFunc(text, other) && !isQualifier(text)
 }
 
-// isQualifier reports whether a text changes the number before it instead of naming what is counted.
+// isQualifier reports whether a text changes the number before it, instead of naming the counted things.
 func isQualifier(text string) bool {
 	for w := range strings.FieldsSeq(text) {
 		if _, ok := scales[w]; ok || qualifiers[w] || len(w) == 1 {
@@ -84,10 +84,10 @@ var qualifiers = set(`
 	billions th st nd rd am pm is approximately about twice double negative dozens
 `)
 
-// bareUnits are short units that count after a number without \text. Longer words need no list.
+// bareUnits are short units that are read after a number without \text. Longer words need no list.
 var bareUnits = set("cm mm km kg ft hr hrs mph lbs")
 
-// knownUnits gives units one name. Units that are not here are labels, as in "12 apples".
+// knownUnits maps names of units to one name for each. Other units are labels, as in "12 apples".
 var knownUnits = map[string]string{
 	"%": "%", "percent": "%", "dollar": "dollar", "cent": "cent", "degree": "degree", "radian": "radian",
 	"mm": "mm", "millimeter": "mm", "millimetre": "mm", "cm": "cm", "centimeter": "cm", "centimetre": "cm",
@@ -102,13 +102,13 @@ var knownUnits = map[string]string{
 	"hz": "hz", "hertz": "hz", "newton": "newton", "joule": "joule", "watt": "watt",
 }
 
-// scales are words that multiply the number before them.
+// scales maps words to factors of the number before them.
 var scales = map[string]int64{
 	"dozen": 12, "hundred": 100, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12,
 }
 
-// unitOf returns the name of a unit such as "square centimeters", "km/h" or "miles per hour". It is
-// empty if a part is not known.
+// unitOf returns the name of a unit such as "square centimeters", "km/h" or "miles per hour"; empty
+// if a part is unknown.
 func unitOf(text string) string {
 	text = strings.ReplaceAll(strings.ToLower(text), " per ", "/")
 	var parts []string

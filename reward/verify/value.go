@@ -4,10 +4,10 @@ import "math/big"
 
 const (
 	precision = 1088    // bits of a number that is not rational
-	agreeBits = 700     // to which such numbers must agree
-	maxScale  = 256     // their magnitudes are from 2^-256 to 2^256
-	mixedBits = 256     // of a rational number that meets one
-	exactBits = 1 << 14 // of a rational number among others
+	agreeBits = 700     // bits to which such numbers must agree
+	maxScale  = 256     // such numbers have magnitudes from 2^-256 to 2^256
+	mixedBits = 256     // most bits of a rational number that is combined with one
+	exactBits = 1 << 14 // most bits of other rational numbers
 )
 
 // A value is a number: rational, real or complex.
@@ -17,7 +17,7 @@ type value struct {
 	im  *big.Float // nil if the value is real
 }
 
-// exact is a rational value, or nil beyond the limit.
+// exact returns a rational value, or nil beyond the limit.
 func exact(r *big.Rat) *value {
 	if r.Num().BitLen() > exactBits || r.Denom().BitLen() > exactBits {
 		return nil
@@ -25,7 +25,7 @@ func exact(r *big.Rat) *value {
 	return &value{rat: r}
 }
 
-// inexact is a computed real value, or nil beyond the limits. It takes x over; a nil x stays nil.
+// inexact returns a computed real value, or nil beyond the limits. It takes ownership of x; a nil x stays nil.
 func inexact(x *big.Float) *value {
 	if x = within(x); x == nil {
 		return nil
@@ -33,8 +33,8 @@ func inexact(x *big.Float) *value {
 	return &value{re: x}
 }
 
-// within returns x if its magnitude is legal. A sum that cancels to almost nothing is 0. Between the two
-// it cannot be told.
+// within returns x if its magnitude is legal, and 0 for a sum that cancels to almost nothing. It
+// returns nil for magnitudes between the two, where that is unclear.
 func within(x *big.Float) *big.Float {
 	if x == nil || x.IsInf() {
 		return nil
@@ -52,7 +52,7 @@ func newFloat() *big.Float { return new(big.Float).SetPrec(precision) }
 
 func float(x float64) *big.Float { return newFloat().SetFloat64(x) }
 
-// complexOf is a computed value; an imaginary part of 0 is dropped.
+// complexOf returns a computed value. It drops an imaginary part of 0.
 func complexOf(re, im *big.Float) *value {
 	re, im = within(re), within(im)
 	switch {
@@ -78,7 +78,7 @@ func (v *value) approximate() (re, im *big.Float, ok bool) {
 	return newFloat().SetRat(v.rat), float(0), true
 }
 
-// realPart is a real value as a floating-point number, or nil.
+// realPart returns a real value as a floating-point number, or nil.
 func (v *value) realPart() *big.Float {
 	re, _, ok := v.approximate()
 	if !ok || v.im != nil {
@@ -87,7 +87,7 @@ func (v *value) realPart() *big.Float {
 	return re
 }
 
-// sign is that of the real part.
+// sign returns the sign of the real part.
 func (v *value) sign() int {
 	if v.rat != nil {
 		return v.rat.Sign()
@@ -104,7 +104,7 @@ func (v *value) equals(w *value) bool {
 	return ok && okay && near(a, c) && near(b, d)
 }
 
-// near reports whether two numbers agree to agreeBits, relative to the larger or to 1.
+// near reports whether two numbers agree to agreeBits, relative to the larger one or to 1.
 func near(a, b *big.Float) bool {
 	d := new(big.Float).Sub(a, b)
 	scale := max(0, a.MantExp(nil), b.MantExp(nil))
@@ -188,7 +188,7 @@ func divide(a, b *value) *value {
 	return multiply(a, inverse)
 }
 
-// wholePower is a to the nth, by squaring. 0 has no power of 0 or below.
+// wholePower returns a to the power n, by squaring. 0 has no power of 0 or below.
 func wholePower(a *value, n *big.Int) *value {
 	if !n.IsInt64() || a == nil {
 		return nil
@@ -263,7 +263,7 @@ func wholeRoot(x *big.Int, n int64) *big.Int {
 
 const maxFactorial = 1000
 
-// small is a whole value from 0 to maxFactorial, or -1.
+// small returns a whole value from 0 to maxFactorial, or -1.
 func (v *value) small() int64 {
 	if v.rat == nil || !v.rat.IsInt() || !v.rat.Num().IsInt64() {
 		return -1

@@ -1,6 +1,6 @@
-// Package squares is a task for policies that see, read and act. It needs no simulator. An image
-// shows two coloured squares and a hand, and a sentence names one square. The hand must go there
-// and close. Nothing else shows where the squares are, or which one is meant.
+// Package squares is a task for policies with images, text and actions that needs no simulator. An
+// image shows two coloured squares and a hand; a sentence names one square. The hand must move
+// there and close. No other observation says where squares are, or which one is meant.
 package squares
 
 import (
@@ -13,8 +13,8 @@ import (
 
 const (
 	side      = 16   // pixels of the image
-	stride    = 0.25 // longest way of a hand in a step, along each axis
-	reach     = 0.3  // largest distance of a hand at a square
+	stride    = 0.25 // longest move of the hand in a step, along each axis
+	reach     = 0.3  // largest distance at which the hand is at a square
 	width     = 4    // pixels of a square
 	sentences = 24   // bytes of a sentence
 )
@@ -40,13 +40,12 @@ var (
 	_ env.Saver     = squares(nil)
 )
 
-// New makes n of Squares-v0. The action is the way of the hand, ±1 along each axis, and a number
-// whose sign closes the hand. A hand that closes on the square that is meant is a success with
-// reward 1, on the other one it is a failure. Either ends the episode, which has 12 steps at most.
+// New makes n environments of Squares-v0. An action is the move of the hand, ±1 along each axis,
+// and a number whose sign closes the hand. Closing on the square that is meant is a success and
+// pays 1; on the other one it is a failure. Both end the episode, which has at most 12 steps.
 func New(cfg env.Config, n int) (env.Vec, error) { return env.NewEpisodic(make(squares, n), cfg), nil }
 
-// NewSwapped makes n of Squares-v0 whose sentence names the other square. Closing on that one is no
-// success.
+// NewSwapped is New with sentences that name the other square. Closing on that square is still a failure.
 func NewSwapped(cfg env.Config, n int) (env.Vec, error) {
 	return env.NewEpisodic(swapped{make(squares, n)}, cfg), nil
 }
@@ -112,7 +111,7 @@ func (s squares) Reset(n int, seed uint64) error {
 	return nil
 }
 
-// far is the distance along the axis on which it is larger.
+// far returns the larger of the distances along the two axes.
 func far(a, b [2]float64) float64 { return max(math.Abs(a[0]-b[0]), math.Abs(a[1]-b[1])) }
 
 // Step moves the hands.
@@ -140,7 +139,7 @@ func (s squares) Step(action tensor.Tensor, turn []env.Turn, reward []float32, t
 	return nil
 }
 
-// Act goes straight to the square that is meant, and closes there.
+// Act moves straight to the square that is meant, and closes there.
 func (s squares) Act(action tensor.Tensor) error {
 	for n := range s {
 		c, a := &s[n], action.F32()[3*n:]
@@ -177,7 +176,7 @@ func (s squares) Observe(mask []bool, obs tensor.Dict) {
 	}
 }
 
-// paint fills a square of so many pixels.
+// paint fills a square with sides of size pixels.
 func paint(image []uint8, at [2]float64, size int, rgb [3]uint8) {
 	place := func(x float64) int { return int((x+1)/2*(side-1)+0.5) - size/2 }
 	for y := range size {
@@ -205,7 +204,7 @@ func (s squares) Save() (tensor.Dict, error) {
 	return d, nil
 }
 
-// Load puts back what Save returned.
+// Load restores the scenes that Save returned.
 func (s squares) Load(d tensor.Dict) error {
 	for n := range s {
 		row := d.Must("scene").F64()[8*n:]

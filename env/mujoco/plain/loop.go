@@ -58,8 +58,7 @@ type Loop struct {
 	out []float32
 }
 
-// Open reads the model in file. A step is skip steps of the simulation; contacts adds contact
-// forces.
+// Open reads the model in file. A step is skip steps of the simulation; contacts adds contact forces.
 func Open(file string, n, skip int, contacts bool) (*Loop, error) {
 	name, why := C.CString(file), (*C.char)(C.calloc(1, 1000))
 	defer C.free(unsafe.Pointer(name))

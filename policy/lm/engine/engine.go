@@ -175,8 +175,7 @@ func (e *Engine) length(r *Request) int { return len(r.Prompt) + r.Sampling.MaxT
 
 func pagesOf(tokens int) int { return (tokens + lm.PageLen - 1) / lm.PageLen }
 
-// admit starts a request. It returns false if MaxRunning sequences run, or if the cache could fill
-// up.
+// admit starts a request. It returns false if MaxRunning sequences run, or if the cache could fill up.
 func (e *Engine) admit(r *Request, to *Result, index int) bool {
 	s := &sequence{request: r, index: index, result: to, source: e.source(r.Prompt)}
 	pages := pagesOf(e.length(r))

@@ -122,8 +122,7 @@ func harmful(key string, raw json.RawMessage) string {
 	return "not supported"
 }
 
-// LoadAdapter fills the adapters of m from an adapter folder. m was made with the LoRA of
-// ReadAdapter.
+// LoadAdapter fills the adapters of m from an adapter folder. m was made with the LoRA of ReadAdapter.
 func LoadAdapter(m *lm.Model, dir string) error {
 	f := &folder{where: map[string]place{}}
 	if err := f.closeAt(f.open(filepath.Join(dir, adapterWeights), nil)); err != nil {

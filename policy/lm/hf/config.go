@@ -171,8 +171,7 @@ func (r *reader) window(c *lm.Config) int {
 	case lm.Llama:
 		return 0
 	}
-	// For mixtures, versions of transformers disagree about which layers slide. So all count as
-	// sliding.
+	// For mixtures, versions of transformers disagree about which layers slide. So all count as sliding.
 	mixture := c.Family == lm.Qwen2MoE || c.Family == lm.Qwen3MoE
 	if get(r, "use_sliding_window", false) && (mixture || get(r, "max_window_layers", 0) < c.Layers) {
 		if size < 1 {

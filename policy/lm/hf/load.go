@@ -143,8 +143,7 @@ func (f *folder) close() {
 	}
 }
 
-// check returns an error if the folder lacks a wanted tensor, or has one that is neither wanted nor
-// ignored.
+// check returns an error if the folder lacks a wanted tensor, or has one that is neither wanted nor ignored.
 func (f *folder) check(want []lm.Tensor, ignored func(string) bool) error {
 	var wrong []string
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }

@@ -115,8 +115,7 @@ func endsInWord(s string) bool {
 	return size > 0 && isWord(r)
 }
 
-// isWord reports whether r is in \w of Unicode's recommendations for regular expressions (UTS 18,
-// annex C).
+// isWord reports whether r is in \w of Unicode's recommendations for regular expressions (UTS 18, annex C).
 func isWord(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc,
 		unicode.Other_Alphabetic, unicode.Join_Control)

@@ -12,11 +12,9 @@ type bpe struct {
 	bytes *[256]int32
 	// chars has the tokens of single characters if the model works on characters.
 	chars map[string]int32
-	// whole has the tokens by text if a piece that is a token is not split (ignore_merges); else
-	// nil.
+	// whole has the tokens by text if a piece that is a token is not split (ignore_merges); else nil.
 	whole map[string]int32
-	// fallback has the tokens <0x00> to <0xFF> for bytes of characters without a token; -1:
-	// missing.
+	// fallback has the tokens <0x00> to <0xFF> for bytes of characters without a token; -1: missing.
 	fallback *[256]int32
 	unknown  int32 // token of unknown characters; -1: they are left out
 	fuse     bool  // a run of unknown characters is one unknown token
@@ -37,8 +35,7 @@ type mergeTable struct {
 	slots []mergeSlot // a power of two of them, at most half full
 	shift uint
 	ranks int
-	// low has the results of all pairs of tokens below lowIDs, which are bytes in most
-	// vocabularies.
+	// low has the results of all pairs of tokens below lowIDs, which are bytes in most vocabularies.
 	low []uint64
 	// maybe is a Bloom filter with one hash: a bit is 0 if no pair with this hash has a merge.
 	maybe      []uint64

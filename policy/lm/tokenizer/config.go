@@ -86,8 +86,7 @@ func readTemplates(v value) map[string]string {
 	return templates
 }
 
-// readSpecialTokens reads special_tokens_map.json of older folders. tokenizer_config.json takes
-// precedence.
+// readSpecialTokens reads special_tokens_map.json of older folders. tokenizer_config.json takes precedence.
 func (t *Tokenizer) readSpecialTokens(v value) {
 	o := v.object()
 	for _, f := range []struct {

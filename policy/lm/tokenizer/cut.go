@@ -103,8 +103,7 @@ func (e *Encoder) cutAtText(dst []int32, i int, piece string, first bool) []int3
 	return e.cut(dst, i+1, piece[from:], first && from == 0)
 }
 
-// cuts reports whether to split between two parts. left and right say which of them is the
-// separator.
+// cuts reports whether to split between two parts. left and right say which of them is the separator.
 func (b behavior) cuts(left, right bool) bool {
 	switch b {
 	case mergedWithPrevious:

@@ -6,8 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// A decodeStep is a step of the decoder. It gets the text of one token after another and passes on
-// text.
+// A decodeStep is a step of the decoder. It gets the text of one token after another and passes on text.
 type decodeStep struct {
 	kind     decodeKind
 	old, new string // replaceText: the replacement; metaspaceToBlank: old is the letter
@@ -125,8 +124,7 @@ func (s *Stream) Next(id int32) string {
 	return string(s.out)
 }
 
-// End returns the rest, with U+FFFD for bytes that are not UTF-8, and resets the stream for another
-// sequence.
+// End returns the rest, with U+FFFD for bytes that are not UTF-8, and resets the stream for another sequence.
 func (s *Stream) End() string {
 	s.out = s.out[:0]
 	s.end()
@@ -213,8 +211,7 @@ func (s *Stream) flush(i int) {
 	s.pass(i+1, text)
 }
 
-// stripped removes the characters that step i may still remove from the start of text, and passes
-// on the rest.
+// stripped removes the characters that step i may still remove from the start of text, and passes on the rest.
 func (s *Stream) stripped(i int, text string) {
 	step := &s.t.decoder[i]
 	if s.strip == nil {

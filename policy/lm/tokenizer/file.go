@@ -78,8 +78,7 @@ func readPattern(v value) string {
 	return text
 }
 
-// readPreTokenizer adds the cuts of a pre-tokenizer, and reports whether it writes bytes as
-// letters.
+// readPreTokenizer adds the cuts of a pre-tokenizer, and reports whether it writes bytes as letters.
 func (t *Tokenizer) readPreTokenizer(v value, depth int) (byteLevel bool) {
 	if v.isNull() {
 		return false
@@ -134,8 +133,7 @@ func readSplit(o object) cut {
 	case !known:
 		regex.unsupported("the patterns of GPT-2, Qwen2 and Llama 3")
 	case how != isolated && (how != removed || !invert):
-		// The known patterns match all text, so removing the text between matches has the effect of
-		// Isolated.
+		// The known patterns match all text, so removing the text between matches has the effect of Isolated.
 		o.get("behavior").unsupported("Isolated", "Removed with invert: true")
 	}
 	return cut{kind: byRule, rule: rule}

@@ -19,8 +19,7 @@ import (
 // A jinja is a template in the Jinja language, run by gonja. gonja has faults in features that chat
 // templates use: its JSON sorts keys and escapes characters, rstrip() and replace(a, b) are wrong,
 // and a list of one item has no [-1]. The functions of jinja_methods.go and jinja_functions.go
-// replace these. Templates read no files. They are programs: one that loops for ever is not
-// stopped.
+// replace these. Templates read no files. They are programs: one that loops for ever is not stopped.
 type jinja struct {
 	template *exec.Template
 }

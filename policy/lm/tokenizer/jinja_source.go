@@ -3,10 +3,9 @@ package tokenizer
 import "strings"
 
 // plainSource rewrites a template into the subset of Jinja that gonja parses. gonja has conditional
-// expressions only at the top of a tag, with one condition. Others, as in f(a if b else c), become
-// ((b) and [a] or [c])[0], which evaluates the same branch only. A line end before the name of a
-// tag is removed. gonja removes spaces before a statement even if text precedes it on the line; a
-// plus sign prevents this.
+// expressions only at the top of a tag, with one condition. Others, as in f(a if b else c), become ((b) and
+// [a] or [c])[0], which evaluates the same branch only. A line end before the name of a tag is removed.
+// gonja removes spaces before a statement even if text precedes it on the line; a plus sign prevents this.
 func plainSource(source string) string {
 	var b strings.Builder
 	whole := source
@@ -50,15 +49,13 @@ func plainSource(source string) string {
 	return b.String() + source
 }
 
-// startsLine reports whether a statement after text is the first on its line, or directly follows
-// other text.
+// startsLine reports whether a statement after text is the first on its line, or directly follows other text.
 func startsLine(text string) bool {
 	line := strings.TrimRight(text, " \t")
 	return line == "" || len(line) == len(text) || line[len(line)-1] == '\n'
 }
 
-// tagLength returns the length of the tag at the start of source; all of source if the tag has no
-// end.
+// tagLength returns the length of the tag at the start of source; all of source if the tag has no end.
 func tagLength(source string) int {
 	end := "}}"
 	if source[1] == '%' {

@@ -20,8 +20,7 @@ type merger struct {
 const (
 	// shortPiece is the most tokens for which a linear search for the best merge beats the queue.
 	shortPiece = 32
-	// windowLength is the most tokens for which the memory of a merge stays in the L1 and L2
-	// caches.
+	// windowLength is the most tokens for which the memory of a merge stays in the L1 and L2 caches.
 	windowLength = 2048
 	// windowOverlap is the approximate number of tokens that two windows share.
 	windowOverlap = 128

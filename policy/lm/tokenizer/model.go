@@ -136,8 +136,7 @@ func (t *Tokenizer) readChars(o object, whole bool) {
 	}
 }
 
-// readMerges reads the merges. Each is a pair of tokens or, in older files, a text with a space
-// between them.
+// readMerges reads the merges. Each is a pair of tokens or, in older files, a text with a space between them.
 func (t *Tokenizer) readMerges(v value) []merge {
 	var texts []string
 	var pairs [][]string

@@ -8,8 +8,7 @@ import "unicode/utf8"
 type rule uint8
 
 const (
-	// gpt2: lower-case contractions; space? and letters; space? and numbers; space? and others;
-	// white space.
+	// gpt2: lower-case contractions; space? and letters; space? and numbers; space? and others; white space.
 	gpt2 rule = iota + 1
 	// llama3: contractions; any? and letters; up to 3 numbers; space? and others and line ends;
 	// white space with line ends; white space.
@@ -130,10 +129,9 @@ func (c *classes) lineEnds(s string, n int) int {
 	return n
 }
 
-// blanks returns the length of the first piece of s, which begins with a run of white space. With
-// lines, a run with line ends gives all up to its last line end. Otherwise a run at the end of the
-// text is one piece; before other text, the piece is the run without its last character, or its
-// only character.
+// blanks returns the length of the first piece of s, which begins with a run of white space. With lines,
+// a run with line ends gives all up to its last line end. Otherwise a run at the end of the text is one
+// piece; before other text, the piece is the run without its last character, or its only character.
 func (c *classes) blanks(s string, lines bool) int {
 	n, last, line := 0, 0, 0 // ends of the run, of the run without its last character, and of the last line end
 	for n < len(s) {

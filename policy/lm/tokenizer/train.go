@@ -19,8 +19,7 @@ type Training struct {
 	Pattern string
 	// MinCount is the least number of occurrences of a pair to be merged, at least 1.
 	MinCount int
-	// Special are the special tokens. Their ids come last. Texts are split at them, and they are
-	// not in merges.
+	// Special are the special tokens. Their ids come last. Texts are split at them, and they are not in merges.
 	Special []string
 	// BOS, EOS and Pad name special tokens, or are empty. AddBOS puts BOS before every sequence.
 	BOS, EOS, Pad string
@@ -264,7 +263,6 @@ func (q pairQueue) Swap(i, j int) {
 	q[i].place, q[j].place = i, j
 }
 
-// Push and Pop implement heap.Interface. Only the method pair adds pairs, and pairs that no longer
-// occur stay.
+// Push and Pop implement heap.Interface. Only the method pair adds pairs, and pairs that no longer occur stay.
 func (q *pairQueue) Push(p any) { *q = append(*q, p.(*trainPair)) }
 func (q *pairQueue) Pop() any   { panic("not used") }

@@ -2,8 +2,7 @@ package kernel
 
 import "fmt"
 
-// A Term is one product A·B in a sum, A [m,K] and B [K,n]. If Transposed is set, B has the
-// transpose, [n,K].
+// A Term is one product A·B in a sum, A [m,K] and B [K,n]. If Transposed is set, B has the transpose, [n,K].
 type Term struct {
 	A, B       []float32
 	K          int
@@ -14,11 +13,10 @@ type Term struct {
 // processors may later compute the blocks and get the same bits. It has scratch memory, so one
 // goroutine at a time may use it. Make it with NewMultiplier.
 //
-// With one block, an element is its initial value plus one chain of fused multiply-adds, over the
-// terms and over k in order. With more blocks, the columns of every A are split into that many
-// equal pieces (the last ones are shorter if the number does not divide K). Block b is a chain over
-// piece b of every term, from 0 on. The blocks are added as a binary tree, ((0+1)+(2+3))+…, and
-// then to the initial value.
+// With one block, an element is its initial value plus one chain of fused multiply-adds, over the terms
+// and over k in order. With more blocks, the columns of every A are split into that many equal pieces
+// (the last ones are shorter if the number does not divide K). Block b is a chain over piece b of every
+// term, from 0 on. The blocks are added as a binary tree, ((0+1)+(2+3))+…, and then to the initial value.
 type Multiplier struct {
 	level  level
 	pack   []float32 // panels of B, each [k, columns], one after the other
@@ -393,10 +391,9 @@ func (x *Multiplier) Strided(c []float32, cStep int, a []float32, aRow, aCol int
 // maxPages is the most matrices that Pages takes, pageColumns the columns of each.
 const maxPages, pageColumns = 4, 16
 
-// Pages computes C = A·(B₀ B₁ …) for one to four matrices B side by side, each [k,16]; unused pages
-// are nil. Element (i,j) of C is c[i·cStep+j], that of A is a[i·aRow+p]; C has m rows. Each element
-// is one chain over k, at most 256. Rows of C must have room for 64 columns; columns of nil pages
-// are overwritten.
+// Pages computes C = A·(B₀ B₁ …) for one to four matrices B side by side, each [k,16]; unused pages are
+// nil. Element (i,j) of C is c[i·cStep+j], that of A is a[i·aRow+p]; C has m rows. Each element is one
+// chain over k, at most 256. Rows of C must have room for 64 columns; columns of nil pages are overwritten.
 func (x *Multiplier) Pages(c []float32, cStep int, a []float32, aRow int, pages [maxPages][]float32, m, k int) {
 	if x.level == avx512 && pages[1] != nil {
 		_, _ = c[(m-1)*cStep+maxPages*pageColumns-1], a[(m-1)*aRow+k-1]

@@ -67,8 +67,7 @@ func relu[T Float](lv level, dst, x []T) {
 	}
 }
 
-// ReluGrad sets dx to 0 where y ≤ 0, and to dy elsewhere: the derivative through y = relu x. dx may
-// be dy or y.
+// ReluGrad sets dx to 0 where y ≤ 0, and to dy elsewhere: the derivative through y = relu x. dx may be dy or y.
 func ReluGrad[T Float](dx, dy, y []T) {
 	checkSame("relu grad", "dy", len(dy), len(dx))
 	checkSame("relu grad", "y", len(y), len(dx))

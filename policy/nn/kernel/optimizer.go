@@ -10,9 +10,8 @@ import "math"
 //	m = β₁m + (1-β₁)g,    v = β₂v + (1-β₂)g²
 //	p = p - lr·wd·p - lr·(m/c1)/(√(v/c2) + eps)
 //
-// c1 = 1-β₁ᵗ and c2 = 1-β₂ᵗ for step t, from 1 on. scale includes clipping and averaging; g is not
-// changed. eps is above 0, so without weight decay a parameter whose gradient was always 0 does not
-// change.
+// c1 = 1-β₁ᵗ and c2 = 1-β₂ᵗ for step t, from 1 on. scale includes clipping and averaging; g is not changed.
+// eps is above 0, so without weight decay a parameter whose gradient was always 0 does not change.
 func AdamStep(p, g, m, v []float32, lr, beta1, beta2, eps, wd, c1, c2, scale float32) {
 	checkSame("adam step", "g", len(g), len(p))
 	checkSame("adam step", "m", len(m), len(p))
@@ -31,8 +30,7 @@ func newAdam(lr, beta1, beta2, eps, wd, c1, c2, scale float32) adam {
 	}
 }
 
-// adamStep rounds after every operation (the conversions prevent fusing), so every level gives the
-// same bits.
+// adamStep rounds after every operation (the conversions prevent fusing), so every level gives the same bits.
 func adamStep(lv level, p, g, m, v []float32, c adam) {
 	if lv != portable {
 		adamSIMD(lv, p, g, m, v, &c)

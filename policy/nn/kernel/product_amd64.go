@@ -1,15 +1,13 @@
 package kernel
 
 // Products with at most dotColumns columns and k ≥ dotMinK use productDots, and those with at most
-// thinColumns columns and at least thinMinRows rows use productThin. Panels would leave most lanes
-// idle.
+// thinColumns columns and at least thinMinRows rows use productThin. Panels would leave most lanes idle.
 const (
 	dotColumns, dotMinK      = 4, 32 // at most, at least
 	thinColumns, thinMinRows = 8, 16
 )
 
-// productSIMD is product for the vector levels. A is stored by rows if a.row is k, by columns if
-// a.row is 1.
+// productSIMD is product for the vector levels. A is stored by rows if a.row is k, by columns if a.row is 1.
 func productSIMD(lv level, c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
 	switch {
 	case m == 0 || n == 0:
@@ -65,9 +63,8 @@ type addend struct {
 	step int
 }
 
-// Limits of rows and steps of k in one call. The block of A stays in the second-level cache while
-// the panels of B pass. Calls take only microseconds, because the garbage collector cannot
-// interrupt assembly.
+// Limits of rows and steps of k in one call. The block of A stays in the second-level cache while the
+// panels of B pass. Calls take only microseconds, because the garbage collector cannot interrupt assembly.
 const blockRows, blockK = 256, 256
 
 // maxColumns is the most columns of a panel.
@@ -141,9 +138,8 @@ var zeros [maxColumns]float32
 // tailMasks[16-n:] begins with n lanes on. It is never written.
 var tailMasks = [32]int32{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
 
-// productDots puts k in the lanes, for A by rows, and computes one column of C after the other.
-// Whether it is used, and its order of sums, depend only on n and k, so a row has the same bits in
-// any batch.
+// productDots puts k in the lanes, for A by rows, and computes one column of C after the other. Whether
+// it is used, and its order of sums, depend only on n and k, so a row has the same bits in any batch.
 func productDots(lv level, c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
 	var column [blockK]float32
 	var zero float32

@@ -99,13 +99,11 @@ func sumSqSIMD(lv level, lanes *[sumLanes]float64, x []float32) {
 	}
 }
 
-// transposeTile is the number of rows and columns of a that are transposed at a time. Each cache
-// line is then read once and written once, however far apart rows are: a tile fits the second-level
-// cache.
+// transposeTile is the number of rows and columns of a that are transposed at a time. Each cache line
+// is then read once and written once, however far apart rows are: a tile fits the second-level cache.
 const transposeTile = 64
 
-// transposeSIMD transposes the whole 8×8 blocks of a [m,n], and returns the rows and columns that
-// they cover.
+// transposeSIMD transposes the whole 8×8 blocks of a [m,n], and returns the rows and columns that they cover.
 func transposeSIMD(dst, a []float32, m, n int) (rows, columns int) {
 	rows, columns = m&^7, n&^7
 	for i := 0; i < rows; i += transposeTile {

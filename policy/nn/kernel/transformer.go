@@ -243,9 +243,8 @@ func checkRows(op string, x []float32, step, rows, width int) {
 	}
 }
 
-// A softmax has the arguments of SoftmaxBlock or SoftmaxBlockGrad in the layout of the assembly. d
-// is decay or dp; step and bytes (the width) are in bytes. For SoftmaxBlockGrad, top is lse and sum
-// is the mean.
+// A softmax has the arguments of SoftmaxBlock or SoftmaxBlockGrad in the layout of the assembly. d is decay
+// or dp; step and bytes (the width) are in bytes. For SoftmaxBlockGrad, top is lse and sum is the mean.
 type softmax struct {
 	x, top, sum, d                        *float32
 	step, rows, width, bytes, first, more int
@@ -279,10 +278,9 @@ func softmaxPlain(x []float32, step, rows, width, first, more int, top, sums, de
 	}
 }
 
-// SoftmaxBlockGrad replaces scores x by probabilities p = e^(x - lse), and the derivatives dp by
-// the probabilities by the derivatives by the scores, p·(dp - mean). Rows, width and counting
-// scores are as in SoftmaxBlock. lse and mean have an element for each row; mean is Σ p·dp over all
-// columns.
+// SoftmaxBlockGrad replaces scores x by probabilities p = e^(x - lse), and the derivatives dp by the
+// probabilities by the derivatives by the scores, p·(dp - mean). Rows, width and counting scores are
+// as in SoftmaxBlock. lse and mean have an element for each row; mean is Σ p·dp over all columns.
 func SoftmaxBlockGrad(x, dp []float32, step, rows, width, first, more int, lse, mean []float32) {
 	softmaxBlockGrad(best, x, dp, step, rows, width, first, more, lse, mean)
 }

@@ -13,8 +13,7 @@ import (
 )
 
 // One thread: a rank has the cores that its launcher gave it, and workers share these already.
-// OpenBLAS reads its environment variables before our code runs, so only this call can set the
-// number.
+// OpenBLAS reads its environment variables before our code runs, so only this call can set the number.
 func init() { C.openblas_set_num_threads(1) }
 
 // Core returns the processor type that OpenBLAS computes for, such as SkylakeX: the detected one,

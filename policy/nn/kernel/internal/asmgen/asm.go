@@ -19,8 +19,7 @@ func (w width) floats() int    { return w.bytes / 4 }
 func (w width) v(i int) string { return fmt.Sprintf("%s%d", w.reg, i) }
 func (w width) masks() bool    { return w.bytes == 64 } // has mask registers
 
-// mask returns the register with the mask of the last vector: a mask register, or the last vector
-// register.
+// mask returns the register with the mask of the last vector: a mask register, or the last vector register.
 func (w width) mask() string {
 	if w.masks() {
 		return "K1"
@@ -70,8 +69,7 @@ func (a *asm) ret() {
 	a.op("RET")
 }
 
-// tailMask makes the mask of the first CX lanes, in K1 or in the last register. CX is less than a
-// whole vector.
+// tailMask makes the mask of the first CX lanes, in K1 or in the last register. CX is less than a whole vector.
 func (a *asm) tailMask(w width) {
 	if w.masks() {
 		a.op("MOVL", "$1", "AX")

@@ -148,8 +148,7 @@ const (
 	notGE      = 9       // true with NaN
 )
 
-// compare makes the mask of a ∘ b, in register mask or in K2. where sets dst to other under the
-// mask.
+// compare makes the mask of a ∘ b, in register mask or in K2. where sets dst to other under the mask.
 func (v *vector) compare(mask, a, predicate int, b string) {
 	to := v.r(mask)
 	if v.w.masks() {
@@ -200,8 +199,7 @@ func (v *vector) expReduced() {
 // nothing cancels however small x is. Above, it is 1 - 2e/(1+e) with e = e^(-2|x|) = 2ⁿ·(e^r-1) +
 // 2ⁿ, so that an error of the quotient counts less.
 //
-// p interpolates (tanh √z / √z - 1)/z at the Chebyshev nodes of |z| ≤ (½·ln 3)², with tan instead
-// for z < 0.
+// p interpolates (tanh √z / √z - 1)/z at the Chebyshev nodes of |z| ≤ (½·ln 3)², with tan instead for z < 0.
 func (v *vector) tanh() {
 	const joint = 0.5493061443340548 // ½·ln 3
 	p := interpolate(func(z float64) float64 {

@@ -13,11 +13,10 @@ var tiles = map[string][]struct {
 	"512": {{1, 8, false}, {2, 8, false}, {4, 6, true}},
 }
 
-// products writes func panel<width>x<vectors>(p *panel), see type panel, and func dots<width>. A
-// stream is a panel that also prefetches rows of B. pages512x4 takes each vector of columns from
-// another matrix of 16 columns. Rows are processed in tiles; the last tile may be smaller. In a
-// tile, for each k, one row of B is loaded, and each element of A is broadcast and multiplied into
-// the sums of its row.
+// products writes func panel<width>x<vectors>(p *panel), see type panel, and func dots<width>. A stream
+// is a panel that also prefetches rows of B. pages512x4 takes each vector of columns from another matrix
+// of 16 columns. Rows are processed in tiles; the last tile may be smaller. In a tile, for each k, one
+// row of B is loaded, and each element of A is broadcast and multiplied into the sums of its row.
 func products() []byte {
 	a := newFile()
 	for _, w := range widths {
@@ -35,8 +34,7 @@ func products() []byte {
 	return a.Bytes()
 }
 
-// Registers of a panel. SI, DI and R8 point to the tile's first row of A, of C and of the initial
-// values.
+// Registers of a panel. SI, DI and R8 point to the tile's first row of A, of C and of the initial values.
 const (
 	args, rowsLeft          = "R13", "BX"
 	aTile, cTile, startTile = "SI", "DI", "R8"

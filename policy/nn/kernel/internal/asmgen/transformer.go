@@ -41,8 +41,7 @@ func (a *asm) fused(w width, c *constants, name, args string, argBytes int, body
 // of remaining elements.
 const index, whole, rest = "BX", "R14", "R15"
 
-// chunk is the number of elements of a row that are processed at a time in sums with lanes: one or
-// two vectors.
+// chunk is the number of elements of a row that are processed at a time in sums with lanes: one or two vectors.
 const chunk = 16
 
 func (v *vector) perChunk() int { return chunk / v.w.floats() }
@@ -471,8 +470,7 @@ func (v *vector) nextRow() {
 	v.label("done")
 }
 
-// softmax: registers 6 and 7 hold lanes of the largest score, then of the sum; 8 holds the largest
-// score.
+// softmax: registers 6 and 7 hold lanes of the largest score, then of the sum; 8 holds the largest score.
 func (v *vector) softmax() {
 	v.softmaxRows()
 	v.showFrom()
