@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// A repeater is a log that has a place apart for what it has shown before: of simulators that write or
-// fail alike a person need see one.
+// A repeater is a log with a separate place for lines and failures that it has shown before: if
+// many simulators write or fail alike, a person needs to see only one.
 type repeater interface{ Repeat(p []byte) }
 
-// Repeat writes p to the place apart of the log. It reports whether the log has one.
+// Repeat writes p to the log's place for repeats. It returns false if the log has none.
 func (w *lineWriter) Repeat(p []byte) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -21,15 +21,15 @@ func (w *lineWriter) Repeat(p []byte) bool {
 	return ok
 }
 
-// A novelWriter takes lines of children, each with the child's name before it, and passes on those that
-// no other child has written before. Others go to the place apart of the log.
+// A novelWriter takes lines of children, each with the child's name before it. It passes on lines
+// that no other child has written before; others go to the log's place for repeats.
 type novelWriter struct {
 	to *lineWriter
 	mu sync.Mutex
 	by map[string]string // line → the child that wrote it first
 }
 
-// mostNovel bounds the lines that a novelWriter remembers.
+// mostNovel is the most lines that a novelWriter remembers.
 const mostNovel = 1 << 12
 
 // Write takes a line.

@@ -40,8 +40,8 @@ func (c *conversation) check(final bool) error {
 	return c.checkObs(c.final, "final ", true)
 }
 
-// checkObs checks the observations of the environments that took part; with over, only of those
-// whose episode ended.
+// checkObs checks the observations of the environments that took part, or only of those whose
+// episode ended if over is true.
 func (c *conversation) checkObs(obs []tensor.Tensor, what string, over bool) error {
 	for k, f := range c.greeting.spec.Obs {
 		t, mask := obs[k], f.Name == env.ActionMask
@@ -112,8 +112,8 @@ func badNumber(t tensor.Tensor, n int) int {
 	return -1
 }
 
-// allFinite reports whether no number is NaN or infinite. One sum, which any such number spoils, is
-// faster than a test of each.
+// allFinite reports whether no number is NaN or infinite. It checks sums, which any such number
+// spoils: this is faster than a check of each.
 func allFinite(x []float32) bool {
 	var a, b, c, d float32
 	for ; len(x) >= 4; x = x[4:] {

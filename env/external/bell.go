@@ -6,12 +6,12 @@ import (
 	"unsafe"
 )
 
-// A bell is a place in shared memory for the header of a frame without payload. One side writes it
-// and the other finds it while it polls, so the frame takes no system call. A side that is about to
-// block says so first, and then receives frames by the stream again.
+// A bell is a slot in shared memory for the header of a frame without payload. One side writes it
+// and the other side finds it by polling, so the frame takes no system call. A side that is about
+// to block announces it, and then receives frames from the stream.
 //
-// A bell has the words of the header, of which seq is written last, and the word looking. It is 1
-// while the receiver will poll the bell before it blocks.
+// A bell has the words of the header, of which seq is written last, and the word looking. looking
+// is 1 while the receiver will poll the bell before it blocks.
 type bell [bellSize / 8]uint64
 
 const (
@@ -20,14 +20,14 @@ const (
 	looking  = headerSize / 8
 )
 
-// Bells are the two bells of a conversation, as one of its sides sees them.
+// bells are the two bells of a conversation, from the view of one side.
 type bells struct {
 	out, in *bell
 	heard   uint64 // seq of the last frame from in
 	taken   uint64 // seq of the last frame from in or from the stream
 }
 
-// bellsSize is their size in bytes: the parent's, then the child's.
+// bellsSize is the size of both bells in bytes: the parent's, then the child's.
 const bellsSize = 2 * bellSize
 
 func newBells(memory []byte, child bool) *bells {
@@ -46,7 +46,7 @@ func carries(head []byte) bool {
 }
 
 // news reports whether a received header is new. A frame may arrive both by the bell and by the
-// stream; news is false for the second.
+// stream; it is new only once.
 func (b *bells) news(head []byte) bool {
 	if !carries(head) {
 		return true
@@ -77,7 +77,7 @@ func (b *bells) rung(looks int, head []byte) int {
 			for i := range headerSize / 8 {
 				binary.LittleEndian.PutUint64(head[8*i:], atomic.LoadUint64(&b.in[i]))
 			}
-			// if the frame came by the stream, the other words may be the next one's by now
+			// if the frame came by the stream, the other words may already be the next frame's
 			binary.LittleEndian.PutUint64(head[8*seqWord:], seq)
 			b.heard = seq
 			return look
@@ -94,8 +94,8 @@ func (b *bells) look() {
 	}
 }
 
-// leave tells it that this side will block, and then polls once more: a frame may have arrived
-// before the other side noticed.
+// leave tells the other side that this side will block, and then polls once more: a frame may have
+// arrived before the other side noticed.
 func (b *bells) leave(head []byte) bool {
 	if atomic.LoadUint64(&b.in[looking]) == 0 {
 		return false

@@ -8,7 +8,7 @@ import (
 // pageSize is the alignment of the reply block.
 const pageSize = 4096
 
-// Blocks are the layout of the arrays of n environments in a memory: the request block at byte 0,
+// blocks are the layout of the arrays of n environments in a memory: the request block at byte 0,
 // and the reply block at replyAt.
 type blocks struct {
 	request, reply *tensor.Layout

@@ -30,7 +30,7 @@ type Verdict struct {
 	Skipped string // why the rule does not apply to this simulator; "": it does
 }
 
-// A rule is one check, with children of its own.
+// A rule is one check. It starts its own children.
 type rule struct {
 	says  string
 	check func(*checker) error
@@ -183,7 +183,7 @@ func (k *checker) maps() error {
 }
 
 func (k *checker) doesWithout() error {
-	for _, path := range []string{"/nowhere/at/all", "/proc/self/fd/5", "/tmp"} { // 5: it is there, and has no byte yet
+	for _, path := range []string{"/nowhere/at/all", "/proc/self/fd/5", "/tmp"} { // 5: it exists, but is still empty
 		private := privateMemory(newBlocks(k.greeting.spec, k.n).size())
 		private.path = path
 		err := k.with(setup{memory: private}, func(t *trial) error {

@@ -9,7 +9,7 @@ import (
 // short is the max_steps of rules that need several episodes.
 const short = 7
 
-// played returns the outcomes of so many steps of a child configured by s.
+// played returns the outcomes of a number of steps of a child configured by s.
 func (k *checker) played(s setup, steps int, resets bool) (outcomes [][]outcome, err error) {
 	err = k.with(s, func(t *trial) (err error) {
 		outcomes, err = t.playAnew(steps, resets)
@@ -159,7 +159,7 @@ func (k *checker) stepsByMask() error {
 		first, others := make([]byte, t.n), t.all()
 		first[0], others[0] = 1, 0
 		got := make([][]outcome, t.n)
-		for range 2 * k.Steps { // in turn, the others three steps ahead
+		for range 2 * k.Steps { // alternately, with the others three steps ahead
 			mask := others
 			if len(got[1]) == k.Steps || len(got[0])+3 <= len(got[1]) {
 				mask = first

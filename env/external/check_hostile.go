@@ -14,7 +14,7 @@ import (
 // An attack is a sequence of bytes that no parent sends, followed by the end of the stream.
 type attack struct {
 	says      string
-	after     kind // what the parent has said as it should before: hello is nothing, config, reset
+	after     kind // frames that are sent correctly before: hello means none, config, reset
 	bytes     func(t *trial) []byte
 	tolerable bool // an answer is as good as an error
 }
@@ -144,7 +144,7 @@ func frame(h header, payload []byte, c change) []byte {
 	return append(head, payload...)
 }
 
-// notAnAction returns the bytes of numbers or choices that a space does not have.
+// notAnAction returns the bytes of an action that the space does not have.
 func notAnAction(s env.Space) []byte {
 	x := uint32(math.MaxInt32)
 	if s.Kind == env.Box {
@@ -153,7 +153,7 @@ func notAnAction(s env.Space) []byte {
 	return binary.LittleEndian.AppendUint32(nil, x)
 }
 
-// on attacks a child.
+// on runs the attack against a new child.
 func (a attack) on(k *checker) error {
 	t, err := k.open()
 	if err != nil {
@@ -163,7 +163,7 @@ func (a attack) on(k *checker) error {
 	return t.explain(t.bear(a))
 }
 
-// bear returns an error if the child crashed, hung, or accepted an attack silently.
+// bear returns an error if the child crashed, hung, or silently accepted an attack.
 func (t *trial) bear(a attack) error {
 	if a.after != hello {
 		if err := t.configure(setup{n: t.check.n, before: t.check.by()}); err != nil {

@@ -19,7 +19,7 @@ type trial struct {
 	check   *checker
 	stream  *stream
 	episode []uint64 // number of each environment's episode
-	steps   []uint64 // that each environment has taken, over all episodes
+	steps   []uint64 // steps of each environment so far, over all episodes
 	alike   bool     // all environments have the seeds and actions of environment 0
 }
 
@@ -45,7 +45,7 @@ func (t *trial) playAnew(steps int, autoReset bool) ([][]outcome, error) {
 	return t.play(steps, autoReset)
 }
 
-// play steps every environment so many times and returns the outcomes of each.
+// play steps every environment this number of times and returns the outcomes of each.
 func (t *trial) play(steps int, autoReset bool) ([][]outcome, error) {
 	played := make([][]outcome, t.n)
 	for range steps {
@@ -67,7 +67,7 @@ func (t *trial) turn(mask []byte, autoReset bool, played [][]outcome) error {
 		if mask[n] != 0 {
 			t.act(n)
 			t.steps[n]++
-			t.episode[n]++ // that which AUTORESET begins
+			t.episode[n]++ // the episode that AUTORESET begins
 		}
 	}
 	if err := t.keeping(step, flags, mask); err != nil {
@@ -168,7 +168,7 @@ func (t *trial) exchange(k kind, flags uint16, mask []byte) error {
 	return nil
 }
 
-// draw returns random numbers of environment n, number i of a purpose.
+// draw returns random numbers of environment n: number i for a purpose.
 func (t *trial) draw(n int, i, purpose uint64) *rand.Rand {
 	if t.alike {
 		n = 0
@@ -281,5 +281,5 @@ func (t *trial) explain(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fmt.Errorf("%w (after %v, --timeout)", err, t.check.Timeout)
 	}
-	return fmt.Errorf("%w%s%s", err, t.proc.fate(err), t.proc.outputTail()) // they are in no log
+	return fmt.Errorf("%w%s%s", err, t.proc.fate(err), t.proc.outputTail()) // they are not in a log
 }

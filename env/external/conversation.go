@@ -21,7 +21,7 @@ type conversation struct {
 	greeting *greeting
 	text     string // the greeting, without its token
 	log      io.Writer
-	stranger bool // has not shown its token yet
+	stranger bool // the child has not shown its token yet
 
 	n      int
 	blocks blocks
@@ -33,7 +33,7 @@ type conversation struct {
 	mask                  []byte
 	reward                []float32
 	terminated, truncated []byte
-	info                  tensor.Tensor // the zero Tensor where there are no figures
+	info                  tensor.Tensor // the zero Tensor without figures
 	obs, final            []tensor.Tensor
 
 	// The last frame that was sent, and the kind of frame that must follow.
@@ -42,22 +42,22 @@ type conversation struct {
 	asked     kind
 	autoReset bool
 	count     uint32
-	pixels    int // bytes of the pictures that were asked for
+	pixels    int // bytes of the requested pictures
 	wanted    kind
 
 	received header
 	accept   func(head []byte) (uint64, error) // expect
 }
 
-// The errors of a child that does not greet as it should.
+// The errors of a child whose greeting is missing or wrong.
 var (
 	errMute    = errors.New("it exited before the handshake: does it speak RLB1?")
 	errNoHello = errors.New("its first frame is no HELLO")
 	errNoToken = errors.New("greeting: not the token it was to have")
 )
 
-// greet waits for the child's greeting, which must contain token. As long as it does not know that
-// the child has the token, it writes nothing of what the child sends.
+// greet waits for the child's greeting, which must contain token. Until the child has shown the
+// token, greet logs nothing that the child sends.
 func greet(link Link, proc *process, who, token string, log io.Writer, by time.Time) (*conversation, error) {
 	c := &conversation{link: link, proc: proc, who: who, log: log, stranger: token != ""}
 	c.accept, c.wanted = c.expect, hello
@@ -88,8 +88,8 @@ type setup struct {
 	n, child, maxSteps int
 	ignoreTerminations bool
 	shareMemory        bool
-	noBells            bool    // in the memory
-	memory             *memory // to be offered; nil: as shareMemory says
+	noBells            bool    // do not use bells in the memory
+	memory             *memory // memory to offer; nil: as shareMemory says
 	before             time.Time
 }
 
@@ -140,7 +140,7 @@ func (c *conversation) configure(s setup) error {
 	return nil
 }
 
-// configPayload returns the payload of CONFIG for s, with that many bytes of shared memory at path.
+// configPayload returns the payload of CONFIG for s, with shared bytes of memory at path.
 func configPayload(s setup, path string, shared uint64) []byte {
 	payload := make([]byte, configSize, configSize+len(path))
 	for i, x := range []int{version, s.n, s.child, s.maxSteps} {
@@ -166,7 +166,7 @@ func (c *conversation) bind() {
 	}
 }
 
-// ask sends a RESET or STEP with the contents of the request block; hear receives the answer.
+// ask sends a RESET or STEP with the request block; hear receives the answer.
 func (c *conversation) ask(k kind, flags uint16, by time.Time) error {
 	var payload []byte
 	if !c.shared {
@@ -175,7 +175,7 @@ func (c *conversation) ask(k kind, flags uint16, by time.Time) error {
 	return c.send(header{kind: k, flags: flags, count: uint32(c.n)}, payload, by)
 }
 
-// hear waits for the answer to ask, puts it into the reply block, and checks it.
+// hear waits for the answer to ask, writes it to the reply block, and checks it.
 func (c *conversation) hear(by time.Time) error {
 	payload, err := c.receive(by)
 	if err != nil {
@@ -193,7 +193,7 @@ func (c *conversation) hear(by time.Time) error {
 	return c.check(final)
 }
 
-// call sends a frame with this payload and returns the payload of the answer, want bytes.
+// call sends a frame with this payload and returns the payload of the answer, which must have want bytes.
 func (c *conversation) call(k kind, payload []byte, want int, by time.Time) ([]byte, error) {
 	if err := c.send(header{kind: k}, payload, by); err != nil {
 		return nil, err
@@ -205,7 +205,7 @@ func (c *conversation) call(k kind, payload []byte, want int, by time.Time) ([]b
 	return answer, err
 }
 
-// send sends a frame; requests get the next number.
+// send sends a frame. Requests get the next sequence number.
 func (c *conversation) send(h header, payload []byte, by time.Time) error {
 	if h.kind != config && h.kind != closing {
 		c.seq++
@@ -311,7 +311,7 @@ func (c *conversation) save(by time.Time) ([]byte, error) {
 	return c.call(save, nil, c.n*c.greeting.State, by)
 }
 
-// load restores them. The observations are in the reply block then.
+// load restores the states, and receives the observations into the reply block.
 func (c *conversation) load(states []byte, by time.Time) error {
 	for n := range c.mask {
 		c.mask[n] = 1
@@ -338,8 +338,8 @@ func (c *conversation) render(width, height int, mask []bool, by time.Time) ([]b
 	return c.call(render, payload, c.pixels, by)
 }
 
-// close ends the conversation, and the child if this process started it. The child gets a moment to
-// end by itself unless it is useless.
+// close ends the conversation, and the child if this process started it. The child gets time to end
+// by itself unless it is useless.
 func (c *conversation) close(useless bool) error {
 	if !useless {
 		c.count = 0
@@ -355,9 +355,9 @@ func (c *conversation) close(useless bool) error {
 	return err
 }
 
-// exitReport describes how the child that failed with err ended, with the last lines of its output.
-// It leaves them out if the child sent an ERROR and the log has all of its output. It returns "" if
-// this process did not start the child.
+// exitReport describes how the child ended that failed with err, with the last lines of its output.
+// It leaves out the lines if the child sent an ERROR and the log has all of its output. It returns
+// "" if this process did not start the child.
 func (c *conversation) exitReport(err error) string {
 	if c.proc == nil {
 		return ""

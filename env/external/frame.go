@@ -44,10 +44,10 @@ const (
 	headerSize = 32
 	magic      = "RLB1"
 	maxPayload = 1 << 31
-	maxText    = 1 << 20 // of a greeting, an error, a line
-	maxEnvs    = 1 << 20 // of a child
-	maxSide    = 1 << 14 // of a picture, pixels
-	configSize = 32      // of a CONFIG, without its path
+	maxText    = 1 << 20 // bytes of a greeting, an error, a line
+	maxEnvs    = 1 << 20 // environments of a child
+	maxSide    = 1 << 14 // pixels of a side of a picture
+	configSize = 32      // bytes of a CONFIG, without its path
 	maxPath    = 4096
 )
 

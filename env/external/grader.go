@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/internal/programs"
 )
 
-// A Grader is a program that says what answers of a language model are worth (docs/bridge.md, Graders).
-// After an error it can only be closed.
+// A Grader is a program that grades answers of a language model (docs/bridge.md, Graders). After an
+// error it can only be closed.
 type Grader struct {
 	c        *conversation
 	programs *programs.Starter
@@ -26,8 +26,8 @@ type Submission struct {
 	Solutions []string `json:"solutions"`
 }
 
-// StartGrader starts the program command by a supervisor, and waits for its greeting. timeout bounds
-// that, and each call of Grade. The program's output goes to log.
+// StartGrader starts the program command under a supervisor, and waits for its greeting. timeout
+// limits this wait and each call of Grade. The program's output goes to log.
 func StartGrader(by programs.Entry, command []string, timeout time.Duration, log io.Writer) (*Grader, error) {
 	g := &Grader{patient: timeout, programs: by.NewStarter()}
 	lines := &lineWriter{to: log}
@@ -67,7 +67,7 @@ func (g *Grader) greet() error {
 	return nil
 }
 
-// Grade returns what submissions are worth; nil is an answer that the program cannot read.
+// Grade returns the grades of submissions; nil: the program cannot read the answer.
 func (g *Grader) Grade(submissions []Submission) (worth []*float32, err error) {
 	payload, err := json.Marshal(submissions)
 	if err != nil {
@@ -89,7 +89,7 @@ func (g *Grader) Grade(submissions []Submission) (worth []*float32, err error) {
 	return worth, nil
 }
 
-// explain says how the program ended that failed with err, and what it wrote last.
+// explain adds to err how the program ended, and its last output.
 func (g *Grader) explain(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fmt.Errorf("no answer in %v (reward.program.timeout)", g.patient)

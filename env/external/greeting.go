@@ -36,7 +36,7 @@ type greeting struct {
 	spec env.Spec
 }
 
-// A spaceJSON is a space in the form of greetings.
+// A spaceJSON is a space in a greeting.
 type spaceJSON struct {
 	Name  string `json:"name"`
 	Kind  string `json:"kind"`
@@ -48,11 +48,11 @@ type spaceJSON struct {
 	Nvec  []int  `json:"nvec"`
 }
 
-// bounds are one bound for all elements, or one for each. A null becomes NaN.
+// bounds are one bound for all elements, or one for each element. A null becomes NaN.
 type bounds struct {
 	all   float64
 	each  []float64
-	wrong bool // neither: the JSON decoder would not say where
+	wrong bool // neither of both: the JSON decoder would not report the place
 }
 
 func (b *bounds) UnmarshalJSON(text []byte) error {
@@ -78,7 +78,7 @@ func (b *bounds) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// of returns the bounds of n elements, and none for elements without one.
+// of returns the bounds of n elements; an element without a bound gets none.
 func (b bounds) of(n int, none float32) ([]float32, error) {
 	if b.wrong {
 		return nil, errors.New("expected a number, null, or an array of them")
@@ -100,7 +100,7 @@ func (b bounds) of(n int, none float32) ([]float32, error) {
 }
 
 // maxElements is the greatest number of elements of one space, and of all spaces of an environment
-// together. maxState is the greatest size of a saved environment in bytes.
+// together. maxState is the greatest size in bytes of a saved environment.
 const (
 	maxElements = 1 << 24
 	maxState    = 1 << 28
@@ -108,7 +108,7 @@ const (
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-// tokenIn returns the token in the payload of a HELLO, "" where there is none.
+// tokenIn returns the token in the payload of a HELLO, or "".
 func tokenIn(text []byte) string {
 	var g struct {
 		Token string `json:"token"`
@@ -125,7 +125,7 @@ func withoutToken(text []byte) (string, error) {
 	if err := json.Unmarshal(text, &members); err != nil {
 		return "", fmt.Errorf("greeting: %w", err)
 	}
-	// as it is read
+	// the JSON decoder ignores case, too
 	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return strings.EqualFold(name, "token") })
 	clean, err := json.Marshal(members)
 	return string(clean), err
@@ -148,7 +148,7 @@ func readGreeting(text []byte) (*greeting, error) {
 	if g.V != version {
 		return nil, fmt.Errorf("greeting: version %d of the protocol, expected %d", g.V, version)
 	}
-	// Once more, over the defaults of bounds.
+	// Read again, over the default bounds.
 	read := func(text json.RawMessage) (s spaceJSON, err error) {
 		s.Low, s.High = unbounded, unbounded
 		if text == nil {
@@ -229,7 +229,7 @@ func readGreeting(text []byte) (*greeting, error) {
 	return g, nil
 }
 
-// inJSON describes err in terms of JSON: where it is and what is valid. It does not quote the text,
+// inJSON describes err by its place in the JSON and the valid values. It does not quote the text,
 // which may contain a token.
 func inJSON(err error) error {
 	var syntax *json.SyntaxError

@@ -21,26 +21,25 @@ import (
 // goroutines may make and use its Vecs.
 type Hub struct {
 	log      *lineWriter
-	output   io.Writer // for the children's output: goes to log, up to maxOutput bytes
+	output   io.Writer // children's output: goes to log, up to maxOutput bytes
 	rank     int
 	programs *programs.Starter
 	shutdown *shutdown
 	repeats  repeats            // of errors that simulators report
 	failures repeats            // of all kinds of failures
-	offered  chan *conversation // children that came over other links
+	offered  chan *conversation // children that connected over other links
 
 	mu        sync.Mutex
 	listeners map[string]*listener
 	spare     map[string]*conversation // children that Ask started or accepted and no Vec uses yet
 	vecs      map[*Vec]struct{}
-	started   int // children, so far
+	started   int // number of children so far
 	stop      func(error)
 }
 
-// NewHub returns a Hub that writes its children's output and their failures to log. If log has a method
-// Repeat([]byte), that takes lines which another child has written before, and failures like the last
-// one. rank is the rank of this process in its job, 0 if it is alone. Sockets of different ranks have
-// different addresses.
+// NewHub returns a Hub that writes its children's output and failures to log. If log has a method
+// Repeat([]byte), the method gets lines that another child has written before, and failures like the last one.
+// rank is the rank of this process in its job, 0 if it is alone; it makes the addresses of sockets different.
 func NewHub(log io.Writer, rank int) *Hub {
 	lines := &lineWriter{to: log}
 	novel := &novelWriter{to: lines, by: map[string]string{}}
@@ -51,8 +50,8 @@ func NewHub(log io.Writer, rank int) *Hub {
 	}
 }
 
-// Supervise makes the Hub start its children by a supervisor, so that whatever they start ends with
-// this process. It returns the Hub. Call it before the Hub starts children.
+// Supervise makes the Hub start its children under a supervisor, so that all their processes end
+// with this process. It returns the Hub. Call it before the Hub starts children.
 func (h *Hub) Supervise(by programs.Entry) *Hub {
 	h.programs = by.NewStarter()
 	return h
@@ -70,7 +69,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
-// maxOutput is how many bytes of output of all children of a Hub together go to its log. Without a
+// maxOutput is the most bytes of output of all children of a Hub that go to its log. Without a
 // limit, children that are replaced again and again would fill the disk.
 const maxOutput = 16 << 20
 
@@ -79,7 +78,7 @@ const maxOutput = 16 << 20
 type limitedWriter struct {
 	mu   sync.Mutex
 	to   io.Writer
-	left int // < 0: none, and the notice was written
+	left int // < 0: none are left, and the notice was written
 }
 
 func (w *limitedWriter) Write(p []byte) (int, error) {
@@ -123,8 +122,8 @@ func (h *Hub) Offer(link Link, who string) error {
 	return err
 }
 
-// Watch makes the Hub call stop when a child has failed too often to be replaced. Its environments
-// have no episodes (env.NoEpisode) from then on. Without Watch, Step returns the error.
+// Watch makes the Hub call stop when a child has failed too often to be replaced. From then on its
+// environments have no episodes (env.NoEpisode). Without Watch, Step returns the error.
 func (h *Hub) Watch(stop func(error)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -245,12 +244,12 @@ func (h *Hub) await(cfg env.External, by time.Time) (*conversation, error) {
 	}
 }
 
-// errNoSolver is the error of a request for one more program of the same MPI job. All of them were
+// errNoSolver is the error of a request for another program of the same MPI job. All of these were
 // offered when the job began.
 var errNoSolver = errors.New("no other solver is in this MPI job; solvers in the MPI job serve only a training job " +
 	"(rlinf -c), no other command")
 
-// source names where the children of cfg come from. Different sources have different names.
+// source returns a name for the origin of the children of cfg. Different origins have different names.
 func source(cfg env.External) string {
 	if cfg.Listen != "" {
 		return cfg.Listen

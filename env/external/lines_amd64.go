@@ -2,8 +2,7 @@ package external
 
 import "golang.org/x/sys/cpu"
 
-// takeLines takes as many whole lines of src as there are to dst, and returns how many bytes they
-// have.
+// takeLines takes whole lines of src, as many as dst has, and returns the number of bytes.
 func takeLines(dst, src []byte) int {
 	n := len(src) / cacheLine
 	if n == 0 || !cpu.X86.HasAVX {

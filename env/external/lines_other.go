@@ -2,5 +2,5 @@
 
 package external
 
-// takeLines is for processors on which it was measured.
+// takeLines does nothing: the gain was measured on amd64 only.
 func takeLines(_, _ []byte) int { return 0 }

@@ -11,7 +11,7 @@ import (
 // A Link carries frames to a child and back, by a stream of this machine or by MPI messages. Not
 // for concurrent use.
 type Link interface {
-	// Send sends a frame of these parts, one after the other, before by.
+	// Send sends a frame that consists of head and payload, before by.
 	Send(by time.Time, head, payload []byte) error
 	// Receive returns the next frame's header and payload, before by. They are valid until the next
 	// call. accept gets the header and returns the payload's size. Its error ends Receive before
@@ -48,8 +48,7 @@ func ChildrenOf(hello []byte, cfg env.External, n int) (int, error) {
 	return Children(cfg, n)
 }
 
-// EnvsPerChild returns how many environments a child of cfg plays, whose Greeting is known; 0: any
-// number.
+// EnvsPerChild returns the number of environments of each child of cfg, whose Greeting is known; 0: any number.
 func EnvsPerChild(cfg env.External) (int, error) {
 	g, err := readGreeting([]byte(cfg.Greeting))
 	if err != nil {
@@ -71,7 +70,7 @@ func Dismisses(head []byte) bool {
 	return err == nil && h.kind == closing
 }
 
-// Plays reports whether head is the header of a request to a simulator that has said that it is ready.
+// Plays reports whether head is the header of a request to a simulator that has reported READY.
 func Plays(head []byte) bool {
 	if len(head) < headerSize {
 		return false

@@ -28,13 +28,13 @@ type listener struct {
 	net       net.Listener
 	queue     chan *conversation
 	done      chan struct{} // closed when it stops listening
-	room      chan struct{} // one element for each visitor
+	room      chan struct{} // has one element for each visitor
 	accepting sync.WaitGroup
 	greeting  sync.WaitGroup
 
 	mu       sync.Mutex
 	visitors []*visitor // oldest first
-	refused  int        // so far
+	refused  int        // number of refusals so far
 }
 
 // A visitor is a connection that has not greeted yet.
@@ -43,11 +43,11 @@ type visitor struct {
 	since time.Time
 }
 
-// maxWaiting is how many children may wait in the queue. Further ones block until there is room.
+// maxWaiting is the most children in the queue. Further children block until there is room.
 const maxWaiting = 1024
 
-// A visitor may take greetingTime to greet. If there are maxVisitors already, the oldest is sent
-// away for a new one. It has had firstTime at least.
+// A visitor has greetingTime to greet. If there are maxVisitors, a new one replaces the oldest
+// after that has had firstTime.
 const (
 	greetingTime = 10 * time.Second
 	firstTime    = 500 * time.Millisecond
@@ -97,7 +97,7 @@ func splitAddress(address string, rank int) (network, at string, err error) {
 			return "", "", fmt.Errorf("%q: the path of the socket, %q, has %d bytes, expected 1 to %d", address, at,
 				len(at), env.MaxSocketPath)
 		}
-		if at[0] == '@' { // Go takes this for an abstract name, but clients look for a file
+		if at[0] == '@' { // Go treats this as an abstract name, but clients look for a file
 			return "", "", fmt.Errorf("%q: the path of the socket, %q, begins with @, expected ./@ for a file of "+
 				"this name",
 				address, at)
@@ -120,8 +120,8 @@ func splitAddress(address string, rank int) (network, at string, err error) {
 	return "", "", fmt.Errorf("%q, expected unix:/path, tcp:host:port or mpi", address)
 }
 
-// makeRoom removes a socket at path on which nobody listens, which a killed job has left. Anything
-// else at path is an error.
+// makeRoom removes a socket at path on which nobody listens, left by a killed job. Anything else at
+// path is an error.
 func makeRoom(path string) error {
 	old, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -155,7 +155,7 @@ func ownersOnly(_, _ string, c syscall.RawConn) (err error) {
 	return err
 }
 
-// mostVisitors returns maxVisitors, or fewer where this process may open few files.
+// mostVisitors returns maxVisitors, or less if this process may open only a few files.
 func mostVisitors() int {
 	var files unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) != nil {
@@ -201,8 +201,7 @@ func (l *listener) accept(h *Hub, token string) {
 	}
 }
 
-// admit makes conn a visitor as soon as there is room. It returns nil if the listener is closed
-// before.
+// admit makes conn a visitor as soon as there is room. It returns nil if the listener is closed first.
 func (l *listener) admit(conn net.Conn) *visitor {
 	select {
 	case l.room <- struct{}{}:
@@ -272,7 +271,7 @@ func (l *listener) welcome(h *Hub, conn net.Conn, token string) (*conversation, 
 	case *net.TCPConn:
 		conn.SetNoDelay(true)
 	}
-	c, err := greet(door{conn}, nil, l.name(conn), token, h.output, time.Now().Add(greetingTime))
+	c, err := greet(visitorLink{conn}, nil, l.name(conn), token, h.output, time.Now().Add(greetingTime))
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil, fmt.Errorf("no greeting in %v", greetingTime)
 	}
@@ -287,7 +286,7 @@ func (l *listener) welcome(h *Hub, conn net.Conn, token string) (*conversation, 
 	return c, nil
 }
 
-// name returns what messages call the child behind conn.
+// name returns the name of the child behind conn for messages.
 func (l *listener) name(conn net.Conn) string {
 	if conn.RemoteAddr().Network() == "unix" {
 		return fmt.Sprintf("simulator at %v", l.net.Addr())
@@ -295,8 +294,8 @@ func (l *listener) name(conn net.Conn) string {
 	return fmt.Sprintf("simulator at %v", conn.RemoteAddr())
 }
 
-// manyRefusals is how many refusals have a line each. After them only each has one that doubles
-// their number, so that strangers cannot fill the log.
+// manyRefusals is the number of refusals that get a log line each. After these, a line is written
+// only when their number has doubled, so that strangers cannot fill the log.
 const manyRefusals = 8
 
 // refuse closes conn because of err.
@@ -319,21 +318,20 @@ func (l *listener) refuse(h *Hub, conn net.Conn, err error) {
 	}
 }
 
-// A door is the Link to a visitor. It waits in Go's poller, because a stream takes a thread while it
-// waits.
-type door struct{ conn net.Conn }
+// A visitorLink is the Link to a visitor. It waits in Go's poller, because a stream would block a thread.
+type visitorLink struct{ conn net.Conn }
 
-func (d door) Send(by time.Time, head, payload []byte) error {
-	d.conn.SetWriteDeadline(by)
-	_, err := (&net.Buffers{head, payload}).WriteTo(d.conn)
+func (v visitorLink) Send(by time.Time, head, payload []byte) error {
+	v.conn.SetWriteDeadline(by)
+	_, err := (&net.Buffers{head, payload}).WriteTo(v.conn)
 	return err
 }
 
-func (d door) Receive(by time.Time, accept func(head []byte) (uint64, error)) (head, payload []byte, err error) {
-	d.conn.SetReadDeadline(by)
-	read := func(n uint64) []byte { // takes no memory for bytes that do not come
+func (v visitorLink) Receive(by time.Time, accept func(head []byte) (uint64, error)) (head, payload []byte, err error) {
+	v.conn.SetReadDeadline(by)
+	read := func(n uint64) []byte { // allocates no memory for bytes that do not arrive
 		var b []byte
-		if b, err = io.ReadAll(io.LimitReader(d.conn, int64(n))); errors.Is(err, unix.ECONNRESET) ||
+		if b, err = io.ReadAll(io.LimitReader(v.conn, int64(n))); errors.Is(err, unix.ECONNRESET) ||
 			err == nil && uint64(len(b)) < n {
 			err = ErrGone
 		}
@@ -350,7 +348,7 @@ func (d door) Receive(by time.Time, accept func(head []byte) (uint64, error)) (h
 	return head, payload, err
 }
 
-func (d door) Close() error { return d.conn.Close() }
+func (v visitorLink) Close() error { return v.conn.Close() }
 
 // knownUser returns an error unless the peer of conn runs as the same user as this process, or as
 // root.
@@ -396,7 +394,7 @@ func secret(file string) (string, error) {
 	line, err := readSecret(file)
 	if errors.Is(err, os.ErrNotExist) {
 		made, err := newSecret(file)
-		if errors.Is(err, os.ErrExist) { // by another rank
+		if errors.Is(err, os.ErrExist) { // another rank made it
 			return readSecret(file)
 		}
 		return made, err

@@ -14,7 +14,7 @@ import (
 // A memory holds the arrays of a conversation. It is shared with the child, or private.
 type memory struct {
 	bytes  []byte
-	path   string // that the child opens; "": not shared
+	path   string // path for the child to open; "": not shared
 	remove bool   // path is in the file system
 	mapped bool
 }

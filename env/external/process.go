@@ -41,7 +41,7 @@ const grace = 2 * time.Second
 func start(s *programs.Starter, command, env []string, who string, log io.Writer) (p *process, link *stream,
 	err error) {
 	p = &process{done: make(chan struct{})}
-	var files []*os.File // to be closed here when the child has them
+	var files []*os.File // closed here after the child has them
 	defer func() {
 		for _, f := range files {
 			f.Close()
@@ -125,8 +125,8 @@ func (p *process) end(useless bool) error {
 	return p.memory.Close()
 }
 
-// fate describes how the child that failed with err ended. It returns "" if the child is still
-// running or its output is still being read. It waits a moment for both, and longer if err says
+// fate describes how the child ended that failed with err. It returns "" if the child is still
+// running or its output is still being read. It waits a moment for both, and longer if err means
 // that the child is about to end.
 func (p *process) fate(err error) string {
 	patience := 200 * time.Millisecond
@@ -151,8 +151,7 @@ func (p *process) logged() bool {
 	return !p.unlogged
 }
 
-// outputTail returns the last lines of the child's output as the end of a message, "" if there are
-// none.
+// outputTail returns the last lines of the child's output, to be appended to a message, or "".
 func (p *process) outputTail() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,21 +6,20 @@ import (
 	"sync"
 )
 
-// repeats counts how often simulators report the same error. Several goroutines may use it.
+// repeats counts how often simulators report the same error in a row. Several goroutines may use it.
 type repeats struct {
 	mu    sync.Mutex
-	text  string // of the last error, without numbers
+	text  string // the last error, without numbers
 	times int
-	ended int // episodes since then
+	ended int // well-ended episodes since then
 }
 
-// calm is after how many episodes that ended well an error counts as new.
+// calm is the number of well-ended episodes after which an error counts as new.
 const calm = 100
 
 var digits = regexp.MustCompile(`[0-9]+`)
 
-// add takes the error err of a child and returns how often the same one has come; 0 for an error that
-// no simulator reported.
+// add returns how often the same error as err has come; 0 if no simulator reported err.
 func (r *repeats) add(err error) int {
 	var said complaint
 	if !errors.As(err, &said) {

@@ -113,8 +113,7 @@ func (v *Vec) restart(c *child, seeds []uint64) error {
 	return nil
 }
 
-// finalFailure says why child c cannot be replaced, which has reported the same error so many times.
-// It returns "" if it can be.
+// finalFailure returns why child c cannot be replaced, or "". same is how often its error was reported.
 func (v *Vec) finalFailure(c *child, same int) string {
 	most := v.cfg.External.MaxSameErrors
 	switch {

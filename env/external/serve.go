@@ -15,8 +15,8 @@ import (
 )
 
 // Serve makes this program a child: it plays environments for the parent at address, usually
-// RLB_ADDR, until the parent sends CLOSE or is gone. new makes one environment, which must obey
-// maxSteps and ignoreTerminations and repeat no actions.
+// RLB_ADDR, until the parent sends CLOSE or ends. new makes one environment, which must obey
+// maxSteps and ignoreTerminations and must not repeat actions.
 func Serve(address, token string, new func(maxSteps int, ignoreTerminations bool) (env.Vec, error)) error {
 	link, err := dial(address)
 	if err != nil {
@@ -57,7 +57,7 @@ type server struct {
 	accept         func(head []byte) (uint64, error) // expect
 }
 
-// forever is the deadline of a child, which waits as long as its parent lives.
+// forever returns the deadline of a child, which waits as long as its parent lives.
 func forever() time.Time { return time.Now().Add(math.MaxInt64) }
 
 // converse greets the parent and answers its requests until CLOSE or an error.
@@ -246,7 +246,7 @@ func (s *server) answer(h header, payload []byte) error {
 	case render:
 		return s.draw(payload)
 	}
-	copy(s.memory.bytes, payload) // nothing, where memory is shared
+	copy(s.memory.bytes, payload) // copies nothing with shared memory
 	flags := uint16(0)
 	for n, turn := range s.request.Must("mask").U8() {
 		switch turn {

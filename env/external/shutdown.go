@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// A shutdown says whether the program was asked to stop. It stops waiting for new simulators; if
-// the program must stop at once, it also limits each pending reply to replyLimit. A nil shutdown
-// was never asked for.
+// A shutdown records whether the program was asked to stop. It ends waits for new simulators; if the program
+// must stop at once, it also limits each pending reply to replyLimit. A nil shutdown is never asked for.
 type shutdown struct {
 	once  sync.Once
 	asked chan struct{} // closed when the program is asked to stop
@@ -66,8 +65,8 @@ func (s *shutdown) pollMillis() int64 {
 	return pollInterval.Milliseconds()
 }
 
-// tooLate returns the error of a wait that a shutdown has ended by now, nil if none has. The wait
-// began at start. It is for a simulator that plays, or for a new one, which nobody waits for any more.
+// tooLate returns the error of a wait that a shutdown has ended, or nil. The wait began at start.
+// plays is false for a wait for a new simulator, which ends at once.
 func (s *shutdown) tooLate(start, by time.Time, plays bool) error {
 	switch {
 	case !plays && s.requested():
@@ -78,7 +77,7 @@ func (s *shutdown) tooLate(start, by time.Time, plays bool) error {
 	return errNoReply
 }
 
-// deadline returns when a wait for a reply ends that began at start and has the deadline by.
+// deadline returns the end of a wait for a reply that began at start and has the deadline by.
 func (s *shutdown) deadline(start, by time.Time) time.Time {
 	if !s.limitsReplies() {
 		return by
@@ -100,10 +99,9 @@ func (h *Hub) RequestStop(atOnce bool) { h.shutdown.request(atOnce) }
 // StopRequested reports whether RequestStop was called.
 func (h *Hub) StopRequested() bool { return h.shutdown.requested() }
 
-// Wait calls look until it returns anything but os.ErrDeadlineExceeded. Each call gets the time at
-// which it must return. Wait ends with os.ErrDeadlineExceeded at by. After a RequestStop it ends
-// earlier, with an error that is ErrStopRequested: with atOnce, and also without it if the simulator
-// that it waits for does not play yet. It is for Links that wait in their own way.
+// Wait is for Links that wait in their own way. It calls look, which must return at the given time, until
+// look returns anything but os.ErrDeadlineExceeded. Wait ends with os.ErrDeadlineExceeded at by. After
+// RequestStop it ends earlier with an ErrStopRequested: with atOnce, or if the simulator does not play yet.
 func (h *Hub) Wait(by time.Time, plays bool, look func(until time.Time) error) error {
 	for start := time.Now(); ; {
 		until := h.shutdown.deadline(start, by)

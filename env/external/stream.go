@@ -15,13 +15,13 @@ import (
 // blocks a thread of this process, which takes less time than Go's poller.
 type stream struct {
 	in, out int
-	bells   *bells // carry frames without payload, too; nil: there are none
-	// the other side runs on another core: a frame came between two polls, and since then none came
-	// only after a yield
+	bells   *bells // carry frames without payload; nil: there are none
+	// the other side runs on another core: a frame arrived between two polls, and since then none
+	// arrived only after a yield
 	beside   bool
 	spin     spinPolicy
 	shutdown *shutdown
-	plays    bool // the other side, as it was asked to do more than to be ready
+	plays    bool // the other side was asked to do more than to be ready
 	head     [headerSize]byte
 	payload  []byte
 }
@@ -50,7 +50,7 @@ func newSocket(conn net.Conn) (*stream, error) {
 	return &stream{in: fd, out: fd}, err
 }
 
-// own takes the descriptor out of f, so that reads and writes of it never wait.
+// own takes the descriptor out of f, so that reads and writes never wait.
 func own(f *os.File) (int, error) {
 	defer f.Close()
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
@@ -60,8 +60,7 @@ func own(f *os.File) (int, error) {
 	return fd, os.NewSyscallError("fcntl", unix.SetNonblock(fd, true))
 }
 
-// hang makes s use the bells in memory for frames without payload. child says which side of the
-// conversation s is.
+// hang makes s use the bells in memory for frames without payload. child tells which side s is.
 func (s *stream) hang(memory []byte, child bool) { s.bells = newBells(memory, child) }
 
 func (s *stream) Send(by time.Time, head, payload []byte) error {
@@ -89,7 +88,7 @@ func (s *stream) Send(by time.Time, head, payload []byte) error {
 	return nil
 }
 
-// write writes some of the parts. A header alone, as with shared memory, takes less than a list.
+// write writes some of the parts. Writing only a header, as with shared memory, is faster without a list.
 func (s *stream) write(parts [2][]byte) (int, error) {
 	if len(parts[1]) == 0 {
 		return unix.Write(s.out, parts[0])
@@ -136,12 +135,12 @@ func (e *cutError) Error() string { return fmt.Sprintf("%s: %v", e.what(), e.err
 func (e *cutError) Unwrap() error { return e.err }
 
 func (e *cutError) what() string {
-	h, _ := parse(e.head[:]) // which was accepted
+	h, _ := parse(e.head[:]) // the header was accepted before
 	return fmt.Sprintf("%d of the %d bytes of %v came", e.came, h.length, h.kind)
 }
 
-// late describes the timeout err of what, whose limit is within (the value of setting), and how
-// much of the frame had arrived.
+// late describes the timeout err of what. within is the limit, the value of the key setting. It
+// also says how much of the frame had arrived.
 func late(what string, within time.Duration, setting string, err error) error {
 	came := ""
 	if cut := (*cutError)(nil); errors.As(err, &cut) {
@@ -150,10 +149,10 @@ func late(what string, within time.Duration, setting string, err error) error {
 	return fmt.Errorf("no %s in %v (%s)%s", what, within, setting, came)
 }
 
-// The numbers of polls of the bell, about 20 ns each, before await polls the stream, which takes a
-// system call. It begins with one poll, because the other side may need this core. It goes on with
-// fewLooks and doubles them up to manyLooks. If the other side runs on another core, it begins with
-// besideLooks, because a frame that arrives during a system call is seen later. Virtual machines
+// Numbers of polls of the bell, about 20 ns each, before await polls the stream by a system call.
+// await begins with one poll, because the other side may need this core. It continues with fewLooks
+// and doubles them up to manyLooks. If the other side runs on another core, it begins with
+// besideLooks, because a frame that arrives during a system call is noticed later. Virtual machines
 // lose their core for a while after some 3000 polls in a row.
 const (
 	fewLooks    = 50
@@ -213,7 +212,7 @@ func (s *stream) fill(b []byte, by time.Time) error {
 	return err
 }
 
-// read is fill, and returns how many bytes are missing after an error.
+// read is fill, and returns the number of missing bytes after an error.
 func (s *stream) read(b []byte, by time.Time) (left int, err error) {
 	for len(b) > 0 {
 		n, err := unix.Read(s.in, b)
@@ -235,13 +234,13 @@ func (s *stream) read(b []byte, by time.Time) (left int, err error) {
 	return 0, nil
 }
 
-// A spinPolicy decides whether to poll again or block. Waking up takes longer than a fast
-// simulator's step, so the caller polls for spinFor first and yields the core between polls. If
+// A spinPolicy decides whether to poll again or to block. Waking up takes longer than a fast
+// simulator's step, so the caller first polls for spinFor and yields the core between polls. If
 // polling fails, because the simulator is slow or the cores are busy, the caller blocks at once for
 // the next 1, 3, 7, … up to maxSleeps answers.
 type spinPolicy struct {
 	until           time.Time // when polling for the present answer ends; zero: it has not begun
-	backoff, sleeps int       // answers to block for after the last failure, and those that are left
+	backoff, sleeps int       // how many answers to block for after the last failure, and how many are left
 }
 
 const (

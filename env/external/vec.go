@@ -22,9 +22,9 @@ type Vec struct {
 	started  bool
 	spec     env.Spec
 	n        int
-	sparse   int // column of the Info that is the reward; -1: the simulator's own reward counts
+	sparse   int // column of Info that is the reward; -1: the simulator's own reward counts
 	children []*child
-	over     []byte // flags of episodes that have ended, whose environments idle
+	over     []byte // [n]: flags of ended episodes, whose environments idle
 
 	// Scratch of one step.
 	turn []byte // [n], 1: the environment takes part in the exchange
@@ -53,7 +53,7 @@ type child struct {
 	gone          bool // it failed too often
 	idle          bool // it had no turn in the last exchange
 	by            time.Time
-	err           error // of the last exchange
+	err           error // error of the last exchange
 }
 
 // New makes n environments of cfg.External; it is an env.Constructor.
@@ -165,7 +165,7 @@ func (v *Vec) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 			return fmt.Errorf("%s: step of environment %d before its first reset", v.spec.Name, n)
 		}
 		v.turn[n] = 1
-		if f != 0 { // still done
+		if f != 0 { // the episode stays ended
 			v.turn[n] = 0
 			out.Terminated.U8()[n*chunk] = f & terminated
 			out.Truncated.U8()[n*chunk] = f & truncated / truncated
@@ -271,8 +271,7 @@ func (c *child) answer(by time.Time) error {
 	return c.hear(by)
 }
 
-// judge writes column k of the results of child c's environments, and decides which episodes are
-// over.
+// judge writes column k of the results of child c's environments, and marks ended episodes.
 func (v *Vec) judge(c *child, k int, autoReset bool, out *env.Step) {
 	reward, term, trunc := out.Reward.F32(), out.Terminated.U8(), out.Truncated.U8()
 	chunk := out.Reward.Dim(1)
@@ -332,7 +331,7 @@ func (v *Vec) abort(c *child, k int, autoReset bool, out *env.Step) {
 }
 
 // show copies observation i of environment n of child c to its row of dst. Without a simulator, the
-// row becomes zeros, or ones in an action mask, which then allows everything.
+// row becomes zeros; in an action mask it becomes ones, which allow everything.
 func (v *Vec) show(c *child, dst tensor.Tensor, i, n int) {
 	switch {
 	case c.conversation != nil:
@@ -359,7 +358,7 @@ func (v *Vec) showAll(c *child, dst tensor.Tensor, i int) {
 	take(dst.Bytes()[c.lo*size:c.hi*size], c.obs[i].Bytes())
 }
 
-// inform writes the figures that child c has of environment n to row i of Info, if they are wanted.
+// inform writes child c's figures of environment n to row i of Info, if Info is wanted.
 func (v *Vec) inform(c *child, n, i int, out *env.Step) {
 	if figures := len(v.spec.Info); !out.Info.IsZero() && c.conversation != nil {
 		copy(out.Info.F32()[i*figures:], c.info.F32()[(n-c.lo)*figures:(n-c.lo+1)*figures])

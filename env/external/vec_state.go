@@ -10,8 +10,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Save returns the state of every simulator, and the flags of episodes that are over. See
-// env.Saver.
+// Save returns the state of every simulator, and the flags of ended episodes. See env.Saver.
 func (v *Vec) Save() (tensor.Dict, error) {
 	size := v.greeting.State
 	if size == 0 {
@@ -75,7 +74,7 @@ func (v *Vec) Render(view env.View, mask []bool, rgb tensor.Tensor) error {
 	if !v.greeting.Render {
 		return fmt.Errorf("render %s, whose simulators cannot render: %w", v.spec.Name, errors.ErrUnsupported)
 	}
-	if mask != nil && !slices.Contains(mask, true) { // only the question whether it can draw
+	if mask != nil && !slices.Contains(mask, true) { // only asks whether the simulator can draw
 		return nil
 	}
 	if err := v.start(); err != nil {

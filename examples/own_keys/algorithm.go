@@ -19,7 +19,7 @@ func addThrifty(r *algo.Registry) {
 	algo.Register(r, "gae", "thrifty", thriftyKeys{Price: 0.01}, newThrifty)
 }
 
-// thrifty is PPO for rewards of which large actions take their price.
+// thrifty is PPO with a price on large actions: it is subtracted from their rewards.
 type thrifty struct {
 	algo.Algorithm
 	price  float32

@@ -14,7 +14,7 @@ func (k sailKeys) Check(want func(ok bool, key string, value any, want string)) 
 	want(k.Wind > -0.5 && k.Wind < 0.5, "wind", k.Wind, "a number in (-0.5, 0.5)")
 }
 
-// addSail adds Sail-v0, whose wind is 0.1 where the configuration says nothing.
+// addSail adds Sail-v0 with a default wind of 0.1.
 func addSail(r *env.Registry) {
 	env.Register(r, "Sail-v0", sailKeys{Wind: 0.1}, func(cfg env.Config, keys sailKeys, n int) (env.Vec, error) {
 		return env.NewEpisodic(&sail{keys.Wind, make([]float32, n)}, cfg), nil

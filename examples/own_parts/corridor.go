@@ -5,8 +5,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A corridor has 11 cells. Each step goes one cell to the left or right and costs 1. The cell at the
-// right end is the goal.
+// A corridor has 11 cells. Each step moves one cell to the left or right and costs 1. The goal is
+// the cell at the right end.
 type corridor struct{ at []int } // the cell of each environment
 
 func newCorridor(cfg env.Config, n int) (env.Vec, error) {

@@ -11,14 +11,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// softmax is one layer and no critic. The probabilities of a discrete action are softmax(x·W + b).
+// softmax is one layer without a critic. The probabilities of a discrete action are softmax(x·W + b).
 type softmax struct {
 	spec   env.Spec
 	params nn.Params[float32]
 	head   *nn.Linear[float32]
 }
 
-// softmaxWork is the memory of one caller: the probabilities of each row, and what Backward needs.
+// softmaxWork is the memory of one caller: the probabilities of each row, and inputs of Backward.
 type softmaxWork struct {
 	prob, dLogit     []float32
 	x                []float32
@@ -49,7 +49,7 @@ func (p *softmax) NewWork(rows int) policy.Work {
 	}
 }
 
-// run leaves the probabilities of the actions in w, and returns the number of rows.
+// run stores the probabilities of the actions in w, and returns the number of rows.
 func (p *softmax) run(w *softmaxWork, obs tensor.Dict) int {
 	x := obs.Must(p.spec.Obs[0].Name)
 	n := x.Dim(0)
@@ -76,7 +76,7 @@ func (p *softmax) Forward(work policy.Work, obs tensor.Dict, mode policy.Mode, n
 	n := p.run(w, obs)
 	for row := range n {
 		prob, a := w.row(row, p.head.Out), 0
-		if mode == policy.Sample { // noise is named by seed, environment and step
+		if mode == policy.Sample { // seed, environment and step select the noise
 			u := rand.New(rand.NewPCG(noise.Seed^noise.Env[row]<<32, noise.Step[row])).Float32()
 			for a = 0; a < len(prob)-1 && u >= prob[a]; a++ {
 				u -= prob[a]

@@ -1,6 +1,6 @@
-// Command own_runner has a training loop and a group of its own. The phases of the loop are RLinf's.
-// The group, monitor, watches the policy: an actor sends it the parameters through a channel, its
-// member 0 finds the largest change of one and sends it to member 1, which has it logged.
+// Command own_runner has its own training loop and its own group of workers. The phases of the loop
+// are RLinf's. The group, monitor, watches the policy: an actor sends it the parameters through a
+// channel; member 0 finds the largest change of a parameter and sends it to member 1, which logs it.
 //
 //	go run ./examples/own_runner -c examples/own_runner/cartpole.yaml
 package main
@@ -23,10 +23,10 @@ func main() {
 		Algorithms: algo.Builtin(), Rewards: reward.Builtin(), Components: []string{"monitor"}}, train))
 }
 
-// A monitor is a member of the group of that name.
+// A monitor is a member of the group monitor.
 type monitor struct {
 	member *spmd.Member
-	before []float32 // the parameters of the iteration before, of member 0
+	before []float32 // parameters of the previous iteration, on member 0
 }
 
 func newMonitor(_ context.Context, _ *roles.Cluster, m *spmd.Member) (*monitor, error) {
@@ -51,12 +51,12 @@ func (m *monitor) compare(ctx context.Context, from *spmd.Receiver) error {
 }
 
 func train(ctx context.Context, cluster *roles.Cluster) error {
-	groups, err := roles.LaunchEmbodied(ctx, cluster) // examples/embodied does it one by one
+	groups, err := roles.LaunchEmbodied(ctx, cluster) // examples/embodied launches them one by one
 	if err != nil {
 		return err
 	}
 	at := roles.NewHybridComponentPlacement(cluster).Strategy("monitor")
-	at.Direct = []string{"monitor"} // its members send each other messages
+	at.Direct = []string{"monitor"} // its members send messages to each other
 	monitors, err := roles.Launch(ctx, cluster, at, newMonitor)
 	if err != nil {
 		return err

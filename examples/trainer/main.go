@@ -1,5 +1,5 @@
-// Command trainer trains a policy in one process, without ranks or YAML: create the policy, the
-// algorithm, the collector and the environments; then collect, update, evaluate.
+// Command trainer trains a policy in one process, without ranks or YAML. It creates the policy, the
+// algorithm, the collector and the environments; then it collects, updates and evaluates.
 //
 //	go run ./examples/trainer            collect, then learn, in turns
 //	go run ./examples/trainer -async     collect in the background, with the weights of one update before
@@ -33,8 +33,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// The training loop: collect nSteps in every environment, a rollout [nSteps, nEnvs], update the
-	// policy, look at how it does.
+	// The training loop: collect nSteps in every environment (a rollout [nSteps, nEnvs]), update
+	// the policy, and report from time to time.
 	err = trainer.Train(context.Background(), *nEpochs, nSteps, func(s roles.TrainerStep) error {
 		if (s.Epoch+1)%25 != 0 && s.Epoch+1 != *nEpochs {
 			return nil
@@ -89,8 +89,8 @@ func newTrainer(async bool, nEpochs int) (*roles.Trainer, error) {
 	return &roles.Trainer{Policy: pol, Algorithm: algorithm, Collector: collector, Evaluator: evaluator}, nil
 }
 
-// newCollector creates a collector of either kind. One that works in the background has a policy of
-// its own, which gets the parameters of pol with each rollout.
+// newCollector creates a collector of either kind. A background collector has its own policy, which
+// gets the parameters of pol with each rollout.
 func newCollector(async bool, envs *env.Registry, cfg env.Config, spec env.Spec, pol policy.Policy) (roles.Collector,
 	error) {
 	if !async {
