@@ -237,7 +237,9 @@ func TestPlanted(t *testing.T) {
 					if err := r.Columns("", nil, nil); err != nil {
 						return err
 					}
-					return r.measure(ctx, g.team, 0, []*arm{c.arm("ordered", g.team)}, false, nil)
+					return r.measure(ctx, g.team, false, func() ([]*arm, func(), error) {
+						return []*arm{c.arm("ordered", g.team)}, func() {}, nil
+					})
 				})
 				row := rep.Rows[0]
 				if (row.Wrong == 0) != (name == "none") {

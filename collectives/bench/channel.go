@@ -66,26 +66,26 @@ func (r *Run) Channel(ctx context.Context, p ChannelPlan) error {
 
 // items measures one operation on a channel.
 func (r *Run) items(ctx context.Context, t *team, p ChannelPlan, b *twoWay, op string) error {
-	consumed := &arm{call: func(context.Context, int) error { burn(b.work); return nil }, hidden: true}
-	var arms []*arm
-	if t != nil {
-		arms = []*arm{b.arm(op, p.Check)}
+	return r.measure(ctx, t, true, func() ([]*arm, func(), error) {
+		consumed := &arm{call: func(context.Context, int) error { burn(b.work); return nil }, hidden: true}
+		a := b.arm(op, p.Check)
+		arms := []*arm{a}
 		if b.work > 0 {
-			arms = []*arm{consumed, arms[0]}
+			arms = []*arm{consumed, a}
 		}
-	}
-	return r.measure(ctx, t, p.Ranks[0], arms, true, func() {
-		row := &arms[len(arms)-1].row
-		items := float64(p.Window)
-		if op == RoundTrip {
-			items = 2
-		}
-		row.SetFigure("items_s", 1e6*items/row.Median)
-		row.SetFigure("bw_gbs", gbs(items*float64(row.Size), row.Median))
-		if b.work > 0 {
-			row.SetFigure("blocked_pct", 100*b.blocked.Seconds()/max(1e-9, b.produced.Seconds()))
-			row.SetFigure("lag_x", row.Median/(items*consumed.row.Median))
-		}
+		return arms, func() {
+			row := &a.row
+			items := float64(p.Window)
+			if op == RoundTrip {
+				items = 2
+			}
+			row.SetFigure("items_s", 1e6*items/row.Median)
+			row.SetFigure("bw_gbs", gbs(items*float64(row.Size), row.Median))
+			if b.work > 0 {
+				row.SetFigure("blocked_pct", 100*b.blocked.Seconds()/max(1e-9, b.produced.Seconds()))
+				row.SetFigure("lag_x", row.Median/(items*consumed.row.Median))
+			}
+		}, nil
 	})
 }
 

@@ -76,7 +76,7 @@ func TestP2PFindsWhatIsWrong(t *testing.T) {
 		if err := r.Columns("", nil, nil); err != nil {
 			return err
 		}
-		return r.measure(ctx, tm, 0, []*arm{a}, false, nil)
+		return r.measure(ctx, tm, false, func() ([]*arm, func(), error) { return []*arm{a}, func() {}, nil })
 	})
 	if row := rep.Rows[0]; row.Wrong != int64(row.Checked) || row.Checked == 0 {
 		t.Errorf("%d wrong in %d checked, want one in each", row.Wrong, row.Checked)

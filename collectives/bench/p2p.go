@@ -68,29 +68,20 @@ func (r *Run) P2P(ctx context.Context, p MessagePlan) error {
 		t, err := r.newTeam(ranks, "bench "+op)
 		for i := 0; i < len(sizes) && err == nil; i++ {
 			m.size, m.window = sizes[i], p.window(sizes[i], limit)
-			err = r.exchange(ctx, t, ranks, op, &m, p.Check)
+			err = r.measure(ctx, t, false, func() ([]*arm, func(), error) {
+				if op == SignalWakeUp {
+					a, err := r.signalArm(ctx, t, ranks)
+					return []*arm{a}, func() {}, err
+				}
+				a := m.arm(t.comm, op, p.Check)
+				return []*arm{a}, func() { rates(&a.row, m.window, len(ranks)/2) }, nil
+			})
 		}
 		if err != nil {
 			return fmt.Errorf("%s between ranks %v: %w", op, ranks, err)
 		}
 	}
 	return nil
-}
-
-// exchange measures an operation of one size.
-func (r *Run) exchange(ctx context.Context, t *team, ranks []int, op string, m *messages, check bool) (err error) {
-	var a *arm
-	switch {
-	case t == nil:
-		return r.measure(ctx, nil, ranks[0], nil, false, nil)
-	case op == SignalWakeUp:
-		if a, err = r.signalArm(ctx, t, ranks); err != nil {
-			return err
-		}
-		return r.measure(ctx, t, ranks[0], []*arm{a}, false, nil)
-	}
-	a = m.arm(t.comm, op, check)
-	return r.measure(ctx, t, ranks[0], []*arm{a}, false, func() { rates(&a.row, m.window, len(ranks)/2) })
 }
 
 // window returns how many messages of a size are under way at a time: each arrives in memory of its

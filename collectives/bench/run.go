@@ -90,16 +90,13 @@ func firstRanks(n int) []int {
 	return ranks
 }
 
-// newTeam makes a team of ranks, and returns nil on others. Collective over ranks.
+// newTeam makes a team of ranks. Collective over ranks.
 func (r *Run) newTeam(ranks []int, label string) (*team, error) {
+	t := &team{lead: ranks[0]}
 	if !slices.Contains(ranks, r.w.Rank()) {
-		return nil, nil
+		return t, nil
 	}
 	ends, err := r.w.NewComm(ranks, label)
-	if err != nil {
-		return nil, err
-	}
-	c, err := newControl(ends[0], r.w.Alloc, exchange(len(ranks)))
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +106,9 @@ func (r *Run) newTeam(ranks []int, label string) (*team, error) {
 			mates++
 		}
 	}
-	return &team{control: c, share: 1 / float64(mates)}, nil
+	t.share = 1 / float64(mates)
+	t.control, err = newControl(ends[0], r.w.Alloc, exchange(len(ranks)))
+	return t, err
 }
 
 // Columns writes the header of the report: how a sample is taken, and the keys and figures that rows
@@ -133,18 +132,24 @@ func (r *Run) write(f func(*report.Writer, *report.Report) error) error {
 	return nil
 }
 
-// measure samples arms on a team, whose first member is the rank lead, and hands their rows to rank
-// 0; t and arms are nil on other ranks. together is as of schedule.run. finish, if any, adds
-// figures that follow from the samples. Once the run is stopped, measure does nothing. Collective over the world.
-func (r *Run) measure(ctx context.Context, t *team, lead int, arms []*arm, together bool, finish func()) error {
+// measure samples arms on a team, and hands their rows to rank 0. prepare returns the arms of a member,
+// and finish, which adds figures that follow from the samples. Without arms there is nothing to
+// measure. together is as of schedule.run. Once the run is stopped, measure does nothing. Collective
+// over the world.
+func (r *Run) measure(ctx context.Context, t *team, together bool,
+	prepare func() (arms []*arm, finish func(), err error)) error {
 	if r.stopped {
 		return nil
 	}
 	var rows []report.Row
-	stopped := []float64{0}
-	if t != nil {
-		stop, err := r.sched.run(ctx, t, arms, together)
-		if finish != nil {
+	stop := false
+	if t.member() {
+		arms, finish, err := prepare()
+		if err != nil {
+			return err
+		}
+		if len(arms) > 0 {
+			stop, err = r.sched.run(ctx, t, arms, together)
 			finish()
 		}
 		for _, a := range arms {
@@ -155,17 +160,18 @@ func (r *Run) measure(ctx context.Context, t *team, lead int, arms []*arm, toget
 		if err != nil { // the samples so far stay
 			return errors.Join(err, r.add(rows))
 		}
-		if stop {
-			stopped[0] = 1
-		}
-	} else if r.opts.Stop() {
-		stopped[0] = 1 // the rank that was asked to stop may be the one that waits for others
+	} else {
+		stop = r.opts.Stop() // the rank that was asked to stop may be the one that waits for others
 	}
-	if lead != 0 {
+	if t.lead != 0 {
 		var err error
-		if rows, err = r.deliver(ctx, lead, rows); err != nil {
+		if rows, err = r.deliver(ctx, t.lead, rows); err != nil {
 			return err
 		}
+	}
+	stopped := []float64{0}
+	if stop {
+		stopped[0] = 1
 	}
 	if err := r.all.max(ctx, stopped); err != nil {
 		return err

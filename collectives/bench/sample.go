@@ -9,11 +9,15 @@ import (
 	"github.com/rlinf/rlinf/collectives/bench/stats"
 )
 
-// A team is the ranks that measure together.
+// A team is the ranks that measure together. Other ranks have one, too, but without a control.
 type team struct {
 	*control
+	lead  int     // the rank of its first member
 	share float64 // of this rank in the processor time of its process
 }
+
+// member reports whether this rank measures with the team.
+func (t *team) member() bool { return t.control != nil }
 
 // An arm is one thing that a team measures. All its functions are collective over the team.
 type arm struct {

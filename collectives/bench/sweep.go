@@ -150,7 +150,7 @@ type sweep struct {
 	memory map[string]region // by kind; all points share it
 }
 
-// A group is the first n ranks, with an end of each algorithm; its fields are nil on other ranks.
+// A group is the first n ranks, with an end of each algorithm on its members.
 type group struct {
 	team   *team
 	native spmd.Native
@@ -221,7 +221,7 @@ func (s *sweep) group(n int, algorithms []string) (*group, error) {
 			return nil, err
 		}
 		g = &group{team: t, by: map[string]*collectives.Group{}}
-		if t != nil && s.plan.Baseline {
+		if t.member() && s.plan.Baseline {
 			if g.native, err = w.NewNative(ranks, "baseline"); err != nil {
 				return nil, err
 			}
@@ -229,7 +229,7 @@ func (s *sweep) group(n int, algorithms []string) (*group, error) {
 		s.groups[n] = g
 	}
 	for _, name := range algorithms {
-		if g.team == nil || g.by[name] != nil {
+		if !g.team.member() || g.by[name] != nil {
 			continue
 		}
 		ends, err := w.NewComm(ranks, "bench "+name)
@@ -250,31 +250,19 @@ func (s *sweep) point(ctx context.Context, p point) error {
 	if err != nil {
 		return err
 	}
-	var arms []*arm
-	var roof float64
-	if g.team != nil {
-		if arms = s.arms(g, p); len(arms) > 0 && p.size > 0 {
-			memory := s.plan.Memory[0]
-			if roof, err = s.run.roof(ctx, g.team, s.memory[memory].bytes(0, p.size),
-				s.memory[memory].bytes(stride(p.size), p.size)); err != nil {
-				return err
-			}
-		}
+	return s.run.measure(ctx, g.team, s.plan.Baseline, func() ([]*arm, func(), error) {
+		arms, roof, memory := s.arms(g, p), 0.0, s.memory[s.plan.Memory[0]]
 		if len(arms) == 0 {
 			s.run.note("%v by %s on %d ranks: not measured, the algorithm cannot make it here", p.kind, p.algorithms[0],
 				p.ranks)
+		} else if p.size > 0 {
+			if roof, err = s.run.roof(ctx, g.team, memory.bytes(0, p.size), memory.bytes(stride(p.size),
+				p.size)); err != nil {
+				return nil, nil, err
+			}
 		}
-	}
-	nothing := []float64{float64(len(arms))}
-	if p.ranks < s.run.w.Size() { // ranks outside the group have no arms
-		if err := s.run.all.max(ctx, nothing); err != nil {
-			return err
-		}
-	}
-	if nothing[0] == 0 {
-		return nil
-	}
-	return s.run.measure(ctx, g.team, 0, arms, s.plan.Baseline, func() { figures(p, roof, arms) })
+		return arms, func() { figures(p, roof, arms) }, nil
+	})
 }
 
 // figures adds the figures that follow from the times.

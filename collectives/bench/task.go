@@ -18,9 +18,11 @@ type Task struct {
 // Task measures t. rates, which finish gets, are each rank's own units per second. Collective over
 // the world.
 func (r *Run) Task(ctx context.Context, t Task, finish func(row *report.Row, rates []float64)) error {
-	a := &arm{call: t.Call}
-	a.row.Op, a.row.Ranks, a.row.Size = t.Op, r.all.size(), t.Size
-	return r.measure(ctx, r.all, 0, []*arm{a}, false, func() { finish(&a.row, a.rates(t.Units)) })
+	return r.measure(ctx, r.all, false, func() ([]*arm, func(), error) {
+		a := &arm{call: t.Call}
+		a.row.Op, a.row.Ranks, a.row.Size = t.Op, r.all.size(), t.Size
+		return []*arm{a}, func() { finish(&a.row, a.rates(t.Units)) }, nil
+	})
 }
 
 // Record adds a row that was measured elsewhere, and a note unless that is empty; rank 0's count.

@@ -59,7 +59,7 @@ func (r *Run) Weights(ctx context.Context, s WeightsPlan) error {
 			if r.stopped {
 				return nil
 			}
-			if err := r.weights(ctx, t, ranks, s, size/4*4, slots, memory); err != nil {
+			if err := r.weights(ctx, t, s, size/4*4, slots, memory); err != nil {
 				return fmt.Errorf("weights of %s, %d slots: %w", report.Bytes(int64(size)), slots, err)
 			}
 		}
@@ -68,66 +68,67 @@ func (r *Run) Weights(ctx context.Context, s WeightsPlan) error {
 }
 
 // weights measures one size and number of slots, in the memory of all of them.
-func (r *Run) weights(ctx context.Context, t *team, ranks []int, s WeightsPlan, size, slots int,
-	memory [2][]byte) error {
+func (r *Run) weights(ctx context.Context, t *team, s WeightsPlan, size, slots int, memory [2][]byte) error {
 	b := &publisher{t: t, source: r.w.Rank() == s.Source, rounded: s.Wire == tensor.BF16,
 		published: make(chan error, 1)}
+	err := r.measure(ctx, t, true, func() ([]*arm, func(), error) {
+		if err := b.open(ctx, r.w, s, size, slots, memory); err != nil {
+			return nil, nil, err
+		}
+		total := &arm{loop: rounds(func() (time.Duration, error) { return b.sync(ctx) })}
+		if s.Check {
+			total.check = b.check
+		}
+		total.row.Op, total.row.Algorithm, total.row.Ranks, total.row.Size = "weights", form(s, slots), t.size(),
+			int64(size)
+		forward := &arm{hidden: true, loop: rounds(func() (time.Duration, error) {
+			return b.bring(ctx, b.word, func([]byte) {})
+		})}
+		plain := &arm{hidden: true, call: func(context.Context, int) error {
+			copy(b.copied, b.whole)
+			return nil
+		}}
+		return []*arm{total, forward, plain}, func() {
+			row := &total.row
+			net := row.Median - forward.row.Median
+			row.SetFigure("forward_us", forward.row.Median)
+			row.SetFigure("net_us", net)
+			row.SetFigure("copy_us", plain.row.Median)
+			row.SetFigure("net_copies_x", net/plain.row.Median)
+		}, nil
+	})
+	for _, c := range []*carrier{b.weights, b.word} {
+		if b.source && c != nil {
+			c.Close()
+		}
+	}
+	return err
+}
+
+// open makes the carriers of the weights and of the word, and brings a first version of the weights,
+// which allocates the memory of later ones.
+func (b *publisher) open(ctx context.Context, w *spmd.World, s WeightsPlan, size, slots int,
+	memory [2][]byte) (err error) {
 	spec, word := s.spec(fmt.Sprintf("bench %d %d", size, slots), size/4, slots),
 		s.spec(fmt.Sprintf("bench %d %d, word", size, slots), 2, slots)
 	b.at, b.size = spec.Layout.Offset(0), size
 	if b.source {
 		n := spec.Layout.Size()
-		spec.State, b.copied = memory[0][:n:n], memory[1][:n]
+		spec.State, b.whole, b.copied = memory[0][:n:n], memory[0][:n], memory[1][:n]
 		b.state = b.floats(spec.State)
 		b.changes = max(1, int(s.Changed*float64(len(b.state))))
-		var err error
-		if word.State, err = r.w.Alloc(word.Layout.Size()); err != nil {
+		fill(b.state, 1)
+		if word.State, err = w.Alloc(word.Layout.Size()); err != nil {
 			return err
 		}
 	}
-	if t == nil {
-		return r.measure(ctx, nil, ranks[0], nil, true, nil)
-	}
-	var err error
-	if b.weights, err = newCarrier(ctx, r.w, spec); err != nil {
+	if b.weights, err = newCarrier(ctx, w, spec); err != nil {
 		return err
 	}
-	if b.word, err = newCarrier(ctx, r.w, word); err != nil {
+	if b.word, err = newCarrier(ctx, w, word); err != nil {
 		return err
 	}
-	if b.source {
-		fill(b.state, 1)
-	}
-	if _, err := b.sync(ctx); err != nil { // the first version allocates the memory of later ones
-		return err
-	}
-	total := &arm{loop: rounds(func() (time.Duration, error) { return b.sync(ctx) })}
-	if s.Check {
-		total.check = b.check
-	}
-	forward := &arm{hidden: true, loop: rounds(func() (time.Duration, error) {
-		return b.bring(ctx, b.word, func([]byte) {})
-	})}
-	plain := &arm{hidden: true, call: func(context.Context, int) error {
-		if b.source {
-			copy(b.copied, spec.State)
-		}
-		return nil
-	}}
-	total.row.Op, total.row.Algorithm, total.row.Ranks, total.row.Size = "weights", form(s, slots), len(ranks),
-		int64(size)
-	err = r.measure(ctx, t, ranks[0], []*arm{total, forward, plain}, true, func() {
-		row := &total.row
-		net := row.Median - forward.row.Median
-		row.SetFigure("forward_us", forward.row.Median)
-		row.SetFigure("net_us", net)
-		row.SetFigure("copy_us", plain.row.Median)
-		row.SetFigure("net_copies_x", net/plain.row.Median)
-	})
-	if b.source {
-		b.weights.Close()
-		b.word.Close()
-	}
+	_, err = b.sync(ctx)
 	return err
 }
 
@@ -167,8 +168,8 @@ type publisher struct {
 	published     chan error // of a source that is a reader too
 	state         []float32  // of the source
 	changes       int        // elements that change from version to version
-	copied        []byte
-	at, size      int // where in a state the weights lie
+	whole, copied []byte     // the source's state, and a copy
+	at, size      int        // where in a state the weights lie
 	adopted       []float32
 	rounded       bool    // readers get bf16
 	total         float32 // of the last forward
