@@ -59,7 +59,7 @@ func TestAdam(t *testing.T) {
 	}
 }
 
-// What sees learns at a rate of its own, if it has one.
+// The parameter group vision learns at a rate of its own, if there is one.
 func TestVisionRate(t *testing.T) {
 	for vision, want := range map[float32]float64{0: 0.1, 0.3: 0.3} {
 		p := threeGroups()
@@ -93,7 +93,8 @@ func TestAdamRates(t *testing.T) {
 	check(4, 1, 0.3, 0.5)
 }
 
-// The norm is that of what is trained; it is clipped, and what is not finite is named wherever it stands.
+// The norm is that of trained parameters, and it is clipped. The error of a number that is not finite names its
+// tensor, also if that is not trained.
 func TestGradNorm(t *testing.T) {
 	p := threeGroups()
 	norm, err := newGradNorm(p).value()
@@ -133,7 +134,7 @@ func TestGradNorm(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	p = threeGroups()
-	p.Grad[40] = float32(math.NaN()) // nobody trains on it
+	p.Grad[40] = float32(math.NaN()) // its group is not trained
 	if _, err := newGradNorm(p).value(); err != nil {
 		t.Error(err)
 	}
@@ -176,7 +177,7 @@ func TestPermute(t *testing.T) {
 	}
 }
 
-// The norm's bits do not depend on what was final when, and nothing is counted before it is.
+// The norm's bits do not depend on the order in which ranges become final, and no range counts before it is final.
 func TestGradNormOfRanges(t *testing.T) {
 	p := new(nn.Params[float32])
 	p.Group("frozen")

@@ -91,9 +91,9 @@ func TestAdvantagesByHandAtEachLevel(t *testing.T) {
 	}
 }
 
-// The loss of an update, at every level of rewards, log-probs and entropies, is the mean over the log-probs
-// that count of what the advantage of their action, or of their chunk, makes of them; that of the critic
-// compares each value with its return.
+// At every level of rewards, log-probs and entropies, the loss of an update is the mean over the log-probs that
+// count of the surrogate with the advantage of their action or chunk. The critic's loss compares each value with
+// its return.
 func TestLossAtEachLevel(t *testing.T) {
 	for _, c := range []struct {
 		reward, logProb, entropy string
@@ -123,7 +123,7 @@ func TestLossAtEachLevel(t *testing.T) {
 			var policyLoss, valueLoss, n, units float64
 			work := pol.NewWork(2)
 			for i := range sampled.F32() {
-				off := 0.02 * float64(i%5) // what the policy has moved since
+				off := 0.02 * float64(i%5) // the move of the policy since
 				sampled.F32()[i] -= float32(off)
 				if k := i / c.each; count[k] != 0 {
 					policyLoss -= float64(adv[k]) * math.Exp(off)
@@ -158,8 +158,8 @@ func TestLossAtEachLevel(t *testing.T) {
 	}
 }
 
-// Episodes, their scores and the groups are those of actions too: a group's advantage stands at every action
-// that was taken, and at no other.
+// Episodes, their scores and the groups are those of actions, too: every action that was taken has the group's
+// advantage, and no other action.
 func TestGRPOByActions(t *testing.T) {
 	p, _ := chunked(t, func(*Config) {})
 	s := setup(func(s *Setup) {

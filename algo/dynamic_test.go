@@ -113,7 +113,7 @@ func TestResampleEnds(t *testing.T) {
 	near(t, "loss of the informative pair", metric(t, m, "actor/policy_loss_abs"), 0.7071, 0.5)
 }
 
-// Replicas want more as long as one of them does.
+// Replicas ask for another rollout as long as one of them needs one.
 func TestResampleTogether(t *testing.T) {
 	members := newTeam(2)
 	var wg sync.WaitGroup

@@ -17,7 +17,7 @@ func twoEpochs() (*Trajectory, []uint8) {
 		for epoch, n := range lengths {
 			for t := range 4 {
 				i := (4*epoch+t)*2 + env
-				tr.Reward[i] = 100 // nobody must count what idle environments pay
+				tr.Reward[i] = 100 // rewards of idle environments must not count
 				if t < n {
 					tr.Reward[i], mask[i] = float32(1+epoch), 1
 				}
@@ -69,7 +69,7 @@ func TestEpisodes(t *testing.T) {
 	}
 }
 
-// The weights make the mean over samples what each aggregate says it is, for losses that differ in every sample.
+// The weights make the mean over samples the named aggregate, for losses that differ in every sample.
 func TestAggregates(t *testing.T) {
 	tr, mask := twoEpochs()
 	e := newEpisodes(16)

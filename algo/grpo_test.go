@@ -58,8 +58,8 @@ func groupSetup(adv string, change ...func(*Setup)) Setup {
 	}}, change...)...)
 }
 
-// What Prepare leaves: advantages of the whole episode, relative to the group or to all samples, and weights
-// without those that do not count.
+// Prepare adds advantages of the whole episode, relative to the group or to all samples, and weights that are 0 for
+// samples that do not count.
 func TestScoredRollouts(t *testing.T) {
 	score := func(r tensor.Dict) (s [4]float64) {
 		for i, m := range r.Must("mask").U8() {
@@ -128,7 +128,7 @@ func familyOf(a Algorithm) *PPO {
 	return a.(*PPO)
 }
 
-// Two replicas with half of the groups each learn what one with all of them learns.
+// Two replicas, each with half of the groups, learn the same as one replica with all of them.
 func TestGroupsOverReplicas(t *testing.T) {
 	update := func(s Setup, lo, hi int) []float32 {
 		a, err := Builtin().New(s)
@@ -222,8 +222,8 @@ func TestGroupErrors(t *testing.T) {
 	}
 }
 
-// Advantages computed anew are those of GAE by the values of the critic as it is now; where an episode ended,
-// what followed keeps its value.
+// Recomputed advantages are GAE's with the values of the present critic. Where an episode ended, the recorded value
+// of the next observation stays.
 func TestRecomputedAdvantages(t *testing.T) {
 	p := mustPPO(t, setup(func(s *Setup) {
 		s.Config.RecomputeAdvantages, s.Config.NormalizeAdvantages = true, NormalizeNone

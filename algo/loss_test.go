@@ -197,7 +197,7 @@ func TestLossGradientsByDifferences(t *testing.T) {
 	})
 }
 
-// A sample's gradient is in proportion to its weight; what is summed is not.
+// A sample's gradient is in proportion to its weight. The sums are not.
 func TestLossesWeigh(t *testing.T) {
 	logProb, old := []float32{0.1, -0.2, 0.05}, make([]float32, 3)
 	adv, ret, weight := []float32{1, 2, -3}, []float32{1, -1, 2}, []float32{2, 0, 0.25}

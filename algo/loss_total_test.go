@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The loss of an update is the weighted sum of what its metrics say.
+// The loss of an update is the weighted sum of its metrics.
 func TestLossOfAnUpdate(t *testing.T) {
 	ppo := &PPO{}
 	ppo.cfg.KLBeta, ppo.cfg.ValueLossCoef, ppo.cfg.EntropyBonus = 0.25, 0.5, 0.125

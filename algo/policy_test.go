@@ -17,7 +17,7 @@ import (
 type linear struct {
 	in, out int
 	params  nn.Params[float32]
-	stats   []float64 // what MergeStats got; nil: observations are not normalised
+	stats   []float64 // of the last MergeStats; nil: observations are not normalised
 }
 
 type linearWork struct {
@@ -152,7 +152,7 @@ func (l *linear) Value(w policy.Work, obs tensor.Dict) (tensor.Tensor, error) {
 
 func (l *linear) StatsLen() int { return len(l.stats) }
 
-// AddStats adds how many rows there are, and Σ of each element.
+// AddStats adds the number of rows, and Σ of each element.
 func (l *linear) AddStats(sums []float64, obs tensor.Dict) error {
 	x := obs.Must("state").F32()
 	sums[0] += float64(len(x) / l.in)

@@ -232,8 +232,8 @@ func (w *twoStates) checkPolicy(t *testing.T) {
 	}
 }
 
-// Two replicas with half the environments each take the step that one takes with all: the mean is over all
-// samples, statistics too.
+// Two replicas with half of the environments each take the same step as one replica with all: means and statistics
+// are over all samples.
 func TestReplicasTakeOneStep(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -285,7 +285,7 @@ func TestReplicasTakeOneStep(t *testing.T) {
 	}
 }
 
-// A saved run goes on, in another process say, with the very numbers of one that was never interrupted.
+// A saved run goes on, as in another process, with the same numbers as one that was not interrupted.
 func TestSaveLoad(t *testing.T) {
 	change := func(s *Setup) {
 		s.Config.NormalizeRewards, s.Optim.CriticWarmupSteps, s.Optim.LRWarmupSteps = true, 10, 3
@@ -332,7 +332,7 @@ func TestSaveLoad(t *testing.T) {
 	}
 }
 
-// Micro-batches add up to the minibatch, and only the last lets gradients leave.
+// Micro-batches add up to the minibatch, and only the last one marks gradients as final.
 func TestMicroBatches(t *testing.T) {
 	whole := mustPPO(t, setup())
 	r := &replica{team: newTeam(1)}
@@ -481,7 +481,7 @@ func TestAdvantagesAreNormalised(t *testing.T) {
 	}
 }
 
-// Paid a thousand times as much, the policy learns the same; the metric still says what was paid.
+// With rewards a thousand times larger, the policy learns the same. The metric has the rewards as paid.
 func TestNormalisedRewardsHaveNoScale(t *testing.T) {
 	run := func(scale float32) (*PPO, Metrics) {
 		p := mustPPO(t, setup(func(s *Setup) { s.Config.NormalizeRewards = true }))
@@ -507,7 +507,7 @@ func TestNormalisedRewardsHaveNoScale(t *testing.T) {
 	near(t, "rollout/returns_max", metric(t, mb, "rollout/returns_max"), metric(t, ma, "rollout/returns_max"), 1e-4)
 }
 
-// With nothing to win, the bonus alone moves the policy: towards even odds.
+// If all advantages are 0, the entropy bonus alone moves the policy, towards even odds.
 func TestEntropyBonus(t *testing.T) {
 	entropies := func(bonus float32) (first, last float64) {
 		p := mustPPO(t, setup(func(s *Setup) {
@@ -559,7 +559,7 @@ func TestReplicasShuffleApart(t *testing.T) {
 	}
 }
 
-// Schedules move with the iterations, of which a run keeps count.
+// Schedules depend on the number of iterations, which a run counts.
 func TestSchedulesMove(t *testing.T) {
 	p := mustPPO(t, setup(func(s *Setup) {
 		s.Iterations, s.Optim.LRScheduler, s.Config.ClipRatioSchedule = 4, ScheduleLinear, ScheduleLinear
@@ -571,7 +571,7 @@ func TestSchedulesMove(t *testing.T) {
 	}
 }
 
-// A gradient longer than the limit is shortened to it: what Adam gets on its first step is in its first moment.
+// A gradient longer than the limit is shortened to it. The first moment of Adam's first step shows the gradient.
 func TestGradientIsClipped(t *testing.T) {
 	moment := func(limit float32) (norm, got float64) {
 		p := mustPPO(t, setup(func(s *Setup) { s.Optim.ClipGrad, s.GlobalBatch, s.Config.UpdateEpoch = limit, 128, 1 }))
@@ -604,7 +604,7 @@ func TestCriticWarmup(t *testing.T) {
 	}
 }
 
-// The critic's warm-up leaves layers that actor and critic share as they are.
+// The critic's warm-up does not change layers that actor and critic share.
 func TestCriticWarmupOfSharedTrunk(t *testing.T) {
 	cfg := policy.DefaultConfig()
 	cfg.HiddenSizes, cfg.ShareTrunk = []int{4}, true
@@ -636,7 +636,7 @@ func TestCriticWarmupOfSharedTrunk(t *testing.T) {
 	}
 }
 
-// A number that is not finite is named, and nothing is changed by it.
+// The error of a number that is not finite names it. It changes no state.
 func TestNotFinite(t *testing.T) {
 	p := mustPPO(t, setup())
 	for _, c := range []struct{ name, want string }{
@@ -715,7 +715,7 @@ func TestRolloutErrors(t *testing.T) {
 	}
 }
 
-// Without a critic the advantage is the discounted return, and nothing is asked of values.
+// Without a critic the advantage is the discounted return, and values are not needed.
 func TestActorAlone(t *testing.T) {
 	p := mustPPO(t, setup(func(s *Setup) {
 		s.Config.LossType, s.Config.GAELambda, s.Config.NormalizeAdvantages = "actor", 1, NormalizeNone

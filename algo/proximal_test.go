@@ -62,7 +62,7 @@ func TestDecoupledLossMasks(t *testing.T) {
 	}
 }
 
-// Of rollouts by the present policy it learns what PPO learns, to the bit.
+// From rollouts by the present policy the decoupled loss learns the same as PPO, to the bit.
 func TestDecoupledIsPPOWhenFresh(t *testing.T) {
 	want, got := mustPPO(t, setup()), mustPPO(t, setup(func(s *Setup) { s.Config.LossType = decoupledActorCritic }))
 	iterate(t, want, 0, 3)
@@ -75,8 +75,8 @@ func TestDecoupledIsPPOWhenFresh(t *testing.T) {
 	near(t, "current version", metric(t, m, "actor/current_version"), 2, 0)
 }
 
-// The proximal policy of a rollout that lies d iterations behind is d/(d+1) of the way, or, computed again,
-// the policy before the update.
+// The proximal policy of a rollout that is d iterations old is at d/(d+1) of the way, or, if recomputed, the policy
+// before the update.
 func TestProximalPolicy(t *testing.T) {
 	vec, err := classic.NewCartPole(env.DefaultConfig(), 1)
 	if err != nil {
@@ -140,8 +140,8 @@ func TestProximalPolicy(t *testing.T) {
 	}
 }
 
-// Rollouts of a policy four iterations old teach as those of the present one do: PPO's clip around the old
-// policy would stand in the way.
+// The decoupled loss learns from rollouts of a policy four iterations old as from those of the present one. PPO's
+// clip around the old policy learns less.
 func TestDecoupledLearnsFromOldRollouts(t *testing.T) {
 	gain := func(loss string, recompute bool) float64 {
 		s := setup(func(s *Setup) {

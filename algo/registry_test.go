@@ -15,8 +15,7 @@ type ownKeys struct {
 
 func (k ownKeys) Check(want Want) { want(k.Coef < 1, "my_coef", k.Coef, "a number < 1") }
 
-// TestRegister: an algorithm gets the values of its keys, or their defaults, and is of the kind that it was
-// registered as.
+// TestRegister: an algorithm gets the values of its keys, or their defaults, and has the kind of its registration.
 func TestRegister(t *testing.T) {
 	r := Builtin()
 	var got ownKeys

@@ -9,9 +9,8 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// The deviation is that of all discounted returns seen so far, in one pass over them in float64; returns start anew
-// after an end of either kind and go on from one rollout to the next; however the environments are spread over
-// replicas.
+// The deviation is that of all discounted returns so far, in one pass in float64. Returns start anew after an end
+// of either kind, and go on from one rollout to the next. The spread of environments over replicas does not matter.
 func TestRewardScale(t *testing.T) {
 	const T, N, gamma, clip = 20, 6, 0.9, 1.5
 	one := newRewardScale(gamma, clip, N)

@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// withHidden is a policy with a hidden state, of which nothing else is asked.
+// withHidden is a policy with a hidden state, for tests that do not run it.
 type withHidden struct {
 	*linear
 	hidden int
@@ -52,7 +52,7 @@ func TestSequencesStayTogether(t *testing.T) {
 	}
 }
 
-// A sequence has the hidden state of its first step, and begins anew behind each end.
+// A sequence has the hidden state of its first step, and begins anew after each end.
 func TestSequenceState(t *testing.T) {
 	const steps, envs, m = 4, 2, 3
 	r := randomRollout(1, steps, 0, envs)
@@ -96,8 +96,8 @@ func (c counter) Evaluate(_ policy.Work, obs tensor.Dict, _ tensor.Tensor) (poli
 	return policy.Eval{LogProb: seen, Value: seen, Hidden: seen}, nil
 }
 
-// Each sequence begins with the recorded hidden state of its first step and goes on with the one computed
-// now, from zero after each end.
+// Each sequence begins with the recorded hidden state of its first step, and goes on with computed ones, from zero
+// after each end.
 func TestReplayForward(t *testing.T) {
 	const steps, envs = 6, 2
 	r := randomRollout(1, steps, 0, envs)

@@ -61,8 +61,8 @@ func newSFT(t *testing.T, m *lm.Model, limit algo.MicroBatch, r algo.Replicas) *
 	return s
 }
 
-// TestSFTLoss: the loss is the mean over all tokens that are learnt, one by one from the model's own
-// log-probabilities, and the gradient that of this mean: the difference that a small step makes.
+// TestSFTLoss: the loss is the mean over all tokens to be learnt, computed one by one from the model's own
+// log-probabilities. The gradient is that of this mean, by the difference of a small step.
 func TestSFTLoss(t *testing.T) {
 	m := tinyModel(t, lm.Options{})
 	texts, targets, tokens := someTexts(5)
@@ -119,7 +119,7 @@ func TestSFTPacking(t *testing.T) {
 	}
 }
 
-// TestSFTEvaluate counts what greedy decoding gets right.
+// TestSFTEvaluate counts the right tokens and texts of greedy decoding.
 func TestSFTEvaluate(t *testing.T) {
 	m := tinyModel(t, lm.Options{})
 	texts, targets, tokens := someTexts(4)
@@ -148,7 +148,7 @@ func TestSFTEvaluate(t *testing.T) {
 	}
 }
 
-// TestSFTAdapters: adapters alone are trained, and have all of the gradient and of the optimiser's state.
+// TestSFTAdapters: only adapters are trained, and the gradient and the optimiser's state are theirs alone.
 func TestSFTAdapters(t *testing.T) {
 	m := tinyModel(t, lm.Options{LoRA: &lm.LoRA{Rank: 2, Alpha: 4, Targets: []string{"q_proj", "down_proj"}}})
 	base := slices.Clone(m.Frozen())

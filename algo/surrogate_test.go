@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// With a proximal policy the clip is around that one, and samples have no importance weight: the loss is the
-// one of samples by the proximal policy.
+// With a proximal policy the clip is around it, and samples have no importance weight: the loss is that of samples
+// by the proximal policy.
 func TestClippedAroundProximal(t *testing.T) {
 	o := Surrogate{Kind: Clipped, Clip: Clip{Low: 0.2, High: 0.2, Dual: 3}}
 	x := Samples{LogProb: []float32{-1, -0.5, -2}, Old: []float32{-3, -3, -3}, Prox: []float32{-1.1, -1, -1},

@@ -12,7 +12,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// setup is that of a TextPPO without a bound on the gradient, in groups of 2.
+// setup is the setup of a TextPPO in groups of 2, without a bound on the gradient.
 func setup(m *lm.Model) algo.TextSetup {
 	s := algo.TextSetup{Config: algo.DefaultConfig(), Text: algo.DefaultTextConfig(), Optim: algo.DefaultOptimConfig(),
 		CriticOptim: algo.DefaultOptimConfig(), Model: m, GroupSize: 2, Iterations: 10,
@@ -67,7 +67,7 @@ func logProbsOf(t *testing.T, m *lm.Model, texts []algo.Sequence, temperature fl
 	return all
 }
 
-// batchOf is a batch of two groups of two, whose log-probs lie off the model's by -0.5 to 0.5, so that some
+// batchOf is a batch of two groups of two. Its log-probs differ from the model's by -0.5 to 0.5, so that some
 // ratios are clipped.
 func batchOf(t *testing.T, m *lm.Model, reward ...float32) *algo.TextBatch {
 	t.Helper()
@@ -264,8 +264,8 @@ func lossCases() map[string]lossCase {
 	return cases
 }
 
-// TestTextLosses: the loss of each algorithm is the one of its formula, and its gradient the difference that
-// small steps make, along the gradient and for single parameters.
+// TestTextLosses: the loss of each algorithm is that of its formula. Its gradient is the difference of small steps,
+// along the gradient and by single parameters.
 func TestTextLosses(t *testing.T) {
 	for name, x := range lossCases() {
 		t.Run(name, func(t *testing.T) {

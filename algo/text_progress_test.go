@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// A tally keeps what was reported of each work.
+// A tally records the reports of each work.
 type tally struct {
 	last  map[string][2]int
 	moves map[string]int

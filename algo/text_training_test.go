@@ -26,7 +26,7 @@ func textSetup(m *lm.Model) algo.TextSetup {
 	return s
 }
 
-// addCritic makes s that of PPO.
+// addCritic makes s a setup of PPO.
 func addCritic(t *testing.T, s *algo.TextSetup) {
 	t.Helper()
 	c, err := algo.NewTextCritic(s.Model.Config, tensor.Heap)

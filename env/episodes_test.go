@@ -41,10 +41,10 @@ func TestEpisodes(t *testing.T) {
 	}
 }
 
-// same reports whether two values say the same; nothing is the same as none.
+// same reports whether two values are equal; nil is equal to an empty slice.
 func same(a, b any) bool { return fmt.Sprintf("%+v", a) == fmt.Sprintf("%+v", b) }
 
-// TestEpisodesWrongObject: it counts for the whole episode, and for that one alone.
+// TestEpisodesWrongObject: a wrong object counts for its whole episode, and for no other.
 func TestEpisodesWrongObject(t *testing.T) {
 	spec := env.Spec{Info: []string{"wrong_object", "success"}}
 	out, e := spec.NewStep(2, 1), env.NewEpisodes(spec, 0, 2, true)
@@ -66,8 +66,8 @@ func TestEpisodesWrongObject(t *testing.T) {
 	}
 }
 
-// TestEpisodesInfo: figures without a meaning of their own are averaged over an episode, and then over
-// episodes; a resumed one goes on.
+// TestEpisodesInfo: figures without a meaning are averaged over an episode, and then over episodes. A resumed
+// episode goes on.
 func TestEpisodesInfo(t *testing.T) {
 	spec := env.Spec{Info: []string{"drag", "success", "lift"}}
 	out := spec.NewStep(2, 1)
@@ -105,8 +105,7 @@ func TestEpisodesInfo(t *testing.T) {
 	}
 }
 
-// TestEpisodesTasks: in a suite, success is counted of each task, and what was done as told; a resumed
-// episode remembers both.
+// TestEpisodesTasks: in a suite, successes and told objects count for each task. A resumed episode keeps both.
 func TestEpisodesTasks(t *testing.T) {
 	spec := env.Spec{Info: []string{env.Success, env.TaskNumber, env.ToldObject},
 		Tasks: []string{"reach", "push", "pick"}}
@@ -164,8 +163,8 @@ func TestEpisodesIdle(t *testing.T) {
 	}
 }
 
-// TestEpisodesLost: an episode that its simulator lost says so and nothing else counts of it, though it was
-// lost in its first step; where nobody plays from then on there are no others.
+// TestEpisodesLost: an episode that its simulator lost counts as lost and as nothing else, also if that was in its
+// first step. While the simulator is gone there are no further episodes.
 func TestEpisodesLost(t *testing.T) {
 	spec := env.Spec{Info: []string{"drag"}}
 	const lost, none = env.Aborted, env.NoEpisode
@@ -199,7 +198,8 @@ func TestEpisodesLost(t *testing.T) {
 	}
 }
 
-// TestEpisodesProgress: a running episode tells its sums, one that has ended its last, until the next begins.
+// TestEpisodesProgress: a running episode has its sums so far; one that has ended has its last sums until the next
+// begins.
 func TestEpisodesProgress(t *testing.T) {
 	v := newCounter(env.DefaultConfig(), 2)
 	out := begin(t, v, 1, 1, 2)

@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// guarded is a counter whose actions are 2×3 choices: after a step all are allowed that were not just taken,
-// and in the end none is. Its episodes are of two steps; with broken none is allowed after the first.
+// guarded is a counter whose actions are 2×3 choices. After a step all options are allowed that were not just
+// taken, and at the end none is. Its episodes have two steps; with broken, no option is allowed after the first.
 type guarded struct {
 	counter
 	taken  [][2]int32
@@ -73,8 +73,8 @@ func choices(rows ...int32) tensor.Dict {
 	return d
 }
 
-// TestActionMask: it is shown as it is, of stacked frames the last alone; where an episode is over and
-// nothing is allowed, everything is.
+// TestActionMask: the mask is shown unchanged, and the last one alone where frames are stacked. At the end of an
+// episode without allowed options everything is allowed.
 func TestActionMask(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.FrameStack = 3
@@ -99,7 +99,7 @@ func TestActionMask(t *testing.T) {
 	}
 }
 
-// TestAllow: what is allowed stays, what is not gives way to the next, round the end.
+// TestAllow: allowed options stay; others become the next allowed ones, and after the last option the first.
 func TestAllow(t *testing.T) {
 	space := newGuarded(1).Spec().Action
 	action := []int32{0, 1 /**/, 1, 2}

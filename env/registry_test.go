@@ -11,8 +11,8 @@ type ownKeys struct {
 	Wind float32 `yaml:"wind" doc:"how strong it is"`
 }
 
-// TestRegister: an environment gets the values of its keys, or their defaults; one that takes its name has
-// none of them.
+// TestRegister: an environment gets the values of its keys, or their defaults. An environment that replaces it has
+// none of these keys.
 func TestRegister(t *testing.T) {
 	r := NewRegistry()
 	var got ownKeys

@@ -21,7 +21,7 @@ terminations: [{sensor: touch, high: 3}]
 success: [{velocity: hinge, low: -1, high: 1}]
 reset_noise: [{joint: hinge, low: -1, high: 1}, {velocity: hinge, std: 0.1}]`
 
-// TestTaskCheck: a task that can mean nothing is found without its model, under the key that is wrong.
+// TestTaskCheck: Check finds mistakes in a task without its model, under the wrong key.
 func TestTaskCheck(t *testing.T) {
 	checkTasks(t, []taskCase{
 		{func(*env.Task) {}, ""},
@@ -110,7 +110,7 @@ func complaints(cfg env.Config) (keys []string) {
 	return keys
 }
 
-// TestTaskBoundsSaid: bounds the wrong way round are said with both numbers.
+// TestTaskBoundsSaid: the error of a low bound above the high one has both numbers.
 func TestTaskBoundsSaid(t *testing.T) {
 	low, high := 2.0, 1.0
 	cfg := env.DefaultConfig()

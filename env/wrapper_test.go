@@ -151,8 +151,8 @@ func TestFrameStack(t *testing.T) {
 	wantF32(t, "on it goes", obs, 50, 50, 50.01, 40.01, 40.02, 40.03)
 }
 
-// TestPartial: the observations of CartPole, final ones too, are the chosen elements in their order; all else
-// is as without.
+// TestPartial: the observations of CartPole, final ones too, are the chosen elements in their order. Everything
+// else is as without the wrapper.
 func TestPartial(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.MaxEpisodeSteps = "CartPole-v1", 20
@@ -220,7 +220,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// mute hides that what is inside can save.
+// mute hides that the Vec inside is a Saver.
 type mute struct{ env.Vec }
 
 func TestSaveUnsupported(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// spec is that of a task with two numbers to see and a figure that says whether it is solved.
+// spec is the Spec of a task with two observed numbers and the figure of a success.
 var spec = env.Spec{
 	Name:   "Reach",
 	Obs:    []env.Field{{Name: "state", Space: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{2}}}},
@@ -53,7 +53,7 @@ func TestRules(t *testing.T) {
 		{"success beside the environment's", func(c *Config) {
 			c.RewardType, c.RewardWeight, c.EnvRewardWeight = "success", 5, 0.5
 		}, []float32{0.5, 6, 1.5}},
-		// |s| is 5, 2, √2 before and 2, 0, √10 after; what terminates has no potential behind it
+		// |s| is 5, 2, √2 before and 2, 0, √10 after; a terminated episode has no potential after it
 		{"potential", potential, []float32{5 - 0.5*2, 2, float32(math.Sqrt2 - 0.5*math.Sqrt(10))}},
 		{"potential of one element", func(c *Config) {
 			potential(c)
@@ -74,7 +74,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// A network scores what was observed after a step, the same in whatever batch it stands.
+// A network scores the observation after a step, the same in every batch.
 func TestModel(t *testing.T) {
 	s := setup(func(c *Config) { c.UseRewardModel, c.RewardWeight = true, 2 })
 	net, err := policy.NewMLP(s.Config.Model.Config, spec, 1, tensor.Heap)

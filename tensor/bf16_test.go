@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// BF16 is the nearest of the two neighbours that a float64 comparison finds, the even one of two that are equally near.
+// ToBF16 returns the nearer of the two neighbours by a comparison in float64, or the even one of two that are
+// equally near.
 func TestBF16RoundsToNearest(t *testing.T) {
 	src, got, back := make([]float32, 1), make([]uint16, 1), make([]float32, 1)
 	checked := 0

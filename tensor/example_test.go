@@ -19,7 +19,7 @@ func ExampleDict() {
 	// Output: [0.5 10 1.5] [3 2]
 }
 
-// What WriteSafetensors writes, other programs read: it is the format of Hugging Face.
+// WriteSafetensors writes the format of Hugging Face, which other programs read.
 func ExampleWriteSafetensors() {
 	var d tensor.Dict
 	d.Set("actor.head.bias", tensor.FromF32([]float32{0.25, -1}, 2))

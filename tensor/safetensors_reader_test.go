@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The reader finds in every file what ReadSafetensors finds, and refuses the cut ones.
+// The reader reads from every file what ReadSafetensors reads, and refuses the cut ones.
 func TestSafetensorsReader(t *testing.T) {
 	b, err := os.ReadFile("testdata/golden.safetensors")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// file puts a header and elements together as the format says, by hand.
+// file joins a header and elements in the format, by hand.
 func file(header string, data ...byte) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	return append(append(b, header...), data...)
@@ -47,7 +47,7 @@ func TestSafetensorsRoundTrip(t *testing.T) {
 	}
 }
 
-// testdata/golden.safetensors was put together by the stand-alone script beside it, from the description of the format.
+// testdata/golden.safetensors was written by the stand-alone script beside it, from the description of the format.
 func TestSafetensorsGolden(t *testing.T) {
 	b, err := os.ReadFile("testdata/golden.safetensors")
 	if err != nil {
@@ -78,7 +78,7 @@ func TestSafetensorsGolden(t *testing.T) {
 	same(t, d, want)
 }
 
-// What WriteSafetensors writes is what the format describes, byte for byte.
+// WriteSafetensors writes the described format, byte for byte.
 func TestSafetensorsBytes(t *testing.T) {
 	var d Dict
 	d.Set("a", FromU8([]byte{7}, 1))

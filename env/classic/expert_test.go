@@ -8,7 +8,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestPendulumExpert: it gets from anywhere to where it costs nothing to stay; a task without an expert says so.
+// TestPendulumExpert: the expert brings the pendulum from anywhere to rest without cost. A task without an expert
+// returns an error.
 func TestPendulumExpert(t *testing.T) {
 	var s pendulum
 	for _, at := range []float64{-3.1, -1.5, 0, 0.7, 3.14159} {

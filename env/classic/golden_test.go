@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A trajectory is one episode of a golden file: what stands at k is the result of Actions[k].
+// A trajectory is one episode of a golden file. Element k of each list is the result of Actions[k].
 type trajectory struct {
 	Initial    []float64         `json:"initial_state"`
 	InitialObs []float64         `json:"initial_obs"`
@@ -22,8 +22,8 @@ type trajectory struct {
 	Truncated  []bool            `json:"truncated"`
 }
 
-// TestGolden holds every task against Gymnasium's trajectories: each step alone from the recorded state, and
-// whole episodes through the Vec from the recorded start.
+// TestGolden compares every task with Gymnasium's trajectories: single steps from the recorded states, and whole
+// episodes through the Vec from the recorded starts.
 func TestGolden(t *testing.T) {
 	t.Run("CartPole-v1", func(t *testing.T) { testGolden(t, NewCartPole, stepCartPole) })
 	t.Run("Pendulum-v1", func(t *testing.T) { testGolden(t, NewPendulum, stepPendulum) })
@@ -75,8 +75,8 @@ func testSteps[S state, A int32 | float32](t *testing.T, i int, ep trajectory, s
 	}
 }
 
-// stabilised is the length from which an episode of CartPole holds up an unstable pole by recorded actions:
-// an error in the last bit grows by 1.1 per step, and no two implementations of sin stay together to the end.
+// stabilised is a length of episodes of CartPole. From it on, recorded actions keep an unstable pole up: an error
+// in the last bit grows by 1.1 per step, and no two implementations of sin stay together to the end.
 const stabilised, comparable = 400, 150
 
 // testEpisode replays the actions through the Vec: float32 observations are equal in every step.

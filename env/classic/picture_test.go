@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestPictures holds single pixels of known states against where things must be.
+// TestPictures compares single pixels of known states with the colours of the things at these places.
 func TestPictures(t *testing.T) {
 	type pixel struct {
 		x, y   float64 // m from the middle of the window

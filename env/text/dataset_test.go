@@ -34,7 +34,7 @@ func write(t *testing.T, lines ...string) []string {
 	return []string{path}
 }
 
-// shown writes what is learnt in brackets.
+// shown decodes a sample, with the learnt texts in brackets.
 func shown(k *tokenizer.Tokenizer, s Sample) string {
 	var b strings.Builder
 	for at := 0; at < len(s.IDs); {
@@ -52,7 +52,7 @@ func shown(k *tokenizer.Tokenizer, s Sample) string {
 	return b.String()
 }
 
-// TestRead: answers are learnt, with the token that ends them; of conversations what the assistant says.
+// TestRead: answers are learnt, with their end token; of conversations the messages of the assistant.
 func TestRead(t *testing.T) {
 	k := bytewise(t)
 	chatml, err := k.BuiltinTemplate("chatml")
@@ -413,8 +413,8 @@ func TestRefusedThoughts(t *testing.T) {
 	})
 }
 
-// TestSources: lines of RLinf's math files have several solutions, of which any is right, and keys that
-// nobody asks for.
+// TestSources: lines of RLinf's math files have several solutions, each of which is right, and keys that are not
+// read.
 func TestSources(t *testing.T) {
 	k := bytewise(t)
 	chatml, err := k.BuiltinTemplate("chatml")
@@ -515,7 +515,7 @@ func TestReadMistakes(t *testing.T) {
 	}
 }
 
-// TestHash: it tells texts apart, and what of them is learnt.
+// TestHash: the hash differs for other texts, and for other learnt parts of them.
 func TestHash(t *testing.T) {
 	a := []Sample{{IDs: []int32{1, 2, 3}, Learn: []bool{false, true, true}}}
 	b := []Sample{{IDs: []int32{1, 2, 3}, Learn: []bool{false, false, true}}}

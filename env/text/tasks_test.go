@@ -39,7 +39,7 @@ func TestTasks(t *testing.T) {
 					t.Fatalf("the numbers of a test, %s, are in training", key)
 				}
 			}
-			// more of the one changes nothing in the other, and another seed gives others
+			// more problems of one kind change nothing in the other, and another seed gives other problems
 			_, again, err := task.Generate(3, 6100, 800)
 			if err != nil || !reflect.DeepEqual(again, test) {
 				t.Errorf("tests differ beside more problems for training: %v", err)
@@ -54,8 +54,7 @@ func TestTasks(t *testing.T) {
 
 var number = regexp.MustCompile(`\d+`)
 
-// numbersOf returns the numbers that make a problem what it is: neither the order of a sum, nor the target of
-// three numbers.
+// numbersOf returns the numbers that identify a problem, without the order of a sum or the target of three numbers.
 func numbersOf(task, prompt string) string {
 	n := number.FindAllString(prompt, -1)
 	switch task {
@@ -134,8 +133,8 @@ func checkWords(t *testing.T, p Problem) {
 	}
 }
 
-// TestSlips: the wanted share of sums for training is wrong, each answer goes on from its own numbers, and
-// neither problems, nor solutions, nor tests change.
+// TestSlips: the wanted share of sums for training is wrong, and each answer goes on from its own numbers.
+// Problems, solutions and tests stay the same.
 func TestSlips(t *testing.T) {
 	task, err := TaskNamed("problems")
 	if err != nil {
@@ -177,7 +176,7 @@ func TestSlips(t *testing.T) {
 	}
 }
 
-// TestGenerateTooMany: a task without so many problems says how many it has.
+// TestGenerateTooMany: the error for too many problems has the number that the task has.
 func TestGenerateTooMany(t *testing.T) {
 	n := 0
 	task := Task{Name: "few", draw: func(*philox.Stream, *Task) Problem {

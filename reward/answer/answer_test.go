@@ -48,7 +48,7 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// TestMath: rewards have RLinf's signs, and answers that can be read get the format's reward too.
+// TestMath: rewards have RLinf's signs, and answers that can be parsed get the format's reward, too.
 func TestMath(t *testing.T) {
 	q := &Question{Solutions: []string{`\frac{1}{2}`}}
 	for text, want := range map[string][2]Grade{
@@ -138,7 +138,7 @@ func TestRandomReward(t *testing.T) {
 	}
 }
 
-// TestOwnRule: a program's own rule is one more name, and its error is that of Grade.
+// TestOwnRule: a rule of the user's program is one more name, and Grade returns its error.
 func TestOwnRule(t *testing.T) {
 	rules := Builtin()
 	type keys struct {

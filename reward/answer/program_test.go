@@ -31,7 +31,7 @@ func python(t *testing.T, script string) Setup {
 	return s
 }
 
-// TestProgram: the verifier of examples grades, and the weights of the configuration count.
+// TestProgram: the verifier of examples grades, and the scale and format reward of the configuration apply.
 func TestProgram(t *testing.T) {
 	s := python(t, "../../examples/verifier/verifier.py")
 	s.Config.RewardScale, s.Config.FormatReward = 5, 0.5
@@ -41,7 +41,7 @@ func TestProgram(t *testing.T) {
 	}
 	q := &Question{Text: "1+1=", Solutions: []string{"2", "two"}}
 	grades := make([]Grade, 3)
-	for range 2 { // it goes on
+	for range 2 { // the program goes on
 		err := g.Grade(grades, []Response{{Question: q, Text: "it is 2"}, {Question: q, Text: "é 3"},
 			{Question: q, Text: "two"}})
 		if err != nil {
@@ -57,7 +57,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// TestJudge: graders with one Judge ask one program, at the same time too, until the last has closed.
+// TestJudge: graders with one Judge ask one program, also at the same time, until the last one closes.
 func TestJudge(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "judge.py")
 	program := "import os, rlb\nrlb.grade(lambda p, a, s: os.getpid())"
