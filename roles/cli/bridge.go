@@ -15,7 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// bridgeCommand is rlinf bridge: commands for simulators in programs of their own.
+// bridgeCommand returns rlinf bridge: commands for external simulators.
 func bridgeCommand(reg config.Registries, job []cli.Flag, code *int) *cli.Command {
 	return &cli.Command{Name: "bridge", Usage: "test and serve external simulators (docs/bridge.md)",
 		Subcommands: []*cli.Command{
@@ -58,7 +58,7 @@ func runBridgeCheck(c *cli.Context, reg config.Registries) (int, error) {
 	}
 	out := c.App.Writer
 	rules, skipped := 0, 0
-	first := map[string]string{} // the first rule with each finding: one mistake breaks many rules
+	first := map[string]string{} // the first rule with each finding, since one mistake breaks many rules
 	failed := check.Run(func(v external.Verdict) {
 		rules++
 		switch {
@@ -84,7 +84,7 @@ func runBridgeCheck(c *cli.Context, reg config.Registries) (int, error) {
 	return loop.ExitOK, nil
 }
 
-// runBridgeServe plays the environments of a configuration for another process.
+// runBridgeServe serves the environments of a configuration to another process.
 func runBridgeServe(c *cli.Context, reg config.Registries) error {
 	address := os.Getenv("RLB_ADDR")
 	if address == "" {

@@ -19,8 +19,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// runCheck shows what a configuration means on the ranks that it would have, and ends with a verdict:
-// whether it runs, and what it takes. It refuses a job that would not run.
+// runCheck describes a job on the ranks that it would have, and writes the verdict: whether the job runs, and with
+// which overrides it would. It returns an error if the job would not run.
 func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	path, overrides := c.String("config"), c.Args().Slice()
 	cfg, err := args.ReadConfig(c, reg, overrides, c.App.ErrWriter)
@@ -62,8 +62,8 @@ func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	return nil
 }
 
-// examine makes the job of cfg on the ranks that it would have, and describes it. The error is
-// everything that is wrong.
+// examine makes the plan of cfg on the ranks that it would have, and describes it. The error has everything that is
+// wrong.
 func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config, out io.Writer,
 	found *report) error {
 	np, err := args.LocalRanks(c, cfg)
@@ -84,18 +84,18 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 	return describe(out, p, nodes)
 }
 
-// A report is what check finds, as JSON.
+// A report is the result of check as JSON.
 type report struct {
-	Runs      bool         `json:"runs"` // as it is
+	Runs      bool         `json:"runs"` // without overrides
 	Verdict   string       `json:"verdict"`
 	Errors    []string     `json:"errors"`
-	Overrides []string     `json:"overrides"`           // that mend some of the errors
+	Overrides []string     `json:"overrides"`           // that fix some of the errors
 	Placement string       `json:"placement,omitempty"` // collocated, disaggregated or hybrid
 	Ranks     []rankReport `json:"ranks,omitempty"`
-	Batches   []string     `json:"batches,omitempty"` // for people to read
+	Batches   []string     `json:"batches,omitempty"` // for the user
 }
 
-// A rankReport is a rank of a report, with the bytes that it needs.
+// A rankReport describes one rank. Memory is in bytes.
 type rankReport struct {
 	Rank    int              `json:"rank"`
 	Node    int              `json:"node"`
@@ -103,7 +103,7 @@ type rankReport struct {
 	Bytes   map[string]int64 `json:"bytes"`
 }
 
-// add notes what the job of p is.
+// add adds what the plan p says.
 func (r *report) add(p task.Plan, nodes []int) {
 	j := p.Common()
 	r.Placement, r.Batches = fmt.Sprint(j.Placement.Mode()), p.Describe()
@@ -116,8 +116,8 @@ func (r *report) add(p task.Plan, nodes []int) {
 	}
 }
 
-// write writes the report with a verdict, overrides and everything that is wrong. That is the error of
-// the command, too.
+// write writes the report with the verdict judged, the overrides, and everything in wrong. It returns wrong as the
+// error of the command.
 func (r *report) write(out io.Writer, judged string, overrides []string, wrong error) error {
 	r.Runs, r.Verdict = wrong == nil, judged
 	r.Overrides, r.Errors = append([]string{}, overrides...), []string{}
@@ -128,8 +128,8 @@ func (r *report) write(out io.Writer, judged string, overrides []string, wrong e
 	return errors.Join(json.NewEncoder(out).Encode(r), wrong)
 }
 
-// describe writes the table of ranks, the batches and the memory. It returns an error if the memory
-// does not fit this machine.
+// describe writes the table of ranks, the batches and the memory. It returns an error if this machine has not
+// enough memory.
 func describe(out io.Writer, p task.Plan, nodes []int) error {
 	j := p.Common()
 	devices, note := gpu.Devices()
@@ -181,7 +181,7 @@ func describe(out io.Writer, p task.Plan, nodes []int) error {
 	return nil
 }
 
-// writeOwn writes a line for each key of users' own parts: its value, its origin and its meaning.
+// writeOwn writes a line for each key of users' own parts: value, origin and meaning.
 func writeOwn(out io.Writer, keys []config.OwnKey) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, k := range keys {
@@ -190,7 +190,7 @@ func writeOwn(out io.Writer, keys []config.OwnKey) error {
 	return w.Flush()
 }
 
-// count writes a number of things: "1 rank", "2 ranks".
+// count returns a number with a noun: "1 rank", "2 ranks".
 func count(n int, thing string) string {
 	if n != 1 {
 		thing += "s"

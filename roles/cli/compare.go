@@ -38,7 +38,7 @@ func compareFlags() []cli.Flag {
 	}
 }
 
-// runCompare tables and draws the runs that the arguments name, and returns the exit code.
+// runCompare writes a table and a plot of the runs named by the arguments, and returns the exit code.
 func runCompare(c *cli.Context, reg config.Registries) (int, error) {
 	t := &results.Table{Metric: c.String("metric"), At: math.Inf(1)}
 	if c.IsSet("at") {
@@ -121,8 +121,8 @@ func stepsOf(groups []results.Group, metric string) string {
 	return fmt.Sprintf("from %.0f to %.0f", least, most)
 }
 
-// keptRuns returns all evaluations of the runs at paths, as results.Keep writes them. The runs must
-// be of one job with different seeds.
+// keptRuns returns all evaluations of the runs at paths, in the form of results.Keep. The runs must be of one job
+// with different seeds.
 func keptRuns(paths []string) ([]byte, error) {
 	var runs []results.Run
 	for _, p := range paths {
@@ -148,8 +148,7 @@ func keptRuns(paths []string) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// origin returns a line on the provenance of the first run whose folder has one; no line if none
-// has.
+// origin returns a line with the provenance of the first run that has one; else no line.
 func origin(runs []results.Run) []string {
 	for _, r := range runs {
 		last, ok := runfolder.LastStart(r.Name)

@@ -27,7 +27,7 @@ func demosFlags() []cli.Flag {
 	}
 }
 
-// runDemos writes demonstrations of the environments' experts.
+// runDemos records demonstrations of the environments' experts.
 func runDemos(c *cli.Context, reg config.Registries) error {
 	cfg, err := args.Config(c, reg, c.App.ErrWriter)
 	if err != nil {

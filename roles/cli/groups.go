@@ -12,10 +12,9 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// loadGroups reads the groups that paths name, under names that tell them apart, and returns the
-// metric that they are compared by: metric, or for "" the first headline that one of them has. Of
-// several groups it leaves out those without the metric, of several paths those without a run, and
-// says so in notes.
+// loadGroups reads the groups of runs at paths, with distinct names. by is the metric to compare: metric, or if
+// that is "" the first headline metric that a group has. Of several groups it omits those without the metric, and
+// of several paths those without a run. notes says what it omitted.
 func loadGroups(paths []string, metric string) (groups []results.Group, by string, notes []string, err error) {
 	candidates := []string{metric}
 	if metric == "" {
@@ -55,8 +54,8 @@ func loadGroups(paths []string, metric string) (groups []results.Group, by strin
 	return groups, by, notes, nil
 }
 
-// readGroups reads the groups that paths name, with the metrics that begin with prefix. Of several
-// paths it ignores those that hold no run, and says so in notes.
+// readGroups reads the groups of runs at paths, with the metrics that begin with prefix. Of several paths it omits
+// those without a run; notes says which.
 func readGroups(paths []string, prefix string) (groups []results.Group, notes []string, err error) {
 	for _, path := range paths {
 		gs, err := results.Load(path, prefix)
@@ -74,10 +73,10 @@ func readGroups(paths []string, prefix string) (groups []results.Group, notes []
 	return groups, notes, nil
 }
 
-// mostNames bounds the metrics that a message lists.
+// mostNames is the maximum number of metrics in a message.
 const mostNames = 12
 
-// suggest names the metric of the runs at path that is nearest to metric, and some others.
+// suggest returns a text with the most similar metric of the runs at path, and some others.
 func suggest(path, metric string) string {
 	groups, err := results.Load(path, "")
 	if err != nil {
@@ -105,7 +104,7 @@ func suggest(path, metric string) string {
 	return text + " It has " + strings.Join(names, ", ") + more
 }
 
-// rankOf orders metrics: those of section first, then those of episodes, then the others.
+// rankOf orders metrics: first those of section, then those of episodes, then all others.
 func rankOf(metric, section string) int {
 	for i, first := range []string{section + "/", "eval/", "env/"} {
 		if strings.HasPrefix(metric, first) {
@@ -115,7 +114,7 @@ func rankOf(metric, section string) int {
 	return 3
 }
 
-// notes says what makes the groups hard to compare: different tasks, and runs that are not done.
+// notes says why the groups are hard to compare: different tasks, and runs that are not done.
 func notes(groups []results.Group) (notes []string) {
 	var tasks []string
 	for _, g := range groups {

@@ -11,27 +11,27 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 )
 
-// A listedEnv is an environment as rlinf envs --json lists it.
+// A listedEnv is an environment in the output of rlinf envs --json.
 type listedEnv struct {
 	Name     string        `json:"name"`
-	Error    string        `json:"error,omitempty"` // why it cannot be made; it has nothing below then
+	Error    string        `json:"error,omitempty"` // why it cannot be made; then the fields below are empty
 	Obs      []listedSpace `json:"observations,omitempty"`
 	Action   *listedSpace  `json:"action,omitempty"`
 	MaxSteps int           `json:"max_steps,omitempty"` // 0: no limit
 	Tasks    []string      `json:"tasks,omitempty"`
 }
 
-// A listedSpace is an observation or the action of a listedEnv.
+// A listedSpace is an observation or the action of an environment.
 type listedSpace struct {
-	Name  string `json:"name,omitempty"` // of an observation
+	Name  string `json:"name,omitempty"` // of the observation
 	DType string `json:"dtype"`
 	Shape []int  `json:"shape"`
-	Space string `json:"space"` // as Gymnasium writes it: Box(-2, 2, (1,)), Discrete(2)
+	Space string `json:"space"` // in Gymnasium's notation: Box(-2, 2, (1,)), Discrete(2)
 }
 
 // listEnvs lists the environments of reg with their observations and actions.
 func listEnvs(out io.Writer, reg config.Registries, asJSON bool) error {
-	all := []listedEnv{} // not null in JSON
+	all := []listedEnv{} // [] in JSON, not null
 	for _, name := range reg.Envs.Names() {
 		all = append(all, describeEnv(reg, name))
 	}
@@ -89,7 +89,7 @@ func describeSpace(s env.Space) listedSpace {
 	return l
 }
 
-// bound writes the bounds of a box's dimensions: one number where all are equal.
+// bound returns the bounds of all dimensions of a box; one number if they are equal.
 func bound(each []float32) string {
 	if len(each) == 0 {
 		return "none"

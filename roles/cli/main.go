@@ -26,7 +26,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Main is the command line: it runs args (os.Args) with what reg holds, and returns the exit code.
+// Main is the command line: it runs args (os.Args) with the parts in reg and the tasks, and returns the exit code.
 // A main of your own is
 //
 //	func main() { os.Exit(roles.Main(os.Args, registries)) }
@@ -34,10 +34,11 @@ func Main(args []string, reg config.Registries, tasks task.Tasks) int {
 	return Run(args, reg, tasks, nil)
 }
 
-// Run is Main with a program of your own: each rank of a job that trains runs it. nil is that of the job's task.
+// Run is Main with a program of your own, which runs on each rank of a job that trains; nil is the program of the
+// job's task.
 func Run(args []string, reg config.Registries, tasks task.Tasks, program loop.Program) int {
-	entry := programs.Enter() // in a supervisor, this is the end
-	if testing.Testing() {    // a copy of it would first run tests
+	entry := programs.Enter() // a supervisor process never returns from this call
+	if testing.Testing() {    // a copy of a test binary would run tests
 		entry = programs.Entry{}
 	}
 	defer endOnlyAsDocumented()()
@@ -50,7 +51,7 @@ func Run(args []string, reg config.Registries, tasks task.Tasks, program loop.Pr
 	leads := mpi.Leads() // before MPI is closed
 	err := app.RunContext(context.Background(), inOrder(app, args))
 	if lost := app.Writer.(interface{ Err() error }).Err(); lost != nil {
-		err = lost // the rest followed from it
+		err = lost // the other error is a consequence
 	}
 	if err != nil {
 		return explain(err, leads)
@@ -58,16 +59,16 @@ func Run(args []string, reg config.Registries, tasks task.Tasks, program loop.Pr
 	return code
 }
 
-// followersWait is how long the other processes of a launcher wait for it to end them, after what
-// the leading one tells the user. Some launchers end a job with the first process that fails, and
-// drop what another has just written.
+// followersWait is how long the other processes of a launcher wait to be ended by it, after the leading process has
+// written an error. Some launchers end a job when the first process fails, and drop what other processes have just
+// written.
 const followersWait = 2 * time.Second
 
-// explain writes err and returns the exit code that goes with it. What is wrong with the call is
-// the same in every process that a launcher started: the leading one tells.
+// explain writes err and returns its exit code. Usage errors are the same in all processes of a launcher, so only
+// the leading process writes them.
 func explain(err error, leads bool) int {
 	var usage config.UsageError
-	var help cli.ExitCoder // help for a command that there is not
+	var help cli.ExitCoder // the help for an unknown command
 	switch {
 	case !errors.As(err, &usage) && !errors.As(err, &help):
 		fmt.Fprintln(os.Stderr, err)
@@ -80,7 +81,7 @@ func explain(err error, leads bool) int {
 	return loop.ExitConfig
 }
 
-// exitCodes are in the help of every command.
+// exitCodes is part of the help of every command.
 const exitCodes = "Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a check failed;\n" +
 	"75 checkpointed on request: queue the job again; 76 a rank stopped responding; 129 its terminal was closed;\n" +
 	"130 interrupted; 134 crashed; 143 terminated."
@@ -101,8 +102,7 @@ func newApp(reg config.Registries, tasks task.Tasks, program loop.Program, code 
 			"this machine alone"},
 	)
 	version := &cli.BoolFlag{Name: "version", Usage: "print version and build tags"}
-	// The commands that do not train are for one process, which is the leading one where a launcher
-	// started several.
+	// Commands that do not train need one process: the leading one under a launcher.
 	alone := func(run func(*cli.Context) error) func(*cli.Context) error {
 		return func(c *cli.Context) error {
 			if !mpi.Leads() {
@@ -112,8 +112,7 @@ func newApp(reg config.Registries, tasks task.Tasks, program loop.Program, code 
 		}
 	}
 	writeVersion := alone(args.NoArguments(func(c *cli.Context) error { return doctor.WriteVersion(c.App.Writer) }))
-	// Neither help nor errors end the process here: a rank that leaves alone would strand the
-	// others.
+	// Neither help nor errors may end the process here: the other ranks would wait for it forever.
 	app := &cli.App{
 		Name: "rlinf", Usage: "reinforcement learning on clusters: one program, MPI, YAML",
 		UsageText:   "rlinf -c cfg.yaml [key=value ...]\nmpirun -np 8 rlinf -c cfg.yaml [key=value ...]",
@@ -192,7 +191,7 @@ func newApp(reg config.Registries, tasks task.Tasks, program loop.Program, code 
 	return app
 }
 
-// group gives each command the category that the help shows it in, and sorts the commands by category.
+// group sets the category of each command in the help, and sorts the commands by category.
 func group(commands []*cli.Command) {
 	order := map[string]int{}
 	for _, g := range []struct {
@@ -220,8 +219,8 @@ func keyNames(reg config.Registries) (names []string) {
 	return names
 }
 
-// inOrder puts flags before plain arguments, behind the command: the library stops reading flags at
-// the first plain one.
+// inOrder moves flags before plain arguments, after the command: the library stops reading flags at the first plain
+// argument.
 func inOrder(app *cli.App, words []string) []string {
 	var flags, plain, name []string
 	command, commands := app.Flags, app.Commands

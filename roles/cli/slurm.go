@@ -17,7 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// slurmFlags are those of rlinf slurm, besides the configuration's.
+// slurmFlags returns the flags of rlinf slurm, in addition to those of the configuration.
 func slurmFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "template", Value: "train", Usage: "the kind of script: `NAME` is one of " +
@@ -43,7 +43,7 @@ func slurmFlags() []cli.Flag {
 	}
 }
 
-// lines are the values of a flag that may be repeated.
+// lines has the values of a repeated flag.
 type lines []string
 
 // Set adds a value.
@@ -54,8 +54,7 @@ func (l *lines) Set(text string) error {
 
 func (l *lines) String() string { return strings.Join(*l, " ") }
 
-// runSlurm prints the batch script of a job: a template with the resources that the placement
-// needs.
+// runSlurm prints the batch script of a job: a template with the resources that the placement needs.
 func runSlurm(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	template := c.String("template")
 	if !slices.Contains(slurm.Names(), template) {
@@ -98,8 +97,8 @@ func runSlurm(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	return err
 }
 
-// checkSlurm returns what is wrong with the words that go into the script: one that does not fit
-// its flag, or has more than one line, which would be a command of its own.
+// checkSlurm returns an error if a word of the script does not fit its flag, or has more than one line: the second
+// would be a command.
 func checkSlurm(c *cli.Context) error {
 	for _, flag := range slurmWords {
 		values := lines{c.String(flag.name)}
@@ -131,7 +130,7 @@ func checkLine(where, text string) error {
 	return fmt.Errorf("%s%q: expected text of one line, without control characters", where, text)
 }
 
-// slurmWords are the flags whose values go into the script as they are.
+// slurmWords has the flags whose values are copied into the script.
 var slurmWords = []struct {
 	name  string
 	valid *regexp.Regexp
@@ -147,15 +146,15 @@ var slurmWords = []struct {
 	{"module", regexp.MustCompile(`^[\w.+/-]+$`), "the name of a module, as openmpi/4.1"},
 }
 
-// slurmParts divides np ranks over equal nodes; with two parts, over nodes with actors and then the
-// others. A job that would not run there is an error.
+// slurmParts divides np ranks over equal nodes. With two parts, the first has the nodes with actors, and the second
+// all others. It returns an error if the job would not run there.
 func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, tasks task.Tasks, np,
 	count int) ([]slurm.Part, error) {
 	asked, err := nodesAsked(c.String("nodes"), count)
 	if err != nil {
 		return nil, err
 	}
-	total := count // nodes; virtual ones are not Slurm's
+	total := count // real nodes, not virtual ones
 	if cfg.SPMD.Nodes == 0 && cfg.Cluster.NumNodes > 0 {
 		total = cfg.Cluster.NumNodes
 	} else if asked != nil {
@@ -169,7 +168,7 @@ func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, tasks
 		return nil, err
 	}
 	j := p.Common()
-	ranks := []int{np} // of each part
+	ranks := []int{np} // ranks of each part
 	if count == 2 {
 		learners, err := actorRanks(j, np)
 		if err != nil {
@@ -181,7 +180,7 @@ func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, tasks
 	if nodes == nil {
 		nodes = []int{total}
 		if count == 2 {
-			learners := min(max(ranks[0]*total/np, 1), total-1) // in proportion
+			learners := min(max(ranks[0]*total/np, 1), total-1) // in proportion to their ranks
 			nodes = []int{learners, total - learners}
 		}
 	}
@@ -202,7 +201,7 @@ func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, tasks
 	return parts, nil
 }
 
-// nodesAsked reads --nodes, a number for each part; nil if it is not given.
+// nodesAsked returns the numbers of --nodes, one for each part; nil if the flag is not given.
 func nodesAsked(text string, parts int) ([]int, error) {
 	if text == "" {
 		return nil, nil
@@ -230,8 +229,8 @@ func sum(of []int) (s int) {
 	return s
 }
 
-// actorRanks returns how many ranks have actors. These must be the first ranks, and there must be
-// others.
+// actorRanks returns the number of ranks with actors. It returns an error unless these are the first ranks, and
+// there are others.
 func actorRanks(j *job.Job, np int) (int, error) {
 	has := make([]bool, np)
 	for _, r := range j.Placement.Ranks("actor") {
@@ -245,8 +244,8 @@ func actorRanks(j *job.Job, np int) (int, error) {
 	return first, nil
 }
 
-// sideBySide returns the largest number of workers of a rank in first..end-1 that work at one time:
-// those that simulate and those that infer. Its actors work before or after them.
+// sideBySide returns the maximum number of workers of a rank in [first, end) that work at the same time: env and
+// rollout workers. Actors work before or after them.
 func sideBySide(j *job.Job, first, end int) int {
 	busy := make([]int, end)
 	for _, component := range []string{"env", "rollout"} {

@@ -31,14 +31,14 @@ func statusFlags() []cli.Flag {
 	return []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "write a JSON list with an object for each run"}}
 }
 
-// runStatus writes the state of each run that the arguments name, and how to go on with it. For a
-// folder that holds runs, logs unless another is named, it writes a line for each, the newest first.
+// runStatus writes the state of each run named by the arguments, and the commands with which to go on. For a folder
+// of runs (logs, unless another is named), it writes a line for each run, the newest first.
 func runStatus(c *cli.Context, reg config.Registries) error {
 	dirs := c.Args().Slice()
 	if len(dirs) == 0 {
 		dirs = []string{"logs"}
 	}
-	all := []standing{} // not null in JSON
+	all := []standing{} // [] in JSON, not null
 	for _, dir := range dirs {
 		runs, err := runsIn(dir)
 		if err == nil && !c.Bool("json") {
@@ -55,28 +55,28 @@ func runStatus(c *cli.Context, reg config.Registries) error {
 	return nil
 }
 
-// isRun reports whether dir is the folder of a run, however young.
+// isRun reports whether dir is the folder of a run, even if it has no metrics yet.
 func isRun(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "config.yaml"))
 	return err == nil
 }
 
-// A standing is the state of a run. Unknown figures are left out of its JSON.
+// A standing is the state of a run. Its JSON omits unknown numbers.
 type standing struct {
-	Run    string           `json:"run"` // its folder
+	Run    string           `json:"run"` // the run's folder
 	Status runfolder.Status `json:"status"`
 	Step   int64            `json:"step"`            // iterations made
 	Steps  int64            `json:"steps,omitempty"` // iterations of the whole run
-	// Metric is that of training: env/return, rollout/rewards or train/sft/loss. Value is its newest.
+	// Metric is the metric of training: env/return, rollout/rewards or train/sft/loss. Value is its newest value.
 	Metric string   `json:"metric,omitempty"`
 	Value  *float64 `json:"value,omitempty"`
-	// Rate is that of the newest iteration, in "env steps/s" or "tokens/s".
+	// Rate is the rate of the newest iteration, in "env steps/s" or "tokens/s".
 	Rate     *float64 `json:"rate,omitempty"`
 	RateUnit string   `json:"rate_unit,omitempty"`
-	// SecondsLeft has a run that runs, at the pace of its newest iteration.
+	// SecondsLeft is the remaining time of a running run, at the rate of its newest iteration.
 	SecondsLeft *float64  `json:"seconds_left,omitempty"`
-	Checkpoint  string    `json:"checkpoint,omitempty"` // the newest
-	Updated     time.Time `json:"updated"`              // when metrics or status were written last
+	Checkpoint  string    `json:"checkpoint,omitempty"` // the newest checkpoint
+	Updated     time.Time `json:"updated"`              // when metrics or status were last written
 }
 
 // readStanding returns the state of the run in dir.
@@ -123,8 +123,8 @@ func readStanding(dir string) (s standing, err error) {
 	return s, nil
 }
 
-// runsIn returns the run in dir, or each run at most three levels below it, the newest first: logs, a
-// sweep, a point, a seed.
+// runsIn returns the run in dir, or all runs at most three levels below it (logs, a sweep, a point, a seed), the
+// newest first.
 func runsIn(dir string) (runs []standing, err error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no such folder", dir)
@@ -158,7 +158,7 @@ func runsIn(dir string) (runs []standing, err error) {
 	return runs, nil
 }
 
-// writeRuns writes what is known about dir: of a run how to go on with it, of several a table.
+// writeRuns writes the runs of dir: the details of one run, or a table of several.
 func writeRuns(out io.Writer, reg config.Registries, dir string, runs []standing) error {
 	if isRun(dir) {
 		return writeRun(out, reg, runs[0])
@@ -184,7 +184,7 @@ func writeRuns(out io.Writer, reg config.Registries, dir string, runs []standing
 	return w.Flush()
 }
 
-// writeRun writes the state of a run, and the commands that go on with it.
+// writeRun writes the state of a run, and the commands with which to go on.
 func writeRun(out io.Writer, reg config.Registries, s standing) error {
 	text, err := durable.ReadFile(filepath.Join(s.Run, "config.yaml"))
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// runTrain is the root command: it trains, and returns the exit code of what it has explained
-// itself.
+// runTrain is the command without a name: it trains, and returns the exit code of a job whose errors were written.
 func runTrain(c *cli.Context, reg config.Registries, tasks task.Tasks, program loop.Program) (int, error) {
 	asked := loop.Watch()
 	defer asked.Close()
@@ -34,11 +33,11 @@ func runTrain(c *cli.Context, reg config.Registries, tasks task.Tasks, program l
 	if err != nil {
 		return 0, err
 	}
-	debug.SetGCPercent(400) // little is allocated, and every rank has a collector
+	debug.SetGCPercent(400) // jobs allocate little, and every rank has a garbage collector
 	return s.Start(c.Context, ranks, cfg, draft, wrong)
 }
 
-// evalFlags are those of rlinf eval, besides the configuration's.
+// evalFlags returns the flags of rlinf eval, in addition to those of the configuration.
 func evalFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "checkpoint", Usage: "`DIR` of the checkpoint; default: the newest of the run's folder"},
@@ -49,9 +48,8 @@ func evalFlags() []cli.Flag {
 	}
 }
 
-// runEval plays episodes with the policy of a checkpoint: on the ranks of a launcher, or on -np
-// goroutine ranks, one unless told otherwise. It returns the exit code of what it has explained
-// itself.
+// runEval evaluates the policy of a checkpoint: on the ranks of a launcher, or on -np goroutine ranks (default 1).
+// It returns the exit code of a job whose errors were written.
 func runEval(c *cli.Context, reg config.Registries, tasks task.Tasks) (int, error) {
 	s := session.New(session.Options{Registries: reg, Tasks: tasks, Asked: new(loop.Requests), Out: c.App.Writer,
 		Terminal: args.Terminal(c.App.ErrWriter), Log: c.App.ErrWriter,

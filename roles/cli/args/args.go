@@ -20,7 +20,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// NoArguments returns run for a command that takes no arguments.
+// NoArguments returns run for a command without arguments. Arguments are usage errors.
 func NoArguments(run func(*cli.Context) error) func(*cli.Context) error {
 	return func(c *cli.Context) error {
 		if word := c.Args().First(); c.Args().Present() {
@@ -31,8 +31,8 @@ func NoArguments(run func(*cli.Context) error) func(*cli.Context) error {
 	}
 }
 
-// Config loads the configuration that the command line names, and writes its warnings to log. A
-// wrong value is an error.
+// Config loads the configuration named on the command line, and writes its warnings to log. It returns an error if
+// a value is wrong.
 func Config(c *cli.Context, reg config.Registries, log io.Writer) (*config.Config, error) {
 	cfg, err := ReadConfig(c, reg, c.Args().Slice(), log)
 	if err == nil && cfg.Err() != nil {
@@ -41,9 +41,8 @@ func Config(c *cli.Context, reg config.Registries, log io.Writer) (*config.Confi
 	return cfg, err
 }
 
-// ReadConfig loads the configuration that the command line names, with these overrides, and writes
-// its warnings to log. The Config has the errors of its values, so that a job can be checked as a
-// whole.
+// ReadConfig loads the configuration named on the command line, with these overrides, and writes its warnings to
+// log. Errors of values are in the Config, so that a job can be checked as a whole.
 func ReadConfig(c *cli.Context, reg config.Registries, overrides []string, log io.Writer) (*config.Config, error) {
 	for _, a := range overrides {
 		if err := checkOverride(c, a); err != nil {
@@ -76,8 +75,7 @@ func ReadConfig(c *cli.Context, reg config.Registries, overrides []string, log i
 	return cfg, nil
 }
 
-// configText returns the text of the configuration path. A command reads it once, so that it may be a
-// pipe.
+// configText returns the text of the configuration file path. It is read only once, because it may be a pipe.
 func configText(c *cli.Context, path string) ([]byte, error) {
 	if text, ok := c.App.Metadata[path].([]byte); ok {
 		return text, nil
@@ -92,8 +90,8 @@ func configText(c *cli.Context, path string) ([]byte, error) {
 	return text, err
 }
 
-// CheckFile returns a usage error if the configuration that the command line names is no file on a
-// disk, because others than this process will read it.
+// CheckFile returns a usage error if the configuration named on the command line is not a regular file. Commands
+// use it if other processes will read the file.
 func CheckFile(c *cli.Context) error {
 	path := c.String("config")
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
@@ -103,8 +101,7 @@ func CheckFile(c *cli.Context) error {
 	return nil
 }
 
-// CheckOut returns a usage error if the file of --out cannot be made, before there is anything to
-// write.
+// CheckOut returns a usage error if the file of --out cannot be made. Commands call it before their work.
 func CheckOut(path string) error {
 	if err := durable.Writable(filepath.Dir(path)); err != nil {
 		return config.UsageError{Err: fmt.Errorf("--out %s: expected a file in a folder that can be written: %w", path,
@@ -119,10 +116,10 @@ func Launched() bool {
 	return launcher != "" && (n > 1 || mpi.Compiled)
 }
 
-// MaxGoroutineRanks is how many ranks one process has at most. More need hours for a step.
+// MaxGoroutineRanks is the maximum number of ranks of one process. More would need hours for a step.
 const MaxGoroutineRanks = 1 << 10
 
-// GoroutineRanks returns how many ranks a process without a launcher starts.
+// GoroutineRanks returns the number of ranks that a process without a launcher starts.
 func GoroutineRanks(c *cli.Context, cfg *config.Config) (int, error) {
 	np, err := LocalRanks(c, cfg)
 	if err == nil {
@@ -131,8 +128,8 @@ func GoroutineRanks(c *cli.Context, cfg *config.Config) (int, error) {
 	return np, err
 }
 
-// checkGoroutineRanks returns an error if one process cannot have np ranks. Their memory beside their
-// work was measured: configuration, plan and stacks of each rank, and the table of the other ranks.
+// checkGoroutineRanks returns an error if the memory for np ranks in one process is not available. It uses measured
+// numbers for what a rank needs in addition to its work: configuration, plan, stacks, and its table of other ranks.
 func checkGoroutineRanks(np int, have job.Available) error {
 	const each, pair = 3 << 20, 4 << 10
 	need, expected := int64(np)*(each+int64(np)*pair), ""
@@ -148,8 +145,8 @@ func checkGoroutineRanks(np int, have job.Available) error {
 		"(-np, cluster.component_placement)", np, expected)}
 }
 
-// DraftHere drafts a job on the ranks that this process would start, and returns what is wrong with it. A job that
-// only evaluates has no draft.
+// DraftHere makes the draft of a job on the ranks that this process would start, and returns its mistakes. A job
+// that only evaluates has no draft.
 func DraftHere(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config) (task.Draft, error) {
 	np, err := GoroutineRanks(c, cfg)
 	if err != nil {
@@ -162,7 +159,7 @@ func DraftHere(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *con
 	return d, asUsage(d.Mistakes())
 }
 
-// asUsage returns err as a mistake of the user; nil for nil.
+// asUsage returns err as a usage error; nil for nil.
 func asUsage(err error) error {
 	if err == nil {
 		return nil
@@ -170,9 +167,8 @@ func asUsage(err error) error {
 	return config.UsageError{Err: err}
 }
 
-// OpenWorld returns the ranks of this process: one MPI process under a launcher, else as many
-// goroutines as the placement needs. It reports stalls on log, after a call of stalled; see
-// mpi.Options.
+// OpenWorld returns the ranks of this process: one MPI process under a launcher, else as many goroutines as the
+// placement needs. When a rank stops responding, it calls stalled and then writes to log; see mpi.Options.
 func OpenWorld(c *cli.Context, cfg *config.Config, configErr error, log io.Writer,
 	stalled func(stacks []byte)) ([]spmd.Transport, error) {
 	if Launched() {
@@ -206,7 +202,7 @@ func OpenWorld(c *cli.Context, cfg *config.Config, configErr error, log io.Write
 	return local.New(np), nil
 }
 
-// LocalRanks returns how many ranks a job has that no launcher starts.
+// LocalRanks returns the number of ranks of a job without a launcher.
 func LocalRanks(c *cli.Context, cfg *config.Config) (int, error) {
 	if c.IsSet("np") {
 		return c.Int("np"), nil
@@ -222,7 +218,7 @@ func LocalRanks(c *cli.Context, cfg *config.Config) (int, error) {
 	return max(np, 1), nil
 }
 
-// SpreadNodes returns the node of each of np ranks: n nodes, in contiguous blocks.
+// SpreadNodes returns the node of each of np ranks, for n nodes with contiguous ranks.
 func SpreadNodes(np, n int) []int {
 	nodes := make([]int, np)
 	for r := range nodes {

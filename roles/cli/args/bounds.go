@@ -9,10 +9,10 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// MaxCount bounds flags that count what has no bound of its own: samples, steps, tokens.
+// MaxCount is the upper bound of flags that count samples, steps or tokens.
 const MaxCount = 1 << 30
 
-// Int returns f for numbers from least to most. Others are usage errors, before the command begins.
+// Int returns f with bounds. A number outside of [least, most] is a usage error before the command begins.
 func Int(f cli.IntFlag, least, most int) *cli.IntFlag {
 	f.Action = func(_ *cli.Context, n int) error {
 		if n < least || n > most {
@@ -23,8 +23,8 @@ func Int(f cli.IntFlag, least, most int) *cli.IntFlag {
 	return &f
 }
 
-// Float returns f for numbers from least to most. Others, NaN among them, are usage errors, before
-// the command begins.
+// Float returns f with bounds. NaN, or a number outside of [least, most], is a usage error before the command
+// begins.
 func Float(f cli.Float64Flag, least, most float64) *cli.Float64Flag {
 	f.Action = func(_ *cli.Context, x float64) error {
 		if !(x >= least && x <= most) {
@@ -38,8 +38,7 @@ func Float(f cli.Float64Flag, least, most float64) *cli.Float64Flag {
 	return &f
 }
 
-// Duration returns f for times from least to most. Others are usage errors, before the command
-// begins.
+// Duration returns f with bounds. A time outside of [least, most] is a usage error before the command begins.
 func Duration(f cli.DurationFlag, least, most time.Duration) *cli.DurationFlag {
 	f.Action = func(_ *cli.Context, d time.Duration) error {
 		if d < least || d > most {
@@ -50,8 +49,8 @@ func Duration(f cli.DurationFlag, least, most time.Duration) *cli.DurationFlag {
 	return &f
 }
 
-// Filled has the texts of flags be usage errors where they are empty, as that of an unset variable of a
-// shell is: it would count as if the flag were not there.
+// Filled makes an empty text of a flag a usage error. An unset variable of a shell gives one, and it would count as
+// if the flag were not given.
 func Filled(flags []cli.Flag) {
 	for _, f := range flags {
 		if f, ok := f.(*cli.StringFlag); ok && f.Action == nil {

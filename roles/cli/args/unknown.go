@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Unknown returns the usage error for a word that is none of commands. what says what it is not.
+// Unknown returns the usage error for a word that is not one of commands. what says what it is not, such as a command.
 func Unknown(commands []*cli.Command, word, what string) error {
 	hint := Meant(commands, word)
 	if hint == "" {
@@ -23,7 +23,7 @@ func Unknown(commands []*cli.Command, word, what string) error {
 	return config.UsageError{Err: fmt.Errorf("%q is no %s%s", word, what, hint)}
 }
 
-// Meant asks whether a word was meant as the command that it is most like; "" if it is like none.
+// Meant returns a question whether the user meant the command that is most similar to word; "" if none is.
 func Meant(commands []*cli.Command, word string) string {
 	var names []string
 	for _, c := range commands {
@@ -32,7 +32,7 @@ func Meant(commands []*cli.Command, word string) string {
 		}
 	}
 	near := keys.Nearest(word, names)
-	for _, name := range names { // evaluate, check-config
+	for _, name := range names { // such as evaluate and check-config
 		if near == "" && len(name) > 2 && strings.HasPrefix(word, name) {
 			near = name
 		}
@@ -43,10 +43,10 @@ func Meant(commands []*cli.Command, word string) string {
 	return ", did you mean " + near + "?"
 }
 
-// commandWord matches what may be meant as a command.
+// commandWord matches words that may be commands.
 var commandWord = regexp.MustCompile(`^[a-z][a-z-]*$`)
 
-// checkOverride returns what is wrong with an argument that should be an override.
+// checkOverride returns an error if an argument is not an override.
 func checkOverride(c *cli.Context, word string) error {
 	if strings.ContainsAny(word, "=~") {
 		return nil
@@ -69,8 +69,8 @@ func checkOverride(c *cli.Context, word string) error {
 	return config.UsageError{Err: fmt.Errorf("argument %q: %s", word, want)}
 }
 
-// nearFile returns the configuration that was most likely meant by a path where there is none: with
-// the ending or the folder that it lacks; "" for none.
+// nearFile returns the configuration file that the user probably meant by path, which does not exist: path with the
+// missing ending or folder. It returns "" if there is none.
 func nearFile(path string) string {
 	configs := filepath.Join("configs", path)
 	for _, near := range []string{path + ".yaml", configs, configs + ".yaml"} {
@@ -81,7 +81,7 @@ func nearFile(path string) string {
 	return ""
 }
 
-// TakesValue reports whether flags have one of that name that a value follows.
+// TakesValue reports whether the flag name is followed by a value.
 func TakesValue(flags []cli.Flag, name string) bool {
 	for _, f := range flags {
 		if slices.Contains(f.Names(), name) {
@@ -92,8 +92,8 @@ func TakesValue(flags []cli.Flag, name string) bool {
 	return false
 }
 
-// Decimal returns the value of a flag as the library should read it: of a whole number without leading
-// zeros, which would make it octal. seq -w writes them.
+// Decimal returns value without leading zeros, if name is a flag for whole numbers: the library would read such a
+// number as octal. The command seq -w writes leading zeros.
 func Decimal(flags []cli.Flag, name, value string) string {
 	for _, f := range flags {
 		if !slices.Contains(f.Names(), strings.TrimLeft(name, "-")) {
@@ -107,9 +107,8 @@ func Decimal(flags []cli.Flag, name, value string) string {
 	return value
 }
 
-// FlagError returns err, of reading the flags of c, in our words. For a flag that there is not it
-// names the flag that was most likely meant, or the one of keys, which are those of the
-// configuration.
+// FlagError rewrites err, an error of the library about c's flags. For an unknown flag it names the most similar
+// flag, or the most similar of keys, the keys of the configuration.
 func FlagError(c *cli.Context, err error, keys []string) error {
 	if _, name, ok := strings.Cut(err.Error(), "flag provided but not defined: -"); ok {
 		return unknownFlag(c, strings.TrimLeft(name, "-"), keys)
@@ -133,7 +132,7 @@ func FlagError(c *cli.Context, err error, keys []string) error {
 	return err
 }
 
-// unknownFlag returns the error for a flag name, without dashes, that c does not have.
+// unknownFlag returns the error for the flag name, without dashes, that c does not have.
 func unknownFlag(c *cli.Context, name string, settings []string) error {
 	var names []string
 	for _, f := range c.Command.Flags {
@@ -154,7 +153,7 @@ func unknownFlag(c *cli.Context, name string, settings []string) error {
 	return fmt.Errorf("%s: %s --help lists the flags", text, help)
 }
 
-// dashed returns a flag as it is written.
+// dashed returns a flag with its dashes.
 func dashed(name string) string {
 	if len(name) == 1 || name == "np" {
 		return "-" + name
@@ -162,7 +161,7 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// kind says what a flag takes.
+// kind returns a text for the values that a flag takes.
 func kind(f cli.Flag) string {
 	switch f.(type) {
 	case *cli.IntFlag, *cli.Int64Flag, *cli.UintFlag, *cli.Uint64Flag:
@@ -177,7 +176,7 @@ func kind(f cli.Flag) string {
 	return "another value"
 }
 
-// usage returns what a flag means, in brackets.
+// usage returns the meaning of a flag, in brackets.
 func usage(f cli.Flag) string {
 	if f, ok := f.(cli.DocGenerationFlag); ok && f.GetUsage() != "" {
 		return " (" + strings.ReplaceAll(f.GetUsage(), "`", "") + ")"

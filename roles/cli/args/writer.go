@@ -13,18 +13,18 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// A Writer is an io.Writer that drops what its reader, which has gone away, does not read: the command
-// goes on. Any other failure it keeps, so that a command that lost what it wrote ends with an error.
+// A Writer lets a command go on when the reader of its output has gone away: it drops what nobody reads. It records
+// any other error, so that a command with lost output ends with an error.
 type Writer struct {
 	to     io.Writer
 	mu     sync.Mutex
-	failed error // the first one
+	failed error // the first error
 }
 
 // NewWriter returns a Writer that writes to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{to: w} }
 
-// Write writes p, unless nobody reads it.
+// Write writes p, unless the reader has gone away.
 func (w *Writer) Write(p []byte) (int, error) {
 	n, err := w.to.Write(p)
 	if errors.Is(err, syscall.EPIPE) {
@@ -36,15 +36,15 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Err returns the failure that was kept; nil: nothing is lost.
+// Err returns the recorded error; nil if no output was lost.
 func (w *Writer) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.failed
 }
 
-// Terminal returns the terminal that the user looks at, where out is one; else nil. Open MPI's ranks see
-// a terminal whatever the user sees.
+// Terminal returns the terminal that the user looks at, if out is one; else nil. It returns nil for Open MPI's
+// ranks, which see a terminal even if there is none.
 func Terminal(out io.Writer) *os.File {
 	if o, ok := out.(*Writer); ok {
 		out = o.to
@@ -56,8 +56,8 @@ func Terminal(out io.Writer) *os.File {
 	return f
 }
 
-// Progress shows the work of a command on standard error, phase first, until stop is called. Calls of
-// stop after the first do nothing.
+// Progress shows the work of a command on standard error, beginning with phase, until stop is called. stop may be
+// called again.
 func Progress(c *cli.Context, phase string) (p *metrics.Progress, stop func()) {
 	p = metrics.NewProgress(c.App.ErrWriter, metrics.On(Terminal(c.App.ErrWriter)))
 	end := p.Watch()

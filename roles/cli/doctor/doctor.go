@@ -1,4 +1,4 @@
-// Package doctor answers: what do the machines of a job offer, and are they alike?
+// Package doctor answers: what do the machines of a job offer, and are they alike? It is the command rlinf doctor.
 package doctor
 
 import (
@@ -44,14 +44,14 @@ func Command() *cli.Command {
 		})}
 }
 
-// A fact is a line about a machine, for each thing that has made jobs slow or fail.
+// A fact is a line about a machine. Each names something that has made jobs slow or fail.
 type fact struct {
 	Name, Text string
-	// Same is what must be alike on all nodes; "": it may differ, as free memory does.
+	// Same is compared between nodes and must be equal; "": it may differ, for example free memory.
 	Same string
 }
 
-// here returns the facts of this process.
+// here returns the facts of this machine and process.
 func here() []fact {
 	facts := version()
 	add := func(same bool, name, format string, args ...any) {
@@ -104,7 +104,7 @@ func here() []fact {
 	return facts
 }
 
-// version returns the version and the parts of this binary.
+// version returns the version of this binary and its build tags.
 func version() []fact {
 	b := runfolder.ReadBuild()
 	text := "rlinf " + b.Version
@@ -126,7 +126,7 @@ func version() []fact {
 	return facts
 }
 
-// WriteVersion writes the version and the parts of this binary.
+// WriteVersion writes the version of this binary and its build tags.
 func WriteVersion(out io.Writer) error { return write(out, version()) }
 
 func write(out io.Writer, facts []fact) error {
@@ -159,8 +159,8 @@ func vectors() string {
 	return "none that the kernels use: products run in portable Go"
 }
 
-// singleCopy says whether a process may read another's memory. MPI libraries do so for large
-// messages within a node.
+// singleCopy says whether a process may read another's memory, as MPI libraries do for large messages within a
+// node.
 func singleCopy() string {
 	scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
 	if err == nil && strings.TrimSpace(string(scope)) != "0" {

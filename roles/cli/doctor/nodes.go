@@ -11,13 +11,13 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A place is a rank with the facts of its process.
+// A place is a rank with the facts of its machine.
 type place struct {
 	Host  string
 	Facts []fact
 }
 
-// compare writes the facts of rank 0, and what differs from them on other ranks. Collective.
+// compare writes the facts of rank 0, and the differences on other ranks. Collective.
 func compare(ctx context.Context, w *spmd.World, out io.Writer, facts []fact) error {
 	all, err := gather(ctx, w, place{w.Host(), facts})
 	if err != nil || w.Rank() != 0 {
@@ -30,9 +30,9 @@ func compare(ctx context.Context, w *spmd.World, out io.Writer, facts []fact) er
 	return err
 }
 
-// gather brings the places of all ranks to rank 0. It returns nil on others. Collective.
+// gather returns the places of all ranks on rank 0, and nil on other ranks. Collective.
 func gather(ctx context.Context, w *spmd.World, mine place) ([]place, error) {
-	const most = 64 << 10 // bytes of a place
+	const most = 64 << 10 // maximum size of a place in bytes
 	text, err := json.Marshal(mine)
 	if err != nil {
 		return nil, err
@@ -77,8 +77,8 @@ func gather(ctx context.Context, w *spmd.World, mine place) ([]place, error) {
 	return all, nil
 }
 
-// differences returns a line with the nodes, and one for each fact in which a rank differs from
-// rank 0: ranks of a host that say the same share it.
+// differences returns a line with the nodes, and a line for each fact in which a rank differs from rank 0. Equal
+// ranks of a host share a line.
 func differences(all []place) string {
 	var hosts []string
 	ranks := map[string][]int{}
@@ -106,11 +106,11 @@ func differences(all []place) string {
 	return text + strings.Join(lines, "")
 }
 
-// unlike says in which facts other differs from first.
+// unlike returns the facts in which other differs from first.
 func unlike(first, other []fact) (lines []string) {
 	find := func(facts []fact, f fact, i int) string {
 		at := slices.IndexFunc(facts, func(x fact) bool { return x.Name == f.Name })
-		if f.Name == "" { // the lines about the binary go by their place
+		if f.Name == "" { // facts about the binary have no name: compare by position
 			at = min(i, len(facts)-1)
 		}
 		if at < 0 {

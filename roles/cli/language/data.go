@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// maxProblems is more than any task has.
+// maxProblems bounds the number of problems; no task has more.
 const maxProblems = 1 << 24
 
 func dataFlags() []cli.Flag {
@@ -30,7 +30,7 @@ func dataFlags() []cli.Flag {
 	}
 }
 
-// dataUsage lists the tasks.
+// dataUsage lists the tasks for the help.
 func dataUsage() string {
 	var b strings.Builder
 	for _, t := range text.Tasks() {
@@ -39,7 +39,7 @@ func dataUsage() string {
 	return b.String()
 }
 
-// runData writes the data of a task, and a tokenizer for them.
+// runData writes the problems of a task, and a tokenizer for them.
 func runData(c *cli.Context) error {
 	if c.Args().Len() != 1 {
 		return config.UsageError{Err: fmt.Errorf("data: %d arguments: expected the name of a task:\n%s", c.Args().Len(),
@@ -84,7 +84,7 @@ func runData(c *cli.Context) error {
 	return err
 }
 
-// readSteps reads --steps.
+// readSteps sets the numbers of steps from --steps.
 func readSteps(t *text.Task, steps string) error {
 	if steps == "" {
 		return nil
@@ -125,7 +125,8 @@ func writeProblems(t *text.Task, path string, problems []text.Problem) error {
 	return file.Close()
 }
 
-// trainTokenizer makes a tokenizer for a task. One of 256 tokens and the end of a text has no merges.
+// trainTokenizer makes a tokenizer for a task. A vocabulary of 257 tokens, all bytes and the end of text, has no
+// merges.
 func trainTokenizer(t *text.Task, dir string, problems []text.Problem) (*tokenizer.Tokenizer, error) {
 	o := tokenizer.Training{VocabSize: t.Vocab, Pattern: "qwen2", MinCount: 2, EOS: "<|endoftext|>",
 		Special: []string{"<|endoftext|>"}}

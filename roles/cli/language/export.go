@@ -29,7 +29,7 @@ func exportFlags() []cli.Flag {
 	}
 }
 
-// runExport writes the language model of a checkpoint as a folder of Hugging Face.
+// runExport writes the language model of a checkpoint as a folder in the format of Hugging Face.
 func runExport(c *cli.Context, reg config.Registries) error {
 	dtype, ok := map[string]tensor.DType{"f32": tensor.F32, "bf16": tensor.BF16, "f16": tensor.F16}[c.String("dtype")]
 	switch {
@@ -71,7 +71,7 @@ func runExport(c *cli.Context, reg config.Registries) error {
 	return err
 }
 
-// loadTuned returns the model in a checkpoint, or in the newest of a run's folder.
+// loadTuned returns the model in the checkpoint dir, or in the newest checkpoint if dir is a run's folder.
 func loadTuned(dir string, reg config.Registries) (m *lm.Model, l plan.Language, cfg *config.Config, err error) {
 	if _, err := os.Stat(filepath.Join(dir, "checkpoints")); err == nil {
 		dir = filepath.Join(dir, "checkpoints", "latest")

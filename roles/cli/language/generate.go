@@ -47,7 +47,7 @@ func generateFlags() []cli.Flag {
 	}
 }
 
-// runGenerate continues the prompts.
+// runGenerate continues prompts.
 func runGenerate(c *cli.Context) error {
 	dir, err := folder(c)
 	if err != nil {
@@ -102,7 +102,7 @@ func samplingOf(c *cli.Context, dir string) (engine.Sampling, error) {
 	return s, nil
 }
 
-// newEngine returns an engine for these requests, which draws ids below tokens; 0 is all.
+// newEngine returns an engine for these requests. It samples ids below tokens; 0 means all ids.
 func newEngine(c *cli.Context, m *lm.Model, tokens int, requests []engine.Request) (*engine.Engine, error) {
 	o := engine.Options{
 		MaxRunning: c.Int("max-running-requests"), CacheTokens: c.Int("cache-tokens"), Threads: c.Int("threads"),
@@ -131,7 +131,7 @@ func newEngine(c *cli.Context, m *lm.Model, tokens int, requests []engine.Reques
 	return e, nil
 }
 
-// generate answers all requests, and shows how many tokens there are of those that may come.
+// generate runs all requests, and shows the number of generated tokens and the maximum to come.
 func generate(c *cli.Context, e *engine.Engine, requests []engine.Request) ([]engine.Result, error) {
 	progress, stop := args.Progress(c, "generation")
 	defer stop()
@@ -145,13 +145,13 @@ func generate(c *cli.Context, e *engine.Engine, requests []engine.Request) ([]en
 			count("generation", done, total)
 		},
 		Done: func(i int, r *engine.Result) error {
-			total -= requests[i].Sampling.MaxTokens - len(r.Tokens) // those will not come
+			total -= requests[i].Sampling.MaxTokens - len(r.Tokens) // these tokens will not come
 			return nil
 		},
 	})
 }
 
-// continueIDs writes the ids that follow ids.
+// continueIDs writes the ids that the model generates after ids.
 func continueIDs(c *cli.Context, m *lm.Model, ids []int32, s engine.Sampling) error {
 	requests := []engine.Request{{Prompt: ids, Sampling: s}}
 	e, err := newEngine(c, m, 0, requests)
@@ -170,18 +170,18 @@ func continueIDs(c *cli.Context, m *lm.Model, ids []int32, s engine.Sampling) er
 	return err
 }
 
-// A writer answers prompts in text.
+// A writer continues prompts and writes the answers as text.
 type writer struct {
 	c        *cli.Context
 	model    *lm.Model
 	tokens   *tokenizer.Tokenizer
 	encoder  *tokenizer.Encoder
-	chat     *tokenizer.ChatTemplate // nil: prompts are as they are
+	chat     *tokenizer.ChatTemplate // nil: no chat template
 	sampling engine.Sampling
-	prompts  uint64 // so far: they name the random numbers
+	prompts  uint64 // prompts so far; a prompt's number determines its random numbers
 }
 
-// request returns a prompt as ids.
+// request returns the request for a prompt.
 func (w *writer) request(prompt string) (engine.Request, error) {
 	r := engine.Request{Sampling: w.sampling, Key: w.prompts}
 	w.prompts++
@@ -198,7 +198,7 @@ func (w *writer) request(prompt string) (engine.Request, error) {
 	return r, nil
 }
 
-// answerFile answers all lines of a file at once.
+// answerFile continues all lines of a file at the same time.
 func (w *writer) answerFile(name string) error {
 	in := w.c.App.Reader
 	if name != "-" {
@@ -257,7 +257,7 @@ func (w *writer) answerFile(name string) error {
 	return nil
 }
 
-// trimStop returns the tokens of an answer without the one that ended it.
+// trimStop returns the tokens of an answer without the stop token.
 func trimStop(r engine.Result, stop []int32) []int32 {
 	if n := len(r.Tokens); n > 0 && slices.Contains(stop, r.Tokens[n-1]) {
 		return r.Tokens[:n-1]
@@ -265,7 +265,7 @@ func trimStop(r engine.Result, stop []int32) []int32 {
 	return r.Tokens
 }
 
-// answerPerson answers line by line, and writes each answer as it grows.
+// answerPerson continues line by line, and writes each answer while it is generated.
 func (w *writer) answerPerson() error {
 	lines := bufio.NewReader(w.c.App.Reader)
 	for {
@@ -307,7 +307,7 @@ func (w *writer) stream(prompt string) error {
 	return nil
 }
 
-// speed says how fast tokens came.
+// speed writes how many tokens were generated per second.
 func (w *writer) speed(tokens int, took time.Duration) {
 	fmt.Fprintf(w.c.App.ErrWriter, "%d tokens, %.1f tokens/s\n", tokens, float64(tokens)/took.Seconds())
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Commands are generate, score, tokenizer, data and export.
+// Commands returns the commands generate, score, tokenizer, data and export. alone lets a command run in one
+// process.
 func Commands(reg config.Registries, alone func(func(*cli.Context) error) func(*cli.Context) error) []*cli.Command {
 	model := &cli.StringFlag{Name: "model", Aliases: []string{"m"}, Usage: "`FOLDER` of the model or tokenizer"}
 	ids := &cli.StringFlag{Name: "ids", Usage: "token ids, as 5,17,3"}
@@ -49,7 +50,7 @@ func Commands(reg config.Registries, alone func(func(*cli.Context) error) func(*
 	}
 }
 
-// folder returns the folder that -m names.
+// folder returns the folder named by -m.
 func folder(c *cli.Context) (string, error) {
 	if dir := c.String("model"); dir != "" {
 		return dir, nil
@@ -57,7 +58,7 @@ func folder(c *cli.Context) (string, error) {
 	return "", config.UsageError{Err: fmt.Errorf("%s: no folder: expected -m FOLDER", c.Command.Name)}
 }
 
-// loadModel reads the weights of a folder, and the adapters of another where --adapter names one.
+// loadModel loads the weights in a folder, and the adapters in the folder of --adapter, if it is given.
 func loadModel(c *cli.Context, dir string) (*lm.Model, error) {
 	_, stop := args.Progress(c, "loading the model")
 	defer stop()
@@ -95,7 +96,7 @@ func loadModel(c *cli.Context, dir string) (*lm.Model, error) {
 	return m, nil
 }
 
-// checkMemory returns an error if something takes more memory than there is.
+// checkMemory returns an error if less than bytes of memory are available for what.
 func checkMemory(what string, bytes int) error {
 	if have := job.FindAvailable("/", 1); int64(bytes) > have.Free {
 		return config.UsageError{Err: fmt.Errorf("%s needs %s, and %v", what, job.Mebibytes(int64(bytes)), have)}
@@ -103,7 +104,7 @@ func checkMemory(what string, bytes int) error {
 	return nil
 }
 
-// parseIDs reads --ids for a vocabulary of so many tokens.
+// parseIDs returns the ids of --ids. A vocabulary has vocab ids.
 func parseIDs(c *cli.Context, vocab int) ([]int32, error) {
 	text := c.String("ids")
 	wrong := func(format string, args ...any) error {
@@ -123,7 +124,7 @@ func parseIDs(c *cli.Context, vocab int) ([]int32, error) {
 	return ids, nil
 }
 
-// loadTokenizer reads the tokenizer of a folder.
+// loadTokenizer loads the tokenizer in a folder.
 func loadTokenizer(dir string) (*tokenizer.Tokenizer, error) {
 	k, err := tokenizer.Load(dir)
 	if err != nil {
@@ -132,7 +133,7 @@ func loadTokenizer(dir string) (*tokenizer.Tokenizer, error) {
 	return k, nil
 }
 
-// writeJSON writes one line.
+// writeJSON writes a value as one line of JSON.
 func writeJSON(out io.Writer, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {

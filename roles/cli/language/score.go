@@ -9,8 +9,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// runScore writes the log-probability of each token after the first, and the mean of their negative
-// values.
+// runScore writes the log-probability of each token after the first, and the mean of the negative
+// log-probabilities.
 func runScore(c *cli.Context) error {
 	dir, err := folder(c)
 	if err != nil {
@@ -51,7 +51,7 @@ func runScore(c *cli.Context) error {
 	return err
 }
 
-// scoreTokens is how many tokens one pass takes.
+// scoreTokens is the number of tokens in one pass.
 const scoreTokens = 512
 
 // score returns the log-probabilities of all tokens but the first.

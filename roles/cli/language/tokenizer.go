@@ -13,7 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// runEncode writes the ids of standard input.
+// runEncode writes the ids of the text on standard input.
 func runEncode(c *cli.Context) error {
 	dir, err := folder(c)
 	if err != nil {
@@ -35,7 +35,7 @@ func runEncode(c *cli.Context) error {
 	return err
 }
 
-// joined writes ids as --ids reads them.
+// joined returns ids in the form of --ids.
 func joined(ids []int32) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(ids), "[]"), " ", ",")
 }
@@ -74,7 +74,7 @@ func trainFlags() []cli.Flag {
 	}
 }
 
-// runTrain makes a new tokenizer from the lines of files.
+// runTrain trains a new tokenizer on the lines of files.
 func runTrain(c *cli.Context) error {
 	out, files := c.String("out"), c.Args().Slice()
 	switch {

@@ -7,7 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// CommandPage returns a page about the commands of app and their flags.
+// CommandPage returns the reference page of app's commands and their flags.
 func CommandPage(app *cli.App) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Commands\n\nThis page is generated from the program. Do not edit it: change the command, and "+
@@ -41,8 +41,7 @@ func CommandPage(app *cli.App) string {
 	return b.String()
 }
 
-// Each calls f for every command that is not hidden, with its name behind those of the commands above
-// it.
+// Each calls f for every command that is not hidden. path is the command's name after the names of its parents.
 func Each(commands []*cli.Command, f func(path string, c *cli.Command)) { each(commands, "", f) }
 
 func each(commands []*cli.Command, above string, f func(path string, c *cli.Command)) {
@@ -86,7 +85,7 @@ func writeFlags(b *strings.Builder, flags []cli.Flag) {
 	}
 }
 
-// flagDefault returns the default of a flag; "" for none.
+// flagDefault returns the default of a flag; "" if it has none.
 func flagDefault(f cli.DocGenerationFlag) string {
 	text := f.GetDefaultText()
 	if text == "" && f.TakesValue() {
@@ -98,7 +97,7 @@ func flagDefault(f cli.DocGenerationFlag) string {
 	return text
 }
 
-// sentence returns s with a point at its end and, unless it begins with a key, a capital.
+// sentence returns s with a full stop and, unless it begins with a key, a capital letter.
 func sentence(s string) string {
 	first, _, _ := strings.Cut(s, " ")
 	if !strings.Contains(first, "_") {
@@ -107,7 +106,7 @@ func sentence(s string) string {
 	return strings.TrimSuffix(s, ".") + "."
 }
 
-// unindent removes the blanks before the lines of a usage text.
+// unindent removes the indentation of a usage text.
 func unindent(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for i, line := range lines {

@@ -14,7 +14,7 @@ import (
 const completionUsage = `eval "$(rlinf completion bash)"     # in ~/.bashrc
 eval "$(rlinf completion zsh)"      # in ~/.zshrc, after compinit`
 
-// The scripts ask the program for the candidates: it knows its commands, flags and keys.
+// The scripts of shells. They ask the program for candidates, because it knows its commands, flags and keys.
 const (
 	bashScript = `_rlinf() {
     local line=${COMP_LINE:0:COMP_POINT} cur
@@ -50,8 +50,8 @@ compdef _rlinf rlinf
 `
 )
 
-// runCompletion prints the script of a shell. The scripts call it with words and the words of the
-// command line, and it prints what the last one may become.
+// runCompletion prints the script of a shell. Called by such a script, with the words of a command line, it prints
+// the candidates for the last word.
 func runCompletion(c *cli.Context, reg settings.Registries) error {
 	words := c.Args().Slice()
 	switch {
@@ -69,11 +69,11 @@ func runCompletion(c *cli.Context, reg settings.Registries) error {
 	return nil
 }
 
-// complete returns what the last word may become. None: a file, or anything.
+// complete returns the candidates for the last word. Without candidates the shell completes files.
 func complete(app *cli.App, reg settings.Registries, words []string) []string {
 	current, before := words[len(words)-1], words[:len(words)-1]
 	flags, commands, path := app.Flags, app.Commands, ""
-	value, plain := false, false // the next word is a flag's value; arguments have begun
+	value, plain := false, false // the next word is a flag's value; plain arguments have begun
 	for _, word := range before {
 		switch at := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(word) }); {
 		case value:
@@ -109,8 +109,8 @@ func complete(app *cli.App, reg settings.Registries, words []string) []string {
 	return slices.DeleteFunc(all, func(s string) bool { return !strings.HasPrefix(s, current) })
 }
 
-// arguments returns what may stand as an argument of the command at path: keys, where it takes a
-// configuration or explains keys.
+// arguments returns candidates for an argument of the command at path: keys, if the command reads a configuration
+// or explains keys.
 func arguments(reg settings.Registries, flags []cli.Flag, path, current string) (all []string) {
 	explains := strings.HasPrefix(path, "help") || path == "config"
 	if path == "completion" {
@@ -136,7 +136,7 @@ func arguments(reg settings.Registries, flags []cli.Flag, path, current string) 
 	return all
 }
 
-// values returns the values of a key that are known by name.
+// values returns the values of a key that have names.
 func values(reg settings.Registries, k settings.Key) []string {
 	switch name := k.Name[strings.LastIndexByte(k.Name, '.')+1:]; {
 	case k.Type == "boolean":
@@ -156,11 +156,11 @@ func values(reg settings.Registries, k settings.Key) []string {
 	return nil
 }
 
-// flagNames returns flags as they are written, long names alone where there are any.
+// flagNames returns flags with their dashes; of each only the long names, if it has any.
 func flagNames(flags []cli.Flag) (all []string) {
 	for _, f := range flags {
 		if f == cli.HelpFlag {
-			continue // every command has it
+			continue // every command has this flag
 		}
 		names := slices.SortedFunc(slices.Values(f.Names()), func(a, b string) int { return len(b) - len(a) })
 		all = append(all, "--"+names[0])

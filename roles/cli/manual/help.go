@@ -12,8 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Commands returns the commands help, config, completion and man. alone lets a command run in one
-// process.
+// Commands returns the commands help, config, completion and man. alone lets a command run in one process.
 func Commands(reg settings.Registries, alone func(func(*cli.Context) error) func(*cli.Context) error) []*cli.Command {
 	return []*cli.Command{
 		{Name: "help", Aliases: []string{"h"}, Usage: "explain a command, or a key of the configuration",
@@ -38,7 +37,7 @@ func Commands(reg settings.Registries, alone func(func(*cli.Context) error) func
 	}
 }
 
-// GroupedHelp returns the library's template for the help of the program, but with categories in the order of the
+// GroupedHelp returns the library's template for the program's help, but with categories in the order of the
 // commands. The library sorts them by name.
 func GroupedHelp() string {
 	return strings.Replace(cli.AppHelpTemplate, `{{template "visibleCommandCategoryTemplate" .}}`,
@@ -70,7 +69,7 @@ func runHelp(c *cli.Context, reg settings.Registries) error {
 	return args.Unknown(commands, words[found], "command")
 }
 
-// explain writes what a key means. A section is explained with the keys below it.
+// explain writes the meaning of a key; of a section with its keys.
 func explain(app *cli.App, reg settings.Registries, word string) error {
 	keys := settings.Reference(reg)
 	name := pattern(word)
@@ -105,7 +104,7 @@ func explain(app *cli.App, reg settings.Registries, word string) error {
 	return args.Unknown(app.Commands, word, "command and no key")
 }
 
-// nearest returns the key that was most likely meant; "" for none.
+// nearest returns the most similar key; "" if none is similar.
 func nearest(keys []settings.Key, word string) string {
 	names := make([]string, len(keys))
 	for i, k := range keys {
@@ -114,8 +113,8 @@ func nearest(keys []settings.Key, word string) string {
 	return config.Likeliest(word, names)
 }
 
-// pattern returns a dotted key with "[]" for the numbers of items and <name> for chosen names, as
-// keys of the reference have them.
+// pattern returns a dotted key in the form of the reference: "[]" for numbers of items, and <name> for names that
+// the user chooses.
 func pattern(key string) string {
 	names := strings.Split(key, ".")
 	for i, name := range names {
@@ -131,7 +130,7 @@ func pattern(key string) string {
 	return strings.Join(names, ".")
 }
 
-// below returns the keys that begin with the name of a section.
+// below returns the keys of a section.
 func below(keys []settings.Key, section string) []settings.Key {
 	var all []settings.Key
 	for _, k := range keys {

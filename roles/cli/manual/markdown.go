@@ -8,7 +8,7 @@ import (
 	settings "github.com/rlinf/rlinf/roles/config"
 )
 
-// Regenerate is the command that writes docs/reference anew.
+// Regenerate is the command that regenerates docs/reference.
 const Regenerate = "go test ./roles/cli -run TestReference -update"
 
 const markdownHead = `# Keys of the configuration
@@ -49,7 +49,7 @@ func Markdown(reg settings.Registries, keys []settings.Key) string {
 	var b strings.Builder
 	b.WriteString(markdownHead)
 	var sections []settings.Key
-	rows := map[string][]settings.Key{} // by section
+	rows := map[string][]settings.Key{} // rows by section
 	for _, k := range keys {
 		if k.Section {
 			sections = append(sections, k)
@@ -57,7 +57,7 @@ func Markdown(reg settings.Registries, keys []settings.Key) string {
 		}
 		in := parent(k.Name)
 		if rows[in] == nil && !slices.ContainsFunc(sections, func(s settings.Key) bool { return s.Name == in }) {
-			sections = append(sections, settings.Key{Name: in}) // the page begins within it
+			sections = append(sections, settings.Key{Name: in}) // the page begins within this section
 		}
 		rows[in] = append(rows[in], k)
 	}
@@ -74,7 +74,7 @@ func Markdown(reg settings.Registries, keys []settings.Key) string {
 	return b.String()
 }
 
-// parent returns the section that a key stands in.
+// parent returns the section of a key.
 func parent(key string) string {
 	section := strings.TrimSuffix(key[:max(strings.LastIndexByte(key, '.'), 0)], ".<name>")
 	return strings.TrimSuffix(section, "[]")
@@ -126,12 +126,12 @@ func mark(k settings.Key) string {
 	return ""
 }
 
-// escape protects what Markdown would take for marks of its own.
+// escape escapes characters that have a meaning in Markdown.
 func escape(text string) string {
 	return strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`).Replace(text)
 }
 
-// writeWithoutEffect lists RLinf's keys that do nothing here, and old names.
+// writeWithoutEffect lists RLinf's keys that have no effect here, and old names.
 func writeWithoutEffect(b *strings.Builder, reg settings.Registries) {
 	b.WriteString("\n## Keys of RLinf without effect\n\nThese are accepted. A value that asks for something is " +
 		"listed in a warning, and is an error with `--strict`.\n`*` stands for any one name and `**` for all keys " +

@@ -16,8 +16,7 @@ import (
 // A schema is a part of a JSON Schema.
 type schema = map[string]any
 
-// Schema returns a JSON Schema of configurations with the parts of reg, as JSON. Values may be
-// interpolations anywhere.
+// Schema returns a JSON Schema of configurations with the parts of reg. Every value may be an interpolation.
 func Schema(reg settings.Registries) []byte {
 	root := object("")
 	for _, name := range []string{"defaults", "hydra"} {
@@ -49,14 +48,14 @@ func Schema(reg settings.Registries) []byte {
 	return b.Bytes()
 }
 
-// write writes a line for each key, and what is said of a section before the keys below it.
+// write writes a line for each key. The description of a section comes before its keys.
 func write(b *bytes.Buffer, s schema, indent string) {
 	properties, has := s["properties"].(schema)
 	items, _ := s["items"].(schema)
 	if !has && items["properties"] == nil {
 		text, err := json.Marshal(s)
 		if err != nil {
-			panic(fmt.Sprintf("manual: schema: %v", err)) // it holds texts, numbers and lists
+			panic(fmt.Sprintf("manual: schema: %v", err)) // a schema has only texts, numbers and lists
 		}
 		b.Write(text)
 		return
@@ -65,7 +64,7 @@ func write(b *bytes.Buffer, s schema, indent string) {
 	delete(head, "properties")
 	delete(head, "items")
 	write(b, head, "")
-	b.Truncate(b.Len() - 1) // open again
+	b.Truncate(b.Len() - 1) // remove the closing brace
 	if !has {
 		b.WriteString(`, "items": `)
 		write(b, items, indent)
@@ -91,8 +90,7 @@ func object(doc string) schema {
 	return s
 }
 
-// at returns the schema of a key of the reference, which is made where there is none; "*" stands
-// for the items of a list.
+// at returns the schema of a key of the reference, and makes it if it does not exist. "*" is any item of a list.
 func at(s schema, key string) schema {
 	for name := range strings.SplitSeq(strings.ReplaceAll(key, "[]", ".*"), ".") {
 		where := s
@@ -117,7 +115,7 @@ func at(s schema, key string) schema {
 	return s
 }
 
-// fill describes a key.
+// fill adds the description and the type of a key.
 func fill(s schema, k settings.Key) {
 	doc := k.Doc
 	if k.From != "" {
@@ -130,7 +128,7 @@ func fill(s schema, k settings.Key) {
 			s[name] = value
 		}
 		return
-	case k.Type == "map": // an entry may be a text alone
+	case k.Type == "map": // an entry may be a text
 		entry := object("")
 		entry["type"] = []string{"object", "string", "integer"}
 		s["additionalProperties"] = entry
@@ -151,7 +149,7 @@ func fill(s schema, k settings.Key) {
 	}[first]...)
 }
 
-// forms returns the alternatives of a value: these types, nothing, or an interpolation.
+// forms returns the alternatives for a value: these types, null, or an interpolation.
 func forms(types ...string) []schema {
 	if len(types) == 0 {
 		return []schema{{}}

@@ -10,7 +10,7 @@ import (
 	settings "github.com/rlinf/rlinf/roles/config"
 )
 
-// columns is how wide a text may be.
+// columns is the width of texts.
 const columns = 96
 
 // writeKey writes the description of one key.
@@ -35,7 +35,7 @@ func writeKey(out io.Writer, k settings.Key) error {
 	return err
 }
 
-// writeKeys writes a line and the meaning for each key.
+// writeKeys writes a line and the meaning of each key.
 func writeKeys(out io.Writer, keys []settings.Key) error {
 	var b strings.Builder
 	for _, k := range keys {
@@ -57,7 +57,7 @@ func writeKeys(out io.Writer, keys []settings.Key) error {
 	return err
 }
 
-// defaultOf says what counts where the key is not given; "" for nothing.
+// defaultOf says what is used if the key is not given; "" for nothing.
 func defaultOf(k settings.Key) string {
 	if k.From != "" {
 		return "as " + k.From

@@ -14,24 +14,23 @@ import (
 	"github.com/rlinf/rlinf/internal/results"
 )
 
-// A board shows where a sweep stands: the runs under way, the best so far and the time left. On a
-// terminal that is a live line below what is printed, elsewhere a line now and then. It is safe for
-// concurrent use.
+// A board shows the progress of a sweep: the running runs, the best so far and the time left. On a terminal this is
+// a progress line below the printed lines; elsewhere it prints a line now and then. Safe for concurrent use.
 type board struct {
 	out    io.Writer
 	live   bool
-	width  func() int // of the terminal
+	width  func() int // width of the terminal
 	now    func() time.Time
 	metric string
-	total  int // runs
+	total  int // number of runs
 
 	mu      sync.Mutex
 	closed  bool
 	done    int
-	began   map[*sweepRun]time.Time // the runs under way
-	took    time.Duration           // all runs that this start of the sweep has finished
-	trained int                     // how many they are
-	best    float64                 // the best value of the metric so far; NaN: none
+	began   map[*sweepRun]time.Time // start times of the running runs
+	took    time.Duration           // total time of the runs that were trained since this start of the sweep
+	trained int                     // number of these runs
+	best    float64                 // the best value of the metric; NaN: none
 	bestRun string
 }
 
@@ -40,15 +39,15 @@ func newBoard(out io.Writer, live bool, width func() int, metric string, total i
 		began: map[*sweepRun]time.Time{}, best: math.NaN()}
 }
 
-// begin says that a run is under way.
+// begin adds a running run.
 func (b *board) begin(r *sweepRun) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.began[r] = b.now()
 }
 
-// finished counts a run that is done, with its metric, and returns how many are. took is how long it
-// was under way; 0: it was done before this start of the sweep.
+// finished counts a run that is done, with its metric, and returns the number of runs that are done. took is its
+// duration; 0 if it was done before this start of the sweep.
 func (b *board) finished(r *sweepRun, value float64, took time.Duration) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,14 +63,14 @@ func (b *board) finished(r *sweepRun, value float64, took time.Duration) int {
 	return b.done
 }
 
-// ended says that a run that is not done is no longer under way.
+// ended removes a running run that is not done.
 func (b *board) ended(r *sweepRun) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.began, r)
 }
 
-// print writes a line, above the live one.
+// print prints a line, above the progress line.
 func (b *board) print(format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,7 +81,7 @@ func (b *board) print(format string, args ...any) {
 	}
 }
 
-// tick shows where the sweep stands.
+// tick updates the progress line.
 func (b *board) tick() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,7 +91,7 @@ func (b *board) tick() {
 	}
 }
 
-// close removes the live line, for good.
+// close removes the progress line.
 func (b *board) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -114,7 +113,7 @@ func (b *board) show() {
 	}
 }
 
-// line says where the sweep stands. The end may be cut off by a narrow terminal.
+// line returns the progress line. A narrow terminal may cut off its end.
 func (b *board) line() string {
 	parts := []string{fmt.Sprintf("%d of %d done", b.done, b.total)}
 	if !math.IsNaN(b.best) {
@@ -134,8 +133,8 @@ func (b *board) line() string {
 	return strings.Join(parts, " · ")
 }
 
-// left returns how long the sweep will still take, if its runs take as long as those that it has
-// finished, or until then as those under way promise; 0: that is not known.
+// left estimates the time left from the duration of finished runs, or, until one has finished, from the progress of
+// running runs; 0: unknown.
 func (b *board) left() time.Duration {
 	if len(b.began) == 0 {
 		return 0
@@ -161,13 +160,13 @@ func (b *board) left() time.Duration {
 	return left / time.Duration(len(b.began))
 }
 
-// step returns the newest step in the metrics of the run, 0 where there is none.
+// step returns the newest step in the metrics of the run; 0 if it has none.
 func (r *sweepRun) step() int64 {
 	step, _ := metrics.LastStep(filepath.Join(r.cfg.Folder(), "metrics.jsonl"))
 	return step
 }
 
-// progress says how far the run has come.
+// progress returns a text with the progress of the run.
 func (r *sweepRun) progress() string {
 	if most := r.cfg.Runner.Iterations(); most > 0 {
 		return fmt.Sprintf("%d/%d", r.step(), most)
@@ -175,7 +174,7 @@ func (r *sweepRun) progress() string {
 	return fmt.Sprint(r.step())
 }
 
-// part returns how much of the run is done, from 0 to 1; 0 where that is not known.
+// part returns the finished part of the run, from 0 to 1; 0 if unknown.
 func (r *sweepRun) part() float64 {
 	return float64(r.step()) / float64(max(r.cfg.Runner.Iterations(), 1))
 }

@@ -17,28 +17,28 @@ import (
 
 // A sweepRun is one run of a sweep.
 type sweepRun struct {
-	point string // the settings of the grid, as lr=0.001,gamma=0.9; "" without a grid
+	point string // its overrides from the grid, as lr=0.001,gamma=0.9; "" without a grid
 	seed  uint64
 	cfg   *config.Config
-	ranks int // goroutine ranks that it needs
+	ranks int // number of goroutine ranks
 }
 
-// name returns the name of the run's folder, below the sweep's.
+// name returns the path of the run's folder below the sweep's.
 func (r *sweepRun) name() string { return filepath.Join(r.point, fmt.Sprintf("seed_%d", r.seed)) }
 
-// finished reports whether the run has been trained to its end.
+// finished reports whether the run is done.
 func (r *sweepRun) finished() bool {
 	return runfolder.Finished(r.cfg.Folder(), r.cfg.Resolved())
 }
 
-// An axis is one key of a grid, with the overrides that it takes.
+// An axis is one key of a grid: its overrides.
 type axis struct {
 	key    string
 	values []string
 }
 
-// splitGrid separates overrides with several values, separated by commas, from those with one.
-// Commas within brackets or quotes do not separate.
+// splitGrid separates overrides with several values from those with one. Commas separate values, except within
+// brackets or quotes.
 func splitGrid(overrides []string) (axes []axis, fixed []string, err error) {
 	for _, o := range overrides {
 		key, text, _ := strings.Cut(o, "=")
@@ -89,7 +89,7 @@ func splitValues(text string) []string {
 	return append(values, strings.TrimSpace(text[from:]))
 }
 
-// points returns the overrides of every point of the grid, the last axis fastest.
+// points returns the overrides of every point of the grid. The last axis varies fastest.
 func points(axes []axis) [][]string {
 	all := [][]string{nil}
 	for _, a := range axes {
@@ -104,8 +104,8 @@ func points(axes []axis) [][]string {
 	return all
 }
 
-// pointName returns the name of a point's folder: its overrides with the last parts of their keys,
-// or with the whole keys if those are equal.
+// pointName returns the name of a point's folder: its overrides, with the last part of each key, or with whole keys
+// if last parts are equal.
 func pointName(point []string) string {
 	last := func(o string) string {
 		key, _, _ := strings.Cut(o, "=")
@@ -124,11 +124,11 @@ func pointName(point []string) string {
 	return strings.NewReplacer("/", "_", `\`, "_", " ", "", `"`, "", "'", "").Replace(strings.Join(words, ","))
 }
 
-// maxRuns bounds the runs of a sweep, each of which is checked before the first begins.
+// maxRuns is the maximum number of runs in a sweep. All runs are checked before the first begins.
 const maxRuns = 2000
 
-// sweepRuns returns the runs that the command line asks for, point by point, after checking each.
-// Warnings go to log.
+// sweepRuns returns the runs that the command line asks for, point by point, after checking each. It writes
+// warnings to log.
 func sweepRuns(c *cli.Context, reg config.Registries, tasks task.Tasks, log io.Writer) ([]*sweepRun, error) {
 	axes, fixed, err := splitGrid(c.Args().Slice())
 	if err != nil {
@@ -152,7 +152,7 @@ func sweepRuns(c *cli.Context, reg config.Registries, tasks task.Tasks, log io.W
 	all := points(axes)
 	for _, p := range all {
 		point, err := pointRuns(c, reg, tasks, slices.Concat(fixed, p), pointName(p), seeds, log)
-		log = io.Discard // the others would say the same
+		log = io.Discard // the other points have the same warnings
 		if err != nil {
 			wrong.add(pointName(p), err)
 			continue
@@ -178,8 +178,8 @@ func sweepRuns(c *cli.Context, reg config.Registries, tasks task.Tasks, log io.W
 	return runs, nil
 }
 
-// folderEnd is the end of a sweep's folder, which is never that of a single run of the configuration:
-// training sets aside what it finds there.
+// folderEnd is the end of the name of a sweep's folder. A single run of the configuration never has such a folder,
+// and so never moves the sweep's files aside.
 const folderEnd = "-sweep"
 
 // pointRuns returns the runs of a point, one for each seed, after checking each.
@@ -189,12 +189,12 @@ func pointRuns(c *cli.Context, reg config.Registries, tasks task.Tasks, override
 	if err != nil {
 		return nil, err
 	}
-	if first.Err() != nil { // so that messages have the origin of the value
+	if first.Err() != nil { // its messages have the origin of the value
 		_, err := place(c, reg, tasks, first)
 		return nil, err
 	}
 	if !first.Given("runner.keep_checkpoints") {
-		overrides = append(overrides, "runner.keep_checkpoints=1") // the last; the best is kept beside it
+		overrides = append(overrides, "runner.keep_checkpoints=1") // the newest; the best is kept in addition
 	}
 	runs := make([]*sweepRun, seeds)
 	for i := range runs {
@@ -207,7 +207,7 @@ func pointRuns(c *cli.Context, reg config.Registries, tasks task.Tasks, override
 	return runs, nil
 }
 
-// configure loads the configuration of r, whose folder is below that of the sweep, and checks it.
+// configure loads and checks the configuration of r. Its folder is below the sweep's.
 func (r *sweepRun) configure(c *cli.Context, reg config.Registries, tasks task.Tasks, overrides []string,
 	sweep string) (err error) {
 	r.cfg, err = args.ReadConfig(c, reg, append(slices.Clone(overrides), fmt.Sprintf("runner.seed=%d", r.seed),
@@ -222,7 +222,7 @@ func (r *sweepRun) configure(c *cli.Context, reg config.Registries, tasks task.T
 	return err
 }
 
-// place checks the job of cfg and returns how many goroutine ranks it takes.
+// place checks the job of cfg and returns its number of goroutine ranks.
 func place(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config) (ranks int, err error) {
 	if ranks, err = args.GoroutineRanks(c, cfg); err != nil {
 		return 0, err

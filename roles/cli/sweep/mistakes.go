@@ -8,13 +8,13 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 )
 
-// mistakes are what is wrong with points of a grid, each said once.
+// mistakes collects the mistakes in all points of a grid. Each mistake is reported once.
 type mistakes struct {
 	texts  []string
-	points map[string][]string // that have each
+	points map[string][]string // the points with each mistake
 }
 
-// add takes what is wrong with a point.
+// add adds the mistakes of a point.
 func (m *mistakes) add(point string, err error) {
 	if m.points == nil {
 		m.points = map[string][]string{}
@@ -27,13 +27,12 @@ func (m *mistakes) add(point string, err error) {
 	}
 }
 
-// err returns all of them, as a mistake of the user; nil where there are none. total is the number of
-// points.
+// err returns all mistakes as a usage error; nil if there are none. total is the number of points.
 func (m *mistakes) err(total int) error {
 	var errs []error
 	for _, text := range m.texts {
 		switch points := m.points[text]; {
-		case len(points) == total: // in whatever point
+		case len(points) == total: // independent of the point
 		case len(points) == 1:
 			text += fmt.Sprintf(" [%s]", points[0])
 		default:

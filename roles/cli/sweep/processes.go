@@ -14,14 +14,14 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Messages of the work list: a process sends rank 0 the outcome of its run, empty before the first,
-// and gets the number of the next run, or a negative one.
+// Messages between the processes and rank 0: a process sends the outcome of its run, empty before its first run.
+// Rank 0 answers with the number of the next run; a negative number is the end.
 const (
 	tagOutcome = iota
 	tagRun
 )
 
-// mostSaid bounds the message of an outcome.
+// mostSaid is the maximum size of an outcome's message in bytes.
 const mostSaid = 64 << 10
 
 // onProcesses trains the runs on the processes of a launcher, and returns the exit code.
@@ -35,7 +35,7 @@ func (s *sweep) onProcesses(c *cli.Context) (int, error) {
 	if leads {
 		defer s.showBoard()()
 	}
-	if failed := spmd.Run(c.Context, ranks, spmd.Options{Log: &log}, s.process); failed != nil { // it has been written
+	if failed := spmd.Run(c.Context, ranks, spmd.Options{Log: &log}, s.process); failed != nil { // it was written
 		return loop.ExitFailed, nil
 	}
 	if leads {
@@ -44,8 +44,7 @@ func (s *sweep) onProcesses(c *cli.Context) (int, error) {
 	return loop.ExitOK, nil
 }
 
-// process is the life of one rank: it trains the runs that rank 0 assigns. Rank 0 trains some
-// itself.
+// process runs on one rank: it trains the runs that rank 0 assigns. Rank 0 also trains runs.
 func (s *sweep) process(ctx context.Context, w *spmd.World) error {
 	runtime.GOMAXPROCS(max(2, runtime.NumCPU()/w.LocalSize()))
 	all := make([]int, w.Size())
@@ -87,14 +86,14 @@ func (s *sweep) work(ctx context.Context, comm spmd.Comm) error {
 			return nil
 		}
 		o := s.train(ctx, i)
-		o.Said = o.Said[:min(len(o.Said), mostSaid/8)] // a byte is six in JSON at most
+		o.Said = o.Said[:min(len(o.Said), mostSaid/8)] // JSON needs at most six bytes for one
 		if said, err = json.Marshal(o); err != nil {
 			return err
 		}
 	}
 }
 
-// serve assigns runs to the other processes until there are none, and all of them know.
+// serve assigns runs to the other processes, until there are no more and all processes know.
 func (s *sweep) serve(ctx context.Context, comm spmd.Comm) error {
 	said := make([][]byte, comm.Size())
 	answers := make([][]byte, comm.Size())

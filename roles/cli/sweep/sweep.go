@@ -28,7 +28,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Usage is what the help of rlinf sweep says.
+// Usage is part of the help of rlinf sweep.
 const Usage = `rlinf sweep -c cfg.yaml --seeds 5 key=a,b,c other=x,y
 mpirun -np 16 rlinf sweep -c cfg.yaml --seeds 5 key=a,b,c
 
@@ -38,7 +38,7 @@ keeps. A run that fails stops no other. Each run keeps its last checkpoint and i
 checkpoints/best. Started again, the sweep leaves out what is finished, and goes on with what has a checkpoint. It
 has at most 2000 runs. All is in the folder <log_path>/<experiment_name>-sweep.`
 
-// Flags are those of rlinf sweep, besides the configuration's.
+// Flags returns the flags of rlinf sweep, in addition to those of the configuration.
 func Flags() []cli.Flag {
 	return []cli.Flag{
 		args.Int(cli.IntFlag{Name: "seeds",
@@ -50,7 +50,7 @@ func Flags() []cli.Flag {
 	}
 }
 
-// A sweep is many runs of one job, with other settings and seeds.
+// A sweep trains many runs of one job, with different settings and seeds.
 type sweep struct {
 	reg     config.Registries
 	tasks   task.Tasks
@@ -61,21 +61,21 @@ type sweep struct {
 	out     io.Writer
 
 	board    *board     // on the leading process
-	mu       sync.Mutex // guards what follows
-	next     int        // in runs: the first that nobody has taken
+	mu       sync.Mutex // guards the fields below
+	next     int        // index in runs of the next run to start
 	failures []string
-	requeue  bool // a run stopped by itself before its end
+	requeue  bool // a run stopped before its end and asked for a requeue
 }
 
-// An outcome is what became of a run.
+// An outcome is the result of a run.
 type outcome struct {
 	Run     int
-	Code    int // the exit code that it would have had by itself
+	Code    int // exit code that the run would have as a job of its own
 	Seconds float64
-	Said    string // what it wrote on its log
+	Said    string // what the run wrote to its log
 }
 
-// Run trains all runs that are not finished, and tables them all. It returns the exit code.
+// Run trains all runs that are not finished, and writes a table of all runs. It returns the exit code.
 func Run(c *cli.Context, reg config.Registries, tasks task.Tasks, program loop.Program) (int, error) {
 	n, launcher := mpi.Launched()
 	s := &sweep{reg: reg, tasks: tasks, program: program, metric: c.String("metric"), out: c.App.Writer}
@@ -98,7 +98,7 @@ func Run(c *cli.Context, reg config.Registries, tasks task.Tasks, program loop.P
 	}, s.metric, len(s.runs))
 	s.asked = loop.Watch()
 	defer s.asked.Close()
-	s.asked.Expire(0)       // in time for the end of a Slurm job
+	s.asked.Expire(0)       // before the end of a Slurm job
 	debug.SetGCPercent(400) // as in training
 	if args.Launched() {
 		return s.onProcesses(c)
@@ -119,7 +119,7 @@ func Run(c *cli.Context, reg config.Registries, tasks task.Tasks, program loop.P
 	return s.finish()
 }
 
-// take returns the next run that is to be trained.
+// take returns the next run to train.
 func (s *sweep) take() (run int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +142,7 @@ func (s *sweep) take() (run int, ok bool) {
 func (s *sweep) acknowledge(atOnce bool) {
 	stop, _ := s.asked.Vote()
 	if !atOnce && stop != loop.ExitRequeue {
-		return // the other call follows
+		return // the other call answers
 	}
 	again := ""
 	if atOnce {
@@ -151,7 +151,7 @@ func (s *sweep) acknowledge(atOnce bool) {
 	s.board.print("finishing the steps under way, then saving checkpoints%s\n", again)
 }
 
-// showBoard shows where the sweep stands, now and then, until stop is called.
+// showBoard updates the progress of the sweep regularly, until stop is called.
 func (s *sweep) showBoard() (stop func()) {
 	every := 30 * time.Second
 	if s.board.live {
@@ -164,7 +164,7 @@ func (s *sweep) showBoard() (stop func()) {
 	}
 }
 
-// value returns the metric of a run at its end, NaN where it has none.
+// value returns the last value of a run's metric; NaN if it has none.
 func (s *sweep) value(run *sweepRun) float64 {
 	value := math.NaN()
 	if r, err := results.ReadRun(run.cfg.Folder(), s.metric); err == nil {
@@ -192,7 +192,7 @@ func (s *sweep) train(ctx context.Context, i int) outcome {
 	return outcome{i, code, time.Since(start).Seconds(), said.String()}
 }
 
-// note tells what became of a run.
+// note reports the outcome of a run.
 func (s *sweep) note(o outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,8 +213,8 @@ func (s *sweep) note(o outcome) {
 	}
 }
 
-// finish writes the table of what is finished, on standard output and as table.md, draws
-// curves.svg, tells what failed, and returns the exit code.
+// finish writes the table of finished runs to standard output and to table.md, draws curves.svg, reports failed
+// runs, and returns the exit code.
 func (s *sweep) finish() (int, error) {
 	s.board.close()
 	groups, err := s.groups(s.metric)
@@ -250,13 +250,13 @@ func (s *sweep) finish() (int, error) {
 	return loop.ExitOK, nil
 }
 
-// folder is that of the sweep.
+// folder returns the sweep's folder.
 func (s *sweep) folder() string {
 	return strings.TrimSuffix(s.runs[0].cfg.Folder(), string(filepath.Separator)+s.runs[0].name())
 }
 
-// picture draws the metric of the finished runs, or what they trained by where they were evaluated only
-// once, so that there are curves.
+// picture plots the metric of the finished runs. If the runs were evaluated only once, it plots the metric of
+// training instead, which has curves.
 func (s *sweep) picture(groups []results.Group) []byte {
 	metric := s.metric
 	if training := s.runs[0].cfg.TrainingHeadline(); !results.Curves(metric, groups) {
@@ -267,7 +267,7 @@ func (s *sweep) picture(groups []results.Group) []byte {
 	return results.Draw(metric, groups, s.reg.Returns)
 }
 
-// groups returns the finished runs with a metric, a group for each point.
+// groups returns the finished runs with a metric, one group for each point.
 func (s *sweep) groups(metric string) (groups []results.Group, err error) {
 	for _, run := range s.runs {
 		if !run.finished() {

@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 )
 
-// remedies returns the overrides that mend mistakes of cfg, each once.
+// remedies returns overrides that fix mistakes of cfg, without repetitions.
 func remedies(cfg *config.Config, mistakes []*yaml.FieldError) (overrides []string) {
 	seen := map[string]bool{}
 	for _, e := range mistakes {
@@ -24,23 +24,23 @@ func remedies(cfg *config.Config, mistakes []*yaml.FieldError) (overrides []stri
 	return overrides
 }
 
-// only matches what is valid where that is one value, with a reason behind it: "expected true
-// (loss_type embodied_sac)".
+// only matches the message of a key with a single valid value, with the reason: "expected true (loss_type
+// embodied_sac)".
 var only = regexp.MustCompile(`^expected ([A-Za-z0-9_.-]+) \(`)
 
-// null matches what is said of a null that takes a default away.
+// null matches the message of a null that would remove a default.
 var null = regexp.MustCompile(`^expected a value; without the key it is (\S+)$`)
 
-// quotes matches what is said of a number or a truth value in quotes.
+// quotes matches the message of a number or a boolean in quotes.
 var quotes = regexp.MustCompile(`; drop the quotes: (\S+)$`)
 
-// remedy returns the overrides that mend e; none if they cannot be told.
+// remedy returns the overrides that fix e; none if they are unknown.
 func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 	switch {
 	case e.Key == "algorithm.staleness_threshold" && !cfg.Runner.Async:
 		return []string{"runner.async=true"}
 	case cfg.Reward.UseRewardModel && (strings.HasPrefix(e.Key, "reward.model.") || e.Key == "reward.reward_mode"):
-		return []string{"reward.use_reward_model=false", "reward.reward_mode=per_step"} // the environment's own reward
+		return []string{"reward.use_reward_model=false", "reward.reward_mode=per_step"} // the environment's reward
 	case e.Key == "algorithm.demo_buffer.load_path" && e.Value == "not set":
 		return []string{demos}
 	case e.Key == "algorithm.loss_type" && e.Value == "offline_iql" && !cfg.Actor.Model.AddQHead:
@@ -49,7 +49,7 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 		return []string{"cluster.allow_idle_ranks=true"}
 	case e.Key == "runner.logger.logger_backends" && (e.Value == "wandb" || e.Value == "swanlab"):
 		return []string{e.Key + "=tensorboard"}
-	case e.Key == "cluster.component_placement.reward_server": // of a reward model
+	case e.Key == "cluster.component_placement.reward_server": // a component of reward models
 		return []string{"~" + e.Key}
 	case e.Key == "algorithm.replay_buffer.sample_window_size":
 		return window(e)
@@ -73,14 +73,13 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 	return nil
 }
 
-// demos gives demonstrations to an algorithm that learns from them.
+// demos is the override with demonstrations for an algorithm that needs them.
 const demos = "algorithm.demo_buffer.load_path=demos.safetensors"
 
-// atMost matches the greatest window that fits into the memory.
+// atMost matches the message with the largest window that fits into the memory.
 var atMost = regexp.MustCompile(`^expected at most (\d+): `)
 
-// window returns the override of a window of the replay buffer, a power of ten, that fits into half
-// of the memory.
+// window returns the override of the replay buffer's window: a power of ten that needs at most half of the memory.
 func window(e *yaml.FieldError) []string {
 	m := atMost.FindStringSubmatch(e.Want)
 	if m == nil {
@@ -94,13 +93,13 @@ func window(e *yaml.FieldError) []string {
 	return []string{fmt.Sprintf("%s=%d", e.Key, n)}
 }
 
-// unit and samples match what a global batch must be a multiple of, and must divide.
+// unit and samples match the number that a global batch must be a multiple of, and the number that it must divide.
 var (
 	unit    = regexp.MustCompile(`a multiple of (\d+)`)
 	samples = regexp.MustCompile(`the samples of an iteration, (\d+)`)
 )
 
-// batchSize returns the override of a global batch near cfg's that is valid as e says.
+// batchSize returns the override of a global batch close to cfg's that is valid according to e.
 func batchSize(cfg *config.Config, e *yaml.FieldError) []string {
 	number := func(pattern *regexp.Regexp) (n int) {
 		if m := pattern.FindStringSubmatch(e.Want); m != nil {
@@ -115,7 +114,7 @@ func batchSize(cfg *config.Config, e *yaml.FieldError) []string {
 	case step > 0:
 		size = max(size/step, 1) * step
 	default:
-		size = gcd(size, all) // a multiple of the micro-batches still, if the samples are
+		size = gcd(size, all) // still a multiple of the micro-batches if the samples are
 	}
 	if size <= 0 {
 		return nil
@@ -123,7 +122,7 @@ func batchSize(cfg *config.Config, e *yaml.FieldError) []string {
 	return []string{fmt.Sprintf("%s=%d", e.Key, size)}
 }
 
-// multiple returns the override of a number with the greatest one up to it that e allows.
+// multiple returns the override of a number: the largest one, up to its value, that e allows.
 func multiple(e *yaml.FieldError) []string {
 	m := unit.FindStringSubmatch(e.Want)
 	size, err := strconv.Atoi(e.Value)
@@ -134,8 +133,8 @@ func multiple(e *yaml.FieldError) []string {
 	return []string{fmt.Sprintf("%s=%d", e.Key, max(size/step, 1)*step)}
 }
 
-// nearest returns the greatest multiple of step up to size that divides all, else the least one
-// above; 0 if there is none.
+// nearest returns the largest multiple of step up to size that divides all, or else the smallest above size; 0 if
+// there is none.
 func nearest(size, step, all int) (found int) {
 	for n := step; n <= all && (n <= size || found == 0); n += step {
 		if all%n == 0 {

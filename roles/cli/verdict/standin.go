@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// StandIn returns reg with a simulator in the place of those in programs of their own. It has the
-// spaces that cfg gives to the policy, and does nothing. It has an expert.
+// StandIn returns reg with a simulator that replaces external simulators. It has the spaces that cfg gives the
+// policy, does nothing, and has an expert.
 func StandIn(reg config.Registries, cfg *config.Config) config.Registries {
 	m := cfg.Actor.Model
 	spec := env.Spec{Name: "the simulator", Action: box(cmp.Or(m.ActionDim, 1)),
@@ -23,7 +23,7 @@ func StandIn(reg config.Registries, cfg *config.Config) config.Registries {
 	return reg
 }
 
-// box is n numbers in [-1, 1].
+// box returns a box of n numbers in [-1, 1].
 func box(n int) env.Space {
 	s := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{n}, Low: make([]float32, n), High: make([]float32, n)}
 	for i := range n {
@@ -32,7 +32,7 @@ func box(n int) env.Space {
 	return s
 }
 
-// pixels is a square image in colour.
+// pixels returns the space of a square image in colour.
 func pixels(side int) env.Space {
 	n := side * side * 3
 	s := env.Space{Kind: env.Box, DType: tensor.U8, Shape: []int{side, side, 3}, Low: make([]float32, n),

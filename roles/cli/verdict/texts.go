@@ -12,15 +12,14 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 )
 
-// absent are the model and the data of a language model that are not on this machine.
+// absent names the model and data of a language model that are not on this machine.
 type absent struct {
-	printed []string // overrides that name them, with FOLDER and FILE for what the user has
-	standIn []string // overrides with which small ones have their place
-	dir     string   // that has these
+	printed []string // overrides that name them, with FOLDER and FILE for the user to fill in
+	standIn []string // overrides that name small replacements
+	dir     string   // folder of the replacements
 }
 
-// findAbsent finds what a language model lacks on this machine, and makes small files in its place. The
-// caller removes dir.
+// findAbsent finds the missing files of a language model, and makes small replacements. The caller removes dir.
 func findAbsent(cfg *config.Config) (a absent, err error) {
 	if !cfg.ReadsTexts() {
 		return a, nil
@@ -75,7 +74,7 @@ func smallModel(family string) []string {
 	return sizes
 }
 
-// writeTexts writes a tokenizer into dir, and as many texts as a step of cfg takes into the file data.
+// writeTexts writes a tokenizer into dir, and the texts of one step of cfg into the file data.
 func writeTexts(cfg *config.Config, dir, data string) error {
 	const end, template = "<|endoftext|>", "{% for m in messages %}{{ m['content'] }}{% endfor %}"
 	_, err := tokenizer.Train(dir, slices.Values([]string{"2 + 2"}), tokenizer.Training{VocabSize: 280,

@@ -13,38 +13,36 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 )
 
-// A Verdict says whether a configuration runs. The zero Verdict: as it is.
+// A Verdict says whether a configuration runs. The zero Verdict: it runs.
 type Verdict struct {
-	// Policy is the kind of policy that is not built here, as "a VLA policy (openvla_oft)", and what else
-	// is not.
+	// Policy names the kind of policy that is not supported, as "a VLA policy (openvla_oft)", and other unsupported
+	// features.
 	Policy string
-	// Simulator is what has to be connected, as "the simulator ManiSkill".
+	// Simulator names the simulator to connect, as "the simulator ManiSkill".
 	Simulator string
-	// Own are overrides that name the model and the data of a language model, which are not on this
-	// machine.
+	// Own has overrides that name the model and data of a language model, which are not on this machine.
 	Own []string
-	// Expert: the simulator must say what it would do itself, which one of env_type external cannot.
+	// Expert: the job needs an expert, which a simulator with env_type external cannot have.
 	Expert bool
-	// Idle: the configuration places nobody that acts or learns.
+	// Idle: the configuration places no workers that act or train.
 	Idle bool
-	// Overrides mend the mistakes, in the grammar of the command line.
+	// Overrides fix the mistakes, in the syntax of the command line.
 	Overrides []string
-	// Left are the mistakes that no override mends.
+	// Left has the mistakes that no override fixes.
 	Left []*yaml.FieldError
 }
 
-// An Examiner loads the configuration with further overrides, and returns everything that is wrong
-// with it. standIn: its simulator is not there, and that of StandIn has its place. The Config is nil
-// if no file can be read.
+// An Examiner loads the configuration with further overrides, and returns everything that is wrong with it. standIn
+// says that the simulator is missing and replaced by that of StandIn. The Config is nil if a file cannot be read.
 type Examiner func(overrides []string, standIn bool) (*config.Config, error)
 
-// standIn connects a simulator that is not there.
+// standIn is the override that connects a missing simulator.
 const standIn = "env.train.external.command=simulator"
 
-// rounds is how often mended configurations are examined again: a remedy may show another mistake.
+// rounds is how often a configuration with remedies is examined again: a remedy may reveal another mistake.
 const rounds = 5
 
-// Judge returns the verdict on cfg, with which err is wrong as examine says.
+// Judge returns the verdict on cfg. err has its mistakes, as examine returns them.
 func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 	var v Verdict
 	if cfg == nil {
@@ -88,7 +86,7 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 		cfg, err = examine(append(slices.Clone(connected), v.Overrides...), v.Simulator != "")
 		v.Left = mistakes(err)
 	}
-	v.Overrides = slices.DeleteFunc(v.Overrides, func(o string) bool { // those that did not help
+	v.Overrides = slices.DeleteFunc(v.Overrides, func(o string) bool { // remove those that did not help
 		return slices.ContainsFunc(v.Left, func(e *yaml.FieldError) bool { return strings.HasPrefix(o, e.Key+"=") })
 	})
 	if cfg.Actor.Model.AddQHead && cfg.Actor.Model.ModelType == "cnn_policy" && slices.ContainsFunc(v.Left, ofModel) {
@@ -97,15 +95,15 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 	}
 	v.Expert = v.Simulator != "" && cfg.Algorithm.LossType == "embodied_dagger"
 	if v.Expert && cfg.Evaluates() && cfg.Env.Eval.VideoCfg.SaveVideo {
-		v.Overrides = append(v.Overrides, "env.eval.video_cfg.save_video=false") // unless it can be drawn
+		v.Overrides = append(v.Overrides, "env.eval.video_cfg.save_video=false") // unless it can render
 	}
 	return v
 }
 
-// ofModel reports whether no policy of the given kind can be made.
+// ofModel reports whether e says that there is no policy of the given kind.
 func ofModel(e *yaml.FieldError) bool { return e.Key == "actor.model.model_type" }
 
-// simulator says what cfg has to be connected to; "": nothing, or it is.
+// simulator names the simulator that cfg must be connected to; "": none, or it is connected.
 func simulator(cfg *config.Config) string {
 	for _, e := range []env.Config{cfg.Env.Train, cfg.Env.Eval} {
 		if name := config.ForeignSimulator(e.EnvType); name != "" && e.External.IsZero() {
@@ -115,10 +113,10 @@ func simulator(cfg *config.Config) string {
 	return ""
 }
 
-// plain matches a mistake that has no origin.
+// plain matches a mistake without an origin.
 var plain = regexp.MustCompile(`(?s)^([a-z0-9_.]+): (\S+): (expected .*)$`)
 
-// mistakes returns what err reports, except for a file of demonstrations that a remedy names.
+// mistakes returns the mistakes in err, except a missing file of demonstrations that a remedy names.
 func mistakes(err error) []*yaml.FieldError {
 	all := yaml.FieldErrors(err)
 	if err != nil && len(all) == 0 {
@@ -131,7 +129,7 @@ func mistakes(err error) []*yaml.FieldError {
 	return slices.DeleteFunc(all, func(e *yaml.FieldError) bool { return e.Key+"="+e.Value == demos })
 }
 
-// Headline is the verdict in one line.
+// Headline returns the verdict in one line.
 func (v Verdict) Headline() string {
 	switch {
 	case v.Policy != "" && v.Simulator != "":
@@ -154,8 +152,8 @@ func (v Verdict) Headline() string {
 	return "runs"
 }
 
-// Text is the verdict in full: the headline, and how to go on with the file at path and the other
-// arguments that were given.
+// Text returns the whole verdict: the headline, and how to go on with the file at path and the other given
+// arguments.
 func (v Verdict) Text(path string, given []string) string {
 	lines := []string{"verdict: " + v.Headline()}
 	add := func(line string) { lines = append(lines, "  "+line) }
@@ -169,7 +167,7 @@ func (v Verdict) Text(path string, given []string) string {
 			}
 			add("These overrides fix the others: " + strings.Join(words, " "))
 		}
-		if v.Simulator != "" || len(v.Overrides) > 0 { // else they stand above
+		if v.Simulator != "" || len(v.Overrides) > 0 { // else they are written above
 			for _, e := range v.Left {
 				add(e.Error())
 			}
@@ -196,8 +194,8 @@ func (v Verdict) Text(path string, given []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// commandLine writes the call that trains, for a shell. An override of given for whose key there is
-// one in more is left out.
+// commandLine returns the command that trains, for a shell. It omits an override of given if more has one for the
+// same key.
 func commandLine(path string, given, more []string) string {
 	words := []string{"rlinf", "-c", quote(path)}
 	given = slices.DeleteFunc(slices.Clone(given), func(o string) bool {
@@ -210,7 +208,7 @@ func commandLine(path string, given, more []string) string {
 	return strings.Join(words, " ")
 }
 
-// quote quotes a word for a shell, where it must be.
+// quote quotes a word for a shell if necessary.
 func quote(word string) string {
 	if strings.ContainsAny(word, " \t\n'\"\\$`~*?[]{}()<>|&;#!") {
 		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
