@@ -1,7 +1,7 @@
 package config
 
-// ForeignSimulator returns what an env_type of RLinf stands for that no environment here has, as
-// "the simulator ManiSkill"; "" for any other name. It can be connected as env_type external.
+// ForeignSimulator returns what RLinf's env_type is if no environment here has this name, as "the simulator
+// ManiSkill"; "" for any other name. Such a simulator can be connected with env_type external.
 func ForeignSimulator(envType string) string {
 	return map[string]string{
 		"behavior":      "the simulator BEHAVIOR",
@@ -30,8 +30,8 @@ func ForeignSimulator(envType string) string {
 	}[envType]
 }
 
-// ForeignPolicy returns what kind a model_type of RLinf is that no policy here has, as "a VLA
-// policy"; "" for any other name.
+// ForeignPolicy returns what RLinf's model_type is if no policy here has this name, as "a VLA policy"; "" for any
+// other name.
 func ForeignPolicy(modelType string) string {
 	switch modelType {
 	case "abot_m0", "dexbotic_dm0", "dexbotic_pi", "dreamzero", "evo1", "gr00t", "gr00t_n1d6", "gr00t_n1d7",
@@ -45,10 +45,10 @@ func ForeignPolicy(modelType string) string {
 	return foreignAnswerer(modelType)
 }
 
-// asHere writes RLinf's names of algorithms as they are here: RLinf has them in loss_type, or in
-// the kind of critic, and gives adv_type another value or none. answers: a critic of answers is wanted,
-// with which RLinf has the policy's loss alone in loss_type.
-func (a *AlgorithmConfig) asHere(crossQ, answers bool) {
+// useOwnNames replaces RLinf's names of algorithms by ours. RLinf names an algorithm in loss_type or in the kind of
+// critic, and sets adv_type to another value or none. answers: there is a critic of answers, for which RLinf's
+// loss_type names only the policy's loss.
+func (a *AlgorithmConfig) useOwnNames(crossQ, answers bool) {
 	switch a.LossType {
 	case "actor":
 		if answers && a.AdvType == "gae" {

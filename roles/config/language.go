@@ -11,74 +11,69 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// TaskSFT is the value of RunnerConfig.TaskType for the fine-tuning of a language model on texts.
+// TaskSFT is the RunnerConfig.TaskType of fine-tuning a language model on texts.
 const TaskSFT = "sft"
 
-// TaskReasoning is the value of RunnerConfig.TaskType for the training of a language model on its own
-// answers.
+// TaskReasoning is the RunnerConfig.TaskType of training a language model on its own answers.
 const TaskReasoning = "reasoning"
 
-// FineTunes tells whether the job trains a language model on texts: it has actors alone, and no
-// environment.
+// FineTunes reports whether the job trains a language model: its task is sft or reasoning. It has no environments.
 func (c *Config) FineTunes() bool { return c.Runner.TaskType == TaskSFT || c.Reasons() }
 
-// Reasons tells whether the language model learns from its own answers.
+// Reasons reports whether the task is reasoning.
 func (c *Config) Reasons() bool { return c.Runner.TaskType == TaskReasoning }
 
-// Evaluable reports whether a checkpoint can be evaluated: a language model needs questions or texts of
-// validation for that.
+// Evaluable reports whether a checkpoint can be evaluated: a language model needs questions or texts of validation.
 func (c *Config) Evaluable() bool { return !c.FineTunes() || len(c.Data.ValDataPaths) > 0 }
 
 // ReadsTexts reports whether the job reads a tokenizer and texts, data.train_data_paths.
 func (c *Config) ReadsTexts() bool { return c.FineTunes() }
 
-// EpochIsIteration reports whether an epoch of the run is an iteration. Of fine-tuning it is all texts.
+// EpochIsIteration reports whether an epoch is one iteration. For language models, an epoch is all texts.
 func (c *Config) EpochIsIteration() bool { return !c.FineTunes() }
 
-// SamplingConfig is the section rollout.sampling_params: how answers of language models are drawn,
-// and actions of vla_policy. Training on answers follows the temperature alone, and refuses other
-// values of the other keys than their defaults.
+// SamplingConfig is the section rollout.sampling_params: how answers of language models, and actions of vla_policy,
+// are sampled. Training on answers supports only the temperature; other keys must have their defaults.
 type SamplingConfig struct {
-	// TemperatureTrain divides the logits of actions that are tokens (vla_policy), when they are
-	// drawn and when training evaluates them. Must be > 0. Default 1.
+	// TemperatureTrain divides the logits of actions that are tokens (vla_policy), when they are sampled and when
+	// training evaluates them. Must be > 0. Default 1.
 	TemperatureTrain float64 `yaml:"temperature_train"`
-	// TemperatureEval does so in evaluation. 0, the default, takes the likeliest token.
+	// TemperatureEval is the same in evaluations. 0, the default, takes the most likely token.
 	TemperatureEval float64 `yaml:"temperature_eval"`
 	// Temperature divides the logits of answers. Must be > 0. Default 1.
 	Temperature float64 `yaml:"temperature"`
-	// TopK lets only so many tokens be drawn, the likeliest. 0, the default, is all. RLinf's presets
-	// have 1000000, which is all, too.
+	// TopK samples among this number of most likely tokens. 0, the default, is all. RLinf's presets have 1000000,
+	// which is also all.
 	TopK int `yaml:"top_k"`
-	// TopP lets only the likeliest tokens be drawn that have this share together. Default 1.
+	// TopP samples among the most likely tokens with this probability together. Default 1.
 	TopP float64 `yaml:"top_p"`
-	// RepetitionPenalty above 1 makes tokens less likely that the text has already. Default 1.
+	// RepetitionPenalty above 1 reduces the probability of tokens that are already in the text. Default 1.
 	RepetitionPenalty float64 `yaml:"repetition_penalty"`
 }
 
-// EvalSamplingConfig is the section rollout.eval_sampling_params: how evaluations of the task reasoning
-// draw answers, beside the greedy answer to each prompt. The keys of SamplingConfig may have any value.
+// EvalSamplingConfig is the section rollout.eval_sampling_params: how evaluations of the task reasoning sample
+// answers, in addition to the greedy answer to each prompt. All values of the keys are supported.
 type EvalSamplingConfig struct {
-	// N is the number of answers drawn to each prompt, for pass@1 to pass@N. Default 0: none. (+)
+	// N is the number of sampled answers to each prompt, for pass@1 to pass@N. Default 0: none. (+)
 	N int `yaml:"n"`
-	// Temperature divides the logits; 0 takes the likeliest token. Default 1. (+)
+	// Temperature divides the logits; 0 takes the most likely token. Default 1. (+)
 	Temperature float64 `yaml:"temperature"`
-	// TopK lets only so many tokens be drawn, the likeliest. 0, the default, is all. (+)
+	// TopK samples among this number of most likely tokens. 0, the default, is all. (+)
 	TopK int `yaml:"top_k"`
-	// TopP lets only the likeliest tokens be drawn that have this share together. Default 1. (+)
+	// TopP samples among the most likely tokens with this probability together. Default 1. (+)
 	TopP float64 `yaml:"top_p"`
-	// RepetitionPenalty above 1 makes tokens less likely that the text has already. Default 1. (+)
+	// RepetitionPenalty above 1 reduces the probability of tokens that are already in the text. Default 1. (+)
 	RepetitionPenalty float64 `yaml:"repetition_penalty"`
 }
 
-// answers returns the part that language models follow.
+// answers returns the part that language models use.
 func (s SamplingConfig) answers() SamplingConfig {
 	s.TemperatureTrain, s.TemperatureEval = 0, 0
 	return s
 }
 
-// LanguageModel holds the keys of actor.model where model_type names a family of language models.
-// Sizes have the names of config.json. They describe a new model; with model_path the folder has
-// them.
+// LanguageModel has the keys of actor.model if model_type is a family of language models. Sizes have the names of
+// config.json, and describe a new model; with model_path they are read from the folder.
 type LanguageModel struct {
 	ModelPath string `yaml:"model_path" doc:"Folder of Hugging Face to start from; empty: a new model."`
 
@@ -103,14 +98,14 @@ type LanguageModel struct {
 	NormalizeTopK bool    `yaml:"norm_topk_prob" doc:"Weights of the chosen experts add up to 1."`
 
 	IsLoRA bool `yaml:"is_lora" doc:"Train adapters of low rank, and no other weight."`
-	// LoRARank to LoRATargets count where LoRAPath, which says them too, is empty.
+	// LoRARank to LoRATargets are ignored if LoRAPath is set: that folder has them.
 	LoRARank    int          `yaml:"lora_rank" doc:"Rank of the adapters."`
 	LoRAAlpha   float64      `yaml:"lora_alpha" doc:"Adapters count alpha/rank; 0: lora_rank."`
 	LoRATargets config.Words `yaml:"lora_target_modules" doc:"Products with an adapter."`
 	LoRAPath    string       `yaml:"lora_path" doc:"PEFT folder to start from; empty: new adapters."`
 }
 
-// languageModel returns the keys of a family of language models, or none.
+// languageModel returns the keys of a family of language models; nil for another name.
 func languageModel(modelType string) params.Own {
 	if !isLanguageModel(modelType) {
 		return params.Own{}
@@ -123,14 +118,14 @@ func isLanguageModel(modelType string) bool {
 	return slices.Contains(lm.Families, lm.Family(modelType))
 }
 
-// LanguageModel returns the keys of the language model under actor.model; the zero value where the
-// model is no language model.
+// LanguageModel returns the keys of the language model under actor.model; the zero value if it is no language
+// model.
 func (c *Config) LanguageModel() LanguageModel {
 	m, _ := params.Get(c.Actor.Model.Own, LanguageModel{})
 	return m
 }
 
-// Check checks every value by itself.
+// Check checks each value.
 func (m LanguageModel) Check(want func(ok bool, key string, value any, want string)) {
 	size := func(n int, key string) {
 		want(n > 0 || m.ModelPath != "", key, n, "a number > 0, or a model_path")
@@ -165,34 +160,33 @@ func (m LanguageModel) Check(want func(ok bool, key string, value any, want stri
 	want(m.LoRAPath == "" || m.IsLoRA, "lora_path", m.LoRAPath, "none without is_lora")
 }
 
-// DataConfig is the section data: the texts that a language model learns from.
+// DataConfig is the section data: texts for language models.
 type DataConfig struct {
-	// TrainDataPaths are files of JSON lines, one sample each, or of a JSON list, plain or with gzip.
+	// TrainDataPaths are files with a JSON sample on each line, or with a JSON list of samples, plain or with gzip.
 	TrainDataPaths config.Words `yaml:"train_data_paths"`
-	// ValDataPaths are the same, to evaluate with every runner.val_check_interval steps.
+	// ValDataPaths are files of validation in the same form, used every runner.val_check_interval steps.
 	ValDataPaths config.Words `yaml:"val_data_paths"`
-	// PromptKey and AnswerKey are the keys of a sample's prompt and answer. What is learnt is the
-	// answer. Defaults prompt and answer.
+	// PromptKey and AnswerKey are the keys of a sample's prompt and answer. The model is trained on the answer.
+	// Defaults prompt and answer.
 	PromptKey string `yaml:"prompt_key"`
 	AnswerKey string `yaml:"answer_key"`
-	// MessagesKey is the key of a conversation, a list of {role, content}, in samples that have one:
-	// what the assistant says is learnt. Default messages. (+)
+	// MessagesKey is the key of a sample's conversation, a list of {role, content}, if it has one. The model is
+	// trained on the assistant's messages. Default messages. (+)
 	MessagesKey string `yaml:"messages_key"`
-	// ApplyChatTemplate writes prompts and conversations as the tokenizer's chat template does.
-	// Default false: prompt and answer as they are, and the token that ends a text.
+	// ApplyChatTemplate formats prompts and conversations with the tokenizer's chat template. Default false: prompt
+	// and answer unchanged, and the token that ends a text.
 	ApplyChatTemplate bool `yaml:"apply_chat_template"`
-	// FilterPromptByLength leaves out samples of more than runner.seq_length tokens. Default false:
-	// they are an error.
+	// FilterPromptByLength omits samples of more than runner.seq_length tokens. Default false: they are an error.
 	FilterPromptByLength bool `yaml:"filter_prompt_by_length"`
 	// RolloutBatchSize is the number of prompts of an iteration of the task reasoning, over all
 	// actors. No default.
 	RolloutBatchSize int `yaml:"rollout_batch_size"`
-	// MaxPromptLength is the number of tokens of the longest prompt of the task reasoning. What
-	// remains of runner.seq_length is the longest answer. No default.
+	// MaxPromptLength is the maximum number of tokens of a prompt in the task reasoning. The rest of
+	// runner.seq_length is for the answer. No default.
 	MaxPromptLength int `yaml:"max_prompt_length"`
-	// Shuffle draws another order in every epoch. Default true.
+	// Shuffle shuffles the samples before every epoch. Default true.
 	Shuffle bool `yaml:"shuffle"`
-	// Seed is that of the order. Default: actor.seed.
+	// Seed is the seed of the order of samples. Default: actor.seed.
 	Seed uint64 `yaml:"seed"`
 }
 
@@ -200,18 +194,18 @@ type DataConfig struct {
 type EarlyStopConfig struct {
 	// Enabled ends the run when validation stops getting better. Default false.
 	Enabled bool `yaml:"enabled"`
-	// Patience is how many evaluations may pass without a better one. Default 5.
+	// Patience is the number of evaluations without a better value before the run ends. Default 5.
 	Patience int `yaml:"patience"`
-	// MinDelta is by how much Monitor must change to count as better. Default 0.001.
+	// MinDelta is the minimum change of Monitor that counts as better. Default 0.001.
 	MinDelta float64 `yaml:"min_delta"`
-	// Monitor is what is looked at: val_loss, the default, or val_exact_match.
+	// Monitor is the compared metric: val_loss, the default, or val_exact_match.
 	Monitor string `yaml:"monitor"`
-	// Target ends the run when Monitor is as good. 0, the default, is none. (+)
+	// Target ends the run when Monitor reaches this value. 0, the default, is none. (+)
 	Target float64 `yaml:"target"`
 }
 
-// Progress names the rule that is nearest, and says how near it is: Monitor was now, NaN before the first
-// evaluation, and passed evaluations brought nothing better.
+// Progress returns a text about the rule that is closest to stopping the run. now is the value of Monitor, NaN
+// before the first evaluation; passed is the number of evaluations since the best value.
 func (c *EarlyStopConfig) Progress(now float64, passed int) string {
 	switch {
 	case c.Target == 0 || 2*passed >= c.Patience:

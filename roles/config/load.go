@@ -11,12 +11,11 @@ import (
 	"github.com/rlinf/rlinf/policy"
 )
 
-// Load reads the configuration at path and lays overrides ("runner.max_epochs=10") over it. Presets
-// are looked for beside the file and in configs/. The warnings are for the user; strict makes
-// errors of keys that have no effect.
+// Load reads the configuration file path and applies overrides ("runner.max_epochs=10"). It looks for presets
+// beside the file and in configs/. The warnings are for the user; with strict, keys without effect are errors.
 //
-// All mistakes in the values are in one error, see config.FieldErrors. The Config that comes with
-// it can be checked further, with its names and in a world. It is nil if the file cannot be read.
+// One error has all mistakes in the values, see config.FieldErrors. The Config returned with it can be checked
+// further. It is nil if the file cannot be read.
 func Load(reg Registries, path string, overrides []string, strict bool) (*Config, []string, error) {
 	text, err := config.ReadOnce(path)
 	if err != nil {
@@ -25,7 +24,7 @@ func Load(reg Registries, path string, overrides []string, strict bool) (*Config
 	return LoadText(reg, path, text, overrides, strict)
 }
 
-// LoadText is Load of a file that was read, with this text.
+// LoadText is Load with the text of the file path.
 func LoadText(reg Registries, path string, text []byte, overrides []string, strict bool) (*Config, []string, error) {
 	c, p := Default(), &parts{Registries: reg}
 	c.Runner.Logger.ExperimentName = experimentName(path)
@@ -42,7 +41,7 @@ func LoadText(reg Registries, path string, text []byte, overrides []string, stri
 	return c, c.found.Warnings(), c.Err()
 }
 
-// experimentName returns the name of a run whose configuration, the file path, gives it none.
+// experimentName returns the default name of a run whose configuration is the file path.
 func experimentName(path string) string {
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	if strings.Trim(name, ".") == "" {
@@ -51,7 +50,7 @@ func experimentName(path string) string {
 	return name
 }
 
-// Parse reads what Resolved returned, on another rank or in another run.
+// Parse reads the result of Resolved, on another rank or in another run.
 func Parse(reg Registries, resolved []byte) (*Config, error) {
 	c, p := Default(), &parts{Registries: reg}
 	tree, err := config.Parse("config.yaml", resolved, c.options(p))
@@ -62,19 +61,19 @@ func Parse(reg Registries, resolved []byte) (*Config, error) {
 	return c, c.Err()
 }
 
-// Err returns everything that is wrong with the values as one error, or nil.
+// Err returns all mistakes in the values as one error, or nil.
 func (c *Config) Err() error { return c.found.Err() }
 
-// Findings returns what is wrong with the values, for the caller to add more to.
+// Findings returns a copy of the mistakes in the values, to which the caller can add.
 func (c *Config) Findings() *Findings { return c.found.Fork() }
 
-// Reported reports whether something is wrong with one of keys, dotted.
+// Reported reports whether one of the dotted keys has a mistake.
 func (c *Config) Reported(keys ...string) bool { return c.found.Reported(keys...) }
 
-// Given reports whether the file or the command line has key, dotted.
+// Given reports whether the file or the command line has the dotted key.
 func (c *Config) Given(key string) bool { return c.found.Has(key) }
 
-// A Findings is what is wrong with a configuration.
+// Findings are the mistakes in a configuration.
 type Findings = config.Check
 
 func (c *Config) options(p *parts) config.Options {
@@ -86,12 +85,12 @@ func (c *Config) options(p *parts) config.Options {
 		return nil
 	}
 	return config.Options{SearchPath: []string{"configs"}, Aliases: aliases(), Known: knownKeys(), Defaults: c,
-		Rewrite: inOurWords, Choose: choose, Owner: p.owner, Overriding: overrideEnv}
+		Rewrite: useOwnWords, Choose: choose, Owner: p.owner, Overriding: overrideEnv}
 }
 
 func (c *Config) decode(tree *config.Tree, p *parts) {
 	c.found = tree.Decode(c)
-	c.Algorithm.asHere(c.Actor.Model.QHeadType == policy.QHeadCrossQ, c.Reasons() && c.Critic.UseCriticModel)
+	c.Algorithm.useOwnNames(c.Actor.Model.QHeadType == policy.QHeadCrossQ, c.Reasons() && c.Critic.UseCriticModel)
 	c.clipLikeRLinf()
 	c.derive(p.evalApart, p.Algorithms.Offline(c.Algorithm.Config))
 	v := validation{Config: c, reg: p.Registries, found: c.found}
@@ -99,19 +98,19 @@ func (c *Config) decode(tree *config.Tree, p *parts) {
 	c.idleEvaluation()
 }
 
-// evaluationLike returns the section env.eval of which no key is given.
+// evaluationLike returns the section env.eval if none of its keys is given.
 func evaluationLike(train env.Config) env.Config {
 	train.VideoCfg = env.DefaultVideo()
-	train.MaxStepsPerRolloutEpoch, train.RolloutEpoch = 0, 1 // those of training say nothing of episodes
+	train.MaxStepsPerRolloutEpoch, train.RolloutEpoch = 0, 1 // lengths of training do not apply to episodes
 	trainingAlone(&train)
 	return train
 }
 
-// derive sets the keys that are not given and depend on others. evalApart: evaluations are in
-// another environment than training. offline: the algorithm learns from demonstrations alone.
+// derive sets the keys that are not given and depend on others. evalApart: evaluations have another environment
+// than training. offline: the algorithm learns from demonstrations alone.
 func (c *Config) derive(evalApart, offline bool) {
 	if offline && !c.found.Has("env.train.total_num_envs") {
-		c.found.Decode("env.eval", &c.Env.Train) // nothing is played but evaluations
+		c.found.Decode("env.eval", &c.Env.Train) // only evaluations play
 		c.found.Decode("env.train", &c.Env.Train)
 	}
 	if !c.found.Has("env.train.group_size") {
@@ -155,8 +154,7 @@ func (c *Config) derive(evalApart, offline bool) {
 	}
 }
 
-// idleEvaluation reports the keys that ask something of evaluations which they do not do, and takes what
-// they ask for away.
+// idleEvaluation reports the given keys that have no effect on evaluations, and resets them.
 func (c *Config) idleEvaluation() {
 	const own = "eval/* has the task's own rewards"
 	e, r := &c.Env.Eval, &c.Runner
@@ -187,20 +185,20 @@ func (c *Config) idleEvaluation() {
 	}
 }
 
-// trainingAlone gives the keys of e that evaluations do not follow the values that ask for nothing.
+// trainingAlone resets the keys of e that have no effect on evaluations.
 func trainingAlone(e *env.Config) {
 	e.AutoReset, e.InstructionMix = false, ""
-	e.UseRelReward, e.RewardCoef, e.RewardClip = false, 1, 0 // figures have the task's own rewards
+	e.UseRelReward, e.RewardCoef, e.RewardClip = false, 1, 0 // metrics have the task's own rewards
 }
 
-// idleSplit reports the key split of external simulators: RLinf's have it, and it has no effect here.
+// idleSplit reports the key split of external simulators, which has no effect here. RLinf's simulators have it.
 func (c *Config) idleSplit(section string, e *env.Config) {
 	if e.ID() == env.ExternalID && c.found.Has(section+".split") {
 		c.found.IdleInstead(section+".split", e.Split, its)
 	}
 }
 
-// widen gives m, which stands at section, the hidden layers that its HiddenDim stands for.
+// widen sets the hidden layers of m, the section section, from its HiddenDim.
 func (c *Config) widen(section string, m *policy.Config) {
 	switch {
 	case m.HiddenDim <= 0 || m.HiddenDim > 1<<14 || c.found.Has(section+".hidden_sizes"):
@@ -211,8 +209,7 @@ func (c *Config) widen(section string, m *policy.Config) {
 	}
 }
 
-// PolicyConfig returns actor.model together with the settings of other sections that the policy
-// needs.
+// PolicyConfig returns actor.model with the settings of other sections that the policy needs.
 func (c *Config) PolicyConfig() policy.Config {
 	m := c.Actor.Model
 	m.LogProbType, m.ActionValues, m.BLAS = c.Algorithm.LogProbType, c.ActionRewards(), !c.Runner.Deterministic
@@ -221,23 +218,22 @@ func (c *Config) PolicyConfig() policy.Config {
 	return m
 }
 
-// ActionRewards tells whether each action of a chunk has a reward of its own.
+// ActionRewards reports whether each action of a chunk has its own reward.
 func (c *Config) ActionRewards() bool {
 	return c.Algorithm.RewardType == algo.ActionLevel && c.Actor.Model.NumActionChunks > 1
 }
 
-// Resolved returns the YAML of everything that is in force, defaults included. Read again it is the
-// same configuration.
+// Resolved returns all values as YAML, defaults included. Reading it gives the same configuration.
 func (c *Config) Resolved() []byte {
 	text, err := config.Marshal(c)
 	if err != nil {
-		panic(fmt.Sprintf("roles: configuration: %v", err)) // every field is of a kind that has a YAML form
+		panic(fmt.Sprintf("roles: configuration: %v", err)) // every field has a YAML form
 	}
 	return text
 }
 
-// Record returns what Resolved does, for the run's folder. It does not name the checkpoint that this
-// start of the run went on from: later starts go on from their own, and evaluations play the newest.
+// Record returns Resolved for the run's folder, without the checkpoint from which this start of the run resumed:
+// later starts resume from other checkpoints, and evaluations use the newest.
 func (c *Config) Record() []byte {
 	record := *c
 	if record.Runner.ResumeDir != ResumeAuto {
@@ -251,23 +247,22 @@ func (c *Config) Folder() string {
 	return filepath.Join(c.Runner.Logger.LogPath, c.Runner.Logger.ExperimentName)
 }
 
-// EvaluatesWeights tells whether evaluations are of runner.ckpt_path, even where the run has a checkpoint: it
-// is named on the command line, or the job does nothing else. Else a run begins with these weights.
+// EvaluatesWeights reports whether evaluations use runner.ckpt_path even if the run has a checkpoint: it was given
+// on the command line, or the job only evaluates. Otherwise a run starts with these weights.
 func (c *Config) EvaluatesWeights() bool {
 	return c.Runner.CkptPath != "" && (!c.Trains() || c.found.Overridden("runner.ckpt_path"))
 }
 
-// Trains tells whether the job trains.
+// Trains reports whether the job trains.
 func (c *Config) Trains() bool { return !c.Runner.OnlyEval }
 
-// Evaluates tells whether the job evaluates.
+// Evaluates reports whether the job evaluates.
 func (c *Config) Evaluates() bool { return c.Runner.OnlyEval || c.Runner.ValCheckInterval > 0 }
 
-// Headline returns the metric that says how good what the job trains is: of its evaluations where
-// there are any, else of training.
+// Headline returns the metric that measures the trained policy: of evaluations if there are any, else of training.
 func (c *Config) Headline() string { return c.headline(c.Evaluates()) }
 
-// TrainingHeadline returns the metric of training that says so.
+// TrainingHeadline returns the metric of training that measures the policy.
 func (c *Config) TrainingHeadline() string { return c.headline(false) }
 
 func (c *Config) headline(evaluated bool) string {
@@ -284,7 +279,7 @@ func (c *Config) headline(evaluated bool) string {
 	return names[0]
 }
 
-// Iterations returns after how many iterations the job ends, -1 when time alone ends it.
+// Iterations returns the number of iterations of the job; -1 if only time ends it.
 func (r *RunnerConfig) Iterations() int {
 	switch {
 	case r.MaxEpochs < 0:
@@ -295,7 +290,7 @@ func (r *RunnerConfig) Iterations() int {
 	return min(r.MaxEpochs, r.MaxSteps)
 }
 
-// Places tells whether component has a place, which may not fit the world.
+// Places reports whether component is placed. The placement may not fit the world.
 func (c *Config) Places(component string) bool {
 	for _, e := range c.Cluster.ComponentPlacement {
 		for name := range strings.SplitSeq(e.Key, ",") {
@@ -307,8 +302,8 @@ func (c *Config) Places(component string) bool {
 	return false
 }
 
-// Samples returns how many samples an iteration gives to training, and from how many steps of each
-// environment: one for each chunk of actions.
+// Samples returns the number of samples in an iteration, and the number of steps of each environment. A sample is
+// one step: one chunk of actions.
 func (c *Config) Samples() (samples, steps int) {
 	t := &c.Env.Train
 	steps = Product(t.MaxStepsPerRolloutEpoch/c.Actor.Model.NumActionChunks, t.RolloutEpoch)

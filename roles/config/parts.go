@@ -11,15 +11,14 @@ import (
 	"github.com/rlinf/rlinf/reward/answer"
 )
 
-// parts are the registries while a configuration is read: they know the keys that users' own parts
-// have in it.
+// parts provides the keys of users' own parts while a configuration is read.
 type parts struct {
 	Registries
 	evalApart bool            // env.eval names another environment than env.train
-	unknown   map[string]bool // sections that name a part which the registries lack
+	unknown   map[string]bool // sections that name a part which is not in the registries
 }
 
-// choose gives c the keys of the parts that are named, with their defaults.
+// choose adds the keys of the named parts to c, with their defaults.
 func (p *parts) choose(c *Config, given func(key string) (string, bool)) {
 	name := func(otherwise string, keys ...string) string {
 		for _, key := range keys {
@@ -68,8 +67,8 @@ func (p *parts) choose(c *Config, given func(key string) (string, bool)) {
 	}
 }
 
-// owner says which part has a key that no chosen one has; "" with true: one that may have been
-// meant, where the name is not known.
+// owner returns the part that has a key, if no chosen part has it; "" with true if the chosen name is unknown, and
+// its part may have the key.
 func (p *parts) owner(key string) (part string, ok bool) {
 	i := strings.LastIndexByte(key, '.')
 	if i < 0 {
@@ -94,10 +93,10 @@ func (p *parts) owner(key string) (part string, ok bool) {
 	return part, ok
 }
 
-// An OwnKey is a key of a user's own part, with its value and where that is from.
+// An OwnKey is a key of a user's own part, with its value and origin.
 type OwnKey = config.OwnKey
 
-// OwnKeys returns the keys that users' own parts have in c, as they are in force.
+// OwnKeys returns the keys of users' own parts in c, with their values.
 func (c *Config) OwnKeys() []OwnKey {
 	keys := c.found.Own(c)
 	for i := range keys {

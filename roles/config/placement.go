@@ -2,7 +2,7 @@ package config
 
 import "github.com/rlinf/rlinf/spmd"
 
-// ClusterSpec returns the section cluster as spmd knows it.
+// ClusterSpec returns the section cluster in the form of package spmd.
 func (c *Config) ClusterSpec() spmd.Cluster {
 	s := spmd.Cluster{NumNodes: c.Cluster.NumNodes, AllowIdleRanks: c.Cluster.AllowIdleRanks}
 	for _, e := range c.Cluster.ComponentPlacement {
@@ -15,7 +15,7 @@ func (c *Config) ClusterSpec() spmd.Cluster {
 	return s
 }
 
-// Place works the placement out for a world whose rank r is on node nodes[r].
+// Place computes the placement in a world whose rank r is on node nodes[r].
 func (c *Config) Place(nodes []int) (*spmd.Placement, error) {
 	return spmd.Place(c.ClusterSpec(), nodes)
 }

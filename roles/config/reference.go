@@ -21,30 +21,30 @@ import (
 //go:embed config.go language.go weights.go
 var source embed.FS
 
-// A Key is an entry of the manual about a key of the configuration.
+// A Key is the manual's entry for a key of the configuration.
 type Key struct {
-	// Name is dotted, from the root. "[]" behind a name stands for each item of a list, and <name>
-	// for a name that the user chooses.
+	// Name is the dotted key. "[]" after a name stands for each item of a list, and <name> for a name that the user
+	// chooses.
 	Name    string
-	Type    string // in words; "section", "map" or "list of sections" where keys lie below
-	Default string // as in YAML; "" where there is none
-	From    string // the key that gives the default; "": none
-	Doc     string // the meaning
-	Ours    bool   // RLinf does not have the key
-	Section bool   // further keys lie below it
-	Part    string // the part that alone has the key, "language models" say; "": all have it
+	Type    string // in words; "section", "map" or "list of sections" if it contains keys
+	Default string // as in YAML; "" for none
+	From    string // the key with the default value; "": none
+	Doc     string // its meaning
+	Ours    bool   // RLinf does not have this key
+	Section bool   // it contains keys
+	Part    string // the only part with this key, such as "language models"; "": all have it
 	Like    string // another key with the same meaning, which is explained there; "": none
 }
 
-// Reference returns every key that a configuration may have with the parts of reg, in the order of
-// the sections. It leaves out RLinf's keys without effect and old names.
+// Reference returns all keys of configurations with the parts in reg, in the order of the sections. It omits
+// RLinf's keys without effect and old names.
 func Reference(reg Registries) []Key {
 	comments := readComments()
 	var keys []Key
 	var ours []string // sections that RLinf does not have
 	fields := config.Fields(Default())
-	field := map[string]string{}     // of a key
-	explained := map[string]string{} // the key at which a field is explained
+	field := map[string]string{}     // the field of each key
+	explained := map[string]string{} // the key at which each field is explained
 	for _, f := range fields {
 		name := fmt.Sprint(f.Owner, ".", f.Name)
 		field[f.Key] = name
@@ -63,7 +63,7 @@ func Reference(reg Registries) []Key {
 			k.Default = defaultText(f.Value)
 		}
 		if f.Key == "runner.logger.experiment_name" {
-			k.Default = "" // it depends on the file
+			k.Default = "" // depends on the file
 		}
 		if like := explained[field[f.Key]]; like != f.Key {
 			k.Like = like
@@ -103,8 +103,7 @@ func readComments() *config.Comments {
 	return c
 }
 
-// inherited returns the key that gives the default of another one; "" for none. It says what derive
-// does.
+// inherited returns the key whose value is the default of key; "" for none. derive must agree with it.
 func inherited(key string) string {
 	switch key {
 	case "env.train.group_size":
@@ -117,7 +116,7 @@ func inherited(key string) string {
 		return "algorithm.logprob_type"
 	case "env.eval.max_steps_per_rollout_epoch", "env.eval.rollout_epoch", "env.eval.auto_reset",
 		"env.eval.instruction_mix", "env.eval.use_rel_reward", "env.eval.reward_coef",
-		"env.eval.reward_clip": // those of training alone
+		"env.eval.reward_clip": // these apply to training alone
 		return ""
 	}
 	if rest, ok := strings.CutPrefix(key, "env.eval."); ok && !strings.HasPrefix(rest, "video_cfg") {
@@ -131,7 +130,7 @@ func inherited(key string) string {
 	return ""
 }
 
-// typeName says what values a key with a field of type t takes.
+// typeName returns a text for the values of a key whose field has type t.
 func typeName(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
@@ -179,7 +178,7 @@ func kindName(t reflect.Type) string {
 	return "any value"
 }
 
-// defaultText writes a default as YAML has it; "" for a text or a list that is empty.
+// defaultText returns a default as YAML; "" for an empty text or list.
 func defaultText(v any) string {
 	switch x := v.(type) {
 	case time.Duration:
@@ -207,7 +206,7 @@ type ownKey struct {
 	section string
 }
 
-// ownKeys returns the keys of language models, and of all users' own parts in reg.
+// ownKeys returns the keys of language models, and those of all users' own parts in reg.
 func (reg Registries) ownKeys() []ownKey {
 	var all []ownKey
 	add := func(own params.Own, part string, sections ...string) {
@@ -220,7 +219,7 @@ func (reg Registries) ownKeys() []ownKey {
 	}
 	add(languageModel(string(lm.Families[0])), "language models", "actor.model")
 	for i := range all {
-		_, known := WithoutEffect(all[i].Name) // with other models
+		_, known := WithoutEffect(all[i].Name) // has no effect with other models
 		all[i].Ours = !known
 	}
 	for _, pair := range reg.Algorithms.Pairs() {
@@ -244,8 +243,8 @@ func (reg Registries) ownKeys() []ownKey {
 	return all
 }
 
-// WithoutEffect reports whether key is one of RLinf that has no effect here, and says what happens
-// in place of what it asks for, if that changes what is learnt.
+// WithoutEffect reports whether RLinf's key has no effect here. instead says what happens instead, if that changes
+// what is learnt.
 func WithoutEffect(key string) (instead string, ok bool) {
 	for _, k := range knownKeys() {
 		if k.Covers(key) {
@@ -255,8 +254,8 @@ func WithoutEffect(key string) (instead string, ok bool) {
 	return "", false
 }
 
-// KeysWithoutEffect returns RLinf's keys that have no effect here. A last name "**" stands for all
-// keys that begin like that, and "*" for any one name.
+// KeysWithoutEffect returns RLinf's keys that have no effect here. The last name "**" stands for all keys with this
+// beginning, and "*" for any one name.
 func KeysWithoutEffect(reg Registries) []string {
 	var fields []string
 	for _, k := range Reference(reg) {
@@ -274,7 +273,7 @@ func KeysWithoutEffect(reg Registries) []string {
 // An OldName is a name that a key had in RLinf before v0.1.
 type OldName struct{ Old, Today string }
 
-// OldNames returns the old names that are still read.
+// OldNames returns the old names that can still be used.
 func OldNames() []OldName {
 	var names []OldName
 	for _, a := range aliases() {

@@ -9,21 +9,21 @@ import (
 	"github.com/rlinf/rlinf/reward/answer"
 )
 
-// Registries are what a job can be made of. A main of your own adds to them what it has.
+// Registries hold the parts that a job can use. A main of your own adds its parts.
 type Registries struct {
 	Envs       *env.Registry    // env.train.env_type, env.eval.env_type
 	Policies   *policy.Registry // actor.model.model_type
 	Algorithms *algo.Registry   // algorithm.adv_type, algorithm.loss_type
 	Rewards    *reward.Registry // reward.reward_type
-	Answers    *answer.Registry // the same, with the task reasoning; nil: answer.Builtin
-	// Components are the names of a program's own components, that cluster.component_placement may
-	// place beside actor, rollout, env, reward and inference.
+	Answers    *answer.Registry // reward.reward_type in the task reasoning; nil: answer.Builtin
+	// Components are names of a program's own components. cluster.component_placement may place them, in addition
+	// to actor, rollout, env, reward and inference.
 	Components []string
-	// Programs has the Starters of a job's programs. Main and Run of roles set it.
+	// Programs starts external programs. Main and Run of package roles set it.
 	Programs programs.Entry
 }
 
-// AnswerRules returns the rules for answers of language models.
+// AnswerRules returns the rules that grade answers of language models.
 func (reg Registries) AnswerRules() *answer.Registry {
 	if reg.Answers == nil {
 		return answer.Builtin()
@@ -31,12 +31,11 @@ func (reg Registries) AnswerRules() *answer.Registry {
 	return reg.Answers
 }
 
-// A Learning says what the algorithm of a job learns from. The zero value: rollouts of the present
-// policy.
+// A Learning says what a job's algorithm learns from. The zero value: rollouts of the present policy.
 type Learning struct {
-	OffPolicy bool // from a replay buffer: rollouts are transitions
-	Offline   bool // from demonstrations alone: there are no rollouts
-	Labelled  bool // from what experts would have done
+	OffPolicy bool // transitions in a replay buffer
+	Offline   bool // demonstrations alone, without rollouts
+	Labelled  bool // the expert's actions
 }
 
 // Learning returns what c's algorithm learns from.

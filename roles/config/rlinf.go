@@ -2,7 +2,7 @@ package config
 
 import "github.com/rlinf/rlinf/internal/config"
 
-// aliases are the names that RLinf's releases before v0.1 gave to keys.
+// aliases are the names of keys in RLinf's releases before v0.1.
 func aliases() []config.Alias {
 	const bySize = "${multiply:%s,${algorithm.group_size}}"
 	const byChunk = "${multiply:%s,${actor.model.num_action_chunks}}"

@@ -6,9 +6,8 @@ import (
 	"github.com/rlinf/rlinf/internal/config"
 )
 
-// knownKeys are RLinf's keys that mean nothing here: they concern GPUs, language models,
-// simulators, or algorithms that are not built. One that gets a field in Config is honoured,
-// whether it stands here or not.
+// knownKeys are RLinf's keys without effect here: keys of GPUs, language models, simulators, or algorithms that are
+// not supported. A key that has a field in Config has an effect, even if it is listed here.
 func knownKeys() []config.Known {
 	var k keyList
 	k.cluster()
@@ -20,34 +19,33 @@ func knownKeys() []config.Known {
 	return k
 }
 
-// A keyList grows by the keys of one section after the other.
+// A keyList is a list of known keys, to which each section's keys are added.
 type keyList []config.Known
 
-// add adds keys of section, which are words of a text, that change no more than speed, memory or
-// what is written.
+// add adds keys of a section, separated by blanks, that change only speed, memory or output.
 func (k *keyList) add(section, keys string) { k.change(section, "", keys) }
 
-// because adds keys of section that change no more than add's, with the reason why they have no effect.
+// because adds keys like add, with the reason why they have no effect.
 func (k *keyList) because(section, reason, keys string) {
 	for key := range strings.FieldsSeq(keys) {
 		*k = append(*k, config.Known{Key: section + "." + key, Reason: reason})
 	}
 }
 
-// change adds keys of section that change what is learnt. instead says what happens.
+// change adds keys of a section that change what is learnt in RLinf. instead says what happens here.
 func (k *keyList) change(section, instead, keys string) {
 	for key := range strings.FieldsSeq(keys) {
 		*k = append(*k, config.Known{Key: section + "." + key, Instead: instead})
 	}
 }
 
-// idle adds a key that asks for nothing if it has one of values, as RLinf's presets have it.
+// idle adds a key that asks for nothing if it has one of values, as in RLinf's presets.
 func (k *keyList) idle(key, instead string, values ...string) {
 	*k = append(*k, config.Known{Key: key, Instead: instead, Idle: values})
 }
 
-// tree adds all keys below key. They ask for nothing where the key toggle below it does not, or if
-// they have one of values.
+// tree adds all keys below key. They ask for nothing if key's own key toggle does not, or if they have one of
+// values.
 func (k *keyList) tree(key, toggle, instead string, values ...string) {
 	*k = append(*k, config.Known{Key: key + ".**", Switch: toggle, Instead: instead, Idle: values})
 }
@@ -109,7 +107,7 @@ func (k *keyList) algorithm() {
 	k.idle("algorithm.n_minibatches", "actor.global_batch_size counts", "1")
 }
 
-// its says what happens to keys of a simulator.
+// its says what to do with keys of a simulator.
 const its = "the simulator's: set it in its program"
 
 func (k *keyList) env() {
@@ -124,7 +122,7 @@ func (k *keyList) env() {
 	k.add("env", "delay_sampler.**")
 }
 
-// simulatorKeys are those that some simulators have below env.train and env.eval in RLinf.
+// simulatorKeys are keys of RLinf's simulators below env.train and env.eval.
 const simulatorKeys = `
 	VAE_path action_clip action_dim action_space.** assets_path base_config_name camera camera_depths camera_names
 	center_crop chunk condition_frame_length dataset_source ee_pos_delta_scale ee_rot_delta_scale enable_kir
@@ -156,13 +154,13 @@ func (k *keyList) rollout() {
 	k.idle("rollout.backend", "", "huggingface")
 	k.idle("rollout.generation_backend", "", "huggingface")
 	k.idle("rollout.collect_prev_infos", "", "true")
-	k.idle("rollout.collect_transitions", "", "true") // what the algorithm needs is collected
+	k.idle("rollout.collect_transitions", "", "true") // what the algorithm needs is always collected
 	k.idle("rollout.collect_final_values", "final values are always collected", "true")
 	for _, way := range []string{"tensor", "pipeline", "data", "expert"} {
 		k.tree("rollout."+way+"_parallel_size", "", "", "1")
 	}
 	k.tree("rollout.model", "", "actor.model is the only model", "mlp_policy", "32", "fp32")
-	// sample in training, as is; the most likely action in evaluation
+	// Training samples, evaluation takes the most likely action, as here.
 	k.change("rollout", "an answer ends where seq_length does", "sampling_params.max_new_tokens")
 	k.tree("rollout.sampling_params", "", "training samples, evaluation takes the likeliest action or token", "true",
 		"1", "1.0", "-1")
@@ -209,30 +207,29 @@ func (k *keyList) actor() {
 	k.tree("critic", "", criticModel)
 }
 
-// optimisers are Megatron's keys of an optimiser that change no number here.
+// optimisers are Megatron's keys of an optimiser that change no result here.
 const optimisers = `loss_scale use_distributed_optimizer overlap_grad_reduce overlap_param_gather
 	optimizer_enable_pin overlap_param_gather_with_optimizer_step initial_loss_scale min_loss_scale
 	loss_scale_window hysteresis use_precision_aware_optimizer main_grads_dtype main_params_dtype
 	exp_avg_dtype exp_avg_sq_dtype optimizer_cpu_offload optimizer_offload_fraction overlap_cpu_optimizer_d2h_h2d`
 
-// texts adds the keys of data, which are those of language models.
+// texts adds the keys of data, for language models.
 func (k *keyList) texts() {
 	k.because("data", "it follows from the form of each line", "type dataset_name")
 	k.because("data", "texts are read once, by each rank", "num_workers val_rollout_batch_size validation_shuffle")
 	k.tree("data", "", "a key of other data", "math")
 }
 
-// megatrons says why keys of Megatron change no number here.
+// megatrons says why Megatron's keys change no result here.
 const megatrons = "Megatron's: all is computed on processors, in float32"
 
-// architecture says what happens instead of keys that describe a language model.
+// architecture says what is used instead of keys that describe a language model.
 const architecture = "it comes from config.json in the model's folder"
 
-// criticModel says what happens in place of keys of the section critic.
+// criticModel says what is used instead of keys of the section critic.
 const criticModel = "the critic of answers is as actor.model, any other a part of it"
 
-// model adds the keys of actor.model: those of other networks than the ones built here, and of how
-// they are computed.
+// model adds the keys of actor.model: those of networks that are not supported, and those of speed.
 func (k *keyList) model() {
 	k.change("actor.model", "model_path is the folder to begin with", "megatron_checkpoint")
 	k.change("actor.model", "runner.seq_length counts", "seq_length encoder_seq_length")
@@ -270,8 +267,8 @@ func (k *keyList) model() {
 	}
 }
 
-// foreignModelKeys are further keys of actor.model in RLinf, for models that are not built here. With
-// others they are slips.
+// foreignModelKeys are RLinf's keys of actor.model for models that are not supported. With other models they are
+// mistakes.
 func foreignModelKeys() []config.Known {
 	var k keyList
 	k.change("actor.model", "a key of another kind of model", `action_env_dim action_stats_source

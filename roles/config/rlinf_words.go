@@ -8,13 +8,13 @@ import (
 	"github.com/rlinf/rlinf/internal/config"
 )
 
-// inOurWords writes what RLinf says in another way as it is here.
-func inOurWords(t *config.Tree) {
+// useOwnWords replaces RLinf's keys and values by ours, where RLinf expresses the same in another way.
+func useOwnWords(t *config.Tree) {
 	task, _ := t.Given("runner.task_type")
 	if t.Null("algorithm.clip_ratio_c") {
-		t.Set("algorithm.clip_ratio_c", "0") // no second bound
+		t.Set("algorithm.clip_ratio_c", "0") // no second clip
 	}
-	// The engine that answers has the model of the actors. RLinf's files of Megatron name it there alone.
+	// The rollout engine uses the actors' model. RLinf's files of Megatron name the model only under rollout.
 	t.Section("actor.model", "rollout.model") // as in files that only evaluate
 	if task == TaskReasoning || task == TaskSFT {
 		for _, key := range []string{"model_path", "model_type"} {
@@ -22,7 +22,7 @@ func inOurWords(t *config.Tree) {
 		}
 		family(t)
 	} else if path, _ := t.Given("actor.model.model_path"); strings.HasSuffix(path, ".safetensors") {
-		t.Stand("runner.ckpt_path", "actor.model.model_path") // weights to begin with
+		t.Stand("runner.ckpt_path", "actor.model.model_path") // initial weights
 	}
 	for _, key := range []string{"model_path", "model_type", "precision"} {
 		theirs, ok := t.Given("rollout.model." + key)
@@ -33,7 +33,7 @@ func inOurWords(t *config.Tree) {
 	if task == TaskReasoning {
 		for _, key := range []string{"algorithm.clip_ratio_low", "algorithm.clip_ratio_high"} {
 			if t.Null(key) {
-				t.Remove(key) // which means ratio_clip_eps
+				t.Remove(key) // the default is ratio_clip_eps
 			}
 		}
 		t.Stand("algorithm.value_clip", "algorithm.value_cliprange")
@@ -43,7 +43,7 @@ func inOurWords(t *config.Tree) {
 	}
 }
 
-// family gives a language model the name of its family in transformers, where RLinf has another one.
+// family replaces RLinf's names of model families by those of transformers.
 func family(t *config.Tree) {
 	switch name, _ := t.Given("actor.model.model_type"); name {
 	case "qwen2.5", "qwen2_5":
@@ -51,7 +51,7 @@ func family(t *config.Tree) {
 	}
 }
 
-// answerLength notes that max_new_tokens is what remains of the longest text.
+// answerLength accepts max_new_tokens if it equals the rest of seq_length.
 func answerLength(t *config.Tree) {
 	const key = "rollout.sampling_params.max_new_tokens"
 	number := func(key string) int {
@@ -64,7 +64,7 @@ func answerLength(t *config.Tree) {
 	}
 }
 
-// clipLikeRLinf gives the clips of answers that are not given RLinf's value, ratio_clip_eps.
+// clipLikeRLinf sets the clips of answers that are not given to RLinf's default, ratio_clip_eps.
 func (c *Config) clipLikeRLinf() {
 	if !c.Reasons() {
 		return
@@ -78,10 +78,10 @@ func (c *Config) clipLikeRLinf() {
 	}
 }
 
-// ForeignFeatures returns what c asks for that is not built here, beside policies and simulators: "an
-// agent's loop with tools".
+// ForeignFeatures returns the features in c that are not supported, such as "an agent's loop with tools". It omits
+// policies and simulators.
 func (c *Config) ForeignFeatures() (names []string) {
-	if c.found != nil && c.found.Has("agentloop") { // Default is from no file
+	if c.found != nil && c.found.Has("agentloop") { // a Config of Default has none
 		names = append(names, "an agent's loop with tools")
 	}
 	switch task := c.Runner.TaskType; task {
@@ -99,8 +99,8 @@ func (c *Config) ForeignFeatures() (names []string) {
 	return names
 }
 
-// foreignAnswerer returns what kind of model that answers a model_type of RLinf is which is not built
-// here; "" for any other name.
+// foreignAnswerer returns what kind of language model RLinf's model_type is if it is not supported; "" for any
+// other name.
 func foreignAnswerer(modelType string) string {
 	switch {
 	case slices.Contains([]string{"qwen2.5_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "internvl"}, modelType):

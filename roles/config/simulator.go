@@ -8,9 +8,8 @@ import (
 	"github.com/rlinf/rlinf/internal/config"
 )
 
-// overrideEnv lets the environment that the command line names count: key is about to be set. In
-// files init_params.id counts more than env_type, and RLinf's recipes name the same environment
-// under env.train and env.eval.
+// overrideEnv is called before the command line sets key. If key names an environment, overrideEnv removes the names in
+// files that would have precedence: init_params.id, and under env.eval the same environment as in training.
 func overrideEnv(t *config.Tree, key string) {
 	if key == "env.train.env_type" || key == "env.train.init_params.id" {
 		followTraining(t)
@@ -22,8 +21,7 @@ func overrideEnv(t *config.Tree, key string) {
 	}
 }
 
-// followTraining removes the name of the environment of evaluations, if files give it and it is that
-// of training.
+// followTraining removes the name of the evaluations' environment, if files give it and it equals that of training.
 func followTraining(t *config.Tree) {
 	names := []string{"env_type", "init_params.id"}
 	for _, name := range names {
@@ -38,22 +36,22 @@ func followTraining(t *config.Tree) {
 	}
 }
 
-// connect makes e one of env_type external, where it says how simulators are reached and names no
-// environment, or a simulator that is not here.
+// connect sets env_type of e to external if e says how to reach simulators and names no environment, or a simulator
+// that is not supported.
 func connect(e *env.Config) {
 	if !e.External.IsZero() && (e.ID() == "" || ForeignSimulator(e.EnvType) != "") {
 		e.EnvType, e.InitParams.ID = env.ExternalID, ""
 	}
 }
 
-// An ExternalUse is training or evaluation in simulators outside of this program.
+// An ExternalUse is training or evaluation in external simulators.
 type ExternalUse struct {
-	Key  string      // of the configuration: env.train.external or env.eval.external
-	Env  *env.Config // its environments
-	Vecs int         // how many groups of environments are made, on all ranks
+	Key  string      // env.train.external or env.eval.external
+	Env  *env.Config // the environments
+	Vecs int         // number of groups of environments, on all ranks
 }
 
-// ExternalUses returns the uses of c on ranks.
+// ExternalUses returns the uses of external simulators in c; ranks are the ranks of env workers.
 func ExternalUses(c *Config, ranks []int) (uses []ExternalUse) {
 	if c.Trains() && c.Env.Train.ID() == env.ExternalID {
 		uses = append(uses, ExternalUse{"env.train.external", &c.Env.Train,
@@ -65,7 +63,7 @@ func ExternalUses(c *Config, ranks []int) (uses []ExternalUse) {
 	return uses
 }
 
-// Probe makes one of cfg's environments, and returns their Spec.
+// Probe makes one environment of cfg, and returns its spec.
 func (reg Registries) Probe(cfg env.Config) (env.Spec, error) {
 	vec, err := reg.Envs.New(cfg, 1)
 	if err != nil {
@@ -75,11 +73,11 @@ func (reg Registries) Probe(cfg env.Config) (env.Spec, error) {
 }
 
 // EvalEnv returns the environments of evaluations and their spec. Their episodes end after at most
-// env.eval.max_steps_per_rollout_epoch steps. Where that is 0 the task's own limit counts, and for a
-// task without one the length of a rollout.
+// env.eval.max_steps_per_rollout_epoch steps. If this is 0, the task's own limit applies, or the length of a
+// rollout if the task has none.
 func (reg Registries) EvalEnv(cfg *Config) (env.Config, env.Spec, error) {
 	e := cfg.Env.Eval
-	e.InstructionMix = "" // everyone evaluates the same episodes
+	e.InstructionMix = "" // all evaluations play the same episodes
 	spec, err := reg.Probe(e)
 	most := e.MaxStepsPerRolloutEpoch
 	if most == 0 && spec.MaxSteps == 0 {
@@ -91,8 +89,7 @@ func (reg Registries) EvalEnv(cfg *Config) (env.Config, env.Spec, error) {
 	return e, spec, err
 }
 
-// Returns returns the least and the most return of an episode of a task, infinite where there is no bound,
-// or none is known.
+// Returns returns the minimum and maximum return of an episode of a task; infinite if unbounded or unknown.
 func (reg Registries) Returns(task string) (least, most float64) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType = task

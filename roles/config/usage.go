@@ -1,9 +1,9 @@
 package config
 
-// A UsageError is a mistake in how the program was called, or in its configuration.
+// A UsageError is a mistake of the user on the command line, or in the configuration.
 type UsageError struct{ Err error }
 
-// Error is that of Err.
+// Error returns the text of Err.
 func (e UsageError) Error() string { return e.Err.Error() }
 
 // Unwrap returns Err.

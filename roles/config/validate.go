@@ -12,15 +12,14 @@ import (
 	"github.com/rlinf/rlinf/policy"
 )
 
-// A validation checks a Config without a world: the values after reading, later the names and their
-// requirements.
+// A validation checks a Config without a world: first the values, later the names and their requirements.
 type validation struct {
 	*Config
 	reg   Registries
 	found *config.Check
 }
 
-// checkValues checks every value by itself, and against others.
+// checkValues checks all values, alone and against each other.
 func (c *validation) checkValues() {
 	c.checkCluster()
 	c.checkRunner()
@@ -45,8 +44,7 @@ func (c *validation) checkValues() {
 	}
 }
 
-// checkTemperatures checks those at which actions are drawn, and reports them where the policy has no
-// tokens.
+// checkTemperatures checks the temperatures of actions, and reports them if the policy's actions are not tokens.
 func (c *validation) checkTemperatures() {
 	s, d := c.Rollout.SamplingParams, Default().Rollout.SamplingParams
 	want := c.found.At("rollout.sampling_params").Want
@@ -66,14 +64,14 @@ func (c *validation) checkTemperatures() {
 	}
 }
 
-// CheckNames returns everything that is wrong with the values, and unknown names.
+// CheckNames returns all mistakes in the values, and unknown names.
 func (c *Config) CheckNames(reg Registries) error {
 	v := validation{Config: c, reg: reg, found: c.found.Fork()}
 	v.checkNames()
 	return v.found.Err()
 }
 
-// checkNames looks up all names, and reports whether there is an algorithm of the one given.
+// checkNames checks all names, and reports whether the named algorithm exists.
 func (c *validation) checkNames() (algorithm bool) {
 	c.checkFamily()
 	if c.Reasons() {
@@ -106,13 +104,12 @@ func (c *validation) checkNames() (algorithm bool) {
 // advType and lossType are the keys that name the algorithm.
 const advType, lossType = "algorithm.adv_type", "algorithm.loss_type"
 
-// hasAlgorithm reports whether there is an algorithm of the name that was given.
+// hasAlgorithm reports whether the named algorithm exists.
 func (c *validation) hasAlgorithm() bool {
 	return c.reg.Algorithms.Has(c.Algorithm.Config) && !c.found.Reported(advType, lossType)
 }
 
-// checkEnvName looks up the name of environments, except for simulators that are programs of their
-// own.
+// checkEnvName checks the name of environments, unless they are external simulators.
 func (c *validation) checkEnvName(section string, e *env.Config) {
 	id := e.ID()
 	if id == "" || id == env.ExternalID {
@@ -126,7 +123,7 @@ func (c *validation) checkEnvName(section string, e *env.Config) {
 	c.found.Want(err == nil, c.EnvKey(section, "env_type"), id, want)
 }
 
-// checkName checks that a name is one of those known.
+// checkName checks that a name is one of known.
 func (c *validation) checkName(key, name string, known []string) {
 	c.found.Want(slices.Contains(known, name), key, name, "one of "+strings.Join(known, ", "))
 }
@@ -152,7 +149,7 @@ func (c *validation) checkCluster() {
 			name = strings.TrimSpace(name)
 			if !slices.Contains(known, name) {
 				want(false, key, name, "one of "+strings.Join(known, ", "))
-				name = config.Nearest(name, needed) // which is not missing, but misspelt
+				name = config.Nearest(name, needed) // this name is misspelt, and not missing
 			}
 			needed = slices.DeleteFunc(needed, func(n string) bool { return n == name })
 		}
@@ -226,7 +223,7 @@ func (c *validation) checkEnv(section string) {
 	}
 	want := func(ok bool, key string, value any, what string) {
 		if section == "env.eval" && key == "max_steps_per_rollout_epoch" && e.MaxStepsPerRolloutEpoch == 0 {
-			return // as long as the task lets an episode last
+			return // the task limits episodes
 		}
 		c.found.Want(ok, c.EnvKey(section, key), value, what)
 	}
@@ -244,8 +241,8 @@ func (c *validation) checkEnv(section string) {
 	}
 }
 
-// EnvKey returns a key of env.train or env.eval from the root. A key that evaluation inherits is
-// that of training.
+// EnvKey returns the full name of a key of env.train or env.eval; that of training if evaluations inherit its
+// value.
 func (c *Config) EnvKey(section, key string) string {
 	if section == "env.eval" && !c.found.Has(section+"."+key) && c.found.Has("env.train."+key) {
 		section = "env.train"

@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/reward/answer"
 )
 
-// checkSFT checks the values of a job that fine-tunes a language model.
+// checkSFT checks the values of a job that trains a language model.
 func (c *validation) checkSFT() {
 	c.Actor.Optim.Check(c.found.At("actor.optim").Want)
 	want := c.found.Want
@@ -56,12 +56,12 @@ func (c *validation) checkSFT() {
 		want(s.Target >= 0 && (s.Target <= 1 || s.Monitor == MonitorLoss), "runner.early_stop.target", s.Target,
 			"a number ≥ 0 (0: none), at most 1 with "+MonitorExactMatch)
 	}
-	known := isLanguageModel(a.Model.ModelType) // else checkNames reports it
+	known := isLanguageModel(a.Model.ModelType) // checkNames reports other names
 	want(!known || c.TokenizerFolder() != "", "actor.tokenizer.tokenizer_model", nil,
 		"the folder of a tokenizer, or actor.model.model_path")
 }
 
-// checkReasoning checks the values of a job whose language model learns from its own answers.
+// checkReasoning checks the values of the task reasoning.
 func (c *validation) checkReasoning() {
 	want, d, a := c.found.Want, &c.Data, &c.Algorithm
 	want(d.RolloutBatchSize > 0, "data.rollout_batch_size", d.RolloutBatchSize,
@@ -95,7 +95,7 @@ func (c *validation) checkReasoning() {
 	}
 }
 
-// checkEvalSampling checks how evaluations draw answers.
+// checkEvalSampling checks how evaluations sample answers.
 func (c *validation) checkEvalSampling() {
 	e, want := &c.Rollout.EvalSamplingParams, c.found.At("rollout.eval_sampling_params").Want
 	want(e.N >= 0 && e.N <= maxSamples, "n", e.N, fmt.Sprintf("a number from 0 to %d", maxSamples))
@@ -109,11 +109,11 @@ func (c *validation) checkEvalSampling() {
 	}
 }
 
-// maxSamples is how many answers to one prompt have random numbers of their own.
+// maxSamples is the number of answers to a prompt with distinct random numbers.
 const maxSamples = 1 << 16
 
-// unasked returns the sections env.train and env.eval of a job that gives none of their keys. The
-// configuration of a run records them.
+// unasked returns the sections env.train and env.eval without given keys. The recorded configuration of a run has
+// them.
 func (c *validation) unasked() (train, eval env.Config) {
 	train = env.DefaultConfig()
 	train.GroupSize, train.Seed = c.Algorithm.GroupSize, c.Runner.Seed
@@ -124,7 +124,7 @@ func (c *validation) unasked() (train, eval env.Config) {
 	return train, eval
 }
 
-// idleReasoning lists the keys that ask for something and have no effect without the task reasoning.
+// idleReasoning reports given keys that have no effect without the task reasoning.
 func (c *validation) idleReasoning() {
 	t, d := &c.Algorithm.Texts, algo.DefaultTextConfig()
 	r := &c.Reward.Answers
@@ -162,8 +162,8 @@ func (c *validation) idleReasoning() {
 	}
 }
 
-// idleKey lists a key that was given and asks for something, with what happens instead. Those of speed
-// change nothing that is learnt.
+// idleKey reports a key that is given and asks for something without effect, and says what happens instead. The
+// keys of speed change no result.
 func (c *validation) idleKey(key string, asks bool, value any, instead string, speed []string) {
 	switch {
 	case !asks || !c.found.Has(key):
@@ -174,8 +174,8 @@ func (c *validation) idleKey(key string, asks bool, value any, instead string, s
 	}
 }
 
-// checkFamily checks that the model of a job of the task sft is a language model, and that others
-// have none and none of its keys.
+// checkFamily checks that the task sft has a language model, and that other tasks have neither a language model nor
+// its keys.
 func (c *validation) checkFamily() {
 	if c.FineTunes() {
 		names := make([]string, len(lm.Families))
@@ -189,7 +189,7 @@ func (c *validation) checkFamily() {
 	c.checkName("actor.model.model_type", c.Actor.Model.ModelType, c.reg.Policies.Names())
 }
 
-// idleSFT lists the keys that ask for something and have no effect without the task sft.
+// idleSFT reports given keys that have no effect without the task sft.
 func (c *validation) idleSFT() {
 	d, otherwise, r := &c.Data, Default().Data, &c.Runner
 	speed := []string{"runner.enable_dynamic_batch_size", "runner.max_tokens_per_mbs", "actor.threads",
@@ -220,7 +220,7 @@ func (c *validation) idleSFT() {
 	}
 }
 
-// checkLanguageModel checks the keys of a language model, and lists those of networks.
+// checkLanguageModel checks the keys of a language model, and reports keys of other networks.
 func (c *validation) checkLanguageModel() {
 	m := &c.Actor.Model
 	m.Own.Check(c.found.At("actor.model").Want)

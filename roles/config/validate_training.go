@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/reward"
 )
 
-// checkTraining checks the values of a job that trains, but those of its environments.
+// checkTraining checks the values of a job that trains, except those of its environments.
 func (c *validation) checkTraining() {
 	a, want := &c.Algorithm, c.found.At("algorithm").Want
 	if c.hasAlgorithm() {
@@ -37,22 +37,21 @@ func (c *validation) checkTraining() {
 	}
 }
 
-// CheckParts returns what is wrong with the values, the names and their requirements, for the
-// caller to add more to.
+// CheckParts returns the mistakes in the values, the names and their requirements, to which the caller can add.
 func (c *Config) CheckParts(reg Registries) *Findings {
 	v := validation{Config: c, reg: reg, found: c.found.Fork()}
 	v.checkParts()
 	return v.found
 }
 
-// checkParts checks the names of the parts, and what these ask of a job.
+// checkParts checks the names of the parts, and their requirements.
 func (c *validation) checkParts() {
 	known := c.checkNames()
 	if !c.Trains() || c.FineTunes() {
 		return
 	}
 	c.checkReward()
-	if known { // else the rules of the algorithm that is meant may be others
+	if known { // else the intended algorithm may have other requirements
 		learns := c.reg.Learning(c.Config)
 		c.reg.Algorithms.Check(c.Algorithm.Config, c.found.At("algorithm").Want)
 		c.checkOffPolicy(learns)
@@ -80,7 +79,7 @@ func (c *validation) checkScores() {
 		"algorithm.group_size", c.Env.Train.GroupSize, "a number > 1 ("+compares+" compares the members of a group)")
 }
 
-// checkReward checks that the section reward and the placement go together.
+// checkReward checks that the section reward agrees with the placement.
 func (c *validation) checkReward() {
 	section := &c.Reward
 	if !c.Places("reward") {
@@ -93,8 +92,7 @@ func (c *validation) checkReward() {
 		"chunk_level (the component reward says what whole chunks are worth)")
 }
 
-// idleReward lists the keys of the section reward that ask for something and have no effect without the
-// component, or with texts, with what happens instead.
+// idleReward reports given keys of the section reward that have no effect, and says what happens instead.
 func (c *validation) idleReward(instead string) {
 	r, d := &c.Reward, reward.DefaultConfig()
 	for _, k := range []struct {
@@ -114,8 +112,8 @@ func (c *validation) idleReward(instead string) {
 	}
 }
 
-// checkOffPolicy checks the requirements of algorithms with a replay buffer, and that others do not
-// have their keys.
+// checkOffPolicy checks the requirements of algorithms with a replay buffer, and reports their keys for other
+// algorithms.
 func (c *validation) checkOffPolicy(learns Learning) {
 	loss, off := c.Algorithm.LossType, &c.Algorithm.OffPolicy
 	if path := off.Demos.LoadPath; !learns.OffPolicy && !learns.Offline {
@@ -150,7 +148,7 @@ func (c *validation) checkOffPolicy(learns Learning) {
 	c.Actor.CriticOptim.Check(c.found.At("actor.critic_optim").Want)
 }
 
-// checkAsync checks the requirements of asynchronous runs, and that others do not have their keys.
+// checkAsync checks the requirements of asynchronous runs, and reports their keys for other runs.
 func (c *validation) checkAsync(learns Learning) {
 	threshold, loss := c.Algorithm.StalenessThreshold, c.Algorithm.LossType
 	want := c.found.Want
@@ -177,13 +175,13 @@ func (c *validation) checkAsync(learns Learning) {
 	}
 }
 
-// checkInference checks that inference workers have something to do.
+// checkInference checks that inference workers have work.
 func (c *validation) checkInference(learns Learning) {
 	c.found.Want(!c.Places("inference") || len(c.Inferred(learns)) > 0, "cluster.component_placement", nil,
 		"no place for inference, or algorithm.recompute_logprobs or algorithm.kl_beta (else there is nothing to infer)")
 }
 
-// Inferred returns the tensors that inference workers, where there are some, add to trajectories.
+// Inferred returns the tensors that inference workers add to trajectories, if there are inference workers.
 func (c *Config) Inferred(learns Learning) (names []string) {
 	a := &c.Algorithm
 	if learns.OffPolicy || learns.Offline {

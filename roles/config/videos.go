@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// VideoFile returns the file of the film of the evaluation called name: in the run's folder, unless
-// video_base_dir is set.
+// VideoFile returns the film file of the evaluation called name: in video_base_dir, or by default in the run's
+// folder.
 func (c *Config) VideoFile(name string) string {
 	dir := c.Env.Eval.VideoCfg.VideoBaseDir
 	if dir == "" {
@@ -18,7 +18,7 @@ func (c *Config) VideoFile(name string) string {
 	return filepath.Join(dir, name+"."+c.Env.Eval.VideoCfg.Format)
 }
 
-// OpenVideos makes the folder video_base_dir, if it is set, and checks that it can be written.
+// OpenVideos makes the folder video_base_dir, if it is set, and checks that it is writable.
 func (c *Config) OpenVideos() error {
 	v := &c.Env.Eval.VideoCfg
 	if !c.Evaluates() || !v.SaveVideo || v.VideoBaseDir == "" {

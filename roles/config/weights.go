@@ -10,46 +10,45 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// WeightSyncerConfig is the section weight_syncer. It configures how the actors' parameters travel
-// to rollout workers on nodes without an actor. On an actor's node they do not travel: see the
-// package documentation of collectives.
+// WeightSyncerConfig is the section weight_syncer. It configures how the actors' parameters travel to rollout
+// workers on nodes without an actor. On an actor's node they do not travel: see the package documentation of
+// collectives.
 type WeightSyncerConfig struct {
 	// Type is bucket (default) or patch. bucket sends all parameters every time. patch sends only
 	// changes, tensor by tensor, where that is less.
 	Type string `yaml:"type"`
-	// Bucket is how parameters travel whole, with either type.
+	// Bucket configures sending all parameters, for both types.
 	Bucket WeightBucketConfig `yaml:"bucket"`
-	// Patch is how changes travel.
+	// Patch configures sending changes.
 	Patch WeightPatchConfig `yaml:"patch"`
 }
 
 // WeightBucketConfig is the section weight_syncer.bucket.
 type WeightBucketConfig struct {
-	// BucketSize is how many bytes are sent at once, of whole tensors. A number, or one with KB, MB
-	// or GB (of 1024). Default 512MB.
+	// BucketSize is the number of bytes sent at once, of whole tensors. A number, or one with KB, MB or GB (of
+	// 1024). Default 512MB.
 	BucketSize Bytes `yaml:"bucket_size"`
-	// BucketDType is what parameters travel as: null (default) or fp32, as they are; bf16, in half
-	// the bytes. Rollouts then sample with rounded parameters, the same wherever they run.
-	// Statistics of observations travel as they are.
+	// BucketDType is the format in which parameters are sent: null (default) or fp32, unchanged; bf16, in half the
+	// bytes. Rollouts then use rounded parameters, in every placement. Statistics of observations are always sent
+	// unchanged.
 	BucketDType string `yaml:"bucket_dtype"`
 }
 
 // WeightPatchConfig is the section weight_syncer.patch.
 type WeightPatchConfig struct {
-	// DeltaEncoding writes the places of changed elements as distances from one another. Default
-	// true.
+	// DeltaEncoding sends indices of changed elements as differences. Default true.
 	DeltaEncoding bool `yaml:"delta_encoding"`
-	// InitSync is the first version.
+	// InitSync configures the first version.
 	InitSync WeightInitSyncConfig `yaml:"init_sync"`
 }
 
 // WeightInitSyncConfig is the section weight_syncer.patch.init_sync.
 type WeightInitSyncConfig struct {
-	// Enabled sends the first version whole. false sends what differs from the parameters that
-	// every worker begins with, which follow from actor.seed. Default true.
+	// Enabled sends all parameters of the first version. false sends the difference from the initial parameters of
+	// every worker, which follow from actor.seed. Default true.
 	Enabled bool `yaml:"enabled"`
-	// Prefixes are the beginnings of the names of tensors that are sent whole. null, the default,
-	// is all.
+	// Prefixes select the tensors that are sent completely by the beginnings of their names. null, the default, is
+	// all.
 	Prefixes config.Words `yaml:"prefixes"`
 	// BucketSize is weight_syncer.bucket.bucket_size for the first version. Default 128MB.
 	BucketSize Bytes `yaml:"bucket_size"`
@@ -78,7 +77,7 @@ func (c *WeightSyncerConfig) checkFields(want func(ok bool, key string, value an
 		"a number of bytes > 0, as 128MB")
 }
 
-// Wire returns what parameters travel as; 0 where it is none that there is.
+// Wire returns the format in which parameters are sent; 0 if BucketDType is unknown.
 func (c *WeightBucketConfig) Wire() tensor.DType {
 	switch strings.TrimPrefix(c.BucketDType, "torch.") {
 	case "", "32", "fp32", "float32":
@@ -89,8 +88,7 @@ func (c *WeightBucketConfig) Wire() tensor.DType {
 	return 0
 }
 
-// Bytes is a size in memory: in YAML a number, or one with KB, MB or GB behind it, which are powers
-// of 1024.
+// Bytes is a size in memory; in YAML a number, or one with KB, MB or GB, which are powers of 1024.
 type Bytes int
 
 // UnmarshalText reads either form.
