@@ -14,10 +14,10 @@ type Config struct {
 	// ModelType names the kind of network in a Registry: mlp_policy, the default, for numbers and
 	// choices, or cnn_policy for images beside them.
 	ModelType string `yaml:"model_type"`
-	// Encoder is what cnn_policy makes features of images by: nature_cnn, its default, impala, a
-	// residual network, or keypoints, which tells where things are. Choices (I32), as words, say
-	// what to look for and have 32 features; with numbers they join those of the images, for actor
-	// and critic alike. hidden_sizes follow. (+)
+	// Encoder is the network by which cnn_policy computes features of images: nature_cnn, its default,
+	// impala, a residual network, or keypoints, the positions of things. Choices (I32), such as words,
+	// modulate them and have 32 features of their own. Actor and critic share these features and the
+	// numbers; hidden_sizes follow. (+)
 	Encoder string `yaml:"encoder"`
 	// ObsDim, when not 0, must be the number of elements of one observation of the environment,
 	// which otherwise decides: numbers, and an element for each option of a choice. With cnn_policy
@@ -32,8 +32,8 @@ type Config struct {
 	// HiddenSizes are the widths of the hidden layers of the actor, and of the critic too. Default
 	// [64, 64]; [] is a linear policy. (+)
 	HiddenSizes []int `yaml:"hidden_sizes"`
-	// HiddenDim is what RLinf's files have in place of HiddenSizes: with mlp_policy three hidden
-	// layers of that width. It counts where hidden_sizes is not given. 0, the default, is none.
+	// HiddenDim is RLinf's key in place of HiddenSizes: with mlp_policy three hidden layers of that
+	// width. It counts where hidden_sizes is not given. 0, the default, is none.
 	HiddenDim int `yaml:"hidden_dim,omitempty"`
 	// Activation follows each hidden layer: tanh, the default, or relu.
 	Activation string `yaml:"activation"`
@@ -47,19 +47,19 @@ type Config struct {
 	RNNHiddenSize int `yaml:"rnn_hidden_size"`
 	// AddValueHead adds the critic. Default true; an algorithm that uses values needs it.
 	AddValueHead bool `yaml:"add_value_head"`
-	// AddQHead makes the policy one that learns by what actions are worth: through a critic of
-	// continuous actions (SAC), or itself the critic of discrete ones (DQN). It has no value head
-	// then. Default false.
+	// AddQHead makes a policy that learns from values of actions: with a critic of continuous actions
+	// (SAC), or as the critic of discrete actions (DQN). Such a policy has no value head. Default
+	// false.
 	AddQHead bool `yaml:"add_q_head"`
-	// NumQHeads is H, how many estimates such a critic makes, by networks of their own with
-	// HiddenSizes each. Default 2.
+	// NumQHeads is H, the number of estimates of such a critic. Each has a network of its own with
+	// HiddenSizes. Default 2.
 	NumQHeads int `yaml:"num_q_heads"`
 	// QHeadType is the kind of these networks, and of the actor with them: default, or crossq,
 	// whose layers normalise their inputs over a batch (CrossQ).
 	QHeadType string `yaml:"q_head_type"`
-	// ExplorationNoise makes continuous actions, with AddQHead, one function of what is observed
-	// (TD3), to which exploration adds noise of that deviation; actions are in [-1, 1] here. 0, the
-	// default, draws them from a distribution (SAC). (+)
+	// ExplorationNoise, with AddQHead, makes continuous actions a function of the observation (TD3).
+	// Exploration adds noise of this deviation to actions scaled to [-1, 1]. 0, the default, draws them
+	// from a distribution (SAC). (+)
 	ExplorationNoise float64 `yaml:"exploration_noise"`
 	// EpsilonStart and EpsilonEnd are the probabilities with which a critic of discrete actions
 	// explores: at first, and after each environment has taken EpsilonSteps steps. Defaults 1, 0.05
@@ -72,30 +72,29 @@ type Config struct {
 	// action is then √features times as large, so -2 is a fit value. With AddQHead it is that of an
 	// action before tanh, in (-5, 2). Default -0.5. (+)
 	InitLogStd float64 `yaml:"init_log_std"`
-	// LearnStd lets training change the deviation of box actions. Default true. Without, the
-	// gradient leaves it alone, as imitation wants whose policy is then to explore: the likelihood
-	// of demonstrations would take it towards 0. (+)
+	// LearnStd lets training change the deviation of box actions. Default true. false keeps it
+	// constant, for imitation before reinforcement learning: the likelihood of demonstrations would
+	// take it towards 0. (+)
 	LearnStd bool `yaml:"learn_std"`
-	// IndependentStd keeps the deviation of box actions the same for all observations, parameters
-	// of its own. Default true; false makes it outputs of the network, in (e^-5, e^2), where
-	// InitLogStd is that of the first policy.
+	// IndependentStd makes the deviation of box actions the same for all observations, as parameters of
+	// its own. Default true; false makes it outputs of the network, in (e^-5, e^2), where InitLogStd is
+	// that of the first policy.
 	IndependentStd bool `yaml:"independent_std"`
-	// ActionBound is how box actions are brought within bounds where an environment is fed: clip,
-	// the default, cuts them off; tanh squashes all numbers smoothly into the bounds, which must be
-	// finite. What is stored, and has log-probs and entropy, is the action before it. (+)
+	// ActionBound brings box actions within the bounds of the environment: clip, the default, clips
+	// them; tanh squashes all numbers smoothly into the bounds, which must be finite. Log-probs,
+	// entropy and the stored action are of the action before that. (+)
 	ActionBound string `yaml:"action_bound"`
 	// UseSDE makes the exploration of box actions state dependent (gSDE, Raffin et al. 2021,
 	// arXiv:2005.05719). Default false. (+)
 	UseSDE bool `yaml:"use_sde"`
-	// SDESampleFreq is after how many steps an environment gets a new noise matrix. Default 4, at
-	// least 1. (+)
+	// SDESampleFreq is the number of steps after which an environment gets a new noise matrix. Default
+	// 4, at least 1. (+)
 	SDESampleFreq int `yaml:"sde_sample_freq"`
 	// SDELearnFeatures lets the gradient of the deviation flow into the features that it depends
 	// on. Default false, as in the paper. (+)
 	SDELearnFeatures bool `yaml:"sde_learn_features"`
-	// NormalizeObservations shifts and scales each number that is observed to mean 0 and variance 1
-	// over all that was observed before the current rollout; choices and images stay as they are.
-	// Default false. (+)
+	// NormalizeObservations shifts and scales each observed number to mean 0 and variance 1 over all
+	// observations before the current rollout; choices and images stay unchanged. Default false. (+)
 	NormalizeObservations bool `yaml:"normalize_observations"`
 	// ObsClip bounds a normalised observation to ±ObsClip. Default 10, must be > 0; without
 	// normalisation nothing is clipped. (+)
@@ -104,9 +103,8 @@ type Config struct {
 	// dimensions are summed. chunk_level: all, L = 1; action_level, the default: each action, L =
 	// C; token_level: nothing, L = C·A.
 	LogProbType string `yaml:"-"`
-	// ActionValues gives each action of a chunk a value of its own, V = C: of what is seen before
-	// it, as far as can be told before the first. The zero value is V = 1. It follows from
-	// algorithm.reward_type.
+	// ActionValues gives each action of a chunk a value of its own, V = C, estimated before the first.
+	// The zero value is V = 1. It follows from algorithm.reward_type.
 	ActionValues bool `yaml:"-"`
 	// Temperature divides the logits of actions that are tokens, where actions are drawn for training
 	// and where they are evaluated. It is rollout.sampling_params.temperature_train. Default 1.
