@@ -516,7 +516,7 @@ func (r *rollout) checkGuards() {
 	}
 }
 
-// follow gives environment 0 of r the role and the time of environment first of other.
+// follow makes environment 0 of r continue as environment first of other.
 func (r *rollout) follow(other *rollout, first int) {
 	r.first = other.first + first
 	copy(r.episode, other.episode[first:])

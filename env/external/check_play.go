@@ -168,7 +168,7 @@ func (t *trial) exchange(k kind, flags uint16, mask []byte) error {
 	return nil
 }
 
-// draw returns random numbers of environment n: number i for a purpose.
+// draw returns the random numbers of environment n for event i of a purpose: 1 seeds, 2 actions.
 func (t *trial) draw(n int, i, purpose uint64) *rand.Rand {
 	if t.alike {
 		n = 0

@@ -355,7 +355,7 @@ func (c *conversation) close(useless bool) error {
 	return err
 }
 
-// exitReport describes how the child ended that failed with err, with the last lines of its output.
+// exitReport describes the end of the child after its error err, with the last lines of its output.
 // It leaves out the lines if the child sent an ERROR and the log has all of its output. It returns
 // "" if this process did not start the child.
 func (c *conversation) exitReport(err error) string {

@@ -125,7 +125,7 @@ func (p *process) end(useless bool) error {
 	return p.memory.Close()
 }
 
-// fate describes how the child ended that failed with err. It returns "" if the child is still
+// fate describes the end of the child after its error err. It returns "" if the child is still
 // running or its output is still being read. It waits a moment for both, and longer if err means
 // that the child is about to end.
 func (p *process) fate(err error) string {

@@ -28,7 +28,7 @@ func (r *repeats) add(err error) int {
 	return r.count(string(said))
 }
 
-// count is add for a text.
+// count is add for the text of an error.
 func (r *repeats) count(text string) int {
 	text = digits.ReplaceAllString(text, "#")
 	r.mu.Lock()

@@ -77,7 +77,7 @@ func (s *shutdown) tooLate(start, by time.Time, plays bool) error {
 	return errNoReply
 }
 
-// deadline returns the end of a wait for a reply that began at start and has the deadline by.
+// deadline returns when to end a wait for a reply that began at start, with the deadline by.
 func (s *shutdown) deadline(start, by time.Time) time.Time {
 	if !s.limitsReplies() {
 		return by

@@ -139,8 +139,8 @@ func (e *cutError) what() string {
 	return fmt.Sprintf("%d of the %d bytes of %v came", e.came, h.length, h.kind)
 }
 
-// late describes the timeout err of what. within is the limit, the value of the key setting. It
-// also says how much of the frame had arrived.
+// late describes err, a timeout of what: the limit within, its key setting, and how much of the
+// frame had arrived.
 func late(what string, within time.Duration, setting string, err error) error {
 	came := ""
 	if cut := (*cutError)(nil); errors.As(err, &cut) {

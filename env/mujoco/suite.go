@@ -17,14 +17,14 @@ import (
 // the instruction depends on the environment's earlier episodes, too. Actions are those of the
 // other tabletop tasks. The observations, in the order of Config.Observations:
 //
-//	state        the default, 58 numbers: the 43 of the other tasks, where "the way to the zone" is
-//	             the way to where the object is to go; which of the twelve instructions it is (12);
-//	             which object is the second one that the sentence names (3). For a zone that is to be
-//	             reached, the way from the hand to the object is that to the zone
+//	state        the default, 58 numbers: the 43 of the other tasks, with the object's destination
+//	             in place of the zone; one-hot codes of the instruction (12), and of the second object
+//	             in the sentence (3). If a zone is to be reached, the vector from the hand to the
+//	             object is that to the zone
 //	proprio      8 numbers, as in the other tasks
 //	image        U8 [64, 64, 3], from the camera in front
 //	wrist_image  U8 [64, 64, 3], from a camera on the hand
-//	text         U8 [128]: the sentence in UTF-8, 0 behind its end
+//	text         U8 [128]: the sentence in UTF-8, padded with 0
 //
 // An episode ends with success if the instruction is done in two consecutive steps, and as a
 // failure if it is done twice with another thing. The figures of a step are success, wrong_object,

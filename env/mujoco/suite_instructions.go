@@ -23,7 +23,7 @@ const (
 // A goal is the things of a scene that an instruction is about. Things that it does not name are 0.
 type goal struct{ object, other, zone int }
 
-// An instruction is one of the suite's twelve.
+// An instruction is one of the twelve tasks of the suite.
 type instruction struct {
 	name     string
 	phrases  [2][]string // words in training, and in the split new_phrasing; OBJECT, OTHER and ZONE are placeholders

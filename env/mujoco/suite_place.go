@@ -12,13 +12,13 @@ const (
 )
 
 // putZoneDone: a cube lies on the zone, the fingers are open and the hand is away.
-func putZoneDone(t *suite, g goal) bool { return pushZoneDone(t, g) && t.left(0) }
+func putZoneDone(t *suite, g goal) bool { return pushZoneDone(t, g) && t.handAway(0) }
 
 // besideDone: the cube lies beside the other cube, which has not moved.
 func besideDone(t *suite, g goal) bool {
 	d := apart(t.object(g.object), t.object(g.other))
 	return d >= besideLeast && d <= besideMost && apart(t.object(g.other), t.start(g.other)) < besideMoved &&
-		apart(t.object(g.object), t.start(g.object)) > besideMoved && t.rests(g.object) && t.left(0)
+		apart(t.object(g.object), t.start(g.object)) > besideMoved && t.rests(g.object) && t.handAway(0)
 }
 
 // stackDone: the cube rests only on the other cube: above its centre, and one cube higher.
@@ -26,11 +26,11 @@ func stackDone(t *suite, g goal) bool {
 	upper, lower := t.object(g.object), t.object(g.other)
 	off, v := upper[2]-lower[2]-2*cubeHalf, t.velocity(g.object)
 	return off < stackOff && off > -stackOff && apart(upper, lower) < stackMost && t.rests(g.other) &&
-		v[0]*v[0]+v[1]*v[1]+v[2]*v[2] < 0.1*0.1 && t.left(2*cubeHalf)
+		v[0]*v[0]+v[1]*v[1]+v[2]*v[2] < 0.1*0.1 && t.handAway(2*cubeHalf)
 }
 
-// left reports whether the fingers are open, and the hand is away from an object at that height.
-func (t *suite) left(height float64) bool { return t.released() && t.hand()[2] > placeAway+height }
+// handAway reports whether the fingers are open, and the hand is away from an object at that height.
+func (t *suite) handAway(height float64) bool { return t.released() && t.hand()[2] > placeAway+height }
 
 // toBeside returns the nearest place for the object beside the other cube.
 func toBeside(t *suite) [3]float64 {

@@ -141,7 +141,7 @@ func (m *message) readCalls(keys map[string]json.RawMessage) error {
 	return nil
 }
 
-// readThoughts adds the thoughts of a message to its parts. They have several keys.
+// readThoughts adds the reasoning of a message, which may have several keys, to its parts.
 func (m *message) readThoughts(keys map[string]json.RawMessage) error {
 	for _, key := range []string{"reasoning_content", "reasoning", "thinking"} {
 		thought, ok := textIn(keys[key])

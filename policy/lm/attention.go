@@ -24,8 +24,8 @@ type span struct {
 	both   bool    // Batch.Parallel
 }
 
-// sees returns the number of keys that the token at position p attends to. Tokens before position
-// upTo attend to as many, plus more for each position after p: 0 or 1.
+// sees returns the number of keys that the token at position p attends to. Each token after it,
+// before position upTo, attends to more (0 or 1) keys than the token before.
 func (s *span) sees(p int) (keys, upTo, more int) {
 	switch end := s.first + s.n; {
 	case p < s.prefix:
@@ -61,7 +61,7 @@ type queryTile struct {
 func (t *queryTile) last() int { return t.first + (t.rows-1)*t.more }
 
 // eachTile calls f with the query tiles of a span for key heads [from, to). In spans of few tokens,
-// the rows of a tile are the heads of one token; otherwise they are the tokens of one head. The
+// the rows of a tile are the heads of one token; otherwise they are the tokens of one head. This
 // choice does not change results.
 func (w *Work) eachTile(s *span, from, to int, f func(t queryTile, head, token int)) {
 	c := &w.m.Config
@@ -97,7 +97,7 @@ func (w *Work) eachTile(s *span, from, to int, f func(t queryTile, head, token i
 func (w *Work) attend(layer int, out, q, lse []float32) {
 	a := &w.attention
 	a.layer, a.o, a.q, a.lse = layer, out, q, lse
-	w.attendBy(a.forward)
+	w.runAttention(a.forward)
 }
 
 // attention has the arguments of attend and attendGrad, and the functions that compute a part of them.
@@ -107,8 +107,8 @@ type attention struct {
 	forward, backward         func(number, parts int, x *member)
 }
 
-// attendBy runs job for all spans and key heads. Large jobs are shared by all members.
-func (w *Work) attendBy(job func(number, parts int, x *member)) {
+// runAttention runs job for all spans and key heads. Large jobs are shared by all members.
+func (w *Work) runAttention(job func(number, parts int, x *member)) {
 	operations := 0
 	for i := range w.spans {
 		s := &w.spans[i]
@@ -212,7 +212,7 @@ func (w *Work) attendGrad(layer int, dq, dk, dv, do, o, q, lse []float32) {
 	clear(dk[:w.n*c.KVHeads*c.HeadDim])
 	clear(dv[:w.n*c.KVHeads*c.HeadDim])
 	a.layer, a.o, a.q, a.lse, a.dq, a.dk, a.dv, a.do = layer, o, q, lse, dq, dk, dv, do
-	w.attendBy(a.backward)
+	w.runAttention(a.backward)
 }
 
 func (w *Work) attendGradPart(number, parts int, x *member) {

@@ -22,7 +22,7 @@ func (m *Model) Forward(w *Work, b Batch) error {
 		pages += (n + PageLen - 1) / PageLen
 		longest = max(longest, n)
 	}
-	if err := w.reach(longest); err != nil {
+	if err := w.prepareRotations(longest); err != nil {
 		return err
 	}
 	for _, s := range w.sequences {
@@ -132,7 +132,7 @@ func (m *Model) Extend(w *Work, pieces ...Piece) error {
 	if free := w.cache.Free(); missing > free {
 		return fmt.Errorf("%d new tokens need %d pages of the cache, %d are free", n, missing, free)
 	}
-	if err := w.reach(longest); err != nil {
+	if err := w.prepareRotations(longest); err != nil {
 		return err
 	}
 	w.spans, w.ids, w.room = w.spans[:0], w.ids[:0], w.room[:0]
@@ -152,7 +152,7 @@ func (m *Model) Extend(w *Work, pieces ...Piece) error {
 func (m *Model) forward(w *Work) {
 	c := &m.Config
 	w.n = len(w.ids)
-	w.place()
+	w.gatherRotations()
 	d := c.Hidden
 	x := w.acts[0].x
 	m.embedRows(x, w.ids, w.given)

@@ -145,7 +145,7 @@ func (p partial) merge(q partial) partial {
 	return partial{top, p.shifted(top).sum + q.shifted(top).sum, p.shifted(top).weighted + q.shifted(top).weighted}
 }
 
-// shifted returns p relative to another top.
+// shifted returns p with its sums relative to another top.
 func (p partial) shifted(top float64) partial {
 	if p.sum == 0 {
 		return partial{top: top}

@@ -149,9 +149,9 @@ func newRotation(c *Config, positions int) rotation {
 	return r
 }
 
-// reach computes rotations for at least this number of positions. It doubles the table when it
+// prepareRotations computes rotations for at least this number of positions. It doubles the table when it
 // grows, so a growing sequence rarely recomputes it.
-func (w *Work) reach(positions int) error {
+func (w *Work) prepareRotations(positions int) error {
 	if most := w.m.Config.Window; most > 0 && positions > most {
 		return fmt.Errorf("a sequence of %d tokens is longer than sliding_window, %d: not supported", positions, most)
 	}
@@ -161,8 +161,8 @@ func (w *Work) reach(positions int) error {
 	return nil
 }
 
-// place collects the cosines and sines of all rows of a pass.
-func (w *Work) place() {
+// gatherRotations collects the cosines and sines of all rows of a pass.
+func (w *Work) gatherRotations() {
 	r, n := &w.rotation, 0
 	w.cos, w.sin = resize(w.cos, w.n*r.half), resize(w.sin, w.n*r.half)
 	for _, s := range w.spans {

@@ -39,7 +39,7 @@ type productArgs struct {
 	k            int
 }
 
-// sharedFrom is the least number of operations of a product for sharing it: about 20 µs on one core.
+// sharedFrom is the number of operations from which a product is split among members: about 20 µs on one core.
 const sharedFrom = 2 << 20
 
 func newTeam(headDim int) *team {
@@ -118,16 +118,16 @@ func (t *team) Product(c []float32, m, n, blocks int, bias []float32, acc bool, 
 // SwiGLU is kernel.SwiGLU on all members.
 func (t *team) SwiGLU(act, gate, up []float32) {
 	t.gates = [4][]float32{act, gate, up}
-	t.runFrom(sharedElements, len(act), t.swiglu)
+	t.runIfLarge(sharedElements, len(act), t.swiglu)
 }
 
 // SwiGLUGrad is kernel.SwiGLUGrad on all members.
 func (t *team) SwiGLUGrad(act, gate, up, dact []float32) {
 	t.gates = [4][]float32{act, gate, up, dact}
-	t.runFrom(sharedElements, len(act), t.swigluGrad)
+	t.runIfLarge(sharedElements, len(act), t.swigluGrad)
 }
 
-// sharedElements is the least number of elements of an elementwise job for sharing it.
+// sharedElements is the number of elements from which an elementwise job is split among members.
 const sharedElements = 1 << 16
 
 // gatesOf returns one part of the arguments in gates.
@@ -141,8 +141,8 @@ func (t *team) gatesOf(number, parts int) (part [4][]float32) {
 	return part
 }
 
-// runFrom is run if there are at least this number of elements; otherwise the first member does the whole job.
-func (t *team) runFrom(least, elements int, job func(number, parts int, m *member)) {
+// runIfLarge is run if there are at least this number of elements; otherwise the first member does the whole job.
+func (t *team) runIfLarge(least, elements int, job func(number, parts int, m *member)) {
 	if len(t.members) == 1 || elements < least {
 		job(0, 1, t.members[0])
 		return

@@ -77,7 +77,7 @@ func (n *node) hasVariables() bool {
 	return false
 }
 
-// atPoints returns the values of n.
+// atPoints returns the values of n at the fixed points.
 func (n *node) atPoints() *values {
 	if n.values == nil {
 		varies := n.hasVariables()

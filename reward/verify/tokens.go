@@ -480,7 +480,7 @@ func digits(s string) int {
 func isDigit(r rune) bool       { return '0' <= r && r <= '9' }
 func isASCIILetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
 
-// write returns the text of tokens. Spaces stay only between letters and between digits. fold
+// write returns the text of tokens, with spaces only between letters and between digits. fold
 // converts all but commands to lower case.
 func write(tokens []token, fold bool) string {
 	var b strings.Builder

@@ -1,7 +1,7 @@
-// Package engine answers: how are many texts generated at once? A sequence joins a running batch as
-// soon as the cache has pages for its greatest length, and leaves the batch when it ends. Answers
-// to one prompt that run at the same time share the prompt's pages. A sequence depends only on its
-// own tokens and random numbers, never on other sequences.
+// Package engine generates many texts at once with one language model. A sequence joins a running
+// batch as soon as the cache has pages for its greatest length, and leaves the batch when it ends.
+// Answers to one prompt that run at the same time share the prompt's pages. A sequence depends only
+// on its own tokens and random numbers, never on other sequences.
 //
 //	e, err := engine.New(model, engine.Options{})
 //	results, err := e.Generate(ctx, requests, engine.Watch{})

@@ -8,7 +8,8 @@ import "unicode/utf8"
 type rule uint8
 
 const (
-	// gpt2: lower-case contractions; space? and letters; space? and numbers; space? and others; white space.
+	// gpt2 (? marks an optional character): lower-case contractions; space? and letters; space? and numbers;
+	// space? and others; white space.
 	gpt2 rule = iota + 1
 	// llama3: contractions; any? and letters; up to 3 numbers; space? and others and line ends;
 	// white space with line ends; white space.

@@ -55,7 +55,7 @@ func (v value) unsupported(known ...string) {
 	v.fail(strings.Join(known, ", ") + " (others are not supported)")
 }
 
-// short cuts s to the length of a message.
+// short shortens s for a message.
 func short(s string) string {
 	const most = 160
 	if s == "" {

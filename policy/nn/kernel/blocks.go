@@ -56,8 +56,8 @@ func (x *Multiplier) Product(c []float32, m, n, blocks int, bias []float32, acc 
 	x.ProductPart(0, 1, c, m, n, blocks, bias, acc, terms...)
 }
 
-// ProductPart computes one of parts parts of Product, with the same bits. Several Multipliers may
-// compute the parts at the same time.
+// ProductPart computes part number of Product, which is split into parts, with the same bits.
+// Several Multipliers may compute parts at the same time.
 func (x *Multiplier) ProductPart(number, parts int, c []float32, m, n, blocks int, bias []float32, acc bool,
 	terms ...Term) {
 	checkLen("product", "c", len(c), m, n)
@@ -128,7 +128,8 @@ type share struct{ from, to int }
 
 func (s share) size() int { return s.to - s.from }
 
-// part returns one of parts equal parts of s, in multiples of unit except for the last.
+// part returns part number of s, split into parts of about equal size, which are multiples of unit except for
+// the last.
 func (s share) part(number, parts, unit int) share {
 	units := (s.size() + unit - 1) / unit
 	return share{min(s.from+units*number/parts*unit, s.to), min(s.from+units*(number+1)/parts*unit, s.to)}
@@ -319,7 +320,7 @@ func packTransposed(lv level, dst, b []float32, step, depth, w int) {
 // the k rows in order. C overlaps no input.
 func (x *Multiplier) Gradient(c, a, b []float32, m, n, k int) { x.GradientPart(0, 1, c, a, b, m, n, k) }
 
-// GradientPart computes one of parts parts of Gradient, with the same bits.
+// GradientPart computes part number of Gradient, which is split into parts, with the same bits.
 func (x *Multiplier) GradientPart(number, parts int, c, a, b []float32, m, n, k int) {
 	checkLen("gradient", "c", len(c), m, n)
 	checkLen("gradient", "a", len(a), k, m)

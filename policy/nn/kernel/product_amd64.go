@@ -97,7 +97,7 @@ func panelColumns(lv level, n int) int {
 	return n
 }
 
-// run calls the assembly for the number of vectors that the columns fill.
+// run calls the assembly for the number of vectors that these columns fill.
 func (t *panel) run(lv level, columns int) {
 	lanes := 8
 	if lv == avx512 {

@@ -429,7 +429,7 @@ func (v *vector) show(h int) {
 	v.op("VPCMPGTD", numbers, v.r(left), mask)
 }
 
-// hide sets the lanes of register i that do not count to other.
+// hide sets register i to other in the lanes that do not count.
 func (v *vector) hide(i int, other string) {
 	if v.w.masks() {
 		v.op("VBLENDMPS", v.r(i), other, "K2", v.r(i))
