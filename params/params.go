@@ -1,9 +1,9 @@
-// Package params holds the keys of a user's own part: an algorithm, a policy, an environment or a
-// reward that another module adds to a registry, with keys of its own in the configuration.
+// Package params lets a user's own part have its own keys in the configuration. A part is an
+// algorithm, policy, environment or reward that another module adds to a registry.
 //
-// Such keys are the fields of a struct. The yaml tag names the key, the doc tag says what it means,
-// and the value that the part is registered with has the defaults. A method Check, where there is
-// one, says what values are valid:
+// The keys are the fields of a struct. The yaml tag is the key's name, the doc tag its
+// documentation. The registered value of the struct holds the defaults. An optional method Check
+// reports invalid values:
 //
 //	type Params struct {
 //		Coef float32 `yaml:"my_coef" doc:"Weight of the entropy of the values."`
@@ -15,8 +15,8 @@
 //
 //	algo.Register(registry, "gae", "my_loss", Params{Coef: 0.1}, newAlgorithm)
 //
-// Register of packages algo, policy, env and reward takes such a struct, and its constructor gets
-// the values that were read. Package internal/config reads and writes them.
+// The functions Register of packages algo, policy, env and reward take such a struct, and pass the
+// configured values to the part's constructor. Package internal/config reads and writes the keys.
 package params
 
 import (
@@ -26,15 +26,14 @@ import (
 	"strings"
 )
 
-// An Own holds the keys of one part, as a field of the section that they stand in, tagged
-// `yaml:",inline"`. The zero Own has none.
+// An Own holds the keys of one part. It is a field of the section that contains the keys, tagged
+// `yaml:",inline"`. The zero Own has no keys.
 type Own struct {
-	values any // a pointer to the struct, which is not changed once it has been read
+	values any // pointer to the struct; not changed after decoding
 }
 
-// New returns an Own with the values of p, a struct whose exported fields all have a name in a yaml
-// tag and a meaning in a doc tag; a field that is a struct may do without the latter. Any other p
-// panics.
+// New returns an Own with the values of the struct p. All exported fields must have a name in a
+// yaml tag and, unless they are structs, a documentation in a doc tag. New panics otherwise.
 func New[P any](p P) Own {
 	t := reflect.TypeFor[P]()
 	if t.Kind() != reflect.Struct {
@@ -49,8 +48,8 @@ func New[P any](p P) Own {
 	return Own{&p}
 }
 
-// Get returns the values of o, which are of the type P, or defaults where o is the zero Own. The
-// error is for values of another type, or for the first that P's Check does not accept.
+// Get returns the values of o, or defaults if o is the zero Own. It returns an error if the values
+// do not have the type P, or the first mistake that P's Check reports.
 func Get[P any](o Own, defaults P) (P, error) {
 	if o.IsZero() {
 		o = Own{&defaults}
@@ -71,11 +70,11 @@ func Get[P any](o Own, defaults P) (P, error) {
 // IsZero reports whether o has no keys.
 func (o Own) IsZero() bool { return o.values == nil }
 
-// Values returns a pointer to the struct with the values; nil for the zero Own. Only a decoder that
-// has cloned o may write to it.
+// Values returns a pointer to the struct, or nil for the zero Own. Only a decoder may write to it,
+// on a clone of o.
 func (o Own) Values() any { return o.values }
 
-// Clone returns an Own with the same values, of its own.
+// Clone returns an independent copy of o.
 func (o Own) Clone() Own {
 	if o.IsZero() {
 		return o
@@ -86,7 +85,7 @@ func (o Own) Clone() Own {
 	return Own{c.Interface()}
 }
 
-// Has reports whether key is one of o's: a name, without what may lie below it.
+// Has reports whether o has the key, a name without dots.
 func (o Own) Has(key string) bool {
 	for _, k := range o.Keys() {
 		name, _, _ := strings.Cut(k.Name, ".")
@@ -97,14 +96,15 @@ func (o Own) Has(key string) bool {
 	return false
 }
 
-// A Key is one of an Own's keys, with its meaning.
+// A Key is one key of an Own, with its documentation.
 type Key struct {
-	Name  string // below the section, dotted
+	Name  string // dotted, relative to the section
 	Doc   string
 	Value any
 }
 
-// Keys returns the keys of o in the order of its fields, those of nested structs one by one.
+// Keys returns the keys of o in the order of the fields; nested structs give a key for each of
+// their fields.
 func (o Own) Keys() []Key {
 	if o.IsZero() {
 		return nil
@@ -118,8 +118,8 @@ func (o Own) Keys() []Key {
 	return all
 }
 
-// Check calls want for every rule of the struct's method Check, if it has one, with whether it
-// holds, the key below the section, its value, and what would be valid.
+// Check calls the struct's method Check, if it has one. That calls want for every rule with the
+// result, the key relative to the section, its value, and what would be valid.
 func (o Own) Check(want func(ok bool, key string, value any, want string)) {
 	if o.IsZero() {
 		return
@@ -129,8 +129,8 @@ func (o Own) Check(want func(ok bool, key string, value any, want string)) {
 	}
 }
 
-// isCheck reports whether t is the type of such a method; the function that it takes may have a
-// name, as algo.Want.
+// isCheck reports whether t is the type of a valid method Check. The type of its parameter may have
+// a name, such as algo.Want.
 func isCheck(t reflect.Type) bool {
 	return t.NumIn() == 1 && t.NumOut() == 0 && wantType.ConvertibleTo(t.In(0))
 }
@@ -142,8 +142,7 @@ type key struct {
 	index     []int
 }
 
-// keysOf returns the keys of a struct below prefix, and panics where a field is not as New wants
-// it.
+// keysOf returns the keys of a struct, with prefix. It panics if a field breaks the rules of New.
 func keysOf(t reflect.Type, prefix string, seen map[string]bool) (keys []key) {
 	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
@@ -177,7 +176,7 @@ func keysOf(t reflect.Type, prefix string, seen map[string]bool) (keys []key) {
 	return keys
 }
 
-// fieldError says what is wrong with the yaml tag of a field.
+// fieldError returns what is wrong with the yaml tag of a field, or nil.
 func fieldError(name, options string, inline bool) error {
 	switch {
 	case inline && name == "":

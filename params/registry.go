@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// A Registry maps names to what makes parts of one kind, each with keys of its own. The zero Registry
-// is empty. The registries of packages policy, env, reward and reward/answer embed one.
+// A Registry maps the names of parts of one kind to their constructors and their own keys. The zero
+// Registry is empty. The registries of packages policy, env, reward and reward/answer embed one.
 type Registry[B any] struct {
 	names    []string
 	builders []B
 	owns     []Own
 }
 
-// Add adds a part. A name that is there already panics.
+// Add adds a part without own keys. It panics if the name is taken.
 func (r *Registry[B]) Add(name string, build B) { r.AddOwn(name, Own{}, build) }
 
-// AddOwn adds a part with keys of its own, with their defaults.
+// AddOwn adds a part with its own keys, which hold the defaults.
 func (r *Registry[B]) AddOwn(name string, own Own, build B) {
 	if slices.Contains(r.names, name) {
 		panic(fmt.Sprintf("two of the name %q: %T", name, build))
@@ -24,7 +24,7 @@ func (r *Registry[B]) AddOwn(name string, own Own, build B) {
 	r.names, r.builders, r.owns = append(r.names, name), append(r.builders, build), append(r.owns, own)
 }
 
-// With returns a copy of r in which name is another part, without keys of its own.
+// With returns a copy of r in which name is another part, without own keys.
 func (r *Registry[B]) With(name string, build B) Registry[B] {
 	more := Registry[B]{slices.Clone(r.names), slices.Clone(r.builders), slices.Clone(r.owns)}
 	if i := slices.Index(more.names, name); i >= 0 {
@@ -35,7 +35,7 @@ func (r *Registry[B]) With(name string, build B) Registry[B] {
 	return more
 }
 
-// Builder returns what makes the part of that name. It reports whether there is one.
+// Builder returns the constructor of the part name. ok is false if there is none.
 func (r *Registry[B]) Builder(name string) (build B, ok bool) {
 	i := slices.Index(r.names, name)
 	if i < 0 {
@@ -44,7 +44,7 @@ func (r *Registry[B]) Builder(name string) (build B, ok bool) {
 	return r.builders[i], true
 }
 
-// Own returns the keys that a part has, with their defaults.
+// Own returns the own keys of a part, with their defaults.
 func (r *Registry[B]) Own(name string) Own {
 	if i := slices.Index(r.names, name); i >= 0 {
 		return r.owns[i]
@@ -52,7 +52,7 @@ func (r *Registry[B]) Own(name string) Own {
 	return Own{}
 }
 
-// PartWith returns the first part that has a key of that name, or "".
+// PartWith returns the name of the first part that has the key, or "".
 func (r *Registry[B]) PartWith(key string) string {
 	if i := slices.IndexFunc(r.owns, func(o Own) bool { return o.Has(key) }); i >= 0 {
 		return r.names[i]
@@ -60,5 +60,5 @@ func (r *Registry[B]) PartWith(key string) string {
 	return ""
 }
 
-// Names returns the names in the order in which they were added.
+// Names returns the names in the order of their addition.
 func (r *Registry[B]) Names() []string { return slices.Clone(r.names) }

@@ -8,18 +8,18 @@ import (
 	"slices"
 )
 
-// A Checkpoint is one that was read and found whole.
+// A Checkpoint is a complete, verified checkpoint.
 type Checkpoint struct {
-	Dir   string // its folder, without symbolic links
+	Dir   string // with symbolic links resolved
 	Step  int64
-	Ranks int // ranks of the job that wrote it
+	Ranks int // number of ranks of the job that wrote it
 
 	manifest manifest
 }
 
-// Load opens the checkpoint in the folder dir after reading all of it: a missing, cut or damaged
-// file, another format, or a folder that was renamed give an error that names the file and what was
-// expected.
+// Load reads and verifies the checkpoint in the folder dir. It returns an error for a missing,
+// truncated or damaged file, another format, or a renamed folder. The error names the file and what
+// was expected.
 func Load(dir string) (*Checkpoint, error) {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -41,7 +41,7 @@ func Load(dir string) (*Checkpoint, error) {
 	return &Checkpoint{Dir: real, Step: m.Step, Ranks: m.Ranks, manifest: m}, nil
 }
 
-// Files returns the names of the files, in the order in which they were saved.
+// Files returns the names of the files in the order of saving.
 func (c *Checkpoint) Files() []string {
 	names := make([]string, len(c.manifest.Files))
 	for i, e := range c.manifest.Files {
@@ -50,7 +50,7 @@ func (c *Checkpoint) Files() []string {
 	return names
 }
 
-// Read returns the content of a file.
+// Read returns the verified content of a file.
 func (c *Checkpoint) Read(name string) ([]byte, error) {
 	i := slices.IndexFunc(c.manifest.Files, func(e entry) bool { return e.Name == name })
 	if i < 0 {
@@ -64,7 +64,7 @@ func (c *Checkpoint) Read(name string) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// BytesFile is a File with content data.
+// BytesFile returns a File with the content data.
 func BytesFile(name string, data []byte) File {
 	return File{Name: name, Write: func(w io.Writer) error {
 		_, err := w.Write(data)

@@ -14,15 +14,14 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A ConfigError says that a job's configuration is not that of the checkpoint it wants to go on
-// from.
+// A ConfigError says that the configuration of a job differs from that of its checkpoint.
 type ConfigError struct {
 	Dir         string
 	Differences []Difference
 }
 
-// A Difference is one key on which two configurations disagree; Then and Now are its values, "(not
-// set)" where it has none.
+// A Difference is a key whose values differ: Then in the checkpoint, Now in the job. "(not set)"
+// stands for a missing value.
 type Difference struct{ Key, Then, Now string }
 
 func (e *ConfigError) Error() string {
@@ -34,11 +33,10 @@ func (e *ConfigError) Error() string {
 	return b.String()
 }
 
-// CheckConfig compares the resolved YAML of this job with that of the checkpoint, key by key; a key
-// in mayChange, or below one, may differ. It returns a *ConfigError when others do. What resolve
-// makes of the checkpoint's YAML stands for it: there an older program's configuration gets the
-// keys it did not know, with their defaults. Where resolve fails, the YAML counts as it was
-// written.
+// CheckConfig compares the job's resolved YAML with that of the checkpoint. It returns a
+// *ConfigError if a key differs, except for the keys in mayChange and keys below them. resolve
+// converts the checkpoint's YAML first: it adds the defaults of keys that an older program did not
+// have. If resolve fails, the original YAML is compared.
 func (c *Checkpoint) CheckConfig(current []byte, resolve func([]byte) ([]byte, error), mayChange ...string) error {
 	if hash(current) == c.manifest.Config {
 		return nil
@@ -86,8 +84,8 @@ func orUnset(values map[string]string, key string) string {
 	return "(not set)"
 }
 
-// flatten gives every scalar of a YAML document under its dotted key; the elements of a list have
-// their index as a key. Numbers that are equal look equal. An empty map or list counts as not set.
+// flatten returns the scalars of a YAML document by dotted key. List elements have their index as
+// key. Equal numbers get equal texts. Empty maps and lists count as not set.
 func flatten(doc []byte) (map[string]string, error) {
 	var root any
 	if err := yaml.Unmarshal(doc, &root); err != nil {

@@ -1,7 +1,7 @@
-// Package checkpoint keeps the states from which a run can go on, and only whole ones.
+// Package checkpoint saves the states of runs, so that they can resume. Only complete states can be read.
 //
-// A checkpoint is a folder global_step_N of named files with a manifest.json, which holds the size
-// and checksum of each file, the step, and what the run was. A Store is the folder of them:
+// A checkpoint is a folder global_step_N of named files with a manifest.json, which holds the size and checksum of
+// each file, the step, and facts about the run. A Store is a folder of checkpoints:
 //
 //	store, err := checkpoint.Open(folder+"/checkpoints", 3)             // the newest three are kept
 //	last, rejected, err := store.Newest()                               // damaged ones are rejected with a reason
@@ -11,10 +11,9 @@
 //	...
 //	_, err = store.Save(checkpoint.Info{Step: step, Ranks: 8, Config: config}, checkpoint.BytesFile("actor", state))
 //
-// Save writes a hidden folder, syncs every file, the manifest last, and the folder itself, renames
-// it, and syncs the store; then the symbolic link latest moves, and what is older than the newest
-// that are kept goes away. A process that is killed at any instant, a full disk or a lost power
-// supply therefore leave a store whose newest complete checkpoint verifies.
+// Save writes and syncs the files in a hidden folder, the manifest last. It syncs the folder, renames it and syncs
+// the store. Then it moves the symbolic link latest and removes old checkpoints. So after a kill at any time, a
+// full disk or a power failure, the newest complete checkpoint is still valid.
 //
-// One process at a time writes a store; the run folder's lock sees to that.
+// Only one process may write to a store at a time; the run folder's lock ensures this.
 package checkpoint

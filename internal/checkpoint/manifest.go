@@ -13,13 +13,13 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// format is the version of the folder's layout; another one is not read.
+// format is the version of the folder's layout. Other versions are not read.
 const format = 1
 
 const manifestFile = "manifest.json"
 
-// A manifest is written last: where it stands and agrees with the files beside it, the checkpoint
-// is complete.
+// A manifest is the file that is written last. If it exists and matches the other files, the
+// checkpoint is complete.
 type manifest struct {
 	Format  int       `json:"format"`
 	Step    int64     `json:"step"`
@@ -28,7 +28,7 @@ type manifest struct {
 	Created time.Time `json:"created"`
 	Score   *float64  `json:"score,omitempty"` // see Info
 	Files   []entry   `json:"files"`
-	Sum     string    `json:"sum"` // checksum of this manifest with an empty sum
+	Sum     string    `json:"sum"` // checksum of this manifest with Sum empty
 }
 
 type entry struct {
@@ -37,8 +37,8 @@ type entry struct {
 	Sum  string `json:"sum"`
 }
 
-// A digest counts and sums (CRC-32C, as safe against damage as a file system's own) what passes
-// through it.
+// A digest is a writer that counts bytes and computes their CRC-32C, the checksum of many file
+// systems.
 type digest struct {
 	size int64
 	crc  uint32
@@ -56,7 +56,7 @@ func (d *digest) entry(name string) entry { return entry{Name: name, Size: d.siz
 
 func (d *digest) sum() string { return fmt.Sprintf("crc32c:%08x", d.crc) }
 
-// encode returns the manifest as JSON with its sum in place.
+// encode returns the manifest as JSON, with Sum set.
 func (m manifest) encode() ([]byte, error) {
 	m.Sum = ""
 	plain, err := json.Marshal(m)
@@ -70,7 +70,7 @@ func (m manifest) encode() ([]byte, error) {
 }
 
 // readManifest reads the manifest of the checkpoint in dir. Its errors name the file and what was
-// expected of it.
+// expected.
 func readManifest(dir string) (manifest, error) {
 	data, err := durable.ReadFile(filepath.Join(dir, manifestFile))
 	if os.IsNotExist(err) {
@@ -107,7 +107,7 @@ func readManifest(dir string) (manifest, error) {
 	return m, nil
 }
 
-// verify reads the file of e in dir from end to end, into keep too, and says what differs from e.
+// verify reads the file of e in dir, copies it to keep, and returns an error if it differs from e.
 func (e entry) verify(dir string, keep io.Writer) error {
 	f, err := durable.Open(filepath.Join(dir, e.Name))
 	if os.IsNotExist(err) {

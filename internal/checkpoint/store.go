@@ -19,24 +19,23 @@ import (
 
 const (
 	prefix     = "global_step_"
-	writing    = ".writing-"   // being written
-	removing   = ".removing-"  // being removed
-	superseded = "superseded_" // of a future that a resumed run does not share
-	latest     = "latest"      // symbolic link to the last one saved
-	best       = "best"        // symbolic link to the one with the highest score, of a store that keeps it
+	writing    = ".writing-"   // prefix of a checkpoint that is being written
+	removing   = ".removing-"  // prefix of a checkpoint that is being removed
+	superseded = "superseded_" // prefix of a checkpoint later than the one that a run resumed from
+	latest     = "latest"      // symbolic link to the last checkpoint saved
+	best       = "best"        // symbolic link to the checkpoint with the highest score, see KeepBest
 	configFile = "config.yaml"
 )
 
-// A Store is a folder of checkpoints, with one process that writes it.
+// A Store is a folder of checkpoints. Only one process writes to it.
 type Store struct {
 	dir      string
 	keep     int
 	keepBest bool
 }
 
-// Open opens the store in dir, which is made when it is missing, and removes what an interrupted
-// write or removal left there. Save keeps the newest keep checkpoints; all of them when keep is
-// below 1.
+// Open opens the store in dir, and makes dir if it is missing. It removes the remains of interrupted
+// writes and removals. Save keeps the newest keep checkpoints, or all if keep is below 1.
 func Open(dir string, keep int) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("checkpoints: %w", err)
@@ -55,27 +54,27 @@ func Open(dir string, keep int) (*Store, error) {
 	return &Store{dir: dir, keep: keep}, nil
 }
 
-// KeepBest makes Save keep the checkpoint with the highest score, too, and point the link best at
-// it. Of equal scores the newest counts.
+// KeepBest makes Save also keep the checkpoint with the highest score and set the link best to it.
+// Among equal scores it keeps the newest.
 func (s *Store) KeepBest() { s.keepBest = true }
 
 // Info describes a checkpoint.
 type Info struct {
 	Step   int64
-	Ranks  int      // ranks of the job that wrote it
-	Config []byte   // the resolved YAML of the job, stored with it
-	Score  *float64 // how good its policy is, finite, the higher the better; nil: not known
+	Ranks  int      // number of ranks of the job
+	Config []byte   // resolved YAML of the job, stored in the checkpoint
+	Score  *float64 // score of the policy, finite, higher is better; nil: unknown
 }
 
-// A File is one file of a checkpoint. Name is a name without a folder; Write writes its content,
-// through a buffer.
+// A File is one file of a checkpoint. Name has no folder. Write writes the content to a buffered
+// writer.
 type File struct {
 	Name  string
 	Write func(io.Writer) error
 }
 
-// Save writes a checkpoint of files and returns its folder. A step of which there is one already,
-// whole, is left as it is. After an error the checkpoints that were there are still there.
+// Save writes a checkpoint of files and returns its folder. If a complete checkpoint of the step
+// exists, Save leaves it as it is. After an error the earlier checkpoints are still there.
 func (s *Store) Save(info Info, files ...File) (string, error) {
 	dir := s.path(info.Step)
 	if _, err := Load(dir); err == nil {
@@ -99,7 +98,7 @@ func (s *Store) Save(info Info, files ...File) (string, error) {
 	return dir, nil
 }
 
-// write leaves a complete checkpoint in the folder temp, on disk down to the last byte.
+// write writes a complete checkpoint to the folder temp and syncs all of it.
 func (s *Store) write(temp string, info Info, files []File) error {
 	if err := os.RemoveAll(temp); err != nil {
 		return err
@@ -137,8 +136,8 @@ func (s *Store) write(temp string, info Info, files []File) error {
 	return durable.SyncDir(temp)
 }
 
-// publish gives the complete checkpoint temp its name and points latest at it. A damaged one under
-// that name goes aside first.
+// publish renames the complete checkpoint temp to its final name and sets latest to it. A damaged
+// checkpoint of that name is renamed first.
 func (s *Store) publish(temp string, step int64) error {
 	if err := s.supersede(step); err != nil {
 		return err
@@ -152,10 +151,10 @@ func (s *Store) publish(temp string, step int64) error {
 	return s.point(step)
 }
 
-// point makes latest name the checkpoint of step.
+// point sets latest to the checkpoint of step.
 func (s *Store) point(step int64) error { return s.link(latest, step) }
 
-// link makes the symbolic link as name the checkpoint of step.
+// link makes or replaces the symbolic link as to the checkpoint of step.
 func (s *Store) link(as string, step int64) error {
 	link := filepath.Join(s.dir, writing+as)
 	if err := os.RemoveAll(link); err != nil {
@@ -170,8 +169,7 @@ func (s *Store) link(as string, step int64) error {
 	return durable.SyncDir(s.dir)
 }
 
-// pointBest makes best name the checkpoint with the highest score. Without scores there is no such
-// link.
+// pointBest sets best to the checkpoint with the highest score. Without scores it removes the link.
 func (s *Store) pointBest() error {
 	if !s.keepBest {
 		return nil
@@ -192,8 +190,8 @@ func (s *Store) pointBest() error {
 	return s.link(best, step)
 }
 
-// prune removes all but the newest keep checkpoints, never one that latest or best names. Each
-// leaves under another name first, so that no half-removed one is taken for a checkpoint.
+// prune removes all but the newest keep checkpoints. It keeps those that latest or best points to.
+// It renames each one first, so that a half-removed one is not taken for a checkpoint.
 func (s *Store) prune() error {
 	steps, err := s.steps()
 	if err != nil || s.keep < 1 || len(steps) <= s.keep {
@@ -222,8 +220,8 @@ func (s *Store) prune() error {
 	return nil
 }
 
-// Rewind makes step the newest: later checkpoints, which a run resumed from step does not share,
-// are renamed to superseded_global_step_N and no longer looked at. It returns their steps.
+// Rewind makes step the newest checkpoint: later ones, which do not belong to a run resumed from
+// step, are renamed to superseded_global_step_N and ignored. It returns their steps.
 func (s *Store) Rewind(step int64) ([]int64, error) {
 	steps, err := s.steps()
 	if err != nil {
@@ -246,7 +244,7 @@ func (s *Store) Rewind(step int64) ([]int64, error) {
 	return later, nil
 }
 
-// supersede takes the checkpoint of step, if there is one, out of sight.
+// supersede renames the checkpoint of step, if there is one, so that it is ignored.
 func (s *Store) supersede(step int64) error {
 	from, to := s.path(step), filepath.Join(s.dir, superseded+name(step))
 	if _, err := os.Lstat(from); os.IsNotExist(err) {
@@ -258,8 +256,8 @@ func (s *Store) supersede(step int64) error {
 	return os.Rename(from, to)
 }
 
-// Latest returns the folder of the last checkpoint that was saved in the store in dir, below dir; ""
-// when there is none. Any process may ask.
+// Latest returns the path of the checkpoint that was saved last in the store dir, or "". Any process may
+// call it.
 func Latest(dir string) string {
 	to, err := os.Readlink(filepath.Join(dir, latest))
 	if _, ok := stepOf(to); err != nil || !ok {
@@ -268,8 +266,8 @@ func Latest(dir string) string {
 	return filepath.Join(dir, to)
 }
 
-// Newest returns the newest checkpoint that verifies, nil when there is none, and for each newer
-// one an error that says what is wrong with it.
+// Newest returns the newest valid checkpoint, or nil. rejected has an error for each newer, invalid
+// one.
 func (s *Store) Newest() (c *Checkpoint, rejected []error, err error) {
 	steps, err := s.steps()
 	if err != nil {
@@ -305,7 +303,7 @@ func (s *Store) path(step int64) string { return filepath.Join(s.dir, name(step)
 
 func name(step int64) string { return prefix + strconv.FormatInt(step, 10) }
 
-// stepOf returns the step in the name of a checkpoint's folder.
+// stepOf returns the step in the name of a checkpoint folder.
 func stepOf(base string) (int64, bool) {
 	digits, ok := strings.CutPrefix(base, prefix)
 	step, err := strconv.ParseInt(digits, 10, 64)

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// An Alias is an old name of a key.
+// An Alias maps an old name of a key to its current names.
 type Alias struct {
 	Old string   // dotted
-	New []string // what it is called today; several get the same value
-	// Value makes today's value from the old one, which stands for %s: "${not:%s}". Empty: it is
-	// the same.
+	New []string // current names, dotted; all get the same value
+	// Value is a template for the new value, in which %s stands for the old one: "${not:%s}". Empty
+	// means that the value stays the same.
 	Value string
 }
 
-// rename moves what stands under old names in source to today's, and notes it. Where both are given
-// the new name keeps its value.
+// rename moves values in source from old names to current ones and records a warning. If the new
+// name is given too, it keeps its value.
 func (t *Tree) rename(source *node) {
 	for _, a := range t.options.Aliases {
 		old := source.take(a.Old)
@@ -42,8 +42,8 @@ func (t *Tree) rename(source *node) {
 	}
 }
 
-// today returns the present name of a dotted key that is, or lies below, an old one.
-func (t *Tree) today(key string) string {
+// currentName returns the current name of a dotted key that is an old name or is below one.
+func (t *Tree) currentName(key string) string {
 	for _, a := range t.options.Aliases {
 		if rest, ok := strings.CutPrefix(key, a.Old); ok && (rest == "" || rest[0] == '.') && a.Value == "" {
 			return a.New[0] + rest

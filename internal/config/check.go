@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// A FieldError is one thing wrong in the configuration; all of them are reported in one
-// errors.Join. Its text is "origin: key: value: want":
+// A FieldError is one mistake in the configuration. errors.Join combines all of them. Its text is "origin: key:
+// value: want":
 //
 //	configs/ppo.yaml:41: actor.global_batch_size: 500: want a multiple of 256 (micro_batch_size 64 × 4 actor ranks)
 //	command line: algorithm.gamma: 1.5: want a number in [0, 1]
 //	configs/ppo.yaml:12: algorithm.clip_ratoi_high: unknown key, did you mean clip_ratio_high?
 type FieldError struct {
-	Origin string // file:line, "command line", or the file alone for a key that stands nowhere
+	Origin string // file:line, "command line", or the file alone for a missing key
 	Key    string // dotted, from the root
 	Value  string // as written; empty where the key itself is wrong
 	Want   string // what would be valid
@@ -31,7 +31,7 @@ func (e *FieldError) Error() string {
 	return strings.Join(parts, ": ")
 }
 
-// FieldErrors returns the FieldErrors in err, in order; none when err is of another kind.
+// FieldErrors returns the FieldErrors in err, in order, or none if err is of another kind.
 func FieldErrors(err error) []*FieldError {
 	switch e := err.(type) {
 	case nil:
@@ -49,8 +49,7 @@ func FieldErrors(err error) []*FieldError {
 	}
 }
 
-// A Check collects what is wrong with the values of a Tree. The Checks that At returns report to
-// the one it was called on.
+// A Check collects the mistakes in the values of a Tree. Checks returned by At report to the same collection.
 type Check struct {
 	tree   *Tree
 	prefix string
@@ -60,7 +59,7 @@ type Check struct {
 type findings struct {
 	errs []error
 	bad  map[string]bool // keys that have an error
-	idle []Ignored       // known keys without effect
+	idle []Ignored       // keys that have no effect
 }
 
 // At returns a Check for the keys below key.
@@ -68,8 +67,7 @@ func (c *Check) At(key string) *Check {
 	return &Check{tree: c.tree, prefix: join(c.prefix, key), found: c.found}
 }
 
-// Fork returns a Check that has found the same so far. What either finds from then on the other
-// does not know of.
+// Fork returns a copy of c with the mistakes found so far. Later mistakes of one are not reported to the other.
 func (c *Check) Fork() *Check {
 	return &Check{tree: c.tree, prefix: c.prefix, found: &findings{
 		errs: slices.Clone(c.found.errs), bad: maps.Clone(c.found.bad),
@@ -77,14 +75,14 @@ func (c *Check) Fork() *Check {
 	}}
 }
 
-// Has tells whether key was given.
+// Has reports whether key was given.
 func (c *Check) Has(key string) bool { return c.tree.has(join(c.prefix, key)) }
 
-// Overridden tells whether key was given on the command line.
+// Overridden reports whether key was given on the command line.
 func (c *Check) Overridden(key string) bool { return c.tree.Overridden(join(c.prefix, key)) }
 
-// Reported tells whether anything is wrong so far with one of the keys, or below one: for what
-// cannot be judged then.
+// Reported reports whether one of the keys, or a key below one, has a mistake so far. Then checks that depend on
+// their values must be skipped.
 func (c *Check) Reported(keys ...string) bool {
 	for bad := range c.found.bad {
 		for _, key := range keys {
@@ -97,8 +95,7 @@ func (c *Check) Reported(keys ...string) bool {
 	return false
 }
 
-// ReportedBeside tells whether anything is wrong so far with a key below section, other than those
-// keys of it.
+// ReportedBeside reports whether a key below section, except the given ones, has a mistake so far.
 func (c *Check) ReportedBeside(section string, keys ...string) bool {
 	for bad := range c.found.bad {
 		rest, below := strings.CutPrefix(bad, join(c.prefix, section)+".")
@@ -109,19 +106,18 @@ func (c *Check) ReportedBeside(section string, keys ...string) bool {
 	return false
 }
 
-// Want reports key unless ok: value is what it has, want what would be valid ("a number > 0"). With
-// a nil value the line does without. A key is reported once: what follows from a value that could
-// not be read is not said.
+// Want reports a mistake in key unless ok. value is the key's value, or nil to leave it out; want is what would be
+// valid ("a number > 0"). Only the first mistake of a key is reported, because later ones may follow from it.
 func (c *Check) Want(ok bool, key string, value any, want string) {
 	if !ok {
 		c.report(c.tree.problem(join(c.prefix, key), value, want))
 	}
 }
 
-// Problem reports that key, dotted, has a wrong value, as Want does for a condition that does not hold.
+// Problem reports a mistake in a dotted key, like Want with ok false.
 func (c *Check) Problem(key string, value any, want string) { c.Want(false, key, value, want) }
 
-// Err returns everything reported so far as one error, or nil.
+// Err returns all reported mistakes as one error, or nil.
 func (c *Check) Err() error { return errors.Join(c.found.errs...) }
 
 func (c *Check) report(e *FieldError) {
@@ -132,8 +128,8 @@ func (c *Check) report(e *FieldError) {
 	c.found.errs = append(c.found.errs, e)
 }
 
-// show prints a value for an error line: on one line, quoted where it would be invisible otherwise,
-// cut where it is long.
+// show formats a value for an error message: on one line, shortened if it is long, and quoted if it would be
+// invisible otherwise.
 func show(v any) string {
 	s := fmt.Sprint(v)
 	if s == "" || strings.TrimSpace(s) != s || strings.ContainsAny(s, "\n\r\t") {
@@ -145,7 +141,7 @@ func show(v any) string {
 	return s
 }
 
-// join puts a key below a prefix; either may be empty.
+// join joins a prefix and a key by a dot. Either may be empty.
 func join(prefix, key string) string {
 	if prefix == "" || key == "" {
 		return prefix + key

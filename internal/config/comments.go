@@ -12,22 +12,21 @@ import (
 	"strings"
 )
 
-// A Comment is the text of a field's comment about its key.
+// A Comment is the comment of a struct field, as the documentation of its key.
 type Comment struct {
-	Text string // with the names of keys in place of those of fields, on one line
-	Ours bool   // it has the mark (+): a key that RLinf does not have
+	Text string // on one line; field names are replaced by keys
+	Ours bool   // marked (+): RLinf does not have this key
 }
 
-// Comments are the comments of the fields of structs, read from source files. The zero Comments
-// has none.
+// Comments holds the comments of struct fields, read from source files. The zero Comments is empty.
 type Comments struct {
 	of     map[string]map[string]Comment // by package path and type, then by field
-	keys   map[string]map[string]string  // of each struct the key of each field
-	common map[string]string             // the key of fields that have the same one in all structs
+	keys   map[string]map[string]string  // by struct: the key of each field
+	common map[string]string             // by field: its key, if it is the same in all structs
 }
 
-// Read adds the comments in the Go files of the package with that path. A field without a comment,
-// on the line below another field, shares the comment of that one.
+// Read adds the comments in the Go files of the package with the given path. A field without a
+// comment that directly follows another field shares that field's comment.
 func (c *Comments) Read(path string, files fs.FS) error {
 	if c.of == nil {
 		c.of, c.keys = map[string]map[string]Comment{}, map[string]map[string]string{}
@@ -69,7 +68,7 @@ func (c *Comments) addStruct(set *token.FileSet, name string, t ast.Expr) {
 	comments, keys := map[string]Comment{}, map[string]string{}
 	c.of[name], c.keys[name] = comments, keys
 	var last Comment
-	line := 0 // where the last field ends
+	line := 0 // last line of the previous field
 	for _, f := range fields.Fields.List {
 		raw := f.Doc.Text() + f.Comment.Text()
 		comment := Comment{Text: strings.Join(strings.Fields(strings.ReplaceAll(raw, "(+)", "")), " "),
@@ -86,14 +85,14 @@ func (c *Comments) addStruct(set *token.FileSet, name string, t ast.Expr) {
 			}
 			keys[n.Name] = key
 			if other, ok := c.common[n.Name]; ok && other != key {
-				key = "" // the name alone does not tell
+				key = "" // the key differs between structs
 			}
 			c.common[n.Name] = key
 		}
 	}
 }
 
-// keyOf returns the key in the yaml tag of a field; "" where there is none.
+// keyOf returns the key in a field's yaml tag, or "".
 func keyOf(tag *ast.BasicLit) string {
 	if tag == nil {
 		return ""
@@ -106,13 +105,13 @@ func keyOf(tag *ast.BasicLit) string {
 	return strings.TrimPrefix(key, "-")
 }
 
-// A word that begins with a capital may name a field.
+// capital matches a word that begins with a capital: it may name a field.
 var capital = regexp.MustCompile(`\b[A-Z][A-Za-z0-9]*\b`)
 
-// A word with a capital inside names a field wherever it stands.
+// camel matches a capital inside a word: such a word names a field.
 var camel = regexp.MustCompile(`[a-z][A-Z]`)
 
-// Of returns the comment of a field of the struct owner; ok is false where none was read.
+// Of returns the comment of a field of the struct owner. ok is false if no comment was read.
 func (c *Comments) Of(owner reflect.Type, field string) (comment Comment, ok bool) {
 	name := owner.PkgPath() + "." + owner.Name()
 	comment, ok = c.of[name][field]

@@ -14,13 +14,12 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Decode writes the tree's values into the struct that into points at, whose fields hold the
-// defaults, and returns a Check with what was wrong. A field answers to the name in its yaml tag; a
-// nested struct tagged ",inline" lends its fields to the one around it. A type with UnmarshalYAML
-// reads itself, one with UnmarshalText its scalars. A time.Duration is written as parseDuration
-// reads it. null leaves a field at its zero value (pointer, list, map, text, or a number whose
-// default is 0) and a struct at its defaults; any other default cannot be unset, and that is an
-// error.
+// Decode writes the tree's values into the struct that into points to; its fields hold the
+// defaults. It returns a Check with the mistakes so far. A field's key is the name in its yaml tag.
+// Fields of a nested struct tagged ",inline" count as fields of the outer struct. Types with
+// UnmarshalYAML or UnmarshalText decode themselves; a time.Duration is read by parseDuration. null
+// sets a field to its zero value (pointer, list, map, text, or a number whose default is 0) and a
+// struct to its defaults. For other fields null is an error.
 func (t *Tree) Decode(into any) *Check {
 	c := &Check{tree: t, found: &findings{bad: map[string]bool{}}}
 	for _, problem := range t.problems {
@@ -30,8 +29,8 @@ func (t *Tree) Decode(into any) *Check {
 	return c
 }
 
-// Decode writes what the tree has at key, if anything, into the struct that into points at. What
-// was reported of these keys before is not reported again.
+// Decode writes the values below key, if any, into the struct that into points to. Keys with a
+// mistake so far are not reported again.
 func (c *Check) Decode(key string, into any) {
 	key = join(c.prefix, key)
 	if n := c.tree.root.find(key); n != nil {
@@ -40,8 +39,8 @@ func (c *Check) Decode(key string, into any) {
 	}
 }
 
-// keysOf returns the dotted names of all fields that Decode can fill in v, a struct or a pointer to
-// one.
+// keysOf returns the dotted names of all fields in v, a struct or a pointer to one, that Decode can
+// set.
 func keysOf(v reflect.Value) []string {
 	var keys []string
 	var walk func(v reflect.Value, key string)
@@ -79,7 +78,7 @@ func Marshal(v any) ([]byte, error) {
 	return yaml.Marshal(&y)
 }
 
-// escape protects a ${ that is meant as such; keys are never interpolated.
+// escape escapes each literal ${ in values; keys are never interpolated.
 func escape(y *yaml.Node) {
 	if y.Kind == yaml.ScalarNode {
 		y.Value = strings.ReplaceAll(y.Value, "${", `\${`)
@@ -92,15 +91,15 @@ func escape(y *yaml.Node) {
 }
 
 type field struct {
-	name   string // in YAML
+	name   string // key
 	value  reflect.Value
-	owner  reflect.Type // the struct that declares it
+	owner  reflect.Type // struct that declares it
 	goName string
-	doc    string // of its tag
+	doc    string // from its doc tag
 }
 
-// fieldsOf lists the fields of the struct v that have a yaml name, those of inlined structs, and
-// the keys of a user's own part, in their place.
+// fieldsOf lists the fields of the struct v that have a yaml name, including those of inlined
+// structs and the keys of users' own parts, in order.
 func fieldsOf(v reflect.Value) []field {
 	var fields []field
 	for f, value := range v.Fields() {
@@ -118,23 +117,23 @@ func fieldsOf(v reflect.Value) []field {
 
 type decoder struct {
 	check *Check
-	all   []string // every key that a field answers to
-	own   []string // sections that have keys of a user's own part
+	all   []string // keys of all fields
+	own   []string // sections with keys of a user's own part
 }
 
-// aDuration is what a time.Duration is written as.
+// aDuration describes valid values of a time.Duration.
 const aDuration = "a duration, as 90s, 1h30m or 01:30:00"
 
 func (d *decoder) wrong(n *node, key, want string) {
 	text, hint := n.quoted()
-	if want == aDuration { // which no number is
+	if want == aDuration { // a number is not valid either
 		hint = ""
 	}
 	d.check.report(&FieldError{Origin: n.origin, Key: key, Value: text, Want: "expected " + want + hint})
 }
 
-// unresolved reports the interpolations at and below key that cannot be replaced, and whether there
-// are any.
+// unresolved reports the interpolations at and below key that failed. The result tells whether
+// there were any.
 func (d *decoder) unresolved(n *node, key string) (any bool) {
 	for i, item := range n.items {
 		any = d.unresolved(item, join(key, n.name(i))) || any
@@ -145,7 +144,7 @@ func (d *decoder) unresolved(n *node, key string) (any bool) {
 	return any || n.wrong != nil
 }
 
-// value decodes n, which stands at key, into v.
+// value decodes n, the value of key, into v.
 func (d *decoder) value(n *node, v reflect.Value, key string) {
 	_, itself := v.Addr().Interface().(yaml.Unmarshaler)
 	if (itself || n.kind == scalar || v.Kind() == reflect.Interface) && d.unresolved(n, key) {
@@ -213,7 +212,7 @@ func (d *decoder) value(n *node, v reflect.Value, key string) {
 	}
 }
 
-// itself reports what a type that reads itself returned.
+// itself reports the error of a type that decodes itself.
 func (d *decoder) itself(n *node, key string, err error) {
 	if err != nil {
 		d.check.report(&FieldError{Origin: n.origin, Key: key, Value: n.what(),
@@ -257,13 +256,13 @@ func (d *decoder) structure(n *node, v reflect.Value, key string) {
 	}
 }
 
-// weighted is a type that takes names with weights.
+// weighted is a type that holds names with weights.
 type weighted interface {
 	AddWeight(name string, weight float64)
 }
 
-// weights adds to w what n has: a map from name to weight, or names in a list or a text with commas
-// between them, whose weights are 1.
+// weights adds to w the names in n: a map from name to weight, or a list or comma-separated text of
+// names with weight 1.
 func (d *decoder) weights(n *node, w weighted, key string) {
 	switch n.kind {
 	case dict:
@@ -313,7 +312,7 @@ func (d *decoder) dict(n *node, v reflect.Value, key string) {
 	v.Set(m)
 }
 
-// any decodes into an empty interface: what the YAML library makes of it.
+// any decodes n into an empty interface, like the YAML library.
 func (d *decoder) any(n *node, v reflect.Value, key string) {
 	var x any
 	if err := n.yaml().Decode(&x); err != nil {
@@ -369,7 +368,7 @@ var errNumber = errors.New("not a number")
 
 func parseBool(s string) (bool, error) { return strconv.ParseBool(strings.ToLower(s)) }
 
-// parseInt reads YAML's integers (0x1f, 1_000) and floats that are whole, as 1e6.
+// parseInt parses YAML's integers (0x1f, 1_000), and floats with a whole value, such as 1e6.
 func parseInt(s string) (int64, error) {
 	if i, err := strconv.ParseInt(s, 0, 64); err == nil {
 		return i, nil

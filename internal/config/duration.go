@@ -9,7 +9,7 @@ import (
 
 var clock = regexp.MustCompile(`^(\d+):([0-5]\d):([0-5]\d)$`)
 
-// parseDuration reads a time span: Go's form ("90s", "1h30m"), Slurm's "HH:MM:SS" with any number
+// parseDuration parses a duration: Go's form ("90s", "1h30m"), Slurm's "HH:MM:SS" with any number
 // of hours, or 0.
 func parseDuration(s string) (time.Duration, error) {
 	if m := clock.FindStringSubmatch(s); m != nil {

@@ -8,27 +8,28 @@ import (
 	"text/tabwriter"
 )
 
-// An Ignored is a key that asks for something which does not happen.
+// An Ignored is a given key that has no effect.
 type Ignored struct {
 	Key     string // from the root
 	Value   string
 	Origin  string
-	Instead string // as Known.Instead
-	Reason  string // as Known.Reason
+	Instead string // see Known.Instead
+	Reason  string // see Known.Reason
 }
 
-// Idle lists key, which has a value known to other programs but without effect here, among the keys
-// of Options.Known that do.
+// Idle adds key to the keys without effect. Its value is valid, but has a meaning only in other
+// programs.
 func (c *Check) Idle(key string, value any) {
 	c.ignore(Ignored{Key: join(c.prefix, key), Value: show(value)})
 }
 
-// IdleInstead is Idle for a key whose absence changes what is learnt. instead says what happens.
+// IdleInstead is Idle for a key whose absence changes training results. instead describes what
+// happens here.
 func (c *Check) IdleInstead(key string, value any, instead string) {
 	c.ignore(Ignored{Key: join(c.prefix, key), Value: show(value), Instead: instead})
 }
 
-// ignore lists i once, though a part of the tree may be decoded twice.
+// ignore adds i once, even if a part of the tree is decoded twice.
 func (c *Check) ignore(i Ignored) {
 	i.Origin = c.tree.origin(i.Key)
 	if !slices.Contains(c.found.idle, i) {
@@ -36,8 +37,8 @@ func (c *Check) ignore(i Ignored) {
 	}
 }
 
-// Ignored returns the known keys that ask for something and have no effect: those first that change
-// what is learnt, and each kind by section.
+// Ignored returns the keys without effect, sorted by section. Keys that change training results
+// come first.
 func (c *Check) Ignored() []Ignored {
 	all := slices.Clone(c.found.idle)
 	kind := func(i Ignored) int {
@@ -58,7 +59,7 @@ func (i Ignored) section() string {
 	return section
 }
 
-// Strict makes errors of the known keys without effect.
+// Strict reports an error for each key without effect.
 func (c *Check) Strict() {
 	for _, i := range c.found.idle {
 		c.found.errs = append(c.found.errs, &FieldError{Origin: i.Origin, Key: i.Key, Value: i.Value,
@@ -67,8 +68,8 @@ func (c *Check) Strict() {
 	c.found.idle = nil
 }
 
-// Warnings returns what a user should know though nothing is wrong: old names, and as one table the
-// keys without effect.
+// Warnings returns warnings for the user: one for each old name, and a table of the keys without
+// effect.
 func (c *Check) Warnings() []string {
 	w := slices.Clone(c.tree.notes)
 	if all := c.Ignored(); len(all) > 0 {
@@ -77,7 +78,7 @@ func (c *Check) Warnings() []string {
 	return w
 }
 
-// table writes keys without effect in columns, with a heading for each of the two kinds.
+// table formats keys without effect in columns, with a heading for each of the two kinds.
 func table(all []Ignored) string {
 	var out strings.Builder
 	out.WriteString("keys without effect here")
@@ -102,7 +103,7 @@ func table(all []Ignored) string {
 	return strings.Join(lines, "\n")
 }
 
-// short cuts a value to the width of its column.
+// short shortens a value to the width of its column.
 func short(value string) string {
 	if r := []rune(value); len(r) > 32 {
 		return string(r[:31]) + "…"

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-const maxText = 1 << 16 // bytes of one value after interpolation
+const maxText = 1 << 16 // largest value after interpolation, in bytes
 
-// interpolate replaces every interpolation in the tree by what it stands for, in OmegaConf's
+// interpolate replaces every interpolation in the tree by its value. It supports OmegaConf's
 // notation:
 //
 //	${a.b}  ${a.list[0]}            another value, a map or a list too
@@ -26,13 +26,13 @@ func (t *Tree) interpolate() {
 	in.walk(t.root, "")
 }
 
-// An interpolation resolves the values of one tree; a value is resolved in its place, once.
+// An interpolation resolves the values of one tree, each once and in its place.
 type interpolation struct {
 	tree  *Tree
 	state map[*node]progress
-	trail []string // keys being resolved, each because of the one before
-	nodes int      // copied so far
-	depth int      // of interpolations within, or because of, interpolations
+	trail []string // keys being resolved, each referenced by the last one
+	nodes int      // number of nodes copied so far
+	depth int      // nesting of interpolations
 }
 
 func newInterpolation(t *Tree) *interpolation {
@@ -55,12 +55,12 @@ func (in *interpolation) walk(n *node, key string) {
 		return
 	}
 	if err := in.resolve(n, key); err != nil {
-		n.wrong = err // a mistake if anybody asks for the value
+		n.wrong = err // an error only if the value is used
 	}
 }
 
-// resolve replaces the scalar n, which stands at key, if it holds an interpolation; of a dict or
-// list, all that it holds.
+// resolve replaces the scalar n of key if it has interpolations. In a dict or list it resolves all
+// items.
 func (in *interpolation) resolve(n *node, key string) error {
 	if n.kind != scalar {
 		for i, item := range n.items {
@@ -94,20 +94,20 @@ func (in *interpolation) resolve(n *node, key string) error {
 	return nil
 }
 
-// text returns what the scalar n at key stands for.
+// text returns the value of the scalar n of key.
 func (in *interpolation) text(n *node, key string) (*node, error) {
 	v, err := in.expand(n.value, key)
 	if err != nil {
 		return nil, err
 	}
-	if v == nil { // nothing to replace in it
+	if v == nil { // no interpolation
 		return n, nil
 	}
 	return v, nil
 }
 
-// expand replaces the interpolations of s. One that is all of s keeps its type, else the result is
-// text. nil: there are none.
+// expand replaces the interpolations of s. If s is a single interpolation, the value keeps its
+// type; otherwise the result is text. It returns nil if s has no interpolation.
 func (in *interpolation) expand(s, key string) (*node, error) {
 	var out strings.Builder
 	found := false
@@ -150,8 +150,8 @@ func (in *interpolation) expand(s, key string) (*node, error) {
 	return &node{tag: strTag, value: out.String()}, nil
 }
 
-// closing returns the index of the } that ends a body, over nested ones and quoted text; -1 when
-// there is none.
+// closing returns the index of the } that closes a body, skipping nested braces and quoted text; -1
+// if there is none.
 func closing(s string) int {
 	depth, quote := 0, byte(0)
 	for i := 0; i < len(s); i++ {
@@ -173,8 +173,8 @@ func closing(s string) int {
 	return -1
 }
 
-// evaluate returns the value of one ${body}: of a resolver when it has the form name:arguments,
-// else of a key.
+// evaluate returns the value of one ${body}: the result of a resolver if body has the form
+// name:arguments, otherwise the value of a key.
 func (in *interpolation) evaluate(body, key string) (*node, error) {
 	if in.depth++; in.depth > maxDepth {
 		return nil, errors.New("interpolations nested too deeply")
@@ -205,8 +205,8 @@ func (in *interpolation) evaluate(body, key string) (*node, error) {
 	return in.lookup(strings.TrimSpace(body), key)
 }
 
-// selected returns the value of the key that the first argument names, else the second one, else
-// null.
+// selected returns the value of the key named by the first argument, or else the second argument,
+// or else null.
 func (in *interpolation) selected(args []*node, key string) (*node, error) {
 	if len(args) < 1 || len(args) > 2 || args[0].kind != scalar {
 		return nil, errors.New("oc.select: expected a key, and a value for where it is not given")
@@ -220,7 +220,7 @@ func (in *interpolation) selected(args []*node, key string) (*node, error) {
 	return plain("null", ""), nil
 }
 
-// noKey is the error of a lookup that finds nothing: what it looked for.
+// noKey is the error of a lookup without a result; it holds the path.
 type noKey string
 
 func (path noKey) Error() string { return fmt.Sprintf("${%s}: no such key", string(path)) }
@@ -236,7 +236,7 @@ func (in *interpolation) argument(text, key string) (*node, error) {
 	return v, err
 }
 
-// split cuts arguments at the commas that are not inside quotes or braces.
+// split splits arguments at the commas outside of quotes and braces.
 func split(s string) []string {
 	var args []string
 	depth, quote, start := 0, byte(0), 0
@@ -259,7 +259,7 @@ func split(s string) []string {
 	return append(args, s[start:])
 }
 
-// lookup returns a copy of the value that path names, seen from key.
+// lookup returns a copy of the value at path, relative to key.
 func (in *interpolation) lookup(path, key string) (*node, error) {
 	absolute := strings.NewReplacer("[", ".", "]", "").Replace(path)
 	if up := len(absolute) - len(strings.TrimLeft(absolute, ".")); up > 0 {
@@ -269,7 +269,7 @@ func (in *interpolation) lookup(path, key string) (*node, error) {
 		}
 		absolute = join(strings.Join(names[:len(names)-up], "."), absolute[up:])
 	}
-	for _, name := range []string{absolute, in.tree.today(absolute)} {
+	for _, name := range []string{absolute, in.tree.currentName(absolute)} {
 		n, err := in.descend(in.tree.root, name)
 		if err != nil {
 			return nil, err
@@ -278,13 +278,13 @@ func (in *interpolation) lookup(path, key string) (*node, error) {
 			return in.copy(n)
 		}
 	}
-	if n := in.tree.defaults.find(in.tree.today(absolute)); n != nil {
+	if n := in.tree.defaults.find(in.tree.currentName(absolute)); n != nil {
 		return in.copy(n)
 	}
 	return nil, noKey(path)
 }
 
-// descend follows a dotted key, resolving what it meets; nil when there is nothing.
+// descend follows a dotted key and resolves values on the way. It returns nil if there is no value.
 func (in *interpolation) descend(n *node, path string) (*node, error) {
 	at := ""
 	for name := range strings.SplitSeq(path, ".") {
@@ -301,7 +301,7 @@ func (in *interpolation) descend(n *node, path string) (*node, error) {
 	return n, in.resolve(n, at)
 }
 
-// copy clones n within the budget that keeps maps of maps of maps from exploding.
+// copy clones n. A budget of nodes limits nested references.
 func (in *interpolation) copy(n *node) (*node, error) {
 	if in.nodes += n.size(); in.nodes > maxNodes {
 		return nil, fmt.Errorf("interpolations copy more than %d values", maxNodes)
@@ -311,7 +311,7 @@ func (in *interpolation) copy(n *node) (*node, error) {
 	return c, nil
 }
 
-// done marks n and all below it as resolved: a ${ that is still there was escaped.
+// done marks n and all nodes below it as resolved: a remaining ${ was escaped.
 func (in *interpolation) done(n *node) {
 	in.state[n] = resolved
 	for _, item := range n.items {
@@ -319,7 +319,7 @@ func (in *interpolation) done(n *node) {
 	}
 }
 
-// call computes a resolver.
+// call evaluates a resolver.
 func call(name string, args []*node) (*node, error) {
 	arity := map[string][2]int{"oc.env": {1, 2}, "multiply": {2, 2}, "int_div": {2, 2}, "subtract": {2, 2},
 		"not": {1, 1}, "torch.dtype": {1, 1}, "oc.decode": {1, 1}}
@@ -357,14 +357,14 @@ func call(name string, args []*node) (*node, error) {
 		n := plain(args[0].value, "")
 		n.decimal = args[0].decimal
 		return n, nil
-	case "torch.dtype": // RLinf's name of a number type, which stands for itself
+	case "torch.dtype": // name of a number type in RLinf, kept as text
 		return args[0], nil
 	}
 	return arithmetic(name, args[0], args[1])
 }
 
-// arithmetic computes multiply, subtract and int_div: of integers an integer, else of floats.
-// int_div rounds down.
+// arithmetic evaluates multiply, subtract and int_div. Integers give an integer, other numbers a
+// float. int_div rounds down.
 func arithmetic(name string, a, b *node) (*node, error) {
 	for _, n := range []*node{a, b} {
 		if want := n.ambiguous(); want != "" {

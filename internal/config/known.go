@@ -6,30 +6,30 @@ import (
 	"strings"
 )
 
-// Known is a key of another program whose configurations are read here, but which means nothing
-// here.
+// Known describes a key of another program that has no effect here.
 type Known struct {
-	Key string // dotted; * stands for any one name, a final ** for everything from there on
-	// Idle are values that ask for nothing beside those that never do: null, None, false, 0, "" and
-	// empty lists and maps. They are as written, but true for True.
+	Key string // dotted; * matches any one name, and ** at the end matches all names below
+	// Idle are further values that disable the feature, besides null, None, false, 0, "" and empty
+	// lists and maps. Idle values are compared as written, except that true matches True.
 	Idle []string
-	// Instead says what happens in place of what the key asks for, where that changes what is
-	// learnt. "": it changes no more than speed, memory, or what is written.
+	// Instead says what happens here instead, if this changes training results. "" means that the
+	// key affects only speed, memory or output.
 	Instead string
-	// Reason says why it has no effect, where it changes nothing that is learnt.
+	// Reason says why the key has no effect, if it does not change training results.
 	Reason string
-	// Switch names a key below a Key that ends in **: where it is absent or idle, all of it is.
+	// Switch names a key below a Key that ends in **. If it is absent or disabled, all keys below
+	// are.
 	Switch string
 }
 
-// Covers reports whether k stands for the dotted key.
+// Covers reports whether k matches the dotted key.
 func (k Known) Covers(key string) bool { return matches(k.Key, key) == whole }
 
-// Siblings are what a key that no field has a name for might have been meant as.
+// siblings are the candidates for a misspelt key.
 type siblings struct {
-	names []string // of the fields beside it
-	all   []string // of every field
-	own   []string // sections that have keys of a user's own part
+	names []string // keys of the fields in the same section
+	all   []string // keys of all fields
+	own   []string // sections with keys of a user's own part
 }
 
 // owner returns the owner of key by Options.Owner.
@@ -40,22 +40,22 @@ func (c *Check) owner(key string) (string, bool) {
 	return c.tree.options.Owner(key)
 }
 
-// classify reports a key, counted from the root, that no field has a name for. A known key that
-// asks for nothing is not reported, and a known key that asks for something is a line in the common
-// warning. An unknown key, or another part's, is an error.
+// classify handles a key, from the root, without a field. A known key whose feature is disabled is
+// accepted; any other known key is added to the keys without effect. An unknown key, or the key of
+// a part that is not chosen, is an error.
 func (c *Check) classify(n *node, key string, beside siblings) {
-	var above bool // key holds known keys
+	var above bool // key is a section of known keys
 	owner, owned := c.owner(key)
 	name := key[strings.LastIndexByte(key, '.')+1:]
 	for _, k := range c.tree.options.Known {
 		match := matches(k.Key, key)
 		if section, any := strings.CutSuffix(k.Key, ".**"); any && (slices.Contains(beside.own, section) ||
 			owned && join(section, name) == key) {
-			match = none // it stands for keys of which nothing is known
+			match = none // the pattern covers only unlisted keys
 		}
 		switch match {
 		case whole:
-			if s := n.child(k.Switch); k.Switch == "" || s != nil && !k.asksNothing(s) {
+			if s := n.child(k.Switch); k.Switch == "" || s != nil && !k.isDisabled(s) {
 				c.judge(n, key, k)
 			}
 			return
@@ -82,14 +82,14 @@ func (c *Check) classify(n *node, key string, beside siblings) {
 	c.report(&FieldError{Origin: n.origin, Key: key, Want: want})
 }
 
-// meant returns the key that was most likely meant by the one at which n stands; "" for none.
+// meant returns the most likely correction of the misspelt key of n, or "".
 func (s siblings) meant(n *node, key string) string {
 	name := key[strings.LastIndexByte(key, '.')+1:]
 	near := Nearest(name, s.names)
 	if name != key {
 		return cmp.Or(near, endingIn(name, s.all))
 	}
-	for n.kind == dict && len(n.keys) == 1 { // at the root the sections before a key may be missing
+	for n.kind == dict && len(n.keys) == 1 { // at the root, sections before the key may be missing
 		key, n = join(key, n.keys[0]), n.items[0]
 	}
 	full := Likeliest(key, s.all)
@@ -100,12 +100,12 @@ func (s siblings) meant(n *node, key string) string {
 	return near
 }
 
-// judge notes the values at and below key that ask for something.
+// judge adds the values at and below key to the keys without effect, unless they are disabled.
 func (c *Check) judge(n *node, key string, k Known) {
-	if slices.ContainsFunc(c.tree.said, func(s string) bool { return key == s || strings.HasPrefix(key, s+".") }) {
+	if slices.ContainsFunc(c.tree.repeated, func(s string) bool { return key == s || strings.HasPrefix(key, s+".") }) {
 		return
 	}
-	for _, other := range c.tree.options.Known { // below a key that stands for all below it
+	for _, other := range c.tree.options.Known { // a longer pattern is more specific
 		if len(other.Key) > len(k.Key) && other.Covers(key) && n.kind == scalar {
 			k = other
 		}
@@ -117,19 +117,19 @@ func (c *Check) judge(n *node, key string, k Known) {
 	for i, item := range n.items {
 		c.judge(item, join(key, n.name(i)), k)
 	}
-	if n.kind != scalar || k.asksNothing(n) {
+	if n.kind != scalar || k.isDisabled(n) {
 		return
 	}
 	c.ignore(Ignored{Key: key, Value: n.what(), Instead: k.Instead, Reason: k.Reason})
 }
 
-// judgeList notes a list of scalars as one value, if any of them asks for something.
+// judgeList adds a list of scalars as one value, unless all of them are disabled.
 func (c *Check) judgeList(n *node, key string, k Known) {
 	var items []string
 	asks := false
 	for _, item := range n.items {
 		items = append(items, item.what())
-		asks = asks || !k.asksNothing(item)
+		asks = asks || !k.isDisabled(item)
 	}
 	if asks {
 		c.ignore(Ignored{Key: key, Value: "[" + strings.Join(items, ", ") + "]", Instead: k.Instead,
@@ -137,8 +137,8 @@ func (c *Check) judgeList(n *node, key string, k Known) {
 	}
 }
 
-// asksNothing tells whether the scalar n is a value that does.
-func (k Known) asksNothing(n *node) bool {
+// isDisabled reports whether n turns the feature off (false, null, …).
+func (k Known) isDisabled(n *node) bool {
 	switch n.tag {
 	case nullTag:
 		return true
@@ -154,14 +154,14 @@ func (k Known) asksNothing(n *node) bool {
 	return n.value == "" || n.value == pythonNone || slices.Contains(k.Idle, n.text())
 }
 
-// pythonNone is how Python writes null, which recipes sometimes do in YAML too, where it is text.
+// pythonNone is how Python writes null. Recipes sometimes use it in YAML, where it is text.
 const pythonNone = "None"
 
 type match uint8
 
 const (
 	none   match = iota
-	prefix       // the pattern goes on below the key
+	prefix       // the pattern matches keys below the key
 	whole
 )
 

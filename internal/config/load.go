@@ -14,50 +14,50 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// Options describe the keys that Load and Decode know beforehand.
+// Options configure Load and Decode.
 type Options struct {
-	// Text is what ReadOnce has read; nil: Load reads the file.
+	// Text is the text of the file, read by ReadOnce; nil means that Load reads the file.
 	Text []byte
-	// SearchPath lists folders in which presets are looked for, after the folder of the file and
-	// those of its hydra.searchpath.
+	// SearchPath lists folders of presets. They are searched after the folder of the file and the
+	// folders of its hydra.searchpath.
 	SearchPath []string
 	// Aliases are old names of keys.
 	Aliases []Alias
-	// Known are keys of another program that mean nothing here.
+	// Known are keys of other programs without effect here.
 	Known []Known
-	// Defaults is a value whose YAML holds the defaults, which interpolations may name; nil: they
-	// see only what files and overrides give.
+	// Defaults is a value whose YAML form has the defaults that interpolations may refer to. If it is
+	// nil, they may refer only to given values.
 	Defaults any
-	// Rewrite, if it is not nil, is called when the file and the command line are read, to write what
-	// another program says in other words as it is here.
+	// Rewrite, unless nil, is called after the file and the command line were read. It may translate
+	// other programs' keys.
 	Rewrite func(t *Tree)
-	// Choose, if it is not nil, is called before Defaults are read, to give them the keys of a
-	// user's own parts: which parts there are, the values say that were given under other keys. It
-	// returns further Known keys, which depend on these values too.
+	// Choose, unless nil, is called before Defaults are read. It adds the keys of users' own parts to
+	// Defaults; values given under other keys choose the parts. It returns further Known keys that
+	// depend on these values.
 	Choose func(given func(key string) (string, bool)) []Known
-	// Overriding, if it is not nil, is called before the command line sets key, a dotted one. It
-	// may Remove what files say under other keys, which would count more than what key gets.
+	// Overriding, unless nil, is called before the command line sets a dotted key. It may Remove keys of
+	// the files that would take precedence over it.
 	Overriding func(t *Tree, key string)
-	// Owner, if it is not nil, says to which part a key belongs that Defaults have no field for; ""
-	// with true: to one that may have been chosen under a name that is not known.
+	// Owner, unless nil, returns the part that owns a key without a field in Defaults. ok with an empty
+	// part means that a part of an unknown name may own it.
 	Owner func(key string) (part string, ok bool)
 }
 
-// A Tree is a configuration read whole: the file over its presets, overrides over both,
-// interpolations replaced.
+// A Tree is a complete configuration: presets, then the file, then overrides, with interpolations
+// replaced.
 type Tree struct {
 	file     string
 	root     *node
 	defaults *node
 	options  Options
-	notes    []string      // old names that were used
-	said     []string      // keys that another one says, too
-	problems []*FieldError // found while reading; Decode reports them with its own
+	notes    []string      // warnings about old names
+	repeated []string      // keys that repeat the value of another key
+	problems []*FieldError // mistakes found while reading; Decode reports them too
 }
 
-// Load reads the file at path with its presets and lays overrides over it (Hydra's grammar, see
-// override). The error, a FieldError, is for what cannot be read at all: no such file, not YAML.
-// All else that is wrong comes from Decode.
+// Load reads the file at path with its presets and applies the overrides (Hydra's grammar, see
+// override). It returns a FieldError only for a file that cannot be read at all. Decode reports all
+// other mistakes.
 func Load(path string, overrides []string, options Options) (*Tree, error) {
 	t := &Tree{file: path, options: options, root: &node{origin: path, kind: dict}}
 	text, err := options.Text, error(nil)
@@ -82,8 +82,7 @@ func Load(path string, overrides []string, options Options) (*Tree, error) {
 	return t, t.finish()
 }
 
-// Parse reads a configuration from text, which is whole: without presets. name stands for the file
-// in origins.
+// Parse reads a configuration from text, without presets. Origins show name as the file.
 func Parse(name string, text []byte, options Options) (*Tree, error) {
 	t := &Tree{file: name, options: options, root: &node{origin: name, kind: dict}}
 	main, problems, err := parse(name, text)
@@ -115,8 +114,8 @@ func (t *Tree) finish() error {
 	return nil
 }
 
-// Given returns the scalar at key, if there is one, with its interpolations replaced by what is
-// given.
+// Given returns the scalar at key, with its interpolations replaced by given values. ok is false if
+// there is none.
 func (t *Tree) Given(key string) (string, bool) {
 	n := t.root.find(key)
 	if n == nil || n.kind != scalar || n.isNull() {
@@ -124,7 +123,7 @@ func (t *Tree) Given(key string) (string, bool) {
 	}
 	n, err := newInterpolation(t).text(n.clone(), key)
 	if err != nil || n.kind != scalar {
-		return "", false // which is reported when all are replaced
+		return "", false // interpolate reports it later
 	}
 	return n.value, true
 }
@@ -135,14 +134,14 @@ func (t *Tree) Overridden(key string) bool {
 	return n != nil && n.origin == commandLine
 }
 
-// Null reports whether key was given and has no value.
+// Null reports whether key was given as null.
 func (t *Tree) Null(key string) bool {
 	n := t.root.find(key)
 	return n != nil && n.isNull()
 }
 
-// Stand lets the scalar at from, if there is one, stand for key to: to gets its value if it has none. If
-// both have the same value, from is not reported as a key without effect.
+// Stand copies the scalar at from, if there is one, to the key to, unless to has another value. from is
+// then not reported as a key without effect.
 func (t *Tree) Stand(to, from string) {
 	text, ok := t.Given(from)
 	if !ok {
@@ -152,7 +151,7 @@ func (t *Tree) Stand(to, from string) {
 	if !given && t.root.find(to) != nil && !t.Null(to) || given && is != "" && is != text {
 		return
 	}
-	t.said = append(t.said, from)
+	t.repeated = append(t.repeated, from)
 	n := plain(text, t.origin(from))
 	section, name := to[:max(strings.LastIndexByte(to, '.'), 0)], to[strings.LastIndexByte(to, '.')+1:]
 	if at := t.root.find(section); given && is == text {
@@ -164,7 +163,7 @@ func (t *Tree) Stand(to, from string) {
 	t.root = t.root.merge(nest(to, n))
 }
 
-// Section lets the keys at from stand for those at to, where there is nothing.
+// Section copies the section from to the section to, if to was not given.
 func (t *Tree) Section(to, from string) {
 	n := t.root.find(from)
 	if n == nil || n.kind != dict || t.root.find(to) != nil {
@@ -172,27 +171,27 @@ func (t *Tree) Section(to, from string) {
 	}
 	t.root = t.root.merge(nest(to, n.clone()))
 	for _, name := range n.keys {
-		t.said = append(t.said, join(from, name))
+		t.repeated = append(t.repeated, join(from, name))
 	}
 }
 
-// Said lets key be no key without effect: another one says the same.
-func (t *Tree) Said(key string) { t.said = append(t.said, key) }
+// Said marks key as a repetition of another key, so that it is not reported as a key without effect.
+func (t *Tree) Said(key string) { t.repeated = append(t.repeated, key) }
 
-// Set gives key, which was given, the value that text is in YAML.
+// Set changes the value of a given key to text, parsed as YAML.
 func (t *Tree) Set(key, text string) {
 	if n := t.root.find(key); n != nil {
 		*n = *plain(text, n.origin)
 	}
 }
 
-// Remove takes key away, so that its default counts. A key that was not given stays so.
+// Remove removes key, so that its default applies. A key that was not given is ignored.
 func (t *Tree) Remove(key string) { t.root.take(key) }
 
-// has tells whether key, dotted, was given.
+// has reports whether the dotted key was given.
 func (t *Tree) has(key string) bool { return t.root.find(key) != nil }
 
-// origin says where key was given; where it was not, the section that it belongs to, or the file.
+// origin returns where key was given. If it was not, it returns the origin of its section, or the file.
 func (t *Tree) origin(key string) string {
 	for key != "" {
 		if n := t.root.find(key); n != nil {
@@ -203,7 +202,7 @@ func (t *Tree) origin(key string) string {
 	return t.file
 }
 
-// problem returns a FieldError about the value of key; for nil it does not say the value.
+// problem returns a FieldError about key. With a nil value it omits the value.
 func (t *Tree) problem(key string, value any, want string) *FieldError {
 	e := &FieldError{Origin: t.origin(key), Key: key, Want: "expected " + want}
 	switch {
@@ -218,7 +217,7 @@ func (t *Tree) problem(key string, value any, want string) *FieldError {
 	return e
 }
 
-// mostText is the greatest size of a file, in bytes.
+// mostText is the largest size of a file, in bytes.
 const mostText = 16 << 20
 
 // ReadOnce reads the text of a configuration from path, which may be a pipe.
@@ -230,7 +229,7 @@ func ReadOnce(path string) ([]byte, error) {
 	return text, nil
 }
 
-// parsed returns what text says, which was read from path.
+// parsed parses the text of the file at path.
 func (t *Tree) parsed(path string, text []byte) (*node, error) {
 	root, problems, err := parse(path, text)
 	t.problems = append(t.problems, problems...)
@@ -251,15 +250,14 @@ func readError(err error) string {
 	return "cannot be read: " + err.Error()
 }
 
-// searchPath takes hydra's own section out of the main file and returns the folders in which
-// presets are looked for.
+// searchPath removes the section hydra from the main file and returns the folders to search for presets.
 func (t *Tree) searchPath(main *node) []string {
 	folders := []string{filepath.Dir(t.file)}
 	if hydra := main.remove("hydra"); hydra != nil {
 		if paths := hydra.child("searchpath"); paths != nil {
 			for _, p := range paths.items {
-				// One that names a variable which is not set is of another machine: what it should
-				// give is missed by name.
+				// A path with an unset variable belongs to another machine; presets that are then
+				// missing are reported by name.
 				if n, err := newInterpolation(t).text(p, ""); err == nil {
 					folders = append(folders, strings.TrimPrefix(n.value, "file://"))
 				}
@@ -269,8 +267,8 @@ func (t *Tree) searchPath(main *node) []string {
 	return append(folders, t.options.SearchPath...)
 }
 
-// include lays a file over the tree at the key mount ("" for the root): first the presets of its
-// defaults list, then itself, or in the list's order where that names _self_.
+// include merges a file into the tree at the key mount ("" for the root). The presets of its defaults
+// list come first, then the file; _self_ in the list changes the order.
 func (t *Tree) include(file *node, path, mount string, folders, stack []string) error {
 	stack = append(stack, path)
 	self := func() { t.lay(nest(mount, file)) }
@@ -305,22 +303,22 @@ func (t *Tree) include(file *node, path, mount string, folders, stack []string) 
 	return nil
 }
 
-// lay merges source, a dict from the root, over the tree, under today's names.
+// lay merges source, a dict from the root, into the tree under current names.
 func (t *Tree) lay(source *node) {
 	t.rename(source)
 	t.root = t.root.merge(source)
 }
 
-// A preset is one entry of a defaults list. The zero preset asks for nothing.
+// A preset is one entry of a defaults list. The zero preset includes nothing.
 type preset struct {
-	path     string // without .yaml; a leading / starts from the search path alone
+	path     string // without .yaml; a leading / restricts it to the search path
 	mount    string
 	self     bool
 	optional bool
 }
 
-// parsePreset reads an entry in Hydra's forms: group/name@mount, group@mount: name, group/name
-// (mounted at group), _self_.
+// parsePreset parses an entry in Hydra's forms: group/name@mount, group@mount: name, group/name (mounted
+// at group), or _self_.
 func parsePreset(item *node, mount string) (preset, error) {
 	var p preset
 	text := item.value
@@ -346,7 +344,7 @@ func parsePreset(item *node, mount string) (preset, error) {
 		return p, nil
 	}
 	if rest, ok := strings.CutPrefix(text, "override "); ok || strings.HasPrefix(rest, "hydra/") {
-		return p, nil // hydra's logging and launching, which the job does without
+		return p, nil // hydra's logging and launcher, which are not needed
 	}
 	path, at, mounted := strings.Cut(text, "@")
 	p.path = strings.TrimSuffix(path, ".yaml")
@@ -368,7 +366,7 @@ func parsePreset(item *node, mount string) (preset, error) {
 	return p, nil
 }
 
-// preset finds p in the folder of the file that names it or on the search path, and includes it.
+// preset finds p in the folder of the file that names it or in the search path, and includes it.
 func (t *Tree) preset(p preset, origin, folder string, folders, stack []string) error {
 	if !strings.HasPrefix(p.path, "/") {
 		folders = append([]string{folder}, folders...)

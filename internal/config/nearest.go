@@ -2,9 +2,9 @@ package config
 
 import "strings"
 
-// Nearest returns the candidate that differs least from key, by Levenshtein distance, or "" when
-// none is near enough to be a slip of the fingers. That is a third of the key's letters, and at least
-// two, or one in a key of four letters or fewer.
+// Nearest returns the candidate with the smallest Levenshtein distance from key, or "" if none is
+// close enough for a typing mistake. The limit is a third of the key's letters, but at least two, or
+// one in a key of at most four letters.
 func Nearest(key string, candidates []string) string {
 	best, limit := "", max(2, len(key)/3)
 	if len(key) <= 4 {
@@ -18,9 +18,9 @@ func Nearest(key string, candidates []string) string {
 	return best
 }
 
-// Likeliest returns the dotted key that most likely was meant by key, which may lack the sections
-// before it; "" where none is likely. That is a key which ends in it, else one that is spelt much
-// like it, else one whose last name is.
+// Likeliest returns the candidate that a dotted key most likely stands for, or "". The sections at
+// its start may be missing. A candidate that ends in key comes first, then one with similar spelling,
+// then one with a similar last name.
 func Likeliest(key string, candidates []string) string {
 	if full := endingIn(key, candidates); full != "" {
 		return full
@@ -39,8 +39,7 @@ func Likeliest(key string, candidates []string) string {
 	return best
 }
 
-// endingIn returns the candidate with the fewest names of those that end in a dotted key; "" for
-// none.
+// endingIn returns the shortest candidate that ends in the dotted key, or "".
 func endingIn(key string, candidates []string) string {
 	best := ""
 	for _, c := range candidates {
@@ -51,8 +50,8 @@ func endingIn(key string, candidates []string) string {
 	return best
 }
 
-// distance is the number of letters to insert, delete, replace or swap with their neighbour that
-// turns a into b (optimal string alignment).
+// distance returns the number of insertions, deletions, replacements and swaps of neighbouring
+// letters that turn a into b (optimal string alignment).
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	before, last, row := make([]int, len(y)+1), make([]int, len(y)+1), make([]int, len(y)+1)

@@ -8,18 +8,18 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A node is one value of a configuration and where it was written.
+// A node is a value of a configuration with its origin.
 type node struct {
 	origin string
 	kind   kind
 	tag    string   // scalar: !!str, !!int, !!float, !!bool or !!null
 	value  string   // scalar: as written
-	wrong  error    // scalar: why its interpolation cannot be replaced
+	wrong  error    // scalar: error of its interpolation
 	quote  string   // scalar: the quotes around it, "" for none
-	keys   []string // dict: the name of each item
-	items  []*node  // dict and list
+	keys   []string // dict: names of the items
+	items  []*node  // items of a dict or list
 
-	decimal bool // scalar: of the command line or the environment, where a leading zero means nothing
+	decimal bool // scalar: from the command line or the environment, where a leading zero has no meaning
 }
 
 type kind uint8
@@ -38,13 +38,14 @@ const (
 	nullTag  = "!!null"
 )
 
-// plain makes a scalar from unquoted text, of the type that YAML gives it.
+// plain makes a scalar from unquoted text, with the type that YAML gives it.
 func plain(text, origin string) *node {
 	return &node{origin: origin, tag: scalarTag((&yaml.Node{Kind: yaml.ScalarNode, Value: text}).ShortTag()),
 		value: text}
 }
 
-// scalarTag reduces the tag of a scalar to those that a configuration has: a date, say, is text.
+// scalarTag maps the tag of a scalar to one that a configuration has; a date, for example, becomes
+// text.
 func scalarTag(tag string) string {
 	switch tag {
 	case intTag, floatTag, boolTag, nullTag:
@@ -53,8 +54,7 @@ func scalarTag(tag string) string {
 	return strTag
 }
 
-// text returns the scalar n as written, except for true and false, which have one spelling: True and
-// TRUE are true.
+// text returns the scalar as written, except that True and TRUE become true, and likewise for false.
 func (n *node) text() string {
 	if n.tag == boolTag {
 		return strings.ToLower(n.value)
@@ -64,7 +64,7 @@ func (n *node) text() string {
 
 func (n *node) isNull() bool { return n.kind == scalar && n.tag == nullTag }
 
-// what names the type of n for an error.
+// what describes the value for an error message.
 func (n *node) what() string {
 	switch {
 	case n.kind == dict:
@@ -79,7 +79,7 @@ func (n *node) what() string {
 	return n.value
 }
 
-// name returns the name of an item: its key in a dict, its index in a list.
+// name returns the name of item i: its key in a dict, its index in a list.
 func (n *node) name(i int) string {
 	if n.kind == dict {
 		return n.keys[i]
@@ -87,7 +87,7 @@ func (n *node) name(i int) string {
 	return strconv.Itoa(i)
 }
 
-// child returns the item under key: a name in a dict, an index in a list. nil when there is none.
+// child returns the item with a name (dict) or an index (list), or nil.
 func (n *node) child(key string) *node {
 	if n == nil {
 		return nil
@@ -105,7 +105,7 @@ func (n *node) child(key string) *node {
 	return nil
 }
 
-// find returns the node at a dotted key, nil when there is none. A nil node has none.
+// find returns the node at a dotted key, or nil. n may be nil.
 func (n *node) find(key string) *node {
 	if key == "" || n == nil {
 		return n
@@ -118,7 +118,7 @@ func (n *node) find(key string) *node {
 	return n
 }
 
-// set puts v under key in a dict, in place of what stood there.
+// set sets key in a dict to v.
 func (n *node) set(key string, v *node) {
 	if i := slices.Index(n.keys, key); i >= 0 {
 		n.items[i] = v
@@ -127,7 +127,7 @@ func (n *node) set(key string, v *node) {
 	n.keys, n.items = append(n.keys, key), append(n.items, v)
 }
 
-// remove takes key out of a dict and returns what stood there, nil for nothing.
+// remove removes key from a dict and returns its value, or nil.
 func (n *node) remove(key string) *node {
 	i := slices.Index(n.keys, key)
 	if n.kind != dict || i < 0 {
@@ -138,8 +138,8 @@ func (n *node) remove(key string) *node {
 	return v
 }
 
-// take removes the node at a dotted key and returns it, nil for nothing; a dict that it leaves
-// empty goes too.
+// take removes the node at a dotted key and returns it, or nil. Dicts that become empty are removed
+// too.
 func (n *node) take(key string) *node {
 	first, rest, deeper := strings.Cut(key, ".")
 	if !deeper {
@@ -156,7 +156,7 @@ func (n *node) take(key string) *node {
 	return v
 }
 
-// nest wraps v in dicts so that it stands at a dotted key.
+// nest wraps v in dicts, so that it is at a dotted key.
 func nest(key string, v *node) *node {
 	if key == "" {
 		return v
@@ -165,9 +165,10 @@ func nest(key string, v *node) *node {
 	return &node{origin: v.origin, kind: dict, keys: []string{first}, items: []*node{nest(rest, v)}}
 }
 
-// merge lays src over n: dicts item by item, a dict over a list where its keys are indices of the
-// list, anything else replaces what was there. A null leaves a dict as it is, since a section whose
-// keys are all commented out reads as null. n is changed, and the result may share nodes with both.
+// merge merges src into n and returns the result. Dicts are merged item by item, and a dict into a
+// list if its keys are indices of the list. Other values are replaced. A null does not change a
+// dict, because a section whose keys are all commented out reads as null. n is changed, and the
+// result may share nodes with both.
 func (n *node) merge(src *node) *node {
 	switch {
 	case n == nil:
@@ -185,7 +186,7 @@ func (n *node) merge(src *node) *node {
 	case n.kind != dict || src.kind != dict:
 		return src
 	}
-	if src.origin != commandLine { // the section of the file on top is where a key that is missing should be looked for
+	if src.origin != commandLine { // a missing key should be looked for in the last file
 		n.origin = src.origin
 	}
 	for i, key := range src.keys {
@@ -194,7 +195,7 @@ func (n *node) merge(src *node) *node {
 	return n
 }
 
-// clone copies n with everything below it.
+// clone copies n and all nodes below it.
 func (n *node) clone() *node {
 	c := *n
 	c.keys = slices.Clone(n.keys)
@@ -205,7 +206,7 @@ func (n *node) clone() *node {
 	return &c
 }
 
-// size counts n and all below it.
+// size returns the number of nodes in n.
 func (n *node) size() int {
 	size := 1
 	for _, item := range n.items {
@@ -214,7 +215,7 @@ func (n *node) size() int {
 	return size
 }
 
-// yaml returns n as the YAML library has it.
+// yaml converts n to a node of the YAML library.
 func (n *node) yaml() *yaml.Node {
 	if n.kind == scalar {
 		y := &yaml.Node{Kind: yaml.ScalarNode, Tag: n.tag, Value: n.value}

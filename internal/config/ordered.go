@@ -8,7 +8,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A Map is a map of the configuration whose order means something.
+// A Map is a map in the configuration whose order matters.
 type Map[T any] []Entry[T]
 
 // An Entry is one key of a Map with its value.
@@ -31,26 +31,26 @@ func (m Map[T]) MarshalYAML() (any, error) {
 	return y, nil
 }
 
-// ordered is a Map of any type, as the decoder sees it.
+// ordered is the decoder's view of a Map of any type.
 type ordered interface {
 	add(key string) reflect.Value
 }
 
 var _ ordered = (*Map[int])(nil)
 
-// add appends an entry and returns its value to be filled in.
+// add appends an entry and returns its value, for the caller to set.
 func (m *Map[T]) add(key string) reflect.Value {
 	*m = append(*m, Entry[T]{Key: key})
 	return reflect.ValueOf(&(*m)[len(*m)-1].Value).Elem()
 }
 
-// Words is a list of words that may also be written as one text, with commas between them.
+// Words is a list of words. In YAML it may also be one text of words, separated by commas.
 type Words []string
 
 // String joins the words with commas.
 func (w Words) String() string { return strings.Join(w, ",") }
 
-// UnmarshalYAML reads a list, or the words of one text.
+// UnmarshalYAML reads a list or a comma-separated text.
 func (w *Words) UnmarshalYAML(y *yaml.Node) error {
 	if y.Kind == yaml.ScalarNode {
 		*w = nil

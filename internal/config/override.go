@@ -4,7 +4,7 @@ import "strings"
 
 const commandLine = "command line"
 
-// override applies one override of the command line, in Hydra's forms:
+// override applies one override of the command line. It supports Hydra's forms:
 //
 //	key=value     sets a dotted key: a word, a number, null, "quoted", [a, list], {a: map}
 //	key=          sets it to the empty string
@@ -20,7 +20,7 @@ func (t *Tree) override(text string) *FieldError {
 	if !validKey(key) {
 		return wrong("", show(text), "expected key=value with a dotted key, as runner.max_epochs=10")
 	}
-	there := t.root.find(t.today(key))
+	there := t.root.find(t.currentName(key))
 	switch mark {
 	case "~":
 		if there == nil {
@@ -29,7 +29,7 @@ func (t *Tree) override(text string) *FieldError {
 		if hasValue && there.value != strings.TrimSpace(value) {
 			return wrong(key, there.what(), "not removed, the value is not "+value)
 		}
-		t.root.take(t.today(key))
+		t.root.take(t.currentName(key))
 		return nil
 	case "+":
 		if there != nil {
@@ -48,14 +48,14 @@ func (t *Tree) override(text string) *FieldError {
 		return err
 	}
 	if t.options.Overriding != nil {
-		t.options.Overriding(t, t.today(key))
+		t.options.Overriding(t, t.currentName(key))
 	}
 	t.lay(nest(key, v))
 	return nil
 }
 
-// overrideValue reads what stands after the =: flow YAML where it starts like that, else one word
-// as it is.
+// overrideValue parses the text after the =: as flow YAML if it starts like it, otherwise as one
+// word.
 func overrideValue(text string) (*node, *FieldError) {
 	text = strings.TrimSpace(text)
 	if text == "" {

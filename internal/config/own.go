@@ -10,15 +10,15 @@ import (
 	"github.com/rlinf/rlinf/params"
 )
 
-// An OwnKey is a key of a user's own part, as it is in force.
+// An OwnKey is a key of a user's own part with its current value.
 type OwnKey struct {
 	Key    string // from the root
 	Value  string // as in YAML
-	Origin string // where it was given; "": it has its default
+	Origin string // where it was given; "" for a default
 	Doc    string
 }
 
-// Own returns the keys of users' own parts in v, which c's tree was decoded into.
+// Own returns the keys of users' own parts in v, the value that c's tree was decoded into.
 func (c *Check) Own(v any) []OwnKey {
 	var all []OwnKey
 	eachOwn(reflect.ValueOf(v), "", func(section string, own params.Own) {
@@ -48,7 +48,7 @@ func InLine(v any) string {
 	return strings.Join(strings.Fields(string(text)), " ")
 }
 
-// eachOwn calls f for every part in v, a struct or a pointer to one, that has keys of its own.
+// eachOwn calls f for every user's own part in v, a struct or a pointer to one.
 func eachOwn(v reflect.Value, section string, f func(section string, own params.Own)) {
 	for v.Kind() == reflect.Pointer && !v.IsNil() {
 		v = v.Elem()
@@ -64,8 +64,8 @@ func eachOwn(v reflect.Value, section string, f func(section string, own params.
 	}
 }
 
-// inlined returns the struct whose fields an inlined field v lends to the one around it; the zero
-// Value where there are none.
+// inlined returns the struct whose fields an inlined field v adds to the outer struct, or the zero
+// Value.
 func inlined(v reflect.Value) reflect.Value {
 	if v.Type() != ownType {
 		return v
@@ -79,7 +79,7 @@ func inlined(v reflect.Value) reflect.Value {
 
 var ownType = reflect.TypeFor[params.Own]()
 
-// ownOf returns the keys that a user's own part has in the section v.
+// ownOf returns the keys of the user's own part in the section v.
 func ownOf(v reflect.Value) params.Own {
 	for f, value := range v.Fields() {
 		switch inline := strings.Contains(f.Tag.Get("yaml"), ",inline"); {
@@ -94,7 +94,7 @@ func ownOf(v reflect.Value) params.Own {
 	return params.Own{}
 }
 
-// encodeOwn adds the keys of users' own parts in v to y, which has the others.
+// encodeOwn adds the keys of users' own parts in v to y.
 func encodeOwn(v reflect.Value, y *yaml.Node) (err error) {
 	eachOwn(v, "", func(section string, own params.Own) {
 		var values yaml.Node
@@ -109,12 +109,12 @@ func encodeOwn(v reflect.Value, y *yaml.Node) (err error) {
 	return err
 }
 
-// mapping returns the map at a dotted key below y, which is made where there is none.
+// mapping returns the map at a dotted key below y, and makes it if it is missing.
 func mapping(y *yaml.Node, key string) *yaml.Node {
 	if y.Kind == yaml.DocumentNode {
 		y = y.Content[0]
 	}
-	y.Style &^= yaml.FlowStyle // as an empty map has it
+	y.Style &^= yaml.FlowStyle // which an empty map has
 	if key == "" {
 		return y
 	}

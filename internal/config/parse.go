@@ -14,15 +14,15 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Limits on one file, so that no input, hostile aliases included, takes more than a moment.
+// Limits for one file, so that no input takes long, not even malicious aliases.
 const (
 	maxBytes = 4 << 20
 	maxNodes = 200_000
 	maxDepth = 64
 )
 
-// parse turns one YAML document into a node, a dict. The error is for a document that cannot be
-// read at all; problems are those beside which the rest can still be looked at.
+// parse parses one YAML document, a dict, into a node. err means that the document cannot be read
+// at all; problems are mistakes that leave the rest usable.
 func parse(file string, data []byte) (root *node, problems []*FieldError, err error) {
 	if len(data) > maxBytes {
 		return nil, nil, &FieldError{Origin: file, Want: fmt.Sprintf("not a configuration: larger than %d MiB",
@@ -49,7 +49,7 @@ func parse(file string, data []byte) (root *node, problems []*FieldError, err er
 	return root, r.problems, nil
 }
 
-// document reads the one document that data holds; the zero Node when there is none.
+// document parses the single document in data. It returns the zero Node if data is empty.
 func document(data []byte) (*yaml.Node, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
@@ -66,12 +66,12 @@ func document(data []byte) (*yaml.Node, error) {
 
 var (
 	yamlLine = regexp.MustCompile(`^line (\d+): `)
-	// The library counts the lines of its scanner's errors from 1 and those of its parser, which
-	// read like this, from 0.
+	// Lines in the library's scanner errors count from 1. Lines in its parser errors, which match
+	// this pattern, count from 0.
 	fromZero = regexp.MustCompile(`^did not find expected (key|',' or|'-' indicator|node content|<document start>)`)
 )
 
-// syntaxError says what the YAML library found, in our form.
+// syntaxError converts an error of the YAML library.
 func syntaxError(file string, err error) error {
 	text, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
 	if m := yamlLine.FindStringSubmatch(text); m != nil {
@@ -89,13 +89,13 @@ func syntaxError(file string, err error) error {
 
 // A reader converts the nodes of one file.
 type reader struct {
-	at       func(line int) string // origin of a line
+	at       func(line int) string // returns the origin of a line
 	nodes    int
 	problems []*FieldError
-	decimal  bool // a leading zero means nothing
+	decimal  bool // a leading zero has no meaning
 }
 
-// node converts y, which stands at key of the file.
+// node converts y, the value of key in the file.
 func (r *reader) node(y *yaml.Node, key string, depth int) (*node, error) {
 	origin := r.at(y.Line)
 	if r.nodes++; r.nodes > maxNodes || depth > maxDepth {
@@ -131,7 +131,7 @@ func (r *reader) node(y *yaml.Node, key string, depth int) (*node, error) {
 
 func (r *reader) dict(y *yaml.Node, origin, at string, depth int) (*node, error) {
 	n := &node{origin: origin, kind: dict}
-	var bases []*node // what << brings in; keys of the map itself win, then the first base
+	var bases []*node // values merged by <<; the map's own keys win, then the first base
 	for i := 0; i+1 < len(y.Content); i += 2 {
 		key := y.Content[i]
 		v, err := r.node(y.Content[i+1], join(at, key.Value), depth+1)

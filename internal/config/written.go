@@ -8,12 +8,11 @@ import (
 	"strings"
 )
 
-// padded matches a whole number with a leading zero. YAML 1.1, which RLinf's files are read as, takes it
-// as octal.
+// padded matches a whole number with a leading zero, which is octal in YAML 1.1, RLinf's format.
 var padded = regexp.MustCompile(`^([-+]?)0([0-9_]+)$`)
 
-// written returns n with numbers as they are meant, for a value of type t. A leading zero on the
-// command line means nothing; in a file it is reported, with what it may mean, and ok is false.
+// written returns n with its number as meant, for a value of type t. On the command line it removes a
+// leading zero. In a file a leading zero is ambiguous: written reports it and returns ok false.
 func (d *decoder) written(n *node, t reflect.Type, key string) (as *node, ok bool) {
 	if n.kind == list {
 		c, ok := *n, true
@@ -37,8 +36,8 @@ func (d *decoder) written(n *node, t reflect.Type, key string) (as *node, ok boo
 	return &c, true
 }
 
-// ambiguous says what a number with a leading zero in a file may mean; "" for one that means the same
-// in any way of reading it.
+// ambiguous describes the possible meanings of a number with a leading zero, or returns "" if there is
+// only one.
 func (n *node) ambiguous() string {
 	if n.decimal || n.tag == strTag || !padded.MatchString(n.value) {
 		return ""
@@ -55,7 +54,7 @@ func (n *node) ambiguous() string {
 	return fmt.Sprintf("expected %s, or %s, as which RLinf reads %s: without a leading zero", decimal, other, n.value)
 }
 
-// WithoutZeros returns a whole number without its leading zeros, and any other text as it is.
+// WithoutZeros removes the leading zeros of a whole number. Other text is unchanged.
 func WithoutZeros(value string) string {
 	m := padded.FindStringSubmatch(value)
 	if m == nil {
@@ -68,7 +67,7 @@ func WithoutZeros(value string) string {
 	return m[1] + digits
 }
 
-// holdsNumbers reports whether values of type t are numbers, or may be read as such.
+// holdsNumbers reports whether values of type t are or may contain numbers.
 func holdsNumbers(t reflect.Type) bool {
 	for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -76,8 +75,8 @@ func holdsNumbers(t reflect.Type) bool {
 	return t.Kind() != reflect.String && t.Kind() != reflect.Map
 }
 
-// quoted returns the text n as it was written, with what to do about its quotes where it would be
-// another value without them.
+// quoted returns the text of n as written. hint says how to quote it if it would have another value
+// without quotes.
 func (n *node) quoted() (text, hint string) {
 	other := n.quote != "" && strings.ContainsAny(n.value[:min(1, len(n.value))], "[{")
 	if n.kind != scalar || n.tag != strTag || n.value == "" || !other && plain(n.value, "").tag == strTag {

@@ -1,19 +1,20 @@
-// Package digests holds a short run of each kind of training to its numbers, to the last bit. It
-// holds only tests.
+// Package digests tests that a short run of each kind of training gives the same numbers, to the
+// last bit. It holds only tests.
 //
 // A configuration is a file testdata/NAME.yaml. Its run has four iterations on goroutine ranks.
-// testdata/digests.txt has a line for it: the name, a digest of all metrics but those of the clock,
-// and a digest of the tensors in the last checkpoint. A change of the numbers that is meant is
-// recorded by
+// testdata/digests.txt has a line for it: the name, a digest of all metrics except times, and a
+// digest of the tensors in the last checkpoint. If a change of the numbers is intended, record them
+// by
 //
 //	go test ./internal/digests -update
 //
-// The digests are those of vector code (AVX2 with FMA, or AVX-512, which gives the same bits) on
-// amd64, where the compiler fuses no product with a sum. Elsewhere the test is skipped. Go's own
-// mathematical functions take part: if a new Go alone changes the digests, record them again with
-// unchanged code.
+// The digests are valid for vector code on amd64: AVX2 with FMA, or AVX-512, which gives the same
+// bits. There the compiler does not fuse products with sums. On other machines the test is skipped.
+// The numbers also depend on Go's mathematical functions: if a new Go version alone changes the
+// digests, record them again with unchanged code.
 //
-// Not covered: asynchronous runs with a staleness bound above 0, which depend on the clock, and with
-// a bound of 0 the metrics env/…; MuJoCo; environments in other processes; resumed runs; messages
-// through MPI; products by OpenBLAS. Package e2e compares most of these with plain runs.
+// The digests do not cover asynchronous runs with a staleness bound above 0, which depend on the
+// clock, nor the metrics env/… of those with bound 0. They do not cover MuJoCo, environments in
+// other processes, resumed runs, MPI or OpenBLAS either. Package e2e compares most of these with
+// plain runs.
 package digests

@@ -1,5 +1,5 @@
-// Package durable writes files that a crash cannot leave half-written: a reader sees the
-// old content or the new, whole.
+// Package durable writes files atomically: after a crash a reader sees either the old or the new
+// content, never a part.
 package durable
 
 import (
@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// WriteFile puts data into the file path, as Write does.
+// WriteFile replaces the file path by data, like Write.
 func WriteFile(path string, data []byte) error {
 	return Write(path, func(w io.Writer) error {
 		_, err := w.Write(data)
@@ -20,10 +20,10 @@ func WriteFile(path string, data []byte) error {
 	})
 }
 
-// Write replaces the file path by what fill writes: into a temporary file beside it, which is
-// synced and then renamed. When it returns an error the old file is untouched. Two writers of one
-// path at the same time are the callers' mistake. A device or a pipe is an error: a file in place of
-// /dev/null would be the end of a machine.
+// Write replaces the file path by the output of fill. It writes to a temporary file in the same
+// folder, syncs it and renames it. After an error the old file is unchanged. Two writers must not
+// write the same path at the same time. A device or a pipe is an error, because replacing /dev/null
+// would break a machine.
 func Write(path string, fill func(io.Writer) error) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return &os.PathError{Op: "write", Path: path, Err: irregular(info.Mode())}
@@ -38,8 +38,8 @@ func Write(path string, fill func(io.Writer) error) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// Create makes the file path, replacing what was there, lets fill write it, and returns when its
-// bytes are on disk. The name is safe only after SyncDir. On an error there is no such file.
+// Create creates or overwrites the file path with the output of fill, and syncs the content. The
+// name is only durable after SyncDir. After an error the file does not exist.
 func Create(path string, fill func(io.Writer) error) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -58,8 +58,7 @@ func Create(path string, fill func(io.Writer) error) error {
 	return nil
 }
 
-// SyncDir returns when the names in dir are on disk. A file system that cannot sync folders is
-// taken at its word.
+// SyncDir syncs the names in dir. It ignores file systems that cannot sync folders.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -72,10 +71,10 @@ func SyncDir(dir string) error {
 	return nil
 }
 
-// Open opens the file path for reading. A pipe or a device in its place is an error: it could keep
-// its reader waiting for ever.
+// Open opens the file path for reading. A pipe or a device is an error, because reading it might
+// block forever.
 func Open(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // which opens a pipe that nobody writes, too
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not block on a pipe without a writer
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +88,7 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// irregular returns the error of a file that is none.
+// irregular returns the error for something that is not a regular file.
 func irregular(mode os.FileMode) error {
 	switch {
 	case mode.IsDir():
@@ -102,7 +101,7 @@ func irregular(mode os.FileMode) error {
 	return errors.New("is no file")
 }
 
-// ReadFile returns the content of the file path, opened by Open.
+// ReadFile returns the content of the file path; see Open.
 func ReadFile(path string) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -119,8 +118,7 @@ func ReadFile(path string) ([]byte, error) {
 	return data.Bytes(), err
 }
 
-// ReadOnce returns what path has, which may be a pipe, up to its end. More than most bytes are an
-// error.
+// ReadOnce reads all of path, which may be a pipe. More than most bytes are an error.
 func ReadOnce(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -134,7 +132,7 @@ func ReadOnce(path string, most int64) ([]byte, error) {
 	return data, err
 }
 
-// Writable returns an error where no file can be made in dir.
+// Writable returns an error if no file can be created in dir.
 func Writable(dir string) error {
 	f, err := os.CreateTemp(dir, ".writing-")
 	if failed := (*os.PathError)(nil); errors.As(err, &failed) {

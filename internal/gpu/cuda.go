@@ -8,7 +8,7 @@ import (
 	"gorgonia.org/cu"
 )
 
-// Devices returns the CUDA devices that this process sees; with none, a line that says why.
+// Devices returns the CUDA devices visible to this process. If there are none, why says the reason.
 func Devices() ([]Device, string) {
 	n, err := cu.NumDevices()
 	if err != nil {

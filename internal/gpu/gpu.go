@@ -1,7 +1,7 @@
-// Package gpu finds the CUDA devices of this machine, where the build has the tag cuda.
+// Package gpu finds the CUDA devices of this machine, if built with the tag cuda.
 package gpu
 
-// A Device is a GPU that this process sees.
+// A Device is a GPU that is visible to this process.
 type Device struct {
 	Name   string
 	UUID   string

@@ -1,5 +1,4 @@
-// Package layers has no code to use: its test holds the tree against the rule of who may import
-// whom.
+// Package layers tests the import rules of the tree. It holds only tests.
 //
 //	main → roles → { algo → policy → policy/nn, env, collectives → spmd } → tensor
 //
@@ -9,9 +8,9 @@
 //	{ embodied, language } → task; { embodied, language } → { weights, loop } → member → job → config
 //
 // The table in the test has a line for each part of the tree. A new package under env or internal
-// needs no line; a new part of the tree does, and so does a new dependency on another module. The
-// test reads every Go file, whatever build tags it needs.
+// needs no line. A new part of the tree and a new dependency on another module need one. The test
+// reads every Go file, regardless of build tags.
 //
-// Other tests here read the tree as text, too. Lines of code and files have a length, sentences of
-// pages and comments have at most 40 words, and links lead somewhere.
+// Other tests here read the tree as text. They limit the length of lines and files, limit sentences
+// of pages and comments to 40 words, and check links.
 package layers

@@ -1,9 +1,9 @@
-// Package metrics writes the figures of a run for programs, for TensorBoard, and for people who
+// Package metrics writes the metrics of a run: for programs, for TensorBoard, and for people who
 // watch it.
 //
-// A Log is metrics.jsonl, the record of the run; Events is TensorBoard's format of the same
-// figures. Both take the names and values of a step, and a resumed run goes on in them from its
-// checkpoint's step:
+// A Log writes metrics.jsonl, the record of the run; Events writes the same metrics for
+// TensorBoard. Both take the names and values of a step. A resumed run continues them from the step
+// of its checkpoint:
 //
 //	lost, err := metrics.CutBack(folder+"/metrics.jsonl", resumedAt)
 //	log, err := metrics.OpenLog(folder + "/metrics.jsonl")
@@ -12,8 +12,8 @@
 //	err = log.Write(step, time.Now(), names, values)
 //	err = events.Write(step, time.Now(), names, values)
 //
-// Progress shows where the run stands, as one live line on a terminal and as a line now and then in
-// a log.
+// Progress shows the state of the run: on a terminal as one line that is updated in place, in a log
+// as a line from time to time.
 //
-// Nothing here is for concurrent use.
+// Except for Progress, nothing here is safe for concurrent use.
 package metrics

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// Events writes one TensorBoard event file: TFRecord frames around protocol buffers, of which rlinf
-// needs a dozen fields and writes them by hand.
+// Events writes one TensorBoard event file, which consists of protocol buffers in TFRecord frames. Only
+// a dozen fields are needed, so they are encoded by hand.
 //
-// A frame (tensorflow/core/lib/io/record_writer.h) is the length as uint64, the masked CRC-32C of
-// these 8 bytes, the data, and its masked CRC-32C, all little-endian. The data is an Event
+// A frame (tensorflow/core/lib/io/record_writer.h) is the length as uint64, the masked CRC-32C of these
+// 8 bytes, the data, and its masked CRC-32C, all little-endian. The data is an Event
 // (tensorflow/core/util/event.proto):
 //
 //	Event:         1 wall_time double, 2 step int64,
@@ -27,20 +27,20 @@ import (
 //	SessionLog:    1 status enum, START = 1
 type Events struct {
 	f                         *os.File
-	frame, event, body, value []byte // reused from write to write
+	frame, event, body, value []byte // buffers for the next write
 }
 
-// The wire types of protocol buffers.
+// Wire types of protocol buffers.
 const (
 	varint  = 0
 	fixed64 = 1
-	lengthy = 2 // length, then so many bytes
+	lengthy = 2 // a length, then that many bytes
 	fixed32 = 5
 )
 
-// CreateEvents makes a new event file events.out.tfevents.<time>.<host>.<n> in dir, which is made
-// when it is missing. TensorBoard drops the values of step from and later ones in earlier files of dir,
-// as a resumed run wants; 0 drops all.
+// CreateEvents makes a new event file events.out.tfevents.<time>.<host>.<n> in dir, and makes dir if it
+// is missing. TensorBoard then ignores the values of step from and later in earlier files of dir, as
+// needed by a resumed run; with 0 it ignores all.
 func CreateEvents(dir, host string, at time.Time, from int64) (*Events, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("tensorboard: %w", err)
@@ -63,7 +63,7 @@ func CreateEvents(dir, host string, at time.Time, from int64) (*Events, error) {
 	return e, nil
 }
 
-// createNew makes base.0, or the next number that is free.
+// createNew makes base.n with the first number n, from 0 on, that is free.
 func createNew(base string) (*os.File, error) {
 	for n := 0; ; n++ {
 		f, err := os.OpenFile(fmt.Sprintf("%s.%d", base, n), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
@@ -73,7 +73,7 @@ func createNew(base string) (*os.File, error) {
 	}
 }
 
-// Write adds the metrics of step, rounded to float32.
+// Write adds the metrics of a step, rounded to float32.
 func (e *Events) Write(step int64, at time.Time, names []string, values []float64) error {
 	e.begin(step, at)
 	e.body = e.body[:0]
@@ -90,10 +90,10 @@ func (e *Events) Write(step int64, at time.Time, names []string, values []float6
 	return nil
 }
 
-// WriteText adds a text, which TensorBoard shows as Markdown among its texts.
+// WriteText adds a text, which TensorBoard shows as Markdown.
 func (e *Events) WriteText(step int64, at time.Time, name, text string) error {
 	e.begin(step, at)
-	const ofOne = 1<<3 | varint // a dimension of size 1
+	const ofOne = 1<<3 | varint // dimension of size 1
 	tensor := append([]byte{1<<3 | varint, 7}, appendBytes(nil, 2, appendBytes(nil, 2, []byte{ofOne, 1}))...)
 	tensor = appendBytes(tensor, 8, text)
 	metadata := appendBytes(nil, 1, appendBytes(nil, 1, "text"))
@@ -116,7 +116,7 @@ func (e *Events) begin(step int64, at time.Time) {
 	e.event = binary.AppendUvarint(e.event, uint64(step))
 }
 
-// end writes the event in its frame, at once, so that a crash leaves no half of one but the last.
+// end writes the event as one frame, so that a crash can cut only the last frame.
 func (e *Events) end() error {
 	b := binary.LittleEndian.AppendUint64(e.frame[:0], uint64(len(e.event)))
 	b = binary.LittleEndian.AppendUint32(b, maskedCRC(b))
@@ -134,8 +134,8 @@ func appendBytes[S string | []byte](b []byte, field byte, s S) []byte {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// maskedCRC is the CRC-32C of b, rotated and shifted so that sums of data that holds sums stay good
-// ones.
+// maskedCRC returns the CRC-32C of b in TFRecord's masked form: rotated, plus a constant. It protects
+// checksums of data that contains checksums.
 func maskedCRC(b []byte) uint32 {
 	c := crc32.Checksum(b, castagnoli)
 	return (c>>15 | c<<17) + 0xa282ead8

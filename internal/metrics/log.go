@@ -15,16 +15,16 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// A Log appends metrics to a file, a JSON object on a line for each step: "step", "time" in seconds
-// since 1970, then every metric under its name. JSON has no NaN and no infinities; they are null. A
-// step may have several lines, with other metrics each.
+// A Log appends metrics to a file. Each line is a JSON object with "step", "time" in seconds since
+// 1970, and the metrics by name. NaN and infinities become null, because JSON has neither. A step may
+// have several lines with different metrics.
 type Log struct {
 	f    *os.File
 	line []byte
 }
 
-// OpenLog opens the file path, which is made when it is missing, to append to it. A last line that
-// a crash cut is removed.
+// OpenLog opens the file path for appending, and makes it if it is missing. It removes a last line that
+// a crash has cut.
 func OpenLog(path string) (*Log, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
@@ -43,7 +43,7 @@ func OpenLog(path string) (*Log, error) {
 	return &Log{f: f}, nil
 }
 
-// wholeLines returns how far f consists of whole lines.
+// wholeLines returns the number of bytes in complete lines of f.
 func wholeLines(f *os.File) (int64, error) {
 	end, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -63,8 +63,8 @@ func wholeLines(f *os.File) (int64, error) {
 	return 0, nil
 }
 
-// Write appends one line, which a reader of the file sees at once. names are distinct, and neither
-// "step" nor "time".
+// Write appends one line; a reader of the file sees it at once. names must be distinct and not be
+// "step" or "time".
 func (l *Log) Write(step int64, at time.Time, names []string, values []float64) error {
 	b := append(l.line[:0], `{"step":`...)
 	b = strconv.AppendInt(b, step, 10)
@@ -91,7 +91,7 @@ func (l *Log) Sync() error {
 	return nil
 }
 
-// Close returns when the file is on disk.
+// Close closes the file after its content is on disk.
 func (l *Log) Close() error { return errors.Join(l.f.Sync(), l.f.Close()) }
 
 func appendString(b []byte, s string) []byte {
@@ -99,7 +99,7 @@ func appendString(b []byte, s string) []byte {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
 			quoted, err := json.Marshal(s)
 			if err != nil {
-				panic(err) // a string always has a JSON form
+				panic(err) // every string can be encoded
 			}
 			return append(b, quoted...)
 		}
@@ -126,9 +126,9 @@ func (g Gap) String() string {
 	return fmt.Sprintf("steps %d to %d", g.First, g.Last)
 }
 
-// CutBack removes what the file path holds beyond step, and lines that a crash damaged. It returns
-// the steps up to that one whose metrics are lost: those of damaged lines, and those behind the last
-// line. A run that resumes at step calls it before it opens the Log. No file is fine.
+// CutBack removes the lines beyond step from the file path, and lines that a crash damaged. It returns
+// the steps up to step whose metrics are lost: those of damaged lines, and those after the last line. A
+// run that resumes at step calls it before OpenLog. A missing file is no error.
 func CutBack(path string, step int64) (lost []Gap, err error) {
 	last, damaged := int64(0), false
 	reach := func(at int64) {
@@ -179,22 +179,22 @@ func CutBack(path string, step int64) (lost []Gap, err error) {
 	return end(), nil
 }
 
-// LastStep returns the step of the last whole line of the file path; ok is false where there is none.
-// Another process may be writing it.
+// LastStep returns the step of the last complete line of the file path. ok is false if there is none.
+// Another process may be writing the file.
 func LastStep(path string) (step int64, ok bool) {
 	tail := wholeTail(path)
 	tail = bytes.TrimSuffix(tail, []byte("\n"))
 	return stepOf(tail[bytes.LastIndexByte(tail, '\n')+1:])
 }
 
-// Newest returns the newest value of each metric that the last lines of the file path have, of step and
-// of time, too. Another process may be writing it.
+// Newest returns the newest value of each metric in the last lines of the file path, including step and
+// time. Another process may be writing the file.
 func Newest(path string) map[string]float64 {
 	newest := map[string]float64{}
 	for line := range bytes.Lines(wholeTail(path)) {
-		var values map[string]*float64 // nil: null, for what JSON has no number for
+		var values map[string]*float64 // nil: null, a value that is not finite
 		if json.Unmarshal(line, &values) != nil {
-			continue // the beginning of the line is not in the tail
+			continue // the first line is cut
 		}
 		for name, x := range values {
 			if x != nil {
@@ -205,8 +205,8 @@ func Newest(path string) map[string]float64 {
 	return newest
 }
 
-// wholeTail returns the end of the file path, without a line that is being written; nil where there is
-// none. Its first line may lack its beginning.
+// wholeTail returns the last complete lines of the file path, or nil. The first line may be cut at its
+// start.
 func wholeTail(path string) []byte {
 	f, err := durable.Open(path)
 	if err != nil {

@@ -13,36 +13,36 @@ import (
 	"unicode/utf8"
 )
 
-// A State is where a run stands.
+// A State is the progress of a run.
 type State struct {
-	Step, MaxStep int64 // MaxStep 0: no end is known
+	Step, MaxStep int64 // MaxStep 0: unknown
 	EnvSteps      int64
-	Learnt        int64   // how many Units training has used, where EnvSteps are not shown
-	Unit          string  // tokens or samples
-	Return, Eval  float64 // mean return of training and of evaluation; NaN: none yet
-	// Measure is what Return and Eval are where they are no returns of environments: loss or reward. Then
-	// EnvSteps are not shown. "": they are returns of environments.
+	Learnt        int64   // number of Units used in training; shown without EnvSteps
+	Unit          string  // "tokens" or "samples"
+	Return, Eval  float64 // mean return in training and in evaluation; NaN: none yet
+	// Measure is "loss" or "reward" if Return and Eval are such values; then EnvSteps are not shown. ""
+	// means returns of environments.
 	Measure string
-	// Lost is how many of Episodes were lost, because their simulators failed.
+	// Lost is the number of Episodes that were lost because their simulators failed.
 	Lost, Episodes int64
-	// Stop names the rule of an early stop, and says how near it is; "": there is none.
+	// Stop names the rule of an early stop and how close it is; "" means no rule.
 	Stop string
 }
 
-// Options say how a Progress shows states. The zero value writes to a log.
+// Options configure how a Progress shows states. The zero value writes to a log.
 type Options struct {
-	Live  bool             // in place, on a terminal; see IsTerminal
-	Width func() int       // columns of the terminal, ≤ 0: not known; nil: not known
+	Live  bool             // update one line of a terminal in place; see IsTerminal
+	Width func() int       // columns of the terminal; nil or <= 0: unknown
 	Now   func() time.Time // nil: time.Now
 }
 
-// On returns the options of a Progress on a terminal; nil: in a log.
+// On returns the options for a terminal; nil means a log.
 func On(terminal *os.File) Options {
 	return Options{Live: terminal != nil, Width: func() int { return Width(terminal) }}
 }
 
-// Progress shows the State of a run and the work under way on one line: on a terminal in place,
-// elsewhere a line now and then. It is safe for concurrent use. A nil Progress ignores all calls.
+// Progress shows the State of a run and its current work in one line: on a terminal in place, in a log
+// from time to time. It is safe for concurrent use. Methods of a nil Progress do nothing.
 type Progress struct {
 	out   io.Writer
 	opts  Options
@@ -53,30 +53,30 @@ type Progress struct {
 	ended bool // Done was called
 	start State
 	began time.Time
-	until time.Time // when the clock ends the run; zero: never
-	state State     // the last one of Update
+	until time.Time // the run's time limit; zero: none
+	state State     // last state of Update
 	work
 
-	shown   State // the last one that was written, when, and the env steps or tokens per second up to it
+	shown   State // last state written
 	shownAt time.Time
 	rate    float64
-	at      time.Time // when the line was written
-	working int64     // the step under way; 0: none
+	at      time.Time // when shown was written
+	working int64     // step in progress; 0: none
 	wrote   time.Time // when a line was last written, or the first work began
 	pending bool      // state is newer than shown
-	live    string    // the line that stands on the terminal; "": none
+	live    string    // current line on the terminal; "": none
 }
 
-// How often a line is written, at most; and when the work under way is shown: when nothing
-// was written for so long, on a terminal or in a log.
+// Every: the shortest time between two lines. Long: the time without output after which the current work
+// is shown. live is a terminal, log a log.
 const (
 	liveEvery = 100 * time.Millisecond
 	logEvery  = 10 * time.Second
-	liveLong  = time.Second - 100*time.Millisecond // so that the tick after a second counts
+	liveLong  = time.Second - 100*time.Millisecond // so that the tick after one second counts
 	logLong   = 30 * time.Second
 )
 
-// NewProgress returns a Progress without a run.
+// NewProgress returns a Progress before its run begins.
 func NewProgress(out io.Writer, opts Options) *Progress {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -88,7 +88,7 @@ func NewProgress(out io.Writer, opts Options) *Progress {
 	return p
 }
 
-// Begin shows a run that goes on from start, and which the clock ends at until, if that is not zero.
+// Begin begins to show a run that starts from start. The run ends at until, unless that is zero.
 func (p *Progress) Begin(start State, until time.Time) {
 	if p == nil {
 		return
@@ -102,7 +102,7 @@ func (p *Progress) Begin(start State, until time.Time) {
 	}
 }
 
-// Watch shows the work under way, until stop is called.
+// Watch shows the current work until stop is called.
 func (p *Progress) Watch() (stop func()) {
 	if p == nil {
 		return func() {}
@@ -110,8 +110,7 @@ func (p *Progress) Watch() (stop func()) {
 	return Every(time.Second, p.tick)
 }
 
-// Every calls f after each interval, from one goroutine, until stop is called. stop waits for a call
-// under way.
+// Every calls f at each interval, on one goroutine, until stop is called. stop waits for a running call.
 func Every(interval time.Duration, f func()) (stop func()) {
 	ticks, end, ended := time.NewTicker(interval), make(chan struct{}), make(chan struct{})
 	go func() {
@@ -132,25 +131,25 @@ func Every(interval time.Duration, f func()) (stop func()) {
 	}
 }
 
-// tick shows the work under way if it takes long.
+// tick shows the current work if it takes long.
 func (p *Progress) tick() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.opts.Now()
 	switch {
-	case p.ended || p.wrote.IsZero(): // nothing is under way
+	case p.ended || p.wrote.IsZero(): // no work has begun
 	case p.opts.Live && now.Sub(p.wrote) >= liveLong, !p.opts.Live && now.Sub(p.wrote) >= logLong:
 		p.show(now)
 	}
 }
 
-// IsTerminal reports whether f is a terminal that can rewrite a line.
+// IsTerminal reports whether f is a terminal that can update a line in place.
 func IsTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != ""
 }
 
-// Iterate says that the iteration of this step begins.
+// Iterate records that the iteration of a step begins.
 func (p *Progress) Iterate(step int64) {
 	if p == nil {
 		return
@@ -161,7 +160,7 @@ func (p *Progress) Iterate(step int64) {
 	p.begin("")
 }
 
-// Update shows s if it is time to. The first one always is.
+// Update shows s if enough time has passed since the last line. The first state is always shown.
 func (p *Progress) Update(s State) {
 	if p == nil {
 		return
@@ -176,15 +175,14 @@ func (p *Progress) Update(s State) {
 	}
 }
 
-// Print writes text, which ends in a newline, above the live line.
+// Print writes text, which must end in a newline, above the live line.
 func (p *Progress) Print(text string) {
 	if p != nil {
 		io.WriteString(p.Above(p.out), text)
 	}
 }
 
-// Above returns a writer to w, which may be the same terminal. It keeps the live line below what is
-// written.
+// Above returns a writer to w, which may be the same terminal. It keeps the live line below the output.
 func (p *Progress) Above(w io.Writer) io.Writer {
 	if p == nil || !p.opts.Live {
 		return w
@@ -211,8 +209,8 @@ func (a above) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// Finishing returns the step after which a run ends that is asked to now: the one under way, or where
-// that takes ranks a step to agree on the next one; 0: the first has not begun.
+// Finishing returns the step at which a run ends that is asked to stop now: the step in progress, or, if
+// late (ranks need a step to agree), the next one. It returns 0 before the first step.
 func (p *Progress) Finishing(late bool) int64 {
 	if p == nil {
 		return 0
@@ -225,7 +223,7 @@ func (p *Progress) Finishing(late bool) int64 {
 	return p.working
 }
 
-// Done shows the last state, if Update did not, and ends the line. Nothing is shown after it.
+// Done shows the last state, unless Update did, and ends the line. Later calls show nothing.
 func (p *Progress) Done() {
 	if p == nil {
 		return
@@ -245,8 +243,8 @@ func (p *Progress) Done() {
 	p.live, p.ended = "", true
 }
 
-// liveLine is the line as a terminal shows it, cut to its width. A terminal that has become narrower
-// since shows what fits.
+// liveLine returns the line for a terminal, cut to its width. It disables wrapping, in case the terminal
+// becomes narrower.
 func (p *Progress) liveLine() string {
 	width := 0
 	if p.opts.Width != nil {
@@ -256,12 +254,12 @@ func (p *Progress) liveLine() string {
 	return noWrap + Cut(p.line(width), width) + wrap
 }
 
-// Echo is how many columns a live line leaves free at its end: there terminals write ^C, which must not
-// begin another line.
+// Echo is the number of columns that a live line leaves free at its end, so that the ^C of a terminal
+// does not begin a new line.
 const Echo = 2
 
-// Cut returns the beginning of text that leaves the last of width columns free, with … where something
-// is missing. All its characters are one column wide. Without a width it returns text.
+// Cut shortens text so that the last of width columns stays free, and marks the cut by …. All characters
+// must be one column wide. If width is unknown (<= 0), it returns text.
 func Cut(text string, width int) string {
 	line := []rune(text)
 	if width <= 0 || len(line) < width {
@@ -270,15 +268,15 @@ func Cut(text string, width int) string {
 	return string(line[:max(width-2, 0)]) + "…"
 }
 
-// clearLine goes to the beginning of a terminal's line and erases it. Between noWrap and wrap a
-// narrow terminal shows what fits of a line.
+// clearLine moves to the beginning of a terminal's line and erases it. Between noWrap and wrap a terminal
+// cuts long lines.
 const (
 	clearLine = "\r\x1b[K"
 	noWrap    = "\x1b[?7l"
 	wrap      = "\x1b[?7h"
 )
 
-// show writes the line, with the newest state.
+// show writes the line with the newest state.
 func (p *Progress) show(now time.Time) {
 	if p.pending {
 		p.advance(now)
@@ -292,10 +290,10 @@ func (p *Progress) show(now time.Time) {
 	}
 }
 
-// advance makes the newest state the one that is shown, with its rate.
+// advance makes the newest state the shown one, and updates the rate.
 func (p *Progress) advance(now time.Time) {
 	from, since := p.shown, p.shownAt
-	// the last line may follow at once: states of two iterations come together then
+	// the last state may follow too soon to give a rate
 	if now.Sub(since) < p.every || since.IsZero() {
 		from, since = p.start, p.began
 	}
@@ -306,13 +304,15 @@ func (p *Progress) advance(now time.Time) {
 	p.shown, p.shownAt, p.pending = p.state, now, false
 }
 
-// A field is a part of the line. In a narrow terminal those with the highest drop go first; 0 stays.
+// A field is a part of the line. In a narrow terminal the fields with the highest drop are left out
+// first; fields with drop 0 stay.
 type field struct {
 	text string
 	drop int
 }
 
-// line is the state shown last, and the work under way. Fields are left out to fit into width; 0: none.
+// line returns the shown state and the current work in one line. It leaves out fields to fit width; 0
+// means no limit.
 func (p *Progress) line(width int) string {
 	var fields []field
 	add := func(drop int, format string, args ...any) {
@@ -333,8 +333,8 @@ func (p *Progress) line(width int) string {
 	return join(fields)
 }
 
-// step is how many steps are done, and how many there are, where that is known. The state of the last
-// one may not have come yet.
+// step returns the number of finished steps and, if known, of all steps. The state of the last step may
+// not have arrived yet.
 func (p *Progress) step() string {
 	done := max(p.shown.Step, p.working-1)
 	if p.shown.MaxStep > 0 {
@@ -343,7 +343,7 @@ func (p *Progress) step() string {
 	return fmt.Sprint(done)
 }
 
-// describeState adds the fields of the state shown last.
+// describeState adds the fields of the shown state.
 func (p *Progress) describeState(add func(drop int, format string, args ...any)) {
 	s := p.shown
 	name := s.Measure
@@ -374,7 +374,7 @@ func (p *Progress) describeState(add func(drop int, format string, args ...any))
 	}
 }
 
-// join returns the line of fields, and length how many columns it has.
+// join returns the line of fields and its length in columns.
 func join(fields []field) string {
 	var b strings.Builder
 	for i, f := range fields {
@@ -388,8 +388,8 @@ func join(fields []field) string {
 
 func length(fields []field) int { return utf8.RuneCountInString(join(fields)) }
 
-// left returns how long the run will go on, at the rate of its steps so far and no longer than the
-// clock lets it; 0: that is not known, or nothing is left.
+// left estimates how long the run will continue, from the rate of its steps and its time limit; 0 means
+// unknown or finished.
 func (p *Progress) left() (left time.Duration) {
 	s := p.shown
 	if done, todo := s.Step-p.start.Step, s.MaxStep-s.Step; s.MaxStep > 0 {
@@ -406,7 +406,7 @@ func (p *Progress) left() (left time.Duration) {
 	return left
 }
 
-// short writes a count in three or four digits: 950, 12.3k, 4.56M.
+// short formats a count with three or four digits: 950, 12.3k, 4.56M.
 func short(x float64) string {
 	for _, unit := range []string{"", "k", "M", "G"} {
 		if x < 999.5 || unit == "G" {
@@ -420,7 +420,7 @@ func short(x float64) string {
 	panic("unreachable")
 }
 
-// Clock writes a duration as 7s, 3m07s, 2h05m or 3d04h.
+// Clock formats a duration as 7s, 3m07s, 2h05m or 3d04h.
 func Clock(d time.Duration) string {
 	s := int64(d.Round(time.Second) / time.Second)
 	switch {

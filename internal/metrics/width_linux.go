@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Width returns the columns of the terminal f, 0 where that is not known.
+// Width returns the number of columns of the terminal f, or 0 if unknown.
 func Width(f *os.File) int {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {

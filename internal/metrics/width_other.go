@@ -4,5 +4,5 @@ package metrics
 
 import "os"
 
-// Width returns the columns of the terminal f, 0 where that is not known.
+// Width returns the number of columns of the terminal f, or 0 if unknown.
 func Width(*os.File) int { return 0 }

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// A counter is how far one worker has come with its long work.
+// A counter is the progress of one worker in its current work.
 type counter struct {
 	mu          sync.Mutex
 	what        string
 	done, total int
-	moved       bool // since the last look
+	moved       bool // changed since the last call of look
 }
 
-// report is what the worker calls. It allocates nothing.
+// report sets the counter. The worker calls it; it allocates nothing.
 func (c *counter) report(what string, done, total int) {
 	c.mu.Lock()
 	c.what, c.done, c.total, c.moved = what, done, total, true
 	c.mu.Unlock()
 }
 
-// look returns the counter, and whether it has moved since the last look.
+// look returns the counter, and whether it has changed since the last call.
 func (c *counter) look() (what string, done, total int, moved bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -29,21 +29,21 @@ func (c *counter) look() (what string, done, total int, moved bool) {
 	return c.what, c.done, c.total, moved
 }
 
-// work is the long work under way: a phase, and how far the counters of its workers are.
+// work is the current long work: a phase, and the counters of its workers.
 type work struct {
 	phase    string    // "": none
 	since    time.Time // when the phase began
 	counters []*counter
-	counted  string    // the work whose counters are shown; "": none
-	moved    time.Time // when they were last seen to move
+	counted  string    // name of the work whose counters are shown; "": none
+	moved    time.Time // when a counter was last seen to change
 }
 
-// stuck is how long a counter stands still before the elapsed time is shown with it.
+// stuck is how long a counter must stand still before the elapsed time is shown too.
 const stuck = 2 * time.Second
 
-// Counter returns a function that tells how far a worker has come: done of total, in the work what.
-// The counts of all counters with the same work are added up. The function allocates nothing, and any
-// goroutine may call it. It is nil of a nil Progress.
+// Counter returns a function for one worker to report its progress: done of total in the work what. The
+// line shows the sum over all counters of the same work. The function allocates nothing and any
+// goroutine may call it. For a nil Progress it is nil.
 func (p *Progress) Counter() func(what string, done, total int) {
 	if p == nil {
 		return nil
@@ -55,7 +55,7 @@ func (p *Progress) Counter() func(what string, done, total int) {
 	return c.report
 }
 
-// Phase names the work that begins now. If nothing counts it, its elapsed time is shown.
+// Phase names the work that begins now. If no counter counts it, its elapsed time is shown.
 func (p *Progress) Phase(name string) {
 	if p == nil {
 		return
@@ -69,7 +69,7 @@ func (p *Progress) Phase(name string) {
 	}
 }
 
-// begin makes name the phase; "": none. Its counters start anew: earlier counts belong to another phase.
+// begin starts the phase name; "" means none. It resets the counters, which belong to the last phase.
 func (w *work) begin(name string) {
 	w.phase, w.counted = name, ""
 	for _, c := range w.counters {
@@ -77,8 +77,8 @@ func (w *work) begin(name string) {
 	}
 }
 
-// describe says what is under way, and how far it is; "": nothing is. timed adds the elapsed time to
-// counters, too.
+// describe returns a description of the current work and its progress, or "". If timed is set, counters
+// get the elapsed time too.
 func (w *work) describe(now time.Time, timed bool) string {
 	moving := ""
 	for _, c := range w.counters {
@@ -97,7 +97,7 @@ func (w *work) describe(now time.Time, timed bool) string {
 	}
 	still := now.Sub(w.moved) >= stuck
 	switch {
-	case w.counted != "" && !(still && done == total): // else the phase goes on with other work
+	case w.counted != "" && !(still && done == total): // otherwise the phase is now in uncounted work
 		text := fmt.Sprintf("%s %d/%d", w.counted, done, total)
 		if (still || timed) && w.phase != "" {
 			text += fmt.Sprintf(" (%s)", Clock(now.Sub(w.since)))

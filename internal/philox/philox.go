@@ -1,6 +1,6 @@
 // Package philox is a counter-based random number generator: Philox4x32-10 of Salmon, Moraes, Dror
-// and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11. A stream is named, not advanced:
-// the same (seed, purpose, key, counter) gives the same numbers on any rank, in any order, after
+// and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11. A stream is identified by (seed,
+// purpose, key, counter): the same values give the same numbers on any rank, in any order, after
 // any resume.
 package philox
 
@@ -9,7 +9,7 @@ import (
 	"math/bits"
 )
 
-// A Purpose keeps the streams of different uses apart.
+// A Purpose separates the streams of different uses.
 type Purpose uint32
 
 const (
@@ -20,22 +20,22 @@ const (
 	EvalReset                      // initial states of evaluation episodes
 	Exploration                    // noise matrices of state-dependent exploration
 	Replay                         // transitions drawn from a replay buffer: key = actor, counter = update
-	Delay                          // emulated durations of a simulator: counter = step
-	// whose action is taken, the expert's or the policy's: key = global env index, counter = step
+	Delay                          // emulated duration of simulator steps: counter = step
+	// choice between the expert's and the policy's action: key = global env index, counter = step
 	// of that env
 	Mixture
 	// tokens of generated texts: key = prompt, counter = sample·2^48 + position in the answer
 	Token
-	// texts that are generated to learn from: counter = number of the draw
+	// choice of training texts: counter = number of the draw
 	Text
-	// the part of an image that is seen: key = actor, counter = number of the sample
+	// crop of an image: key = actor, counter = number of the sample
 	Crop
-	// noise and time of the imitation of denoising: key and counter as of Crop
+	// noise and time of the denoising loss: key and counter like Crop
 	Denoise
 )
 
 // block is the Philox4x32-10 bijection of the counter (c0, c1, c2, c3) under the key seed. A Stream
-// counts with c0, c1 = its counter, c2 = its key, c3 = purpose·2^24 + number of the block.
+// sets c0, c1 = its counter, c2 = its key, c3 = purpose·2^24 + number of the block.
 func block(seed uint64, c0, c1, c2, c3 uint32) (uint32, uint32, uint32, uint32) {
 	k0, k1 := uint32(seed), uint32(seed>>32)
 	for range 10 {
@@ -48,8 +48,8 @@ func block(seed uint64, c0, c1, c2, c3 uint32) (uint32, uint32, uint32, uint32) 
 	return c0, c1, c2, c3
 }
 
-// A Stream yields the numbers of one (seed, purpose, key, counter), block after block. It is a
-// value: copy it to branch.
+// A Stream generates the numbers of one (seed, purpose, key, counter), block by block. It is a
+// value: a copy continues independently.
 type Stream struct {
 	seed      uint64
 	lo, hi, k uint32
@@ -58,7 +58,7 @@ type Stream struct {
 	have      int
 }
 
-// New returns the stream named by its arguments. key is below 2^32.
+// New returns the stream of its arguments. key must be below 2^32.
 func New(seed uint64, p Purpose, key, counter uint64) Stream {
 	return Stream{seed: seed, lo: uint32(counter), hi: uint32(counter >> 32), k: uint32(key), tag: uint32(p) << 24}
 }
@@ -67,7 +67,7 @@ func New(seed uint64, p Purpose, key, counter uint64) Stream {
 func (s *Stream) Uint32() uint32 {
 	if s.have == 0 {
 		s.buf[0], s.buf[1], s.buf[2], s.buf[3] = block(s.seed, s.lo, s.hi, s.k, s.tag)
-		s.tag++ // 2^24 blocks before the purpose would change
+		s.tag++ // after 2^24 blocks the purpose would change
 		s.have = 4
 	}
 	s.have--
@@ -83,7 +83,7 @@ func (s *Stream) Float64() float64 { return float64(s.Uint64()>>11) * 0x1p-53 }
 // Uniform returns a number in [lo, hi).
 func (s *Stream) Uniform(lo, hi float64) float64 { return lo + (hi-lo)*s.Float64() }
 
-// Normal returns two independent standard normal numbers (Box and Muller 1958).
+// Normal returns two independent standard normal numbers, by the method of Box and Muller (1958).
 func (s *Stream) Normal() (float64, float64) {
 	u := 1 - s.Float64() // (0, 1]
 	r, a := math.Sqrt(-2*math.Log(u)), 2*math.Pi*s.Float64()

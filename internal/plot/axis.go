@@ -5,16 +5,16 @@ import (
 	"strconv"
 )
 
-// A Scale says how an axis spaces its values.
+// A Scale is the spacing of an axis.
 type Scale uint8
 
 const (
 	Linear Scale = iota // the default
-	Log2                // powers of 2 are equally far apart
-	Log10               // powers of 10 are
+	Log2                // equal distances between powers of 2
+	Log10               // equal distances between powers of 10
 )
 
-// base returns that of a logarithmic scale.
+// base returns the base of a logarithmic scale.
 func (s Scale) base() float64 {
 	if s == Log2 {
 		return 2
@@ -22,7 +22,7 @@ func (s Scale) base() float64 {
 	return 10
 }
 
-// An axis covers the values that were added to it. A logarithmic axis holds exponents.
+// An axis covers the range of the added values. A logarithmic axis stores exponents.
 type axis struct {
 	scale  Scale
 	lo, hi float64
@@ -30,7 +30,7 @@ type axis struct {
 
 func newAxis(s Scale) axis { return axis{s, math.Inf(1), math.Inf(-1)} }
 
-// at returns the place of v on the axis: v, or its exponent, which for v ≤ 0 is not finite.
+// at returns the coordinate of v on the axis: v, or its exponent, which is not finite for v <= 0.
 func (a *axis) at(v float64) float64 {
 	switch a.scale {
 	case Log2:
@@ -47,11 +47,11 @@ func (a *axis) add(v float64) {
 	}
 }
 
-// ticks widens the axis to whole steps and returns the values at them. A linear axis has about six
-// steps of 1, 2 or 5 times a power of ten, a logarithmic one at most eight steps of whole
+// ticks rounds the axis to whole steps and returns the tick values. A linear axis has about six
+// steps of 1, 2 or 5 times a power of ten. A logarithmic axis has at most eight steps of whole
 // exponents.
 func (a *axis) ticks() []float64 {
-	if a.lo > a.hi { // nothing was added
+	if a.lo > a.hi { // no value was added
 		a.lo, a.hi = 0, 1
 	}
 	if a.scale != Linear {
@@ -63,7 +63,7 @@ func (a *axis) ticks() []float64 {
 	}
 	rough := (a.hi - a.lo) / 6
 	step := math.Pow(10, math.Floor(math.Log10(rough)))
-	for _, m := range []float64{2, 2.5, 2} { // 2, 5, 10
+	for _, m := range []float64{2, 2.5, 2} { // steps 2, 5, 10
 		if step < rough {
 			step *= m
 		}
@@ -89,17 +89,17 @@ func (a *axis) powers() []float64 {
 	return at
 }
 
-// part returns where v is on the axis, from 0 to 1.
+// part returns the position of v on the axis, from 0 to 1.
 func (a *axis) part(v float64) float64 { return (a.at(v) - a.lo) / (a.hi - a.lo) }
 
-// label writes a tick: 2.5M, 40k, -150, 0.02.
+// label formats a tick: 2.5M, 40k, -150, 0.02.
 func label(v float64) string {
 	for _, unit := range []struct {
 		size float64
 		name string
 	}{{1e9, "G"}, {1e6, "M"}, {1e4, "k"}} {
 		if math.Abs(v) >= unit.size {
-			size := min(unit.size, 1e3) // 12k, not 1.2 of ten thousands
+			size := min(unit.size, 1e3) // 12k, not 1.2 of 10k
 			if unit.name != "k" {
 				size = unit.size
 			}

@@ -1,5 +1,4 @@
-// Package plot answers: what do these curves look like? It draws charts as SVG, alone or side by
-// side.
+// Package plot draws charts of curves as SVG, one or several side by side.
 package plot
 
 import (
@@ -9,27 +8,27 @@ import (
 	"strings"
 )
 
-// A Chart is one pair of axes with curves.
+// A Chart is a pair of axes with curves.
 type Chart struct {
 	Title          string
-	X, Y           string // what the axes show
+	X, Y           string // names of the axes
 	XScale, YScale Scale
-	XLabel         func(float64) string // writes a tick of the x axis; nil: 2.5M, 40k, 0.02
+	XLabel         func(float64) string // formats a tick of the x axis; nil: 2.5M, 40k, 0.02
 	Curves         []Curve
 }
 
 // A Curve is a line through points, in ascending order of X. Points that are not finite, or not
-// positive on a logarithmic axis, are left out.
+// positive on a logarithmic axis, are skipped.
 type Curve struct {
 	Name string
 	X, Y []float64
-	// Low and High bound each point; nil: nothing does. They are drawn as a band, for which the axis
-	// does not widen by more than a half, or with Marks as a line through each point.
+	// Low and High are the limits of each point; nil: none. They are drawn as a band or, with Marks,
+	// as a line through each point. A band widens the axis by at most a half.
 	Low, High []float64
-	Marks     bool // a dot at each point; of a curve of one point always
+	Marks     bool // draw a dot at each point; always done for a single point
 }
 
-// marked reports whether the curve has dots.
+// marked reports whether dots are drawn.
 func (c *Curve) marked() bool {
 	points := 0
 	for i := range c.X {
@@ -40,15 +39,15 @@ func (c *Curve) marked() bool {
 	return c.Marks || points == 1
 }
 
-// A Figure is charts side by side. The curves of the first are named below all of them: curve i of
-// each chart has the same color.
+// A Figure is a row of charts. One legend below them names the curves of the first chart; curve i
+// has the same color in every chart.
 type Figure struct {
 	Title  string
 	Charts []Chart
 }
 
-// The picture of one chart: the axes' box, and the space around it. Of several charts each is
-// narrower, has its title above its box, and is a gap away from the next.
+// Sizes of one chart: the box of its axes and the space around it. In a row of charts each is
+// narrower, has its title above the box, and a gap after it.
 const (
 	left, top, wide, high = 78.0, 44.0, 620.0, 340.0
 	right, below          = 24.0, 46.0
@@ -56,16 +55,16 @@ const (
 	narrow, gap, heading  = 470.0, 78.0, 22.0
 )
 
-// colors are given to curves in turn; the second round is dashed.
+// colors are the colors of curves, in turn; after the last one the lines are dashed.
 var colors = [...]string{"#0b62a4", "#c1440e", "#2f7d32", "#7b3fa0", "#8a6d00", "#00838f", "#ad1457", "#4e4e4e"}
 
-// SVG returns the picture of a chart alone.
+// SVG returns the picture of the chart.
 func (c *Chart) SVG() []byte {
 	f := Figure{Title: c.Title, Charts: []Chart{*c}}
 	return f.SVG()
 }
 
-// SVG returns the picture.
+// SVG returns the picture of the figure.
 func (f *Figure) SVG() []byte {
 	n := float64(len(f.Charts))
 	boxWide, boxTop := wide, top
@@ -105,7 +104,7 @@ func (f *Figure) SVG() []byte {
 	return b.Bytes()
 }
 
-// A box is where a chart's axes lie.
+// A box is the area of a chart's axes.
 type box struct{ x, y, wide, high float64 }
 
 // draw draws the axes and the curves.
@@ -139,7 +138,7 @@ func (c *Chart) draw(b *bytes.Buffer, at box) {
 	}
 }
 
-// A view turns values into places in the picture.
+// A view maps values to positions in the picture.
 type view struct {
 	x, y axis
 	at   box
@@ -150,7 +149,7 @@ func (v view) py(y float64) float64 {
 	return v.at.y + v.at.high - min(max(v.y.part(y), 0), 1)*v.at.high
 }
 
-// has tells whether the axes have a place for a point.
+// has reports whether a point can be drawn.
 func (v view) has(x, y float64) bool { return finite(v.x.at(x)) && finite(v.y.at(y)) }
 
 // axes returns axes that cover the curves.
@@ -166,7 +165,7 @@ func (c *Chart) axes() (x, y axis) {
 	}
 	margin := (y.hi - y.lo) / 4
 	if margin == 0 {
-		margin = math.Inf(1) // of a flat curve all of the band is seen
+		margin = math.Inf(1) // the band of a flat curve is shown completely
 	}
 	least, most := y.lo-margin, y.hi+margin
 	for _, curve := range c.Curves {
@@ -185,7 +184,7 @@ func (c *Chart) axes() (x, y axis) {
 
 // draw draws curve i of a chart: the band, the line, then the marks.
 func (c *Curve) draw(b *bytes.Buffer, i int, v view) {
-	var line, upper, lower, marks strings.Builder // lower: the edge of the band, from its end
+	var line, upper, lower, marks strings.Builder // lower: the lower edge of the band, from its end
 	color, marked := colorOf(i), c.marked()
 	drawn := func(i int) bool { return v.has(c.X[i], c.Y[i]) }
 	bounded := func(i int) bool {
@@ -223,7 +222,7 @@ func (c *Curve) draw(b *bytes.Buffer, i int, v view) {
 		dashOf(i), marks.String())
 }
 
-// point adds a point to a path.
+// point appends a point to a path.
 func point(path *strings.Builder, x, y float64) {
 	letter := "L"
 	if path.Len() == 0 {

@@ -13,22 +13,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A link is the parent's side of the socket to a supervisor.
+// A link is the connection to a supervisor.
 type link struct {
 	socket  *socket
 	process *os.Process
-	ended   chan struct{} // closed when the supervisor has ended and all its programs are accounted for
-	why     error         // it ended, once ended is closed
+	ended   chan struct{} // closed when the supervisor and all its programs have ended
+	why     error         // why the link ended; valid once ended is closed
 
 	mu       sync.Mutex
 	next     int
-	programs map[int]*program // that are being started or run
+	programs map[int]*program // programs that are starting or running
 }
 
-// A program is a Process with what its supervisor says of it.
+// A program is a Process, with the supervisor's answer to its start.
 type program struct {
 	Process
-	started chan error // gets one value
+	started chan error // receives one value
 	runs    bool
 }
 
@@ -49,10 +49,9 @@ func newLink() (*link, error) {
 		return nil, errors.Join(err, ours.conn.Close())
 	}
 	defer null.Close()
-	// The file of the executable may have been replaced, but not this link to it. A process group of its
-	// own keeps the signals of a terminal and of a launcher away. A session would do so too, but the
-	// kernel schedules sessions as groups that compete: with busy cores, a step of a simulator in another
-	// session takes twice as long.
+	// /proc/self/exe still works if the executable was replaced. The separate process group keeps signals
+	// of terminals and launchers away. A session would do the same, but the kernel schedules sessions as
+	// competing groups: on busy cores a simulator's step would take twice as long.
 	process, err := os.StartProcess("/proc/self/exe", append([]string{supervisorName}, os.Args[1:]...), &os.ProcAttr{
 		Env: Environ(), Files: []*os.File{null, null, os.Stderr, theirs}, Sys: &syscall.SysProcAttr{Setpgid: true}})
 	if err != nil {
@@ -63,7 +62,7 @@ func newLink() (*link, error) {
 	return l, nil
 }
 
-// listen takes note of what the supervisor reports, until it ends.
+// listen handles the supervisor's reports until it ends.
 func (l *link) listen() {
 	for {
 		var r report
@@ -97,7 +96,7 @@ func (l *link) listen() {
 			p.started <- l.why
 			continue
 		}
-		syscall.Kill(-p.pid, syscall.SIGKILL) // whom nobody else kills
+		syscall.Kill(-p.pid, syscall.SIGKILL) // the supervisor can no longer kill it
 		p.end(l.why)
 	}
 	l.programs = nil
@@ -113,7 +112,7 @@ func (l *link) hasEnded() bool {
 	}
 }
 
-// start starts cmd with these files.
+// start starts cmd with the given files.
 func (l *link) start(cmd *exec.Cmd, files []*os.File) (*Process, error) {
 	p := &program{started: make(chan error, 1)}
 	l.mu.Lock()
@@ -129,7 +128,7 @@ func (l *link) start(cmd *exec.Cmd, files []*os.File) (*Process, error) {
 		signal: func(sig syscall.Signal) { l.socket.send(request{ID: id, Signal: sig}, nil) }}
 	timer := time.AfterFunc(limit, func() { l.process.Kill() })
 	defer timer.Stop()
-	// If this fails, the supervisor has ended, and listen says so.
+	// An error here means that the supervisor has ended, which listen reports.
 	l.socket.send(request{ID: id, Path: cmd.Path, Args: cmd.Args, Env: cmd.Environ(), Dir: cmd.Dir,
 		Files: len(files)}, files)
 	err := <-p.started
@@ -142,8 +141,8 @@ func (l *link) start(cmd *exec.Cmd, files []*os.File) (*Process, error) {
 	return &p.Process, nil
 }
 
-// close ends the supervisor. It returns when all that its programs have started has ended, or with an
-// error if that takes too long.
+// close ends the supervisor and waits until all programs and their descendants have ended. It returns an
+// error if that takes longer than closeLimit.
 func (l *link) close() error {
 	l.socket.conn.CloseWrite()
 	select {
@@ -154,5 +153,5 @@ func (l *link) close() error {
 	}
 }
 
-// closeLimit is how long close waits.
+// closeLimit is the longest wait of close.
 const closeLimit = 5 * time.Second

@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// An Entry shows that this program calls Enter, so that its executable can be a supervisor.
+// An Entry proves that the program has called Enter, so its executable can be a supervisor.
 type Entry struct{ entered bool }
 
-// Enter turns this process into a supervisor if a Starter has started it as one, and does not return
-// then. Call it first in main, before MPI starts, before threads and files.
+// Enter runs the supervisor, and does not return, if a Starter started this process as one. Call it
+// first in main: before MPI starts, and before threads or files are made.
 func Enter() Entry {
 	if len(os.Args) > 0 && os.Args[0] == supervisorName {
 		if err := supervise(); err != nil {
@@ -31,11 +31,11 @@ func Enter() Entry {
 	return Entry{entered: true}
 }
 
-// NewStarter returns a Starter with a supervisor of its own.
+// NewStarter returns a Starter with its own supervisor.
 func (e Entry) NewStarter() *Starter { return &Starter{entry: e} }
 
-// Environ returns the environment without the launcher's variables for this rank. With them, a program
-// that links MPI would try to join the job.
+// Environ returns the environment without the launcher's variables for this rank. With them a program
+// that uses MPI would try to join the job.
 func Environ() []string {
 	return slices.DeleteFunc(os.Environ(), func(e string) bool {
 		return slices.ContainsFunc([]string{"OMPI_", "PMI_", "PMIX_", "PMI2_", "PRTE_", "HYDI_", "HYDRA_", "MPIR_"},
@@ -43,37 +43,36 @@ func Environ() []string {
 	})
 }
 
-// A Starter starts programs, each in a process group of its own. The zero Starter starts them without
-// a supervisor. It may be used by several goroutines.
+// A Starter starts programs, each in its own process group. The zero Starter starts them without a
+// supervisor. It is safe for concurrent use.
 type Starter struct {
 	entry Entry
 
 	mu     sync.Mutex
-	link   *link       // to the supervisor; nil: none runs
-	thread chan func() // which starts programs without a supervisor; nil: none runs
+	link   *link       // connection to the supervisor; nil: not started
+	thread chan func() // starts programs without a supervisor; nil: not started
 }
 
-// limit is how long a supervisor may take to start a program, and a program to end after SIGKILL. Then
-// the supervisor is killed, so that nothing waits for ever: it was stopped, or a disk hangs.
+// limit is the longest time for a supervisor to start a program, and for a program to end after SIGKILL.
+// Then the supervisor is killed. It may be stopped, or wait for a disk.
 const limit = 5 * time.Minute
 
-// A Process is a program that a Starter has started.
+// A Process is a program started by a Starter.
 type Process struct {
 	pid    int
 	done   chan struct{}
-	err    error // once done is closed
+	err    error // valid once done is closed
 	signal func(syscall.Signal)
-	giveUp func() // when it does not end
+	giveUp func() // called if the process does not end after SIGKILL
 }
 
-// PID returns the number of the process, which is that of its process group, too.
+// PID returns the process ID, which is also the ID of the process group.
 func (p *Process) PID() int { return p.pid }
 
-// Done is closed when the program has ended. The rest of its process group is killed then.
+// Done is closed when the program has ended. The remaining processes of its group are then killed.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err returns how the program ended, after Done: nil is exit status 0, and an ExitError another
-// status.
+// Err returns the program's outcome after Done: nil for exit status 0, otherwise an ExitError.
 func (p *Process) Err() error { return p.err }
 
 // Signal sends sig to the program and its process group, unless it has ended.
@@ -95,10 +94,10 @@ func (p *Process) end(err error) {
 	close(p.done)
 }
 
-// An ExitError says that a program ended with another status than 0.
+// An ExitError is the error of a program whose exit status is not 0.
 type ExitError struct{ Status syscall.WaitStatus }
 
-// Error is like that of exec.ExitError: "exit status 7", "signal: killed".
+// Error returns a text like that of exec.ExitError: "exit status 7", "signal: killed".
 func (e *ExitError) Error() string {
 	if !e.Status.Signaled() {
 		return "exit status " + strconv.Itoa(e.Status.ExitStatus())
@@ -110,7 +109,7 @@ func (e *ExitError) Error() string {
 	return text
 }
 
-// exitError returns an ExitError, or nil for status 0.
+// exitError returns the ExitError of a status, or nil for status 0.
 func exitError(status syscall.WaitStatus) error {
 	if status == 0 {
 		return nil
@@ -118,9 +117,9 @@ func exitError(status syscall.WaitStatus) error {
 	return &ExitError{status}
 }
 
-// Start starts cmd. Of cmd it uses Path, Args, Env, Dir, ExtraFiles, and Stdin, Stdout and Stderr, which
-// are files or nil: for anything else there is Run. The files may be closed when Start has returned.
-// Its errors are those of exec.Cmd.Start.
+// Start starts cmd. It uses cmd's Path, Args, Env, Dir, ExtraFiles, and Stdin, Stdout and Stderr, which
+// must be files or nil. The files may be closed after Start has returned. Its errors are those of
+// exec.Cmd.Start.
 func (s *Starter) Start(cmd *exec.Cmd) (*Process, error) {
 	if cmd.Err != nil {
 		return nil, cmd.Err
@@ -157,14 +156,14 @@ func (s *Starter) Start(cmd *exec.Cmd) (*Process, error) {
 	return s.link.start(cmd, files)
 }
 
-// startHere starts cmd as a child of this process, from one thread for all: a child gets its
-// parent-death signal when the thread that started it ends.
+// startHere starts cmd as a child of this process. All programs start on one thread, because a child
+// gets its parent-death signal when the thread that started it ends.
 func (s *Starter) startHere(cmd *exec.Cmd) (*Process, error) {
 	if s.thread == nil {
 		jobs := make(chan func())
 		s.thread = jobs
 		go func() {
-			runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+			runtime.LockOSThread() // for good: the thread ends with the goroutine
 			for job := range jobs {
 				job()
 			}
@@ -195,8 +194,8 @@ func (s *Starter) startHere(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// CombinedOutput starts cmd, waits for its end, and returns what it wrote to standard output and to
-// standard error. At the end of ctx the program gets SIGTERM, and SIGKILL 5 s later.
+// CombinedOutput runs cmd and returns its standard output and standard error. When ctx ends, the program
+// gets SIGTERM, and SIGKILL 5 s later.
 func (s *Starter) CombinedOutput(ctx context.Context, cmd *exec.Cmd) ([]byte, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -223,11 +222,11 @@ func (s *Starter) CombinedOutput(ctx context.Context, cmd *exec.Cmd) ([]byte, er
 			p.Kill()
 		}
 	}
-	r.SetReadDeadline(time.Now().Add(time.Second)) // a process that left the group may still hold the pipe open
+	r.SetReadDeadline(time.Now().Add(time.Second)) // a process outside of the group may keep the pipe open
 	return <-read, p.Err()
 }
 
-// Close ends all programs of s and what they have started. s may start programs again.
+// Close ends all programs of s and their descendants. s may start programs again.
 func (s *Starter) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

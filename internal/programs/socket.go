@@ -9,38 +9,38 @@ import (
 	"syscall"
 )
 
-// A request asks the supervisor to start a program, or to send a signal to one that it has started.
+// A request asks the supervisor to start a program, or to send a signal to a running one.
 type request struct {
-	ID     int // of the program: each has its own
+	ID     int // unique number of the program
 	Signal syscall.Signal
-	Path   string // "": send Signal
+	Path   string // "": a request to send Signal
 	Args   []string
 	Env    []string
 	Dir    string
-	Files  int // so many descriptors came with it: the program's 0, 1, 2, ...
+	Files  int // number of descriptors sent with it: the program's 0, 1, 2, ...
 }
 
-// A report says what became of a program: it was started, it was not, or it has ended.
+// A report tells that a program was started, could not be started, or has ended.
 type report struct {
 	ID     int
-	PID    int           // it was started
-	Errno  syscall.Errno // it was not
+	PID    int           // if it was started
+	Errno  syscall.Errno // if it could not be started
 	Ended  bool
 	Status syscall.WaitStatus
 }
 
-// A socket carries values of Go, and descriptors with them. One goroutine may send and one receive.
+// A socket carries Go values and file descriptors. One goroutine may send and one receive.
 type socket struct {
 	conn *net.UnixConn
 	enc  *gob.Encoder
 	dec  *gob.Decoder
 
 	sending sync.Mutex
-	out     []int      // descriptors that go with the next bytes
-	in      []*os.File // descriptors that came and belong to no value yet
+	out     []int      // descriptors to send with the next bytes
+	in      []*os.File // received descriptors that no value has taken
 }
 
-// newSocket takes over f, an end of a socket pair.
+// newSocket takes ownership of f, one end of a socket pair.
 func newSocket(f *os.File) (*socket, error) {
 	c, err := net.FileConn(f)
 	if err = errors.Join(err, f.Close()); err != nil {
@@ -55,7 +55,7 @@ func newSocket(f *os.File) (*socket, error) {
 	return s, nil
 }
 
-// send sends v, and files with it.
+// send sends v together with files.
 func (s *socket) send(v any, files []*os.File) error {
 	s.sending.Lock()
 	defer s.sending.Unlock()
@@ -65,20 +65,20 @@ func (s *socket) send(v any, files []*os.File) error {
 	return s.enc.Encode(v)
 }
 
-// receive receives the next value into v. Its descriptors are the next of s.in.
+// receive decodes the next value into v. Its descriptors are then next in s.in.
 func (s *socket) receive(v any) error { return s.dec.Decode(v) }
 
-// take returns the next n descriptors.
+// take removes and returns the first n received descriptors.
 func (s *socket) take(n int) []*os.File {
 	files := s.in[:min(n, len(s.in))]
 	s.in = s.in[len(files):]
 	return files
 }
 
-// A wire is the stream of bytes of a socket.
+// A wire is the byte stream of a socket.
 type wire socket
 
-// maxFiles is how many descriptors the kernel lets one message carry.
+// maxFiles is the kernel's limit of descriptors in one message.
 const maxFiles = 253
 
 func (w *wire) Write(b []byte) (n int, err error) {

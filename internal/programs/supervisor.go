@@ -14,22 +14,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// supervisorName is the first word of a supervisor's command line.
+// supervisorName is argument 0 of a supervisor's command line.
 const supervisorName = "rlinf-supervisor"
 
-// socketFile is a supervisor's descriptor of the socket.
+// socketFile is the supervisor's descriptor of the socket.
 const socketFile = 3
 
-// A supervisor is the state of this process where it is one. All is done in one goroutine.
+// A supervisor is the state of a supervisor process. One goroutine uses it.
 type supervisor struct {
 	socket *socket
-	ids    map[int]int // of programs that run, by their process numbers
-	pids   map[int]int // the reverse
+	ids    map[int]int // request IDs of running programs, by PID
+	pids   map[int]int // PIDs of running programs, by request ID
 }
 
-// supervise makes this process a supervisor, until the end of the socket and of all its children.
+// supervise runs the supervisor until the socket is closed and all its children have ended.
 func supervise() error {
-	runtime.LockOSThread() // programs get their parent-death signal when the thread that started them ends
+	runtime.LockOSThread() // a program gets its parent-death signal when the thread that started it ends
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGCHLD)
 	catch()
@@ -47,7 +47,7 @@ func supervise() error {
 	if err != nil {
 		return err
 	}
-	if err := unix.Dup3(int(null.Fd()), 2, 0); err != nil { // till now it has said what was wrong
+	if err := unix.Dup3(int(null.Fd()), 2, 0); err != nil { // standard error was kept for errors until now
 		return os.NewSyscallError("dup", err)
 	}
 	null.Close()
@@ -59,7 +59,7 @@ func supervise() error {
 		files []*os.File
 	}
 	orders := make(chan order)
-	go func() { // until the parent ends, or sends what cannot be read
+	go func() { // until the parent ends or sends invalid data
 		defer close(orders)
 		defer func() { recover() }()
 		for {
@@ -90,8 +90,8 @@ func supervise() error {
 	}
 }
 
-// catch keeps the signals of a terminal and of a batch system from this process. It does not ignore
-// them: programs would inherit that.
+// catch handles and drops the signals of terminals and batch systems. It does not ignore them,
+// because programs would inherit that.
 func catch() {
 	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1,
 		syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGXCPU} {
@@ -101,8 +101,8 @@ func catch() {
 	}
 }
 
-// closeInherited closes the descriptors that this process got from its parent, except the socket and
-// the standard ones. They are those without close-on-exec: the runtime opens none.
+// closeInherited closes the descriptors inherited from the parent, except the socket and the
+// standard ones. Inherited ones have no close-on-exec flag; the runtime's own ones have it.
 func closeInherited() error {
 	unix.CloseOnExec(socketFile)
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -121,7 +121,7 @@ func closeInherited() error {
 	return nil
 }
 
-// start starts a program with these files, in a process group of its own, and reports it.
+// start starts a program with the given files, in its own process group, and reports the result.
 func (s *supervisor) start(r *request, files []*os.File) {
 	fds := make([]uintptr, len(files))
 	for i, f := range files {
@@ -139,11 +139,11 @@ func (s *supervisor) start(r *request, files []*os.File) {
 	} else {
 		s.ids[pid], s.pids[r.ID] = r.ID, pid
 	}
-	s.socket.send(said, nil) // an error is the end of the socket, which the other goroutine notices
+	s.socket.send(said, nil) // after an error the receiving goroutine sees the end of the socket
 }
 
-// reap takes note of children that have ended. It kills what is left of the process group of a
-// program: it could hold the program's pipes open and hide its end.
+// reap reports children that have ended. It kills the rest of a program's process group, which might
+// keep the program's pipes open and so hide its end.
 func (s *supervisor) reap() {
 	for {
 		var status syscall.WaitStatus
@@ -156,7 +156,7 @@ func (s *supervisor) reap() {
 		}
 		id, ours := s.ids[pid]
 		if !ours {
-			continue // it was a program's
+			continue // it was a program's descendant
 		}
 		syscall.Kill(-pid, syscall.SIGKILL)
 		delete(s.ids, pid)
@@ -165,9 +165,9 @@ func (s *supervisor) reap() {
 	}
 }
 
-// killAll kills the children of this process until there are none. Only children are killed: no
-// other process can get their numbers before they are waited for. Their own children are the next
-// round's.
+// killAll kills the children of this process until none is left. It kills only children, because
+// their PIDs cannot be reused before they are waited for. Their own children become children of this
+// process for the next round.
 func killAll() {
 	for {
 		for _, pid := range children() {
@@ -185,7 +185,7 @@ func killAll() {
 	}
 }
 
-// children returns the children of this process.
+// children returns the PIDs of this process's children.
 func children() (pids []int) {
 	own := strconv.Itoa(os.Getpid())
 	entries, _ := os.ReadDir("/proc")
@@ -196,7 +196,7 @@ func children() (pids []int) {
 		}
 		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		_, rest, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ")
-		if f := strings.Fields(rest); len(f) > 1 && f[1] == own { // state, parent
+		if f := strings.Fields(rest); len(f) > 1 && f[1] == own { // state, parent PID
 			pids = append(pids, pid)
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/rlinf/rlinf/internal/plot"
 )
 
-// Draw draws the metric of each group over environment steps, or over iterations where nothing is
-// played, as SVG. returns tells the least and the most return of a task, infinite where there is no
-// bound: no interval goes beyond what is possible.
+// Draw draws a metric of each group as SVG, over environment steps, or over iterations without
+// environments. returns gives the lowest and highest possible return of a task, infinite if
+// unbounded; intervals are clipped to them.
 func Draw(metric string, groups []Group, returns func(task string) (least, most float64)) []byte {
 	chart := plot.Chart{Title: metric, X: "environment steps", Y: metric}
 	if inIterations(groups) {
@@ -33,7 +33,7 @@ func Draw(metric string, groups []Group, returns func(task string) (least, most 
 	return chart.SVG()
 }
 
-// Curves reports whether at least one group has a line to draw of the metric, not only a point.
+// Curves reports whether the metric of at least one group has several points, which make a line.
 func Curves(metric string, groups []Group) bool {
 	for i := range groups {
 		if len(groups[i].Curve(metric).X) > 1 {
@@ -43,7 +43,7 @@ func Curves(metric string, groups []Group) bool {
 	return false
 }
 
-// taskOf returns the task that all runs have in common; "": there are several.
+// taskOf returns the common task of all runs, or "" if they have several.
 func taskOf(groups []Group) string {
 	task := ""
 	for _, g := range groups {
@@ -57,7 +57,7 @@ func taskOf(groups []Group) string {
 	return task
 }
 
-// limits returns the least and the most value that a metric can have.
+// limits returns the lowest and highest possible value of a metric.
 func limits(metric string) (least, most float64) {
 	for _, share := range []string{"accuracy", "success_once", "success_at_end", "exact_match", "pass@", "truncated",
 		"unparsable", "wrong_object", "told_object"} {

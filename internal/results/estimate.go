@@ -10,12 +10,12 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// An Estimate estimates the mean over many seeds from a few values, one of each seed.
+// An Estimate estimates the mean over all seeds from the values of a few seeds.
 type Estimate struct {
 	N      int
 	Mean   float64 // NaN without values
-	Std    float64 // sample standard deviation; 0 for one value
-	Margin float64 // half of the 95 % confidence interval of the mean; infinite for one value
+	Std    float64 // sample standard deviation; 0 for a single value
+	Margin float64 // half of the mean's 95 % confidence interval; infinite for a single value
 	Least  float64 // the lowest value
 }
 
@@ -34,8 +34,8 @@ func NewEstimate(values []float64) Estimate {
 	return e
 }
 
-// Minus returns the difference of the means, and half of its 95 % confidence interval by Welch's
-// test (Welch 1947), whose degrees of freedom are rounded down: variances need not be equal.
+// Minus returns the difference of the means and half of its 95 % confidence interval, by Welch's
+// test (Welch 1947), with degrees of freedom rounded down. The variances may differ.
 func (e Estimate) Minus(o Estimate) (difference, margin float64) {
 	difference, margin = e.Mean-o.Mean, math.Inf(1)
 	if e.N < 2 || o.N < 2 {
@@ -57,7 +57,7 @@ func (e Estimate) String() string {
 	return figure(e.Mean) + " ± " + figure(e.Std)
 }
 
-// Interval returns the ends of the interval, "" where there is none.
+// Interval returns the ends of the interval, or "" if there is none.
 func (e Estimate) Interval() string {
 	if math.IsInf(e.Margin, 0) {
 		return ""
@@ -65,7 +65,7 @@ func (e Estimate) Interval() string {
 	return fmt.Sprintf("%s … %s", figure(e.Mean-e.Margin), figure(e.Mean+e.Margin))
 }
 
-// figure writes x with about four digits, and no more than one behind the point where it is large.
+// figure formats x with about four digits, and at most one decimal for large numbers.
 func figure(x float64) string {
 	if math.Abs(x) >= 100 {
 		return fmt.Sprintf("%.1f", x)
@@ -73,14 +73,14 @@ func figure(x float64) string {
 	return fmt.Sprintf("%.4g", x)
 }
 
-// student95 returns the t with P(|T| < t) = 0.95 for Student's distribution with n ≥ 1 degrees of
+// student95 returns t with P(|T| < t) = 0.95 for Student's distribution with n >= 1 degrees of
 // freedom.
 func student95(n int) float64 {
 	return distuv.StudentsT{Sigma: 1, Nu: float64(n)}.Quantile(0.975)
 }
 
-// Better reports whether a is a better value of the metric than b: a lower one of a loss, else a
-// higher one. NaN is never better, and every number is better than NaN.
+// Better reports whether a is a better value of the metric than b: lower for a loss, higher for
+// others. NaN is worse than every number.
 func Better(metric string, a, b float64) bool {
 	if math.IsNaN(a) || math.IsNaN(b) {
 		return math.IsNaN(b) && !math.IsNaN(a)
@@ -91,8 +91,8 @@ func Better(metric string, a, b float64) bool {
 	return a > b
 }
 
-// Headlines returns the metrics that say how good a policy or model is: those of evaluations first,
-// then those of training.
+// Headlines returns the metrics that measure the quality of a policy or model, those of evaluation
+// before those of training.
 func Headlines() []string {
 	return []string{"eval/return", "eval/accuracy", "eval/loss", "env/return", "rollout/rewards", "train/sft/loss"}
 }

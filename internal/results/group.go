@@ -13,22 +13,22 @@ import (
 	"github.com/rlinf/rlinf/internal/plot"
 )
 
-// A Group is runs that differ in their seeds alone.
+// A Group is a set of runs that differ only in their seeds.
 type Group struct {
-	Name string // the last parts of Path
+	Name string // last elements of Path
 	Path string
 	Runs []Run
 }
 
-// ErrNoRun is in the error of a path that exists and holds no run.
+// ErrNoRun is the error for an existing path without a run.
 var ErrNoRun = errors.New("expected the folder of a run or of a sweep, or a file of kept results")
 
-// deepest bounds how far below a folder its runs are looked for: logs, a sweep, its points.
+// deepest is how many levels below a folder Load searches for runs: logs, a sweep, its points.
 const deepest = 2
 
-// Load returns the groups that path holds: of a file that Keep wrote, one; of a folder, those in it
-// and below. A run is a group, and so are the runs seed_N of one folder together, as a sweep leaves
-// them. Runs that were set aside (earlier-N) do not count. prefix is as of ReadRun.
+// Load returns the groups at path: one for a file written by Keep; for a folder, those in it and
+// below. A run is a group; so are all runs seed_N of one folder, as a sweep makes them. Runs that
+// were set aside (earlier-N) are skipped. For prefix see ReadRun.
 func Load(path, prefix string) ([]Group, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -51,8 +51,8 @@ func Load(path, prefix string) ([]Group, error) {
 	return groups, err
 }
 
-// below returns the groups in dir and, so many levels deep, below it. name is what the first is
-// called.
+// below returns the groups in dir, and in its subfolders up to the given number of levels. name is
+// the name of the group in dir itself.
 func below(dir, name, prefix string, levels int) (groups []Group, err error) {
 	if isRun(dir) {
 		r, err := ReadRun(dir, prefix)
@@ -95,13 +95,13 @@ func below(dir, name, prefix string, levels int) (groups []Group, err error) {
 	return groups, nil
 }
 
-// isRun reports whether dir is a run's folder.
+// isRun reports whether dir is the folder of a run.
 func isRun(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "metrics.jsonl"))
 	return err == nil
 }
 
-// seeds reads the runs seed_N in dir; there may be none.
+// seeds reads the runs seed_N in dir, if there are any.
 func seeds(dir, prefix string) (Group, error) {
 	g := Group{Path: dir}
 	paths, err := filepath.Glob(filepath.Join(EscapeGlob(dir), "seed_*"))
@@ -122,13 +122,13 @@ func seeds(dir, prefix string) (Group, error) {
 	return g, nil
 }
 
-// EscapeGlob returns a pattern of filepath.Glob that path alone matches.
+// EscapeGlob returns a pattern for filepath.Glob that matches only path.
 func EscapeGlob(path string) string {
 	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`).Replace(path)
 }
 
-// At returns the metric of each run at so many environment steps, of those that have it; +Inf:
-// their last.
+// At returns the metric of each run at envSteps environment steps; +Inf means its last value. Runs
+// without a value are left out.
 func (g *Group) At(metric string, envSteps float64) []float64 {
 	var values []float64
 	for i := range g.Runs {
@@ -139,11 +139,11 @@ func (g *Group) At(metric string, envSteps float64) []float64 {
 	return values
 }
 
-// mostPoints bounds about the points of a curve: a picture is no wider.
+// mostPoints is roughly the largest number of points of a curve, enough for the width of a picture.
 const mostPoints = 500
 
-// Curve returns the mean over the runs with its 95 % interval, wherever one of them has a row and
-// all have come. Of many rows it takes every so many.
+// Curve returns the mean over the runs with its 95 % interval, at all steps of rows where every run
+// has a value. If there are many, it takes only every n-th.
 func (g *Group) Curve(metric string) plot.Curve {
 	var at []float64
 	for _, r := range g.Runs {

@@ -13,11 +13,11 @@ import (
 	"strings"
 )
 
-// leading are the first columns of a kept file; the metrics follow.
+// leading are the first columns of a kept file; metrics follow.
 var leading = []string{"seed", "step", "env/steps", "seconds"}
 
-// Keep writes the rows of runs as CSV: a comment with how they came to be, a line of names, a line
-// for each row. Numbers have six digits.
+// Keep writes the rows of runs as CSV: a comment about their origin, a line of names, and a line for
+// each row. Numbers have six digits.
 func Keep(w io.Writer, runs []Run, comment ...string) error {
 	for _, line := range comment {
 		if _, err := fmt.Fprintln(w, "#", line); err != nil {
@@ -47,7 +47,8 @@ func Keep(w io.Writer, runs []Run, comment ...string) error {
 
 func short(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
 
-// ReadKept reads what Keep wrote, a Run for each seed. A first comment names the task, before a comma.
+// ReadKept reads a file written by Keep and returns a Run for each seed. In the first comment the text
+// before a comma is the task.
 func ReadKept(path string) ([]Run, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -92,7 +93,7 @@ func ReadKept(path string) ([]Run, error) {
 		if at < 0 {
 			at = len(runs)
 			runs = append(runs, Run{Name: fmt.Sprintf("%s, seed %d", filepath.Base(path), seed), Seed: seed, Task: task,
-				Iterations: true}) // until a row has more environment steps
+				Iterations: true}) // unless a row has more environment steps
 		}
 		row := Row{Step: int64(numbers[1]), EnvSteps: numbers[2], Seconds: numbers[3], Values: map[string]float64{}}
 		runs[at].Iterations = runs[at].Iterations && numbers[2] == numbers[1]

@@ -17,13 +17,13 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A Run is what one training run measured, row by row.
+// A Run holds the metrics of one training run, in rows.
 type Run struct {
-	Name string // its folder, or that of the file it is kept in with the seed
-	Task string // env_type; task_type where a language model learns
+	Name string // its folder; for a kept run, the file's folder with the seed
+	Task string // env_type; task_type for language models
 	Seed uint64 // actor.seed
-	// Iterations: no environment is stepped, because the run learns from texts or demonstrations. EnvSteps of the
-	// rows are iterations then.
+	// Iterations is true if no environment is stepped, because the run learns from texts or demonstrations.
+	// EnvSteps of the rows then hold iterations.
 	Iterations bool
 	Rows       []Row
 }
@@ -31,13 +31,13 @@ type Run struct {
 // A Row is one line of the metrics.
 type Row struct {
 	Step     int64
-	EnvSteps float64            // environment steps; iterations where nothing is played
-	Seconds  float64            // spent in iterations until then, over all parts of a run that was resumed
-	Values   map[string]float64 // of the metrics that were asked for
+	EnvSteps float64            // environment steps, or iterations; see Run.Iterations
+	Seconds  float64            // total time of iterations so far, over all parts of a resumed run
+	Values   map[string]float64 // values of the requested metrics
 }
 
-// ReadRun reads the run folder dir: the rows that have a metric whose name begins with prefix, with
-// those metrics.
+// ReadRun reads the run folder dir. It keeps the metrics whose names begin with prefix, and the rows that have
+// one of them.
 func ReadRun(dir, prefix string) (Run, error) {
 	r := Run{Name: filepath.Clean(dir)}
 	var config struct {
@@ -68,7 +68,7 @@ func ReadRun(dir, prefix string) (Run, error) {
 	if err != nil {
 		return r, fmt.Errorf("run %s: metrics.jsonl: %w", dir, err)
 	}
-	if math.IsNaN(steps) { // there are no environments
+	if math.IsNaN(steps) { // no line has environment steps
 		r.Task = config.Runner.TaskType
 	}
 	if r.Iterations = !(steps > 0); r.Iterations {
@@ -79,15 +79,15 @@ func ReadRun(dir, prefix string) (Run, error) {
 	return r, nil
 }
 
-// readRows reads metrics.jsonl. It returns the most environment steps of a line, NaN where a line has none. Most
-// lines of a long run have nothing that is wanted but these and the time that they took.
+// readRows reads metrics.jsonl. It returns the largest number of environment steps, or NaN if no line has any.
+// Most lines of a long run contain only those and times, so it parses the others alone.
 func (r *Run) readRows(in io.Reader, prefix string) (steps float64, err error) {
 	wanted := []byte(`"` + prefix)
 	var last, seconds float64
 	for lines := bufio.NewReader(in); ; {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return steps, nil // what stands behind the last end of a line is being written
+			return steps, nil // the rest after the last newline is still being written
 		} else if err != nil {
 			return steps, err
 		}
@@ -96,13 +96,13 @@ func (r *Run) readRows(in io.Reader, prefix string) (steps float64, err error) {
 			return steps, fmt.Errorf("line %q has no step", bytes.TrimSpace(line[:min(len(line), 80)]))
 		}
 		if took := number(line, `"time/step":`); step > last && took > 0 {
-			seconds += (step - last) * took // the mean of the iterations since the line before
+			seconds += (step - last) * took // took is the mean since the last line
 		}
 		last, steps = step, max(steps, number(line, `"env/steps":`))
 		if !bytes.Contains(line, wanted) {
 			continue
 		}
-		var values map[string]*float64 // nil: null, for what JSON has no number for
+		var values map[string]*float64 // nil: null, a value that is not finite
 		if err := json.Unmarshal(line, &values); err != nil {
 			return steps, fmt.Errorf("step %.0f: %w", step, err)
 		}
@@ -123,7 +123,7 @@ func (r *Run) readRows(in io.Reader, prefix string) (steps float64, err error) {
 	}
 }
 
-// number returns the number behind key in a line of JSON, NaN where there is none.
+// number returns the number of a key in a JSON line, or NaN.
 func number(line []byte, key string) float64 {
 	_, rest, found := bytes.Cut(line, []byte(key))
 	end := bytes.IndexAny(rest, ",}")
@@ -137,8 +137,8 @@ func number(line []byte, key string) float64 {
 	return x
 }
 
-// At returns the metric at so many environment steps, between two rows on the straight line between
-// them, +Inf: the last. ok is false where the run has not come that far, or has no such metric.
+// At returns the metric at envSteps environment steps, interpolated linearly between two rows; +Inf means the
+// last row. ok is false if the run has not come that far or lacks the metric.
 func (r *Run) At(metric string, envSteps float64) (value float64, ok bool) {
 	var before Row
 	have := false
@@ -165,7 +165,7 @@ func (r *Run) At(metric string, envSteps float64) (value float64, ok bool) {
 	return math.NaN(), false
 }
 
-// Last returns the newest row, the zero Row where there is none.
+// Last returns the newest row, or the zero Row.
 func (r *Run) Last() Row {
 	if len(r.Rows) == 0 {
 		return Row{}
@@ -173,7 +173,7 @@ func (r *Run) Last() Row {
 	return r.Rows[len(r.Rows)-1]
 }
 
-// Metrics returns the names of all metrics that the rows have, in order.
+// Metrics returns the sorted names of all metrics in the rows.
 func Metrics(runs []Run) []string {
 	var names []string
 	for _, r := range runs {

@@ -13,11 +13,11 @@ import (
 // A Table compares groups by one metric.
 type Table struct {
 	Metric string
-	At     float64 // environment steps at which the metric counts; +Inf: each run's last
+	At     float64 // environment steps at which to compare; +Inf: the last value of each run
 	Groups []Group
 }
 
-// Estimates returns that of each group.
+// Estimates returns the estimate of each group.
 func (t *Table) Estimates() []Estimate {
 	es := make([]Estimate, len(t.Groups))
 	for i := range t.Groups {
@@ -26,7 +26,7 @@ func (t *Table) Estimates() []Estimate {
 	return es
 }
 
-// Write writes the table for people; WriteMarkdown for documents.
+// Write writes the table as aligned text.
 func (t *Table) Write(w io.Writer) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range t.rows() {
@@ -47,23 +47,23 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-// A jsonGroup is a group in the JSON of a table. Absent figures are left out.
+// A jsonGroup is a group in the JSON of a table. Missing numbers are left out.
 type jsonGroup struct {
 	Name     string      `json:"name"`
 	Path     string      `json:"path"`
 	Seeds    int         `json:"seeds"`
-	Steps    float64     `json:"steps"` // the most of a run, in the table's step_unit
+	Steps    float64     `json:"steps"` // largest of all runs, in the table's step_unit
 	Mean     *float64    `json:"mean,omitempty"`
 	Std      *float64    `json:"std,omitempty"`
-	Interval *[2]float64 `json:"interval,omitempty"` // of the mean, at 95 %
+	Interval *[2]float64 `json:"interval,omitempty"` // 95 % confidence interval of the mean
 	Lowest   *float64    `json:"lowest,omitempty"`
-	// Difference is from the first group, Margin half of its interval.
+	// from the first group; Margin is half of its interval
 	Difference *float64 `json:"difference,omitempty"`
 	Margin     *float64 `json:"difference_margin,omitempty"`
 }
 
-// WriteJSON writes the table as a JSON object: metric, step_unit ("env steps" or "iterations"), at where
-// figures are not those of each run's end, and groups.
+// WriteJSON writes the table as a JSON object: metric, step_unit ("env steps" or "iterations"), groups,
+// and at, unless the values are each run's last.
 func (t *Table) WriteJSON(w io.Writer) error {
 	all := struct {
 		Metric   string      `json:"metric"`
@@ -89,7 +89,7 @@ func (t *Table) WriteJSON(w io.Writer) error {
 	return json.NewEncoder(w).Encode(all)
 }
 
-// number64 returns x for JSON, which has no NaN and no infinities: nil.
+// number64 returns a pointer to x, or nil if x is not finite, which JSON cannot express.
 func number64(x float64) *float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil
@@ -97,7 +97,7 @@ func number64(x float64) *float64 {
 	return &x
 }
 
-// stepUnit returns what the table counts steps in.
+// stepUnit returns the unit of steps in the table.
 func (t *Table) stepUnit() string {
 	if inIterations(t.Groups) {
 		return "iterations"
@@ -105,7 +105,7 @@ func (t *Table) stepUnit() string {
 	return "env steps"
 }
 
-// rows returns the cells, the head first.
+// rows returns the cells; the first row is the header.
 func (t *Table) rows() [][]string {
 	steps := t.stepUnit()
 	head := []string{"", "seeds", steps, t.Metric + " ± std", "95 % interval", "lowest"}
@@ -132,14 +132,14 @@ func (t *Table) rows() [][]string {
 	return rows
 }
 
-// inIterations reports whether EnvSteps of all groups are iterations.
+// inIterations reports whether the EnvSteps of all groups are iterations.
 func inIterations(groups []Group) bool {
 	return !slices.ContainsFunc(groups, func(g Group) bool {
 		return slices.ContainsFunc(g.Runs, func(r Run) bool { return !r.Iterations })
 	})
 }
 
-// envSteps tells after how many environment steps the figures are.
+// envSteps returns the number of environment steps behind the values, as text.
 func (g *Group) envSteps(at float64) string {
 	if !math.IsInf(at, 1) {
 		return fmt.Sprintf("%.0f", at)
@@ -155,13 +155,13 @@ func (g *Group) envSteps(at float64) string {
 	return fmt.Sprintf("%.0f", most)
 }
 
-// rate tells the mean number of environment steps per second.
+// rate returns the mean number of environment steps per second, as text.
 func (g *Group) rate() string {
 	var steps, seconds float64
 	for _, r := range g.Runs {
 		steps, seconds = steps+r.Last().EnvSteps, seconds+r.Last().Seconds
 	}
-	if !(seconds > 0) { // or unknown
+	if !(seconds > 0) { // or NaN
 		return ""
 	}
 	return fmt.Sprintf("%.0f", steps/seconds)

@@ -1,5 +1,5 @@
-// Package runfolder is the folder in which a run leaves everything: <log_path>/<experiment_name>.
-// One process of a job, rank 0, opens it:
+// Package runfolder manages the folder of a run's output, <log_path>/<experiment_name>. One process of a job,
+// rank 0, opens it:
 //
 //	folder, err := runfolder.Open(path, jobID)          // refused while another job has it
 //	defer folder.Close()
@@ -9,18 +9,18 @@
 //	err = folder.AddProvenance(p)
 //	err = folder.SetStatus(runfolder.Running)
 //
-// The names in it:
+// Its files:
 //
 //	config.yaml        the resolved configuration
-//	provenance.json    what ran, where and how; one entry for each start
-//	ranks.jsonl        rank, process and host of every rank, so that a process that was killed can be named
-//	STATUS             one word: running, done, failed, checkpointed, interrupted; ReadStatus tells
-//	                   whether a run that says running lives
+//	provenance.json    program, machine and settings; one entry for each start
+//	ranks.jsonl        host and process of every rank, to identify a killed process
+//	STATUS             one word: running, done, failed, checkpointed, interrupted; ReadStatus checks
+//	                   whether a running run is alive
 //	metrics.jsonl      the record of the run
-//	answers.txt        answers of a language model in evaluations, where there is one
-//	tensorboard/       the same for TensorBoard
+//	answers.txt        a language model's answers in evaluations
+//	tensorboard/       the same metrics for TensorBoard
 //	checkpoints/       global_step_N, and latest
-//	logs/rank-0000.log what a rank said went wrong; a rank with nothing to say has none
-//	lock               while a job runs here: who
-//	earlier-1/ …       what earlier runs left
+//	logs/rank-0000.log errors of a rank; missing if the rank reported none
+//	lock               the job that runs here
+//	earlier-1/ …       the output of earlier runs
 package runfolder

@@ -13,16 +13,15 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// A Folder is the folder of a run, locked against other jobs. It is for one process, and not for
-// concurrent use, except for KeepAlive.
+// A Folder is the folder of a run, locked against other jobs. One process uses it. Only KeepAlive may
+// run concurrently with other methods.
 type Folder struct {
 	path string
 	lock *lock
 }
 
-// Open makes the folder path if it is missing, sees that it can be written, and locks it. job is
-// the scheduler's name for this job, "" without one. It returns a *BusyError when another job has
-// the folder.
+// Open makes the folder path if it is missing, checks that it is writable, and locks it. job is the
+// scheduler's name of this job, or "". If another job holds the lock, Open returns a *BusyError.
 func Open(path, job string) (*Folder, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -42,7 +41,7 @@ func Open(path, job string) (*Folder, error) {
 	return &Folder{path, l}, nil
 }
 
-// Close gives the folder free.
+// Close unlocks the folder.
 func (f *Folder) Close() error { return f.lock.release() }
 
 // Path returns the absolute path.
@@ -51,7 +50,7 @@ func (f *Folder) Path() string { return f.path }
 // Metrics returns the path of metrics.jsonl.
 func (f *Folder) Metrics() string { return filepath.Join(f.path, "metrics.jsonl") }
 
-// Answers is the file for answers of a language model, for a person to read.
+// Answers returns the path of answers.txt, for people to read.
 func (f *Folder) Answers() string { return filepath.Join(f.path, "answers.txt") }
 
 // TensorBoard returns the path of the folder of event files.
@@ -60,14 +59,14 @@ func (f *Folder) TensorBoard() string { return filepath.Join(f.path, "tensorboar
 // Checkpoints returns the path of the folder of checkpoints.
 func (f *Folder) Checkpoints() string { return filepath.Join(f.path, "checkpoints") }
 
-// RankLog returns the path of the log of rank in the run folder path; any rank may ask. A rank that
-// has nothing to say has none.
+// RankLog returns the path of a rank's log in the run folder path. Any rank may call it. The file
+// exists only if the rank wrote something.
 func RankLog(path string, rank int) string {
 	return filepath.Join(path, "logs", fmt.Sprintf("rank-%04d.log", rank))
 }
 
-// SetAside moves all that earlier runs left into a new folder earlier-N, and returns its path; ""
-// when there was nothing. A run that is not resumed does this before it writes.
+// SetAside moves everything that earlier runs left into a new folder earlier-N and returns its path,
+// or "" if there was nothing. A run that is not resumed calls it before it writes.
 func (f *Folder) SetAside() (string, error) {
 	entries, err := os.ReadDir(f.path)
 	if err != nil {
@@ -102,7 +101,7 @@ func (f *Folder) SetAside() (string, error) {
 // WriteConfig writes config.yaml.
 func (f *Folder) WriteConfig(resolved []byte) error { return f.write("config.yaml", resolved) }
 
-// A Rank says what a rank is.
+// A Rank describes a rank's process.
 type Rank struct {
 	Rank       int      `json:"rank"`
 	PID        int      `json:"pid"`
@@ -110,7 +109,7 @@ type Rank struct {
 	Components []string `json:"components"`
 }
 
-// WriteRanks writes ranks.jsonl, a line for each rank.
+// WriteRanks writes ranks.jsonl, one line for each rank.
 func (f *Folder) WriteRanks(ranks []Rank) error {
 	var b bytes.Buffer
 	for enc, i := json.NewEncoder(&b), 0; i < len(ranks); i++ {
@@ -128,19 +127,19 @@ const (
 	Running      Status = "running"
 	Done         Status = "done"
 	Failed       Status = "failed"
-	Checkpointed Status = "checkpointed" // on request; resume to go on
-	Interrupted  Status = "interrupted"  // by INT or TERM
+	Checkpointed Status = "checkpointed" // stopped on request; can be resumed
+	Interrupted  Status = "interrupted"  // stopped by INT or TERM
 
-	// Dead is written nowhere: ReadStatus returns it for a run that was killed, or whose node failed.
+	// Dead is never written. ReadStatus returns it for a run that was killed or whose node failed.
 	Dead Status = "dead"
 )
 
 // SetStatus writes STATUS, as Mark does.
 func (f *Folder) SetStatus(s Status) error { return Mark(f.path, s) }
 
-// Mark writes STATUS into the run folder path, for any rank that ends the job: rank 0, whose folder
-// it is, may not live to do it. Several may do so at once. Where the disk has no room for another
-// file, it writes over the word that is there.
+// Mark writes STATUS into the run folder path. Any rank that ends the job may call it, because rank 0
+// may have died; several may call it at once. If the disk is full, Mark overwrites the existing file
+// in place.
 func Mark(path string, s Status) error {
 	status := filepath.Join(path, "STATUS")
 	mine := fmt.Sprintf("%s.%d", status, os.Getpid())
@@ -157,8 +156,8 @@ func Mark(path string, s Status) error {
 	return nil
 }
 
-// overwrite puts s in the place of the word in the file path. Whoever reads it meanwhile sees the old
-// word or the new one, and perhaps empty lines behind it.
+// overwrite replaces the word in the file path in place. A concurrent reader sees the old or the new
+// word, perhaps followed by empty lines.
 func overwrite(path string, s Status) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -181,9 +180,9 @@ func overwrite(path string, s Status) error {
 	return errors.Join(err, f.Close())
 }
 
-// ReadStatus returns what has become of the run in the folder path. Any process may ask. It is the
-// word in STATUS, "" if there is none. It is Dead if that word is running and no job with the lock
-// shows signs of life: its process is dead, or it has been silent for a minute.
+// ReadStatus returns the status of the run in the folder path. Any process may call it. It returns
+// the word in STATUS, or "" without one. If the word is running, but the process with the lock is
+// dead or has been silent for a minute, it returns Dead.
 func ReadStatus(path string) (Status, error) {
 	s, err := readStatus(path)
 	if err != nil || s != Running {
@@ -193,14 +192,14 @@ func ReadStatus(path string) (Status, error) {
 	if err != nil || alive {
 		return s, err
 	}
-	if s, err = readStatus(path); s == Running { // it may have ended meanwhile
+	if s, err = readStatus(path); s == Running { // the run may have ended in the meantime
 		s = Dead
 	}
 	return s, err
 }
 
-// Finished reports whether a run with this resolved configuration has come to its end in the folder
-// path; any process may ask.
+// Finished reports whether a run with this resolved configuration is done in the folder path. Any
+// process may call it.
 func Finished(path string, resolved []byte) bool {
 	s, err := readStatus(path)
 	if err != nil || s != Done {

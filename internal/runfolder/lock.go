@@ -19,51 +19,52 @@ const (
 	lockFile  = "lock"
 	claimFile = "lock.claim"
 
-	// beat is how often a job renews its lock, and stale after how long without that it counts as
-	// gone.
+	// beat is the interval between renewals of a lock. A lock that was not renewed for stale counts
+	// as abandoned.
 	beat  = 15 * time.Second
 	stale = 60 * time.Second
 )
 
-// An Owner is the job that has a folder. Its file's modification time is its heartbeat, compared
-// with that of another new file in the same folder: one clock, the file system's, tells both.
+// An Owner describes the job that holds a lock. The modification time of the lock file is its
+// heartbeat. It is compared with the time of a new file in the same folder, so both times come from
+// the file system's clock.
 type Owner struct {
 	Host    string    `json:"host"`
 	PID     int       `json:"pid"`
-	PIDs    string    `json:"pids"`          // which PIDs: those of the host, or of a container on it
-	Job     string    `json:"job,omitempty"` // the scheduler's name for it
+	PIDs    string    `json:"pids"`          // PID namespace: of the host, or of a container on it
+	Job     string    `json:"job,omitempty"` // the scheduler's name of the job
 	Started time.Time `json:"started"`
-	Born    string    `json:"born,omitempty"` // of the process, in ticks since the host's start; "": not known
+	Born    string    `json:"born,omitempty"` // start of the process in clock ticks since boot; "": unknown
 }
 
-// self describes this process.
+// self returns the Owner for this process.
 func self(job string) (Owner, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return Owner{}, err
 	}
-	pids, _ := os.Readlink("/proc/self/ns/pid") // "" where there are no containers
+	pids, _ := os.Readlink("/proc/self/ns/pid") // "" without PID namespaces
 	_, born := processStat(os.Getpid())
 	return Owner{host, os.Getpid(), pids, job, time.Now().Round(time.Second), born}, nil
 }
 
-// processStat returns the state and the time of birth of a process of this host; "" where they are
-// not to be known. "pid (name) Z …" is a dead process that nobody waited for, as they stay in
-// containers without an init process.
+// processStat returns the state and the start time of a process on this host, or "" if they are
+// unknown. "pid (name) Z …" is a zombie, a dead process whose parent did not wait for it. In
+// containers without an init process zombies remain.
 func processStat(pid int) (state, born string) {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) < 20 {
 		return "", ""
 	}
-	return fields[0], fields[19] // the 22nd of all, see proc(5)
+	return fields[0], fields[19] // field 22 in proc(5)
 }
 
-// here reports whether self can see the process of o.
+// here reports whether this process, self, can see the process of o.
 func (o Owner) here(self Owner) bool { return o.Host == self.Host && o.PIDs == self.PIDs }
 
-// died reports whether self sees by its PID that o lives no more. Another process may have that PID
-// by now.
+// died reports whether self can tell by the PID that the process of o has died. Another process may
+// have the same PID by now.
 func (o Owner) died(self Owner) bool {
 	if !o.here(self) {
 		return false
@@ -75,7 +76,7 @@ func (o Owner) died(self Owner) bool {
 	return state == "Z" || o.Born != "" && born != "" && o.Born != born
 }
 
-// String names the job.
+// String describes the job.
 func (o Owner) String() string {
 	s := fmt.Sprintf("process %d on %s, started %s", o.PID, o.Host, o.Started.Local().Format("2006-01-02 15:04:05"))
 	if o.Job != "" {
@@ -84,11 +85,11 @@ func (o Owner) String() string {
 	return s
 }
 
-// A BusyError says that another job has the folder.
+// A BusyError says that another job holds the lock of the folder.
 type BusyError struct {
 	Folder string
 	Owner  Owner
-	Beat   time.Duration // since its last heartbeat; < 0: by the clock that is yet to come
+	Beat   time.Duration // time since the last heartbeat; < 0 if that is in the future
 }
 
 func (e *BusyError) Error() string {
@@ -100,9 +101,9 @@ func (e *BusyError) Error() string {
 		e.Folder, e.Owner, max(e.Beat, 0).Round(time.Second))
 }
 
-// A lock is the file lockFile, held by the process that made the file that has the name now. It is
-// not a lock of the operating system, because many parallel file systems have none that reaches
-// other nodes.
+// A lock is the file lockFile. Its holder is the process that made the current file of that name. It
+// is not an operating-system lock, because many parallel file systems have none that works across
+// nodes.
 type lock struct {
 	path string
 	file *os.File
@@ -111,9 +112,9 @@ type lock struct {
 
 // acquire takes the lock of folder for this process.
 //
-// The lock changes hands only under the claim, a file that is made exclusively and lives for an
-// instant, so two jobs that both find a stale lock cannot both replace it. A claim whose maker died
-// goes stale like a lock.
+// A lock changes hands only under a claim, a file that is created exclusively and lives only for a
+// moment. So two jobs that both find a stale lock cannot both replace it. If the creator of a claim
+// dies, the claim becomes stale like a lock.
 func acquire(folder, job string) (*lock, error) {
 	me, err := self(job)
 	if err != nil {
@@ -137,7 +138,7 @@ func acquire(folder, job string) (*lock, error) {
 	}
 	err = os.Rename(claim.Name(), l.path)
 	if err == nil {
-		err = l.held() // not if another job took this claim for a stale one
+		err = l.held() // fails if another job considered this claim stale
 	}
 	if err != nil {
 		return nil, errors.Join(err, claim.Close())
@@ -145,7 +146,7 @@ func acquire(folder, job string) (*lock, error) {
 	return l, nil
 }
 
-// makeClaim makes the claim, if need be after removing a stale one.
+// makeClaim makes the claim. It removes a stale claim first.
 func makeClaim(folder string, me Owner, text []byte) (*os.File, error) {
 	path := filepath.Join(folder, claimFile)
 	for {
@@ -172,7 +173,7 @@ func makeClaim(folder string, me Owner, text []byte) (*os.File, error) {
 	}
 }
 
-// clock returns the time by the clock of the file system that folder is in.
+// clock returns the current time of the file system of folder.
 func clock(folder string) (time.Time, error) {
 	probe, err := os.CreateTemp(folder, ".clock-")
 	if err != nil {
@@ -185,8 +186,8 @@ func clock(folder string) (time.Time, error) {
 	return info.ModTime(), nil
 }
 
-// hasOwner reports whether a job that lives has the lock of folder. Where this process may not write
-// there, it goes by the clock of this host.
+// hasOwner reports whether a living job holds the lock of folder. If this process may not write to
+// folder, it uses the clock of this host.
 func hasOwner(folder string) (bool, error) {
 	me, err := self("")
 	if err != nil {
@@ -203,11 +204,10 @@ func hasOwner(folder string) (bool, error) {
 	return false, err
 }
 
-// checkStale returns a *BusyError if the owner of the lock or claim at path lives, as far as me can
-// see at the time now of the file system. An owner lives if its heartbeat is young and its process
-// is not known to be dead. A heartbeat from the future is that of an owner from before the clock was
-// set back: it would have renewed it since, so it lives only if me sees its process. Without a file
-// there is no owner.
+// checkStale returns a *BusyError if the owner of the lock or claim at path is alive. now is the
+// file system's time. An owner is alive if its heartbeat is recent and its process is not known to
+// be dead. A heartbeat in the future means that the clock was set back; then the owner is alive only
+// if me can see its process. Without a file there is no owner.
 func checkStale(path string, me Owner, now time.Time) error {
 	info, err := os.Stat(path)
 	if os.IsNotExist(err) {
@@ -233,12 +233,12 @@ func checkStale(path string, me Owner, now time.Time) error {
 	return busy
 }
 
-// errLost is in the error of a lock that is no longer this process's.
+// errLost is in the error of a lock that this process has lost.
 var errLost = errors.New("lock lost")
 
-// KeepAlive renews the lock until ctx ends, and then returns nil. It returns an error when the
-// folder is no longer this job's: its lock was removed, or another job took it after a minute
-// without a heartbeat. It also returns an error when it could not renew the lock for a minute.
+// KeepAlive renews the lock until ctx ends, and then returns nil. It returns an error if the lock
+// could not be renewed for a minute, was removed, or was taken by another job after a minute without
+// heartbeat.
 func (f *Folder) KeepAlive(ctx context.Context) error {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
@@ -257,7 +257,7 @@ func (f *Folder) KeepAlive(ctx context.Context) error {
 	}
 }
 
-// renew writes the file again, which gives it the time of the file system's clock.
+// renew rewrites the file, which sets its time by the file system's clock.
 func (l *lock) renew() error {
 	if err := l.held(); err != nil {
 		return err
@@ -266,7 +266,7 @@ func (l *lock) renew() error {
 	return err
 }
 
-// held says whether the file with the lock's name is still the one that this process made.
+// held returns an error unless the lock file is still the one that this process made.
 func (l *lock) held() error {
 	mine, err := l.file.Stat()
 	if err != nil {

@@ -15,39 +15,39 @@ import (
 
 const provenanceFile = "provenance.json"
 
-// Provenance says what ran, where and how: enough to run it again, or to see why it cannot be.
-// Describe fills in the facts about this process. The caller adds the rest.
+// Provenance describes a start of a run: the program, the machine and the settings, so that it can be
+// repeated or explained. Describe fills in the facts about this process; the caller adds the rest.
 type Provenance struct {
 	Started  time.Time         `json:"started"`
 	Project  string            `json:"project,omitempty"`
 	Args     []string          `json:"args"`
 	Build    Build             `json:"build"`
-	Job      string            `json:"job,omitempty"` // the scheduler's name for the job
+	Job      string            `json:"job,omitempty"` // the scheduler's name of the job
 	MaxProcs int               `json:"gomaxprocs"`
-	Env      map[string]string `json:"env"` // variables that steer MPI, Slurm, the fabric, Go and BLAS
+	Env      map[string]string `json:"env"` // variables that configure MPI, Slurm, the fabric, Go and BLAS
 
 	Transport string   `json:"transport"`
-	Library   string   `json:"library,omitempty"`  // the MPI library's version string
-	Launcher  string   `json:"launcher,omitempty"` // "" when there was none
-	Threads   string   `json:"threads,omitempty"`  // the MPI thread level
+	Library   string   `json:"library,omitempty"`  // version string of the MPI library
+	Launcher  string   `json:"launcher,omitempty"` // "" without one
+	Threads   string   `json:"threads,omitempty"`  // MPI thread level
 	Shared    string   `json:"shared,omitempty"`   // memory that a rank can share with its node, or why it cannot
-	Hosts     []string `json:"hosts"`              // of each rank
-	Binding   []string `json:"binding"`            // the CPUs of each rank; see Binding
-	Resumed   string   `json:"resumed,omitempty"`  // the checkpoint that the run went on from
+	Hosts     []string `json:"hosts"`              // by rank
+	Binding   []string `json:"binding"`            // CPUs by rank; see Binding
+	Resumed   string   `json:"resumed,omitempty"`  // checkpoint that the run resumed from
 
-	Iterations int64 `json:"iterations,omitempty"` // of the whole run; 0: no end is known
+	Iterations int64 `json:"iterations,omitempty"` // planned, in all; 0: unknown
 }
 
-// A Build is what this binary was made of.
+// A Build describes how this binary was built.
 type Build struct {
-	Version  string `json:"version"`            // the module's; "(devel)" when built in a checkout without a tag
-	Revision string `json:"revision,omitempty"` // git's; with "+dirty" when the checkout had changes
+	Version  string `json:"version"`            // of the module; "(devel)" for a checkout without a tag
+	Revision string `json:"revision,omitempty"` // of git; with "+dirty" if the checkout had changes
 	Tags     string `json:"tags,omitempty"`     // separated by commas
 	Go       string `json:"go"`
-	Platform string `json:"platform"` // linux/amd64, and the microarchitecture level where one was chosen
+	Platform string `json:"platform"` // such as linux/amd64, with the microarchitecture level if one was chosen
 }
 
-// Describe returns the provenance of this process.
+// Describe returns the facts of the provenance about this process.
 func Describe(job string) Provenance {
 	return Provenance{
 		Started:  time.Now().Round(time.Second),
@@ -59,7 +59,7 @@ func Describe(job string) Provenance {
 	}
 }
 
-// ReadBuild returns what the Go toolchain recorded in this binary.
+// ReadBuild returns the build information that the Go toolchain recorded in this binary.
 func ReadBuild() Build {
 	b := Build{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
@@ -88,8 +88,8 @@ func ReadBuild() Build {
 	return b
 }
 
-// steering picks the variables that change how a job runs, without those that may hold a secret, as
-// SLURM_JWT does.
+// steering selects the environment variables that affect a job, without variables that may hold
+// secrets, such as SLURM_JWT.
 func steering(environ []string) map[string]string {
 	prefixes := []string{"OMPI_", "PMIX_", "PMI_", "MPICH_", "MPIR_CVAR_", "HYDRA_", "SLURM_", "RLINF_", "UCX_", "FI_",
 		"OMP_", "OPENBLAS_", "GO", "CUDA_VISIBLE_"}
@@ -113,8 +113,7 @@ func hasAny(s string, parts []string, has func(s, part string) bool) bool {
 	return false
 }
 
-// Binding returns the CPUs that this process may run on, as 0-3,8; "" where the system does not
-// say.
+// Binding returns the CPUs that this process may run on, such as 0-3,8; "" if unknown.
 func Binding() string {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -128,8 +127,8 @@ func Binding() string {
 	return ""
 }
 
-// LastStart returns what the newest start of the run in the folder path wrote in provenance.json; ok is
-// false where there is none.
+// LastStart returns the newest entry of provenance.json in the run folder path. ok is false if there is
+// none.
 func LastStart(path string) (p Provenance, ok bool) {
 	var starts []Provenance
 	text, err := durable.ReadFile(filepath.Join(path, provenanceFile))
@@ -139,7 +138,7 @@ func LastStart(path string) (p Provenance, ok bool) {
 	return starts[len(starts)-1], true
 }
 
-// AddProvenance adds p to provenance.json, a list with an entry for each start of the run.
+// AddProvenance appends p to provenance.json, a list with one entry for each start of the run.
 func (f *Folder) AddProvenance(p Provenance) error {
 	path := filepath.Join(f.path, provenanceFile)
 	var starts []json.RawMessage

@@ -1,5 +1,6 @@
-// Package video writes pictures of environments: several side by side on a Sheet, a sheet as PNG,
-// and sheets one after another as a film: an animated PNG, or by ffmpeg GIF, MP4 or WebM.
+// Package video writes pictures of environments. A Sheet shows several side by side and can be
+// written as PNG. A Film is a sequence of sheets: an animated PNG or, made by ffmpeg, GIF, MP4 or
+// WebM.
 //
-// Pictures are RGB, [height, width, 3] bytes from the top row down.
+// Pictures are RGB bytes of the shape [height, width, 3], with the top row first.
 package video

@@ -15,20 +15,20 @@ import (
 	"github.com/rlinf/rlinf/internal/programs"
 )
 
-// A Film is an animated PNG file that is being written: browsers play it like a GIF, in all colours.
-// A film of another format is converted from that when it is closed. It has its name then.
+// A Film writes an animated PNG file, which browsers play like a GIF, but in full colour. Close
+// converts it to another format if needed, and gives the file its final name.
 //
-// The format is in https://www.w3.org/TR/png-3/#apng-structure. The file is a PNG picture, the first
-// frame, with further chunks. acTL has the number of frames. fcTL begins a frame, and has its place
-// and its duration. fdAT has its pixels, as IDAT has those of the first. A frame holds the rectangle
-// that differs from the frame before.
+// The format is in https://www.w3.org/TR/png-3/#apng-structure. The file is a PNG picture, which is
+// the first frame, with further chunks. acTL holds the number of frames. fcTL begins a frame and
+// holds its position and duration. fdAT holds the pixels of a frame; IDAT holds those of the first.
+// Each frame stores only the rectangle that differs from the last frame.
 type Film struct {
 	path, temp string
 	file       *os.File
-	by         programs.Entry // starts ffmpeg
+	by         programs.Entry // to start ffmpeg
 	fps        int
 	frames     uint32
-	sequence   uint32 // number of the next fcTL or fdAT
+	sequence   uint32 // of the next fcTL or fdAT
 	last       *image.RGBA
 	encoder    png.Encoder
 	picture    bytes.Buffer
@@ -36,8 +36,9 @@ type Film struct {
 
 var signature = []byte("\x89PNG\r\n\x1a\n")
 
-// Create begins the film in the file path, whose folder is made where it is missing: of sheets like
-// s, fps of them a second. The ending of path is its format, see CheckFormat; by starts ffmpeg.
+// Create begins the film of the file path and makes its folder if it is missing. Its sheets have the
+// size of s; fps is the number of sheets per second. The extension of path is the format, see
+// CheckFormat. by is used to start ffmpeg.
 func Create(path string, s *Sheet, fps int, by programs.Entry) (*Film, error) {
 	if err := CheckFormat(formatOf(path)); err != nil {
 		return nil, fmt.Errorf("film %s: %w", path, err)
@@ -55,7 +56,7 @@ func Create(path string, s *Sheet, fps int, by programs.Entry) (*Film, error) {
 	return f, nil
 }
 
-// Add adds what is on s now.
+// Add adds the current content of s as a frame.
 func (f *Film) Add(s *Sheet) error {
 	place := s.image.Rect
 	if f.frames > 0 {
@@ -74,14 +75,14 @@ func (f *Film) Add(s *Sheet) error {
 	return nil
 }
 
-// add writes the frame in the PNG file picture, which belongs in place.
+// add writes a frame: picture is a PNG file of the rectangle place.
 func (f *Film) add(place image.Rectangle, picture []byte) error {
 	control := f.sequenced()
 	for _, n := range []int{place.Dx(), place.Dy(), place.Min.X, place.Min.Y} {
 		control = binary.BigEndian.AppendUint32(control, uint32(n))
 	}
 	control = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(control, 1), uint16(f.fps))
-	control = append(control, 0, 0) // the frame stays, and replaces what was there
+	control = append(control, 0, 0) // keep the frame; replace the old pixels
 	if f.frames == 0 {
 		if _, err := f.file.Write(signature); err != nil {
 			return err
@@ -109,27 +110,27 @@ func (f *Film) add(place image.Rectangle, picture []byte) error {
 	return nil
 }
 
-// sequenced returns the beginning of the next fcTL or fdAT.
+// sequenced returns the first bytes of the next fcTL or fdAT: its number.
 func (f *Film) sequenced() []byte {
 	f.sequence++
 	return binary.BigEndian.AppendUint32(nil, f.sequence-1)
 }
 
-// write writes a chunk.
+// write writes a chunk to the file.
 func (f *Film) write(kind string, data []byte) error {
 	_, err := f.file.Write(encode(kind, data))
 	return err
 }
 
-// encode returns a chunk: its length, kind, data and checksum.
+// encode encodes a chunk: length, kind, data and checksum.
 func encode(kind string, data []byte) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(data)))
 	b = slices.Concat(b, []byte(kind), data)
 	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[4:]))
 }
 
-// difference returns the smallest rectangle outside of which a and b, of one size, are equal; of one
-// pixel where they are equal.
+// difference returns the smallest rectangle that contains all differences of a and b, which have one
+// size. If they are equal, it is a single pixel.
 func difference(a, b *image.RGBA) image.Rectangle {
 	var all image.Rectangle
 	for y := a.Rect.Min.Y; y < a.Rect.Max.Y; y++ {
@@ -153,10 +154,10 @@ func difference(a, b *image.RGBA) image.Rectangle {
 	return all
 }
 
-// Close completes the film and gives it its name.
+// Close completes the film and renames it to its final name.
 func (f *Film) Close() error {
 	err := f.write("IEND", nil)
-	if err == nil { // the number of frames, and 0: they are played again and again
+	if err == nil { // the number of frames; 0: repeat forever
 		counts := encode("acTL", append(binary.BigEndian.AppendUint32(nil, f.frames), 0, 0, 0, 0))
 		_, err = f.file.WriteAt(counts, int64(len(signature)+len(encode("IHDR", make([]byte, 13)))))
 	}

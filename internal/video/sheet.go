@@ -12,22 +12,22 @@ import (
 	"golang.org/x/image/math/fixed"
 )
 
-// A Sheet is pictures of one size in rows and columns, each with a few lines of text below it.
+// A Sheet is a grid of pictures of one size. Each has lines of text below it.
 type Sheet struct {
 	image         *image.RGBA
 	width, height int // of one picture
-	caption       int // height of the text below it
+	caption       int // height of the text below a picture
 	columns       int
 }
 
-// face is the font of captions: ASCII, all characters are as wide.
+// face is the font of captions: ASCII, with characters of equal width.
 var face = basicfont.Face7x13
 
-// margin is left free on both sides of captions, so that neighbours do not read as one text.
+// margin is the space on both sides of captions, in pixels, that separates neighbouring texts.
 const margin = 4
 
-// NewSheet returns a black sheet for n pictures of that size, with so many lines of text below each,
-// in as many columns as rows or one more.
+// NewSheet returns a black sheet for n pictures of the given size with the given lines of text below
+// each. It has as many columns as rows, or one more.
 func NewSheet(n, width, height, lines int) *Sheet {
 	columns := 1
 	for columns*columns < n {
@@ -42,17 +42,17 @@ func NewSheet(n, width, height, lines int) *Sheet {
 	return s
 }
 
-// Columns returns how many characters fit in a line below a picture of that width.
+// Columns returns the number of characters that fit in a line below a picture of the given width.
 func Columns(width int) int { return (width - 2*margin) / face.Advance }
 
-// cell returns the place of picture i and of the text below it.
+// cell returns the rectangles of picture i and of its caption.
 func (s *Sheet) cell(i int) (picture, caption image.Rectangle) {
 	at := image.Pt(i%s.columns*s.width, i/s.columns*(s.height+s.caption))
 	picture = image.Rectangle{at, at.Add(image.Pt(s.width, s.height))}
 	return picture, image.Rect(picture.Min.X, picture.Max.Y, picture.Max.X, picture.Max.Y+s.caption)
 }
 
-// Put puts picture i, from left to right and then from top to bottom, in its place.
+// Put draws picture i. Pictures are numbered row by row.
 func (s *Sheet) Put(i int, rgb []byte) {
 	if len(rgb) != 3*s.width*s.height {
 		panic("video: a picture of another size")
@@ -67,8 +67,7 @@ func (s *Sheet) Put(i int, rgb []byte) {
 	}
 }
 
-// Caption writes lines of ASCII below picture i, in place of those before. A line that is too long is cut
-// off.
+// Caption replaces the text below picture i by lines of ASCII. It cuts lines that are too long.
 func (s *Sheet) Caption(i int, lines []string) {
 	_, place := s.cell(i)
 	draw.Draw(s.image, place, image.Black, image.Point{}, draw.Src)

@@ -1,6 +1,6 @@
-// Package slurm holds the batch scripts of this folder, and writes them for other jobs than the
-// ones that they name: Write changes the lines that say what to run and on what, and nothing else.
-// So a script that is written is one that was tested.
+// Package slurm holds the batch scripts of this folder and adapts them to other jobs. Script
+// changes only the lines that define the job and its resources, so an adapted script runs the same
+// commands as the tested one.
 package slurm
 
 import (
@@ -15,7 +15,7 @@ import (
 //go:embed *.sbatch
 var files embed.FS
 
-// templates are the scripts, by the names that users give them.
+// templates are the scripts, with the names that users give them.
 var templates = [...]struct{ name, file string }{
 	{"train", "train.sbatch"},
 	{"requeue", "train-requeue.sbatch"},
@@ -33,44 +33,44 @@ func Names() []string {
 	return names
 }
 
-// A Job is what a script is written for.
+// A Job describes the job of a script.
 type Job struct {
-	// Name is the job's, for squeue and the name of its output. A script that runs no configuration
-	// keeps its own.
+	// Name is the name of the job, for squeue and the output file. Scripts without a configuration
+	// keep their name.
 	Name string
-	// Time is the limit in Slurm's notation, as 04:00:00. Empty: the script's own.
+	// Time is the time limit in Slurm's notation, such as 04:00:00. Empty keeps the script's limit.
 	Time string
-	// Partition, Account, Mem (the memory of each node, as 32G), QOS and Constraint are as Slurm
-	// writes them, and the same for all parts. Empty: the script does not ask.
+	// Partition, Account, Mem (memory per node, such as 32G), QOS and Constraint are options in
+	// Slurm's notation, for all parts. Empty options are left out.
 	Partition, Account, Mem, QOS, Constraint string
-	// Options are further options of sbatch, as --exclusive, for all parts.
+	// Options are further options of sbatch, such as --exclusive, for all parts.
 	Options []string
-	// Modules are loaded before the job.
+	// Modules are environment modules to load before the job.
 	Modules []string
-	// Parts are the nodes: one part, or for hetjob two.
+	// Parts describe the nodes: one part, or two for hetjob.
 	Parts []Part
 	// Config is the path of the configuration.
 	Config string
-	// Run is the name of the run, of which a sweep makes those of its runs.
+	// Run is the name of the run; a sweep derives its runs' names from it.
 	Run string
-	// Overrides are the arguments that come after the configuration: key=value.
+	// Overrides are the arguments after the configuration: key=value.
 	Overrides []string
 }
 
-// A Part is a number of nodes that are alike.
+// A Part is a set of equal nodes.
 type Part struct {
 	Nodes        int
 	TasksPerNode int
 	CPUsPerTask  int
-	GPUsPerNode  int // 0: none are asked for
+	GPUsPerNode  int // 0: do not request any
 }
 
-// Script returns the script called name for j. It panics where Names has no such name, or the parts
-// are not as many as the script has.
+// Script returns the named script, adapted to j. It panics for an unknown name, or if the number of
+// parts is wrong.
 func Script(name string, j Job) string {
 	text := read(name)
 	if !strings.Contains(text, "\nCONFIG=") {
-		j.Name = "" // what it does is not the run of that name
+		j.Name = "" // it runs no configuration
 	}
 	knobs := map[string]string{
 		"CONFIG": "${CONFIG:-" + quote(j.Config) + "}", "NAME": "${NAME:-" + quote(j.Run) + "}",
@@ -90,7 +90,7 @@ func Script(name string, j Job) string {
 				line = assign(knob[1], knobs[knob[1]], knob[2])
 			}
 		}
-		if strings.HasPrefix(line, "set -") { // not behind it: modules may use variables that are not set
+		if strings.HasPrefix(line, "set -") { // before it, because modules may use unset variables
 			for _, m := range j.Modules {
 				out.WriteString("module load " + quote(m) + " || exit\n")
 			}
@@ -104,7 +104,7 @@ func Script(name string, j Job) string {
 	return out.String()
 }
 
-// Parts returns how many parts the script called name has.
+// Parts returns the number of parts of the named script.
 func Parts(name string) int { return 1 + strings.Count(read(name), "\n#SBATCH hetjob\n") }
 
 func read(name string) string {
@@ -122,11 +122,12 @@ func read(name string) string {
 
 var (
 	option = regexp.MustCompile(`^#SBATCH --([a-z-]+)=`)
-	// A knob is a name, its value up to where a comment may begin, and that comment.
+	// knob matches an assignment: a name, its value, and an optional comment.
 	knob = regexp.MustCompile(`^([A-Z]+)=(?:\$\{[^}]*\}|\([^)]*\))\s*(#.*)?$`)
 )
 
-// option returns the line of an option of sbatch with p's value, if it is one that p or j decides.
+// option returns the line of an sbatch option with the value of p or j. If neither sets the option,
+// it returns line.
 func (p Part) option(j Job, name, line string) string {
 	value := ""
 	switch name {
@@ -159,7 +160,7 @@ func (p Part) option(j Job, name, line string) string {
 	return "#SBATCH --" + name + "=" + value
 }
 
-// jobName returns name as it can stand in the name of a file, and in a line of sbatch.
+// jobName makes name valid in a file name and in an option of sbatch.
 func jobName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_.,:=+-", r) {
@@ -169,7 +170,7 @@ func jobName(name string) string {
 	}, name)
 }
 
-// assign returns an assignment with its comment, which begins where those of the scripts do.
+// assign returns an assignment with its comment, aligned like the scripts' comments.
 func assign(name, value, comment string) string {
 	const column = 49
 	line := name + "=" + value
@@ -181,7 +182,7 @@ func assign(name, value, comment string) string {
 
 var plain = regexp.MustCompile(`^[A-Za-z0-9_./=,:+@%-]+$`)
 
-// quote returns a word as the shell must read it to get text.
+// quote quotes text for the shell.
 func quote(text string) string {
 	if plain.MatchString(text) {
 		return text

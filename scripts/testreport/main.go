@@ -1,13 +1,13 @@
-// Testreport runs go test -json and prints of it what a reader wants: what failed, what was skipped
-// without leave, and a line of counts.
+// Testreport runs go test -json and prints a summary: failures, skipped tests that are not allowed,
+// and a line of counts.
 //
 //	testreport -stage NAME [-allowed FILE] [-counts FILE] go test -json ./...
 //
-// A test counts where it is a leaf: one that only starts subtests does not. A skip that no line of
-// the allowed file covers is a failure; each line there is a regular expression, which
-// "package.Test" must match as a whole, and the reason. The counts file gets a line of three
-// numbers more: passed, failed, skipped. The exit code is 0 if nothing failed, 1 if something did,
-// 2 if the command could not be run or read.
+// Only leaf tests count, not tests that only start subtests. A skipped test is a failure unless a
+// line of the allowed file covers it. Such a line is a regular expression, which must match all of
+// "package.Test", and the reason. A line with the numbers of passed, failed and skipped tests is
+// appended to the counts file. The exit code is 0 without failures, 1 with failures, and 2 if the
+// command could not be run or read.
 package main
 
 import (
@@ -83,7 +83,7 @@ func (r *report) follow(command []string) error {
 	}
 	readErr := r.read(out)
 	if readErr != nil {
-		io.Copy(io.Discard, out) // the command must be able to end
+		io.Copy(io.Discard, out) // so that the command can end
 	}
 	err = cmd.Wait()
 	var exit *exec.ExitError

@@ -11,18 +11,18 @@ import (
 
 const module = "github.com/rlinf/rlinf/"
 
-// An event is what go test -json writes; see go doc test2json and go help buildjson.
+// An event is a line of go test -json; see go doc test2json and go help buildjson.
 type event struct {
 	Action      string
 	Package     string
-	ImportPath  string // of what was built, in build-output
+	ImportPath  string // of the built package, in build-output
 	Test        string
 	Output      string
-	FailedBuild string  // the ImportPath because of which a package failed
-	Elapsed     float64 // seconds, of what ended
+	FailedBuild string  // ImportPath of the build that failed the package
+	Elapsed     float64 // seconds
 }
 
-// A report gathers the events of one run of go test.
+// A report collects the events of one run of go test.
 type report struct {
 	out     io.Writer
 	allowed []*regexp.Regexp
@@ -31,11 +31,11 @@ type report struct {
 
 	packageTimes, testTimes []duration
 
-	running map[string]map[string]*test // by package and test, "" for the package itself; until the package ends
-	builds  map[string]string           // what the builder wrote, by ImportPath
+	running map[string]map[string]*test // by package and test ("" for the package itself), until the package ends
+	builds  map[string]string           // build output by ImportPath
 }
 
-// A duration is how long a package or a top-level test took.
+// A duration is the time of a package or a top-level test.
 type duration struct {
 	name    string
 	seconds float64
@@ -43,7 +43,7 @@ type duration struct {
 
 type test struct {
 	output strings.Builder
-	parent bool   // of subtests
+	parent bool   // it has subtests
 	result string // pass, fail or skip; "" while it runs
 }
 
@@ -51,7 +51,7 @@ func newReport(out io.Writer) *report {
 	return &report{out: out, running: map[string]map[string]*test{}, builds: map[string]string{}}
 }
 
-// add takes one event. Where a package ends, it prints what there is to say about it.
+// add handles one event. At the end of a package it prints the package's results.
 func (r *report) add(e event) {
 	if e.Action == "build-output" {
 		r.builds[e.ImportPath] += e.Output
@@ -79,7 +79,7 @@ func (r *report) add(e event) {
 	}
 }
 
-// longest says which five took longest.
+// longest returns the five longest durations, as text.
 func longest(times []duration) string {
 	slices.SortFunc(times, func(a, b duration) int { return cmp.Compare(b.seconds, a.seconds) })
 	var words []string
@@ -89,11 +89,11 @@ func longest(times []duration) string {
 	return strings.Join(words, ", ")
 }
 
-// progress are the lines by which go test says where it is, and those that a summary repeats.
+// progress matches the lines of go test that show progress or repeat the summary.
 var progress = regexp.MustCompile(
 	`(?m)^(=== (RUN|PAUSE|CONT|NAME)|\s*--- (PASS|SKIP)|(PASS|FAIL)$|(ok|FAIL|\?)\s+\S+\s)`)
 
-// test returns the record of a test, and makes it known to its parents.
+// test returns the record of a test, and registers it with its parents.
 func (r *report) test(pkg, name string) *test {
 	tests := r.running[pkg]
 	if tests == nil {
@@ -111,7 +111,7 @@ func (r *report) test(pkg, name string) *test {
 	return t
 }
 
-// end counts and prints the tests of a package that has ended. One without a result was running
+// end counts and prints the tests of a package that has ended. A test without a result was running
 // when the package failed.
 func (r *report) end(pkg string) {
 	tests := r.running[pkg]
@@ -153,8 +153,8 @@ func (r *report) end(pkg string) {
 	}
 }
 
-// close ends the report: packages that never ended have failed, and so has a command that says it
-// failed where no test did.
+// close ends the report. Packages without an end have failed. If the command failed without a
+// failed test, the command counts as a failure.
 func (r *report) close(commandFailed bool) {
 	for _, pkg := range sortedKeys(r.running) {
 		r.test(pkg, "").result = "fail"
@@ -173,7 +173,7 @@ func (r *report) mayskip(name string) bool {
 	return slices.ContainsFunc(r.allowed, func(p *regexp.Regexp) bool { return p.MatchString(name) })
 }
 
-// say prints a headline, and the output below it, indented.
+// say prints a headline and the output below it, indented.
 func (r *report) say(name, what, output string) {
 	fmt.Fprintf(r.out, "%s: %s\n", name, what)
 	for line := range strings.Lines(output) {
@@ -190,8 +190,8 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// parseAllowed reads lines of a pattern and a reason; # starts a comment line. Its errors begin
-// with the number of the line.
+// parseAllowed parses lines of a pattern and a reason; lines with # are comments. Errors begin with
+// the line number.
 func parseAllowed(text string) (patterns []*regexp.Regexp, err error) {
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)

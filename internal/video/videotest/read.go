@@ -1,4 +1,4 @@
-// Package videotest takes films apart, for tests.
+// Package videotest decodes films in tests.
 package videotest
 
 import (
@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// Frames returns the frames of the animated PNG file path as a player shows them, and how many of
-// them a second has.
+// Frames returns the frames of the animated PNG file path as a player shows them, and the frames
+// per second.
 func Frames(t testing.TB, path string) (frames []*image.RGBA, fps int) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -29,7 +29,7 @@ func Frames(t testing.TB, path string) (frames []*image.RGBA, fps int) {
 	return frames, fps
 }
 
-// read follows the chunks of the PNG specification, third edition.
+// read decodes the chunks according to the PNG specification, third edition.
 func read(text []byte) (frames []*image.RGBA, fps int, err error) {
 	const signature = "\x89PNG\r\n\x1a\n"
 	if !bytes.HasPrefix(text, []byte(signature)) {
