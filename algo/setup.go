@@ -72,11 +72,14 @@ func joined(wrong []string) error {
 	return errors.New(strings.Join(wrong, "; "))
 }
 
-// noteIn returns a Want that adds the mistakes of a section to wrong.
+// noteIn returns a Want that adds the mistakes of a section to wrong; "" is for keys from the root.
 func noteIn(wrong *[]string, section string) Want {
 	return func(ok bool, key string, value any, want string) {
+		if section != "" {
+			key = section + "." + key
+		}
 		if !ok {
-			*wrong = append(*wrong, fmt.Sprintf("%s.%s: %v: expected %s", section, key, value, want))
+			*wrong = append(*wrong, fmt.Sprintf("%s: %v: expected %s", key, value, want))
 		}
 	}
 }

@@ -76,11 +76,7 @@ type TextSetup struct {
 // check reports all mistakes in the configuration.
 func (s *TextSetup) check() error {
 	var wrong []string
-	s.Check(func(ok bool, key string, value any, want string) {
-		if !ok {
-			wrong = append(wrong, fmt.Sprintf("%s: %v: expected %s", key, value, want))
-		}
-	})
+	s.Check(noteIn(&wrong, ""))
 	s.Optim.Check(noteIn(&wrong, "actor.optim"))
 	if s.Critic != nil {
 		s.CriticOptim.Check(noteIn(&wrong, "critic.optim"))
