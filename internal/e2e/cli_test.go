@@ -417,8 +417,9 @@ func TestInformation(t *testing.T) {
 		want []string // lines that it says once each
 	}{
 		{local, "help",
-			append([]string{"%mpirun -np 8 rlinf -c cfg.yaml [key=value ...]", "   check %", "   eval %", "   envs %",
-				"   version %", "   doctor %",
+			append([]string{"%mpirun -np 8 rlinf -c cfg.yaml [key=value ...]", "     check %", "     eval %",
+				"     envs %",
+				"     version %", "     doctor %",
 				"   --config FILE, -c FILE %", "   --np value %(default: as many as the placement names)",
 				"   --strict %", "   --resume auto %", "   --cpu-profile PREFIX %", "   --pprof HOST:PORT %"},
 				codes...)},

@@ -176,15 +176,3 @@ func fillNormal(x []float32, deviation float64, seed, key uint64) {
 		}
 	}
 }
-
-// Finite returns the name of the first weight that holds a NaN or an infinite value, or "".
-func (m *Model) Finite() string {
-	for _, t := range m.Tensors() {
-		for _, x := range t.Data {
-			if x-x != 0 {
-				return t.Name
-			}
-		}
-	}
-	return ""
-}
