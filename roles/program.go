@@ -14,28 +14,27 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Program is what a job runs on every rank; a Cluster is what it gets there: the ranks of the job,
+// A Program is the work of a job on every rank. A Cluster has what the program gets there: the ranks of the job,
 // and the configuration.
 type (
 	Program = loop.Program
 	Cluster = loop.Cluster
 )
 
-// Run is Main with a program of your own, which each rank of a job that trains runs. The program of
-// Main is TrainEmbodied, or FineTune for a job of the task sft, or Reason for one of the task reasoning.
+// Run is Main with a program of your own, which runs on each rank of a job that trains. The program of Main is
+// FineTune for the task sft, Reason for the task reasoning, and TrainEmbodied for all others.
 func Run(args []string, reg Registries, program Program) int {
 	return cli.Run(args, reg, tasks(), program)
 }
 
-// FineTune is the program of the task sft: it trains a language model on texts, by an SFTRunner.
+// FineTune is the program of the task sft: an SFTRunner trains a language model on texts.
 func FineTune(ctx context.Context, c *Cluster) error { return language.FineTune(ctx, c) }
 
-// Reason is the program of the task reasoning: it trains a language model on its own answers, by a
-// ReasoningRunner.
+// Reason is the program of the task reasoning: a ReasoningRunner trains a language model on its own answers.
 func Reason(ctx context.Context, c *Cluster) error { return language.Reason(ctx, c) }
 
-// TrainEmbodied is the program of the other tasks. It launches a group for each component that has a
-// place, and lets an EmbodiedRunner lead them.
+// TrainEmbodied is the program of the other tasks. It launches a group for each component that has a place, and
+// runs an EmbodiedRunner with them.
 func TrainEmbodied(ctx context.Context, c *Cluster) error { return embodied.Train(ctx, c) }
 
 // A HybridComponentPlacement says on which ranks each component has its workers.
@@ -46,15 +45,14 @@ func NewHybridComponentPlacement(c *Cluster) HybridComponentPlacement {
 	return loop.NewHybridComponentPlacement(c)
 }
 
-// Launch launches a group of workers, one for each member of at, which new makes: one of the
-// functions below, or one of your own. Like all launches it is collective over the world: every rank
-// makes the same ones, in the same order.
+// Launch launches a group of workers: new makes the worker of each member of at. new may be a function below, or
+// your own. Collective over the world: every rank makes the same launches, in the same order.
 func Launch[W any](ctx context.Context, c *Cluster, at spmd.GroupSpec,
 	new func(context.Context, *Cluster, *spmd.Member) (W, error)) (*spmd.Group[W], error) {
 	return loop.Launch(ctx, c, at, new)
 }
 
-// LaunchEmbodied launches the groups that an EmbodiedRunner leads: those that have a place.
+// LaunchEmbodied launches the groups of an EmbodiedRunner: one for each component that has a place.
 func LaunchEmbodied(ctx context.Context, c *Cluster) (Groups, error) {
 	return embodied.LaunchEmbodied(ctx, c)
 }
@@ -93,20 +91,20 @@ func NewInferenceWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*Infer
 	return worker.NewInferenceWorker(ctx, c, m)
 }
 
-// An EmbodiedRunner leads the training of a policy on environments, by Groups.
+// An EmbodiedRunner trains a policy in environments, with the workers in Groups.
 type (
 	EmbodiedRunner = embodied.EmbodiedRunner
 	Groups         = embodied.Groups
 )
 
-// NewEmbodiedRunner returns the runner that leads the groups g of c, and makes the channels between
-// them. Collective over the world. A job has one runner.
+// NewEmbodiedRunner returns the runner of the groups g, and makes the channels between them. Collective over the
+// world. A job has one runner.
 func NewEmbodiedRunner(c *Cluster, g Groups) (*EmbodiedRunner, error) {
 	return embodied.NewEmbodiedRunner(c, g)
 }
 
-// The configuration of a job, what its algorithm learns from, its language model, what is wrong with
-// it, a key of a program's own part, and keys that have no effect.
+// Types of the configuration: a Config, what its algorithm learns from (Learning), its LanguageModel, its mistakes
+// (Check), a key of a user's own part (OwnKey), and a key without effect (Ignored).
 type (
 	Config        = config.Config
 	Learning      = config.Learning
@@ -116,7 +114,7 @@ type (
 	Ignored       = yaml.Ignored
 )
 
-// Types of what workers take and return. A loop of your own has no need of them.
+// Types of workers' arguments and results. A loop of your own does not need them.
 type (
 	Arrivals       = worker.Arrivals
 	RewardChannels = worker.RewardChannels

@@ -12,16 +12,16 @@ import (
 	"github.com/rlinf/rlinf/roles/trainer"
 )
 
-// Registries are what a job can be made of. A main of your own adds to them what it has.
+// Registries hold the parts that a job can use. A main of your own adds its parts.
 type Registries = config.Registries
 
-// Main is the command line: it runs args (os.Args) with what reg holds, and returns the exit code.
-// A main of your own is
+// Main is the command line: it runs args (os.Args) with the parts in reg, and returns the exit code. A main of your
+// own is
 //
 //	func main() { os.Exit(roles.Main(os.Args, registries)) }
 func Main(args []string, reg Registries) int { return cli.Main(args, reg, tasks()) }
 
-// tasks are the kinds of jobs. The first one stands for a task that none of them has.
+// tasks returns the kinds of jobs. The first one is used for an unknown task, to report it.
 func tasks() task.Tasks {
 	return task.Tasks{embodied.Task{}, language.FineTuning{}, language.Reasoning{}}
 }
@@ -40,29 +40,26 @@ const (
 	ExitTerminated  = loop.ExitTerminated
 )
 
-// A Trainer coordinates training in one process: it collects, updates and evaluates. TrainerStep is
-// what one round of it gave.
+// A Trainer trains in one process: it collects, updates and evaluates. A TrainerStep is the result of one round.
 type (
 	Trainer     = trainer.Trainer
 	TrainerStep = trainer.Step
 )
 
-// A Collector gathers experience: SyncCollector in the caller's goroutine, AsyncCollector while the
-// Trainer learns.
+// A Collector makes rollouts: SyncCollector in the caller's goroutine, AsyncCollector while the Trainer learns.
 type (
 	Collector      = trainer.Collector
 	SyncCollector  = trainer.SyncCollector
 	AsyncCollector = trainer.AsyncCollector
 )
 
-// NewSyncCollector makes the environments of cfg, from reg, and collects with pol, whose random
-// numbers follow from seed.
+// NewSyncCollector makes the environments of cfg from reg, and collects with pol. Random numbers follow from seed.
 func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed uint64) (*SyncCollector, error) {
 	return trainer.NewSyncCollector(reg, cfg, pol, seed)
 }
 
-// NewAsyncCollector is NewSyncCollector with learner's parameters. actor is a policy of the same
-// kind, which is the collector's from now on.
+// NewAsyncCollector is NewSyncCollector with learner's parameters. actor is a policy of the same kind, which the
+// collector owns from now on.
 func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.Policy, seed uint64) (*AsyncCollector,
 	error) {
 	return trainer.NewAsyncCollector(reg, cfg, learner, actor, seed)
@@ -71,10 +68,10 @@ func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.
 // An Evaluator plays episodes without learning from them, always from the same initial states.
 type Evaluator = trainer.Evaluator
 
-// NewEvaluator makes cfg.TotalNumEnvs environments of cfg, from reg.
+// NewEvaluator makes cfg.TotalNumEnvs environments of cfg from reg.
 func NewEvaluator(reg *env.Registry, cfg env.Config) (*Evaluator, error) {
 	return trainer.NewEvaluator(reg, cfg)
 }
 
-// A Demonstration records what an expert does: Play lets it act, Write writes the transitions.
+// A Demonstration records episodes of an expert: Play plays them, and Write writes their transitions.
 type Demonstration = trainer.Demonstration
