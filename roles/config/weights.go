@@ -17,9 +17,9 @@ type WeightSyncerConfig struct {
 	// Type is bucket (default) or patch. bucket sends all parameters every time. patch sends only
 	// changes, tensor by tensor, where that is less.
 	Type string `yaml:"type"`
-	// Bucket configures sending all parameters, for both types.
+	// Bucket configures how all parameters are sent, for both types.
 	Bucket WeightBucketConfig `yaml:"bucket"`
-	// Patch configures sending changes.
+	// Patch configures how changes are sent.
 	Patch WeightPatchConfig `yaml:"patch"`
 }
 

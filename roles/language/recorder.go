@@ -92,7 +92,7 @@ func (r *recorder) showAnswers(l *loop.Logbook, answers []string) error {
 // Timed reports whether the phase took any time.
 func (r *recorder) Timed(_ loop.Phase, seconds float64) bool { return seconds > 0 }
 
-// Score returns a reward or an accuracy unchanged, and a loss so that more is better.
+// Score returns a reward, or the negative of a loss: more is better.
 func (r *recorder) Score(value float64) float64 {
 	if r.plan.Config.Reasons() {
 		return value

@@ -25,7 +25,7 @@ func WaitAll(ctx context.Context, futures ...*spmd.Future[None]) error {
 	return nil
 }
 
-// Ask asks the members of the component actor, g, which agree, and tells all ranks their answer.
+// Ask calls f on the members of g, the actors, which all return the same. It returns their result on all ranks.
 func Ask[W any](ctx context.Context, l *Loop, g *spmd.Group[W], what string, f func(W) (bool, error)) (yes bool,
 	err error) {
 	results, err := spmd.Call(g, ctx, what, func(_ context.Context, w W) (bool, error) { return f(w) }).Wait(ctx)

@@ -130,8 +130,8 @@ func Launch[W any](ctx context.Context, c *Cluster, at spmd.GroupSpec,
 	return spmd.Launch(c.world, at, func(m *spmd.Member) (W, error) { return new(ctx, c, m) })
 }
 
-// LaunchPlaced launches the group of a component where the placement has it, and sets *g, unless an earlier launch has
-// failed with *err. A component without a place fails if it is needed; else *g stays nil.
+// LaunchPlaced sets *g to the launched group of a component, if the component has a place. It does nothing after an
+// earlier error, *err. A component without a place is an error if it is needed; else *g stays nil.
 func LaunchPlaced[W any](ctx context.Context, c *Cluster, err *error, g **spmd.Group[W], component string, needed bool,
 	new func(context.Context, *Cluster, *spmd.Member) (W, error)) {
 	if p := NewHybridComponentPlacement(c); *err == nil && (needed || p.Has(component)) {

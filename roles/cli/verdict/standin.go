@@ -43,7 +43,7 @@ func pixels(side int) env.Space {
 	return s
 }
 
-// idle is n environments in which nothing happens.
+// idle has n environments in which nothing happens.
 type idle struct {
 	spec env.Spec
 	n    int

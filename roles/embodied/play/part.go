@@ -60,7 +60,7 @@ func (p *part) copyNext(dst, obs, final tensor.Tensor) {
 	}
 }
 
-// markLive masks the steps of time t after the end of an episode.
+// markLive sets the mask of time t: 0 for an environment whose episode has ended before, else 1.
 func (p *part) markLive(t int, fresh, idles bool) {
 	mask := p.mask.At(t).U8()
 	for j := range mask {

@@ -77,17 +77,17 @@ func (s *Shared) Connect(ctx context.Context) (err error) {
 	if s.inferences, err = s.policies("inference", tensor.Heap); err != nil {
 		return err
 	}
-	if s.training, err = s.between(ctx, "weights", "rollout", s.rollouts, weights.Configured); err != nil {
+	if s.training, err = s.newWeights(ctx, "weights", "rollout", s.rollouts, weights.Configured); err != nil {
 		return err
 	}
 	if s.plan.EvaluatesApart() {
-		s.evaluation, err = s.between(ctx, "weights of evaluations", "rollout", s.rollouts, weights.Once)
+		s.evaluation, err = s.newWeights(ctx, "weights of evaluations", "rollout", s.rollouts, weights.Once)
 		if err != nil {
 			return err
 		}
 	}
 	if s.plan.Inferences > 0 { // inference workers use the newest weights before every update
-		s.inference, err = s.between(ctx, "weights of inference", "inference", s.inferences, weights.Exact)
+		s.inference, err = s.newWeights(ctx, "weights of inference", "inference", s.inferences, weights.Exact)
 	}
 	return err
 }
@@ -105,16 +105,17 @@ func (s *Shared) policies(component string, alloc tensor.Allocator) (map[int]pol
 	return policies, nil
 }
 
-// between makes the weights from the actors to a component. here are the component's policies on this rank.
-func (s *Shared) between(ctx context.Context, label, component string, here map[int]policy.Policy,
+// newWeights makes the Weights that carry the actors' parameters to a component. policies has the component's
+// policies on this rank.
+func (s *Shared) newWeights(ctx context.Context, label, component string, policies map[int]policy.Policy,
 	mode weights.Mode) (*weights.Weights, error) {
 	return weights.New(ctx, s.world, s.plan.Job, weights.Spec{Label: label, Readers: []string{component}, Mode: mode,
-		Params: s.params(component, here)})
+		Params: s.params(component, policies)})
 }
 
-// params returns the parameters of this rank's first actor, or else of the first policy in here.
-func (s *Shared) params(component string, here map[int]policy.Policy) *nn.Params[float32] {
-	of := here
+// params returns the parameters of this rank's first actor, or else of the first of policies.
+func (s *Shared) params(component string, policies map[int]policy.Policy) *nn.Params[float32] {
+	of := policies
 	if len(s.actors) > 0 {
 		component, of = "actor", s.actors
 	}

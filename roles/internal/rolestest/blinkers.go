@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A blinker ends after 10 steps, whatever is done. Success shows in step 4 alone where the seed is even,
-// in steps 4 and 10 where 4 divides it, and never else. The figure x is the number of the step.
+// A blinker ends after 10 steps, whatever the actions are. If 4 divides the seed, it reports success in steps 4 and 10;
+// if only 2 does, in step 4; else never. The info x is the number of the step.
 type blinker struct {
 	seed  []uint64
 	steps []float32

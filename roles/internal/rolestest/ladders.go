@@ -8,13 +8,13 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// ladders are environments whose actions choose a rung of each of some ladders. Every hold steps
-// allow other rungs, by a mask; the share of ladders on which the highest of them is chosen is the
-// reward. Nothing else in the observation shows them. A rung that is not allowed is an error.
+// ladders are environments in which an action chooses a rung on each of several ladders. A mask shows the allowed
+// rungs, which change every hold steps; the observation has nothing else. The reward is the share of ladders on which
+// the action chose the highest allowed rung. A rung that is not allowed is an error.
 type ladders struct {
 	rungs   []int
 	hold    int
-	steps   []int // that the mask has been there
+	steps   []int // since the mask has changed
 	allowed [][]uint8
 	rand    []philox.Stream
 }
@@ -80,7 +80,7 @@ func (l *ladders) Step(action tensor.Tensor, turn []env.Turn, reward []float32, 
 			l.draw(n)
 		}
 		if turn[n] == env.Last {
-			clear(l.allowed[n]) // nothing is to be done any more
+			clear(l.allowed[n]) // no action is allowed
 		}
 	}
 	return nil
@@ -97,7 +97,7 @@ func (l *ladders) Observe(mask []bool, obs tensor.Dict) {
 
 func (l *ladders) Close() error { return nil }
 
-// Ladders returns a registry of Ladders-v0, with these rungs.
+// Ladders returns a registry with Ladders-v0; rungs has the number of rungs of each ladder.
 func Ladders(hold int, rungs ...int) *env.Registry {
 	reg := env.NewRegistry()
 	reg.Add("Ladders-v0", func(cfg env.Config, n int) (env.Vec, error) {

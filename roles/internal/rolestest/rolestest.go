@@ -18,16 +18,16 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Registries are the built-in ones, with all environments.
+// Registries returns the built-in registries, with all environments.
 func Registries() config.Registries {
 	return config.Registries{Envs: all.Registry(), Policies: policies.Registry(), Algorithms: algo.Builtin(),
 		Rewards: reward.Builtin()}
 }
 
-// Cartpole is a configuration, as seen from a package below roles.
+// Cartpole is the path of a configuration, relative to a package below roles.
 const Cartpole = "../config/testdata/cartpole.yaml"
 
-// MustLoad loads a file that has nothing wrong.
+// MustLoad loads a configuration, which must have no mistakes.
 func MustLoad(t *testing.T, path string, overrides ...string) (*config.Config, []string) {
 	t.Helper()
 	c, warnings, err := config.Load(Registries(), path, overrides, false)
@@ -37,7 +37,7 @@ func MustLoad(t *testing.T, path string, overrides ...string) (*config.Config, [
 	return c, warnings
 }
 
-// Expect compares lines of an error, or warnings.
+// Expect compares the lines of an error, or warnings, with those expected.
 func Expect(t *testing.T, what string, got []string, want ...string) {
 	t.Helper()
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
@@ -53,7 +53,7 @@ func ErrorLines(err error) []string {
 	return strings.Split(err.Error(), "\n")
 }
 
-// EnvConfig is n environments of a kind.
+// EnvConfig returns a configuration of n environments of one kind.
 func EnvConfig(id string, n int) env.Config {
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.TotalNumEnvs, cfg.Seed = id, n, 1
@@ -79,7 +79,7 @@ func NewPolicy(t testing.TB, cfg env.Config, seed uint64, change func(*policy.Co
 	return pol
 }
 
-// SameDict says in what two Dicts differ, in any order of their names; nil: in nothing.
+// SameDict returns an error unless two Dicts have equal tensors. The order of their names does not matter.
 func SameDict(got, want tensor.Dict) error {
 	for i := range want.Len() {
 		name, w := want.Entry(i)
@@ -94,7 +94,7 @@ func SameDict(got, want tensor.Dict) error {
 	return nil
 }
 
-// WriteDemos writes them to a file.
+// WriteDemos writes demos to a file, and returns its path.
 func WriteDemos(t testing.TB, demos tensor.Dict) string {
 	t.Helper()
 	var b bytes.Buffer

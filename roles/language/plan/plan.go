@@ -195,10 +195,10 @@ func (p *Plan) balanced(whole []int32, actor int) (share []int32) {
 	return share
 }
 
-// Validation returns the texts that worker i of of evaluates.
-func (p *Plan) Validation(i, of int) (mine []algo.Sequence) {
+// Validation returns the texts of validation that one of several workers evaluates.
+func (p *Plan) Validation(worker, workers int) (mine []algo.Sequence) {
 	n := len(p.Valid.Samples)
-	for _, s := range p.Valid.Samples[i*n/of : (i+1)*n/of] {
+	for _, s := range p.Valid.Samples[worker*n/workers : (worker+1)*n/workers] {
 		mine = append(mine, sequence(s))
 	}
 	return mine

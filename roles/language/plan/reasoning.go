@@ -126,7 +126,7 @@ func (d *Draft) checkQuestions(key string, set *text.Dataset) {
 	}
 }
 
-// tryGrader reports a rule that cannot be made. It starts no program.
+// tryGrader makes the rule that grades answers, to report its mistakes. It starts no program.
 func (d *Draft) tryGrader() {
 	err := answer.CheckProgram(d.graderSetup())
 	if err == nil && d.Config.Reward.RewardType != answer.Program {
@@ -200,10 +200,10 @@ func (p *Plan) Question(sample int, number int64) Question {
 	return question(p.Train.Samples[sample], number)
 }
 
-// ValidationQuestions returns the questions that member i of of evaluates.
-func (p *Plan) ValidationQuestions(i, of int) (mine []Question) {
+// ValidationQuestions returns the questions of validation that one of several workers evaluates.
+func (p *Plan) ValidationQuestions(worker, workers int) (mine []Question) {
 	n := len(p.Valid.Samples)
-	for i, end := i*n/of, (i+1)*n/of; i < end; i++ {
+	for i, end := worker*n/workers, (worker+1)*n/workers; i < end; i++ {
 		mine = append(mine, question(p.Valid.Samples[i], int64(i)))
 	}
 	return mine
