@@ -157,7 +157,7 @@ func (c *validation) checkAsync(learns Learning) {
 			"no bound without runner.async")
 		return
 	}
-	// else all rollouts would be dropped
+	// With a lower bound all rollouts would be dropped.
 	if least := c.Runner.WeightSyncInterval - 1; !learns.OffPolicy || threshold >= 0 {
 		want(threshold >= least, "algorithm.staleness_threshold", threshold, fmt.Sprintf("at least %d "+
 			"(runner.weight_sync_interval - 1): how many iterations a rollout may lie behind", least))

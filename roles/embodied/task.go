@@ -26,7 +26,7 @@ func (Task) Draft(cfg *config.Config, reg config.Registries, nodes []int) task.D
 	return draft{plan.NewDraft(cfg, reg, nodes)}
 }
 
-// Run is Train.
+// Run runs Train.
 func (Task) Run(ctx context.Context, c *loop.Cluster) error { return Train(ctx, c) }
 
 // A draft completes a plan with the methods of task.Plan.

@@ -40,10 +40,10 @@ func (Reasoning) Draft(cfg *config.Config, reg config.Registries, nodes []int) t
 	return draft{plan.NewDraft(cfg, reg, nodes)}
 }
 
-// Run is FineTune.
+// Run runs FineTune.
 func (FineTuning) Run(ctx context.Context, c *loop.Cluster) error { return FineTune(ctx, c) }
 
-// Run is Reason.
+// Run runs Reason.
 func (Reasoning) Run(ctx context.Context, c *loop.Cluster) error { return Reason(ctx, c) }
 
 // Evaluate measures the loss on the texts of validation.

@@ -200,7 +200,7 @@ func (s *session) disconnect(ctx context.Context, w *spmd.World, world *collecti
 	err := s.hub.Close()
 	var deaf []string
 	for by, i := time.Now().Add(lastCall), 0; i < len(s.solvers); i++ {
-		if sv := s.solvers[i]; !sv.told && external.Dismiss(sv, by) != nil {
+		if sv := s.solvers[i]; !sv.shutdown && external.Dismiss(sv, by) != nil {
 			deaf = append(deaf, sv.name())
 		}
 	}
@@ -232,14 +232,14 @@ func (s *session) disconnect(ctx context.Context, w *spmd.World, world *collecti
 
 // A solver is the connection to a program in the same MPI job.
 type solver struct {
-	out     spmd.ForeignPeers
-	hub     *external.Hub
-	process int
-	message []byte // the last received message
-	read    bool   // message was used
-	told    bool   // it was told to end
-	plays   bool   // it was sent a request after the handshake
-	closed  bool
+	out      spmd.ForeignPeers
+	hub      *external.Hub
+	process  int
+	message  []byte // the last received message
+	read     bool   // message was used
+	shutdown bool   // the shutdown was sent
+	plays    bool   // it was sent a request after the handshake
+	closed   bool
 }
 
 func (s *solver) name() string { return fmt.Sprintf("solver on process %d", s.process) }
@@ -251,7 +251,7 @@ func (s *solver) Send(by time.Time, head, payload []byte) error {
 	if s.closed { // only the shutdown follows, and it must be acknowledged
 		return s.out.DeliverForeign(by, s.process, head)
 	}
-	s.told = external.Dismisses(head)
+	s.shutdown = external.Dismisses(head)
 	s.plays = s.plays || external.Plays(head)
 	return s.out.SendForeign(by, s.process, head, payload)
 }

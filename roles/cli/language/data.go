@@ -105,7 +105,6 @@ func readSteps(t *text.Task, steps string) error {
 	return nil
 }
 
-// checkSlips checks --slips.
 func checkSlips(t *text.Task) error {
 	if t.MaxSteps == 0 {
 		return fmt.Errorf("--slips %g: %s has no sums to get wrong", t.Slips, t.Name)

@@ -178,7 +178,7 @@ func (d *Draft) checkExpert() {
 			"(loss_type %s): %v", d.Config.Algorithm.LossType, err))
 }
 
-// checkVideo checks that the environments of evaluations can be drawn, if they are to be filmed.
+// checkVideo checks that the environments of evaluations can be rendered, if there will be a film.
 func (d *Draft) checkVideo() {
 	var err error
 	d.Unrenderable, err = play.Film(d.Registries.Envs, d.Config.Env.Eval)

@@ -23,7 +23,7 @@ type part struct {
 	ended []bool // the last step ended an episode
 }
 
-// abort masks the steps of row j's episode, which was aborted at time t, so that they are not trained on.
+// abort excludes from training the steps of row j's episode, which was aborted at time t.
 func (p *part) abort(t, j int) {
 	if p.mask.IsZero() {
 		return
