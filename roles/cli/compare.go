@@ -93,13 +93,13 @@ func runCompare(c *cli.Context, reg config.Registries) (int, error) {
 	if !c.IsSet("fail-below") {
 		return loop.ExitOK, nil
 	}
-	code, told := loop.ExitOK, c.App.Writer
+	code, log := loop.ExitOK, c.App.Writer
 	if c.Bool("json") {
-		told = c.App.ErrWriter
+		log = c.App.ErrWriter
 	}
 	for i, e := range t.Estimates() {
 		if least := c.Float64("fail-below"); !(e.Mean >= least) {
-			fmt.Fprintf(told, "# %s: %s %s: expected at least %v\n", t.Groups[i].Name, t.Metric, e, least)
+			fmt.Fprintf(log, "# %s: %s %s: expected at least %v\n", t.Groups[i].Name, t.Metric, e, least)
 			code = loop.ExitCheck
 		}
 	}
