@@ -180,7 +180,7 @@ func (h *flowHead) choose(x *pass, action, logProb, chains []float32, n int, s s
 		for row := range n {
 			h.times[row] = h.begin(step)
 		}
-		x.learntSlots(n)
+		x.resetSlots(n)
 		h.addTo(x.slots, n)
 		hidden, err := x.cache.extend(x, p.slots, true)
 		if err != nil {

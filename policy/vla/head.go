@@ -29,9 +29,11 @@ type parallelHead interface {
 // prefix. Its slots depend on the row: on the tokens chosen so far, or on an action with noise.
 type iterativeHead interface {
 	head
-	// encode adds to slots what they are made of, for the given actions of b.
+	// encode adds to slots, which hold their learnt embeddings, the part that depends on the row and
+	// on the given actions of b.
 	encode(slots []float32, b batch) error
-	// backwardSlots adds to the gradients of what encode added, given the derivative by slots.
+	// backwardSlots adds to the gradients of the parameters that encode read, given the derivative by
+	// slots.
 	backwardSlots(dSlots []float32, n int)
 	// choose sets actions and log-probs, and chains, [n,K], behind the prefixes in x.cache.
 	choose(x *pass, action, logProb, chains []float32, n int, s sampling) error

@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A batch is the input of a pass: some rows of observations.
+// A batch is the input of a pass: rows of observations.
 type batch struct {
 	obs     tensor.Dict
 	lo, n   int          // rows lo to lo+n of obs
@@ -116,8 +116,8 @@ func (x *pass) forward(b batch) error {
 	return nil
 }
 
-// encode turns each row into a sequence: tokens of the text, inputs of the trunk that are made of
-// images and numbers, and slots.
+// encode turns each row into a sequence: the tokens of the text, the features of images and numbers,
+// and with b.slots the slots.
 func (x *pass) encode(b batch) error {
 	p := x.p
 	p.observed.readNumbers(x.numbers, p.params, b)
@@ -130,11 +130,8 @@ func (x *pass) encode(b batch) error {
 	slots := 0
 	if b.slots {
 		slots = p.slots
-		x.learntSlots(b.n)
-		if x.iterative != nil {
-			if err := x.iterative.encode(x.slots, b); err != nil {
-				return err
-			}
+		if err := x.encodeSlots(b); err != nil {
+			return err
 		}
 	}
 	x.ids, x.starts, x.prefix, x.given = x.ids[:0], append(x.starts[:0], 0), x.prefix[:0], x.given[:0]
@@ -154,8 +151,17 @@ func (x *pass) encode(b batch) error {
 	return nil
 }
 
-// learntSlots sets the slots of n rows to their learnt embeddings.
-func (x *pass) learntSlots(n int) {
+// encodeSlots sets the slots of each row. Those of a parallel head are the same in all rows.
+func (x *pass) encodeSlots(b batch) error {
+	x.resetSlots(b.n)
+	if x.iterative == nil {
+		return nil
+	}
+	return x.iterative.encode(x.slots, b)
+}
+
+// resetSlots sets the slots of n rows to their learnt embeddings.
+func (x *pass) resetSlots(n int) {
 	learnt := x.p.params.Of(x.p.slotEmbedding)
 	for row := range n {
 		copy(x.slots[row*len(learnt):], learnt)

@@ -49,7 +49,7 @@ type Policy struct {
 // The groups of the parameters, in their order.
 const (
 	visionGroup = iota // layers that make tokens of images and numbers
-	sharedGroup        // trunk, positions, and what slots are made of
+	sharedGroup        // trunk, and embeddings of positions and slots
 	actorGroup         // action head
 	criticGroup
 )
@@ -137,11 +137,11 @@ func (p *Policy) addVision(vocabulary int) error {
 	return err
 }
 
-// firstGain is that of the first weights of action heads: a new policy hardly depends on what it
-// observes.
+// firstGain is the gain of the first weights of action heads: a new policy hardly depends on its
+// observation.
 const firstGain = 0.01
 
-// addActionHead adds what slots are made of, then the action head.
+// addActionHead adds the embeddings of positions and slots, then the layers of the action head.
 func (p *Policy) addActionHead() {
 	p.positions = p.embedding("positions", p.observed.tokens)
 	p.slotEmbedding = p.embedding("slots", p.slots)
