@@ -26,7 +26,7 @@ type Check struct {
 // A Verdict is the result of one rule.
 type Verdict struct {
 	Rule    string
-	Err     error  // what was found and what is valid; nil: the rule held
+	Err     error  // the value found and the valid ones; nil: the rule held
 	Skipped string // why the rule does not apply to this simulator; "": it does
 }
 

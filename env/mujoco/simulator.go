@@ -35,7 +35,7 @@ type simulator struct {
 	rand  philox.Stream
 
 	painters map[env.View]*painter // a painter for each view rendered so far
-	colour   []float32             // [N,geoms,4]: what task.paint wrote
+	colour   []float32             // [N,geoms,4]: output of task.paint
 	unseen   error                 // the drawing error of the last Observe
 }
 

@@ -74,7 +74,7 @@ type suite struct {
 	table   int // index of the table's colour
 }
 
-// Indices into physics.memo for the suite, behind those of the other tabletop tasks.
+// Indices into physics.memo for the suite, after those of the other tabletop tasks.
 const (
 	suiteOrder    = memoLen + iota // number of the instruction
 	suiteOther                     // the second object of the instruction

@@ -20,7 +20,7 @@ func main() {
 		Algorithms: algo.Builtin(), Rewards: reward.Builtin()}, train))
 }
 
-// train is what every rank runs.
+// train runs on every rank.
 func train(ctx context.Context, cluster *roles.Cluster) error {
 	placement := roles.NewHybridComponentPlacement(cluster)
 

@@ -26,7 +26,7 @@ const (
 	opDiv
 	opNeg
 	opPow
-	opRoot // args: what, degree
+	opRoot // args: radicand, degree
 	opFunction
 	opFactorial
 	opBinomial

@@ -7,7 +7,7 @@ package plain
 #include <stdlib.h>
 #include <mujoco/mujoco.h>
 
-// geom [height, width]: what the ray through the middle of each pixel meets, -1: nothing
+// geom [height, width]: the geom that the ray through the centre of each pixel hits, -1: none
 static int see(const char *file, int width, int height, int *geom, char *why, int size) {
 	mjModel *m = mj_loadXML(file, NULL, why, size);
 	if (!m) return 0;
