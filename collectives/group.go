@@ -221,7 +221,7 @@ func counts(n []int64) []int {
 	return c
 }
 
-// execute runs g.call.
+// execute checks the operation g.call, chooses its algorithm and runs it.
 func (g *Group) execute(ctx context.Context) error {
 	c := &g.call
 	if err := c.Check(g.Size(), g.me); err != nil {

@@ -197,8 +197,9 @@ func reduceViews(t *team, c *spmd.Collective, w *window, lo, hi int) error {
 	return nil
 }
 
-// broadcastInline broadcasts a short vector through the window. A member delays the next barrier
-// until it has copied the vector, and the root writes to the same buffer only after that barrier.
+// broadcastInline broadcasts a short vector through the window. A member enters the next barrier
+// only after it has copied the vector, and the root overwrites the same buffer only after that
+// barrier.
 func broadcastInline(ctx context.Context, t *team, c *spmd.Collective, w *window) error {
 	small := &w.small[(w.phase+1)%2]
 	if t.me == c.Root {

@@ -125,8 +125,8 @@ const (
 // A channel is one rank's end of the broadcast from the first source to the leaders of units without a source. A
 // publication consists of
 //
-//	head      { more u8, version i64, bytes of the patch u64, how each tensor travels u8 }
-//	patch     the sparse tensors, see weights_patch.go
+//	head      { more u8, version i64, bytes of the patch u64, kind of each tensor u8 }
+//	patch     tensors sent as changes, see weights_patch.go
 //	buckets   the others: runs of tensors in the order of the layout, each of as few as make up the size of a bucket
 //	credit    from each receiver when it has all that: the next publication waits for it, or a fast
 //	          source would flood a slow reader

@@ -53,7 +53,7 @@ func Launch[W any](w *World, spec GroupSpec, new func(m *Member) (W, error)) (*G
 			impl, err := new(m)
 			if err != nil {
 				err = fmt.Errorf("new: %w", err)
-				g.here[i].worker.report(err) // before a waiting goroutine can report what it got
+				g.here[i].worker.report(err) // before a waiting goroutine reports the same error
 			}
 			g.here[i].impl = impl
 			made.set(i, Result[struct{}]{Member: m.index}, err)
@@ -105,7 +105,7 @@ func (g *Group[W]) selects(member int) bool {
 
 // Call runs fn on every member of g that lives on this rank, each on its own goroutine, after the
 // member's earlier calls. It returns at once. Every rank calls it, in the same order; on a rank
-// without members the Future is done and empty. what names the call in messages. An error of fn
+// without members the Future is done and empty. `what` names the call in messages. An error of fn
 // ends the job.
 func Call[W, R any](g *Group[W], ctx context.Context, what string,
 	fn func(ctx context.Context, w W) (R, error)) *Future[R] {
@@ -130,7 +130,7 @@ func Call[W, R any](g *Group[W], ctx context.Context, what string,
 			v, err := fn(ctx, l.impl)
 			if err != nil {
 				err = fmt.Errorf("%s: %w", what, err)
-				l.worker.report(err) // before a waiting goroutine can report what it got
+				l.worker.report(err) // before a waiting goroutine reports the same error
 			}
 			f.set(at, Result[R]{Member: l.member.index, Value: v, Duration: time.Since(start)}, err)
 			return err

@@ -83,7 +83,7 @@ func (q *queue) grant() {
 	}
 }
 
-// arrive appends an item of s.
+// arrive queues an item of source s.
 func (q *queue) arrive(s *source, sl *slab) {
 	s.out--
 	s.queued++

@@ -30,14 +30,14 @@ type Sender struct {
 	box *inbox
 	src *source
 	// if the owner is remote
-	to     int
-	tag    int
-	credit [1]Request // receive of the next credit
-	has    int        // credits held; the producer starts with one
-	sent   int
-	known  *tensor.Layout // layout that the owner knows
-	wire   []*slab        // slabs to send from, in debug mode
-	notes  [2][noteBytes]byte
+	to      int
+	tag     int
+	credit  [1]Request // receive of the next credit
+	credits int        // credits held; the producer starts with one
+	sent    int
+	known   *tensor.Layout // layout that the owner knows
+	wire    []*slab        // slabs to send from, in debug mode
+	notes   [2][noteBytes]byte
 }
 
 func (c *Channel) newSender(member int, key Key) (*Sender, error) {
@@ -57,7 +57,7 @@ func (c *Channel) newSender(member int, key Key) (*Sender, error) {
 	if err := s.awaitCredit(); err != nil {
 		return nil, err
 	}
-	s.has = 1
+	s.credits = 1
 	return s, s.port.post(note{op: opOpen, tag: s.tag, name: key.Name}.write(s.notes[0][:]), s.to, tagControl)
 }
 
@@ -126,7 +126,7 @@ func (s *Sender) takeHere(ctx context.Context, block bool) (*slab, error) {
 }
 
 func (s *Sender) takeThere(ctx context.Context, block bool) (*slab, error) {
-	if s.has == 0 {
+	if s.credits == 0 {
 		if block {
 			if err := s.port.comm.Wait(ctx, s.credit[:]); err != nil {
 				return nil, err
@@ -137,12 +137,12 @@ func (s *Sender) takeThere(ctx context.Context, block bool) (*slab, error) {
 			}
 			return nil, err
 		}
-		s.has++
+		s.credits++
 		if err := s.awaitCredit(); err != nil {
 			return nil, err
 		}
 	}
-	s.has--
+	s.credits--
 	return s.own(&s.slabs, s.debug())
 }
 

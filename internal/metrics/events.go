@@ -32,10 +32,10 @@ type Events struct {
 
 // Wire types of protocol buffers.
 const (
-	varint  = 0
-	fixed64 = 1
-	lengthy = 2 // a length, then that many bytes
-	fixed32 = 5
+	varint          = 0
+	fixed64         = 1
+	lengthDelimited = 2 // a length, then that many bytes
+	fixed32         = 5
 )
 
 // CreateEvents makes a new event file events.out.tfevents.<time>.<host>.<n> in dir, and makes dir if it
@@ -127,7 +127,7 @@ func (e *Events) end() error {
 }
 
 func appendBytes[S string | []byte](b []byte, field byte, s S) []byte {
-	b = append(b, field<<3|lengthy)
+	b = append(b, field<<3|lengthDelimited)
 	b = binary.AppendUvarint(b, uint64(len(s)))
 	return append(b, s...)
 }

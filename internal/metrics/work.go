@@ -41,9 +41,9 @@ type work struct {
 // stuck is how long a counter must stand still before the elapsed time is shown too.
 const stuck = 2 * time.Second
 
-// Counter returns a function for one worker to report its progress: done of total in the work what. The
-// line shows the sum over all counters of the same work. The function allocates nothing and any
-// goroutine may call it. For a nil Progress it is nil.
+// Counter returns a function for one worker to report its progress: `what` names the work, of which
+// `done` of `total` is finished. The line shows the sum over all counters of the same work. The
+// function allocates nothing and any goroutine may call it. For a nil Progress it is nil.
 func (p *Progress) Counter() func(what string, done, total int) {
 	if p == nil {
 		return nil

@@ -46,8 +46,8 @@ type Figure struct {
 	Charts []Chart
 }
 
-// Sizes of one chart: the box of its axes and the space around it. In a row of charts each is
-// narrower, has its title above the box, and a gap after it.
+// Sizes of a chart: the box of its axes and the space around it. The charts of a row are narrower,
+// have a title above the box, and a gap between them.
 const (
 	left, top, wide, high = 78.0, 44.0, 620.0, 340.0
 	right, below          = 24.0, 46.0

@@ -23,8 +23,8 @@ type Group struct {
 // ErrNoRun is the error for an existing path without a run.
 var ErrNoRun = errors.New("expected the folder of a run or of a sweep, or a file of kept results")
 
-// deepest is how many levels below a folder Load searches for runs: logs, a sweep, its points.
-const deepest = 2
+// maxDepth is how many levels below a folder Load searches for runs: logs, a sweep, its points.
+const maxDepth = 2
 
 // Load returns the groups at path: one for a file written by Keep; for a folder, those in it and
 // below. A run is a group; so are all runs seed_N of one folder, as a sweep makes them. Runs that
@@ -44,7 +44,7 @@ func Load(path, prefix string) ([]Group, error) {
 		runs, err := ReadKept(path)
 		return []Group{{strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), path, runs}}, err
 	}
-	groups, err := below(path, filepath.Base(path), prefix, deepest)
+	groups, err := below(path, filepath.Base(path), prefix, maxDepth)
 	if err == nil && len(groups) == 0 {
 		err = fmt.Errorf("%s: %w", path, ErrNoRun)
 	}
@@ -83,7 +83,7 @@ func below(dir, name, prefix string, levels int) (groups []Group, err error) {
 			continue
 		}
 		at := e.Name()
-		if levels < deepest {
+		if levels < maxDepth {
 			at = filepath.Join(name, at)
 		}
 		more, err := below(filepath.Join(dir, e.Name()), at, prefix, levels-1)

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// leading are the first columns of a kept file; metrics follow.
-var leading = []string{"seed", "step", "env/steps", "seconds"}
+// keptColumns are the first columns of a kept file; metrics follow.
+var keptColumns = []string{"seed", "step", "env/steps", "seconds"}
 
 // Keep writes the rows of runs as CSV: a comment about their origin, a line of names, and a line for
 // each row. Numbers have six digits.
@@ -26,7 +26,7 @@ func Keep(w io.Writer, runs []Run, comment ...string) error {
 	}
 	names := Metrics(runs)
 	out := csv.NewWriter(w)
-	out.Write(slices.Concat(leading, names))
+	out.Write(slices.Concat(keptColumns, names))
 	for _, r := range runs {
 		for _, row := range r.Rows {
 			line := []string{strconv.FormatUint(r.Seed, 10), strconv.FormatInt(row.Step, 10),
@@ -68,9 +68,9 @@ func ReadKept(path string) ([]Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: expected results that were kept: %w", path, err)
 	}
-	if len(head) < len(leading) || !slices.Equal(head[:len(leading)], leading) {
+	if len(head) < len(keptColumns) || !slices.Equal(head[:len(keptColumns)], keptColumns) {
 		return nil, fmt.Errorf("%s:1: columns %s: expected %s, then metrics: %w", path, strings.Join(head, ","),
-			strings.Join(leading, ","), ErrNoRun)
+			strings.Join(keptColumns, ","), ErrNoRun)
 	}
 	var runs []Run
 	for {
@@ -97,7 +97,7 @@ func ReadKept(path string) ([]Run, error) {
 		}
 		row := Row{Step: int64(numbers[1]), EnvSteps: numbers[2], Seconds: numbers[3], Values: map[string]float64{}}
 		runs[at].Iterations = runs[at].Iterations && numbers[2] == numbers[1]
-		for i := len(leading); i < len(line); i++ {
+		for i := len(keptColumns); i < len(line); i++ {
 			if line[i] != "" {
 				row.Values[head[i]] = numbers[i]
 			}
