@@ -80,37 +80,48 @@ func TestBench(t *testing.T) {
 		{"bench -np 2 --sizes 8,8K --tune " + file("table.json"), 12, nil},
 		{"bench -np 2 --sizes 8 --table " + file("table.json"), 1, nil},
 	} {
-		out := file("out.json")
-		code, stdout, stderr := run(t, append(append(strings.Fields(c.args), few...), "--out", out)...)
-		if code != 0 {
-			t.Errorf("%s: exit code %d\n%s", c.args, code, stderr)
-			continue
-		}
-		rep, err := results.Read(out)
-		if err != nil {
-			t.Errorf("%s: %v", c.args, err)
-			continue
-		}
-		if len(rep.Rows) < c.rows && !strings.Contains(c.args, "--tune") && !strings.Contains(c.args, "--op all") ||
-			len(rep.Rows) == 0 || !rep.Complete {
-			t.Errorf("%s: %d rows, complete %v, want %d\n%s", c.args, len(rep.Rows), rep.Complete, c.rows, stdout)
-		}
-		for _, row := range rep.Rows {
-			if len(row.Samples) != 8 {
-				t.Errorf("%s: %s has %d samples, want the 8 that -n asks for", c.args, row.Key(), len(row.Samples))
+		t.Run(c.args, func(t *testing.T) {
+			out := file("out.json")
+			code, stdout, stderr := run(t, append(append(strings.Fields(c.args), few...), "--out", out)...)
+			if code != 0 {
+				t.Fatalf("exit code %d\n%s", code, stderr)
 			}
-		}
-		for _, want := range c.want {
-			if !strings.Contains(stdout, want) {
-				t.Errorf("%s: want %q in\n%s", c.args, want, stdout)
+			rep, err := results.Read(out)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		if len(rep.Machine.Hosts) != 1 || rep.Machine.Go == "" || len(rep.Machine.Args) == 0 || rep.Machine.Roof <= 0 {
-			t.Errorf("%s: the machine is not described: %+v", c.args, rep.Machine)
-		}
+			least := c.rows
+			if strings.Contains(c.args, "--tune") || strings.Contains(c.args, "--op all") {
+				least = 1
+			}
+			wholeReport(t, rep, least)
+			for _, want := range c.want {
+				if !strings.Contains(stdout, want) {
+					t.Errorf("want %q in\n%s", want, stdout)
+				}
+			}
+		})
 	}
 	if svg, err := os.ReadFile(file("plot.svg")); err != nil || !bytes.HasPrefix(svg, []byte("<svg")) {
 		t.Errorf("plot: %v, %.20q", err, svg)
+	}
+}
+
+// wholeReport checks that there are so many rows at least, each with the 8 samples that -n asks for, and that the
+// machine is described.
+func wholeReport(t *testing.T, rep *results.Report, least int) {
+	t.Helper()
+	if len(rep.Rows) < least || !rep.Complete {
+		t.Errorf("%d rows, complete %v, want %d", len(rep.Rows), rep.Complete, least)
+	}
+	for _, row := range rep.Rows {
+		if len(row.Samples) != 8 {
+			t.Errorf("%s has %d samples, want the 8 that -n asks for", row.Key(), len(row.Samples))
+		}
+	}
+	m := rep.Machine
+	if len(m.Hosts) != 1 || m.Go == "" || len(m.Args) == 0 || m.Roof <= 0 {
+		t.Errorf("the machine is not described: %+v", m)
 	}
 }
 
@@ -130,33 +141,55 @@ func TestBenchScale(t *testing.T) {
 	}
 }
 
-// TestBenchRefuses: flags that mean nothing are errors that say what would.
-func TestBenchRefuses(t *testing.T) {
+// refuses runs each command line, the name of its case, and checks that it ends as a mistake of the configuration
+// with the error that follows.
+func refuses(t *testing.T, cases map[string]string) {
+	t.Helper()
+	for args, want := range cases {
+		t.Run(args, func(t *testing.T) {
+			code, _, stderr := run(t, strings.Fields(args)...)
+			if code != loop.ExitConfig || !strings.Contains(stderr, want) {
+				t.Errorf("exit code %d, %q, want %d and %q", code, stderr, loop.ExitConfig, want)
+			}
+		})
+	}
+}
+
+// TestBenchRefusesMeasurements: what bench would measure, and how often, has bounds that the error names.
+func TestBenchRefusesMeasurements(t *testing.T) {
+	refuses(t, map[string]string{
+		"bench --op allredcue":     `"allredcue": expected some of barrier, broadcast`,
+		"bench -d f16":             `"f16": expected some of f32, f64, i32, i64, u8, bf16, or all`,
+		"bench --algo rnig":        `"rnig": expected some of auto`,
+		"bench -b 8X":              `--begin: "8X": expected a size as 8, 64K, 1M or 1GiB`,
+		"bench -b 64 -e 8":         "expected 1 <= begin <= end",
+		"bench -f 1":               "--factor 1: expected a number from 1.01 to 1e+06",
+		"bench --sizes 8,,9":       `--sizes: "": expected a size`,
+		"bench -np 2 --np-sweep 3": `--np-sweep: "3": expected numbers from 1 to 2`,
+		"bench -np 0":              "-np 0: expected a number from 1 to 1024",
+		"bench --redop avg":        `"avg": expected some of sum, prod, min, max`,
+		"bench --redop sum,max":    "expected one of sum, prod, min, max",
+		"bench --root 7 -np 2":     "--root 7: expected a rank from 0 to 1, or rotate",
+		"bench --place here":       "expected in, out or both",
+		"bench --mem gpu":          `"gpu": expected some of arena, go`,
+		"bench --data noise":       "expected integer or real",
+		"bench --rel-ci 2":         "--rel-ci 2: expected a number from 0 to 0.99",
+		"bench --min 0":            "--min 0: expected a number from 1 to 16777216",
+		"bench --max 3":            "--max 3: expected at least --min, which is 30",
+		"bench --max-time 0":       "--max-time 0s: expected a time from 1µs to 24h0m0s",
+		"bench -w -2":              "--warmup -2: expected",
+		"bench --cache 0":          "--cache 0: expected a size > 0, as 32M",
+		"bench -n 0":               "-n 0: expected a number from 1 to 16777216",
+		"bench extra":              `argument "extra": expected none`,
+		"bench --no-such-flag":     "unknown flag --",
+	})
+}
+
+// TestBenchRefusesReports: formats, files and checks that do not go with a benchmark are errors.
+func TestBenchRefusesReports(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad.json")
 	os.WriteFile(bad, []byte("{}"), 0o644)
-	for args, want := range map[string]string{
-		"bench --op allredcue":               `"allredcue": expected some of barrier, broadcast`,
-		"bench -d f16":                       `"f16": expected some of f32, f64, i32, i64, u8, bf16, or all`,
-		"bench --algo rnig":                  `"rnig": expected some of auto`,
-		"bench -b 8X":                        `--begin: "8X": expected a size as 8, 64K, 1M or 1GiB`,
-		"bench -b 64 -e 8":                   "expected 1 <= begin <= end",
-		"bench -f 1":                         "--factor 1: expected a number from 1.01 to 1e+06",
-		"bench --sizes 8,,9":                 `--sizes: "": expected a size`,
-		"bench -np 2 --np-sweep 3":           `--np-sweep: "3": expected numbers from 1 to 2`,
-		"bench -np 0":                        "-np 0: expected a number from 1 to 1024",
-		"bench --redop avg":                  `"avg": expected some of sum, prod, min, max`,
-		"bench --redop sum,max":              "expected one of sum, prod, min, max",
-		"bench --root 7 -np 2":               "--root 7: expected a rank from 0 to 1, or rotate",
-		"bench --place here":                 "expected in, out or both",
-		"bench --mem gpu":                    `"gpu": expected some of arena, go`,
-		"bench --data noise":                 "expected integer or real",
-		"bench --rel-ci 2":                   "--rel-ci 2: expected a number from 0 to 0.99",
-		"bench --min 0":                      "--min 0: expected a number from 1 to 16777216",
-		"bench --max 3":                      "--max 3: expected at least --min, which is 30",
-		"bench --max-time 0":                 "--max-time 0s: expected a time from 1µs to 24h0m0s",
-		"bench -w -2":                        "--warmup -2: expected",
-		"bench --cache 0":                    "--cache 0: expected a size > 0, as 32M",
-		"bench -n 0":                         "-n 0: expected a number from 1 to 16777216",
+	refuses(t, map[string]string{
 		"bench --threshold -1":               "--threshold -1: expected a number from 0 to 1e+06",
 		"bench -o xml":                       `format "xml": expected one of table`,
 		"bench channel -o osu":               "format osu: there is no such benchmark as channel",
@@ -172,122 +205,136 @@ func TestBenchRefuses(t *testing.T) {
 		"bench --starts 0":                   "--starts 0: expected a number from 1 to 30",
 		"bench --starts 3 --launcher mpirun": "expected {np} where the number of ranks stands",
 		"bench --starts 3 --tune x.json":     "expected it without --starts",
-		"bench extra":                        `argument "extra": expected none`,
-		"bench p2p --window 0":               "--window 0: expected a number from 1 to 65536",
-		"bench p2p --pair 0,9":               `"9": expected ranks from 0 to`,
-		"bench p2p --pair 1,1":               "expected two different ranks",
-		"bench p2p -np 1":                    "expected at least 2",
-		"bench p2p --op speed":               `"speed": expected some of latency`,
-		"bench channel --depth 0":            "--depth 0: expected a number from 1 to 65536",
-		"bench channel --consume 0s":         "--consume 0s: expected a time from 1ns to 1h0m0s",
-		"bench overlap --link " +
-			"50us": "expected a latency up to 1s and a rate from 1kB/s to 1000GB/s, as 50us,1GB/s",
-		"bench overlap --link " +
-			"50us,1furl": "expected a latency up to 1s and a rate from 1kB/s to 1000GB/s, as 50us,1GB/s",
-		"bench overlap -d f32,f64":   "expected one of f32",
-		"bench overlap --op barrier": `"barrier": expected some of broadcast`,
-		"bench env -c x.yaml " +
-			"--name A": "expected -c FILE.yaml or --name NAME, or neither",
-		"bench env --name Chess":           `unknown environment "Chess"`,
-		"bench env --name CartPole-v1 a=b": `argument "a=b": expected none without -c`,
-		"bench env --envs 0": "--envs 0: expected a number from 1 to " +
-			"1048576",
-		"bench weights -np 1":      "expected at least 2",
-		"bench weights --source 2": "--source 2: expected a rank from 0 to 1",
-		"bench weights " +
-			"--readers 5": `--readers: "5": expected ranks from 0 to 1`,
-		"bench weights --slots 3":   `--slots: "3": expected 0, 1 or 2`,
-		"bench weights --wire u8":   "--wire u8: expected f32 or bf16",
-		"bench weights --wire bf16": "expected slots 1 or 2",
-		"bench weights --bucket 0":  "--bucket 0: expected a size > 0",
-		"bench weights " +
-			"--changed 0": "--changed 0: expected a number from 1e-06 to 1",
-		"bench weights --sizes 1":                                     "expected at least 4",
-		"bench scale -c ../../configs/cartpole_ppo.yaml --np-sweep 3": "--np-sweep 3: ",
-		"bench scale -c ../../configs/cartpole_ppo.yaml " +
-			"--np-sweep 0": `"0": expected numbers of ranks from 1 to 65536`,
-		"bench scale -c ../../configs/cartpole_ppo.yaml --steps 3": "expected more steps than are skipped",
-		"bench scale -c ../../configs/cartpole_ppo.yaml --launcher " +
-			"mpirun": "expected {np} where the number of ranks stands",
-		"bench --no-such-flag":             "unknown flag --",
-		"bench p2p --seed 3":               "unknown flag --",
-		"bench p2p extra --window 2 -np 2": `argument "extra": expected none`,
-	} {
-		code, _, stderr := run(t, strings.Fields(args)...)
-		if code != loop.ExitConfig || !strings.Contains(stderr, want) {
-			t.Errorf("%s: exit code %d, %q, want %d and %q", args, code, stderr, loop.ExitConfig, want)
-		}
-	}
+	})
 }
 
-// TestBenchChecks: what fails a check ends with code 3, and says so.
+// TestBenchRefusesFlagsOfOneBenchmark: flags of p2p, channel, overlap and weights have bounds of their own.
+func TestBenchRefusesFlagsOfOneBenchmark(t *testing.T) {
+	const link = "expected a latency up to 1s and a rate from 1kB/s to 1000GB/s, as 50us,1GB/s"
+	refuses(t, map[string]string{
+		"bench p2p --window 0":             "--window 0: expected a number from 1 to 65536",
+		"bench p2p --pair 0,9":             `"9": expected ranks from 0 to`,
+		"bench p2p --pair 1,1":             "expected two different ranks",
+		"bench p2p -np 1":                  "expected at least 2",
+		"bench p2p --op speed":             `"speed": expected some of latency`,
+		"bench channel --depth 0":          "--depth 0: expected a number from 1 to 65536",
+		"bench channel --consume 0s":       "--consume 0s: expected a time from 1ns to 1h0m0s",
+		"bench overlap --link 50us":        link,
+		"bench overlap --link 50us,1furl":  link,
+		"bench overlap -d f32,f64":         "expected one of f32",
+		"bench overlap --op barrier":       `"barrier": expected some of broadcast`,
+		"bench weights -np 1":              "expected at least 2",
+		"bench weights --source 2":         "--source 2: expected a rank from 0 to 1",
+		"bench weights --readers 5":        `--readers: "5": expected ranks from 0 to 1`,
+		"bench weights --slots 3":          `--slots: "3": expected 0, 1 or 2`,
+		"bench weights --wire u8":          "--wire u8: expected f32 or bf16",
+		"bench weights --wire bf16":        "expected slots 1 or 2",
+		"bench weights --bucket 0":         "--bucket 0: expected a size > 0",
+		"bench weights --changed 0":        "--changed 0: expected a number from 1e-06 to 1",
+		"bench weights --sizes 1":          "expected at least 4",
+		"bench p2p --seed 3":               "unknown flag --",
+		"bench p2p extra --window 2 -np 2": `argument "extra": expected none`,
+	})
+}
+
+// TestBenchRefusesConfigurations: env and scale say where a configuration and the flags beside it do not agree.
+func TestBenchRefusesConfigurations(t *testing.T) {
+	refuses(t, map[string]string{
+		"bench env -c x.yaml --name A":     "expected -c FILE.yaml or --name NAME, or neither",
+		"bench env --name Chess":           `unknown environment "Chess"`,
+		"bench env --name CartPole-v1 a=b": `argument "a=b": expected none without -c`,
+		"bench env --envs 0":               "--envs 0: expected a number from 1 to 1048576",
+	})
+	const scale = "bench scale -c ../../configs/cartpole_ppo.yaml"
+	refuses(t, map[string]string{
+		scale + " --np-sweep 3":      "--np-sweep 3: ",
+		scale + " --np-sweep 0":      `"0": expected numbers of ranks from 1 to 65536`,
+		scale + " --steps 3":         "expected more steps than are skipped",
+		scale + " --launcher mpirun": "expected {np} where the number of ranks stands",
+	})
+}
+
+// TestBenchChecks: a check that fails ends with code 3, and a baseline that there is not is an error.
 func TestBenchChecks(t *testing.T) {
 	dir := t.TempDir()
-	old := filepath.Join(dir, "old.json")
 	base := "bench -np 2 --sizes 8 --max-time 5s -n 10 --out "
-	if code, _, stderr := run(t, strings.Fields(base+old)...); code != 0 {
+	if code, _, stderr := run(t, strings.Fields(base+filepath.Join(dir, "old.json"))...); code != 0 {
 		t.Fatal(stderr)
 	}
 	code, stdout, _ := run(t, strings.Fields(base+filepath.Join(dir, "a.json")+" --check-min-busbw 1e6")...)
 	if code != loop.ExitCheck || !strings.Contains(stdout, "allreduce on 2 ranks: best bus bandwidth") {
 		t.Errorf("a bandwidth that nothing has: exit code %d\n%s", code, stdout)
 	}
+	code, _, stderr := run(t, strings.Fields("bench -np 2 --sizes 8 -n 3 --baseline")...)
+	if code != loop.ExitFailed || !strings.Contains(stderr, `the transport "local" has no library underneath`) {
+		t.Errorf("a baseline without a library: exit code %d, %s", code, stderr)
+	}
+}
+
+// TestBenchComparesWithThePast: a past that was a thousand times faster is a regression over several starts, and over
+// one start it tells nothing.
+func TestBenchComparesWithThePast(t *testing.T) {
 	if testing.Short() {
 		return // starts are processes of their own, which the race detector sees nothing of
 	}
-	// A past that was a thousand times faster: over several starts it tells, over one it does not.
 	t.Setenv(asProgram, "1")
-	base += filepath.Join(dir, "b.json")
-	if code, _, stderr := run(t,
-		strings.Fields("bench -np 2 --sizes 8 --max-time 1s -n 10 --starts 4 --out "+old)...); code != 0 {
+	dir := t.TempDir()
+	old := filepath.Join(dir, "old.json")
+	starts := "bench -np 2 --sizes 8 --max-time 1s -n 10 --starts 4 --out " + old
+	if code, _, stderr := run(t, strings.Fields(starts)...); code != 0 {
 		t.Fatal(stderr)
 	}
+	past := filepath.Join(dir, "past.json")
+	writeScaled(t, old, past, 1e-3)
+	compare := "bench -np 2 --sizes 8 --max-time 5s -n 10 --out " + filepath.Join(dir, "b.json") + " --compare " + past
 	for _, c := range []struct {
-		factor float64
-		flags  string
-		code   int
-		want   string
+		name, flags string
+		code        int
+		want        string
 	}{
-		{1e-3, "", loop.ExitCheck, "REGRESSION"},
-		{1e-3, " --starts 1", 0, "one start"},
+		{"several starts", "", loop.ExitCheck, "REGRESSION"},
+		{"one start", " --starts 1", 0, "one start"},
 	} {
-		rep, err := results.Read(old)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if rep.Starts() != 4 || len(rep.Rows[0].Samples) != 40 {
-			t.Fatalf("%d starts, %d samples", rep.Starts(), len(rep.Rows[0].Samples))
-		}
-		for i := range rep.Rows {
-			row := &rep.Rows[i]
-			for _, x := range [][]float64{row.Samples, row.Starts} {
-				for s := range x {
-					x[s] *= c.factor
-				}
+		t.Run(c.name, func(t *testing.T) {
+			code, stdout, _ := run(t, strings.Fields(compare+c.flags)...)
+			regression := strings.Contains(stdout, "REGRESSION")
+			if code != c.code || !strings.Contains(stdout, c.want) || regression != (c.code != 0) {
+				t.Errorf("exit code %d, want %d\n%s", code, c.code, stdout)
 			}
-			row.Median *= c.factor
-		}
-		path := filepath.Join(dir, "past.json")
-		f, err := os.Create(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := results.NewWriter("json", "collectives", f)
-		if err == nil {
-			err = w.End(rep)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.Close()
-		code, stdout, _ := run(t, strings.Fields(base+" --compare "+path+c.flags)...)
-		if code != c.code || !strings.Contains(stdout, c.want) ||
-			strings.Contains(stdout, "REGRESSION") != (c.code != 0) {
-			t.Errorf("against a past %v times as slow: exit code %d, want %d\n%s", c.factor, code, c.code, stdout)
-		}
+		})
 	}
-	if code, _, stderr := run(t, strings.Fields("bench -np 2 --sizes 8 -n 3 --baseline")...); code != loop.ExitFailed ||
-		!strings.Contains(stderr, `the transport "local" has no library underneath`) {
-		t.Errorf("a baseline without a library: exit code %d, %s", code, stderr)
+}
+
+// writeScaled writes the results of old, which are of 4 starts with 10 samples each, to path with every time
+// multiplied by factor.
+func writeScaled(t *testing.T, old, path string, factor float64) {
+	t.Helper()
+	rep, err := results.Read(old)
+	if err != nil {
+		t.Fatal(err)
 	}
+	if rep.Starts() != 4 || len(rep.Rows[0].Samples) != 40 {
+		t.Fatalf("%d starts, %d samples", rep.Starts(), len(rep.Rows[0].Samples))
+	}
+	for i := range rep.Rows {
+		row := &rep.Rows[i]
+		for _, x := range [][]float64{row.Samples, row.Starts} {
+			for s := range x {
+				x[s] *= factor
+			}
+		}
+		row.Median *= factor
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := results.NewWriter("json", "collectives", f)
+	if err == nil {
+		err = w.End(rep)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
 }

@@ -177,9 +177,29 @@ func TestRLinfRecipes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("EMBODIED_PATH", filepath.Join(repo, "examples/embodiment"))
-	table := "# Verdicts of rlinf check on RLinf/RLinf at a3816b596, files with a runner: file, verdict, overrides " +
-		"beside the simulator.\n"
-	var play []recipe
+	table, play := verdicts(t, repo)
+	if os.Getenv("RLINF_UPDATE") != "" {
+		writeVerdicts(t, table)
+	}
+	want, err := os.ReadFile(verdictTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameVerdicts(t, table, string(want))
+	if len(play) != 20 {
+		t.Errorf("%d recipes with an MLP run, want 20", len(play))
+	}
+	for _, r := range play {
+		t.Run(filepath.Base(r.path), func(t *testing.T) { r.train(t) })
+	}
+}
+
+// verdicts checks every recipe of RLinf's repository. It returns the table of the verdicts, and the recipes that can
+// run here because their policy is an MLP.
+func verdicts(t *testing.T, repo string) (table string, play []recipe) {
+	t.Helper()
+	table = "# Verdicts of rlinf check on RLinf/RLinf at a3816b596, files with a runner: " +
+		"file, verdict, overrides beside the simulator.\n"
 	for _, folder := range []string{"evaluations", "examples"} {
 		err := filepath.WalkDir(filepath.Join(repo, folder), func(file string, d os.DirEntry, err error) error {
 			if err != nil || d.IsDir() || filepath.Ext(file) != ".yaml" {
@@ -201,37 +221,36 @@ func TestRLinfRecipes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if os.Getenv("RLINF_UPDATE") != "" {
-		page, err := os.ReadFile(verdictPage)
-		if err == nil {
-			before, _, after := aroundCounts(t, string(page))
-			err = os.WriteFile(verdictPage, []byte(before+counts(table)+after), 0o666)
-		}
-		if err := errors.Join(err, os.WriteFile(verdictTable, []byte(table), 0o666)); err != nil {
-			t.Fatal(err)
-		}
+	return table, play
+}
+
+// writeVerdicts writes the table, and the counts of the page that tells of them.
+func writeVerdicts(t *testing.T, table string) {
+	t.Helper()
+	page, err := os.ReadFile(verdictPage)
+	if err == nil {
+		before, _, after := aroundCounts(t, string(page))
+		err = os.WriteFile(verdictPage, []byte(before+counts(table)+after), 0o666)
 	}
-	want, err := os.ReadFile(verdictTable)
-	if err != nil {
+	if err := errors.Join(err, os.WriteFile(verdictTable, []byte(table), 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	// a replay buffer that does not fit into the memory differs from machine to machine
+}
+
+// sameVerdicts compares two tables line by line. A replay buffer that does not fit into the memory differs from machine
+// to machine, so its size does not count.
+func sameVerdicts(t *testing.T, table, wanted string) {
+	t.Helper()
 	window := regexp.MustCompile(` ?algorithm\.replay_buffer\.sample_window_size=\d+`)
 	rows := func(text string) []string { return strings.Split(window.ReplaceAllString(text, ""), "\n") }
-	got, wanted := rows(table), rows(string(want))
+	got, want := rows(table), rows(wanted)
 	for _, line := range got {
-		if !slices.Contains(wanted, line) {
+		if !slices.Contains(want, line) {
 			t.Errorf("not in %s: %s", verdictTable, line)
 		}
 	}
-	if len(got) != len(wanted) {
-		t.Errorf("%d lines, %s has %d", len(got), verdictTable, len(wanted))
-	}
-	if len(play) != 20 {
-		t.Errorf("%d recipes with an MLP run, want 20", len(play))
-	}
-	for _, r := range play {
-		t.Run(filepath.Base(r.path), func(t *testing.T) { r.train(t) })
+	if len(got) != len(want) {
+		t.Errorf("%d lines, %s has %d", len(got), verdictTable, len(want))
 	}
 }
 

@@ -133,37 +133,11 @@ func TestSchemaAccepts(t *testing.T) {
 
 // follows returns where v does not follow a schema of the kinds that ours has; "" for nowhere.
 func follows(s map[string]any, v any, key string) string {
-	if all, ok := s["anyOf"].([]any); ok {
-		fits := slices.ContainsFunc(all, func(one any) bool {
-			one_ := one.(map[string]any)
-			if one_["$ref"] != nil {
-				text, ok := v.(string)
-				return ok && strings.Contains(text, "${")
-			}
-			return follows(one_, v, key) == ""
-		})
-		if !fits {
-			return fmt.Sprintf("%s: %v", key, v)
-		}
+	if all, ok := s["anyOf"].([]any); ok && !followsAny(all, v, key) {
+		return fmt.Sprintf("%s: %v", key, v)
 	}
 	if types, ok := s["type"].([]any); ok {
-		is := "null"
-		switch x := v.(type) {
-		case map[string]any:
-			is = "object"
-		case []any:
-			is = "array"
-		case string:
-			is = "string"
-		case bool:
-			is = "boolean"
-		case int:
-			is = "integer"
-		case float64:
-			if is = "number"; x == float64(int64(x)) {
-				is = "integer"
-			}
-		}
+		is := schemaType(v)
 		if !slices.Contains(types, any(is)) && !(is == "integer" && slices.Contains(types, any("number"))) {
 			return fmt.Sprintf("%s: %v", key, v)
 		}
@@ -199,80 +173,156 @@ func follows(s map[string]any, v any, key string) string {
 	return ""
 }
 
-// TestHelp: help explains commands and keys, and says what was meant.
+// followsAny reports whether v follows one of the schemas; one that refers to another schema stands for an
+// interpolation.
+func followsAny(schemas []any, v any, key string) bool {
+	return slices.ContainsFunc(schemas, func(one any) bool {
+		s := one.(map[string]any)
+		if s["$ref"] != nil {
+			text, ok := v.(string)
+			return ok && strings.Contains(text, "${")
+		}
+		return follows(s, v, key) == ""
+	})
+}
+
+// schemaType returns the type that a schema gives v.
+func schemaType(v any) string {
+	switch x := v.(type) {
+	case map[string]any:
+		return "object"
+	case []any:
+		return "array"
+	case string:
+		return "string"
+	case bool:
+		return "boolean"
+	case int:
+		return "integer"
+	case float64:
+		if x == float64(int64(x)) {
+			return "integer"
+		}
+		return "number"
+	}
+	return "null"
+}
+
+// A commandCase is a command line with its exit code and texts that it prints.
+type commandCase struct {
+	args string
+	code int
+	want []string
+}
+
+// runCases runs each command line as a case of its own.
+func runCases(t *testing.T, cases []commandCase) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.args, func(t *testing.T) {
+			code, stdout, stderr := run(t, strings.Fields(c.args)...)
+			if code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(stdout+stderr, want) {
+					t.Errorf("want %q in\n%s%s", want, stdout, stderr)
+				}
+			}
+		})
+	}
+}
+
+// TestHelp: help explains commands, and it and config explain keys.
 func TestHelp(t *testing.T) {
-	for _, c := range []struct {
-		args string
-		code int
-		want []string
-	}{
+	runCases(t, []commandCase{
 		{"help", 0, []string{"COMMANDS:", "completion"}},
 		{"--help", 0, []string{"COMMANDS:", "completion"}},
 		{"help bench p2p", 0, []string{"rlinf bench p2p", "--window"}},
-		{"help algorithm.gamma", 0, []string{"algorithm.gamma\n", "discount γ per step", "type          number",
-			"default       1", "key of RLinf  yes"}},
+		{"help algorithm.gamma", 0, []string{
+			"algorithm.gamma\n", "discount γ per step", "type          number", "default       1", "key of RLinf  yes",
+		}},
 		{"help actor.seed", 0, []string{"default       as runner.seed"}},
 		{"help env.train.task.rewards.3.weight", 0, []string{"env.train.task.rewards[].weight", "key of RLinf  no"}},
 		{"help cluster.component_placement.actor.placement", 0, []string{"component_placement.<name>.placement"}},
-		{"help algorithm.replay_buffer", 0,
-			[]string{"type          section", "algorithm.replay_buffer.min_buffer_size: integer, default 100"}},
+		{"help algorithm.replay_buffer", 0, []string{
+			"type          section", "algorithm.replay_buffer.min_buffer_size: integer, default 100",
+		}},
 		{"help rollout.enable_offload", 0, []string{"no effect here"}},
 		{"help seed", 0, []string{"Instead: runner.seed is the seed."}},
 		{"help rollout.model_dir", 0, []string{"old name", "rollout.model.model_path"}},
+		{"config algorithm.replay", 0, []string{
+			"algorithm.replay_buffer.sample_window_size: integer\n", "+ RLinf does not have",
+		}},
+		{"config runner.s", 0, []string{
+			"runner.seed +: integer ≥ 0, default 1\n    seed is that of everything random",
+		}},
+		{"config --format markdown actor.optim", 0, []string{"| `actor.optim.lr` | number | - |"}},
+		{"config --format schema", 0, []string{`"$schema"`}},
+		{"--version", 0, []string{"rlinf "}},
+	})
+}
+
+// TestMistypedWords: a word that is no command and no key is answered with the one that was meant.
+func TestMistypedWords(t *testing.T) {
+	runCases(t, []commandCase{
 		{"help lr", 2, []string{`"lr" is no command and no key, did you mean actor.optim.lr?`}},
 		{"help algorithm.gama", 2, []string{"did you mean algorithm.gamma?"}},
 		{"help gama", 2, []string{`"gama" is no command and no key, did you mean algorithm.gamma?`}},
 		{"trian -c x.yaml", 2, []string{`"trian" is no command: rlinf -c FILE.yaml trains`}},
-		{"cartpole.yaml", 2,
-			[]string{`argument "cartpole.yaml": expected -c before the configuration: -c cartpole.yaml`}},
-		{"-c ../../configs/cartpole_ppo", 2,
-			[]string{"../../configs/cartpole_ppo: no such file, did you mean ../../configs/cartpole_ppo.yaml?"}},
-		{"-c x.yaml --seed 3", 2,
-			[]string{"unknown flag --seed: settings are written key=value: did you mean runner.seed=…?"}},
-		{"sweep --seed 3", 2, []string{"unknown flag --seed, did you mean --seeds?"}},
-		{"compare --fast x", 2, []string{"unknown flag --fast: rlinf compare --help lists the flags"}},
-		{"bench --max 1MiB", 2, []string{"--max 1MiB: expected a whole number (maximum number of samples)"}},
-		{"bench --max-time 3", 2,
-			[]string{"--max-time 3: expected a time with its unit, as 90s (maximum time for each measurement)"}},
+		{"-c ../../configs/cartpole_ppo", 2, []string{
+			"../../configs/cartpole_ppo: no such file, did you mean ../../configs/cartpole_ppo.yaml?",
+		}},
 		{"help chekc", 2, []string{"did you mean check?"}},
 		{"help evall", 2, []string{"did you mean eval?"}},
 		{"help bench pp", 2, []string{`"pp" is no command, did you mean p2p?`}},
 		{"help nothing_like_it", 2, []string{"rlinf help lists the commands"}},
-		{"config algorithm.replay", 0, []string{"algorithm.replay_buffer.sample_window_size: integer\n",
-			"+ RLinf does not have"}},
-		{"config runner.s", 0,
-			[]string{"runner.seed +: integer ≥ 0, default 1\n    seed is that of everything random"}},
-		{"config --format markdown actor.optim", 0, []string{"| `actor.optim.lr` | number | - |"}},
-		{"config --format schema", 0, []string{`"$schema"`}},
-		{"config --format xml", 2, []string{"--format xml: expected text, markdown or schema"}},
 		{"config gama", 2, []string{`no key begins with "gama", did you mean algorithm.gamma?`}},
-		{"config a b", 2, []string{`argument "b": expected one prefix`}},
 		{"chekc -c x.yaml", 2, []string{`"chekc" is no command, did you mean check?`}},
 		{"evaluate -c x.yaml", 2, []string{`"evaluate" is no command, did you mean eval?`}},
 		{"xyzzy", 2, []string{`"xyzzy" is no command, rlinf help lists the commands`}},
-		{"--version", 0, []string{"rlinf "}},
-		{"--version now", 2, []string{`argument "now": expected none`}},
 		{"evall", 2, []string{"did you mean eval?"}},
-		{"bench p2", 2, []string{`argument "p2": expected none, did you mean p2p?`}},
+	})
+}
+
+// TestMistypedArguments: a flag or an argument that a command does not have, or cannot read, is answered with what it
+// expects.
+func TestMistypedArguments(t *testing.T) {
+	runCases(t, []commandCase{
+		{"cartpole.yaml", 2, []string{
+			`argument "cartpole.yaml": expected -c before the configuration: -c cartpole.yaml`,
+		}},
+		{"-c x.yaml --seed 3", 2, []string{
+			"unknown flag --seed: settings are written key=value: did you mean runner.seed=…?",
+		}},
+		{"sweep --seed 3", 2, []string{"unknown flag --seed, did you mean --seeds?"}},
+		{"compare --fast x", 2, []string{"unknown flag --fast: rlinf compare --help lists the flags"}},
+		{"bench --max 1MiB", 2, []string{"--max 1MiB: expected a whole number (maximum number of samples)"}},
+		{"bench --max-time 3", 2, []string{
+			"--max-time 3: expected a time with its unit, as 90s (maximum time for each measurement)",
+		}},
+		{"config --format xml", 2, []string{"--format xml: expected text, markdown or schema"}},
+		{"config a b", 2, []string{`argument "b": expected one prefix`}},
 		{"check --strcit -c x.yaml", 2, []string{"did you mean --strict?"}},
-		{"check -c " + rolestest.Cartpole + " lr=1e-3", 2,
-			[]string{"command line: lr: unknown key, did you mean actor.optim.lr?"}},
+		{"--version now", 2, []string{`argument "now": expected none`}},
+		{"bench p2", 2, []string{`argument "p2": expected none, did you mean p2p?`}},
+	})
+}
+
+// TestMistypedOverrides: an override of a key that does not exist is answered with the key that was meant.
+func TestMistypedOverrides(t *testing.T) {
+	runCases(t, []commandCase{
+		{"check -c " + rolestest.Cartpole + " lr=1e-3", 2, []string{
+			"command line: lr: unknown key, did you mean actor.optim.lr?",
+		}},
 		{"check -c " + rolestest.Cartpole + " gama=1", 2, []string{"gama: unknown key, did you mean algorithm.gamma?"}},
-		{"check -c " + rolestest.Cartpole + " max_steps=2", 2,
-			[]string{"max_steps: unknown key, did you mean runner.max_steps?"}},
-		{"check -c " + rolestest.Cartpole + " optim.lr=1", 2,
-			[]string{"optim: unknown key, did you mean actor.optim.lr?"}},
-	} {
-		code, stdout, stderr := run(t, strings.Fields(c.args)...)
-		if code != c.code {
-			t.Errorf("rlinf %s: exit code %d, want %d", c.args, code, c.code)
-		}
-		for _, want := range c.want {
-			if !strings.Contains(stdout+stderr, want) {
-				t.Errorf("rlinf %s: want %q in\n%s%s", c.args, want, stdout, stderr)
-			}
-		}
-	}
+		{"check -c " + rolestest.Cartpole + " max_steps=2", 2, []string{
+			"max_steps: unknown key, did you mean runner.max_steps?",
+		}},
+		{"check -c " + rolestest.Cartpole + " optim.lr=1", 2, []string{
+			"optim: unknown key, did you mean actor.optim.lr?",
+		}},
+	})
 }
 
 // TestHelpGroups: the help shows every command below the heading of its group.
