@@ -53,55 +53,66 @@ func (s *stream) next(by time.Time, k kind, seq uint64) error {
 	return nil
 }
 
+// sendBy sends a frame with a header and a payload.
+func sendBy(by time.Time, s *stream, k kind, seq uint64, payload []byte) error {
+	var head [headerSize]byte
+	header{kind: k, seq: seq, length: uint64(len(payload))}.put(head[:])
+	return s.Send(by, head[:], payload)
+}
+
+// dawdle sometimes sleeps until the other side sleeps, too, and sometimes keeps the processor until the other side is
+// about to.
+func dawdle(r *rand.Rand) {
+	switch r.IntN(200) {
+	case 0:
+		time.Sleep(time.Millisecond) // the other side sleeps, and then does not look for a while
+	case 1:
+		until := time.Now().Add(spinFor - 20*time.Microsecond + time.Duration(r.IntN(40))*time.Microsecond)
+		for time.Now().Before(until) {
+		}
+	}
+}
+
+// TestBellOfWhoLooks: a frame for a side that looks rings the bell and puts nothing into the stream.
+func TestBellOfWhoLooks(t *testing.T) {
+	parent, child := belled(t)
+	by := time.Now().Add(time.Minute)
+	child.bells.look()
+	if err := sendBy(by, parent, reset, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := unix.Read(child.in, make([]byte, 1)); err != unix.EAGAIN {
+		t.Fatalf("the child looks, and the stream has %d bytes, %v", n, err)
+	}
+	err := errors.Join(child.next(by, reset, 1), sendBy(by, child, result, 1, nil), parent.next(by, result, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestBells: whether the sides look or sleep, every frame comes, once and in order, and nobody sleeps over one; those
 // with a payload come between them.
 func TestBells(t *testing.T) {
 	const frames = 20000
 	parent, child := belled(t)
 	by := time.Now().Add(time.Minute)
-	send := func(s *stream, k kind, seq uint64, payload []byte) error {
-		var head [headerSize]byte
-		header{kind: k, seq: seq, length: uint64(len(payload))}.put(head[:])
-		return s.Send(by, head[:], payload)
-	}
-	dawdle := func(r *rand.Rand) {
-		switch r.IntN(200) {
-		case 0:
-			time.Sleep(time.Millisecond) // the other side sleeps, and then does not look for a while
-		case 1:
-			for until := time.Now().Add(spinFor - 20*time.Microsecond +
-				time.Duration(r.IntN(40))*time.Microsecond); time.Now().Before(until); {
-			}
-		}
-	}
 	kindOf := func(seq uint64) (kind, []byte) {
 		if seq%64 == 63 {
 			return load, []byte{1, 2, 3}
 		}
 		return step, nil
 	}
-	child.bells.look()
-	if err := send(parent, reset, 1, nil); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := unix.Read(child.in, make([]byte, 1)); err != unix.EAGAIN {
-		t.Fatalf("the child looks, and the stream has %d bytes, %v", n, err)
-	}
-	if err := errors.Join(child.next(by, reset, 1), send(child, result, 1, nil),
-		parent.next(by, result, 1)); err != nil {
-		t.Fatal(err)
-	}
 	failed := make(chan error, 1)
 	go func() {
 		r := rand.New(rand.NewPCG(1, 1))
-		for seq := uint64(2); seq <= frames; seq++ {
+		for seq := uint64(1); seq <= frames; seq++ {
 			k, _ := kindOf(seq)
 			if err := child.next(by, k, seq); err != nil {
 				failed <- err
 				return
 			}
 			dawdle(r)
-			if err := send(child, result, seq, nil); err != nil {
+			if err := sendBy(by, child, result, seq, nil); err != nil {
 				failed <- err
 				return
 			}
@@ -109,9 +120,9 @@ func TestBells(t *testing.T) {
 		failed <- nil
 	}()
 	r := rand.New(rand.NewPCG(2, 2))
-	for seq := uint64(2); seq <= frames; seq++ {
+	for seq := uint64(1); seq <= frames; seq++ {
 		k, payload := kindOf(seq)
-		if err := send(parent, k, seq, payload); err != nil {
+		if err := sendBy(by, parent, k, seq, payload); err != nil {
 			t.Fatal(err)
 		}
 		if err := parent.next(by, result, seq); err != nil {

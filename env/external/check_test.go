@@ -9,13 +9,43 @@ import (
 	"github.com/rlinf/rlinf/env/external"
 )
 
+// A checkCase is a child with a fault, the rules that are checked, and of those that fail, what is said.
+type checkCase struct {
+	fault, only string
+	fails       map[string]string
+}
+
+// run checks the child in so much time for an answer.
+func (c checkCase) run(t *testing.T, timeout time.Duration) {
+	t.Parallel()
+	command := []string{os.Args[0], c.fault}
+	check := external.Check{Command: command, Envs: 3, Steps: 30, Timeout: timeout, Only: c.only}
+	missing := map[string]bool{}
+	for rule := range c.fails {
+		missing[rule] = true
+	}
+	failed := check.Run(func(v external.Verdict) {
+		for rule, says := range c.fails {
+			if v.Err != nil && strings.Contains(v.Rule, rule) && strings.Contains(v.Err.Error(), says) {
+				delete(missing, rule)
+				return
+			}
+		}
+		if v.Err != nil {
+			t.Logf("%s: %v", v.Rule, v.Err)
+		}
+	})
+	if len(missing) > 0 || (failed > 0) != (c.fails != nil) {
+		t.Errorf("%d rules failed, not found: %v", failed, missing)
+	}
+}
+
+const firstRule = "every number is finite"
+
 // TestCheck: a child that keeps the rules passes. For another the result names the broken rule, and how it was broken.
 func TestCheck(t *testing.T) {
-	const first = "every number is finite"
-	for _, c := range []struct {
-		fault, only string
-		fails       map[string]string // rules, and what is said of them
-	}{
+	const first = firstRule
+	for _, c := range []checkCase{
 		{"", "", nil},
 		{"seedless", "SE", map[string]string{ // RESET, STEP
 			"equal seeds give equal episodes, in every child":       "step 0: state is [",
@@ -28,65 +58,58 @@ func TestCheck(t *testing.T) {
 		{"terminating", "ignored", map[string]string{"terminations are ignored": "terminated is 1, expected 0"}},
 		{"forgetful", "LOAD: e", map[string]string{"LOAD": "expected ["}},
 		{"final", "AUTORESET", map[string]string{"AUTORESET": "state is ["}},
-		{"undead", "end", map[string]string{"CLOSE: ends the child": "still runs after",
-			"in place of CONFIG, too": "still runs after", "end of the stream": "still runs"}},
 		{"nan@20", first, map[string]string{first: "STEP: environment 0: reward NaN"}},
 		{"error@3", first, map[string]string{first: "error: the pole broke in step 3"}},
-		{"exit@3", first,
-			map[string]string{
-				first: "the other side is gone (exit status 7); its last output:\n    about to leave\n    out of " +
-					"fuel"}},
+		{"exit@3", first, map[string]string{
+			first: "the other side is gone (exit status 7); its last output:\n    about to leave\n    out of fuel",
+		}},
 		{"kill@3", first, map[string]string{first: "(signal: killed); its last output:\n    farewell"}},
-		{"hang@3", first, map[string]string{first: "STEP: i/o timeout (after 3s, --timeout)"}},
-		{"cut@3", first,
-			map[string]string{first: "STEP: 5 of the 100 bytes of ERROR came: i/o timeout (after 3s, --timeout)"}},
-		{"unready", "maps",
-			map[string]string{"CONFIG: the child maps": "after CONFIG: i/o timeout (after 3s, --timeout)"}},
 		{"garbage@3", first, map[string]string{first: `"Segm" where a frame should begin`}},
-		{"blocking", first,
-			map[string]string{
-				first: "RESET: environment 0: observation action_mask allows no option of choice 0, expected at " +
-					"least one"}},
-		{"sharing", "can't be mapped",
-			map[string]string{"can't be mapped": "READY with SHARED for /nowhere/at/all, which has not the 4416 " +
-				"bytes that CONFIG says: expected no SHARED"}},
-		{"silent", "", map[string]string{"HELLO": "greeting: "}},
-		{"deaf", "hostile: a CONFIG",
-			map[string]string{"hostile: a CONFIG of no environments": "READY and exit status 0, expected ERROR"}},
+		{"blocking", first, map[string]string{
+			first: "RESET: environment 0: observation action_mask allows no option of choice 0, expected at least one",
+		}},
+		{"sharing", "can't be mapped", map[string]string{
+			"can't be mapped": "READY with SHARED for /nowhere/at/all, " +
+				"which has not the 4416 bytes that CONFIG says: expected no SHARED",
+		}},
+		{"deaf", "hostile: a CONFIG", map[string]string{
+			"hostile: a CONFIG of no environments": "READY and exit status 0, expected ERROR",
+		}},
 	} {
-		t.Run(c.fault, func(t *testing.T) {
-			t.Parallel()
-			timeout := time.Minute
-			if c.fault == "undead" || c.fault == "silent" || c.fault == "unready" ||
-				strings.HasPrefix(c.fault, "hang") || strings.HasPrefix(c.fault, "cut") {
-				timeout = 3 * time.Second // in which each other answer comes
-			}
-			check := external.Check{Command: []string{os.Args[0], c.fault}, Envs: 3, Steps: 30, Timeout: timeout,
-				Only: c.only}
-			missing := map[string]bool{}
-			for rule := range c.fails {
-				missing[rule] = true
-			}
-			failed := check.Run(func(v external.Verdict) {
-				for rule, says := range c.fails {
-					if v.Err != nil && strings.Contains(v.Rule, rule) && strings.Contains(v.Err.Error(), says) {
-						delete(missing, rule)
-						return
-					}
-				}
-				if v.Err != nil {
-					t.Logf("%s: %v", v.Rule, v.Err)
-				}
-			})
-			if len(missing) > 0 || (failed > 0) != (c.fails != nil) {
-				t.Errorf("%d rules failed, not found: %v", failed, missing)
-			}
-		})
+		t.Run(c.fault, func(t *testing.T) { c.run(t, time.Minute) })
 	}
+}
+
+// TestCheckTimeout: of a child that does not answer, or does not end, the result says after how long. Each answer that
+// does come takes less than three seconds.
+func TestCheckTimeout(t *testing.T) {
+	const first, timeout = firstRule, 3 * time.Second
+	for _, c := range []checkCase{
+		{"undead", "end", map[string]string{
+			"CLOSE: ends the child":   "still runs after",
+			"in place of CONFIG, too": "still runs after",
+			"end of the stream":       "still runs",
+		}},
+		{"hang@3", first, map[string]string{first: "STEP: i/o timeout (after 3s, --timeout)"}},
+		{"cut@3", first, map[string]string{
+			first: "STEP: 5 of the 100 bytes of ERROR came: i/o timeout (after 3s, --timeout)",
+		}},
+		{"unready", "maps", map[string]string{
+			"CONFIG: the child maps": "after CONFIG: i/o timeout (after 3s, --timeout)",
+		}},
+		{"silent", "", map[string]string{"HELLO": "greeting: "}},
+	} {
+		t.Run(c.fault, func(t *testing.T) { c.run(t, timeout) })
+	}
+}
+
+// TestCheckOfNoProgram: a program that is not found breaks one rule.
+func TestCheckOfNoProgram(t *testing.T) {
 	var err error
 	check := external.Check{Command: []string{"no-such-program"}, Envs: 1, Steps: 1, Timeout: time.Second}
-	if failed := check.Run(func(v external.Verdict) { err = v.Err }); failed != 1 ||
-		!strings.Contains(err.Error(), "expected a program that can be found and run") {
+	const want = "expected a program that can be found and run"
+	failed := check.Run(func(v external.Verdict) { err = v.Err })
+	if failed != 1 || !strings.Contains(err.Error(), want) {
 		t.Errorf("%d rules failed: %v", failed, err)
 	}
 }

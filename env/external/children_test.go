@@ -31,28 +31,11 @@ func beChild(address, token string) error {
 	if len(os.Args) > 2 {
 		once = os.Args[2]
 	}
-	switch fault {
-	case "silent":
-		time.Sleep(time.Hour)
-	case "deaf": // to whatever is wrong with a frame
-		return repeat(3, 4, `{"name":"state","kind":"box","dtype":"f32","shape":[1]}`, 0)
-	case "sharing": // it says, whatever it was offered
-		return repeat(3, 4, `{"name":"state","kind":"box","dtype":"f32","shape":[1]}`, 1)
-	case "blocking": // every choice
-		return repeat(3, 4, `{"name":"action_mask","kind":"box","dtype":"u8","shape":[2]}`, 0)
-	case "wordy": // LOG of so many MiB, and no greeting
-		answers, frame := os.NewFile(4, "answers"), append([]byte("RLB1\x09\x00"), make([]byte, 26)...)
-		frame[26] = 0x10
-		frame = append(frame, bytes.Repeat([]byte("verbose "), 1<<17)...)
-		for range at {
-			answers.Write(frame)
-		}
-		fmt.Println("no licence")
-		os.Exit(3)
-	case "undead":
+	if done, err := withoutServe(fault, at); done {
+		return err
+	}
+	if fault == "undead" {
 		defer time.Sleep(time.Hour)
-	case "parent":
-		return beParent()
 	}
 	answers, memory := -1, -1
 	switch fault { // before Serve takes them
@@ -87,6 +70,33 @@ func beChild(address, token string) error {
 		}
 		return &faulty{Vec: v, fault: fault, at: at, once: once, answers: answers, memory: memory}, err
 	})
+}
+
+// withoutServe is what a child with a fault does in place of external.Serve. It reports whether it did something.
+func withoutServe(fault string, at int) (done bool, err error) {
+	const state = `{"name":"state","kind":"box","dtype":"f32","shape":[1]}`
+	switch fault {
+	case "silent":
+		time.Sleep(time.Hour)
+	case "deaf": // to whatever is wrong with a frame
+		return true, repeat(3, 4, state, 0)
+	case "sharing": // it says, whatever it was offered
+		return true, repeat(3, 4, state, 1)
+	case "blocking": // every choice
+		return true, repeat(3, 4, `{"name":"action_mask","kind":"box","dtype":"u8","shape":[2]}`, 0)
+	case "wordy": // LOG of so many MiB, and no greeting
+		answers, frame := os.NewFile(4, "answers"), append([]byte("RLB1\x09\x00"), make([]byte, 26)...)
+		frame[26] = 0x10
+		frame = append(frame, bytes.Repeat([]byte("verbose "), 1<<17)...)
+		for range at {
+			answers.Write(frame)
+		}
+		fmt.Println("no licence")
+		os.Exit(3)
+	case "parent":
+		return true, beParent()
+	}
+	return false, nil
 }
 
 // A faulty Vec of one environment does what its fault says, from its step number at on.
@@ -135,6 +145,26 @@ func (f *faulty) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 		return nil
 	}
 	switch f.fault {
+	case "nan":
+		out.Reward.F32()[0] = float32(math.NaN())
+	case "observed":
+		out.Obs.Must("state").F32()[1] = float32(math.Inf(1))
+	case "flags":
+		out.Truncated.U8()[0] = 2
+	case "final":
+		out.FinalObs.Must("state").F32()[0]++
+	case "rant":
+		fmt.Print(strings.Repeat("and another thing: the pole\n", 1<<20))
+		fallthrough
+	case "error":
+		return fmt.Errorf("the pole broke in step %d", f.step)
+	}
+	return f.leave()
+}
+
+// leave ends the child, or keeps its answer back, if that is its fault.
+func (f *faulty) leave() error {
+	switch f.fault {
 	case "exit", "changeling":
 		fmt.Println("about to leave")
 		fmt.Fprintln(os.Stderr, "out of fuel")
@@ -171,19 +201,6 @@ func (f *faulty) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 	case "shrink": // what the parent reads
 		fmt.Println("shrink:", syscall.Ftruncate(f.memory, 0))
 		os.Exit(7)
-	case "nan":
-		out.Reward.F32()[0] = float32(math.NaN())
-	case "observed":
-		out.Obs.Must("state").F32()[1] = float32(math.Inf(1))
-	case "flags":
-		out.Truncated.U8()[0] = 2
-	case "rant":
-		fmt.Print(strings.Repeat("and another thing: the pole\n", 1<<20))
-		fallthrough
-	case "error":
-		return fmt.Errorf("the pole broke in step %d", f.step)
-	case "final":
-		out.FinalObs.Must("state").F32()[0]++
 	}
 	return nil
 }

@@ -17,70 +17,86 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestStrangers: connections that say nothing, little, or something else than a greeting with the token keep no
-// simulator out, take no thread each, and write nothing of theirs into the log.
-func TestStrangers(t *testing.T) {
-	const silent, slow, noise = 2000, 70, "\x1b]0;mine\a stranger"
-	var files unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil || files.Cur < 4*(silent+slow) {
-		t.Skipf("it needs %d open files, and this process may have %d (ulimit -n): %v", 4*(silent+slow), files.Cur, err)
-	}
-	threads := func() int { // that are taken: those that idle may be taken again
-		sample := []metrics.Sample{{Name: "/sched/goroutines/not-in-go:goroutines"}}
-		metrics.Read(sample)
-		return int(sample[0].Value.Uint64())
-	}
-	greeting := func(token string) []byte {
-		return fmt.Appendf(nil, `{"v":1,"token":%q,"name":"a","lang":%[2]q,"obs":[{"name":"x","kind":"discrete",`+
-			`"n":2}],"action":{"kind":"discrete","n":2}}`, token, "stranger")
-	}
+// greetingWith returns a simulator's greeting with a token and a language of that name.
+func greetingWith(token string) []byte {
+	return fmt.Appendf(nil, `{"v":1,"token":%q,"name":"a","lang":"stranger",`+
+		`"obs":[{"name":"x","kind":"discrete","n":2}],"action":{"kind":"discrete","n":2}}`, token)
+}
+
+// takenThreads returns the number of threads that run no Go code: those that idle may be taken again.
+func takenThreads() int {
+	sample := []metrics.Sample{{Name: "/sched/goroutines/not-in-go:goroutines"}}
+	metrics.Read(sample)
+	return int(sample[0].Value.Uint64())
+}
+
+// listenTCP returns a listener for simulators with the token, which writes into log, and its address.
+func listenTCP(t *testing.T, log io.Writer, token string) (l *listener, address string) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("open sesame\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := free.Addr().String()
+	address = free.Addr().String()
 	free.Close()
-	var log strings.Builder
-	l, err := NewHub(&log, 0).listen("tcp:"+address, file, 0)
+	l, err = NewHub(log, 0).listen("tcp:"+address, file, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dial := func(sends []byte) net.Conn {
-		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if sends != nil {
-			conn.Write(sends)
-		}
-		t.Cleanup(func() { conn.Close() })
-		return conn
+	return l, address
+}
+
+// connect connects to the address and sends what there is to send.
+func connect(t *testing.T, address string, sends []byte) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
 	}
+	if sends != nil {
+		conn.Write(sends)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// TestStrangers: connections that say nothing, little, or something else than a greeting with the token keep no
+// simulator out, take no thread each, and write nothing of theirs into the log.
+func TestStrangers(t *testing.T) {
+	const silent, slow, noise = 2000, 70, "\x1b]0;mine\a stranger"
+	const most = 4 * (silent + slow)
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil || files.Cur < most {
+		t.Skipf("it needs %d open files, and this process may have %d (ulimit -n): %v", most, files.Cur, err)
+	}
+	var log strings.Builder
+	l, address := listenTCP(t, &log, "open sesame")
 	said := frame(header{kind: logLine}, []byte(noise), nil)
-	for _, sends := range [][]byte{said, frame(header{kind: failure}, []byte(noise), nil),
-		[]byte("GET /" + noise + " HTTP/1.1\r\n\r\n"),
-		frame(header{kind: hello}, []byte(noise), nil), frame(header{kind: hello}, greeting("open stranger"), nil),
-		{}} {
-		conn := dial(sends)
+	for _, sends := range [][]byte{
+		said, frame(header{kind: failure}, []byte(noise), nil), []byte("GET /" + noise + " HTTP/1.1\r\n\r\n"),
+		frame(header{kind: hello}, []byte(noise), nil),
+		frame(header{kind: hello}, greetingWith("open stranger"), nil), {},
+	} {
+		conn := connect(t, address, sends)
 		if len(sends) == 0 {
 			conn.(*net.TCPConn).CloseWrite()
 		}
 		conn.Read(make([]byte, 1)) // until it is refused
 	}
-	before := threads()
+	before := takenThreads()
 	for i := range silent + slow {
 		var sends []byte
 		if i%(silent/slow) == 0 {
 			sends = said[:i/(silent/slow)%len(said)] // the rest does not come
 		}
-		dial(sends)
+		connect(t, address, sends)
 	}
 	began := time.Now()
-	dial(frame(header{kind: hello}, greeting("open sesame"), nil))
+	connect(t, address, frame(header{kind: hello}, greetingWith("open sesame"), nil))
 	select {
 	case c := <-l.queue:
 		t.Logf("accepted after %v", time.Since(began))
@@ -88,20 +104,27 @@ func TestStrangers(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Error("a simulator does not come in")
 	}
-	if more := threads() - before; more > 50 {
+	if more := takenThreads() - before; more > 50 {
 		t.Errorf("strangers take %d threads", more)
 	}
 	if err := l.close(); err != nil {
 		t.Error(err)
 	}
-	text := log.String()
+	loggedStrangers(t, log.String())
+}
+
+// loggedStrangers checks that the log says why strangers were refused, in few lines, and has none of their words.
+func loggedStrangers(t *testing.T, text string) {
+	t.Helper()
 	if strings.Contains(text, "stranger") || strings.Contains(text, "\x1b") {
 		t.Errorf("the log has what strangers sent: %.2000q", text)
 	}
-	for _, want := range []string{"refused: its first frame is no HELLO\n",
+	for _, want := range []string{
+		"refused: its first frame is no HELLO\n",
 		"refused: greeting: not the token it was to have\n",
 		"refused: it exited before the handshake",
-		"refused: no greeting in 500ms, and 1024 connections wait that have not greeted"} {
+		"refused: no greeting in 500ms, and 1024 connections wait that have not greeted",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the log lacks %q: %.2000q", want, text)
 		}

@@ -422,26 +422,28 @@ func TestMaskOfNobody(t *testing.T) {
 	}
 }
 
-// TestRequestStop: after a request to stop, the Hub waits for no new child and replaces none, and children that answer
-// play on; a request to stop at once also limits each pending reply.
-func TestRequestStop(t *testing.T) {
+// stopSoon asks the program to stop in 300 ms; the function that it returns says how long ago stopSoon was called.
+func stopSoon(hub *external.Hub, atOnce bool) func() time.Duration {
+	start := time.Now()
+	time.AfterFunc(300*time.Millisecond, func() { hub.RequestStop(atOnce) })
+	return func() time.Duration { return time.Since(start) }
+}
+
+// TestRequestStopBeforePlay: after a request to stop, the Hub does not wait for a child that has not greeted.
+func TestRequestStopBeforePlay(t *testing.T) {
 	t.Parallel()
-	soon := func(hub *external.Hub, atOnce bool) func() time.Duration {
-		start := time.Now()
-		time.AfterFunc(300*time.Millisecond, func() { hub.RequestStop(atOnce) })
-		return func() time.Duration { return time.Since(start) }
-	}
 	for name, c := range map[string]struct {
 		change func(*env.External)
-		atOnce bool
 		says   string
-		atMost time.Duration
 	}{
-		"nobody connects": {func(e *env.External) {
-			e.Listen = "unix:" + filepath.Join(t.TempDir(), "s")
-		}, false, "before the program was asked to stop", time.Minute},
-		"no greeting": {func(e *env.External) { e.Command = env.Command{os.Args[0], "silent"} }, false,
-			"greeting: not ready to play before the program was asked to stop", time.Minute},
+		"nobody connects": {
+			func(e *env.External) { e.Listen = "unix:" + filepath.Join(t.TempDir(), "s") },
+			"before the program was asked to stop",
+		},
+		"no greeting": {
+			func(e *env.External) { e.Command = env.Command{os.Args[0], "silent"} },
+			"greeting: not ready to play before the program was asked to stop",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -450,74 +452,83 @@ func TestRequestStop(t *testing.T) {
 			c.change(&cfg.External)
 			hub := newHub(&record{})
 			defer hub.Close()
-			took := soon(hub, c.atOnce)
-			if _, err := hub.Ask(cfg); err == nil || !strings.Contains(err.Error(), c.says) || took() > c.atMost {
-				t.Errorf("after %v: %v, want %q within %v", took(), err, c.says, c.atMost)
+			took := stopSoon(hub, false)
+			if _, err := hub.Ask(cfg); err == nil || !strings.Contains(err.Error(), c.says) || took() > time.Minute {
+				t.Errorf("after %v: %v, want %q within a minute", took(), err, c.says)
 			}
 		})
 	}
-	t.Run("nobody connects, for states that were saved", func(t *testing.T) {
-		t.Parallel()
-		c := newCrew(t, nil)
-		c.reset()
-		state, err := env.Save(c.vec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cfg := env.DefaultConfig()
-		cfg.EnvType, cfg.External.Listen = env.ExternalID, "unix:"+filepath.Join(t.TempDir(), "s")
-		if cfg.External.Greeting, err = c.hub.Ask(
-			env.Config{External: env.External{Command: env.Command{os.Args[0]}, StartTimeout: time.Minute}}); err !=
-			nil {
-			t.Fatal(err)
-		}
-		if err := c.vec.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if c.vec, err = c.hub.New(cfg, 4); err != nil {
-			t.Fatal(err)
-		}
-		took := soon(c.hub, false)
-		if err := errors.Join(env.Load(c.vec, state), c.step(0)); err != nil || c.lost() != 4 || took() > time.Minute {
-			t.Errorf("after %v: %v, status %v, want 4 environments that are lost", took(), err, c.out.Status)
-		}
-	})
-	t.Run("greeted, and not ready", func(t *testing.T) {
-		t.Parallel()
-		c := newCrew(t, nil, "unready")
-		c.hub.Watch(func(err error) { t.Errorf("watchers were told %v", err) })
-		took := soon(c.hub, false)
-		c.reset()
-		const says = "after CONFIG: not ready to play before the program was asked to stop"
-		if err := c.step(0); err != nil || c.lost() != 4 || took() > time.Minute ||
-			!strings.Contains(c.log.String(), says) {
-			t.Errorf("after %v: %v, status %v, expected 4 environments that are lost, and %q in\n%s", took(), err,
-				c.out.Status, says, c.log)
-		}
-	})
+}
+
+// TestRequestStopBeforeLoad: states that were saved are loaded into environments that are lost, where no child has
+// connected before the request to stop.
+func TestRequestStopBeforeLoad(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, nil)
+	c.reset()
+	state, err := env.Save(c.vec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := env.DefaultConfig()
+	cfg.EnvType, cfg.External.Listen = env.ExternalID, "unix:"+filepath.Join(t.TempDir(), "s")
+	asked := env.External{Command: env.Command{os.Args[0]}, StartTimeout: time.Minute}
+	if cfg.External.Greeting, err = c.hub.Ask(env.Config{External: asked}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.vec.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if c.vec, err = c.hub.New(cfg, 4); err != nil {
+		t.Fatal(err)
+	}
+	took := stopSoon(c.hub, false)
+	err = errors.Join(env.Load(c.vec, state), c.step(0))
+	if err != nil || c.lost() != 4 || took() > time.Minute {
+		t.Errorf("after %v: %v, status %v, want 4 environments that are lost", took(), err, c.out.Status)
+	}
+}
+
+// TestRequestStopBeforeReady: after a request to stop, the environments of children that greeted and are not ready are
+// lost, and no watcher is told.
+func TestRequestStopBeforeReady(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, nil, "unready")
+	c.hub.Watch(func(err error) { t.Errorf("watchers were told %v", err) })
+	took := stopSoon(c.hub, false)
+	c.reset()
+	const says = "after CONFIG: not ready to play before the program was asked to stop"
+	err := c.step(0)
+	if err != nil || c.lost() != 4 || took() > time.Minute || !strings.Contains(c.log.String(), says) {
+		t.Errorf("after %v: %v, status %v, expected 4 environments that are lost, and %q in\n%s",
+			took(), err, c.out.Status, says, c.log)
+	}
+}
+
+// TestRequestStopWithoutAnswer: after a request to stop, a child that does not answer is not replaced, and the others
+// play on; a request to stop at once also limits each pending reply.
+func TestRequestStopWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	const atOnceSays = "no reply within 5s after the program was asked to stop\n"
 	for name, c := range map[string]struct {
 		before, atOnce bool
 		timeout        time.Duration
 		says           string
 	}{
-		"no answer": {false, true, 2 * time.Minute,
-			"no reply within 5s after the program was asked to stop\n"},
-		"no answer, asked to stop before": {true, true, 2 * time.Minute,
-			"no reply within 5s after the program was asked to stop\n"},
-		"no answer, where there is time for one": {true, false, 7 * time.Second,
-			"no answer in 7s (external.step_timeout)\n"},
+		"asked at once":         {false, true, 2 * time.Minute, atOnceSays},
+		"asked before":          {true, true, 2 * time.Minute, atOnceSays},
+		"there is time for one": {true, false, 7 * time.Second, "no answer in 7s (external.step_timeout)\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			crew := newCrew(t, func(e *env.External) {
-				e.StepTimeout = c.timeout
-			}, "hang@2", filepath.Join(t.TempDir(), "once"))
+			once := filepath.Join(t.TempDir(), "once")
+			crew := newCrew(t, func(e *env.External) { e.StepTimeout = c.timeout }, "hang@2", once)
 			crew.hub.Watch(func(err error) { t.Errorf("watchers were told %v", err) })
 			crew.reset()
 			if err := crew.step(0); err != nil {
 				t.Fatal(err)
 			}
-			took := soon(crew.hub, c.atOnce)
+			took := stopSoon(crew.hub, c.atOnce)
 			if c.before {
 				crew.hub.RequestStop(c.atOnce)
 			}
@@ -529,83 +540,24 @@ func TestRequestStop(t *testing.T) {
 					t.Errorf("step %d: %d environments are lost, want 2", k, lost)
 				}
 			}
-			if log := crew.log.String(); took() > time.Minute || strings.Contains(log, "restart") ||
-				!strings.Contains(log, c.says) {
+			log := crew.log.String()
+			if took() > time.Minute || strings.Contains(log, "restart") || !strings.Contains(log, c.says) {
 				t.Errorf("after %v: want %q in the log:\n%s", took(), c.says, log)
 			}
 		})
 	}
 }
 
-// TestNoChild: what keeps children from coming is said.
-func TestNoChild(t *testing.T) {
-	dir := t.TempDir()
-	taken, err := net.Listen("unix", filepath.Join(dir, "taken"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	notRun := filepath.Join(dir, "sim")
-	if err := os.WriteFile(notRun, []byte("#!/bin/sh\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]struct {
-		change func(*env.External)
-		says   string
-	}{
-		"no program": {func(e *env.External) {
-			e.Command = env.Command{"no-such-program"}
-		}, "expected a program that can be found and run"},
-		"not to be run": {func(e *env.External) {
-			e.Command = env.Command{notRun}
-		}, "permission denied: expected a program that can be found and run"},
-		"no greeting": {func(e *env.External) {
-			e.Command = env.Command{os.Args[0], "silent"}
-			e.StartTimeout = 300 * time.Millisecond
-		}, "no greeting in 300ms (external.start_timeout)"},
-		"half a greeting": {func(e *env.External) {
-			e.Command = env.Command{"sh", "-c", "printf 'RLB1\\1" + strings.Repeat(`\0`, 19) + "\\12" +
-				strings.Repeat(`\0`, 7) + `{"v"' >&4; sleep 100`}
-			e.StartTimeout = 3 * time.Second
-		}, "no greeting in 3s (external.start_timeout): 4 of the 10 bytes of HELLO came"},
-		"no client": {func(e *env.External) {
-			e.Command = env.Command{"sh", "-c", "echo \"ModuleNotFoundError: No module named 'rlb'\"; exit 1"}
-		}, "No module named 'rlb'\nPython does not find rlinf's client: set PYTHONPATH to clients/python, or pip " +
-			"install clients/python"},
-		"no NumPy": {func(e *env.External) {
-			e.Command = env.Command{"sh", "-c", "echo \"ModuleNotFoundError: No module named 'numpy'\"; exit 1"}
-		}, "No module named 'numpy'\nThis Python has no NumPy: pip install numpy for it, or name another Python in " +
-			"the command (.venv/bin/python)"},
-		"gone": {func(e *env.External) {
-			e.Command = env.Command{"sh", "-c", "echo no licence; exit 3"}
-		}, "it exited before the handshake: does it speak RLB1? (exit status 3); its last output:\n    no licence"},
-		"a traceback, which the log has": {func(e *env.External) {
-			e.Command = env.Command{"sh", "-c", "echo 'Traceback (most recent call last):'; echo '  File \"sim.py\", " +
-				"line 1'; echo 'OSError: no scene'; exit 1"}
-		}, "(exit status 1); its last output:\n    OSError: no scene"},
-		"gone, and then ends": {func(e *env.External) {
-			e.Command = env.Command{"sh", "-c", "exec 3<&- 4>&-; echo no licence; sleep 0.5; exit 3"}
-		}, "it exited before the handshake: does it speak RLB1? (exit status 3); its last output:\n    no licence"},
-		"nobody": {func(e *env.External) {
-			e.Listen = "unix:" + filepath.Join(dir, "s")
-			e.StartTimeout = 100 * time.Millisecond
-		}, "no simulator connected in 100ms (start_timeout)"},
-		"TCP": {func(e *env.External) {
-			e.Listen = fmt.Sprintf("tcp::%d", freePort(t))
-		}, "a token_file is needed"},
-		"another job": {func(e *env.External) {
-			e.Listen = "unix:" + filepath.Join(dir, "taken")
-		}, "another job listens there"},
-		"an empty token": {func(e *env.External) {
-			e.Listen, e.TokenFile = fmt.Sprintf("tcp::%d", freePort(t)), filepath.Join(dir, "empty")
-			os.WriteFile(e.TokenFile, nil, 0o600)
-		}, "its first line is empty"},
-		"a token for all": {func(e *env.External) {
-			e.Listen, e.TokenFile = fmt.Sprintf("tcp::%d", freePort(t)), filepath.Join(dir, "loose")
-			os.WriteFile(e.TokenFile, []byte("open sesame"), 0o600)
-			os.Chmod(e.TokenFile, 0o644)
-		}, "loose: other users may read or change it (-rw-r--r--), expected mode 0600: chmod 600 "},
-	} {
+// A noChild changes the configuration so that no child comes, and is what the error says.
+type noChild struct {
+	change func(*env.External)
+	says   string
+}
+
+// askForNone runs each case.
+func askForNone(t *testing.T, cases map[string]noChild) {
+	t.Helper()
+	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			cfg := env.DefaultConfig()
 			cfg.EnvType = env.ExternalID
@@ -617,6 +569,87 @@ func TestNoChild(t *testing.T) {
 			}
 		})
 	}
+}
+
+// commanded returns a change to the command, and to the time for a greeting unless it is 0.
+func commanded(greeting time.Duration, command ...string) func(*env.External) {
+	return func(e *env.External) {
+		e.Command = command
+		if greeting > 0 {
+			e.StartTimeout = greeting
+		}
+	}
+}
+
+// shell returns a change to the command: a script of sh.
+func shell(script string) func(*env.External) { return commanded(0, "sh", "-c", script) }
+
+// TestNoChildStarts: what keeps a program from starting and greeting is said.
+func TestNoChildStarts(t *testing.T) {
+	notRun := filepath.Join(t.TempDir(), "sim")
+	if err := os.WriteFile(notRun, []byte("#!/bin/sh\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	half := "printf 'RLB1\\1" + strings.Repeat(`\0`, 19) + "\\12" + strings.Repeat(`\0`, 7) + `{"v"' >&4; sleep 100`
+	askForNone(t, map[string]noChild{
+		"no program": {commanded(0, "no-such-program"), "expected a program that can be found and run"},
+		"not to be run": {commanded(0, notRun),
+			"permission denied: expected a program that can be found and run"},
+		"no greeting": {commanded(300*time.Millisecond, os.Args[0], "silent"),
+			"no greeting in 300ms (external.start_timeout)"},
+		"half a greeting": {commanded(3*time.Second, "sh", "-c", half),
+			"no greeting in 3s (external.start_timeout): 4 of the 10 bytes of HELLO came"},
+	})
+}
+
+// TestNoChildStays: of a child that ended before its greeting the last output is said, with advice where it is known.
+func TestNoChildStays(t *testing.T) {
+	askForNone(t, map[string]noChild{
+		"no client": {shell("echo \"ModuleNotFoundError: No module named 'rlb'\"; exit 1"),
+			"No module named 'rlb'\nPython does not find rlinf's client: " +
+				"set PYTHONPATH to clients/python, or pip install clients/python"},
+		"no NumPy": {shell("echo \"ModuleNotFoundError: No module named 'numpy'\"; exit 1"),
+			"No module named 'numpy'\nThis Python has no NumPy: pip install numpy for it, " +
+				"or name another Python in the command (.venv/bin/python)"},
+		"gone": {shell("echo no licence; exit 3"),
+			"it exited before the handshake: does it speak RLB1? (exit status 3); its last output:\n    no licence"},
+		"a traceback, which the log has": {
+			shell("echo 'Traceback (most recent call last):'; echo '  File \"sim.py\", line 1'; " +
+				"echo 'OSError: no scene'; exit 1"),
+			"(exit status 1); its last output:\n    OSError: no scene"},
+		"gone, and then ends": {shell("exec 3<&- 4>&-; echo no licence; sleep 0.5; exit 3"),
+			"it exited before the handshake: does it speak RLB1? (exit status 3); its last output:\n    no licence"},
+	})
+}
+
+// TestNoChildConnects: what keeps the Hub from listening, or a simulator from connecting, is said.
+func TestNoChildConnects(t *testing.T) {
+	dir := t.TempDir()
+	taken, err := net.Listen("unix", filepath.Join(dir, "taken"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	withToken := func(name, text string, mode os.FileMode) func(*env.External) {
+		return func(e *env.External) {
+			e.Listen, e.TokenFile = fmt.Sprintf("tcp::%d", freePort(t)), filepath.Join(dir, name)
+			os.WriteFile(e.TokenFile, []byte(text), 0o600)
+			os.Chmod(e.TokenFile, mode)
+		}
+	}
+	askForNone(t, map[string]noChild{
+		"nobody": {func(e *env.External) {
+			e.Listen = "unix:" + filepath.Join(dir, "s")
+			e.StartTimeout = 100 * time.Millisecond
+		}, "no simulator connected in 100ms (start_timeout)"},
+		"TCP": {func(e *env.External) { e.Listen = fmt.Sprintf("tcp::%d", freePort(t)) },
+			"a token_file is needed"},
+		"another job": {func(e *env.External) { e.Listen = "unix:" + filepath.Join(dir, "taken") },
+			"another job listens there"},
+		"an empty token": {withToken("empty", "", 0o600), "its first line is empty"},
+		"a token for all": {withToken("loose", "open sesame", 0o644),
+			"loose: other users may read or change it (-rw-r--r--), expected mode 0600: chmod 600 "},
+	})
 }
 
 // TestMuchOutput: of what children write, and say by LOG, the log gets no more than a certain amount, but all is read,
