@@ -223,7 +223,7 @@ type LoggerConfig struct {
 	// ExperimentName is the name of the run's folder. Default: the name of the configuration file without its
 	// extension.
 	ExperimentName string `yaml:"experiment_name"`
-	// LoggerBackends are written in addition to metrics.jsonl: tensorboard (default), or none.
+	// LoggerBackends are further files of metrics beside metrics.jsonl: tensorboard (default), or none.
 	LoggerBackends config.Words `yaml:"logger_backends"`
 	// TensorBoardAxis is TensorBoard's x axis: step (default), the iterations, as in RLinf; or env_steps, the steps
 	// of all environments. metrics.jsonl has both. (+)
@@ -279,7 +279,7 @@ type RolloutConfig struct {
 	Threads int `yaml:"threads"`
 	// SamplingParams configures how answers of the task reasoning, and actions of vla_policy, are sampled.
 	SamplingParams SamplingConfig `yaml:"sampling_params"`
-	// EvalSamplingParams configures the same in evaluations, where all values are allowed. (+)
+	// EvalSamplingParams configures how evaluations sample answers. All values are allowed. (+)
 	EvalSamplingParams EvalSamplingConfig `yaml:"eval_sampling_params"`
 }
 

@@ -38,7 +38,7 @@ type SamplingConfig struct {
 	// TemperatureTrain divides the logits of actions that are tokens (vla_policy), when they are sampled and when
 	// training evaluates them. Must be > 0. Default 1.
 	TemperatureTrain float64 `yaml:"temperature_train"`
-	// TemperatureEval is the same in evaluations. 0, the default, takes the most likely token.
+	// TemperatureEval divides these logits in evaluations. 0, the default, takes the most likely token.
 	TemperatureEval float64 `yaml:"temperature_eval"`
 	// Temperature divides the logits of answers. Must be > 0. Default 1.
 	Temperature float64 `yaml:"temperature"`

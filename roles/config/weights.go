@@ -91,7 +91,7 @@ func (c *WeightBucketConfig) Wire() tensor.DType {
 // Bytes is a size in memory; in YAML a number, or one with KB, MB or GB, which are powers of 1024.
 type Bytes int
 
-// UnmarshalText reads either form.
+// UnmarshalText reads a number with or without a unit.
 func (b *Bytes) UnmarshalText(text []byte) error {
 	number, unit := strings.TrimSpace(string(text)), 1
 	for i, suffix := range []string{"KB", "MB", "GB"} {

@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// losses counts the lost episodes among the last ones of training, or of evaluations. An episode is lost if its
+// losses counts the lost episodes among the latest of training, or of evaluations. An episode is lost if its
 // simulator fails.
 type losses struct {
 	key     string   // key of the allowed share of lost episodes

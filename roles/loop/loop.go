@@ -62,12 +62,12 @@ type Leader interface {
 	Tracers() []*member.Tracer
 }
 
-// New returns the loop of the runner of. A job has one runner. Collective over the world.
-func New(c *Cluster, of Leader) (*Loop, error) {
+// New returns the loop of a runner. A job has one runner. Collective over the world.
+func New(c *Cluster, runner Leader) (*Loop, error) {
 	if c.loop != nil {
 		return nil, errors.New("runner: this job has one already")
 	}
-	l := &Loop{leader: of, plan: c.plan, job: c.plan.Common(), world: c.world, with: c.with}
+	l := &Loop{leader: runner, plan: c.plan, job: c.plan.Common(), world: c.world, with: c.with}
 	l.work = [...]string{SyncWeights: "sending weights", GenerateRollouts: "rollout", CalAdvAndReturns: "advantages",
 		ActorTraining: "update", Evaluating: "evaluation"}
 	l.report.Times = make([]float64, len(Phases))

@@ -237,7 +237,7 @@ func (r *RolloutBuilder) SetReward(t int, reward []float32) {
 	}
 }
 
-// valueFinals records the values of the final observations of episodes that were truncated.
+// valueFinals records the values of the final observations of r.rows, the environments whose episode ended.
 func (r *RolloutBuilder) valueFinals(t int, final tensor.Dict) error {
 	if len(r.rows) == 0 || !r.critic {
 		return nil

@@ -84,8 +84,8 @@ func span(n, parts, i int) (lo, hi int) { return i * n / parts, (i + 1) * n / pa
 func owner(n, parts, i int) int { return ((i+1)*parts - 1) / n }
 
 // BalanceGroups returns the actor of each group. Each actor gets the same number of groups, and about the same
-// number of tokens: the longest remaining group goes to the actor with the fewest tokens, and to the first of
-// equals. tokens[i] is the number of tokens of group i.
+// number of tokens: the longest remaining group goes to the actor with the fewest tokens; ties go to the first.
+// tokens[i] is the number of tokens of group i.
 func BalanceGroups(tokens []float64, actors int) []int {
 	longest := make([]int, len(tokens))
 	for g := range longest {

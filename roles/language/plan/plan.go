@@ -169,9 +169,8 @@ func (p *Plan) BatchOf(order []int32, number int64, actor int) (b Batch) {
 
 func sequence(s text.Sample) algo.Sequence { return algo.Sequence{IDs: s.IDs, Learn: s.Learn} }
 
-// balanced returns an actor's samples of whole, in their order. The longest remaining sample goes to the actor with
-// the fewest tokens, and to the first of equals, so all actors have about as many tokens. Every actor gets at least
-// one sample.
+// balanced returns an actor's samples of whole, in their order. The longest remaining sample goes to the actor with the
+// fewest tokens; ties go to the first. So all actors have about as many tokens, and every actor has a sample.
 func (p *Plan) balanced(whole []int32, actor int) (share []int32) {
 	byLength := slices.Clone(whole)
 	length := func(i int32) int { return len(p.Train.Samples[i].IDs) }
