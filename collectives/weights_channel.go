@@ -127,9 +127,9 @@ const (
 //
 //	head      { more u8, version i64, bytes of the patch u64, kind of each tensor u8 }
 //	patch     tensors sent as changes, see weights_patch.go
-//	buckets   the others: runs of tensors in the order of the layout, each of as few as make up the size of a bucket
-//	credit    from each receiver when it has all that: the next publication waits for it, or a fast
-//	          source would flood a slow reader
+//	buckets   tensors sent whole, in the order of the layout, in groups of at least the size of a bucket
+//	credit    from each receiver at the end; the next publication waits for it, so that a fast source
+//	          does not flood a slow reader
 //
 // F32 tensors are sent in the type of WeightsSpec.Wire. An image holds all tensors in the types of the wire. If
 // these are the types of the state, the state is the image.
