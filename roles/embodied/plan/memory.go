@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// CheckMemory returns an error if the ranks of a node need more memory than have.
+// CheckMemory returns an error if the ranks of a node need more memory than is available.
 func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 	need := job.NodeNeeds(nodes, node, p.MemoryOf)
 	if need-int64(p.demoBytes()) <= have.Free { // the plan has read the demonstrations already

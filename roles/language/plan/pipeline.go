@@ -47,7 +47,7 @@ func (p *Pipeline) Round(group int) int {
 	return owner(hi-lo, p.Rounds, group-lo)
 }
 
-// Pairs reports whether the worker from of a stage sends groups to the worker to of the next stage.
+// Pairs reports whether a worker of a stage sends groups to a worker of the next stage.
 func (p *Pipeline) Pairs(stage, from, to int) bool {
 	a, b := p.Range(stage, from)
 	c, d := p.Range(stage+1, to)
