@@ -3,6 +3,7 @@
 package mujoco
 
 import (
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -34,6 +35,31 @@ func BenchmarkPhysics(b *testing.B) {
 	}
 }
 
+// randomActions returns actions for each of so many steps of n environments, within ±high, and the same numbers in one
+// slice.
+func randomActions(steps, n, width int, high float32) ([]tensor.Dict, []float32) {
+	flat := make([]float32, steps*n*width)
+	r := philox.New(1, philox.Action, 0, 0)
+	for i := range flat {
+		flat[i] = float32(r.Uniform(-1, 1)) * high
+	}
+	actions := make([]tensor.Dict, steps)
+	for k := range actions {
+		actions[k].Set("action", tensor.FromF32(flat[k*n*width:(k+1)*n*width], n, 1, width))
+	}
+	return actions, flat
+}
+
+// sameState returns an error where the positions and velocities of an environment differ from those of the loop in C.
+func sameState(p physics, want []float32) error {
+	for k, x := range append(slices.Clone(p.qpos), p.qvel...) {
+		if float32(x) != want[k] && !math.IsNaN(x) {
+			return fmt.Errorf("element %d is %v, the loop in C has %v", k, x, want[k])
+		}
+	}
+	return nil
+}
+
 func benchmarkPhysics(b *testing.B, d definition) {
 	const n, turn, turns = 16, 25, 16 // environments, steps in a turn, turns in an episode
 	cfg := env.DefaultConfig()
@@ -47,15 +73,7 @@ func benchmarkPhysics(b *testing.B, d definition) {
 	defer loop.Close()
 
 	width := len(s.task.actuator)
-	flat := make([]float32, turns*turn*n*width)
-	r := philox.New(1, philox.Action, 0, 0)
-	for i := range flat {
-		flat[i] = float32(r.Uniform(-1, 1)) * s.spec.Action.High[0]
-	}
-	actions := make([]tensor.Dict, turns*turn)
-	for k := range actions {
-		actions[k].Set("action", tensor.FromF32(flat[k*n*width:(k+1)*n*width], n, 1, width))
-	}
+	actions, flat := randomActions(turns*turn, n, width, s.spec.Action.High[0])
 	out, seeds := s.spec.NewStep(n, 1), make([]uint64, n)
 	var inVec, inC time.Duration
 	var ratios, cpuRatios []float64
@@ -68,7 +86,7 @@ func benchmarkPhysics(b *testing.B, d definition) {
 		}
 		for i, p := range s.batch.physics {
 			qpos, qvel := slices.Clone(p.qpos), slices.Clone(p.qvel)
-			// again: what stands in qpos after the reset of an ant is not to the bit what the reset began with
+			// Placed again: qpos after the reset of an ant is not to the bit what the reset began with.
 			s.place(b, i, qpos, qvel)
 			loop.Place(i, qpos, qvel)
 		}
@@ -86,11 +104,9 @@ func benchmarkPhysics(b *testing.B, d definition) {
 			cpuRatios = append(cpuRatios, float64(processorTime(b)-used-usedInVec)/float64(usedInVec))
 			inVec, inC, ratios = inVec+v, inC+c, append(ratios, c.Seconds()/v.Seconds())
 			for i, p := range s.batch.physics {
-				for k, x := range append(slices.Clone(p.qpos), p.qvel...) {
-					if want := state[i*(len(p.qpos)+len(p.qvel))+k]; float32(x) != want && !math.IsNaN(x) {
-						b.Fatalf("environment %d after turn %d: element %d is %v, the loop in C has %v", i, t, k, x,
-							want)
-					}
+				size := len(p.qpos) + len(p.qvel)
+				if err := sameState(p, state[i*size:][:size]); err != nil {
+					b.Fatalf("environment %d after turn %d: %v", i, t, err)
 				}
 			}
 		}

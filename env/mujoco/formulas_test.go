@@ -19,8 +19,8 @@ func sketch(nq, nv, nu int, bodies ...string) (*model, *physics) {
 	}
 }
 
-// TestRewards holds the formulas against values computed by hand, on both sides of every bound.
-func TestRewards(t *testing.T) {
+// TestPendulumReward: every step counts 1, to that at which the pole has fallen over in V4 only.
+func TestPendulumReward(t *testing.T) {
 	pendulum := func(d definition, angle, want float64, end bool) {
 		t.Helper()
 		m, p := sketch(2, 2, 1)
@@ -33,14 +33,19 @@ func TestRewards(t *testing.T) {
 	}
 	pendulum(invertedPendulum(V4), 0.201, 1, true)
 	pendulum(invertedPendulum(V5), -0.201, 0, true)
+}
 
-	// dt = 5·0.01; (3.5 - 3)/0.05 - 0.1·(0.25 + 1) = 9.875
+// TestCheetahReward: with dt = 5·0.01 it is (3.5 - 3)/0.05 - 0.1·(0.25 + 1) = 9.875.
+func TestCheetahReward(t *testing.T) {
 	m, p := sketch(9, 9, 6)
 	p.qpos[0] = 3.5
 	for _, v := range []Version{V4, V5} {
 		wantStep(t, halfCheetah(v), m, p, []float32{0.5, 0, 0, -1, 0, 0}, []float64{3}, 9.875, false)
 	}
+}
 
+// TestWalkRewards holds Hopper and Walker2d against values computed by hand, on both sides of every bound.
+func TestWalkRewards(t *testing.T) {
 	walk := func(make func(Version) definition, v Version, z, angle, other, want float64, end bool) {
 		t.Helper()
 		m, p := sketch(6, 6, 3)
@@ -54,8 +59,9 @@ func TestRewards(t *testing.T) {
 		walk(walker2d, v, 0.801, 0.999, 500, 1.998, false)
 		walk(walker2d, v, 1.999, -0.999, 0, 1.998, false)
 	}
-	for _, c := range []struct{ z, angle, other float64 }{{0.7, 0, 0}, {1, 0.2, 0}, {1, -0.2, 0}, {1, 0, 100},
-		{1, 0, -100}} {
+	for _, c := range []struct{ z, angle, other float64 }{
+		{0.7, 0, 0}, {1, 0.2, 0}, {1, -0.2, 0}, {1, 0, 100}, {1, 0, -100},
+	} {
 		walk(hopper, V4, c.z, c.angle, c.other, 1.998, true)
 		walk(hopper, V5, c.z, c.angle, c.other, 0.998, true)
 	}
@@ -63,7 +69,11 @@ func TestRewards(t *testing.T) {
 		walk(walker2d, V4, c.z, c.angle, 0, 1.998, true)
 		walk(walker2d, V5, c.z, c.angle, 0, 0.998, true)
 	}
+}
 
+// TestAntReward holds the reward of an ant against values computed by hand, on both sides of every bound. In V5
+// contacts cost, too.
+func TestAntReward(t *testing.T) {
 	crawl := func(v Version, z, want float64, end bool) {
 		t.Helper()
 		m, p := sketch(15, 14, 8, "world", "torso", "leg")
@@ -82,16 +92,21 @@ func TestRewards(t *testing.T) {
 	crawl(V4, 1.001, 10+1-0.625, true)
 	crawl(V5, 0.2, 10+1-0.625-contact, false)
 	crawl(V5, 0.199, 10-0.625-contact, true)
+}
 
-	// |(3,4,0)| = 5 now, 7 before
-	m, p = sketch(4, 4, 2, "world", "fingertip", "target")
+// TestReacherReward: the distance |(3,4,0)| is 5 now and was 7 before; V4 takes the one before.
+func TestReacherReward(t *testing.T) {
+	m, p := sketch(4, 4, 2, "world", "fingertip", "target")
 	copy(p.body(1), []float64{4, 6, 1})
 	copy(p.body(2), []float64{1, 2, 1})
 	wantStep(t, reacher(V4), m, p, []float32{0.5, -1}, []float64{7}, -7-1.25, false)
 	wantStep(t, reacher(V5), m, p, []float32{0.5, -1}, []float64{7}, -5-1.25, false)
+}
 
-	// object to goal |(0,3,4)| = 5, to the tips |(2,0,0)| = 2; before 7 and 9
-	m, p = sketch(11, 11, 7, "world", "tips_arm", "object", "goal")
+// TestPusherReward: the distance from the object to the goal, |(0,3,4)|, is 5, and that to the tips, |(2,0,0)|, is 2;
+// they were 7 and 9 before. V4 takes those.
+func TestPusherReward(t *testing.T) {
+	m, p := sketch(11, 11, 7, "world", "tips_arm", "object", "goal")
 	copy(p.body(1), []float64{2, 0, 0})
 	copy(p.body(3), []float64{0, 3, 4})
 	action := []float32{1, 1, 0, 0, 0, 0, 0.5}

@@ -181,66 +181,100 @@ func TestReachOwn(t *testing.T) {
 	defer written.Close()
 	out := written.Spec().NewStep(1, 1)
 	for _, expert := range []bool{true, false} {
-		episodes := 0
-		for seed := uint64(0); episodes < 5; seed++ {
-			tb := newTable(t, TabletopReach, env.DefaultConfig(), seed)
-			if tb.read("memo")[memoObject] != 0 {
-				continue
+		t.Run(fmt.Sprint("expert ", expert), func(t *testing.T) {
+			episodes := 0
+			for seed := uint64(0); episodes < 5; seed++ {
+				tb := newTable(t, TabletopReach, env.DefaultConfig(), seed)
+				if tb.read("memo")[memoObject] != 0 {
+					continue
+				}
+				episodes++
+				start(t, written, []uint64{seed}, out)
+				takeState(t, written, tb)
+				steps, solved := compareReach(t, written, out, tb, expert)
+				if solved != expert {
+					t.Errorf("seed %d: ended after %d steps by success: %v, want %v", seed, steps, solved, expert)
+				}
 			}
-			episodes++
-			start(t, written, []uint64{seed}, out)
-			mine, err := env.Save(written)
-			if err != nil {
+		})
+	}
+}
+
+// takeState gives the state of the table to the written reach, which has begun an episode in its bounds.
+func takeState(t *testing.T, written env.Vec, tb table) {
+	t.Helper()
+	mine, err := env.Save(written)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := mine.Must("qpos").F64()
+	if math.Abs(q[5]) > 0.17 || math.Abs(q[6]) > 0.15 || q[7] != 0.0201 || q[8] != 1 ||
+		math.Abs(q[0]) > 0.05 || q[2] != 0.05 {
+		t.Errorf("begins at %v", q)
+	}
+	for _, name := range []string{"qpos", "qvel", "xpos", "site_xpos", "qacc_warmstart"} {
+		copy(mine.Must(name).F64(), tb.read(name))
+	}
+	copy(mine.Must("memo").F64()[1:], tb.read("memo")[memoTarget:memoTarget+3])
+	if err := env.Load(written, mine); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// compareReach plays an episode of both and compares every step. It returns the number of steps, and whether the last
+// was a success.
+func compareReach(t *testing.T, written env.Vec, out *env.Step, tb table, expert bool) (steps int, solved bool) {
+	t.Helper()
+	for k := 0; ; k++ {
+		act := wave(1, 4, k).Must("action")
+		if expert {
+			if err := env.Act(tb.vec, act); err != nil {
 				t.Fatal(err)
-			}
-			q := mine.Must("qpos").F64()
-			if math.Abs(q[5]) > 0.17 || math.Abs(q[6]) > 0.15 || q[7] != 0.0201 || q[8] != 1 || math.Abs(q[0]) > 0.05 ||
-				q[2] != 0.05 {
-				t.Errorf("seed %d: begins at %v", seed, q)
-			}
-			for _, name := range []string{"qpos", "qvel", "xpos", "site_xpos", "qacc_warmstart"} {
-				copy(mine.Must(name).F64(), tb.read(name))
-			}
-			copy(mine.Must("memo").F64()[1:], tb.read("memo")[memoTarget:memoTarget+3])
-			if err := env.Load(written, mine); err != nil {
-				t.Fatal(err)
-			}
-			for k, end := 0, false; !end; k++ {
-				act := wave(1, 4, k).Must("action")
-				if expert {
-					if err := env.Act(tb.vec, act); err != nil {
-						t.Fatal(err)
-					}
-				}
-				var three tensor.Dict
-				three.Set("action", tensor.FromF32(act.F32()[:3], 1, 1, 3))
-				if err := written.Step(three, nil, out); err != nil {
-					t.Fatal(err)
-				}
-				var reward, success float32
-				reward, success, _, end = tb.step(act.F32()[0], act.F32()[1], act.F32()[2], -1)
-				truncated := tb.out.Truncated.U8()[0]
-				if got := out.Reward.F32()[0]; math.Abs(float64(got-reward)) > 1e-5 || out.Info.F32()[0] != success ||
-					out.Terminated.U8()[0] != byte(success) || out.Truncated.U8()[0] != truncated {
-					t.Fatalf("seed %d, step %d: reward %v, success %v, want %v, %v", seed, k, got, out.Info.F32()[0],
-						reward, success)
-				}
-				x, state := out.Obs.Must("state").F32(), tb.out.Obs.Must("state").F32()
-				// tip, velocity of the hand, the way to what is meant
-				want := slices.Concat(state[0:3], state[8:11], state[35:38])
-				for i := range want {
-					if math.Abs(float64(x[i]-want[i])) > 1e-3 {
-						t.Fatalf("seed %d, step %d: obs %d is %v, want %v", seed, k, i, x[i], want[i])
-					}
-				}
-				if end || truncated != 0 {
-					if end != expert {
-						t.Errorf("seed %d: ended after %d steps by success: %v, want %v", seed, k+1, end, expert)
-					}
-					break
-				}
 			}
 		}
+		var three tensor.Dict
+		three.Set("action", tensor.FromF32(act.F32()[:3], 1, 1, 3))
+		if err := written.Step(three, nil, out); err != nil {
+			t.Fatal(err)
+		}
+		reward, success, _, end := tb.step(act.F32()[0], act.F32()[1], act.F32()[2], -1)
+		truncated := tb.out.Truncated.U8()[0]
+		got := out.Reward.F32()[0]
+		if math.Abs(float64(got-reward)) > 1e-5 || out.Info.F32()[0] != success ||
+			out.Terminated.U8()[0] != byte(success) || out.Truncated.U8()[0] != truncated {
+			t.Fatalf("step %d: reward %v, success %v, want %v, %v", k, got, out.Info.F32()[0], reward, success)
+		}
+		x, state := out.Obs.Must("state").F32(), tb.out.Obs.Must("state").F32()
+		// the tip, the velocity of the hand, and the way to what is meant
+		want := slices.Concat(state[0:3], state[8:11], state[35:38])
+		for i := range want {
+			if math.Abs(float64(x[i]-want[i])) > 1e-3 {
+				t.Fatalf("step %d: obs %d is %v, want %v", k, i, x[i], want[i])
+			}
+		}
+		if end || truncated != 0 {
+			return k + 1, end
+		}
+	}
+}
+
+// takeAngles gives the angles and velocities of the compiled pendulums to the written ones.
+func takeAngles(t *testing.T, written, compiled env.Vec) {
+	t.Helper()
+	state, err := env.Save(compiled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine, err := env.Save(written)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, v := mine.Must("qpos").F64(), mine.Must("qvel").F64()
+	for i := range q {
+		q[i], v[i] = state.Must("state").F64()[2*i], state.Must("state").F64()[2*i+1]
+	}
+	if err := env.Load(written, mine); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -257,21 +291,7 @@ func TestPendulumOwn(t *testing.T) {
 	a, b, seeds := written.Spec().NewStep(n, 1), compiled.Spec().NewStep(n, 1), []uint64{1, 2, 3, 4, 5, 6, 7, 8}
 	start(t, written, seeds, a)
 	start(t, compiled, seeds, b)
-	state, err := env.Save(compiled)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mine, err := env.Save(written)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range n {
-		mine.Must("qpos").F64()[i], mine.Must("qvel").F64()[i] = state.Must("state").F64()[2*i],
-			state.Must("state").F64()[2*i+1]
-	}
-	if err := env.Load(written, mine); err != nil {
-		t.Fatal(err)
-	}
+	takeAngles(t, written, compiled)
 	a.Obs.CopyFrom(b.Obs)
 	fast := make([]bool, n)
 	ret, want := make([]float64, n), make([]float64, n)

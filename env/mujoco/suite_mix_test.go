@@ -9,68 +9,67 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// TestSuiteMix: an instruction that succeeds half of the time is drawn the most often, and what was counted is part of
-// an environment's state.
-func TestSuiteMix(t *testing.T) {
+// mixed returns a table with the tasks reach_cube, reach_ball and reach_zone in that mix.
+func mixed(t *testing.T, mix string) table {
+	t.Helper()
 	cfg := suiteConfig("", "", "text")
-	cfg.Instructions, cfg.InstructionMix = env.Mix{"reach_cube": 1, "reach_ball": 1, "reach_zone": 1}, env.MixBySuccess
+	cfg.Instructions = env.Mix{"reach_cube": 1, "reach_ball": 1, "reach_zone": 1}
+	cfg.InstructionMix = mix
 	v, err := TabletopSuite(cfg, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer v.Close()
-	tb := table{t, v, v.Spec().NewStep(1, 1)}
-	drawn, names := map[string]int{}, v.Spec().Tasks
-	const episodes = 400
+	t.Cleanup(func() { v.Close() })
+	return table{t, v, v.Spec().NewStep(1, 1)}
+}
+
+// playMix plays so many episodes, of which the cube is always reached, the zone every second time, and the ball never.
+// It returns how often each task was drawn.
+func playMix(t *testing.T, tb table, episodes int) map[string]int {
+	t.Helper()
+	drawn, names := map[string]int{}, tb.vec.Spec().Tasks
 	for seed := range uint64(episodes) {
-		start(t, v, []uint64{seed}, tb.out)
-		memo := tb.read("memo")
-		name := names[int(memo[suiteOrder])]
+		start(t, tb.vec, []uint64{seed}, tb.out)
+		name := names[int(tb.read("memo")[suiteOrder])]
 		drawn[name]++
 		tb.write("memo", suiteClock, 7) // the episode ends, with success or without
 		if name == "reach_cube" || name == "reach_zone" && drawn[name]%2 == 0 {
 			tb.write("memo", suiteLen+tallySolved, 1)
 		}
 	}
-	if n := drawn["reach_zone"]; n < episodes*45/100 || drawn["reach_cube"] < episodes/10 ||
-		drawn["reach_ball"] < episodes/10 {
+	return drawn
+}
+
+// nextSentences returns the sentences of the next 30 episodes.
+func nextSentences(t *testing.T, tb table) (all []string) {
+	t.Helper()
+	for seed := range uint64(30) {
+		start(t, tb.vec, []uint64{seed}, tb.out)
+		all = append(all, tb.said())
+	}
+	return all
+}
+
+// TestSuiteMix: an instruction that succeeds half of the time is drawn the most often.
+func TestSuiteMix(t *testing.T) {
+	const episodes = 400
+	drawn := playMix(t, mixed(t, env.MixBySuccess), episodes)
+	if drawn["reach_zone"] < episodes*45/100 || drawn["reach_cube"] < episodes/10 || drawn["reach_ball"] < episodes/10 {
 		t.Errorf("drawn %v: want the one that succeeds half of the time in about 55 %%, and all of them", drawn)
 	}
+}
 
-	w, err := TabletopSuite(cfg, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	other := table{t, w, w.Spec().NewStep(1, 1)}
-	start(t, w, []uint64{0}, other.out)
-	copyState(t, w, v)
-	var said, resumed []string
-	for seed := range uint64(30) {
-		for _, x := range []struct {
-			of   table
-			list *[]string
-		}{{tb, &said}, {other, &resumed}} {
-			start(t, x.of.vec, []uint64{seed}, x.of.out)
-			*x.list = append(*x.list, x.of.said())
-		}
-	}
-	if !slices.Equal(said, resumed) {
+// TestSuiteMixIsState: what was counted is part of an environment's state, and makes a difference.
+func TestSuiteMixIsState(t *testing.T) {
+	tb, other := mixed(t, env.MixBySuccess), mixed(t, env.MixBySuccess)
+	playMix(t, tb, 400)
+	start(t, other.vec, []uint64{0}, other.out)
+	copyState(t, other.vec, tb.vec)
+	said := nextSentences(t, tb)
+	if resumed := nextSentences(t, other); !slices.Equal(said, resumed) {
 		t.Errorf("after a resume the sentences are %q, want %q", resumed, said)
 	}
-	cfg.InstructionMix = ""
-	plain, err := TabletopSuite(cfg, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer plain.Close()
-	var without []string
-	third := table{t, plain, plain.Spec().NewStep(1, 1)}
-	for seed := range uint64(30) {
-		start(t, plain, []uint64{seed}, third.out)
-		without = append(without, third.said())
-	}
-	if slices.Equal(said, without) {
+	if slices.Equal(said, nextSentences(t, mixed(t, ""))) {
 		t.Error("what succeeded makes no difference")
 	}
 }

@@ -3,6 +3,8 @@
 package mujoco
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -254,27 +256,11 @@ func TestTabletopDraw(t *testing.T) {
 	const seeds = 300
 	for seed := range uint64(seeds) {
 		tb := newTable(t, TabletopReach, cfg, seed)
-		memo, q, mocap := tb.read("memo"), tb.read("qpos"), tb.read("mocap_pos")
+		memo := tb.read("memo")
 		objects[int(memo[memoObject])]++
 		zones[int(memo[memoZone])]++
-		var at [][]float64
-		for i := range tableObjects {
-			at = append(at, q[robotJoints+7*i:][:2])
-		}
-		at = append(at, mocap[:2], mocap[3:5])
-		for i, p := range at {
-			if math.Abs(p[0]) > 0.17 || math.Abs(p[1]) > 0.15 {
-				t.Errorf("seed %d: thing %d at %v", seed, i, p)
-			}
-			for j := range i {
-				least := 0.09
-				if i >= tableObjects {
-					least = 0.12
-				}
-				if apart(p, at[j]) < least {
-					t.Errorf("seed %d: things %d and %d are %v apart", seed, j, i, apart(p, at[j]))
-				}
-			}
+		if err := tb.apart(); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
 		}
 		used := map[int]bool{}
 		for _, c := range memo[memoColor:] {
@@ -305,9 +291,42 @@ func TestTabletopDraw(t *testing.T) {
 		len(said) != 2*len(colors) {
 		t.Errorf("meant: objects %v, zones %v; colours %v; said %v", objects, zones, colored, said)
 	}
+}
+
+// apart returns an error for things that are beyond the table or too near to each other: 0.09 m is the least distance
+// of objects, 0.12 m that of a zone from anything.
+func (tb table) apart() (found error) {
+	q, mocap := tb.read("qpos"), tb.read("mocap_pos")
+	var at [][]float64
+	for i := range tableObjects {
+		at = append(at, q[robotJoints+7*i:][:2])
+	}
+	at = append(at, mocap[:2], mocap[3:5])
+	for i, p := range at {
+		if math.Abs(p[0]) > 0.17 || math.Abs(p[1]) > 0.15 {
+			found = errors.Join(found, fmt.Errorf("thing %d at %v", i, p))
+		}
+		least := 0.09
+		if i >= tableObjects {
+			least = 0.12
+		}
+		for j := range i {
+			if d := apart(p, at[j]); d < least {
+				found = errors.Join(found, fmt.Errorf("things %d and %d are %v apart", j, i, d))
+			}
+		}
+	}
+	return found
+}
+
+// TestTabletopPutSentence: the instruction of TabletopPut names an object and a zone.
+func TestTabletopPutSentence(t *testing.T) {
+	cfg := env.DefaultConfig()
+	cfg.Observations = []string{"instruction"}
 	tb := newTable(t, TabletopPut, cfg, 0)
-	if got := Sentence(tb.out.Obs.Must("instruction").I32()); !strings.HasPrefix(got, "put the ") ||
-		!strings.Contains(got, " cube on the ") || !strings.HasSuffix(got, " zone") {
+	got := Sentence(tb.out.Obs.Must("instruction").I32())
+	if !strings.HasPrefix(got, "put the ") || !strings.Contains(got, " cube on the ") ||
+		!strings.HasSuffix(got, " zone") {
 		t.Errorf("put: %q", got)
 	}
 }
