@@ -170,8 +170,8 @@ func lora(o lm.Options) float64 {
 	return float64(o.LoRA.Scale())
 }
 
-// Gradients are central differences of the definition: along a random direction and at a few elements of each tensor,
-// for a loss with entropies, a temperature and the auxiliary loss.
+// Gradients are central differences of the definition: along a random direction and at one element of each tensor, for
+// a loss with entropies, a temperature and the auxiliary loss.
 func TestGradients(t *testing.T) {
 	for name, v := range variants() {
 		t.Run(name, func(t *testing.T) {
@@ -196,51 +196,14 @@ func TestGradients(t *testing.T) {
 			m.Backward(w, dlogp, dentropy, targets, temperature, aux)
 			m.FinishGradients(w)
 
+			loss := func() float64 { return r.loss(sequences, weight, bonus, temperature, aux, lora(v.o)) }
 			checked, worst := 0, 0.0
 			for _, x := range append(m.Tensors(), m.Adapters()...) {
-				if x.Grad == nil {
-					if v.o.LoRA == nil {
-						t.Errorf("%s has no gradient", x.Name)
-					}
-					continue
-				}
-				checked++
-				data := r.weights[x.Name]
-				norm := 0.0
-				for _, g := range x.Grad {
-					norm += float64(g) * float64(g)
-				}
-				scale := math.Sqrt(norm/float64(len(x.Grad))) + 1e-3
-				for try := range 2 {
-					direction := make([]float64, len(data))
-					if try == 0 {
-						for i := range direction {
-							direction[i] = rng.NormFloat64() / math.Sqrt(float64(len(data)))
-						}
-					} else {
-						direction[rng.IntN(len(data))] = 1
-					}
-					const h = 1e-5
-					at := func(step float64) float64 {
-						for i, u := range direction {
-							data[i] += step * u
-						}
-						defer func() {
-							for i, u := range direction {
-								data[i] -= step * u
-							}
-						}()
-						return r.loss(sequences, weight, bonus, temperature, aux, lora(v.o))
-					}
-					want := (at(h) - at(-h)) / (2 * h)
-					got := 0.0
-					for i, u := range direction {
-						got += u * float64(x.Grad[i])
-					}
-					worst = max(worst, math.Abs(got-want)/scale)
-					if math.Abs(got-want) > 2e-4*scale+1e-4*math.Abs(want) {
-						t.Errorf("%s, direction %d: %.7g, want %.7g", x.Name, try, got, want)
-					}
+				if x.Grad != nil {
+					checked++
+					worst = max(worst, compareGradient(t, x.Name, x.Grad, r.weights[x.Name], loss, rng))
+				} else if v.o.LoRA == nil {
+					t.Errorf("%s has no gradient", x.Name)
 				}
 			}
 			if want := len(m.Params.Fields); checked != want {
@@ -251,6 +214,50 @@ func TestGradients(t *testing.T) {
 	}
 }
 
+// compareGradient compares the gradient of a tensor with central differences of the loss, which depends on data. It
+// returns the largest difference relative to the gradient's root mean square.
+func compareGradient(t *testing.T, name string, grad []float32, data []float64, loss func() float64,
+	rng *rand.Rand) (worst float64) {
+	t.Helper()
+	norm := 0.0
+	for _, g := range grad {
+		norm += float64(g) * float64(g)
+	}
+	scale := math.Sqrt(norm/float64(len(grad))) + 1e-3
+	for try := range 2 {
+		direction := make([]float64, len(data))
+		if try == 0 {
+			for i := range direction {
+				direction[i] = rng.NormFloat64() / math.Sqrt(float64(len(data)))
+			}
+		} else {
+			direction[rng.IntN(len(data))] = 1
+		}
+		const h = 1e-5
+		at := func(step float64) float64 {
+			for i, u := range direction {
+				data[i] += step * u
+			}
+			defer func() {
+				for i, u := range direction {
+					data[i] -= step * u
+				}
+			}()
+			return loss()
+		}
+		want := (at(h) - at(-h)) / (2 * h)
+		got := 0.0
+		for i, u := range direction {
+			got += u * float64(grad[i])
+		}
+		worst = max(worst, math.Abs(got-want)/scale)
+		if math.Abs(got-want) > 2e-4*scale+1e-4*math.Abs(want) {
+			t.Errorf("%s, direction %d: %.7g, want %.7g", name, try, got, want)
+		}
+	}
+	return worst
+}
+
 // A token's log-probability has the same bits in training, in any packing, without a cache, with one, and in pieces of
 // any size.
 func TestSameBits(t *testing.T) {
@@ -258,70 +265,74 @@ func TestSameBits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newModel(t, v.c, v.o)
 			sequences := lengths(v.c, 90, 3, 17, 64, 65, 16, 1, 33)
-			want := make([][]float32, len(sequences)) // alone, in training
+			var want []float32 // each alone, in training
 			alone := m.NewTraining(90)
-			for i, s := range sequences {
+			for _, s := range sequences {
 				if err := m.Forward(alone, pack(s)); err != nil {
 					t.Fatal(err)
 				}
-				want[i] = logProbs(m, alone, pack(s))
+				want = append(want, logProbs(m, alone, pack(s))...)
 			}
 
 			packed := m.NewTraining(400)
 			if err := m.Forward(packed, pack(sequences...)); err != nil {
 				t.Fatal(err)
 			}
-			equal(t, "packed", logProbs(m, packed, pack(sequences...)), slices.Concat(want...))
+			equal(t, "packed", logProbs(m, packed, pack(sequences...)), want)
 
 			w, cache := m.NewDecoding(400), m.NewCache(64)
-			for _, size := range []int{1, 2, 7, 16, 50, 90} { // every sequence in pieces of its own size, side by side
-				var all []*lm.Sequence
-				got := make([][]float32, len(sequences))
-				for i := range sequences {
-					all = append(all, cache.NewSequence(90))
-					got[i] = make([]float32, 0, 90)
-				}
-				for left := true; left; {
-					left = false
-					var pieces []lm.Piece
-					var targets []lm.Target
-					var owner []int
-					row := 0
-					for i, s := range sequences {
-						from := all[i].Len()
-						n := min(len(s)-from, size+i%3)
-						if n == 0 {
-							continue
-						}
-						left = true
-						pieces = append(pieces, lm.Piece{Seq: all[i], IDs: s[from : from+n]})
-						for j := range n {
-							if from+j+1 < len(s) {
-								targets, owner = append(targets, lm.Target{Row: int32(row + j), Token: s[from+j+1]}),
-									append(owner, i)
-							}
-						}
-						row += n
-					}
-					if !left {
-						break
-					}
-					if err := m.Extend(w, pieces...); err != nil {
-						t.Fatal(err)
-					}
-					logp := make([]float32, len(targets))
-					m.LogProbs(w, logp, nil, targets, 1)
-					for i, x := range logp {
-						got[owner[i]] = append(got[owner[i]], x)
-					}
-				}
-				equal(t, fmt.Sprint("pieces of ", size), slices.Concat(got...), slices.Concat(want...))
-				for _, s := range all {
-					s.Truncate(0)
-				}
+			for _, size := range []int{1, 2, 7, 16, 50, 90} {
+				equal(t, fmt.Sprint("pieces of ", size), inPieces(t, m, w, cache, sequences, size), want)
 			}
 		})
 	}
+}
+
+// inPieces returns the log-probabilities of sequences that are extended side by side, each in pieces of its own size:
+// size, size+1, size+2, size, … tokens.
+func inPieces(t *testing.T, m *lm.Model, w *lm.Work, cache *lm.Cache, sequences [][]int32, size int) []float32 {
+	t.Helper()
+	var all []*lm.Sequence
+	got := make([][]float32, len(sequences))
+	for range sequences {
+		all = append(all, cache.NewSequence(90))
+	}
+	for {
+		var pieces []lm.Piece
+		var targets []lm.Target
+		var owner []int // the sequence of each target
+		row := 0
+		for i, s := range sequences {
+			from := all[i].Len()
+			n := min(len(s)-from, size+i%3)
+			if n == 0 {
+				continue
+			}
+			pieces = append(pieces, lm.Piece{Seq: all[i], IDs: s[from : from+n]})
+			for j := range n {
+				if from+j+1 < len(s) {
+					targets = append(targets, lm.Target{Row: int32(row + j), Token: s[from+j+1]})
+					owner = append(owner, i)
+				}
+			}
+			row += n
+		}
+		if len(pieces) == 0 {
+			break
+		}
+		if err := m.Extend(w, pieces...); err != nil {
+			t.Fatal(err)
+		}
+		logp := make([]float32, len(targets))
+		m.LogProbs(w, logp, nil, targets, 1)
+		for i, x := range logp {
+			got[owner[i]] = append(got[owner[i]], x)
+		}
+	}
+	for _, s := range all {
+		s.Truncate(0)
+	}
+	return slices.Concat(got...)
 }
 
 func logProbs(m *lm.Model, w *lm.Work, b lm.Batch) []float32 {

@@ -120,7 +120,7 @@ type reached struct {
 
 func (r *reference) run(ids []int32, lora float64, out *reached) {
 	c := &r.c
-	d, e := c.Hidden, c.HeadDim
+	d := c.Hidden
 	x := make([][]float64, len(ids))
 	for t, id := range ids {
 		x[t] = make([]float64, d)
@@ -134,41 +134,7 @@ func (r *reference) run(ids []int32, lora float64, out *reached) {
 	}
 	for l := range c.Layers {
 		p := "model.layers." + strconv.Itoa(l) + "."
-		var keys, values [][]float64
-		for t := range x {
-			n := r.norm(x[t], p+"input_layernorm.weight")
-			q, k := r.linear(p+"self_attn.q_proj", n, lora), r.linear(p+"self_attn.k_proj", n, lora)
-			for _, heads := range []struct {
-				x    []float64
-				norm string
-			}{{q, "self_attn.q_norm.weight"}, {k, "self_attn.k_norm.weight"}} {
-				for h := 0; h < len(heads.x); h += e {
-					if c.QKNorm {
-						copy(heads.x[h:], r.norm(heads.x[h:h+e], p+heads.norm))
-					}
-					r.rotate(heads.x[h:h+e], t)
-				}
-			}
-			keys, values = append(keys, k), append(values, r.linear(p+"self_attn.v_proj", n, lora))
-			o := make([]float64, c.Heads*e)
-			for h := range c.Heads {
-				g := h / (c.Heads / c.KVHeads) * e
-				weights := make([]float64, t+1)
-				for s := range weights {
-					for j := range e {
-						weights[s] += q[h*e+j] * keys[s][g+j] / math.Sqrt(float64(e))
-					}
-				}
-				for s, w := range softmax(weights) {
-					for j := range e {
-						o[h*e+j] += w * values[s][g+j]
-					}
-				}
-			}
-			for j, v := range r.linear(p+"self_attn.o_proj", o, lora) {
-				x[t][j] += v
-			}
-		}
+		r.attend(x, p, lora)
 		for t := range x {
 			n := r.norm(x[t], p+"post_attention_layernorm.weight")
 			y := make([]float64, d)
@@ -186,6 +152,46 @@ func (r *reference) run(ids []int32, lora float64, out *reached) {
 		n := r.norm(x[t], "model.norm.weight")
 		logits := r.linear("lm_head", n, lora)
 		out.logits = append(out.logits, logits)
+	}
+}
+
+// attend adds the attention of the layer at p to each row of x, over its tokens up to the row's own.
+func (r *reference) attend(x [][]float64, p string, lora float64) {
+	c, e := &r.c, r.c.HeadDim
+	var keys, values [][]float64
+	for t := range x {
+		n := r.norm(x[t], p+"input_layernorm.weight")
+		q, k := r.linear(p+"self_attn.q_proj", n, lora), r.linear(p+"self_attn.k_proj", n, lora)
+		for _, heads := range []struct {
+			x    []float64
+			norm string
+		}{{q, "self_attn.q_norm.weight"}, {k, "self_attn.k_norm.weight"}} {
+			for h := 0; h < len(heads.x); h += e {
+				if c.QKNorm {
+					copy(heads.x[h:], r.norm(heads.x[h:h+e], p+heads.norm))
+				}
+				r.rotate(heads.x[h:h+e], t)
+			}
+		}
+		keys, values = append(keys, k), append(values, r.linear(p+"self_attn.v_proj", n, lora))
+		o := make([]float64, c.Heads*e)
+		for h := range c.Heads {
+			g := h / (c.Heads / c.KVHeads) * e
+			weights := make([]float64, t+1)
+			for s := range weights {
+				for j := range e {
+					weights[s] += q[h*e+j] * keys[s][g+j] / math.Sqrt(float64(e))
+				}
+			}
+			for s, w := range softmax(weights) {
+				for j := range e {
+					o[h*e+j] += w * values[s][g+j]
+				}
+			}
+		}
+		for j, v := range r.linear(p+"self_attn.o_proj", o, lora) {
+			x[t][j] += v
+		}
 	}
 }
 

@@ -47,77 +47,100 @@ func requests(n int, s engine.Sampling) []engine.Request {
 	return all
 }
 
-// TestAnyBatch: tokens and log-probs have the same bits alone, in any batch, with any cache that holds the longest, and
-// in chunks of any size. They are those of a pass over the whole text.
-func TestAnyBatch(t *testing.T) {
-	m := model(t)
+// generate returns the results of some requests, and checks that they are those that the watcher sees and that none
+// stops early.
+func generate(t *testing.T, m *lm.Model, o engine.Options, some []engine.Request) []engine.Result {
+	t.Helper()
+	e, err := engine.New(m, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	emitted, ended := make([][]int32, len(some)), make([]engine.Result, len(some))
+	results, err := e.Generate(t.Context(), some, engine.Watch{
+		Token: func(r int, id int32) { emitted[r] = append(emitted[r], id) },
+		Done: func(r int, result *engine.Result) error {
+			ended[r] = *result
+			return nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range results {
+		if fmt.Sprint(ended[i]) != fmt.Sprint(r) || !slices.Equal(emitted[i], r.Tokens) ||
+			len(r.Tokens) != some[i].Sampling.MaxTokens || r.Stopped {
+			t.Fatalf("request %d: %+v, emitted %v", i, r, emitted[i])
+		}
+	}
+	return results
+}
+
+// samplings are the ways to choose a token: the likeliest, any, and any of the likeliest with a penalty.
+func samplings() map[string]engine.Sampling {
 	sampled := engine.Sampling{MaxTokens: 24, Temperature: 0.8, TopP: 1, RepetitionPenalty: 1, Seed: 5}
 	cut := sampled
 	cut.TopK, cut.TopP, cut.RepetitionPenalty = 9, 0.9, 1.3
-	for name, s := range map[string]engine.Sampling{"greedy": engine.Greedy(24), "sampled": sampled, "cut": cut} {
-		all := requests(11, s)
-		generate := func(o engine.Options, some []engine.Request) []engine.Result {
-			e, err := engine.New(m, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer e.Close()
-			emitted, ended := make([][]int32, len(some)), make([]engine.Result, len(some))
-			results, err := e.Generate(t.Context(), some, engine.Watch{
-				Token: func(r int, id int32) { emitted[r] = append(emitted[r], id) },
-				Done: func(r int, result *engine.Result) error {
-					ended[r] = *result
-					return nil
-				}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i, r := range results {
-				if fmt.Sprint(ended[i]) != fmt.Sprint(r) || !slices.Equal(emitted[i], r.Tokens) ||
-					len(r.Tokens) != some[i].Sampling.MaxTokens || r.Stopped {
-					t.Fatalf("%s, request %d: %+v, emitted %v", name, i, r, emitted[i])
+	return map[string]engine.Sampling{"greedy": engine.Greedy(24), "sampled": sampled, "cut": cut}
+}
+
+// TestAnyBatch: tokens and log-probs have the same bits alone, in any batch, with any cache that holds the longest, and
+// in chunks of any size.
+func TestAnyBatch(t *testing.T) {
+	m := model(t)
+	for name, s := range samplings() {
+		t.Run(name, func(t *testing.T) {
+			all := requests(11, s)
+			want := generate(t, m, engine.Options{}, all)
+			for _, o := range []engine.Options{
+				{MaxRunning: 1}, {MaxRunning: 3, ChunkTokens: 3}, {MaxRunning: 5, ChunkTokens: 17, CacheTokens: 64},
+				{Threads: 2},
+			} {
+				for i, got := range generate(t, m, o, all) {
+					if fmt.Sprint(got) != fmt.Sprint(want[i]) {
+						t.Errorf("%+v, request %d:\n%v\n%v", o, i, got, want[i])
+					}
 				}
 			}
-			return results
-		}
-		want := generate(engine.Options{}, all)
-		for _, o := range []engine.Options{{MaxRunning: 1}, {MaxRunning: 3, ChunkTokens: 3},
-			{MaxRunning: 5, ChunkTokens: 17, CacheTokens: 64}, {Threads: 2}} {
-			got := generate(o, all)
-			for i := range want {
-				if fmt.Sprint(got[i]) != fmt.Sprint(want[i]) {
-					t.Errorf("%s, %+v, request %d:\n%v\n%v", name, o, i, got[i], want[i])
+			for i := range all {
+				alone := generate(t, m, engine.Options{}, all[i:i+1])
+				if fmt.Sprint(alone[0]) != fmt.Sprint(want[i]) {
+					t.Errorf("request %d alone:\n%v\n%v", i, alone[0], want[i])
 				}
 			}
+		})
+	}
+}
+
+// TestLogProbsOfTraining: log-probs are those of a pass over the whole text, unless a penalty changes them.
+func TestLogProbsOfTraining(t *testing.T) {
+	m := model(t)
+	for name, s := range samplings() {
+		if s.RepetitionPenalty != 1 {
+			continue
 		}
-		for i := range all {
-			if alone := generate(engine.Options{}, all[i:i+1]); fmt.Sprint(alone[0]) != fmt.Sprint(want[i]) {
-				t.Errorf("%s, request %d alone:\n%v\n%v", name, i, alone[0], want[i])
+		t.Run(name, func(t *testing.T) {
+			all := requests(11, s)
+			for i, r := range generate(t, m, engine.Options{}, all) {
+				text := slices.Concat(all[i].Prompt, r.Tokens)
+				w := m.NewTraining(len(text))
+				if err := m.Forward(w, lm.Batch{IDs: text, Starts: []int32{0, int32(len(text))}}); err != nil {
+					t.Fatal(err)
+				}
+				var targets []lm.Target
+				for k := range r.Tokens {
+					at := len(all[i].Prompt) + k
+					targets = append(targets, lm.Target{Row: int32(at - 1), Token: text[at]})
+				}
+				logProbs, temperature := make([]float32, len(targets)), float32(1)
+				if s.Temperature > 0 {
+					temperature = float32(s.Temperature)
+				}
+				m.LogProbs(w, logProbs, nil, targets, temperature)
+				if !slices.Equal(logProbs, r.LogProbs) {
+					t.Errorf("request %d: log-probs %v, in training %v", i, r.LogProbs, logProbs)
+				}
 			}
-		}
-		if name == "cut" {
-			continue // its log-probs are after the penalty
-		}
-		for i, r := range want {
-			text := slices.Concat(all[i].Prompt, r.Tokens)
-			w := m.NewTraining(len(text))
-			if err := m.Forward(w, lm.Batch{IDs: text, Starts: []int32{0, int32(len(text))}}); err != nil {
-				t.Fatal(err)
-			}
-			var targets []lm.Target
-			for k := range r.Tokens {
-				at := len(all[i].Prompt) + k
-				targets = append(targets, lm.Target{Row: int32(at - 1), Token: text[at]})
-			}
-			logProbs, temperature := make([]float32, len(targets)), float32(1)
-			if s.Temperature > 0 {
-				temperature = float32(s.Temperature)
-			}
-			m.LogProbs(w, logProbs, nil, targets, temperature)
-			if !slices.Equal(logProbs, r.LogProbs) {
-				t.Errorf("%s, request %d: log-probs %v, in training %v", name, i, r.LogProbs, logProbs)
-			}
-		}
+		})
 	}
 }
 
@@ -202,20 +225,27 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// nextLogProbs returns the log-probability of every token behind the prompt.
+func nextLogProbs(t *testing.T, m *lm.Model, prompt []int32, temperature float32) []float32 {
+	t.Helper()
+	w := m.NewTraining(len(prompt))
+	if err := m.Forward(w, lm.Batch{IDs: prompt, Starts: []int32{0, int32(len(prompt))}}); err != nil {
+		t.Fatal(err)
+	}
+	logProbs, targets := make([]float32, vocab), make([]lm.Target, vocab)
+	for id := range targets {
+		targets[id] = lm.Target{Row: int32(len(prompt) - 1), Token: int32(id)}
+	}
+	m.LogProbs(w, logProbs, nil, targets, temperature)
+	return logProbs
+}
+
 // TestFrequencies: tokens come as often as softmax(logits/temperature) says, within top_k and top_p.
 func TestFrequencies(t *testing.T) {
 	m := model(t)
 	prompt := []int32{4, 2}
-	w := m.NewTraining(2)
-	if err := m.Forward(w, lm.Batch{IDs: prompt, Starts: []int32{0, 2}}); err != nil {
-		t.Fatal(err)
-	}
 	const temperature = 0.7
-	logProbs, targets := make([]float32, vocab), make([]lm.Target, vocab)
-	for id := range targets {
-		targets[id] = lm.Target{Row: 1, Token: int32(id)}
-	}
-	m.LogProbs(w, logProbs, nil, targets, temperature)
+	logProbs := nextLogProbs(t, m, prompt, temperature)
 	byProb := make([]int, vocab)
 	for id := range byProb {
 		byProb[id] = id

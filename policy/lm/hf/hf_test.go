@@ -23,21 +23,46 @@ func minimal(family, more string) string {
 		"num_attention_heads": 4, "num_key_value_heads": 4, "max_position_embeddings": 64` + more + `}`
 }
 
-func TestConfigForms(t *testing.T) {
-	base := lm.Config{Vocab: 31, Hidden: 16, Layers: 2, Heads: 4, KVHeads: 4, HeadDim: 4, Intermediate: 12, Eps: 1e-6,
-		MaxPositions: 64,
-		Rope:         lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: 0.02}
-	with := func(f lm.Family, change func(c *lm.Config)) lm.Config {
-		c := base
-		c.Family = f
-		change(&c)
-		return c
+// A form is the text of a config.json and what it means.
+type form struct {
+	text string
+	want lm.Config
+}
+
+// parseAll parses each form, writes it and parses it again.
+func parseAll(t *testing.T, forms []form) {
+	t.Helper()
+	for _, c := range forms {
+		got, err := hf.ParseConfig([]byte(c.text))
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		if fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%s\ngot  %+v\nwant %+v", c.text, got, c.want)
+		}
+		text, err := hf.FormatConfig(got, tensor.BF16, hf.Tokens{BOS: -1, Pad: -1, EOS: []int{2, 3}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := hf.ParseConfig(text); err != nil || fmt.Sprint(again) != fmt.Sprint(got) {
+			t.Errorf("written and read again: %+v, %v\nwant %+v", again, err, got)
+		}
 	}
+}
+
+// with returns what a minimal config.json means, in a family, with a change.
+func with(f lm.Family, change func(c *lm.Config)) lm.Config {
+	c := lm.Config{Family: f, Vocab: 31, Hidden: 16, Layers: 2, Heads: 4, KVHeads: 4, HeadDim: 4, Intermediate: 12,
+		Eps: 1e-6, MaxPositions: 64, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: 0.02}
+	change(&c)
+	return c
+}
+
+// TestConfigOfLlama: every form of Llama's config.json, its four kinds of rotary positions among them.
+func TestConfigOfLlama(t *testing.T) {
 	llama3 := lm.Rope{Theta: 5e5, Type: lm.RopeLlama3, Factor: 8, LowFreqFactor: 1, HighFreqFactor: 4, Original: 64}
-	for _, c := range []struct {
-		text string
-		want lm.Config
-	}{
+	parseAll(t, []form{
 		{minimal("llama", ""), with(lm.Llama, func(*lm.Config) {})},
 		{minimal("llama",
 			`, "num_key_value_heads": 2, "attention_bias": true, "mlp_bias": true, "rms_norm_eps": 1e-5, "tie_word_embeddings": true,
@@ -56,6 +81,12 @@ func TestConfigForms(t *testing.T) {
 		})},
 		{minimal("llama", `, "rope_scaling": {"type": "linear", "factor": 2.5}`),
 			with(lm.Llama, func(c *lm.Config) { c.Rope.Type, c.Rope.Factor = lm.RopeLinear, 2.5 })},
+	})
+}
+
+// TestConfigOfQwen2: Qwen2 has biases, YaRN, and a window in some layers or in none.
+func TestConfigOfQwen2(t *testing.T) {
+	parseAll(t, []form{
 		{minimal("qwen2", `, "max_position_embeddings": 256, "rope_scaling": {"type": "yarn", "factor": 4, `+
 			`"original_max_position_embeddings": 64}`),
 			with(lm.Qwen2, func(c *lm.Config) {
@@ -74,11 +105,29 @@ func TestConfigForms(t *testing.T) {
 		{minimal("qwen2", `, "use_sliding_window": true, "num_hidden_layers": 29`), // max_window_layers 28
 			with(lm.Qwen2, func(c *lm.Config) { c.QKVBias, c.Layers, c.Window = true, 29, 4096 })},
 		{minimal("qwen2", `, "use_sliding_window": true`), with(lm.Qwen2, func(c *lm.Config) { c.QKVBias = true })},
+	})
+}
+
+// TestConfigOfMistral: Mistral has a window unless it is null.
+func TestConfigOfMistral(t *testing.T) {
+	parseAll(t, []form{
 		{minimal("mistral", ""), with(lm.Mistral, func(c *lm.Config) { c.Window = 4096 })},
 		{minimal("mistral", `, "sliding_window": 99`), with(lm.Mistral, func(c *lm.Config) { c.Window = 99 })},
 		{minimal("mistral", `, "num_key_value_heads": null`), with(lm.Mistral, func(c *lm.Config) { c.Window = 4096 })},
 		{minimal("mistral", `, "sliding_window": null, "head_dim": null`), with(lm.Mistral, func(*lm.Config) {})},
+	})
+}
+
+// TestConfigOfQwen3: Qwen3 normalizes queries and keys.
+func TestConfigOfQwen3(t *testing.T) {
+	parseAll(t, []form{
 		{minimal("qwen3", ""), with(lm.Qwen3, func(c *lm.Config) { c.HeadDim, c.QKNorm = 128, true })},
+	})
+}
+
+// TestConfigOfExperts: experts in every layer or in some, with or without one that they share.
+func TestConfigOfExperts(t *testing.T) {
+	parseAll(t, []form{
 		{minimal("qwen3_moe", `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 6, `+
 			`"use_sliding_window": true`),
 			with(lm.Qwen3MoE, func(c *lm.Config) {
@@ -111,23 +160,7 @@ func TestConfigForms(t *testing.T) {
 				c.Eps, c.Rope.Theta = 1e-5, 1e6
 				c.Experts = lm.Experts{Count: 8, PerToken: 2, Intermediate: 12, Normalize: true, AuxCoef: 0.001}
 			})},
-	} {
-		got, err := hf.ParseConfig([]byte(c.text))
-		if err != nil {
-			t.Errorf("%s: %v", c.text, err)
-			continue
-		}
-		if fmt.Sprint(got) != fmt.Sprint(c.want) {
-			t.Errorf("%s\ngot  %+v\nwant %+v", c.text, got, c.want)
-		}
-		text, err := hf.FormatConfig(got, tensor.BF16, hf.Tokens{BOS: -1, Pad: -1, EOS: []int{2, 3}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if again, err := hf.ParseConfig(text); err != nil || fmt.Sprint(again) != fmt.Sprint(got) {
-			t.Errorf("written and read again: %+v, %v\nwant %+v", again, err, got)
-		}
-	}
+	})
 }
 
 // TestAbsentKeys: a configuration with the family alone has the sizes that transformers 5 gives it.

@@ -202,7 +202,10 @@ func TestBuiltinTemplates(t *testing.T) {
 			t.Errorf("%s of an answer without a question: %v", name, err)
 		}
 	}
-	// A tokenizer without a template gets the format of its special tokens.
+}
+
+// TestTemplateOfSpecialTokens: a tokenizer without a template gets the format of its special tokens.
+func TestTemplateOfSpecialTokens(t *testing.T) {
 	for name, want := range map[string]string{"llama3": "llama3", "llama2": "llama2"} {
 		k := load(t, name)
 		k.config.templates = nil
@@ -215,6 +218,10 @@ func TestBuiltinTemplates(t *testing.T) {
 		!strings.Contains(err.Error(), "the built-in formats are chatml, llama3, mistral, llama2") {
 		t.Errorf("gpt2: %v", err)
 	}
+}
+
+// TestNamedTemplates: a template is found by its name; without a name it is the default.
+func TestNamedTemplates(t *testing.T) {
 	named := &Tokenizer{config: config{templates: map[string]string{"default": "d", "tool_use": "t"}}}
 	for name, want := range map[string]string{"": "d", "tool_use": "t"} {
 		template, err := named.ChatTemplate(name)

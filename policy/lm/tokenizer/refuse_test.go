@@ -8,9 +8,33 @@ import (
 	"testing"
 )
 
-// Each error names the file, the key, what was found, and what is wanted.
-func TestRefused(t *testing.T) {
-	for _, c := range []struct{ key, value, want string }{
+// A refusal is a value of a key of tokenizer.json, "model." before the keys of model, and the error that it gets.
+type refusal struct{ key, value, want string }
+
+// refuse changes a good tokenizer.json in each way. The error names the file, the key, what was found, and what is
+// wanted.
+func refuse(t *testing.T, cases []refusal) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.want, func(t *testing.T) {
+			set, model := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+			if field, ok := strings.CutPrefix(c.key, "model."); ok {
+				model[field] = json.RawMessage(c.value)
+			} else {
+				set[c.key] = json.RawMessage(c.value)
+			}
+			_, err := changed(t, "gpt2", set, model)
+			if err == nil || !strings.HasPrefix(err.Error(), "tokenizer.json: ") ||
+				!strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s = %s:\n got %v\nwant %s", c.key, c.value, err, c.want)
+			}
+		})
+	}
+}
+
+// TestRefusedNormalizers: a normalizer that is not supported is refused.
+func TestRefusedNormalizers(t *testing.T) {
+	refuse(t, []refusal{
 		{"normalizer", `{"type": "Lowercase"}`,
 			`normalizer.type: "Lowercase": expected Sequence, NFC, NFD, Prepend, Replace (others are not supported)`},
 		{"normalizer", `{"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Precompiled"}]}`,
@@ -24,6 +48,12 @@ func TestRefused(t *testing.T) {
 		{"normalizer", `[1]`, `normalizer: [1]: expected an object`},
 		{"normalizer", strings.Repeat(`{"type": "Sequence", "normalizers": [`, 5) + strings.Repeat("]}", 5),
 			`expected Sequences at most 4 deep`},
+	})
+}
+
+// TestRefusedPreTokenizers: a pre-tokenizer that is not supported, or does not fit the decoder, is refused.
+func TestRefusedPreTokenizers(t *testing.T) {
+	refuse(t, []refusal{
 		{"pre_tokenizer", `{"type": "Whitespace"}`,
 			`pre_tokenizer.type: "Whitespace": expected Sequence, ByteLevel, Split, Digits, Metaspace`},
 		{"pre_tokenizer",
@@ -45,6 +75,12 @@ func TestRefused(t *testing.T) {
 			`pre_tokenizer.add_prefix_space: false: expected true with prepend_scheme first`},
 		{"pre_tokenizer", `null`, `decoder: {"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true}: ` +
 			`expected ByteLevel if and only if`},
+	})
+}
+
+// TestRefusedPostProcessors: a post-processor that is not supported is refused.
+func TestRefusedPostProcessors(t *testing.T) {
+	refuse(t, []refusal{
 		{"post_processor", `{"type": "BertProcessing"}`,
 			`post_processor.type: "BertProcessing": expected Sequence, ByteLevel, TemplateProcessing`},
 		{"post_processor", `{"type": "TemplateProcessing", "single": [{"Sequence": {"id": "B"}}]}`,
@@ -54,6 +90,12 @@ func TestRefused(t *testing.T) {
 		{"post_processor",
 			`{"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "x"}}], "special_tokens": {}}`,
 			`post_processor.special_tokens.x: missing: expected an object`},
+	})
+}
+
+// TestRefusedDecoders: a decoder that is not supported is refused.
+func TestRefusedDecoders(t *testing.T) {
+	refuse(t, []refusal{
 		{"decoder", `null`, `decoder: null: expected an object`},
 		{"decoder", `{"type": "WordPiece"}`,
 			`decoder.type: "WordPiece": expected Sequence, ByteLevel, Replace, Metaspace, ByteFallback, Fuse, Strip`},
@@ -67,6 +109,12 @@ func TestRefused(t *testing.T) {
 			`decoder.content: "": expected one character`},
 		{"decoder", `{"type": "Strip", "content": " ", "start": -1, "stop": 0}`,
 			`decoder.start: -1: expected a number`},
+	})
+}
+
+// TestRefusedAddedTokens: added tokens with an id or a flag that cannot be are refused.
+func TestRefusedAddedTokens(t *testing.T) {
+	refuse(t, []refusal{
 		{"added_tokens", `{}`, `added_tokens: {}: expected a list`},
 		{"added_tokens", `[{"id": 5, "content": "x"}]`,
 			`added_tokens[0].id: 5: expected 87, which the vocabulary has for "x"`},
@@ -78,6 +126,12 @@ func TestRefused(t *testing.T) {
 		{"added_tokens", `[{"id": 1.5, "content": "<x>"}]`, `added_tokens[0].id: 1.5: expected a token id`},
 		{"added_tokens", `[{"id": 900, "content": "<x>", "lstrip": 1}]`,
 			`added_tokens[0].lstrip: 1: expected true or false`},
+	})
+}
+
+// TestRefusedModels: a model other than byte-pair encoding, and one with a wrong vocabulary, is refused.
+func TestRefusedModels(t *testing.T) {
+	refuse(t, []refusal{
 		{"model", `null`, `model: null: expected an object`},
 		{"model.type", `"Unigram"`, `model.type: "Unigram": expected BPE`},
 		{"model.dropout", `0.1`, `model.dropout: 0.1: expected null, 0.0`},
@@ -90,6 +144,12 @@ func TestRefused(t *testing.T) {
 		{"model.vocab", `{"a": -3}`, `model.vocab["a"]: -3: expected a token id from 0 to 4194303`},
 		{"model.vocab", `{"a": 99999999}`, `model.vocab["a"]: 99999999: expected a token id from 0 to 4194303`},
 		{"model.vocab", `{"a": "0"}`, `model.vocab: {"a":"0"}: expected an object with an id for each token`},
+	})
+}
+
+// TestRefusedMerges: merges that are not of two tokens of the vocabulary are refused.
+func TestRefusedMerges(t *testing.T) {
+	refuse(t, []refusal{
 		{"model.merges", `null`, `model.merges: null: expected a list of texts or of pairs`},
 		{"model.merges", `["a"]`, `model.merges[0]: "a": expected two tokens`},
 		{"model.merges", `["a b c"]`, `model.merges[0]: "a b c": expected two tokens`},
@@ -98,18 +158,7 @@ func TestRefused(t *testing.T) {
 		{"model.merges", `["a nothing"]`, `model.merges[0]: "a", "nothing": expected two tokens of model.vocab`},
 		{"model.merges", `["z q"]`,
 			`model.merges[0]: "z", "q": expected two tokens that are one of model.vocab together`},
-	} {
-		set, model := map[string]json.RawMessage{}, map[string]json.RawMessage{}
-		if field, ok := strings.CutPrefix(c.key, "model."); ok {
-			model[field] = json.RawMessage(c.value)
-		} else {
-			set[c.key] = json.RawMessage(c.value)
-		}
-		_, err := changed(t, "gpt2", set, model)
-		if err == nil || !strings.HasPrefix(err.Error(), "tokenizer.json: ") || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s = %s:\n got %v\nwant %s", c.key, c.value, err, c.want)
-		}
-	}
+	})
 }
 
 func TestRefusedFiles(t *testing.T) {
