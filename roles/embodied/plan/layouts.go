@@ -52,7 +52,7 @@ func (p *Plan) trajectoryFields(n int) []tensor.Field {
 	if p.OffPolicy || p.Offline {
 		return play.TransitionFields(p.Spec, p.Chunks, p.Epochs*p.Steps, n, p.fallible())
 	}
-	fs := append(play.TrajectoryFields(p.Spec, p.Chunks, p.logProbs, p.rewardsPerSample, p.memoryLen, p.latentLen,
+	fs := append(play.TrajectoryFields(p.Spec, p.Chunks, p.logProbs, p.rewardsPerSample, p.hiddenLen, p.latentLen,
 		p.Epochs*p.Steps, n, !p.AutoReset || p.fallible()), p.inferredFields(n)...)
 	if p.Config.Algorithm.LossType == "decoupled_actor_critic" {
 		fs = append(fs, tensor.Field{Name: algo.FieldVersion, DType: tensor.I64, Shape: []int{p.Epochs * p.Steps, n}})

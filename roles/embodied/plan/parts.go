@@ -105,7 +105,7 @@ func (d *Draft) tryPolicy() {
 			return
 		}
 	}
-	d.memoryLen, d.latentLen, d.paramBytes = policy.HiddenLen(pol), policy.LatentLen(pol), 4*len(pol.Params().Data)
+	d.hiddenLen, d.latentLen, d.paramBytes = policy.HiddenLen(pol), policy.LatentLen(pol), 4*len(pol.Params().Data)
 	d.checkSequences()
 }
 
@@ -116,7 +116,7 @@ func (d *Draft) checkSequences() {
 		return
 	}
 	length, model := c.Algorithm.SequenceLength, c.Actor.Model.ModelType
-	if d.memoryLen == 0 {
+	if d.hiddenLen == 0 {
 		d.found.Want(length == 0, "algorithm.sequence_length", length, "0 (model_type "+model+" remembers nothing)")
 		return
 	}

@@ -30,7 +30,7 @@ type Plan struct {
 	RolloutsAtMost   int  // rollouts that actors may choose from for one update
 	Chunks, logProbs int  // C actions per sample, with L log-probs
 	rewardsPerSample int  // rewards of a sample: C if each action has its own, else 1
-	memoryLen        int  // length of the hidden state
+	hiddenLen        int  // length of the hidden state
 	latentLen        int  // length of the denoising chain of an action
 	paramBytes       int  // bytes of one copy of the parameters
 	AutoReset        bool // training environments begin new episodes by themselves

@@ -78,7 +78,7 @@ func (r *RolloutBuilder) Begin(dicts []tensor.Dict, step uint64) {
 		p.terminated, p.truncated = d.Must(algo.FieldTerminated), d.Must(algo.FieldTruncated)
 		p.mask, _ = d.Get(algo.FieldMask)
 		p.status, _ = d.Get(algo.FieldStatus)
-		p.memory, _ = d.Get(policy.HiddenState)
+		p.hidden, _ = d.Get(policy.HiddenState)
 		p.latent, _ = d.Get(observedLatent)
 	}
 	for i := range r.noise.Step {
@@ -125,8 +125,8 @@ func (r *RolloutBuilder) Act(t int, obs tensor.Dict, fresh bool) (policy.Act, er
 		if !p.mask.IsZero() {
 			p.markLive(t, fresh, r.Idles)
 		}
-		if !p.memory.IsZero() {
-			record(p.memory, t, r.Hidden.rows, p.lo)
+		if !p.hidden.IsZero() {
+			record(p.hidden, t, r.Hidden.rows, p.lo)
 		}
 		if !p.latent.IsZero() {
 			record(p.latent, t, act.Latent, p.lo)

@@ -54,7 +54,7 @@ func (m *HiddenState) Clear() { m.rows.Zero() }
 // Save returns the hidden states; an empty Dict if the policy is not recurrent.
 func (m *HiddenState) Save() (d tensor.Dict) {
 	if !m.rows.IsZero() {
-		d.Set("memory", m.rows)
+		d.Set(policy.HiddenState, m.rows)
 	}
 	return d
 }
@@ -64,9 +64,9 @@ func (m *HiddenState) Load(d tensor.Dict) error {
 	if m.rows.IsZero() {
 		return nil
 	}
-	from, ok := d.Get("memory")
+	from, ok := d.Get(policy.HiddenState)
 	if !ok || !from.SameShape(m.rows) {
-		return fmt.Errorf("saved memory %v, expected %v", from, m.rows)
+		return fmt.Errorf("saved hidden state %v, expected %v", from, m.rows)
 	}
 	m.rows.CopyFrom(from)
 	return nil

@@ -13,7 +13,7 @@ type part struct {
 	nextObs               []tensor.Tensor
 	action, reward        tensor.Tensor
 	logProb, value, next  tensor.Tensor // the zero Tensor in transitions
-	memory                tensor.Tensor // hidden states [T, n, M]; the zero Tensor if the policy is not recurrent
+	hidden                tensor.Tensor // hidden states [T, n, M]; the zero Tensor if the policy is not recurrent
 	latent                tensor.Tensor // denoising chains [T, n, K]; the zero Tensor without them
 	terminated, truncated tensor.Tensor
 	mask                  tensor.Tensor // the zero Tensor if every step counts

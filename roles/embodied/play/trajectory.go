@@ -10,10 +10,10 @@ import (
 )
 
 // TrajectoryFields returns the tensors of a trajectory of t steps of n environments, as channels name them. Samples
-// are chunks of C actions with L log-probs. rewards is 1, or C if each action has its own reward. memory is the
+// are chunks of C actions with L log-probs. rewards is 1, or C if each action has its own reward. hidden is the
 // length of the hidden state, and latent that of an action's denoising chain; 0 without them. mask adds a mask of
 // the steps to train on.
-func TrajectoryFields(spec env.Spec, chunks, logProbs, rewards, memory, latent, t, n int, mask bool) []tensor.Field {
+func TrajectoryFields(spec env.Spec, chunks, logProbs, rewards, hidden, latent, t, n int, mask bool) []tensor.Field {
 	action := spec.Action
 	each := []int{t, n}
 	if rewards > 1 {
@@ -26,8 +26,8 @@ func TrajectoryFields(spec env.Spec, chunks, logProbs, rewards, memory, latent, 
 	if mask {
 		fs = append(fs, tensor.Field{Name: algo.FieldMask, DType: tensor.U8, Shape: []int{t, n}})
 	}
-	if memory > 0 {
-		fs = append(fs, tensor.Field{Name: policy.HiddenState, DType: tensor.F32, Shape: []int{t, n, memory}})
+	if hidden > 0 {
+		fs = append(fs, tensor.Field{Name: policy.HiddenState, DType: tensor.F32, Shape: []int{t, n, hidden}})
 	}
 	return append(fs,
 		tensor.Field{Name: algo.FieldAction, DType: action.DType, Shape: []int{t, n, chunks, action.Dim()}},
