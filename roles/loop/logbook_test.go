@@ -21,12 +21,35 @@ import (
 	"github.com/rlinf/rlinf/roles/task"
 )
 
+// reportOf returns the report of an iteration: a loss of step+1, step mod 3 episodes, another figure from the fifth
+// iteration on, and sometimes evaluations and lost episodes.
+func reportOf(step int64, evaluates bool) loop.Report {
+	x := float64(step + 1)
+	r := loop.Report{Times: make([]float64, len(loop.Phases)), Names: []string{"actor/loss"}, Values: []float64{x},
+		Rollouts: step + 1}
+	r.Times[loop.WholeStep] = x / 2
+	if step >= 4 {
+		r.Names, r.Values = append(r.Names, "rollout/late"), append(r.Values, -x)
+	}
+	for range step % 3 {
+		r.Episodes = env.AppendRows(r.Episodes, []env.Episode{{Env: int(x), Len: 1, Return: 10 * x}})
+	}
+	if evaluates {
+		r.Evals = env.AppendRows(nil,
+			[]env.Episode{{Len: 1, Return: 100 * x}, {Aborted: step == 3, Len: 1, Return: 100 * x}})
+	}
+	if step == 3 || step >= 8 {
+		r.Episodes = env.AppendRows(r.Episodes, []env.Episode{{Aborted: true, Len: 1}, {Aborted: true}})
+	}
+	return r
+}
+
 // With log_interval 3 a line is the mean of three iterations, or of what came since the line before: evaluations and
 // checkpoints (here every 4th) have one, and the end.
 func TestLogInterval(t *testing.T) {
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "cluster.component_placement={actor: 0, env: 0, rollout: 0}",
-		"runner.max_epochs=12", "runner.logger.log_interval=3",
-		"runner.val_check_interval=4", "runner.save_interval=4", "runner.logger.logger_backends=[]")
+		"runner.max_epochs=12", "runner.logger.log_interval=3", "runner.val_check_interval=4", "runner.save_interval=4",
+		"runner.logger.logger_backends=[]")
 	j, err := task.Tasks{embodied.Task{}}.Plan(cfg, rolestest.Registries(), make([]int, 1))
 	if err != nil {
 		t.Fatal(err)
@@ -42,23 +65,7 @@ func TestLogInterval(t *testing.T) {
 		t.Fatal(err)
 	}
 	for step := range int64(10) {
-		x := float64(step + 1)
-		r := loop.Report{Times: make([]float64, len(loop.Phases)), Names: []string{"actor/loss"}, Values: []float64{x},
-			Rollouts: step + 1}
-		r.Times[loop.WholeStep] = x / 2
-		if step >= 4 { // one that some iterations have not
-			r.Names, r.Values = append(r.Names, "rollout/late"), append(r.Values, -x)
-		}
-		for range step % 3 { // and as many episodes
-			r.Episodes = env.AppendRows(r.Episodes, []env.Episode{{Env: int(x), Len: 1, Return: 10 * x}})
-		}
-		if j.Common().EvaluatesAt(step + 1) {
-			r.Evals = env.AppendRows(nil,
-				[]env.Episode{{Len: 1, Return: 100 * x}, {Aborted: step == 3, Len: 1, Return: 100 * x}})
-		}
-		if step == 3 || step >= 8 {
-			r.Episodes = env.AppendRows(r.Episodes, []env.Episode{{Aborted: true, Len: 1}, {Aborted: true}})
-		}
+		r := reportOf(step, j.Common().EvaluatesAt(step+1))
 		if err := book.Record(step+1, &r); err != nil {
 			t.Fatal(err)
 		}
@@ -72,23 +79,7 @@ func TestLogInterval(t *testing.T) {
 	if err := book.Close(); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(folder.Metrics())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for line := range bytes.Lines(text) {
-		var m map[string]any
-		if err := json.Unmarshal(line, &m); err != nil {
-			t.Fatal(err)
-		}
-		steps := float64(stepsOf(j))
-		got = append(got, fmt.Sprint(m["step"], m["env/steps"].(float64)/steps, m["train/actor/loss"],
-			m["rollout/late"], m["env/num_trajectories"],
-			m["eval/return"], m["time/step"], m["time/env_steps_per_second"].(float64)/steps, m["env/num_lost"],
-			m["eval/num_lost"]))
-	}
-	want := []string{
+	got, want := linesOf(t, folder.Metrics(), float64(stepsOf(j))), []string{
 		fmt.Sprint(3.0, 3.0, 2.0, nil, 3.0, nil, 1.0, 1.0, nil, nil),
 		fmt.Sprint(4.0, 4.0, 4.0, nil, 0.0, 400.0, 2.0, 0.5, 2.0, 1.0),
 		fmt.Sprint(6.0, 6.0, 5.5, -5.5, 3.0, nil, 2.75, 1/2.75, nil, nil),
@@ -99,6 +90,26 @@ func TestLogInterval(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("lines:\n%q\nwant\n%q", got, want)
 	}
+}
+
+// linesOf returns ten figures of each line of metrics; those of environment steps are divided by the steps of an
+// iteration.
+func linesOf(t *testing.T, path string, steps float64) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		var m map[string]any
+		if err := json.Unmarshal(line, &m); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, fmt.Sprint(m["step"], m["env/steps"].(float64)/steps, m["train/actor/loss"],
+			m["rollout/late"], m["env/num_trajectories"], m["eval/return"], m["time/step"],
+			m["time/env_steps_per_second"].(float64)/steps, m["env/num_lost"], m["eval/num_lost"]))
+	}
+	return all
 }
 
 // TensorBoard's x axis is iterations, or environment steps, and it has the configuration as a text.

@@ -101,49 +101,55 @@ func TestSharesComeBack(t *testing.T) {
 	}
 }
 
-// A run that goes on with its environments divided in another way has the same episodes.
-func TestShardsTakeUpTheStateOfOtherShards(t *testing.T) {
+// newShards returns stages of CartPole that hold sizes environments each, one behind the other.
+func newShards(t *testing.T, sizes ...int) (shards []*play.Stage) {
+	t.Helper()
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.Seed, cfg.TotalNumEnvs, cfg.FrameStack = "CartPole-v1", 3, 12, 2
-	shards := func(sizes ...int) (ss []*play.Stage) {
-		first := 0
-		for _, n := range sizes {
-			s, err := play.NewStage(all.Registry(), cfg, env.Train, first, n, 1)
-			if err != nil {
+	first := 0
+	for _, n := range sizes {
+		s, err := play.NewStage(all.Registry(), cfg, env.Train, first, n, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shards = append(shards, s)
+		first += n
+	}
+	return shards
+}
+
+// playShards takes the steps from..to-1, with actions that depend on the step and the environment alone. It returns all
+// observations that were acted on, rewards and ends, step by step, those of all environments in their order.
+func playShards(t *testing.T, shards []*play.Stage, from, to int) []byte {
+	t.Helper()
+	var obs, reward, terminated []byte
+	for step := from; step < to; step++ {
+		e := 0
+		for _, s := range shards {
+			if err := s.Begin(); err != nil {
 				t.Fatal(err)
 			}
-			ss = append(ss, s)
-			first += n
-		}
-		return ss
-	}
-	before, resumed := shards(6, 6), shards(4, 1, 7)
-	play := func(ss []*play.Stage, from, to int) []byte {
-		var obs, reward, terminated []byte // step by step, the rows of all environments in their order
-		for step := from; step < to; step++ {
-			e := 0
-			for _, s := range ss {
-				if err := s.Begin(); err != nil {
-					t.Fatal(err)
-				}
-				obs = append(obs, s.Now.Obs.Must("state").Bytes()...) // what is acted on: what was saved, at first
-				for i := range s.Action.Must("action").I32() {
-					s.Action.Must("action").I32()[i] = int32((step + e) * 7 / 5 % 2)
-					e++
-				}
-				if err := s.Step(); err != nil {
-					t.Fatal(err)
-				}
-				reward = append(reward, s.Now.Reward.Bytes()...)
-				terminated = append(terminated, s.Now.Terminated.Bytes()...)
+			obs = append(obs, s.Now.Obs.Must("state").Bytes()...)
+			for i := range s.Action.Must("action").I32() {
+				s.Action.Must("action").I32()[i] = int32((step + e) * 7 / 5 % 2)
+				e++
 			}
+			if err := s.Step(); err != nil {
+				t.Fatal(err)
+			}
+			reward = append(reward, s.Now.Reward.Bytes()...)
+			terminated = append(terminated, s.Now.Terminated.Bytes()...)
 		}
-		return slices.Concat(obs, reward, terminated)
 	}
-	play(before, 0, 50)
+	return slices.Concat(obs, reward, terminated)
+}
+
+// saveShards returns the joined state of the shards, and takes their episodes so far.
+func saveShards(t *testing.T, shards []*play.Stage) member.State {
+	t.Helper()
 	var shares []member.Share
 	lo := 0
-	for _, s := range before {
+	for _, s := range shards {
 		d, err := s.Save()
 		if err != nil {
 			t.Fatal(err)
@@ -156,14 +162,22 @@ func TestShardsTakeUpTheStateOfOtherShards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lo = 0
+	return st
+}
+
+// A run that goes on with its environments divided in another way has the same episodes.
+func TestShardsTakeUpTheStateOfOtherShards(t *testing.T) {
+	before, resumed := newShards(t, 6, 6), newShards(t, 4, 1, 7)
+	playShards(t, before, 0, 50)
+	st := saveShards(t, before)
+	lo := 0
 	for _, s := range resumed {
 		if err := s.Load(st.Envs.Slice(lo, lo+s.Vec.Len())); err != nil {
 			t.Fatal(err)
 		}
 		lo += s.Vec.Len()
 	}
-	if a, b := play(before, 50, 200), play(resumed, 50, 200); !bytes.Equal(a, b) {
+	if a, b := playShards(t, before, 50, 200), playShards(t, resumed, 50, 200); !bytes.Equal(a, b) {
 		t.Error("environments taken up by shards of other sizes go on in another way")
 	}
 	var a, b []env.Episode
@@ -173,8 +187,8 @@ func TestShardsTakeUpTheStateOfOtherShards(t *testing.T) {
 	for _, s := range resumed {
 		b = append(b, s.Episodes.Take()...)
 	}
-	if x, y := env.Summarize(a), env.Summarize(b); !reflect.DeepEqual(x, y) || x.NumTrajectories == 0 ||
-		fmt.Sprint(a) != fmt.Sprint(b) {
+	x, y := env.Summarize(a), env.Summarize(b)
+	if !reflect.DeepEqual(x, y) || x.NumTrajectories == 0 || fmt.Sprint(a) != fmt.Sprint(b) {
 		t.Errorf("episodes %+v, of the shards that went on %+v", y, x)
 	}
 	wrong := st.Envs.Slice(0, 3)

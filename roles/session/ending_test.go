@@ -13,21 +13,66 @@ import (
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
 
-// The last lines say where the run and its checkpoint are, and the commands that go on with it.
-func TestLastLines(t *testing.T) {
+// A lastLines is an end of a run, and what it says. The run has the checkpoint of step 4 if it is saved, and a metric
+// of training unless it is mute.
+type lastLines struct {
+	name   string
+	status runfolder.Status
+	saved  bool
+	mute   bool
+	end    ending
+	set    func(e *ending)
+	want   string
+}
+
+// sayLast compares the last lines of each run.
+func sayLast(t *testing.T, cases []lastLines) {
+	t.Helper()
 	cartpoleFile, err := filepath.Abs(rolestest.Cartpole)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir())
-	for _, c := range []struct {
-		name   string
-		status runfolder.Status
-		saved  bool
-		end    ending
-		set    func(e *ending)
-		want   string
-	}{
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			e := c.end
+			e.cfg, _ = rolestest.MustLoad(t, cartpoleFile, "runner.max_epochs=4", "runner.logger.log_path=my runs",
+				"runner.logger.experiment_name=a", "runner.val_check_interval=2")
+			if c.set != nil {
+				c.set(&e)
+			}
+			if err := os.RemoveAll("my runs"); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.MkdirAll("my runs/a/checkpoints", 0o777); err != nil {
+				t.Fatal(err)
+			}
+			metric := `{"step":4,"env/return":1}` + "\n"
+			if e.cfg.FineTunes() {
+				metric = `{"step":4,"train/sft/loss":1}` + "\n"
+			}
+			if !c.mute {
+				if err := os.WriteFile("my runs/a/metrics.jsonl", []byte(metric), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.saved {
+				if err := os.Symlink("global_step_4", "my runs/a/checkpoints/latest"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var out strings.Builder
+			e.write(&out, c.status, 4, "after step 4")
+			if got := "\n" + out.String(); got != c.want {
+				t.Errorf("got%s\nwant%s", got, c.want)
+			}
+		})
+	}
+}
+
+// The last lines of a run that is done say where it and its checkpoint are, and the commands that go on with it.
+func TestLastLinesWhenDone(t *testing.T) {
+	sayLast(t, []lastLines{
 		{name: "done", status: runfolder.Done, saved: true, end: ending{program: "./rlinf", most: 4}, want: `
 run         my runs/a: done after step 4
 checkpoint  my runs/a/checkpoints/global_step_4
@@ -46,6 +91,38 @@ evaluate    ./rlinf eval -c 'my runs/a/config.yaml'
 inspect     ./rlinf compare 'my runs/a'
             tensorboard --logdir 'my runs/a/tensorboard'
 `},
+		{name: "fine-tuning that validation ended", status: runfolder.Done, saved: true,
+			end: ending{program: "rlinf", most: 6},
+			set: func(e *ending) {
+				e.cfg.Runner.TaskType, e.cfg.Runner.Logger.LoggerBackends, e.cfg.Runner.EarlyStop.Enabled =
+					config.TaskSFT, nil, true
+				e.cfg.Data.ValDataPaths = []string{"val.jsonl"}
+			}, want: `
+run         my runs/a: done after step 4
+checkpoint  my runs/a/checkpoints/global_step_4
+resume      rlinf -c 'my runs/a/config.yaml' --resume auto runner.early_stop.enabled=false
+evaluate    rlinf eval -c 'my runs/a/config.yaml'
+inspect     rlinf compare 'my runs/a'
+`},
+		{name: "fine-tuning that max_steps ended", status: runfolder.Done, saved: true,
+			end: ending{program: "rlinf", most: 4},
+			set: func(e *ending) {
+				e.cfg.Runner.TaskType, e.cfg.Runner.MaxSteps = config.TaskSFT, 4
+				e.cfg.Runner.Logger.LoggerBackends = nil
+				e.cfg.Actor.Optim.LRScheduler, e.cfg.Actor.Optim.TotalTrainingSteps = algo.ScheduleLinear, 4
+			}, want: `
+run         my runs/a: done after step 4
+checkpoint  my runs/a/checkpoints/global_step_4
+resume      rlinf -c 'my runs/a/config.yaml' --resume auto runner.max_epochs=8 runner.max_steps=8
+inspect     rlinf compare 'my runs/a'
+`},
+		{name: "of a sweep", status: runfolder.Done, saved: true, want: "\n"},
+	})
+}
+
+// The last lines of a run that was stopped or failed say how to go on, or to begin anew where nothing was saved.
+func TestLastLinesWhenStopped(t *testing.T) {
+	sayLast(t, []lastLines{
 		{name: "stopped under a launcher", status: runfolder.Checkpointed, saved: true,
 			end: ending{program: "rlinf", launch: "mpirun -np 3 "},
 			set: func(e *ending) { e.cfg.Runner.ValCheckInterval, e.cfg.Runner.Logger.LoggerBackends = -1, nil },
@@ -63,12 +140,18 @@ checkpoint  none
 rerun       rlinf -c 'my runs/a/config.yaml' -np 4
 inspect     rlinf compare 'my runs/a'
 `},
-		{name: "before the first episode ended", status: runfolder.Failed, end: ending{program: "rlinf"},
+		{name: "before the first episode ended", status: runfolder.Failed, mute: true, end: ending{program: "rlinf"},
 			set: func(e *ending) { e.cfg.Runner.Logger.LoggerBackends = nil }, want: `
 run         my runs/a: failed after step 4
 checkpoint  none
 rerun       rlinf -c 'my runs/a/config.yaml'
 `},
+	})
+}
+
+// The last lines of a run with other programs, in another folder, or that still runs give its own commands.
+func TestLastLinesElsewhere(t *testing.T) {
+	sayLast(t, []lastLines{
 		{name: "with other programs", status: runfolder.Interrupted, saved: true, end: ending{program: "rlinf"},
 			set: func(e *ending) {
 				e.cfg.Runner.Logger.LoggerBackends = nil
@@ -87,31 +170,6 @@ checkpoint  my runs/a/checkpoints/global_step_4
 evaluate    rlinf eval -c 'my runs/a/config.yaml'
 inspect     rlinf compare 'my runs/a'
 `},
-		{name: "fine-tuning that validation ended", status: runfolder.Done, saved: true,
-			end: ending{program: "rlinf", most: 6},
-			set: func(e *ending) {
-				e.cfg.Runner.TaskType, e.cfg.Runner.Logger.LoggerBackends, e.cfg.Runner.EarlyStop.Enabled =
-					config.TaskSFT, nil, true
-				e.cfg.Data.ValDataPaths = []string{"val.jsonl"}
-			}, want: `
-run         my runs/a: done after step 4
-checkpoint  my runs/a/checkpoints/global_step_4
-resume      rlinf -c 'my runs/a/config.yaml' --resume auto runner.early_stop.enabled=false
-evaluate    rlinf eval -c 'my runs/a/config.yaml'
-inspect     rlinf compare 'my runs/a'
-`},
-		{name: "fine-tuning that max_steps ended", status: runfolder.Done, saved: true,
-			end: ending{program: "rlinf", most: 4},
-			set: func(e *ending) {
-				e.cfg.Runner.TaskType, e.cfg.Runner.Logger.LoggerBackends, e.cfg.Runner.MaxSteps = config.TaskSFT, nil,
-					4
-				e.cfg.Actor.Optim.LRScheduler, e.cfg.Actor.Optim.TotalTrainingSteps = algo.ScheduleLinear, 4
-			}, want: `
-run         my runs/a: done after step 4
-checkpoint  my runs/a/checkpoints/global_step_4
-resume      rlinf -c 'my runs/a/config.yaml' --resume auto runner.max_epochs=8 runner.max_steps=8
-inspect     rlinf compare 'my runs/a'
-`},
 		{name: "in another folder", status: runfolder.Failed, saved: true,
 			end: ending{program: "rlinf", place: " runner.logger.log_path='my runs'"},
 			set: func(e *ending) { e.cfg.Runner.Logger.LoggerBackends = nil }, want: `
@@ -121,41 +179,7 @@ resume      rlinf -c 'my runs/a/config.yaml' --resume auto runner.logger.log_pat
 evaluate    rlinf eval -c 'my runs/a/config.yaml' runner.logger.log_path='my runs'
 inspect     rlinf compare 'my runs/a'
 `},
-		{name: "of a sweep", status: runfolder.Done, saved: true, want: "\n"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			e := c.end
-			e.cfg, _ = rolestest.MustLoad(t, cartpoleFile, "runner.max_epochs=4", "runner.logger.log_path=my runs",
-				"runner.logger.experiment_name=a",
-				"runner.val_check_interval=2")
-			if c.set != nil {
-				c.set(&e)
-			}
-			if err := os.RemoveAll("my runs"); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.MkdirAll("my runs/a/checkpoints", 0o777); err != nil {
-				t.Fatal(err)
-			}
-			if name := map[bool]string{true: "train/sft/loss",
-				false: "env/return"}[e.cfg.FineTunes()]; c.name != "before the first episode ended" {
-				if err := os.WriteFile("my runs/a/metrics.jsonl", []byte(`{"step":4,"`+name+`":1}`+"\n"),
-					0o666); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if c.saved {
-				if err := os.Symlink("global_step_4", "my runs/a/checkpoints/latest"); err != nil {
-					t.Fatal(err)
-				}
-			}
-			var out strings.Builder
-			e.write(&out, c.status, 4, "after step 4")
-			if got := "\n" + out.String(); got != c.want {
-				t.Errorf("got%s\nwant%s", got, c.want)
-			}
-		})
-	}
+	})
 }
 
 func TestQuote(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/rlinf/rlinf/algo"
@@ -135,6 +136,107 @@ func TestCollectGoesOn(t *testing.T) {
 	}
 }
 
+// A recorded is a recording of n environments, and what happens when its actions are taken again.
+type recorded struct {
+	*testing.T
+	n, chunk int
+	d        tensor.Dict
+	pol      policy.Policy
+	work     policy.Work
+	vec      env.Vec
+	seeder   *env.Seeder
+	out      *env.Step
+	cuts     int // episodes that were truncated
+}
+
+// newRecorded collects a recording of so many steps and begins to play it again.
+func newRecorded(t *testing.T, cfg env.Config, pol policy.Policy, n, chunk, steps int) *recorded {
+	t.Helper()
+	d := collect(t, newCollector(t, cfg, pol), steps, true)
+	vec, err := all.Registry().New(cfg, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &recorded{T: t, n: n, chunk: chunk, d: d, pol: pol, work: pol.NewWork(n), vec: vec,
+		seeder: env.NewSeeder(cfg, env.Train, 0, n), out: vec.Spec().NewStep(n, chunk)}
+	if err := vec.Reset(nil, r.seeder.Next(), r.out); err != nil {
+		t.Fatal(err)
+	}
+	r.seeder.Started(nil)
+	return r
+}
+
+// near checks numbers up to rounding.
+func (r *recorded) near(at int, what string, got, want []float32) {
+	r.Helper()
+	for i := range want {
+		if math.Abs(float64(got[i]-want[i])) > 1e-4*(1+math.Abs(float64(want[i]))) {
+			r.Fatalf("step %d: %s %v, want %v", at, what, got, want)
+		}
+	}
+}
+
+// step checks what was recorded before the action at a step, and takes the action.
+func (r *recorded) step(at int) {
+	r.Helper()
+	action := r.d.Must("action").At(at)
+	if !bytes.Equal(r.d.Must("observation.state").At(at).Bytes(), r.out.Obs.Must("state").Bytes()) {
+		r.Fatalf("step %d: the observation is not what the recorded actions lead to", at)
+	}
+	ev, err := r.pol.Evaluate(r.work, r.out.Obs, action)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.near(at, "log-probs", r.d.Must("sample_log_prob").At(at).F32(), ev.LogProb.F32())
+	r.near(at, "values", r.d.Must("value").At(at).F32(), ev.Value.F32())
+
+	var taken tensor.Dict
+	taken.Set("action", action.Clone())
+	policy.ClipAction(r.vec.Spec().Action, taken.Must("action"), action)
+	if err := r.vec.Step(taken, r.seeder.Next(), r.out); err != nil {
+		r.Fatal(err)
+	}
+	r.seeder.Observe(r.out)
+}
+
+// value returns the policy's values of observations.
+func (r *recorded) value(obs tensor.Dict) []float32 {
+	r.Helper()
+	v, err := r.pol.Value(r.work, obs)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return slices.Clone(v.F32())
+}
+
+// results checks the reward, the ends and the next value of each environment, as they were recorded for a step.
+func (r *recorded) results(at int) {
+	r.Helper()
+	d, next, final := r.d, r.value(r.out.Obs), r.value(r.out.FinalObs)
+	for e := range r.n {
+		var reward float32
+		var terminated, truncated byte
+		for k := e * r.chunk; k < (e+1)*r.chunk; k++ {
+			reward += r.out.Reward.F32()[k]
+			terminated |= r.out.Terminated.U8()[k]
+			truncated |= r.out.Truncated.U8()[k]
+		}
+		i := at*r.n + e
+		r.near(at, "reward", d.Must("reward").F32()[i:i+1], []float32{reward})
+		if d.Must("terminated").U8()[i] != terminated || d.Must("truncated").U8()[i] != truncated {
+			r.Fatalf("step %d, environment %d: flags %d %d, want %d %d", at, e,
+				d.Must("terminated").U8()[i], d.Must("truncated").U8()[i], terminated, truncated)
+		}
+		if truncated != 0 {
+			r.cuts++
+			next[e] = final[e]
+		}
+		if terminated == 0 {
+			r.near(at, "next value", d.Must("next_value").F32()[i:i+1], next[e:e+1])
+		}
+	}
+}
+
 // TestCollectRecordsWhatHappened: in a recording the observations follow from the actions, log-probs and values are the
 // policy's, and next values are those of the next observations.
 func TestCollectRecordsWhatHappened(t *testing.T) {
@@ -142,7 +244,7 @@ func TestCollectRecordsWhatHappened(t *testing.T) {
 		name   string
 		env    string
 		change func(*policy.Config)
-		c, l   int
+		c, l   int // actions and log-probs in a chunk
 	}{
 		{"one choice", "CartPole-v1", nil, 1, 1},
 		{"chunks of three", "CartPole-v1", func(p *policy.Config) {
@@ -154,81 +256,16 @@ func TestCollectRecordsWhatHappened(t *testing.T) {
 			const n, steps = 4, 60
 			cfg := rolestest.EnvConfig(c.env, n)
 			cfg.MaxEpisodeSteps = 15
-			pol := rolestest.NewPolicy(t, cfg, 1, c.change)
-			d := collect(t, newCollector(t, cfg, pol), steps, true)
-			action, logProb := d.Must("action"), d.Must("sample_log_prob")
+			r := newRecorded(t, cfg, rolestest.NewPolicy(t, cfg, 1, c.change), n, c.c, steps)
+			action, logProb := r.d.Must("action"), r.d.Must("sample_log_prob")
 			if action.Dim(2) != c.c || logProb.Dim(2) != c.l {
 				t.Fatalf("actions %v with log-probs %v, want chunks of %d with %d", action, logProb, c.c, c.l)
 			}
-			vec, err := all.Registry().New(cfg, n)
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, seeder, work := vec.Spec().NewStep(n, c.c), env.NewSeeder(cfg, env.Train, 0, n), pol.NewWork(n)
-			if err := vec.Reset(nil, seeder.Next(), out); err != nil {
-				t.Fatal(err)
-			}
-			seeder.Started(nil)
-			cuts := 0
 			for at := range steps {
-				near := func(what string, got, want []float32) {
-					t.Helper()
-					for i := range want {
-						if math.Abs(float64(got[i]-want[i])) > 1e-4*(1+math.Abs(float64(want[i]))) {
-							t.Fatalf("step %d: %s %v, want %v", at, what, got, want)
-						}
-					}
-				}
-				if !bytes.Equal(d.Must("observation.state").At(at).Bytes(), out.Obs.Must("state").Bytes()) {
-					t.Fatalf("step %d: the observation is not what the recorded actions lead to", at)
-				}
-				ev, err := pol.Evaluate(work, out.Obs, action.At(at))
-				if err != nil {
-					t.Fatal(err)
-				}
-				near("log-probs", logProb.At(at).F32(), ev.LogProb.F32())
-				near("values", d.Must("value").At(at).F32(), ev.Value.F32())
-
-				var taken tensor.Dict
-				taken.Set("action", action.At(at).Clone())
-				policy.ClipAction(vec.Spec().Action, taken.Must("action"), action.At(at))
-				if err := vec.Step(taken, seeder.Next(), out); err != nil {
-					t.Fatal(err)
-				}
-				seeder.Observe(out)
-				after, err := pol.Value(work, out.Obs)
-				if err != nil {
-					t.Fatal(err)
-				}
-				next := append([]float32(nil), after.F32()...)
-				final, err := pol.Value(work, out.FinalObs)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for e := range n {
-					var reward float32
-					var terminated, truncated byte
-					for k := e * c.c; k < (e+1)*c.c; k++ {
-						reward += out.Reward.F32()[k]
-						terminated |= out.Terminated.U8()[k]
-						truncated |= out.Truncated.U8()[k]
-					}
-					i := at*n + e
-					near("reward", d.Must("reward").F32()[i:i+1], []float32{reward})
-					if d.Must("terminated").U8()[i] != terminated || d.Must("truncated").U8()[i] != truncated {
-						t.Fatalf("step %d, environment %d: flags %d %d, want %d %d", at, e,
-							d.Must("terminated").U8()[i], d.Must("truncated").U8()[i], terminated, truncated)
-					}
-					if truncated != 0 {
-						cuts++
-						next[e] = final.F32()[e]
-					}
-					if terminated == 0 {
-						near("next value", d.Must("next_value").F32()[i:i+1], next[e:e+1])
-					}
-				}
+				r.step(at)
+				r.results(at)
 			}
-			if cuts == 0 {
+			if r.cuts == 0 {
 				t.Error("no episode was truncated: the test sees too little")
 			}
 		})

@@ -39,6 +39,70 @@ func newRecurrent(t testing.TB, cfg env.Config, change func(*policy.Config)) pol
 	return pol
 }
 
+// A replay steps environments as recordings say, and keeps the policy's hidden state by hand: zeros where an episode
+// begins.
+type replay struct {
+	*testing.T
+	pol    policy.Policy
+	work   policy.Work
+	vec    env.Vec
+	seeder *env.Seeder
+	out    *env.Step
+	memory tensor.Tensor
+}
+
+// newReplay begins with the second episodes of n environments: the first ones were dropped.
+func newReplay(t *testing.T, cfg env.Config, pol policy.Policy, n int) *replay {
+	t.Helper()
+	vec, err := all.Registry().New(cfg, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &replay{t, pol, pol.NewWork(n), vec, env.NewSeeder(cfg, env.Train, 0, n), vec.Spec().NewStep(n, 1),
+		tensor.New(tensor.F32, n, policy.HiddenLen(pol))}
+	r.seeder.Started(nil)
+	if err := vec.Reset(nil, r.seeder.Next(), r.out); err != nil {
+		t.Fatal(err)
+	}
+	r.seeder.Started(nil)
+	return r
+}
+
+// value returns the policy's values of observations behind the hidden state.
+func (r *replay) value(obs tensor.Dict) []float32 {
+	r.Helper()
+	v, err := r.pol.Value(r.work, with(obs, r.memory))
+	if err != nil {
+		r.Fatal(err)
+	}
+	return slices.Clone(v.F32())
+}
+
+// step takes the recorded action. It returns the values before it, those of the last observations, and those of the
+// next ones, in which an episode may begin.
+func (r *replay) step(action tensor.Tensor) (now, final, next []float32) {
+	r.Helper()
+	act, err := r.pol.Forward(r.work, with(r.out.Obs, r.memory), policy.Deterministic, policy.Noise{})
+	if err != nil {
+		r.Fatal(err)
+	}
+	now = slices.Clone(act.Value.F32())
+	r.memory.CopyFrom(act.Hidden)
+	var taken tensor.Dict
+	taken.Set("action", action)
+	if err := r.vec.Step(taken, r.seeder.Next(), r.out); err != nil {
+		r.Fatal(err)
+	}
+	r.seeder.Observe(r.out)
+	final = r.value(r.out.FinalObs)
+	for e := range r.memory.Dim(0) {
+		if _, ended := r.out.Took(e); ended {
+			r.memory.At(e).Zero()
+		}
+	}
+	return now, final, r.value(r.out.Obs)
+}
+
 // TestMemoryIsRecorded: recordings equal those of a policy whose hidden state is kept by hand: zeros where an episode
 // begins, and the state after its last step for the value of its last observation.
 func TestMemoryIsRecorded(t *testing.T) {
@@ -50,60 +114,26 @@ func TestMemoryIsRecorded(t *testing.T) {
 	collect(t, c, 7, true) // with a reset, nothing of it is remembered
 	d := collect(t, c, steps/2, true)
 	rest := collect(t, c, steps/2, false)
-	vec, err := all.Registry().New(cfg, n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, seeder, work := vec.Spec().NewStep(n, 1), env.NewSeeder(cfg, env.Train, 0, n), pol.NewWork(n)
-	seeder.Started(nil) // the first episodes were dropped
-	if err := vec.Reset(nil, seeder.Next(), out); err != nil {
-		t.Fatal(err)
-	}
-	seeder.Started(nil)
-	memory := tensor.New(tensor.F32, n, policy.HiddenLen(pol))
-	value := func(obs tensor.Dict) []float32 {
-		v, err := pol.Value(work, with(obs, memory))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return slices.Clone(v.F32())
-	}
+	r := newReplay(t, cfg, pol, n)
 	cuts := 0
 	for at := range steps {
 		if at == steps/2 {
 			d = rest
 		}
 		i := at % (steps / 2)
-		if !bytes.Equal(d.Must("memory").At(i).Bytes(), memory.Bytes()) {
-			t.Fatalf("step %d: remembered %v, want %v", at, d.Must("memory").At(i).F32(), memory.F32())
+		if !bytes.Equal(d.Must("memory").At(i).Bytes(), r.memory.Bytes()) {
+			t.Fatalf("step %d: remembered %v, want %v", at, d.Must("memory").At(i).F32(), r.memory.F32())
 		}
-		act, err := pol.Forward(work, with(out.Obs, memory), policy.Deterministic, policy.Noise{})
-		if err != nil {
-			t.Fatal(err)
+		now, final, next := r.step(d.Must("action").At(i))
+		if !slices.Equal(d.Must("value").At(i).F32(), now) {
+			t.Fatalf("step %d: values %v, want %v", at, d.Must("value").At(i).F32(), now)
 		}
-		if !slices.Equal(d.Must("value").At(i).F32(), act.Value.F32()) {
-			t.Fatalf("step %d: values %v, want %v", at, d.Must("value").At(i).F32(), act.Value.F32())
-		}
-		memory.CopyFrom(act.Hidden)
-		var taken tensor.Dict
-		taken.Set("action", d.Must("action").At(i))
-		if err := vec.Step(taken, seeder.Next(), out); err != nil {
-			t.Fatal(err)
-		}
-		seeder.Observe(out)
-		final := value(out.FinalObs)
 		for e := range n {
-			if _, ended := out.Took(e); ended {
-				memory.At(e).Zero()
-			}
-		}
-		next := value(out.Obs)
-		for e := range n {
-			if out.Terminated.U8()[e] != 0 {
+			if r.out.Terminated.U8()[e] != 0 {
 				continue
 			}
 			want := next[e]
-			if out.Truncated.U8()[e] != 0 {
+			if r.out.Truncated.U8()[e] != 0 {
 				cuts++
 				want = final[e]
 			}
@@ -173,24 +203,31 @@ func TestSequencesAreWhatWasPlayed(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for i, name := range m.Names {
-					switch x := m.Values[i]; name {
-					case "actor/ratio_abs", "actor/approx_kl":
-						if x != 0 {
-							t.Errorf("round %d: %s is %v, want 0", round, name, x)
-						}
-					case "actor/kl_loss":
-						if round == 0 && x != 0 || round > 0 && x == 0 {
-							t.Errorf("round %d: %s is %v", round, name, x)
-						}
-					case "actor/grad_norm":
-						if !(x > 0) {
-							t.Errorf("round %d: %s is %v", round, name, x)
-						}
-					}
-				}
+				thoughtThen(t, round, m.Names, m.Values)
 			}
 		})
+	}
+}
+
+// thoughtThen checks that an update finds the policy as it was in the rollout, and from the second round on another
+// policy than the first.
+func thoughtThen(t *testing.T, round int, names []string, values []float64) {
+	t.Helper()
+	for i, name := range names {
+		switch x := values[i]; name {
+		case "actor/ratio_abs", "actor/approx_kl":
+			if x != 0 {
+				t.Errorf("round %d: %s is %v, want 0", round, name, x)
+			}
+		case "actor/kl_loss":
+			if round == 0 && x != 0 || round > 0 && x == 0 {
+				t.Errorf("round %d: %s is %v", round, name, x)
+			}
+		case "actor/grad_norm":
+			if !(x > 0) {
+				t.Errorf("round %d: %s is %v", round, name, x)
+			}
+		}
 	}
 }
 

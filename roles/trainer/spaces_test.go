@@ -187,26 +187,32 @@ func TestLearnsFromEverything(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := algo.Setup{Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), Seed: 1, Steps: 16,
-				Envs: 32, GlobalBatch: 128}
-			s.Config.Gamma, s.Config.UpdateEpoch = 0, 4
-			s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 5e-3, 0, 0.5
-			cfg, net := rolestest.EnvConfig("Panel-v0", 1), policy.DefaultConfig()
-			net.HiddenSizes, net.NormalizeObservations = []int{32}, true
-			c.change(&s, &cfg, &net)
-			s.CriticOptim, s.Config.OffPolicy.EntropyTuning.Optim = s.Optim, s.Optim
-			cfg.TotalNumEnvs = s.Envs
-			smooth := s.Config.AdvType == "embodied_sac"
-			reg := env.NewRegistry()
-			reg.Add("Panel-v0", func(cfg env.Config, n int) (env.Vec, error) {
-				return env.NewEpisodic(&panel{things: c.things, smooth: smooth, right: make([][]int, n),
-					rand: make([]philox.Stream, n)}, cfg), nil
-			})
-			s.Policy = policyFor(t, reg, cfg, net)
-			before, after := learn(t, reg, cfg, s, c.rounds)
-			if before > 4 || after < 7 { // not to see one of the things costs more than 1
-				t.Errorf("evaluation %.1f of 8 before, %.1f after: want at most 4, at least 7", before, after)
-			}
+			learnPanel(t, c.things, c.rounds, c.change)
 		})
+	}
+}
+
+// learnPanel trains a policy that sees these things of a panel, and evaluates it before and after.
+func learnPanel(t *testing.T, things []string, rounds int, change func(*algo.Setup, *env.Config, *policy.Config)) {
+	t.Helper()
+	s := algo.Setup{Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), Seed: 1, Steps: 16,
+		Envs: 32, GlobalBatch: 128}
+	s.Config.Gamma, s.Config.UpdateEpoch = 0, 4
+	s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 5e-3, 0, 0.5
+	cfg, net := rolestest.EnvConfig("Panel-v0", 1), policy.DefaultConfig()
+	net.HiddenSizes, net.NormalizeObservations = []int{32}, true
+	change(&s, &cfg, &net)
+	s.CriticOptim, s.Config.OffPolicy.EntropyTuning.Optim = s.Optim, s.Optim
+	cfg.TotalNumEnvs = s.Envs
+	smooth := s.Config.AdvType == "embodied_sac"
+	reg := env.NewRegistry()
+	reg.Add("Panel-v0", func(cfg env.Config, n int) (env.Vec, error) {
+		return env.NewEpisodic(&panel{things: things, smooth: smooth, right: make([][]int, n),
+			rand: make([]philox.Stream, n)}, cfg), nil
+	})
+	s.Policy = policyFor(t, reg, cfg, net)
+	before, after := learn(t, reg, cfg, s, rounds)
+	if before > 4 || after < 7 { // not to see one of the things costs more than 1
+		t.Errorf("evaluation %.1f of 8 before, %.1f after: want at most 4, at least 7", before, after)
 	}
 }

@@ -65,13 +65,14 @@ func ones(set int) (n int) {
 	return n
 }
 
-// TestExam asks a small model, whose answers are right if the first token is a multiple of 3, and unparsable if it is
-// one more. The sums of two halves of the questions are those of all.
-func TestExam(t *testing.T) {
-	m, err := lm.New(new(nn.Params[float32]), lm.Config{Family: lm.Qwen2, Vocab: 8, Hidden: 16, Layers: 1, Heads: 2,
-		KVHeads: 1, HeadDim: 8,
-		Intermediate: 16, Eps: 1e-6, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, Tied: true, InitRange: 0.5},
-		lm.Options{})
+// newExam returns an exam of a small model, whose answers are right if the first token is a multiple of 3, and
+// unparsable if it is one more. What the model says is appended to seen.
+func newExam(t *testing.T, seen *[]answer.Response) Exam {
+	t.Helper()
+	m, err := lm.New(new(nn.Params[float32]), lm.Config{
+		Family: lm.Qwen2, Vocab: 8, Hidden: 16, Layers: 1, Heads: 2, KVHeads: 1, HeadDim: 8, Intermediate: 16,
+		Eps: 1e-6, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, Tied: true, InitRange: 0.5,
+	}, lm.Options{})
 	if err == nil {
 		err = m.Alloc(tensor.Heap)
 	}
@@ -93,36 +94,29 @@ func TestExam(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var seen []answer.Response
 	x := Exam{Engine: e, Grader: grader, Greedy: engine.Greedy(3), Sampled: engine.Greedy(3), Samples: 5,
 		Respond: func(q *answer.Question, sample int, tokens []int32, stopped bool) answer.Response {
 			r := answer.Response{Question: q, Sample: sample, Tokens: tokens, Text: fmt.Sprint(tokens[0] % 3),
 				Ended: stopped}
-			seen = append(seen, r)
+			*seen = append(*seen, r)
 			return r
 		}}
-	counted := map[int][]int{} // by the number of answers
-	x.Progress = func(what string, done, total int) { counted[total] = append(counted[total], done) }
 	x.Sampled.Temperature, x.Sampled.Seed = 1.5, 4
 	x.Greedy.Stop, x.Sampled.Stop = []int32{7}, []int32{7}
-	var questions []answer.Question
+	return x
+}
+
+// nineQuestions returns questions with numbers from 0 to 8.
+func nineQuestions() (questions []answer.Question) {
 	for i := range 9 {
 		questions = append(questions, answer.Question{Number: int64(i), Prompt: []int32{int32(i % 7), 3, int32(i % 5)},
-			Text:      fmt.Sprint("what is ", i),
-			Solutions: []string{"4", "four"}})
+			Text: fmt.Sprint("what is ", i), Solutions: []string{"4", "four"}})
 	}
-	sums, shown, err := x.Take(t.Context(), questions, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for total, done := range counted {
-		if len(done) != total+1 || done[total] != total || total != 9 && total != 45 {
-			t.Errorf("of %d answers %v were counted", total, done)
-		}
-	}
-	if len(counted) != 2 {
-		t.Errorf("%d counts, expected those of greedy and of sampled answers", len(counted))
-	}
+	return questions
+}
+
+// countByHand returns the metrics of an exam of nine questions: of a greedy answer to each, and of five others to each.
+func countByHand(seen []answer.Response) map[string]float64 {
 	want := map[string]float64{}
 	right := make([]float64, 6)
 	perQuestion := make([]int, 9)
@@ -149,6 +143,30 @@ func TestExam(t *testing.T) {
 		right[c]++
 	}
 	want["eval/pass@2"], want["eval/pass@4"], want["eval/pass@5"] = PassAt(2, right), PassAt(4, right), PassAt(5, right)
+	return want
+}
+
+// TestExam: the metrics are those that are counted by hand, every answer is reported as it comes, and as many are shown
+// as were asked for.
+func TestExam(t *testing.T) {
+	var seen []answer.Response
+	x := newExam(t, &seen)
+	counted := map[int][]int{} // by the number of answers
+	x.Progress = func(what string, done, total int) { counted[total] = append(counted[total], done) }
+	questions := nineQuestions()
+	sums, shown, err := x.Take(t.Context(), questions, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for total, done := range counted {
+		if len(done) != total+1 || done[total] != total || total != 9 && total != 45 {
+			t.Errorf("of %d answers %v were counted", total, done)
+		}
+	}
+	if len(counted) != 2 {
+		t.Errorf("%d counts, expected those of greedy and of sampled answers", len(counted))
+	}
+	want := countByHand(seen)
 	names, values := Metrics(sums)
 	if len(names) != 11 {
 		t.Errorf("metrics %v, want %v", names, want)
@@ -164,19 +182,25 @@ func TestExam(t *testing.T) {
 	if len(shown) != 2 || shown[1].Response.Question != &questions[1] {
 		t.Errorf("%d shown", len(shown))
 	}
-	first, _, err := x.Take(t.Context(), questions[:4], 0)
-	if err != nil {
-		t.Fatal(err)
+}
+
+// TestExamInParts: the sums of two parts of the questions are those of all.
+func TestExamInParts(t *testing.T) {
+	x := newExam(t, new([]answer.Response))
+	take := func(questions []answer.Question) []float64 {
+		sums, _, err := x.Take(t.Context(), questions, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sums
 	}
-	second, _, err := x.Take(t.Context(), questions[4:], 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	questions := nineQuestions()
+	whole, first, second := take(questions), take(questions[:4]), take(questions[4:])
 	for i := range first {
 		first[i] += second[i]
 	}
-	if !slices.Equal(first, sums) {
-		t.Errorf("two halves make %v, the whole %v", first, sums)
+	if !slices.Equal(first, whole) {
+		t.Errorf("two halves make %v, the whole %v", first, whole)
 	}
 }
 
