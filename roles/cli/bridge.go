@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -49,12 +48,10 @@ func runBridgeCheck(c *cli.Context, reg config.Registries) (int, error) {
 		Timeout: c.Duration("timeout"), Only: c.String("rule"), By: reg.Programs}
 	switch {
 	case len(check.Command) == 0:
-		return 0, config.UsageError{Err: errors.New("bridge check: expected a command, as in rlinf bridge check -- " +
-			"python3 tank.py")}
+		return 0, config.Usagef("bridge check: expected a command, as in rlinf bridge check -- python3 tank.py")
 	case len(check.Rules()) == 0:
-		return 0, config.UsageError{Err: fmt.Errorf("bridge check: --rule %q: expected text from the name of a "+
-			"rule, one of\n  %s",
-			check.Only, strings.Join(external.Check{}.Rules(), "\n  "))}
+		return 0, config.Usagef("bridge check: --rule %q: expected text from the name of a rule, one of\n  %s",
+			check.Only, strings.Join(external.Check{}.Rules(), "\n  "))
 	}
 	out := c.App.Writer
 	rules, skipped := 0, 0
@@ -88,8 +85,8 @@ func runBridgeCheck(c *cli.Context, reg config.Registries) (int, error) {
 func runBridgeServe(c *cli.Context, reg config.Registries) error {
 	address := os.Getenv("RLB_ADDR")
 	if address == "" {
-		return config.UsageError{Err: errors.New("no RLB_ADDR: rlinf sets it for the command of env.train.external; " +
-			"else it says where rlinf listens, as unix:/path")}
+		return config.Usagef("no RLB_ADDR: rlinf sets it for the command of env.train.external; else it says where " +
+			"rlinf listens, as unix:/path")
 	}
 	cfg, err := args.Config(c, reg, c.App.ErrWriter)
 	if err != nil {

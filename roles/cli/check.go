@@ -56,7 +56,7 @@ func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	}
 	text := v.Text(path, given)
 	if err != nil {
-		return config.UsageError{Err: fmt.Errorf("%w\n%s", err, text)}
+		return config.Usagef("%w\n%s", err, text)
 	}
 	fmt.Fprintln(c.App.Writer, text)
 	return nil

@@ -47,33 +47,31 @@ func runCompare(c *cli.Context, reg config.Registries) (int, error) {
 	write, ok := map[string]func(io.Writer) error{"table": t.Write, "md": t.WriteMarkdown}[c.String("format")]
 	switch {
 	case !c.Args().Present():
-		return 0, config.UsageError{Err: errors.New("compare: expected the folders of runs or of sweeps, or files of " +
-			"kept results")}
+		return 0, config.Usagef("compare: expected the folders of runs or of sweeps, or files of kept results")
 	case !ok:
-		return 0, config.UsageError{Err: fmt.Errorf("--format %s: expected table or md", c.String("format"))}
+		return 0, config.Usagef("--format %s: expected table or md", c.String("format"))
 	}
 	for flag, ending := range map[string]string{"out": ".svg", "keep": ".csv"} {
 		if path := c.String(flag); path != "" && filepath.Ext(path) != ending {
-			return 0, config.UsageError{Err: fmt.Errorf("--%s %s: expected a file with the ending %s", flag, path,
-				ending)}
+			return 0, config.Usagef("--%s %s: expected a file with the ending %s", flag, path, ending)
 		}
 	}
 	groups, by, ignored, err := loadGroups(c.Args().Slice(), t.Metric)
 	if err != nil {
-		return 0, config.UsageError{Err: fmt.Errorf("compare: %w", err)}
+		return 0, config.Usagef("compare: %w", err)
 	}
 	t.Groups, t.Metric = groups, by
 	for _, note := range append(ignored, notes(t.Groups)...) {
 		fmt.Fprintln(c.App.ErrWriter, note)
 	}
 	if !slices.ContainsFunc(t.Estimates(), func(e results.Estimate) bool { return e.N > 0 }) {
-		return 0, config.UsageError{Err: fmt.Errorf("--at %v: no run has %s there: expected a number of environment "+
-			"steps %s", t.At, t.Metric, stepsOf(t.Groups, t.Metric))}
+		return 0, config.Usagef("--at %v: no run has %s there: expected a number of environment steps %s", t.At,
+			t.Metric, stepsOf(t.Groups, t.Metric))
 	}
 	if path := c.String("keep"); path != "" {
 		kept, err := keptRuns(c.Args().Slice())
 		if err != nil {
-			return 0, config.UsageError{Err: fmt.Errorf("--keep: %w", err)}
+			return 0, config.Usagef("--keep: %w", err)
 		}
 		if err := durable.WriteFile(path, kept); err != nil {
 			return 0, fmt.Errorf("--keep: %w", err)

@@ -28,7 +28,7 @@ func runRender(c *cli.Context, reg config.Registries) error {
 	e := cfg.Env.Eval
 	e.VideoCfg.SaveVideo = true
 	if err := play.Drawable(reg.Envs, e); err != nil {
-		return config.UsageError{Err: fmt.Errorf("env.eval.video_cfg: %w", err)}
+		return config.Usagef("env.eval.video_cfg: %w", err)
 	}
 	n := min(e.VideoCfg.NumEnvs, e.TotalNumEnvs)
 	made := n

@@ -58,8 +58,7 @@ func (l *lines) String() string { return strings.Join(*l, " ") }
 func runSlurm(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	template := c.String("template")
 	if !slices.Contains(slurm.Names(), template) {
-		return config.UsageError{Err: fmt.Errorf("--template %s: expected one of %s", template,
-			strings.Join(slurm.Names(), ", "))}
+		return config.Usagef("--template %s: expected one of %s", template, strings.Join(slurm.Names(), ", "))
 	}
 	if err := checkSlurm(c); err != nil {
 		return config.UsageError{Err: err}

@@ -45,7 +45,7 @@ func runStatus(c *cli.Context, reg config.Registries) error {
 			err = writeRuns(c.App.Writer, reg, dir, runs)
 		}
 		if err != nil {
-			return config.UsageError{Err: fmt.Errorf("status: %w", err)}
+			return config.Usagef("status: %w", err)
 		}
 		all = append(all, runs...)
 	}

@@ -89,8 +89,7 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 	d.Spec = s.Vec.Spec()
 	d.fields = d.transitionFields()
 	if d.Noise > 0 && d.Spec.Action.Kind != env.Box {
-		return config.UsageError{Err: fmt.Errorf("--noise %g: %s takes choices, to which none can be added", d.Noise,
-			d.Spec.Name)}
+		return config.Usagef("--noise %g: %s takes choices, to which none can be added", d.Noise, d.Spec.Name)
 	}
 	if err := s.Begin(); err != nil {
 		return err
@@ -105,7 +104,7 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 	want, task := shares(d.Spec.TaskWeights, d.Episodes), d.Spec.InfoIndex(env.TaskNumber)
 	for left, t := d.Episodes, uint64(0); left > 0; t++ {
 		if err := env.Act(s.Vec, s.Action.Must(algo.FieldAction)); errors.Is(err, errors.ErrUnsupported) {
-			return config.UsageError{Err: fmt.Errorf("%w: expected environments that have one", err)}
+			return config.Usagef("%w: expected environments that have one", err)
 		} else if err != nil {
 			return config.UsageError{Err: err}
 		}
@@ -175,7 +174,7 @@ func FilmExpert(reg *env.Registry, cfg env.Config, file string) error {
 	cfg.VideoCfg.SaveVideo, cfg.VideoCfg.Format = true, strings.TrimPrefix(filepath.Ext(file), ".")
 	s, err := play.NewStage(reg, cfg, env.Eval, 0, min(cfg.VideoCfg.NumEnvs, cfg.TotalNumEnvs), 1)
 	if err != nil {
-		return config.UsageError{Err: fmt.Errorf("film the expert: %w", err)}
+		return config.Usagef("film the expert: %w", err)
 	}
 	defer s.Vec.Close()
 	s.Record(file, programs.Entry{})

@@ -24,8 +24,8 @@ import (
 func NoArguments(run func(*cli.Context) error) func(*cli.Context) error {
 	return func(c *cli.Context) error {
 		if word := c.Args().First(); c.Args().Present() {
-			return config.UsageError{Err: fmt.Errorf("%s: argument %q: expected none%s", c.Command.Name, word,
-				Meant(c.Command.Subcommands, word))}
+			return config.Usagef("%s: argument %q: expected none%s", c.Command.Name, word,
+				Meant(c.Command.Subcommands, word))
 		}
 		return run(c)
 	}
@@ -51,12 +51,12 @@ func ReadConfig(c *cli.Context, reg config.Registries, overrides []string, log i
 	}
 	path := c.String("config")
 	if path == "" {
-		return nil, config.UsageError{Err: errors.New("no configuration: expected -c FILE.yaml, for example -c " +
-			"configs/cartpole_ppo.yaml (rlinf help says more)")}
+		return nil, config.Usagef("no configuration: expected -c FILE.yaml, for example -c configs/cartpole_ppo.yaml " +
+			"(rlinf help says more)")
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if near := nearFile(path); near != "" {
-			return nil, config.UsageError{Err: fmt.Errorf("%s: no such file, did you mean %s?", path, near)}
+			return nil, config.Usagef("%s: no such file, did you mean %s?", path, near)
 		}
 	}
 	text, err := configText(c, path)
@@ -95,8 +95,7 @@ func configText(c *cli.Context, path string) ([]byte, error) {
 func CheckFile(c *cli.Context) error {
 	path := c.String("config")
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return config.UsageError{Err: fmt.Errorf("-c %s: expected a file, which %s names to others", path,
-			c.Command.Name)}
+		return config.Usagef("-c %s: expected a file, which %s names to others", path, c.Command.Name)
 	}
 	return nil
 }
@@ -104,8 +103,7 @@ func CheckFile(c *cli.Context) error {
 // CheckOut returns a usage error if the file of --out cannot be made. Commands call it before their work.
 func CheckOut(path string) error {
 	if err := durable.Writable(filepath.Dir(path)); err != nil {
-		return config.UsageError{Err: fmt.Errorf("--out %s: expected a file in a folder that can be written: %w", path,
-			err)}
+		return config.Usagef("--out %s: expected a file in a folder that can be written: %w", path, err)
 	}
 	return nil
 }
@@ -141,8 +139,8 @@ func checkGoroutineRanks(np int, have job.Available) error {
 	default:
 		return nil
 	}
-	return config.UsageError{Err: fmt.Errorf("%d ranks in one process: %s, or mpirun or srun to start them "+
-		"(-np, cluster.component_placement)", np, expected)}
+	return config.Usagef("%d ranks in one process: %s, or mpirun or srun to start them (-np, " +
+		"cluster.component_placement)", np, expected)
 }
 
 // DraftHere makes the draft of a job on the ranks that this process would start, and returns its mistakes. A job
@@ -174,8 +172,7 @@ func OpenWorld(c *cli.Context, cfg *config.Config, configErr error, log io.Write
 	if Launched() {
 		_, launcher := mpi.Launched()
 		if c.IsSet("np") {
-			return nil, config.UsageError{Err: fmt.Errorf("-np %d: %s has started the ranks already", c.Int("np"),
-				launcher)}
+			return nil, config.Usagef("-np %d: %s has started the ranks already", c.Int("np"), launcher)
 		}
 		options := mpi.Options{Log: log, Stalled: stalled}
 		if cfg != nil && cfg.Err() == nil {
@@ -212,8 +209,7 @@ func LocalRanks(c *cli.Context, cfg *config.Config) (int, error) {
 		np = max(np, runtime.NumCPU())
 	}
 	if np > config.MaxRanks {
-		return 0, config.UsageError{Err: fmt.Errorf("cluster.component_placement: expected at most %d ranks, not %d",
-			config.MaxRanks, np)}
+		return 0, config.Usagef("cluster.component_placement: expected at most %d ranks, not %d", config.MaxRanks, np)
 	}
 	return max(np, 1), nil
 }

@@ -66,5 +66,5 @@ func Filled(flags []cli.Flag) {
 
 func outside(name string, value any, form string, bounds ...any) error {
 	expected := fmt.Sprintf(form, bounds...)
-	return config.UsageError{Err: fmt.Errorf("%s %v: expected %s", dashed(name), value, expected)}
+	return config.Usagef("%s %v: expected %s", dashed(name), value, expected)
 }

@@ -20,7 +20,7 @@ func Unknown(commands []*cli.Command, word, what string) error {
 	if hint == "" {
 		hint = ", rlinf help lists the commands"
 	}
-	return config.UsageError{Err: fmt.Errorf("%q is no %s%s", word, what, hint)}
+	return config.Usagef("%q is no %s%s", word, what, hint)
 }
 
 // Meant returns a question whether the user meant the command that is most similar to word; "" if none is.
@@ -54,7 +54,7 @@ func checkOverride(c *cli.Context, word string) error {
 	root := c.Command.Name == "" || c.Command.Name == c.App.Name
 	if root && commandWord.MatchString(word) {
 		if keys.Nearest(word, []string{"train", "run"}) != "" {
-			return config.UsageError{Err: fmt.Errorf("%q is no command: rlinf -c FILE.yaml trains", word)}
+			return config.Usagef("%q is no command: rlinf -c FILE.yaml trains", word)
 		}
 		return Unknown(c.App.Commands, word, "command")
 	}
@@ -66,7 +66,7 @@ func checkOverride(c *cli.Context, word string) error {
 	} else if ext := filepath.Ext(word); ext == ".yaml" || ext == ".yml" {
 		want = "expected -c before the configuration: -c " + word
 	}
-	return config.UsageError{Err: fmt.Errorf("argument %q: %s", word, want)}
+	return config.Usagef("argument %q: %s", word, want)
 }
 
 // nearFile returns the configuration file that the user probably meant by path, which does not exist: path with the

@@ -22,7 +22,7 @@ type flags struct {
 // wrong keeps a mistake as a usage error.
 func (f *flags) wrong(format string, args ...any) {
 	if f.err == nil {
-		f.err = config.UsageError{Err: fmt.Errorf(format, args...)}
+		f.err = config.Usagef(format, args...)
 	}
 }
 

@@ -42,8 +42,7 @@ func dataUsage() string {
 // runData writes the problems of a task, and a tokenizer for them.
 func runData(c *cli.Context) error {
 	if c.Args().Len() != 1 {
-		return config.UsageError{Err: fmt.Errorf("data: %d arguments: expected the name of a task:\n%s", c.Args().Len(),
-			dataUsage())}
+		return config.Usagef("data: %d arguments: expected the name of a task:\n%s", c.Args().Len(), dataUsage())
 	}
 	t, err := text.TaskNamed(c.Args().First())
 	if err == nil {
@@ -53,13 +52,13 @@ func runData(c *cli.Context) error {
 		err = checkSlips(&t)
 	}
 	if err != nil {
-		return config.UsageError{Err: fmt.Errorf("data: %w", err)}
+		return config.Usagef("data: %w", err)
 	}
 	progress, stop := args.Progress(c, "making problems")
 	defer stop()
 	train, test, err := t.Generate(c.Uint64("seed"), c.Int("train"), c.Int("test"))
 	if err != nil {
-		return config.UsageError{Err: fmt.Errorf("data: %w", err)}
+		return config.Usagef("data: %w", err)
 	}
 	dir := c.String("out")
 	if dir == "" {

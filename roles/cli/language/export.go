@@ -34,27 +34,26 @@ func runExport(c *cli.Context, reg config.Registries) error {
 	dtype, ok := map[string]tensor.DType{"f32": tensor.F32, "bf16": tensor.BF16, "f16": tensor.F16}[c.String("dtype")]
 	switch {
 	case c.Args().Len() != 1:
-		return config.UsageError{Err: fmt.Errorf("export: %d arguments: expected a checkpoint or a run's folder",
-			c.Args().Len())}
+		return config.Usagef("export: %d arguments: expected a checkpoint or a run's folder", c.Args().Len())
 	case c.String("out") == "":
-		return config.UsageError{Err: fmt.Errorf("export: no folder: expected --out FOLDER")}
+		return config.Usagef("export: no folder: expected --out FOLDER")
 	case !ok:
-		return config.UsageError{Err: fmt.Errorf("export: --dtype %s: expected f32, bf16 or f16", c.String("dtype"))}
+		return config.Usagef("export: --dtype %s: expected f32, bf16 or f16", c.String("dtype"))
 	}
 	out := c.String("out")
 	if left, _ := os.ReadDir(out); len(left) > 0 {
-		return config.UsageError{Err: fmt.Errorf("export: --out %s: expected a folder without files", out)}
+		return config.Usagef("export: --out %s: expected a folder without files", out)
 	}
 	progress, stop := args.Progress(c, "loading the model")
 	defer stop()
 	m, l, cfg, err := loadTuned(c.Args().First(), reg)
 	if err != nil {
-		return config.UsageError{Err: fmt.Errorf("export: %w", err)}
+		return config.Usagef("export: %w", err)
 	}
 	progress.Phase("writing the model")
 	if c.Bool("adapter") {
 		if l.LoRA == nil {
-			return config.UsageError{Err: fmt.Errorf("export: --adapter: the model has no adapters (is_lora false)")}
+			return config.Usagef("export: --adapter: the model has no adapters (is_lora false)")
 		}
 		err = hf.SaveAdapter(m, out, cmp.Or(l.BaseWeights.Path, l.Base))
 	} else {

@@ -228,7 +228,7 @@ func (w *writer) answerFile(name string) error {
 		lines, requests = append(lines, line), append(requests, r)
 	}
 	if len(requests) == 0 {
-		return config.UsageError{Err: fmt.Errorf("--prompts %s: no line: expected a prompt in each", name)}
+		return config.Usagef("--prompts %s: no line: expected a prompt in each", name)
 	}
 	e, err := newEngine(w.c, w.model, w.tokens.Size(), requests)
 	if err != nil {

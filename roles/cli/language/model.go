@@ -55,7 +55,7 @@ func folder(c *cli.Context) (string, error) {
 	if dir := c.String("model"); dir != "" {
 		return dir, nil
 	}
-	return "", config.UsageError{Err: fmt.Errorf("%s: no folder: expected -m FOLDER", c.Command.Name)}
+	return "", config.Usagef("%s: no folder: expected -m FOLDER", c.Command.Name)
 }
 
 // loadModel loads the weights in a folder, and the adapters in the folder of --adapter, if it is given.
@@ -99,7 +99,7 @@ func loadModel(c *cli.Context, dir string) (*lm.Model, error) {
 // checkMemory returns an error if less than bytes of memory are available for what.
 func checkMemory(what string, bytes int) error {
 	if have := job.FindAvailable("/", 1); int64(bytes) > have.Free {
-		return config.UsageError{Err: fmt.Errorf("%s needs %s, and %v", what, job.Mebibytes(int64(bytes)), have)}
+		return config.Usagef("%s needs %s, and %v", what, job.Mebibytes(int64(bytes)), have)
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func checkMemory(what string, bytes int) error {
 func parseIDs(c *cli.Context, vocab int) ([]int32, error) {
 	text := c.String("ids")
 	wrong := func(format string, args ...any) error {
-		return config.UsageError{Err: fmt.Errorf("--ids: "+format, args...)}
+		return config.Usagef("--ids: "+format, args...)
 	}
 	if text == "" {
 		return nil, wrong("not given: expected token ids, as 5,17,3")

@@ -25,7 +25,7 @@ func runScore(c *cli.Context) error {
 		return err
 	}
 	if len(ids) < 2 {
-		return config.UsageError{Err: fmt.Errorf("--ids: %d token: expected at least 2", len(ids))}
+		return config.Usagef("--ids: %d token: expected at least 2", len(ids))
 	}
 	_, stop := args.Progress(c, "scoring")
 	defer stop()

@@ -79,9 +79,9 @@ func runTrain(c *cli.Context) error {
 	out, files := c.String("out"), c.Args().Slice()
 	switch {
 	case out == "":
-		return config.UsageError{Err: fmt.Errorf("tokenizer train: no folder: expected --out FOLDER")}
+		return config.Usagef("tokenizer train: no folder: expected --out FOLDER")
 	case len(files) == 0:
-		return config.UsageError{Err: fmt.Errorf("tokenizer train: no files: expected texts to learn from")}
+		return config.Usagef("tokenizer train: no files: expected texts to learn from")
 	}
 	var texts []string
 	for _, name := range files {

@@ -64,7 +64,7 @@ func runCompletion(c *cli.Context, reg settings.Registries) error {
 			fmt.Fprintln(c.App.Writer, candidate)
 		}
 	default:
-		return settings.UsageError{Err: fmt.Errorf("completion: expected bash or zsh")}
+		return settings.Usagef("completion: expected bash or zsh")
 	}
 	return nil
 }

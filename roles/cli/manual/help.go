@@ -99,7 +99,7 @@ func explain(app *cli.App, reg settings.Registries, word string) error {
 	}
 	near := nearest(keys, word)
 	if near != "" && (strings.HasSuffix(near, "."+word) || args.Meant(app.Commands, word) == "") {
-		return settings.UsageError{Err: fmt.Errorf("%q is no command and no key, did you mean %s?", word, near)}
+		return settings.Usagef("%q is no command and no key, did you mean %s?", word, near)
 	}
 	return args.Unknown(app.Commands, word, "command and no key")
 }
@@ -144,7 +144,7 @@ func below(keys []settings.Key, section string) []settings.Key {
 // runConfig lists the keys that begin with a prefix.
 func runConfig(c *cli.Context, reg settings.Registries) error {
 	if c.Args().Len() > 1 {
-		return settings.UsageError{Err: fmt.Errorf("config: argument %q: expected one prefix", c.Args().Get(1))}
+		return settings.Usagef("config: argument %q: expected one prefix", c.Args().Get(1))
 	}
 	all := settings.Reference(reg)
 	keys, prefix := all, c.Args().First()
@@ -158,7 +158,7 @@ func runConfig(c *cli.Context, reg settings.Registries) error {
 		if near := nearest(all, prefix); near != "" {
 			want = "did you mean " + near + "?"
 		}
-		return settings.UsageError{Err: fmt.Errorf("config: no key begins with %q, %s", prefix, want)}
+		return settings.Usagef("config: no key begins with %q, %s", prefix, want)
 	}
 	switch form := c.String("format"); form {
 	case "text":
@@ -170,6 +170,6 @@ func runConfig(c *cli.Context, reg settings.Registries) error {
 		_, err := c.App.Writer.Write(Schema(reg))
 		return err
 	default:
-		return settings.UsageError{Err: fmt.Errorf("--format %s: expected text, markdown or schema", form)}
+		return settings.Usagef("--format %s: expected text, markdown or schema", form)
 	}
 }

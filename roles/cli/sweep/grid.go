@@ -136,15 +136,14 @@ func sweepRuns(c *cli.Context, reg config.Registries, tasks task.Tasks, log io.W
 	}
 	seeds := c.Int("seeds")
 	if len(axes) == 0 && seeds == 1 {
-		return nil, config.UsageError{Err: errors.New("nothing to sweep: expected key=a,b,… or --seeds N")}
+		return nil, config.Usagef("nothing to sweep: expected key=a,b,… or --seeds N")
 	}
 	n := seeds
 	for _, a := range axes {
 		n = config.Product(n, len(a.values))
 	}
 	if n > maxRuns {
-		return nil, config.UsageError{Err: fmt.Errorf("%d runs: expected at most %d: fewer --seeds or values", n,
-			maxRuns)}
+		return nil, config.Usagef("%d runs: expected at most %d: fewer --seeds or values", n, maxRuns)
 	}
 	var runs []*sweepRun
 	folders := map[string]bool{}
@@ -171,9 +170,7 @@ func sweepRuns(c *cli.Context, reg config.Registries, tasks task.Tasks, log io.W
 	}
 	if a := runs[0].cfg; seeds > 1 && (a.Actor.Seed == runs[1].cfg.Actor.Seed ||
 		a.Env.Train.Seed == runs[1].cfg.Env.Train.Seed) {
-		return nil, config.UsageError{Err: errors.New("--seeds: actor.seed or env.train.seed is given: expected " +
-			"both to follow " +
-			"runner.seed")}
+		return nil, config.Usagef("--seeds: actor.seed or env.train.seed is given: expected both to follow runner.seed")
 	}
 	return runs, nil
 }
@@ -216,7 +213,7 @@ func (r *sweepRun) configure(c *cli.Context, reg config.Registries, tasks task.T
 		return err
 	}
 	if !r.cfg.Trains() {
-		return config.UsageError{Err: errors.New("sweep: runner.only_eval: expected a job that trains")}
+		return config.Usagef("sweep: runner.only_eval: expected a job that trains")
 	}
 	r.ranks, err = place(c, reg, tasks, r.cfg)
 	return err

@@ -89,8 +89,8 @@ func Run(c *cli.Context, reg config.Registries, tasks task.Tasks, program loop.P
 	jobs := max(1, runtime.NumCPU()/s.runs[0].ranks)
 	if c.IsSet("jobs") {
 		if jobs = c.Int("jobs"); args.Launched() {
-			return 0, config.UsageError{Err: fmt.Errorf("--jobs %d: %s has started %d processes, each of which takes "+
-				"one run at a time", jobs, launcher, n)}
+			return 0, config.Usagef("--jobs %d: %s has started %d processes, each of which takes one run at a time",
+				jobs, launcher, n)
 		}
 	}
 	s.board = newBoard(s.out, launcher == "" && metrics.IsTerminal(os.Stdout), func() int {
