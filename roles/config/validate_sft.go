@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/reward/answer"
 )
@@ -126,40 +126,37 @@ func (c *validation) unasked() (train, eval env.Config) {
 
 // idleReasoning reports given keys that have no effect without the task reasoning.
 func (c *validation) idleReasoning() {
-	t, d := &c.Algorithm.Texts, algo.DefaultTextConfig()
-	r := &c.Reward.Answers
+	const instead = "a key of the task reasoning"
 	speed := []string{"rollout.max_running_requests", "rollout.return_logprobs", "rollout.threads"}
-	for _, k := range []struct {
-		key   string
-		asks  bool
-		value any
-	}{
-		{"data.rollout_batch_size", c.Data.RolloutBatchSize != 0, c.Data.RolloutBatchSize},
-		{"data.max_prompt_length", c.Data.MaxPromptLength != 0, c.Data.MaxPromptLength},
-		{"algorithm.n_minibatches", t.NMinibatches != d.NMinibatches, t.NMinibatches},
-		{"algorithm.norm_adv_by_std_in_grpo", !t.NormByStd, t.NormByStd},
-		{"algorithm.reinpp_kl_penalty_type", t.ReinppKLPenaltyType != d.ReinppKLPenaltyType, t.ReinppKLPenaltyType},
-		{"algorithm.early_stop_imp_ratio", t.EarlyStopImpRatio != 0, t.EarlyStopImpRatio},
-		{"algorithm.importance_sampling_fix", t.ImportanceSamplingFix, true},
-		{"algorithm.importance_sampling_clip", t.ImportanceSamplingClip != d.ImportanceSamplingClip,
-			t.ImportanceSamplingClip},
-		{"algorithm.mask_truncated", t.MaskTruncated, true},
-		{"critic.use_critic_model", c.Critic.UseCriticModel, true},
-		{"reward.reward_scale", r.RewardScale != answer.DefaultConfig().RewardScale, r.RewardScale},
-		{"reward.format_reward", r.FormatReward != 0, r.FormatReward},
-		{"reward.random_reward", r.RandomReward, true},
-		{"rollout.max_running_requests", c.Rollout.MaxRunningRequests != 64, c.Rollout.MaxRunningRequests},
-		{"rollout.return_logprobs", !c.Rollout.ReturnLogprobs, false},
-		{"rollout.threads", c.Rollout.Threads != 1, c.Rollout.Threads},
-		{"reward.program.command", len(r.Program.Command) > 0, r.Program.Command},
-		{"rollout.eval_sampling_params", c.Rollout.EvalSamplingParams != Default().Rollout.EvalSamplingParams,
-			c.Rollout.EvalSamplingParams},
-		{"rollout.sampling_params", c.Rollout.SamplingParams.answers() != Default().Rollout.SamplingParams.answers(),
-			c.Rollout.SamplingParams},
-		{"algorithm.ratio_clip_eps", t.RatioClipEps != d.RatioClipEps, t.RatioClipEps},
-	} {
-		c.idleKey(k.key, k.asks, k.value, "a key of the task reasoning", speed)
+	c.idleKeys(instead, speed, "data.rollout_batch_size", "data.max_prompt_length", "algorithm.n_minibatches",
+		"algorithm.norm_adv_by_std_in_grpo", "algorithm.reinpp_kl_penalty_type", "algorithm.early_stop_imp_ratio",
+		"algorithm.importance_sampling_fix", "algorithm.importance_sampling_clip", "algorithm.mask_truncated",
+		"critic.use_critic_model", "reward.reward_scale", "reward.format_reward", "reward.random_reward",
+		"rollout.max_running_requests", "rollout.return_logprobs", "rollout.threads", "reward.program.command",
+		"rollout.eval_sampling_params")
+	sampling := c.Rollout.SamplingParams
+	c.idleKey("rollout.sampling_params", sampling.answers() != Default().Rollout.SamplingParams.answers(), sampling,
+		instead, nil)
+	c.idleKeys(instead, nil, "algorithm.ratio_clip_eps")
+}
+
+// idleKeys reports the given keys with other values than the defaults, which have no effect. It says what happens
+// instead. The keys of speed change no result.
+func (c *validation) idleKeys(instead string, speed []string, keys ...string) {
+	values, defaults := valuesOf(c.Config), valuesOf(Default())
+	for _, key := range keys {
+		value := values[key]
+		c.idleKey(key, fmt.Sprint(value) != fmt.Sprint(defaults[key]), value, instead, speed) // nil is an empty list
 	}
+}
+
+// valuesOf returns the values of all keys of c.
+func valuesOf(c *Config) map[string]any {
+	values := map[string]any{}
+	for _, f := range config.Fields(c) {
+		values[f.Key] = f.Value
+	}
+	return values
 }
 
 // idleKey reports a key that is given and asks for something without effect, and says what happens instead. The
@@ -191,33 +188,15 @@ func (c *validation) checkFamily() {
 
 // idleSFT reports given keys that have no effect without the task sft.
 func (c *validation) idleSFT() {
-	d, otherwise, r := &c.Data, Default().Data, &c.Runner
+	const instead = "a key of language models"
 	speed := []string{"runner.enable_dynamic_batch_size", "runner.max_tokens_per_mbs", "actor.threads",
 		"actor.enable_dp_load_balance"}
-	for _, k := range []struct {
-		key   string
-		asks  bool
-		value any
-	}{
-		{"runner.seq_length", r.SeqLength != 0, r.SeqLength},
-		{"runner.enable_dynamic_batch_size", r.EnableDynamicBatchSize, true},
-		{"runner.max_tokens_per_mbs", r.MaxTokensPerMbs != 0, r.MaxTokensPerMbs},
-		{"runner.early_stop.enabled", r.EarlyStop.Enabled, true},
-		{"actor.threads", c.Actor.Threads != 1, c.Actor.Threads},
-		{"actor.enable_dp_load_balance", c.Actor.EnableDPLoadBalance, true},
-		{"actor.tokenizer.tokenizer_model", c.Actor.Tokenizer.TokenizerModel != "", c.Actor.Tokenizer.TokenizerModel},
-		{"data.train_data_paths", len(d.TrainDataPaths) > 0, d.TrainDataPaths},
-		{"data.val_data_paths", len(d.ValDataPaths) > 0, d.ValDataPaths},
-		{"data.prompt_key", d.PromptKey != otherwise.PromptKey, d.PromptKey},
-		{"data.answer_key", d.AnswerKey != otherwise.AnswerKey, d.AnswerKey},
-		{"data.messages_key", d.MessagesKey != otherwise.MessagesKey, d.MessagesKey},
-		{"data.apply_chat_template", d.ApplyChatTemplate, true},
-		{"data.filter_prompt_by_length", d.FilterPromptByLength, true},
-		{"data.shuffle", !d.Shuffle, false},
-		{"data.seed", d.Seed != c.Actor.Seed, d.Seed},
-	} {
-		c.idleKey(k.key, k.asks, k.value, "a key of language models", speed)
-	}
+	c.idleKeys(instead, speed, "runner.seq_length", "runner.enable_dynamic_batch_size", "runner.max_tokens_per_mbs",
+		"runner.early_stop.enabled", "actor.threads", "actor.enable_dp_load_balance",
+		"actor.tokenizer.tokenizer_model", "data.train_data_paths", "data.val_data_paths", "data.prompt_key",
+		"data.answer_key", "data.messages_key", "data.apply_chat_template", "data.filter_prompt_by_length",
+		"data.shuffle")
+	c.idleKey("data.seed", c.Data.Seed != c.Actor.Seed, c.Data.Seed, instead, nil)
 }
 
 // checkLanguageModel checks the keys of a language model, and reports keys of other networks.

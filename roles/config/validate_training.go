@@ -94,22 +94,8 @@ func (c *validation) checkReward() {
 
 // idleReward reports given keys of the section reward that have no effect, and says what happens instead.
 func (c *validation) idleReward(instead string) {
-	r, d := &c.Reward, reward.DefaultConfig()
-	for _, k := range []struct {
-		key   string
-		asks  bool
-		value any
-	}{
-		{"reward.reward_mode", r.RewardMode != d.RewardMode, r.RewardMode},
-		{"reward.reward_weight", r.RewardWeight != d.RewardWeight, r.RewardWeight},
-		{"reward.env_reward_weight", r.EnvRewardWeight != d.EnvRewardWeight, r.EnvRewardWeight},
-		{"reward.success_info", r.SuccessInfo != d.SuccessInfo, r.SuccessInfo},
-		{"reward.potential.indices", len(r.Potential.Indices) > 0, r.Potential.Indices},
-		{"reward.potential.target", len(r.Potential.Target) > 0, r.Potential.Target},
-		{"reward.model.model_path", r.Model.ModelPath != "", r.Model.ModelPath},
-	} {
-		c.idleKey(k.key, k.asks, k.value, instead, nil)
-	}
+	c.idleKeys(instead, nil, "reward.reward_mode", "reward.reward_weight", "reward.env_reward_weight",
+		"reward.success_info", "reward.potential.indices", "reward.potential.target", "reward.model.model_path")
 }
 
 // checkOffPolicy checks the requirements of algorithms with a replay buffer, and reports their keys for other
