@@ -36,14 +36,6 @@ func Register[P any](r *Registry, name string, defaults P, c func(cfg Config, ow
 	})
 }
 
-// Owner returns the name of the environment that has a key of its own of that name, or "".
-func (r *Registry) Owner(key string) string {
-	if name := r.PartWith(key); name != "" {
-		return "env_type " + name
-	}
-	return ""
-}
-
 // With returns a copy of r in which name is the environment c.
 func (r *Registry) With(name string, c Constructor) *Registry {
 	return &Registry{r.Registry.With(name, c)}

@@ -30,10 +30,10 @@ func TestRegister(t *testing.T) {
 		t.Errorf("made with %v (%v), want 4", got, err)
 	}
 	other := r.With("Windy", func(Config, int) (Vec, error) { return nil, errors.ErrUnsupported })
-	if !other.Own("Windy").IsZero() || other.Owner("wind") != "" {
+	if !other.Own("Windy").IsZero() || other.PartWith("wind") != "" {
 		t.Error("what is in its place has its keys")
 	}
-	if r.Own("Windy").IsZero() || r.Owner("wind") != "env_type Windy" {
-		t.Errorf("wind belongs to %q after With", r.Owner("wind"))
+	if r.Own("Windy").IsZero() || r.PartWith("wind") != "Windy" {
+		t.Errorf("wind belongs to %q after With", r.PartWith("wind"))
 	}
 }

@@ -39,14 +39,6 @@ func Register[P any](r *Registry, name string, defaults P,
 	})
 }
 
-// Owner returns the name of the policy that has a key of its own of that name, or "".
-func (r *Registry) Owner(key string) string {
-	if name := r.PartWith(key); name != "" {
-		return "model_type " + name
-	}
-	return ""
-}
-
 // New makes the policy that cfg.ModelType names.
 func (r *Registry) New(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	build, ok := r.Builder(cfg.ModelType)

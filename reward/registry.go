@@ -61,14 +61,6 @@ func Register[P any](r *Registry, name string, defaults P, build func(Setup, P) 
 	})
 }
 
-// Owner returns the name of the rule that has a key of its own of that name, or "".
-func (r *Registry) Owner(key string) string {
-	if name := r.PartWith(key); name != "" {
-		return "reward_type " + name
-	}
-	return ""
-}
-
 // New makes the Rule of s.Config: the scores of the network or of the named rule, in its mode,
 // weighed against the environment's reward.
 func (r *Registry) New(s Setup) (Rule, error) {

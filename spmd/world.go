@@ -68,6 +68,15 @@ func (w *World) Rank() int { return w.t.Rank() }
 // Size returns the number of ranks.
 func (w *World) Size() int { return w.t.Size() }
 
+// Ranks returns all ranks, from 0 on.
+func (w *World) Ranks() []int {
+	ranks := make([]int, w.Size())
+	for r := range ranks {
+		ranks[r] = r
+	}
+	return ranks
+}
+
 // Abort ends the whole job at once with an exit code, including other programs of the job. It does
 // not return if ranks are processes.
 func (w *World) Abort(code int) { w.t.Abort(code) }
@@ -210,11 +219,7 @@ func (w *World) run(main func(ctx context.Context, w *World) error) error {
 	if n := w.job.opts.VirtualNodes; n < 0 || n > w.Size() {
 		return fmt.Errorf("virtual nodes: %d for %d ranks, expected 0..%d", n, w.Size(), w.Size())
 	}
-	all := make([]int, w.Size())
-	for r := range all {
-		all[r] = r
-	}
-	ends, err := w.newServedComm(all, "world")
+	ends, err := w.newServedComm(w.Ranks(), "world")
 	if err != nil {
 		return err
 	}

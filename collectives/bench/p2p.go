@@ -57,7 +57,7 @@ func (r *Run) P2P(ctx context.Context, p MessagePlan) error {
 		ranks, sizes := p.Ranks[:], p.Sizes
 		switch op {
 		case MessageRate:
-			ranks = firstRanks(r.w.Size() / 2 * 2)
+			ranks = r.w.Ranks()[:r.w.Size()/2*2]
 		case SignalWakeUp:
 			if _, ok := r.w.Shared(); !ok || nodes[ranks[0]] != nodes[ranks[1]] {
 				r.note("signal between ranks %v: not measured, they have no memory in common", ranks)

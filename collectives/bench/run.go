@@ -53,7 +53,7 @@ type roofKey struct{ ranks, size int }
 // Begin surveys the machine. Collective over the world.
 func Begin(ctx context.Context, w *spmd.World, opts Options) (*Run, error) {
 	r := &Run{w: w, opts: opts, rep: opts.About, roofs: map[roofKey]float64{}}
-	everyone := firstRanks(w.Size())
+	everyone := w.Ranks()
 	ends, err := w.NewComm(everyone, "bench reports")
 	if err != nil {
 		return nil, err
@@ -79,15 +79,6 @@ func Begin(ctx context.Context, w *spmd.World, opts Options) (*Run, error) {
 	machine.Roof, machine.RoofSize = roof/1e9, int64(n)
 	r.rep.Schema, r.rep.Started = report.Schema, time.Now().Round(time.Second)
 	return r, err
-}
-
-// firstRanks returns the ranks from 0 to n-1.
-func firstRanks(n int) []int {
-	ranks := make([]int, n)
-	for i := range ranks {
-		ranks[i] = i
-	}
-	return ranks
 }
 
 // newTeam makes a team of ranks. Collective over ranks.

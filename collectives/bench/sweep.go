@@ -214,7 +214,7 @@ func (s *sweep) allocate(points []point) error {
 
 // group returns the first n ranks, with what the algorithms need. Collective over the world.
 func (s *sweep) group(n int, algorithms []string) (*group, error) {
-	w, g, ranks := s.run.w, s.groups[n], firstRanks(n)
+	w, g, ranks := s.run.w, s.groups[n], s.run.w.Ranks()[:n]
 	if g == nil {
 		t, err := s.run.newTeam(ranks, "bench of "+strconv.Itoa(n))
 		if err != nil {

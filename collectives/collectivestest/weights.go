@@ -18,7 +18,7 @@ import (
 // copied must stay unchanged until the reader moves on. It returns the number of tensors compared
 // on this rank. Collective over the world.
 func Weights(ctx context.Context, w *spmd.World, sources, readers []int) (compared int, err error) {
-	ends, err := w.NewComm(everyone(w), "weights: steps")
+	ends, err := w.NewComm(w.Ranks(), "weights: steps")
 	if err != nil {
 		return 0, err
 	}
@@ -310,12 +310,4 @@ func together(calls ...func() error) error {
 		all = append(all, <-errs)
 	}
 	return errors.Join(all...)
-}
-
-func everyone(w *spmd.World) []int {
-	all := make([]int, w.Size())
-	for r := range all {
-		all[r] = r
-	}
-	return all
 }

@@ -174,7 +174,7 @@ func TestOwnRule(t *testing.T) {
 		!strings.Contains(err.Error(), "exact, math, countdown, program, short, broken") {
 		t.Errorf("an unknown rule: %v", err)
 	}
-	if rules.Owner("limit") != "reward_type short" {
-		t.Errorf("limit is a key of %q", rules.Owner("limit"))
+	if rules.PartWith("limit") != "short" {
+		t.Errorf("limit is a key of %q", rules.PartWith("limit"))
 	}
 }

@@ -62,14 +62,6 @@ func Register[P any](r *Registry, name string, defaults P, build func(Setup, P) 
 	})
 }
 
-// Owner returns the name of the rule that has its own key of this name, or "".
-func (r *Registry) Owner(key string) string {
-	if name := r.PartWith(key); name != "" {
-		return "reward_type " + name
-	}
-	return ""
-}
-
 // New makes the grader for s.
 func (r *Registry) New(s Setup) (*Grader, error) {
 	build, ok := r.Builder(s.Type)

@@ -79,18 +79,26 @@ func (p *parts) owner(key string) (part string, ok bool) {
 	case "algorithm":
 		part = p.Algorithms.Owner(name)
 	case "actor.model", "reward.model":
-		part = p.Policies.Owner(name)
+		part = named("model_type", p.Policies.PartWith(name))
 	case "env.train.init_params", "env.eval.init_params":
-		part = p.Envs.Owner(name)
+		part = named("env_type", p.Envs.PartWith(name))
 	case "reward":
 		if p.Rewards != nil {
-			part = cmp.Or(p.Rewards.Owner(name), p.AnswerRules().Owner(name))
+			part = named("reward_type", cmp.Or(p.Rewards.PartWith(name), p.AnswerRules().PartWith(name)))
 		}
 	}
 	if ok = part != ""; ok && p.unknown[section] {
 		return "", true
 	}
 	return part, ok
+}
+
+// named returns a part with the key that names it; "" for no part.
+func named(by, part string) string {
+	if part == "" {
+		return ""
+	}
+	return by + " " + part
 }
 
 // An OwnKey is a key of a user's own part, with its value and origin.

@@ -23,10 +23,7 @@ import (
 // writes the metrics, which are the same on any number of ranks.
 func (Task) Evaluate(ctx context.Context, on *task.Evaluation) error {
 	w, cfg := on.World, on.Config
-	ranks := make([]int, w.Size())
-	for r := range ranks {
-		ranks[r] = r
-	}
+	ranks := w.Ranks()
 	if cfg.Env.Eval.External.Listen != "" {
 		ranks = ranks[:1] // simulators connect to rank 0
 	}

@@ -157,11 +157,7 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 
 // worldGroup returns a group of all ranks, for agreements and checkpoints.
 func worldGroup(w *spmd.World) (*collectives.Group, error) {
-	all := make([]int, w.Size())
-	for r := range all {
-		all[r] = r
-	}
-	ends, err := w.NewComm(all, "state")
+	ends, err := w.NewComm(w.Ranks(), "state")
 	if err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ var programs = map[string]program{
 // conformance runs the suite with shared memory and with messages, also with several members on a rank.
 func conformance(ctx context.Context, w *spmd.World, _ []string) error {
 	for _, how := range []func(collectives.Host) collectives.Host{nil, byMessages} {
-		made, err := collectivestest.Conformance(ctx, w, everyone(w), how, collectives.Options{})
+		made, err := collectivestest.Conformance(ctx, w, w.Ranks(), how, collectives.Options{})
 		if err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func conformance(ctx context.Context, w *spmd.World, _ []string) error {
 // elements, and by blocking calls. The order of the members differs from that of the ranks. Blocking calls are
 // slow if ranks share cores, so only two members make them.
 func library(ctx context.Context, w *spmd.World, _ []string) error {
-	ranks, hows := everyone(w), []func(collectives.Host) collectives.Host{inChunks}
+	ranks, hows := w.Ranks(), []func(collectives.Host) collectives.Host{inChunks}
 	slices.Reverse(ranks)
 	if w.Size() == 2 {
 		hows = append(hows, blocking)
@@ -113,10 +113,10 @@ func library(ctx context.Context, w *spmd.World, _ []string) error {
 
 // ordered runs the suite of member order, also with several members on a rank.
 func ordered(ctx context.Context, w *spmd.World, _ []string) error {
-	if err := collectivestest.Ordered(ctx, w, everyone(w), nil); err != nil {
+	if err := collectivestest.Ordered(ctx, w, w.Ranks(), nil); err != nil {
 		return err
 	}
-	if err := collectivestest.Ordered(ctx, w, append(everyone(w), everyone(w)...), nil); err != nil {
+	if err := collectivestest.Ordered(ctx, w, append(w.Ranks(), w.Ranks()...), nil); err != nil {
 		return err
 	}
 	if w.Rank() == 0 {
@@ -143,7 +143,7 @@ func await(ctx context.Context, w *spmd.World, args []string) error {
 
 // mismatch makes calls that differ between members, in debug mode.
 func mismatch(ctx context.Context, w *spmd.World, _ []string) error {
-	ends, err := w.NewComm(everyone(w), "mismatch")
+	ends, err := w.NewComm(w.Ranks(), "mismatch")
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func mismatch(ctx context.Context, w *spmd.World, _ []string) error {
 // alone starts operations that must complete while every rank computes without making calls.
 func alone(ctx context.Context, w *spmd.World, _ []string) error {
 	for _, algorithm := range collectives.Algorithms() {
-		ends, err := w.NewComm(everyone(w), "alone "+algorithm)
+		ends, err := w.NewComm(w.Ranks(), "alone "+algorithm)
 		if err != nil {
 			return err
 		}
@@ -191,8 +191,8 @@ func alone(ctx context.Context, w *spmd.World, _ []string) error {
 func weights(ctx context.Context, w *spmd.World, _ []string) error {
 	last := w.Size() - 1
 	compared := 0
-	for _, s := range []struct{ sources, readers []int }{{[]int{last, 0}, append(everyone(w), last)},
-		{[]int{last / 2}, append(everyone(w)[:last/2], last, last)}} {
+	for _, s := range []struct{ sources, readers []int }{{[]int{last, 0}, append(w.Ranks(), last)},
+		{[]int{last / 2}, append(w.Ranks()[:last/2], last, last)}} {
 		n, err := collectivestest.Weights(ctx, w, s.sources, s.readers)
 		if err != nil {
 			return err
@@ -240,11 +240,3 @@ func blocking(h collectives.Host) collectives.Host {
 type blockingNative struct{ spmd.Native }
 
 func (n blockingNative) Run(_ context.Context, c *spmd.Collective) error { return n.RunBlocking(c) }
-
-func everyone(w *spmd.World) []int {
-	all := make([]int, w.Size())
-	for r := range all {
-		all[r] = r
-	}
-	return all
-}

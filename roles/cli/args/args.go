@@ -139,7 +139,7 @@ func checkGoroutineRanks(np int, have job.Available) error {
 	default:
 		return nil
 	}
-	return config.Usagef("%d ranks in one process: %s, or mpirun or srun to start them (-np, " +
+	return config.Usagef("%d ranks in one process: %s, or mpirun or srun to start them (-np, "+
 		"cluster.component_placement)", np, expected)
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -32,47 +33,28 @@ func compare(ctx context.Context, w *spmd.World, out io.Writer, facts []fact) er
 
 // gather returns the places of all ranks on rank 0, and nil on other ranks. Collective.
 func gather(ctx context.Context, w *spmd.World, mine place) ([]place, error) {
-	const most = 64 << 10 // maximum size of a place in bytes
 	text, err := json.Marshal(mine)
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > most {
-		return nil, fmt.Errorf("doctor: %d bytes about a rank: expected at most %d", len(text), most)
-	}
-	ranks := make([]int, w.Size())
-	for i := range ranks {
-		ranks[i] = i
-	}
-	ends, err := w.NewComm(ranks, "doctor")
+	ends, err := w.NewComm(w.Ranks(), "doctor")
 	if err != nil {
 		return nil, err
 	}
-	defer ends[0].Close()
-	room, err := w.Alloc(most)
+	g, err := collectives.New(w, ends[0], collectives.Options{})
 	if err != nil {
 		return nil, err
 	}
-	reqs := make([]spmd.Request, 1)
-	if w.Rank() != 0 {
-		if reqs[0], err = ends[0].Isend(room[:copy(room, text)], 0, 1); err != nil {
-			return nil, err
-		}
-		return nil, ends[0].Wait(ctx, reqs)
+	defer g.Close()
+	texts, err := g.Gather(ctx, text, 0)
+	if err != nil {
+		return nil, err
 	}
-	all := []place{mine}
-	for from := 1; from < w.Size(); from++ {
-		if reqs[0], err = ends[0].Irecv(room, from, 1); err != nil {
-			return nil, err
+	all := make([]place, len(texts))
+	for rank, text := range texts {
+		if err := json.Unmarshal(text, &all[rank]); err != nil {
+			return nil, fmt.Errorf("doctor: rank %d: %w", rank, err)
 		}
-		if err := ends[0].Wait(ctx, reqs); err != nil {
-			return nil, err
-		}
-		var p place
-		if err := json.Unmarshal(room[:reqs[0].N], &p); err != nil {
-			return nil, fmt.Errorf("doctor: rank %d: %w", from, err)
-		}
-		all = append(all, p)
 	}
 	return all, nil
 }

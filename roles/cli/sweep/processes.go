@@ -47,11 +47,7 @@ func (s *sweep) onProcesses(c *cli.Context) (int, error) {
 // process runs on one rank: it trains the runs that rank 0 assigns. Rank 0 also trains runs.
 func (s *sweep) process(ctx context.Context, w *spmd.World) error {
 	runtime.GOMAXPROCS(max(2, runtime.NumCPU()/w.LocalSize()))
-	all := make([]int, w.Size())
-	for r := range all {
-		all[r] = r
-	}
-	ends, err := w.NewComm(all, "work list")
+	ends, err := w.NewComm(w.Ranks(), "work list")
 	if err != nil {
 		return err
 	}
