@@ -87,10 +87,8 @@ func TestCIsCPlusPlusToo(t *testing.T) {
 	}
 }
 
-// TestExamplesSayWhatFailed compiles the solvers of the manuals: where nobody has said RLB_ADDR they say so, and do not
-// end as if all were well.
-func TestExamplesSayWhatFailed(t *testing.T) {
-	const c = `#include "rlb.h"
+// cFrame is a program in C around an example of the manuals.
+const cFrame = `#include "rlb.h"
 #include <stdio.h>
 static double level[8], inflow[2];
 static void begin(uint64_t seed, double *x) { x[0] = (double)seed; }
@@ -102,7 +100,9 @@ int main(void)
 	return 0;
 }
 `
-	const fortran = `program tank
+
+// fortranFrame is a program in Fortran around an example of the manuals.
+const fortranFrame = `program tank
 use rlb
 implicit none
 real(8) :: level(8), inflow(2)
@@ -125,6 +125,10 @@ reward = -x(1)
 end function
 end program
 `
+
+// TestExamplesSayWhatFailed compiles the solvers of the manuals: where nobody has said RLB_ADDR they say so, and do not
+// end as if all were well.
+func TestExamplesSayWhatFailed(t *testing.T) {
 	cc := func(source, program string) [][]string {
 		return [][]string{{"gcc", "-std=c99", "-Ic", "-o", program, source, "c/rlb.c"}}
 	}
@@ -132,9 +136,9 @@ end program
 		manual, from, to, margin, frame, source string
 		compile                                 func(source, program string) [][]string
 	}{
-		{"c/README.md", "rlb_spec spec", "```", "", c, "readme.c", cc},
-		{"c/rlb.h", " *\trlb_spec spec", " *\n", " *", c, "head.c", cc},
-		{"fortran/rlb.f90", "!   type(rlb_spec)", "!\n", "!   ", fortran, "head.f90",
+		{"c/README.md", "rlb_spec spec", "```", "", cFrame, "readme.c", cc},
+		{"c/rlb.h", " *\trlb_spec spec", " *\n", " *", cFrame, "head.c", cc},
+		{"fortran/rlb.f90", "!   type(rlb_spec)", "!\n", "!   ", fortranFrame, "head.f90",
 			func(source, program string) [][]string {
 				return [][]string{
 					{"gcc", "-std=c99", "-c", "-o", program + ".o", "c/rlb.c"},
@@ -226,60 +230,83 @@ func TestFortranServed(t *testing.T) {
 	}
 }
 
-func playServed(t *testing.T, p *parent) {
-	act := func(e int, a, b float32) {
-		p.request.put("action", 2*e, a)
-		p.request.put("action", 2*e+1, b)
-	}
-	want := func(when string, e int, count, a, b, reward float32) {
-		t.Helper()
-		for i, x := range []float32{count, a, b} {
-			if got := p.reply.f32("obs.state", 3*e+i); got != x {
-				t.Errorf("%s: number %d of environment %d is %g: want %g", when, i, e, got, x)
-			}
-		}
-		if got := p.reply.f32("reward", e); got != reward {
-			t.Errorf("%s: reward of environment %d is %g: want %g", when, e, got, reward)
-		}
-	}
+// act sets the action of environment e.
+func (p *parent) act(e int, a, b float32) {
+	p.request.put("action", 2*e, a)
+	p.request.put("action", 2*e+1, b)
+}
 
+// wantRow compares what environment e shows, the count and the action that it has seen, and its reward.
+func (p *parent) wantRow(t *testing.T, when string, e int, count, a, b, reward float32) {
+	t.Helper()
+	for i, x := range []float32{count, a, b} {
+		if got := p.reply.f32("obs.state", 3*e+i); got != x {
+			t.Errorf("%s: number %d of environment %d is %g: want %g", when, i, e, got, x)
+		}
+	}
+	if got := p.reply.f32("reward", e); got != reward {
+		t.Errorf("%s: reward of environment %d is %g: want %g", when, e, got, reward)
+	}
+}
+
+// playServed plays three environments of testdata/served.c. Each part goes on where the one before ended.
+func playServed(t *testing.T, p *parent) {
+	playBounds(t, p)
+	playStep(t, p)
+	playSaved(t, p)
+	playPictures(t, p)
+
+	// Without AUTORESET what ended waits, and is seen as it ended.
+	r, _ := p.ask(header{Type: step}, nil)
+	if r.Flags != 0 || p.reply.u8("terminated", 1) != 1 {
+		t.Errorf("flags %d, terminated %d", r.Flags, p.reply.u8("terminated", 1))
+	}
+	p.wantRow(t, "the last step", 1, 1000, 1.25, -1, 2.25)
+}
+
+// playBounds begins episodes. The nearest float32 to 1.7 is above it, and what comes may be beyond by the last bit: the
+// program sees its bounds.
+func playBounds(t *testing.T, p *parent) {
 	for e := range 3 {
 		p.request.put("seed", e, uint64([]int{10, 998, 20}[e]))
 	}
 	p.ask(header{Type: reset}, nil)
-	want("reset", 1, 998, 0, 0, 0)
+	p.wantRow(t, "reset", 1, 998, 0, 0, 0)
 
-	// The nearest float32 to 1.7 is above it, and what comes may be beyond by the last bit: the program sees its
-	// bounds.
 	for e := range 3 {
-		act(e, 1.7, math.Nextafter32(-1, -2))
+		p.act(e, 1.7, math.Nextafter32(-1, -2))
 	}
-	act(1, 9, -9)
+	p.act(1, 9, -9)
 	p.ask(header{Type: step, Flags: autoreset}, nil)
-	want("bounds", 0, 11, 1.7, -1, 2.7)
-	want("bounds", 1, 999, 1.7, -1, 2.7)
+	p.wantRow(t, "bounds", 0, 11, 1.7, -1, 2.7)
+	p.wantRow(t, "bounds", 1, 999, 1.7, -1, 2.7)
 	p.ask(header{Type: reset}, nil)
+}
 
-	// One step; the last environment is left alone.
+// playStep takes a step; the last environment is left alone.
+func playStep(t *testing.T, p *parent) {
 	p.request.put("mask", 2, uint8(0))
 	for e := range 3 {
-		act(e, float32(e)+0.25, -1)
+		p.act(e, float32(e)+0.25, -1)
 		p.request.put("seed", e, uint64(30+e))
 	}
 	if r, _ := p.ask(header{Type: step, Flags: autoreset}, nil); r.Flags != 0 {
 		t.Errorf("flags %d where no episode ended", r.Flags)
 	}
-	want("step 1", 0, 11, 0.25, -1, 1.25)
-	want("step 1", 1, 999, 1.25, -1, 2.25)
-	want("step 1", 2, 20, 0, 0, 0)
+	p.wantRow(t, "step 1", 0, 11, 0.25, -1, 1.25)
+	p.wantRow(t, "step 1", 1, 999, 1.25, -1, 2.25)
+	p.wantRow(t, "step 1", 2, 20, 0, 0, 0)
 	if got := p.reply.u8("obs.image", 12+5); got != 999&255+5 {
 		t.Errorf("byte 5 of the second image is %d", got)
 	}
 	if got := p.reply.f32("info", 1); got != 499.5 {
 		t.Errorf("figure of environment 1: %g", got)
 	}
+}
 
-	// A saved state is what comes back, the length of the episode included.
+// playSaved plays twice from a saved state, which has the length of the episode, too: the second environment comes to
+// its end and begins anew with its seed, and later the first is cut off.
+func playSaved(t *testing.T, p *parent) {
 	_, states := p.ask(header{Type: save}, nil)
 	if len(states) != 3*p.hello.StateSize {
 		t.Fatalf("%d bytes of states", len(states))
@@ -296,38 +323,33 @@ func playServed(t *testing.T, p *parent) {
 		if got := p.reply.f32("final.state", 3); got != 1000 {
 			t.Errorf("the last count is %g", got)
 		}
-		want("step 2", 1, 31, 0, 0, 2.25)
+		p.wantRow(t, "step 2", 1, 31, 0, 0, 2.25)
 		p.ask(header{Type: step, Flags: autoreset}, nil)
 		if p.reply.u8("terminated", 1) != 0 {
 			t.Error("the end of an episode is still said a step later")
 		}
-		want("step 3", 1, 32, 1.25, -1, 2.25)
+		p.wantRow(t, "step 3", 1, 32, 1.25, -1, 2.25)
 
 		// max_steps is 4, and environment 0 has taken its fourth.
 		p.ask(header{Type: step, Flags: autoreset}, nil)
 		if p.reply.u8("truncated", 0) != 1 || p.reply.u8("terminated", 0) != 0 || p.reply.f32("final.state", 0) != 14 {
 			t.Errorf("truncated %d, final count %g", p.reply.u8("truncated", 0), p.reply.f32("final.state", 0))
 		}
-		want("step 4", 0, 30, 0, 0, 1.25)
+		p.wantRow(t, "step 4", 0, 30, 0, 0, 1.25)
 
 		p.ask(header{Type: load}, states)
-		want("load", 0, 11, 0.25, -1, 0)
-		want("load", 1, 999, 1.25, -1, 0)
+		p.wantRow(t, "load", 0, 11, 0.25, -1, 0)
+		p.wantRow(t, "load", 1, 999, 1.25, -1, 0)
 	}
+}
 
-	// Two pictures of four by two.
+// playPictures asks for two pictures of four by two.
+func playPictures(t *testing.T, p *parent) {
 	body := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, 4), 2)
 	_, pictures := p.ask(header{Type: render}, append(body, 1, 0, 1))
 	if len(pictures) != 2*4*2*3 || pictures[0] != 11 || pictures[24] != 20 {
 		t.Errorf("pictures %d", pictures)
 	}
-
-	// Without AUTORESET what ended waits, and is seen as it ended.
-	r, _ := p.ask(header{Type: step}, nil)
-	if r.Flags != 0 || p.reply.u8("terminated", 1) != 1 {
-		t.Errorf("flags %d, terminated %d", r.Flags, p.reply.u8("terminated", 1))
-	}
-	want("the last step", 1, 1000, 1.25, -1, 2.25)
 }
 
 func TestCIgnoresTerminations(t *testing.T) {
@@ -349,80 +371,98 @@ func TestCSolverOwnsItsLoop(t *testing.T) { playLoop(t, compile(t, "loop.c")) }
 
 func TestFortranSolverOwnsItsLoop(t *testing.T) { playLoop(t, compile(t, "loop.f90")) }
 
-// playLoop ends the episodes of a solver in every way there is.
+// put sets the action of a solver's environment, how its step ends and with which reward, and the next seed.
+func (p *parent) put(how, reward int32, seed uint64) {
+	p.request.put("action", 0, how)
+	p.request.put("action", 1, reward)
+	p.request.put("seed", 0, seed)
+}
+
+// wantLoop compares what a solver's environment shows, and the flags and ends of the answer.
+func (p *parent) wantLoop(t *testing.T, when string, r header, flags uint16, terminated, truncated byte,
+	count float32, parity int32) {
+	t.Helper()
+	if r.Flags != flags || p.reply.u8("terminated", 0) != terminated || p.reply.u8("truncated", 0) != truncated {
+		t.Errorf("%s: flags %d, terminated %d, truncated %d", when, r.Flags, p.reply.u8("terminated", 0),
+			p.reply.u8("truncated", 0))
+	}
+	if p.reply.f32("obs.state", 0) != count || p.reply.i32("obs.parity", 0) != parity {
+		t.Errorf("%s: count %g, parity %d: want %g, %d", when, p.reply.f32("obs.state", 0),
+			p.reply.i32("obs.parity", 0), count, parity)
+	}
+}
+
+// playLoop ends the episodes of a solver in every way there is, with and without shared memory.
 func playLoop(t *testing.T, program string) {
 	for _, share := range []bool{false, true} {
 		p := greet(t, program)
 		p.configure(1, 3, 0, share)
-		act := func(how, reward int32, seed uint64) {
-			p.request.put("action", 0, how)
-			p.request.put("action", 1, reward)
-			p.request.put("seed", 0, seed)
-		}
-		want := func(when string, r header, flags uint16, terminated, truncated byte, count float32, parity int32) {
-			t.Helper()
-			if r.Flags != flags || p.reply.u8("terminated", 0) != terminated ||
-				p.reply.u8("truncated", 0) != truncated {
-				t.Errorf("%s: flags %d, terminated %d, truncated %d", when, r.Flags, p.reply.u8("terminated", 0),
-					p.reply.u8("truncated", 0))
-			}
-			if p.reply.f32("obs.state", 0) != count || p.reply.i32("obs.parity", 0) != parity {
-				t.Errorf("%s: count %g, parity %d: want %g, %d", when, p.reply.f32("obs.state", 0),
-					p.reply.i32("obs.parity", 0), count, parity)
-			}
-		}
-
-		act(0, 0, 7)
-		r, _ := p.ask(header{Type: reset}, nil)
-		want("reset", r, 0, 0, 0, 7, 1)
-		act(0, 3, 50)
-		r, _ = p.ask(header{Type: step, Flags: autoreset}, nil)
-		want("step", r, 0, 0, 0, 8, 0)
-		if p.reply.f32("reward", 0) != 1.5 || p.reply.f32("info", 0) != 0.8 || p.reply.f32("obs.state", 1) != 3 {
-			t.Errorf("reward %g, figure %g, action seen %g", p.reply.f32("reward", 0), p.reply.f32("info", 0),
-				p.reply.f32("obs.state", 1))
-		}
-		act(1, 2, 50)
-		r, _ = p.ask(header{Type: step, Flags: autoreset}, nil)
-		want("terminated", r, final, 1, 0, 50, 0)
-		if p.reply.f32("final.state", 0) != 9 || p.reply.i32("final.parity", 0) != 1 || p.reply.f32("reward", 0) != 1 {
-			t.Errorf("final count %g, parity %d, reward %g", p.reply.f32("final.state", 0),
-				p.reply.i32("final.parity", 0), p.reply.f32("reward", 0))
-		}
-
-		// Cut off after three steps, though the solver goes on.
-		act(0, 0, 61)
-		for i := range 3 {
-			r, _ = p.ask(header{Type: step, Flags: autoreset}, nil)
-			if i < 2 {
-				want("going on", r, 0, 0, 0, float32(51+i), int32(51+i)%2)
-			}
-		}
-		want("cut off", r, final, 0, 1, 61, 1)
-		if p.reply.f32("final.state", 0) != 53 {
-			t.Errorf("final count %g", p.reply.f32("final.state", 0))
-		}
-
-		// A RESET within an episode, one that is for nobody, and a step that is.
-		act(0, 0, 70)
-		r, _ = p.ask(header{Type: reset}, nil)
-		want("reset within an episode", r, 0, 0, 0, 70, 0)
-		act(0, 0, 80)
-		p.request.put("mask", 0, uint8(0))
-		r, _ = p.ask(header{Type: reset}, nil)
-		want("reset of nobody", r, 0, 0, 0, 70, 0)
-		r, _ = p.ask(header{Type: step}, nil)
-		want("step of nobody", r, 0, 0, 0, 70, 0)
-		p.request.put("mask", 0, uint8(1))
-
-		// Without AUTORESET an end is answered at once, and a RESET begins the next.
-		act(3, 4, 90)
-		r, _ = p.ask(header{Type: step}, nil)
-		want("ended", r, 0, 1, 1, 71, 1)
-		r, _ = p.ask(header{Type: reset}, nil)
-		want("reset after an end", r, 0, 0, 0, 90, 0)
+		loopTerminates(t, p)
+		loopIsCutOff(t, p)
+		loopIsReset(t, p)
+		loopWithoutAutoreset(t, p)
 		p.end()
 	}
+}
+
+// loopTerminates begins an episode and takes two steps, of which the second is its end.
+func loopTerminates(t *testing.T, p *parent) {
+	p.put(0, 0, 7)
+	r, _ := p.ask(header{Type: reset}, nil)
+	p.wantLoop(t, "reset", r, 0, 0, 0, 7, 1)
+	p.put(0, 3, 50)
+	r, _ = p.ask(header{Type: step, Flags: autoreset}, nil)
+	p.wantLoop(t, "step", r, 0, 0, 0, 8, 0)
+	if p.reply.f32("reward", 0) != 1.5 || p.reply.f32("info", 0) != 0.8 || p.reply.f32("obs.state", 1) != 3 {
+		t.Errorf("reward %g, figure %g, action seen %g", p.reply.f32("reward", 0), p.reply.f32("info", 0),
+			p.reply.f32("obs.state", 1))
+	}
+	p.put(1, 2, 50)
+	r, _ = p.ask(header{Type: step, Flags: autoreset}, nil)
+	p.wantLoop(t, "terminated", r, final, 1, 0, 50, 0)
+	if p.reply.f32("final.state", 0) != 9 || p.reply.i32("final.parity", 0) != 1 || p.reply.f32("reward", 0) != 1 {
+		t.Errorf("final count %g, parity %d, reward %g", p.reply.f32("final.state", 0),
+			p.reply.i32("final.parity", 0), p.reply.f32("reward", 0))
+	}
+}
+
+// loopIsCutOff takes three steps, after which an episode is cut off, though the solver goes on.
+func loopIsCutOff(t *testing.T, p *parent) {
+	p.put(0, 0, 61)
+	var r header
+	for i := range 3 {
+		r, _ = p.ask(header{Type: step, Flags: autoreset}, nil)
+		if i < 2 {
+			p.wantLoop(t, "going on", r, 0, 0, 0, float32(51+i), int32(51+i)%2)
+		}
+	}
+	p.wantLoop(t, "cut off", r, final, 0, 1, 61, 1)
+	if p.reply.f32("final.state", 0) != 53 {
+		t.Errorf("final count %g", p.reply.f32("final.state", 0))
+	}
+}
+
+// loopIsReset sends a RESET within an episode, one that is for nobody, and a step that is.
+func loopIsReset(t *testing.T, p *parent) {
+	p.put(0, 0, 70)
+	r, _ := p.ask(header{Type: reset}, nil)
+	p.wantLoop(t, "reset within an episode", r, 0, 0, 0, 70, 0)
+	p.put(0, 0, 80)
+	p.request.put("mask", 0, uint8(0))
+	r, _ = p.ask(header{Type: reset}, nil)
+	p.wantLoop(t, "reset of nobody", r, 0, 0, 0, 70, 0)
+	r, _ = p.ask(header{Type: step}, nil)
+	p.wantLoop(t, "step of nobody", r, 0, 0, 0, 70, 0)
+	p.request.put("mask", 0, uint8(1))
+}
+
+// loopWithoutAutoreset: without AUTORESET an end is answered at once, and a RESET begins the next episode.
+func loopWithoutAutoreset(t *testing.T, p *parent) {
+	p.put(3, 4, 90)
+	r, _ := p.ask(header{Type: step}, nil)
+	p.wantLoop(t, "ended", r, 0, 1, 1, 71, 1)
+	r, _ = p.ask(header{Type: reset}, nil)
+	p.wantLoop(t, "reset after an end", r, 0, 0, 0, 90, 0)
 }
 
 // TestCGreetingAlone ends the conversation after the greeting, as rlinf does when it asks what the spaces are.
@@ -455,10 +495,46 @@ func TestCHangUp(t *testing.T) {
 	}
 }
 
-// TestCHostileParent wants the child to say ERROR, or at least to end with a message: never to crash, to hang or to
-// read what is not there.
-func TestCHostileParent(t *testing.T) {
+// A hostile parent sends something that it must not.
+type hostile struct {
+	name, want string
+	do         func(p *parent)
+}
+
+// sendHostile wants the child to say ERROR, or at least to end with a message: never to crash, to hang or to read what
+// is not there.
+func sendHostile(t *testing.T, tests []hostile) {
+	t.Helper()
 	program := compile(t, "served.c")
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			p := greet(t, program)
+			test.do(p)
+			h, text := p.receive()
+			if h.Type != failure || !strings.Contains(string(text), test.want) {
+				t.Errorf("type %d: %q: want an ERROR with %q", h.Type, text, test.want)
+			}
+			p.cmd.Wait()
+			if code := p.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(p.errors.String(), test.want) {
+				t.Errorf("exit code %d, and on standard error:\n%s", code, p.errors)
+			}
+		})
+	}
+}
+
+// wrongStep is a STEP with a change, after a good CONFIG and RESET.
+func wrongStep(change func(p *parent, h *header)) func(*parent) {
+	return func(p *parent) {
+		p.configure(3, 0, 0, false)
+		p.ask(header{Type: reset}, nil)
+		h := header{Type: step, Count: 3, Seq: 2}
+		change(p, &h)
+		p.send(h, p.request.data)
+	}
+}
+
+// TestCHostileConfig: a CONFIG with a wrong length, version or number is answered with an ERROR.
+func TestCHostileConfig(t *testing.T) {
 	config32 := func(words ...uint32) []byte {
 		b := make([]byte, 32)
 		for i, w := range words {
@@ -466,19 +542,7 @@ func TestCHostileParent(t *testing.T) {
 		}
 		return b
 	}
-	steps := func(change func(p *parent, h *header)) func(*parent) {
-		return func(p *parent) {
-			p.configure(3, 0, 0, false)
-			p.ask(header{Type: reset}, nil)
-			h := header{Type: step, Count: 3, Seq: 2}
-			change(p, &h)
-			p.send(h, p.request.data)
-		}
-	}
-	tests := []struct {
-		name, want string
-		do         func(p *parent)
-	}{
+	sendHostile(t, []hostile{
 		{"a wrong magic", "no CONFIG", func(p *parent) {
 			p.send(header{Magic: [4]byte{'R', 'L', 'B', '2'}, Type: config}, config32(1, 1))
 		}},
@@ -500,20 +564,32 @@ func TestCHostileParent(t *testing.T) {
 			p.send(header{Type: config}, config32(1, 1, 0, 0, 0, 0, 64))
 		}},
 		{"a simulator that refuses", "can't start", func(p *parent) { p.send(header{Type: config}, config32(1, 13)) }},
-		{"the wrong magic of a request", "expected RLB1", steps(func(_ *parent, h *header) { h.Magic[0] = 1 })},
-		{"an unknown type", "type 99", steps(func(_ *parent, h *header) { h.Type = 99 })},
-		{"a wrong length", "expected ", steps(func(_ *parent, h *header) { h.Length = 1 << 40 })},
-		{"a short length", "63 bytes", steps(func(_ *parent, h *header) { h.Length = 63 })},
-		{"a wrong count", "count 4", steps(func(_ *parent, h *header) { h.Count = 4 })},
-		{"a reserved word", "reserved 1", steps(func(_ *parent, h *header) { h.Reserved = 1 })},
-		{"an unknown flag", "flags 8", steps(func(_ *parent, h *header) { h.Flags = 8 })},
-		{"a wrong number", "request 7 after 1", steps(func(_ *parent, h *header) { h.Seq = 7 })},
-		{"an action that is none", "action 1 of environment 2", steps(func(p *parent, _ *header) {
+	})
+}
+
+// TestCHostileStep: a STEP with a header or an action that cannot be is answered with an ERROR.
+func TestCHostileStep(t *testing.T) {
+	sendHostile(t, []hostile{
+		{"the wrong magic of a request", "expected RLB1", wrongStep(func(_ *parent, h *header) { h.Magic[0] = 1 })},
+		{"an unknown type", "type 99", wrongStep(func(_ *parent, h *header) { h.Type = 99 })},
+		{"a wrong length", "expected ", wrongStep(func(_ *parent, h *header) { h.Length = 1 << 40 })},
+		{"a short length", "63 bytes", wrongStep(func(_ *parent, h *header) { h.Length = 63 })},
+		{"a wrong count", "count 4", wrongStep(func(_ *parent, h *header) { h.Count = 4 })},
+		{"a reserved word", "reserved 1", wrongStep(func(_ *parent, h *header) { h.Reserved = 1 })},
+		{"an unknown flag", "flags 8", wrongStep(func(_ *parent, h *header) { h.Flags = 8 })},
+		{"a wrong number", "request 7 after 1", wrongStep(func(_ *parent, h *header) { h.Seq = 7 })},
+		{"an action that is none", "action 1 of environment 2", wrongStep(func(p *parent, _ *header) {
 			p.request.put("action", 5, uint32(0x7fc00000))
 		})},
-		{"a mask of 2", "mask of environment 1 is 2", steps(func(p *parent, _ *header) {
+		{"a mask of 2", "mask of environment 1 is 2", wrongStep(func(p *parent, _ *header) {
 			p.request.put("mask", 1, uint8(2))
 		})},
+	})
+}
+
+// TestCHostileRequest: a request at the wrong time, or for what cannot be, is answered with an ERROR.
+func TestCHostileRequest(t *testing.T) {
+	sendHostile(t, []hostile{
 		{"a step before a reset", "never begun", func(p *parent) {
 			p.configure(1, 0, 0, false)
 			p.send(header{Type: step, Count: 1, Seq: 1}, p.request.data)
@@ -526,21 +602,7 @@ func TestCHostileParent(t *testing.T) {
 			p.configure(1, 0, 0, false)
 			p.send(header{Type: render, Seq: 1}, []byte{0xff, 0xff, 0, 0, 0xff, 0xff, 0, 0, 1})
 		}},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			p := greet(t, program)
-			test.do(p)
-			h, text := p.receive()
-			if h.Type != failure || !strings.Contains(string(text), test.want) {
-				t.Errorf("type %d: %q: want an ERROR with %q", h.Type, text, test.want)
-			}
-			p.cmd.Wait()
-			if code := p.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(p.errors.String(), test.want) {
-				t.Errorf("exit code %d, and on standard error:\n%s", code, p.errors)
-			}
-		})
-	}
+	})
 }
 
 // TestCWaitsThroughSignals has a simulator wait for its requests while signals interrupt it.
