@@ -11,12 +11,29 @@ import (
 // written leaves a checkpoint's configuration as it was written.
 func written(stored []byte) ([]byte, error) { return stored, nil }
 
-func TestCheckConfig(t *testing.T) {
-	const stored = `
+const stored = `
 runner: {max_steps: 100, logger: {log_path: ../results, logger_backends: [tensorboard]}, seed: null}
 algorithm: {gamma: 0.99, clip: 1, adv_type: gae}
 env: {train: {wrappers: [frame_stack, scale]}}
 `
+
+// savedConfig returns a checkpoint of a job with the configuration stored.
+func savedConfig(t *testing.T) *checkpoint.Checkpoint {
+	t.Helper()
+	s := open(t, t.TempDir(), 0)
+	dir, err := s.Save(checkpoint.Info{Step: 1, Config: []byte(stored)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := checkpoint.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestCheckConfig: an error names what differs from the stored configuration, apart from what may change.
+func TestCheckConfig(t *testing.T) {
 	cases := []struct {
 		name     string
 		from, to string
@@ -38,15 +55,7 @@ env: {train: {wrappers: [frame_stack, scale]}}
 		{"a name that only starts like one that may change", "seed: null}", "seed: null, max_steps_per_rollout: 3}",
 			"  runner.max_steps_per_rollout: (not set) then, 3 now"},
 	}
-	s := open(t, t.TempDir(), 0)
-	dir, err := s.Save(checkpoint.Info{Step: 1, Config: []byte(stored)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := checkpoint.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := savedConfig(t)
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			current := strings.Replace(stored, tc.from, tc.to, 1)
@@ -69,7 +78,11 @@ env: {train: {wrappers: [frame_stack, scale]}}
 			}
 		})
 	}
-	if err := c.CheckConfig([]byte("a: ["), written); err == nil ||
+}
+
+// TestCheckConfigOfNoYAML: a configuration that does not parse is an error that says whose it is.
+func TestCheckConfigOfNoYAML(t *testing.T) {
+	if err := savedConfig(t).CheckConfig([]byte("a: ["), written); err == nil ||
 		!strings.Contains(err.Error(), "configuration of this job") {
 		t.Errorf("YAML that does not parse: %v", err)
 	}

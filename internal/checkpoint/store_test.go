@@ -71,12 +71,44 @@ func TestSaveOfAStepThatIsThereChangesNothing(t *testing.T) {
 	}
 }
 
-func TestNewestSkipsWhatIsDamaged(t *testing.T) {
-	damages := []struct {
-		name   string
-		damage func(dir string) error
-		want   string // in the reason
-	}{
+// A damage of a checkpoint, and what the reason says.
+type damage struct {
+	name   string
+	damage func(dir string) error
+	want   string
+}
+
+// newestSkips damages the newest of two checkpoints. The one before is loaded, and the next of the damaged one's step
+// replaces it.
+func newestSkips(t *testing.T, damages []damage) {
+	t.Helper()
+	for _, c := range damages {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir, 0)
+			save(t, s, 10)
+			damaged := save(t, s, 20)
+			if err := c.damage(damaged); err != nil {
+				t.Fatal(err)
+			}
+			got, rejected, err := s.Newest()
+			if err != nil || got == nil || got.Step != 10 {
+				t.Fatalf("got %+v, %v, want the checkpoint of step 10", got, err)
+			}
+			if len(rejected) != 1 || !strings.Contains(rejected[0].Error(), damaged) ||
+				!strings.Contains(rejected[0].Error(), c.want) {
+				t.Errorf("rejected %v, want %s with %q", rejected, damaged, c.want)
+			}
+			if save(t, s, 20); errors.Join(load(damaged)) != nil {
+				t.Errorf("the damaged checkpoint was not replaced by the next of its step: %v", load(damaged))
+			}
+		})
+	}
+}
+
+// TestNewestSkipsDamagedFiles: a file of other bytes or another kind is rejected.
+func TestNewestSkipsDamagedFiles(t *testing.T) {
+	newestSkips(t, []damage{
 		{"bit flipped", func(dir string) error {
 			return rewrite(dir, "actor", func(b []byte) []byte {
 				b[100] ^= 1
@@ -101,6 +133,12 @@ func TestNewestSkipsWhatIsDamaged(t *testing.T) {
 			return errors.Join(os.Remove(filepath.Join(dir, "actor")),
 				syscall.Mkfifo(filepath.Join(dir, "actor"), 0o666))
 		}, "is a pipe, expected a file"},
+	})
+}
+
+// TestNewestSkipsDamagedManifests: a checkpoint without its manifest, or with another one, is rejected.
+func TestNewestSkipsDamagedManifests(t *testing.T) {
+	newestSkips(t, []damage{
 		{"manifest a pipe", func(dir string) error {
 			return errors.Join(os.Remove(filepath.Join(dir, "manifest.json")),
 				syscall.Mkfifo(filepath.Join(dir, "manifest.json"), 0o666))
@@ -123,29 +161,7 @@ func TestNewestSkipsWhatIsDamaged(t *testing.T) {
 		{"folder empty", func(dir string) error {
 			return errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o777))
 		}, "manifest.json: missing"},
-	}
-	for _, c := range damages {
-		t.Run(c.name, func(t *testing.T) {
-			dir := t.TempDir()
-			s := open(t, dir, 0)
-			save(t, s, 10)
-			damaged := save(t, s, 20)
-			if err := c.damage(damaged); err != nil {
-				t.Fatal(err)
-			}
-			got, rejected, err := s.Newest()
-			if err != nil || got == nil || got.Step != 10 {
-				t.Fatalf("got %+v, %v, want the checkpoint of step 10", got, err)
-			}
-			if len(rejected) != 1 || !strings.Contains(rejected[0].Error(), damaged) ||
-				!strings.Contains(rejected[0].Error(), c.want) {
-				t.Errorf("rejected %v, want %s with %q", rejected, damaged, c.want)
-			}
-			if save(t, s, 20); errors.Join(load(damaged)) != nil {
-				t.Errorf("the damaged checkpoint was not replaced by the next of its step: %v", load(damaged))
-			}
-		})
-	}
+	})
 }
 
 func TestNewestOfNothing(t *testing.T) {

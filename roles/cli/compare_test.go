@@ -31,15 +31,22 @@ func evaluated(t *testing.T, dir string, seed int, value float64) {
 	}
 }
 
-// TestCompare compares the points of a sweep with a run, and a kept file with what it was kept from.
-func TestCompare(t *testing.T) {
-	dir := t.TempDir()
-	at := func(parts ...string) string { return filepath.Join(append([]string{dir}, parts...)...) }
+// sweepAndRun evaluates a sweep with the points a, of two seeds, and b, and another run. It returns their folder and
+// the paths in it.
+func sweepAndRun(t *testing.T) (dir string, at func(parts ...string) string) {
+	t.Helper()
+	dir = t.TempDir()
+	at = func(parts ...string) string { return filepath.Join(append([]string{dir}, parts...)...) }
 	evaluated(t, at("sweep", "a", "seed_1"), 1, 10)
 	evaluated(t, at("sweep", "a", "seed_2"), 2, 20)
 	evaluated(t, at("sweep", "b", "seed_1"), 1, 40)
 	evaluated(t, at("other", "a"), 7, 30)
+	return dir, at
+}
 
+// TestCompare compares the points of a sweep with a run.
+func TestCompare(t *testing.T) {
+	dir, at := sweepAndRun(t)
 	code, out, errs := run(t, "compare", "--format", "md", "--out", at("c.svg"), "--fail-below", "15.5", at("sweep"),
 		at("other", "a"))
 	want := fmt.Sprintf(
@@ -56,7 +63,11 @@ func TestCompare(t *testing.T) {
 	if svg, err := os.ReadFile(at("c.svg")); err != nil || !strings.Contains(string(svg), "sweep/a, 2 seeds") {
 		t.Errorf("c.svg: %v\n%s", err, svg)
 	}
+}
 
+// TestCompareKept compares a kept file with what it was kept from.
+func TestCompareKept(t *testing.T) {
+	_, at := sweepAndRun(t)
 	if code, out, errs := run(t, "compare", "--keep", at("kept.csv"), at("sweep", "b"),
 		at("other", "a")); code != loop.ExitOK {
 		t.Fatalf("keep: code %d\n%s%s", code, out, errs)
@@ -68,11 +79,18 @@ func TestCompare(t *testing.T) {
 	if err != nil || string(kept) != wantKept {
 		t.Errorf("kept: %v\n%s\nwant\n%s", err, kept, wantKept)
 	}
-	code, out, errs = run(t, "compare", "--fail-below", "35", "--metric", "eval/return", at("kept.csv"))
+	code, out, errs := run(t, "compare", "--fail-below", "35", "--metric", "eval/return", at("kept.csv"))
 	if code != loop.ExitOK || !strings.Contains(out, "kept  2      100        35 ± 7.071") {
 		t.Errorf("of what was kept: code %d\n%s%s", code, out, errs)
 	}
+}
 
+// TestCompareRefuses: what cannot be compared, or not like that, is an error.
+func TestCompareRefuses(t *testing.T) {
+	_, at := sweepAndRun(t)
+	if code, _, errs := run(t, "compare", "--out", at("c.svg"), at("sweep")); code != loop.ExitOK {
+		t.Fatal(errs)
+	}
 	for _, c := range []struct{ args, want string }{
 		{"", "compare: expected the folders of runs or of sweeps, or files of kept results"},
 		{at("none"), "none: no such file or folder"},

@@ -54,6 +54,29 @@ func TestSlurmScriptsAreThoseOfTheFolder(t *testing.T) {
 	}
 }
 
+// slurmOptions returns the options of a script that ask for resources, and its modules, in their order. The time is
+// left out where it is the default.
+func slurmOptions(script string) (got []string) {
+	for line := range strings.Lines(script) {
+		if text, ok := strings.CutPrefix(line, "module load "); ok {
+			got = append(got, "module "+strings.TrimSuffix(text, " || exit\n"))
+		}
+		if text, ok := strings.CutPrefix(line, "#SBATCH --"); ok {
+			switch name, _, _ := strings.Cut(text, "="); name {
+			case "time":
+				if text == "time=04:00:00\n" {
+					continue
+				}
+				fallthrough
+			case "nodes", "ntasks-per-node", "cpus-per-task", "gpus-per-node", "partition", "account", "mem",
+				"qos", "constraint", "exclusive\n", "mail-type":
+				got = append(got, strings.TrimSpace(text))
+			}
+		}
+	}
+	return got
+}
+
 // Resources follow from the placement, and from what is asked for.
 func TestSlurmResources(t *testing.T) {
 	const (
@@ -96,25 +119,7 @@ func TestSlurmResources(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var got []string
-			for line := range strings.Lines(script) {
-				if text, ok := strings.CutPrefix(line, "module load "); ok {
-					got = append(got, "module "+strings.TrimSuffix(text, " || exit\n"))
-				}
-				if text, ok := strings.CutPrefix(line, "#SBATCH --"); ok {
-					switch name, _, _ := strings.Cut(text, "="); name {
-					case "time":
-						if text == "time=04:00:00\n" {
-							continue
-						}
-						fallthrough
-					case "nodes", "ntasks-per-node", "cpus-per-task", "gpus-per-node", "partition", "account", "mem",
-						"qos", "constraint", "exclusive\n", "mail-type":
-						got = append(got, strings.TrimSpace(text))
-					}
-				}
-			}
-			if got := strings.Join(got, " "); got != c.want {
+			if got := strings.Join(slurmOptions(script), " "); got != c.want {
 				t.Errorf("%s: got %s, want %s", c.args, got, c.want)
 			}
 		})

@@ -158,12 +158,26 @@ func TestOldNames(t *testing.T) {
 	}
 }
 
-// Each rule alone: the overrides break it, and nothing else is said.
-func TestRules(t *testing.T) {
-	for _, tc := range []struct {
-		overrides []string
-		want      string
-	}{
+// A rule is what overrides break, and all that is said then; nothing, if they are right.
+type rule struct {
+	overrides []string
+	want      string
+}
+
+// breakRules loads the configuration with the overrides of each rule alone.
+func breakRules(t *testing.T, rules []rule) {
+	t.Helper()
+	for _, tc := range rules {
+		_, _, err := config.Load(rolestest.Registries(), rolestest.Cartpole, tc.overrides, false)
+		if got := fmt.Sprint(err); err != nil && got != tc.want || err == nil && tc.want != "" {
+			t.Errorf("%q\ngot  %s\nwant %s", tc.overrides, got, tc.want)
+		}
+	}
+}
+
+// TestRulesOfJobs: rules for placement, the length of a run and its output.
+func TestRulesOfJobs(t *testing.T) {
+	breakRules(t, []rule{
 		{[]string{"~cluster.component_placement.rollout", "~cluster.component_placement.env"}, "../config/testdata/" +
 			"cartpole.yaml:4: cluster.component_placement: expected a place for rollout and env, as 0-7 or all"},
 		{[]string{"runner.only_eval=true", "~cluster.component_placement.actor", "actor.micro_batch_size=0"}, ""},
@@ -184,6 +198,12 @@ func TestRules(t *testing.T) {
 			"command line: runner.logger.logger_backends: tensorboard: expected each once"},
 		{[]string{"runner.logger.log_interval=0"},
 			"command line: runner.logger.log_interval: 0: expected a number > 0"},
+	})
+}
+
+// TestRulesOfAlgorithms: rules for algorithms, and for what they need of models and environments.
+func TestRulesOfAlgorithms(t *testing.T) {
+	breakRules(t, []rule{
 		{[]string{"algorithm.adv_type=grpo", "algorithm.loss_type=actor", "algorithm.group_size=2"},
 			"../config/testdata/cartpole.yaml:14: env.train.auto_reset: true (the default): expected false (adv_type " +
 				"grpo compares whole episodes, which begin together)"},
@@ -221,12 +241,7 @@ func TestRules(t *testing.T) {
 			"command line: actor.optim.min_lr: 1: expected a number in [0, 0.001], up to lr"},
 		{[]string{"env.train.max_steps_per_rollout_epoch=130", "actor.model.num_action_chunks=4"},
 			"command line: env.train.max_steps_per_rollout_epoch: 130: expected a multiple of 4 (num_action_chunks)"},
-	} {
-		_, _, err := config.Load(rolestest.Registries(), rolestest.Cartpole, tc.overrides, false)
-		if got := fmt.Sprint(err); err != nil && got != tc.want || err == nil && tc.want != "" {
-			t.Errorf("%q\ngot  %s\nwant %s", tc.overrides, got, tc.want)
-		}
-	}
+	})
 }
 
 // env.eval is decoded over env.train; what is said of its keys is said once.
