@@ -223,25 +223,28 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// bound returns a Unix socket at path.
+func bound(t *testing.T, path string, kind int) int {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_UNIX, kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err == nil {
+		t.Cleanup(func() { unix.Close(fd) })
+		err = unix.Bind(fd, &unix.SockaddrUnix{Name: path})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fd
+}
+
 // TestMakeRoom: what a job that was killed left where a socket is to be gives way, and nothing else does.
 func TestMakeRoom(t *testing.T) {
-	socket := func(path string, kind int) int {
-		fd, err := unix.Socket(unix.AF_UNIX, kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-		if err == nil {
-			t.Cleanup(func() { unix.Close(fd) })
-			err = unix.Bind(fd, &unix.SockaddrUnix{Name: path})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fd
-	}
 	for name, c := range map[string]struct {
 		put  func(path string) error
 		says string // "": it gives way
 	}{
 		"nothing":        {func(string) error { return nil }, ""},
-		"nobody listens": {func(path string) error { socket(path, unix.SOCK_STREAM); return nil }, ""},
+		"nobody listens": {func(path string) error { bound(t, path, unix.SOCK_STREAM); return nil }, ""},
 		"a file": {func(path string) error {
 			return os.WriteFile(path, nil, 0o600)
 		}, "there is a file that is no socket (-rw-------)"},
@@ -249,14 +252,14 @@ func TestMakeRoom(t *testing.T) {
 			return os.Mkdir(path, 0o700)
 		}, "there is a file that is no socket (drwx------)"},
 		"a link": {func(path string) error {
-			socket(path+".to", unix.SOCK_STREAM)
+			bound(t, path+".to", unix.SOCK_STREAM)
 			return os.Symlink(path+".to", path)
 		}, "there is a file that is no socket (Lrwxrwxrwx)"},
 		"somebody listens": {func(path string) error {
-			return unix.Listen(socket(path, unix.SOCK_STREAM), 1)
+			return unix.Listen(bound(t, path, unix.SOCK_STREAM), 1)
 		}, "another job listens there"},
 		"somebody listens to too many": {func(path string) error {
-			fd := socket(path, unix.SOCK_STREAM)
+			fd := bound(t, path, unix.SOCK_STREAM)
 			if err := unix.Listen(fd, 0); err != nil {
 				return err
 			}
@@ -267,7 +270,7 @@ func TestMakeRoom(t *testing.T) {
 			return err
 		}, "there is a socket that may be another job's ("},
 		"datagrams": {func(path string) error {
-			socket(path, unix.SOCK_DGRAM)
+			bound(t, path, unix.SOCK_DGRAM)
 			return nil
 		}, "there is a socket that may be another job's ("},
 	} {

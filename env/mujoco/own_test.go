@@ -494,6 +494,10 @@ func TestOwnErrors(t *testing.T) {
 			t.Errorf("error %v\nwant %s", err, c.want)
 		}
 	}
+}
+
+// TestOwnModelErrors: a model that is not given, or is no file, is an error, and so are observations of others.
+func TestOwnModelErrors(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType = "mujoco"
 	if _, err := NewModel(cfg, 1); err == nil || !strings.Contains(err.Error(), "model_path") {

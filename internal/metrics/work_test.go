@@ -32,6 +32,16 @@ func lives(out string) (lines []string) {
 	return lines
 }
 
+// narrow checks that lines have fewer columns.
+func narrow(t *testing.T, lines []string, columns int) {
+	t.Helper()
+	for _, line := range lines {
+		if n := utf8.RuneCountInString(line); n >= columns {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
 // An iteration of more than a second shows the phase and its count, every second.
 func TestLongWorkOnATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -86,11 +96,7 @@ func TestLongWorkOnATerminal(t *testing.T) {
 				t.Errorf("no %q in\n%s", w, all)
 			}
 		}
-		for _, line := range lines {
-			if n := utf8.RuneCountInString(line); n >= 80 {
-				t.Errorf("%d columns: %s", n, line)
-			}
-		}
+		narrow(t, lines, 80)
 		if got := lines[len(lines)-1]; strings.Contains(got, "saving") {
 			t.Errorf("at the end: %q", got)
 		}
