@@ -165,38 +165,7 @@ func TestChildFails(t *testing.T) {
 			c := newCrew(t, func(e *env.External) {
 				e.StepTimeout = timeout
 			}, fault+"@4", filepath.Join(t.TempDir(), "once"))
-			first := append([]uint64(nil), c.seeds...)
-			c.reset()
-			const steps = 8
-			want := make([][][]byte, 4)
-			at := make([]int, 4) // of want, the row that is to be seen
-			for n := range want {
-				want[n] = alone(t, n, steps, first[n], 0)
-			}
-			lost := -1
-			for k := range steps {
-				if err := c.step(k); err != nil {
-					t.Fatal(err)
-				}
-				for n := range want {
-					at[n]++
-					if c.out.Status.U8()[n] == env.Aborted {
-						if k != 3 || lost >= 0 && lost != n/2 {
-							t.Fatalf("step %d: environment %d is lost", k, n)
-						}
-						lost = n / 2
-						want[n], at[n] = alone(t, n, steps, uint64(100*k+n), k+1), 0
-						if c.out.Reward.F32()[n] != 0 ||
-							bytes.Trim(c.out.FinalObs.Must("state").Slice(n, n+1).Bytes(), "\x00") != nil {
-							t.Errorf("environment %d is lost, with reward %v and %v at last", n, c.out.Reward.F32()[n],
-								c.out.FinalObs.Must("state"))
-						}
-					}
-					if got := c.out.Obs.Must("state").Slice(n, n+1).Bytes(); !bytes.Equal(got, want[n][at[n]]) {
-						t.Errorf("step %d: environment %d shows other numbers than one alone", k, n)
-					}
-				}
-			}
+			lost := loseOne(t, c)
 			where := fmt.Sprintf("environments %d-%d of CartPole-v1: simulator %d: ", max(lost, 0)*2, max(lost, 0)*2+1,
 				max(lost, 0))
 			if log := c.log.String(); lost < 0 || !strings.Contains(log, where+says) ||
@@ -206,6 +175,45 @@ func TestChildFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// loseOne plays eight steps with a child that fails in the fourth, and returns its number. Its environments begin anew
+// as they would alone, and the others go on.
+func loseOne(t *testing.T, c *crew) int {
+	t.Helper()
+	first := append([]uint64(nil), c.seeds...)
+	c.reset()
+	const steps = 8
+	want := make([][][]byte, 4)
+	at := make([]int, 4) // of want, the row that is to be seen
+	for n := range want {
+		want[n] = alone(t, n, steps, first[n], 0)
+	}
+	lost := -1
+	for k := range steps {
+		if err := c.step(k); err != nil {
+			t.Fatal(err)
+		}
+		for n := range want {
+			at[n]++
+			if c.out.Status.U8()[n] == env.Aborted {
+				if k != 3 || lost >= 0 && lost != n/2 {
+					t.Fatalf("step %d: environment %d is lost", k, n)
+				}
+				lost = n / 2
+				want[n], at[n] = alone(t, n, steps, uint64(100*k+n), k+1), 0
+				if c.out.Reward.F32()[n] != 0 ||
+					bytes.Trim(c.out.FinalObs.Must("state").Slice(n, n+1).Bytes(), "\x00") != nil {
+					t.Errorf("environment %d is lost, with reward %v and %v at last", n, c.out.Reward.F32()[n],
+						c.out.FinalObs.Must("state"))
+				}
+			}
+			if got := c.out.Obs.Must("state").Slice(n, n+1).Bytes(); !bytes.Equal(got, want[n][at[n]]) {
+				t.Errorf("step %d: environment %d shows other numbers than one alone", k, n)
+			}
+		}
+	}
+	return lost
 }
 
 // TestFailsInReset: where a child fails in a reset of some of its environments the others' episodes are lost, and the

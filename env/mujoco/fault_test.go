@@ -14,6 +14,19 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
+// wantFault checks that err is a fault of environment 1 after five steps of 0.01 s and within five more.
+func wantFault(t *testing.T, err error, want string) {
+	t.Helper()
+	var f *Fault
+	if !errors.As(err, &f) || f.Env != 1 || !strings.Contains(err.Error(), "environment 1") ||
+		!strings.Contains(err.Error(), want) {
+		t.Fatalf("%v, want a fault of environment 1 with %q", err, want)
+	}
+	if f.Time < 0.05-1e-9 || f.Time > 0.09+1e-9 || strings.Contains(err.Error(), "Time") {
+		t.Errorf("%v at %v: want one time from 0.05 s to 0.09 s", err, f.Time)
+	}
+}
+
 // TestFault spoils one environment of three: the step names it, the others take theirs, and after a reset it is as good
 // as new.
 func TestFault(t *testing.T) {
@@ -41,16 +54,7 @@ func TestFault(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.spoil(&s.batch.physics[1])
-			err := s.Step(a, live, reward, terminated, nil)
-			var f *Fault
-			if !errors.As(err, &f) || f.Env != 1 || !strings.Contains(err.Error(), "environment 1") ||
-				!strings.Contains(err.Error(), c.want) {
-				t.Fatalf("%v, want a fault of environment 1 with %q", err, c.want)
-			}
-			// five steps of 0.01 s, and begins of five more
-			if f.Time < 0.05-1e-9 || f.Time > 0.09+1e-9 || strings.Contains(err.Error(), "Time") {
-				t.Errorf("%v at %v: want one time from 0.05 s to 0.09 s", err, f.Time)
-			}
+			wantFault(t, s.Step(a, live, reward, terminated, nil), c.want)
 			want := make([]float32, 3)
 			if err := fine.Step(a, live, want, terminated, nil); err != nil {
 				t.Fatal(err)
