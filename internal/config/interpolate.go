@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"os"
 	"strconv"
@@ -153,24 +154,39 @@ func (in *interpolation) expand(s, key string) (*node, error) {
 // closing returns the index of the } that closes a body, skipping nested braces and quoted text; -1
 // if there is none.
 func closing(s string) int {
-	depth, quote := 0, byte(0)
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '\'' || c == '"':
-			quote = c
-		case c == '{':
-			depth++
-		case c == '}' && depth == 0:
+	for i, c := range outside(s) {
+		if c == '}' {
 			return i
-		case c == '}':
-			depth--
 		}
 	}
 	return -1
+}
+
+// outside yields the bytes of s that are outside of quotes and braces, and a } that closes more than s
+// opens.
+func outside(s string) iter.Seq2[int, byte] {
+	return func(yield func(int, byte) bool) {
+		depth, quote := 0, byte(0)
+		for i := range len(s) {
+			switch c := s[i]; {
+			case quote != 0:
+				if c == quote {
+					quote = 0
+				}
+			case c == '\'' || c == '"':
+				quote = c
+			case c == '{':
+				depth++
+			default:
+				if depth == 0 && !yield(i, c) {
+					return
+				}
+				if c == '}' {
+					depth--
+				}
+			}
+		}
+	}
 }
 
 // evaluate returns the value of one ${body}: the result of a resolver if body has the form
@@ -239,20 +255,9 @@ func (in *interpolation) argument(text, key string) (*node, error) {
 // split splits arguments at the commas outside of quotes and braces.
 func split(s string) []string {
 	var args []string
-	depth, quote, start := 0, byte(0), 0
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '\'' || c == '"':
-			quote = c
-		case c == '{':
-			depth++
-		case c == '}':
-			depth--
-		case c == ',' && depth == 0:
+	start := 0
+	for i, c := range outside(s) {
+		if c == ',' {
 			args, start = append(args, s[start:i]), i+1
 		}
 	}

@@ -35,10 +35,7 @@ func bridgeCommand(reg config.Registries, job []cli.Flag, code *int) *cli.Comman
 							"number of its own", Value: 3}, 1, env.MaxEnvs),
 					&cli.StringFlag{Name: "rule", Usage: "check only rules with this `TEXT` in their name"},
 				},
-				Action: func(c *cli.Context) (err error) {
-					*code, err = runBridgeCheck(c, reg)
-					return err
-				}},
+				Action: coded(code, func(c *cli.Context) (int, error) { return runBridgeCheck(c, reg) })},
 		}}
 }
 

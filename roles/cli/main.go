@@ -140,11 +140,8 @@ func newApp(reg config.Registries, tasks task.Tasks, program loop.Program, code 
 			Flags:  append(slices.Clone(job), slurmFlags()...),
 			Action: alone(func(c *cli.Context) error { return runSlurm(c, reg, tasks) })},
 		{Name: "eval", Usage: "evaluate a checkpoint: a policy in episodes, a language model by questions or texts",
-			Flags: append(slices.Clone(job), evalFlags()...),
-			Action: func(c *cli.Context) (err error) {
-				*code, err = runEval(c, reg, tasks)
-				return err
-			}},
+			Flags:  append(slices.Clone(job), evalFlags()...),
+			Action: coded(code, func(c *cli.Context) (int, error) { return runEval(c, reg, tasks) })},
 		{Name: "render", Usage: "render the initial states of evaluations, as env.eval.video_cfg says",
 			Flags:  append([]cli.Flag{file, strict}, renderFlags()...),
 			Action: alone(func(c *cli.Context) error { return runRender(c, reg) })},
@@ -159,19 +156,13 @@ func newApp(reg config.Registries, tasks task.Tasks, program loop.Program, code 
 		{Name: "sweep", Usage: "train a grid of settings, each with several seeds, on the available ranks",
 			UsageText: sweep.Usage,
 			Flags:     append(slices.Clone(job), sweep.Flags()...),
-			Action: func(c *cli.Context) (err error) {
-				*code, err = sweep.Run(c, reg, tasks, program)
-				return err
-			}},
+			Action:    coded(code, func(c *cli.Context) (int, error) { return sweep.Run(c, reg, tasks, program) })},
 		{Name: "status", Usage: "show the status of runs, and the commands that continue or evaluate them",
 			UsageText: statusUsage, Flags: statusFlags(),
 			Action: alone(func(c *cli.Context) error { return runStatus(c, reg) })},
 		{Name: "compare", Usage: "compare runs, sweeps and saved results: a table and curves with confidence intervals",
 			ArgsUsage: "RUN [RUN...]", Flags: compareFlags(),
-			Action: alone(func(c *cli.Context) (err error) {
-				*code, err = runCompare(c, reg)
-				return err
-			})},
+			Action: alone(coded(code, func(c *cli.Context) (int, error) { return runCompare(c, reg) }))},
 		bench.Command(reg, code),
 		bridgeCommand(reg, []cli.Flag{file, strict}, code),
 		{Name: "version", Usage: "print version and build tags",
@@ -189,6 +180,14 @@ func newApp(reg config.Registries, tasks task.Tasks, program loop.Program, code 
 		}
 	})
 	return app
+}
+
+// coded returns the action of a command that returns an exit code, which it stores in code.
+func coded(code *int, run func(*cli.Context) (int, error)) func(*cli.Context) error {
+	return func(c *cli.Context) (err error) {
+		*code, err = run(c)
+		return err
+	}
 }
 
 // group sets the category of each command in the help, and sorts the commands by category.

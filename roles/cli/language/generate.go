@@ -49,15 +49,11 @@ func generateFlags() []cli.Flag {
 
 // runGenerate continues prompts.
 func runGenerate(c *cli.Context) error {
-	dir, err := folder(c)
+	m, err := loadModel(c)
 	if err != nil {
 		return err
 	}
-	m, err := loadModel(c, dir)
-	if err != nil {
-		return err
-	}
-	sampling, err := samplingOf(c, dir)
+	sampling, err := samplingOf(c)
 	if err != nil {
 		return err
 	}
@@ -69,7 +65,7 @@ func runGenerate(c *cli.Context) error {
 		return continueIDs(c, m, ids, sampling)
 	}
 	w := &writer{c: c, model: m, sampling: sampling}
-	if w.tokens, err = loadTokenizer(dir); err != nil {
+	if w.tokens, err = loadTokenizer(c); err != nil {
 		return err
 	}
 	if c.Bool("chat") {
@@ -84,7 +80,7 @@ func runGenerate(c *cli.Context) error {
 	return w.answerPerson()
 }
 
-func samplingOf(c *cli.Context, dir string) (engine.Sampling, error) {
+func samplingOf(c *cli.Context) (engine.Sampling, error) {
 	s := engine.Sampling{
 		MaxTokens: c.Int("max-new-tokens"), Temperature: c.Float64("temperature"), TopK: c.Int("top-k"),
 		TopP: c.Float64("top-p"), RepetitionPenalty: c.Float64("repetition-penalty"), Seed: c.Uint64("seed"),
@@ -92,7 +88,7 @@ func samplingOf(c *cli.Context, dir string) (engine.Sampling, error) {
 	if c.Bool("ignore-eos") {
 		return s, nil
 	}
-	tokens, err := hf.ReadTokens(dir)
+	tokens, err := hf.ReadTokens(c.String("model"))
 	if err != nil {
 		return s, config.UsageError{Err: err}
 	}

@@ -58,8 +58,12 @@ func folder(c *cli.Context) (string, error) {
 	return "", config.Usagef("%s: no folder: expected -m FOLDER", c.Command.Name)
 }
 
-// loadModel loads the weights in a folder, and the adapters in the folder of --adapter, if it is given.
-func loadModel(c *cli.Context, dir string) (*lm.Model, error) {
+// loadModel loads the weights in the folder of -m, and the adapters in the folder of --adapter, if it is given.
+func loadModel(c *cli.Context) (*lm.Model, error) {
+	dir, err := folder(c)
+	if err != nil {
+		return nil, err
+	}
 	_, stop := args.Progress(c, "loading the model")
 	defer stop()
 	sizes, err := hf.ReadConfig(dir)
@@ -124,8 +128,12 @@ func parseIDs(c *cli.Context, vocab int) ([]int32, error) {
 	return ids, nil
 }
 
-// loadTokenizer loads the tokenizer in a folder.
-func loadTokenizer(dir string) (*tokenizer.Tokenizer, error) {
+// loadTokenizer loads the tokenizer in the folder of -m.
+func loadTokenizer(c *cli.Context) (*tokenizer.Tokenizer, error) {
+	dir, err := folder(c)
+	if err != nil {
+		return nil, err
+	}
 	k, err := tokenizer.Load(dir)
 	if err != nil {
 		return nil, config.UsageError{Err: err}

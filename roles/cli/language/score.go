@@ -12,11 +12,7 @@ import (
 // runScore writes the log-probability of each token after the first, and the mean of the negative
 // log-probabilities.
 func runScore(c *cli.Context) error {
-	dir, err := folder(c)
-	if err != nil {
-		return err
-	}
-	m, err := loadModel(c, dir)
+	m, err := loadModel(c)
 	if err != nil {
 		return err
 	}

@@ -15,11 +15,7 @@ import (
 
 // runEncode writes the ids of the text on standard input.
 func runEncode(c *cli.Context) error {
-	dir, err := folder(c)
-	if err != nil {
-		return err
-	}
-	k, err := loadTokenizer(dir)
+	k, err := loadTokenizer(c)
 	if err != nil {
 		return err
 	}
@@ -42,11 +38,7 @@ func joined(ids []int32) string {
 
 // runDecode writes the text of ids.
 func runDecode(c *cli.Context) error {
-	dir, err := folder(c)
-	if err != nil {
-		return err
-	}
-	k, err := loadTokenizer(dir)
+	k, err := loadTokenizer(c)
 	if err != nil {
 		return err
 	}

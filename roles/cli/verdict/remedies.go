@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,11 +13,9 @@ import (
 
 // remedies returns overrides that fix mistakes of cfg, without repetitions.
 func remedies(cfg *config.Config, mistakes []*yaml.FieldError) (overrides []string) {
-	seen := map[string]bool{}
 	for _, e := range mistakes {
 		for _, o := range remedy(cfg, e) {
-			if !seen[o] {
-				seen[o] = true
+			if !slices.Contains(overrides, o) {
 				overrides = append(overrides, o)
 			}
 		}
