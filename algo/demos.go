@@ -104,12 +104,8 @@ func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
 		reward.DType() != tensor.F32 || terminated.DType() != tensor.U8 || truncated.DType() != tensor.U8 {
 		return demos, fmt.Errorf("%d actions: expected reward F32, terminated and truncated U8 of as many", m)
 	}
-	last := make([]int, m) // of the chunk that begins there
-	end := m - 1           // of the episode
-	for t := m - 1; t >= 0; t-- {
-		if terminated.U8()[t]|truncated.U8()[t] != 0 {
-			end = t
-		}
+	last := lastOfEpisodes(demos) // becomes the last transition of the chunk that begins there
+	for t, end := range last {
 		last[t] = min(t+c-1, end)
 	}
 	var d tensor.Dict
@@ -146,6 +142,20 @@ func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
 	return d, nil
 }
 
+// lastOfEpisodes returns, for each transition, the last one of its episode.
+func lastOfEpisodes(demos tensor.Dict) []int {
+	terminated, truncated := demos.Must(FieldTerminated).U8(), demos.Must(FieldTruncated).U8()
+	last := make([]int, len(terminated))
+	end := len(last) - 1
+	for t := end; t >= 0; t-- {
+		if terminated[t]|truncated[t] != 0 {
+			end = t
+		}
+		last[t] = end
+	}
+	return last
+}
+
 // LooksAhead reports whether the algorithm reads the observations after the steps of demonstrations,
 // too.
 func (c *Config) LooksAhead() bool { return c.AdvType != "embodied_bc" }
@@ -173,17 +183,13 @@ const goalName = Observations + "." + policy.Goal
 // side by side, GoalSteps transitions later, or at the end of the episode where that comes first;
 // then the same at the end.
 func goals(demos tensor.Dict, names []string) tensor.Tensor {
-	terminated, truncated := demos.Must(FieldTerminated).U8(), demos.Must(FieldTruncated).U8()
-	m, width := len(terminated), 0
+	last := lastOfEpisodes(demos)
+	m, width := len(last), 0
 	for _, name := range names {
 		width += demos.Must(Observations+"."+name).Len() / m
 	}
 	goal := tensor.New(tensor.F32, m, 2*width)
-	end := m - 1
-	for t := m - 1; t >= 0; t-- {
-		if terminated[t]|truncated[t] != 0 {
-			end = t
-		}
+	for t, end := range last {
 		to := goal.At(t).F32()
 		for _, at := range []int{min(t+policy.GoalSteps, end), end} {
 			for _, name := range names {
@@ -219,10 +225,10 @@ func newDemos(fields []tensor.Field, demos tensor.Dict, alloc tensor.Allocator) 
 // splitDemos cuts off the last episodes, about that share of the transitions. If no episode fits, rest
 // is the zero Dict.
 func splitDemos(demos tensor.Dict, share float32) (first, rest tensor.Dict) {
-	terminated, truncated := demos.Must(FieldTerminated).U8(), demos.Must(FieldTruncated).U8()
-	m := len(terminated)
+	last := lastOfEpisodes(demos)
+	m := len(last)
 	at := m - int(share*float32(m))
-	for at < m && at > 0 && terminated[at-1]|truncated[at-1] == 0 {
+	for at < m && at > 0 && last[at-1] != at-1 {
 		at--
 	}
 	if at == 0 || at == m {

@@ -215,6 +215,12 @@ func (s *Sender) putHere(sl *slab) error {
 		sl = s.spend(sl, to)
 	}
 	q.arrive(s.src, sl)
+	return s.matchAndUnlock()
+}
+
+// matchAndUnlock serves the queue of this sender after a change, unlocks its inbox and wakes the owner if needed.
+func (s *Sender) matchAndUnlock() error {
+	b, q := s.box, s.src.queue
 	err := b.match(q, false)
 	ring := b.markChanged(q)
 	b.mu.Unlock()
@@ -264,15 +270,9 @@ func (s *Sender) Close() error {
 	if s.box == nil {
 		err = s.port.post(note{op: opClose, tag: s.tag, count: s.sent}.write(s.notes[1][:]), s.to, tagControl)
 	} else {
-		b, q := s.box, s.src.queue
-		b.mu.Lock()
-		q.close(s.src, s.src.arrived)
-		err = b.match(q, false)
-		ring := b.markChanged(q)
-		b.mu.Unlock()
-		if err == nil && ring {
-			err = b.ring(s.port)
-		}
+		s.box.mu.Lock()
+		s.src.queue.close(s.src, s.src.arrived)
+		err = s.matchAndUnlock()
 	}
 	if err != nil {
 		return s.errorf("close", err)

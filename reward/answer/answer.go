@@ -65,9 +65,9 @@ func (g *Grader) Grade(grades []Grade, responses []Response) error {
 	return nil
 }
 
-// Close frees the resources of the rule.
+// Close frees the resources of the rule. A nil Grader has none.
 func (g *Grader) Close() error {
-	if g.close == nil {
+	if g == nil || g.close == nil {
 		return nil
 	}
 	return g.close()

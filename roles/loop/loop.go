@@ -185,11 +185,8 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	if l.ready && l.world.Size() > 1 {
 		l.with.Log.begin("waiting for other ranks")
 	}
-	d, reports, err := l.agreement.end(ctx)
+	d, err := l.decide(ctx)
 	if err != nil {
-		return false, err
-	}
-	if err := l.record(reports); err != nil {
 		return false, err
 	}
 	last := l.AtEnd()
@@ -214,11 +211,8 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	}
 	// Do not wait a step: the metrics of a step are written before its checkpoint, or a run that resumes would lack
 	// them.
-	now, reports, err := l.agreement.end(ctx)
+	now, err := l.decide(ctx)
 	if err != nil {
-		return false, err
-	}
-	if err := l.record(reports); err != nil {
 		return false, err
 	}
 	if saves || now.save {
@@ -237,14 +231,19 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	return !last && l.stopped == 0, nil
 }
 
-// record gives the reports of the last iteration to the logbook. It asks to stop a run that lost too many episodes.
-func (l *Loop) record(reports [][]byte) error {
-	err := l.with.Log.record(l.reported, reports)
+// decide waits for the votes of the last iteration, and gives its reports to the logbook. It asks to stop a run that
+// lost too many episodes.
+func (l *Loop) decide(ctx context.Context) (decision, error) {
+	d, reports, err := l.agreement.end(ctx)
+	if err != nil {
+		return d, err
+	}
+	err = l.with.Log.record(l.reported, reports)
 	if lost := l.with.Log.tooManyLost(); err == nil && lost != nil && l.with.GiveUp != nil {
 		l.with.GiveUp(lost)
 		l.with.GiveUp = nil
 	}
-	return err
+	return d, err
 }
 
 // AtEnd reports whether no iteration follows, however the ranks vote.

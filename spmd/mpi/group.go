@@ -39,19 +39,15 @@ func (t *transport) NewGroup(ranks []int, name string, purposes []string) ([][]s
 func (t *transport) newGroup(ranks []int, name string, purposes []string) ([][]spmd.Comm, error) {
 	t.making.Lock()
 	defer t.making.Unlock()
-	l, err := layOut(ranks, t.size)
+	l, err := t.layOut(ranks)
 	if err != nil {
 		return nil, err
-	}
-	here := slices.Index(l.processes, t.rank)
-	if here < 0 {
-		return nil, fmt.Errorf("rank %d calls, but the members are on ranks %v", t.rank, l.processes)
 	}
 	if blocks := len(purposes) * l.width * l.width; blocks > t.blocks {
 		return nil, fmt.Errorf("%d purposes with %d members on a rank take %d blocks of tags, and this MPI has %d",
 			len(purposes), l.width, blocks, t.blocks)
 	}
-	made, err := t.agree(l.processes, here, fmt.Sprintf("group %q %q", name, purposes), ranks)
+	made, err := t.agree(l, fmt.Sprintf("group %q %q", name, purposes), ranks)
 	if err != nil {
 		return nil, err
 	}

@@ -32,15 +32,11 @@ func (t *transport) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
 func (t *transport) newComm(ranks []int, label string) ([]spmd.Comm, error) {
 	t.making.Lock()
 	defer t.making.Unlock()
-	l, err := layOut(ranks, t.size)
+	l, err := t.layOut(ranks)
 	if err != nil {
 		return nil, err
 	}
-	here := slices.Index(l.processes, t.rank)
-	if here < 0 {
-		return nil, fmt.Errorf("rank %d calls, but the members are on ranks %v", t.rank, l.processes)
-	}
-	first, err := t.agree(l.processes, here, label, ranks)
+	first, err := t.agree(l, label, ranks)
 	if err != nil {
 		return nil, err
 	}
@@ -78,21 +74,21 @@ func (t *transport) newEnds(l layout, label string) (ends []spmd.Comm, err error
 // agree returns the first block of tags that all processes have free: the largest of their first ones.
 // Messages go as in a dissemination barrier: in round k process i receives from i-2^k. It also detects a
 // process that makes another communicator.
-func (t *transport) agree(processes []int, here int, label string, ranks []int) (first uint64, err error) {
+func (t *transport) agree(l layout, label string, ranks []int) (first uint64, err error) {
 	const words = 16
 	mine, theirs := t.agreeing[:words], t.agreeing[words:2*words]
 	h := fnv.New64a()
 	fmt.Fprint(h, label, ranks)
-	what, first, n := h.Sum64(), t.next, len(processes)
+	what, first, n := h.Sum64(), t.next, len(l.processes)
 	for d := 1; d < n; d *= 2 {
 		binary.NativeEndian.PutUint64(mine, what)
 		binary.NativeEndian.PutUint64(mine[8:], first)
-		from := processes[(here-d+n)%n]
+		from := l.processes[(l.here-d+n)%n]
 		in, err := t.control.Irecv(theirs, from, 0)
 		if err != nil {
 			return 0, err
 		}
-		out, err := t.control.Isend(mine, processes[(here+d)%n], 0)
+		out, err := t.control.Isend(mine, l.processes[(l.here+d)%n], 0)
 		if err != nil {
 			return 0, err
 		}
@@ -112,6 +108,7 @@ func (t *transport) agree(processes []int, here int, label string, ranks []int) 
 type layout struct {
 	members      []member    // where each is
 	processes    []int       // the ranks that have members
+	here         int         // this process's index in processes
 	width        int         // the most members on one rank
 	group        *C.rl_group // MPI's communicator that it is in; nil: the plane
 	plane, block int         // where its tags are
@@ -122,15 +119,15 @@ type layout struct {
 // member's own among the members on that rank.
 type member struct{ rank, process, local int }
 
-// layOut returns the layout of a communicator with a member on each of ranks.
-func layOut(ranks []int, size int) (l layout, err error) {
+// layOut returns the layout of a communicator with a member on each of ranks, of which this process has some.
+func (t *transport) layOut(ranks []int) (l layout, err error) {
 	if len(ranks) == 0 {
 		return l, errors.New("no members")
 	}
 	count := make(map[int]int)
 	for m, r := range ranks {
-		if r < 0 || r >= size {
-			return l, fmt.Errorf("member %d is on rank %d: expected 0 to %d", m, r, size-1)
+		if r < 0 || r >= t.size {
+			return l, fmt.Errorf("member %d is on rank %d: expected 0 to %d", m, r, t.size-1)
 		}
 		if count[r] == 0 {
 			l.processes = append(l.processes, r)
@@ -138,6 +135,9 @@ func layOut(ranks []int, size int) (l layout, err error) {
 		l.members = append(l.members, member{rank: r, process: r, local: count[r]})
 		count[r]++
 		l.width = max(l.width, count[r])
+	}
+	if l.here = slices.Index(l.processes, t.rank); l.here < 0 {
+		return l, fmt.Errorf("rank %d calls, but the members are on ranks %v", t.rank, l.processes)
 	}
 	return l, nil
 }

@@ -78,7 +78,7 @@ func (t *transport) NewNative(ranks []int, label string) (spmd.Native, error) {
 func (t *transport) newNative(ranks []int, label string) (*native, error) {
 	t.making.Lock()
 	defer t.making.Unlock()
-	l, err := layOut(ranks, t.size)
+	l, err := t.layOut(ranks)
 	if err != nil {
 		return nil, err
 	}
@@ -88,19 +88,14 @@ func (t *transport) newNative(ranks []int, label string) (*native, error) {
 				m, s.rank)
 		}
 	}
-	n := &native{t: t, label: label, ranks: slices.Clone(ranks), rank: -1, size: len(ranks), pin: new(runtime.Pinner)}
+	n := &native{t: t, label: label, ranks: slices.Clone(ranks), rank: l.here, size: len(ranks),
+		pin: new(runtime.Pinner)}
 	members := make([]C.int, n.size)
 	for m, r := range ranks {
 		members[m] = C.int(r)
-		if r == t.rank {
-			n.rank = m
-		}
-	}
-	if n.rank < 0 {
-		return nil, fmt.Errorf("rank %d calls, but the members are on ranks %v", t.rank, ranks)
 	}
 	// The block of tags that is agreed on stays empty: its number is MPI's tag for the making.
-	if n.made, err = t.agree(ranks, n.rank, "native "+label, ranks); err != nil {
+	if n.made, err = t.agree(l, "native "+label, ranks); err != nil {
 		return nil, err
 	}
 	t.next = n.made + 1

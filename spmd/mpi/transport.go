@@ -119,7 +119,7 @@ func Open(opts Options) (spmd.Transport, error) {
 	for r := range everyone {
 		everyone[r] = r
 	}
-	l, err := layOut(everyone, t.size)
+	l, err := t.layOut(everyone)
 	if err != nil {
 		return nil, fmt.Errorf("open mpi: %w", err)
 	}

@@ -92,9 +92,6 @@ func (w *CriticWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
 // Close ends the worker's threads and its grader.
 func (w *CriticWorker) Close() error {
 	w.algo.Close()
-	if w.grader == nil {
-		return nil
-	}
 	return w.grader.Close()
 }
 

@@ -146,9 +146,6 @@ func (w *ReasoningWorker) RunTraining(ctx context.Context) (algo.Metrics, error)
 // Close ends the worker's threads and its grader.
 func (w *ReasoningWorker) Close() error {
 	w.algo.Close()
-	if w.grader == nil {
-		return nil
-	}
 	return w.grader.Close()
 }
 
