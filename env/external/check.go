@@ -281,11 +281,7 @@ func (k *checker) draws() error {
 		return notSpoken("render is false")
 	}
 	s := setup{shareMemory: true, maxSteps: short}
-	var want [][]outcome
-	err := k.with(s, func(t *trial) (err error) {
-		want, err = t.playAnew(3, true)
-		return err
-	})
+	want, err := k.played(s, 3, true)
 	if err != nil {
 		return err
 	}
