@@ -48,8 +48,8 @@ func newAdvantages(s *Setup, e estimator, n Normalization) *advantages {
 	return a
 }
 
-// weigh finds the episodes, and returns the weight of each sample, which is its mask. It returns
-// nil if all samples count the same.
+// weigh finds the episodes, if they are needed, and returns the weight of each sample: its mask, or
+// 1 without one. nil: all samples count the same.
 func (a *advantages) weigh(tr *Trajectory, mask []uint8) []float32 {
 	if a.episodes != nil {
 		a.episodes.find(tr, mask)
@@ -72,7 +72,8 @@ func (a *advantages) estimate(x *experience) error {
 	return a.estimator.estimate(a.adv.F32(), a.ret.F32(), x)
 }
 
-// standardise normalises the advantages over all replicas, if that is done for whole rollouts.
+// standardise normalises the advantages over the rollouts of all replicas, if NormalizeBatch asks
+// for that.
 func (a *advantages) standardise(weight []float32) error {
 	if a.normalize != NormalizeBatch {
 		return nil

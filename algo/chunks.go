@@ -49,14 +49,14 @@ func (c *chunks) unroll(reward []float32, terminated, truncated []uint8, value, 
 	}
 }
 
-// toActions sets dst, [T·C,N], to src, [T,N,C].
+// toActions copies rows of chunks src [T,N,C] to rows of actions dst [T·C,N]. N is envs, C is size.
 func toActions[E any](dst, src []E, envs, size int) {
 	for i, x := range src {
 		dst[action(i, envs, size)] = x
 	}
 }
 
-// toChunks sets dst, [T,N,C], to src, [T·C,N].
+// toChunks is the inverse: it copies rows of actions src [T·C,N] to rows of chunks dst [T,N,C].
 func toChunks[E any](dst, src []E, envs, size int) {
 	for i := range dst {
 		dst[i] = src[action(i, envs, size)]

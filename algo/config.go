@@ -105,11 +105,11 @@ type Config struct {
 	// BehaveWeightThreshold drops samples with larger importance weights in decoupled_actor_critic.
 	// 0, the default, drops nothing.
 	BehaveWeightThreshold float32 `yaml:"behave_weight_threshold"`
-	// RecomputeLogprobs clips around the policy before the update, at the cost of a forward pass.
-	// The component inference makes that pass where it is placed. Default false: the clip is around
-	// the policy that took the actions, which differs if rollouts use older weights. With
-	// decoupled_actor_critic it is around a policy between the two, which depends on the age of a
-	// rollout in iterations.
+	// RecomputeLogprobs clips the probability ratio around the policy before the update. It takes
+	// one more forward pass, which the component inference makes where it is placed. Default false:
+	// the clip is around the policy that took the actions, which is older if rollouts use older
+	// weights. With decoupled_actor_critic the default is a policy between these two: for a rollout
+	// that is d iterations old, d/(d+1) of the way to the policy after the update.
 	RecomputeLogprobs bool `yaml:"recompute_logprobs"`
 	// LogProbType is the unit whose log-probs are summed and have a ratio of their own, in a chunk
 	// of actions: chunk_level, the whole chunk; action_level (default), each action; token_level,
@@ -120,9 +120,9 @@ type Config struct {
 	EntropyType string `yaml:"entropy_type"`
 	// RewardType is chunk_level (default) or action_level. With chunk_level the rewards of the
 	// actions of a chunk are added up, and Gamma discounts chunks. With action_level each action
-	// has its reward, its value and its advantage, and Gamma discounts actions. Actions after the
-	// end of an episode do not count, and log-probs are by action or token. With chunks of one
-	// action both are the same.
+	// has its reward, its value and its advantage, Gamma discounts actions, actions after the end
+	// of an episode do not count, and LogProbType is not chunk_level. With chunks of one action
+	// both are the same.
 	RewardType string `yaml:"reward_type"`
 	// EntropyBonus weighs the policy's mean entropy, which the loss keeps high. Default 0.
 	EntropyBonus float32 `yaml:"entropy_bonus"`

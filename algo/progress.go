@@ -1,8 +1,8 @@
 package algo
 
-// Progress is called with the state of long work: done of total units of the work called what. The
-// goroutine that works calls it often. It must not wait, and should allocate nothing. A nil
-// Progress ignores all calls.
+// A Progress function is told how far long work is: done of total units. The parameter what is the
+// name of the work. The goroutine that works calls it often, so it must not wait, and should allocate
+// nothing. A nil Progress ignores all calls.
 type Progress func(what string, done, total int)
 
 // Report calls p.

@@ -42,7 +42,7 @@ func Builtin() *Registry {
 	return r
 }
 
-// as is a constructor as entries have it.
+// as turns the constructor of one type of algorithm into one that returns an Algorithm.
 func as[A Algorithm](build func(Setup) (A, error)) func(Setup) (Algorithm, error) {
 	return func(s Setup) (Algorithm, error) { return build(s) }
 }

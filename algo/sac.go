@@ -57,7 +57,7 @@ const (
 	numSACSums
 )
 
-// fitsSAC returns an error that names the policies of SAC, if pol is not one.
+// fitsSAC returns nil if SAC can train pol, else an error that names the policies that it can.
 func fitsSAC(pol policy.Policy) error {
 	if p, ok := pol.(*policy.SoftActor); !ok {
 		return errors.New("a policy with add_q_head, with continuous actions (embodied_dqn is for discrete actions)")
@@ -169,7 +169,8 @@ func (a *SAC) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	return err
 }
 
-// noiseOf names the noise of a micro-batch. No environment has noise of these names.
+// noiseOf returns the Noise of a micro-batch. Its numbers of environments and steps belong to this
+// draw alone.
 func (a *SAC) noiseOf(draw uint64) policy.Noise {
 	for i := range a.noise.Env {
 		a.noise.Env[i], a.noise.Step[i] = uint64(a.replica*a.local+a.first+i), draw

@@ -69,8 +69,8 @@ type Spec struct {
 	Info     []string // names of per-step figures
 	// Returns are the smallest and the largest return of an episode of MaxSteps; nil: unknown.
 	Returns *[2]float64
-	// Repeat is the number of times that ActionRepeat takes an action, which is also the number of
-	// rows of Info of each action. 0 is 1.
+	// Repeat is how often ActionRepeat takes each action. Info has as many rows for an action. 0
+	// means once.
 	Repeat int
 	// Tasks are the names of the tasks that an episode may have, in environments that have several.
 	// The figure TaskNumber is the index in Tasks. nil: there is one task.

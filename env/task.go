@@ -73,9 +73,9 @@ type Reward struct {
 	Constant float64 `yaml:"constant,omitempty"`
 	// Weight must not be 0 with a quantity.
 	Weight float64 `yaml:"weight,omitempty"`
-	// Before uses the quantity before the step.
+	// Before takes the value from before the step.
 	Before bool `yaml:"before,omitempty"`
-	// Rate uses the change of the quantity in the step, per second.
+	// Rate takes the change in the step, per second, instead of the value.
 	Rate bool `yaml:"rate,omitempty"`
 	// When is "always", the default; "alive": only in steps without a termination; or "success":
 	// only in steps that are a success.
@@ -122,7 +122,8 @@ func (q Quantity) Source() (kind, name string) {
 	return kind, name
 }
 
-// check calls want for every rule that needs no model, with the key below the task's.
+// check calls want for every rule that can be checked without a model. Keys are relative to the
+// task's.
 func (t *Task) check(want func(ok bool, key string, value any, want string)) {
 	number := func(x float64, key string) {
 		want(finite(float32(x)), key, x, "a number that float32 can hold")

@@ -43,7 +43,8 @@ type inputs[T nn.Float] struct {
 	mask []uint8
 }
 
-// actions are [n,D] numbers of a box or indices of choices; the other slice is nil.
+// actions has the actions of n rows: [n,D] numbers of a box, or indices of choices. The slice that
+// the kind of action does not use is nil.
 type actions[T nn.Float] struct {
 	box    []T
 	choice []int32

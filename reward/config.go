@@ -44,11 +44,11 @@ type Config struct {
 // PotentialConfig is the section reward.potential: Φ(s) = -|x - Target|, the distance of some
 // elements x of an observation to where they should be.
 type PotentialConfig struct {
-	// Observation is the name of the observation. Default state.
+	// Observation names the observation with the elements x. Default: state.
 	Observation string `yaml:"observation"`
 	// Indices are the elements of the observation that count. No default.
 	Indices []int `yaml:"indices"`
-	// Target is where each of them should be. No default.
+	// Target has the wanted value of each of these elements. No default.
 	Target []float32 `yaml:"target"`
 }
 

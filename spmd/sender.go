@@ -14,8 +14,8 @@ import (
 //	copy(it.Dict.Must("reward").F32(), r)  // fill it in place
 //	err = s.Put(ctx, it)                   // from here on it is the consumer's
 //
-// All handles of a member belong to one goroutine at a time. Only the first item of a layout
-// allocates.
+// Only one goroutine at a time may use the Senders and Receivers of a member. Only the first item of
+// a layout allocates.
 type Sender struct {
 	c      *Channel
 	key    Key

@@ -156,8 +156,8 @@ func (sl *slab) pack(withSchema bool) ([]byte, error) {
 	return sl.mem[:end+h.schema], nil
 }
 
-// A decoder turns messages of one sender and key into items. Equal schemas give the same layout, so
-// slabs reuse their bindings.
+// A decoder turns messages of one sender and key into items. Equal schemas give the same
+// *tensor.Layout, so that a slab finds the binding it has for it.
 type decoder struct {
 	known   *[]knownLayout
 	current *tensor.Layout

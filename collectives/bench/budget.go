@@ -57,9 +57,9 @@ func (b *budget) window() int {
 	return min(most, b.buffers()/raceFactor/ranks)
 }
 
-// limits returns, for groups of each size, how many bytes of one kind of memory the calls on a rank may
-// go round. The ranks of a host and the kinds of memory share the bytes of buffers. A rank that is in
-// several groups uses its memory for all of them.
+// limits returns, by size of a group, how many bytes the buffers of a rank may take in each of kinds
+// kinds of memory. The bytes that buffers returns are divided among the ranks of a host and the kinds
+// of memory. A rank that is in several groups uses the same memory for all of them.
 func (b *budget) limits(groups []int, kinds int) map[int]int {
 	part := map[int]float64{} // of the memory of a host, for a rank, by group
 	for _, n := range groups {

@@ -58,7 +58,7 @@ func (c *calls) root(i int) int {
 	return c.plan.Root % c.ranks
 }
 
-// operand returns the buffers of call i, in a slot.
+// operand returns the buffers that call i uses in the given slot of c.ring.
 func (c *calls) operand(slot, i int) operand {
 	root := c.root(i)
 	o := operand{

@@ -9,7 +9,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A control exchanges numbers of the benchmark itself between ranks, over a communicator of its own.
+// Through a control the ranks of a benchmark agree on numbers, as times. It has a communicator of its
+// own.
 type control struct {
 	comm       spmd.Comm
 	send, recv []byte // communication memory

@@ -123,9 +123,9 @@ func (r *Run) write(f func(*report.Writer, *report.Report) error) error {
 	return nil
 }
 
-// measure samples arms on a team, and hands their rows to rank 0. prepare returns the arms of a member,
-// and finish, which adds figures that follow from the samples. Without arms there is nothing to
-// measure. together is as of schedule.run. Once the run is stopped, measure does nothing. Collective
+// measure times arms on a team, and sends their rows to rank 0. prepare returns a member's arms, and a
+// function that adds the figures computed from their times. With together, every arm is timed until the
+// last has enough samples. measure does nothing without arms, or once the run is stopped. Collective
 // over the world.
 func (r *Run) measure(ctx context.Context, t *team, together bool,
 	prepare func() (arms []*arm, finish func(), err error)) error {

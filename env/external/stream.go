@@ -26,7 +26,7 @@ type stream struct {
 	payload  []byte
 }
 
-// newPipes returns a stream that reads in and writes out, and owns both.
+// newPipes returns a stream that reads from in and writes to out. It owns both files.
 func newPipes(in, out *os.File) (*stream, error) {
 	s := &stream{in: -1, out: -1}
 	var err error

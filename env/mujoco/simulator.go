@@ -107,7 +107,7 @@ func (t task) spec(name string, m *model) env.Spec {
 	return spec
 }
 
-// shown returns all observations.
+// shown returns the views of all observations: that of observe first, if it has a width.
 func (t task) shown() []view {
 	if t.width == 0 {
 		return t.views

@@ -8,7 +8,7 @@ import (
 
 const suiteThings = tableThings + 1 // the last is the third cube
 
-// A layout is a drawn scene.
+// A layout is a scene drawn at random.
 type layout struct {
 	order int
 	goal

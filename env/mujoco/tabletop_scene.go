@@ -103,8 +103,8 @@ func (s *scene) held(object int) float64 {
 }
 
 // grip rewards closing the fingers around a cube: up to ½ for approaching with open fingers, and
-// from ½ to 1 as they shut around it. Distances in the plane count fourfold: fingers that are off
-// by a finger's width would stand on the cube.
+// from ½ to 1 as they shut around it. Horizontal distances count fourfold, because fingers that
+// are off by a finger's width would come down on top of the cube.
 func (s *scene) grip(object int) float64 {
 	if s.between(object) {
 		return 0.5 + 0.5*s.held(object)
@@ -115,7 +115,7 @@ func (s *scene) grip(object int) float64 {
 // grasped reports whether the fingers are commanded to shut and hold a cube.
 func (s *scene) grasped(object int) bool { return s.memo[memoGrip] > 0 && s.held(object) > 0.7 }
 
-// apart returns the distance between two points in the plane.
+// apart returns the horizontal distance between two points.
 func apart(a, b []float64) float64 { return math.Hypot(a[0]-b[0], a[1]-b[1]) }
 
 // near is 1 at a distance of 0 and falls towards 0, as in ManiSkill

@@ -76,7 +76,7 @@ type task struct {
 	// reset writes the initial state into qpos, qvel, mocapPos and memo. qpos and qvel have the
 	// model's own state before.
 	reset func(r *philox.Stream, p *physics)
-	// before notes memory values for step, ahead of the simulation. It may be nil.
+	// before, unless nil, writes memory numbers to note before the simulation. step gets them.
 	memory int
 	before func(p *physics, note []float64)
 	// control writes the actuators' inputs for an action of commands numbers within ±1. If it is

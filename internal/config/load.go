@@ -114,8 +114,8 @@ func (t *Tree) finish() error {
 	return nil
 }
 
-// Given returns the scalar at key, with its interpolations replaced by given values. ok is false if
-// there is none.
+// Given returns the scalar that was given at key, with its interpolations replaced, or false if there
+// is none.
 func (t *Tree) Given(key string) (string, bool) {
 	n := t.root.find(key)
 	if n == nil || n.kind != scalar || n.isNull() {

@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// endOnlyAsDocumented changes two ways in which this process could end, until restore is called. A write to a pipe
-// without a reader fails instead of killing the process; programs that it starts keep the kernel's default, which
-// signal.Ignore would change. A crash of Go's runtime ends with SIGABRT and exit code 134, because Go's own 2 means
-// wrong usage here. It leaves a core file only with GOTRACEBACK=crash in the environment.
+// endOnlyAsDocumented changes two ways in which this process could end. A write to a pipe without a reader fails
+// instead of killing the process, until restore is called. (signal.Ignore would change this for child processes, too.)
+// A crash of Go's runtime ends with SIGABRT and exit code 134, because Go's default, exit code 2, means wrong usage
+// here. A crash leaves a core file only with GOTRACEBACK=crash in the environment.
 func endOnlyAsDocumented() (restore func()) {
 	lost := make(chan os.Signal, 1)
 	signal.Notify(lost, syscall.SIGPIPE)

@@ -36,8 +36,8 @@ type Key struct {
 	Like    string // another key with the same meaning, which is explained there; "": none
 }
 
-// Reference returns all keys of configurations with the parts in reg, in the order of the sections. It omits
-// RLinf's keys without effect and old names.
+// Reference returns every key that a configuration may have if reg has its parts, in the order of the sections. It
+// omits old names, and the keys of RLinf that have no effect.
 func Reference(reg Registries) []Key {
 	comments := readComments()
 	var keys []Key

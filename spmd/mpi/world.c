@@ -11,9 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-// Processes of this program find each other by this colour, whatever app context they were started in. A foreign
-// program in the same job takes part in the split with a colour of its own, as coupled programs do, usually its
-// MPI_APPNUM.
+// The colour with which processes of this program call MPI_Comm_split, whatever app context they were started in.
+// Other programs of a job, as coupled programs, call it with a colour of their own, which is usually their MPI_APPNUM.
 enum { COLOUR = 0x726c6e66 };
 
 // How many tags the planes should have together. A communicator usually takes 4096, for ever. In Open MPI and MPICH one

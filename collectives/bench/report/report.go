@@ -26,8 +26,8 @@ type Report struct {
 	Ended    time.Time `json:"ended"`
 	Machine  Machine   `json:"machine"`
 	Method   string    `json:"method"` // how a sample was taken
-	// Keys are the columns of a table that say what a row is about, of op, algo, n, size, count,
-	// type, redop, root, mem; Figures those that follow its times, by their names in Row.Figures.
+	// Keys are the columns that identify a row: some of op, algo, n, size, count, type, redop, root
+	// and mem. Figures are the columns after the times, by their names in Row.Figures.
 	Keys    []string `json:"keys"`
 	Figures []string `json:"figure_names"`
 	// Brief are those of Keys and Figures that the narrow table has. Empty: all.

@@ -191,7 +191,8 @@ func (t *Tokenizer) addToken(o object, at value) {
 	}
 }
 
-// readPostProcessor adds the ids around sequences. Those of a later processor go outside.
+// readPostProcessor reads the ids that go before and after a text. Those of a later processor enclose
+// those of an earlier one.
 func (t *Tokenizer) readPostProcessor(v value, depth int) {
 	if v.isNull() {
 		return

@@ -155,7 +155,7 @@ func (t *trainer) count(text string) {
 	}
 }
 
-// prepare makes words from the counts, and counts their pairs.
+// prepare makes a word of every counted text, and counts the pairs of neighbouring tokens in them.
 func (t *trainer) prepare() {
 	texts := sortedKeys(t.counts)
 	t.words = make([]trainWord, len(texts))

@@ -133,7 +133,7 @@ func parseBytes(s string) (int, error) {
 	return n << shift, nil
 }
 
-// sizeFlags are those that sizes reads.
+// sizeFlags returns the flags that the method sizes reads. begin and end are defaults.
 func sizeFlags(begin, end string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "begin", Aliases: []string{"b"}, Usage: "smallest `SIZE`", Value: begin},

@@ -59,8 +59,8 @@ func gather(ctx context.Context, w *spmd.World, mine place) ([]place, error) {
 	return all, nil
 }
 
-// differences returns a line with the nodes, and a line for each fact in which a rank differs from rank 0. Equal
-// ranks of a host share a line.
+// differences returns a line that lists the nodes, and a line for each fact in which a rank differs from rank 0.
+// Ranks of one host with the same value share a line.
 func differences(all []place) string {
 	var hosts []string
 	ranks := map[string][]int{}

@@ -21,7 +21,7 @@ type reference struct {
 // referenceWeights is the name of the reference's weights in the trainer's state.
 const referenceWeights = "reference"
 
-// newReference returns the reference of a model with its initial weights; nil if the job needs none.
+// newReference returns the reference model, with the initial weights of the model of. nil: the job needs none.
 func newReference(p *plan.Plan, of *lm.Model) (*reference, error) {
 	if !p.NeedsReference() {
 		return nil, nil
