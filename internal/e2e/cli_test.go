@@ -493,7 +493,7 @@ func TestWatched(t *testing.T) {
 			}
 			for r := range ranks {
 				if text := fetch(t, j, fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/goroutine?debug=1",
-					port+r)); !strings.Contains(text, "runner.(*EmbodiedRunner)") {
+					port+r)); !strings.Contains(text, "embodied.(*EmbodiedRunner)") {
 					t.Errorf("rank %d: no runner among its goroutines:\n%s", r, text)
 				}
 			}
