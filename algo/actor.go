@@ -5,8 +5,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An actor is a policy of continuous actions in training. It learns through the actions that it
-// chooses, with the memory of a micro-batch.
+// An actor is a policy of continuous actions in training, with the memory for one micro-batch. It
+// learns through the actions that it chooses.
 type actor struct {
 	policy  *policy.SoftActor
 	train   *trainState
@@ -14,7 +14,8 @@ type actor struct {
 	dAction tensor.Tensor // [micro,C,A]
 }
 
-// newActor makes the actor of a setup, whose policy is a SoftActor, for micro-batches like b.
+// newActor makes the actor for s.Policy, which must be a SoftActor. b is an example of its
+// micro-batches.
 func newActor(s *Setup, b *Transitions) (*actor, error) {
 	pol := s.Policy.(*policy.SoftActor)
 	train, err := s.newTrainState(pol.Params(), s.Optim)
@@ -25,7 +26,7 @@ func newActor(s *Setup, b *Transitions) (*actor, error) {
 		dAction: tensor.New(tensor.F32, b.Action.Shape()...)}, nil
 }
 
-// halfWidths returns those of the box of pol's actions.
+// halfWidths returns half the width of the box of pol's actions, in each dimension.
 func halfWidths(pol policy.Policy) []float32 {
 	_, space := pol.Spaces()
 	half := make([]float32, len(space.Low))

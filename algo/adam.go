@@ -19,8 +19,8 @@ type Adam struct {
 	steps  tensor.Tensor // I64 [1]: steps taken since the moments were 0
 }
 
-// NewAdam makes an optimiser of p with moments from alloc. total is the run's iterations, for a
-// schedule that ends with it.
+// NewAdam makes an optimiser of p, with moments in memory from alloc. total is the number of
+// iterations of the run. Schedules end there if cfg.TotalTrainingSteps is not set.
 func NewAdam(p *nn.Params[float32], cfg OptimConfig, total int, alloc tensor.Allocator) (*Adam, error) {
 	if cfg.TotalTrainingSteps > 0 {
 		total = cfg.TotalTrainingSteps
@@ -42,7 +42,7 @@ func NewAdam(p *nn.Params[float32], cfg OptimConfig, total int, alloc tensor.All
 	}, nil
 }
 
-// LR returns the rates in iteration i, of the policy and of the critic.
+// LR returns the learning rates of the policy and of the critic in iteration i.
 func (a *Adam) LR(i int) (lr, valueLR float64) {
 	valueLR = float64(a.cfg.ValueLR)
 	if valueLR == 0 {
@@ -58,7 +58,7 @@ func (a *Adam) Steps() int { return int(a.steps.I64()[0]) }
 // Step moves the trainable groups against the gradient times scale, at the rates of iteration i.
 func (a *Adam) Step(i int, scale float32) { a.step(i, scale, "") }
 
-// step is Step for the group of that name alone; "" is for all.
+// step is Step for the group called only; with "" it is for all groups.
 func (a *Adam) step(i int, scale float32, only string) {
 	lr, valueLR := a.LR(i)
 	t := a.steps.I64()

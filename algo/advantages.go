@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// advantages computes the advantages and returns of rollouts, and the weights of samples where
-// these differ.
+// advantages computes the advantages and returns of rollouts. It also computes the weights of
+// samples if these are not all the same.
 type advantages struct {
 	*rolloutView
 	estimator estimator
@@ -48,8 +48,8 @@ func newAdvantages(s *Setup, e estimator, n Normalization) *advantages {
 	return a
 }
 
-// weigh finds the episodes, if they are needed, and returns the weight of each sample: its mask, or
-// 1 without one. nil: all samples count the same.
+// weigh returns the weight of each sample: its mask, or 1 without a mask. nil means that all
+// samples count the same. If the episodes are needed, weigh finds them first.
 func (a *advantages) weigh(tr *Trajectory, mask []uint8) []float32 {
 	if a.episodes != nil {
 		a.episodes.find(tr, mask)
@@ -72,8 +72,8 @@ func (a *advantages) estimate(x *experience) error {
 	return a.estimator.estimate(a.adv.F32(), a.ret.F32(), x)
 }
 
-// standardise normalises the advantages over the rollouts of all replicas, if NormalizeBatch asks
-// for that.
+// standardise normalises the advantages over the rollouts of all replicas. It does nothing unless
+// a.normalize is NormalizeBatch.
 func (a *advantages) standardise(weight []float32) error {
 	if a.normalize != NormalizeBatch {
 		return nil
@@ -81,8 +81,8 @@ func (a *advantages) standardise(weight []float32) error {
 	return standardise(a.adv.F32(), weight, &a.moments, a.replicas)
 }
 
-// standardise gives the advantages that count mean 0 and deviation 1 over all replicas. It uses the
-// memory of sums.
+// standardise shifts and scales adv, so that the advantages that count have mean 0 and deviation 1
+// over all replicas. sums is scratch space.
 func standardise(adv, weight []float32, sums *[3]float64, r Replicas) error {
 	clear(sums[:])
 	for i, x := range adv {

@@ -26,14 +26,14 @@ func CountSamples(counted []int, of []int32, weight []float32) (samples, sequenc
 	return samples, sequences
 }
 
-// Aggregate sets the weights of samples so that Σ weight·loss / samples is the aggregate called
-// how, which is one of the constants. S samples in K sequences count, over all replicas. The weight
-// of a sample whose sequence has s of them is
+// Aggregate sets the weights of samples so that Σ weight·loss / samples is the aggregate how, which
+// is one of the constants. Over all replicas, S samples in K sequences count. If s samples of its
+// sequence count, the weight of a sample is
 //
 //	token-mean: 1    seq-mean-token-sum: S/K    seq-mean-token-mean: S/(K s)
 //
-// The last one is RLinf's scale of embodied losses by valid steps. of, weight and counted are those
-// of CountSamples. Samples that do not count keep weight 0.
+// seq-mean-token-mean is RLinf's scale of embodied losses by valid steps. of, weight and counted
+// are those of CountSamples. Samples that do not count keep weight 0.
 func Aggregate(weight []float32, of []int32, counted []int, how string, samples, sequences float64) {
 	if how == TokenMean {
 		return
@@ -49,7 +49,7 @@ func Aggregate(weight []float32, of []int32, counted []int, how string, samples,
 	}
 }
 
-// spread is Aggregate for the episodes of all replicas.
+// spread is Aggregate with the numbers of samples and episodes of all replicas.
 func (e *episodes) spread(weight []float32, how string, r Replicas) error {
 	if how == TokenMean {
 		return nil

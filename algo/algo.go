@@ -5,8 +5,8 @@ import "github.com/rlinf/rlinf/tensor"
 // An Algorithm turns rollouts into better parameters. It is made with the Policy that it trains,
 // and knows nothing of ranks.
 type Algorithm interface {
-	// Prepare adds what Update needs to rollout: advantage and return, [T,N]. It may read
-	// statistics of all replicas.
+	// Prepare adds to rollout the tensors that Update needs: advantage and return, [T,N] for T
+	// steps of N environments. It may read statistics of all replicas.
 	Prepare(rollout *tensor.Dict) error
 	// Update trains on a prepared rollout and returns metrics, already the same on every replica.
 	Update(rollout tensor.Dict) (Metrics, error)
@@ -29,9 +29,9 @@ func (m *Metrics) add(name string, value float64) {
 	m.Names, m.Values = append(m.Names, name), append(m.Values, value)
 }
 
-// Replicas are the data-parallel copies of a model, seen from one of them. Their sums are always in
-// the same order. An algorithm asks nothing else of the outside world: a job passes the actor
-// group, a test passes a fake, and Single is one replica alone. Every replica calls the same
+// Replicas are the data-parallel copies of a model, seen from one of them. Sums always add them in
+// the same order. An algorithm needs nothing else from the outside world. A job passes the actor
+// group, a test passes a fake, and Single is one replica alone. Every replica must call the same
 // methods in the same order.
 type Replicas interface {
 	// Count returns the number of replicas, and the index of this one.

@@ -9,20 +9,21 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// BC is behaviour cloning: the policy learns to act as in demonstrations, from these alone
-// (Pomerleau 1991, doi:10.1162/neco.1991.3.1.88). Update makes update_epoch updates, each on a
-// batch drawn from there:
+// BC is behaviour cloning: the policy learns to act as in demonstrations, and learns from nothing
+// else (Pomerleau 1991, doi:10.1162/neco.1991.3.1.88). Update makes update_epoch updates, each on a
+// batch of demonstrations:
 //
-//  1. observation statistics, or how the policy normalises, are those of the
-//     demonstrations, once                                                          newBC
+//  1. once, the statistics by which the policy normalises become those of the
+//     demonstrations                                                                newBC
 //  2. the policy by -log π(a|s), or with add_q_head by the squared error of its
 //     most likely action: actions at the bounds of the box, where experts often
 //     are, have no likelihood under a squashed distribution                         LikelihoodLoss, ActionLoss
-//  3. with that, the prediction of how a demonstration goes on                      policy.Foreseer
-//  4. the same of the episodes that were set aside, demo_buffer.validation_share    validate
+//  3. in the same update, the prediction of how a demonstration goes on             policy.Foreseer
+//  4. the loss of the episodes that demo_buffer.validation_share sets aside         validate
 //
-// A critic that the policy has stays as it is. The weights are for others to begin with
-// (runner.ckpt_path), which explore: actor.model.learn_std false keeps their deviations.
+// A critic of the policy stays as it is. An algorithm that explores may begin with the weights
+// (runner.ckpt_path). For such an algorithm actor.model.learn_std false keeps the policy's
+// deviations.
 //
 // Metrics, over all replicas and updates of an iteration: bc/loss; bc/val_loss, NaN where nothing
 // was set aside; actor/lr, actor/grad_norm; demo_buffer/size = transitions learnt from.
@@ -43,14 +44,15 @@ type BC struct {
 
 var _ Algorithm = (*BC)(nil)
 
-// What BC sums over an iteration.
+// Indices of the sums that BC collects over an iteration.
 const (
 	bcLoss = iota
 	bcSamples
 	numBCSums
 )
 
-// fitsBC returns an error that names the policies that learn from demonstrations, if pol is not one.
+// fitsBC returns nil if BC can train pol, else an error that describes the policies that it can
+// train.
 func fitsBC(pol policy.Policy) error {
 	if _, ok := pol.(*policy.Greedy); ok {
 		return errors.New("a policy of actions, not of what they are worth (add_q_head false, for discrete actions)")
@@ -64,7 +66,8 @@ func fitsBC(pol policy.Policy) error {
 	return nil
 }
 
-// NewBC makes behaviour cloning of Setup.Demos. The policy's observation statistics become theirs.
+// NewBC makes a BC that learns from Setup.Demos. It sets the policy's observation statistics to
+// those of the demonstrations.
 func NewBC(s Setup) (*BC, error) { return built("bc", s, fitsBC, newBC) }
 
 func newBC(s *Setup) (*BC, error) {
@@ -112,7 +115,8 @@ func newBC(s *Setup) (*BC, error) {
 	return b, nil
 }
 
-// newCloner makes BC under a name, from demonstrations if offline, else from experience.
+// newCloner makes a BC with the given name. With offline it learns from demonstrations, else from
+// experience.
 func newCloner(s *Setup, name string, offline bool) (*BC, error) {
 	e, err := newOffPolicy(s, name, offline, numBCSums)
 	if err != nil {
@@ -173,7 +177,8 @@ func (b *BC) add(t *Transitions, ready func(lo, hi int)) error {
 	return b.policy.Backward(b.work, g, ready)
 }
 
-// loss returns the sum of the losses of t, and the derivative of their mean over a batch.
+// loss returns the gradient of the mean loss over a batch, as far as t contributes, and the sum of
+// the losses of t.
 func (b *BC) loss(t *Transitions) (policy.Grad, float64, error) {
 	if b.half != nil {
 		act, err := b.policy.Forward(b.work, t.Obs, policy.Deterministic, policy.Noise{})

@@ -2,9 +2,9 @@ package algo
 
 import "github.com/rlinf/rlinf/tensor"
 
-// chunks turns rollouts into trajectories of single actions, where every action of a chunk has a
-// reward of its own (reward_type action_level). T chunks of C actions in N environments become T·C
-// steps, in RLinf's order. γ and λ then count actions. Actions of a chunk behind the end of an
+// chunks turns rollouts into trajectories of single actions. Every action of a chunk has a reward
+// of its own (reward_type action_level). T chunks of C actions in N environments become T·C steps,
+// in RLinf's order. γ and λ then apply to single actions. Actions of a chunk after the end of an
 // episode were not taken, and do not count.
 type chunks struct {
 	Trajectory         // T·C steps of N environments
@@ -23,8 +23,9 @@ func newChunks(steps, envs, size int) *chunks {
 	}
 }
 
-// unroll takes the tensors of a rollout: reward, terminated, truncated and value [T,N,C]; next
-// [T,N], the value of the observation after the chunk; mask [T,N], nil where every chunk counts.
+// unroll fills c from the tensors of a rollout. reward, terminated, truncated and value are
+// [T,N,C]. next, [T,N], is the value of the observation after the chunk. mask is [T,N], or nil if
+// every chunk counts.
 // value[k] is the critic's estimate, from the observation before the chunk, after k of its actions.
 func (c *chunks) unroll(reward []float32, terminated, truncated []uint8, value, next []float32, mask []uint8) {
 	toActions(c.Reward, reward, c.N, c.size)
@@ -56,7 +57,8 @@ func toActions[E any](dst, src []E, envs, size int) {
 	}
 }
 
-// toChunks is the inverse: it copies rows of actions src [T·C,N] to rows of chunks dst [T,N,C].
+// toChunks is the inverse of toActions: it copies rows of actions src [T·C,N] to rows of chunks dst
+// [T,N,C].
 func toChunks[E any](dst, src []E, envs, size int) {
 	for i := range dst {
 		dst[i] = src[action(i, envs, size)]

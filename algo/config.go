@@ -26,14 +26,14 @@ type Config struct {
 	// goes on with the value of its last observation, and one that terminated is over. With always,
 	// both go on.
 	BootstrapType string `yaml:"bootstrap_type"`
-	// NormalizeAdvantages is batch (default; also true): mean 0 and deviation 1 over the rollouts
-	// of all actors, once; minibatch: over each global batch; none (also false). With grpo the
-	// groups normalise instead, with reinpp it is always the batch.
+	// NormalizeAdvantages gives advantages mean 0 and deviation 1. batch (default; also true) does
+	// so once, over the rollouts of all actors; minibatch does so over each global batch; none
+	// (also false) does not. grpo normalises within groups instead, and reinpp always by batch.
 	NormalizeAdvantages Normalization `yaml:"normalize_advantages"`
 	// NormalizeRewards divides rewards by the running deviation of the discounted return. Default
 	// false. (+)
 	NormalizeRewards bool `yaml:"normalize_rewards"`
-	// RewardClip bounds normalised rewards to ±RewardClip. 0 is no bound. Default 10. (+)
+	// RewardClip bounds normalised rewards to ±RewardClip. 0 means no bound. Default 10. (+)
 	RewardClip float32 `yaml:"reward_clip"`
 
 	// FilterRewards drops groups (of one episode, where group_size is 1) whose mean score is not in
@@ -42,12 +42,13 @@ type Config struct {
 	RewardsLowerBound float32 `yaml:"rewards_lower_bound"`
 	RewardsUpperBound float32 `yaml:"rewards_upper_bound"`
 	// MaxNumGenBatches is the largest number of rollouts for an update (DAPO's dynamic sampling).
-	// If it is more than 1, groups of further rollouts replace groups whose episodes all score the
-	// same. Such groups that are left do not count. For grpo, with rollout_epoch 1. The metric
-	// rollout/gen_batches is the number of rollouts made; env/steps counts one of them. Default 1.
+	// If it is more than 1, a group whose episodes all score the same is replaced by a group of a
+	// further rollout. If no replacement is found, the group does not count. For grpo, with
+	// rollout_epoch 1. The metric rollout/gen_batches is the number of rollouts made; env/steps
+	// counts only one of them. Default 1.
 	MaxNumGenBatches int `yaml:"max_num_gen_batches"`
-	// LenRewardPenalty is subtracted from the score of an episode of MaxLength steps or more, and a
-	// part of it from that of an episode of more than SafeLength (DAPO's soft overlong punishment).
+	// LenRewardPenalty is subtracted from the score of an episode of MaxLength steps or more. An
+	// episode of more than SafeLength steps loses a part of it (DAPO's soft overlong punishment).
 	// For grpo and reinpp. Default 0.
 	LenRewardPenalty float32 `yaml:"len_reward_penalty"`
 	SafeLength       int     `yaml:"safe_length"`
@@ -61,16 +62,17 @@ type Config struct {
 	// the first. For gae. Default false. (+)
 	RecomputeAdvantages bool `yaml:"recompute_advantages"`
 
-	// KLBeta weighs a penalty in the loss on leaving the reference policy: the one before the first
-	// iteration of the run (see runner.ckpt_path). Default 0.
+	// KLBeta weighs a penalty in the loss on leaving the reference policy, which is the policy
+	// before the first iteration of the run (see runner.ckpt_path). Default 0.
 	KLBeta float32 `yaml:"kl_beta"`
 	// KLPenaltyType is the estimate of KLBeta's divergence: kl (also k1), abs, mse (k2) or
 	// low_var_kl (k3). Default low_var_kl. kl has no effect on average, because the mean of its
 	// gradient is 0. ReinppKLBeta uses kl in environments.
 	KLPenaltyType string `yaml:"kl_penalty_type"`
 	// LossAggFunc is the aggregate of the losses of samples. token-mean (default) is their mean.
-	// seq-mean-token-mean is the mean over episodes of the mean over each, so that short ones count
-	// as much as long ones. seq-mean-token-sum is the mean over episodes of the sum over each.
+	// seq-mean-token-mean is the mean over episodes of each episode's mean, so that short episodes
+	// count as much as long ones. seq-mean-token-sum is the mean over episodes of each episode's
+	// sum.
 	LossAggFunc string `yaml:"loss_agg_func"`
 
 	// UpdateEpoch is the number of passes over each rollout. Default 1.
@@ -79,59 +81,60 @@ type Config struct {
 	// true.
 	ShuffleRollout bool `yaml:"shuffle_rollout"`
 	// SequenceLength is the number of successive steps of an environment that a recurrent policy
-	// (rnn_policy) learns from at once: its gradient goes back through them, and the hidden state
-	// before them counts as given. It divides the steps of an iteration and actor.micro_batch_size.
-	// 0, the default, is all of them. (+)
+	// (rnn_policy) learns from at once. Its gradient goes back through these steps, and the hidden
+	// state before them counts as given. The steps of an iteration and actor.micro_batch_size must
+	// be multiples of it. 0, the default, means all steps of the iteration. (+)
 	SequenceLength int `yaml:"sequence_length"`
 	// TargetKL ends an update after the epoch whose mean approx_kl exceeds it, on all actors
-	// together. 0, the default, never does. (+)
+	// together. 0, the default, never ends it. (+)
 	TargetKL float32 `yaml:"target_kl"`
 
-	// ClipRatioLow is ε⁻: for a negative advantage the ratio π_new/π_old counts down to 1-ε⁻. In
-	// (0, 1]. Default 0.2.
+	// ClipRatioLow is ε⁻: for a negative advantage, a ratio π_new/π_old below 1-ε⁻ is clipped to
+	// 1-ε⁻. In (0, 1]. Default 0.2.
 	ClipRatioLow float32 `yaml:"clip_ratio_low"`
-	// ClipRatioHigh is ε⁺: for a positive advantage the ratio counts up to 1+ε⁺. Must be > 0.
-	// Default 0.2.
+	// ClipRatioHigh is ε⁺: for a positive advantage, a ratio above 1+ε⁺ is clipped to 1+ε⁺. Must be
+	// > 0. Default 0.2.
 	ClipRatioHigh float32 `yaml:"clip_ratio_high"`
-	// ClipRatioC bounds the loss of a sample with negative advantage to c·|A|. Must be > 1; 0 is no
-	// bound. Default 3.
+	// ClipRatioC is c: the loss of a sample with negative advantage A is at most c·|A|. Must be >
+	// 1; 0 means no bound. Default 3.
 	ClipRatioC float32 `yaml:"clip_ratio_c"`
 	// ClipRatioSchedule is constant (default), or linear: both clip ratios go to 0 over
 	// optim.total_training_steps. (+)
 	ClipRatioSchedule string `yaml:"clip_ratio_schedule"`
-	// ClipLogRatioMin and ClipLogRatioMax clamp log π_new/π_old. Both 0, the default, is no clamp.
+	// ClipLogRatioMin and ClipLogRatioMax clamp log π_new/π_old. Both 0, the default, means no
+	// clamp.
 	ClipLogRatioMin float32 `yaml:"clip_log_ratio_min"`
 	ClipLogRatioMax float32 `yaml:"clip_log_ratio_max"`
-	// BehaveWeightThreshold drops samples with larger importance weights in decoupled_actor_critic.
-	// 0, the default, drops nothing.
+	// BehaveWeightThreshold is the largest importance weight in decoupled_actor_critic: samples
+	// with a larger one are dropped. 0, the default, drops nothing.
 	BehaveWeightThreshold float32 `yaml:"behave_weight_threshold"`
-	// RecomputeLogprobs clips the probability ratio around the policy before the update. It takes
-	// one more forward pass, which the component inference makes where it is placed. Default false:
+	// RecomputeLogprobs clips the probability ratio around the policy before the update. This takes
+	// one more forward pass, which the component inference makes if it is placed. Default false:
 	// the clip is around the policy that took the actions, which is older if rollouts use older
 	// weights. With decoupled_actor_critic the default is a policy between these two: for a rollout
 	// that is d iterations old, d/(d+1) of the way to the policy after the update.
 	RecomputeLogprobs bool `yaml:"recompute_logprobs"`
-	// LogProbType is the unit whose log-probs are summed and have a ratio of their own, in a chunk
-	// of actions: chunk_level, the whole chunk; action_level (default), each action; token_level,
+	// LogProbType is the part of a chunk of actions whose log-probs are summed and have a ratio of
+	// their own: chunk_level, the whole chunk; action_level (default), each action; token_level,
 	// each dimension. The policy is made with it.
 	LogProbType string `yaml:"logprob_type"`
-	// EntropyType is the same unit for the entropy: EntropyBonus weighs the mean of such sums.
-	// Default: LogProbType.
+	// EntropyType is the part of a chunk whose entropies are summed; see LogProbType. EntropyBonus
+	// weighs the mean of these sums. Default: LogProbType.
 	EntropyType string `yaml:"entropy_type"`
 	// RewardType is chunk_level (default) or action_level. With chunk_level the rewards of the
 	// actions of a chunk are added up, and Gamma discounts chunks. With action_level each action
-	// has its reward, its value and its advantage, Gamma discounts actions, actions after the end
-	// of an episode do not count, and LogProbType is not chunk_level. With chunks of one action
-	// both are the same.
+	// has its own reward, value and advantage, and Gamma discounts actions. Actions after the end
+	// of an episode then do not count, and LogProbType must not be chunk_level. With chunks of one
+	// action the two types are the same.
 	RewardType string `yaml:"reward_type"`
 	// EntropyBonus weighs the policy's mean entropy, which the loss keeps high. Default 0.
 	EntropyBonus float32 `yaml:"entropy_bonus"`
 
 	// ValueClip keeps a new value within ±ValueClip of the old one in the critic's loss. 0, the
-	// default, is no clipping.
+	// default, means no clipping.
 	ValueClip float32 `yaml:"value_clip"`
-	// HuberDelta is where the critic's loss turns from quadratic to linear. 0, the default, is
-	// nowhere.
+	// HuberDelta is the error at which the critic's loss turns from quadratic to linear. With 0,
+	// the default, the loss is quadratic everywhere.
 	HuberDelta float32 `yaml:"huber_delta"`
 	// ValueLossCoef weighs the critic's loss ½(ret-v)² against the policy's. Default 1. (+)
 	ValueLossCoef float32 `yaml:"value_loss_coef"`
@@ -139,7 +142,7 @@ type Config struct {
 	// OffPolicy is for algorithms that learn from a replay buffer.
 	OffPolicy OffPolicyConfig `yaml:",inline"`
 
-	// Own are the keys that an algorithm of a user's own has here.
+	// Own holds the keys that a user's own algorithm has here.
 	Own params.Own `yaml:",inline"`
 }
 
@@ -160,7 +163,8 @@ func DefaultConfig() Config {
 // decoupledActorCritic is the LossType of the surrogate Decoupled.
 const decoupledActorCritic = "decoupled_actor_critic"
 
-// Values of Config.LogProbType and EntropyType, and the first two of RewardType.
+// Values of Config.LogProbType and Config.EntropyType. The first two are also those of
+// Config.RewardType.
 const (
 	ChunkLevel  = "chunk_level"
 	ActionLevel = "action_level"
@@ -182,8 +186,8 @@ const (
 	NormalizeNone      Normalization = "none"
 )
 
-// UnmarshalText reads a Normalization; RLinf's true and false are batch and none. Check finds
-// unknown names.
+// UnmarshalText reads a Normalization. RLinf's true becomes batch, and false becomes none. Check
+// finds unknown names.
 func (n *Normalization) UnmarshalText(text []byte) error {
 	switch s := string(text); s {
 	case "true":
@@ -196,8 +200,8 @@ func (n *Normalization) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A Want receives the outcome of one check: whether ok, the key below the section, its value, and
-// what would be valid.
+// A Want receives the outcome of one check: ok, the key below the section, its value, and a
+// description of valid values.
 type Want func(ok bool, key string, value any, want string)
 
 // finite returns want with the additional rule that numbers are finite.
@@ -224,8 +228,8 @@ func (c *Config) Check(want Want) {
 	c.checkPair(want.finite())
 }
 
-// CheckValues is Check without the rules that depend on AdvType and LossType: for a pair that no
-// algorithm has.
+// CheckValues is Check without the rules that depend on AdvType and LossType. It is for a pair of
+// these that no algorithm has.
 func (c *Config) CheckValues(want Want) {
 	want(!c.FilterRewards || c.RewardsLowerBound <= c.RewardsUpperBound, "rewards_upper_bound", c.RewardsUpperBound,
 		fmt.Sprintf("at least rewards_lower_bound, %g", c.RewardsLowerBound))
@@ -317,10 +321,10 @@ func (c *Config) checkPair(want Want) {
 type OptimConfig struct {
 	// LR is the learning rate. Must be > 0; no default.
 	LR float32 `yaml:"lr"`
-	// ValueLR is the learning rate of the critic's own parameters. 0, the default, is LR.
+	// ValueLR is the learning rate of the critic's own parameters. 0, the default, means LR.
 	ValueLR float32 `yaml:"value_lr"`
-	// VisionLR is that of the parameter group vision of vla_policy, as in freeze_vision. 0, the
-	// default, is LR. (+)
+	// VisionLR is the learning rate of the parameter group vision of vla_policy; see freeze_vision.
+	// 0, the default, means LR. (+)
 	VisionLR float32 `yaml:"vision_lr"`
 	// AdamBeta1 and AdamBeta2 are the decays of the two moments, in [0, 1). Defaults 0.9 and 0.999.
 	AdamBeta1 float32 `yaml:"adam_beta1"`
@@ -330,22 +334,22 @@ type OptimConfig struct {
 	// WeightDecay shrinks parameters by lr·WeightDecay per step, apart from the gradient (AdamW).
 	// Default 0.01.
 	WeightDecay float32 `yaml:"weight_decay"`
-	// ClipGrad bounds the norm of the whole model's gradient. 0 is no bound. Default 1.
+	// ClipGrad bounds the norm of the whole model's gradient. 0 means no bound. Default 1.
 	ClipGrad float32 `yaml:"clip_grad"`
 
 	// LRScheduler is constant (default), linear or cosine: from lr to min_lr. A scheduler step is
 	// one training iteration. RLinf's torch_constant and torch_cosine are constant and cosine.
 	LRScheduler ScheduleName `yaml:"lr_scheduler"`
-	// LRWarmupSteps is the number of iterations in which the rates first rise linearly, as a part
-	// of TotalTrainingSteps. <= 0, the default: none.
+	// LRWarmupSteps is the number of iterations at the start in which the rates rise linearly.
+	// These iterations are part of TotalTrainingSteps. <= 0, the default, means none.
 	LRWarmupSteps int `yaml:"lr_warmup_steps"`
-	// TotalTrainingSteps is the iteration at which min_lr is reached. <= 0, the default, is the
+	// TotalTrainingSteps is the iteration at which min_lr is reached. <= 0, the default, means the
 	// length of the run.
 	TotalTrainingSteps int `yaml:"total_training_steps"`
 	// MinLR is the rate at the end of a schedule, at most LR. Default 0.
 	MinLR float32 `yaml:"min_lr"`
-	// CriticWarmupSteps is the number of optimiser steps in which the critic alone learns at first.
-	// Then the moments start anew. Default 0.
+	// CriticWarmupSteps is the number of optimiser steps at the start in which only the critic
+	// learns. Then the moments start anew. Default 0.
 	CriticWarmupSteps int `yaml:"critic_warmup_steps"`
 }
 

@@ -5,8 +5,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// critics are networks in training that value actions, or states (policy.SoftActor's NewCritic and
-// NewValue), with the memory of a micro-batch.
+// critics are networks in training that estimate the values of actions or of states (NewCritic and
+// NewValue of policy.SoftActor), with the memory for one micro-batch.
 type critics struct {
 	net        *policy.Critic
 	train      *trainState
@@ -18,8 +18,8 @@ type critics struct {
 	dQ         tensor.Tensor // [H,micro]
 }
 
-// newCritics makes critics by build, which depend on seed alone, and with target a target network
-// that is the same at first.
+// newCritics makes critics with build. They depend on seed alone. If target is set, it also makes a
+// target network, which is the same as the critics at first.
 func newCritics(s *Setup, micro int, build func(uint64, tensor.Allocator) (*policy.Critic, error), seed uint64,
 	target bool) (*critics, error) {
 	net, err := build(seed, s.Alloc)

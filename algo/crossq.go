@@ -9,18 +9,19 @@ import (
 )
 
 // CrossQ is SAC without target networks, Bhatt et al. 2024, arXiv:1902.05605. The layers of its
-// critics normalise their inputs, and one batch holds the transitions' states and the next ones.
-// Estimates of both then come from the same distribution, and need no network that lags behind.
+// critics normalise their inputs, and one batch holds the states and the next states of the
+// transitions. So the estimates of both come from the same distribution, and no network that lags
+// behind is needed.
 //
 //  1. one pass of the critics over (s, a) and (s', a')               Critic.JointQ
 //  2. targets from the second half, which counts as given            setTargets
 //  3. the critics against them in the first half, squared error      QLoss
-//  4. running statistics, for the actor's gradient, a step towards
+//  4. running statistics, for the actor's gradient, move towards
 //     those of the batches of all replicas                           merge
 //
-// The actor normalises too, by the batch where it is trained and by its running statistics where it
-// chooses, as that of the paper's authors does. Its loss, the temperature and the metrics are
-// SAC's. Each replica normalises by its own micro-batches.
+// The actor normalises too, like that of the paper's authors: by the batch in training, and by its
+// running statistics when it chooses actions. Its loss, the temperature and the metrics are SAC's.
+// Each replica normalises by its own micro-batches.
 type CrossQ struct {
 	*SAC
 	jointWork   *policy.CriticWork
@@ -32,7 +33,8 @@ type CrossQ struct {
 
 var _ Algorithm = (*CrossQ)(nil)
 
-// fitsCrossQ returns an error that names the policies of CrossQ, if pol is not one.
+// fitsCrossQ returns nil if CrossQ can train pol, else an error that describes the policies that it
+// can train.
 func fitsCrossQ(pol policy.Policy) error {
 	if p, ok := pol.(*policy.SoftActor); !ok || p.Noisy() || p.QHeadType() != policy.QHeadCrossQ {
 		return errors.New("a policy with add_q_head, with continuous actions, q_head_type crossq and no " +
@@ -119,7 +121,8 @@ func (c *CrossQ) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	return nil
 }
 
-// merge moves running statistics, by into, towards those of this update's batches on all replicas.
+// merge sums stats, the statistics of this update's batches, over all replicas. It passes the sums
+// to into, which moves the running statistics towards them.
 func (c *CrossQ) merge(stats []float64, into func([]float64)) error {
 	if err := c.replicas.Sum(stats); err != nil {
 		return fmt.Errorf("statistics of batches: %w", err)

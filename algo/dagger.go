@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// DaggerConfig is the section algorithm.dagger. A step of an environment is the expert's with
-// probability β, else the policy's; either way the expert's action is what is learnt.
+// DaggerConfig is the section algorithm.dagger. The expert acts in a step of an environment with
+// probability β, else the policy. In both cases the policy learns the expert's action.
 type DaggerConfig struct {
 	// InitBeta is β in the first iteration, in [0, 1]. Default 0.5.
 	InitBeta float64 `yaml:"init_beta"`

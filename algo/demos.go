@@ -12,13 +12,14 @@ import (
 )
 
 // DemoConfig is the section algorithm.demo_buffer: transitions of another policy or a person.
-// Algorithms that learn from demonstrations alone need them; one with a replay buffer draws half of
-// each batch from them (RLPD, Ball et al. 2023, arXiv:2302.02948).
+// Algorithms that learn from demonstrations alone need them. An algorithm with a replay buffer
+// draws half of each batch from them (RLPD, Ball et al. 2023, arXiv:2302.02948).
 type DemoConfig struct {
-	// LoadPath is the file, in safetensors (docs/demonstrations.md). Empty, the default, is none.
+	// LoadPath is the file, in safetensors (docs/demonstrations.md). Empty, the default, means
+	// none.
 	LoadPath string `yaml:"load_path"`
-	// ValidationShare is the share of the transitions, the last episodes, that embodied_bc measures
-	// its loss on instead of learning from them. In [0, 1). Default 0. (+)
+	// ValidationShare is the share of the transitions that embodied_bc sets aside: it measures its
+	// loss on these, the last episodes, and does not learn from them. In [0, 1). Default 0. (+)
 	ValidationShare float32 `yaml:"validation_share"`
 }
 
@@ -29,7 +30,7 @@ func (c *DemoConfig) Check(want Want) {
 }
 
 // ReadDemos reads a safetensors file of M > 0 transitions, in the order of time, one episode after
-// the other:
+// the other. A transition has C actions of A numbers:
 //
 //	observation.<name>       [M,...]     before the step, for every observation of the environment
 //	next_observation.<name>  [M,...]     after the step, before any reset
@@ -37,9 +38,9 @@ func (c *DemoConfig) Check(want Want) {
 //	reward                   F32 [M]
 //	terminated, truncated    U8 [M]      the episode ended by itself, was cut off from outside
 //
-// fields are those of rollouts, [T,N,...], with which shapes and types must agree. What else is in
-// the file is left out. Where rollouts have chunks of actions and the file single ones, each
-// transition begins a chunk: see inChunks.
+// fields are those of rollouts, [T,N,...]. Shapes and types must agree with them. ReadDemos leaves
+// out other tensors of the file. If rollouts have chunks of actions and the file has single
+// actions, each transition begins a chunk; see inChunks.
 func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 	var demos tensor.Dict
 	b, err := durable.ReadFile(path)
@@ -86,10 +87,10 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 	return demos, nil
 }
 
-// inChunks turns transitions of single actions into as many of chunks of C, where fields have those
-// and demos do not. A transition has its own action and the C-1 that follow in its episode, the last
-// one again and again where the episode ends before; the sum of their rewards; and the end of its
-// chunk.
+// inChunks turns M transitions of single actions into M of chunks of C actions, if fields have
+// chunks and demos do not. A chunk holds the action of its transition and the C-1 that follow in the
+// episode. After the end of the episode it repeats the last action. The reward is the sum over these
+// transitions, and the end is that of the last one.
 func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
 	i := slices.IndexFunc(fields, func(f tensor.Field) bool { return f.Name == FieldAction })
 	action, ok := demos.Get(FieldAction)
@@ -156,12 +157,12 @@ func lastOfEpisodes(demos tensor.Dict) []int {
 	return last
 }
 
-// LooksAhead reports whether the algorithm reads the observations after the steps of demonstrations,
-// too.
+// LooksAhead reports whether the algorithm also reads the observations after the steps of
+// demonstrations.
 func (c *Config) LooksAhead() bool { return c.AdvType != "embodied_bc" }
 
-// DemoFields returns the fields of rollouts that demonstrations need. It leaves out images that no
-// algorithm reads, because images take much memory.
+// DemoFields returns the fields of rollouts that demonstrations need. It leaves out observations
+// that the algorithm does not read, because images take much memory.
 func (c *Config) DemoFields(fields []tensor.Field) []tensor.Field {
 	if c.LooksAhead() {
 		return fields
@@ -176,12 +177,13 @@ func withoutNext(fields []tensor.Field) []tensor.Field {
 	})
 }
 
-// goalName is what demonstrations have for a policy.Foreseer.
+// goalName is the name of the tensor that demonstrations have for a policy.Foreseer.
 const goalName = Observations + "." + policy.Goal
 
-// goals returns the targets of a policy.Foreseer, F32 [M,2·numbers]: what is observed under names,
-// side by side, GoalSteps transitions later, or at the end of the episode where that comes first;
-// then the same at the end.
+// goals returns the targets of a policy.Foreseer for M transitions, F32 [M,2·n]. n is the number of
+// elements of the observations called names. The first n are those observed GoalSteps transitions
+// later, or at the end of the episode if that comes first. The last n are those observed at the
+// end.
 func goals(demos tensor.Dict, names []string) tensor.Tensor {
 	last := lastOfEpisodes(demos)
 	m, width := len(last), 0
@@ -200,7 +202,8 @@ func goals(demos tensor.Dict, names []string) tensor.Tensor {
 	return goal
 }
 
-// newDemos returns demonstrations, of rollouts with these fields, as the steps of one environment.
+// newDemos returns a Replay of demos, as the steps of one environment. fields are those of
+// rollouts.
 func newDemos(fields []tensor.Field, demos tensor.Dict, alloc tensor.Allocator) (*Replay, error) {
 	m := demos.Must(FieldReward).Dim(0)
 	r, err := NewReplay(fields, 1, m, alloc)
@@ -222,8 +225,8 @@ func newDemos(fields []tensor.Field, demos tensor.Dict, alloc tensor.Allocator) 
 	return r, nil
 }
 
-// splitDemos cuts off the last episodes, about that share of the transitions. If no episode fits, rest
-// is the zero Dict.
+// splitDemos splits demos into the first episodes and the rest, which has about the given share of the
+// transitions. If no episode fits, rest is the zero Dict.
 func splitDemos(demos tensor.Dict, share float32) (first, rest tensor.Dict) {
 	last := lastOfEpisodes(demos)
 	m := len(last)

@@ -3,11 +3,12 @@
 // An Algorithm is made by a Registry from the policy that it trains and a Setup. Each iteration
 // calls it twice:
 //
-//	alg, err := algo.Builtin().New(setup)    // setup names adv_type and loss_type, as gae and actor_critic
+//	alg, err := algo.Builtin().New(setup)    // setup names adv_type and loss_type, such as gae and actor_critic
 //	err = alg.Prepare(&rollout)              // adds advantage and return
 //	metrics, err := alg.Update(rollout)      // epochs over minibatches; metrics are the same on every replica
 //
-// A rollout is a Dict with leading dimensions [T,N], time and environment:
+// A rollout is a Dict with leading dimensions [T,N]: T steps of N environments. A chunk has C
+// actions of A numbers and L log-probs, and a hidden state has M numbers:
 //
 //	observation.<name>   [T,N,...]          what was seen
 //	action               F32 or I32 [T,N,C,A]
@@ -22,17 +23,17 @@
 //
 // Algorithms that train on whole rollouts share PPO's loop, and differ in the estimator of their
 // advantages: GAE for PPO and A2C, comparisons within groups of episodes for GRPO, normalised
-// scores for REINFORCE++. Each is a file that names its details in order.
+// scores for REINFORCE++. Each algorithm is a file that names its details in order.
 //
-// Algorithms that learn from transitions draw them from a Replay: of experience (SAC, TD3, DQN),
-// with an expert's actions for those taken (DAgger), or of demonstrations, which ReadDemos reads
-// (BC, IQL).
+// Algorithms that learn from transitions draw them from a Replay. It holds experience (SAC, TD3,
+// DQN), experience with an expert's actions in place of those taken (DAgger), or demonstrations
+// that ReadDemos reads (BC, IQL).
 //
-// Language models learn from texts: SFT from given ones, TextPPO from a TextBatch of their own
-// answers, with the functions on flat slices that environments use, too.
+// Language models learn from texts. SFT learns from given texts, TextPPO from a TextBatch of the
+// model's own answers. TextPPO uses the functions on flat slices that environments use, too.
 //
 // An algorithm asks other replicas for sums through Replicas. The pieces (GAE, GRPOAdvantages,
 // Surrogate, KLLoss, ValueLoss, Aggregate, Adam, Schedule) are pure functions on flat slices or
-// small types of their own. A new algorithm is one file that names them in order, and one line in
-// Builtin.
+// small types of their own. A new algorithm is one file that names its pieces in order, and one
+// line in Builtin.
 package algo

@@ -9,12 +9,12 @@ import (
 
 // DQN learns the values of discrete actions, Mnih et al. 2015, doi:10.1038/nature14236, with
 // double Q-learning, van Hasselt et al. 2016, arXiv:1509.06461, and returns of n_step steps.
-// Prepare adds a rollout to the replay buffer, Update makes update_epoch updates, each on a batch
-// drawn from there:
+// Prepare adds a rollout to the replay buffer. Update makes update_epoch updates, each on a batch
+// drawn from the buffer:
 //
 //  1. targets y = Σ γⁱ r + γᵏ Q'(s', argmax Q(s', ·)), without double_q argmax Q'         GreedyTargets
 //  2. the network against y, by squared error or Huber's (huber_delta)                    ChosenQLoss
-//  3. every target_update_freq updates Q' ← Q' + τ (Q - Q'); τ = 1 copies                 follow
+//  3. Q' ← Q' + τ (Q - Q') once in target_update_freq updates; τ = 1 copies               follow
 //
 // Metrics, over all replicas and updates of an iteration, NaN where there were none: dqn/loss;
 // critic/q_data = mean estimate of the actions that were taken, critic/lr, critic/grad_norm;
@@ -30,7 +30,7 @@ type DQN struct {
 
 var _ Algorithm = (*DQN)(nil)
 
-// What DQN sums over an iteration.
+// Indices of the sums that DQN collects over an iteration.
 const (
 	dqnLoss = iota
 	dqnQData
@@ -40,7 +40,8 @@ const (
 	numDQNSums
 )
 
-// fitsDQN returns an error that names the policies of DQN, if pol is not one.
+// fitsDQN returns nil if DQN can train pol, else an error that describes the policies that it can
+// train.
 func fitsDQN(pol policy.Policy) error {
 	if _, ok := pol.(*policy.Greedy); !ok {
 		return errors.New("a policy with add_q_head, whose actions are discrete (embodied_sac is for continuous " +

@@ -79,8 +79,8 @@ func (d *DynamicSampler) Resample(n int, rollout *tensor.Dict) (more bool, err e
 	return d.lacking[0] > 0 && n+1 < d.most, nil
 }
 
-// replaceGroups replaces each of n groups that is not informative by the next informative one of m
-// fresh groups, until there are none left.
+// replaceGroups calls replace for each of n groups that is not informative, with the next
+// informative one of m fresh groups, until no fresh group is left.
 func replaceGroups(n, m int, informative, fresh func(g int) bool, replace func(to, from int)) {
 	from := 0 // the next fresh group to look at
 	for to := range n {
@@ -93,7 +93,8 @@ func replaceGroups(n, m int, informative, fresh func(g int) bool, replace func(t
 	}
 }
 
-// find finds the episodes of a rollout. Each environment must have one, which can be replaced.
+// find finds the episodes of a rollout. Each environment must have exactly one, so that it can be
+// replaced.
 func (d *DynamicSampler) find(rollout tensor.Dict) error {
 	tr, mask, err := d.view.trajectory(rollout)
 	if err != nil {
@@ -109,7 +110,7 @@ func (d *DynamicSampler) find(rollout tensor.Dict) error {
 	return nil
 }
 
-// keepAll copies a rollout.
+// keepAll copies a rollout to d.kept.
 func (d *DynamicSampler) keepAll(rollout tensor.Dict) {
 	if d.kept.Len() > 0 {
 		d.kept.CopyFrom(rollout)
@@ -124,7 +125,7 @@ func (d *DynamicSampler) keepAll(rollout tensor.Dict) {
 	}
 }
 
-// informative reports whether the scores of a group differ.
+// informative reports whether the scores of the group of episode k differ.
 func (e *episodes) informative(k, size int) bool {
 	return differ(e.groupOf(k, size))
 }
@@ -132,8 +133,8 @@ func (e *episodes) informative(k, size int) bool {
 // differ reports whether the scores of a group differ.
 func differ[F float32 | float64](group []F) bool { return slices.Max(group) > slices.Min(group) }
 
-// copyEnvs copies n environments, from env from of src on, to env to of dst, in all tensors of dst,
-// [T,N,...].
+// copyEnvs copies n environments of src, beginning with environment from, to those of dst that
+// begin with environment to. It does so for all tensors of dst, [T,N,...].
 func copyEnvs(dst, src tensor.Dict, to, from, n int) {
 	for i := range dst.Len() {
 		name, d := dst.Entry(i)

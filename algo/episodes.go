@@ -37,8 +37,8 @@ func (e *episodes) find(tr *Trajectory, mask []uint8) {
 	}
 }
 
-// grouped checks that the episodes of each group, size successive ones, are of neighbouring
-// environments and begin together, so that they can be compared.
+// grouped checks that the episodes of each group can be compared: size successive episodes must
+// begin together, in neighbouring environments.
 func (e *episodes) grouped(size, envs int) error {
 	for k, first := range e.first {
 		if int(first)%envs != k%envs || k%envs > 0 && int(first)-int(e.first[k-1]) != 1 {

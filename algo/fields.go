@@ -1,11 +1,11 @@
 package algo
 
 // Names of the tensors of a rollout, of a step and of a transition: in channels, replay buffers, files of
-// demonstrations and checkpoints. T steps of N environments are [T, N, ...]; C is the number of actions of a chunk,
-// L the number of their log-probs, A that of the numbers of an action.
+// demonstrations and checkpoints. In shapes T is the number of steps, N of environments, C of actions in a chunk, A
+// of numbers in an action, L of log-probs of a chunk, and I of figures of a step.
 const (
-	// Observations, NextObservations and FinalObservations stand before the name of an observation, with a dot: what
-	// the policy saw, what it saw after the step, and the last observation of an episode that ended.
+	// Observations, NextObservations and FinalObservations are prefixes of the name of an observation, before a
+	// dot: for what the policy saw, what it saw after the step, and the last observation of an episode that ended.
 	Observations      = "observation"
 	NextObservations  = "next_observation"
 	FinalObservations = "final_observation"

@@ -1,7 +1,7 @@
 package algo
 
-// A Trajectory is what N environments went through in T steps; every slice has T·N elements,
-// environment n at step t in t·N + n.
+// A Trajectory is what N environments went through in T steps. Every slice has T·N elements. The
+// element for environment n at step t has index t·N + n.
 type Trajectory struct {
 	T, N       int
 	Reward     []float32
@@ -14,9 +14,10 @@ type Trajectory struct {
 }
 
 // GAE fills adv and ret, T·N elements each, with generalised advantages and the returns that follow
-// from them. adv and ret overlap no input. GAE bootstraps wherever the episode was not over by
-// itself, and carries advantages only within an episode. Schulman et al. 2016, arXiv:1506.02438,
-// eq. 16; the handling of time limits is that of Pardo et al. 2018, arXiv:1712.00378:
+// from them. adv and ret must not overlap an input. GAE bootstraps except where an episode
+// terminated, and carries advantages only within an episode. Schulman et al. 2016,
+// arXiv:1506.02438, eq. 16; the handling of time limits is that of Pardo et al. 2018,
+// arXiv:1712.00378:
 //
 //	δ_t = r_t + γ (1 - terminated_t) next_t - v_t
 //	A_t = δ_t + γ λ (1 - done_t) A_{t+1},    ret_t = A_t + v_t

@@ -45,8 +45,8 @@ func (n *gradNorm) sum(b int) {
 	}
 }
 
-// value returns the norm, once all of the gradient is final. A NaN or Inf in it is an error that
-// names the tensor.
+// value returns the norm, once all of the gradient is final. If the gradient has a NaN or Inf, it
+// returns an error that names the tensor.
 func (n *gradNorm) value() (float64, error) {
 	var sum float64
 	for b := range n.sums {
@@ -61,15 +61,15 @@ func (n *gradNorm) value() (float64, error) {
 	return math.Sqrt(sum), nil
 }
 
-// A DivergedError reports a gradient that is not finite. The gradient is summed over the replicas
-// before, so all of them get this error.
+// A DivergedError reports a gradient that is not finite. The gradient was summed over the replicas
+// before the check, so all replicas get this error.
 type DivergedError struct{ What string }
 
 // Error names the tensor and the element.
 func (e *DivergedError) Error() string { return e.What }
 
-// notFinite returns an error that names the first tensor whose gradient has a NaN or Inf, and a NaN
-// or Inf of its parameters.
+// notFinite returns an error that names the first tensor whose gradient has a NaN or Inf. If the
+// parameters of this tensor have one, too, the error says so.
 func notFinite(p *nn.Params[float32]) error {
 	for _, f := range p.Fields {
 		n := 1
@@ -94,8 +94,8 @@ func notFinite(p *nn.Params[float32]) error {
 
 func bad(x float32) bool { return x-x != 0 }
 
-// clipScale returns the factor that bounds a gradient of the given norm to limit. Without a limit,
-// 0, it is 1.
+// clipScale returns the factor that bounds a gradient of the given norm to limit. If limit is 0,
+// there is no bound and the factor is 1.
 func clipScale(norm, limit float64) float32 {
 	if limit == 0 || norm <= limit {
 		return 1

@@ -17,7 +17,7 @@ import (
 //  4. groups whose scores are all the same are replaced, and do not count            DynamicSampler
 //  5. a penalty on leaving the first policy                                          KLLoss
 //
-// DAPO, Yu et al. 2025, arXiv:2503.14476, is this with clip_ratio_high > clip_ratio_low,
+// DAPO, Yu et al. 2025, arXiv:2503.14476, is GRPO with clip_ratio_high > clip_ratio_low,
 // max_num_gen_batches > 1, loss_agg_func token-mean and len_reward_penalty > 0 (Overlong).
 //
 // Metrics besides those of PPO: with max_num_gen_batches > 1 rollout/gen_batches, the number of
@@ -123,13 +123,13 @@ func (g groupRelative) estimate(adv, ret []float32, x *experience) error {
 // groupEps is added to the deviation of a group, as RLinf does.
 const groupEps = 1e-6
 
-// GRPOAdvantages turns the scores of episodes, of which every size successive ones are a group,
-// into advantages, in place (Shao et al. 2024, §4.1.2):
+// GRPOAdvantages replaces the scores of episodes by advantages, in place. Every size successive
+// episodes are a group (Shao et al. 2024, §4.1.2):
 //
 //	A_i = (s_i - mean s) / (std s + 1e-6)
 //
-// std is the unbiased deviation. The advantages are 0 if all scores of a group are equal, or if it
-// has only one.
+// std is the unbiased deviation. The advantages of a group are 0 if all of its scores are equal, or
+// if it has only one score.
 func GRPOAdvantages(score []float64, size int) {
 	eachGroup(score, size, func(group []float64) {
 		m := mean(group)
@@ -157,8 +157,8 @@ func DrGRPOAdvantages(score []float64, size int) {
 	})
 }
 
-// RLOOAdvantages compares each score with the mean of the others in its group (REINFORCE
-// leave-one-out, Ahmadian et al. 2024, arXiv:2402.14740, §3.2), in place; a group of one gets 0:
+// RLOOAdvantages replaces each score by its difference from the mean of the others in its group
+// (REINFORCE leave-one-out, Ahmadian et al. 2024, arXiv:2402.14740, §3.2). A group of one gets 0:
 //
 //	A_i = s_i - Σ_{j≠i} s_j / (n-1)
 func RLOOAdvantages(score []float64, size int) {

@@ -14,8 +14,9 @@ func LikelihoodLoss(dLogProb, logProb []float32, scale float32) (loss float64) {
 	return loss
 }
 
-// ActionLoss is ½ w Σ ((a - target)/half)², over the dimensions of actions [N,C,A]; half, [A], are
-// half the widths of their box. The weights w, [N], are 1 where they are nil.
+// ActionLoss is ½ w Σ ((a - target)/half)² over the dimensions of an action. Actions are [N,C,A]: C
+// of A numbers for each sample. half, [A], is half the width of the actions' box. weight, [N],
+// holds w; nil means 1 everywhere.
 func ActionLoss(dAction, action, target, half, weight []float32, scale float32) (loss float64) {
 	per := 1
 	if weight != nil {
@@ -48,7 +49,7 @@ func ExpectileLoss(dV, v, q []float32, tau, scale float32) (loss float64) {
 }
 
 // AdvantageWeights sets weight to exp(β (q - v)), at most 100 (arXiv:2110.06169, eq. 7), and
-// returns the sum.
+// returns the sum of the weights.
 func AdvantageWeights(weight, q, v []float32, beta float32) (sum float64) {
 	for i, x := range v {
 		weight[i] = float32(min(math.Exp(float64(beta*(q[i]-x))), 100))

@@ -14,10 +14,10 @@ import (
 //  1. the values V(s) by expectile regression on the least of Q'(s, a): nearly the
 //     best action taken there                                                         ExpectileLoss
 //  2. the policy by the error of its most likely action, weighted by how much better
-//     than V the action was; that is their likelihood under a normal distribution of
+//     than V the action was; this is the likelihood loss of a normal distribution of
 //     fixed deviation                                                                 AdvantageWeights, ActionLoss
 //  3. the critics Q against Σ γⁱ r + γᵏ V(s'), squared error                          QLoss
-//  4. every target_update_freq updates Q' ← Q' + τ (Q - Q')                           follow
+//  4. Q' ← Q' + τ (Q - Q') once in target_update_freq updates                         follow
 //
 // Metrics, over all replicas and updates of an iteration: iql/value_loss, iql/actor_loss,
 // iql/critic_loss; critic/q_data = mean estimate of the actions taken, critic/value = of the states;
@@ -34,7 +34,7 @@ type IQL struct {
 
 var _ Algorithm = (*IQL)(nil)
 
-// What IQL sums over an iteration.
+// Indices of the sums that IQL collects over an iteration.
 const (
 	iqlValueLoss = iota
 	iqlActorLoss
@@ -46,7 +46,8 @@ const (
 	numIQLSums
 )
 
-// fitsIQL returns an error that names the policies of IQL, if pol is not one.
+// fitsIQL returns nil if IQL can train pol, else an error that describes the policies that it can
+// train.
 func fitsIQL(pol policy.Policy) error {
 	if p, ok := pol.(*policy.SoftActor); !ok || p.QHeadType() != policy.QHeadDefault {
 		return errors.New("a policy with add_q_head, with continuous actions, and q_head_type default")
@@ -99,8 +100,8 @@ func (a *IQL) Update(tensor.Dict) (Metrics, error) {
 	return a.metrics, nil
 }
 
-// update makes one update of values, policy and critics, in this order: each uses the networks as the
-// step before has left them.
+// update makes one update of values, policy and critics, in this order. Each part uses the networks
+// as the part before it left them.
 func (a *IQL) update() error {
 	if err := a.descend(a.values.train, a.addValue); err != nil {
 		return err
@@ -129,7 +130,7 @@ func (a *IQL) addValue(b *Transitions, ready func(lo, hi int)) error {
 	return nil
 }
 
-// judge returns V(s), and sets least to the least of Q'(s, a).
+// judge returns V(s) for b, and sets a.least to the least of the critics' Q'(s, a).
 func (a *IQL) judge(b *Transitions) (v []float32, err error) {
 	q, err := a.critics.target.Q(a.critics.targetWork, b.Obs, b.Action)
 	if err != nil {

@@ -26,13 +26,13 @@ func klName(name string) string {
 }
 
 // KLLoss estimates KL(π‖π_ref) from single actions (Schulman, "Approximating KL divergence", 2020).
-// It adds the gradient of scale·Σ of the estimates to dLogProb, and returns Σ of them and their
-// number. With δ = log π(a) - log π_ref(a) an estimate is
+// It adds the gradient of scale·Σ estimate to dLogProb, and returns the sum and the number of the
+// estimates. With δ = log π(a) - log π_ref(a) an estimate is
 //
 //	kl: δ    abs: |δ|    mse: ½ δ²    low_var_kl: exp(-δ) - 1 + δ
 //
-// The last is at most 10, where its gradient is 0. On average over the policy's own actions the
-// gradient of kl is 0, and that of mse is the divergence's.
+// low_var_kl is at most 10, and its gradient is 0 there. On average over the policy's own actions
+// the gradient of kl is 0, and that of mse is the gradient of the divergence.
 func KLLoss(dLogProb, logProb, ref []float32, n int, weight []float32, kind string, scale float32) (sum,
 	count float64) {
 	if len(logProb) != len(ref) || len(dLogProb) != len(ref) || n == 0 || len(ref)%n != 0 || weight != nil &&

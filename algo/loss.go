@@ -3,11 +3,12 @@ package algo
 import "math"
 
 // The losses of the PPO family, besides Surrogate and KLLoss. Each is a pure function on flat
-// slices: of samples, the steps of environments or the tokens of texts, and of the policy's new
-// outputs. It returns sums over the samples that count, and writes the gradient of scale·Σ loss by
-// each output. With scale 1 over the number of samples on all replicas, gradients added over
-// micro-batches and replicas are those of the mean. A sample's weight multiplies its gradient; a
-// sample with weight 0 counts nowhere. Sums are not weighted. Nil weights are 1 everywhere.
+// slices of samples and of the policy's new outputs. Samples are the steps of environments or the
+// tokens of texts. A loss returns sums over the samples that count, and writes the gradient of
+// scale·Σ loss by each output. If scale is 1 / (number of samples on all replicas), the gradients
+// of all micro-batches and replicas add up to that of the mean loss. A sample's weight multiplies
+// its gradient, but not its part of the sums. A sample with weight 0 counts nowhere. Nil weights
+// are 1 everywhere.
 
 // idle reports whether sample i counts nowhere.
 func idle(weight []float32, i int) bool { return weight != nil && weight[i] == 0 }
@@ -27,8 +28,8 @@ type ValueSums struct {
 	Clipped float64 // samples whose value moved further than the clip from the old one
 }
 
-// ValueLoss is the squared error of value against ret, or Huber's loss of width delta where delta >
-// 0. With clip > 0 it is the larger of this loss and that of value kept within ±clip of old
+// ValueLoss is the squared error of value against ret, or Huber's loss of width delta if delta > 0.
+// If clip > 0, it is the larger of this loss and the loss of value clipped to within ±clip of old
 // (Engstrom et al. 2020, arXiv:2005.12729, §3):
 //
 //	h(e) = ½ e²  where |e| < delta or delta = 0,  else  delta (|e| - ½ delta)
@@ -67,8 +68,9 @@ func huber(e, delta float64) (loss, slope float64) {
 	return e * e / 2, e
 }
 
-// EntropyLoss is -Σ entropy over the samples that count, L numbers for each of n samples. Lowering
-// it makes the policy explore. It returns Σ entropy and the number of its terms.
+// EntropyLoss is -Σ entropy over the samples that count. entropy has L numbers for each of n
+// samples. A lower loss makes the policy explore. EntropyLoss returns Σ entropy and the number of
+// its terms.
 func EntropyLoss(dEntropy, entropy []float32, n int, weight []float32, scale float32) (sum, count float64) {
 	if len(dEntropy) != len(entropy) || n == 0 || len(entropy)%n != 0 || weight != nil && len(weight) != n {
 		panic("algo: EntropyLoss: length mismatch")

@@ -12,7 +12,7 @@ type metricSums struct {
 	extra []float64 // the caller's own
 }
 
-// The means of metricSums.
+// Indices of the means of metricSums.
 const (
 	policyLoss = iota
 	policyLossAbs
@@ -35,7 +35,7 @@ const (
 	numMeans
 )
 
-// The maxima of metricSums.
+// Indices of the maxima of metricSums.
 const (
 	advantageMax = iota
 	advantageMin // of the negative, like returnMin
@@ -64,10 +64,10 @@ func (t *metricSums) add(mean int, sum, count float64) {
 // mean returns a mean; NaN when nothing was added to it.
 func (t *metricSums) mean(i int) float64 { return t.means[2*i] / t.means[2*i+1] }
 
-// setMax enters one replica's maximum.
+// setMax sets maximum i of one replica to x.
 func (t *metricSums) setMax(i, replica int, x float64) { t.most[i*len(t.most)/numMaxima+replica] = x }
 
-// max returns the largest entry of a maximum; NaN when no replica had any.
+// max returns maximum i over all replicas; NaN if no replica set it.
 func (t *metricSums) max(i int) float64 {
 	n := len(t.most) / numMaxima
 	most := math.Inf(-1)

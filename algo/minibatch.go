@@ -10,9 +10,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// permute fills order with 0..n-1, shuffled by Fisher and Yates. The random numbers belong to this
-// replica, iteration and epoch, so a resumed run draws the same. Without shuffle the numbers stay
-// in order.
+// permute fills order with 0..n-1, shuffled by Fisher and Yates. The random numbers depend only on
+// seed, replica, iteration and epoch, so a resumed run draws the same. Without shuffle the numbers
+// stay in order.
 func permute(order []int32, shuffle bool, seed uint64, replica, iteration, epoch int) {
 	for i := range order {
 		order[i] = int32(i)
@@ -104,8 +104,8 @@ func newMinibatch(rows, steps, envs int, s *sequences, r tensor.Dict, alloc tens
 	return b, nil
 }
 
-// from sets the rollout that gather reads. It must have the shapes of the rollout that b was made
-// for.
+// from sets the rollout that gather reads. The rollout must have the shapes of the one that b was
+// made for.
 func (b *minibatch) from(r tensor.Dict) error {
 	bind := func(c *column) error {
 		t, ok := r.Get(c.name)

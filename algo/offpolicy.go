@@ -44,16 +44,16 @@ type offPolicy struct {
 	metrics Metrics
 }
 
-// A share is the transitions lo to hi of a list, such as a micro-batch. They come from one replay
-// buffer, and are copied to rows.
+// A share is transitions lo to hi of a list, such as a micro-batch. These transitions come from one
+// replay buffer, and are copied to rows.
 type share struct {
 	replay *Replay
 	lo, hi int
 	rows   *Transitions
 }
 
-// common is the key of random numbers that are the same on all replicas, where others have the
-// replica's number.
+// common is the key of random numbers that are the same on all replicas. Other random numbers have
+// the replica's number in its place.
 const common = 1<<32 - 1
 
 // seeds returns the stream of an algorithm's own seeds, the same on all replicas.
@@ -61,7 +61,8 @@ func (s *Setup) seeds() philox.Stream {
 	return philox.New(s.Seed, philox.Replay, common, math.MaxUint64)
 }
 
-// built returns the algorithm that build makes for a policy that fits. Errors begin with its name.
+// built returns the algorithm that build makes, or an error if s.Policy does not fit. Errors begin
+// with name.
 func built[A any](name string, s Setup, fits func(policy.Policy) error, build func(*Setup) (*A, error)) (*A, error) {
 	if err := fits(s.Policy); err != nil {
 		return nil, fmt.Errorf("%s: policy %T: expected %w", name, s.Policy, err)
@@ -74,8 +75,8 @@ func built[A any](name string, s Setup, fits func(policy.Policy) error, build fu
 }
 
 // newOffPolicy makes a loop that draws from the experience of the replica's environments. If there
-// are demonstrations, half of each batch is from those; offline all of it is, from the first
-// iteration on. The algorithm adds up so many sums.
+// are demonstrations, half of each batch is from them. With offline the whole batch is, from the
+// first iteration on. sums is the number of sums that the algorithm adds up.
 func newOffPolicy(s *Setup, name string, offline bool, sums int) (*offPolicy, error) {
 	if err := s.checkOffPolicy(offline); err != nil {
 		return nil, err
@@ -136,9 +137,9 @@ func (e *offPolicy) Prepare(rollout *tensor.Dict) error {
 	return nil
 }
 
-// iterate makes the updates of an iteration, each on a new batch; none before the replay buffer has
-// its least size. Then it adds up sums over the replicas. The last sums begin with the values of last,
-// the others with 0.
+// iterate makes the updates of an iteration, each on a new batch. Before the replay buffer has its
+// least size it makes none. Then it adds up e.sums over the replicas. At the start of the iteration
+// the last sums are set to last, the others to 0.
 func (e *offPolicy) iterate(update func() error, last ...float64) error {
 	clear(e.sums)
 	copy(e.sums[len(e.sums)-len(last):], last)
@@ -163,7 +164,7 @@ func (e *offPolicy) iterate(update func() error, last ...float64) error {
 	return nil
 }
 
-// draw draws the batch of an update, by number.
+// draw draws the batch of update e.number.
 func (e *offPolicy) draw() {
 	s := philox.New(e.seed, philox.Replay, uint64(e.replica), e.number)
 	for first := 0; first < e.local; first += e.micro {
@@ -195,8 +196,9 @@ func (e *offPolicy) gather() {
 	}
 }
 
-// progressed reports how far the iteration is when so many samples of the present update are done.
-// An update may go through its batch several times; only the first time is reported.
+// progressed reports the progress of the iteration, after the given number of samples of the
+// present update. An update may go through its batch several times; only the first time is
+// reported.
 func (e *offPolicy) progressed(samples int) {
 	micros := e.local / e.micro
 	if done := e.made*micros + samples/e.micro; done > e.reported {
@@ -205,7 +207,7 @@ func (e *offPolicy) progressed(samples int) {
 	}
 }
 
-// due reports whether the present update is one of every so many.
+// due reports whether the number of the present update is a multiple of every.
 func (e *offPolicy) due(every int) bool { return e.number%uint64(every) == 0 }
 
 // actorDue reports whether the actor learns in the present update.

@@ -11,67 +11,68 @@ type OffPolicyConfig struct {
 	Demos DemoConfig `yaml:"demo_buffer"`
 	// Dagger decides when experts act.
 	Dagger DaggerConfig `yaml:"dagger"`
-	// NStep is how many rewards are added up before the critic's estimate takes over. Default 1.
-	// (+)
+	// NStep is the number of rewards that are added up before the critic's estimate takes over.
+	// Default 1. (+)
 	NStep int `yaml:"n_step"`
-	// Tau is how far the target networks go towards the critics in one update, in (0, 1]. Default
-	// 0.005.
+	// Tau is the part of the way to the critics that the target networks move in one step, in (0,
+	// 1]. Default 0.005.
 	Tau float32 `yaml:"tau"`
 	// TargetUpdateFreq is the number of updates between two steps of the target networks. Default
 	// 1.
 	TargetUpdateFreq int `yaml:"target_update_freq"`
-	// CriticActorRatio is the number of critic updates for one of the actor. Default 1.
+	// CriticActorRatio is the number of critic updates per actor update. Default 1.
 	CriticActorRatio int `yaml:"critic_actor_ratio"`
-	// TrainActorSteps is after how many iterations the actor learns, too; see MinBufferSize. Default 0:
-	// no later than the critic.
+	// TrainActorSteps is the number of iterations after which the actor learns, too; see MinBufferSize.
+	// Default 0: no later than the critic.
 	TrainActorSteps int `yaml:"train_actor_steps"`
 	// AggQ combines the critics' estimates in targets: min (default) or mean. ActorAggQ is the same
 	// for the actor; default: AggQ.
 	AggQ      string `yaml:"agg_q"`
 	ActorAggQ string `yaml:"actor_agg_q"`
-	// CriticSubsampleSize is how many critics, drawn anew for each update, count in targets (REDQ).
-	// -1, the default, and 0 are all.
+	// CriticSubsampleSize is the number of critics that count in targets, drawn anew for each
+	// update (REDQ). -1, the default, and 0 mean all.
 	CriticSubsampleSize int `yaml:"critic_subsample_size"`
 	// BackupEntropy adds the entropy of the next action to targets. Default true.
 	BackupEntropy bool `yaml:"backup_entropy"`
-	// DoubleQ lets DQN's targets value the action that the network chooses, not the one that the
-	// target network does. Default true. (+)
+	// DoubleQ makes DQN's targets use the action that the network chooses, instead of the one that
+	// the target network chooses. Default true. (+)
 	DoubleQ bool `yaml:"double_q"`
-	// TargetNoise is the deviation of what TD3's targets add to actions, which are in [-1, 1], at
-	// most ±TargetNoiseClip. Defaults 0.2 and 0.5. (+)
+	// TargetNoise is the deviation of the noise that TD3's targets add to actions in [-1, 1]. The
+	// noise is clipped to ±TargetNoiseClip. Defaults 0.2 and 0.5. (+)
 	TargetNoise     float32 `yaml:"target_noise"`
 	TargetNoiseClip float32 `yaml:"target_noise_clip"`
-	// Expectile is IQL's τ, in (0, 1): ½ values the average of the actions taken, near 1 the best
-	// of them. Default 0.7.
+	// Expectile is IQL's τ, in (0, 1). With ½ the value of a state is that of the average action
+	// taken there, near 1 that of the best. Default 0.7.
 	Expectile float32 `yaml:"expectile"`
-	// Temperature is IQL's β ≥ 0, how much better actions count for more: 0 is behaviour cloning.
-	// Default 3.
+	// Temperature is IQL's β ≥ 0. The larger it is, the more the better actions count. 0 means
+	// behaviour cloning. Default 3.
 	Temperature float32 `yaml:"temperature"`
 	// EntropyTuning is the temperature α, which weighs the policy's entropy against rewards.
 	EntropyTuning EntropyConfig `yaml:"entropy_tuning"`
 }
 
-// ReplayConfig is the section algorithm.replay_buffer. Sizes count what an iteration gives to one
-// actor, as RLinf's count trajectories: the steps of a rollout in each of the actor's environments.
+// ReplayConfig is the section algorithm.replay_buffer. Sizes are numbers of iterations, where
+// RLinf's are numbers of trajectories. In an iteration an actor gets the steps of one rollout in
+// each of its environments.
 type ReplayConfig struct {
-	// SampleWindowSize is how many of the newest iterations are held and drawn from, uniformly.
-	// Must be > 0; no default.
+	// SampleWindowSize is the number of newest iterations that are held. Transitions are drawn from
+	// these uniformly. Must be > 0; no default.
 	SampleWindowSize int `yaml:"sample_window_size"`
-	// MinBufferSize is after how many iterations learning begins. Default 100.
+	// MinBufferSize is the number of iterations after which learning begins. Default 100.
 	MinBufferSize int `yaml:"min_buffer_size"`
 }
 
 // EntropyConfig is the section algorithm.entropy_tuning.
 type EntropyConfig struct {
-	// AlphaType is the function that keeps α positive while it is learnt: softplus (default) or exp; with
-	// fixed_alpha it stays InitialAlpha.
+	// AlphaType is the function that keeps α positive while it is learnt: softplus (default) or exp. With
+	// fixed_alpha, α stays InitialAlpha.
 	AlphaType string `yaml:"alpha_type"`
-	// InitialAlpha is where α starts. Must be > 0. Default 0.01.
+	// InitialAlpha is the first value of α. Must be > 0. Default 0.01.
 	InitialAlpha float32 `yaml:"initial_alpha"`
-	// TargetEntropy is the entropy, of an action in [-1, 1], that α is to keep. 0, the default, is
-	// minus the number of its dimensions.
+	// TargetEntropy is the entropy of an action in [-1, 1] that α is tuned to keep. 0, the default,
+	// means minus the number of dimensions of an action.
 	TargetEntropy float32 `yaml:"target_entropy"`
-	// Optim is α's optimiser. A key that is not given is as under actor.optim.
+	// Optim is α's optimiser. A key that is not given has its value under actor.optim.
 	Optim OptimConfig `yaml:"optim"`
 }
 
@@ -105,8 +106,8 @@ func (c *ReplayConfig) check(want Want) {
 		fmt.Sprintf("a number of iterations in [0, %d], up to sample_window_size", max(c.SampleWindowSize, 0)))
 }
 
-// Check checks every field by itself and those that depend on each other, those of the replay
-// buffer unless offline. It is for algorithms that learn from a replay buffer or from
+// Check checks every field by itself and those that depend on each other. With offline it leaves
+// out the fields of the replay buffer. It is for algorithms that learn from a replay buffer or from
 // demonstrations alone.
 func (c *OffPolicyConfig) Check(want Want, offline bool) {
 	want = want.finite()

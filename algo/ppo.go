@@ -332,7 +332,7 @@ func (p *PPO) loss(iteration int, plan *batchPlan) (grad policy.Grad, err error)
 	return grad, nil
 }
 
-// warmsUp reports whether the critic learns alone.
+// warmsUp reports whether the critic is in its warm-up, in which it learns alone.
 func (p *PPO) warmsUp() bool { return p.counters.I64()[1] < int64(p.optim.CriticWarmupSteps) }
 
 // step sums the gradient over the replicas and moves the parameters against it. In the critic's

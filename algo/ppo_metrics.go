@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Metrics of the means from ratio to clipFraction, in their order, with the names that RLinf gives them in
-// the clipped and the decoupled loss.
+// Names of the metrics for the means from ratio to clipFraction, in the order of these constants. They are
+// RLinf's names in the clipped and the decoupled loss.
 var (
 	clipMetrics = []string{"actor/ratio", "actor/ratio_abs", "actor/clipped_ratio", "actor/dual_cliped_ratio",
 		"actor/approx_kl", "actor/clip_fraction"}
@@ -14,8 +14,8 @@ var (
 		"actor/dual_cliped_ratio", "actor/proximal_approx_kl", "actor/clip_fraction"}
 )
 
-// metrics reads the reduced sums of an update, in memory of the last one. It leaves out metrics without a
-// meaning for the options.
+// metrics makes the metrics of an update from its reduced sums, in the memory of the last metrics. It
+// leaves out metrics that have no meaning with the present options.
 func (p *PPO) metrics(iteration int) Metrics {
 	m, s := Metrics{Names: p.report.Names[:0], Values: p.report.Values[:0]}, p.sums
 	decoupled := p.surrogate.Kind == Decoupled
@@ -93,8 +93,8 @@ func (t *metricSums) addValues(v *ValueSums) {
 	t.add(valueClipRatio, v.Clipped, v.Count)
 }
 
-// addRollout adds rewards, advantages and returns, those that count. It reports whether advantages and
-// returns are finite.
+// addRollout adds the rewards, advantages and returns of the samples that count. It reports whether
+// advantages and returns are finite.
 func (t *metricSums) addRollout(reward, adv, ret, weight []float32, replica int) (finite bool) {
 	lowest, highest := math.Inf(1), math.Inf(-1)
 	lowestRet, highestRet := math.Inf(1), math.Inf(-1)
@@ -125,7 +125,7 @@ func (t *metricSums) addRollout(reward, adv, ret, weight []float32, replica int)
 	return true
 }
 
-// notFiniteIn names the first number of a trajectory that is NaN or Inf.
+// notFiniteIn returns an error that names the first number of a trajectory that is NaN or Inf.
 func notFiniteIn(tr *Trajectory, reward []float32) error {
 	for i := range reward {
 		for _, in := range []struct {

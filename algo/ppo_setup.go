@@ -7,15 +7,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A recipe is the difference between the algorithms that train as PPO does.
+// A recipe is the difference between the algorithms that share PPO's training.
 type recipe struct {
 	name      string
 	estimator estimator
 	normalize Normalization // of advantages
 }
 
-// NewPPO makes PPO. It has the critic's loss with loss_type actor_critic and
-// decoupled_actor_critic, and none with actor. With a2c it is A2C.
+// NewPPO makes PPO. With loss_type actor_critic and decoupled_actor_critic it has the critic's
+// loss, with actor it has none. With a2c it is A2C.
 func NewPPO(s Setup) (*PPO, error) {
 	r := recipe{"ppo", generalised{s.Config.Gamma, s.Config.GAELambda}, s.Config.NormalizeAdvantages}
 	if s.Config.LossType == "a2c" {
@@ -97,7 +97,7 @@ func (c *Config) surrogate() Surrogate {
 	return s
 }
 
-// clip returns the bounds of the surrogate in an iteration, on a schedule of that length.
+// clip returns the bounds of the surrogate in an iteration, on a schedule of total iterations.
 func (c *Config) clip(iteration, total int) Clip {
 	s := Schedule{Kind: c.ClipRatioSchedule, Total: total}
 	return Clip{
@@ -142,7 +142,7 @@ func (p *PPO) Save() (tensor.Dict, error) {
 	return d, nil
 }
 
-// Load puts back what Save returned, of the same model and configuration.
+// Load restores the state that Save returned. The model and configuration must be the same.
 func (p *PPO) Load(from tensor.Dict) error {
 	state, err := p.Save()
 	if err == nil {

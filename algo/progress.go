@@ -5,7 +5,7 @@ package algo
 // nothing. A nil Progress ignores all calls.
 type Progress func(what string, done, total int)
 
-// Report calls p.
+// Report calls p, unless p is nil.
 func (p Progress) Report(what string, done, total int) {
 	if p != nil {
 		p(what, done, total)

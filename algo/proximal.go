@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// interpolate fills prox, L log-probs for each of the len(share) samples, with those of a policy
-// between the behaviour's and the present one:
+// interpolate fills prox with the log-probs of a policy between the behaviour policy and the
+// present one. Each of the len(share) samples has L of them:
 //
 //	prox = old + share (logProb - old)
 func interpolate(prox, logProb, old, share []float32) {
@@ -45,13 +45,13 @@ func newProximal(s *Setup) *proximal {
 	return x
 }
 
-// prepare adds the input of logProbs to a rollout: prox_log_prob, by the present policy, or
-// prox_share. It returns the sum of the versions.
+// prepare adds to a rollout the tensor that logProbs reads: prox_log_prob, by the present policy,
+// if x.recompute is set, else prox_share. It returns the sum of the samples' versions.
 //
 // The version of a sample, I64 [T,N], is the number of iterations that its policy had learnt from.
-// Without versions all samples are of the present policy. If d iterations lie between, the sample
-// has the share d/(d+1): at the end of this iteration the policy will be d+1 steps from the
-// behaviour's, and the proximal policy is d steps from it.
+// Without versions all samples are of the present policy. A sample whose policy is d iterations
+// older has the share d/(d+1): at the end of this iteration the policy will be d+1 steps from the
+// behaviour policy, and the proximal policy is d steps from it.
 func (x *proximal) prepare(p policy.Policy, rollout *tensor.Dict, iteration int) (versions float64, err error) {
 	action := rollout.Must(FieldAction)
 	samples := action.Dim(0) * action.Dim(1)

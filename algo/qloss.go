@@ -2,9 +2,9 @@ package algo
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// The losses of algorithms with critics of actions. Critics give estimates [H,N], H for each of N
-// samples. As in the PPO family each loss returns sums and writes the gradient of scale·Σ loss by
-// each number that a network gave.
+// The losses of algorithms with critics of actions. Critics give estimates [H,N]: H heads for each
+// of N samples. Like the losses of the PPO family, each loss returns sums, and writes the gradient
+// of scale·Σ loss by each output of a network.
 
 // AggregateQ sets dst, [N], to the least or the mean of the estimates q, [H,N], of the given heads.
 func AggregateQ(dst, q []float32, heads []int, how string) {
@@ -26,8 +26,8 @@ func AggregateQ(dst, q []float32, heads []int, how string) {
 }
 
 // SoftTargets sets y to the targets of critics (Haarnoja et al. 2018, arXiv:1812.05905, eq. 3 and
-// 5): next holds the estimates of the actions that follow, logProb their log-probs. discount is 0
-// where nothing follows. alpha 0 leaves entropy out.
+// 5). next holds the estimates of the actions that follow, and logProb the log-probs of these
+// actions. discount is 0 where nothing follows. alpha 0 leaves entropy out.
 //
 //	y = reward + discount (next - α logProb)
 func SoftTargets(y, reward, discount, next, logProb []float32, alpha float32) {
@@ -39,8 +39,8 @@ func SoftTargets(y, reward, discount, next, logProb []float32, alpha float32) {
 	}
 }
 
-// QLoss is ½ Σ_h (Q_h - y)², every head by itself. It writes dQ and returns the sums over samples
-// of the mean over heads of (Q - y)² and of Q.
+// QLoss is ½ Σ_h (Q_h - y)²: every head h has its own error. It writes dQ. It returns two sums over
+// samples, of (Q - y)² and of Q, each averaged over the heads.
 func QLoss(dQ, q, y []float32, scale float32) (squares, estimates float64) {
 	n := len(y)
 	for i, x := range q {
@@ -53,10 +53,10 @@ func QLoss(dQ, q, y []float32, scale float32) (squares, estimates float64) {
 	return squares / heads, estimates / heads
 }
 
-// GreedyTargets sets y to the targets of a critic of A discrete actions. next, [N,A], are the values of
-// the actions that may follow; the one with the largest choice, [N,A], does. With choice = next
-// that is DQN's target (Mnih et al. 2015, doi:10.1038/nature14236), with choice from the network
-// in training double DQN's (van Hasselt et al. 2016, arXiv:1509.06461):
+// GreedyTargets sets y to the targets of a critic of A discrete actions. next, [N,A], holds the values
+// of the actions that may follow. The action with the largest choice, [N,A], is taken. With choice =
+// next this is DQN's target (Mnih et al. 2015, doi:10.1038/nature14236). With choice from the network
+// in training it is double DQN's (van Hasselt et al. 2016, arXiv:1509.06461):
 //
 //	y = reward + discount next[argmax choice]
 func GreedyTargets(y, reward, discount, next, choice []float32) {
@@ -90,9 +90,9 @@ func ChosenQLoss(dQ, q []float32, action []int32, y []float32, delta, scale floa
 	return loss, estimates
 }
 
-// SoftActorLoss is α logProb - agg Q (arXiv:1812.05905, eq. 7), for the estimates q of actions that
-// the policy drew with those log-probs. It writes dQ and dLogProb, and returns the sums of the loss
-// and of agg Q.
+// SoftActorLoss is α logProb - agg Q (arXiv:1812.05905, eq. 7). q holds the estimates of actions
+// that the policy drew, logProb their log-probs, and how names the aggregate agg. SoftActorLoss
+// writes dQ and dLogProb, and returns the sums of the loss and of agg Q.
 func SoftActorLoss(dQ, dLogProb, q, logProb []float32, how string, alpha, scale float32) (loss, estimates float64) {
 	n := len(logProb)
 	heads := len(q) / n

@@ -23,7 +23,7 @@ func newRecomputation(s *Setup, of *advantages) *recomputation {
 }
 
 // recomputeAdvantages replaces the advantages and returns of a rollout. The observation after the
-// end of an episode is not in the rollout, so its value stays that of the critic at the time.
+// end of an episode is not in the rollout, so its value stays the one that the earlier critic gave.
 func (r *recomputation) recomputeAdvantages(rollout tensor.Dict) error {
 	a := r.of
 	tr, mask, err := a.view(rollout)
@@ -62,7 +62,7 @@ func (r *recomputation) recomputeAdvantages(rollout tensor.Dict) error {
 	return nil
 }
 
-// recomputeValues fills newValues.
+// recomputeValues fills r.newValues with the values of the present critic.
 func (r *recomputation) recomputeValues(rollout tensor.Dict) error {
 	again, err := newReplayForward(r.policy, rollout, r.sequence)
 	if err != nil {

@@ -19,7 +19,7 @@ type reference struct {
 	sequence int           // Config.SequenceLength
 }
 
-// newReference makes one for rollouts of so many advantages.
+// newReference makes a reference for rollouts with the given number of advantages.
 func newReference(s *Setup, advantages int) (*reference, error) {
 	n := len(s.Policy.Params().State())
 	if n == 0 {
@@ -39,8 +39,8 @@ func newReference(s *Setup, advantages int) (*reference, error) {
 // take copies the policy's parameters: they become the reference.
 func (r *reference) take() { copy(r.state.U8(), r.policy.Params().State()) }
 
-// evaluate computes the reference's log-probs of a rollout's actions, and adds them as
-// ref_log_prob, unless the rollout has them.
+// evaluate adds the reference's log-probs of a rollout's actions as ref_log_prob, unless the
+// rollout brings them. It also fills r.logRatio.
 func (r *reference) evaluate(rollout *tensor.Dict) error {
 	sampled, ok := rollout.Get(FieldLogProb)
 	if _, there := rollout.Get(FieldAction); !ok || !there {
@@ -62,7 +62,7 @@ func (r *reference) evaluate(rollout *tensor.Dict) error {
 	return nil
 }
 
-// compute runs the reference on a rollout.
+// compute fills r.logProb with the reference's log-probs, in the shape of like.
 func (r *reference) compute(like tensor.Tensor, rollout tensor.Dict) error {
 	if r.logProb.IsZero() {
 		r.logProb = tensor.New(tensor.F32, like.Shape()...)

@@ -22,8 +22,8 @@ type entry struct {
 	own               params.Own                // its keys under algorithm, with their defaults
 }
 
-// Builtin returns the algorithms that come with rlinf: a new one is one file and one line here;
-// your own main adds its own.
+// Builtin returns the algorithms that come with rlinf. A new one is one file and one line here.
+// Your own main may add others.
 func Builtin() *Registry {
 	r := &Registry{}
 	r.Add("gae", "actor_critic", as(NewPPO))
@@ -47,8 +47,8 @@ func as[A Algorithm](build func(Setup) (A, error)) func(Setup) (Algorithm, error
 	return func(s Setup) (Algorithm, error) { return build(s) }
 }
 
-// Add adds an algorithm. A pair that is there already panics. kind is the data that the algorithm
-// learns from, if these are not rollouts of the present policy.
+// Add adds an algorithm. It panics if the pair is already there. kind is the data that the
+// algorithm learns from, if these are not rollouts of the present policy.
 func (r *Registry) Add(advType, lossType string, build func(Setup) (Algorithm, error), kind ...Kind) {
 	if r.find(advType, lossType) != nil {
 		panic(fmt.Sprintf("algo: %s with %s twice", advType, lossType))
@@ -61,7 +61,7 @@ func (r *Registry) Add(advType, lossType string, build func(Setup) (Algorithm, e
 }
 
 // Register adds an algorithm with keys of its own under algorithm; see package params. build gets
-// their values; kind is as Add's.
+// the values of these keys. kind is that of Add.
 func Register[P any](r *Registry, advType, lossType string, defaults P, build func(Setup, P) (Algorithm, error),
 	kind ...Kind) {
 	own := params.New(defaults)
@@ -110,7 +110,7 @@ func (r *Registry) Own(advType, lossType string) params.Own {
 	return params.Own{}
 }
 
-// Owner names the algorithm that has a key of its own of that name, or returns "".
+// Owner returns the name of the algorithm that has key as a key of its own, or "".
 func (r *Registry) Owner(key string) string {
 	for _, e := range r.entries {
 		if e.own.Has(key) {
@@ -122,23 +122,23 @@ func (r *Registry) Owner(key string) string {
 
 // AddOffPolicy adds an algorithm that learns from transitions in a replay buffer. Its rollouts hold
 // next_observation.<name>, [T,N,...], the observation after the step and before any auto-reset.
-// They hold neither log-probs nor values. fits returns an error that names the required policy, if
-// the given one is of another kind.
+// They hold neither log-probs nor values. fits returns nil for a policy that the algorithm can
+// train, else an error that names the required policy.
 func (r *Registry) AddOffPolicy(advType, lossType string, fits func(policy.Policy) error,
 	build func(Setup) (Algorithm, error)) {
 	r.Add(advType, lossType, build, OffPolicy(fits))
 }
 
 // AddOffline adds an algorithm that learns from demonstrations alone (Setup.Demos). Its Update is
-// called without a rollout, its Prepare is not called. fits is as AddOffPolicy's.
+// called without a rollout, and its Prepare is never called. fits is that of AddOffPolicy.
 func (r *Registry) AddOffline(advType, lossType string, fits func(policy.Policy) error,
 	build func(Setup) (Algorithm, error)) {
 	r.Add(advType, lossType, build, Offline(fits))
 }
 
-// AddLabelled adds an algorithm that learns from transitions as AddOffPolicy's do. Their actions
-// are those of the environments' experts. OffPolicyConfig.Dagger decides whether expert or policy
-// acts.
+// AddLabelled adds an algorithm that learns from transitions, like those of AddOffPolicy. The
+// actions of the transitions are those of the environments' experts. OffPolicyConfig.Dagger decides
+// whether expert or policy acts.
 func (r *Registry) AddLabelled(advType, lossType string, fits func(policy.Policy) error,
 	build func(Setup) (Algorithm, error)) {
 	r.Add(advType, lossType, build, Labelled(fits))
@@ -181,7 +181,8 @@ func (r *Registry) Fits(c Config, pol policy.Policy) error {
 	return nil
 }
 
-// Check checks that there is an algorithm for the pair, and the keys that only some have.
+// Check checks that there is an algorithm for c's pair. It also checks the keys that only some
+// algorithms have.
 func (r *Registry) Check(c Config, want Want) {
 	var adv, loss []string
 	for _, e := range r.entries {

@@ -12,7 +12,7 @@ func NewReinforce(s Setup) (*PPO, error) {
 	return newPPO(s, recipe{"reinpp", e, NormalizeBatch})
 }
 
-// reinforce is the estimator of adv_type reinpp. The return includes the penalty, and not the
+// reinforce is the estimator of adv_type reinpp. The return includes the penalty, but not the
 // baseline.
 type reinforce struct {
 	groups

@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Replay holds the newest transitions of one replica's environments: a ring of steps for each,
-// filled from rollouts and drawn from at random.
+// A Replay holds the newest transitions of one replica's environments. It is a ring of steps for
+// each environment, filled from rollouts and drawn from at random.
 type Replay struct {
 	envs, capacity int
 	columns        []ring
@@ -34,8 +34,8 @@ const (
 	ringTotal
 )
 
-// transitionFields are the tensors of capacity transitions in each of so many environments, from
-// those of rollouts, [T,N,...].
+// transitionFields returns the fields of rings that hold capacity transitions of each of envs
+// environments. rollout has the fields of rollouts, [T,N,...].
 func transitionFields(rollout []tensor.Field, envs, capacity int) []tensor.Field {
 	fields := make([]tensor.Field, len(rollout))
 	for i, f := range rollout {
@@ -85,7 +85,7 @@ func (r *Replay) Size() int { return int(r.cursor.I64()[ringSize]) }
 // Total returns how many steps of each environment were ever added.
 func (r *Replay) Total() int64 { return r.cursor.I64()[ringTotal] }
 
-// Add takes over the steps of a rollout [T,N,...], in place of the oldest where there is no room.
+// Add copies the steps of a rollout, [T,N,...]. They replace the oldest steps if there is no room.
 func (r *Replay) Add(rollout tensor.Dict) error {
 	c := r.cursor.I64()
 	steps := 0
@@ -140,7 +140,7 @@ func (r *Replay) abort(first, steps, older int) {
 	}
 }
 
-// place returns where transition k is, as Draw names them.
+// place returns the index in the rings of transition k, numbered as in Draw.
 func (r *Replay) place(k int) int {
 	size := r.Size()
 	return k/size*r.capacity + (int(r.cursor.I64()[ringNext])-size+k%size+r.capacity)%r.capacity
@@ -239,13 +239,13 @@ func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, 
 	}
 }
 
-// savedAborted is what saved states have as truncated in each step with a status other than
-// normal. A state has no tensor of its own for the status: it is the same whether simulators may
-// fail or not.
+// savedAborted is the value of truncated in saved states, for each step with a status other than
+// normal. So a state needs no tensor for the status, and has the same tensors whether simulators
+// may fail or not.
 const savedAborted = 2
 
-// save adds the state to d: the cursor, and under env. the transitions, a copy of them until the
-// rings are full.
+// save adds the state to d: the cursor, and the transitions under env. The transitions are copies
+// until the rings are full.
 func (r *Replay) save(d *tensor.Dict) {
 	d.Set("replay.cursor", r.cursor)
 	size := r.Size()

@@ -55,7 +55,7 @@ func newReplayForward(p policy.Policy, rollout tensor.Dict, sequence int) (*repl
 	return r, nil
 }
 
-// at returns the observations of step t, [N,...]. Steps come in order.
+// at returns the observations of step t, [N,...]. Steps must come in order.
 func (r *replayForward) at(t int) tensor.Dict {
 	for i := range r.rollout.Len() {
 		name, x := r.rollout.Entry(i)

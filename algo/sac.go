@@ -10,17 +10,17 @@ import (
 )
 
 // SAC is soft actor-critic with a learnt temperature, Haarnoja et al. 2018, arXiv:1812.05905.
-// Prepare adds a rollout to the replay buffer, Update makes update_epoch updates, each on a batch
-// drawn from there:
+// Prepare adds a rollout to the replay buffer. Update makes update_epoch updates, each on a batch
+// drawn from the buffer:
 //
 //  1. targets y = Σ γⁱ r + γᵏ (agg Q'(s', a') - α log π(a'|s')), a' drawn from the policy     SoftTargets
 //  2. the critics against y, squared error, every head by itself                              QLoss
-//  3. every critic_actor_ratio updates the actor, by α log π(a|s) - agg Q(s, a)               SoftActorLoss
-//  4. and the temperature, by -α (log π + target entropy)                                     temperature
-//  5. every target_update_freq updates Q' ← Q' + τ (Q - Q')                                   follow
+//  3. the actor by α log π(a|s) - agg Q(s, a), once in critic_actor_ratio updates             SoftActorLoss
+//  4. with the actor the temperature, by -α (log π + target entropy)                          temperature
+//  5. Q' ← Q' + τ (Q - Q') once in target_update_freq updates                                 follow
 //
-// agg is the least estimate (clipped double Q, Fujimoto et al. 2018) or the mean, in targets of a
-// random subset of the critics with critic_subsample_size (REDQ, Chen et al. 2021,
+// agg is the least estimate (clipped double Q, Fujimoto et al. 2018) or the mean. With
+// critic_subsample_size, targets use a random subset of the critics (REDQ, Chen et al. 2021,
 // arXiv:2101.05982). Each replica draws from the experience of its own environments.
 //
 // Metrics, over all replicas and updates of an iteration, NaN where there were none:
@@ -43,7 +43,7 @@ type SAC struct {
 
 var _ Algorithm = (*SAC)(nil)
 
-// What SAC sums over an iteration.
+// Indices of the sums that SAC collects over an iteration.
 const (
 	sacCriticLoss = iota
 	sacQData
@@ -57,7 +57,8 @@ const (
 	numSACSums
 )
 
-// fitsSAC returns nil if SAC can train pol, else an error that names the policies that it can.
+// fitsSAC returns nil if SAC can train pol, else an error that describes the policies that it can
+// train.
 func fitsSAC(pol policy.Policy) error {
 	if p, ok := pol.(*policy.SoftActor); !ok {
 		return errors.New("a policy with add_q_head, with continuous actions (embodied_dqn is for discrete actions)")
@@ -74,7 +75,7 @@ func NewSAC(s Setup) (*SAC, error) {
 	return built("sac", s, fitsSAC, func(s *Setup) (*SAC, error) { return newSAC(s, "sac", true) })
 }
 
-// newSAC makes SAC under a name, and with target a target network of the critics.
+// newSAC makes a SAC with the given name. If target is set, its critics have a target network.
 func newSAC(s *Setup, name string, target bool) (*SAC, error) {
 	e, err := newOffPolicy(s, name, false, numSACSums)
 	if err != nil {
@@ -138,7 +139,8 @@ func (a *SAC) update() error {
 	return nil
 }
 
-// drawSubset puts the heads that count in this update's targets in front, the same on all replicas.
+// drawSubset moves the heads that count in this update's targets to the front, the same on all
+// replicas.
 func (a *SAC) drawSubset() {
 	heads := a.critics.heads
 	for h := range heads {
@@ -169,8 +171,8 @@ func (a *SAC) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	return err
 }
 
-// noiseOf returns the Noise of a micro-batch. Its numbers of environments and steps belong to this
-// draw alone.
+// noiseOf returns the Noise of a micro-batch. No other draw uses the same environment and step
+// numbers.
 func (a *SAC) noiseOf(draw uint64) policy.Noise {
 	for i := range a.noise.Env {
 		a.noise.Env[i], a.noise.Step[i] = uint64(a.replica*a.local+a.first+i), draw
@@ -178,8 +180,8 @@ func (a *SAC) noiseOf(draw uint64) policy.Noise {
 	return a.noise
 }
 
-// setTargets sets the critics' targets. next, [H,micro], are estimates of the actions that follow, and
-// logProb their log-probs.
+// setTargets sets the critics' targets. next, [H,micro], holds the estimates of H heads for the
+// actions that follow, and logProb the log-probs of these actions.
 func (a *SAC) setTargets(b *Transitions, next, logProb []float32) {
 	c := a.critics
 	heads := c.heads

@@ -12,7 +12,7 @@ const (
 	ScheduleCosine   = "cosine"
 )
 
-// A ScheduleName is the Kind of a Schedule as YAML has it.
+// A ScheduleName is the Kind of a Schedule in YAML.
 type ScheduleName string
 
 // UnmarshalText reads a ScheduleName. RLinf's torch_constant and torch_cosine lose the prefix.
@@ -27,7 +27,7 @@ func (n *ScheduleName) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A Schedule moves a number from its value at the start of a run to the one at its end.
+// A Schedule moves a number from its value at the start of a run to its value at the end.
 type Schedule struct {
 	Kind   string // one of the constants
 	Warmup int    // iterations in which it first rises linearly, from 1/Warmup of its value

@@ -16,8 +16,8 @@ type sequences struct {
 	order  []int32
 }
 
-// newSequences cuts rollouts of so many steps into sequences of that length; 0 is the whole
-// rollout. It returns nil for a policy without a hidden state.
+// newSequences cuts rollouts of the given steps into sequences of the given length; length 0 means
+// the whole rollout. It returns nil for a policy without a hidden state.
 func newSequences(pol policy.Policy, length, steps, envs, micro int) (*sequences, error) {
 	if policy.HiddenLen(pol) == 0 {
 		if length != 0 {
@@ -38,8 +38,8 @@ func newSequences(pol policy.Policy, length, steps, envs, micro int) (*sequences
 }
 
 // permute fills order with the samples of a rollout, in sequences that the function permute
-// shuffles. A micro-batch has whole sequences. It lists the first step of all of them, then the
-// second, and so on. For nil it is the function permute.
+// shuffles. A micro-batch has whole sequences. It lists the first step of each sequence, then the
+// second, and so on. If s is nil, the method calls the function permute.
 func (s *sequences) permute(order []int32, micro int, shuffle bool, seed uint64, replica, iteration, epoch int) {
 	if s == nil {
 		permute(order, shuffle, seed, replica, iteration, epoch)
@@ -62,7 +62,7 @@ type sequenceState struct {
 	ended  [2][]uint8    // terminated and truncated of the rollout
 }
 
-// newSequenceState returns the state of so many rows of rollouts like r.
+// newSequenceState returns the state for the given number of rows, from rollouts like r.
 func newSequenceState(s *sequences, rows int, r tensor.Dict) (*sequenceState, error) {
 	hidden, ok := r.Get(policy.HiddenState)
 	if !ok || hidden.DType() != tensor.F32 || hidden.Rank() != 3 {

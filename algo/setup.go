@@ -24,7 +24,7 @@ type Setup struct {
 
 	Chunk int // C, the actions of a sample (actor.model.num_action_chunks); 0 is 1
 	// number of successive environments that begin with the same states (env.train.group_size); 0
-	// is 1
+	// means 1
 	GroupSize   int
 	Steps, Envs int // T and N of this replica's rollouts
 	// tensors of rollouts, [T,N,...]; may be nil without a replay buffer, if rollouts bring no
@@ -72,7 +72,8 @@ func joined(wrong []string) error {
 	return errors.New(strings.Join(wrong, "; "))
 }
 
-// noteIn returns a Want that adds the mistakes of a section to wrong; "" is for keys from the root.
+// noteIn returns a Want that adds the mistakes of a section to wrong. With section "" keys are from
+// the root.
 func noteIn(wrong *[]string, section string) Want {
 	return func(ok bool, key string, value any, want string) {
 		if section != "" {
@@ -137,5 +138,5 @@ func (s *Setup) brings(name string) bool {
 }
 
 // ReplaySteps returns how many steps of each environment the replay buffer holds, for rollouts of
-// so many.
+// the given number of steps.
 func (c *Config) ReplaySteps(steps int) int { return c.OffPolicy.ReplayBuffer.SampleWindowSize * steps }

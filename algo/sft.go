@@ -13,10 +13,10 @@ import (
 //
 //	loss = -Σ log p(token | tokens before it) / T
 //
-// where T is the number of tokens to be learnt of the whole batch, on all replicas. Gradients are
+// where T is the number of tokens to be learnt in the whole batch, on all replicas. Gradients are
 // summed, never averaged. The sequences of a replica are packed one after the other, in their
-// order. Where a micro-batch ends changes no bit, except of the load-balancing loss of a mixture of
-// experts, which is a mean over micro-batches, weighted by their tokens.
+// order. The place where a micro-batch ends changes no bit. The exception is the load-balancing
+// loss of a mixture of experts: a mean over micro-batches, weighted by their tokens.
 //
 // Metrics, over all replicas: sft/loss; sft/tokens = tokens of the batch; sft/targets = T;
 // sft/aux_loss of a mixture of experts; actor/lr, actor/grad_norm.
@@ -40,7 +40,7 @@ type SFTSetup struct {
 	Progress   Progress         // of Update and Evaluate; may be nil
 }
 
-// NewSFT makes the fine-tuning of a model that has its weights.
+// NewSFT makes an SFT of a model that has its weights already.
 func NewSFT(s SFTSetup) (*SFT, error) {
 	if len(s.Model.Params.Data) == 0 {
 		return nil, errors.New("sft: the model has nothing to train")
@@ -59,7 +59,7 @@ func NewSFT(s SFTSetup) (*SFT, error) {
 func (s *SFT) Close() { s.policy.Close() }
 
 // Update takes one optimiser step on this replica's sequences. targets is the number of tokens to
-// be learnt in the whole batch, on all replicas, and tokens the number of all its tokens.
+// be learnt in the whole batch, on all replicas. tokens is the number of all tokens of that batch.
 func (s *SFT) Update(mine []Sequence, targets, tokens int) (m Metrics, err error) {
 	p := s.policy
 	s.train.open()
@@ -114,8 +114,8 @@ func (s *SFT) Evaluate(mine []Sequence) (Metrics, error) {
 	return sums.Metrics(), nil
 }
 
-// Permutation returns 0..n-1 in the order that belongs to the seed and an epoch; without shuffle
-// they stay in order. It uses the memory of order.
+// Permutation returns the numbers 0..n-1 in an order that depends only on the seed and the epoch.
+// Without shuffle they stay in order. It uses the memory of order.
 func Permutation(order []int32, n int, shuffle bool, seed uint64, epoch int64) []int32 {
 	if cap(order) < n {
 		order = make([]int32, n)

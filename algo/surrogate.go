@@ -5,9 +5,9 @@ import "math"
 // A SurrogateKind is one of the policy's objectives.
 type SurrogateKind uint8
 
-// A is the advantage of an action. log π, old and prox are its log-probs by three policies: the one
-// that learns, the one that took the action, and the one that the clip is around. The last two are
-// usually the same.
+// A is the advantage of an action. log π, old and prox are the action's log-probs by three
+// policies: the one that learns, the one that took the action, and the one that the clip is around.
+// old and prox are usually the same.
 const (
 	// Clipped is PPO's, Schulman et al. 2017, arXiv:1707.06347, eq. 7, with separate bounds and the
 	// dual clip of Ye et al. 2020, arXiv:1912.09729, eq. 5:
@@ -32,8 +32,8 @@ const (
 type Surrogate struct {
 	Kind SurrogateKind
 	Clip Clip // of Clipped and Decoupled
-	// MaxWeight, of Decoupled: log-probs with w > MaxWeight have no loss and no gradient; they stay
-	// in the mean. 0: no bound.
+	// MaxWeight is for Decoupled: log-probs with w > MaxWeight have no loss and no gradient, but
+	// still count in the mean. 0: no bound.
 	MaxWeight float32
 }
 
@@ -145,7 +145,8 @@ func (c *Clip) term(a, logRatio float64) term {
 	return x
 }
 
-// behave adds the sums of one importance weight, and returns loss and slope with that weight.
+// behave adds the importance weight exp(logW) to the sums. It returns loss and slope of x times
+// that weight, or 0 for a weight above most > 0.
 func (s *SurrogateSums) behave(x *term, logW, most float64) (loss, slope float64) {
 	w := math.Exp(logW)
 	s.Behave += w
@@ -157,7 +158,7 @@ func (s *SurrogateSums) behave(x *term, logW, most float64) (loss, slope float64
 	return x.loss * w, x.slope * w
 }
 
-// add adds the sums of one log-prob, except for Count.
+// add adds the term of one log-prob to the sums, except for Count.
 func (s *SurrogateSums) add(x *term) {
 	s.Loss += x.loss
 	s.LossAbs += math.Abs(x.loss)

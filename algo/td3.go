@@ -9,13 +9,13 @@ import (
 )
 
 // TD3 is twin delayed deep deterministic policy gradient, Fujimoto et al. 2018, arXiv:1802.09477.
-// Prepare adds a rollout to the replay buffer, Update makes update_epoch updates, each on a batch
-// drawn from there:
+// Prepare adds a rollout to the replay buffer. Update makes update_epoch updates, each on a batch
+// drawn from the buffer:
 //
 //  1. targets y = Σ γⁱ r + γᵏ agg Q'(s', π'(s') + noise), the noise normal and cut off,
 //     the action kept in its box                                                        smooth
 //  2. the critics against y, squared error, every head by itself                        QLoss
-//  3. every critic_actor_ratio updates (2 in the paper) the actor, by -Q₀(s, π(s)), and
+//  3. once in critic_actor_ratio updates (2 in the paper) the actor, by -Q₀(s, π(s)), and
 //     then Q' ← Q' + τ (Q - Q') and π' ← π' + τ (π - π')                                follow
 //
 // Metrics, over all replicas and updates of an iteration, NaN where there were none:
@@ -35,7 +35,7 @@ type TD3 struct {
 
 var _ Algorithm = (*TD3)(nil)
 
-// What TD3 sums over an iteration.
+// Indices of the sums that TD3 collects over an iteration.
 const (
 	td3CriticLoss = iota
 	td3QData
@@ -47,7 +47,8 @@ const (
 	numTD3Sums
 )
 
-// fitsTD3 returns an error that names the policies of TD3, if pol is not one.
+// fitsTD3 returns nil if TD3 can train pol, else an error that describes the policies that it can
+// train.
 func fitsTD3(pol policy.Policy) error {
 	if p, ok := pol.(*policy.SoftActor); !ok || !p.Noisy() || p.QHeadType() != policy.QHeadDefault {
 		return errors.New("a policy with add_q_head and exploration_noise, with continuous actions, and " +
@@ -138,7 +139,8 @@ func (a *TD3) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	return err
 }
 
-// smooth sets smoothed to π'(obs) with noise: clip(ε, ±target_noise_clip) of an action in [-1, 1].
+// smooth sets a.smoothed to π'(obs) plus noise, within the box of actions. The noise is clip(ε,
+// ±target_noise_clip), for actions in [-1, 1].
 func (a *TD3) smooth(obs tensor.Dict) error {
 	act, err := a.target.Forward(a.targetWork, obs, policy.Deterministic, policy.Noise{})
 	if err != nil {

@@ -33,8 +33,8 @@ type TextBatch struct {
 	starts []int32 // tokens with Learn before each text, and in all texts
 }
 
-// check reports mistakes in a batch with groups of that size, and counts the tokens with Learn.
-// With recompute the batch may lack LogProb.
+// check returns an error for a mistake in a batch with groups of the given size. It also counts the
+// tokens with Learn. With recompute the batch may lack LogProb.
 func (b *TextBatch) check(size int, recompute bool) error {
 	n := len(b.Texts)
 	switch {
@@ -91,7 +91,7 @@ func (b *TextBatch) check(size int, recompute bool) error {
 // tokens returns the range of the tokens with Learn of text k.
 func (b *TextBatch) tokens(k int) (lo, hi int) { return int(b.starts[k]), int(b.starts[k+1]) }
 
-// part returns texts lo to hi of a batch that was checked. It shares their memory.
+// part returns texts lo to hi of b, which must have been checked. It shares the memory of b.
 func (b *TextBatch) part(lo, hi int) TextBatch {
 	from, to := b.starts[lo], b.starts[hi]
 	cut := func(x []float32) []float32 {
@@ -108,8 +108,8 @@ func (b *TextBatch) part(lo, hi int) TextBatch {
 	return p
 }
 
-// JoinTexts returns one batch of the texts of all parts, in their order. Either all parts have
-// Recomputed, or none, and the same of LogProb, Ref, Value and Right.
+// JoinTexts returns one batch of the texts of all parts, in their order. Recomputed must be in all
+// parts or in none. The same holds for LogProb, Ref, Value and Right.
 func JoinTexts(parts ...TextBatch) TextBatch {
 	var all TextBatch
 	for _, p := range parts {

@@ -11,11 +11,11 @@ import (
 // TextConfig holds the keys of the section algorithm that only texts have, beside those of Config.
 // Start from DefaultTextConfig.
 type TextConfig struct {
-	// NMinibatches is the number of optimiser steps in a pass over the texts of an iteration. It
-	// divides the texts of a replica. Default 1.
+	// NMinibatches is the number of optimiser steps in a pass over the texts of an iteration. The
+	// number of texts of a replica must be a multiple of it. Default 1.
 	NMinibatches int `yaml:"n_minibatches"`
-	// NormByStd divides the advantages of adv_type grpo by the deviation of the group. false is Dr.
-	// GRPO. Default true.
+	// NormByStd divides the advantages of adv_type grpo by the deviation of the group. false means
+	// Dr. GRPO. Default true.
 	NormByStd bool `yaml:"norm_adv_by_std_in_grpo"`
 	// ReinppKLPenaltyType is the estimate of ReinppKLBeta's penalty at each token: kl (k1, the
 	// default), whose mean is the divergence; abs, mse (k2) or low_var_kl (k3).
@@ -30,8 +30,8 @@ type TextConfig struct {
 	// ImportanceSamplingClip. Needs RecomputeLogprobs. Defaults false and 1.
 	ImportanceSamplingFix  bool    `yaml:"importance_sampling_fix"`
 	ImportanceSamplingClip float32 `yaml:"importance_sampling_clip"`
-	// MaskTruncated excludes the tokens of answers that were cut off from training. Their rewards
-	// stay in the means of their groups. Default false.
+	// MaskTruncated excludes from training the tokens of answers that were cut off. The rewards of
+	// these answers stay in the means of their groups. Default false.
 	MaskTruncated bool `yaml:"mask_truncated"`
 }
 
@@ -84,7 +84,7 @@ func (s *TextSetup) check() error {
 	return joined(wrong)
 }
 
-// Check checks the section algorithm and how answers are drawn. Keys are from the root.
+// Check checks the section algorithm and how answers are drawn. It reports keys from the root.
 func (s *TextSetup) Check(report Want) {
 	want := Want(func(ok bool, key string, value any, want string) { report(ok, "algorithm."+key, value, want) })
 	s.Text.check(want.finite())
@@ -108,8 +108,8 @@ func (s *TextSetup) Check(report Want) {
 	})
 }
 
-// checkPair checks adv_type and loss_type. It replaces those that only texts have in c by their
-// counterparts of environments, for Config.Check.
+// checkPair checks adv_type and loss_type. If c has values that only texts have, it replaces them
+// by the corresponding values of environments, for Config.Check.
 func (s *TextSetup) checkPair(c *Config, want Want) {
 	critic := c.LossType == "actor_critic"
 	want(critic == (c.AdvType == "gae") && critic == (s.Critic != nil || s.Values), "loss_type", c.LossType,

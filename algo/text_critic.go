@@ -38,8 +38,8 @@ func NewTextCritic(c lm.Config, alloc tensor.Allocator) (*TextCritic, error) {
 // values and rewards. So they can train at the same time. With as many replicas as the policy has, and the
 // same texts on each, all numbers are those of a TextPPO that has the critic.
 //
-// Values computes the values of a batch. Prepare and Update are as those of TextPPO. The metrics are those
-// of TextPPO that begin with critic/.
+// Values computes the values of a batch. Prepare and Update work like those of TextPPO. The metrics are
+// those of TextPPO whose names begin with critic/.
 type TextCriticPPO struct {
 	*textTraining // shared with a TextPPO that has the critic, and so is pass
 	pass          *textPass
@@ -51,7 +51,8 @@ type TextCriticPPO struct {
 	hidden        []float32 // derivatives of the loss by the hidden rows
 }
 
-// NewTextCriticPPO makes the training of s.Critic, which has its weights. It needs no Model.
+// NewTextCriticPPO makes a TextCriticPPO for s.Critic, which must have its weights. It needs no
+// s.Model.
 func NewTextCriticPPO(s TextSetup) (*TextCriticPPO, error) {
 	err := s.check()
 	if err == nil && s.Critic == nil {
@@ -147,10 +148,10 @@ func (c *TextCriticPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int)
 	return c.step(iteration)
 }
 
-// begin begins the gradient of a minibatch.
+// begin sets the gradient to 0, for a new minibatch.
 func (c *TextCriticPPO) begin() { clear(c.train.params.Grad) }
 
-// accumulate adds the gradient of a micro-batch of m. index are its texts in b.
+// accumulate adds the gradient of a micro-batch of m. index has the numbers of its texts in b.
 func (c *TextCriticPPO) accumulate(b *TextBatch, m *textMinibatch, index []int) error {
 	if err := c.forward(); err != nil {
 		return err
@@ -186,7 +187,7 @@ func (c *TextCriticPPO) forward() error {
 	return nil
 }
 
-// backward adds the gradient of the slopes.
+// backward adds the gradient of the loss whose derivatives by the values are c.slopes.
 func (c *TextCriticPPO) backward() {
 	p := c.critic.Model.Params
 	w, dw, db, hidden := p.Of(c.critic.w), p.GradOf(c.critic.w), p.GradOf(c.critic.b), c.work.Hidden()
@@ -226,14 +227,15 @@ func (c *TextCriticPPO) addMetrics(m *Metrics, iteration int) {
 // Close ends the threads.
 func (c *TextCriticPPO) Close() { c.work.SetThreads(1) }
 
-// Save returns views of the critic and its optimiser, which are the same on all replicas. They have the
-// names of TextPPO.Save. The counters are in the policy's.
+// Save returns views of the critic and its optimiser, which are the same on all replicas. The names are
+// those of TextPPO.Save. The counters are in the state of the policy.
 func (c *TextCriticPPO) Save() (d tensor.Dict) {
 	c.train.save(&d, "critic", true)
 	return d
 }
 
-// Load puts back the critic, from what Save or TextPPO.Save returned, with the counters of the latter.
+// Load restores the critic from a state of Save or of TextPPO.Save. d must also have the counters of
+// TextPPO.Save.
 func (c *TextCriticPPO) Load(d tensor.Dict) error {
 	state := c.Save()
 	state.Set("counters", c.counters)

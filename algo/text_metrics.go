@@ -1,12 +1,12 @@
 package algo
 
-// Sums of texts, in metricSums.extra, after those of answers.
+// Indices of the sums of texts in metricSums.extra. They follow the sums of answers.
 const (
 	scaledLoss = numAnswerSums + iota // loss as it is minimised
 	numTextSums
 )
 
-// Sums of all answers drawn for an update.
+// Indices of the sums of all answers drawn for an update.
 const (
 	textCount = iota
 	textRewards
@@ -54,7 +54,8 @@ func one(yes bool) float64 {
 	return 0
 }
 
-// metrics reads the reduced sums of an update. It leaves out metrics without a meaning for the options.
+// metrics makes the metrics of an update from its reduced sums. It leaves out those without a meaning
+// for the options.
 func (p *TextPPO) metrics(iteration int) Metrics {
 	m := Metrics{Names: make([]string, 0, 32), Values: make([]float64, 0, 32)} // more than all
 	s, of := p.sums, p.sums.extra

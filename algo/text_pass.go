@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// A Sequence is a text to learn from: Learn says of each token whether it is to be predicted, false
-// for the first.
+// A Sequence is a text to learn from. Learn says for each token whether the model is to predict it.
+// It is false for the first token.
 type Sequence struct {
 	IDs   []int32
 	Learn []bool
@@ -19,7 +19,7 @@ type MicroBatch struct {
 	Sequences int // largest number of sequences; 0: any number
 }
 
-// Fit returns how many of the sequences, at least one and from the first on, are computed at once.
+// Fit returns how many sequences from the start of all are computed at once. It is at least 1.
 func (b MicroBatch) Fit(all []Sequence) int {
 	n, tokens := 1, len(all[0].IDs)
 	for n < len(all) && (b.Sequences == 0 || n < b.Sequences) && tokens+len(all[n].IDs) <= b.Tokens {
@@ -77,8 +77,8 @@ type TextLogProbs struct {
 	dlogp, dentropy []float32 // derivatives of the loss by them
 }
 
-// NewTextLogProbs returns one for micro-batches of that size, on so many threads, at the temperature of
-// sampling. Call Close at the end.
+// NewTextLogProbs returns a TextLogProbs of m for micro-batches within limit, on the given number of
+// threads, at the temperature of sampling. Call Close at the end.
 func NewTextLogProbs(m *lm.Model, limit MicroBatch, threads int, temperature float64) *TextLogProbs {
 	p := &TextLogProbs{textPass: textPass{limit: limit}, model: m, work: m.NewTraining(limit.Tokens),
 		temperature: float32(temperature)}
@@ -112,16 +112,16 @@ func (p *TextLogProbs) forward() error {
 	return nil
 }
 
-// backward adds the gradient of a loss whose derivatives are dlogp, and dentropy unless that is nil.
-// share is the part of a minibatch that the micro-batch is.
+// backward adds the gradient of a loss whose derivatives are p.dlogp, and dentropy unless it is nil.
+// share is the micro-batch's part of its minibatch.
 func (p *TextLogProbs) backward(dentropy []float32, share float64) {
 	p.model.Backward(p.work, p.dlogp, dentropy, p.targets, p.temperature, float32(share))
 }
 
-// share returns the part of a minibatch of so many tokens that the micro-batch is.
+// share returns the micro-batch's part of a minibatch with the given number of tokens.
 func (p *TextLogProbs) share(tokens float64) float64 { return float64(len(p.batch.IDs)) / tokens }
 
-// sized returns n elements in the memory of x where that is large enough. They have any values.
+// sized returns n elements, in the memory of x if that is large enough. Their values are arbitrary.
 func sized[T any](x []T, n int) []T {
 	if cap(x) < n {
 		return make([]T, n)

@@ -30,8 +30,8 @@ import (
 //	12. gradients summed over replicas, never averaged                            trainState
 //	13. no step where all advantages are 0, or the mean ratio is too large        minibatch
 //
-// The texts of a micro-batch are packed. Neither its size nor its number of texts changes a bit of
-// parameters or metrics, except with a mixture of experts.
+// The texts of a micro-batch are packed. Neither the size of a micro-batch nor its number of texts
+// changes a bit of parameters or metrics, except with a mixture of experts.
 //
 // Metrics, over all replicas:
 //
@@ -80,7 +80,7 @@ type TextPPO struct {
 	largest              float64 // |log ratio| of the first minibatch with a gradient
 }
 
-// NewTextPPO makes the training of a model that has its weights.
+// NewTextPPO makes a TextPPO for s.Model, which must have its weights.
 func NewTextPPO(s TextSetup) (*TextPPO, error) {
 	p, err := composeTextPPO(&s)
 	if err != nil {
@@ -188,7 +188,7 @@ func (p *TextPPO) prepareInputs(b *TextBatch) (err error) {
 	return err
 }
 
-// logRatios returns the penalty of each token in the reward, before its weight; nil for no penalty.
+// logRatios returns each token's penalty in the reward, before it is weighted; nil for no penalty.
 func (p *TextPPO) logRatios(b *TextBatch) []float32 {
 	if p.cfg.ReinppKLBeta == 0 {
 		return nil
@@ -262,7 +262,7 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 	return false, p.step(iteration)
 }
 
-// accumulate adds the gradient of a micro-batch of m. index are its texts in b.
+// accumulate adds the gradient of a micro-batch of m. index has the numbers of its texts in b.
 func (p *TextPPO) accumulate(b *TextBatch, m *textMinibatch, index []int) error {
 	if err := p.policy.forward(); err != nil {
 		return err
@@ -321,7 +321,7 @@ func (p *TextPPO) loss(b *TextBatch, m *textMinibatch, index []int) {
 //
 //	s = exp(mean_t (log π_t - old_t)),    L = max(-A s, -A clip(s, 1-low, 1+high))
 //
-// x are the tokens of the text, which all have its advantage. The gradient flows through s.
+// x holds the tokens of the text, with the text's advantage. The gradient flows through s.
 func gspo(o *Surrogate, dLogProb []float32, x Samples, scale float32) SurrogateSums {
 	logProb, old, slope := []float32{float32(mean(x.LogProb))}, []float32{float32(mean(x.Old))}, []float32{0}
 	s := o.Loss(slope, Samples{LogProb: logProb, Old: old, Adv: x.Adv[:1]}, scale)

@@ -2,7 +2,7 @@ package algo
 
 import "github.com/rlinf/rlinf/policy/lm"
 
-// TextSums measure a model on texts, added up.
+// TextSums are sums over texts that measure a model.
 type TextSums struct {
 	Loss      float64 // -Σ log p of the tokens to be learnt
 	Targets   float64 // tokens to be learnt
@@ -11,7 +11,7 @@ type TextSums struct {
 	Texts     float64
 }
 
-// Add adds those of other texts.
+// Add adds o, the sums of other texts, to s.
 func (s *TextSums) Add(o *TextSums) {
 	s.Loss += o.Loss
 	s.Targets += o.Targets
@@ -20,7 +20,7 @@ func (s *TextSums) Add(o *TextSums) {
 	s.Texts += o.Texts
 }
 
-// reduce adds those of all replicas.
+// reduce replaces s by its sum over all replicas.
 func (s *TextSums) reduce(r Replicas) error {
 	x := []float64{s.Loss, s.Targets, s.Likeliest, s.Exact, s.Texts}
 	err := r.Sum(x)
@@ -32,8 +32,8 @@ func (s *TextSums) reduce(r Replicas) error {
 //
 //   - loss: the mean over the tokens to be learnt
 //   - token_accuracy: the share of these tokens that the model finds likeliest
-//   - exact_match: the share of texts in which that is true of all of them, so that greedy
-//     generation answers token for token
+//   - exact_match: the share of texts in which the model finds all of these tokens likeliest, so
+//     that greedy generation gives the answer token for token
 func (s *TextSums) Metrics() (m Metrics) {
 	m.add("loss", s.Loss/s.Targets)
 	m.add("token_accuracy", s.Likeliest/s.Targets)
@@ -50,7 +50,7 @@ func MeasureTexts(m *lm.Model, limit MicroBatch, threads int, texts []Sequence, 
 	return sums, p.measure(texts, func(text int) *TextSums { return &sums[text] }, progress)
 }
 
-// measure adds what each text gives to sums of its index.
+// measure measures the model on each text, and adds the result for text i to sums(i).
 func (p *TextLogProbs) measure(all []Sequence, sums func(text int) *TextSums, progress Progress) error {
 	progress.Report(workEvaluation, 0, len(all))
 	var likely []bool

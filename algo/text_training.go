@@ -32,7 +32,8 @@ type textTraining struct {
 	weights  []float32       // of tokens in the loss
 }
 
-// A textMinibatch is a minibatch. The sums are over all replicas, of texts with tokens that count.
+// A textMinibatch is a minibatch of the texts with tokens that count. The sums are over all
+// replicas.
 type textMinibatch struct {
 	epoch, number int
 	first         int        // texts of the update before it, on this replica
@@ -46,7 +47,7 @@ type textMinibatch struct {
 	advantages float64 // Σ |A|
 }
 
-// common returns the part of the setup that training in environments has, too.
+// common returns the part of the setup that is the same for training in environments.
 func (s *TextSetup) common() *Setup {
 	c := &Setup{Config: s.Config, Iterations: s.Iterations, Replicas: s.Replicas, Alloc: s.Alloc,
 		GroupSize: s.GroupSize}
@@ -64,7 +65,7 @@ func (s *TextSetup) newTraining(common *Setup) *textTraining {
 	return t
 }
 
-// recipe returns how advantages are made and normalised.
+// recipe returns the estimator of advantages and how they are normalised.
 func (s *TextSetup) recipe(g groups) (estimator, Normalization) {
 	c := &s.Config
 	switch {
@@ -101,8 +102,8 @@ func (t *textTraining) check(b *TextBatch, recompute bool) error {
 
 // estimate fills the advantages, returns and weights of a batch, and adds their sums. The estimator gets
 // each text as an episode, and all texts as a trajectory of one environment. The reward comes with the last
-// token, after which nothing follows. With a critic the batch has its values. logRatio is that of
-// experience.
+// token, after which nothing follows. With a critic the batch must have its values. logRatio is passed on
+// as experience.LogRatio.
 func (t *textTraining) estimate(b *TextBatch, logRatio []float32) error {
 	n := int(b.starts[len(b.Texts)])
 	b.Adv, b.Ret, b.Weight = sized(b.Adv, n), sized(b.Ret, n), sized(b.Weight, n)
@@ -173,8 +174,8 @@ func (t *textTraining) minibatches(b *TextBatch) iter.Seq2[*textMinibatch, error
 	}
 }
 
-// plan divides the texts of an epoch into minibatches, agrees with the other replicas on the sums of all
-// of these by one reduction, and weighs the tokens.
+// plan divides the texts of an epoch into minibatches, sums the figures of all minibatches over the
+// replicas by one reduction, and sets the weights of the tokens.
 func (t *textTraining) plan(b *TextBatch, epoch int) error {
 	CountSamples(t.episodes.steps, t.episodes.of, b.Weight) // from here on, steps are those that count
 	per := len(t.order) / len(t.plans)
@@ -210,7 +211,7 @@ func (t *textTraining) plan(b *TextBatch, epoch int) error {
 	return nil
 }
 
-// add adds text k of a batch, of which so many tokens count.
+// add adds text k of b to the minibatch. tokens is the number of its tokens that count.
 func (m *textMinibatch) add(b *TextBatch, k, tokens int) {
 	m.texts, m.index = append(m.texts, b.Texts[k]), append(m.index, k)
 	m.tokens += float64(tokens)
@@ -223,7 +224,7 @@ func (m *textMinibatch) add(b *TextBatch, k, tokens int) {
 	}
 }
 
-// failed names the minibatch in an error.
+// failed returns err with the epoch and number of the minibatch.
 func (m *textMinibatch) failed(err error) error {
 	return fmt.Errorf("texts: epoch %d: minibatch %d: %w", m.epoch, m.number, err)
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A trainState is a network in training: its parameters, their gradient, its sum over the replicas,
-// its norm and the optimiser. An optimiser step is a call of open, backward passes that call ready,
-// and a call of step.
+// A trainState is a network in training: its parameters, their gradient with its sum over the
+// replicas and its norm, and the optimiser. An optimiser step is a call of open, backward passes
+// that call ready, and a call of step.
 type trainState struct {
 	params   *nn.Params[float32]
 	adam     *Adam
@@ -24,7 +24,7 @@ type trainState struct {
 	norms, steps float64 // since the last meanNorm: sum of the gradients' norms before clipping, and their number
 }
 
-// newTrainState returns the training state of p. The setup has its defaults filled in.
+// newTrainState returns the training state of p. The defaults of s must be filled in.
 func (s *Setup) newTrainState(p *nn.Params[float32], cfg OptimConfig) (*trainState, error) {
 	adam, err := NewAdam(p, cfg, s.Iterations, s.Alloc)
 	if err != nil {
@@ -45,8 +45,8 @@ func (t *trainState) open() {
 // begin begins to sum the gradient over the replicas.
 func (t *trainState) begin() { t.sum = t.replicas.Gradient(t.params.Grad) }
 
-// readyAt returns the callback for a backward pass. Only the last pass of a gradient has one, which
-// marks ranges as final.
+// readyAt returns the callback of a backward pass, which marks ranges of the gradient as final. It
+// returns nil except for the last pass of a gradient.
 func (t *trainState) readyAt(last bool) func(lo, hi int) {
 	if last {
 		return t.ready
@@ -77,7 +77,8 @@ func (t *trainState) meanNorm() float64 {
 	return mean
 }
 
-// save adds views of the optimiser's state to d, and with parameters those too, all under prefix.
+// save adds views of the optimiser's state to d, under prefix. With parameters it adds views of the
+// parameters, too.
 func (t *trainState) save(d *tensor.Dict, prefix string, parameters bool) {
 	var optim tensor.Dict
 	t.adam.Save(&optim)
@@ -101,8 +102,8 @@ func saveParams(d *tensor.Dict, prefix string, p *nn.Params[float32]) {
 	}
 }
 
-// restore copies into the tensors of state those of the same names in from, which must be of the
-// same shapes.
+// restore copies tensors of from into the tensors of state with the same names. The shapes must be
+// the same.
 func restore(state, from tensor.Dict) error {
 	for i := range state.Len() {
 		name, t := state.Entry(i)

@@ -33,8 +33,8 @@ func newRolloutView(s *Setup) *rolloutView {
 // samples returns the number of samples in a rollout.
 func (v *rolloutView) samples() int { return v.steps * v.envs }
 
-// trajectory returns the steps of a rollout, or with units > 1 its actions, as T·C steps. mask is 0
-// for those that do not count; nil: all do. Without a critic values are 0.
+// trajectory returns the steps of a rollout. With units > 1 each action is a step, so there are
+// T·C. mask is 0 for steps that do not count; nil means all count. Without a critic values are 0.
 func (v *rolloutView) trajectory(rollout tensor.Dict) (tr *Trajectory, mask []uint8, err error) {
 	if tr, mask, err = v.view(rollout); err == nil {
 		tr, mask = v.actions(tr, mask)
@@ -42,7 +42,7 @@ func (v *rolloutView) trajectory(rollout tensor.Dict) (tr *Trajectory, mask []ui
 	return tr, mask, err
 }
 
-// view returns the same in the layout of the rollout, with units [T,N,C].
+// view returns the same as trajectory, but in the layout of the rollout: [T,N,C] with units > 1.
 func (v *rolloutView) view(rollout tensor.Dict) (tr *Trajectory, mask []uint8, err error) {
 	needs := func(name string, dtype tensor.DType, units int) (t tensor.Tensor) {
 		t, ok := rollout.Get(name)
@@ -84,7 +84,7 @@ func (v *rolloutView) view(rollout tensor.Dict) (tr *Trajectory, mask []uint8, e
 	return tr, mask, err
 }
 
-// actions turns the result of view into a trajectory of actions, with units > 1.
+// actions turns the result of view into a trajectory of actions, if units > 1.
 func (v *rolloutView) actions(tr *Trajectory, mask []uint8) (*Trajectory, []uint8) {
 	if v.units == 1 {
 		return tr, mask

@@ -7,9 +7,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// An algorithm implements some kinds of operations. Each has its own file, which documents its
-// steps, bytes and cost with these symbols: P members, S bytes, α the latency of a message in
-// seconds, β the seconds per byte, γ the seconds to reduce a byte.
+// An algorithm implements some kinds of operations. Each algorithm has its own file, which
+// documents its steps, bytes and cost with these symbols: P members, S bytes, α the latency of a
+// message in seconds, β the seconds per byte, γ the seconds to reduce a byte.
 type algorithm struct {
 	name    string
 	kinds   uint16                                  // set of bits 1<<spmd.Kind
@@ -73,8 +73,8 @@ func (g *Group) Supports(name string, kind spmd.Kind) bool {
 // Choice returns the name of the algorithm that Run uses for c.
 func (g *Group) Choice(c *spmd.Collective) string { return g.choose(c).name }
 
-// choose returns the algorithm for c: Options.Algorithm if it supports c, else that of the first
-// matching rule. The built-in rules come last.
+// choose returns the algorithm for c. It is Options.Algorithm if that supports c, and otherwise the
+// algorithm of the first matching rule. The built-in rules come last.
 func (g *Group) choose(c *spmd.Collective) *algorithm {
 	if g.forced != nil && g.forced.suits(g, c) {
 		return g.forced

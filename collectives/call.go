@@ -16,7 +16,7 @@ type Number interface {
 	float32 | float64 | int32 | int64 | uint8 | BF16
 }
 
-// AllReduce reduces x over the members; every member gets the result in x.
+// AllReduce reduces x over the members. Every member gets the result in x.
 func AllReduce[T Number](x []T, op spmd.Op) spmd.Collective {
 	return spmd.Collective{Kind: spmd.AllReduce, DType: dtypeOf[T](), Op: op, Data: bytesOf(x)}
 }
@@ -31,14 +31,14 @@ func Broadcast[T Number](x []T, root int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.Broadcast, DType: dtypeOf[T](), Root: root, Data: bytesOf(x)}
 }
 
-// ReduceScatter reduces x over the members. Member m gets block m of the result, at its place in x.
-// counts are the lengths of the blocks; nil means even blocks.
+// ReduceScatter reduces x over the members. Member m gets block m of the result, at the place of
+// block m in x. counts are the lengths of the blocks; nil means even blocks.
 func ReduceScatter[T Number](x []T, op spmd.Op, counts []int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.ReduceScatter, DType: dtypeOf[T](), Op: op, Data: bytesOf(x), Counts: counts}
 }
 
 // AllGather fills x on every member with the blocks of all members. Before the call, x holds this
-// member's block at its place.
+// member's block at the place of that block.
 func AllGather[T Number](x []T, counts []int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.AllGather, DType: dtypeOf[T](), Data: bytesOf(x), Counts: counts}
 }
@@ -55,8 +55,8 @@ func Scatter[T Number](x []T, root int, counts []int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.Scatter, DType: dtypeOf[T](), Root: root, Data: bytesOf(x), Counts: counts}
 }
 
-// AllToAll sends block m of send to member m, and receives block m of x from it. nil counts mean
-// even blocks. A nil send exchanges the blocks of x in place.
+// AllToAll sends block m of send to member m, and receives block m of x from member m. nil counts
+// mean even blocks. A nil send exchanges the blocks of x in place.
 func AllToAll[T Number](x []T, counts []int, send []T, sendCounts []int) spmd.Collective {
 	c := spmd.Collective{Kind: spmd.AllToAll, DType: dtypeOf[T](), Data: bytesOf(x), Counts: counts,
 		SendCounts: sendCounts}

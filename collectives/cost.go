@@ -14,8 +14,8 @@ type Shape struct {
 	Bytes   int // S: bytes of Data, at the root or at every member
 }
 
-// A Cost is the length of an operation's critical path: Rounds messages or barriers one after the
-// other, and Bytes bytes. The operation takes α·Rounds + β·Bytes.
+// A Cost is the length of an operation's critical path: Rounds successive messages or barriers, and
+// Bytes bytes. The operation takes α·Rounds + β·Bytes.
 type Cost struct {
 	Rounds, Bytes float64
 	// formulas of Rounds and Bytes for n members on N nodes and S bytes; BytesFormula is the factor
@@ -55,7 +55,7 @@ func (s Shape) part() float64   { return s.others() / float64(s.Members) }
 // ceilLog returns ⌈log₂n⌉.
 func ceilLog(n int) float64 { return math.Ceil(math.Log2(float64(n))) }
 
-// sharedCost counts barriers, and bytes of memory traffic.
+// sharedCost is the cost in shared memory. Rounds are barriers, and Bytes are memory traffic.
 func sharedCost(s Shape) Cost {
 	n := float64(s.Members)
 	switch s.Kind {
@@ -82,7 +82,8 @@ func sharedCost(s Shape) Cost {
 	return s.cost(2, "2", 2, "2")
 }
 
-// orderedCost: one member reduces a short vector; for a long one each member reduces a shard.
+// orderedCost is the cost of "ordered". One member reduces a short vector. Of a long vector each
+// member reduces a shard.
 func orderedCost(s Shape) Cost {
 	alone := s.Bytes*s.Members <= maxSingleOwner
 	switch {

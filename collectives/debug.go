@@ -14,7 +14,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// debugTag is the tag of the records that members compare; operations do not use it.
+// debugTag is the tag of the records that members compare. Operations do not use this tag.
 const debugTag = spmd.MaxTag - 1
 
 // A debug is the state of a Group's debug mode.
@@ -44,8 +44,8 @@ func (d *debug) note(on bool) {
 	}
 }
 
-// compare exchanges records with the neighbours in the ring of members. If any two members differ,
-// some neighbours differ.
+// compare exchanges records with the neighbours in the ring of members. It returns an error if the
+// previous member's record differs. If any two members differ, some neighbours differ.
 func (g *Group) compare(ctx context.Context, c *spmd.Collective) error {
 	if err := g.grow(&g.debug.mem, 2*recordBytes); err != nil {
 		return err
@@ -116,9 +116,9 @@ func recordText(b []byte) string {
 		strings.TrimRight(string(b[recordSite:]), "\x00"))
 }
 
-// SameOnAllRanks returns an error if data differs between members. The error is the same on every
-// member and names the first difference and its member. All members pass the same names. Data is
-// compared by CRC-32C.
+// SameOnAllRanks returns an error if data differs between members. Every member gets the same
+// error, which names the first difference and the member that has it. All members pass the same
+// names. Data is compared by CRC-32C.
 func (g *Group) SameOnAllRanks(ctx context.Context, names []string, data [][]byte) error {
 	sums := make([]int32, len(names)*g.Size())
 	for i, b := range data {

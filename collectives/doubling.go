@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newDoubling returns recursive doubling: in round k members 2^k apart exchange all they have, so that after log₂P
-// rounds each has the whole reduction (Thakur, Rabenseifner and Gropp 2005). If P is not a power of two, the first
+// newDoubling returns recursive doubling: in round k members 2^k apart exchange all they have. After log₂P rounds
+// each member has the whole reduction (Thakur, Rabenseifner and Gropp 2005). If P is not a power of two, the first
 // 2(P-2^⌊log₂P⌋) members form pairs first, and one of each pair is idle until the end.
 //
 //	allreduce    log₂P(α + Sβ + Sγ), and 2(α + Sβ) + Sγ more where P is not a power of two
@@ -37,8 +37,8 @@ func doubling(ctx context.Context, t *team, c *spmd.Collective, b []byte) error 
 	})
 }
 
-// A fold is a team reduced to a power of two members: of the first 2·extra members, each odd one has the sum of
-// its pair, and the even ones are idle.
+// A fold is a team reduced to a power of two members. The first 2·extra members form pairs. The odd member of each
+// pair has the sum of the pair, and the even member is idle.
 type fold struct {
 	size, extra int
 	me          int // number in the fold; -1: idle
@@ -117,8 +117,8 @@ func (t *team) unfold(ctx context.Context, f fold, b []byte) error {
 	return t.wait(ctx)
 }
 
-// dissemination is a barrier. In round k every member tells the member at distance 2^k that itself, and all
-// members it has heard of, have arrived.
+// dissemination is a barrier. In round k every member tells the member at distance 2^k that it has arrived, and so
+// have all members that it has heard of.
 func (t *team) dissemination(ctx context.Context) error {
 	for step := 1; step < t.size(); step *= 2 {
 		to, from := t.members[(t.me+step)%t.size()], t.members[(t.me-step+t.size())%t.size()]

@@ -24,7 +24,7 @@ type queue struct {
 	idle    *sync.Cond // signalled when an operation has ended
 	running bool       // an operation is running
 	drains  bool       // a goroutine that drains the queue was started
-	// the first failure; all later operations fail with it, because members may be at different
+	// the first failure. All later operations fail with it, because members may be at different
 	// calls
 	failed error
 	first  *Future
@@ -32,7 +32,7 @@ type queue struct {
 }
 
 // Run runs c and returns when this member's part is done. After an error all later calls of the
-// group return it.
+// group return that error.
 func (g *Group) Run(ctx context.Context, c spmd.Collective) error {
 	g.debug.note(g.opts.Debug)
 	q := &g.queue
@@ -57,8 +57,9 @@ func (g *Group) Run(ctx context.Context, c spmd.Collective) error {
 	return err
 }
 
-// Start begins c and returns at once. c completes without another call by this member; until then
-// the group owns its buffers. Operations of a group run in the order in which they were started.
+// Start begins c and returns at once. c completes without another call by this member. Until c
+// completes, the group owns its buffers. Operations of a group run in the order in which they were
+// started.
 func (g *Group) Start(ctx context.Context, c spmd.Collective) *Future {
 	g.debug.note(g.opts.Debug)
 	f := &Future{}
@@ -92,7 +93,7 @@ func (g *Group) enqueue(f *Future, ctx context.Context, c spmd.Collective) {
 	q.mu.Unlock()
 }
 
-// drain runs the queued operations. Their futures hold the errors.
+// drain runs the queued operations. The operations' futures hold their errors.
 func (g *Group) drain() error {
 	q := &g.queue
 	q.mu.Lock()
@@ -125,7 +126,7 @@ func (g *Group) runFirst() {
 }
 
 // Wait returns when the operation, or the context that it was started with, has ended. If no
-// goroutine runs the queue, Wait runs it.
+// goroutine runs the queue, Wait runs the queue itself.
 func (f *Future) Wait() error {
 	q := &f.g.queue
 	q.mu.Lock()

@@ -30,7 +30,7 @@ type Options struct {
 	Algorithm string
 	// Table has precedence over the built-in table; nil: none.
 	Table *Table
-	// MaxMessage is the largest message in bytes, a multiple of 8; longer buffers are sent in pieces.
+	// MaxMessage is the largest message in bytes, a multiple of 8. Longer buffers are sent in pieces.
 	// 0 means 1 GiB, because MPI counts with C ints.
 	MaxMessage int
 	// Debug compares every call across the members before it runs. The error of a mismatch shows both
@@ -48,8 +48,8 @@ type Group struct {
 	nodes []int // node of each member
 	all   team
 	node  team // the members of this node
-	// peerGroup has one member of each node: the one with this member's number on its node. It is
-	// empty if nodes have different numbers of members.
+	// peerGroup has one member of each node: the member that has the same number on its node as this
+	// member has here. It is empty if nodes have different numbers of members.
 	peerGroup team
 	heads     team // the first member of each node
 	nodeIndex int  // this node's index in heads
@@ -86,7 +86,7 @@ type Traffic struct {
 	BytesBetweenNodes int64
 }
 
-// New returns a Group over comm and takes ownership of it. It does not communicate.
+// New returns a Group over comm, and the Group takes ownership of comm. New does not communicate.
 func New(h Host, comm spmd.Comm, opts Options) (*Group, error) {
 	g := &Group{comm: comm, host: h, opts: opts, me: comm.Rank(), algorithms: registry()}
 	g.queue.idle = sync.NewCond(&g.queue.mu)
@@ -184,7 +184,7 @@ func (g *Group) Sum32(ctx context.Context, x []float32) error {
 }
 
 // Gather returns every member's b at root, in member order, and nil on other members. Lengths may
-// differ and need not be known to others. It allocates, so it is not for step loops.
+// differ and need not be known to other members. Gather allocates, so it is not for step loops.
 func (g *Group) Gather(ctx context.Context, b []byte, root int) ([][]byte, error) {
 	length := make([]int64, g.Size())
 	length[g.me] = int64(len(b))
@@ -252,8 +252,8 @@ func (g *Group) scratch(n int) ([]byte, error) {
 	return g.mem[:n], nil
 }
 
-// grow makes mem at least n bytes long; its contents may be lost. Memory is never freed, so the
-// length at least doubles.
+// grow makes mem at least n bytes long. The contents of mem may be lost. Memory is never freed, so
+// the length at least doubles.
 func (g *Group) grow(mem *[]byte, n int) error {
 	if len(*mem) >= n {
 		return nil

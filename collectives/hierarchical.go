@@ -7,7 +7,7 @@ import (
 )
 
 // newHierarchical returns the algorithms for several nodes with several members each: N nodes, L members on
-// each. Inside a node they use shared memory if there is any, and messages otherwise.
+// each. Inside a node these algorithms use shared memory if there is any, and messages otherwise.
 //
 //	allreduce    long, nodes of one size: reduce-scatter in the node, a ring over the
 //	             nodes for each of the L shards, one member a shard, allgather in the
@@ -18,8 +18,8 @@ import (
 //	reduce       to the heads, then a tree over them                                   ⌈log₂N⌉(α + Sβ + Sγ)
 //	barrier      the node, then the heads, then the node                               ⌈log₂N⌉α
 //
-// The costs count only communication between nodes. A node's head is its first member; on the root's node,
-// the root.
+// The costs count only communication between nodes. A node's head is its first member, but on the root's
+// node it is the root.
 func newHierarchical() *algorithm {
 	return &algorithm{
 		name: "hierarchical", kinds: of(spmd.Barrier, spmd.Broadcast, spmd.Reduce, spmd.AllReduce),
@@ -28,8 +28,8 @@ func newHierarchical() *algorithm {
 	}
 }
 
-// long is the threshold in bytes, about one shard: for longer vectors every member of a node communicates
-// with the other nodes, not only its head.
+// long is the threshold in bytes, about one shard. For vectors of this length or more, every member of a
+// node communicates with the other nodes, not only the node's head.
 const long = 32 << 10
 
 func runHierarchical(ctx context.Context, t *team, c *spmd.Collective) error {

@@ -65,8 +65,8 @@ func reduceBF16Into(op spmd.Op, dst, src []uint16) {
 	}
 }
 
-// cacheBlock is the number of bytes that reduceAll processes at a time, so that they stay in the L1 cache
-// while all pieces are added.
+// cacheBlock is the number of bytes that reduceAll processes at a time. It is small enough that the sums
+// stay in the L1 cache while all pieces are added.
 const cacheBlock = 8 << 10
 
 // reduceAll reduces bytes from to end of the pieces, in their order, and writes the result to the

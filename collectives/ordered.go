@@ -6,9 +6,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// maxSingleOwner is the largest S·P, in bytes, for which one member reduces the whole vector; for
-// larger ones each member reduces a shard. Latency dominates for short vectors: 2(P-1) messages
-// beat 2P(P-1).
+// maxSingleOwner is the largest S·P, in bytes, for which one member reduces the whole vector. Of
+// larger vectors each member reduces a shard. Short vectors need few messages, because latency
+// dominates: 2(P-1) messages beat 2P(P-1).
 const maxSingleOwner = 512 << 10
 
 // newOrdered returns the algorithm that reduces in member order, x₀ + x₁ + … element by element.
@@ -19,9 +19,9 @@ const maxSingleOwner = 512 << 10
 //  2. the owner reduces the pieces in member order                    (P-1)/P·Sγ
 //  3. the owner sends the result to those that want it                (P-1)α + (P-1)/P·Sβ
 //
-// It moves as many bytes as a ring, in two rounds. A short vector is one shard. An allreduce of it
-// costs 2(α + Sβ(P-1)), and members take turns as its owner; a reduce, owned by the root, costs
-// half of that.
+// The algorithm moves as many bytes as a ring, in two rounds. A short vector is one shard. An
+// allreduce of a short vector costs 2(α + Sβ(P-1)), and members take turns as its owner. A reduce
+// is owned by the root and costs half of that.
 func newOrdered() *algorithm {
 	return &algorithm{name: "ordered", ordered: true, kinds: of(spmd.Reduce, spmd.AllReduce, spmd.ReduceScatter),
 		run: runOrdered}

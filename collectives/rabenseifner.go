@@ -8,8 +8,8 @@ import (
 
 // newRabenseifner returns Rabenseifner's allreduce (2004): a reduce-scatter by recursive halving, then an
 // allgather by recursive doubling. It moves as few bytes as the ring in a logarithmic number of rounds.
-// The largest halves are exchanged first, between neighbours; then sizes halve and distances double. If P
-// is not a power of two, the members are folded first, as in recursive doubling.
+// Neighbours exchange the largest halves first. In each later round the size halves and the distance
+// doubles. If P is not a power of two, the members are folded first, as in recursive doubling.
 //
 //	allreduce    2log₂P·α + 2(P-1)/P·Sβ + (P-1)/P·Sγ, and 2(α + Sβ) + Sγ more where P is not a power of two
 func newRabenseifner() *algorithm {

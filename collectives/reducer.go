@@ -12,7 +12,7 @@ import (
 )
 
 // A Reducer sums gradients and statistics over the members of a Group, which are the replicas of a
-// model. Methods without a context use that of NewReducer.
+// model. Methods without a context use the context of NewReducer.
 type Reducer struct {
 	ctx      context.Context
 	g        *Group
@@ -24,14 +24,14 @@ type Reducer struct {
 // maxBuckets is the largest number of buckets of a gradient.
 const maxBuckets = 1024
 
-// NewReducer returns a Reducer over g that sums gradients in buckets of about bucketBytes, or
-// larger ones if there would be more than maxBuckets. Every wait ends with ctx.
+// NewReducer returns a Reducer over g that sums gradients in buckets of about bucketBytes. Buckets
+// are larger if there would be more than maxBuckets. Every wait ends with ctx.
 func NewReducer(ctx context.Context, g *Group, bucketBytes int) *Reducer {
 	return &Reducer{ctx: ctx, g: g, bucket: max(1, bucketBytes/4)}
 }
 
 // Compress makes later sums send gradients as bfloat16, which halves the bytes. Each member's
-// values are rounded once; they are summed in float32, and the sum is rounded again.
+// values are rounded once. The rounded values are summed in float32, and the sum is rounded again.
 // CompressionError returns the relative error of the first rounding.
 func (r *Reducer) Compress() { r.compress = true }
 
@@ -131,7 +131,7 @@ func (s *GradientSum) Wait(final func(lo, hi int)) error {
 }
 
 // CompressionError returns the relative error (Euclidean norm) that rounding to bfloat16 caused in
-// this member's gradients since the last call. It is 0 if none were compressed.
+// this member's gradients since the last call. It is 0 if no gradients were compressed.
 func (r *Reducer) CompressionError() float64 {
 	s := &r.grad
 	e := 0.0
@@ -142,8 +142,8 @@ func (r *Reducer) CompressionError() float64 {
 	return e
 }
 
-// start starts the sum of bucket b. It only queues the last bucket, because the caller is about to
-// call Wait, which runs it.
+// start starts the sum of bucket b. If b is the last bucket, start only queues it, because the
+// caller is about to call Wait, which runs it.
 func (s *GradientSum) start(b int) {
 	lo, hi := s.bounds(b)
 	c := AllReduce(s.grad[lo:hi], spmd.Sum)

@@ -10,13 +10,15 @@ import (
 // newShared returns the algorithm for members of one node, which have shared memory. It sends no
 // messages. Every member publishes the addresses of its buffers and enters a barrier. Then it reads
 // the data that it needs from the others' buffers. Where needed, a second barrier keeps buffers
-// from changing while they are read. Buffers outside of Alloc's memory are copied to it and back.
+// from changing while they are read. Buffers outside of Alloc's memory are copied into Alloc's
+// memory and back.
 //
-// It reduces in member order, so the bits are those of "ordered". The last member to arrive reduces
-// a short vector for all members, before it releases them. This takes only one barrier, and where
-// members share cores, none must wake up to do work. A long vector is cut into chunks, which the
-// members that are awake take one by one; each chunk is read from and written to every member's
-// buffer once. With σ the time of a barrier, and β of memory traffic:
+// The algorithm reduces in member order, so its results have the same bits as those of "ordered".
+// The last member to arrive reduces a short vector for all members, before it releases them. This
+// takes only one barrier, and where members share cores, none must wake up to do work. A long
+// vector is cut into chunks, which the members that are awake take one by one. Each chunk is read
+// once from every member's buffer and written once to it. With σ the time of a barrier, and β of
+// memory traffic:
 //
 //	barrier                              σ
 //	allreduce, short                     σ + 2PSβ
@@ -79,7 +81,7 @@ func runShared(ctx context.Context, t *team, c *spmd.Collective) error {
 }
 
 // publish writes the addresses of c's buffers to this member's slot. Buffers outside of shared
-// memory are copied to it first. data is Data or its copy.
+// memory are first copied into shared memory. data is c.Data or its copy.
 func (g *Group) publish(w *window, c *spmd.Collective) (data []byte, err error) {
 	s := &w.slots[w.me]
 	s.bytes = int64(len(c.Data))
@@ -125,7 +127,7 @@ func (g *Group) publish(w *window, c *spmd.Collective) (data []byte, err error) 
 	return data, nil
 }
 
-// publishBlocks publishes where each member's block of Send begins, or the length of Send.
+// publishBlocks publishes where each member's block of c.Send begins, or the length of c.Send.
 func publishBlocks(w *window, c *spmd.Collective) {
 	row := w.row(w.me)
 	switch c.Kind {

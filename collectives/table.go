@@ -10,9 +10,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Table is a list of rules that choose the algorithm of an operation. The first rule that
-// matches, and whose algorithm can run the operation in the group, decides. If no rule does, the
-// built-in table decides.
+// A Table is a list of rules that choose the algorithm of an operation. A rule applies if it
+// matches and its algorithm can run the operation in the group. The first rule that applies
+// decides. If none applies, the built-in table decides.
 type Table struct {
 	Schema  int    `json:"schema"`            // 1
 	Machine string `json:"machine,omitempty"` // machine of the measurement, for human readers
@@ -111,8 +111,8 @@ func kinds() []spmd.Kind {
 
 // builtin returns the table for machines without measurements. Shared memory is fastest at every
 // size. Between nodes it minimizes the number of messages, then their length. The size limits
-// between message algorithms are where their documented costs cross, for α = 2 µs and β = 0.1 ns
-// per byte.
+// between message algorithms are the sizes at which the documented costs are equal for α = 2 µs and
+// β = 0.1 ns per byte.
 func builtin() *Table {
 	rules := []Rule{}
 	for _, k := range kinds() {

@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A team is the set of a group's members that run an algorithm: all members, those of a node, or
-// one of each node. They are numbered 0, 1, … in member order.
+// A team is the set of a group's members that run an algorithm: all members, the members of a node,
+// or one member of each node. A team's members are numbered 0, 1, … in member order.
 type team struct {
 	g       *Group
 	members []int // of the group
@@ -17,11 +17,11 @@ type team struct {
 
 func (t *team) size() int { return len(t.members) }
 
-// send starts sending b to member `to`. An empty b sends no message, because both sides know its
-// length.
+// send starts sending b to member `to`. If b is empty, send sends no message, because both sides
+// know the length.
 func (t *team) send(b []byte, to int) error { return t.g.post(true, b, t.members[to]) }
 
-// recv starts receiving b from member `from`; the message must have b's length.
+// recv starts receiving b from member `from`. The message must have b's length.
 func (t *team) recv(b []byte, from int) error { return t.g.post(false, b, t.members[from]) }
 
 // wait returns when all started sends and receives are done.
@@ -41,7 +41,7 @@ func (t *team) exchange(ctx context.Context, out []byte, to int, in []byte, from
 // shard returns member m's shard of b, cut evenly into elements of e bytes.
 func (t *team) shard(b []byte, e, m int) []byte { return block(b, e, nil, t.size(), m) }
 
-// block returns member m's block of b, as cut by c.
+// block returns member m's block of b, which is cut by c.Counts.
 func (t *team) block(b []byte, c *spmd.Collective, m int) []byte {
 	return block(b, c.DType.Size(), c.Counts, t.size(), m)
 }
@@ -58,7 +58,7 @@ func (g *Group) post(sending bool, b []byte, peer int) error {
 	return nil
 }
 
-// message posts one message, which may be empty.
+// message posts one send or receive of a message, which may be empty.
 func (g *Group) message(sending bool, b []byte, peer, tag int) error {
 	var r spmd.Request
 	var err error

@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newTree returns the binomial tree. Members are numbered from the root. In round k member m with m mod
-// 2^(k+1) = 2^k is the child of m-2^k.
+// newTree returns the binomial tree. Members are numbered from the root. In round k, if m mod 2^(k+1) =
+// 2^k, member m is the child of member m-2^k.
 //
 //	broadcast    ⌈log₂P⌉ rounds, the whole to one member more than have it      ⌈log₂P⌉(α + Sβ)
 //	reduce       the same rounds backwards                                      ⌈log₂P⌉(α + Sβ + Sγ)

@@ -20,13 +20,13 @@ type WeightsSpec struct {
 	Sources []int
 	// Readers are the ranks of the readers; a rank may have several.
 	Readers []int
-	// State is this rank's replica, in memory of World.Alloc. On a rank that is no source, it holds
-	// the tensors of Patch.Held, or is nil.
+	// State is this rank's replica, in memory of World.Alloc. On a rank that is no source, State
+	// holds the tensors of Patch.Held, or is nil.
 	State []byte
 	// Slots is the number of copies that each unit (a set of ranks with a shared copy) keeps. With 2,
-	// a version can arrive while readers use the last one. With 1, it waits until readers ask for it.
-	// With 0, readers on a source's node use State in place, and the caller must not change it during
-	// their use.
+	// a version can arrive while readers use the last one. With 1, a version waits until readers ask
+	// for it. With 0, readers on a source's node use State in place, and the caller must not change
+	// State during their use.
 	Slots int
 	// Wire is the type in which F32 tensors are sent: F32 or BF16. With BF16 all readers get rounded
 	// values, even on a source's node.
@@ -35,7 +35,8 @@ type WeightsSpec struct {
 	Group Options
 	// Bucket is the number of bytes to send at once; tensors are not split.
 	Bucket int
-	// Patch, unless nil, sends only the changed elements of a tensor if that takes fewer bytes.
+	// Patch, unless nil, makes a publication send only the changed elements of a tensor if that takes
+	// fewer bytes.
 	Patch *PatchSpec
 }
 
@@ -45,7 +46,7 @@ type PatchSpec struct {
 	// elements change.
 	Delta bool
 	// Held marks the tensors whose initial values, in State, are the same on all ranks; nil: none.
-	// NewWeights checks that they are.
+	// NewWeights checks that the values are the same.
 	Held []bool
 	// Bucket replaces WeightsSpec.Bucket for the first version.
 	Bucket int
@@ -149,8 +150,8 @@ func newWeights(ctx context.Context, world *spmd.World, spec WeightsSpec) (*Weig
 }
 
 // Publish makes the current state of the sources the newest version. Every source calls it, with
-// increasing versions. After it returns, the state may change, unless readers use it in place. It
-// waits for readers only if all slots are in use.
+// increasing versions. After Publish returns, the state may change, unless readers use it in place.
+// Publish waits for readers only if all slots are in use.
 func (w *Weights) Publish(ctx context.Context, version int64) error {
 	if !w.writes {
 		return nil // another rank writes this unit's copy
@@ -181,8 +182,8 @@ func (w *Weights) Publish(ctx context.Context, version int64) error {
 	return nil
 }
 
-// copyState copies State to a slot, rounded as on the wire. Frozen tensors are copied only the first
-// time.
+// copyState copies State to a slot. F32 tensors are rounded as they are on the wire. Frozen tensors
+// are copied only the first time.
 func (s *WeightsSpec) copyState(slot []byte, first bool) {
 	for i, f := range s.Layout.Fields() {
 		if !first && s.Frozen != nil && s.Frozen[i] {
@@ -256,7 +257,7 @@ func (w *Weights) Close() {
 	}
 }
 
-// Reader returns reader i of WeightsSpec.Readers. It must be on this rank.
+// Reader returns reader i of WeightsSpec.Readers. That reader must be on this rank.
 func (w *Weights) Reader(i int) *WeightsReader {
 	for _, r := range w.readers {
 		if r.index == i {
@@ -274,17 +275,17 @@ type WeightsReader struct {
 	using uint32
 }
 
-// Adopt moves to the newest version that has arrived, and waits until it is at least atLeast. It
-// returns the state, which does not change until the next call, and its version. If atLeast is the
-// version that the reader has, Adopt does not wait; so a reader may call it between two of its steps
-// to get new versions.
+// Adopt moves to the newest version that has arrived, and waits until that is at least atLeast. It
+// returns the state, which does not change until the next call, and the state's version. If atLeast
+// is the version that the reader has, Adopt does not wait. So a reader may call Adopt between two of
+// its steps to get new versions.
 func (r *WeightsReader) Adopt(ctx context.Context, atLeast int64) (state []byte, version int64, err error) {
 	return r.unit.adopt(ctx, r, atLeast)
 }
 
-// Copy is Adopt for a reader that keeps one version for long: it copies the newest version to state,
-// so that no Publish waits for this reader. If state already holds the newest version, has, nothing
-// is copied.
+// Copy is Adopt for a reader that keeps one version for long. It copies the newest version to state,
+// so that no Publish waits for this reader. has is the version that state holds. If has is the newest
+// version, Copy copies nothing.
 func (r *WeightsReader) Copy(ctx context.Context, atLeast int64, state []byte, has int64) (version int64, err error) {
 	newest, version, err := r.Adopt(ctx, atLeast)
 	if err != nil {

@@ -167,7 +167,7 @@ const (
 	headKinds   = 24
 )
 
-// newChannel makes this rank's end; collective over ranks. The first rank is the sender.
+// newChannel makes this rank's end. It is collective over ranks. The first rank is the sender.
 func newChannel(world *spmd.World, ranks []int, s *WeightsSpec) (*channel, error) {
 	comms := [2]spmd.Comm{}
 	for i, what := range []string{"", ": credits"} {
@@ -285,7 +285,7 @@ func (c *channel) collect(ctx context.Context) error {
 	return c.credits.Wait(ctx, c.reqs)
 }
 
-// credit confirms the publication to the sender.
+// credit tells the sender that this receiver has the publication.
 func (c *channel) credit(ctx context.Context) error {
 	r, err := c.credits.Isend(nil, 0, 0)
 	if err != nil {
@@ -303,7 +303,7 @@ func (c *channel) begin(ctx context.Context) (version int64, more bool, err erro
 	return int64(binary.LittleEndian.Uint64(c.head[headVersion:])), c.head[headMore] == 1, nil
 }
 
-// receive receives the rest of a publication into dst, which holds the slot's last contents.
+// receive receives the rest of a publication into dst. Before the call, dst holds the slot's last contents.
 func (c *channel) receive(ctx context.Context, dst []byte) error {
 	image := c.image
 	if image == nil {

@@ -12,10 +12,10 @@ import (
 //
 //	n u32, bytes of a number w u8, 0 u24, first changed element u64, n·w numbers, n values
 //
-// w is 1, 4 or 8, the smallest that fits every number. A number is the index of a changed element
-// or, with delta, its distance from the last changed element. A distance takes one byte if at least
-// one element in 256 has changed. The design follows RLinf's patch syncer, which stores a row and a
-// column for each element.
+// w is 1, 4 or 8: the smallest width that fits every number. A number is the index of a changed
+// element or, with delta, its distance from the last changed element. A distance takes one byte if
+// at least one element in 256 has changed. The design follows RLinf's patch syncer, which stores a
+// row and a column for each element.
 type patcher struct {
 	delta  bool
 	images [][]byte // per slot: the contents last sent, in the types of the wire
@@ -27,8 +27,8 @@ type patcher struct {
 	out     []byte // buffer for the patch, in communication memory
 }
 
-// newPatcher returns the sender's patcher. It takes the held tensors' values from the current
-// state.
+// newPatcher returns the sender's patcher. The patcher takes the held tensors' values from the
+// current state.
 func newPatcher(alloc tensor.Allocator, c *channel) (*patcher, error) {
 	p := &patcher{delta: c.spec.Patch.Delta, fields: c.fields}
 	held := c.spec.Patch.Held
@@ -87,8 +87,8 @@ func (p *patcher) diff(kinds []byte, slot int, src []byte) []byte {
 	return out
 }
 
-// compare appends the changes of a tensor to the patch. It appends nothing if there are none, or if
-// the whole tensor takes no more bytes.
+// compare appends the changes of a tensor to the patch. It appends nothing if there are no changes,
+// or if the whole tensor takes no more bytes than the changes.
 func (p *patcher) compare(f *wireField, out, old, now []byte) (kind byte, _ []byte) {
 	e := f.dtype.Size()
 	most := (f.bytes - patchHead) / (e + 1) // limit for a patch to save bytes
@@ -136,8 +136,8 @@ func (p *patcher) compare(f *wireField, out, old, now []byte) (kind byte, _ []by
 	return sentSparse, out
 }
 
-// differences appends the indices at which the bits of a and b differ. It stops and returns true at
-// more than most.
+// differences appends to indices each index at which the bits of a and b differ. If there are more
+// than most, it stops and returns true.
 func differences[T uint8 | uint16 | uint32 | uint64](indices []int, a, b []T, most int) ([]int, bool) {
 	b = b[:len(a)]
 	for i, x := range a {

@@ -60,9 +60,9 @@ func planUnits(s *WeightsSpec, nodes []int, shared bool) []unitPlan {
 }
 
 // A unit is one copy of the weights, in memory that its writer and readers share. Publication s is
-// in slot s mod n. Writer and readers synchronize by hazard pointers (Michael 2004): a reader
-// announces the publication that it uses, then checks whether the writer has begun to overwrite it.
-// The writer announces what it overwrites, then checks whether readers use it.
+// in slot s mod n. Writer and readers synchronize by hazard pointers (Michael 2004). A reader
+// announces the publication that it uses, then checks whether the writer has begun to overwrite
+// that publication. The writer announces what it overwrites, then checks whether readers use it.
 type unit struct {
 	plan    *unitPlan
 	rankOf  []int // rank of each reader, for messages
@@ -138,8 +138,8 @@ func newUnit(ctx context.Context, world *spmd.World, shared spmd.Shared, setup s
 	return u, nil
 }
 
-// sendLocations sends the location of the unit's memory to its other ranks: of the control words,
-// and of the slots or the state.
+// sendLocations sends two locations to the unit's other ranks: that of the control words, and that
+// of the slots or the state.
 func (u *unit) sendLocations(ctx context.Context, shared spmd.Shared, setup spmd.Comm, ranks []int, head []byte) error {
 	var where [16]byte
 	for i, b := range [][]byte{head, u.mem} {
@@ -192,7 +192,7 @@ func (u *unit) slot(seq uint32) []byte {
 	return u.mem[at : at+u.size : at+u.size]
 }
 
-// claim waits until the slot of publication seq is free; the caller writes it next.
+// claim waits until the slot of publication seq is free. The caller writes the slot next.
 func (u *unit) claim(ctx context.Context, seq uint32) error {
 	u.writing.Store(seq)
 	if seq <= uint32(u.slots) {
@@ -261,8 +261,8 @@ func (u *unit) adopt(ctx context.Context, r *WeightsReader, atLeast int64) ([]by
 	}
 }
 
-// newest implements WeightsReader.Newest. If the slot is overwritten during the call, it returns
-// the newer version.
+// newest implements WeightsReader.Newest. If the slot is overwritten during the call, newest
+// returns the newer version.
 func (u *unit) newest() int64 {
 	seq := u.ready.Value.Load()
 	if seq == 0 {

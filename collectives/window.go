@@ -10,8 +10,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A window is the memory that the members of a group on one node share: words for barriers, and for
-// each member a slot with the locations of its buffers. It is in the first member's memory.
+// A window is the memory that the members of a group on one node share. It has words for barriers,
+// and for each member a slot with the locations of its buffers. The window is in the first member's
+// memory.
 type window struct {
 	shared spmd.Shared
 	ranks  []int // world ranks of the members
@@ -54,7 +55,7 @@ type slot struct {
 	_          [36]byte
 }
 
-// openWindow makes the window of a team with shared memory; collective over the team.
+// openWindow makes the window of a team with shared memory. It is collective over the team.
 func openWindow(ctx context.Context, t *team) (*window, error) {
 	g := t.g
 	w := &window{shared: g.shared, me: t.me}
@@ -96,8 +97,9 @@ func openWindow(ctx context.Context, t *team) (*window, error) {
 	return w, nil
 }
 
-// arrive enters the next barrier and reports whether this member is the last to arrive. If so, the
-// other members wait until it calls release. Afterwards they see all its earlier writes.
+// arrive enters the next barrier and reports whether this member is the last to arrive. If it is
+// the last, the other members wait until it calls release. After that the others see all its
+// earlier writes.
 func (w *window) arrive() (last bool) {
 	w.phase++
 	w.slots[w.me].phase.Store(w.phase)
@@ -140,7 +142,7 @@ func (w *window) barrier(ctx context.Context) error {
 	return w.await(ctx)
 }
 
-// data returns member m's Data; an error if it is not n bytes long.
+// data returns member m's Data, or an error if Data is not n bytes long.
 func (w *window) data(m, n int) ([]byte, error) {
 	s := &w.slots[m]
 	if int(s.bytes) != n {
@@ -158,7 +160,7 @@ func (w *window) otherLength(m, theirs, n int) error {
 		w.ranks[w.me], n)
 }
 
-// read copies from location at of member m's memory.
+// read copies len(to) bytes from location at of member m's memory into to.
 func (w *window) read(m int, at int64, to []byte) error {
 	if len(to) == 0 {
 		return nil

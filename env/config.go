@@ -11,15 +11,15 @@ import (
 // A Config is the section env.train or env.eval. Start from DefaultConfig: not every default is
 // zero.
 type Config struct {
-	// EnvType is the environment's name in the registry, as CartPole-v1. If InitParams has a name,
-	// EnvType is RLinf's name of the family, and is ignored.
+	// EnvType is the environment's name in the registry, such as CartPole-v1. If InitParams has a
+	// name, EnvType is RLinf's name of the family, and is ignored.
 	EnvType string `yaml:"env_type"`
 	// InitParams are the arguments of the environment.
 	InitParams InitParams `yaml:"init_params"`
 	// ModelPath is the file of your own model, for the environments that take one (mujoco: MJCF).
 	// Every rank with environments reads it. (+)
 	ModelPath string `yaml:"model_path,omitempty"`
-	// Task is the task of that model. (+)
+	// Task is the task of the model at ModelPath. (+)
 	Task *Task `yaml:"task,omitempty"`
 	// External configures the simulators of env_type external. (+)
 	External External `yaml:"external,omitempty"`
@@ -33,14 +33,15 @@ type Config struct {
 	// The weight of an instruction is multiplied by 0.2 + 4p(1-p), where p is the share of success
 	// among the environment's last episodes with it. Default: weights stay. (+)
 	InstructionMix string `yaml:"instruction_mix,omitempty"`
-	// Split is the part of a suite's scenes that episodes are drawn from, as seen or new_role; the
-	// suite's documentation lists them. Default: the suite's own choice. (+)
+	// Split is the part of a suite's scenes that episodes are drawn from, such as seen or new_role.
+	// The suite's documentation lists them. Default: the suite's own choice. (+)
 	Split string `yaml:"split,omitempty"`
 	// Perturb changes an input on purpose, to measure how much a policy depends on it; the suite's
 	// documentation lists the changes. Default: nothing. (+)
 	Perturb string `yaml:"perturb,omitempty"`
-	// RewardMode is raw (default), the environment's own rewards, or only_success: 1 in a step that
-	// is a success, else 0, for environments that report success.
+	// RewardMode is raw (default) or only_success. raw keeps the environment's own rewards. With
+	// only_success, a step that is a success has reward 1 and every other step 0. The environment
+	// must report success.
 	RewardMode string `yaml:"reward_mode,omitempty"`
 	// TotalNumEnvs is the number of environments of the whole job. Must be positive; no default.
 	TotalNumEnvs int `yaml:"total_num_envs"`
@@ -51,32 +52,33 @@ type Config struct {
 	// MaxStepsPerRolloutEpoch is the number of steps of each environment in one rollout. Must be
 	// positive; no default.
 	MaxStepsPerRolloutEpoch int `yaml:"max_steps_per_rollout_epoch"`
-	// AutoReset lets an environment start a new episode in the step that ended the last one.
-	// Without, it idles until the next rollout begins, and all start afresh there. Default true.
-	// Evaluations play whole episodes, and do not inherit it.
+	// AutoReset lets an environment start a new episode in the step that ended the last one. If it
+	// is false, the environment idles until the next rollout, and all environments start afresh
+	// there. Default true. Evaluations play whole episodes, and do not inherit it.
 	AutoReset bool `yaml:"auto_reset"`
-	// IgnoreTerminations drops the task's own ends, so that every episode goes on to the time
-	// limit. Default false.
+	// IgnoreTerminations ignores the task's own reasons to end an episode, so that every episode
+	// goes on to the time limit. Default false.
 	IgnoreTerminations bool `yaml:"ignore_terminations"`
-	// MaxEpisodeSteps truncates episodes after that many steps of the simulator. 0, the default, is
-	// the task's own limit.
+	// MaxEpisodeSteps truncates episodes after that many steps of the simulator. 0, the default,
+	// means the task's own limit.
 	MaxEpisodeSteps int `yaml:"max_episode_steps"`
-	// GroupSize consecutive environments share their initial states, as GRPO needs it. Default 1.
+	// GroupSize is the number of consecutive environments that share their initial states, which
+	// GRPO needs. Default 1.
 	GroupSize int `yaml:"group_size"`
 	// UseFixedResetStateIDs gives each group the same initial state in every episode. Default
 	// false.
 	UseFixedResetStateIDs bool `yaml:"use_fixed_reset_state_ids"`
-	// Seed names the initial states. Default 0.
+	// Seed determines the initial states. Default 0.
 	Seed uint64 `yaml:"seed"`
-	// UseRelReward makes the reward of a step its difference from that of the step before; the
-	// first step of an episode has 0. If rewards measure how near the goal is, this is the progress
-	// towards it. Default false. This key, RewardCoef and RewardClip are for training alone:
-	// evaluations do not inherit them.
+	// UseRelReward replaces the reward of a step by its change since the step before. The first
+	// step of an episode keeps its reward. If rewards measure how near the goal is, the change is
+	// the progress towards it. Default false. This key, RewardCoef and RewardClip are for training
+	// alone: evaluations do not inherit them.
 	UseRelReward bool `yaml:"use_rel_reward"`
-	// RewardCoef multiplies every reward. Episode metrics have the task's own rewards. Must not be
-	// 0; default 1.
+	// RewardCoef multiplies every reward. Episode metrics report the task's own rewards. Must not
+	// be 0; default 1.
 	RewardCoef float32 `yaml:"reward_coef"`
-	// RewardClip keeps every reward, after RewardCoef, within ±RewardClip. 0, the default, is no
+	// RewardClip keeps every reward, after RewardCoef, within ±RewardClip. 0, the default, means no
 	// clipping. (+)
 	RewardClip float32 `yaml:"reward_clip"`
 	// ActionRepeat takes every action that many times, or until the episode ends, and adds up the
@@ -85,15 +87,15 @@ type Config struct {
 	// StateElements are the elements of the observation "state" that policies see, in that order,
 	// counted from 0: [0, 2] of CartPole-v1 hides its velocities. Default: all. (+)
 	StateElements []int `yaml:"state_elements,omitempty"`
-	// FrameStack shows the last observations together, oldest first, in a new leading dimension of
-	// that size. Default 1: the last one alone, without a new dimension. (+)
+	// FrameStack is the number of last observations that policies see together, oldest first, in a
+	// new leading dimension. Default 1: the last one alone, without a new dimension. (+)
 	FrameStack int `yaml:"frame_stack"`
 	// StepDelay makes each step of the batch last at least that long, in place of a slow simulator.
 	// Default 0. (+)
 	StepDelay time.Duration `yaml:"step_delay"`
-	// StepDelayMax makes the durations of steps differ, from StepDelay to this, as in some
-	// simulators: most are short and few are long; a duration twice as long is half as frequent. It
-	// has an effect with StepDelay alone. Default 0: all last StepDelay. (+)
+	// StepDelayMax makes the durations of steps random, from StepDelay to StepDelayMax. Most are
+	// short and few are long: a duration twice as long is half as frequent. It has an effect only
+	// together with StepDelay. Default 0: all steps last StepDelay. (+)
 	StepDelayMax time.Duration `yaml:"step_delay_max"`
 	// VideoCfg configures the films of evaluations; env.train has no films.
 	VideoCfg Video `yaml:"video_cfg"`
@@ -104,7 +106,7 @@ type InitParams struct {
 	// ID is the environment's name in the registry. Default: EnvType.
 	ID string `yaml:"id"`
 
-	// Own are the own keys of an environment of the user.
+	// Own holds the keys that a user's environment defines itself.
 	Own params.Own `yaml:",inline"`
 }
 
@@ -123,7 +125,7 @@ func (c Config) ID() string {
 	return c.EnvType
 }
 
-// ExternalID is the name of simulators that are programs of their own.
+// ExternalID is the name of the environment whose simulators are separate programs.
 const ExternalID = "external"
 
 // Values of Config.RewardMode.
@@ -135,8 +137,8 @@ const (
 // MixBySuccess is a value of Config.InstructionMix.
 const MixBySuccess = "success"
 
-// Plain returns an error if a key is given that only some environments take: a model, a choice of
-// observations, or those of suites.
+// Plain returns an error if c has a key that only some environments take: a model, a choice of
+// observations, or a key of suites.
 func (c Config) Plain() error {
 	if err := c.NoSuite(); err != nil {
 		return err
@@ -150,7 +152,7 @@ func (c Config) Plain() error {
 	return nil
 }
 
-// NoSuite returns an error if a key is given that only suites of instructions take.
+// NoSuite returns an error if c has a key that only suites of instructions take.
 func (c Config) NoSuite() error {
 	for _, k := range []struct {
 		name  string
@@ -167,8 +169,8 @@ func (c Config) NoSuite() error {
 // MaxEnvs is the largest number of environments of a job.
 const MaxEnvs = 1 << 20
 
-// Check calls want for every rule, with the key below env.train or env.eval, its value, and what
-// would be valid.
+// Check calls want for every rule: whether it holds, the key below env.train or env.eval, the key's
+// value, and a description of valid values.
 func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ID() != "", "env_type", c.EnvType, "the name of an environment")
 	want((c.ModelPath == "") == (c.Task == nil), "model_path", c.ModelPath, "a model and a task, or neither")

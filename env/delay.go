@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Delay makes steps last, in place of a slow simulator that computes elsewhere: the caller waits,
-// and the core is free.
+// Delay makes steps take longer, to stand for a slow simulator that computes elsewhere. The caller
+// sleeps, so its core is free.
 type Delay struct {
 	wrapper
 	per, most time.Duration
@@ -21,9 +21,10 @@ var (
 	_ Saver = (*Delay)(nil)
 )
 
-// NewDelay wraps v: a Step with chunks of K actions lasts at least K·per. With most > per each
-// action has a random duration, the same whenever environments begin with the same seeds: bounded
-// Pareto of exponent 1, P(d > t) = (per/t - per/most) / (1 - per/most) between the two.
+// NewDelay wraps v so that a Step with chunks of K actions lasts at least K·per. If most > per,
+// each action has a random duration d, with P(d > t) = (per/t - per/most) / (1 - per/most) for t
+// from per to most: bounded Pareto of exponent 1. Environments that begin with the same seeds have
+// the same durations.
 func NewDelay(v Vec, per, most time.Duration) *Delay {
 	return &Delay{wrapper: wrapper{v}, per: per, most: max(per, most)}
 }
@@ -50,7 +51,7 @@ func (w *Delay) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	return nil
 }
 
-// duration returns the duration of a step.
+// duration returns how long an action takes; step is the number of actions before it.
 func (w *Delay) duration(step uint64) time.Duration {
 	if w.most == w.per {
 		return w.per

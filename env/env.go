@@ -12,22 +12,23 @@ type Vec interface {
 	// Obs. Everything else in out keeps its values. seeds holds one seed per environment; those
 	// outside mask are ignored. Equal seeds give equal states.
 	Reset(mask []bool, seeds []uint64, out *Step) error
-	// Step applies action, "action" [N,K,A], and fills out. K > 1 is a chunk: the environment takes
-	// the K actions in turn and stops at the first end of an episode; later rewards and flags are
-	// 0, and so is their Info. With seeds, an environment whose episode ended resets itself with its
-	// seed: FinalObs gets the last observation of the old episode, Obs the first of the new one. With
-	// nil seeds it stays done: until Reset, its further steps keep Obs, give Reward 0, repeat its
-	// status and, in the first column of a chunk, its flags and the last Info. Bad actions, bad
-	// buffers, and a step before the first Reset return an error and do nothing.
+	// Step applies the tensor "action" [N,K,A] in action, A numbers per action, and fills out. K > 1
+	// is a chunk: an environment takes its K actions in turn and stops at the first end of an
+	// episode; later rewards and flags are 0, and so is their Info. With seeds, an environment whose
+	// episode ended resets itself with its seed: FinalObs gets the last observation of the old
+	// episode, Obs the first of the new one. With nil seeds the environment stays done. Until Reset,
+	// its further steps keep Obs, give Reward 0 and repeat its status. Their first column in a chunk
+	// repeats its flags and the last Info. Bad actions, bad buffers, and a step before the first
+	// Reset return an error and do nothing.
 	Step(action tensor.Dict, seeds []uint64, out *Step) error
 	Close() error
 }
 
-// A Step is the result of one Step or Reset of N environments. The caller owns it and may use it
-// again and again.
+// A Step is the result of one call of Step or Reset for N environments. The caller owns it and may
+// reuse it.
 type Step struct {
 	Obs tensor.Dict // one [N, shape...] for each observation of the Spec, under its name ("state", "image")
-	// as Obs; a row is valid only if the step ended the environment's episode and the environment
+	// like Obs; a row is valid only if the step ended the environment's episode and the environment
 	// reset itself
 	FinalObs   tensor.Dict
 	Reward     tensor.Tensor // F32 [N,K]
@@ -51,12 +52,12 @@ type Step struct {
 const (
 	// Normal: the simulator answered.
 	Normal = iota
-	// Aborted: the simulator failed and the episode ended with this step. No step of the episode
-	// may be trained on. Metrics count the episode as lost, and nothing else of it.
+	// Aborted: the simulator failed and the episode ended with this step. Do not train on any step of
+	// this episode. Metrics count it as lost, and use nothing else of it.
 	Aborted
-	// NoEpisode: the simulator is permanently gone. If the step before had Aborted or NoEpisode,
-	// no episode was running and none is counted. Else the running episode is lost. Only steps
-	// with seeds have it.
+	// NoEpisode: the simulator is permanently gone. If the step before had Aborted or NoEpisode, no
+	// episode was running and none is counted. Else the running episode is lost. This status occurs
+	// only in steps with seeds.
 	NoEpisode
 )
 
@@ -69,8 +70,8 @@ type Spec struct {
 	Info     []string // names of per-step figures
 	// Returns are the smallest and the largest return of an episode of MaxSteps; nil: unknown.
 	Returns *[2]float64
-	// Repeat is how often ActionRepeat takes each action. Info has as many rows for an action. 0
-	// means once.
+	// Repeat is the number of times that ActionRepeat takes each action; 0 means once. Info has that
+	// many rows for an action.
 	Repeat int
 	// Tasks are the names of the tasks that an episode may have, in environments that have several.
 	// The figure TaskNumber is the index in Tasks. nil: there is one task.
@@ -83,8 +84,8 @@ type Spec struct {
 const (
 	Success     = "success"      // the task is done
 	WrongObject = "wrong_object" // the task is done with another object than the one meant
-	// ToldObject: the task is done with the object that the sentence names, where the sentence
-	// names another object than the one meant, on purpose.
+	// ToldObject: the sentence, on purpose, names another object than the one meant, and the task is
+	// done with the object that the sentence names.
 	ToldObject = "told_object"
 	TaskNumber = "task_number" // number of the episode's task in Spec.Tasks
 )
@@ -93,8 +94,8 @@ const (
 type Field struct {
 	Name string // "state", "image"; travels as observation.<Name>
 	Space
-	// Words makes the observation a text: each number is the number of a word, 0 is none. nil: no
-	// text.
+	// Words makes the observation a text: each number is the number of a word, and 0 means no word.
+	// nil: the observation is no such text.
 	Words []string
 	// Text makes an observation of U8 a text in UTF-8, with zeros after its end.
 	Text bool
@@ -131,10 +132,11 @@ func (s Space) Dim() int {
 // A Saver is a Vec, or a part of one, whose state can be saved and loaded, so that a resumed run
 // continues where it stopped.
 type Saver interface {
-	// Save returns the state of every environment, leading dimension N. The caller owns the Dict. A
-	// wrapper around a Vec that is no Saver returns an error that is errors.ErrUnsupported.
+	// Save returns the state of every environment, in tensors with leading dimension N. The caller
+	// owns the Dict. A wrapper around a Vec that is no Saver returns an error that is
+	// errors.ErrUnsupported.
 	Save() (tensor.Dict, error)
-	// Load restores N rows that Save returned, in the order of this Vec's environments. They may
+	// Load restores N rows that Save returned, in the order of this Vec's environments. The rows may
 	// come from Vecs of other sizes.
 	Load(tensor.Dict) error
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Episodes follows the running episodes of environments [first, first+n) and stores those that
-// finish. Only Take may be called while another goroutine uses it.
+// finish. Only Take may be called while another goroutine uses the Episodes.
 type Episodes struct {
 	first      int
 	success    int   // column of the Info Success, -1: none
@@ -38,13 +38,13 @@ type Episodes struct {
 	taken    batch // result of the last Take
 }
 
-// A batch is episodes, and the memory of their Info.
+// A batch holds episodes, and the memory of their Info.
 type batch struct {
 	episodes []Episode
 	info     []float64
 }
 
-// An Episode is one that finished or was aborted.
+// An Episode holds the figures of an episode that finished or was aborted.
 type Episode struct {
 	Env          int       // global index of its environment
 	Aborted      bool      // its simulator failed: nothing else of it counts
@@ -68,7 +68,7 @@ func (s Spec) Figures() []string {
 	return names
 }
 
-// figures returns the columns of Figures.
+// figures returns the columns of Info whose names Figures returns.
 func (s Spec) figures() (columns []int) {
 	for i, name := range s.Info {
 		known := []string{Success, WrongObject, ToldObject, TaskReward}
@@ -81,7 +81,7 @@ func (s Spec) figures() (columns []int) {
 
 // NewEpisodes returns an Episodes for n environments of the Spec, each at the start of an episode.
 // first is the global index of environment 0. With autoReset the next episode follows at once.
-// Without, an environment idles after its episode.
+// Without autoReset, an environment idles after its episode.
 func NewEpisodes(spec Spec, first, n int, autoReset bool) *Episodes {
 	figures := spec.figures()
 	room := func() batch { return batch{make([]Episode, 0, 4*n), make([]float64, 0, 4*n*len(figures))} }
@@ -102,7 +102,8 @@ func NewEpisodes(spec Spec, first, n int, autoReset bool) *Episodes {
 	}
 }
 
-// Started records that a Reset with mask began new episodes. It drops those that were running.
+// Started records that a Reset with mask began new episodes, and drops the ones that were running
+// there.
 func (e *Episodes) Started(mask []bool) {
 	for n := range e.over.U8() {
 		if mask == nil || mask[n] {
@@ -212,8 +213,8 @@ func (e *Episodes) Take() []Episode {
 	return e.taken.episodes
 }
 
-// Progress returns the number of steps of the episode of environment n, and the return so far. If
-// the episode has ended and Take has not returned it yet, these are its final ones.
+// Progress returns the number of steps of the episode of environment n, and the return so far. If the
+// episode has ended and Take has not returned it yet, Progress returns its final values.
 func (e *Episodes) Progress(n int) (steps int, ret float64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -227,8 +228,8 @@ func (e *Episodes) Progress(n int) (steps int, ret float64) {
 	return int(e.length.I64()[n]), e.ret.F64()[n]
 }
 
-// Save returns a copy of the running sums, leading dimension n. It does not include finished
-// episodes that Take has not returned.
+// Save returns copies of the running sums, in tensors with leading dimension n. It leaves out
+// finished episodes that Take has not returned.
 func (e *Episodes) Save() (tensor.Dict, error) {
 	var d tensor.Dict
 	for _, f := range e.fields() {
@@ -273,7 +274,7 @@ func (e *Episodes) fields() []namedTensor {
 // between ranks.
 const episodeWidth = 9
 
-// AppendRows appends the figures of episodes to rows.
+// AppendRows appends one row of figures for each of episodes to rows, and returns the result.
 func AppendRows(rows []float64, episodes []Episode) []float64 {
 	for _, e := range episodes {
 		rows = append(rows, float64(e.Env), float64(e.Len), e.Return, float64(bit(e.SuccessOnce)),
@@ -284,7 +285,7 @@ func AppendRows(rows []float64, episodes []Episode) []float64 {
 	return rows
 }
 
-// FromRows is the inverse of AppendRows, for episodes with so many figures in their Info. The
+// FromRows is the inverse of AppendRows, where the Info of each episode has that many figures. The
 // episodes share the memory of rows.
 func FromRows(rows []float64, figures int) ([]Episode, error) {
 	width := episodeWidth + figures
@@ -326,8 +327,9 @@ type OfTask struct {
 	SuccessOnce     float64 // share of episodes
 }
 
-// Summarize sorts episodes by environment, keeping the order of each environment's, and sums in
-// that order. So the figures do not depend on the placement of the environments.
+// Summarize returns the Summary of episodes. It sorts the slice by environment, keeping the order
+// within each environment, and sums in that order. So the result does not depend on the placement of
+// the environments.
 func Summarize(episodes []Episode) Summary {
 	slices.SortStableFunc(episodes, func(a, b Episode) int { return cmp.Compare(a.Env, b.Env) })
 	var s Summary

@@ -42,8 +42,8 @@ const (
 	needsReset // never reset
 )
 
-// NewEpisodic returns sim as a Vec, with the MaxEpisodeSteps, IgnoreTerminations and RewardMode of
-// cfg. sim belongs to it from now on.
+// NewEpisodic returns a Vec made of sim, with the MaxEpisodeSteps, IgnoreTerminations and
+// RewardMode of cfg. The Vec owns sim from now on.
 func NewEpisodic(sim Simulator, cfg Config) *Episodic {
 	n, spec := sim.Len(), sim.Spec()
 	if cfg.MaxEpisodeSteps > 0 {
@@ -136,8 +136,8 @@ func (e *Episodic) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	return e.renew(seeds, out)
 }
 
-// takeTurns counts the coming step of every environment that is not done. It reports whether there
-// is such an environment.
+// takeTurns sets the turn of every environment, and counts the coming step of those that are not
+// done. It reports whether any environment is not done.
 func (e *Episodic) takeTurns() bool {
 	over, elapsed, limit := e.over.U8(), e.elapsed.I32()[:e.n], int32(e.spec.MaxSteps)
 	alive := false
@@ -241,7 +241,7 @@ func (e *Episodic) Act(action tensor.Tensor) error {
 // Close closes the Simulator.
 func (e *Episodic) Close() error { return e.sim.Close() }
 
-// Save returns the Simulator's state, elapsed and over.
+// Save returns the Simulator's state, and each episode's elapsed steps and flags.
 func (e *Episodic) Save() (tensor.Dict, error) {
 	state, err := Save(e.sim)
 	if err != nil {

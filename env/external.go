@@ -13,16 +13,17 @@ type External struct {
 	// Command is the program and its arguments. A text is split at blanks. Every rank with
 	// environments starts it N times, and ends it.
 	Command Command `yaml:"command"`
-	// N is the number of children that share the environments of a rank, or of a stage of it with
-	// rollout.pipeline_stage_num. Default 1. Children that play a fixed number of environments are
-	// started as often as needed.
+	// N is the number of children that share the environments of a rank. With
+	// rollout.pipeline_stage_num, they share those of one stage of a rank. Default 1. Children that
+	// play a fixed number of environments are started as often as needed.
 	N int `yaml:"n"`
-	// Listen waits for children that were started elsewhere: unix:/path or tcp:host:port, where
-	// rank R listens at path.R (rank 0: path) or port+R; or mpi: they are other programs of the
-	// same MPI job. A host that is left out is this machine alone.
+	// Listen is where to wait for children that were started elsewhere: unix:/path or
+	// tcp:host:port. Rank R listens at path.R (rank 0: path) or port+R. Without a host, only this
+	// machine can connect. With mpi, the children are other programs of the same MPI job.
 	Listen string `yaml:"listen"`
-	// TokenFile has the secret in its first line. Children must know it to connect. The file is
-	// made if it does not exist. Only its owner may be able to read or change it. TCP needs one.
+	// TokenFile is a file whose first line is a secret. Children must know the secret to connect.
+	// The file is made if it does not exist. Only its owner may be able to read or change it. TCP
+	// needs a token file.
 	TokenFile string `yaml:"token_file"`
 	// SharedMemory lets children on the same machine have arrays in shared memory. Default true.
 	SharedMemory bool `yaml:"shared_memory"`
@@ -32,13 +33,13 @@ type External struct {
 	// StepTimeout is the longest time for a step of a child's environments, or for any other
 	// answer. Default 1m.
 	StepTimeout time.Duration `yaml:"step_timeout"`
-	// MaxRestarts is the number of times in a row that a failing child is replaced, if no episode
-	// finishes in between. Then the job stops, with a checkpoint. Default 3. With listen: mpi no
-	// child is replaced.
+	// MaxRestarts is how many times in a row a failing child is replaced, if no episode finishes in
+	// between. After that the job stops, with a checkpoint. Default 3. With listen: mpi no child is
+	// replaced.
 	MaxRestarts int `yaml:"max_restarts"`
-	// MaxSameErrors is the number of times that simulators may report the same error, where numbers
-	// in it do not matter. Then the job stops, with a checkpoint and exit code 1. It counts on each
-	// rank, and begins anew after 100 episodes that ended well. 0: no limit. Default 10.
+	// MaxSameErrors is how often simulators may report the same error; numbers in its text do not
+	// matter. Then the job stops, with a checkpoint and exit code 1. Each rank counts for itself,
+	// and begins anew after 100 episodes that ended well. 0: no limit. Default 10.
 	MaxSameErrors int `yaml:"max_same_errors"`
 	// MaxLostShare is the largest share of the last 100 episodes that may be lost because their
 	// simulators failed. Above it the job stops, with a checkpoint and exit code 1. 1: no limit.
@@ -73,7 +74,7 @@ func DefaultExternal() External {
 // IsZero reports whether no simulators are asked for.
 func (e External) IsZero() bool { return len(e.Command) == 0 && e.Listen == "" }
 
-// Same reports whether the simulators of e are those of f.
+// Same reports whether the simulators of e and f have the same command or address.
 func (e External) Same(f External) bool {
 	return e.Listen == f.Listen && slices.Equal(e.Command, f.Command)
 }

@@ -10,8 +10,8 @@ import (
 const ExpertAction = "expert_action"
 
 // Labels adds the expert's action to each observation, for algorithms that learn from such labels.
-// It is the outermost wrapper. FinalObs has memory for the label, which is not filled: no action
-// follows there.
+// It is the outermost wrapper. FinalObs has memory for the label, but it is not filled, because no
+// action follows there.
 type Labels struct {
 	wrapper
 	spec  Spec
@@ -40,7 +40,7 @@ func (s Spec) Labelled() Spec {
 	return s
 }
 
-// Spec is the Spec of the Vec inside, Labelled.
+// Spec returns the Spec of the Vec inside, with ExpertAction added.
 func (w *Labels) Spec() Spec { return w.spec }
 
 // Reset starts episodes; see Vec.

@@ -7,15 +7,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// ActionMask is the name of the observation that marks the allowed actions, in an environment with
-// choices for actions. It is a box of U8 with ΣNvec elements, those of each choice of the action
-// side by side in the order of Nvec: 1 for an allowed option, else 0. While the episode runs, each
-// choice must have an allowed option. Policies never take another. Frames of masks are not stacked.
-// A mask holds for all actions of a chunk, though it is of the time before the first.
+// ActionMask is the name of the observation that marks the allowed actions, in an environment whose
+// actions are choices. It is a box of U8 with one element for each option of each choice, in the order
+// of Nvec: 1 for an allowed option, else 0. While the episode runs, each choice must have an allowed
+// option. Policies take only allowed options. Frames of masks are not stacked. A mask holds for all
+// actions of a chunk, though it describes the time before the first of them.
 const ActionMask = "action_mask"
 
-// Blocked returns the first choice of an action in s without an option that mask, one row of an
-// ActionMask, allows; -1 if there is none.
+// Blocked returns the index of the first choice of an action in s that has no allowed option, or -1.
+// mask is one row of an ActionMask.
 func (s Space) Blocked(mask []uint8) int {
 	for k, n := range s.Nvec {
 		if !slices.ContainsFunc(mask[:n], func(m uint8) bool { return m != 0 }) {
@@ -26,8 +26,8 @@ func (s Space) Blocked(mask []uint8) int {
 	return -1
 }
 
-// Allow replaces choices in action, [n, len(Nvec)], that mask, n rows of an ActionMask, does not
-// allow by the next allowed ones. Each choice must have an allowed option.
+// Allow replaces each choice in action that mask forbids by the next allowed option. action is [n,
+// len(Nvec)], and mask has n rows of an ActionMask. Each choice must have an allowed option.
 func (s Space) Allow(action []int32, mask []uint8) {
 	for i, choice := range action {
 		n := s.Nvec[i%len(s.Nvec)]
@@ -112,7 +112,8 @@ func (w masked) check(n int, obs tensor.Dict) error {
 	return nil
 }
 
-// release allows everything to environment n, whose episode is over, if a choice has no allowed option.
+// release allows everything to environment n, whose episode is over, if some choice has no allowed
+// option.
 func (w masked) release(n int, obs tensor.Dict) {
 	if row := w.row(n, obs); w.spec.Action.Blocked(row) >= 0 {
 		for i := range row {

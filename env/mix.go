@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A Mix is named parts with their weights. YAML has it as a map from name to weight, or as a list of
-// names, whose weights are 1.
+// A Mix maps the names of parts to their weights. In YAML it is a map from name to weight, or a list
+// of names, whose weights are 1.
 type Mix map[string]float64
 
 // AddWeight adds a part; the configuration calls it for each item.
@@ -19,8 +19,8 @@ func (m *Mix) AddWeight(name string, weight float64) {
 	(*m)[name] = weight
 }
 
-// Weights returns the weight of each of names, 1 everywhere if m is empty. Errors are: a name that
-// is not among names, a weight that is not a number ≥ 0, and weights that are all 0.
+// Weights returns the weight of each of names, or 1 for each if m is empty. It returns an error if m
+// has another name, if a weight is not a number ≥ 0, or if all weights are 0.
 func (m Mix) Weights(names []string) ([]float64, error) {
 	weights, sum := make([]float64, len(names)), 0.0
 	for _, name := range slices.Sorted(maps.Keys(m)) {

@@ -25,7 +25,7 @@ var (
 	_ Saver = (*Partial)(nil)
 )
 
-// checkPartial returns an error if s has no vector "state" with such elements.
+// checkPartial returns an error if s has no vector "state" with these elements.
 func checkPartial(s Spec, elements []int) error {
 	i := slices.IndexFunc(s.Obs, func(f Field) bool {
 		return f.Name == stateName && f.DType == tensor.F32 && len(f.Shape) == 1
@@ -112,7 +112,7 @@ func (w *Partial) share(out *Step) {
 	}
 }
 
-// show copies the elements of environment n that are shown.
+// show copies the shown elements of environment n's state from src to dst.
 func (w *Partial) show(dst, src tensor.Dict, n int) {
 	to, from := dst.Must(stateName).F32()[n*len(w.elements):], src.Must(stateName).F32()[n*w.width:]
 	for k, e := range w.elements {
@@ -120,8 +120,8 @@ func (w *Partial) show(dst, src tensor.Dict, n int) {
 	}
 }
 
-// Save returns the state of the inner Vec, and the hidden parts of its last observations.
-// Environments that are done keep theirs.
+// Save returns the state of the inner Vec, and its last whole observations "state". Environments
+// that are done go on showing these.
 func (w *Partial) Save() (tensor.Dict, error) {
 	saved, err := w.wrapper.Save()
 	if err == nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/rlinf/rlinf/params"
 )
 
-// A Constructor makes n environments. It obeys MaxEpisodeSteps, IgnoreTerminations and RewardMode
-// of cfg, for which it may use NewEpisodic, and its own keys. Wrappers and workers obey the other
-// keys.
+// A Constructor makes n environments. It obeys the environment's own keys, and MaxEpisodeSteps,
+// IgnoreTerminations and RewardMode of cfg. It may use NewEpisodic for these three. Wrappers and
+// workers obey the other keys.
 type Constructor func(cfg Config, n int) (Vec, error)
 
 // ErrNotBuilt is the error of a Constructor whose library the program was built without.
@@ -25,7 +25,7 @@ type Registry struct{ params.Registry[Constructor] }
 func NewRegistry() *Registry { return new(Registry) }
 
 // Register adds an environment with keys of its own under init_params; see package params. c gets
-// their values.
+// their values as own.
 func Register[P any](r *Registry, name string, defaults P, c func(cfg Config, own P, n int) (Vec, error)) {
 	r.AddOwn(name, params.New(defaults), func(cfg Config, n int) (Vec, error) {
 		p, err := params.Get(cfg.InitParams.Own, defaults)
@@ -36,7 +36,7 @@ func Register[P any](r *Registry, name string, defaults P, c func(cfg Config, ow
 	})
 }
 
-// With returns a copy of r in which name is the environment c.
+// With returns a copy of r in which c makes the environment called name.
 func (r *Registry) With(name string, c Constructor) *Registry {
 	return &Registry{r.Registry.With(name, c)}
 }
@@ -126,7 +126,7 @@ func (e UnknownError) Error() string {
 }
 
 // nearest returns the known name with the fewest edits to the wanted one, ignoring case. It returns
-// "" if that needs too many edits.
+// "" if every name needs too many edits.
 func (e UnknownError) nearest() string {
 	best, least := "", len(e.Name)/2+1
 	for _, name := range e.Known {

@@ -9,8 +9,8 @@ type ActionRepeat struct {
 	wrapper
 	times  int
 	action tensor.Dict // [N,K·times,A]
-	// has Reward, Terminated, Truncated [N,K·times], and Steps where it is inner.Repeat; the rest
-	// is the caller's
+	// has its own Reward, Terminated, Truncated [N,K·times], and its own Steps if the Vec inside
+	// also repeats actions; the rest is the caller's
 	inner Step
 }
 
@@ -29,7 +29,8 @@ func NewActionRepeat(v Vec, times int) *ActionRepeat {
 	return w
 }
 
-// Spec is the Spec of the Vec inside. MaxSteps counts repeated actions as one step.
+// Spec returns the Spec of the Vec inside, where MaxSteps counts an action with its repetitions as
+// one step.
 func (w *ActionRepeat) Spec() Spec {
 	s := w.Vec.Spec()
 	s.MaxSteps = (s.MaxSteps + w.times - 1) / w.times
@@ -76,7 +77,8 @@ func (w *ActionRepeat) size(k int) {
 	w.inner.Truncated = tensor.New(tensor.U8, n, k*w.times)
 }
 
-// repeatRows writes every row of src, of that many bytes, several times into dst.
+// repeatRows writes every row of src to dst, the given number of times in succession. row is in
+// bytes.
 func repeatRows(dst, src []byte, row, times int) {
 	for at := 0; at < len(src); at += row {
 		for range times {

@@ -2,11 +2,11 @@ package env
 
 import "github.com/rlinf/rlinf/tensor"
 
-// TaskReward is the figure of a Vec whose Reward is not the task's own: the task's own reward. If
-// an action is repeated, its first row has the sum and the others have 0.
+// TaskReward is the figure with the task's own reward, in a Vec whose Reward is another one. If an
+// action is repeated, its first row has the sum and its other rows have 0.
 const TaskReward = "task_reward"
 
-// RewardScale multiplies rewards by a factor and clips them, and can make them relative before. It
+// RewardScale makes rewards relative if asked to, multiplies them by a factor, and clips them. It
 // adds TaskReward to the Info, so that returns are still those of the task.
 type RewardScale struct {
 	wrapper
@@ -23,9 +23,9 @@ var (
 	_ Saver = (*RewardScale)(nil)
 )
 
-// NewRewardScale wraps v. Rewards become coef·r, within ±clip unless clip is 0. With relative, r is
-// the difference of a reward from that of the step before; it is 0 for the first step of an
-// episode.
+// NewRewardScale wraps v. A reward r becomes coef·r, within ±clip unless clip is 0. With relative,
+// r is first replaced by its change since the step before. The first step of an episode keeps its
+// r.
 func NewRewardScale(v Vec, coef, clip float32, relative bool) *RewardScale {
 	w := &RewardScale{wrapper: wrapper{v}, coef: coef, clip: clip, spec: v.Spec()}
 	if relative {
@@ -96,8 +96,8 @@ func (w *RewardScale) inform(info []float32, reward tensor.Tensor) {
 	}
 }
 
-// relate makes the rewards of environment n relative. A new episode begins from 0. An environment
-// that idles after its episode stays at 0.
+// relate makes the rewards of environment n relative. In a new episode, the reward before the first
+// step is 0. An environment that idles after its episode stays at 0.
 func (w *RewardScale) relate(n int, out *Step) {
 	steps, ended := out.Took(n)
 	row := out.Reward.F32()[n*out.Reward.Dim(1):][:steps]

@@ -16,8 +16,8 @@ func Save(v any) (tensor.Dict, error) {
 	return tensor.Dict{}, fmt.Errorf("save %T: %w", v, errors.ErrUnsupported)
 }
 
-// Load puts the state of a Save back into v. If a tensor is missing or has another shape, it
-// returns an error, and v must be reset.
+// Load puts a state that Save returned back into v. If a tensor is missing or has another shape,
+// Load returns an error, and v must be reset.
 func Load(v any, state tensor.Dict) error {
 	if s, ok := v.(Saver); ok {
 		return s.Load(state)

@@ -5,7 +5,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Use keeps the initial states of training and of evaluation apart.
+// A Use is training or evaluation. Their initial states differ.
 type Use uint8
 
 const (
@@ -41,8 +41,8 @@ func NewSeeder(cfg Config, use Use, first, n int) *Seeder {
 	return s
 }
 
-// Next returns the seed of each environment's next episode. The slice is the Seeder's and changes
-// with it.
+// Next returns the seed of each environment's next episode. The Seeder owns the slice, and changes
+// it when an episode begins.
 func (s *Seeder) Next() []uint64 { return s.next }
 
 // Started records that a Reset with mask began episodes with the seeds of Next.
@@ -54,8 +54,8 @@ func (s *Seeder) Started(mask []bool) {
 	}
 }
 
-// Observe records a Step that was given the seeds of Next. After an episode that ended in the step
-// a new one has begun.
+// Observe records a Step that was given the seeds of Next. Where the step ended an episode, a new
+// one has begun.
 func (s *Seeder) Observe(step *Step) {
 	for n := range s.next {
 		if _, ended := step.Took(n); ended {
@@ -99,7 +99,7 @@ func (s *Seeder) nameAll() {
 	}
 }
 
-// name draws the seed of environment n's next episode.
+// name computes the seed of environment n's next episode.
 func (s *Seeder) name(n int) {
 	episode := uint64(s.episode.I64()[n])
 	if s.fixed {

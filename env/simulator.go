@@ -10,12 +10,12 @@ type Simulator interface {
 	Spec() Spec
 	// Len returns N.
 	Len() int
-	// Reset puts environment n in the initial state that seed names.
+	// Reset puts environment n in the initial state that belongs to seed.
 	Reset(n int, seed uint64) error
 	// Step takes one step of every environment whose turn is not Idle. action holds N·Dim elements,
-	// row by row, checked against the Spec: choices are in range, numbers are finite, and not
-	// clipped. Step writes reward [N], terminated [N] (0 or 1) and info [N, len(Spec.Info)] of
-	// those environments and leaves the others' alone.
+	// row by row. Its choices are in range and its numbers are finite, but they are not clipped to
+	// the Spec's bounds. Step writes the rows of these environments in reward [N], terminated [N]
+	// (0 or 1) and info [N, len(Spec.Info)], and leaves all other rows alone.
 	Step(action tensor.Tensor, turn []Turn, reward []float32, terminated []byte, info []float32) error
 	// Observe writes the current observations into the rows of obs where mask is true. A nil mask
 	// is true everywhere.
@@ -23,7 +23,7 @@ type Simulator interface {
 	Close() error
 }
 
-// A Turn is the part of an environment in a step of its Simulator.
+// A Turn says what an environment does in a step of its Simulator.
 type Turn uint8
 
 const (

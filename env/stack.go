@@ -8,8 +8,8 @@ import (
 )
 
 // FrameStack stacks the last observations, oldest first: each observation [shape...] becomes
-// [frames, shape...]. Of an ActionMask it shows the last one alone. A new episode begins with its
-// first observation in every place. A chunk of actions gives one frame, the observation at its end.
+// [frames, shape...]. An ActionMask is not stacked. A new episode begins with its first observation
+// in all frames. A chunk of actions gives one frame, the observation at its end.
 type FrameStack struct {
 	wrapper
 	frames int
@@ -43,7 +43,7 @@ func NewFrameStack(v Vec, frames int) *FrameStack {
 	return w
 }
 
-// checkStack returns an error if so many frames of s are too large for one observation.
+// checkStack returns an error if this number of frames makes an observation of s too large.
 func (s Spec) checkStack(frames int) error {
 	const most = 1 << 24 // numbers, 64 MiB of F32
 	for _, f := range s.Obs {
@@ -103,8 +103,8 @@ func (w *FrameStack) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	return nil
 }
 
-// push appends environment n's new frame. If the environment reset itself, the final stack goes to
-// FinalObs and a new one begins.
+// push appends environment n's new frame to its stack. With anew, the environment has reset itself:
+// push writes the final stack to FinalObs and begins a new stack.
 func (w *FrameStack) push(n int, anew bool, out *Step) {
 	for i := range w.stack.Len() {
 		name, _ := w.stack.Entry(i)
@@ -127,7 +127,7 @@ func (w *FrameStack) row(d tensor.Dict, name string, n int) []byte {
 	return b[n*size : (n+1)*size]
 }
 
-// fill repeats frame over stack.
+// fill fills stack with copies of frame.
 func fill(stack, frame []byte) {
 	for at := 0; at < len(stack); at += len(frame) {
 		copy(stack[at:], frame)

@@ -77,7 +77,7 @@ func (s Spec) InfoIndex(name string) int {
 	return -1
 }
 
-// CheckReset checks the arguments of a Reset of n environments.
+// CheckReset returns an error if the arguments of a Reset of n environments are invalid.
 func (s Spec) CheckReset(n int, mask []bool, seeds []uint64, out *Step) error {
 	if mask != nil && len(mask) != n || len(seeds) != n {
 		return fmt.Errorf("%s: reset with %d seeds and a mask of %d, expected %d of each, or no mask", s.Name,
@@ -155,8 +155,8 @@ func matrix(t tensor.Tensor, dtype tensor.DType, rows, cols int) bool {
 	return t.DType() == dtype && t.Rank() == 2 && t.Dim(0) == rows && t.Dim(1) == cols
 }
 
-// action returns the tensor of action for n environments, [n,K,Dim]. All its values are in the
-// space.
+// action returns the tensor "action" of the Dict, [n,K,Dim] for n environments. It returns an error
+// if its shape or a value does not fit the space.
 func (s Spec) action(action tensor.Dict, n int) (tensor.Tensor, error) {
 	a, ok := action.Get("action")
 	if !ok || a.DType() != s.Action.DType || a.Rank() != 3 || a.Dim(0) != n || a.Dim(1) == 0 ||
@@ -180,8 +180,8 @@ func (s Spec) action(action tensor.Dict, n int) (tensor.Tensor, error) {
 	return a, nil
 }
 
-// badChoice returns the index of the first number of x, rows of len(nvec), that is no choice; -1 if
-// there is none.
+// badChoice returns the index of the first number of x that is not a valid choice, or -1. x has
+// rows of len(nvec) numbers.
 func badChoice(x []int32, nvec []int) int {
 	for i := 0; i < len(x); i += len(nvec) {
 		for j, n := range nvec {

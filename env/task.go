@@ -12,19 +12,19 @@ type Task struct {
 	// FrameSkip is the number of steps of the simulation in one step of the environment, with the
 	// same action. Default 1.
 	FrameSkip int `yaml:"frame_skip,omitempty"`
-	// MaxSteps is the task's usual time limit, in steps. 0, the default, is none.
+	// MaxSteps is the task's usual time limit, in steps. 0, the default, means no limit.
 	MaxSteps int `yaml:"max_steps,omitempty"`
 	// Observations are the observed quantities, one after the other. At least one.
 	Observations []Quantity `yaml:"observations,omitempty"`
-	// Actuators are the actuators that an action sets, in its order. The bounds are their control
-	// ranges. Default: all of the model's.
+	// Actuators are the actuators that an action sets, in the order of its numbers. Their control
+	// ranges are the bounds. Default: all of the model's.
 	Actuators []string `yaml:"actuators,omitempty"`
 	// Delta makes actions relative. An action within ±1 moves the set point of an actuator by up to
 	// Delta, in the unit of the actuator's joint. The set point starts at the joint's initial
 	// position. For actuators of positions. With 0, the default, an action is the set point itself.
 	Delta float64 `yaml:"delta,omitempty"`
-	// Lead bounds the distance to which Delta may move the set point ahead of its joint. 0, the
-	// default, is its control range.
+	// Lead bounds how far Delta may move the set point ahead of its joint. With 0, the default,
+	// only the actuator's control range limits it.
 	Lead float64 `yaml:"lead,omitempty"`
 	// Rewards add up to the reward of a step. At least one.
 	Rewards []Reward `yaml:"rewards,omitempty"`
@@ -40,9 +40,9 @@ type Task struct {
 }
 
 // A Quantity is a list of numbers of the simulation. Exactly one of its first six keys is given.
-// The name "*" stands for all parts of that kind, in the model's order. Values are of the state
-// after the step. Only sensors of forces and accelerations are of the last state for which the
-// simulation computed them.
+// The name "*" stands for all parts of that kind, in the model's order. Values belong to the state
+// after the step. Sensors of forces and accelerations are the exception: their values belong to the
+// last state for which the simulation computed them.
 type Quantity struct {
 	// position of a joint: an angle [rad] or a way [m]; 7 numbers of a free joint, 4 of a ball
 	Joint    string `yaml:"joint,omitempty"`
@@ -52,15 +52,16 @@ type Quantity struct {
 	Site     string `yaml:"site,omitempty"`     // position of a site, x, y, z [m]
 	Actuator string `yaml:"actuator,omitempty"` // what the action says for an actuator, not clipped; rewards only
 
-	// RelativeTo is a body or a site whose position is subtracted from that of a body or a site. A
-	// name that both have is of the quantity's kind.
+	// RelativeTo is a body or a site whose position is subtracted from that of the quantity's body
+	// or site. If a body and a site share the name, the one of the quantity's kind is meant.
 	RelativeTo string `yaml:"relative_to,omitempty"`
 	// Elements selects some of the numbers, counted from 0. Default: all.
 	Elements []int `yaml:"elements,omitempty"`
-	// Scale multiplies the numbers, 0 being 1.
+	// Scale multiplies the numbers; 0 means 1.
 	Scale float64 `yaml:"scale,omitempty"`
-	// Apply lists functions that are applied in this order: cos, sin, wrap (an angle to [-π, π)),
-	// abs, square, tanh to each number; norm (their length) and sum make one number of all.
+	// Apply lists functions that are applied in the list's order. cos, sin, wrap (an angle to [-π,
+	// π)), abs, square and tanh act on each number. norm (their length) and sum make one number of
+	// all.
 	Apply []string `yaml:"apply,omitempty"`
 	// Clip finally keeps each number within ±Clip. 0, the default, does nothing.
 	Clip float64 `yaml:"clip,omitempty"`
@@ -75,7 +76,7 @@ type Reward struct {
 	Weight float64 `yaml:"weight,omitempty"`
 	// Before takes the value from before the step.
 	Before bool `yaml:"before,omitempty"`
-	// Rate takes the change in the step, per second, instead of the value.
+	// Rate takes the change of the value in the step, per second, instead of the value.
 	Rate bool `yaml:"rate,omitempty"`
 	// When is "always", the default; "alive": only in steps without a termination; or "success":
 	// only in steps that are a success.
@@ -103,8 +104,8 @@ type Noise struct {
 // functions are the functions of Quantity.Apply.
 var functions = []string{"cos", "sin", "wrap", "abs", "square", "tanh", "norm", "sum"}
 
-// Source returns the key of q's kind ("joint", "velocity", "sensor", "body", "site", "actuator")
-// and the name, or "" unless there is exactly one.
+// Source returns q's kind, as a key ("joint", "velocity", "sensor", "body", "site", "actuator"),
+// and the name. Both are "" unless exactly one key is given.
 func (q Quantity) Source() (kind, name string) {
 	given := 0
 	for _, k := range []struct{ kind, name string }{

@@ -3,10 +3,10 @@ package env
 // A Video is the section env.eval.video_cfg: whether and how evaluations are filmed.
 type Video struct {
 	// SaveVideo writes a film of each evaluation, global_step_N.png, an animated PNG that browsers
-	// play. Below each environment stand its step, its return, and its instruction if it observes
-	// one. Default false.
+	// play. Below each environment the film shows its step, its return, and its instruction if it
+	// observes one. Default false.
 	SaveVideo bool `yaml:"save_video"`
-	// VideoBaseDir is the folder of the films. "", the default, is videos in the run's folder.
+	// VideoBaseDir is the folder of the films. "", the default, means videos in the run's folder.
 	VideoBaseDir string `yaml:"video_base_dir"`
 	// Format is png, or gif, mp4 or webm, which need ffmpeg. Default png. (+)
 	Format string `yaml:"format"`

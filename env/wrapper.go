@@ -2,8 +2,8 @@ package env
 
 import "github.com/rlinf/rlinf/tensor"
 
-// A wrapper is a Vec over a Vec that changes nothing. The wrappers embed it and change something. A
-// wrapper without state of its own saves the state of the Vec inside.
+// A wrapper is a Vec that passes everything to the Vec inside. The wrappers of this package embed
+// it and change something. A wrapper without state of its own saves the state of the Vec inside.
 type wrapper struct{ Vec }
 
 // Save returns the state of the Vec inside.

@@ -49,7 +49,7 @@ func New[P any](p P) Own {
 }
 
 // Get returns the values of o, or defaults if o is the zero Own. It returns an error if the values
-// do not have the type P, or the first mistake that P's Check reports.
+// do not have the type P. If P's Check reports mistakes, it returns the first one as an error.
 func Get[P any](o Own, defaults P) (P, error) {
 	if o.IsZero() {
 		o = Own{&defaults}
@@ -118,8 +118,8 @@ func (o Own) Keys() []Key {
 	return all
 }
 
-// Check calls the struct's method Check, if it has one. That calls want for every rule with the
-// result, the key relative to the section, its value, and what would be valid.
+// Check calls the struct's method Check, if it has one. The method calls want for every rule with
+// the result, the key relative to the section, its value, and what would be valid.
 func (o Own) Check(want func(ok bool, key string, value any, want string)) {
 	if o.IsZero() {
 		return

@@ -24,7 +24,8 @@ func (r *Registry[B]) AddOwn(name string, own Own, build B) {
 	r.names, r.builders, r.owns = append(r.names, name), append(r.builders, build), append(r.owns, own)
 }
 
-// With returns a copy of r in which name is another part, without own keys.
+// With returns a copy of r in which build makes the part name, which has no own keys. It replaces a
+// part of that name.
 func (r *Registry[B]) With(name string, build B) Registry[B] {
 	more := Registry[B]{slices.Clone(r.names), slices.Clone(r.builders), slices.Clone(r.owns)}
 	if i := slices.Index(more.names, name); i >= 0 {

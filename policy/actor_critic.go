@@ -40,8 +40,8 @@ func NewMLP(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 	return newActorCritic(cfg, spec, nil, seed, alloc)
 }
 
-// NewCNN is the Builder of cnn_policy, for observations with images: what NewMLP makes, on the
-// features of Config.Encoder. There is no SoftActor.
+// NewCNN is the Builder of cnn_policy, for observations with images. It makes the kinds of policy that
+// NewMLP makes, except a SoftActor, on the features of Config.Encoder.
 func NewCNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	if err := cfg.Valid(); err != nil {
 		return nil, err
@@ -58,7 +58,8 @@ func NewCNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 	return newActorCritic(cfg, spec, nil, seed, alloc)
 }
 
-// newActorCritic makes a policy of cfg, which has been checked. own, unless nil, computes the features.
+// newActorCritic makes a policy of cfg, which the caller has checked. Unless own is nil, it computes
+// the features.
 func newActorCritic(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	params := newParams(cfg)
 	obs, err := newObservations(spec, cfg, own, params)
@@ -109,7 +110,7 @@ func newActorCritic(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc
 	return p, nil
 }
 
-// newParams returns parameters that compute as cfg says.
+// newParams returns empty parameters whose layers compute with OpenBLAS if cfg.BLAS asks for it.
 func newParams(cfg Config) *nn.Params[float32] {
 	params := new(nn.Params[float32])
 	if cfg.BLAS && blas.Core() != "" {
@@ -121,7 +122,7 @@ func newParams(cfg Config) *nn.Params[float32] {
 // Spaces returns what the policy observes and what it chooses.
 func (p *ActorCritic) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.action }
 
-// Params returns the parameters in the groups shared, actor and critic, those that there are.
+// Params returns the parameters, in those of the groups shared, actor and critic that exist.
 func (p *ActorCritic) Params() *nn.Params[float32] { return p.net.params }
 
 // work is one user's memory.
@@ -189,8 +190,8 @@ func (p *ActorCritic) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) 
 	return act, nil
 }
 
-// Squashes reports whether environments take other actions than those that have log-probs
-// (Config.ActionBound).
+// Squashes reports whether tanh brings actions within the bounds of the environment
+// (Config.ActionBound). Log-probs are of the actions before tanh.
 func (p *ActorCritic) Squashes() bool { return p.box != nil }
 
 // Evaluate implements Policy.
@@ -208,7 +209,7 @@ func (p *ActorCritic) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (
 		Hidden: w.nextHidden()}, nil
 }
 
-// Value implements Policy; without a critic it is an error.
+// Value implements Policy. It returns an error without a critic.
 func (p *ActorCritic) Value(wk Work, obs tensor.Dict) (tensor.Tensor, error) {
 	if p.net.critic == nil {
 		return tensor.Tensor{}, fmt.Errorf("policy: value: no critic: add_value_head is false")
@@ -246,7 +247,8 @@ func (p *ActorCritic) Backward(wk Work, g Grad, ready func(lo, hi int)) error {
 	return nil
 }
 
-// HiddenLen implements Recurrent: 0 without a recurrent core, or recurrent cells among the features.
+// HiddenLen implements Recurrent. It is 0 unless there is a recurrent core, or the features have
+// recurrent cells.
 func (p *ActorCritic) HiddenLen() int {
 	switch {
 	case p.core != nil:
@@ -257,9 +259,9 @@ func (p *ActorCritic) HiddenLen() int {
 	return 0
 }
 
-// StatsLen returns the length of the sums that AddStats adds to and MergeStats takes; 0: this policy
-// does not normalise observations. It does so by running statistics (Params().Buffers obs.mean,
-// obs.var, obs.count) that change once per iteration:
+// StatsLen returns the length of the sums that AddStats adds to and MergeStats takes; 0 means that this
+// policy does not normalise observations. Normalisation uses running statistics (Params().Buffers
+// obs.mean, obs.var, obs.count) that change once per iteration:
 //
 //	sums := make([]float64, p.StatsLen())
 //	err := p.AddStats(sums, obs)             // for everything observed in this iteration
@@ -267,8 +269,8 @@ func (p *ActorCritic) HiddenLen() int {
 //	p.MergeStats(sums)                       // the same on all of them
 func (p *ActorCritic) StatsLen() int { return p.obs.statsLen() }
 
-// AddStats adds count, sum and sum of squares of each element of obs to sums; the sums are taken
-// about the current mean.
+// AddStats adds to sums the count, the sum and the sum of squares of each element of obs. Both sums are
+// of differences from the current mean.
 func (p *ActorCritic) AddStats(sums []float64, obs tensor.Dict) error {
 	if err := p.obs.add(sums, obs); err != nil {
 		return fmt.Errorf("policy: observation statistics: %w", err)
@@ -276,7 +278,7 @@ func (p *ActorCritic) AddStats(sums []float64, obs tensor.Dict) error {
 	return nil
 }
 
-// MergeStats takes sums into the running statistics.
+// MergeStats updates the running statistics with sums.
 func (p *ActorCritic) MergeStats(sums []float64) { p.obs.merge(sums) }
 
 // begin checks work and observations and returns the rows that the network gets.

@@ -25,7 +25,7 @@ func newUnitBox(s env.Space) (unitBox, error) {
 	return b, nil
 }
 
-// outOf sets action to the environment's action for unit. They may be the same slice.
+// outOf sets action to the environment's action for unit. action and unit may be the same slice.
 func (b unitBox) outOf(action, unit []float32) {
 	for i, u := range unit {
 		k := i % len(b.half)
@@ -33,7 +33,7 @@ func (b unitBox) outOf(action, unit []float32) {
 	}
 }
 
-// into sets unit to action in [-1, 1].
+// into sets unit to action, scaled so that the bounds become ±1.
 func (b unitBox) into(unit, action []float32) {
 	for i, a := range action {
 		k := i % len(b.half)

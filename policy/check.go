@@ -6,9 +6,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// What every Policy checks. The errors name no call: the caller adds that.
+// Checks that every Policy makes. Their errors do not name the call; the caller adds its name.
 
-// Check returns an error unless x names the noise of so many rows.
+// Check returns an error unless x names noise for that number of rows.
 func (x Noise) Check(rows int) error {
 	if len(x.Env) != rows || len(x.Step) != rows {
 		return fmt.Errorf("noise for %d environments and %d steps: expected %d", len(x.Env), len(x.Step), rows)
@@ -16,8 +16,8 @@ func (x Noise) Check(rows int) error {
 	return nil
 }
 
-// CheckFinite returns an error that names the first row with a log-prob or a value that is a NaN or
-// an infinity.
+// CheckFinite returns an error if a log-prob or a value is NaN or infinite. The error names the
+// first such row.
 func (a *Act) CheckFinite() error {
 	n := a.Action.Dim(0)
 	if err := finite(a.LogProb, "log-prob", n); err != nil {
@@ -26,7 +26,7 @@ func (a *Act) CheckFinite() error {
 	return finite(a.Value, "value", n)
 }
 
-// finite returns an error that names the first row of t, [n,…], with a NaN or an infinity.
+// finite returns an error if t, [n,…], has a NaN or an infinity. It names the first such row.
 func finite(t tensor.Tensor, what string, n int) error {
 	x := t.F32()
 	for i, v := range x {
@@ -38,8 +38,8 @@ func finite(t tensor.Tensor, what string, n int) error {
 	return nil
 }
 
-// Check returns an error unless g holds derivatives by an Eval: each is the zero Tensor, or has the
-// shape of the first n rows of its field in of. A derivative by actions is an error.
+// Check returns an error unless each tensor of g is the zero Tensor, or has the shape of the first
+// n rows of its field in of. A derivative by actions is an error.
 func (g Grad) Check(of Eval, n int) error {
 	if !g.Action.IsZero() {
 		return fmt.Errorf("derivative by action: this policy learns by log-probs")

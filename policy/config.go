@@ -14,17 +14,16 @@ type Config struct {
 	// ModelType names the kind of network in a Registry: mlp_policy, the default, for numbers and
 	// choices, or cnn_policy for images beside them.
 	ModelType string `yaml:"model_type"`
-	// Encoder is the network by which cnn_policy computes features of images: nature_cnn, its default,
-	// impala, a residual network, or keypoints, the positions of things. Choices (I32), such as words,
-	// modulate them and have 32 features of their own. Actor and critic share these features and the
-	// numbers; hidden_sizes follow. (+)
+	// Encoder is the network by which cnn_policy computes features of images: nature_cnn (its default),
+	// impala (a residual network) or keypoints (the positions of things). Choices (I32), such as words,
+	// modulate the features of images and have 32 features of their own. Actor and critic share all
+	// features and the numbers; the layers of hidden_sizes follow. (+)
 	Encoder string `yaml:"encoder"`
-	// ObsDim, when not 0, must be the number of elements of one observation of the environment,
-	// which otherwise decides: numbers, and an element for each option of a choice. With cnn_policy
-	// numbers alone.
+	// ObsDim, when not 0, must be the number of elements of one observation of the environment. These
+	// are the numbers and, except with cnn_policy, an element for each option of a choice.
 	ObsDim int `yaml:"obs_dim"`
-	// ActionDim, when not 0, must be that of the environment: elements of a box, choices of a
-	// discrete action, number of choices made at a time in a multi-discrete one.
+	// ActionDim, when not 0, must be that of the environment: the elements of a box, the options of a
+	// discrete action, or the number of choices made at a time in a multi-discrete one.
 	ActionDim int `yaml:"action_dim"`
 	// NumActionChunks is C, how many actions are chosen from one observation and then taken in
 	// turn. Default 1.
@@ -33,7 +32,7 @@ type Config struct {
 	// [64, 64]; [] is a linear policy. (+)
 	HiddenSizes []int `yaml:"hidden_sizes"`
 	// HiddenDim is RLinf's key in place of HiddenSizes: with mlp_policy three hidden layers of that
-	// width. It counts where hidden_sizes is not given. 0, the default, is none.
+	// width. It applies where hidden_sizes is not given. 0, the default, means none.
 	HiddenDim int `yaml:"hidden_dim,omitempty"`
 	// Activation follows each hidden layer: tanh, the default, or relu.
 	Activation string `yaml:"activation"`
@@ -43,7 +42,7 @@ type Config struct {
 	// RNNType is the recurrent layer of rnn_policy, after the hidden layers: gru (default) or lstm.
 	// (+)
 	RNNType string `yaml:"rnn_type"`
-	// RNNHiddenSize is the width of its output. Default 64. (+)
+	// RNNHiddenSize is the width of the output of the recurrent layer. Default 64. (+)
 	RNNHiddenSize int `yaml:"rnn_hidden_size"`
 	// AddValueHead adds the critic. Default true; an algorithm that uses values needs it.
 	AddValueHead bool `yaml:"add_value_head"`
@@ -51,11 +50,11 @@ type Config struct {
 	// (SAC), or as the critic of discrete actions (DQN). Such a policy has no value head. Default
 	// false.
 	AddQHead bool `yaml:"add_q_head"`
-	// NumQHeads is H, the number of estimates of such a critic. Each has a network of its own with
-	// HiddenSizes. Default 2.
+	// NumQHeads is H, the number of estimates of the critic of AddQHead. Each has a network of its own
+	// with HiddenSizes. Default 2.
 	NumQHeads int `yaml:"num_q_heads"`
-	// QHeadType is the kind of these networks, and of the actor with them: default, or crossq,
-	// whose layers normalise their inputs over a batch (CrossQ).
+	// QHeadType is the kind of the networks of the critic of AddQHead, and of its actor: default, or
+	// crossq, whose layers normalise their inputs over a batch (CrossQ).
 	QHeadType string `yaml:"q_head_type"`
 	// ExplorationNoise, with AddQHead, makes continuous actions a function of the observation (TD3).
 	// Exploration adds noise of this deviation to actions scaled to [-1, 1]. 0, the default, draws them
@@ -67,22 +66,22 @@ type Config struct {
 	EpsilonStart float64 `yaml:"epsilon_start"`
 	EpsilonEnd   float64 `yaml:"epsilon_end"`
 	EpsilonSteps int     `yaml:"epsilon_steps"`
-	// InitLogStd is where the log of the standard deviation of box actions starts, for each
-	// dimension. With UseSDE it is that of each element of the noise matrix. The deviation of an
-	// action is then √features times as large, so -2 is a fit value. With AddQHead it is that of an
-	// action before tanh, in (-5, 2). Default -0.5. (+)
+	// InitLogStd is the first value of the log of the standard deviation of box actions, for each
+	// dimension. With UseSDE it is that of each element of the noise matrix. The deviation of an action
+	// is then √features times as large, so -2 is a good value. With AddQHead it is that of an action
+	// before tanh, in (-5, 2). Default -0.5. (+)
 	InitLogStd float64 `yaml:"init_log_std"`
 	// LearnStd lets training change the deviation of box actions. Default true. false keeps it
-	// constant, for imitation before reinforcement learning: the likelihood of demonstrations would
-	// take it towards 0. (+)
+	// constant, which suits imitation before reinforcement learning. Otherwise the likelihood of
+	// demonstrations would take the deviation towards 0. (+)
 	LearnStd bool `yaml:"learn_std"`
 	// IndependentStd makes the deviation of box actions the same for all observations, as parameters of
-	// its own. Default true; false makes it outputs of the network, in (e^-5, e^2), where InitLogStd is
-	// that of the first policy.
+	// its own. Default true; false makes it outputs of the network, in (e^-5, e^2). InitLogStd is then
+	// the log of the deviation of the first policy.
 	IndependentStd bool `yaml:"independent_std"`
 	// ActionBound brings box actions within the bounds of the environment: clip, the default, clips
 	// them; tanh squashes all numbers smoothly into the bounds, which must be finite. Log-probs,
-	// entropy and the stored action are of the action before that. (+)
+	// entropy and the stored action are of the action before it is bounded. (+)
 	ActionBound string `yaml:"action_bound"`
 	// UseSDE makes the exploration of box actions state dependent (gSDE, Raffin et al. 2021,
 	// arXiv:2005.05719). Default false. (+)
@@ -99,25 +98,25 @@ type Config struct {
 	// ObsClip bounds a normalised observation to ±ObsClip. Default 10, must be > 0; without
 	// normalisation nothing is clipped. (+)
 	ObsClip float64 `yaml:"obs_clip"`
-	// LogProbType is algorithm.logprob_type: over what the log-probs of a chunk of C actions with A
-	// dimensions are summed. chunk_level: all, L = 1; action_level, the default: each action, L =
-	// C; token_level: nothing, L = C·A.
+	// LogProbType is algorithm.logprob_type: what one log-prob covers in a chunk of C actions with A
+	// dimensions. chunk_level covers the chunk, so L = 1; action_level, the default, covers one action,
+	// so L = C; token_level covers one dimension, so L = C·A.
 	LogProbType string `yaml:"-"`
-	// ActionValues gives each action of a chunk a value of its own, V = C, estimated before the first.
-	// The zero value is V = 1. It follows from algorithm.reward_type.
+	// ActionValues gives each action of a chunk a value of its own, V = C, all estimated before the
+	// first action. The zero value means V = 1. It follows from algorithm.reward_type.
 	ActionValues bool `yaml:"-"`
-	// Temperature divides the logits of actions that are tokens, where actions are drawn for training
-	// and where they are evaluated. It is rollout.sampling_params.temperature_train. Default 1.
+	// Temperature divides the logits of actions that are tokens, both when actions are drawn for
+	// training and in Evaluate. It is rollout.sampling_params.temperature_train. Default 1.
 	Temperature float64 `yaml:"-"`
-	// EvalTemperature is that of Mode Deterministic: 0, the default, takes the likeliest token, and
-	// any other draws. It is rollout.sampling_params.temperature_eval.
+	// EvalTemperature is the temperature of Mode Deterministic: 0, the default, takes the likeliest
+	// token, and any other draws a token. It is rollout.sampling_params.temperature_eval.
 	EvalTemperature float64 `yaml:"-"`
 	// BLAS computes the layers' products by OpenBLAS where the build has it (tag blas), for
 	// runner.deterministic: false. Results then depend on how rows are batched; it is faster on
 	// processors for which package kernel has no vector code.
 	BLAS bool `yaml:"-"`
 
-	// Own are the keys that a policy of a user's own has here.
+	// Own holds the keys here of a policy of a user's own.
 	Own params.Own `yaml:",inline"`
 }
 
@@ -147,8 +146,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// Check calls want once for each rule on the values alone, with whether it holds; what depends on
-// the environment New checks.
+// Check calls want once for each rule that concerns the values alone, and passes whether the rule
+// holds. New checks the rules that depend on the environment.
 func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ObsDim >= 0, "obs_dim", c.ObsDim, "0 (the environment's) or its number of elements")
 	want(c.ActionDim >= 0, "action_dim", c.ActionDim, "0 (the environment's) or its size")
@@ -218,7 +217,8 @@ func (c *Config) activation() (nn.Activation, bool) {
 	return 0, false
 }
 
-// Summed returns over how many of the C·A dimensions of a choice one log-prob is summed.
+// Summed returns how many of the C·A dimensions of a choice each log-prob sums over; false for an
+// unknown LogProbType.
 func (c *Config) Summed(actionDim int) (int, bool) {
 	switch c.LogProbType {
 	case "chunk_level":
@@ -231,7 +231,7 @@ func (c *Config) Summed(actionDim int) (int, bool) {
 	return 0, false
 }
 
-// Values returns V, the values of a row.
+// Values returns V, the number of values of a row.
 func (c *Config) Values() int {
 	if c.ActionValues {
 		return c.NumActionChunks
@@ -239,7 +239,7 @@ func (c *Config) Values() int {
 	return 1
 }
 
-// Valid returns the first rule that c breaks.
+// Valid returns an error for the first rule that c breaks.
 func (c *Config) Valid() error {
 	var err error
 	c.Check(func(ok bool, key string, value any, want string) {

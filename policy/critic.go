@@ -10,7 +10,7 @@ import (
 
 // A Critic estimates what an action in a box is worth, by H = Config.NumQHeads networks. The least of
 // several estimates, or the mean of some, overestimates less than one (Fujimoto et al. 2018,
-// arXiv:1802.09477). Parameters and works are shared as a Policy's are.
+// arXiv:1802.09477). Users share the parameters, each with a work of its own.
 type Critic struct {
 	obs    *observations
 	action env.Space
@@ -19,7 +19,8 @@ type Critic struct {
 	net    *ensemble[float32]
 }
 
-// newCritic makes a critic of actions of dims numbers; 0: of observations alone.
+// newCritic makes a critic of actions that have dims numbers. With dims 0 it is a critic of
+// observations alone.
 func newCritic(cfg Config, spec env.Spec, dims int, box unitBox, seed uint64, alloc tensor.Allocator) (*Critic, error) {
 	params := newParams(cfg)
 	obs, err := newObservations(spec, cfg, nil, params)
@@ -60,8 +61,8 @@ func (c *Critic) NewWork(maxRows int) *CriticWork {
 	}
 }
 
-// Q returns the values, F32 [H,N], of actions [N,C,A] at the N rows of obs; a critic of observations
-// alone does not read action. They are valid until w's next call.
+// Q returns the values, F32 [H,N], of actions [N,C,A] at the N rows of obs. A critic of observations
+// alone does not read action. The values are valid until w's next call.
 func (c *Critic) Q(w *CriticWork, obs tensor.Dict, action tensor.Tensor) (tensor.Tensor, error) {
 	n, err := c.fill(w, 0, obs, action)
 	if err != nil {
@@ -72,8 +73,8 @@ func (c *Critic) Q(w *CriticWork, obs tensor.Dict, action tensor.Tensor) (tensor
 }
 
 // JointQ returns the values, F32 [H,2N], of actions at the N rows of obs, followed by those of
-// nextAction at the N rows of next. All are one batch: a critic of Config.QHeadType crossq normalises
-// by its statistics. They are valid until w's next call.
+// nextAction at the N rows of next. All rows are one batch, by whose statistics a critic of
+// Config.QHeadType crossq normalises. The values are valid until w's next call.
 func (c *Critic) JointQ(w *CriticWork, obs tensor.Dict, action tensor.Tensor, next tensor.Dict,
 	nextAction tensor.Tensor) (tensor.Tensor, error) {
 	n, err := c.fill(w, 0, obs, action)
@@ -109,18 +110,19 @@ func (c *Critic) fill(w *CriticWork, first int, obs tensor.Dict, action tensor.T
 	return n, nil
 }
 
-// StatsLen returns the length of the sums that AddStats adds to; 0: this critic does not normalise.
-// Its running statistics, buffers of the parameters, move once per update:
+// StatsLen returns the length of the sums that AddStats adds to; 0 means that this critic does not
+// normalise. The running statistics are buffers of the parameters, and move once per update:
 //
 //	c.AddStats(sums, w)         // of the calls of JointQ on w since the last time
 //	err = reducer.Sum(sums)     // over the replicas
 //	c.MergeStats(sums)          // the same on all of them
 func (c *Critic) StatsLen() int { return c.net.statsLen() }
 
-// AddStats adds how many batches w has seen, and the sums of their means and variances.
+// AddStats adds to sums the number of batches that w has seen, and the sums of their means and
+// variances.
 func (c *Critic) AddStats(sums []float64, w *CriticWork) { c.net.addStats(sums, w.net) }
 
-// MergeStats takes sums into the running statistics.
+// MergeStats updates the running statistics with sums.
 func (c *Critic) MergeStats(sums []float64) { c.net.mergeStats(sums) }
 
 // Backward adds to Params().Grad the gradient of a loss, given its derivatives by the values that
@@ -129,8 +131,8 @@ func (c *Critic) Backward(w *CriticWork, dQ tensor.Tensor, ready func(lo, hi int
 	c.net.backward(w.net, dQ.F32(), ready)
 }
 
-// ActionGrad sets dAction, of the actions' shape, to the derivative of a loss by the actions that
-// the last Q on w valued, given those by the values. It leaves Params().Grad as it is.
+// ActionGrad sets dAction to the derivative of a loss by the actions that the last Q on w valued,
+// given dQ, the derivative by the values. dAction has the actions' shape. Params().Grad is unchanged.
 func (c *Critic) ActionGrad(w *CriticWork, dAction, dQ tensor.Tensor) {
 	dst := w.dUnit[:w.net.n*c.dims]
 	clear(dst)

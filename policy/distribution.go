@@ -5,9 +5,9 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// A distribution of actions: what the outputs of the actor's head mean. It describes one choice as
-// D dimensions that are independent given the observation, so log-probs and entropies of a choice
-// are sums over them.
+// A distribution says how the outputs of the actor's head describe a distribution of actions. One
+// choice has D dimensions that are independent given the observation, so log-probs and entropies of
+// a choice are sums over the dimensions.
 type distribution[T nn.Float] interface {
 	// Outputs is the width of the actor's head.
 	Outputs() int
@@ -17,16 +17,16 @@ type distribution[T nn.Float] interface {
 	NewWork(maxRows int) distributionWork[T]
 }
 
-// A distributionWork is the state of one user of a distribution. All slices are for n rows, those
-// over dimensions [n,D].
+// A distributionWork is the state of one user of a distribution. All slices are for n rows; slices
+// over dimensions are [n,D].
 type distributionWork[T nn.Float] interface {
 	// Choose sets a to actions drawn from the distribution, or to its mode, and logProb to their
-	// log-probs, with the bits that Evaluate gives them.
+	// log-probs. These have the same bits as those of Evaluate.
 	Choose(a actions[T], logProb []T, in inputs[T], mode Mode, noise Noise)
 	// Evaluate sets logProb and entropy for the given actions, and keeps what Backward needs.
 	Evaluate(logProb, entropy []T, a actions[T], in inputs[T])
-	// Backward sets dOut to the derivative by in.out and adds to the gradients of the
-	// distribution's own parameters, given those by what Evaluate, the call before, returned.
+	// Backward follows Evaluate and gets the derivatives by its results. It sets dOut to the
+	// derivative by in.out, and adds to the gradients of the distribution's own parameters.
 	Backward(dOut, dLogProb, dEntropy []T, a actions[T], in inputs[T])
 	// BackwardFeatures, called after Backward, adds to dFeatures, [n,F], the derivative by
 	// in.features that does not pass through in.out.
@@ -38,8 +38,8 @@ type inputs[T nn.Float] struct {
 	n        int
 	out      []T // the outputs of the actor's head
 	features []T // the inputs of the actor's head
-	// [n,m], 1 where an option is allowed, the same for all actions of a chunk; nil: everywhere.
-	// For choices
+	// For choices: [n,m], 1 where an option is allowed, the same for all actions of a chunk; nil
+	// allows every option
 	mask []uint8
 }
 
@@ -52,14 +52,14 @@ type actions[T nn.Float] struct {
 
 const halfLog2Pi = 0.918938533204672741780329736406 // ½ log 2π
 
-// normalLogProb is the log density at deviation u, in standard deviations, of a normal distribution
-// whose log standard deviation is logStd.
+// normalLogProb returns the log density of a normal distribution whose log standard deviation is
+// logStd. u is the deviation from the mean, in standard deviations.
 func normalLogProb[T nn.Float](u, logStd T) T { return -0.5*u*u - logStd - halfLog2Pi }
 
-// normalEntropy is the entropy of a normal distribution.
+// normalEntropy returns the entropy of a normal distribution of log standard deviation logStd.
 func normalEntropy[T nn.Float](logStd T) T { return 0.5 + halfLog2Pi + logStd }
 
-// normals sets ε to the normal numbers that the noise of a row names.
+// normals sets eps to the standard normal numbers that noise names for a row.
 func normals[T nn.Float](eps []T, noise Noise, row int) {
 	s := philox.New(noise.Seed, philox.Action, noise.Env[row], noise.Step[row])
 	for k := 0; k < len(eps); k += 2 {
@@ -71,7 +71,8 @@ func normals[T nn.Float](eps []T, noise Noise, row int) {
 	}
 }
 
-// addNoise adds σε to the rows of x, [n,D], with ε as normals sets it and σ [D] or [n,D].
+// addNoise adds σε to the rows of x, [n,D]. ε are the numbers that normals sets for the row. std is
+// σ, [D] or [n,D].
 func addNoise[T nn.Float](x, std []T, dims int, noise Noise) {
 	for at := 0; at < len(x); at += dims {
 		row, x, std := at/dims, x[at:at+dims], std[at%len(std):]

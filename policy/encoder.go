@@ -29,7 +29,8 @@ type obsShape struct {
 	sources []nn.Source
 }
 
-// An imageShape is one observation of U8: so many frames, whose channels are stacked.
+// An imageShape describes one observation of U8 images: the frames of a row, whose channels are
+// stacked.
 type imageShape struct {
 	name   string
 	frames int
@@ -39,7 +40,7 @@ type imageShape struct {
 // encoded reports whether the network computes features of the observations.
 func (s obsShape) encoded() bool { return s.own != nil || len(s.images)+len(s.words.Low) > 0 }
 
-// imageOf reads the shape of an image, for the encoder of that name.
+// imageOf returns the shape of the image in f, for the encoder of that name.
 func imageOf(f env.Field, encoder string) (imageShape, error) {
 	frames, dims := 1, f.Shape
 	if len(dims) == 4 {
@@ -110,8 +111,8 @@ type featuresWork[T nn.Float] interface {
 	// OutGrad returns where Backward expects the derivative by the features, and memory for another
 	// part of it.
 	OutGrad(rows int) (dy, more []T)
-	// Backward adds the gradients of the last Forward, which had x, given OutGrad. Ranges become ready
-	// from the end to the beginning.
+	// Backward adds the gradients of the last Forward, whose input was x, given the derivative in
+	// OutGrad. Ranges become ready from the end to the beginning.
 	Backward(x batch[T], ready func(lo, hi int))
 }
 

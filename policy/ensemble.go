@@ -14,8 +14,8 @@ type ensemble[T nn.Float] struct {
 	in     int
 }
 
-// newEnsemble declares the parameters in params, a group critic, for rows of in elements. They have
-// no memory yet.
+// newEnsemble declares the parameters, a group critic in params, for rows of in elements. The
+// parameters have no memory yet.
 func newEnsemble[T nn.Float](cfg Config, params *nn.Params[T], in int) *ensemble[T] {
 	e := &ensemble[T]{params: params, in: in}
 	params.Group("critic")
@@ -26,8 +26,8 @@ func newEnsemble[T nn.Float](cfg Config, params *nn.Params[T], in int) *ensemble
 	return e
 }
 
-// newTrunk declares the hidden layers of a critic of actions, or of the actor that comes with it:
-// with norms if Config.QHeadType is crossq.
+// newTrunk declares the hidden layers of a critic of actions, or of the actor that comes with it.
+// They have norms if Config.QHeadType is crossq.
 func newTrunk[T nn.Float](cfg Config, params *nn.Params[T], name string, in int) *nn.MLP[T] {
 	f, _ := cfg.activation()
 	if cfg.QHeadType == QHeadCrossQ {
@@ -59,8 +59,8 @@ func (e *ensemble[T]) newWork(maxRows int) *ensembleWork[T] {
 	return w
 }
 
-// forward returns the values [H,n] of rows x, which must not change before backward; with batch,
-// norms go by the statistics of these rows.
+// forward returns the values [H,n] of the rows x, which must not change before backward. If batch
+// is set, norms use the statistics of these rows.
 func (e *ensemble[T]) forward(w *ensembleWork[T], x []T, n int, batch bool) []T {
 	w.x, w.n = x, n
 	for h, head := range e.heads {
@@ -73,8 +73,8 @@ func (e *ensemble[T]) forward(w *ensembleWork[T], x []T, n int, batch bool) []T 
 	return w.q[:len(e.heads)*n]
 }
 
-// backward adds the gradients of a loss, given its derivatives by the values, [H,n]. Ranges become
-// ready from the end to the beginning.
+// backward adds the gradients of a loss, given dq, [H,n], the derivatives of the loss by the
+// values. Ranges become ready from the end to the beginning.
 func (e *ensemble[T]) backward(w *ensembleWork[T], dq []T, ready func(lo, hi int)) {
 	for h := len(e.heads) - 1; h >= 0; h-- {
 		copy(e.heads[h].OutGrad(w.heads[h], w.n), dq[h*w.n:(h+1)*w.n])
@@ -82,8 +82,8 @@ func (e *ensemble[T]) backward(w *ensembleWork[T], dq []T, ready func(lo, hi int
 	}
 }
 
-// inputGrad adds to dst, [n,in-first], the derivative by the columns of x from first on, and leaves
-// the gradients of the parameters as they are.
+// inputGrad adds to dst, [n,in-first], the derivative by the columns of x from first on. The
+// gradients of the parameters stay as they are.
 func (e *ensemble[T]) inputGrad(w *ensembleWork[T], dst, dq []T, first int) {
 	dx := w.dx[:w.n*(e.in-first)]
 	for h, head := range e.heads {
@@ -95,7 +95,8 @@ func (e *ensemble[T]) inputGrad(w *ensembleWork[T], dst, dq []T, first int) {
 	}
 }
 
-// statsLen, addStats and mergeStats are those of all heads' norms, one after the other.
+// statsLen, addStats and mergeStats handle the statistics of all heads' norms, one head after the
+// other.
 func (e *ensemble[T]) statsLen() int { return len(e.heads) * e.heads[0].StatsLen() }
 
 func (e *ensemble[T]) addStats(sums []float64, w *ensembleWork[T]) {

@@ -6,10 +6,10 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// gaussian is the distribution of D independent normal dimensions: the head's outputs are the means,
-// the log standard deviations are parameters of their own, the same for every observation (Schulman et
-// al. 2015, arXiv:1502.05477, appendix D). It is not squashed. The stored action is the drawn one, even
-// if the environment gets a clipped one (Act.Feed).
+// gaussian is the distribution of D independent normal dimensions. The head's outputs are the means.
+// The log standard deviations are parameters of their own, the same for every observation (Schulman et
+// al. 2015, arXiv:1502.05477, appendix D). Actions are not squashed. The stored action is the drawn
+// one, even if the environment gets a clipped one (Act.Feed).
 type gaussian[T nn.Float] struct {
 	p       *nn.Params[T]
 	logStd  int // field of p, [D]

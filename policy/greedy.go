@@ -25,7 +25,8 @@ type Greedy struct {
 
 var _ Policy = (*Greedy)(nil)
 
-// newGreedy is NewMLP, NewCNN and NewWithEncoder for Config.AddQHead and discrete actions.
+// newGreedy makes what NewMLP, NewCNN and NewWithEncoder return for Config.AddQHead and discrete
+// actions.
 func newGreedy(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	shape, err := shapeOf(spec.Action, cfg)
 	if err == nil && shape.dims != 1 {
@@ -68,8 +69,8 @@ func (p *Greedy) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.spec
 // Params returns the parameters, one group: critic.
 func (p *Greedy) Params() *nn.Params[float32] { return p.params }
 
-// NewTarget returns a target network: a policy like p with parameters of its own, which are p's at
-// first.
+// NewTarget returns a target network: a policy like p with parameters of its own, which start as
+// copies of p's.
 func (p *Greedy) NewTarget(alloc tensor.Allocator) (*Greedy, error) {
 	t, err := newGreedy(p.cfg, p.spec, p.obs.own, 0, alloc)
 	if err != nil {
@@ -108,8 +109,8 @@ func (p *Greedy) NewWork(maxRows int) Work {
 	return w
 }
 
-// Values returns the value of each action, F32 [N,A], -Inf if it is not allowed. It is valid until w's
-// next call.
+// Values returns the value of each action, F32 [N,A]; an action that is not allowed has -Inf. The
+// result is valid until wk's next call.
 func (p *Greedy) Values(wk Work, obs tensor.Dict) (tensor.Tensor, error) {
 	w, q, err := p.estimate(wk, obs)
 	if err != nil {
@@ -119,7 +120,7 @@ func (p *Greedy) Values(wk Work, obs tensor.Dict) (tensor.Tensor, error) {
 	return q, nil
 }
 
-// estimate returns the values of all actions, allowed or not, and wk.
+// estimate returns wk as a greedyWork, and the values of all actions, allowed or not.
 func (p *Greedy) estimate(wk Work, obs tensor.Dict) (*greedyWork, tensor.Tensor, error) {
 	w, ok := wk.(*greedyWork)
 	if !ok || w.owner != p {
@@ -139,8 +140,8 @@ func (p *Greedy) estimate(wk Work, obs tensor.Dict) (*greedyWork, tensor.Tensor,
 	return w, q, nil
 }
 
-// BackwardValues adds the gradient of a loss, given its derivatives by the result of Values, the last
-// call on wk. ready is as in Backward.
+// BackwardValues adds the gradient of a loss, given its derivatives by the result of Values, which
+// must be the last call on wk. ready is as in Backward.
 func (p *Greedy) BackwardValues(wk Work, dValues tensor.Tensor, ready func(lo, hi int)) error {
 	w, ok := wk.(*greedyWork)
 	if !ok || w.owner != p || w.n == 0 || dValues.Len() != w.n*p.net.Out {
@@ -160,7 +161,7 @@ func (p *Greedy) BackwardValues(wk Work, dValues tensor.Tensor, ready func(lo, h
 	return nil
 }
 
-// Forward implements Policy. LogProb is that of the choice, given ε.
+// Forward implements Policy. LogProb is the log-probability of the choice at the current ε.
 func (p *Greedy) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (Act, error) {
 	w, q, err := p.estimate(wk, obs)
 	if err != nil {
@@ -214,17 +215,17 @@ func (p *Greedy) epsilon(step uint64) float64 {
 	return p.cfg.EpsilonStart + (p.cfg.EpsilonEnd-p.cfg.EpsilonStart)*done
 }
 
-// Evaluate is an error: a Greedy learns by values.
+// Evaluate returns an error, because a Greedy learns by values.
 func (p *Greedy) Evaluate(Work, tensor.Dict, tensor.Tensor) (Eval, error) {
 	return Eval{}, fmt.Errorf("policy: evaluate: a policy with add_q_head gives no probabilities of earlier actions")
 }
 
-// Value is an error: a Greedy values actions.
+// Value returns an error, because a Greedy values actions.
 func (p *Greedy) Value(Work, tensor.Dict) (tensor.Tensor, error) {
 	return tensor.Tensor{}, fmt.Errorf("policy: value: no critic of states: add_value_head is false")
 }
 
-// Backward is an error; see BackwardValues.
+// Backward returns an error; see BackwardValues.
 func (p *Greedy) Backward(Work, Grad, func(lo, hi int)) error {
 	return fmt.Errorf("policy: backward: a policy with add_q_head and discrete actions learns by values")
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// readMask takes the mask of n rows, and checks that each allows an option of every choice.
+// readMask reads the mask of n rows into w. It returns an error unless each row allows an option of
+// every choice.
 func (o *observations) readMask(w *obsWork, obs tensor.Dict, n int) error {
 	if !o.masked {
 		return nil
@@ -47,8 +48,8 @@ func (o *observations) allows(w *obsWork, a tensor.Tensor) error {
 	return nil
 }
 
-// forbid sets the elements of x, [n,C,m], that mask, [n,m], does not allow to -Inf; nil allows
-// everything.
+// forbid sets to -Inf the elements of x, [n,C,m], that mask, [n,m], does not allow. m is the number of
+// all options of an action. A nil mask allows everything.
 func forbid[T nn.Float](x []T, mask []uint8, n int) {
 	if len(mask) == 0 {
 		return

@@ -13,8 +13,8 @@ import (
 //	x → encoder → shared → actor trunk → actor head → distribution
 //	                     → critic → value
 //
-// With Config.ShareTrunk all hidden layers are shared. Otherwise actor trunk and critic have them, and
-// shared is empty: it passes its input on.
+// With Config.ShareTrunk all hidden layers are shared. Otherwise actor trunk and critic have hidden
+// layers each, and shared is empty and passes its input on.
 type network[T nn.Float] struct {
 	params *nn.Params[T]
 
@@ -30,8 +30,8 @@ type network[T nn.Float] struct {
 	summed int // dimensions in one log-prob: L = D/summed
 }
 
-// newNetwork declares the parameters in params, in the order of the forward pass, for rows of obs. They
-// get memory by Params.Alloc.
+// newNetwork declares the parameters in params, in the order of the forward pass, for rows of obs.
+// Params.Alloc gives them memory.
 func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], obs obsShape) (*network[T], error) {
 	f, _ := cfg.activation()
 	var shared, own []int
@@ -188,7 +188,7 @@ func (n *network[T]) runCritic(w *networkWork[T]) {
 }
 
 // backward adds the gradients of a loss, given its derivatives by the results of the last evaluate; nil
-// is zero. Ranges become ready from the end to the beginning, without a gap.
+// means zeros. Ranges become ready from the end to the beginning, without a gap.
 func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T, ready func(lo, hi int)) {
 	rows := w.x.Rows
 	dh := n.shared.OutGrad(w.shared, rows) // nil without a shared trunk
@@ -235,8 +235,8 @@ func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T,
 	w.encoder.Backward(w.x, ready)
 }
 
-// sumDims sets dst, [n,L], to the sums of src, [n,D], over the dimensions of each log-prob. With one
-// dimension in each, dst is src.
+// sumDims sets dst, [n,L], to the sums of src, [n,D], over the dimensions of each log-prob. If each
+// log-prob has one dimension, it does nothing, because dst is src.
 func (n *network[T]) sumDims(dst, src []T, rows int) {
 	if n.summed == 1 {
 		return
@@ -250,8 +250,8 @@ func (n *network[T]) sumDims(dst, src []T, rows int) {
 	}
 }
 
-// spread returns the derivatives by the dimensions, [n,D], given those by their sums, src, [n,L]; nil is
-// zeros.
+// spread returns the derivatives by the dimensions, [n,D], given src, [n,L], the derivatives by their
+// sums; it returns zeros if src is nil.
 func (n *network[T]) spread(dst, src, zeros []T, rows int) []T {
 	switch {
 	case src == nil:

@@ -12,9 +12,9 @@ import (
 
 // observations turns named observations into rows of numbers: the numbers of boxes, in the order of the
 // environment's spec, then one-hot codes of the choices, also in order. Bytes are scaled from their
-// bounds to [0, 1]. Numbers, but not choices, are normalised by running statistics. These are part of
-// the parameters, and constant while a policy acts and learns. A policy with an encoder gets images and
-// choices unchanged. An action mask affects only the choice of actions.
+// bounds to [0, 1]. Numbers, but not choices, are normalised by running statistics. The statistics are
+// part of the parameters, and constant while a policy acts and learns. A policy with an encoder gets
+// images and choices unchanged. An action mask affects only the choice of actions.
 type observations struct {
 	fields  []env.Field // all
 	action  env.Space
@@ -116,8 +116,8 @@ func newObservations(spec env.Spec, cfg Config, own *nn.Layer, params *nn.Params
 	return o, nil
 }
 
-// isImage tells bytes of an image from bytes that are numbers, by their dimensions. Numbers have one,
-// or without an encoder up to two, since frames may be stacked.
+// isImage reports whether the bytes of f are an image, by the number of dimensions. Bytes that are
+// numbers have one dimension, or up to two without an encoder, because frames may be stacked.
 func isImage(f env.Field, cfg Config) bool {
 	return len(f.Shape) > 2 || len(f.Shape) == 2 && cfg.Encoder != ""
 }
@@ -146,7 +146,7 @@ func numericOf(f env.Field) (numeric, error) {
 	return v, nil
 }
 
-// number returns the number of byte b as element k.
+// number returns the number that byte b stands for as element k.
 func (v *numeric) number(b uint8, k int) float32 { return (float32(b) - v.low[k]) * v.share[k] }
 
 // shape describes the observations for a network.
@@ -187,7 +187,7 @@ type obsWork struct {
 	mask   []uint8 // a view as well, [n,ΣNvec]; nil: everything is allowed
 }
 
-// batch returns the n rows of the last read, with x for their numbers.
+// batch returns the n rows of the last read, with x as their numbers.
 func (w *obsWork) batch(x []float32, n int) batch[float32] {
 	return batch[float32]{nn.Batch[float32]{Rows: n, Numbers: x, Images: w.images, Choices: w.words}, w.mask}
 }
@@ -206,8 +206,8 @@ func (o *observations) newWork(maxRows int) *obsWork {
 	return w
 }
 
-// read returns the rows of obs, [n,width], and n. It sets images, words and mask in w. The rows are the
-// memory of obs itself if nothing changes.
+// read returns the rows of obs, [n,width], and n. It sets images, words and mask in w. If no number
+// changes, the rows are the memory of obs itself.
 func (o *observations) read(w *obsWork, obs tensor.Dict, maxRows int) ([]float32, int, error) {
 	n, err := Rows(o.fields, obs, maxRows)
 	if err != nil {
@@ -238,7 +238,7 @@ func (o *observations) read(w *obsWork, obs tensor.Dict, maxRows int) ([]float32
 	return w.wide[:n*o.width], n, nil
 }
 
-// alone reports whether the numbers of a row are one observation of F32.
+// alone reports whether the numbers of a row are a single observation of F32.
 func (o *observations) alone() bool { return len(o.vectors) == 1 && o.vectors[0].low == nil }
 
 // readNumbers returns the numbers of n rows of obs, [n,numbers].
@@ -267,7 +267,8 @@ func (o *observations) readNumbers(w *obsWork, obs tensor.Dict, n int) []float32
 	return rows
 }
 
-// read sets the first columns of n rows of dst, which are step elements apart, to the numbers of t.
+// read sets the first columns of n rows of dst to the numbers of t. Rows of dst are step elements
+// apart.
 func (v *numeric) read(dst []float32, step int, t tensor.Tensor, n int) {
 	width := v.Dim()
 	if v.low == nil {
@@ -279,7 +280,7 @@ func (v *numeric) read(dst []float32, step int, t tensor.Tensor, n int) {
 	}
 }
 
-// readWords lays the words of obs side by side.
+// readWords lays the words of obs side by side in w.
 func (o *observations) readWords(w *obsWork, obs tensor.Dict) error {
 	places, at := len(o.choices.Low), 0
 	for _, f := range o.words {
@@ -297,7 +298,8 @@ func (o *observations) readWords(w *obsWork, obs tensor.Dict) error {
 	return nil
 }
 
-// Rows returns the number of rows of obs, which must have these fields and at most maxRows rows.
+// Rows returns the number of rows of obs, and an error unless obs has these fields and at most maxRows
+// rows.
 func Rows(fields []env.Field, obs tensor.Dict, maxRows int) (int, error) {
 	n := -1
 	for _, f := range fields {

@@ -51,17 +51,18 @@ type Noise struct {
 // Act is the result of Forward. L is set by Config.LogProbType: 1, C or C·A.
 type Act struct {
 	Action tensor.Tensor // [N,C,A], F32 or I32 as the action space says; C is the number of actions in a chunk
-	// the actions within the bounds of the space; zero Tensor: Action, clipped
+	// the actions that the environment gets; zero Tensor: Action, clipped to the bounds of the space
 	Bounded tensor.Tensor
 	LogProb tensor.Tensor // F32 [N,L]
 	Value   tensor.Tensor // F32 [N,V]; zero Tensor without a critic
 	// F32 [N,M]: the hidden state for the rows' next observations; zero Tensor: none (Recurrent)
 	Hidden tensor.Tensor
-	// F32 [N,K]: the chain behind the action, which LogProb is of; zero Tensor: none (Denoiser)
+	// F32 [N,K]: the chain of steps that made the action, with the log-prob LogProb; zero Tensor: none
+	// (Denoiser)
 	Latent tensor.Tensor
 }
 
-// Feed sets dst, [N,C,A], to the actions for an environment with the space s.
+// Feed sets dst, [N,C,A], to the actions that an environment with the space s gets.
 func (a Act) Feed(s env.Space, dst tensor.Tensor) {
 	if !a.Bounded.IsZero() {
 		dst.CopyFrom(a.Bounded)
@@ -79,24 +80,25 @@ type Eval struct {
 	Hidden tensor.Tensor
 }
 
-// Grad holds the derivatives of the loss by the fields of an Eval, of the same shapes; a zero Tensor is
-// no dependence. Policies whose actions are differentiable functions of their parameters (SoftActor)
-// take derivatives by the Action and LogProb of an Act instead, after Forward.
+// Grad holds the derivatives of the loss by the fields of an Eval, of the same shapes; a zero Tensor
+// means that the loss does not depend on the field. Policies whose actions are differentiable functions
+// of their parameters (SoftActor) take derivatives by the Action and LogProb of an Act instead, after
+// Forward.
 type Grad struct{ LogProb, Entropy, Value, Action tensor.Tensor }
 
-// A Denoiser is a Policy that makes an action by a chain of denoising steps. Its log-probs are those of
-// the steps, so Act.Latent has the chain. It is recorded beside the action, and Evaluate takes it as the
-// observation Latent. Without it Evaluate returns how well the policy denoises the actions, for
+// A Denoiser is a Policy that makes an action by a chain of denoising steps. Log-probs are of the steps,
+// so the chain, Act.Latent, is recorded beside the action. Evaluate takes the chain as the observation
+// Latent. Without that observation Evaluate returns how well the policy denoises the actions, for
 // imitation.
 type Denoiser interface {
-	// LatentLen returns K; 0: there is no chain.
+	// LatentLen returns K; 0 means that there is no chain.
 	LatentLen() int
 }
 
 // Latent is the observation in which Evaluate takes Act.Latent.
 const Latent = "latent"
 
-// LatentLen returns the length of p's chains; 0 without.
+// LatentLen returns the length of p's chains, or 0 if p makes none.
 func LatentLen(p Policy) int {
 	if d, ok := p.(Denoiser); ok {
 		return d.LatentLen()
@@ -104,17 +106,17 @@ func LatentLen(p Policy) int {
 	return 0
 }
 
-// A Fitter is a Policy that normalises by statistics of demonstrations. Fit computes them before
-// training, of observations [M,…] and actions [M,C,A], and leaves them in the buffers of its
+// A Fitter is a Policy that normalises by statistics of demonstrations. Fit computes the statistics
+// before training, from observations [M,…] and actions [M,C,A], and stores them in the buffers of the
 // parameters.
 type Fitter interface {
 	Fit(obs tensor.Dict, action tensor.Tensor) error
 }
 
 // A Foreseer is a Policy with an auxiliary prediction: while it learns from demonstrations, it predicts
-// how each goes on. Foresees names the observations of numbers that it predicts; none: it predicts
-// nothing. Evaluate takes their later values, side by side, as the observation Goal. It then appends
-// the log-prob of the prediction to those of actions: Eval.LogProb is [N,L+1].
+// how each demonstration goes on. Foresees names the observations of numbers that it predicts, or none.
+// Evaluate takes their later values, side by side, as the observation Goal. Evaluate then appends the
+// log-prob of the prediction to those of actions: Eval.LogProb is [N,L+1].
 type Foreseer interface {
 	Foresees() []string
 }
@@ -127,8 +129,8 @@ const (
 	GoalSteps = 10
 )
 
-// An Augmenter is a Policy that sees random parts of images while it learns from demonstrations.
-// The noise names the parts of each row in the next Evaluate on w.
+// An Augmenter is a Policy that sees random parts of images while it learns from demonstrations. Augment
+// sets the noise that names the part of each row in the next Evaluate on w.
 type Augmenter interface {
 	Augment(w Work, noise Noise)
 }

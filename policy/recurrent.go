@@ -14,7 +14,7 @@ import (
 // passes it with the observations under two names:
 //
 //	HiddenState   F32 [N,M]: zeros where an episode begins, else Act.Hidden of the row's last Forward
-//	Begins        U8 [T·N], for T > 1: not 0 where an episode begins, whatever the hidden state; without it none does
+//	Begins        U8 [T·N], for T > 1: not 0 where an episode begins, whatever the hidden state; no Begins: nowhere
 //
 // Observations have T·N rows then: row t·N + n is step t of sequence n, whose hidden state at step 0
 // is row n of HiddenState. To act, T is 1. To learn, Evaluate takes sequences, and Backward goes
@@ -22,7 +22,8 @@ import (
 // an episode's final observation uses the hidden state after its last step.
 type Recurrent interface {
 	Policy
-	// HiddenLen returns M; 0: it has no hidden state, and takes neither HiddenState nor Begins.
+	// HiddenLen returns M; 0 means that the policy has no hidden state, and takes neither HiddenState
+	// nor Begins.
 	HiddenLen() int
 }
 
@@ -91,15 +92,15 @@ func (c *core[T]) newWork(maxRows int) *coreWork[T] {
 	return &coreWork[T]{trunk: c.trunk.NewWork(maxRows), layer: c.layer.NewWork(maxRows)}
 }
 
-// forward returns the inputs of the heads for rows of x, n sequences, and sets next to the hidden state
-// after them; see nn.Recurrent.
+// forward returns the inputs of the heads for the rows of x, which are steps of n sequences. It sets
+// next to the hidden state after the last step; see nn.Recurrent.
 func (c *core[T]) forward(w *coreWork[T], next, x, hidden []T, begins []byte, rows, n int) []T {
 	w.x, w.rows = x, rows
 	return c.layer.Forward(w.layer, next, c.trunk.Forward(w.trunk, x, rows), hidden, begins, rows, n)
 }
 
-// backward adds the gradients of the last forward, given the derivative by the layer's output in
-// its OutGrad.
+// backward adds the gradients of the last forward. OutGrad of the recurrent layer holds the derivative
+// by its output.
 func (c *core[T]) backward(w *coreWork[T], ready func(lo, hi int)) {
 	c.layer.Backward(w.layer, c.trunk.OutGrad(w.trunk, w.rows))
 	if ready != nil {

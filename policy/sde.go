@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// sde is generalised state-dependent exploration, Raffin, Kober and Stulp 2021, arXiv:2005.05719:
-// an action is the mean μ(s), the head's outputs, plus a linear function of the F features φ(s)
-// that feed the head,
+// sde is generalised state-dependent exploration (Raffin, Kober and Stulp 2021, arXiv:2005.05719).
+// An action is the mean μ(s), which is the head's outputs, plus a linear function of the F features
+// φ(s) that feed the head,
 //
 //	a_k = μ_k(s) + Σ_j φ_j(s) Z_jk S_jk,    Z ~ N(0, 1),    S = exp(log_std), [F,D]
 //
@@ -115,7 +115,7 @@ func (w *sdeWork[T]) Backward(dOut, dLogProb, dEntropy []T, _ actions[T], in inp
 	}
 }
 
-// BackwardFeatures, where features learn by the variance: ∂v_k / ∂φ_j = 2 φ_j S_jk².
+// BackwardFeatures adds the derivative through the variance, if features learn by it: ∂v_k / ∂φ_j = 2 φ_j S_jk².
 func (w *sdeWork[T]) BackwardFeatures(dFeatures []T, in inputs[T]) {
 	if !w.learnFeatures {
 		return

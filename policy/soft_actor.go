@@ -28,7 +28,7 @@ type SoftActor struct {
 
 var _ Policy = (*SoftActor)(nil)
 
-// newSoftActor is NewMLP for Config.AddQHead and continuous actions.
+// newSoftActor makes what NewMLP returns for Config.AddQHead and continuous actions.
 func newSoftActor(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	params := newParams(cfg)
 	obs, err := newObservations(spec, cfg, nil, params)
@@ -63,11 +63,11 @@ func (p *SoftActor) Params() *nn.Params[float32] { return p.net.params }
 // Deterministic.
 func (p *SoftActor) Noisy() bool { return p.cfg.ExplorationNoise > 0 }
 
-// QHeadType returns the kind of its critics, Config.QHeadType.
+// QHeadType returns Config.QHeadType, the kind of the networks of actor and critics.
 func (p *SoftActor) QHeadType() string { return p.cfg.QHeadType }
 
-// NewCritic returns a critic for the same observations and actions, with first parameters that
-// depend on seed alone.
+// NewCritic returns a critic for the same observations and actions. Its initial parameters depend on
+// seed alone.
 func (p *SoftActor) NewCritic(seed uint64, alloc tensor.Allocator) (*Critic, error) {
 	return newCritic(p.cfg, p.spec, p.cfg.NumActionChunks*p.spec.Action.Dim(), p.box, seed, alloc)
 }
@@ -79,8 +79,8 @@ func (p *SoftActor) NewValue(seed uint64, alloc tensor.Allocator) (*Critic, erro
 	return newCritic(cfg, p.spec, 0, p.box, seed, alloc)
 }
 
-// NewTarget returns a target network: a policy like p with parameters of its own, which are p's at
-// first.
+// NewTarget returns a target network: a policy like p with parameters of its own, which start as copies
+// of p's.
 func (p *SoftActor) NewTarget(alloc tensor.Allocator) (*SoftActor, error) {
 	t, err := newSoftActor(p.cfg, p.spec, 0, alloc)
 	if err != nil {
@@ -119,8 +119,8 @@ func (p *SoftActor) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (A
 	return p.forward(wk, obs, mode, noise, false)
 }
 
-// ForwardBatch is Forward of mode Sample. If p normalises (StatsLen), it does so by the statistics of
-// these rows.
+// ForwardBatch is Forward in mode Sample. If p has norms (StatsLen), they use the statistics of these
+// rows.
 func (p *SoftActor) ForwardBatch(wk Work, obs tensor.Dict, noise Noise) (Act, error) {
 	return p.forward(wk, obs, Sample, noise, true)
 }
@@ -152,8 +152,9 @@ func (p *SoftActor) forward(wk Work, obs tensor.Dict, mode Mode, noise Noise, ba
 	return act, nil
 }
 
-// Evaluate implements Policy, except for the entropy, which has no closed form. Actions at the bounds
-// of the box count as a little inside. For a Noisy policy it is an error: actions have no log-prob.
+// Evaluate implements Policy without the entropy, which has no closed form. It treats actions at the
+// bounds of the box as slightly inside. For a Noisy policy it returns an error, because actions have no
+// log-prob.
 func (p *SoftActor) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (Eval, error) {
 	w, ok := wk.(*softWork)
 	if !ok || w.owner != p {
@@ -177,21 +178,21 @@ func (p *SoftActor) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (Ev
 	return Eval{LogProb: w.logProb.Slice(0, n)}, nil
 }
 
-// StatsLen returns the length of the sums that AddStats adds to; 0: this actor does not normalise,
-// which those of Config.QHeadType crossq do. Its running statistics move as a Critic's do, once per
-// update.
+// StatsLen returns the length of the sums that AddStats adds to; 0 means that this actor does not
+// normalise. Only actors of Config.QHeadType crossq normalise. Their running statistics move once per
+// update, like those of a Critic.
 func (p *SoftActor) StatsLen() int { return p.net.net.StatsLen() }
 
-// AddStats adds how many batches wk has seen in calls of ForwardBatch since the last time, and the
-// sums of their means and variances.
+// AddStats adds to sums the number of batches that wk has seen in calls of ForwardBatch since the last
+// AddStats, and the sums of their means and variances.
 func (p *SoftActor) AddStats(sums []float64, wk Work) {
 	p.net.net.AddStats(sums, wk.(*softWork).net.net)
 }
 
-// MergeStats takes sums into the running statistics.
+// MergeStats updates the running statistics with sums.
 func (p *SoftActor) MergeStats(sums []float64) { p.net.net.MergeStats(sums) }
 
-// Value is an error: a SoftActor's critic values actions.
+// Value returns an error, because a SoftActor's critic values actions.
 func (p *SoftActor) Value(Work, tensor.Dict) (tensor.Tensor, error) {
 	return tensor.Tensor{}, fmt.Errorf("policy: value: no critic of states: add_value_head is false")
 }

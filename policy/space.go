@@ -52,9 +52,9 @@ func shapeOf(s env.Space, cfg Config) (actionShape, error) {
 	return shape, nil
 }
 
-// ClipAction sets dst to src, [N,C,A], with each element of a box kept within the bounds of s; other
-// actions are copied. Act.Feed uses it: policies store and evaluate the action before clipping. dst may
-// be src. NaN stays NaN.
+// ClipAction copies src, [N,C,A], to dst, and brings each element of a box within the bounds of s. NaN
+// stays NaN. dst may be src. Act.Feed uses ClipAction, because policies store and evaluate the action
+// before clipping.
 func ClipAction(s env.Space, dst, src tensor.Tensor) {
 	if s.Kind != env.Box {
 		dst.CopyFrom(src)

@@ -58,7 +58,8 @@ func (s *squashed[T]) init(seed uint64) {
 	fill(s.net.Head().Bias()[s.dims:], T(math.Atanh(2*at-1)))
 }
 
-// squashedWork is the state of one user of a squashed, of the last forward or evaluate of n rows.
+// squashedWork is the state of one user of a squashed: it belongs to the last forward or evaluate, of
+// n rows.
 type squashedWork[T nn.Float] struct {
 	net               *nn.MLPWork[T]
 	x                 []T
@@ -78,8 +79,8 @@ func (s *squashed[T]) newWork(maxRows int) *squashedWork[T] {
 	}
 }
 
-// forward sets w.a to actions and w.logProb to their log-probs; mode Deterministic has ε = 0. With
-// batch, norms go by the statistics of these rows.
+// forward sets w.a to actions and w.logProb to their log-probs; mode Deterministic sets ε to 0. If
+// batch is set, norms use the statistics of these rows.
 func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise Noise, batch bool) {
 	s.outputs(w, x, n, batch)
 	if s.noise > 0 {
@@ -106,8 +107,7 @@ func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise
 	s.addCorrection(w)
 }
 
-// evaluate sets w.logProb for actions a, [n,D] in [-1, 1]. Actions at the ends count as a little
-// inside.
+// evaluate sets w.logProb for actions a, [n,D] in [-1, 1]. It treats actions at ±1 as slightly inside.
 func (s *squashed[T]) evaluate(w *squashedWork[T], x, a []T, n int) {
 	s.outputs(w, x, n, false)
 	logStd := s.moments(w)
@@ -137,7 +137,8 @@ func (s *squashed[T]) outputs(w *squashedWork[T], x []T, n int, batch bool) {
 	w.out = forward(w.net, x, n)
 }
 
-// moments reads the outputs: μ into u, and tanh z and σ. It returns log σ, in the scratch.
+// moments reads the outputs: it sets w.u to μ, w.zt to tanh z and w.std to σ. It returns log σ, in
+// w.scratch.
 func (s *squashed[T]) moments(w *squashedWork[T]) (logStd []T) {
 	n, d := w.n, s.dims
 	u, zt := w.u[:n*d], w.zt[:n*d]
@@ -171,8 +172,8 @@ func (s *squashed[T]) forwardNoisy(w *squashedWork[T], n int, mode Mode, noise N
 	}
 }
 
-// addCorrection subtracts log(1 - a²) from the log-probs, as 2 (log 2 - |u| - log(1 + exp(-2|u|))),
-// which no u makes infinite.
+// addCorrection subtracts log(1 - a²) from the log-probs. It computes this logarithm as
+// 2 (log 2 - |u| - log(1 + exp(-2|u|))), which is finite for every u.
 func (s *squashed[T]) addCorrection(w *squashedWork[T]) {
 	n := w.n * s.dims
 	e := w.scratch[:n]
@@ -189,10 +190,10 @@ func (s *squashed[T]) addCorrection(w *squashedWork[T]) {
 	}
 }
 
-// backward adds the gradients of a loss, given its derivatives by the actions, [n,D], and by their
-// log-probs, [n], of the last forward; nil is zero. With ExplorationNoise that is after mode
-// Deterministic, and needs the first. Ranges become ready from the end to the beginning. With t =
-// tanh z and δ = ∂L/∂a (1 - a²) + ∂L/∂log p · 2a,
+// backward adds the gradients of a loss, given its derivatives by the actions, [n,D], and by the
+// log-probs, [n], of the last forward; nil means zeros. With ExplorationNoise that forward was of
+// mode Deterministic, and dAction is not nil. Ranges become ready from the end to the beginning. With
+// t = tanh z and δ = ∂L/∂a (1 - a²) + ∂L/∂log p · 2a,
 //
 //	∂L/∂μ = δ,    ∂L/∂z = (δ σε - ∂L/∂log p) (hi - lo)/2 (1 - t²)
 func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready func(lo, hi int)) {

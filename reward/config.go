@@ -28,7 +28,7 @@ type Config struct {
 	// SuccessInfo is the name of the environment's figure that is not 0 after a success. Default
 	// success. (+)
 	SuccessInfo string `yaml:"success_info"`
-	// Potential is that of the rule potential. (+)
+	// Potential has the keys of the rule potential. (+)
 	Potential PotentialConfig `yaml:"potential"`
 	// Model is the network of UseRewardModel. Its value of the observation after the step is the
 	// score.
@@ -41,8 +41,8 @@ type Config struct {
 	Own params.Own `yaml:",inline"`
 }
 
-// PotentialConfig is the section reward.potential: Φ(s) = -|x - Target|, the distance of some
-// elements x of an observation to where they should be.
+// PotentialConfig is the section reward.potential: Φ(s) = -|x - Target|, minus the distance of some
+// elements x of an observation from the values that they should have.
 type PotentialConfig struct {
 	// Observation names the observation with the elements x. Default: state.
 	Observation string `yaml:"observation"`
@@ -52,11 +52,11 @@ type PotentialConfig struct {
 	Target []float32 `yaml:"target"`
 }
 
-// ModelConfig is the section reward.model: a network with a value head, as actor.model describes
-// one.
+// ModelConfig is the section reward.model: a network with a value head, described like that of
+// actor.model.
 type ModelConfig struct {
-	// ModelPath is a file of its parameters (safetensors), as model.safetensors of a checkpoint. No
-	// default.
+	// ModelPath is a file of the network's parameters (safetensors), such as model.safetensors of a
+	// checkpoint. No default.
 	ModelPath string `yaml:"model_path"`
 
 	policy.Config `yaml:",inline"`

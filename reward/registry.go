@@ -21,8 +21,8 @@ type Batch struct {
 	Infos      tensor.Tensor // F32 [n, C·Repeats, len(env.Spec.Info)], of each step, 0 for steps not taken; or zero
 }
 
-// A Rule sets score, n numbers, to the rewards of the transitions of b, each by itself. One
-// goroutine at a time uses it.
+// A Rule sets score, n numbers, to the rewards of the n transitions of b. It judges each transition
+// by itself. One goroutine at a time uses it.
 type Rule func(score []float32, b *Batch) error
 
 // A Setup has all that a Rule is made of.
@@ -40,7 +40,7 @@ type Builder func(Setup) (Rule, error)
 // A Registry maps Config.RewardType to rules.
 type Registry struct{ params.Registry[Builder] }
 
-// Builtin returns the rules that come with rlinf; your own main adds its own.
+// Builtin returns the rules that come with rlinf. Your own main may add others.
 func Builtin() *Registry {
 	r := &Registry{}
 	r.Add("env", newEnv)
@@ -49,8 +49,8 @@ func Builtin() *Registry {
 	return r
 }
 
-// Register adds a rule with keys of its own under reward; see package params. build gets their
-// values.
+// Register adds a rule with keys of its own under reward; see package params. build gets the values
+// of these keys.
 func Register[P any](r *Registry, name string, defaults P, build func(Setup, P) (Rule, error)) {
 	r.AddOwn(name, params.New(defaults), func(s Setup) (Rule, error) {
 		p, err := params.Get(s.Config.Own, defaults)
@@ -61,8 +61,8 @@ func Register[P any](r *Registry, name string, defaults P, build func(Setup, P) 
 	})
 }
 
-// New makes the Rule of s.Config: the scores of the network or of the named rule, in its mode,
-// weighed against the environment's reward.
+// New makes the Rule of s.Config. The rule takes scores from the network or the named rule, in its
+// mode, and adds them to the environment's reward, both weighted.
 func (r *Registry) New(s Setup) (Rule, error) {
 	var build Builder = newModel
 	if !s.Config.UseRewardModel {

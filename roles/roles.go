@@ -58,8 +58,8 @@ func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed
 	return trainer.NewSyncCollector(reg, cfg, pol, seed)
 }
 
-// NewAsyncCollector is NewSyncCollector with learner's parameters. actor is a policy of the same kind, which the
-// collector owns from now on.
+// NewAsyncCollector is like NewSyncCollector, but collects with learner's parameters. actor is a policy of the same
+// kind, which the collector owns from now on.
 func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.Policy, seed uint64) (*AsyncCollector,
 	error) {
 	return trainer.NewAsyncCollector(reg, cfg, learner, actor, seed)
@@ -73,5 +73,5 @@ func NewEvaluator(reg *env.Registry, cfg env.Config) (*Evaluator, error) {
 	return trainer.NewEvaluator(reg, cfg)
 }
 
-// A Demonstration records episodes of an expert: Play plays them, and Write writes their transitions.
+// A Demonstration records episodes of an expert. Play plays the episodes, and Write writes their transitions.
 type Demonstration = trainer.Demonstration

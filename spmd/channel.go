@@ -53,8 +53,9 @@ func (k Key) String() string {
 const maxKeyName = 255
 
 // A Channel is a set of bounded FIFO queues from the members of one group to those of another, one
-// for each key. A queue lives in its consumer's process; a shared queue lives in the process of one
-// consumer. Each consumer gets the items of one producer in the order in which they were put.
+// for each key. A queue lives in its consumer's process. A shared queue lives in the process of one
+// of the consumers. Each consumer gets the items of one producer in the order in which they were
+// put.
 //
 // All Senders and Receivers of one member belong to one goroutine at a time: the worker's.
 type Channel struct {
@@ -222,8 +223,8 @@ func (c *Channel) serve(box *inbox) {
 	}()
 }
 
-// Sender returns member m's handle to put items under key. m is in From. Calls with the same key
-// return the same handle. The consumer learns of the producer at once.
+// Sender returns member m's handle to put items under key. m must be in From. Calls with the same
+// key return the same handle. The call tells the consumer of the producer at once.
 func (c *Channel) Sender(m *Member, key Key) (*Sender, error) {
 	if err := c.check(m, c.spec.From, key); err != nil {
 		return nil, fmt.Errorf("channel %q: sender of key %v: %w", c.spec.Name, key, err)
@@ -246,8 +247,8 @@ func (c *Channel) Sender(m *Member, key Key) (*Sender, error) {
 	return s, nil
 }
 
-// Receiver returns member m's handle to get the items of key. m is in To; the key is m's own or
-// shared. Calls with the same key return the same handle.
+// Receiver returns member m's handle to get the items of key. m must be in To. The key must be m's
+// own or shared. Calls with the same key return the same handle.
 func (c *Channel) Receiver(m *Member, key Key) (*Receiver, error) {
 	err := c.check(m, c.spec.To, key)
 	if err == nil && key.To != AnyMember && key.To != m.Index() {
@@ -306,8 +307,8 @@ func (c *Channel) check(m *Member, group GroupSpec, key Key) error {
 	return nil
 }
 
-// at returns the member of the communicator that owns a key, and its inbox if that is in this
-// process.
+// at returns the member of the communicator that owns a key, and the owner's inbox if the owner is
+// in this process.
 func (c *Channel) at(key Key) (member int, box *inbox) {
 	from, to := len(c.spec.From.Ranks), len(c.spec.To.Ranks)
 	if key.To != AnyMember {

@@ -66,8 +66,8 @@ type Collective struct {
 	// Data receives the result. For all operations but AllToAll and SendReceive it also holds the
 	// input.
 	Data []byte
-	// Send is the input of AllToAll and SendReceive. AllToAll with a nil Send works in place on Data;
-	// then all blocks of all members have the same length.
+	// Send is the input of AllToAll and SendReceive. AllToAll with a nil Send works in place on Data.
+	// Then all blocks of all members have the same length.
 	Send []byte
 	// Counts are the numbers of elements of the members' blocks of Data. nil cuts n elements evenly:
 	// member m of P has [m·n/P, (m+1)·n/P). Only in AllToAll do the Counts of members differ. In
@@ -94,7 +94,7 @@ func (c *Collective) known() bool {
 }
 
 // Check returns an error if the fields are invalid for member me in a group of size members. It does
-// not compare them with other members' fields.
+// not compare this member's fields with those of other members.
 func (c *Collective) Check(size, me int) error {
 	if c.Kind == Barrier {
 		return nil
@@ -172,26 +172,27 @@ func checkCounts(what string, counts []int, n, size, me int, whole bool) error {
 type Native interface {
 	Rank() int
 	Size() int
-	// Run runs c by the library's non-blocking call and waits like Comm.Wait: without using the CPU,
-	// until ctx ends.
+	// Run runs c by the library's non-blocking call and waits for it. Like Comm.Wait, it uses no CPU
+	// and ends with ctx.
 	Run(ctx context.Context, c *Collective) error
 	// RunBlocking runs c by the library's blocking call. Only the end of the job can interrupt it.
 	RunBlocking(c *Collective) error
 	// Time runs c by the library's blocking call in a plain C loop. Each sample is a barrier followed
 	// by batch calls; ns receives the nanoseconds of each sample's calls.
 	Time(c *Collective, batch int, ns []float64) error
-	// Close frees the communicator; collective.
+	// Close frees the communicator. It is collective.
 	Close() error
 }
 
 // A NativeMaker is a Transport whose library has collectives of its own.
 type NativeMaker interface {
-	// NewNative makes a communicator of the library over ranks, each at most once, in that order;
-	// collective over these ranks. The library may need tens of milliseconds where ranks share cores.
+	// NewNative makes a communicator of the library over ranks, in that order. Each rank occurs at
+	// most once. The call is collective over these ranks. The library may need tens of milliseconds
+	// where ranks share cores.
 	NewNative(ranks []int, label string) (Native, error)
 }
 
-// A Signal is a word in shared memory that members wait for, on a cache line of its own. The zero
+// A Signal is a word in shared memory that members wait for. It has a cache line of its own. The zero
 // Signal has the value 0. Only Shared.Post changes it.
 type Signal struct {
 	Value    atomic.Uint32
@@ -208,9 +209,9 @@ type Shared interface {
 	// View returns n bytes of the memory of a rank on this node, at offset `at`. It does not copy.
 	// The view is valid until the transport closes.
 	View(rank int, at int64, n int) ([]byte, error)
-	// Await returns once s.Value differs from old, or with context.Cause(ctx). It spins only while
-	// the node has a core for every rank, and only briefly. rank is the rank expected to change s,
-	// for error messages, or -1 if any rank may.
+	// Await returns once s.Value differs from old, or with context.Cause(ctx). It spins only if the
+	// node has a core for every rank, and only briefly. rank is the rank that is expected to change
+	// s, or -1 if any rank may. It serves error messages.
 	Await(ctx context.Context, s *Signal, old uint32, rank int) error
 	// Post sets s.Value and wakes all members that wait for s.
 	Post(s *Signal, value uint32)

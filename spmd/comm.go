@@ -16,11 +16,11 @@ type Comm interface {
 	// Isend starts sending b to member `to`. 0 <= tag < MaxTag.
 	Isend(b []byte, to, tag int) (Request, error)
 	// Irecv starts receiving a message of at most len(b) bytes from member `from`. A longer message
-	// is an error of Wait, never an overrun; a shorter one sets Request.N.
+	// is an error of Wait, never an overrun. A shorter message sets Request.N to its length.
 	Irecv(b []byte, from, tag int) (Request, error)
-	// Wait returns when all of reqs are done, with N set and the handles zero, or with the first
-	// error, or with context.Cause(ctx). reqs may hold zero Requests. Waiting neither uses the CPU
-	// nor allocates.
+	// Wait returns nil when all of reqs are done, with N set and the handles zero. Otherwise it
+	// returns the first error or context.Cause(ctx). reqs may hold zero Requests. Waiting neither
+	// uses the CPU nor allocates.
 	Wait(ctx context.Context, reqs []Request) error
 	// WaitAny returns the index of one finished request of reqs and zeroes it. It returns -1 when
 	// all of reqs are zero.
@@ -29,7 +29,7 @@ type Comm interface {
 	Test(r *Request) (bool, error)
 	// Cancel cancels a receive that no message has matched.
 	Cancel(r *Request) error
-	// Close frees the communicator. Every member calls it; a second call does nothing. If requests
+	// Close frees the communicator. Every member calls it. A second call does nothing. If requests
 	// are still open, Close returns an error that names them.
 	Close() error
 }

@@ -16,8 +16,8 @@ const (
 )
 
 // SendTo sends the tensors of d to a member of a group that GroupSpec.Direct connects with m's
-// group. It returns when the buffers may be reused; a large tensor waits for the receiver. Messages
-// from one member to another arrive in order. SendTo belongs to the worker's goroutine.
+// group. It returns when the buffers may be reused. For a large tensor it waits for the receiver.
+// Messages from one member to another arrive in order. SendTo belongs to the worker's goroutine.
 func (m *Member) SendTo(ctx context.Context, group string, member int, d tensor.Dict) error {
 	c, peer, err := m.directTo(group, member)
 	if err == nil {
@@ -30,8 +30,9 @@ func (m *Member) SendTo(ctx context.Context, group string, member int, d tensor.
 }
 
 // RecvFrom receives the tensors that a member of a group sent with SendTo. If into is not empty,
-// they are received in place; names, types and shapes must match the sent ones. The zero Dict means
-// new tensors on the Go heap. The result has the tensors in the order in which they were sent.
+// they are received into its tensors, whose names, types and shapes must match those sent. If into
+// is the zero Dict, they are new tensors on the Go heap. The result has the tensors in the order in
+// which they were sent.
 func (m *Member) RecvFrom(ctx context.Context, group string, member int, into tensor.Dict) (tensor.Dict, error) {
 	c, peer, err := m.directTo(group, member)
 	if err == nil {

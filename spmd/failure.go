@@ -55,7 +55,7 @@ func (p *panicError) Unwrap() error {
 }
 
 // protect runs f and calls report with its error, or with the panic or Goexit that ended it. It
-// reports by a call because after a Goexit nothing returns.
+// calls report, and does not return the error, because after a Goexit no function returns.
 func protect(report func(error), f func() error) {
 	err := errGoexit
 	defer func() {

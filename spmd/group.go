@@ -20,8 +20,8 @@ type GroupSpec struct {
 	Direct []string
 }
 
-// A Group is the workers of a component. Its value is the same on every rank; but only this rank's
-// members have their workers here.
+// A Group is the workers of a component. Every rank has the same Group, but each rank holds only
+// the workers of its own members.
 type Group[W any] struct {
 	w        *World
 	spec     GroupSpec
@@ -38,8 +38,8 @@ type local[W any] struct {
 
 // Launch makes the group of spec. It is collective: every rank calls it, in the same order. For
 // each member on this rank, the function new makes the worker, on the goroutine that will run the
-// worker's calls. All run at the same time, so new may use the communicators. An error of new on
-// any rank ends the job.
+// worker's calls. All calls of new run at the same time, so new may use the communicators. An error
+// of new on any rank ends the job.
 func Launch[W any](w *World, spec GroupSpec, new func(m *Member) (W, error)) (*Group[W], error) {
 	members, err := w.enroll(spec)
 	if err != nil {
@@ -73,8 +73,8 @@ func (g *Group[W]) Size() int { return len(g.spec.Ranks) }
 // Spec returns the spec that the group was launched with.
 func (g *Group[W]) Spec() GroupSpec { return g.spec }
 
-// Here returns the workers of this rank, in member order. They belong to their goroutines: use them
-// only while no call runs.
+// Here returns the workers of this rank, in member order. Each worker belongs to its goroutine, so
+// use it only while no call runs.
 func (g *Group[W]) Here() []W {
 	ws := make([]W, len(g.here))
 	for i := range g.here {

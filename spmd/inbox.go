@@ -9,9 +9,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An inbox holds queues and has one owner. An inbox for one consumer's keys is owned by that
-// consumer; one for shared keys is owned by a goroutine of the process. Members in the owner's
-// process use the queues directly, under mu. Only the owner talks to remote members, over port.
+// An inbox holds queues and has one owner. A consumer owns the inbox for its own keys. A goroutine of the
+// process owns the inbox for shared keys. Members in the owner's process use the queues directly, under
+// mu. Only the owner talks to remote members, over port.
 type inbox struct {
 	c      *Channel
 	member int   // the owner's number in the channel's communicator
@@ -52,7 +52,7 @@ type caller struct {
 }
 
 // newInbox makes the inbox of a member of the communicator and posts its receives. requesters are the
-// consumers of shared keys; nil for the inbox of one consumer.
+// consumers of shared keys. For the inbox of one consumer, requesters is nil.
 func newInbox(c *Channel, member int, members []int, p *port, senders, requesters []int) (*inbox, error) {
 	b := &inbox{c: c, member: member, shared: requesters != nil, queues: make(map[string]*queue), senders: senders,
 		bell: make(chan struct{}, 1)}
@@ -139,8 +139,8 @@ func (b *inbox) recycle(sl *slab) {
 	sl.queue.pool = append(sl.queue.pool, sl)
 }
 
-// markChanged records that a caller other than the owner changed q. The caller holds mu. The result tells
-// whether the owner sleeps; then the caller must wake it by ring.
+// markChanged records that a caller other than the owner changed q. The caller holds mu. It returns true
+// if the owner sleeps. Then the caller must wake the owner by ring.
 func (b *inbox) markChanged(q *queue) bool {
 	if b.port == nil {
 		signal(b.bell)
@@ -160,8 +160,8 @@ func (b *inbox) markChanged(q *queue) bool {
 // ring wakes the owner by a message from p, the caller's port. The caller must not hold mu.
 func (b *inbox) ring(p *port) error { return p.post(nil, b.member, tagBell) }
 
-// leave records that a producer has closed the channel: queues that it never joined no longer wait
-// for it. The caller holds mu.
+// leave records that a producer has closed the channel. Queues that the producer never joined no longer
+// wait for it. The caller holds mu.
 func (b *inbox) leave(member int, owner bool) error {
 	b.left = append(b.left, member)
 	for _, q := range b.order {

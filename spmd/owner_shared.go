@@ -26,7 +26,8 @@ type requester struct {
 	keys   map[string]*answer
 }
 
-// An answer holds the state of a requester for one key. It has at most one demand.
+// An answer holds the state of a requester for one key. A requester has at most one demand for a
+// key.
 type answer struct {
 	demand demand
 	to     int
@@ -91,7 +92,8 @@ func (b *inbox) request(a *requester) error {
 }
 
 // match serves the consumers that wait for items of q, in the order of their requests. Only the
-// owner can serve remote consumers; other callers leave these demands to it.
+// owner can serve remote consumers. Other callers leave the demands of remote consumers to the
+// owner.
 func (b *inbox) match(q *queue, owner bool) error {
 	for len(q.demands) > 0 {
 		d, head := q.demands[0], q.peek()
@@ -138,8 +140,8 @@ func (b *inbox) deliver(d *demand) error {
 	return nil
 }
 
-// reply sends a header without an item. The consumer has received the last reply, so its buffer is
-// free.
+// reply sends a header without an item. The consumer has received the last reply, so the buffer of
+// that reply is free.
 func (b *inbox) reply(ans *answer, line int, h header) error {
 	sl := ans.short[line]
 	sl.writeHeader(h)

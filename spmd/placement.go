@@ -26,14 +26,14 @@ type Cluster struct {
 type ComponentPlacement struct {
 	// Key names the component, or several joined by commas: "actor" or "actor,env".
 	Key string
-	// NodeGroup defines the resources of Placement. "" and "cluster" mean all ranks of the world,
-	// "node" means its nodes. Otherwise it holds labels of NodeGroups, joined by commas: the resources
-	// are the ranks of those nodes, in that order.
+	// NodeGroup defines the resources of Placement. "" and "cluster" mean all ranks of the world, "node" means
+	// the nodes of the world. Otherwise it holds labels of NodeGroups, joined by commas. Then the resources are
+	// the ranks of those nodes, in that order.
 	NodeGroup string
-	// Placement is a list of segments resources[:processes], joined by commas. Resources are n, a-b or
-	// all, in ascending order. Processes are n or a-b and count from 0 without a gap; the default is
-	// one for each resource. If there are more processes than resources, consecutive processes share a
-	// resource: "0-1:0-3" puts processes 0 and 1 on rank 0 and processes 2 and 3 on rank 1.
+	// Placement is a list of segments resources[:processes], joined by commas. Resources are n, a-b or all, in
+	// ascending order. Processes are n or a-b, numbered from 0 without a gap. The default is one process for
+	// each resource. If there are more processes than resources, consecutive processes share a resource:
+	// "0-1:0-3" puts processes 0 and 1 on rank 0 and processes 2 and 3 on rank 1.
 	Placement string
 }
 
@@ -96,9 +96,9 @@ func Place(c Cluster, nodes []int) (*Placement, error) {
 	return &Placement{nodes: slices.Clone(nodes), specs: p.specs}, nil
 }
 
-// Extent returns the smallest number of world ranks that the placements of c need. whole reports that
-// a placement asks for all ranks or for nodes, so that the size of the world decides. Extent ignores mistakes in
-// c; Place reports them.
+// Extent returns the smallest number of world ranks that the placements of c need. whole is true if a placement
+// asks for all ranks or for nodes, so that the size of the world decides. Extent ignores mistakes in c; Place
+// reports them.
 func (c Cluster) Extent() (ranks int, whole bool) {
 	for _, comp := range c.Components {
 		if g := strings.TrimSpace(comp.NodeGroup); g != "" && g != "cluster" {
@@ -327,7 +327,7 @@ func (p *placer) checkIdle() {
 	}
 }
 
-// spans formats ascending ranks as a list; three or more consecutive ranks become a range: 1, 2, 5-9.
+// spans formats ascending ranks as a list. Three or more consecutive ranks become a range: 1, 2, 5-9.
 func spans(ranks []int) string {
 	var parts []string
 	for lo := 0; lo < len(ranks); {

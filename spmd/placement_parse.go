@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A segment is one resources[:processes] of a placement: consecutive processes on the resources
-// first..last.
+// A segment is one part resources[:processes] of a placement. It puts consecutive processes on the
+// resources first..last.
 type segment struct {
 	first, last int
 	processes   int
@@ -16,8 +16,8 @@ type segment struct {
 // maxProcesses is the upper limit on the members of a component.
 const maxProcesses = 1 << 20
 
-// parsePlacement parses a placement over resources 0..n-1. segs are the valid segments. wrongs
-// describes each mistake by what was expected; {what} stands for the name of the resources.
+// parsePlacement parses a placement over resources 0..n-1. segs are the valid segments. wrongs says
+// for each mistake what was expected. {what} in it stands for the name of the resources.
 func parsePlacement(s string, n int) (segs []segment, wrongs []string) {
 	p := placementParser{n: n, lastResource: -1}
 	for part := range strings.SplitSeq(s, ",") {
@@ -110,7 +110,7 @@ func (p *placementParser) span(s, want string) (lo, hi int, ok bool) {
 	return lo, hi, ok
 }
 
-// number parses decimal digits; signs and underscores are errors.
+// number parses decimal digits. It returns false for other text, including signs and underscores.
 func number(s string) (int, bool) {
 	s = strings.TrimSpace(s)
 	n, err := strconv.ParseUint(s, 10, 31)

@@ -48,7 +48,8 @@ func (p *port) drain(ctx context.Context) error {
 	return err
 }
 
-// cancel cancels a receive; if its message is already arriving, it waits for it.
+// cancel cancels a receive. If the message of the receive is already arriving, cancel waits for the
+// message.
 func (p *port) cancel(ctx context.Context, r *Request) error {
 	if r.Handle == 0 || p.comm.Cancel(r) == nil {
 		return nil

@@ -3,13 +3,13 @@ package spmd
 import "slices"
 
 // A queue holds the arrived items of one key and the credits of each producer, on the key's owner. It
-// does no I/O and is not safe for concurrent use; its inbox handles both.
+// does no I/O and is not safe for concurrent use. Its inbox does the I/O and locks.
 //
 // Flow control by credits: a key has maxsize credits and one more for each producer. Sending an item
-// takes a credit. When a consumer takes the item, the credit goes to the producer with the fewest:
-// each producer always gets one, and a slow producer does not collect them. A remote producer starts
-// with its first credit. If it had to wait for the owner's message, two members that open keys to
-// each other could deadlock.
+// takes a credit. When a consumer takes the item, the credit goes to the producer that has the fewest
+// credits. So each producer always gets one, and a slow producer does not collect them. A remote
+// producer starts with its first credit. If it had to wait for a message of the owner, two members
+// that open keys to each other could deadlock.
 type queue struct {
 	name      string
 	maxsize   int
@@ -54,8 +54,8 @@ func (q *queue) join(s *source) {
 	q.grant()
 }
 
-// grant distributes the free credits. Each goes to the source with the fewest, and among equals to
-// the one that joined first.
+// grant distributes the free credits. Each goes to the source that has the fewest credits and queued
+// items, and among equals to the one that joined first.
 func (q *queue) grant() {
 	free := q.maxsize
 	for _, s := range q.sources {
@@ -95,8 +95,8 @@ func (q *queue) arrive(s *source, sl *slab) {
 	}
 }
 
-// close records that s sends total items in all. Once they have arrived, other sources get its unused
-// credits.
+// close records that s sends total items in all. Once all have arrived, other sources get the unused
+// credits of s.
 func (q *queue) close(s *source, total uint64) {
 	s.closing, s.total = true, total
 	if s.arrived == s.total {
@@ -111,12 +111,12 @@ func (q *queue) end(s *source) {
 	q.grant()
 }
 
-// closed reports that the queue is empty and no producer will put more.
+// closed reports whether the queue is empty and no producer will put more.
 func (q *queue) closed() bool { return q.len() == 0 && q.gone == q.producers }
 
 func (q *queue) len() int { return len(q.items) - q.first }
 
-// peek returns the oldest item, nil when there is none.
+// peek returns the oldest item, or nil if there is none.
 func (q *queue) peek() *slab {
 	if q.len() == 0 {
 		return nil
@@ -147,7 +147,7 @@ func (q *queue) push(sl *slab) {
 	q.items = append(q.items, sl)
 }
 
-// source returns the source of a producer, nil if it has not joined.
+// source returns the source of a producer, or nil if the producer has not joined.
 func (q *queue) source(member int) *source {
 	if i := slices.IndexFunc(q.sources, func(s *source) bool { return s.member == member }); i >= 0 {
 		return q.sources[i]
@@ -155,7 +155,7 @@ func (q *queue) source(member int) *source {
 	return nil
 }
 
-// signal puts a token into c, of capacity 1, unless it holds one. A nil c is ignored.
+// signal puts a token into c, whose capacity is 1, unless c holds one. A nil c is ignored.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -15,8 +15,8 @@ import (
 //	use(it.Dict)                // in place
 //	r.Release(it)               // and gives it back
 //
-// The next call frees the place of the item taken last in the queue, even if the item was not
-// released: a consumer may hold many items. All handles of a member belong to one goroutine at a
+// The next call frees the queue place of the item that was taken last, even if that item was not
+// released. So a consumer may hold many items. All handles of a member belong to one goroutine at a
 // time.
 type Receiver struct {
 	c     *Channel
@@ -25,15 +25,15 @@ type Receiver struct {
 	batch []*Item
 }
 
-// An end is a consumer's access to a key: its own key (own), a shared key owned by this process
-// (common) or by another (remote).
+// An end is a consumer's access to a key. own is for the consumer's own key, common for a shared
+// key that this process owns, and remote for a shared key that another process owns.
 type end interface {
-	// take returns the oldest item, or an error: ErrClosed; errHeavy if limit >= 0 and the item
-	// weighs more; ErrEmpty if there is no item and block is false.
+	// take returns the oldest item, or an error: ErrClosed, errHeavy if limit >= 0 and the item
+	// weighs more, or ErrEmpty if there is no item and block is false.
 	take(ctx context.Context, limit int, block bool) (*slab, error)
 	// release frees a slab that take returned.
 	release(sl *slab)
-	// state returns the number of arrived items, and the oldest.
+	// state returns the number of arrived items, and the oldest one.
 	state(ctx context.Context) (n int, first Item, err error)
 	// cancel cancels posted receives when the channel closes.
 	cancel(ctx context.Context) error
@@ -86,9 +86,9 @@ func (r *Receiver) get(ctx context.Context, limit int, block bool) (*Item, error
 	return &sl.item, nil
 }
 
-// GetBatch takes items until their weights add up to weight, or the next item would exceed it. It
-// waits for items. The first item may have any weight. After the last item of the key the batch may
-// weigh less, and an empty batch returns ErrClosed. The slice is valid until the next GetBatch.
+// GetBatch takes items until their weights add up to weight, or would exceed it with the next item.
+// It waits for items. The first item may have any weight. After the last item of the key the batch
+// may weigh less, and an empty batch returns ErrClosed. The slice is valid until the next GetBatch.
 // With an error, GetBatch also returns the items taken before it.
 func (r *Receiver) GetBatch(ctx context.Context, weight int) ([]*Item, error) {
 	r.batch = r.batch[:0]
@@ -110,7 +110,7 @@ func (r *Receiver) GetBatch(ctx context.Context, weight int) ([]*Item, error) {
 	return r.batch, nil
 }
 
-// Release frees an item; neither the item nor its tensors may be used afterwards. It panics if the
+// Release frees an item. Neither the item nor its tensors may be used afterwards. It panics if the
 // item is not held.
 func (r *Receiver) Release(it *Item) {
 	sl := it.slab
@@ -164,9 +164,9 @@ func (r *Receiver) errorf(op string, cause error) error {
 	return fmt.Errorf("channel %q: key %v: %s: %w", r.c.spec.Name, r.key, op, cause)
 }
 
-// own is the access of a key's only consumer, which owns the inbox. It returns the credit of an
-// item in the next call, so that the credit does not delay the consumer's answer to the item. Until
-// then the producer uses its other credits.
+// own is the access of a key's only consumer, which owns the inbox. An item's credit goes back in
+// the next call, so that the credit does not delay the consumer's answer to the item. Until then
+// the producer uses its other credits.
 type own struct {
 	box   *inbox
 	queue *queue

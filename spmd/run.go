@@ -12,14 +12,14 @@ import (
 
 // Options configure Run. The zero value is ready to use.
 type Options struct {
-	// StallTimeout is the time after which Run reports, once, on Log, a group call that still runs.
+	// StallTimeout is the time after which Run reports a group call that still runs, once, on Log.
 	// The call continues. Waiting for a rank whose main returned more than StallTimeout ago is an
-	// error. 0 disables both. The transport detects peers whose process hangs.
+	// error. 0 disables the report and the error. The transport detects peers whose process hangs.
 	StallTimeout time.Duration
 	// ExitCode returns the exit code of the job's processes for a failure; nil means 1.
 	ExitCode func(error) int
-	// Failing is called with the failure that ends the job, before Log gets its line, and handles
-	// the stack of a panic. If it is nil, the stack goes to Log.
+	// Failing is called with the failure that ends the job, before Log gets the failure's line. It
+	// handles the stack of a panic. If Failing is nil, the stack goes to Log.
 	Failing func(*Failure)
 	// Log receives the failure's line; nil means os.Stderr.
 	Log io.Writer
@@ -34,11 +34,10 @@ type Options struct {
 // grace is how long Run waits, after a failure, for goroutines that ignore their context.
 const grace = 10 * time.Second
 
-// Run runs main once for every rank that lives in this process, and waits for them and their
-// goroutines. The first error that main, a worker or a goroutine of World.Go returns, or a panic
-// there, ends the world. Run then cancels the context of all ranks, writes the failure to opts.Log,
-// calls Transport.Abort and returns the error as a *Failure. After a success the transports are
-// closed.
+// Run runs main once for every rank that lives in this process, and waits for all of them and their
+// goroutines. The first error or panic of main, a worker or a goroutine of World.Go ends the world.
+// Run then cancels the context of all ranks, writes the failure to opts.Log, calls Transport.Abort
+// and returns the error as a *Failure. After a success the transports are closed.
 func Run(ctx context.Context, ranks []Transport, opts Options, main func(ctx context.Context, w *World) error) error {
 	if len(ranks) == 0 {
 		return errors.New("run: no ranks in this process")

@@ -9,9 +9,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A schema is the encoding of a layout, little endian: the number of fields (uint16), then for each
-// field the length of its name, its dtype and its rank (one byte each), the name, and the
-// dimensions (uint32).
+// A schema is the encoding of a layout, little endian. It has the number of fields (uint16). Then
+// for each field come the length of its name, its dtype and its rank (one byte each), the name, and
+// the dimensions (uint32).
 
 // appendSchema adds the schema of l to b.
 func appendSchema(b []byte, l *tensor.Layout) ([]byte, error) {

@@ -22,8 +22,8 @@ type Sender struct {
 	member int
 	port   *port
 	closed bool
-	// slabs to fill; for a consumer in this process items use slabs of its queue instead, except in
-	// debug mode
+	// slabs to fill. If the consumer is in this process, items use slabs of its queue instead, except in debug
+	// mode
 	slabs []*slab
 
 	// if the owner is in this process
@@ -66,8 +66,7 @@ func (s *Sender) awaitCredit() (err error) {
 	return err
 }
 
-// Take waits until the key has room, and returns an item with this layout. The contents are
-// undefined.
+// Take waits until the key has room, and returns an item with this layout. The item's contents are undefined.
 func (s *Sender) Take(ctx context.Context, layout *tensor.Layout) (*Item, error) {
 	return s.take(ctx, layout, true)
 }
@@ -150,8 +149,8 @@ func (s *Sender) debug() bool { return s.c.w.job.opts.Debug }
 
 var errWritten = errors.New("an item was written after its Put")
 
-// own returns a slab of pool whose send is done; a pool has at most as many slabs as the producer
-// has credits. If poisoned, it checks that nobody wrote to the released slab.
+// own returns a slab of pool whose send is done. A pool has at most as many slabs as the producer has credits. If
+// poisoned, it checks that nobody wrote to the released slab.
 func (s *Sender) own(pool *[]*slab, poisoned bool) (*slab, error) {
 	for _, sl := range *pool {
 		if sl.phase == taken {
@@ -251,7 +250,8 @@ func (s *Sender) putThere(sl *slab) error {
 	return nil
 }
 
-// spend moves an item to another slab and poisons the one that its producer may still refer to.
+// spend moves the item in sl to the slab `to`, which it returns. It poisons sl, because the producer may still
+// refer to it.
 func (s *Sender) spend(sl, to *slab) *slab {
 	to.copyFrom(sl)
 	sl.spoil()
@@ -280,7 +280,7 @@ func (s *Sender) Close() error {
 	return nil
 }
 
-// leave tells every inbox that a producer will send nothing under keys that it has not opened.
+// leave tells every inbox that a producer will send nothing under keys that the producer has not opened.
 func (c *Channel) leave(member int) error {
 	p := c.producers[member]
 	from, to := len(c.spec.From.Ranks), len(c.spec.To.Ranks)

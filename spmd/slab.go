@@ -9,7 +9,7 @@ import (
 )
 
 // An Item is a message of a Channel: tensors in one slab of memory, and facts about them. The
-// caller owns it from Take to Put, and from Get to Release.
+// caller owns the item from Take to Put, and from Get to Release.
 type Item struct {
 	Dict    tensor.Dict // with the layout passed to Take
 	From    int         // the producer that sent it
@@ -157,7 +157,7 @@ func (sl *slab) pack(withSchema bool) ([]byte, error) {
 }
 
 // A decoder turns messages of one sender and key into items. Equal schemas give the same
-// *tensor.Layout, so that a slab finds the binding it has for it.
+// *tensor.Layout, so that a slab finds its binding for that layout.
 type decoder struct {
 	known   *[]knownLayout
 	current *tensor.Layout
@@ -217,7 +217,7 @@ func (sl *slab) copyFrom(from *slab) {
 	sl.item.Dict, sl.item.slab = dict, sl
 }
 
-// poison fills released memory in debug mode; it is a NaN in every float type.
+// poison is the byte that fills released memory in debug mode. It makes a NaN in every float type.
 const poison = 0xff
 
 // spoil fills the slab's tensors with poison.

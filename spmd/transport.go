@@ -3,8 +3,8 @@ package spmd
 import "time"
 
 // A Transport connects the ranks of a world, which are processes (spmd/mpi) or goroutines
-// (spmd/local). One value is one rank's end. Collective methods are called by all the ranks
-// concerned, in the same order.
+// (spmd/local). Each rank has its own Transport value. All ranks concerned call the collective
+// methods in the same order.
 type Transport interface {
 	Rank() int
 	Size() int
@@ -15,11 +15,11 @@ type Transport interface {
 	Describe() Description
 	// NewComm makes a communicator of ranks, in that order. A rank that is listed n times has n
 	// members (workers that share a process). The call is collective over these ranks only, and
-	// returns the ends of this rank's members, in order. label identifies the call: it pairs the
+	// returns the ends of this rank's members, in order. label identifies the call. It pairs the
 	// ranks' calls and names the communicator in messages about stalls and leaks.
 	NewComm(ranks []int, label string) ([]Comm, error)
 	// NewGroup makes a component's communicators, one over ranks for each purpose, like NewComm with
-	// the label name/purpose. The group has a message space of its own; if the library below supports
+	// the label name/purpose. The group has a message space of its own. If the library below supports
 	// names, debuggers and profilers show name. The call is collective over these ranks only. ends[p]
 	// are the ends of this rank's members for purposes[p].
 	NewGroup(ranks []int, name string, purposes []string) (ends [][]Comm, err error)
@@ -32,29 +32,29 @@ type Transport interface {
 	// Abort ends the whole world at once with an exit code. It does not return if ranks are
 	// processes.
 	Abort(code int)
-	// Close shuts the transport down; collective. No communication may follow.
+	// Close shuts the transport down. It is collective. No communication may follow.
 	Close() error
 }
 
 // A Departer is a Transport that reports an error when a rank waits for a rank whose program has
 // ended.
 type Departer interface {
-	// Leave records that this rank's program has ended: it sends and receives no more, except on
-	// communicators of Outlast. A rank that waits for it gets an error that names the rank, the
-	// communicator and the request, after the time `after`; never if `after` is 0.
+	// Leave records that this rank's program has ended. The rank sends and receives no more, except
+	// on communicators of Outlast. After the time `after`, a rank that waits for this one gets an
+	// error that names the rank, the communicator and the request. If `after` is 0, it gets none.
 	Leave(after time.Duration)
-	// Outlast excepts c from Leave: it is served until the transport closes.
+	// Outlast excepts c from Leave: c is served until the transport closes.
 	Outlast(c Comm)
 }
 
 // ForeignPeers is a Transport whose job may contain processes of other programs, such as solvers that
-// the same mpirun started. Messages to and from them are bytes and use no communicator. Processes are
-// numbered by their MPI rank in the whole job.
+// the same mpirun started. Messages to and from these processes are bytes and use no communicator.
+// Processes are numbered by their MPI rank in the whole job.
 type ForeignPeers interface {
 	// NumForeign returns the number of processes of other programs.
 	NumForeign() int
 	// SendForeign sends one message, head followed by payload, and returns when the library has taken
-	// it. After the time by, it returns an error that is os.ErrDeadlineExceeded.
+	// it. If that is not before the time by, it returns an error that is os.ErrDeadlineExceeded.
 	SendForeign(by time.Time, to int, head, payload []byte) error
 	// DeliverForeign sends message and returns when the receiver has begun to receive it.
 	DeliverForeign(by time.Time, to int, message []byte) error
@@ -64,8 +64,8 @@ type ForeignPeers interface {
 	ReceiveForeign(by time.Time, from int, buf []byte) (process int, message []byte, err error)
 }
 
-// A MessageSpace is a set of ranks whose messages are isolated from all others: those of the world,
-// or of a group.
+// A MessageSpace is a set of ranks whose messages are isolated from all other messages: the ranks of
+// the world, or of a group.
 type MessageSpace struct {
 	Name  string // "world", or the group's name
 	Ranks []int  // world ranks, each once, in the order of their first members

@@ -2,8 +2,8 @@ package spmd
 
 import "sync"
 
-// A worker is the goroutine of one member of a group: it runs the calls made on it one at a time,
-// in their order.
+// A worker is the goroutine of one member of a group. It runs the member's calls one at a time, in
+// the order in which they were made.
 type worker struct {
 	report func(error)
 	wake   chan struct{} // holds a token when calls has grown
@@ -12,8 +12,8 @@ type worker struct {
 	calls []func() error
 }
 
-// startWorker starts a member's goroutine. It ends at the first error, or when the world stops and
-// no calls are left.
+// startWorker starts a member's goroutine. The goroutine ends at the first error, or when the world
+// stops and no calls are left.
 func (w *World) startWorker(group string, member int) *worker {
 	k := &worker{report: w.reporter(group, member), wake: make(chan struct{}, 1)}
 	w.workers.Add(1)

@@ -53,7 +53,8 @@ func newWorld(j *job, t Transport) *World {
 	return w
 }
 
-// virtualNodes deals size ranks to n nodes in contiguous blocks.
+// virtualNodes returns the node of each of size ranks, which it divides among n nodes in contiguous
+// blocks.
 func virtualNodes(size, n int) []int {
 	nodes := make([]int, size)
 	for r := range nodes {
@@ -109,7 +110,7 @@ func (w *World) Host() string { return w.desc.Host }
 func (w *World) Describe() Description { return w.desc }
 
 // Alloc returns zeroed memory outside the Go heap, aligned to 64 bytes, which communication uses
-// without copying. It is valid until Run ends; copy what is needed longer.
+// without copying. It is valid until Run ends. Copy what is needed longer.
 func (w *World) Alloc(n int) ([]byte, error) { return w.t.Alloc(n) }
 
 // Shared gives access to the memory of all ranks on this node. ok is false if the transport or the
@@ -127,8 +128,8 @@ func (w *World) HasNative() bool {
 	return ok
 }
 
-// NewNative makes a communicator with the collectives of the transport's library; collective over
-// ranks. It returns an error if there is no library.
+// NewNative makes a communicator with the collectives of the transport's library. It is collective
+// over ranks. It returns an error if there is no library.
 func (w *World) NewNative(ranks []int, label string) (Native, error) {
 	m, ok := w.t.(NativeMaker)
 	if !ok {
@@ -155,7 +156,7 @@ func (w *World) NewComm(ranks []int, label string) ([]Comm, error) {
 	return ends, nil
 }
 
-// Spaces lists the message spaces that this rank is in, the world's first.
+// Spaces returns the message spaces that this rank is in. The world's space is the first.
 func (w *World) Spaces() ([]MessageSpace, error) { return w.t.Spaces() }
 
 // newServedComm is NewComm for a communicator that stays in use after the ranks' programs have
@@ -181,8 +182,8 @@ func (w *World) Go(name string, f func() error) {
 }
 
 // Calls returns the number of collective steps (launches, channels, calls of groups) that this rank
-// has made, and a hash of them. On ranks that run the same program both are equal: the loop
-// compares them to detect a rank that took another branch.
+// has made, and a hash of them. Both results are equal on all ranks that make the same calls. The
+// loop compares them to detect a rank that took another branch.
 func (w *World) Calls() (n int64, hash uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -239,7 +240,8 @@ func (w *World) run(main func(ctx context.Context, w *World) error) error {
 	return w.close(w.job.end)
 }
 
-// close closes the channels and communicators. The barriers keep each open until no rank needs it.
+// close closes the channels and communicators. Its barriers keep each of them open until no rank
+// needs it.
 func (w *World) close(ctx context.Context) error {
 	for _, phase := range []func(*Channel, context.Context) error{
 		(*Channel).drain, // wait until all sends of this rank have left
@@ -263,8 +265,8 @@ func (w *World) close(ctx context.Context) error {
 	return w.t.Close()
 }
 
-// barrier returns when every member of c has called it: dissemination, ⌈log₂ P⌉ rounds (Hensgen,
-// Finkel, Manber 1988).
+// barrier returns when every member of c has called it. It is the dissemination barrier, with ⌈log₂
+// P⌉ rounds for P members (Hensgen, Finkel, Manber 1988).
 func barrier(ctx context.Context, c Comm) error {
 	var reqs [2]Request
 	for hop := 1; hop < c.Size(); hop *= 2 {

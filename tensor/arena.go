@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// An Allocator returns zeroed memory of at least n bytes that starts on Align bytes. Its owner
-// defines how long the memory lives. The heap's allocator is Heap. That of a world
+// An Allocator returns zeroed memory of at least n bytes, aligned to Align bytes. Its owner defines
+// how long the memory lives. Heap is the allocator of the Go heap. The allocator of a world
 // (spmd.World.Alloc) returns memory that communication uses without copies.
 type Allocator func(n int) ([]byte, error)
 
@@ -32,8 +32,8 @@ func NewArena(size int, alloc Allocator) (*Arena, error) {
 	return &Arena{mem: mem}, nil
 }
 
-// Alloc returns the next n bytes, on Align bytes. It panics if the arena has too few bytes left:
-// callers know all sizes before they make an arena.
+// Alloc returns the next n bytes, aligned to Align bytes. It panics if the arena has too few bytes
+// left, because callers know all sizes before they make an arena.
 func (a *Arena) Alloc(n int) []byte {
 	if a.used+n > len(a.mem) {
 		panic(fmt.Sprintf("tensor: arena of %d bytes, %d used, %d wanted", len(a.mem), a.used, n))

@@ -2,8 +2,8 @@ package tensor
 
 import "math"
 
-// ToBF16 rounds src to bfloat16 bits in dst, of the same length: to the nearest, ties to even. A
-// value that is too large becomes infinite; a NaN stays one.
+// ToBF16 rounds src to bfloat16 and writes the bits to dst, which has the same length. It rounds to
+// the nearest, ties to even. A value that is too large becomes infinite; a NaN stays a NaN.
 func ToBF16(dst []uint16, src []float32) {
 	if len(dst) != len(src) {
 		panic("tensor: ToBF16: length mismatch")
@@ -18,7 +18,8 @@ func ToBF16(dst []uint16, src []float32) {
 	}
 }
 
-// FromBF16 widens bfloat16 bits to dst, of the same length. It is exact.
+// FromBF16 converts the bfloat16 bits in src to float32 in dst, which has the same length. It is
+// exact.
 func FromBF16(dst []float32, src []uint16) {
 	if len(dst) != len(src) {
 		panic("tensor: FromBF16: length mismatch")

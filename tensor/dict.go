@@ -7,7 +7,7 @@ import (
 
 // A Dict is an ordered set of named tensors. Nesting is by dotted names: Sub("observation") has the
 // tensors of observation.* without the prefix. The zero Dict is empty and ready to use. Only the
-// maker of a Dict calls Set: copies share its entries and are for reading.
+// maker of a Dict may call Set. Copies share its entries, and are only for reading.
 type Dict struct {
 	names   []string
 	tensors []Tensor
@@ -66,7 +66,7 @@ func (d Dict) Slice(lo, hi int) Dict {
 	return s
 }
 
-// CopyFrom copies the elements of the tensors of the same names from src.
+// CopyFrom copies the elements of the tensors of src into the tensors of d with the same names.
 func (d Dict) CopyFrom(src Dict) {
 	for i, name := range d.names {
 		d.tensors[i].CopyFrom(src.Must(name))

@@ -14,13 +14,13 @@
 //	reward := d.Must("reward").F32()
 //
 // Encode and Decode turn a Dict into bytes and back, for messages. WriteSafetensors and
-// ReadSafetensors do this for files that other programs read. Elements are little-endian in both,
-// and in memory, as on all machines that rlinf runs on.
+// ReadSafetensors do this for files that other programs read. Elements are little-endian in both
+// forms and in memory, because all machines that rlinf runs on are little-endian.
 //
 // Names are dotted, and fixed across the project: observation(.state, .image, …), action, reward,
 // done, value, sample_log_prob, advantage, return, terminated, truncated, final_observation, mask,
 // version. Leading dimensions are [T, N]: time, environment.
 //
-// Shape and type mismatches between callers of this package are broken promises and panic; foreign
-// bytes (Decode, safetensors) give errors.
+// A mismatch of shapes or types is a mistake of the caller, and panics. Bytes from elsewhere
+// (Decode, safetensors) give errors instead.
 package tensor

@@ -13,8 +13,8 @@ import (
 //	the elements of each tensor in turn
 const encodedMagic = "RLD1"
 
-// Encode appends d to dst, with names, types and shapes, and returns it; Decode reads it back. A
-// name is below 64 KiB.
+// Encode appends d to dst, with names, types and shapes, and returns the result. Decode reads it
+// back. A name must be shorter than 64 KiB.
 func Encode(dst []byte, d Dict) []byte {
 	dst = append(dst, encodedMagic...)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(d.names)))
@@ -36,8 +36,8 @@ func Encode(dst []byte, d Dict) []byte {
 	return dst
 }
 
-// Decode returns the Dict that Encode wrote, in memory of its own. b may come from anywhere: bytes
-// that are damaged, cut off or too many are an error.
+// Decode returns the Dict that Encode wrote, in memory of its own. b may come from anywhere. Decode
+// returns an error if bytes are damaged, cut off or too many.
 func Decode(b []byte) (Dict, error) {
 	d, err := decode(b)
 	if err != nil {
@@ -105,8 +105,8 @@ func newDict(fields []Field) Dict {
 	return l.Bind(New(U8, l.Size()).Bytes())
 }
 
-// sizeOf returns the bytes of a tensor of a shape from foreign bytes; false if no tensor in memory
-// has that shape.
+// sizeOf returns the size in bytes of a tensor whose shape comes from foreign bytes. ok is false if
+// no tensor in memory can have that shape.
 func sizeOf(dtype DType, shape []int) (n int, ok bool) {
 	const most = 1 << 47 // bytes that a process can address
 	span, empty := dtype.Size(), false

@@ -2,8 +2,8 @@ package tensor
 
 import "math"
 
-// ToF16 rounds src to float16 bits in dst, of the same length: to the nearest, ties to even. A
-// value that is too large becomes infinite; a NaN stays one.
+// ToF16 rounds src to float16 and writes the bits to dst, which has the same length. It rounds to
+// the nearest, ties to even. A value that is too large becomes infinite; a NaN stays a NaN.
 func ToF16(dst []uint16, src []float32) {
 	if len(dst) != len(src) {
 		panic("tensor: ToF16: length mismatch")
@@ -28,7 +28,8 @@ func toF16(x float32) uint16 {
 	return sign | uint16((b-(112<<23)+0xfff+b>>13&1)>>13)
 }
 
-// FromF16 widens float16 bits to dst, of the same length. It is exact.
+// FromF16 converts the float16 bits in src to float32 in dst, which has the same length. It is
+// exact.
 func FromF16(dst []float32, src []uint16) {
 	if len(dst) != len(src) {
 		panic("tensor: FromF16: length mismatch")

@@ -12,7 +12,8 @@ type Field struct {
 // Bytes returns the size of the tensor.
 func (f Field) Bytes() int { return count(f.Shape) * f.DType.Size() }
 
-// A Layout places named tensors in one piece of memory, each on Align bytes. It is immutable.
+// A Layout places named tensors in one piece of memory, each aligned to Align bytes. It is
+// immutable.
 type Layout struct {
 	fields []Field
 	offs   []int
@@ -43,7 +44,7 @@ func (l *Layout) Offset(i int) int { return l.offs[i] }
 // Size returns the bytes that Bind needs, a multiple of Align.
 func (l *Layout) Size() int { return l.size }
 
-// Bind lays the fields over mem, which holds at least Size bytes and starts on Align bytes.
+// Bind lays the fields over mem, which must have at least Size bytes and be aligned to Align bytes.
 func (l *Layout) Bind(mem []byte) Dict {
 	d := Dict{names: make([]string, 0, len(l.fields)), tensors: make([]Tensor, 0, len(l.fields))}
 	for i, f := range l.fields {

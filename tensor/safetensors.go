@@ -22,8 +22,8 @@ const (
 )
 
 // WriteSafetensors writes d to w as a safetensors file, with metadata unless it is empty. The
-// elements start on Align bytes and every tensor on its element's size. Dicts with equal entries in
-// equal order give equal bytes.
+// elements are aligned to Align bytes in the file, and every tensor to its element's size. Dicts
+// with equal entries in equal order give equal bytes.
 func WriteSafetensors(w io.Writer, d Dict, metadata map[string]string) error {
 	fields := make([]Field, d.Len())
 	for i, name := range d.names {
@@ -46,8 +46,8 @@ func WriteSafetensors(w io.Writer, d Dict, metadata map[string]string) error {
 }
 
 // WriteSafetensorsHeader writes the beginning of a safetensors file with these fields to w. It
-// returns the order in which the caller must write their elements, as indices of fields. So a file
-// may be larger than memory.
+// returns the order in which the caller must write the elements of the fields, as indices of
+// fields. So a file may be larger than memory.
 func WriteSafetensorsHeader(w io.Writer, fields []Field, metadata map[string]string) (order []int, err error) {
 	order = make([]int, len(fields)) // wide elements come first: all are aligned, without holes
 	for i, f := range fields {

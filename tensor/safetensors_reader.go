@@ -19,7 +19,7 @@ type SafetensorsReader struct {
 }
 
 // NewSafetensorsReader reads the header of a file of size bytes. The file may come from anywhere:
-// the header has the checks of ReadSafetensors.
+// the function checks the header like ReadSafetensors.
 func NewSafetensorsReader(file io.ReaderAt, size int64) (*SafetensorsReader, error) {
 	r := &SafetensorsReader{file: file}
 	if err := r.readHeader(size); err != nil {
@@ -55,7 +55,7 @@ func (r *SafetensorsReader) readHeader(size int64) error {
 	return checkOffsets(r.Fields, r.offsets, int(size-r.base))
 }
 
-// ReadTensor reads bytes of field i into dst, from byte off of its elements on.
+// ReadTensor fills dst with bytes of the elements of field i, from byte off on.
 func (r *SafetensorsReader) ReadTensor(i int, dst []byte, off int) error {
 	f := r.Fields[i]
 	if off < 0 || off+len(dst) > f.Bytes() {

@@ -142,7 +142,7 @@ func (t Tensor) Len() int {
 // IsZero reports whether t is the zero Tensor.
 func (t Tensor) IsZero() bool { return t.dtype == 0 }
 
-// String gives type and shape, as F32[16 4].
+// String returns type and shape, such as F32[16 4].
 func (t Tensor) String() string {
 	if t.IsZero() {
 		return "Tensor{}"

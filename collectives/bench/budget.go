@@ -6,9 +6,9 @@ import (
 	"github.com/rlinf/rlinf/collectives/bench/report"
 )
 
-// mostBuffers is how many bytes the buffers of all ranks of a host take at most where the benchmark
-// chooses their number: those of OffCache, of the roof and of p2p's windows. A single operation may
-// take more.
+// mostBuffers is the most bytes that the buffers of all ranks of a host take, where the benchmark
+// chooses the number of buffers: for OffCache, the roof and p2p's windows. A single operation may take
+// more.
 const mostBuffers = 1536 << 20
 
 // A budget says how much memory the buffers may take. It is the same on all ranks, so that they agree
@@ -19,8 +19,8 @@ type budget struct {
 	free  int   // bytes that the ranks of a host can still take, on the host that has least; 0: not known
 }
 
-// buffers returns how many bytes the buffers of all ranks of a host may take: at most mostBuffers, and
-// a quarter of what is free.
+// buffers returns how many bytes the buffers of all ranks of a host may take: the smaller of
+// mostBuffers and a quarter of the free memory.
 func (b *budget) buffers() int {
 	if b.free == 0 {
 		return mostBuffers
@@ -28,8 +28,8 @@ func (b *budget) buffers() int {
 	return min(mostBuffers, b.free/4)
 }
 
-// onHosts returns how many of the first n ranks run on the host that has most of them, and on the one
-// that has fewest, but not none.
+// onHosts counts the first n ranks by host. It returns the largest count, and the smallest of the
+// hosts that have any of these ranks.
 func (b *budget) onHosts(n int) (most, fewest int) {
 	count := map[int]int{}
 	for _, host := range b.hosts[:n] {
@@ -50,16 +50,17 @@ func (b *budget) beyondCaches() int {
 	return min(most, max(least, 2*b.cache/ranks), b.buffers()/(2*ranks))
 }
 
-// window returns how many bytes the messages of a window take at most, on each rank.
+// window returns the most bytes that the messages of a window may take on each rank.
 func (b *budget) window() int {
 	const most = 64 << 20
 	ranks, _ := b.onHosts(len(b.hosts))
 	return min(most, b.buffers()/raceFactor/ranks)
 }
 
-// limits returns, by size of a group, how many bytes the buffers of a rank may take in each of kinds
-// kinds of memory. The bytes that buffers returns are divided among the ranks of a host and the kinds
-// of memory. A rank that is in several groups uses the same memory for all of them.
+// limits returns, by size of a group, how many bytes the buffers of a rank may take in each kind of
+// memory. kinds is the number of kinds. The bytes that buffers returns are divided among the ranks of
+// a host and the kinds of memory. A rank that is in several groups uses the same memory for all of
+// them.
 func (b *budget) limits(groups []int, kinds int) map[int]int {
 	part := map[int]float64{} // of the memory of a host, for a rank, by group
 	for _, n := range groups {
@@ -84,14 +85,15 @@ func (b *budget) limits(groups []int, kinds int) map[int]int {
 	return limits
 }
 
-// slots returns how many buffers of step bytes calls go round, of which a host touches so many bytes:
-// with twice the cache of a host, or within the limit where that is less; at least one.
+// slots returns the number of buffers that calls use in rotation. A buffer takes step bytes, and a
+// host touches touched bytes of it. The buffers fill twice the cache of a host, or limit if that is
+// less. There is at least one.
 func (b *budget) slots(step, touched, limit int) int {
 	return max(1, min((2*b.cache+touched-1)/touched, limit/step))
 }
 
-// check returns an error where buffers of so many bytes, on each of the first n ranks, do not fit into
-// the memory that is free.
+// check returns an error if buffers of this many bytes on each of the first n ranks do not fit into
+// the free memory.
 func (b *budget) check(n, bytes int) error {
 	ranks, _ := b.onHosts(n)
 	if b.free == 0 || bytes <= b.free/raceFactor/ranks {

@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// guard is how many bytes stand before and behind a buffer, and must stay as they are.
+// guard is the number of bytes before a buffer, and also behind it, that must stay unchanged.
 const guard = 64
 
 // A region is a piece of memory with a guard on either side.
@@ -22,15 +22,15 @@ func newRegion(alloc func(int) ([]byte, error), n int) (region, error) {
 	return region{whole}, nil
 }
 
-// bytes returns n bytes between guards, which it renews, at an offset of the region that must leave
-// room for both.
+// bytes renews two guards at offset `at` of the region and returns the n bytes between them. The
+// region must have room for both guards.
 func (r region) bytes(at, n int) []byte {
 	poisonAll(r.whole[at : at+guard])
 	poisonAll(r.whole[at+guard+n : at+2*guard+n])
 	return r.whole[at+guard : at+guard+n : at+guard+n]
 }
 
-// intact reports whether the guards of bytes(at, n) are as they were.
+// intact reports whether the guards of bytes(at, n) are unchanged.
 func (r region) intact(at, n int) bool {
 	return poisoned(r.whole[at:at+guard]) && poisoned(r.whole[at+guard+n:at+2*guard+n])
 }
@@ -46,7 +46,7 @@ type operand struct {
 	data, send []byte
 }
 
-// lengths returns the bytes of a member's Data and Send in an operation of size bytes.
+// lengths returns the lengths in bytes of a member's Data and Send in an operation of size bytes.
 func lengths(k spmd.Kind, members, me, root, size int) (data, send int) {
 	switch k {
 	case spmd.Barrier:
@@ -79,11 +79,11 @@ func (o *operand) collective() spmd.Collective {
 	return c
 }
 
-// block returns the elements of a block.
+// block returns the number of elements of a block.
 func (o *operand) block() int { return o.size / o.dtype.Size() / o.members }
 
-// input returns where member me's input lies in b, which is its Data or a copy of it, and the
-// number of its first element.
+// input returns member me's input in b, which is its Data or a copy of that, and the number of the
+// input's first element.
 func (o *operand) input(b []byte) (in []byte, first int) {
 	n := o.inputBytes()
 	switch {
@@ -108,7 +108,7 @@ func (o *operand) inputBytes() int {
 	return o.size
 }
 
-// fill puts the input into the buffers, and poison where only results come.
+// fill puts the input into the buffers. It fills the places that only results use with poison.
 func (o *operand) fill() {
 	if o.send != nil {
 		poisonAll(o.data)
@@ -158,10 +158,10 @@ func (o *operand) wrongElements() int64 {
 	return wrong
 }
 
-// TypeNames are the element types by the names that users write.
+// TypeNames returns the element types' names, as users write them.
 func TypeNames() []string { return []string{"f32", "f64", "i32", "i64", "u8", "bf16"} }
 
-// TypeOf returns the type of a name of TypeNames; the zero DType for others.
+// TypeOf returns the type of a name of TypeNames, and the zero DType for other names.
 func TypeOf(name string) tensor.DType {
 	return map[string]tensor.DType{"f32": tensor.F32, "f64": tensor.F64, "i32": tensor.I32, "i64": tensor.I64,
 		"u8": tensor.U8, "bf16": tensor.BF16}[name]

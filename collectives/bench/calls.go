@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// calls are the calls of one arm: a kind of operation on buffers that go round.
+// calls makes the calls of one arm: one kind of operation on buffers that are used in rotation.
 type calls struct {
 	point
 	plan   *Plan
@@ -75,7 +75,7 @@ func (c *calls) operand(slot, i int) operand {
 	return o
 }
 
-// call makes call number i, as it is timed.
+// call makes call number i, the part that is timed.
 func (c *calls) call(ctx context.Context, i int) error {
 	o := c.operand(i%c.slots, i)
 	if c.out && o.send == nil {
@@ -89,8 +89,8 @@ func (c *calls) call(ctx context.Context, i int) error {
 	return c.run(ctx, &op)
 }
 
-// refill puts the input into the buffers. Buffers that go round get the input of the first one, and
-// get it once: the results of timed calls are not checked.
+// refill puts the input into the buffers. If there are several, they all get the input of the first
+// one, and only once, because the results of timed calls are not checked.
 func (c *calls) refill() {
 	if c.slots > 1 && c.filled {
 		return
@@ -132,7 +132,7 @@ func (c *calls) check(ctx context.Context) (int64, error) {
 	return wrong, nil
 }
 
-// fillCopy writes the input to b, from where a call out of place copies it.
+// fillCopy writes the input to b. A call out of place copies it from there.
 func (o *operand) fillCopy(b []byte) {
 	if in, first := o.input(b); len(in) > 0 {
 		o.pattern.fill(b[:len(in)], o.me, first)

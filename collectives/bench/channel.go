@@ -28,8 +28,8 @@ const (
 )
 
 // Channel measures a channel from a worker on one rank to a worker on another, and one back. Items
-// are handed on as they are: filling and reading them is not in the time. Collective over the
-// world.
+// are passed on unchanged, so the time does not include filling and reading them. Channel is
+// collective over the world.
 func (r *Run) Channel(ctx context.Context, p ChannelPlan) error {
 	err := r.Columns(fmt.Sprintf("dissemination barrier, then: an item there and one back; %d items one way and an "+
 		"answer; the same to a consumer that computes %v on each; queues hold %d",
@@ -104,7 +104,7 @@ type twoWay struct {
 	blocked, produced time.Duration // of the producer: waiting for room, altogether
 }
 
-// newTwoWay launches the two workers and makes their channels. Collective over the world.
+// newTwoWay launches the two workers and makes their channels. It is collective over the world.
 func (r *Run) newTwoWay(p ChannelPlan, i, size int) (*twoWay, error) {
 	from := spmd.GroupSpec{Name: fmt.Sprintf("producer %d", i), Ranks: []int{p.Ranks[0]}}
 	to := spmd.GroupSpec{Name: fmt.Sprintf("consumer %d", i), Ranks: []int{p.Ranks[1]}}
@@ -159,8 +159,8 @@ func (b *twoWay) arm(op string, check bool) *arm {
 	return a
 }
 
-// run moves items from the producer to the consumer, and one back. With check it fills them, and
-// returns how many bytes, and numbers of items, are wrong.
+// run moves items from the producer to the consumer, and one item back. With check it fills the
+// items, and returns how many of their bytes and numbers are wrong.
 func (b *twoWay) run(ctx context.Context, items int, check bool) (wrong int64, err error) {
 	if !b.producer {
 		for range items {

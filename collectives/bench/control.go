@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Through a control the ranks of a benchmark agree on numbers, as times. It has a communicator of its
-// own.
+// A control lets the ranks of a benchmark agree on numbers, such as times. It has a communicator of
+// its own.
 type control struct {
 	comm       spmd.Comm
 	send, recv []byte // communication memory
@@ -32,9 +32,9 @@ func (c *control) size() int { return c.comm.Size() }
 // barrier returns when every rank has called it.
 func (c *control) barrier(ctx context.Context) error { return c.max(ctx, nil) }
 
-// max replaces every x[i] by the largest that any rank has. The exchange is that of a dissemination
-// barrier (Hensgen, Finkel, Manber 1988): after round k a rank knows of 2ᵏ others. Where the number
-// of ranks is no power of two it knows some of them twice, which does a maximum no harm.
+// max replaces every x[i] by the largest x[i] of any rank. Messages go as in a dissemination
+// barrier (Hensgen, Finkel, Manber 1988): after round k a rank knows of 2ᵏ others. If the number of
+// ranks is no power of two, a rank gets some values twice, which does not change a maximum.
 func (c *control) max(ctx context.Context, x []float64) error {
 	rank, size, n := c.rank(), c.size(), 8*len(x)
 	if n > len(c.send) {

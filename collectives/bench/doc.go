@@ -12,10 +12,10 @@
 //
 //	refill the buffers → (barrier, call, time) × k → one more call, its result checked → one exchange of all times
 //
-// A sample is the maximum over the ranks of the time since the barrier. All decisions (batch, block,
-// enough?, stop?) follow from numbers that the exchange has made equal on all ranks, so that no rank
-// takes a branch of its own.
+// A sample is the maximum over the ranks of the time since the barrier. All decisions (batch and
+// block size, when to stop) follow from numbers that the exchange has made equal on all ranks, so
+// all ranks take the same branches.
 //
-// Package stats has the statistics, package report the rows and the forms in which they are read;
+// Package stats has the statistics. Package report has the rows and their output forms.
 // docs/bench.md explains the method to users.
 package bench

@@ -23,8 +23,7 @@ func busFactor(k spmd.Kind, n int) float64 {
 	return 1
 }
 
-// moved returns how many bytes an operation of size bytes must bring from one member to another,
-// all together.
+// moved returns how many bytes in total an operation of size bytes must move between members.
 func moved(k spmd.Kind, n int, size int64) float64 {
 	s, others := float64(size), float64(n-1)
 	switch k {
@@ -40,7 +39,7 @@ func moved(k spmd.Kind, n int, size int64) float64 {
 	return others * s // n-1 copies, n-1 summands, or (n-1)/n of each of n members' data
 }
 
-// gbs returns 10⁹ bytes per second.
+// gbs returns a bandwidth in 10⁹ bytes per second.
 func gbs(bytes, microseconds float64) float64 {
 	if microseconds <= 0 {
 		return math.NaN()
@@ -48,8 +47,8 @@ func gbs(bytes, microseconds float64) float64 {
 	return bytes / microseconds / 1e3
 }
 
-// fit fits a line through the times of each algorithm, on rank 0. A row of auto counts with the cost
-// of the algorithm that made it.
+// fit fits a line through the times of each algorithm, on rank 0. A row of auto has the cost of the
+// algorithm that auto chose.
 func (r *Run) fit(plan *Plan) {
 	rows := r.rep.Where(func(row *report.Row) bool { return row.Ranks > 1 && row.Size > 0 })
 	type line struct{ op, algorithm, dtype, memory string }
@@ -63,9 +62,9 @@ func (r *Run) fit(plan *Plan) {
 	}
 }
 
-// fitRows fits a line through rows, which differ in size and ranks alone, and sets their model_x.
-// nodes are those of all ranks. Rows of fewer than three sizes have no fit: two points always lie
-// on a line.
+// fitRows fits a line through rows, which differ only in size and ranks, and sets their model_x.
+// nodes has the node of each rank. Rows of fewer than three sizes have no fit, because two points
+// always lie on a line.
 func fitRows(kind spmd.Kind, rows []*report.Row, nodes []int) (fit report.Fit, ok bool) {
 	var points []stats.Point
 	var costs []collectives.Cost
@@ -112,8 +111,8 @@ func fitRows(kind spmd.Kind, rows []*report.Row, nodes []int) (fit report.Fit, o
 	return fit, true
 }
 
-// costOf returns the cost of row's operation on so many ranks and nodes, by the algorithm that made
-// it.
+// costOf returns the cost of row's operation on this number of ranks and nodes, by the algorithm
+// that made the row.
 func costOf(kind spmd.Kind, row *report.Row, ranks, nodes int) collectives.Cost {
 	name := row.Algorithm
 	if row.Chosen != "" {
@@ -122,7 +121,7 @@ func costOf(kind spmd.Kind, row *report.Row, ranks, nodes int) collectives.Cost 
 	return collectives.CostOf(name, collectives.Shape{Kind: kind, Members: ranks, Nodes: nodes, Bytes: int(row.Size)})
 }
 
-// chosenBy returns the algorithms that made rows of auto, each once, in the order of rows.
+// chosenBy returns the algorithms that auto chose for the rows, each once, in the order of rows.
 func chosenBy(rows []*report.Row) []string {
 	var names []string
 	for _, row := range rows {
@@ -131,7 +130,7 @@ func chosenBy(rows []*report.Row) []string {
 	return distinct(names)
 }
 
-// distinct returns each of list once, in the order in which they come.
+// distinct returns each element of list once, in the order of first occurrence.
 func distinct[E comparable](list []E) []E {
 	var once []E
 	for _, x := range list {

@@ -13,12 +13,12 @@ import (
 // stride is the distance between the beginnings of two buffers of size bytes with their guards.
 func stride(size int) int { return (size + 2*guard + 63) / 64 * 64 }
 
-// lines returns how many bytes the cache lines of size bytes have.
+// lines returns size rounded up to whole cache lines, in bytes.
 func lines(size int) int { return (size + 63) / 64 * 64 }
 
-// stepOf is the distance between the beginnings of two calls' buffers. They are Data and, behind its
-// guard, Send or the input that a call out of place copies, if there is one. The guard behind a call's
-// last buffer lies in the buffers of the next call, which are not in use then.
+// stepOf returns the distance between the beginnings of two calls' buffers. A call's buffers are Data
+// and, behind its guard, Send or the input that a call out of place copies, if there is one. The guard
+// behind a call's last buffer lies in the buffers of the next call, which are not in use then.
 func stepOf(p point, out bool) int {
 	if out || p.kind == spmd.SendReceive {
 		return stride(p.size) + lines(p.size)
@@ -49,7 +49,7 @@ func (s *sweep) touched(p point, out bool) int {
 	return least
 }
 
-// slots returns how many buffers the calls of a point go round.
+// slots returns the number of buffers that the calls of a point use in rotation.
 func (s *sweep) slots(p point, out bool) int {
 	if !s.plan.OffCache || p.size == 0 {
 		return 1
@@ -57,7 +57,7 @@ func (s *sweep) slots(p point, out bool) int {
 	return s.run.budget.slots(stepOf(p, out), s.touched(p, out), s.limits[p.ranks])
 }
 
-// places returns whether the point is measured out of place (true), in place, or both.
+// places returns the ways in which the point is measured: true means out of place, false in place.
 func (s *sweep) places(p point) []bool {
 	if p.kind == spmd.SendReceive || p.kind == spmd.Barrier {
 		return []bool{false}
@@ -72,8 +72,8 @@ func (s *sweep) places(p point) []bool {
 	return list
 }
 
-// describe notes how many bytes the calls on a host touch in one round at least, and which operations
-// the cache can hold.
+// describe adds a note to the report: how many bytes the calls on a host touch at least in one round
+// of the buffers, and which operations the cache can hold.
 func (s *sweep) describe(points []point) {
 	b, least := &s.run.budget, math.MaxInt
 	var held []string

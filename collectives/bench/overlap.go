@@ -11,16 +11,16 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Overlap measures how much of an operation hides behind computation, by the formula of OSU's tests
-// of non-blocking collectives. pure is the time of the operation alone, compute that of a
-// computation which takes as long. overall is the time of both, when the operation is started
-// before the computation and waited for after it:
+// Overlap measures how much of an operation hides behind computation, by the formula of OSU's tests of
+// non-blocking collectives. pure is the time of the operation alone, and compute is the time of a
+// computation which takes as long. overall is the time of both when the operation is started before the
+// computation and waited for after it:
 //
 //	overlap = max(0, 100·(1 - (overall-compute)/pure)) %
 //
-// The three are measured in turns. Where communication itself needs the cores, as in shared memory,
-// no more than (pure+compute)/overall can be gained, which is there too. The plan has one group, of all
-// ranks, and is in place. Collective over the world.
+// The three times are measured in turns. Where communication itself needs the cores, as in shared
+// memory, the gain is at most (pure+compute)/overall. The report has this figure too. The plan has one
+// group, of all ranks, and is in place. Overlap is collective over the world.
 func (r *Run) Overlap(ctx context.Context, plan Plan) error {
 	r.rep.Brief = []string{"op", "algo", "n", "size", "pure_us", "compute_us", "overlap_pct", "gain_x"}
 	err := r.Columns("in turns: the operation alone (pure), a computation of its length (compute), and start, "+
@@ -93,12 +93,12 @@ func (s *sweep) overlap(ctx context.Context, p point, speed float64) error {
 	return s.run.add([]report.Row{*row})
 }
 
-// overlapPercent is OSU's formula.
+// overlapPercent returns the overlap by OSU's formula.
 func overlapPercent(overall, compute, pure float64) float64 {
 	return max(0, 100*(1-(overall-compute)/pure))
 }
 
-// burn computes for n rounds, in registers.
+// burn computes for n rounds, using only registers.
 func burn(n int) float64 {
 	x := 1.0
 	for i := range n {

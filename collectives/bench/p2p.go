@@ -15,8 +15,8 @@ type MessagePlan struct {
 	Ranks [2]int // the two that latency and bandwidth are between
 	Ops   []string
 	Sizes []int // bytes
-	// messages under way at a time, for bandwidths and the message rate; fewer where they are more
-	// than 64 MiB together, or than the memory of the host allows its ranks
+	// messages under way at a time, for bandwidths and the message rate; fewer if together they would
+	// take more than 64 MiB, or more memory than the host has for its ranks
 	Window int
 	Check  bool
 }
@@ -30,10 +30,10 @@ const (
 	SignalWakeUp = "signal"       // half of a round trip of a word in shared memory, without any data
 )
 
-// PairOps are what P2P can measure.
+// PairOps returns the operations that P2P can measure.
 func PairOps() []string { return []string{Latency, Bandwidth, BiBandwidth, MessageRate, SignalWakeUp} }
 
-// P2P measures messages between ranks. Collective over the world.
+// P2P measures messages between ranks. It is collective over the world.
 func (r *Run) P2P(ctx context.Context, p MessagePlan) error {
 	err := r.Columns(fmt.Sprintf("dissemination barrier, then the exchange; messages of communication memory, windows "+
 		"of %d; latencies are half of a round trip", p.Window),
@@ -84,8 +84,8 @@ func (r *Run) P2P(ctx context.Context, p MessagePlan) error {
 	return nil
 }
 
-// window returns how many messages of a size are under way at a time: each arrives in memory of its
-// own, of which there are limit bytes.
+// window returns how many messages of a size are under way at a time. Each message arrives in memory of
+// its own, and there are limit bytes of that memory.
 func (p *MessagePlan) window(size, limit int) int { return max(1, min(p.Window, limit/max(1, size))) }
 
 // rates adds the figures that follow from the time of an exchange.
@@ -103,7 +103,7 @@ func rates(row *report.Row, window, pairs int) {
 	row.SetFigure("msgs_s", 1e6*count/row.Median)
 }
 
-// messages are the exchanges between a member of the lower half and its peer in the upper half.
+// messages makes the exchanges between a member of the lower half and its peer in the upper half.
 type messages struct {
 	pattern
 	comm    spmd.Comm
@@ -111,8 +111,8 @@ type messages struct {
 	size    int
 	window  int
 	out, in region
-	// ways are what this rank does with the messages of an exchange: send them (true), receive them,
-	// or both. back is what it does with the empty ones that answer a window.
+	// ways says what this rank does with the messages of an exchange: send them (true), receive them
+	// (false), or both. back says the same for the empty messages that answer a window.
 	ways, back []bool
 	reqs       []spmd.Request // memory for those of a window each way
 }
@@ -171,8 +171,8 @@ func (m *messages) pingPong(ctx context.Context, _ int) error {
 	return m.move(ctx, m.ways[1:], 1, m.size, tagData)
 }
 
-// stream moves a window of messages, and ends when the other side has them: empty messages go the other
-// way.
+// stream moves a window of messages, and returns when the other side has them. Empty messages the other
+// way tell so.
 func (m *messages) stream(ctx context.Context, _ int) error {
 	if err := m.move(ctx, m.ways, m.window, m.size, tagData); err != nil {
 		return err
@@ -201,8 +201,8 @@ func (m *messages) move(ctx context.Context, ways []bool, n, size, tag int) erro
 	return m.comm.Wait(ctx, reqs)
 }
 
-// signalArm makes two words in the memory of the first rank, one that each side waits for, and wakes
-// the sides by them in turn.
+// signalArm returns the arm of the wake-up by signals. It makes two words in the memory of the first
+// rank, one for each side to wait for. Calls wake the sides in turn.
 func (r *Run) signalArm(ctx context.Context, t *team, ranks []int) (*arm, error) {
 	shared, _ := r.w.Shared()
 	at := []float64{0}

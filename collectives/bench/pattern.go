@@ -11,8 +11,8 @@ import (
 )
 
 // A pattern gives the numbers that members put into their buffers, and so the results of operations.
-// Element i of member m is one of `period` numbers, drawn from (salt, m, i mod period). The period
-// is a prime, so that blocks which end up in the wrong place, or a stride that is off, show.
+// Element i of member m is one of `period` numbers, which are derived from (salt, m, i mod period).
+// The period is a prime, so that a block in the wrong place or a wrong stride gives wrong numbers.
 type pattern struct {
 	op      spmd.Op
 	dtype   tensor.DType
@@ -23,8 +23,8 @@ type pattern struct {
 
 const period = 251
 
-// top returns the largest integer among the numbers: as large as keeps every partial sum exact in
-// the type; 0 when that is impossible.
+// top returns the largest integer among the numbers. It is the largest for which every partial sum
+// is exact in the type, or 0 if there is none.
 func (p *pattern) top() int64 {
 	exact := map[tensor.DType]int64{tensor.F32: 1 << 24, tensor.F64: 1 << 53, tensor.I32: 1<<31 - 1,
 		tensor.I64: 1 << 53, tensor.U8: 255, tensor.BF16: 1 << 8}[p.dtype]
@@ -60,8 +60,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// reduced returns element i of the reduction over all members, and by how much an exact operation
-// may differ from it in another order.
+// reduced returns element i of the reduction over all members. tolerance is by how much a correct
+// result may differ from x if it was reduced in another order.
 func (p *pattern) reduced(i int) (x, tolerance float64) {
 	x = p.number(0, i)
 	sum := math.Abs(x)
@@ -125,7 +125,8 @@ func (p *pattern) wrong(b []byte, m, first int) int64 {
 // wrongSum returns how many elements of b differ from elements first, first+1, … of the reduction.
 func (p *pattern) wrongSum(b []byte, first int) int64 { return p.differ(b, first, p.reduced) }
 
-// differ returns how many elements of b differ from of(first), of(first+1), …, by more than may be.
+// differ returns how many elements of b differ from of(first), of(first+1), … by more than the
+// tolerance.
 func (p *pattern) differ(b []byte, first int, of func(i int) (x, tolerance float64)) int64 {
 	e := p.dtype.Size()
 	var want [period]float64
@@ -188,7 +189,7 @@ func get(b []byte, d tensor.DType) float64 {
 	return math.Float64frombits(binary.NativeEndian.Uint64(b))
 }
 
-// round returns x as the type holds it.
+// round returns x rounded to the type.
 func round(d tensor.DType, x float64) float64 {
 	var b [8]byte
 	put(b[:], d, x)

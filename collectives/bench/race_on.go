@@ -2,6 +2,6 @@
 
 package bench
 
-// raceFactor is how many bytes of memory a byte of a buffer takes: the race detector has two more for
-// each byte of the Go heap, where buffers lie under it.
+// raceFactor is how many bytes of memory a byte of a buffer takes. With the race detector buffers lie
+// on the Go heap, and it uses two more bytes for each of their bytes.
 const raceFactor = 3

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/collectives/bench/stats"
 )
 
-// copyRate returns how many bytes per second all ranks of t together read and write when each
-// copies n bytes from src to dst at the same time.
+// copyRate returns how many bytes per second all ranks of t together read and write when each rank
+// copies src to dst at the same time.
 func copyRate(ctx context.Context, t *team, dst, src []byte) (float64, error) {
 	const samples, atLeast = 5, 2 * time.Millisecond
 	n := min(len(dst), len(src))
@@ -31,8 +31,8 @@ func copyRate(ctx context.Context, t *team, dst, src []byte) (float64, error) {
 	return sum, nil
 }
 
-// measureRoof returns the rate of copies out of the caches' reach by all ranks at once, in bytes per
-// second, and how many bytes each copied. It gives the memory back.
+// measureRoof returns the rate, in bytes per second, at which all ranks at once copy memory that
+// does not fit into the caches. n is how many bytes each rank copied. measureRoof frees that memory.
 func (r *Run) measureRoof(ctx context.Context) (rate float64, n int, err error) {
 	n = r.budget.beyondCaches()
 	both, free, err := mapped(2 * n)

@@ -14,22 +14,23 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Options say how a Run measures; the same on every rank, except for Writers and About, which count on
-// rank 0 alone.
+// Options say how a Run measures. They are the same on every rank, except for Writers and About, which
+// only rank 0 uses.
 type Options struct {
 	Rule   stats.Rule
 	Warmup int // calls before the first sample; negative: 10, or a tenth of what is to come
-	// Stop is asked about every 30 ms. Once it says true on any rank, the run ends in order, with
+	// Stop is called about every 30 ms. Once it returns true on any rank, the run ends in order, with
 	// what has been measured.
 	Stop func() bool
 	// Writers get the header, each row and the end.
 	Writers []*report.Writer
 	// Cache is the size of the last-level cache in bytes; 0: what the system says.
 	Cache int64
-	// Free is how many bytes of memory the ranks of this rank's host can still take; 0: not known.
-	// Ranks may differ in it.
+	// Free is the number of bytes of memory that the ranks of this rank's host can still take; 0: not
+	// known. Ranks may have different values.
 	Free int64
-	// About is what the caller knows: Bench, and of Machine what concerns the program and its call.
+	// About has what the caller knows: Bench, and those fields of Machine that describe the program and
+	// how it was called.
 	About report.Report
 }
 
@@ -50,7 +51,7 @@ type Run struct {
 
 type roofKey struct{ ranks, size int }
 
-// Begin surveys the machine. Collective over the world.
+// Begin surveys the machine and returns the Run. It is collective over the world.
 func Begin(ctx context.Context, w *spmd.World, opts Options) (*Run, error) {
 	r := &Run{w: w, opts: opts, rep: opts.About, roofs: map[roofKey]float64{}}
 	everyone := w.Ranks()
@@ -81,7 +82,7 @@ func Begin(ctx context.Context, w *spmd.World, opts Options) (*Run, error) {
 	return r, err
 }
 
-// newTeam makes a team of ranks. Collective over ranks.
+// newTeam makes a team of ranks. It is collective over ranks.
 func (r *Run) newTeam(ranks []int, label string) (*team, error) {
 	t := &team{lead: ranks[0]}
 	if !slices.Contains(ranks, r.w.Rank()) {
@@ -102,15 +103,15 @@ func (r *Run) newTeam(ranks []int, label string) (*team, error) {
 	return t, err
 }
 
-// Columns writes the header of the report: how a sample is taken, and the keys and figures that rows
-// have, see report.Report. Once, before the first row.
+// Columns writes the header of the report: how a sample is taken, and the keys and figures of the rows
+// (see report.Report). It is called once, before the first row.
 func (r *Run) Columns(method string, keys, figures []string) error {
 	r.rep.Method, r.rep.Keys, r.rep.Figures = method, keys, figures
 	r.open = true
 	return r.write((*report.Writer).Update)
 }
 
-// write has every writer of rank 0 write the report.
+// write calls f with every writer and the report on rank 0.
 func (r *Run) write(f func(*report.Writer, *report.Report) error) error {
 	if r.w.Rank() != 0 {
 		return nil
@@ -125,8 +126,8 @@ func (r *Run) write(f func(*report.Writer, *report.Report) error) error {
 
 // measure times arms on a team, and sends their rows to rank 0. prepare returns a member's arms, and a
 // function that adds the figures computed from their times. With together, every arm is timed until the
-// last has enough samples. measure does nothing without arms, or once the run is stopped. Collective
-// over the world.
+// last has enough samples. measure does nothing without arms, or once the run is stopped. It is
+// collective over the world.
 func (r *Run) measure(ctx context.Context, t *team, together bool,
 	prepare func() (arms []*arm, finish func(), err error)) error {
 	if r.stopped {
@@ -198,8 +199,8 @@ func (r *Run) add(rows []report.Row) error {
 	return r.write((*report.Writer).Update)
 }
 
-// roof returns the rate, in 10⁹ bytes per second, at which the ranks of t together copy n bytes
-// each; a rate that was measured before is used again.
+// roof returns the rate, in 10⁹ bytes per second, at which the ranks of t together copy n bytes each. A
+// rate that was measured before is returned again.
 func (r *Run) roof(ctx context.Context, t *team, dst, src []byte) (float64, error) {
 	key := roofKey{t.size(), len(dst)}
 	if rate, ok := r.roofs[key]; ok {
@@ -221,11 +222,11 @@ func (r *Run) note(format string, args ...any) {
 	}
 }
 
-// Stopped reports whether the run was asked to stop; the same on every rank.
+// Stopped reports whether the run was asked to stop. The answer is the same on every rank.
 func (r *Run) Stopped() bool { return r.stopped }
 
-// End completes the report, which is rank 0's, and writes it. It does not communicate, so that it
-// serves after a failure too: complete says whether all was measured.
+// End completes the report, which is on rank 0, and writes it. complete says whether all was measured.
+// End does not communicate, so it can also be called after a failure.
 func (r *Run) End(complete bool) (*report.Report, error) {
 	r.rep.Complete, r.rep.Ended = complete && !r.stopped, time.Now().Round(time.Second)
 	if r.w.Rank() != 0 || !r.open {

@@ -9,7 +9,8 @@ import (
 	"github.com/rlinf/rlinf/collectives/bench/stats"
 )
 
-// A team is the ranks that measure together. Other ranks have one, too, but without a control.
+// A team is the set of ranks that measure together. Other ranks also have a team value, but without a
+// control.
 type team struct {
 	*control
 	lead  int     // the rank of its first member
@@ -22,12 +23,12 @@ func (t *team) member() bool { return t.control != nil }
 // An arm is one thing that a team measures. All its functions are collective over the team.
 type arm struct {
 	row report.Row
-	// refill makes the buffers ready; before every block. nil: nothing to do.
+	// refill makes the buffers ready. It is called before every block. nil: nothing to do.
 	refill func()
-	// call makes call number i, which counts on over all of the arm's calls.
+	// call makes call number i. The numbers run through all of the arm's calls.
 	call func(ctx context.Context, i int) error
-	// loop takes all samples of a block itself, of batch calls each, in nanoseconds. nil: call by
-	// call.
+	// loop takes all samples of a block itself, each of batch calls, and writes their nanoseconds to
+	// ns. nil: samples are taken by call.
 	loop func(batch int, ns []float64) error
 	// sync is the barrier before a sample. nil: the team's.
 	sync func(ctx context.Context) error
@@ -45,8 +46,8 @@ type arm struct {
 	spent []float64 // seconds of each rank, in these calls
 }
 
-// Blocks are long enough to drown the exchange at their end, and short enough that an interrupt is
-// served at once. There are several of each arm, because samples of one moment say little of the
+// Blocks are so long that the exchange at their end hardly matters, and so short that an interrupt is
+// served at once. Each arm has several blocks, because samples of one moment say little about the
 // next.
 const (
 	blockTime   = 30 * time.Millisecond
@@ -56,7 +57,7 @@ const (
 	maxWarmup   = 1000
 )
 
-// exchange is how many numbers a team of n ranks exchanges after a block, at most.
+// exchange returns the largest number of values that a team of n ranks exchanges after a block.
 func exchange(n int) int { return 2*maxPerBlock + 2 + 3*n }
 
 // A schedule says how the arms of one measurement are sampled.
@@ -68,9 +69,9 @@ type schedule struct {
 }
 
 // run samples the arms in turns until each has enough, and fills in their rows. An arm that has enough
-// rests, unless together keeps all going until the last has enough, so that each met the same
-// conditions. run returns true when somebody asked to stop; then the arms have what was sampled
-// before.
+// samples rests. With together, all arms go on until the last one has enough, so that each meets the
+// same conditions. run returns true if a rank was asked to stop. Then the arms have the samples taken
+// before that.
 func (s *schedule) run(ctx context.Context, t *team, arms []*arm, together bool) (stopped bool, err error) {
 	defer summarize(arms)
 	blocks := make([]int, len(arms))
@@ -118,7 +119,7 @@ func summarize(arms []*arm) {
 	}
 }
 
-// prepare checks a first result, warms up, and returns how many samples a block of a has.
+// prepare checks a first result, warms up, and returns the number of samples in a block of a.
 func (s *schedule) prepare(ctx context.Context, t *team, a *arm) (int, error) {
 	a.spent = make([]float64, t.size())
 	if a.check != nil {
@@ -152,7 +153,7 @@ func (s *schedule) prepare(ctx context.Context, t *team, a *arm) (int, error) {
 		}
 	}
 	a.row.Batch = stats.Batch(one, s.step)
-	// At least two, so that one exchange serves more than one sample.
+	// A block has at least two samples, so that one exchange serves more than one sample.
 	return max(2, min(maxPerBlock, int(blockTime/max(1, one*time.Duration(a.row.Batch))))), nil
 }
 
@@ -181,8 +182,8 @@ func (s *schedule) warm(ctx context.Context, t *team, a *arm, n int) (time.Durat
 	return time.Duration(one[0]), nil
 }
 
-// block takes k samples of a, and says how long that took and whether anybody asked to stop, both
-// equal on all ranks.
+// block takes k samples of a. It returns how long that took and whether any rank was asked to stop.
+// All ranks get the same results.
 func (s *schedule) block(ctx context.Context, t *team, a *arm, k int) (stop bool, took time.Duration, err error) {
 	if a.refill != nil {
 		a.refill()
@@ -235,7 +236,7 @@ func (s *schedule) block(ctx context.Context, t *team, a *arm, k int) (stop bool
 	return rest[1] != 0, time.Duration(rest[0]), nil
 }
 
-// samples times a's calls: each sample a barrier and then the calls of a batch.
+// samples times a's calls. For each sample it enters a barrier and then makes the calls of a batch.
 func (s *schedule) samples(ctx context.Context, t *team, a *arm, ns []float64) error {
 	sync := a.sync
 	if sync == nil {
@@ -257,7 +258,7 @@ func (s *schedule) samples(ctx context.Context, t *team, a *arm, ns []float64) e
 	return nil
 }
 
-// count adds a checked call, and the wrong elements of each rank.
+// count adds a checked call to the row, and the number of wrong elements on each rank.
 func (a *arm) count(wrongs []float64) {
 	a.row.Checked++
 	for _, n := range wrongs {
@@ -265,7 +266,7 @@ func (a *arm) count(wrongs []float64) {
 	}
 }
 
-// rates returns how many units each rank did per second of its own time, at so many a call.
+// rates returns how many units each rank did per second of its own time. units is the number per call.
 func (a *arm) rates(units float64) []float64 {
 	rates := make([]float64, len(a.spent))
 	for i, seconds := range a.spent {

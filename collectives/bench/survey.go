@@ -28,8 +28,8 @@ type place struct {
 	MaxProcs int
 }
 
-// here looks around. What the system does not say stays empty. cache is the size of the last-level
-// cache; 0: what the system says.
+// here returns the place of this rank. Facts that the system does not tell stay empty. cache is the size
+// of the last-level cache; 0: what the system says.
 func here(d spmd.Description, cache int64) place {
 	const cpu0 = "/sys/devices/system/cpu/cpu0/"
 	p := place{Host: d.Host, PID: d.PID, CPU: "unknown CPU", Kernel: runtime.GOOS, MaxProcs: runtime.GOMAXPROCS(0)}
@@ -50,7 +50,7 @@ func here(d spmd.Description, cache int64) place {
 	return p
 }
 
-// field returns the value of a line "name: value" of a file; "" when there is none.
+// field returns the value of a line "name: value" of a file, or "" if there is none.
 func field(path, name string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -74,7 +74,7 @@ func firstLine(path string) string {
 	return strings.TrimSpace(line)
 }
 
-// parseSize reads the size of a cache as the kernel writes it: 32768K.
+// parseSize parses the size of a cache in the form that the kernel writes: 32768K.
 func parseSize(s string) int64 {
 	n, err := strconv.ParseInt(strings.TrimRight(s, "KM"), 10, 64)
 	switch {
@@ -110,9 +110,9 @@ func cpusOf(list string) []int {
 	return cpus
 }
 
-// survey adds the machines of the world to the report. It finds the lowest rank of each rank's process
-// and returns that of its host. Every rank learns it all, and takes as much communication memory for that
-// as the others: buffers that are measured must not lie differently on rank 0. Collective.
+// survey adds the machines of the world to the report. It returns the lowest rank of each rank's host,
+// and finds that of each rank's process. Every rank gets all results and uses the same amount of
+// communication memory, because measured buffers must not lie differently on rank 0. Collective.
 func (r *Run) survey(ctx context.Context) (hosts []int, err error) {
 	w, m := r.w, &r.rep.Machine
 	d, me, size := w.Describe(), w.Rank(), w.Size()
@@ -156,7 +156,7 @@ func (r *Run) survey(ctx context.Context) (hosts []int, err error) {
 	return hosts, nil
 }
 
-// hostsOf sums up the places of all ranks by host.
+// hostsOf groups the places of all ranks by host.
 func hostsOf(places []place) []report.Host {
 	var list []report.Host
 	cpus := map[string]map[int]bool{}

@@ -23,7 +23,7 @@ type Plan struct {
 	Op         spmd.Op
 	Algorithms []string // of collectives.Algorithms
 	Table      *collectives.Table
-	// bytes; rounded up to whole elements, and to as many for each member where an operation cuts
+	// bytes; rounded up to whole elements, and to an equal number for each member if an operation cuts
 	// its data
 	Sizes []int
 
@@ -39,8 +39,8 @@ type Plan struct {
 	// non-blocking call with our wait, all measured in turns with the algorithms, after the
 	// library's barrier.
 	Baseline bool
-	// measure in an order drawn from Seed, so that a slow change of the machine does not look like
-	// one of size
+	// measure in a random order from Seed, so that a slow change of the machine does not look like an
+	// effect of size
 	Shuffle bool
 	Seed    uint64
 }
@@ -59,7 +59,7 @@ type point struct {
 	algorithms  []string
 }
 
-// points lists what is to be measured, sizes innermost.
+// points returns the points to measure, with sizes innermost.
 func (p *Plan) points() []point {
 	algorithms := make([][]string, len(p.Algorithms))
 	for i, a := range p.Algorithms {
@@ -109,7 +109,7 @@ func (p *Plan) sizes(k spmd.Kind, d tensor.DType, n int) []int {
 	return list
 }
 
-// Collectives measures all of plan. Collective over the world.
+// Collectives measures all of plan. It is collective over the world.
 func (r *Run) Collectives(ctx context.Context, plan Plan) error {
 	figures := []string{"algbw_gbs", "busbw_gbs", "roof_pct"}
 	if plan.Baseline {
@@ -141,7 +141,7 @@ func (r *Run) Collectives(ctx context.Context, plan Plan) error {
 	return err
 }
 
-// A sweep is a plan under way.
+// A sweep is a plan that is being measured.
 type sweep struct {
 	run    *Run
 	plan   *Plan
@@ -150,7 +150,7 @@ type sweep struct {
 	memory map[string]region // by kind; all points share it
 }
 
-// A group is the first n ranks, with an end of each algorithm on its members.
+// A group is the first n ranks. On its members it has an end for each algorithm.
 type group struct {
 	team   *team
 	native spmd.Native
@@ -176,7 +176,8 @@ func (s *sweep) each(measure func(point) error) error {
 	return nil
 }
 
-// allocate takes the memory for the largest operation, and for all buffers that calls go round.
+// allocate allocates the memory for the largest operation, and for all buffers that calls use in
+// rotation.
 func (s *sweep) allocate(points []point) error {
 	if s.plan.OffCache {
 		s.limits = s.run.budget.limits(s.plan.Ranks, len(s.plan.Memory))
@@ -212,7 +213,8 @@ func (s *sweep) allocate(points []point) error {
 	return nil
 }
 
-// group returns the first n ranks, with what the algorithms need. Collective over the world.
+// group returns the group of the first n ranks, with what the algorithms need. It is collective over
+// the world.
 func (s *sweep) group(n int, algorithms []string) (*group, error) {
 	w, g, ranks := s.run.w, s.groups[n], s.run.w.Ranks()[:n]
 	if g == nil {
@@ -265,7 +267,7 @@ func (s *sweep) point(ctx context.Context, p point) error {
 	})
 }
 
-// figures adds the figures that follow from the times.
+// figures adds to each arm's row the figures that follow from the times.
 func figures(p point, roof float64, arms []*arm) {
 	base := map[string]float64{} // the loop in C, by memory
 	for _, a := range arms {

@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/collectives/bench/report"
 )
 
-// A Task is work that all ranks do at the same time, each for itself.
+// A Task is work that all ranks do at the same time, each rank on its own.
 type Task struct {
 	Op   string
 	Size int64
@@ -15,8 +15,8 @@ type Task struct {
 	Units float64
 }
 
-// Task measures t. rates, which finish gets, are each rank's own units per second. Collective over
-// the world.
+// Task measures t. finish gets rates, each rank's own units per second. Task is collective over the
+// world.
 func (r *Run) Task(ctx context.Context, t Task, finish func(row *report.Row, rates []float64)) error {
 	return r.measure(ctx, r.all, false, func() ([]*arm, func(), error) {
 		a := &arm{call: t.Call}
@@ -25,7 +25,8 @@ func (r *Run) Task(ctx context.Context, t Task, finish func(row *report.Row, rat
 	})
 }
 
-// Record adds a row that was measured elsewhere, and a note unless that is empty; rank 0's count.
+// Record adds a row that was measured elsewhere, and a note unless it is empty. Only the calls on
+// rank 0 have an effect.
 func (r *Run) Record(row report.Row, note string) error {
 	if note != "" {
 		r.note("%s", note)

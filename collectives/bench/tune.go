@@ -9,9 +9,9 @@ import (
 	"github.com/rlinf/rlinf/collectives/bench/report"
 )
 
-// Tune returns the table of the fastest algorithm for each operation, group and size that was
-// measured in place, in communication memory; rank 0's. An algorithm must be faster than the one of
-// the next smaller size by a hundredth to take its place, so that noise makes no rules.
+// Tune returns, on rank 0, the table of the fastest algorithm for each operation, group and size
+// that was measured in place, in communication memory. An algorithm replaces that of the next
+// smaller size only if it is faster by a hundredth, so that noise makes no rules.
 func (r *Run) Tune() *collectives.Table {
 	rows := r.rep.Where(func(row *report.Row) bool {
 		return (row.Memory == "arena" || row.Memory == "") && row.Algorithm != InC && row.Algorithm != Blocking &&
@@ -24,7 +24,7 @@ func (r *Run) Tune() *collectives.Table {
 	if m.Nodes > 1 {
 		nodes = "many"
 	}
-	// A rule holds for groups of so many members or fewer, so small groups come first.
+	// A rule holds for groups of its number of members or fewer, so small groups come first.
 	slices.SortStableFunc(rows, func(a, b *report.Row) int { return a.Ranks - b.Ranks })
 	type group struct {
 		op    string
@@ -34,7 +34,8 @@ func (r *Run) Tune() *collectives.Table {
 		first := len(t.Rules)
 		slices.SortStableFunc(rows, func(a, b *report.Row) int { return cmp.Compare(a.Size, b.Size) })
 		for size, rows := range report.Group(rows, func(row *report.Row) int64 { return row.Size }) {
-			// Of several types the fastest counts; the first name where algorithms are as fast.
+			// Of several types the fastest counts. Of equally fast algorithms the first name
+			// counts.
 			slices.SortFunc(rows, func(a, b *report.Row) int {
 				return cmp.Or(cmp.Compare(a.Median, b.Median), cmp.Compare(a.Algorithm, b.Algorithm))
 			})

@@ -27,10 +27,11 @@ type WeightsPlan struct {
 }
 
 // Weights measures the time from "the source has version v" to "every reader has computed once with
-// v". The computation is a sum of the whole state, a pass as bound by memory as that of a small
-// batch through a network. Measured in turns with it: that computation after a version of two
-// numbers, so that it starts on the same word and waits for the cores just so, and one copy of the
-// state by the source. All end with a barrier, but the copy. Collective over the world.
+// v". The computation is a sum of the whole state. Memory bounds it like the pass of a small batch
+// through a network. Two other times are measured in turns with this one. The first is the same
+// computation after a version of two numbers, which starts in the same way and waits for the cores
+// in the same way. The second is one copy of the state by the source, which alone does not end with
+// a barrier. Weights is collective over the world.
 func (r *Run) Weights(ctx context.Context, s WeightsPlan) error {
 	err := r.Columns("barrier, then: the source publishes, readers adopt and compute once, until all have (a "+
 		"barrier); in turns with that computation on the word of a version of two numbers, and with one copy of the "+
@@ -67,7 +68,7 @@ func (r *Run) Weights(ctx context.Context, s WeightsPlan) error {
 	return nil
 }
 
-// weights measures one size and number of slots, in the memory of all of them.
+// weights measures one size with one number of slots. All measurements use the same memory.
 func (r *Run) weights(ctx context.Context, t *team, s WeightsPlan, size, slots int, memory [2][]byte) error {
 	b := &publisher{t: t, source: r.w.Rank() == s.Source, rounded: s.Wire == tensor.BF16,
 		published: make(chan error, 1)}
@@ -105,8 +106,8 @@ func (r *Run) weights(ctx context.Context, t *team, s WeightsPlan, size, slots i
 	return err
 }
 
-// open makes the carriers of the weights and of the word, and brings a first version of the weights,
-// which allocates the memory of later ones.
+// open makes the carriers of the weights and of the word, and distributes a first version of the
+// weights, which allocates the memory for later versions.
 func (b *publisher) open(ctx context.Context, w *spmd.World, s WeightsPlan, size, slots int,
 	memory [2][]byte) (err error) {
 	spec, word := s.spec(fmt.Sprintf("bench %d %d", size, slots), size/4, slots),
@@ -132,7 +133,7 @@ func (b *publisher) open(ctx context.Context, w *spmd.World, s WeightsPlan, size
 	return err
 }
 
-// spec says how n elements travel.
+// spec returns the spec of weights with n elements.
 func (s *WeightsPlan) spec(label string, n, slots int) collectives.WeightsSpec {
 	spec := collectives.WeightsSpec{
 		Label: label, Layout: tensor.NewLayout(tensor.Field{Name: "weight", DType: tensor.F32, Shape: []int{n}}),
@@ -145,7 +146,7 @@ func (s *WeightsPlan) spec(label string, n, slots int) collectives.WeightsSpec {
 	return spec
 }
 
-// form names how the weights travel.
+// form returns a name for the way in which the weights are sent.
 func form(s WeightsPlan, slots int) string {
 	name := fmt.Sprintf("slots=%d", slots)
 	if slots == 0 {
@@ -160,7 +161,7 @@ func form(s WeightsPlan, slots int) string {
 	return name
 }
 
-// A publisher is one rank's part: the source's, a reader's, or both.
+// A publisher is one rank's part in the measurement: that of the source, of a reader, or of both.
 type publisher struct {
 	t             *team
 	weights, word *carrier
@@ -175,7 +176,7 @@ type publisher struct {
 	total         float32 // of the last forward
 }
 
-// A carrier brings versions of one state.
+// A carrier distributes versions of one state.
 type carrier struct {
 	*collectives.Weights
 	reader  *collectives.WeightsReader // nil: this rank is the source alone
@@ -199,7 +200,8 @@ func (b *publisher) floats(state []byte) []float32 {
 	return tensor.Of(state[b.at:][:b.size], tensor.F32, b.size/4).F32()
 }
 
-// rounds returns a loop that takes samples of batch rounds each. A round says how long it took.
+// rounds returns an arm's loop that takes samples of batch rounds each. round returns how long it
+// took.
 func rounds(round func() (time.Duration, error)) func(batch int, ns []float64) error {
 	return func(batch int, ns []float64) error {
 		for i := range ns {
@@ -224,8 +226,8 @@ func (b *publisher) sync(ctx context.Context) (time.Duration, error) {
 	return b.bring(ctx, b.weights, func(state []byte) { b.adopted = b.floats(state) })
 }
 
-// bring brings the next version of c to all readers, which take it and compute. The time counts
-// from when the source has it, which all ranks agree on by a barrier.
+// bring brings the next version of c to all readers, which take it and compute. The time starts
+// when the source has that version, at a barrier of all ranks.
 func (b *publisher) bring(ctx context.Context, c *carrier, take func(state []byte)) (time.Duration, error) {
 	c.version++
 	if err := b.t.barrier(ctx); err != nil {
@@ -256,13 +258,13 @@ func (b *publisher) bring(ctx context.Context, c *carrier, take func(state []byt
 			}
 		}
 	}
-	// The time ends when all have computed: where ranks share cores, some compute after others. The
-	// barrier also keeps the source from changing a state that others still read.
+	// The time ends when all have computed, because ranks that share cores compute one after the
+	// other. The barrier also keeps the source from changing a state that others still read.
 	err := b.t.barrier(ctx)
 	return time.Since(start), err
 }
 
-// forward computes with every weight once.
+// forward computes once with every weight.
 func (b *publisher) forward() {
 	var sums [8]float32
 	x := b.adopted

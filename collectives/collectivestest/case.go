@@ -30,8 +30,8 @@ func (c Case) input(m, i int) int {
 	return v
 }
 
-// count returns the number of elements in member m's block; in an AllToAll, of those that member
-// `from` sends to m.
+// count returns the number of elements in member m's block. In an AllToAll it is the number that
+// member `from` sends to m.
 func (c Case) count(from, m int) int {
 	switch {
 	case c.N == 0:

@@ -15,10 +15,10 @@ var sizes = []int{0, 1, 7, 1000, 65537}
 
 var types = []tensor.DType{tensor.F32, tensor.F64, tensor.I32, tensor.I64, tensor.U8, tensor.BF16}
 
-// Conformance runs every operation by every algorithm that this world's groups support, or only by
-// opts.Algorithm. It returns the number of operations and the first wrong result. ranks are the
-// members; a rank may be listed more than once. wrap may replace a member's host. opts holds the
-// options that the suite does not choose itself.
+// Conformance runs every operation with every algorithm that this world's groups support, or only
+// with opts.Algorithm. It returns the number of operations and the first wrong result. ranks are
+// the members; a rank may be listed more than once. wrap may replace a member's host. opts holds
+// the options that the suite does not choose itself.
 func Conformance(ctx context.Context, w *spmd.World, ranks []int, wrap func(collectives.Host) collectives.Host,
 	opts collectives.Options) (made int, err error) {
 	ends, err := w.NewComm(ranks, "conformance")

@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Await runs an operation in which member 0 needs member 1. Member 1 runs `instead` in its place.
-// Await returns member 0's error.
+// Await runs an operation in which member 0 needs member 1. Instead of that operation, member 1
+// runs `instead`. Await returns member 0's error.
 func Await(ctx context.Context, w *spmd.World, algorithm string, kind spmd.Kind,
 	wrap func(collectives.Host) collectives.Host, instead func() error) error {
 	ranks := make([]int, w.Size())

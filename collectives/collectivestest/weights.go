@@ -15,8 +15,8 @@ import (
 
 // Weights tests all ways to distribute versions from sources to readers. In lockstep every reader
 // must get the exact bits of every version. In the background a version that a reader adopted or
-// copied must stay unchanged until the reader moves on. It returns the number of tensors compared
-// on this rank. Collective over the world.
+// copied must stay unchanged until the reader moves on. Weights returns the number of tensors
+// compared on this rank. It is collective over the world.
 func Weights(ctx context.Context, w *spmd.World, sources, readers []int) (compared int, err error) {
 	ends, err := w.NewComm(w.Ranks(), "weights: steps")
 	if err != nil {
@@ -126,7 +126,8 @@ func (s *scene) open(ctx context.Context, spec collectives.WeightsSpec, sources,
 	return nil
 }
 
-// lockstep publishes versions one by one; each waits until all readers have checked the last one.
+// lockstep publishes versions one by one. It publishes each version after all readers have checked
+// the last one.
 func (s *scene) lockstep(ctx context.Context) error {
 	for version := int64(1); version <= 6; version++ {
 		s.expect(version)
@@ -257,7 +258,7 @@ func weightsLayout() *tensor.Layout {
 	)
 }
 
-// changeEvery is the inverse of the share of b.weight that changes between versions.
+// changeEvery is the number of elements of b.weight for each one that changes between versions.
 const changeEvery = 50
 
 // writeVersion advances state by one version. All elements change, except in b.weight.

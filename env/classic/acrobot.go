@@ -8,9 +8,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// NewAcrobot makes n of Acrobot-v1: two links hang from a fixed joint. A torque of -1, 0 or 1
-// (actions 0, 1, 2) between them swings the tip up to one length above the joint. The reward is -1
-// for every step, and 0 for the step that reaches this height, which is success; 500 steps at most.
+// NewAcrobot makes n environments of Acrobot-v1: two links hang from a fixed joint. A torque of -1,
+// 0 or 1 (actions 0, 1, 2) between them swings the tip up to one length above the joint. The reward
+// is -1 for every step, and 0 for the step that reaches this height, which is success; 500 steps at
+// most.
 //
 // Sutton and Barto, "Reinforcement Learning", 2nd edition, 2018: with the equations of the book,
 // not those of Sutton 1996.
@@ -48,8 +49,8 @@ func resetAcrobot(r *philox.Stream) (s acrobot) {
 	return s
 }
 
-// stepAcrobot is one step of the classic fourth-order Runge-Kutta method, then wraps the angles and
-// clips the velocities.
+// stepAcrobot takes one step of the classic fourth-order Runge-Kutta method, then wraps the angles
+// and clips the velocities.
 func stepAcrobot(s *acrobot, action int32) (float64, bool) {
 	torque := float64(action - 1)
 	k1 := s.derivative(torque)

@@ -19,12 +19,12 @@ type task[S state, A int32 | float32] struct {
 	sketch  func(s *S) sketch
 	actions func(tensor.Tensor) []A // the elements of an action
 	expert  func(s *S) A            // action of an expert; nil: there is none
-	// success is the figure of that name, if the Spec has it. last is true if the time limit ends
+	// success returns the figure "success", if the Spec has it. last is true if the time limit ends
 	// the episode.
 	success func(terminated, last bool) bool
 }
 
-// state is a type of environments' states.
+// state is the constraint for the types of environments' states.
 type state interface{ ~[2]float64 | ~[4]float64 }
 
 // A batch is N environments of one task.
@@ -135,12 +135,12 @@ func bit(b bool) byte {
 	return 0
 }
 
-// box is a space of float32 between low and high, element by element.
+// box returns a space of float32 between low and high, element by element.
 func box(low, high []float32) env.Space {
 	return env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{len(low)}, Low: low, High: high}
 }
 
-// within is a space of float32 between -high and high, element by element.
+// within returns a space of float32 between -high and high, element by element.
 func within(high ...float32) env.Space {
 	low := make([]float32, len(high))
 	for i := range high {
@@ -149,7 +149,7 @@ func within(high ...float32) env.Space {
 	return box(low, high)
 }
 
-// choice is a space of n choices.
+// choice returns a space of n choices.
 func choice(n int) env.Space {
 	return env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{n}}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// NewCartPole makes n of CartPole-v1: a pole on a cart is kept upright by pushing the cart left (0)
-// or right (1). The reward is 1 for every step. An episode ends when the pole leans by more than
-// 12° or the cart has moved by more than 2.4 m, and after 500 steps, which is success.
+// NewCartPole makes n environments of CartPole-v1: a pole on a cart is kept upright by pushing the
+// cart left (0) or right (1). The reward is 1 for every step. An episode ends when the pole leans
+// by more than 12° or the cart has moved by more than 2.4 m, and after 500 steps, which is success.
 //
 // Barto, Sutton and Anderson, "Neuronlike adaptive elements that can solve difficult learning
 // control problems", 1983, with the corrected dynamics of Florian 2007 without friction.
@@ -53,7 +53,7 @@ func resetCartPole(r *philox.Stream) (s cartPole) {
 	return s
 }
 
-// stepCartPole is one explicit Euler step of
+// stepCartPole takes one explicit Euler step of
 //
 //	a = (F + m_p l ω² sin θ) / m
 //	ω' = (g sin θ - a cos θ) / (l (4/3 - m_p cos² θ / m)),    v' = a - m_p l ω' cos θ / m

@@ -8,9 +8,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// NewMountainCar makes n of MountainCar-v0: a car too weak for the hill in front of it gathers
-// speed by swinging in the valley. It pushes left (0), not at all (1) or right (2). The reward is
-// -1 for every step. An episode ends at the top, at 0.5, which is success, and after 200 steps.
+// NewMountainCar makes n environments of MountainCar-v0: a car too weak for the hill in front of it
+// gathers speed by swinging in the valley. It pushes left (0), not at all (1) or right (2). The
+// reward is -1 for every step. An episode ends at the top, at 0.5, which is success, and after 200
+// steps.
 //
 // Moore, "Efficient memory-based learning for robot control", 1990.
 func NewMountainCar(cfg env.Config, n int) (env.Vec, error) {
@@ -28,9 +29,9 @@ func NewMountainCar(cfg env.Config, n int) (env.Vec, error) {
 	}, cfg, n)
 }
 
-// NewMountainCarContinuous makes n of MountainCarContinuous-v0: the same valley, a push of any
-// strength up to 1 in either direction, the top at 0.45. The reward is -0.1 a² for every step,
-// where the action a is not clipped, and 100 at the top; 999 steps at most.
+// NewMountainCarContinuous makes n environments of MountainCarContinuous-v0: the same valley, but
+// the top is at 0.45 and the push has any strength up to 1 in either direction. The reward is -0.1
+// a² for every step, where the action a is not clipped, and 100 at the top; 999 steps at most.
 func NewMountainCarContinuous(cfg env.Config, n int) (env.Vec, error) {
 	return newVec(task[car, float32]{
 		spec: env.Spec{
@@ -77,7 +78,7 @@ func stepMountainCar(s *car, action int32) (float64, bool) {
 }
 
 // stepMountainCarContinuous rounds its state to float32 after each step, as Gymnasium does. It
-// decides before whether the top is reached.
+// decides before rounding whether the top is reached.
 func stepMountainCarContinuous(s *car, action float32) (float64, bool) {
 	a := float64(action)
 	s.drive(clip(a, -1, 1) * 0.0015)

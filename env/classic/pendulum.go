@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// NewPendulum makes n of Pendulum-v1: a pendulum is swung up and kept up by a torque too weak to
-// lift it at once. The action is the torque, clipped to ±2. The reward is minus a distance from
-// standing upright at rest. An episode ends after 200 steps only.
+// NewPendulum makes n environments of Pendulum-v1: a pendulum is swung up and kept up by a torque
+// too weak to lift it at once. The action is the torque, clipped to ±2. The reward is minus a
+// distance from standing upright at rest. An episode ends after 200 steps only.
 func NewPendulum(cfg env.Config, n int) (env.Vec, error) {
 	return newVec(task[pendulum, float32]{
 		spec: env.Spec{
@@ -38,8 +38,8 @@ func resetPendulum(r *philox.Stream) pendulum {
 	return pendulum{r.Uniform(-math.Pi, math.Pi), r.Uniform(-1, 1)}
 }
 
-// stepPendulum costs norm(θ)² + 0.1 ω² + 0.001 u², before it moves; then, with g = 10 and m = l =
-// 1,
+// stepPendulum first computes the cost norm(θ)² + 0.1 ω² + 0.001 u². Then it moves, with g = 10 and
+// m = l = 1:
 //
 //	ω += (3g/2l sin θ + 3/(m l²) u) dt,    θ += ω dt
 func stepPendulum(s *pendulum, action float32) (float64, bool) {
@@ -53,7 +53,7 @@ func stepPendulum(s *pendulum, action float32) (float64, bool) {
 }
 
 // swingUp raises the energy, ω²/6 + 5 cos θ, to a little more than that of standing still upright.
-// Near there it holds the pendulum.
+// Near this position it holds the pendulum.
 func swingUp(s *pendulum) float32 {
 	theta, omega := wrapAngle(s[0]), s[1]
 	if math.Cos(theta) > 0.9 && math.Abs(omega) < 3 {

@@ -102,7 +102,7 @@ func sketchAcrobot(s *acrobot) sketch {
 	}}
 }
 
-// sketchCar draws the valley sin(3x), of 0.45 m a unit, with x = -0.3 in the middle.
+// sketchCar draws the valley 0.45 sin(3x), in m, with x = -0.3 in the middle.
 func sketchCar(s *car) sketch {
 	const middle, hill = (minPos + maxPos) / 2, 0.45
 	height := func(p float64) float64 { return hill * math.Sin(3*p) }

@@ -134,7 +134,7 @@ func (s suite) rows(t *testing.T) {
 	all.wantEnds()
 }
 
-// autoReset: a step with seeds equals a step without, followed by a reset of ended episodes.
+// autoReset: a step with seeds equals a step without seeds, followed by a reset of ended episodes.
 func (s suite) autoReset(t *testing.T) {
 	auto, manual := s.open(t, envs, 1), s.open(t, envs, 1)
 	auto.resetAll()
@@ -296,7 +296,8 @@ func (s suite) chunk(t *testing.T, chunk, times int) {
 	equalEpisodes(t, got.Take(), want.Take(), times == 1)
 }
 
-// equalEpisodes compares Episodes, with their lengths only if told is true, because these count actions.
+// equalEpisodes compares Episodes. It compares lengths only if lengths is true, because these count
+// actions.
 func equalEpisodes(t *testing.T, got, want []env.Episode, lengths bool) {
 	t.Helper()
 	if len(got) == 0 || len(got) != len(want) {

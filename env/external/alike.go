@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// A repeater is a log with a separate place for lines and failures that it has shown before: if
+// A repeater is a log with a separate place for lines and failures that it has shown before. If
 // many simulators write or fail alike, a person needs to see only one.
 type repeater interface{ Repeat(p []byte) }
 

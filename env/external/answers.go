@@ -112,8 +112,8 @@ func badNumber(t tensor.Tensor, n int) int {
 	return -1
 }
 
-// allFinite reports whether no number is NaN or infinite. It checks sums, which any such number
-// spoils: this is faster than a check of each.
+// allFinite reports whether no number is NaN or infinite. It checks sums, because any such number
+// spoils its sum and this is faster than checking each number.
 func allFinite(x []float32) bool {
 	var a, b, c, d float32
 	for ; len(x) >= 4; x = x[4:] {

@@ -94,8 +94,8 @@ func (b *bells) look() {
 	}
 }
 
-// leave tells the other side that this side will block, and then polls once more: a frame may have
-// arrived before the other side noticed.
+// leave tells the other side that this side will block. It then polls once more, because a frame
+// may have arrived before the other side noticed, and reports whether one has.
 func (b *bells) leave(head []byte) bool {
 	if atomic.LoadUint64(&b.in[looking]) == 0 {
 		return false

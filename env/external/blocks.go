@@ -47,5 +47,5 @@ func newBlocks(spec env.Spec, n int) blocks {
 	return b
 }
 
-// size returns the bytes of both blocks.
+// size returns the size of both blocks in bytes.
 func (b blocks) size() int { return b.replyAt + b.reply.Size() }

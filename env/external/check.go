@@ -159,7 +159,7 @@ func (k *checker) with(s setup, do func(*trial) error) error {
 	return t.explain(do(t))
 }
 
-// meet receives the first greeting.
+// meet starts a child, and receives and keeps its greeting.
 func (k *checker) meet() error {
 	t, err := k.open()
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 // short is the max_steps of rules that need several episodes.
 const short = 7
 
-// played returns the outcomes of a number of steps of a child configured by s.
+// played starts a child configured by s, takes that many steps, and returns each environment's
+// outcomes. resets: ended episodes reset themselves.
 func (k *checker) played(s setup, steps int, resets bool) (outcomes [][]outcome, err error) {
 	err = k.with(s, func(t *trial) (err error) {
 		outcomes, err = t.playAnew(steps, resets)
@@ -18,7 +19,7 @@ func (k *checker) played(s setup, steps int, resets bool) (outcomes [][]outcome,
 	return outcomes, err
 }
 
-// equal plays two children and compares their outcomes.
+// equal plays two children, and returns an error if their outcomes differ.
 func (k *checker) equal(one, other setup, oneResets, otherResets bool) error {
 	want, err := k.played(one, k.Steps, oneResets)
 	if err != nil {

@@ -144,7 +144,7 @@ func frame(h header, payload []byte, c change) []byte {
 	return append(head, payload...)
 }
 
-// notAnAction returns the bytes of an action that the space does not have.
+// notAnAction returns the bytes of a number that no action of s may have.
 func notAnAction(s env.Space) []byte {
 	x := uint32(math.MaxInt32)
 	if s.Kind == env.Box {

@@ -107,7 +107,7 @@ func (t *trial) turn(mask []byte, autoReset bool, played [][]outcome) error {
 	return nil
 }
 
-// keeping is exchange, and checks that environments outside the mask keep their rows.
+// keeping does what exchange does, and checks that environments outside the mask keep their rows.
 func (t *trial) keeping(k kind, flags uint16, mask []byte) error {
 	kept := make([][]tensor.Tensor, t.n)
 	for n := range kept {
@@ -209,7 +209,7 @@ func (t *trial) act(n int) {
 	}
 }
 
-// all is the mask of all environments.
+// all returns the mask that selects all environments.
 func (t *trial) all() []byte {
 	mask := make([]byte, t.n)
 	for n := range mask {

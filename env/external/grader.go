@@ -67,7 +67,8 @@ func (g *Grader) greet() error {
 	return nil
 }
 
-// Grade returns the grades of submissions; nil: the program cannot read the answer.
+// Grade returns one grade for each of submissions; nil means that the program cannot read that
+// answer.
 func (g *Grader) Grade(submissions []Submission) (worth []*float32, err error) {
 	payload, err := json.Marshal(submissions)
 	if err != nil {

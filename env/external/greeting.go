@@ -78,7 +78,7 @@ func (b *bounds) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// of returns the bounds of n elements; an element without a bound gets none.
+// of returns the bounds of n elements; an element without a bound gets the value none.
 func (b bounds) of(n int, none float32) ([]float32, error) {
 	if b.wrong {
 		return nil, errors.New("expected a number, null, or an array of them")
@@ -321,7 +321,8 @@ func choiceSpace(k env.Kind, nvec []int) (env.Space, error) {
 	return env.Space{Kind: k, DType: tensor.I32, Shape: []int{len(nvec)}, Nvec: nvec}, nil
 }
 
-// greetingOf returns the members of the greeting of environments of spec.
+// greetingOf returns the members of the greeting of environments with this Spec. state is the size
+// of a saved environment in bytes; drawing says whether they can render.
 func greetingOf(spec env.Spec, state int, drawing bool, token string) map[string]any {
 	space := func(s env.Space) map[string]any {
 		switch s.Kind {
@@ -351,7 +352,7 @@ func greetingOf(spec env.Spec, state int, drawing bool, token string) map[string
 	}
 }
 
-// numbers returns bounds for JSON: null is no bound.
+// numbers returns bounds for JSON, where null means no bound.
 func numbers(x []float32) []*float64 {
 	out := make([]*float64, len(x))
 	for i, v := range x {

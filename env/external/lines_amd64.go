@@ -2,7 +2,8 @@ package external
 
 import "golang.org/x/sys/cpu"
 
-// takeLines takes whole lines of src, as many as dst has, and returns the number of bytes.
+// takeLines takes the whole lines of src into dst, and returns the number of bytes that it has
+// taken.
 func takeLines(dst, src []byte) int {
 	n := len(src) / cacheLine
 	if n == 0 || !cpu.X86.HasAVX {

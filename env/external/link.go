@@ -13,9 +13,9 @@ import (
 type Link interface {
 	// Send sends a frame that consists of head and payload, before by.
 	Send(by time.Time, head, payload []byte) error
-	// Receive returns the next frame's header and payload, before by. They are valid until the next
-	// call. accept gets the header and returns the payload's size. Its error ends Receive before
-	// the payload is read.
+	// Receive returns the next frame's header and payload, before by. They are valid until the next call.
+	// accept gets the header and returns the payload's size. An error of accept ends Receive before the payload
+	// is read.
 	Receive(by time.Time, accept func(head []byte) (payload uint64, err error)) (head, payload []byte, err error)
 	// Close ends the conversation.
 	Close() error
@@ -35,7 +35,7 @@ func Split(message []byte, accept func(head []byte) (uint64, error)) (head, payl
 	return head, payload, err
 }
 
-// ChildrenOf is Children for a cfg without Greeting; hello is the first message of a child.
+// ChildrenOf does what Children does, for a cfg without Greeting; hello is the first message of a child.
 func ChildrenOf(hello []byte, cfg env.External, n int) (int, error) {
 	_, payload, err := Split(hello, func(head []byte) (uint64, error) {
 		h, err := parse(head)
@@ -93,7 +93,7 @@ func Children(cfg env.External, n int) (int, error) {
 	return g.children(cfg.N, n)
 }
 
-// children is Children with external.n = asked.
+// children does what Children does, where asked is external.n.
 func (g *greeting) children(asked, n int) (int, error) {
 	switch own := g.NumEnvs; {
 	case own == 0:

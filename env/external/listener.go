@@ -46,15 +46,15 @@ type visitor struct {
 // maxWaiting is the most children in the queue. Further children block until there is room.
 const maxWaiting = 1024
 
-// A visitor has greetingTime to greet. If there are maxVisitors, a new one replaces the oldest
-// after that has had firstTime.
+// A visitor has greetingTime to greet. If there are maxVisitors, a new one replaces the oldest, once the
+// oldest has had firstTime.
 const (
 	greetingTime = 10 * time.Second
 	firstTime    = 500 * time.Millisecond
 	maxVisitors  = 1024
 )
 
-// listen listens at address, in the form of env.External.Listen, for rank.
+// listen starts to listen for rank at address, which has the form of env.External.Listen.
 func (h *Hub) listen(address, tokenFile string, rank int) (*listener, error) {
 	network, at, err := splitAddress(address, rank)
 	if err != nil {
@@ -249,7 +249,7 @@ func (l *listener) sendAway(n int) {
 	l.visitors = slices.Delete(l.visitors, 0, n)
 }
 
-// leave makes room for another visitor. It reports whether v was sent away.
+// leave removes v, so that another visitor has room. It reports whether v was sent away before.
 func (l *listener) leave(v *visitor) (sent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,4 +1,4 @@
 package external
 
-// pause leaves the core to the other thread that it runs, for some 10 to 50 ns.
+// pause leaves the core to its other hardware thread for some 10 to 50 ns.
 func pause()

@@ -111,8 +111,8 @@ func (p *process) watch(out *os.File, who string, log io.Writer) {
 	close(p.done)
 }
 
-// end ends the child and the processes that it has started. Unless it is useless, it gets a moment
-// to end by itself first.
+// end ends the child and the processes that it has started. Unless useless is true, the child first
+// gets a moment to end by itself.
 func (p *process) end(useless bool) error {
 	if !useless {
 		select {

@@ -294,7 +294,8 @@ func (s *server) load(states []byte) error {
 	return s.sendReply(0)
 }
 
-// play resets or steps environment n, and writes the results to the reply block.
+// play resets or steps environment n, and writes the results to the reply block. It reports whether
+// the episode is over.
 func (s *server) play(h header, n int) (over bool, err error) {
 	out := s.steps[n]
 	s.seed[0] = uint64(s.request.Must("seed").I64()[n])

@@ -16,8 +16,8 @@ import (
 type stream struct {
 	in, out int
 	bells   *bells // carry frames without payload; nil: there are none
-	// the other side runs on another core: a frame arrived between two polls, and since then none
-	// arrived only after a yield
+	// the other side runs on another core: a frame arrived between two polls, and every later
+	// frame arrived before this side yielded
 	beside   bool
 	spin     spinPolicy
 	shutdown *shutdown
@@ -50,7 +50,7 @@ func newSocket(conn net.Conn) (*stream, error) {
 	return &stream{in: fd, out: fd}, err
 }
 
-// own takes the descriptor out of f, so that reads and writes never wait.
+// own returns a non-blocking duplicate of f's descriptor, and closes f.
 func own(f *os.File) (int, error) {
 	defer f.Close()
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
@@ -139,8 +139,8 @@ func (e *cutError) what() string {
 	return fmt.Sprintf("%d of the %d bytes of %v came", e.came, h.length, h.kind)
 }
 
-// late describes err, a timeout of what: the limit within, its key setting, and how much of the
-// frame had arrived.
+// late returns an error that describes err, a timeout of what. It names the limit within, its key
+// setting, and how much of the frame had arrived.
 func late(what string, within time.Duration, setting string, err error) error {
 	came := ""
 	if cut := (*cutError)(nil); errors.As(err, &cut) {
@@ -212,7 +212,7 @@ func (s *stream) fill(b []byte, by time.Time) error {
 	return err
 }
 
-// read is fill, and returns the number of missing bytes after an error.
+// read does what fill does, and returns the number of missing bytes after an error.
 func (s *stream) read(b []byte, by time.Time) (left int, err error) {
 	for len(b) > 0 {
 		n, err := unix.Read(s.in, b)

@@ -11,9 +11,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Vec is environments that children play. Each child plays consecutive ones. The first Reset or
-// Load spawns the children. If a child fails, its episodes are aborted (env.Aborted) and another
-// child takes its place.
+// A Vec is an env.Vec whose environments are played by children. Each child plays consecutive
+// environments. The first Reset or Load spawns the children. If a child fails, its episodes are
+// aborted (env.Aborted) and another child takes its place.
 type Vec struct {
 	hub      *Hub
 	cfg      env.Config
@@ -346,7 +346,7 @@ func (v *Vec) show(c *child, dst tensor.Tensor, i, n int) {
 	}
 }
 
-// showAll is show for all environments of c.
+// showAll does what show does, for all environments of c.
 func (v *Vec) showAll(c *child, dst tensor.Tensor, i int) {
 	if c.conversation == nil {
 		for n := c.lo; n < c.hi; n++ {

@@ -34,7 +34,7 @@ type batch struct {
 }
 
 // A field is one array in the state of an environment. An environment that gets all fields of
-// another one continues as that one does.
+// another one continues like that other one.
 type field struct {
 	name   string // MuJoCo's name, or "memo"
 	values []float64

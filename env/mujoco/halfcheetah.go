@@ -37,5 +37,5 @@ func halfCheetah(v Version) definition {
 	}
 }
 
-// progress notes the x position of a runner in the plane.
+// progress writes the x position of a runner in the plane to note.
 func progress(p *physics, note []float64) { note[0] = p.qpos[0] }

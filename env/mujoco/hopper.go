@@ -31,7 +31,7 @@ func hopper(v Version) definition {
 	}
 }
 
-// walker is the task of Hopper and Walker2d: move ahead in the plane while well holds.
+// walker returns the task of Hopper and Walker2d: to move ahead in the plane while well holds.
 func walker(m *model, dt float64, v Version, well func(p *physics) bool) task {
 	return task{
 		width: m.nq - 1 + m.nv,

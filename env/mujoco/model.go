@@ -12,8 +12,8 @@ type model struct {
 	moves    []int             // [actuators]: index in qpos of the joint that it moves; -1: not a joint of one number
 }
 
-// A part is a joint, a body, …: a range of elements in an array of the physics, or in the action
-// for an actuator.
+// A part is a joint, a body or the like. It is a range of elements in an array of the physics, or
+// for an actuator in the action.
 type part struct {
 	name   string // "" without one
 	at, of int    // the first element, and the number of elements

@@ -300,7 +300,7 @@ type compiler struct {
 	wrong []string
 }
 
-// compile calls f with each item of a list and the item's key.
+// compile calls f with each item of a list and the item's key, and returns the results.
 func compile[T, U any](c *compiler, key string, list []T, f func(key string, item T) U) []U {
 	out := make([]U, len(list))
 	for i, item := range list {
@@ -326,7 +326,7 @@ func arrayOf(kind string) func(p *physics) []float64 {
 	return nil
 }
 
-// find returns the elements of the part called name, or of all parts of its kind for "*".
+// find returns the indices of the elements of the part called name; "*" means all parts of its kind.
 func (c *compiler) find(key, kind, name string) (at []int) {
 	var known []string
 	for _, p := range c.model.parts[kind] {
@@ -361,7 +361,7 @@ func (c *compiler) complain(key, format string, args ...any) {
 	c.wrong = append(c.wrong, key+": "+fmt.Sprintf(format, args...))
 }
 
-// actuators returns the numbers of the actuators that an action sets; nil names are all.
+// actuators returns the numbers of the actuators that an action sets; nil names mean all actuators.
 func (c *compiler) actuators(names []string) []int {
 	list := c.model.all()
 	if names != nil {
@@ -410,8 +410,8 @@ func (c *compiler) pick(key string, elements, list []int) (picked []int) {
 	return picked
 }
 
-// term compiles r. order lists the actuators of an action. memory grows by the values that the term
-// notes before each step.
+// term compiles r. order lists the actuators of an action. Its result notes values before each
+// step; term adds their number to memory.
 func (c *compiler) term(key string, r env.Reward, order []int, memory *int) *term {
 	out := &term{constant: r.Constant, weight: r.Weight, rate: r.Rate, when: r.When}
 	kind, _ := r.Source()

@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// newVec makes n environments of the model from src. plan returns their task.
+// newVec makes n environments of the model from src. plan returns the task for the model.
 func newVec(src source, plan func(m *model) (task, error), cfg env.Config, n int) (env.Vec, error) {
 	s, err := newSimulator(src, plan, n)
 	if err != nil {
@@ -107,7 +107,7 @@ func (t task) spec(name string, m *model) env.Spec {
 	return spec
 }
 
-// shown returns the views of all observations: that of observe first, if it has a width.
+// shown returns the views of all observations. The view of observe comes first, if it has a width.
 func (t task) shown() []view {
 	if t.width == 0 {
 		return t.views
@@ -216,7 +216,7 @@ func convert[T int32 | float32 | uint8](dst []T, src []float64) {
 	}
 }
 
-// see draws view i of the observations, a picture.
+// see draws view i of the observations, which is a picture, into rgb.
 func (s *simulator) see(i int, mask []bool, rgb tensor.Tensor) error {
 	s.each(mask, s.task.stage)
 	err := s.Render(*s.views[i].picture, mask, rgb)

@@ -51,8 +51,8 @@ func direction3(r *philox.Stream) [3]float64 {
 	return [3]float64{s * math.Cos(angle), s * math.Sin(angle), z}
 }
 
-// disturb moves the thing meant by 5 cm: in the direction drawn, or in the next one where its new
-// place is free and away from the hand. If there is none, the thing stays.
+// disturb moves the thing meant by 5 cm. It takes the direction drawn, or else the next direction
+// in which the new place is free and away from the hand. If there is none, the thing stays.
 func (t *suite) disturb() {
 	const far, directions = 0.05, 16
 	zone := t.order().noun == aZone
@@ -76,7 +76,7 @@ func (t *suite) disturb() {
 	}
 }
 
-// free reports whether the place is free for the thing meant.
+// free reports whether the place at is free for the thing meant.
 func (t *suite) free(at []float64, zone bool) bool {
 	if zone {
 		return apart(at, t.zone(1-t.meantZone())) > 0.11

@@ -20,7 +20,8 @@ const (
 	rightCube side = 1
 )
 
-// A goal is the things of a scene that an instruction is about. Things that it does not name are 0.
+// A goal holds the numbers of the things that an instruction is about; 0 for a thing that it does
+// not name.
 type goal struct{ object, other, zone int }
 
 // An instruction is one of the twelve tasks of the suite.

@@ -1,8 +1,9 @@
 package mujoco
 
-// Instructions drawn by their success: those that sometimes succeed teach most and get the highest
-// weights. Each environment counts its own episodes, in physics.memo after suiteLen. So the mix is
-// saved with the environment, and does not depend on the placement of other environments.
+// Instructions can be drawn by their success. Instructions that sometimes succeed teach most, so
+// they get the highest weights. Each environment counts its own episodes, in physics.memo after
+// suiteLen. So the mix is saved with the environment, and does not depend on the placement of other
+// environments.
 const (
 	tallySolved   = iota // 1: the current episode was a success
 	tallyEpisodes        // [instructions]: episodes so far, old ones discounted

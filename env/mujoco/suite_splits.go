@@ -89,7 +89,7 @@ func (t *suite) choose(cfg env.Config) (err error) {
 	return t.restrict()
 }
 
-// restrict leaves out instructions to which the split or the perturbation does not apply.
+// restrict gives weight 0 to instructions to which the split or the perturbation does not apply.
 func (t *suite) restrict() error {
 	sum := 0.0
 	for i, o := range t.orders {

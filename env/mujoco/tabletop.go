@@ -8,12 +8,12 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// The tabletop is a hand with two fingers above a table with two cubes, a ball and two coloured
-// zones. A seed draws their places and colours, and the object and the zone that are meant.
+// The tabletop is a hand with two fingers above a table with two cubes, a ball and two coloured zones. A seed
+// determines their places and colours, and which object and which zone are meant.
 //
-// An action is four numbers, clipped to ±1. Three move the commanded position of the hand by up to
-// 2 cm along x, y and z; it stays within 4 cm of the hand. The fourth closes the fingers if it is >
-// 0, and opens them otherwise. A step lasts 0.05 s.
+// An action is four numbers, clipped to ±1. Three move the commanded position of the hand by up to 2 cm along x, y
+// and z; this position stays within 4 cm of the hand. The fourth closes the fingers if it is > 0, and opens them
+// otherwise. A step lasts 0.05 s.
 //
 // env.Config.Observations selects the observations and their order. Lengths are in dm and
 // velocities in dm/s, so that most numbers are about 1:
@@ -30,10 +30,10 @@ import (
 //	instruction  12 tokens, I32, of a sentence such as "push the red cube to the green zone", padded
 //	             with 0: see Sentence
 //
-// The figures of a step are success (the task is done for the second step in a row) and wrong_object
-// (it is done so with another object, which is a failure). Both end the episode. Rewards are at most
-// 1 in a step, and 1 after success. With env.Config.IgnoreTerminations success pays in every further
-// step; in an episode that ends with success, only RewardOnlySuccess makes it pay.
+// The figures of a step are success and wrong_object. success: the task is done for the second step in a row.
+// wrong_object: the same with another object, which is a failure. Both end the episode. Rewards are at most 1 in a
+// step, and 1 after success. With env.Config.IgnoreTerminations success pays in every further step; in an episode
+// that ends with success, only RewardOnlySuccess makes it pay.
 
 // TabletopReach makes TabletopReach-v1: the hand must come within 3.5 cm of the object meant, a
 // cube or the ball, in 40 steps.

@@ -30,7 +30,7 @@ func pushExpert(s *scene) ([3]float64, bool) { return s.pushTowards(s.zone(s.mea
 
 // pushTowards moves down behind the cube and pushes it towards a place, with corrections to the
 // side. If the hand loses the cube, it moves up and begins again. If another thing is behind the
-// cube, or the hand cannot reach that place, it pushes in the nearest possible direction.
+// cube, or the hand cannot come down there, pushTowards pushes in the nearest possible direction.
 func (s *scene) pushTowards(place []float64) ([3]float64, bool) {
 	hand, cube := s.hand(), s.object(s.meant())
 	x, y := direction(cube, place)
@@ -72,7 +72,7 @@ var pushTurns = func() (turns []struct{ cos, sin float64 }) {
 	return turns
 }()
 
-// pushSpeed returns the hand's speed for a distance left, as a part of its top speed.
+// pushSpeed returns the hand's speed as a fraction of its top speed, given the distance left.
 func pushSpeed(left float64) float64 {
 	switch {
 	case left < 0.02:
@@ -102,7 +102,7 @@ func pickExpert(s *scene) ([3]float64, bool) {
 	return grasp(s)
 }
 
-// grasp moves over the cube, down, and shuts the fingers.
+// grasp moves the hand over the cube and down, and then shuts the fingers.
 func grasp(s *scene) ([3]float64, bool) {
 	hand, cube := s.hand(), s.object(s.meant())
 	off := apart(hand, cube)

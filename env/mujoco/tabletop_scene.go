@@ -33,7 +33,7 @@ const (
 	memoLen    = memoColor + tableThings
 )
 
-// How many joints the robot has; the model's further joints are a free one for each object.
+// The numbers of the robot's joints. Each object adds one further joint to the model, a free joint.
 const (
 	handJoints   = 3
 	fingerJoints = 2
@@ -93,8 +93,8 @@ func (s *scene) between(object int) bool {
 	return distance(s.hand(), s.object(object)) < cubeHalf && s.opening() > cubeOpening-0.004
 }
 
-// held is 1 if the fingers hold a cube tightly, less if they are wider, and 0 if they are wide open
-// or the cube is not between them.
+// held returns 1 if the fingers hold a cube tightly, less if they are wider, and 0 if they are wide
+// open or the cube is not between them.
 func (s *scene) held(object int) float64 {
 	if !s.between(object) {
 		return 0
@@ -118,7 +118,7 @@ func (s *scene) grasped(object int) bool { return s.memo[memoGrip] > 0 && s.held
 // apart returns the horizontal distance between two points.
 func apart(a, b []float64) float64 { return math.Hypot(a[0]-b[0], a[1]-b[1]) }
 
-// near is 1 at a distance of 0 and falls towards 0, as in ManiSkill
+// near returns 1 at a distance of 0, and falls towards 0, as in ManiSkill
 // (https://github.com/haosulab/ManiSkill, mani_skill/envs/tasks/tabletop).
 func near(distance float64) float64 { return 1 - math.Tanh(5*distance) }
 

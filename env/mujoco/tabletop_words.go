@@ -16,7 +16,7 @@ const (
 	TextLen        = 128
 )
 
-// A color is a possible colour of objects and zones. No two things of a scene have the same.
+// A color is a possible colour of objects and zones. No two things of a scene have the same colour.
 type color struct {
 	name string
 	rgb  [3]float32
@@ -29,7 +29,7 @@ var colors = [...]color{
 	{"white", [3]float32{0.95, 0.95, 0.95}}, {"black", [3]float32{0.05, 0.05, 0.05}},
 }
 
-// vocabulary returns the words of instructions. A token is an index into it; 0 is no word.
+// vocabulary returns the words of instructions. A token is an index into it; 0 means no word.
 func vocabulary() []string {
 	words := []string{"", "reach", "push", "pick", "put", "up", "the", "to", "on", "cube", "ball", "zone"}
 	for _, c := range colors {

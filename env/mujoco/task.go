@@ -59,7 +59,8 @@ func embedded(name, file string) source {
 	return source{name: name, file: file, text: text}
 }
 
-// A task describes one environment by functions of the physics, which have no state of their own.
+// A task describes one environment by functions of the physics. The functions have no state of
+// their own.
 type task struct {
 	skip, limit int   // simulation steps per environment step; steps of an episode
 	width       int   // numbers that observe writes
@@ -73,14 +74,15 @@ type task struct {
 	memo        int       // length of physics.memo
 	views       []view    // observations besides that of observe, which is left out if width is 0
 
-	// reset writes the initial state into qpos, qvel, mocapPos and memo. qpos and qvel have the
-	// model's own state before.
+	// reset writes the initial state into qpos, qvel, mocapPos and memo. Before the call, qpos and
+	// qvel hold the model's own initial state.
 	reset func(r *philox.Stream, p *physics)
-	// before, unless nil, writes memory numbers to note before the simulation. step gets them.
+	// before, unless nil, is called before the simulation. It writes memory numbers to note, and
+	// step gets them.
 	memory int
 	before func(p *physics, note []float64)
-	// control writes the actuators' inputs for an action of commands numbers within ±1. If it is
-	// nil, the action has the inputs.
+	// control writes the actuators' inputs for an action of commands numbers within ±1. If control
+	// is nil, the action itself holds the inputs.
 	commands int
 	control  func(p *physics, action, ctrl []float32)
 	// step returns the result of the step just taken, and fills info.
@@ -110,8 +112,8 @@ type view struct {
 	picture *env.View // U8 [height,width,3]; then all other fields but name are unset
 }
 
-// A renewal selects the quantities that are computed again after a step. Without one, MuJoCo keeps
-// those of the state before.
+// A renewal selects the quantities that are computed again after a step. All others keep their
+// values from the state before.
 type renewal int
 
 const (

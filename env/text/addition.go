@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// addition asks for the sum of two numbers below 1000, with units first, in the order of carries.
+// addition asks for the sum of two numbers below 1000, written with the units first, the order in which carries arise.
 func addition(s *philox.Stream, _ *Task) Problem {
 	a, b := s.IntN(1000), s.IntN(1000)
 	digits := []byte(fmt.Sprintf("%04d", a+b))

@@ -73,7 +73,7 @@ func (d *Dataset) Longest() int {
 	return n
 }
 
-// Bytes returns the memory of the samples.
+// Bytes returns about how much memory the samples take, in bytes.
 func (d *Dataset) Bytes() int {
 	n := 0
 	for _, s := range d.Samples {
@@ -89,7 +89,7 @@ func (d *Dataset) Bytes() int {
 }
 
 // Read reads files of JSON lines or of a JSON list, plain or with gzip. It changes no text. A
-// record that cannot be used as intended is an error with file and line; a file without a sample is
+// record that cannot be used as intended is an error with file and line. A file without a sample is
 // an error, too. A record has one of these forms, tried in this order:
 //
 //	{"messages": [{"role": "user", "content": "…"}, …]}                     the key Format.Messages
@@ -214,8 +214,7 @@ func (r *reader) sample(keys map[string]json.RawMessage) (Sample, error) {
 	return r.pair("", messages, keys, answers)
 }
 
-// pair makes a sample of a prompt and its answers; keys are the whole record. With Chat, the prompt
-// is messages.
+// pair makes a sample of a prompt and its answers; keys are the whole record. With Chat, messages is the prompt.
 func (r *reader) pair(prompt string, messages []message, keys map[string]json.RawMessage, answers []string) (s Sample,
 	err error) {
 	tools, err := toolsIn(keys)
@@ -320,7 +319,7 @@ func (r *reader) conversation(key string, keys map[string]json.RawMessage) (s Sa
 	return r.render(messages, tools, 0)
 }
 
-// addSystem puts the key "system" of a record before messages.
+// addSystem returns messages with the text under the record's key "system" as the first message, if it has one.
 func (r *reader) addSystem(messages []message, keys map[string]json.RawMessage) ([]message, error) {
 	raw := keys["system"]
 	system, ok := textIn(raw)
@@ -339,7 +338,7 @@ func (r *reader) addSystem(messages []message, keys map[string]json.RawMessage) 
 	return messages, nil
 }
 
-// add appends tokens; learn marks them.
+// add appends tokens; learn says whether they are to be predicted.
 func (s *Sample) add(ids []int32, learn bool) {
 	s.IDs = append(s.IDs, ids...)
 	for range ids {

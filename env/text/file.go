@@ -62,7 +62,7 @@ func begins(in *bufio.Reader, prefix string) bool {
 	return string(head) == prefix
 }
 
-// skipSpace reads white space and returns the number of the line after it.
+// skipSpace reads white space, and returns the number of the line where it ends.
 func skipSpace(in *bufio.Reader) (line int, err error) {
 	for line = 1; ; {
 		c, err := in.ReadByte()

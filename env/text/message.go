@@ -30,7 +30,8 @@ var shareGPT = map[string]string{
 	"assistant": "assistant", "tool": "tool", "observation": "tool",
 }
 
-// weightKeys are the keys that decide whether an answer is learnt: 1 or true, 0 or false.
+// weightKeys are the keys that decide whether an answer is learnt. 1 and true mean yes, 0 and false
+// mean no.
 var weightKeys = []string{"weight", "train", "loss", "loss_weight"}
 
 // messagesIn reads a list of messages, in the form of OpenAI (role and content) or ShareGPT (from and value).
@@ -141,7 +142,7 @@ func (m *message) readCalls(keys map[string]json.RawMessage) error {
 	return nil
 }
 
-// readThoughts adds the reasoning of a message, which may have several keys, to its parts.
+// readThoughts adds the reasoning of a message, which may be under several keys, to its parts.
 func (m *message) readThoughts(keys map[string]json.RawMessage) error {
 	for _, key := range []string{"reasoning_content", "reasoning", "thinking"} {
 		thought, ok := textIn(keys[key])
@@ -226,8 +227,8 @@ func joinParts(raw json.RawMessage) (string, error) {
 	return all.String(), nil
 }
 
-// toolsIn returns the tools of a record, which are a list, or a text that has one; nil if there are
-// none.
+// toolsIn returns the tools of a record, which are a list, or a text that contains such a list. It
+// returns nil if there are none.
 func toolsIn(keys map[string]json.RawMessage) (json.RawMessage, error) {
 	raw := keys["tools"]
 	if text, ok := textIn(raw); ok {
@@ -298,7 +299,7 @@ func (r *reader) checkWritten(messages []message, tools json.RawMessage, text st
 	return err
 }
 
-// escaped returns a text as in a JSON string, without quotes: a template may write a tool's answer so.
+// escaped returns a text as it is inside a JSON string, because a template may write a tool's answer so.
 func escaped(text string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

@@ -107,7 +107,7 @@ func readManifest(dir string) (manifest, error) {
 	return m, nil
 }
 
-// verify reads the file of e in dir, copies it to keep, and returns an error if it differs from e.
+// verify reads the file of e in dir, copies it to keep, and checks its size and checksum.
 func (e entry) verify(dir string, keep io.Writer) error {
 	f, err := durable.Open(filepath.Join(dir, e.Name))
 	if os.IsNotExist(err) {

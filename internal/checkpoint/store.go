@@ -154,7 +154,7 @@ func (s *Store) publish(temp string, step int64) error {
 // point sets latest to the checkpoint of step.
 func (s *Store) point(step int64) error { return s.link(latest, step) }
 
-// link makes or replaces the symbolic link as to the checkpoint of step.
+// link makes or replaces the symbolic link with the name as. It points to the checkpoint of step.
 func (s *Store) link(as string, step int64) error {
 	link := filepath.Join(s.dir, writing+as)
 	if err := os.RemoveAll(link); err != nil {
@@ -190,8 +190,8 @@ func (s *Store) pointBest() error {
 	return s.link(best, step)
 }
 
-// prune removes all but the newest keep checkpoints. It keeps those that latest or best points to.
-// It renames each one first, so that a half-removed one is not taken for a checkpoint.
+// prune removes all checkpoints, except the newest keep and those that latest or best points to. It
+// renames each checkpoint first, so that a half-removed one is not taken for a checkpoint.
 func (s *Store) prune() error {
 	steps, err := s.steps()
 	if err != nil || s.keep < 1 || len(steps) <= s.keep {
@@ -220,8 +220,8 @@ func (s *Store) prune() error {
 	return nil
 }
 
-// Rewind makes step the newest checkpoint: later ones, which do not belong to a run resumed from
-// step, are renamed to superseded_global_step_N and ignored. It returns their steps.
+// Rewind makes step the newest checkpoint. Later ones do not belong to a run resumed from step, so
+// it renames them to superseded_global_step_N and they are ignored. It returns their steps.
 func (s *Store) Rewind(step int64) ([]int64, error) {
 	steps, err := s.steps()
 	if err != nil {

@@ -67,7 +67,7 @@ func (c *Check) At(key string) *Check {
 	return &Check{tree: c.tree, prefix: join(c.prefix, key), found: c.found}
 }
 
-// Fork returns a copy of c with the mistakes found so far. Later mistakes of one are not reported to the other.
+// Fork returns a copy of c with the mistakes found so far. Neither of them gets later mistakes of the other.
 func (c *Check) Fork() *Check {
 	return &Check{tree: c.tree, prefix: c.prefix, found: &findings{
 		errs: slices.Clone(c.found.errs), bad: maps.Clone(c.found.bad),
@@ -81,8 +81,8 @@ func (c *Check) Has(key string) bool { return c.tree.has(join(c.prefix, key)) }
 // Overridden reports whether key was given on the command line.
 func (c *Check) Overridden(key string) bool { return c.tree.Overridden(join(c.prefix, key)) }
 
-// Reported reports whether one of the keys, or a key below one, has a mistake so far. Then checks that depend on
-// their values must be skipped.
+// Reported reports whether one of the keys, or a key below one, has a mistake so far. If so, skip checks that
+// depend on the values of these keys.
 func (c *Check) Reported(keys ...string) bool {
 	for bad := range c.found.bad {
 		for _, key := range keys {

@@ -25,8 +25,8 @@ type Comments struct {
 	common map[string]string             // by field: its key, if it is the same in all structs
 }
 
-// Read adds the comments in the Go files of the package with the given path. A field without a
-// comment that directly follows another field shares that field's comment.
+// Read adds the comments in the Go files of the package with the given path. If a field without a
+// comment directly follows another field, it shares the comment of that field.
 func (c *Comments) Read(path string, files fs.FS) error {
 	if c.of == nil {
 		c.of, c.keys = map[string]map[string]Comment{}, map[string]map[string]string{}

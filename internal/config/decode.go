@@ -14,7 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Decode writes the tree's values into the struct that into points to; its fields hold the
+// Decode writes the tree's values into the struct that into points to, whose fields hold the
 // defaults. It returns a Check with the mistakes so far. A field's key is the name in its yaml tag.
 // Fields of a nested struct tagged ",inline" count as fields of the outer struct. Types with
 // UnmarshalYAML or UnmarshalText decode themselves; a time.Duration is read by parseDuration. null
@@ -212,7 +212,7 @@ func (d *decoder) value(n *node, v reflect.Value, key string) {
 	}
 }
 
-// itself reports the error of a type that decodes itself.
+// itself reports err, unless it is nil. err is the error of a type that decodes itself.
 func (d *decoder) itself(n *node, key string, err error) {
 	if err != nil {
 		d.check.report(&FieldError{Origin: n.origin, Key: key, Value: n.what(),
@@ -312,7 +312,7 @@ func (d *decoder) dict(n *node, v reflect.Value, key string) {
 	v.Set(m)
 }
 
-// any decodes n into an empty interface, like the YAML library.
+// any decodes n into an empty interface, in the same way as the YAML library.
 func (d *decoder) any(n *node, v reflect.Value, key string) {
 	var x any
 	if err := n.yaml().Decode(&x); err != nil {

@@ -17,14 +17,14 @@ type Ignored struct {
 	Reason  string // see Known.Reason
 }
 
-// Idle adds key to the keys without effect. Its value is valid, but has a meaning only in other
+// Idle adds key to the keys without effect. The value is valid, but has a meaning only in other
 // programs.
 func (c *Check) Idle(key string, value any) {
 	c.ignore(Ignored{Key: join(c.prefix, key), Value: show(value)})
 }
 
-// IdleInstead is Idle for a key whose absence changes training results. instead describes what
-// happens here.
+// IdleInstead is Idle for a key whose missing effect changes training results. instead describes
+// what happens here.
 func (c *Check) IdleInstead(key string, value any, instead string) {
 	c.ignore(Ignored{Key: join(c.prefix, key), Value: show(value), Instead: instead})
 }

@@ -316,7 +316,7 @@ func (in *interpolation) copy(n *node) (*node, error) {
 	return c, nil
 }
 
-// done marks n and all nodes below it as resolved: a remaining ${ was escaped.
+// done marks n and all nodes below it as resolved. A ${ that is left in them was escaped.
 func (in *interpolation) done(n *node) {
 	in.state[n] = resolved
 	for _, item := range n.items {

@@ -17,8 +17,8 @@ type Known struct {
 	Instead string
 	// Reason says why the key has no effect, if it does not change training results.
 	Reason string
-	// Switch names a key below a Key that ends in **. If it is absent or disabled, all keys below
-	// are.
+	// Switch is for a Key that ends in **, and names one of the keys below. If the named key is
+	// absent or disabled, all keys below Key are disabled.
 	Switch string
 }
 
@@ -40,9 +40,9 @@ func (c *Check) owner(key string) (string, bool) {
 	return c.tree.options.Owner(key)
 }
 
-// classify handles a key, from the root, without a field. A known key whose feature is disabled is
-// accepted; any other known key is added to the keys without effect. An unknown key, or the key of
-// a part that is not chosen, is an error.
+// classify handles a key without a field; key is dotted, from the root. A known key whose feature
+// is disabled is accepted; any other known key is added to the keys without effect. An unknown key,
+// or the key of a part that is not chosen, is an error.
 func (c *Check) classify(n *node, key string, beside siblings) {
 	var above bool // key is a section of known keys
 	owner, owned := c.owner(key)

@@ -36,7 +36,7 @@ type Options struct {
 	// depend on these values.
 	Choose func(given func(key string) (string, bool)) []Known
 	// Overriding, unless nil, is called before the command line sets a dotted key. It may Remove keys of
-	// the files that would take precedence over it.
+	// the files that would take precedence over the dotted key.
 	Overriding func(t *Tree, key string)
 	// Owner, unless nil, returns the part that owns a key without a field in Defaults. ok with an empty
 	// part means that a part of an unknown name may own it.
@@ -140,8 +140,8 @@ func (t *Tree) Null(key string) bool {
 	return n != nil && n.isNull()
 }
 
-// Stand copies the scalar at from, if there is one, to the key to, unless to has another value. from is
-// then not reported as a key without effect.
+// Stand copies the scalar at from, if there is one, to the key to. It does nothing if to has another
+// value. Otherwise from is not reported as a key without effect.
 func (t *Tree) Stand(to, from string) {
 	text, ok := t.Given(from)
 	if !ok {
@@ -163,7 +163,7 @@ func (t *Tree) Stand(to, from string) {
 	t.root = t.root.merge(nest(to, n))
 }
 
-// Section copies the section from to the section to, if to was not given.
+// Section copies the section at the key from to the key to, unless to was given.
 func (t *Tree) Section(to, from string) {
 	n := t.root.find(from)
 	if n == nil || n.kind != dict || t.root.find(to) != nil {

@@ -165,10 +165,10 @@ func nest(key string, v *node) *node {
 	return &node{origin: v.origin, kind: dict, keys: []string{first}, items: []*node{nest(rest, v)}}
 }
 
-// merge merges src into n and returns the result. Dicts are merged item by item, and a dict into a
-// list if its keys are indices of the list. Other values are replaced. A null does not change a
-// dict, because a section whose keys are all commented out reads as null. n is changed, and the
-// result may share nodes with both.
+// merge merges src into n and returns the result. A dict is merged into a dict item by item, and
+// into a list if its keys are indices of the list. Other values are replaced. A null does not
+// change a dict, because a section whose keys are all commented out reads as null. merge changes n,
+// and the result may share nodes with n and src.
 func (n *node) merge(src *node) *node {
 	switch {
 	case n == nil:

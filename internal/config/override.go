@@ -8,8 +8,8 @@ const commandLine = "command line"
 //
 //	key=value     sets a dotted key: a word, a number, null, "quoted", [a, list], {a: map}
 //	key=          sets it to the empty string
-//	+key=value    adds it, an error when it is there; ++key=value is key=value
-//	~key          removes it, so that the default counts; ~key=value only if it has that value
+//	+key=value    adds it, an error if it is there already; ++key=value means key=value
+//	~key          removes it, so that the default applies; ~key=value does so only if it has that value
 func (t *Tree) override(text string) *FieldError {
 	wrong := func(key, value, want string) *FieldError {
 		return &FieldError{Origin: commandLine, Key: key, Value: value, Want: want}
@@ -54,8 +54,8 @@ func (t *Tree) override(text string) *FieldError {
 	return nil
 }
 
-// overrideValue parses the text after the =: as flow YAML if it starts like it, otherwise as one
-// word.
+// overrideValue parses the text after the sign =. A text that starts like flow YAML is parsed as
+// flow YAML, any other as one word.
 func overrideValue(text string) (*node, *FieldError) {
 	text = strings.TrimSpace(text)
 	if text == "" {

@@ -11,8 +11,9 @@ import (
 // padded matches a whole number with a leading zero, which is octal in YAML 1.1, RLinf's format.
 var padded = regexp.MustCompile(`^([-+]?)0([0-9_]+)$`)
 
-// written returns n with its number as meant, for a value of type t. On the command line it removes a
-// leading zero. In a file a leading zero is ambiguous: written reports it and returns ok false.
+// written returns n with the number that was meant, for a value of type t. On the command line it
+// removes a leading zero. In a file that zero is ambiguous, so written reports it and returns ok
+// false.
 func (d *decoder) written(n *node, t reflect.Type, key string) (as *node, ok bool) {
 	if n.kind == list {
 		c, ok := *n, true

@@ -14,7 +14,7 @@
 // digests, record them again with unchanged code.
 //
 // The digests do not cover asynchronous runs with a staleness bound above 0, which depend on the
-// clock, nor the metrics env/… of those with bound 0. They do not cover MuJoCo, environments in
-// other processes, resumed runs, MPI or OpenBLAS either. Package e2e compares most of these with
-// plain runs.
+// clock, nor the metrics env/… of asynchronous runs with bound 0. They do not cover MuJoCo,
+// environments in other processes, resumed runs, MPI or OpenBLAS either. Package e2e compares most
+// of these with plain runs.
 package digests

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// WriteFile replaces the file path by data, like Write.
+// WriteFile replaces the file path by data, in the same way as Write.
 func WriteFile(path string, data []byte) error {
 	return Write(path, func(w io.Writer) error {
 		_, err := w.Write(data)
@@ -118,7 +118,7 @@ func ReadFile(path string) ([]byte, error) {
 	return data.Bytes(), err
 }
 
-// ReadOnce reads all of path, which may be a pipe. More than most bytes are an error.
+// ReadOnce reads all of path, which may be a pipe. It fails if there are more bytes than most.
 func ReadOnce(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"gorgonia.org/cu"
 )
 
-// Devices returns the CUDA devices visible to this process. If there are none, why says the reason.
+// Devices returns the CUDA devices visible to this process or, if there are none, the reason.
 func Devices() ([]Device, string) {
 	n, err := cu.NumDevices()
 	if err != nil {

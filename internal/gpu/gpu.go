@@ -1,4 +1,4 @@
-// Package gpu finds the CUDA devices of this machine, if built with the tag cuda.
+// Package gpu finds the CUDA devices of this machine. Without the build tag cuda it finds none.
 package gpu
 
 // A Device is a GPU that is visible to this process.

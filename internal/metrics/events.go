@@ -39,8 +39,8 @@ const (
 )
 
 // CreateEvents makes a new event file events.out.tfevents.<time>.<host>.<n> in dir, and makes dir if it
-// is missing. TensorBoard then ignores the values of step from and later in earlier files of dir, as
-// needed by a resumed run; with 0 it ignores all.
+// is missing. TensorBoard then ignores values in earlier files of dir if their step is at least from,
+// because a resumed run writes them again. If from is 0, it ignores all values in earlier files.
 func CreateEvents(dir, host string, at time.Time, from int64) (*Events, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("tensorboard: %w", err)

@@ -67,8 +67,8 @@ type Progress struct {
 	live    string    // current line on the terminal; "": none
 }
 
-// Every: the shortest time between two lines. Long: the time without output after which the current work
-// is shown. live is a terminal, log a log.
+// liveEvery and logEvery are the shortest times between two lines, on a terminal and in a log. liveLong
+// and logLong are the times without output after which the current work is shown.
 const (
 	liveEvery = 100 * time.Millisecond
 	logEvery  = 10 * time.Second
@@ -182,7 +182,7 @@ func (p *Progress) Print(text string) {
 	}
 }
 
-// Above returns a writer to w, which may be the same terminal. It keeps the live line below the output.
+// Above returns a writer to w, which may be the same terminal. The live line stays below the output.
 func (p *Progress) Above(w io.Writer) io.Writer {
 	if p == nil || !p.opts.Live {
 		return w
@@ -209,8 +209,8 @@ func (a above) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// Finishing returns the step at which a run ends that is asked to stop now: the step in progress, or, if
-// late (ranks need a step to agree), the next one. It returns 0 before the first step.
+// Finishing returns the step at which a run ends if it is asked to stop now. This is the step in progress
+// or, if late, the next one, because ranks need a step to agree. It returns 0 before the first step.
 func (p *Progress) Finishing(late bool) int64 {
 	if p == nil {
 		return 0

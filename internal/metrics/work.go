@@ -43,7 +43,7 @@ const stuck = 2 * time.Second
 
 // Counter returns a function for one worker to report its progress: `what` names the work, of which
 // `done` of `total` is finished. The line shows the sum over all counters of the same work. The
-// function allocates nothing and any goroutine may call it. For a nil Progress it is nil.
+// function allocates nothing and any goroutine may call it. A nil Progress returns a nil function.
 func (p *Progress) Counter() func(what string, done, total int) {
 	if p == nil {
 		return nil
@@ -55,7 +55,7 @@ func (p *Progress) Counter() func(what string, done, total int) {
 	return c.report
 }
 
-// Phase names the work that begins now. If no counter counts it, its elapsed time is shown.
+// Phase names the work that begins now. If no counter reports its progress, its elapsed time is shown.
 func (p *Progress) Phase(name string) {
 	if p == nil {
 		return

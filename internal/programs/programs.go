@@ -54,7 +54,7 @@ type Starter struct {
 }
 
 // limit is the longest time for a supervisor to start a program, and for a program to end after SIGKILL.
-// Then the supervisor is killed. It may be stopped, or wait for a disk.
+// After it the supervisor is killed, because it may be stopped, or wait for a disk.
 const limit = 5 * time.Minute
 
 // A Process is a program started by a Starter.
@@ -69,7 +69,7 @@ type Process struct {
 // PID returns the process ID, which is also the ID of the process group.
 func (p *Process) PID() int { return p.pid }
 
-// Done is closed when the program has ended. The remaining processes of its group are then killed.
+// Done returns a channel that closes when the program has ended. The rest of its group is then killed.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Err returns the program's outcome after Done: nil for exit status 0, otherwise an ExitError.

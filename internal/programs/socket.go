@@ -65,7 +65,7 @@ func (s *socket) send(v any, files []*os.File) error {
 	return s.enc.Encode(v)
 }
 
-// receive decodes the next value into v. Its descriptors are then next in s.in.
+// receive decodes the next value into v. The descriptors sent with the value are then next in s.in.
 func (s *socket) receive(v any) error { return s.dec.Decode(v) }
 
 // take removes and returns the first n received descriptors.

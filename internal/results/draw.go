@@ -7,9 +7,9 @@ import (
 	"github.com/rlinf/rlinf/internal/plot"
 )
 
-// Draw draws a metric of each group as SVG, over environment steps, or over iterations without
-// environments. returns gives the lowest and highest possible return of a task, infinite if
-// unbounded; intervals are clipped to them.
+// Draw draws a metric of each group as SVG, over environment steps or, without environments, over
+// iterations. The function returns gives the lowest and highest possible return of a task, infinite
+// if unbounded. Intervals are clipped to this range.
 func Draw(metric string, groups []Group, returns func(task string) (least, most float64)) []byte {
 	chart := plot.Chart{Title: metric, X: "environment steps", Y: metric}
 	if inIterations(groups) {

@@ -26,9 +26,9 @@ var ErrNoRun = errors.New("expected the folder of a run or of a sweep, or a file
 // maxDepth is how many levels below a folder Load searches for runs: logs, a sweep, its points.
 const maxDepth = 2
 
-// Load returns the groups at path: one for a file written by Keep; for a folder, those in it and
-// below. A run is a group; so are all runs seed_N of one folder, as a sweep makes them. Runs that
-// were set aside (earlier-N) are skipped. For prefix see ReadRun.
+// Load returns the groups at path. A file written by Keep is one group. A folder has the groups in
+// it and below: each run is a group, and all runs seed_N of one folder, as a sweep makes them, are
+// one. Runs that were set aside (earlier-N) are skipped. For prefix see ReadRun.
 func Load(path, prefix string) ([]Group, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -127,8 +127,8 @@ func EscapeGlob(path string) string {
 	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`).Replace(path)
 }
 
-// At returns the metric of each run at envSteps environment steps; +Inf means its last value. Runs
-// without a value are left out.
+// At returns the metric of each run at envSteps environment steps. If envSteps is +Inf, it returns
+// the last value of each run. Runs without a value are left out.
 func (g *Group) At(metric string, envSteps float64) []float64 {
 	var values []float64
 	for i := range g.Runs {
@@ -143,7 +143,7 @@ func (g *Group) At(metric string, envSteps float64) []float64 {
 const mostPoints = 500
 
 // Curve returns the mean over the runs with its 95 % interval, at all steps of rows where every run
-// has a value. If there are many, it takes only every n-th.
+// has a value. If there are many steps, it takes only every n-th.
 func (g *Group) Curve(metric string) plot.Curve {
 	var at []float64
 	for _, r := range g.Runs {

@@ -47,8 +47,8 @@ func Keep(w io.Writer, runs []Run, comment ...string) error {
 
 func short(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
 
-// ReadKept reads a file written by Keep and returns a Run for each seed. In the first comment the text
-// before a comma is the task.
+// ReadKept reads a file written by Keep and returns a Run for each seed. The task is the text before
+// the first comma of the first comment.
 func ReadKept(path string) ([]Run, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

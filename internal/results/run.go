@@ -80,7 +80,7 @@ func ReadRun(dir, prefix string) (Run, error) {
 }
 
 // readRows reads metrics.jsonl. It returns the largest number of environment steps, or NaN if no line has any.
-// Most lines of a long run contain only those and times, so it parses the others alone.
+// Most lines of a long run lack the wanted metrics, so it parses only the other lines as JSON.
 func (r *Run) readRows(in io.Reader, prefix string) (steps float64, err error) {
 	wanted := []byte(`"` + prefix)
 	var last, seconds float64

@@ -15,8 +15,8 @@ import (
 
 const provenanceFile = "provenance.json"
 
-// Provenance describes a start of a run: the program, the machine and the settings, so that it can be
-// repeated or explained. Describe fills in the facts about this process; the caller adds the rest.
+// Provenance describes a start of a run: the program, the machine and the settings, so that the run can
+// be repeated or explained. Describe fills in the facts about this process; the caller adds the rest.
 type Provenance struct {
 	Started  time.Time         `json:"started"`
 	Project  string            `json:"project,omitempty"`
@@ -47,7 +47,7 @@ type Build struct {
 	Platform string `json:"platform"` // such as linux/amd64, with the microarchitecture level if one was chosen
 }
 
-// Describe returns the facts of the provenance about this process.
+// Describe returns a Provenance with the facts about this process.
 func Describe(job string) Provenance {
 	return Provenance{
 		Started:  time.Now().Round(time.Second),

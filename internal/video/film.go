@@ -129,8 +129,8 @@ func encode(kind string, data []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[4:]))
 }
 
-// difference returns the smallest rectangle that contains all differences of a and b, which have one
-// size. If they are equal, it is a single pixel.
+// difference returns the smallest rectangle that contains all differences of a and b, which have the
+// same size. If the pictures are equal, the rectangle is a single pixel.
 func difference(a, b *image.RGBA) image.Rectangle {
 	var all image.Rectangle
 	for y := a.Rect.Min.Y; y < a.Rect.Max.Y; y++ {

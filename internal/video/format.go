@@ -42,7 +42,7 @@ func CheckFormat(format string) error {
 // formatOf returns the format of a file, which is its extension.
 func formatOf(path string) string { return strings.TrimPrefix(filepath.Ext(path), ".") }
 
-// convert converts the animated PNG file from to the format of the file to, by ffmpeg. by starts it.
+// convert converts the animated PNG file from to the format of the file to. by starts ffmpeg for this.
 func convert(by programs.Entry, from, to string) error {
 	starter := by.NewStarter()
 	defer starter.Close()

@@ -6,10 +6,11 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// Attention works in blocks of keyBlock positions, counted from the beginning of the sequence, for any
-// number of queries. So the output of a query has the same bits in a prefill, in a chunk of one, and
-// when it is decoded with a cache. Within a block, scores, probabilities and the weighted sum follow
-// the keys in order. Blocks are added in order, relative to the largest score so far (SoftmaxBlock).
+// Attention works in blocks of keyBlock positions, counted from the beginning of the sequence. The
+// blocks do not depend on the number of queries. So the output of a query has the same bits in a whole
+// prefill, in a part of one, and in decoding with a cache. Within a block, scores, probabilities and
+// the weighted sum follow the keys in order. The blocks are added in order, relative to the largest
+// score so far (SoftmaxBlock).
 const (
 	keyBlock    = 64
 	tileQueries = 32
@@ -24,8 +25,8 @@ type span struct {
 	both   bool    // Batch.Parallel
 }
 
-// sees returns the number of keys that the token at position p attends to. Each token after it,
-// before position upTo, attends to more (0 or 1) keys than the token before.
+// sees returns the number of keys that the token at position p attends to. From there to position
+// upTo, exclusive, each token attends to more (0 or 1) keys than the token before it.
 func (s *span) sees(p int) (keys, upTo, more int) {
 	switch end := s.first + s.n; {
 	case p < s.prefix:
@@ -47,8 +48,8 @@ type tiles struct {
 	keys, values []float32
 }
 
-// A queryTile is rows of queries that attend to the same positions, except for the last few
-// positions. Rows are ordered by key head.
+// A queryTile is a set of rows of queries. All rows attend to the same positions, except for the
+// last few positions. Rows are ordered by key head.
 type queryTile struct {
 	at, step    int // offset of the first row in the matrix of queries, and distance of rows
 	rows        int
@@ -57,7 +58,7 @@ type queryTile struct {
 	heads       bool // rows are heads of one token, not tokens of one head
 }
 
-// last returns the largest number of keys of a row.
+// last returns the number of keys of the last row, which is the largest of all rows.
 func (t *queryTile) last() int { return t.first + (t.rows-1)*t.more }
 
 // eachTile calls f with the query tiles of a span for key heads [from, to). In spans of few tokens,
@@ -100,7 +101,7 @@ func (w *Work) attend(layer int, out, q, lse []float32) {
 	w.runAttention(a.forward)
 }
 
-// attention has the arguments of attend and attendGrad, and the functions that compute a part of them.
+// attention has the arguments of attend and attendGrad, and the functions that compute one part of a job.
 type attention struct {
 	layer                     int
 	o, q, lse, dq, dk, dv, do []float32
@@ -121,8 +122,8 @@ func (w *Work) runAttention(job func(number, parts int, x *member)) {
 	w.team.run(job)
 }
 
-// eachShare calls f with the spans and key heads of one part: whole spans if there are enough,
-// otherwise some key heads of every span.
+// eachShare calls f for the spans and key heads of one part. A part has whole spans if there are
+// enough of them, otherwise single key heads of spans.
 func (w *Work) eachShare(number, parts int, f func(s *span, from, to int)) {
 	heads := w.m.Config.KVHeads
 	if len(w.spans) >= 4*parts || parts == 1 {
@@ -199,13 +200,13 @@ func (w *Work) attendTile(x *member, layer int, pages []int32, t queryTile, out,
 	}
 }
 
-// attendGrad sets dq, dk and dv to the derivatives by queries, keys and values. do is the
-// derivative by the attention's output o; q and lse are from the forward pass. dk and dv are [n,
-// key heads·head_dim]. Every sequence begins at position 0.
+// attendGrad sets dq, dk and dv to the derivatives of the loss by queries, keys and values. do is
+// the derivative by the attention's output o. q and lse are those of the forward pass. dk and dv
+// have the shape [n, key heads·head_dim]. Every sequence begins at position 0.
 //
 //	p = e^(q·k - lse),  dv = Σ p·do,  ds = p·(do·v - do·o),  dq = Σ ds·k,  dk = Σ ds·q
 //
-// Sums over keys and queries follow their positions. Sums over the query heads of a key head follow the heads.
+// Sums over keys and queries follow their positions. Sums over a key head's query heads follow the heads.
 func (w *Work) attendGrad(layer int, dq, dk, dv, do, o, q, lse []float32) {
 	c, a := &w.m.Config, &w.attention
 	clear(dq[:w.n*c.Heads*c.HeadDim])
@@ -236,7 +237,7 @@ func (w *Work) attendGradPart(number, parts int, x *member) {
 	})
 }
 
-// unpack copies the keys of a head as [length, head_dim], and its values as pages [head_dim, PageLen].
+// unpack copies a head's keys to x as [length, head_dim], and its values as pages [head_dim, PageLen].
 func (w *Work) unpack(x *member, layer, g int, s *span) {
 	a, e := &x.tiles, w.m.Config.HeadDim
 	a.reserve(s.n, e)

@@ -3,19 +3,20 @@ package lm
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
 // Backward adds the gradient of a loss to the gradients of the trainable parameters. dlogp and dentropy
-// are the derivatives of the loss by the results of the last LogProbs, which had this temperature;
-// dentropy may be nil. The loss also has the term aux·Config.Experts.AuxCoef·AuxLoss of the last Forward.
+// are the derivatives of the loss by the results of the last LogProbs; dentropy may be nil. targets and
+// temperature are those of the last LogProbs. The loss also has the term
+// aux·Config.Experts.AuxCoef·AuxLoss of the last Forward.
 //
-// The gradient of a weight is summed over the tokens in order: two batches one after the other give
-// the same bits as both in one, except for AuxLoss, which belongs to one batch. Call
-// FinishGradients before you read gradients.
+// The gradient of a weight is summed over the tokens in order. So two batches in turn give the same
+// bits as one batch of both, except for AuxLoss, which belongs to one batch. Call FinishGradients
+// before you read gradients.
 func (m *Model) Backward(w *Work, dlogp, dentropy []float32, targets []Target, temperature, aux float32) {
 	m.headBackward(w, dlogp, dentropy, targets, temperature)
 	m.BackwardHidden(w, w.head.dh[:w.n*m.Config.Hidden], aux)
 }
 
-// BackwardHidden is Backward for a head outside the model: dh is the derivative by the rows of
-// Hidden, [rows, hidden]. It overwrites dh.
+// BackwardHidden is Backward for a head outside the model. dh [rows, hidden] is the derivative of
+// the loss by the rows of Hidden. BackwardHidden overwrites dh.
 func (m *Model) BackwardHidden(w *Work, dh []float32, aux float32) {
 	c := &m.Config
 	d, n := c.Hidden, w.n
@@ -33,12 +34,12 @@ func (m *Model) BackwardHidden(w *Work, dh []float32, aux float32) {
 	}
 }
 
-// InputGrad returns the derivative by the input of the first layer, [rows, hidden], in the last
-// backward pass. It is valid until the next pass.
+// InputGrad returns the derivative of the loss by the input of the first layer, [rows, hidden], as
+// the last backward pass computed it. The result is valid until the next pass.
 func (w *Work) InputGrad() []float32 { return w.delta[:w.n*w.m.Config.Hidden] }
 
-// backward replaces dx, the derivative by the layer's output in the residual stream, by the
-// derivative by its input.
+// backward changes dx from the derivative by the layer's output to the derivative by the layer's
+// input, both in the residual stream.
 func (l *layer) backward(w *Work, a *activations, dx []float32, number int) {
 	c, n := &w.m.Config, w.n
 	d, e := c.Hidden, c.HeadDim
@@ -68,8 +69,8 @@ func (l *layer) backward(w *Work, a *activations, dx []float32, number int) {
 	kernel.RMSNormGrad(dx, l.norm1.grad(), dn, a.x[:n*d], l.norm1.data(), a.inv1[:n], n, d, true)
 }
 
-// tiedRows collects the embedding's gradient if the embedding is also the output matrix. Each use
-// is summed separately over all tokens, so the split into batches does not matter.
+// tiedRows collects the gradient of the embedding as the input, if it is also the output matrix. The
+// gradient of each use is summed separately over all tokens, so the split into batches does not matter.
 type tiedRows struct {
 	index map[int32]int // row of a token
 	token []int32
@@ -104,8 +105,8 @@ func (m *Model) embedGrad(w *Work, grad, dx []float32) {
 	}
 }
 
-// FinishGradients completes the gradients after the last Backward of an optimiser step. If
-// embedding and output matrix are one, it adds up the gradients of both uses.
+// FinishGradients completes the gradients after the last Backward of an optimiser step. If the
+// embedding is also the output matrix, it adds up the gradients of both uses.
 func (m *Model) FinishGradients(w *Work) {
 	t := &w.tiedRows
 	if len(t.token) == 0 {

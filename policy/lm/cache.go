@@ -38,7 +38,7 @@ func (m *Model) PageBytes() int {
 	return 4 * 2 * c.HeadDim * PageLen * c.KVHeads * c.Layers
 }
 
-// extend gives an empty cache at least this number of pages.
+// extend enlarges an empty cache to at least this number of pages.
 func (c *Cache) extend(pages int) {
 	if pages <= c.pages {
 		return
@@ -93,8 +93,8 @@ func (s *Sequence) Truncate(n int) {
 }
 
 // Fork returns a sequence of the first n tokens of s, which grows up to the given length without
-// allocation. It shares full pages with s and copies a partial page, for which the cache must have
-// a free page. Neither sequence changes the other.
+// allocation. The new sequence shares full pages with s. A partial page is copied, so the cache
+// must have a free page for it. Neither sequence changes the other.
 func (s *Sequence) Fork(n, length int) *Sequence {
 	if n < 0 || n > s.len {
 		panic(fmt.Sprintf("lm: a fork of %d tokens of a sequence of %d", n, s.len))
@@ -128,7 +128,7 @@ func (s *Sequence) ownLast() {
 	s.pages[last] = int32(to)
 }
 
-// take takes a free page.
+// take removes a page from the free pages and returns it.
 func (c *Cache) take() int32 {
 	last := len(c.free) - 1
 	p := c.free[last]
@@ -136,7 +136,7 @@ func (c *Cache) take() int32 {
 	return p
 }
 
-// giveBack ends one sequence's use of a page.
+// giveBack ends one sequence's use of page p, and frees the page after its last use.
 func (c *Cache) giveBack(p int32) {
 	if c.users[p]--; c.users[p] == 0 {
 		c.free = append(c.free, p)

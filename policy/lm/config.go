@@ -45,7 +45,7 @@ const (
 	Mixtral  Family = "mixtral"
 )
 
-// Families are all supported families.
+// Families lists all supported families.
 var Families = []Family{Qwen2, Qwen3, Llama, Mistral, Qwen2MoE, Qwen3MoE, Mixtral}
 
 // Experts describes the experts of sparse layers.

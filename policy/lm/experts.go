@@ -63,8 +63,8 @@ func newRouted(m *Model, n int) *routed {
 	}
 }
 
-// forward adds the output of the experts for x [n,d] to y [n,d]. Contributions are added in order
-// of the slots, the shared expert last.
+// forward adds the output of the experts for in [n,d] to y [n,d]. It adds contributions in the
+// order of the slots, the shared expert last.
 func (x *experts) forward(w *Work, r *routed, y, in []float32, n int) {
 	d, per := w.m.Config.Hidden, x.c.PerToken
 	x.route(w, r, in, n)
@@ -95,8 +95,8 @@ func (x *experts) forward(w *Work, r *routed, y, in []float32, n int) {
 	}
 }
 
-// route chooses the experts of every token by their probabilities; of equal ones, the expert with
-// the smaller number.
+// route chooses the most probable experts for every token. Of equally probable experts, it takes
+// the one with the smaller number.
 func (x *experts) route(w *Work, r *routed, in []float32, n int) {
 	count, per := x.c.Count, x.c.PerToken
 	probs := r.probs[:n*count]
@@ -145,8 +145,9 @@ func contains(x []int32, v int32) bool {
 	return false
 }
 
-// backward sets dx [n,d] from dy [n,d], for the input of the forward pass, and adds to the gradients.
-// slope [experts] is the derivative of the auxiliary loss by a token's probability of each expert.
+// backward sets dx [n,d] from dy [n,d] and from in, the input of the forward pass. It adds to the
+// gradients. slope [experts] is the derivative of the auxiliary loss by a token's probability of each
+// expert.
 func (x *experts) backward(w *Work, r *routed, dx, dy, in, slope []float32, n int) {
 	d, per, f := w.m.Config.Hidden, x.c.PerToken, x.c.Intermediate
 	dprobs := w.dprobs[:n*x.c.Count]
@@ -178,7 +179,7 @@ func (x *experts) backward(w *Work, r *routed, dx, dy, in, slope []float32, n in
 	}
 }
 
-// routeGrad sets dprobs [n,experts] to the derivative by the router's output.
+// routeGrad sets dprobs [n,experts] to the derivative of the loss by the router's logits.
 func (x *experts) routeGrad(r *routed, dprobs, dy, slope []float32, n, d int) {
 	count, per := x.c.Count, x.c.PerToken
 	for t := range n {

@@ -8,7 +8,8 @@ import (
 )
 
 // Forward computes a batch. After a Forward for training, call LogProbs and Backward; w keeps all activations
-// until the next Forward. With a Work of NewInference only Hidden may follow. Do not change b.Given before.
+// until the next Forward. Do not change b.Given until then. With a Work of NewInference, only Hidden may
+// follow.
 func (m *Model) Forward(w *Work, b Batch) error {
 	if !w.whole {
 		panic("lm: Forward with a Work of NewDecoding")
@@ -74,8 +75,8 @@ func (m *Model) checkBatch(w *Work, b Batch) error {
 	return m.checkIDs(b.IDs, b.Given)
 }
 
-// checkIDs returns an error for ids beyond the vocabulary, and if given does not have one row for
-// each id Given.
+// checkIDs returns an error if an id is beyond the vocabulary, or if given does not have one row
+// for each id that is Given.
 func (m *Model) checkIDs(ids []int32, given []float32) error {
 	rows := 0
 	for i, id := range ids {
@@ -99,13 +100,13 @@ type Piece struct {
 	IDs    []int32
 	Given  []float32 // as in a Batch
 	Prefix int       // as in a Batch, for the whole sequence, whose tokens must be in one piece
-	// Parallel is as in a Batch, for the tokens of this piece.
+	// Parallel means the same as in a Batch, for the tokens of this piece.
 	Parallel bool
 }
 
-// Extend computes new tokens of sequences of one cache, and adds their keys and values to it. A
-// sequence may be in one piece only. The rows of w are the tokens of the pieces in order; Logits
-// and LogProbs may follow. An error leaves everything unchanged.
+// Extend computes new tokens of sequences of one cache, and adds their keys and values to this
+// cache. A sequence may be in one piece only. The rows of w are then the tokens of the pieces in
+// order, for Logits and LogProbs. After an error nothing has changed.
 func (m *Model) Extend(w *Work, pieces ...Piece) error {
 	if w.whole {
 		panic("lm: Extend with a Work that NewDecoding did not make")
@@ -148,7 +149,7 @@ func (m *Model) Extend(w *Work, pieces ...Piece) error {
 	return nil
 }
 
-// forward computes w.ids, whose sequences are w.spans.
+// forward computes the tokens w.ids. w.spans are their sequences.
 func (m *Model) forward(w *Work) {
 	c := &m.Config
 	w.n = len(w.ids)
@@ -190,7 +191,7 @@ func (m *Model) embedRows(x []float32, ids []int32, given []float32) {
 	}
 }
 
-// forward computes the residual stream after the layer from a.x. next may be a.x.
+// forward sets next to the residual stream after the layer, computed from a.x. next may be a.x.
 func (l *layer) forward(w *Work, a *activations, next []float32, number int) {
 	m, n := w.m, w.n
 	c := &m.Config
@@ -262,13 +263,13 @@ func (w *Work) Rows() int { return w.n }
 // output matrix. It is valid until the next pass.
 func (w *Work) Hidden() []float32 { return w.final.hidden[:w.n*w.m.Config.Hidden] }
 
-// AuxLoss returns the load-balancing loss of the last pass, before Config.Experts.AuxCoef; 0
-// without experts. Fedus et al. 2021, arXiv:2101.03961:
+// AuxLoss returns the load-balancing loss of the last pass, without the factor
+// Config.Experts.AuxCoef. It is 0 without experts. Fedus et al. 2021, arXiv:2101.03961:
 //
 //	experts · Σ_e share_e · mean_e
 //
-// where share_e is the number of times that expert e was chosen, divided by the number of (layer,
-// token) pairs, and mean_e is the mean of its probability.
+// where share_e is the number of times that expert e was chosen, divided by the number of (sparse
+// layer, token) pairs, and mean_e is the mean of the expert's probability.
 func (w *Work) AuxLoss() float64 {
 	c := &w.m.Config.Experts
 	sum := 0.0
@@ -301,7 +302,7 @@ func (w *Work) pairs() int {
 	return n
 }
 
-// balance computes the share of each expert.
+// balance sets w.share to the share of each expert; see AuxLoss.
 func (w *Work) balance() {
 	c := &w.m.Config.Experts
 	if c.Count == 0 || !w.training {

@@ -40,7 +40,7 @@ func (m *Model) Logits(w *Work, out []float32, rows []int32) {
 	}
 }
 
-// gather copies hidden rows to consecutive rows.
+// gather copies hidden rows to consecutive rows, and returns these.
 func (w *Work) gather(rows []int32, d int) []float32 {
 	for i, r := range rows {
 		copy(w.head.hidden[i*d:(i+1)*d], w.final.hidden[int(r)*d:])
@@ -52,7 +52,7 @@ func (m *Model) logits(w *Work, out, hidden []float32) {
 	m.head.forward(w.team, out, hidden, w.low, len(hidden)/m.Config.Hidden, false)
 }
 
-// A Target is a token whose probability after a row of the last pass is computed.
+// A Target is a token, with the row of the last pass after which its probability is computed.
 type Target struct {
 	Row   int32 // row of the token before it
 	Token int32
@@ -69,8 +69,8 @@ func (b Batch) NextTokens(dst []Target) []Target {
 }
 
 // LogProbs sets logp[i] to the log-probability of target i. Unless entropy is nil, it sets
-// entropy[i] to the entropy of the distribution before target i. Both are of
-// softmax(logits/temperature). Their bits depend only on the sequence up to the target.
+// entropy[i] to the entropy of the distribution at the row of target i. The distribution is
+// softmax(logits/temperature). The bits of results depend only on the sequence up to the target.
 func (m *Model) LogProbs(w *Work, logp, entropy []float32, targets []Target, temperature float32) {
 	v, step := m.Config.Vocab, w.headRows()
 	w.head.lse = resize(w.head.lse, len(targets))
@@ -88,7 +88,7 @@ func (m *Model) LogProbs(w *Work, logp, entropy []float32, targets []Target, tem
 	}
 }
 
-// targetLogits computes logits/temperature for some targets.
+// targetLogits returns logits/temperature of the rows of some targets.
 func (w *Work) targetLogits(part []Target, temperature float32) []float32 {
 	d, v := w.m.Config.Hidden, w.m.Config.Vocab
 	hidden := w.head.hidden[:len(part)*d]
@@ -112,7 +112,7 @@ type Distribution struct {
 // LogProb returns the log-probability of the token with this logit.
 func (d Distribution) LogProb(logit float32) float32 { return float32(float64(logit) - d.LSE) }
 
-// Distribution sums over a row of logits in blocks of the vocabulary, which are merged as a tree.
+// Distribution returns sums over a row of logits. Blocks of the vocabulary are merged as a tree.
 func (m *Model) Distribution(logits []float32) Distribution {
 	width := (len(logits) + m.blocks - 1) / m.blocks
 	var parts [maxBlocks]partial
@@ -155,9 +155,9 @@ func (p partial) shifted(top float64) partial {
 	return partial{top, p.sum * f, (p.weighted + by*p.sum) * f}
 }
 
-// headBackward adds to the gradients of the output matrix and sets w.head.dh to the derivative by
-// the hidden rows. dlogp and dentropy (may be nil) are the derivatives of the loss by the results
-// of the last LogProbs. A row sums over its targets in order.
+// headBackward adds to the gradients of the output matrix, and sets w.head.dh to the derivative by
+// the hidden rows. dlogp and dentropy are the derivatives of the loss by the results of the last
+// LogProbs; dentropy may be nil. The derivative by a row is summed over its targets in order.
 func (m *Model) headBackward(w *Work, dlogp, dentropy []float32, targets []Target, temperature float32) {
 	d, v, step := m.Config.Hidden, m.Config.Vocab, w.headRows()
 	if w.head.dh == nil {
@@ -186,8 +186,8 @@ func (m *Model) headBackward(w *Work, dlogp, dentropy []float32, targets []Targe
 	}
 }
 
-// logitsGrad replaces a row of logits by the derivative of the loss by them. With p the
-// probabilities and H their entropy:
+// logitsGrad replaces the logits x of a row by the derivative of the loss by x. t is the token, p
+// are the probabilities, and H is their entropy:
 //
 //	∂logp_t/∂x = 1_t - p,   ∂H/∂x = -p·(log p + H)
 func (m *Model) logitsGrad(x []float32, token int, lse float64, dlogp, dentropy float32) {

@@ -1,7 +1,7 @@
 package lm
 
-// Likeliest appends, for each target of the last pass, whether its logit is the largest. Of equal
-// logits, the one with the smallest id counts, as in greedy generation.
+// Likeliest appends to dst, for each target, whether its logit is the largest of its row in the
+// last pass. Of equal logits, the one with the smallest id counts, like in greedy generation.
 func (m *Model) Likeliest(w *Work, dst []bool, targets []Target) []bool {
 	v, step := m.Config.Vocab, w.headRows()
 	for i := 0; i < len(targets); i += step {

@@ -30,8 +30,8 @@ func (l *linear) blocks() (forward, backward int) {
 	return 1, l.m.blocks
 }
 
-// forward sets y [n,out] from x [n,in], or adds to it. low is scratch of n·rank elements if the
-// model has adapters.
+// forward sets y [n,out] to the product for in [n,in], or adds it to y if add. low is scratch of
+// n·rank elements if the model has adapters.
 func (l *linear) forward(x *team, y, in, low []float32, n int, add bool) {
 	blocks, _ := l.blocks()
 	y, in = y[:n*l.out], in[:n*l.in]
@@ -53,8 +53,9 @@ func (l *linear) forward(x *team, y, in, low []float32, n int, add bool) {
 	}
 }
 
-// gradient adds to the gradients of the weights, given the input x [n,in] and the derivative dy
-// [n,out]. With an adapter it stores the derivative by the adapter's inner values in low [n,rank].
+// gradient adds to the gradients of the weights. in is the input [n,in], and dy the derivative by
+// the output [n,out]. With an adapter, it sets low [n,rank] to the derivative by the adapter's
+// inner values.
 func (l *linear) gradient(x *team, in, dy, low, low2 []float32, n int) {
 	in, dy = in[:n*l.in], dy[:n*l.out]
 	if g := l.w.grad(); g != nil {
@@ -76,14 +77,14 @@ func (l *linear) gradient(x *team, in, dy, low, low2 []float32, n int) {
 	}
 }
 
-// A derivative is dy, the derivative by the output of the linear l.
+// A derivative is a linear l, and the derivative dy of the loss by its output.
 type derivative struct {
 	l  *linear
 	dy []float32
 }
 
-// inputGrad sets dx [n,in] to the derivative by in, the common input of up to three linears, and
-// adds to the gradients of their weights.
+// inputGrad sets dx [n,in] to the derivative of the loss by in, the common input of up to three
+// linears. It also adds to the gradients of the weights of these linears.
 func (w *Work) inputGrad(dx, in []float32, n int, from ...derivative) {
 	var terms [3]kernel.Term
 	for i, d := range from {

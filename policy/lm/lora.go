@@ -56,7 +56,7 @@ type adapter struct {
 	scale          float32
 }
 
-// adapt adds an adapter to the product if it is a target.
+// adapt gives l an adapter if module is a target.
 func (l *linear) adapt(module string) {
 	o := l.m.lora
 	if o == nil || !slices.Contains(o.Targets, module[strings.LastIndexByte(module, '.')+1:]) {
@@ -89,7 +89,7 @@ func (m *Model) InitAdapters(seed uint64) {
 	}
 }
 
-// LoRA returns Options.LoRA of New, nil without adapters.
+// LoRA returns the Options.LoRA that was given to New, or nil without adapters.
 func (m *Model) LoRA() *LoRA { return m.lora }
 
 // Adapters returns the tensors of the adapters, named after their products: lm_head.lora_A.weight
@@ -109,8 +109,9 @@ func (m *Model) Adapters() []Tensor {
 	return all
 }
 
-// MergedTensors returns the weights, without Data, of a model without adapters that computes the
-// same up to rounding. An adapter of the output matrix unties it from the embedding.
+// MergedTensors returns the weights that the model has after its adapters are merged into them,
+// without Data. The merged model computes the same up to rounding. An adapter of the output matrix
+// unties this matrix from the embedding.
 func (m *Model) MergedTensors() []Tensor {
 	all := m.Tensors()
 	for i := range all {
@@ -133,8 +134,9 @@ const headName = "lm_head.weight"
 
 func (m *Model) unties() bool { return m.Config.Tied && m.head.adapter != nil }
 
-// Merged returns one of MergedTensors with Data: the model's own, or scale·A·B added to it in new
-// memory. It does not change the model.
+// Merged returns one of MergedTensors with Data. Without an adapter, Data is the model's own
+// memory. With one, it is new memory that holds the weight plus scale·A·B. The model does not
+// change.
 func (m *Model) Merged(name string) Tensor {
 	from := name
 	if name == headName && m.unties() {

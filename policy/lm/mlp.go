@@ -15,7 +15,7 @@ func (m *Model) newFeedForward(prefix string, width int) feedForward {
 	}
 }
 
-// forward sets y [n,d] from x [n,d], or adds to it. It stores the two inner products in gate and up [n,width].
+// forward sets y [n,d] from x [n,d], or adds to y. It stores the two inner products in gate and up [n,width].
 func (f *feedForward) forward(w *Work, y, x, gate, up []float32, n int, add bool) {
 	f.gate.forward(w.team, gate, x, w.low, n, false)
 	f.up.forward(w.team, up, x, w.low, n, false)
@@ -25,7 +25,7 @@ func (f *feedForward) forward(w *Work, y, x, gate, up []float32, n int, add bool
 }
 
 // backward sets dx [n,d] from dy [n,d] and adds to the gradients. x, gate and up are those of the
-// forward pass; it overwrites gate and up.
+// forward pass. backward overwrites gate and up.
 func (f *feedForward) backward(w *Work, dx, dy, x, gate, up []float32, n int) {
 	act, dact := w.wide[:n*f.width], w.wide2[:n*f.width]
 	gate, up = gate[:n*f.width], up[:n*f.width]

@@ -134,7 +134,7 @@ func (m *Model) Alloc(alloc tensor.Allocator) error {
 // Headless reports whether the model has no output matrix.
 func (m *Model) Headless() bool { return m.headless }
 
-// Frozen returns the memory of the frozen weights, or nil. It never changes after the model was loaded.
+// Frozen returns the memory of the frozen weights, or nil. It is constant after the model was loaded.
 func (m *Model) Frozen() []byte { return m.frozen.mem }
 
 // ShareFrozen makes m use the frozen weights of another model of the same configuration. m must not

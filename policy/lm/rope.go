@@ -64,8 +64,8 @@ func (r *Rope) check() error {
 	return nil
 }
 
-// Frequencies returns f_j for heads of e elements, rounded to float32 as in the training of the
-// checkpoints, and the factor of cos and sin.
+// Frequencies returns f_j for heads of e elements, and the factor of cos and sin. The f_j are
+// rounded to float32, as in the training of the checkpoints.
 func (r *Rope) Frequencies(e int) (f []float32, scale float64) {
 	f, scale = make([]float32, e/2), 1
 	for j := range f {
@@ -174,7 +174,7 @@ func (w *Work) gatherRotations() {
 }
 
 // rotate rotates the heads of x [n, heads·head_dim] by their positions and multiplies them by
-// scale. back rotates the other way, which is the derivative.
+// scale. back rotates in the opposite direction, which gives the derivative.
 func (w *Work) rotate(x []float32, heads int, scale float32, back bool) {
 	half := w.rotation.half
 	kernel.Rotate(x[:w.n*heads*2*half], w.cos, w.sin, w.n, heads, half, scale, back)

@@ -39,7 +39,7 @@ type productArgs struct {
 	k            int
 }
 
-// sharedFrom is the number of operations from which a product is split among members: about 20 µs on one core.
+// sharedFrom is the least number of operations of a product that members share: about 20 µs on one core.
 const sharedFrom = 2 << 20
 
 func newTeam(headDim int) *team {
@@ -127,10 +127,10 @@ func (t *team) SwiGLUGrad(act, gate, up, dact []float32) {
 	t.runIfLarge(sharedElements, len(act), t.swigluGrad)
 }
 
-// sharedElements is the number of elements from which an elementwise job is split among members.
+// sharedElements is the least number of elements of an elementwise job that is split among members.
 const sharedElements = 1 << 16
 
-// gatesOf returns one part of the arguments in gates.
+// gatesOf returns one part of each argument in t.gates.
 func (t *team) gatesOf(number, parts int) (part [4][]float32) {
 	n := len(t.gates[0])
 	for i, x := range t.gates {
@@ -141,7 +141,7 @@ func (t *team) gatesOf(number, parts int) (part [4][]float32) {
 	return part
 }
 
-// runIfLarge is run if there are at least this number of elements; otherwise the first member does the whole job.
+// runIfLarge is like run for at least this number of elements. For fewer, the first member does the whole job.
 func (t *team) runIfLarge(least, elements int, job func(number, parts int, m *member)) {
 	if len(t.members) == 1 || elements < least {
 		job(0, 1, t.members[0])

@@ -12,7 +12,8 @@ type Tensor struct {
 	Name  string
 	Shape []int // shape of Data: matrices are [in, out], embeddings [vocabulary, width]
 	// Transposed says that the checkpoint has the transpose of Data. It is true for every matrix [in,
-	// out], and for an embedding that is also the output matrix; its Data is [width, vocabulary].
+	// out], and for an embedding that is also the output matrix. Data of such an embedding is [width,
+	// vocabulary].
 	Transposed bool
 	Data       []float32
 	Grad       []float32 // nil if the weight is frozen
@@ -161,7 +162,7 @@ func (m *Model) Init(seed uint64) {
 	m.InitAdapters(seed)
 }
 
-// fillNormal draws x, in the order of its elements, from the stream named by seed and key.
+// fillNormal sets the elements of x, in order, to normal numbers from the stream of seed and key.
 func fillNormal(x []float32, deviation float64, seed, key uint64) {
 	const perStream = 1 << 20 // numbers per stream, so that no stream runs out
 	for lo := 0; lo < len(x); lo += perStream {

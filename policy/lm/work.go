@@ -14,8 +14,9 @@ type Batch struct {
 	// sequence i is IDs[Starts[i]:Starts[i+1]]
 	Starts []int32
 
-	// Given has the input rows [k, hidden] of the k tokens whose id is Given, in order: outputs of
-	// another network, in place of embeddings. Work.InputGrad has the derivative by them.
+	// Given has the input rows [k, hidden] of the k tokens whose id is Given, in order. The rows
+	// are outputs of another network, in place of embeddings. Work.InputGrad has the derivative by
+	// these rows.
 	Given []float32
 	// Prefix has, for each sequence, how many of its first tokens see each other in both
 	// directions; nil: none. Every later token sees the prefix and all tokens before itself.

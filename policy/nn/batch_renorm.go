@@ -8,9 +8,9 @@ import "math"
 //
 //	x̂ = (x - μ_B)/σ_B,    y = γ (r x̂ + d) + β,    r = σ_B/σ within [1/3, 3],    d = (μ_B - μ)/σ within ±5
 //
-// where μ and σ are running statistics; r and d count as constants in the gradient, and are 1 and 0 for
-// the first 100,000 steps. By the running statistics alone, y = γ (x - μ)/σ + β. They are a buffer of
-// the parameters. Training adds up their changes, also over replicas, and merges them:
+// where μ and σ are running statistics. The gradient treats r and d as constants; for the first 100,000
+// steps they are 1 and 0. By the running statistics alone, y = γ (x - μ)/σ + β. The running statistics are
+// a buffer of the parameters. Training adds up their changes, also over replicas, and merges them:
 //
 //	b.AddStats(sums, w); …; b.MergeStats(sums)
 type BatchRenorm[T Float] struct {
@@ -71,8 +71,8 @@ func (b *BatchRenorm[T]) NewWork(maxRows int) *BatchRenormWork[T] {
 	}
 }
 
-// Forward returns y for x, [n,Width], by the statistics of this batch or by the running ones. y is
-// w's; x must not change before Backward.
+// Forward returns y for x, [n,Width], by the statistics of this batch or by the running ones. y is memory
+// of w; x must not change before Backward.
 func (b *BatchRenorm[T]) Forward(w *BatchRenormWork[T], x []T, n int, batch bool) []T {
 	w.x, w.batch = x[:n*b.Width], batch
 	if batch {
@@ -137,7 +137,7 @@ func (b *BatchRenorm[T]) measure(w *BatchRenormWork[T], n int) {
 //
 //	dβ += g,    dγ += r h + d g,    dx = γ r/σ_B (dy - g/n - x̂ h/n)
 //
-// without the last two terms by running statistics.
+// After a Forward by running statistics, dx lacks the last two terms.
 func (b *BatchRenorm[T]) Backward(w *BatchRenormWork[T], dy []T, n int) {
 	dy = dy[:n*b.Width]
 	mean, g, h := w.mean, w.s1[:len(w.mean)], w.s2[:len(w.mean)]
@@ -169,9 +169,9 @@ func (b *BatchRenorm[T]) Backward(w *BatchRenormWork[T], dy []T, n int) {
 	}
 }
 
-// InputGrad replaces dy, the derivatives by the last n columns of y, [rows,n], by those by the same
-// columns of x, and leaves the gradients of γ and β as they are. It is for a Forward by running
-// statistics.
+// InputGrad replaces dy, [rows,n], the derivatives by the last n columns of y, by the derivatives by the
+// same columns of x. The gradients of γ and β stay as they are. The last Forward must have used the
+// running statistics.
 func (b *BatchRenorm[T]) InputGrad(w *BatchRenormWork[T], dy []T, n int) {
 	if w.batch {
 		panic("nn: InputGrad of a BatchRenorm after a Forward by the batch's statistics")
@@ -189,8 +189,8 @@ func (b *BatchRenorm[T]) InputGrad(w *BatchRenormWork[T], dy []T, n int) {
 // StatsLen returns the length of the sums that AddStats adds to.
 func (b *BatchRenorm[T]) StatsLen() int { return 1 + 2*b.Width }
 
-// AddStats adds how many batches w has seen since the last call, and the sums of their means and
-// variances.
+// AddStats adds to sums the number of batches that w has seen since the last call, and the sums of their
+// means and variances.
 func (b *BatchRenorm[T]) AddStats(sums []float64, w *BatchRenormWork[T]) {
 	for i, s := range w.sums {
 		sums[i] += s

@@ -91,8 +91,8 @@ func (c *Conv2D[T]) Forward(w *ConvWork[T], y, x []T, n int) {
 	}
 }
 
-// Backward adds to the gradients of W and b what dy, [n,Out], asks for at the images x, [n,In], of
-// the last Forward. Unless it is nil, dx, [n,In], is set to the derivative by x.
+// Backward adds to the gradients of W and b, given the images x, [n,In], of the last Forward and dy,
+// [n,Out], the derivative by its output. Unless dx, [n,In], is nil, it is set to the derivative by x.
 func (c *Conv2D[T]) Backward(w *ConvWork[T], dx, x, dy []T, n int) {
 	if dx != nil {
 		clear(dx[:n*c.In.Len()])
@@ -113,7 +113,7 @@ func (c *Conv2D[T]) Backward(w *ConvWork[T], dx, x, dy []T, n int) {
 	}
 }
 
-// layOut fills w.windows with those of count images, and returns how many they are.
+// layOut fills w.windows with the windows of count images, and returns the number of windows.
 func (c *Conv2D[T]) layOut(w *ConvWork[T], x []T, count int) int {
 	each := c.rows() * c.product.In
 	for i := range count {
@@ -122,7 +122,7 @@ func (c *Conv2D[T]) layOut(w *ConvWork[T], x []T, count int) int {
 	return count * c.rows()
 }
 
-// cut sets windows, [Out.H·Out.W, size·size·C], to those of the image x.
+// cut sets windows, [Out.H·Out.W, size·size·C], to the windows of the image x.
 func (c *Conv2D[T]) cut(windows, x []T) {
 	each := c.product.In
 	first, end := c.span()
@@ -148,8 +148,8 @@ func (c *Conv2D[T]) addUp(dx, dWindows []T) {
 	})
 }
 
-// lines calls do for the lines of pixels in the windows. A line is width elements: of the image from
-// element from on, and of the windows from element in on. A call covers the same line of n neighbouring
+// lines calls do for the lines of pixels in the windows. A line has width elements, from element from
+// of the image and from element in of the window. One call covers the same line of n neighbouring
 // windows, which are stride pixels apart. Windows that share a pixel come in their order.
 func (c *Conv2D[T]) lines(do func(in, from, width, n int)) {
 	line := c.size * c.In.C

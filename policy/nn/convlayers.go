@@ -19,16 +19,17 @@ type layer[T Float] interface {
 type layerWork[T Float] interface {
 	// Forward returns the output for the n images x, in memory of its own or in x itself.
 	Forward(x []T, n int) []T
-	// Backward adds the gradients of the last Forward, which had x, given the derivative by its output,
-	// and reports them as ready. It returns the derivative by x, in dx or in dy itself.
+	// Backward adds the gradients of the last Forward, whose input was x, given dy, the derivative by
+	// its output. It reports the gradients as ready. It returns the derivative by x, in dx or in dy
+	// itself.
 	Backward(dx, x, dy []T, n int, ready func(lo, hi int)) []T
 }
 
 // Shape returns the shape of an output image.
 func (c *Conv2D[T]) Shape() Image { return c.Out }
 
-// NewWork returns the state of a layer of a ConvNet: memory for maxRows images, and conv, which it
-// shares.
+// NewWork returns the state of a layer of a ConvNet: memory of its own for maxRows images, and the
+// shared conv.
 func (c *Conv2D[T]) NewWork(maxRows int, conv *ConvWork[T]) layerWork[T] {
 	conv.fit(c)
 	return &convLayer[T]{c: c, w: conv, y: Vector[T](maxRows * c.Out.Len())}

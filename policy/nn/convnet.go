@@ -6,7 +6,7 @@ import (
 )
 
 // A ConvNet turns images of bytes into rows of features: convolutions, then a hidden layer of ReLU
-// units. Bytes count in 255ths. Several frames of a scene are one image with the channels of all
+// units. Bytes are divided by 255. Several frames of a scene are one image with the channels of all
 // frames.
 //
 // Words may modulate the features: they replace x in each channel of the first convolution by (1+γ)x +
@@ -24,9 +24,9 @@ type ConvNet[T Float] struct {
 // NatureSize is the least height and width of an image for NewNatureCNN.
 const NatureSize = 36
 
-// NewNatureCNN declares the network of Mnih et al. 2015 (doi:10.1038/nature14236) in p, for images
-// of so many frames and perhaps words. It has 32 filters of 8×8 every 4 pixels, 64 of 4×4 every 2,
-// 64 of 3×3, ReLU behind each, and 512 features.
+// NewNatureCNN declares the network of Mnih et al. 2015 (doi:10.1038/nature14236) in p, for images of
+// the given number of frames and perhaps words. It has 32 filters of 8×8 every 4 pixels, 64 of 4×4
+// every 2, 64 of 3×3, ReLU behind each, and 512 features.
 func NewNatureCNN[T Float](p *Params[T], name string, frame Image, frames int, words Choices) *ConvNet[T] {
 	n := newConvNet(p, name, frame, frames, words, 32, 8, 4, 0)
 	n.rectify()
@@ -151,8 +151,8 @@ func (n *ConvNet[T]) NewWork(maxRows int) *ConvNetWork[T] {
 	return w
 }
 
-// Forward returns the features, [n,Out], of the n images in pixels, [n,frames,H,W,C], with the
-// words [n,places], nil where the network takes none; they are w's. pixels and words must not
+// Forward returns the features, [n,Out], in memory of w. Its inputs are the n images in pixels,
+// [n,frames,H,W,C], and words, [n,places], nil where the network takes none. pixels and words must not
 // change before Backward.
 func (n *ConvNet[T]) Forward(w *ConvNetWork[T], pixels []uint8, words []int32, rows int) []T {
 	w.pixels, w.words = pixels, words
@@ -188,8 +188,9 @@ func (n *ConvNet[T]) some(w *ConvNetWork[T], rows int, do func(lo, count int)) {
 // OutGrad returns where Backward expects the derivative by the features, [n,Out].
 func (n *ConvNet[T]) OutGrad(w *ConvNetWork[T], rows int) []T { return n.head.OutGrad(w.head, rows) }
 
-// Backward adds the gradients of the last Forward on w, given OutGrad, which it overwrites, and
-// calls ready, when not nil, as each layer's are complete, the last layer's first.
+// Backward adds the gradients of the last Forward on w, given the derivative in OutGrad, which it
+// overwrites. Unless ready is nil, it calls ready as soon as a layer's gradients are complete, the
+// last layer's first.
 func (n *ConvNet[T]) Backward(w *ConvNetWork[T], rows int, ready func(lo, hi int)) {
 	if w.d == nil {
 		w.d, w.e = Vector[T](w.size), Vector[T](w.size)

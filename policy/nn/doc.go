@@ -16,14 +16,14 @@
 //
 // Layers find their parameters in Params each time they are called, so a Params whose Data is set
 // to another buffer of the same layout serves that version of the weights. All matrices are
-// row-major, a batch is [n, width], weights are [in, out]: then a row of the output has the same
-// bits in whatever batch it stands. Backward adds to Params.Grad; only Alloc clears it.
+// row-major; a batch is [n, width], and weights are [in, out]. A row of the output then has the
+// same bits in every batch. Backward adds to Params.Grad; only Alloc clears it.
 //
 // A ConvNet turns images of bytes into features, and an Embedding turns words into features. Both are
 // used like an MLP, with a Work for each user. A Recurrent layer, a GRU or an LSTM, reads sequences. It
 // takes its state as an argument, and returns the next state.
 //
 // Layers add their parameters in the order of the forward pass, and the backward pass finishes them
-// in the opposite order, so the ranges that Backward reports as ready go down through the flat
+// in the opposite order. So the ranges that Backward reports as ready go down through the flat
 // gradient without a gap.
 package nn

@@ -6,12 +6,12 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// Choices are the bounds of some choices: number k is from Low[k] to High[k], both included.
+// Choices has the bounds of some choices: choice k lies from Low[k] to High[k], both included.
 type Choices struct{ Low, High []int }
 
-// An Embedding gives features to choices, such as the words of a sentence: the sum of one row of W [Σ
-// options, Out] for each choice. Every place in the sentence has rows of its own. It is a Linear
-// without bias on a one-hot code of all choices.
+// An Embedding gives features to choices, such as the words of a sentence. They are the sum of one
+// row of W [Σ options, Out] for each choice. Every place in the sentence has rows of its own. An
+// Embedding is a Linear without bias on a one-hot code of all choices.
 type Embedding[T Float] struct {
 	Out int
 
@@ -50,7 +50,7 @@ func (e *Embedding[T]) Forward(y []T, choices []int32, n int) {
 	}
 }
 
-// Backward adds to the gradient of W what dy, [n,Out], asks for at the choices of the last Forward.
+// Backward adds to the gradient of W, given dy, [n,Out], and the choices of the last Forward.
 func (e *Embedding[T]) Backward(dy []T, choices []int32, n int) {
 	grad, places := e.p.GradOf(e.weight), len(e.zero)
 	for i := range n {

@@ -29,7 +29,7 @@ func newSpotter[T Float](in Image, deviation float64) spotter[T] {
 const channelVar = 1e-5
 
 // spot standardises the channel u, [H·W], in place: u becomes the logits scale·(u - mean). It sets prob
-// to their softmax, and returns the mean position (x, y) under prob, and scale.
+// to the softmax of the logits, and returns scale and the mean position (x, y) under prob.
 func (s *spotter[T]) spot(prob, u []T) (x, y, scale T) {
 	kernel.Axpy(u, -kernel.Dot(u, s.one)/T(len(u)), s.one)
 	square := float64(kernel.Dot(u, u)) / float64(len(u))

@@ -52,8 +52,8 @@ const (
 	kindConcat
 )
 
-// Input gives the numbers or the image of that name. Bytes of images count in 255ths; several
-// frames are one image with the channels of all.
+// Input gives the numbers or the image of the source with that name. Source.Range says which numbers
+// the bytes of an image become; several frames are one image with the channels of all.
 func Input(name string) Layer { return Layer{kind: kindInput, name: name} }
 
 // Embed gives features, [width], to the choices of that name: see Embedding.
@@ -61,9 +61,9 @@ func Embed(name string, width int) Layer {
 	return Layer{kind: kindEmbed, name: name, width: width}
 }
 
-// Sentence gives features, [width], to the words of a sentence, the choices of that name. It is the sum
-// over the words: the row of a word, which is the same at all places, times the factors of its place.
-// All places have the same options, of which the least is no word.
+// Sentence gives features, [width], to the words of a sentence, the choices of that name. They are a
+// sum over the words: the row of a word, which is the same at all places, times the factors of its
+// place. All places have the same options; the least option means no word.
 func Sentence(name string, width int) Layer {
 	return Layer{kind: kindSentence, name: name, width: width}
 }
@@ -78,8 +78,8 @@ func Activate(f Activation) Layer { return Layer{kind: kindActivate, act: f} }
 // (Ba, Kiros and Hinton 2016, "Layer normalization", arXiv:1607.06450).
 func Norm() Layer { return Layer{kind: kindNorm} }
 
-// Conv has so many filters of size×size pixels, stride pixels apart, on images framed by pad pixels
-// of zeros: see Conv2D. Weights begin orthogonal with gain √2.
+// Conv applies filters of size×size pixels, stride pixels apart, to images framed by pad pixels of
+// zeros: see Conv2D. Weights begin orthogonal with gain √2.
 func Conv(filters, size, stride, pad int) Layer {
 	return Layer{kind: kindConv, width: filters, size: size, stride: stride, pad: pad}
 }
@@ -89,7 +89,7 @@ func MaxPool() Layer { return Layer{kind: kindPool} }
 
 // SpatialSoftmax gives the position at which each channel is large, x and y in [-1, 1] (Levine et al.
 // 2016, arXiv:1504.00702). Before the softmax a channel is scaled to this standard deviation over the
-// pixels. The larger it is, the more the largest pixels count.
+// pixels. The larger the deviation, the more the largest pixels count.
 func SpatialSoftmax(deviation float64) Layer { return Layer{kind: kindKeypoint, scale: deviation} }
 
 // Coordinates adds two channels to an image: the x and y of its pixels, in [-1, 1] (Liu et al. 2018,
@@ -101,8 +101,9 @@ func Coordinates() Layer { return Layer{kind: kindCoordinates} }
 func FiLM(parts ...Layer) Layer { return Layer{kind: kindFiLM, parts: parts} }
 
 // Point locates in an image the object that each word of the sentence of that name refers to
-// (word-conditioned attention): all x, then all y, [2·places], in [-1, 1]. A word has features of its
-// own, at all places. Positions are those of a SpatialSoftmax with this deviation.
+// (word-conditioned attention). The output is all x, then all y, [2·places], in [-1, 1]. Each word has
+// features of its own, the same at all places. Positions are those of a SpatialSoftmax with this
+// deviation.
 func Point(name string, deviation float64) Layer {
 	return Layer{kind: kindPoint, name: name, scale: deviation}
 }
@@ -116,7 +117,7 @@ func LSTM(width int) Layer { return Layer{kind: kindLSTM, width: width} }
 // Sequence gives the output of each part to the next.
 func Sequence(parts ...Layer) Layer { return Layer{kind: kindSequence, parts: parts} }
 
-// Residual is x + f(x), where f is the sequence of the parts. Its shape must be that of x.
+// Residual is x + f(x), where f is the sequence of the parts. The output of f must have the shape of x.
 func Residual(parts ...Layer) Layer { return Layer{kind: kindResidual, parts: parts} }
 
 // Concat gives the same input to each part and lays their outputs side by side, as one vector.
@@ -171,7 +172,7 @@ type Source struct {
 	Choices Choices    // the bounds of choices; empty: it is no choice
 }
 
-// isImage and isChoice tell the kinds apart.
+// isImage and isChoice report whether s is an image or choices.
 func (s Source) isImage() bool  { return s.Image.C > 0 }
 func (s Source) isChoice() bool { return len(s.Choices.Low) > 0 }
 

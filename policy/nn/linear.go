@@ -36,9 +36,10 @@ func (l *Linear[T]) Forward(y, x []T, n int) {
 	l.p.products.GemmBias(y[:n*l.Out], x[:n*l.In], l.p.Of(l.weight), l.p.Of(l.bias), n, l.Out, l.In)
 }
 
-// Backward adds to the gradients of W and b what dy, [n,Out], asks for at the input x, [n,In], of
-// the last Forward. Unless it is nil, dx, [n,In], is set to the derivative by x, or that is added
-// to it. Without add dx may be x. scratch holds In·Out elements when dx is not nil.
+// Backward adds to the gradients of W and b, given the input x, [n,In], of the last Forward and
+// dy, [n,Out], the derivative by its output. Unless dx, [n,In], is nil, it is set to the
+// derivative by x; with add the derivative is added to dx. Without add dx may be x. scratch holds
+// In·Out elements when dx is not nil.
 //
 //	dW += xᵀ·dy,   db += Σ_n dy_n,   dx = dy·Wᵀ
 func (l *Linear[T]) Backward(dx, x, dy []T, n int, add bool, scratch []T) {
@@ -54,7 +55,7 @@ func (l *Linear[T]) Backward(dx, x, dy []T, n int, add bool, scratch []T) {
 }
 
 // InputGrad sets dx, [n,In-first], to the derivative by the columns of x from first on, given dy,
-// [n,Out], and leaves the gradients of W and b as they are. scratch holds In·Out elements.
+// [n,Out]. The gradients of W and b stay as they are. scratch holds In·Out elements.
 func (l *Linear[T]) InputGrad(dx, dy []T, n, first int, scratch []T) {
 	in := l.In - first
 	wt := scratch[:in*l.Out]

@@ -26,7 +26,7 @@ func (f Activation) String() string {
 }
 
 // An MLP is a sequence of linear layers, each with an activation. AddHead adds an output layer without
-// one. Without layers an MLP is the identity.
+// an activation. Without layers an MLP is the identity.
 type MLP[T Float] struct {
 	In, Out int // widths of a row of input and of output
 
@@ -70,7 +70,7 @@ func (m *MLP[T]) AddHead(p *Params[T], name string, out int, gain float64) *MLP[
 	return m
 }
 
-// Head returns the output layer; nil without.
+// Head returns the output layer, or nil if there is none.
 func (m *MLP[T]) Head() *Linear[T] { return m.head }
 
 // hidden reports whether layer i has an activation.
@@ -121,11 +121,12 @@ func (m *MLP[T]) NewWork(maxRows int) *MLPWork[T] {
 	return w
 }
 
-// Forward returns the output [n,Out] for x, [n,In]; it is w's, or x itself when there are no
-// layers. x must not change before Backward. Norms go by their running statistics.
+// Forward returns the output [n,Out] for x, [n,In]. It lies in memory of w, or is x itself when there
+// are no layers. x must not change before Backward. Norms use their running statistics.
 func (m *MLP[T]) Forward(w *MLPWork[T], x []T, n int) []T { return m.forward(w, x, n, false) }
 
-// ForwardBatch is Forward with norms by the statistics of these n rows, which w keeps for AddStats.
+// ForwardBatch is Forward with norms that use the statistics of these n rows. w keeps them for
+// AddStats.
 func (m *MLP[T]) ForwardBatch(w *MLPWork[T], x []T, n int) []T { return m.forward(w, x, n, true) }
 
 func (m *MLP[T]) forward(w *MLPWork[T], x []T, n int, batch bool) []T {
@@ -157,9 +158,10 @@ func (m *MLP[T]) OutGrad(w *MLPWork[T], n int) []T {
 	return w.dy[len(m.layers)-1][:n*m.Out]
 }
 
-// Backward adds the gradients of the last Forward on w, given OutGrad, which it overwrites, and
-// calls ready, when not nil, as each layer's are complete, the last layer's first. Unless it is
-// nil, dx, [n,In], is set to the derivative by x. An MLP without layers does nothing.
+// Backward adds the gradients of the last Forward on w, given the derivative in OutGrad, which it
+// overwrites. Unless ready is nil, it calls ready as soon as a layer's gradients are complete, the
+// last layer's first. Unless dx, [n,In], is nil, it is set to the derivative by x. An MLP without
+// layers does nothing.
 func (m *MLP[T]) Backward(w *MLPWork[T], dx, x []T, n int, ready func(lo, hi int)) {
 	for i := len(m.layers) - 1; i >= 0; i-- {
 		l := m.layers[i]
@@ -189,7 +191,7 @@ func (m *MLP[T]) Backward(w *MLPWork[T], dx, x []T, n int, ready func(lo, hi int
 	}
 }
 
-// normBackward takes dy through norm i, if there is one.
+// normBackward runs Backward of norm i on dy and reports its range as ready, if there is such a norm.
 func (m *MLP[T]) normBackward(w *MLPWork[T], i int, dy []T, n int, ready func(lo, hi int)) {
 	if m.norms == nil {
 		return
@@ -200,9 +202,9 @@ func (m *MLP[T]) normBackward(w *MLPWork[T], i int, dy []T, n int, ready func(lo
 	}
 }
 
-// InputGrad sets dx, [n,In-first], to the derivative by the columns of the last Forward's x from
-// first on, given OutGrad, which it overwrites. The gradients of the parameters stay as they are.
-// An MLP without layers does nothing. With norms it is for a Forward by running statistics.
+// InputGrad sets dx, [n,In-first], to the derivative by the columns of the last Forward's x from first
+// on, given OutGrad, which it overwrites. The gradients of the parameters stay as they are. An MLP
+// without layers does nothing. Norms must have used their running statistics.
 func (m *MLP[T]) InputGrad(w *MLPWork[T], dx []T, n, first int) {
 	for i := len(m.layers) - 1; i >= 0; i-- {
 		l := m.layers[i]
@@ -224,7 +226,7 @@ func (m *MLP[T]) InputGrad(w *MLPWork[T], dx []T, n, first int) {
 	}
 }
 
-// StatsLen returns the length of the sums of AddStats: of all norms.
+// StatsLen returns the length of the sums that AddStats adds to, over all norms.
 func (m *MLP[T]) StatsLen() (n int) {
 	for _, b := range m.norms {
 		n += b.StatsLen()
@@ -232,7 +234,8 @@ func (m *MLP[T]) StatsLen() (n int) {
 	return n
 }
 
-// AddStats adds those of every norm to sums.
+// AddStats adds the statistics of the batches that every norm has seen to sums; see
+// BatchRenorm.AddStats.
 func (m *MLP[T]) AddStats(sums []float64, w *MLPWork[T]) {
 	for i, b := range m.norms {
 		b.AddStats(sums[:b.StatsLen()], w.norms[i])
@@ -240,7 +243,7 @@ func (m *MLP[T]) AddStats(sums []float64, w *MLPWork[T]) {
 	}
 }
 
-// MergeStats merges them.
+// MergeStats updates the running statistics of every norm with sums.
 func (m *MLP[T]) MergeStats(sums []float64) {
 	for _, b := range m.norms {
 		b.MergeStats(sums[:b.StatsLen()])
@@ -260,7 +263,7 @@ func activate[T Float](f Activation, y []T) {
 	}
 }
 
-// activateGrad replaces dy, the derivative by y = f(z), by that by z.
+// activateGrad replaces dy, the derivative by y = f(z), by the derivative by z.
 func activateGrad[T Float](f Activation, dy, y []T) {
 	switch f {
 	case Tanh:

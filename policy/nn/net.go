@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Net is a network made of layers. Its backward pass follows from theirs.
+// A Net is a network made of layers. Its backward pass follows from those of the layers.
 //
 //	net, err := nn.NewNet(p, "encoder", layer, sources)     // declares its parameters in p
 //	err = p.Alloc(tensor.Heap)
@@ -31,8 +31,8 @@ type Batch[T Float] struct {
 	Images  [][]uint8 // of each image [Rows, Frames, H, W, C]
 	Choices []int32   // [Rows, Σ places]: the choices side by side
 
-	// For a Net with a State. Rows are those of steps, one after the other: row t·Sequences + i is
-	// step t of sequence i, as a Recurrent takes them.
+	// For a Net with a State. Rows are steps of sequences, all sequences of a step together: row
+	// t·Sequences + i is step t of sequence i, in the order that a Recurrent takes.
 	Sequences int
 	State     []T    // [Sequences, State] before the first step
 	Next      []T    // [Sequences, State], set to the state after the last step
@@ -49,9 +49,9 @@ type unit[T Float] interface {
 type unitWork[T Float] interface {
 	// Forward returns the output for x, in memory of its own. x stays as it is until Backward.
 	Forward(b *Batch[T], x []T) []T
-	// Backward adds the gradients of the last forward, given the derivative by its output, which it
-	// may overwrite, and reports them as ready, the last parameters first. Unless dx is nil, it sets
-	// dx to the derivative by x.
+	// Backward adds the gradients of the last forward, given dy, the derivative by its output, which
+	// it may overwrite. It reports the gradients as ready, the last parameters first. Unless dx is
+	// nil, it sets dx to the derivative by x.
 	Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int))
 }
 
@@ -85,7 +85,7 @@ func (n *Net[T]) NewWork(maxRows int) *NetWork[T] {
 	return &NetWork[T]{root: n.root.NewWork(maxRows), out: n.Out, dy: Vector[T](maxRows * n.Out)}
 }
 
-// Forward returns the output [Rows,Out] for b; it is w's.
+// Forward returns the output [Rows,Out] for b, in memory of w.
 func (n *Net[T]) Forward(w *NetWork[T], b Batch[T]) []T {
 	w.batch = b
 	return w.root.Forward(&w.batch, nil)
@@ -94,8 +94,9 @@ func (n *Net[T]) Forward(w *NetWork[T], b Batch[T]) []T {
 // OutGrad returns where Backward expects the derivative by the output, [Rows,Out].
 func (n *Net[T]) OutGrad(w *NetWork[T]) []T { return w.dy[:w.batch.Rows*n.Out] }
 
-// Backward adds the gradients of the last Forward on w, given OutGrad, which it overwrites, and
-// calls ready, when not nil, as each layer's are complete, the last layer's first.
+// Backward adds the gradients of the last Forward on w, given the derivative in OutGrad, which it
+// overwrites. Unless ready is nil, it calls ready as soon as a layer's gradients are complete, the
+// last layer's first.
 func (n *Net[T]) Backward(w *NetWork[T], ready func(lo, hi int)) {
 	if ready == nil {
 		ready = unreported
@@ -103,7 +104,7 @@ func (n *Net[T]) Backward(w *NetWork[T], ready func(lo, hi int)) {
 	w.root.Backward(&w.batch, nil, n.OutGrad(w), ready)
 }
 
-// unreported stands for a ready that is nil.
+// unreported is used where ready is nil.
 func unreported(lo, hi int) {}
 
 // A builder declares the parameters of layers.
@@ -228,13 +229,13 @@ var (
 	errDeviation = errors.New("expected a deviation > 0")
 )
 
-// alike reports whether all choices have the same options.
+// alike reports whether all choices have the same Low and the same High.
 func alike(c Choices) bool {
 	other := func(of []int) bool { return slices.ContainsFunc(of, func(n int) bool { return n != of[0] }) }
 	return !other(c.Low) && !other(c.High)
 }
 
-// before returns the sum of count over the sources before number at, and over all.
+// before returns two sums of count: over the sources before number at, and over all sources.
 func (b *builder[T]) before(at int, count func(Source) int) (sum, all int) {
 	for i, s := range b.sources {
 		if i < at {
@@ -253,7 +254,7 @@ func (b *builder[T]) names() string {
 	return strings.Join(names, ", ")
 }
 
-// image returns a layer of images.
+// image returns the unit of a layer that reads images of shape in.
 func (b *builder[T]) image(l Layer, name string, in Image) (unit[T], Image, error) {
 	size, stride, pad := l.size, l.stride, l.pad
 	if l.kind == kindPool {
@@ -280,7 +281,7 @@ func (b *builder[T]) image(l Layer, name string, in Image) (unit[T], Image, erro
 	return &imageLayer[T]{layer: of, in: in}, of.Shape(), nil
 }
 
-// sequence returns the parts one behind the other.
+// sequence returns the unit that runs the parts one after the other.
 func (b *builder[T]) sequence(l Layer, name string, in *Image) (unit[T], Image, error) {
 	if len(l.parts) == 0 {
 		return nil, Image{}, fmt.Errorf("%v: expected at least one part", l)
@@ -301,7 +302,7 @@ func (b *builder[T]) sequence(l Layer, name string, in *Image) (unit[T], Image, 
 	return s, *in, nil
 }
 
-// needsInput tells whether the layer uses what it is given.
+// needsInput reports whether the layer reads the output of the layer before it.
 func (l Layer) needsInput() bool {
 	switch l.kind {
 	case kindInput, kindEmbed, kindSentence:
@@ -314,7 +315,7 @@ func (l Layer) needsInput() bool {
 	return true
 }
 
-// point returns where in an image the words of a sentence point.
+// point returns the unit that locates what the words of a sentence refer to in an image.
 func (b *builder[T]) point(l Layer, name string, in Image) (unit[T], Image, error) {
 	at, err := b.find(l)
 	if err != nil {
@@ -335,7 +336,7 @@ func (b *builder[T]) point(l Layer, name string, in Image) (unit[T], Image, erro
 	return u, Image{1, 1, 2 * u.places}, nil
 }
 
-// residual returns x + f(x).
+// residual returns the unit of x + f(x).
 func (b *builder[T]) residual(l Layer, name string, in Image) (unit[T], Image, error) {
 	f := Sequence(l.parts...)
 	if !f.needsInput() {
@@ -351,7 +352,7 @@ func (b *builder[T]) residual(l Layer, name string, in Image) (unit[T], Image, e
 	return &skip[T]{u, in.Len()}, out, nil
 }
 
-// film returns images whose features the parts choose.
+// film returns the unit that modulates the features of images by the output of the parts.
 func (b *builder[T]) film(l Layer, name string, in Image) (unit[T], Image, error) {
 	by := Sequence(append(slices.Clone(l.parts), Dense(2*in.C))...)
 	if by.needsInput() {
@@ -364,7 +365,7 @@ func (b *builder[T]) film(l Layer, name string, in Image) (unit[T], Image, error
 	return &film[T]{in, u}, in, nil
 }
 
-// concat returns the parts side by side.
+// concat returns the unit that lays the outputs of the parts side by side.
 func (b *builder[T]) concat(l Layer, name string, in *Image) (unit[T], Image, error) {
 	if len(l.parts) == 0 {
 		return nil, Image{}, fmt.Errorf("%v: expected at least one part", l)

@@ -20,8 +20,8 @@ type Params[T Float] struct {
 	Grad   []T
 	Fields []Field // in the order of the layout
 	Groups []Group // ranges of Data that an optimiser may treat apart; they do not overlap and cover Data
-	// state that is not trained but belongs to the weights, as observation statistics (F64);
-	// travels with them
+	// state that belongs to the weights but is not trained, such as observation statistics (F64); it
+	// travels with the weights
 	Buffers tensor.Dict
 
 	size    int // elements declared so far, gaps included
@@ -37,8 +37,8 @@ type Field struct {
 	Name  string // dotted: actor.0.weight
 	Shape []int
 	Off   int // of its first element in Data
-	// Optional: weights that are loaded may lack it, as those of a model without adapters do. It keeps
-	// its first values then.
+	// Optional: loaded weights may lack this field, for example those of a model without adapters. The
+	// field then keeps its initial values.
 	Optional bool
 }
 
@@ -64,8 +64,8 @@ func (p *Params[T]) Group(name string) {
 	p.Groups = append(p.Groups, Group{Name: name, Lo: p.size, Hi: p.size, Trainable: true})
 }
 
-// Add declares a parameter tensor and returns its index in Fields. It panics outside of a group,
-// for a name that stands twice, and after Alloc.
+// Add declares a parameter tensor and returns its index in Fields. It panics before the first Group,
+// for a name that exists already, and after Alloc.
 func (p *Params[T]) Add(name string, shape ...int) int {
 	if len(p.Groups) == 0 || p.Data != nil {
 		panic(fmt.Sprintf("nn: parameter %q added before the first group or after Alloc", name))
@@ -93,8 +93,8 @@ type frozenField struct {
 	data   []byte
 }
 
-// AddFrozen declares a weight that is not trained and returns its index for FrozenOf. It lies among
-// the buffers, of the type of the parameters.
+// AddFrozen declares a weight that is not trained and returns its index for FrozenOf. The weight lies
+// among the buffers, and has the type of the parameters.
 func (p *Params[T]) AddFrozen(name string, shape ...int) int {
 	dtype := tensor.F32
 	if sizeOf[T]() == 8 {
@@ -105,12 +105,12 @@ func (p *Params[T]) AddFrozen(name string, shape ...int) int {
 	return len(p.frozen) - 1
 }
 
-// FrozenOf returns the elements of a weight of AddFrozen.
+// FrozenOf returns the elements of the weight that AddFrozen numbered i.
 func (p *Params[T]) FrozenOf(i int) []T {
 	return flat[T](p.frozen[i].data, len(p.frozen[i].data)/sizeOf[T]())
 }
 
-// Alloc takes zeroed memory: one piece for data and buffers, one for gradients.
+// Alloc takes zeroed memory from alloc: one piece for data and buffers, one for gradients.
 func (p *Params[T]) Alloc(alloc tensor.Allocator) error {
 	if p.products.Gemm == nil {
 		p.products = Products[T]{kernel.Gemm[T], kernel.GemmTA[T], kernel.GemmBias[T]}
@@ -145,8 +145,8 @@ func (p *Params[T]) Layout() *tensor.Layout {
 // State returns the memory that Data and Buffers lie in, one piece.
 func (p *Params[T]) State() []byte { return p.state }
 
-// View lets Data and Buffers lie in state from now on, the State of parameters of the same layout:
-// a network then computes with what stands there, without a copy. Nothing may compute meanwhile. It
+// View makes Data and Buffers views of state from now on. state is the State of parameters of the same
+// layout, so a network computes with those values without a copy. Nothing may compute meanwhile. View
 // does not allocate.
 func (p *Params[T]) View(state []byte) {
 	at := p.size * sizeOf[T]()
@@ -198,14 +198,13 @@ func aligned[T Float](n int) int {
 	return (n + per - 1) / per * per
 }
 
-// Vector returns n zeros on the Go heap, aligned as parameters are: what a layer's activations are
-// made of.
+// Vector returns n zeros on the Go heap, aligned like parameters. Layers keep activations in it.
 func Vector[T Float](n int) []T {
 	b, _ := tensor.Heap(n * sizeOf[T]()) // the heap's allocator never fails
 	return flat[T](b, n)
 }
 
-// flat is b as n elements; nil for none.
+// flat returns b as n elements, or nil if n is 0.
 func flat[T Float](b []byte, n int) []T {
 	if n == 0 {
 		return nil

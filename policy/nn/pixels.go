@@ -1,6 +1,6 @@
 package nn
 
-// pixels turns images of bytes, so many frames of a scene, into one image of numbers with the
+// pixels turns images of bytes, several frames of a scene, into one image of numbers with the
 // channels of all frames.
 type pixels[T Float] struct {
 	frames  int

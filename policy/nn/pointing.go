@@ -53,7 +53,7 @@ type pointingWork[T Float] struct {
 	d, dQuery []T // [places, H·W] and [places, C], of one image; allocated by the first Backward
 }
 
-// ask sets query to the rows of E for the words of a row, and returns their number.
+// ask sets query to the rows of E for the words in one row of b, and returns the number of words.
 func (w *pointingWork[T]) ask(b *Batch[T], row int) int {
 	c, weight := w.in.C, w.p.Of(w.weight)
 	return w.each(b.Choices, row, func(i, _, word int) { copy(w.query[i*c:(i+1)*c], weight[word*c:]) })

@@ -2,14 +2,13 @@ package nn
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// A Recurrent is a layer that reads sequences step by step and carries a state along, a GRU or an
-// LSTM:
+// A Recurrent is a GRU or an LSTM: a layer that reads sequences step by step and carries a state along:
 //
 //	h_t, c_t = cell(x_t·W + b, h_{t-1}·U + d, h_{t-1}, c_{t-1}),   y_t = h_t
 //
-// with W [In, G·Out], U [Out, G·Out], and G, c and the cell as NewGRU and NewLSTM say. All inputs
-// are multiplied in one product, states in one per step. Rows of steps lie one after the other: row
-// t·n + i is step t of sequence i.
+// with W [In, G·Out] and U [Out, G·Out]. NewGRU and NewLSTM say what G, c and the cell are. One product
+// multiplies all inputs, and one product per step multiplies the states. Rows of steps lie one after
+// the other: row t·n + i is step t of sequence i.
 type Recurrent[T Float] struct {
 	In, Out int // widths of a row of input and of output
 	State   int // that of a row of state: h, then c
@@ -20,8 +19,8 @@ type Recurrent[T Float] struct {
 
 // A cell computes one step of a row from the products.
 type cell[T Float] interface {
-	// Forward sets next, and gates to what Backward needs, from in = x·W + b, rec = h·U + d and the
-	// state before.
+	// Forward computes next from in = x·W + b, rec = h·U + d and the state prev. It sets gates to what
+	// Backward needs.
 	Forward(next, prev cellState[T], gates, in, rec []T)
 	// Backward replaces in and rec, as they were in Forward, by the derivatives by them. It replaces d,
 	// the derivative by next, by the derivative by prev, except for the part that passes through rec.
@@ -31,8 +30,8 @@ type cell[T Float] interface {
 // A cellState is one row's state, or the derivative by it.
 type cellState[T Float] struct{ h, c []T } // c is empty if the output is the whole state
 
-// newRecurrent declares a layer in p, name.input and name.hidden, whose products have so many
-// numbers for each of the output.
+// newRecurrent declares a layer in p: name.input and name.hidden. For each number of the output, their
+// products have gates numbers.
 func newRecurrent[T Float](p *Params[T], name string, in, out, gates, state int, c cell[T]) *Recurrent[T] {
 	return &Recurrent[T]{
 		In: in, Out: out, State: state, cell: c,
@@ -73,10 +72,10 @@ func (l *Recurrent[T]) NewWork(maxRows int) *RecurrentWork[T] {
 	}
 }
 
-// Forward reads x, [rows,In], rows/n steps of n sequences that begin in state, [n,State], sets
-// next, [n,State], to the states after the last step, and returns the outputs [rows,Out], which are
-// w's. Where begins, [rows], is not 0 the state is set to 0 before the step; nil is nowhere. next
-// may be state; x and begins must not change before Backward.
+// Forward reads x, [rows,In]: rows/n steps of n sequences that begin in state, [n,State]. It sets next,
+// [n,State], to the states after the last step. It returns the outputs [rows,Out], in memory of w.
+// Where begins, [rows], is not 0 the state is set to 0 before the step; nil means nowhere. next may be
+// state; x and begins must not change before Backward.
 func (l *Recurrent[T]) Forward(w *RecurrentWork[T], next, x, state []T, begins []byte, rows, n int) []T {
 	w.x, w.begins, w.rows, w.n = x, begins, rows, n
 	l.input.Forward(w.in, x, rows)
@@ -113,9 +112,9 @@ func (l *Recurrent[T]) Forward(w *RecurrentWork[T], next, x, state []T, begins [
 // OutGrad returns where Backward expects the derivative by the output, [rows,Out].
 func (l *Recurrent[T]) OutGrad(w *RecurrentWork[T]) []T { return w.dy[:w.rows*l.Out] }
 
-// Backward adds the gradients of the last Forward on w, given OutGrad, which it overwrites, back
-// through all steps up to the beginning of each episode or sequence. Unless it is nil, dx,
-// [rows,In], is set to the derivative by x.
+// Backward adds the gradients of the last Forward on w, given the derivative in OutGrad, which it
+// overwrites. It goes back through all steps up to the beginning of each episode or sequence. Unless
+// dx, [rows,In], is nil, it is set to the derivative by x.
 func (l *Recurrent[T]) Backward(w *RecurrentWork[T], dx []T) {
 	n, wide := w.n, l.hidden.Out
 	ut := w.scratch[:l.Out*wide]
@@ -154,7 +153,7 @@ func (l *Recurrent[T]) row(h, c []T, i int) cellState[T] {
 	return cellState[T]{h[i*l.Out : (i+1)*l.Out], c[i*hidden : (i+1)*hidden]}
 }
 
-// wide returns row i of x, as wide as the products.
+// wide returns row i of x, whose rows are as wide as the products.
 func (l *Recurrent[T]) wide(x []T, i int) []T { return x[i*l.hidden.Out : (i+1)*l.hidden.Out] }
 
 // sigmoid replaces each x by 1/(1+e^-x) = ½ + ½ tanh(x/2).

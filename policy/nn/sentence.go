@@ -4,8 +4,8 @@ import (
 	"math"
 )
 
-// A wording finds the words of a sentence among the choices of a row: places columns from first on, of
-// all columns. The option none is no word.
+// A wording finds the words of a sentence among the choices of a row. They are places columns, from
+// column first on, of all columns. The option none means no word.
 type wording struct {
 	first, all    int
 	places, words int
@@ -30,8 +30,8 @@ func (s *wording) each(choices []int32, row int, do func(i, place, word int)) (n
 
 // sentence gives features to the words of a sentence: Σ_k E[word k] ⊙ P[k]. A word has one row of E
 // [words, Out] wherever it stands. The factors P [places, Out] tell the places apart, so that "the red
-// cube on the blue cube" is not "the blue cube on the red cube". The first word of the vocabulary is no
-// word: it adds nothing.
+// cube on the blue cube" is not "the blue cube on the red cube". The first option of the vocabulary
+// means no word, and adds nothing.
 type sentence[T Float] struct {
 	wording
 	p                *Params[T]

@@ -54,7 +54,7 @@ func (w *pictureWork[T]) Forward(b *Batch[T], _ []T) []T {
 
 func (w *pictureWork[T]) Backward(*Batch[T], []T, []T, func(lo, hi int)) {}
 
-// chosen gives features to the choices [first, first+places) of all.
+// chosen gives features to the choices in the columns [first, first+places), of all columns.
 type chosen[T Float] struct {
 	*Embedding[T]
 	first, all, places int
@@ -179,7 +179,7 @@ func (w *imageWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int))
 	w.of.Backward(dx, w.x, dy, b.Rows, ready)
 }
 
-// recurrentCell is a Recurrent whose state is a part of the network's.
+// recurrentCell is a Recurrent whose state is a part of the network's state.
 type recurrentCell[T Float] struct {
 	*Recurrent[T]
 	at, all int // the offset of its state, and the length of all states

@@ -70,7 +70,8 @@ func (a *actions) unit(x float32, dim int) float64 {
 	return min(max(2*(float64(x)-low[dim])/(high[dim]-low[dim])-1, -1), 1)
 }
 
-// number returns the action that unit brings to u; for the gripper, the nearer bound.
+// number is the inverse of unit: it returns the action for u. For the gripper it returns the nearer
+// bound.
 func (a *actions) number(u float64, dim int) float32 {
 	low, high := a.ranges()
 	if dim == a.gripper {
@@ -93,8 +94,8 @@ func (a *actions) decode(bin, dim int) float32 {
 	return a.number(float64(2*bin+1)/float64(a.options(dim))-1, dim)
 }
 
-// narrowest is the least width of a range, as a share of the action space: a dimension may be constant
-// in all demonstrations.
+// narrowest is the least width of a range, as a share of the action space, because a dimension may be
+// constant in all demonstrations.
 const narrowest = 1e-3
 
 // fit sets the ranges to the quantiles of demonstrated actions, [M,C,A].

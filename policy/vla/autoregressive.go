@@ -3,8 +3,8 @@ package vla
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
 // An autoregressiveHead is a tokensHead whose slots follow one another: each sees the prefix and the
-// slots before it. A slot is made of its own embedding and of that of the token before it (OpenVLA,
-// Kim et al. 2024, arXiv:2406.09246).
+// slots before it. The input of a slot is its own embedding plus the embedding of the token before
+// it (OpenVLA, Kim et al. 2024, arXiv:2406.09246).
 type autoregressiveHead struct {
 	*tokensHead
 	tokens []int32 // [rows, C·A], the token of each slot
@@ -14,7 +14,7 @@ func newAutoregressiveHead(p *Policy, rows int) *autoregressiveHead {
 	return &autoregressiveHead{tokensHead: newTokensHead(p, rows), tokens: make([]int32, rows*p.dims)}
 }
 
-// token returns the token of a bin of a slot: those of the gripper come last.
+// token returns the token of a bin of a slot. The tokens of the gripper come last.
 func (h *autoregressiveHead) token(slot, bin int) int32 {
 	if a := h.p.actions; slot%a.dims == a.gripper {
 		return int32(a.bins + bin)
@@ -22,7 +22,8 @@ func (h *autoregressiveHead) token(slot, bin int) int32 {
 	return int32(bin)
 }
 
-// before returns the row of embeddings, weights or gradients, of the token before a slot.
+// before returns the row of embeddings for the token before a slot. embeddings are the weights or
+// their gradients.
 func (h *autoregressiveHead) before(slot, row int, embeddings []float32) []float32 {
 	d := h.p.d
 	return embeddings[int(h.tokens[row*h.p.dims+slot-1])*d:][:d]

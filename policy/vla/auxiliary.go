@@ -38,8 +38,8 @@ func newAuxiliary(p *Policy, maxRows, logProbs int) *auxiliary {
 		dLogProb: tensor.New(tensor.F32, maxRows, logProbs), d: make([]float32, maxRows*p.observed.predicted)}
 }
 
-// evaluate returns logProb, [n,L], with the log-probs of predictions behind it, [n,L+1]. features are
-// those of the last pass.
+// evaluate appends the log-prob of the prediction to each row of logProb, [n,L], and returns the
+// result, [n,L+1]. features are those of the last pass.
 func (a *auxiliary) evaluate(features []float32, logProb, goal tensor.Tensor) (tensor.Tensor, error) {
 	p := a.p
 	n, l, width := logProb.Dim(0), logProb.Dim(1), p.observed.predicted
@@ -64,8 +64,8 @@ func (a *auxiliary) evaluate(features []float32, logProb, goal tensor.Tensor) (t
 	return all, nil
 }
 
-// split separates d, the derivative by the result of evaluate: that by the log-probs of actions, [n,L],
-// and that by the predictions, [n, 2·numbers].
+// split separates d, the derivative by the result of evaluate, into the derivative by the log-probs of
+// actions, [n,L], and the derivative by the predictions, [n, 2·numbers].
 func (a *auxiliary) split(d tensor.Tensor) (dLogProb tensor.Tensor, dPrediction []float32) {
 	n, l, width := d.Dim(0), d.Dim(1)-1, a.p.observed.predicted
 	dLogProb, dPrediction = a.dLogProb.Slice(0, n), a.d[:n*width]

@@ -9,7 +9,7 @@ type cache struct {
 	slots     []int32 // the ids of a row's slots
 }
 
-// newCache makes a cache for x, of rows of at most so many tokens.
+// newCache makes a cache for x, whose rows have at most this number of tokens.
 func newCache(x *pass, tokens int) *cache {
 	pages := x.rows * ((tokens + lm.PageLen - 1) / lm.PageLen)
 	c, memory := &cache{pieces: make([]lm.Piece, x.rows)}, x.p.trunk.NewCache(pages)
@@ -22,7 +22,7 @@ func newCache(x *pass, tokens int) *cache {
 	return c
 }
 
-// fill computes the prefixes that x has encoded.
+// fill computes the keys and values of the prefixes that x has encoded.
 func (c *cache) fill(x *pass) error {
 	width := x.p.observed.tokens * x.p.d
 	for _, s := range c.sequences {
@@ -35,8 +35,8 @@ func (c *cache) fill(x *pass) error {
 	return x.p.trunk.Extend(x.trunk, c.pieces[:x.n]...)
 }
 
-// extend appends so many of x.slots, [n, slots, d], to what is in the cache and returns their hidden
-// states. Parallel slots see each other, and the cache does not keep them.
+// extend appends the slots in x.slots, [n, slots, d], to what is in the cache, and returns their
+// hidden states. Parallel slots see each other, and the cache does not keep them.
 func (c *cache) extend(x *pass, slots int, parallel bool) ([]float32, error) {
 	width := slots * x.p.d
 	for row := range x.n {

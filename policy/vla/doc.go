@@ -23,8 +23,8 @@
 //
 // Keypoints are the positions of image features, and join the numbers. With vision_words each word of
 // the text has a keypoint of its own (word-conditioned attention). With vision_film the text modulates
-// the features of the other keypoints (FiLM, Perez et al. 2018, arXiv:1709.07871); without
-// vision_words also those of the first convolution. With foresight a policy that imitates also
+// the features of the other keypoints (FiLM, Perez et al. 2018, arXiv:1709.07871). Without vision_words
+// it also modulates the features of the first convolution. With foresight a policy that imitates also
 // predicts from all these how a demonstration goes on.
 //
 // The results of a row have the same bits in every batch.

@@ -60,7 +60,7 @@ func newFlowHead(p *Policy, rows int) *flowHead {
 	}
 }
 
-// A denoiser takes states through so many steps, one of which may have noise.
+// A denoiser takes states through a fixed number of steps, one of which may have noise.
 type denoiser struct {
 	steps int
 	noise float64 // noise_level
@@ -83,7 +83,7 @@ func (d *denoiser) step(x, v float32, t float64, noisy bool) (mean, deviation, s
 	return float64((float64(x) * (toAction + toNoise))) + float64(float64(v)*slope), deviation, slope
 }
 
-// encode takes the step with noise from the recorded chains. Without them it makes a task of
+// encode reads the step with noise from the recorded chains. Without chains it sets up a task of
 // imitation.
 func (h *flowHead) encode(slots []float32, b batch) error {
 	chains, recorded := b.obs.Get(policy.Latent)
@@ -139,7 +139,7 @@ func (h *flowHead) imitate(b batch) {
 	}
 }
 
-// addTo adds to slots what the states and times of n rows make of them.
+// addTo adds to slots what the layers of the head compute from the states and times of n rows.
 func (h *flowHead) addTo(slots []float32, n int) {
 	d, each := h.p.d, h.p.slots
 	for row := range n {

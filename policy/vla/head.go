@@ -35,7 +35,7 @@ type iterativeHead interface {
 	// backwardSlots adds to the gradients of the parameters that encode read, given the derivative by
 	// slots.
 	backwardSlots(dSlots []float32, n int)
-	// choose sets actions and log-probs, and chains, [n,K], behind the prefixes in x.cache.
+	// choose sets action, logProb and chains, [n,K]. Its slots follow the prefixes in x.cache.
 	choose(x *pass, action, logProb, chains []float32, n int, s sampling) error
 }
 

@@ -6,12 +6,12 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// laplaceLog is log 2, of the density of a Laplace distribution of scale 1: ½ e^-|x|.
+// laplaceLog is log 2, from the log density -|x| - log 2 of a Laplace distribution of scale 1.
 const laplaceLog = math.Ln2
 
-// An l1Head computes each action by a small network on the slots of its dimensions, side by side, and
-// learns by the absolute error: Kim et al. 2025, arXiv:2502.19645. Errors count in units of half a
-// dimension's range. As a distribution it is Laplace's with scale 1, whose likelihood is that loss:
+// An l1Head computes each action by a small network on the slots of its dimensions, side by side. It
+// learns by the absolute error (Kim et al. 2025, arXiv:2502.19645), in units of half a dimension's
+// range. As a distribution it is a Laplace distribution of scale 1, whose log density has that error:
 //
 //	log p(a) = -|u - μ| - log 2
 //
@@ -28,7 +28,7 @@ func newL1Head(p *Policy, rows int) *l1Head {
 	return &l1Head{p: p, net: p.mean.NewWork(rows * p.cfg.NumActionChunks), slope: nn.Vector[float32](rows * p.dims)}
 }
 
-// means computes those of n rows.
+// means computes the means of n rows.
 func (h *l1Head) means(hidden []float32, n int) {
 	h.hidden = hidden
 	h.mean = h.p.mean.Forward(h.net, hidden, n*h.p.cfg.NumActionChunks)

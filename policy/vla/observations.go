@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// observations are those of a policy: images, numbers and a text.
+// observations describes what a policy observes: images, numbers and a text.
 type observations struct {
 	fields  []env.Field
 	cameras []camera
@@ -41,7 +41,7 @@ type numbers struct {
 	width int
 }
 
-// newObservations reads those of spec.
+// newObservations describes the observations of spec.
 func newObservations(spec env.Spec, c *Config) (*observations, error) {
 	s := &observations{fields: spec.Obs}
 	for _, f := range spec.Obs {
@@ -73,7 +73,7 @@ func newObservations(spec env.Spec, c *Config) (*observations, error) {
 	return s, nil
 }
 
-// newCamera reads an observation of images, of whose area the share crop is seen.
+// newCamera describes an observation of images. crop is the share of their area that is seen.
 func newCamera(f env.Field, crop float64) (camera, error) {
 	c, dims := camera{name: f.Name, frames: 1}, f.Shape
 	if len(dims) == 4 {
@@ -88,8 +88,8 @@ func newCamera(f env.Field, crop float64) (camera, error) {
 	return c, nil
 }
 
-// newImages returns room for the images of each camera, and memory for the parts that are seen of
-// them, [rows, frames, H, W, C]; nil where the whole image is seen.
+// newImages returns room for the images of each camera, and memory for the parts that are seen,
+// [rows, frames, H, W, C]. That memory is nil where the whole image is seen.
 func (s *observations) newImages(rows int) (images, cropped [][]uint8) {
 	images, cropped = make([][]uint8, len(s.cameras)), make([][]uint8, len(s.cameras))
 	for i, c := range s.cameras {

@@ -210,7 +210,8 @@ func (x *pass) scatter(slots bool) {
 // prefixEnd returns where the prefix of a row ends in the hidden states.
 func (x *pass) prefixEnd(row int) int { return int(x.starts[row]+x.prefix[row]) * x.p.d }
 
-// choose sets actions, log-probs and chains of the last batch. An iterative head had no slots in it.
+// choose sets action, logProb and chains of the last batch, which had no slots if the head is
+// iterative.
 func (x *pass) choose(action, logProb, chains []float32, s sampling) error {
 	if x.iterative != nil {
 		return x.iterative.choose(x, action, logProb, chains, x.n, s)
@@ -226,8 +227,8 @@ func (x *pass) values(value []float32) {
 	}
 }
 
-// backward adds the gradients of a loss, given its derivatives: forward's steps in opposite order.
-// dValue and dPrediction may be nil: the loss does not depend on values or predictions.
+// backward adds the gradients of a loss, given its derivatives. It takes forward's steps in the
+// opposite order. dValue or dPrediction is nil if the loss does not depend on values or predictions.
 func (x *pass) backward(dLogProb, dEntropy, dValue, dPrediction []float32, ready func(lo, hi int)) {
 	p := x.p
 	x.backwardValues(dValue, ready)
@@ -243,7 +244,7 @@ func (x *pass) backward(dLogProb, dEntropy, dValue, dPrediction []float32, ready
 	p.vision.Backward(x.vision, ready)
 }
 
-// backwardValues sets dLast.
+// backwardValues sets dLast to the derivative by x.last, given dValue.
 func (x *pass) backwardValues(dValue []float32, ready func(lo, hi int)) {
 	p, n := x.p, x.n
 	dLast := x.dLast[:n*p.d]

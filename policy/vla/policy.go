@@ -54,7 +54,7 @@ const (
 	criticGroup
 )
 
-// groupRange returns the part of the flat gradient that is of a group.
+// groupRange returns the part of the flat gradient that belongs to a group.
 func (p *Policy) groupRange(group int) (lo, hi int) {
 	g := p.params.Groups[group]
 	return g.Lo, g.Hi
@@ -137,8 +137,8 @@ func (p *Policy) addVision(vocabulary int) error {
 	return err
 }
 
-// firstGain is the gain of the first weights of action heads: a new policy hardly depends on its
-// observation.
+// firstGain is the gain of the first weights of action heads. It is small, so that a new policy
+// hardly depends on its observation.
 const firstGain = 0.01
 
 // addActionHead adds the embeddings of positions and slots, then the layers of the action head.
@@ -280,7 +280,7 @@ func (p *Policy) Spaces() ([]env.Field, env.Space) { return p.observed.fields, p
 // Params returns the parameters, in the groups vision, shared, actor and critic.
 func (p *Policy) Params() *nn.Params[float32] { return p.params }
 
-// Fit sets the ranges of actions, and how observed numbers are normalised, by demonstrations:
+// Fit sets the ranges of actions and the normalisation of observed numbers from demonstrations:
 // observations [M,…] and actions [M,C,A]. See policy.Fitter.
 func (p *Policy) Fit(obs tensor.Dict, action tensor.Tensor) error {
 	p.actions.fit(action)
@@ -297,5 +297,5 @@ func (p *Policy) LatentLen() int {
 	return (p.own.NumSteps+1)*p.dims + 1
 }
 
-// Explores reports whether the policy can learn from its own actions: not with the head l1.
+// Explores reports whether the policy can learn from its own actions. With the head l1 it cannot.
 func (p *Policy) Explores() bool { return p.own.ActionHead != L1 }

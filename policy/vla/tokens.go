@@ -45,7 +45,7 @@ func newTokensHead(p *Policy, rows int) *tokensHead {
 	return h
 }
 
-// group returns that of a slot.
+// group returns the group of a slot.
 func (h *tokensHead) group(slot int) *slotGroup {
 	if slot%h.p.actions.dims == h.p.actions.gripper {
 		return &h.groups[len(h.groups)-1]
@@ -53,7 +53,7 @@ func (h *tokensHead) group(slot int) *slotGroup {
 	return &h.groups[0]
 }
 
-// each calls f for all slots of n rows. A slot has row i of its group g, and element at of [n, C·A].
+// each calls f for all slots of n rows. A slot is row i of its group g, and element at of [n, C·A].
 func (h *tokensHead) each(n int, f func(g *slotGroup, i, row, slot, at int)) {
 	for k := range h.groups {
 		g := &h.groups[k]
@@ -67,7 +67,8 @@ func (h *tokensHead) each(n int, f func(g *slotGroup, i, row, slot, at int)) {
 	}
 }
 
-// softmax sets logp and prob to those of the hidden states x, [n,d]: log softmax(logits/temperature).
+// softmax sets logp and prob for the hidden states x, [n,d]. logp is log softmax(logits/temperature),
+// and prob its exponential.
 func (g *slotGroup) softmax(x []float32, n int, temperature float64) {
 	logp, prob := g.logp[:n*g.layer.Out], g.prob[:n*g.layer.Out]
 	g.layer.Forward(logp, x, n)
@@ -84,7 +85,8 @@ func (g *slotGroup) row(i int) (logp, prob []float32) {
 	return g.logp[i*n : (i+1)*n], g.prob[i*n : (i+1)*n]
 }
 
-// temperature returns the divisor of the logits: that of training if the likeliest actions are taken.
+// temperature returns the divisor of the logits. If s takes the likeliest actions, it is that of
+// training.
 func (h *tokensHead) temperature(s *sampling) float64 {
 	if s.temperature == 0 {
 		return h.p.cfg.Temperature

@@ -6,8 +6,9 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// sources are what the layers of network name. Bytes count from -2 to 2, so that images have about
-// mean 0 and deviation 1: convolutions learn several times faster than on numbers from 0 to 1.
+// sources are the inputs that the layers of network name. Bytes become numbers from -2 to 2, so that
+// images have about mean 0 and deviation 1. Convolutions then learn several times faster than on
+// numbers from 0 to 1.
 func (s *observations) sources() (all []nn.Source) {
 	for _, n := range s.numbers {
 		all = append(all, nn.Source{Name: n.name, Width: n.width})
@@ -25,9 +26,9 @@ func (s *observations) sources() (all []nn.Source) {
 	return all
 }
 
-// network describes the layers that make tokens of width d, side by side, and sets their number. Each
-// camera has the tokens of a grid. One more token is of all numbers and keypoints, and with
-// vision_film or vision_words of the text. The auxiliary prediction follows.
+// network describes the layers that make tokens of width d, side by side, and sets the number of
+// tokens. Each camera has the tokens of a grid. One more token has all numbers and keypoints, and with
+// vision_film or vision_words also the text. The auxiliary prediction follows.
 func (s *observations) network(c *Config, d int) (nn.Layer, error) {
 	if err := s.checkVision(c); err != nil {
 		return nn.Layer{}, err
@@ -91,8 +92,9 @@ func (s *observations) checkVision(c *Config) error {
 	return nil
 }
 
-// grid describes the layers that make tokens of a camera, and returns how many: convolutions of stride
-// 2, or one convolution over patches (Dosovitskiy et al. 2021, arXiv:2010.11929).
+// grid describes the layers that make tokens of a camera, and returns the number of tokens. The layers
+// are convolutions of stride 2, or one convolution over patches (Dosovitskiy et al. 2021,
+// arXiv:2010.11929).
 func (s *observations) grid(cam *camera, c *Config, d int) (grid nn.Layer, tokens int, err error) {
 	side, steps := max(cam.cut.H, cam.cut.W), 0
 	for halved(side, steps) > c.VisionGrid {
@@ -119,7 +121,7 @@ func (s *observations) grid(cam *camera, c *Config, d int) (grid nn.Layer, token
 	return nn.Sequence(append(layers, nn.Conv(d, 1, 1, 0))...), halved(cam.cut.H, steps) * halved(cam.cut.W, steps), nil
 }
 
-// halved returns the side of an image after so many convolutions of stride 2.
+// halved returns the side of an image after this number of convolutions of stride 2.
 func halved(side, convolutions int) int {
 	for range convolutions {
 		side = (side + 1) / 2
@@ -152,8 +154,8 @@ func (s *observations) keypoints(cam *camera, c *Config) nn.Layer {
 	return nn.Sequence(append(layers, nn.Concat(channels...))...)
 }
 
-// keypointDeviation is that of the logits of a channel before the softmax over its pixels. Fingers need
-// positions to a few millimetres: at 1 the pixels beside an object still weigh too much.
+// keypointDeviation is the deviation of the logits of a channel before the softmax over its pixels.
+// Fingers need positions to a few millimetres. At 1 the pixels beside an object still weigh too much.
 const keypointDeviation = 2
 
 // firstConv describes the first convolution of a camera, of at most so many channels, with two more
@@ -169,11 +171,11 @@ func (s *observations) firstConv(cam *camera, c *Config, most int) []nn.Layer {
 // film describes the modulation of image features by the text.
 func (s *observations) film() nn.Layer { return nn.FiLM(s.sentence(filmWidth)...) }
 
-// filmWidth is how many features of a text modulate those of an image.
+// filmWidth is the number of features of a text that modulate those of an image.
 const filmWidth = 128
 
-// sentence describes so many features of the text. They are rectified, so a feature can stand for
-// several words together: a colour where the object to be moved stands.
+// sentence describes width features of the text. They are rectified, so a feature can stand for several
+// words together, such as a colour at the place of the object to be moved.
 func (s *observations) sentence(width int) []nn.Layer {
 	return []nn.Layer{nn.Sentence(s.text, width), nn.Activate(nn.ReLU)}
 }

@@ -34,7 +34,7 @@ type reader struct {
 	text    []byte // of the last readWords
 }
 
-// vocabulary is how many tokens the built-in tokenizer has.
+// vocabulary returns the number of tokens of the built-in tokenizer.
 func vocabulary() int { return 256 + len(words) }
 
 func newReader(t *tokenizer.Tokenizer, most int) *reader {
@@ -52,8 +52,8 @@ func newReader(t *tokenizer.Tokenizer, most int) *reader {
 	return r
 }
 
-// readWords returns the tokens of an instruction that is given as indices into words; 0 is no word. It
-// allocates only for new instructions.
+// readWords returns the tokens of an instruction that is given as indices into words; 0 means no word.
+// It allocates only for new instructions.
 func (r *reader) readWords(numbers []int32, words []string) ([]int32, error) {
 	r.text = r.text[:0]
 	for _, n := range numbers {
@@ -71,7 +71,7 @@ func (r *reader) readWords(numbers []int32, words []string) ([]int32, error) {
 	return r.read(r.text)
 }
 
-// remembered is how many instructions a reader remembers.
+// remembered is the number of instructions that a reader remembers.
 const remembered = 1 << 14
 
 // read returns the tokens of a text, which ends at its first byte of 0. It allocates only for new
@@ -103,7 +103,8 @@ func (r *reader) read(text []byte) ([]int32, error) {
 	return ids, nil
 }
 
-// spell returns the tokens of a text: one for each of words, and one for each byte of others.
+// spell returns the tokens of a text: one for each word in words, and one for each byte of other
+// words.
 func (r *reader) spell(text string) (ids []int32) {
 	for _, word := range strings.Fields(text) {
 		lower := strings.ToLower(word)

@@ -10,7 +10,7 @@ import (
 )
 
 // work is one user's memory. Acting takes some rows at a time, and keeps no activations. Evaluate
-// takes all rows at once, in memory that the first one makes.
+// takes all rows at once, in memory that the first Evaluate makes.
 type work struct {
 	owner    *Policy
 	maxRows  int
@@ -32,7 +32,7 @@ type work struct {
 	predicted bool         // its log-probs include those of auxiliary
 }
 
-// actingRows is how many rows are computed at a time where no gradient follows.
+// actingRows is the number of rows that are computed at a time where no gradient follows.
 const actingRows = 32
 
 // NewWork returns a Work for at most maxRows rows at a time.
@@ -94,8 +94,8 @@ func (p *Policy) Forward(wk policy.Work, obs tensor.Dict, mode policy.Mode, nois
 	return act, nil
 }
 
-// act runs the acting pass over n rows of obs, as many at a time as it has memory for. It sets the
-// values, and calls then for the rows of each run.
+// act runs the acting pass over n rows of obs, at most as many at a time as it has memory for. It
+// sets the values, and calls then with the range of rows of each run.
 func (w *work) act(obs tensor.Dict, n int, slots bool, then func(lo, hi int) error) error {
 	for lo := 0; lo < n; lo += w.acting.rows {
 		hi := min(lo+w.acting.rows, n)
@@ -142,15 +142,15 @@ func (p *Policy) Evaluate(wk policy.Work, obs tensor.Dict, action tensor.Tensor)
 	return e, nil
 }
 
-// Augment lets the next Evaluate on w see a random part of each image where image_crop leaves one
-// out, named by noise. See policy.Augmenter.
+// Augment lets the next Evaluate on w see a random part of each image, which noise names, where
+// image_crop leaves a part out. See policy.Augmenter.
 func (p *Policy) Augment(wk policy.Work, noise policy.Noise) {
 	if w, ok := wk.(*work); ok {
 		w.augment = noise
 	}
 }
 
-// Value implements policy.Policy; without a critic it is an error.
+// Value implements policy.Policy. It returns an error without a critic.
 func (p *Policy) Value(wk policy.Work, obs tensor.Dict) (tensor.Tensor, error) {
 	if p.critic == nil {
 		return tensor.Tensor{}, fmt.Errorf("policy: value: no critic: add_value_head is false")
@@ -227,8 +227,8 @@ func (p *Policy) sum(dst, src []float32) {
 	}
 }
 
-// spread sets dst, [n,C·A], to the derivatives by dimensions, given those by their sums, [n,L]; nil
-// is zeros.
+// spread sets dst, [n,C·A], to the derivatives by dimensions, given src, [n,L], the derivatives by
+// their sums. A nil src means zeros.
 func (p *Policy) spread(dst, src []float32) {
 	if src == nil {
 		clear(dst)

@@ -20,7 +20,7 @@ type Config struct {
 	// control of an experiment. Metrics of right and parsable answers stay the same. Default false.
 	// For the task reasoning. (+)
 	RandomReward bool `yaml:"random_reward"`
-	// Program is that of reward_type program. (+)
+	// Program has the keys of reward_type program. (+)
 	Program ProgramConfig `yaml:"program"`
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/reward/verify"
 )
 
-// Program is the reward_type of a program of the user.
+// Program is the reward_type for a program of the user.
 const Program = "program"
 
 // CheckProgram returns an error if the program of s does not exist. It starts nothing.

@@ -174,7 +174,7 @@ func (c *canon) inside(end int) []token {
 	return inner.all()
 }
 
-// unwrapped removes braces around all tokens.
+// unwrapped removes braces that enclose all tokens.
 func unwrapped(tokens []token) []token {
 	for len(tokens) > 1 && tokens[0].is(symbol, "{") && (&canon{tokens: tokens}).end() == len(tokens)-1 {
 		tokens = tokens[1 : len(tokens)-1]
@@ -190,7 +190,8 @@ func braced(tokens []token) []token {
 	return append(out, token{kind: symbol, text: "}"})
 }
 
-// standsAlone reports whether an operand that follows the tokens before would be a new one.
+// standsAlone reports whether an operand after the tokens in before would be separate from the
+// operand before it.
 func standsAlone(before []token) bool {
 	if len(before) == 0 {
 		return true

@@ -17,7 +17,7 @@ type answer struct {
 	tree   *node // nil if the text is not mathematics that parse reads
 }
 
-// read returns nil for an answer that is empty or too long.
+// read returns the forms of an answer, or nil if it is empty or too long.
 func read(text string) *answer {
 	tokens := tokenize(withoutStars(text))
 	for nested := 0; nested < 4 && len(tokens) == 1 && tokens[0].kind == prose; nested++ {
@@ -51,7 +51,7 @@ func read(text string) *answer {
 // stars matches Markdown's marks of bold text, where they cannot be a power.
 var stars = regexp.MustCompile(`(^\s*|[,;=(]\s*)\*\*\s*([^*\s](?:[^*]*[^*\s])?)\s*\*\*`)
 
-// withoutStars removes Markdown's marks around an answer, or around items of one.
+// withoutStars removes Markdown's marks around an answer, or around its items.
 func withoutStars(text string) string {
 	if !strings.Contains(text, "**") {
 		return text
@@ -100,7 +100,8 @@ func titled(text string) bool {
 	return long
 }
 
-// variables counts the different letters among the tokens. A letter in two cases counts twice.
+// variables returns the number of different letters among the tokens. A letter in two cases counts
+// twice.
 func variables(tokens []token) int {
 	seen := map[string]bool{}
 	for _, t := range tokens {
@@ -118,6 +119,7 @@ var (
 )
 
 // choiceOf returns the choice at the start of an answer. A text that names two choices has none.
+// lone reports whether there is nothing but the choice.
 func choiceOf(text string) (choice string, lone bool) {
 	if m := loneChoice.FindStringSubmatch(text); m != nil {
 		return m[1], true
@@ -178,8 +180,9 @@ func agree(a, b string) bool { return a == b || a == "" || b == "" || a == "?" |
 
 // sameItems reports whether the items of two lists can be paired so that each pair is equal. An item
 // may equal several others, so a pairing may have to change: "5, 5 cm" and "5 cm, 5 m". Labels count:
-// "x = 2, y = 1" is not "1, 2". But numbered names of one letter, x_1 and x_2, may be missing. Values
-// without them must be in the order of the names; in a solution b without names, any order is right.
+// "x = 2, y = 1" is not "1, 2". But numbered names of one letter, x_1 and x_2, may be missing in one
+// list. If a has no names, its values must be in the order of the names of b. If b, the solution, has
+// no names, any order is right.
 func sameItems(a, b []*node) bool {
 	if len(a) != len(b) {
 		return false

@@ -144,8 +144,8 @@ func constant(name string) *value {
 	return &value{re: float(0), im: float(1)} // i
 }
 
-// variableAt returns the value of a variable at a point, which follows from the name. Magnitudes
-// are from 1/2 to 2; whole numbers are from 2 to 10 and differ from point to point.
+// variableAt returns the value of a variable at a point. It depends only on the name and the point.
+// Magnitudes are from 1/2 to 2; whole numbers are from 2 to 10 and differ from point to point.
 func variableAt(name string, point int) *value {
 	h := fnv.New64a()
 	h.Write([]byte(name)) // never fails
@@ -179,8 +179,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// power returns a real base to a real exponent, or any base to a whole exponent. An odd root of a
-// negative number is negative.
+// power returns base to the power of exponent: both must be real, or the exponent whole. An odd
+// root of a negative number is negative.
 func (e *evaluator) power(base, exponent *value) *value {
 	if exponent.rat != nil && exponent.rat.IsInt() {
 		return wholePower(base, exponent.rat.Num())

@@ -89,7 +89,7 @@ func (p *parser) peek() token {
 	return token{kind: symbol}
 }
 
-// take skips a token if it is the next one.
+// take skips a token if it is the next one, and reports whether it was.
 func (p *parser) take(k kind, text string) bool {
 	if p.at < len(p.tokens) && p.tokens[p.at].is(k, text) {
 		p.at++
@@ -104,7 +104,7 @@ func (p *parser) expect(k kind, text string) {
 	}
 }
 
-// enter counts a level of nesting; leave ends it.
+// enter begins a level of nesting, and reports whether the limit allows it; leave ends the level.
 func (p *parser) enter() bool {
 	if p.depth++; p.depth > maxDepth {
 		p.fail()
@@ -177,7 +177,7 @@ func isSeparator(text string) bool {
 	return false
 }
 
-// both reads a statement. It reads one with ± twice, with either sign.
+// both reads a statement. It reads a statement with ± twice, once with each sign.
 func (p *parser) both() []*node {
 	start := p.at
 	p.minus, p.plusMinus = false, false
@@ -192,7 +192,8 @@ func (p *parser) both() []*node {
 	return []*node{upper, p.unitStatement()}
 }
 
-// withoutLabels makes a list. It removes a label that all items share, or that the first item has for all.
+// withoutLabels makes a list. It removes a label that all items share, or a label of the first item that
+// stands for all.
 func withoutLabels(items []*node) *node {
 	shared := items[0].label
 	alone := shared != ""

@@ -196,7 +196,7 @@ func (p *parser) function(name string) *node {
 	return n
 }
 
-// inverse reads the -1 of \sin^{-1}.
+// inverse reads the -1 of \sin^{-1}, and reports whether it was there.
 func (p *parser) inverse() bool {
 	rest := write(p.tokens[p.at:min(len(p.tokens), p.at+4)], false)
 	switch {

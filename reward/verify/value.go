@@ -33,8 +33,9 @@ func inexact(x *big.Float) *value {
 	return &value{re: x}
 }
 
-// within returns x if its magnitude is legal, and 0 for a sum that cancels to almost nothing. It
-// returns nil for magnitudes between the two, where that is unclear.
+// within returns x if its magnitude is within the limits. It returns 0 if x is so small that it
+// must come from a sum that cancels, and nil for magnitudes between the two, where that is unclear.
+// It returns nil for larger magnitudes, too.
 func within(x *big.Float) *big.Float {
 	if x == nil || x.IsInf() {
 		return nil
@@ -52,7 +53,7 @@ func newFloat() *big.Float { return new(big.Float).SetPrec(precision) }
 
 func float(x float64) *big.Float { return newFloat().SetFloat64(x) }
 
-// complexOf returns a computed value. It drops an imaginary part of 0.
+// complexOf returns a computed value, or nil beyond the limits. It drops an imaginary part of 0.
 func complexOf(re, im *big.Float) *value {
 	re, im = within(re), within(im)
 	switch {

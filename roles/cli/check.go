@@ -19,8 +19,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// runCheck describes a job on the ranks that it would have, and writes the verdict: whether the job runs, and with
-// which overrides it would. It returns an error if the job would not run.
+// runCheck describes a job on the ranks that it would have, and writes the verdict: whether the job runs, and which
+// overrides would make it run. It returns an error if the job would not run.
 func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	path, overrides := c.String("config"), c.Args().Slice()
 	cfg, err := args.ReadConfig(c, reg, overrides, c.App.ErrWriter)
@@ -103,7 +103,7 @@ type rankReport struct {
 	Bytes   map[string]int64 `json:"bytes"`
 }
 
-// add adds what the plan p says.
+// add adds the facts of the plan p to r.
 func (r *report) add(p task.Plan, nodes []int) {
 	j := p.Common()
 	r.Placement, r.Batches = fmt.Sprint(j.Placement.Mode()), p.Describe()

@@ -146,7 +146,7 @@ func keptRuns(paths []string) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// origin returns a line with the provenance of the first run that has one; else no line.
+// origin returns a line with the provenance of the first run that has a provenance; no line if none has.
 func origin(runs []results.Run) []string {
 	for _, r := range runs {
 		last, ok := runfolder.LastStart(r.Name)

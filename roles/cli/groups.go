@@ -12,9 +12,9 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// loadGroups reads the groups of runs at paths, with distinct names. by is the metric to compare: metric, or if
-// that is "" the first headline metric that a group has. Of several groups it omits those without the metric, and
-// of several paths those without a run. notes says what it omitted.
+// loadGroups reads the groups of runs at paths, with distinct names. by is the metric to compare: metric, or if that
+// is "" the first headline metric that a group has. If there are several groups, it omits groups without the metric.
+// If there are several paths, it omits paths without a run. notes says which it omitted.
 func loadGroups(paths []string, metric string) (groups []results.Group, by string, notes []string, err error) {
 	candidates := []string{metric}
 	if metric == "" {
@@ -54,8 +54,8 @@ func loadGroups(paths []string, metric string) (groups []results.Group, by strin
 	return groups, by, notes, nil
 }
 
-// readGroups reads the groups of runs at paths, with the metrics that begin with prefix. Of several paths it omits
-// those without a run; notes says which.
+// readGroups reads the groups of runs at paths, with the metrics that begin with prefix. If there are several paths,
+// it omits paths without a run, and notes says which.
 func readGroups(paths []string, prefix string) (groups []results.Group, notes []string, err error) {
 	for _, path := range paths {
 		gs, err := results.Load(path, prefix)
@@ -104,7 +104,8 @@ func suggest(path, metric string) string {
 	return text + " It has " + strings.Join(names, ", ") + more
 }
 
-// rankOf orders metrics: first those of section, then those of episodes, then all others.
+// rankOf returns a number by which metrics are ordered: first those of section, then those of episodes, then all
+// others.
 func rankOf(metric, section string) int {
 	for i, first := range []string{section + "/", "eval/", "env/"} {
 		if strings.HasPrefix(metric, first) {
@@ -114,7 +115,7 @@ func rankOf(metric, section string) int {
 	return 3
 }
 
-// notes says why the groups are hard to compare: different tasks, and runs that are not done.
+// notes returns reasons why the groups are hard to compare: different tasks, and runs that are not done.
 func notes(groups []results.Group) (notes []string) {
 	var tasks []string
 	for _, g := range groups {

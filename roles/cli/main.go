@@ -34,8 +34,8 @@ func Main(args []string, reg config.Registries, tasks task.Tasks) int {
 	return Run(args, reg, tasks, nil)
 }
 
-// Run is Main with a program of your own, which runs on each rank of a job that trains; nil is the program of the
-// job's task.
+// Run is Main with a program of your own, which runs on each rank of a job that trains. If program is nil, the
+// program of the job's task runs.
 func Run(args []string, reg config.Registries, tasks task.Tasks, program loop.Program) int {
 	entry := programs.Enter() // a supervisor process never returns from this call
 	if testing.Testing() {    // a copy of a test binary would run tests
@@ -59,9 +59,9 @@ func Run(args []string, reg config.Registries, tasks task.Tasks, program loop.Pr
 	return code
 }
 
-// followersWait is how long the other processes of a launcher wait to be ended by it, after the leading process has
-// written an error. Some launchers end a job when the first process fails, and drop what other processes have just
-// written.
+// followersWait is how long the other processes of a launcher wait for the launcher to end them, after the leading
+// process has written an error. Some launchers end a job when the first process fails, and drop the text that other
+// processes have just written.
 const followersWait = 2 * time.Second
 
 // explain writes err and returns its exit code. Usage errors are the same in all processes of a launcher, so only
@@ -218,8 +218,8 @@ func keyNames(reg config.Registries) (names []string) {
 	return names
 }
 
-// inOrder moves flags before plain arguments, after the command: the library stops reading flags at the first plain
-// argument.
+// inOrder moves flags to the place after the command and before plain arguments, because the library stops reading
+// flags at the first plain argument.
 func inOrder(app *cli.App, words []string) []string {
 	var flags, plain, name []string
 	command, commands := app.Flags, app.Commands

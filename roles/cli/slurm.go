@@ -96,8 +96,8 @@ func runSlurm(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	return err
 }
 
-// checkSlurm returns an error if a word of the script does not fit its flag, or has more than one line: the second
-// would be a command.
+// checkSlurm returns an error if a word of the script does not fit its flag, or has more than one line, because the
+// second line would be a command.
 func checkSlurm(c *cli.Context) error {
 	for _, flag := range slurmWords {
 		values := lines{c.String(flag.name)}
@@ -118,7 +118,7 @@ func checkSlurm(c *cli.Context) error {
 	return nil
 }
 
-// checkLine returns an error if text cannot stand in one line of a script.
+// checkLine returns an error if text does not fit into one line of a script.
 func checkLine(where, text string) error {
 	if !strings.ContainsFunc(text, unicode.IsControl) {
 		return nil
@@ -228,8 +228,8 @@ func sum(of []int) (s int) {
 	return s
 }
 
-// actorRanks returns the number of ranks with actors. It returns an error unless these are the first ranks, and
-// there are others.
+// actorRanks returns the number of ranks with actors. It returns an error if these are not the first ranks, or if
+// there are no others.
 func actorRanks(j *job.Job, np int) (int, error) {
 	has := make([]bool, np)
 	for _, r := range j.Placement.Ranks("actor") {
@@ -244,7 +244,7 @@ func actorRanks(j *job.Job, np int) (int, error) {
 }
 
 // sideBySide returns the maximum number of workers of a rank in [first, end) that work at the same time: env and
-// rollout workers. Actors work before or after them.
+// rollout workers. Actors work before or after these.
 func sideBySide(j *job.Job, first, end int) int {
 	busy := make([]int, end)
 	for _, component := range []string{"env", "rollout"} {

@@ -1,7 +1,7 @@
 package config
 
-// ForeignSimulator returns what RLinf's env_type is if no environment here has this name, as "the simulator
-// ManiSkill"; "" for any other name. Such a simulator can be connected with env_type external.
+// ForeignSimulator returns a text such as "the simulator ManiSkill" if envType is an env_type of RLinf that no
+// environment here has. It returns "" for any other name. Such a simulator can be connected with env_type external.
 func ForeignSimulator(envType string) string {
 	return map[string]string{
 		"behavior":      "the simulator BEHAVIOR",
@@ -30,8 +30,8 @@ func ForeignSimulator(envType string) string {
 	}[envType]
 }
 
-// ForeignPolicy returns what RLinf's model_type is if no policy here has this name, as "a VLA policy"; "" for any
-// other name.
+// ForeignPolicy returns a text such as "a VLA policy" if modelType is a model_type of RLinf that no policy here has.
+// It returns "" for any other name.
 func ForeignPolicy(modelType string) string {
 	switch modelType {
 	case "abot_m0", "dexbotic_dm0", "dexbotic_pi", "dreamzero", "evo1", "gr00t", "gr00t_n1d6", "gr00t_n1d7",
@@ -46,7 +46,7 @@ func ForeignPolicy(modelType string) string {
 }
 
 // useOwnNames replaces RLinf's names of algorithms by ours. RLinf names an algorithm in loss_type or in the kind of
-// critic, and sets adv_type to another value or none. answers: there is a critic of answers, for which RLinf's
+// critic, and sets adv_type to another value or none. answers says that there is a critic of answers. Then RLinf's
 // loss_type names only the policy's loss.
 func (a *AlgorithmConfig) useOwnNames(crossQ, answers bool) {
 	switch a.LossType {

@@ -15,7 +15,7 @@ import (
 // beside the file and in configs/. The warnings are for the user; with strict, keys without effect are errors.
 //
 // One error has all mistakes in the values, see config.FieldErrors. The Config returned with it can be checked
-// further. It is nil if the file cannot be read.
+// further. The Config is nil if the file cannot be read.
 func Load(reg Registries, path string, overrides []string, strict bool) (*Config, []string, error) {
 	text, err := config.ReadOnce(path)
 	if err != nil {
@@ -106,8 +106,8 @@ func evaluationLike(train env.Config) env.Config {
 	return train
 }
 
-// derive sets the keys that are not given and depend on others. evalApart: evaluations have another environment
-// than training. offline: the algorithm learns from demonstrations alone.
+// derive sets the keys that are not given and depend on others. evalApart says that evaluations have another
+// environment than training. offline says that the algorithm learns from demonstrations alone.
 func (c *Config) derive(evalApart, offline bool) {
 	if offline && !c.found.Has("env.train.total_num_envs") {
 		c.found.Decode("env.eval", &c.Env.Train) // only evaluations play
@@ -154,7 +154,7 @@ func (c *Config) derive(evalApart, offline bool) {
 	}
 }
 
-// idleEvaluation reports the given keys that have no effect on evaluations, and resets them.
+// idleEvaluation reports the given keys that have no effect on evaluations, and resets these keys.
 func (c *Config) idleEvaluation() {
 	const own = "eval/* has the task's own rewards"
 	e, r := &c.Env.Eval, &c.Runner
@@ -198,7 +198,7 @@ func (c *Config) idleSplit(section string, e *env.Config) {
 	}
 }
 
-// widen sets the hidden layers of m, the section section, from its HiddenDim.
+// widen sets the hidden layers of m from its HiddenDim. section is the name of m's section.
 func (c *Config) widen(section string, m *policy.Config) {
 	switch {
 	case m.HiddenDim <= 0 || m.HiddenDim > 1<<14 || c.found.Has(section+".hidden_sizes"):
@@ -232,8 +232,8 @@ func (c *Config) Resolved() []byte {
 	return text
 }
 
-// Record returns Resolved for the run's folder, without the checkpoint from which this start of the run resumed:
-// later starts resume from other checkpoints, and evaluations use the newest.
+// Record returns Resolved for the run's folder, without the checkpoint from which this start of the run resumed.
+// Later starts resume from other checkpoints, and evaluations use the newest one.
 func (c *Config) Record() []byte {
 	record := *c
 	if record.Runner.ResumeDir != ResumeAuto {
@@ -247,8 +247,8 @@ func (c *Config) Folder() string {
 	return filepath.Join(c.Runner.Logger.LogPath, c.Runner.Logger.ExperimentName)
 }
 
-// EvaluatesWeights reports whether evaluations use runner.ckpt_path even if the run has a checkpoint: it was given
-// on the command line, or the job only evaluates. Otherwise a run starts with these weights.
+// EvaluatesWeights reports whether evaluations use runner.ckpt_path even if the run has a checkpoint. They do if that
+// key was given on the command line, or if the job only evaluates. Otherwise a run starts with these weights.
 func (c *Config) EvaluatesWeights() bool {
 	return c.Runner.CkptPath != "" && (!c.Trains() || c.found.Overridden("runner.ckpt_path"))
 }
@@ -259,7 +259,8 @@ func (c *Config) Trains() bool { return !c.Runner.OnlyEval }
 // Evaluates reports whether the job evaluates.
 func (c *Config) Evaluates() bool { return c.Runner.OnlyEval || c.Runner.ValCheckInterval > 0 }
 
-// Headline returns the metric that measures the trained policy: of evaluations if there are any, else of training.
+// Headline returns the metric that measures the trained policy: a metric of evaluations if there are any, else of
+// training.
 func (c *Config) Headline() string { return c.headline(c.Evaluates()) }
 
 // TrainingHeadline returns the metric of training that measures the policy.

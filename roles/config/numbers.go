@@ -2,7 +2,7 @@ package config
 
 import "math"
 
-// Product multiplies numbers ≥ 0, up to the largest int.
+// Product returns the product of numbers ≥ 0, or the largest int if the product is larger.
 func Product(factors ...int) int {
 	p := 1
 	for _, f := range factors {

@@ -67,8 +67,8 @@ func (p *parts) choose(c *Config, given func(key string) (string, bool)) {
 	}
 }
 
-// owner returns the part that has a key, if no chosen part has it; "" with true if the chosen name is unknown, and
-// its part may have the key.
+// owner returns the part that has a key, if no chosen part has the key. If the chosen name is unknown, its part may
+// have the key, and owner returns "" and true.
 func (p *parts) owner(key string) (part string, ok bool) {
 	i := strings.LastIndexByte(key, '.')
 	if i < 0 {
@@ -93,7 +93,7 @@ func (p *parts) owner(key string) (part string, ok bool) {
 	return part, ok
 }
 
-// named returns a part with the key that names it; "" for no part.
+// named returns a text with the key by and the part that it names; "" for no part.
 func named(by, part string) string {
 	if part == "" {
 		return ""

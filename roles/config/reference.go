@@ -103,7 +103,7 @@ func readComments() *config.Comments {
 	return c
 }
 
-// inherited returns the key whose value is the default of key; "" for none. derive must agree with it.
+// inherited returns the key whose value is the default of key; "" if there is none. It must agree with derive.
 func inherited(key string) string {
 	switch key {
 	case "env.train.group_size":

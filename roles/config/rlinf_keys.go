@@ -25,7 +25,7 @@ type keyList []config.Known
 // add adds keys of a section, separated by blanks, that change only speed, memory or output.
 func (k *keyList) add(section, keys string) { k.change(section, "", keys) }
 
-// because adds keys like add, with the reason why they have no effect.
+// because adds keys in the same way as add, with the reason why they have no effect.
 func (k *keyList) because(section, reason, keys string) {
 	for key := range strings.FieldsSeq(keys) {
 		*k = append(*k, config.Known{Key: section + "." + key, Reason: reason})
@@ -39,7 +39,7 @@ func (k *keyList) change(section, instead, keys string) {
 	}
 }
 
-// idle adds a key that asks for nothing if it has one of values, as in RLinf's presets.
+// idle adds a key that asks for nothing if it has one of values. RLinf's presets have such values.
 func (k *keyList) idle(key, instead string, values ...string) {
 	*k = append(*k, config.Known{Key: key, Instead: instead, Idle: values})
 }
@@ -107,7 +107,7 @@ func (k *keyList) algorithm() {
 	k.idle("algorithm.n_minibatches", "actor.global_batch_size counts", "1")
 }
 
-// its says what to do with keys of a simulator.
+// its is the text that says what to do with keys of a simulator.
 const its = "the simulator's: set it in its program"
 
 func (k *keyList) env() {
@@ -223,13 +223,13 @@ func (k *keyList) texts() {
 // megatrons says why Megatron's keys change no result here.
 const megatrons = "Megatron's: all is computed on processors, in float32"
 
-// architecture says what is used instead of keys that describe a language model.
+// architecture is the text that says what replaces the keys that describe a language model.
 const architecture = "it comes from config.json in the model's folder"
 
-// criticModel says what is used instead of keys of the section critic.
+// criticModel is the text that says what replaces the keys of the section critic.
 const criticModel = "the critic of answers is as actor.model, any other a part of it"
 
-// model adds the keys of actor.model: those of networks that are not supported, and those of speed.
+// model adds the keys of actor.model: keys of networks that are not supported, and keys that change only speed.
 func (k *keyList) model() {
 	k.change("actor.model", "model_path is the folder to begin with", "megatron_checkpoint")
 	k.change("actor.model", "runner.seq_length counts", "seq_length encoder_seq_length")

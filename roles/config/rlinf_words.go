@@ -43,7 +43,7 @@ func useOwnWords(t *config.Tree) {
 	}
 }
 
-// family replaces RLinf's names of model families by those of transformers.
+// family replaces RLinf's names of model families by the names that transformers uses.
 func family(t *config.Tree) {
 	switch name, _ := t.Given("actor.model.model_type"); name {
 	case "qwen2.5", "qwen2_5":
@@ -64,7 +64,7 @@ func answerLength(t *config.Tree) {
 	}
 }
 
-// clipLikeRLinf sets the clips of answers that are not given to RLinf's default, ratio_clip_eps.
+// clipLikeRLinf sets the clips of answers to RLinf's default, ratio_clip_eps, where the user gives no value.
 func (c *Config) clipLikeRLinf() {
 	if !c.Reasons() {
 		return
@@ -99,8 +99,8 @@ func (c *Config) ForeignFeatures() (names []string) {
 	return names
 }
 
-// foreignAnswerer returns what kind of language model RLinf's model_type is if it is not supported; "" for any
-// other name.
+// foreignAnswerer returns the kind of language model that modelType names, if that is a model_type of RLinf that is
+// not supported. It returns "" for any other name.
 func foreignAnswerer(modelType string) string {
 	switch {
 	case slices.Contains([]string{"qwen2.5_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "internvl"}, modelType):

@@ -241,8 +241,8 @@ func (c *validation) checkEnv(section string) {
 	}
 }
 
-// EnvKey returns the full name of a key of env.train or env.eval; that of training if evaluations inherit its
-// value.
+// EnvKey returns the full name of a key of env.train or env.eval. If evaluations inherit the key's value, it returns
+// the name under env.train.
 func (c *Config) EnvKey(section, key string) string {
 	if section == "env.eval" && !c.found.Has(section+"."+key) && c.found.Has("env.train."+key) {
 		section = "env.train"

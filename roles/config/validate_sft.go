@@ -140,7 +140,7 @@ func (c *validation) idleReasoning() {
 	c.idleKeys(instead, nil, "algorithm.ratio_clip_eps")
 }
 
-// idleKeys reports the given keys with other values than the defaults, which have no effect. It says what happens
+// idleKeys reports given keys that have no effect, unless they have their default values. It says what happens
 // instead. The keys of speed change no result.
 func (c *validation) idleKeys(instead string, speed []string, keys ...string) {
 	values, defaults := valuesOf(c.Config), valuesOf(Default())

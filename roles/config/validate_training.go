@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/reward"
 )
 
-// checkTraining checks the values of a job that trains, except those of its environments.
+// checkTraining checks the values of a job that trains, except the values of its environments.
 func (c *validation) checkTraining() {
 	a, want := &c.Algorithm, c.found.At("algorithm").Want
 	if c.hasAlgorithm() {

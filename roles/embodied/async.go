@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// produce starts env and rollout workers where they paused. They go on until quiesce pauses them.
+// produce lets env and rollout workers go on from where they paused, until quiesce pauses them.
 func (r *EmbodiedRunner) produce(ctx context.Context) {
 	if r.pause != nil {
 		return
@@ -25,9 +25,9 @@ func (r *EmbodiedRunner) produce(ctx context.Context) {
 	r.producers = []*spmd.Future[loop.None]{env, rollout}
 }
 
-// quiesce pauses env and rollout workers between two steps, and waits until they have paused. Rollouts that have
-// not ended stay as they are. Ranks without actors arrive first, and continue to produce until no actor waits for a
-// rollout.
+// quiesce pauses env and rollout workers between two steps, and waits until they have paused. Unfinished rollouts
+// stay as they are. Ranks without actors come to this point first. They continue to produce until no actor waits for
+// a rollout.
 func (r *EmbodiedRunner) quiesce(ctx context.Context) error {
 	if r.pause == nil {
 		return nil
@@ -40,7 +40,7 @@ func (r *EmbodiedRunner) quiesce(ctx context.Context) error {
 	return loop.WaitAll(ctx, r.producers...)
 }
 
-// publishWeights publishes the actors' parameters, with which rollouts begin as soon as they arrive.
+// publishWeights publishes the actors' parameters. New rollouts begin with these as soon as the parameters arrive.
 func (r *EmbodiedRunner) publishWeights(ctx context.Context) error {
 	r.synced = r.loop.GlobalStep()
 	return loop.WaitAll(ctx, spmd.Call(r.Actor, ctx, "sync_model_to_rollout",

@@ -112,7 +112,7 @@ func prepare(cfg *config.Config, reg config.Registries, how task.Asked) (*evalua
 	return e, nil
 }
 
-// share returns the range of episodes [lo, hi) that rank i of n plays; none if i < 0.
+// share returns the range of episodes [lo, hi) that rank i of n plays. The range is empty if i < 0.
 func (e *evaluation) share(i, n int) (lo, hi int) {
 	if i < 0 {
 		return 0, 0

@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// losses counts the lost episodes among the latest of training, or of evaluations. An episode is lost if its
-// simulator fails.
+// losses has the number of lost episodes among the latest episodes of training, or of evaluations. An episode is lost
+// if its simulator fails.
 type losses struct {
 	key     string   // key of the allowed share of lost episodes
 	most    float64  // the allowed share

@@ -25,7 +25,7 @@ func (r *EmbodiedRunner) sendEvaluationWeights(ctx context.Context) error {
 	return r.syncModel(ctx, (*worker.ActorWorker).SyncModelToEvaluation, (*worker.RolloutWorker).SyncModelForEvaluation)
 }
 
-// syncModel sends the present version of the weights from the actors, and receives it in the rollout workers.
+// syncModel sends the present version of the weights from the actors, and makes the rollout workers receive it.
 func (r *EmbodiedRunner) syncModel(ctx context.Context, send func(*worker.ActorWorker, context.Context, int64) error,
 	receive func(*worker.RolloutWorker, context.Context, int64) error) error {
 	rollout := loop.Call(ctx, r.Rollout, "sync_model_from_actor", func(ctx context.Context,
@@ -96,7 +96,7 @@ func (r *EmbodiedRunner) playRollout(ctx context.Context, n int) error {
 	return loop.WaitAll(ctx, calls...)
 }
 
-// resample lets the actors choose from rollout n. It returns on all ranks whether they need another.
+// resample lets the actors choose from rollout n. On all ranks, more reports whether the actors need another rollout.
 func (r *EmbodiedRunner) resample(ctx context.Context, n int) (more bool, err error) {
 	return loop.Ask(ctx, r.loop, r.Actor, "resample",
 		func(w *worker.ActorWorker) (bool, error) { return w.Resample(n) })

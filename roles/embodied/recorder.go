@@ -87,8 +87,8 @@ func (r *recorder) describeDemos(l *loop.Logbook) {
 	s.Learnt = (s.Step - r.from) * int64(c.Algorithm.UpdateEpoch*c.Actor.GlobalBatchSize)
 }
 
-// episodes sets the means over the episodes es, with prefix before their names. spec is that of their environments.
-// It returns the mean return, or old if no episode ended.
+// episodes sets the means over the episodes es, with prefix before the names of the metrics. spec is the spec of the
+// environments. It returns the mean return, or old if no episode ended.
 func (r *recorder) episodes(l *loop.Logbook, prefix string, spec env.Spec, es []env.Episode, old float64,
 	lost *losses) float64 {
 	s := env.Summarize(es)
@@ -128,12 +128,12 @@ func (r *recorder) episodes(l *loop.Logbook, prefix string, spec env.Spec, es []
 	return s.Return
 }
 
-// Timed reports true, except for the time of evaluations if there was none.
+// Timed reports true, except for the phase of evaluations if it took no time.
 func (r *recorder) Timed(p loop.Phase, seconds float64) bool {
 	return seconds > 0 || p != loop.Evaluating
 }
 
-// Score returns a return unchanged, and NaN for a loss on demonstrations, which says nothing about the policy.
+// Score returns a return unchanged. It returns NaN for a loss on demonstrations, which says nothing about the policy.
 func (r *recorder) Score(value float64) float64 {
 	if r.plan.Offline && !r.plan.Config.Evaluates() {
 		return math.NaN()

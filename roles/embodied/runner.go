@@ -99,9 +99,9 @@ func (r *EmbodiedRunner) UpdateRolloutWeights(ctx context.Context) error {
 	return r.loop.Timed(loop.SyncWeights, ctx, r.sendInferenceWeights)
 }
 
-// GenerateRollouts makes a rollout and sends it to the actors; several for an algorithm that chooses among them. In
-// an asynchronous run the actors receive the finished rollouts. Training from demonstrations alone makes no
-// rollout.
+// GenerateRollouts makes a rollout and sends it to the actors. For an algorithm that chooses among rollouts it makes
+// several. In an asynchronous run the actors receive the finished rollouts. Training from demonstrations alone makes
+// no rollout.
 func (r *EmbodiedRunner) GenerateRollouts(ctx context.Context) error {
 	switch {
 	case r.plan.Async():

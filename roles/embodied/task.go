@@ -29,7 +29,7 @@ func (Task) Draft(cfg *config.Config, reg config.Registries, nodes []int) task.D
 // Run runs Train.
 func (Task) Run(ctx context.Context, c *loop.Cluster) error { return Train(ctx, c) }
 
-// A draft completes a plan with the methods of task.Plan.
+// A draft is a plan.Draft whose Complete returns a task.Plan.
 type draft struct{ *plan.Draft }
 
 // Complete returns the plan, or everything that is wrong, as one error.
@@ -38,7 +38,7 @@ func (d draft) Complete(cfg *config.Config, reg config.Registries) (task.Plan, e
 	return planned{p}, err
 }
 
-// A planned is a plan with what plan cannot import: workers and metrics.
+// A planned is a plan with the methods that need workers and metrics, which package plan cannot import.
 type planned struct{ *plan.Plan }
 
 var _ task.Plan = planned{}

@@ -11,7 +11,7 @@ import (
 )
 
 // New places cfg in a world whose rank r is on node nodes[r]. It returns the mistakes in the keys, in the placement
-// and in comm.table; the plan of a task adds its own to them.
+// and in comm.table. The plan of a task adds its own mistakes to them.
 func New(cfg *config.Config, reg config.Registries, nodes []int) (*Job, *config.Findings) {
 	j, found := &Job{Config: cfg, Registries: reg}, cfg.CheckParts(reg)
 	j.readTable(found)

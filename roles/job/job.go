@@ -12,7 +12,7 @@ import (
 
 // A Job is the part of a plan that all tasks have in common. It is the same on every rank, and does not change.
 //
-// The plan of a task embeds it. The task's plan overrides those of its methods that return nothing.
+// The plan of a task embeds a Job. The plan overrides the methods of Job that return nothing.
 type Job struct {
 	Config     *config.Config
 	Registries config.Registries // the parts that it is made of
@@ -44,7 +44,7 @@ func (j *Job) WorkersOn(r int) []string {
 	return workers
 }
 
-// MembersOn returns the numbers of a component's members on a rank; none without a place.
+// MembersOn returns the indices of a component's members on a rank; none if the component has no place.
 func (j *Job) MembersOn(component string, rank int) (members []int) {
 	for m, at := range j.Placement.Ranks(component) {
 		if at == rank {
@@ -77,7 +77,7 @@ func (j *Job) SavesAt(step int64) bool {
 	return step > 0 && (last && j.Config.Runner.SaveAtEnd || every > 0 && (last || step%every == 0))
 }
 
-// Notes returns none: see task.Plan.
+// Notes returns no warnings: see task.Plan.
 func (j *Job) Notes() []string { return nil }
 
 // OwnKeys returns the keys of users' own parts.

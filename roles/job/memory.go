@@ -17,7 +17,7 @@ type Footprint struct {
 // ProgramBytes is about what a process needs beside the footprints of its ranks.
 const ProgramBytes = 48 << 20
 
-// Sum returns the total.
+// Sum returns the total number of bytes.
 func (f Footprint) Sum() int64 {
 	return f.Parameters + f.Optimiser + f.Rollouts + f.Channels + f.Replay + f.Activations + f.Texts
 }
@@ -28,7 +28,7 @@ type Column struct {
 	Bytes func(Footprint) int64
 }
 
-// NodeNeeds returns the memory that the ranks of a node need, if rank r needs memoryOf(r).
+// NodeNeeds returns the memory in bytes that the ranks of a node need. memoryOf(r) is the footprint of rank r.
 func NodeNeeds(nodes []int, node int, memoryOf func(r int) Footprint) (need int64) {
 	for r, at := range nodes {
 		if at == node {

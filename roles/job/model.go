@@ -97,8 +97,8 @@ func ReadWeights(key, path string) (tensor.Dict, error) {
 	return d, err
 }
 
-// MadeBy says which run saves the checkpoint that is missing according to err, for the end of a message. It returns
-// "" for other errors and files.
+// MadeBy returns the end of a message: which run saves the checkpoint that is missing according to err. It returns ""
+// for other errors and files.
 func MadeBy(err error) string {
 	var missing *fs.PathError
 	if !errors.As(err, &missing) || !errors.Is(missing, fs.ErrNotExist) {

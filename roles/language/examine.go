@@ -86,8 +86,8 @@ func prepareExam(on *task.Evaluation) (*examination, error) {
 	return e, nil
 }
 
-// loadExamined returns the plan of the evaluation with the requested number of samples, the language model, and the
-// folder or file that it is from.
+// loadExamined returns the plan of the evaluation, the language model, and the folder or file with the model's
+// weights. The plan has the requested number of samples.
 func loadExamined(on *task.Evaluation) (p *plan.Plan, m *lm.Model, from string, err error) {
 	if p, err = plan.ForEvaluation(on.Config, on.Registries); err != nil {
 		return nil, nil, "", err
@@ -111,9 +111,9 @@ func loadExamined(on *task.Evaluation) (p *plan.Plan, m *lm.Model, from string, 
 	return p, m, from, nil
 }
 
-// readModel reads the trained tensors of a checkpoint: the one in dir; else runner.ckpt_path, unless it has the
-// base weights of adapters; else the newest in the run's folder. If there is none, l has all weights, and from is
-// "".
+// readModel reads the trained tensors of a checkpoint. It takes the first of these: the checkpoint in dir;
+// runner.ckpt_path, unless that has the base weights of adapters; the newest checkpoint in the run's folder. If there
+// is none, l has all weights, and from is "".
 func readModel(cfg *config.Config, l *plan.Language, dir string) (from string, d tensor.Dict, err error) {
 	newest := loop.Latest(cfg)
 	_, missing := os.Stat(newest)
@@ -129,7 +129,7 @@ func readModel(cfg *config.Config, l *plan.Language, dir string) (from string, d
 // shownAtEnd is the number of answers written after the metrics.
 const shownAtEnd = 3
 
-// write writes the metrics, and some answers. JSON is one object with the same names.
+// write writes the metrics and some answers to out. With asJSON it writes one JSON object with the same names.
 func (e *examination) write(out io.Writer, sums []float64, shown []exam.Shown, asJSON bool) error {
 	names, values := exam.Metrics(sums)
 	accuracy, pass := exam.Intervals(sums)

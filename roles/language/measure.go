@@ -43,7 +43,8 @@ func measure(ctx context.Context, on *task.Evaluation) error {
 	return writeMeasured(on.Out, sums.Metrics(), from, p.Config.Data.ValDataPaths, len(rows), on.JSON)
 }
 
-// writeMeasured writes the metrics of texts texts. JSON is one object with the same names.
+// writeMeasured writes the metrics to out. texts is the number of measured texts. With asJSON it writes one JSON
+// object with the same names.
 func writeMeasured(out io.Writer, m algo.Metrics, from string, paths []string, texts int, asJSON bool) error {
 	of := strings.Join(paths, ", ")
 	if asJSON {

@@ -115,7 +115,7 @@ func (r *ReasoningRunner) iterate(ctx context.Context) error {
 	return nil
 }
 
-// syncModel sends the actors' parameters to the workers that read them, unless they have this version.
+// syncModel sends the actors' parameters to the workers that read them, unless those workers have this version.
 func (r *ReasoningRunner) syncModel(ctx context.Context) error {
 	if r.synced == r.loop.GlobalStep() {
 		return nil
@@ -137,7 +137,7 @@ func (r *ReasoningRunner) syncModel(ctx context.Context) error {
 	return loop.WaitAll(ctx, calls...)
 }
 
-// generate generates the answers for one update. With dynamic sampling (max_num_gen_batches > 1) these may be
+// generate generates the answers for one update. With dynamic sampling (max_num_gen_batches > 1) it may generate
 // several batches, until the actors need no more.
 func (r *ReasoningRunner) generate(ctx context.Context) error {
 	for n := 0; ; n++ {
@@ -187,7 +187,8 @@ func (r *ReasoningRunner) generateBatch(ctx context.Context, n int) error {
 	return loop.WaitAll(ctx, calls...)
 }
 
-// computeAdvantages prepares answers for training: on the actors for the policy, on critic workers for the critic.
+// computeAdvantages prepares answers for training. The actors prepare them for the policy, and critic workers for the
+// critic.
 func (r *ReasoningRunner) computeAdvantages(ctx context.Context) error {
 	calls := []*spmd.Future[loop.None]{loop.Call(ctx, r.Actor, "compute_advantages",
 		func(ctx context.Context, w *worker.ReasoningWorker) error { return w.ComputeAdvantages(ctx) })}
@@ -209,7 +210,7 @@ func (r *ReasoningRunner) train(ctx context.Context) error {
 	return r.addMetrics(ctx, calls...)
 }
 
-// evaluateAnswers examines the model with the questions of validation and the newest weights.
+// evaluateAnswers asks the model the validation questions, with the newest weights.
 func (r *ReasoningRunner) evaluateAnswers(ctx context.Context) error {
 	if err := r.syncModel(ctx); err != nil {
 		return err

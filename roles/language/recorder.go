@@ -29,7 +29,7 @@ func (r *recorder) Begin(s *metrics.State) {
 	}
 }
 
-// Add shows the answers and the state of an early stop in one rank's report.
+// Add shows the answers in one rank's report, and the state of an early stop.
 func (r *recorder) Add(l *loop.Logbook, rep *loop.Report) error {
 	if err := r.showAnswers(l, rep.Answers); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (r *recorder) Add(l *loop.Logbook, rep *loop.Report) error {
 	return nil
 }
 
-// Added does nothing: there are no environment steps.
+// Added does nothing, because there are no environment steps.
 func (r *recorder) Added(*metrics.State) {}
 
 // Line shows on the progress line how many tokens the model has trained on.
@@ -67,7 +67,7 @@ func (r *recorder) Line(l *loop.Logbook) (rate string, done float64, err error) 
 // shownInLog is the number of answers of an evaluation in the log. The file has more.
 const shownInLog = 3
 
-// showAnswers writes answers of an evaluation: the first to the log, all to a file.
+// showAnswers writes the answers of an evaluation to a file. It also writes the first answers to the log.
 func (r *recorder) showAnswers(l *loop.Logbook, answers []string) error {
 	if len(answers) == 0 {
 		return nil
@@ -92,7 +92,7 @@ func (r *recorder) showAnswers(l *loop.Logbook, answers []string) error {
 // Timed reports whether the phase took any time.
 func (r *recorder) Timed(_ loop.Phase, seconds float64) bool { return seconds > 0 }
 
-// Score returns a reward, or the negative of a loss: more is better.
+// Score returns a reward unchanged and a loss negated, so more is better.
 func (r *recorder) Score(value float64) float64 {
 	if r.plan.Config.Reasons() {
 		return value
@@ -100,5 +100,5 @@ func (r *recorder) Score(value float64) float64 {
 	return -value
 }
 
-// Excess returns nil: texts cannot be lost.
+// Excess returns nil, because texts cannot be lost.
 func (r *recorder) Excess() error { return nil }

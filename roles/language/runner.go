@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A runner is what SFTRunner and ReasoningRunner share: the loop, and the workers of this rank.
+// A runner is the common part of SFTRunner and ReasoningRunner: the loop, and the workers of this rank.
 type runner struct {
 	loop      *loop.Loop
 	plan      *plan.Plan
@@ -138,10 +138,10 @@ type leader struct{ *runner }
 
 var _ loop.Leader = leader{}
 
-// Quiesce does nothing: no work goes on between iterations.
+// Quiesce does nothing, because no work goes on between iterations.
 func (r leader) Quiesce(context.Context) error { return nil }
 
-// Describe does nothing: calls have added their metrics.
+// Describe does nothing, because the calls have already added their metrics.
 func (r leader) Describe(*loop.Report) {}
 
 // Shares returns this rank's part of the state, without a copy.

@@ -49,10 +49,10 @@ func (Reasoning) Run(ctx context.Context, c *loop.Cluster) error { return Reason
 // Evaluate measures the loss on the texts of validation.
 func (FineTuning) Evaluate(ctx context.Context, on *task.Evaluation) error { return measure(ctx, on) }
 
-// Evaluate examines the model with the questions of validation.
+// Evaluate asks the model the validation questions.
 func (Reasoning) Evaluate(ctx context.Context, on *task.Evaluation) error { return examine(ctx, on) }
 
-// A draft completes a plan with the methods of task.Plan.
+// A draft is a plan.Draft whose Complete returns a task.Plan.
 type draft struct{ *plan.Draft }
 
 // Complete returns the plan, or everything that is wrong, as one error.
@@ -61,13 +61,13 @@ func (d draft) Complete(cfg *config.Config, reg config.Registries) (task.Plan, e
 	return planned{p}, err
 }
 
-// A planned is a plan with what plan cannot import: workers and metrics.
+// A planned is a plan with the methods that need workers and metrics, which package plan cannot import.
 type planned struct{ *plan.Plan }
 
 var _ task.Plan = planned{}
 
-// Comms returns the communicators over which members sum gradients and metrics. Workers that exchange groups also
-// send messages directly, within their component.
+// Comms returns the communicators over which the members of a component sum gradients and metrics. Workers that
+// exchange groups also send direct messages within their component.
 func (p planned) Comms(component string) (comms, direct []string) {
 	switch {
 	case component == "actor" || component == "critic" && p.Config.Reasons():

@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A vote is what one rank says at a loop head: its step, and whether it wants to stop.
+// A vote is one rank's message at a loop head: its step, and whether it wants to stop.
 type vote struct {
 	step int64  // the step that this rank is about to take
 	path uint64 // hash of the group calls made so far, to find ranks that took another branch
@@ -87,7 +87,7 @@ func (a *agreement) begin(v vote, report []byte) error {
 	return a.post(a.comm.Irecv(a.down, 0, decisionTag))
 }
 
-// end waits for the votes of the last begin, and returns the decision; on rank 0 also the reports of all ranks.
+// end waits for the votes of the last begin. It returns the decision, and on rank 0 also the reports of all ranks.
 // Without an earlier begin the decision is to go on.
 func (a *agreement) end(ctx context.Context) (decision, [][]byte, error) {
 	if !a.pending {

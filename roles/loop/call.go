@@ -9,13 +9,13 @@ import (
 // None is the result of a call that returns only an error.
 type None struct{}
 
-// Call calls f on the members of g in this process. Messages call it what.
+// Call calls f on the members of g in this process. Messages name the call what.
 func Call[W any](ctx context.Context, g *spmd.Group[W], what string,
 	f func(context.Context, W) error) *spmd.Future[None] {
 	return spmd.Call(g, ctx, what, func(ctx context.Context, w W) (None, error) { return None{}, f(ctx, w) })
 }
 
-// WaitAll waits for all calls in this order, and returns the first error.
+// WaitAll waits for the calls in this order, up to the first error, which it returns.
 func WaitAll(ctx context.Context, futures ...*spmd.Future[None]) error {
 	for _, f := range futures {
 		if _, err := f.Wait(ctx); err != nil {
@@ -25,7 +25,8 @@ func WaitAll(ctx context.Context, futures ...*spmd.Future[None]) error {
 	return nil
 }
 
-// Ask calls f on the members of g, the actors, which all return the same. It returns their result on all ranks.
+// Ask calls f on the members of g, which are the actors. All of them return the same result. Ask returns it on all
+// ranks.
 func Ask[W any](ctx context.Context, l *Loop, g *spmd.Group[W], what string, f func(W) (bool, error)) (yes bool,
 	err error) {
 	results, err := spmd.Call(g, ctx, what, func(_ context.Context, w W) (bool, error) { return f(w) }).Wait(ctx)
@@ -38,7 +39,7 @@ func Ask[W any](ctx context.Context, l *Loop, g *spmd.Group[W], what string, f f
 	return l.ActorsSay(ctx, yes)
 }
 
-// InOrder takes steps one after the other, up to the first error.
+// InOrder calls the steps one after the other, up to the first error, which it returns.
 func InOrder(ctx context.Context, steps ...func(context.Context) error) error {
 	for _, step := range steps {
 		if err := step(ctx); err != nil {

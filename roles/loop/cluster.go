@@ -41,10 +41,10 @@ type Services struct {
 	From     StartState // on rank 0: the state with which the run starts
 	// Started is called when the workers are ready. It may be nil.
 	Started func() error
-	// GiveUp asks to stop the run, on rank 0, because its simulators fail too often: its argument. nil: the run
-	// goes on to its last step.
+	// GiveUp, on rank 0, asks to stop the run because its simulators fail too often. The argument is their error. If
+	// GiveUp is nil, the run goes on to its last step.
 	GiveUp func(error)
-	// Count returns the function with which a member of a component reports its progress. It may be nil.
+	// Count returns the function with which a member of a component reports its progress. Count may be nil.
 	Count func(component string, member int) func(what string, done, total int)
 }
 
@@ -130,8 +130,8 @@ func Launch[W any](ctx context.Context, c *Cluster, at spmd.GroupSpec,
 	return spmd.Launch(c.world, at, func(m *spmd.Member) (W, error) { return new(ctx, c, m) })
 }
 
-// LaunchPlaced sets *g to the launched group of a component, if the component has a place. It does nothing after an
-// earlier error, *err. A component without a place is an error if it is needed; else *g stays nil.
+// LaunchPlaced launches the group of a component that has a place, and sets *g to the group. If *err is an earlier
+// error, it does nothing. If the component has no place, *g stays nil; *err becomes an error if needed is set.
 func LaunchPlaced[W any](ctx context.Context, c *Cluster, err *error, g **spmd.Group[W], component string, needed bool,
 	new func(context.Context, *Cluster, *spmd.Member) (W, error)) {
 	if p := NewHybridComponentPlacement(c); *err == nil && (needed || p.Has(component)) {

@@ -36,7 +36,7 @@ type Logbook struct {
 }
 
 // OpenLogbook opens the files of the metrics. progress shows the progress of the run. until is the time at which
-// the clock stops the run; the zero time: never.
+// the clock stops the run; the zero time means never.
 func OpenLogbook(f *runfolder.Folder, p Plan, from StartState, progress *metrics.Progress,
 	until time.Time) (*Logbook, error) {
 	j := p.Common()
@@ -104,7 +104,7 @@ func (l *Logbook) record(step int64, reports [][]byte) error {
 		return err
 	}
 	l.recorder.Added(&l.state)
-	// Write before a checkpoint: a run that resumes from it would lack the metrics otherwise.
+	// Write before a checkpoint, because a run that resumes from it would lack the metrics otherwise.
 	if step%int64(l.job.Config.Runner.Logger.LogInterval) == 0 || l.job.EvaluatesAt(step) || l.job.SavesAt(step) {
 		if err := l.write(); err != nil {
 			return err
@@ -227,7 +227,7 @@ func (l *Logbook) Mean(name string) (mean float64, ok bool) {
 	return l.sums[i] / float64(l.counts[i]), true
 }
 
-// Sum returns the sum of a metric since the last line; 0 if it has no value.
+// Sum returns the sum of a metric since the last line; 0 if the metric has no value.
 func (l *Logbook) Sum(name string) float64 {
 	if i := slices.Index(l.names, name); i >= 0 {
 		return l.sums[i]
@@ -266,7 +266,7 @@ func (l *Logbook) sync() error {
 	return l.log.Sync()
 }
 
-// flush writes a line if there are metrics since the last one.
+// flush writes a line if there are metrics since the last line.
 func (l *Logbook) flush() error {
 	if len(l.names) == 0 {
 		return nil

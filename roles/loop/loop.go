@@ -26,7 +26,7 @@ const (
 // Phases are the names of the metrics time/*, indexed by Phase.
 var Phases = [...]string{"step", "sync_weights", "generate_rollouts", "cal_adv_and_returns", "actor_training", "eval"}
 
-// A Loop does what all runners do between iterations: report, agree, save and resume.
+// A Loop does the work of all runners between iterations: it reports, agrees, saves and resumes.
 type Loop struct {
 	leader    Leader
 	plan      Plan
@@ -116,7 +116,7 @@ func (l *Loop) SameOnAllRanks(ctx context.Context, names []string, data [][]byte
 	return l.with.Saver.group.SameOnAllRanks(ctx, names, data)
 }
 
-// WarnOnce warns the user of what checkpoints lack. Only the first call writes.
+// WarnOnce warns the user of data that checkpoints lack. Only the first call writes the text.
 func (l *Loop) WarnOnce(text string) {
 	if s := l.with.Saver; !s.warned {
 		s.warned = true
@@ -145,9 +145,9 @@ func (l *Loop) Timed(p Phase, ctx context.Context, f func(context.Context) error
 	return err
 }
 
-// Next is the head of the loop. It reports the last iteration, and all ranks decide whether to save and whether to
-// go on. Decisions that follow from the step number need no vote. What only one rank knows (a signal, the clock) is
-// decided one step later, unless there is only one rank. If no iteration follows, Next ends the run.
+// Next is the head of the loop. It reports the last iteration, and all ranks decide whether to save and whether to go
+// on. Decisions that follow from the step number need no vote. A request that only one rank knows (a signal, the
+// clock) is decided one step later, unless there is only one rank. If no iteration follows, Next ends the run.
 func (l *Loop) Next(ctx context.Context) (more bool, err error) {
 	switch {
 	case !l.ready:
@@ -209,8 +209,8 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	if !last && d.stop == 0 && !saves && !alone {
 		return true, nil
 	}
-	// Do not wait a step: the metrics of a step are written before its checkpoint, or a run that resumes would lack
-	// them.
+	// Do not wait a step. The metrics of a step must be written before its checkpoint, or a run that resumes would
+	// lack the metrics.
 	now, err := l.decide(ctx)
 	if err != nil {
 		return false, err

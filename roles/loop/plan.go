@@ -17,8 +17,8 @@ type Plan interface {
 	EnvSpec() env.Spec
 	// NumParams returns the number of trained parameters.
 	NumParams() int
-	// Comms returns the names of the communicators among the members of a component, and the components whose
-	// members they send messages to directly.
+	// Comms returns the names of the communicators among the members of a component. direct has the components to
+	// whose members those members send direct messages.
 	Comms(component string) (comms, direct []string)
 	// Environments returns the number of training environments, and whether checkpoints have their states.
 	Environments() (n int, saved bool)
@@ -46,8 +46,8 @@ type Recorder interface {
 	Line(l *Logbook) (rate string, done float64, err error)
 	// Timed reports whether the time of a phase becomes a metric. seconds is the time of the slowest rank.
 	Timed(p Phase, seconds float64) bool
-	// Score returns a score, more being better, for the value of the headline metric; NaN if the value says nothing
-	// about the policy.
+	// Score turns the value of the headline metric into a score, for which more is better. It returns NaN if the
+	// value says nothing about the policy.
 	Score(value float64) float64
 	// Excess returns an error if more episodes were lost than the configuration allows.
 	Excess() error

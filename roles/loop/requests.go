@@ -49,11 +49,11 @@ type Requests struct {
 // Watch starts to listen to signals:
 //
 //   - USR1 stops with a checkpoint and asks for a requeue.
-//   - INT and TERM stop; a second one ends the process at once. The same signal within a second counts once: timeout
-//     sends it to the process and to its group, and a launcher may pass on the terminal's.
+//   - INT and TERM stop the run; a second signal ends the process at once. The same signal within a second counts
+//     once, because timeout sends it to the process and its group, and a launcher may pass on the terminal's signal.
 //   - HUP counts as TERM. It is ignored if it was ignored at the start of the process, as under nohup.
 //   - USR2 writes the stacks of all goroutines to standard error.
-//   - QUIT writes them, and exits with ExitCrashed. Go's runtime would end a binary with C in another way.
+//   - QUIT writes the stacks, too, and exits with ExitCrashed. Go's runtime would end a binary with C in another way.
 func Watch() *Requests {
 	r := &Requests{started: time.Now(), arrived: make(chan os.Signal, 4), done: make(chan struct{})}
 	r.signaled, r.signal = context.WithCancel(context.Background())
@@ -89,7 +89,7 @@ func (r *Requests) listen() {
 	}
 }
 
-// interrupt asks to stop with an exit code, or ends the process at once.
+// interrupt asks to stop with an exit code. After an earlier signal it may end the process at once.
 func (r *Requests) interrupt(code int) {
 	if r.urgent.add(code, time.Now()) {
 		r.mu.Lock() // and keep it: hooks must not change any more
@@ -123,8 +123,8 @@ func (u *urgency) add(code int, now time.Time) bool {
 	return (code == ExitInterrupted) != (u.code == ExitInterrupted) || now.Sub(u.since) >= sameSignal
 }
 
-// BeforeExit calls f with the exit code before a second signal ends the process, unless cancel was called. f must
-// not wait for the run.
+// BeforeExit makes r call f with the exit code before a second signal ends the process, unless cancel was called. f
+// must not wait for the run.
 func (r *Requests) BeforeExit(f func(code int)) (cancel func()) {
 	if r.parent != nil {
 		return r.parent.BeforeExit(f)
@@ -175,8 +175,8 @@ func (r *Requests) Vote() (stop int, save bool) {
 	return stop, stop != 0
 }
 
-// Expire stops the run as USR1 does: maxTime after its start (0: never), or before Slurm's limit with time for a
-// checkpoint.
+// Expire sets the time at which the clock stops the run, with the effect of USR1. It is maxTime after the start of
+// the run (0: never), or before Slurm's limit with time for a checkpoint.
 func (r *Requests) Expire(maxTime time.Duration) {
 	end := int64(math.MaxInt64)
 	if maxTime > 0 {
@@ -192,7 +192,7 @@ func (r *Requests) Expire(maxTime time.Duration) {
 	}
 }
 
-// Deadline returns the time at which the clock stops the run; the zero time: never.
+// Deadline returns the time at which the clock stops the run; the zero time means never.
 func (r *Requests) Deadline() time.Time {
 	if at := r.deadline.Load(); at != 0 {
 		return time.Unix(0, at)
@@ -200,8 +200,8 @@ func (r *Requests) Deadline() time.Time {
 	return time.Time{}
 }
 
-// AtStop calls f when a signal or the clock asks to stop. atOnce is true for INT, TERM and HUP. cancel prevents
-// later calls.
+// AtStop makes r call f when a signal or the clock asks to stop. atOnce is true for INT, TERM and HUP. cancel
+// prevents later calls.
 func (r *Requests) AtStop(f func(atOnce bool)) (cancel func()) {
 	asked, end := r.signaled, func() {}
 	if at := r.deadline.Load(); at != 0 {

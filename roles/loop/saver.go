@@ -83,7 +83,7 @@ func (s *Saver) save(ctx context.Context, r *Loop) error {
 	return err
 }
 
-// Restore distributes the state that rank 0 has loaded to all ranks. It does nothing if there is none.
+// Restore distributes the state that rank 0 has loaded to all ranks. Without such a state it does nothing.
 func (s *Saver) Restore(ctx context.Context, r *Loop, from StartState) error {
 	var blob []byte
 	if from.From != "" {
@@ -129,7 +129,7 @@ func safetensors(name string, d tensor.Dict) checkpoint.File {
 	return checkpoint.File{Name: name, Write: func(w io.Writer) error { return tensor.WriteSafetensors(w, d, nil) }}
 }
 
-// Broadcast returns the b of rank root on every rank.
+// Broadcast returns on every rank the bytes that b has on rank root.
 func Broadcast(ctx context.Context, g *collectives.Group, b []byte, root int) ([]byte, error) {
 	size := make([]byte, 8)
 	binary.LittleEndian.PutUint64(size, uint64(len(b)))

@@ -50,9 +50,9 @@ func decodeShares(b []byte) ([]member.Share, error) {
 	return all, nil
 }
 
-// JoinShares joins shares with those that other ranks have encoded. It joins shares of environments in the order of
-// their indices; n is the number of environments. It leaves out a tensor that only some environments have, because
-// a resumed run would expect it of all. The state may refer to the memory of shares.
+// JoinShares joins shares with the encoded shares of other ranks. It joins shares of environments in the order of
+// their indices; n is the number of environments. It leaves out a tensor that only some environments have, because a
+// resumed run would expect it of all environments. The state may refer to the memory of shares.
 func JoinShares(shares []member.Share, ranks [][]byte, n int) (member.State, error) {
 	var st member.State
 	for _, b := range ranks {

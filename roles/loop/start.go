@@ -36,7 +36,7 @@ var resumableKeys = [...]string{
 	"runner.early_stop", "actor.threads", "rollout.threads", "rollout.max_running_requests", "cluster", "spmd", "comm",
 	"env.eval", "data.val_data_paths",
 	"rollout.pipeline_stage_num",
-	// How simulators are reached, and timeouts, but not what the simulators are.
+	// Keys for timeouts and for how simulators are reached, but not for which simulators are used.
 	"env.train.external.command", "env.train.external.n", "env.train.external.listen", "env.train.external.token_file",
 	"env.train.external.shared_memory",
 	"env.train.external.start_timeout", "env.train.external.step_timeout", "env.train.external.max_restarts",
@@ -89,8 +89,9 @@ func StateIn(p Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err e
 	return b, b.fits(p)
 }
 
-// rescheduled returns a warning if a schedule follows from the length of the run and so differs between the
-// configurations then and now, and says how to keep the old one. Otherwise, or if then is nil, it returns "".
+// rescheduled returns a warning if a schedule follows from the length of the run, and the length differs between the
+// configurations then and now. The warning says how to keep the old schedule. Otherwise, or if then is nil,
+// rescheduled returns "".
 func rescheduled(then, now *config.Config) string {
 	if then == nil || then.Runner.Iterations() == now.Runner.Iterations() {
 		return ""
@@ -134,8 +135,8 @@ func (b StartState) fits(p Plan) error {
 // Latest returns the path of the newest checkpoint in the run's folder, which may not exist.
 func Latest(cfg *config.Config) string { return filepath.Join(cfg.Folder(), "checkpoints", "latest") }
 
-// ReadModel reads the tensors of a policy, and returns the folder or file that they are from: the checkpoint in
-// dir; if dir is "", runner.ckpt_path, or else the newest checkpoint in the run's folder.
+// ReadModel reads the tensors of a policy, and returns the folder or file that it has read. This is the checkpoint in
+// dir. If dir is "", it is runner.ckpt_path, or without that the newest checkpoint in the run's folder.
 func ReadModel(cfg *config.Config, dir string) (string, tensor.Dict, error) {
 	if path := cfg.Runner.CkptPath; dir == "" && path != "" {
 		d, err := job.ReadWeights("runner.ckpt_path", path)

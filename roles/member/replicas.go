@@ -76,8 +76,8 @@ func (r *Replicas) Trained(ctx context.Context, m *algo.Metrics) error {
 	return r.group.SameOnAllRanks(ctx, names, data)
 }
 
-// YieldToFirst waits on all members but the first when training has diverged, an error that all members return. So
-// the job reports the error of the first member.
+// YieldToFirst waits on all members but the first if err says that training has diverged. All members return this
+// error. So the job reports the error of the first member.
 func YieldToFirst(ctx context.Context, m *spmd.Member, err error) {
 	if diverged := (*algo.DivergedError)(nil); errors.As(err, &diverged) && m.Index() > 0 {
 		select {

@@ -17,8 +17,8 @@ type Share struct {
 	Dict   tensor.Dict // the part itself
 }
 
-// TakenRollouts is the tensor in the trainer's state that counts the rollouts of each environment which the actors
-// of an asynchronous run have received.
+// TakenRollouts is the name of a tensor in the trainer's state. It counts the rollouts of each environment that the
+// actors of an asynchronous run have received.
 const TakenRollouts = "rollouts"
 
 // Rollouts returns how many rollouts of each environment the actors have received in a run that has made step

@@ -14,12 +14,12 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// An identity is what must be the same on all ranks of a job. "" is unknown, and equal to everything.
+// An identity has values that must be the same on all ranks of a job. "" means unknown, and is equal to everything.
 type identity struct{ Binary, Config string }
 
-// oddRanks returns, on rank 0, an error that names the ranks whose binary or configuration differs from that of
-// rank 0: mpirun has started different programs, or a program with different files. Foreign programs in the same
-// MPI job, such as solvers, are not ranks. A rank whose node lacks the configuration file uses that of rank 0.
+// oddRanks returns, on rank 0, an error that names the ranks whose binary or configuration differs from rank 0's.
+// Then mpirun has started different programs, or one program with different files. Foreign programs in the same MPI
+// job, such as solvers, are not ranks. A rank whose node lacks the configuration file uses that of rank 0.
 func (s *session) oddRanks(ctx context.Context, w *spmd.World, world *collectives.Group) (odd, err error) {
 	if w.Describe().Transport != "mpi" {
 		return nil, nil
@@ -59,7 +59,7 @@ func (s *session) oddRanks(ctx context.Context, w *spmd.World, world *collective
 
 func differs(a, b string) bool { return a != "" && b != "" && a != b }
 
-// listed names ranks; of many, the first ones.
+// listed returns a text with the names of ranks. If there are many, it has only the first ones.
 func listed(ranks []string) string {
 	const most = 8
 	switch n := len(ranks); {

@@ -51,9 +51,9 @@ func (s *session) begin(ctx context.Context, p task.Plan, sv *loop.Saver) (*loop
 	return book, b, nil
 }
 
-// lock opens the folder path. With wait, for a requeued job, it waits for the lock of a job that was killed on
-// another host: such a lock looks alive until it has had no heartbeat for a minute. It stops waiting after a
-// heartbeat, or when the job is asked to stop.
+// lock opens the folder path. If wait is set, which is for a requeued job, it waits for the lock of a job that was
+// killed on another host. Such a lock looks alive until it has had no heartbeat for a minute. lock stops waiting
+// after a heartbeat, or when the job is asked to stop.
 func (s *session) lock(ctx context.Context, path string, wait bool) (*runfolder.Folder, error) {
 	var last *runfolder.BusyError
 	for {

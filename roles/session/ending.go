@@ -55,7 +55,8 @@ func statusOf(code int) runfolder.Status {
 	return runfolder.Failed
 }
 
-// abandon marks the run's folder. It is called before a second signal ends the process.
+// abandon marks the run's folder, and rank 0 writes the last lines. It is called before a second signal ends the
+// process.
 func (s *session) abandon(code int) {
 	s.progress.Done()
 	end := s.ending.Load()
@@ -68,8 +69,8 @@ func (s *session) abandon(code int) {
 	}
 }
 
-// failing is called with the job's first error, before it is written: it marks the run's folder. The process with
-// the error does so, because rank 0 may have died.
+// failing marks the run's folder. It is called with the job's first error, before that error is written. The process
+// with the error calls it, because rank 0 may have died.
 func (s *session) failing(f *spmd.Failure) {
 	s.progress.Done()
 	if f.Stack != nil {
@@ -78,8 +79,8 @@ func (s *session) failing(f *spmd.Failure) {
 	s.fail()
 }
 
-// Stalled is called with the stacks of this process when a rank has stopped responding, before the line that names
-// this rank is written.
+// Stalled logs the stacks of this process, and marks the run's folder as failed. It is called when a rank has stopped
+// responding, before the line that names this rank is written.
 func (s *session) Stalled(stacks []byte) {
 	s.progress.Done()
 	s.log.Keep(append(stacks, '\n'))
@@ -100,7 +101,7 @@ func (s *session) failed(error) int {
 	return loop.ExitFailed
 }
 
-// An ending has what the last lines of a run say.
+// An ending has the facts for the last lines of a run.
 type ending struct {
 	cfg     *config.Config
 	program string // how the program is called in one process; "": nothing is written
@@ -117,7 +118,7 @@ func (s *session) newEnding(w *spmd.World, j *job.Job) *ending {
 	return e
 }
 
-// plannedSteps returns the number of iterations of j; 0: unknown.
+// plannedSteps returns the number of iterations of j; 0 if it is unknown.
 func plannedSteps(j *job.Job) int64 {
 	if j.MaxSteps == math.MaxInt64 {
 		return 0
@@ -147,9 +148,9 @@ func (e *ending) launchedBy(launcher string, size int, getenv func(string) strin
 	}
 }
 
-// WriteNext writes the state of the run of cfg, and the commands with which to go on. dir is the folder with its
-// newest checkpoint. program is how rlinf is called; launchable says whether a launcher can start it. where says
-// how far the run has come.
+// WriteNext writes the state of the run of cfg, and the commands with which to go on. dir is the folder with the
+// run's newest checkpoint. program is how rlinf is called, and launchable says whether a launcher can start it. where
+// says how far the run has come.
 func WriteNext(out io.Writer, program string, launchable bool, cfg *config.Config, dir string,
 	status runfolder.Status, step int64, where string) {
 	here := *cfg
@@ -227,8 +228,8 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, where
 	}
 }
 
-// compares reports whether the run has the metric by which runs are compared. Before the first episode has ended it
-// does not.
+// compares reports whether the run has the metric by which runs are compared. Before the end of the first episode it
+// has none.
 func (e *ending) compares() bool {
 	newest := metrics.Newest(filepath.Join(e.cfg.Folder(), "metrics.jsonl"))
 	_, evaluated := newest[e.cfg.Headline()]
@@ -236,7 +237,8 @@ func (e *ending) compares() bool {
 	return evaluated || trained
 }
 
-// annealed names the schedules that have ended with the run, and would begin again in a longer run; "": none.
+// annealed returns the names of the schedules that have ended with the run and would begin again in a longer run; "":
+// none.
 func (e *ending) annealed() string {
 	a, c := &e.cfg.Algorithm, &e.cfg.Actor
 	if e.most == 0 {
@@ -284,7 +286,7 @@ func (e *ending) stoppedEarly(step int64) bool {
 	return e.cfg.Runner.EarlyStop.Enabled && step < e.most
 }
 
-// twice returns the overrides for twice the length.
+// twice returns the overrides for a run of twice the length.
 func (e *ending) twice() (args string) {
 	r := &e.cfg.Runner
 	if n := r.MaxEpochs; n >= 0 && (!e.cfg.EpochIsIteration() || int64(n) < 2*e.most) {

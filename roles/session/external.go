@@ -38,8 +38,8 @@ func (s *session) handshake(ctx context.Context, w *spmd.World, world *collectiv
 }
 
 // askAll asks external simulators for their specification, on the first rank of ranks, the ranks with environments.
-// It broadcasts the answers, and returns the configuration with them; nil if the simulators could not be asked.
-// Then rank 0 has written why.
+// It broadcasts the answers, and returns the configuration with them. If the simulators could not be asked, it
+// returns nil, and rank 0 has written why.
 func (s *session) askAll(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *config.Config,
 	ranks []int) (*config.Config, error) {
 	met := *cfg
@@ -76,7 +76,7 @@ func (s *session) giveUp(w *spmd.World) func(error) {
 	}
 }
 
-// ask sets greetings to those of the simulators of each use.
+// ask sets each greeting to that of the simulators of the use with the same index.
 func (s *session) ask(uses []config.ExternalUse, greetings []string) (err error) {
 	for i, u := range uses {
 		if i > 0 && u.Env.External.Same(uses[0].Env.External) {
@@ -138,7 +138,7 @@ func (s *session) assign(ctx context.Context, w *spmd.World, world *collectives.
 	return s.agreeTo(ctx, w, world, err)
 }
 
-// gather waits for as many solvers as the uses need, and assigns them to ranks in the order of their processes.
+// gather waits for as many solvers as the uses need. It assigns them to ranks in the order of the solvers' processes.
 func gather(out spmd.ForeignPeers, hub *external.Hub, uses []config.ExternalUse, ranks []int) ([]assignment, error) {
 	timeout := uses[0].Env.External.StartTimeout
 	by := time.Now().Add(timeout)
@@ -189,8 +189,8 @@ func needed(hello []byte, uses []config.ExternalUse) (solvers int, each string, 
 // lastCall is how long a solver has to acknowledge the shutdown.
 const lastCall = 5 * time.Second
 
-// disconnect ends the solvers in the same MPI job before MPI is finalized. Rank 0 ends those that have greeted but
-// were not needed. MPI cannot end while a solver hangs: if a solver does not acknowledge the shutdown, rank 0
+// disconnect ends the solvers in the same MPI job before MPI is finalized. Rank 0 also ends solvers that have greeted
+// but were not needed. MPI cannot end while a solver hangs. So if a solver does not acknowledge the shutdown, rank 0
 // aborts the job after everything has been written.
 func (s *session) disconnect(ctx context.Context, w *spmd.World, world *collectives.Group) error {
 	out := w.ForeignPeers()

@@ -11,7 +11,7 @@ import (
 )
 
 // showProgress shows, in the process of rank 0, the progress of the job and its present work, until stop is called.
-// An evaluation shows them where errors go, since a program may read its metrics.
+// An evaluation shows them where errors are written, because a program may read its metrics.
 func (s *session) showProgress() (stop func()) {
 	if s.lead != 0 {
 		return func() {}
@@ -40,8 +40,8 @@ func (s *session) phase(w *spmd.World, name string) {
 	}
 }
 
-// counters returns loop.Services.Count of a rank. Actors update in step, so the first actor of this process reports
-// for all. Workers that share their work add up their counts.
+// counters returns the function loop.Services.Count of a rank. Actors update in step, so the first actor of this
+// process reports for all actors. The counts of workers that share their work are added up.
 func (s *session) counters(w *spmd.World, j *job.Job) func(string, int) func(string, int, int) {
 	if s.progress == nil {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// A RankLog is the log of a process: standard error, and a file in the run's folder once it is open. The file
-// begins with what was written before. It is only made if there is something to write. Safe for concurrent use.
+// A RankLog is the log of a process: standard error, and a file in the run's folder once the folder is open. The file
+// begins with the text that was written before. It is only made if there is text. Safe for concurrent use.
 type RankLog struct {
 	to    io.Writer // used instead of standard error, unless nil
 	mu    sync.Mutex
@@ -18,7 +18,8 @@ type RankLog struct {
 	file  *os.File
 }
 
-// Write writes p to both. If the file cannot be written, the run goes on: standard error has everything.
+// Write writes p to standard error and the file. If the file cannot be written, the run goes on: standard error has
+// all.
 func (l *RankLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,7 +45,7 @@ func (l *RankLog) Keep(p []byte) {
 	}
 }
 
-// Repeat writes p, which is similar to an earlier text, to the file alone; nowhere if the folder is not open.
+// Repeat writes p, which is similar to an earlier text, to the file alone. If the folder is not open, p waits for that.
 func (l *RankLog) Repeat(p []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -192,7 +192,7 @@ func (s *session) plan(w *spmd.World, cfg *config.Config) (task.Plan, error) {
 	return p, err
 }
 
-// shareCores sets the number of cores of this rank. Goroutine ranks share those of their process.
+// shareCores sets the number of cores of this rank. Goroutine ranks share the cores of their process.
 func shareCores(w *spmd.World, j *job.Job) {
 	if w.Describe().Transport != "mpi" {
 		return
@@ -292,8 +292,8 @@ func (s *session) configure(ctx context.Context, w *spmd.World, world *collectiv
 	return config.Parse(s.reg, text)
 }
 
-// agreeTo returns true if no rank has an error. Otherwise all ranks stop. Rank 0 writes the error of the lowest
-// rank, which also gives the exit code.
+// agreeTo returns true if no rank has an error. Otherwise all ranks stop. Rank 0 writes the error of the lowest rank
+// that has one. This error also gives the exit code.
 func (s *session) agreeTo(ctx context.Context, w *spmd.World, world *collectives.Group, err error) (bool, error) {
 	var mine []byte
 	if err != nil {

@@ -18,9 +18,9 @@ type Asked struct {
 	// first of these that exists: runner.resume_dir; runner.ckpt_path, if config.Config.EvaluatesWeights; the
 	// newest checkpoint in the run's folder; runner.ckpt_path.
 	Checkpoint string
-	// Episodes is the number of episodes, each in its own environment; for a language model, of questions or texts
-	// from data.val_data_paths. 0: env.eval.rollout_epoch episodes in each environment of env.eval, or all
-	// questions or texts.
+	// Episodes is the number of episodes, each in its own environment. For a language model it is the number of
+	// questions or texts from data.val_data_paths. 0 means env.eval.rollout_epoch episodes in each environment of
+	// env.eval, or all questions or texts.
 	Episodes int
 	JSON     bool // write the metrics as JSON
 }
@@ -42,7 +42,7 @@ type Host interface {
 	// Agree returns true if no rank has an error. Otherwise all ranks stop, and rank 0 has written the error.
 	Agree(ctx context.Context, e *Evaluation, err error) (bool, error)
 	// Ask asks the external simulators of cfg for their specification, on the first rank of ranks. It returns cfg
-	// with the answers, or nil if the simulators could not be asked; then rank 0 has written why.
+	// with the answers. If the simulators could not be asked, it returns nil, and rank 0 has written why.
 	Ask(ctx context.Context, e *Evaluation, cfg *config.Config, ranks []int) (*config.Config, error)
 	// Leave ends the simulators that run in the same MPI job.
 	Leave(ctx context.Context, e *Evaluation) error

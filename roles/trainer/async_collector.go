@@ -31,8 +31,8 @@ type collected struct {
 
 var _ Collector = (*AsyncCollector)(nil)
 
-// NewAsyncCollector is NewSyncCollector with learner's parameters. actor is a policy of the same kind, which the
-// collector owns from now on.
+// NewAsyncCollector is like NewSyncCollector, but collects with learner's parameters. actor is a policy of the same
+// kind, which the collector owns from now on.
 func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.Policy, seed uint64) (*AsyncCollector,
 	error) {
 	if l, a := len(learner.Params().State()), len(actor.Params().State()); l != a {
@@ -48,8 +48,8 @@ func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.
 
 // Collect waits for the rollout of n steps that is being made, returns it, and begins the next rollout of n steps.
 // With reset, or if n has changed, it first makes a new rollout. Nobody may change the learner's parameters during
-// the call. The rollout is valid until the next call. Its version, I64 [n,N], is the number of calls that had
-// returned when it began, and so the number of updates if one follows each call.
+// the call. The rollout is valid until the next call. Its version, I64 [n,N] with N environments, is the number of
+// calls that had returned when the rollout began. This is the number of updates if one follows each call.
 func (c *AsyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
 	var got collected
 	made := c.calls - 1

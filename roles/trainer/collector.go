@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A SyncCollector plays a policy in environments, in the caller's goroutine, and returns rollouts
-// [T, N].
+// A SyncCollector plays a policy in environments, in the caller's goroutine, and returns rollouts [T, N] of T steps
+// in N environments.
 type SyncCollector struct {
 	stage       *play.Stage
 	spec        env.Spec // the spec that the policy gets
@@ -48,9 +48,9 @@ func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed
 // log-probs and values. Call it before the first Collect. The environments must reset themselves.
 func (c *SyncCollector) CollectTransitions() { c.transitions = true }
 
-// CollectLabels makes rollouts for DAgger: the environments' expert acts instead of the policy in some steps, as d
-// says, and the rollouts have its actions in all steps. Call it before the first Collect, which returns an
-// errors.ErrUnsupported if there is no expert. The policy must choose one action at a time.
+// CollectLabels makes rollouts for DAgger. In some steps, which follow from d, the environments' expert acts instead
+// of the policy. The rollouts have the expert's actions in all steps. Call it before the first Collect, which returns
+// an errors.ErrUnsupported if there is no expert. The policy must choose one action at a time.
 func (c *SyncCollector) CollectLabels(d algo.DaggerConfig) error {
 	if c.chunks > 1 {
 		return fmt.Errorf("collect labels for chunks of %d actions: expected 1", c.chunks)

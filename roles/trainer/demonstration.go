@@ -60,8 +60,8 @@ func shares(weights []float64, n int) []int {
 	return all
 }
 
-// still reports whether the action of environment i moves nothing: every number is smaller than Still, except the
-// last, the gripper command, which must be that of the step before.
+// still reports whether the action of environment i moves nothing. Then every number but the last is smaller than
+// Still. The last is the gripper command, which must be the same as in the step before.
 func (d *Demonstration) still(action tensor.Tensor, i int) bool {
 	if d.Still == 0 || action.DType() != tensor.F32 {
 		return false
@@ -211,7 +211,7 @@ func (d *Demonstration) transitionFields() []tensor.Field {
 		tensor.Field{Name: algo.FieldTruncated, DType: tensor.U8})
 }
 
-// disturb adds noise to actions, and clips them to their bounds.
+// disturb adds noise to actions, and clips the results to the bounds of actions.
 func (d *Demonstration) disturb(action tensor.Tensor, t uint64) {
 	if d.Noise == 0 {
 		return

@@ -66,7 +66,7 @@ func (t *Trainer) Train(ctx context.Context, nEpochs, nSteps int, each func(Step
 	return nil
 }
 
-// withLoss returns m with the metric loss in front, if m has the metric that is the loss.
+// withLoss returns m with the metric loss in front. It returns m unchanged if m does not have the algorithm's loss.
 func withLoss(a algo.Algorithm, m algo.Metrics) algo.Metrics {
 	loss, ok := algo.Loss(a, m)
 	if !ok {

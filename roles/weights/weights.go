@@ -13,8 +13,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Weights carry versions of a model's parameters from the actors to their readers, the members of other components.
-// A version is the number of iterations that it was trained for. A nil Weights carries nothing.
+// Weights carry versions of a model's parameters from the actors to their readers, the members of other components. A
+// version is the number of iterations for which the parameters were trained. A nil Weights carries nothing.
 type Weights struct {
 	weights *collectives.Weights // nil: this rank has neither an actor nor a reader
 	first   int                  // the first actor on this rank, which publishes for all actors on it; -1: none
@@ -25,9 +25,9 @@ type Weights struct {
 type Mode int
 
 const (
-	// Configured follows weight_syncer. If every iteration begins with the newest weights, readers on an actor's
-	// node read the actor's own parameters: no reader computes while actors change them. Otherwise readers copy the
-	// weights, because rollouts go on with older ones.
+	// Configured follows weight_syncer. If every iteration begins with the newest weights, readers on an actor's node
+	// read the actor's own parameters, because no reader computes while actors change them. Otherwise readers copy
+	// the weights, because rollouts go on with older ones.
 	Configured Mode = iota
 	// Once follows weight_syncer, and keeps one copy: readers use each version at once.
 	Once

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An alarm is a timer for one goroutine that another can wake early by ring. (A Go timer may be a
-// millisecond late.)
+// An alarm is a timer for one goroutine. Another goroutine can end its sleep early by ring. (A Go
+// timer may be a millisecond late.)
 type alarm struct {
 	fd   int
 	poll [1]unix.PollFd
@@ -24,7 +24,7 @@ func newAlarm() *alarm {
 	return &alarm{fd: fd, poll: [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, one: [8]byte{1}}
 }
 
-// tune sets the timer slack of the calling thread to 1 ns; the default of Linux is 50 µs.
+// tune sets the timer slack of the calling thread to 1 ns. The default of Linux is 50 µs.
 func (a *alarm) tune() { unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) }
 
 // sleep returns after d, or when the alarm is rung. A ring before the call counts too. A negative d

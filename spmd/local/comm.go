@@ -10,12 +10,12 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// eager is the largest size, in bytes, of a send that completes at once even if no receive is
-// posted: its message is copied.
+// eager is the largest size, in bytes, of a message that is copied, so that its send completes at
+// once even if no receive is posted.
 const eager = 4096
 
-// A communicator is the state that its members' ends share. mu also guards the ends. It is never
-// held while data is copied or a goroutine waits.
+// A communicator is the state that its members' ends share. mu also guards the ends. No goroutine
+// holds mu while it copies data or waits.
 type communicator struct {
 	world  *world
 	label  string
@@ -64,8 +64,8 @@ type comm struct {
 	idle    []*op  // ops that are not in use
 }
 
-// An op is one send or receive of an end. A large send without a matching receive is itself in the
-// receiver's queue arrived.
+// An op is one send or receive of an end. The op of a large send without a matching receive is in
+// the receiver's queue arrived.
 type op struct {
 	link   link
 	handle uint64
@@ -201,8 +201,8 @@ func (c *comm) Wait(ctx context.Context, reqs []spmd.Request) error {
 	}
 }
 
-// reap collects the requests that are done and reports whether any is still open. If so, the next
-// completion wakes c.
+// reap collects the requests that are done and reports whether any is still open. If one is open,
+// the next completion wakes c.
 func (c *comm) reap(reqs []spmd.Request) (open bool, err error) {
 	c.shared.mu.Lock()
 	defer c.shared.mu.Unlock()
@@ -248,7 +248,7 @@ func (c *comm) reapOne(reqs []spmd.Request) (i int, any bool, err error) {
 }
 
 // park waits until a request of c is done, news is closed or ctx ends. It returns an error if c
-// waits for a rank that has left; any tells whether one of reqs suffices.
+// waits for a rank that has left. any says that one of reqs suffices.
 func (c *comm) park(ctx context.Context, news <-chan struct{}, reqs []spmd.Request, any bool) error {
 	if w := c.shared.world; w.departures.Load() > 0 && !c.served {
 		if err := c.leftError(reqs, any); err != nil {
@@ -400,7 +400,7 @@ func (s *communicator) due(from, to, n int) int64 {
 	return 0
 }
 
-// completeAt marks o as done when the line's clock reaches due; 0 means at once.
+// completeAt marks o as done when the line's clock reaches due. A due of 0 means at once.
 func (o *op) completeAt(due int64) {
 	if due == 0 || !o.owner.shared.world.line.hold(o, due) {
 		o.complete()

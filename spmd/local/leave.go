@@ -42,8 +42,8 @@ func (w *world) departed(rank int) error {
 	return fmt.Errorf("rank %d (host %s, pid %d) has left: its program has ended", rank, host, os.Getpid())
 }
 
-// leftError returns an error if c waits for a rank that has left. If any request suffices (any), all
-// open ones must be for such ranks; otherwise the first open one decides.
+// leftError returns an error if c waits for a rank that has left. If any is set, one request
+// suffices, so all open requests must be for such ranks. Otherwise the first open request decides.
 func (c *comm) leftError(reqs []spmd.Request, any bool) error {
 	s := c.shared
 	s.mu.Lock()

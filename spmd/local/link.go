@@ -18,8 +18,8 @@ type Link struct {
 // NewLinked is New with a simulated link between every two ranks, as if each rank were on its own
 // machine. Messages of one direction use the link one after the other. A message above 4 KiB also
 // waits for its receive to be posted. Both requests are done when the link has carried the message.
-// This shows how much a program computes during communication; goroutines that copy memory cannot
-// show it. Shared returns false.
+// So the link shows how much a program computes during communication, which goroutines that copy
+// memory cannot show. Shared returns false.
 //
 // The link waits in the operating system and uses no CPU. For the Go scheduler to run the
 // goroutines that it wakes, GOMAXPROCS must exceed the number of computing goroutines. The ranks
@@ -119,7 +119,7 @@ func (l *line) run() {
 	}
 }
 
-// close ends the line; messages in transit never arrive. A nil line is allowed.
+// close ends the line. Messages in transit never arrive. A nil line is allowed.
 func (l *line) close() {
 	if l == nil {
 		return

@@ -11,8 +11,8 @@ const (
 	chunk = 1 << 20 // size of the mappings that small pieces share; a larger piece has its own
 )
 
-// A memory allocates zeroed pieces of memory mappings, which live until free. Each rank has its
-// own.
+// A memory allocates zeroed pieces of memory mappings. The mappings live until free. Each rank has
+// a memory of its own.
 type memory struct {
 	mu       sync.RWMutex
 	mappings [][]byte

@@ -3,8 +3,8 @@ package local
 // queues hold the unmatched ops of one end in the order of their arrival, hashed by sender and tag.
 type queues [buckets]struct{ head, tail *op }
 
-// buckets is the number of hash buckets of an end, so that searches stay short with many posted
-// keys.
+// buckets is the number of hash buckets of an end. With it, searches stay short if there are many
+// posted keys.
 const buckets = 32
 
 type link struct{ prev, next *op }

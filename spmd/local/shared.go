@@ -89,8 +89,8 @@ func (s shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank in
 	}
 }
 
-// leftError returns an error if rank has left and so cannot post a signal; if rank is -1, if all other
-// ranks have left.
+// leftError returns an error if rank has left and so cannot post a signal. If rank is -1, it returns
+// an error if all other ranks have left.
 func (s shared) leftError(rank int) error {
 	if s.world.departures.Load() == 0 {
 		return nil

@@ -86,8 +86,8 @@ func (t *transport) Describe() spmd.Description {
 	return spmd.Description{Transport: "local", Host: host, PID: os.Getpid(), Threads: "goroutines", Shared: shared}
 }
 
-// NewComm does not wait for the other ranks: the first call makes the communicator, the other calls
-// find it by label and ranks.
+// NewComm does not wait for the other ranks. The first call makes the communicator, and the other
+// calls find it by label and ranks.
 func (t *transport) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
 	if err := t.check(ranks); err != nil {
 		return nil, fmt.Errorf("communicator %q of ranks %v: %w", label, ranks, err)
@@ -171,8 +171,8 @@ func (t *transport) check(ranks []int) error {
 // freed when the last rank closes.
 func (t *transport) Alloc(n int) ([]byte, error) { return t.world.memory[t.rank].alloc(n) }
 
-// Abort makes every wait of the world fail with ErrAborted, and returns, because goroutines cannot
-// be killed. The caller exits with the code.
+// Abort makes every wait of the world fail with ErrAborted. It then returns, because goroutines
+// cannot be killed. The caller exits with the code.
 func (t *transport) Abort(int) {
 	w := t.world
 	w.mu.Lock()
@@ -183,7 +183,7 @@ func (t *transport) Abort(int) {
 	}
 }
 
-// news returns a channel that is closed when the world ends or a rank leaves.
+// news returns a Go channel that is closed when the world ends or a rank leaves.
 func (w *world) news() <-chan struct{} { return *w.changed.Load() }
 
 // ended returns the error of a wait whose context or world has ended, or nil.

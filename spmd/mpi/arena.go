@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An arena gives out memory that lies outside Go's heap, so that MPI may keep pointers to it. It
-// comes from a reservation, which the other ranks of the node can map, as long as there is one and
-// it has room.
+// An arena gives out memory that lies outside Go's heap, so that MPI may keep pointers to it. As
+// long as it has room, the memory comes from a reservation, which the other ranks of the node can
+// map.
 type arena struct {
-	// one shared mapping, sparse: a page takes memory once it is touched. Set before the first
+	// one sparse shared mapping. A page takes memory once it is touched. Set before the first
 	// alloc; nil: none
 	reserve []byte
 
@@ -30,7 +30,7 @@ const (
 	blockSize = 1 << 20
 )
 
-// alloc returns n zeroed bytes that start on 64 bytes.
+// alloc returns n zeroed bytes, aligned to 64 bytes.
 func (a *arena) alloc(n int) ([]byte, error) {
 	if n < 0 || n > 1<<46 {
 		return nil, fmt.Errorf("allocate %d bytes: expected 0 or more", n)
@@ -77,7 +77,7 @@ func (a *arena) mapBlock(n int) ([]byte, error) {
 	return b, nil
 }
 
-// advise asks for huge pages: a hint, without them the memory is as good.
+// advise asks for huge pages. This is only a hint: the memory also works without them.
 func advise(b []byte) {
 	if len(b) >= 1<<21 {
 		unix.Madvise(b, unix.MADV_HUGEPAGE)
@@ -99,13 +99,13 @@ func (a *arena) holds(b []byte) bool {
 	return false
 }
 
-// offset returns where in block b starts, and whether it lies in there.
+// offset returns the offset of b in block, and whether b lies in block.
 func offset(block, b []byte) (int, bool) {
 	lo, p := uintptr(unsafe.Pointer(unsafe.SliceData(block))), uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	return int(p - lo), p >= lo && p-lo < uintptr(len(block)) && uintptr(len(b)) <= uintptr(len(block))-(p-lo)
 }
 
-// free gives everything back.
+// free frees all memory of the arena.
 func (a *arena) free() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

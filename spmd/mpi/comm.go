@@ -34,10 +34,11 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// maxBytes is the most that one message carries: MPI counts in C ints.
+// maxBytes is the largest length of a message, because MPI counts in C ints.
 const maxBytes = 1 << 30
 
-// C gets a Request as it is. If the sizes of the two ever differ, one of these does not compile.
+// C gets a Request as it is. If the sizes of spmd.Request and rl_request ever differ, one of these does
+// not compile.
 const (
 	_ = uint(unsafe.Sizeof(spmd.Request{}) - C.sizeof_rl_request)
 	_ = uint(C.sizeof_rl_request - unsafe.Sizeof(spmd.Request{}))
@@ -285,7 +286,7 @@ func (c *comm) Cancel(r *spmd.Request) error {
 	return c.failed(got, &fault)
 }
 
-// failed turns a result of the shim into an error.
+// failed returns the error for the result r of a shim function.
 func (c *comm) failed(r C.int, f *C.rl_fault) error {
 	if r == C.RL_UNKNOWN {
 		return c.errorf("wait", errors.New("a request of another communicator, or one that was waited for before"))
@@ -304,7 +305,7 @@ func (c *comm) requestText(f *C.rl_fault) string {
 	return opText(f.sending != 0, int(f.bytes), member, tag)
 }
 
-// rankOf returns the rank in the world of a process of MPI's communicator.
+// rankOf returns the world rank of a process that is given by its number in MPI's communicator.
 func (c *comm) rankOf(process int) int {
 	return c.members[slices.IndexFunc(c.members, func(s member) bool { return s.process == process })].rank
 }
@@ -317,7 +318,8 @@ func opText(sending bool, n, peer, tag int) string {
 	return fmt.Sprintf("%s %d bytes %s member %d, tag %d", op, n, side, peer, tag)
 }
 
-// Close frees the end. It gives up requests that were not waited for, and names them in its error.
+// Close frees the end. It gives up requests that were not waited for, and returns an error that names
+// them.
 func (c *comm) Close() error {
 	if c.end == nil {
 		return nil

@@ -10,9 +10,10 @@ import (
 	"strings"
 )
 
-// cgroupOf returns the control group of this process that bounds its processor time, and how many
-// cores that grants, +Inf where it grants all. root is the file system's root. A group's bound holds
-// for all below it, so the narrowest on the way up counts; name is that of the group that sets it.
+// cgroupOf returns the control group that bounds this process's processor time, and how many cores
+// that group grants. Without a bound cores is +Inf. root is the file system's root. A group's bound
+// holds for all groups below it, so the narrowest bound on the way up counts. name is the group that
+// sets that bound.
 func cgroupOf(root fs.FS) (name string, cores float64) {
 	cores = math.Inf(1)
 	text, err := fs.ReadFile(root, "proc/self/cgroup")
@@ -40,14 +41,15 @@ func cgroupOf(root fs.FS) (name string, cores float64) {
 	return name, cores
 }
 
-// quota2 reads "QUOTA PERIOD" or "max PERIOD" of version 2.
+// quota2 returns the cores that a group of version 2 grants. Its file holds "QUOTA PERIOD" or "max
+// PERIOD".
 func quota2(root fs.FS, dir string) float64 {
 	text, _ := fs.ReadFile(root, path.Join(dir, "cpu.max"))
 	quota, period, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
 	return ratio(quota, period)
 }
 
-// quota1 reads the files of version 1; a quota of -1 is none.
+// quota1 returns the cores that a group of version 1 grants. A quota of -1 means no bound.
 func quota1(root fs.FS, dir string) float64 {
 	quota, _ := fs.ReadFile(root, path.Join(dir, "cpu.cfs_quota_us"))
 	period, _ := fs.ReadFile(root, path.Join(dir, "cpu.cfs_period_us"))

@@ -1,6 +1,6 @@
-// Package mpi carries a world over MPI: one process is one rank, started by mpirun, mpiexec or
-// srun. It is the only package that sees MPI, and it does so only in builds with the tag mpi;
-// scripts/build finds the MPI of the machine and sets the tag.
+// Package mpi carries a world over MPI: one process is one rank, started by mpirun, mpiexec or srun.
+// It is the only package that uses MPI, and only in builds with the tag mpi. scripts/build finds the
+// MPI of the machine and sets the tag.
 //
 //	n, launcher := mpi.Launched()                    // 1, "" without a launcher
 //	t, err := mpi.Open(mpi.Options{})                // once per process; t is an spmd.Transport
@@ -28,22 +28,22 @@
 //   - peers.c detects waits that cannot end: a rank that waits for long asks the other whether
 //     its program has ended.
 //
-// World.Alloc's memory is one sparse file per process, without a name (memfd_create), which the
-// node's other ranks open through /proc/PID/fd and map whole: nothing is left behind by a killed
-// job, and the size of /dev/shm does not matter. Where some rank cannot, as in containers with
-// process numbers of their own, no rank shares: Transport.Describe says why. RLINF_SHM=off in the
-// environment asks for that. RLINF_SHM=2 cuts every node into nodes of two ranks: messages between
-// these go by MPI, so that one machine can try what several do.
+// World.Alloc's memory is one sparse file per process, without a name (memfd_create). The node's other
+// ranks open it through /proc/PID/fd and map it whole. So a killed job leaves nothing behind, and the
+// size of /dev/shm does not matter. If some rank cannot do this, for example in containers with
+// process numbers of their own, no rank shares memory, and Transport.Describe says why. RLINF_SHM=off
+// in the environment has the same effect. RLINF_SHM=2 cuts every node into nodes of two ranks:
+// messages between these nodes go by MPI, so that one machine can be tested like several.
 //
 // In a job with foreign programs (mpirun -np 4 rlinf : -np 1 solver) the processes of this program
-// form the world. Splitting it off is one MPI_Comm_split of MPI_COMM_WORLD, in which a foreign
-// program must take part with a colour of its own, usually its MPI_APPNUM, as coupled programs do.
+// form the world. The world is split off by one MPI_Comm_split of MPI_COMM_WORLD. Like any coupled
+// program, a foreign program must take part in it with a colour of its own, usually its MPI_APPNUM.
 //
-// Heartbeats detect a rank that stops (SIGSTOP, a node that hangs): each rank listens to the one
+// Heartbeats detect a rank that stops (SIGSTOP, a node that hangs). Each rank listens to the rank
 // before it. A rank that hears nothing for Options.StallTimeout dumps its own goroutines, names its
 // neighbour and ends the job with exit code [ExitStalled]. The heartbeat comes from the progress
-// thread, so a rank that computes for hours is alive. A process that was itself stopped restarts
-// its clock.
+// thread, so a rank that computes for hours counts as alive. A process that was itself stopped starts
+// its clock anew.
 package mpi
 
 import (
@@ -56,13 +56,14 @@ const ExitStalled = 76
 
 // Options say how to open the transport. The zero value is ready to use.
 type Options struct {
-	// StallTimeout is how long a rank may be silent before the job is ended: at least 100 ms; 0 is
-	// one minute, negative is for ever.
+	// StallTimeout is how long a rank may be silent before the job is ended. It is at least 100 ms. 0
+	// means one minute, and a negative value means for ever.
 	StallTimeout time.Duration
-	// Log gets what must be said without an error to return: a rank that fell silent, a wait that
-	// takes longer than StallTimeout. Nil is os.Stderr.
+	// Log gets messages that no returned error can carry: a rank that fell silent, a wait that takes
+	// longer than StallTimeout. Nil means os.Stderr.
 	Log io.Writer
-	// Stalled is called with the stacks of this process when another rank fell silent, before the line
-	// that names it is written to Log and the job ends. It has 5 s. Nil: the stacks go to Log.
+	// Stalled is called with the stacks of this process when another rank fell silent. After the call,
+	// or after 5 s, the line that names the silent rank is written to Log and the job ends. Nil: the
+	// stacks go to Log.
 	Stalled func(stacks []byte)
 }

@@ -19,7 +19,7 @@ import (
 
 var _ spmd.ForeignPeers = (*transport)(nil)
 
-// NumForeign returns how many processes of other programs there are.
+// NumForeign returns the number of processes of other programs.
 func (t *transport) NumForeign() int { return int(C.rl_foreign_count(t.world)) }
 
 // SendForeign sends a message to a process of another program; see spmd.ForeignPeers.
@@ -27,7 +27,8 @@ func (t *transport) SendForeign(by time.Time, to int, head, payload []byte) erro
 	return sendForeign(by, to, head, payload, 0)
 }
 
-// DeliverForeign sends a message, and returns when it is being received; see spmd.ForeignPeers.
+// DeliverForeign sends a message, and returns when the receiver has begun to receive it; see
+// spmd.ForeignPeers.
 func (t *transport) DeliverForeign(by time.Time, to int, message []byte) error {
 	return sendForeign(by, to, message, nil, 1)
 }
@@ -59,7 +60,8 @@ func (t *transport) ReceiveForeign(by time.Time, from int, buf []byte) (process 
 	return int(sender), buf, foreignError(rc, &fault)
 }
 
-// address returns where b is, as a number: cgo would look for pointers in all that b is a part of.
+// address returns the address of b as a number, because cgo would look for pointers in the whole
+// object of which b is a part.
 func address(b []byte) C.uintptr_t { return C.uintptr_t(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
 // left returns the nanoseconds until by.

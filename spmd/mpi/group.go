@@ -22,9 +22,9 @@ type group struct {
 	processes []int // ranks in the world, in the communicator's order
 }
 
-// NewGroup makes a communicator of MPI, and a block of its tags for each purpose; see
-// spmd.Transport. A group that is in one process gets one, too: it costs no message, and tools list
-// all groups alike.
+// NewGroup makes a communicator of MPI, and a block of its tags for each purpose; see spmd.Transport. A
+// group that is in one process also gets a communicator of MPI. That costs no message, and tools list all
+// groups alike.
 func (t *transport) NewGroup(ranks []int, name string, purposes []string) ([][]spmd.Comm, error) {
 	ends, err := t.newGroup(ranks, name, purposes)
 	if err != nil {
@@ -33,9 +33,10 @@ func (t *transport) NewGroup(ranks []int, name string, purposes []string) ([][]s
 	return ends, nil
 }
 
-// newGroup first waits asleep for the other processes. MPI spins until all have made the communicator, and
-// would spin as long as a rank is late. A group with the processes of an earlier one duplicates its
-// communicator: that call has a non-blocking form, so the wait for it sleeps.
+// newGroup first sleeps until the other processes are ready. MPI spins until all have made the
+// communicator, so without the sleep it would spin as long as a rank is late. A group with the processes
+// of an earlier group duplicates that group's communicator. That call has a non-blocking form, so the wait
+// for it sleeps.
 func (t *transport) newGroup(ranks []int, name string, purposes []string) ([][]spmd.Comm, error) {
 	t.making.Lock()
 	defer t.making.Unlock()
@@ -87,7 +88,7 @@ func (t *transport) newGroup(ranks []int, name string, purposes []string) ([][]s
 }
 
 // makingTag returns the tag for the call that makes a communicator with an agreed block of tags.
-// Simultaneous calls have other blocks.
+// Simultaneous calls have different blocks.
 func makingTag(block uint64) C.int {
 	const tags = 32768 // what the standard promises
 	return C.int(block % tags)

@@ -1,4 +1,4 @@
-// Shared by the C files; Go sees shim.h only.
+// Declarations shared by the C files. Go sees only shim.h and native.h.
 #ifndef RLINF_MPI_INNER_H
 #define RLINF_MPI_INNER_H
 
@@ -20,7 +20,7 @@ typedef struct rl_peer rl_peer;
 typedef struct rl_slot rl_slot;
 typedef struct rl_message rl_message;
 
-// The wake word of a progress thread, which sleeps until posts changes.
+// The wake word of a progress thread. The thread sleeps until posts changes.
 typedef struct {
 	_Atomic uint32_t posts;    // counts sends and receives posted
 	_Atomic uint32_t sleepers; // 1 while the thread sleeps
@@ -45,7 +45,8 @@ typedef struct {
 
 enum { MESSAGE_FREE, MESSAGE_SENT, MESSAGE_COPIED };
 
-// A message through shared memory, in the memory of its sender: a header, and the data if it is short.
+// A message through shared memory, in the memory of its sender. It is a header, followed by the data if the message is
+// short.
 struct rl_message {
 	union {
 		uint64_t next;     // in an inbox: the message pushed before
@@ -130,8 +131,8 @@ struct rl_slot {
 
 enum { CHUNK = 64, CHUNKS = 1024, RL_BUCKETS = 256 };
 
-// The requests of an end belong to the thread that uses it. The progress thread tests them too, so both lock the
-// end. The owner does not wait while it has the lock, and the progress thread takes it only when it is free.
+// The requests of an end belong to the thread that uses it. The progress thread tests them too, so both lock the end.
+// The owner does not wait while it has the lock, and the progress thread takes the lock only if it is free.
 struct rl_end {
 	rl_world *w;
 	MPI_Comm comm;
@@ -156,7 +157,8 @@ struct rl_end {
 	rl_slot *chunk[CHUNKS];
 };
 
-// TRY runs an MPI call. If it fails, the function returns its name and code.
+// TRY runs an MPI call. If the call fails, the function around it writes the call's name and code to *fault and
+// returns the code.
 #define TRY(expr)                                    \
 	do {                                             \
 		int rc_ = (expr);                            \
@@ -181,15 +183,17 @@ typedef struct {
 	_Atomic uint64_t *top;
 } rl_event;
 
-// rl_pause pauses a wait that polls MPI and has taken waited_ns so far. At first it returns 0 at once, then it
-// yields, then it sleeps; an event ends the sleep. w is NULL where there is no event, and where it does not matter
+// rl_pause pauses a wait that polls MPI and has taken waited_ns so far. Early in the wait it returns 0 at once, later
+// it yields, and then it sleeps. An event ends the sleep. w may be NULL if there is no event and it does not matter
 // whether ranks share cores.
 int rl_pause(rl_world *w, int64_t waited_ns, const rl_event *ev);
 
-// rl_spin polls for an event in the first 20 us of a wait: 1 if it came. Where ranks share cores it returns 0 at once.
+// rl_spin polls for an event in the first 20 us of a wait. It returns 1 if the event came. If ranks share cores, it
+// returns 0 at once.
 int rl_spin(const rl_world *w, const rl_event *ev, int64_t *waited_ns);
 
-// rl_sleep_for sleeps for about sleep_ns or until the event: 1 if it came. *waited_ns is how long the wait has taken.
+// rl_sleep_for sleeps for about sleep_ns or until the event comes. It returns 1 if the event came. *waited_ns is how
+// long the wait has taken.
 int rl_sleep_for(const rl_event *ev, int64_t *waited_ns, int64_t sleep_ns);
 
 // rl_slice returns how long a wait lasts before it returns to Go. It grows with the time waited.
@@ -201,17 +205,17 @@ void rl_wake(_Atomic uint32_t *word, _Atomic uint32_t *sleepers);
 // rl_backoff sleeps for 1/64 of the time waited so far.
 void rl_backoff(int64_t waited_ns);
 
-// rl_sleep is nanosleep without timer slack, by which a sleep of 1 us takes 56 us. A signal may end it early.
+// rl_sleep is nanosleep without timer slack. With timer slack a sleep of 1 us takes 56 us. A signal may end it early.
 void rl_sleep(int64_t ns);
 
 // rl_wait_asleep waits for a request that other processes may join late. It sleeps between tests.
 int rl_wait_asleep(MPI_Request *req);
 
 // rl_idle puts the progress thread to sleep for ns, or until its wake word differs from posts. If the thread is to
-// leave, it returns at once.
+// end, rl_idle returns at once.
 void rl_idle(rl_world *w, int64_t ns, uint32_t posts);
 
-// rl_wake_progress wakes the progress thread if it sleeps in rl_idle: something was posted.
+// rl_wake_progress tells the progress thread that something was posted, and wakes it if it sleeps in rl_idle.
 void rl_wake_progress(rl_world *w);
 
 // Queues, in queue.c. A queue has the receives for one sender and tag that have no message yet, in posted order. The
@@ -221,10 +225,10 @@ rl_slot **rl_bucket_of(rl_end *e, int peer, int tag);
 void rl_queue_add(rl_end *e, rl_slot *s);
 void rl_queue_remove(rl_end *e, rl_slot *s);
 
-// Messages through shared memory, in node.c. rl_message_send posts a send: 0, or MPI's error. rl_message_copied
-// reports whether the receiver has copied the data. rl_inbox_match returns a list of the receives that have got
-// messages. rl_message_read completes one, or returns 1 if MPI carries the data. rl_messages_release gives an end's
-// messages back.
+// Messages through shared memory, in node.c. rl_message_send posts a send and returns 0 or MPI's error.
+// rl_message_copied reports whether the receiver has copied the data. rl_inbox_match returns a list of the receives
+// that have got messages. rl_message_read completes such a receive, or returns 1 if MPI carries the data.
+// rl_messages_release gives an end's messages back.
 int rl_message_send(rl_end *e, rl_slot *s, int rank, int inbox);
 int rl_message_copied(rl_slot *s);
 rl_slot *rl_inbox_match(rl_end *e);
@@ -232,14 +236,14 @@ int rl_message_read(rl_end *e, rl_slot *s);
 void rl_messages_release(rl_end *e);
 rl_inbox *rl_end_inbox(const rl_end *e);
 
-// rl_wake_peer lets the progress thread of a rank of the node match the receives that were posted there.
+// rl_wake_peer makes the progress thread of a rank of the node match the receives that were posted on that rank.
 void rl_wake_peer(rl_world *w, int rank);
 
 // rl_end_progress progresses the sends of an end and matches its receives, unless its owner has locked it.
 void rl_end_progress(rl_end *e);
 
-// rl_comm_create makes a communicator of n ranks of the world, in that order, and names it for tools; collective over
-// them.
+// rl_comm_create makes a communicator of n ranks of the world, in that order, and names it for tools. It is collective
+// over these ranks.
 int rl_comm_create(rl_world *w, const int *ranks, int n, int tag, const char *name, MPI_Comm *out, rl_fault *fault);
 
 // rl_duplicate is MPI_Comm_dup. It sleeps while it waits.
@@ -249,8 +253,8 @@ void rl_groups_free(rl_world *w);
 
 int rl_progress_start(rl_world *w);
 
-// Only the progress thread calls rl_peers_ask, which sends the questions that are wanted, rl_peers_reply, which
-// answers one, and rl_peers_answer, which takes an answer.
+// Only the progress thread calls these three functions: rl_peers_ask sends the questions that are wanted,
+// rl_peers_reply answers a question, and rl_peers_answer receives an answer.
 int rl_peers_open(rl_world *w);
 void rl_peers_free(rl_world *w);
 void rl_peers_ask(rl_world *w);

@@ -10,17 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrMismatch is in the error of Open when the launcher cannot start this binary as one job: all
-// its processes get that error.
+// ErrMismatch is wrapped in the error of Open if the launcher cannot start this binary as one job.
+// All processes of the job get that error.
 var ErrMismatch = errors.New("binary and launcher do not fit")
 
-// Launched returns how many processes a launcher started this one among, and what that launcher is
-// called: "mpirun" (Open MPI), "mpiexec" (MPICH and others that speak PMI), "srun". It reads the
+// Launched returns how many processes a launcher started, this one included, and the launcher's
+// name: "mpirun" (Open MPI), "mpiexec" (MPICH and others that speak PMI), "srun". It reads the
 // environment only. Without a launcher it returns 1 and "". The variables of mpirun and mpiexec
-// count only with the connection to the launcher: a shell or a script may have kept them.
+// count only if the connection to the launcher is there too, because a shell or a script may have
+// kept the variables.
 func Launched() (n int, launcher string) {
-	// The launcher closest to the process comes first: an mpirun inside a Slurm job leaves Slurm's
-	// variables in sight.
+	// The launcher closest to the process comes first, because the processes of an mpirun inside a
+	// Slurm job also see Slurm's variables.
 	if n := positive("OMPI_COMM_WORLD_SIZE"); n > 0 && os.Getenv("PMIX_NAMESPACE") != "" {
 		return n, "mpirun"
 	}
@@ -36,10 +37,11 @@ func Launched() (n int, launcher string) {
 	return 1, ""
 }
 
-// Leads tells, from the environment alone, whether this process is the one to speak for all of the
-// program before there is a world: its lowest rank, or a process without a launcher. A rank without
-// a launcher's connection is a leftover of another program, and such a process leads. Ask before
-// MPI is closed, because that closes the connection.
+// Leads reports whether this process speaks for all of the program before there is a world. It
+// reads the environment only. The program's lowest rank leads, and so does a process without a
+// launcher. If there is a rank but no connection to a launcher, the rank is left over from another
+// program, and the process leads. Call Leads before MPI is closed, because that closes the
+// connection.
 func Leads() bool {
 	n, launcher := Launched()
 	rank := ""
@@ -61,7 +63,7 @@ func Leads() bool {
 	return err != nil || r <= 0 || r >= n
 }
 
-// positive returns the number > 0 in the variable name, or 0 if there is none.
+// positive returns the value of the environment variable name if that is a number > 0, otherwise 0.
 func positive(name string) int {
 	n, err := strconv.Atoi(os.Getenv(name))
 	if err != nil {

@@ -37,8 +37,9 @@ func (t *transport) departed(rank int) error {
 	return nil
 }
 
-// checkDeparted returns an error if c waits for reqs in vain: if the first of reqs that is open is for a
-// rank that has left, or, in a wait for any, if all are.
+// checkDeparted returns an error if c waits for reqs in vain. In a wait for all, that is if the first
+// open request is for a rank that has left. In a wait for any, it is if all open requests are for such
+// ranks.
 func (c *comm) checkDeparted(reqs []spmd.Request, any bool) error {
 	var first error
 	still := false // some rank is here, or has not answered

@@ -18,9 +18,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// NewComm makes a communicator; see spmd.Transport. It is a block of tags in a duplicate of the
-// world's communicator, which no other communicator of these processes ever has. A communicator of
-// MPI for each would take longer to make (see newGroup), and MPICH has 2048 at most.
+// NewComm makes a communicator; see spmd.Transport. The communicator is a block of tags in a duplicate of the
+// world's communicator. No other communicator of these processes ever has that block. An MPI communicator of
+// its own would take longer to make (see newGroup), and MPICH has 2048 at most.
 func (t *transport) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
 	ends, err := t.newComm(ranks, label)
 	if err != nil {
@@ -71,9 +71,9 @@ func (t *transport) newEnds(l layout, label string) (ends []spmd.Comm, err error
 	return ends, nil
 }
 
-// agree returns the first block of tags that all processes have free: the largest of their first ones.
-// Messages go as in a dissemination barrier: in round k process i receives from i-2^k. It also detects a
-// process that makes another communicator.
+// agree returns the first block of tags that is free on all processes, which is the largest of their first
+// free blocks. Messages go as in a dissemination barrier: in round k process i receives from i-2^k. agree
+// also detects a process that makes another communicator.
 func (t *transport) agree(l layout, label string, ranks []int) (first uint64, err error) {
 	const words = 16
 	mine, theirs := t.agreeing[:words], t.agreeing[words:2*words]
@@ -115,8 +115,8 @@ type layout struct {
 	space        uint64      // a number of its own among those of these processes; purposes of a group share it
 }
 
-// A member is on a rank. process is that process's number in MPI's communicator, and local the
-// member's own among the members on that rank.
+// A member is on a rank. process is the number of the rank's process in MPI's communicator, and local is the
+// member's number among the members on that rank.
 type member struct{ rank, process, local int }
 
 // layOut returns the layout of a communicator with a member on each of ranks, of which this process has some.

@@ -1,6 +1,6 @@
 //go:build mpi
 
-// The library's own collectives. Both forms, blocking and non-blocking, make the same calls: see CALL.
+// The library's own collectives. The blocking and the non-blocking form make the same calls: see CALL.
 
 #include "inner.h"
 #include "native.h"
@@ -25,12 +25,13 @@ struct rl_native {
 };
 
 // An abandoned collective may be about to end: the other members have sent their last messages, and the library needs a
-// few calls to receive them. Closing waits for that so long at most. If another member never joined, it waits in vain.
+// few calls to receive them. rl_native_close waits for that at most CLOSE_NS. If another member never joined, it waits
+// in vain.
 enum { CLOSE_NS = 1000 * 1000 * 1000 };
 
 // Operations of our own, for two types. bfloat16 is the upper half of a float32. MPI has no such type, so it is sent as
-// a 16-bit integer; the operations compute in float32 and round to nearest, ties to even, as tensor.ToBF16 does. For
-// unsigned bytes the libraries differ: the sum of Open MPI stops at 255 where the machine has AVX (open-mpi/ompi#8045),
+// a 16-bit integer. The operations compute in float32 and round to nearest, ties to even, like tensor.ToBF16. For
+// unsigned bytes the libraries differ: the sum of Open MPI stops at 255 if the machine has AVX (open-mpi/ompi#8045),
 // and the minimum and maximum of MPICH 4.0.2 take 255 for -1.
 
 static inline float widen(uint16_t b) {
@@ -49,7 +50,7 @@ static inline uint16_t narrow(float f) {
 }
 
 // Older compilers do not vectorise these loops at -O2. Versions for AVX2, chosen when the program starts, make bfloat16
-// three times as fast, and no bit differs.
+// three times as fast. The results have the same bits.
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
 #define VECTORISED __attribute__((optimize("O3"), target_clones("avx2", "default")))
 #elif defined(__GNUC__) && !defined(__clang__)
@@ -58,7 +59,7 @@ static inline uint16_t narrow(float f) {
 #define VECTORISED
 #endif
 
-// OP is an operation on elements of a type: a from one member, b from the other.
+// OP defines an operation on elements of a type. In expr, a is the element of one member, and b that of the other.
 #define OP(name, type, read, write, expr)                                         \
 	VECTORISED static void name(void *in, void *inout, int *len, MPI_Datatype *t) { \
 		const type *restrict from = in;                                           \
@@ -130,8 +131,8 @@ static int chunk_at(const rl_native *x, int64_t n, int64_t at) {
 	return (int)(rest < 0 ? 0 : rest < x->call.chunk ? rest : x->call.chunk);
 }
 
-// exchange is SENDRECV. Each side sends as many messages as its length needs, at least one. A side without one left
-// exchanges with MPI_PROC_NULL.
+// exchange is SENDRECV. Each side sends as many messages as its length needs, at least one. A side that has no message
+// left exchanges with MPI_PROC_NULL.
 static int exchange(rl_native *x, char *data, char *send, int64_t at, MPI_Request *reqs) {
 	const rl_collective *c = &x->call;
 	MPI_Datatype type = type_of(x);
@@ -174,18 +175,20 @@ static int reduce_at_root(rl_native *x, char *data, int n, MPI_Datatype type, MP
 	return MPI_Reduce(x->scratch, data, n, type, op, root, x->comm);
 }
 
-// CALL is MPI_Xyz(…, comm), or MPI_Ixyz(…, comm, reqs) where there are requests to fill in.
+// CALL is MPI_Xyz(…, comm), or MPI_Ixyz(…, comm, reqs) if there are requests to fill in.
 #define CALL(Xyz, ixyz, ...) (reqs ? MPI_##ixyz(__VA_ARGS__, x->comm, reqs) : MPI_##Xyz(__VA_ARGS__, x->comm))
 
-// own_block returns where this member's block of a reduce-scatter begins, and its length, in bytes.
+// own_block returns where this member's block of a reduce-scatter begins, and sets *bytes to its length. Both are in
+// bytes.
 static int64_t own_block(const rl_native *x, int64_t *bytes) {
 	const rl_collective *c = &x->call;
 	*bytes = (c->uneven ? c->counts[x->rank] : c->block) * size_of(x);
 	return (c->uneven ? c->displs[x->rank] : x->rank * c->block) * size_of(x);
 }
 
-// reduce_scatter leaves the block in the scratch, and place_block copies it. In place, MPI would leave it at the start
-// of the data, so that it had to be copied too, and MPICH 4.0.2 fails where the block overlaps the start.
+// reduce_scatter leaves the block in the scratch, and place_block copies it from there. In place, MPI would leave the
+// block at the start of the data, so it would have to be copied too. And MPICH 4.0.2 fails if the block overlaps the
+// start.
 static int reduce_scatter(rl_native *x, char *data, MPI_Request *reqs) {
 	const rl_collective *c = &x->call;
 	MPI_Datatype type = type_of(x);
@@ -197,7 +200,8 @@ static int reduce_scatter(rl_native *x, char *data, MPI_Request *reqs) {
 	return CALL(Reduce_scatter_block, Ireduce_scatter_block, data, block, (int)c->block, type, op_of(x));
 }
 
-// step makes the next call of a collective: for the elements from `at` on if it can be cut, else for all.
+// step makes the next call of a collective. If the collective can be cut, the call is for elements from `at` on, else
+// for all.
 static int step(rl_native *x, char *base, char *send, int64_t at, MPI_Request *reqs) {
 	const rl_collective *c = &x->call;
 	MPI_Datatype type = type_of(x);
@@ -266,8 +270,8 @@ static int run(rl_native *x, char *data, char *send) {
 	return rc;
 }
 
-// after_call wakes the progress thread, since the library may hold a copy of a message that has not left. While the
-// thread is awake, this is one load.
+// after_call wakes the progress thread, since the library may hold a copy of a message that has not left. If the thread
+// is already awake, this costs one load.
 static int after_call(rl_native *x, int rc) {
 	if (atomic_load(&atomic_load(&x->w->wake)->sleepers)) rl_wake_progress(x->w);
 	return rc;
@@ -276,7 +280,7 @@ static int after_call(rl_native *x, int rc) {
 // Blocking calls do not count as waiters: the two locked instructions would take a tenth of a small broadcast.
 int rl_native_run(rl_native *x, void *data, void *send) { return after_call(x, run(x, data, send)); }
 
-// test tests once, and starts the next step: 0, RL_PENDING, RL_SHORT_MESSAGE or an MPI error code.
+// test tests once, and starts the next step. It returns 0, RL_PENDING, RL_SHORT_MESSAGE or an MPI error code.
 static int test(rl_native *x) {
 	for (int i = 0; i < 2; i++) {
 		if (x->reqs[i] == MPI_REQUEST_NULL) continue;
@@ -341,7 +345,7 @@ int rl_native_time(rl_native *x, void *data, void *send, int batch, int samples,
 	return after_call(x, rc);
 }
 
-// all_done tests the requests of the collective that was started.
+// all_done tests the requests of the collective that was started, and reports whether all are done.
 static int all_done(rl_native *x) {
 	int done = 1;
 	for (int i = 0; i < 2 && done; i++)

@@ -33,8 +33,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Kinds, operations and types are handed to C as they are. If the numbers ever differ, one of these
-// indices is out of range, and this does not compile.
+// Kinds, operations and types are handed to C as they are. If the numbers of Go and C ever differ, one of
+// these indices is out of range, and this does not compile.
 var _ = [...]struct{}{
 	[1]struct{}{}[spmd.Barrier-C.RL_BARRIER], [1]struct{}{}[spmd.Broadcast-C.RL_BROADCAST],
 	[1]struct{}{}[spmd.Reduce-C.RL_REDUCE], [1]struct{}{}[spmd.AllReduce-C.RL_ALLREDUCE],
@@ -65,8 +65,8 @@ var (
 	_ spmd.Native      = (*native)(nil)
 )
 
-// NewNative makes a communicator of MPI; see spmd.NativeMaker. MPI spins on every rank from its call
-// until all have called.
+// NewNative makes a communicator of MPI; see spmd.NativeMaker. On every rank MPI spins from the rank's
+// call until all ranks have called.
 func (t *transport) NewNative(ranks []int, label string) (spmd.Native, error) {
 	n, err := t.newNative(ranks, label)
 	if err != nil {
@@ -94,7 +94,8 @@ func (t *transport) newNative(ranks []int, label string) (*native, error) {
 	for m, r := range ranks {
 		members[m] = C.int(r)
 	}
-	// The block of tags that is agreed on stays empty: its number is MPI's tag for the making.
+	// The agreed block of tags stays unused. Only its number is used, as MPI's tag for making the
+	// communicator.
 	if n.made, err = t.agree(l, "native "+label, ranks); err != nil {
 		return nil, err
 	}
@@ -116,11 +117,11 @@ func (t *transport) newNative(ranks []int, label string) (*native, error) {
 func (n *native) Rank() int { return n.rank }
 func (n *native) Size() int { return n.size }
 
-// ChunkAt sets how many elements one call of MPI gets at most, of an operation that can be cut.
-// Tests lower it; the same on every member.
+// ChunkAt sets the largest number of elements in one call of MPI, for operations that can be cut. It must
+// be the same on every member. Tests lower it.
 func (n *native) ChunkAt(elements int) { n.call.chunk = C.int64_t(elements) }
 
-// RunBlocking is one crossing into C, during which cgo keeps the buffers in place.
+// RunBlocking crosses into C only once. During that call cgo keeps the buffers in place.
 func (n *native) RunBlocking(c *spmd.Collective) error {
 	if err := n.prepare(c); err != nil {
 		return err
@@ -142,8 +143,8 @@ func (n *native) Run(ctx context.Context, c *spmd.Collective) error {
 	for slice := C.int(1); r == C.RL_PENDING; slice++ {
 		waited := time.Duration(slice) * C.RL_SLICE_NS
 		if end := n.giveUp(ctx, c, waited); end != nil {
-			// MPI cannot cancel it. It goes on, so that the other members get their results, and its
-			// buffers stay.
+			// MPI cannot cancel a collective. It goes on, so that the other members get their results,
+			// and its buffers stay pinned.
 			C.rl_native_abandon(n.end)
 			n.broken = n.errorf(c, errors.New("nobody waited for its end"))
 			return end
@@ -175,9 +176,10 @@ func (n *native) giveUp(ctx context.Context, c *spmd.Collective, waited time.Dur
 	return nil
 }
 
-// checkDeparted returns an error if c waits for a rank whose program has ended. The library does not
-// say which ranks c waits for, so this goes by what is sure. A barrier needs every member. A broadcast
-// comes from its root. A reduction or gather may wait while any of the other members is left.
+// checkDeparted returns an error if c waits for a rank whose program has ended. The library does not say
+// which ranks c waits for, so checkDeparted uses only what is certain. A barrier needs every member. A
+// broadcast comes from its root. A reduction or gather may wait as long as any of the other members is
+// still there.
 func (n *native) checkDeparted(c *spmd.Collective) error {
 	among, all := n.ranks, false // one of these, or all
 	switch {
@@ -202,8 +204,8 @@ func (n *native) checkDeparted(c *spmd.Collective) error {
 	return left
 }
 
-// Time leaves the result of the last call in c.Data, which is the input of every call but the
-// first: a sum grows, a maximum does not.
+// Time makes every call after the first on the result of the call before, which is in c.Data. So a sum
+// grows, and a maximum does not.
 func (n *native) Time(c *spmd.Collective, batch int, ns []float64) error {
 	if batch < 1 {
 		return n.errorf(c, fmt.Errorf("batches of %d: expected 1 or more", batch))
@@ -218,7 +220,7 @@ func (n *native) Time(c *spmd.Collective, batch int, ns []float64) error {
 	return nil
 }
 
-// Close frees the communicator, in any order with those of the other members.
+// Close frees the communicator. Members may close their communicators in different orders.
 func (n *native) Close() error {
 	if n.end == nil {
 		return nil
@@ -239,7 +241,8 @@ func (n *native) Close() error {
 	return fmt.Errorf("close native communicator %q, member %d: %s", n.label, n.rank, errorText(r))
 }
 
-// closeNatives closes those that are still open, everywhere in the order in which they were made.
+// closeNatives closes the communicators that are still open. On every rank it does so in the order in
+// which they were made.
 func (t *transport) closeNatives() error {
 	t.mu.Lock()
 	left := slices.Collect(maps.Keys(t.natives))
@@ -252,17 +255,18 @@ func (t *transport) closeNatives() error {
 	return errors.Join(errs...)
 }
 
-// pointer is where b lies, for one crossing.
+// pointer returns the address of b, for one call into C.
 func pointer(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
 
-// hold keeps b in place until n.pin lets go.
+// hold keeps b in place until n.pin is unpinned.
 func (n *native) hold(b []byte) {
 	if len(b) > 0 && !n.t.arena.holds(b) {
 		n.pin.Pin(unsafe.SliceData(b))
 	}
 }
 
-// prepare writes c where C reads it, and refuses what would make MPI read or write where it should not.
+// prepare writes c to where C reads it. It returns an error for a c that would make MPI read or write
+// outside of the buffers.
 func (n *native) prepare(c *spmd.Collective) error {
 	switch {
 	case n.end == nil:
@@ -296,9 +300,9 @@ func (n *native) prepare(c *spmd.Collective) error {
 	return nil
 }
 
-// prepareBlocks writes what blocks the data has: equal ones where they are equal on every member, since
-// MPI has better algorithms for these. It returns what MPI has to count to, in an int of C: a block, or
-// the sum of uneven ones.
+// prepareBlocks writes the blocks of the data for C. Blocks that are equal on every member are written as
+// equal ones, since MPI has better algorithms for these. It returns the largest number that MPI must
+// count in a C int: the length of a block, or the sum of uneven blocks.
 func (n *native) prepareBlocks(c *spmd.Collective, elements int) (longest int) {
 	to, block := n.call, elements
 	switch whole := c.Kind == spmd.ReduceScatter || c.Kind == spmd.AllGather || c.Root == n.rank; {
@@ -322,8 +326,8 @@ func (n *native) prepareBlocks(c *spmd.Collective, elements int) (longest int) {
 	return block
 }
 
-// prepareExchange does the same for an AllToAll. Its counts belong to one member, so equal counts here do
-// not mean that those of the others are equal.
+// prepareExchange is prepareBlocks for an AllToAll. The counts of an AllToAll belong to one member, so
+// equal counts on this member do not mean that the other members' counts are equal.
 func (n *native) prepareExchange(c *spmd.Collective, elements int) (longest int) {
 	to := n.call
 	if c.Counts != nil {

@@ -13,7 +13,7 @@ enum { // spmd.Kind
 enum { RL_SUM, RL_PROD, RL_MIN, RL_MAX };                    // spmd.Op
 enum { RL_F32 = 1, RL_F64, RL_I32, RL_I64, RL_U8, RL_BF16 }; // tensor.DType
 
-// What the next call does. Go fills it in before each call; all lengths are in elements.
+// What the next call does. Go fills this in before each call. All lengths are in elements.
 typedef struct {
 	int kind, dtype, op, root, to, from;
 	int64_t n;     // of the data
@@ -28,25 +28,27 @@ typedef struct {
 
 enum { RL_SHORT_MESSAGE = -10 }; // SENDRECV received a message that is shorter than the data
 
-// rl_native_open makes a communicator of n ranks of the world, this process's among them, in that order; collective
-// over them. Simultaneous calls that have a process in common need different tags. It spins while it waits for the
-// others: MPI has no other way.
+// rl_native_open makes a communicator of n ranks of the world, in that order. This process's rank is among them. The
+// call is collective over these ranks. Simultaneous calls that have a process in common need different tags. The call
+// spins while it waits for the other ranks, because MPI has no other way.
 int rl_native_open(rl_world *w, const int *ranks, int n, int tag, const char *name, rl_native **out,
 	rl_collective **call, rl_fault *fault);
-// rl_native_close frees the communicator. RL_PENDING: a collective is still under way after a second, so that nothing
-// was freed.
+// rl_native_close frees the communicator. It returns RL_PENDING if a collective is still under way after a second.
+// Then nothing was freed.
 int rl_native_close(rl_native *x);
 
-// rl_native_run makes the collective by MPI's blocking calls: 0, RL_SHORT_MESSAGE or an MPI error code.
+// rl_native_run runs the collective by MPI's blocking calls. It returns 0, RL_SHORT_MESSAGE or an MPI error code.
 int rl_native_run(rl_native *x, void *data, void *send);
-// rl_native_start makes it by the non-blocking calls. It may return RL_PENDING, as rl_wait does. Then rl_native_wait
-// goes on, with the number of calls that have returned RL_PENDING so far. The buffers must stay until it is done.
+// rl_native_start starts the collective by the non-blocking calls. Like rl_wait, it may return RL_PENDING. Then
+// rl_native_wait goes on. slices is the number of calls that have returned RL_PENDING so far. The buffers must stay
+// until the collective is done.
 int rl_native_start(rl_native *x, void *data, void *send);
 int rl_native_wait(rl_native *x, int slices);
-// rl_native_abandon says that nobody waits any more. The progress thread progresses the collective from now on.
+// rl_native_abandon says that nobody waits for the collective any more. The progress thread progresses the collective
+// from now on.
 void rl_native_abandon(rl_native *x);
-// rl_native_time takes samples: each is a barrier, then rl_native_run `batch` times. ns gets the nanoseconds of each
-// batch.
+// rl_native_time takes samples. Each sample is a barrier and then `batch` calls of rl_native_run. ns gets the
+// nanoseconds of each batch.
 int rl_native_time(rl_native *x, void *data, void *send, int batch, int samples, double *ns);
 
 #endif

@@ -2,13 +2,13 @@
 
 // Messages between ranks of a node, through the memory that they share.
 //
-// A message lies in the memory of its sender. The sender pushes it on an inbox of the receiver, a stack. The receiver
-// takes the whole stack and reverses it, so the messages of a sender keep their order. Messages that match no posted
-// receive become unexpected messages of the inbox, which are linked in the receiver's own memory.
+// A message lies in the memory of its sender. The sender pushes the message on an inbox of the receiver, which is a
+// stack. The receiver takes the whole stack and reverses it, so the messages of a sender keep their order. Messages
+// that match no posted receive become unexpected messages of the inbox, which are linked in the receiver's own memory.
 //
-// The data of a short message follows its header. For a long one the header says where the data lies, and the receiver
-// copies it from there. MPI carries the data if the receiver cannot reach it, or if too many messages are under way,
-// and the header says so. Receives match headers alone, so the order stays.
+// The data of a short message follows its header. The header of a long message says where the data lies, and the
+// receiver copies the data from there. MPI carries the data if the receiver cannot reach it, or if too many messages
+// are under way. Then the header says so. Receives match only headers, so the order stays the same.
 
 #include "inner.h"
 
@@ -81,7 +81,8 @@ static rl_message *message_new(rl_world *w, int size) {
 	return m;
 }
 
-// message_take returns a free message of a size. NULL: there is none, or this end has too many of this size.
+// message_take returns a free message of a size. It returns NULL if there is none, or if this end has too many of this
+// size.
 static rl_message *message_take(rl_end *e, int size) {
 	rl_message **last = &e->message[size], *m;
 	int n = e->messages[size], tries = n < MANY ? (n < SOME ? n : SOME) : n;
@@ -161,8 +162,8 @@ static void unexpected_lock(rl_unexpected *u) {
 	for (int idle = 0; !atomic_compare_exchange_weak(&u->busy, &idle, 1); idle = 0) sched_yield();
 }
 
-// take_inbox appends the messages of an inbox to its unexpected messages, the oldest first: 1 if there were any. A
-// thread that sees the inbox empty also sees the new generation.
+// take_inbox appends the messages of an inbox to its unexpected messages, the oldest first. It returns 1 if there were
+// any. A thread that sees the inbox empty also sees the new generation.
 static int take_inbox(rl_world *w, rl_inbox *inbox, rl_unexpected *u) {
 	if (!atomic_load(&inbox->top)) return 0;
 	atomic_fetch_add(&u->generation, 1);

@@ -1,7 +1,8 @@
 //go:build mpi
 
-// Detects waits for a rank whose program has ended. A rank that waits for long asks the other; the progress threads
-// carry the question and the answer. Ranks at work send nothing, and a rank that has left need not know which wait.
+// Detects waits for a rank whose program has ended. A rank that waits for long asks the rank that it waits for. The
+// progress threads carry the question and the answer. Ranks at work send nothing, and a rank that has left need not
+// know which ranks wait for it.
 
 #include "inner.h"
 
@@ -19,7 +20,7 @@ typedef struct {
 	char name[RL_NAME];
 } answer;
 
-// A peer is what a rank knows of another, and its messages to it.
+// A peer is what this rank knows of another rank, and this rank's messages to that rank.
 struct rl_peer {
 	_Atomic int state;
 	_Atomic int64_t next_ask; // when to ask again
@@ -60,7 +61,7 @@ const char *rl_departed(rl_world *w, int rank) {
 	return NULL;
 }
 
-// The progress thread alone calls what follows.
+// Only the progress thread calls the functions that follow.
 
 void rl_peers_ask(rl_world *w) {
 	for (int r = 0; r < w->size; r++) {

@@ -2,8 +2,9 @@
 
 // The progress thread. While all workers of a process compute, no other thread calls MPI, which then moves no messages.
 // This thread tests the requests of MPI under way every 100 us while there are sends among them, and every 1 ms while
-// there are only receives. It sleeps when there are none, and while another thread polls MPI in a wait, which
-// progresses everything too. It also sends heartbeats to the next rank and receives those of the rank before.
+// there are only receives. It sleeps while there are no requests. It also sleeps while another thread polls MPI in a
+// wait, because that progresses everything too. It also sends heartbeats to the next rank and receives those of the
+// rank before.
 
 #include "inner.h"
 
@@ -22,8 +23,8 @@ typedef struct {
 	int left, said;     // the rank before has said goodbye; so has this one
 } heartbeat;
 
-// poll_beats progresses MPI, and receives the messages of other progress threads. A probe finds each, so no receive
-// waits.
+// poll_beats progresses MPI, and receives the messages of other progress threads. A probe finds each message before it
+// is received, so no receive waits.
 static void poll_beats(rl_world *w, heartbeat *h, int64_t now) {
 	for (;;) {
 		int found = 0;
@@ -42,7 +43,8 @@ static void poll_beats(rl_world *w, heartbeat *h, int64_t now) {
 	}
 }
 
-// beat sends a heartbeat if it is due. One is under way at a time, so a stopped neighbour costs no memory.
+// beat sends a heartbeat if one is due. Only one heartbeat is under way at a time, so a stopped neighbour costs no
+// memory.
 static void beat(rl_world *w, heartbeat *h, int64_t now, int leaving) {
 	int done = 0;
 	if (MPI_Test(&h->req, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done || h->said) return;
@@ -81,7 +83,7 @@ static void *progress(void *arg) {
 		.req = MPI_REQUEST_NULL};
 	for (;; last = now) {
 		now = rl_now();
-		// A round lasts one beat at most. If it took much longer, this process itself was stopped, and cannot tell
+		// A round lasts one beat at most. If it took much longer, this process itself was stopped. Then it cannot tell
 		// whether its neighbour was silent.
 		if (now - last > 3 * w->beat_ns) h.heard = now;
 

@@ -1,8 +1,8 @@
 //go:build mpi
 
 // Queues of receives. Receives are queued per (sender, tag), in posted order, until they have got a message. The first
-// receives of the queues are in a list: in probed if a matched probe of MPI finds their messages, in a bucket of the
-// match table if the messages come through shared memory.
+// receive of each queue is in a list. The list is probed if a matched probe of MPI finds the queue's messages, and a
+// bucket of the match table if the messages come through shared memory.
 
 #include "inner.h"
 

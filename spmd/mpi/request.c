@@ -3,9 +3,9 @@
 // Requests are posted without blocking, and waited for in rl_wait.
 //
 // A message that is longer than its receive is an error, and must not change memory behind the buffer. Open MPI 4.1.4
-// writes there where it moves data by RDMA, which it also does in its own shared memory and over TCP. rl_world_open
-// tries whether the MPI at hand does. If so, receives are not posted to MPI: they are queued per (sender, tag) until a
-// matched probe returns the message and its size. Everything else is the same.
+// changes that memory when it moves data by RDMA, which it also does in its own shared memory and over TCP.
+// rl_world_open tries whether the MPI at hand does the same. If so, receives are not posted to MPI. They are queued
+// per (sender, tag) until a matched probe returns the message and its size. Everything else is the same.
 
 #include "inner.h"
 
@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A test of a request probes for all queues of the end if it has at most FEW, else only for the queue of the request.
+// A test of a request probes for all queues of the end if the end has at most FEW. Otherwise it probes only for the
+// queue of the request.
 enum { FEW = 16 };
 
 enum { WAKE_PEER_NS = 1000 * 1000 }; // how long a send waits before it wakes the receiver's progress thread
@@ -108,7 +109,7 @@ static void fill(rl_slot *s, int sending, uintptr_t buf, int64_t n, int peer, in
 	s->message = NULL;
 }
 
-// count adds n to the requests of MPI under way.
+// count adds n to the number of MPI's sends or receives under way.
 static void count(rl_end *e, const rl_slot *s, int n) {
 	if (s->sending) atomic_fetch_add(&e->sends, n);
 	atomic_fetch_add(s->sending ? &e->w->sends : &e->w->receives, n);
@@ -145,7 +146,8 @@ uint64_t rl_isend(rl_end *e, uintptr_t buf, int64_t n, int to, int tag, int near
 	return handle;
 }
 
-// match probes for the message of the first receive in a queue, and receives it: 0 if it has not come.
+// match probes for the message of s, the first receive in its queue, and starts to receive it. It returns 0 if the
+// message has not come.
 static int match(rl_end *e, rl_slot *s) {
 	int found = 0, n = 0;
 	MPI_Message message;
@@ -206,7 +208,7 @@ uint64_t rl_irecv(rl_end *e, uintptr_t buf, int64_t n, int from, int tag, int ne
 	return handle;
 }
 
-// complete records how a request ended; st is NULL for one that got no message.
+// complete records how a request ended. st is NULL for a request that got no message.
 static void complete(rl_end *e, rl_slot *s, int code, MPI_Status *st) {
 	int n = 0;
 	if (s->code == MPI_SUCCESS) s->code = code;
@@ -230,7 +232,7 @@ static void read_inbox(rl_end *e) {
 	}
 }
 
-// begin_tests comes before the tests of slots.
+// begin_tests must be called before the tests of slots.
 static void begin_tests(rl_end *e) {
 	if (e->w->region) read_inbox(e);
 	e->needs_mpi = 0;
@@ -238,7 +240,7 @@ static void begin_tests(rl_end *e) {
 	if (e->probed && atomic_load(&e->probe_queues) <= FEW) match_all(e);
 }
 
-// test_slot tests a request once: 1 if it is done.
+// test_slot tests a request once. It returns 1 if the request is done.
 static int test_slot(rl_end *e, rl_slot *s) {
 	if (s->state == UNMATCHED && s->near < 0 && atomic_load(&e->probe_queues) > FEW)
 		match_queue(e, rl_queue_find(e->probed, s->peer, s->tag));
@@ -265,7 +267,7 @@ void rl_end_progress(rl_end *e) {
 	end_unlock(e);
 }
 
-// finish returns the result of a request that is DONE and frees its slot: 0 or RL_FAULT.
+// finish frees the slot of a request that is DONE and returns the request's result: 0 or RL_FAULT.
 static int finish(rl_end *e, rl_slot *s, rl_request *req, rl_fault *fault) {
 	int failed = s->code != MPI_SUCCESS;
 	if (failed) describe(s, fault);
@@ -275,7 +277,7 @@ static int finish(rl_end *e, rl_slot *s, rl_request *req, rl_fault *fault) {
 	return failed ? RL_FAULT : 0;
 }
 
-// test tests one request: 0 done, RL_PENDING, RL_FAULT, RL_UNKNOWN.
+// test tests one request. It returns 0 if the request is done, RL_PENDING, RL_FAULT or RL_UNKNOWN.
 static int test(rl_end *e, rl_request *req, rl_fault *fault) {
 	rl_slot *s = slot_of(e, req->handle);
 	if (!s) return RL_UNKNOWN;
@@ -293,8 +295,8 @@ int rl_test(rl_end *e, rl_request *req, rl_fault *fault) {
 	return r;
 }
 
-// test_all tests reqs in order from *first on, up to the first that is not done, which *first becomes. A test of that
-// one is enough, since it progresses all.
+// test_all tests reqs in order from *first on, up to the first one that is not done, and sets *first to that one. It
+// need not test the later ones, since one test progresses all requests.
 static int test_all(rl_end *e, rl_request *reqs, int n, int *first, rl_fault *fault) {
 	for (; *first < n; ++*first) {
 		if (!reqs[*first].handle) continue;
@@ -327,8 +329,8 @@ static int try_tests(rl_end *e, rl_request *reqs, int n, int any, int *first, rl
 	return r;
 }
 
-// poll_mpi counts the thread among those that poll MPI and so progress everything. Other waits sleep, and leave that
-// to the progress thread.
+// poll_mpi adds this thread to the count of threads that poll MPI and so progress everything, or removes it. Other
+// waits sleep, and leave progress to the progress thread.
 static void poll_mpi(rl_end *e, int on) {
 	atomic_fetch_add(&e->w->waiters, on ? 1 : -1);
 	atomic_store(&e->polling, on);

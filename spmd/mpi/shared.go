@@ -28,10 +28,10 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A shared is the memory that the ranks of a node have in common. Each rank's arena lies in a file
-// without a name, of its own, that the others open through /proc/PID/fd and map whole. So it is
-// bounded by no /dev/shm, and the kernel gives it back when the last process is gone, however that
-// ended.
+// A shared is the memory that the ranks of a node have in common. Each rank's arena lies in a file of
+// its own, which has no name. The other ranks open the file through /proc/PID/fd and map it whole. So
+// the size of /dev/shm does not bound the memory, and the kernel frees it when the last process is
+// gone, however that process ended.
 type shared struct {
 	t       *transport
 	regions [][]byte // the arena of each rank of this node, this one's own included; nil for a rank of another node
@@ -42,8 +42,8 @@ var (
 	_ spmd.SharedMaker = (*transport)(nil)
 )
 
-// largest is how much memory an arena reserves where the machine has it. What is reserved takes
-// memory only once it is touched.
+// largest is how many bytes an arena reserves if the machine has as much. A reserved page takes memory
+// only once it is touched.
 const largest = 64 << 30
 
 // An offer is what a rank sends to the ranks of its node, byte by byte.
@@ -57,7 +57,7 @@ type offer struct {
 	group     uint64      // a hash of the group's name
 }
 
-// oversubscribed reports whether the ranks of a node have fewer cores than there are ranks.
+// oversubscribed reports whether a node has fewer cores for its ranks than it has ranks.
 func oversubscribed(all []offer) bool {
 	var cores unix.CPUSet
 	granted, groups := 0.0, map[uint64]bool{}
@@ -73,8 +73,8 @@ func oversubscribed(all []offer) bool {
 	return min(float64(cores.Count()), granted) < float64(len(all))
 }
 
-// share makes t's arena, and maps those of the other ranks of the node; collective. If a rank of the
-// world cannot, no rank shares memory, and that is no error.
+// share makes t's arena, and maps the arenas of the other ranks of the node. It is collective. If a
+// rank of the world cannot do this, no rank shares memory, and that is no error.
 func (t *transport) share() error {
 	mine := offer{rank: int64(t.rank), pid: int64(os.Getpid())}
 	unix.SchedGetaffinity(0, &mine.cpus) // without it, no core is counted and no wait spins
@@ -143,7 +143,7 @@ func (t *transport) share() error {
 	return nil
 }
 
-// splitNodes cuts nodes into smaller ones, of n ranks or what is left.
+// splitNodes cuts each node into nodes of n ranks, the last of which may have fewer.
 func splitNodes(nodes []int, n int) []int {
 	type part struct{ node, number int }
 	count, numbers, split := map[int]int{}, map[part]int{}, make([]int, len(nodes))
@@ -179,8 +179,8 @@ func (s *shared) open() error {
 	return nil
 }
 
-// open reserves memory in a file of its own, as much as the system lets each of n processes of the
-// node map of all of them.
+// open reserves memory in a file of its own. It reserves as much as lets each of the node's n processes
+// map the memory of all of them.
 func (a *arena) open(n int) (fd int, err error) {
 	size := uint64(largest)
 	var info unix.Sysinfo_t
@@ -256,8 +256,8 @@ func (s *shared) unmap() {
 	s.regions = nil
 }
 
-// Shared returns the memory of this node; see spmd.SharedMaker. The environment variable
-// RLINF_SHM=off, on any rank, turns it off. RLINF_SHM=2, on every rank, makes nodes of two ranks.
+// Shared returns the memory of this node; see spmd.SharedMaker. The environment variable RLINF_SHM=off,
+// on any rank, turns shared memory off. RLINF_SHM=2, on every rank, makes nodes of two ranks.
 func (t *transport) Shared() (spmd.Shared, bool) {
 	if t.shared == nil {
 		return nil, false
@@ -285,8 +285,8 @@ func (s *shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank i
 	if sig.Value.Load() != old {
 		return nil
 	}
-	// The signal lies in the arena or, for use within the process, on Go's heap: it stays where it
-	// is.
+	// The signal lies in the arena or, for use within the process, on Go's heap. In both it does not
+	// move.
 	value, sleepers := uintptr(unsafe.Pointer(&sig.Value)), uintptr(unsafe.Pointer(&sig.Sleepers))
 	defer runtime.KeepAlive(sig)
 	report := s.t.stall
@@ -317,8 +317,8 @@ func (s *shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank i
 	return nil
 }
 
-// checkDeparted returns an error if a signal of rank, or of any other of the node if that is -1, can no
-// longer be posted.
+// checkDeparted returns an error if rank can no longer post a signal. If rank is -1, it returns an
+// error if no other rank of the node can.
 func (s *shared) checkDeparted(rank int) error {
 	if rank >= 0 {
 		if err := s.t.departed(rank); err != nil {

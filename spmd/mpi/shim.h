@@ -1,6 +1,6 @@
-// What spmd/mpi asks of MPI beyond gompi. Every function may be called from any thread; none calls back into Go.
-// Buffers stay where they are until their request is done. Functions return MPI's own codes (0 = ok), and describe
-// the failing call in an rl_fault.
+// What spmd/mpi needs from MPI beyond gompi. Every function may be called from any thread, and none calls back into Go.
+// Buffers stay where they are until their request is done. Functions return MPI's own codes (0 = ok), and describe the
+// failing call in an rl_fault.
 #ifndef RLINF_MPI_SHIM_H
 #define RLINF_MPI_SHIM_H
 
@@ -53,97 +53,99 @@ typedef struct {
 
 enum { RL_SLICE_NS = 5 * 1000 * 1000 }; // how long a new wait lasts before it returns to Go
 
-// Go's signal handlers, around MPI_Init: save before, restore after. Restore returns how many had been replaced.
+// Go's signal handlers are saved before MPI_Init and restored after it. rl_signals_restore returns how many handlers
+// had been replaced.
 void *rl_signals_save(void);
 int rl_signals_restore(void *saved);
 
-// rl_world_open finds this process's place after MPI_Init and starts the progress thread; collective over the
+// rl_world_open finds this process's place after MPI_Init and starts the progress thread. It is collective over the
 // program's processes. node[r] gets the lowest rank on r's node. It allocates *node, and the caller frees it.
 int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *place, int **node, rl_fault *fault);
-// rl_world_watch returns when the progress thread ends: 0 after rl_world_leave, 1 when the rank before this one has
-// been silent for *silent_ns.
+// rl_world_watch returns when the progress thread ends. It returns 0 after rl_world_leave, and 1 if the rank before
+// this one has been silent for *silent_ns.
 int rl_world_watch(rl_world *w, int64_t *silent_ns);
-// rl_world_barrier is a barrier that sleeps while it waits. Then it receives the messages that nobody received, so
-// that MPI_Finalize does not wait for them.
+// rl_world_barrier is a barrier that sleeps while it waits. After the barrier it receives the messages that nobody
+// received, so that MPI_Finalize does not wait for them.
 int rl_world_barrier(rl_world *w, rl_fault *fault);
 // rl_world_leave tells the progress thread to say goodbye to the neighbours and end. rl_world_free may follow once
 // rl_world_watch has returned.
 void rl_world_leave(rl_world *w);
 void rl_world_free(rl_world *w);
 
-// rl_group_open makes a communicator of n ranks of the world, this process's among them, in that order; collective
-// over them. `same` is a group with the same ranks in the same order, NULL if there is none: a duplicate of it is
-// faster. Simultaneous calls that have a process in common need different tags. The world frees its groups.
+// rl_group_open makes a communicator of n ranks of the world, in that order. This process's rank is among them. The
+// call is collective over these ranks. `same` is a group with the same ranks in the same order, or NULL if there is
+// none. To duplicate `same` is faster. Simultaneous calls that have a process in common need different tags. The world
+// frees its groups.
 int rl_group_open(rl_world *w, const int *ranks, int n, int tag, const char *name, const rl_group *same,
 	rl_group **out, rl_fault *fault);
 // rl_group_list asks MPI for the name of a group, or of the world if g is NULL, and for the ranks in the world of its
 // n members. ranks has room for all.
 int rl_group_list(rl_world *w, const rl_group *g, char name[RL_NAME], int *ranks, int *n, rl_fault *fault);
 
-// An end serves one thread at a time. Its messages travel in the communicator of a group, or, if that is NULL, in a
-// plane, which is a duplicate of the world's. Only tags distinguish the ends in one communicator. space is a number
-// that no other communicator of these processes has, process this member's rank in the communicator, and inbox takes
-// the messages for this end. rl_end_close gives up the requests under way.
+// An end serves one thread at a time. Its messages travel in the communicator of group. If group is NULL, they travel
+// in a plane, which is a duplicate of the world's communicator. Only tags distinguish the ends in one communicator.
+// space is a number that no other communicator of these processes has. process is this member's rank in the
+// communicator. inbox takes the messages for this end. rl_end_close gives up the requests under way.
 rl_end *rl_end_open(rl_world *w, const rl_group *group, int plane, uint64_t space, int process, int inbox);
 void rl_end_close(rl_end *e);
 // rl_end_next describes the first request at or after slot `from` that nobody has waited for, and returns the slot
-// after it; -1: there is none.
+// after it. It returns -1 if there is none.
 int rl_end_next(rl_end *e, int from, rl_fault *out);
 
-// Both return a handle, 0 for a send that is done already, or RL_BAD | MPI error code. RL_BAD alone means too many
-// requests, or out of memory. near is the rank in the world of a peer that shares memory with this one, else -1, and
-// inbox the inbox of the peer's end.
+// rl_isend and rl_irecv return a handle, 0 for a send that is done already, or RL_BAD | MPI error code. RL_BAD alone
+// means too many requests, or out of memory. near is the world rank of a peer that shares memory with this rank, else
+// -1. inbox is the inbox of the peer's end.
 #define RL_BAD (1ull << 63)
 uint64_t rl_isend(rl_end *e, uintptr_t buf, int64_t n, int to, int tag, int near, int inbox);
 uint64_t rl_irecv(rl_end *e, uintptr_t buf, int64_t n, int from, int tag, int near);
-// rl_wait waits for all of reqs (returns 0), or for any (returns its index), for a slice of time: then RL_PENDING. It
-// zeroes requests that are done. *waited_ns, 0 at first, is how long the wait has taken, with short sleeps. After
-// RL_SHORT_SLEEP, ev is what to wait for.
+// rl_wait waits for all of reqs (returns 0), or for any (returns its index), but only for a slice of time. Then it
+// returns RL_PENDING. It zeroes requests that are done. *waited_ns, 0 at first, is how long the wait has taken,
+// including short sleeps. If it returns RL_SHORT_SLEEP, ev is what to wait for.
 int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int64_t *waited_ns, rl_go_event *ev, rl_fault *fault);
-// rl_world_waits counts sleeps between two tests of MPI that a message has ended (woken), and messages that came while
-// a wait slept for something else (missed).
+// rl_world_waits returns two counts. woken is the number of sleeps between two tests of MPI that a message has ended.
+// missed is the number of messages that came while a wait slept for something else.
 void rl_world_waits(rl_world *w, int64_t *woken, int64_t *missed);
 // rl_test tests once.
 int rl_test(rl_end *e, rl_request *req, rl_fault *fault);
-// rl_cancel cancels a receive (0). A send, and a receive that a message has matched, must still be waited for
-// (RL_PENDING).
+// rl_cancel cancels a receive and returns 0. For a send, and for a receive that a message has matched, it returns
+// RL_PENDING: the request must still be waited for.
 int rl_cancel(rl_end *e, rl_request *req, rl_fault *fault);
 
-// 1 while the handle's request has not been waited for.
+// rl_is_open returns 1 while the handle's request has not been waited for.
 int rl_is_open(rl_end *e, uint64_t handle);
 
-// rl_end_request describes a request that is open: 0, or RL_UNKNOWN.
+// rl_end_request describes a request that is open and returns 0. For other handles it returns RL_UNKNOWN.
 int rl_end_request(rl_end *e, uint64_t handle, rl_fault *out);
 
-// rl_leave says that this rank's program has ended, and that waits for it are in vain after after_ns. 0: never.
+// rl_leave says that this rank's program has ended, and that waits for this rank are in vain after after_ns. 0: never.
 void rl_leave(rl_world *w, int64_t after_ns);
-// rl_departed returns "host H, pid P" of a rank whose program has ended, else NULL. It asks that rank, and the answer
-// takes a while: call it again.
+// rl_departed returns "host H, pid P" of a rank whose program has ended, else NULL. It asks that rank. The answer takes
+// a while, so call rl_departed again and again.
 const char *rl_departed(rl_world *w, int rank);
 
 // rl_node_allgather gathers n bytes of each rank of the node, in order, on all of them. rl_world_agree leaves 1 in yes
 // if every rank of the world passed 1. Both are collective, and sleep while they wait.
 int rl_node_allgather(rl_world *w, const void *mine, int n, void *all, rl_fault *fault);
 int rl_world_agree(rl_world *w, int *yes, rl_fault *fault);
-// rl_world_oversubscribed says that the node has fewer cores than ranks.
+// rl_world_oversubscribed tells the world that the node has fewer cores than ranks.
 void rl_world_oversubscribed(rl_world *w);
 // Every rank's shared memory begins with rl_segment_bytes of its own, zeroed. rl_world_share lets messages between
 // ranks of the node go through that memory. regions has the address of each rank's memory, 0 for a rank of another
-// node; this rank's has own_bytes, and message_mem is the part of it for messages. All ranks of the node can reach
-// each other's before one of them sends. 0, or an MPI error.
+// node. This rank's memory has own_bytes, and message_mem is the part of it for messages. All ranks of the node can
+// reach each other's memory before one of them sends. It returns 0 or an MPI error.
 enum { RL_INBOXES = 64 };
 int64_t rl_segment_bytes(void);
 int rl_world_share(rl_world *w, const uintptr_t *regions, int64_t own_bytes, uintptr_t message_mem,
 	int64_t message_bytes);
-// rl_await waits until the word differs from old (0), for a slice of time at most: then RL_PENDING. *waited_ns, 0 at
-// first, is how long the wait has taken, with short sleeps. It does not sleep before RL_SHORT_SLEEP_NS. sleepers,
-// another word, counts the threads that sleep.
+// rl_await waits until the word differs from old, and returns 0. After a slice of time it returns RL_PENDING.
+// *waited_ns, 0 at first, is how long the wait has taken, including short sleeps. rl_await does not sleep before
+// RL_SHORT_SLEEP_NS. sleepers is another word, which counts the threads that sleep.
 int rl_await(rl_world *w, uintptr_t word, uintptr_t sleepers, uint32_t old, int64_t *waited_ns);
 
 // Messages to and from foreign programs in the same job, between ranks of MPI_COMM_WORLD. rl_foreign_send returns when
 // MPI has sent the message, or with deliver when the other program is receiving it. rl_foreign_match returns when there
-// is a message, from any rank if from is -1. After for_ns both return RL_PENDING. A matched message must be taken, n
-// bytes of it.
+// is a message, from any rank if from is -1. After for_ns both functions return RL_PENDING. All n bytes of a matched
+// message must be taken.
 int rl_foreign_count(rl_world *w); // processes of other programs
 int rl_foreign_send(uintptr_t head, int64_t nh, uintptr_t payload, int64_t np, int to, int deliver, int64_t for_ns,
 	rl_fault *fault);

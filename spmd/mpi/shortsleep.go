@@ -20,15 +20,15 @@ import (
 // Short sleeps fill the first millisecond of a wait, and most waits are shorter. A short sleep makes
 // system calls that Go's scheduler does not see.
 //
-// The scheduler takes the processor (P) of a thread that waits in C or in a system call of Go's,
-// and gives it to another thread. Its monitor thread then checks every 20 µs whether there are more.
-// With eight ranks on two cores that took a ninth of all processor time, and the work of a rank
-// moved from thread to thread. A short sleep keeps the P. It always leaves a P for other goroutines,
-// and the signal by which the garbage collector stops a goroutine ends it.
+// The scheduler takes the processor (P) of a thread that waits in C or in a system call of Go's, and
+// gives it to another thread. Its monitor thread then checks every 20 µs whether there are more such
+// threads. With eight ranks on two cores that took a ninth of all processor time, and the work of a
+// rank moved from thread to thread. A short sleep keeps the P. There is always a P left for other
+// goroutines. The signal by which the garbage collector stops a goroutine also ends a short sleep.
 //
-// To wake a thread on another core takes 2 to 50 µs, most where cores are virtual, and a good part
-// of it from the thread that wakes. A rank that yields needs no waking, and lets ranks with work go
-// first. So a short sleep first yields its core, and blocks if that was in vain.
+// To wake a thread on another core takes 2 to 50 µs, the most on virtual cores. A good part of that
+// is time of the thread that wakes the other. A rank that yields needs no waking, and lets ranks with
+// work go first. So a short sleep first yields its core, and blocks if that was in vain.
 type shortSleeps struct {
 	running atomic.Int32 // how many there are now
 	lost    atomic.Int64 // time that yields have wasted
@@ -37,12 +37,12 @@ type shortSleeps struct {
 	yielded atomic.Int64 // counts the short sleeps that have yielded
 }
 
-// Yields in vain cost two things. Where no other thread wants the core, they burn it: a process
-// spends 1/wasteShare of its time on that, and wasteMost in advance, but tries only if wasteLeast is
-// left. A yield that takes less than switchTime counts as such. Where another program has work, a
-// yield lets it compute for milliseconds, while a thread that is woken gets its core at once. So a
-// yield of more than slowYield counts whole, unless the last was longer than seldom ago: that takes
-// longer than to make up for what one wastes.
+// Yields in vain have two costs. If no other thread wants the core, they burn its time. A process may
+// spend 1/wasteShare of its time on that, and wasteMost in advance, but yields only if wasteLeast is
+// left. Of each yield at most switchTime counts. If another program has work, a yield lets it compute
+// for milliseconds, while a thread that is woken gets its core at once. So a yield of more than
+// slowYield counts whole, unless the last such yield was longer than seldom ago. To make up for one
+// takes less time than that.
 const (
 	wasteShare = 32
 	wasteMost  = 2 * time.Millisecond
@@ -52,7 +52,7 @@ const (
 	seldom     = 100 * time.Millisecond
 )
 
-// shortSleepTime is how long the short sleeps of a wait last together.
+// shortSleepTime is the total time of the short sleeps of a wait.
 const shortSleepTime = C.RL_SHORT_SLEEP_NS * time.Nanosecond
 
 // An event is what a wait sleeps for: word differs from old, or top is not 0. top may be nil.
@@ -64,9 +64,9 @@ type event struct {
 
 func (e *event) came() bool { return e.word.Load() != e.old || e.top != nil && e.top.Load() != 0 }
 
-// sleep waits for an event in a wait that has taken waited so far. It returns how long the wait has
-// taken now: at least shortSleepTime when there should be no further short sleep. A wait that will be
-// long does not yield.
+// sleep makes a short sleep until e comes, in a wait that has taken waited so far. It returns how
+// long the wait has taken now. If there should be no further short sleep, the result is at least
+// shortSleepTime. With long, the wait is expected to be long and does not yield.
 func (s *shortSleeps) sleep(e event, waited time.Duration, long bool) time.Duration {
 	if int(s.running.Add(1)) >= runtime.GOMAXPROCS(0) {
 		s.running.Add(-1)
@@ -84,8 +84,8 @@ func (s *shortSleeps) sleep(e event, waited time.Duration, long bool) time.Durat
 	return clock() - start
 }
 
-// yield yields the core until the event comes: true, or until that takes too long. start is when the
-// wait began.
+// yield yields the core until the event comes, and then returns true. If that takes too long, it
+// returns false. start is when the wait began.
 func (s *shortSleeps) yield(e *event, start time.Duration) bool {
 	began := clock()
 	most, mostOwn := start+shortSleepTime-began, wasteMost-s.wasted(began)
@@ -111,7 +111,7 @@ func (s *shortSleeps) yield(e *event, start time.Duration) bool {
 	return false
 }
 
-// slowed counts a slow yield, of time d.
+// slowed records a slow yield that took d and ended at now.
 func (s *shortSleeps) slowed(now, d time.Duration) {
 	if now-time.Duration(s.slow.Swap(int64(now))) < seldom {
 		s.waste(now, d)
@@ -123,7 +123,8 @@ func (s *shortSleeps) wasted(now time.Duration) time.Duration {
 	return max(0, time.Duration(s.lost.Load())-(now-time.Duration(s.counted.Load()))/wasteShare)
 }
 
-// waste adds to it. A yield may have any length if the process was stopped, so there is a bound.
+// waste adds d to the wasted time, up to a bound, because a yield may have any length if the process
+// was stopped.
 func (s *shortSleeps) waste(now, d time.Duration) {
 	s.lost.Store(int64(min(s.wasted(now)+d, 2*wasteMost)))
 	s.counted.Store(int64(now))

@@ -12,10 +12,10 @@ import (
 // Compiled reports whether MPI is in this build.
 const Compiled = false
 
-// Library returns "": there is none in this build.
+// Library returns "", because this build has no MPI library.
 func Library() string { return "" }
 
-// Open returns an error that names the build command: MPI is not in this build.
+// Open returns an error that names the build command, because MPI is not in this build.
 func Open(Options) (spmd.Transport, error) {
 	if n, launcher := Launched(); n > 1 {
 		return nil, fmt.Errorf("open mpi: %w: %s started %d processes, but this binary is built without MPI: "+

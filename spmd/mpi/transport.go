@@ -61,8 +61,8 @@ type transport struct {
 
 var _ spmd.Transport = (*transport)(nil)
 
-// Open starts MPI and joins the world; collective over the processes of the program. It can be done
-// once per process.
+// Open starts MPI and joins the world. It is collective over the processes of the program. A process can
+// call it only once.
 func Open(opts Options) (spmd.Transport, error) {
 	if opts.StallTimeout == 0 {
 		opts.StallTimeout = time.Minute
@@ -91,7 +91,7 @@ func Open(opts Options) (spmd.Transport, error) {
 	t := &transport{log: opts.Log, stall: opts.StallTimeout, stalled: opts.Stalled, watched: make(chan struct{}),
 		open: make(map[*comm]struct{}), natives: make(map[*native]struct{})}
 
-	// Five beats per timeout, so that one late beat is not taken for silence.
+	// There are five beats per timeout, so that one late beat is not taken for silence.
 	beat := time.Second
 	if opts.StallTimeout > 0 {
 		beat = min(beat, opts.StallTimeout/5)
@@ -202,8 +202,8 @@ func (t *transport) watch(before string) {
 	t.Abort(ExitStalled)
 }
 
-// reportWait logs that this rank waits long for something. The rank that it waits for is alive, or its
-// silence would have ended the job, but it may compute for ever.
+// reportWait logs that this rank waits long for something. The rank that it waits for is alive, because
+// its silence would have ended the job. But that rank may compute for ever.
 func (t *transport) reportWait(waited time.Duration, something string) {
 	if t.ending.Load() { // watch has named the silent rank, and its line is the last
 		return
@@ -212,8 +212,8 @@ func (t *transport) reportWait(waited time.Duration, something string) {
 		t.rank, waited.Round(100*time.Millisecond), something)
 }
 
-// dump passes the stacks of this process to Options.Stalled. It does not wait for long: where a node
-// hangs, its file systems may hang too.
+// dump passes the stacks of this process to Options.Stalled. It does not wait for long, because the file
+// systems of a node that hangs may hang too.
 func (t *transport) dump(stacks []byte) {
 	if t.stalled == nil {
 		fmt.Fprintf(t.log, "%s\n\n", stacks)
@@ -235,9 +235,10 @@ func (t *transport) Size() int                  { return t.size }
 func (t *transport) Nodes() []int               { return slices.Clone(t.nodes) }
 func (t *transport) Describe() spmd.Description { return t.about }
 
-// Waits counts events in waits of this rank, for tests that cannot go by the clock. yielded counts
-// short sleeps that yielded, and woken sleeps between two tests of MPI that a message has ended. missed
-// counts messages that came while a wait slept for something else: there should be none.
+// Waits returns three counts of events in waits of this rank, for tests that cannot go by the clock.
+// yielded is the number of short sleeps that yielded. woken is the number of sleeps between two tests of
+// MPI that a message has ended. missed is the number of messages that came while a wait slept for
+// something else. It should be 0.
 func (t *transport) Waits() (yielded, woken, missed int64) {
 	var w, m C.int64_t
 	C.rl_world_waits(t.world, &w, &m)
@@ -258,9 +259,9 @@ func (t *transport) Abort(code int) {
 	select {}
 }
 
-// awaitReader waits, not for long, until the launcher has read the output of this process. MPICH's
-// launcher ends a job without reading the rest of its pipes, and the line that says why the job ended
-// would be lost.
+// awaitReader waits a short time until the launcher has read the output of this process. MPICH's launcher
+// ends a job without reading the rest of its pipes. Then the line that says why the job ended would be
+// lost.
 func awaitReader(f *os.File) {
 	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
 		return

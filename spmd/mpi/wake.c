@@ -1,7 +1,7 @@
 //go:build mpi
 
-// How threads wait. A wait first spins, then Go sleeps shortly (shortsleep.go), then the thread sleeps here. The
-// progress thread sleeps in rl_idle until it is woken.
+// How threads wait. A wait first spins. Then Go makes short sleeps (shortsleep.go). Then the thread sleeps in this
+// file. The progress thread sleeps in rl_idle until it is woken.
 
 #include "inner.h"
 
@@ -13,11 +13,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// Where every rank has a core, a wait spins first. With fewer cores than ranks, a rank that spins may keep the core
-// from the rank that it waits for.
+// If every rank has a core, a wait spins first. With fewer cores than ranks, a rank that spins may keep the core from
+// the rank that it waits for.
 enum { SPIN_NS = 20 * 1000, POLLS = 64 };
 
-// A sleep between tests of MPI takes 1/64 of the time waited so far, so a wait ends at most that late.
+// A sleep between tests of MPI takes 1/64 of the time waited so far, so a wait ends at most that much too late.
 enum { SLEEP_SHARE = 64, SLEEP_MIN_NS = 5 * 1000, SLEEP_MAX_NS = 400 * 1000 };
 
 enum { SLICE_MAX_NS = 50 * 1000 * 1000 };
@@ -62,7 +62,7 @@ int64_t rl_slice(int64_t waited_ns) { return clamp(waited_ns / 4, RL_SLICE_NS, S
 
 static int64_t backoff(int64_t waited_ns) { return clamp(waited_ns / SLEEP_SHARE, SLEEP_MIN_NS, SLEEP_MAX_NS); }
 
-// poll_event polls for the event some times: 1 if it came.
+// poll_event polls for the event up to POLLS times. It returns 1 if the event came.
 static int poll_event(const rl_event *ev) {
 	for (int i = 0; i < POLLS; i++) {
 		if (came(ev)) return 1;
@@ -95,7 +95,7 @@ int rl_await(rl_world *w, uintptr_t word, uintptr_t sleepers, uint32_t old, int6
 	return came(&ev) ? 0 : RL_PENDING;
 }
 
-// no_slack lets the thread's sleeps end on time. With the default timer slack a sleep of 1 us takes 56 us.
+// no_slack makes the thread's sleeps end on time. With the default timer slack a sleep of 1 us takes 56 us.
 static void no_slack(void) {
 	static _Thread_local int set;
 	if (!set) prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);

@@ -15,8 +15,8 @@
 // Other programs of a job, as coupled programs, call it with a colour of their own, which is usually their MPI_APPNUM.
 enum { COLOUR = 0x726c6e66 };
 
-// How many tags the planes should have together. A communicator usually takes 4096, for ever. In Open MPI and MPICH one
-// plane has enough.
+// How many tags the planes should have together. A communicator usually takes 4096 tags, for ever. In Open MPI and
+// MPICH one plane has enough tags.
 enum { TAGS_WANTED = 1 << 26 };
 
 void *rl_signals_save(void) {
@@ -45,7 +45,7 @@ static const char *level_text(int level) {
 	}
 }
 
-// overruns tries whether MPI writes a message that is too long past the end of its buffer.
+// overruns tries whether MPI writes past the end of the buffer if a message is too long.
 static int overruns(void) {
 	enum { LONG = 1 << 16, SHORT = 8 };
 	int over = 0;

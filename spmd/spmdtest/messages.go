@@ -21,7 +21,7 @@ func messages() []Case {
 	}
 }
 
-// around returns the ring neighbours of c.
+// around returns the neighbours of c's rank in the ring of members.
 func around(c spmd.Comm) (next, prev int) {
 	return (c.Rank() + 1) % c.Size(), (c.Rank() + c.Size() - 1) % c.Size()
 }
@@ -268,8 +268,8 @@ func lateReceive(ctx context.Context, w *spmd.World) error {
 	if reqs[2], err = c.Isend(nil, next, 3); err != nil {
 		return err
 	}
-	// The empty message was sent last. When it is here, the others are in transit and no receive is
-	// posted for them.
+	// The empty message was sent last. When it is here, the other messages are in transit, and no
+	// receive is posted for them.
 	r, err := c.Irecv(nil, prev, 3)
 	if err != nil {
 		return err

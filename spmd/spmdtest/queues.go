@@ -213,7 +213,7 @@ func closing(ctx context.Context, w *spmd.World) error {
 	})
 }
 
-// putsAndCloses puts 20 items and closes; later puts must fail.
+// putsAndCloses puts 20 items and closes. Later puts must fail.
 func putsAndCloses(ctx context.Context, snd *spmd.Sender) error {
 	for i := range 20 {
 		if err := put(ctx, snd, i, 0); err != nil {
@@ -229,7 +229,7 @@ func putsAndCloses(ctx context.Context, snd *spmd.Sender) error {
 	return snd.Close()
 }
 
-// getsUntilClosed gets the 20 items of member 0; if members share the key, some of them.
+// getsUntilClosed gets the 20 items of producer 0. If consumers share the key, it gets some of these items.
 func getsUntilClosed(ctx context.Context, rcv *spmd.Receiver, shared bool) error {
 	for i := 0; ; i++ {
 		n, from, err := get(ctx, rcv) // may wait for slow members to close
@@ -298,8 +298,8 @@ func holding(ctx context.Context, w *spmd.World) error {
 	})
 }
 
-// opening lets two members open keys to each other. Each must be able to while the other waits in its own
-// opening and handles no messages.
+// opening lets two members open keys to each other. Each must be able to open its key while the other member
+// waits in its own opening and handles no messages.
 func opening(ctx context.Context, w *spmd.World) error {
 	return everywhere(ctx, w, func(ctx context.Context, w *spmd.World, s site) error {
 		s.from, s.to = s.from[:1], s.to[:1]

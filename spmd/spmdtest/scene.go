@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A site is a placement of a channel's ends in a world of n ranks.
+// A site is a placement of a channel's producers and consumers in a world of n ranks.
 type site struct {
 	name     string
 	from, to []int
@@ -26,14 +26,15 @@ func sites(n int) []site {
 	return all[:min(n, len(all))] // with fewer ranks some sites would be equal
 }
 
-// A scene is a channel between two launched groups, for programs to run on.
+// A scene is a channel between two launched groups, on which test programs run.
 type scene struct {
 	w        *spmd.World
 	from, to *spmd.Group[*spmd.Member]
 	ch       *spmd.Channel
 }
 
-// stage launches the groups of a site and makes the channel between them. name is the case's.
+// stage launches the groups of a site and makes the channel between them. name is the name of the
+// case.
 func stage(w *spmd.World, name string, s site, spec spmd.ChannelSpec) (*scene, error) {
 	self := func(m *spmd.Member) (*spmd.Member, error) { return m, nil }
 	launched, _ := w.Calls()
@@ -57,8 +58,8 @@ func stage(w *spmd.World, name string, s site, spec spmd.ChannelSpec) (*scene, e
 	return &scene{w, from, to, ch}, nil
 }
 
-// play runs the producers and the consumers at the same time, and returns on all ranks when all are
-// done.
+// play runs the producers and the consumers at the same time. It returns on all ranks when all of
+// them are done.
 func (s *scene) play(ctx context.Context, produce, consume func(ctx context.Context, m *spmd.Member) error) error {
 	void := func(f func(context.Context, *spmd.Member) error) func(context.Context, *spmd.Member) (struct{}, error) {
 		return func(ctx context.Context, m *spmd.Member) (struct{}, error) { return struct{}{}, f(ctx, m) }
@@ -78,8 +79,8 @@ func (s *scene) play(ctx context.Context, produce, consume func(ctx context.Cont
 	return exchange(ctx, ends)
 }
 
-// kinds are keys of all three kinds: consumer 0's own, and shared ones owned by the process of the
-// first or the second consumer.
+// kinds has a key of each of the three kinds: consumer 0's own key, and shared keys owned by the
+// process of the first and of the second consumer.
 var kinds = []spmd.Key{{To: 0, Name: "k"}, {To: spmd.AnyMember, Name: "k"}, {To: spmd.AnyMember, Name: "l"}}
 
 // number is the layout of an item with one int64.
@@ -119,8 +120,8 @@ func everywhere(ctx context.Context, w *spmd.World, f func(ctx context.Context, 
 	return nil
 }
 
-// both plays producer 0 and consumer 0. The channel back carries messages from the consumer to the
-// producer.
+// both runs producer 0 and consumer 0. The channel of back carries messages from the consumer to
+// the producer.
 func both(ctx context.Context, sc, back *scene, produce func(context.Context, *spmd.Sender, *spmd.Receiver) error,
 	consume func(context.Context, *spmd.Receiver, *spmd.Sender) error, key spmd.Key) error {
 	reply := spmd.Key{Name: "reply"}

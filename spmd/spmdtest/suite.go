@@ -21,8 +21,8 @@ func Cases() []Case {
 	return slices.Concat(messages(), requests(), communicators(), channels(), queues(), items(), direct(), shared())
 }
 
-// Run runs every case in worlds of 1, 2, 3, 4, 5 and 8 ranks; with -short, of 3 and 8. open makes a
-// world and returns its ranks.
+// Run runs every case in worlds of 1, 2, 3, 4, 5 and 8 ranks, or with -short of 3 and 8 ranks. open
+// makes a world and returns its ranks.
 func Run(t *testing.T, open func(n int) []spmd.Transport) {
 	sizes := []int{1, 2, 3, 4, 5, 8}
 	if testing.Short() {
@@ -72,7 +72,7 @@ func fill(b []byte, seed int) {
 	}
 }
 
-// check compares b with the pattern of seed.
+// check returns an error if b differs from the pattern of seed.
 func check(b []byte, seed int) error {
 	for i := range b {
 		if want := byte(i*31 + i>>8 + seed*101); b[i] != want {

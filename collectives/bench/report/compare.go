@@ -13,18 +13,19 @@ import (
 type Verdict string
 
 const (
-	// slower by more than the threshold, and not by an accident of the starts
+	// slower by more than the threshold, and not because of chance differences between the starts
 	Slower Verdict = "REGRESSION"
 	Faster Verdict = "faster" // the same the other way round
 	Within Verdict = "within" // differs by less than the threshold
-	// medians differ by more than the threshold, but the samples, or the starts, do not show that the
-	// times do
+	// medians differ by more than the threshold, but the samples or the starts do not show that the
+	// times differ
 	Noise Verdict = "noise"
 	// the samples differ, but too few starts were measured to know whether another start would
+	// differ too
 	Unclear Verdict = "one start"
 )
 
-// Significance is the probability below which a difference is no accident.
+// Significance is the probability below which a difference counts as real and not as chance.
 const Significance = 0.01
 
 // A Change is a row that both reports have.
@@ -47,8 +48,8 @@ type Comparison struct {
 	limit    float64
 }
 
-// Compare compares the rows that both reports have. threshold is the part by which a median must
-// differ to matter: 0.05 is 5 %.
+// Compare compares the rows that both reports have. threshold is the fraction by which a median
+// must differ to matter: 0.05 means 5 %.
 func Compare(before, after *Report, threshold float64) Comparison {
 	c := Comparison{limit: threshold, starts: [2]int{before.Starts(), after.Starts()}}
 	if before.Bench != after.Bench {
@@ -119,7 +120,7 @@ func (m *Machine) cpus() string {
 	return strings.Join(models, ", ")
 }
 
-// Regressions returns how many rows are slower.
+// Regressions returns the number of rows with the verdict Slower.
 func (c *Comparison) Regressions() int {
 	n := 0
 	for _, ch := range c.Changes {
@@ -130,7 +131,7 @@ func (c *Comparison) Regressions() int {
 	return n
 }
 
-// Write writes a line for every row, and one that sums up.
+// Write writes a line for every row, then a summary line.
 func (c *Comparison) Write(w io.Writer) error {
 	var b strings.Builder
 	for _, text := range c.Warnings {

@@ -10,12 +10,12 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// A block is the rows that stand under one heading in the layouts of others: those of one operation
-// by one algorithm on one group.
+// A block is a set of rows under one heading in the layouts of OSU and nccl-tests: the rows of one
+// operation by one algorithm on one group.
 type block struct{ title, dtype string }
 
-// blocks returns the rows by block, in the order in which the first of each was measured, and in
-// each by size.
+// blocks returns each block with its rows. Blocks come in the order in which their first rows were
+// measured, and the rows of a block by size.
 func (r *Report) blocks() iter.Seq2[block, []*Row] {
 	return Group(r.rows(), func(row *Row) block {
 		title := row.Op
@@ -28,8 +28,8 @@ func (r *Report) blocks() iter.Seq2[block, []*Row] {
 	})
 }
 
-// osu is the layout of the OSU Micro-Benchmarks, for programs that read theirs. Latencies are
-// means, as theirs are, but over samples that are the maximum over the ranks.
+// osu returns the report in the layout of the OSU Micro-Benchmarks, for programs that read that
+// layout. Latencies are means, as in OSU, but each sample is the maximum over the ranks.
 func (r *Report) osu() (string, error) {
 	var b strings.Builder
 	for of, rows := range r.blocks() {
@@ -49,7 +49,7 @@ func (r *Report) osu() (string, error) {
 	return b.String(), nil
 }
 
-// osuLine returns a row as OSU's benchmark of this kind writes it, and the heads above.
+// osuLine returns a row as OSU's benchmark of this kind writes it, and the line of column heads.
 func osuLine(bench string, row *Row) (heads, line string) {
 	add := func(head string, width int, text string) {
 		heads, line = heads+fmt.Sprintf("%*s", width, head), line+fmt.Sprintf("%*s", width, text)
@@ -90,8 +90,8 @@ func mpiType(dtype string) string {
 		"u8": "MPI_UINT8_T", "bf16": "MPI_UINT16_T"}[dtype]
 }
 
-// nccl is the layout of nccl-tests. Times are medians; a row with "+out" in its memory stands in
-// the columns for out of place.
+// nccl returns the report in the layout of nccl-tests. Times are medians. A row with "+out" in its
+// Memory goes to the columns for out of place.
 func (r *Report) nccl() (string, error) {
 	var b strings.Builder
 	wrong, sum := int64(0), 0.0

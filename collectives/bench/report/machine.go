@@ -28,7 +28,8 @@ type Machine struct {
 	Nodes     int     `json:"nodes"`
 	Hosts     []Host  `json:"hosts"`
 	ClockStep float64 `json:"clock_step_ns"` // the smallest difference that the clock shows
-	// of copies by all ranks at once, out of the caches' reach, bytes read and written
+	// rate of copies by all ranks at once of memory beyond the caches, counting bytes read and
+	// written
 	Roof     float64 `json:"roof_gbs,omitempty"`
 	RoofSize int64   `json:"roof_bytes,omitempty"` // that each rank copied
 }
@@ -46,7 +47,7 @@ type Host struct {
 	MaxProcs int      `json:"gomaxprocs"` // of a process
 }
 
-// Load returns ranks per CPU of the fullest host.
+// Load returns the number of ranks per CPU on the fullest host.
 func (m *Machine) Load() float64 {
 	load := 0.0
 	for _, h := range m.Hosts {
@@ -76,7 +77,7 @@ func (m *Machine) Warnings() []string {
 	return lines
 }
 
-// unbound reports whether several ranks may run on the same CPUs, all of them.
+// unbound reports whether there are several ranks and all of them may run on the same CPUs.
 func (h *Host) unbound() bool {
 	return len(h.Ranks) > 1 && len(h.Affinity) > 0 && h.Affinity[0] != "" &&
 		!slices.ContainsFunc(h.Affinity, func(a string) bool { return a != h.Affinity[0] })

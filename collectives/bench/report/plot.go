@@ -9,9 +9,9 @@ import (
 	"github.com/rlinf/rlinf/internal/plot"
 )
 
-// Plot draws the medians by size, with their confidence intervals, and the bandwidth by size where
-// the rows have one: an SVG, both axes logarithmic. A curve is an operation by an algorithm on so
-// many ranks.
+// Plot returns an SVG that shows the medians by size with their confidence intervals, and the
+// bandwidth by size if the rows have one. Both axes are logarithmic. A curve is an operation by one
+// algorithm on one number of ranks.
 func (r *Report) Plot() ([]byte, error) {
 	title := fmt.Sprintf("rlinf bench %s, %s, %s", r.Bench, plural(r.Machine.Ranks, "rank"), r.Machine.Transport)
 	if l := r.Machine.Load(); l > 1 {
@@ -46,7 +46,7 @@ func (r *Report) Plot() ([]byte, error) {
 	return f.SVG(), nil
 }
 
-// chart returns empty axes over sizes.
+// chart returns a chart without curves whose horizontal axis is the size.
 func chart(title string) plot.Chart {
 	return plot.Chart{
 		Title: title, X: "size", XScale: plot.Log2, YScale: plot.Log10,

@@ -30,7 +30,7 @@ type Report struct {
 	// and mem. Figures are the columns after the times, by their names in Row.Figures.
 	Keys    []string `json:"keys"`
 	Figures []string `json:"figure_names"`
-	// Brief are those of Keys and Figures that the narrow table has. Empty: all.
+	// Brief names the columns of Keys and Figures that the narrow table has. Empty: all.
 	Brief []string `json:"brief,omitempty"`
 	Rows  []Row    `json:"rows"`
 	Fits  []Fit    `json:"fits,omitempty"`
@@ -43,14 +43,14 @@ type Row struct {
 	Algorithm string `json:"algo,omitempty"`   // or what else tells rows of one op apart
 	Chosen    string `json:"chosen,omitempty"` // of algorithm auto: the one that made the operation
 	Ranks     int    `json:"n"`
-	// bytes; of a collective the whole Data at its root or at every member, as nccl-tests counts
+	// bytes; for a collective the whole Data at its root or at every member, as in nccl-tests
 	Size  int64  `json:"size"`
 	Count int64  `json:"count,omitempty"` // elements
 	DType string `json:"type,omitempty"`  // f32, …
 	RedOp string `json:"redop,omitempty"` // sum, …
-	// Memory says where the buffers lay: "arena" (communication memory), "go" (Go's heap); with
-	// "+out" for out of place: the input lay elsewhere, and was copied within the time where the
-	// operation has no such form.
+	// Memory says where the buffers lay: "arena" (communication memory) or "go" (Go's heap). "+out" is
+	// added for out of place: the input lay elsewhere. If the operation has no such form, the time
+	// includes copying the input.
 	Memory string `json:"mem,omitempty"`
 	Root   string `json:"root,omitempty"` // a number, or "rotate"; "" where there is none
 
@@ -82,7 +82,7 @@ func (r *Row) Summarize() {
 	r.Min, r.Median, r.CILow, r.CIHigh, r.P90, r.P99, r.Max = s.Min, s.Median, s.CILow, s.CIHigh, s.P90, s.P99, s.Max
 }
 
-// SetFigure sets a figure; one that is no finite number is left out.
+// SetFigure sets the named figure to x. If x is not finite, it does nothing.
 func (r *Row) SetFigure(name string, x float64) {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return
@@ -93,7 +93,8 @@ func (r *Row) SetFigure(name string, x float64) {
 	r.Figures[name] = x
 }
 
-// Key identifies the thing measured: Compare compares the rows of two reports that have the same key.
+// Key returns a text that identifies the thing measured. Compare compares the rows of two reports that
+// have the same key.
 func (r *Row) Key() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s", r.Op)
@@ -122,7 +123,7 @@ func (r *Report) Where(holds func(*Row) bool) (rows []*Row) {
 // rows returns all rows.
 func (r *Report) rows() []*Row { return r.Where(func(*Row) bool { return true }) }
 
-// Group returns the rows of each key, in the order in which the first of each comes.
+// Group returns each key with its rows. Keys come in the order of their first rows.
 func Group[K comparable](rows []*Row, key func(*Row) K) iter.Seq2[K, []*Row] {
 	var order []K
 	groups := map[K][]*Row{}
@@ -145,8 +146,8 @@ func Group[K comparable](rows []*Row, key func(*Row) K) iter.Seq2[K, []*Row] {
 // bySize is the order of rows by size.
 func bySize(a, b *Row) int { return cmp.Compare(a.Size, b.Size) }
 
-// A Fit is the line through the times of one algorithm: α·rounds + β·bytes, where the algorithm
-// says how many of either follow one another.
+// A Fit is the line through the times of one algorithm: α·rounds + β·bytes. rounds and bytes are those
+// on the algorithm's critical path.
 type Fit struct {
 	Op        string  `json:"op"`
 	Algorithm string  `json:"algo,omitempty"`
@@ -158,8 +159,8 @@ type Fit struct {
 	Beta      float64 `json:"beta_us_byte"` // of a byte
 	Residual  float64 `json:"residual"`     // root of the mean square of the relative errors
 	Points    int     `json:"points"`
-	// Predictions are times on more ranks than were measured, if each has a core and a path of its
-	// own.
+	// Predictions are times on more ranks than were measured, if each rank has a core and a network
+	// path of its own.
 	Predictions []Prediction `json:"predictions,omitempty"`
 }
 

@@ -7,9 +7,9 @@ import (
 	"github.com/rlinf/rlinf/collectives/bench/stats"
 )
 
-// Merge makes one report of several starts of the same benchmark: a row has the samples of all, and
-// its median and interval are those of the medians of the starts. Two starts of one program differ
-// by more than the samples of one start tell: they run on other cores and in other pages.
+// Merge makes one report from several starts of the same benchmark. A row has the samples of all
+// starts. Its median and interval are those of the starts' medians. Two starts of one program run
+// on other cores and in other pages, so they differ by more than the samples of one start show.
 func Merge(starts []*Report) *Report {
 	all := *starts[0]
 	all.Fits, all.Notes = nil, nil // lines through the times of one start say nothing of all
@@ -34,7 +34,7 @@ func Merge(starts []*Report) *Report {
 	return &all
 }
 
-// Starts returns how many starts of the benchmark every row is from.
+// Starts returns the number of starts of the benchmark that every row comes from.
 func (r *Report) Starts() int {
 	n := 0
 	for i, row := range r.Rows {
@@ -53,7 +53,7 @@ func (r *Row) medians() []float64 {
 	return []float64{r.Median}
 }
 
-// mergeRows makes one row of those of several starts.
+// mergeRows makes one row from the rows of several starts.
 func mergeRows(rows []*Row) Row {
 	all := *rows[0]
 	if len(rows) == 1 {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A column is what a table shows of a row.
+// A column is one column of a table. It says what the table shows of each row.
 type column struct {
 	head  string
 	width int
@@ -23,7 +23,7 @@ func (c column) cell(row *Row) string {
 	return c.text(row)
 }
 
-// A detail is how much the columns show.
+// A detail is a level of detail of the columns.
 type detail uint8
 
 const (
@@ -32,7 +32,7 @@ const (
 	exact                // everything, with numbers in full, for programs
 )
 
-// columns returns the columns of the report: keys, times, figures, wrong elements.
+// columns returns the columns of the report: keys, times, figures and wrong elements.
 func (r *Report) columns(d detail) (cols []column) {
 	number, nothing := short, "-"
 	if d == exact {
@@ -109,12 +109,13 @@ func (r *Report) keys(d detail) map[string]column {
 	}
 }
 
-// shows reports whether there is a column of a key or a figure.
+// shows reports whether the table has a column for the named key or figure.
 func (r *Report) shows(d detail, name string) bool {
 	return d != narrow || len(r.Brief) == 0 || slices.Contains(r.Brief, name)
 }
 
-// precision is the larger distance of the ends of the median's interval from it, in per cent.
+// precision returns the larger distance of the interval's ends from the median, in per cent of the
+// median.
 func (r *Row) precision() string {
 	if !(r.Median > 0) || len(r.Samples) < 2 {
 		return "-"
@@ -125,7 +126,7 @@ func (r *Row) precision() string {
 	return ">999"
 }
 
-// short writes x with four digits, or all those before the point.
+// short formats x with four digits, or with all digits before the point if there are more.
 func short(x float64) string {
 	switch a := math.Abs(x); {
 	case a >= 1000:
@@ -140,7 +141,7 @@ func short(x float64) string {
 	return strconv.FormatFloat(x, 'g', 2, 64)
 }
 
-// table is the form for terminals.
+// table returns the form for terminals.
 func table(d detail) form {
 	line := func(r *Report, row *Row) string {
 		text := " "
@@ -159,7 +160,7 @@ func table(d detail) form {
 	}
 }
 
-// commaSeparated is the columns, with numbers in full, without header and footer.
+// commaSeparated returns the CSV form: the columns with numbers in full, without header and footer.
 func commaSeparated() form {
 	line := func(r *Report, row *Row) string {
 		var cells []string
@@ -171,7 +172,7 @@ func commaSeparated() form {
 	return form{begin: func(r *Report) string { return strings.ReplaceAll(line(r, nil), "#", "") }, row: line}
 }
 
-// markdown is the table for documents.
+// markdown returns the form for documents.
 func markdown() form {
 	line := func(r *Report, row *Row) string {
 		text := "|"
@@ -191,7 +192,7 @@ func markdown() form {
 	}
 }
 
-// lines returns a list of lines, with a mark before each.
+// lines returns a text with one line for each entry of list, each after the mark.
 func lines(mark string, list []string) string {
 	text := ""
 	for _, line := range list {
@@ -252,7 +253,7 @@ func (r *Report) footer(d detail) []string {
 		plural(len(r.Rows), "row"), state))
 }
 
-// rate writes a time per byte, in microseconds, as 10⁹ bytes per second.
+// rate formats a time per byte, in microseconds, as a rate in 10⁹ bytes per second.
 func rate(beta float64) string {
 	if beta <= 0 {
 		return "∞"

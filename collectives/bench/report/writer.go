@@ -26,8 +26,8 @@ type form struct {
 // Formats are the names that NewWriter knows.
 func Formats() []string { return []string{"table", "wide", "csv", "json", "md", "osu", "nccl"} }
 
-// NewWriter returns a Writer of a form, for a benchmark: the layouts of OSU and of nccl-tests have
-// no place for some.
+// NewWriter returns a Writer of the named format for a benchmark. It returns an error for a
+// benchmark that the layout of OSU or nccl-tests cannot show.
 func NewWriter(format, bench string, to io.Writer) (*Writer, error) {
 	forms := map[string]form{"table": table(narrow), "wide": table(wide), "csv": commaSeparated(),
 		"json": {end: (*Report).json}, "md": markdown(), "osu": {end: (*Report).osu}, "nccl": {end: (*Report).nccl}}
@@ -59,7 +59,7 @@ func (w *Writer) Update(r *Report) error {
 	return err
 }
 
-// End writes what is new, and what follows the rows.
+// End writes what is new in r since the last Update, and the parts that follow the rows.
 func (w *Writer) End(r *Report) error {
 	if err := w.Update(r); err != nil || w.form.end == nil {
 		return err
@@ -71,9 +71,10 @@ func (w *Writer) End(r *Report) error {
 	return err
 }
 
-// json returns everything.
+// json returns the whole report as JSON.
 func (r *Report) json() (string, error) {
-	// Rows on lines of their own: thousands of samples, one below the other, are of use to nobody.
+	// Each row gets one line. Thousands of samples, each on its own line, would be of use to
+	// nobody.
 	text, err := json.Marshal(r)
 	if err != nil {
 		return "", fmt.Errorf("report: %w", err)

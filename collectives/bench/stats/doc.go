@@ -4,6 +4,6 @@
 //
 // Timings are neither normal nor symmetric, so nothing here assumes that they are (Hoefler and
 // Belli, "Scientific Benchmarking of Parallel Computing Systems", SC'15). Samples of one
-// measurement share a unit, which is the caller's; they need not be sorted. No function changes its
-// arguments.
+// measurement have one unit, which the caller chooses. Samples need not be sorted. No function
+// changes its arguments.
 package stats

@@ -17,9 +17,9 @@ type Line struct {
 }
 
 // Fit returns the α, β >= 0 with the least sum of squares of (Time - α·Rounds - β·Bytes)/Time, so
-// that small and large messages count alike. Points with a time that is not > 0 are left out;
-// without any the Line is zero. Gonum's LinearRegression has one variable and an intercept, and knows
-// no bounds.
+// that small and large messages count alike. Points with a time that is not > 0 are left out. If no
+// point remains, the Line is zero. Gonum's LinearRegression cannot do this: it has one variable and
+// an intercept, and no bounds.
 func Fit(points []Point) Line {
 	var rr, rb, bb, r1, b1 float64 // sums over points of products of r = Rounds/Time, b = Bytes/Time and 1
 	n := 0
@@ -32,7 +32,7 @@ func Fit(points []Point) Line {
 		n++
 	}
 	var l Line
-	// Where the free minimum has a negative part, the best one without lies on an edge.
+	// If α or β is negative at the free minimum, the least sum for α, β >= 0 has α = 0 or β = 0.
 	if det := rr*bb - rb*rb; det > 1e-12*rr*bb {
 		l.Alpha, l.Beta = (r1*bb-b1*rb)/det, (b1*rr-r1*rb)/det
 	}
@@ -62,5 +62,5 @@ func Fit(points []Point) Line {
 	return l
 }
 
-// At returns the time that the line has for so many rounds and bytes.
+// At returns the line's time for this number of rounds and bytes.
 func (l Line) At(rounds, bytes float64) float64 { return l.Alpha*rounds + l.Beta*bytes }

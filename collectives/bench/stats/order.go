@@ -7,10 +7,10 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Percentile returns the p-th percentile of x, 0 <= p <= 100: of the n samples in order, the one at
-// 1 + (n-1)·p/100, interpolated between its neighbours (definition 7 of Hyndman and Fan 1996, that of R and NumPy).
-// Gonum has definitions 1 and 4 alone, whose median of an even number of samples is not the mean of
-// the two in the middle. NaN when x is empty.
+// Percentile returns the p-th percentile of x, 0 <= p <= 100: of the n samples in order, the one at 1 +
+// (n-1)·p/100, interpolated between its neighbours (definition 7 of Hyndman and Fan 1996, that of R and NumPy).
+// Gonum has only definitions 1 and 4, whose median of an even number of samples is not the mean of the two in the
+// middle. The result is NaN if x is empty.
 func Percentile(x []float64, p float64) float64 {
 	return percentile(slices.Sorted(slices.Values(x)), p)
 }
@@ -31,18 +31,17 @@ func percentile(sorted []float64, p float64) float64 {
 // Median returns the 50th percentile of x.
 func Median(x []float64) float64 { return Percentile(x, 50) }
 
-// A Summary describes the samples of one measurement for a report, in their unit.
+// A Summary describes the samples of one measurement for a report. Its values are in the unit of the samples.
 type Summary struct {
 	N        int
 	Min, Max float64
 	Median   float64
-	// the 95 % confidence interval of the median; the extremes below 6 samples, which cannot give
-	// one
+	// the 95 % confidence interval of the median; with fewer than 6 samples, which give no interval, Min and Max
 	CILow, CIHigh float64
 	P90, P99      float64
 }
 
-// Summarize returns the Summary of x; all of it is NaN when x is empty.
+// Summarize returns the Summary of x. If x is empty, all values are NaN.
 func Summarize(x []float64) Summary {
 	sorted := slices.Sorted(slices.Values(x))
 	s := Summary{N: len(x), Min: percentile(sorted, 0), Max: percentile(sorted, 100), Median: percentile(sorted, 50),
@@ -54,8 +53,8 @@ func Summarize(x []float64) Summary {
 	return s
 }
 
-// RelativeCI returns the larger distance of the interval's ends from the median, as a part of the
-// median: 0.02 is ±2 %. Infinite below 6 samples.
+// RelativeCI returns the larger distance of the interval's ends from the median, as a fraction of the median:
+// 0.02 means ±2 %. It is infinite for fewer than 6 samples.
 func (s Summary) RelativeCI() float64 {
 	if s.N < minForCI {
 		return math.Inf(1)
@@ -66,14 +65,14 @@ func (s Summary) RelativeCI() float64 {
 	return max(s.Median-s.CILow, s.CIHigh-s.Median) / math.Abs(s.Median)
 }
 
-// minForCI is the least number of samples whose extremes enclose the median with 95 %: 1 - 2·(1/2)⁶
-// = 0.97.
+// minForCI is the least number of samples whose extremes enclose the median with a probability of 95 % or more: 1
+// - 2·(1/2)⁶ = 0.97.
 const minForCI = 6
 
-// medianRanks returns the indices, in n samples in order, between which the median of their
-// distribution lies with at least 95 %. The number of samples below that median is binomial,
-// whatever the distribution (Le Boudec, "Performance Evaluation of Computer and Communication
-// Systems", 2010, §2.2.2): exact up to 70 samples, by the normal approximation beyond.
+// medianRanks returns two indices into n sorted samples. The median of their distribution lies between those
+// samples with a probability of at least 95 %. For any distribution the number of samples below its median is
+// binomial (Le Boudec, "Performance Evaluation of Computer and Communication Systems", 2010, §2.2.2). The indices
+// are exact up to 70 samples, and use the normal approximation beyond.
 func medianRanks(n int) (low, high int) {
 	if n <= 70 {
 		// The largest `low` with P(at most low samples below the median) <= 2.5 %.

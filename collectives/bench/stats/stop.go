@@ -5,19 +5,20 @@ import (
 	"time"
 )
 
-// A Rule says how long a measurement goes on.
+// A Rule says when a measurement ends.
 type Rule struct {
-	// RelativeCI ends it once the 95 % confidence interval of the median lies within this part of
-	// the median on either side, and MinSamples are there.
+	// RelativeCI ends the measurement once there are MinSamples and both ends of the median's 95 %
+	// confidence interval are within this fraction of the median.
 	RelativeCI float64
 	MinSamples int
-	// MaxTime ends it in any case, once there is a sample.
+	// MaxTime ends the measurement after this time in any case, once there is a sample.
 	MaxTime time.Duration
-	// MaxSamples ends it too. MinSamples = MaxSamples is a fixed number, if MaxTime allows.
+	// MaxSamples ends the measurement at this number of samples. If MinSamples equals MaxSamples, the
+	// number is fixed, as far as MaxTime allows.
 	MaxSamples int
 }
 
-// Done reports whether samples, taken in elapsed, are enough.
+// Done reports whether samples, which took the time elapsed, are enough.
 func (r Rule) Done(samples []float64, elapsed time.Duration) bool {
 	n := len(samples)
 	switch {
@@ -31,12 +32,12 @@ func (r Rule) Done(samples []float64, elapsed time.Duration) bool {
 	return Summarize(samples).RelativeCI() <= r.RelativeCI
 }
 
-// StepsPerSample is how many steps of the clock a sample takes at least, so that one reading is off by
-// 1 % at most.
+// StepsPerSample is the least number of clock steps in a sample. With it, one reading of the clock is off
+// by 1 % at most.
 const StepsPerSample = 100
 
-// Batch returns how many calls to time together for a sample by a clock whose smallest step is step: 1 for
-// a call that takes StepsPerSample steps or more.
+// Batch returns how many calls to time together as one sample. call is the time of a call, and step is the
+// smallest step of the clock. The result is 1 if a call takes StepsPerSample steps or more.
 func Batch(call, step time.Duration) int {
 	return max(1, int(math.Ceil(StepsPerSample*float64(step)/float64(max(1, call)))))
 }

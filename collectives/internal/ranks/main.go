@@ -125,8 +125,8 @@ func ordered(ctx context.Context, w *spmd.World, _ []string) error {
 	return nil
 }
 
-// await lets all ranks wait in a collective for rank 1, which is stopped by SIGSTOP or returns. Its arguments
-// are kind, algorithm, and stop or return.
+// await lets all ranks wait in a collective for rank 1, which is stopped by SIGSTOP or returns. args are the
+// kind, the algorithm, and "stop" or "return".
 func await(ctx context.Context, w *spmd.World, args []string) error {
 	for kind := spmd.Barrier; kind <= spmd.SendReceive; kind++ {
 		if kind.String() == args[0] {

@@ -15,7 +15,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// Options are the limits of an Engine. Zero is the default of each.
+// Options are the limits of an Engine. 0 in a field means its default.
 type Options struct {
 	MaxRunning  int // sequences that run at the same time; default 64
 	CacheTokens int // capacity of the cache; default 16384
@@ -36,11 +36,11 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Request is a prompt and how to continue it.
+// A Request is a prompt, and the way to continue it.
 type Request struct {
 	Prompt   []int32 // at least one token
 	Sampling Sampling
-	// Key and Sample name the random numbers of this text: Key stands for the prompt, Sample for
+	// Key and Sample select the random numbers of this text. Key identifies the prompt, and Sample
 	// one of its answers. Key is below 2^32 and Sample below 2^16.
 	Key, Sample uint64
 }
@@ -48,8 +48,8 @@ type Request struct {
 // A Result is the text generated after a prompt.
 type Result struct {
 	Tokens []int32 // with the stop token, if any
-	// LogProbs are the log-probabilities of Tokens under softmax(logits/temperature) over all
-	// tokens; with temperature 0 under softmax(logits).
+	// LogProbs are the log-probabilities of Tokens in softmax(logits/temperature) over all tokens,
+	// or in softmax(logits) if the temperature is 0.
 	LogProbs []float32
 	Stopped  bool // it ended with a stop token; false: at Sampling.MaxTokens
 }
@@ -90,8 +90,8 @@ type sequence struct {
 	last    [1]int32     // the token drawn last
 }
 
-// A prompt is the pages that sequences of one prompt share: the full pages of the prompt. Its last
-// token does not count, because each sequence recomputes it to draw the next token.
+// A prompt counts the full pages of a prompt, and the sequences that share them. No such page has
+// the last token, because each sequence recomputes that token to draw the next one.
 type prompt struct{ pages, users int }
 
 // New returns an engine, or an error that names a limit that is too small.
@@ -123,8 +123,8 @@ func New(m *lm.Model, o Options) (*Engine, error) {
 // Close ends the engine's threads.
 func (e *Engine) Close() { e.work.SetThreads(1) }
 
-// Generate continues all requests, and calls w. If a request cannot be served, Generate returns an
-// error that names it, before the first token.
+// Generate continues all requests and returns their results in order. It calls w while texts grow.
+// If a request cannot be served, it returns an error that names the request, before the first token.
 func (e *Engine) Generate(ctx context.Context, requests []Request, w Watch) ([]Result, error) {
 	for i := range requests {
 		if err := e.check(&requests[i]); err != nil {
@@ -170,7 +170,7 @@ func (e *Engine) check(r *Request) error {
 	return nil
 }
 
-// length returns the most tokens of a request in the cache; the last token never enters it.
+// length returns the most tokens that a request has in the cache, which never holds its last token.
 func (e *Engine) length(r *Request) int { return len(r.Prompt) + r.Sampling.MaxTokens - 1 }
 
 func pagesOf(tokens int) int { return (tokens + lm.PageLen - 1) / lm.PageLen }
@@ -198,7 +198,7 @@ func (e *Engine) admit(r *Request, to *Result, index int) bool {
 	return true
 }
 
-// source returns a running sequence with the same prompt that computes it itself, or nil.
+// source returns a running sequence that computes this prompt itself, or nil.
 func (e *Engine) source(prompt []int32) *sequence {
 	for _, s := range e.running {
 		if s.source == nil && slices.Equal(s.request.Prompt, prompt) {
@@ -208,7 +208,7 @@ func (e *Engine) source(prompt []int32) *sequence {
 	return nil
 }
 
-// fork gives waiting sequences a fork of the prompt's cache, if their source has computed it.
+// fork gives each waiting sequence a fork of its source's cache, once that holds the prompt.
 func (e *Engine) fork() {
 	for _, s := range e.running {
 		if n := len(s.request.Prompt) - 1; s.source != nil && s.source.cache.Len() >= n {
@@ -217,8 +217,8 @@ func (e *Engine) fork() {
 	}
 }
 
-// step makes one pass: one token of every sequence whose prompt is done, and prompt tokens in the
-// rest of the pass.
+// step makes one pass. The pass has one token of every sequence whose prompt is done, and prompt
+// tokens in the rest.
 func (e *Engine) step(w *Watch) error {
 	e.fork()
 	e.pieces, e.rows, e.drawn = e.pieces[:0], e.rows[:0], e.drawn[:0]

@@ -49,8 +49,8 @@ type picker struct {
 
 func newPicker(vocab, drawn int) picker { return picker{make([]int32, drawn), make([]bool, vocab)} }
 
-// pick draws the next token of s from its logits, which it overwrites. The prompt's key, the sample
-// and the position select the random number.
+// pick draws the next token of s from its logits, which it overwrites, and returns the token and
+// its log-probability. The prompt's key, the sample and the position select the random number.
 func (p *picker) pick(m *lm.Model, s *sequence, logits []float32) (id int32, logProb float32) {
 	o := &s.request.Sampling
 	if o.RepetitionPenalty != 1 {
@@ -71,8 +71,9 @@ func (p *picker) pick(m *lm.Model, s *sequence, logits []float32) (id int32, log
 	return id, all.LogProb(logits[id])
 }
 
-// sample returns the token at which the cumulative probability passes u, among the tokens that top_k and
-// top_p allow. Tokens are in the order of their ids, or with top_k and top_p by falling probability.
+// sample returns the token at which the cumulative probability passes u. It adds up only tokens that
+// top_k and top_p allow. Tokens are in the order of their ids or, with top_k or top_p, by falling
+// probability.
 func (p *picker) sample(logits []float32, lse float64, o *Sampling, u float64) int32 {
 	share := func(id int32) float64 { return math.Exp(float64(logits[id]) - lse) }
 	drawn := int32(len(p.order))
@@ -122,8 +123,8 @@ func (p *picker) sample(logits []float32, lse float64, o *Sampling, u float64) i
 	return p.order[kept-1]
 }
 
-// penalise divides positive logits of tokens that the text already has, and multiplies negative
-// ones (Keskar et al. 2019, arXiv:1909.05858).
+// penalise applies the repetition penalty to the tokens that the text already has: it divides their
+// positive logits and multiplies their negative logits (Keskar et al. 2019, arXiv:1909.05858).
 func (p *picker) penalise(s *sequence, logits []float32) {
 	by := float32(s.request.Sampling.RepetitionPenalty)
 	for _, ids := range [][]int32{s.request.Prompt, s.result.Tokens} {
@@ -146,7 +147,7 @@ func (p *picker) penalise(s *sequence, logits []float32) {
 	}
 }
 
-// largest returns the first of the largest logits.
+// largest returns the id of the largest logit. Of equal logits, it takes the first.
 func largest(logits []float32) int32 {
 	best := 0
 	for i, x := range logits {

@@ -21,9 +21,10 @@ const (
 	adapterPrefix  = "base_model.model."
 )
 
-// ReadAdapter reads adapter_config.json in an adapter folder of PEFT. A key that asks for something
-// that package lm does not compute, or an unknown key with a value, is an error with its name and
-// value. lora_dropout is accepted: it matters only in training, and training here has no dropout.
+// ReadAdapter reads adapter_config.json in an adapter folder of PEFT. It returns an error with key
+// and value if a key asks for something that package lm does not compute, or if an unknown key has
+// a value. lora_dropout is accepted, because it matters only in training, and training here has no
+// dropout.
 func ReadAdapter(dir string) (*lm.LoRA, error) {
 	path := filepath.Join(dir, adapterConfig)
 	text, err := durable.ReadFile(path)
@@ -60,9 +61,9 @@ func ReadAdapter(dir string) (*lm.LoRA, error) {
 	return o, nil
 }
 
-// harmful returns why a key asks for something other than plain LoRA, or "". It lists the keys and
-// values that change nothing. Any other key must be null, false or empty, because a later PEFT may
-// compute something new with it.
+// harmful returns the reason why a key asks for something other than plain LoRA, or "" if it does
+// not. The switch lists the keys and values that change nothing. Any other key must be null, false
+// or empty, because a later PEFT may compute something new with it.
 func harmful(key string, raw json.RawMessage) string {
 	var value any
 	if err := json.Unmarshal(raw, &value); err != nil {
@@ -122,7 +123,7 @@ func harmful(key string, raw json.RawMessage) string {
 	return "not supported"
 }
 
-// LoadAdapter fills the adapters of m from an adapter folder. m was made with the LoRA of ReadAdapter.
+// LoadAdapter fills the adapters of m from an adapter folder. m must have the LoRA of ReadAdapter.
 func LoadAdapter(m *lm.Model, dir string) error {
 	f := &folder{where: map[string]place{}}
 	if err := f.closeAt(f.open(filepath.Join(dir, adapterWeights), nil)); err != nil {

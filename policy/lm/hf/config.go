@@ -14,9 +14,9 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// ReadConfig reads config.json in a checkpoint folder, as transformers 4 or 5 writes it. A key that
-// asks for something that package lm does not compute is an error with its name and value. A
-// missing key gets its family's default in transformers 5.
+// ReadConfig reads config.json in a checkpoint folder, as transformers 4 or 5 writes it. It returns
+// an error with key and value if a key asks for something that package lm does not compute. A
+// missing key gets the default of the model's family in transformers 5.
 func ReadConfig(dir string) (lm.Config, error) {
 	path := filepath.Join(dir, "config.json")
 	text, err := durable.ReadFile(path)
@@ -94,7 +94,7 @@ func (r *reader) refuse(key, why string, harmless ...string) {
 	}
 }
 
-// config reads the keys that package lm supports, and adds errors for others that change results.
+// config reads the keys that package lm supports, and adds errors for other keys that change results.
 func (r *reader) config() lm.Config {
 	c := lm.Config{Family: lm.Family(get(r, "model_type", ""))}
 	if !slices.Contains(lm.Families, c.Family) {
@@ -140,7 +140,7 @@ func (r *reader) config() lm.Config {
 	return c
 }
 
-// window returns the longest sequence that every layer sees whole; 0: any.
+// window returns the length of the longest sequence that every layer sees whole; 0 means any length.
 func (r *reader) window(c *lm.Config) int {
 	size := get(r, "sliding_window", 0)
 	if r.has("layer_types") {

@@ -98,7 +98,7 @@ func openFolder(dir string) (*folder, error) {
 	return f, nil
 }
 
-// open adds a file. Unless names is nil, only the named tensors of the file count.
+// open opens a file and adds its tensors to the folder. Unless names is nil, it adds only the named tensors.
 func (f *folder) open(path string, names []string) error {
 	file, err := durable.Open(path)
 	if err != nil {
@@ -251,8 +251,8 @@ func widen(dst []float32, src tensor.Tensor) {
 	}
 }
 
-// scatter writes n rows of src [n,width] as the columns from row on of dst [width,rows], in blocks
-// of 16 so that each cache line is written once.
+// scatter transposes src [n,width] into n columns of dst [width,rows], from column row on. It works
+// in blocks of 16, so that each cache line is written once.
 func scatter(dst, src []float32, row, n, width, rows int) {
 	for lo := 0; lo < n; lo += 16 {
 		hi := min(lo+16, n)
@@ -265,7 +265,7 @@ func scatter(dst, src []float32, row, n, width, rows int) {
 	}
 }
 
-// gather is the inverse of scatter.
+// gather is the inverse of scatter: it sets dst [n,width] from n columns of src [width,rows].
 func gather(dst, src []float32, row, n, width, rows int) {
 	for lo := 0; lo < n; lo += 16 {
 		hi := min(lo+16, n)

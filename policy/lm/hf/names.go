@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// fileName returns the name of a tensor of package lm in a family's checkpoints.
+// fileName returns the name that a tensor of package lm has in a family's checkpoints.
 func fileName(f lm.Family, name string) string {
 	if f != lm.Mixtral || !strings.Contains(name, ".mlp.") {
 		return name
@@ -17,7 +17,7 @@ func fileName(f lm.Family, name string) string {
 var mixtralNames = strings.NewReplacer(".mlp.", ".block_sparse_moe.", ".gate_proj.", ".w1.", ".up_proj.", ".w3.",
 	".down_proj.", ".w2.")
 
-// ignored reports whether a file may have a tensor that the model lacks.
+// ignored reports whether a file may have the tensor of this name although the model lacks it.
 func ignored(m *lm.Model, name string) bool {
 	headless := m.Config.Tied || m.Headless()
 	return strings.HasSuffix(name, ".rotary_emb.inv_freq") || headless && name == "lm_head.weight"

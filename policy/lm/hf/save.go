@@ -75,7 +75,7 @@ func save(m *lm.Model, dir string, o SaveOptions) error {
 	return os.WriteFile(filepath.Join(dir, indexFile), append(text, '\n'), 0o666)
 }
 
-// split assigns the tensors to files.
+// split returns the tensors of each file, and the total number of bytes.
 func split(m *lm.Model, o SaveOptions) (shards [][]tensor.Field, total int) {
 	size := 0
 	for _, t := range m.MergedTensors() {

@@ -18,8 +18,8 @@ type Tokens struct {
 	Pad int   // -1: none
 }
 
-// ReadTokens reads the ids from config.json and from generation_config.json, which takes precedence
-// and may be missing. Ids missing in config.json are the family's defaults.
+// ReadTokens reads the ids from config.json and, if it exists, from generation_config.json, which
+// takes precedence. An id that is missing in config.json gets the family's default.
 func ReadTokens(dir string) (Tokens, error) {
 	t := Tokens{BOS: -1, Pad: -1}
 	for _, name := range []string{"config.json", "generation_config.json"} {

@@ -10,19 +10,19 @@ import (
 type AddedToken struct {
 	ID      int32
 	Content string
-	// Special tokens are left out of decoded text unless it is wanted with them.
+	// Special tokens are in decoded text only if the caller asks for them.
 	Special bool
 	// SingleWord allows no letter, mark, digit or underscore beside the text.
 	SingleWord bool
 	// LStrip and RStrip include the white space before and after the text in the token. Decoding
 	// does not restore that white space.
 	LStrip, RStrip bool
-	// Normalized searches for the normalized text of the token in normalized text; otherwise both
-	// are taken as they are.
+	// Normalized makes the search look for the normalized text of the token in normalized text.
+	// Otherwise neither text is normalized.
 	Normalized bool
 }
 
-// A matcher finds the leftmost added token in text; if several begin there, the longest.
+// A matcher finds the leftmost added token in text. If several tokens begin there, it finds the longest.
 type matcher struct {
 	start [256]bool // bytes that begin a token
 	nodes []matchNode
@@ -61,8 +61,8 @@ func (m *matcher) add(text string, token *AddedToken) {
 
 func (m *matcher) empty() bool { return len(m.nodes) == 0 }
 
-// find returns the first token in text[from:] and its bytes [start, end), including white space,
-// with start ≥ from. If there is no token, token is nil.
+// find returns the first token in text[from:], and the bytes [start, end) of text that it takes.
+// They include white space, but not before from. If there is no token, token is nil.
 func (m *matcher) find(text string, from int) (token *AddedToken, start, end int) {
 	for i := from; i < len(text); i++ {
 		if !m.start[text[i]] {

@@ -30,7 +30,7 @@ type merge struct {
 }
 
 // A mergeTable maps pairs of tokens to the rank and the result of their merge. It is a hash table
-// with open addressing. Most pairs have no merge; small tables decide most of these.
+// with open addressing. Most pairs have no merge; low or maybe shows this for most of them.
 type mergeTable struct {
 	slots []mergeSlot // a power of two of them, at most half full
 	shift uint
@@ -104,7 +104,7 @@ func (t *mergeTable) result(left, right int32) uint64 {
 	return t.slot(pair).result
 }
 
-// symbols appends the tokens of the smallest parts of a piece: its bytes or characters.
+// symbols appends to dst the tokens of the smallest parts of a piece: its bytes or characters.
 func (m *bpe) symbols(dst []int32, piece string) []int32 {
 	unknown := false // an unknown token is pending: further unknown characters may join it
 	flush := func() {

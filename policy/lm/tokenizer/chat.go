@@ -44,9 +44,9 @@ type ChatTemplate struct {
 	format format
 }
 
-// ChatTemplate returns the tokenizer's template of a name; "" is the default template. If the
-// tokenizer has no templates, the default is the built-in format whose special tokens it has. An
-// error lists the tokenizer's templates.
+// ChatTemplate returns the tokenizer's template of this name; "" means the default template. If the
+// tokenizer has no templates, the default is the built-in format whose special tokens the tokenizer
+// has. If there is no such template, the error lists the tokenizer's templates.
 func (t *Tokenizer) ChatTemplate(name string) (*ChatTemplate, error) {
 	if name == "" {
 		name = defaultTemplate

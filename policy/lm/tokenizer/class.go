@@ -13,7 +13,7 @@ const (
 	newline       // CR or LF
 )
 
-// classes has the classes of the characters below U+10000. For others, package unicode is asked.
+// classes has the classes of the characters below U+10000. Others are looked up in package unicode.
 type classes [1 << 16]class
 
 func newClasses() *classes {

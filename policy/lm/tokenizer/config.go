@@ -37,7 +37,7 @@ func tokenText(v value) string {
 	return v.text()
 }
 
-// readAddedDecoder reads added tokens, given by id.
+// readAddedDecoder reads an object of added tokens, whose keys are ids.
 func (t *Tokenizer) readAddedDecoder(o object) {
 	keys := make([]string, 0, len(o.fields))
 	for key := range o.fields {
@@ -52,8 +52,8 @@ func (t *Tokenizer) readAddedDecoder(o object) {
 	}
 }
 
-// addAround adds a token to, or removes it from, the ids around sequences, as add_bos_token and
-// add_eos_token say; null keeps the ids of the post-processor.
+// addAround adds a token to around, the ids before or after a sequence, if flag is true. It removes the
+// token if flag is false. flag is add_bos_token or add_eos_token; null keeps the ids of the post-processor.
 func (t *Tokenizer) addAround(flag value, token string, around *[]int32) {
 	if flag.isNull() {
 		return

@@ -33,8 +33,8 @@ const (
 	contiguous         behavior = "Contiguous"
 )
 
-// cut applies the steps from i on to a piece, and encodes the results. first says that the piece
-// begins the text.
+// cut applies the steps from i on to a piece, and appends the ids of the results to dst. first says
+// that the piece begins the text.
 func (e *Encoder) cut(dst []int32, i int, piece string, first bool) []int32 {
 	if piece == "" {
 		return dst
@@ -103,7 +103,7 @@ func (e *Encoder) cutAtText(dst []int32, i int, piece string, first bool) []int3
 	return e.cut(dst, i+1, piece[from:], first && from == 0)
 }
 
-// cuts reports whether to split between two parts. left and right say which of them is the separator.
+// cuts reports whether to split between two parts. left and right say whether these are separators.
 func (b behavior) cuts(left, right bool) bool {
 	switch b {
 	case mergedWithPrevious:
@@ -116,8 +116,8 @@ func (b behavior) cuts(left, right bool) bool {
 	return true
 }
 
-// numbers returns the length of the first part of s: a run of numbers (a single one if single), or
-// else all text before a number.
+// numbers returns the length of the first part of s. The part is a run of numbers, or one number if
+// single. If s begins with another character, the part is all text before a number.
 func (c *classes) numbers(s string, single bool) int {
 	k, n := c.first(s)
 	switch {

@@ -101,7 +101,7 @@ func (t *Tokenizer) decode(ids []int32, skipSpecial bool) string {
 	return string(s.out)
 }
 
-// A Stream decodes ids one at a time, as they are generated. Its results, joined, equal Decode's.
+// A Stream decodes ids one at a time, as they are generated. Its texts, joined, equal Decode's text.
 type Stream struct {
 	t           *Tokenizer
 	skipSpecial bool
@@ -229,9 +229,9 @@ func (s *Stream) stripped(i int, text string) {
 	s.pass(i+1, text)
 }
 
-// appendCharacters appends the characters of UTF-8 bytes to dst and returns the rest: an incomplete
+// appendCharacters appends the characters of UTF-8 bytes to dst, and returns the rest: an incomplete
 // character. Each maximal subpart of an ill-formed character becomes one U+FFFD, as Unicode
-// recommends (chapter 3.9); with end, so does the rest.
+// recommends (chapter 3.9). If end is set, an incomplete character counts as ill-formed, too.
 func appendCharacters(dst, text []byte, end bool) (out, rest []byte) {
 	at := 0
 	for at < len(text) {

@@ -17,10 +17,11 @@
 // and Llama 3. SentencePiece's form, as in Llama 2, has ▁ for spaces and tokens for bytes. Loading
 // a file that asks for anything else returns an error with key and value.
 //
-// A byte-level tokenizer without a normalizer and with a token for each byte preserves text:
-// Decode(Encode(x)) is x, if x is valid UTF-8 and no added token includes white space (LStrip,
-// RStrip). With the normalizer NFC, as in Qwen, it is the normal form of x.
+// A byte-level tokenizer with a token for each byte preserves text: if x is valid UTF-8,
+// Decode(Encode(x)) is x. This holds without a normalizer, and without added tokens that include
+// white space (LStrip, RStrip). With the normalizer NFC, as in Qwen, the result is the normal form
+// of x.
 //
 // Train makes a new byte-level tokenizer from texts. Programs should keep ids, and decode them only
-// for people and verifiers: encoding decoded text again may give other ids.
+// for people and verifiers, because encoding decoded text again may give other ids.
 package tokenizer

@@ -17,14 +17,14 @@ func (t *Tokenizer) NewEncoder() *Encoder {
 	return &Encoder{t: t, cache: cache{seed: maphash.MakeSeed()}}
 }
 
-// Encode returns the ids of a text, with those that the post-processor adds around a sequence. For
-// many texts, use an Encoder.
+// Encode returns the ids of a text, with the ids that the post-processor adds around a sequence.
+// For many texts, use an Encoder.
 func (t *Tokenizer) Encode(text string) []int32 {
 	return t.NewEncoder().EncodeSequence(nil, text)
 }
 
-// EncodeSequence appends the ids of a text to dst, with those that the post-processor adds around a
-// sequence: often the token that begins it.
+// EncodeSequence appends to dst the ids of a text, with the ids that the post-processor adds around
+// a sequence. Often this is the token that begins a sequence.
 func (e *Encoder) EncodeSequence(dst []int32, text string) []int32 {
 	return append(e.Encode(append(dst, e.t.prefix...), text), e.t.suffix...)
 }
@@ -46,8 +46,8 @@ func (e *Encoder) Encode(dst []int32, text string) []int32 {
 	}
 }
 
-// section encodes text between added tokens: it normalizes the text, and finds added tokens with
-// Normalized in it.
+// section encodes text between added tokens. It normalizes the text, and finds the added tokens
+// that are Normalized in it.
 func (e *Encoder) section(dst []int32, text string, first bool) []int32 {
 	if text == "" {
 		return dst
@@ -77,7 +77,7 @@ func (e *Encoder) piece(dst []int32, piece string) []int32 {
 	return dst
 }
 
-// word encodes a text that is merged separately.
+// word appends the ids of a word, which is a text that is merged separately.
 func (e *Encoder) word(dst []int32, word string) []int32 {
 	m := &e.t.model
 	if len(word) == 1 && m.bytes != nil && m.bytes[word[0]] >= 0 {

@@ -155,7 +155,7 @@ func readMetaspace(o object) (letter, scheme string, split bool) {
 	return letter, scheme, o.flag("split", true)
 }
 
-// addToken reads an added token; its id is in the value at.
+// addToken reads the added token o. Its id is the value at.
 func (t *Tokenizer) addToken(o object, at value) {
 	id := at.id()
 	a := AddedToken{
@@ -191,8 +191,8 @@ func (t *Tokenizer) addToken(o object, at value) {
 	}
 }
 
-// readPostProcessor reads the ids that go before and after a text. Those of a later processor enclose
-// those of an earlier one.
+// readPostProcessor reads the ids that go before and after a text. The ids of a later processor
+// enclose those of an earlier processor.
 func (t *Tokenizer) readPostProcessor(v value, depth int) {
 	if v.isNull() {
 		return

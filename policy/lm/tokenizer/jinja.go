@@ -24,8 +24,8 @@ type jinja struct {
 	template *exec.Template
 }
 
-// Bounds on the source, because gonja's parser is recursive: its bytes (the largest published
-// templates have about 30,000), and its nested brackets.
+// Limits of the bytes and of the nested brackets of a source, because gonja's parser is recursive.
+// The largest published templates have about 30,000 bytes.
 const (
 	maxTemplate = 1 << 17
 	maxBrackets = 1000

@@ -139,7 +139,7 @@ func filters() *exec.FilterSet {
 	return exec.NewFilterSet(set)
 }
 
-// asList converts a slice to a list.
+// asList returns a slice as a list, and other values unchanged.
 func asList(v *exec.Value) *exec.Value {
 	if v.IsError() || !v.IsList() {
 		return v
@@ -165,7 +165,7 @@ func items(v *exec.Value) list {
 	return l
 }
 
-// toJSON is Python's json.dumps with ensure_ascii=False, as chat templates expect it.
+// toJSON is Python's json.dumps with ensure_ascii=False, which chat templates expect.
 func toJSON(_ *exec.Evaluator, in *exec.Value, args *exec.VarArgs) *exec.Value {
 	if in.IsError() {
 		return in
@@ -208,7 +208,7 @@ func (s *jsonStyle) setIndent(v *exec.Value) {
 	}
 }
 
-// strip removes characters from the ends of a text: white space if chars is nil.
+// strip removes the characters in chars from the ends of a text, or white space if chars is nil.
 func strip(s string, chars *exec.Value, left, right bool) string {
 	cut := func(r rune) bool { return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f }
 	if chars != nil {

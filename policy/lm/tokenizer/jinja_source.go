@@ -3,9 +3,10 @@ package tokenizer
 import "strings"
 
 // plainSource rewrites a template into the subset of Jinja that gonja parses. gonja has conditional
-// expressions only at the top of a tag, with one condition. Others, as in f(a if b else c), become ((b) and
-// [a] or [c])[0], which evaluates the same branch only. A line end before the name of a tag is removed.
-// gonja removes spaces before a statement even if text precedes it on the line; a plus sign prevents this.
+// expressions only at the top of a tag, with one condition. Other ones, such as in f(a if b else c), become
+// ((b) and [a] or [c])[0], which evaluates the same branch only. A line end before the name of a tag is
+// removed. gonja removes spaces before a statement even if text precedes the statement on its line; a plus
+// sign prevents this.
 func plainSource(source string) string {
 	var b strings.Builder
 	whole := source
@@ -80,8 +81,8 @@ func rawLength(source string) int {
 	return len(source)
 }
 
-// unit returns the end of the unit at i of an expression: a quoted text, a bracket with its
-// content, or one byte.
+// unit returns the end of the unit of an expression that begins at i. A unit is a quoted text, a
+// bracket with its content, or one byte.
 func unit(s string, i int) int {
 	switch s[i] {
 	case '"', '\'':
@@ -168,8 +169,8 @@ func plainExpression(s string) string {
 		plainExpression(otherwise) + "])[0]"
 }
 
-// plainGroups rewrites the content of brackets in an expression: expressions that commas, colons
-// and assignment signs separate.
+// plainGroups rewrites the expressions inside the brackets of an expression. Commas, colons and
+// assignment signs separate these expressions.
 func plainGroups(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {

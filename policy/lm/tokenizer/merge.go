@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A merger repeatedly applies the merge of the lowest rank to the tokens of a piece; of equal
-// ranks, the leftmost. Its fields are memory kept between calls.
+// A merger repeatedly applies the merge of the lowest rank to the tokens of a piece. Of merges with
+// equal ranks, the leftmost comes first. The fields are memory kept between calls.
 type merger struct {
 	results    []uint64 // merge of each token with its right neighbour, from mergeTable
 	prev, next []int32  // neighbours of the remaining tokens of a long piece
@@ -61,7 +61,7 @@ func (w *merger) merge(table *mergeTable, ids []int32) []int32 {
 	}
 }
 
-// lookUp sets the results of all pairs of neighbours.
+// lookUp sets w.results to the merges of all pairs of neighbours.
 func (w *merger) lookUp(table *mergeTable, ids []int32) {
 	w.results = w.results[:0]
 	for i := range len(ids) - 1 {
@@ -75,11 +75,11 @@ type window struct {
 	ends []int32 // end of each token in the piece
 }
 
-// mergeWindows merges a piece in overlapping windows, each separately, and switches from one window
-// to the next at a token that both have at the same place. The result is that of merging the whole
-// piece: a sequence of tokens is the result of merging if each pair of neighbours is the result of
-// merging its text, and each pair is inside a window. If two windows have no common token, which is
-// rare, the whole piece is merged at once.
+// mergeWindows merges each of several overlapping windows of a piece. It switches from one window
+// to the next at a token that both windows have at the same place. The result equals that of
+// merging the whole piece. The reason is that tokens are the result of merging if each pair of
+// neighbours is the result of merging its own text. Each pair is inside a window. In the rare case
+// that two windows have no common token, the whole piece is merged at once.
 func (w *merger) mergeWindows(table *mergeTable, ids []int32, length, overlap int32) []int32 {
 	w.symbols = append(w.symbols[:0], ids...)
 	a, b := &w.window, &w.following
@@ -103,7 +103,7 @@ func (w *merger) mergeWindows(table *mergeTable, ids []int32, length, overlap in
 	return append(out, a.ids[from:]...)
 }
 
-// fill merges the window that begins at start.
+// fill merges the window that begins at start, and stores the result in the window to.
 func (w *merger) fill(table *mergeTable, to *window, start, length int32) {
 	symbols := w.symbols[start:min(int(start+length), len(w.symbols))]
 	to.ids = append(to.ids[:0], symbols...)
@@ -115,8 +115,9 @@ func (w *merger) fill(table *mergeTable, to *window, start, length int32) {
 	}
 }
 
-// common returns the first tokens of a (from index i on) and of b that begin and end at the same
-// places. Token i of a and the first token of b begin at the same place.
+// common finds the first token of a, from index i on, that begins and ends at the same places as a
+// token of b. It returns the indices of both tokens. Token i of a and the first token of b begin at
+// the same place.
 func common(a, b *window, i int) (inA, inB int, ok bool) {
 	together := true // tokens i and j begin at the same place
 	for j := 0; i < len(a.ends) && j < len(b.ends); {
@@ -137,7 +138,7 @@ func common(a, b *window, i int) (inA, inB int, ok bool) {
 func last(s []int32) int32 { return s[len(s)-1] }
 
 // mergeLong is merge with a queue of places and a linked list of the remaining tokens. It skips a
-// queue entry if its pair has changed since: results has the present merge at each place.
+// place in the queue if the pair there has changed since, which w.results shows.
 func (w *merger) mergeLong(table *mergeTable, ids []int32) []int32 {
 	n := int32(len(ids))
 	w.prev, w.next = w.prev[:0], w.next[:0]
@@ -255,7 +256,7 @@ func (q *queue) first() int {
 	return -1
 }
 
-// take moves the places of a rank to dst.
+// take removes the places of a rank from the queue and appends them to dst.
 func (q *queue) take(rank int, dst []int32) []int32 {
 	last := q.last[rank] - 1
 	for i := last; ; {

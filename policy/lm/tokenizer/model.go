@@ -209,8 +209,8 @@ func byteLetter(b byte) rune {
 	return rune(b)
 }
 
-// lettersToBytes appends the bytes for a text of such letters. It returns false if the text has
-// another character.
+// lettersToBytes appends to dst the bytes for a text of the letters of byteLetter. It returns false
+// if the text has another character.
 func lettersToBytes(dst []byte, text string) ([]byte, bool) {
 	for _, r := range text {
 		switch {

@@ -130,9 +130,9 @@ func (c *classes) lineEnds(s string, n int) int {
 	return n
 }
 
-// blanks returns the length of the first piece of s, which begins with a run of white space. With lines,
-// a run with line ends gives all up to its last line end. Otherwise a run at the end of the text is one
-// piece; before other text, the piece is the run without its last character, or its only character.
+// blanks returns the length of the first piece of s, which begins with a run of white space. If lines is set
+// and the run has line ends, the piece ends after the last of them. Otherwise a run at the end of the text
+// is one piece. Before other text, the piece is the run without its last character, or its only character.
 func (c *classes) blanks(s string, lines bool) int {
 	n, last, line := 0, 0, 0 // ends of the run, of the run without its last character, and of the last line end
 	for n < len(s) {

@@ -134,7 +134,7 @@ func (o object) get(key string) value {
 	return value{o.reader, at, o.fields[key]}
 }
 
-// flag returns a boolean field, or otherwise if it is null.
+// flag returns a boolean field, or the argument otherwise if the field is null.
 func (o object) flag(key string, otherwise bool) bool {
 	if v := o.get(key); !v.isNull() {
 		v.decode(&otherwise, "true or false")
@@ -142,7 +142,7 @@ func (o object) flag(key string, otherwise bool) bool {
 	return otherwise
 }
 
-// textOr returns a text field, or otherwise if it is null.
+// textOr returns a text field, or the argument otherwise if the field is null.
 func (o object) textOr(key, otherwise string) string {
 	if v := o.get(key); !v.isNull() {
 		return v.text()
@@ -150,7 +150,7 @@ func (o object) textOr(key, otherwise string) string {
 	return otherwise
 }
 
-// oneOf returns a field with one of these texts, or the first text if it is null.
+// oneOf returns a field that must have one of these texts, or the first text if the field is null.
 func (o object) oneOf(key string, texts ...string) string {
 	v := o.get(key)
 	if v.isNull() {

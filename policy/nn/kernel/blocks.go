@@ -2,7 +2,7 @@ package kernel
 
 import "fmt"
 
-// A Term is one product A·B in a sum, A [m,K] and B [K,n]. If Transposed is set, B has the transpose, [n,K].
+// A Term is one product A·B in a sum, A [m,K] and B [K,n]. If Transposed is set, B has its transpose, [n,K].
 type Term struct {
 	A, B       []float32
 	K          int
@@ -56,8 +56,8 @@ func (x *Multiplier) Product(c []float32, m, n, blocks int, bias []float32, acc 
 	x.ProductPart(0, 1, c, m, n, blocks, bias, acc, terms...)
 }
 
-// ProductPart computes part number of Product, which is split into parts, with the same bits.
-// Several Multipliers may compute parts at the same time.
+// ProductPart computes one part of Product, with the same bits. parts is the number of parts, and number,
+// from 0 on, says which one. Several Multipliers may compute parts at the same time.
 func (x *Multiplier) ProductPart(number, parts int, c []float32, m, n, blocks int, bias []float32, acc bool,
 	terms ...Term) {
 	checkLen("product", "c", len(c), m, n)
@@ -128,19 +128,19 @@ type share struct{ from, to int }
 
 func (s share) size() int { return s.to - s.from }
 
-// part returns part number of s, split into parts of about equal size, which are multiples of unit except for
-// the last.
+// part splits s into parts of about equal size and returns one of them; number, from 0 on, says which. Sizes
+// are multiples of unit, except for the last part.
 func (s share) part(number, parts, unit int) share {
 	units := (s.size() + unit - 1) / unit
 	return share{min(s.from+units*number/parts*unit, s.to), min(s.from+units*(number+1)/parts*unit, s.to)}
 }
 
-// A piece is a range of k: depth steps from p on, of one term, in one block. at counts the steps of
+// A piece is a range of k: depth steps from p on, of one term, in one block. at is the number of steps in
 // earlier pieces.
 type piece struct{ block, term, p, depth, at int }
 
-// plan splits the sums of a product into pieces of at most this number of steps, and returns the
-// number of all steps.
+// plan splits the sums of a product into pieces of at most this number of steps. It returns the number of all
+// steps.
 func (x *Multiplier) plan(p *blocked, most int) int {
 	x.pieces = x.pieces[:0]
 	steps := 0
@@ -200,8 +200,8 @@ func (x *Multiplier) tile(p *blocked, rows, columns share) {
 	}
 }
 
-// An origin is a matrix of initial values or of results: row r is at data[r·step]. As initial
-// values, nil data is 0.
+// An origin is a matrix of initial values or of results: row r is at data[r·step]. For initial values, nil
+// data means 0.
 type origin struct {
 	data []float32
 	step int
@@ -233,7 +233,7 @@ func (x *Multiplier) block(p *blocked, pieces []piece, to, between, first origin
 	}
 }
 
-// panels adds a piece of the sums, with B in packed panels.
+// panels adds a piece of the sums to the tile at into, with B in packed panels.
 func (x *Multiplier) panels(p *blocked, into, first origin, a []float32, q piece, rows int, columns share,
 	add []origin) {
 	n, t := columns.size(), p.terms[q.term]
@@ -320,7 +320,7 @@ func packTransposed(lv level, dst, b []float32, step, depth, w int) {
 // the k rows in order. C overlaps no input.
 func (x *Multiplier) Gradient(c, a, b []float32, m, n, k int) { x.GradientPart(0, 1, c, a, b, m, n, k) }
 
-// GradientPart computes part number of Gradient, which is split into parts, with the same bits.
+// GradientPart computes one part of Gradient, with the same bits. See ProductPart for number and parts.
 func (x *Multiplier) GradientPart(number, parts int, c, a, b []float32, m, n, k int) {
 	checkLen("gradient", "c", len(c), m, n)
 	checkLen("gradient", "a", len(a), k, m)

@@ -2,9 +2,9 @@ package kernel
 
 import "math"
 
-// AdamStep updates the parameters p and the moments m and v by the gradient g, in one pass over
-// slices of one length. Kingma and Ba 2015, arXiv:1412.6980, algorithm 1, with the decoupled weight
-// decay of Loshchilov and Hutter 2019, arXiv:1711.05101:
+// AdamStep updates the parameters p and the moments m and v by the gradient g, in one pass over slices of one
+// length. It is algorithm 1 of Kingma and Ba 2015, arXiv:1412.6980, with the decoupled weight decay of
+// Loshchilov and Hutter 2019, arXiv:1711.05101:
 //
 //	g = scale·g
 //	m = β₁m + (1-β₁)g,    v = β₂v + (1-β₂)g²

@@ -41,9 +41,9 @@ func foldLanes[T Float](l *[sumLanes]T) T {
 	return l[0]
 }
 
-// RMSNormGrad computes the derivative through y = RMSNorm(x), given dy [m,n] and the inv of the
-// forward pass. It adds it to dx [m,n] with acc, and otherwise sets dx to it. It adds Σ dy∘x·inv
-// over the rows, in order, to dw [n] unless dw is nil. dx may be dy.
+// RMSNormGrad computes the derivative through y = RMSNorm(x), given dy [m,n] and the inv of the forward
+// pass. With acc it adds the derivative to dx [m,n], and otherwise sets dx to it. It adds Σ dy∘x·inv over
+// the rows, in order, to dw [n] unless dw is nil. dx may be dy.
 func RMSNormGrad(dx, dw, dy, x, w, inv []float32, m, n int, acc bool) {
 	checkLen("rms norm grad", "dx", len(dx), m, n)
 	checkLen("rms norm grad", "dy", len(dy), m, n)
@@ -96,9 +96,9 @@ func rmsNormGrad(lv level, dx, dw, dy, x, w, inv []float32, m, n int, acc bool) 
 	}
 }
 
-// Rotate rotates the pairs j and half+j in all heads of x [rows, heads, 2·half] and multiplies them
-// by scale. cos and sin [rows, half] are of the angles; with back it rotates by the negative
-// angles. Su et al. 2021, arXiv:2104.09864.
+// Rotate rotates the pairs j and half+j in all heads of x [rows, heads, 2·half] and multiplies them by
+// scale. cos and sin [rows, half] belong to the angles. With back it rotates by the negative angles. Su et
+// al. 2021, arXiv:2104.09864.
 func Rotate(x, cos, sin []float32, rows, heads, half int, scale float32, back bool) {
 	checkLen("rotate", "x", len(x), rows*heads, 2*half)
 	checkLen("rotate", "cos", len(cos), rows, half)
@@ -278,8 +278,8 @@ func softmaxPlain(x []float32, step, rows, width, first, more int, top, sums, de
 	}
 }
 
-// SoftmaxBlockGrad replaces scores x by probabilities p = e^(x - lse), and the derivatives dp by the
-// probabilities by the derivatives by the scores, p·(dp - mean). Rows, width and counting scores are
+// SoftmaxBlockGrad replaces scores x by probabilities p = e^(x - lse). It replaces dp, the derivatives by
+// the probabilities, by the derivatives by the scores, p·(dp - mean). Rows, width and counting scores are
 // as in SoftmaxBlock. lse and mean have an element for each row; mean is Σ p·dp over all columns.
 func SoftmaxBlockGrad(x, dp []float32, step, rows, width, first, more int, lse, mean []float32) {
 	softmaxBlockGrad(best, x, dp, step, rows, width, first, more, lse, mean)

@@ -9,15 +9,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// perTensor is how many elements of each parameter tensor Layer compares: networks of images have
-// too many for all.
+// perTensor is the most elements of each parameter tensor that Layer compares, because networks of
+// images have too many to compare all.
 const perTensor = 25
 
 // Layer makes a network of l in float64, with drawn parameters and inputs. It compares the gradient
-// of a loss Σ c·y + ½y² with its central differences, for all elements of every parameter tensor,
-// or for 25 where it has more. Networks with a state read two sequences of three steps, one of
-// which begins anew on the way. An error is a layer that does not fit its input, a parameter that
-// no gradient was reported for, or a derivative that differs by more than 1e-6.
+// of a loss Σ c·y + ½y² with its central differences, for at most 25 elements of every parameter
+// tensor. Networks with a state read two sequences of three steps, one of which begins an episode
+// on the way. Layer returns an error if l does not fit its input, if no gradient was reported for a
+// parameter, or if a derivative differs by more than 1e-6.
 func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 	const steps, sequences = 3, 2
 	p := new(nn.Params[float64])
@@ -81,8 +81,8 @@ func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 	return r, err
 }
 
-// drawn returns so many rows of every source. In the row least, all choices are the first option: a
-// sentence without words.
+// drawn returns the given number of rows of every source. In row number least, all choices are the
+// first option: a sentence without words.
 func drawn(sources []nn.Source, rows, least int) nn.Batch[float64] {
 	b := nn.Batch[float64]{Rows: rows}
 	numbers, key := 0, uint64(2000)
@@ -123,7 +123,7 @@ func draw(n int, key uint64) []float64 {
 	return x
 }
 
-// some is Params for at most perTensor elements of each tensor.
+// some does what Params does, for at most perTensor elements of each tensor.
 func some(p *nn.Params[float64], loss func() float64) Report {
 	all := Report{At: -1, Worst: -1}
 	grad := append([]float64(nil), p.Grad...)
@@ -142,7 +142,7 @@ func some(p *nn.Params[float64], loss func() float64) Report {
 	return all
 }
 
-// fieldAt names the element of Data at.
+// fieldAt returns the name of the element of Data with index at: its field and its index there.
 func fieldAt(p *nn.Params[float64], at int) string {
 	for _, f := range p.Fields {
 		if at >= f.Off && at < f.Off+f.Len() {

@@ -18,8 +18,8 @@ type Report struct {
 }
 
 // Gradients compares grad with the central differences of loss by each element of x, which loss
-// reads and which is left as it was. The step is ∛ε·max(1,|x|), where the error by truncation and
-// that by rounding are about equal.
+// reads and which is left as it was. The step is ∛ε·max(1,|x|), where the truncation error and
+// the rounding error are about equal.
 func Gradients(x, grad []float64, loss func() float64) Report {
 	r := Report{At: -1, Worst: -1}
 	for i, at := range x {
@@ -39,8 +39,8 @@ func Gradients(x, grad []float64, loss func() float64) Report {
 	return r
 }
 
-// Params does so for every parameter of p, whose Grad is filled in; At counts in p.Data. The gaps
-// between parameters are not checked.
+// Params compares like Gradients, for every parameter of p, whose Grad the caller has filled in.
+// At is an index into p.Data. The gaps between parameters are not checked.
 func Params(p *nn.Params[float64], loss func() float64) Report {
 	all := Report{At: -1, Worst: -1}
 	grad := append([]float64(nil), p.Grad...) // loss may run the backward pass too

@@ -157,7 +157,7 @@ func DraftHere(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *con
 	return d, asUsage(d.Mistakes())
 }
 
-// asUsage returns err as a usage error; nil for nil.
+// asUsage returns err as a usage error; nil if err is nil.
 func asUsage(err error) error {
 	if err == nil {
 		return nil
@@ -166,7 +166,7 @@ func asUsage(err error) error {
 }
 
 // OpenWorld returns the ranks of this process: one MPI process under a launcher, else as many goroutines as the
-// placement needs. When a rank stops responding, it calls stalled and then writes to log; see mpi.Options.
+// placement needs. When a rank stops responding, the process calls stalled and then writes to log; see mpi.Options.
 func OpenWorld(c *cli.Context, cfg *config.Config, configErr error, log io.Writer,
 	stalled func(stacks []byte)) ([]spmd.Transport, error) {
 	if Launched() {

@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// MaxCount is the upper bound of flags that count samples, steps or tokens.
+// MaxCount is the upper bound of flags for numbers of samples, steps or tokens.
 const MaxCount = 1 << 30
 
 // Int returns f with bounds. A number outside of [least, most] is a usage error before the command begins.
@@ -49,8 +49,8 @@ func Duration(f cli.DurationFlag, least, most time.Duration) *cli.DurationFlag {
 	return &f
 }
 
-// Filled makes an empty text of a flag a usage error. An unset variable of a shell gives one, and it would count as
-// if the flag were not given.
+// Filled makes the empty text a usage error as the value of a flag. An unset variable of a shell gives an empty text,
+// which would otherwise have the effect of no flag.
 func Filled(flags []cli.Flag) {
 	for _, f := range flags {
 		if f, ok := f.(*cli.StringFlag); ok && f.Action == nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Unknown returns the usage error for a word that is not one of commands. what says what it is not, such as a command.
+// Unknown returns the usage error for a word that is not one of commands. what names what was expected, such as a
+// command.
 func Unknown(commands []*cli.Command, word, what string) error {
 	hint := Meant(commands, word)
 	if hint == "" {
@@ -23,7 +24,8 @@ func Unknown(commands []*cli.Command, word, what string) error {
 	return config.Usagef("%q is no %s%s", word, what, hint)
 }
 
-// Meant returns a question whether the user meant the command that is most similar to word; "" if none is.
+// Meant returns a question whether the user meant the command that is most similar to word; "" if no command is
+// similar.
 func Meant(commands []*cli.Command, word string) string {
 	var names []string
 	for _, c := range commands {
@@ -92,8 +94,8 @@ func TakesValue(flags []cli.Flag, name string) bool {
 	return false
 }
 
-// Decimal returns value without leading zeros, if name is a flag for whole numbers: the library would read such a
-// number as octal. The command seq -w writes leading zeros.
+// Decimal returns value without leading zeros if name is a flag for whole numbers. The library would read a number
+// with leading zeros as octal, and the command seq -w writes such numbers.
 func Decimal(flags []cli.Flag, name, value string) string {
 	for _, f := range flags {
 		if !slices.Contains(f.Names(), strings.TrimLeft(name, "-")) {

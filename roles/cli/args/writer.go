@@ -13,8 +13,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// A Writer lets a command go on when the reader of its output has gone away: it drops what nobody reads. It records
-// any other error, so that a command with lost output ends with an error.
+// A Writer lets a command go on when the reader of its output has gone away. It drops the output that nobody reads.
+// It records any other error, so that a command with lost output ends with an error.
 type Writer struct {
 	to     io.Writer
 	mu     sync.Mutex

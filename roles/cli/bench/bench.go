@@ -61,7 +61,7 @@ func Command(reg config.Registries, code *int) *cli.Command {
 	return root
 }
 
-// maxSamples is more than anybody waits for.
+// maxSamples is the maximum number of samples, more than anybody waits for.
 const maxSamples = 1 << 24
 
 func benchFlags() []cli.Flag {
@@ -106,7 +106,7 @@ type benchJob struct {
 	programs *programs.Starter
 }
 
-// A measurement is what one rank does in a benchmark.
+// A measurement is the work of one rank in a benchmark.
 type measurement func(context.Context, *bench.Run, *spmd.World) error
 
 // runBench opens the ranks, runs measure on each, and writes, draws and compares the report as the
@@ -167,7 +167,7 @@ func (j *benchJob) run(starts int, ranks openRanks, measure measurement) (code i
 // openRanks opens the ranks of this process. They log to log.
 type openRanks func(c *cli.Context, log io.Writer) ([]spmd.Transport, error)
 
-// benchRanks is openRanks for most benchmarks: the launcher's rank, or --np goroutine ranks.
+// benchRanks opens the ranks of most benchmarks: the launcher's rank, or --np goroutine ranks.
 func benchRanks(c *cli.Context, log io.Writer) ([]spmd.Transport, error) {
 	if args.Launched() {
 		return args.OpenWorld(c, nil, nil, log, nil)
@@ -265,7 +265,7 @@ func (j *benchJob) enforceStop(ctx context.Context, cancel context.CancelCauseFu
 	}
 }
 
-// rank is the life of one rank.
+// rank does everything that one rank does in a benchmark.
 func (j *benchJob) rank(ctx context.Context, w *spmd.World, measure measurement) error {
 	opts := j.opts
 	if w.Rank() != 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// flags reads the flags of a benchmark. It keeps the first mistake. What it reads after one has no
-// meaning, but is safe to use.
+// flags reads the flags of a benchmark. It keeps the first mistake. A value that it reads after a
+// mistake has no meaning, but is safe to use.
 type flags struct {
 	*cli.Context
 	err error
@@ -42,7 +42,7 @@ func (f *flags) world() int {
 	return f.Int("np")
 }
 
-// several is world for benchmarks that need two ranks.
+// several returns world for benchmarks that need at least two ranks. Fewer ranks are a mistake.
 func (f *flags) several() int {
 	world := f.world()
 	if world < 2 {
@@ -51,7 +51,7 @@ func (f *flags) several() int {
 	return world
 }
 
-// list reads a list whose items commas separate.
+// list reads a list whose items are separated by commas.
 func list[T any](f *flags, flag string, parse func(string) (T, error)) (all []T) {
 	for item := range strings.SplitSeq(f.String(flag), ",") {
 		v, err := parse(strings.TrimSpace(item))
@@ -64,7 +64,8 @@ func list[T any](f *flags, flag string, parse func(string) (T, error)) (all []T)
 	return all
 }
 
-// numbers reads a list of numbers from least to most. want names them for the user.
+// numbers reads a list of numbers from least to most. want describes them in the message to the
+// user.
 func (f *flags) numbers(flag string, least, most int, want string) []int {
 	return list(f, flag, func(text string) (int, error) {
 		n, err := strconv.Atoi(text)
@@ -80,7 +81,7 @@ func (f *flags) ranks(flag string, world int) []int {
 	return f.numbers(flag, 0, world-1, fmt.Sprintf("ranks from 0 to %d", world-1))
 }
 
-// names reads a list of some of all names, or the word all.
+// names reads a list with some of the names in all, or the word all.
 func (f *flags) names(flag string, all []string) []string {
 	if f.String(flag) == "all" {
 		return all
@@ -93,7 +94,7 @@ func (f *flags) names(flag string, all []string) []string {
 	})
 }
 
-// name reads one of all names.
+// name reads one of the names in all.
 func (f *flags) name(flag string, all []string) string {
 	names := f.names(flag, all)
 	if len(names) != 1 {
@@ -103,7 +104,7 @@ func (f *flags) name(flag string, all []string) string {
 	return names[0]
 }
 
-// either reads one of a few words, and returns its number.
+// either reads one of words, and returns its index.
 func (f *flags) either(flag string, words ...string) int {
 	at, last := slices.Index(words, f.String(flag)), len(words)-1
 	if at < 0 {
@@ -144,7 +145,7 @@ func sizeFlags(begin, end string) []cli.Flag {
 	}
 }
 
-// sizes reads which sizes to measure.
+// sizes reads the sizes to measure.
 func (f *flags) sizes() (sizes []int) {
 	if f.String("sizes") != "" {
 		return list(f, "sizes", parseBytes)
@@ -192,7 +193,7 @@ func (f *flags) checkLauncher() {
 	}
 }
 
-// launcherWords returns the words of a launcher's command for np ranks; none for no command.
+// launcherWords returns the words of a launcher's command for np ranks; none if command is empty.
 func launcherWords(command string, np int) []string {
 	return strings.Fields(strings.ReplaceAll(command, "{np}", strconv.Itoa(np)))
 }

@@ -138,8 +138,8 @@ func sweepSizes(f *flags) []int {
 	return sizes
 }
 
-// checkSizes checks that the job can have all numbers of ranks. Without --np-sweep it leaves out the
-// impossible ones.
+// checkSizes checks that the job can have all numbers of ranks. Without --np-sweep (asked is false)
+// it leaves out the impossible numbers.
 func (s *scaling) checkSizes(asked bool) error {
 	var fit []int
 	var last error
@@ -278,7 +278,7 @@ func (s *scaling) placement(n int) ([]string, error) {
 }
 
 // row summarizes the steps of a job. The note gives the share of each phase in a step, and how long
-// the mean rank waits in it.
+// ranks wait in the phase on average.
 func (s *scaling) row(n int, steps []runs.Row) (row results.Row, note string) {
 	column := func(name string) (x []float64) {
 		for _, step := range steps {

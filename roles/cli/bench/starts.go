@@ -18,7 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// mostStarts is how many starts an interval is computed from at most.
+// mostStarts is the maximum number of starts from which an interval is computed.
 const mostStarts = 30
 
 func startFlags() []cli.Flag {
@@ -31,7 +31,7 @@ func startFlags() []cli.Flag {
 	}
 }
 
-// countStarts returns how often to start the benchmark: 1 is in this process.
+// countStarts returns how often to start the benchmark. 1 means once, in this process.
 func (j *benchJob) countStarts() int {
 	n, launched := 1, args.Launched()
 	switch {
@@ -92,7 +92,7 @@ func (j *benchJob) startOnce(ctx context.Context, path string) (*results.Report,
 	return results.Read(path)
 }
 
-// runProgram runs a command line. Its error has the end of what the program wrote.
+// runProgram runs a command line. Its error has the end of the program's output.
 func runProgram(ctx context.Context, by *programs.Starter, words []string) error {
 	out, err := by.CombinedOutput(ctx, exec.Command(words[0], words[1:]...))
 	if err != nil {
@@ -102,8 +102,8 @@ func runProgram(ctx context.Context, by *programs.Starter, words []string) error
 	return nil
 }
 
-// startWords returns the command line of one start: that of this process, without flags that concern
-// all starts, and with a report to path.
+// startWords returns the command line of one start. It is that of this process without flags that
+// concern all starts, and with a report to path.
 func (j *benchJob) startWords(path string) ([]string, error) {
 	program, err := os.Executable()
 	if err != nil {

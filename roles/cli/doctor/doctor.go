@@ -159,7 +159,7 @@ func vectors() string {
 	return "none that the kernels use: products run in portable Go"
 }
 
-// singleCopy says whether a process may read another's memory, as MPI libraries do for large messages within a
+// singleCopy says whether a process may read another's memory. MPI libraries do so for large messages within a
 // node.
 func singleCopy() string {
 	scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")

@@ -88,7 +88,7 @@ func differences(all []place) string {
 	return text + strings.Join(lines, "")
 }
 
-// unlike returns the facts in which other differs from first.
+// unlike returns a line for each fact in which other differs from first.
 func unlike(first, other []fact) (lines []string) {
 	find := func(facts []fact, f fact, i int) string {
 		at := slices.IndexFunc(facts, func(x fact) bool { return x.Name == f.Name })

@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// maxProblems bounds the number of problems; no task has more.
+// maxProblems is the maximum number of problems; no task has more.
 const maxProblems = 1 << 24
 
 func dataFlags() []cli.Flag {

@@ -98,7 +98,8 @@ func samplingOf(c *cli.Context) (engine.Sampling, error) {
 	return s, nil
 }
 
-// newEngine returns an engine for these requests. It samples ids below tokens; 0 means all ids.
+// newEngine returns an engine for these requests. The engine samples ids below tokens; if tokens is 0, it samples all
+// ids.
 func newEngine(c *cli.Context, m *lm.Model, tokens int, requests []engine.Request) (*engine.Engine, error) {
 	o := engine.Options{
 		MaxRunning: c.Int("max-running-requests"), CacheTokens: c.Int("cache-tokens"), Threads: c.Int("threads"),
@@ -303,7 +304,7 @@ func (w *writer) stream(prompt string) error {
 	return nil
 }
 
-// speed writes how many tokens were generated per second.
+// speed writes the number of generated tokens per second.
 func (w *writer) speed(tokens int, took time.Duration) {
 	fmt.Fprintf(w.c.App.ErrWriter, "%d tokens, %.1f tokens/s\n", tokens, float64(tokens)/took.Seconds())
 }

@@ -100,7 +100,8 @@ func loadModel(c *cli.Context) (*lm.Model, error) {
 	return m, nil
 }
 
-// checkMemory returns an error if less than bytes of memory are available for what.
+// checkMemory returns an error if fewer than bytes bytes of memory are available. The error says what needs the
+// memory.
 func checkMemory(what string, bytes int) error {
 	if have := job.FindAvailable("/", 1); int64(bytes) > have.Free {
 		return config.Usagef("%s needs %s, and %v", what, job.Mebibytes(int64(bytes)), have)
@@ -108,7 +109,7 @@ func checkMemory(what string, bytes int) error {
 	return nil
 }
 
-// parseIDs returns the ids of --ids. A vocabulary has vocab ids.
+// parseIDs returns the ids of --ids. vocab is the number of ids in the vocabulary.
 func parseIDs(c *cli.Context, vocab int) ([]int32, error) {
 	text := c.String("ids")
 	wrong := func(format string, args ...any) error {

@@ -50,7 +50,7 @@ compdef _rlinf rlinf
 `
 )
 
-// runCompletion prints the script of a shell. Called by such a script, with the words of a command line, it prints
+// runCompletion prints the script of a shell. When such a script calls it with the words of a command line, it prints
 // the candidates for the last word.
 func runCompletion(c *cli.Context, reg settings.Registries) error {
 	words := c.Args().Slice()
@@ -136,7 +136,7 @@ func arguments(reg settings.Registries, flags []cli.Flag, path, current string) 
 	return all
 }
 
-// values returns the values of a key that have names.
+// values returns those values of a key that have names.
 func values(reg settings.Registries, k settings.Key) []string {
 	switch name := k.Name[strings.LastIndexByte(k.Name, '.')+1:]; {
 	case k.Type == "boolean":
@@ -156,7 +156,7 @@ func values(reg settings.Registries, k settings.Key) []string {
 	return nil
 }
 
-// flagNames returns flags with their dashes; of each only the long names, if it has any.
+// flagNames returns the names of flags with their dashes. If a flag has long names, it returns only these.
 func flagNames(flags []cli.Flag) (all []string) {
 	for _, f := range flags {
 		if f == cli.HelpFlag {

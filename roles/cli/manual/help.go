@@ -69,7 +69,7 @@ func runHelp(c *cli.Context, reg settings.Registries) error {
 	return args.Unknown(commands, words[found], "command")
 }
 
-// explain writes the meaning of a key; of a section with its keys.
+// explain writes the meaning of a key, or of a section and its keys.
 func explain(app *cli.App, reg settings.Registries, word string) error {
 	keys := settings.Reference(reg)
 	name := pattern(word)

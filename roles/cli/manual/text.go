@@ -57,7 +57,7 @@ func writeKeys(out io.Writer, keys []settings.Key) error {
 	return err
 }
 
-// defaultOf says what is used if the key is not given; "" for nothing.
+// defaultOf returns a text for the value that is used if the key is not given; "" if there is none.
 func defaultOf(k settings.Key) string {
 	if k.From != "" {
 		return "as " + k.From

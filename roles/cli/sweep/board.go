@@ -39,15 +39,15 @@ func newBoard(out io.Writer, live bool, width func() int, metric string, total i
 		began: map[*sweepRun]time.Time{}, best: math.NaN()}
 }
 
-// begin adds a running run.
+// begin adds a run that now runs.
 func (b *board) begin(r *sweepRun) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.began[r] = b.now()
 }
 
-// finished counts a run that is done, with its metric, and returns the number of runs that are done. took is its
-// duration; 0 if it was done before this start of the sweep.
+// finished adds a run that is done, with its metric, and returns the number of runs that are done. took is the
+// duration of the run; 0 if the run was done before this start of the sweep.
 func (b *board) finished(r *sweepRun, value float64, took time.Duration) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -63,7 +63,7 @@ func (b *board) finished(r *sweepRun, value float64, took time.Duration) int {
 	return b.done
 }
 
-// ended removes a running run that is not done.
+// ended removes a run that has stopped running but is not done.
 func (b *board) ended(r *sweepRun) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -174,7 +174,7 @@ func (r *sweepRun) progress() string {
 	return fmt.Sprint(r.step())
 }
 
-// part returns the finished part of the run, from 0 to 1; 0 if unknown.
+// part returns the finished share of the run, from 0 to 1; 0 if the share is unknown.
 func (r *sweepRun) part() float64 {
 	return float64(r.step()) / float64(max(r.cfg.Runner.Iterations(), 1))
 }

@@ -31,7 +31,7 @@ func (r *sweepRun) finished() bool {
 	return runfolder.Finished(r.cfg.Folder(), r.cfg.Resolved())
 }
 
-// An axis is one key of a grid: its overrides.
+// An axis is one key of a grid, with the values that it takes.
 type axis struct {
 	key    string
 	values []string
@@ -204,7 +204,7 @@ func pointRuns(c *cli.Context, reg config.Registries, tasks task.Tasks, override
 	return runs, nil
 }
 
-// configure loads and checks the configuration of r. Its folder is below the sweep's.
+// configure loads and checks the configuration of r. The run's folder is below the sweep's folder.
 func (r *sweepRun) configure(c *cli.Context, reg config.Registries, tasks task.Tasks, overrides []string,
 	sweep string) (err error) {
 	r.cfg, err = args.ReadConfig(c, reg, append(slices.Clone(overrides), fmt.Sprintf("runner.seed=%d", r.seed),

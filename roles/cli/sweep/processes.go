@@ -14,8 +14,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Messages between the processes and rank 0: a process sends the outcome of its run, empty before its first run.
-// Rank 0 answers with the number of the next run; a negative number is the end.
+// Messages between the processes and rank 0. A process sends the outcome of its run, which is empty before its first
+// run. Rank 0 answers with the number of the next run; a negative number means the end.
 const (
 	tagOutcome = iota
 	tagRun
@@ -89,7 +89,7 @@ func (s *sweep) work(ctx context.Context, comm spmd.Comm) error {
 	}
 }
 
-// serve assigns runs to the other processes, until there are no more and all processes know.
+// serve assigns runs to the other processes, until there are no more runs and all processes know it.
 func (s *sweep) serve(ctx context.Context, comm spmd.Comm) error {
 	said := make([][]byte, comm.Size())
 	answers := make([][]byte, comm.Size())

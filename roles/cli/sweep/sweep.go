@@ -138,7 +138,7 @@ func (s *sweep) take() (run int, ok bool) {
 	return 0, false
 }
 
-// acknowledge answers a request to stop, as a session does.
+// acknowledge answers a request to stop in the same way as a session.
 func (s *sweep) acknowledge(atOnce bool) {
 	stop, _ := s.asked.Vote()
 	if !atOnce && stop != loop.ExitRequeue {

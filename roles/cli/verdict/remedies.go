@@ -92,7 +92,7 @@ func window(e *yaml.FieldError) []string {
 	return []string{fmt.Sprintf("%s=%d", e.Key, n)}
 }
 
-// unit and samples match the number that a global batch must be a multiple of, and the number that it must divide.
+// unit matches the number of which a global batch must be a multiple. samples matches the number that it must divide.
 var (
 	unit    = regexp.MustCompile(`a multiple of (\d+)`)
 	samples = regexp.MustCompile(`the samples of an iteration, (\d+)`)
@@ -121,7 +121,7 @@ func batchSize(cfg *config.Config, e *yaml.FieldError) []string {
 	return []string{fmt.Sprintf("%s=%d", e.Key, size)}
 }
 
-// multiple returns the override of a number: the largest one, up to its value, that e allows.
+// multiple returns the override that sets a number to the largest value, up to its own, that e allows.
 func multiple(e *yaml.FieldError) []string {
 	m := unit.FindStringSubmatch(e.Want)
 	size, err := strconv.Atoi(e.Value)
@@ -132,8 +132,8 @@ func multiple(e *yaml.FieldError) []string {
 	return []string{fmt.Sprintf("%s=%d", e.Key, max(size/step, 1)*step)}
 }
 
-// nearest returns the largest multiple of step up to size that divides all, or else the smallest above size; 0 if
-// there is none.
+// nearest returns the largest multiple of step, at most size, that divides all. If there is none, it returns the
+// smallest such multiple above size, or 0.
 func nearest(size, step, all int) (found int) {
 	for n := step; n <= all && (n <= size || found == 0); n += step {
 		if all%n == 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// StandIn returns reg with a simulator that replaces external simulators. It has the spaces that cfg gives the
-// policy, does nothing, and has an expert.
+// StandIn returns reg with a simulator that replaces external simulators. The simulator has the spaces that cfg gives
+// the policy, does nothing, and has an expert.
 func StandIn(reg config.Registries, cfg *config.Config) config.Registries {
 	m := cfg.Actor.Model
 	spec := env.Spec{Name: "the simulator", Action: box(cmp.Or(m.ActionDim, 1)),

@@ -13,12 +13,12 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 )
 
-// A Verdict says whether a configuration runs. The zero Verdict: it runs.
+// A Verdict says whether a configuration runs. The zero Verdict says that it runs.
 type Verdict struct {
-	// Policy names the kind of policy that is not supported, as "a VLA policy (openvla_oft)", and other unsupported
-	// features.
+	// Policy names the kind of policy that is not supported, such as "a VLA policy (openvla_oft)", and other
+	// unsupported features.
 	Policy string
-	// Simulator names the simulator to connect, as "the simulator ManiSkill".
+	// Simulator names the simulator to connect, such as "the simulator ManiSkill".
 	Simulator string
 	// Own has overrides that name the model and data of a language model, which are not on this machine.
 	Own []string
@@ -33,13 +33,14 @@ type Verdict struct {
 }
 
 // An Examiner loads the configuration with further overrides, and returns everything that is wrong with it. standIn
-// says that the simulator is missing and replaced by that of StandIn. The Config is nil if a file cannot be read.
+// says that the simulator is missing, and that StandIn's simulator replaces it. The Config is nil if a file cannot be
+// read.
 type Examiner func(overrides []string, standIn bool) (*config.Config, error)
 
 // standIn is the override that connects a missing simulator.
 const standIn = "env.train.external.command=simulator"
 
-// rounds is how often a configuration with remedies is examined again: a remedy may reveal another mistake.
+// rounds is how often a configuration with remedies is examined again, because a remedy may reveal another mistake.
 const rounds = 5
 
 // Judge returns the verdict on cfg. err has its mistakes, as examine returns them.

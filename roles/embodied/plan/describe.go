@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 )
 
-// Describe says in a few lines what one iteration does.
+// Describe returns a few lines that describe one iteration.
 func (p *Plan) Describe() []string {
 	c, actors, rollouts, envs := p.Config, p.Actors, p.rollouts, p.simulators
 	split := func(name string, n, stages, steps int) string {

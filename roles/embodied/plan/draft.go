@@ -161,8 +161,8 @@ func (d *Draft) checkBatches() {
 	d.found.Want(want == "", "actor.global_batch_size", global, want)
 }
 
-// knownSamples returns the number of samples of an iteration and the steps of each environment; 0 if a value that
-// they depend on was reported.
+// knownSamples returns the number of samples of an iteration and the steps of each environment. It returns 0 for both
+// if a value on which they depend has a reported mistake.
 func (d *Draft) knownSamples() (samples, steps int) {
 	train := func(key string) string { return "env.train." + key }
 	if d.Config.Actor.Model.NumActionChunks < 1 || d.Config.Reported(train("total_num_envs"),

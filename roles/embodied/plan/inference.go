@@ -10,7 +10,7 @@ func (p *Plan) Inferred() (names []string) {
 	return p.Config.Inferred(p.Learning)
 }
 
-// inferredFields returns these tensors for trajectories of n environments.
+// inferredFields returns the fields of the tensors Inferred, for trajectories of n environments.
 func (p *Plan) inferredFields(n int) (fs []tensor.Field) {
 	for _, name := range p.Inferred() {
 		fs = append(fs, tensor.Field{Name: name, DType: tensor.F32, Shape: []int{p.Epochs * p.Steps, n, p.logProbs}})
@@ -18,11 +18,11 @@ func (p *Plan) inferredFields(n int) (fs []tensor.Field) {
 	return fs
 }
 
-// InferenceWorker returns the inference worker to which s belongs.
+// InferenceWorker returns the index of the inference worker that receives the shard s.
 func (p *Plan) InferenceWorker(s ActorShard) int { return s.Lo * p.Inferences / p.Train.Envs }
 
-// NextOf returns the member to which a rollout worker sends s: an inference worker if there are any, else the
-// actor.
+// NextOf returns the member to which a rollout worker sends the shard s: an inference worker if there are any, else
+// the actor.
 func (p *Plan) NextOf(s ActorShard) int {
 	if p.Inferences > 0 {
 		return p.InferenceWorker(s)
@@ -30,8 +30,8 @@ func (p *Plan) NextOf(s ActorShard) int {
 	return s.Actor
 }
 
-// InferencePairs returns the pairs of sender and receiver of trajectories: to inference workers (in), and from them
-// (out).
+// InferencePairs returns the pairs of sender and receiver of trajectories. In the pairs in, the receiver is an
+// inference worker. In the pairs out, the sender is one.
 func (p *Plan) InferencePairs() (in, out map[[2]int]bool) {
 	in, out = map[[2]int]bool{}, map[[2]int]bool{}
 	for _, l := range p.Train.Routes {

@@ -1,9 +1,9 @@
 package plan
 
-// RunsInline reports whether the rollout worker of route l steps l's environments itself, in its own goroutine. It
-// does so if both workers are on one rank and no other rollout worker serves the same environments: passing
-// observations and actions between goroutines would take longer than a step. of is the routing of l; training says
-// whether it is that of training or of evaluation.
+// RunsInline reports whether the rollout worker of route l steps the environments of l itself, in its own goroutine.
+// It does so if the env worker is on the same rank and no other rollout worker serves these environments. Passing
+// observations and actions between goroutines would take longer than a step. of is the routing of l. training says
+// whether of is the routing of training or of evaluations.
 func (p *Plan) RunsInline(of Routing, l Route, training bool) bool {
 	if p.Placement.Group("env").Ranks[l.Env] != p.Placement.Group("rollout").Ranks[l.Rollout] {
 		return false

@@ -71,7 +71,7 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	return f
 }
 
-// heapWithin returns an allocator of have. Allocations beyond it fail with a shortage.
+// heapWithin returns an allocator of at most the memory have. Allocations beyond it fail with a shortage.
 func heapWithin(have job.Available) tensor.Allocator {
 	need := int64(0)
 	return func(n int) ([]byte, error) {

@@ -27,8 +27,8 @@ func (d *Draft) tryParts() {
 	d.readDemos()
 }
 
-// probe makes one environment of each kind to get its spec. It reports whether the spec for the policy is known:
-// that of training, or of evaluations in a job that does not train.
+// probe makes one environment of each kind to get its spec. It reports whether the spec for the policy is known. This
+// is the spec of training, or the spec of evaluations in a job that does not train.
 func (d *Draft) probe() (known bool) {
 	c := d.Config
 	if c.Trains() && d.usable("env.train") {

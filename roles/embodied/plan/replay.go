@@ -24,13 +24,13 @@ func (d *Draft) readDemos() {
 	}
 }
 
-// demoFields returns the tensors of demonstrations. They are those of rollouts of one environment.
+// demoFields returns the tensors of demonstrations, which are the tensors of rollouts of one environment.
 func (p *Plan) demoFields() []tensor.Field {
 	return p.Config.Algorithm.DemoFields(p.trajectoryFields(1))
 }
 
-// replayBytes returns the memory of one actor's replay buffer for this number of iterations, at most the largest
-// int; 0 without a replay buffer.
+// replayBytes returns the size in bytes of one actor's replay buffer for this number of iterations; 0 without a
+// replay buffer. A size that overflows becomes the largest int.
 func (p *Plan) replayBytes(iterations int) int {
 	if !p.OffPolicy {
 		return 0
@@ -39,8 +39,8 @@ func (p *Plan) replayBytes(iterations int) int {
 		iterations)
 }
 
-// demoBytes returns the memory of one copy of the demonstrations. Every rank has one, and every actor has another
-// to sample from.
+// demoBytes returns the size in bytes of one copy of the demonstrations. Every rank has one copy, and every actor has
+// another copy to sample from.
 func (p *Plan) demoBytes() int {
 	if p.demos.Len() == 0 {
 		return 0
@@ -49,7 +49,7 @@ func (p *Plan) demoBytes() int {
 }
 
 // CheckReplay returns an error if the replay buffers and demonstrations of the actors on this rank's node need more
-// memory than it has. It may fail on some nodes and not on others.
+// memory than the node has. It may fail on some nodes and not on others.
 func (p *Plan) CheckReplay(nodes []int, rank int) error {
 	if !p.Config.Trains() {
 		return nil
@@ -63,7 +63,7 @@ func (p *Plan) CheckReplay(nodes []int, rank int) error {
 	return p.fitReplay(actors, job.AvailableOn(nodes, nodes[rank]))
 }
 
-// fitReplay is CheckReplay for a node with this number of actors and this memory.
+// fitReplay does the work of CheckReplay for a node with this number of actors and the memory have.
 func (p *Plan) fitReplay(actors int, have job.Available) error {
 	window := p.Config.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize
 	buffers, demos := config.Product(actors, p.replayBytes(window)), config.Product(actors, p.demoBytes())
@@ -84,7 +84,7 @@ func (p *Plan) fitReplay(actors int, have job.Available) error {
 	return nil
 }
 
-// demosBy says which command writes the demonstrations that are missing according to err, for the end of a message.
+// demosBy returns the end of a message: which command writes the demonstrations that are missing according to err.
 func demosBy(path string, err error) string {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return ""

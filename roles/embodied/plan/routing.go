@@ -1,13 +1,14 @@
 package plan
 
-// A Routing says which environments each worker simulates, infers for, and trains on. It follows from counts alone,
-// so every rank computes the same one, and nothing depends on the order of arrival.
+// A Routing says which environments each worker simulates, infers for, and trains on. It follows only from the
+// numbers of environments, stages and workers. So every rank computes the same one, and nothing depends on the order
+// of arrival.
 //
-// Environments are numbered globally. Env worker r simulates a contiguous range, in S pipeline stages. The
+// Environments are numbered globally. Each env worker simulates a contiguous range, in pipeline stages. The
 // environments of one stage on all env workers, end to end, form a batch, which is divided evenly among the rollout
 // workers. Where the range of an env worker overlaps that of a rollout worker, there is a route: it carries
-// observations one way and actions the other. Actor a trains on environments [a·N/W, (a+1)·N/W), so each route ends
-// in one or more actor shards.
+// observations one way and actions the other. With N environments and W actors, actor a trains on [a·N/W, (a+1)·N/W),
+// so each route ends in one or more actor shards.
 type Routing struct {
 	Envs   int     // N, of all env workers
 	Stages int     // S, of each env worker
@@ -30,7 +31,7 @@ type ActorShard struct {
 	Lo, Hi int // the range of environments
 }
 
-// newRouting divides n environments, which must divide evenly. actors is 0 in evaluations.
+// newRouting divides n environments among the workers, without a remainder. actors is 0 in evaluations.
 func newRouting(n, stages, envWorkers, rolloutWorkers, actors int) Routing {
 	p := Routing{Envs: n, Stages: stages, perEnv: n / envWorkers}
 	batch := n / stages

@@ -9,8 +9,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A RolloutBuilder lets a policy act in the environments of one route, and writes trajectories [T, n]. For each
-// step call Act with an observation, then Observe with the result of the step. At the end of an epoch call Finish.
+// A RolloutBuilder lets a policy act in the n environments of one route, and writes trajectories [T, n] of T steps.
+// For each step call Act with an observation, then Observe with the result of the step. At the end of an epoch call
+// Finish.
 type RolloutBuilder struct {
 	Policy       policy.Policy // chooses actions
 	work         policy.Work
@@ -31,7 +32,8 @@ type RolloutBuilder struct {
 }
 
 // NewRolloutBuilder returns a builder for the environments first, first+1, … first+n-1. The noise of an action
-// follows from seed and the number of its environment. cuts are the rows between the shares of actors: 0, …, n.
+// follows from seed and the number of its environment. cuts are the row numbers that bound the shares of actors: 0,
+// …, n.
 func NewRolloutBuilder(pol policy.Policy, seed uint64, first, n int, cuts []int, bootstrapAll bool) *RolloutBuilder {
 	r := &RolloutBuilder{Policy: pol, work: pol.NewWork(n), Hidden: NewHiddenState(pol, n), bootstrapAll: bootstrapAll}
 	r.noise = policy.Noise{Seed: seed, Env: make([]uint64, n), Step: make([]uint64, n)}
@@ -194,8 +196,8 @@ func (r *RolloutBuilder) Observe(t int, step *env.Step) error {
 	return nil
 }
 
-// Transition copies step t, with its result step, to the transition to of all environments, in the form that reward
-// workers receive.
+// Transition copies step t of all environments, with its result step, to the transition to. Reward workers receive
+// transitions in this form.
 func (r *RolloutBuilder) Transition(to tensor.Dict, t int, step *env.Step) {
 	final := step.FinalObs
 	if r.Idles { // they keep their last observation

@@ -58,8 +58,8 @@ func (s *Stage) Picture(n int) (*video.Sheet, error) {
 	return sheet, nil
 }
 
-// Record films the next evaluation into file. Formats other than PNG need the program ffmpeg, which by starts. Without
-// a camera Record does nothing.
+// Record films the next evaluation into file. Formats other than PNG need the program ffmpeg, which is started through
+// by. Without a camera Record does nothing.
 func (s *Stage) Record(file string, by programs.Entry) {
 	if s.camera != nil {
 		s.camera.file, s.camera.by = file, by

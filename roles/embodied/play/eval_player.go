@@ -16,8 +16,8 @@ type EvalPlayer struct {
 }
 
 // NewEvalPlayer returns a player of pol's most likely actions in n environments, whose numbers begin at first. seed
-// determines the random numbers of sampled actions: in Mode Sample, and of policies that sample in evaluations,
-// too. They differ from those of a training with the same seed.
+// determines the random numbers of sampled actions. Actions are sampled in Mode Sample, and by policies that also
+// sample in evaluations. Training with the same seed has other random numbers.
 func NewEvalPlayer(pol policy.Policy, n int, seed uint64, first int) *EvalPlayer {
 	p := &EvalPlayer{Policy: pol, Mode: policy.Deterministic, n: n, work: pol.NewWork(n),
 		Hidden: NewHiddenState(pol, n),
@@ -28,7 +28,7 @@ func NewEvalPlayer(pol policy.Policy, n int, seed uint64, first int) *EvalPlayer
 	return p
 }
 
-// Begin starts new episodes. epoch is 0 for the first episodes of an evaluation; so every evaluation has the same
+// Begin starts new episodes. epoch is 0 for the first episodes of an evaluation. So every evaluation has the same
 // random numbers.
 func (p *EvalPlayer) Begin(epoch int) {
 	p.Hidden.Clear()

@@ -59,7 +59,7 @@ func (m *HiddenState) Save() (d tensor.Dict) {
 	return d
 }
 
-// Load restores what Save returned.
+// Load restores the hidden states that Save returned.
 func (m *HiddenState) Load(d tensor.Dict) error {
 	if m.rows.IsZero() {
 		return nil

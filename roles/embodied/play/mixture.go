@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Mixture lets the environments' expert act instead of the policy in some steps, as in DAgger: π_i = β_i π* +
-// (1-β_i) π̂_i.
+// A Mixture lets the environments' expert act instead of the policy in some steps, as in DAgger. In iteration i the
+// policy is π_i = β_i π* + (1-β_i) π̂_i, a mixture of the expert π* and the trained policy π̂_i.
 type Mixture struct {
 	Schedule algo.DaggerConfig // gives β of each rollout
 	beta     float64           // the present rollout's β

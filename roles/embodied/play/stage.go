@@ -52,14 +52,14 @@ func NewStage(reg *env.Registry, cfg env.Config, use env.Use, first, n, chunks i
 	return s, err
 }
 
-// take allocates memory for chunks actions and their results. Call Begin after it.
+// take allocates memory for chunks actions and their results. Call Begin after take.
 func (s *Stage) take(chunks int) {
 	n, spec := s.Vec.Len(), s.Vec.Spec()
 	s.Now = spec.NewStep(n, chunks)
 	s.Action.Set(algo.FieldAction, tensor.New(spec.Action.DType, n, chunks, spec.Action.Dim()))
 }
 
-// Label adds the expert's actions to the observations. Call Begin after it.
+// Label adds the expert's actions to the observations. Call Begin after Label.
 func (s *Stage) Label() {
 	s.Vec = env.NewLabels(s.Vec)
 	s.take(s.Now.Reward.Dim(1))
@@ -110,7 +110,8 @@ func (s *Stage) CountSteps(p algo.Progress, n int) {
 	p.Report("rollout", 0, n)
 }
 
-// CountEpisodes reports to p how many episodes of an evaluation have ended; each environment plays each episodes.
+// CountEpisodes reports to p how many episodes of an evaluation have ended. Each environment plays as many as each
+// says.
 func (s *Stage) CountEpisodes(p algo.Progress, each int) {
 	s.count = stageCount{progress: p, episodes: true, total: each * s.Vec.Len()}
 	p.Report("evaluation", 0, s.count.total)
@@ -210,7 +211,7 @@ func (s *Stage) Save() (tensor.Dict, error) {
 	return d, nil
 }
 
-// Load restores what Save returned, and the episodes go on. If only the seeds were saved, new episodes begin.
+// Load restores the state from Save, and the episodes go on. If only the seeds were saved, new episodes begin.
 func (s *Stage) Load(d tensor.Dict) error {
 	if err := s.Seeder.Load(d); err != nil || !HasEpisodes(d) {
 		return err

@@ -127,7 +127,7 @@ func (a *ActorWorker) listen(out *spmd.Channel) (err error) {
 	return nil
 }
 
-// stamp writes the version of the weights into a rollout, if the algorithm uses it.
+// stamp writes the version of the weights into a rollout, if the algorithm uses the version.
 func stamp(item *spmd.Item) {
 	if t, ok := item.Dict.Get(algo.FieldVersion); ok {
 		for i := range t.I64() {
@@ -208,7 +208,7 @@ func (a *ActorWorker) CompareReplicas(ctx context.Context, m *algo.Metrics) erro
 	return a.replicas.Trained(ctx, m)
 }
 
-// release returns the memory of the shards to their senders, if they still have it.
+// release returns the memory of shards to their senders. It skips shards that it has already released.
 func (a *ActorWorker) release() {
 	for _, in := range a.inputs {
 		if in.item != nil {

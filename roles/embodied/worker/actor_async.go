@@ -29,9 +29,10 @@ func newArrivals(p *plan.Plan) *Arrivals {
 	return r
 }
 
-// RecvRollouts waits for a rollout of every environment of this actor, and drops rollouts that are too old. An
-// algorithm with a replay buffer also receives further rollouts that have arrived: the same number on all actors.
-// Other algorithms receive one rollout, in the order of production. version is that of the actor's weights.
+// RecvRollouts waits for a rollout of every environment of this actor, and drops rollouts that are too old. For an
+// algorithm with a replay buffer it also receives further rollouts that have arrived, the same number on all actors.
+// For other algorithms it receives one rollout, in the order of production. version is the version of the actor's
+// weights.
 func (a *ActorWorker) RecvRollouts(ctx context.Context, out *spmd.Channel, version int64) error {
 	if err := a.listen(out); err != nil {
 		return err
@@ -72,7 +73,7 @@ func (a *ActorWorker) RecvRollouts(ctx context.Context, out *spmd.Channel, versi
 	return nil
 }
 
-// Arrivals returns the counts of an asynchronous run; nil in other runs.
+// Arrivals returns the numbers of received rollouts in an asynchronous run; nil in other runs.
 func (a *ActorWorker) Arrivals() *Arrivals { return a.arrivals }
 
 // TakenRollouts returns how many rollouts of each environment this actor has received in the whole run. counts is
@@ -84,8 +85,8 @@ func (a *ActorWorker) TakenRollouts() (n int64, counts bool) {
 	return a.arrivals.Rollouts, true
 }
 
-// take receives the oldest rollout of each shard that is not too old. With wait it waits for them. Otherwise
-// complete reports whether all shards have one.
+// take receives for each shard the oldest rollout that is not too old. If wait is set, it waits for these rollouts.
+// Otherwise complete reports whether all shards have one.
 func (a *ActorWorker) take(ctx context.Context, version int64, wait bool) (complete bool, err error) {
 	complete = true
 	for _, in := range a.inputs {

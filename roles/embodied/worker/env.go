@@ -63,7 +63,7 @@ func newStages(c *loop.Cluster, p *plan.Plan, r plan.Routing, m *spmd.Member, cf
 }
 
 // inlineEnvs returns the environments of route l if their rollout worker steps them itself (plan.Plan.RunsInline),
-// else nil. envs are the env workers of its rank.
+// else nil. envs are the env workers on that rollout worker's rank.
 func inlineEnvs(envs []*EnvWorker, l plan.Route, use env.Use) *play.Stage {
 	for _, w := range envs {
 		if w.m.Index() != l.Env {
@@ -164,7 +164,7 @@ func (s *envStage) evaluate(ctx context.Context) error {
 			return err
 		}
 	}
-	// The last item gets no answer: env and rollout workers would wait for each other.
+	// The last item gets no answer. With one, env and rollout workers would wait for each other.
 	return s.send(ctx, lastOfEpisodes)
 }
 

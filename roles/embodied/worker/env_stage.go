@@ -81,7 +81,7 @@ func (l *envRoute) fill(to tensor.Dict, from *env.Step) {
 	}
 }
 
-// stepField returns the tensor of a step that plan.StepLayout names so.
+// stepField returns the tensor of a step to which plan.StepLayout gives this name.
 func stepField(s *env.Step, name string) tensor.Tensor {
 	if obs, ok := strings.CutPrefix(name, algo.Observations+"."); ok {
 		return s.Obs.Must(obs)

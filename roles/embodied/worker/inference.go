@@ -37,7 +37,7 @@ type passage struct {
 	to     *spmd.Sender
 }
 
-// NewInferenceWorker returns the worker of member m, for loop.Launch. It frees the memory of its policy's
+// NewInferenceWorker returns the worker of member m, for loop.Launch. The worker frees the memory of its policy's
 // parameters when the first weights arrive.
 func NewInferenceWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*InferenceWorker, error) {
 	b, shared, err := newBase(c, m)
@@ -79,7 +79,8 @@ func (w *InferenceWorker) SyncModelFromActor(ctx context.Context, version int64)
 	return nil
 }
 
-// Infer receives the trajectories of an iteration through in, adds log-probabilities, and sends them through out.
+// Infer receives the trajectories of an iteration through in, adds log-probabilities, and sends the trajectories
+// through out.
 func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) error {
 	for _, p := range w.through {
 		if err := w.pass(ctx, p, in, out); err != nil {

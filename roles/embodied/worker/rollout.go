@@ -49,8 +49,8 @@ type rolloutRoute struct {
 	scorer  *scorer       // nil: the environments' own rewards are used
 }
 
-// NewRolloutWorker returns the worker of member m, for loop.Launch; InitWorker completes it. It frees the memory of
-// its policy's parameters when the first weights arrive.
+// NewRolloutWorker returns the worker of member m, for loop.Launch; InitWorker completes it. The worker frees the
+// memory of its policy's parameters when the first weights arrive.
 func NewRolloutWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*RolloutWorker, error) {
 	b, shared, err := newBase(c, m)
 	if err != nil {
@@ -123,8 +123,8 @@ func (r *RolloutWorker) SyncModelFromActor(ctx context.Context, version int64) e
 	return nil
 }
 
-// CopyModelFromActor does the same with a copy of the weights. Asynchronous runs need it, since actors publish
-// while rollouts go on.
+// CopyModelFromActor does the same as SyncModelFromActor with a copy of the weights. Asynchronous runs need a copy,
+// because actors publish while rollouts go on.
 func (r *RolloutWorker) CopyModelFromActor(ctx context.Context, version int64) error {
 	version, err := r.training.Copy(ctx, version, r.state, r.version)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 )
 
 // An asyncRoute makes one rollout after the other, independently of the actors. Each rollout uses a copy of the
-// newest weights at its start, so it delays neither actors nor other routes. A call may end between any two steps,
-// and the next call continues there.
+// newest weights at its start, so it delays neither actors nor other routes. A call of Produce may end between any
+// two steps, and the next call continues there.
 type asyncRoute struct {
 	*rolloutRoute
 	weights []byte // a copy of this version
@@ -168,7 +168,7 @@ func (l *asyncRoute) answer(ctx, stop context.Context, r *RolloutWorker) error {
 	return l.sendActions(ctx, r, &act)
 }
 
-// sendActions sends actions to the environments; nil pauses them.
+// sendActions sends actions to the environments. If act is nil, it pauses the environments.
 func (l *asyncRoute) sendActions(ctx context.Context, r *RolloutWorker, act *policy.Act) error {
 	item, err := l.act.Take(ctx, l.actions)
 	if err != nil {
@@ -189,8 +189,8 @@ func (l *asyncRoute) sendActions(ctx context.Context, r *RolloutWorker, act *pol
 const pauseStage = -1
 
 // begin begins a rollout, unless one has begun: it takes items, and copies the newest weights. It returns false if
-// there is no free item, or if the weights would be too old. With wait it waits for both, and returns false only if
-// stop is cancelled.
+// there is no free item, or if the weights would be too old. If wait is set, it waits for items and for newer
+// weights, and returns false only if stop is cancelled.
 func (l *asyncRoute) begin(stop context.Context, r *RolloutWorker, wait bool) (bool, error) {
 	if l.open {
 		return true, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A scorer gets the rewards of a route's steps from a reward worker. The environments take the next step meanwhile:
-// the answer is recorded at the next request, or at the end of the rollout.
+// A scorer gets the rewards of a route's steps from a reward worker. The environments take the next step meanwhile.
+// So the answer is recorded at the next request, or at the end of the rollout.
 type scorer struct {
 	plan.Route
 	worker int // the number of the reward worker

@@ -42,7 +42,7 @@ func PlanOf(c *loop.Cluster) (*plan.Plan, error) {
 	return s.plan, nil
 }
 
-// A base is what every worker has: its member, the plan and its timeline.
+// A base is the common part of all workers: the member, the plan and the timeline.
 type base struct {
 	m     *spmd.Member
 	plan  *plan.Plan
@@ -64,7 +64,7 @@ func (b *base) Member() *spmd.Member { return b.m }
 // Tracer returns the timeline of this worker; nil unless cluster.tracer is enabled.
 func (b *base) Tracer() *member.Tracer { return b.trace }
 
-// Connect makes the policies, and the weights between them.
+// Connect makes the policies of this rank, and the weights that travel between ranks.
 func (s *Shared) Connect(ctx context.Context) (err error) {
 	// Other workers may read the actors' parameters in place. Rollout and inference workers begin with a copy, and
 	// use the weights later.
@@ -113,7 +113,8 @@ func (s *Shared) newWeights(ctx context.Context, label, component string, polici
 		Params: s.params(component, policies)})
 }
 
-// params returns the parameters of this rank's first actor, or else of the first of policies.
+// params returns the parameters of this rank's first actor. On a rank without actors it returns those of the first
+// policy in policies.
 func (s *Shared) params(component string, policies map[int]policy.Policy) *nn.Params[float32] {
 	of := policies
 	if len(s.actors) > 0 {

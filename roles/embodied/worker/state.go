@@ -61,8 +61,8 @@ func (a *ActorWorker) share() (lo, hi int) {
 	return a.m.Index() * n, (a.m.Index() + 1) * n
 }
 
-// Save returns this worker's part of the state without a copy: the hidden states of its environments. With model,
-// the first worker adds the weights that it uses.
+// Save returns this worker's part of the state without a copy: the hidden states of its environments. If model is
+// set, the first worker adds the weights that it uses.
 func (r *RolloutWorker) Save(model bool) (shares []member.Share) {
 	if model && r.m.Index() == 0 {
 		shares = append(shares, member.Share{Kind: "rollout", Dict: job.ModelDict(r.policy.Params())})
@@ -75,7 +75,7 @@ func (r *RolloutWorker) Save(model bool) (shares []member.Share) {
 	return shares
 }
 
-// Load loads this worker's part of st. Weights of rollouts in st have this version.
+// Load loads this worker's part of st. version is the version of the rollouts' weights in st, if st has any.
 func (r *RolloutWorker) Load(st member.State, version int64) error {
 	if taken, ok := st.Trainer.Get(member.TakenRollouts); ok {
 		for _, l := range r.running {
@@ -96,8 +96,8 @@ func (r *RolloutWorker) Load(st member.State, version int64) error {
 	return job.LoadModel(r.policy.Params(), st.Rollout)
 }
 
-// Save returns the state of this worker's environments without a copy. If they cannot save it, whole is false, and
-// the state has only their seeds.
+// Save returns the state of this worker's environments without a copy. If the environments cannot save their state,
+// whole is false, and the shares have only the seeds.
 func (w *EnvWorker) Save() (shares []member.Share, whole bool, err error) {
 	whole = true
 	for i, s := range w.train {

@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A blinker ends after 10 steps, whatever the actions are. If 4 divides the seed, it reports success in steps 4 and 10;
-// if only 2 does, in step 4; else never. The info x is the number of the step.
+// A blinker ends after 10 steps, whatever the actions are. It reports success in steps 4 and 10 if 4 divides the
+// seed, in step 4 if only 2 does, and never otherwise. The info x is the number of the step.
 type blinker struct {
 	seed  []uint64
 	steps []float32

@@ -45,7 +45,7 @@ func Expect(t *testing.T, what string, got []string, want ...string) {
 	}
 }
 
-// ErrorLines returns the lines of an error; nil: none.
+// ErrorLines returns the lines of an error; nil if there is no error.
 func ErrorLines(err error) []string {
 	if err == nil {
 		return nil

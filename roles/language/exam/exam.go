@@ -25,8 +25,8 @@ type Exam struct {
 	Progress algo.Progress // reports ended answers; may be nil
 }
 
-// Indices of an exam's sums: those of greedy answers, those of sampled answers, and the numbers of questions with
-// 0, 1, … right answers among Samples. All sums are whole numbers, so adding them over ranks is exact.
+// Indices of an exam's sums: first the sums of greedy answers, then the sums of sampled answers, then the numbers of
+// questions with 0, 1, … right answers among Samples. All sums are whole numbers, so adding them over ranks is exact.
 const (
 	examAnswers = iota
 	examRight
@@ -42,7 +42,8 @@ type Shown struct {
 	Outcome  verify.Outcome
 }
 
-// Take asks all questions. It returns the sums for Metrics, and the greedy answers to the first show questions.
+// Take asks all questions. It returns the sums for Metrics. shown has the greedy answers to the first questions; show
+// is their maximum number.
 func (e *Exam) Take(ctx context.Context, questions []answer.Question, show int) (sums []float64, shown []Shown,
 	err error) {
 	sums = make([]float64, 2*numExamSums+e.Samples+1)
@@ -75,7 +76,7 @@ func (e *Exam) Take(ctx context.Context, questions []answer.Question, show int) 
 	return sums, shown, nil
 }
 
-// ask samples each answers to every question, and grades them.
+// ask samples answers to every question (each says how many), and returns them with their grades.
 func (e *Exam) ask(ctx context.Context, questions []answer.Question, each int, s engine.Sampling) ([]answer.Response,
 	[]answer.Grade, error) {
 	var requests []engine.Request
@@ -124,13 +125,13 @@ func count(sums []float64, r *answer.Response, g answer.Grade) {
 	}
 }
 
-// Metrics returns the names and values of the metrics. sums is the sum of Take's over all ranks.
+// Metrics returns the names and values of the metrics. sums are the sums that Take returns, added over all ranks.
 //
 //   - eval/accuracy: share of right answers among the greedy ones
 //   - eval/response_length, eval/truncated, eval/unparsable: mean number of tokens of greedy answers, and the
 //     shares of those that were cut off or cannot be parsed
 //   - eval/pass@k, for k = 1, 2, 4, … and the number of samples: see PassAt
-//   - eval/sampled_response_length, …: the same of sampled answers
+//   - eval/sampled_response_length, …: the same metrics for sampled answers
 func Metrics(sums []float64) (names []string, values []float64) {
 	add := func(prefix string, t []float64) {
 		names = append(names, prefix+"response_length", prefix+"truncated", prefix+"unparsable")
@@ -154,9 +155,9 @@ func Metrics(sums []float64) (names []string, values []float64) {
 	return names, values
 }
 
-// PassAt estimates the probability that at least one of k answers to a question is right, as the mean over
-// questions. right[c] is the number of questions with c right answers among n = len(right)-1 samples, and k ≤ n.
-// The estimate has no bias (Chen et al. 2021, arXiv:2107.03374, eq. 1):
+// PassAt estimates the probability that at least one of k answers to a question is right. It returns the mean over
+// questions. right[c] is the number of questions with c right answers among n = len(right)-1 samples, and k ≤ n. The
+// estimate has no bias (Chen et al. 2021, arXiv:2107.03374, eq. 1):
 //
 //	pass@k = mean of 1 - C(n-c, k) / C(n, k)
 func PassAt(k int, right []float64) float64 {
@@ -176,8 +177,8 @@ func PassAt(k int, right []float64) float64 {
 // z95 is the 0.975 quantile of the normal distribution.
 const z95 = 1.96
 
-// Intervals returns 95 % intervals of eval/accuracy (Wilson's) and of eval/pass@1 (the mean over questions ± 1.96
-// standard errors). Ignore the second without samples.
+// Intervals returns 95 % confidence intervals. The interval of eval/accuracy is Wilson's. The interval of eval/pass@1
+// is the mean over questions ± 1.96 standard errors; ignore it if there are no samples.
 func Intervals(sums []float64) (accuracy, pass [2]float64) {
 	n, p := sums[examAnswers], sums[examRight]/sums[examAnswers]
 	middle, off := p+z95*z95/(2*n), z95*math.Sqrt(p*(1-p)/n+z95*z95/(4*n*n))
@@ -185,8 +186,8 @@ func Intervals(sums []float64) (accuracy, pass [2]float64) {
 	return [2]float64{max(0, middle-off) / scale, (middle + off) / scale}, interval(sums[2*numExamSums:])
 }
 
-// interval returns the interval of the mean of c/(len(number)-1) over questions; number[c] is the number of
-// questions with this c.
+// interval returns the interval of the mean of c/(len(number)-1) over questions, where number[c] is the number of
+// questions with c right answers.
 func interval(number []float64) [2]float64 {
 	n := float64(len(number) - 1)
 	questions, sum, squares := 0.0, 0.0, 0.0

@@ -19,7 +19,7 @@ type BaseWeights struct {
 	Hash uint64 // hash of names and values
 }
 
-// BaseHash is the tensor in the trainer's state with BaseWeights.Hash.
+// BaseHash is the name of the tensor in the trainer's state that holds BaseWeights.Hash.
 const BaseHash = "below"
 
 // UseBase makes the weights in a file the base weights of l's adapters. It does nothing if l has no adapters, if

@@ -153,7 +153,7 @@ func (d *Draft) readTexts() {
 	}
 }
 
-// readSet reads the samples in the files paths, the value of key; nil if it cannot.
+// readSet returns the samples in the files paths, which are the value of key. It returns nil if it cannot read them.
 func (d *Draft) readSet(key string, paths []string) *text.Dataset {
 	c, k := d.Config, d.Tokenizer
 	f := text.Format{Tokenizer: k, Prompt: c.Data.PromptKey, Answer: c.Data.AnswerKey, Messages: c.Data.MessagesKey,
@@ -177,8 +177,9 @@ func (d *Draft) readSet(key string, paths []string) *text.Dataset {
 	return set
 }
 
-// madeBy says how to make the file that is missing according to err, for the end of a message: the command that
-// generates a task's data, or the run that saves a checkpoint. It returns "" for other errors and files.
+// madeBy returns the end of a message about a file that is missing according to err. It says how to make the file: by
+// the command that generates a task's data, or by the run that saves a checkpoint. It returns "" for other errors and
+// files.
 func madeBy(err error) string {
 	var missing *fs.PathError
 	if run := job.MadeBy(err); run != "" || !errors.As(err, &missing) || !errors.Is(missing, fs.ErrNotExist) {

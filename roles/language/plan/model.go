@@ -24,8 +24,8 @@ type Language struct {
 	Count, Trained int // the number of weights without adapters, and of trained parameters
 }
 
-// LanguageOf reads the keys of the language model in cfg, and the configuration files in its folders. tokens is the
-// number of tokens of the tokenizer.
+// LanguageOf reads the keys of the language model in cfg, and the configuration files in the model's folders. tokens
+// is the number of tokens of the tokenizer.
 func LanguageOf(cfg *config.Config, tokens int) (l Language, err error) {
 	keys := cfg.LanguageModel()
 	l = Language{Base: keys.ModelPath, From: keys.LoRAPath, Seed: cfg.Actor.Seed, Tokens: hf.Tokens{BOS: -1, Pad: -1}}
@@ -61,8 +61,8 @@ func LanguageOf(cfg *config.Config, tokens int) (l Language, err error) {
 	return l, nil
 }
 
-// newModel returns the configuration of a new model with the sizes in k, which have the names of config.json. Sizes
-// that are not given are null, and not those of the family's published model.
+// newModel returns the configuration of a new model with the sizes in k. It names the sizes as config.json does. A
+// size that is not given becomes null; it does not get the value of the family's published model.
 func newModel(cfg *config.Config, k config.LanguageModel, tokens int) (lm.Config, error) {
 	sizes := map[string]any{"model_type": cfg.Actor.Model.ModelType, "tie_word_embeddings": k.Tied,
 		"initializer_range": k.InitRange, "norm_topk_prob": k.NormalizeTopK, "router_aux_loss_coef": k.AuxLossCoef,
@@ -103,7 +103,7 @@ func newModel(cfg *config.Config, k config.LanguageModel, tokens int) (lm.Config
 	return hf.ParseConfig(text)
 }
 
-// checkFolder checks the names, shapes and types of the weights in the folders without reading them.
+// checkFolder checks the names, shapes and types of the weights in the folders without reading the values.
 func (l *Language) checkFolder() error {
 	if l.Base == "" {
 		return nil

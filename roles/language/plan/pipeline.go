@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// A Pipeline says which workers get which groups in an iteration of the task reasoning. A group is a prompt with
-// its answers. A Pipeline follows from counts alone, so every rank computes the same one, and nothing depends on
-// the order of arrival.
+// A Pipeline says which workers get which groups in an iteration of the task reasoning. A group is a prompt with its
+// answers. A Pipeline follows only from the numbers of groups, rounds and workers. So every rank computes the same
+// one, and nothing depends on the order of arrival.
 //
 // Groups go from stage to stage. The workers of each stage divide the groups into contiguous ranges. A rollout
 // worker generates its range in rounds, one after the other. It sends a group to the next stage when all answers of
@@ -26,7 +26,7 @@ type PipelineStage struct {
 	Workers   int
 }
 
-// Stage returns the index of a component's stage; -1 if it has none.
+// Stage returns the index of a component's stage; -1 if the component has no stage.
 func (p *Pipeline) Stage(component string) int {
 	return slices.IndexFunc(p.Stages, func(s PipelineStage) bool { return s.Component == component })
 }
@@ -54,7 +54,8 @@ func (p *Pipeline) Pairs(stage, from, to int) bool {
 	return max(a, c) < min(b, d)
 }
 
-// lines describes how many groups each worker has, with size answers in each; no lines without groups.
+// lines returns lines that say how many groups each worker has. A group has size answers. Without groups there are no
+// lines.
 func (p *Pipeline) lines(size int) []string {
 	if p.Groups == 0 {
 		return nil
@@ -77,14 +78,15 @@ func (p *Pipeline) lines(size int) []string {
 		strings.Join(each, ", then "))}
 }
 
-// span returns the range of part i, if n things are divided into parts parts as evenly as possible.
+// span divides n things into parts as evenly as possible, and returns the range of part i. parts is the number of
+// parts.
 func span(n, parts, i int) (lo, hi int) { return i * n / parts, (i + 1) * n / parts }
 
-// owner returns the part that has thing i.
+// owner returns the index of the part in which span puts thing i.
 func owner(n, parts, i int) int { return ((i+1)*parts - 1) / n }
 
-// BalanceGroups returns the actor of each group. Each actor gets the same number of groups, and about the same
-// number of tokens: the longest remaining group goes to the actor with the fewest tokens; ties go to the first.
+// BalanceGroups returns the actor of each group. Each actor gets the same number of groups, and about the same number
+// of tokens. The longest remaining group goes to the actor with the fewest tokens; ties go to the first actor.
 // tokens[i] is the number of tokens of group i.
 func BalanceGroups(tokens []float64, actors int) []int {
 	longest := make([]int, len(tokens))

@@ -60,8 +60,8 @@ func (d *Draft) pipeline() Pipeline {
 	return p
 }
 
-// ExchangesGroups reports whether the workers of a component that trains exchange groups, so that all have about as
-// many tokens.
+// ExchangesGroups reports whether the workers of a component exchange groups so that all workers have about as many
+// tokens. The component must be one that trains.
 func (p *Plan) ExchangesGroups(component string) bool {
 	return p.Config.Reasons() && p.Config.Actor.EnableDPLoadBalance && len(p.Placement.Ranks(component)) > 1
 }
@@ -82,7 +82,8 @@ func (p *Plan) NeedsReference() bool {
 	return p.Config.Algorithm.KLBeta != 0 || p.Config.Algorithm.ReinppKLBeta != 0
 }
 
-// HasCritic reports whether a critic of answers is trained: by critic workers, or by the actors if there are none.
+// HasCritic reports whether a critic of answers is trained. Critic workers train it; without critic workers the
+// actors do.
 func (p *Plan) HasCritic() bool {
 	return p.Config.Reasons() && p.Config.Algorithm.LossType == "actor_critic"
 }

@@ -28,8 +28,8 @@ type Plan struct {
 
 	Train, Valid  *text.Dataset // Valid is nil without evaluations
 	StepsPerEpoch int64
-	// BatchesPerEpoch is the number of whole batches in an epoch. A step takes one batch, or with dynamic sampling
-	// up to GenBatches.
+	// BatchesPerEpoch is the number of whole batches in an epoch. A step takes one batch. With dynamic sampling it
+	// takes up to GenBatches batches.
 	BatchesPerEpoch, GenBatches int64
 	Limit                       algo.MicroBatch // how much an actor computes at once
 	Tokenizer                   *tokenizer.Tokenizer
@@ -43,7 +43,7 @@ type Plan struct {
 	seed    uint64 // of the order of texts
 }
 
-// answering has what the task reasoning adds to a Plan.
+// answering has the fields that the task reasoning adds to a Plan.
 type answering struct {
 	Sampling engine.Sampling // how answers are sampled
 	Pipeline Pipeline        // which workers get which groups
@@ -82,8 +82,8 @@ func (p *Plan) MayDiffer() []string {
 	return keys
 }
 
-// ReadWeights reads the file of weights runner.ckpt_path. whole is false if the file has the base weights of new
-// adapters.
+// ReadWeights reads the file of weights runner.ckpt_path. If the file has the base weights of new adapters, whole is
+// false and d is empty.
 func (p *Plan) ReadWeights(path string) (d tensor.Dict, whole bool, err error) {
 	if p.BaseWeights.Path == path {
 		return d, false, nil
@@ -91,8 +91,8 @@ func (p *Plan) ReadWeights(path string) (d tensor.Dict, whole bool, err error) {
 	return p.Job.ReadWeights(path)
 }
 
-// Fits returns an error unless a state has the trained parameters of this model and no others, and belongs to these
-// texts and these base weights. Its trainer may be empty.
+// Fits returns an error if a state does not have exactly the trained parameters of this model, or if it belongs to
+// other texts or other base weights. The state's trainer may be empty.
 func (p *Plan) Fits(st member.State) error {
 	return errors.Join(p.fits(st.Model), p.sameInputs(st.Trainer))
 }
@@ -110,7 +110,7 @@ func (p *Plan) fits(d tensor.Dict) error {
 	return job.Fit(d, want)
 }
 
-// TextsHash is the tensor in the trainer's state with the hash of the texts of training.
+// TextsHash is the name of the tensor in the trainer's state that holds the hash of the training texts.
 const TextsHash = "texts"
 
 // sameInputs returns an error if a trainer's state belongs to other texts or other base weights. The state may be
@@ -122,8 +122,8 @@ func (p *Plan) sameInputs(trainer tensor.Dict) error {
 	return p.BaseWeights.same(trainer)
 }
 
-// Inputs returns hashes of the files that all ranks must have read alike, the texts and the base weights, with the
-// keys that name the files.
+// Inputs returns hashes of the inputs that must be the same on all ranks: the texts and the base weights. keys are
+// the configuration keys that name their files.
 func (p *Plan) Inputs() (keys []string, hashes [][]byte) {
 	add := func(key string, hash uint64) {
 		keys, hashes = append(keys, key), append(hashes, binary.LittleEndian.AppendUint64(nil, hash))
@@ -136,7 +136,7 @@ func (p *Plan) Inputs() (keys []string, hashes [][]byte) {
 	return keys, hashes
 }
 
-// Order returns the order of samples in an epoch. It uses the memory of order, which may be that of another epoch.
+// Order returns the order of samples in an epoch. It overwrites order, which may be the order of another epoch.
 func (p *Plan) Order(order []int32, epoch int64) []int32 {
 	return algo.Permutation(order, len(p.Train.Samples), p.shuffle, p.seed, epoch)
 }
@@ -147,8 +147,8 @@ type Batch struct {
 	Targets, Tokens int // of the whole batch, over all actors
 }
 
-// BatchOf returns the batch of an actor in a step. number is the step's number within its epoch, and order that
-// epoch's order.
+// BatchOf returns the batch of an actor in a step. number is the step's number within its epoch, and order is the
+// order of samples in that epoch.
 func (p *Plan) BatchOf(order []int32, number int64, actor int) (b Batch) {
 	whole := order[number*int64(p.batch):][:p.batch]
 	for _, i := range whole {
@@ -169,8 +169,9 @@ func (p *Plan) BatchOf(order []int32, number int64, actor int) (b Batch) {
 
 func sequence(s text.Sample) algo.Sequence { return algo.Sequence{IDs: s.IDs, Learn: s.Learn} }
 
-// balanced returns an actor's samples of whole, in their order. The longest remaining sample goes to the actor with the
-// fewest tokens; ties go to the first. So all actors have about as many tokens, and every actor has a sample.
+// balanced returns the samples of whole that an actor trains on, in their order in whole. The longest remaining
+// sample goes to the actor with the fewest tokens; ties go to the first actor. So all actors have about the same
+// number of tokens, and every actor has a sample.
 func (p *Plan) balanced(whole []int32, actor int) (share []int32) {
 	byLength := slices.Clone(whole)
 	length := func(i int32) int { return len(p.Train.Samples[i].IDs) }

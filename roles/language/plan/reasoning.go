@@ -68,7 +68,7 @@ func (d *Draft) setSampling() {
 	}
 }
 
-// keepPrompts removes prompts that are too long, or reports them.
+// keepPrompts removes prompts that are too long from set, or reports them as a mistake.
 func (d *Draft) keepPrompts(set *text.Dataset) {
 	if set == nil {
 		return
@@ -137,8 +137,8 @@ func (d *Draft) tryGrader() {
 	}
 }
 
-// ForEvaluation returns the plan of an evaluation of cfg: a language model answers the questions of validation, or,
-// for the task sft, is measured on the texts of validation. The plan has no placement.
+// ForEvaluation returns the plan of an evaluation of cfg, without a placement. For the task reasoning a language
+// model answers the validation questions. For the task sft it is measured on the validation texts.
 func ForEvaluation(cfg *config.Config, reg config.Registries) (*Plan, error) {
 	d := &Draft{Plan: &Plan{Job: &job.Job{Config: cfg, Registries: reg}}, found: cfg.CheckParts(reg)}
 	d.found.Want(len(cfg.Data.ValDataPaths) > 0, "data.val_data_paths", nil, "files of JSON lines, to evaluate with")
@@ -190,7 +190,7 @@ func (p *Plan) AnswerBytes() int {
 	return (config.Product(perToken, tokens) + 4*p.longest + 16*p.group + 2<<10 + room) &^ room
 }
 
-// Samples returns the samples whose prompts are batch number of an order.
+// Samples returns the samples of one batch. number is the index of the batch in order.
 func (p *Plan) Samples(order []int32, number int64) []int32 {
 	return order[number*int64(p.batch):][:p.batch]
 }
@@ -215,8 +215,8 @@ func question(s text.Sample, number int64) Question {
 		Solutions: s.Source.Answers}
 }
 
-// NewGrader makes a grader of answers from the section reward. The graders of a rank share judge; nil gives the
-// grader a judge of its own.
+// NewGrader makes a grader of answers from the section reward. All graders of a rank share judge. If judge is nil,
+// the grader gets a judge of its own.
 func (p *Plan) NewGrader(judge *answer.Judge) (*answer.Grader, error) {
 	setup := p.graderSetup()
 	setup.Judge = judge

@@ -116,8 +116,8 @@ func readAnswers(d tensor.Dict, p *plan.Plan) *answers {
 	}
 }
 
-// packedLayout returns a layout of at least bytes bytes. It is one of few layouts, so both ends of a channel soon
-// know all of them.
+// packedLayout returns a layout with room for bytes bytes. Its size is a power of two, or most. So there are few
+// layouts, and both ends of a channel soon know all of them.
 func packedLayout(layouts map[int]*tensor.Layout, bytes, most int) *tensor.Layout {
 	n := min(1<<bits.Len(uint(max(bytes, 1<<10)-1)), most)
 	if layouts[n] == nil {
@@ -149,12 +149,12 @@ func newAnswerSender(m *spmd.Member, p *plan.Plan) *answerSender {
 	return &answerSender{m: m, to: map[int]*spmd.Sender{}, layouts: map[int]*tensor.Layout{}, most: p.AnswerBytes()}
 }
 
-// send sends a to the worker to of the next stage through ch.
+// send sends the group a through ch to worker number to of the next stage.
 func (s *answerSender) send(ctx context.Context, ch *spmd.Channel, to int, a *answers) error {
 	return s.put(ctx, ch, outgoing{to, a}, true)
 }
 
-// offer is send for a worker that has other work: if there is no room, a waits for the next retry or flush.
+// offer is like send, but it does not wait. If there is no room, the group a is kept for the next retry or flush.
 func (s *answerSender) offer(ctx context.Context, ch *spmd.Channel, to int, a *answers) error {
 	s.waiting = append(s.waiting, outgoing{to, a})
 	return s.retry(ctx, ch)
@@ -192,7 +192,7 @@ func (s *answerSender) flush(ctx context.Context, ch *spmd.Channel) error {
 	return nil
 }
 
-// put sends p. If there is no room, it waits or returns spmd.ErrFull.
+// put sends p. If there is no room, it waits if wait is set; otherwise it returns spmd.ErrFull.
 func (s *answerSender) put(ctx context.Context, ch *spmd.Channel, p outgoing, wait bool) (err error) {
 	to := s.to[p.to]
 	if to == nil {

@@ -52,7 +52,7 @@ func NewCriticWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Cri
 	return w, err
 }
 
-// newCritic returns a critic whose trunk has the weights of the model from, without adapters.
+// newCritic returns a critic whose trunk has the weights of the model from, but not its adapters.
 func newCritic(from *lm.Model, alloc tensor.Allocator) (*algo.TextCritic, error) {
 	c, err := algo.NewTextCritic(from.Config, alloc)
 	if err != nil {
@@ -62,7 +62,7 @@ func newCritic(from *lm.Model, alloc tensor.Allocator) (*algo.TextCritic, error)
 	return c, nil
 }
 
-// Value receives this worker's answers of a step through in, adds values, and sends them through out.
+// Value receives this worker's answers of a step through in, adds values to them, and sends the answers through out.
 func (w *CriticWorker) Value(ctx context.Context, step int64, in, out *spmd.Channel) error {
 	err := w.receive(ctx, step, in, out, w.grader, func(a *answers) (err error) {
 		start := w.trace.Start()
@@ -95,8 +95,8 @@ func (w *CriticWorker) Close() error {
 	return w.grader.Close()
 }
 
-// Save returns the critic of the first worker without a copy: all are equal. Checkpoints have the same names for an
-// actor's critic.
+// Save returns the critic without a copy on the first worker, and nothing on the others, because all critics are
+// equal. An actor's critic has the same names in checkpoints.
 func (w *CriticWorker) Save() []member.Share {
 	if w.m.Index() > 0 {
 		return nil
@@ -104,8 +104,8 @@ func (w *CriticWorker) Save() []member.Share {
 	return []member.Share{{Kind: "trainer", Dict: w.algo.Save()}}
 }
 
-// Load loads the critic from st. If st has weights alone, its model becomes the trunk; if these are adapters, the
-// critic does not change.
+// Load loads the critic from st. If st has only weights, they become the weights of the critic's trunk. If those
+// weights are adapters, the critic does not change.
 func (w *CriticWorker) Load(st member.State) error {
 	if st.Trainer.Len() > 0 {
 		return w.algo.Load(st.Trainer)

@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An InferenceWorker adds log-probabilities to answers, while others are generated: those of the policy before the
-// update, and of the reference policy.
+// An InferenceWorker adds log-probabilities to answers while other answers are generated. The log-probabilities are
+// those of the policy before the update, and of the reference policy.
 type InferenceWorker struct {
 	reader
 	queue      *stageQueue
@@ -43,8 +43,8 @@ func NewInferenceWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*In
 	return w, err
 }
 
-// Infer receives this worker's answers of an iteration through in, adds log-probabilities, and sends them through
-// out.
+// Infer receives this worker's answers of an iteration through in, adds log-probabilities to them, and sends the
+// answers through out.
 func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) error {
 	return w.queue.each(ctx, in, out, func(a *answers) (err error) {
 		start := w.trace.Start()
@@ -65,7 +65,7 @@ func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) erro
 // Tracer returns the timeline of this worker; nil unless cluster.tracer is enabled.
 func (w *InferenceWorker) Tracer() *member.Tracer { return w.trace }
 
-// Save returns the reference policy of the first worker.
+// Save returns the reference policy on the first worker, and nothing on the others.
 func (w *InferenceWorker) Save() []member.Share {
 	if w.queue.m.Index() > 0 {
 		return nil

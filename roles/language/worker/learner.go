@@ -13,8 +13,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A learner is what workers share that train on answers: a replica of the trained model, and the answers of an
-// iteration.
+// A learner is the common part of workers that train on answers. It has a replica of the trained model, and the
+// answers of an iteration.
 type learner struct {
 	*tuner
 	queue     *stageQueue
@@ -27,9 +27,9 @@ func newLearner(t *tuner) *learner {
 	return &learner{tuner: t, queue: newStageQueue(t.m, t.plan), exchanges: t.plan.ExchangesGroups(t.m.Group())}
 }
 
-// receive receives this worker's answers of a step through in, calls f with each group, and sends the groups
-// through out unless it is nil. The answers must be of this step's weights. The grader g grades answers without a
-// reward.
+// receive receives this worker's answers of a step through in, and calls f with each group. Then it sends the group
+// through out, unless out is nil. The answers must be of this step's weights. The grader g grades answers that have
+// no reward.
 func (w *learner) receive(ctx context.Context, step int64, in, out *spmd.Channel, g *answer.Grader,
 	f func(*answers) error) error {
 	w.groups = w.groups[:0]
@@ -76,9 +76,9 @@ func joinAnswers(groups []*answers) algo.TextBatch {
 	return algo.JoinTexts(parts...)
 }
 
-// exchangeGroups exchanges groups among the workers of a component, if the job does so. Afterwards each has the
-// same number of groups, and about as many tokens. The groups of each worker follow from their lengths and numbers
-// alone.
+// exchangeGroups exchanges groups among the workers of a component, if the job does so. Afterwards all workers have
+// the same number of groups, and about the same number of tokens. A worker's groups follow from the lengths and
+// numbers of all groups alone.
 func (w *learner) exchangeGroups(ctx context.Context) error {
 	if !w.exchanges {
 		return nil
@@ -132,7 +132,7 @@ func (w *learner) leaving(to []int, from, other int) (groups []int) {
 	return groups
 }
 
-// sendGroups sends groups to another worker, and removes them from mine.
+// sendGroups sends groups to another worker, and removes these groups from mine.
 func (w *learner) sendGroups(ctx context.Context, worker int, groups []int, mine map[int]*answers) error {
 	var packed []byte
 	ends := make([]int64, len(groups))
@@ -147,7 +147,7 @@ func (w *learner) sendGroups(ctx context.Context, worker int, groups []int, mine
 	return w.m.SendTo(ctx, w.m.Group(), worker, d)
 }
 
-// receiveGroups receives groups from another worker, and adds them to mine.
+// receiveGroups receives groups from another worker, and adds these groups to mine.
 func (w *learner) receiveGroups(ctx context.Context, worker int, groups []int, mine map[int]*answers) error {
 	d, err := w.m.RecvFrom(ctx, w.m.Group(), worker, tensor.Dict{})
 	if err != nil {

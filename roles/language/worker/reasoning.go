@@ -67,7 +67,7 @@ func (w *ReasoningWorker) SyncModel(ctx context.Context, version int64) error {
 }
 
 // Receive receives this actor's answers of a step through in. The answers must be of this step's weights. Meanwhile
-// it grades answers and computes log-probs, unless other workers have.
+// it grades answers and computes log-probs, unless other workers have done so.
 func (w *ReasoningWorker) Receive(ctx context.Context, step int64, in *spmd.Channel) error {
 	start := w.trace.Start()
 	defer w.trace.Done("receive", start)
@@ -82,11 +82,11 @@ func (w *ReasoningWorker) Receive(ctx context.Context, step int64, in *spmd.Chan
 	return err
 }
 
-// inferTokens is enough for an efficient pass. With more, actors would wait longer for the first groups.
+// inferTokens tokens are enough for an efficient pass. With more, actors would wait longer for the first groups.
 const inferTokens = 1 << 10
 
-// infer computes the log-probs of groups received since its last call, if they have inferTokens tokens or all is
-// set.
+// infer computes the log-probs of the groups received since its last call. Unless all is set, it does nothing until
+// these groups have inferTokens tokens.
 func (w *ReasoningWorker) infer(all bool) error {
 	fresh := w.groups[w.inferred:]
 	if !w.early || len(fresh) == 0 {
@@ -149,14 +149,14 @@ func (w *ReasoningWorker) Close() error {
 	return w.grader.Close()
 }
 
-// Save returns the state of the first actor without a copy: all are equal.
+// Save returns the state without a copy on the first actor, and nothing on the others, because all states are equal.
 func (w *ReasoningWorker) Save() []member.Share {
 	d := w.algo.Save()
 	w.reference.save(&d)
 	return w.save(d)
 }
 
-// Load loads st, which may be weights alone. These become the weights of the critic's trunk, too.
+// Load loads st, which may be weights alone. Such weights also become the weights of the critic's trunk.
 func (w *ReasoningWorker) Load(st member.State) error {
 	whole, err := w.load(st)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A reference is the language model before the first step: a copy, or for adapters the model without them, whose
-// weights never change.
+// A reference is the language model before the first step. For a model with adapters it is the model without them,
+// whose weights never change. Otherwise it is a copy.
 type reference struct {
 	model  *lm.Model
 	copied bool
@@ -21,7 +21,8 @@ type reference struct {
 // referenceWeights is the name of the reference's weights in the trainer's state.
 const referenceWeights = "reference"
 
-// newReference returns the reference model, with the initial weights of the model of. nil: the job needs none.
+// newReference returns the reference model, with the initial weights of the model of. It returns nil if the job needs
+// none.
 func newReference(p *plan.Plan, of *lm.Model) (*reference, error) {
 	if !p.NeedsReference() {
 		return nil, nil
@@ -41,7 +42,8 @@ func newReference(p *plan.Plan, of *lm.Model) (*reference, error) {
 	return r, nil
 }
 
-// copyWeights copies the weights of the model from, without adapters, to the weights of to with the same names.
+// copyWeights copies the weights of the model from, but not its adapters, to the model to, which has the same
+// weights.
 func copyWeights(to, from *lm.Model) {
 	source := from.Tensors()
 	for i, t := range to.Tensors() {
@@ -56,7 +58,8 @@ func (r *reference) save(d *tensor.Dict) {
 	}
 }
 
-// load loads the reference from a state; if it is weights alone, from its model. A nil reference does nothing.
+// load loads the reference from a state. If the state is weights alone, they become the reference's weights. A nil
+// reference does nothing.
 func (r *reference) load(st member.State) error {
 	if r == nil || !r.copied {
 		return nil
@@ -73,7 +76,7 @@ func (r *reference) load(st member.State) error {
 	return nil
 }
 
-// takeWeights copies weights of a state to the weights of m with the same names.
+// takeWeights sets each weight of m to the tensor of the same name in from, which is the model of a state.
 func takeWeights(m *lm.Model, from tensor.Dict) error {
 	for _, t := range m.Tensors() {
 		x, ok := from.Get(t.Name)

@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A stageQueue has a worker's ends of the channels in the pipeline of answers: it receives groups from the previous
-// stage, and sends them to the next.
+// A stageQueue connects a worker with the pipeline of answers. It receives groups from the previous stage, and sends
+// them to the next stage.
 type stageQueue struct {
 	m        *spmd.Member
 	pipeline *plan.Pipeline
@@ -51,7 +51,7 @@ func (q *stageQueue) each(ctx context.Context, in, out *spmd.Channel, f func(*an
 	return nil
 }
 
-// A RewardWorker grades answers, while others are generated.
+// A RewardWorker grades answers while other answers are generated.
 type RewardWorker struct {
 	queue  *stageQueue
 	plan   *plan.Plan
@@ -99,7 +99,7 @@ func (a *answers) judge(g *answer.Grader, p *plan.Plan) error {
 // Tracer returns the timeline of this worker; nil unless cluster.tracer is enabled.
 func (w *RewardWorker) Tracer() *member.Tracer { return w.trace }
 
-// Save returns nothing: grading has no state.
+// Save returns nothing, because grading has no state.
 func (w *RewardWorker) Save() []member.Share { return nil }
 
 // Load does nothing.

@@ -138,7 +138,7 @@ const shownAnswers = 20
 // Tracer returns the timeline of this worker; nil unless cluster.tracer is enabled.
 func (w *RolloutWorker) Tracer() *member.Tracer { return w.trace }
 
-// Save returns nothing: the actors save the weights, and random numbers follow from prompts.
+// Save returns nothing, because the actors save the weights and random numbers follow from prompts.
 func (w *RolloutWorker) Save() []member.Share { return nil }
 
 // Load does nothing.

@@ -18,7 +18,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A tuner is what actors and critic workers share: a replica of the trained model, and the order of the texts.
+// A tuner is the common part of actors and critic workers: a replica of the trained model, and the order of the
+// texts.
 type tuner struct {
 	*texts
 	m        *spmd.Member
@@ -36,8 +37,8 @@ func newTuner(ctx context.Context, m *spmd.Member, p *plan.Plan, model *lm.Model
 // Tracer returns the timeline of this worker; nil unless cluster.tracer is enabled.
 func (t *tuner) Tracer() *member.Tracer { return t.trace }
 
-// save returns the state of the first worker, with trainer as that of the trainer, without a copy: all workers are
-// equal.
+// save returns the model and the trainer's state, which is trainer, without a copy on the first worker. It returns
+// nothing on the others, because all workers are equal.
 func (t *tuner) save(trainer tensor.Dict) []member.Share {
 	if t.m.Index() > 0 {
 		return nil
@@ -117,8 +118,8 @@ func (w *SFTWorker) Evaluate(context.Context) (m algo.Metrics, stop bool, err er
 	return m, stop, nil
 }
 
-// EarlyStop returns the progress towards an early stop for the progress line, and why it stopped the run if it did.
-// It returns nothing if early stops are off.
+// EarlyStop returns the progress towards an early stop, for the progress line. If an early stop ended the run, it
+// also returns the reason. It returns nothing if early stops are off.
 func (w *SFTWorker) EarlyStop() []string { return w.stop.describe() }
 
 // First reports whether this is the first actor, whose results are used for all.
@@ -130,7 +131,7 @@ func (w *SFTWorker) Close() error {
 	return nil
 }
 
-// Save returns the state of the first actor without a copy: all are equal.
+// Save returns the state without a copy on the first actor, and nothing on the others, because all states are equal.
 func (w *SFTWorker) Save() []member.Share {
 	trainer := w.algo.Save()
 	trainer.Set(stopState, tensor.FromF64(slices.Clone(w.stop.state[:]), len(w.stop.state)))

@@ -16,9 +16,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Shared is what the workers of a rank have in common: their language models, the weights that travel from the
-// actors to rollout and inference workers, and a judge, which may run a program. Of a model with adapters only the
-// adapters travel.
+// Shared is what the workers of a rank have in common: their language models, the weights that travel from the actors
+// to rollout and inference workers, and a judge, which may run a program. If a model has adapters, only the adapters
+// travel.
 type Shared struct {
 	world   *spmd.World
 	plan    *plan.Plan
@@ -110,7 +110,7 @@ func (s *Shared) Connect(ctx context.Context) (err error) {
 // Close is called on every rank, after the last Publish.
 func (s *Shared) Close() { s.weights.Close() }
 
-// A reader is a model whose parameters follow the actors'.
+// A reader is a model that gets its parameters from the actors.
 type reader struct {
 	model   *lm.Model
 	weights *collectives.WeightsReader

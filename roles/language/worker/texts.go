@@ -11,7 +11,7 @@ type texts struct {
 
 func newTexts(p *plan.Plan) *texts { return &texts{plan: p, epoch: -1} }
 
-// at sets order to the epoch with a batch of the run, and returns the batch's number within the epoch.
+// at sets t.order to the order of the epoch that has a batch of the run. It returns the batch's number in that epoch.
 func (t *texts) at(batch int64) int64 {
 	if epoch := batch / t.plan.BatchesPerEpoch; epoch != t.epoch {
 		t.order, t.epoch = t.plan.Order(t.order, epoch), epoch
@@ -26,8 +26,8 @@ type prompt struct {
 	sample int // number in the texts of training
 }
 
-// prompts returns groups [lo, hi) of batch n of a step of the task reasoning. Every step has GenBatches batches,
-// used or not, so a resumed run gets the same prompts.
+// prompts returns the prompts of groups [lo, hi) in batch n of a step of the task reasoning. Every step has
+// GenBatches batches, even if it does not use all. So a resumed run gets the same prompts.
 func (t *texts) prompts(step int64, n, lo, hi int) (all []prompt) {
 	batch := step*t.plan.GenBatches + int64(n)
 	first := batch * t.plan.StepPrompts()

@@ -70,7 +70,7 @@ func fail(ctx context.Context, t spmd.Transport, args []string) error {
 	})
 }
 
-// failIn fails in a way.
+// failIn fails in the given way.
 func failIn(w *spmd.World, way string) error {
 	switch way {
 	case "leave":
@@ -111,8 +111,8 @@ func listShared(rank int) error {
 	return nil
 }
 
-// resume lets every rank stop itself for longer than the stall timeout, as a suspended job does,
-// and go on: the job must not end. A child wakes the ranks up again.
+// resume lets every rank stop itself for longer than the stall timeout, as a suspended job does, and go
+// on. The job must not end. A child wakes the ranks up again.
 func resume(ctx context.Context, t spmd.Transport, _ []string) error {
 	ends, err := everyone(t, 1, "resume")
 	if err != nil {
@@ -132,7 +132,8 @@ func resume(ctx context.Context, t spmd.Transport, _ []string) error {
 	if _, err := waker.Wait(); err != nil {
 		return err
 	}
-	// A stall timeout more, in which a clock that did not start anew would strike.
+	// This waits for one more stall timeout. A clock that did not start anew would end the job in that
+	// time.
 	time.Sleep(4 * time.Second)
 	return nil
 }

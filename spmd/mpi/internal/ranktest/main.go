@@ -1,7 +1,7 @@
 //go:build mpi
 
-// Ranktest is what the tests of spmd/mpi start under mpirun: a program per thing to show. Its first
-// argument names the program; see programs.
+// Ranktest holds the programs that the tests of spmd/mpi start under mpirun, one for each thing to
+// show. Its first argument names the program; see programs.
 //
 // RANKTEST_PIDS names a folder in which each rank leaves a file named after its process, so that a
 // test can see that none is left. RANKTEST_STALL is the stall timeout.
@@ -105,7 +105,7 @@ func everyone(t spmd.Transport, k int, label string) ([]spmd.Comm, error) {
 	return t.NewComm(ranks, label)
 }
 
-// describe prints what the transport says about itself, and the lines of two ranks never mix.
+// describe prints what the transport says about itself. The lines of two ranks never mix.
 func describe(_ context.Context, t spmd.Transport, _ []string) error {
 	d := t.Describe()
 	fmt.Printf("rank %d of %d, nodes %v, %s, %s, threads %s, shared %s\n", t.Rank(), t.Size(), t.Nodes(), d.Library,

@@ -129,9 +129,9 @@ func fill(b []byte, from, to int) {
 	}
 }
 
-// whileOthersWait shows that a large message is received although its receiver waits for something
-// else: the sender lets that arrive only once the message has left. First the wait is for the same
-// communicator, then for another.
+// whileOthersWait shows that a large message is received although its receiver waits for another
+// message. The sender sends that other message only once the large one has left. First the wait is on
+// the same communicator, then on another.
 func whileOthersWait(ctx context.Context, t spmd.Transport) error {
 	if t.Size() == 1 || t.Rank() > 1 {
 		return nil
@@ -178,7 +178,7 @@ func whileOthersWait(ctx context.Context, t spmd.Transport) error {
 	return nil
 }
 
-// refusals compares what must be an error with what its text must name.
+// refusals checks calls that must be errors, and what the errors' texts must name.
 func refusals(ctx context.Context, t spmd.Transport) error {
 	ends, err := everyone(t, 1, "refusals")
 	if err != nil {
@@ -256,7 +256,8 @@ func tooLong(ctx context.Context, c spmd.Comm) error {
 	return nil
 }
 
-// cancelled shows that the ctx ends a wait, and that a receive that nothing matched can be cancelled.
+// cancelled shows that a context ends a wait, and that a receive that no message has matched can be
+// cancelled.
 func cancelled(ctx context.Context, c spmd.Comm) error {
 	in, err := c.Irecv(make([]byte, 8), c.Rank(), 6)
 	if err != nil {
@@ -339,7 +340,7 @@ func someRanks(ctx context.Context, t spmd.Transport) error {
 	return nil
 }
 
-// leak leaves requests open: Close must name them, and still end in order.
+// leak leaves requests open. Close must name them, and still end in order.
 func leak(_ context.Context, t spmd.Transport, _ []string) error {
 	ends, err := everyone(t, 1, "forgotten")
 	if err != nil {
@@ -359,7 +360,8 @@ func leak(_ context.Context, t spmd.Transport, _ []string) error {
 	return nil
 }
 
-// mismatch lets the last rank make another communicator than the others: an error, not a hang.
+// mismatch lets the last rank make another communicator than the others. That must be an error, not a
+// hang.
 func mismatch(_ context.Context, t spmd.Transport, _ []string) error {
 	label := "gradients"
 	if t.Rank() == t.Size()-1 {

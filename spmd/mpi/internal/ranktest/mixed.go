@@ -12,10 +12,10 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// mixed lets every rank wait for its neighbour on a node of two, through memory, and for a rank of
-// another node, by MPI, at once. The messages come in either order, soon or when the wait sleeps,
-// and are short, long in shared memory or long elsewhere. Rank 0 prints how late it saw the last.
-// Before that it counts how it waits.
+// mixed lets every rank wait at once for its neighbour on a node of two, through memory, and for a rank
+// of another node, by MPI. The messages come in either order, soon or when the wait sleeps, and are
+// short, long in shared memory or long elsewhere. Rank 0 prints how late it saw the last message. Before
+// that it counts how it waits.
 func mixed(ctx context.Context, t spmd.Transport, _ []string) error {
 	if nodes := t.Nodes(); t.Size() != 4 || !slices.Equal(nodes, []int{0, 0, 1, 1}) {
 		return fmt.Errorf("%d ranks on nodes %v: want 4 on two nodes", t.Size(), nodes)
@@ -127,7 +127,7 @@ func answers(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
 	return errors.Join(yieldsOnce(ctx, c, waits), wakesForMessages(ctx, c, waits))
 }
 
-// answer answers rank 0 until that says stop.
+// answer answers rank 0 until rank 0 says stop.
 func answer(ctx context.Context, c spmd.Comm) error {
 	for {
 		word := []byte{0}
@@ -145,7 +145,7 @@ func tell(ctx context.Context, c spmd.Comm, to int, word byte) error {
 	return pass(ctx, c, c.Isend, []byte{word}, to)
 }
 
-// yieldsOnce shows that of several long waits the first alone yields.
+// yieldsOnce shows that of several long waits only the first yields.
 func yieldsOnce(ctx context.Context, c spmd.Comm, waits func() (yielded, woken, missed int64)) error {
 	time.Sleep(100 * time.Millisecond) // long waits may yield again
 	before, _, _ := waits()

@@ -103,7 +103,7 @@ func converted[T, F int32 | int64 | float32 | float64](x []F) []T {
 	return y
 }
 
-// operations returns Sum, Prod, Min and Max of Go.
+// operations returns Go functions for Sum, Prod, Min and Max.
 func operations[T uint8 | int32 | int64 | float32 | float64]() []func(a, b T) T {
 	return []func(a, b T) T{
 		func(a, b T) T { return a + b }, func(a, b T) T { return a * b },
@@ -111,7 +111,8 @@ func operations[T uint8 | int32 | int64 | float32 | float64]() []func(a, b T) T 
 	}
 }
 
-// reduces compares the reductions of what the two members bring with Go's operators.
+// reduces compares the reductions of x, which has the data of both members, with the results of Go's
+// operators.
 func reduces[T uint8 | int32 | int64 | float32 | float64](n spmd.Native, dtype tensor.DType, x [2][]T) error {
 	for op, join := range operations[T]() {
 		got, err := reduced(n, dtype, spmd.Op(op), x[n.Rank()][:min(len(x[0]), len(x[1]))])
@@ -134,8 +135,9 @@ func reduced[T any](n spmd.Native, dtype tensor.DType, op spmd.Op, x []T) ([]T, 
 	return x, n.RunBlocking(&spmd.Collective{Kind: spmd.AllReduce, DType: dtype, Op: op, Data: data})
 }
 
-// roundsToEven does the same for bfloat16, whose results are those of float32, rounded as tensor does. Any
-// NaN will do for a NaN, and a minimum or maximum of two zeros, or with a NaN, is not defined.
+// roundsToEven is like reduces for bfloat16, whose results are those of float32, rounded like in package
+// tensor. If the result is a NaN, any NaN will do. A minimum or maximum of two zeros, or with a NaN, is not
+// defined.
 func roundsToEven(n spmd.Native, bits [2][]uint16) error {
 	var x [2][]float32
 	for m := range x {
@@ -186,7 +188,7 @@ func beyondInt(ctx context.Context, t spmd.Transport, n spmd.Native) error {
 }
 
 // refusesCollectives shows that every call checks its collective, which spmd's own tests try case by case, and
-// refuses what MPI cannot count. None of these reaches MPI.
+// refuses what MPI cannot count. None of these collectives reaches MPI.
 func refusesCollectives(ctx context.Context, t spmd.Transport, n spmd.Native) error {
 	var errs []error
 	data := make([]byte, 16)
@@ -224,7 +226,7 @@ func refusesCollectives(ctx context.Context, t spmd.Transport, n spmd.Native) er
 	return errors.Join(errs...)
 }
 
-// refused returns an error unless err says this.
+// refused returns an error unless the text of err contains want.
 func refused(err error, want string) error {
 	if err == nil || !strings.Contains(err.Error(), want) {
 		return fmt.Errorf("error %v, want one with %q", err, want)
@@ -258,7 +260,7 @@ func nativeShort(ctx context.Context, t spmd.Transport, _ []string) error {
 }
 
 // nativeAbandon shows that a collective ends for the others after this rank gives up its wait, computes and
-// calls MPI no more. args[0] is a folder in which they leave files when it has ended.
+// calls MPI no more. args[0] is a folder in which the others leave files when the collective has ended.
 func nativeAbandon(ctx context.Context, t spmd.Transport, args []string) error {
 	all := make([]int, t.Size())
 	for r := range all {
@@ -318,7 +320,7 @@ func abandon(ctx context.Context, n spmd.Native, c *spmd.Collective, end spmd.Co
 	return nil
 }
 
-// joinLate makes c when rank 0 has given it up.
+// joinLate runs c after rank 0 has given it up.
 func joinLate(ctx context.Context, n spmd.Native, c *spmd.Collective, end spmd.Comm, dir string) error {
 	if err := pass(ctx, end, end.Irecv, nil, 0); err != nil {
 		return err

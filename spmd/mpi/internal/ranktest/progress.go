@@ -18,9 +18,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// progress shows that a large message arrives while its sender computes and never calls in: rank 0
-// computes until rank 1, by way of a file and not of MPI, says that it has the message. It prints
-// how long the messages took.
+// progress shows that a large message arrives while its sender computes and never calls MPI. Rank 0
+// computes until rank 1 says, through a file and not by MPI, that it has the message. progress
+// prints how long the messages took.
 func progress(ctx context.Context, t spmd.Transport, args []string) error {
 	const size, rounds = 1 << 20, 10
 	ends, err := everyone(t, 1, "progress")
@@ -39,7 +39,7 @@ func progress(ctx context.Context, t spmd.Transport, args []string) error {
 		arrived := filepath.Join(args[0], strconv.Itoa(i))
 		switch t.Rank() {
 		case 0:
-			// The receiver is ready, so that the time is that of the message.
+			// This waits until the receiver is ready, so that the time is only that of the message.
 			if reqs[0], err = c.Irecv(b[:0], 1, 1); err == nil {
 				err = c.Wait(ctx, reqs)
 			}
@@ -81,7 +81,7 @@ func progress(ctx context.Context, t spmd.Transport, args []string) error {
 	return nil
 }
 
-// idle prints what waiting costs: rank 0 sleeps, the others wait for it.
+// idle prints what waiting costs. Rank 0 sleeps, and the others wait for it.
 func idle(ctx context.Context, t spmd.Transport, _ []string) error {
 	ends, err := everyone(t, 1, "idle")
 	if err != nil {
@@ -111,8 +111,8 @@ func idle(ctx context.Context, t spmd.Transport, _ []string) error {
 	return err
 }
 
-// steps prints what waiting costs where rank 0 takes 5 ms for each step, as a simulator does, and
-// the others exchange a message with it then.
+// steps prints what waiting costs if rank 0, like a simulator, takes 5 ms for each step. After each
+// step the others exchange a message with rank 0.
 func steps(ctx context.Context, t spmd.Transport, _ []string) error {
 	ends, err := everyone(t, 1, "steps")
 	if err != nil {
@@ -147,7 +147,7 @@ func steps(ctx context.Context, t spmd.Transport, _ []string) error {
 	return nil
 }
 
-// cpu is the processor time that this process has used.
+// cpu returns the processor time that this process has used.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -203,8 +203,8 @@ func allocs(ctx context.Context, t spmd.Transport, _ []string) error {
 	return nil
 }
 
-// pingpong prints the round trip of 1 KiB between ranks 0 and 1: the best of five runs, which is
-// what the machine can do when it is left alone.
+// pingpong prints the round trip of 1 KiB between ranks 0 and 1: the best of five runs, which shows
+// what the machine can do without other load.
 func pingpong(ctx context.Context, t spmd.Transport, _ []string) error {
 	ends, err := everyone(t, 1, "pingpong")
 	if err != nil {
@@ -247,8 +247,8 @@ func pingpong(ctx context.Context, t spmd.Transport, _ []string) error {
 	return nil
 }
 
-// ring prints what a hop takes in a ring of all ranks, around which one message of 1 KiB goes. The
-// best of fifty runs.
+// ring prints how long a hop takes in a ring of all ranks, around which one message of 1 KiB goes.
+// It prints the best of fifty runs.
 func ring(ctx context.Context, t spmd.Transport, _ []string) error {
 	ends, err := everyone(t, 1, "ring")
 	if err != nil {

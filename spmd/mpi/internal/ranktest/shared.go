@@ -57,8 +57,8 @@ func signalsOf(ctx context.Context, t spmd.Transport, n int) (spmd.Shared, []spm
 }
 
 // await prints what waiting for signals takes: a round trip between ranks 0 and 1, and a barrier of
-// all ranks by one counter and one release. The best of five runs, which is what the machine can do
-// when it is left alone.
+// all ranks by one counter and one release. It prints the best of five runs, which shows what the
+// machine can do without other load.
 func await(ctx context.Context, t spmd.Transport, _ []string) error {
 	sh, sig, err := signalsOf(ctx, t, 4)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// spaces launches three groups that share ranks and lets the members of two pass a byte around in
-// their communicators. It prints the message spaces of each rank.
+// spaces launches three groups that share ranks and lets the members of two groups pass a byte
+// around in their communicators. It prints the message spaces of each rank.
 func spaces(ctx context.Context, t spmd.Transport, _ []string) error {
 	return spmd.Run(ctx, []spmd.Transport{t}, spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
 		self := func(m *spmd.Member) (*spmd.Member, error) { return m, nil }

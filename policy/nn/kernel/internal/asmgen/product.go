@@ -2,9 +2,9 @@ package main
 
 import "fmt"
 
-// tiles are the register tiles of the products: the columns in vectors, and the most rows that
-// leave registers for a row of B and one element of A. At least 8 sums are computed in parallel, to
-// hide the latency of a multiply-add. stream: there is also a stream version.
+// tiles are the register tiles of the products: the columns in vectors, and the most rows that leave
+// registers for a row of B and one element of A. At least 8 sums are computed in parallel, to hide the
+// latency of a multiply-add. stream means that there is also a stream version.
 var tiles = map[string][]struct {
 	vectors, rows int
 	stream        bool
