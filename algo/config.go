@@ -17,7 +17,7 @@ type Config struct {
 	// the plain policy gradient and the critic's, in one step per rollout.
 	LossType string `yaml:"loss_type"`
 
-	// Gamma is the discount γ per step, in [0, 1]. Default 1.
+	// Gamma is the discount γ in [0, 1], of chunks or actions: see RewardType. Default 1.
 	Gamma float32 `yaml:"gamma"`
 	// GAELambda is λ of generalised advantage estimation, in [0, 1]: 0 trusts the critic, 1 the
 	// rewards. Default 1.

@@ -12,8 +12,8 @@ func (p Progress) Report(what string, done, total int) {
 	}
 }
 
-// The names of work that algorithms report. The units of an update are micro-batches or texts,
-// those of evaluations texts, those of validations transitions.
+// The names of work that algorithms report. An update is counted in micro-batches or texts, an
+// evaluation in texts, a validation in transitions.
 const (
 	workUpdate     = "update"
 	workEvaluation = "evaluation"

@@ -188,7 +188,8 @@ func (p *TextPPO) prepareInputs(b *TextBatch) (err error) {
 	return err
 }
 
-// logRatios returns each token's penalty in the reward, before it is weighted; nil for no penalty.
+// logRatios returns an estimate of each token's KL divergence from the reference policy, the reward's
+// penalty before it is weighted; nil without a penalty.
 func (p *TextPPO) logRatios(b *TextBatch) []float32 {
 	if p.cfg.ReinppKLBeta == 0 {
 		return nil

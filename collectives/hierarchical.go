@@ -28,8 +28,8 @@ func newHierarchical() *algorithm {
 	}
 }
 
-// long is the threshold in bytes, about one shard. For vectors of this length or more, every member of a
-// node communicates with the other nodes, not only the node's head.
+// long is the length in bytes from which every member of a node communicates with the other nodes. For
+// shorter vectors only the node's head does.
 const long = 32 << 10
 
 func runHierarchical(ctx context.Context, t *team, c *spmd.Collective) error {

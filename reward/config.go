@@ -37,7 +37,7 @@ type Config struct {
 	// Answers are the keys of the task reasoning alone.
 	Answers answer.Config `yaml:",inline"`
 
-	// Own are the own keys of a rule of the user.
+	// Own are the keys of a user-defined rule.
 	Own params.Own `yaml:",inline"`
 }
 

@@ -82,7 +82,7 @@ func newPotential(s Setup) (Rule, error) {
 	}, nil
 }
 
-// newModel makes the rule of a network: its value of the observation after the step.
+// newModel makes the rule whose score is the network's value of the observation after the step.
 func newModel(s Setup) (Rule, error) {
 	if s.Network == nil {
 		return nil, fmt.Errorf("use_reward_model: true: expected a network")

@@ -111,7 +111,7 @@ func (r *Run) Columns(method string, keys, figures []string) error {
 	return r.write((*report.Writer).Update)
 }
 
-// write calls f with every writer and the report on rank 0.
+// write calls f on rank 0, with each writer and the report.
 func (r *Run) write(f func(*report.Writer, *report.Report) error) error {
 	if r.w.Rank() != 0 {
 		return nil

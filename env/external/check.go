@@ -63,7 +63,7 @@ func rules() []rule {
 	}
 }
 
-// Rules returns the names of the rules that contain c.Only.
+// Rules returns the name of each rule that Only selects.
 func (c Check) Rules() []string {
 	var names []string
 	for _, r := range append(rules(), attacks()...) {

@@ -11,9 +11,9 @@ import (
 // A Link carries frames to a child and back, by a stream of this machine or by MPI messages. Not
 // for concurrent use.
 type Link interface {
-	// Send sends a frame that consists of head and payload, before by.
+	// Send sends a frame that consists of head and payload. by is the deadline.
 	Send(by time.Time, head, payload []byte) error
-	// Receive returns the next frame's header and payload, before by. They are valid until the next call.
+	// Receive returns the next frame's header and payload. They are valid until the next call. by is the deadline.
 	// accept gets the header and returns the payload's size. An error of accept ends Receive before the payload
 	// is read.
 	Receive(by time.Time, accept func(head []byte) (payload uint64, err error)) (head, payload []byte, err error)

@@ -29,8 +29,8 @@ func (t *Tree) Decode(into any) *Check {
 	return c
 }
 
-// Decode writes the values below key, if any, into the struct that into points to. Keys with a
-// mistake so far are not reported again.
+// Decode writes the values below key, if any, into the struct that into points to. A mistake in a key
+// that was reported already is not reported again.
 func (c *Check) Decode(key string, into any) {
 	key = join(c.prefix, key)
 	if n := c.tree.root.find(key); n != nil {

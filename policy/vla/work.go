@@ -227,8 +227,8 @@ func (p *Policy) sum(dst, src []float32) {
 	}
 }
 
-// spread sets dst, [n,C·A], to the derivatives by dimensions, given src, [n,L], the derivatives by
-// their sums. A nil src means zeros.
+// spread is the backward pass of sum: it copies the derivative by each log-prob, src [n,L], to the
+// dimensions that the log-prob sums over, dst [n,C·A]. A nil src means zeros.
 func (p *Policy) spread(dst, src []float32) {
 	if src == nil {
 		clear(dst)

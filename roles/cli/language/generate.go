@@ -195,7 +195,7 @@ func (w *writer) request(prompt string) (engine.Request, error) {
 	return r, nil
 }
 
-// answerFile continues all lines of a file at the same time.
+// answerFile generates the answers to all lines of a file in one batch.
 func (w *writer) answerFile(name string) error {
 	in := w.c.App.Reader
 	if name != "-" {

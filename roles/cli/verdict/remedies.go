@@ -30,7 +30,7 @@ var only = regexp.MustCompile(`^expected ([A-Za-z0-9_.-]+) \(`)
 // null matches the message of a null that would remove a default.
 var null = regexp.MustCompile(`^expected a value; without the key it is (\S+)$`)
 
-// quotes matches the message of a number or a boolean in quotes.
+// quotes matches the message about a number or boolean that should have no quotes.
 var quotes = regexp.MustCompile(`; drop the quotes: (\S+)$`)
 
 // remedy returns the overrides that fix e; none if they are unknown.

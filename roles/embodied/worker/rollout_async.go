@@ -54,7 +54,7 @@ func (r *RolloutWorker) Produce(ctx, stop context.Context, obs, act, out *spmd.C
 }
 
 // anyRoute is the key that all routes of a worker share. So rollout workers answer observations, and env workers
-// actions, in the order of arrival. Item.Lo identifies the route.
+// take actions, in the order of arrival. Item.Lo identifies the route.
 const anyRoute = "any route"
 
 // play makes rollouts in environments that this worker steps.
