@@ -240,7 +240,7 @@ func TestHelp(t *testing.T) {
 		{"--help", 0, []string{"COMMANDS:", "completion"}},
 		{"help bench p2p", 0, []string{"rlinf bench p2p", "--window"}},
 		{"help algorithm.gamma", 0, []string{
-			"algorithm.gamma\n", "discount γ per step", "type          number", "default       1", "key of RLinf  yes",
+			"algorithm.gamma\n", "discount γ in [0, 1]", "type          number", "default       1", "key of RLinf  yes",
 		}},
 		{"help actor.seed", 0, []string{"default       as runner.seed"}},
 		{"help env.train.task.rewards.3.weight", 0, []string{"env.train.task.rewards[].weight", "key of RLinf  no"}},
