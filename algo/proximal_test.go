@@ -5,9 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rlinf/rlinf/env"
-	"github.com/rlinf/rlinf/env/classic"
-	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -78,17 +75,7 @@ func TestDecoupledIsPPOWhenFresh(t *testing.T) {
 // The proximal policy of a rollout that is d iterations old is at d/(d+1) of the way, or, if recomputed, the policy
 // before the update.
 func TestProximalPolicy(t *testing.T) {
-	vec, err := classic.NewCartPole(env.DefaultConfig(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer vec.Close()
-	cfg := policy.DefaultConfig()
-	cfg.HiddenSizes = []int{8}
-	pol, err := policy.NewMLP(cfg, vec.Spec(), 1, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pol := cartPolePolicy(t)
 	const T, N = 3, 2
 	rollout := tensor.Dict{}
 	obs, action := tensor.New(tensor.F32, T, N, 4), tensor.New(tensor.I32, T, N, 1, 1)

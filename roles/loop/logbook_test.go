@@ -44,12 +44,11 @@ func reportOf(step int64, evaluates bool) loop.Report {
 	return r
 }
 
-// With log_interval 3 a line is the mean of three iterations, or of what came since the line before: evaluations and
-// checkpoints (here every 4th) have one, and the end.
-func TestLogInterval(t *testing.T) {
-	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "cluster.component_placement={actor: 0, env: 0, rollout: 0}",
-		"runner.max_epochs=12", "runner.logger.log_interval=3", "runner.val_check_interval=4", "runner.save_interval=4",
-		"runner.logger.logger_backends=[]")
+// cartpoleLogbook plans a job on one rank, and opens its logbook in a folder of its own.
+func cartpoleLogbook(t *testing.T, overrides ...string) (task.Plan, *loop.Logbook, *runfolder.Folder) {
+	t.Helper()
+	placed := append(overrides, "cluster.component_placement={actor: 0, env: 0, rollout: 0}")
+	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, placed...)
 	j, err := task.Tasks{embodied.Task{}}.Plan(cfg, rolestest.Registries(), make([]int, 1))
 	if err != nil {
 		t.Fatal(err)
@@ -58,12 +57,20 @@ func TestLogInterval(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer folder.Close()
+	t.Cleanup(func() { folder.Close() })
 	book, err := loop.OpenLogbook(folder, j, loop.StartState{}, metrics.NewProgress(io.Discard, metrics.Options{}),
 		time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return j, book, folder
+}
+
+// With log_interval 3 a line is the mean of three iterations, or of what came since the line before: evaluations and
+// checkpoints (here every 4th) have one, and the end.
+func TestLogInterval(t *testing.T) {
+	j, book, folder := cartpoleLogbook(t, "runner.max_epochs=12", "runner.logger.log_interval=3",
+		"runner.val_check_interval=4", "runner.save_interval=4", "runner.logger.logger_backends=[]")
 	for step := range int64(10) {
 		r := reportOf(step, j.Common().EvaluatesAt(step+1))
 		if err := book.Record(step+1, &r); err != nil {
@@ -115,23 +122,8 @@ func linesOf(t *testing.T, path string, steps float64) (all []string) {
 // TensorBoard's x axis is iterations, or environment steps, and it has the configuration as a text.
 func TestTensorBoardAxis(t *testing.T) {
 	for axis, want := range map[string]int64{"step": 1, "env_steps": 0} {
-		cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole,
-			"cluster.component_placement={actor: 0, env: 0, rollout: 0}", "runner.logger.logger_backends=[tensorboard]",
+		j, book, folder := cartpoleLogbook(t, "runner.logger.logger_backends=[tensorboard]",
 			"runner.logger.tensorboard_axis="+axis)
-		j, err := task.Tasks{embodied.Task{}}.Plan(cfg, rolestest.Registries(), make([]int, 1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		folder, err := runfolder.Open(t.TempDir(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer folder.Close()
-		book, err := loop.OpenLogbook(folder, j, loop.StartState{}, metrics.NewProgress(io.Discard, metrics.Options{}),
-			time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
 		r := loop.Report{Times: make([]float64, len(loop.Phases)), Rollouts: 1}
 		if err := book.Record(1, &r); err != nil {
 			t.Fatal(err)

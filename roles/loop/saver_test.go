@@ -212,8 +212,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestSharesAreNotCopied: a replay buffer may fill most of the memory. What one share has of all environments is
-// written from where it lies, and what goes to another rank is encoded at once.
+// TestSharesAreNotCopied: a replay buffer may fill most of the memory. A share that has all environments is
+// written from where it lies, and a share for another rank is encoded at once.
 func TestSharesAreNotCopied(t *testing.T) {
 	var d tensor.Dict
 	random(&d, rand.New(rand.NewPCG(1, 9)), "", 1000)

@@ -65,20 +65,21 @@ func TestConfigOfLlama(t *testing.T) {
 	parseAll(t, []form{
 		{minimal("llama", ""), with(lm.Llama, func(*lm.Config) {})},
 		{minimal("llama",
-			`, "num_key_value_heads": 2, "attention_bias": true, "mlp_bias": true, "rms_norm_eps": 1e-5, "tie_word_embeddings": true,
-			"head_dim": 6, "max_position_embeddings": 99, "initializer_range": 0.1, "rope_theta": 7e4`),
+			`, "num_key_value_heads": 2, "attention_bias": true, "mlp_bias": true, "rms_norm_eps": 1e-5,
+			"tie_word_embeddings": true, "head_dim": 6, "max_position_embeddings": 99, "initializer_range": 0.1,
+			"rope_theta": 7e4`),
 			with(lm.Llama, func(c *lm.Config) {
 				c.KVHeads, c.QKVBias, c.OutBias, c.MLPBias, c.Eps, c.Tied = 2, true, true, true, 1e-5, true
 				c.HeadDim, c.MaxPositions, c.InitRange, c.Rope.Theta = 6, 99, 0.1, 7e4
 			})},
 		{minimal("llama",
-			`, "rope_theta": 5e5, "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
-			"original_max_position_embeddings": 64}`), with(lm.Llama, func(c *lm.Config) { c.Rope = llama3 })},
+			`, "rope_theta": 5e5, "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1,
+			"high_freq_factor": 4, "original_max_position_embeddings": 64}`),
+			with(lm.Llama, func(c *lm.Config) { c.Rope = llama3 })},
 		{minimal("llama",
-			`, "dtype": "float32", "rope_parameters": {"rope_theta": 5e5, "rope_type": "llama3", "factor": 8, "low_freq_factor": 1,
-			"high_freq_factor": 4, "original_max_position_embeddings": 64}`), with(lm.Llama, func(c *lm.Config) {
-			c.Rope = llama3
-		})},
+			`, "dtype": "float32", "rope_parameters": {"rope_theta": 5e5, "rope_type": "llama3", "factor": 8,
+			"low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 64}`),
+			with(lm.Llama, func(c *lm.Config) { c.Rope = llama3 })},
 		{minimal("llama", `, "rope_scaling": {"type": "linear", "factor": 2.5}`),
 			with(lm.Llama, func(c *lm.Config) { c.Rope.Type, c.Rope.Factor = lm.RopeLinear, 2.5 })},
 	})
@@ -141,8 +142,8 @@ func TestConfigOfExperts(t *testing.T) {
 				c.Experts = lm.Experts{Count: 4, PerToken: 2, Intermediate: 6, SharedIntermediate: 10, AuxCoef: 0.001}
 			})},
 		{minimal("qwen3_moe",
-			`, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 6, "norm_topk_prob": true, "mlp_only_layers": [0],
-			"router_aux_loss_coef": 0.5`),
+			`, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 6, "norm_topk_prob": true,
+			"mlp_only_layers": [0], "router_aux_loss_coef": 0.5`),
 			with(lm.Qwen3MoE, func(c *lm.Config) {
 				c.QKNorm = true
 				c.Experts = lm.Experts{Count: 4, PerToken: 2, Intermediate: 6, Normalize: true, AuxCoef: 0.5,
