@@ -48,7 +48,7 @@ enum {
 	RLB_MULTI_DISCRETE, /* shape[0] of int32_t, each 0 ... nvec[i]-1 */
 };
 
-/* An rlb_space says what an observation or the action is. What is left out is 0. */
+/* An rlb_space describes an observation or the action. Fields that are left out are 0. */
 typedef struct {
 	const char *name;              /* of an observation: 1 to 64 letters, digits, "_", "-", "." */
 	int kind;                      /* RLB_F32 ... */
@@ -59,8 +59,8 @@ typedef struct {
 	const int *nvec;               /* of RLB_MULTI_DISCRETE */
 } rlb_space;
 
-/* An rlb_spec says what the simulator is. What it points to must stay as it is until rlb_close, or the end of
- * rlb_serve; it need not. */
+/* An rlb_spec describes the simulator. The memory that it points to must not change until rlb_close, or the end of
+ * rlb_serve. The rlb_spec itself may. */
 typedef struct {
 	const char *name;               /* of the simulator, for messages */
 	rlb_space obs[RLB_MAX_OBS];     /* the observations, up to the first without a name */
@@ -152,8 +152,8 @@ int rlb_serve(const rlb_spec *spec, const rlb_callbacks *callbacks, void *user);
 
 /* ---- Other ways to rlinf ---- */
 
-/* An rlb_link carries the bytes of a conversation where neither pipes nor sockets do; what it does not have is 0.
- * rlb_mpi.c is one. What fails, returns rlb_fail(why). */
+/* An rlb_link carries the bytes of a conversation where neither pipes nor sockets do. Functions that it
+ * does not have are 0. rlb_mpi.c makes one. A function that fails returns rlb_fail(why). */
 typedef struct {
 	long (*recv)(void *ctx, void *buf, size_t room);     /* waits for 1 to room bytes; 0 at the end */
 	int (*send)(void *ctx, const void *frame, size_t n); /* all n bytes, a whole frame; 0 */

@@ -160,8 +160,8 @@ func bridged(b *testing.B, python, kind string) func() {
 	}
 }
 
-// begin returns n environments of cfg that have begun episodes, and what a step of them takes. What their child writes
-// goes to log.
+// begin returns n environments of cfg that have begun episodes, and the memory of their steps. The output of their
+// child goes to log.
 func begin(tb testing.TB, log io.Writer, cfg env.Config, n int) (vec env.Vec, seeds []uint64, out *env.Step) {
 	tb.Helper()
 	hub := external.NewHub(log, 0)

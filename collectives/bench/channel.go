@@ -20,7 +20,7 @@ type ChannelPlan struct {
 	Check   bool
 }
 
-// What Channel measures.
+// The things that Channel measures.
 const (
 	RoundTrip    = "round_trip"    // an item there and another back
 	Stream       = "stream"        // a window of items one way, then an answer

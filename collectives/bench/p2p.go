@@ -21,7 +21,7 @@ type MessagePlan struct {
 	Check  bool
 }
 
-// What P2P can measure.
+// The things that P2P can measure.
 const (
 	Latency      = "latency"      // half of a round trip of one message
 	Bandwidth    = "bandwidth"    // a window of messages one way, then an empty answer

@@ -182,7 +182,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// What Keep wrote is read as it was, to six digits.
+// The file of Keep is read as it was written, to six digits.
 func TestKeep(t *testing.T) {
 	dir := t.TempDir()
 	run(t, filepath.Join(dir, "seed_1"), 1, 1.0/3, -120)

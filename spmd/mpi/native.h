@@ -13,11 +13,11 @@ enum { // spmd.Kind
 enum { RL_SUM, RL_PROD, RL_MIN, RL_MAX };                    // spmd.Op
 enum { RL_F32 = 1, RL_F64, RL_I32, RL_I64, RL_U8, RL_BF16 }; // tensor.DType
 
-// What the next call does. Go fills this in before each call. All lengths are in elements.
+// The arguments of the next call. Go fills them in before each call. All lengths are in elements.
 typedef struct {
 	int kind, dtype, op, root, to, from;
 	int64_t n;     // of the data
-	int64_t sent;  // of what SENDRECV sends
+	int64_t sent;  // of the data that SENDRECV sends
 	int64_t chunk; // the most elements in one call of MPI, where an operation can be cut
 	int uneven;    // the blocks are those of counts; 0: all have `block`
 	int64_t block;

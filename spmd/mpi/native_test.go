@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What the conformance suite of package collectives leaves out. RLINF_TEST_FULL=1 adds more elements than MPI
-// counts, which takes gigabytes of memory.
+// TestNatives tests cases that the conformance suite of package collectives leaves out. RLINF_TEST_FULL=1 adds more
+// elements than MPI counts, which takes gigabytes of memory.
 func TestNatives(t *testing.T) {
 	args := []string{"natives"}
 	if os.Getenv("RLINF_TEST_FULL") != "" {

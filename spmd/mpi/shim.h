@@ -1,6 +1,6 @@
-// What spmd/mpi needs from MPI beyond gompi. Every function may be called from any thread, and none calls back into Go.
-// Buffers stay where they are until their request is done. Functions return MPI's own codes (0 = ok), and describe the
-// failing call in an rl_fault.
+// The functions of MPI that spmd/mpi needs beyond gompi. Every function may be called from any thread, and none calls
+// back into Go. Buffers stay where they are until their request is done. Functions return MPI's own codes (0 = ok), and
+// describe the failing call in an rl_fault.
 #ifndef RLINF_MPI_SHIM_H
 #define RLINF_MPI_SHIM_H
 
@@ -45,7 +45,7 @@ enum {
 
 enum { RL_SHORT_SLEEP_NS = 1000 * 1000 }; // how long the short sleeps of a wait last together, with its spinning
 
-// What a short sleep waits for: *word differs from old, or *top is not 0. *sleepers counts the threads that sleep.
+// The event of a short sleep: *word differs from old, or *top is not 0. *sleepers counts the threads that sleep.
 typedef struct {
 	void *word, *sleepers, *top;
 	uint32_t old;

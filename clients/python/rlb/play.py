@@ -1,4 +1,4 @@
-"""Serving: rlinf calls reset and step, a player answers. What all kinds of players have in common."""
+"""Serving: rlinf calls reset and step, a player answers. This is the part that all kinds of players share."""
 
 import struct
 import sys

@@ -36,7 +36,7 @@ func TestNormalForm(t *testing.T) {
 	}
 }
 
-// What package norm does otherwise. Python's unicodedata agrees with these.
+// TestNormalFormBeyondNorm has texts for which package norm has other results. Python's unicodedata agrees with these.
 func TestNormalFormBeyondNorm(t *testing.T) {
 	const marks = 40
 	for text, want := range map[string]string{

@@ -66,7 +66,7 @@ func ones(set int) (n int) {
 }
 
 // newExam returns an exam of a small model, whose answers are right if the first token is a multiple of 3, and
-// unparsable if it is one more. What the model says is appended to seen.
+// unparsable if it is one more. The model's answers are appended to seen.
 func newExam(t *testing.T, seen *[]answer.Response) Exam {
 	t.Helper()
 	m, err := lm.New(new(nn.Params[float32]), lm.Config{
