@@ -1,0 +1,57 @@
+package trace
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/rlinf/rlinf/internal/durable"
+)
+
+// Live is the state of a running run, which rank 0 writes to live.json each second.
+type Live struct {
+	Time   time.Time `json:"time"`   // of the writing
+	Step   int64     `json:"step"`   // iterations made
+	Work   string    `json:"work"`   // the present phase, in words
+	Phases []Timing  `json:"phases"` // times of the slowest rank in the newest iteration
+	Ranks  []Waiting `json:"ranks"`  // every rank in its newest iteration
+	Queues []Queue   `json:"queues"` // the channels
+}
+
+// A Timing is the time of a phase.
+type Timing struct {
+	Phase   string    `json:"phase"` // a name of loop.Phases
+	Seconds float64   `json:"seconds"`
+	At      time.Time `json:"at"` // when rank 0 learnt it
+}
+
+// Waiting says for what the workers of a rank waited in an iteration.
+type Waiting struct {
+	Rank  int               `json:"rank"`
+	Waits map[Cause]float64 `json:"waits"` // share of the workers' time, of 1, by cause
+	At    time.Time         `json:"at"`
+}
+
+// Queue has the number of items in a channel, over all its keys, at the end of an iteration.
+type Queue struct {
+	Channel string    `json:"channel"`
+	Items   int64     `json:"items"`
+	At      time.Time `json:"at"`
+}
+
+// Write writes l to the file path, at once.
+func (l *Live) Write(path string) error {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(path, append(text, '\n'))
+}
+
+// ReadLive reads live.json.
+func ReadLive(path string) (l Live, err error) {
+	text, err := durable.ReadFile(path)
+	if err != nil {
+		return l, err
+	}
+	return l, json.Unmarshal(text, &l)
+}

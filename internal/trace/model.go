@@ -1,0 +1,159 @@
+package trace
+
+// A Trace is what the files of a run tell about its workers' time.
+type Trace struct {
+	Attempts []Attempt // starts of the run, in the order of time
+	Problems []string  // what is missing or damaged, for the user; in a fixed order
+}
+
+// An Attempt is one start of a run: a new one, or a resumed one.
+type Attempt struct {
+	ID      int64    // Unix time of the start on rank 0, in nanoseconds
+	Ranks   int      // size of the world
+	Hosts   []string // of each node
+	Workers []Worker // in the order of rank, component and member
+	Windows []Window // in the order of iterations
+	Sums    []Sum    // in the order of iterations and workers
+	Phases  []Phases // in the order of iterations
+}
+
+// A Worker is a goroutine that was recorded: a member of a component, or the main goroutine of a rank.
+type Worker struct {
+	Rank, Node int
+	Component  string // Runner for the main goroutine of a rank
+	Member     int    // number in the component; of a Runner its rank
+	Sites      []Site // the places in its work that spans and marks name
+}
+
+// Runner is the component of the main goroutine of a rank, which calls the workers.
+const Runner = "runner"
+
+// A Site is a place in the work of a worker.
+type Site struct {
+	Op    Op
+	Name  string // of the work, the channel, the communicator, the weights, or the call
+	Key   string // of the channel's key; else ""
+	Peer  string // component at the other end of a channel; component that a Wait or Call is about; else ""
+	Cause Cause
+}
+
+// An Op says what happens at a Site.
+type Op uint8
+
+// The operations. Of a Span, Arg means what stands behind the operation.
+const (
+	Idle    Op = iota // a worker has no call; a runner is between calls
+	Work              // computes. Arg: 0
+	Call              // the rest of a call of the runner: it copies, and passes items on. Arg: 0
+	Get               // waits for an item of a channel. Arg: the producer's member
+	Room              // waits until a channel's key has room. Arg: the consumer's member; -1: any
+	Put               // of a Mark: an item was put. Arg: the consumer's member; -1: any
+	Collect           // a collective operation; until the last member has begun, it is a wait. Arg: 0
+	Publish           // makes a version of the weights the newest. Arg: the version
+	Adopt             // waits for a version of the weights. Arg: the version
+	Receive           // waits for a direct message. Arg: the sender's member
+	Await             // a runner waits for a call of its rank's workers. Arg: 0
+	Vote              // a runner waits for the other ranks' votes. Arg: 0
+	Skipped           // spans that were not recorded, because an iteration had too many. Arg: 0
+)
+
+// A Cause says for what the time of a span was spent. The causes of waits are named by what is awaited.
+type Cause string
+
+// The causes.
+const (
+	Working     Cause = "work"        // computes
+	Other       Cause = "other"       // the rest of a call, and of the runner
+	Idling      Cause = "idle"        // no call: waits for its turn in the iteration
+	Observation Cause = "observation" // waits for observations
+	Action      Cause = "action"      // waits for actions
+	Trajectory  Cause = "trajectory"  // waits for trajectories or answers
+	Reward      Cause = "reward"      // waits for rewards
+	Gradient    Cause = "gradient"    // sums gradients or statistics
+	Weights     Cause = "weights"     // waits for weights, or for the readers of weights
+	Voting      Cause = "vote"        // waits at the loop head
+	NoRoom      Cause = "room"        // waits for room in a channel
+	Saving      Cause = "save"        // saves a checkpoint, or waits for others that do
+	Message     Cause = "message"     // waits for another message
+	Calling     Cause = "call"        // a runner waits for its workers
+	Unrecorded  Cause = "unrecorded"  // of Skipped
+)
+
+// IsWait reports whether a worker does nothing useful in spans of this cause.
+func (c Cause) IsWait() bool {
+	switch c {
+	case Working, Other, Saving, Unrecorded:
+		return false
+	}
+	return true
+}
+
+// A Window is an iteration of which every span was kept.
+type Window struct {
+	Iteration int64  // from 1
+	Why       Reason // it was kept
+	Tracks    []Track
+	// Bound is the largest error of a track's times against those of rank 0's node, in nanoseconds; 0 on one node.
+	Bound int64
+}
+
+// A Reason says why the spans of an iteration were kept.
+type Reason string
+
+// The reasons.
+const (
+	First   Reason = "first"   // one of the first iterations of an attempt
+	Regular Reason = "regular" // one in 50
+	Slowest Reason = "slowest" // the slowest of 100
+	Last    Reason = "last"    // one of the last before an error or a signal
+	All     Reason = "all"     // cluster.tracer.enable
+)
+
+// A Track has the spans of one worker in a Window.
+type Track struct {
+	Worker int    // index in Attempt.Workers
+	Spans  []Span // without gaps, in the order of time
+	Marks  []Mark // in the order of time
+}
+
+// A Span is a stretch of time at a Site. Its times are nanoseconds on the clock of rank 0's node, with an arbitrary zero.
+type Span struct {
+	Site       int // index in Worker.Sites
+	Start, End int64
+	Arg        int64 // see Op
+	// N counts the spans at this site since the start of the attempt, from 0. The n-th Put of a key is the n-th Get
+	// of it, if the key has one consumer; the n-th Collect of a communicator is the same on all its members.
+	N int64
+}
+
+// A Mark is an instant at a Site. N counts as in a Span.
+type Mark struct {
+	Site   int
+	At     int64
+	Arg, N int64
+}
+
+// A Sum has the time that a worker spent at each of its sites in an iteration, in nanoseconds. Every iteration has one.
+type Sum struct {
+	Iteration int64
+	Worker    int // index in Attempt.Workers
+	Times     []int64
+}
+
+// NumPhases is the number of times of an iteration in Phases: the whole step, and its phases (loop.Phases).
+const NumPhases = 6
+
+// Phases has the times of the phases of an iteration, in seconds.
+type Phases struct {
+	Iteration int64
+	// Ranks has the times of every rank. Above 64 ranks it is nil, and the other fields are set.
+	Ranks         [][NumPhases]float32
+	Least, Median [NumPhases]float32
+	Slowest       []RankTimes // the slowest ranks by the time of the whole step, slowest first
+}
+
+// RankTimes are the times of one rank in an iteration.
+type RankTimes struct {
+	Rank  int
+	Times [NumPhases]float32
+}
