@@ -63,6 +63,7 @@ func readMetrics(path string) (m *Metrics, problems []string) {
 			break
 		}
 	}
+	m.fill()
 	if damaged > 0 {
 		problems = append(problems, fmt.Sprintf("metrics.jsonl: %s damaged, the first is line %d. They are left out.",
 			count(damaged, "line is", "lines are"), firstDamaged))
@@ -140,16 +141,14 @@ func (m *Metrics) add(values map[string]float64) (replaced int) {
 // names returns the metrics' names in alphabetical order.
 func (m *Metrics) names() []string { return slices.Sorted(maps.Keys(m.Columns)) }
 
-// column returns a metric with a value for every row; nil if there is none.
-func (m *Metrics) column(name string) []float64 {
-	x, ok := m.Columns[name]
-	if !ok {
-		return nil
+// fill appends NaN to columns until they have a value for every row.
+func (m *Metrics) fill() {
+	for name, x := range m.Columns {
+		for len(x) < len(m.Steps) {
+			x = append(x, math.NaN())
+		}
+		m.Columns[name] = x
 	}
-	for len(x) < len(m.Steps) {
-		x = append(x, math.NaN())
-	}
-	return x
 }
 
 // last returns the newest finite value of a metric.
@@ -165,7 +164,7 @@ func (m *Metrics) last(name string) (float64, bool) {
 
 // seconds returns the time that all iterations until each row took. A row's time/step is the mean since the last row.
 func (m *Metrics) seconds() []float64 {
-	took := m.column("time/step")
+	took := m.Columns["time/step"]
 	sums := make([]float64, len(m.Steps))
 	sum, before := 0.0, 0.0
 	for i, step := range m.Steps {

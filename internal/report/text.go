@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -19,7 +20,9 @@ func plain(s string) string {
 }
 
 // isDirection reports whether r turns the direction of the text that follows.
-func isDirection(r rune) bool { return r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' }
+func isDirection(r rune) bool {
+	return r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
+}
 
 // figure formats a number with about four digits.
 func figure(x float64) string {
@@ -52,3 +55,6 @@ func duration(s float64) string {
 	}
 	return fmt.Sprintf("%d d %02d h", int(s/86400), int(s/3600)%24)
 }
+
+// appendNumber appends a finite number with as many digits as it needs.
+func appendNumber(b []byte, x float64) []byte { return strconv.AppendFloat(b, x, 'g', -1, 64) }

@@ -96,7 +96,7 @@ func (r *reader) show(control, pixels []byte) error {
 	number := func(b []byte) int { return int(min(binary.BigEndian.Uint32(b), most+1)) }
 	if r.shown == nil {
 		width, height := number(r.header), number(r.header[4:])
-		if width > most || height > most {
+		if width > most || height > most || width*height > 1<<25 {
 			return errors.New("too large")
 		}
 		r.shown = image.NewRGBA(image.Rect(0, 0, width, height))
