@@ -175,6 +175,7 @@ var layers = []layer{
 	{"internal/layers", nil, nil, "reads the tree as text"},
 	{"internal/results", []string{"internal/durable", "internal/plot", gonum, yaml}, nil,
 		"reads what runs have left, and draws it"},
+	{"internal/timeline", []string{"internal/trace", gonum}, nil, "what follows from a trace is a pure function"},
 	{"internal/metrics", []string{"internal/durable", sys}, nil, "asks the terminal for its width"},
 	{"internal/...", []string{"internal/durable", "tensor", yaml}, nil, "roles knows these, not they it"},
 	{"scripts/slurm", nil, nil, "batch scripts, and their text for other jobs"},
