@@ -179,6 +179,7 @@ var layers = []layer{
 		"internal/runfolder", "internal/timeline", "internal/trace", "internal/video", yaml},
 		[]string{"internal/programs", "github.com/chromedp/..."},
 		"a page says what a run's folder says; no configuration and no worker has a part in it"},
+	{"internal/timeline", []string{"internal/trace", gonum}, nil, "what follows from a trace is a pure function"},
 	{"internal/metrics", []string{"internal/durable", sys}, nil, "asks the terminal for its width"},
 	{"internal/...", []string{"internal/durable", "tensor", yaml}, nil, "roles knows these, not they it"},
 	{"scripts/slurm", nil, nil, "batch scripts, and their text for other jobs"},
