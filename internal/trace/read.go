@@ -62,6 +62,14 @@ type attempt struct {
 	workers map[workerKey]*worker
 	windows map[int64]*Window
 	phases  map[int64]Phases
+	offsets map[nodeTime]Offset
+	known   map[int]Offset // the last offset of each node
+}
+
+// A nodeTime is a node in an iteration.
+type nodeTime struct {
+	node      int
+	iteration int64
 }
 
 type workerKey struct {
@@ -137,7 +145,7 @@ func (r *reader) chunk(payload []byte) bool {
 	a := r.attempts[id]
 	if a == nil {
 		a = &attempt{ranks: ranks, hosts: map[int]string{}, workers: map[workerKey]*worker{},
-			windows: map[int64]*Window{}, phases: map[int64]Phases{}}
+			windows: map[int64]*Window{}, phases: map[int64]Phases{}, offsets: map[nodeTime]Offset{}, known: map[int]Offset{}}
 		r.attempts[id] = a
 	}
 	a.hosts[node] = host
@@ -185,13 +193,15 @@ func (a *attempt) rankChunk(d *decoder, rank, node int) bool {
 		if w.Why == Last && why != Last {
 			w.Why = why
 		}
-		w.Bound = max(w.Bound, offset.Bound)
+		if offset.Bound >= 0 {
+			a.offsets[nodeTime{node, iteration}], a.known[node] = offset, offset
+		}
 		for _, worker := range workers {
 			flags := d.byte()
 			if flags == 0 {
 				continue
 			}
-			t, ok := worker.track(d, flags&2 != 0, offset.Ahead)
+			t, ok := worker.track(d, flags&2 != 0)
 			if !ok {
 				return false
 			}
@@ -229,10 +239,9 @@ func (w *worker) read(d *decoder) bool {
 	return !d.bad
 }
 
-// track decodes the events of a slot. cut says that the last events are missing. The worker's clock is ahead of rank
-// 0's by a time.
-func (w *worker) track(d *decoder, cut bool, ahead int64) (t Track, ok bool) {
-	start := d.int() - ahead
+// track decodes the events of a slot. cut says that the last events are missing. Times are on the worker's own clock.
+func (w *worker) track(d *decoder, cut bool) (t Track, ok bool) {
+	start := d.int()
 	end := start + d.int()
 	p := player{sites: len(w.Sites), at: start}
 	if !p.state(d) {
@@ -398,6 +407,12 @@ func (a *attempt) finish(id int64) Attempt {
 			if t, ok := worker.tracks[w.Iteration]; ok {
 				t.Worker = i
 				worker.nameSkips(&t)
+				o, ok := a.offsets[nodeTime{worker.Node, w.Iteration}]
+				if !ok {
+					o = a.known[worker.Node]
+				}
+				t.shift(o.Ahead)
+				w.Bound = max(w.Bound, o.Bound)
 				w.Tracks = append(w.Tracks, t)
 			}
 		}
@@ -427,6 +442,17 @@ func maxKey(m map[int]string) int {
 		most = max(most, k)
 	}
 	return most
+}
+
+// shift moves a track to the clock of rank 0's node, which its own clock is ahead of.
+func (t *Track) shift(ahead int64) {
+	for i := range t.Spans {
+		t.Spans[i].Start -= ahead
+		t.Spans[i].End -= ahead
+	}
+	for i := range t.Marks {
+		t.Marks[i].At -= ahead
+	}
 }
 
 // nameSkips gives the spans that were not recorded a site.
