@@ -79,6 +79,10 @@ const (
 	Unrecorded  Cause = "unrecorded"  // of Skipped
 )
 
+// Causes are all causes.
+var Causes = []Cause{Working, Other, Idling, Observation, Action, Trajectory, Reward, Gradient, Weights, Voting, NoRoom,
+	Saving, Message, Calling, Unrecorded}
+
 // IsWait reports whether a worker does nothing useful in spans of this cause.
 func (c Cause) IsWait() bool {
 	switch c {

@@ -159,12 +159,12 @@ func (l *asyncRoute) answer(ctx, stop context.Context, r *RolloutWorker) error {
 	if ready, err := l.begin(stop, r, false); err != nil || !ready {
 		return err
 	}
-	start := r.trace.Start()
+	r.infer.Begin()
 	act, err := l.choose(r, l.steps.of(l.item).Obs)
+	r.infer.End(0)
 	if err != nil {
 		return err
 	}
-	r.trace.Done("infer", start)
 	return l.sendActions(ctx, r, &act)
 }
 

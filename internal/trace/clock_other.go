@@ -1,0 +1,12 @@
+//go:build !linux
+
+package trace
+
+import "time"
+
+// Clock returns a clock that counts nanoseconds. Processes start it by the machine's time of day.
+func Clock() func() int64 {
+	start := time.Now()
+	base := start.UnixNano()
+	return func() int64 { return base + int64(time.Since(start)) }
+}

@@ -1,0 +1,314 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+)
+
+// Folder is the folder of the trace inside a run's folder.
+const Folder = "trace"
+
+// Options describe the rank that a Log records.
+type Options struct {
+	Run         string // the run's folder
+	Attempt     int64  // see Attempt.ID; the same on all ranks
+	Rank, Ranks int
+	Node        int
+	Host        string
+	All         bool         // keep the spans of all iterations
+	Clock       func() int64 // nanoseconds; nil: Clock of this machine
+}
+
+// A Log records the workers of one rank. It keeps the spans of the first iterations, of every 50th, and of the slowest
+// of each 100. At an error or a signal it also keeps the last ones.
+//
+//	log := trace.NewLog(options)
+//	rec := log.Recorder("env", 0)           // of each worker, before it works
+//	log.Start()                             // the first iteration begins
+//	…
+//	log.Cut(1)                              // iteration 1 has ended
+//	err := log.Write()                      // writes what is due
+//	err = log.Flush(true)                   // at an error or a signal
+//
+// A nil Log records nothing.
+type Log struct {
+	o       Options
+	mu      sync.Mutex
+	workers []*Recorder
+	first   int64  // the first iteration of this attempt; 0: none has ended
+	newest  int64  // the last iteration that has ended
+	held    int64  // the slowest iteration of the present hundred; 0: none
+	offset  Offset // of the first rank of a node; Bound -1 elsewhere
+	buf     []byte
+	broken  error
+}
+
+// An Offset is the time that the clock of a node is ahead of that of rank 0's node, and its largest error, in
+// nanoseconds.
+type Offset struct{ Ahead, Bound int64 }
+
+const (
+	firstKept  = 3
+	everyKept  = 50
+	hundred    = 100
+	ranksApart = 64 // up to so many ranks each have a file of their own
+)
+
+// NewLog returns the log of a rank.
+func NewLog(o Options) *Log {
+	if o.Clock == nil {
+		o.Clock = Clock()
+	}
+	return &Log{o: o, offset: Offset{Bound: -1}}
+}
+
+// Recorder returns a new recorder for a worker of this rank.
+func (l *Log) Recorder(component string, member int) *Recorder {
+	r := newRecorder(l.o.Clock, component, member)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.workers = append(l.workers, r)
+	return r
+}
+
+// Start begins the first iteration of all workers now.
+func (l *Log) Start() { l.cut(0) }
+
+// Cut ends an iteration of all workers now, and begins the next one.
+func (l *Log) Cut(iteration int64) { l.cut(iteration) }
+
+func (l *Log) cut(iteration int64) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.o.Clock()
+	for _, r := range l.workers {
+		r.cut(iteration, at)
+	}
+	l.newest = iteration
+	if l.first == 0 {
+		l.first = iteration
+	}
+}
+
+// Hold keeps the spans of an iteration as those of the slowest of its hundred so far. The iteration is at most the
+// last but one.
+func (l *Log) Hold(iteration int64) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.workers {
+		r.hold(iteration)
+	}
+	l.held = iteration
+}
+
+// ComparesClocks reports whether nodes compare their clocks after an iteration.
+func (l *Log) ComparesClocks(iteration int64) bool { return l != nil && iteration%everyKept == 0 }
+
+func (l *Log) reason(iteration int64) Reason {
+	switch {
+	case l.o.All:
+		return All
+	case iteration < l.first+firstKept:
+		return First
+	case iteration%everyKept == 0:
+		return Regular
+	}
+	return ""
+}
+
+// Write writes what is due after the iteration that was ended last. After the first error it does nothing.
+func (l *Log) Write() error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.newest == 0 {
+		return nil
+	}
+	var due []window
+	if (l.newest-1)%hundred == 0 { // the votes of the hundred have arrived
+		due = l.release(due)
+	}
+	if why := l.reason(l.newest); why != "" {
+		due = append(due, window{l.newest, why})
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	return l.write(due)
+}
+
+// Flush writes the sums of all iterations that have ended. If last is set, it also writes the last iterations, and the
+// present one so far. Any goroutine may call it.
+func (l *Log) Flush(last bool) error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.first == 0 && !last {
+		return nil
+	}
+	var due []window
+	due = l.release(due)
+	if last {
+		at := l.o.Clock()
+		l.newest++
+		for _, r := range l.workers {
+			r.cut(l.newest, at)
+		}
+		for n := max(l.newest-2, 1); n <= l.newest; n++ {
+			due = append(due, window{n, Last})
+		}
+	}
+	return l.write(due)
+}
+
+// release adds the slowest iteration of the hundred that has ended.
+func (l *Log) release(due []window) []window {
+	if l.held > 0 {
+		due = append(due, window{l.held, Slowest})
+		l.held = 0
+	}
+	return due
+}
+
+// A window names an iteration to write.
+type window struct {
+	iteration int64
+	why       Reason
+}
+
+func (l *Log) write(due []window) error {
+	if l.broken != nil {
+		return nil
+	}
+	b := appendHeader(l.buf[:0], chunkOfRank, &l.o)
+	b = appendInt(appendInt(b, l.offset.Ahead), l.offset.Bound)
+	b = appendCount(b, len(l.workers))
+	for _, r := range l.workers {
+		r.mu.Lock()
+		defer r.mu.Unlock() // so that all parts of the chunk fit together
+		b = r.appendWorker(b)
+	}
+	b = appendCount(b, len(due))
+	for _, w := range due {
+		b = appendString(appendInt(b, w.iteration), string(w.why))
+		for _, r := range l.workers {
+			b = r.appendTrack(b, w.iteration)
+		}
+	}
+	l.buf = b
+	l.broken = l.append(finishChunk(b))
+	return l.broken
+}
+
+// append appends a chunk to the rank's file at once, so that the ranks of a node may share one.
+func (l *Log) append(chunk []byte) error {
+	return appendFile(l.File(), chunk)
+}
+
+// File returns the file of this rank's trace, which it may share with other ranks of its node.
+func (l *Log) File() string {
+	name := FileOfRank(l.o.Rank)
+	if l.o.Ranks > ranksApart {
+		name = fmt.Sprintf("node-%04d.bin", l.o.Node)
+	}
+	return filepath.Join(l.o.Run, Folder, name)
+}
+
+// FileOfRank returns the name of a file that is one rank's alone.
+func FileOfRank(rank int) string { return fmt.Sprintf("rank-%04d.bin", rank) }
+
+func appendFile(path string, chunk []byte) error {
+	f, err := openToAppend(path)
+	if err == nil {
+		_, err = f.Write(chunk)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("trace: %w", err)
+	}
+	return nil
+}
+
+// openToAppend opens a file of the trace, and makes it and its folder if they are missing.
+func openToAppend(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+	if !os.IsNotExist(err) {
+		return f, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+}
+
+// Shift sets the offset of this node's clock, for later writes. The first rank of a node calls it.
+func (l *Log) Shift(o Offset) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.offset = o
+}
+
+// Now returns the time of the log's clock.
+func (l *Log) Now() int64 { return l.o.Clock() }
+
+// Shares sets to the shares of the time of this rank's workers in the last iteration, in the order of Causes.
+func (l *Log) Shares(to []float64) []float64 {
+	to = append(to[:0], make([]float64, len(Causes))...)
+	if l == nil {
+		return to[:0]
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	total := 0.0
+	for _, r := range l.workers {
+		if r.component == Runner {
+			continue
+		}
+		r.mu.Lock()
+		for i, t := range r.before {
+			to[slices.Index(Causes, r.sites[i].Cause)] += float64(t)
+			total += float64(t)
+		}
+		r.mu.Unlock()
+	}
+	for i := range to {
+		to[i] /= max(total, 1)
+	}
+	return to
+}
+
+// Queued calls f with the number of items that this rank has put into a channel, less those that it has got, for each
+// of its keys.
+func (l *Log) Queued(f func(channel string, items int64)) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.workers {
+		r.mu.Lock()
+		for i, s := range r.sites {
+			switch s.Op {
+			case Put:
+				f(s.Name, r.count[i])
+			case Get:
+				f(s.Name, -r.count[i])
+			}
+		}
+		r.mu.Unlock()
+	}
+}

@@ -1,0 +1,124 @@
+package trace
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// A PhaseLog writes the phases of all ranks, on rank 0. A nil PhaseLog writes nothing.
+type PhaseLog struct {
+	o      Options
+	file   *os.File
+	buf    []byte
+	order  []int
+	column []float32
+	broken bool
+}
+
+// NewPhaseLog returns the log of the phases of rank 0's run.
+func NewPhaseLog(o Options) *PhaseLog { return &PhaseLog{o: o} }
+
+// slowestKept is the number of ranks whose times are kept where there are too many ranks to keep all.
+const slowestKept = 3
+
+// Write writes the phases of an iteration, by rank. After the first error it does nothing.
+func (l *PhaseLog) Write(iteration int64, ranks [][NumPhases]float32) error {
+	if l == nil || l.broken {
+		return nil
+	}
+	b := appendHeader(l.buf[:0], chunkPhases, &l.o)
+	b = appendCount(appendInt(b, iteration), len(ranks))
+	if len(ranks) <= ranksApart {
+		for i := range ranks {
+			b = appendTimes(b, &ranks[i])
+		}
+	} else {
+		b = l.appendExtremes(b, ranks)
+	}
+	l.buf = b
+	var err error
+	if l.file == nil {
+		l.file, err = openToAppend(filepath.Join(l.o.Run, Folder, "phases.bin"))
+	}
+	if err == nil {
+		_, err = l.file.Write(finishChunk(b))
+	}
+	if l.broken = err != nil; l.broken {
+		return fmt.Errorf("trace: %w", err)
+	}
+	return nil
+}
+
+// Close closes the file.
+func (l *PhaseLog) Close() error {
+	if l == nil || l.file == nil {
+		return nil
+	}
+	return l.file.Close()
+}
+
+// appendExtremes appends the least and the median of each phase, and the slowest ranks.
+func (l *PhaseLog) appendExtremes(b []byte, ranks [][NumPhases]float32) []byte {
+	var least, median [NumPhases]float32
+	for p := range NumPhases {
+		l.column = l.column[:0]
+		for r := range ranks {
+			l.column = append(l.column, ranks[r][p])
+		}
+		slices.Sort(l.column)
+		least[p], median[p] = l.column[0], l.column[len(l.column)/2]
+	}
+	b = appendTimes(appendTimes(b, &least), &median)
+	l.order = l.order[:0]
+	for r := range ranks {
+		l.order = append(l.order, r)
+	}
+	slices.SortStableFunc(l.order, func(x, y int) int {
+		switch a, b := ranks[x][0], ranks[y][0]; {
+		case a > b:
+			return -1
+		case a < b:
+			return 1
+		}
+		return 0
+	})
+	for _, r := range l.order[:slowestKept] {
+		b = appendTimes(appendCount(b, r), &ranks[r])
+	}
+	return b
+}
+
+func appendTimes(b []byte, t *[NumPhases]float32) []byte {
+	for _, x := range t {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	}
+	return b
+}
+
+func (d *decoder) times() (t [NumPhases]float32) {
+	for i := range t {
+		t[i] = d.float()
+	}
+	return t
+}
+
+// phases decodes a chunk of phases behind its header.
+func (d *decoder) phases() Phases {
+	p := Phases{Iteration: d.int()}
+	n := int(d.uint())
+	if n > ranksApart {
+		p.Least, p.Median = d.times(), d.times()
+		for range slowestKept {
+			p.Slowest = append(p.Slowest, RankTimes{int(d.uint()), d.times()})
+		}
+		return p
+	}
+	for range n {
+		p.Ranks = append(p.Ranks, d.times())
+	}
+	return p
+}

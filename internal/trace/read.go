@@ -1,0 +1,481 @@
+package trace
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Read reads the trace of the run in a folder. What is damaged is left out, and named in Problems. A run without a trace
+// gives an empty one.
+func Read(run string) (*Trace, error) {
+	dir := filepath.Join(run, Folder)
+	entries, err := os.ReadDir(dir) // sorted by name
+	if errors.Is(err, fs.ErrNotExist) {
+		return &Trace{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("trace: %w", err)
+	}
+	r := newReader()
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".bin") || !e.Type().IsRegular() {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			r.problem("%s: %v", e.Name(), err)
+			continue
+		}
+		r.file(e.Name(), data)
+	}
+	return r.trace(), nil
+}
+
+// Parse returns the trace of files in memory, with their names.
+func Parse(names []string, files [][]byte) *Trace {
+	r := newReader()
+	for i, name := range names {
+		r.file(name, files[i])
+	}
+	return r.trace()
+}
+
+// A reader joins the chunks of many files.
+type reader struct {
+	attempts map[int64]*attempt
+	problems []string
+}
+
+// An attempt is an Attempt under construction.
+type attempt struct {
+	ranks   int
+	hosts   map[int]string
+	workers map[workerKey]*worker
+	windows map[int64]*Window
+	phases  map[int64]Phases
+	offsets map[nodeTime]Offset
+	known   map[int]Offset // the last offset of each node
+}
+
+// A nodeTime is a node in an iteration.
+type nodeTime struct {
+	node      int
+	iteration int64
+}
+
+type workerKey struct {
+	rank      int
+	component string
+	member    int
+}
+
+type worker struct {
+	Worker
+	sums   []Sum
+	tracks map[int64]Track
+}
+
+func newReader() *reader { return &reader{attempts: map[int64]*attempt{}} }
+
+func (r *reader) problem(format string, args ...any) {
+	r.problems = append(r.problems, fmt.Sprintf(format, args...))
+}
+
+// file reads the chunks of a file. Between damaged chunks it goes on at the next magic word.
+func (r *reader) file(name string, data []byte) {
+	for at := 0; at < len(data); {
+		rest := data[at:]
+		n := bytes.Index(rest, []byte(magic))
+		if n != 0 {
+			lost := n
+			if n < 0 {
+				lost = len(rest)
+			}
+			r.problem("%s: %d bytes at byte %d are damaged", name, lost, at)
+			at += lost
+			continue
+		}
+		if len(rest) < frameBytes {
+			r.problem("%s: the last chunk is cut off", name)
+			return
+		}
+		size := int(binary.LittleEndian.Uint32(rest[len(magic):]))
+		sum := binary.LittleEndian.Uint32(rest[len(magic)+4:])
+		body := rest[frameBytes:]
+		switch {
+		case size > maxChunk || size <= len(body) && crc32.ChecksumIEEE(body[:size]) != sum:
+			r.problem("%s: the chunk at byte %d is damaged", name, at)
+			at += len(magic)
+		case size > len(body):
+			if bytes.Contains(body, []byte(magic)) { // an earlier attempt was cut off here
+				r.problem("%s: the chunk at byte %d is cut off", name, at)
+				at += len(magic) + bytes.Index(rest[len(magic):], []byte(magic))
+				continue
+			}
+			r.problem("%s: the last chunk is cut off", name)
+			return
+		default:
+			if !r.chunk(body[:size]) {
+				r.problem("%s: the chunk at byte %d has no sense", name, at)
+			}
+			at += frameBytes + size
+		}
+	}
+}
+
+// chunk reads a payload, and reports whether it made sense.
+func (r *reader) chunk(payload []byte) bool {
+	d := &decoder{b: payload}
+	kind := d.byte()
+	id := d.int()
+	rank, ranks, node, host := int(d.uint()), int(d.uint()), int(d.uint()), d.string()
+	const most = 1 << 20
+	if d.bad || ranks < 1 || ranks > most || rank >= ranks || node >= ranks {
+		return false
+	}
+	a := r.attempts[id]
+	if a == nil {
+		a = &attempt{ranks: ranks, hosts: map[int]string{}, workers: map[workerKey]*worker{},
+			windows: map[int64]*Window{}, phases: map[int64]Phases{}, offsets: map[nodeTime]Offset{}, known: map[int]Offset{}}
+		r.attempts[id] = a
+	}
+	a.hosts[node] = host
+	switch kind {
+	case chunkPhases:
+		p := d.phases()
+		if d.bad || len(d.b) > 0 {
+			return false
+		}
+		a.phases[p.Iteration] = p
+		return true
+	case chunkOfRank:
+		return a.rankChunk(d, rank, node)
+	}
+	return false
+}
+
+// rankChunk reads the sums and windows of a rank.
+func (a *attempt) rankChunk(d *decoder, rank, node int) bool {
+	offset := Offset{d.int(), d.int()}
+	workers := make([]*worker, d.count())
+	for i := range workers {
+		key := workerKey{rank, d.string(), int(d.uint())}
+		w := a.workers[key]
+		if w == nil {
+			w = &worker{Worker: Worker{Rank: rank, Node: node, Component: key.component, Member: key.member},
+				tracks: map[int64]Track{}}
+			a.workers[key] = w
+		}
+		workers[i] = w
+		if !w.read(d) {
+			return false
+		}
+	}
+	for range d.count() {
+		iteration, why := d.int(), Reason(d.string())
+		if d.bad {
+			return false
+		}
+		w := a.windows[iteration]
+		if w == nil {
+			w = &Window{Iteration: iteration, Why: why}
+			a.windows[iteration] = w
+		}
+		if w.Why == Last && why != Last {
+			w.Why = why
+		}
+		if offset.Bound >= 0 {
+			a.offsets[nodeTime{node, iteration}], a.known[node] = offset, offset
+		}
+		for _, worker := range workers {
+			flags := d.byte()
+			if flags == 0 {
+				continue
+			}
+			t, ok := worker.track(d, flags&2 != 0)
+			if !ok {
+				return false
+			}
+			worker.tracks[iteration] = t
+		}
+	}
+	return !d.bad && len(d.b) == 0
+}
+
+// read reads the sites and the sums of a worker.
+func (w *worker) read(d *decoder) bool {
+	sites := make([]Site, d.count())
+	for i := range sites {
+		sites[i] = Site{Op: Op(d.byte()), Name: d.string(), Key: d.string(), Peer: d.string(), Cause: Cause(d.string())}
+	}
+	if len(sites) == 0 {
+		return false
+	}
+	if len(sites) > len(w.Sites) {
+		w.Sites = sites
+	}
+	for n := d.count(); n > 0; {
+		s := Sum{Iteration: d.int()}
+		times := int(d.int())
+		if d.bad || times < 0 || times > n-2 || times > len(sites) {
+			return false
+		}
+		s.Times = make([]int64, times)
+		for i := range s.Times {
+			s.Times[i] = d.int()
+		}
+		w.sums = append(w.sums, s)
+		n -= 2 + times
+	}
+	return !d.bad
+}
+
+// track decodes the events of a slot. cut says that the last events are missing. Times are on the worker's own clock.
+func (w *worker) track(d *decoder, cut bool) (t Track, ok bool) {
+	start := d.int()
+	end := start + d.int()
+	p := player{sites: len(w.Sites), at: start}
+	if !p.state(d) {
+		return t, false
+	}
+	e := &decoder{b: d.bytes()}
+	for len(e.b) > 0 {
+		code := e.uint()
+		switch {
+		case code == codeEnd:
+			p.end(e)
+		case code == codeResume:
+			p.skip(e)
+		case (code-firstSite)/2 >= int64(len(w.Sites)):
+			return t, false
+		case (code-firstSite)%2 == 1:
+			p.mark(e, int((code-firstSite)/2))
+		default:
+			p.begin(e, int((code-firstSite)/2))
+		}
+		if e.bad || p.bad || p.at > end {
+			return t, false
+		}
+	}
+	if cut {
+		p.piece(end, skippedSite)
+	} else {
+		p.piece(end, p.top().site)
+	}
+	return Track{Spans: p.spans, Marks: p.marks}, !d.bad
+}
+
+// skippedSite stands for Skipped until all sites of a worker are known.
+const skippedSite = -1
+
+// A player replays the events of a slot.
+type player struct {
+	sites int
+	at    int64
+	open  []openSpan
+	count []int64
+	spans []Span
+	marks []Mark
+	bad   bool
+}
+
+// An openSpan is a site and the number of the span there; pieces are its pieces so far.
+type openSpan struct {
+	site   int
+	n      int64
+	pieces []int // indices in player.spans
+}
+
+func (p *player) top() *openSpan { return &p.open[len(p.open)-1] }
+
+// state reads the open sites and the counts of all sites.
+func (p *player) state(d *decoder) bool {
+	p.open, p.count = nil, nil
+	for range d.count() {
+		site := int(d.uint())
+		if site >= p.sites {
+			return false
+		}
+		p.open = append(p.open, openSpan{site: site})
+	}
+	for range d.count() {
+		p.count = append(p.count, d.uint())
+	}
+	if d.bad || len(p.open) == 0 || len(p.count) > p.sites {
+		return false
+	}
+	for len(p.count) < p.sites {
+		p.count = append(p.count, 0)
+	}
+	for i := range p.open {
+		p.open[i].n = max(p.count[p.open[i].site]-1, 0)
+	}
+	return true
+}
+
+// piece ends the present piece at a time, as one of a site.
+func (p *player) piece(at int64, site int) {
+	o := p.top()
+	if at > p.at || site == skippedSite {
+		if n := len(p.spans); n > 0 && len(o.pieces) > 0 && o.pieces[len(o.pieces)-1] == n-1 && site == o.site {
+			p.spans[n-1].End = at // nothing but marks lies between
+		} else {
+			p.spans = append(p.spans, Span{Site: site, Start: p.at, End: at, N: o.n})
+			if site == o.site {
+				o.pieces = append(o.pieces, n)
+			}
+		}
+	}
+	p.at = at
+}
+
+// next reads the time of an event, and ends the present piece there.
+func (p *player) next(d *decoder) { p.piece(p.at+d.uint(), p.top().site) }
+
+func (p *player) begin(d *decoder, site int) {
+	p.next(d)
+	p.open = append(p.open, openSpan{site: site, n: p.count[site]})
+	p.count[site]++
+}
+
+func (p *player) end(d *decoder) {
+	p.next(d)
+	arg := d.int()
+	o := p.top()
+	if len(o.pieces) == 0 { // a wait without length still counts
+		p.spans = append(p.spans, Span{Site: o.site, Start: p.at, End: p.at, N: o.n})
+		o.pieces = append(o.pieces, len(p.spans)-1)
+	}
+	for _, i := range o.pieces {
+		p.spans[i].Arg = arg
+	}
+	if len(p.open) == 1 {
+		p.bad = true
+		return
+	}
+	p.open = p.open[:len(p.open)-1]
+}
+
+func (p *player) mark(d *decoder, site int) {
+	p.next(d)
+	p.marks = append(p.marks, Mark{Site: site, At: p.at, Arg: d.int(), N: p.count[site]})
+	p.count[site]++
+}
+
+// skip replays a time of which no events were recorded.
+func (p *player) skip(d *decoder) {
+	p.piece(p.at+d.uint(), skippedSite)
+	p.bad = !p.state(d)
+}
+
+// trace returns what was read, in order.
+func (r *reader) trace() *Trace {
+	t := &Trace{Problems: r.problems}
+	for id, a := range r.attempts {
+		t.Attempts = append(t.Attempts, a.finish(id))
+	}
+	slices.SortFunc(t.Attempts, func(a, b Attempt) int { return cmp.Compare(a.ID, b.ID) })
+	for i := range t.Attempts {
+		t.Problems = append(t.Problems, t.Attempts[i].thinned()...)
+	}
+	return t
+}
+
+func (a *attempt) finish(id int64) Attempt {
+	out := Attempt{ID: id, Ranks: a.ranks}
+	for node := range maxKey(a.hosts) + 1 {
+		out.Hosts = append(out.Hosts, a.hosts[node])
+	}
+	var workers []*worker
+	for _, w := range a.workers {
+		workers = append(workers, w)
+	}
+	slices.SortFunc(workers, func(x, y *worker) int {
+		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Component, y.Component), cmp.Compare(x.Member, y.Member))
+	})
+	for _, w := range a.windows {
+		for i, worker := range workers {
+			if t, ok := worker.tracks[w.Iteration]; ok {
+				t.Worker = i
+				worker.nameSkips(&t)
+				o, ok := a.offsets[nodeTime{worker.Node, w.Iteration}]
+				if !ok {
+					o = a.known[worker.Node]
+				}
+				t.shift(o.Ahead)
+				w.Bound = max(w.Bound, o.Bound)
+				w.Tracks = append(w.Tracks, t)
+			}
+		}
+		out.Windows = append(out.Windows, *w)
+	}
+	slices.SortFunc(out.Windows, func(x, y Window) int { return cmp.Compare(x.Iteration, y.Iteration) })
+	for i, w := range workers {
+		for _, s := range w.sums {
+			s.Worker = i
+			out.Sums = append(out.Sums, s)
+		}
+		out.Workers = append(out.Workers, w.Worker)
+	}
+	slices.SortStableFunc(out.Sums, func(x, y Sum) int {
+		return cmp.Or(cmp.Compare(x.Iteration, y.Iteration), cmp.Compare(x.Worker, y.Worker))
+	})
+	for _, p := range a.phases {
+		out.Phases = append(out.Phases, p)
+	}
+	slices.SortFunc(out.Phases, func(x, y Phases) int { return cmp.Compare(x.Iteration, y.Iteration) })
+	return out
+}
+
+func maxKey(m map[int]string) int {
+	most := -1
+	for k := range m {
+		most = max(most, k)
+	}
+	return most
+}
+
+// shift moves a track to the clock of rank 0's node, which its own clock is ahead of.
+func (t *Track) shift(ahead int64) {
+	for i := range t.Spans {
+		t.Spans[i].Start -= ahead
+		t.Spans[i].End -= ahead
+	}
+	for i := range t.Marks {
+		t.Marks[i].At -= ahead
+	}
+}
+
+// nameSkips gives the spans that were not recorded a site.
+func (w *worker) nameSkips(t *Track) {
+	for i := range t.Spans {
+		if t.Spans[i].Site != skippedSite {
+			continue
+		}
+		if last := w.Sites[len(w.Sites)-1]; last.Op != Skipped {
+			w.Sites = append(w.Sites, Site{Op: Skipped, Name: "skipped", Cause: Unrecorded})
+		}
+		t.Spans[i].Site = len(w.Sites) - 1
+	}
+}
+
+// thinned names the workers that recorded a part of their events only.
+func (a *Attempt) thinned() (problems []string) {
+	for i := range a.Workers {
+		w := &a.Workers[i]
+		if last := len(w.Sites) - 1; last >= 0 && w.Sites[last].Op == Skipped {
+			problems = append(problems, fmt.Sprintf("%s %d on rank %d had too many spans: only a part of them was recorded",
+				w.Component, w.Member, w.Rank))
+		}
+	}
+	return problems
+}

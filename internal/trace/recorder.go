@@ -1,0 +1,238 @@
+package trace
+
+import (
+	"encoding/binary"
+	"sync"
+)
+
+// A Recorder records the spans of one goroutine. Begin, End, Mark and Pass belong to that goroutine. They allocate
+// nothing. A span inside another one cuts the outer one in two, so that spans never overlap. All other methods are for
+// the Log, at any time.
+type Recorder struct {
+	component string
+	member    int
+	clock     func() int64
+
+	mu     sync.Mutex
+	sites  []Site
+	index  map[Site]int
+	open   []int   // the sites of the open spans, the outermost first; never empty
+	last   int64   // time of the last boundary
+	times  []int64 // of the present iteration, by site
+	before []int64 // of the iteration before, by site
+	count  []int64 // spans and marks begun so far, by site
+
+	now  *slot    // of the present iteration
+	past [2]*slot // of the two iterations before, the newest first
+	held *slot    // of the slowest iteration of the present hundred; empty without one
+
+	events  int   // in the present iteration
+	stride  int   // one block of events in stride is recorded
+	skipped int64 // since when no event is recorded; 0: events are recorded
+
+	sums []int64 // of the iterations since the last chunk: the iteration, the number of sites, and their times
+}
+
+const (
+	slotBytes  = 1 << 18 // four slots are the megabyte of a worker
+	eventBytes = 3 * binary.MaxVarintLen64
+	blockSize  = 1 << 12 // events
+	maxDepth   = 16
+	maxStride  = 1 << 10
+)
+
+// A slot has the events of one iteration. An event begins with a code. The nanoseconds since the event before follow,
+// and then, of a mark and of an end, the argument.
+type slot struct {
+	iteration  int64 // 0: empty
+	start, end int64
+	stack      []int   // the open sites at the start
+	count      []int64 // by site, at the start
+	events     []byte
+	cut        bool // the last events are missing
+	written    bool
+}
+
+// Codes of events. The beginning of a span at site i is firstSite+2i, and a mark there firstSite+2i+1. Behind a resume
+// the state of the recorder follows: the open sites, and the counts of all sites.
+const (
+	codeEnd = iota
+	codeResume
+	firstSite
+)
+
+func newRecorder(clock func() int64, component string, member int) *Recorder {
+	r := &Recorder{component: component, member: member, clock: clock, index: map[Site]int{}, stride: 1,
+		open: make([]int, 1, maxDepth), last: clock()}
+	for _, s := range []**slot{&r.now, &r.past[0], &r.past[1], &r.held} {
+		*s = &slot{events: make([]byte, 0, slotBytes), stack: make([]int, 0, maxDepth)}
+	}
+	base := Site{Op: Idle, Name: "idle", Cause: Idling}
+	if component == Runner {
+		base = Site{Op: Call, Name: "lead", Cause: Other}
+	}
+	r.Site(base)
+	r.begin(r.last)
+	return r
+}
+
+// Site returns the number of a site.
+func (r *Recorder) Site(s Site) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i, known := r.index[s]
+	if !known {
+		i = len(r.sites)
+		r.index[s] = i
+		r.sites, r.times, r.count = append(r.sites, s), append(r.times, 0), append(r.count, 0)
+	}
+	return i
+}
+
+// Begin begins a span at a site, inside the present one.
+func (r *Recorder) Begin(site int) {
+	r.mu.Lock()
+	now := r.boundary()
+	r.event(firstSite+2*site, now)
+	r.count[site]++
+	r.open = append(r.open, site)
+	r.last = now
+	r.mu.Unlock()
+}
+
+// End ends the present span. arg says what stood behind it: see Op.
+func (r *Recorder) End(arg int64) {
+	r.mu.Lock()
+	if n := len(r.open); n > 1 {
+		now := r.boundary()
+		r.eventWith(codeEnd, now, arg)
+		r.open = r.open[:n-1]
+		r.last = now
+	}
+	r.mu.Unlock()
+}
+
+// Mark records an instant at a site.
+func (r *Recorder) Mark(site int, arg int64) {
+	r.mu.Lock()
+	now := r.boundary()
+	r.eventWith(firstSite+2*site+1, now, arg)
+	r.count[site]++
+	r.last = now
+	r.mu.Unlock()
+}
+
+// Pass records a span without length: a wait that had nothing to wait for. It reads no clock.
+func (r *Recorder) Pass(site int, arg int64) {
+	r.mu.Lock()
+	r.event(firstSite+2*site, r.last)
+	r.count[site]++
+	r.eventWith(codeEnd, r.last, arg)
+	r.mu.Unlock()
+}
+
+// boundary returns the present time, and adds the time since the last boundary to the site of the present span.
+func (r *Recorder) boundary() int64 {
+	now := max(r.clock(), r.last)
+	r.times[r.open[len(r.open)-1]] += now - r.last
+	return now
+}
+
+// event writes the code and the time of an event, and reports whether it did. An iteration with too many events keeps
+// one block in stride.
+func (r *Recorder) event(code int, now int64) bool {
+	s := r.now
+	block := r.events / blockSize
+	r.events++
+	need := eventBytes
+	if r.skipped > 0 {
+		need += (3 + len(r.open) + len(r.sites)) * binary.MaxVarintLen64
+	}
+	if block%r.stride != 0 || len(s.events)+need > cap(s.events) {
+		if r.skipped == 0 {
+			r.skipped = max(r.last, 1)
+		}
+		return false
+	}
+	if r.skipped > 0 {
+		b := binary.AppendUvarint(append(s.events, codeResume), uint64(r.last-r.skipped))
+		r.skipped = 0
+		s.events = appendState(b, r.open, r.count)
+	}
+	s.events = binary.AppendUvarint(s.events, uint64(code))
+	s.events = binary.AppendUvarint(s.events, uint64(now-r.last))
+	return true
+}
+
+func (r *Recorder) eventWith(code int, now, arg int64) {
+	if r.event(code, now) {
+		r.now.events = binary.AppendVarint(r.now.events, arg)
+	}
+}
+
+// appendState appends the open sites and the counts of all sites.
+func appendState(b []byte, open []int, count []int64) []byte {
+	b = binary.AppendUvarint(b, uint64(len(open)))
+	for _, site := range open {
+		b = binary.AppendUvarint(b, uint64(site))
+	}
+	b = binary.AppendUvarint(b, uint64(len(count)))
+	for _, n := range count {
+		b = binary.AppendUvarint(b, uint64(n))
+	}
+	return b
+}
+
+// begin makes r.now an empty slot that starts at a time.
+func (r *Recorder) begin(at int64) {
+	s := r.now
+	*s = slot{start: at, stack: append(s.stack[:0], r.open...), count: append(s.count[:0], r.count...),
+		events: s.events[:0]}
+	r.events, r.skipped = 0, 0
+}
+
+// cut ends the present iteration at a time, and begins the next one. Iteration 0 is forgotten.
+func (r *Recorder) cut(iteration, at int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at = max(at, r.last)
+	r.times[r.open[len(r.open)-1]] += at - r.last
+	r.last = at
+	if iteration > 0 {
+		r.sums = append(r.sums, iteration, int64(len(r.times)))
+		r.sums = append(r.sums, r.times...)
+		s := r.now
+		s.iteration, s.end, s.cut = iteration, at, r.skipped > 0
+		if s.cut && r.stride < maxStride && len(s.events) > cap(s.events)/2 {
+			r.stride *= 2
+		} else if r.stride > 1 && len(s.events) < cap(s.events)/4 {
+			r.stride /= 2
+		}
+		r.now, r.past[0], r.past[1] = r.past[1], s, r.past[0]
+	}
+	r.before = append(r.before[:0], r.times...)
+	clear(r.times)
+	r.begin(at)
+}
+
+// hold keeps the slot of an iteration until another one is held.
+func (r *Recorder) hold(iteration int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, s := range r.past {
+		if s.iteration == iteration {
+			r.past[i], r.held = r.held, s
+			r.past[i].iteration = 0
+		}
+	}
+}
+
+// slot returns the slot of an iteration that has ended; nil if it is not there, or was written.
+func (r *Recorder) slot(iteration int64) *slot {
+	for _, s := range []*slot{r.past[0], r.past[1], r.held} {
+		if s.iteration == iteration && !s.written {
+			return s
+		}
+	}
+	return nil
+}
