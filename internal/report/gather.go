@@ -76,10 +76,11 @@ func Gather(dir string, about About, t *trace.Trace) *Run {
 	r.Problems = append(r.Problems, problems...)
 	r.Settings, problems = readSettings(filepath.Join(dir, "config.yaml"), about)
 	r.Problems = append(r.Problems, problems...)
-	if t == nil {
-		problem("The run has no trace: the page cannot show timelines, waits and the critical path.")
-	} else {
+	if t != nil {
 		r.Problems = append(r.Problems, t.Problems...)
+	}
+	if a, _ := r.lastAttempt(); a == nil {
+		problem("The run has no trace: the page cannot show timelines, waits and the critical path.")
 	}
 	r.Films, r.Unseen = readFilms(filmsOf(dir, r.Settings))
 	r.Answers, problems = readAnswers(filepath.Join(dir, "answers.txt"))

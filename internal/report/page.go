@@ -18,25 +18,29 @@ const policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsaf
 
 // scripts are the page's scripts, in the order in which they run.
 var scripts = []string{"uplot/uPlot.iife.min.js", "data.js", "elements.js", "colours.js", "charts.js", "summary.js",
-	"curves.js", "phases.js", "films.js", "answers.js", "settings.js", "start.js"}
+	"curves.js", "phases.js", "timeline.js", "waits.js", "critical.js", "heat.js", "films.js", "answers.js", "settings.js", "start.js"}
 
 // A document is what the scripts of a page get. A section without data is nil.
 type document struct {
-	Title     string       `json:"title"`
-	Folder    string       `json:"folder"`
-	State     string       `json:"state"`
-	Facts     []fact       `json:"facts"`
-	Sentences []string     `json:"sentences"`
-	Problems  []string     `json:"problems"`
-	Curves    *curvesData  `json:"curves"`
-	Phases    *phasesData  `json:"phases"`
-	Films     []filmData   `json:"films"`
-	Unseen    []string     `json:"unseen"`
-	Answers   []Evaluation `json:"answers"`
-	Settings  []Setting    `json:"settings"`
-	Origin    []fact       `json:"origin"`
-	Logs      []RankLog    `json:"logs"`
-	Next      []nextLine   `json:"next"`
+	Title     string        `json:"title"`
+	Folder    string        `json:"folder"`
+	State     string        `json:"state"`
+	Facts     []fact        `json:"facts"`
+	Sentences []string      `json:"sentences"`
+	Problems  []string      `json:"problems"`
+	Curves    *curvesData   `json:"curves"`
+	Phases    *phasesData   `json:"phases"`
+	Timeline  *timelineData `json:"timeline"`
+	Waits     *waitsData    `json:"waits"`
+	Critical  *criticalData `json:"critical"`
+	Heat      *heatData     `json:"heat"`
+	Films     []filmData    `json:"films"`
+	Unseen    []string      `json:"unseen"`
+	Answers   []Evaluation  `json:"answers"`
+	Settings  []Setting     `json:"settings"`
+	Origin    []fact        `json:"origin"`
+	Logs      []RankLog     `json:"logs"`
+	Next      []nextLine    `json:"next"`
 }
 
 // A fact is a figure or a text with a label.
@@ -57,7 +61,7 @@ func WriteRun(w io.Writer, r *Run) error {
 	p := new(packer)
 	d := document{
 		Title: plain(filepath.Base(r.Folder)), Folder: plain(r.Folder), State: r.state(), Facts: r.facts(),
-		Problems: plains(r.Problems), Curves: r.curves(p), Phases: r.phases(p), Unseen: plains(r.Unseen),
+		Problems: plains(r.Problems), Curves: r.curves(p), Phases: r.phases(p), Timeline: r.timelines(p), Waits: r.waits(), Critical: r.critical(), Heat: r.heat(p), Unseen: plains(r.Unseen),
 		Answers: r.Answers, Settings: r.Settings, Origin: r.origin(), Logs: r.Logs, Next: r.next(),
 	}
 	var films [][]byte

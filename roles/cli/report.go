@@ -9,6 +9,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/report"
+	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/urfave/cli/v2"
 )
@@ -39,7 +40,11 @@ func runReport(c *cli.Context, reg config.Registries) error {
 	if out == "" {
 		out = filepath.Join(dir, "report.html")
 	}
-	run := report.Gather(dir, aboutRun(reg, dir), nil)
+	times, err := trace.Read(dir)
+	if err != nil {
+		times = &trace.Trace{Problems: []string{err.Error()}}
+	}
+	run := report.Gather(dir, aboutRun(reg, dir), times)
 	if err := durable.Write(out, func(w io.Writer) error { return report.WriteRun(w, run) }); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
