@@ -157,7 +157,7 @@ func TestHealthyRunHasNoFault(t *testing.T) {
 	if f := all[0]; f.Component != "env" || f.Share < 0.40 || f.Share > 0.55 || f.Key != "runner.async" {
 		t.Errorf("got %+v", f)
 	}
-	says(t, all[0], "Env bounded this run", "simulate", "runner.async: true", "cluster.component_placement")
+	says(t, all[0], "The env workers bounded this run", "simulate", "runner.async: true", "cluster.component_placement")
 }
 
 func TestNothingIsConcludedFromNothing(t *testing.T) {
@@ -182,8 +182,8 @@ func TestSlowRank(t *testing.T) {
 		return j.run()
 	}
 	always := func(int) bool { return true }
-	f := only(t, conclude(slow(1.2, always)), timeline.SlowRank, "Rank 4", "host b", "train on actor 2",
-		"100 % of the iterations", "cluster.component_placement")
+	f := only(t, conclude(slow(1.2, always)), timeline.SlowRank, "Rank 4 is slow", "train takes",
+		"on actor 2 (rank 4, host b)", "100 % of the iterations", "cluster.component_placement")
 	if f.Component != "actor" || f.Key != "cluster.component_placement" || f.Share < 0.05 || f.Share > 0.08 {
 		t.Errorf("got %+v", f)
 	}
@@ -201,7 +201,7 @@ func TestSlowRank(t *testing.T) {
 	simulate, train := j.simulate, j.train
 	j.simulate = func(it, env, step int) int64 { return simulate(it, env, step) * int64(10+2*(env/2)) / 10 }
 	all := conclude(j.run())
-	only(t, all, timeline.SlowRank, "simulate on env", "1 other")
+	only(t, all, timeline.SlowRank, "simulate takes", "(2 of 4 members are slow)")
 	j.simulate, j.train = simulate, func(it, actor int) int64 { return train(it, actor) * int64(5+actor/3) / 5 }
 	only(t, conclude(j.run()), timeline.SlowRank, "Rank 6")
 }
@@ -218,8 +218,9 @@ func TestSlowLink(t *testing.T) {
 		}
 		return j.run()
 	}
-	f := only(t, conclude(slow("obs", 500)), timeline.SlowLink, "from env 1 (rank 3, host a) to rollout 1 (rank 2, host a)",
-		"an item of obs takes 500 µs")
+	f := only(t, conclude(slow("obs", 500)), timeline.SlowLink,
+		"from env 1 (rank 3, host a) to rollout 1 (rank 2, host a)", `of channel "obs" takes 500 µs`,
+		"on one rank")
 	if f.Share < 0.15 || f.Share > 0.25 || f.Key != "cluster.component_placement" {
 		t.Errorf("got %+v", f)
 	}
@@ -265,8 +266,9 @@ func TestTooLittleRoom(t *testing.T) {
 		key        string
 		words      []string
 	}{
-		{out, 20, 20, true, "runner.async", []string{`rollout waits 20 % of its time for room in channel "out"`,
-			"actor waits 20 % of its time", "algorithm.staleness_threshold"}},
+		{out, 20, 20, true, "runner.async", []string{
+			`The rollout workers wait 20 % of their time for room in channel "out"`,
+			"the actors wait 20 % of theirs", "algorithm.staleness_threshold"}},
 		{obs, 6, 6, true, "rollout.pipeline_stage_num", []string{"raise rollout.pipeline_stage_num"}},
 		{answers, 30, 10, true, "cluster.component_placement", []string{"its size is fixed"}},
 		{out, 30, 4, false, "cluster.component_placement", []string{"more room cannot help", "more ranks for actor"}},
@@ -298,11 +300,12 @@ func TestStalenessAtItsBound(t *testing.T) {
 		async, fault        bool
 		words               []string
 	}{
-		{"weights", 20, 0, 30, true, true, []string{"rollout waits 20 % of its time for newer weights",
-			"actor waits 30 % of its time for trajectories", "raise algorithm.staleness_threshold."}},
-		{"room", 0, 20, 30, true, true, []string{"for room for its trajectories", "actor.recv_drain_max_trajectories"}},
-		{"both", 3, 3, 6, true, true, []string{"6 % of its time for newer weights and for room"}},
-		{"actors are busy", 20, 0, 4, true, false, []string{"actor is busy and bounds the run"}},
+		{"weights", 20, 0, 30, true, true, []string{"rollout workers wait 20 % of their time for newer weights",
+			"the actors wait 30 % of theirs for trajectories", "raise algorithm.staleness_threshold."}},
+		{"room", 0, 20, 30, true, true, []string{"for room for their trajectories",
+			"actor.recv_drain_max_trajectories"}},
+		{"both", 3, 3, 6, true, true, []string{"6 % of their time for newer weights and for room"}},
+		{"actors are busy", 20, 0, 4, true, false, []string{"the actors are busy and bound the run"}},
 		{"below", 2, 2, 30, true, false, nil},
 		{"synchronous", 20, 0, 30, false, false, nil},
 	} {
@@ -360,8 +363,8 @@ func TestStall(t *testing.T) {
 		}
 		return j.run()
 	}
-	f := only(t, conclude(stalled(20_000, 12)), timeline.Stall, "In iteration 12 simulate stalled on env 3 (rank 7, host b)",
-		"20 ms", "times its median")
+	f := only(t, conclude(stalled(20_000, 12)), timeline.Stall,
+		"An environment of env 3 (rank 7, host b) stalled in iteration 12: simulate took 20 ms", "times its median")
 	if f.Iteration != 12 || f.Share < 0.6 || f.Share > 0.7 {
 		t.Errorf("got %+v", f)
 	}
@@ -435,7 +438,7 @@ func TestBound(t *testing.T) {
 	j = healthy()
 	j.delay = func(string, int) int64 { return 3000 }
 	f := last(j.run())
-	says(t, f, "Data on their way bounded this run")
+	says(t, f, "Transfers bounded this run")
 	if f.Key != "cluster.component_placement" || f.Share < 0.7 {
 		t.Errorf("transfers: %+v", f)
 	}

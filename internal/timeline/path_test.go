@@ -190,8 +190,10 @@ func TestPathOfASumOfGradients(t *testing.T) {
 	for _, r := range []*worker{r0, r1} {
 		r.between(1).await("actor", "train", 40).between(1)
 	}
-	a0.idle(1).work("train", 10).collect("gradient", 31).work("train", 7).collect("gradient", 39).call("train", 1).idle(41)
-	a1.idle(1).work("train", 27).collect("gradient", 32).work("train", 5).collect("gradient", 39).call("train", 1).idle(41)
+	a0.idle(1).work("train", 10).collect("gradient", 31).work("train", 7).collect("gradient", 39).
+		call("train", 1).idle(41)
+	a1.idle(1).work("train", 27).collect("gradient", 32).work("train", 5).collect("gradient", 39).
+		call("train", 1).idle(41)
 	s.keep(1, trace.First)
 	compare(t, timeline.CriticalPath(&s.Attempt, &s.Windows[0]), []step{
 		{2, "", busy, 1, -1}, {3, "train", busy, 27, -1},

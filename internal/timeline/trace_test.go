@@ -135,7 +135,8 @@ func (w *worker) get(e edge, producer, end int64) *worker {
 }
 
 func (w *worker) room(e edge, consumer, end int64) *worker {
-	return w.until(end, trace.Site{Op: trace.Room, Name: e.channel, Key: e.key, Peer: e.to, Cause: trace.NoRoom}, consumer)
+	return w.until(end, trace.Site{Op: trace.Room, Name: e.channel, Key: e.key, Peer: e.to, Cause: trace.NoRoom},
+		consumer)
 }
 
 // A step is a segment in short: the worker, its site and kind, and its length in ms.
