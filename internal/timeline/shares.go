@@ -33,20 +33,20 @@ func (c *Cost) add(s *Segment) {
 // to Total. A transfer counts for its receiver.
 type Shares struct {
 	Total      Cost
-	Components []ComponentShare
-	Sites      []SiteShare
-	Links      []LinkShare
-	Workers    []WorkerShare
+	Components []ComponentCost
+	Sites      []SiteCost
+	Links      []LinkCost
+	Workers    []WorkerCost
 }
 
-// A ComponentShare is the part of a component.
-type ComponentShare struct {
+// A ComponentCost is the cost of a component.
+type ComponentCost struct {
 	Component string
 	Cost      Cost
 }
 
-// A SiteShare is the part of a site of a component, on all its workers and under all keys.
-type SiteShare struct {
+// A SiteCost is the cost of a site of a component, on all its workers and under all keys.
+type SiteCost struct {
 	Component string
 	Op        trace.Op
 	Name      string
@@ -54,14 +54,14 @@ type SiteShare struct {
 	Cost      Cost
 }
 
-// A LinkShare is the part of the transfers from one worker to another, in seconds.
-type LinkShare struct {
+// A LinkCost is the cost of the transfers from one worker to another, in seconds.
+type LinkCost struct {
 	From, To int
 	Seconds  float64
 }
 
-// A WorkerShare is the part of a worker.
-type WorkerShare struct {
+// A WorkerCost is the cost of a worker.
+type WorkerCost struct {
 	Worker int
 	Cost   Cost
 }
@@ -70,30 +70,30 @@ type WorkerShare struct {
 func SharesOf(a *trace.Attempt, paths ...*Path) *Shares {
 	r := new(Shares)
 	components, workers := map[string]int{}, map[int]int{}
-	links, sites := map[[2]int]int{}, map[SiteShare]int{}
+	links, sites := map[[2]int]int{}, map[SiteCost]int{}
 	for _, p := range paths {
 		for i := range p.Segments {
 			s := &p.Segments[i]
 			component := a.Workers[s.Worker].Component
 			r.Total.add(s)
-			r.Components = grow(r.Components, components, component, ComponentShare{Component: component})
+			r.Components = grow(r.Components, components, component, ComponentCost{Component: component})
 			r.Components[components[component]].Cost.add(s)
-			site := SiteShare{Component: component, Op: s.Op, Name: s.Name, Cause: s.Cause}
+			site := SiteCost{Component: component, Op: s.Op, Name: s.Name, Cause: s.Cause}
 			r.Sites = grow(r.Sites, sites, site, site)
 			r.Sites[sites[site]].Cost.add(s)
-			r.Workers = grow(r.Workers, workers, s.Worker, WorkerShare{Worker: s.Worker})
+			r.Workers = grow(r.Workers, workers, s.Worker, WorkerCost{Worker: s.Worker})
 			r.Workers[workers[s.Worker]].Cost.add(s)
 			if s.Kind == Transfer && s.Peer != none {
 				link := [2]int{s.Peer, s.Worker}
-				r.Links = grow(r.Links, links, link, LinkShare{From: s.Peer, To: s.Worker})
+				r.Links = grow(r.Links, links, link, LinkCost{From: s.Peer, To: s.Worker})
 				r.Links[links[link]].Seconds += seconds(s.End - s.Start)
 			}
 		}
 	}
-	slices.SortStableFunc(r.Components, func(a, b ComponentShare) int { return largest(a.Cost, b.Cost) })
-	slices.SortStableFunc(r.Sites, func(a, b SiteShare) int { return largest(a.Cost, b.Cost) })
-	slices.SortStableFunc(r.Workers, func(a, b WorkerShare) int { return largest(a.Cost, b.Cost) })
-	slices.SortStableFunc(r.Links, func(a, b LinkShare) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	slices.SortStableFunc(r.Components, func(a, b ComponentCost) int { return largest(a.Cost, b.Cost) })
+	slices.SortStableFunc(r.Sites, func(a, b SiteCost) int { return largest(a.Cost, b.Cost) })
+	slices.SortStableFunc(r.Workers, func(a, b WorkerCost) int { return largest(a.Cost, b.Cost) })
+	slices.SortStableFunc(r.Links, func(a, b LinkCost) int { return cmp.Compare(b.Seconds, a.Seconds) })
 	return r
 }
 
