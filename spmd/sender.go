@@ -45,7 +45,8 @@ type Sender struct {
 func (c *Channel) newSender(m *Member, key Key) (*Sender, error) {
 	member := m.Index()
 	s := &Sender{c: c, key: key, member: member, port: c.producers[member],
-		room: NewSpan(m.recorder, c.site(OpRoom, key, c.spec.To)), puts: NewSpan(m.recorder, c.site(OpPut, key, c.spec.To))}
+		room: NewSpan(m.recorder, c.site(OpRoom, key, c.spec.To)),
+		puts: NewSpan(m.recorder, c.site(OpPut, key, c.spec.To))}
 	s.to, s.box = c.at(key)
 	if s.box != nil {
 		s.src = &source{member: member, wake: make(chan struct{}, 1)}

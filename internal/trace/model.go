@@ -120,7 +120,8 @@ type Track struct {
 	Marks  []Mark // in the order of time
 }
 
-// A Span is a stretch of time at a Site. Its times are nanoseconds on the clock of rank 0's node, with an arbitrary zero.
+// A Span is a stretch of time at a Site. Its times are nanoseconds on the clock of rank 0's node. Their zero is
+// arbitrary.
 type Span struct {
 	Site       int // index in Worker.Sites
 	Start, End int64

@@ -52,8 +52,8 @@ var (
 	interact = Site{Op: Call, Name: "interact", Cause: Other}
 )
 
-// TestRoundTrip: spans tile the iteration; a wait cuts the work around it in two; an iteration's end cuts a span; a wait
-// without length counts.
+// TestRoundTrip: spans tile the iteration; a wait cuts the work around it in two; an iteration's end cuts a span; a
+// wait without length counts.
 func TestRoundTrip(t *testing.T) {
 	b := newBench(t, Options{})
 	r := b.log.Recorder("env", 0)
@@ -315,7 +315,8 @@ func TestPhases(t *testing.T) {
 // FuzzParse: no file makes the reader panic or use much memory.
 func FuzzParse(f *testing.F) {
 	var now int64
-	o := Options{Run: f.TempDir(), Attempt: 1, Ranks: 2, Host: "h", All: true, Clock: func() int64 { now += 13; return now }}
+	tick := func() int64 { now += 13; return now }
+	o := Options{Run: f.TempDir(), Attempt: 1, Ranks: 2, Host: "h", All: true, Clock: tick}
 	log := NewLog(o)
 	r := log.Recorder("env", 0)
 	get, put := r.Site(act), r.Site(obs)
