@@ -22,6 +22,7 @@ type Sender struct {
 	member int
 	port   *port
 	closed bool
+	number int64 // of the next Put
 	room   Span
 	puts   Span
 	// slabs to fill. If the consumer is in this process, items use slabs of its queue instead, except in debug
@@ -93,7 +94,7 @@ func (s *Sender) take(ctx context.Context, layout *tensor.Layout, block bool) (*
 	if err == ErrFull && block {
 		s.room.Begin()
 		sl, err = s.slab(ctx, true)
-		s.room.End(int64(s.key.To))
+		s.room.End(int64(s.key.To), 0)
 	}
 	if err == ErrFull {
 		return nil, err
@@ -203,6 +204,8 @@ func (s *Sender) Put(ctx context.Context, it *Item) error {
 		return s.errorf("put", ErrClosed)
 	}
 	s.puts.Mark(int64(s.key.To)) // before the consumer can get the item
+	it.number = s.number
+	s.number++
 	var err error
 	if s.box != nil {
 		err = s.putHere(sl)

@@ -126,9 +126,11 @@ type Span struct {
 	Site       int // index in Worker.Sites
 	Start, End int64
 	Arg        int64 // see Op
-	// N counts the spans at this site since the start of the attempt, from 0. The n-th Put of a key is the n-th Get
-	// of it, if the key has one consumer; the n-th Collect of a communicator is the same on all its members.
+	// N counts the spans at this site since the start of the attempt, from 0. The n-th Collect of a communicator is
+	// the same on all its members.
 	N int64
+	// Item is the number of the Put, at the producer Arg, whose item a Get got: the N of that Mark.
+	Item int64
 }
 
 // A Mark is an instant at a Site. N counts as in a Span.

@@ -257,7 +257,7 @@ func (w *worker) track(d *decoder, cut bool) (t Track, ok bool) {
 		code := e.uint()
 		switch {
 		case code == codeEnd:
-			p.end(e)
+			p.end(e, w)
 		case code == codeResume:
 			p.skip(e)
 		case (code-firstSite)/2 >= int64(len(w.Sites)):
@@ -352,16 +352,18 @@ func (p *player) begin(d *decoder, site int) {
 	p.count[site]++
 }
 
-func (p *player) end(d *decoder) {
+func (p *player) end(d *decoder, w *worker) {
 	p.next(d)
-	arg := d.int()
-	o := p.top()
+	arg, o, item := d.int(), p.top(), int64(0)
+	if w.Sites[o.site].Op == Get {
+		item = o.n + d.int()
+	}
 	if len(o.pieces) == 0 { // a wait without length still counts
 		p.spans = append(p.spans, Span{Site: o.site, Start: p.at, End: p.at, N: o.n})
 		o.pieces = append(o.pieces, len(p.spans)-1)
 	}
 	for _, i := range o.pieces {
-		p.spans[i].Arg = arg
+		p.spans[i].Arg, p.spans[i].Item = arg, item
 	}
 	if len(p.open) == 1 {
 		p.bad = true
