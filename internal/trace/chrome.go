@@ -1,5 +1,0 @@
-package trace
-
-import "io"
-
-func WriteChrome(w io.Writer, t *Trace) error { return nil }
