@@ -179,6 +179,7 @@ var layers = []layer{
 		"reads what runs have left, and draws it"},
 	{"internal/trace", []string{"internal/durable", sys}, nil,
 		"records and reads the times of any worker; it asks the clock"},
+	{"internal/timeline", []string{"internal/trace", gonum}, nil, "what follows from a trace is a pure function"},
 	{"internal/metrics", []string{"internal/durable", sys}, nil, "asks the terminal for its width"},
 	{"internal/...", []string{"internal/durable", "tensor", yaml}, nil, "roles knows these, not they it"},
 	{"scripts/slurm", nil, nil, "batch scripts, and their text for other jobs"},
