@@ -37,7 +37,7 @@ func (g *Group) Run(ctx context.Context, c spmd.Collective) error {
 	g.debug.note(g.opts.Debug)
 	g.span.Begin()
 	err := g.runNow(ctx, c)
-	g.span.End(0)
+	g.span.End(0, 0)
 	return err
 }
 
@@ -136,12 +136,12 @@ func (g *Group) runFirst() {
 // goroutine runs the queue, Wait runs the queue itself.
 func (f *Future) Wait() error {
 	if f.Done() {
-		f.g.span.Pass(0)
+		f.g.span.Pass(0, 0)
 		return f.err
 	}
 	f.g.span.Begin()
 	err := f.wait()
-	f.g.span.End(0)
+	f.g.span.End(0, 0)
 	return err
 }
 

@@ -286,9 +286,16 @@ func (r *WeightsReader) Record(rec spmd.Recorder, name string) {
 // is the version that the reader has, Adopt does not wait. So a reader may call Adopt between two of
 // its steps to get new versions.
 func (r *WeightsReader) Adopt(ctx context.Context, atLeast int64) (state []byte, version int64, err error) {
-	r.span.Begin()
+	waits := r.Newest() < atLeast
+	if waits {
+		r.span.Begin()
+	}
 	state, version, err = r.unit.adopt(ctx, r, atLeast)
-	r.span.End(version)
+	if waits {
+		r.span.End(version, 0)
+	} else {
+		r.span.Pass(version, 0)
+	}
 	return state, version, err
 }
 

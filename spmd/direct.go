@@ -39,7 +39,7 @@ func (m *Member) RecvFrom(ctx context.Context, group string, member int, into te
 		wait := NewSpan(m.recorder, Site{Op: OpReceive, Name: "direct", Peer: group})
 		wait.Begin()
 		into, err = recvDict(ctx, c, peer, into)
-		wait.End(int64(member))
+		wait.End(int64(member), 0)
 	}
 	if err != nil {
 		return tensor.Dict{}, fmt.Errorf("%s[%d]: receive from %s[%d]: %w", m.Group(), m.index, group, member, err)

@@ -78,7 +78,7 @@ func (f *Future[R]) Wait(ctx context.Context) ([]Result[R], error) {
 	}
 	if !f.Done() {
 		f.span.Begin()
-		defer f.span.End(0)
+		defer f.span.End(0, 0)
 	}
 	for {
 		select {

@@ -131,7 +131,7 @@ func Call[W, R any](g *Group[W], ctx context.Context, what string,
 			start := time.Now()
 			span.Begin()
 			v, err := fn(ctx, l.impl)
-			span.End(0)
+			span.End(0, 0)
 			if err != nil {
 				err = fmt.Errorf("%s: %w", what, err)
 				l.worker.report(err) // before a waiting goroutine reports the same error

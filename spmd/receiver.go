@@ -94,18 +94,18 @@ func (r *Receiver) take(ctx context.Context, limit int, block bool) (*slab, erro
 	if !asks {
 		if sl, err := r.end.take(ctx, limit, false); err != ErrEmpty || !block {
 			if err == nil {
-				r.span.Pass(int64(sl.item.From))
+				r.span.Pass(int64(sl.item.From), sl.item.number)
 			}
 			return sl, err
 		}
 	}
 	r.span.Begin()
 	sl, err := r.end.take(ctx, limit, block)
-	from := -1
 	if err == nil {
-		from = sl.item.From
+		r.span.End(int64(sl.item.From), sl.item.number)
+	} else {
+		r.span.End(-1, 0)
 	}
-	r.span.End(int64(from))
 	return sl, err
 }
 

@@ -7,12 +7,13 @@ type Recorder interface {
 	Site(Site) int
 	// Begin begins a span at a site, inside the present one.
 	Begin(site int)
-	// End ends the present span. arg says what stood behind it: see Site.Op.
-	End(arg int64)
+	// End ends the present span. arg says what stood behind it: see Site.Op. n is the number of the item of an OpGet
+	// at its producer, from 0; else 0.
+	End(arg, n int64)
 	// Mark records an instant at a site.
 	Mark(site int, arg int64)
-	// Pass records a wait that had nothing to wait for.
-	Pass(site int, arg int64)
+	// Pass records a wait that had nothing to wait for, with the arguments of End.
+	Pass(site int, arg, n int64)
 }
 
 // A Site is a place at which a goroutine works or waits.
@@ -65,9 +66,9 @@ func (s Span) Begin() Span {
 }
 
 // End ends the span now.
-func (s Span) End(arg int64) {
+func (s Span) End(arg, n int64) {
 	if s.r != nil {
-		s.r.End(arg)
+		s.r.End(arg, n)
 	}
 }
 
@@ -79,9 +80,9 @@ func (s Span) Mark(arg int64) {
 }
 
 // Pass records that there was nothing to wait for.
-func (s Span) Pass(arg int64) {
+func (s Span) Pass(arg, n int64) {
 	if s.r != nil {
-		s.r.Pass(s.site, arg)
+		s.r.Pass(s.site, arg, n)
 	}
 }
 

@@ -22,6 +22,7 @@ type Sender struct {
 	member int
 	port   *port
 	closed bool
+	number int64 // of the next Put
 	room   Span
 	puts   Span
 	// slabs to fill. If the consumer is in this process, items use slabs of its queue instead, except in debug
@@ -45,7 +46,8 @@ type Sender struct {
 func (c *Channel) newSender(m *Member, key Key) (*Sender, error) {
 	member := m.Index()
 	s := &Sender{c: c, key: key, member: member, port: c.producers[member],
-		room: NewSpan(m.recorder, c.site(OpRoom, key, c.spec.To)), puts: NewSpan(m.recorder, c.site(OpPut, key, c.spec.To))}
+		room: NewSpan(m.recorder, c.site(OpRoom, key, c.spec.To)),
+		puts: NewSpan(m.recorder, c.site(OpPut, key, c.spec.To))}
 	s.to, s.box = c.at(key)
 	if s.box != nil {
 		s.src = &source{member: member, wake: make(chan struct{}, 1)}
@@ -92,7 +94,7 @@ func (s *Sender) take(ctx context.Context, layout *tensor.Layout, block bool) (*
 	if err == ErrFull && block {
 		s.room.Begin()
 		sl, err = s.slab(ctx, true)
-		s.room.End(int64(s.key.To))
+		s.room.End(int64(s.key.To), 0)
 	}
 	if err == ErrFull {
 		return nil, err
@@ -202,6 +204,8 @@ func (s *Sender) Put(ctx context.Context, it *Item) error {
 		return s.errorf("put", ErrClosed)
 	}
 	s.puts.Mark(int64(s.key.To)) // before the consumer can get the item
+	it.number = s.number
+	s.number++
 	var err error
 	if s.box != nil {
 		err = s.putHere(sl)

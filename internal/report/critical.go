@@ -5,14 +5,19 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// criticalData divides the critical paths of the newest attempt's windows, in seconds of one iteration.
+// criticalData divides the critical paths of some windows, in seconds of one iteration.
 type criticalData struct {
-	Windows    int         `json:"windows"`
-	Components []costData  `json:"components"`
-	Sites      []costData  `json:"sites"`
-	Links      []linkData  `json:"links"`
-	Lags       []lagData   `json:"lags"`
-	Queues     []queueData `json:"queues"`
+	Name       string     `json:"name"` // of the windows
+	Windows    int        `json:"windows"`
+	Components []costData `json:"components"`
+	Sites      []costData `json:"sites"`
+	Links      []linkData `json:"links"`
+}
+
+// lagsData has the lags of weights and the queues of channels in the newest attempt's windows.
+type lagsData struct {
+	Lags   []lagData   `json:"lags"`
+	Queues []queueData `json:"queues"`
 }
 
 type costData struct {
@@ -52,36 +57,37 @@ type queueData struct {
 // Most rows of tables of the critical path.
 const mostSites, mostLinks = 14, 10
 
-// critical follows the paths of the windows. The first iterations, which make room for what follows, do not count,
-// unless there are no others.
-func (r *Run) critical() *criticalData {
+// critical follows the paths of the newest attempt: those of usual iterations, of the slowest, and of the first, which
+// make room for what follows.
+func (r *Run) critical() (all []criticalData, lags *lagsData) {
 	a, _ := r.lastAttempt()
 	if a == nil || len(a.Windows) == 0 {
-		return nil
+		return nil, nil
 	}
-	var windows []*trace.Window
+	kinds := []criticalData{{Name: "usual iterations"}, {Name: "slowest iterations"}, {Name: "first iterations"}}
+	paths := make([][]*timeline.Path, len(kinds))
 	for i := range a.Windows {
-		if w := &a.Windows[i]; w.Why != trace.First {
-			windows = append(windows, w)
+		kind := 0
+		switch a.Windows[i].Why {
+		case trace.Slowest:
+			kind = 1
+		case trace.First:
+			kind = 2
+		}
+		if p := timeline.CriticalPath(a, &a.Windows[i]); len(p.Segments) > 0 {
+			paths[kind] = append(paths[kind], p)
 		}
 	}
-	if len(windows) == 0 {
-		for i := range a.Windows {
-			windows = append(windows, &a.Windows[i])
+	for i := range kinds {
+		d := &kinds[i]
+		if d.Windows = len(paths[i]); d.Windows > 0 {
+			d.divide(a, timeline.SharesOf(a, paths[i]...))
+			all = append(all, *d)
 		}
 	}
-	d := &criticalData{}
-	var paths []*timeline.Path
-	for _, w := range windows {
-		if p := timeline.CriticalPath(a, w); len(p.Segments) > 0 {
-			paths = append(paths, p)
-		}
-	}
-	if d.Windows = len(paths); len(paths) > 0 {
-		d.divide(a, timeline.SharesOf(a, paths...))
-	}
-	d.follow(a, windows)
-	return d
+	lags = new(lagsData)
+	lags.follow(a)
+	return all, lags
 }
 
 // divide takes the shares of the paths.
@@ -101,11 +107,12 @@ func (d *criticalData) divide(a *trace.Attempt, s *timeline.Shares) {
 	}
 }
 
-// follow takes the lags of weights and the queues of channels.
-func (d *criticalData) follow(a *trace.Attempt, windows []*trace.Window) {
+// follow takes the lags of weights and the queues of channels from all windows.
+func (d *lagsData) follow(a *trace.Attempt) {
 	lags, queues := map[string]int{}, map[string]int{}
 	var counted []float64 // windows of each queue
-	for _, w := range windows {
+	for i := range a.Windows {
+		w := &a.Windows[i]
 		for _, l := range timeline.VersionLags(a, w) {
 			at, ok := lags[l.Name]
 			if !ok {

@@ -126,7 +126,7 @@ func newGrids(t *trace.Trace, from, to int64, rows int, byNode bool) *grids {
 			}
 			cell := row*g.wide + int(s.Iteration-from)
 			for k, ns := range s.Times {
-				if k >= len(w.Sites) || w.Sites[k].Cause == trace.Calling {
+				if k >= len(w.Sites) || w.Sites[k].Cause == trace.Calling || w.Sites[k].Cause == trace.Idling {
 					continue
 				}
 				if seconds := float32(ns) / 1e9 / members[row]; w.Sites[k].Cause.IsWait() {

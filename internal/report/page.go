@@ -22,25 +22,26 @@ var scripts = []string{"uplot/uPlot.iife.min.js", "data.js", "elements.js", "col
 
 // A document is what the scripts of a page get. A section without data is nil.
 type document struct {
-	Title     string        `json:"title"`
-	Folder    string        `json:"folder"`
-	State     string        `json:"state"`
-	Facts     []fact        `json:"facts"`
-	Sentences []string      `json:"sentences"`
-	Problems  []string      `json:"problems"`
-	Curves    *curvesData   `json:"curves"`
-	Phases    *phasesData   `json:"phases"`
-	Timeline  *timelineData `json:"timeline"`
-	Waits     *waitsData    `json:"waits"`
-	Critical  *criticalData `json:"critical"`
-	Heat      *heatData     `json:"heat"`
-	Films     []filmData    `json:"films"`
-	Unseen    []string      `json:"unseen"`
-	Answers   []Evaluation  `json:"answers"`
-	Settings  []Setting     `json:"settings"`
-	Origin    []fact        `json:"origin"`
-	Logs      []RankLog     `json:"logs"`
-	Next      []nextLine    `json:"next"`
+	Title     string         `json:"title"`
+	Folder    string         `json:"folder"`
+	State     string         `json:"state"`
+	Facts     []fact         `json:"facts"`
+	Sentences []sentence     `json:"sentences"`
+	Problems  []string       `json:"problems"`
+	Curves    *curvesData    `json:"curves"`
+	Phases    *phasesData    `json:"phases"`
+	Timeline  *timelineData  `json:"timeline"`
+	Waits     *waitsData     `json:"waits"`
+	Critical  []criticalData `json:"critical"`
+	Lag       *lagsData      `json:"lag"`
+	Heat      *heatData      `json:"heat"`
+	Films     []filmData     `json:"films"`
+	Unseen    []string       `json:"unseen"`
+	Answers   []Evaluation   `json:"answers"`
+	Settings  []Setting      `json:"settings"`
+	Origin    []fact         `json:"origin"`
+	Logs      []RankLog      `json:"logs"`
+	Next      []nextLine     `json:"next"`
 }
 
 // A fact is a figure or a text with a label.
@@ -60,10 +61,11 @@ type nextLine struct {
 func WriteRun(w io.Writer, r *Run) error {
 	p := new(packer)
 	d := document{
-		Title: plain(filepath.Base(r.Folder)), Folder: plain(r.Folder), State: r.state(), Facts: r.facts(),
-		Problems: plains(r.Problems), Curves: r.curves(p), Phases: r.phases(p), Timeline: r.timelines(p), Waits: r.waits(), Critical: r.critical(), Heat: r.heat(p), Unseen: plains(r.Unseen),
+		Title: plain(filepath.Base(r.Folder)), Folder: plain(r.Folder), State: r.state(), Facts: r.facts(), Sentences: r.sentences(),
+		Problems: plains(r.Problems), Curves: r.curves(p), Phases: r.phases(p), Timeline: r.timelines(p), Waits: r.waits(), Heat: r.heat(p), Unseen: plains(r.Unseen),
 		Answers: r.Answers, Settings: r.Settings, Origin: r.origin(), Logs: r.Logs, Next: r.next(),
 	}
+	d.Critical, d.Lag = r.critical()
 	var films [][]byte
 	for i := range r.Films {
 		f := &r.Films[i]

@@ -15,7 +15,11 @@ const mostStill = 300
 // the phases.
 func (r *Run) still(d *document) []byte {
 	var b bytes.Buffer
-	stillSummary(&b, d.Title, "The state of the run: "+d.State+".", d.Facts, d.Sentences, d.Problems)
+	var sentences []string
+	for _, s := range d.Sentences {
+		sentences = append(sentences, s.Text)
+	}
+	stillSummary(&b, d.Title, "The state of the run: "+d.State+".", d.Facts, sentences, d.Problems)
 	m := r.Metrics
 	if d.Curves != nil {
 		for _, g := range d.Curves.Groups {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/timeline"
 )
 
 // state returns the state of the run in words.
@@ -80,6 +81,24 @@ func (r *Run) facts() (facts []fact) {
 		add("starts", fmt.Sprint(n), "")
 	}
 	return facts
+}
+
+// A sentence says what bounded the run.
+type sentence struct {
+	Text  string `json:"text"`
+	Fault bool   `json:"fault,omitempty"`
+	Key   string `json:"key,omitempty"` // to change; "": none
+}
+
+// sentences returns the findings of the trace.
+func (r *Run) sentences() (all []sentence) {
+	if r.Trace == nil {
+		return nil
+	}
+	for _, f := range timeline.Conclude(r.Trace.Attempts) {
+		all = append(all, sentence{plain(f.Text), f.Kind == timeline.Fault, plain(f.Key)})
+	}
+	return all
 }
 
 // origin returns where the run comes from. It does not have the environment's variables, which may hold secrets.

@@ -5,6 +5,8 @@
 //	finals := groups[0].At("eval/return", math.Inf(1))
 //	fmt.Println(results.NewEstimate(finals))
 //
+// A Standing is the state of a run that may still be running: its status, step, rate and remaining time.
+//
 // A Run is read from a run's folder, or from a file written by Keep, which holds only evaluations
 // and is small enough for version control.
 //

@@ -54,7 +54,7 @@ func Load(path, prefix string) ([]Group, error) {
 // below returns the groups in dir, and in its subfolders up to the given number of levels. name is
 // the name of the group in dir itself.
 func below(dir, name, prefix string, levels int) (groups []Group, err error) {
-	if isRun(dir) {
+	if hasMetrics(dir) {
 		r, err := ReadRun(dir, prefix)
 		if err != nil {
 			return nil, err
@@ -95,8 +95,8 @@ func below(dir, name, prefix string, levels int) (groups []Group, err error) {
 	return groups, nil
 }
 
-// isRun reports whether dir is the folder of a run.
-func isRun(dir string) bool {
+// hasMetrics reports whether dir is the folder of a run that has made metrics.
+func hasMetrics(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "metrics.jsonl"))
 	return err == nil
 }
@@ -109,7 +109,7 @@ func seeds(dir, prefix string) (Group, error) {
 		return g, err
 	}
 	for _, path := range paths {
-		if !isRun(path) {
+		if !hasMetrics(path) {
 			continue
 		}
 		r, err := ReadRun(path, prefix)

@@ -1,5 +1,424 @@
 package trace
 
-import "io"
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"time"
+)
 
-func WriteChrome(w io.Writer, t *Trace) error { return nil }
+// WriteChrome writes the windows of t in Chrome's Trace Event Format (JSON), which Perfetto and chrome://tracing show.
+//
+//   - Each rank is a process, and each of its workers a thread. Threads are numbered on their rank, from 0.
+//   - Each Span is a slice, other than those that are Idle. Slices of a thread do not overlap. Each window is a slice
+//     of the runner's thread, around the runner's spans.
+//   - Each Mark is an instant. A flow leads from a Put to the Get of that item, where N names it for certain.
+//
+// Times are microseconds since the first span. Attempts follow each other, one second apart, because the clock of an
+// attempt says nothing about the others.
+func WriteChrome(w io.Writer, t *Trace) error {
+	c := &chrome{out: bufio.NewWriterSize(w, 64<<10), threads: map[thread]int{}}
+	if t == nil {
+		t = &Trace{}
+	}
+	problems, err := json.Marshal(append([]string{}, t.Problems...)) // [], not null
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.out, `{"displayTimeUnit":"ms","otherData":{"problems":%s},"traceEvents":[`, problems)
+	for i := range t.Attempts {
+		c.name(&t.Attempts[i])
+	}
+	for i := range t.Attempts {
+		c.attempt(&t.Attempts[i], i+1)
+	}
+	c.out.WriteString("\n]}\n")
+	if err := c.out.Flush(); err != nil { // the first error of all writes
+		return fmt.Errorf("trace: %w", err)
+	}
+	return nil
+}
+
+// betweenAttempts is the time between the last span of an attempt and the first of the next, in nanoseconds.
+const betweenAttempts = int64(time.Second)
+
+// A thread is a worker of any attempt.
+type thread struct {
+	rank      int
+	component string
+	member    int
+}
+
+// A chrome writes events.
+type chrome struct {
+	out     *bufio.Writer
+	event   []byte
+	events  int
+	threads map[thread]int // tid
+	ends    []int64        // of the last slice of each worker of the present attempt
+	shift   int64          // from the clock of the present attempt to the time that is written
+	last    int64          // the latest time that was written
+	flows   int64          // flows written
+}
+
+// name writes the names of the ranks and workers of an attempt, other than those of earlier ones.
+func (c *chrome) name(a *Attempt) {
+	used := map[int]int{} // threads of each rank
+	for t := range c.threads {
+		used[t.rank]++
+	}
+	for i := range a.Workers {
+		w := &a.Workers[i]
+		t := thread{w.Rank, w.Component, w.Member}
+		if _, known := c.threads[t]; known {
+			continue
+		}
+		c.threads[t] = used[w.Rank]
+		if used[w.Rank] == 0 {
+			title := "rank " + strconv.Itoa(w.Rank)
+			if w.Node >= 0 && w.Node < len(a.Hosts) && a.Hosts[w.Node] != "" {
+				title += " (" + a.Hosts[w.Node] + ")"
+			}
+			c.meta("process_name", w.Rank, 0, "name", quote(title))
+			c.meta("process_sort_index", w.Rank, 0, "sort_index", strconv.Itoa(w.Rank))
+		}
+		used[w.Rank]++
+		title := w.Component + " " + strconv.Itoa(w.Member)
+		if w.Component == Runner { // there is one on each rank
+			title = Runner
+		}
+		c.meta("thread_name", w.Rank, c.threads[t], "name", quote(title))
+		c.meta("thread_sort_index", w.Rank, c.threads[t], "sort_index", strconv.Itoa(c.threads[t]))
+	}
+}
+
+// meta writes an event that describes a rank or a worker.
+func (c *chrome) meta(kind string, pid, tid int, key, value string) {
+	c.begin("M", quote(kind), pid, tid)
+	c.event = append(c.event, `,"args":{"`+key+`":`+value+`}`...)
+	c.end()
+}
+
+// attempt writes the windows of an attempt, which is the n-th.
+func (c *chrome) attempt(a *Attempt, n int) {
+	first, ok := a.first()
+	if !ok {
+		return
+	}
+	begin := int64(0)
+	if c.last > 0 {
+		begin = c.last + betweenAttempts
+	}
+	c.shift = begin - first
+	c.ends = make([]int64, len(a.Workers))
+	for i := range c.ends {
+		c.ends[i] = begin
+	}
+	if n > 1 {
+		started := time.Unix(0, a.ID).UTC().Format(time.RFC3339)
+		c.begin("i", quote(fmt.Sprintf("attempt %d, started %s", n, started)), 0, 0)
+		c.at(begin)
+		c.event = append(c.event, `,"s":"g"`...)
+		c.end()
+	}
+	labels := make([][]label, len(a.Workers))
+	for i := range a.Workers {
+		labels[i] = labelsOf(&a.Workers[i])
+	}
+	ends := endsOf(a)
+	for i := range a.Windows {
+		w := &a.Windows[i]
+		for j := range w.Tracks {
+			if at := w.Tracks[j].Worker; at >= 0 && at < len(a.Workers) {
+				c.track(a, w, &w.Tracks[j], labels[at], n)
+			}
+		}
+		c.edges(a, w, ends)
+	}
+}
+
+// first returns the time of the first span or mark. ok is false if there is none.
+func (a *Attempt) first() (first int64, ok bool) {
+	first = math.MaxInt64
+	for _, w := range a.Windows {
+		for _, t := range w.Tracks {
+			for _, s := range t.Spans {
+				first, ok = min(first, s.Start), true
+			}
+			for _, m := range t.Marks {
+				first, ok = min(first, m.At), true
+			}
+		}
+	}
+	return first, ok
+}
+
+// A label is what the events of a site have in common, in JSON.
+type label struct {
+	name, args string
+	peer       string // component at the other end, whose member Arg is
+	arg        string // meaning of Arg; "": none
+}
+
+// labelsOf returns the labels of the sites of a worker.
+func labelsOf(w *Worker) []label {
+	labels := make([]label, len(w.Sites))
+	for i, s := range w.Sites {
+		l := &labels[i]
+		name := s.Name
+		switch s.Op {
+		case Work, Call, Skipped:
+		case Get, Receive:
+			name = "wait for " + s.Name
+		case Room:
+			name = "wait for room in " + s.Name
+		case Await:
+			name = "wait for " + s.Peer + " " + s.Name
+		case Vote:
+			name = "vote"
+		case Put:
+			name = "put " + s.Name
+		case Publish:
+			name, l.arg = "publish "+s.Name, "version"
+		case Adopt:
+			name, l.arg = "adopt "+s.Name, "version"
+		}
+		if name == "" {
+			name = string(s.Cause)
+		}
+		l.name = quote(name)
+		switch s.Op {
+		case Get, Room, Put, Receive:
+			l.arg, l.peer = "peer", s.Peer
+		}
+		l.args = `,"cat":` + quote(category(s)) + `,"args":{`
+		if s.Cause != "" {
+			l.args += `"cause":` + quote(string(s.Cause)) + `,`
+		}
+		if s.Key != "" {
+			l.args += `"key":` + quote(s.Key) + `,`
+		}
+	}
+	return labels
+}
+
+// category returns the group of a site by which viewers filter.
+func category(s Site) string {
+	switch {
+	case s.Op == Put:
+		return "put"
+	case s.Cause.IsWait():
+		return "wait"
+	}
+	return string(s.Cause)
+}
+
+// track writes the spans and marks of a worker in a window.
+func (c *chrome) track(a *Attempt, w *Window, t *Track, labels []label, attempt int) {
+	worker := &a.Workers[t.Worker]
+	pid, tid := worker.Rank, c.threads[thread{worker.Rank, worker.Component, worker.Member}]
+	end := &c.ends[t.Worker]
+	if len(t.Spans) > 0 && worker.Component == Runner {
+		from, to := max(c.time(t.Spans[0].Start), *end), *end
+		for _, s := range t.Spans {
+			to = max(to, c.time(s.End))
+		}
+		if from < to {
+			c.begin("X", quote("iteration "+strconv.FormatInt(w.Iteration, 10)), pid, tid)
+			c.span(from, to)
+			c.event = append(c.event, `,"cat":"iteration","args":{"kept":`+quote(string(w.Why))+`,"attempt":`+
+				strconv.Itoa(attempt)...)
+			if w.Bound > 0 {
+				c.event = append(c.event, `,"largest_clock_error_us":`...)
+				c.event = appendMicros(c.event, w.Bound)
+			}
+			c.event = append(c.event, '}')
+			c.end()
+		}
+	}
+	for i := range t.Spans {
+		s := &t.Spans[i]
+		if s.Site < 0 || s.Site >= len(labels) {
+			continue
+		}
+		from, to := max(c.time(s.Start), *end), c.time(s.End)
+		if from > to || from == to && s.Start < s.End { // overlaps: the clocks of two windows differ
+			continue
+		}
+		*end = to
+		if worker.Sites[s.Site].Op == Idle || from == to {
+			continue
+		}
+		c.begin("X", labels[s.Site].name, pid, tid)
+		c.span(from, to)
+		c.args(&labels[s.Site], w.Iteration, s.Arg)
+		c.end()
+	}
+	for _, m := range t.Marks {
+		if m.Site < 0 || m.Site >= len(labels) {
+			continue
+		}
+		c.begin("i", labels[m.Site].name, pid, tid)
+		c.at(max(c.time(m.At), 0))
+		c.event = append(c.event, `,"s":"t"`...)
+		c.args(&labels[m.Site], w.Iteration, m.Arg)
+		c.end()
+	}
+}
+
+// args writes the arguments of a span or a mark.
+func (c *chrome) args(l *label, iteration, arg int64) {
+	c.event = append(c.event, l.args...)
+	c.event = append(c.event, `"iteration":`...)
+	c.event = strconv.AppendInt(c.event, iteration, 10)
+	switch {
+	case l.arg == "peer" && arg >= 0:
+		c.event = append(c.event, `,"peer":`+quote(l.peer+" "+strconv.FormatInt(arg, 10))...)
+	case l.arg == "peer":
+		c.event = append(c.event, `,"peer":`+quote(l.peer)...)
+	case l.arg != "":
+		c.event = append(c.event, `,"`+l.arg+`":`...)
+		c.event = strconv.AppendInt(c.event, arg, 10)
+	}
+	c.event = append(c.event, '}')
+}
+
+// An end is a site of a worker.
+type end struct{ worker, site int }
+
+// endsOf returns the consumer of each site that puts into a key with one producer and one consumer.
+func endsOf(a *Attempt) map[end]end {
+	type key struct{ channel, key string }
+	type users struct {
+		put, get   end
+		puts, gets int
+	}
+	all := map[key]*users{}
+	for i, w := range a.Workers {
+		for j, s := range w.Sites {
+			if s.Op != Put && s.Op != Get {
+				continue
+			}
+			k := key{s.Name, s.Key}
+			u := all[k]
+			if u == nil {
+				u = &users{}
+				all[k] = u
+			}
+			if s.Op == Put {
+				u.put, u.puts = end{i, j}, u.puts+1
+			} else {
+				u.get, u.gets = end{i, j}, u.gets+1
+			}
+		}
+	}
+	ends := map[end]end{}
+	for _, u := range all {
+		if u.puts == 1 && u.gets == 1 {
+			ends[u.put] = u.get
+		}
+	}
+	return ends
+}
+
+// edges writes a flow for each item that was put and got in a window.
+func (c *chrome) edges(a *Attempt, w *Window, ends map[end]end) {
+	type item struct {
+		end
+		n int64
+	}
+	gets := map[item]*Span{} // the last piece of each
+	for i := range w.Tracks {
+		t := &w.Tracks[i]
+		if t.Worker < 0 || t.Worker >= len(a.Workers) {
+			continue
+		}
+		sites := a.Workers[t.Worker].Sites
+		for j := range t.Spans {
+			if s := &t.Spans[j]; s.Site >= 0 && s.Site < len(sites) && sites[s.Site].Op == Get && s.Start < s.End {
+				gets[item{end{t.Worker, s.Site}, s.N}] = s
+			}
+		}
+	}
+	for i := range w.Tracks {
+		t := &w.Tracks[i]
+		for _, m := range t.Marks {
+			to, ok := ends[end{t.Worker, m.Site}]
+			s := gets[item{to, m.N}]
+			if !ok || s == nil || m.At >= s.End {
+				continue
+			}
+			c.flows++
+			c.flow("s", &a.Workers[t.Worker], c.time(m.At))
+			c.flow("f", &a.Workers[to.worker], c.time(s.End)-1)
+		}
+	}
+}
+
+// flow writes the beginning or the end of the newest flow. It belongs to the slice at that time.
+func (c *chrome) flow(phase string, w *Worker, at int64) {
+	if at < 0 {
+		at = 0
+	}
+	c.begin(phase, `"item"`, w.Rank, c.threads[thread{w.Rank, w.Component, w.Member}])
+	c.at(at)
+	c.event = append(c.event, `,"cat":"item","bp":"e","id":`...)
+	c.event = strconv.AppendInt(c.event, c.flows, 10)
+	c.end()
+}
+
+// time returns the time that is written for one of the present attempt.
+func (c *chrome) time(at int64) int64 { return at + c.shift }
+
+// begin begins an event. name is JSON.
+func (c *chrome) begin(phase, name string, pid, tid int) {
+	c.event = append(c.event[:0], '\n')
+	if c.events > 0 {
+		c.event = append(c.event[:0], ",\n"...)
+	}
+	c.event = append(c.event, `{"ph":"`+phase+`","name":`+name+`,"pid":`...)
+	c.event = strconv.AppendInt(c.event, int64(pid), 10)
+	c.event = append(c.event, `,"tid":`...)
+	c.event = strconv.AppendInt(c.event, int64(tid), 10)
+}
+
+func (c *chrome) at(at int64) {
+	c.event = append(c.event, `,"ts":`...)
+	c.event = appendMicros(c.event, at)
+	c.last = max(c.last, at)
+}
+
+func (c *chrome) span(from, to int64) {
+	c.at(from)
+	c.event = append(c.event, `,"dur":`...)
+	c.event = appendMicros(c.event, to-from)
+	c.last = max(c.last, to)
+}
+
+// end writes the event.
+func (c *chrome) end() {
+	c.event = append(c.event, '}')
+	c.out.Write(c.event) // Flush returns the error
+	c.events++
+}
+
+// appendMicros appends nanoseconds, at least 0, as microseconds.
+func appendMicros(b []byte, ns int64) []byte {
+	b = strconv.AppendInt(b, ns/1000, 10)
+	if rest := ns % 1000; rest > 0 {
+		b = append(b, '.', byte('0'+rest/100), byte('0'+rest/10%10), byte('0'+rest%10))
+	}
+	return b
+}
+
+// quote returns text as JSON.
+func quote(text string) string {
+	b, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // every string can be encoded
+	}
+	return string(b)
+}

@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// Read reads the trace of the run in a folder. What is damaged is left out, and named in Problems. A run without a trace
-// gives an empty one.
+// Read reads the trace of the run in a folder. It leaves out what is damaged, and names it in Problems. A run without a
+// trace gives an empty one.
 func Read(run string) (*Trace, error) {
 	dir := filepath.Join(run, Folder)
 	entries, err := os.ReadDir(dir) // sorted by name
@@ -84,6 +84,12 @@ type worker struct {
 	tracks map[int64]Track
 }
 
+func newAttempt(ranks int) *attempt {
+	return &attempt{ranks: ranks, hosts: map[int]string{}, workers: map[workerKey]*worker{},
+		windows: map[int64]*Window{}, phases: map[int64]Phases{}, offsets: map[nodeTime]Offset{},
+		known: map[int]Offset{}}
+}
+
 func newReader() *reader { return &reader{attempts: map[int64]*attempt{}} }
 
 func (r *reader) problem(format string, args ...any) {
@@ -144,8 +150,7 @@ func (r *reader) chunk(payload []byte) bool {
 	}
 	a := r.attempts[id]
 	if a == nil {
-		a = &attempt{ranks: ranks, hosts: map[int]string{}, workers: map[workerKey]*worker{},
-			windows: map[int64]*Window{}, phases: map[int64]Phases{}, offsets: map[nodeTime]Offset{}, known: map[int]Offset{}}
+		a = newAttempt(ranks)
 		r.attempts[id] = a
 	}
 	a.hosts[node] = host
@@ -252,7 +257,7 @@ func (w *worker) track(d *decoder, cut bool) (t Track, ok bool) {
 		code := e.uint()
 		switch {
 		case code == codeEnd:
-			p.end(e)
+			p.end(e, w)
 		case code == codeResume:
 			p.skip(e)
 		case (code-firstSite)/2 >= int64(len(w.Sites)):
@@ -347,16 +352,18 @@ func (p *player) begin(d *decoder, site int) {
 	p.count[site]++
 }
 
-func (p *player) end(d *decoder) {
+func (p *player) end(d *decoder, w *worker) {
 	p.next(d)
-	arg := d.int()
-	o := p.top()
+	arg, o, item := d.int(), p.top(), int64(0)
+	if w.Sites[o.site].Op == Get {
+		item = o.n + d.int()
+	}
 	if len(o.pieces) == 0 { // a wait without length still counts
 		p.spans = append(p.spans, Span{Site: o.site, Start: p.at, End: p.at, N: o.n})
 		o.pieces = append(o.pieces, len(p.spans)-1)
 	}
 	for _, i := range o.pieces {
-		p.spans[i].Arg = arg
+		p.spans[i].Arg, p.spans[i].Item = arg, item
 	}
 	if len(p.open) == 1 {
 		p.bad = true
@@ -400,7 +407,8 @@ func (a *attempt) finish(id int64) Attempt {
 		workers = append(workers, w)
 	}
 	slices.SortFunc(workers, func(x, y *worker) int {
-		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Component, y.Component), cmp.Compare(x.Member, y.Member))
+		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Component, y.Component),
+			cmp.Compare(x.Member, y.Member))
 	})
 	for _, w := range a.windows {
 		for i, worker := range workers {
@@ -473,8 +481,8 @@ func (a *Attempt) thinned() (problems []string) {
 	for i := range a.Workers {
 		w := &a.Workers[i]
 		if last := len(w.Sites) - 1; last >= 0 && w.Sites[last].Op == Skipped {
-			problems = append(problems, fmt.Sprintf("%s %d on rank %d had too many spans: only a part of them was recorded",
-				w.Component, w.Member, w.Rank))
+			problems = append(problems, fmt.Sprintf("%s %d on rank %d had too many spans: only a part of them was "+
+				"recorded", w.Component, w.Member, w.Rank))
 		}
 	}
 	return problems

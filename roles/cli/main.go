@@ -160,6 +160,8 @@ func newApp(reg config.Registries, tasks task.Tasks, program loop.Program, code 
 		{Name: "status", Usage: "show the status of runs, and the commands that continue or evaluate them",
 			UsageText: statusUsage, Flags: statusFlags(),
 			Action: alone(func(c *cli.Context) error { return runStatus(c, reg) })},
+		{Name: "trace", Usage: "write what every worker did, and when, for ui.perfetto.dev or chrome://tracing",
+			ArgsUsage: "RUN", Flags: traceFlags(), Action: alone(runTrace)},
 		{Name: "compare", Usage: "compare runs, sweeps and saved results: a table and curves with confidence intervals",
 			ArgsUsage: "RUN [RUN...]", Flags: compareFlags(),
 			Action: alone(coded(code, func(c *cli.Context) (int, error) { return runCompare(c, reg) }))},
@@ -199,7 +201,7 @@ func group(commands []*cli.Command) {
 		commands []string
 	}{
 		{"train and evaluate", []string{"check", "slurm", "sweep", "eval", "demos", "bridge"}},
-		{"look at runs", []string{"status", "compare", "report"}},
+		{"look at runs", []string{"status", "report", "compare", "trace"}},
 		{"look up environments and keys", []string{"envs", "render", "config", "help"}},
 		{"language models", []string{"data", "tokenizer", "generate", "score", "export"}},
 		{"machine and shell", []string{"doctor", "bench", "version", "completion", "man"}},

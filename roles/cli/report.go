@@ -9,6 +9,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/report"
+	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/urfave/cli/v2"
@@ -59,7 +60,7 @@ func aboutRun(reg config.Registries, dir string) report.About {
 		keys[k.Name] = k
 	}
 	var next bytes.Buffer
-	if s, err := readStanding(dir); err == nil {
+	if s, err := results.ReadStanding(dir); err == nil {
 		if err := writeRun(&next, reg, s); err != nil {
 			next.Reset() // the configuration is damaged, and the page says so
 		}

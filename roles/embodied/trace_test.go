@@ -53,7 +53,8 @@ func TestTraceHasAllWorkers(t *testing.T) {
 			w := a.Workers[track.Worker]
 			at := track.Spans[0].Start
 			for _, s := range track.Spans {
-				seen[fmt.Sprintf("%s %s of %s %d", w.Sites[s.Site].Name, w.Sites[s.Site].Cause, w.Component, w.Member)] = true
+				site := w.Sites[s.Site]
+				seen[fmt.Sprintf("%s %s of %s %d", site.Name, site.Cause, w.Component, w.Member)] = true
 				if s.Start != at {
 					t.Errorf("%s %d: a gap at %d", w.Component, w.Member, s.Start)
 				}
@@ -68,7 +69,7 @@ func TestTraceHasAllWorkers(t *testing.T) {
 	}
 }
 
-// TestEdges: the n-th item put under a key is the n-th item got from it, and it is put before.
+// TestEdges: every item that was got was put before.
 func TestEdges(t *testing.T) {
 	overrides, read := recorded(t)
 	onRanks(t, 4, "../../configs/cartpole_disaggregated.yaml", slices.Concat(small, overrides),
@@ -89,14 +90,15 @@ func TestEdges(t *testing.T) {
 	gets := map[string]int{}
 	for _, track := range a.Windows[0].Tracks {
 		w := a.Workers[track.Worker]
-		for i, s := range track.Spans {
+		for _, s := range track.Spans {
 			site := w.Sites[s.Site]
-			if site.Op != trace.Get || i+1 < len(track.Spans) && track.Spans[i+1].N == s.N && track.Spans[i+1].Site == s.Site {
+			if site.Op != trace.Get {
 				continue
 			}
-			at, ok := put[item{site.Name, site.Key, s.Arg, s.N}]
+			at, ok := put[item{site.Name, site.Key, s.Arg, s.Item}]
 			if !ok || at > s.End && s.End > s.Start {
-				t.Errorf("%s %s: item %d of %d was got until %d, put at %d (%v)", site.Name, site.Key, s.N, s.Arg, s.End, at, ok)
+				t.Errorf("%s %s: item %d of %d was got until %d, put at %d (%v)", site.Name, site.Key, s.Item, s.Arg,
+					s.End, at, ok)
 			}
 			gets[site.Name]++
 		}

@@ -104,7 +104,7 @@ func (a *agreement) end(ctx context.Context) (decision, [][]byte, error) {
 	}
 	a.pending = false
 	a.span.Begin()
-	defer a.span.End(0)
+	defer a.span.End(0, 0)
 	if err := a.wait(ctx); err != nil {
 		return decision{}, nil, err
 	}

@@ -241,7 +241,7 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	}
 	if saves || now.save {
 		l.with.Log.begin("saving a checkpoint")
-		defer l.saving.Begin().End(0)
+		defer l.saving.Begin().End(0, 0)
 		if err := l.leader.Quiesce(ctx); err != nil {
 			return false, err
 		}

@@ -83,7 +83,7 @@ func (w *Weights) Publish(ctx context.Context, actor *spmd.Member, version int64
 	}
 	span := spmd.NewSpan(actor.Recorder(), spmd.Site{Op: spmd.OpPublish, Name: w.label})
 	span.Begin()
-	defer span.End(version)
+	defer span.End(version, 0)
 	return w.weights.Publish(ctx, version)
 }
 

@@ -8,7 +8,7 @@ R.drawPhases = function (d) {
     'The area of a colour is the time of a phase. Where the slowest rank is higher than the others, they wait for it. ' +
     p.source + (p.each > 1 ? ` A point stands for ${p.each} iterations, by the slowest of them.` : ''));
   const x = () => ({ name: 'iteration', values: p.iterations, text: R.figure });
-  const order = ['send weights', 'make rollouts', 'advantages', 'train', 'evaluate', 'rest'];
+  const colours = { 'send weights': 1, 'make rollouts': 2, advantages: 7, train: 0, evaluate: 4, rest: 5 };
   const hidden = new Set();
   const sums = (part) => {
     const out = new Float64Array(p.iterations.length);
@@ -36,7 +36,7 @@ R.drawPhases = function (d) {
       charts.forEach((c) => { c.series.forEach((one) => { one.hidden = hidden.has(one.name); }); c.draw(); });
     } });
     const swatch = R.make('i', {});
-    swatch.style.background = `var(--series-${order.indexOf(name)})`;
+    swatch.style.background = `var(--series-${colours[name]})`;
     choice.append(R.make('label', {}, box, swatch, name));
   });
   choice.append(R.make('label', {}, R.make('input', { type: 'checkbox', onchange: (e) => {
@@ -48,7 +48,7 @@ R.drawPhases = function (d) {
     charts.push(R.chart(grid, {
       title, unit: 'seconds per iteration', group: 'phases', x, stacked: true, text: R.duration, top: () => top(whole),
       marks: d.curves ? d.curves.marks : [],
-      series: p.names.map((name, k) => ({ name, raw: part[k], colour: order.indexOf(name) })),
+      series: p.names.map((name, k) => ({ name, raw: part[k], colour: colours[name] })),
     }));
   }
 };

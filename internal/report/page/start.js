@@ -21,6 +21,7 @@ addEventListener('unhandledrejection', (e) => R.fail(e.reason));
     R.drawTimeline(d);
     R.drawWaits(d);
     R.drawCritical(d);
+    R.drawLags(d);
     R.drawHeat(d);
     await R.drawFilms(d);
     R.drawAnswers(d);

@@ -14,6 +14,9 @@ R.drawSummary = function (d) {
     e.hidden = !texts || texts.length === 0;
     if (!e.hidden) e.querySelector('ul').append(...texts.map((t) => R.make('li', {}, t)));
   };
-  list('sentences', d.sentences);
+  const sentences = document.getElementById('sentences');
+  sentences.hidden = !d.sentences || d.sentences.length === 0;
+  sentences.querySelector('ul').append(...(d.sentences || []).map((x) => R.make('li', { class: x.fault ? 'fault' : null },
+    x.text, x.key ? R.make('span', { class: 'note' }, ' Key: ', R.make('code', {}, x.key)) : null)));
   list('problems', d.problems);
 };

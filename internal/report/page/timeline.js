@@ -277,13 +277,16 @@ R.Timeline = class {
     g.rect(left, top, this.plot, this.canvas.height - top);
     g.clip();
     g.beginPath();
-    let x = NaN, y = NaN;
+    let x = NaN, y = NaN, turn = -Infinity;
+    const least = 3 * this.scale; // between two turns, where the path is dense
     for (let i = 0; i < p.workers.length; i++) {
       const r = this.row.get(p.workers[i]);
       if (r === undefined || p.ends[i] < this.from || p.starts[i] > this.to) continue;
       const from = left + (p.starts[i] - this.from) * per, to = left + (p.ends[i] - this.from) * per;
       const at = top + (r + 0.5) * h;
+      if (at !== y && to - from < least && from - turn < least) continue;
       if (at !== y || from > x + 1) {
+        turn = from;
         if (Number.isNaN(y)) g.moveTo(from, at);
         else g.lineTo(from, at);
       }

@@ -29,7 +29,7 @@ R.drawWaits = function (d) {
     R.swatch(w.causes[k]), R.causeName(w.causes[k])))));
   const row = (r) => {
     const total = r.seconds.reduce((a, b) => a + b, 0) || 1;
-    const waited = r.seconds.reduce((a, v, k) => a + (w.waits[k] ? v : 0), 0);
+    const busy = r.seconds.reduce((a, v, k) => a + (w.waits[k] ? 0 : v), 0);
     const order = present.slice().sort((a, b) => R.causes.indexOf(w.causes[a]) - R.causes.indexOf(w.causes[b]));
     const texts = order.filter((k) => r.seconds[k] > 0).map((k) => `${R.causeName(w.causes[k])} ${R.percent(r.seconds[k] / total)}`);
     return R.make('div', { class: 'barrow' },
@@ -39,13 +39,13 @@ R.drawWaits = function (d) {
       R.bar(order.map((k) => ({ part: r.seconds[k] / total, colour: R.causeColour(w.causes[k]),
         text: `${R.causeName(w.causes[k])}: ${R.percent(r.seconds[k] / total)}, ${R.duration(r.seconds[k])}` })),
       `${r.name}: ${texts.join(', ')}`),
-      R.make('span', { class: 'number' }, R.percent(waited / total)));
+      R.make('span', { class: 'number' }, R.percent(busy / total)));
   };
-  const head = (text) => R.make('div', { class: 'barrow head' }, R.make('span', { class: 'name' }, text), R.make('span', {}), R.make('span', { class: 'number' }, 'waits'));
+  const head = (text) => R.make('div', { class: 'barrow head' }, R.make('span', { class: 'name' }, text), R.make('span', {}), R.make('span', { class: 'number' }, 'busy'));
   const components = w.rows.filter((r) => r.rank < 0), workers = w.rows.filter((r) => r.rank >= 0);
   s.append(R.make('figure', { class: 'panel' }, head('components'), ...components.map(row)));
   const list = R.make('div', {});
-  const orders = { 'by rank': () => workers, 'most waits first': () => workers.slice().sort((a, b) => share(b) - share(a)) };
+  const orders = { 'by rank': () => workers, 'least busy first': () => workers.slice().sort((a, b) => share(b) - share(a)) };
   const share = (r) => r.seconds.reduce((a, v, k) => a + (w.waits[k] ? v : 0), 0) / (r.seconds.reduce((a, b) => a + b, 0) || 1);
   const choice = R.make('select', { 'aria-label': 'order', onchange: () => list.replaceChildren(...orders[choice.value]().map(row)) },
     ...Object.keys(orders).map((o) => R.make('option', {}, o)));

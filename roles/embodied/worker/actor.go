@@ -190,7 +190,7 @@ func (a *ActorWorker) ComputeAdvantagesAndReturns() error { return a.algo.Prepar
 func (a *ActorWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
 	span := a.m.Span("train").Begin()
 	m, err := a.algo.Update(a.batch)
-	span.End(0)
+	span.End(0, 0)
 	a.release()
 	member.YieldToFirst(ctx, a.m, err)
 	if err == nil && a.arrivals != nil {

@@ -50,7 +50,7 @@ func (s *envStage) advance(ctx context.Context) error {
 func (s *envStage) step() error {
 	s.simulate.Begin()
 	err := s.Step()
-	s.simulate.End(0)
+	s.simulate.End(0, 0)
 	return err
 }
 

@@ -82,7 +82,7 @@ func (l *evalRoute) step(ctx context.Context, infer spmd.Span, epochs int) error
 	}
 	infer.Begin()
 	act, err := l.player.Act(l.steps.of(item).Obs)
-	infer.End(0)
+	infer.End(0, 0)
 	if err != nil {
 		return err
 	}

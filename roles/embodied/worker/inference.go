@@ -112,7 +112,7 @@ func (w *InferenceWorker) pass(ctx context.Context, p *passage, in, out *spmd.Ch
 	p.from.Release(got)
 	span := w.m.Span("infer").Begin()
 	err = w.infer(item.Dict)
-	span.End(0)
+	span.End(0, 0)
 	if err != nil {
 		return err
 	}

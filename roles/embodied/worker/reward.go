@@ -93,7 +93,7 @@ func (w *RewardWorker) answer(ctx context.Context, l *rewardRoute, item *spmd.It
 	}
 	span := w.m.Span("score").Begin()
 	err = w.rule(out.Dict.Must(algo.FieldReward).F32(), w.view(item))
-	span.End(0)
+	span.End(0, 0)
 	if err != nil {
 		return err
 	}

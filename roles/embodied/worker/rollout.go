@@ -171,7 +171,7 @@ func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channe
 			if l.stage != nil {
 				span := r.m.Span("play").Begin()
 				err := l.play(ctx, e*r.plan.Steps, r.plan.Steps)
-				span.End(0)
+				span.End(0, 0)
 				if err != nil {
 					return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
 				}
@@ -273,7 +273,7 @@ func (l *rolloutRoute) step(ctx context.Context, r *RolloutWorker, e, t int) err
 	st := l.steps.of(item)
 	r.infer.Begin()
 	act, last, err := l.decide(ctx, r.plan, e, t, st)
-	r.infer.End(0)
+	r.infer.End(0, 0)
 	if err != nil || last {
 		return err
 	}

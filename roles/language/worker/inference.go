@@ -45,7 +45,7 @@ func NewInferenceWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*In
 // answers through out.
 func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) error {
 	return w.queue.each(ctx, in, out, func(a *answers) (err error) {
-		defer w.queue.m.Span("infer").Begin().End(0)
+		defer w.queue.m.Span("infer").Begin().End(0, 0)
 		texts := a.batch().Texts
 		if w.recomputed != nil {
 			if a.recomputed, err = w.recomputed.Append(nil, texts); err != nil {

@@ -58,7 +58,7 @@ func (w *learner) train(ctx context.Context, update func(*algo.TextBatch) (algo.
 	error) {
 	span := w.m.Span("train").Begin()
 	m, err := update(&w.batch)
-	span.End(0)
+	span.End(0, 0)
 	member.YieldToFirst(ctx, w.m, err)
 	if err == nil {
 		m.Names, m.Values = slices.Clone(m.Names), slices.Clone(m.Values)

@@ -72,7 +72,7 @@ func NewRewardWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Rewar
 // Score receives this worker's answers of an iteration through in, grades them, and sends them through out.
 func (w *RewardWorker) Score(ctx context.Context, in, out *spmd.Channel) error {
 	return w.queue.each(ctx, in, out, func(a *answers) error {
-		defer w.queue.m.Span("score").Begin().End(0)
+		defer w.queue.m.Span("score").Begin().End(0, 0)
 		return a.judge(w.grader, w.plan)
 	})
 }

@@ -80,7 +80,7 @@ func (w *RolloutWorker) Generate(ctx context.Context, step int64, n int, out *sp
 
 // round generates the answers to prompts at the same time, and offers them to the next stage.
 func (w *RolloutWorker) round(ctx context.Context, prompts []prompt, out *spmd.Channel) error {
-	defer w.m.Span("generate").Begin().End(0)
+	defer w.m.Span("generate").Begin().End(0, 0)
 	var requests []engine.Request
 	for _, p := range prompts {
 		for i := range w.group {
@@ -107,7 +107,7 @@ func (w *RolloutWorker) round(ctx context.Context, prompts []prompt, out *spmd.C
 // Evaluate asks this worker's share of the questions of validation. The metrics are exam.Metrics over all rollout
 // workers.
 func (w *RolloutWorker) Evaluate(ctx context.Context) (algo.Metrics, error) {
-	defer w.m.Span("evaluate").Begin().End(0)
+	defer w.m.Span("evaluate").Begin().End(0, 0)
 	workers, this := w.sums.Replicas()
 	sums, shown, err := w.exam.Take(ctx, w.plan.ValidationQuestions(this, workers), shownAnswers)
 	if err != nil {

@@ -90,7 +90,7 @@ func (w *SFTWorker) RunTraining(ctx context.Context, step int64) (algo.Metrics, 
 	number := w.at(step)
 	b := w.plan.BatchOf(w.order, number, w.m.Index())
 	m, err := w.algo.Update(b.Mine, b.Targets, b.Tokens)
-	span.End(0)
+	span.End(0, 0)
 	member.YieldToFirst(ctx, w.m, err)
 	if err == nil {
 		err = w.replicas.Trained(ctx, &m)
@@ -103,7 +103,7 @@ func (w *SFTWorker) RunTraining(ctx context.Context, step int64) (algo.Metrics, 
 func (w *SFTWorker) Evaluate(context.Context) (m algo.Metrics, stop bool, err error) {
 	span := w.m.Span("evaluate").Begin()
 	m, err = w.algo.Evaluate(w.mine)
-	span.End(0)
+	span.End(0, 0)
 	if err != nil {
 		return m, false, err
 	}
