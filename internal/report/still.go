@@ -23,7 +23,7 @@ func (r *Run) still(d *document) []byte {
 	m := r.Metrics
 	if d.Curves != nil {
 		for _, g := range d.Curves.Groups {
-			if g.Title != "learning" && g.Title != "health of training" {
+			if g.Title != "learning" && g.Title != "training" {
 				continue
 			}
 			for _, c := range g.Charts {

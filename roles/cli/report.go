@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -20,33 +21,47 @@ func reportCommand(reg config.Registries, alone func(func(*cli.Context) error) f
 		Name: "report", Usage: "write a page about runs, which a browser opens from disk: curves, waits, films, settings",
 		ArgsUsage: "RUN [RUN...]",
 		Flags: []cli.Flag{&cli.StringFlag{Name: "out", Usage: "write the page to `FILE`.html",
-			DefaultText: "report.html in the folder of the run"}},
+			DefaultText: "report.html in the folder of the run or sweep; of several, in this folder"}},
 		Action: alone(func(c *cli.Context) error { return runReport(c, reg) }),
 	}
 }
 
-// runReport writes a page about the run that the arguments name, and says where it is.
+// runReport writes a page about the runs that the arguments name, and says where it is.
 func runReport(c *cli.Context, reg config.Registries) error {
-	out := c.String("out")
+	paths, out := c.Args().Slice(), c.String("out")
 	switch {
-	case !c.Args().Present():
-		return config.Usagef("report: expected the folder of a run")
+	case len(paths) == 0:
+		return config.Usagef("report: expected the folders of runs or of sweeps")
 	case out != "" && !strings.EqualFold(filepath.Ext(out), ".html"):
 		return config.Usagef("--out %s: expected a file with the ending .html", out)
 	}
-	dir := c.Args().First()
-	if !report.IsRun(dir) {
-		return config.Usagef("report: %s: expected the folder of a run", dir)
+	for _, path := range paths {
+		if _, err := os.Stat(path); err != nil {
+			return config.Usagef("report: %w", err)
+		}
+	}
+	var write func(io.Writer) error
+	if len(paths) == 1 && report.IsRun(paths[0]) {
+		times, err := trace.Read(paths[0])
+		if err != nil {
+			times = &trace.Trace{Problems: []string{err.Error()}}
+		}
+		run := report.Gather(paths[0], aboutRun(reg, paths[0]), times)
+		write = func(w io.Writer) error { return report.WriteRun(w, run) }
+	} else {
+		runs, err := report.GatherRuns(paths)
+		if err != nil {
+			return config.Usagef("report: %w", err)
+		}
+		write = func(w io.Writer) error { return report.WriteRuns(w, runs) }
 	}
 	if out == "" {
-		out = filepath.Join(dir, "report.html")
+		out = "report.html"
+		if info, err := os.Stat(paths[0]); err == nil && info.IsDir() && len(paths) == 1 {
+			out = filepath.Join(paths[0], out)
+		}
 	}
-	times, err := trace.Read(dir)
-	if err != nil {
-		times = &trace.Trace{Problems: []string{err.Error()}}
-	}
-	run := report.Gather(dir, aboutRun(reg, dir), times)
-	if err := durable.Write(out, func(w io.Writer) error { return report.WriteRun(w, run) }); err != nil {
+	if err := durable.Write(out, write); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	fmt.Fprintln(c.App.Writer, out)

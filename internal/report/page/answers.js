@@ -14,7 +14,7 @@ R.drawAnswers = function (d) {
     slider.setAttribute('aria-valuetext', where.textContent);
     const right = e.answers.filter((a) => a.outcome.startsWith('right')).length;
     list.replaceChildren(R.make('p', { class: 'note' }, `${right} of ${e.answers.length} shown answers are right.`),
-      ...e.answers.map((a) => R.make('article', { class: 'answer', 'data-right': a.outcome.startsWith('right') },
+      ...e.answers.map((a) => R.make('article', { class: 'answer', 'data-right': String(a.outcome.startsWith('right')) },
         R.make('header', {}, `question ${a.number}`, R.make('span', { class: 'outcome' }, a.outcome)),
         R.make('pre', { class: 'question' }, a.question), R.make('pre', {}, a.text),
         a.expected ? R.make('p', { class: 'note' }, 'expected: ', R.make('code', {}, a.expected)) : null)));

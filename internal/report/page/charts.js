@@ -37,7 +37,7 @@ R.chart = function (parent, c) {
   R.redraws.push(c.draw);
   new ResizeObserver(() => {
     if (c.plot && c.box.clientWidth > 0 && c.box.clientWidth !== c.plot.width) {
-      c.plot.setSize({ width: c.box.clientWidth, height: c.height || 220 });
+      c.plot.setSize({ width: c.box.clientWidth, height: c.height || 200 });
     }
   }).observe(c.box);
   return c;
@@ -127,7 +127,7 @@ R.drawChart = function (c) {
       data.push(R.nulls(main));
       c.shown.push(data.length - 1);
       lines.push({
-        stroke: colour(s), width: 2, spanGaps: sparse || !!s.low, points: { show: sparse && !s.low, size: 5, fill: colour(s) },
+        stroke: colour(s), width: 2, dash: s.colour < R.series ? [] : [6, 4], spanGaps: sparse || !!s.low, points: { show: sparse && !s.low, size: 5, fill: colour(s) },
       });
     });
   }
@@ -137,20 +137,22 @@ R.drawChart = function (c) {
   const least = x.values[0], most = x.values[x.values.length - 1];
   if (c.plot) c.plot.destroy();
   c.plot = new uPlot({
-    width: Math.max(c.box.clientWidth, 200), height: c.height || 220, series: lines, bands, legend: { show: false },
+    width: Math.max(c.box.clientWidth, 200), height: c.height || 200, series: lines, bands, legend: { show: false },
+    padding: [6, 12, 0, 0],
     scales: {
       x: { time: false, range: () => (group.range ? group.range : least < most ? [least, most] : [least - 1, most + 1]) },
       y: {
         range: (_, low, high) => {
           if (low === null || low === undefined) return [0, 1];
           if (c.stacked) return [0, (c.top ? c.top() : high) || 1];
+          if (low === high && low === 0) return [-0.5, 1];
           if (low === high) return [low - Math.max(Math.abs(low) / 10, 1e-6), high + Math.max(Math.abs(high) / 10, 1e-6)];
           return [low - 0.06 * (high - low), high + 0.08 * (high - low)];
         },
       },
     },
     axes: [
-      { stroke: text, grid, ticks: grid, font, size: 28, gap: 4, values: (_, at) => at.map((v) => x.text(v)), space: 70 },
+      { stroke: text, grid, ticks: grid, font, size: 28, gap: 4, values: (_, at) => at.map((v) => x.text(v)), space: 60 },
       { stroke: text, grid, ticks: grid, font, size: 62, gap: 4, values: (_, at) => at.map((v) => c.text(v)), space: 36 },
     ],
     cursor: { sync: { key: c.group, setSeries: false }, drag: { x: true, y: false, setScale: false }, y: false,

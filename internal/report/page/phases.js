@@ -26,7 +26,7 @@ R.drawPhases = function (d) {
     return most;
   };
   let whole = false;
-  const grid = R.make('div', { class: 'grid' });
+  const grid = R.make('div', { class: 'grid two' });
   const charts = [];
   const choice = R.make('div', { class: 'choice', role: 'group', 'aria-label': 'phases' });
   p.names.forEach((name) => {

@@ -17,6 +17,6 @@ R.drawSummary = function (d) {
   const sentences = document.getElementById('sentences');
   sentences.hidden = !d.sentences || d.sentences.length === 0;
   sentences.querySelector('ul').append(...(d.sentences || []).map((x) => R.make('li', { class: x.fault ? 'fault' : null },
-    x.text, x.key ? R.make('span', { class: 'note' }, ' Key: ', R.make('code', {}, x.key)) : null)));
+    x.text, x.key && !x.text.includes(x.key) ? R.make('span', { class: 'note' }, ' Key: ', R.make('code', {}, x.key)) : null)));
   list('problems', d.problems);
 };

@@ -112,7 +112,9 @@ R.Timeline = class {
       `${R.duration(this.length * w.tick)}. Up and down choose a worker. The table below has the numbers.`);
     this.said.textContent = w.bound > 0 ? `Clocks of nodes agree within ${R.duration(w.bound)}.` : '';
     this.colours();
-    this.show(0, this.length);
+    const p = w.path; // the iteration on rank 0; other ranks may begin earlier, and end later
+    if (p) this.show(p.starts[0], p.ends[p.ends.length - 1]);
+    else this.show(0, this.length);
   }
 
   // colours reads the style sheet: for each site its colour, as a pixel and in its parts.
