@@ -64,7 +64,8 @@ func readAnswers(path string) (all []Evaluation, problems []string) {
 		problems = append(problems, "answers.txt has no evaluation.")
 	}
 	if len(all) > mostEvaluations {
-		problems = append(problems, fmt.Sprintf("Answers are shown of %d of %d evaluations.", mostEvaluations, len(all)))
+		problems = append(problems, fmt.Sprintf("Answers are shown of %d of %d evaluations.", mostEvaluations,
+			len(all)))
 		kept := make([]Evaluation, mostEvaluations)
 		for i := range kept {
 			kept[i] = all[i*(len(all)-1)/(mostEvaluations-1)]

@@ -47,7 +47,8 @@ func readFilms(dir string) (films []Film, unseen []string) {
 		if kind == "png" {
 			paths = found
 		} else if len(found) > 0 {
-			unseen = append(unseen, fmt.Sprintf("%s: %s of the format %s", dir, count(len(found), "film", "films"), kind))
+			unseen = append(unseen, fmt.Sprintf("%s: %s of the format %s", dir, count(len(found), "film", "films"),
+				kind))
 		}
 	}
 	slices.SortFunc(paths, func(a, b string) int {

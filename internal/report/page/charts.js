@@ -127,7 +127,8 @@ R.drawChart = function (c) {
       data.push(R.nulls(main));
       c.shown.push(data.length - 1);
       lines.push({
-        stroke: colour(s), width: 2, dash: s.colour < R.series ? [] : [6, 4], spanGaps: sparse || !!s.low, points: { show: sparse && !s.low, size: 5, fill: colour(s) },
+        stroke: colour(s), width: 2, dash: s.colour < R.series ? [] : [6, 4], spanGaps: sparse || !!s.span,
+        points: { show: s.span ? !!s.points : sparse, size: 5, fill: colour(s) },
       });
     });
   }
