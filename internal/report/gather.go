@@ -82,7 +82,8 @@ func Gather(dir string, about About, t *trace.Trace) *Run {
 	if a, _ := r.lastAttempt(); a == nil {
 		problem("The run has no trace: the page cannot show timelines, waits and the critical path.")
 	}
-	r.Films, r.Unseen = readFilms(filmsOf(dir, r.Settings))
+	r.Films, r.Unseen, problems = readFilms(filmsOf(dir, r.Settings))
+	r.Problems = append(r.Problems, problems...)
 	r.Answers, problems = readAnswers(filepath.Join(dir, "answers.txt"))
 	r.Problems = append(r.Problems, problems...)
 	if r.Logs, err = readLogs(dir); err != nil {
@@ -136,7 +137,7 @@ func readLogs(dir string) (logs []RankLog, err error) {
 			text, l.Cut = text[len(text)-mostLog:], true
 		}
 		if err == nil {
-			l.Text = string(text)
+			l.Text = printed(string(text))
 		}
 		logs = append(logs, l)
 	}

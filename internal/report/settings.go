@@ -81,7 +81,7 @@ func flatten(text []byte) ([]Setting, error) {
 		if key == "" {
 			return errors.New("expected keys with values")
 		}
-		all = append(all, Setting{Key: key, Value: inLine(n)})
+		all = append(all, Setting{Key: plain(key), Value: plain(inLine(n))})
 		return nil
 	}
 	if len(document.Content) == 0 {

@@ -109,7 +109,7 @@ R.player = async function (parent, films) {
   const button = (text, label, act) => R.make('button', { type: 'button', 'aria-label': label, onclick: act }, text);
   const play = button('Play', null, () => (timer ? stop() : start()));
   const step = (by) => { stop(); return show(at + by); };
-  async function open(i) {
+  async function open(i) { // the page has whole films only
     stop();
     await turn;
     film = R.frames(R.bytes('film-' + i));

@@ -70,6 +70,7 @@ R.Timeline = class {
     this.runners.checked = tracks <= 24;
     this.open(regular >= 0 ? regular : t.windows.length - 1);
     this.choice.value = this.number;
+    this.draw();
   }
 
   // open shows a window.
