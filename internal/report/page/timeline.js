@@ -61,6 +61,7 @@ R.Timeline = class {
       this.legend, this.frame, this.said, R.behind(() => this.rows())));
     this.choice.addEventListener('change', () => this.open(Number(this.choice.value)));
     this.dim = new Set();
+    this.drawn = 0; // spans in the present frame
     this.listen();
     R.redraws.push(() => { this.colours(); this.draw(); });
     new ResizeObserver(() => this.ask()).observe(this.frame);
@@ -120,13 +121,17 @@ R.Timeline = class {
 
   // colours reads the style sheet: for each site its colour, as a pixel and in its parts.
   colours() {
-    const back = R.rgb('panel');
+    const back = R.rgb('panel'), sites = this.attempt.sites;
     this.back = R.pixel(...back);
-    this.parts = this.attempt.sites.map((site) => {
-      const c = R.rgb(R.causeColour(site.cause));
-      return this.dim.has(site.cause) ? c.map((v, i) => Math.round(0.12 * v + 0.88 * back[i])) : c;
+    this.backs = Float64Array.from(back);
+    this.pixels = new Uint32Array(sites.length);
+    this.parts = new Float64Array(3 * sites.length);
+    sites.forEach((site, k) => {
+      let c = R.rgb(R.causeColour(site.cause));
+      if (this.dim.has(site.cause)) c = c.map((v, i) => Math.round(0.12 * v + 0.88 * back[i]));
+      this.pixels[k] = R.pixel(...c);
+      this.parts.set(c, 3 * k);
     });
-    this.pixels = Uint32Array.from(this.parts, (c) => R.pixel(...c));
   }
 
   show(from, to) {
@@ -195,38 +200,40 @@ R.Timeline = class {
 
   // fill makes the line of pixels of a track. A pixel with several spans has the mean of their colours.
   fill(track) {
-    const { line, from, plot, pixels, parts } = this, per = plot / (this.to - from), sites = this.window.sites;
+    const { line, plot, pixels, parts, backs } = this, from = this.from, per = plot / (this.to - from);
+    const sites = this.window.sites, ends = track.ends, first = track.at, n = track.n;
     line.fill(this.back);
-    let k = R.search(track.ends, from + 1e-9);
-    let x = Math.max(((k > 0 ? track.ends[k - 1] : track.first) - from) * per, 0);
+    let k = R.search(ends, from + 1e-9);
+    let x = Math.max(((k > 0 ? ends[k - 1] : track.first) - from) * per, 0);
     let red = 0, green = 0, blue = 0, weight = 0, at = Math.floor(x);
-    const put = () => {
-      if (weight > 0 && at < plot) {
-        const rest = Math.max(1 - weight, 0), back = this.back;
-        line[at] = R.pixel(red + rest * (back & 255), green + rest * ((back >> 8) & 255), blue + rest * ((back >> 16) & 255));
-      }
-      red = green = blue = weight = 0;
-    };
-    for (; k < track.n && x < plot; k++) {
-      const end = Math.min((track.ends[k] - from) * per, plot), last = Math.floor(end), site = sites[track.at + k];
-      const c = parts[site];
-      this.drawn++;
+    const begun = k;
+    for (; k < n && x < plot; k++) {
+      const end = Math.min((ends[k] - from) * per, plot), last = Math.floor(end);
       if (end <= x) continue;
-      if (last === at) { // within the pixel
-        const part = end - x;
-        red += part * c[0]; green += part * c[1]; blue += part * c[2]; weight += part;
-      } else {
-        const part = at + 1 - x;
-        red += part * c[0]; green += part * c[1]; blue += part * c[2]; weight += part;
-        put();
+      const site = sites[first + k], c = 3 * site;
+      const part = (last === at ? end : at + 1) - x; // of the present pixel
+      red += part * parts[c];
+      green += part * parts[c + 1];
+      blue += part * parts[c + 2];
+      weight += part;
+      if (last !== at) {
+        const rest = 1 - weight;
+        line[at] = weight > 0.999 ? R.pixel(red, green, blue)
+          : R.pixel(red + rest * backs[0], green + rest * backs[1], blue + rest * backs[2]);
         if (last > at + 1) line.fill(pixels[site], at + 1, last);
         at = last;
-        const rest = end - last;
-        red = rest * c[0]; green = rest * c[1]; blue = rest * c[2]; weight = rest;
+        weight = end - last;
+        red = weight * parts[c];
+        green = weight * parts[c + 1];
+        blue = weight * parts[c + 2];
       }
       x = end;
     }
-    put();
+    if (weight > 0 && at < plot) {
+      const rest = 1 - weight;
+      line[at] = R.pixel(red + rest * backs[0], green + rest * backs[1], blue + rest * backs[2]);
+    }
+    this.drawn += k - begun;
   }
 
   axis(left, top) {
