@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/rlinf/rlinf/internal/trace"
 )
@@ -123,7 +124,7 @@ func Conclude(attempts []trace.Attempt) []Finding {
 	if len(faults) == 0 {
 		others = others[:min(len(others), MostFindings-len(bound)-1)]
 		return slices.Concat(bound, others, []Finding{{Rule: NoFault, Worker: none, Peer: none,
-			Text: "No rule found a fault: nothing is above its threshold."}})
+			Text: "No fault was found: every rule is below its threshold."}})
 	}
 	faults = faults[:min(len(faults), MostFindings-len(bound))]
 	all := slices.Concat(faults, bound, others)
@@ -159,7 +160,8 @@ type evidence struct {
 }
 
 func newEvidence(a *trace.Attempt) *evidence {
-	e := &evidence{index: newIndex(a), sites: make([][]float64, len(a.Workers)), totals: make([]float64, len(a.Workers))}
+	n := len(a.Workers)
+	e := &evidence{index: newIndex(a), sites: make([][]float64, n), totals: make([]float64, n)}
 	for i := range a.Workers {
 		e.sites[i] = make([]float64, len(a.Workers[i].Sites))
 	}
@@ -218,7 +220,9 @@ func (e *evidence) firstIteration() int64 {
 // async reports whether the run was asynchronous: rollout workers then have one call, which has this name.
 func (e *evidence) async() bool {
 	return slices.ContainsFunc(e.Workers, func(w trace.Worker) bool {
-		return slices.ContainsFunc(w.Sites, func(s trace.Site) bool { return s.Op == trace.Call && s.Name == "produce" })
+		return slices.ContainsFunc(w.Sites, func(s trace.Site) bool {
+			return s.Op == trace.Call && s.Name == "produce"
+		})
 	})
 }
 
@@ -236,6 +240,18 @@ func (e *evidence) place(worker int) string {
 	}
 	return fmt.Sprintf("rank %d", w.Rank)
 }
+
+// workers names the workers of a component: "the env workers".
+func workers(component string) string {
+	switch component {
+	case trace.Runner, "actor":
+		return "the " + component + "s"
+	}
+	return "the " + component + " workers"
+}
+
+// upper returns a text with a capital letter in front.
+func upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
 
