@@ -133,15 +133,8 @@ func BenchmarkRecording(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {
 				overrides, read := recorded(b)
-				onRanks(b, c.np, "../../configs/"+c.config+".yaml",
-					append(overrides, "runner.val_check_interval=-1"), func(ctx context.Context, r *EmbodiedRunner) error {
-						for range 10 {
-							if err := r.iterate(ctx); err != nil {
-								return err
-							}
-						}
-						return nil
-					})
+				overrides = append(overrides, "runner.val_check_interval=-1")
+				onRanks(b, c.np, "../../configs/"+c.config+".yaml", overrides, tenIterations)
 				most, lasted := 0, int64(1)
 				for _, track := range read().Windows[0].Tracks {
 					most = max(most, len(track.Spans)+len(track.Marks))
@@ -156,3 +149,12 @@ func BenchmarkRecording(b *testing.B) {
 }
 
 const blockOfEvents = 4096
+
+func tenIterations(ctx context.Context, r *EmbodiedRunner) error {
+	for range 10 {
+		if err := r.iterate(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
