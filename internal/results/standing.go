@@ -117,4 +117,3 @@ func RunsIn(dir string) (runs []Standing, err error) {
 	slices.SortStableFunc(runs, func(a, b Standing) int { return b.Updated.Compare(a.Updated) })
 	return runs, nil
 }
-
