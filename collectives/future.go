@@ -35,13 +35,20 @@ type queue struct {
 // group return that error.
 func (g *Group) Run(ctx context.Context, c spmd.Collective) error {
 	g.debug.note(g.opts.Debug)
+	g.span.Begin()
+	err := g.runNow(ctx, c)
+	g.span.End(0, 0)
+	return err
+}
+
+func (g *Group) runNow(ctx context.Context, c spmd.Collective) error {
 	q := &g.queue
 	q.mu.Lock()
 	if q.running || q.first != nil {
 		q.mu.Unlock()
 		f := &Future{}
 		g.enqueue(f, ctx, c)
-		return f.Wait()
+		return f.wait()
 	}
 	if q.failed != nil {
 		q.mu.Unlock()
@@ -128,6 +135,17 @@ func (g *Group) runFirst() {
 // Wait returns when the operation, or the context that it was started with, has ended. If no
 // goroutine runs the queue, Wait runs the queue itself.
 func (f *Future) Wait() error {
+	if f.Done() {
+		f.g.span.Pass(0, 0)
+		return f.err
+	}
+	f.g.span.Begin()
+	err := f.wait()
+	f.g.span.End(0, 0)
+	return err
+}
+
+func (f *Future) wait() error {
 	q := &f.g.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -62,6 +62,7 @@ type Group struct {
 	window     *window // shared memory of this node's members; nil until first used
 	shared     spmd.Shared
 	traffic    Traffic
+	span       spmd.Span // of this member's waits
 
 	// state of the running operation
 	call       spmd.Collective
@@ -117,6 +118,14 @@ func New(h Host, comm spmd.Comm, opts Options) (*Group, error) {
 		g.rules = append(g.rules, rules...)
 	}
 	return g, nil
+}
+
+// Record records with r the times at which this member waits for an operation. The n-th span is that of the n-th Run,
+// or of the n-th Future that is waited for. name names the group. r may be nil.
+func (g *Group) Record(r spmd.Recorder, name string) {
+	if g.Size() > 1 {
+		g.span = spmd.NewSpan(r, spmd.Site{Op: spmd.OpCollect, Name: name})
+	}
 }
 
 // arrange makes the teams. nodes has the node of each world rank.

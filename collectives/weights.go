@@ -273,6 +273,12 @@ type WeightsReader struct {
 	index int // in WeightsSpec.Readers
 	word  int // index in unit.using
 	using uint32
+	span  spmd.Span
+}
+
+// Record records with rec the times at which the reader waits for weights. rec may be nil.
+func (r *WeightsReader) Record(rec spmd.Recorder, name string) {
+	r.span = spmd.NewSpan(rec, spmd.Site{Op: spmd.OpAdopt, Name: name})
 }
 
 // Adopt moves to the newest version that has arrived, and waits until that is at least atLeast. It
@@ -280,7 +286,17 @@ type WeightsReader struct {
 // is the version that the reader has, Adopt does not wait. So a reader may call Adopt between two of
 // its steps to get new versions.
 func (r *WeightsReader) Adopt(ctx context.Context, atLeast int64) (state []byte, version int64, err error) {
-	return r.unit.adopt(ctx, r, atLeast)
+	waits := r.Newest() < atLeast
+	if waits {
+		r.span.Begin()
+	}
+	state, version, err = r.unit.adopt(ctx, r, atLeast)
+	if waits {
+		r.span.End(version, 0)
+	} else {
+		r.span.Pass(version, 0)
+	}
+	return state, version, err
 }
 
 // Copy is Adopt for a reader that keeps one version for long. It copies the newest version to state,

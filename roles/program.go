@@ -120,5 +120,4 @@ type (
 	RewardChannels = worker.RewardChannels
 	Share          = member.Share
 	State          = member.State
-	Tracer         = member.Tracer
 )

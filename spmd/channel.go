@@ -239,7 +239,7 @@ func (c *Channel) Sender(m *Member, key Key) (*Sender, error) {
 	if s := c.senders[h]; s != nil {
 		return s, nil
 	}
-	s, err := c.newSender(m.Index(), key)
+	s, err := c.newSender(m, key)
 	if err != nil {
 		return nil, fmt.Errorf("channel %q: sender of key %v: %w", c.spec.Name, key, err)
 	}
@@ -263,12 +263,17 @@ func (c *Channel) Receiver(m *Member, key Key) (*Receiver, error) {
 	if r := c.receivers[h]; r != nil {
 		return r, nil
 	}
-	r, err := c.newReceiver(m.Index(), key)
+	r, err := c.newReceiver(m, key)
 	if err != nil {
 		return nil, fmt.Errorf("channel %q: receiver of key %v: %w", c.spec.Name, key, err)
 	}
 	c.receivers[h] = r
 	return r, nil
+}
+
+// site returns the site of an operation on a key. peer is the group at the other end.
+func (c *Channel) site(op SiteOp, key Key, peer GroupSpec) Site {
+	return Site{Op: op, Name: c.spec.Name, Key: key.Name, Peer: peer.Name}
 }
 
 // Close closes all Senders of member m. Keys that m never opened no longer wait for it. A worker

@@ -36,7 +36,10 @@ func (m *Member) SendTo(ctx context.Context, group string, member int, d tensor.
 func (m *Member) RecvFrom(ctx context.Context, group string, member int, into tensor.Dict) (tensor.Dict, error) {
 	c, peer, err := m.directTo(group, member)
 	if err == nil {
+		wait := NewSpan(m.recorder, Site{Op: OpReceive, Name: "direct", Peer: group})
+		wait.Begin()
 		into, err = recvDict(ctx, c, peer, into)
+		wait.End(int64(member), 0)
 	}
 	if err != nil {
 		return tensor.Dict{}, fmt.Errorf("%s[%d]: receive from %s[%d]: %w", m.Group(), m.index, group, member, err)

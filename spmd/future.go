@@ -19,6 +19,7 @@ type Result[R any] struct {
 type Future[R any] struct {
 	w    *World
 	what string
+	span Span          // of a wait by main
 	done chan struct{} // nil: no member on this rank
 
 	mu      sync.Mutex
@@ -74,6 +75,10 @@ func (f *Future[R]) Wait(ctx context.Context) ([]Result[R], error) {
 		t := time.NewTimer(d)
 		defer t.Stop()
 		stalled = t.C
+	}
+	if !f.Done() {
+		f.span.Begin()
+		defer f.span.End(0, 0)
 	}
 	for {
 		select {

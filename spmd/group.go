@@ -117,6 +117,7 @@ func Call[W, R any](g *Group[W], ctx context.Context, what string,
 		}
 	}
 	f := newFuture[R](g.w, g.spec.Name+"."+what, n)
+	f.span = NewSpan(g.w.recorder, Site{Op: OpAwait, Name: what, Peer: g.spec.Name})
 	slot := 0
 	for i := range g.here {
 		l := &g.here[i]
@@ -125,9 +126,12 @@ func Call[W, R any](g *Group[W], ctx context.Context, what string,
 		}
 		at := slot
 		slot++
+		span := NewSpan(l.member.recorder, Site{Op: OpCall, Name: what})
 		l.worker.submit(func() error {
 			start := time.Now()
+			span.Begin()
 			v, err := fn(ctx, l.impl)
+			span.End(0, 0)
 			if err != nil {
 				err = fmt.Errorf("%s: %w", what, err)
 				l.worker.report(err) // before a waiting goroutine reports the same error

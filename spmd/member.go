@@ -14,6 +14,8 @@ type Member struct {
 	index int
 	comms map[string]Comm
 
+	recorder Recorder
+
 	mu     sync.Mutex
 	direct map[string]address // by name of the peer group
 }
@@ -68,8 +70,11 @@ func (w *World) enroll(spec GroupSpec) ([]*Member, error) {
 	g := &roster{spec: spec}
 	for i, r := range spec.Ranks {
 		if r == w.Rank() {
-			g.members = append(g.members, &Member{w: w, group: g, index: i, comms: make(map[string]Comm),
-				direct: make(map[string]address)})
+			m := &Member{w: w, group: g, index: i, comms: make(map[string]Comm), direct: make(map[string]address)}
+			if w.newRecorder != nil {
+				m.recorder = w.newRecorder(spec.Name, i)
+			}
+			g.members = append(g.members, m)
 		}
 	}
 	w.mu.Lock()

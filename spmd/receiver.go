@@ -22,6 +22,7 @@ type Receiver struct {
 	c     *Channel
 	key   Key
 	end   end
+	span  Span
 	batch []*Item
 }
 
@@ -41,8 +42,9 @@ type end interface {
 
 var errHeavy = errors.New("the next item weighs too much")
 
-func (c *Channel) newReceiver(member int, key Key) (*Receiver, error) {
-	r := &Receiver{c: c, key: key}
+func (c *Channel) newReceiver(m *Member, key Key) (*Receiver, error) {
+	member := m.Index()
+	r := &Receiver{c: c, key: key, span: NewSpan(m.recorder, c.site(OpGet, key, c.spec.From))}
 	p := c.consumers[member]
 	at, box := c.at(key)
 	if box == nil {
@@ -76,7 +78,7 @@ func (r *Receiver) Get(ctx context.Context) (*Item, error) { return r.get(ctx, -
 func (r *Receiver) TryGet(ctx context.Context) (*Item, error) { return r.get(ctx, -1, false) }
 
 func (r *Receiver) get(ctx context.Context, limit int, block bool) (*Item, error) {
-	sl, err := r.end.take(ctx, limit, block)
+	sl, err := r.take(ctx, limit, block)
 	if err == ErrEmpty || err == errHeavy {
 		return nil, err
 	}
@@ -84,6 +86,27 @@ func (r *Receiver) get(ctx context.Context, limit int, block bool) (*Item, error
 		return nil, r.errorf("get", err)
 	}
 	return &sl.item, nil
+}
+
+// take takes an item. A wait is recorded from where it begins, or for the whole call if another process owns the key.
+func (r *Receiver) take(ctx context.Context, limit int, block bool) (*slab, error) {
+	_, asks := r.end.(*remote)
+	if !asks {
+		if sl, err := r.end.take(ctx, limit, false); err != ErrEmpty || !block {
+			if err == nil {
+				r.span.Pass(int64(sl.item.From), sl.item.number)
+			}
+			return sl, err
+		}
+	}
+	r.span.Begin()
+	sl, err := r.end.take(ctx, limit, block)
+	if err == nil {
+		r.span.End(int64(sl.item.From), sl.item.number)
+	} else {
+		r.span.End(-1, 0)
+	}
+	return sl, err
 }
 
 // GetBatch takes items until their weights add up to weight, or would exceed it with the next item.

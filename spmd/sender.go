@@ -22,6 +22,9 @@ type Sender struct {
 	member int
 	port   *port
 	closed bool
+	number int64 // of the next Put
+	room   Span
+	puts   Span
 	// slabs to fill. If the consumer is in this process, items use slabs of its queue instead, except in debug
 	// mode
 	slabs []*slab
@@ -40,8 +43,11 @@ type Sender struct {
 	notes   [2][noteBytes]byte
 }
 
-func (c *Channel) newSender(member int, key Key) (*Sender, error) {
-	s := &Sender{c: c, key: key, member: member, port: c.producers[member]}
+func (c *Channel) newSender(m *Member, key Key) (*Sender, error) {
+	member := m.Index()
+	s := &Sender{c: c, key: key, member: member, port: c.producers[member],
+		room: NewSpan(m.recorder, c.site(OpRoom, key, c.spec.To)),
+		puts: NewSpan(m.recorder, c.site(OpPut, key, c.spec.To))}
 	s.to, s.box = c.at(key)
 	if s.box != nil {
 		s.src = &source{member: member, wake: make(chan struct{}, 1)}
@@ -84,12 +90,11 @@ func (s *Sender) take(ctx context.Context, layout *tensor.Layout, block bool) (*
 		return nil, s.errorf("take", fmt.Errorf("a layout of %d bytes, items have at most %d", layout.Size(),
 			s.c.spec.ItemBytes))
 	}
-	var sl *slab
-	var err error
-	if s.box != nil {
-		sl, err = s.takeHere(ctx, block)
-	} else {
-		sl, err = s.takeThere(ctx, block)
+	sl, err := s.slab(ctx, false)
+	if err == ErrFull && block {
+		s.room.Begin()
+		sl, err = s.slab(ctx, true)
+		s.room.End(int64(s.key.To), 0)
 	}
 	if err == ErrFull {
 		return nil, err
@@ -101,6 +106,14 @@ func (s *Sender) take(ctx context.Context, layout *tensor.Layout, block bool) (*
 	sl.bind(layout)
 	sl.phase, sl.sender = taken, s
 	return &sl.item, nil
+}
+
+// slab returns memory for an item, once the key has room.
+func (s *Sender) slab(ctx context.Context, block bool) (*slab, error) {
+	if s.box != nil {
+		return s.takeHere(ctx, block)
+	}
+	return s.takeThere(ctx, block)
 }
 
 func (s *Sender) takeHere(ctx context.Context, block bool) (*slab, error) {
@@ -190,6 +203,9 @@ func (s *Sender) Put(ctx context.Context, it *Item) error {
 	if s.closed {
 		return s.errorf("put", ErrClosed)
 	}
+	s.puts.Mark(int64(s.key.To)) // before the consumer can get the item
+	it.number = s.number
+	s.number++
 	var err error
 	if s.box != nil {
 		err = s.putHere(sl)

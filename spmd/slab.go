@@ -17,7 +17,8 @@ type Item struct {
 	Version int64       // of the weights that produced it
 	Weight  int         // for GetBatch
 
-	slab *slab
+	number int64 // of the Put, among those of its Sender
+	slab   *slab
 }
 
 // A slab is the memory of one item: a header, the tensors, and room for the schema. The schema is
@@ -116,6 +117,7 @@ func (sl *slab) writeHeader(h header) {
 	le.PutUint64(b[40:], uint64(sl.item.Weight))
 	le.PutUint32(b[48:], uint32(sl.item.From))
 	le.PutUint32(b[52:], uint32(h.count))
+	le.PutUint64(b[56:], uint64(sl.item.number))
 }
 
 // readHeader decodes the header of a message of n bytes.
@@ -129,6 +131,7 @@ func (sl *slab) readHeader(n int) (header, error) {
 	sl.item.Version = int64(le.Uint64(b[32:]))
 	sl.item.Weight = int(int64(le.Uint64(b[40:])))
 	sl.item.From = int(le.Uint32(b[48:]))
+	sl.item.number = int64(le.Uint64(b[56:]))
 	h := header{kind: le.Uint32(b[0:]), schema: int(le.Uint32(b[4:])), data: int(le.Uint64(b[8:])),
 		count: int(le.Uint32(b[52:]))}
 	if h.data < 0 || h.data > len(b)-headerBytes || headerBytes+h.data+h.schema != n {

@@ -22,6 +22,9 @@ type World struct {
 	localSize int
 	step      atomic.Int64
 
+	newRecorder func(group string, member int) Recorder // nil: nothing is recorded
+	recorder    Recorder                                // of main
+
 	workers sync.WaitGroup // goroutines that end when stop is closed
 	tasks   sync.WaitGroup // goroutines of World.Go, which end by themselves
 	stop    chan struct{}

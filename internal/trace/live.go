@@ -7,6 +7,9 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
+// LiveFile is the name of Live's file in a run's folder.
+const LiveFile = "live.json"
+
 // Live is the state of a running run, which rank 0 writes to live.json each second.
 type Live struct {
 	Time   time.Time `json:"time"`   // of the writing

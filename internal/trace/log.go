@@ -39,10 +39,10 @@ type Log struct {
 	o       Options
 	mu      sync.Mutex
 	workers []*Recorder
-	first   int64 // the first iteration of this attempt; 0: none has ended
-	newest  int64 // the last iteration that has ended
-	held    int64 // the slowest iteration of the present hundred; 0: none
-	offset  Offset
+	first   int64  // the first iteration of this attempt; 0: none has ended
+	newest  int64  // the last iteration that has ended
+	held    int64  // the slowest iteration of the present hundred; 0: none
+	offset  Offset // of the first rank of a node; Bound -1 elsewhere
 	buf     []byte
 	broken  error
 }
@@ -63,7 +63,7 @@ func NewLog(o Options) *Log {
 	if o.Clock == nil {
 		o.Clock = Clock()
 	}
-	return &Log{o: o}
+	return &Log{o: o, offset: Offset{Bound: -1}}
 }
 
 // Recorder returns a new recorder for a worker of this rank.
@@ -111,13 +111,8 @@ func (l *Log) Hold(iteration int64) {
 	l.held = iteration
 }
 
-// Due reports whether Write writes the spans of an iteration, unless it is the slowest of a hundred.
-func (l *Log) Due(iteration int64) bool {
-	if l == nil || iteration == 0 {
-		return false
-	}
-	return l.reason(iteration) != ""
-}
+// ComparesClocks reports whether nodes compare their clocks after an iteration.
+func (l *Log) ComparesClocks(iteration int64) bool { return l != nil && iteration%everyKept == 0 }
 
 func (l *Log) reason(iteration int64) Reason {
 	switch {
@@ -138,6 +133,9 @@ func (l *Log) Write() error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.newest == 0 {
+		return nil
+	}
 	var due []window
 	if (l.newest-1)%hundred == 0 { // the votes of the hundred have arrived
 		due = l.release(due)
@@ -218,12 +216,20 @@ func (l *Log) write(due []window) error {
 
 // append appends a chunk to the rank's file at once, so that the ranks of a node may share one.
 func (l *Log) append(chunk []byte) error {
-	name := fmt.Sprintf("rank-%04d.bin", l.o.Rank)
+	return appendFile(l.File(), chunk)
+}
+
+// File returns the file of this rank's trace, which it may share with other ranks of its node.
+func (l *Log) File() string {
+	name := FileOfRank(l.o.Rank)
 	if l.o.Ranks > ranksApart {
 		name = fmt.Sprintf("node-%04d.bin", l.o.Node)
 	}
-	return appendFile(filepath.Join(l.o.Run, Folder, name), chunk)
+	return filepath.Join(l.o.Run, Folder, name)
 }
+
+// FileOfRank returns the name of a file that is one rank's alone.
+func FileOfRank(rank int) string { return fmt.Sprintf("rank-%04d.bin", rank) }
 
 func appendFile(path string, chunk []byte) error {
 	f, err := openToAppend(path)
@@ -249,7 +255,7 @@ func openToAppend(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
 }
 
-// Shift sets the offset of this rank's clock, for later writes.
+// Shift sets the offset of this node's clock, for later writes. The first rank of a node calls it.
 func (l *Log) Shift(o Offset) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

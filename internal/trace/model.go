@@ -120,14 +120,17 @@ type Track struct {
 	Marks  []Mark // in the order of time
 }
 
-// A Span is a stretch of time at a Site. Its times are nanoseconds on the clock of rank 0's node, with an arbitrary zero.
+// A Span is a stretch of time at a Site. Its times are nanoseconds on the clock of rank 0's node. Their zero is
+// arbitrary.
 type Span struct {
 	Site       int // index in Worker.Sites
 	Start, End int64
 	Arg        int64 // see Op
-	// N counts the spans at this site since the start of the attempt, from 0. The n-th Put of a key is the n-th Get
-	// of it, if the key has one consumer; the n-th Collect of a communicator is the same on all its members.
+	// N counts the spans at this site since the start of the attempt, from 0. The n-th Collect of a communicator is
+	// the same on all its members.
 	N int64
+	// Item is the number of the Put, at the producer Arg, whose item a Get got: the N of that Mark.
+	Item int64
 }
 
 // A Mark is an instant at a Site. N counts as in a Span.

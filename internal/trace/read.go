@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// Read reads the trace of the run in a folder. What is damaged is left out, and named in Problems. A run without a trace
-// gives an empty one.
+// Read reads the trace of the run in a folder. It leaves out what is damaged, and names it in Problems. A run without a
+// trace gives an empty one.
 func Read(run string) (*Trace, error) {
 	dir := filepath.Join(run, Folder)
 	entries, err := os.ReadDir(dir) // sorted by name
@@ -62,6 +62,14 @@ type attempt struct {
 	workers map[workerKey]*worker
 	windows map[int64]*Window
 	phases  map[int64]Phases
+	offsets map[nodeTime]Offset
+	known   map[int]Offset // the last offset of each node
+}
+
+// A nodeTime is a node in an iteration.
+type nodeTime struct {
+	node      int
+	iteration int64
 }
 
 type workerKey struct {
@@ -74,6 +82,12 @@ type worker struct {
 	Worker
 	sums   []Sum
 	tracks map[int64]Track
+}
+
+func newAttempt(ranks int) *attempt {
+	return &attempt{ranks: ranks, hosts: map[int]string{}, workers: map[workerKey]*worker{},
+		windows: map[int64]*Window{}, phases: map[int64]Phases{}, offsets: map[nodeTime]Offset{},
+		known: map[int]Offset{}}
 }
 
 func newReader() *reader { return &reader{attempts: map[int64]*attempt{}} }
@@ -136,8 +150,7 @@ func (r *reader) chunk(payload []byte) bool {
 	}
 	a := r.attempts[id]
 	if a == nil {
-		a = &attempt{ranks: ranks, hosts: map[int]string{}, workers: map[workerKey]*worker{},
-			windows: map[int64]*Window{}, phases: map[int64]Phases{}}
+		a = newAttempt(ranks)
 		r.attempts[id] = a
 	}
 	a.hosts[node] = host
@@ -185,13 +198,15 @@ func (a *attempt) rankChunk(d *decoder, rank, node int) bool {
 		if w.Why == Last && why != Last {
 			w.Why = why
 		}
-		w.Bound = max(w.Bound, offset.Bound)
+		if offset.Bound >= 0 {
+			a.offsets[nodeTime{node, iteration}], a.known[node] = offset, offset
+		}
 		for _, worker := range workers {
 			flags := d.byte()
 			if flags == 0 {
 				continue
 			}
-			t, ok := worker.track(d, flags&2 != 0, offset.Ahead)
+			t, ok := worker.track(d, flags&2 != 0)
 			if !ok {
 				return false
 			}
@@ -229,10 +244,9 @@ func (w *worker) read(d *decoder) bool {
 	return !d.bad
 }
 
-// track decodes the events of a slot. cut says that the last events are missing. The worker's clock is ahead of rank
-// 0's by a time.
-func (w *worker) track(d *decoder, cut bool, ahead int64) (t Track, ok bool) {
-	start := d.int() - ahead
+// track decodes the events of a slot. cut says that the last events are missing. Times are on the worker's own clock.
+func (w *worker) track(d *decoder, cut bool) (t Track, ok bool) {
+	start := d.int()
 	end := start + d.int()
 	p := player{sites: len(w.Sites), at: start}
 	if !p.state(d) {
@@ -243,7 +257,7 @@ func (w *worker) track(d *decoder, cut bool, ahead int64) (t Track, ok bool) {
 		code := e.uint()
 		switch {
 		case code == codeEnd:
-			p.end(e)
+			p.end(e, w)
 		case code == codeResume:
 			p.skip(e)
 		case (code-firstSite)/2 >= int64(len(w.Sites)):
@@ -338,16 +352,18 @@ func (p *player) begin(d *decoder, site int) {
 	p.count[site]++
 }
 
-func (p *player) end(d *decoder) {
+func (p *player) end(d *decoder, w *worker) {
 	p.next(d)
-	arg := d.int()
-	o := p.top()
+	arg, o, item := d.int(), p.top(), int64(0)
+	if w.Sites[o.site].Op == Get {
+		item = o.n + d.int()
+	}
 	if len(o.pieces) == 0 { // a wait without length still counts
 		p.spans = append(p.spans, Span{Site: o.site, Start: p.at, End: p.at, N: o.n})
 		o.pieces = append(o.pieces, len(p.spans)-1)
 	}
 	for _, i := range o.pieces {
-		p.spans[i].Arg = arg
+		p.spans[i].Arg, p.spans[i].Item = arg, item
 	}
 	if len(p.open) == 1 {
 		p.bad = true
@@ -391,13 +407,20 @@ func (a *attempt) finish(id int64) Attempt {
 		workers = append(workers, w)
 	}
 	slices.SortFunc(workers, func(x, y *worker) int {
-		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Component, y.Component), cmp.Compare(x.Member, y.Member))
+		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Component, y.Component),
+			cmp.Compare(x.Member, y.Member))
 	})
 	for _, w := range a.windows {
 		for i, worker := range workers {
 			if t, ok := worker.tracks[w.Iteration]; ok {
 				t.Worker = i
 				worker.nameSkips(&t)
+				o, ok := a.offsets[nodeTime{worker.Node, w.Iteration}]
+				if !ok {
+					o = a.known[worker.Node]
+				}
+				t.shift(o.Ahead)
+				w.Bound = max(w.Bound, o.Bound)
 				w.Tracks = append(w.Tracks, t)
 			}
 		}
@@ -429,6 +452,17 @@ func maxKey(m map[int]string) int {
 	return most
 }
 
+// shift moves a track to the clock of rank 0's node, which its own clock is ahead of.
+func (t *Track) shift(ahead int64) {
+	for i := range t.Spans {
+		t.Spans[i].Start -= ahead
+		t.Spans[i].End -= ahead
+	}
+	for i := range t.Marks {
+		t.Marks[i].At -= ahead
+	}
+}
+
 // nameSkips gives the spans that were not recorded a site.
 func (w *worker) nameSkips(t *Track) {
 	for i := range t.Spans {
@@ -447,8 +481,8 @@ func (a *Attempt) thinned() (problems []string) {
 	for i := range a.Workers {
 		w := &a.Workers[i]
 		if last := len(w.Sites) - 1; last >= 0 && w.Sites[last].Op == Skipped {
-			problems = append(problems, fmt.Sprintf("%s %d on rank %d had too many spans: only a part of them was recorded",
-				w.Component, w.Member, w.Rank))
+			problems = append(problems, fmt.Sprintf("%s %d on rank %d had too many spans: only a part of them was "+
+				"recorded", w.Component, w.Member, w.Rank))
 		}
 	}
 	return problems

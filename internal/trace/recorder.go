@@ -35,14 +35,15 @@ type Recorder struct {
 
 const (
 	slotBytes  = 1 << 18 // four slots are the megabyte of a worker
-	eventBytes = 3 * binary.MaxVarintLen64
+	eventBytes = 4 * binary.MaxVarintLen64
 	blockSize  = 1 << 12 // events
 	maxDepth   = 16
 	maxStride  = 1 << 10
 )
 
 // A slot has the events of one iteration. An event begins with a code. The nanoseconds since the event before follow,
-// and then, of a mark and of an end, the argument.
+// and then, of a mark and of an end, the argument. Behind the end of a Get stands the number of the item at its
+// producer, less the span's own number.
 type slot struct {
 	iteration  int64 // 0: empty
 	start, end int64
@@ -100,16 +101,24 @@ func (r *Recorder) Begin(site int) {
 	r.mu.Unlock()
 }
 
-// End ends the present span. arg says what stood behind it: see Op.
-func (r *Recorder) End(arg int64) {
+// End ends the present span. arg says what stood behind it: see Op. n is the number of an item at its producer; 0 if
+// the span is no Get.
+func (r *Recorder) End(arg, n int64) {
 	r.mu.Lock()
-	if n := len(r.open); n > 1 {
+	if depth := len(r.open); depth > 1 {
 		now := r.boundary()
-		r.eventWith(codeEnd, now, arg)
-		r.open = r.open[:n-1]
+		r.end(r.open[depth-1], now, arg, n)
+		r.open = r.open[:depth-1]
 		r.last = now
 	}
 	r.mu.Unlock()
+}
+
+// end writes the end of a span at a site.
+func (r *Recorder) end(site int, now, arg, n int64) {
+	if r.eventWith(codeEnd, now, arg) && r.sites[site].Op == Get {
+		r.now.events = binary.AppendVarint(r.now.events, n-(r.count[site]-1))
+	}
 }
 
 // Mark records an instant at a site.
@@ -123,11 +132,11 @@ func (r *Recorder) Mark(site int, arg int64) {
 }
 
 // Pass records a span without length: a wait that had nothing to wait for. It reads no clock.
-func (r *Recorder) Pass(site int, arg int64) {
+func (r *Recorder) Pass(site int, arg, n int64) {
 	r.mu.Lock()
 	r.event(firstSite+2*site, r.last)
 	r.count[site]++
-	r.eventWith(codeEnd, r.last, arg)
+	r.end(site, r.last, arg, n)
 	r.mu.Unlock()
 }
 
@@ -164,10 +173,12 @@ func (r *Recorder) event(code int, now int64) bool {
 	return true
 }
 
-func (r *Recorder) eventWith(code int, now, arg int64) {
-	if r.event(code, now) {
+func (r *Recorder) eventWith(code int, now, arg int64) bool {
+	written := r.event(code, now)
+	if written {
 		r.now.events = binary.AppendVarint(r.now.events, arg)
 	}
+	return written
 }
 
 // appendState appends the open sites and the counts of all sites.

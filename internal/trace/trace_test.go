@@ -52,8 +52,8 @@ var (
 	interact = Site{Op: Call, Name: "interact", Cause: Other}
 )
 
-// TestRoundTrip: spans tile the iteration; a wait cuts the work around it in two; an iteration's end cuts a span; a wait
-// without length counts.
+// TestRoundTrip: spans tile the iteration; a wait cuts the work around it in two; an iteration's end cuts a span; a
+// wait without length counts.
 func TestRoundTrip(t *testing.T) {
 	b := newBench(t, Options{})
 	r := b.log.Recorder("env", 0)
@@ -64,9 +64,9 @@ func TestRoundTrip(t *testing.T) {
 		do    func()
 	}{
 		{5, func() { r.Begin(in) }}, {10, func() { r.Begin(sim) }}, {100, func() { r.Begin(get) }},
-		{1000, func() { r.End(3) }}, {20, func() { r.End(0) }}, {1, func() { r.Mark(put, 2) }},
-		{0, func() { r.Pass(get, 1) }}, {4, func() { r.Begin(get) }}, {30, func() { b.log.Cut(1) }},
-		{70, func() { r.End(-1) }}, {10, func() { r.End(0) }}, {100000, func() { b.log.Cut(2) }},
+		{1000, func() { r.End(3, 0) }}, {20, func() { r.End(0, 0) }}, {1, func() { r.Mark(put, 2) }},
+		{0, func() { r.Pass(get, 1, 7) }}, {4, func() { r.Begin(get) }}, {30, func() { b.log.Cut(1) }},
+		{70, func() { r.End(-1, 0) }}, {10, func() { r.End(0, 0) }}, {100000, func() { b.log.Cut(2) }},
 	}
 	for _, s := range steps {
 		b.now += s.after
@@ -86,6 +86,9 @@ func TestRoundTrip(t *testing.T) {
 	}
 	if got := tell(&a, 0); !slices.Equal(got, want) {
 		t.Errorf("iteration 1:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if s := a.Windows[0].Tracks[0].Spans[6]; s.Item != 7 {
+		t.Errorf("got item %d of the producer, want 7", s.Item)
 	}
 	if m := a.Windows[0].Tracks[0].Marks; len(m) != 1 || m[0].At != 2136 || m[0].Arg != 2 || m[0].N != 0 {
 		t.Errorf("marks %+v", m)
@@ -119,7 +122,7 @@ func TestKeptIterations(t *testing.T) {
 	for n := int64(11); n <= 230; n++ {
 		r.Begin(sim)
 		b.now += n
-		r.End(0)
+		r.End(0, 0)
 		b.log.Cut(n)
 		if n == 38 || n == 78 || n == 131 { // rank 0 knows one iteration later
 			b.log.Hold(n - 1)
@@ -163,7 +166,7 @@ func TestTooManyEvents(t *testing.T) {
 		for range waits {
 			r.Begin(get)
 			b.now += 3000
-			r.End(n)
+			r.End(n, 0)
 		}
 		b.now += 50
 		b.log.Cut(n)
@@ -214,9 +217,9 @@ func TestNoAllocation(t *testing.T) {
 	get, put := r.Site(act), r.Site(obs)
 	if n := testing.AllocsPerRun(1000, func() {
 		r.Begin(get)
-		r.End(1)
+		r.End(1, 0)
 		r.Mark(put, 1)
-		r.Pass(get, 2)
+		r.Pass(get, 2, 5)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -233,7 +236,7 @@ func TestDamage(t *testing.T) {
 	for n := int64(1); n <= 4; n++ {
 		r.Begin(get)
 		b.now += 10
-		r.End(0)
+		r.End(0, 0)
 		b.log.Cut(n)
 		b.write()
 		info, err := os.Stat(file)
@@ -315,7 +318,8 @@ func TestPhases(t *testing.T) {
 // FuzzParse: no file makes the reader panic or use much memory.
 func FuzzParse(f *testing.F) {
 	var now int64
-	o := Options{Run: f.TempDir(), Attempt: 1, Ranks: 2, Host: "h", All: true, Clock: func() int64 { now += 13; return now }}
+	tick := func() int64 { now += 13; return now }
+	o := Options{Run: f.TempDir(), Attempt: 1, Ranks: 2, Host: "h", All: true, Clock: tick}
 	log := NewLog(o)
 	r := log.Recorder("env", 0)
 	get, put := r.Site(act), r.Site(obs)
@@ -326,7 +330,7 @@ func FuzzParse(f *testing.F) {
 			case 0:
 				r.Begin(get)
 			case 1:
-				r.End(2)
+				r.End(2, 0)
 			case 2:
 				r.Mark(put, 1)
 			}
@@ -360,7 +364,7 @@ func BenchmarkBoundary(b *testing.B) {
 			log.Cut(int64(i))
 		}
 		r.Begin(get)
-		r.End(1)
+		r.End(1, 0)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(2*b.N), "ns/boundary")
 }

@@ -44,7 +44,7 @@ type ClusterConfig struct {
 	ComponentPlacement config.Map[PlacementConfig] `yaml:"component_placement"`
 	// NodeGroups names sets of nodes, to use in placements.
 	NodeGroups []NodeGroupConfig `yaml:"node_groups"`
-	// Tracer records a timeline of every worker, to view in a browser.
+	// Tracer records a timeline of every worker.
 	Tracer TracerConfig `yaml:"tracer"`
 	// AllowIdleRanks allows ranks without workers. Default false. (+)
 	AllowIdleRanks bool `yaml:"allow_idle_ranks"`
@@ -52,7 +52,9 @@ type ClusterConfig struct {
 
 // TracerConfig is the section cluster.tracer.
 type TracerConfig struct {
-	// Enable writes OutputFile when the run ends. Default false.
+	// Record records in the run's folder for what every worker spends its time, for report and watch. Default true. (+)
+	Record bool `yaml:"record"`
+	// Enable keeps the record of all iterations, and writes OutputFile when the run ends. Default false.
 	Enable bool `yaml:"enable"`
 	// OutputFile is in Chrome's Trace Event Format. Default: trace.json in the run's folder.
 	OutputFile string `yaml:"output_file"`
@@ -329,6 +331,7 @@ func Default() *Config {
 	eval := env.DefaultConfig()
 	trainingAlone(&eval)
 	return &Config{
+		Cluster: ClusterConfig{Tracer: TracerConfig{Record: true}},
 		Comm: CommConfig{StallTimeout: time.Minute, Reduce: ReduceOrdered, BucketBytes: 4 << 20,
 			Compression: CompressionNone},
 		Runner: RunnerConfig{

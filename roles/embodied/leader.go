@@ -83,12 +83,3 @@ func (r leader) Load(st member.State) error {
 	}
 	return nil
 }
-
-// Tracers returns the tracers of this rank's workers.
-func (r leader) Tracers() []*member.Tracer {
-	all := loop.TracersOf(nil, r.Env)
-	all = loop.TracersOf(all, r.Rollout)
-	all = loop.TracersOf(all, r.Reward)
-	all = loop.TracersOf(all, r.Inference)
-	return loop.TracersOf(all, r.Actor)
-}

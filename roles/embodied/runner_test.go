@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/spmd"
@@ -30,7 +31,8 @@ func onRanksOf(t testing.TB, reg config.Registries, np int, path string, overrid
 	onCounted(t, reg, np, path, overrides, nil, f)
 }
 
-// onCounted does so, and the workers tell count how far they are.
+// onCounted does so, and the workers tell count how far they are. With cluster.tracer.enable their times are in the
+// run's folder when it returns.
 func onCounted(t testing.TB, reg config.Registries, np int, path string, overrides []string,
 	count func(string, int) func(string, int, int),
 	f func(ctx context.Context, r *EmbodiedRunner) error) {
@@ -61,8 +63,18 @@ func onCounted(t testing.TB, reg config.Registries, np int, path string, overrid
 			if err != nil {
 				return err
 			}
+			var log *trace.Log
+			if cfg.Cluster.Tracer.Enable {
+				log = trace.NewLog(trace.Options{Run: cfg.Folder(), Rank: w.Rank(), Ranks: np, All: true})
+				loop.Record(w, log)
+				defer func() {
+					if err := log.Flush(true); err != nil {
+						t.Error(err)
+					}
+				}()
+			}
 			c, err := loop.NewCluster(ctx, w, p, shared,
-				loop.Services{Saver: loop.NewSaver(group, nil, nil), Count: count})
+				loop.Services{Saver: loop.NewSaver(group, nil, nil), Count: count, Trace: log})
 			if err != nil {
 				return err
 			}

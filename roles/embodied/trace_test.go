@@ -1,55 +1,109 @@
 package embodied
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
 
-	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// TestTraceHasAllWorkers: workers of every component leave spans in the trace.
+// recorded returns overrides that record all workers, and the function that returns the record when the ranks have
+// ended.
+func recorded(t testing.TB) (overrides []string, read func() trace.Attempt) {
+	dir := t.TempDir()
+	return []string{"cluster.tracer.enable=true", "runner.logger.log_path=" + filepath.Dir(dir),
+			"runner.logger.experiment_name=" + filepath.Base(dir)}, func() trace.Attempt {
+			t.Helper()
+			tr, err := trace.Read(dir)
+			if err != nil || len(tr.Problems) > 0 || len(tr.Attempts) != 1 || len(tr.Attempts[0].Windows) == 0 {
+				t.Fatalf("%v, problems %q, %d attempts", err, tr.Problems, len(tr.Attempts))
+			}
+			return tr.Attempts[0]
+		}
+}
+
+// TestTraceHasAllWorkers: workers of every component leave spans of their work in the trace. Spans and waits cover the
+// whole time, and say who stood behind them.
 func TestTraceHasAllWorkers(t *testing.T) {
 	for _, c := range []struct {
 		components string
 		np         int
 		more, want []string
 	}{
-		{"actor,env,rollout: 0; reward: 1", 2, potential,
-			[]string{"play of rollout 0", "score of reward 0", "train of actor 0"}},
-		{"env: 0; rollout: 1; inference: 2; actor: 3", 4, []string{"algorithm.recompute_logprobs=true"},
-			[]string{"infer of inference 0", "infer of rollout 0", "simulate of env 0", "train of actor 0"}},
+		{"actor,env,rollout: 0; reward: 1", 2, potential, []string{
+			"play work of rollout 0", "score work of reward 0", "train work of actor 0",
+			"transitions reward of reward 0", "rewards reward of rollout 0", "out trajectory of actor 0"}},
+		{"env: 0; rollout: 1; inference: 2; actor: 3", 4, []string{"algorithm.recompute_logprobs=true"}, []string{
+			"infer work of inference 0", "infer work of rollout 0", "simulate work of env 0", "train work of actor 0",
+			"obs observation of rollout 0", "act action of env 0", "out trajectory of inference 0",
+			"batches trajectory of actor 0", "weights weights of rollout 0", "weights weights of actor 0"}},
 	} {
-		var mu sync.Mutex
-		seen := map[string]bool{}
+		overrides, read := recorded(t)
 		onRanks(t, c.np, placed(t, "../../configs/cartpole_ppo.yaml", c.components),
-			slices.Concat(small, c.more, []string{"cluster.tracer.enable=true"}),
-			func(ctx context.Context, r *EmbodiedRunner) error {
-				if err := r.iterate(ctx); err != nil {
-					return err
-				}
-				var text bytes.Buffer
-				if err := member.WriteEvents(&text, leader{r}.Tracers()); err != nil {
-					return err
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				for line := range strings.Lines(text.String()) {
-					var e struct{ Name, Tid string }
-					if err := json.Unmarshal([]byte(strings.TrimSuffix(line, ",\n")), &e); err != nil {
-						return err
-					}
-					seen[e.Name+" of "+e.Tid] = true
-				}
-				return nil
+			slices.Concat(small, c.more, overrides), func(ctx context.Context, r *EmbodiedRunner) error {
+				return r.iterate(ctx)
 			})
-		if got := slices.Sorted(maps.Keys(seen)); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, want %q", c.components, got, c.want)
+		a := read()
+		seen := map[string]bool{}
+		for _, track := range a.Windows[0].Tracks {
+			w := a.Workers[track.Worker]
+			at := track.Spans[0].Start
+			for _, s := range track.Spans {
+				site := w.Sites[s.Site]
+				seen[fmt.Sprintf("%s %s of %s %d", site.Name, site.Cause, w.Component, w.Member)] = true
+				if s.Start != at {
+					t.Errorf("%s %d: a gap at %d", w.Component, w.Member, s.Start)
+				}
+				at = s.End
+			}
 		}
+		for _, want := range c.want {
+			if !seen[want] {
+				t.Errorf("%s: no %s in %q", c.components, want, slices.Sorted(maps.Keys(seen)))
+			}
+		}
+	}
+}
+
+// TestEdges: every item that was got was put before.
+func TestEdges(t *testing.T) {
+	overrides, read := recorded(t)
+	onRanks(t, 4, "../../configs/cartpole_disaggregated.yaml", slices.Concat(small, overrides),
+		func(ctx context.Context, r *EmbodiedRunner) error { return r.iterate(ctx) })
+	a := read()
+	type item struct {
+		channel, key string
+		producer     int64
+		n            int64
+	}
+	put := map[item]int64{}
+	for _, track := range a.Windows[0].Tracks {
+		w := a.Workers[track.Worker]
+		for _, m := range track.Marks {
+			put[item{w.Sites[m.Site].Name, w.Sites[m.Site].Key, int64(w.Member), m.N}] = m.At
+		}
+	}
+	gets := map[string]int{}
+	for _, track := range a.Windows[0].Tracks {
+		w := a.Workers[track.Worker]
+		for _, s := range track.Spans {
+			site := w.Sites[s.Site]
+			if site.Op != trace.Get {
+				continue
+			}
+			at, ok := put[item{site.Name, site.Key, s.Arg, s.Item}]
+			if !ok || at > s.End && s.End > s.Start {
+				t.Errorf("%s %s: item %d of %d was got until %d, put at %d (%v)", site.Name, site.Key, s.Item, s.Arg,
+					s.End, at, ok)
+			}
+			gets[site.Name]++
+		}
+	}
+	if gets["obs"] == 0 || gets["act"] == 0 || gets["out"] == 0 {
+		t.Errorf("items got: %v", gets)
 	}
 }

@@ -25,7 +25,6 @@ type runner struct {
 type languageWorker interface {
 	Save() []member.Share
 	Load(member.State) error
-	Tracer() *member.Tracer
 	Close() error
 }
 
@@ -160,12 +159,4 @@ func (r leader) Load(st member.State) error {
 		}
 	}
 	return nil
-}
-
-// Tracers returns the tracers of this rank's workers.
-func (r leader) Tracers() (all []*member.Tracer) {
-	for _, w := range r.workers {
-		all = append(all, w.Tracer())
-	}
-	return all
 }

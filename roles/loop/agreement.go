@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
@@ -15,12 +16,15 @@ type vote struct {
 	path uint64 // hash of the group calls made so far, to find ranks that took another branch
 	stop int    // exit code with which this rank wants to end the job; 0: go on
 	save bool
+	took float64 // seconds of the iteration before the step
 }
 
 // A decision is the next action of all ranks, computed from all votes.
 type decision struct {
 	stop int // the largest exit code in the votes
 	save bool
+	// hold says that the iteration before the votes is the slowest of its hundred so far.
+	hold bool
 }
 
 // An agreement makes all ranks take the same branch of the loop, and sends their reports to rank 0. The votes of
@@ -33,10 +37,14 @@ type agreement struct {
 	down    []byte
 	report  []byte // of this rank, while it is sent
 	pending bool
+	span    spmd.Span // of a wait for the votes
+
+	hundred int64   // on rank 0: the hundred of iterations of the votes
+	slowest float64 // the longest iteration of this hundred so far, in seconds
 }
 
 const (
-	voteSize                        = 40
+	voteSize                        = 48
 	decisionSize                    = 16
 	voteTag, reportTag, decisionTag = 1, 2, 3
 )
@@ -69,6 +77,7 @@ func (a *agreement) begin(v vote, report []byte) error {
 		mine[24] = 1
 	}
 	binary.LittleEndian.PutUint64(mine[32:], uint64(len(report)))
+	binary.LittleEndian.PutUint64(mine[40:], math.Float64bits(v.took))
 	a.report, a.pending = report, true
 	if a.comm.Rank() == 0 {
 		for r := 1; r < a.comm.Size(); r++ {
@@ -94,11 +103,14 @@ func (a *agreement) end(ctx context.Context) (decision, [][]byte, error) {
 		return decision{}, nil, nil
 	}
 	a.pending = false
+	a.span.Begin()
+	defer a.span.End(0, 0)
 	if err := a.wait(ctx); err != nil {
 		return decision{}, nil, err
 	}
 	if a.comm.Rank() != 0 {
-		return decision{stop: int(binary.LittleEndian.Uint64(a.down)), save: a.down[8] != 0}, nil, nil
+		return decision{stop: int(binary.LittleEndian.Uint64(a.down)), save: a.down[8] != 0, hold: a.down[9] != 0}, nil,
+			nil
 	}
 	reports := make([][]byte, a.comm.Size())
 	reports[0] = a.report
@@ -116,9 +128,12 @@ func (a *agreement) end(ctx context.Context) (decision, [][]byte, error) {
 		return d, nil, err
 	}
 	binary.LittleEndian.PutUint64(a.down, uint64(d.stop))
-	a.down[8] = 0
+	a.down[8], a.down[9] = 0, 0
 	if d.save {
 		a.down[8] = 1
+	}
+	if d.hold {
+		a.down[9] = 1
 	}
 	for r := 1; r < a.comm.Size(); r++ {
 		if err := a.post(a.comm.Isend(a.down, r, decisionTag)); err != nil {
@@ -132,6 +147,7 @@ func (a *agreement) end(ctx context.Context) (decision, [][]byte, error) {
 // first such rank.
 func (a *agreement) decide() (decision, error) {
 	var d decision
+	longest := 0.0
 	for r := range a.comm.Size() {
 		v, first := a.votes[r*voteSize:(r+1)*voteSize], a.votes[:voteSize]
 		if binary.LittleEndian.Uint64(v) != binary.LittleEndian.Uint64(first) ||
@@ -142,6 +158,13 @@ func (a *agreement) decide() (decision, error) {
 		}
 		d.stop = max(d.stop, int(binary.LittleEndian.Uint64(v[16:])))
 		d.save = d.save || v[24] != 0
+		longest = max(longest, math.Float64frombits(binary.LittleEndian.Uint64(v[40:])))
+	}
+	if hundred := (int64(binary.LittleEndian.Uint64(a.votes)) - 1) / 100; hundred != a.hundred {
+		a.hundred, a.slowest = hundred, 0
+	}
+	if longest > a.slowest {
+		a.slowest, d.hold = longest, true
 	}
 	return d, nil
 }

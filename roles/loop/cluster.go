@@ -7,6 +7,7 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	yaml "github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -38,6 +39,7 @@ type Services struct {
 	Saver    *Saver
 	Log      *Logbook   // on rank 0
 	Requests *Requests  // requests to stop
+	Trace    *trace.Log // nil: nothing is recorded
 	From     StartState // on rank 0: the state with which the run starts
 	// Started is called when the workers are ready. It may be nil.
 	Started func() error
@@ -85,15 +87,6 @@ func (c *Cluster) Leave(ctx context.Context) (stopped int, err error) {
 	}
 	c.shared.Close()
 	return stopped, err
-}
-
-// SaveTrace writes the timelines of all workers on rank 0, if the configuration enables the tracer. Collective over
-// the world.
-func (c *Cluster) SaveTrace(ctx context.Context, file string) error {
-	if c.loop == nil {
-		return nil
-	}
-	return c.loop.saveTrace(ctx, file)
 }
 
 // A HybridComponentPlacement says on which ranks each component has its workers. Components may share ranks

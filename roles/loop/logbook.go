@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 )
@@ -27,6 +29,10 @@ type Logbook struct {
 	state    metrics.State
 	stopped  string // why the run stopped early; "": it did not
 	report   Report
+
+	phases *trace.PhaseLog // nil: not recorded
+	live   *board          // nil: not recorded
+	times  [][trace.NumPhases]float32
 
 	// The metrics since the last line.
 	names  []string
@@ -59,6 +65,12 @@ func OpenLogbook(f *runfolder.Folder, p Plan, from StartState, progress *metrics
 	return b, nil
 }
 
+// RecordTime makes the logbook write what o describes: the phases of each iteration, and live.json.
+func (l *Logbook) RecordTime(o trace.Options) {
+	l.phases = trace.NewPhaseLog(o)
+	l.live = newBoard(filepath.Join(o.Run, trace.LiveFile))
+}
+
 // iterate shows that the iteration of this step begins.
 func (l *Logbook) iterate(step int64) {
 	if l != nil {
@@ -70,6 +82,7 @@ func (l *Logbook) iterate(step int64) {
 func (l *Logbook) begin(work string) {
 	if l != nil {
 		l.progress.Phase(work)
+		l.live.begin(work)
 	}
 }
 
@@ -100,8 +113,12 @@ func (l *Logbook) record(step int64, reports [][]byte) error {
 		return nil
 	}
 	l.state.Step = step
+	l.live.next(step, len(reports))
 	if err := l.add(reports); err != nil {
 		return err
+	}
+	if err := l.phases.Write(step, l.times); err != nil {
+		l.Print(fmt.Sprintf("warning: %v: the rest of this run is not recorded\n", err))
 	}
 	l.recorder.Added(&l.state)
 	// Write before a checkpoint, because a run that resumes from it would lack the metrics otherwise.
@@ -117,7 +134,8 @@ func (l *Logbook) record(step int64, reports [][]byte) error {
 // add adds the reports of one iteration to the sums.
 func (l *Logbook) add(reports [][]byte) error {
 	var longest, total [len(Phases)]float64
-	for _, b := range reports {
+	l.times = append(l.times[:0], make([][trace.NumPhases]float32, len(reports))...)
+	for rank, b := range reports {
 		r := &l.report
 		if err := r.parse(b); err != nil {
 			return err
@@ -125,7 +143,9 @@ func (l *Logbook) add(reports [][]byte) error {
 		for i, t := range r.Times {
 			longest[i] = max(longest[i], t)
 			total[i] += t
+			l.times[rank][i] = float32(t)
 		}
+		l.live.add(rank, r)
 		for i, name := range r.Names {
 			if !strings.HasPrefix(name, "rollout/") && !strings.HasPrefix(name, "eval/") {
 				name = "train/" + name
@@ -139,6 +159,7 @@ func (l *Logbook) add(reports [][]byte) error {
 			l.Set(name, r.ownValues[i])
 		}
 	}
+	l.live.took(longest)
 	for i, name := range Phases {
 		if l.recorder.Timed(Phase(i), longest[i]) {
 			l.Set("time/"+name, longest[i])
@@ -297,6 +318,8 @@ func (l *Logbook) Close() error {
 		return nil
 	}
 	err := l.flush()
+	l.live.close()
+	err = errors.Join(err, l.phases.Close())
 	l.progress.Done()
 	err = errors.Join(err, l.log.Close())
 	if l.events != nil {

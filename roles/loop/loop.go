@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/rlinf/rlinf/roles/job"
@@ -46,6 +47,9 @@ type Loop struct {
 	report    Report
 	reported  int64 // the step of the report being sent
 	buf       []byte
+
+	clocks *clockSync
+	saving spmd.Span
 }
 
 // A Leader is the runner that uses a Loop: it has this rank's workers.
@@ -58,8 +62,6 @@ type Leader interface {
 	Shares() ([]member.Share, error)
 	// Load gives a state to this rank's workers. The state may be weights alone.
 	Load(member.State) error
-	// Tracers returns the tracers of this rank's workers.
-	Tracers() []*member.Tracer
 }
 
 // New returns the loop of a runner. A job has one runner. Collective over the world.
@@ -75,11 +77,16 @@ func New(c *Cluster, runner Leader) (*Loop, error) {
 	for rank := range all {
 		all[rank] = rank
 	}
+	l.saving = spmd.NewSpan(c.world.Recorder(), spmd.Site{Op: spmd.OpSave, Name: "save"})
 	votes, err := c.world.NewComm(all, "votes")
 	if err != nil {
 		return nil, err
 	}
 	if l.agreement, err = newAgreement(votes[0], c.world.Alloc); err != nil {
+		return nil, err
+	}
+	l.agreement.span = spmd.NewSpan(c.world.Recorder(), spmd.Site{Op: spmd.OpVote, Name: "votes"})
+	if l.clocks, err = newClockSync(c.world, c.with.Trace, c.world.Alloc); err != nil {
 		return nil, err
 	}
 	c.loop = l
@@ -155,8 +162,8 @@ func (l *Loop) Next(ctx context.Context) (more bool, err error) {
 	case l.ended:
 		return false, nil
 	}
-	if !l.begun.IsZero() {
-		l.report.Times[WholeStep] += time.Since(l.begun).Seconds()
+	if err := l.cut(ctx); err != nil {
+		return false, err
 	}
 	if more, err = l.next(ctx); err != nil {
 		return false, err
@@ -169,6 +176,20 @@ func (l *Loop) Next(ctx context.Context) (more bool, err error) {
 	l.with.Log.iterate(l.step + 1)
 	l.begun = time.Now()
 	return true, nil
+}
+
+// cut ends the present iteration, if there is one. The time until the next one begins counts to that.
+func (l *Loop) cut(ctx context.Context) error {
+	if l.begun.IsZero() {
+		l.with.Trace.Start()
+		return l.clocks.compare(ctx)
+	}
+	l.report.Times[WholeStep] += time.Since(l.begun).Seconds()
+	l.with.Trace.Cut(l.step)
+	if l.with.Trace.ComparesClocks(l.step) {
+		return l.clocks.compare(ctx)
+	}
+	return nil
 }
 
 // leave ends the loop of a program that returned before Next ended the run.
@@ -189,10 +210,13 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	if err := l.with.Trace.Write(); err != nil { // training matters more
+		l.with.Saver.warn(fmt.Sprintf("%v: the rest of this run is not recorded", err))
+	}
 	last := l.AtEnd()
 	saves := l.job.SavesAt(l.step) || d.save || last && l.savesEarly()
+	v := vote{step: l.step, took: l.report.Times[WholeStep]}
 	l.writeReport()
-	v := vote{step: l.step}
 	_, v.path = l.world.Calls()
 	if d.stop == 0 {
 		v.stop, v.save = l.with.Requests.Vote()
@@ -217,6 +241,7 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	}
 	if saves || now.save {
 		l.with.Log.begin("saving a checkpoint")
+		defer l.saving.Begin().End(0, 0)
 		if err := l.leader.Quiesce(ctx); err != nil {
 			return false, err
 		}
@@ -237,6 +262,9 @@ func (l *Loop) decide(ctx context.Context) (decision, error) {
 	d, reports, err := l.agreement.end(ctx)
 	if err != nil {
 		return d, err
+	}
+	if d.hold {
+		l.with.Trace.Hold(l.reported)
 	}
 	err = l.with.Log.record(l.reported, reports)
 	if lost := l.with.Log.tooManyLost(); err == nil && lost != nil && l.with.GiveUp != nil {
@@ -260,6 +288,9 @@ func (l *Loop) writeReport() {
 	rep := &l.report
 	rep.Episodes, rep.Evals, rep.Rollouts = rep.Episodes[:0], rep.Evals[:0], l.step
 	l.leader.Describe(rep)
+	rep.Waits = l.with.Trace.Shares(rep.Waits)
+	rep.queueNames, rep.queueItems = rep.queueNames[:0], rep.queueItems[:0]
+	l.with.Trace.Queued(rep.queued)
 	l.buf = rep.append(l.buf[:0])
 	rep.ownNames, rep.ownValues = rep.ownNames[:0], rep.ownValues[:0]
 	clear(rep.Times)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // A Report has one rank's results of an iteration, for rank 0.
@@ -19,6 +20,11 @@ type Report struct {
 	Stop      []string // the state of an early stop, and why it stopped the run if it did
 	ownNames  []string // names of the program's own metrics
 	ownValues []float64
+
+	// Waits are the shares of the workers' time by cause, in the order of trace.Causes; empty: not recorded.
+	Waits      []float64
+	queueNames []string  // channels
+	queueItems []float64 // items put less items got by this rank, of each channel
 }
 
 // append appends the encoded report to b.
@@ -29,6 +35,7 @@ func (r *Report) append(b []byte) []byte {
 	b = appendFloats(appendNames(b, r.Names), r.Values)
 	b = appendNames(appendNames(b, r.Answers), r.Stop)
 	b = appendFloats(appendNames(b, r.ownNames), r.ownValues)
+	b = appendFloats(appendNames(appendFloats(b, r.Waits), r.queueNames), r.queueItems)
 	return binary.LittleEndian.AppendUint64(b, uint64(r.Rollouts))
 }
 
@@ -70,11 +77,24 @@ func (r *Report) parse(b []byte) (err error) {
 	r.Stop = names(r.Stop)
 	r.ownNames = names(r.ownNames)
 	r.ownValues = floats(r.ownValues)
+	r.Waits = floats(r.Waits)
+	r.queueNames = names(r.queueNames)
+	r.queueItems = floats(r.queueItems)
 	r.Rollouts = int64(next())
 	if len(b) > 0 {
 		return fmt.Errorf("report of %d bytes has %d behind its end", size, len(b))
 	}
 	return nil
+}
+
+// queued adds the items that this rank has put into a channel, less those that it has got.
+func (r *Report) queued(channel string, items int64) {
+	i := slices.Index(r.queueNames, channel)
+	if i < 0 {
+		i = len(r.queueNames)
+		r.queueNames, r.queueItems = append(r.queueNames, channel), append(r.queueItems, 0)
+	}
+	r.queueItems[i] += float64(items)
 }
 
 func appendNames(b []byte, names []string) []byte {

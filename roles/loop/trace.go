@@ -5,40 +5,100 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
+	"path/filepath"
 
-	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// saveTrace gathers the timelines of all ranks and writes file on rank 0.
-func (l *Loop) saveTrace(ctx context.Context, file string) error {
-	if !l.job.Config.Cluster.Tracer.Enable {
+// A recorder is a trace.Recorder for the packages that know no causes.
+type recorder struct{ *trace.Recorder }
+
+var _ spmd.Recorder = recorder{}
+
+// Record makes log record the main function and all workers of w, which are launched later. Nothing is recorded if
+// log is nil.
+func Record(w *spmd.World, log *trace.Log) {
+	if log == nil {
+		return
+	}
+	w.Record(func(group string, member int) spmd.Recorder {
+		if group == "" {
+			group = trace.Runner
+		}
+		return recorder{log.Recorder(group, member)}
+	})
+}
+
+// ops are the names that a trace has for operations, and the causes of those that do not depend on a name.
+var ops = map[spmd.SiteOp]struct {
+	op    trace.Op
+	cause trace.Cause
+}{
+	spmd.OpWork:    {trace.Work, trace.Working},
+	spmd.OpCall:    {trace.Call, trace.Other},
+	spmd.OpAwait:   {trace.Await, trace.Calling},
+	spmd.OpGet:     {trace.Get, trace.Message},
+	spmd.OpRoom:    {trace.Room, trace.NoRoom},
+	spmd.OpPut:     {trace.Put, trace.Other},
+	spmd.OpReceive: {trace.Receive, trace.Message},
+	spmd.OpCollect: {trace.Collect, trace.Gradient},
+	spmd.OpPublish: {trace.Publish, trace.Weights},
+	spmd.OpAdopt:   {trace.Adopt, trace.Weights},
+	spmd.OpVote:    {trace.Vote, trace.Voting},
+	spmd.OpSave:    {trace.Work, trace.Saving},
+}
+
+// causes are the causes of the waits at channels and groups of the runners, by their names.
+var causes = map[string]trace.Cause{
+	"obs": trace.Observation, "eval obs": trace.Observation,
+	"act": trace.Action, "eval act": trace.Action,
+	"out": trace.Trajectory, "batches": trace.Trajectory,
+	"answers of rollout": trace.Trajectory, "answers of reward": trace.Trajectory,
+	"answers of inference": trace.Trajectory, "answers of critic": trace.Trajectory,
+	"transitions": trace.Reward, "rewards": trace.Reward,
+	"state": trace.Voting,
+}
+
+// Site returns the number of a site.
+func (r recorder) Site(s spmd.Site) int {
+	o := ops[s.Op]
+	if cause, ok := causes[s.Name]; ok && (s.Op == spmd.OpGet || s.Op == spmd.OpCollect) {
+		o.cause = cause
+	}
+	return r.Recorder.Site(trace.Site{Op: o.op, Name: s.Name, Key: s.Key, Peer: s.Peer, Cause: o.cause})
+}
+
+// SaveTrace gathers the traces of all ranks, and writes those of this start to file on rank 0 in Chrome's format, if
+// the configuration enables the tracer. Collective over the world.
+func (c *Cluster) SaveTrace(ctx context.Context, file string) error {
+	if c.loop == nil || !c.Config().Cluster.Tracer.Enable {
 		return nil
 	}
-	var mine bytes.Buffer
-	if err := member.WriteEvents(&mine, l.leader.Tracers()); err != nil {
+	own, group := c.with.Trace.File(), c.with.Saver.group
+	var mine []byte
+	if c.world.LocalRank() == 0 || filepath.Base(own) == trace.FileOfRank(c.world.Rank()) {
+		var err error
+		if mine, err = os.ReadFile(own); err != nil {
+			return fmt.Errorf("trace: %w", err)
+		}
+	}
+	all, err := group.Gather(ctx, mine, 0)
+	if err != nil || c.world.Rank() != 0 {
 		return err
 	}
-	world := l.with.Saver.group
-	all, err := world.Gather(ctx, mine.Bytes(), 0)
-	if err != nil || world.Rank() != 0 {
-		return err
+	names := make([]string, len(all))
+	for rank := range all {
+		names[rank] = fmt.Sprintf("the trace of rank %d", rank)
 	}
-	lines := bytes.TrimSuffix(bytes.Join(all, nil), []byte(",\n"))
-	if err := os.WriteFile(file, slices.Concat([]byte("[\n"), lines, []byte("\n]\n")), 0o666); err != nil {
+	t := trace.Parse(names, all)
+	t.Attempts = t.Attempts[max(0, len(t.Attempts)-1):]
+	var out bytes.Buffer
+	if err := trace.WriteChrome(&out, t); err != nil {
+		return fmt.Errorf("trace: %w", err)
+	}
+	if err := os.WriteFile(file, out.Bytes(), 0o666); err != nil {
 		return fmt.Errorf("trace: %w", err)
 	}
 	return nil
-}
-
-// TracersOf appends to all the tracers of g's members on this rank. g may be nil.
-func TracersOf[W interface{ Tracer() *member.Tracer }](all []*member.Tracer, g *spmd.Group[W]) []*member.Tracer {
-	if g == nil {
-		return all
-	}
-	for _, w := range g.Here() {
-		all = append(all, w.Tracer())
-	}
-	return all
 }

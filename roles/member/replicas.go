@@ -37,6 +37,7 @@ func NewReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Par
 	if err != nil {
 		return nil, err
 	}
+	group.Record(m.Recorder(), Gradients)
 	c := j.Config.Comm
 	r := &Replicas{
 		Reducer: collectives.NewReducer(ctx, group, c.BucketBytes), of: m.Group(), group: group, params: params,

@@ -63,6 +63,7 @@ func (s *session) abandon(code int) {
 	if end == nil {
 		return
 	}
+	s.traces.flush()
 	runfolder.Mark(end.cfg.Folder(), statusOf(code)) // errors are ignored: the process ends anyway
 	if s.lead == 0 {
 		end.write(s.Out, statusOf(code), end.reached(), "")
@@ -90,6 +91,7 @@ func (s *session) Stalled(stacks []byte) {
 // fail marks the run's folder as failed, and says how to go on.
 func (s *session) fail() {
 	if end := s.ending.Load(); end != nil {
+		s.traces.flush()
 		runfolder.Mark(end.cfg.Folder(), runfolder.Failed) // ignored: the job's error is what matters
 		end.write(&s.log, runfolder.Failed, end.reached(), "")
 	}

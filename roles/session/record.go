@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/internal/runfolder"
-	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/spmd"
@@ -56,12 +54,4 @@ func (s *session) record(ctx context.Context, w *spmd.World, world *collectives.
 	s.warnBound(j, p.Binding)
 	f := s.folder.Load()
 	return errors.Join(f.WriteRanks(ranks), f.AddProvenance(p))
-}
-
-// traceFile returns the file of the timeline.
-func (s *session) traceFile(cfg *config.Config) string {
-	if file := cfg.Cluster.Tracer.OutputFile; file != "" {
-		return file
-	}
-	return filepath.Join(cfg.Folder(), "trace.json")
 }

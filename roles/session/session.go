@@ -52,6 +52,7 @@ type session struct {
 	planned planned           // made once for all ranks of this process
 	log     RankLog
 	code    atomic.Int64                     // the exit code
+	traces  traces                           // of the ranks of this process
 	ending  atomic.Pointer[ending]           // of the run, while this job has the lock of its folder
 	folder  atomic.Pointer[runfolder.Folder] // of rank 0, while it is open
 	solvers []*solver                        // solvers in the same MPI job that simulate for this process
@@ -144,8 +145,12 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	defer s.Asked.BeforeExit(s.abandon)()
 	shareCores(w, j)
 	s.phase(w, "starting the workers")
-	stopped, err := s.train(ctx, w, p, shared, loop.Services{Saver: sv, Log: book, Requests: s.Asked, From: from,
-		GiveUp: s.giveUp(w), Count: s.counters(w, j)})
+	log, err := s.recordTime(ctx, w, world, j.Config, book)
+	if err != nil {
+		return err
+	}
+	stopped, err := s.train(ctx, w, p, shared, loop.Services{Saver: sv, Log: book, Requests: s.Asked, Trace: log,
+		From: from, GiveUp: s.giveUp(w), Count: s.counters(w, j)})
 	if err != nil {
 		return err
 	}
@@ -242,6 +247,9 @@ func (s *session) train(ctx context.Context, w *spmd.World, p task.Plan, shared 
 	}
 	if stopped, err = c.Leave(ctx); err != nil {
 		return 0, err
+	}
+	if err := with.Trace.Flush(stopped != 0); err != nil {
+		s.warn(err.Error())
 	}
 	return stopped, c.SaveTrace(ctx, s.traceFile(cfg))
 }

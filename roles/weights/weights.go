@@ -19,6 +19,7 @@ type Weights struct {
 	weights *collectives.Weights // nil: this rank has neither an actor nor a reader
 	first   int                  // the first actor on this rank, which publishes for all actors on it; -1: none
 	readers map[string]int       // the number of the first reader of each component, among all readers
+	label   string
 }
 
 // A Mode says when readers use the weights, and so which copies are needed.
@@ -47,7 +48,7 @@ type Spec struct {
 
 // New makes the weights between the actors of j and their readers. Collective over the world.
 func New(ctx context.Context, w *spmd.World, j *job.Job, s Spec) (*Weights, error) {
-	ws := &Weights{first: -1, readers: map[string]int{}}
+	ws := &Weights{first: -1, readers: map[string]int{}, label: s.Label}
 	if actors := j.MembersOn("actor", w.Rank()); len(actors) > 0 {
 		ws.first = actors[0]
 	}
@@ -76,16 +77,21 @@ func New(ctx context.Context, w *spmd.World, j *job.Job, s Spec) (*Weights, erro
 }
 
 // Publish makes the actors' parameters the newest version. All actors call it; the first on each rank publishes.
-func (w *Weights) Publish(ctx context.Context, actor int, version int64) error {
-	if actor != w.first {
+func (w *Weights) Publish(ctx context.Context, actor *spmd.Member, version int64) error {
+	if actor.Index() != w.first {
 		return nil
 	}
+	span := spmd.NewSpan(actor.Recorder(), spmd.Site{Op: spmd.OpPublish, Name: w.label})
+	span.Begin()
+	defer span.End(version, 0)
 	return w.weights.Publish(ctx, version)
 }
 
 // Reader returns the reader of member m, on this rank.
 func (w *Weights) Reader(m *spmd.Member) *collectives.WeightsReader {
-	return w.weights.Reader(w.readers[m.Group()] + m.Index())
+	r := w.weights.Reader(w.readers[m.Group()] + m.Index())
+	r.Record(m.Recorder(), w.label)
+	return r
 }
 
 // Close is called on every rank, after the last Publish.

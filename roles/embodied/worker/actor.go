@@ -79,17 +79,17 @@ func (a *ActorWorker) Batch() tensor.Dict { return a.batch }
 
 // SyncModelToRollout publishes the parameters as this version, for the rollout workers.
 func (a *ActorWorker) SyncModelToRollout(ctx context.Context, version int64) error {
-	return a.weights.training.Publish(ctx, a.m.Index(), version)
+	return a.weights.training.Publish(ctx, a.m, version)
 }
 
 // SyncModelToEvaluation publishes the parameters as this version, for the rollout workers' next evaluation.
 func (a *ActorWorker) SyncModelToEvaluation(ctx context.Context, version int64) error {
-	return a.weights.evaluation.Publish(ctx, a.m.Index(), version)
+	return a.weights.evaluation.Publish(ctx, a.m, version)
 }
 
 // SyncModelToInference publishes the parameters as this version, for the inference workers.
 func (a *ActorWorker) SyncModelToInference(ctx context.Context, version int64) error {
-	return a.weights.inference.Publish(ctx, a.m.Index(), version)
+	return a.weights.inference.Publish(ctx, a.m, version)
 }
 
 // RecvRolloutBatch receives this actor's trajectories of the iteration.
@@ -188,9 +188,9 @@ func (a *ActorWorker) ComputeAdvantagesAndReturns() error { return a.algo.Prepar
 
 // RunTraining trains on the batch and releases its memory.
 func (a *ActorWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
-	start := a.trace.Start()
+	span := a.m.Span("train").Begin()
 	m, err := a.algo.Update(a.batch)
-	a.trace.Done("train", start)
+	span.End(0, 0)
 	a.release()
 	member.YieldToFirst(ctx, a.m, err)
 	if err == nil && a.arrivals != nil {

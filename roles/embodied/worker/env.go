@@ -47,7 +47,7 @@ func newStages(c *loop.Cluster, p *plan.Plan, r plan.Routing, m *spmd.Member, cf
 		if err != nil {
 			return nil, err
 		}
-		st := &envStage{Stage: envs, count: loop.ProgressOf(c, m)}
+		st := &envStage{Stage: envs, count: loop.ProgressOf(c, m), simulate: m.Span("simulate")}
 		if p.Labelled && use == env.Train {
 			st.Label()
 		}
@@ -101,7 +101,7 @@ func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error 
 		}
 		for t := range w.plan.Steps {
 			for _, s := range train {
-				if err := s.advance(ctx, w.trace); err != nil {
+				if err := s.advance(ctx); err != nil {
 					return fmt.Errorf("step %d: %w", t, err)
 				}
 				if err := s.send(ctx, 0); err != nil {
@@ -160,7 +160,7 @@ func (s *envStage) evaluate(ctx context.Context) error {
 		if err := s.send(ctx, 0); err != nil {
 			return err
 		}
-		if err := s.advance(ctx, nil); err != nil {
+		if err := s.advance(ctx); err != nil {
 			return err
 		}
 	}

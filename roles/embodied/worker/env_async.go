@@ -76,11 +76,9 @@ func (w *EnvWorker) stageFrom(lo int) *envStage {
 // simulate steps s and sends the result. After the last step of a rollout it begins the next rollout, and sends its
 // first observations.
 func (w *EnvWorker) simulate(ctx context.Context, s *envStage) error {
-	start := w.trace.Start()
-	if err := s.Step(); err != nil {
+	if err := s.step(); err != nil {
 		return err
 	}
-	w.trace.Done("simulate", start)
 	if err := s.send(ctx, 0); err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/embodied/play"
-	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -21,7 +20,8 @@ type envStage struct {
 	inline bool // the rollout worker steps them: see plan.Plan.RunsInline
 	at     int  // steps taken in the present rollout of an asynchronous run
 
-	count algo.Progress // reports steps and episodes
+	simulate spmd.Span
+	count    algo.Progress // reports steps and episodes
 }
 
 // An envRoute is a route with the env worker's ends of its channels.
@@ -34,7 +34,7 @@ type envRoute struct {
 }
 
 // advance receives actions over every route, and takes a step.
-func (s *envStage) advance(ctx context.Context, trace *member.Tracer) error {
+func (s *envStage) advance(ctx context.Context) error {
 	for _, l := range s.routes {
 		item, err := l.act.Get(ctx)
 		if err != nil {
@@ -43,12 +43,15 @@ func (s *envStage) advance(ctx context.Context, trace *member.Tracer) error {
 		s.accept(l, item.Dict)
 		l.act.Release(item)
 	}
-	start := trace.Start()
-	if err := s.Step(); err != nil {
-		return err
-	}
-	trace.Done("simulate", start)
-	return nil
+	return s.step()
+}
+
+// step takes a step.
+func (s *envStage) step() error {
+	s.simulate.Begin()
+	err := s.Step()
+	s.simulate.End(0, 0)
+	return err
 }
 
 // accept copies the actions d to the rows of route l.

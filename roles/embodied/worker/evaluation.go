@@ -56,7 +56,7 @@ func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) er
 			if l.over {
 				continue
 			}
-			if err := l.step(ctx, epochs); err != nil {
+			if err := l.step(ctx, r.infer, epochs); err != nil {
 				return fmt.Errorf("evaluate environments %d-%d: %w", l.Lo, l.Hi-1, err)
 			}
 			if l.over {
@@ -68,7 +68,7 @@ func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) er
 }
 
 // step receives observations and sends actions. The route is over after epochs episodes.
-func (l *evalRoute) step(ctx context.Context, epochs int) error {
+func (l *evalRoute) step(ctx context.Context, infer spmd.Span, epochs int) error {
 	item, err := l.obs.Get(ctx)
 	if err != nil {
 		return err
@@ -80,7 +80,9 @@ func (l *evalRoute) step(ctx context.Context, epochs int) error {
 		l.player.Begin(l.epoch)
 		return nil
 	}
+	infer.Begin()
 	act, err := l.player.Act(l.steps.of(item).Obs)
+	infer.End(0, 0)
 	if err != nil {
 		return err
 	}

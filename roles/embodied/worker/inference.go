@@ -110,11 +110,12 @@ func (w *InferenceWorker) pass(ctx context.Context, p *passage, in, out *spmd.Ch
 	item.Dict.CopyFrom(got.Dict)
 	item.Lo, item.Hi, item.Version = got.Lo, got.Hi, got.Version
 	p.from.Release(got)
-	start := w.trace.Start()
-	if err := w.infer(item.Dict); err != nil {
+	span := w.m.Span("infer").Begin()
+	err = w.infer(item.Dict)
+	span.End(0, 0)
+	if err != nil {
 		return err
 	}
-	w.trace.Done("infer", start)
 	return p.to.Put(ctx, item)
 }
 

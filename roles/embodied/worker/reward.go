@@ -91,11 +91,12 @@ func (w *RewardWorker) answer(ctx context.Context, l *rewardRoute, item *spmd.It
 	if err != nil {
 		return err
 	}
-	start := w.trace.Start()
-	if err := w.rule(out.Dict.Must(algo.FieldReward).F32(), w.view(item)); err != nil {
+	span := w.m.Span("score").Begin()
+	err = w.rule(out.Dict.Must(algo.FieldReward).F32(), w.view(item))
+	span.End(0, 0)
+	if err != nil {
 		return err
 	}
-	w.trace.Done("score", start)
 	return l.to.Put(ctx, out)
 }
 

@@ -26,6 +26,7 @@ type RolloutWorker struct {
 	running []*asyncRoute  // the routes of an asynchronous run
 	obsIn   *spmd.Receiver // receives observations of all these routes
 
+	infer                spmd.Span
 	training, evaluation *collectives.WeightsReader // evaluation is nil if evaluations use the rollouts' weights
 	// The rollouts' weights, which the policy uses again after an evaluation with newer weights.
 	state   []byte
@@ -59,7 +60,7 @@ func NewRolloutWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Roll
 	p := b.plan
 	pol := shared.rollouts[m.Index()]
 	r := &RolloutWorker{base: b, policy: pol, state: pol.Params().State(), version: -1,
-		training: shared.training.Reader(m)}
+		infer: m.Span("infer"), training: shared.training.Reader(m)}
 	if shared.evaluation != nil {
 		r.evaluation = shared.evaluation.Reader(m)
 	}
@@ -168,11 +169,12 @@ func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channe
 	for e := range r.plan.Epochs {
 		for _, l := range r.routes {
 			if l.stage != nil {
-				start := r.trace.Start()
-				if err := l.play(ctx, e*r.plan.Steps, r.plan.Steps); err != nil {
+				span := r.m.Span("play").Begin()
+				err := l.play(ctx, e*r.plan.Steps, r.plan.Steps)
+				span.End(0, 0)
+				if err != nil {
 					return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
 				}
-				r.trace.Done("play", start)
 			}
 		}
 		for t := range r.plan.Steps + 1 {
@@ -268,27 +270,34 @@ func (l *rolloutRoute) step(ctx context.Context, r *RolloutWorker, e, t int) err
 		return err
 	}
 	defer l.obs.Release(item)
-	start := r.trace.Start()
-	p := r.plan
-	at := e*p.Steps + t // time in the trajectory
 	st := l.steps.of(item)
+	r.infer.Begin()
+	act, last, err := l.decide(ctx, r.plan, e, t, st)
+	r.infer.End(0, 0)
+	if err != nil || last {
+		return err
+	}
+	return sendAction(ctx, l.act, l.actions, l.rec.Space, act)
+}
+
+// decide records the step st at time t of epoch e, and chooses actions. At the end of the epoch last is true, and there
+// are none.
+func (l *rolloutRoute) decide(ctx context.Context, p *plan.Plan, e, t int, st *env.Step) (act policy.Act, last bool,
+	err error) {
+	at := e*p.Steps + t // time in the trajectory
 	if t > 0 {
 		if err := l.rec.Observe(at-1, st); err != nil {
-			return err
+			return act, false, err
 		}
 		if err := l.scorer.ask(ctx, l.rec, at-1, st); err != nil {
-			return err
+			return act, false, err
 		}
 	}
 	if t == p.Steps {
-		return l.rec.Finish(at-1, st.Obs, !p.AutoReset)
+		return act, true, l.rec.Finish(at-1, st.Obs, !p.AutoReset)
 	}
-	act, err := l.rec.Act(at, st.Obs, t == 0)
-	if err != nil {
-		return err
-	}
-	r.trace.Done("infer", start)
-	return sendAction(ctx, l.act, l.actions, l.rec.Space, act)
+	act, err = l.rec.Act(at, st.Obs, t == 0)
+	return act, false, err
 }
 
 // sendAction sends the actions of act over a route.

@@ -59,6 +59,7 @@ const anyRoute = "any route"
 
 // play makes rollouts in environments that this worker steps.
 func (l *asyncRoute) play(ctx, stop context.Context, r *RolloutWorker) error {
+	defer r.m.Span("play").Begin().End(0, 0)
 	for stop.Err() == nil {
 		if ready, err := l.begin(stop, r, true); err != nil || !ready {
 			return l.errorf(err)
@@ -159,12 +160,12 @@ func (l *asyncRoute) answer(ctx, stop context.Context, r *RolloutWorker) error {
 	if ready, err := l.begin(stop, r, false); err != nil || !ready {
 		return err
 	}
-	start := r.trace.Start()
+	r.infer.Begin()
 	act, err := l.choose(r, l.steps.of(l.item).Obs)
+	r.infer.End(0, 0)
 	if err != nil {
 		return err
 	}
-	r.trace.Done("infer", start)
 	return l.sendActions(ctx, r, &act)
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/loop"
-	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/roles/weights"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
@@ -44,9 +43,8 @@ func PlanOf(c *loop.Cluster) (*plan.Plan, error) {
 
 // A base is the common part of all workers: the member, the plan and the timeline.
 type base struct {
-	m     *spmd.Member
-	plan  *plan.Plan
-	trace *member.Tracer
+	m    *spmd.Member
+	plan *plan.Plan
 }
 
 // newBase returns the base of the worker of member m, and the Shared of its rank.
@@ -55,14 +53,11 @@ func newBase(c *loop.Cluster, m *spmd.Member) (base, *Shared, error) {
 	if err != nil {
 		return base{}, nil, fmt.Errorf("%s %d: %w", m.Group(), m.Index(), err)
 	}
-	return base{m, p, member.NewTracer(p.Job, m)}, loop.SharedOf(c).(*Shared), nil
+	return base{m, p}, loop.SharedOf(c).(*Shared), nil
 }
 
 // Member returns the member of this worker, with which it reaches other workers.
 func (b *base) Member() *spmd.Member { return b.m }
-
-// Tracer returns the timeline of this worker; nil unless cluster.tracer is enabled.
-func (b *base) Tracer() *member.Tracer { return b.trace }
 
 // Connect makes the policies of this rank, and the weights that travel between ranks.
 func (s *Shared) Connect(ctx context.Context) (err error) {

@@ -65,8 +65,7 @@ func newCritic(from *lm.Model, alloc tensor.Allocator) (*algo.TextCritic, error)
 // Value receives this worker's answers of a step through in, adds values to them, and sends the answers through out.
 func (w *CriticWorker) Value(ctx context.Context, step int64, in, out *spmd.Channel) error {
 	err := w.receive(ctx, step, in, out, w.grader, func(a *answers) (err error) {
-		start := w.trace.Start()
-		defer w.trace.Done("value", start)
+		defer w.m.Span("value").Begin().End(0, 0)
 		a.value, err = w.algo.Values(nil, a.batch().Texts)
 		return err
 	})
@@ -78,8 +77,7 @@ func (w *CriticWorker) Value(ctx context.Context, step int64, in, out *spmd.Chan
 
 // ComputeReturns prepares the answers for training.
 func (w *CriticWorker) ComputeReturns(context.Context) error {
-	start := w.trace.Start()
-	defer w.trace.Done("returns", start)
+	defer w.m.Span("returns").Begin().End(0, 0)
 	w.join()
 	return w.algo.Prepare(&w.batch)
 }

@@ -19,7 +19,6 @@ type InferenceWorker struct {
 	reference  *reference         // nil: not needed
 	recomputed *algo.TextLogProbs // nil: not needed
 	ref        *algo.TextLogProbs
-	trace      *member.Tracer
 }
 
 // NewInferenceWorker returns the worker of member m, for loop.Launch.
@@ -29,8 +28,7 @@ func NewInferenceWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*In
 		return nil, err
 	}
 	p := shared.plan
-	w := &InferenceWorker{reader: shared.reader(m, model), queue: newStageQueue(m, p),
-		trace: member.NewTracer(p.Job, m)}
+	w := &InferenceWorker{reader: shared.reader(m, model), queue: newStageQueue(m, p)}
 	logProbs := func(m *lm.Model) *algo.TextLogProbs {
 		return algo.NewTextLogProbs(m, p.Limit, p.Config.Actor.Threads, p.Sampling.Temperature)
 	}
@@ -47,8 +45,7 @@ func NewInferenceWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*In
 // answers through out.
 func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) error {
 	return w.queue.each(ctx, in, out, func(a *answers) (err error) {
-		start := w.trace.Start()
-		defer w.trace.Done("infer", start)
+		defer w.queue.m.Span("infer").Begin().End(0, 0)
 		texts := a.batch().Texts
 		if w.recomputed != nil {
 			if a.recomputed, err = w.recomputed.Append(nil, texts); err != nil {
@@ -61,9 +58,6 @@ func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) erro
 		return err
 	})
 }
-
-// Tracer returns the timeline of this worker; nil unless cluster.tracer is enabled.
-func (w *InferenceWorker) Tracer() *member.Tracer { return w.trace }
 
 // Save returns the reference policy on the first worker, and nothing on the others.
 func (w *InferenceWorker) Save() []member.Share {

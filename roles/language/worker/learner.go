@@ -56,9 +56,9 @@ func (w *learner) join() {
 // train calls update with the batch, and completes the metrics.
 func (w *learner) train(ctx context.Context, update func(*algo.TextBatch) (algo.Metrics, error)) (algo.Metrics,
 	error) {
-	start := w.trace.Start()
+	span := w.m.Span("train").Begin()
 	m, err := update(&w.batch)
-	w.trace.Done("train", start)
+	span.End(0, 0)
 	member.YieldToFirst(ctx, w.m, err)
 	if err == nil {
 		m.Names, m.Values = slices.Clone(m.Names), slices.Clone(m.Values)

@@ -63,14 +63,13 @@ func NewReasoningWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 
 // SyncModel publishes the parameters as this version, for rollout and inference workers.
 func (w *ReasoningWorker) SyncModel(ctx context.Context, version int64) error {
-	return w.weights.Publish(ctx, w.m.Index(), version)
+	return w.weights.Publish(ctx, w.m, version)
 }
 
 // Receive receives this actor's answers of a step through in. The answers must be of this step's weights. Meanwhile
 // it grades answers and computes log-probs, unless other workers have done so.
 func (w *ReasoningWorker) Receive(ctx context.Context, step int64, in *spmd.Channel) error {
-	start := w.trace.Start()
-	defer w.trace.Done("receive", start)
+	defer w.m.Span("receive").Begin().End(0, 0)
 	w.inferred = 0
 	err := w.receive(ctx, step, in, nil, w.grader, func(*answers) error { return w.infer(false) })
 	if err == nil {
@@ -122,16 +121,14 @@ func (w *ReasoningWorker) infer(all bool) error {
 // Resample chooses from the answers of batch n of this step, and reports whether the actors need another batch. All
 // actors return the same.
 func (w *ReasoningWorker) Resample(n int) (more bool, err error) {
-	start := w.trace.Start()
-	defer w.trace.Done("resample", start)
+	defer w.m.Span("resample").Begin().End(0, 0)
 	w.join()
 	return w.algo.Resample(n, &w.batch)
 }
 
 // ComputeAdvantages prepares the answers for training.
 func (w *ReasoningWorker) ComputeAdvantages(context.Context) error {
-	start := w.trace.Start()
-	defer w.trace.Done("advantages", start)
+	defer w.m.Span("advantages").Begin().End(0, 0)
 	if len(w.groups) > 0 { // else Resample has joined them
 		w.join()
 	}

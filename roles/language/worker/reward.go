@@ -56,7 +56,6 @@ type RewardWorker struct {
 	queue  *stageQueue
 	plan   *plan.Plan
 	grader *answer.Grader
-	trace  *member.Tracer
 }
 
 // NewRewardWorker returns the worker of member m, for loop.Launch.
@@ -67,14 +66,13 @@ func NewRewardWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Rewar
 	}
 	p := shared.plan
 	g, err := p.NewGrader(&shared.judge)
-	return &RewardWorker{newStageQueue(m, p), p, g, member.NewTracer(p.Job, m)}, err
+	return &RewardWorker{newStageQueue(m, p), p, g}, err
 }
 
 // Score receives this worker's answers of an iteration through in, grades them, and sends them through out.
 func (w *RewardWorker) Score(ctx context.Context, in, out *spmd.Channel) error {
 	return w.queue.each(ctx, in, out, func(a *answers) error {
-		start := w.trace.Start()
-		defer w.trace.Done("score", start)
+		defer w.queue.m.Span("score").Begin().End(0, 0)
 		return a.judge(w.grader, w.plan)
 	})
 }
@@ -95,9 +93,6 @@ func (a *answers) judge(g *answer.Grader, p *plan.Plan) error {
 	}
 	return nil
 }
-
-// Tracer returns the timeline of this worker; nil unless cluster.tracer is enabled.
-func (w *RewardWorker) Tracer() *member.Tracer { return w.trace }
 
 // Save returns nothing, because grading has no state.
 func (w *RewardWorker) Save() []member.Share { return nil }

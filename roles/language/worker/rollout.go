@@ -30,7 +30,6 @@ type RolloutWorker struct {
 	shown    []exam.Shown         // of the last evaluation
 	ended    int                  // ended answers of the batch
 	asked    int                  // all answers of the batch
-	trace    *member.Tracer
 	progress algo.Progress
 }
 
@@ -43,7 +42,7 @@ func NewRolloutWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Ro
 	p := shared.plan
 	w := &RolloutWorker{texts: newTexts(p), reader: shared.reader(m, model), m: m,
 		group: p.Config.Algorithm.GroupSize, logProbs: p.Config.Rollout.ReturnLogprobs, out: newAnswerSender(m, p),
-		trace: member.NewTracer(p.Job, m), progress: loop.ProgressOf(c, m)}
+		progress: loop.ProgressOf(c, m)}
 	group, err := collectives.New(m.World(), m.Comm(Answers), p.Collectives())
 	if err != nil {
 		return nil, err
@@ -81,8 +80,7 @@ func (w *RolloutWorker) Generate(ctx context.Context, step int64, n int, out *sp
 
 // round generates the answers to prompts at the same time, and offers them to the next stage.
 func (w *RolloutWorker) round(ctx context.Context, prompts []prompt, out *spmd.Channel) error {
-	start := w.trace.Start()
-	defer w.trace.Done("generate", start)
+	defer w.m.Span("generate").Begin().End(0, 0)
 	var requests []engine.Request
 	for _, p := range prompts {
 		for i := range w.group {
@@ -109,8 +107,7 @@ func (w *RolloutWorker) round(ctx context.Context, prompts []prompt, out *spmd.C
 // Evaluate asks this worker's share of the questions of validation. The metrics are exam.Metrics over all rollout
 // workers.
 func (w *RolloutWorker) Evaluate(ctx context.Context) (algo.Metrics, error) {
-	start := w.trace.Start()
-	defer w.trace.Done("evaluate", start)
+	defer w.m.Span("evaluate").Begin().End(0, 0)
 	workers, this := w.sums.Replicas()
 	sums, shown, err := w.exam.Take(ctx, w.plan.ValidationQuestions(this, workers), shownAnswers)
 	if err != nil {
@@ -134,9 +131,6 @@ func (w *RolloutWorker) Shown() []exam.Shown {
 
 // shownAnswers is the number of answers of an evaluation that are shown.
 const shownAnswers = 20
-
-// Tracer returns the timeline of this worker; nil unless cluster.tracer is enabled.
-func (w *RolloutWorker) Tracer() *member.Tracer { return w.trace }
 
 // Save returns nothing, because the actors save the weights and random numbers follow from prompts.
 func (w *RolloutWorker) Save() []member.Share { return nil }

@@ -25,17 +25,13 @@ type tuner struct {
 	m        *spmd.Member
 	model    *lm.Model
 	replicas *member.Replicas
-	trace    *member.Tracer
 }
 
 func newTuner(ctx context.Context, m *spmd.Member, p *plan.Plan, model *lm.Model) (t *tuner, err error) {
-	t = &tuner{texts: newTexts(p), m: m, model: model, trace: member.NewTracer(p.Job, m)}
+	t = &tuner{texts: newTexts(p), m: m, model: model}
 	t.replicas, err = member.NewReplicas(ctx, m, p.Job, model.Params)
 	return t, err
 }
-
-// Tracer returns the timeline of this worker; nil unless cluster.tracer is enabled.
-func (t *tuner) Tracer() *member.Tracer { return t.trace }
 
 // save returns the model and the trainer's state, which is trainer, without a copy on the first worker. It returns
 // nothing on the others, because all workers are equal.
@@ -90,11 +86,11 @@ func NewSFTWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*SFTWor
 
 // RunTraining makes one optimiser step. Steps count from 0.
 func (w *SFTWorker) RunTraining(ctx context.Context, step int64) (algo.Metrics, error) {
-	start := w.trace.Start()
+	span := w.m.Span("train").Begin()
 	number := w.at(step)
 	b := w.plan.BatchOf(w.order, number, w.m.Index())
 	m, err := w.algo.Update(b.Mine, b.Targets, b.Tokens)
-	w.trace.Done("train", start)
+	span.End(0, 0)
 	member.YieldToFirst(ctx, w.m, err)
 	if err == nil {
 		err = w.replicas.Trained(ctx, &m)
@@ -105,9 +101,9 @@ func (w *SFTWorker) RunTraining(ctx context.Context, step int64) (algo.Metrics, 
 // Evaluate measures the texts of validation for the metrics eval/*, and reports whether training should stop. All
 // actors return the same.
 func (w *SFTWorker) Evaluate(context.Context) (m algo.Metrics, stop bool, err error) {
-	start := w.trace.Start()
+	span := w.m.Span("evaluate").Begin()
 	m, err = w.algo.Evaluate(w.mine)
-	w.trace.Done("evaluate", start)
+	span.End(0, 0)
 	if err != nil {
 		return m, false, err
 	}

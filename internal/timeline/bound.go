@@ -1,0 +1,137 @@
+package timeline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/internal/trace"
+)
+
+// bound describes the largest part of the critical paths. Share is that part. It returns nil without a window.
+func (e *evidence) bound() *Finding {
+	var paths []*Path
+	for _, v := range e.typical() {
+		paths = append(paths, v.criticalPath())
+	}
+	r := SharesOf(e.Attempt, paths...)
+	total := r.Total.Total()
+	if total == 0 {
+		return nil
+	}
+	f := &Finding{Rule: Bound, Worker: none, Peer: none}
+	busiest := &r.Components[0]
+	for i := range r.Components {
+		if c := &r.Components[i]; c.Cost.Busy > busiest.Cost.Busy {
+			busiest = c
+		}
+	}
+	switch most := max(busiest.Cost.Busy, r.Total.Transfer, r.Total.Wait+r.Total.Unknown); most {
+	case busiest.Cost.Busy:
+		f.Component, f.Share = busiest.Component, most/total
+		s := largestSite(r, func(s *SiteCost) float64 {
+			if s.Component != f.Component {
+				return 0
+			}
+			return s.Cost.Busy
+		})
+		f.Text = fmt.Sprintf("%s bounded this run: %s of the critical path is its work", f.Component, percent(f.Share))
+		if s.Name != "" {
+			f.Text += fmt.Sprintf(", %s is %s", percent(s.Cost.Busy/total), s.Name)
+		}
+		advice := ""
+		advice, f.Key = e.busyAdvice(r, s)
+		f.Text += "; " + advice + "."
+	case r.Total.Transfer:
+		f.Share = most / total
+		s := largestSite(r, func(s *SiteCost) float64 { return s.Cost.Transfer })
+		f.Component = s.Component
+		f.Text = fmt.Sprintf("Data on their way bounded this run: they are %s of the critical path, %s is %s of %s",
+			percent(f.Share), percent(s.Cost.Transfer/total), s.Name, s.Component)
+		advice := ""
+		advice, f.Key = transferAdvice(s)
+		f.Text += "; " + advice + "."
+	default:
+		f.Share = most / total
+		s := largestSite(r, func(s *SiteCost) float64 { return s.Cost.Wait + s.Cost.Unknown })
+		f.Component = s.Component
+		f.Text = fmt.Sprintf("The trace does not explain %s of the critical path; most of that are waits of %s for %s.",
+			percent(f.Share), s.Component, s.Cause)
+	}
+	f.Text = strings.ToUpper(f.Text[:1]) + f.Text[1:]
+	return f
+}
+
+// typical returns the windows that say most about the whole run. Windows that were kept because they are unusual count
+// only if there are no others. The first iteration of an attempt warms up, so it counts only alone.
+func (e *evidence) typical() []*view {
+	first := e.firstIteration()
+	for _, reasons := range [][]trace.Reason{{trace.Regular, trace.All}, {trace.First}} {
+		var some []*view
+		for _, v := range e.views {
+			if slices.Contains(reasons, v.window.Why) {
+				some = append(some, v)
+			}
+		}
+		if len(some) > 1 {
+			some = slices.DeleteFunc(some, func(v *view) bool { return v.window.Iteration == first })
+		}
+		if len(some) > 0 {
+			return some
+		}
+	}
+	return e.views
+}
+
+func largestSite(r *Shares, of func(*SiteCost) float64) *SiteCost {
+	best := &r.Sites[0]
+	for i := range r.Sites {
+		if s := &r.Sites[i]; of(s) > of(best) {
+			best = s
+		}
+	}
+	return best
+}
+
+// Shares of the critical path from which another component is worth an overlap.
+const (
+	overlapTraining = 0.20 // of actors beside rollouts, or the other way round
+	overlapStages   = 0.10 // of env workers beside rollout workers, or the other way round
+)
+
+// busyAdvice says what makes the critical path shorter if most of it is work at a site.
+func (e *evidence) busyAdvice(r *Shares, s *SiteCost) (text, key string) {
+	busy := func(components ...string) (share float64) {
+		for _, c := range r.Components {
+			if slices.Contains(components, c.Component) {
+				share += c.Cost.Busy / r.Total.Total()
+			}
+		}
+		return share
+	}
+	switch producing := busy("env", "rollout"); {
+	case s.Cause == trace.Saving:
+		return "save less often (" + saveKey + ")", saveKey
+	case s.Component == trace.Runner:
+		return "no key changes that", ""
+	case slices.Contains([]string{"env", "rollout", "actor"}, s.Component) && !e.async() &&
+		busy("env") > 0 && busy("actor") >= overlapTraining && producing >= overlapTraining:
+		return "let rollouts and training overlap (" + asyncKey + ": true), or give " + s.Component +
+			" more ranks (" + placementKey + ")", asyncKey
+	case (s.Component == "env" || s.Component == "rollout") && min(busy("env"), busy("rollout")) >= overlapStages:
+		return "let env and rollout overlap by more stages (" + stagesKey + "), or give " + s.Component +
+			" more ranks (" + placementKey + ")", stagesKey
+	}
+	return "give " + s.Component + " more ranks (" + placementKey + ")", placementKey
+}
+
+// transferAdvice says what makes the critical path shorter if most of it is transfers at a site.
+func transferAdvice(s *SiteCost) (text, key string) {
+	switch s.Op {
+	case trace.Collect:
+		return "try " + reduceKey + ": fast, or fewer ranks for " + s.Component + " (" + placementKey + ")", reduceKey
+	case trace.Vote:
+		return "fewer ranks need less time to agree (" + placementKey + ")", placementKey
+	}
+	return "place both ends on the same ranks (" + placementKey + ")", placementKey
+}

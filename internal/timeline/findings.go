@@ -1,0 +1,251 @@
+package timeline
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/rlinf/rlinf/internal/trace"
+)
+
+// A Finding is a sentence about a run.
+type Finding struct {
+	Kind Kind
+	Rule Rule
+	Text string // one sentence for the user
+	// Share is the part of an iteration's time that the finding is about, of 1. What it measures depends on the rule.
+	Share float64
+	Key   string // configuration key to change; "": none
+	// The subject; which fields are set depends on the rule.
+	Component string
+	Worker    int   // in Attempt.Workers; -1: none
+	Peer      int   // of a link: the receiver, in Attempt.Workers; else -1
+	Attempt   int   // in the argument of Conclude
+	Iteration int64 // 0: all
+}
+
+// A Kind says whether a Finding is a fault.
+type Kind uint8
+
+// The kinds of findings.
+const (
+	Description Kind = iota // says what is, also in a healthy run
+	Fault                   // a rule is above its threshold
+)
+
+// A Rule names the rule of a Finding.
+type Rule string
+
+// The rules.
+const (
+	SlowRank  Rule = "slow rank" // a member needs longer for the same work than the others of its component
+	SlowLink  Rule = "slow link" // items need longer from one worker to another than on other links of the channel
+	Room      Rule = "room"      // a component waits for room in a channel
+	Staleness Rule = "staleness" // producers of an asynchronous run wait, because their data would become too old
+	Stall     Rule = "stall"     // an environment needed very long once
+	Bound     Rule = "bound"     // the largest part of the critical path
+	NoFault   Rule = "no fault"  // no rule is above its threshold
+)
+
+// Thresholds of the rules.
+const (
+	// MostFindings is the largest number of findings.
+	MostFindings = 5
+
+	// FewestIterations is the number of iterations with sums below which only windows are judged.
+	FewestIterations = 3
+
+	// A rank is slow if its work takes SlowExcess longer than the median of the other members, in SlowIterations of all
+	// iterations, and if the excess is SlowShare of an iteration on average.
+	SlowExcess     = 0.10
+	SlowIterations = 0.80
+	SlowShare      = 0.01
+
+	// A link is slow if its median transfer takes LinkFactor times the median over the other links of its channel, and
+	// if its receiver waits for transfers for LinkShare of an iteration.
+	LinkFactor = 3
+	LinkShare  = 0.05
+	// A link counts if its receiver really waited for LinkWaits of its items, and for LinkItems at least. A wait is
+	// real from LinkWait nanoseconds on.
+	LinkWaits = 0.25
+	LinkItems = 3
+	LinkWait  = 10_000
+
+	// Room or weights are short if a component waits for them for RoomShare of its time. This is a fault if the workers
+	// at the other end also wait for RoomShare of their time. Otherwise they bound the run, and more room cannot help.
+	RoomShare = 0.05
+
+	// An environment stalled if one span of its work took StallFactor times its median of other windows, and
+	// StallShare of the iteration. Spans that are so long in more than StallWindows of all windows are no stalls. The
+	// first iteration of an attempt is not judged.
+	StallFactor  = 5
+	StallShare   = 0.20
+	StallWindows = 0.20
+)
+
+// Conclude says what bounded a run: at most MostFindings sentences. Faults come first, largest Share first. A
+// Description of the critical path follows. It is of the attempt with the most iterations. Without a fault the last
+// finding says so. A trace without sums and windows gives no finding.
+func Conclude(attempts []trace.Attempt) []Finding {
+	var faults, others, bound []Finding
+	iterations, judged := 0, false
+	for i := range attempts {
+		e := newEvidence(&attempts[i])
+		if len(e.iterations) == 0 && len(e.views) == 0 {
+			continue
+		}
+		judged = true
+		for _, rule := range []func(*evidence) []Finding{(*evidence).slowRanks, (*evidence).slowLinks,
+			(*evidence).shortRoom, (*evidence).staleness, (*evidence).stalls} {
+			for _, f := range rule(e) {
+				f.Attempt = i
+				if f.Kind == Fault {
+					faults = append(faults, f)
+				} else {
+					others = append(others, f)
+				}
+			}
+		}
+		if n := max(len(e.iterations), len(e.views)); n > iterations {
+			if b := e.bound(); b != nil {
+				b.Attempt, iterations, bound = i, n, []Finding{*b}
+			}
+		}
+	}
+	if !judged {
+		return nil
+	}
+	largest := func(a, b Finding) int { return cmp.Compare(b.Share, a.Share) }
+	slices.SortStableFunc(faults, largest)
+	slices.SortStableFunc(others, largest)
+	faults, others = distinct(faults), distinct(others)
+	if len(faults) == 0 {
+		others = others[:min(len(others), MostFindings-len(bound)-1)]
+		return slices.Concat(bound, others, []Finding{{Rule: NoFault, Worker: none, Peer: none,
+			Text: "No rule found a fault: nothing is above its threshold."}})
+	}
+	faults = faults[:min(len(faults), MostFindings-len(bound))]
+	all := slices.Concat(faults, bound, others)
+	return all[:min(len(all), MostFindings)]
+}
+
+// distinct removes findings that repeat one of another attempt.
+func distinct(list []Finding) []Finding {
+	type subject struct {
+		rule         Rule
+		component    string
+		worker, peer int
+		iteration    int64
+	}
+	seen := map[subject]bool{}
+	return slices.DeleteFunc(list, func(f Finding) bool {
+		s := subject{f.Rule, f.Component, f.Worker, f.Peer, f.Iteration}
+		again := seen[s]
+		seen[s] = true
+		return again
+	})
+}
+
+// An evidence has the facts that the rules look at.
+type evidence struct {
+	*index
+	iterations []int64        // with sums, in their order
+	lengths    []float64      // of these iterations, in seconds
+	sums       [][]*trace.Sum // by iteration and worker; nil: none
+	sites      [][]float64    // seconds over all iterations, by worker and site
+	totals     []float64      // seconds over all iterations, by worker
+	views      []*view        // the windows whose iteration has a length
+}
+
+func newEvidence(a *trace.Attempt) *evidence {
+	e := &evidence{index: newIndex(a), sites: make([][]float64, len(a.Workers)), totals: make([]float64, len(a.Workers))}
+	for i := range a.Workers {
+		e.sites[i] = make([]float64, len(a.Workers[i].Sites))
+	}
+	at := map[int64]int{}
+	for i := range a.Sums {
+		s := &a.Sums[i]
+		if s.Worker < 0 || s.Worker >= len(a.Workers) {
+			continue
+		}
+		e.iterations = grow(e.iterations, at, s.Iteration, s.Iteration)
+		k := at[s.Iteration]
+		if k == len(e.sums) {
+			e.sums = append(e.sums, make([]*trace.Sum, len(a.Workers)))
+		}
+		e.sums[k][s.Worker] = s
+		for site := range min(len(s.Times), len(e.sites[s.Worker])) {
+			e.sites[s.Worker][site] += seconds(s.Times[site])
+			e.totals[s.Worker] += seconds(s.Times[site])
+		}
+	}
+	first := e.runner(0)
+	for _, by := range e.sums {
+		length := int64(0)
+		for i, s := range by {
+			if s == nil || first != none && by[first] != nil && i != first {
+				continue
+			}
+			all := int64(0)
+			for _, t := range s.Times {
+				all += t
+			}
+			length = max(length, all)
+		}
+		e.lengths = append(e.lengths, seconds(length))
+	}
+	for i := range a.Windows {
+		if v := e.view(&a.Windows[i]); v.end > v.start {
+			e.views = append(e.views, v)
+		}
+	}
+	return e
+}
+
+// firstIteration returns the first iteration of the attempt.
+func (e *evidence) firstIteration() int64 {
+	first := int64(math.MaxInt64)
+	for _, v := range e.views {
+		first = min(first, v.window.Iteration)
+	}
+	for _, i := range e.iterations {
+		first = min(first, i)
+	}
+	return first
+}
+
+// async reports whether the run was asynchronous: rollout workers then have one call, which has this name.
+func (e *evidence) async() bool {
+	return slices.ContainsFunc(e.Workers, func(w trace.Worker) bool {
+		return slices.ContainsFunc(w.Sites, func(s trace.Site) bool { return s.Op == trace.Call && s.Name == "produce" })
+	})
+}
+
+// name describes a worker: "env 3 (rank 3, host a)".
+func (e *evidence) name(worker int) string {
+	w := &e.Workers[worker]
+	return fmt.Sprintf("%s %d (%s)", w.Component, w.Member, e.place(worker))
+}
+
+// place describes the place of a worker: "rank 3, host a".
+func (e *evidence) place(worker int) string {
+	w := &e.Workers[worker]
+	if w.Node >= 0 && w.Node < len(e.Hosts) {
+		return fmt.Sprintf("rank %d, host %s", w.Rank, e.Hosts[w.Node])
+	}
+	return fmt.Sprintf("rank %d", w.Rank)
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
+
+// duration formats seconds with two or three digits.
+func duration(s float64) string {
+	switch {
+	case s >= 1:
+		return fmt.Sprintf("%.3g s", s)
+	case s >= 1e-3:
+		return fmt.Sprintf("%.3g ms", s*1e3)
+	}
+	return fmt.Sprintf("%.3g µs", s*1e6)
+}

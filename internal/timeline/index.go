@@ -1,0 +1,202 @@
+package timeline
+
+import (
+	"sort"
+
+	"github.com/rlinf/rlinf/internal/trace"
+)
+
+// none stands for a worker or a site that is not known.
+const none = -1
+
+// An index finds the workers of an attempt by what other workers know of them.
+type index struct {
+	*trace.Attempt
+	byMember map[memberKey]int
+	byRank   map[int][]int       // workers of a rank, without its runner
+	runners  map[int]int         // runner of a rank
+	groups   map[groupKey][]spot // the sites of a collective operation or of a channel, in the order of workers
+}
+
+type memberKey struct {
+	component string
+	member    int
+}
+
+// A groupKey names the sites of several workers that belong together. The component is empty for the ends of channels.
+type groupKey struct {
+	op                   trace.Op
+	component, name, key string
+}
+
+// A spot is a site of a worker.
+type spot struct{ worker, site int }
+
+func newIndex(a *trace.Attempt) *index {
+	x := &index{a, map[memberKey]int{}, map[int][]int{}, map[int]int{}, map[groupKey][]spot{}}
+	for i := range a.Workers {
+		w := &a.Workers[i]
+		x.byMember[memberKey{w.Component, w.Member}] = i
+		if w.Component == trace.Runner {
+			x.runners[w.Rank] = i
+		} else {
+			x.byRank[w.Rank] = append(x.byRank[w.Rank], i)
+		}
+		for s := range w.Sites {
+			if key, ok := groupOf(w, &w.Sites[s]); ok {
+				x.groups[key] = append(x.groups[key], spot{i, s})
+			}
+		}
+	}
+	return x
+}
+
+// groupOf returns the key of the sites that belong together with a site, if there are such.
+func groupOf(w *trace.Worker, s *trace.Site) (groupKey, bool) {
+	switch s.Op {
+	case trace.Collect, trace.Vote:
+		return groupKey{s.Op, w.Component, s.Name, s.Key}, true
+	case trace.Put, trace.Get:
+		return groupKey{op: s.Op, name: s.Name, key: s.Key}, true
+	case trace.Publish:
+		return groupKey{op: s.Op, name: s.Name}, true
+	}
+	return groupKey{}, false
+}
+
+// together returns the sites that belong together with a site, itself included.
+func (x *index) together(worker int, s *trace.Site) []spot {
+	key, _ := groupOf(&x.Workers[worker], s)
+	return x.groups[key]
+}
+
+// member returns a worker by its component and its number, or none.
+func (x *index) member(component string, member int64) int {
+	if i, ok := x.byMember[memberKey{component, int(member)}]; ok {
+		return i
+	}
+	return none
+}
+
+// runner returns the runner of a rank, or none.
+func (x *index) runner(rank int) int {
+	if i, ok := x.runners[rank]; ok {
+		return i
+	}
+	return none
+}
+
+// site returns a site of a worker. A number out of range gives a site of unknown time.
+func (x *index) site(worker, site int) trace.Site {
+	if sites := x.Workers[worker].Sites; site >= 0 && site < len(sites) {
+		return sites[site]
+	}
+	return trace.Site{Op: trace.Skipped, Cause: trace.Unrecorded}
+}
+
+// A view is a window with its tracks by worker.
+type view struct {
+	*index
+	window     *trace.Window
+	tracks     []*trace.Track // by worker; nil: this worker has no track
+	start, end int64          // of the iteration on rank 0
+	first      int            // the runner of rank 0, or none
+	spans      [][][]int      // by worker and site: indices in Track.Spans; filled by spansOf
+	marks      [][][]int      // by worker and site: indices in Track.Marks; filled by marksOf
+}
+
+func (x *index) view(w *trace.Window) *view {
+	v := &view{index: x, window: w, tracks: make([]*trace.Track, len(x.Workers)), first: none,
+		spans: make([][][]int, len(x.Workers)), marks: make([][][]int, len(x.Workers))}
+	for i := range w.Tracks {
+		if t := &w.Tracks[i]; t.Worker >= 0 && t.Worker < len(x.Workers) && len(t.Spans) > 0 {
+			v.tracks[t.Worker] = t
+		}
+	}
+	if r := x.runner(0); r >= 0 && v.tracks[r] != nil {
+		v.first = r
+		v.start, v.end = limits(v.tracks[r])
+		return v
+	}
+	begun := false
+	for i, t := range v.tracks { // without rank 0: from the first beginning to the last end
+		if t == nil {
+			continue
+		}
+		start, end := limits(t)
+		if !begun || start < v.start {
+			v.start = start
+		}
+		if !begun || end > v.end {
+			v.first, v.end = i, end
+		}
+		begun = true
+	}
+	return v
+}
+
+func limits(t *trace.Track) (start, end int64) {
+	return t.Spans[0].Start, max(t.Spans[0].Start, t.Spans[len(t.Spans)-1].End)
+}
+
+// length returns the length of the iteration in seconds.
+func (v *view) length() float64 { return seconds(v.end - v.start) }
+
+func seconds(ns int64) float64 { return float64(ns) * 1e-9 }
+
+// spansOf returns the indices of the spans at a site, in the order of time.
+func (v *view) spansOf(worker, site int) []int {
+	if v.tracks[worker] == nil {
+		return nil
+	}
+	if v.spans[worker] == nil {
+		by := make([][]int, len(v.Workers[worker].Sites))
+		for i := range v.tracks[worker].Spans {
+			if s := v.tracks[worker].Spans[i].Site; s >= 0 && s < len(by) {
+				by[s] = append(by[s], i)
+			}
+		}
+		v.spans[worker] = by
+	}
+	return v.spans[worker][site]
+}
+
+// marksOf returns the indices of the marks at a site, in the order of time.
+func (v *view) marksOf(worker, site int) []int {
+	if v.tracks[worker] == nil {
+		return nil
+	}
+	if v.marks[worker] == nil {
+		by := make([][]int, len(v.Workers[worker].Sites))
+		for i := range v.tracks[worker].Marks {
+			if s := v.tracks[worker].Marks[i].Site; s >= 0 && s < len(by) {
+				by[s] = append(by[s], i)
+			}
+		}
+		v.marks[worker] = by
+	}
+	return v.marks[worker][site]
+}
+
+// nth returns the n-th span at a site since the start of the attempt, or nil.
+func (v *view) nth(at spot, n int64) *trace.Span {
+	of := v.spansOf(at.worker, at.site)
+	if len(of) == 0 {
+		return nil
+	}
+	spans := v.tracks[at.worker].Spans
+	i := sort.Search(len(of), func(i int) bool { return spans[of[i]].N >= n })
+	if i == len(of) || spans[of[i]].N != n {
+		return nil
+	}
+	return &spans[of[i]]
+}
+
+// covering returns the index of the last span that begins before t, or none.
+func covering(spans []trace.Span, t int64) int {
+	i := sort.Search(len(spans), func(i int) bool { return spans[i].Start >= t }) - 1
+	if i >= 0 && spans[i].Start >= t { // spans out of order
+		return none
+	}
+	return i
+}

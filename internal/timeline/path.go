@@ -1,0 +1,368 @@
+package timeline
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rlinf/rlinf/internal/trace"
+)
+
+// A Path is the critical path of an iteration. Its segments cover the time from Start to End without gaps.
+type Path struct {
+	Iteration  int64
+	Start, End int64     // of the iteration on rank 0, in nanoseconds
+	Segments   []Segment // in the order of time
+}
+
+// A Segment is a part of a critical path.
+type Segment struct {
+	Worker     int // that spent the time; of a Transfer the receiver
+	Op         trace.Op
+	Name       string // of the Site
+	Cause      trace.Cause
+	Kind       SegmentKind
+	Start, End int64 // in nanoseconds
+	Peer       int   // of a Transfer the worker that sent; -1: none, or not known
+}
+
+// A SegmentKind says how a Segment spent its time.
+type SegmentKind uint8
+
+// The kinds of segments.
+const (
+	Busy     SegmentKind = iota // the worker worked, passed data on, or saved
+	Transfer                    // data were on their way to the worker: an item, weights, or a collective operation
+	Wait                        // the worker waited, and the trace does not say for whom
+	Unknown                     // nothing was recorded
+)
+
+// String returns the kind in lower case.
+func (k SegmentKind) String() string {
+	return [...]string{"busy", "transfer", "wait", "unknown"}[min(k, Unknown)]
+}
+
+// CriticalPath returns the critical path of a window. It begins at the end of the iteration at rank 0's runner and goes
+// back:
+//
+//   - A span of work, of a call, or of a save belongs to the path. The path goes on at the start of the span.
+//   - At a wait the path goes on at the worker that ended the wait, at the time when that worker did so. The time from
+//     then on is a Transfer.
+//   - If the other worker was done before the wait began, the whole wait is a Transfer. The path stays at its worker.
+//   - If the trace does not have the other worker, the wait itself belongs to the path.
+//
+// Spans are cut at the start of the iteration. Without a track of rank 0's runner the path covers all tracks. It then
+// begins at the track that ends last.
+func CriticalPath(a *trace.Attempt, w *trace.Window) *Path { return newIndex(a).view(w).criticalPath() }
+
+func (v *view) criticalPath() *Path {
+	p := &Path{Iteration: v.window.Iteration, Start: v.start, End: v.end}
+	at, t := v.first, v.end
+	hops := []int{at} // workers that the path has visited at time t
+	back := func(s Segment) {
+		if s.Worker, s.End = at, t; s.Start == t {
+			return
+		}
+		if p.add(s); s.Start < t {
+			t, hops = s.Start, append(hops[:0], at)
+		}
+	}
+	for at != none && t > v.start {
+		spans := v.tracks[at].Spans
+		i := covering(spans, t)
+		if i == none {
+			back(Segment{Op: trace.Skipped, Cause: trace.Unrecorded, Kind: Unknown, Start: v.start, Peer: none})
+			break
+		}
+		if s := &spans[i]; s.End < t {
+			back(Segment{Op: trace.Skipped, Cause: trace.Unrecorded, Kind: Unknown, Start: max(s.End, v.start),
+				Peer: none})
+			continue
+		}
+		site := v.site(at, spans[i].Site)
+		seg := Segment{Op: site.Op, Name: site.Name, Cause: site.Cause, Kind: v.kind(at, &site), Peer: none,
+			Start: max(spans[i].Start, v.start)}
+		if e, ok := v.ender(at, &spans[i], &site, t); ok {
+			seg.Kind, seg.Peer = e.rest, e.peer
+			switch {
+			case e.at <= seg.Start: // the path stays here
+			case v.covers(e.next, e.at) && (e.at < t || !slices.Contains(hops, e.next)):
+				seg.Start = e.at
+				back(seg)
+				at, hops = e.next, append(hops, e.next)
+				continue
+			default: // the path cannot go there
+				seg.Kind, seg.Peer = Wait, none
+			}
+		}
+		back(seg)
+	}
+	slices.Reverse(p.Segments)
+	return p
+}
+
+// add adds the segment before the first one.
+func (p *Path) add(s Segment) {
+	if n := len(p.Segments); n > 0 {
+		next := &p.Segments[n-1]
+		joined := s
+		joined.Start, joined.End = next.Start, next.End
+		if joined == *next {
+			next.Start = s.Start
+			return
+		}
+	}
+	p.Segments = append(p.Segments, s)
+}
+
+// kind returns the kind of a segment at a site if nothing is known of other workers. A runner between calls works.
+func (v *view) kind(worker int, s *trace.Site) SegmentKind {
+	switch {
+	case s.Cause == trace.Unrecorded:
+		return Unknown
+	case s.Op == trace.Idle && v.Workers[worker].Component == trace.Runner:
+		return Busy
+	case s.Cause.IsWait():
+		return Wait
+	}
+	return Busy
+}
+
+// covers reports whether worker has a track with spans before t.
+func (v *view) covers(worker int, t int64) bool {
+	return worker != none && v.tracks[worker] != nil && v.tracks[worker].Spans[0].Start < t
+}
+
+// An end is the event that ended a wait.
+type end struct {
+	next int   // the worker that caused the event
+	at   int64 // when it did so
+	// Of the time from the event to the end of the wait: its kind, and the Peer of its segment.
+	rest SegmentKind
+	peer int
+}
+
+// ender returns the event that ended a span at time t. If the event is not known, ok is false.
+func (v *view) ender(worker int, s *trace.Span, site *trace.Site, t int64) (e end, ok bool) {
+	if s.End > t {
+		return e, false // the path came from a worker that needed nothing of this wait
+	}
+	switch site.Op {
+	case trace.Get:
+		return v.enderOfGet(worker, s, site)
+	case trace.Room:
+		return v.enderOfRoom(s, site)
+	case trace.Collect:
+		return v.enderOfCollect(worker, s, site)
+	case trace.Vote:
+		return v.enderOfVote(worker, s, site)
+	case trace.Adopt:
+		return v.enderOfAdopt(worker, s, site)
+	case trace.Await:
+		return v.enderOfAwait(worker, s, site)
+	case trace.Idle:
+		return v.enderOfIdle(worker, s)
+	}
+	return e, false
+}
+
+// enderOfGet returns the put of the item.
+func (v *view) enderOfGet(worker int, s *trace.Span, site *trace.Site) (end, bool) {
+	m, producer := v.putOf(worker, s, site)
+	if m == nil {
+		return end{}, false
+	}
+	return end{producer, min(m.At, s.End), Transfer, producer}, true
+}
+
+// putOf returns the mark of the item that a Get received, and its producer. It returns nil if the mark is not known.
+//
+// If a key has one producer and one consumer, the n-th Put is the n-th Get. Otherwise the last Put before the end of
+// the Get is taken: a consumer that waits has an empty queue.
+func (v *view) putOf(worker int, s *trace.Span, site *trace.Site) (*trace.Mark, int) {
+	producer := v.member(site.Peer, s.Arg)
+	if producer == none || v.tracks[producer] == nil {
+		return nil, none
+	}
+	puts := v.groups[groupKey{op: trace.Put, name: site.Name, key: site.Key}]
+	marks := v.tracks[producer].Marks
+	if len(puts) == 1 && puts[0].worker == producer && len(v.together(worker, site)) == 1 {
+		of := v.marksOf(producer, puts[0].site)
+		i, found := slices.BinarySearchFunc(of, s.N, func(i int, n int64) int { return cmp.Compare(marks[i].N, n) })
+		if !found || marks[of[i]].At > s.End+2*v.window.Bound {
+			return nil, none
+		}
+		return &marks[of[i]], producer
+	}
+	var best *trace.Mark
+	member := int64(v.Workers[worker].Member)
+	first, _ := slices.BinarySearchFunc(puts, producer, func(p spot, w int) int { return p.worker - w })
+	for _, p := range puts[first:] {
+		if p.worker != producer {
+			break
+		}
+		of := v.marksOf(producer, p.site)
+		i, _ := slices.BinarySearchFunc(of, s.End+1, func(i int, t int64) int { return cmp.Compare(marks[i].At, t) })
+		for i--; i >= 0; i-- {
+			if m := &marks[of[i]]; m.Arg == member || m.Arg < 0 {
+				if best == nil || m.At > best.At {
+					best = m
+				}
+				break
+			}
+		}
+	}
+	if best == nil {
+		return nil, none
+	}
+	return best, producer
+}
+
+// enderOfRoom returns the consumer that released a place. A consumer releases a place before it waits for the next
+// item, so the time is at latest the beginning of the wait in which it is.
+func (v *view) enderOfRoom(s *trace.Span, site *trace.Site) (e end, ok bool) {
+	consumer := v.member(site.Peer, s.Arg)
+	if s.Arg < 0 {
+		consumer = v.lastConsumer(site, s.End)
+	}
+	if consumer == none || v.tracks[consumer] == nil {
+		return e, false
+	}
+	at := v.awake(consumer, s.End)
+	return end{consumer, at, Transfer, consumer}, at > s.Start
+}
+
+// lastConsumer returns the consumer that was the last to begin to take an item under the key before t, or none.
+func (v *view) lastConsumer(site *trace.Site, t int64) int {
+	consumer, newest := none, int64(0)
+	for _, get := range v.groups[groupKey{op: trace.Get, name: site.Name, key: site.Key}] {
+		of := v.spansOf(get.worker, get.site)
+		if v.Workers[get.worker].Component != site.Peer || len(of) == 0 {
+			continue
+		}
+		spans := v.tracks[get.worker].Spans
+		i, _ := slices.BinarySearchFunc(of, t, func(i int, t int64) int { return cmp.Compare(spans[i].Start, t) })
+		if i == 0 {
+			continue
+		}
+		if at := spans[of[i-1]].Start; consumer == none || at > newest {
+			consumer, newest = get.worker, at
+		}
+	}
+	return consumer
+}
+
+// awake returns the last time up to t at which a worker with a track did not wait. Between two waits it was awake.
+func (v *view) awake(worker int, t int64) int64 {
+	spans := v.tracks[worker].Spans
+	if i := covering(spans, t); i >= 0 && spans[i].End >= t {
+		if site := v.site(worker, spans[i].Site); v.kind(worker, &site) == Wait {
+			return spans[i].Start
+		}
+	}
+	return t
+}
+
+// enderOfCollect returns the member that began the operation last, before its end at this worker. If this worker was
+// the last, the whole span is communication.
+func (v *view) enderOfCollect(worker int, s *trace.Span, site *trace.Site) (end, bool) {
+	last := end{worker, s.Start, Transfer, none}
+	for _, of := range v.together(worker, site) {
+		if o := v.nth(of, s.N); o != nil && o.Start > last.at && o.Start <= s.End && of.worker != worker {
+			last = end{of.worker, o.Start, Transfer, of.worker}
+		}
+	}
+	return last, true
+}
+
+// enderOfVote returns the runner that arrived last. Runners wait for the decision of rank 0, which waits for the votes
+// that the others sent when they had the last decision.
+func (v *view) enderOfVote(worker int, s *trace.Span, site *trace.Site) (end, bool) {
+	last, _ := v.enderOfCollect(worker, s, site)
+	if v.Workers[worker].Member != 0 {
+		return last, true
+	}
+	for _, of := range v.together(worker, site) {
+		if o := v.nth(of, s.N-1); o != nil && o.End > last.at && o.End <= s.End && of.worker != worker {
+			last = end{of.worker, o.End, Transfer, of.worker}
+		}
+	}
+	return last, true
+}
+
+// enderOfAdopt returns the worker that published the version last, before the end of the wait. Among equals the first
+// on the same rank comes first.
+func (v *view) enderOfAdopt(worker int, s *trace.Span, site *trace.Site) (end, bool) {
+	best := end{next: none}
+	for _, of := range v.groups[groupKey{op: trace.Publish, name: site.Name}] {
+		p := v.publishOf(of, s)
+		if p == nil || of.worker == worker {
+			continue
+		}
+		at := min(p.End, s.End)
+		same := v.Workers[of.worker].Rank == v.Workers[worker].Rank
+		if best.next == none || at > best.at ||
+			at == best.at && same && v.Workers[best.next].Rank != v.Workers[worker].Rank {
+			best = end{of.worker, at, Transfer, of.worker}
+		}
+	}
+	return best, best.next != none
+}
+
+// publishOf returns the last span in which a worker published the version that s adopted, or nil.
+func (v *view) publishOf(at spot, s *trace.Span) *trace.Span {
+	of := v.spansOf(at.worker, at.site)
+	for i := len(of) - 1; i >= 0; i-- {
+		if p := &v.tracks[at.worker].Spans[of[i]]; p.Arg == s.Arg && p.Start <= s.End {
+			return p
+		}
+	}
+	return nil
+}
+
+// enderOfAwait returns the worker of this rank that ended the call last.
+func (v *view) enderOfAwait(runner int, s *trace.Span, site *trace.Site) (end, bool) {
+	best := end{next: none, rest: Wait, peer: none}
+	for _, worker := range v.byRank[v.Workers[runner].Rank] {
+		if v.tracks[worker] == nil || site.Peer != "" && v.Workers[worker].Component != site.Peer {
+			continue
+		}
+		if at, ok := v.endOfCall(worker, site.Name, s.End); ok && (best.next == none || at > best.at) {
+			best.next, best.at = worker, at
+		}
+	}
+	return best, best.next != none && best.at > s.Start
+}
+
+// endOfCall returns when worker last ended a call of this name, before t. A call that goes on at t ends there: its
+// runner has seen the end.
+func (v *view) endOfCall(worker int, name string, t int64) (at int64, ok bool) {
+	if !slices.ContainsFunc(v.Workers[worker].Sites, func(s trace.Site) bool {
+		return s.Op == trace.Call && s.Name == name
+	}) {
+		return 0, false
+	}
+	spans := v.tracks[worker].Spans
+	last := covering(spans, t)
+	for i := last; i >= 0; i-- {
+		if i == last {
+			at = min(t, spans[i].End)
+		}
+		switch site := v.site(worker, spans[i].Site); {
+		case site.Op == trace.Call && site.Name == name:
+			return at, true
+		case site.Op == trace.Idle || site.Op == trace.Call:
+			at = spans[i].Start
+		}
+	}
+	return 0, false
+}
+
+// enderOfIdle returns the runner of the rank, which called the worker.
+func (v *view) enderOfIdle(worker int, s *trace.Span) (e end, ok bool) {
+	runner := v.runner(v.Workers[worker].Rank)
+	if runner == none || runner == worker || v.tracks[runner] == nil {
+		return e, false
+	}
+	at := v.awake(runner, s.End)
+	return end{runner, at, Wait, none}, at > s.Start
+}

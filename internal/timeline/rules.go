@@ -1,0 +1,511 @@
+package timeline
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/rlinf/rlinf/internal/trace"
+)
+
+// Configuration keys that findings name.
+const (
+	placementKey = "cluster.component_placement"
+	asyncKey     = "runner.async"
+	stagesKey    = "rollout.pipeline_stage_num"
+	stalenessKey = "algorithm.staleness_threshold"
+	drainKey     = "actor.recv_drain_max_trajectories"
+	saveKey      = "runner.save_interval"
+	reduceKey    = "comm.reduce"
+)
+
+// slowRanks finds members whose work takes longer than that of the others in nearly all iterations. Share is the mean
+// excess of an iteration. Of each work of a component only the slowest member is named, and each rank once.
+func (e *evidence) slowRanks() (found []Finding) {
+	if len(e.iterations) < FewestIterations {
+		return nil
+	}
+	length := stat.Mean(e.lengths, nil)
+	for _, g := range e.works() {
+		slow := newPace(len(g.spots))
+		for k := range e.sums {
+			slow.iteration(e, k, g.spots)
+		}
+		worst, more := none, 0
+		for m := range g.spots {
+			if length > 0 && slow.isSlow(m) && slow.excess[m]/float64(slow.seen[m]) >= SlowShare*length {
+				if more++; worst == none || slow.excess[m] > slow.excess[worst] {
+					worst = m
+				}
+			}
+		}
+		if worst == none {
+			continue
+		}
+		at := g.spots[worst].worker
+		text := fmt.Sprintf("Rank %d is slow: %s on %s takes %s longer than the median of the other members in %s of "+
+			"the iterations", e.Workers[at].Rank, g.name, e.name(at), percent(slow.excess[worst]/slow.median[worst]),
+			percent(float64(slow.over[worst])/float64(slow.seen[worst])))
+		if more > 1 {
+			text += fmt.Sprintf(", and %d other ranks are slow too", more-1)
+		}
+		found = append(found, Finding{Kind: Fault, Rule: SlowRank, Component: g.component, Worker: at, Peer: none,
+			Share: slow.excess[worst] / float64(slow.seen[worst]) / length, Key: placementKey,
+			Text: text + "; look for other load on that host, or place " + g.component + " elsewhere (" + placementKey +
+				")."})
+	}
+	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Compare(b.Share, a.Share) })
+	ranks := map[int]bool{}
+	return slices.DeleteFunc(found, func(f Finding) bool {
+		rank := e.Workers[f.Worker].Rank
+		again := ranks[rank]
+		ranks[rank] = true
+		return again
+	})
+}
+
+// A work is a work that several members of a component do.
+type work struct {
+	component, name string
+	spots           []spot
+}
+
+// works returns the works of components with several members.
+func (e *evidence) works() []work {
+	type key struct{ component, name string }
+	var all []work
+	at := map[key]int{}
+	for i := range e.Workers {
+		w := &e.Workers[i]
+		for s := range w.Sites {
+			if w.Sites[s].Op != trace.Work {
+				continue
+			}
+			k := key{w.Component, w.Sites[s].Name}
+			all = grow(all, at, k, work{component: k.component, name: k.name})
+			of := &all[at[k]]
+			of.spots = append(of.spots, spot{i, s})
+		}
+	}
+	return slices.DeleteFunc(all, func(w work) bool { return len(w.spots) < 2 })
+}
+
+// A pace compares the members that do the same work, over iterations.
+type pace struct {
+	seen, over     []int     // iterations with the member, and those in which it was slow
+	excess, median []float64 // sums over the iterations: time beyond the median of the others, and that median
+	times, sorted  []float64
+	members        []int
+}
+
+func newPace(n int) *pace {
+	return &pace{seen: make([]int, n), over: make([]int, n), excess: make([]float64, n), median: make([]float64, n)}
+}
+
+// iteration adds the times of an iteration.
+func (p *pace) iteration(e *evidence, k int, spots []spot) {
+	p.times, p.members = p.times[:0], p.members[:0]
+	for m, at := range spots {
+		if s := e.sums[k][at.worker]; s != nil && at.site < len(s.Times) {
+			p.times, p.members = append(p.times, seconds(s.Times[at.site])), append(p.members, m)
+		}
+	}
+	if len(p.times) < 2 {
+		return
+	}
+	p.sorted = append(p.sorted[:0], p.times...)
+	slices.Sort(p.sorted)
+	for i, m := range p.members {
+		t := p.times[i]
+		others := medianWithout(p.sorted, t)
+		p.seen[m]++
+		p.excess[m] += t - others
+		p.median[m] += others
+		if t >= (1+SlowExcess)*others && t > 0 {
+			p.over[m]++
+		}
+	}
+}
+
+func (p *pace) isSlow(m int) bool {
+	return p.seen[m] >= FewestIterations && float64(p.over[m]) >= SlowIterations*float64(p.seen[m]) && p.median[m] > 0
+}
+
+// medianWithout returns the median of sorted without one element of value x.
+func medianWithout(sorted []float64, x float64) float64 {
+	out, _ := slices.BinarySearch(sorted, x)
+	at := func(i int) float64 {
+		if i >= out {
+			i++
+		}
+		return sorted[i]
+	}
+	n := len(sorted) - 1
+	return (at((n-1)/2) + at(n/2)) / 2
+}
+
+// median returns the median of values, which it sorts.
+func median(values []float64) float64 {
+	slices.Sort(values)
+	n := len(values)
+	return (values[(n-1)/2] + values[n/2]) / 2
+}
+
+// A link is what a channel's items needed from one worker to another.
+type link struct {
+	channel  string
+	from, to int
+	items    int       // received in windows, with a known put
+	times    []float64 // of items for which the receiver really waited: from the put to the end of the wait, in seconds
+	median   float64   // of times
+	waited   float64   // the time of these waits in which the items were on their way, in seconds
+}
+
+func (l *link) counts() bool {
+	return len(l.times) >= LinkItems && float64(len(l.times)) >= LinkWaits*float64(l.items)
+}
+
+// slowLinks finds pairs of workers between which items need longer than between other pairs of the channel. Share is
+// the time of iterations for which the receiver waits for items that are on their way. Pairs on one rank, on one node,
+// and on two nodes are compared among each other where there are several. Times between nodes count without the largest
+// error of their clocks.
+func (e *evidence) slowLinks() (found []Finding) {
+	type pair struct {
+		channel  string
+		from, to int
+	}
+	var total float64
+	var channels []string
+	var links []link
+	seen, at := map[string]int{}, map[pair]int{}
+	for _, v := range e.views {
+		total += v.length()
+		for worker, t := range v.tracks {
+			if t == nil {
+				continue
+			}
+			for i := range t.Spans {
+				s := &t.Spans[i]
+				site := v.site(worker, s.Site)
+				if site.Op != trace.Get {
+					continue
+				}
+				if m, producer := v.putOf(worker, s, &site); m != nil {
+					p := pair{site.Name, producer, worker}
+					channels = grow(channels, seen, p.channel, p.channel)
+					links = grow(links, at, p, link{channel: p.channel, from: producer, to: worker})
+					v.count(&links[at[p]], m, s)
+				}
+			}
+		}
+	}
+	for _, c := range channels {
+		var of []*link
+		for i := range links {
+			if l := &links[i]; l.channel == c && l.counts() {
+				l.median = median(l.times)
+				of = append(of, l)
+			}
+		}
+		if f := e.slowLink(of, total); f != nil {
+			found = append(found, *f)
+		}
+	}
+	return found
+}
+
+// count adds an item to a link.
+func (v *view) count(l *link, m *trace.Mark, s *trace.Span) {
+	l.items++
+	if s.End-s.Start < LinkWait {
+		return
+	}
+	unsure := int64(0)
+	if v.Workers[l.from].Node != v.Workers[l.to].Node {
+		unsure = 2 * v.window.Bound
+	}
+	l.times = append(l.times, seconds(max(0, s.End-m.At-unsure)))
+	l.waited += seconds(max(0, s.End-max(m.At, s.Start)-unsure))
+}
+
+// slowLink returns the link of a channel for which its receiver waits longest, among the slow ones, or nil.
+func (e *evidence) slowLink(links []*link, total float64) *Finding {
+	slices.SortStableFunc(links, func(a, b *link) int { return cmp.Compare(b.waited, a.waited) })
+	for _, l := range links {
+		share := l.waited / total
+		if share < LinkShare {
+			return nil
+		}
+		usual, ok := e.usualLink(l, links)
+		if !ok || l.median < LinkFactor*usual {
+			continue
+		}
+		return &Finding{Kind: Fault, Rule: SlowLink, Component: e.Workers[l.to].Component, Worker: l.from, Peer: l.to,
+			Share: share, Key: placementKey,
+			Text: fmt.Sprintf("The link from %s to %s is slow: an item of %s takes %s there and %s on other links, and "+
+				"the receiver waits for that for %s of the time; look at the network between them, or place both on "+
+				"one host (%s).", e.name(l.from), e.name(l.to), l.channel, duration(l.median), duration(usual),
+				percent(share), placementKey)}
+	}
+	return nil
+}
+
+// usualLink returns the median over the other links, in seconds: over those as far as l where there are some.
+func (e *evidence) usualLink(l *link, links []*link) (usual float64, ok bool) {
+	var alike, others []float64
+	for _, o := range links {
+		if o == l {
+			continue
+		}
+		others = append(others, o.median)
+		if e.distance(o.from, o.to) == e.distance(l.from, l.to) {
+			alike = append(alike, o.median)
+		}
+	}
+	if len(alike) > 0 {
+		others = alike
+	}
+	if len(others) == 0 {
+		return 0, false
+	}
+	return median(others), true
+}
+
+// distance returns 0 for workers of one rank, 1 for those of one node, and else 2.
+func (e *evidence) distance(a, b int) int {
+	switch v, w := &e.Workers[a], &e.Workers[b]; {
+	case v.Rank == w.Rank:
+		return 0
+	case v.Node == w.Node:
+		return 1
+	}
+	return 2
+}
+
+// shareOf returns the share of a component's time at the sites that a condition selects, over all iterations.
+func (e *evidence) shareOf(component string, at func(*trace.Site) bool) float64 {
+	var part, total float64
+	for i := range e.Workers {
+		if e.Workers[i].Component != component {
+			continue
+		}
+		total += e.totals[i]
+		for s := range e.Workers[i].Sites {
+			if at(&e.Workers[i].Sites[s]) {
+				part += e.sites[i][s]
+			}
+		}
+	}
+	if total == 0 {
+		return 0
+	}
+	return part / total
+}
+
+// shortRoom finds channels in which a component waits for room. Share is the part of that component's time. In an
+// asynchronous run the channel of trajectories is left out: see staleness.
+func (e *evidence) shortRoom() (found []Finding) {
+	if len(e.iterations) < FewestIterations {
+		return nil
+	}
+	type pair struct{ component, channel, consumer string }
+	var pairs []pair
+	seen := map[pair]int{}
+	publishers := e.publishers()
+	for i := range e.Workers {
+		for _, s := range e.Workers[i].Sites {
+			if s.Op == trace.Room && !(e.async() && slices.Contains(publishers, s.Peer)) {
+				p := pair{e.Workers[i].Component, s.Name, s.Peer}
+				pairs = grow(pairs, seen, p, p)
+			}
+		}
+	}
+	for _, p := range pairs {
+		share := e.shareOf(p.component, func(s *trace.Site) bool { return s.Op == trace.Room && s.Name == p.channel })
+		if share < RoomShare {
+			continue
+		}
+		lacking := e.shareOf(p.consumer, func(s *trace.Site) bool { return s.Op == trace.Get && s.Name == p.channel })
+		f := Finding{Rule: Room, Component: p.component, Worker: none, Peer: none, Share: share}
+		f.Text = fmt.Sprintf("%s waits %s of its time for room in channel %q", p.component, percent(share), p.channel)
+		if lacking < RoomShare {
+			f.Key = placementKey
+			f.Text += fmt.Sprintf(", because %s is busy; more room cannot help, but more ranks for %s can (%s).",
+				p.consumer, p.consumer, f.Key)
+		} else {
+			f.Kind = Fault
+			advice := ""
+			advice, f.Key = roomAdvice(p.channel, p.consumer)
+			f.Text += fmt.Sprintf(", and %s waits %s of its time for its items: the channel has too little room; %s.",
+				p.consumer, percent(lacking), advice)
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+// roomAdvice says which key gives a channel of a synchronous run more room.
+func roomAdvice(channel, consumer string) (text, key string) {
+	switch channel {
+	case "obs", "act", "transitions", "rewards": // a key for each stage
+		return "raise " + stagesKey, stagesKey
+	case "out", "batches": // one rollout, unless the run is asynchronous
+		return "set " + asyncKey + ": true, with " + stalenessKey + " for the number of rollouts", asyncKey
+	}
+	return "its size is fixed, so give " + consumer + " more ranks (" + placementKey + ")", placementKey
+}
+
+// publishers returns the components that publish weights.
+func (e *evidence) publishers() (list []string) {
+	for i := range e.Workers {
+		w := &e.Workers[i]
+		if !slices.Contains(list, w.Component) &&
+			slices.ContainsFunc(w.Sites, func(s trace.Site) bool { return s.Op == trace.Publish }) {
+			list = append(list, w.Component)
+		}
+	}
+	return list
+}
+
+// staleness finds components of an asynchronous run that wait for newer weights, or for room for their trajectories:
+// the data would become too old. Share is the part of that component's time.
+func (e *evidence) staleness() (found []Finding) {
+	publishers := e.publishers()
+	if len(e.iterations) < FewestIterations || len(publishers) == 0 || !e.async() {
+		return nil
+	}
+	var components []string
+	for i := range e.Workers {
+		if c := e.Workers[i].Component; !slices.Contains(components, c) && !slices.Contains(publishers, c) {
+			components = append(components, c)
+		}
+	}
+	lacking := 0.0
+	for _, c := range publishers {
+		lacking = max(lacking, e.shareOf(c, func(s *trace.Site) bool {
+			return s.Op == trace.Get && s.Cause == trace.Trajectory
+		}))
+	}
+	for _, c := range components {
+		weights := e.shareOf(c, func(s *trace.Site) bool { return s.Op == trace.Adopt })
+		room := e.shareOf(c, func(s *trace.Site) bool {
+			return s.Op == trace.Room && slices.Contains(publishers, s.Peer)
+		})
+		if weights+room < RoomShare {
+			continue
+		}
+		f := Finding{Rule: Staleness, Component: c, Worker: none, Peer: none, Share: weights + room, Key: stalenessKey}
+		key := stalenessKey
+		if room > weights {
+			key += " (if it is negative: " + drainKey + ")"
+		}
+		f.Text = fmt.Sprintf("%s waits %s of its time for %s, because its data would become too old", c,
+			percent(f.Share), waitedFor(weights, room))
+		if lacking < RoomShare {
+			f.Text += fmt.Sprintf("; %s is busy and bounds the run, so a larger %s cannot help.", publishers[0], key)
+		} else {
+			f.Kind = Fault
+			f.Text += fmt.Sprintf(", and %s waits %s of its time for trajectories: the bound on their age is too "+
+				"tight; raise %s.", publishers[0], percent(lacking), key)
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+func waitedFor(weights, room float64) string {
+	switch {
+	case room == 0:
+		return "newer weights"
+	case weights == 0:
+		return "room for its trajectories"
+	}
+	return "newer weights and for room"
+}
+
+// stallWorks are the works of environments.
+var stallWorks = [...]string{"simulate", "play"}
+
+// stalls finds iterations in which an environment needed very long once. Share is the part of that iteration. Each
+// iteration names the worker with the longest span.
+func (e *evidence) stalls() []Finding {
+	first := e.firstIteration()
+	worst := map[int]*stall{} // by view
+	for worker := range e.Workers {
+		for site := range e.Workers[worker].Sites {
+			s := &e.Workers[worker].Sites[site]
+			if s.Op == trace.Work && slices.Contains(stallWorks[:], s.Name) {
+				for _, of := range e.stallsAt(worker, site, first) {
+					if worst[of.view] == nil || of.length > worst[of.view].length {
+						worst[of.view] = &of
+					}
+				}
+			}
+		}
+	}
+	var found []Finding
+	for i, v := range e.views {
+		s := worst[i]
+		if s == nil {
+			continue
+		}
+		name := e.Workers[s.worker].Sites[s.site].Name
+		found = append(found, Finding{Kind: Fault, Rule: Stall, Component: e.Workers[s.worker].Component,
+			Worker: s.worker, Peer: none, Iteration: v.window.Iteration, Share: s.length / v.length(),
+			Text: fmt.Sprintf("In iteration %d %s stalled on %s: it took %s, %.0f times its median, and %s of the "+
+				"iteration; look at that environment and its host.", v.window.Iteration, name, e.name(s.worker),
+				duration(s.length), s.length/s.usual, percent(s.length/v.length()))})
+	}
+	return found
+}
+
+// A stall is a long span of work.
+type stall struct {
+	view, worker, site int
+	length, usual      float64 // of the span, and the median of other windows, in seconds
+}
+
+// stallsAt returns the stalls of a worker at a site.
+func (e *evidence) stallsAt(worker, site int, first int64) (found []stall) {
+	windows := 0
+	for i, v := range e.views {
+		longest := 0.0
+		for _, k := range v.spansOf(worker, site) {
+			s := &v.tracks[worker].Spans[k]
+			longest = max(longest, seconds(min(s.End, v.end)-max(s.Start, v.start)))
+		}
+		if longest > 0 {
+			windows++
+		}
+		if longest < StallShare*v.length() || v.window.Iteration == first {
+			continue
+		}
+		if usual := e.usual(worker, site, i); usual > 0 && longest >= StallFactor*usual {
+			found = append(found, stall{i, worker, site, longest, usual})
+		}
+	}
+	if n := len(found); n > 1 && float64(n) > StallWindows*float64(windows) {
+		return nil
+	}
+	return found
+}
+
+// usual returns the median length of the spans at a site in other windows, in seconds; 0: there are none.
+func (e *evidence) usual(worker, site, except int) float64 {
+	var lengths []float64
+	for i, v := range e.views {
+		if i == except {
+			continue
+		}
+		for _, k := range v.spansOf(worker, site) {
+			s := &v.tracks[worker].Spans[k]
+			lengths = append(lengths, seconds(s.End-s.Start))
+		}
+	}
+	if len(lengths) == 0 {
+		return 0
+	}
+	return median(lengths)
+}

@@ -1,0 +1,118 @@
+package loop
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+
+	"github.com/rlinf/rlinf/internal/trace"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A clockSync compares the clocks of nodes: the first rank of each node asks rank 0 for its time. A nil clockSync, on
+// the other ranks and in a job on one node, does nothing.
+type clockSync struct {
+	comm spmd.Comm
+	log  *trace.Log
+	time []byte // of rank 0
+	reqs []spmd.Request
+	left []int // on rank 0: questions that each node will still ask
+}
+
+// roundTrips is the number of questions of a node. The shortest round trip counts.
+const roundTrips = 10
+
+const (
+	questionTag = 1
+	timeTag     = 2
+	timeBytes   = 8
+)
+
+// newClockSync is collective over the first ranks of all nodes. It returns nil elsewhere.
+func newClockSync(w *spmd.World, log *trace.Log, alloc tensor.Allocator) (*clockSync, error) {
+	var heads []int
+	for rank, node := range w.Nodes() {
+		if !slices.ContainsFunc(heads, func(r int) bool { return w.Nodes()[r] == node }) {
+			heads = append(heads, rank)
+		}
+	}
+	if log == nil || len(heads) == 1 || !slices.Contains(heads, w.Rank()) {
+		return nil, nil
+	}
+	ends, err := w.NewComm(heads, "clocks")
+	if err != nil {
+		return nil, err
+	}
+	c := &clockSync{comm: ends[0], log: log, reqs: make([]spmd.Request, len(heads)), left: make([]int, len(heads))}
+	c.time, err = alloc(timeBytes)
+	return c, err
+}
+
+// compare sets the offset of this node's clock. Collective over the first ranks of all nodes.
+func (c *clockSync) compare(ctx context.Context) error {
+	if c == nil {
+		return nil
+	}
+	if c.comm.Rank() == 0 {
+		return c.answer(ctx)
+	}
+	best := trace.Offset{Bound: -1}
+	for range roundTrips {
+		asked := c.log.Now()
+		reply, err := c.comm.Irecv(c.time[:timeBytes], 0, timeTag)
+		if err != nil {
+			return err
+		}
+		question, err := c.comm.Isend(nil, 0, questionTag)
+		if err != nil {
+			return err
+		}
+		if err := c.comm.Wait(ctx, []spmd.Request{reply, question}); err != nil {
+			return err
+		}
+		answered := c.log.Now()
+		if bound := (answered - asked + 1) / 2; best.Bound < 0 || bound < best.Bound {
+			best = trace.Offset{Ahead: asked + bound - int64(binary.LittleEndian.Uint64(c.time)), Bound: bound}
+		}
+	}
+	c.log.Shift(best)
+	return nil
+}
+
+// answer answers the questions of all nodes with the time of rank 0.
+func (c *clockSync) answer(ctx context.Context) error {
+	c.log.Shift(trace.Offset{})
+	for node := 1; node < c.comm.Size(); node++ {
+		c.left[node] = roundTrips
+		if err := c.listen(node); err != nil {
+			return err
+		}
+	}
+	for {
+		node, err := c.comm.WaitAny(ctx, c.reqs)
+		if err != nil || node < 0 {
+			return err
+		}
+		binary.LittleEndian.PutUint64(c.time, uint64(c.log.Now()))
+		sent, err := c.comm.Isend(c.time[:timeBytes], node, timeTag)
+		if err != nil {
+			return err
+		}
+		if err := c.comm.Wait(ctx, []spmd.Request{sent}); err != nil {
+			return err
+		}
+		if err := c.listen(node); err != nil {
+			return err
+		}
+	}
+}
+
+// listen waits for the next question of a node, if it will ask one.
+func (c *clockSync) listen(node int) (err error) {
+	if c.left[node]--; c.left[node] < 0 {
+		return nil
+	}
+	c.reqs[node], err = c.comm.Irecv(nil, node, questionTag)
+	return err
+}

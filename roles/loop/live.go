@@ -1,0 +1,120 @@
+package loop
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/trace"
+)
+
+// A board has what live.json tells of the running job. Rank 0's loop writes on it, and a goroutine of its own writes it
+// to the file each second.
+type board struct {
+	path string
+	stop func()
+
+	mu     sync.Mutex
+	step   int64
+	work   string
+	phases [len(Phases)]float64
+	timed  [len(Phases)]time.Time // when a phase last took time
+	waits  [][]float64            // shares of each rank, in the order of trace.Causes
+	queues map[string]int64
+	at     time.Time // of the newest reports
+}
+
+// newBoard returns a board that writes to path until close.
+func newBoard(path string) *board {
+	b := &board{path: path, queues: map[string]int64{}}
+	b.stop = metrics.Every(time.Second, b.write)
+	return b
+}
+
+// begin sets the name of the present work.
+func (b *board) begin(work string) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.work = work
+}
+
+// next begins the reports of a step.
+func (b *board) next(step int64, ranks int) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.step, b.at = step, time.Now()
+	for len(b.waits) < ranks {
+		b.waits = append(b.waits, nil)
+	}
+	for name := range b.queues {
+		b.queues[name] = 0
+	}
+}
+
+// add adds the report of a rank.
+func (b *board) add(rank int, r *Report) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waits[rank] = append(b.waits[rank][:0], r.Waits...)
+	for i, name := range r.queueNames {
+		b.queues[name] += int64(r.queueItems[i])
+	}
+}
+
+// took sets the times of the slowest rank.
+func (b *board) took(longest [len(Phases)]float64) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for p, t := range longest {
+		if t > 0 {
+			b.phases[p], b.timed[p] = t, b.at
+		}
+	}
+}
+
+// write writes the board to its file. Errors are ignored: another writing follows.
+func (b *board) write() {
+	b.mu.Lock()
+	l := trace.Live{Time: time.Now(), Step: b.step, Work: b.work}
+	for p, at := range b.timed {
+		if !at.IsZero() {
+			l.Phases = append(l.Phases, trace.Timing{Phase: Phases[p], Seconds: b.phases[p], At: at})
+		}
+	}
+	for rank, shares := range b.waits {
+		w := trace.Waiting{Rank: rank, Waits: map[trace.Cause]float64{}, At: b.at}
+		for i, share := range shares {
+			if cause := trace.Causes[i]; cause.IsWait() && share > 0 {
+				w.Waits[cause] = share
+			}
+		}
+		l.Ranks = append(l.Ranks, w)
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.queues)) {
+		l.Queues = append(l.Queues, trace.Queue{Channel: name, Items: b.queues[name], At: b.at})
+	}
+	b.mu.Unlock()
+	_ = l.Write(b.path)
+}
+
+// close writes the board a last time.
+func (b *board) close() {
+	if b != nil {
+		b.stop()
+		b.write()
+	}
+}

@@ -1,0 +1,103 @@
+package spmd
+
+// A Recorder records for what a goroutine spends its time: a worker, or the main function of a rank. Only that
+// goroutine uses it. Handles ask for the numbers of their sites once, when they are made.
+type Recorder interface {
+	// Site returns the number of a site.
+	Site(Site) int
+	// Begin begins a span at a site, inside the present one.
+	Begin(site int)
+	// End ends the present span. arg says what stood behind it: see Site.Op. n is the number of the item of an OpGet
+	// at its producer, from 0; else 0.
+	End(arg, n int64)
+	// Mark records an instant at a site.
+	Mark(site int, arg int64)
+	// Pass records a wait that had nothing to wait for, with the arguments of End.
+	Pass(site int, arg, n int64)
+}
+
+// A Site is a place at which a goroutine works or waits.
+type Site struct {
+	Op   SiteOp
+	Name string // of the channel, communicator, weights, call, or work
+	Key  string // of the channel's key
+	Peer string // group at the other end; of Await the group that was called
+}
+
+// A SiteOp says what happens at a Site.
+type SiteOp uint8
+
+// The operations, and what the argument of their spans and marks says.
+const (
+	OpWork    SiteOp = iota // a worker computes; 0
+	OpCall                  // a worker runs a call; 0
+	OpAwait                 // main waits for a call of this rank's workers; 0
+	OpGet                   // Receiver.Get; the producer of the item, -1 after an error
+	OpRoom                  // Sender.Take; the consumer, or AnyMember
+	OpPut                   // Sender.Put; the consumer, or AnyMember
+	OpReceive               // Member.RecvFrom; the sender
+	OpCollect               // an operation of a collectives.Group; 0
+	OpPublish               // collectives.Weights.Publish; the version
+	OpAdopt                 // collectives.WeightsReader.Adopt; the version
+	OpVote                  // the loop waits for the votes of other ranks; 0
+	OpSave                  // the loop saves a checkpoint; 0
+)
+
+// A Span is a site of one goroutine, ready to be recorded. The zero Span records nothing.
+type Span struct {
+	r    Recorder
+	site int
+}
+
+// NewSpan returns a span at a site. r may be nil.
+func NewSpan(r Recorder, at Site) Span {
+	if r == nil {
+		return Span{}
+	}
+	return Span{r, r.Site(at)}
+}
+
+// Begin begins the span now, and returns it to be ended.
+func (s Span) Begin() Span {
+	if s.r != nil {
+		s.r.Begin(s.site)
+	}
+	return s
+}
+
+// End ends the span now.
+func (s Span) End(arg, n int64) {
+	if s.r != nil {
+		s.r.End(arg, n)
+	}
+}
+
+// Mark records an instant.
+func (s Span) Mark(arg int64) {
+	if s.r != nil {
+		s.r.Mark(s.site, arg)
+	}
+}
+
+// Pass records that there was nothing to wait for.
+func (s Span) Pass(arg, n int64) {
+	if s.r != nil {
+		s.r.Pass(s.site, arg, n)
+	}
+}
+
+// Record makes newRecorder the source of recorders: for main, with no group, and for each member launched later. A
+// program calls it before it launches groups.
+func (w *World) Record(newRecorder func(group string, member int) Recorder) {
+	w.newRecorder = newRecorder
+	w.recorder = newRecorder("", w.Rank())
+}
+
+// Recorder returns the recorder of this rank's main; nil: nothing is recorded.
+func (w *World) Recorder() Recorder { return w.recorder }
+
+// Recorder returns the member's recorder; nil: nothing is recorded.
+func (m *Member) Recorder() Recorder { return m.recorder }
+
+// Span returns the span of some work of this member's worker.
+func (m *Member) Span(name string) Span { return NewSpan(m.recorder, Site{Op: OpWork, Name: name}) }
