@@ -203,7 +203,8 @@ func group(commands []*cli.Command) {
 		commands []string
 	}{
 		{"train and evaluate", []string{"check", "slurm", "sweep", "eval", "demos", "bridge"}},
-		{"inspect runs, environments and keys", []string{"status", "watch", "compare", "trace", "envs", "render", "config", "help"}},
+		{"inspect runs, environments and keys", []string{"status", "watch", "compare", "trace", "envs", "render",
+			"config", "help"}},
 		{"language models", []string{"data", "tokenizer", "generate", "score", "export"}},
 		{"machine and shell", []string{"doctor", "bench", "version", "completion", "man"}},
 	} {

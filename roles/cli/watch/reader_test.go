@@ -71,8 +71,8 @@ func clockOf(t *testing.T, r *Reader) func() State {
 	}
 }
 
-// TestReaderFollowsMetrics: new lines are added; cut and damaged lines, nulls and lines without times do no harm; a file
-// that was replaced is read anew.
+// TestReaderFollowsMetrics: new lines are added. Cut and damaged lines, nulls and lines without times do no harm. A
+// file that was replaced is read anew.
 func TestReaderFollowsMetrics(t *testing.T) {
 	f := newFolder(t, runfolder.Done)
 	read := clockOf(t, NewReader(f.dir))
@@ -145,7 +145,8 @@ func TestReaderOfLogs(t *testing.T) {
 	now := time.Now()
 	for i, c := range []struct{ log, text, want string }{
 		{"rank-0000.log", "running without MPI: 8 ranks in one process\n", ""},
-		{"rank-0011.log", "warning: one\nthe warning: not this\nwarning: two\n\ngoroutine 7 [running]:\n", "11 warning: two"},
+		{"rank-0011.log", "warning: one\nthe warning: not this\nwarning: two\n\ngoroutine 7 [running]:\n",
+			"11 warning: two"},
 		{"rank-0003.log", "actor[0] rank 3 host a step 5: channel \"obs\": closed\nrun  logs/x: failed\n",
 			"3 actor[0] rank 3 host a step 5: channel \"obs\": closed"},
 		{"rank-0004.log", "waiting for the solvers\n", "3 actor[0] rank 3 host a step 5: channel \"obs\": closed"},
@@ -175,11 +176,16 @@ func TestOneRun(t *testing.T) {
 		want string
 	}{
 		{[]string{f.dir}, ""}, {nil, "folder of one run"}, {[]string{f.dir, f.dir}, "folder of one run"},
-		{[]string{none}, none + ": expected the folder of a run"}, {[]string{none + "/no"}, none + "/no: no such folder"},
+		{[]string{none}, none + ": expected the folder of a run"},
+		{[]string{none + "/no"}, none + "/no: no such folder"},
 		{[]string{logs}, "such as " + filepath.Join(logs, name)},
 	} {
 		dir, err := oneRun(c.args)
-		if c.want == "" && (err != nil || dir != f.dir) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+		good := err == nil && dir == f.dir
+		if c.want != "" {
+			good = err != nil && strings.Contains(err.Error(), c.want)
+		}
+		if !good {
 			t.Errorf("%q: %q, %v, want %q", c.args, dir, err, c.want)
 		}
 	}

@@ -29,16 +29,18 @@ func ref(x float64) *float64 { return &x }
 // running is a run in environments with 8 ranks.
 func running() State {
 	s := State{Now: noon, Started: ago(754 * time.Second),
-		Standing: results.Standing{Run: "logs/cartpole_disaggregated", Status: runfolder.Running, Step: 412, Steps: 1000,
-			Metric: "env/return", Value: ref(187.3), Rate: ref(12345), RateUnit: "env steps/s", SecondsLeft: ref(1076),
-			Checkpoint: "logs/cartpole_disaggregated/checkpoints/global_step_400", Updated: ago(time.Second)},
+		Standing: results.Standing{Run: "logs/cartpole_disaggregated", Status: runfolder.Running, Step: 412,
+			Steps: 1000, Metric: "env/return", Value: ref(187.3), Rate: ref(12345), RateUnit: "env steps/s",
+			SecondsLeft: ref(1076),
+			Checkpoint:  "logs/cartpole_disaggregated/checkpoints/global_step_400", Updated: ago(time.Second)},
 		Record: Record{Step: 412, At: ago(time.Second), Timed: 412, Curves: map[string]Curve{
 			"env/return":  curve(412, func(x float64) float64 { return 200 - 190*math.Exp(-x*4) + 8*math.Sin(x*90) }),
 			"eval/return": curve(4, func(x float64) float64 { return 60 + 140*x }),
 		}},
 		Live: trace.Live{Time: ago(time.Second), Step: 412, Work: "rollout 82/256", Phases: []trace.Timing{
-			{Phase: "step", Seconds: 1.83}, {Phase: "sync_weights", Seconds: 0.0112}, {Phase: "generate_rollouts",
-				Seconds: 1.31}, {Phase: "cal_adv_and_returns", Seconds: 0.004}, {Phase: "actor_training", Seconds: 0.51}},
+			{Phase: "step", Seconds: 1.83}, {Phase: "sync_weights", Seconds: 0.0112},
+			{Phase: "generate_rollouts", Seconds: 1.31}, {Phase: "cal_adv_and_returns", Seconds: 0.004},
+			{Phase: "actor_training", Seconds: 0.51}},
 			Queues: []trace.Queue{{Channel: "obs", Items: 12}, {Channel: "act"}, {Channel: "out", Items: 3}}},
 		Hosts: map[int]string{},
 		Alert: Alert{5, "warning: environment 17 was restarted: tank.py: no answer in 10s", ago(187 * time.Second)},
@@ -51,9 +53,9 @@ func running() State {
 	}
 	for i := range 8 {
 		s.Hosts[i] = []string{"node-a", "node-b"}[i/4]
-		s.Live.Ranks = append(s.Live.Ranks, trace.Waiting{Rank: i, At: ago(2 * time.Second), Waits: map[trace.Cause]float64{
-			trace.Observation: float64(i*5%8) / 20, trace.Gradient: float64(i*3%8) / 25, trace.Voting: 0.012,
-			trace.Working: 0.5}})
+		s.Live.Ranks = append(s.Live.Ranks, trace.Waiting{Rank: i, At: ago(2 * time.Second),
+			Waits: map[trace.Cause]float64{trace.Observation: float64(i*5%8) / 20, trace.Gradient: float64(i*3%8) / 25,
+				trace.Voting: 0.012, trace.Working: 0.5}})
 	}
 	return s
 }
@@ -88,8 +90,8 @@ func ended() State {
 func killed() State {
 	s := ended()
 	s.Status, s.Standing.Step, s.Record.Step, s.Record.Timed, s.Live.Step = runfolder.Dead, 700, 700, 700, 700
-	s.Alert = Alert{3, "rollout[1] rank 3 host node-a step 701: channel \"obs\": " + strings.Repeat("get key 0-3: ", 30),
-		s.Updated}
+	s.Alert = Alert{3, "rollout[1] rank 3 host node-a step 701: channel \"obs\": " +
+		strings.Repeat("get key 0-3: ", 30), s.Updated}
 	return s
 }
 

@@ -84,9 +84,13 @@ type Phase struct {
 // Phases returns the phases of the newest known iteration, and this iteration's number. The first is the whole step.
 func (s *State) Phases() (step int64, phases []Phase) {
 	if len(s.Live.Phases) > 0 && s.Live.Step >= s.Record.Timed {
+		var newest time.Time
+		for _, t := range s.Live.Phases {
+			newest = later(newest, t.At)
+		}
 		for _, name := range loop.Phases {
 			for _, t := range s.Live.Phases {
-				if t.Phase == name {
+				if t.Phase == name && t.At.Equal(newest) { // others, such as an evaluation, are of an earlier iteration
 					phases = append(phases, Phase{name, t.Seconds, t.At})
 				}
 			}

@@ -85,8 +85,8 @@ type reading struct {
 	panic string // "": none
 }
 
-// show shows s and newer states until the user leaves. It returns the exit code and the last state. The Reader has a goroutine of its own, because a file system
-// that does not answer must not stop Ctrl-C.
+// show shows s and newer states until the user leaves. It returns the exit code and the last state. The Reader has a
+// goroutine of its own, because a file system that does not answer must not stop Ctrl-C.
 func (t *terminal) show(r *Reader, s State) (int, State, error) {
 	states, keys, end := make(chan reading, 1), make(chan byte), make(chan struct{})
 	defer close(end)

@@ -153,7 +153,8 @@ func (w *window) left(code int) {
 	if err != nil || *after != *w.before {
 		w.t.Errorf("settings %+v, %v; before %+v", after, err, w.before)
 	}
-	for code, undo := range map[string]string{"\x1b[?1049h": "\x1b[?1049l", "\x1b[?25l": "\x1b[?25h", "\x1b[?7l": "\x1b[?7h"} {
+	for code, undo := range map[string]string{"\x1b[?1049h": "\x1b[?1049l", "\x1b[?25l": "\x1b[?25h",
+		"\x1b[?7l": "\x1b[?7h"} {
 		if strings.LastIndex(string(w.got), code) > strings.LastIndex(string(w.got), undo) {
 			w.t.Errorf("%q without %q", code, undo)
 		}

@@ -5,23 +5,12 @@ import (
 	"math"
 	"strings"
 	"unicode"
-	"unicode/utf8"
+
+	"github.com/rlinf/rlinf/roles/cli/args"
 )
 
-// clean returns text without characters that a terminal could obey, or that have no width of their own.
-func clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t':
-			return ' '
-		case unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Me, r):
-			return -1
-		case r == utf8.RuneError || !unicode.IsPrint(r):
-			return '?'
-		}
-		return r
-	}, text)
-}
+// clean returns text without what a terminal could obey.
+func clean(text string) string { return args.Printable(text) }
 
 // wide are characters that fill two columns of a terminal.
 var wide = &unicode.RangeTable{
