@@ -35,7 +35,8 @@ func TestTrace(t *testing.T) {
 		filepath.Join(dir, "trace.json"): {"trace", dir}, elsewhere: {"trace", dir, "--out", elsewhere},
 	} {
 		code, out, errs := run(t, args...)
-		if want := path + ": 1 iterations; open it in ui.perfetto.dev\n"; code != loop.ExitOK || out != want || errs != "" {
+		want := path + ": 1 iterations; open it in ui.perfetto.dev\n"
+		if code != loop.ExitOK || out != want || errs != "" {
 			t.Errorf("code %d\n%s%s\nwant\n%s", code, out, errs, want)
 		}
 		text, err := os.ReadFile(path)
@@ -55,9 +56,11 @@ func TestTraceOfNone(t *testing.T) {
 	}{
 		{nil, loop.ExitConfig, "trace: expected the folder of one run; rlinf status lists runs\n"},
 		{[]string{empty}, loop.ExitConfig, "trace: " + empty + ": expected the folder of a run\n"},
-		{[]string{logs + "/a"}, loop.ExitFailed, "trace: " + logs + "/a/trace: no iteration of this run was recorded\n"},
+		{[]string{logs + "/a"}, loop.ExitFailed,
+			"trace: " + logs + "/a/trace: no iteration of this run was recorded\n"},
 	} {
-		if code, out, errs := run(t, append([]string{"trace"}, c.args...)...); code != c.code || out != "" || errs != c.want {
+		code, out, errs := run(t, append([]string{"trace"}, c.args...)...)
+		if code != c.code || out != "" || errs != c.want {
 			t.Errorf("%q: code %d\n%s%s\nwant %d, %s", c.args, code, out, errs, c.code, c.want)
 		}
 	}
