@@ -29,7 +29,7 @@ func (t *Table) Estimates() []Estimate {
 // Write writes the table as aligned text.
 func (t *Table) Write(w io.Writer) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range t.rows() {
+	for _, row := range t.Rows() {
 		fmt.Fprintln(out, strings.Join(row, "\t"))
 	}
 	return out.Flush()
@@ -37,7 +37,7 @@ func (t *Table) Write(w io.Writer) error {
 
 // WriteMarkdown writes the table in Markdown.
 func (t *Table) WriteMarkdown(w io.Writer) error {
-	rows := t.rows()
+	rows := t.Rows()
 	line := func(cells []string) string { return "| " + strings.Join(cells, " | ") + " |\n" }
 	text := line(rows[0]) + "|---" + strings.Repeat("|--:", len(rows[0])-1) + "|\n"
 	for _, row := range rows[1:] {
@@ -105,8 +105,8 @@ func (t *Table) stepUnit() string {
 	return "env steps"
 }
 
-// rows returns the cells; the first row is the header.
-func (t *Table) rows() [][]string {
+// Rows returns the cells; the first row is the header.
+func (t *Table) Rows() [][]string {
 	steps := t.stepUnit()
 	head := []string{"", "seeds", steps, t.Metric + " ± std", "95 % interval", "lowest"}
 	if len(t.Groups) > 1 {

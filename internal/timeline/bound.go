@@ -3,7 +3,6 @@ package timeline
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/rlinf/rlinf/internal/trace"
 )
@@ -35,9 +34,10 @@ func (e *evidence) bound() *Finding {
 			}
 			return s.Cost.Busy
 		})
-		f.Text = fmt.Sprintf("%s bounded this run: %s of the critical path is its work", f.Component, percent(f.Share))
-		if s.Name != "" {
-			f.Text += fmt.Sprintf(", %s is %s", percent(s.Cost.Busy/total), s.Name)
+		f.Text = fmt.Sprintf("%s bounded this run: %s of the critical path is %s", upper(workers(f.Component)),
+			percent(s.Cost.Busy/total), siteName(s))
+		if rest := f.Share - s.Cost.Busy/total; rest >= 0.005 {
+			f.Text += fmt.Sprintf(", and %s is other work of theirs", percent(rest))
 		}
 		advice := ""
 		advice, f.Key = e.busyAdvice(r, s)
@@ -46,8 +46,8 @@ func (e *evidence) bound() *Finding {
 		f.Share = most / total
 		s := largestSite(r, func(s *SiteCost) float64 { return s.Cost.Transfer })
 		f.Component = s.Component
-		f.Text = fmt.Sprintf("Data on their way bounded this run: they are %s of the critical path, %s is %s of %s",
-			percent(f.Share), percent(s.Cost.Transfer/total), s.Name, s.Component)
+		f.Text = fmt.Sprintf("Transfers bounded this run: they are %s of the critical path, and those of %s to %s are "+
+			"%s", percent(f.Share), siteName(s), workers(f.Component), percent(s.Cost.Transfer/total))
 		advice := ""
 		advice, f.Key = transferAdvice(s)
 		f.Text += "; " + advice + "."
@@ -55,11 +55,18 @@ func (e *evidence) bound() *Finding {
 		f.Share = most / total
 		s := largestSite(r, func(s *SiteCost) float64 { return s.Cost.Wait + s.Cost.Unknown })
 		f.Component = s.Component
-		f.Text = fmt.Sprintf("The trace does not explain %s of the critical path; most of that are waits of %s for %s.",
-			percent(f.Share), s.Component, s.Cause)
+		f.Text = fmt.Sprintf("The trace does not explain %s of the critical path; %s have most of that time (%s).",
+			percent(f.Share), workers(f.Component), s.Cause)
 	}
-	f.Text = strings.ToUpper(f.Text[:1]) + f.Text[1:]
 	return f
+}
+
+// siteName names what happens at a site.
+func siteName(s *SiteCost) string {
+	if s.Name != "" {
+		return s.Name
+	}
+	return "other work" // a runner between calls
 }
 
 // typical returns the windows that say most about the whole run. Windows that were kept because they are unusual count

@@ -5,18 +5,18 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
 // A Finding is a sentence about a run.
 type Finding struct {
-	Kind Kind
-	Rule Rule
-	Text string // one sentence for the user
-	// Share is the part of an iteration's time that the finding is about, of 1. What it measures depends on the rule.
-	Share float64
-	Key   string // configuration key to change; "": none
+	Kind  Kind
+	Rule  Rule
+	Text  string  // one sentence for the user
+	Share float64 // part of the time that the finding is about, of 1; see Rule
+	Key   string  // configuration key to change; "": none
 	// The subject; which fields are set depends on the rule.
 	Component string
 	Worker    int   // in Attempt.Workers; -1: none
@@ -37,15 +37,25 @@ const (
 // A Rule names the rule of a Finding.
 type Rule string
 
-// The rules.
+// The rules, and the time that Share measures.
 const (
-	SlowRank  Rule = "slow rank" // a member needs longer for the same work than the others of its component
-	SlowLink  Rule = "slow link" // items need longer from one worker to another than on other links of the channel
-	Room      Rule = "room"      // a component waits for room in a channel
-	Staleness Rule = "staleness" // producers of an asynchronous run wait, because their data would become too old
-	Stall     Rule = "stall"     // an environment needed very long once
-	Bound     Rule = "bound"     // the largest part of the critical path
-	NoFault   Rule = "no fault"  // no rule is above its threshold
+	// SlowRank: a member needs longer for its work than the others of its component. Share is the time beyond the
+	// median of the others.
+	SlowRank Rule = "slow rank"
+	// SlowLink: items need longer from one worker to another than on other links of the channel. Share is the time in
+	// which the receiver waits for items on their way.
+	SlowLink Rule = "slow link"
+	// Room: a component waits for room in a channel. Share is the part of its workers' time.
+	Room Rule = "room"
+	// Staleness: workers of an asynchronous run wait, because their data would become too old. Share is the part of
+	// their time.
+	Staleness Rule = "staleness"
+	// Stall: an environment needed very long once. Share is the part of that iteration.
+	Stall Rule = "stall"
+	// Bound: what the largest part of the critical path is. Share is that part.
+	Bound Rule = "bound"
+	// NoFault: no rule found a fault. Share is 0.
+	NoFault Rule = "no fault"
 )
 
 // Thresholds of the rules.
@@ -123,7 +133,7 @@ func Conclude(attempts []trace.Attempt) []Finding {
 	if len(faults) == 0 {
 		others = others[:min(len(others), MostFindings-len(bound)-1)]
 		return slices.Concat(bound, others, []Finding{{Rule: NoFault, Worker: none, Peer: none,
-			Text: "No rule found a fault: nothing is above its threshold."}})
+			Text: "No fault was found: every rule is below its threshold."}})
 	}
 	faults = faults[:min(len(faults), MostFindings-len(bound))]
 	all := slices.Concat(faults, bound, others)
@@ -159,7 +169,8 @@ type evidence struct {
 }
 
 func newEvidence(a *trace.Attempt) *evidence {
-	e := &evidence{index: newIndex(a), sites: make([][]float64, len(a.Workers)), totals: make([]float64, len(a.Workers))}
+	n := len(a.Workers)
+	e := &evidence{index: newIndex(a), sites: make([][]float64, n), totals: make([]float64, n)}
 	for i := range a.Workers {
 		e.sites[i] = make([]float64, len(a.Workers[i].Sites))
 	}
@@ -218,7 +229,9 @@ func (e *evidence) firstIteration() int64 {
 // async reports whether the run was asynchronous: rollout workers then have one call, which has this name.
 func (e *evidence) async() bool {
 	return slices.ContainsFunc(e.Workers, func(w trace.Worker) bool {
-		return slices.ContainsFunc(w.Sites, func(s trace.Site) bool { return s.Op == trace.Call && s.Name == "produce" })
+		return slices.ContainsFunc(w.Sites, func(s trace.Site) bool {
+			return s.Op == trace.Call && s.Name == "produce"
+		})
 	})
 }
 
@@ -236,6 +249,18 @@ func (e *evidence) place(worker int) string {
 	}
 	return fmt.Sprintf("rank %d", w.Rank)
 }
+
+// workers names the workers of a component: "the env workers".
+func workers(component string) string {
+	switch component {
+	case trace.Runner, "actor":
+		return "the " + component + "s"
+	}
+	return "the " + component + " workers"
+}
+
+// upper returns a text with a capital letter in front.
+func upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
 

@@ -274,13 +274,13 @@ func (v *view) enderOfCollect(worker int, s *trace.Span, site *trace.Site) (end,
 	return last, true
 }
 
-// enderOfVote returns the runner that arrived last. Runners wait for the decision of rank 0, which waits for the votes
-// that the others sent when they had the last decision.
+// enderOfVote returns the runner that arrived last. Rank 0 waits for the votes that the others sent when they had the
+// decision before. The others wait for the decision of rank 0.
 func (v *view) enderOfVote(worker int, s *trace.Span, site *trace.Site) (end, bool) {
-	last, _ := v.enderOfCollect(worker, s, site)
 	if v.Workers[worker].Member != 0 {
-		return last, true
+		return v.enderOfCollect(worker, s, site)
 	}
+	last := end{worker, s.Start, Transfer, none}
 	for _, of := range v.together(worker, site) {
 		if o := v.nth(of, s.N-1); o != nil && o.End > last.at && o.End <= s.End && of.worker != worker {
 			last = end{of.worker, o.End, Transfer, of.worker}

@@ -33,10 +33,10 @@ func (e *evidence) slowRanks() (found []Finding) {
 		for k := range e.sums {
 			slow.iteration(e, k, g.spots)
 		}
-		worst, more := none, 0
+		worst, slows := none, 0
 		for m := range g.spots {
 			if length > 0 && slow.isSlow(m) && slow.excess[m]/float64(slow.seen[m]) >= SlowShare*length {
-				if more++; worst == none || slow.excess[m] > slow.excess[worst] {
+				if slows++; worst == none || slow.excess[m] > slow.excess[worst] {
 					worst = m
 				}
 			}
@@ -45,16 +45,15 @@ func (e *evidence) slowRanks() (found []Finding) {
 			continue
 		}
 		at := g.spots[worst].worker
-		text := fmt.Sprintf("Rank %d is slow: %s on %s takes %s longer than the median of the other members in %s of "+
-			"the iterations", e.Workers[at].Rank, g.name, e.name(at), percent(slow.excess[worst]/slow.median[worst]),
+		text := fmt.Sprintf("Rank %d is slow: %s takes %s longer on %s than the median of the others, in %s of the "+
+			"iterations", e.Workers[at].Rank, g.name, percent(slow.excess[worst]/slow.median[worst]), e.name(at),
 			percent(float64(slow.over[worst])/float64(slow.seen[worst])))
-		if more > 1 {
-			text += fmt.Sprintf(", and %d other ranks are slow too", more-1)
+		if slows > 1 {
+			text += fmt.Sprintf(" (%d of %d members are slow)", slows, len(g.spots))
 		}
 		found = append(found, Finding{Kind: Fault, Rule: SlowRank, Component: g.component, Worker: at, Peer: none,
 			Share: slow.excess[worst] / float64(slow.seen[worst]) / length, Key: placementKey,
-			Text: text + "; look for other load on that host, or place " + g.component + " elsewhere (" + placementKey +
-				")."})
+			Text: text + "; look for other load on its host, or use another host (" + placementKey + ")."})
 	}
 	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Compare(b.Share, a.Share) })
 	ranks := map[int]bool{}
@@ -242,12 +241,16 @@ func (e *evidence) slowLink(links []*link, total float64) *Finding {
 		if !ok || l.median < LinkFactor*usual {
 			continue
 		}
+		place := "rank"
+		if e.distance(l.from, l.to) == 2 {
+			place = "host"
+		}
 		return &Finding{Kind: Fault, Rule: SlowLink, Component: e.Workers[l.to].Component, Worker: l.from, Peer: l.to,
 			Share: share, Key: placementKey,
-			Text: fmt.Sprintf("The link from %s to %s is slow: an item of %s takes %s there and %s on other links, and "+
-				"the receiver waits for that for %s of the time; look at the network between them, or place both on "+
-				"one host (%s).", e.name(l.from), e.name(l.to), l.channel, duration(l.median), duration(usual),
-				percent(share), placementKey)}
+			Text: fmt.Sprintf("The link from %s to %s is slow: an item of channel %q takes %s there, and %s on other "+
+				"links, which costs %s of the time; look at the network, or place both workers on one %s (%s).",
+				e.name(l.from), e.name(l.to), l.channel, duration(l.median), duration(usual), percent(share), place,
+				placementKey)}
 	}
 	return nil
 }
@@ -329,17 +332,18 @@ func (e *evidence) shortRoom() (found []Finding) {
 		}
 		lacking := e.shareOf(p.consumer, func(s *trace.Site) bool { return s.Op == trace.Get && s.Name == p.channel })
 		f := Finding{Rule: Room, Component: p.component, Worker: none, Peer: none, Share: share}
-		f.Text = fmt.Sprintf("%s waits %s of its time for room in channel %q", p.component, percent(share), p.channel)
+		f.Text = fmt.Sprintf("%s wait %s of their time for room in channel %q", upper(workers(p.component)),
+			percent(share), p.channel)
 		if lacking < RoomShare {
 			f.Key = placementKey
-			f.Text += fmt.Sprintf(", because %s is busy; more room cannot help, but more ranks for %s can (%s).",
-				p.consumer, p.consumer, f.Key)
+			f.Text += fmt.Sprintf(", because %s are busy; more room cannot help, but more ranks for %s can (%s).",
+				workers(p.consumer), p.consumer, f.Key)
 		} else {
 			f.Kind = Fault
 			advice := ""
 			advice, f.Key = roomAdvice(p.channel, p.consumer)
-			f.Text += fmt.Sprintf(", and %s waits %s of its time for its items: the channel has too little room; %s.",
-				p.consumer, percent(lacking), advice)
+			f.Text += fmt.Sprintf(", and %s wait %s of theirs for its items: the channel has too little room; %s.",
+				workers(p.consumer), percent(lacking), advice)
 		}
 		found = append(found, f)
 	}
@@ -401,14 +405,15 @@ func (e *evidence) staleness() (found []Finding) {
 		if room > weights {
 			key += " (if it is negative: " + drainKey + ")"
 		}
-		f.Text = fmt.Sprintf("%s waits %s of its time for %s, because its data would become too old", c,
-			percent(f.Share), waitedFor(weights, room))
+		f.Text = fmt.Sprintf("%s wait %s of their time for %s, because their data would become too old",
+			upper(workers(c)), percent(f.Share), waitedFor(weights, room))
 		if lacking < RoomShare {
-			f.Text += fmt.Sprintf("; %s is busy and bounds the run, so a larger %s cannot help.", publishers[0], key)
+			f.Text += fmt.Sprintf("; %s are busy and bound the run, so a larger %s cannot help.",
+				workers(publishers[0]), key)
 		} else {
 			f.Kind = Fault
-			f.Text += fmt.Sprintf(", and %s waits %s of its time for trajectories: the bound on their age is too "+
-				"tight; raise %s.", publishers[0], percent(lacking), key)
+			f.Text += fmt.Sprintf(", and %s wait %s of theirs for trajectories: the bound on the age is too tight; "+
+				"raise %s.", workers(publishers[0]), percent(lacking), key)
 		}
 		found = append(found, f)
 	}
@@ -420,7 +425,7 @@ func waitedFor(weights, room float64) string {
 	case room == 0:
 		return "newer weights"
 	case weights == 0:
-		return "room for its trajectories"
+		return "room for their trajectories"
 	}
 	return "newer weights and for room"
 }
@@ -454,8 +459,8 @@ func (e *evidence) stalls() []Finding {
 		name := e.Workers[s.worker].Sites[s.site].Name
 		found = append(found, Finding{Kind: Fault, Rule: Stall, Component: e.Workers[s.worker].Component,
 			Worker: s.worker, Peer: none, Iteration: v.window.Iteration, Share: s.length / v.length(),
-			Text: fmt.Sprintf("In iteration %d %s stalled on %s: it took %s, %.0f times its median, and %s of the "+
-				"iteration; look at that environment and its host.", v.window.Iteration, name, e.name(s.worker),
+			Text: fmt.Sprintf("An environment of %s stalled in iteration %d: %s took %s, %.0f times its median and %s "+
+				"of the iteration; look at that environment and its host.", e.name(s.worker), v.window.Iteration, name,
 				duration(s.length), s.length/s.usual, percent(s.length/v.length()))})
 	}
 	return found

@@ -14,13 +14,14 @@ const ms = 1_000_000
 type script struct {
 	trace.Attempt
 	workers []*worker
+	unit    int64 // of times, in ns; 0: ms
 }
 
 // A worker adds spans to its track. Each begins at the end of the one before.
 type worker struct {
 	of    *script
 	index int
-	now   int64 // in ms
+	now   int64 // in units
 	spans []trace.Span
 	marks []trace.Mark
 	count map[trace.Site]int64
@@ -53,6 +54,14 @@ func (s *script) keep(iteration int64, why trace.Reason) {
 	}
 }
 
+// ns returns a time in ns.
+func (w *worker) ns(t int64) int64 {
+	if w.of.unit == 0 {
+		return t * ms
+	}
+	return t * w.of.unit
+}
+
 // site returns the number of a site, and the number of spans or marks at it before this one.
 func (w *worker) site(of trace.Site) (site int, n int64) {
 	sites := &w.of.Workers[w.index].Sites
@@ -67,7 +76,7 @@ func (w *worker) site(of trace.Site) (site int, n int64) {
 // until adds a span that ends at a time.
 func (w *worker) until(end int64, of trace.Site, arg int64) *worker {
 	site, n := w.site(of)
-	w.spans = append(w.spans, trace.Span{Site: site, Start: w.now * ms, End: end * ms, Arg: arg, N: n})
+	w.spans = append(w.spans, trace.Span{Site: site, Start: w.ns(w.now), End: w.ns(end), Arg: arg, N: n})
 	w.now = end
 	return w
 }
@@ -117,7 +126,7 @@ type edge struct {
 
 func (w *worker) put(e edge, consumer int64) *worker {
 	site, n := w.site(trace.Site{Op: trace.Put, Name: e.channel, Key: e.key, Peer: e.to, Cause: trace.Other})
-	w.marks = append(w.marks, trace.Mark{Site: site, At: w.now * ms, Arg: consumer, N: n})
+	w.marks = append(w.marks, trace.Mark{Site: site, At: w.ns(w.now), Arg: consumer, N: n})
 	return w
 }
 
@@ -126,7 +135,8 @@ func (w *worker) get(e edge, producer, end int64) *worker {
 }
 
 func (w *worker) room(e edge, consumer, end int64) *worker {
-	return w.until(end, trace.Site{Op: trace.Room, Name: e.channel, Key: e.key, Peer: e.to, Cause: trace.NoRoom}, consumer)
+	return w.until(end, trace.Site{Op: trace.Room, Name: e.channel, Key: e.key, Peer: e.to, Cause: trace.NoRoom},
+		consumer)
 }
 
 // A step is a segment in short: the worker, its site and kind, and its length in ms.

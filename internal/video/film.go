@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"image"
 	"image/png"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,8 +26,10 @@ import (
 type Film struct {
 	path, temp string
 	file       *os.File
+	out        io.Writer      // file, or memory
 	by         programs.Entry // to start ffmpeg
 	fps        int
+	every      int // a frame is shown for so many times 1/fps s
 	frames     uint32
 	sequence   uint32 // of the next fcTL or fdAT
 	last       *image.RGBA
@@ -44,7 +47,7 @@ func Create(path string, s *Sheet, fps int, by programs.Entry) (*Film, error) {
 		return nil, fmt.Errorf("film %s: %w", path, err)
 	}
 	f := &Film{path: path, temp: filepath.Join(filepath.Dir(path), ".writing-"+filepath.Base(path)), fps: fps, by: by,
-		encoder: png.Encoder{CompressionLevel: png.BestSpeed}}
+		every: 1, encoder: png.Encoder{CompressionLevel: png.BestSpeed}}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("film: %w", err)
 	}
@@ -52,7 +55,7 @@ func Create(path string, s *Sheet, fps int, by programs.Entry) (*Film, error) {
 	if f.file, err = os.Create(f.temp); err != nil {
 		return nil, fmt.Errorf("film: %w", err)
 	}
-	f.last = image.NewRGBA(s.image.Rect)
+	f.out, f.last = f.file, image.NewRGBA(s.image.Rect)
 	return f, nil
 }
 
@@ -81,10 +84,10 @@ func (f *Film) add(place image.Rectangle, picture []byte) error {
 	for _, n := range []int{place.Dx(), place.Dy(), place.Min.X, place.Min.Y} {
 		control = binary.BigEndian.AppendUint32(control, uint32(n))
 	}
-	control = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(control, 1), uint16(f.fps))
+	control = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(control, uint16(f.every)), uint16(f.fps))
 	control = append(control, 0, 0) // keep the frame; replace the old pixels
 	if f.frames == 0 {
-		if _, err := f.file.Write(signature); err != nil {
+		if _, err := f.out.Write(signature); err != nil {
 			return err
 		}
 	}
@@ -116,9 +119,9 @@ func (f *Film) sequenced() []byte {
 	return binary.BigEndian.AppendUint32(nil, f.sequence-1)
 }
 
-// write writes a chunk to the file.
+// write writes a chunk.
 func (f *Film) write(kind string, data []byte) error {
-	_, err := f.file.Write(encode(kind, data))
+	_, err := f.out.Write(encode(kind, data))
 	return err
 }
 
@@ -154,12 +157,19 @@ func difference(a, b *image.RGBA) image.Rectangle {
 	return all
 }
 
+// countsAt is the place of the chunk acTL, after the signature and IHDR with 13 bytes of data.
+const countsAt = 8 + 12 + 13
+
+// counts returns the chunk acTL: the number of frames, and 0 to repeat them forever.
+func (f *Film) counts() []byte {
+	return encode("acTL", append(binary.BigEndian.AppendUint32(nil, f.frames), 0, 0, 0, 0))
+}
+
 // Close completes the film and renames it to its final name.
 func (f *Film) Close() error {
 	err := f.write("IEND", nil)
-	if err == nil { // the number of frames; 0: repeat forever
-		counts := encode("acTL", append(binary.BigEndian.AppendUint32(nil, f.frames), 0, 0, 0, 0))
-		_, err = f.file.WriteAt(counts, int64(len(signature)+len(encode("IHDR", make([]byte, 13)))))
+	if err == nil {
+		_, err = f.file.WriteAt(f.counts(), countsAt)
 	}
 	if closed := f.file.Close(); err == nil {
 		err = closed

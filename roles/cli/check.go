@@ -24,7 +24,7 @@ import (
 func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	path, overrides := c.String("config"), c.Args().Slice()
 	cfg, err := args.ReadConfig(c, reg, overrides, c.App.ErrWriter)
-	var found report
+	var found findings
 	out := c.App.Writer
 	if c.Bool("json") {
 		out = io.Discard
@@ -45,7 +45,7 @@ func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 		if standIn {
 			reg = verdict.StandIn(reg, cfg)
 		}
-		return cfg, examine(c, reg, tasks, cfg, io.Discard, new(report))
+		return cfg, examine(c, reg, tasks, cfg, io.Discard, new(findings))
 	})
 	given := overrides
 	if c.IsSet("np") {
@@ -65,7 +65,7 @@ func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 // examine makes the plan of cfg on the ranks that it would have, and describes it. The error has everything that is
 // wrong.
 func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config, out io.Writer,
-	found *report) error {
+	found *findings) error {
 	np, err := args.LocalRanks(c, cfg)
 	if err != nil {
 		return err
@@ -84,8 +84,8 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 	return describe(out, p, nodes)
 }
 
-// A report is the result of check as JSON.
-type report struct {
+// findings are the result of check as JSON.
+type findings struct {
 	Runs      bool         `json:"runs"` // without overrides
 	Verdict   string       `json:"verdict"`
 	Errors    []string     `json:"errors"`
@@ -104,7 +104,7 @@ type rankReport struct {
 }
 
 // add adds the facts of the plan p to r.
-func (r *report) add(p task.Plan, nodes []int) {
+func (r *findings) add(p task.Plan, nodes []int) {
 	j := p.Common()
 	r.Placement, r.Batches = fmt.Sprint(j.Placement.Mode()), p.Describe()
 	for rank, node := range nodes {
@@ -118,7 +118,7 @@ func (r *report) add(p task.Plan, nodes []int) {
 
 // write writes the report with the verdict judged, the overrides, and everything in wrong. It returns wrong as the
 // error of the command.
-func (r *report) write(out io.Writer, judged string, overrides []string, wrong error) error {
+func (r *findings) write(out io.Writer, judged string, overrides []string, wrong error) error {
 	r.Runs, r.Verdict = wrong == nil, judged
 	r.Overrides, r.Errors = append([]string{}, overrides...), []string{}
 	if wrong != nil {

@@ -168,6 +168,7 @@ func newApp(reg config.Registries, tasks task.Tasks, program loop.Program, code 
 		{Name: "compare", Usage: "compare runs, sweeps and saved results: a table and curves with confidence intervals",
 			ArgsUsage: "RUN [RUN...]", Flags: compareFlags(),
 			Action: alone(coded(code, func(c *cli.Context) (int, error) { return runCompare(c, reg) }))},
+		reportCommand(reg, alone),
 		bench.Command(reg, code),
 		bridgeCommand(reg, []cli.Flag{file, strict}, code),
 		{Name: "version", Usage: "print version and build tags",
@@ -203,8 +204,8 @@ func group(commands []*cli.Command) {
 		commands []string
 	}{
 		{"train and evaluate", []string{"check", "slurm", "sweep", "eval", "demos", "bridge"}},
-		{"inspect runs, environments and keys", []string{"status", "watch", "compare", "trace", "envs", "render",
-			"config", "help"}},
+		{"look at runs", []string{"status", "watch", "report", "compare", "trace"}},
+		{"look up environments and keys", []string{"envs", "render", "config", "help"}},
 		{"language models", []string{"data", "tokenizer", "generate", "score", "export"}},
 		{"machine and shell", []string{"doctor", "bench", "version", "completion", "man"}},
 	} {

@@ -54,7 +54,7 @@ func read(text []byte) (frames []*image.RGBA, fps int, err error) {
 		if len(frames) > 0 {
 			copy(frame.Pix, frames[len(frames)-1].Pix)
 		}
-		if !place.In(frame.Rect) || control[24] != 0 || control[25] != 0 || binary.BigEndian.Uint16(control[20:]) != 1 {
+		if !place.In(frame.Rect) || control[24] != 0 || control[25] != 0 || binary.BigEndian.Uint16(control[20:]) == 0 {
 			return fmt.Errorf("frame %d: place %v in %v, duration and ways % x", len(frames), place, frame.Rect,
 				control[20:])
 		}

@@ -1,0 +1,106 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/rlinf/rlinf/internal/durable"
+)
+
+// An Evaluation has the sample answers that a language model gave after an iteration.
+type Evaluation struct {
+	Step    string   `json:"step"`
+	Answers []Answer `json:"answers"`
+}
+
+// An Answer is a model's answer to a question.
+type Answer struct {
+	Number   string `json:"number"`  // of the question
+	Outcome  string `json:"outcome"` // such as right; with "cut off" if the answer had no end
+	Question string `json:"question"`
+	Text     string `json:"text"`
+	Expected string `json:"expected,omitempty"` // the right answer, if the given one is not right
+}
+
+// Sizes of the answers on a page. The first evaluation and the newest ones are kept.
+const (
+	mostEvaluations = 40
+	mostAnswers     = 12   // of an evaluation
+	mostText        = 4000 // bytes of a question or an answer
+)
+
+// readAnswers reads the file path, which evaluations of reasoning append to:
+//
+//	== after step 20
+//
+//	question 3: wrong, cut off
+//	12+30=
+//	> 24
+//	expected: 42
+func readAnswers(path string) (all []Evaluation, problems []string) {
+	text, err := durable.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, []string{fmt.Sprintf("answers.txt cannot be read: %v.", err)}
+	}
+	for _, part := range strings.Split("\n"+string(text), "\n== after step ")[1:] {
+		step, rest, _ := strings.Cut(part, "\n")
+		e := Evaluation{Step: step}
+		for _, block := range strings.Split("\n"+rest, "\nquestion ")[1:] {
+			if len(e.Answers) == mostAnswers {
+				break
+			}
+			e.Answers = append(e.Answers, parseAnswer(block))
+		}
+		if n := len(all); n > 0 && all[n-1].Step == step { // a resumed run made the evaluation again
+			all = all[:n-1]
+		}
+		all = append(all, e)
+	}
+	if len(all) == 0 && len(text) > 0 {
+		problems = append(problems, "answers.txt has no evaluation.")
+	}
+	if len(all) > mostEvaluations {
+		problems = append(problems, fmt.Sprintf("Answers are shown of %d of %d evaluations.", mostEvaluations, len(all)))
+		kept := make([]Evaluation, mostEvaluations)
+		for i := range kept {
+			kept[i] = all[i*(len(all)-1)/(mostEvaluations-1)]
+		}
+		all = kept
+	}
+	return all, problems
+}
+
+// parseAnswer reads the text that follows the word question.
+func parseAnswer(block string) (a Answer) {
+	head, rest, _ := strings.Cut(block, "\n")
+	a.Number, a.Outcome, _ = strings.Cut(head, ": ")
+	lines := strings.Split(strings.TrimRight(rest, "\n"), "\n")
+	var question, text []string
+	for _, line := range lines {
+		answer, ok := strings.CutPrefix(line, "> ")
+		switch {
+		case ok:
+			text = append(text, answer)
+		case text == nil:
+			question = append(question, line)
+		default:
+			if expected, ok := strings.CutPrefix(line, "expected: "); ok {
+				a.Expected = cut(expected)
+			}
+		}
+	}
+	a.Question, a.Text = cut(strings.Join(question, "\n")), cut(strings.Join(text, "\n"))
+	return a
+}
+
+// cut returns the beginning of a long text.
+func cut(s string) string {
+	if len(s) <= mostText {
+		return s
+	}
+	return strings.ToValidUTF8(s[:mostText], "") + " …"
+}

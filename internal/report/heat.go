@@ -1,0 +1,188 @@
+package report
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlinf/rlinf/internal/trace"
+)
+
+// heatData has times by rank and iteration. Above mostRanks ranks its rows are nodes.
+type heatData struct {
+	Rows       []string  `json:"rows"`
+	Iterations array     `json:"iterations"`
+	Each       int       `json:"each"` // iterations of a column, of which it has the longest time
+	Measures   []measure `json:"measures"`
+	Of         string    `json:"of"` // rank or node
+}
+
+// A measure is a time of each row and iteration. Values are parts of Top, of 65535.
+type measure struct {
+	Name   string  `json:"name"`
+	Top    float64 `json:"top"`    // seconds
+	Values array   `json:"values"` // row by row
+}
+
+// mostColumns is the largest number of columns of a heat map.
+const mostColumns = 600
+
+// heat packs work and waits, from the sums of workers, and of small worlds the phases of ranks. A later attempt replaces
+// the iterations that it repeats.
+func (r *Run) heat(p *packer) *heatData {
+	last, _ := r.lastAttempt()
+	if last == nil {
+		return nil
+	}
+	byNode, rows := last.Ranks > mostRanks, last.Ranks
+	d := &heatData{Of: "rank"}
+	if byNode {
+		d.Of, rows = "node", max(len(last.Hosts), 1)
+		for _, w := range last.Workers {
+			rows = max(rows, w.Node+1)
+		}
+	}
+	if rows < 2 || rows > 4096 {
+		return nil
+	}
+	from, to := int64(math.MaxInt64), int64(0)
+	for i := range r.Trace.Attempts {
+		for _, s := range r.Trace.Attempts[i].Sums {
+			from, to = min(from, s.Iteration), max(to, s.Iteration)
+		}
+	}
+	if to < from || to-from > 1<<32 {
+		return nil
+	}
+	d.Each = int((to-from)/mostColumns) + 1
+	columns := int(to-from)/d.Each + 1
+	for i := range rows {
+		d.Rows = append(d.Rows, fmt.Sprintf("%s %d", d.Of, i))
+	}
+	var at []float64
+	for c := range columns {
+		at = append(at, float64(from)+float64(c*d.Each))
+	}
+	d.Iterations = p.f64(at)
+	grid := newGrids(r.Trace, from, to, rows, byNode)
+	for _, name := range grid.names {
+		values := grid.thin(name, d.Each, columns)
+		top := 0.0
+		for _, v := range values {
+			top = max(top, v)
+		}
+		if top == 0 {
+			continue
+		}
+		packed := make([]uint16, len(values))
+		for i, v := range values {
+			packed[i] = uint16(math.Round(v / top * math.MaxUint16))
+		}
+		d.Measures = append(d.Measures, measure{name, top, p.u16(packed)})
+	}
+	if len(d.Measures) == 0 {
+		return nil
+	}
+	return d
+}
+
+// grids have a time of each row and iteration for some measures.
+type grids struct {
+	from       int64
+	rows, wide int
+	names      []string
+	values     map[string][]float32
+}
+
+func newGrids(t *trace.Trace, from, to int64, rows int, byNode bool) *grids {
+	g := &grids{from, rows, int(to-from) + 1, nil, map[string][]float32{}}
+	work, wait := g.add("work"), g.add("waits")
+	var phases [][]float32
+	if !byNode {
+		for _, name := range phaseNames {
+			phases = append(phases, g.add(name))
+		}
+	}
+	for i := range t.Attempts {
+		a := &t.Attempts[i]
+		members := make([]float32, rows) // ranks of a node
+		seen := map[int]bool{}
+		for _, w := range a.Workers {
+			if row := rowOfWorker(&w, byNode); row < rows && !seen[w.Rank] {
+				seen[w.Rank] = true
+				members[row]++
+			}
+		}
+		if len(a.Sums) > 0 { // forget what this attempt repeats
+			g.clear(a.Sums[0].Iteration)
+		}
+		for _, s := range a.Sums {
+			if s.Worker < 0 || s.Worker >= len(a.Workers) || s.Iteration < from || s.Iteration > to {
+				continue
+			}
+			w := &a.Workers[s.Worker]
+			row := rowOfWorker(w, byNode)
+			if row >= rows {
+				continue
+			}
+			cell := row*g.wide + int(s.Iteration-from)
+			for k, ns := range s.Times {
+				if k >= len(w.Sites) || w.Sites[k].Cause == trace.Calling || w.Sites[k].Cause == trace.Idling {
+					continue
+				}
+				if seconds := float32(ns) / 1e9 / members[row]; w.Sites[k].Cause.IsWait() {
+					wait[cell] += seconds
+				} else {
+					work[cell] += seconds
+				}
+			}
+		}
+		for _, ph := range a.Phases {
+			if ph.Iteration < from || ph.Iteration > to || byNode {
+				continue
+			}
+			for rank, times := range ph.Ranks {
+				for k, v := range split(times) {
+					if rank < rows {
+						phases[k][rank*g.wide+int(ph.Iteration-from)] = float32(v)
+					}
+				}
+			}
+		}
+	}
+	return g
+}
+
+func rowOfWorker(w *trace.Worker, byNode bool) int {
+	if byNode {
+		return max(w.Node, 0)
+	}
+	return max(w.Rank, 0)
+}
+
+func (g *grids) add(name string) []float32 {
+	g.names = append(g.names, name)
+	g.values[name] = make([]float32, g.rows*g.wide)
+	return g.values[name]
+}
+
+// clear forgets all from an iteration on.
+func (g *grids) clear(iteration int64) {
+	first := int(min(max(iteration-g.from, 0), int64(g.wide)))
+	for _, x := range g.values {
+		for row := range g.rows {
+			clear(x[row*g.wide+first : (row+1)*g.wide])
+		}
+	}
+}
+
+// thin returns the longest time of every so many iterations, row by row.
+func (g *grids) thin(name string, each, columns int) []float64 {
+	out := make([]float64, g.rows*columns)
+	for row := range g.rows {
+		for i, v := range g.values[name][row*g.wide : (row+1)*g.wide] {
+			cell := row*columns + i/each
+			out[cell] = max(out[cell], float64(v))
+		}
+	}
+	return out
+}

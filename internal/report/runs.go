@@ -1,0 +1,306 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/plot"
+	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/internal/runfolder"
+)
+
+// Runs has all that a page says about several runs, in groups that differ in their seeds.
+type Runs struct {
+	Table    results.Table   // of the main metric
+	Groups   []results.Group // the same groups, with all metrics
+	Keys     []runsKey
+	States   []string // of each group
+	Problems []string
+}
+
+// A runsKey is a key of the configuration whose value is not the same in all runs.
+type runsKey struct {
+	Key    string   `json:"key"`
+	Values []string `json:"values"` // of each group
+}
+
+// GatherRuns reads the runs and sweeps at paths. Paths without runs are left out, and Problems names them.
+func GatherRuns(paths []string) (*Runs, error) {
+	r := new(Runs)
+	var failed error
+	var read []string
+	for _, path := range paths {
+		groups, err := results.Load(path, "")
+		if err != nil {
+			failed = errors.Join(failed, err)
+			r.Problems = append(r.Problems, fmt.Sprintf("Left out: %v.", err))
+			continue
+		}
+		read, r.Groups = append(read, path), append(r.Groups, groups...)
+	}
+	if len(r.Groups) == 0 {
+		return nil, failed
+	}
+	for _, metric := range results.Headlines() {
+		if slices.ContainsFunc(r.Groups, func(g results.Group) bool { return len(g.At(metric, math.Inf(1))) > 0 }) {
+			r.Table.Metric = metric
+			break
+		}
+	}
+	if r.Table.Metric == "" {
+		return nil, fmt.Errorf("%s: no run has one of the metrics %s", strings.Join(paths, ", "),
+			strings.Join(results.Headlines(), ", "))
+	}
+	r.keep()
+	r.Table.At = math.Inf(1)
+	for _, path := range read {
+		groups, err := results.Load(path, r.Table.Metric) // with the rows that `rlinf compare` counts
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range groups {
+			if at := slices.IndexFunc(r.Groups, func(o results.Group) bool { return o.Path == g.Path }); at >= 0 &&
+				len(g.Runs) > 0 && len(g.At(r.Table.Metric, math.Inf(1))) > 0 {
+				g.Name = r.Groups[at].Name
+				r.Table.Groups = append(r.Table.Groups, g)
+			}
+		}
+	}
+	r.compareSettings()
+	r.compareStates()
+	return r, nil
+}
+
+// keep leaves out groups without the main metric, and gives the others distinct names.
+func (r *Runs) keep() {
+	var kept []results.Group
+	times := map[string]int{}
+	for _, g := range r.Groups {
+		if len(g.At(r.Table.Metric, math.Inf(1))) == 0 {
+			r.Problems = append(r.Problems, fmt.Sprintf("Left out: %s has no %s.", g.Path, r.Table.Metric))
+			continue
+		}
+		kept = append(kept, g)
+		times[g.Name]++
+	}
+	for i := range kept {
+		if g := &kept[i]; times[g.Name] > 1 {
+			g.Name = g.Path
+		}
+	}
+	r.Groups = kept
+}
+
+// compareSettings finds the keys that differ between runs. Seeds and the places of logs differ by design.
+func (r *Runs) compareSettings() {
+	values := make([]map[string]string, len(r.Groups))
+	var names []string
+	for i, g := range r.Groups {
+		values[i] = map[string]string{}
+		for _, run := range g.Runs {
+			text, err := durable.ReadFile(filepath.Join(run.Name, "config.yaml"))
+			if err != nil {
+				continue // kept results
+			}
+			settings, err := flatten(text)
+			if err != nil {
+				r.Problems = append(r.Problems, fmt.Sprintf("%s: config.yaml is damaged: %v.", run.Name, err))
+				continue
+			}
+			for _, s := range settings {
+				if strings.HasSuffix(s.Key, ".seed") || strings.HasPrefix(s.Key, "runner.logger.") {
+					continue
+				}
+				old, ok := values[i][s.Key]
+				switch {
+				case !ok:
+					values[i][s.Key] = s.Value
+				case old != s.Value && old != severalValues:
+					values[i][s.Key] = severalValues
+				}
+				if !slices.Contains(names, s.Key) {
+					names = append(names, s.Key)
+				}
+			}
+		}
+	}
+	for _, name := range names {
+		k := runsKey{Key: name}
+		differ := false
+		for i := range values {
+			k.Values = append(k.Values, values[i][name])
+			differ = differ || k.Values[i] != k.Values[0] || k.Values[i] == severalValues
+		}
+		if differ {
+			r.Keys = append(r.Keys, k)
+		}
+	}
+}
+
+// severalValues stands for the value of a key that differs between the runs of a group.
+const severalValues = "several values"
+
+// compareStates says how many runs of each group are in which state.
+func (r *Runs) compareStates() {
+	tasks := map[string]bool{}
+	for _, g := range r.Groups {
+		var states []string
+		for _, run := range g.Runs {
+			tasks[run.Task] = true
+			s, err := runfolder.ReadStatus(run.Name)
+			word := string(s)
+			switch {
+			case err != nil || s == "":
+				word = "unknown"
+			case s == runfolder.Dead:
+				word = "killed"
+			}
+			states = append(states, word)
+			if s != runfolder.Done && s != "" {
+				r.Problems = append(r.Problems, fmt.Sprintf("%s: %s after iteration %d.", run.Name, word, run.Last().Step))
+			}
+		}
+		r.States = append(r.States, tally(states))
+	}
+	if len(tasks) > 1 {
+		r.Problems = append(r.Problems, "The runs are of different tasks, whose figures cannot be compared.")
+	}
+}
+
+// tally counts equal words, in the order in which they appear.
+func tally(words []string) string {
+	var order []string
+	counts := map[string]int{}
+	for _, w := range words {
+		if counts[w]++; counts[w] == 1 {
+			order = append(order, w)
+		}
+	}
+	for i, w := range order {
+		order[i] = fmt.Sprintf("%d %s", counts[w], w)
+	}
+	return strings.Join(order, ", ")
+}
+
+// runsDocument is what the scripts of a page about several runs get.
+type runsDocument struct {
+	Title    string      `json:"title"`
+	Several  bool        `json:"several"`
+	Facts    []fact      `json:"facts"`
+	Problems []string    `json:"problems"`
+	Names    []string    `json:"names"`
+	States   []string    `json:"states"`
+	Metric   string      `json:"metric"`
+	Steps    string      `json:"steps"` // environment steps or iterations
+	Table    [][]string  `json:"table"`
+	Charts   []runsChart `json:"charts"`
+	Finals   [][]string  `json:"finals"` // rows: a metric, then its mean ± deviation of each group
+	Keys     []runsKey   `json:"keys"`
+}
+
+// A runsChart has a metric of the groups.
+type runsChart struct {
+	Metric string      `json:"metric"`
+	Curves []runsCurve `json:"curves"`
+}
+
+type runsCurve struct {
+	Group int   `json:"group"`
+	X     array `json:"x"`
+	Y     array `json:"y"`
+	Low   array `json:"low"` // NaN: there is no interval
+	High  array `json:"high"`
+}
+
+// mostCharts is the largest number of charts on a page about several runs.
+const mostCharts = 24
+
+// WriteRuns writes the page of several runs.
+func WriteRuns(w io.Writer, r *Runs) error {
+	p := new(packer)
+	d := runsDocument{Several: true, Metric: plain(r.Table.Metric), Problems: plains(r.Problems), States: r.States,
+		Steps: "environment steps"}
+	runs := 0
+	iterations := true
+	for _, g := range r.Groups {
+		d.Names = append(d.Names, plain(g.Name))
+		runs += len(g.Runs)
+		for _, run := range g.Runs {
+			iterations = iterations && run.Iterations
+		}
+	}
+	if iterations {
+		d.Steps = "iterations"
+	}
+	d.Title = count(runs, "run", "runs")
+	if len(r.Groups) > 1 {
+		d.Title += " in " + count(len(r.Groups), "group", "groups")
+	}
+	for _, row := range r.Table.Rows() {
+		d.Table = append(d.Table, plains(row))
+	}
+	for _, k := range r.Keys {
+		d.Keys = append(d.Keys, runsKey{plain(k.Key), plains(k.Values)})
+	}
+	var still bytes.Buffer
+	stillSummary(&still, d.Title, "", nil, d.Problems)
+	for _, metric := range r.metrics() {
+		row := []string{plain(metric)}
+		for i := range r.Groups {
+			text := ""
+			if e := results.NewEstimate(r.Groups[i].At(metric, math.Inf(1))); e.N > 0 {
+				text = e.String()
+			}
+			row = append(row, text)
+		}
+		d.Finals = append(d.Finals, row)
+	}
+	for _, metric := range r.drawn() {
+		c := runsChart{Metric: plain(metric)}
+		picture := plot.Chart{Title: metric, X: d.Steps, Y: metric}
+		for i := range r.Groups {
+			curve := r.Groups[i].Curve(metric)
+			picture.Curves = append(picture.Curves, curve)
+			if len(curve.X) > 0 {
+				c.Curves = append(c.Curves, runsCurve{i, p.f64(curve.X), p.f64(curve.Y), p.f64(curve.Low), p.f64(curve.High)})
+			}
+		}
+		if len(c.Curves) > 0 {
+			d.Charts = append(d.Charts, c)
+			still.Write(picture.SVG())
+		}
+	}
+	return write(w, p, d.Title, d, nil, still.Bytes())
+}
+
+// metrics returns the names of all metrics, in alphabetical order.
+func (r *Runs) metrics() (names []string) {
+	for _, g := range r.Groups {
+		names = append(names, results.Metrics(g.Runs)...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// drawn returns the metrics that have a chart: the main metric first, then those of a single run's page.
+func (r *Runs) drawn() []string {
+	names := []string{r.Table.Metric}
+	groups, _ := chartsOf(r.metrics())
+	for _, g := range groups {
+		for _, c := range g.Charts {
+			for _, s := range c.Series {
+				if !slices.Contains(names, s.Metric) && len(names) < mostCharts {
+					names = append(names, s.Metric)
+				}
+			}
+		}
+	}
+	return names
+}

@@ -1,0 +1,113 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/rlinf/rlinf/internal/durable"
+	"gopkg.in/yaml.v3"
+)
+
+// A Setting is a key of the configuration with its value.
+type Setting struct {
+	Key     string `json:"key"`
+	Value   string `json:"value"`             // YAML in one line
+	Default string `json:"default"`           // the same; "": none
+	From    string `json:"from,omitempty"`    // the key whose value is the default
+	Changed bool   `json:"changed,omitempty"` // the value is not the default
+	Meaning string `json:"meaning,omitempty"`
+}
+
+// readSettings returns the keys of the run's configuration in the order of the file.
+func readSettings(path string, about About) (settings []Setting, problems []string) {
+	text, err := durable.ReadFile(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, []string{"config.yaml is missing: the configuration is unknown."}
+	case err != nil:
+		return nil, []string{fmt.Sprintf("config.yaml cannot be read: %v.", err)}
+	}
+	settings, err = flatten(text)
+	if err != nil {
+		return nil, []string{fmt.Sprintf("config.yaml is damaged: %v.", err)}
+	}
+	defaults, err := flatten(about.Defaults)
+	if err != nil {
+		return settings, []string{fmt.Sprintf("The defaults are unknown: %v.", err)}
+	}
+	given, usual := map[string]string{}, map[string]string{}
+	for _, s := range defaults {
+		usual[s.Key] = s.Value
+	}
+	for _, s := range settings {
+		given[s.Key] = s.Value
+	}
+	for i := range settings {
+		s := &settings[i]
+		s.Default = usual[s.Key]
+		if about.Key != nil {
+			s.Meaning, s.From = about.Key(s.Key)
+		}
+		if v, ok := given[s.From]; ok && v == s.Value {
+			s.Default = v
+		} else {
+			s.From = ""
+		}
+		s.Changed = s.Value != s.Default
+	}
+	return settings, nil
+}
+
+// flatten returns the values of a YAML document by dotted keys. Lists are values.
+func flatten(text []byte) ([]Setting, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return nil, err
+	}
+	var all []Setting
+	var walk func(key string, n *yaml.Node, depth int) error
+	walk = func(key string, n *yaml.Node, depth int) error {
+		if n.Kind == yaml.MappingNode && len(n.Content) > 0 && depth < 50 {
+			for i := 0; i+1 < len(n.Content); i += 2 {
+				if err := walk(strings.TrimPrefix(key+"."+n.Content[i].Value, "."), n.Content[i+1], depth+1); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		if key == "" {
+			return errors.New("expected keys with values")
+		}
+		all = append(all, Setting{Key: key, Value: inLine(n)})
+		return nil
+	}
+	if len(document.Content) == 0 {
+		return nil, nil
+	}
+	err := walk("", document.Content[0], 0)
+	return all, err
+}
+
+// inLine returns the YAML of n in one line.
+func inLine(n *yaml.Node) string {
+	one := *n
+	one.Style |= yaml.FlowStyle
+	one.HeadComment, one.LineComment, one.FootComment = "", "", ""
+	text, err := yaml.Marshal(&one)
+	if err != nil {
+		return n.Value
+	}
+	return strings.Join(strings.Fields(string(text)), " ")
+}
+
+// setting returns the value of a key; "" if it is not there or empty.
+func setting(settings []Setting, key string) string {
+	for _, s := range settings {
+		if s.Key == key {
+			return strings.Trim(s.Value, `"'`)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,165 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/timeline"
+)
+
+// state returns the state of the run in words.
+func (r *Run) state() string {
+	switch r.Status {
+	case "":
+		return "unknown"
+	case runfolder.Dead:
+		return "killed"
+	}
+	return plain(string(r.Status))
+}
+
+// exits say how a run ended.
+var exits = map[runfolder.Status]string{
+	runfolder.Running:      "The run is not over. The page shows it as it was when the page was written.",
+	runfolder.Done:         "The run ended as planned (exit code 0).",
+	runfolder.Failed:       "The run failed (exit code 1, or 76 if a rank stopped responding). The logs below say why.",
+	runfolder.Checkpointed: "The run stopped on request after a checkpoint (exit code 75). It can be resumed.",
+	runfolder.Interrupted:  "The run was interrupted by a signal (exit code 129, 130 or 143).",
+	runfolder.Dead: "The run was killed, or its node failed: it did not write its end. What follows is what it had " +
+		"written until then.",
+}
+
+// facts returns the figures at the top of a page.
+func (r *Run) facts() (facts []fact) {
+	m := r.Metrics
+	add := func(label, value, note string) { facts = append(facts, fact{label, value, note}) }
+	var planned int64
+	if n := len(r.Starts); n > 0 {
+		planned = r.Starts[n-1].Iterations
+	}
+	if n := len(m.Steps); n > 0 {
+		of := ""
+		if planned > 0 {
+			of = fmt.Sprintf("of %d planned", planned)
+		}
+		add("iterations", fmt.Sprintf("%.0f", m.Steps[n-1]), of)
+	}
+	for _, name := range results.Headlines() {
+		v, ok := m.last(name)
+		if !ok {
+			continue
+		}
+		best := v
+		for _, x := range m.Columns[name] {
+			if results.Better(name, x, best) {
+				best = x
+			}
+		}
+		add(strings.ReplaceAll(strings.TrimPrefix(name, "train/"), "/", " "), figure(v), "best "+figure(best))
+		break
+	}
+	seconds := 0.0
+	if s := m.seconds(); len(s) > 0 && s[len(s)-1] > 0 {
+		seconds = s[len(s)-1]
+		add("time of iterations", duration(seconds), fmt.Sprintf("%s each", duration(seconds/m.Steps[len(m.Steps)-1])))
+	}
+	if steps, ok := m.last("env/steps"); ok {
+		note := ""
+		if seconds > 0 {
+			note = figure(steps/seconds) + " per second"
+		}
+		add("environment steps", figure(steps), note)
+	} else if rate, ok := m.last("time/tokens_per_second"); ok {
+		add("tokens", figure(rate), "per second, at the end")
+	}
+	if ranks, hosts := r.ranks(); ranks > 0 {
+		add("ranks", fmt.Sprint(ranks), "on "+count(hosts, "host", "hosts"))
+	}
+	if n := len(r.Starts); n > 1 {
+		add("starts", fmt.Sprint(n), "")
+	}
+	return facts
+}
+
+// A sentence says what bounded the run.
+type sentence struct {
+	Text  string `json:"text"`
+	Fault bool   `json:"fault,omitempty"`
+	Key   string `json:"key,omitempty"` // to change; "": none
+}
+
+// sentences returns the findings of the trace.
+func (r *Run) sentences() (all []sentence) {
+	if r.Trace == nil {
+		return nil
+	}
+	for _, f := range timeline.Conclude(r.Trace.Attempts) {
+		all = append(all, sentence{plain(f.Text), f.Kind == timeline.Fault, plain(f.Key)})
+	}
+	return all
+}
+
+// origin returns where the run comes from. It does not have the environment's variables, which may hold secrets.
+func (r *Run) origin() (facts []fact) {
+	add := func(label, value string) {
+		if value != "" {
+			facts = append(facts, fact{Label: label, Value: plain(value)})
+		}
+	}
+	add("end", exits[r.Status])
+	for i, s := range r.Starts {
+		label := func(what string) string {
+			if len(r.Starts) == 1 {
+				return what
+			}
+			return fmt.Sprintf("%s, start %d", what, i+1)
+		}
+		add(label("started"), s.Started.UTC().Format("2006-01-02 15:04:05 UTC"))
+		add(label("resumed from"), s.Resumed)
+		add(label("command"), strings.Join(s.Args, " "))
+		add(label("program"), join(s.Build.Version, s.Build.Revision, s.Build.Tags, s.Build.Go, s.Build.Platform))
+		add(label("ranks"), join(s.Transport, s.Library, s.Launcher, s.Threads))
+		add(label("job"), s.Job)
+		add(label("hosts"), runsOf(s.Hosts))
+		add(label("processors of ranks"), runsOf(s.Binding))
+		add(label("processors that Go uses"), fmt.Sprint(s.MaxProcs))
+		add(label("shared memory"), s.Shared)
+	}
+	add("newest checkpoint", r.Checkpoint)
+	add("folder", r.Folder)
+	return facts
+}
+
+// join joins the words that are not empty.
+func join(words ...string) string {
+	var some []string
+	for _, w := range words {
+		if w != "" {
+			some = append(some, w)
+		}
+	}
+	return strings.Join(some, ", ")
+}
+
+// runsOf joins a list of the ranks' texts; ranks that follow each other and have the same text are one item.
+func runsOf(texts []string) string {
+	var items []string
+	for i := 0; i < len(texts); {
+		k := i
+		for k < len(texts) && texts[k] == texts[i] {
+			k++
+		}
+		at := fmt.Sprintf("rank %d", i)
+		if k > i+1 {
+			at = fmt.Sprintf("ranks %d-%d", i, k-1)
+		}
+		items = append(items, at+": "+texts[i])
+		if len(items) == 32 && k < len(texts) {
+			return strings.Join(items, "; ") + "; …"
+		}
+		i = k
+	}
+	return strings.Join(items, "; ")
+}

@@ -1,0 +1,60 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// plain returns s without control characters and separators of lines, which could disturb a page or a message. Bytes
+// that are no UTF-8 become �.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' || r == '\u2028' || r == '\u2029' || isDirection(r) {
+			return '�'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "�"))
+}
+
+// isDirection reports whether r turns the direction of the text that follows.
+func isDirection(r rune) bool {
+	return r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
+}
+
+// figure formats a number with about four digits.
+func figure(x float64) string {
+	switch a := math.Abs(x); {
+	case a >= 1e9:
+		return fmt.Sprintf("%.3g G", x/1e9)
+	case a >= 1e6:
+		return fmt.Sprintf("%.3g M", x/1e6)
+	case a >= 1e4:
+		return fmt.Sprintf("%.3g k", x/1e3)
+	case a >= 100:
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", x), ".0")
+	}
+	return fmt.Sprintf("%.4g", x)
+}
+
+// duration formats seconds in the two largest units.
+func duration(s float64) string {
+	switch {
+	case s < 1e-3:
+		return fmt.Sprintf("%.3g µs", s*1e6)
+	case s < 1:
+		return fmt.Sprintf("%.3g ms", s*1e3)
+	case s < 60:
+		return fmt.Sprintf("%.3g s", s)
+	case s < 3600:
+		return fmt.Sprintf("%d min %02d s", int(s)/60, int(s)%60)
+	case s < 48*3600:
+		return fmt.Sprintf("%d h %02d min", int(s)/3600, int(s)/60%60)
+	}
+	return fmt.Sprintf("%d d %02d h", int(s/86400), int(s/3600)%24)
+}
+
+// appendNumber appends a finite number with as many digits as it needs.
+func appendNumber(b []byte, x float64) []byte { return strconv.AppendFloat(b, x, 'g', -1, 64) }

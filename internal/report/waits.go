@@ -1,0 +1,115 @@
+package report
+
+import (
+	"math"
+
+	"github.com/rlinf/rlinf/internal/timeline"
+	"github.com/rlinf/rlinf/internal/trace"
+)
+
+// waitsData says for what workers spent their time, in the newest attempt.
+type waitsData struct {
+	Causes     []string         `json:"causes"` // first useful time, then waits
+	Waits      []bool           `json:"waits"`  // by cause: whether it is a wait
+	Rows       []waitRow        `json:"rows"`
+	Iterations int              `json:"iterations"`
+	Attempt    int              `json:"attempt"` // from 1
+	Hidden     int              `json:"hidden"`  // ranks that are left out
+	Efficiency []efficiencyData `json:"efficiency"`
+	Late       []lateData       `json:"late"`
+}
+
+// A waitRow is the time of a worker or, if Rank is negative, of a component.
+type waitRow struct {
+	Name    string    `json:"name"`
+	Rank    int       `json:"rank"`
+	Workers int       `json:"workers"`
+	Seconds []float64 `json:"seconds"` // by cause
+}
+
+type efficiencyData struct {
+	Component string  `json:"component"`
+	Workers   int     `json:"workers"`
+	Balance   float64 `json:"balance"`
+	Comm      float64 `json:"comm"`
+	Parallel  float64 `json:"parallel"`
+	Busiest   string  `json:"busiest"`
+}
+
+// lateData says which member came last to the operations of a communicator, or to votes.
+type lateData struct {
+	Name       string  `json:"name"`
+	Operations int     `json:"operations"`
+	Member     string  `json:"member"` // the one that was last most often
+	Share      float64 `json:"share"`
+	Chance     float64 `json:"chance"`
+	Delay      float64 `json:"delay"` // mean, in seconds
+}
+
+// waits sums the times of the newest attempt that has sums.
+func (r *Run) waits() *waitsData {
+	a, number := r.lastAttempt()
+	if a == nil || len(a.Sums) == 0 {
+		return nil
+	}
+	table := timeline.Waits(a, 1, math.MaxInt64)
+	d := &waitsData{Iterations: table.Iterations, Attempt: number}
+	causes := timeline.Causes()
+	for _, c := range causes {
+		d.Causes, d.Waits = append(d.Causes, string(c)), append(d.Waits, c.IsWait())
+	}
+	row := func(name string, rank, workers int, t timeline.Times) {
+		one := waitRow{Name: plain(name), Rank: rank, Workers: workers, Seconds: make([]float64, len(causes))}
+		for i, c := range causes {
+			one.Seconds[i] = math.Round(t.Of(c)*1e6) / 1e6
+		}
+		d.Rows = append(d.Rows, one)
+	}
+	for _, c := range table.Components {
+		row(c.Component, -1, c.Workers, c.Times)
+	}
+	shown := shownRanks(a)
+	if shown != nil {
+		d.Hidden = a.Ranks - len(shown)
+	}
+	for i, t := range table.Workers {
+		if w := &a.Workers[i]; shown.has(w.Rank) && t.Total() > 0 {
+			row(nameOf(w), w.Rank, 1, t)
+		}
+	}
+	for _, e := range timeline.Efficiencies(a, 1, math.MaxInt64) {
+		d.Efficiency = append(d.Efficiency, efficiencyData{plain(e.Component), e.Workers, e.LB, e.Comm, e.PE,
+			nameOf(&a.Workers[e.Busiest])})
+	}
+	for _, l := range timeline.LastArrivals(a, a.Windows) {
+		most := -1
+		for i, m := range l.Members {
+			if most < 0 || m.Last > l.Members[most].Last {
+				most = i
+			}
+		}
+		if most < 0 || l.Members[most].Last == 0 {
+			continue
+		}
+		m, name := l.Members[most], l.Component+", "+l.Name
+		if l.Op == trace.Vote {
+			name = "vote of the runners"
+		}
+		d.Late = append(d.Late, lateData{plain(name), l.Operations, nameOf(&a.Workers[m.Worker]), m.Share, l.Chance,
+			m.Delay / float64(m.Last)})
+	}
+	return d
+}
+
+// lastAttempt returns the newest attempt with workers, and its number, from 1.
+func (r *Run) lastAttempt() (*trace.Attempt, int) {
+	if r.Trace == nil {
+		return nil, 0
+	}
+	for i := len(r.Trace.Attempts) - 1; i >= 0; i-- {
+		if a := &r.Trace.Attempts[i]; len(a.Workers) > 0 {
+			return a, i + 1
+		}
+	}
+	return nil, 0
+}

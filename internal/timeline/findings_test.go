@@ -1,0 +1,472 @@
+package timeline_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/internal/timeline"
+	"github.com/rlinf/rlinf/internal/trace"
+)
+
+// A job is a synchronous run in emulated durations, in µs. Each of its pairs of ranks has an env worker on the second
+// rank, and a rollout worker and an actor on the first. Two pairs share a node.
+type job struct {
+	pairs, steps, iterations int
+	simulate                 func(iteration, env, step int) int64
+	infer                    int64
+	train                    func(iteration, actor int) int64
+	delay                    func(channel string, pair int) int64 // of an item
+	window                   func(iteration int) trace.Reason
+}
+
+// healthy returns a run in which nothing is wrong. Durations differ by up to 6 %, and transfers by up to 5 times.
+func healthy() *job {
+	r := rand.New(rand.NewPCG(1, 2))
+	about := func(x int64) int64 { return x + int64(r.IntN(int(x*6/100)+1)) }
+	return &job{pairs: 4, steps: 5, iterations: 20, infer: 300,
+		simulate: func(int, int, int) int64 { return about(1000) },
+		train:    func(int, int) int64 { return about(4000) },
+		delay:    func(string, int) int64 { return 4 + int64(r.IntN(17)) },
+		window: func(iteration int) trace.Reason {
+			if iteration <= 3 {
+				return trace.First
+			}
+			return trace.Regular
+		}}
+}
+
+// run makes the attempt.
+func (j *job) run() *script {
+	s := &script{unit: 1000}
+	var runners, rollouts, actors, envs []*worker
+	for i := range j.pairs {
+		runners = append(runners, s.worker(2*i, trace.Runner, 2*i))
+		rollouts = append(rollouts, s.worker(2*i, "rollout", i))
+		actors = append(actors, s.worker(2*i, "actor", i))
+		runners = append(runners, s.worker(2*i+1, trace.Runner, 2*i+1))
+		envs = append(envs, s.worker(2*i+1, "env", i))
+	}
+	for i := range s.Workers {
+		s.Workers[i].Node = s.Workers[i].Rank / 4
+	}
+	s.Hosts = []string{"a", "b"}
+	for it := 1; it <= j.iterations; it++ {
+		j.iterate(it, runners, rollouts, actors, envs)
+		s.keep(int64(it), j.window(it))
+	}
+	return s
+}
+
+func (j *job) iterate(it int, runners, rollouts, actors, envs []*worker) {
+	start := runners[0].now
+	for _, r := range runners {
+		r.vote(start + 5).between(10)
+	}
+	start += 15
+	for _, w := range slices.Concat(rollouts, actors, envs) {
+		w.idle(start)
+	}
+	of := func(e edge, pair int) edge {
+		e.key = strconv.Itoa(pair)
+		return e
+	}
+	sent := make([]int64, len(envs)) // when the env worker or the rollout worker of a pair has put its item
+	for step := range j.steps {
+		for e, w := range envs {
+			w.work("simulate", j.simulate(it, e, step)).put(of(obs, e), int64(e))
+			sent[e] = w.now
+		}
+		for r, w := range rollouts {
+			w.get(of(obs, r), int64(r), max(w.now+1, sent[r]+j.delay("obs", r))).work("infer", j.infer)
+			w.put(of(act, r), int64(r))
+			sent[r] = w.now
+		}
+		for e, w := range envs {
+			w.get(of(act, e), int64(e), max(w.now+1, sent[e]+j.delay("act", e)))
+		}
+	}
+	end := int64(0)
+	for i, w := range rollouts {
+		w.put(of(out, i), int64(i)).call("generate", 5)
+		envs[i].call("interact", 5)
+		at := w.now
+		actors[i].get(of(out, i), int64(i), at+j.delay("out", i))
+		runners[2*i].await("rollout", "generate", at+2)
+		runners[2*i+1].await("env", "interact", envs[i].now+2)
+		actors[i].work("train", j.train(it, i))
+		end = max(end, actors[i].now+50)
+	}
+	for i, w := range actors {
+		w.collect("gradient", end).call("train", 5).idle(end + 30)
+		runners[2*i].await("actor", "train", end+10).between(20)
+		runners[2*i+1].between(end + 30 - runners[2*i+1].now)
+		rollouts[i].idle(end + 30)
+		envs[i].idle(end + 30)
+	}
+}
+
+// conclude returns the findings of a run.
+func conclude(s *script) []timeline.Finding { return timeline.Conclude([]trace.Attempt{s.Attempt}) }
+
+// faults returns the findings that are faults.
+func faults(all []timeline.Finding) []timeline.Finding {
+	return slices.DeleteFunc(slices.Clone(all), func(f timeline.Finding) bool { return f.Kind != timeline.Fault })
+}
+
+// only checks that the faults are one of a rule, and that its sentence has these words. It returns it.
+func only(t *testing.T, all []timeline.Finding, rule timeline.Rule, words ...string) timeline.Finding {
+	t.Helper()
+	found := faults(all)
+	if len(found) != 1 || found[0].Rule != rule {
+		t.Fatalf("got %+v, want one fault %q", all, rule)
+	}
+	says(t, found[0], words...)
+	return found[0]
+}
+
+func says(t *testing.T, f timeline.Finding, words ...string) {
+	t.Helper()
+	for _, w := range words {
+		if !strings.Contains(f.Text, w) {
+			t.Errorf("%q lacks %q", f.Text, w)
+		}
+	}
+	if strings.Count(f.Text, ". ") > 0 || !strings.HasSuffix(f.Text, ".") {
+		t.Errorf("%q is not one sentence", f.Text)
+	}
+}
+
+// healthyRun checks that a run has no fault, and says so last.
+func healthyRun(t *testing.T, all []timeline.Finding) {
+	t.Helper()
+	if len(faults(all)) > 0 || len(all) == 0 || all[len(all)-1].Rule != timeline.NoFault {
+		t.Errorf("got %+v, want no fault", all)
+	}
+}
+
+func TestHealthyRunHasNoFault(t *testing.T) {
+	all := conclude(healthy().run())
+	healthyRun(t, all)
+	if len(all) != 2 || all[0].Rule != timeline.Bound {
+		t.Fatalf("got %+v, want what bounds it, and that nothing is wrong", all)
+	}
+	// Of 11 ms, 5 are simulate and 4 train.
+	if f := all[0]; f.Component != "env" || f.Share < 0.40 || f.Share > 0.55 || f.Key != "runner.async" {
+		t.Errorf("got %+v", f)
+	}
+	says(t, all[0], "The env workers bounded this run", "simulate", "runner.async: true", "cluster.component_placement")
+}
+
+func TestNothingIsConcludedFromNothing(t *testing.T) {
+	if got := timeline.Conclude(nil); got != nil {
+		t.Errorf("of no attempt: %+v", got)
+	}
+	if got := timeline.Conclude(make([]trace.Attempt, 2)); got != nil {
+		t.Errorf("of empty attempts: %+v", got)
+	}
+}
+
+func TestSlowRank(t *testing.T) {
+	slow := func(factor float64, when func(iteration int) bool) *script {
+		j := healthy()
+		train := j.train
+		j.train = func(it, actor int) int64 {
+			if d := train(it, actor); actor != 2 || !when(it) {
+				return d
+			}
+			return int64(4100 * factor)
+		}
+		return j.run()
+	}
+	always := func(int) bool { return true }
+	f := only(t, conclude(slow(1.2, always)), timeline.SlowRank, "Rank 4 is slow", "train takes",
+		"on actor 2 (rank 4, host b)", "100 % of the iterations", "cluster.component_placement")
+	if f.Component != "actor" || f.Key != "cluster.component_placement" || f.Share < 0.05 || f.Share > 0.08 {
+		t.Errorf("got %+v", f)
+	}
+	only(t, conclude(slow(1.2, func(it int) bool { return it%10 > 0 })), timeline.SlowRank, "90 % of the iterations")
+	healthyRun(t, conclude(slow(1.08, always)))
+	healthyRun(t, conclude(slow(1.2, func(it int) bool { return it%3 > 0 })))
+
+	// A rank whose work is a small part of the iteration costs nothing.
+	j := healthy()
+	j.steps, j.train = 50, func(_, actor int) int64 { return int64(400 + 200*(actor/3)) }
+	healthyRun(t, conclude(j.run()))
+
+	// A slow rank is named once, also if several of its workers are slow; others are counted.
+	j = healthy()
+	simulate, train := j.simulate, j.train
+	j.simulate = func(it, env, step int) int64 { return simulate(it, env, step) * int64(10+2*(env/2)) / 10 }
+	all := conclude(j.run())
+	only(t, all, timeline.SlowRank, "simulate takes", "(2 of 4 members are slow)")
+	j.simulate, j.train = simulate, func(it, actor int) int64 { return train(it, actor) * int64(5+actor/3) / 5 }
+	only(t, conclude(j.run()), timeline.SlowRank, "Rank 6")
+}
+
+func TestSlowLink(t *testing.T) {
+	slow := func(to string, by int64) *script {
+		j := healthy()
+		delay := j.delay
+		j.delay = func(channel string, pair int) int64 {
+			if channel == to && pair == 1 {
+				return by
+			}
+			return delay(channel, pair)
+		}
+		return j.run()
+	}
+	f := only(t, conclude(slow("obs", 500)), timeline.SlowLink,
+		"from env 1 (rank 3, host a) to rollout 1 (rank 2, host a)", `of channel "obs" takes 500 µs`,
+		"on one rank")
+	if f.Share < 0.15 || f.Share > 0.25 || f.Key != "cluster.component_placement" {
+		t.Errorf("got %+v", f)
+	}
+	only(t, conclude(slow("act", 500)), timeline.SlowLink, "from rollout 1", "to env 1")
+	healthyRun(t, conclude(slow("obs", 80))) // 7 times the others, and 4 % of the iteration
+
+	// All links are alike: that is a matter of the network, and no fault of one.
+	j := healthy()
+	j.delay = func(string, int) int64 { return 300 }
+	healthyRun(t, conclude(j.run()))
+
+	// Between nodes the error of the clocks may be the delay.
+	s := slow("obs", 500)
+	for i := range s.Workers {
+		s.Workers[i].Node = s.Workers[i].Rank
+	}
+	for i := range s.Windows {
+		s.Windows[i].Bound = 240_000
+	}
+	healthyRun(t, conclude(s))
+}
+
+// pipe makes a run of one producer and one consumer from the spans of an iteration, which is 100 ms long.
+func pipe(produce, consume func(*worker)) *script {
+	s := &script{}
+	p, c := s.worker(0, "rollout", 0), s.worker(1, "actor", 0)
+	for it := range int64(5) {
+		produce(p)
+		consume(c)
+		p.idle(100 * (it + 1))
+		c.idle(100 * (it + 1))
+		s.keep(it+1, "")
+	}
+	return s
+}
+
+func TestTooLittleRoom(t *testing.T) {
+	answers := edge{"answers of rollout", "0", "rollout", "actor", trace.Trajectory}
+	for _, tc := range []struct {
+		of         edge
+		room, lack int64
+		fault      bool
+		key        string
+		words      []string
+	}{
+		{out, 20, 20, true, "runner.async", []string{
+			`The rollout workers wait 20 % of their time for room in channel "out"`,
+			"the actors wait 20 % of theirs", "algorithm.staleness_threshold"}},
+		{obs, 6, 6, true, "rollout.pipeline_stage_num", []string{"raise rollout.pipeline_stage_num"}},
+		{answers, 30, 10, true, "cluster.component_placement", []string{"its size is fixed"}},
+		{out, 30, 4, false, "cluster.component_placement", []string{"more room cannot help", "more ranks for actor"}},
+		{out, 4, 50, false, "", nil},
+	} {
+		tc.of.to = "actor"
+		s := pipe(func(w *worker) { w.work("infer", 50).room(tc.of, 0, w.now+tc.room).put(tc.of, 0) },
+			func(w *worker) { w.get(tc.of, 0, w.now+tc.lack).work("train", 30) })
+		all := conclude(s)
+		if tc.fault {
+			if f := only(t, all, timeline.Room, tc.words...); f.Key != tc.key || f.Component != "rollout" {
+				t.Errorf("%v: got %+v", tc, f)
+			}
+			continue
+		}
+		healthyRun(t, all)
+		if (tc.words == nil) != (all[0].Rule != timeline.Room) {
+			t.Errorf("%v: got %+v", tc, all)
+		} else if tc.words != nil {
+			says(t, all[0], tc.words...)
+		}
+	}
+}
+
+func TestStalenessAtItsBound(t *testing.T) {
+	for _, tc := range []struct {
+		name                string
+		weights, room, lack int64
+		async, fault        bool
+		words               []string
+	}{
+		{"weights", 20, 0, 30, true, true, []string{"rollout workers wait 20 % of their time for newer weights",
+			"the actors wait 30 % of theirs for trajectories", "raise algorithm.staleness_threshold."}},
+		{"room", 0, 20, 30, true, true, []string{"for room for their trajectories",
+			"actor.recv_drain_max_trajectories"}},
+		{"both", 3, 3, 6, true, true, []string{"6 % of their time for newer weights and for room"}},
+		{"actors are busy", 20, 0, 4, true, false, []string{"the actors are busy and bound the run"}},
+		{"below", 2, 2, 30, true, false, nil},
+		{"synchronous", 20, 0, 30, false, false, nil},
+	} {
+		s := pipe(func(w *worker) {
+			name := "generate"
+			if tc.async {
+				name = "produce"
+			}
+			w.call(name, 1).work("infer", 50)
+			if tc.weights > 0 {
+				w.adopt(1, w.now+tc.weights)
+			}
+			if tc.room > 0 {
+				w.room(out, 0, w.now+tc.room)
+			}
+			w.put(out, 0)
+		}, func(w *worker) { w.get(out, 0, w.now+tc.lack).work("train", 30).publish(1, w.now+1) })
+		all := conclude(s)
+		switch {
+		case tc.fault:
+			if f := only(t, all, timeline.Staleness, tc.words...); f.Key != "algorithm.staleness_threshold" {
+				t.Errorf("%s: got %+v", tc.name, f)
+			}
+		default:
+			healthyRun(t, all)
+			if (tc.words == nil) != (all[0].Rule != timeline.Staleness) {
+				t.Errorf("%s: got %+v", tc.name, all)
+			} else if tc.words != nil {
+				says(t, all[0], tc.words...)
+			}
+		}
+	}
+}
+
+func TestStall(t *testing.T) {
+	stalled := func(by int64, at ...int) *script {
+		j := healthy()
+		simulate := j.simulate
+		j.simulate = func(it, env, step int) int64 {
+			if d := simulate(it, env, step); !slices.Contains(at, it) || env != 3 || step != 2 {
+				return d
+			}
+			return by
+		}
+		j.window = func(it int) trace.Reason {
+			switch {
+			case it <= 3:
+				return trace.First
+			case slices.Contains(at, it):
+				return trace.Slowest
+			case it%5 == 0:
+				return trace.Regular
+			}
+			return ""
+		}
+		return j.run()
+	}
+	f := only(t, conclude(stalled(20_000, 12)), timeline.Stall,
+		"An environment of env 3 (rank 7, host b) stalled in iteration 12: simulate took 20 ms", "times its median")
+	if f.Iteration != 12 || f.Share < 0.6 || f.Share > 0.7 {
+		t.Errorf("got %+v", f)
+	}
+	healthyRun(t, conclude(stalled(4900, 12)))         // less than 5 times
+	healthyRun(t, conclude(stalled(20_000, 1)))        // the first iteration warms up
+	healthyRun(t, conclude(stalled(20_000, 2, 3, 12))) // this is usual here
+
+	j := healthy() // a long span that is a small part of the iteration
+	simulate := j.simulate
+	j.steps, j.simulate = 100, func(it, env, step int) int64 {
+		if it == 12 && env == 3 && step == 2 {
+			return 20_000
+		}
+		return simulate(it, env, step)
+	}
+	healthyRun(t, conclude(j.run()))
+}
+
+// Several faults at once come in the order of their shares, and at most MostFindings.
+func TestFindingsAreFew(t *testing.T) {
+	j := healthy()
+	simulate, train, delay := j.simulate, j.train, j.delay
+	j.train = func(it, actor int) int64 { return train(it, actor) * int64(5+actor/3*4) / 5 }
+	j.delay = func(channel string, pair int) int64 {
+		if pair == 2 {
+			return 700
+		}
+		return delay(channel, pair)
+	}
+	j.simulate = func(it, env, step int) int64 {
+		if (it == 5 || it == 11) && env == 0 && step == 1 {
+			return 30_000 * int64(it)
+		}
+		return simulate(it, env, step)
+	}
+	j.iterations = 30
+	all := conclude(j.run())
+	if len(all) != timeline.MostFindings || all[4].Rule != timeline.Bound {
+		t.Fatalf("got %+v", all)
+	}
+	if all[0].Rule != timeline.Stall || all[0].Iteration != 11 || all[1].Iteration != 5 || all[2].Share < all[3].Share {
+		t.Errorf("got %+v", all)
+	}
+	// An attempt that repeats adds nothing; the description is that of the longer attempt.
+	s := j.run()
+	again := timeline.Conclude([]trace.Attempt{actors([]int64{50, 60}).Attempt, s.Attempt, s.Attempt})
+	if len(again) != timeline.MostFindings || again[0].Attempt != 1 {
+		t.Errorf("of three attempts: %+v", again)
+	}
+	j = healthy()
+	j.train = func(_, actor int) int64 { return 4000 + 1000*int64(actor/3) }
+	s = j.run()
+	only(t, timeline.Conclude([]trace.Attempt{s.Attempt, s.Attempt}), timeline.SlowRank)
+}
+
+func TestBound(t *testing.T) {
+	last := func(s *script) timeline.Finding {
+		all := conclude(s)
+		i := slices.IndexFunc(all, func(f timeline.Finding) bool { return f.Rule == timeline.Bound })
+		if i < 0 {
+			t.Fatalf("got %+v, want a bound", all)
+		}
+		return all[i]
+	}
+	j := healthy()
+	j.train = func(int, int) int64 { return 40_000 }
+	if f := last(j.run()); f.Component != "actor" || f.Share < 0.8 || f.Key != "cluster.component_placement" {
+		t.Errorf("training: %+v", f)
+	}
+	j = healthy()
+	j.train, j.infer = func(int, int) int64 { return 100 }, 900
+	if f := last(j.run()); f.Component != "env" || f.Key != "rollout.pipeline_stage_num" {
+		t.Errorf("environments and rollouts in turns: %+v", f)
+	}
+	j = healthy()
+	j.delay = func(string, int) int64 { return 3000 }
+	f := last(j.run())
+	says(t, f, "Transfers bounded this run")
+	if f.Key != "cluster.component_placement" || f.Share < 0.7 {
+		t.Errorf("transfers: %+v", f)
+	}
+	j = healthy() // the first iteration warms up
+	j.iterations, j.train = 3, func(it, _ int) int64 { return map[bool]int64{true: 90_000, false: 1000}[it == 1] }
+	if f := last(j.run()); f.Component != "env" {
+		t.Errorf("a long first iteration: %+v", f)
+	}
+	s := &script{} // an idle worker, of whose runner nothing is known
+	s.worker(0, "env", 0).idle(90).work("simulate", 10)
+	s.keep(1, trace.All)
+	f = last(s)
+	says(t, f, "does not explain 90 %", "idle")
+}
+
+func BenchmarkConclude(b *testing.B) {
+	for _, pairs := range []int{64, 256} {
+		j := healthy()
+		j.pairs = pairs
+		s := j.run()
+		b.Run(strconv.Itoa(2*pairs)+" ranks", func(b *testing.B) {
+			for b.Loop() {
+				conclude(s)
+			}
+		})
+	}
+}

@@ -1,0 +1,181 @@
+package timeline_test
+
+import (
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/rlinf/rlinf/internal/timeline"
+	"github.com/rlinf/rlinf/internal/trace"
+)
+
+func TestWaits(t *testing.T) {
+	s := disaggregated(30)
+	w := timeline.Waits(&s.Attempt, 1, 1)
+	want := []timeline.Times{
+		runner0:  {{trace.Other, 0.003}, {trace.Gradient, 0.006}, {trace.Voting, 0.001}, {trace.Calling, 0.062}},
+		actor0:   {{trace.Working, 0.028}, {trace.Other, 0.001}, {trace.Trajectory, 0.033}, {trace.Idling, 0.010}},
+		rollout0: {{trace.Working, 0.009}, {trace.Other, 0.001}, {trace.Observation, 0.023}, {trace.Idling, 0.039}},
+		runner1:  {{trace.Other, 0.003}, {trace.Gradient, 0.041}, {trace.Voting, 0.001}, {trace.Calling, 0.027}},
+		env0:     {{trace.Working, 0.020}, {trace.Other, 0.001}, {trace.Action, 0.006}, {trace.Idling, 0.045}},
+	}
+	for i := range want {
+		same(t, s.Workers[i].Component, w.Workers[i], want[i])
+	}
+	actor := w.Workers[actor0]
+	if !near(actor.Busy(), 0.029) || !near(actor.Waited(), 0.043) || !near(actor.Total(), 0.072) {
+		t.Errorf("actor: busy %v, waited %v, total %v s", actor.Busy(), actor.Waited(), actor.Total())
+	}
+	if w.Iterations != 1 || len(w.Components) != 4 || w.Components[0].Component != trace.Runner ||
+		w.Components[0].Workers != 2 || !near(w.Components[0].Times.Of(trace.Voting), 0.002) {
+		t.Errorf("iterations %d, components %+v", w.Iterations, w.Components)
+	}
+	if len(w.Ranks) != 2 || w.Ranks[0].Workers != 2 || w.Ranks[1].Workers != 1 || w.Ranks[1].Rank != 1 {
+		t.Errorf("ranks %+v", w.Ranks)
+	}
+	same(t, "rank 1", w.Ranks[1].Times, timeline.Times{{trace.Working, 0.020}, {trace.Other, 0.004},
+		{trace.Action, 0.006}, {trace.Gradient, 0.041}, {trace.Voting, 0.001}, {trace.Idling, 0.045}})
+	if w := timeline.Waits(&s.Attempt, 2, 9); w.Iterations != 0 || len(w.Workers[0]) != 0 {
+		t.Errorf("of no iteration: %+v", w)
+	}
+}
+
+func same(t *testing.T, name string, got, want timeline.Times) {
+	t.Helper()
+	if !slices.EqualFunc(got, want, func(a, b timeline.Time) bool {
+		return a.Cause == b.Cause && near(a.Seconds, b.Seconds)
+	}) {
+		t.Errorf("%s: got %v, want %v", name, got, want)
+	}
+}
+
+// actors makes windows of one operation: actor i begins it at begin[k][i] in window k.
+func actors(begin ...[]int64) *script {
+	s := &script{}
+	var workers []*worker
+	for i := range begin[0] {
+		workers = append(workers, s.worker(i, "actor", i))
+		s.Workers[i].Node = i / 2
+	}
+	for k, at := range begin {
+		for i, w := range workers {
+			w.work("train", at[i]-w.now).collect("gradient", int64(k+1)*100)
+		}
+		s.keep(int64(k+1), trace.All)
+	}
+	return s
+}
+
+func TestLastArrivals(t *testing.T) {
+	s := actors([]int64{50, 60, 90, 70}, []int64{150, 160, 190, 170}, []int64{250, 290, 260, 270},
+		[]int64{350, 350, 390, 390}) // in the last one two arrive at the same time
+	got := timeline.LastArrivals(&s.Attempt, s.Windows)
+	if len(got) != 1 {
+		t.Fatalf("got %+v, want one communicator", got)
+	}
+	l := got[0]
+	if l.Name != "gradient" || l.Component != "actor" || l.Operations != 4 || l.Unclear != 1 || l.Chance != 0.25 {
+		t.Errorf("got %+v", l)
+	}
+	want := []timeline.LateMember{{Worker: 0}, {1, 1, 1.0 / 3, 0.020}, {2, 2, 2.0 / 3, 0.040}, {Worker: 3}}
+	if !slices.EqualFunc(l.Members, want, func(a, b timeline.LateMember) bool {
+		return a.Worker == b.Worker && a.Last == b.Last && near(a.Share, b.Share) && near(a.Delay, b.Delay)
+	}) {
+		t.Errorf("got %+v, want %+v", l.Members, want)
+	}
+
+	// Clocks of two nodes do not order arrivals within twice their error.
+	for i := range s.Windows {
+		s.Windows[i].Bound = 10 * ms
+	}
+	if l := timeline.LastArrivals(&s.Attempt, s.Windows)[0]; l.Unclear != 2 || l.Members[2].Last != 2 {
+		t.Errorf("with an error of 10 ms: %+v, want two unclear operations", l)
+	}
+
+	// An operation that a member lacks does not count.
+	s = actors([]int64{50, 60, 90, 70})
+	for i := range s.Windows[0].Tracks {
+		spans := &s.Windows[0].Tracks[i].Spans
+		if i == 0 {
+			*spans = (*spans)[:1]
+		}
+		*spans = append(*spans, trace.Span{Site: 1, Start: 120 * ms, End: 130 * ms, N: 1})
+	}
+	s.Windows[0].Tracks[3].Spans[2].Start++
+	if l := timeline.LastArrivals(&s.Attempt, s.Windows)[0]; l.Operations != 1 || l.Members[3].Last != 1 {
+		t.Errorf("without a member in one operation: %+v", l)
+	}
+
+	// A member without an operation in one window takes no part there.
+	s = actors([]int64{50, 60, 90, 70}, []int64{150, 160, 190, 170})
+	s.Windows[0].Tracks[3].Spans = s.Windows[0].Tracks[3].Spans[:1]
+	s.Windows[0].Tracks[3].Spans[0].End = 100 * ms
+	if l := timeline.LastArrivals(&s.Attempt, s.Windows)[0]; l.Operations != 2 || len(l.Members) != 4 {
+		t.Errorf("without a member in one window: %+v", l)
+	}
+}
+
+// Actors work 50, 60, 90, 70 of 100 ms: LB = 67.5/90, Comm = 90/100.
+func TestEfficiencies(t *testing.T) {
+	s := actors([]int64{50, 60, 90, 70}, []int64{150, 160, 190, 170})
+	for name, got := range map[string][]timeline.Efficiency{
+		"iterations": timeline.Efficiencies(&s.Attempt, 1, math.MaxInt64),
+		"a window":   timeline.WindowEfficiencies(&s.Attempt, &s.Windows[1]),
+	} {
+		if len(got) != 1 {
+			t.Fatalf("%s: %+v", name, got)
+		}
+		e := got[0]
+		if e.Component != "actor" || e.Workers != 4 || e.Busiest != 2 || !near(e.LB, 0.75) || !near(e.Comm, 0.9) ||
+			!near(e.PE, 0.675) {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+	if total := timeline.Efficiencies(&s.Attempt, 1, 2)[0].Total; !near(total, 0.2) {
+		t.Errorf("two iterations took %v s, want 0.2", total)
+	}
+}
+
+func TestVersionLags(t *testing.T) {
+	s := &script{}
+	rollout, actor := s.worker(0, "rollout", 0), s.worker(0, "actor", 0)
+	actor.work("train", 10).publish(5, 11).work("train", 10).publish(6, 20).work("train", 10).publish(7, 31)
+	rollout.adopt(4, 5).adopt(5, 12).work("infer", 5).adopt(6, 20).adopt(5, 25).adopt(6, 40)
+	s.keep(1, trace.All)
+	got := timeline.VersionLags(&s.Attempt, &s.Windows[0])
+	want := []timeline.Lag{{Iteration: 1, Name: "weights", Unknown: 1, Counts: []timeline.LagCount{{0, 2}, {1, 2}}}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestQueues(t *testing.T) {
+	s := &script{}
+	rollout, actor := s.worker(0, "rollout", 0), s.worker(1, "actor", 0)
+	rollout.work("play", 10).put(out, 0).work("play", 10).put(out, 0).work("play", 10).put(out, 0).work("play", 10)
+	actor.get(out, 0, 12).work("train", 28)
+	s.keep(1, trace.All)
+	rollout.work("play", 5).put(out, 0).work("play", 35)
+	actor.get(out, 0, 42).work("train", 8).get(out, 0, 51).work("train", 29)
+	s.keep(2, trace.All)
+
+	// 0 to 10 ms: none, to 12: one, to 20: none, to 30: one, to 40: two.
+	q := timeline.Queues(&s.Attempt, &s.Windows[0])
+	if len(q) != 1 || q[0].Channel != "out" || !q[0].Exact || q[0].Max != 2 || !near(q[0].Mean, (2.0+10+20)/40) {
+		t.Errorf("first window: %+v, want max 2, mean 0.8", q)
+	}
+	// Two items are there at 40 ms, and one from 42 to 45: numbers of spans and marks say so.
+	q = timeline.Queues(&s.Attempt, &s.Windows[1])
+	want := []timeline.Depth{{40 * ms, 2}, {42 * ms, 1}, {45 * ms, 2}, {51 * ms, 1}}
+	if len(q) != 1 || !q[0].Exact || !slices.Equal(q[0].Depth, want) || !near(q[0].Mean, (4.0+3+12+29)/40) {
+		t.Errorf("second window: %+v, want %v", q, want)
+	}
+	// Without the producer's track only changes are known.
+	s.Windows[1].Tracks = s.Windows[1].Tracks[1:]
+	q = timeline.Queues(&s.Attempt, &s.Windows[1])
+	want = []timeline.Depth{{40 * ms, 2}, {42 * ms, 1}, {51 * ms, 0}}
+	if len(q) != 1 || q[0].Exact || !slices.Equal(q[0].Depth, want) {
+		t.Errorf("without the producer: %+v, want %v", q, want)
+	}
+}

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/report"
+	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/internal/trace"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/urfave/cli/v2"
+)
+
+func reportCommand(reg config.Registries, alone func(func(*cli.Context) error) func(*cli.Context) error) *cli.Command {
+	return &cli.Command{
+		Name: "report", Usage: "write a page about runs, which a browser opens from disk: curves, waits, films, settings",
+		ArgsUsage: "RUN [RUN...]",
+		Flags: []cli.Flag{&cli.StringFlag{Name: "out", Usage: "write the page to `FILE`.html",
+			DefaultText: "report.html in the folder of the run or sweep; of several, in this folder"}},
+		Action: alone(func(c *cli.Context) error { return runReport(c, reg) }),
+	}
+}
+
+// runReport writes a page about the runs that the arguments name, and says where it is.
+func runReport(c *cli.Context, reg config.Registries) error {
+	paths, out := c.Args().Slice(), c.String("out")
+	switch {
+	case len(paths) == 0:
+		return config.Usagef("report: expected the folders of runs or of sweeps")
+	case out != "" && !strings.EqualFold(filepath.Ext(out), ".html"):
+		return config.Usagef("--out %s: expected a file with the ending .html", out)
+	}
+	for _, path := range paths {
+		if _, err := os.Stat(path); err != nil {
+			return config.Usagef("report: %w", err)
+		}
+	}
+	var write func(io.Writer) error
+	if len(paths) == 1 && report.IsRun(paths[0]) {
+		times, err := trace.Read(paths[0])
+		if err != nil {
+			times = &trace.Trace{Problems: []string{err.Error()}}
+		}
+		run := report.Gather(paths[0], aboutRun(reg, paths[0]), times)
+		write = func(w io.Writer) error { return report.WriteRun(w, run) }
+	} else {
+		runs, err := report.GatherRuns(paths)
+		if err != nil {
+			return config.Usagef("report: %w", err)
+		}
+		write = func(w io.Writer) error { return report.WriteRuns(w, runs) }
+	}
+	if out == "" {
+		out = "report.html"
+		if info, err := os.Stat(paths[0]); err == nil && info.IsDir() && len(paths) == 1 {
+			out = filepath.Join(paths[0], out)
+		}
+	}
+	if err := durable.Write(out, write); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	fmt.Fprintln(c.App.Writer, out)
+	return nil
+}
+
+// aboutRun returns the defaults and meanings of keys, and the lines of `rlinf status` for the run in dir.
+func aboutRun(reg config.Registries, dir string) report.About {
+	keys := map[string]config.Key{}
+	for _, k := range config.Reference(reg) {
+		keys[k.Name] = k
+	}
+	var next bytes.Buffer
+	if s, err := results.ReadStanding(dir); err == nil {
+		if err := writeRun(&next, reg, s); err != nil {
+			next.Reset() // the configuration is damaged, and the page says so
+		}
+	}
+	return report.About{
+		Defaults: config.Default().Resolved(),
+		Key: func(name string) (meaning, from string) {
+			k := keys[name]
+			if k.Doc == "" {
+				k.Doc = keys[k.Like].Doc
+			}
+			return k.Doc, k.From
+		},
+		Next: next.String(),
+	}
+}
