@@ -257,7 +257,7 @@ func TestPathOfALateItem(t *testing.T) {
 	})
 }
 
-// Two env workers share a key, so numbers of spans do not say which put was taken. The last put of the producer does.
+// Two env workers share a key, so numbers of spans do not say which put was taken. The numbers of items do.
 func TestPathOfASharedKey(t *testing.T) {
 	s := &script{}
 	r0, rollout := s.worker(0, trace.Runner, 0), s.worker(0, "rollout", 0)

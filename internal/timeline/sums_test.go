@@ -141,7 +141,7 @@ func TestVersionLags(t *testing.T) {
 	s := &script{}
 	rollout, actor := s.worker(0, "rollout", 0), s.worker(0, "actor", 0)
 	actor.work("train", 10).publish(5, 11).work("train", 10).publish(6, 20).work("train", 10).publish(7, 31)
-	rollout.adopt(4, 5).adopt(5, 12).work("infer", 5).adopt(6, 20).adopt(5, 25).adopt(6, 40)
+	rollout.adopt(4, 5).adopt(5, 12).work("infer", 5).adopt(5, 20).adopt(6, 25).adopt(6, 40)
 	s.keep(1, trace.All)
 	got := timeline.VersionLags(&s.Attempt, &s.Windows[0])
 	want := []timeline.Lag{{Iteration: 1, Name: "weights", Unknown: 1, Counts: []timeline.LagCount{{0, 2}, {1, 2}}}}
