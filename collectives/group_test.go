@@ -482,3 +482,47 @@ func noise(seed, n int) []byte {
 	r.Read(b)
 	return b
 }
+
+// A spans counts the spans of a group's waits, and finds an end without a beginning.
+type spans struct{ begun, ended, passed atomic.Int64 }
+
+func (s *spans) Site(spmd.Site) int     { return 0 }
+func (s *spans) Begin(int)              { s.begun.Add(1) }
+func (s *spans) End(_, _ int64)         { s.ended.Add(1) }
+func (s *spans) Mark(int, int64)        {}
+func (s *spans) Pass(int, int64, int64) { s.passed.Add(1) }
+
+// TestRecordsEveryOperation: the n-th span is that of the n-th operation, whether a member waits for it or finds it
+// done.
+func TestRecordsEveryOperation(t *testing.T) {
+	for _, ranks := range groups {
+		if err := run(t, ranks, nil, func(ctx context.Context, m member) error {
+			rec := &spans{}
+			m.Record(rec, "sums")
+			x := []float64{1}
+			for i := range 10 {
+				if err := m.Sum64(ctx, x); err != nil {
+					return err
+				}
+				f := m.Start(ctx, collectives.AllReduce(x, spmd.Sum))
+				for i%2 == 0 && !f.Done() {
+					runtime.Gosched()
+				}
+				if err := f.Wait(); err != nil {
+					return err
+				}
+				want := int64(2 * (i + 1))
+				if m.Size() == 1 {
+					want = 0
+				}
+				if n := rec.begun.Load() + rec.passed.Load(); n != want || rec.begun.Load() != rec.ended.Load() {
+					return fmt.Errorf("%d begun, %d ended, %d passed, want %d in all", rec.begun.Load(),
+						rec.ended.Load(), rec.passed.Load(), want)
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Errorf("%v: %v", ranks, err)
+		}
+	}
+}

@@ -273,7 +273,11 @@ func (c *Channel) Receiver(m *Member, key Key) (*Receiver, error) {
 
 // site returns the site of an operation on a key. peer is the group at the other end.
 func (c *Channel) site(op SiteOp, key Key, peer GroupSpec) Site {
-	return Site{Op: op, Name: c.spec.Name, Key: key.Name, Peer: peer.Name}
+	name := key.Name
+	if key.To != AnyMember { // members may have keys of the same name
+		name = fmt.Sprintf("%s of %s %d", key.Name, c.spec.To.Name, key.To)
+	}
+	return Site{Op: op, Name: c.spec.Name, Key: name, Peer: peer.Name}
 }
 
 // Close closes all Senders of member m. Keys that m never opened no longer wait for it. A worker

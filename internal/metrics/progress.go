@@ -348,7 +348,7 @@ func (p *Progress) describeState(add func(drop int, format string, args ...any))
 	s := p.shown
 	name := s.Measure
 	if s.Measure == "" && !p.shownAt.IsZero() {
-		add(7, "%s env steps · %s/s", short(float64(s.EnvSteps)), short(p.rate))
+		add(7, "%s env steps · %s/s", Short(float64(s.EnvSteps)), Short(p.rate))
 	}
 	if s.Measure == "" {
 		name = "return"
@@ -360,7 +360,7 @@ func (p *Progress) describeState(add func(drop int, format string, args ...any))
 		add(5, "eval %.4g", s.Eval)
 	}
 	if s.Learnt > 0 {
-		add(6, "%s %s/s", short(p.rate), s.Unit)
+		add(6, "%s %s/s", Short(p.rate), s.Unit)
 	}
 	if s.Stop != "" {
 		add(7, "%s", s.Stop)
@@ -406,8 +406,8 @@ func (p *Progress) left() (left time.Duration) {
 	return left
 }
 
-// short formats a count with three or four digits: 950, 12.3k, 4.56M.
-func short(x float64) string {
+// Short formats a count with three or four digits: 950, 12.3k, 4.56M.
+func Short(x float64) string {
 	for _, unit := range []string{"", "k", "M", "G"} {
 		if x < 999.5 || unit == "G" {
 			if unit == "" || x >= 100 {

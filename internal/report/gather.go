@@ -49,15 +49,6 @@ type RankLog struct {
 	Cut  bool   `json:"cut"` // the text has no beginning, which the file has
 }
 
-// IsRun reports whether dir holds a run, or what is left of one.
-func IsRun(dir string) bool {
-	return slices.ContainsFunc([]string{"config.yaml", "STATUS", "metrics.jsonl", "provenance.json"},
-		func(name string) bool {
-			info, err := os.Stat(filepath.Join(dir, name))
-			return err == nil && !info.IsDir()
-		})
-}
-
 // Gather reads the run in the folder dir. The trace is that of the run; nil if it has none.
 func Gather(dir string, about About, t *trace.Trace) *Run {
 	r := &Run{Folder: filepath.Clean(dir), Trace: t, Next: about.Next}

@@ -361,3 +361,17 @@ func TestBetter(t *testing.T) {
 		}
 	}
 }
+
+// TestIsRun: a run that has lost some of its files is still a run; a folder of other things is none.
+func TestIsRun(t *testing.T) {
+	for name, want := range map[string]bool{"config.yaml": true, "STATUS": true, "metrics.jsonl": true,
+		"provenance.json": true, "curves.svg": false} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if results.IsRun(dir) != want || results.IsRun(filepath.Join(dir, name)) || results.IsRun(dir+"/no") {
+			t.Errorf("%s: %v, want %v", name, results.IsRun(dir), want)
+		}
+	}
+}

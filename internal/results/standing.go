@@ -15,10 +15,13 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// IsRun reports whether dir is the folder of a run, even if it has no metrics yet.
+// IsRun reports whether dir is the folder of a run, even if it has no metrics yet or has lost some of its files.
 func IsRun(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, "config.yaml"))
-	return err == nil
+	return slices.ContainsFunc([]string{"config.yaml", "STATUS", "metrics.jsonl", "provenance.json"},
+		func(name string) bool {
+			info, err := os.Stat(filepath.Join(dir, name))
+			return err == nil && !info.IsDir()
+		})
 }
 
 // A Standing is the state of a run. Its JSON omits unknown numbers.

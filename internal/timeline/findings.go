@@ -12,12 +12,11 @@ import (
 
 // A Finding is a sentence about a run.
 type Finding struct {
-	Kind Kind
-	Rule Rule
-	Text string // one sentence for the user
-	// Share is the part of an iteration's time that the finding is about, of 1. What it measures depends on the rule.
-	Share float64
-	Key   string // configuration key to change; "": none
+	Kind  Kind
+	Rule  Rule
+	Text  string  // one sentence for the user
+	Share float64 // part of the time that the finding is about, of 1; see Rule
+	Key   string  // configuration key to change; "": none
 	// The subject; which fields are set depends on the rule.
 	Component string
 	Worker    int   // in Attempt.Workers; -1: none
@@ -38,15 +37,25 @@ const (
 // A Rule names the rule of a Finding.
 type Rule string
 
-// The rules.
+// The rules, and the time that Share measures.
 const (
-	SlowRank  Rule = "slow rank" // a member needs longer for the same work than the others of its component
-	SlowLink  Rule = "slow link" // items need longer from one worker to another than on other links of the channel
-	Room      Rule = "room"      // a component waits for room in a channel
-	Staleness Rule = "staleness" // producers of an asynchronous run wait, because their data would become too old
-	Stall     Rule = "stall"     // an environment needed very long once
-	Bound     Rule = "bound"     // the largest part of the critical path
-	NoFault   Rule = "no fault"  // no rule is above its threshold
+	// SlowRank: a member needs longer for its work than the others of its component. Share is the time beyond the
+	// median of the others.
+	SlowRank Rule = "slow rank"
+	// SlowLink: items need longer from one worker to another than on other links of the channel. Share is the time in
+	// which the receiver waits for items on their way.
+	SlowLink Rule = "slow link"
+	// Room: a component waits for room in a channel. Share is the part of its workers' time.
+	Room Rule = "room"
+	// Staleness: workers of an asynchronous run wait, because their data would become too old. Share is the part of
+	// their time.
+	Staleness Rule = "staleness"
+	// Stall: an environment needed very long once. Share is the part of that iteration.
+	Stall Rule = "stall"
+	// Bound: what the largest part of the critical path is. Share is that part.
+	Bound Rule = "bound"
+	// NoFault: no rule found a fault. Share is 0.
+	NoFault Rule = "no fault"
 )
 
 // Thresholds of the rules.

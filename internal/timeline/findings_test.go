@@ -414,6 +414,10 @@ func TestFindingsAreFew(t *testing.T) {
 	if len(again) != timeline.MostFindings || again[0].Attempt != 1 {
 		t.Errorf("of three attempts: %+v", again)
 	}
+	j = healthy()
+	j.train = func(_, actor int) int64 { return 4000 + 1000*int64(actor/3) }
+	s = j.run()
+	only(t, timeline.Conclude([]trace.Attempt{s.Attempt, s.Attempt}), timeline.SlowRank)
 }
 
 func TestBound(t *testing.T) {
@@ -441,6 +445,11 @@ func TestBound(t *testing.T) {
 	says(t, f, "Transfers bounded this run")
 	if f.Key != "cluster.component_placement" || f.Share < 0.7 {
 		t.Errorf("transfers: %+v", f)
+	}
+	j = healthy() // the first iteration warms up
+	j.iterations, j.train = 3, func(it, _ int) int64 { return map[bool]int64{true: 90_000, false: 1000}[it == 1] }
+	if f := last(j.run()); f.Component != "env" {
+		t.Errorf("a long first iteration: %+v", f)
 	}
 	s := &script{} // an idle worker, of whose runner nothing is known
 	s.worker(0, "env", 0).idle(90).work("simulate", 10)

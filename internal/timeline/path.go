@@ -148,7 +148,7 @@ func (v *view) ender(worker int, s *trace.Span, site *trace.Site, t int64) (e en
 	}
 	switch site.Op {
 	case trace.Get:
-		return v.enderOfGet(worker, s, site)
+		return v.enderOfGet(s, site)
 	case trace.Room:
 		return v.enderOfRoom(s, site)
 	case trace.Collect:
@@ -166,8 +166,8 @@ func (v *view) ender(worker int, s *trace.Span, site *trace.Site, t int64) (e en
 }
 
 // enderOfGet returns the put of the item.
-func (v *view) enderOfGet(worker int, s *trace.Span, site *trace.Site) (end, bool) {
-	m, producer := v.putOf(worker, s, site)
+func (v *view) enderOfGet(s *trace.Span, site *trace.Site) (end, bool) {
+	m, producer := v.putOf(s, site)
 	if m == nil {
 		return end{}, false
 	}
@@ -175,46 +175,22 @@ func (v *view) enderOfGet(worker int, s *trace.Span, site *trace.Site) (end, boo
 }
 
 // putOf returns the mark of the item that a Get received, and its producer. It returns nil if the mark is not known.
-//
-// If a key has one producer and one consumer, the n-th Put is the n-th Get. Otherwise the last Put before the end of
-// the Get is taken: a consumer that waits has an empty queue.
-func (v *view) putOf(worker int, s *trace.Span, site *trace.Site) (*trace.Mark, int) {
+func (v *view) putOf(s *trace.Span, site *trace.Site) (*trace.Mark, int) {
 	producer := v.member(site.Peer, s.Arg)
 	if producer == none || v.tracks[producer] == nil {
 		return nil, none
 	}
 	puts := v.groups[groupKey{op: trace.Put, name: site.Name, key: site.Key}]
-	marks := v.tracks[producer].Marks
-	if len(puts) == 1 && puts[0].worker == producer && len(v.together(worker, site)) == 1 {
-		of := v.marksOf(producer, puts[0].site)
-		i, found := slices.BinarySearchFunc(of, s.N, func(i int, n int64) int { return cmp.Compare(marks[i].N, n) })
-		if !found || marks[of[i]].At > s.End+2*v.window.Bound {
-			return nil, none
-		}
-		return &marks[of[i]], producer
-	}
-	var best *trace.Mark
-	member := int64(v.Workers[worker].Member)
-	first, _ := slices.BinarySearchFunc(puts, producer, func(p spot, w int) int { return p.worker - w })
-	for _, p := range puts[first:] {
-		if p.worker != producer {
-			break
-		}
-		of := v.marksOf(producer, p.site)
-		i, _ := slices.BinarySearchFunc(of, s.End+1, func(i int, t int64) int { return cmp.Compare(marks[i].At, t) })
-		for i--; i >= 0; i-- {
-			if m := &marks[of[i]]; m.Arg == member || m.Arg < 0 {
-				if best == nil || m.At > best.At {
-					best = m
-				}
-				break
-			}
-		}
-	}
-	if best == nil {
+	first, found := slices.BinarySearchFunc(puts, producer, func(p spot, w int) int { return p.worker - w })
+	if !found {
 		return nil, none
 	}
-	return best, producer
+	of, marks := v.marksOf(producer, puts[first].site), v.tracks[producer].Marks
+	i, found := slices.BinarySearchFunc(of, s.Item, func(i int, n int64) int { return cmp.Compare(marks[i].N, n) })
+	if !found || marks[of[i]].At > s.End+2*v.window.Bound {
+		return nil, none
+	}
+	return &marks[of[i]], producer
 }
 
 // enderOfRoom returns the consumer that released a place. A consumer releases a place before it waits for the next
@@ -274,13 +250,13 @@ func (v *view) enderOfCollect(worker int, s *trace.Span, site *trace.Site) (end,
 	return last, true
 }
 
-// enderOfVote returns the runner that arrived last. Runners wait for the decision of rank 0, which waits for the votes
-// that the others sent when they had the last decision.
+// enderOfVote returns the runner that arrived last. Rank 0 waits for the votes that the others sent when they had the
+// decision before. The others wait for the decision of rank 0.
 func (v *view) enderOfVote(worker int, s *trace.Span, site *trace.Site) (end, bool) {
-	last, _ := v.enderOfCollect(worker, s, site)
 	if v.Workers[worker].Member != 0 {
-		return last, true
+		return v.enderOfCollect(worker, s, site)
 	}
+	last := end{worker, s.Start, Transfer, none}
 	for _, of := range v.together(worker, site) {
 		if o := v.nth(of, s.N-1); o != nil && o.End > last.at && o.End <= s.End && of.worker != worker {
 			last = end{of.worker, o.End, Transfer, of.worker}

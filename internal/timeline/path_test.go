@@ -257,7 +257,7 @@ func TestPathOfALateItem(t *testing.T) {
 	})
 }
 
-// Two env workers share a key, so numbers of spans do not say which put was taken. The last put of the producer does.
+// Two env workers share a key, so numbers of spans do not say which put was taken. The numbers of items do.
 func TestPathOfASharedKey(t *testing.T) {
 	s := &script{}
 	r0, rollout := s.worker(0, trace.Runner, 0), s.worker(0, "rollout", 0)
@@ -272,6 +272,104 @@ func TestPathOfASharedKey(t *testing.T) {
 		{3, "simulate", busy, 22, -1}, {1, "obs", transfer, 2, 3},
 		{1, "infer", busy, 5, -1}, {1, "produce", busy, 1, -1}, {0, "", busy, 1, -1},
 	})
+}
+
+// Rank 0 decides with the votes of the iteration before, of which rank 1's came at 20. Rank 1 waits for that decision.
+func TestPathOfVotes(t *testing.T) {
+	s := &script{}
+	r0, r1, actor := s.worker(0, trace.Runner, 0), s.worker(1, trace.Runner, 1), s.worker(1, "actor", 0)
+	r0.vote(1).between(4).vote(22).between(3)
+	r1.between(12).vote(20).between(1).vote(24).between(1)
+	actor.idle(25)
+	s.keep(1, trace.All)
+	compare(t, timeline.CriticalPath(&s.Attempt, &s.Windows[0]), []step{
+		{1, "", busy, 12, -1}, {1, "votes", transfer, 8, -1}, {0, "votes", transfer, 2, 1}, {0, "", busy, 3, -1},
+	})
+	// Seen from rank 1, rank 0 was not late: it had begun its vote before.
+	s.Windows[0].Tracks = s.Windows[0].Tracks[1:]
+	compare(t, timeline.CriticalPath(&s.Attempt, &s.Windows[0]), []step{
+		{1, "", busy, 12, -1}, {1, "votes", transfer, 8, -1}, {1, "", busy, 1, -1}, {1, "votes", transfer, 3, -1},
+		{1, "", busy, 1, -1},
+	})
+}
+
+// Of two consumers the one that took an item last has made room.
+func TestPathOfRoomWithSeveralConsumers(t *testing.T) {
+	s := &script{}
+	r0, rollout := s.worker(0, trace.Runner, 0), s.worker(0, "rollout", 0)
+	a0, a1 := s.worker(1, "actor", 0), s.worker(2, "actor", 1)
+	r0.between(1).await("rollout", "generate", 30).between(1)
+	rollout.idle(1).room(out, -1, 20).work("infer", 9).call("generate", 1).idle(31)
+	a0.work("train", 12).get(out, 0, 31)
+	a1.work("train", 18).get(out, 0, 31)
+	s.keep(1, trace.All)
+	w := &s.Windows[0]
+	compare(t, timeline.CriticalPath(&s.Attempt, w), []step{
+		{3, "train", busy, 18, -1}, {1, "out", transfer, 2, 3}, {1, "infer", busy, 9, -1}, {1, "generate", busy, 1, -1},
+		{0, "", busy, 1, -1},
+	})
+	// A consumer that waited all the time has not made room during the wait.
+	w.Tracks = slices.DeleteFunc(w.Tracks, func(t trace.Track) bool { return t.Worker == 2 })
+	w.Tracks[2].Spans[0].End, w.Tracks[2].Spans[1].Start = 1*ms, 1*ms
+	compare(t, timeline.CriticalPath(&s.Attempt, w), []step{
+		{0, "", busy, 1, -1}, {1, "out", wait, 19, -1}, {1, "infer", busy, 9, -1}, {1, "generate", busy, 1, -1},
+		{0, "", busy, 1, -1},
+	})
+}
+
+// Two actors publish at the same time. The reader has the weights of its own rank's.
+func TestPathOfWeightsOfTheSameRank(t *testing.T) {
+	s := &script{}
+	a0, r1 := s.worker(0, "actor", 0), s.worker(1, trace.Runner, 1)
+	a1, rollout := s.worker(1, "actor", 1), s.worker(1, "rollout", 0)
+	for _, a := range []*worker{a0, a1} {
+		a.work("train", 10).publish(1, 11).idle(20)
+	}
+	rollout.adopt(1, 12).work("infer", 9)
+	r1.between(20)
+	s.keep(1, trace.All)
+	s.Windows[0].Tracks = slices.DeleteFunc(s.Windows[0].Tracks, func(t trace.Track) bool { return t.Worker == 1 })
+	compare(t, timeline.CriticalPath(&s.Attempt, &s.Windows[0]), []step{
+		{2, "train", busy, 10, -1}, {2, "weights", wait, 1, -1}, {3, "weights", transfer, 1, 2},
+		{3, "infer", busy, 9, -1},
+	})
+}
+
+// One call follows another without an idle moment. A runner whose time between calls counts as idle works all the same.
+func TestPathOfCallsInTurn(t *testing.T) {
+	s := &script{}
+	r0, actor := s.worker(0, trace.Runner, 0), s.worker(0, "actor", 0)
+	r0.idle(2).await("actor", "receive", 12).await("actor", "train", 30).idle(33)
+	actor.idle(1).call("receive", 1).work("copy", 7).call("receive", 1).call("train", 1).work("train", 17).
+		call("train", 1).idle(33)
+	s.keep(1, trace.All)
+	compare(t, timeline.CriticalPath(&s.Attempt, &s.Windows[0]), []step{
+		{0, "", busy, 1, -1}, {1, "receive", busy, 1, -1}, {1, "copy", busy, 7, -1}, {1, "receive", busy, 1, -1},
+		{1, "train", busy, 1, -1}, {1, "train", busy, 17, -1}, {1, "train", busy, 1, -1},
+		{0, "train", wait, 1, -1}, {0, "", busy, 3, -1},
+	})
+	// If the runner works between the calls, the end of the first call is on the path.
+	s = &script{}
+	r0, actor = s.worker(0, trace.Runner, 0), s.worker(0, "actor", 0)
+	r0.idle(2).await("actor", "receive", 12).between(15)
+	actor.idle(1).call("receive", 1).work("copy", 7).call("receive", 1).call("train", 1).work("train", 16)
+	s.keep(1, trace.All)
+	compare(t, timeline.CriticalPath(&s.Attempt, &s.Windows[0]), []step{
+		{0, "", busy, 1, -1}, {1, "receive", busy, 1, -1}, {1, "copy", busy, 7, -1}, {1, "receive", busy, 1, -1},
+		{0, "receive", wait, 2, -1}, {0, "", busy, 15, -1},
+	})
+}
+
+// A member of a broadcast may leave before the last one begins. All its time counts as a wait.
+func TestCollectivesOfABroadcast(t *testing.T) {
+	s := &script{}
+	s.worker(0, "actor", 0).work("train", 10).collect("weights", 12).work("train", 20)
+	s.worker(1, "actor", 1).work("train", 25).collect("weights", 27)
+	s.keep(1, trace.All)
+	got := timeline.Collectives(&s.Attempt, &s.Windows[0])
+	if want := []timeline.Collective{{0, 1, 2 * ms, 0}, {1, 1, 0, 2 * ms}}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
 }
 
 // A random trace has any sites, numbers, arguments, and times. Every result is defined, the same twice, and adds up.

@@ -191,7 +191,7 @@ func (e *evidence) slowLinks() (found []Finding) {
 				if site.Op != trace.Get {
 					continue
 				}
-				if m, producer := v.putOf(worker, s, &site); m != nil {
+				if m, producer := v.putOf(s, &site); m != nil {
 					p := pair{site.Name, producer, worker}
 					channels = grow(channels, seen, p.channel, p.channel)
 					links = grow(links, at, p, link{channel: p.channel, from: producer, to: worker})

@@ -94,6 +94,20 @@ func TestLastArrivals(t *testing.T) {
 	}
 
 	// An operation that a member lacks does not count.
+	s = actors([]int64{50, 60, 90, 70})
+	for i := range s.Windows[0].Tracks {
+		spans := &s.Windows[0].Tracks[i].Spans
+		if i == 0 {
+			*spans = (*spans)[:1]
+		}
+		*spans = append(*spans, trace.Span{Site: 1, Start: 120 * ms, End: 130 * ms, N: 1})
+	}
+	s.Windows[0].Tracks[3].Spans[2].Start++
+	if l := timeline.LastArrivals(&s.Attempt, s.Windows)[0]; l.Operations != 1 || l.Members[3].Last != 1 {
+		t.Errorf("without a member in one operation: %+v", l)
+	}
+
+	// A member without an operation in one window takes no part there.
 	s = actors([]int64{50, 60, 90, 70}, []int64{150, 160, 190, 170})
 	s.Windows[0].Tracks[3].Spans = s.Windows[0].Tracks[3].Spans[:1]
 	s.Windows[0].Tracks[3].Spans[0].End = 100 * ms
@@ -125,7 +139,7 @@ func TestEfficiencies(t *testing.T) {
 
 func TestVersionLags(t *testing.T) {
 	s := &script{}
-	actor, rollout := s.worker(0, "actor", 0), s.worker(0, "rollout", 0)
+	rollout, actor := s.worker(0, "rollout", 0), s.worker(0, "actor", 0)
 	actor.work("train", 10).publish(5, 11).work("train", 10).publish(6, 20).work("train", 10).publish(7, 31)
 	rollout.adopt(4, 5).adopt(5, 12).work("infer", 5).adopt(5, 20).adopt(6, 25).adopt(6, 40)
 	s.keep(1, trace.All)

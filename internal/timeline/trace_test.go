@@ -25,10 +25,18 @@ type worker struct {
 	spans []trace.Span
 	marks []trace.Mark
 	count map[trace.Site]int64
+	got   map[source]int64
+}
+
+// A source is a producer of the items of a key.
+type source struct {
+	edge     edge
+	producer int64
 }
 
 func (s *script) worker(rank int, component string, member int) *worker {
-	w := &worker{of: s, index: len(s.workers), count: map[trace.Site]int64{}}
+	w := &worker{of: s, index: len(s.workers), count: map[trace.Site]int64{},
+		got: map[source]int64{}}
 	s.workers = append(s.workers, w)
 	s.Workers = append(s.Workers, trace.Worker{Rank: rank, Component: component, Member: member})
 	s.Ranks = max(s.Ranks, rank+1)
@@ -131,7 +139,11 @@ func (w *worker) put(e edge, consumer int64) *worker {
 }
 
 func (w *worker) get(e edge, producer, end int64) *worker {
-	return w.until(end, trace.Site{Op: trace.Get, Name: e.channel, Key: e.key, Peer: e.from, Cause: e.cause}, producer)
+	w.until(end, trace.Site{Op: trace.Get, Name: e.channel, Key: e.key, Peer: e.from, Cause: e.cause}, producer)
+	from := source{e, producer}
+	w.spans[len(w.spans)-1].Item = w.got[from]
+	w.got[from]++
+	return w
 }
 
 func (w *worker) room(e edge, consumer, end int64) *worker {

@@ -15,7 +15,7 @@ import (
 //   - Each rank is a process, and each of its workers a thread. Threads are numbered on their rank, from 0.
 //   - Each Span is a slice, other than those that are Idle. Slices of a thread do not overlap. Each window is a slice
 //     of the runner's thread, around the runner's spans.
-//   - Each Mark is an instant. A flow leads from a Put to the Get of that item, where N names it for certain.
+//   - Each Mark is an instant. A flow leads from a Put to the Get of that item.
 //
 // Times are microseconds since the first span. Attempts follow each other, one second apart, because the clock of an
 // attempt says nothing about the others.
@@ -128,7 +128,6 @@ func (c *chrome) attempt(a *Attempt, n int) {
 	for i := range a.Workers {
 		labels[i] = labelsOf(&a.Workers[i])
 	}
-	ends := endsOf(a)
 	for i := range a.Windows {
 		w := &a.Windows[i]
 		for j := range w.Tracks {
@@ -136,7 +135,7 @@ func (c *chrome) attempt(a *Attempt, n int) {
 				c.track(a, w, &w.Tracks[j], labels[at], n)
 			}
 		}
-		c.edges(a, w, ends)
+		c.edges(a, w)
 	}
 }
 
@@ -176,7 +175,7 @@ func labelsOf(w *Worker) []label {
 		case Room:
 			name = "wait for room in " + s.Name
 		case Await:
-			name = "wait for " + s.Peer + " " + s.Name
+			name = "wait for " + s.Peer + "." + s.Name
 		case Vote:
 			name = "vote"
 		case Put:
@@ -286,76 +285,63 @@ func (c *chrome) args(l *label, iteration, arg int64) {
 	c.event = append(c.event, '}')
 }
 
-// An end is a site of a worker.
-type end struct{ worker, site int }
-
-// endsOf returns the consumer of each site that puts into a key with one producer and one consumer.
-func endsOf(a *Attempt) map[end]end {
-	type key struct{ channel, key string }
-	type users struct {
-		put, get   end
-		puts, gets int
-	}
-	all := map[key]*users{}
-	for i, w := range a.Workers {
-		for j, s := range w.Sites {
-			if s.Op != Put && s.Op != Get {
-				continue
-			}
-			k := key{s.Name, s.Key}
-			u := all[k]
-			if u == nil {
-				u = &users{}
-				all[k] = u
-			}
-			if s.Op == Put {
-				u.put, u.puts = end{i, j}, u.puts+1
-			} else {
-				u.get, u.gets = end{i, j}, u.gets+1
-			}
-		}
-	}
-	ends := map[end]end{}
-	for _, u := range all {
-		if u.puts == 1 && u.gets == 1 {
-			ends[u.put] = u.get
-		}
-	}
-	return ends
+// An item is what a producer put under a key, by the number of the Put.
+type item struct {
+	channel, key, component string
+	member, n               int64
 }
 
 // edges writes a flow for each item that was put and got in a window.
-func (c *chrome) edges(a *Attempt, w *Window, ends map[end]end) {
-	type item struct {
-		end
-		n int64
+func (c *chrome) edges(a *Attempt, w *Window) {
+	type get struct {
+		worker *Worker
+		span   *Span // the last piece
 	}
-	gets := map[item]*Span{} // the last piece of each
+	gets := map[item]get{}
 	for i := range w.Tracks {
 		t := &w.Tracks[i]
-		if t.Worker < 0 || t.Worker >= len(a.Workers) {
-			continue
-		}
-		sites := a.Workers[t.Worker].Sites
+		worker := a.worker(t.Worker)
 		for j := range t.Spans {
-			if s := &t.Spans[j]; s.Site >= 0 && s.Site < len(sites) && sites[s.Site].Op == Get && s.Start < s.End {
-				gets[item{end{t.Worker, s.Site}, s.N}] = s
-			}
-		}
-	}
-	for i := range w.Tracks {
-		t := &w.Tracks[i]
-		for _, m := range t.Marks {
-			to, ok := ends[end{t.Worker, m.Site}]
-			s := gets[item{to, m.N}]
-			if !ok || s == nil || m.At >= s.End {
+			g := &t.Spans[j]
+			s := worker.site(g.Site)
+			if s.Op != Get || g.Start >= g.End {
 				continue
 			}
-			c.flows++
-			c.flow("s", &a.Workers[t.Worker], c.time(m.At))
-			c.flow("f", &a.Workers[to.worker], c.time(s.End)-1)
+			k := item{s.Name, s.Key, s.Peer, g.Arg, g.Item}
+			if old, ok := gets[k]; !ok || old.span.N == g.N { // another one did not end in this window
+				gets[k] = get{worker, g}
+			}
 		}
 	}
+	for i := range w.Tracks {
+		t := &w.Tracks[i]
+		worker := a.worker(t.Worker)
+		for _, m := range t.Marks {
+			s := worker.site(m.Site)
+			g, ok := gets[item{s.Name, s.Key, worker.Component, int64(worker.Member), m.N}]
+			if ok && s.Op == Put && m.At < g.span.End {
+				c.flows++
+				c.flow("s", worker, c.time(m.At))
+				c.flow("f", g.worker, c.time(g.span.End)-1)
+			}
+		}
+	}
+}
+
+// worker returns a worker by its index; an empty one if the index is damaged.
+func (a *Attempt) worker(i int) *Worker {
+	if i < 0 || i >= len(a.Workers) {
+		return &Worker{}
+	}
+	return &a.Workers[i]
+}
+
+// site returns a site by its index; an empty one if the index is damaged.
+func (w *Worker) site(i int) *Site {
+	if i < 0 || i >= len(w.Sites) {
+		return &Site{}
+	}
+	return &w.Sites[i]
 }
 
 // flow writes the beginning or the end of the newest flow. It belongs to the slice at that time.

@@ -119,10 +119,10 @@ func twoRanks(id, zero int64) trace.Attempt {
 		Windows: []trace.Window{{Iteration: 1, Why: trace.First, Tracks: []trace.Track{
 			{Worker: 0, Spans: []trace.Span{{Site: 0, Start: zero, End: zero + 1500},
 				{Site: 1, Start: zero + 1500, End: zero + 4001}, {Site: 0, Start: zero + 4001, End: zero + 9000}},
-				Marks: []trace.Mark{{Site: 2, At: zero + 3000, Arg: 3}}},
+				Marks: []trace.Mark{{Site: 2, At: zero + 3000, Arg: 3, N: 4}}},
 			{Worker: 1, Spans: []trace.Span{{Site: 0, Start: zero, End: zero + 1000},
 				{Site: 1, Start: zero + 1000, End: zero + 8000}}},
-			{Worker: 2, Spans: []trace.Span{{Site: 0, Start: zero, End: zero + 3100, Arg: 0},
+			{Worker: 2, Spans: []trace.Span{{Site: 0, Start: zero, End: zero + 3100, Arg: 0, Item: 4},
 				{Site: 1, Start: zero + 3100, End: zero + 9000, Arg: 7}}},
 		}}},
 	}
@@ -153,7 +153,7 @@ func TestChrome(t *testing.T) {
 		"process_name 1.0 rank 1 (beta)", "thread_name 1.0 rollout 3",
 		"X 0.0 simulate 1.5+2.501 work map[cause:work]",
 		"X 0.1 iteration 1 0+8 iteration map[attempt:1 kept:first]",
-		"X 0.1 wait for env GenerateRollouts 1+7 wait map[cause:call]",
+		"X 0.1 wait for env.GenerateRollouts 1+7 wait map[cause:call]",
 		"X 1.0 wait for obs 0+3.1 wait map[cause:observation key:0 peer:env 0]",
 		"X 1.0 adopt actor 3.1+5.9 wait map[cause:weights version:7]",
 		"i 0.0 put obs 3+0 put map[cause:other key:0 peer:rollout 3]",
@@ -175,8 +175,9 @@ func TestChromeOfAttempts(t *testing.T) {
 			names++
 		}
 	}
-	if at := *all["i"][1].Ts; names != 4 || at != 1e6+9 || all["i"][1].Name != "attempt 2, started 2001-09-09T01:46:40Z" {
-		t.Errorf("%d threads; the second attempt at %v: %s", names, at, all["i"][1].Name)
+	at, name := *all["i"][1].Ts, all["i"][1].Name
+	if names != 4 || at != 1e6+9 || name != "attempt 2, started 2001-09-09T01:46:40Z" {
+		t.Errorf("%d threads; the second attempt at %v: %s", names, at, name)
 	}
 }
 

@@ -149,8 +149,8 @@ func (l *Log) Write() error {
 	return l.write(due)
 }
 
-// Flush writes the sums of all iterations that have ended. If last is set, it also writes the last iterations, and the
-// present one so far. Any goroutine may call it.
+// Flush writes the sums of all iterations that have ended. If last is set, it also writes the last iterations and the
+// present one so far, and ends the recording. Any goroutine may call it.
 func (l *Log) Flush(last bool) error {
 	if l == nil {
 		return nil
@@ -164,11 +164,10 @@ func (l *Log) Flush(last bool) error {
 	due = l.release(due)
 	if last {
 		at := l.o.Clock()
-		l.newest++
 		for _, r := range l.workers {
-			r.cut(l.newest, at)
+			r.finish(l.newest+1, at)
 		}
-		for n := max(l.newest-2, 1); n <= l.newest; n++ {
+		for n := max(l.newest-1, 1); n <= l.newest+1; n++ {
 			due = append(due, window{n, Last})
 		}
 	}

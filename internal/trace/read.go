@@ -98,6 +98,12 @@ func (r *reader) problem(format string, args ...any) {
 
 // file reads the chunks of a file. Between damaged chunks it goes on at the next magic word.
 func (r *reader) file(name string, data []byte) {
+	unread, chunks := 0, 0 // chunks that are whole, but not of this format
+	defer func() {
+		if unread > 0 {
+			r.problem("%s: %d of %d chunks are damaged, or another version of rlinf wrote them", name, unread, chunks)
+		}
+	}()
 	for at := 0; at < len(data); {
 		rest := data[at:]
 		n := bytes.Index(rest, []byte(magic))
@@ -130,8 +136,8 @@ func (r *reader) file(name string, data []byte) {
 			r.problem("%s: the last chunk is cut off", name)
 			return
 		default:
-			if !r.chunk(body[:size]) {
-				r.problem("%s: the chunk at byte %d has no sense", name, at)
+			if chunks++; !r.chunk(body[:size]) {
+				unread++
 			}
 			at += frameBytes + size
 		}

@@ -30,6 +30,8 @@ type Recorder struct {
 	stride  int   // one block of events in stride is recorded
 	skipped int64 // since when no event is recorded; 0: events are recorded
 
+	finished bool // nothing is recorded any more
+
 	sums []int64 // of the iterations since the last chunk: the iteration, the number of sites, and their times
 }
 
@@ -150,6 +152,9 @@ func (r *Recorder) boundary() int64 {
 // event writes the code and the time of an event, and reports whether it did. An iteration with too many events keeps
 // one block in stride.
 func (r *Recorder) event(code int, now int64) bool {
+	if r.finished {
+		return false
+	}
 	s := r.now
 	block := r.events / blockSize
 	r.events++
@@ -206,14 +211,14 @@ func (r *Recorder) begin(at int64) {
 func (r *Recorder) cut(iteration, at int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.finished {
+		return
+	}
 	at = max(at, r.last)
 	r.times[r.open[len(r.open)-1]] += at - r.last
 	r.last = at
 	if iteration > 0 {
-		r.sums = append(r.sums, iteration, int64(len(r.times)))
-		r.sums = append(r.sums, r.times...)
-		s := r.now
-		s.iteration, s.end, s.cut = iteration, at, r.skipped > 0
+		s := r.seal(iteration)
 		if s.cut && r.stride < maxStride && len(s.events) > cap(s.events)/2 {
 			r.stride *= 2
 		} else if r.stride > 1 && len(s.events) < cap(s.events)/4 {
@@ -224,6 +229,28 @@ func (r *Recorder) cut(iteration, at int64) {
 	r.before = append(r.before[:0], r.times...)
 	clear(r.times)
 	r.begin(at)
+}
+
+// seal ends the present slot as that of an iteration, at the last boundary.
+func (r *Recorder) seal(iteration int64) *slot {
+	r.sums = append(r.sums, iteration, int64(len(r.times)))
+	r.sums = append(r.sums, r.times...)
+	s := r.now
+	s.iteration, s.end, s.cut = iteration, r.last, r.skipped > 0
+	return s
+}
+
+// finish ends the recording with the present iteration.
+func (r *Recorder) finish(iteration, at int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.finished {
+		return
+	}
+	at = max(at, r.last)
+	r.times[r.open[len(r.open)-1]] += at - r.last
+	r.last, r.finished = at, true
+	r.seal(iteration)
 }
 
 // hold keeps the slot of an iteration until another one is held.
@@ -240,7 +267,7 @@ func (r *Recorder) hold(iteration int64) {
 
 // slot returns the slot of an iteration that has ended; nil if it is not there, or was written.
 func (r *Recorder) slot(iteration int64) *slot {
-	for _, s := range []*slot{r.past[0], r.past[1], r.held} {
+	for _, s := range []*slot{r.now, r.past[0], r.past[1], r.held} {
 		if s.iteration == iteration && !s.written {
 			return s
 		}

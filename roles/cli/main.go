@@ -18,6 +18,7 @@ import (
 	"github.com/rlinf/rlinf/roles/cli/language"
 	"github.com/rlinf/rlinf/roles/cli/manual"
 	"github.com/rlinf/rlinf/roles/cli/sweep"
+	"github.com/rlinf/rlinf/roles/cli/watch"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/session"
@@ -160,6 +161,8 @@ func newApp(reg config.Registries, tasks task.Tasks, program loop.Program, code 
 		{Name: "status", Usage: "show the status of runs, and the commands that continue or evaluate them",
 			UsageText: statusUsage, Flags: statusFlags(),
 			Action: alone(func(c *cli.Context) error { return runStatus(c, reg) })},
+		{Name: "watch", Usage: "show a run while it runs: state, curve, phases, waits of ranks, last warning",
+			UsageText: watch.Usage, Action: alone(coded(code, watch.Run))},
 		{Name: "trace", Usage: "write what every worker did, and when, for ui.perfetto.dev or chrome://tracing",
 			ArgsUsage: "RUN", Flags: traceFlags(), Action: alone(runTrace)},
 		{Name: "compare", Usage: "compare runs, sweeps and saved results: a table and curves with confidence intervals",
@@ -201,7 +204,7 @@ func group(commands []*cli.Command) {
 		commands []string
 	}{
 		{"train and evaluate", []string{"check", "slurm", "sweep", "eval", "demos", "bridge"}},
-		{"look at runs", []string{"status", "report", "compare", "trace"}},
+		{"look at runs", []string{"status", "watch", "report", "compare", "trace"}},
 		{"look up environments and keys", []string{"envs", "render", "config", "help"}},
 		{"language models", []string{"data", "tokenizer", "generate", "score", "export"}},
 		{"machine and shell", []string{"doctor", "bench", "version", "completion", "man"}},

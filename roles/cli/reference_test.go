@@ -331,7 +331,8 @@ func TestHelpGroups(t *testing.T) {
 	at := 0
 	for _, want := range []string{
 		"\n   train and evaluate:\n     check ", "\n     bridge ",
-		"\n   inspect runs, environments and keys:\n     status ", "\n     help, h ",
+		"\n   look at runs:\n     status ", "\n     watch ", "\n     report ", "\n     compare ", "\n     trace ",
+		"\n   look up environments and keys:\n     envs ", "\n     help, h ",
 		"\n   language models:\n     data ", "\n     export ",
 		"\n   machine and shell:\n     doctor ", "\n     man ",
 	} {

@@ -41,7 +41,7 @@ func runReport(c *cli.Context, reg config.Registries) error {
 		}
 	}
 	var write func(io.Writer) error
-	if len(paths) == 1 && report.IsRun(paths[0]) {
+	if len(paths) == 1 && results.IsRun(paths[0]) {
 		times, err := trace.Read(paths[0])
 		if err != nil {
 			times = &trace.Trace{Problems: []string{err.Error()}}

@@ -8,6 +8,7 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/trace"
+	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/urfave/cli/v2"
 )
@@ -31,7 +32,7 @@ func runTrace(c *cli.Context) error {
 		return err
 	}
 	for _, p := range t.Problems {
-		fmt.Fprintf(c.App.ErrWriter, "warning: %s\n", p)
+		fmt.Fprintf(c.App.ErrWriter, "warning: %s\n", args.Printable(p))
 	}
 	windows := 0
 	for _, a := range t.Attempts {

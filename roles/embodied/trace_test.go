@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/rlinf/rlinf/internal/trace"
 )
@@ -106,4 +107,54 @@ func TestEdges(t *testing.T) {
 	if gets["obs"] == 0 || gets["act"] == 0 || gets["out"] == 0 {
 		t.Errorf("items got: %v", gets)
 	}
+}
+
+// BenchmarkRecording reports which share of an iteration the recording of the busiest worker takes: the boundaries of
+// its spans, times the cost of one. internal/trace's BenchmarkBoundary measures that cost in a loop; this one measures
+// it anew.
+func BenchmarkRecording(b *testing.B) {
+	log := trace.NewLog(trace.Options{Run: b.TempDir(), Ranks: 1})
+	rec := log.Recorder("env", 0)
+	site := rec.Site(trace.Site{Op: trace.Work, Name: "simulate"})
+	const boundaries = 1 << 20
+	start := time.Now()
+	for i := range boundaries / 2 {
+		if i%blockOfEvents == 0 {
+			log.Cut(1)
+		}
+		rec.Begin(site)
+		rec.End(0, 0)
+	}
+	cost := float64(time.Since(start).Nanoseconds()) / boundaries
+	for _, c := range []struct {
+		name, config string
+		np           int
+	}{{"one rank", "cartpole_one_rank", 1}, {"disaggregated", "cartpole_disaggregated", 4}} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				overrides, read := recorded(b)
+				overrides = append(overrides, "runner.val_check_interval=-1")
+				onRanks(b, c.np, "../../configs/"+c.config+".yaml", overrides, tenIterations)
+				most, lasted := 0, int64(1)
+				for _, track := range read().Windows[0].Tracks {
+					most = max(most, len(track.Spans)+len(track.Marks))
+					lasted = max(lasted, track.Spans[len(track.Spans)-1].End-track.Spans[0].Start)
+				}
+				b.ReportMetric(float64(most)/10, "boundaries/iteration")
+				b.ReportMetric(cost, "ns/boundary")
+				b.ReportMetric(100*float64(most)*cost/float64(lasted), "%")
+			}
+		})
+	}
+}
+
+const blockOfEvents = 4096
+
+func tenIterations(ctx context.Context, r *EmbodiedRunner) error {
+	for range 10 {
+		if err := r.iterate(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -195,3 +195,30 @@ func TestAgreementWithoutMemory(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSlowestIterations: rank 0 tells all ranks to hold an iteration that is the slowest of its hundred so far.
+func TestSlowestIterations(t *testing.T) {
+	took := map[int64]float64{1: 1, 40: 2, 41: 1.5, 90: 5, 100: 4, 101: .5, 102: .25, 150: 3, 200: 3}
+	want := map[int64]bool{1: true, 2: false, 40: true, 90: true, 101: true, 150: true}
+	if err := agreeing(t, 3, func(ctx context.Context, a *agreement, rank int) error {
+		for step := int64(1); step <= 200; step++ {
+			v := vote{step: step, took: .1}
+			if rank == 1 && took[step] > 0 { // another rank than 0 is the slowest
+				v.took = took[step]
+			}
+			if err := a.begin(v, nil); err != nil {
+				return err
+			}
+			d, _, err := a.end(ctx)
+			if err != nil {
+				return err
+			}
+			if d.hold != want[step] {
+				return fmt.Errorf("rank %d: iteration %d: hold %v", rank, step, d.hold)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

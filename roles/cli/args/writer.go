@@ -19,6 +19,7 @@ type Writer struct {
 	to     io.Writer
 	mu     sync.Mutex
 	failed error // the first error
+	gone   bool  // the reader has gone away
 }
 
 // NewWriter returns a Writer that writes to w.
@@ -27,11 +28,12 @@ func NewWriter(w io.Writer) *Writer { return &Writer{to: w} }
 // Write writes p, unless the reader has gone away.
 func (w *Writer) Write(p []byte) (int, error) {
 	n, err := w.to.Write(p)
-	if errors.Is(err, syscall.EPIPE) {
-		return len(p), nil
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if errors.Is(err, syscall.EPIPE) {
+		w.gone = true
+		return len(p), nil
+	}
 	w.failed = cmp.Or(w.failed, err)
 	return n, err
 }
@@ -41,6 +43,13 @@ func (w *Writer) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.failed
+}
+
+// Gone reports whether the reader of the output has gone away.
+func (w *Writer) Gone() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.gone
 }
 
 // Terminal returns the terminal that the user looks at, if out is one; else nil. It returns nil for Open MPI's

@@ -1,0 +1,98 @@
+package watch
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/rlinf/rlinf/internal/durable"
+)
+
+// alarming matches a line that begins like a warning or an error of a rank.
+var alarming = regexp.MustCompile(
+	`(?m)^(?:warning: |panic: |fatal error: |(?:\S+ )?rank \d+(?: host \S+)?(?: step \d+)?: |.* runs for more than )`)
+
+// alerts looks for the newest warning in the logs of the ranks.
+type alerts struct {
+	dir   string
+	tails map[string]tail // by the name of the log
+}
+
+// A tail is the result of reading a log.
+type tail struct {
+	size  int64
+	at    time.Time
+	alert string // "": none
+}
+
+// mostTail is how much of the end of a log is read, and mostLine is how much of an alert is kept.
+const (
+	mostTail = 64 << 10
+	mostLine = 1 << 10
+)
+
+// newest returns the newest alert. Lines have no time, so it is the last one in the log that was written last.
+func (a *alerts) newest() (found Alert) {
+	entries, err := os.ReadDir(a.dir)
+	if err != nil {
+		return found
+	}
+	type log struct {
+		name string
+		rank int
+		info os.FileInfo
+	}
+	var logs []log
+	for _, e := range entries {
+		l := log{name: e.Name()}
+		if n, _ := fmt.Sscanf(l.name, "rank-%d.log", &l.rank); n == 0 {
+			continue
+		}
+		if l.info, err = e.Info(); err == nil && l.info.Mode().IsRegular() {
+			logs = append(logs, l)
+		}
+	}
+	slices.SortFunc(logs, func(x, y log) int {
+		return cmp.Or(y.info.ModTime().Compare(x.info.ModTime()), cmp.Compare(x.name, y.name))
+	})
+	for _, l := range logs {
+		t, known := a.tails[l.name]
+		if !known || t.size != l.info.Size() || !t.at.Equal(l.info.ModTime()) {
+			t = tail{l.info.Size(), l.info.ModTime(), lastAlert(filepath.Join(a.dir, l.name), l.info.Size())}
+			a.tails[l.name] = t
+		}
+		if t.alert != "" {
+			return Alert{l.rank, t.alert, t.at}
+		}
+	}
+	return found
+}
+
+// lastAlert returns the last alarming line at the end of a log; "" if there is none.
+func lastAlert(path string, size int64) string {
+	f, err := durable.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	from := max(size-mostTail, 0)
+	text, err := io.ReadAll(io.NewSectionReader(f, from, mostTail))
+	if err != nil {
+		return ""
+	}
+	if from > 0 { // the first line is cut
+		_, text, _ = bytes.Cut(text, []byte("\n"))
+	}
+	all := alarming.FindAllIndex(text, -1)
+	if len(all) == 0 {
+		return ""
+	}
+	line, _, _ := bytes.Cut(text[all[len(all)-1][0]:], []byte("\n"))
+	return string(bytes.TrimSpace(line[:min(len(line), mostLine)]))
+}

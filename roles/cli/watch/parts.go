@@ -1,0 +1,307 @@
+package watch
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/loop"
+)
+
+// labelWidth is the width of the first column.
+const labelWidth = 9
+
+// labelled returns a line with a label, a text, and a note at the right end.
+func labelled(label, text, note string, width int) Line {
+	return Line{sides(left(label, labelWidth)+clean(text), note, width), Plain}
+}
+
+// old returns the age of a figure, if it is old; else "".
+func old(s *State, at time.Time) string {
+	if age, ok := s.Age(at); ok {
+		return metrics.Clock(age) + " old"
+	}
+	return ""
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// header says which run it is, and how far it is.
+func header(s *State, width int) []Line {
+	title := Line{Style: Strong}
+	status := string(s.Status)
+	switch {
+	case s.Status == runfolder.Failed, s.Status == runfolder.Dead:
+		title.Style = Alarm
+	case s.Status == runfolder.Running && !s.Started.IsZero():
+		status += " for " + metrics.Clock(max(s.Now.Sub(s.Started), 0))
+	}
+	if s.Over() && !s.Updated.IsZero() {
+		status += " " + metrics.Clock(max(s.Now.Sub(s.Updated), 0)) + " ago"
+	}
+	title.Text = sides(s.Run, status+"   "+s.Now.Format("15:04:05"), width)
+	lines := []Line{title, progress(s, width)}
+	work := ""
+	if !s.Over() && s.Live.Work != "" {
+		work = "now: " + s.Live.Work
+		if age := old(s, s.Live.Time); age != "" {
+			work += ", " + age
+		}
+	}
+	if s.Status == runfolder.Dead {
+		work = "it was killed, or its node failed"
+	}
+	checkpoint := ""
+	if s.Checkpoint != "" {
+		checkpoint = "checkpoint " + filepath.Base(s.Checkpoint)
+	}
+	if work+checkpoint != "" {
+		lines = append(lines, Line{sides(work, checkpoint, width), Plain})
+	}
+	return lines
+}
+
+// progress shows the steps, and the remaining time.
+func progress(s *State, width int) Line {
+	text, note := stepText(*s), ""
+	if left := s.Left(); left > 0 {
+		end := s.Now.Add(left)
+		note = fmt.Sprintf("ETA %s (%s)", metrics.Clock(left), end.Format(timeLayout(left)))
+	}
+	if s.Steps <= 0 {
+		return labelled(text, "", note, width)
+	}
+	share := float64(s.Step()) / float64(s.Steps)
+	text += "  "
+	number := "  " + right(percent(share), 5)
+	room := width - columns(text) - columns(number) - 2 - len("ETA 99h59m (15:04)")
+	return Line{sides(text+bar(share, max(room, 0))+number, note, width), Plain}
+}
+
+// timeLayout returns how a time is written that is so far away.
+func timeLayout(away time.Duration) string {
+	if away < 20*time.Hour {
+		return "15:04"
+	}
+	return "Jan 2 15:04"
+}
+
+func stepText(s State) string {
+	if s.Steps > 0 {
+		return fmt.Sprintf("step %d/%d", s.Step(), s.Steps)
+	}
+	return fmt.Sprintf("step %d", s.Step())
+}
+
+// figureName returns what a headline metric is called in a narrow column.
+func figureName(metric string) string {
+	section, rest, _ := strings.Cut(metric, "/")
+	switch {
+	case section == "eval" && rest == "return":
+		return "eval"
+	case metric == "rollout/rewards":
+		return "reward"
+	}
+	return metric[strings.LastIndexByte(metric, '/')+1:]
+}
+
+func figureText(metric string, x float64) string {
+	return fmt.Sprintf("%s %.4g", figureName(metric), x)
+}
+
+// training shows what the run learns, and how fast it is.
+func training(s *State, width int) (lines []Line) {
+	names := []string{"eval/return", "eval/accuracy", "eval/loss"}
+	if s.Metric != "" {
+		names = append([]string{s.Metric}, names...)
+	}
+	for _, name := range names {
+		c := s.Record.Curves[name]
+		if n := len(c.Values); n > 0 {
+			value := fmt.Sprintf("%-8.4g ", c.Values[n-1])
+			note := fmt.Sprintf("%.4g to %.4g", c.Least, c.Most)
+			if age := old(s, s.Record.At); age != "" && name == s.Metric {
+				note += ", " + age
+			}
+			room := width - labelWidth - len(value) - columns(note) - 2
+			lines = append(lines, labelled(figureName(name), value+sparkline(c.Values, min(room, len(c.Values))), note,
+				width))
+		}
+	}
+	if s.Rate != nil {
+		lines = append(lines, labelled("rate", metrics.Short(*s.Rate)+" "+s.RateUnit, "", width))
+	}
+	if len(lines) == 0 {
+		lines = append(lines, labelled("return", "no metrics yet", "", width))
+	}
+	return lines
+}
+
+// phases shows the times of the slowest rank.
+func phases(s *State, width int) []Line {
+	step, all := s.Phases()
+	if len(all) == 0 {
+		return nil
+	}
+	whole, title := 0.0, fmt.Sprintf("phases of step %d, the slowest rank of each", step)
+	if all[0].Name == loop.Phases[loop.WholeStep] {
+		title = fmt.Sprintf("step %d took %s; its phases, the slowest rank of each", step, seconds(all[0].Seconds))
+	}
+	lines := []Line{{sides(title, old(s, all[0].At), width), Strong}}
+	for _, p := range all {
+		whole = max(whole, p.Seconds)
+	}
+	for _, p := range all {
+		if p.Name == loop.Phases[loop.WholeStep] {
+			continue
+		}
+		share := p.Seconds / whole
+		text := "  " + left(p.Name, 20) + right(seconds(p.Seconds), 8) + "  "
+		end := " " + right(percent(share), 5)
+		if math.IsNaN(share) || math.IsInf(share, 0) {
+			end = ""
+		}
+		lines = append(lines, Line{text + bar(share, max(min(width, 120)-columns(text)-6-14, 0)) + end, Plain})
+	}
+	return lines
+}
+
+// cellWidth is the width of a rank in a window with several columns of ranks.
+const cellWidth = 92
+
+// ranks shows the ranks that wait most, in at most most lines.
+func ranks(s *State, width, most int) []Line {
+	all := s.Waiting()
+	if len(all) == 0 {
+		if s.Over() {
+			return nil
+		}
+		return []Line{labelled("ranks", "no figures of ranks: "+noLive(s), "", width)}
+	}
+	across := 1
+	if len(all) > most-1 {
+		across = max(width/cellWidth, 1)
+	}
+	shown := min((most-1)*across, len(all))
+	rows := (shown + across - 1) / across
+	title := fmt.Sprintf("the %d of %d ranks that wait most", shown, len(all))
+	if shown == len(all) {
+		title = fmt.Sprintf("%d ranks by share of waiting", shown)
+	}
+	least := all[len(all)-1]
+	title += fmt.Sprintf("; median %s; least: rank %d, %s", percent(all[len(all)/2].Share), least.Rank,
+		percent(least.Share))
+	var newest time.Time
+	for _, w := range all {
+		newest = later(newest, w.At)
+	}
+	lines := []Line{{sides(title, old(s, newest), width), Strong}}
+	host := 0
+	for _, name := range s.Hosts {
+		host = max(host, min(columns(clean(name)), 16))
+	}
+	for i := range rows {
+		var cells []string
+		for at := i; at < shown; at += rows {
+			cells = append(cells, left(rankCell(s, all[at], newest, width/across, host), width/across-1))
+		}
+		lines = append(lines, Line{strings.Join(cells, " "), Plain})
+	}
+	return lines
+}
+
+func noLive(s *State) string {
+	if s.NoLive != "" {
+		return s.NoLive
+	}
+	return "no iteration has ended"
+}
+
+// rankCell returns a rank with its host, its share of waiting, and the causes. It has the age of the figures if those
+// of another rank are newer.
+func rankCell(s *State, w Waits, newest time.Time, width, host int) string {
+	text := fmt.Sprintf("  rank %-4d", w.Rank)
+	if host > 0 && width >= 60 {
+		text += " " + left(s.Hosts[w.Rank], host)
+	}
+	text += " " + right(percent(w.Share), 5) + " "
+	if width >= 60 {
+		text += bar(w.Share, min(width/6, 20)) + " "
+	}
+	causes := 3
+	if width < cellWidth-4 {
+		causes = 2
+	}
+	text += " " + w.causes(causes)
+	if newest.Sub(w.At) >= oldAfter {
+		return sides(text, old(s, w.At), width-1)
+	}
+	return text
+}
+
+// queues shows the channels, as many as fit in a line.
+func queues(s *State, width int) []Line {
+	if len(s.Live.Queues) == 0 {
+		return nil
+	}
+	var oldest time.Time
+	words := make([]string, 0, len(s.Live.Queues))
+	for _, q := range s.Live.Queues {
+		words = append(words, fmt.Sprintf("%s %d", q.Channel, q.Items))
+		if oldest.IsZero() || q.At.Before(oldest) {
+			oldest = q.At
+		}
+	}
+	return []Line{labelled("queues", strings.Join(words, " · "), old(s, oldest), width)}
+}
+
+// logs shows the newest warning, and problems of reading.
+func logs(s *State, width, height int) (lines []Line) {
+	if s.Problem != "" {
+		lines = append(lines, labelled("problem", s.Problem, "", width))
+	}
+	if s.Alert.Text != "" {
+		text := s.Alert.source()
+		if age := s.Now.Sub(s.Alert.At); age > 0 {
+			text += ", " + metrics.Clock(age) + " ago"
+		}
+		text = clean(text + ": " + s.Alert.Text)
+		most := 1
+		if height >= 30 {
+			most = 3
+		}
+		for i := 0; i < most && text != ""; i++ {
+			label, room := "", width-labelWidth
+			if i == 0 {
+				label = "log"
+			}
+			head := text
+			if columns(text) > room && i < most-1 {
+				head = strings.TrimSuffix(cut(text, room+1), "…")
+			}
+			text = text[len(head):]
+			lines = append(lines, Line{left(label, labelWidth) + cut(head, room), Alarm})
+		}
+	}
+	return lines
+}
+
+// footer says how to leave, and how old the live figures are.
+func footer(s *State, width int) []Line {
+	note := ""
+	if !s.Over() && !s.Live.Time.IsZero() {
+		if age := old(s, s.Live.Time); age != "" {
+			note = "live.json is " + age
+		}
+	}
+	return []Line{{sides("q or Ctrl-C leaves", note, width), Faint}}
+}

@@ -1,0 +1,198 @@
+package watch
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/trace"
+	"github.com/rlinf/rlinf/roles/loop"
+)
+
+// A Reader reads the state of a run again and again. It reads only the new lines of metrics.jsonl.
+type Reader struct {
+	dir     string
+	state   State // the newest
+	record  record
+	alerts  alerts
+	looked  time.Time // when the standing was read
+	scanned time.Time // when the logs were read
+}
+
+// Reading the status of a run makes and removes a file in its folder. A run may have a log for each rank. So the
+// Reader looks at both less often than at the rest.
+const (
+	standingEvery = 2 * time.Second
+	logsEvery     = 5 * time.Second
+)
+
+// NewReader returns a Reader of the run in dir.
+func NewReader(dir string) *Reader {
+	return &Reader{dir: dir, record: record{path: filepath.Join(dir, "metrics.jsonl")},
+		alerts: alerts{dir: filepath.Dir(runfolder.RankLog(dir, 0)), tails: map[string]tail{}}}
+}
+
+// Read returns the state of the run at the time now. Files may be missing or cut. The error is that of the first
+// state; later ones are in State.Problem.
+func (r *Reader) Read(now time.Time) (State, error) {
+	s := &r.state
+	first := r.looked.IsZero()
+	s.Now, s.Problem = now, ""
+	if first || now.Sub(r.looked) >= standingEvery {
+		standing, err := results.ReadStanding(r.dir)
+		if err != nil && first {
+			return State{}, err
+		}
+		if err != nil {
+			s.Problem = err.Error()
+		} else {
+			s.Standing, r.looked = standing, now
+			s.Hosts = readHosts(filepath.Join(r.dir, "ranks.jsonl"))
+			if start, ok := runfolder.LastStart(r.dir); ok {
+				s.Started = start.Started
+			}
+		}
+	}
+	if err := r.record.read(); err != nil {
+		s.Problem = err.Error()
+	}
+	s.Record = r.record.snapshot()
+	s.readLive(filepath.Join(r.dir, "live.json"))
+	if first || now.Sub(r.scanned) >= logsEvery {
+		s.Alert, r.scanned = r.alerts.newest(), now
+	}
+	return *s, nil
+}
+
+// readLive reads live.json. If it cannot be read, the older one stays.
+func (s *State) readLive(path string) {
+	l, err := trace.ReadLive(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		s.Live, s.NoLive = trace.Live{}, "no live.json"
+	case err != nil:
+		if s.Live.Time.IsZero() {
+			s.NoLive = "live.json is damaged"
+		}
+	case l.Time.Before(s.Started):
+		s.Live, s.NoLive = trace.Live{}, "live.json is from an earlier start of the run"
+	default:
+		s.Live, s.NoLive = l, ""
+	}
+}
+
+// readHosts returns the host of each rank in ranks.jsonl. It skips damaged lines.
+func readHosts(path string) map[int]string {
+	text, err := durable.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	hosts := map[int]string{}
+	for line := range bytes.Lines(text) {
+		var r runfolder.Rank
+		if json.Unmarshal(line, &r) == nil {
+			hosts[r.Rank] = r.Host
+		}
+	}
+	return hosts
+}
+
+// mostRecord is how much of the end of metrics.jsonl a Reader reads at first.
+const mostRecord = 32 << 20
+
+// A record follows metrics.jsonl.
+type record struct {
+	Record // without Curves
+	curves map[string]*Curve
+	path   string
+	file   os.FileInfo // of the last read
+	next   int64       // offset of the next line
+}
+
+// snapshot returns a Record that later reads do not change.
+func (r *record) snapshot() Record {
+	s := r.Record
+	s.Curves = make(map[string]Curve, len(r.curves))
+	for name, c := range r.curves {
+		s.Curves[name] = *c
+	}
+	return s
+}
+
+// read reads new lines. If the file was replaced or cut, because a run was resumed or begun anew, it begins again.
+func (r *record) read() error {
+	info, err := os.Stat(r.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		*r = record{path: r.path}
+		return nil
+	} else if err != nil {
+		return err
+	}
+	cut := false // the first line begins before next
+	if r.file == nil || !os.SameFile(info, r.file) || info.Size() < r.next {
+		*r = record{path: r.path, next: max(info.Size()-mostRecord, 0), curves: map[string]*Curve{}}
+		cut = r.next > 0
+	}
+	r.file = info
+	if info.Size() == r.next {
+		return nil
+	}
+	f, err := durable.Open(r.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Seek(r.next, io.SeekStart); err != nil {
+		return err
+	}
+	for in := bufio.NewReaderSize(f, 1<<20); ; cut = false {
+		line, err := in.ReadBytes('\n')
+		if err == io.EOF {
+			return nil // the rest is still being written
+		} else if err != nil {
+			return fmt.Errorf("metrics.jsonl: %w", err)
+		}
+		r.next += int64(len(line))
+		if !cut {
+			r.add(line)
+		}
+	}
+}
+
+// add reads a line. It skips a damaged one.
+func (r *record) add(line []byte) {
+	var values map[string]*float64 // nil: null, a value that is not finite
+	if json.Unmarshal(line, &values) != nil || values["step"] == nil {
+		return
+	}
+	r.Step = int64(*values["step"])
+	if at := values["time"]; at != nil {
+		r.At = time.UnixMilli(int64(*at * 1000))
+	}
+	if values["time/"+loop.Phases[loop.WholeStep]] != nil {
+		r.Timed, r.Times = r.Step, map[string]float64{}
+		for _, phase := range loop.Phases {
+			if x := values["time/"+phase]; x != nil {
+				r.Times[phase] = *x
+			}
+		}
+	}
+	for _, name := range results.Headlines() {
+		if x := values[name]; x != nil {
+			if r.curves[name] == nil {
+				r.curves[name] = &Curve{}
+			}
+			r.curves[name].add(r.Step, *x)
+		}
+	}
+}

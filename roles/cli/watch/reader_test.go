@@ -1,0 +1,246 @@
+package watch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/trace"
+	"github.com/rlinf/rlinf/roles/cli/args"
+)
+
+// A folder is a run's folder that a test fills.
+type folder struct {
+	t   *testing.T
+	dir string
+}
+
+// newFolder returns the folder of a run that has this status.
+func newFolder(t *testing.T, status runfolder.Status) folder {
+	f := folder{t, t.TempDir()}
+	f.write("config.yaml", "{}")
+	f.write("STATUS", string(status)+"\n")
+	return f
+}
+
+func (f folder) path(name string) string { return filepath.Join(f.dir, name) }
+
+// write replaces a file.
+func (f folder) write(name, text string) {
+	f.t.Helper()
+	err := os.MkdirAll(filepath.Dir(f.path(name)), 0o777)
+	if err == nil {
+		err = durable.WriteFile(f.path(name), []byte(text))
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// extend appends to metrics.jsonl.
+func (f folder) extend(text string) {
+	f.t.Helper()
+	out, err := os.OpenFile(f.path("metrics.jsonl"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+	if err == nil {
+		_, err = out.WriteString(text)
+	}
+	if err = errors.Join(err, out.Close()); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// clockOf returns a function that reads the run, each time 10 seconds later.
+func clockOf(t *testing.T, r *Reader) func() State {
+	now := time.Now()
+	return func() State {
+		t.Helper()
+		s, err := r.Read(now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(10 * time.Second)
+		return s
+	}
+}
+
+// TestReaderFollowsMetrics: new lines are added. Cut and damaged lines, nulls and lines without times do no harm. A
+// file that was replaced is read anew.
+func TestReaderFollowsMetrics(t *testing.T) {
+	f := newFolder(t, runfolder.Done)
+	read := clockOf(t, NewReader(f.dir))
+	if s := read(); s.Step() != 0 || len(s.Record.Curves) != 0 || s.NoLive == "" {
+		t.Errorf("without metrics: %+v", s)
+	}
+	f.extend(`{"step":1,"time":100.5,"env/return":4,"time/step":2,"time/actor_training":1.5,"x":null}` + "\n")
+	before := read()
+	f.extend("damaged\n" + `{"step":2,"eval/return":9}` + "\n" + `{"step":3,"time/step":null,"env/ret`)
+	s := read()
+	if c := s.Record.Curves["env/return"]; s.Record.Step != 2 || s.Record.Timed != 1 || len(c.Values) != 1 ||
+		s.Record.Times["actor_training"] != 1.5 || s.Record.Curves["eval/return"].Values[0] != 9 {
+		t.Errorf("%+v", s.Record)
+	}
+	f.extend(`urn":7}` + "\n" + `{"step":4,"env/return":5}` + "\n")
+	if s = read(); s.Record.Step != 4 || len(s.Record.Curves["env/return"].Values) != 3 {
+		t.Errorf("%+v", s.Record)
+	}
+	if len(before.Record.Curves["env/return"].Values) != 1 || before.Record.At.UnixMilli() != 100500 {
+		t.Errorf("an older state has changed: %+v", before.Record)
+	}
+	f.write("metrics.jsonl", `{"step":1,"env/return":-1}`+"\n")
+	if s = read(); s.Record.Step != 1 || s.Record.Curves["env/return"].Least != -1 || s.Record.Times != nil {
+		t.Errorf("after a new start: %+v", s.Record)
+	}
+	if err := os.Remove(f.path("metrics.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	if s = read(); s.Step() != 0 || len(s.Record.Curves) != 0 {
+		t.Errorf("after the file is gone: %+v", s.Record)
+	}
+}
+
+// TestReaderOfLive: live.json may be missing, cut, or from an earlier start. A cut file keeps the older figures.
+func TestReaderOfLive(t *testing.T) {
+	f := newFolder(t, runfolder.Done)
+	f.write("ranks.jsonl", `{"rank":0,"host":"a"}`+"\nx\n"+`{"rank":1,"host":"b"}`+"\n"+`{"rank":2,"ho`)
+	read := clockOf(t, NewReader(f.dir))
+	f.write("live.json", `{"step": 4`)
+	if s := read(); s.NoLive != "live.json is damaged" || len(s.Hosts) != 2 || s.Hosts[1] != "b" {
+		t.Errorf("%q, hosts %v", s.NoLive, s.Hosts)
+	}
+	live := trace.Live{Time: time.Unix(2000, 0), Step: 5, Ranks: []trace.Waiting{{Rank: 1,
+		Waits: map[trace.Cause]float64{trace.Gradient: 0.25, trace.Weights: 0.5, trace.Working: 0.25}}}}
+	if err := live.Write(f.path("live.json")); err != nil {
+		t.Fatal(err)
+	}
+	s := read()
+	if w := s.Waiting(); s.NoLive != "" || s.Step() != 5 || len(w) != 1 || w[0].Share != 0.75 ||
+		w[0].causes(2) != "weights 50 %, gradient 25 %" {
+		t.Errorf("%q, %+v", s.NoLive, s.Live)
+	}
+	f.write("live.json", `{"step": 6`)
+	if s := read(); s.NoLive != "" || s.Step() != 5 {
+		t.Errorf("%q, %+v", s.NoLive, s.Live)
+	}
+	f.write("provenance.json", `[{"started":"2026-01-01T00:00:00Z"}]`)
+	if err := live.Write(f.path("live.json")); err != nil {
+		t.Fatal(err)
+	}
+	if s := read(); s.NoLive != "live.json is from an earlier start of the run" || s.Step() != 0 {
+		t.Errorf("%q, %+v", s.NoLive, s.Live)
+	}
+}
+
+// TestReaderOfLogs: the newest warning is the last alarming line of the log that was written last.
+func TestReaderOfLogs(t *testing.T) {
+	f := newFolder(t, runfolder.Running)
+	read := clockOf(t, NewReader(f.dir))
+	now := time.Now()
+	for i, c := range []struct{ log, text, want string }{
+		{"rank-0000.log", "running without MPI: 8 ranks in one process\n", ""},
+		{"rank-0011.log", "warning: one\nthe warning: not this\nwarning: two\n\ngoroutine 7 [running]:\n",
+			"11 warning: two"},
+		{"rank-0003.log", "actor[0] rank 3 host a step 5: channel \"obs\": closed\nrun  logs/x: failed\n",
+			"3 actor[0] rank 3 host a step 5: channel \"obs\": closed"},
+		{"rank-0004.log", "waiting for the solvers\n", "3 actor[0] rank 3 host a step 5: channel \"obs\": closed"},
+		{"rank-0000.log", "panic: x" + strings.Repeat("y", 5000), "0 panic: x" + strings.Repeat("y", mostLine-8)},
+		{"rank-0000.log", strings.Repeat("warning: z\n", 1<<16) + "end\n", "0 warning: z"},
+		{"other.log", "warning: other\n", "0 warning: z"},
+	} {
+		name := filepath.Join("logs", c.log)
+		f.write(name, c.text)
+		at := now.Add(time.Duration(i) * time.Second)
+		if err := os.Chtimes(f.path(name), at, at); err != nil {
+			t.Fatal(err)
+		}
+		if a := read().Alert; c.want != strings.TrimSpace(fmt.Sprintf("%d %s", a.Rank, a.Text)) && c.want+a.Text != "" {
+			t.Errorf("%s: %d %q, want %q", c.log, a.Rank, a.Text, c.want)
+		}
+	}
+}
+
+// TestOneRun: an argument that names no run, or no single one, is an error with the path.
+func TestOneRun(t *testing.T) {
+	f := newFolder(t, runfolder.Done)
+	logs, name := filepath.Split(f.dir)
+	none := t.TempDir()
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{f.dir}, ""}, {nil, "folder of one run"}, {[]string{f.dir, f.dir}, "folder of one run"},
+		{[]string{none}, none + ": expected the folder of a run"},
+		{[]string{none + "/no"}, none + "/no: no such folder"},
+		{[]string{logs}, "such as " + filepath.Join(logs, name)},
+	} {
+		dir, err := oneRun(c.args)
+		good := err == nil && dir == f.dir
+		if c.want != "" {
+			good = err != nil && strings.Contains(err.Error(), c.want)
+		}
+		if !good {
+			t.Errorf("%q: %q, %v, want %q", c.args, dir, err, c.want)
+		}
+	}
+}
+
+// TestFollow: without a terminal there is a line for each change, until the run ends.
+func TestFollow(t *testing.T) {
+	f := newFolder(t, runfolder.Running)
+	own, err := runfolder.Open(f.dir, "") // this process is the run
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.write("provenance.json", `[{"iterations": 3}]`)
+	f.extend(`{"step":1,"env/return":4,"time/step":2,"time/env_steps_per_second":1234}` + "\n")
+	f.write("logs/rank-0002.log", "warning: \x1b[31mred\n")
+	var out bytes.Buffer
+	sleeps := 0
+	r := NewReader(f.dir)
+	err = follow(r, &out, func(time.Duration) {
+		if sleeps++; sleeps > 5 {
+			t.Fatal("does not end")
+		}
+		r.looked, r.scanned = time.Unix(1, 0), time.Unix(1, 0) // so that no time needs to pass
+		switch sleeps {
+		case 2:
+			f.extend(`{"step":3,"env/return":5.5,"time/step":2}` + "\n")
+		case 4:
+			if err := errors.Join(own.SetStatus(runfolder.Done), own.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	want := "rank 2: warning: ?[31mred\n" +
+		"running · step 1/3 · return 4 · 1.23k env steps/s · ETA 4s\n" +
+		"running · step 3/3 · return 5.5 · 1.23k env steps/s\n" +
+		"done · step 3/3 · return 5.5 · 1.23k env steps/s\n"
+	if err != nil || out.String() != want {
+		t.Errorf("%v, got\n%swant\n%s", err, out.String(), want)
+	}
+}
+
+// TestFollowWithoutReader: the command ends when nobody reads its lines.
+func TestFollowWithoutReader(t *testing.T) {
+	f := newFolder(t, runfolder.Running)
+	own, err := runfolder.Open(f.dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	err = follow(NewReader(f.dir), args.NewWriter(gone{}), func(time.Duration) { t.Fatal("waits") })
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+type gone struct{}
+
+func (gone) Write([]byte) (int, error) { return 0, fmt.Errorf("write: %w", syscall.EPIPE) }

@@ -1,0 +1,111 @@
+package watch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Line is a line of a screen. Its text has no control characters.
+type Line struct {
+	Text  string
+	Style Style
+}
+
+// A Style is how a terminal shows a Line.
+type Style int
+
+// The styles.
+const (
+	Plain Style = iota
+	Strong
+	Alarm
+	Faint
+)
+
+// Render returns at most height lines of at most width columns that show s. In a small window it leaves out the less
+// important parts.
+func Render(s State, width, height int) []Line {
+	if width < leastWidth || height < leastHeight {
+		return small(s, width, height)
+	}
+	parts := []part{
+		{header(&s, width), 0},
+		{training(&s, width), 1},
+		{phases(&s, width), 3},
+		{ranks(&s, width, rankLines), ranksDrop},
+		{queues(&s, width), 5},
+		{logs(&s, width, height), 2},
+		{footer(&s, width), 6},
+	}
+	for drop := 7; drop > 0 && total(parts) > height; drop-- {
+		for i := range parts {
+			if parts[i].drop == drop {
+				parts[i].lines = nil
+			}
+		}
+	}
+	parts = slices.DeleteFunc(parts, func(p part) bool { return len(p.lines) == 0 })
+	spare := height - total(parts) - (len(parts) - 1) // with an empty line between parts
+	if i := slices.IndexFunc(parts, func(p part) bool { return p.drop == ranksDrop }); i >= 0 && spare > 0 {
+		parts[i].lines = ranks(&s, width, rankLines+spare)
+	}
+	return trimmed(join(parts, height), width)
+}
+
+// The smallest window that shows parts, and the lines for ranks in a window with little room.
+const (
+	leastWidth, leastHeight = 40, 6
+	rankLines               = 4
+	ranksDrop               = 4 // see part
+)
+
+// A part is a part of the screen. Parts with the highest drop are left out first; a part with drop 0 stays.
+type part struct {
+	lines []Line
+	drop  int
+}
+
+func total(parts []part) (n int) {
+	for _, p := range parts {
+		n += len(p.lines)
+	}
+	return n
+}
+
+// join returns the lines of parts, none of which is empty, with empty lines between parts if there is room. The last
+// part is at the bottom.
+func join(parts []part, height int) (lines []Line) {
+	room := height - total(parts)
+	for i, p := range parts {
+		if i > 0 && room > 0 {
+			lines, room = append(lines, Line{}), room-1
+		}
+		if i == len(parts)-1 {
+			lines = append(lines, make([]Line, max(room, 0))...)
+		}
+		lines = append(lines, p.lines...)
+	}
+	return lines[:min(len(lines), height)]
+}
+
+// small returns the lines of a window that is too small for the parts.
+func small(s State, width, height int) (lines []Line) {
+	if width <= 0 || height <= 0 {
+		return nil
+	}
+	text := Summary(s)
+	if height > 1 {
+		lines = []Line{{cut(text, width), Plain}}
+		text = fmt.Sprintf("window %dx%d, want %dx%d", width, height, leastWidth, leastHeight)
+	}
+	return append(lines, Line{cut(text, width), Faint})
+}
+
+// trimmed cuts lines to width, and removes spaces at their ends.
+func trimmed(lines []Line, width int) []Line {
+	for i := range lines {
+		lines[i].Text = strings.TrimRight(cut(clean(lines[i].Text), width), " ")
+	}
+	return lines
+}

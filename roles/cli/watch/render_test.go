@@ -1,0 +1,265 @@
+package watch
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/trace"
+)
+
+var update = flag.Bool("update", false, "write the screens in testdata anew")
+
+// noon is the time of all screens.
+var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+
+func ago(d time.Duration) time.Time { return noon.Add(-d) }
+
+func ref(x float64) *float64 { return &x }
+
+// running is a run in environments with 8 ranks.
+func running() State {
+	s := State{Now: noon, Started: ago(754 * time.Second),
+		Standing: results.Standing{Run: "logs/cartpole_disaggregated", Status: runfolder.Running, Step: 412,
+			Steps: 1000, Metric: "env/return", Value: ref(187.3), Rate: ref(12345), RateUnit: "env steps/s",
+			SecondsLeft: ref(1076),
+			Checkpoint:  "logs/cartpole_disaggregated/checkpoints/global_step_400", Updated: ago(time.Second)},
+		Record: Record{Step: 412, At: ago(time.Second), Timed: 412, Curves: map[string]Curve{
+			"env/return":  curve(412, func(x float64) float64 { return 200 - 190*math.Exp(-x*4) + 8*math.Sin(x*90) }),
+			"eval/return": curve(4, func(x float64) float64 { return 60 + 140*x }),
+		}},
+		Live: trace.Live{Time: ago(time.Second), Step: 412, Work: "rollout 82/256", Phases: []trace.Timing{
+			{Phase: "step", Seconds: 1.83}, {Phase: "sync_weights", Seconds: 0.0112},
+			{Phase: "generate_rollouts", Seconds: 1.31}, {Phase: "cal_adv_and_returns", Seconds: 0.004},
+			{Phase: "actor_training", Seconds: 0.51}},
+			Queues: []trace.Queue{{Channel: "obs", Items: 12}, {Channel: "act"}, {Channel: "out", Items: 3}}},
+		Hosts: map[int]string{},
+		Alert: Alert{5, "warning: environment 17 was restarted: tank.py: no answer in 10s", ago(187 * time.Second)},
+	}
+	for i := range s.Live.Phases {
+		s.Live.Phases[i].At = ago(time.Second)
+	}
+	for i := range s.Live.Queues {
+		s.Live.Queues[i].At = ago(time.Second)
+	}
+	for i := range 8 {
+		s.Hosts[i] = []string{"node-a", "node-b"}[i/4]
+		s.Live.Ranks = append(s.Live.Ranks, trace.Waiting{Rank: i, At: ago(2 * time.Second),
+			Waits: map[trace.Cause]float64{trace.Observation: float64(i*5%8) / 20, trace.Gradient: float64(i*3%8) / 25,
+				trace.Voting: 0.012, trace.Working: 0.5}})
+	}
+	return s
+}
+
+// curve returns a curve of n steps; f is a function of the share of them.
+func curve(n int, f func(x float64) float64) Curve {
+	c := &Curve{}
+	for i := range n {
+		c.add(int64(i+1), f(float64(i)/float64(n)))
+	}
+	return *c
+}
+
+// ended is the run after its last step.
+func ended() State {
+	s := running()
+	s.Status, s.Standing.Step, s.SecondsLeft, s.Updated = runfolder.Done, 1000, nil, ago(3*time.Hour+5*time.Minute)
+	s.Started = s.Updated.Add(-30 * time.Minute)
+	s.Record.Step, s.Record.Timed, s.Record.At = 1000, 1000, s.Updated
+	s.Record.Times = map[string]float64{"step": 2, "generate_rollouts": 1.5, "actor_training": 0.4, "eval": 12}
+	s.Live.Step, s.Live.Time, s.Live.Work = 999, s.Updated.Add(-time.Second), "actor training"
+	for i := range s.Live.Ranks {
+		s.Live.Ranks[i].At = s.Live.Time
+	}
+	for i := range s.Live.Queues {
+		s.Live.Queues[i].At = s.Live.Time
+	}
+	return s
+}
+
+// killed is the run after SIGKILL, with an error of a rank before.
+func killed() State {
+	s := ended()
+	s.Status, s.Standing.Step, s.Record.Step, s.Record.Timed, s.Live.Step = runfolder.Dead, 700, 700, 700, 700
+	s.Alert = Alert{3, "rollout[1] rank 3 host node-a step 701: channel \"obs\": " +
+		strings.Repeat("get key 0-3: ", 30), s.Updated}
+	return s
+}
+
+// begun is a run without a finished iteration.
+func begun() State {
+	return State{Now: noon, Started: ago(3 * time.Second), NoLive: "no live.json", Standing: results.Standing{
+		Run: "logs/new", Status: runfolder.Running, Steps: 100, Updated: ago(3 * time.Second)}}
+}
+
+// language is a run that trains on answers; its live.json has not been written for a while.
+func language() State {
+	s := running()
+	s.Run, s.Metric, s.Value, s.Rate, s.RateUnit = "logs/加法_grpo", "rollout/rewards", ref(0.731), ref(8120), "tokens/s"
+	s.Checkpoint = ""
+	s.Record.Curves = map[string]Curve{
+		"rollout/rewards": curve(60, func(x float64) float64 { return 1 - math.Exp(-x*3) }),
+		"eval/accuracy":   curve(1, func(float64) float64 { return 0.64 }),
+	}
+	old := ago(95 * time.Second)
+	s.Live.Time, s.Live.Work = old, "answers 120/512"
+	for i := range s.Live.Phases {
+		s.Live.Phases[i].At = old
+	}
+	for i := range s.Live.Ranks {
+		s.Live.Ranks[i].At = old
+	}
+	s.Live.Ranks[2].At = ago(10 * time.Minute)
+	for i := range s.Live.Queues {
+		s.Live.Queues[i].At = old
+	}
+	s.Record.At, s.Updated = old, old
+	s.Alert = Alert{}
+	return s
+}
+
+// large is a run of 512 ranks.
+func large() State {
+	s := running()
+	s.Live.Ranks = nil
+	for i := range 512 {
+		s.Hosts[i] = fmt.Sprintf("node-%03d", i/8)
+		s.Live.Ranks = append(s.Live.Ranks, trace.Waiting{Rank: i, At: ago(time.Second), Waits: map[trace.Cause]float64{
+			trace.Gradient: float64(i*37%512) / 600, trace.NoRoom: 0.1}})
+	}
+	return s
+}
+
+// hostile has control characters and absurd values wherever a file could have them.
+func hostile() State {
+	s := running()
+	evil := "\x1b[2J\x1b]0;title\x07\u202e\u0300\r\nx\x9b31m\xff\t" + strings.Repeat("長", 300)
+	s.Run, s.Status, s.Checkpoint, s.Metric, s.RateUnit = evil, runfolder.Status(evil), evil, "env/return"+evil, evil
+	s.Value, s.Rate = ref(math.Inf(1)), ref(math.NaN())
+	s.Live.Work, s.Problem, s.Alert.Text, s.NoLive = evil, evil, evil, evil
+	s.Steps, s.SecondsLeft = -7, ref(math.Inf(1))
+	s.Record.Curves["eval/return"] = curve(9, func(x float64) float64 { return (x - 0.5) * math.MaxFloat64 * 1.9 })
+	s.Live.Queues = append(s.Live.Queues, trace.Queue{Channel: evil, Items: math.MinInt64})
+	s.Live.Phases[2].Seconds, s.Live.Phases[3].Seconds, s.Live.Phases[4].Seconds = math.NaN(), -1e300, 1e300
+	s.Live.Ranks[0] = trace.Waiting{Rank: -1 << 62, Waits: map[trace.Cause]float64{trace.Cause(evil): 1e300,
+		"nan": math.NaN(), "inf": math.Inf(1)}}
+	s.Hosts[1] = evil
+	return s
+}
+
+var runs = map[string]func() State{"running": running, "ended": ended, "killed": killed, "begun": begun,
+	"language": language, "large": large, "hostile": hostile}
+
+// TestScreens holds screens against the files in testdata.
+func TestScreens(t *testing.T) {
+	for _, c := range []struct {
+		run           string
+		width, height int
+	}{
+		{"running", 80, 24}, {"running", 200, 50}, {"running", 80, 12}, {"running", 50, 8}, {"running", 30, 3},
+		{"ended", 80, 24}, {"killed", 80, 24}, {"killed", 80, 40}, {"begun", 80, 24}, {"language", 80, 24},
+		{"large", 80, 24}, {"large", 200, 50}, {"hostile", 80, 24},
+	} {
+		name := fmt.Sprintf("%s-%dx%d.txt", c.run, c.width, c.height)
+		t.Run(name, func(t *testing.T) {
+			var text strings.Builder
+			for _, l := range Render(runs[c.run](), c.width, c.height) {
+				text.WriteString(l.Text + "\n")
+			}
+			path := filepath.Join("testdata", name)
+			if *update {
+				if err := os.WriteFile(path, []byte(text.String()), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil || text.String() != string(want) {
+				t.Errorf("%v; -update writes the screen anew\n%s\nwant\n%s", err, text.String(), want)
+			}
+		})
+	}
+}
+
+// TestEveryWindow: a screen fits every window, and no text can command the terminal.
+func TestEveryWindow(t *testing.T) {
+	for name, run := range runs {
+		s := run()
+		for height := range 28 {
+			for width := 0; width < 220; width += 1 + width/9 {
+				lines := Render(s, width, height)
+				if len(lines) > height {
+					t.Fatalf("%s, %dx%d: %d lines", name, width, height, len(lines))
+				}
+				for _, l := range lines {
+					if n := columns(l.Text); n > width {
+						t.Fatalf("%s, %dx%d: %d columns: %q", name, width, height, n, l.Text)
+					}
+					if i := strings.IndexFunc(l.Text, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 {
+						t.Fatalf("%s, %dx%d: %q", name, width, height, l.Text)
+					}
+				}
+			}
+		}
+		if text := Summary(s); clean(text) != text {
+			t.Errorf("%s: %q", name, text)
+		}
+	}
+}
+
+// TestStyles: a run that failed is an alarm, and so is a warning.
+func TestStyles(t *testing.T) {
+	lines := Render(killed(), 80, 24)
+	if lines[0].Style != Alarm || lines[len(lines)-1].Style != Faint {
+		t.Errorf("%+v", lines)
+	}
+	if l := Render(running(), 80, 24); l[0].Style != Strong || l[1].Style != Plain {
+		t.Errorf("%+v", l)
+	}
+}
+
+// TestCurveThins: a long curve keeps its extremes and the order of its steps, and copies of it do not change.
+func TestCurveThins(t *testing.T) {
+	c := &Curve{}
+	var before Curve
+	for i := range 3 * mostPoints {
+		x := 1.0
+		if i == 7 {
+			x = -100
+		}
+		c.add(int64(i), x)
+		if i == mostPoints-2 {
+			before = *c
+		}
+	}
+	if c.Least != -100 || c.Most != 1 || len(c.Values) >= mostPoints || len(c.Steps) != len(c.Values) {
+		t.Errorf("from %v to %v in %d points", c.Least, c.Most, len(c.Values))
+	}
+	if before.Values[7] != -100 || before.Values[8] != 1 {
+		t.Error(errors.New("a copy has changed"))
+	}
+}
+
+func TestSparkline(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		width  int
+		want   string
+	}{
+		{nil, 5, ""}, {[]float64{3}, 0, ""}, {[]float64{3}, 5, "▁"}, {[]float64{0, 7}, 5, "▁█"},
+		{[]float64{0, 1, 2, 3, 4, 5, 6, 7}, 8, "▁▂▃▄▅▆▇█"}, {[]float64{0, 0, 7, 7}, 2, "▁█"},
+		{[]float64{-math.MaxFloat64, math.MaxFloat64}, 2, "▁█"},
+	} {
+		if got := sparkline(c.values, c.width); got != c.want {
+			t.Errorf("%v in %d: %q, want %q", c.values, c.width, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package watch
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/trace"
+	"github.com/rlinf/rlinf/roles/loop"
+)
+
+// A State has everything that is shown of a run.
+type State struct {
+	results.Standing
+	Now     time.Time // when it is shown
+	Started time.Time // the newest start of the run; zero: unknown
+	Record  Record
+	Live    trace.Live // zero: unknown
+	NoLive  string     // the reason why Live is zero; "": it is not
+	Hosts   map[int]string
+	Alert   Alert
+	Problem string // why the state may be old; "": it is not
+}
+
+// A Record tells the metrics of a run.
+type Record struct {
+	Step   int64              // of the newest line
+	At     time.Time          // of the newest line
+	Curves map[string]Curve   // of the headline metrics
+	Timed  int64              // step of Times
+	Times  map[string]float64 // newest seconds of the slowest rank, by phase
+}
+
+// An Alert is the newest warning or error in the logs of the ranks.
+type Alert struct {
+	Rank int
+	Text string    // "": there is none
+	At   time.Time // when the log was last written
+}
+
+func (a Alert) source() string { return fmt.Sprintf("rank %d", a.Rank) }
+
+// Over reports whether the run has ended.
+func (s *State) Over() bool { return s.Status != runfolder.Running }
+
+// Step returns the number of iterations made.
+func (s *State) Step() int64 { return max(s.Standing.Step, s.Live.Step, s.Record.Step) }
+
+// Left returns the remaining time; 0: unknown, or the run has ended.
+func (s *State) Left() time.Duration {
+	if s.SecondsLeft == nil || s.Over() || s.Standing.Step == 0 {
+		return 0
+	}
+	todo := float64(s.Steps - s.Step())
+	return time.Duration(*s.SecondsLeft * todo / float64(s.Steps-s.Standing.Step) * float64(time.Second))
+}
+
+// oldAfter is the age from which a figure's age is shown.
+const oldAfter = 10 * time.Second
+
+// Age returns the age of a figure of the time at. Figures of a run that has ended have the age that they had at its
+// end. ok is false if the figure is new, or its age is unknown.
+func (s *State) Age(at time.Time) (age time.Duration, ok bool) {
+	now := s.Now
+	if s.Over() {
+		now = s.Updated
+	}
+	age = now.Sub(at)
+	return age, !at.IsZero() && age >= oldAfter
+}
+
+// A Phase has the time of the slowest rank in a phase.
+type Phase struct {
+	Name    string
+	Seconds float64
+	At      time.Time
+}
+
+// Phases returns the phases of the newest known iteration, and this iteration's number. The first is the whole step.
+func (s *State) Phases() (step int64, phases []Phase) {
+	if len(s.Live.Phases) > 0 && s.Live.Step >= s.Record.Timed {
+		var newest time.Time
+		for _, t := range s.Live.Phases {
+			newest = later(newest, t.At)
+		}
+		for _, name := range loop.Phases {
+			for _, t := range s.Live.Phases {
+				if t.Phase == name && t.At.Equal(newest) { // others, such as an evaluation, are of an earlier iteration
+					phases = append(phases, Phase{name, t.Seconds, t.At})
+				}
+			}
+		}
+		return s.Live.Step, phases
+	}
+	for _, name := range loop.Phases {
+		if t, ok := s.Record.Times[name]; ok {
+			phases = append(phases, Phase{name, t, s.Record.At})
+		}
+	}
+	return s.Record.Timed, phases
+}
+
+// Waits has the share of their time for which the workers of a rank waited.
+type Waits struct {
+	Rank  int
+	Share float64 // of 1
+	By    []Wait  // the largest first
+	At    time.Time
+}
+
+// A Wait is the share of time of a cause.
+type Wait struct {
+	Cause trace.Cause
+	Share float64
+}
+
+// Waiting returns the waits of all ranks, those that wait most first.
+func (s *State) Waiting() []Waits {
+	all := make([]Waits, 0, len(s.Live.Ranks))
+	for _, r := range s.Live.Ranks {
+		w := Waits{Rank: r.Rank, At: r.At}
+		for cause, share := range r.Waits {
+			if cause.IsWait() && share > 0 && !math.IsInf(share, 0) {
+				w.Share += share
+				w.By = append(w.By, Wait{cause, share})
+			}
+		}
+		slices.SortFunc(w.By, func(a, b Wait) int {
+			return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Cause, b.Cause))
+		})
+		all = append(all, w)
+	}
+	slices.SortFunc(all, func(a, b Waits) int {
+		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Rank, b.Rank))
+	})
+	return all
+}
+
+// causes returns a text with the n largest causes.
+func (w Waits) causes(n int) string {
+	var words []string
+	for _, x := range w.By[:min(n, len(w.By))] {
+		words = append(words, fmt.Sprintf("%s %s", x.Cause, percent(x.Share)))
+	}
+	return strings.Join(words, ", ")
+}
+
+// A Curve has the values of a metric over steps.
+type Curve struct {
+	Steps       []int64
+	Values      []float64 // finite
+	Least, Most float64   // of all values
+}
+
+// mostPoints is the number of points from which a Curve holds the mean of each two points.
+const mostPoints = 1 << 15
+
+// add appends a value.
+func (c *Curve) add(step int64, x float64) {
+	if len(c.Values) == 0 {
+		c.Least, c.Most = x, x
+	}
+	c.Least, c.Most = min(c.Least, x), max(c.Most, x)
+	c.Steps, c.Values = append(c.Steps, step), append(c.Values, x)
+	if len(c.Values) < mostPoints {
+		return
+	}
+	steps, values := make([]int64, mostPoints/2, mostPoints), make([]float64, mostPoints/2, mostPoints)
+	for i := range steps {
+		steps[i], values[i] = c.Steps[2*i+1], c.Values[2*i]/2+c.Values[2*i+1]/2
+	}
+	c.Steps, c.Values = steps, values // copies of c keep the old ones
+}

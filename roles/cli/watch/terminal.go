@@ -1,0 +1,202 @@
+package watch
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/roles/loop"
+	"golang.org/x/sys/unix"
+)
+
+// drawEvery is the shortest time between two draws.
+const drawEvery = 250 * time.Millisecond
+
+// A terminal is a window in which a State is shown.
+type terminal struct {
+	in, out *os.File
+	before  *unix.Termios // settings before enter; nil: left
+	signals chan os.Signal
+	screen  screen
+}
+
+// onTerminal shows the run on out until the user leaves, and returns the exit code. The last state stays on the
+// terminal as a line.
+func onTerminal(r *Reader, in, out *os.File) (code int, err error) {
+	s, err := r.Read(time.Now())
+	if err != nil {
+		return 0, fmt.Errorf("watch: %w", err)
+	}
+	t := &terminal{in: in, out: out, screen: screen{out: out, colours: os.Getenv("NO_COLOR") == ""}}
+	t.signals = make(chan os.Signal, 16)
+	signal.Notify(t.signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGTSTP, unix.SIGCONT, unix.SIGWINCH)
+	defer signal.Stop(t.signals)
+	if err := t.enter(); err != nil {
+		return 0, fmt.Errorf("watch: terminal: %w", err)
+	}
+	defer t.leave() // after a panic, too
+	code, s, err = t.show(r, s)
+	t.leave()
+	if code != loop.ExitHungUp {
+		fmt.Fprintln(out, Summary(s))
+	}
+	return code, err
+}
+
+// enter changes to the alternate screen, and makes keys readable as they are pressed. Ctrl-C and Ctrl-Z still send
+// signals. It may be called again.
+func (t *terminal) enter() error {
+	if t.before == nil {
+		before, err := unix.IoctlGetTermios(int(t.out.Fd()), unix.TCGETS)
+		if err != nil {
+			return err
+		}
+		t.before = before
+	}
+	keys := *t.before
+	keys.Lflag &^= unix.ICANON | unix.ECHO
+	keys.Lflag |= unix.ISIG
+	keys.Cc[unix.VMIN], keys.Cc[unix.VTIME], keys.Cc[unix.VQUIT] = 1, 0, 0
+	if err := unix.IoctlSetTermios(int(t.out.Fd()), unix.TCSETS, &keys); err != nil {
+		return err
+	}
+	t.screen.forget()
+	_, err := t.out.WriteString(enterScreen)
+	return err
+}
+
+// leave restores the terminal. It may be called again. Its errors have no effect: the terminal may be gone.
+func (t *terminal) leave() {
+	if t.before == nil {
+		return
+	}
+	t.out.WriteString(leaveScreen)
+	unix.IoctlSetTermios(int(t.out.Fd()), unix.TCSETSW, t.before)
+	t.before = nil
+}
+
+// A reading is the result of a Reader on a goroutine.
+type reading struct {
+	state State
+	panic string // "": none
+}
+
+// show shows s and newer states until the user leaves. It returns the exit code and the last state. The Reader has a
+// goroutine of its own, because a file system that does not answer must not stop Ctrl-C.
+func (t *terminal) show(r *Reader, s State) (int, State, error) {
+	states, keys, end := make(chan reading, 1), make(chan byte), make(chan struct{})
+	defer close(end)
+	go read(r, states, end)
+	if _, err := unix.IoctlGetTermios(int(t.in.Fd()), unix.TCGETS); err == nil {
+		go t.keys(keys, end)
+	}
+	ticks := time.NewTicker(drawEvery)
+	defer ticks.Stop()
+	received, drawn, changed := time.Now(), time.Now(), false
+	for err := t.draw(s); ; {
+		if err != nil { // the terminal is gone
+			return loop.ExitHungUp, s, nil
+		}
+		select {
+		case sig := <-t.signals:
+			if code, err := t.obey(sig); code != 0 || err != nil {
+				return code, s, err
+			}
+			changed = true
+		case key := <-keys:
+			if key == 'q' || key == 'Q' || key == ctrlC {
+				return loop.ExitOK, s, nil
+			}
+		case got := <-states:
+			if got.panic != "" {
+				panic(got.panic)
+			}
+			s, received, changed = got.state, time.Now(), true
+		case now := <-ticks.C: // at most one draw for each tick
+			if !changed && now.Sub(drawn) < readEvery {
+				continue
+			}
+			shown := s
+			shown.Now = now
+			if silent := now.Sub(received); silent >= oldAfter {
+				shown.Problem = "no answer from the file system for " + metrics.Clock(silent)
+			}
+			err, drawn, changed = t.draw(shown), now, false
+		}
+	}
+}
+
+// obey returns the exit code for a signal that ends the command, or 0. It stops the process on Ctrl-Z.
+func (t *terminal) obey(sig os.Signal) (code int, err error) {
+	switch sig {
+	case unix.SIGINT:
+		return loop.ExitInterrupted, nil
+	case unix.SIGTERM:
+		return loop.ExitTerminated, nil
+	case unix.SIGHUP:
+		return loop.ExitHungUp, nil
+	case unix.SIGTSTP:
+		t.leave()
+		return 0, syscall.Kill(os.Getpid(), syscall.SIGSTOP) // until SIGCONT
+	case unix.SIGCONT:
+		return 0, t.enter()
+	}
+	return 0, nil
+}
+
+// ctrlC is the key, should the terminal send no signal for it.
+const ctrlC = 3
+
+// draw shows s in the present size of the window. After Ctrl-Z it does nothing until enter: SIGCONT may arrive later
+// than the next tick.
+func (t *terminal) draw(s State) error {
+	if t.before == nil {
+		return nil
+	}
+	width, height := 80, 24
+	if size, err := unix.IoctlGetWinsize(int(t.out.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 && size.Row > 0 {
+		width, height = int(size.Col), int(size.Row)
+	}
+	return t.screen.draw(Render(s, width, height), width, height)
+}
+
+// read sends states until end is closed. A panic is sent as a text, so that the terminal is restored.
+func read(r *Reader, states chan<- reading, end <-chan struct{}) {
+	defer func() {
+		if x := recover(); x != nil {
+			states <- reading{panic: fmt.Sprintf("%v\n%s", x, debug.Stack())}
+		}
+	}()
+	for {
+		s, _ := r.Read(time.Now()) // errors are only those of the first state
+		select {
+		case states <- reading{state: s}:
+		case <-end:
+			return
+		}
+		select {
+		case <-time.After(readEvery):
+		case <-end:
+			return
+		}
+	}
+}
+
+// keys sends the keys that are pressed until end is closed and one more is pressed.
+func (t *terminal) keys(keys chan<- byte, end <-chan struct{}) {
+	var b [1]byte
+	for {
+		if n, err := t.in.Read(b[:]); n == 0 || err != nil {
+			return
+		}
+		select {
+		case keys <- b[0]:
+		case <-end:
+			return
+		}
+	}
+}

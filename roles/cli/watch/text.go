@@ -1,0 +1,134 @@
+package watch
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"unicode"
+
+	"github.com/rlinf/rlinf/roles/cli/args"
+)
+
+// clean returns text without what a terminal could obey.
+func clean(text string) string { return args.Printable(text) }
+
+// wide are characters that fill two columns of a terminal.
+var wide = &unicode.RangeTable{
+	R16: []unicode.Range16{{Lo: 0x1100, Hi: 0x115f, Stride: 1}, {Lo: 0x2e80, Hi: 0xa4cf, Stride: 1},
+		{Lo: 0xac00, Hi: 0xd7a3, Stride: 1}, {Lo: 0xf900, Hi: 0xfaff, Stride: 1}, {Lo: 0xfe30, Hi: 0xfe6f, Stride: 1},
+		{Lo: 0xff00, Hi: 0xff60, Stride: 1}, {Lo: 0xffe0, Hi: 0xffe6, Stride: 1}},
+	R32: []unicode.Range32{{Lo: 0x1f300, Hi: 0x1faff, Stride: 1}, {Lo: 0x20000, Hi: 0x3fffd, Stride: 1}},
+}
+
+// columns returns the number of columns of a clean text.
+func columns(text string) (n int) {
+	for _, r := range text {
+		n++
+		if r >= wideFrom && unicode.Is(wide, r) {
+			n++
+		}
+	}
+	return n
+}
+
+// wideFrom is the first character that may be wide.
+const wideFrom = 0x1100
+
+// cut shortens a clean text to at most width columns, and marks the cut by ….
+func cut(text string, width int) string {
+	if columns(text) <= width {
+		return text
+	}
+	if width <= 0 {
+		return ""
+	}
+	n := 1 // of …
+	for i, r := range text {
+		if n += columns(string(r)); n > width {
+			return text[:i] + "…"
+		}
+	}
+	return text
+}
+
+// left fills a text with spaces at its end, or cuts it, to width columns.
+func left(text string, width int) string {
+	text = cut(clean(text), width)
+	return text + strings.Repeat(" ", max(width-columns(text), 0))
+}
+
+// right fills a text with spaces at its beginning to width columns.
+func right(text string, width int) string {
+	return strings.Repeat(" ", max(width-columns(text), 0)) + text
+}
+
+// sides returns a line with a at the left end and b at the right end. It cuts a if they do not fit.
+func sides(a, b string, width int) string {
+	b = cut(clean(b), width)
+	room := width - columns(b)
+	if room < 2 {
+		return b
+	}
+	return left(a, room-1) + " " + b
+}
+
+// bar returns a bar of width columns, of which share is filled, in eighths of a column.
+func bar(share float64, width int) string {
+	if !(share > 0) {
+		share = 0
+	}
+	eighths := int(math.Round(min(share, 1) * float64(width) * 8))
+	text := strings.Repeat("█", eighths/8)
+	if part := eighths % 8; part > 0 {
+		text += string([]rune("▏▎▍▌▋▊▉")[part-1])
+	}
+	return left(text, width)
+}
+
+// sparkline draws values in at most width columns. Each column is the mean of its values.
+func sparkline(values []float64, width int) string {
+	n := min(len(values), width)
+	if n <= 0 {
+		return ""
+	}
+	means := make([]float64, n)
+	least, most := math.Inf(1), math.Inf(-1)
+	for i := range means {
+		from, to := i*len(values)/n, (i+1)*len(values)/n
+		for _, x := range values[from:to] {
+			means[i] += x / float64(to-from)
+		}
+		least, most = min(least, means[i]), max(most, means[i])
+	}
+	levels := []rune("▁▂▃▄▅▆▇█")
+	line := make([]rune, n)
+	for i, x := range means {
+		level := 0.0
+		if most > least {
+			level = (x/2 - least/2) / (most/2 - least/2) * float64(len(levels)-1)
+		}
+		line[i] = levels[int(min(max(math.Round(level), 0), float64(len(levels)-1)))]
+	}
+	return string(line)
+}
+
+// percent returns a share as 62 %.
+func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
+
+// seconds returns a time with three digits.
+func seconds(x float64) string {
+	switch {
+	case math.IsNaN(x) || math.Abs(x) >= 1e9:
+		return "?"
+	case x >= 99.95:
+		return fmt.Sprintf("%.0f s", x)
+	case x >= 9.995:
+		return fmt.Sprintf("%.1f s", x)
+	case x >= 0.9995:
+		return fmt.Sprintf("%.2f s", x)
+	}
+	if math.Abs(x) < 0.0009995 && x != 0 {
+		return fmt.Sprintf("%.3g µs", 1e6*x)
+	}
+	return fmt.Sprintf("%.3g ms", 1000*x)
+}

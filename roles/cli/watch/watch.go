@@ -1,0 +1,100 @@
+// Package watch answers: how is that run doing? It is the command rlinf watch, which shows a run in a terminal while
+// it runs and afterwards.
+//
+// A Reader reads the files in the run's folder, so it works on any machine that has this folder, and asks the run's
+// ranks nothing. Render makes a screen of a State. A terminal shows it.
+package watch
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/roles/cli/args"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/urfave/cli/v2"
+)
+
+// Usage is the text about the command's arguments and keys.
+const Usage = "rlinf watch RUN        # on a terminal: a screen; q or Ctrl-C leaves it\n" +
+	"rlinf watch RUN | cat  # a line for each change, until the run ends"
+
+// readEvery is the time between two looks at the run's folder.
+const readEvery = time.Second
+
+// Run shows the run that the argument names, and returns the exit code.
+func Run(c *cli.Context) (int, error) {
+	dir, err := oneRun(c.Args().Slice())
+	if err != nil {
+		return 0, config.Usagef("watch: %w", err)
+	}
+	r := NewReader(dir)
+	if out := args.Terminal(c.App.Writer); out != nil {
+		return onTerminal(r, os.Stdin, out)
+	}
+	return loop.ExitOK, follow(r, c.App.Writer, time.Sleep)
+}
+
+// oneRun returns the folder of the run that the arguments name. For a folder of runs, its error names the newest.
+func oneRun(dirs []string) (string, error) {
+	if len(dirs) != 1 {
+		return "", fmt.Errorf("expected the folder of one run; rlinf status lists runs")
+	}
+	dir := dirs[0]
+	if results.IsRun(dir) {
+		return dir, nil
+	}
+	runs, err := results.RunsIn(dir)
+	if err != nil {
+		return "", err
+	}
+	return "", fmt.Errorf("%s: expected the folder of a run, such as %s, the newest in it", dir, runs[0].Run)
+}
+
+// follow writes a line for each change of the run until the run ends, or until the reader of the lines has gone away.
+func follow(r *Reader, out io.Writer, sleep func(time.Duration)) error {
+	var shown string
+	var alert Alert
+	for {
+		s, err := r.Read(time.Now())
+		if err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+		if s.Alert != alert && s.Alert.Text != "" {
+			fmt.Fprintln(out, clean(s.Alert.source()+": "+s.Alert.Text))
+		}
+		alert = s.Alert
+		if key := fmt.Sprint(s.Status, s.Step()); key != shown {
+			shown = key
+			if _, err := fmt.Fprintln(out, Summary(s)); err != nil {
+				return nil // the Writer keeps the error
+			}
+		}
+		if w, ok := out.(*args.Writer); s.Over() || ok && w.Gone() {
+			return nil
+		}
+		sleep(readEvery)
+	}
+}
+
+// Summary returns the state of a run in one line.
+func Summary(s State) string {
+	line := string(s.Status) + " · " + stepText(s)
+	if s.Value != nil {
+		line += " · " + figureText(s.Metric, *s.Value)
+	}
+	if s.Rate != nil {
+		line += " · " + metrics.Short(*s.Rate) + " " + s.RateUnit
+	}
+	if left := s.Left(); left > 0 {
+		line += " · ETA " + metrics.Clock(left)
+	}
+	if worst := s.Waiting(); len(worst) > 0 {
+		line += fmt.Sprintf(" · waits most: rank %d, %s", worst[0].Rank, worst[0].causes(1))
+	}
+	return clean(line)
+}
