@@ -24,21 +24,23 @@ func noise(at ...int) float64 {
 	return float64(x>>11) / (1 << 53)
 }
 
-// emulated returns an attempt of so many ranks and iterations. Each rank has an actor, an env and a runner. An iteration
-// takes 20 ms; of every every-th one a track has so many spans.
+// emulated returns an attempt of so many ranks and iterations. Each rank has an actor, an env and a runner. An
+// iteration takes 20 ms; of every every-th one a track has so many spans.
 func emulated(ranks, iterations, every, spans int) trace.Attempt {
 	a := trace.Attempt{ID: 1, Ranks: ranks, Hosts: []string{"node0"}}
 	for r := range ranks {
-		a.Workers = append(a.Workers,
-			trace.Worker{Rank: r, Node: r / 8, Component: "actor", Member: r, Sites: []trace.Site{
-				{Op: trace.Idle, Name: "idle", Cause: trace.Idling}, {Op: trace.Work, Name: "train", Cause: trace.Working},
-				{Op: trace.Collect, Name: "gradients", Cause: trace.Gradient}}},
-			trace.Worker{Rank: r, Node: r / 8, Component: "env", Member: r, Sites: []trace.Site{
-				{Op: trace.Idle, Name: "idle", Cause: trace.Idling}, {Op: trace.Work, Name: "simulate", Cause: trace.Working},
-				{Op: trace.Get, Name: "act", Peer: "rollout", Cause: trace.Action}}},
-			trace.Worker{Rank: r, Node: r / 8, Component: trace.Runner, Member: r, Sites: []trace.Site{
-				{Op: trace.Idle, Name: "idle", Cause: trace.Other}, {Op: trace.Await, Name: "train", Cause: trace.Calling},
-				{Op: trace.Vote, Name: "vote", Cause: trace.Voting}}})
+		add := func(component string, sites ...trace.Site) {
+			a.Workers = append(a.Workers, trace.Worker{Rank: r, Node: r / 8, Component: component, Member: r,
+				Sites: sites})
+		}
+		idle := trace.Site{Op: trace.Idle, Name: "idle", Cause: trace.Idling}
+		add("actor", idle, trace.Site{Op: trace.Work, Name: "train", Cause: trace.Working},
+			trace.Site{Op: trace.Collect, Name: "gradients", Cause: trace.Gradient})
+		add("env", idle, trace.Site{Op: trace.Work, Name: "simulate", Cause: trace.Working},
+			trace.Site{Op: trace.Get, Name: "act", Peer: "rollout", Cause: trace.Action})
+		add(trace.Runner, trace.Site{Op: trace.Idle, Name: "idle", Cause: trace.Other},
+			trace.Site{Op: trace.Await, Name: "train", Cause: trace.Calling},
+			trace.Site{Op: trace.Vote, Name: "vote", Cause: trace.Voting})
 	}
 	const long = 20_000_000
 	for i := 1; i <= iterations; i++ {
@@ -55,7 +57,8 @@ func emulated(ranks, iterations, every, spans int) trace.Attempt {
 		a.Phases = append(a.Phases, ph)
 		for w := range a.Workers {
 			busy := int64(long * (0.4 + 0.2*noise(i, w)))
-			a.Sums = append(a.Sums, trace.Sum{Iteration: int64(i), Worker: w, Times: []int64{long / 10, busy, long - long/10 - busy}})
+			a.Sums = append(a.Sums, trace.Sum{Iteration: int64(i), Worker: w,
+				Times: []int64{long / 10, busy, long - long/10 - busy}})
 		}
 		if i%every != 0 && i > 3 {
 			continue
@@ -71,8 +74,10 @@ func emulated(ranks, iterations, every, spans int) trace.Attempt {
 				n = 4 // runners
 			}
 			for k := range n {
-				end := int64(i)*long + int64(float64(k+1)/float64(n)*long*0.98+noise(i, w, k)*0.5*long/float64(n))
-				t.Spans = append(t.Spans, trace.Span{Site: 1 + k%2, Start: at, End: end, Arg: int64(k % 5), N: int64(k)})
+				part := (float64(k+1) + noise(i, w, k)/2) / float64(n)
+				end := int64(i)*long + int64(0.98*part*long)
+				t.Spans = append(t.Spans, trace.Span{Site: 1 + k%2, Start: at, End: end, Arg: int64(k % 5),
+					N: int64(k)})
 				at = end
 			}
 			win.Tracks = append(win.Tracks, t)
@@ -140,7 +145,8 @@ func runFolder(t testing.TB, iterations, films int) string {
 		frames = 240
 	}
 	for i := range films {
-		film(t, filepath.Join(dir, "videos", fmt.Sprintf("global_step_%d.png", 500*(i+1))), frames, frames > 20)
+		name := fmt.Sprintf("global_step_%d.png", 500*(i+1))
+		film(t, filepath.Join(dir, "videos", name), frames, frames > 20)
 	}
 	return dir
 }
@@ -156,8 +162,8 @@ func write(t testing.TB, dir, name, text string) {
 	}
 }
 
-// film writes a film whose frame i has the colour (10 i, 0, 0) in its left half. With grain the right half is noise, and
-// a frame has 12 kB.
+// film writes a film whose frame i has the colour (10 i, 0, 0) in its left half. With grain the right half is noise,
+// and a frame is large.
 func film(t testing.TB, path string, frames int, grain bool) {
 	t.Helper()
 	s := video.NewSheet(2, 64, 64, 1)
@@ -189,8 +195,9 @@ func film(t testing.TB, path string, frames int, grain bool) {
 // pageOf returns the page of a run.
 func pageOf(t testing.TB, dir string, attempts ...trace.Attempt) []byte {
 	t.Helper()
-	run := report.Gather(dir, report.About{Defaults: []byte("runner: {seed: 1, max_steps: 1000}\n"),
-		Next: "run         " + dir + ": done\nevaluate    rlinf eval -c config.yaml\n"}, &trace.Trace{Attempts: attempts})
+	about := report.About{Defaults: []byte("runner: {seed: 1, max_steps: 1000}\n"),
+		Next: "run         " + dir + ": done\nevaluate    rlinf eval -c config.yaml\n"}
+	run := report.Gather(dir, about, &trace.Trace{Attempts: attempts})
 	var page strings.Builder
 	if err := report.WriteRun(&page, run); err != nil {
 		t.Fatal(err)

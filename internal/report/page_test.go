@@ -13,6 +13,9 @@ import (
 	"github.com/rlinf/rlinf/internal/report"
 )
 
+// openAll opens what can be unfolded on a page.
+const openAll = `document.querySelectorAll('details').forEach((d) => { d.open = true; })`
+
 // large is a run of 1000 iterations on 8 ranks: 23 of them whole, and two films.
 func large(t testing.TB) []byte {
 	return pageOf(t, runFolder(t, 1000, 2), emulated(8, 1000, 50, 300))
@@ -31,9 +34,8 @@ func TestPage(t *testing.T) {
 	b.expect(t, `[...document.querySelectorAll('canvas.timeline, canvas.heat, .player canvas, .plot')]
 		.every((c) => c.getAttribute('aria-label') && c.tabIndex === 0)`, "true")
 	// Every chart has a table behind it.
-	b.expect(t, `[...document.querySelectorAll('figure.chart')].every((f) => f.querySelector('details.behind'))`, "true")
-	b.do(t, chromedp.Evaluate(`document.querySelectorAll('details').forEach((d) => { d.open = true; })`, nil),
-		chromedp.WaitReady(`#curves details.behind table`, chromedp.ByQuery))
+	b.expect(t, `document.querySelectorAll('figure.chart:not(:has(details.behind))').length`, "0")
+	b.do(t, chromedp.Evaluate(openAll, nil), chromedp.WaitReady(`#curves details.behind table`, chromedp.ByQuery))
 	b.expect(t, `document.querySelector('#curves details.behind tbody tr:last-child td').textContent`, "1000")
 	// A zoom by the keyboard is that of all curves, and ends with 0.
 	b.do(t, chromedp.Focus(`#curves .plot`, chromedp.ByQuery), chromedp.KeyEvent("+"))
@@ -64,10 +66,9 @@ func TestTimelineFrames(t *testing.T) {
 	}
 	t.Logf("200,000 spans: %s frames of %s ms, at most %s ms", got[0], got[1], got[2])
 	// The keyboard moves, zooms and names a worker.
-	b.do(t, chromedp.Focus(`canvas.timeline`, chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent("+"))
-	if said := b.text(t, `document.querySelector('#timeline .said').textContent`); !strings.Contains(said, "env 0, rank 0: ") {
-		t.Errorf("the page says %q", said)
-	}
+	b.do(t, chromedp.Focus(`canvas.timeline`, chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowDown),
+		chromedp.KeyEvent("+"))
+	b.expect(t, `document.querySelector('#timeline .said').textContent.split(':')[0]`, "env 0, rank 0")
 	b.quiet(t)
 }
 
@@ -99,8 +100,7 @@ func TestHostileTextsInBrowser(t *testing.T) {
 	b.expect(t, `typeof hacked`, "undefined")
 	b.expect(t, `document.querySelectorAll('#page img, #page b, [onload], [onerror]').length`, "0")
 	b.expect(t, `document.getElementById('title').textContent`, `<b>run" onload=hacked() x="`)
-	b.do(t, chromedp.Evaluate(`document.querySelectorAll('details').forEach((d) => { d.open = true; })`, nil),
-		chromedp.WaitReady(`#curves details.more canvas`, chromedp.ByQuery))
+	b.do(t, chromedp.Evaluate(openAll, nil), chromedp.WaitReady(`#curves details.more canvas`, chromedp.ByQuery))
 	b.expect(t, `document.body.textContent.includes('<img src=x onerror=hacked()>')`, "true")
 	b.expect(t, `document.querySelectorAll('#page img, #page b').length`, "0")
 	b.quiet(t)

@@ -109,8 +109,8 @@ func hostileFolder(t testing.TB) string {
 	write(t, dir, "STATUS", "<img src=x onerror=hacked()>\n")
 	write(t, dir, "answers.txt", "== after step "+hostile+"\n\nquestion 1: "+hostile+"\n"+hostile+"\n> "+hostile+"\n")
 	write(t, dir, "logs/rank-0000.log", hostile)
-	write(t, dir, "provenance.json", fmt.Sprintf(`[{"args":[%s],"hosts":[%s],"build":{"version":%s},"resumed":%s}]`, name,
-		name, name, name))
+	write(t, dir, "provenance.json", fmt.Sprintf(
+		`[{"args":[%[1]s],"hosts":[%[1]s],"build":{"version":%[1]s},"resumed":%[1]s}]`, name))
 	film(t, filepath.Join(dir, "videos", "<img src=x onerror=hacked()>_1.png"), 2, false)
 	return dir
 }
@@ -150,8 +150,7 @@ var damages = []struct {
 	{"not finite", put("metrics.jsonl", `{"step":1,"time":1,"train/actor/policy_loss":null}`+"\n"),
 		"train/actor/policy_loss is never a finite number"},
 	{"numbers too large", put("metrics.jsonl", `{"step":1,"time":1,"x":1e999}`+"\n"), "1 line is damaged"},
-	{"clock set back", put("metrics.jsonl", "{\"step\":1,\"time\":9,\"time/step\":1}\n{\"step\":2,\"time\":3,\"time/step\":1}\n"),
-		"set back 1 time."},
+	{"clock set back", put("metrics.jsonl", "{\"step\":1,\"time\":9}\n{\"step\":2,\"time\":3}\n"), "set back 1 time."},
 	{"steps again", put("metrics.jsonl", "{\"step\":1,\"time\":1}\n{\"step\":5,\"time\":2}\n{\"step\":2,\"time\":3}\n"),
 		"1 older line is replaced"},
 	{"no status", remove("STATUS"), "STATUS is missing"},
@@ -194,19 +193,6 @@ func TestDamaged(t *testing.T) {
 		if text := texts(d["problems"]); !strings.Contains(text, c.says) {
 			t.Errorf("%s: the page says %s, want %q", c.name, text, c.says)
 		}
-	}
-}
-
-func TestIsRun(t *testing.T) {
-	if dir := t.TempDir(); report.IsRun(dir) || report.IsRun(filepath.Join(dir, "none")) {
-		t.Error("a folder without a run is one")
-	}
-	dir := runFolder(t, 1, 0)
-	if err := os.Remove(filepath.Join(dir, "config.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	if !report.IsRun(dir) {
-		t.Error("a run without its configuration is none")
 	}
 }
 
@@ -318,7 +304,8 @@ func TestFilms(t *testing.T) {
 	for _, f := range r.Films {
 		names = append(names, f.Name)
 	}
-	if want := []string{"global_step_5", "global_step_20", "global_step_40", "global_step_100"}; !slices.Equal(names, want) {
+	want := []string{"global_step_5", "global_step_20", "global_step_40", "global_step_100"}
+	if !slices.Equal(names, want) {
 		t.Errorf("films %q, want %q", names, want)
 	}
 	if len(r.Unseen) != 2 {
@@ -385,7 +372,7 @@ func sweep(t testing.TB) string {
 			run := filepath.Join(dir, fmt.Sprintf("lr=%d", lr+1), fmt.Sprintf("seed_%d", seed))
 			var b strings.Builder
 			for i := 1; i <= 50; i++ {
-				fmt.Fprintf(&b, "{\"step\":%d,\"time\":%d,\"time/step\":1,\"env/steps\":%d,\"env/return\":%v", i, i, 10*i,
+				fmt.Fprintf(&b, `{"step":%d,"time":%d,"time/step":1,"env/steps":%d,"env/return":%v`, i, i, 10*i,
 					float64(i*(lr+1))+noise(seed, i))
 				if i%10 == 0 {
 					fmt.Fprintf(&b, ",\"eval/return\":%v", float64(i*(lr+1))+noise(seed, lr, i))
@@ -393,7 +380,8 @@ func sweep(t testing.TB) string {
 				b.WriteString("}\n")
 			}
 			write(t, run, "metrics.jsonl", b.String())
-			write(t, run, "config.yaml", fmt.Sprintf("actor: {seed: %d}\nlr: %d\nenv: {train: {env_type: X}}\n", seed, lr))
+			write(t, run, "config.yaml", fmt.Sprintf("actor: {seed: %d}\nlr: %d\nenv: {train: {env_type: X}}\n", seed,
+				lr))
 			write(t, run, "STATUS", "done\n")
 		}
 	}

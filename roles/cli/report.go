@@ -64,7 +64,7 @@ func runReport(c *cli.Context, reg config.Registries) error {
 	if err := durable.Write(out, write); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	fmt.Fprintln(c.App.Writer, out)
+	fmt.Fprintf(c.App.Writer, "%s: open it in a browser\n", out)
 	return nil
 }
 

@@ -116,6 +116,7 @@ R.player = async function (parent, films) {
     at = -1;
     canvas.width = film.wide;
     canvas.height = film.high;
+    canvas.style.width = film.wide * Math.min(Math.max(Math.floor(360 / film.high), 1), 3) + 'px'; // small films larger
     slider.max = film.frames.length - 1;
     canvas.setAttribute('aria-label', `film ${films[i].name}, ${film.frames.length} frames`);
     note.textContent = films[i].every > 1 ? `The film is large: the page has one of ${films[i].every} frames.` : '';
