@@ -80,6 +80,11 @@ func Gather(dir string, about About, t *trace.Trace) *Run {
 	if r.Logs, err = readLogs(dir); err != nil {
 		problem("The logs of ranks cannot be read: %v.", err)
 	}
+	for _, l := range r.Logs {
+		if n, last := l.warnings(); n > 0 {
+			problem("%s has %s; the last: %s", l.Name, count(n, "warning", "warnings"), last)
+		}
+	}
 	r.Checkpoint = checkpoint.Latest(filepath.Join(dir, "checkpoints"))
 	return r
 }
@@ -134,6 +139,22 @@ func readLogs(dir string) (logs []RankLog, err error) {
 	}
 	return logs, nil
 }
+
+// warnings returns the number of warnings in the text, and the last one.
+func (l *RankLog) warnings() (n int, last string) {
+	for line := range strings.Lines(l.Text) {
+		if strings.Contains(strings.ToLower(line), "warning:") {
+			n, last = n+1, strings.TrimSpace(line)
+		}
+	}
+	if len(last) > mostWarning {
+		last = strings.ToValidUTF8(last[:mostWarning], "") + " …"
+	}
+	return n, last
+}
+
+// mostWarning is the largest number of bytes of a warning in a summary.
+const mostWarning = 300
 
 // resumes returns the iterations after which the run was resumed.
 func (r *Run) resumes() (steps []float64) {

@@ -337,8 +337,13 @@ func TestManyRanks(t *testing.T) {
 // A page of several runs has the table of compare.
 func TestSeveralRuns(t *testing.T) {
 	dir := sweep(t)
+	write(t, dir, "lr=2/seed_9/metrics.jsonl", "no JSON\n")
+	write(t, dir, "lr=2/seed_9/config.yaml", "actor: {seed: 9}\n")
 	runs, err := report.GatherRuns([]string{dir, filepath.Join(dir, "none")}, anyReturn)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "lr=2/seed_9")); err != nil {
 		t.Fatal(err)
 	}
 	groups, err := results.Load(dir, "eval/return")
@@ -352,7 +357,8 @@ func TestSeveralRuns(t *testing.T) {
 	if len(runs.Keys) != 1 || runs.Keys[0].Key != "lr" {
 		t.Errorf("keys that differ: %+v", runs.Keys)
 	}
-	if len(runs.Problems) != 1 || !strings.Contains(runs.Problems[0], "none") {
+	if len(runs.Problems) != 2 || !strings.Contains(runs.Problems[0], "seed_9: metrics.jsonl: line") ||
+		!strings.Contains(runs.Problems[1], "none: no such file") {
 		t.Errorf("problems: %q", runs.Problems)
 	}
 	if _, err := report.GatherRuns([]string{t.TempDir()}, anyReturn); err == nil {

@@ -33,20 +33,24 @@ type runsKey struct {
 	Values []string `json:"values"` // of each group
 }
 
-// GatherRuns reads the runs and sweeps at paths. Paths without runs are left out, and Problems names them. The function
+// GatherRuns reads the runs and sweeps at paths. Paths without runs and damaged runs are left out, and Problems
+// names them. The function
 // returns gives the lowest and the highest possible return of a task.
 func GatherRuns(paths []string, returns func(task string) (least, most float64)) (*Runs, error) {
 	r := &Runs{returns: returns}
 	var failed error
 	var read []string
 	for _, path := range paths {
-		groups, err := results.Load(path, "")
-		if err != nil {
-			failed = errors.Join(failed, err)
-			r.Problems = append(r.Problems, fmt.Sprintf("Left out: %v.", err))
-			continue
+		groups, damaged, err := results.LoadWhole(path, "")
+		for _, err := range append(damaged, err) {
+			if err != nil {
+				failed = errors.Join(failed, err)
+				r.Problems = append(r.Problems, fmt.Sprintf("Left out: %v.", err))
+			}
 		}
-		read, r.Groups = append(read, path), append(r.Groups, groups...)
+		if len(groups) > 0 {
+			read, r.Groups = append(read, path), append(r.Groups, groups...)
+		}
 	}
 	if len(r.Groups) == 0 {
 		return nil, failed
@@ -64,7 +68,7 @@ func GatherRuns(paths []string, returns func(task string) (least, most float64))
 	r.keep()
 	r.Table.At = math.Inf(1)
 	for _, path := range read {
-		groups, err := results.Load(path, r.Table.Metric) // with the rows that `rlinf compare` counts
+		groups, _, err := results.LoadWhole(path, r.Table.Metric) // with the rows that `rlinf compare` counts
 		if err != nil {
 			return nil, err
 		}
