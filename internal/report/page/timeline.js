@@ -142,6 +142,7 @@ R.Timeline = class {
     this.said.textContent = w.bound > 0 ? `Clocks of nodes agree within ${R.duration(w.bound)}.` : '';
     this.colours();
     const p = w.path; // the iteration on rank 0; other ranks may begin earlier, and end later
+    this.zero = p ? p.starts[0] : 0;
     if (p) this.show(p.starts[0], p.ends[p.ends.length - 1]);
     else this.show(0, this.length);
   }
@@ -296,7 +297,7 @@ R.Timeline = class {
     g.fillStyle = g.strokeStyle = R.colour('muted');
     g.textAlign = 'center';
     g.textBaseline = 'alphabetic';
-    const first = this.from * this.window.tick;
+    const first = (this.from - this.zero) * this.window.tick;
     for (let v = Math.ceil(first / step) * step; v <= first + seconds; v += step) {
       const x = left + ((v - first) / seconds) * this.plot;
       g.fillRect(Math.round(x), top - 5 * scale, scale, 5 * scale);
@@ -472,7 +473,7 @@ R.Timeline = class {
       R.make(
         'div',
         { class: 'note' },
-        `${R.duration((at.end - at.start) * tick)}, from ${R.duration(at.start * tick)}`,
+        `${R.duration((at.end - at.start) * tick)}, from ${R.duration((at.start - this.zero) * tick)}`,
       ),
     );
     const wide = this.frame.clientWidth,
