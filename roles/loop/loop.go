@@ -210,7 +210,8 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := l.with.Trace.Write(); err != nil { // training matters more
+	// Training matters more. One rank speaks for its node.
+	if err := l.with.Trace.Write(); err != nil && l.world.LocalRank() == 0 {
 		l.with.Saver.warn(fmt.Sprintf("%v: the rest of this run is not recorded", err))
 	}
 	last := l.AtEnd()
