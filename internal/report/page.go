@@ -18,8 +18,8 @@ const policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsaf
 
 // scripts are the page's scripts, in the order in which they run.
 var scripts = []string{"uplot/uPlot.iife.min.js", "data.js", "elements.js", "colours.js", "charts.js", "summary.js",
-	"curves.js", "phases.js", "causes.js", "timeline.js", "waits.js", "critical.js", "heat.js", "films.js", "answers.js",
-	"settings.js", "runs.js", "start.js"}
+	"curves.js", "phases.js", "causes.js", "timeline.js", "waits.js", "critical.js", "heat.js", "films.js",
+	"answers.js", "settings.js", "runs.js", "start.js"}
 
 // A document is what the scripts of a page get. A section without data is nil.
 type document struct {

@@ -334,6 +334,24 @@ func TestManyRanks(t *testing.T) {
 	t.Logf("%d bytes", len(page))
 }
 
+// Of a trace with too many spans the page has the first iterations and every n-th of the others.
+func TestManySpans(t *testing.T) {
+	d, _ := document(t, pageOf(t, runFolder(t, 100, 0), emulated(2, 100, 1, 3000)))
+	line := d["timeline"].(map[string]any)
+	spans, windows := 0.0, line["windows"].([]any)
+	var at []float64
+	for _, w := range windows {
+		spans += w.(map[string]any)["sites"].(map[string]any)["n"].(float64)
+		at = append(at, w.(map[string]any)["iteration"].(float64))
+	}
+	if want := []float64{1, 2, 3, 4, 8, 12}; spans > 400_000 || len(at) < 20 || !slices.Equal(at[:6], want) {
+		t.Errorf("%v spans of the iterations %v", spans, at)
+	}
+	if note := texts(line["note"]); !strings.Contains(note, "more iterations, for which the page has no room") {
+		t.Errorf("the page says %s", note)
+	}
+}
+
 // A page of several runs has the table of compare.
 func TestSeveralRuns(t *testing.T) {
 	dir := sweep(t)
