@@ -53,10 +53,10 @@ var plantedRuns = []planted{
 		worker: "1 on rank 2", iteration: 6},
 	{name: "staleness", args: append([]string{"algorithm.loss_type=bursts", "algorithm.staleness_threshold=1"},
 		aside...), rule: timeline.Staleness, component: "rollout", key: "algorithm.staleness_threshold"},
-	{name: "healthy, asynchronous", args: append([]string{"algorithm.loss_type=bursts",
+	{name: "healthy, asynchronous", args: append([]string{"algorithm.loss_type=even",
 		"algorithm.staleness_threshold=4"}, aside...)},
 	{name: "room", args: append([]string{"env.train.env_type=CartPole-film"}, filmed...), rule: timeline.Room,
-		component: "env"},
+		component: "env"}, // no key gives the program's own channel more room
 	{name: "healthy, with films", args: append([]string{"env.train.env_type=CartPole-films"}, filmed...)},
 }
 

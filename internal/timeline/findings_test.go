@@ -340,6 +340,21 @@ func TestStalenessAtItsBound(t *testing.T) {
 	}
 }
 
+// At the end of a run the workers wait for nothing else than the end.
+func TestStalenessEndsWithTheLastRollout(t *testing.T) {
+	s := &script{}
+	p, c := s.worker(0, "rollout", 0), s.worker(1, "actor", 0)
+	for it := range int64(8) {
+		if p.call("produce", 1); it < 6 {
+			p.work("infer", 95)
+		}
+		p.adopt(1, 100*(it+1))
+		c.get(out, 0, c.now+30).work("train", 30).publish(1, 100*(it+1))
+		s.keep(it+1, "")
+	}
+	healthyRun(t, conclude(s))
+}
+
 func TestStall(t *testing.T) {
 	stalled := func(by int64, at ...int) *script {
 		j := healthy()

@@ -42,7 +42,8 @@ var plans = map[string]plan{
 // trainings are the times that updates take, in turns, by the type of loss.
 var trainings = map[string][]time.Duration{
 	"paced":  {10 * time.Millisecond},
-	"bursts": {160 * time.Millisecond, 0},
+	"bursts": {240 * time.Millisecond, 0},
+	"even":   {100 * time.Millisecond},
 }
 
 func main() {
