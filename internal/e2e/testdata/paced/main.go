@@ -1,9 +1,11 @@
-// Command paced is rlinf with emulated durations: its environments and its training sleep, and a
-// channel of its own carries films. The names of environments and of algorithms choose a fault.
+// Command paced is rlinf with emulated durations: its environments and its training sleep. It has a
+// channel of its own, which carries films from an env worker to an actor. The types of environments
+// and of losses choose a fault.
 package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -34,7 +36,7 @@ const pace = 20 * time.Millisecond
 var plans = map[string]plan{
 	"CartPole-paced": {},
 	"CartPole-slow":  {slow: 20},
-	"CartPole-stall": {stall: 400 * time.Millisecond, at: 33},
+	"CartPole-stall": {stall: 700 * time.Millisecond, at: 33},
 	"CartPole-film":  {room: 1},
 	"CartPole-films": {room: frames},
 }
@@ -80,14 +82,17 @@ func newEnvWorker(ctx context.Context, c *roles.Cluster, m *spmd.Member) (*roles
 }
 
 // A pacer sleeps. If a sleep was too long, the next one is shorter. So a busy machine changes the sum
-// little.
+// little. If one was much too long, the machine stalled, and the program says so.
 type pacer struct{ ahead time.Duration }
 
 func (p *pacer) sleep(d time.Duration) {
 	start := time.Now()
 	time.Sleep(d - p.ahead)
-	p.ahead += time.Since(start) - d
-	p.ahead = max(p.ahead, 0)
+	late := time.Since(start) - d
+	if late > 2*pace {
+		fmt.Fprintln(os.Stderr, "paced: the machine stalled")
+	}
+	p.ahead = max(p.ahead+late, 0)
 }
 
 // paced are environments whose steps take time.
@@ -187,8 +192,8 @@ func train(ctx context.Context, c *roles.Cluster) error {
 	}
 }
 
-// A film has some frames, which come all at once. To film takes longer than to watch half of them, so
-// the channel needs room for more.
+// The frames of a film come all at once, and to watch them takes as long as to make a film. With room
+// for all frames both go on at the same time.
 const (
 	films  = 2 // of an iteration
 	frames = 8 // of a film
