@@ -12,17 +12,17 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// slept is a job of paced, whose durations are slept. A rollout takes six steps of 20 ms.
+// slept is a job of paced, whose durations are slept. A rollout takes four steps of 40 ms.
 const slept = `
 cluster:
   component_placement: {actor: 0-1, env: 1-2, rollout: 0}
 runner: {max_steps: 10}
 env:
-  train: {env_type: CartPole-paced, total_num_envs: 8, max_steps_per_rollout_epoch: 6}
+  train: {env_type: CartPole-paced, total_num_envs: 8, max_steps_per_rollout_epoch: 4}
 algorithm: {adv_type: gae, loss_type: paced, update_epoch: 1}
 actor:
   micro_batch_size: 8
-  global_batch_size: 48
+  global_batch_size: 32
   model: {hidden_sizes: [8]}
   optim: {lr: 1.0e-3}
 `

@@ -168,7 +168,7 @@ func (l *link) counts() bool {
 }
 
 // slowLinks finds pairs of workers between which items need longer than between other pairs of the channel. Share is
-// the time of iterations for which the receiver waits for items that are on their way. Pairs on one rank, on one node,
+// the time of iterations for which the receiver waits for items that are on their way, up to the usual excess. Pairs on one rank, on one node,
 // and on two nodes are compared among each other where there are several. Times between nodes count without the largest
 // error of their clocks.
 func (e *evidence) slowLinks() (found []Finding) {
@@ -234,12 +234,13 @@ func (v *view) count(l *link, m *trace.Mark, s *trace.Span) {
 func (e *evidence) slowLink(links []*link, total float64) *Finding {
 	slices.SortStableFunc(links, func(a, b *link) int { return cmp.Compare(b.waited, a.waited) })
 	for _, l := range links {
-		share := l.waited / total
-		if share < LinkShare {
-			return nil
-		}
 		usual, ok := e.usualLink(l, links)
 		if !ok || l.median < LinkFactor*usual {
+			continue
+		}
+		// A few items that needed very long say nothing about the link.
+		share := min(l.waited, float64(len(l.times))*(l.median-usual)) / total
+		if share < LinkShare {
 			continue
 		}
 		place := "rank"
@@ -308,10 +309,10 @@ func (e *evidence) shareOf(component string, at func(*trace.Site) bool) float64 
 	return part / total
 }
 
-// shareBefore is shareOf over the first n iterations.
+// shareBefore is shareOf over the first n iterations, less the very first.
 func (e *evidence) shareBefore(n int, component string, at func(*trace.Site) bool) float64 {
 	var part, total int64
-	for _, by := range e.sums[:n] {
+	for _, by := range e.sums[min(1, n):n] {
 		for i, sum := range by {
 			if sum == nil || e.Workers[i].Component != component {
 				continue
@@ -417,8 +418,8 @@ func (e *evidence) publishers() (list []string) {
 }
 
 // staleness finds components of an asynchronous run that wait for newer weights, or for room for their trajectories:
-// the data would become too old. Share is the part of that component's time. The end of the run does not count: after
-// their last rollout the workers wait, because no iteration needs another one.
+// the data would become too old. Share is the part of that component's time. The first iteration warms up. The end of
+// the run does not count: after their last rollout the workers wait, because no iteration needs another one.
 func (e *evidence) staleness() (found []Finding) {
 	publishers := e.publishers()
 	if len(e.iterations) < FewestIterations || len(publishers) == 0 || !e.async() {
@@ -436,7 +437,7 @@ func (e *evidence) staleness() (found []Finding) {
 		room := e.shareBefore(n, c, func(s *trace.Site) bool {
 			return s.Op == trace.Room && slices.Contains(publishers, s.Peer)
 		})
-		if n < FewestIterations || weights+room < RoomShare {
+		if n <= FewestIterations || weights+room < RoomShare {
 			continue
 		}
 		lacking := 0.0

@@ -26,17 +26,17 @@ import (
 type plan struct {
 	slow  int           // percent that each step of member 1 takes longer
 	stall time.Duration // of one step of member 1
-	at    int           // that step, from 1
+	at    int           // that step, from 1; a rollout has four
 	room  int           // items for which the channel of films has room; 0: no films
 }
 
 // pace is the time of a step of an env worker's environments.
-const pace = 20 * time.Millisecond
+const pace = 40 * time.Millisecond
 
 var plans = map[string]plan{
 	"CartPole-paced": {},
 	"CartPole-slow":  {slow: 20},
-	"CartPole-stall": {stall: 700 * time.Millisecond, at: 33},
+	"CartPole-stall": {stall: 700 * time.Millisecond, at: 23},
 	"CartPole-film":  {room: 1},
 	"CartPole-films": {room: frames},
 }
@@ -44,8 +44,8 @@ var plans = map[string]plan{
 // trainings are the times that updates take, in turns, by the type of loss.
 var trainings = map[string][]time.Duration{
 	"paced":  {10 * time.Millisecond},
-	"bursts": {240 * time.Millisecond, 0},
-	"even":   {100 * time.Millisecond},
+	"bursts": {320 * time.Millisecond, 0},
+	"even":   {130 * time.Millisecond},
 }
 
 func main() {
@@ -83,16 +83,16 @@ func newEnvWorker(ctx context.Context, c *roles.Cluster, m *spmd.Member) (*roles
 
 // A pacer sleeps. If a sleep was too long, the next one is shorter. So a busy machine changes the sum
 // little. If one was much too long, the machine stalled, and the program says so.
-type pacer struct{ ahead time.Duration }
+type pacer struct{ late time.Duration }
 
-func (p *pacer) sleep(d time.Duration) {
-	start := time.Now()
-	time.Sleep(d - p.ahead)
+// until sleeps until the time d after start.
+func (p *pacer) until(start time.Time, d time.Duration) {
+	time.Sleep(d - time.Since(start) - p.late)
 	late := time.Since(start) - d
 	if late > 2*pace {
 		fmt.Fprintln(os.Stderr, "paced: the machine stalled")
 	}
-	p.ahead = max(p.ahead+late, 0)
+	p.late = max(p.late+late, 0)
 }
 
 // paced are environments whose steps take time.
@@ -104,18 +104,19 @@ type paced struct {
 	pacer  pacer
 }
 
-// Step takes a step, and sleeps.
+// Step takes a step, and sleeps for the rest of its time.
 func (p *paced) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
+	start, d := time.Now(), pace
 	p.steps++
-	d := pace
 	if p.member == 1 {
 		d += pace * time.Duration(p.plan.slow) / 100
 		if p.steps == p.plan.at {
 			d += p.plan.stall
 		}
 	}
-	p.pacer.sleep(d)
-	return p.Vec.Step(action, seeds, out)
+	err := p.Vec.Step(action, seeds, out)
+	p.pacer.until(start, d)
+	return err
 }
 
 // A training is an algorithm whose updates take time.
@@ -126,11 +127,13 @@ type training struct {
 	pacer   pacer
 }
 
-// Update sleeps, and updates the policy.
+// Update updates the policy, and sleeps for the rest of its time.
 func (t *training) Update(rollout tensor.Dict) (algo.Metrics, error) {
-	t.pacer.sleep(t.times[t.updates%len(t.times)])
+	start, d := time.Now(), t.times[t.updates%len(t.times)]
 	t.updates++
-	return t.Algorithm.Update(rollout)
+	m, err := t.Algorithm.Update(rollout)
+	t.pacer.until(start, d)
+	return m, err
 }
 
 // train runs on every rank.
@@ -249,5 +252,5 @@ func watch(ctx context.Context, ch *spmd.Channel, m *spmd.Member) error {
 // work sleeps as a work of a member.
 func (p *pacer) work(m *spmd.Member, name string, d time.Duration) {
 	defer m.Span(name).Begin().End(0, 0)
-	p.sleep(d)
+	p.until(time.Now(), d)
 }
