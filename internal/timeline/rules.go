@@ -168,9 +168,9 @@ func (l *link) counts() bool {
 }
 
 // slowLinks finds pairs of workers between which items need longer than between other pairs of the channel. Share is
-// the time of iterations for which the receiver waits for items that are on their way, up to the usual excess. Pairs on one rank, on one node,
-// and on two nodes are compared among each other where there are several. Times between nodes count without the largest
-// error of their clocks.
+// the time of iterations for which the receiver waits for items that are on their way, up to the usual excess. Pairs on
+// one rank, on one node, and on two nodes are compared among each other where there are several. Times between nodes
+// count without the largest error of their clocks.
 func (e *evidence) slowLinks() (found []Finding) {
 	type pair struct {
 		channel  string
