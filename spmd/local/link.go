@@ -25,10 +25,20 @@ type Link struct {
 // goroutines that it wakes, GOMAXPROCS must exceed the number of computing goroutines. The ranks
 // must be closed or aborted. NewLinked panics if n is below 1 or a field of link is negative.
 func NewLinked(n int, link Link) []spmd.Transport {
-	if link.Latency < 0 || link.BytesPerSecond < 0 {
-		panic(fmt.Sprintf("local: a link of %+v", link))
+	return NewLinks(n, func(int, int) Link { return link })
+}
+
+// NewLinks is NewLinked with links that differ: link returns the one that carries messages of a rank
+// to another.
+func NewLinks(n int, link func(from, to int) Link) []spmd.Transport {
+	l := &line{ranks: n, start: time.Now(), alarm: newAlarm()}
+	for i := range n * n {
+		of := link(i/n, i%n)
+		if of.Latency < 0 || of.BytesPerSecond < 0 {
+			panic(fmt.Sprintf("local: a link of %+v", of))
+		}
+		l.links = append(l.links, of)
 	}
-	l := &line{link: link, ranks: n, start: time.Now(), alarm: newAlarm()}
 	ranks := newWorld(n, l)
 	l.free = make([]int64, n*n)
 	l.running.Add(1)
@@ -38,7 +48,7 @@ func NewLinked(n int, link Link) []spmd.Transport {
 
 // A line simulates all links of a world. Its clock counts nanoseconds and starts at 1.
 type line struct {
-	link    Link
+	links   []Link // links[a·ranks+b] carries messages of rank a to rank b
 	ranks   int
 	start   time.Time
 	alarm   *alarm
@@ -57,12 +67,12 @@ func (l *line) now() int64 { return int64(time.Since(l.start)) + 1 }
 func (l *line) due(from, to, n int) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	free := &l.free[from*l.ranks+to]
+	link, free := &l.links[from*l.ranks+to], &l.free[from*l.ranks+to]
 	*free = max(*free, l.now())
-	if l.link.BytesPerSecond > 0 {
-		*free += int64(float64(n) / l.link.BytesPerSecond * 1e9)
+	if link.BytesPerSecond > 0 {
+		*free += int64(float64(n) / link.BytesPerSecond * 1e9)
 	}
-	return *free + int64(l.link.Latency)
+	return *free + int64(link.Latency)
 }
 
 // hold queues o for completion at due. It returns false if due has passed or the world has ended.
