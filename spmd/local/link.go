@@ -9,10 +9,19 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Link simulates a network connection between two ranks, with equal speed in both directions.
+// A Link simulates a network connection, with equal speed in both directions.
 type Link struct {
 	Latency        time.Duration // until the first byte arrives
 	BytesPerSecond float64       // rate of the other bytes; 0: no limit
+}
+
+// A Network simulates the nodes of a cluster. The zero Link takes no time.
+type Network struct {
+	RanksPerNode int  // ranks of a node, which follow each other; the last node may have fewer
+	Inside       Link // between every two ranks of a node
+	// Between is a node's connection to the network. All its ranks share it, and each direction
+	// carries one message after the other. A message occupies the connections of both nodes.
+	Between Link
 }
 
 // NewLinked is New with a simulated link between every two ranks, as if each rank were on its own
@@ -25,12 +34,29 @@ type Link struct {
 // goroutines that it wakes, GOMAXPROCS must exceed the number of computing goroutines. The ranks
 // must be closed or aborted. NewLinked panics if n is below 1 or a field of link is negative.
 func NewLinked(n int, link Link) []spmd.Transport {
-	if link.Latency < 0 || link.BytesPerSecond < 0 {
-		panic(fmt.Sprintf("local: a link of %+v", link))
+	return newLine(n, &line{perNode: 1, between: link, apart: true})
+}
+
+// NewNetwork is like NewLinked, but with the nodes and links of a Network. Ranks of a node share
+// memory if RanksPerNode is above 1. NewNetwork panics if n or RanksPerNode is below 1, or a field of
+// a link is negative.
+func NewNetwork(n int, network Network) []spmd.Transport {
+	if network.RanksPerNode < 1 {
+		panic(fmt.Sprintf("local: nodes of %d ranks", network.RanksPerNode))
 	}
-	l := &line{link: link, ranks: n, start: time.Now(), alarm: newAlarm()}
+	return newLine(n, &line{perNode: network.RanksPerNode, inside: network.Inside, between: network.Between})
+}
+
+func newLine(n int, l *line) []spmd.Transport {
+	for _, link := range []Link{l.inside, l.between} {
+		if link.Latency < 0 || link.BytesPerSecond < 0 {
+			panic(fmt.Sprintf("local: a link of %+v", link))
+		}
+	}
 	ranks := newWorld(n, l)
-	l.free = make([]int64, n*n)
+	l.start, l.alarm = time.Now(), newAlarm()
+	l.free = make(map[[2]int]int64)
+	l.out, l.in = make([]int64, l.node(n-1)+1), make([]int64, l.node(n-1)+1)
 	l.running.Add(1)
 	go l.run()
 	return ranks
@@ -38,31 +64,54 @@ func NewLinked(n int, link Link) []spmd.Transport {
 
 // A line simulates all links of a world. Its clock counts nanoseconds and starts at 1.
 type line struct {
-	link    Link
-	ranks   int
-	start   time.Time
-	alarm   *alarm
-	running sync.WaitGroup
+	perNode         int // ranks of a node
+	inside, between Link
+	apart           bool // every two nodes have a link of their own
+	start           time.Time
+	alarm           *alarm
+	running         sync.WaitGroup
 
-	mu     sync.Mutex
-	free   []int64 // free[a·ranks+b] is when the link from rank a to rank b is free again
-	cargo  cargo
-	order  uint64
-	closed bool
+	mu      sync.Mutex
+	free    map[[2]int]int64 // when the link from one rank to another is free again
+	out, in []int64          // when each node's connection is free again
+	cargo   cargo
+	order   uint64
+	closed  bool
 }
+
+func (l *line) node(rank int) int { return rank / l.perNode }
 
 func (l *line) now() int64 { return int64(time.Since(l.start)) + 1 }
 
-// due puts n bytes on a link and returns their arrival time.
+// due puts n bytes on a link and returns their arrival time; 0: at once.
 func (l *line) due(from, to, n int) int64 {
+	a, b, link := l.node(from), l.node(to), &l.between
+	if a == b {
+		link = &l.inside
+	}
+	if *link == (Link{}) {
+		return 0
+	}
+	arrival := int64(link.Latency)
+	var lasts int64
+	if link.BytesPerSecond > 0 {
+		lasts = int64(float64(n) / link.BytesPerSecond * 1e9)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	free := &l.free[from*l.ranks+to]
-	*free = max(*free, l.now())
-	if l.link.BytesPerSecond > 0 {
-		*free += int64(float64(n) / l.link.BytesPerSecond * 1e9)
+	switch {
+	case link.BytesPerSecond == 0:
+		arrival += l.now()
+	case a == b || l.apart:
+		pair := [2]int{from, to}
+		l.free[pair] = max(l.free[pair], l.now()) + lasts
+		arrival += l.free[pair]
+	default:
+		end := max(l.out[a], l.in[b], l.now()) + lasts
+		l.out[a], l.in[b] = end, end
+		arrival += end
 	}
-	return *free + int64(l.link.Latency)
+	return arrival
 }
 
 // hold queues o for completion at due. It returns false if due has passed or the world has ended.
