@@ -287,6 +287,27 @@ func TestNetworkPanics(t *testing.T) {
 	}
 }
 
+// TestTimer: no wait is too short, and a wait ends when it is stopped.
+func TestTimer(t *testing.T) {
+	timer := local.NewTimer()
+	defer timer.Close()
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			at := time.Now().Add(time.Duration(i%5) * time.Millisecond)
+			timer.SleepUntil(at, nil)
+			if early := time.Until(at); early > 0 {
+				t.Errorf("a wait ended %v too early", early)
+			}
+		})
+	}
+	all.Wait()
+	stop := make(chan struct{})
+	all.Go(func() { timer.SleepUntil(time.Now().Add(time.Hour), stop) })
+	close(stop)
+	all.Wait()
+}
+
 // A world that ends by an error leaves no goroutine behind.
 func TestLinkEndsWithItsWorld(t *testing.T) {
 	before := runtime.NumGoroutine()
