@@ -30,12 +30,25 @@ type decision struct {
 // An agreement makes all ranks take the same branch of the loop, and sends their reports to rank 0. The votes of
 // one loop head are decided at the next, so no rank waits for them. No rank runs ahead of another by more than one
 // step.
+//
+// Votes and reports go up a tree of ranks, and decisions go down. Ranks that pass them on do so in a goroutine,
+// while they compute. With fan ranks or fewer no rank passes anything on, and there is no such goroutine.
 type agreement struct {
-	comm    spmd.Comm
+	world    *spmd.World
+	comm     spmd.Comm
+	parent   int       // -1 on rank 0
+	below    []subtree // in the order of ranks
+	passesOn bool      // this rank has others below it, and the tree is more than one level high
+	passed   chan error
+
+	// Guarded by being used by one goroutine at a time: the goroutine that passes on, between begin and end.
 	reqs    []spmd.Request
-	votes   []byte // on rank 0 the votes of all ranks, voteSize bytes each; elsewhere this rank's
+	votes   []byte // of this rank's subtree, then of each subtree below: tallySize bytes each
 	down    []byte
-	report  []byte // of this rank, while it is sent
+	report  []byte   // of this rank, while it is sent
+	bundle  []byte   // the reports of this rank's subtree in the order of ranks, each behind its length
+	reports [][]byte // on rank 0: the parts of bundle
+	decided decision
 	pending bool
 	span    spmd.Span // of a wait for the votes
 
@@ -43,18 +56,24 @@ type agreement struct {
 	slowest float64 // the longest iteration of this hundred so far, in seconds
 }
 
+// fan is the number of ranks of the smallest complete subtree: the first of them and fan - 1 ranks below it.
+const fan = 8
+
+// A subtree is the part of the tree below a rank: that rank and those that follow it.
+type subtree struct{ first, ranks int }
+
 const (
-	voteSize                        = 48
+	tallySize                       = 64
+	lengthSize                      = 8 // of a report in a bundle
 	decisionSize                    = 16
 	voteTag, reportTag, decisionTag = 1, 2, 3
 )
 
-func newAgreement(comm spmd.Comm, alloc tensor.Allocator) (*agreement, error) {
-	a := &agreement{comm: comm}
-	n := voteSize
-	if comm.Rank() == 0 {
-		n *= comm.Size()
-	}
+func newAgreement(w *spmd.World, comm spmd.Comm, alloc tensor.Allocator) (*agreement, error) {
+	a := &agreement{world: w, comm: comm, passed: make(chan error, 1)}
+	a.parent, a.below = position(comm.Rank(), comm.Size())
+	a.passesOn = comm.Size() > fan && len(a.below) > 0
+	n := (1 + len(a.below)) * tallySize
 	var err error
 	if a.votes, err = alloc(n); err != nil {
 		return nil, err
@@ -66,38 +85,91 @@ func newAgreement(comm spmd.Comm, alloc tensor.Allocator) (*agreement, error) {
 	return a, nil
 }
 
-// begin starts to send this rank's vote and report. The report must not change until end returns.
-func (a *agreement) begin(v vote, report []byte) error {
-	mine := a.votes[:voteSize]
-	binary.LittleEndian.PutUint64(mine[0:], uint64(v.step))
-	binary.LittleEndian.PutUint64(mine[8:], v.path)
-	binary.LittleEndian.PutUint64(mine[16:], uint64(v.stop))
-	binary.LittleEndian.PutUint64(mine[24:], 0)
-	if v.save {
-		mine[24] = 1
-	}
-	binary.LittleEndian.PutUint64(mine[32:], uint64(len(report)))
-	binary.LittleEndian.PutUint64(mine[40:], math.Float64bits(v.took))
-	a.report, a.pending = report, true
-	if a.comm.Rank() == 0 {
-		for r := 1; r < a.comm.Size(); r++ {
-			if err := a.post(a.comm.Irecv(a.votes[r*voteSize:(r+1)*voteSize], r, voteTag)); err != nil {
-				return err
-			}
+// position returns the place of a rank in the tree: the rank above it, -1 for rank 0, and the subtrees below it. Write
+// the number of the rank in base fan. The rank above has a zero in place of the last digit that is not zero. So the
+// subtree of a rank is a range, which lies within a node if nodes have a power of fan ranks.
+func position(rank, size int) (parent int, below []subtree) {
+	parent = -1
+	for step := 1; step < size; step *= fan {
+		if digit := rank / step % fan; digit != 0 {
+			return rank - digit*step, below
 		}
-		return nil
+		for first := rank + step; first < min(rank+fan*step, size); first += step {
+			below = append(below, subtree{first, min(step, size-first)})
+		}
 	}
-	if err := a.post(a.comm.Isend(mine, 0, voteTag)); err != nil {
-		return err
-	}
-	if err := a.post(a.comm.Isend(report, 0, reportTag)); err != nil {
-		return err
-	}
-	return a.post(a.comm.Irecv(a.down, 0, decisionTag))
+	return parent, below
 }
 
-// end waits for the votes of the last begin. It returns the decision, and on rank 0 also the reports of all ranks.
-// Without an earlier begin the decision is to go on.
+// A tally is the votes of a subtree in one message.
+type tally struct {
+	vote            // of the first rank, but stop, save and took are the largest
+	bytes     int   // of the reports
+	other     int   // the first rank whose step or path is not that of the first rank; 0: none
+	otherStep int64 // its step
+}
+
+func (t *tally) put(b []byte) {
+	binary.LittleEndian.PutUint64(b[0:], uint64(t.step))
+	binary.LittleEndian.PutUint64(b[8:], t.path)
+	binary.LittleEndian.PutUint64(b[16:], uint64(t.stop))
+	binary.LittleEndian.PutUint64(b[24:], 0)
+	if t.save {
+		b[24] = 1
+	}
+	binary.LittleEndian.PutUint64(b[32:], math.Float64bits(t.took))
+	binary.LittleEndian.PutUint64(b[40:], uint64(t.bytes))
+	binary.LittleEndian.PutUint64(b[48:], uint64(t.other))
+	binary.LittleEndian.PutUint64(b[56:], uint64(t.otherStep))
+}
+
+func (t *tally) get(b []byte) {
+	t.step = int64(binary.LittleEndian.Uint64(b[0:]))
+	t.path = binary.LittleEndian.Uint64(b[8:])
+	t.stop = int(binary.LittleEndian.Uint64(b[16:]))
+	t.save = b[24] != 0
+	t.took = math.Float64frombits(binary.LittleEndian.Uint64(b[32:]))
+	t.bytes = int(binary.LittleEndian.Uint64(b[40:]))
+	t.other = int(binary.LittleEndian.Uint64(b[48:]))
+	t.otherStep = int64(binary.LittleEndian.Uint64(b[56:]))
+}
+
+// add adds the votes of the next subtree.
+func (t *tally) add(first int, u *tally) {
+	switch {
+	case t.other != 0: // an earlier rank differs already
+	case u.step != t.step || u.path != t.path:
+		t.other, t.otherStep = first, u.step
+	default:
+		t.other, t.otherStep = u.other, u.otherStep
+	}
+	t.stop, t.save, t.took = max(t.stop, u.stop), t.save || u.save, max(t.took, u.took)
+}
+
+// begin starts to send this rank's vote and report. The report must not change until end returns.
+func (a *agreement) begin(ctx context.Context, v vote, report []byte) error {
+	mine := tally{vote: v, bytes: len(report)}
+	mine.put(a.votes)
+	a.report, a.pending = report, true
+	for i, s := range a.below {
+		if err := a.post(a.comm.Irecv(a.votes[(1+i)*tallySize:(2+i)*tallySize], s.first, voteTag)); err != nil {
+			return err
+		}
+	}
+	switch {
+	case a.passesOn:
+		a.world.Go("votes", func() error {
+			a.passed <- a.passOn(ctx)
+			return nil
+		})
+	case a.parent >= 0: // nothing to wait for
+		return a.sendUp(report)
+	}
+	return nil
+}
+
+// end waits for the votes of the last begin. It returns the decision, and on rank 0 also the reports of all ranks,
+// which are valid until the next begin. Without an earlier begin the decision is to go on.
 func (a *agreement) end(ctx context.Context) (decision, [][]byte, error) {
 	if !a.pending {
 		return decision{}, nil, nil
@@ -105,68 +177,131 @@ func (a *agreement) end(ctx context.Context) (decision, [][]byte, error) {
 	a.pending = false
 	a.span.Begin()
 	defer a.span.End(0, 0)
-	if err := a.wait(ctx); err != nil {
-		return decision{}, nil, err
-	}
-	if a.comm.Rank() != 0 {
-		return decision{stop: int(binary.LittleEndian.Uint64(a.down)), save: a.down[8] != 0, hold: a.down[9] != 0}, nil,
-			nil
-	}
-	reports := make([][]byte, a.comm.Size())
-	reports[0] = a.report
-	for r := 1; r < a.comm.Size(); r++ {
-		reports[r] = make([]byte, binary.LittleEndian.Uint64(a.votes[r*voteSize+32:]))
-		if err := a.post(a.comm.Irecv(reports[r], r, reportTag)); err != nil {
-			return decision{}, nil, err
+	var err error
+	if a.passesOn {
+		select {
+		case err = <-a.passed:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
 		}
+	} else {
+		err = a.passOn(ctx)
 	}
-	if err := a.wait(ctx); err != nil {
-		return decision{}, nil, err
-	}
-	d, err := a.decide()
 	if err != nil {
-		return d, nil, err
+		return decision{}, nil, err
 	}
-	binary.LittleEndian.PutUint64(a.down, uint64(d.stop))
-	a.down[8], a.down[9] = 0, 0
-	if d.save {
-		a.down[8] = 1
-	}
-	if d.hold {
-		a.down[9] = 1
-	}
-	for r := 1; r < a.comm.Size(); r++ {
-		if err := a.post(a.comm.Isend(a.down, r, decisionTag)); err != nil {
-			return d, nil, err
-		}
-	}
-	return d, reports, a.wait(ctx)
+	return a.decided, a.reports, nil
 }
 
-// decide computes the decision. If a rank made other group calls than rank 0, it returns an error that names the
-// first such rank.
-func (a *agreement) decide() (decision, error) {
-	var d decision
-	longest := 0.0
-	for r := range a.comm.Size() {
-		v, first := a.votes[r*voteSize:(r+1)*voteSize], a.votes[:voteSize]
-		if binary.LittleEndian.Uint64(v) != binary.LittleEndian.Uint64(first) ||
-			binary.LittleEndian.Uint64(v[8:]) != binary.LittleEndian.Uint64(first[8:]) {
-			return d, fmt.Errorf("rank %d is at step %d and has made other calls than rank 0, at step %d: ranks must "+
-				"decide alike",
-				r, binary.LittleEndian.Uint64(v), binary.LittleEndian.Uint64(first))
+// passOn sends the votes and reports of this rank's subtree up, and the decision down. At rank 0 it decides.
+func (a *agreement) passOn(ctx context.Context) error {
+	if len(a.below) > 0 || a.parent < 0 {
+		if err := a.gather(ctx); err != nil {
+			return err
 		}
-		d.stop = max(d.stop, int(binary.LittleEndian.Uint64(v[16:])))
-		d.save = d.save || v[24] != 0
-		longest = max(longest, math.Float64frombits(binary.LittleEndian.Uint64(v[40:])))
 	}
-	if hundred := (int64(binary.LittleEndian.Uint64(a.votes)) - 1) / 100; hundred != a.hundred {
+	if a.parent < 0 {
+		if err := a.decide(); err != nil {
+			return err
+		}
+	} else if err := a.wait(ctx); err != nil {
+		return err
+	}
+	a.decided = decision{stop: int(binary.LittleEndian.Uint64(a.down)), save: a.down[8] != 0, hold: a.down[9] != 0}
+	for _, s := range a.below {
+		if err := a.post(a.comm.Isend(a.down, s.first, decisionTag)); err != nil {
+			return err
+		}
+	}
+	return a.wait(ctx)
+}
+
+// gather receives the votes and the reports from below, and starts to send them up with those of this rank.
+func (a *agreement) gather(ctx context.Context) error {
+	if err := a.wait(ctx); err != nil {
+		return err
+	}
+	var all, t tally
+	all.get(a.votes)
+	a.bundle = append(binary.LittleEndian.AppendUint64(a.bundle[:0], uint64(len(a.report))), a.report...)
+	for i, s := range a.below {
+		t.get(a.votes[(1+i)*tallySize:])
+		all.add(s.first, &t)
+		if s.ranks == 1 { // this report comes without its length
+			a.bundle = binary.LittleEndian.AppendUint64(a.bundle, uint64(t.bytes))
+		}
+		a.bundle = extend(a.bundle, t.bytes)
+	}
+	all.bytes = len(a.bundle)
+	rest := a.bundle[lengthSize+len(a.report):]
+	for i, s := range a.below {
+		t.get(a.votes[(1+i)*tallySize:])
+		if s.ranks == 1 {
+			rest = rest[lengthSize:]
+		}
+		if err := a.post(a.comm.Irecv(rest[:t.bytes], s.first, reportTag)); err != nil {
+			return err
+		}
+		rest = rest[t.bytes:]
+	}
+	all.put(a.votes)
+	if err := a.wait(ctx); err != nil || a.parent < 0 {
+		return err
+	}
+	return a.sendUp(a.bundle)
+}
+
+// sendUp starts to send the votes and the reports of this rank's subtree, and to receive the decision.
+func (a *agreement) sendUp(reports []byte) error {
+	if err := a.post(a.comm.Isend(a.votes[:tallySize], a.parent, voteTag)); err != nil {
+		return err
+	}
+	if err := a.post(a.comm.Isend(reports, a.parent, reportTag)); err != nil {
+		return err
+	}
+	return a.post(a.comm.Irecv(a.down, a.parent, decisionTag))
+}
+
+// extend makes b longer by n bytes of any content.
+func extend(b []byte, n int) []byte {
+	for cap(b)-len(b) < n {
+		b = append(b[:cap(b)], 0)[:len(b)]
+	}
+	return b[:len(b)+n]
+}
+
+// decide computes the decision and finds the reports in the bundle. If a rank made other group calls than rank 0,
+// decide returns an error that names the first such rank.
+func (a *agreement) decide() error {
+	var all tally
+	all.get(a.votes)
+	if all.other != 0 {
+		return fmt.Errorf("rank %d is at step %d and has made other calls than rank 0, at step %d: ranks must "+
+			"decide alike", all.other, all.otherStep, all.step)
+	}
+	a.reports = a.reports[:0]
+	for rest := a.bundle; len(rest) > 0; {
+		n := binary.LittleEndian.Uint64(rest)
+		rest = rest[lengthSize:]
+		a.reports = append(a.reports, rest[:n:n])
+		rest = rest[n:]
+	}
+	hold := false
+	if hundred := (all.step - 1) / 100; hundred != a.hundred {
 		a.hundred, a.slowest = hundred, 0
 	}
-	if longest > a.slowest {
-		a.slowest, d.hold = longest, true
+	if all.took > a.slowest {
+		a.slowest, hold = all.took, true
 	}
-	return d, nil
+	binary.LittleEndian.PutUint64(a.down, uint64(all.stop))
+	a.down[8], a.down[9] = 0, 0
+	if all.save {
+		a.down[8] = 1
+	}
+	if hold {
+		a.down[9] = 1
+	}
+	return nil
 }
 
 func (a *agreement) post(r spmd.Request, err error) error {

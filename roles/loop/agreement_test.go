@@ -17,19 +17,15 @@ import (
 )
 
 // agreeing runs f on every rank of a world of np, each with its end of an agreement.
-func agreeing(t *testing.T, np int, f func(ctx context.Context, a *agreement, rank int) error) error {
+func agreeing(t testing.TB, np int, f func(ctx context.Context, a *agreement, rank int) error) error {
 	t.Helper()
 	return spmd.Run(t.Context(), local.New(np), spmd.Options{Log: t.Output()},
 		func(ctx context.Context, w *spmd.World) error {
-			all := make([]int, np)
-			for r := range all {
-				all[r] = r
-			}
-			ends, err := w.NewComm(all, "votes")
+			ends, err := w.NewComm(w.Ranks(), "votes")
 			if err != nil {
 				return err
 			}
-			a, err := newAgreement(ends[0], w.Alloc)
+			a, err := newAgreement(w, ends[0], w.Alloc)
 			if err != nil {
 				return err
 			}
@@ -80,7 +76,7 @@ func (b ballot) decision(step int) (d decision) {
 // step ahead.
 func TestAgreement(t *testing.T) {
 	const steps = 60
-	for _, np := range []int{1, 2, 3, 5, 8} {
+	for _, np := range []int{1, 2, 3, 5, 8, 9, 17, 70} {
 		b := newBallot(np, steps)
 		reached := make([]atomic.Int64, np)
 		err := agreeing(t, np, func(ctx context.Context, a *agreement, rank int) error {
@@ -112,7 +108,7 @@ func TestAgreement(t *testing.T) {
 				}
 				report = append(report[:0], b[s][rank].report...) // the same memory every time, as end allows
 				reached[rank].Add(1)
-				if err := a.begin(b[s][rank].vote, report); err != nil {
+				if err := a.begin(ctx, b[s][rank].vote, report); err != nil {
 					return err
 				}
 			}
@@ -149,15 +145,21 @@ func (b ballot) check(step, rank int, d decision, reports [][]byte) error {
 // Ranks that went different ways are found, and the first that differs from rank 0 is named.
 func TestAgreementNamesTheFirstRankThatDiffers(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		vote func(rank int) vote
-		want string
+		name  string
+		ranks int
+		vote  func(rank int) vote
+		want  string
 	}{
-		{"other calls", func(rank int) vote { return vote{step: 7, path: uint64(rank / 2)} }, "rank 2 is at step 7"},
-		{"another step", func(rank int) vote { return vote{step: 7 + int64(rank/3), path: 9} }, "rank 3 is at step 8"},
+		{"other calls", 5, func(rank int) vote { return vote{step: 7, path: uint64(rank / 2)} }, "rank 2 is at step 7"},
+		{"another step", 5, func(rank int) vote { return vote{step: 7 + int64(rank/3), path: 9} },
+			"rank 3 is at step 8"},
+		{"the first of a subtree", 70, func(rank int) vote { return vote{step: int64(rank / 16)} },
+			"rank 16 is at step 1"},
+		{"inside a subtree", 70, func(rank int) vote { return vote{step: int64((rank + 9) / 20)} },
+			"rank 11 is at step 1"},
 	} {
-		err := agreeing(t, 5, func(ctx context.Context, a *agreement, rank int) error {
-			if err := a.begin(c.vote(rank), nil); err != nil {
+		err := agreeing(t, c.ranks, func(ctx context.Context, a *agreement, rank int) error {
+			if err := a.begin(ctx, c.vote(rank), nil); err != nil {
 				return err
 			}
 			_, _, err := a.end(ctx)
@@ -166,6 +168,112 @@ func TestAgreementNamesTheFirstRankThatDiffers(t *testing.T) {
 		if f := (*spmd.Failure)(nil); !errors.As(err, &f) || f.Rank != 0 || !strings.Contains(f.Error(), c.want) {
 			t.Errorf("%s: %v, want it to say %q", c.name, err, c.want)
 		}
+	}
+}
+
+// A countingComm counts the messages of one end.
+type countingComm struct {
+	spmd.Comm
+	messages *atomic.Int64
+}
+
+func (c countingComm) Isend(b []byte, to, tag int) (spmd.Request, error) {
+	c.messages.Add(1)
+	return c.Comm.Isend(b, to, tag)
+}
+
+func (c countingComm) Irecv(b []byte, from, tag int) (spmd.Request, error) {
+	c.messages.Add(1)
+	return c.Comm.Irecv(b, from, tag)
+}
+
+// TestAgreementMessages counts the messages of a loop head: three between every two neighbours in the tree. So a rank
+// has at most three for each of the fan - 1 subtrees on each level, and three with the rank above.
+func TestAgreementMessages(t *testing.T) {
+	for _, np := range []int{1, 2, 8, 9, 64, 65, 512, 600} {
+		messages := make([]atomic.Int64, np)
+		const steps = 3
+		if err := agreeing(t, np, func(ctx context.Context, a *agreement, rank int) error {
+			a.comm = countingComm{a.comm, &messages[rank]}
+			for step := range int64(steps) {
+				if err := a.begin(ctx, vote{step: step}, []byte{byte(rank)}); err != nil {
+					return err
+				}
+				if _, _, err := a.end(ctx); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		levels := 0
+		for n := 1; n < np; n *= fan {
+			levels++
+		}
+		total := int64(0)
+		for rank := range messages {
+			n := messages[rank].Load() / steps
+			total += n
+			if n > int64(3*((fan-1)*levels+1)) {
+				t.Errorf("%d ranks: rank %d has %d messages at a loop head, want at most 3 (%d %d + 1)", np, rank, n,
+					fan-1, levels)
+			}
+		}
+		if total != int64(2*3*(np-1)) {
+			t.Errorf("%d ranks: %d messages, counted at both ends, want 6 (%d - 1)", np, total, np)
+		}
+	}
+}
+
+// TestVotesPassRanksThatCompute: a rank that computes between two loop heads passes on the votes of the ranks below
+// it, so rank 0 does not wait for it.
+func TestVotesPassRanksThatCompute(t *testing.T) {
+	decided := make(chan struct{})
+	if err := agreeing(t, 9+fan, func(ctx context.Context, a *agreement, rank int) error {
+		if err := a.begin(ctx, vote{step: 1, stop: rank}, nil); err != nil {
+			return err
+		}
+		if rank == fan { // computes until rank 0 has decided
+			select {
+			case <-decided:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		d, _, err := a.end(ctx)
+		if rank == 0 && err == nil {
+			close(decided)
+		}
+		if err == nil && d.stop != a.comm.Size()-1 {
+			err = fmt.Errorf("rank %d: decided %v", rank, d)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// BenchmarkAgreement reports what a loop head costs all ranks together.
+func BenchmarkAgreement(b *testing.B) {
+	for _, np := range []int{2, 8, 64, 512} {
+		b.Run(fmt.Sprint(np), func(b *testing.B) {
+			b.ReportAllocs()
+			if err := agreeing(b, np, func(ctx context.Context, a *agreement, rank int) error {
+				report := make([]byte, 300)
+				for step := range int64(b.N) {
+					if err := a.begin(ctx, vote{step: step}, report); err != nil {
+						return err
+					}
+					if _, _, err := a.end(ctx); err != nil {
+						return err
+					}
+				}
+				return nil
+			}); err != nil {
+				b.Fatal(err)
+			}
+		})
 	}
 }
 
@@ -179,7 +287,7 @@ func TestAgreementWithoutMemory(t *testing.T) {
 			}
 			for fails := range 2 { // the first allocation, then the second
 				n := 0
-				_, err := newAgreement(ends[0], func(size int) ([]byte, error) {
+				_, err := newAgreement(w, ends[0], func(size int) ([]byte, error) {
 					if n++; n > fails {
 						return nil, none
 					}
@@ -206,7 +314,7 @@ func TestSlowestIterations(t *testing.T) {
 			if rank == 1 && took[step] > 0 { // another rank than 0 is the slowest
 				v.took = took[step]
 			}
-			if err := a.begin(v, nil); err != nil {
+			if err := a.begin(ctx, v, nil); err != nil {
 				return err
 			}
 			d, _, err := a.end(ctx)

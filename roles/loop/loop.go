@@ -73,16 +73,12 @@ func New(c *Cluster, runner Leader) (*Loop, error) {
 	l.work = [...]string{SyncWeights: "sending weights", GenerateRollouts: "rollout", CalAdvAndReturns: "advantages",
 		ActorTraining: "update", Evaluating: "evaluation"}
 	l.report.Times = make([]float64, len(Phases))
-	all := make([]int, c.world.Size())
-	for rank := range all {
-		all[rank] = rank
-	}
 	l.saving = spmd.NewSpan(c.world.Recorder(), spmd.Site{Op: spmd.OpSave, Name: "save"})
-	votes, err := c.world.NewComm(all, "votes")
+	votes, err := c.world.NewComm(c.world.Ranks(), "votes")
 	if err != nil {
 		return nil, err
 	}
-	if l.agreement, err = newAgreement(votes[0], c.world.Alloc); err != nil {
+	if l.agreement, err = newAgreement(c.world, votes[0], c.world.Alloc); err != nil {
 		return nil, err
 	}
 	l.agreement.span = spmd.NewSpan(c.world.Recorder(), spmd.Site{Op: spmd.OpVote, Name: "votes"})
@@ -230,7 +226,7 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 		v.stop, v.save = 0, false
 	}
 	l.reported = l.step
-	if err := l.agreement.begin(v, l.buf); err != nil {
+	if err := l.agreement.begin(ctx, v, l.buf); err != nil {
 		return false, err
 	}
 	alone := l.world.Size() == 1 && v.stop != 0 // with a single rank a stop needs no vote

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,6 +29,22 @@ func TestLinkedConformance(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestNetworkConformance(t *testing.T) {
+	for _, c := range spmdtest.Cases() {
+		if c.Name == "an item does not allocate" {
+			continue // as above
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			network := local.Network{RanksPerNode: 2, Between: local.Link{Latency: 5 * time.Microsecond,
+				BytesPerSecond: 10e9}}
+			if err := spmd.Run(t.Context(), local.NewNetwork(5, network), spmd.Options{Log: t.Output()},
+				c.Run); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 }
 
@@ -176,6 +193,119 @@ func answers(ctx context.Context, c spmd.Comm, _ []byte) error {
 		return err
 	}
 	return c.Wait(ctx, []spmd.Request{r})
+}
+
+// TestNodesShareTheirLinks: what two ranks of a node send to another node at once takes as long as the bytes of both.
+// Messages inside a node do not wait for it.
+func TestNodesShareTheirLinks(t *testing.T) {
+	network := local.Network{RanksPerNode: 2, Between: local.Link{Latency: time.Millisecond, BytesPerSecond: 10e6}}
+	const n = 200_000
+	least := 2*20*time.Millisecond + time.Millisecond
+	var mu sync.Mutex
+	var last, inside time.Duration
+	start := time.Now()
+	err := spmd.Run(t.Context(), local.NewNetwork(5, network), spmd.Options{Log: t.Output()},
+		func(ctx context.Context, w *spmd.World) error {
+			if want := []int{0, 0, 1, 1, 2}; !slices.Equal(w.Nodes(), want) {
+				return fmt.Errorf("nodes %v, want %v", w.Nodes(), want)
+			}
+			ends, err := w.NewComm(w.Ranks(), "linked")
+			if err != nil || w.Rank() == 4 {
+				return err
+			}
+			c, reqs, other := ends[0], make([]spmd.Request, 2), (w.Rank()+2)%4
+			if w.Rank() < 2 {
+				if reqs[0], err = c.Isend(make([]byte, n), other, 0); err == nil {
+					reqs[1], err = c.Irecv(make([]byte, 1), 1-w.Rank(), 1)
+				}
+				if err == nil {
+					_, err = c.Isend(make([]byte, 1), 1-w.Rank(), 1)
+				}
+				if err == nil {
+					err = c.Wait(ctx, reqs[1:])
+				}
+				mu.Lock()
+				inside = max(inside, time.Since(start))
+				mu.Unlock()
+			} else {
+				reqs[0], err = c.Irecv(make([]byte, n), other, 0)
+			}
+			if err == nil {
+				err = c.Wait(ctx, reqs)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			last = max(last, time.Since(start))
+			return err
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last < least || inside >= last {
+		t.Errorf("the last bytes came after %v, want at least %v; messages inside the node after %v", last, least,
+			inside)
+	}
+}
+
+// Only ranks of a node share memory.
+func TestNodesShareMemory(t *testing.T) {
+	t.Setenv("RLINF_SHM", "")
+	ranks := local.NewNetwork(4, local.Network{RanksPerNode: 2})
+	s, ok := ranks[2].(spmd.SharedMaker).Shared()
+	if !ok {
+		t.Fatal("no shared memory")
+	}
+	for rank, want := range []bool{false, false, true, true} {
+		b, err := ranks[rank].Alloc(8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		share, _ := ranks[rank].(spmd.SharedMaker).Shared()
+		at, _ := share.Locate(b)
+		if _, err := s.View(rank, at, 8); (err == nil) != want {
+			t.Errorf("rank 2 views the memory of rank %d: %v", rank, err)
+		}
+	}
+	for _, r := range ranks {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestNetworkPanics(t *testing.T) {
+	for _, network := range []local.Network{{}, {RanksPerNode: 1, Inside: local.Link{Latency: -1}},
+		{RanksPerNode: 1, Between: local.Link{BytesPerSecond: -1}}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("no panic for %+v", network)
+				}
+			}()
+			local.NewNetwork(2, network)
+		}()
+	}
+}
+
+// TestTimer: no wait is too short, and a wait ends when it is stopped.
+func TestTimer(t *testing.T) {
+	timer := local.NewTimer()
+	defer timer.Close()
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			at := time.Now().Add(time.Duration(i%5) * time.Millisecond)
+			timer.SleepUntil(at, nil)
+			if early := time.Until(at); early > 0 {
+				t.Errorf("a wait ended %v too early", early)
+			}
+		})
+	}
+	all.Wait()
+	stop := make(chan struct{})
+	all.Go(func() { timer.SleepUntil(time.Now().Add(time.Hour), stop) })
+	close(stop)
+	all.Wait()
 }
 
 // A world that ends by an error leaves no goroutine behind.

@@ -34,7 +34,7 @@ func (t *transport) unshared() string {
 	switch {
 	case os.Getenv("RLINF_SHM") == "off":
 		return "RLINF_SHM=off"
-	case t.world.line != nil:
+	case t.world.line != nil && t.world.line.perNode == 1:
 		return "a link lies between the ranks"
 	}
 	return ""
@@ -45,6 +45,9 @@ func (s shared) Locate(b []byte) (at int64, ok bool) { return s.world.memory[s.r
 func (s shared) View(rank int, at int64, n int) ([]byte, error) {
 	if rank < 0 || rank >= s.world.size {
 		return nil, fmt.Errorf("view memory of rank %d: expected a rank of 0..%d", rank, s.world.size-1)
+	}
+	if l := s.world.line; l != nil && l.node(rank) != l.node(s.rank) {
+		return nil, fmt.Errorf("view memory of rank %d: it is on another node", rank)
 	}
 	b, err := s.world.memory[rank].view(at, n)
 	if err != nil {

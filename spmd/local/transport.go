@@ -63,12 +63,12 @@ type transport struct {
 func (t *transport) Rank() int { return t.rank }
 func (t *transport) Size() int { return t.world.size }
 
-// Nodes puts all ranks on one node. With simulated links each rank is on its own node.
+// Nodes puts all ranks on one node, or on the nodes of a simulated network.
 func (t *transport) Nodes() []int {
 	nodes := make([]int, t.world.size)
 	for r := range nodes {
 		if t.world.line != nil {
-			nodes[r] = r
+			nodes[r] = t.world.line.node(r)
 		}
 	}
 	return nodes

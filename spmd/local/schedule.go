@@ -1,0 +1,162 @@
+package local
+
+import (
+	"runtime"
+	"sync"
+	"time"
+)
+
+// A schedule does things at their times, in a thread of its own. It waits in the operating system and
+// uses no CPU. Its clock counts nanoseconds and starts at 1.
+type schedule[T any] struct {
+	do      func(T)
+	start   time.Time
+	alarm   *alarm
+	running sync.WaitGroup
+
+	mu     sync.Mutex
+	tasks  heap[T]
+	order  uint64
+	closed bool
+}
+
+func newSchedule[T any](do func(T)) *schedule[T] {
+	s := &schedule[T]{do: do, start: time.Now(), alarm: newAlarm()}
+	s.running.Add(1)
+	go s.run()
+	return s
+}
+
+func (s *schedule[T]) now() int64 { return int64(time.Since(s.start)) + 1 }
+
+// hold has a thing done at due. It returns false if due has passed or the schedule is closed.
+func (s *schedule[T]) hold(what T, due int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || due <= s.now() {
+		return false
+	}
+	s.order++
+	if s.tasks.push(task[T]{due, s.order, what}) {
+		s.alarm.ring() // the alarm is set to a later time
+	}
+	return true
+}
+
+func (s *schedule[T]) run() {
+	defer s.running.Done()
+	runtime.LockOSThread() // never unlocked: tune changes the thread
+	s.alarm.tune()
+	var come []T
+	for {
+		s.mu.Lock()
+		if s.closed {
+			s.alarm.free()
+			s.mu.Unlock()
+			return
+		}
+		now, next := s.now(), int64(0)
+		for len(s.tasks) > 0 && s.tasks[0].due <= now {
+			come = append(come, s.tasks.pop().what)
+		}
+		if len(s.tasks) > 0 {
+			next = s.tasks[0].due
+		}
+		s.mu.Unlock()
+		for _, what := range come {
+			s.do(what)
+		}
+		switch {
+		case len(come) > 0:
+			clear(come)
+			come = come[:0] // the work took time: read the clock again
+		case next == 0:
+			s.alarm.sleep(-1)
+		default:
+			s.alarm.sleep(time.Duration(next - now))
+		}
+	}
+}
+
+// close ends the thread. The things that are not done yet are left undone.
+func (s *schedule[T]) close() {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		s.alarm.ring()
+	}
+	s.mu.Unlock()
+	s.running.Wait()
+}
+
+// A task is a thing to do with its time.
+type task[T any] struct {
+	due   int64
+	order uint64 // order of creation, for equal times
+	what  T
+}
+
+// A heap is a binary heap of tasks, the earliest first. (container/heap would allocate for each task.)
+type heap[T any] []task[T]
+
+func (h heap[T]) before(i, j int) bool {
+	return h[i].due < h[j].due || h[i].due == h[j].due && h[i].order < h[j].order
+}
+
+// push reports whether t is the earliest now.
+func (h *heap[T]) push(t task[T]) (first bool) {
+	*h = append(*h, t)
+	i := len(*h) - 1
+	for ; i > 0 && h.before(i, (i-1)/2); i = (i - 1) / 2 {
+		(*h)[i], (*h)[(i-1)/2] = (*h)[(i-1)/2], (*h)[i]
+	}
+	return i == 0
+}
+
+func (h *heap[T]) pop() task[T] {
+	t := *h
+	first, last := t[0], len(t)-1
+	t[0], t[last] = t[last], task[T]{}
+	t = t[:last]
+	*h = t
+	for i := 0; ; {
+		child := 2*i + 1
+		if child+1 < last && t.before(child+1, child) {
+			child++
+		}
+		if child >= last || !t.before(child, i) {
+			return first
+		}
+		t[i], t[child] = t[child], t[i]
+		i = child
+	}
+}
+
+// A Timer ends waits at their times, within some tens of microseconds where cores are free. (A wait of
+// package time may be a millisecond late.) A Timer may have any number of users at the same time.
+type Timer struct {
+	waits *schedule[chan struct{}]
+	idle  sync.Pool // of channels
+}
+
+// NewTimer starts a Timer. Close it.
+func NewTimer() *Timer {
+	return &Timer{waits: newSchedule(func(wake chan struct{}) { wake <- struct{}{} }),
+		idle: sync.Pool{New: func() any { return make(chan struct{}, 1) }}}
+}
+
+// SleepUntil returns at the time at, or when stop is closed.
+func (t *Timer) SleepUntil(at time.Time, stop <-chan struct{}) {
+	wake := t.idle.Get().(chan struct{})
+	if t.waits.hold(wake, int64(at.Sub(t.waits.start))+1) {
+		select {
+		case <-wake:
+		case <-stop:
+			return // the schedule still has wake
+		}
+	}
+	t.idle.Put(wake)
+}
+
+// Close ends the Timer. Waits go on until their stop is closed.
+func (t *Timer) Close() { t.waits.close() }
