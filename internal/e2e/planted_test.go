@@ -39,11 +39,11 @@ type planted struct {
 	key       string
 }
 
-// Each component has a rank of its own, so that rollouts go on while the actor trains.
+// Arguments of runs in which each component has a rank of its own. In the asynchronous ones rollouts go on while the
+// actor trains. The others let the actor watch films after it has trained.
 var (
-	aside = []string{"runner.async=true", "cluster.component_placement={actor: 0, env: 1, rollout: 2}"}
-	// Frames of a film come all at once.
 	filmed = []string{"cluster.component_placement={actor: 0, env: 1, rollout: 2}"}
+	aside  = append([]string{"runner.async=true"}, filmed...)
 )
 
 var plantedRuns = []planted{
@@ -62,7 +62,7 @@ var plantedRuns = []planted{
 }
 
 // TestPlantedFaults: the summary names the fault of a run, and no other. A healthy run has none. On MPI no test can
-// delay a link: package roles/embodied does so between goroutines.
+// delay a link, because that needs a network of its own: package roles/embodied does so between goroutines.
 func TestPlantedFaults(t *testing.T) {
 	for _, p := range platforms {
 		if p == mpich && !full {
