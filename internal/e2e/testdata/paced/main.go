@@ -81,18 +81,18 @@ func newEnvWorker(ctx context.Context, c *roles.Cluster, m *spmd.Member) (*roles
 	return roles.NewEnvWorker(ctx, c, m)
 }
 
-// A pacer sleeps. If a sleep was too long, the next one is shorter. So a busy machine changes the sum
-// little. If one was much too long, the machine stalled, and the program says so.
+// A pacer sleeps. If a sleep was a little too long, the next one is shorter. So a busy machine changes
+// the sum little. If one was much too long, the machine stalled, and the program says so.
 type pacer struct{ late time.Duration }
 
 // until sleeps until the time d after start.
 func (p *pacer) until(start time.Time, d time.Duration) {
 	time.Sleep(d - time.Since(start) - p.late)
 	late := time.Since(start) - d
-	if late > 2*pace {
+	if late > pace {
 		fmt.Fprintln(os.Stderr, "paced: the machine stalled")
 	}
-	p.late = max(p.late+late, 0)
+	p.late = min(max(p.late+late, 0), pace/4)
 }
 
 // paced are environments whose steps take time.
