@@ -308,7 +308,6 @@ func TestTimer(t *testing.T) {
 	all.Wait()
 }
 
-
 // TestLinksDiffer: only one direction between two ranks is slow.
 func TestLinksDiffer(t *testing.T) {
 	const slow = 200 * time.Millisecond
