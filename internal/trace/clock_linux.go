@@ -1,17 +1,25 @@
 package trace
 
 import (
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // Clock returns a clock that counts nanoseconds from the start of this machine, the same in all of its processes.
-func Clock() func() int64 {
-	var t unix.Timespec
-	base, start := int64(0), time.Now()
-	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) == nil {
-		base = t.Nano()
-	}
-	return func() int64 { return base + int64(time.Since(start)) }
-}
+func Clock() func() int64 { return clock() }
+
+// clock makes the clock once, so that all goroutine ranks have the same.
+var clock = sync.OnceValue(func() func() int64 {
+	start := time.Now()
+	now := func() int64 { return int64(time.Since(start)) }
+	base := offset(now, func() int64 {
+		var t unix.Timespec
+		if unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) != nil {
+			return 0
+		}
+		return t.Nano()
+	})
+	return func() int64 { return base + now() }
+})

@@ -368,3 +368,20 @@ func BenchmarkBoundary(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(2*b.N), "ns/boundary")
 }
+
+// TestOffsetOfClocks: rests between two readings of the clocks do not matter.
+func TestOffsetOfClocks(t *testing.T) {
+	const ahead = 1_000_000
+	now, rest := int64(0), []int64{5000, 7_000_000, 0, 9_000_000, 0, 0, 100, 0}
+	tick := func() int64 {
+		now += 40
+		if len(rest) > 0 {
+			now, rest = now+rest[0], rest[1:]
+		}
+		return now
+	}
+	got := offset(tick, func() int64 { return tick() + ahead })
+	if got < ahead-100 || got > ahead+100 {
+		t.Errorf("got %d, want %d", got, ahead)
+	}
+}
