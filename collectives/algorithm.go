@@ -13,7 +13,7 @@ import (
 type algorithm struct {
 	name    string
 	kinds   uint16                                  // set of bits 1<<spmd.Kind
-	ordered bool                                    // it reduces in member order
+	ordered bool                                    // it reduces by the tree over members
 	fits    func(g *Group, c *spmd.Collective) bool // whether it can run c in g; nil: always
 	run     func(ctx context.Context, t *team, c *spmd.Collective) error
 }

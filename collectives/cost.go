@@ -29,14 +29,12 @@ func CostOf(algorithm string, s Shape) Cost {
 	switch algorithm {
 	case "shared":
 		return sharedCost(s)
-	case "ordered":
-		return orderedCost(s)
 	case "hierarchical":
 		return hierarchicalCost(s)
-	case "ring", "direct":
+	case "ring", "direct", "ordered":
 		return linearCost(s)
 	case "rabenseifner", "doubling":
-		return foldedCost(algorithm, s)
+		return halvingCost(algorithm, s)
 	case "tree":
 		return treeCost(s)
 	}
@@ -82,35 +80,20 @@ func sharedCost(s Shape) Cost {
 	return s.cost(2, "2", 2, "2")
 }
 
-// orderedCost is the cost of "ordered". One member reduces a short vector. Of a long vector each
-// member reduces a shard.
-func orderedCost(s Shape) Cost {
-	alone := s.Bytes*s.Members <= maxSingleOwner
-	switch {
-	case s.Kind == spmd.ReduceScatter:
-		return s.cost(s.others(), "n-1", s.part(), "(n-1)/n")
-	case alone && s.Kind == spmd.Reduce:
-		return s.cost(1, "1 to 512KiB/n, then 2(n-1)", s.others(), "n-1 to 512KiB/n, then 2(n-1)/n")
-	case alone:
-		return s.cost(2, "2 to 512KiB/n, then 2(n-1)", 2*s.others(), "2(n-1) to 512KiB/n, then 2(n-1)/n")
-	case s.Kind == spmd.Reduce:
-		return s.cost(2*s.others(), "1 to 512KiB/n, then 2(n-1)", 2*s.part(), "n-1 to 512KiB/n, then 2(n-1)/n")
-	}
-	return s.cost(2*s.others(), "2 to 512KiB/n, then 2(n-1)", 2*s.part(), "2(n-1) to 512KiB/n, then 2(n-1)/n")
-}
-
 // hierarchicalCost counts only the communication between nodes.
 func hierarchicalCost(s Shape) Cost {
-	log, between := ceilLog(s.Nodes), float64(s.Nodes-1)
+	log := ceilLog(s.Nodes)
+	between := [2]string{"1/2 log2 N to 32KiB, then 2(log2 N - 1)", "3/2 log2 N to 32KiB, then 2(N-1)/n"}
 	switch {
 	case s.Kind == spmd.Barrier:
 		return s.cost(log, "log2 N", 0, "0")
 	case s.Kind == spmd.AllReduce && s.Bytes >= long && s.Members%s.Nodes == 0:
-		return s.cost(2*between, "log2 N to 32KiB, then 2(N-1)", 2*between/float64(s.Members),
-			"log2 N to 32KiB, then 2(N-1)/n")
+		c := halvingCost("rabenseifner", Shape{spmd.AllReduce, s.Nodes, s.Nodes, s.Bytes})
+		share := float64(s.Nodes) / float64(s.Members)
+		return Cost{c.Rounds, c.Bytes * share, between[0], between[1]}
 	case s.Kind == spmd.AllReduce:
-		rounds := foldRounds(s.Nodes)
-		return s.cost(rounds, "log2 N to 32KiB, then 2(N-1)", rounds, "log2 N to 32KiB, then 2(N-1)/n")
+		c := halvingCost("doubling", Shape{spmd.AllReduce, s.Nodes, s.Nodes, s.Bytes})
+		return Cost{c.Rounds, c.Bytes, between[0], between[1]}
 	}
 	return s.cost(log, "log2 N", log, "log2 N")
 }
@@ -126,30 +109,25 @@ func linearCost(s Shape) Cost {
 	return s.cost(s.others(), "n-1", s.part(), "(n-1)/n")
 }
 
-// foldRounds returns the rounds of recursive doubling; if n is not a power of two, the fold adds
-// two.
-func foldRounds(n int) float64 {
-	rounds := math.Floor(math.Log2(float64(n)))
-	if n&(n-1) != 0 {
-		rounds += 2
-	}
-	return rounds
-}
-
-// foldedCost is the cost of algorithms that fold the members if n is not a power of two.
-func foldedCost(algorithm string, s Shape) Cost {
-	if s.Kind == spmd.Barrier {
-		return s.cost(ceilLog(s.Members), "log2 n", 0, "0")
-	}
-	rounds, extra := foldRounds(s.Members), 0.0
+// halvingCost is the cost of recursive doubling and halving. If n is not a power of two, members outside of the
+// first subtree get their result in one more message, or as many bytes as there are.
+func halvingCost(algorithm string, s Shape) Cost {
+	levels, last := math.Floor(math.Log2(float64(s.Members))), 0.0
 	if s.Members&(s.Members-1) != 0 {
-		extra = 2
+		last = 1
 	}
-	if algorithm == "doubling" {
-		return s.cost(rounds, "log2 n (+2)", rounds, "log2 n (+2)")
+	part := 1 - (1-last)*math.Exp2(-levels)
+	rounds := max(levels-1, min(levels, 1)) // the first one is of fours
+	switch {
+	case s.Kind == spmd.Barrier:
+		return s.cost(ceilLog(s.Members), "log2 n", 0, "0")
+	case algorithm == "doubling":
+		fours, pair := math.Floor(levels/2), math.Mod(levels, 2)
+		return s.cost(fours+pair+last, "1/2 log2 n (+1)", 3*fours+pair+last, "3/2 log2 n (+1)")
+	case s.Kind == spmd.ReduceScatter:
+		return s.cost(rounds+last, "log2 n - 1 (+1)", part+last/float64(s.Members), "(n-1)/n or 1+1/n")
 	}
-	m := math.Exp2(rounds - extra) // members after the fold
-	return s.cost(2*(rounds-extra)+extra, "2 log2 n (+2)", 2*(m-1)/m+extra, "2(n-1)/n (+2)")
+	return s.cost(2*rounds, "2(log2 n - 1)", 2*part, "2(n-1)/n or 2")
 }
 
 func treeCost(s Shape) Cost {

@@ -22,15 +22,20 @@
 //	shared          one node: read and write the others' memory, no messages
 //	hierarchical    several nodes: shared inside, messages between
 //	ring            fewest bytes on every link, latency grows with the members
-//	rabenseifner    as few bytes, logarithmic latency
+//	rabenseifner    nearly as few bytes, logarithmic latency
 //	doubling, tree  logarithmic latency, for short vectors
-//	ordered         reductions in member order by messages
+//	ordered         two rounds and few bytes, for up to five members
 //	direct          one message from a block's owner to its destination
 //	mpi             the library's own
 //
-// Unless Options.Fast is set, "shared" or "ordered" reduces in member order: x₀ + x₁ + …. The bits of the
-// result then do not depend on transport, library, placement or order of arrival, so a run gives the same
-// numbers everywhere.
+// Unless Options.Fast is set, every algorithm that the table chooses reduces by one binary tree over members:
+//
+//	((x₀+x₁) + (x₂+x₃)) + ((x₄+x₅) + x₆)
+//
+// The members are numbered as a binary counter counts: neighbours form pairs, neighbouring pairs form fours,
+// and so on. A rest without a neighbour waits for the level at which it has one. The bits of the result then
+// do not depend on algorithm, transport, library, placement or order of arrival, so a run gives the same
+// numbers everywhere. bfloat16 is added in float32 and rounded once. "ring" and "mpi" add in another order.
 //
 // A Reducer sums a gradient in buckets and overlaps their communication with the backward pass. Weights
 // distribute versions of a state from sources to readers, through shared memory on a node and by broadcasts

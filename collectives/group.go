@@ -22,8 +22,8 @@ type Host interface {
 
 // Options configure a Group. They are the same on every member.
 type Options struct {
-	// Fast chooses the fastest algorithm for reductions. Otherwise reductions run in member order, so
-	// that their bits do not depend on transport, library, placement or order of arrival.
+	// Fast chooses the fastest algorithm for reductions. Otherwise reductions add by one tree over
+	// members, so that their bits do not depend on transport, library, placement or order of arrival.
 	Fast bool
 	// Algorithm names the algorithm for every operation that it supports. "" and "auto" leave the
 	// choice to the table.
@@ -53,6 +53,7 @@ type Group struct {
 	peerGroup team
 	heads     team // the first member of each node
 	nodeIndex int  // this node's index in heads
+	aligned   bool // each node's members are a subtree of the tree over members
 	distinct  bool // every member has its own rank
 
 	algorithms []*algorithm
@@ -73,6 +74,9 @@ type Group struct {
 	mem, stage []byte // communication memory for algorithms, and for copies of unreachable buffers
 	pieces     [][]byte
 	dsts       [][]byte
+	sums       treeSum
+	halving    halving
+	cuts       []int
 	rooted     []int
 	sub        spmd.Collective
 
@@ -151,6 +155,11 @@ func (g *Group) arrange(nodes []int) {
 	g.nodeIndex = slices.IndexFunc(g.heads.members, func(m int) bool { return g.nodes[m] == g.nodes[g.me] })
 	if !slices.ContainsFunc(everyone, func(m int) bool { return count[g.nodes[m]] != count[g.nodes[g.me]] }) {
 		g.peerGroup = where(func(m int) bool { return local[m] == local[g.me] })
+	}
+	l := count[g.nodes[0]] // members on the first node
+	g.aligned = l&(l-1) == 0 && g.heads.size() == (p+l-1)/l
+	for m := range p {
+		g.aligned = g.aligned && g.nodes[m] == g.nodes[m-m%l]
 	}
 	slices.Sort(ranks)
 	g.distinct = len(slices.Compact(ranks)) == p

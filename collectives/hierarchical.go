@@ -4,27 +4,36 @@ import (
 	"context"
 
 	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // newHierarchical returns the algorithms for several nodes with several members each: N nodes, L members on
-// each. Inside a node these algorithms use shared memory if there is any, and messages otherwise.
+// each. Inside a node these algorithms use shared memory if there is any. Otherwise only broadcasts and barriers
+// are possible, which then use messages.
 //
-//	allreduce    long, nodes of one size: reduce-scatter in the node, a ring over the
-//	             nodes for each of the L shards, one member a shard, allgather in the
-//	             node. Between nodes each member moves 2(N-1)/N·S/L bytes:             2(N-1)(α + S/(N·L)·β)
+//	allreduce    long, nodes of one size: reduce-scatter in the node, for each of the
+//	             L shards an allreduce by halving over the nodes, one member a shard,
+//	             and allgather in the node                                             2(⌊log₂N⌋-1)α + 2S/Lβ
 //	             else: reduce to the node's head, recursive doubling over the heads,
-//	             broadcast                                                             log₂N(α + Sβ)
+//	             broadcast                                                             ½⌊log₂N⌋(α + 3Sβ)
 //	broadcast    a tree over the heads, then in the nodes                              ⌈log₂N⌉(α + Sβ)
 //	reduce       to the heads, then a tree over them                                   ⌈log₂N⌉(α + Sβ + Sγ)
 //	barrier      the node, then the heads, then the node                               ⌈log₂N⌉α
 //
-// The costs count only communication between nodes. A node's head is its first member, but on the root's
-// node it is the root.
+// The costs count only communication between nodes, and those of an allreduce are for a power of two nodes. A
+// node's head is its first member, but on the root's node it is the root.
+//
+// A sum has the bits of the tree over members only if each node's members are a subtree of that tree. Unless
+// Options.Fast is set, the algorithm is for such groups only. It is not for bfloat16 then, because it would round
+// the sum of each node.
 func newHierarchical() *algorithm {
 	return &algorithm{
-		name: "hierarchical", kinds: of(spmd.Barrier, spmd.Broadcast, spmd.Reduce, spmd.AllReduce),
-		run:  runHierarchical,
-		fits: func(g *Group, _ *spmd.Collective) bool { return g.heads.size() > 1 && g.heads.size() < g.Size() },
+		name: "hierarchical", ordered: true, kinds: of(spmd.Barrier, spmd.Broadcast, spmd.Reduce, spmd.AllReduce),
+		run: runHierarchical,
+		fits: func(g *Group, c *spmd.Collective) bool {
+			return g.heads.size() > 1 && g.heads.size() < g.Size() && (!reduces(c.Kind) ||
+				g.shared != nil && (g.opts.Fast || g.aligned && c.DType != tensor.BF16))
+		},
 	}
 }
 
@@ -66,7 +75,7 @@ func runHierarchical(ctx context.Context, t *team, c *spmd.Collective) error {
 		if err := g.inNode(ctx, c, spmd.ReduceScatter, 0); err != nil {
 			return err
 		}
-		if err := ring(ctx, &g.peerGroup, c, g.node.shard(c.Data, c.DType.Size(), g.node.me)); err != nil {
+		if err := rabenseifner(ctx, &g.peerGroup, c, g.node.shard(c.Data, c.DType.Size(), g.node.me)); err != nil {
 			return err
 		}
 		return g.inNode(ctx, c, spmd.AllGather, 0)
@@ -111,12 +120,8 @@ func (g *Group) inNode(ctx context.Context, c *spmd.Collective, kind spmd.Kind, 
 			g.sub.Root = i
 		}
 	}
-	switch {
-	case g.shared != nil:
+	if g.shared != nil {
 		return runShared(ctx, t, &g.sub)
-	case kind == spmd.ReduceScatter || kind == spmd.AllGather:
-		return ring(ctx, t, &g.sub, c.Data)
-	default:
-		return runTree(ctx, t, &g.sub)
 	}
+	return runTree(ctx, t, &g.sub)
 }

@@ -27,6 +27,25 @@ loop:
 	VZEROUPPER
 	RET
 
+// LOAD, PLUS and JOIN work on 128 bytes: they load a piece, add a piece, and add registers.
+#define LOAD(piece, a, b, c, d) \
+	VMOVUPS (piece)(AX*1), a; \
+	VMOVUPS 32(piece)(AX*1), b; \
+	VMOVUPS 64(piece)(AX*1), c; \
+	VMOVUPS 96(piece)(AX*1), d
+
+#define PLUS(piece, a, b, c, d) \
+	VADDPS (piece)(AX*1), a, a; \
+	VADDPS 32(piece)(AX*1), b, b; \
+	VADDPS 64(piece)(AX*1), c, c; \
+	VADDPS 96(piece)(AX*1), d, d
+
+#define JOIN(e, f, g, h, a, b, c, d) \
+	VADDPS e, a, a; \
+	VADDPS f, b, b; \
+	VADDPS g, c, c; \
+	VADDPS h, d, d
+
 // func sumF32AVX(dsts, pieces *[]byte, nd, np, from, end int)
 TEXT ·sumF32AVX(SB), NOSPLIT, $0-48
 	MOVQ dsts+0(FP), R10
@@ -37,30 +56,42 @@ TEXT ·sumF32AVX(SB), NOSPLIT, $0-48
 	MOVQ end+40(FP), CX
 
 block:
-	MOVQ    R8, BX
-	MOVQ    R9, DX
-	MOVQ    (BX), SI
-	VMOVUPS (SI)(AX*1), Y0
-	VMOVUPS 32(SI)(AX*1), Y1
-	VMOVUPS 64(SI)(AX*1), Y2
-	VMOVUPS 96(SI)(AX*1), Y3
-	JMP     next
+	MOVQ (R8), SI
+	MOVQ 24(R8), DX
+	LOAD(SI, Y0, Y1, Y2, Y3)
+	PLUS(DX, Y0, Y1, Y2, Y3)
+	CMPQ R9, $3
+	JLT  store
+	MOVQ 48(R8), SI
+	JEQ  odd
+	MOVQ 72(R8), DX
+	LOAD(SI, Y4, Y5, Y6, Y7)
+	PLUS(DX, Y4, Y5, Y6, Y7)
+	JOIN(Y4, Y5, Y6, Y7, Y0, Y1, Y2, Y3)
+	CMPQ R9, $5
+	JLT  store
+	MOVQ 96(R8), SI
+	JEQ  odd
+	MOVQ 120(R8), DX
+	LOAD(SI, Y4, Y5, Y6, Y7)
+	PLUS(DX, Y4, Y5, Y6, Y7)
+	CMPQ R9, $7
+	JLT  halves
+	MOVQ 144(R8), SI
+	JEQ  seven
+	MOVQ 168(R8), DX
+	LOAD(SI, Y8, Y9, Y10, Y11)
+	PLUS(DX, Y8, Y9, Y10, Y11)
+	JOIN(Y8, Y9, Y10, Y11, Y4, Y5, Y6, Y7)
 
-add:
-	ADDQ   $24, BX
-	MOVQ   (BX), SI
-	VADDPS (SI)(AX*1), Y0, Y0
-	VADDPS 32(SI)(AX*1), Y1, Y1
-	VADDPS 64(SI)(AX*1), Y2, Y2
-	VADDPS 96(SI)(AX*1), Y3, Y3
+halves:
+	JOIN(Y4, Y5, Y6, Y7, Y0, Y1, Y2, Y3)
 
-next:
-	DECQ DX
-	JNZ  add
+store:
 	MOVQ R10, BX
 	MOVQ R11, DX
 
-store:
+next:
 	MOVQ    (BX), DI
 	VMOVUPS Y0, (DI)(AX*1)
 	VMOVUPS Y1, 32(DI)(AX*1)
@@ -68,9 +99,17 @@ store:
 	VMOVUPS Y3, 96(DI)(AX*1)
 	ADDQ    $24, BX
 	DECQ    DX
-	JNZ     store
+	JNZ     next
 	ADDQ    $128, AX
 	CMPQ    AX, CX
 	JLT     block
 	VZEROUPPER
 	RET
+
+odd:
+	PLUS(SI, Y0, Y1, Y2, Y3)
+	JMP store
+
+seven:
+	PLUS(SI, Y4, Y5, Y6, Y7)
+	JMP halves

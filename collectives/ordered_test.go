@@ -13,15 +13,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// whole is how many bytes, over all members, are summed by one of them; longer vectors are cut into shards.
-const whole = 512 << 10
-
-// lengths returns what to sum over n members in elements of the given size: none, one, fewer than members, and about
-// where shards begin.
-func lengths(n, size int) []int {
-	cut := whole / n / size
-	return []int{0, 1, 3, 7, 1000, cut - 1, cut, cut + 1, 65537}
-}
+// lengths are how many elements to sum: none, one, fewer than members, and so many that other algorithms sum them.
+var lengths = []int{0, 1, 3, 7, 1000, 2049, 4097, 65537}
 
 // numbers are of such different sizes that every order of adding them gives other bits.
 var numbers = sync.OnceValue(func() []float64 {
@@ -42,13 +35,18 @@ func addend[T float32 | float64](member, n int) []T {
 	return x
 }
 
-// total returns the sum of all addends, added in the given order.
+// total returns the sum of all addends by the tree over members: by recursion, in plain Go.
 func total[T float32 | float64](members []int, n int) []T {
-	sum := addend[T](members[0], n)
-	for _, m := range members[1:] {
-		for i, v := range addend[T](m, n) {
-			sum[i] += v
-		}
+	if len(members) == 1 {
+		return addend[T](members[0], n)
+	}
+	left := 1
+	for 2*left < len(members) {
+		left *= 2
+	}
+	sum := total[T](members[:left], n)
+	for i, v := range total[T](members[left:], n) {
+		sum[i] += v
 	}
 	return sum
 }
@@ -75,19 +73,23 @@ func TestAddendsTellOrdersApart(t *testing.T) {
 	if n := differences(total[float32]([]int{2, 1, 0}, 1000), total[float32](upTo(3), 1000)); n < 100 {
 		t.Errorf("backwards, only %d of 1000 float32 sums have other bits: the tests would not see a wrong order", n)
 	}
+	if n := differences(total[float32]([]int{2, 3, 0, 1}, 1000), total[float32](upTo(4), 1000)); n != 0 {
+		t.Errorf("addition commutes, but %d of 1000 sums have other bits", n)
+	}
+	if n := differences(total[float32]([]int{0, 2, 1, 3}, 1000), total[float32](upTo(4), 1000)); n < 100 {
+		t.Errorf("of other pairs, only %d of 1000 sums have other bits: the tests would not see a wrong tree", n)
+	}
 	if n := differences(total[float64]([]int{0, 2, 1}, 1000), total[float64](upTo(3), 1000)); n < 100 {
 		t.Errorf("swapped, only %d of 1000 float64 sums have other bits: the tests would not see a wrong order", n)
 	}
 }
 
-func TestSumsAddInMemberOrder(t *testing.T) {
+func TestSumsAddByTheTree(t *testing.T) {
 	everywhere(t, func(ctx context.Context, m member) error {
-		for _, n := range lengths(m.Size(), 4) {
+		for _, n := range lengths {
 			if err := checkSum(n, m, func(x []float32) error { return m.Sum32(ctx, x) }); err != nil {
 				return err
 			}
-		}
-		for _, n := range lengths(m.Size(), 8) {
 			if err := checkSum(n, m, func(x []float64) error { return m.Sum64(ctx, x) }); err != nil {
 				return err
 			}
@@ -104,18 +106,18 @@ func checkSum[T float32 | float64](n int, m member, sum func([]T) error) error {
 		return err
 	}
 	if d := differences(b.buf(), total[T](upTo(m.Size()), n)); d != 0 {
-		return fmt.Errorf("member %d of %d: %d of %d elements are not the sum in member order", m.Rank(), m.Size(), d,
+		return fmt.Errorf("member %d of %d: %d of %d elements are not the sum by the tree", m.Rank(), m.Size(), d,
 			n)
 	}
 	return b.check()
 }
 
-// Whatever the order in which members come, the sum is that in member order. A member starts when the one before it, in
+// Whatever the order in which members come, the sum is the same. A member starts when the one before it, in
 // the order tried, has sent all it can and waits.
 func TestOrderOfArrivalDoesNotMatter(t *testing.T) {
 	const members = 4
 	for _, order := range permutations(members) {
-		for _, n := range []int{5, 40_000} { // summed by one member, and in shards
+		for _, n := range []int{5, 40_000} { // whole, and in shards
 			gates := make([]chan struct{}, members+1)
 			for i := range gates {
 				gates[i] = make(chan struct{})
@@ -171,7 +173,7 @@ func permutations(n int) [][]int {
 	return all
 }
 
-// A vector may be summed by another member each time; the memory for that is there after one round of all.
+// Memory for messages grows in few steps.
 func TestSumsOfGrowingLengthsTakeLittleMemory(t *testing.T) {
 	const longest = 3000
 	err := run(t, []int{0, 1, 2}, ways["messages"], func(ctx context.Context, m member) error {

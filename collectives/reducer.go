@@ -30,7 +30,7 @@ func NewReducer(ctx context.Context, g *Group, bucketBytes int) *Reducer {
 	return &Reducer{ctx: ctx, g: g, bucket: max(1, bucketBytes/4)}
 }
 
-// Compress makes later sums send gradients as bfloat16, which halves the bytes. Each member's
+// Compress makes later sums send gradients as bfloat16, which about halves the bytes. Each member's
 // values are rounded once. The rounded values are summed in float32, and the sum is rounded again.
 // CompressionError returns the relative error of the first rounding.
 func (r *Reducer) Compress() { r.compress = true }
@@ -50,7 +50,7 @@ func (r *Reducer) Gradient(grad []float32) *GradientSum {
 
 // A GradientSum sums a flat gradient in buckets. A bucket's sum starts when all its elements are
 // final, and runs during the rest of the backward pass. The bucket boundaries are fixed, and each
-// bucket is summed in member order, so the bucket size does not change the result. All members must
+// bucket is summed by one tree over members, so the bucket size does not change the result. All members must
 // make the same ranges ready in the same order, so that they start buckets in the same order.
 type GradientSum struct {
 	r       *Reducer
@@ -120,7 +120,7 @@ func (s *GradientSum) Wait(final func(lo, hi int)) error {
 		}
 		lo, hi := s.bounds(s.order[i])
 		if s.r.compress {
-			tensor.FromBF16(s.grad[lo:hi], bits(s.wire[lo:hi]))
+			tensor.FromBF16(s.grad[lo:hi], bitsOf(s.wire[lo:hi]))
 		}
 		final(lo, hi)
 	}
@@ -170,7 +170,7 @@ func (s *GradientSum) round(lo, hi int) []BF16 {
 		s.wire = view[BF16](mem)
 	}
 	w := s.wire[lo:hi]
-	tensor.ToBF16(bits(w), s.grad[lo:hi])
+	tensor.ToBF16(bitsOf(w), s.grad[lo:hi])
 	for i, x := range s.grad[lo:hi] {
 		d := float64(x - math.Float32frombits(uint32(w[i])<<16))
 		s.squares += float64(x) * float64(x)
@@ -179,7 +179,7 @@ func (s *GradientSum) round(lo, hi int) []BF16 {
 	return w
 }
 
-func bits(x []BF16) []uint16 {
+func bitsOf(x []BF16) []uint16 {
 	return unsafe.Slice((*uint16)(unsafe.SliceData(x)), len(x))
 }
 

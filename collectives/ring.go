@@ -37,7 +37,7 @@ func ring(ctx context.Context, t *team, c *spmd.Collective, b []byte) error {
 			if err := t.exchange(ctx, out, next, in[:len(mine)], before); err != nil {
 				return err
 			}
-			reduceInto(c.DType, c.Op, mine, in[:len(mine)])
+			combine(c.DType, c.Op, mine, mine, in[:len(mine)])
 		}
 	}
 	if c.Kind == spmd.ReduceScatter {

@@ -13,7 +13,6 @@ import (
 // from changing while they are read. Buffers outside of Alloc's memory are copied into Alloc's
 // memory and back.
 //
-// The algorithm reduces in member order, so its results have the same bits as those of "ordered".
 // The last member to arrive reduces a short vector for all members, before it releases them. This
 // takes only one barrier, and where members share cores, none must wake up to do work. A long
 // vector is cut into chunks, which the members that are awake take one by one. Each chunk is read
@@ -36,11 +35,12 @@ func newShared() *algorithm {
 
 // chunk is the number of bytes of a long vector that a member reduces at a time. Up to short bytes,
 // the last member to arrive reduces alone: splitting one chunk would only add a barrier. If other
-// members sleep, waking them is slow, so the last member reduces longer vectors alone, up to
-// maxSingleOwner.
+// members sleep, waking them is slow. Then the last member also reduces longer vectors alone, as long
+// as all members' vectors together have at most maxAlone bytes.
 const (
-	chunk = 64 << 10
-	short = chunk
+	chunk    = 64 << 10
+	short    = chunk
+	maxAlone = 512 << 10
 )
 
 // runShared runs c over the team of all members on this node.
@@ -151,7 +151,7 @@ func reduceTogether(ctx context.Context, t *team, c *spmd.Collective, w *window)
 	n := len(c.Data)
 	if w.arrive() {
 		chunks := 0
-		if alone := n <= short || w.released.Sleepers.Load() > 0 && n*t.size() <= maxSingleOwner; alone {
+		if alone := n <= short || w.released.Sleepers.Load() > 0 && n*t.size() <= maxAlone; alone {
 			if err := reduceViews(t, c, w, 0, n); err != nil {
 				return err
 			}
@@ -195,7 +195,7 @@ func reduceViews(t *team, c *spmd.Collective, w *window, lo, hi int) error {
 	if c.Kind == spmd.Reduce {
 		dsts = g.pieces[c.Root : c.Root+1]
 	}
-	reduceAll(c.DType, c.Op, dsts, g.pieces, lo, hi)
+	t.g.sums.reduce(c.DType, c.Op, dsts, g.pieces, lo, hi)
 	return nil
 }
 
@@ -278,7 +278,7 @@ func pullReduction(t *team, c *spmd.Collective, w *window, data []byte) error {
 		g.pieces = append(g.pieces, t.block(d, c, t.me))
 	}
 	g.dsts = append(g.dsts[:0], t.block(data, c, t.me))
-	reduceAll(c.DType, c.Op, g.dsts, g.pieces, 0, len(g.dsts[0]))
+	t.g.sums.reduce(c.DType, c.Op, g.dsts, g.pieces, 0, len(g.dsts[0]))
 	return nil
 }
 

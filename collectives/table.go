@@ -112,7 +112,8 @@ func kinds() []spmd.Kind {
 // builtin returns the table for machines without measurements. Shared memory is fastest at every
 // size. Between nodes it minimizes the number of messages, then their length. The size limits
 // between message algorithms are the sizes at which the documented costs are equal for α = 2 µs and
-// β = 0.1 ns per byte.
+// β = 0.1 ns per byte. Where the first algorithm for a size cannot run, or does not add by the tree over members,
+// the next one is used.
 func builtin() *Table {
 	rules := []Rule{}
 	for _, k := range kinds() {
@@ -124,15 +125,16 @@ func builtin() *Table {
 		{Kind: "broadcast", Algorithm: "tree"},
 		{Kind: "reduce", Nodes: "many", Algorithm: "hierarchical"},
 		{Kind: "reduce", Algorithm: "tree"},
-		{Kind: "reduce", Algorithm: "ordered"},
 		{Kind: "allreduce", Nodes: "many", Bytes: 4 << 10, Algorithm: "doubling"},
 		{Kind: "allreduce", Nodes: "many", Algorithm: "hierarchical"},
 		{Kind: "allreduce", Bytes: 16 << 10, Algorithm: "doubling"},
+		{Kind: "allreduce", Algorithm: "ordered"},
 		{Kind: "allreduce", Bytes: 512 << 10, Algorithm: "rabenseifner"},
 		{Kind: "allreduce", Algorithm: "ring"},
-		{Kind: "allreduce", Algorithm: "ordered"},
-		{Kind: "reduce_scatter", Algorithm: "ring"},
+		{Kind: "allreduce", Algorithm: "rabenseifner"},
 		{Kind: "reduce_scatter", Algorithm: "ordered"},
+		{Kind: "reduce_scatter", Algorithm: "ring"},
+		{Kind: "reduce_scatter", Algorithm: "rabenseifner"},
 		{Kind: "allgather", Bytes: 64 << 10, Algorithm: "direct"},
 		{Kind: "allgather", Algorithm: "ring"},
 		{Kind: "gather", Algorithm: "direct"},

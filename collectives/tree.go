@@ -4,17 +4,19 @@ import (
 	"context"
 
 	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
 )
 
-// newTree returns the binomial tree. Members are numbered from the root. In round k, if m mod 2^(k+1) =
-// 2^k, member m is the child of member m-2^k.
+// newTree returns the binomial tree. In round k of a broadcast, each of the 2^k members that have the whole sends it
+// to one more. A reduction has the opposite rounds: if m mod 2^(k+1) = 2^k, member m is the child of member m-2^k.
 //
-//	broadcast    ⌈log₂P⌉ rounds, the whole to one member more than have it      ⌈log₂P⌉(α + Sβ)
-//	reduce       the same rounds backwards                                      ⌈log₂P⌉(α + Sβ + Sγ)
+//	broadcast    members are numbered from the root                             ⌈log₂P⌉(α + Sβ)
+//	reduce       the root takes the place of its ancestors                      ⌈log₂P⌉(α + Sβ + Sγ)
 //	allreduce    reduce, then broadcast                                         2⌈log₂P⌉(α + Sβ) + ⌈log₂P⌉Sγ
 //	barrier      the dissemination barrier                                      ⌈log₂P⌉α
 func newTree() *algorithm {
-	return &algorithm{name: "tree", kinds: of(spmd.Barrier, spmd.Broadcast, spmd.Reduce, spmd.AllReduce), run: runTree}
+	return &algorithm{name: "tree", ordered: true, run: runTree,
+		kinds: of(spmd.Barrier, spmd.Broadcast, spmd.Reduce, spmd.AllReduce)}
 }
 
 func runTree(ctx context.Context, t *team, c *spmd.Collective) error {
@@ -54,29 +56,53 @@ func treeBroadcast(ctx context.Context, t *team, b []byte, root int) error {
 	return t.wait(ctx)
 }
 
+// treeReduce reduces b to the root by the tree over members. In round k neighbouring subtrees of 2^k members join:
+// one has its sum at its first member, or at the root, and sends it to that of the other. The root always receives.
+// Partial sums of bfloat16 are float32.
 func treeReduce(ctx context.Context, t *team, c *spmd.Collective, b []byte, root int) error {
-	in, err := t.g.scratch(len(b))
+	sum, dtype, need := b, c.DType, len(b)
+	if dtype == tensor.BF16 {
+		need *= 4
+	}
+	in, err := t.g.scratch(need)
 	if err != nil {
 		return err
 	}
-	p := t.size()
-	me := (t.me - root + p) % p
-	for step := 1; step < p; step *= 2 {
-		if me&step != 0 {
-			if err := t.send(b, (me-step+root)%p); err != nil {
+	if dtype == tensor.BF16 {
+		in, sum, dtype = in[:2*len(b)], in[2*len(b):], tensor.F32
+		tensor.FromBF16(view[float32](sum), view[uint16](b))
+	}
+	holder := func(first, step int) int {
+		if first <= root && root < first+step {
+			return root
+		}
+		return first
+	}
+	for step := 1; step < t.size(); step *= 2 {
+		left := t.me &^ (2*step - 1)
+		if left+step >= t.size() {
+			continue
+		}
+		to, from := holder(left, step), holder(left+step, step)
+		if from == root {
+			to, from = from, to
+		}
+		if t.me == from {
+			if err := t.send(sum, to); err != nil {
 				return err
 			}
 			return t.wait(ctx)
 		}
-		if me+step < p {
-			if err := t.recv(in, (me+step+root)%p); err != nil {
-				return err
-			}
-			if err := t.wait(ctx); err != nil {
-				return err
-			}
-			reduceInto(c.DType, c.Op, b, in)
+		if err := t.recv(in, from); err != nil {
+			return err
 		}
+		if err := t.wait(ctx); err != nil {
+			return err
+		}
+		combine(dtype, c.Op, sum, sum, in)
+	}
+	if dtype != c.DType {
+		tensor.ToBF16(view[uint16](b), view[float32](sum))
 	}
 	return nil
 }

@@ -20,7 +20,11 @@ func TestFitKnows(t *testing.T) {
 		return 2*alpha + 2*float64(size)*beta
 	}
 	ring := func(n, size int) float64 { return float64(2*(n-1)) * (alpha + float64(size)/float64(n)*beta) }
-	doubling := func(n, size int) float64 { return math.Log2(float64(n)) * (alpha + float64(size)*beta) }
+	doubling := func(n, size int) float64 { // docs of collectives.newDoubling: rounds of four, and at most one of two
+		levels := math.Log2(float64(n))
+		pair := math.Mod(levels, 2)
+		return (levels+pair)/2*alpha + ((levels-pair)/2*3+pair)*float64(size)*beta
+	}
 	for _, x := range []struct {
 		algorithm string
 		chosen    func(size int) string

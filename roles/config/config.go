@@ -133,9 +133,9 @@ type CommConfig struct {
 	// StallTimeout is how long a rank may be silent before the job ends with exit code 76 and names this rank. 0 is
 	// no limit. Default 1m.
 	StallTimeout time.Duration `yaml:"stall_timeout"`
-	// Reduce is the way to add over ranks: ordered (default) adds in the order of the members, so that results do
-	// not depend on the transport and the placement; fast uses the fastest algorithm, which may add in another
-	// order.
+	// Reduce is the way to add over ranks. ordered, the default, adds by one binary tree over the members, so that
+	// results do not depend on the transport and the placement. fast uses the fastest algorithm, which may add in
+	// another order.
 	Reduce string `yaml:"reduce"`
 	// Table is a file with the algorithm for each collective operation, written by `rlinf bench --tune` on this
 	// machine. Empty, the default, uses the built-in choice.
@@ -143,8 +143,8 @@ type CommConfig struct {
 	// BucketBytes is the size of the buckets of a gradient that are summed while the backward pass still runs.
 	// Default 4 MiB.
 	BucketBytes int `yaml:"bucket_bytes"`
-	// Compression is the format of gradients between ranks: none (default) is float32; bf16 halves the bytes and
-	// rounds. The metric train/actor/compression_error shows the loss of accuracy.
+	// Compression is the format of gradients between ranks: none (default) is float32; bf16 about halves the bytes
+	// and rounds. The metric train/actor/compression_error shows the loss of accuracy.
 	Compression string `yaml:"compression"`
 	// CheckReplicas is the number of iterations between comparisons of the actors' parameters, which must be
 	// bit-identical; a difference ends the job. 0, the default, never compares.

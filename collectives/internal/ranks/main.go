@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"syscall"
@@ -111,16 +112,17 @@ func library(ctx context.Context, w *spmd.World, _ []string) error {
 	return nil
 }
 
-// ordered runs the suite of member order, also with several members on a rank.
+// ordered runs the suite of sums in order, also with several members on a rank.
 func ordered(ctx context.Context, w *spmd.World, _ []string) error {
-	if err := collectivestest.Ordered(ctx, w, w.Ranks(), nil); err != nil {
+	made, err := collectivestest.Ordered(ctx, w, w.Ranks(), nil)
+	if err != nil {
 		return err
 	}
-	if err := collectivestest.Ordered(ctx, w, append(w.Ranks(), w.Ranks()...), nil); err != nil {
+	if _, err := collectivestest.Ordered(ctx, w, append(w.Ranks(), w.Ranks()...), nil); err != nil {
 		return err
 	}
 	if w.Rank() == 0 {
-		fmt.Println("ordered")
+		fmt.Println("ordered", slices.Sorted(maps.Keys(made)))
 	}
 	return nil
 }

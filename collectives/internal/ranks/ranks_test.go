@@ -174,9 +174,10 @@ func TestLibrary(t *testing.T) {
 func TestOrdered(t *testing.T) {
 	each(t, func(t *testing.T, f *flavour) {
 		for _, np := range of(f, []int{2, 5}, []int{2, 5}, []int{5}) {
-			f.succeeds(t, "ordered\n", np, nil, "ordered")
+			f.succeeds(t, " shared allreduce ", np, nil, "ordered")
 		}
-		f.succeeds(t, "ordered\n", 4, []string{"RLINF_SHM=off"}, "ordered")
+		f.succeeds(t, " rabenseifner allreduce ", 4, []string{"RLINF_SHM=off"}, "ordered")
+		f.succeeds(t, " hierarchical allreduce ", 4, []string{"RANKS_NODES=2"}, "ordered")
 	})
 }
 
