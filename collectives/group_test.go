@@ -492,7 +492,8 @@ func (s *spans) End(_, _ int64)         { s.ended.Add(1) }
 func (s *spans) Mark(int, int64)        {}
 func (s *spans) Pass(int, int64, int64) { s.passed.Add(1) }
 
-// TestRecordsEveryOperation: the n-th span is that of the n-th operation, whether a member waits for it or finds it done.
+// TestRecordsEveryOperation: the n-th span is that of the n-th operation, whether a member waits for it or finds it
+// done.
 func TestRecordsEveryOperation(t *testing.T) {
 	for _, ranks := range groups {
 		if err := run(t, ranks, nil, func(ctx context.Context, m member) error {

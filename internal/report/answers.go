@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/rlinf/rlinf/internal/durable"
@@ -31,6 +32,9 @@ const (
 	mostText        = 4000 // bytes of a question or an answer
 )
 
+// question begins an answer in answers.txt.
+var question = regexp.MustCompile(`\n\nquestion \d+: `)
+
 // readAnswers reads the file path, which evaluations of reasoning append to:
 //
 //	== after step 20
@@ -46,14 +50,16 @@ func readAnswers(path string) (all []Evaluation, problems []string) {
 	} else if err != nil {
 		return nil, []string{fmt.Sprintf("answers.txt cannot be read: %v.", err)}
 	}
-	for _, part := range strings.Split("\n"+string(text), "\n== after step ")[1:] {
+	for _, part := range strings.Split("\n"+plain(string(text)), "\n== after step ")[1:] {
 		step, rest, _ := strings.Cut(part, "\n")
 		e := Evaluation{Step: step}
-		for _, block := range strings.Split("\n"+rest, "\nquestion ")[1:] {
-			if len(e.Answers) == mostAnswers {
-				break
+		starts := question.FindAllStringIndex("\n"+rest, mostAnswers+1)
+		for i, at := range starts[:min(len(starts), mostAnswers)] {
+			end := len(rest) + 1
+			if i+1 < len(starts) {
+				end = starts[i+1][0]
 			}
-			e.Answers = append(e.Answers, parseAnswer(block))
+			e.Answers = append(e.Answers, parseAnswer(("\n" + rest)[at[0]+len("\n\nquestion "):end]))
 		}
 		if n := len(all); n > 0 && all[n-1].Step == step { // a resumed run made the evaluation again
 			all = all[:n-1]
@@ -64,7 +70,8 @@ func readAnswers(path string) (all []Evaluation, problems []string) {
 		problems = append(problems, "answers.txt has no evaluation.")
 	}
 	if len(all) > mostEvaluations {
-		problems = append(problems, fmt.Sprintf("Answers are shown of %d of %d evaluations.", mostEvaluations, len(all)))
+		problems = append(problems, fmt.Sprintf("Answers are shown of %d of %d evaluations.", mostEvaluations,
+			len(all)))
 		kept := make([]Evaluation, mostEvaluations)
 		for i := range kept {
 			kept[i] = all[i*(len(all)-1)/(mostEvaluations-1)]

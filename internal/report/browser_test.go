@@ -16,45 +16,72 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// A browser shows one page, and keeps what the page says and asks for.
-type browser struct {
+// A tab shows one page, and keeps what the page says and asks for.
+type tab struct {
 	context.Context
 	mu       sync.Mutex
 	messages []string // on the console, exceptions included
 	requests []string // but for the page itself
 }
 
-var chromium = sync.OnceValue(func() string {
+// chromium is one browser for all tests, which TestMain closes.
+var chromium struct {
+	once sync.Once
+	context.Context
+	close func()
+	err   error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if chromium.close != nil {
+		chromium.close()
+	}
+	os.Exit(code)
+}
+
+// start starts the browser.
+func start() {
+	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
 		}
 	}
-	return ""
-})
+	if path == "" {
+		return
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
+		chromedp.DisableGPU, chromedp.WindowSize(1280, 1000))
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, end := chromedp.NewContext(allocator)
+	chromium.Context, chromium.close = ctx, func() { end(); stop() }
+	chromium.err = chromedp.Run(ctx)
+}
 
-// patience is how long a browser may take for a step.
+// patience is how long a test may take.
 const patience = 2 * time.Minute
 
-// open shows the page in a new browser, and returns when the page is drawn.
-func open(t testing.TB, page []byte, options ...chromedp.ExecAllocatorOption) *browser {
+// open shows the page in a new tab, and returns when the page is drawn.
+func open(t testing.TB, page []byte) *tab {
 	t.Helper()
-	if chromium() == "" {
+	chromium.once.Do(start)
+	if chromium.Context == nil {
 		t.Skip("no chromium here: scripts/setup test installs it")
+	}
+	if chromium.err != nil {
+		t.Fatal(chromium.err)
 	}
 	path := filepath.Join(t.TempDir(), "page.html")
 	if err := os.WriteFile(path, page, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	all := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium()), chromedp.NoSandbox,
-		chromedp.DisableGPU, chromedp.WindowSize(1280, 1000))
-	ctx, stop := chromedp.NewExecAllocator(context.Background(), append(all, options...)...)
-	t.Cleanup(stop)
-	ctx, cancel := chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
+	ctx, closeTab := chromedp.NewContext(chromium.Context)
+	t.Cleanup(closeTab)
 	ctx, end := context.WithTimeout(ctx, patience)
 	t.Cleanup(end)
-	b := &browser{Context: ctx}
+	b := &tab{Context: ctx}
 	url := "file://" + path
 	chromedp.ListenTarget(ctx, func(event any) {
 		b.mu.Lock()
@@ -69,22 +96,20 @@ func open(t testing.TB, page []byte, options ...chromedp.ExecAllocatorOption) *b
 		case *log.EventEntryAdded:
 			b.messages = append(b.messages, fmt.Sprintf("%s: %s", e.Entry.Source, e.Entry.Text))
 		case *network.EventRequestWillBeSent:
-			if e.Request.URL != url {
+			if e.Request.URL != url && e.Request.URL != "data:," { // the page has an empty icon
 				b.requests = append(b.requests, fmt.Sprintf("%.100s", e.Request.URL))
 			}
 		}
 	})
 	b.do(t, log.Enable(), network.Enable(), chromedp.Navigate(url),
 		chromedp.WaitReady("html[data-ready], html[data-error]", chromedp.ByQuery))
-	var wrong string
-	b.do(t, chromedp.Evaluate(`document.documentElement.getAttribute('data-error') || ''`, &wrong))
-	if wrong != "" {
+	if wrong := b.text(t, `document.documentElement.dataset.error || ''`); wrong != "" {
 		t.Fatalf("the page failed: %s", wrong)
 	}
 	return b
 }
 
-func (b *browser) do(t testing.TB, actions ...chromedp.Action) {
+func (b *tab) do(t testing.TB, actions ...chromedp.Action) {
 	t.Helper()
 	if err := chromedp.Run(b.Context, actions...); err != nil {
 		t.Fatalf("browser: %v (%q)", err, b.messages)
@@ -92,23 +117,31 @@ func (b *browser) do(t testing.TB, actions ...chromedp.Action) {
 }
 
 // text returns what a script returns.
-func (b *browser) text(t testing.TB, script string) (text string) {
+func (b *tab) text(t testing.TB, script string) (text string) {
 	t.Helper()
-	b.do(t, chromedp.Evaluate("String("+script+")", &text))
+	b.do(t, chromedp.Evaluate("Promise.resolve("+script+").then(String)", &text,
+		func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
 	return text
 }
 
-// quiet fails the test if the page wrote a message or asked for anything.
-func (b *browser) quiet(t testing.TB) {
+// expect fails the test unless a script returns want.
+func (b *tab) expect(t testing.TB, script, want string) {
 	t.Helper()
+	if got := b.text(t, script); got != want {
+		t.Errorf("%s: %q, want %q", script, got, want)
+	}
+}
+
+// quiet fails the test if the page wrote a message or asked for anything.
+func (b *tab) quiet(t testing.TB) {
+	t.Helper()
+	b.expect(t, `document.documentElement.dataset.error || ''`, "")
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, m := range b.messages {
 		t.Errorf("console: %s", m)
 	}
 	for _, url := range b.requests {
-		if url != "data:," {
-			t.Errorf("request: %s", url)
-		}
+		t.Errorf("request: %s", url)
 	}
 }

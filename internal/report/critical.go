@@ -126,7 +126,8 @@ func (d *lagsData) follow(a *trace.Attempt) {
 			if !ok {
 				at = len(d.Queues)
 				queues[q.Channel] = at
-				d.Queues, counted = append(d.Queues, queueData{Channel: plain(q.Channel), Exact: true}), append(counted, 0)
+				d.Queues = append(d.Queues, queueData{Channel: plain(q.Channel), Exact: true})
+				counted = append(counted, 0)
 			}
 			of := &d.Queues[at]
 			of.Most, of.Mean, of.Exact = max(of.Most, q.Max), of.Mean+q.Mean, of.Exact && q.Exact

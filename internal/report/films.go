@@ -36,18 +36,19 @@ func filmsOf(dir string, settings []Setting) string {
 }
 
 // readFilms returns the first and the newest film in the folder dir, and some between them. Larger films lose frames.
-// unseen names the others.
-func readFilms(dir string) (films []Film, unseen []string) {
+// unseen names the others, and problems those that are damaged.
+func readFilms(dir string) (films []Film, unseen, problems []string) {
 	var paths []string
 	for _, kind := range []string{"png", "gif", "mp4", "webm"} {
 		found, err := filepath.Glob(filepath.Join(results.EscapeGlob(dir), "*."+kind))
 		if err != nil {
-			return nil, []string{err.Error()}
+			return nil, nil, []string{err.Error()}
 		}
 		if kind == "png" {
 			paths = found
 		} else if len(found) > 0 {
-			unseen = append(unseen, fmt.Sprintf("%s: %s of the format %s", dir, count(len(found), "film", "films"), kind))
+			unseen = append(unseen, fmt.Sprintf("%s: %s of the format %s", dir, count(len(found), "film", "films"),
+				kind))
 		}
 	}
 	slices.SortFunc(paths, func(a, b string) int {
@@ -65,7 +66,7 @@ func readFilms(dir string) (films []Film, unseen []string) {
 		path := paths[i*(len(paths)-1)/max(shown-1, 1)]
 		film, err := readFilm(path)
 		if err != nil {
-			unseen = append(unseen, fmt.Sprintf("%s: %v", path, err))
+			problems = append(problems, fmt.Sprintf("%s: %v.", path, err))
 			continue
 		}
 		if size += len(film.PNG); size > mostFilms {
@@ -74,7 +75,7 @@ func readFilms(dir string) (films []Film, unseen []string) {
 		}
 		films = append(films, film)
 	}
-	return films, unseen
+	return films, unseen, problems
 }
 
 // readFilm reads a film. If it is large, it keeps every n-th frame.
@@ -82,6 +83,9 @@ func readFilm(path string) (Film, error) {
 	f := Film{Name: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), Every: 1}
 	text, err := durable.ReadFile(path)
 	if err != nil {
+		return f, err
+	}
+	if _, err := video.Check(text); err != nil {
 		return f, err
 	}
 	for f.PNG = text; len(f.PNG) > mostFilm; {

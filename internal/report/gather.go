@@ -73,11 +73,17 @@ func Gather(dir string, about About, t *trace.Trace) *Run {
 	if a, _ := r.lastAttempt(); a == nil {
 		problem("The run has no trace: the page cannot show timelines, waits and the critical path.")
 	}
-	r.Films, r.Unseen = readFilms(filmsOf(dir, r.Settings))
+	r.Films, r.Unseen, problems = readFilms(filmsOf(dir, r.Settings))
+	r.Problems = append(r.Problems, problems...)
 	r.Answers, problems = readAnswers(filepath.Join(dir, "answers.txt"))
 	r.Problems = append(r.Problems, problems...)
 	if r.Logs, err = readLogs(dir); err != nil {
 		problem("The logs of ranks cannot be read: %v.", err)
+	}
+	for _, l := range r.Logs {
+		if n, last := l.warnings(); n > 0 {
+			problem("%s has %s; the last: %s", l.Name, count(n, "warning", "warnings"), last)
+		}
 	}
 	r.Checkpoint = checkpoint.Latest(filepath.Join(dir, "checkpoints"))
 	return r
@@ -127,12 +133,28 @@ func readLogs(dir string) (logs []RankLog, err error) {
 			text, l.Cut = text[len(text)-mostLog:], true
 		}
 		if err == nil {
-			l.Text = string(text)
+			l.Text = printed(string(text))
 		}
 		logs = append(logs, l)
 	}
 	return logs, nil
 }
+
+// warnings returns the number of warnings in the text, and the last one.
+func (l *RankLog) warnings() (n int, last string) {
+	for line := range strings.Lines(l.Text) {
+		if strings.Contains(strings.ToLower(line), "warning:") {
+			n, last = n+1, strings.TrimSpace(line)
+		}
+	}
+	if len(last) > mostWarning {
+		last = strings.ToValidUTF8(last[:mostWarning], "") + " …"
+	}
+	return n, last
+}
+
+// mostWarning is the largest number of bytes of a warning in a summary.
+const mostWarning = 300
 
 // resumes returns the iterations after which the run was resumed.
 func (r *Run) resumes() (steps []float64) {

@@ -26,8 +26,8 @@ type measure struct {
 // mostColumns is the largest number of columns of a heat map.
 const mostColumns = 600
 
-// heat packs work and waits, from the sums of workers, and of small worlds the phases of ranks. A later attempt replaces
-// the iterations that it repeats.
+// heat packs work and waits, from the sums of workers, and of small worlds the phases of ranks. A later attempt
+// replaces the iterations that it repeats.
 func (r *Run) heat(p *packer) *heatData {
 	last, _ := r.lastAttempt()
 	if last == nil {

@@ -18,7 +18,8 @@ const policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsaf
 
 // scripts are the page's scripts, in the order in which they run.
 var scripts = []string{"uplot/uPlot.iife.min.js", "data.js", "elements.js", "colours.js", "charts.js", "summary.js",
-	"curves.js", "phases.js", "timeline.js", "waits.js", "critical.js", "heat.js", "films.js", "answers.js", "settings.js", "runs.js", "start.js"}
+	"curves.js", "phases.js", "causes.js", "timeline.js", "waits.js", "critical.js", "heat.js", "films.js",
+	"answers.js", "settings.js", "runs.js", "start.js"}
 
 // A document is what the scripts of a page get. A section without data is nil.
 type document struct {
@@ -61,8 +62,9 @@ type nextLine struct {
 func WriteRun(w io.Writer, r *Run) error {
 	p := new(packer)
 	d := document{
-		Title: plain(filepath.Base(r.Folder)), Folder: plain(r.Folder), State: r.state(), Facts: r.facts(), Sentences: r.sentences(),
-		Problems: plains(r.Problems), Curves: r.curves(p), Phases: r.phases(p), Timeline: r.timelines(p), Waits: r.waits(), Heat: r.heat(p), Unseen: plains(r.Unseen),
+		Title: plain(filepath.Base(r.Folder)), Folder: plain(r.Folder), State: r.state(), Facts: r.facts(),
+		Sentences: r.sentences(), Problems: plains(r.Problems), Curves: r.curves(p), Phases: r.phases(p),
+		Timeline: r.timelines(p), Waits: r.waits(), Heat: r.heat(p), Unseen: plains(r.Unseen),
 		Answers: r.Answers, Settings: r.Settings, Origin: r.origin(), Logs: r.Logs, Next: r.next(),
 	}
 	d.Critical, d.Lag = r.critical()
@@ -99,6 +101,7 @@ func write(w io.Writer, p *packer, title string, document any, films [][]byte, s
 	b.Write(still)
 	b.WriteString("</noscript>\n")
 	b.Write(text("page.html"))
+	fmt.Fprintf(&b, "<!-- Licence of uPlot:\n%s-->\n", text("uplot/LICENSE"))
 	fmt.Fprintf(&b, "<script type=\"text/plain\" id=\"data\">%s</script>\n", data)
 	for i, f := range films {
 		fmt.Fprintf(&b, "<script type=\"text/plain\" id=\"film-%d\">%s</script>\n", i, f)

@@ -43,8 +43,8 @@ func (r *Run) phases(p *packer) *phasesData {
 			d.MeanName = "median of ranks"
 		}
 	} else if rows = r.measuredPhases(); len(rows) > 0 {
-		d.Source = "Without a trace, the slowest rank is another one in each phase: its times may add up to more than " +
-			"the iteration."
+		d.Source = "Without a trace, the slowest rank is another one in each phase: its times may add up to more " +
+			"than the iteration."
 	} else {
 		return nil
 	}

@@ -23,6 +23,8 @@ type Runs struct {
 	Keys     []runsKey
 	States   []string // of each group
 	Problems []string
+
+	returns func(task string) (least, most float64)
 }
 
 // A runsKey is a key of the configuration whose value is not the same in all runs.
@@ -31,19 +33,24 @@ type runsKey struct {
 	Values []string `json:"values"` // of each group
 }
 
-// GatherRuns reads the runs and sweeps at paths. Paths without runs are left out, and Problems names them.
-func GatherRuns(paths []string) (*Runs, error) {
-	r := new(Runs)
+// GatherRuns reads the runs and sweeps at paths. Paths without runs and damaged runs are left out, and Problems
+// names them. The function
+// returns gives the lowest and the highest possible return of a task.
+func GatherRuns(paths []string, returns func(task string) (least, most float64)) (*Runs, error) {
+	r := &Runs{returns: returns}
 	var failed error
 	var read []string
 	for _, path := range paths {
-		groups, err := results.Load(path, "")
-		if err != nil {
-			failed = errors.Join(failed, err)
-			r.Problems = append(r.Problems, fmt.Sprintf("Left out: %v.", err))
-			continue
+		groups, damaged, err := results.LoadWhole(path, "")
+		for _, err := range append(damaged, err) {
+			if err != nil {
+				failed = errors.Join(failed, err)
+				r.Problems = append(r.Problems, fmt.Sprintf("Left out: %v.", err))
+			}
 		}
-		read, r.Groups = append(read, path), append(r.Groups, groups...)
+		if len(groups) > 0 {
+			read, r.Groups = append(read, path), append(r.Groups, groups...)
+		}
 	}
 	if len(r.Groups) == 0 {
 		return nil, failed
@@ -61,7 +68,7 @@ func GatherRuns(paths []string) (*Runs, error) {
 	r.keep()
 	r.Table.At = math.Inf(1)
 	for _, path := range read {
-		groups, err := results.Load(path, r.Table.Metric) // with the rows that `rlinf compare` counts
+		groups, _, err := results.LoadWhole(path, r.Table.Metric) // with the rows that `rlinf compare` counts
 		if err != nil {
 			return nil, err
 		}
@@ -164,7 +171,8 @@ func (r *Runs) compareStates() {
 			}
 			states = append(states, word)
 			if s != runfolder.Done && s != "" {
-				r.Problems = append(r.Problems, fmt.Sprintf("%s: %s after iteration %d.", run.Name, word, run.Last().Step))
+				r.Problems = append(r.Problems, fmt.Sprintf("%s: %s after iteration %d.", run.Name, word,
+					run.Last().Step))
 			}
 		}
 		r.States = append(r.States, tally(states))
@@ -264,12 +272,12 @@ func WriteRuns(w io.Writer, r *Runs) error {
 	}
 	for _, metric := range r.drawn() {
 		c := runsChart{Metric: plain(metric)}
-		picture := plot.Chart{Title: metric, X: d.Steps, Y: metric}
-		for i := range r.Groups {
-			curve := r.Groups[i].Curve(metric)
-			picture.Curves = append(picture.Curves, curve)
+		picture := plot.Chart{Title: metric, X: d.Steps, Y: metric,
+			Curves: results.Bands(metric, r.Groups, r.returns)}
+		for i, curve := range picture.Curves {
 			if len(curve.X) > 0 {
-				c.Curves = append(c.Curves, runsCurve{i, p.f64(curve.X), p.f64(curve.Y), p.f64(curve.Low), p.f64(curve.High)})
+				c.Curves = append(c.Curves, runsCurve{i, p.f64(curve.X), p.f64(curve.Y), p.f64(curve.Low),
+					p.f64(curve.High)})
 			}
 		}
 		if len(c.Curves) > 0 {

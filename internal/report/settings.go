@@ -71,7 +71,8 @@ func flatten(text []byte) ([]Setting, error) {
 	walk = func(key string, n *yaml.Node, depth int) error {
 		if n.Kind == yaml.MappingNode && len(n.Content) > 0 && depth < 50 {
 			for i := 0; i+1 < len(n.Content); i += 2 {
-				if err := walk(strings.TrimPrefix(key+"."+n.Content[i].Value, "."), n.Content[i+1], depth+1); err != nil {
+				below := strings.TrimPrefix(key+"."+n.Content[i].Value, ".")
+				if err := walk(below, n.Content[i+1], depth+1); err != nil {
 					return err
 				}
 			}
@@ -80,7 +81,7 @@ func flatten(text []byte) ([]Setting, error) {
 		if key == "" {
 			return errors.New("expected keys with values")
 		}
-		all = append(all, Setting{Key: key, Value: inLine(n)})
+		all = append(all, Setting{Key: plain(key), Value: plain(inLine(n))})
 		return nil
 	}
 	if len(document.Content) == 0 {

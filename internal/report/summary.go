@@ -90,8 +90,12 @@ type sentence struct {
 	Key   string `json:"key,omitempty"` // to change; "": none
 }
 
-// sentences returns the findings of the trace.
+// sentences says how the run ended, unless it ended as planned, and returns the findings of the trace.
 func (r *Run) sentences() (all []sentence) {
+	if r.Status != runfolder.Done && exits[r.Status] != "" {
+		bad := r.Status == runfolder.Failed || r.Status == runfolder.Dead
+		all = append(all, sentence{Text: exits[r.Status], Fault: bad})
+	}
 	if r.Trace == nil {
 		return nil
 	}

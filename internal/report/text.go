@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -17,6 +18,15 @@ func plain(s string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, "�"))
+}
+
+// colouring is what a program writes to a terminal to change colours and to move the cursor.
+var colouring = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`)
+
+// printed returns what a terminal would show of s, line by line.
+func printed(s string) string {
+	s = strings.ReplaceAll(colouring.ReplaceAllString(s, ""), "\r\n", "\n")
+	return plain(strings.ReplaceAll(s, "\r", "\n"))
 }
 
 // isDirection reports whether r turns the direction of the text that follows.

@@ -15,12 +15,18 @@ func Draw(metric string, groups []Group, returns func(task string) (least, most 
 	if inIterations(groups) {
 		chart.X = "iterations"
 	}
-	task := taskOf(groups)
-	if task != "" {
+	if task := taskOf(groups); task != "" {
 		chart.Title = task + ": " + metric
 	}
+	chart.Curves = Bands(metric, groups, returns)
+	return chart.SVG()
+}
+
+// Bands returns the curve of each group, with intervals as Draw draws them.
+func Bands(metric string, groups []Group, returns func(task string) (least, most float64)) (curves []plot.Curve) {
 	least, most := limits(metric)
-	if last := metric[strings.LastIndexByte(metric, '/')+1:]; task != "" && (last == "return" || last == "return_min") {
+	last, task := metric[strings.LastIndexByte(metric, '/')+1:], taskOf(groups)
+	if task != "" && (last == "return" || last == "return_min") {
 		least, most = returns(task)
 	}
 	for i := range groups {
@@ -28,9 +34,9 @@ func Draw(metric string, groups []Group, returns func(task string) (least, most 
 		for i, y := range c.Y {
 			c.Low[i], c.High[i] = max(c.Low[i], min(least, y)), min(c.High[i], max(most, y))
 		}
-		chart.Curves = append(chart.Curves, c)
+		curves = append(curves, c)
 	}
-	return chart.SVG()
+	return curves
 }
 
 // Curves reports whether the metric of at least one group has several points, which make a line.

@@ -30,6 +30,20 @@ const maxDepth = 2
 // it and below: each run is a group, and all runs seed_N of one folder, as a sweep makes them, are
 // one. Runs that were set aside (earlier-N) are skipped. For prefix see ReadRun.
 func Load(path, prefix string) ([]Group, error) {
+	return load(path, prefix, func(err error) error { return err })
+}
+
+// LoadWhole is Load without the runs that cannot be read. damaged has the errors of these runs.
+func LoadWhole(path, prefix string) (groups []Group, damaged []error, err error) {
+	groups, err = load(path, prefix, func(err error) error {
+		damaged = append(damaged, err)
+		return nil
+	})
+	return groups, damaged, err
+}
+
+// load is Load. The function failed gets the error of a run. If it returns nil, the run is left out.
+func load(path, prefix string, failed func(error) error) ([]Group, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no such file or folder", path)
@@ -44,7 +58,7 @@ func Load(path, prefix string) ([]Group, error) {
 		runs, err := ReadKept(path)
 		return []Group{{strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), path, runs}}, err
 	}
-	groups, err := below(path, filepath.Base(path), prefix, maxDepth)
+	groups, err := below(path, filepath.Base(path), prefix, maxDepth, failed)
 	if err == nil && len(groups) == 0 {
 		err = fmt.Errorf("%s: %w", path, ErrNoRun)
 	}
@@ -53,15 +67,16 @@ func Load(path, prefix string) ([]Group, error) {
 
 // below returns the groups in dir, and in its subfolders up to the given number of levels. name is
 // the name of the group in dir itself.
-func below(dir, name, prefix string, levels int) (groups []Group, err error) {
+func below(dir, name, prefix string, levels int, failed func(error) error) (groups []Group, err error) {
 	if hasMetrics(dir) {
 		r, err := ReadRun(dir, prefix)
-		if err != nil {
+		if err == nil {
+			groups = append(groups, Group{name, dir, []Run{r}})
+		} else if err = failed(err); err != nil {
 			return nil, err
 		}
-		groups = append(groups, Group{name, dir, []Run{r}})
 	}
-	g, err := seeds(dir, prefix)
+	g, err := seeds(dir, prefix, failed)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +101,7 @@ func below(dir, name, prefix string, levels int) (groups []Group, err error) {
 		if levels < maxDepth {
 			at = filepath.Join(name, at)
 		}
-		more, err := below(filepath.Join(dir, e.Name()), at, prefix, levels-1)
+		more, err := below(filepath.Join(dir, e.Name()), at, prefix, levels-1, failed)
 		if err != nil {
 			return nil, err
 		}
@@ -102,7 +117,7 @@ func hasMetrics(dir string) bool {
 }
 
 // seeds reads the runs seed_N in dir, if there are any.
-func seeds(dir, prefix string) (Group, error) {
+func seeds(dir, prefix string, failed func(error) error) (Group, error) {
 	g := Group{Path: dir}
 	paths, err := filepath.Glob(filepath.Join(EscapeGlob(dir), "seed_*"))
 	if err != nil {
@@ -113,10 +128,11 @@ func seeds(dir, prefix string) (Group, error) {
 			continue
 		}
 		r, err := ReadRun(path, prefix)
-		if err != nil {
+		if err == nil {
+			g.Runs = append(g.Runs, r)
+		} else if err = failed(err); err != nil {
 			return g, err
 		}
-		g.Runs = append(g.Runs, r)
 	}
 	slices.SortFunc(g.Runs, func(a, b Run) int { return cmp.Compare(a.Seed, b.Seed) })
 	return g, nil

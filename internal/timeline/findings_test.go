@@ -227,8 +227,22 @@ func TestSlowLink(t *testing.T) {
 	only(t, conclude(slow("act", 500)), timeline.SlowLink, "from rollout 1", "to env 1")
 	healthyRun(t, conclude(slow("obs", 80))) // 7 times the others, and 4 % of the iteration
 
-	// All links are alike: that is a matter of the network, and no fault of one.
+	// One item that needs very long says nothing about the link.
 	j := healthy()
+	delay, items := j.delay, 0
+	j.delay = func(channel string, pair int) int64 {
+		if channel != "obs" || pair != 1 {
+			return delay(channel, pair)
+		}
+		if items++; items%40 == 7 {
+			return 50_000
+		}
+		return 5 * delay(channel, pair)
+	}
+	healthyRun(t, conclude(j.run()))
+
+	// All links are alike: that is a matter of the network, and no fault of one.
+	j = healthy()
 	j.delay = func(string, int) int64 { return 300 }
 	healthyRun(t, conclude(j.run()))
 
@@ -338,6 +352,21 @@ func TestStalenessAtItsBound(t *testing.T) {
 			}
 		}
 	}
+}
+
+// At the start of a run the workers wait for the first weights, and after their last rollout for the end.
+func TestStalenessIsInTheMiddle(t *testing.T) {
+	s := &script{}
+	p, c := s.worker(0, "rollout", 0), s.worker(1, "actor", 0)
+	for it := range int64(8) {
+		if p.call("produce", 1); it > 0 && it < 6 {
+			p.work("infer", 95)
+		}
+		p.adopt(1, 100*(it+1))
+		c.get(out, 0, c.now+30).work("train", 30).publish(1, 100*(it+1))
+		s.keep(it+1, "")
+	}
+	healthyRun(t, conclude(s))
 }
 
 func TestStall(t *testing.T) {

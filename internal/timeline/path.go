@@ -50,7 +50,8 @@ func (k SegmentKind) String() string {
 //   - If the other worker was done before the wait began, the whole wait is a Transfer. The path stays at its worker.
 //   - If the trace does not have the other worker, the wait itself belongs to the path.
 //
-// Spans are cut at the start of the iteration. Without a track of rank 0's runner the path covers all tracks. It then
+// Spans are cut at the start of the iteration. A rank whose track begins later has waited for the decision of rank 0.
+// Without a track of rank 0's runner the path covers all tracks. It then
 // begins at the track that ends last.
 func CriticalPath(a *trace.Attempt, w *trace.Window) *Path { return newIndex(a).view(w).criticalPath() }
 
@@ -70,7 +71,7 @@ func (v *view) criticalPath() *Path {
 		spans := v.tracks[at].Spans
 		i := covering(spans, t)
 		if i == none {
-			back(Segment{Op: trace.Skipped, Cause: trace.Unrecorded, Kind: Unknown, Start: v.start, Peer: none})
+			back(v.beforeTrack(at))
 			break
 		}
 		if s := &spans[i]; s.End < t {
@@ -98,6 +99,20 @@ func (v *view) criticalPath() *Path {
 	}
 	slices.Reverse(p.Segments)
 	return p
+}
+
+// beforeTrack returns the segment from the start of the iteration to that of a worker's track. On a rank other than 0
+// the iteration begins when the decision of rank 0 has arrived.
+func (v *view) beforeTrack(worker int) Segment {
+	runner := v.runner(v.Workers[worker].Rank)
+	if runner != none && v.first != none && runner != v.first {
+		for _, s := range v.Workers[runner].Sites {
+			if s.Op == trace.Vote {
+				return Segment{Op: s.Op, Name: s.Name, Cause: s.Cause, Kind: Transfer, Start: v.start, Peer: v.first}
+			}
+		}
+	}
+	return Segment{Op: trace.Skipped, Cause: trace.Unrecorded, Kind: Unknown, Start: v.start, Peer: none}
 }
 
 // add adds the segment before the first one.

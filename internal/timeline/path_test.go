@@ -95,6 +95,24 @@ func TestPathOfDisaggregatedRanks(t *testing.T) {
 	})
 }
 
+// The iteration of a rank begins when the decision of rank 0 has arrived.
+func TestPathBeginsWithADecision(t *testing.T) {
+	s := &script{}
+	r0, rollout := s.worker(0, trace.Runner, 0), s.worker(0, "rollout", 0)
+	r1, env := s.worker(1, trace.Runner, 1), s.worker(1, "env", 0)
+	r1.now, env.now = 5, 5
+	rollout.get(obs, 0, 16).call("generate", 1).idle(20)
+	env.work("simulate", 10).put(obs, 0).call("interact", 1).idle(25)
+	r0.await("rollout", "generate", 17).vote(20)
+	r1.await("env", "interact", 16).vote(25)
+	s.keep(1, trace.First)
+	compare(t, timeline.CriticalPath(&s.Attempt, &s.Windows[0]), []step{
+		{env.index, "votes", transfer, 5, r0.index}, {env.index, "simulate", busy, 10, -1},
+		{rollout.index, "obs", transfer, 1, env.index}, {rollout.index, "generate", busy, 1, -1},
+		{r0.index, "votes", transfer, 3, -1},
+	})
+}
+
 func TestPathGoesToTheLastAtABarrier(t *testing.T) {
 	s := disaggregated(70)
 	p := timeline.CriticalPath(&s.Attempt, &s.Windows[0])

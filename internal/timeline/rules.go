@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -167,9 +168,9 @@ func (l *link) counts() bool {
 }
 
 // slowLinks finds pairs of workers between which items need longer than between other pairs of the channel. Share is
-// the time of iterations for which the receiver waits for items that are on their way. Pairs on one rank, on one node,
-// and on two nodes are compared among each other where there are several. Times between nodes count without the largest
-// error of their clocks.
+// the time of iterations for which the receiver waits for items that are on their way, up to the usual excess. Pairs on
+// one rank, on one node, and on two nodes are compared among each other where there are several. Times between nodes
+// count without the largest error of their clocks.
 func (e *evidence) slowLinks() (found []Finding) {
 	type pair struct {
 		channel  string
@@ -233,12 +234,13 @@ func (v *view) count(l *link, m *trace.Mark, s *trace.Span) {
 func (e *evidence) slowLink(links []*link, total float64) *Finding {
 	slices.SortStableFunc(links, func(a, b *link) int { return cmp.Compare(b.waited, a.waited) })
 	for _, l := range links {
-		share := l.waited / total
-		if share < LinkShare {
-			return nil
-		}
 		usual, ok := e.usualLink(l, links)
 		if !ok || l.median < LinkFactor*usual {
+			continue
+		}
+		// A few items that needed very long say nothing about the link.
+		share := min(l.waited, float64(len(l.times))*(l.median-usual)) / total
+		if share < LinkShare {
 			continue
 		}
 		place := "rank"
@@ -307,6 +309,45 @@ func (e *evidence) shareOf(component string, at func(*trace.Site) bool) float64 
 	return part / total
 }
 
+// shareBefore is shareOf over the first n iterations, less the very first.
+func (e *evidence) shareBefore(n int, component string, at func(*trace.Site) bool) float64 {
+	var part, total int64
+	for _, by := range e.sums[min(1, n):n] {
+		for i, sum := range by {
+			if sum == nil || e.Workers[i].Component != component {
+				continue
+			}
+			for s := range min(len(sum.Times), len(e.Workers[i].Sites)) {
+				total += sum.Times[s]
+				if at(&e.Workers[i].Sites[s]) {
+					part += sum.Times[s]
+				}
+			}
+		}
+	}
+	if total == 0 {
+		return 0
+	}
+	return float64(part) / float64(total)
+}
+
+// lastWork returns the number of iterations before the last one in which a component worked.
+func (e *evidence) lastWork(component string) int {
+	for k := len(e.sums) - 1; k >= 0; k-- {
+		for i, sum := range e.sums[k] {
+			if sum == nil || e.Workers[i].Component != component {
+				continue
+			}
+			for s := range min(len(sum.Times), len(e.Workers[i].Sites)) {
+				if e.Workers[i].Sites[s].Cause == trace.Working && sum.Times[s] > 0 {
+					return k
+				}
+			}
+		}
+	}
+	return 0
+}
+
 // shortRoom finds channels in which a component waits for room. Share is the part of that component's time. In an
 // asynchronous run the channel of trajectories is left out: see staleness.
 func (e *evidence) shortRoom() (found []Finding) {
@@ -353,12 +394,15 @@ func (e *evidence) shortRoom() (found []Finding) {
 // roomAdvice says which key gives a channel of a synchronous run more room.
 func roomAdvice(channel, consumer string) (text, key string) {
 	switch channel {
-	case "obs", "act", "transitions", "rewards": // a key for each stage
+	case "obs", "act", "rewards": // a key for each stage
 		return "raise " + stagesKey, stagesKey
 	case "out", "batches": // one rollout, unless the run is asynchronous
 		return "set " + asyncKey + ": true, with " + stalenessKey + " for the number of rollouts", asyncKey
 	}
-	return "its size is fixed, so give " + consumer + " more ranks (" + placementKey + ")", placementKey
+	if channel == "transitions" || strings.HasPrefix(channel, "answers of ") { // a key for each consumer
+		return "its size is fixed, so give " + consumer + " more ranks (" + placementKey + ")", placementKey
+	}
+	return "the program makes it, and can make it larger (MaxSize)", ""
 }
 
 // publishers returns the components that publish weights.
@@ -374,7 +418,8 @@ func (e *evidence) publishers() (list []string) {
 }
 
 // staleness finds components of an asynchronous run that wait for newer weights, or for room for their trajectories:
-// the data would become too old. Share is the part of that component's time.
+// the data would become too old. Share is the part of that component's time. The first iteration warms up. The end of
+// the run does not count: after their last rollout the workers wait, because no iteration needs another one.
 func (e *evidence) staleness() (found []Finding) {
 	publishers := e.publishers()
 	if len(e.iterations) < FewestIterations || len(publishers) == 0 || !e.async() {
@@ -386,19 +431,20 @@ func (e *evidence) staleness() (found []Finding) {
 			components = append(components, c)
 		}
 	}
-	lacking := 0.0
-	for _, c := range publishers {
-		lacking = max(lacking, e.shareOf(c, func(s *trace.Site) bool {
-			return s.Op == trace.Get && s.Cause == trace.Trajectory
-		}))
-	}
 	for _, c := range components {
-		weights := e.shareOf(c, func(s *trace.Site) bool { return s.Op == trace.Adopt })
-		room := e.shareOf(c, func(s *trace.Site) bool {
+		n := e.lastWork(c)
+		weights := e.shareBefore(n, c, func(s *trace.Site) bool { return s.Op == trace.Adopt })
+		room := e.shareBefore(n, c, func(s *trace.Site) bool {
 			return s.Op == trace.Room && slices.Contains(publishers, s.Peer)
 		})
-		if weights+room < RoomShare {
+		if n <= FewestIterations || weights+room < RoomShare {
 			continue
+		}
+		lacking := 0.0
+		for _, p := range publishers {
+			lacking = max(lacking, e.shareBefore(n, p, func(s *trace.Site) bool {
+				return s.Op == trace.Get && s.Cause == trace.Trajectory
+			}))
 		}
 		f := Finding{Rule: Staleness, Component: c, Worker: none, Peer: none, Share: weights + room, Key: stalenessKey}
 		key := stalenessKey

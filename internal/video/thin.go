@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"image"
 	"image/draw"
 	"image/png"
@@ -47,6 +48,33 @@ func Thin(film []byte, n int) ([]byte, error) {
 	}
 	copy(out.Bytes()[countsAt:], thin.counts())
 	return out.Bytes(), nil
+}
+
+// Check returns the number of frames of film, which a Film wrote. It reads no pixels.
+func Check(film []byte) (frames int, err error) {
+	rest, ok := bytes.CutPrefix(film, signature)
+	if !ok {
+		return 0, errors.New("no animated PNG")
+	}
+	for {
+		kind, data, next, err := decode(rest)
+		switch {
+		case err == nil && crc32.ChecksumIEEE(rest[4:8+len(data)]) != binary.BigEndian.Uint32(rest[8+len(data):]):
+			err = errors.New("wrong checksum")
+		case err == nil && kind == "IEND" && frames == 0:
+			err = errors.New("no frames")
+		}
+		if err != nil {
+			return frames, fmt.Errorf("frame %d: %w", max(frames-1, 0), err)
+		}
+		switch kind {
+		case "fcTL":
+			frames++
+		case "IEND":
+			return frames, nil
+		}
+		rest = next
+	}
 }
 
 // A reader reads the frames of a film, one after the other.

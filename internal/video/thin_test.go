@@ -59,7 +59,13 @@ func TestThin(t *testing.T) {
 			t.Error("with all frames the film is another file")
 		}
 	}
-	for n := range whole {
+	if n, err := video.Check(whole); n != 11 || err != nil {
+		t.Errorf("the film has %d frames (%v)", n, err)
+	}
+	for n := 0; n < len(whole); n += 5 {
+		if _, err := video.Check(whole[:n]); err == nil {
+			t.Errorf("the first %d bytes are a film to Check", n)
+		}
 		if _, err := video.Thin(whole[:n], 2); err == nil {
 			t.Errorf("the first %d bytes are a film", n)
 		}
@@ -68,5 +74,8 @@ func TestThin(t *testing.T) {
 
 func FuzzThin(f *testing.F) {
 	f.Add([]byte("\x89PNG\r\n\x1a\n"), 1)
-	f.Fuzz(func(t *testing.T, text []byte, n int) { video.Thin(text, max(n, 1)) })
+	f.Fuzz(func(t *testing.T, text []byte, n int) {
+		video.Thin(text, max(n, 1))
+		video.Check(text)
+	})
 }

@@ -18,7 +18,7 @@ import (
 
 func reportCommand(reg config.Registries, alone func(func(*cli.Context) error) func(*cli.Context) error) *cli.Command {
 	return &cli.Command{
-		Name: "report", Usage: "write a page about runs, which a browser opens from disk: curves, waits, films, settings",
+		Name: "report", Usage: "write a page about runs for a browser: curves, waits, films, settings",
 		ArgsUsage: "RUN [RUN...]",
 		Flags: []cli.Flag{&cli.StringFlag{Name: "out", Usage: "write the page to `FILE`.html",
 			DefaultText: "report.html in the folder of the run or sweep; of several, in this folder"}},
@@ -49,7 +49,7 @@ func runReport(c *cli.Context, reg config.Registries) error {
 		run := report.Gather(paths[0], aboutRun(reg, paths[0]), times)
 		write = func(w io.Writer) error { return report.WriteRun(w, run) }
 	} else {
-		runs, err := report.GatherRuns(paths)
+		runs, err := report.GatherRuns(paths, reg.Returns)
 		if err != nil {
 			return config.Usagef("report: %w", err)
 		}
@@ -64,7 +64,7 @@ func runReport(c *cli.Context, reg config.Registries) error {
 	if err := durable.Write(out, write); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	fmt.Fprintln(c.App.Writer, out)
+	fmt.Fprintf(c.App.Writer, "%s: open it in a browser\n", out)
 	return nil
 }
 

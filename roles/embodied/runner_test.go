@@ -37,7 +37,16 @@ func onCounted(t testing.TB, reg config.Registries, np int, path string, overrid
 	count func(string, int) func(string, int, int),
 	f func(ctx context.Context, r *EmbodiedRunner) error) {
 	t.Helper()
-	err := spmd.Run(context.Background(), local.New(np), spmd.Options{Log: t.Output()},
+	onTransports(t, reg, local.New(np), path, overrides, count, f)
+}
+
+// onTransports does so on ranks that the caller made.
+func onTransports(t testing.TB, reg config.Registries, on []spmd.Transport, path string, overrides []string,
+	count func(string, int) func(string, int, int),
+	f func(ctx context.Context, r *EmbodiedRunner) error) {
+	t.Helper()
+	np := len(on)
+	err := spmd.Run(context.Background(), on, spmd.Options{Log: t.Output()},
 		func(ctx context.Context, w *spmd.World) error {
 			cfg, _, err := config.Load(reg, path, overrides, false) // each rank has its own
 			if err != nil {
@@ -74,7 +83,8 @@ func onCounted(t testing.TB, reg config.Registries, np int, path string, overrid
 				}()
 			}
 			c, err := loop.NewCluster(ctx, w, p, shared,
-				loop.Services{Saver: loop.NewSaver(group, nil, nil), Count: count, Trace: log})
+				loop.Services{Saver: loop.NewSaver(group, nil, nil), Requests: new(loop.Requests), Count: count,
+					Trace: log})
 			if err != nil {
 				return err
 			}

@@ -158,8 +158,8 @@ func (l *Loop) Next(ctx context.Context) (more bool, err error) {
 	case l.ended:
 		return false, nil
 	}
-	if err := l.cut(ctx); err != nil {
-		return false, err
+	if !l.begun.IsZero() {
+		l.report.Times[WholeStep] += time.Since(l.begun).Seconds()
 	}
 	if more, err = l.next(ctx); err != nil {
 		return false, err
@@ -174,13 +174,13 @@ func (l *Loop) Next(ctx context.Context) (more bool, err error) {
 	return true, nil
 }
 
-// cut ends the present iteration, if there is one. The time until the next one begins counts to that.
+// cut ends the present iteration in the trace, if there is one. The time until the next one begins counts to that. The
+// ranks have a decision, so no rank's iteration ends before rank 0 is at the loop head.
 func (l *Loop) cut(ctx context.Context) error {
 	if l.begun.IsZero() {
 		l.with.Trace.Start()
 		return l.clocks.compare(ctx)
 	}
-	l.report.Times[WholeStep] += time.Since(l.begun).Seconds()
 	l.with.Trace.Cut(l.step)
 	if l.with.Trace.ComparesClocks(l.step) {
 		return l.clocks.compare(ctx)
@@ -206,7 +206,11 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := l.with.Trace.Write(); err != nil { // training matters more
+	if err := l.cut(ctx); err != nil {
+		return false, err
+	}
+	// Training matters more. One rank speaks for its node.
+	if err := l.with.Trace.Write(); err != nil && l.world.LocalRank() == 0 {
 		l.with.Saver.warn(fmt.Sprintf("%v: the rest of this run is not recorded", err))
 	}
 	last := l.AtEnd()

@@ -33,7 +33,16 @@ type Network struct {
 // goroutines that it wakes, GOMAXPROCS must exceed the number of computing goroutines. The ranks
 // must be closed or aborted. NewLinked panics if n is below 1 or a field of link is negative.
 func NewLinked(n int, link Link) []spmd.Transport {
-	return newLine(n, &line{perNode: 1, between: link, apart: true})
+	return NewLinks(n, func(int, int) Link { return link })
+}
+
+// NewLinks is NewLinked with links that differ: link returns the one that carries messages of a rank
+// to another.
+func NewLinks(n int, link func(from, to int) Link) []spmd.Transport {
+	for i := range n * n {
+		check(link(i/n, i%n))
+	}
+	return newLine(n, &line{perNode: 1, link: link, apart: true})
 }
 
 // NewNetwork is like NewLinked, but with the nodes and links of a Network. Ranks of a node share
@@ -43,15 +52,26 @@ func NewNetwork(n int, network Network) []spmd.Transport {
 	if network.RanksPerNode < 1 {
 		panic(fmt.Sprintf("local: nodes of %d ranks", network.RanksPerNode))
 	}
-	return newLine(n, &line{perNode: network.RanksPerNode, inside: network.Inside, between: network.Between})
+	check(network.Inside)
+	check(network.Between)
+	l := &line{perNode: network.RanksPerNode}
+	l.link = func(from, to int) Link {
+		if l.node(from) == l.node(to) {
+			return network.Inside
+		}
+		return network.Between
+	}
+	return newLine(n, l)
+}
+
+// check panics if a field of link is negative.
+func check(link Link) {
+	if link.Latency < 0 || link.BytesPerSecond < 0 {
+		panic(fmt.Sprintf("local: a link of %+v", link))
+	}
 }
 
 func newLine(n int, l *line) []spmd.Transport {
-	for _, link := range []Link{l.inside, l.between} {
-		if link.Latency < 0 || link.BytesPerSecond < 0 {
-			panic(fmt.Sprintf("local: a link of %+v", link))
-		}
-	}
 	ranks := newWorld(n, l)
 	l.free = make(map[[2]int]int64)
 	l.out, l.in = make([]int64, l.node(n-1)+1), make([]int64, l.node(n-1)+1)
@@ -67,9 +87,9 @@ func newLine(n int, l *line) []spmd.Transport {
 // A line simulates all links of a world. Its schedule completes the requests when their messages arrive.
 type line struct {
 	*schedule[*op]
-	perNode         int // ranks of a node
-	inside, between Link
-	apart           bool // every two nodes have a link of their own
+	perNode int // ranks of a node
+	link    func(from, to int) Link
+	apart   bool // every two nodes have a link of their own
 
 	mu      sync.Mutex
 	free    map[[2]int]int64 // when the link from one rank to another is free again
@@ -80,11 +100,8 @@ func (l *line) node(rank int) int { return rank / l.perNode }
 
 // due puts n bytes on a link and returns their arrival time; 0: at once.
 func (l *line) due(from, to, n int) int64 {
-	a, b, link := l.node(from), l.node(to), &l.between
-	if a == b {
-		link = &l.inside
-	}
-	if *link == (Link{}) {
+	a, b, link := l.node(from), l.node(to), l.link(from, to)
+	if link == (Link{}) {
 		return 0
 	}
 	arrival := int64(link.Latency)

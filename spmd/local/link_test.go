@@ -308,6 +308,44 @@ func TestTimer(t *testing.T) {
 	all.Wait()
 }
 
+// TestLinksDiffer: only one direction between two ranks is slow.
+func TestLinksDiffer(t *testing.T) {
+	const slow = 200 * time.Millisecond
+	on := local.NewLinks(2, func(from, _ int) local.Link {
+		if from == 1 {
+			return local.Link{Latency: slow}
+		}
+		return local.Link{}
+	})
+	start := time.Now()
+	var had [2]time.Duration // when a rank had its message
+	if err := spmd.Run(t.Context(), on, spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
+		ends, err := w.NewComm([]int{0, 1}, "links")
+		if err != nil {
+			return err
+		}
+		c, b := ends[0], make([]byte, 1)
+		out, err := c.Isend(make([]byte, 1), 1-w.Rank(), 0)
+		if err != nil {
+			return err
+		}
+		in, err := c.Irecv(b, 1-w.Rank(), 0)
+		if err != nil {
+			return err
+		}
+		if err := c.Wait(ctx, []spmd.Request{in}); err != nil {
+			return err
+		}
+		had[w.Rank()] = time.Since(start)
+		return c.Wait(ctx, []spmd.Request{out})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if had[0] < slow || had[1] >= had[0] {
+		t.Errorf("rank 0 has its message after %v, and rank 1 after %v", had[0], had[1])
+	}
+}
+
 // A world that ends by an error leaves no goroutine behind.
 func TestLinkEndsWithItsWorld(t *testing.T) {
 	before := runtime.NumGoroutine()

@@ -275,7 +275,7 @@ func awaitReader(f *os.File) {
 }
 
 // Close waits for all ranks, then stops MPI. It closes communicators that are still open, and returns
-// their errors.
+// their errors. If MPI does not stop in time, Close leaves it; see finalize.
 func (t *transport) Close() error {
 	t.mu.Lock()
 	left := make([]*comm, 0, len(t.open))
@@ -297,7 +297,9 @@ func (t *transport) Close() error {
 	<-t.watched
 	C.rl_end_close(t.control.end)
 	C.rl_world_free(t.world)
-	gompi.Stop()
+	if !t.finalize() {
+		return errors.Join(errs...) // MPI may still touch the memory
+	}
 	if t.shared != nil {
 		t.shared.unmap()
 	}

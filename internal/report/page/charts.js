@@ -17,9 +17,14 @@ R.chart = function (parent, c) {
   c.text = c.text || R.figure;
   c.legend = R.make('div', { class: 'legend' });
   c.box = R.make('div', { class: 'plot', tabindex: 0, role: 'img', 'aria-label': R.inWords(c) });
-  c.figure = R.make('figure', { class: 'chart' },
+  c.figure = R.make(
+    'figure',
+    { class: 'chart' },
     R.make('figcaption', {}, c.title, c.unit ? R.make('span', { class: 'unit' }, c.unit) : null),
-    c.legend, c.box, R.behind(() => R.rowsOf(c)));
+    c.legend,
+    c.box,
+    R.behind(() => R.rowsOf(c)),
+  );
   parent.append(c.figure);
   c.values = c.series.map((s) => {
     const text = R.make('span', { class: 'value' });
@@ -52,25 +57,30 @@ R.inWords = function (c) {
     if (seen.length === 0) return s.name + ': no values';
     return `${s.name}: from ${c.text(seen[0])} to ${c.text(seen[seen.length - 1])}`;
   });
-  return `${c.title}${c.unit ? ', ' + c.unit : ''}. ${ends.join('; ')}. Keys: arrows move, plus and minus zoom, ` +
-    `0 shows all. The table below has the numbers.`;
+  return (
+    `${c.title}${c.unit ? ', ' + c.unit : ''}. ${ends.join('; ')}. Keys: arrows move, plus and minus zoom, ` +
+    `0 shows all. The table below has the numbers.`
+  );
 };
 
 // R.rowsOf returns the table behind a chart.
 R.rowsOf = function (c) {
-  const x = c.x(), most = 200;
+  const x = c.x(),
+    most = 200;
   const seen = [];
   for (let i = 0; i < x.values.length; i++) {
     if (c.series.some((s) => Number.isFinite((s.raw || s.smooth)[i]))) seen.push(i);
   }
-  const head = [x.name], rows = [];
+  const head = [x.name],
+    rows = [];
   for (const s of c.series) {
     head.push(s.name);
     if (s.smooth && s.raw) head.push(s.name + ', smoothed');
     if (s.low) head.push('95 % interval');
   }
   for (const k of R.some(seen.length, most)) {
-    const i = seen[k], row = [x.text(x.values[i])];
+    const i = seen[k],
+      row = [x.text(x.values[i])];
     for (const s of c.series) {
       row.push(c.text((s.raw || s.smooth)[i]));
       if (s.smooth && s.raw) row.push(c.text(s.smooth[i]));
@@ -98,7 +108,10 @@ R.isSparse = function (x) {
 
 // R.drawChart makes the uPlot of a chart, with the present colours.
 R.drawChart = function (c) {
-  const x = c.x(), data = [x.values], lines = [{}], bands = [];
+  const x = c.x(),
+    data = [x.values],
+    lines = [{}],
+    bands = [];
   c.shown = []; // per series of c: the index in data of the line that the legend tells
   const colour = (s) => R.seriesColour(s.colour);
   if (c.stacked) {
@@ -113,7 +126,8 @@ R.drawChart = function (c) {
     }
   } else {
     c.series.forEach((s) => {
-      const main = s.smooth || s.raw, sparse = R.isSparse(main);
+      const main = s.smooth || s.raw,
+        sparse = R.isSparse(main);
       if (s.low) {
         data.push(R.nulls(s.high), R.nulls(s.low));
         const edge = { stroke: 'transparent', width: 0, points: { show: false }, spanGaps: true };
@@ -127,47 +141,89 @@ R.drawChart = function (c) {
       data.push(R.nulls(main));
       c.shown.push(data.length - 1);
       lines.push({
-        stroke: colour(s), width: 2, dash: s.colour < R.series ? [] : [6, 4], spanGaps: sparse || !!s.low, points: { show: sparse && !s.low, size: 5, fill: colour(s) },
+        stroke: colour(s),
+        width: 2,
+        dash: s.colour < R.series ? [] : [6, 4],
+        spanGaps: sparse || !!s.span,
+        points: { show: s.span ? !!s.points : sparse, size: 5, fill: colour(s) },
       });
     });
   }
-  const text = R.colour('muted'), grid = { stroke: R.colour('grid'), width: 1 };
+  const text = R.colour('muted'),
+    grid = { stroke: R.colour('grid'), width: 1 };
   const font = '11px ' + getComputedStyle(document.body).fontFamily;
   const group = R.groups[c.group];
-  const least = x.values[0], most = x.values[x.values.length - 1];
+  const least = x.values[0],
+    most = x.values[x.values.length - 1];
   if (c.plot) c.plot.destroy();
-  c.plot = new uPlot({
-    width: Math.max(c.box.clientWidth, 200), height: c.height || 200, series: lines, bands, legend: { show: false },
-    padding: [6, 12, 0, 0],
-    scales: {
-      x: { time: false, range: () => (group.range ? group.range : least < most ? [least, most] : [least - 1, most + 1]) },
-      y: {
-        range: (_, low, high) => {
-          if (low === null || low === undefined) return [0, 1];
-          if (c.stacked) return [0, (c.top ? c.top() : high) || 1];
-          if (low === high && low === 0) return [-0.5, 1];
-          if (low === high) return [low - Math.max(Math.abs(low) / 10, 1e-6), high + Math.max(Math.abs(high) / 10, 1e-6)];
-          return [low - 0.06 * (high - low), high + 0.08 * (high - low)];
+  c.plot = new uPlot(
+    {
+      width: Math.max(c.box.clientWidth, 200),
+      height: c.height || 200,
+      series: lines,
+      bands,
+      legend: { show: false },
+      padding: [6, 12, 0, 0],
+      scales: {
+        x: {
+          time: false,
+          range: () => (group.range ? group.range : least < most ? [least, most] : [least - 1, most + 1]),
+        },
+        y: {
+          range: (_, low, high) => {
+            if (low === null || low === undefined) return [0, 1];
+            if (c.stacked) return [0, (c.top ? c.top() : high) || 1];
+            if (low === high && low === 0) return [-0.5, 1];
+            if (low === high)
+              return [low - Math.max(Math.abs(low) / 10, 1e-6), high + Math.max(Math.abs(high) / 10, 1e-6)];
+            return [low - 0.06 * (high - low), high + 0.08 * (high - low)];
+          },
         },
       },
+      axes: [
+        {
+          stroke: text,
+          grid,
+          ticks: grid,
+          font,
+          size: 28,
+          gap: 4,
+          values: (_, at) => at.map((v) => x.text(v)),
+          space: 60,
+        },
+        {
+          stroke: text,
+          grid,
+          ticks: grid,
+          font,
+          size: 62,
+          gap: 4,
+          values: (_, at) => at.map((v) => c.text(v)),
+          space: 36,
+        },
+      ],
+      cursor: {
+        sync: { key: c.group, setSeries: false },
+        drag: { x: true, y: false, setScale: false },
+        y: false,
+        points: { show: !c.stacked },
+      },
+      hooks: {
+        setSelect: [
+          (u) => {
+            if (u.select.width < 4) return;
+            const range = [u.posToVal(u.select.left, 'x'), u.posToVal(u.select.left + u.select.width, 'x')];
+            u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+            R.zoomGroup(c.group, range);
+          },
+        ],
+        setCursor: [(u) => R.tell(c, u.cursor.idx)],
+        drawClear: [(u) => R.drawMarks(c, u)],
+      },
     },
-    axes: [
-      { stroke: text, grid, ticks: grid, font, size: 28, gap: 4, values: (_, at) => at.map((v) => x.text(v)), space: 60 },
-      { stroke: text, grid, ticks: grid, font, size: 62, gap: 4, values: (_, at) => at.map((v) => c.text(v)), space: 36 },
-    ],
-    cursor: { sync: { key: c.group, setSeries: false }, drag: { x: true, y: false, setScale: false }, y: false,
-      points: { show: !c.stacked } },
-    hooks: {
-      setSelect: [(u) => {
-        if (u.select.width < 4) return;
-        const range = [u.posToVal(u.select.left, 'x'), u.posToVal(u.select.left + u.select.width, 'x')];
-        u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-        R.zoomGroup(c.group, range);
-      }],
-      setCursor: [(u) => R.tell(c, u.cursor.idx)],
-      drawClear: [(u) => R.drawMarks(c, u)],
-    },
-  }, data, c.box);
+    data,
+    c.box,
+  );
   c.plot.over.addEventListener('dblclick', () => R.zoomGroup(c.group, null));
   R.tell(c, null);
 };
@@ -178,7 +234,8 @@ R.drawMarks = function (c, u) {
   for (const m of c.marks || []) {
     const at = x.place ? x.place(m.at) : m.at;
     if (!(at >= u.scales.x.min && at <= u.scales.x.max)) continue;
-    const px = Math.round(u.valToPos(at, 'x', true)), g = u.ctx;
+    const px = Math.round(u.valToPos(at, 'x', true)),
+      g = u.ctx;
     g.save();
     g.strokeStyle = g.fillStyle = R.colour('muted');
     g.setLineDash([4, 4]);
@@ -207,7 +264,8 @@ R.tell = function (c, at) {
 R.zoomGroup = function (name, range) {
   const group = R.groups[name];
   const x = group.charts[0].x().values;
-  const least = x[0], most = x[x.length - 1];
+  const least = x[0],
+    most = x[x.length - 1];
   if (range) {
     range = [Math.max(range[0], least), Math.min(range[1], most)];
     if (!(range[1] > range[0]) || (range[0] <= least && range[1] >= most)) range = null;
@@ -221,17 +279,26 @@ R.zoomGroup = function (name, range) {
 
 // R.chartKey moves and zooms by the keyboard.
 R.chartKey = function (c, e) {
-  const x = c.x().values, all = [x[0], x[x.length - 1]];
-  const [from, to] = R.groups[c.group].range || all, wide = to - from, middle = (from + to) / 2;
+  const x = c.x().values,
+    all = [x[0], x[x.length - 1]];
+  const [from, to] = R.groups[c.group].range || all,
+    wide = to - from,
+    middle = (from + to) / 2;
   const go = {
-    ArrowLeft: () => [from - wide / 8, to - wide / 8], ArrowRight: () => [from + wide / 8, to + wide / 8],
-    '+': () => [middle - wide / 3, middle + wide / 3], '=': () => [middle - wide / 3, middle + wide / 3],
-    '-': () => [middle - wide * 0.75, middle + wide * 0.75], 0: () => null, Home: () => null, Escape: () => null,
+    ArrowLeft: () => [from - wide / 8, to - wide / 8],
+    ArrowRight: () => [from + wide / 8, to + wide / 8],
+    '+': () => [middle - wide / 3, middle + wide / 3],
+    '=': () => [middle - wide / 3, middle + wide / 3],
+    '-': () => [middle - wide * 0.75, middle + wide * 0.75],
+    0: () => null,
+    Home: () => null,
+    Escape: () => null,
   }[e.key];
   if (!go || e.ctrlKey || e.metaKey || e.altKey) return;
   e.preventDefault();
   let range = go();
-  if (range && e.key.startsWith('Arrow')) { // keep the width at the ends
+  if (range && e.key.startsWith('Arrow')) {
+    // keep the width at the ends
     const shift = Math.max(all[0] - range[0], 0) + Math.min(all[1] - range[1], 0);
     range = [range[0] + shift, range[1] + shift];
   }

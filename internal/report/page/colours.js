@@ -2,7 +2,10 @@
 'use strict';
 
 // R.colour returns a colour of the style sheet, such as #0072b2.
-R.colour = (name) => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
+R.colour = (name) =>
+  getComputedStyle(document.documentElement)
+    .getPropertyValue('--' + name)
+    .trim();
 
 // R.rgb returns the red, green and blue of a colour of the style sheet.
 R.rgb = function (name) {

@@ -1,21 +1,40 @@
 // Shows what bounds an iteration, how old weights are, and how full channels are.
 'use strict';
 
-R.kinds = [['busy', 'work', 'cause-work'], ['transfer', 'transfer', 'cause-trajectory'], ['wait', 'unexplained wait', 'cause-gradient'],
-  ['unknown', 'not recorded', 'cause-unrecorded']];
+R.kinds = [
+  ['busy', 'work', 'cause-work'],
+  ['transfer', 'transfer', 'cause-trajectory'],
+  ['wait', 'unexplained wait', 'cause-gradient'],
+  ['unknown', 'not recorded', 'cause-unrecorded'],
+];
 
 R.drawCritical = function (d) {
   const all = d.critical;
   if (!all || all.length === 0) return;
-  const s = R.section('critical', 'What bounds an iteration?', 'Critical path',
+  const s = R.section(
+    'critical',
+    'What bounds an iteration?',
+    'Critical path',
     'The critical path is followed from the end of an iteration back. At a wait it goes to the worker that ended the ' +
-    'wait. Only what lies on the path makes an iteration longer.');
+      'wait. Only what lies on the path makes an iteration longer.',
+  );
   const body = R.make('div', {});
   const show = (i) => body.replaceChildren(...R.criticalOf(all[i]));
   if (all.length > 1) {
-    s.append(R.make('div', { class: 'choice', role: 'radiogroup', 'aria-label': 'iterations' }, ...all.map((c, i) =>
-      R.make('label', {}, R.make('input', { type: 'radio', name: 'critical', checked: i === 0, onchange: () => show(i) }),
-        `${c.name} (${c.windows})`))));
+    s.append(
+      R.make(
+        'div',
+        { class: 'choice', role: 'radiogroup', 'aria-label': 'iterations' },
+        ...all.map((c, i) =>
+          R.make(
+            'label',
+            {},
+            R.make('input', { type: 'radio', name: 'critical', checked: i === 0, onchange: () => show(i) }),
+            `${c.name} (${c.windows})`,
+          ),
+        ),
+      ),
+    );
   }
   s.append(body);
   show(0);
@@ -24,50 +43,121 @@ R.drawCritical = function (d) {
 // R.criticalOf returns what is said about some iterations.
 R.criticalOf = function (c) {
   const sum = (x) => x.busy + x.transfer + x.wait + x.unknown;
-  const whole = c.components.reduce((a, x) => a + sum(x), 0) || 1, most = Math.max(...c.components.map(sum)) || 1;
-  const legend = R.make('div', { class: 'legend' }, ...R.kinds.filter(([key]) => c.components.some((x) => x[key] > 0))
-    .map(([, name, colour]) => {
-      const i = R.make('i', { class: 'swatch' });
-      i.style.background = `var(--${colour})`;
-      return R.make('span', { class: 'entry' }, i, name);
-    }));
-  const row = (x, name, unit) => R.make('div', { class: 'barrow' },
-    R.make('span', { class: 'name' }, name, unit ? R.make('span', { class: 'unit' }, unit) : null),
-    R.bar(R.kinds.map(([key, text, colour]) => ({ part: x[key] / most, colour, text: `${text}: ${R.duration(x[key])}` })),
-      `${name}: ${R.percent(sum(x) / whole)}`),
-    R.make('span', { class: 'number' }, `${R.duration(sum(x))}  ${R.percent(sum(x) / whole)}`));
-  const out = [legend, R.make('figure', { class: 'panel wide' }, R.make('figcaption', {}, 'by component',
-    R.make('span', { class: 'unit' }, `${R.duration(whole)} per iteration`)), ...c.components.map((x) => row(x, x.name)),
-  R.behind(() => [['component', ...R.kinds.map(([, name]) => name), 'share'], c.components.map((x) => [x.name,
-    ...R.kinds.map(([key]) => R.duration(x[key])), R.percent(sum(x) / whole)]), 'critical path by component'])),
-  R.make('figure', { class: 'panel wide' }, R.make('figcaption', {}, 'by what is done'),
-    ...(c.sites || []).map((x) => row(x, `${x.name}: ${x.what || R.causeName(x.cause)}`, R.causeName(x.cause))),
-    R.behind(() => [['component', 'what', 'cause', ...R.kinds.map(([, name]) => name), 'share'], (c.sites || []).map((x) => [x.name, x.what,
-      R.causeName(x.cause), ...R.kinds.map(([key]) => R.duration(x[key])), R.percent(sum(x) / whole)]), 'critical path by what is done']))];
+  const whole = c.components.reduce((a, x) => a + sum(x), 0) || 1,
+    most = Math.max(...c.components.map(sum)) || 1;
+  const legend = R.make(
+    'div',
+    { class: 'legend' },
+    ...R.kinds
+      .filter(([key]) => c.components.some((x) => x[key] > 0))
+      .map(([, name, colour]) => {
+        const i = R.make('i', { class: 'swatch' });
+        i.style.background = `var(--${colour})`;
+        return R.make('span', { class: 'entry' }, i, name);
+      }),
+  );
+  const row = (x, name, unit) =>
+    R.make(
+      'div',
+      { class: 'barrow' },
+      R.make('span', { class: 'name' }, name, unit ? R.make('span', { class: 'unit' }, unit) : null),
+      R.bar(
+        R.kinds.map(([key, text, colour]) => ({ part: x[key] / most, colour, text: `${text}: ${R.duration(x[key])}` })),
+        `${name}: ${R.percent(sum(x) / whole)}`,
+      ),
+      R.make('span', { class: 'number' }, `${R.duration(sum(x))}  ${R.percent(sum(x) / whole)}`),
+    );
+  const out = [
+    legend,
+    R.make(
+      'figure',
+      { class: 'panel wide' },
+      R.make('figcaption', {}, 'by component', R.make('span', { class: 'unit' }, `${R.duration(whole)} per iteration`)),
+      ...c.components.map((x) => row(x, x.name)),
+      R.behind(() => [
+        ['component', ...R.kinds.map(([, name]) => name), 'share'],
+        c.components.map((x) => [x.name, ...R.kinds.map(([key]) => R.duration(x[key])), R.percent(sum(x) / whole)]),
+        'critical path by component',
+      ]),
+    ),
+    R.make(
+      'figure',
+      { class: 'panel wide' },
+      R.make('figcaption', {}, 'by what is done'),
+      ...(c.sites || []).map((x) => row(x, `${x.name}: ${x.what || R.causeName(x.cause)}`, R.causeName(x.cause))),
+      R.behind(() => [
+        ['component', 'what', 'cause', ...R.kinds.map(([, name]) => name), 'share'],
+        (c.sites || []).map((x) => [
+          x.name,
+          x.what,
+          R.causeName(x.cause),
+          ...R.kinds.map(([key]) => R.duration(x[key])),
+          R.percent(sum(x) / whole),
+        ]),
+        'critical path by what is done',
+      ]),
+    ),
+  ];
   if (c.links && c.links.length > 0) {
-    out.push(R.make('h3', {}, 'transfers on the path'), R.table(['from', 'to', 'time', 'share'], c.links.map((l) => [l.from, l.to,
-      R.duration(l.seconds), R.percent(l.seconds / whole)]), 'transfers on the critical path'));
+    out.push(
+      R.make('h3', {}, 'transfers on the path'),
+      R.table(
+        ['from', 'to', 'time', 'share'],
+        c.links.map((l) => [l.from, l.to, R.duration(l.seconds), R.percent(l.seconds / whole)]),
+        'transfers on the critical path',
+      ),
+    );
   }
   return out;
 };
 
 R.drawLags = function (d) {
   const c = d.lag || {};
-  const lags = (c.lags || []).filter((l) => l.versions), queues = c.queues || [];
+  const lags = (c.lags || []).filter((l) => l.versions),
+    queues = c.queues || [];
   if (lags.length === 0 && queues.length === 0) return;
-  const s = R.section('lag', 'How old are weights, how full are channels?', 'Lag',
-    'The lag of weights is how many versions newer weights were published when a worker began to use a version.');
+  const s = R.section(
+    'lag',
+    'How old are weights, how full are channels?',
+    'Lag',
+    'The lag of weights is how many versions newer weights were published when a worker began to use a version.',
+  );
   for (const l of lags) {
-    const total = l.counts.reduce((a, b) => a + b, 0), most = Math.max(...l.counts);
-    s.append(R.make('figure', { class: 'panel wide' }, R.make('figcaption', {}, l.name,
-      R.make('span', { class: 'unit' }, `${total} adoptions`)),
-    ...l.versions.map((v, i) => R.make('div', { class: 'barrow' }, R.make('span', { class: 'name' }, v === 0 ? 'newest' : v === 1 ? '1 version old' : `${v} versions old`),
-      R.bar([{ part: l.counts[i] / most, colour: 'series-0', text: String(l.counts[i]) }], `${v} versions: ${l.counts[i]} adoptions`),
-      R.make('span', { class: 'number' }, R.percent(l.counts[i] / total)))),
-    R.behind(() => [['iteration', 'mean lag'], (l.at || []).map((at, i) => [String(at), R.figure(l.mean[i])]), `lag of ${l.name}, versions`])));
+    const total = l.counts.reduce((a, b) => a + b, 0),
+      most = Math.max(...l.counts);
+    s.append(
+      R.make(
+        'figure',
+        { class: 'panel wide' },
+        R.make('figcaption', {}, l.name, R.make('span', { class: 'unit' }, `${total} adoptions`)),
+        ...l.versions.map((v, i) =>
+          R.make(
+            'div',
+            { class: 'barrow' },
+            R.make('span', { class: 'name' }, v === 0 ? 'newest' : v === 1 ? '1 version old' : `${v} versions old`),
+            R.bar(
+              [{ part: l.counts[i] / most, colour: 'series-0', text: String(l.counts[i]) }],
+              `${v} versions: ${l.counts[i]} adoptions`,
+            ),
+            R.make('span', { class: 'number' }, R.percent(l.counts[i] / total)),
+          ),
+        ),
+        R.behind(() => [
+          ['iteration', 'mean lag'],
+          (l.at || []).map((at, i) => [String(at), R.figure(l.mean[i])]),
+          `lag of ${l.name}, versions`,
+        ]),
+      ),
+    );
   }
   if (queues.length > 0) {
-    s.append(R.make('h3', {}, 'items in channels'), R.table(['channel', 'most', 'mean', ''], queues.map((q) => [q.channel,
-      String(q.most), R.figure(q.mean), q.exact ? '' : 'at least']), 'items in channels'));
+    s.append(
+      R.make('h3', {}, 'items in channels'),
+      R.table(
+        ['channel', 'most', 'mean', ''],
+        queues.map((q) => [q.channel, String(q.most), R.figure(q.mean), q.exact ? '' : 'at least']),
+        'items in channels',
+      ),
+    );
   }
 };

@@ -4,10 +4,14 @@
 R.drawCurves = function (d) {
   const c = d.curves;
   if (!c) return;
-  const s = R.section('curves', 'Does it learn, and is training healthy?', 'Learning',
+  const s = R.section(
+    'curves',
+    'Does it learn, and is training healthy?',
+    'Learning',
     'Thin lines are single values, thick lines are means over a fiftieth of the run to either side. Drag across a ' +
-    'chart to zoom all of them; a double click shows all.' +
-    (c.each > 1 ? ` The run is long: of each ${c.each} lines a chart has the lowest and the highest value.` : ''));
+      'chart to zoom all of them; a double click shows all.' +
+      (c.each > 1 ? ` The run is long: of each ${c.each} lines a chart has the lowest and the highest value.` : ''),
+  );
   const axes = {
     iterations: { name: 'iteration', values: c.iterations, text: R.figure },
     hours: { name: 'time', values: c.hours, text: (h) => R.duration(h * 3600) },
@@ -20,22 +24,38 @@ R.drawCurves = function (d) {
   const names = { iterations: 'iterations', envSteps: 'environment steps', hours: 'time' };
   const choice = R.make('div', { class: 'choice', role: 'radiogroup', 'aria-label': 'x axis' }, 'over ');
   for (const name of Object.keys(names).filter((n) => axes[n])) {
-    choice.append(R.make('label', {}, R.make('input', {
-      type: 'radio', name: 'axis', value: name, checked: name === 'iterations', onchange: () => {
-        axis = axes[name];
-        R.groups.curves.range = null;
-        R.groups.curves.charts.forEach((c) => c.draw());
-      },
-    }), names[name]));
+    choice.append(
+      R.make(
+        'label',
+        {},
+        R.make('input', {
+          type: 'radio',
+          name: 'axis',
+          value: name,
+          checked: name === 'iterations',
+          onchange: () => {
+            axis = axes[name];
+            R.groups.curves.range = null;
+            R.groups.curves.charts.forEach((c) => c.draw());
+          },
+        }),
+        names[name],
+      ),
+    );
   }
   s.append(choice);
-  const draw = (parent, spec) => R.chart(parent, {
-    title: spec.title, unit: spec.unit, group: 'curves', x: () => axis, marks: c.marks,
-    series: spec.series.map((one, i) => {
-      const y = c.columns[one.metric];
-      return { name: one.name, raw: y.raw, smooth: y.smooth, colour: i };
-    }),
-  });
+  const draw = (parent, spec) =>
+    R.chart(parent, {
+      title: spec.title,
+      unit: spec.unit,
+      group: 'curves',
+      x: () => axis,
+      marks: c.marks,
+      series: spec.series.map((one, i) => {
+        const y = c.columns[one.metric];
+        return { name: one.name, raw: y.raw, smooth: y.smooth, colour: i };
+      }),
+    });
   for (const g of c.groups || []) {
     s.append(R.make('h3', {}, g.title));
     const grid = R.make('div', { class: 'grid' });
@@ -44,8 +64,12 @@ R.drawCurves = function (d) {
   }
   if (c.rest && c.rest.length > 0) {
     const grid = R.make('div', { class: 'grid' });
-    const more = R.make('details', { class: 'more' },
-      R.make('summary', {}, `All other metrics (${c.rest.length})`), grid);
+    const more = R.make(
+      'details',
+      { class: 'more' },
+      R.make('summary', {}, `All other metrics (${c.rest.length})`),
+      grid,
+    );
     more.addEventListener('toggle', () => {
       if (!more.open || grid.children.length > 0) return;
       for (const name of c.rest) draw(grid, { title: name, series: [{ name: 'value', metric: name }] });
@@ -56,7 +80,8 @@ R.drawCurves = function (d) {
 
 // R.search returns the place of the first number in x that is at least v; the last place if there is none.
 R.search = function (x, v) {
-  let low = 0, high = x.length - 1;
+  let low = 0,
+    high = x.length - 1;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (x[middle] < v) low = middle + 1;

@@ -6,7 +6,8 @@ const R = {};
 R.bytes = function (id) {
   const text = document.getElementById(id).textContent;
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
-  const raw = atob(text), bytes = new Uint8Array(raw.length);
+  const raw = atob(text),
+    bytes = new Uint8Array(raw.length);
   for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
   return bytes;
 };
@@ -19,10 +20,17 @@ R.load = async function () {
   const size = new DataView(all.buffer).getUint32(0, true);
   const arrays = all.subarray(4 + size);
   const types = {
-    f64: Float64Array, f32: Float32Array, u32: Uint32Array, i32: Int32Array, u16: Uint16Array, u8: Uint8Array,
+    f64: Float64Array,
+    f32: Float32Array,
+    u32: Uint32Array,
+    i32: Int32Array,
+    u16: Uint16Array,
+    u8: Uint8Array,
   };
   const put = function (a) {
-    const type = types[a.$], width = type.BYTES_PER_ELEMENT, bytes = new Uint8Array(a.n * width);
+    const type = types[a.$],
+      width = type.BYTES_PER_ELEMENT,
+      bytes = new Uint8Array(a.n * width);
     for (let k = 0; k < width; k++) {
       const from = a.at + k * a.n;
       for (let i = 0, to = k; i < a.n; i++, to += width) bytes[to] = arrays[from + i];

@@ -27,14 +27,25 @@ R.section = function (id, title, short, explanation) {
 // R.table returns a table: head is a list of texts, rows a list of lists of texts or elements. Columns with numbers
 // only are set right.
 R.table = function (head, rows, caption) {
-  const right = head.map((_, k) => rows.length > 0 &&
-    rows.every((r) => typeof r[k] === 'string' && /^[-−+]?[\d.,  ]*( ?[a-zµ%]{1,3})?$/i.test(r[k]) && !/^[a-z]/i.test(r[k])));
+  const right = head.map(
+    (_, k) =>
+      rows.length > 0 &&
+      rows.every(
+        (r) => typeof r[k] === 'string' && /^[-−+]?[\d.,  ]*( ?[a-zµ%]{1,3})?$/i.test(r[k]) && !/^[a-z]/i.test(r[k]),
+      ),
+  );
   const cell = (tag, c, k, scope) => R.make(tag, { class: right[k] ? 'number' : null, scope }, c);
-  return R.make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption || 'table' },
-    R.make('table', {},
+  return R.make(
+    'div',
+    { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption || 'table' },
+    R.make(
+      'table',
+      {},
       caption ? R.make('caption', {}, caption) : null,
       R.make('thead', {}, R.make('tr', {}, ...head.map((h, k) => cell('th', h, k, 'col')))),
-      R.make('tbody', {}, ...rows.map((r) => R.make('tr', {}, ...r.map((c, k) => cell('td', c, k)))))));
+      R.make('tbody', {}, ...rows.map((r) => R.make('tr', {}, ...r.map((c, k) => cell('td', c, k))))),
+    ),
+  );
 };
 
 // R.behind returns the table behind a chart, which is made when it is opened. make returns a head, rows and a caption.
@@ -57,7 +68,11 @@ R.figure = function (x) {
   if (x === null || x === undefined || !Number.isFinite(x)) return '–';
   const a = Math.abs(x);
   if (a === 0) return '0';
-  for (const [size, unit] of [[1e9, ' G'], [1e6, ' M'], [1e4, ' k']]) {
+  for (const [size, unit] of [
+    [1e9, ' G'],
+    [1e6, ' M'],
+    [1e4, ' k'],
+  ]) {
     if (a >= size) return Number((x / (unit === ' k' ? 1e3 : size)).toPrecision(4)) + unit;
   }
   if (a < 1e-3) return x.toExponential(2);

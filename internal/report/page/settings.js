@@ -11,10 +11,14 @@ R.drawNext = function (d) {
     const copy = R.make('button', { type: 'button', 'aria-label': 'copy ' + line.label }, 'Copy');
     copy.addEventListener('click', async () => {
       copy.textContent = (await R.copy(line.text)) ? 'Copied' : 'Select and copy';
-      setTimeout(() => { copy.textContent = 'Copy'; }, 1500);
+      setTimeout(() => {
+        copy.textContent = 'Copy';
+      }, 1500);
     });
-    rows.append(R.make('dt', {}, line.label === before ? '' : line.label),
-      R.make('dd', {}, R.make('code', {}, line.text), isCommand || line.label === 'checkpoint' ? copy : null));
+    rows.append(
+      R.make('dt', {}, line.label === before ? '' : line.label),
+      R.make('dd', {}, R.make('code', {}, line.text), isCommand || line.label === 'checkpoint' ? copy : null),
+    );
     before = line.label;
   }
   s.append(rows);
@@ -25,7 +29,8 @@ R.copy = async function (text) {
   try {
     await navigator.clipboard.writeText(text);
     return true;
-  } catch (_) { // without permission
+  } catch (_) {
+    // without permission
     const area = R.make('textarea', { readonly: true }, text);
     document.body.append(area);
     area.select();
@@ -38,10 +43,18 @@ R.copy = async function (text) {
 R.drawSettings = function (d) {
   if (!d.settings || d.settings.length === 0) return;
   const changed = d.settings.filter((s) => s.changed);
-  const s = R.section('settings', 'What is configured?', 'Settings',
-    `${changed.length} of ${d.settings.length} keys differ from their defaults.`);
-  const row = (one) => [R.make('code', {}, one.key), R.make('code', {}, one.value),
-    R.make('code', {}, one.default || ''), one.meaning || ''];
+  const s = R.section(
+    'settings',
+    'What is configured?',
+    'Settings',
+    `${changed.length} of ${d.settings.length} keys differ from their defaults.`,
+  );
+  const row = (one) => [
+    R.make('code', {}, one.key),
+    R.make('code', {}, one.value),
+    R.make('code', {}, one.default || ''),
+    one.meaning || '',
+  ];
   const head = ['key', 'value', 'default', 'meaning'];
   s.append(R.table(head, changed.map(row), 'keys that differ from their defaults'));
   const all = R.make('details', { class: 'more' }, R.make('summary', {}, 'All keys'));
@@ -64,7 +77,13 @@ R.drawOrigin = function (d) {
       s.append(R.make('p', { class: 'note' }, l.name));
       continue;
     }
-    s.append(R.make('details', { class: 'more', open: d.logs.length === 1 },
-      R.make('summary', {}, l.name + (l.cut ? ', its end' : '')), R.make('pre', { class: 'log', tabindex: 0 }, l.text)));
+    s.append(
+      R.make(
+        'details',
+        { class: 'more', open: d.logs.length === 1 },
+        R.make('summary', {}, l.name + (l.cut ? ', its end' : '')),
+        R.make('pre', { class: 'log', tabindex: 0 }, l.text),
+      ),
+    );
   }
 };

@@ -1,0 +1,432 @@
+package report_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/internal/report"
+	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/internal/trace"
+)
+
+// document returns the JSON document of a page, and its arrays.
+func document(t *testing.T, page []byte) (d map[string]any, arrays []byte) {
+	t.Helper()
+	_, rest, ok := bytes.Cut(page, []byte(`id="data">`))
+	text, _, ok2 := bytes.Cut(rest, []byte("<"))
+	if !ok || !ok2 {
+		t.Fatal("the page has no data")
+	}
+	packed, err := base64.StdEncoding.DecodeString(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := io.ReadAll(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := binary.LittleEndian.Uint32(all)
+	if err := json.Unmarshal(all[4:4+n], &d); err != nil {
+		t.Fatal(err)
+	}
+	return d, all[4+n:]
+}
+
+// texts returns all texts in a part of a document.
+func texts(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // it was decoded from JSON
+	}
+	return string(b)
+}
+
+// Equal input gives an equal page, in another folder of the same name too.
+func TestEqualPages(t *testing.T) {
+	a := emulated(4, 60, 50, 100)
+	dir := runFolder(t, 60, 2)
+	one, two := pageOf(t, dir, a), pageOf(t, dir, a)
+	if !bytes.Equal(one, two) {
+		t.Error("two pages of one run differ")
+	}
+	if bytes.Contains(one, []byte("secret")) || strings.Contains(texts(first(document(t, one))), "RLINF_X") {
+		t.Error("the page tells the environment's variables")
+	}
+	for _, part := range []string{"default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; " +
+		"img-src data: blob:", "<noscript>", "<svg "} {
+		if !bytes.Contains(one, []byte(part)) {
+			t.Errorf("the page lacks %q", part)
+		}
+	}
+}
+
+func first[A, B any](a A, _ B) A { return a }
+
+// No text of a run is in the page as HTML.
+func TestHostileTexts(t *testing.T) {
+	page := pageOf(t, hostileFolder(t), hostileTrace())
+	for _, part := range []string{"<img", "<b>", "</script><", "\u2028", "\u202e", "\x00", "\x1b"} {
+		if at := bytes.Index(page, []byte(part)); at >= 0 {
+			t.Errorf("the page has %q: …%q…", part, page[max(0, at-80):min(len(page), at+80)])
+		}
+	}
+	d, _ := document(t, page)
+	if text := texts(d); !strings.Contains(text, `\u003cimg src=x onerror=hacked()\u003e`) {
+		t.Error("the document lacks a hostile name")
+	} else if strings.Contains(text, `\u001b`) || strings.Contains(text, `\u2028`) {
+		t.Error("the document has control characters")
+	}
+}
+
+const hostile = "</script><script>hacked()</script><img src=x onerror=hacked()><b>\u2028\u202e\x1b[31m\x00 \"'&"
+
+func hostileFolder(t testing.TB) string {
+	t.Helper()
+	name, err := json.Marshal(hostile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), `<b>run" onload=hacked() x="`)
+	write(t, dir, "metrics.jsonl", fmt.Sprintf("{\"step\":1,\"time\":1,\"time/step\":1,\"env/return\":3,%s:1}\n"+
+		"{\"step\":2,\"time\":2,\"time/step\":1,\"env/return\":4,\"eval/success_once/%s:2}\n", name, name[1:]))
+	write(t, dir, "config.yaml", fmt.Sprintf("runner: {%s: %s}\n", name, name))
+	write(t, dir, "STATUS", "<img src=x onerror=hacked()>\n")
+	write(t, dir, "answers.txt", "== after step "+hostile+"\n\nquestion 1: "+hostile+"\n"+hostile+"\n> "+hostile+"\n")
+	write(t, dir, "logs/rank-0000.log", hostile)
+	write(t, dir, "provenance.json", fmt.Sprintf(
+		`[{"args":[%[1]s],"hosts":[%[1]s],"build":{"version":%[1]s},"resumed":%[1]s}]`, name))
+	film(t, filepath.Join(dir, "videos", "<img src=x onerror=hacked()>_1.png"), 2, false)
+	return dir
+}
+
+func hostileTrace() trace.Attempt {
+	a := emulated(2, 3, 1, 10)
+	a.Hosts = []string{hostile}
+	for i := range a.Workers {
+		a.Workers[i].Component += hostile
+		for k := range a.Workers[i].Sites {
+			s := &a.Workers[i].Sites[k]
+			s.Name, s.Peer, s.Cause = hostile, hostile, trace.Cause(hostile)
+		}
+	}
+	a.Windows[0].Why = hostile
+	a.Windows[0].Tracks[0].Spans[0] = trace.Span{Site: 99, Start: math.MinInt64 / 4, End: math.MaxInt64 / 4,
+		Arg: math.MaxInt64}
+	a.Windows[1].Tracks[0].Worker = 1000
+	a.Sums[0].Times = a.Sums[0].Times[:1]
+	a.Sums[1].Worker = -1
+	return a
+}
+
+// damages are runs with something missing or wrong, and what their page says.
+var damages = []struct {
+	name string
+	do   func(t testing.TB, dir string)
+	says string
+}{
+	{"no metrics", remove("metrics.jsonl"), "metrics.jsonl is missing"},
+	{"empty metrics", put("metrics.jsonl", ""), "metrics.jsonl is empty"},
+	{"half a file", func(t testing.TB, dir string) {
+		text := metricsText(40, 2)
+		write(t, dir, "metrics.jsonl", text[:len(text)/2])
+	}, "1 line is damaged, the first is line 2"},
+	{"no JSON", put("metrics.jsonl", "a\nb\n{\"step\":1}\n[]\n"), "3 lines are damaged, the first is line 1"},
+	{"not finite", put("metrics.jsonl", `{"step":1,"time":1,"train/actor/policy_loss":null}`+"\n"),
+		"train/actor/policy_loss is never a finite number"},
+	{"numbers too large", put("metrics.jsonl", `{"step":1,"time":1,"x":1e999}`+"\n"), "1 line is damaged"},
+	{"clock set back", put("metrics.jsonl", "{\"step\":1,\"time\":9}\n{\"step\":2,\"time\":3}\n"), "set back 1 time."},
+	{"steps again", put("metrics.jsonl", "{\"step\":1,\"time\":1}\n{\"step\":5,\"time\":2}\n{\"step\":2,\"time\":3}\n"),
+		"1 older line is replaced"},
+	{"no status", remove("STATUS"), "STATUS is missing"},
+	{"no provenance", remove("provenance.json"), "provenance.json is missing"},
+	{"provenance cut", put("provenance.json", `[{"started":`), "provenance.json is damaged"},
+	{"no configuration", remove("config.yaml"), "config.yaml is missing"},
+	{"configuration damaged", put("config.yaml", "a: [\n"), "config.yaml is damaged"},
+	{"configuration a list", put("config.yaml", "[1, 2]\n"), "config.yaml is damaged"},
+	{"answers empty", put("answers.txt", "nothing\n"), "answers.txt has no evaluation"},
+	{"film cut", func(t testing.TB, dir string) {
+		path := filepath.Join(dir, "videos", "global_step_9.png")
+		film(t, path, 3, false)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, dir, "videos/global_step_9.png", string(text[:len(text)-30]))
+	}, "global_step_9.png: frame 2: cut off"},
+	{"no trace", func(testing.TB, string) {}, "The run has no trace"},
+}
+
+func remove(name string) func(testing.TB, string) {
+	return func(t testing.TB, dir string) {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func put(name, text string) func(testing.TB, string) {
+	return func(t testing.TB, dir string) { write(t, dir, name, text) }
+}
+
+// A page says what is missing.
+func TestDamaged(t *testing.T) {
+	for _, c := range damages {
+		dir := runFolder(t, 40, 0)
+		c.do(t, dir)
+		d, _ := document(t, pageOf(t, dir))
+		if text := texts(d["problems"]); !strings.Contains(text, c.says) {
+			t.Errorf("%s: the page says %s, want %q", c.name, text, c.says)
+		}
+	}
+}
+
+// A long run's curves have the lowest and the highest value of each bucket.
+func TestThinning(t *testing.T) {
+	var b strings.Builder
+	for i := 1; i <= 10_000; i++ {
+		v := 1.0
+		switch i {
+		case 5001:
+			v = 99
+		case 7003:
+			v = -99
+		}
+		fmt.Fprintf(&b, "{\"step\":%d,\"time\":%d,\"env/return\":%v}\n", i, i, v)
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	write(t, dir, "metrics.jsonl", b.String())
+	d, arrays := document(t, pageOf(t, dir))
+	curves := d["curves"].(map[string]any)
+	raw := curves["columns"].(map[string]any)["env/return"].(map[string]any)["raw"].(map[string]any)
+	values := floats(arrays, raw)
+	if len(values) != 2000 || slices.Max(values) != 99 || slices.Min(values) != -99 {
+		t.Errorf("%d values", len(values))
+	}
+}
+
+// floats returns an array of type f32 without its missing values as 0.
+func floats(arrays []byte, a map[string]any) []float32 {
+	at, n := int(a["at"].(float64)), int(a["n"].(float64))
+	out := make([]float32, n)
+	for i := range out {
+		var bits uint32
+		for k := range 4 {
+			bits |= uint32(arrays[at+k*n+i]) << (8 * k)
+		}
+		if v := math.Float32frombits(bits); v == v {
+			out[i] = v
+		}
+	}
+	return out
+}
+
+// Settings that differ from the default are marked. A value that comes from another key is a default.
+func TestSettings(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	write(t, dir, "config.yaml", "runner: {seed: 7, steps: 5}\nactor: {seed: 7, sizes: [64, 64]}\n")
+	r := report.Gather(dir, report.About{Defaults: []byte("runner: {seed: 1, steps: 5}\nactor: {seed: 2}\n"),
+		Key: func(name string) (string, string) {
+			if name == "actor.seed" {
+				return "a seed", "runner.seed"
+			}
+			return "", ""
+		}}, nil)
+	var got []string
+	for _, s := range r.Settings {
+		got = append(got, fmt.Sprintf("%s=%s (%s%s) %v", s.Key, s.Value, s.Default, s.From, s.Changed))
+	}
+	want := []string{"runner.seed=7 (1) true", "runner.steps=5 (5) false", "actor.seed=7 (7runner.seed) false",
+		"actor.sizes=[64, 64] () true"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	write(t, dir, "answers.txt", `== after step 20
+
+question 0: right
+1+1=
+> 2
+
+question 1: wrong, cut off
+question of
+two lines
+> 3
+> and more
+expected: 4, or four
+
+== after step 40
+
+question 0: right
+1+1=
+> 2
+
+`)
+	r := report.Gather(dir, report.About{}, nil)
+	want := []report.Evaluation{
+		{Step: "20", Answers: []report.Answer{{Number: "0", Outcome: "right", Question: "1+1=", Text: "2"},
+			{Number: "1", Outcome: "wrong, cut off", Question: "question of\ntwo lines", Text: "3\nand more",
+				Expected: "4, or four"}}},
+		{Step: "40", Answers: []report.Answer{{Number: "0", Outcome: "right", Question: "1+1=", Text: "2"}}},
+	}
+	if fmt.Sprint(r.Answers) != fmt.Sprint(want) {
+		t.Errorf("got %+v\nwant %+v", r.Answers, want)
+	}
+}
+
+// The first, the newest and some films between are on the page. A large one loses frames.
+func TestFilms(t *testing.T) {
+	dir := runFolder(t, 1, 0)
+	for _, step := range []int{5, 100, 20, 30, 40, 60} {
+		film(t, filepath.Join(dir, "videos", fmt.Sprintf("global_step_%d.png", step)), 2, false)
+	}
+	write(t, dir, "videos/other.mp4", "")
+	r := report.Gather(dir, report.About{}, nil)
+	var names []string
+	for _, f := range r.Films {
+		names = append(names, f.Name)
+	}
+	want := []string{"global_step_5", "global_step_20", "global_step_40", "global_step_100"}
+	if !slices.Equal(names, want) {
+		t.Errorf("films %q, want %q", names, want)
+	}
+	if len(r.Unseen) != 2 {
+		t.Errorf("unseen: %q", r.Unseen)
+	}
+}
+
+// A page of 512 ranks shows 64 of them in full, and all by nodes.
+func TestManyRanks(t *testing.T) {
+	dir := runFolder(t, 200, 0)
+	page := pageOf(t, dir, emulated(512, 200, 50, 200))
+	if len(page) > 10<<20 {
+		t.Errorf("%d bytes", len(page))
+	}
+	d, _ := document(t, page)
+	window := d["timeline"].(map[string]any)["windows"].([]any)[0].(map[string]any)
+	if n := window["workers"].(map[string]any)["n"].(float64); n != 3*64 {
+		t.Errorf("%v tracks, want 3 of 64 ranks", n)
+	}
+	if rows := d["heat"].(map[string]any)["rows"].([]any); len(rows) != 64 || rows[0] != "node 0" {
+		t.Errorf("rows of the heat map: %v", rows)
+	}
+	if name := d["phases"].(map[string]any)["meanName"]; name != "median of ranks" {
+		t.Errorf("the phases are beside the %v", name)
+	}
+	t.Logf("%d bytes", len(page))
+}
+
+// Of a trace with too many spans the page has the first iterations and every n-th of the others.
+func TestManySpans(t *testing.T) {
+	d, _ := document(t, pageOf(t, runFolder(t, 100, 0), emulated(2, 100, 1, 3000)))
+	line := d["timeline"].(map[string]any)
+	spans, windows := 0.0, line["windows"].([]any)
+	var at []float64
+	for _, w := range windows {
+		spans += w.(map[string]any)["sites"].(map[string]any)["n"].(float64)
+		at = append(at, w.(map[string]any)["iteration"].(float64))
+	}
+	if want := []float64{1, 2, 3, 4, 8, 12}; spans > 400_000 || len(at) < 20 || !slices.Equal(at[:6], want) {
+		t.Errorf("%v spans of the iterations %v", spans, at)
+	}
+	if note := texts(line["note"]); !strings.Contains(note, "more iterations, for which the page has no room") {
+		t.Errorf("the page says %s", note)
+	}
+}
+
+// A page of several runs has the table of compare.
+func TestSeveralRuns(t *testing.T) {
+	dir := sweep(t)
+	write(t, dir, "lr=2/seed_9/metrics.jsonl", "no JSON\n")
+	write(t, dir, "lr=2/seed_9/config.yaml", "actor: {seed: 9}\n")
+	runs, err := report.GatherRuns([]string{dir, filepath.Join(dir, "none")}, anyReturn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "lr=2/seed_9")); err != nil {
+		t.Fatal(err)
+	}
+	groups, err := results.Load(dir, "eval/return")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := results.Table{Metric: "eval/return", At: math.Inf(1), Groups: groups}
+	if got := runs.Table.Rows(); fmt.Sprint(got) != fmt.Sprint(want.Rows()) {
+		t.Errorf("got %q\nwant %q", got, want.Rows())
+	}
+	if len(runs.Keys) != 1 || runs.Keys[0].Key != "lr" {
+		t.Errorf("keys that differ: %+v", runs.Keys)
+	}
+	if len(runs.Problems) != 2 || !strings.Contains(runs.Problems[0], "seed_9: metrics.jsonl: line") ||
+		!strings.Contains(runs.Problems[1], "none: no such file") {
+		t.Errorf("problems: %q", runs.Problems)
+	}
+	if _, err := report.GatherRuns([]string{t.TempDir()}, anyReturn); err == nil {
+		t.Error("an empty folder has runs")
+	}
+}
+
+// anyReturn are the bounds of returns of a task without bounds.
+func anyReturn(string) (least, most float64) { return math.Inf(-1), math.Inf(1) }
+
+// sweep writes two groups of three seeds.
+func sweep(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	for lr := range 2 {
+		for seed := range 3 {
+			run := filepath.Join(dir, fmt.Sprintf("lr=%d", lr+1), fmt.Sprintf("seed_%d", seed))
+			var b strings.Builder
+			for i := 1; i <= 50; i++ {
+				fmt.Fprintf(&b, `{"step":%d,"time":%d,"time/step":1,"env/steps":%d,"env/return":%v`, i, i, 10*i,
+					float64(i*(lr+1))+noise(seed, i))
+				if i%10 == 0 {
+					fmt.Fprintf(&b, ",\"eval/return\":%v", float64(i*(lr+1))+noise(seed, lr, i))
+				}
+				b.WriteString("}\n")
+			}
+			write(t, run, "metrics.jsonl", b.String())
+			write(t, run, "config.yaml", fmt.Sprintf("actor: {seed: %d}\nlr: %d\nenv: {train: {env_type: X}}\n", seed,
+				lr))
+			write(t, run, "STATUS", "done\n")
+		}
+	}
+	return dir
+}
+
+// The files of uPlot are those of its package on npm.
+func TestUPlot(t *testing.T) {
+	list, err := os.ReadFile("page/uplot/SHA256")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(list)), "\n")
+	for _, line := range lines {
+		sum, name, _ := strings.Cut(line, "  ")
+		text, err := os.ReadFile(filepath.Join("page/uplot", name))
+		if got := fmt.Sprintf("%x", sha256.Sum256(text)); err != nil || got != sum {
+			t.Errorf("%s: %s (%v), want %s", name, got, err, sum)
+		}
+	}
+	if len(lines) != 3 {
+		t.Errorf("%d files", len(lines))
+	}
+}
