@@ -21,10 +21,13 @@ type Predictor interface {
 //
 //	iteration = rollout of the slowest rank + updates + rounds·α + bytes/rate + β
 //
-// Rounds and bytes are those of the sums of gradients between nodes. α, the cost of a round, and β, all else, are
+// Rounds and bytes are those of the sums of gradients between nodes. α, the seconds of a round, and β, all else, are
 // fitted.
 type ClosedForm struct {
-	Sums        string // the algorithm of the sums, as in collectives.CostOf
+	Sums string // the algorithm of the sums, as in collectives.CostOf
+	// Rollout returns the seconds of the rollout of the slowest rank; nil: SlowestRollout. A simulation in virtual
+	// time can take this place.
+	Rollout     func(s *Setting) float64
 	Alpha, Beta float64
 }
 
@@ -52,7 +55,11 @@ func (f *ClosedForm) known(s *Setting) (rounds, seconds float64) {
 	nodes := (s.Ranks + s.PerNode - 1) / s.PerNode
 	cost := collectives.CostOf(f.Sums, collectives.Shape{Kind: spmd.AllReduce, Members: s.Ranks, Nodes: nodes,
 		Bytes: 4 * s.Params / s.Shrink})
-	seconds = s.Computing().Seconds() + s.slowest()
+	rollout := SlowestRollout
+	if f.Rollout != nil {
+		rollout = f.Rollout
+	}
+	seconds = rollout(s) + s.updates().Seconds()
 	if nodes == 1 {
 		return 0, seconds
 	}
@@ -63,14 +70,15 @@ func (f *ClosedForm) known(s *Setting) (rounds, seconds float64) {
 	return sums * cost.Rounds, seconds
 }
 
-// slowest returns how much longer than the mean the rollout of the slowest rank takes. A rollout is a sum of Steps
-// independent waits, so it is almost normal. The expected maximum of n normal numbers is about the quantile at
-// (n - 3/8)/(n + 1/4) (Blom 1958).
-func (s *Setting) slowest() float64 {
+// SlowestRollout returns the seconds of the rollout of the slowest rank. A rollout is a sum of Steps independent waits,
+// so it is almost normal. The expected maximum of n normal numbers is about the quantile at (n - 3/8)/(n + 1/4)
+// (Blom 1958).
+func SlowestRollout(s *Setting) float64 {
+	seconds := s.rollout().Seconds()
 	if s.Skew == 0 || s.Ranks == 1 {
-		return 0
+		return seconds
 	}
 	n := float64(s.Ranks)
 	deviation := s.Step.Of(s.rows()).Seconds() * math.Sqrt(float64(s.Steps)*math.Expm1(s.Skew*s.Skew))
-	return deviation * distuv.UnitNormal.Quantile((n-0.375)/(n+0.25))
+	return seconds + deviation*distuv.UnitNormal.Quantile((n-0.375)/(n+0.25))
 }

@@ -86,9 +86,17 @@ func (s *Setting) rowsDivide() bool { return s.Envs/max(1, s.Ranks)*s.Steps%s.Mi
 
 // Computing returns how long one rank waits in an iteration in place of computing, without skew: the time of an
 // iteration if messages and all else took no time.
-func (s *Setting) Computing() time.Duration {
-	rollout := time.Duration(s.Steps)*(s.Step.Of(s.rows())+s.Infer.Of(s.rows())) + s.Infer.Of(s.rows())
-	return rollout + time.Duration(s.Minibatches)*s.Update.Of(s.batch())
+func (s *Setting) Computing() time.Duration { return s.rollout() + s.updates() }
+
+// rollout returns the mean part of Computing in which rollouts are made. The values of the last observations are one
+// more inference.
+func (s *Setting) rollout() time.Duration {
+	return time.Duration(s.Steps)*(s.Step.Of(s.rows())+s.Infer.Of(s.rows())) + s.Infer.Of(s.rows())
+}
+
+// updates returns the part of Computing in which actors train.
+func (s *Setting) updates() time.Duration {
+	return time.Duration(s.Minibatches) * s.Update.Of(s.batch())
 }
 
 // network returns the links with all times stretched.
