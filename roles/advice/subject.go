@@ -153,10 +153,10 @@ func (s *Subject) at(l *planner.Layout) *config.Config {
 	c.Cluster.ComponentPlacement = nil
 	own := map[string]bool{}
 	for _, name := range s.movable {
-		ranks := l.Ranks(name)
 		own[name] = true
-		c.Cluster.ComponentPlacement = append(c.Cluster.ComponentPlacement, keys.Entry[config.PlacementConfig]{Key: name,
-			Value: config.PlacementConfig{Placement: planner.PlacementOf(ranks)}})
+		e := keys.Entry[config.PlacementConfig]{Key: name}
+		e.Value.Placement = planner.PlacementOf(l.Ranks(name))
+		c.Cluster.ComponentPlacement = append(c.Cluster.ComponentPlacement, e)
 	}
 	for _, e := range s.Config.Cluster.ComponentPlacement {
 		var left []string
