@@ -30,8 +30,10 @@ func example() Setting {
 // skew, and 128 ranks; with RLINF_TEST_FULL also 512. No iteration is shorter than its waits, and real work is
 // reported.
 func TestCurves(t *testing.T) {
-	studies := []Study{{Ranks: []int{8, 32}, WeakEnvs: 4, StrongEnvs: 128, Skews: []float64{0, 0.3}},
-		{Ranks: []int{128}, WeakEnvs: 2, Skews: []float64{0.3}}}
+	studies := []Study{
+		{Ranks: []int{8, 32}, Beyond: []int{48, 64}, WeakEnvs: 4, StrongEnvs: 128, Skews: []float64{0, 0.3}},
+		{Ranks: []int{128}, WeakEnvs: 2, Skews: []float64{0.3}},
+	}
 	stretch := 4.0
 	if os.Getenv("RLINF_TEST_FULL") != "" {
 		studies = []Study{{Ranks: []int{8, 32, 128, 512}, WeakEnvs: 4, StrongEnvs: 512, Skews: []float64{0, 0.3}}}
@@ -39,7 +41,7 @@ func TestCurves(t *testing.T) {
 	}
 	var all []Point
 	for _, s := range studies {
-		s.Setting, s.FitRanks, s.Predictor = example(), 32, &ClosedForm{Sums: "hierarchical"}
+		s.Setting, s.FitRanks, s.Predictor = example(), 32, &ClosedForm{Sums: "hierarchical", Rollout: VirtualRollout}
 		s.Setting.Stretch = stretch
 		points, err := s.Curves(t.Context(), nil)
 		if err != nil {
@@ -48,8 +50,11 @@ func TestCurves(t *testing.T) {
 		want := 0
 		for _, envs := range []int{s.WeakEnvs, s.StrongEnvs} {
 			if envs > 0 {
-				want += len(s.Ranks) * len(s.Skews)
+				want += (len(s.Ranks) + len(s.Beyond)) * len(s.Skews)
 			}
+		}
+		if len(s.Beyond) > 0 {
+			want -= len(s.Skews) // 128 environments cannot be divided among 48 ranks
 		}
 		if len(points) != want {
 			t.Errorf("%d points, want %d", len(points), want)
@@ -58,6 +63,12 @@ func TestCurves(t *testing.T) {
 	}
 	for _, p := range all {
 		set := p.result.Setting
+		if p.Iterations == 0 {
+			if !(p.Predicted > 0) || p.Fitted {
+				t.Errorf("%+v", p)
+			}
+			continue
+		}
 		t.Logf("%s, skew %g, %d ranks: %.1f ms, predicted %.1f; efficiency %.2f; stretch %g, real work %.2f, late %.3f",
 			p.Kind, p.Skew, p.Ranks, 1e3*p.Seconds, 1e3*p.Predicted, p.Efficiency, p.Stretch, p.RealWork, p.Late)
 		if shortest := set.Computing().Seconds(); p.Skew == 0 && p.Low < shortest {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"runtime"
+	"slices"
 	"strconv"
 
 	"github.com/rlinf/rlinf/collectives/bench/stats"
@@ -18,6 +19,7 @@ import (
 type Study struct {
 	Setting  Setting // Ranks and Envs are set for each point; the Stretch too, if 0
 	Ranks    []int   // ascending; curves are relative to the first
+	Beyond   []int   // numbers of ranks that are only predicted
 	WeakEnvs int     // environments of each rank in weak scaling; 0: no weak scaling
 	// StrongEnvs are the environments of all ranks in strong scaling; 0: no strong scaling.
 	StrongEnvs int
@@ -32,7 +34,7 @@ const (
 	Strong = "strong" // the work stays the same
 )
 
-// A Point is a run of a Study.
+// A Point is a run of a Study, or only a prediction. A prediction has 0 Iterations, and all that was measured is 0.
 type Point struct {
 	Kind  string  `json:"kind"`
 	Skew  float64 `json:"skew"`
@@ -58,19 +60,26 @@ type Point struct {
 }
 
 // Curves runs the study and returns its points: weak before strong, then by skew, then by ranks. done, unless nil, is
-// called after each run.
+// called after each run. Of Beyond, Curves leaves out what does not divide the environments.
 func (s *Study) Curves(ctx context.Context, done func(Point)) ([]Point, error) {
 	var points []Point
 	for _, kind := range []string{Weak, Strong} {
 		for _, skew := range s.Skews {
 			first := len(points)
-			for _, ranks := range s.Ranks {
+			for i, ranks := range slices.Concat(s.Ranks, s.Beyond) {
 				set := s.Setting
 				set.Ranks, set.Skew = ranks, skew
 				if set.Envs = s.StrongEnvs; kind == Weak {
 					set.Envs = ranks * s.WeakEnvs
 				}
 				if set.Envs == 0 {
+					continue
+				}
+				if i >= len(s.Ranks) {
+					if set.check() == nil {
+						points = append(points, Point{Kind: kind, Skew: skew, Ranks: ranks,
+							result: Result{Setting: set}})
+					}
 					continue
 				}
 				r, err := Run(ctx, set)
@@ -138,7 +147,7 @@ func (p *Point) Error() float64 { return p.Predicted/p.Seconds - 1 }
 func Errors(points []Point) (median, most float64) {
 	var x []float64
 	for _, p := range points {
-		if !p.Fitted {
+		if !p.Fitted && p.Iterations > 0 {
 			x = append(x, math.Abs(p.Error()))
 		}
 	}
@@ -190,8 +199,10 @@ func Picture(points []Point) []byte {
 					plot.Curve{Name: name + ", predicted"})
 			}
 			m, q := &c.Curves[measured], &c.Curves[predicted]
-			m.X, m.Y = append(m.X, float64(p.Ranks)), append(m.Y, p.Efficiency)
-			m.Low, m.High = append(m.Low, p.EfficiencyLow), append(m.High, p.EfficiencyHigh)
+			if p.Iterations > 0 {
+				m.X, m.Y = append(m.X, float64(p.Ranks)), append(m.Y, p.Efficiency)
+				m.Low, m.High = append(m.Low, p.EfficiencyLow), append(m.High, p.EfficiencyHigh)
+			}
 			q.X, q.Y = append(q.X, float64(p.Ranks)), append(q.Y, p.PredictedEfficiency)
 		}
 		if len(c.Curves) > 0 {

@@ -57,6 +57,7 @@ func run(args []string, out io.Writer) error {
 	f.SetOutput(io.Discard)
 	var overrides keys
 	ranks := f.String("ranks", "8,32,128", "numbers of ranks; curves are relative to the first")
+	beyond := f.String("beyond", "", "numbers of ranks that are only predicted, as 1024,4096")
 	skews := f.String("skew", "0,0.3", "deviations of the logarithm of a step's duration")
 	weak := f.Int("weak", 4, "environments of each rank in weak scaling; 0: no weak scaling")
 	strong := f.Int("strong", 512, "environments of all ranks in strong scaling; 0: no strong scaling")
@@ -90,7 +91,7 @@ func run(args []string, out io.Writer) error {
 		return fmt.Errorf("%w: %w", err, errUsage)
 	}
 	s := emulate.Study{WeakEnvs: *weak, StrongEnvs: *strong, FitRanks: *fit,
-		Predictor: &emulate.ClosedForm{Sums: *sums}}
+		Predictor: &emulate.ClosedForm{Sums: *sums, Rollout: emulate.VirtualRollout}}
 	s.Setting = emulate.Setting{
 		Machine: emulate.Machine{PerNode: *perNode, Between: local.Link{Latency: *latency, BytesPerSecond: *rate}},
 		Job: emulate.Job{Steps: *steps, Minibatches: *minibatches, Params: *params, Shrink: *shrink,
@@ -101,6 +102,11 @@ func run(args []string, out io.Writer) error {
 	var err error
 	if s.Ranks, err = list(*ranks, strconv.Atoi); err != nil {
 		return err
+	}
+	if *beyond != "" {
+		if s.Beyond, err = list(*beyond, strconv.Atoi); err != nil {
+			return err
+		}
 	}
 	parse := func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }
 	if s.Skews, err = list(*skews, parse); err != nil {
@@ -124,14 +130,19 @@ func show(out io.Writer, points []emulate.Point) {
 	fmt.Fprintf(out, "%-7s %5s %6s %19s %11s %7s %22s %11s %8s %10s\n", "kind", "skew", "ranks", "iteration, ms",
 		"predicted", "error", "efficiency", "predicted", "stretch", "real work")
 	for _, p := range points {
+		if p.Iterations == 0 {
+			fmt.Fprintf(out, "%-7s %5g %6d %19s %11.1f %7s %22s %10.1f%%\n", p.Kind, p.Skew, p.Ranks, "",
+				1e3*p.Predicted, "", "", 100*p.PredictedEfficiency)
+			continue
+		}
 		note := ""
 		if p.Fitted {
 			note = " (fitted)"
 		}
-		fmt.Fprintf(out, "%-7s %5g %6d %7.1f [%.1f, %.1f] %8.1f %6.1f%% %6.1f%% [%.1f, %.1f] %8.1f%% %8g %8.0f%%%s\n",
-			p.Kind, p.Skew, p.Ranks, 1e3*p.Seconds, 1e3*p.Low, 1e3*p.High, 1e3*p.Predicted, 100*p.Error(),
-			100*p.Efficiency, 100*p.EfficiencyLow, 100*p.EfficiencyHigh, 100*p.PredictedEfficiency, p.Stretch,
-			100*p.RealWork, note)
+		fmt.Fprintf(out, "%-7s %5g %6d %19s %11.1f %6.1f%% %22s %10.1f%% %8g %9.0f%%%s\n", p.Kind, p.Skew, p.Ranks,
+			fmt.Sprintf("%.1f [%.1f, %.1f]", 1e3*p.Seconds, 1e3*p.Low, 1e3*p.High), 1e3*p.Predicted, 100*p.Error(),
+			fmt.Sprintf("%.1f%% [%.1f, %.1f]", 100*p.Efficiency, 100*p.EfficiencyLow, 100*p.EfficiencyHigh),
+			100*p.PredictedEfficiency, p.Stretch, 100*p.RealWork, note)
 	}
 	if median, most := emulate.Errors(points); median == median {
 		fmt.Fprintf(out, "error of predictions that were not fitted: median %.1f %%, largest %.1f %%\n", 100*median,
