@@ -185,6 +185,20 @@ func (t *Tree) Set(key, text string) {
 	}
 }
 
+// Spread replaces a scalar by a map in which each of names has its value. Other values stay.
+func (t *Tree) Spread(key string, names ...string) {
+	n := t.root.find(key)
+	if n == nil || n.kind != scalar {
+		return
+	}
+	value := *n
+	*n = node{origin: n.origin, kind: dict}
+	for _, name := range names {
+		each := value
+		n.keys, n.items = append(n.keys, name), append(n.items, &each)
+	}
+}
+
 // Remove removes key, so that its default applies. A key that was not given is ignored.
 func (t *Tree) Remove(key string) { t.root.take(key) }
 

@@ -101,6 +101,13 @@ func (f *Folder) SetAside() (string, error) {
 // WriteConfig writes config.yaml.
 func (f *Folder) WriteConfig(resolved []byte) error { return f.write("config.yaml", resolved) }
 
+// Plan returns the path of the plan of the placement in the run folder path. The file exists only if the
+// run planned its placement.
+func Plan(path string) string { return filepath.Join(path, "plan.json") }
+
+// WritePlan writes the plan of the placement.
+func (f *Folder) WritePlan(text []byte) error { return f.write("plan.json", text) }
+
 // A Rank describes a rank's process.
 type Rank struct {
 	Rank       int      `json:"rank"`

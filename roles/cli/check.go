@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/rlinf/rlinf/internal/gpu"
+	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/cli/verdict"
 	"github.com/rlinf/rlinf/roles/config"
@@ -76,7 +77,14 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 		np = min(max(np, cfg.Cluster.NumNodes), config.MaxRanks)
 	}
 	nodes := args.SpreadNodes(np, min(max(cfg.SPMD.Nodes, cfg.Cluster.NumNodes, 1), config.MaxRanks))
-	p, err := tasks.Plan(cfg, reg, nodes)
+	placed, err := advice.Provisional(cfg, reg, tasks, nodes)
+	if err != nil {
+		return err
+	}
+	if placed != cfg {
+		fmt.Fprintln(out, "the placement auto is planned when training starts; what follows has all on rank 0")
+	}
+	p, err := tasks.Plan(placed, reg, nodes)
 	if err != nil {
 		return err
 	}

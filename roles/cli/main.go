@@ -137,6 +137,9 @@ func newApp(reg config.Registries, tasks task.Tasks, program loop.Program, code 
 			Flags: append(slices.Clone(job), &cli.BoolFlag{Name: "json",
 				Usage: "write a JSON object with the verdict, the mistakes and the ranks"}),
 			Action: alone(func(c *cli.Context) error { return runCheck(c, reg, tasks) })},
+		{Name: "plan", Usage: "measure a job, find the best ranks for its components, and explain the choice",
+			UsageText: planUsage, Flags: append(slices.Clone(job), planFlags()...),
+			Action: alone(func(c *cli.Context) error { return runPlan(c, reg, tasks) })},
 		{Name: "slurm", Usage: "print a batch script for Slurm, with the resources that the placement needs",
 			Flags:  append(slices.Clone(job), slurmFlags()...),
 			Action: alone(func(c *cli.Context) error { return runSlurm(c, reg, tasks) })},
@@ -203,7 +206,7 @@ func group(commands []*cli.Command) {
 		category string
 		commands []string
 	}{
-		{"train and evaluate", []string{"check", "slurm", "sweep", "eval", "demos", "bridge"}},
+		{"train and evaluate", []string{"check", "plan", "slurm", "sweep", "eval", "demos", "bridge"}},
 		{"look at runs", []string{"status", "watch", "report", "compare", "trace"}},
 		{"look up environments and keys", []string{"envs", "render", "config", "help"}},
 		{"language models", []string{"data", "tokenizer", "generate", "score", "export"}},

@@ -70,7 +70,7 @@ func runSlurm(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	if err != nil {
 		return err
 	}
-	if _, whole := cfg.ClusterSpec().Extent(); whole && !c.IsSet("np") {
+	if _, whole := cfg.Extent(); whole && !c.IsSet("np") {
 		return config.UsageError{Err: errors.Join(cfg.Err(), errors.New("cluster.component_placement: takes as many "+
 			"ranks as there "+
 			"are: expected -np N, the ranks of the job"))}

@@ -40,7 +40,8 @@ type ClusterConfig struct {
 	// NumNodes is the required number of nodes. 0, the default, allows any number.
 	NumNodes int `yaml:"num_nodes"`
 	// ComponentPlacement says on which ranks each component has its workers: RLinf's placement strings ("0-7",
-	// "all", "0-1:0-3") under the name of a component, or several names with commas between them.
+	// "all", "0-1:0-3") under the name of a component, or several names with commas between them. auto, here or for
+	// a component, lets the job measure itself and plan when training starts.
 	ComponentPlacement config.Map[PlacementConfig] `yaml:"component_placement"`
 	// NodeGroups names sets of nodes, to use in placements.
 	NodeGroups []NodeGroupConfig `yaml:"node_groups"`
@@ -65,7 +66,7 @@ type PlacementConfig struct {
 	// NodeGroup are labels of node groups. The placement counts their ranks, in this order. Default: all nodes;
 	// "node" counts nodes instead of ranks.
 	NodeGroup config.Words `yaml:"node_group"`
-	// Placement is resources, or resources:workers, with commas between segments.
+	// Placement is resources, or resources:workers, with commas between segments; or auto, a place that is planned.
 	Placement string `yaml:"placement"`
 }
 

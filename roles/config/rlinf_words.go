@@ -14,6 +14,9 @@ func useOwnWords(t *config.Tree) {
 	if t.Null("algorithm.clip_ratio_c") {
 		t.Set("algorithm.clip_ratio_c", "0") // no second clip
 	}
+	if text, _ := t.Given(placementKey); text == PlacementAuto {
+		t.Spread(placementKey, planned(task)...)
+	}
 	// The rollout engine uses the actors' model. RLinf's files of Megatron name the model only under rollout.
 	t.Section("actor.model", "rollout.model") // as in files that only evaluate
 	if task == TaskReasoning || task == TaskSFT {

@@ -5,10 +5,12 @@ import (
 
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/embodied/measure"
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/embodied/worker"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -24,6 +26,19 @@ func (Task) Has(cfg *config.Config) bool { return !cfg.FineTunes() }
 // Draft places cfg in a world whose rank r is on node nodes[r].
 func (Task) Draft(cfg *config.Config, reg config.Registries, nodes []int) task.Draft {
 	return draft{plan.NewDraft(cfg, reg, nodes)}
+}
+
+// Placing returns what a plan may place.
+func (Task) Placing(cfg *config.Config) task.Placing {
+	c := task.Placing{Components: []string{"actor", "env", "rollout"}}
+	if cfg.Evaluates() {
+		c.Eval, c.EvalGroup = cfg.Env.Eval.TotalNumEnvs, max(1, cfg.Env.Eval.GroupSize)
+	}
+	c.Divides = func(actors int) bool {
+		return cfg.Env.Train.TotalNumEnvs%(actors*max(1, cfg.Env.Train.GroupSize)) == 0 &&
+			cfg.Actor.GlobalBatchSize%(actors*max(1, cfg.Actor.MicroBatchSize)) == 0
+	}
+	return c
 }
 
 // Run runs Train.
@@ -53,6 +68,11 @@ func (planned) Comms(component string) (comms, direct []string) {
 
 // Open returns what the workers of a rank share.
 func (p planned) Open(w *spmd.World) (loop.Shared, error) { return worker.NewShared(w, p.Plan), nil }
+
+// Profile measures what the operations of the job cost.
+func (p planned) Profile(ctx context.Context, a planner.Asked) (*planner.Profile, error) {
+	return measure.Profile(ctx, p.Plan, a)
+}
 
 // NewRecorder returns a recorder of the metrics.
 func (p planned) NewRecorder(_ *runfolder.Folder, from loop.StartState) loop.Recorder {

@@ -2,6 +2,7 @@ package language
 
 import (
 	"context"
+	"errors"
 
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
@@ -9,6 +10,7 @@ import (
 	"github.com/rlinf/rlinf/roles/language/worker"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -38,6 +40,20 @@ func (FineTuning) Draft(cfg *config.Config, reg config.Registries, nodes []int) 
 // Draft places cfg in a world whose rank r is on node nodes[r].
 func (Reasoning) Draft(cfg *config.Config, reg config.Registries, nodes []int) task.Draft {
 	return draft{plan.NewDraft(cfg, reg, nodes)}
+}
+
+// Placing returns what a plan may place.
+func (FineTuning) Placing(cfg *config.Config) task.Placing {
+	return task.Placing{Components: []string{"actor"},
+		Divides: func(actors int) bool { return cfg.Actor.GlobalBatchSize%actors == 0 }}
+}
+
+// Placing returns what a plan may place.
+func (Reasoning) Placing(cfg *config.Config) task.Placing {
+	answers := cfg.Data.RolloutBatchSize * cfg.Algorithm.GroupSize
+	return task.Placing{Components: []string{"actor", "rollout"}, Divides: func(actors int) bool {
+		return cfg.Data.RolloutBatchSize%actors == 0 && answers/actors%max(1, cfg.Algorithm.Texts.NMinibatches) == 0
+	}}
 }
 
 // Run runs FineTune.
@@ -83,6 +99,11 @@ func (p planned) Comms(component string) (comms, direct []string) {
 
 // Open loads the models of a rank's workers.
 func (p planned) Open(w *spmd.World) (loop.Shared, error) { return worker.NewShared(w, p.Plan) }
+
+// Profile returns an error: the operations of language models are not measured yet.
+func (p planned) Profile(context.Context, planner.Asked) (*planner.Profile, error) {
+	return nil, errors.ErrUnsupported
+}
 
 // NewRecorder returns a recorder of the metrics.
 func (p planned) NewRecorder(f *runfolder.Folder, _ loop.StartState) loop.Recorder {

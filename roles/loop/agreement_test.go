@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
@@ -19,7 +20,15 @@ import (
 // agreeing runs f on every rank of a world of np, each with its end of an agreement.
 func agreeing(t testing.TB, np int, f func(ctx context.Context, a *agreement, rank int) error) error {
 	t.Helper()
-	return spmd.Run(t.Context(), local.New(np), spmd.Options{Log: t.Output()},
+	return agreeingWith(t, np, spmd.Options{}, f)
+}
+
+// agreeingWith is agreeing with options.
+func agreeingWith(t testing.TB, np int, o spmd.Options, f func(ctx context.Context, a *agreement,
+	rank int) error) error {
+	t.Helper()
+	o.Log = t.Output()
+	return spmd.Run(t.Context(), local.New(np), o,
 		func(ctx context.Context, w *spmd.World) error {
 			ends, err := w.NewComm(w.Ranks(), "votes")
 			if err != nil {
@@ -251,6 +260,27 @@ func TestVotesPassRanksThatCompute(t *testing.T) {
 		return err
 	}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestVotesOfARankThatHasLeft: the rank that waits for its vote names it, also where that rank passes votes on.
+func TestVotesOfARankThatHasLeft(t *testing.T) {
+	for _, gone := range []int{1, fan + 1, fan} {
+		err := agreeingWith(t, 3*fan, spmd.Options{StallTimeout: 50 * time.Millisecond},
+			func(ctx context.Context, a *agreement, rank int) error {
+				if rank == gone {
+					return nil
+				}
+				if err := a.begin(ctx, vote{step: 1}, nil); err != nil {
+					return err
+				}
+				_, _, err := a.end(ctx)
+				return err
+			})
+		if want := fmt.Sprintf("rank %d (", gone); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "has left") {
+			t.Errorf("rank %d has left: %v", gone, err)
+		}
 	}
 }
 

@@ -5,12 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"strconv"
 	"strings"
 
 	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -24,7 +23,7 @@ func (s *session) oddRanks(ctx context.Context, w *spmd.World, world *collective
 	if w.Describe().Transport != "mpi" {
 		return nil, nil
 	}
-	me := identity{Binary: binaryID()}
+	me := identity{Binary: runfolder.BinaryID()}
 	if s.own != nil {
 		me.Config = fmt.Sprintf("%x", sha256.Sum256(s.own.Resolved()))
 	}
@@ -69,24 +68,4 @@ func listed(ranks []string) string {
 		return fmt.Sprintf("ranks %s and %d others", strings.Join(ranks[:most], ", "), n-most)
 	}
 	return "ranks " + strings.Join(ranks, ", ")
-}
-
-// binaryID returns an identity of this program: a hash of its size and its beginning, which has the build ID. "" is
-// unknown.
-func binaryID() string {
-	f, err := os.Open("/proc/self/exe")
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	about, err := f.Stat()
-	if err != nil {
-		return ""
-	}
-	sum := sha256.New()
-	fmt.Fprintln(sum, about.Size())
-	if _, err := io.CopyN(sum, f, 64<<10); err != nil {
-		return ""
-	}
-	return fmt.Sprintf("%x", sum.Sum(nil))
 }

@@ -145,6 +145,9 @@ func (s *session) open(f *runfolder.Folder, p task.Plan, sv *loop.Saver, resume 
 	if err != nil {
 		return nil, b, err
 	}
+	if err := s.writePlan(f); err != nil {
+		return nil, b, err
+	}
 	return book, b, f.WriteConfig(sv.YAML)
 }
 

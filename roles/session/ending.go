@@ -133,7 +133,7 @@ func plannedSteps(j *job.Job) int64 {
 func (e *ending) launchedBy(launcher string, size int, getenv func(string) string) {
 	switch launcher {
 	case "":
-		if n, whole := e.cfg.ClusterSpec().Extent(); whole || n != size {
+		if n, whole := e.cfg.Extent(); whole || n != size {
 			e.ranks = fmt.Sprintf(" -np %d", size)
 		}
 	case "srun":

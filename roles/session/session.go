@@ -15,6 +15,7 @@ import (
 	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/loop"
@@ -49,6 +50,7 @@ type session struct {
 	cfgErr  error             // what is wrong with cfg
 	own     *config.Config    // the configuration of this process; nil: none
 	draft   task.Draft        // of the job; nil: not made yet
+	chosen  *advice.Plan      // the plan of the placement; nil: the configuration has the placement
 	planned planned           // made once for all ranks of this process
 	log     RankLog
 	code    atomic.Int64                     // the exit code
@@ -281,6 +283,9 @@ func (s *session) configure(ctx context.Context, w *spmd.World, world *collectiv
 	case s.evaluates(s.cfg): // an evaluation fits every world
 		wrong = s.cfg.CheckNames(s.reg)
 	case s.draft == nil:
+		if wrong = s.place(ctx, w); wrong != nil {
+			break
+		}
 		s.draft = s.Tasks.Of(s.cfg).Draft(s.cfg, s.reg, w.Nodes())
 		fallthrough
 	default:

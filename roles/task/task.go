@@ -6,6 +6,7 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -15,10 +16,21 @@ type Task interface {
 	Has(cfg *config.Config) bool
 	// Draft places cfg in a world whose rank r is on node nodes[r].
 	Draft(cfg *config.Config, reg config.Registries, nodes []int) Draft
+	// Placing returns what a plan may place in a job of cfg.
+	Placing(cfg *config.Config) Placing
 	// Run is the task's program on every rank: it trains.
 	Run(ctx context.Context, c *loop.Cluster) error
 	// Evaluate evaluates on one rank of a job that does not train.
 	Evaluate(ctx context.Context, e *Evaluation) error
+}
+
+// A Placing says what a plan may place in a job.
+type Placing struct {
+	Components []string // that a plan places
+	// Divides reports whether the work of the job can be divided among this many actors.
+	Divides func(actors int) bool
+	// Eval is the number of environments of evaluations, and EvalGroup those that begin alike; 0: none.
+	Eval, EvalGroup int
 }
 
 // A Draft is a plan that is not complete. A process makes one for each start of a job.
@@ -51,6 +63,8 @@ type Plan interface {
 	// CheckReplay returns an error if the replay buffers and demonstrations on a rank's node need more memory than
 	// it has.
 	CheckReplay(nodes []int, rank int) error
+	// Profile measures what the operations of the job cost.
+	Profile(ctx context.Context, a planner.Asked) (*planner.Profile, error)
 	// CheckFiles returns an error if the workers of a rank cannot read their files.
 	CheckFiles(rank int) error
 }

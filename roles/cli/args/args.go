@@ -150,7 +150,7 @@ func DraftHere(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *con
 	if err != nil {
 		return nil, err
 	}
-	if !cfg.Trains() {
+	if auto, _ := cfg.Auto(); !cfg.Trains() || len(auto) > 0 { // the session plans, and then drafts
 		return nil, asUsage(cfg.CheckNames(reg))
 	}
 	d := tasks.Of(cfg).Draft(cfg, reg, SpreadNodes(np, max(cfg.SPMD.Nodes, 1)))
@@ -204,7 +204,7 @@ func LocalRanks(c *cli.Context, cfg *config.Config) (int, error) {
 	if c.IsSet("np") {
 		return c.Int("np"), nil
 	}
-	np, whole := cfg.ClusterSpec().Extent()
+	np, whole := cfg.Extent()
 	if whole {
 		np = max(np, runtime.NumCPU())
 	}

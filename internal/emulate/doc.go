@@ -1,0 +1,14 @@
+// Package emulate answers: what would a job do on many ranks? It runs the real program on goroutine ranks of this
+// machine. The environment and the policy wait in place of computing, and links wait in place of a network. Messages,
+// votes, sums and reports are real.
+//
+// Ranks share few cores here, so the real work of all ranks takes longer than on a cluster. A run stretches all waits
+// and links by one factor and divides its figures by it, so that real work counts less. Result.RealWork reports what
+// is left.
+//
+//	s := emulate.Setting{Machine: emulate.Machine{PerNode: 8, Between: link}, Job: job, Ranks: 128, Iterations: 10}
+//	r, err := emulate.Run(ctx, s)
+//	fmt.Println(r.Summary.Median, r.RealWork)
+//
+// Curves runs a Study: weak and strong scaling with and without skew, with a Predictor beside the measurement.
+package emulate

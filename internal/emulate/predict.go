@@ -1,0 +1,84 @@
+package emulate
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/collectives/bench/stats"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// A Predictor says how many seconds an iteration of a Setting takes. Fit is called once before, with the results of
+// small runs. ClosedForm is one; a simulation in virtual time can be another.
+type Predictor interface {
+	Fit(small []Result)
+	Predict(s Setting) float64
+}
+
+// A ClosedForm predicts by formulas:
+//
+//	iteration = rollout of the slowest rank + updates + rounds·α + bytes/rate + β
+//
+// Rounds and bytes are those of the sums of gradients between nodes. α, the seconds of a round, and β, all else, are
+// fitted.
+type ClosedForm struct {
+	Sums string // the algorithm of the sums, as in collectives.CostOf
+	// Rollout returns the seconds of the rollout of the slowest rank; nil: SlowestRollout. A simulation in virtual
+	// time can take this place.
+	Rollout     func(s *Setting) float64
+	Alpha, Beta float64
+}
+
+var _ Predictor = (*ClosedForm)(nil)
+
+// Fit implements Predictor. It leaves out settings that have neither rounds nor bytes, except for β.
+func (f *ClosedForm) Fit(small []Result) {
+	var points []stats.Point
+	for _, r := range small {
+		rounds, seconds := f.known(&r.Setting)
+		points = append(points, stats.Point{Rounds: rounds, Bytes: 1, Time: r.Summary.Median - seconds})
+	}
+	line := stats.Fit(points)
+	f.Alpha, f.Beta = line.Alpha, line.Beta
+}
+
+// Predict implements Predictor.
+func (f *ClosedForm) Predict(s Setting) float64 {
+	rounds, seconds := f.known(&s)
+	return seconds + rounds*f.Alpha + f.Beta
+}
+
+// known returns the rounds of an iteration, and the seconds that need no fit.
+func (f *ClosedForm) known(s *Setting) (rounds, seconds float64) {
+	nodes := (s.Ranks + s.PerNode - 1) / s.PerNode
+	cost := collectives.CostOf(f.Sums, collectives.Shape{Kind: spmd.AllReduce, Members: s.Ranks, Nodes: nodes,
+		Bytes: 4 * s.Params / s.Shrink})
+	rollout := SlowestRollout
+	if f.Rollout != nil {
+		rollout = f.Rollout
+	}
+	seconds = rollout(s) + s.updates().Seconds()
+	if nodes == 1 {
+		return 0, seconds
+	}
+	sums := float64(s.Minibatches)
+	if s.Between.BytesPerSecond > 0 {
+		seconds += sums * cost.Bytes * float64(s.Shrink) / s.Between.BytesPerSecond
+	}
+	return sums * cost.Rounds, seconds
+}
+
+// SlowestRollout returns the seconds of the rollout of the slowest rank. A rollout is a sum of Steps independent waits,
+// so it is almost normal. The expected maximum of n normal numbers is about the quantile at (n - 3/8)/(n + 1/4)
+// (Blom 1958).
+func SlowestRollout(s *Setting) float64 {
+	seconds := s.rollout().Seconds()
+	if s.Skew == 0 || s.Ranks == 1 {
+		return seconds
+	}
+	n := float64(s.Ranks)
+	deviation := s.Step.Of(s.rows()).Seconds() * math.Sqrt(float64(s.Steps)*math.Expm1(s.Skew*s.Skew))
+	return seconds + deviation*distuv.UnitNormal.Quantile((n-0.375)/(n+0.25))
+}

@@ -1,0 +1,209 @@
+package emulate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/collectives/bench/stats"
+	"github.com/rlinf/rlinf/reward"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/embodied"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/session"
+	"github.com/rlinf/rlinf/roles/task"
+	"github.com/rlinf/rlinf/spmd/local"
+)
+
+// A Result is what a run measured. Durations are those of the emulated machine: the stretch is taken out.
+type Result struct {
+	Setting    Setting
+	Iterations []float64     // seconds of each iteration that counts
+	Summary    stats.Summary // of Iterations
+	RealWork   float64       // CPU time of this process in these iterations, as a share of what its cores can give
+	Late       float64       // how much longer the waits in place of computing were than they should be, as a share
+}
+
+const (
+	attempts = 3   // runs until one is good enough
+	tooLate  = 0.5 // Result.Late of a run whose cores other programs have taken
+)
+
+// Run emulates s. If Setting.Stretch is 0, Run chooses it: it repeats the run with a larger one while real work takes
+// more than half of the cores' time. It also repeats a run in which other programs kept waits from ending in time.
+func Run(ctx context.Context, s Setting) (Result, error) {
+	if err := s.check(); err != nil {
+		return Result{}, err
+	}
+	fixed := s.Stretch > 0
+	if !fixed {
+		s.Stretch = s.guess(runtime.GOMAXPROCS(0))
+	}
+	for try := 1; ; try++ {
+		r, err := run(ctx, s)
+		if err != nil || fixed || r.RealWork < most && r.Late < tooLate || try == attempts {
+			return r, err
+		}
+		if r.RealWork >= most {
+			s.Stretch = math.Ceil(s.Stretch * math.Max(1.5, r.RealWork/aim))
+		}
+	}
+}
+
+// A meter takes the times of rank 0.
+type meter struct {
+	clock    *clock
+	skip     int
+	loops    int // loop heads passed
+	last     time.Time
+	seconds  []float64
+	cpu, all time.Duration // since the first iteration that counts
+	waits    int64
+	late     int64
+}
+
+// head is called after each loop head.
+func (m *meter) head() {
+	now := time.Now()
+	if m.loops > m.skip {
+		m.seconds = append(m.seconds, now.Sub(m.last).Seconds()/m.clock.setting.Stretch)
+	}
+	if m.loops == m.skip {
+		m.cpu, m.all = -cpuTime(), -time.Since(start)
+		m.waits, m.late = -m.clock.waits.Load(), -m.clock.late.Load()
+	}
+	m.last = now
+	m.loops++
+}
+
+// end is called when all iterations are done.
+func (m *meter) end() {
+	m.cpu, m.all = m.cpu+cpuTime(), m.all+time.Since(start)
+	m.waits, m.late = m.waits+m.clock.waits.Load(), m.late+m.clock.late.Load()
+}
+
+var start = time.Now()
+
+// cpuTime returns the CPU time of this process.
+func cpuTime() time.Duration {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// run emulates s once.
+func run(ctx context.Context, s Setting) (Result, error) {
+	c := newClock(&s)
+	closed := sync.OnceFunc(c.close)
+	defer closed()
+	folder := s.Record
+	if folder == "" {
+		var err error
+		if folder, err = os.MkdirTemp("", "rlinf-emulated-"); err != nil {
+			return Result{}, err
+		}
+		defer os.RemoveAll(folder)
+	}
+	reg := config.Registries{Algorithms: algo.Builtin(), Rewards: reward.Builtin()}
+	reg.Envs, reg.Policies = c.registries()
+	file := filepath.Join(folder, "emulated.yaml")
+	if err := os.WriteFile(file, s.yaml(folder), 0o644); err != nil {
+		return Result{}, err
+	}
+	cfg, _, err := config.Load(reg, file, s.Keys, true)
+	if err != nil {
+		return Result{}, err
+	}
+	m := &meter{clock: c, skip: s.Warmup}
+	asked := loop.Watch()
+	defer asked.Close()
+	var log bytes.Buffer
+	job := session.New(session.Options{Registries: reg, Tasks: task.Tasks{embodied.Task{}}, Asked: asked,
+		Out: &log, Log: &log, Program: m.program})
+	code, err := job.Start(ctx, local.NewNetwork(s.Ranks, s.network()), cfg, nil, nil)
+	closed()
+	if err == nil && code != loop.ExitOK {
+		err = fmt.Errorf("emulate: %d ranks: exit code %d: %s", s.Ranks, code, strings.TrimSpace(log.String()))
+	}
+	if err == nil && len(m.seconds) == 0 {
+		err = errors.New("emulate: no iteration was measured")
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{Setting: s, Iterations: m.seconds, Summary: stats.Summarize(m.seconds),
+		RealWork: m.cpu.Seconds() / (m.all.Seconds() * float64(runtime.GOMAXPROCS(0))),
+		Late:     float64(m.late) / float64(max(1, m.waits))}, nil
+}
+
+// program is that of the task, with the times of rank 0 taken.
+func (m *meter) program(ctx context.Context, cluster *loop.Cluster) error {
+	groups, err := embodied.LaunchEmbodied(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	r, err := embodied.NewEmbodiedRunner(cluster, groups)
+	if err != nil {
+		return err
+	}
+	if err := r.InitWorkers(ctx); err != nil {
+		return err
+	}
+	first := cluster.World().Rank() == 0
+	for {
+		more, err := r.Next(ctx)
+		if err != nil {
+			return err
+		}
+		if first && more {
+			m.head()
+		}
+		if !more {
+			return nil
+		}
+		if err := loop.InOrder(ctx, r.UpdateRolloutWeights, r.GenerateRollouts, r.ComputeAdvantagesAndReturns,
+			r.RunTraining); err != nil {
+			return err
+		}
+		if first && m.loops == m.skip+m.clock.setting.Iterations+1 {
+			m.end()
+		}
+	}
+}
+
+// yaml returns the configuration of the job.
+func (s *Setting) yaml(folder string) []byte {
+	return fmt.Appendf(nil, `cluster:
+  component_placement:
+    actor,env,rollout: all
+  tracer: {record: %v}
+runner:
+  max_steps: %d
+  save_interval: -1
+  save_at_end: false
+  val_check_interval: -1
+  seed: %d
+  logger: {log_path: %q, experiment_name: run}
+algorithm: {gamma: 0.99, gae_lambda: 0.95, update_epoch: 1}
+env:
+  train: {env_type: %s, total_num_envs: %d, max_steps_per_rollout_epoch: %d}
+actor:
+  micro_batch_size: %d
+  global_batch_size: %d
+  model: {model_type: %s}
+  optim: {lr: 3.0e-4}
+`, s.Record != "", s.Warmup+s.Iterations+1, s.Seed, folder, Name, s.Envs, s.Steps, s.batch(), s.batch()*s.Ranks, Name)
+}

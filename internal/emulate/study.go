@@ -1,0 +1,213 @@
+package emulate
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"slices"
+	"strconv"
+
+	"github.com/rlinf/rlinf/collectives/bench/stats"
+	"github.com/rlinf/rlinf/internal/plot"
+)
+
+// A Study makes curves of the time of an iteration by the number of ranks.
+type Study struct {
+	Setting  Setting // Ranks and Envs are set for each point; the Stretch too, if 0
+	Ranks    []int   // ascending; curves are relative to the first
+	Beyond   []int   // numbers of ranks that are only predicted
+	WeakEnvs int     // environments of each rank in weak scaling; 0: no weak scaling
+	// StrongEnvs are the environments of all ranks in strong scaling; 0: no strong scaling.
+	StrongEnvs int
+	Skews      []float64
+	FitRanks   int // the Predictor is fitted on runs with at most this many ranks
+	Predictor  Predictor
+}
+
+// The kinds of scaling.
+const (
+	Weak   = "weak"   // the work grows with the ranks
+	Strong = "strong" // the work stays the same
+)
+
+// A Point is a run of a Study, or only a prediction. A prediction has 0 Iterations, and all that was measured is 0.
+type Point struct {
+	Kind  string  `json:"kind"`
+	Skew  float64 `json:"skew"`
+	Ranks int     `json:"ranks"`
+	// Seconds of an iteration: the median, and its 95 % interval.
+	Seconds float64 `json:"seconds"`
+	Low     float64 `json:"low"`
+	High    float64 `json:"high"`
+	// Efficiency is the work per second and rank, relative to the first number of ranks, with its 95 % interval.
+	Efficiency     float64 `json:"efficiency"`
+	EfficiencyLow  float64 `json:"efficiency_low"`
+	EfficiencyHigh float64 `json:"efficiency_high"`
+
+	Predicted           float64 `json:"predicted"` // seconds
+	PredictedEfficiency float64 `json:"predicted_efficiency"`
+	Fitted              bool    `json:"fitted"` // the prediction was fitted on this point
+	Iterations          int     `json:"iterations"`
+	Stretch             float64 `json:"stretch"`
+	RealWork            float64 `json:"real_work"` // share of the cores' time
+	Late                float64 `json:"late"`      // share of the waits' time
+
+	result Result
+}
+
+// Curves runs the study and returns its points: weak before strong, then by skew, then by ranks. done, unless nil, is
+// called after each run. Of Beyond, Curves leaves out what does not divide the environments.
+func (s *Study) Curves(ctx context.Context, done func(Point)) ([]Point, error) {
+	var points []Point
+	for _, kind := range []string{Weak, Strong} {
+		for _, skew := range s.Skews {
+			first := len(points)
+			for i, ranks := range slices.Concat(s.Ranks, s.Beyond) {
+				set := s.Setting
+				set.Ranks, set.Skew = ranks, skew
+				if set.Envs = s.StrongEnvs; kind == Weak {
+					set.Envs = ranks * s.WeakEnvs
+				}
+				if set.Envs == 0 {
+					continue
+				}
+				if i >= len(s.Ranks) {
+					if set.check() == nil {
+						points = append(points, Point{Kind: kind, Skew: skew, Ranks: ranks,
+							result: Result{Setting: set}})
+					}
+					continue
+				}
+				r, err := Run(ctx, set)
+				if err != nil {
+					return points, err
+				}
+				p := Point{Kind: kind, Skew: skew, Ranks: ranks, Seconds: r.Summary.Median, Low: r.Summary.CILow,
+					High: r.Summary.CIHigh, Iterations: len(r.Iterations), Stretch: r.Setting.Stretch,
+					RealWork: r.RealWork, Late: r.Late, Fitted: ranks <= s.FitRanks, result: r}
+				points = append(points, p)
+				points[len(points)-1].relate(&points[first])
+				if done != nil {
+					done(points[len(points)-1])
+				}
+				runtime.GC() // the next run needs the memory of this one
+			}
+		}
+	}
+	s.predict(points)
+	return points, nil
+}
+
+// share returns how much work a rank has, relative to that of first.
+func (p *Point) share(first *Point) float64 {
+	if p.Kind == Weak {
+		return 1
+	}
+	return float64(first.Ranks) / float64(p.Ranks)
+}
+
+// relate sets the efficiency.
+func (p *Point) relate(first *Point) {
+	ratio, low, high, _ := stats.RatioInterval(first.result.Iterations, p.result.Iterations)
+	share := p.share(first)
+	p.Efficiency, p.EfficiencyLow, p.EfficiencyHigh = share*ratio, share*low, share*high
+}
+
+// predict sets the predictions.
+func (s *Study) predict(points []Point) {
+	if s.Predictor == nil {
+		return
+	}
+	var small []Result
+	for _, p := range points {
+		if p.Fitted {
+			small = append(small, p.result)
+		}
+	}
+	s.Predictor.Fit(small)
+	first := 0
+	for i := range points {
+		p := &points[i]
+		if p.Kind != points[first].Kind || p.Skew != points[first].Skew {
+			first = i
+		}
+		p.Predicted = s.Predictor.Predict(p.result.Setting)
+		p.PredictedEfficiency = p.share(&points[first]) * points[first].Predicted / p.Predicted
+	}
+}
+
+// Error returns the relative error of the prediction.
+func (p *Point) Error() float64 { return p.Predicted/p.Seconds - 1 }
+
+// Errors returns the median and the largest relative error, without sign, of the predictions that were not fitted.
+func Errors(points []Point) (median, most float64) {
+	var x []float64
+	for _, p := range points {
+		if !p.Fitted && p.Iterations > 0 {
+			x = append(x, math.Abs(p.Error()))
+		}
+	}
+	sum := stats.Summarize(x)
+	return sum.Median, sum.Max
+}
+
+// WriteJSON writes points as JSON.
+func WriteJSON(w io.Writer, points []Point) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(points)
+}
+
+// WriteCSV writes points as a table, with a header.
+func WriteCSV(w io.Writer, points []Point) error {
+	c := csv.NewWriter(w)
+	rows := [][]string{{"kind", "skew", "ranks", "seconds", "low", "high", "efficiency", "efficiency_low",
+		"efficiency_high", "predicted", "predicted_efficiency", "fitted", "iterations", "stretch", "real_work", "late"}}
+	for _, p := range points {
+		row := []string{p.Kind, number(p.Skew), strconv.Itoa(p.Ranks)}
+		for _, x := range []float64{p.Seconds, p.Low, p.High, p.Efficiency, p.EfficiencyLow, p.EfficiencyHigh,
+			p.Predicted, p.PredictedEfficiency} {
+			row = append(row, number(x))
+		}
+		rows = append(rows, append(row, strconv.FormatBool(p.Fitted), strconv.Itoa(p.Iterations), number(p.Stretch),
+			number(p.RealWork), number(p.Late)))
+	}
+	return c.WriteAll(rows)
+}
+
+func number(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
+
+// Picture returns the efficiencies as an SVG: a chart for each kind of scaling, and in it the measured and the
+// predicted curve of each skew.
+func Picture(points []Point) []byte {
+	f := plot.Figure{Title: "Efficiency of emulated ranks"}
+	for _, kind := range []string{Weak, Strong} {
+		c := plot.Chart{Title: kind + " scaling", X: "ranks", Y: "efficiency", XScale: plot.Log2}
+		measured, predicted := -1, -1
+		for i, p := range points {
+			if p.Kind != kind {
+				continue
+			}
+			if i == 0 || points[i-1].Kind != kind || points[i-1].Skew != p.Skew {
+				name := fmt.Sprintf("skew %g", p.Skew)
+				measured, predicted = len(c.Curves), len(c.Curves)+1
+				c.Curves = append(c.Curves, plot.Curve{Name: name + ", emulated", Marks: true},
+					plot.Curve{Name: name + ", predicted"})
+			}
+			m, q := &c.Curves[measured], &c.Curves[predicted]
+			if p.Iterations > 0 {
+				m.X, m.Y = append(m.X, float64(p.Ranks)), append(m.Y, p.Efficiency)
+				m.Low, m.High = append(m.Low, p.EfficiencyLow), append(m.High, p.EfficiencyHigh)
+			}
+			q.X, q.Y = append(q.X, float64(p.Ranks)), append(q.Y, p.PredictedEfficiency)
+		}
+		if len(c.Curves) > 0 {
+			f.Charts = append(f.Charts, c)
+		}
+	}
+	return f.SVG()
+}

@@ -1,0 +1,92 @@
+package advice
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/planner"
+	"github.com/rlinf/rlinf/roles/task"
+)
+
+// A Plan is the choice for a job that plans its placement when it starts. The run's folder has it as plan.json.
+type Plan struct {
+	Identity  planner.Identity `json:"identity"`
+	Layout    planner.Layout   `json:"layout"`
+	Sentences []string         `json:"sentences"` // for people
+	Found     *planner.Found   `json:"found"`
+	Machine   *planner.Machine `json:"machine"`
+	Profile   *planner.Profile `json:"profile"`
+}
+
+// Decide measures the machine and the job, and returns the plan.
+func (s *Subject) Decide(ctx context.Context, run Runner) (*Plan, error) {
+	m, err := s.Machine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.Profile(ctx, m, run)
+	if err != nil {
+		return nil, err
+	}
+	f, err := s.Search(m, p)
+	if err != nil {
+		return nil, err
+	}
+	return &Plan{s.Identity(), f.Winner().Layout, f.Sentences(p), f, m, p}, nil
+}
+
+// Encode returns the plan as JSON.
+func (p *Plan) Encode() ([]byte, error) {
+	text, err := json.MarshalIndent(p, "", "  ")
+	return append(text, '\n'), err
+}
+
+// ReadPlan reads the file plan.json of a run.
+func ReadPlan(path string) (*Plan, error) {
+	text, err := durable.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	p := new(Plan)
+	if err := json.Unmarshal(text, p); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(p.Layout.Actor) == 0 || len(p.Layout.Nodes) == 0 || p.Layout.Stages < 1 {
+		return nil, fmt.Errorf("%s: expected the plan of a run", path)
+	}
+	return p, nil
+}
+
+// Serves reports whether a plan of an earlier start fits the subject: it is for the same job in the same world.
+func (s *Subject) Serves(p *Plan) bool {
+	if p.Identity.Job != s.hash() || !slices.Equal(p.Layout.Nodes, s.Nodes) {
+		return false
+	}
+	for name, ranks := range s.fixed {
+		if !slices.Equal(p.Layout.Ranks(name), ranks) {
+			return false
+		}
+	}
+	return true
+}
+
+// Provisional returns cfg with the components of placement auto on rank 0, to describe a job before it is planned. It
+// returns cfg itself if no component has that placement.
+func Provisional(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []int) (*config.Config, error) {
+	if auto, _ := cfg.Auto(); len(auto) == 0 {
+		return cfg, nil
+	}
+	s, err := New(cfg, reg, tasks, nodes, false)
+	if err != nil {
+		return nil, err
+	}
+	one := make([]int, s.actors)
+	l := planner.Layout{Nodes: nodes, Actor: one, Env: one[:1], Rollout: one[:1], Stages: 1}
+	c := s.at(&l)
+	c.Rollout.PipelineStageNum, c.Cluster.AllowIdleRanks = cfg.Rollout.PipelineStageNum, true
+	return c, nil
+}

@@ -1,0 +1,3 @@
+// Package advice answers: which placement should this configuration get? It finds out what a plan may change, measures
+// what package planner needs to know, and writes a plan back as a configuration. It knows tasks by an interface.
+package advice

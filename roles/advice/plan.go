@@ -1,0 +1,51 @@
+package advice
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/planner"
+	"github.com/rlinf/rlinf/roles/planner/probe"
+)
+
+// Budget is about what the measurement of a job takes. One call of a slow job may take longer.
+const Budget = 15 * time.Second
+
+// Machine measures this machine as the nodes of the subject's world.
+func (s *Subject) Machine(ctx context.Context) (*planner.Machine, error) {
+	nodes := s.Nodes[len(s.Nodes)-1] + 1
+	free := job.AvailableOn(s.Nodes, 0).Free
+	return probe.Machine(ctx, s.Identity().Build, nodes, free*9/10)
+}
+
+// Profile measures what the job's operations cost on this machine, and corrects that by real iterations.
+func (s *Subject) Profile(ctx context.Context, m *planner.Machine, run Runner) (*planner.Profile, error) {
+	l := &planner.Layout{Nodes: []int{0}, Actor: make([]int, s.actors), Env: []int{0}, Rollout: []int{0}, Stages: 1}
+	one := s.onRanks(l)
+	p, err := s.Tasks.Plan(one, s.Registries, []int{0})
+	if err != nil {
+		return nil, err
+	}
+	f, err := p.Profile(ctx, planner.Asked{Ranks: len(s.Nodes), Cores: runtime.NumCPU(), Budget: Budget})
+	if err != nil {
+		return nil, fmt.Errorf("measure the job: %w", err)
+	}
+	id := s.Identity()
+	f.Build, f.Host, f.Job, f.Name = id.Build, id.Host, id.Job, s.Config.Runner.Logger.ExperimentName
+	return f, s.Correct(ctx, m, f, run)
+}
+
+// Search finds the best layouts for the subject, and checks that the job can have the first one.
+func (s *Subject) Search(m *planner.Machine, p *planner.Profile) (*planner.Found, error) {
+	if p.Work.Actors != s.actors {
+		return nil, fmt.Errorf("the profile is of a job with %d actors, and this one has %d", p.Work.Actors, s.actors)
+	}
+	return planner.Search(m, p, s.Space())
+}
+
+// Resolve returns the configuration with the placement of a layout.
+func (s *Subject) Resolve(l *planner.Layout) *config.Config { return s.at(l) }

@@ -1,0 +1,200 @@
+package advice
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+
+	keys "github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/planner"
+	"github.com/rlinf/rlinf/roles/planner/probe"
+	"github.com/rlinf/rlinf/roles/task"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// A Subject is a configuration in a world, whose placement is asked for.
+type Subject struct {
+	Config     *config.Config
+	Registries config.Registries
+	Tasks      task.Tasks
+	Nodes      []int // the node of each rank
+
+	placing task.Placing
+	present *spmd.Placement  // of the components that the configuration places itself
+	movable []string         // the components that a plan places
+	fixed   map[string][]int // the others of these
+	actors  int
+}
+
+// New returns the subject of cfg in a world whose rank r is on node nodes[r]. A plan may place the components with the
+// placement auto; with all set also the others, unless a node group holds them.
+func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []int, all bool) (*Subject, error) {
+	s := &Subject{Config: cfg, Registries: reg, Tasks: tasks, Nodes: nodes, fixed: map[string][]int{},
+		placing: tasks.Of(cfg).Placing(cfg)}
+	auto, own := cfg.Auto()
+	var err error
+	if len(own.Components) > 0 {
+		if s.present, err = spmd.Place(own, nodes); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range s.placing.Components {
+		switch {
+		case slices.Contains(auto, name), all && !s.held(name):
+			s.movable = append(s.movable, name)
+		case s.present != nil && s.present.Has(name):
+			s.fixed[name] = s.present.Ranks(name)
+		}
+	}
+	if s.present != nil && s.present.Has("actor") {
+		s.actors = len(s.present.Ranks("actor"))
+	} else if s.actors = s.mostActors(); s.actors == 0 {
+		return nil, fmt.Errorf("cluster.component_placement: auto: no number of actors up to %d divides the "+
+			"environments and batches of this job: place actor yourself", len(nodes))
+	}
+	return s, nil
+}
+
+// held reports whether a component is bound to a node group.
+func (s *Subject) held(component string) bool {
+	for _, e := range s.Config.Cluster.ComponentPlacement {
+		for name := range strings.SplitSeq(e.Key, ",") {
+			if strings.TrimSpace(name) == component && len(e.Value.NodeGroup) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// mostActors returns the number of actors of a job that leaves it open: the largest, up to the ranks, among which its
+// work can be divided; 0: none. It does not depend on a measurement, so that results do not either.
+func (s *Subject) mostActors() int {
+	w := len(s.Nodes)
+	for w > 0 && !s.placing.Divides(w) {
+		w--
+	}
+	return w
+}
+
+// KeepActors sets the number of actors, which an earlier plan of the same run has decided.
+func (s *Subject) KeepActors(n int) {
+	if s.present == nil || !s.present.Has("actor") {
+		s.actors = n
+	}
+}
+
+// Space returns the layouts that a plan may choose from.
+func (s *Subject) Space() planner.Space {
+	space := planner.Space{Nodes: s.Nodes, Fixed: s.fixed, Idle: true, Eval: s.placing.Eval,
+		EvalGroup: s.placing.EvalGroup}
+	cfg := s.Config
+	for _, g := range cfg.Cluster.NodeGroups {
+		var ranks []int
+		for r, n := range s.Nodes {
+			if slices.Contains(g.NodeRanks, n) {
+				ranks = append(ranks, r)
+			}
+		}
+		space.Groups = append(space.Groups, ranks)
+	}
+	if auto, _ := cfg.Auto(); len(auto) == 0 && s.present != nil {
+		space.Present = s.layout()
+	} else if cfg.Given("rollout.pipeline_stage_num") {
+		space.Stages = cfg.Rollout.PipelineStageNum
+	}
+	return space
+}
+
+// layout returns the layout that the configuration has now. A component without a place is with the actors.
+func (s *Subject) layout() *planner.Layout {
+	l := &planner.Layout{Nodes: s.Nodes, Stages: 1}
+	for _, name := range s.placing.Components {
+		ranks := s.present.Ranks(name)
+		if ranks == nil {
+			ranks = s.present.Ranks("actor")
+		}
+		switch name {
+		case "actor":
+			l.Actor = ranks
+		case "env":
+			l.Env = ranks
+		case "rollout":
+			l.Rollout, l.Stages = ranks, max(1, s.Config.Rollout.PipelineStageNum)
+		}
+	}
+	return l
+}
+
+// Identity returns what a profile of this subject must have been measured with.
+func (s *Subject) Identity() planner.Identity {
+	return planner.Identity{Build: runfolder.BinaryID(), Host: probe.Host(), Job: s.hash()}
+}
+
+// hash returns a hash of what costs depend on: the configuration without its placement, length and output, and the
+// number of actors.
+func (s *Subject) hash() string {
+	c, d := *s.Config, config.Default()
+	c.Cluster, c.SPMD, c.Rollout.PipelineStageNum = d.Cluster, d.SPMD, d.Rollout.PipelineStageNum
+	r := &c.Runner
+	r.Logger, r.MaxEpochs, r.MaxSteps, r.MaxTime = d.Runner.Logger, -1, -1, 0
+	r.ValCheckInterval, r.SaveInterval, r.SaveAtEnd, r.KeepCheckpoints = -1, -1, false, 0
+	r.ResumeDir, r.CkptPath = "", ""
+	sum := sha256.Sum256(fmt.Appendf(c.Resolved(), "\n%d actors\n", s.actors))
+	return fmt.Sprintf("%x", sum[:12])
+}
+
+// at returns the configuration with the movable components placed by l.
+func (s *Subject) at(l *planner.Layout) *config.Config {
+	c := *s.Config
+	c.Cluster.ComponentPlacement = nil
+	own := map[string]bool{}
+	for _, name := range s.movable {
+		own[name] = true
+		e := keys.Entry[config.PlacementConfig]{Key: name}
+		e.Value.Placement = planner.PlacementOf(l.Ranks(name))
+		c.Cluster.ComponentPlacement = append(c.Cluster.ComponentPlacement, e)
+	}
+	for _, e := range s.Config.Cluster.ComponentPlacement {
+		var left []string
+		for name := range strings.SplitSeq(e.Key, ",") {
+			if name = strings.TrimSpace(name); !own[name] {
+				left = append(left, name)
+			}
+		}
+		if len(left) > 0 {
+			e.Key = strings.Join(left, ",")
+			c.Cluster.ComponentPlacement = append(c.Cluster.ComponentPlacement, e)
+		}
+	}
+	if len(l.Rollout) > 0 {
+		c.Rollout.PipelineStageNum = l.Stages
+	}
+	c.Cluster.AllowIdleRanks = c.Cluster.AllowIdleRanks || l.Idle() > 0
+	return &c
+}
+
+// YAML returns the keys of a layout, to paste into a configuration.
+func (s *Subject) YAML(l *planner.Layout) string {
+	var b strings.Builder
+	b.WriteString("cluster:\n")
+	if l.Idle() > 0 {
+		b.WriteString("  allow_idle_ranks: true\n")
+	}
+	b.WriteString("  component_placement:\n")
+	for _, e := range s.at(l).Cluster.ComponentPlacement {
+		if len(e.Value.NodeGroup) > 0 {
+			fmt.Fprintf(&b, "    %s: {node_group: [%s], placement: \"%s\"}\n", e.Key,
+				strings.Join(e.Value.NodeGroup, ", "), e.Value.Placement)
+		} else {
+			fmt.Fprintf(&b, "    %s: %s\n", e.Key, e.Value.Placement)
+		}
+	}
+	if len(l.Rollout) > 0 {
+		fmt.Fprintf(&b, "rollout:\n  pipeline_stage_num: %d\n", l.Stages)
+	}
+	return b.String()
+}

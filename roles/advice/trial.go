@@ -1,0 +1,122 @@
+package advice
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/planner"
+	"github.com/rlinf/rlinf/roles/planner/probe"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/spmd/local"
+)
+
+// A Runner runs the job of cfg on ranks, in silence, and returns its error.
+type Runner func(ctx context.Context, ranks []spmd.Transport, cfg *config.Config) error
+
+// trialTime is about what the real iterations of a trial take, in seconds.
+const trialTime = 2.5
+
+// Correct runs some real iterations of the job in a folder of its own, and corrects p by what they took.
+func (s *Subject) Correct(ctx context.Context, m *planner.Machine, p *planner.Profile, run Runner) error {
+	one := planner.Layout{Nodes: []int{0}, Actor: make([]int, s.actors), Stages: 1}
+	if p.Work.Envs > 0 {
+		one.Env, one.Rollout = []int{0}, []int{0}
+	} else if p.Work.Prompts > 0 {
+		one.Rollout = []int{0}
+	}
+	first, err := s.try(ctx, m, p, one, run)
+	if err != nil {
+		return err
+	}
+	if p.Work.Envs == 0 || len(s.Nodes) == 1 {
+		planner.Correct(m, p, *first, nil)
+		return nil
+	}
+	two := one
+	two.Nodes, two.Rollout = []int{0, 0}, []int{1}
+	second, err := s.try(ctx, m, p, two, run)
+	if err == nil {
+		planner.Correct(m, p, *first, second)
+	}
+	return err
+}
+
+// try runs real iterations with a layout.
+func (s *Subject) try(ctx context.Context, m *planner.Machine, p *planner.Profile, l planner.Layout,
+	run Runner) (*planner.Trial, error) {
+	folder, err := os.MkdirTemp("", "rlinf-plan-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	const skipped, least, most = 2, 3, 40
+	steps := skipped + most
+	if t := planner.Estimate(m, p, l).Seconds; t > 0 {
+		steps = skipped + min(most, max(least, int(trialTime/t)))
+	}
+	cfg := s.onRanks(&l)
+	r := &cfg.Runner
+	r.Logger.LogPath, r.Logger.ExperimentName, r.Logger.LoggerBackends = folder, "trial", nil
+	r.Logger.LogInterval, r.MaxEpochs, r.MaxSteps, r.MaxTime = 1, -1, steps, 0
+	r.ValCheckInterval, r.SaveInterval, r.SaveAtEnd, r.ResumeDir = -1, -1, false, ""
+	cfg.Cluster.Tracer = config.TracerConfig{}
+	if err := run(ctx, local.New(len(l.Nodes)), cfg); err != nil {
+		return nil, fmt.Errorf("real iterations of the job: %w", err)
+	}
+	return readTrial(filepath.Join(folder, "trial", "metrics.jsonl"), l, skipped)
+}
+
+// onRanks returns the configuration with all components on the ranks of l, which are few.
+func (s *Subject) onRanks(l *planner.Layout) *config.Config {
+	was := s.movable
+	defer func() { s.movable = was }()
+	s.movable = s.placing.Components
+	c := s.at(l)
+	for i := range c.Cluster.ComponentPlacement {
+		if e := &c.Cluster.ComponentPlacement[i]; len(e.Value.NodeGroup) > 0 || i >= len(s.movable) {
+			e.Value = config.PlacementConfig{Placement: "0"}
+		}
+	}
+	c.Cluster.NodeGroups, c.Cluster.NumNodes, c.SPMD.Nodes, c.Cluster.AllowIdleRanks = nil, 0, 0, true
+	return c
+}
+
+// readTrial reads the times of a run's iterations, without the first ones.
+func readTrial(file string, l planner.Layout, skipped int) (*planner.Trial, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	times := map[string][]float64{}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, 1<<24)
+	for n := 0; lines.Scan(); {
+		var row map[string]any
+		if json.Unmarshal(lines.Bytes(), &row) != nil || row["time/step"] == nil {
+			continue
+		}
+		if n++; n <= skipped {
+			continue
+		}
+		for _, name := range []string{"step", planner.SyncWeights, planner.GenerateRollouts, planner.CalAdvAndReturns,
+			planner.ActorTraining} {
+			if t, ok := row["time/"+name].(float64); ok {
+				times[name] = append(times[name], t)
+			}
+		}
+	}
+	if len(times["step"]) == 0 {
+		return nil, fmt.Errorf("real iterations of the job: no times in %s", file)
+	}
+	t := &planner.Trial{Layout: l, Step: probe.Median(times["step"]), Phases: map[string]float64{}}
+	for name, list := range times {
+		t.Phases[name] = probe.Median(list)
+	}
+	return t, nil
+}

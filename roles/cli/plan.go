@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/rlinf/rlinf/roles/advice"
+	"github.com/rlinf/rlinf/roles/cli/args"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/planner"
+	"github.com/rlinf/rlinf/roles/session"
+	"github.com/rlinf/rlinf/roles/task"
+	"github.com/urfave/cli/v2"
+)
+
+// planFlags returns the flags of rlinf plan, in addition to those of the configuration.
+func planFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "profile", Usage: "read what the job's operations cost from `FILE`, and measure nothing"},
+		&cli.StringFlag{Name: "machine", Usage: "plan for the machine in `FILE`: its cores, nodes and links"},
+		args.Int(cli.IntFlag{Name: "ranks", Usage: "plan for `N` ranks",
+			DefaultText: "those of the placement"}, 1, config.MaxRanks),
+		&cli.StringFlag{Name: "save-profile", Usage: "write what was measured to `FILE`"},
+		&cli.BoolFlag{Name: "json", Usage: "write the plan as a JSON object"},
+	}
+}
+
+const planUsage = `rlinf plan -c FILE.yaml [key=value ...]
+   rlinf plan -c FILE.yaml --save-profile job.json
+   rlinf plan -c FILE.yaml --profile job.json --machine cluster.json --ranks 64`
+
+// A plannedJob is the result of rlinf plan as JSON.
+type plannedJob struct {
+	*planner.Found
+	Sentences []string         `json:"sentences"`
+	YAML      string           `json:"yaml"`
+	Machine   *planner.Machine `json:"machine"`
+	Profile   *planner.Profile `json:"profile"`
+}
+
+// runPlan measures a job, searches for its best placement, and explains it.
+func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
+	cfg, err := args.Config(c, reg, c.App.ErrWriter)
+	if err != nil {
+		return err
+	}
+	if !cfg.Trains() {
+		return config.Usagef("plan: the job only evaluates: expected one that trains")
+	}
+	if out := c.String("save-profile"); out != "" {
+		if err := args.CheckOut(out); err != nil {
+			return err
+		}
+	}
+	m, p, err := planFiles(c)
+	if err != nil {
+		return config.UsageError{Err: err}
+	}
+	ranks, err := args.LocalRanks(c, cfg)
+	if err != nil {
+		return err
+	}
+	if c.IsSet("ranks") {
+		ranks = c.Int("ranks")
+	}
+	nodes := max(cfg.SPMD.Nodes, cfg.Cluster.NumNodes, 1)
+	if m != nil {
+		nodes = m.Nodes
+	}
+	s, err := advice.New(cfg, reg, tasks, args.SpreadNodes(ranks, min(nodes, ranks)), true)
+	if err != nil {
+		return config.UsageError{Err: err}
+	}
+	if p != nil {
+		if err := p.Fits(s.Identity(), m != nil && m.Host == ""); err != nil {
+			return config.UsageError{Err: err}
+		}
+	}
+	asked := loop.Watch()
+	defer asked.Close()
+	if m, p, err = measureJob(c, s, m, p, session.Try(reg, tasks, asked)); err != nil {
+		return err
+	}
+	if out := c.String("save-profile"); out != "" {
+		if err := planner.Write(out, m, p); err != nil {
+			return err
+		}
+	}
+	found, err := s.Search(m, p)
+	if err != nil {
+		return config.UsageError{Err: err}
+	}
+	yaml := s.YAML(&found.Winner().Layout)
+	if c.Bool("json") {
+		return json.NewEncoder(c.App.Writer).Encode(plannedJob{found, found.Sentences(p), yaml, m, p})
+	}
+	if err := found.Explain(c.App.Writer, m, p); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.App.Writer, "\n%s", yaml)
+	return err
+}
+
+// planFiles reads the files of --profile and --machine. A machine of its own file counts; without one that of the
+// profile's file does.
+func planFiles(c *cli.Context) (m *planner.Machine, p *planner.Profile, err error) {
+	if file := c.String("profile"); file != "" {
+		if m, p, err = planner.Read(file); err != nil {
+			return nil, nil, err
+		}
+		if p == nil {
+			return nil, nil, fmt.Errorf("--profile %s: it has no profile", file)
+		}
+	}
+	if file := c.String("machine"); file != "" {
+		of, _, err := planner.Read(file)
+		if err != nil {
+			return nil, nil, err
+		}
+		if of == nil {
+			return nil, nil, fmt.Errorf("--machine %s: it has no machine", file)
+		}
+		m = of
+		m.Host = "" // it stands for another machine than this one
+	}
+	return m, p, nil
+}
+
+// measureJob measures what the files have not.
+func measureJob(c *cli.Context, s *advice.Subject, m *planner.Machine, p *planner.Profile,
+	run advice.Runner) (*planner.Machine, *planner.Profile, error) {
+	say := c.App.ErrWriter
+	if c.Bool("json") {
+		say = io.Discard
+	}
+	var err error
+	if m == nil {
+		fmt.Fprintln(say, "measuring the machine …")
+		if m, err = s.Machine(c.Context); err != nil {
+			return nil, nil, err
+		}
+	}
+	if p == nil {
+		fmt.Fprintln(say, "measuring the job's operations …")
+		if p, err = s.Profile(c.Context, m, run); err != nil {
+			return nil, nil, err
+		}
+	}
+	return m, p, nil
+}

@@ -1,0 +1,69 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// PlacementAuto is the placement of components whose place is planned when training starts. As the value of
+// cluster.component_placement it is that of all components that a plan can place.
+const PlacementAuto = "auto"
+
+const placementKey = "cluster.component_placement"
+
+// planned returns the components that a plan can place in a job of this task.
+func planned(task string) []string {
+	switch task {
+	case TaskSFT:
+		return []string{"actor"}
+	case TaskReasoning:
+		return []string{"actor", "rollout"}
+	}
+	return []string{"actor", "env", "rollout"}
+}
+
+// Auto returns the components with the placement auto, and the section cluster without them.
+func (c *Config) Auto() (auto []string, others spmd.Cluster) {
+	others = c.ClusterSpec()
+	all := others.Components
+	others.Components = nil
+	for _, e := range all {
+		if strings.TrimSpace(e.Placement) != PlacementAuto {
+			others.Components = append(others.Components, e)
+			continue
+		}
+		others.AllowIdleRanks = true
+		for name := range strings.SplitSeq(e.Key, ",") {
+			auto = append(auto, strings.TrimSpace(name))
+		}
+	}
+	return auto, others
+}
+
+// Extent returns the smallest number of ranks that the placement needs. whole is true if the size of the world decides
+// where components are: they are on all ranks or on nodes, or their place is planned.
+func (c *Config) Extent() (ranks int, whole bool) {
+	auto, others := c.Auto()
+	ranks, whole = others.Extent()
+	return ranks, whole || len(auto) > 0
+}
+
+// checkAuto checks that a plan can place the components with the placement auto.
+func (c *validation) checkAuto() {
+	can := planned(c.Runner.TaskType)
+	for _, e := range c.Cluster.ComponentPlacement {
+		if strings.TrimSpace(e.Value.Placement) != PlacementAuto {
+			continue
+		}
+		key := "component_placement." + e.Key
+		for name := range strings.SplitSeq(e.Key, ",") {
+			name = strings.TrimSpace(name)
+			c.found.At("cluster").Want(slices.Contains(can, name), key, PlacementAuto,
+				"ranks: auto is for "+strings.Join(can, ", "))
+		}
+		c.found.At("cluster").Want(len(e.Value.NodeGroup) == 0, key, PlacementAuto,
+			"auto without a node group: the plan chooses the nodes")
+	}
+}

@@ -1,0 +1,352 @@
+package measure
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/roles/embodied/plan"
+	"github.com/rlinf/rlinf/roles/planner"
+	"github.com/rlinf/rlinf/roles/planner/probe"
+	"github.com/rlinf/rlinf/tensor"
+	"gonum.org/v1/gonum/stat"
+)
+
+// Profile measures the operations of the job of p.
+func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profile, error) {
+	f := &planner.Profile{Work: WorkOf(p)}
+	if f.Work.Envs > 0 {
+		if err := rollouts(ctx, p, a, f); err != nil {
+			return nil, err
+		}
+	}
+	if err := updates(ctx, p, a, f); err != nil {
+		return nil, err
+	}
+	if w := &f.Work; w.Actors > 1 {
+		sums, err := probe.Sums(ctx, min(w.Actors, 8), w.GradientBytes, p.Config.Comm.BucketBytes)
+		if err != nil {
+			return nil, err
+		}
+		f.Costs = append(f.Costs, sums...)
+	}
+	return f, nil
+}
+
+// A series has the samples of one operation, in seconds.
+type series struct {
+	samples []float64
+	busy    float64 // seconds of processor time of all calls
+	total   float64 // seconds of all calls
+}
+
+func (s *series) add(d time.Duration) {
+	s.samples = append(s.samples, d.Seconds())
+	s.total += d.Seconds()
+}
+
+// cost returns the cost of an operation with this many rows. Without processor times all of it is work.
+func (s *series) cost(op string, rows int) planner.Cost {
+	m := probe.Median(s.samples)
+	c := planner.Cost{Op: op, Rows: rows, Seconds: m, Busy: m}
+	if s.busy > 0 && s.total > 0 && s.busy < 0.9*s.total {
+		c.Busy = m * s.busy / s.total
+	}
+	if n := len(s.samples); n >= 20 && m > 0 {
+		const parts = 10
+		for i := range parts + 1 { // without the two ends, which are the machine's noise
+			q := 0.02 + 0.96*float64(i)/parts
+			c.Spread = append(c.Spread, stat.Quantile(q, stat.LinInterp, s.samples, nil)/m)
+		}
+	}
+	return c
+}
+
+// processorTime returns the processor time of this process.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// sizesOf returns three numbers of environments of one call: all, the smallest that a plan for this many ranks would
+// use, and one between them. All of them divide the environments in whole groups.
+func sizesOf(envs, group, ranks int) []int {
+	var possible []int
+	for n := group; n <= envs; n += group {
+		if envs%n == 0 {
+			possible = append(possible, n)
+		}
+	}
+	least := 0
+	for least+1 < len(possible) && possible[least] < envs/(4*ranks) {
+		least++
+	}
+	possible = possible[least:]
+	if len(possible) <= 3 {
+		return possible
+	}
+	return []int{possible[0], possible[len(possible)/2], envs}
+}
+
+// rollouts measures steps and inferences, alone at three sizes, and on all cores at the middle one.
+func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile) error {
+	w := &f.Work
+	sizes := sizesOf(w.Envs, w.Group, a.Ranks)
+	each := a.Budget / 3 / time.Duration(len(sizes)+2)
+	players := make([]*player, 0, len(sizes)+a.Cores)
+	defer func() {
+		for _, x := range players {
+			_ = x.close() // nothing is learnt from a measurement
+		}
+	}()
+	steps, infers := make([]series, len(sizes)), make([]series, len(sizes))
+	middle := sizes[len(sizes)/2]
+	for _, n := range append(slices.Clone(sizes), slices.Repeat([]int{middle}, a.Cores)...) {
+		x, err := newPlayer(p, n)
+		if err != nil {
+			return err
+		}
+		players = append(players, x)
+	}
+	alone, crowd := make([]series, 2), make([]series, 2) // of steps and inferences at the middle size
+	const rounds = 3
+	for range rounds { // in turns, so that all sizes meet the same machine
+		for i := range sizes {
+			if err := run(ctx, players[i], each/rounds, &steps[i], &infers[i]); err != nil {
+				return err
+			}
+		}
+		if err := together(ctx, players[len(sizes):len(sizes)+1], each/rounds, alone); err != nil {
+			return err
+		}
+		if err := together(ctx, players[len(sizes):], each/rounds, crowd); err != nil {
+			return err
+		}
+	}
+	for i, n := range sizes {
+		f.Costs = append(f.Costs, steps[i].cost(planner.OpStep, n), infers[i].cost(planner.OpInfer, n))
+	}
+	if a.Cores > 1 {
+		waits := 0.0
+		if c := steps[len(sizes)/2].cost(planner.OpStep, middle); c.Busy < c.Seconds {
+			waits = c.Seconds - c.Busy
+		}
+		one := probe.Median(alone[0].samples) + probe.Median(alone[1].samples) - waits
+		all := probe.Median(crowd[0].samples) + probe.Median(crowd[1].samples) - waits
+		f.Crowd = append(f.Crowd, planner.Crowd{Op: planner.OpInfer, Cores: a.Cores, Factor: max(1, all/one)})
+	}
+	return nil
+}
+
+// run plays for about this long, but at least some steps.
+func run(ctx context.Context, x *player, d time.Duration, step, infer *series) error {
+	const least, most = 8, 2000
+	begun := time.Now()
+	for n := 0; n < most && (n < least || time.Since(begun) < d); n++ {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		busy := processorTime()
+		s, i, err := x.step()
+		if err != nil {
+			return err
+		}
+		busy = processorTime() - busy
+		if x.taken < 3 {
+			continue // the first steps find cold memory
+		}
+		step.add(s)
+		infer.add(i)
+		step.busy += max(0, busy.Seconds()-i.Seconds()) // inference is work
+	}
+	return nil
+}
+
+// together lets players play at the same time, and adds the samples of the first one.
+func together(ctx context.Context, players []*player, d time.Duration, all []series) error {
+	var wg sync.WaitGroup
+	errs := make([]error, len(players))
+	for k, x := range players {
+		wg.Go(func() {
+			var step, infer series
+			errs[k] = run(ctx, x, d, &step, &infer)
+			if k == 0 {
+				all[0].samples = append(all[0].samples, step.samples...)
+				all[1].samples = append(all[1].samples, infer.samples...)
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// updates measures the update of one actor on its share of the samples, alone and beside others.
+func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile) error {
+	first, err := newLearner(p, f.Work.Envs)
+	if err != nil {
+		return err
+	}
+	defer first.close()
+	learners := []*learner{first}
+	budget := a.Budget / 3
+	if err := first.warm(ctx, budget); err != nil {
+		return err
+	}
+	for range min(a.Cores, f.Work.Actors) - 1 {
+		x, err := newLearner(p, f.Work.Envs)
+		if err != nil {
+			return err
+		}
+		defer x.close()
+		if err := x.warm(ctx, budget); err != nil {
+			return err
+		}
+		learners = append(learners, x)
+	}
+	var alone, crowd, prepare series
+	begun := time.Now()
+	for n := 0; n < 2 || n < 20 && time.Since(begun) < budget; n++ {
+		if err := first.learn(&prepare, &alone); err != nil {
+			return err
+		}
+		if len(learners) > 1 {
+			if err := learnTogether(learners, &crowd); err != nil {
+				return err
+			}
+		}
+	}
+	w, c := &f.Work, &first.counter
+	samples := w.Samples / w.Actors
+	f.Costs = append(f.Costs, alone.cost(planner.OpUpdate, samples), prepare.cost(planner.OpAdvantages, samples))
+	if n := float64(first.updates); n > 0 {
+		w.OptimiserSteps, w.SmallSums = int(float64(c.gradients)/n+0.5), int(float64(c.small)/n+0.5)
+		w.Backward = min(1, 0.6*c.backward.Seconds()/first.spent.Seconds())
+	}
+	w.GradientBytes = c.bytes
+	if len(learners) > 1 {
+		f.Crowd = append(f.Crowd, planner.Crowd{Op: planner.OpUpdate, Cores: len(learners),
+			Factor: max(1, probe.Median(crowd.samples)/probe.Median(alone.samples))})
+	}
+	return nil
+}
+
+// A learner is one actor with its share of the environments.
+type learner struct {
+	counter counter
+	player  *player // nil: the algorithm learns from demonstrations alone
+	algo    algo.Algorithm
+	batch   tensor.Dict
+	updates int // measured or not, since the last reset
+	spent   time.Duration
+}
+
+func newLearner(p *plan.Plan, envs int) (*learner, error) {
+	pol, err := p.NewPolicy(tensor.Heap)
+	if err != nil {
+		return nil, err
+	}
+	x := &learner{counter: counter{actors: p.Actors}}
+	if x.algo, err = p.NewAlgorithm(pol, &x.counter, tensor.Heap, nil); err != nil || envs == 0 {
+		return x, err
+	}
+	x.player, err = newPlayerOf(p, pol, envs/p.Actors)
+	return x, err
+}
+
+func (x *learner) close() {
+	if x.player != nil {
+		_ = x.player.close() // nothing is learnt from a measurement
+	}
+}
+
+// warm learns until an update makes optimiser steps, which takes several rollouts with a replay buffer.
+func (x *learner) warm(ctx context.Context, d time.Duration) error {
+	begun := time.Now()
+	var none series
+	for n := 0; n < 2 || x.counter.gradients == 0 && time.Since(begun) < d; n++ {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := x.learn(&none, &none); err != nil {
+			return err
+		}
+	}
+	x.counter.small, x.counter.gradients, x.counter.backward, x.updates, x.spent = 0, 0, 0, 0, 0
+	return nil
+}
+
+// learn makes a rollout and an update, and measures its two phases.
+func (x *learner) learn(prepare, update *series) error {
+	if err := x.rollout(); err != nil {
+		return err
+	}
+	return x.train(prepare, update)
+}
+
+func (x *learner) rollout() error {
+	if x.player == nil {
+		return nil
+	}
+	if err := x.player.rollout(); err != nil {
+		return err
+	}
+	x.batch = x.player.dict
+	return nil
+}
+
+func (x *learner) train(prepare, update *series) error {
+	start := time.Now()
+	if x.player != nil {
+		if err := x.algo.Prepare(&x.batch); err != nil {
+			return err
+		}
+		prepare.add(time.Since(start))
+	}
+	start = time.Now()
+	if _, err := x.algo.Update(x.batch); err != nil {
+		return err
+	}
+	took := time.Since(start)
+	update.add(took)
+	x.updates++
+	x.spent += took
+	return nil
+}
+
+// learnTogether lets learners update at the same time, and adds the mean of their times.
+func learnTogether(learners []*learner, update *series) error {
+	for _, x := range learners {
+		if err := x.rollout(); err != nil {
+			return err
+		}
+	}
+	var wg sync.WaitGroup
+	errs, times := make([]error, len(learners)), make([]series, len(learners))
+	for i, x := range learners {
+		wg.Go(func() {
+			var none series
+			errs[i] = x.train(&none, &times[i])
+		})
+	}
+	wg.Wait()
+	sum := 0.0
+	for i := range learners {
+		if errs[i] != nil {
+			return errs[i]
+		}
+		sum += times[i].total
+	}
+	update.samples = append(update.samples, sum/float64(len(learners)))
+	return nil
+}

@@ -1,0 +1,37 @@
+package measure
+
+import (
+	"github.com/rlinf/rlinf/roles/embodied/plan"
+	"github.com/rlinf/rlinf/roles/planner"
+)
+
+// WorkOf returns the work of an iteration of the job of p. Updates add what is known after one of them.
+func WorkOf(p *plan.Plan) planner.Work {
+	samples, _ := p.Config.Samples()
+	params := 4 * int64(p.NumParams())
+	w := planner.Work{Actors: p.Actors, Samples: samples, ModelBytes: params, WeightsEvery: int(p.SyncInterval),
+		GradientBytes: params, Async: p.Async(), Staleness: p.Config.Algorithm.StalenessThreshold}
+	if p.Offline {
+		w.Samples = p.Config.Actor.GlobalBatchSize
+		w.Bytes = planner.Bytes{Actor: 4 * params}
+		return w
+	}
+	w.Envs, w.Group = p.Train.Envs, max(1, p.Config.Env.Train.GroupSize)
+	w.Steps, w.Epochs, w.Resets = p.Steps, p.Epochs, !p.AutoReset
+	const rows = 64 // layouts pad, so one row would look larger than it is
+	some := plan.Route{Hi: rows, Shards: []plan.ActorShard{{}}}
+	w.Bytes = planner.Bytes{
+		Observation: int64(p.StepLayout(some).Size()) / rows,
+		Action:      int64(p.ActionLayout(some).Size()) / rows,
+		Trajectory:  int64(p.TrajectoryLayout(rows).Size()) / rows,
+		Queued:      p.QueuedRollouts(), Actor: 4 * params, Rollout: params,
+	}
+	for _, r := range p.Placement.Ranks("actor") {
+		w.Bytes.Replay = p.MemoryOf(r).Replay / int64(len(p.MembersOn("actor", r)))
+		break
+	}
+	if w.Async {
+		w.Bytes.Rollout *= 2
+	}
+	return w
+}

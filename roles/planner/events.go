@@ -1,0 +1,287 @@
+package planner
+
+import "container/heap"
+
+// An engine runs processes in virtual time. It is deterministic: of two events at one instant the one that was
+// scheduled first comes first.
+type engine struct {
+	now    float64
+	agenda agenda
+	seq    int
+	nodes  []cores
+	queues []queue
+	procs  []process
+	events int // handled so far
+}
+
+// A process is a sequence of actions on one node.
+type process struct {
+	body    body
+	node    int
+	waits   float64 // seconds that follow the present computation
+	busy    float64 // seconds of a core so far, on an idle node
+	working float64 // seconds in computations and their waits so far
+	since   float64 // when the present computation began
+	ended   float64 // when the process ended; 0: it runs
+}
+
+// A body says what a process does next. It is asked when the action before is over.
+type body interface{ next() action }
+
+// An action is one thing that a process does.
+type action struct {
+	kind  kind
+	busy  float64 // of compute: seconds of a core
+	wait  float64 // of compute: seconds after that without a core
+	queue int     // of put and get
+	delay float64 // of put: seconds until the item is there
+
+	spread []float64 // of compute: see Cost.Spread
+}
+
+type kind uint8
+
+const (
+	end kind = iota
+	compute
+	put
+	get
+)
+
+// cores are those of one node. All computations on the node progress at the same rate.
+type cores struct {
+	slow   func(k int) float64 // how much longer k computations at the same time take
+	done   float64             // work that each computation has got since the beginning
+	at     float64             // when done was up to date
+	active []job               // a heap by end
+	stamp  int                 // of the event that is valid
+}
+
+// A job is a computation that ends when the node's done reaches end.
+type job struct {
+	end  float64
+	proc int
+}
+
+// A queue has bounded room for items.
+type queue struct {
+	items  int
+	room   int // items that may still be put
+	getter int // process that waits for an item; -1: none
+	putter int // process that waits for room; -1: none
+	delay  float64
+}
+
+// An event is due at a time.
+type event struct {
+	at    float64
+	seq   int
+	what  happening
+	index int // process, queue or node
+	stamp int
+}
+
+type happening uint8
+
+const (
+	resumes  happening = iota // a process goes on
+	arrives                   // an item is in a queue
+	finishes                  // a computation on a node ends
+)
+
+type agenda []event
+
+func (a agenda) Len() int { return len(a) }
+func (a agenda) Less(i, j int) bool {
+	return a[i].at < a[j].at || a[i].at == a[j].at && a[i].seq < a[j].seq
+}
+func (a agenda) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
+func (a *agenda) Push(x any)   { *a = append(*a, x.(event)) }
+func (a *agenda) Pop() any {
+	last := len(*a) - 1
+	x := (*a)[last]
+	*a = (*a)[:last]
+	return x
+}
+
+// newEngine returns an engine with this many nodes. slow(k) says how much longer k computations of a node take.
+func newEngine(nodes int, slow func(k int) float64) *engine {
+	e := &engine{nodes: make([]cores, nodes)}
+	for i := range e.nodes {
+		e.nodes[i].slow = slow
+	}
+	return e
+}
+
+// queue adds a queue with room for n items, and returns its number.
+func (e *engine) queue(n int) int {
+	e.queues = append(e.queues, queue{room: n, getter: -1, putter: -1})
+	return len(e.queues) - 1
+}
+
+// start adds a process.
+func (e *engine) start(node int, b body) int {
+	e.procs = append(e.procs, process{body: b, node: node})
+	e.add(event{at: 0, what: resumes, index: len(e.procs) - 1})
+	return len(e.procs) - 1
+}
+
+func (e *engine) add(x event) {
+	x.seq = e.seq
+	e.seq++
+	heap.Push(&e.agenda, x)
+}
+
+// run handles events until none is left, or until most have been handled. It returns the time of the last one.
+func (e *engine) run(most int) float64 {
+	for len(e.agenda) > 0 && e.events < most {
+		x := heap.Pop(&e.agenda).(event)
+		if x.what == finishes && x.stamp != e.nodes[x.index].stamp {
+			continue
+		}
+		e.events++
+		e.now = x.at
+		switch x.what {
+		case resumes:
+			e.advance(x.index)
+		case arrives:
+			q := &e.queues[x.index]
+			q.items++
+			if p := q.getter; p >= 0 {
+				q.getter = -1
+				e.take(x.index)
+				e.advance(p)
+			}
+		case finishes:
+			e.finish(x.index)
+		}
+	}
+	return e.now
+}
+
+// take takes an item out of a queue, and lets a process that waits for room go on.
+func (e *engine) take(index int) {
+	q := &e.queues[index]
+	q.items--
+	q.room++
+	if p := q.putter; p >= 0 {
+		q.putter = -1
+		q.room--
+		e.add(event{at: e.now + q.delay, what: arrives, index: index})
+		e.add(event{at: e.now, what: resumes, index: p})
+	}
+}
+
+// advance lets process p act until it waits.
+func (e *engine) advance(p int) {
+	for {
+		proc := &e.procs[p]
+		a := proc.body.next()
+		switch a.kind {
+		case end:
+			proc.ended = e.now
+			return
+		case compute:
+			proc.waits, proc.since = a.wait, e.now
+			proc.busy += a.busy
+			proc.working += a.busy + a.wait
+			if a.busy > 0 {
+				e.begin(proc.node, p, a.busy)
+			} else {
+				e.add(event{at: e.now + a.wait, what: resumes, index: p})
+			}
+			return
+		case put:
+			q := &e.queues[a.queue]
+			if q.room == 0 {
+				q.putter, q.delay = p, a.delay
+				return
+			}
+			q.room--
+			e.add(event{at: e.now + a.delay, what: arrives, index: a.queue})
+		case get:
+			q := &e.queues[a.queue]
+			if q.items == 0 {
+				q.getter = p
+				return
+			}
+			e.take(a.queue)
+		}
+	}
+}
+
+// begin adds a computation of this many core seconds to a node.
+func (e *engine) begin(node, p int, busy float64) {
+	n := &e.nodes[node]
+	e.progress(n)
+	n.push(job{n.done + busy, p})
+	e.plan(node)
+}
+
+// progress brings the work that a node's computations have got up to date.
+func (e *engine) progress(n *cores) {
+	if k := len(n.active); k > 0 {
+		n.done += (e.now - n.at) / n.slow(k)
+	}
+	n.at = e.now
+}
+
+// plan schedules the next end of a computation on a node.
+func (e *engine) plan(node int) {
+	n := &e.nodes[node]
+	n.stamp++
+	if k := len(n.active); k > 0 {
+		left := max(0, n.active[0].end-n.done)
+		e.add(event{at: e.now + left*n.slow(k), what: finishes, index: node, stamp: n.stamp})
+	}
+}
+
+// finish ends the first computation on a node, and lets its process go on after its wait.
+func (e *engine) finish(node int) {
+	n := &e.nodes[node]
+	e.progress(n)
+	j := n.pop()
+	n.done = max(n.done, j.end)
+	if wait := e.procs[j.proc].waits; wait > 0 {
+		e.add(event{at: e.now + wait, what: resumes, index: j.proc})
+	} else {
+		e.advance(j.proc)
+	}
+	e.plan(node)
+}
+
+// push adds a job to the heap of a node.
+func (n *cores) push(j job) {
+	n.active = append(n.active, j)
+	for i := len(n.active) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !before(n.active[i], n.active[up]) {
+			return
+		}
+		n.active[i], n.active[up] = n.active[up], n.active[i]
+		i = up
+	}
+}
+
+// pop removes the job that ends first.
+func (n *cores) pop() job {
+	first, last := n.active[0], len(n.active)-1
+	n.active[0] = n.active[last]
+	n.active = n.active[:last]
+	for i := 0; ; {
+		least := i
+		for _, c := range []int{2*i + 1, 2*i + 2} {
+			if c < last && before(n.active[c], n.active[least]) {
+				least = c
+			}
+		}
+		if least == i {
+			return first
+		}
+		n.active[i], n.active[least] = n.active[least], n.active[i]
+		i = least
+	}
+}
+
+// before orders jobs by their end, and those that end together by process.
+func before(a, b job) bool { return a.end < b.end || a.end == b.end && a.proc < b.proc }

@@ -1,0 +1,106 @@
+package planner
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Explain writes what a search has found: the best layouts with their phases, what bounds each phase of the first one,
+// its memory, what would change the winner, and the choice in three sentences.
+func (f *Found) Explain(out io.Writer, m *Machine, p *Profile) error {
+	w := f.Winner()
+	fmt.Fprintf(out, "%d layouts fit this job; the %d most promising ran in virtual time\n\n", f.Looked, f.Ran)
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "iteration\tsync\trollout\tadvantages\tupdate\tmemory\t \tlayout\n")
+	row := func(x *Prediction, mark string) {
+		fmt.Fprintf(t, "%s\t", seconds(x.Seconds))
+		for _, ph := range x.Phases {
+			fmt.Fprintf(t, "%s\t", seconds(ph.Seconds))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\n", mebibytes(x.Memory), mark, x.Layout.String())
+	}
+	present := false
+	for i := range f.Best {
+		mark := ""
+		if f.Present != nil && f.Best[i].Layout.key() == f.Present.Layout.key() {
+			mark, present = "now", true
+		}
+		row(&f.Best[i], mark)
+	}
+	if f.Present != nil && !present {
+		row(f.Present, "now")
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\nWhat bounds the first one:\n")
+	for _, ph := range w.Phases {
+		if ph.Seconds > 0.005*w.Seconds {
+			fmt.Fprintf(out, "  %s, %.0f %%: %s\n", ph.Name, 100*ph.Seconds/w.Seconds, ph.Bound)
+		}
+	}
+	f.explainWrong(out)
+	fmt.Fprintf(out, "\n%s\n", strings.Join(f.Sentences(p), " "))
+	return nil
+}
+
+// explainWrong writes how wrong each entry must be to change the winner.
+func (f *Found) explainWrong(out io.Writer) {
+	if len(f.Sensitive) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\nHow wrong an entry must be to change the winner:\n")
+	for _, s := range f.Sensitive {
+		if s.Factor == 0 {
+			fmt.Fprintf(out, "  %s: no factor from 1/4 to 4 changes it\n", s.Entry)
+		} else {
+			fmt.Fprintf(out, "  %s: × %g, then %s\n", s.Entry, s.Factor, s.Winner)
+		}
+	}
+}
+
+// Sentences returns the choice in three sentences: what it is, why, and what it saves.
+func (f *Found) Sentences(p *Profile) []string {
+	w := f.Winner()
+	longest := w.Phases[0]
+	for _, ph := range w.Phases {
+		if ph.Seconds > longest.Seconds {
+			longest = ph
+		}
+	}
+	list := []string{
+		fmt.Sprintf("Place %s.", w.Layout.String()),
+		fmt.Sprintf("An iteration takes %s, most of it in %s, where %s decide.", seconds(w.Seconds), longest.Name,
+			longest.Bound),
+	}
+	switch {
+	case f.Present != nil && f.Present.Seconds > w.Seconds*(1+Tie):
+		list = append(list, fmt.Sprintf("The present placement takes %s, %.2f times as long.", seconds(f.Present.Seconds),
+			f.Present.Seconds/w.Seconds))
+	case f.Present != nil:
+		list = append(list, "The present placement is as good, within 3 %.")
+	case len(f.Best) > 1:
+		list = append(list, fmt.Sprintf("The next best layout, %s, takes %s.", f.Best[1].Layout.String(),
+			seconds(f.Best[1].Seconds)))
+	default:
+		list = append(list, "No other layout fits the job.")
+	}
+	return list
+}
+
+// seconds formats seconds as a duration with three digits.
+func seconds(s float64) string {
+	d := time.Duration(s * 1e9)
+	switch {
+	case d >= 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= 10*time.Millisecond:
+		return d.Round(100 * time.Microsecond).String()
+	}
+	return d.Round(time.Microsecond).String()
+}

@@ -1,0 +1,84 @@
+package planner
+
+// A group has the members of one component, with what closed forms ask of them.
+type group struct {
+	ranks   []int
+	perNode []int    // members on each node
+	most    int      // members on the fullest node
+	on      int      // nodes with members
+	bits    []uint64 // the ranks as a set
+}
+
+// newGroup returns the group of members on these ranks of a world.
+func newGroup(ranks, nodes []int) *group {
+	g := &group{ranks: ranks, bits: make([]uint64, len(nodes)/64+1)}
+	if len(nodes) > 0 {
+		g.perNode = make([]int, nodes[len(nodes)-1]+1)
+	}
+	for _, r := range ranks {
+		n := nodes[r]
+		if g.perNode[n]++; g.perNode[n] == 1 {
+			g.on++
+		}
+		g.most = max(g.most, g.perNode[n])
+		g.bits[r/64] |= 1 << (r % 64)
+	}
+	return g
+}
+
+// disjoint reports whether two groups have no rank in common.
+func (g *group) disjoint(h *group) bool {
+	for i := range g.bits {
+		if g.bits[i]&h.bits[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// A level is how far apart two members are.
+type level int
+
+const (
+	sameRank level = iota
+	sameNode
+	twoNodes
+)
+
+// link returns the link between members so far apart.
+func (m *Machine) link(l level) Link { return [...]Link{m.Process, m.SameNode, m.Network}[l] }
+
+// apart returns how far apart two ranks are.
+func apart(a, b int, nodes []int) level {
+	switch {
+	case a == b:
+		return sameRank
+	case nodes[a] == nodes[b]:
+		return sameNode
+	}
+	return twoNodes
+}
+
+// A meeting says how the members of two groups exchange what they divide alike.
+type meeting struct {
+	inline bool  // each member has its peers on its own rank, and no peer has another one
+	worst  level // of two members that exchange
+}
+
+// meet returns how the members of a and b meet, if each group divides the same things evenly and in order. Members of
+// a are those that step environments.
+func meet(a, b *group, nodes []int) meeting {
+	m := meeting{inline: true}
+	for i, j := 0, 0; i < len(a.ranks) && j < len(b.ranks); {
+		m.worst = max(m.worst, apart(a.ranks[i], b.ranks[j], nodes))
+		endA, endB := (i+1)*len(b.ranks), (j+1)*len(a.ranks)
+		m.inline = m.inline && a.ranks[i] == b.ranks[j] && endA <= endB && (i*len(b.ranks) >= j*len(a.ranks))
+		if endA <= endB {
+			i++
+		}
+		if endB <= endA {
+			j++
+		}
+	}
+	return m
+}

@@ -1,0 +1,167 @@
+package planner
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// A Layout places the members of a job's components on ranks.
+type Layout struct {
+	Nodes   []int `json:"nodes"`         // the node of each rank
+	Actor   []int `json:"actor"`         // the rank of each actor
+	Rollout []int `json:"rollout"`       // the rank of each rollout worker; empty: the job has none
+	Env     []int `json:"env,omitempty"` // the rank of each env worker; empty: the job has none
+	// Stages is S: each env worker's environments, or each rollout worker's prompts, are split into S parts.
+	Stages int `json:"stages"`
+}
+
+// String names the ranks of the components, as actor 0-1, env 0, rollout 1, 2 stages.
+func (l Layout) String() string {
+	var parts []string
+	for _, c := range l.components() {
+		parts = append(parts, c.name+" "+PlacementOf(c.ranks))
+	}
+	text := strings.Join(parts, ", ")
+	if l.Stages > 1 {
+		text += fmt.Sprintf(", %d stages", l.Stages)
+	}
+	return text
+}
+
+// A component is a named group of members.
+type component struct {
+	name  string
+	ranks []int
+}
+
+// components returns the components that have members.
+func (l *Layout) components() (list []component) {
+	for _, c := range []component{{"actor", l.Actor}, {"env", l.Env}, {"rollout", l.Rollout}} {
+		if len(c.ranks) > 0 {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// Ranks returns the ranks of a component's members; nil if it has none.
+func (l *Layout) Ranks(component string) []int {
+	for _, c := range l.components() {
+		if c.name == component {
+			return c.ranks
+		}
+	}
+	return nil
+}
+
+// Idle returns the number of ranks without a member.
+func (l *Layout) Idle() int {
+	used := make([]bool, len(l.Nodes))
+	for _, c := range l.components() {
+		for _, r := range c.ranks {
+			used[r] = true
+		}
+	}
+	idle := 0
+	for _, u := range used {
+		if !u {
+			idle++
+		}
+	}
+	return idle
+}
+
+// parts counts what moves: ranks, members, further stages, and components on other ranks than the first.
+func (l *Layout) parts() int { return newChoice(l).parts() }
+
+func (c *choice) parts() int {
+	n := c.stages - 1
+	for _, g := range []*group{c.actor, c.env, c.rollout} {
+		if g == nil {
+			continue
+		}
+		n += len(g.ranks)
+		if !slices.Equal(g.bits, c.actor.bits) {
+			n++
+		}
+	}
+	for i := range c.actor.bits {
+		used := c.actor.bits[i]
+		for _, g := range []*group{c.env, c.rollout} {
+			if g != nil {
+				used |= g.bits[i]
+			}
+		}
+		n += bits.OnesCount64(used)
+	}
+	return n
+}
+
+// key is equal for equal layouts of one world.
+func (l *Layout) key() string {
+	return fmt.Sprint(PlacementOf(l.Actor), "|", PlacementOf(l.Env), "|", PlacementOf(l.Rollout), "|", l.Stages)
+}
+
+// PlacementOf returns the placement string of members on these ascending ranks, as cluster.component_placement has it:
+// 0-3, or 0-1:0-3 for two members on each rank.
+func PlacementOf(ranks []int) string {
+	type run struct{ first, last, each int } // each rank of first..last has this many members
+	var runs []run
+	for i := 0; i < len(ranks); {
+		n := 1
+		for i+n < len(ranks) && ranks[i+n] == ranks[i] {
+			n++
+		}
+		if k := len(runs) - 1; k >= 0 && runs[k].last == ranks[i]-1 && runs[k].each == n {
+			runs[k].last++
+		} else {
+			runs = append(runs, run{ranks[i], ranks[i], n})
+		}
+		i += n
+	}
+	var parts []string
+	member := 0
+	for _, r := range runs {
+		text := fmt.Sprint(r.first)
+		if r.last > r.first {
+			text = fmt.Sprintf("%d-%d", r.first, r.last)
+		}
+		count := r.each * (r.last - r.first + 1)
+		if r.each > 1 {
+			text += fmt.Sprintf(":%d-%d", member, member+count-1)
+		}
+		member += count
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ",")
+}
+
+// A route carries the rows between an env worker and a rollout worker in one stage.
+type route struct {
+	env, rollout, stage, rows int
+	inline                    bool // the rollout worker steps these environments itself
+}
+
+// routes returns the routes of n environments, as the plan of a job has them: the environments of a stage on all env
+// workers, end to end, are divided evenly among the rollout workers.
+func routes(n int, l *Layout) (list []route) {
+	batch := n / l.Stages
+	each, share := batch/len(l.Env), batch/len(l.Rollout)
+	for s := range l.Stages {
+		first := len(list)
+		for at := 0; at < batch; {
+			e, r := at/each, at/share
+			end := min((e+1)*each, (r+1)*share)
+			list = append(list, route{env: e, rollout: r, stage: s, rows: end - at})
+			at = end
+		}
+		for i := first; i < len(list); i++ {
+			x := &list[i]
+			alone := (i == first || list[i-1].env != x.env) && (i+1 == len(list) || list[i+1].env != x.env)
+			x.inline = alone && l.Env[x.env] == l.Rollout[x.rollout]
+		}
+	}
+	return list
+}

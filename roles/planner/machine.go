@@ -1,0 +1,59 @@
+package planner
+
+import (
+	"errors"
+	"fmt"
+)
+
+// A Machine is a set of equal nodes, and the links between their ranks.
+type Machine struct {
+	Build string `json:"build"` // of the program that measured; "" fits every build
+	Host  string `json:"host"`  // where it was measured; "" for a machine that was typed in
+	Cores int    `json:"cores"` // of a node
+	Nodes int    `json:"nodes"`
+	// Memory is what the ranks of a node may take, in bytes; 0: not known, and everything fits.
+	Memory int64 `json:"memory"`
+	// Copy is the rate at which a core copies memory, in bytes per second.
+	Copy float64 `json:"copy"`
+	// Process, SameNode and Network are the links between members of one rank, of two ranks of a node, and of two
+	// nodes.
+	Process  Link `json:"process"`
+	SameNode Link `json:"node"`
+	Network  Link `json:"network"`
+}
+
+// A Link carries an item of b bytes in Latency + b·PerByte seconds.
+type Link struct {
+	Latency float64 `json:"latency"`  // seconds
+	PerByte float64 `json:"per_byte"` // seconds
+}
+
+// Time returns the seconds that an item of this many bytes takes.
+func (l Link) Time(bytes float64) float64 { return l.Latency + bytes*l.PerByte }
+
+// Usual is a link between nodes that nobody has measured: 50 µs, 10⁹ bytes per second.
+func Usual() Link { return Link{Latency: 50e-6, PerByte: 1e-9} }
+
+// between returns the link between two ranks.
+func (m *Machine) between(a, b int, nodes []int) Link { return m.link(apart(a, b, nodes)) }
+
+// check returns an error if a number of m makes no sense.
+func (m *Machine) check() error {
+	var errs []error
+	want := func(ok bool, key string, value any, want string) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s: %v: expected %s", key, value, want))
+		}
+	}
+	want(m.Cores > 0, "cores", m.Cores, "a number > 0")
+	want(m.Nodes > 0, "nodes", m.Nodes, "a number > 0")
+	want(m.Copy > 0, "copy", m.Copy, "bytes per second > 0")
+	want(m.Memory >= 0, "memory", m.Memory, "bytes, or 0 for no limit")
+	for _, l := range []struct {
+		key string
+		Link
+	}{{"process", m.Process}, {"node", m.SameNode}, {"network", m.Network}} {
+		want(l.Latency >= 0 && l.PerByte >= 0, l.key, l.Link, "seconds ≥ 0")
+	}
+	return errors.Join(errs...)
+}

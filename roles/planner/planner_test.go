@@ -1,0 +1,311 @@
+package planner
+
+import (
+	"errors"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// near reports whether x is within a share of want.
+func near(x, want, share float64) bool { return math.Abs(x-want) <= share*want }
+
+// twoCores is a machine whose messages take 0.1 ms.
+func twoCores() *Machine {
+	l := Link{Latency: 100e-6}
+	return &Machine{Cores: 2, Nodes: 1, Copy: 1e10, Process: l, SameNode: l, Network: Usual()}
+}
+
+// waiting is the job of the worked example: 64 environments whose step is a wait, 32 steps, an inference that
+// computes. The waits are those that were measured where 2, 1 and 0.5 ms were asked for.
+func waiting() *Profile {
+	p := &Profile{Work: Work{Actors: 1, Envs: 64, Group: 1, Steps: 32, Epochs: 1, Samples: 2048, WeightsEvery: 1,
+		Staleness: -1}}
+	for i, rows := range []int{16, 32, 64} {
+		wait, infer := []float64{1.09e-3, 1.09e-3, 2.17e-3}[i], []float64{0.42e-3, 0.69e-3, 1.28e-3}[i]
+		p.Costs = append(p.Costs, Cost{Op: OpStep, Rows: rows, Seconds: wait},
+			Cost{Op: OpInfer, Rows: rows, Seconds: infer, Busy: infer})
+	}
+	return p
+}
+
+// TestWorkedExample: rollouts of 64 environments whose figures are known, in six layouts. The measured times were 113,
+// 116 to 125, 79 to 98, 143 and 74 to 82 ms.
+func TestWorkedExample(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		env, rollout []int
+		stages       int
+		want         float64 // ms
+	}{
+		{"one rank does all", []int{0}, []int{0}, 1, 112},
+		{"apart", []int{0}, []int{1}, 1, 118},
+		{"apart, 2 stages", []int{0}, []int{1}, 2, 72},
+		{"apart, 4 stages", []int{0}, []int{1}, 4, 141},
+		{"both on both", []int{0, 1}, []int{0, 1}, 1, 58},
+	} {
+		l := Layout{Nodes: []int{0, 0}, Actor: []int{0}, Env: c.env, Rollout: c.rollout, Stages: c.stages}
+		run := Predict(twoCores(), waiting(), l, Options{}).Phase(GenerateRollouts).Seconds
+		closed := Estimate(twoCores(), waiting(), l).Phase(GenerateRollouts).Seconds
+		if !near(run*1e3, c.want, 0.03) || !near(closed*1e3, c.want, 0.03) {
+			t.Errorf("%s: %.1f ms, in closed form %.1f ms; want %.0f", c.name, run*1e3, closed*1e3, c.want)
+		}
+	}
+}
+
+// TestLongEpochsFollowFromTheirPeriod: a run of some steps tells the time of all.
+func TestLongEpochsFollowFromTheirPeriod(t *testing.T) {
+	p := waiting()
+	p.Work.Steps = 1000
+	l := Layout{Nodes: []int{0, 0}, Actor: []int{0}, Env: []int{0}, Rollout: []int{1}, Stages: 2}
+	whole, some := Predict(twoCores(), p, l, Options{}), Predict(twoCores(), p, l, Options{Steps: 48})
+	if !near(some.Seconds, whole.Seconds, 1e-6) || some.Events > whole.Events/5 {
+		t.Errorf("%v s by %d events, all steps %v s by %d", some.Seconds, some.Events, whole.Seconds, whole.Events)
+	}
+}
+
+// TestCrowd: two ranks that compute at the same time slow each other down as the profile says, and three share two
+// cores.
+func TestCrowd(t *testing.T) {
+	p := waiting()
+	for i := range p.Costs {
+		p.Costs[i].Busy = p.Costs[i].Seconds
+	}
+	p.Crowd = []Crowd{{OpInfer, 2, 1.5}}
+	all := func(n int) float64 {
+		var ranks []int
+		for r := range n {
+			ranks = append(ranks, r)
+		}
+		l := Layout{Nodes: make([]int, n), Actor: []int{0}, Env: ranks, Rollout: ranks, Stages: 1}
+		return Predict(twoCores(), p, l, Options{}).Phase(GenerateRollouts).Seconds * 1e3
+	}
+	alone := 32*(1.09+0.69) + 0.69 // 32 rows
+	if two := all(2); !near(two, 1.5*alone, 3e-3) {
+		t.Errorf("two ranks: %.1f ms, want %.1f", two, 1.5*alone)
+	}
+	quarter := 32*(1.09+0.42) + 0.42 // 16 rows
+	if four := all(4); !near(four, 2*1.5*quarter, 3e-3) {
+		t.Errorf("four ranks on two cores: %.1f ms, want %.1f", four, 3*quarter)
+	}
+}
+
+// TestCores: computations on a node share its cores by turns. With 2 cores, 3 computations of 2, 2 and 4 s: all three
+// take 1.5 times as long until 3 s, and then one is alone and has 2 s left.
+func TestCores(t *testing.T) {
+	e := newEngine(1, crowded(&Machine{Cores: 2}, &Profile{}, OpInfer))
+	var ends []float64
+	for _, busy := range []float64{2, 2, 4} {
+		e.start(0, &program{epochs: 1, sections: []section{{[]action{{kind: compute, busy: busy}}, 1, false}}})
+	}
+	e.run(math.MaxInt)
+	for _, p := range e.procs {
+		ends = append(ends, p.ended)
+	}
+	if !slices.Equal(ends, []float64{3, 3, 5}) {
+		t.Errorf("ends %v, want 3, 3 and 5", ends)
+	}
+}
+
+// TestRoom: a process waits until its queue has room. The consumer takes 1 s for each of 3 items; with room for one
+// item, the producer ends when the second item is taken.
+func TestRoom(t *testing.T) {
+	e := newEngine(1, func(int) float64 { return 1 })
+	q := e.queue(1)
+	e.start(0, &program{epochs: 1, sections: []section{{[]action{{kind: put, queue: q}}, 3, false}}})
+	e.start(0, &program{epochs: 1, sections: []section{{[]action{{kind: get, queue: q}, {kind: compute, busy: 1}}, 3,
+		false}}})
+	e.run(math.MaxInt)
+	if got := []float64{e.procs[0].ended, e.procs[1].ended}; got[0] != 1 || got[1] != 3 {
+		t.Errorf("ends %v, want 1 and 3", got)
+	}
+}
+
+// TestDrawnDurations: with noise, the mean of many calls is that of the quantiles, and the seed decides.
+func TestDrawnDurations(t *testing.T) {
+	d := drawer{noisy: true, seed: 7}
+	sum := 0.0
+	for n := range uint64(10000) {
+		sum += d.factor([]float64{1, 2, 5}, n) // mean of 1.5 and 3.5
+	}
+	if !near(sum/10000, 2.5, 0.01) {
+		t.Errorf("mean %v, want 2.5", sum/10000)
+	}
+	if d.factor([]float64{0, 1}, 3) != d.factor([]float64{0, 1}, 3) || d.factor([]float64{0, 1}, 3) ==
+		(drawer{noisy: true, seed: 8}).factor([]float64{0, 1}, 3) {
+		t.Error("a duration does not follow from seed, process and call alone")
+	}
+}
+
+func TestTimesBetweenAndBeyondSizes(t *testing.T) {
+	p := &Profile{Costs: []Cost{{Op: OpStep, Rows: 40, Seconds: 5, Busy: 5}, {Op: OpStep, Rows: 10, Seconds: 2, Busy: 2},
+		{Op: OpStep, Rows: 20, Seconds: 3, Busy: 1}}}
+	for _, c := range []struct{ rows, seconds, busy float64 }{
+		{10, 2, 2}, {15, 2.5, 1.5}, {20, 3, 1}, {40, 5, 5}, {80, 9, 9}, {5, 1.5, 1.5},
+	} {
+		got := p.Time(OpStep, c.rows)
+		if !near(got.Seconds, c.seconds, 0.02) || c.rows >= 10 && c.rows <= 40 && !near(got.Busy, c.busy, 0.02) {
+			t.Errorf("%v rows: %v, want %v and %v", c.rows, got, c.seconds, c.busy)
+		}
+	}
+	if got := p.Time(OpInfer, 3); got != (Took{}) {
+		t.Errorf("an operation without a measurement takes %v", got)
+	}
+}
+
+func TestPlacementStrings(t *testing.T) {
+	for want, ranks := range map[string][]int{
+		"0": {0}, "0-3": {0, 1, 2, 3}, "0-1:0-3": {0, 0, 1, 1}, "0-1,4-5": {0, 1, 4, 5}, "3:0-1,4:2-3": {3, 3, 4, 4},
+		"0:0-1,1": {0, 0, 1},
+	} {
+		if want == "3:0-1,4:2-3" {
+			want = "3-4:0-3"
+		}
+		if got := PlacementOf(ranks); got != want {
+			t.Errorf("%v: %s, want %s", ranks, got, want)
+		}
+	}
+}
+
+// TestTies: of two layouts within 3 % the one with fewer parts wins, even if the other is faster.
+func TestTies(t *testing.T) {
+	few := Prediction{Seconds: 1.02, Layout: Layout{Nodes: ranksOf(2), Actor: []int{0}, Env: []int{0},
+		Rollout: []int{0}, Stages: 1}}
+	many := Prediction{Seconds: 1, Layout: few.Layout}
+	many.Layout.Env, many.Layout.Rollout = []int{0, 1}, []int{0, 1}
+	list := []Prediction{many, few}
+	if byParts(list); list[0].Seconds != 1.02 || list[1].Seconds != 1 {
+		t.Errorf("%v wins by less than 3 %%", list[0].Layout)
+	}
+	few.Seconds = 1.04
+	list = []Prediction{many, few}
+	if byParts(list); list[0].Seconds != 1 {
+		t.Errorf("%v wins with 4 %% more time", list[0].Layout)
+	}
+}
+
+func ranksOf(n int) []int { return make([]int, n) }
+
+// TestSearchFindsTheBest: no layout of a small world is better than the winner by more than a tie.
+func TestSearchFindsTheBest(t *testing.T) {
+	m, p := twoCores(), waiting()
+	s := Space{Nodes: ranksOf(3), Idle: true}
+	f, err := Search(m, p, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	best := math.Inf(1)
+	looked := 0
+	var each func(n int, ranks []int, use func([]int))
+	each = func(n int, ranks []int, use func([]int)) { // all ways to place up to n members
+		if len(ranks) > 0 {
+			use(ranks)
+		}
+		for r := 0; r < 3 && n > 0; r++ {
+			if len(ranks) == 0 || r >= ranks[len(ranks)-1] {
+				each(n-1, append(slices.Clone(ranks), r), use)
+			}
+		}
+	}
+	for _, stages := range []int{1, 2, 4} {
+		each(4, nil, func(env []int) {
+			each(4, nil, func(rollout []int) {
+				l := Layout{Nodes: s.Nodes, Actor: []int{0}, Env: env, Rollout: rollout, Stages: stages}
+				if fits(&p.Work, &l) {
+					looked++
+					best = min(best, Predict(m, p, l, Steady()).Seconds)
+				}
+			})
+		})
+	}
+	if w := f.Winner(); w.Seconds > best*(1+Tie)+1e-9 || looked < 500 {
+		t.Errorf("%v takes %v s; the best of %d takes %v", &w.Layout, w.Seconds, looked, best)
+	}
+}
+
+// TestThousandsOfRanks: a plan for 4096 ranks is found with few events, and is the same every time.
+func TestThousandsOfRanks(t *testing.T) {
+	m, p := twoCores(), waiting()
+	m.Cores, m.Nodes, p.Work.Envs, p.Work.Actors, p.Work.Samples = 8, 512, 1<<16, 512, 1<<21
+	s := Space{Nodes: ranksOf(4096), Idle: true}
+	for r := range s.Nodes {
+		s.Nodes[r] = r / 8
+	}
+	var text [2]strings.Builder
+	for i := range text {
+		f, err := Search(m, p, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		events := 0
+		for _, x := range f.Best {
+			events += x.Events
+		}
+		if events > runEvents {
+			t.Errorf("%d events", events)
+		}
+		if err := f.Explain(&text[i], m, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text[0].String() != text[1].String() {
+		t.Errorf("two plans from the same numbers:\n%s\n%s", &text[0], &text[1])
+	}
+}
+
+func TestNothingFits(t *testing.T) {
+	m, p := twoCores(), waiting()
+	m.Memory, p.Work.Bytes = 1<<20, Bytes{Actor: 3 << 20, Queued: 1}
+	_, err := Search(m, p, Space{Nodes: ranksOf(2), Idle: true})
+	if err == nil || !strings.Contains(err.Error(), "memory of a node, 1.0 MiB: the nearest miss is actor 0, env 0") ||
+		!strings.Contains(err.Error(), "needs 3.0 MiB on node 0") {
+		t.Errorf("no memory: %v", err)
+	}
+	m.Memory, p.Work.Envs = 0, 7
+	p.Work.Actors = 2
+	_, err = Search(m, p, Space{Nodes: ranksOf(2), Fixed: map[string][]int{"env": {0, 1}}})
+	if !errors.Is(err, ErrNone) {
+		t.Errorf("7 environments on 2 env workers: %v", err)
+	}
+	_, err = Search(m, p, Space{Nodes: ranksOf(2), Fixed: map[string][]int{"env": {5}}})
+	if !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "too small: env is on rank 5") {
+		t.Errorf("a small world: %v", err)
+	}
+}
+
+// TestFiles: a machine and a profile come back from a file, and give the same plan.
+func TestFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "job.json")
+	m, p := twoCores(), waiting()
+	p.Build, p.Host, p.Job = "b1", "here", "j1"
+	if err := Write(file, m, p); err != nil {
+		t.Fatal(err)
+	}
+	m2, p2, err := Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := Search(m, p, Space{Nodes: ranksOf(2), Idle: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Search(m2, p2, Space{Nodes: ranksOf(2), Idle: true})
+	if err != nil || a.Winner().Seconds != b.Winner().Seconds || a.Winner().Layout.key() != b.Winner().Layout.key() {
+		t.Errorf("%v, then %v (%v)", a.Winner(), b.Winner(), err)
+	}
+	own := Identity{"b1", "here", "j1"}
+	if err := p2.Fits(own, false); err != nil {
+		t.Error(err)
+	}
+	for want, id := range map[string]Identity{"another machine": {"b1", "there", "j1"}, "another build": {"b2", "here",
+		"j1"}, "another job": {"b1", "here", "j2"}} {
+		if err := p2.Fits(id, false); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %s", id, err, want)
+		}
+	}
+	if err := p2.Fits(Identity{"b1", "there", "j1"}, true); err != nil {
+		t.Errorf("another machine on purpose: %v", err)
+	}
+}

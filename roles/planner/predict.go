@@ -1,0 +1,112 @@
+package planner
+
+// The phases of an iteration, named as in the metrics time/*.
+const (
+	SyncWeights      = "sync_weights"
+	GenerateRollouts = "generate_rollouts"
+	CalAdvAndReturns = "cal_adv_and_returns"
+	ActorTraining    = "actor_training"
+)
+
+// A Prediction says what an iteration takes with a layout.
+type Prediction struct {
+	Layout  Layout  `json:"layout"`
+	Seconds float64 `json:"seconds"` // of an iteration
+	Phases  []Phase `json:"phases"`  // in their order
+	// Memory is what the fullest node needs, in bytes, and Node is that node.
+	Memory int64 `json:"memory"`
+	Node   int   `json:"node"`
+	// Events is the number of events of the run in virtual time.
+	Events int `json:"events"`
+}
+
+// A Phase is a part of an iteration.
+type Phase struct {
+	Name    string  `json:"name"`
+	Seconds float64 `json:"seconds"`
+	Bound   string  `json:"bound"` // what the phase spends its time with
+}
+
+// Phase returns the phase of a name; the zero Phase if there is none.
+func (p Prediction) Phase(name string) Phase {
+	for _, f := range p.Phases {
+		if f.Name == name {
+			return f
+		}
+	}
+	return Phase{}
+}
+
+// Predict predicts an iteration of the job of p on m with a layout. Rollouts run in virtual time, and the other phases
+// have a closed form.
+func Predict(m *Machine, p *Profile, l Layout, o Options) Prediction {
+	c := newChoice(&l)
+	if c.env != nil && p.Work.Envs > 0 {
+		return c.predict(m, p, l, play(m, p, &l, o))
+	}
+	return c.predict(m, p, l, c.generate(m, p))
+}
+
+// Estimate predicts an iteration by a closed form, without a run in virtual time. It is the way to compare thousands
+// of layouts.
+func Estimate(m *Machine, p *Profile, l Layout) Prediction {
+	c := newChoice(&l)
+	return c.predict(m, p, l, c.generate(m, p))
+}
+
+// generate is the closed form of the phase of rollouts.
+func (c *choice) generate(m *Machine, p *Profile) played {
+	switch w := &p.Work; {
+	case w.Envs > 0 && c.env != nil:
+		return c.estimateSteps(m, p)
+	case w.Prompts > 0 && c.rollout != nil:
+		return c.answer(m, p)
+	}
+	return played{}
+}
+
+// predict predicts an iteration with these rollouts.
+func (c *choice) predict(m *Machine, p *Profile, l Layout, g played) Prediction {
+	pred := Prediction{Layout: l, Events: g.events}
+	phases, seconds := c.phases(m, p, g)
+	pred.Phases, pred.Seconds = phases[:], seconds
+	pred.Memory, pred.Node = c.memory(&p.Work)
+	return pred
+}
+
+// phases returns the phases of an iteration with these rollouts, and its seconds.
+func (c *choice) phases(m *Machine, p *Profile, g played) (list [4]Phase, seconds float64) {
+	w, r := &p.Work, &p.Real
+	weights, how := c.weights(m, w)
+	list = [4]Phase{
+		{SyncWeights, weights, how},
+		{GenerateRollouts, g.seconds + c.trip(m, w), g.bound},
+		{CalAdvAndReturns, c.crowd(m, p, OpAdvantages), "the actors' advantages"},
+		c.training(m, p),
+	}
+	seconds = r.Rest
+	for i := range list {
+		list[i].Seconds = r.corrected(list[i].Name, list[i].Seconds)
+		seconds += list[i].Seconds
+	}
+	if w.Async {
+		seconds = r.Rest + overlap(&list, w.Staleness)
+	}
+	return list, seconds
+}
+
+// overlap returns the seconds of an iteration whose rollouts go on while actors train: with staleness n the longer of
+// both, or the whole way over n+1 iterations. The phase of rollouts becomes the time that actors wait for them.
+func overlap(list *[4]Phase, staleness int) (seconds float64) {
+	var sum float64
+	for _, f := range list {
+		sum += f.Seconds
+	}
+	train := list[2].Seconds + list[3].Seconds
+	seconds = max(list[1].Seconds, train)
+	if staleness >= 0 {
+		seconds = max(seconds, sum/float64(staleness+1))
+	}
+	list[1].Seconds = max(0, seconds-train-list[0].Seconds)
+	return seconds
+}

@@ -1,0 +1,233 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/roles/planner"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/spmd/local"
+	"github.com/rlinf/rlinf/tensor"
+	"gonum.org/v1/gonum/stat"
+)
+
+// Host returns the name of this host; "" if it has none.
+func Host() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// Machine measures this machine as one node of a cluster with this many equal nodes. free are the bytes of memory that
+// its ranks may take.
+func Machine(ctx context.Context, build string, nodes int, free int64) (*planner.Machine, error) {
+	m := &planner.Machine{Build: build, Host: Host(), Cores: runtime.GOMAXPROCS(0), Nodes: nodes, Memory: free,
+		Copy: copyRate(), Network: planner.Usual()}
+	m.Cores = min(m.Cores, runtime.NumCPU())
+	var err error
+	if m.Process, err = link(ctx, 0); err != nil {
+		return nil, err
+	}
+	m.SameNode, err = link(ctx, 1)
+	return m, err
+}
+
+// copyRate returns the bytes per second at which a core copies memory beyond its caches.
+func copyRate() float64 {
+	const size = 32 << 20
+	dst, src := make([]byte, size), make([]byte, size)
+	copy(dst, src) // the system gives the memory at the first touch
+	var rates []float64
+	for range 5 {
+		start := time.Now()
+		copy(dst, src)
+		rates = append(rates, size/time.Since(start).Seconds())
+	}
+	return Median(rates)
+}
+
+// Median returns the median of samples, which it sorts. Without samples it is 0.
+func Median(samples []float64) float64 {
+	if len(samples) == 0 {
+		return 0
+	}
+	slices.Sort(samples)
+	return stat.Quantile(0.5, stat.LinInterp, samples, nil)
+}
+
+// sizes are the bytes of the items with which a link is measured.
+var sizes = [...]int{64, 256 << 10}
+
+// link measures a link between a worker on rank 0 and one on another rank, which may also be 0.
+func link(ctx context.Context, other int) (planner.Link, error) {
+	var times [len(sizes)]float64
+	err := spmd.Run(ctx, local.New(other+1), spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
+		for i, size := range sizes {
+			if err := roundTrips(ctx, w, i, size, other, &times[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return planner.Link{}, fmt.Errorf("measure a link: %w", err)
+	}
+	l := planner.Link{PerByte: max(0, (times[1]-times[0])/float64(sizes[1]-sizes[0]))}
+	l.Latency = max(0, times[0]-l.PerByte*float64(sizes[0]))
+	return l, nil
+}
+
+// roundTrips sends items of a size there and back, and sets the seconds of one way. Items are filled and read.
+func roundTrips(ctx context.Context, w *spmd.World, number, size, other int, seconds *float64) error {
+	self := func(m *spmd.Member) (*spmd.Member, error) { return m, nil }
+	here := spmd.GroupSpec{Name: fmt.Sprintf("here %d", number), Ranks: []int{0}}
+	there := spmd.GroupSpec{Name: fmt.Sprintf("there %d", number), Ranks: []int{other}}
+	a, err := spmd.Launch(w, here, self)
+	if err != nil {
+		return err
+	}
+	b, err := spmd.Launch(w, there, self)
+	if err != nil {
+		return err
+	}
+	layout := tensor.NewLayout(tensor.Field{Name: "data", DType: tensor.U8, Shape: []int{size}})
+	spec := spmd.ChannelSpec{Name: "out " + here.Name, From: here, To: there, ItemBytes: layout.Size()}
+	out, err := spmd.NewChannel(w, spec)
+	if err != nil {
+		return err
+	}
+	spec.Name, spec.From, spec.To = "back "+here.Name, there, here
+	back, err := spmd.NewChannel(w, spec)
+	if err != nil {
+		return err
+	}
+	const warm, trips = 50, 400
+	answer := spmd.Call(b, ctx, "answer", func(ctx context.Context, m *spmd.Member) (struct{}, error) {
+		return struct{}{}, pass(ctx, m, out, back, layout, warm+trips, nil, false)
+	})
+	ask := spmd.Call(a, ctx, "ask", func(ctx context.Context, m *spmd.Member) (struct{}, error) {
+		var times []float64
+		err := pass(ctx, m, back, out, layout, warm+trips, &times, true)
+		if err == nil {
+			*seconds = Median(times[warm:]) / 2
+		}
+		return struct{}{}, err
+	})
+	if _, err := ask.Wait(ctx); err != nil {
+		return err
+	}
+	_, err = answer.Wait(ctx)
+	return err
+}
+
+// pass gets n items from in and puts n into out, beginning with a put if first. Times get the seconds of each round.
+func pass(ctx context.Context, m *spmd.Member, in, out *spmd.Channel, layout *tensor.Layout, n int, times *[]float64,
+	first bool) error {
+	receiver, err := in.Receiver(m, spmd.Key{To: 0})
+	if err != nil {
+		return err
+	}
+	sender, err := out.Sender(m, spmd.Key{To: 0})
+	if err != nil {
+		return err
+	}
+	mine := make([]byte, layout.Size())
+	send := func() error {
+		item, err := sender.Take(ctx, layout)
+		if err != nil {
+			return err
+		}
+		copy(item.Dict.Must("data").Bytes(), mine)
+		return sender.Put(ctx, item)
+	}
+	for range n {
+		start := time.Now()
+		if first {
+			if err := send(); err != nil {
+				return err
+			}
+		}
+		item, err := receiver.Get(ctx)
+		if err != nil {
+			return err
+		}
+		copy(mine, item.Dict.Must("data").Bytes())
+		receiver.Release(item)
+		if !first {
+			if err := send(); err != nil {
+				return err
+			}
+		}
+		if times != nil {
+			*times = append(*times, time.Since(start).Seconds())
+		}
+	}
+	return nil
+}
+
+// Sums measures sums over members goroutine ranks, of a few numbers and of a gradient, as training makes them.
+func Sums(ctx context.Context, members int, gradientBytes int64, bucket int) ([]planner.Cost, error) {
+	rows := []int{32, max(64, int(gradientBytes/4))}
+	times := make([][]float64, len(rows))
+	err := spmd.Run(ctx, local.New(members), spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
+		ends, err := w.NewComm(w.Ranks(), "sums")
+		if err != nil {
+			return err
+		}
+		group, err := collectives.New(w, ends[0], collectives.Options{})
+		if err != nil {
+			return err
+		}
+		r := collectives.NewReducer(ctx, group, bucket)
+		memory, err := w.Alloc(4 * rows[1])
+		if err != nil {
+			return err
+		}
+		grad := tensor.Of(memory[:4*rows[1]], tensor.F32, rows[1]).F32()
+		few := make([]float64, rows[0]/2)
+		begun := time.Now()
+		for n := range 200 {
+			for i := range rows {
+				start := time.Now()
+				if i == 0 {
+					err = r.Sum(few)
+				} else {
+					err = r.Gradient(grad).Wait(nil)
+				}
+				if err != nil {
+					return err
+				}
+				if w.Rank() == 0 && n > 2 {
+					times[i] = append(times[i], time.Since(start).Seconds())
+				}
+			}
+			stop := []float64{0}
+			if w.Rank() == 0 && time.Since(begun) > 300*time.Millisecond {
+				stop[0] = 1
+			}
+			if err := r.Sum(stop); err != nil {
+				return err
+			}
+			if stop[0] > 0 && n >= 9 {
+				return nil
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("measure sums: %w", err)
+	}
+	var costs []planner.Cost
+	for i := range rows {
+		t := Median(times[i])
+		costs = append(costs, planner.Cost{Op: planner.OpSum, Rows: rows[i], Members: members, Seconds: t, Busy: t})
+	}
+	return costs, nil
+}

@@ -1,0 +1,225 @@
+package planner
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/rlinf/rlinf/collectives/bench/stats"
+)
+
+// The operations of a Profile. Rows are what one call works on.
+const (
+	OpStep       = "step"       // a step of environments; rows: environments
+	OpInfer      = "infer"      // an inference, with recording; rows: environments
+	OpAdvantages = "advantages" // advantages of a rollout; rows: samples
+	OpUpdate     = "update"     // an update without sums over actors; rows: samples of one actor
+	OpSum        = "sum"        // a sum over the actors of a node; rows: 4-byte numbers
+	OpGenerate   = "generate"   // answers of one rollout worker; rows: answers
+	OpLogProbs   = "logprobs"   // log-probs of answers before the update; rows: tokens
+)
+
+// Asked says what a profile is for.
+type Asked struct {
+	Ranks  int           // of the world that is planned for
+	Cores  int           // that may compute at once
+	Budget time.Duration // about what the measurement may take
+}
+
+// A Profile has what the operations of one job cost on one machine.
+type Profile struct {
+	Build string `json:"build"` // of the program that measured
+	Host  string `json:"host"`
+	Job   string `json:"job"`  // hash of the configuration without placement, length and output
+	Name  string `json:"name"` // of the job, for people
+	Work  Work   `json:"work"`
+	Costs []Cost `json:"costs"`
+	// Crowd are the slow-downs of an operation while several cores of a node compute, from 2 cores on.
+	Crowd []Crowd `json:"crowd"`
+	Real  Real    `json:"real"`
+}
+
+// Real are corrections from real iterations. The zero value corrects nothing.
+type Real struct {
+	// Calls are the seconds that a phase takes beside its work: calls, waits and messages of an iteration.
+	Calls map[string]float64 `json:"calls,omitempty"`
+	// Scale is measured ÷ predicted work of a phase.
+	Scale map[string]float64 `json:"scale,omitempty"`
+	// Hop are the seconds that each message of a step takes longer than between two workers that do nothing else.
+	Hop float64 `json:"hop"`
+	// Rest are the seconds of an iteration outside its phases: votes, reports, metrics.
+	Rest float64 `json:"rest"`
+}
+
+// A Cost is what one call takes on an idle node, as medians.
+type Cost struct {
+	Op      string  `json:"op"`
+	Rows    int     `json:"rows"`
+	Seconds float64 `json:"seconds"`
+	Busy    float64 `json:"busy"`              // seconds of a core; the rest of Seconds is waiting
+	Members int     `json:"members,omitempty"` // of OpSum: the actors that sum
+	// Spread are quantiles of single calls ÷ median at 0, 1/n, … 1; none: all calls take Seconds.
+	Spread []float64 `json:"spread,omitempty"`
+}
+
+// A Crowd says that a call of Op takes Factor times as long while Cores cores compute the same.
+type Crowd struct {
+	Op     string  `json:"op"`
+	Cores  int     `json:"cores"`
+	Factor float64 `json:"factor"`
+}
+
+// A Took is what a call takes.
+type Took struct{ Seconds, Busy float64 }
+
+// Time returns what a call of op with this many rows takes on an idle node: between measured sizes by interpolation,
+// beyond them by a line a + c·rows with a, c >= 0. An operation that was not measured takes no time.
+func (p *Profile) Time(op string, rows float64) Took { return curve(p.of(op, 0)).at(rows) }
+
+// SumTime returns what a sum of this many bytes takes over n actors of a node.
+func (p *Profile) SumTime(n int, bytes float64) float64 {
+	if n <= 1 {
+		return 0
+	}
+	var members []int
+	for _, c := range p.Costs {
+		if c.Op == OpSum && !slices.Contains(members, c.Members) {
+			members = append(members, c.Members)
+		}
+	}
+	if len(members) == 0 {
+		return 0
+	}
+	slices.Sort(members)
+	near := members[len(members)-1]
+	for _, m := range members {
+		if m >= n {
+			near = m
+			break
+		}
+	}
+	t := curve(p.of(OpSum, near)).at(bytes / 4).Seconds
+	return t * float64(n) / float64(near) // members of a node take turns on its cores
+}
+
+// Factor returns how much longer calls of op take while k cores compute.
+func (p *Profile) Factor(op string, k float64) float64 {
+	factor, cores := 1.0, 1.0
+	for _, c := range p.Crowd { // ascending
+		if c.Op != op {
+			continue
+		}
+		if k <= float64(c.Cores) {
+			return factor + (c.Factor-factor)*(k-cores)/(float64(c.Cores)-cores)
+		}
+		factor, cores = c.Factor, float64(c.Cores)
+	}
+	return factor
+}
+
+// corrected returns the seconds of a phase, as real iterations have it.
+func (r *Real) corrected(phase string, work float64) float64 {
+	if f := r.Scale[phase]; f > 0 {
+		work *= f
+	}
+	return work + r.Calls[phase]
+}
+
+// of returns the costs of op, by rows.
+func (p *Profile) of(op string, members int) (costs []Cost) {
+	for _, c := range p.Costs {
+		if c.Op == op && c.Members == members {
+			costs = append(costs, c)
+		}
+	}
+	slices.SortStableFunc(costs, func(a, b Cost) int { return a.Rows - b.Rows })
+	return costs
+}
+
+// A curve are the costs of one operation, by rows.
+type curve []Cost
+
+// at returns the cost of a call with this many rows.
+func (c curve) at(rows float64) Took {
+	switch n := len(c); {
+	case n == 0:
+		return Took{}
+	case n == 1 && c[0].Rows == 0:
+		return Took{c[0].Seconds, c[0].Busy}
+	case rows < float64(c[0].Rows) || rows > float64(c[n-1].Rows):
+		near := c[0]
+		if rows > float64(near.Rows) {
+			near = c[n-1]
+		}
+		// The line gives the slope, and the nearest size the level.
+		of := func(value func(Cost) float64) float64 {
+			l := c.line(value)
+			fitted := l.At(1, float64(near.Rows))
+			if fitted <= 0 {
+				return value(near)
+			}
+			return value(near) * l.At(1, rows) / fitted
+		}
+		return Took{of(Cost.seconds), of(Cost.busy)}
+	}
+	i := slices.IndexFunc(c, func(x Cost) bool { return float64(x.Rows) >= rows })
+	b := c[i]
+	if float64(b.Rows) == rows {
+		return Took{b.Seconds, b.Busy}
+	}
+	a := c[i-1]
+	w := (rows - float64(a.Rows)) / float64(b.Rows-a.Rows)
+	return Took{a.Seconds + w*(b.Seconds-a.Seconds), a.Busy + w*(b.Busy-a.Busy)}
+}
+
+func (c Cost) seconds() float64 { return c.Seconds }
+func (c Cost) busy() float64    { return c.Busy }
+
+// line fits a + c·rows to a value of the costs.
+func (c curve) line(value func(Cost) float64) stats.Line {
+	points := make([]stats.Point, len(c))
+	for i, x := range c {
+		points[i] = stats.Point{Rounds: 1, Bytes: float64(x.Rows), Time: value(x)}
+	}
+	return stats.Fit(points)
+}
+
+// spread returns the quantiles of single calls of op at the size nearest to rows.
+func (c curve) spread(rows float64) []float64 {
+	var near *Cost
+	for i := range c {
+		if near == nil || math.Abs(math.Log(float64(c[i].Rows)/rows)) < math.Abs(math.Log(float64(near.Rows)/rows)) {
+			near = &c[i]
+		}
+	}
+	if near == nil {
+		return nil
+	}
+	return near.Spread
+}
+
+// scaled returns a copy of p in which every call of op costs factor times as much.
+func (p *Profile) scaled(op string, factor float64) *Profile {
+	q := *p
+	q.Costs = slices.Clone(p.Costs)
+	for i := range q.Costs {
+		if c := &q.Costs[i]; c.Op == op {
+			c.Seconds, c.Busy = c.Seconds*factor, c.Busy*factor
+		}
+	}
+	return &q
+}
+
+// check returns an error if a number of p makes no sense.
+func (p *Profile) check() error {
+	var errs []error
+	for i, c := range p.Costs {
+		if !(c.Seconds >= 0) || !(c.Busy >= 0) || c.Rows < 0 || math.IsInf(c.Seconds, 0) {
+			errs = append(errs, fmt.Errorf("costs.%d: %s of %d rows: %g s, %g s of a core: expected numbers ≥ 0", i,
+				c.Op, c.Rows, c.Seconds, c.Busy))
+		}
+	}
+	return errors.Join(append(errs, p.Work.check())...)
+}

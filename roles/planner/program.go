@@ -1,0 +1,101 @@
+package planner
+
+// A program is a body that repeats sections of actions: all of them in each epoch, and the last one once at the end.
+type program struct {
+	epochs   int
+	sections []section
+	finally  []action
+	draw     drawer
+
+	epoch, section, time, at int
+	calls                    uint64
+}
+
+// A section is a list of actions that is repeated.
+type section struct {
+	actions []action
+	times   int
+	whole   bool // it only computes, and never waits: its computations are one
+}
+
+// next returns the next action, with a drawn duration.
+func (p *program) next() action {
+	for p.epoch < p.epochs {
+		if p.section == len(p.sections) {
+			p.section, p.epoch = 0, p.epoch+1
+			continue
+		}
+		s := &p.sections[p.section]
+		if p.time == s.times || len(s.actions) == 0 {
+			p.time, p.section = 0, p.section+1
+			continue
+		}
+		if s.whole {
+			p.time = s.times
+			return p.sum(s)
+		}
+		a := s.actions[p.at]
+		if p.at++; p.at == len(s.actions) {
+			p.at, p.time = 0, p.time+1
+		}
+		return p.drawn(a)
+	}
+	if p.at < len(p.finally) {
+		p.at++
+		return p.drawn(p.finally[p.at-1])
+	}
+	return action{}
+}
+
+// sum returns the computations of all repetitions of s as one.
+func (p *program) sum(s *section) action {
+	total := action{kind: compute}
+	for range s.times {
+		for _, a := range s.actions {
+			total.busy += p.drawn(a).busy
+			if !p.draw.noisy {
+				total.busy += float64(s.times-1) * a.busy
+			}
+		}
+		if !p.draw.noisy {
+			break
+		}
+	}
+	return total
+}
+
+// drawn returns a with a duration drawn from its spread.
+func (p *program) drawn(a action) action {
+	if a.kind == compute && p.draw.noisy {
+		p.calls++
+		f := p.draw.factor(a.spread, p.calls)
+		a.busy, a.wait = a.busy*f, a.wait*f
+	}
+	return a
+}
+
+// A drawer draws the durations of one process.
+type drawer struct {
+	noisy   bool
+	seed    uint64
+	process uint64
+}
+
+// factor returns a factor drawn from the quantiles spread, for the n-th call.
+func (d drawer) factor(spread []float64, n uint64) float64 {
+	if len(spread) < 2 {
+		return 1
+	}
+	u := mix(mix(mix(d.seed)^d.process) ^ n)
+	x := float64(u>>11) / (1 << 53) * float64(len(spread)-1)
+	i := int(x)
+	return spread[i] + (x-float64(i))*(spread[i+1]-spread[i])
+}
+
+// mix is the finaliser of SplitMix64, Steele et al. 2014.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

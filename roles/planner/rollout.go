@@ -1,0 +1,290 @@
+package planner
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// Options say how a run in virtual time is made.
+type Options struct {
+	// Noise draws the duration of each call from the profile's quantiles, by Seed. Without it all calls of a size
+	// take the same time.
+	Noise bool
+	Seed  uint64
+	// Whole runs every part of the world. Without it, of parts that do not touch each other and are alike only one
+	// runs.
+	Whole bool
+	// Steps is the number of steps of an epoch that are run; longer epochs follow from the period of the last half.
+	// 0 runs all of them.
+	Steps int
+}
+
+// Steady are the options with which layouts are compared: enough steps to see the period, with noise.
+func Steady() Options { return Options{Noise: true, Seed: 1, Steps: 48} }
+
+// A played is the result of the rollouts of an iteration.
+type played struct {
+	seconds float64
+	bound   string
+	share   float64 // of the time during which what bounds works
+	events  int
+}
+
+// play runs the rollouts of l in virtual time.
+func play(m *Machine, p *Profile, l *Layout, o Options) played {
+	steps := p.Work.Steps
+	if o.Steps <= 0 || steps <= o.Steps {
+		return playSteps(m, p, l, o, steps)
+	}
+	long, short := playSteps(m, p, l, o, o.Steps), playSteps(m, p, l, o, o.Steps/2)
+	period := (long.seconds - short.seconds) / float64(o.Steps-o.Steps/2)
+	long.seconds += period * float64(steps-o.Steps)
+	long.events += short.events
+	return long
+}
+
+// playSteps runs epochs of this many steps.
+func playSteps(m *Machine, p *Profile, l *Layout, o Options, steps int) (all played) {
+	scene := &scene{m: m, p: p, l: l, o: o, steps: steps, routes: routes(p.Work.Envs, l), parts: newUnion(len(l.Nodes))}
+	for _, r := range scene.routes {
+		scene.parts.join(l.Nodes[l.Env[r.env]], l.Nodes[l.Rollout[r.rollout]])
+	}
+	byPart := map[int][]route{}
+	var order []int
+	for _, r := range scene.routes {
+		part := scene.parts.of(l.Nodes[l.Env[r.env]])
+		if byPart[part] == nil {
+			order = append(order, part)
+		}
+		byPart[part] = append(byPart[part], r)
+	}
+	seen := map[string]bool{}
+	for _, part := range order {
+		if !o.Whole {
+			shape := scene.shape(byPart[part])
+			if seen[shape] {
+				continue
+			}
+			seen[shape] = true
+		}
+		one := scene.run(byPart[part])
+		all.events += one.events
+		if one.seconds > all.seconds {
+			all.seconds, all.bound, all.share = one.seconds, one.bound, one.share
+		}
+	}
+	return all
+}
+
+// A scene has what the parts of a run have in common.
+type scene struct {
+	m      *Machine
+	p      *Profile
+	l      *Layout
+	o      Options
+	steps  int
+	routes []route
+	parts  *union
+}
+
+// shape returns a text that is equal for parts that run alike.
+func (s *scene) shape(list []route) string {
+	number := func() func(int) int {
+		seen := map[int]int{}
+		return func(x int) int {
+			if _, ok := seen[x]; !ok {
+				seen[x] = len(seen)
+			}
+			return seen[x]
+		}
+	}
+	env, rollout, rank, node := number(), number(), number(), number()
+	var b []byte
+	for _, r := range list {
+		er, rr := s.l.Env[r.env], s.l.Rollout[r.rollout]
+		for _, x := range []int{env(r.env), rollout(r.rollout), r.stage, r.rows, rank(er), rank(rr),
+			node(s.l.Nodes[er]), node(s.l.Nodes[rr])} {
+			b = append(strconv.AppendInt(b, int64(x), 36), ' ')
+		}
+	}
+	return string(b)
+}
+
+// slowdown returns how much longer k computations on a node take, of operations that crowd each other as op does.
+func slowdown(m *Machine, p *Profile, op string, k int) float64 {
+	n, cores := float64(k), float64(m.Cores)
+	return max(1, n/cores) * p.Factor(op, min(n, cores))
+}
+
+// crowded returns slowdown as a function of k, which remembers.
+func crowded(m *Machine, p *Profile, op string) func(k int) float64 {
+	var table []float64
+	return func(k int) float64 {
+		for len(table) <= k {
+			table = append(table, slowdown(m, p, op, len(table)))
+		}
+		return table[k]
+	}
+}
+
+// run runs the routes of one part.
+func (s *scene) run(list []route) played {
+	nodes := map[int]int{}
+	nodeOf := func(rank int) int {
+		n := s.l.Nodes[rank]
+		if _, ok := nodes[n]; !ok {
+			nodes[n] = len(nodes)
+		}
+		return nodes[n]
+	}
+	for _, r := range list {
+		nodeOf(s.l.Env[r.env])
+		nodeOf(s.l.Rollout[r.rollout])
+	}
+	e := newEngine(len(nodes), crowded(s.m, s.p, OpInfer))
+	envs, rollouts := s.members(e, list)
+	var kinds []string
+	for _, member := range slices.Sorted(maps.Keys(envs)) {
+		x := envs[member]
+		if len(x.sections) > 0 {
+			x.draw = drawer{s.o.Noise, s.o.Seed, uint64(member)}
+			e.start(nodeOf(s.l.Env[member]), x)
+			kinds = append(kinds, "env")
+		}
+	}
+	for _, member := range slices.Sorted(maps.Keys(rollouts)) {
+		x := rollouts[member]
+		x.draw = drawer{s.o.Noise, s.o.Seed, 1<<32 | uint64(member)}
+		e.start(nodeOf(s.l.Rollout[member]), x)
+		kinds = append(kinds, "rollout")
+	}
+	result := played{seconds: e.run(math.MaxInt), events: e.events}
+	s.judge(e, kinds, &result)
+	return result
+}
+
+// members returns the programs of the members of the routes list.
+func (s *scene) members(e *engine, list []route) (envs, rollouts map[int]*program) {
+	w := &s.p.Work
+	envs, rollouts = map[int]*program{}, map[int]*program{}
+	type stage struct {
+		rows      int
+		gets, put []action
+	}
+	stages := map[[2]int]*stage{}
+	var order [][2]int
+	last := map[int][]action{}
+	for _, r := range list {
+		if rollouts[r.rollout] == nil {
+			rollouts[r.rollout] = &program{epochs: w.Epochs}
+		}
+		if envs[r.env] == nil {
+			envs[r.env] = &program{epochs: w.Epochs}
+		}
+		step, infer := s.call(OpStep, r.rows), s.call(OpInfer, r.rows)
+		to := rollouts[r.rollout]
+		if r.inline {
+			alone := step.wait == 0 && infer.wait == 0
+			to.sections = append(to.sections, section{[]action{step, infer}, s.steps, alone},
+				section{[]action{infer}, 1, false})
+			continue
+		}
+		link := s.m.between(s.l.Env[r.env], s.l.Rollout[r.rollout], s.l.Nodes)
+		obs, act := e.queue(2), e.queue(2) // room for one, and another may be in transit
+		key := [2]int{r.env, r.stage}
+		if stages[key] == nil {
+			stages[key] = &stage{}
+			order = append(order, key)
+		}
+		st := stages[key]
+		st.rows += r.rows
+		st.gets = append(st.gets, action{kind: get, queue: act})
+		st.put = append(st.put, action{kind: put, queue: obs,
+			delay: s.p.Real.Hop + link.Time(float64(w.Bytes.Observation)*float64(r.rows))})
+		seen := action{kind: get, queue: obs}
+		last[r.rollout] = append(last[r.rollout], seen, infer, action{kind: put, queue: act,
+			delay: s.p.Real.Hop + link.Time(float64(w.Bytes.Action)*float64(r.rows))})
+	}
+	for member, cycle := range last {
+		var values []action
+		for i := 0; i < len(cycle); i += 3 {
+			values = append(values, cycle[i], cycle[i+1])
+		}
+		to := rollouts[member]
+		to.sections = append(to.sections, section{cycle, s.steps, false}, section{values, 1, false})
+	}
+	for _, key := range order {
+		to, st := envs[key[0]], stages[key]
+		if to.sections == nil {
+			to.sections = []section{{nil, 1, false}, {nil, s.steps, false}}
+		}
+		to.sections[0].actions = append(to.sections[0].actions, st.put...)
+		to.sections[1].actions = slices.Concat(to.sections[1].actions, st.gets, []action{s.call(OpStep, st.rows)},
+			st.put)
+	}
+	return envs, rollouts
+}
+
+// call returns a call of op as an action.
+func (s *scene) call(op string, rows int) action {
+	c := curve(s.p.of(op, 0))
+	t := c.at(float64(rows))
+	return action{kind: compute, busy: min(t.Busy, t.Seconds), wait: max(0, t.Seconds-t.Busy),
+		spread: c.spread(float64(rows))}
+}
+
+// judge finds what bounds a run: the cores of a node, members that work in turn, or the way of one step.
+func (s *scene) judge(e *engine, kinds []string, r *played) {
+	if r.seconds <= 0 {
+		return
+	}
+	busy := make([]float64, len(e.nodes))
+	working := map[string]float64{}
+	for i := range e.procs {
+		p := &e.procs[i]
+		busy[p.node] += p.busy
+		working[kinds[i]] = max(working[kinds[i]], p.working/r.seconds)
+	}
+	n := float64(s.m.Cores)
+	cores := slices.Max(busy) * s.p.Factor(OpInfer, n) / n / r.seconds
+	switch {
+	case cores >= 0.85:
+		r.bound, r.share = "the cores of a node", cores
+	case len(kinds) > 0 && !slices.Contains(kinds, "env"):
+		r.bound, r.share = "steps and inferences in turn", working["rollout"]
+	case working["env"] >= max(0.8, working["rollout"]):
+		r.bound, r.share = "env workers, which step their stages in turn", working["env"]
+	case working["rollout"] >= 0.8:
+		r.bound, r.share = "rollout workers, which serve their routes in turn", working["rollout"]
+	default:
+		r.bound, r.share = "the way of a step: step, message, inference, message", 1
+	}
+}
+
+// A union joins nodes whose members exchange items.
+type union struct{ up []int }
+
+func newUnion(n int) *union {
+	u := &union{up: make([]int, n)}
+	for i := range u.up {
+		u.up[i] = i
+	}
+	return u
+}
+
+// of returns the representative of x.
+func (u *union) of(x int) int {
+	for u.up[x] != x {
+		u.up[x] = u.up[u.up[x]]
+		x = u.up[x]
+	}
+	return x
+}
+
+// join joins the sets of a and b; the smaller number represents them.
+func (u *union) join(a, b int) {
+	a, b = u.of(a), u.of(b)
+	u.up[max(a, b)] = min(a, b)
+}

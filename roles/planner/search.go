@@ -1,0 +1,230 @@
+package planner
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Tie is the difference between two iterations, as a share, below which the layout with fewer parts wins.
+const Tie = 0.03
+
+// A Found is the result of a Search.
+type Found struct {
+	Best      []Prediction  `json:"best"`              // the best layouts, the winner first
+	Present   *Prediction   `json:"present,omitempty"` // the layout that the job has now
+	Looked    int           `json:"looked"`            // layouts that fit the job
+	Ran       int           `json:"ran"`               // of them in virtual time
+	Sensitive []Sensitivity `json:"sensitive"`         // what would change the winner
+}
+
+// Winner returns the chosen layout.
+func (f *Found) Winner() *Prediction { return &f.Best[0] }
+
+// shown is the number of layouts in Found.Best.
+const shown = 5
+
+// runEvents bounds the events of a Search's runs in virtual time, so that it ends soon in any world.
+const runEvents = 400_000
+
+// ErrNone is the error of a Search in a space without a layout that the job can have.
+var ErrNone = errors.New("no layout fits the job")
+
+// Search returns the best layouts of a space. A closed form compares all of them, and those that come near the best
+// run in virtual time. Of layouts whose times differ by less than Tie the one with fewer parts wins.
+func Search(m *Machine, p *Profile, s Space) (*Found, error) {
+	if err := s.tooSmall(); err != nil {
+		return nil, err
+	}
+	list := s.choices(&p.Work)
+	if len(list) == 0 {
+		return nil, s.nothing(&p.Work)
+	}
+	f := &Found{Looked: len(list)}
+	fit, err := sift(m, p, list)
+	if err != nil {
+		return nil, err
+	}
+	f.run(m, p, fit)
+	if s.Present != nil {
+		f.Present = f.of(m, p, *s.Present)
+	}
+	f.Sensitive = sensitivities(m, p, f.Best)
+	return f, nil
+}
+
+// An estimated layout has the seconds of its closed form.
+type estimated struct {
+	*choice
+	seconds float64
+	parts   int
+}
+
+// sift returns the choices that fit into the memory, the fastest first by their closed form.
+func sift(m *Machine, p *Profile, list []choice) (fit []estimated, err error) {
+	nearest, least, at := -1, int64(math.MaxInt64), 0
+	for i := range list {
+		c := &list[i]
+		if need, node := c.memory(&p.Work); m.Memory > 0 && need > m.Memory {
+			if need < least {
+				nearest, least, at = i, need, node
+			}
+			continue
+		}
+		_, t := c.phases(m, p, c.generate(m, p))
+		fit = append(fit, estimated{c, t, c.parts()})
+	}
+	if len(fit) == 0 {
+		return nil, fmt.Errorf("no placement fits into the memory of a node, %s: the nearest miss is %v, which needs "+
+			"%s on node %d: expected fewer environments, shorter rollouts or more nodes", mebibytes(m.Memory),
+			list[nearest].layout(), mebibytes(least), at)
+	}
+	slices.SortStableFunc(fit, func(a, b estimated) int {
+		return cmp.Or(cmp.Compare(a.seconds, b.seconds), a.parts-b.parts)
+	})
+	return fit, nil
+}
+
+// run runs the best of all in virtual time, and keeps the best of these.
+func (f *Found) run(m *Machine, p *Profile, all []estimated) {
+	const least, most, near = 8, 40, 1.6 // layouts; times the best estimate
+	events := 0
+	seen := map[string]bool{}
+	for _, e := range all {
+		if n := len(f.Best); n >= least && (n >= most || e.seconds > near*all[0].seconds || events > runEvents) {
+			break
+		}
+		l := e.layout()
+		if k := l.key(); seen[k] {
+			continue
+		} else {
+			seen[k] = true
+		}
+		x := Predict(m, p, l, steadyFor(&l))
+		events += x.Events
+		f.Best = append(f.Best, x)
+	}
+	f.Ran = len(f.Best)
+	slices.SortStableFunc(f.Best, func(a, b Prediction) int {
+		return cmp.Or(cmp.Compare(a.Seconds, b.Seconds), a.Layout.parts()-b.Layout.parts())
+	})
+	byParts(f.Best)
+	f.Best = f.Best[:min(shown, len(f.Best))]
+}
+
+// steadyFor returns Steady with fewer steps for layouts with many members.
+func steadyFor(l *Layout) Options {
+	o := Steady()
+	for n := len(l.Env) + len(l.Rollout); n > 256 && o.Steps > 8; n /= 2 {
+		o.Steps /= 2
+	}
+	return o
+}
+
+// of returns the prediction of l, from the best if it is one of them.
+func (f *Found) of(m *Machine, p *Profile, l Layout) *Prediction {
+	for i := range f.Best {
+		if f.Best[i].Layout.key() == l.key() {
+			return &f.Best[i]
+		}
+	}
+	x := Predict(m, p, l, steadyFor(&l))
+	return &x
+}
+
+// byParts moves the layout with the fewest parts to the front, of those that are within Tie of the best.
+func byParts(list []Prediction) {
+	win := 0
+	for i := range list {
+		if list[i].Seconds <= list[0].Seconds*(1+Tie) && list[i].Layout.parts() < list[win].Layout.parts() {
+			win = i
+		}
+	}
+	winner := list[win]
+	copy(list[1:win+1], list[:win])
+	list[0] = winner
+}
+
+// tooSmall returns an error if a fixed component is on a rank that the world does not have.
+func (s *Space) tooSmall() error {
+	for component, ranks := range s.Fixed {
+		if len(ranks) > 0 && slices.Max(ranks) >= len(s.Nodes) {
+			return fmt.Errorf("%w: a world of %d ranks is too small: %s is on rank %d", ErrNone, len(s.Nodes),
+				component, slices.Max(ranks))
+		}
+	}
+	return nil
+}
+
+// nothing returns the error of a space without layouts.
+func (s *Space) nothing(w *Work) error {
+	what := fmt.Sprintf("%d environments in groups of %d", w.Envs, w.Group)
+	if w.Envs == 0 {
+		what = fmt.Sprintf("%d prompts", w.Prompts)
+	}
+	return fmt.Errorf("%w: %s, %d actors and %d ranks: expected numbers that can be divided, or fewer ranks", ErrNone,
+		what, w.Actors, len(s.Nodes))
+}
+
+// A Sensitivity says how wrong an entry of the profile or of the machine must be to change the winner.
+type Sensitivity struct {
+	Entry  string  `json:"entry"`
+	Factor float64 `json:"factor"` // what it must be multiplied by; 0: no factor from 1/4 to 4 changes the winner
+	Winner string  `json:"winner"` // the layout that wins then
+}
+
+// sensitivities finds for each entry the factor nearest to 1 with which another of best is the fastest by more than
+// the lead that it lacks now.
+func sensitivities(m *Machine, p *Profile, best []Prediction) (list []Sensitivity) {
+	if len(best) < 2 {
+		return nil
+	}
+	entries := []string{}
+	for _, c := range p.Costs {
+		if !slices.Contains(entries, c.Op) && c.Op != OpAdvantages {
+			entries = append(entries, c.Op)
+		}
+	}
+	for _, entry := range append(entries, "messages") {
+		s := Sensitivity{Entry: entry}
+		for _, f := range []float64{0.9, 1.1, 0.8, 1.25, 0.67, 1.5, 0.5, 2, 0.25, 4} {
+			mm, pp := *m, p
+			if entry == "messages" {
+				mm.Process, mm.SameNode, mm.Network = mm.Process.times(f), mm.SameNode.times(f), mm.Network.times(f)
+			} else {
+				pp = p.scaled(entry, f)
+			}
+			if i := fastest(&mm, pp, m, p, best); i > 0 {
+				s.Factor, s.Winner = f, best[i].Layout.String()
+				break
+			}
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// fastest returns the index in best of the fastest layout on another machine and with another profile. Closed forms
+// say by how much each layout's time changes.
+func fastest(mm *Machine, pp *Profile, m *Machine, p *Profile, best []Prediction) int {
+	win, least := 0, math.Inf(1)
+	for i := range best {
+		was, is := Estimate(m, p, best[i].Layout), Estimate(mm, pp, best[i].Layout)
+		t := best[i].Seconds * is.Seconds / was.Seconds
+		if i > 0 {
+			t *= 1 + Tie // another layout must be clearly better
+		}
+		if t < least {
+			win, least = i, t
+		}
+	}
+	return win
+}
+
+// times returns a link that takes f times as long.
+func (l Link) times(f float64) Link { return Link{l.Latency * f, l.PerByte * f} }
+
+// mebibytes formats bytes as MiB.
+func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }

@@ -1,0 +1,250 @@
+package planner
+
+import "slices"
+
+// A Space is the set of layouts that a Search looks at.
+type Space struct {
+	Nodes []int // the node of each rank of the world
+	// Fixed are the ranks of components that stay where they are.
+	Fixed map[string][]int
+	// Groups are sets of ranks that a component may have to itself, such as those of a node group.
+	Groups [][]int
+	// Eval is the number of environments of evaluations, and EvalGroup those that begin alike; 0: no evaluations.
+	Eval, EvalGroup int
+	// Stages is the only number of stages; 0: free.
+	Stages int
+	// Idle allows layouts that leave ranks without members.
+	Idle bool
+	// Present is the layout that the job has now; nil: none. It is always looked at.
+	Present *Layout
+}
+
+// choices returns the layouts of the space that a job can have, each once, in a fixed order.
+func (s *Space) choices(w *Work) (list []choice) {
+	if s.Present != nil && fits(w, s.Present) {
+		list = append(list, *newChoice(s.Present))
+	}
+	stages := []int{1, 2, 4}
+	if s.Stages > 0 {
+		stages = []int{s.Stages}
+	} else if w.Envs == 0 {
+		stages = stages[:1] // later rounds of answers only wait for earlier ones
+	}
+	sets := s.sets()
+	actors := s.groups(s.actorSets(w, sets))
+	envs, rollouts := s.groups(s.memberSets(w.Envs > 0, s.Fixed["env"], sets)),
+		s.groups(s.memberSets(w.Envs+w.Prompts > 0, s.Fixed["rollout"], sets))
+	for _, r := range rollouts {
+		trips := make([]level, len(actors))
+		for i, a := range actors {
+			if r != nil {
+				trips[i] = meet(r, a, s.Nodes).worst
+			}
+		}
+		for _, e := range envs {
+			if !s.together(e, r) {
+				continue
+			}
+			var steps meeting
+			if e != nil {
+				steps = meet(e, r, s.Nodes)
+			}
+			for _, n := range stages {
+				if !s.divides(w, e, r, n) {
+					continue
+				}
+				for i, a := range actors {
+					c := choice{nodes: s.Nodes, actor: a, env: e, rollout: r, stages: n, steps: steps, trips: trips[i]}
+					if s.allows(&c) {
+						list = append(list, c)
+					}
+				}
+			}
+		}
+	}
+	return list
+}
+
+// groups returns the groups of members on these ranks; nil stands for no members.
+func (s *Space) groups(sets [][]int) (list []*group) {
+	for _, ranks := range sets {
+		if ranks == nil {
+			list = append(list, nil)
+		} else {
+			list = append(list, newGroup(ranks, s.Nodes))
+		}
+	}
+	return list
+}
+
+// together reports whether env and rollout workers may be placed so: on the same ranks or apart, unless one is fixed.
+func (s *Space) together(env, rollout *group) bool {
+	return env == nil || s.Fixed["env"] != nil || s.Fixed["rollout"] != nil || slices.Equal(env.ranks, rollout.ranks) ||
+		env.disjoint(rollout)
+}
+
+// divides reports whether the environments or prompts of a job, and those of its evaluations, can be divided.
+func (s *Space) divides(w *Work, env, rollout *group, stages int) bool {
+	l := Layout{Stages: stages}
+	if env != nil {
+		l.Env = env.ranks
+	}
+	if rollout != nil {
+		l.Rollout = rollout.ranks
+	}
+	return fits(w, &l) && (s.Eval == 0 || env == nil || s.Eval%(len(l.Env)*max(1, s.EvalGroup)) == 0 &&
+		s.Eval%len(l.Rollout) == 0)
+}
+
+// allows reports whether the space has a layout. Without fixed components and groups, layouts that differ by the
+// numbers of ranks alone are one: it begins at the first rank, and on one node it leaves no rank out.
+func (s *Space) allows(c *choice) bool {
+	free := len(s.Fixed) == 0 && len(s.Groups) == 0
+	oneNode := len(c.actor.perNode) == 1
+	var gap, idle bool
+	for i := range c.actor.bits {
+		used := c.actor.bits[i]
+		if c.env != nil {
+			used |= c.env.bits[i]
+		}
+		if c.rollout != nil {
+			used |= c.rollout.bits[i]
+		}
+		if free && i == 0 && used&1 == 0 {
+			return false
+		}
+		all := ^uint64(0)
+		if rest := len(s.Nodes) - 64*i; rest < 64 {
+			all = 1<<max(0, rest) - 1
+		}
+		gap = gap || idle && used != 0 || used&(used+1) != 0
+		idle = idle || used != all
+	}
+	return (s.Idle || !idle) && !(free && oneNode && gap)
+}
+
+// fits reports whether the environments or prompts of a job can be divided among a layout's members.
+func fits(w *Work, l *Layout) bool {
+	if w.Envs > 0 && len(l.Env) > 0 {
+		e, r := len(l.Env), len(l.Rollout)
+		return w.Envs%(e*l.Stages*w.Group) == 0 && w.Envs%(r*l.Stages) == 0 && (!w.Async || e%r == 0)
+	}
+	if w.Prompts > 0 {
+		return len(l.Rollout) > 0 && len(l.Rollout) <= w.Prompts && l.Stages <= w.Prompts/len(l.Rollout)
+	}
+	return l.Stages == 1
+}
+
+// sets returns the sets of ranks on which a component may have its members: the first ranks up to a cut, those behind
+// a cut, those between a cut and its double, the first or last ranks of each node, and the groups.
+func (s *Space) sets() (sets [][]int) {
+	n, perNode := len(s.Nodes), 0
+	for _, at := range s.Nodes {
+		if at == s.Nodes[0] {
+			perNode++
+		}
+	}
+	add := func(ranks []int) {
+		if len(ranks) > 0 && !slices.ContainsFunc(sets, func(x []int) bool { return slices.Equal(x, ranks) }) {
+			sets = append(sets, ranks)
+		}
+	}
+	cuts := cutsOf(n, perNode)
+	for _, lo := range append([]int{0}, cuts...) {
+		for _, hi := range append(cuts, n) {
+			if lo < hi && (lo == 0 || hi == n || hi-lo == lo) {
+				add(span(lo, hi))
+			}
+		}
+	}
+	if perNode < n {
+		for _, cut := range cutsOf(perNode, perNode) {
+			first, rest := s.inEachNode(cut)
+			add(first)
+			add(rest)
+		}
+	}
+	for _, g := range s.Groups {
+		add(g)
+	}
+	return sets
+}
+
+// inEachNode returns the first ranks of each node, this many, and the others.
+func (s *Space) inEachNode(first int) (ranks, others []int) {
+	at, node := 0, -1
+	for r, of := range s.Nodes {
+		if of != node {
+			at, node = 0, of
+		}
+		if at < first {
+			ranks = append(ranks, r)
+		} else {
+			others = append(others, r)
+		}
+		at++
+	}
+	return ranks, others
+}
+
+// cutsOf returns numbers between 1 and n-1 at which n ranks may be cut: all of a few, else powers of two, halves and
+// quarters, and whole nodes if they are few.
+func cutsOf(n, perNode int) (cuts []int) {
+	for c := 1; c < n; c++ {
+		power := c&(c-1) == 0
+		nodes := perNode > 0 && c%perNode == 0 && n/perNode <= 8
+		if n <= 8 || power || nodes || 4*c%n == 0 || n-c == 1 {
+			cuts = append(cuts, c)
+		}
+	}
+	return cuts
+}
+
+func span(lo, hi int) []int {
+	ranks := make([]int, 0, hi-lo)
+	for r := lo; r < hi; r++ {
+		ranks = append(ranks, r)
+	}
+	return ranks
+}
+
+// actorSets returns the ways to place the actors, whose number is fixed.
+func (s *Space) actorSets(w *Work, sets [][]int) (list [][]int) {
+	if ranks := s.Fixed["actor"]; ranks != nil {
+		return [][]int{ranks}
+	}
+	for _, set := range sets {
+		if len(set) <= w.Actors && w.Actors%len(set) == 0 {
+			list = append(list, repeated(set, w.Actors/len(set)))
+		}
+	}
+	return list
+}
+
+// memberSets returns the ways to place a component: where it is fixed, else one member on each rank of a set, or two
+// on each of a few. Without the component it returns nil as the only way.
+func (s *Space) memberSets(has bool, fixed []int, sets [][]int) (list [][]int) {
+	if !has {
+		return [][]int{nil}
+	}
+	if fixed != nil {
+		return [][]int{fixed}
+	}
+	for _, set := range sets {
+		list = append(list, set)
+		if len(set) <= 8 {
+			list = append(list, repeated(set, 2))
+		}
+	}
+	return list
+}
+
+// repeated returns each rank n times.
+func repeated(ranks []int, n int) (list []int) {
+	for _, r := range ranks {
+		for range n {
+			list = append(list, r)
+		}
+	}
+	return list
+}

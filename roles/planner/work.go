@@ -1,0 +1,73 @@
+package planner
+
+import "fmt"
+
+// Work is what one iteration of a job does, in any layout.
+type Work struct {
+	// Actors is W, the number of actors. It decides the numbers that a job computes, so no plan changes it.
+	Actors int `json:"actors"`
+
+	// Envs is N, the number of environments; 0: the job has none. Group of them begin alike, and stay together.
+	Envs  int `json:"envs,omitempty"`
+	Group int `json:"group,omitempty"`
+	// Steps are those of an epoch of a rollout, which has Epochs epochs.
+	Steps  int `json:"steps,omitempty"`
+	Epochs int `json:"epochs,omitempty"`
+	// Resets says that each epoch begins with new episodes.
+	Resets bool `json:"resets,omitempty"`
+
+	// Prompts are those of an iteration, each with Answers answers of Tokens tokens on average; 0: none.
+	Prompts int     `json:"prompts,omitempty"`
+	Answers int     `json:"answers,omitempty"`
+	Tokens  float64 `json:"tokens,omitempty"`
+	Running int     `json:"running,omitempty"` // answers that a rollout worker generates at the same time
+	// LogProbs says that actors compute log-probs of answers while others are generated.
+	LogProbs bool `json:"logprobs,omitempty"`
+
+	// Samples are those of an iteration, over all actors; OptimiserSteps sum a gradient of GradientBytes each, and
+	// SmallSums sums of a few numbers go with an iteration.
+	Samples        int     `json:"samples"`
+	OptimiserSteps int     `json:"optimiser_steps"`
+	SmallSums      int     `json:"small_sums"`
+	GradientBytes  int64   `json:"gradient_bytes"`
+	Backward       float64 `json:"backward"` // share of the update during which sums can hide; 0: none
+
+	// ModelBytes are the bytes of the weights that readers get, every WeightsEvery iterations.
+	ModelBytes   int64 `json:"model_bytes"`
+	WeightsEvery int   `json:"weights_every"`
+
+	// Async lets rollouts go on while actors train; Staleness is the largest age of a rollout in iterations; -1: any.
+	Async     bool `json:"async,omitempty"`
+	Staleness int  `json:"staleness,omitempty"`
+
+	Bytes Bytes `json:"bytes"`
+}
+
+// Bytes are the sizes of what travels and of what stays.
+type Bytes struct {
+	Observation int64 `json:"observation"` // of one environment, with rewards and ends of episodes
+	Action      int64 `json:"action"`      // of one environment
+	Trajectory  int64 `json:"trajectory"`  // of one environment in one rollout, or of one prompt's answers
+	Queued      int   `json:"queued"`      // trajectories that a shard may queue
+	// Actor, Rollout and Rank are the bytes of a member of actor and of rollout, and of a rank beside its members.
+	// Replay are those of an actor's replay buffer.
+	Actor   int64 `json:"actor"`
+	Rollout int64 `json:"rollout"`
+	Rank    int64 `json:"rank"`
+	Replay  int64 `json:"replay"`
+}
+
+// check returns an error if a number of w makes no sense.
+func (w *Work) check() error {
+	switch {
+	case w.Actors < 1:
+		return fmt.Errorf("work.actors: %d: expected a number > 0", w.Actors)
+	case w.Envs > 0 && (w.Group < 1 || w.Steps < 1 || w.Epochs < 1 || w.Envs%w.Group != 0):
+		return fmt.Errorf("work: %d environments in groups of %d, %d epochs of %d steps: expected numbers > 0", w.Envs,
+			w.Group, w.Epochs, w.Steps)
+	case w.Envs < 0 || w.Prompts < 0 || w.Samples < 0:
+		return fmt.Errorf("work: %d environments, %d prompts, %d samples: expected numbers ≥ 0", w.Envs, w.Prompts,
+			w.Samples)
+	}
+	return nil
+}
