@@ -35,6 +35,9 @@ func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []in
 	s := &Subject{Config: cfg, Registries: reg, Tasks: tasks, Nodes: nodes, fixed: map[string][]int{},
 		placing: tasks.Of(cfg).Placing(cfg)}
 	auto, own := cfg.Auto()
+	if own.AllowIdleRanks = true; all { // the world may be another one than the configuration's
+		own.NumNodes = 0
+	}
 	var err error
 	if len(own.Components) > 0 {
 		if s.present, err = spmd.Place(own, nodes); err != nil {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/embodied/measure"
+	"github.com/rlinf/rlinf/roles/embodied/costs"
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/embodied/worker"
 	"github.com/rlinf/rlinf/roles/loop"
@@ -71,7 +71,7 @@ func (p planned) Open(w *spmd.World) (loop.Shared, error) { return worker.NewSha
 
 // Profile measures what the operations of the job cost.
 func (p planned) Profile(ctx context.Context, a planner.Asked) (*planner.Profile, error) {
-	return measure.Profile(ctx, p.Plan, a)
+	return costs.Profile(ctx, p.Plan, a)
 }
 
 // NewRecorder returns a recorder of the metrics.

@@ -2,10 +2,10 @@ package language
 
 import (
 	"context"
-	"errors"
 
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/language/costs"
 	"github.com/rlinf/rlinf/roles/language/plan"
 	"github.com/rlinf/rlinf/roles/language/worker"
 	"github.com/rlinf/rlinf/roles/loop"
@@ -100,9 +100,9 @@ func (p planned) Comms(component string) (comms, direct []string) {
 // Open loads the models of a rank's workers.
 func (p planned) Open(w *spmd.World) (loop.Shared, error) { return worker.NewShared(w, p.Plan) }
 
-// Profile returns an error: the operations of language models are not measured yet.
-func (p planned) Profile(context.Context, planner.Asked) (*planner.Profile, error) {
-	return nil, errors.ErrUnsupported
+// Profile measures what the operations of the job cost.
+func (p planned) Profile(ctx context.Context, a planner.Asked) (*planner.Profile, error) {
+	return costs.Profile(ctx, p.Plan, a)
 }
 
 // NewRecorder returns a recorder of the metrics.

@@ -80,7 +80,7 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 		}
 	}
 	for range p.MembersOn("rollout", r) {
-		f.Activations += p.engineBytes()
+		f.Activations += p.EngineBytes()
 		if !p.On("actor", r) {
 			f.Parameters += trained + frozen
 		}

@@ -173,8 +173,8 @@ func (p *Plan) EngineOptions() engine.Options {
 		ChunkTokens: max(512, p.running), Threads: p.threads, Tokens: p.Tokenizer.Size()}
 }
 
-// engineBytes estimates the engine's memory: keys and values in the cache, and a row of logits for each answer.
-func (p *Plan) engineBytes() int64 {
+// EngineBytes estimates the engine's memory: keys and values in the cache, and a row of logits for each answer.
+func (p *Plan) EngineBytes() int64 {
 	m := &p.Model
 	perToken := 8 * m.Layers * m.KVHeads * m.HeadDim
 	return int64(config.Product(p.EngineOptions().CacheTokens, perToken)) + int64(4*p.running*m.Vocab)

@@ -1,4 +1,4 @@
-package measure
+package costs
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/roles/planner/probe"
 	"github.com/rlinf/rlinf/tensor"
-	"gonum.org/v1/gonum/stat"
 )
 
 // Profile measures the operations of the job of p.
@@ -34,35 +33,6 @@ func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 		f.Costs = append(f.Costs, sums...)
 	}
 	return f, nil
-}
-
-// A series has the samples of one operation, in seconds.
-type series struct {
-	samples []float64
-	busy    float64 // seconds of processor time of all calls
-	total   float64 // seconds of all calls
-}
-
-func (s *series) add(d time.Duration) {
-	s.samples = append(s.samples, d.Seconds())
-	s.total += d.Seconds()
-}
-
-// cost returns the cost of an operation with this many rows. Without processor times all of it is work.
-func (s *series) cost(op string, rows int) planner.Cost {
-	m := probe.Median(s.samples)
-	c := planner.Cost{Op: op, Rows: rows, Seconds: m, Busy: m}
-	if s.busy > 0 && s.total > 0 && s.busy < 0.9*s.total {
-		c.Busy = m * s.busy / s.total
-	}
-	if n := len(s.samples); n >= 20 && m > 0 {
-		const parts = 10
-		for i := range parts + 1 { // without the two ends, which are the machine's noise
-			q := 0.02 + 0.96*float64(i)/parts
-			c.Spread = append(c.Spread, stat.Quantile(q, stat.LinInterp, s.samples, nil)/m)
-		}
-	}
-	return c
 }
 
 // processorTime returns the processor time of this process.
@@ -105,7 +75,7 @@ func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Pro
 			_ = x.close() // nothing is learnt from a measurement
 		}
 	}()
-	steps, infers := make([]series, len(sizes)), make([]series, len(sizes))
+	steps, infers := make([]probe.Series, len(sizes)), make([]probe.Series, len(sizes))
 	middle := sizes[len(sizes)/2]
 	for _, n := range append(slices.Clone(sizes), slices.Repeat([]int{middle}, a.Cores)...) {
 		x, err := newPlayer(p, n)
@@ -114,7 +84,7 @@ func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Pro
 		}
 		players = append(players, x)
 	}
-	alone, crowd := make([]series, 2), make([]series, 2) // of steps and inferences at the middle size
+	alone, crowd := make([]probe.Series, 2), make([]probe.Series, 2) // of steps and inferences at the middle size
 	const rounds = 3
 	for range rounds { // in turns, so that all sizes meet the same machine
 		for i := range sizes {
@@ -130,22 +100,22 @@ func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Pro
 		}
 	}
 	for i, n := range sizes {
-		f.Costs = append(f.Costs, steps[i].cost(planner.OpStep, n), infers[i].cost(planner.OpInfer, n))
+		f.Costs = append(f.Costs, steps[i].Cost(planner.OpStep, n), infers[i].Cost(planner.OpInfer, n))
 	}
 	if a.Cores > 1 {
 		waits := 0.0
-		if c := steps[len(sizes)/2].cost(planner.OpStep, middle); c.Busy < c.Seconds {
+		if c := steps[len(sizes)/2].Cost(planner.OpStep, middle); c.Busy < c.Seconds {
 			waits = c.Seconds - c.Busy
 		}
-		one := probe.Median(alone[0].samples) + probe.Median(alone[1].samples) - waits
-		all := probe.Median(crowd[0].samples) + probe.Median(crowd[1].samples) - waits
+		one := probe.Median(alone[0].Samples) + probe.Median(alone[1].Samples) - waits
+		all := probe.Median(crowd[0].Samples) + probe.Median(crowd[1].Samples) - waits
 		f.Crowd = append(f.Crowd, planner.Crowd{Op: planner.OpInfer, Cores: a.Cores, Factor: max(1, all/one)})
 	}
 	return nil
 }
 
 // run plays for about this long, but at least some steps.
-func run(ctx context.Context, x *player, d time.Duration, step, infer *series) error {
+func run(ctx context.Context, x *player, d time.Duration, step, infer *probe.Series) error {
 	const least, most = 8, 2000
 	begun := time.Now()
 	for n := 0; n < most && (n < least || time.Since(begun) < d); n++ {
@@ -161,24 +131,24 @@ func run(ctx context.Context, x *player, d time.Duration, step, infer *series) e
 		if x.taken < 3 {
 			continue // the first steps find cold memory
 		}
-		step.add(s)
-		infer.add(i)
-		step.busy += max(0, busy.Seconds()-i.Seconds()) // inference is work
+		step.Add(s)
+		infer.Add(i)
+		step.Busy += max(0, busy.Seconds()-i.Seconds()) // inference is work
 	}
 	return nil
 }
 
 // together lets players play at the same time, and adds the samples of the first one.
-func together(ctx context.Context, players []*player, d time.Duration, all []series) error {
+func together(ctx context.Context, players []*player, d time.Duration, all []probe.Series) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(players))
 	for k, x := range players {
 		wg.Go(func() {
-			var step, infer series
+			var step, infer probe.Series
 			errs[k] = run(ctx, x, d, &step, &infer)
 			if k == 0 {
-				all[0].samples = append(all[0].samples, step.samples...)
-				all[1].samples = append(all[1].samples, infer.samples...)
+				all[0].Samples = append(all[0].Samples, step.Samples...)
+				all[1].Samples = append(all[1].Samples, infer.Samples...)
 			}
 		})
 	}
@@ -214,7 +184,7 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 		}
 		learners = append(learners, x)
 	}
-	var alone, crowd, prepare series
+	var alone, crowd, prepare probe.Series
 	begun := time.Now()
 	for n := 0; n < 2 || n < 20 && time.Since(begun) < budget; n++ {
 		if err := first.learn(&prepare, &alone); err != nil {
@@ -228,22 +198,22 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	}
 	w, c := &f.Work, &first.counter
 	samples := w.Samples / w.Actors
-	f.Costs = append(f.Costs, alone.cost(planner.OpUpdate, samples), prepare.cost(planner.OpAdvantages, samples))
+	f.Costs = append(f.Costs, alone.Cost(planner.OpUpdate, samples), prepare.Cost(planner.OpAdvantages, samples))
 	if n := float64(first.updates); n > 0 {
-		w.OptimiserSteps, w.SmallSums = int(float64(c.gradients)/n+0.5), int(float64(c.small)/n+0.5)
-		w.Backward = min(1, 0.6*c.backward.Seconds()/first.spent.Seconds())
+		w.OptimiserSteps, w.SmallSums = int(float64(c.Gradients)/n+0.5), int(float64(c.Small)/n+0.5)
+		w.Backward = min(1, 0.6*c.Backward.Seconds()/first.spent.Seconds())
 	}
-	w.GradientBytes = c.bytes
+	w.GradientBytes = c.Bytes
 	if len(learners) > 1 {
 		f.Crowd = append(f.Crowd, planner.Crowd{Op: planner.OpUpdate, Cores: len(learners),
-			Factor: max(1, probe.Median(crowd.samples)/probe.Median(alone.samples))})
+			Factor: max(1, probe.Median(crowd.Samples)/probe.Median(alone.Samples))})
 	}
 	return nil
 }
 
 // A learner is one actor with its share of the environments.
 type learner struct {
-	counter counter
+	counter probe.Counter
 	player  *player // nil: the algorithm learns from demonstrations alone
 	algo    algo.Algorithm
 	batch   tensor.Dict
@@ -256,7 +226,7 @@ func newLearner(p *plan.Plan, envs int) (*learner, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &learner{counter: counter{actors: p.Actors}}
+	x := &learner{counter: probe.Counter{Actors: p.Actors}}
 	if x.algo, err = p.NewAlgorithm(pol, &x.counter, tensor.Heap, nil); err != nil || envs == 0 {
 		return x, err
 	}
@@ -273,8 +243,8 @@ func (x *learner) close() {
 // warm learns until an update makes optimiser steps, which takes several rollouts with a replay buffer.
 func (x *learner) warm(ctx context.Context, d time.Duration) error {
 	begun := time.Now()
-	var none series
-	for n := 0; n < 2 || x.counter.gradients == 0 && time.Since(begun) < d; n++ {
+	var none probe.Series
+	for n := 0; n < 2 || x.counter.Gradients == 0 && time.Since(begun) < d; n++ {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -282,12 +252,13 @@ func (x *learner) warm(ctx context.Context, d time.Duration) error {
 			return err
 		}
 	}
-	x.counter.small, x.counter.gradients, x.counter.backward, x.updates, x.spent = 0, 0, 0, 0, 0
+	x.counter.Reset()
+	x.updates, x.spent = 0, 0
 	return nil
 }
 
 // learn makes a rollout and an update, and measures its two phases.
-func (x *learner) learn(prepare, update *series) error {
+func (x *learner) learn(prepare, update *probe.Series) error {
 	if err := x.rollout(); err != nil {
 		return err
 	}
@@ -305,37 +276,37 @@ func (x *learner) rollout() error {
 	return nil
 }
 
-func (x *learner) train(prepare, update *series) error {
+func (x *learner) train(prepare, update *probe.Series) error {
 	start := time.Now()
 	if x.player != nil {
 		if err := x.algo.Prepare(&x.batch); err != nil {
 			return err
 		}
-		prepare.add(time.Since(start))
+		prepare.Add(time.Since(start))
 	}
 	start = time.Now()
 	if _, err := x.algo.Update(x.batch); err != nil {
 		return err
 	}
 	took := time.Since(start)
-	update.add(took)
+	update.Add(took)
 	x.updates++
 	x.spent += took
 	return nil
 }
 
 // learnTogether lets learners update at the same time, and adds the mean of their times.
-func learnTogether(learners []*learner, update *series) error {
+func learnTogether(learners []*learner, update *probe.Series) error {
 	for _, x := range learners {
 		if err := x.rollout(); err != nil {
 			return err
 		}
 	}
 	var wg sync.WaitGroup
-	errs, times := make([]error, len(learners)), make([]series, len(learners))
+	errs, times := make([]error, len(learners)), make([]probe.Series, len(learners))
 	for i, x := range learners {
 		wg.Go(func() {
-			var none series
+			var none probe.Series
 			errs[i] = x.train(&none, &times[i])
 		})
 	}
@@ -345,8 +316,8 @@ func learnTogether(learners []*learner, update *series) error {
 		if errs[i] != nil {
 			return errs[i]
 		}
-		sum += times[i].total
+		sum += times[i].Total
 	}
-	update.samples = append(update.samples, sum/float64(len(learners)))
+	update.Samples = append(update.Samples, sum/float64(len(learners)))
 	return nil
 }

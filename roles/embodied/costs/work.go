@@ -1,4 +1,4 @@
-package measure
+package costs
 
 import (
 	"github.com/rlinf/rlinf/roles/embodied/plan"

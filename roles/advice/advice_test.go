@@ -1,0 +1,180 @@
+package advice_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/roles/advice"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/embodied"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/planner"
+	"github.com/rlinf/rlinf/roles/session"
+	"github.com/rlinf/rlinf/roles/task"
+	"github.com/rlinf/rlinf/spmd/local"
+)
+
+func tasks() task.Tasks { return task.Tasks{embodied.Task{}} }
+
+// small are the overrides of a job that trains for a moment.
+func small(log, name string, more ...string) []string {
+	return append([]string{"runner.logger.log_path=" + log, "runner.logger.experiment_name=" + name,
+		"runner.max_epochs=4", "runner.val_check_interval=2", "runner.save_interval=2",
+		"env.train.max_steps_per_rollout_epoch=8", "env.train.total_num_envs=16", "env.eval.total_num_envs=8",
+		"actor.micro_batch_size=8", "actor.global_batch_size=64", "actor.model.hidden_sizes=[8]",
+		"~rollout.pipeline_stage_num"}, more...)
+}
+
+// auto replaces the placement by auto.
+func auto(overrides []string) []string {
+	return append(overrides, "~cluster.component_placement", "+cluster.component_placement=auto")
+}
+
+// train runs a job on ranks, and returns what it said.
+func train(t *testing.T, cfg *config.Config, ranks int, resume string) string {
+	t.Helper()
+	asked := loop.Watch()
+	defer asked.Close()
+	var out, log bytes.Buffer
+	s := session.New(session.Options{Registries: rolestest.Registries(), Tasks: tasks(), Asked: asked, Out: &out, Log: &log,
+		Resume: resume})
+	code, err := s.Start(t.Context(), local.New(ranks), cfg, nil, nil)
+	if err != nil || code != loop.ExitOK {
+		t.Fatalf("code %d, %v\n%s", code, err, &log)
+	}
+	return out.String()
+}
+
+// metricsOf returns the metrics of a run without its times.
+func metricsOf(t *testing.T, folder string) (lines []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(folder, "metrics.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		row := map[string]any{}
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatal(err)
+		}
+		for name := range row {
+			if strings.HasPrefix(name, "time") {
+				delete(row, name)
+			}
+		}
+		kept, err := json.Marshal(row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, string(kept))
+	}
+	return lines
+}
+
+// TestAuto: a run that plans its placement has the metrics of the hand-placed job, to the bit, and a resume takes the
+// plan from the run's folder.
+func TestAuto(t *testing.T) {
+	log := t.TempDir()
+	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, auto(small(log, "auto"))...)
+	said := train(t, cfg, 2, "")
+	if !strings.Contains(said, "Place actor ") {
+		t.Errorf("said\n%s", said)
+	}
+	file := filepath.Join(log, "auto", "plan.json")
+	p, err := advice.ReadPlan(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Layout.Actor) != 2 || len(p.Found.Best) == 0 || p.Profile.Work.Envs != 16 {
+		t.Errorf("plan for %d actors, %d layouts, %+v", len(p.Layout.Actor), len(p.Found.Best), p.Profile.Work)
+	}
+	resolved, err := os.ReadFile(filepath.Join(log, "auto", "config.yaml"))
+	if want := "env: " + planner.PlacementOf(p.Layout.Env); err != nil || !strings.Contains(string(resolved), want) {
+		t.Errorf("%v: config.yaml has no %q", err, want)
+	}
+	hand, _ := rolestest.MustLoad(t, rolestest.Cartpole, small(log, "hand", "cluster.component_placement.actor=0-1",
+		"cluster.component_placement.env=0", "cluster.component_placement.rollout=1")...)
+	train(t, hand, 2, "")
+	planned := metricsOf(t, filepath.Join(log, "auto"))
+	if want := metricsOf(t, filepath.Join(log, "hand")); !slices.Equal(planned, want) || len(want) < 4 {
+		t.Errorf("planned\n%s\nplaced by hand\n%s", strings.Join(planned, "\n"), strings.Join(want, "\n"))
+	}
+
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	longer, _ := rolestest.MustLoad(t, rolestest.Cartpole, auto(small(log, "auto", "runner.max_epochs=6"))...)
+	if said := train(t, longer, 2, "auto"); strings.Contains(said, "Place ") || !strings.Contains(said, "resuming") {
+		t.Errorf("a resume said\n%s", said)
+	}
+	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("%v: the plan changed in a resume", err)
+	}
+	if n := len(metricsOf(t, filepath.Join(log, "auto"))); n != len(planned)+2 {
+		t.Errorf("%d lines of metrics, want %d", n, len(planned)+2)
+	}
+
+	other, _ := rolestest.MustLoad(t, rolestest.Cartpole, auto(small(log, "auto", "runner.max_epochs=7"))...)
+	if said := train(t, other, 4, "auto"); !strings.Contains(said, "Place ") {
+		t.Errorf("in a larger world a resume said\n%s", said)
+	}
+	if p, err = advice.ReadPlan(file); err != nil || len(p.Layout.Actor) != 2 || len(p.Layout.Nodes) != 4 {
+		t.Errorf("%v: a resume on 4 ranks has the layout %v", err, p.Layout)
+	}
+}
+
+// TestMovable: a plan moves what has the placement auto, and keeps the number of actors.
+func TestMovable(t *testing.T) {
+	log := t.TempDir()
+	for _, c := range []struct {
+		overrides []string
+		all       bool
+		actors    int
+		fixed     []string
+	}{
+		{auto(small(log, "a")), false, 4, nil},
+		{small(log, "a", "cluster.component_placement.actor=0-1", "cluster.component_placement.rollout=auto",
+			"cluster.component_placement.env=2"), false, 2, []string{"actor", "env"}},
+		{small(log, "a", "cluster.component_placement.actor=0-1", "cluster.component_placement.rollout=2",
+			"cluster.component_placement.env=2"), true, 2, nil},
+	} {
+		cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, c.overrides...)
+		s, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 4), c.all)
+		if err != nil {
+			t.Errorf("%v: %v", c.overrides, err)
+			continue
+		}
+		space := s.Space()
+		var fixed []string
+		for name := range space.Fixed {
+			fixed = append(fixed, name)
+		}
+		slices.Sort(fixed)
+		p := &planner.Profile{Work: planner.Work{Actors: c.actors, Envs: 16, Group: 1, Steps: 8, Epochs: 1}}
+		f, err := s.Search(&planner.Machine{Cores: 2, Nodes: 1, Copy: 1e9}, p)
+		if err != nil || len(f.Winner().Layout.Actor) != c.actors || !slices.Equal(fixed, c.fixed) {
+			t.Errorf("%v: %v; fixed %v, want %d actors, fixed %v", c.overrides[len(c.overrides)-2:], err, fixed, c.actors,
+				c.fixed)
+		}
+	}
+}
+
+// TestAutoMistakes: auto is refused where a plan cannot place the component, before anything is measured.
+func TestAutoMistakes(t *testing.T) {
+	for want, overrides := range map[string][]string{
+		"cluster.component_placement.reward: auto: expected ranks": {"+cluster.component_placement.reward=auto"},
+		"expected auto without a node group":                       {"cluster.component_placement.env={node_group: a, placement: auto}"},
+	} {
+		_, _, err := config.Load(rolestest.Registries(), rolestest.Cartpole, overrides, false)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %s", overrides, err, want)
+		}
+	}
+}

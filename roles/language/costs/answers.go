@@ -1,0 +1,198 @@
+package costs
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/language/plan"
+	"github.com/rlinf/rlinf/roles/planner"
+	"github.com/rlinf/rlinf/roles/planner/probe"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// load loads the model with the weights that training begins with.
+func load(p *plan.Plan) (*lm.Model, error) {
+	m, err := p.Load(tensor.Heap)
+	if err != nil {
+		return nil, err
+	}
+	path := p.Config.Runner.CkptPath
+	if path == "" || p.BaseWeights.Path == path {
+		return m, nil
+	}
+	d, _, err := p.ReadWeights(path)
+	if err != nil {
+		return nil, err
+	}
+	return m, job.LoadModel(m.Params, d)
+}
+
+// An answerer generates answers as a rollout worker does.
+type answerer struct {
+	plan   *plan.Plan
+	engine *engine.Engine
+	order  []int32
+}
+
+func newAnswerer(p *plan.Plan) (*answerer, error) {
+	m, err := load(p)
+	if err != nil {
+		return nil, err
+	}
+	a := &answerer{plan: p, order: p.Order(nil, 0)}
+	a.engine, err = engine.New(m, p.EngineOptions())
+	return a, err
+}
+
+// answer answers the first prompts of the first step, and returns the texts to train on.
+func (a *answerer) answer(ctx context.Context, prompts int) (algo.TextBatch, time.Duration, error) {
+	p, group := a.plan, a.plan.Config.Algorithm.GroupSize
+	var requests []engine.Request
+	for i, sample := range p.Samples(a.order, 0)[:prompts] {
+		q := p.Question(int(sample), int64(i))
+		for k := range group {
+			requests = append(requests, engine.Request{Prompt: q.Prompt, Sampling: p.Sampling, Key: uint64(i),
+				Sample: uint64(k)})
+		}
+	}
+	start := time.Now()
+	results, err := a.engine.Generate(ctx, requests, engine.Watch{})
+	took := time.Since(start)
+	if err != nil {
+		return algo.TextBatch{}, 0, err
+	}
+	return batchOf(requests, results), took, nil
+}
+
+// batchOf returns answers as texts to train on. The rewards differ within each group, so that all answers count.
+func batchOf(requests []engine.Request, results []engine.Result) (b algo.TextBatch) {
+	for i, r := range results {
+		prompt := requests[i].Prompt
+		s := algo.Sequence{IDs: append(append([]int32{}, prompt...), r.Tokens...),
+			Learn: make([]bool, len(prompt)+len(r.Tokens))}
+		for t := len(prompt); t < len(s.Learn); t++ {
+			s.Learn[t] = true
+		}
+		b.Texts = append(b.Texts, s)
+		b.LogProb = append(b.LogProb, r.LogProbs...)
+		b.Reward = append(b.Reward, float32(i%2))
+		b.Group, b.Ended = append(b.Group, int64(requests[i].Key)), append(b.Ended, r.Stopped)
+	}
+	return b
+}
+
+// sizesOf returns three numbers of prompts of one rollout worker, for a world of this many ranks.
+func sizesOf(prompts, ranks int) []int {
+	least := max(1, prompts/max(2, 2*ranks))
+	sizes := []int{least}
+	for n := prompts / 2; n > least; n = prompts {
+		sizes = append(sizes, n)
+		if n == prompts {
+			break
+		}
+	}
+	return sizes
+}
+
+// answers measures answers at three sizes, and those of several workers at the same time. It returns the answers to
+// all prompts.
+func answers(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile) (algo.TextBatch, error) {
+	one, err := newAnswerer(p)
+	if err != nil {
+		return algo.TextBatch{}, err
+	}
+	defer one.engine.Close()
+	sizes, group := sizesOf(f.Work.Prompts, a.Ranks), f.Work.Answers
+	times := make([]probe.Series, len(sizes))
+	var all algo.TextBatch
+	begun := time.Now()
+	for n := 0; n < 3 || n < 12 && time.Since(begun) < a.Budget/4; n++ {
+		for i, prompts := range sizes {
+			b, took, err := one.answer(ctx, prompts)
+			if err != nil {
+				return all, err
+			}
+			if all = b; n > 0 { // the first answers find cold memory
+				times[i].Add(took)
+			}
+		}
+	}
+	for i, prompts := range sizes {
+		f.Costs = append(f.Costs, times[i].Cost(planner.OpGenerate, prompts*group))
+	}
+	if a.Cores == 1 {
+		return all, nil
+	}
+	return all, answersTogether(ctx, p, one, sizes[len(sizes)/2], a, f)
+}
+
+// answersTogether measures the answers to this many prompts on all cores at the same time.
+func answersTogether(ctx context.Context, p *plan.Plan, one *answerer, prompts int, a planner.Asked,
+	f *planner.Profile) error {
+	list := []*answerer{one}
+	for len(list) < a.Cores {
+		x, err := newAnswerer(p)
+		if err != nil {
+			return err
+		}
+		defer x.engine.Close()
+		list = append(list, x)
+	}
+	var alone, crowd probe.Series
+	begun := time.Now()
+	for n := 0; n < 3 || n < 12 && time.Since(begun) < a.Budget/8; n++ {
+		_, took, err := one.answer(ctx, prompts)
+		if err != nil {
+			return err
+		}
+		alone.Add(took)
+		var wg sync.WaitGroup
+		errs, spent := make([]error, len(list)), make([]time.Duration, len(list))
+		for i, x := range list {
+			wg.Go(func() { _, spent[i], errs[i] = x.answer(ctx, prompts) })
+		}
+		wg.Wait()
+		for i := range list {
+			if errs[i] != nil {
+				return errs[i]
+			}
+			crowd.Add(spent[i])
+		}
+	}
+	f.Crowd = append(f.Crowd, planner.Crowd{Op: planner.OpGenerate, Cores: a.Cores,
+		Factor: max(1, probe.Median(crowd.Samples)/probe.Median(alone.Samples))})
+	return nil
+}
+
+// frozen returns a copy of a model for a KL penalty; nil if the job has none.
+func frozen(p *plan.Plan, of *lm.Model) (*lm.Model, error) {
+	if !p.NeedsReference() {
+		return nil, nil
+	}
+	m, err := lm.New(new(nn.Params[float32]), of.Config, lm.Options{Frozen: true})
+	if err != nil {
+		return nil, err
+	}
+	if of.LoRA() != nil {
+		return m, m.ShareFrozen(of)
+	}
+	if err := m.Alloc(tensor.Heap); err != nil {
+		return nil, err
+	}
+	return m, copyWeights(m, of)
+}
+
+// copyWeights copies the weights of one model to another of the same sizes.
+func copyWeights(to, from *lm.Model) error {
+	source := from.Tensors()
+	for i, t := range to.Tensors() {
+		copy(t.Data, source[i].Data)
+	}
+	return nil
+}

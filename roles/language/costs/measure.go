@@ -1,0 +1,235 @@
+package costs
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/roles/language/plan"
+	"github.com/rlinf/rlinf/roles/planner"
+	"github.com/rlinf/rlinf/roles/planner/probe"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Profile measures the operations of the job of p.
+func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profile, error) {
+	f := &planner.Profile{Work: WorkOf(p)}
+	var all algo.TextBatch
+	if f.Work.Prompts > 0 {
+		var err error
+		if all, err = answers(ctx, p, a, f); err != nil {
+			return nil, err
+		}
+		tokens := 0
+		for _, s := range all.Texts {
+			tokens += len(s.IDs)
+		}
+		f.Work.Tokens = float64(tokens) / float64(len(all.Texts))
+	}
+	if err := updates(ctx, p, a, f, &all); err != nil {
+		return nil, err
+	}
+	if w := &f.Work; w.Actors > 1 {
+		sums, err := probe.Sums(ctx, min(w.Actors, 8), w.GradientBytes, p.Config.Comm.BucketBytes)
+		if err != nil {
+			return nil, err
+		}
+		f.Costs = append(f.Costs, sums...)
+	}
+	return f, nil
+}
+
+// WorkOf returns the work of an iteration of the job of p. Measurements add the lengths of answers.
+func WorkOf(p *plan.Plan) planner.Work {
+	trained := 4 * int64(p.Trained)
+	mem := p.MemoryOf(0)
+	w := planner.Work{Actors: p.Actors, Samples: p.Config.Actor.GlobalBatchSize, GradientBytes: trained,
+		ModelBytes: trained, WeightsEvery: int(p.SyncInterval), Staleness: -1}
+	each := (mem.Parameters + mem.Optimiser + mem.Activations) / int64(p.Actors)
+	w.Bytes = planner.Bytes{Actor: each, Rank: mem.Texts}
+	if !p.Config.Reasons() {
+		return w
+	}
+	w.Prompts, w.Answers = p.Pipeline.Groups, p.Config.Algorithm.GroupSize
+	w.Samples, w.Running = w.Prompts*w.Answers, p.EngineOptions().MaxRunning
+	w.LogProbs = p.Config.Algorithm.RecomputeLogprobs || p.NeedsReference()
+	engine := p.EngineBytes()
+	w.Bytes.Actor = (mem.Parameters + mem.Optimiser + mem.Activations - engine) / int64(p.Actors)
+	w.Bytes.Rollout, w.Bytes.Trajectory = engine+4*int64(p.Count), int64(p.AnswerBytes())
+	return w
+}
+
+// A learner is one actor with its share of the texts of a step.
+type learner struct {
+	counter probe.Counter
+	ppo     *algo.TextPPO // nil: fine-tuning
+	sft     *algo.SFT
+	batch   algo.TextBatch
+	texts   plan.Batch
+	updates int
+	spent   time.Duration
+}
+
+func newLearner(p *plan.Plan, all *algo.TextBatch) (*learner, error) {
+	m, err := load(p)
+	if err != nil {
+		return nil, err
+	}
+	x := &learner{counter: probe.Counter{Actors: p.Actors}}
+	if !p.Config.Reasons() {
+		x.texts = p.BatchOf(p.Order(nil, 0), 0, 0)
+		x.sft, err = algo.NewSFT(algo.SFTSetup{Model: m, Optim: p.Config.Actor.Optim,
+			Iterations: int(min(p.MaxSteps, math.MaxInt32)), MicroBatch: p.Limit, Threads: p.Config.Actor.Threads,
+			Replicas: &x.counter, Alloc: tensor.Heap})
+		return x, err
+	}
+	setup := p.TextSetup()
+	setup.Model, setup.Replicas, setup.Alloc = m, &x.counter, tensor.Heap
+	if setup.Reference, err = frozen(p, m); err != nil {
+		return nil, err
+	}
+	if p.HasCritic() {
+		if setup.Critic, err = algo.NewTextCritic(m.Config, tensor.Heap); err != nil {
+			return nil, err
+		}
+		if err := copyWeights(setup.Critic.Model, m); err != nil {
+			return nil, err
+		}
+	}
+	x.batch = share(all, len(all.Texts)/p.Actors)
+	x.ppo, err = algo.NewTextPPO(setup)
+	return x, err
+}
+
+// share returns the first n texts of a batch.
+func share(b *algo.TextBatch, n int) algo.TextBatch {
+	tokens := 0
+	for _, s := range b.Texts[:n] {
+		for _, learn := range s.Learn {
+			if learn {
+				tokens++
+			}
+		}
+	}
+	return algo.TextBatch{Texts: b.Texts[:n], LogProb: b.LogProb[:tokens], Reward: b.Reward[:n], Group: b.Group[:n],
+		Ended: b.Ended[:n]}
+}
+
+func (x *learner) close() {
+	if x.ppo != nil {
+		x.ppo.Close()
+	} else {
+		x.sft.Close()
+	}
+}
+
+// train makes the update of an iteration.
+func (x *learner) train(infer, prepare, update *probe.Series) error {
+	var took time.Duration
+	if x.ppo == nil {
+		start := time.Now()
+		if _, err := x.sft.Update(x.texts.Mine, x.texts.Targets, x.texts.Tokens); err != nil {
+			return err
+		}
+		took = time.Since(start)
+	} else {
+		b := x.batch
+		b.LogProb = slices.Clone(b.LogProb)
+		start := time.Now()
+		if err := x.ppo.Infer(&b); err != nil {
+			return err
+		}
+		inferred := time.Now()
+		infer.Add(inferred.Sub(start))
+		if err := x.ppo.Prepare(&b); err != nil {
+			return err
+		}
+		prepared := time.Now()
+		prepare.Add(prepared.Sub(inferred))
+		if _, err := x.ppo.Update(&b); err != nil {
+			return err
+		}
+		took = time.Since(prepared)
+	}
+	update.Add(took)
+	x.updates++
+	x.spent += took
+	return nil
+}
+
+// updates measures log-probs and the update of one actor on its share of the texts, alone and beside others.
+func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile, all *algo.TextBatch) error {
+	var learners []*learner
+	for range max(1, min(a.Cores, f.Work.Actors)) {
+		x, err := newLearner(p, all)
+		if err != nil {
+			return err
+		}
+		defer x.close()
+		var none probe.Series
+		if err := x.train(&none, &none, &none); err != nil { // the first update finds cold memory
+			return err
+		}
+		x.counter.Reset()
+		x.updates, x.spent = 0, 0
+		learners = append(learners, x)
+	}
+	first := learners[0]
+	var infer, prepare, alone, crowd probe.Series
+	begun := time.Now()
+	for n := 0; n < 2 || n < 20 && time.Since(begun) < a.Budget/3; n++ {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := first.train(&infer, &prepare, &alone); err != nil {
+			return err
+		}
+		if len(learners) > 1 {
+			if err := together(learners, &crowd); err != nil {
+				return err
+			}
+		}
+	}
+	w, c := &f.Work, &first.counter
+	samples := w.Samples / w.Actors
+	f.Costs = append(f.Costs, alone.Cost(planner.OpUpdate, samples))
+	if w.Prompts > 0 {
+		tokens := int(w.Tokens * float64(samples))
+		f.Costs = append(f.Costs, prepare.Cost(planner.OpAdvantages, samples), infer.Cost(planner.OpLogProbs, tokens))
+	}
+	n := float64(first.updates)
+	w.OptimiserSteps, w.SmallSums = int(float64(c.Gradients)/n+0.5), int(float64(c.Small)/n+0.5)
+	if c.Bytes > 0 {
+		w.GradientBytes = c.Bytes
+	}
+	if len(learners) > 1 {
+		f.Crowd = append(f.Crowd, planner.Crowd{Op: planner.OpUpdate, Cores: len(learners),
+			Factor: max(1, probe.Median(crowd.Samples)/probe.Median(alone.Samples))})
+	}
+	return nil
+}
+
+// together lets learners update at the same time, and adds the mean of their times.
+func together(learners []*learner, update *probe.Series) error {
+	var wg sync.WaitGroup
+	errs, times := make([]error, len(learners)), make([]probe.Series, len(learners))
+	for i, x := range learners {
+		wg.Go(func() {
+			var none probe.Series
+			errs[i] = x.train(&none, &none, &times[i])
+		})
+	}
+	wg.Wait()
+	sum := 0.0
+	for i := range learners {
+		if errs[i] != nil {
+			return errs[i]
+		}
+		sum += times[i].Total
+	}
+	update.Samples = append(update.Samples, sum/float64(len(learners)))
+	return nil
+}

@@ -1,0 +1,57 @@
+package probe
+
+import (
+	"time"
+
+	"github.com/rlinf/rlinf/algo"
+)
+
+// A Counter stands for the sums over the actors of a job: it counts them, and adds nothing. So an update takes as long
+// as without other actors, on the share of one of them.
+type Counter struct {
+	Actors    int
+	Small     int // sums of a few numbers
+	Gradients int
+	Bytes     int64         // of the last gradient
+	Backward  time.Duration // while gradients were open, before they were waited for
+	open      time.Time     // when the present gradient was opened
+}
+
+var _ algo.Replicas = (*Counter)(nil)
+
+// Count returns the number of actors, of which this is the first.
+func (c *Counter) Count() (n, this int) { return c.Actors, 0 }
+
+// Sum counts a sum.
+func (c *Counter) Sum([]float64) error {
+	c.Small++
+	return nil
+}
+
+// Reset forgets what was counted.
+func (c *Counter) Reset() { *c = Counter{Actors: c.Actors, Bytes: c.Bytes} }
+
+// Gradient counts the sum of a gradient.
+func (c *Counter) Gradient(grad []float32) algo.GradientStream {
+	c.Gradients++
+	c.Bytes, c.open = 4*int64(len(grad)), time.Now()
+	return &stream{c, len(grad)}
+}
+
+// A stream is a gradient that is being counted.
+type stream struct {
+	c *Counter
+	n int
+}
+
+// Ready does nothing.
+func (s *stream) Ready(int, int) {}
+
+// Wait ends the gradient.
+func (s *stream) Wait(final func(lo, hi int)) error {
+	s.c.Backward += time.Since(s.c.open)
+	if final != nil {
+		final(0, s.n)
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package probe
+
+import (
+	"time"
+
+	"github.com/rlinf/rlinf/roles/planner"
+	"gonum.org/v1/gonum/stat"
+)
+
+// A Series has the samples of one operation, in seconds.
+type Series struct {
+	Samples []float64
+	Busy    float64 // seconds of processor time of all calls
+	Total   float64 // seconds of all calls
+}
+
+// Add adds a sample.
+func (s *Series) Add(d time.Duration) {
+	s.Samples = append(s.Samples, d.Seconds())
+	s.Total += d.Seconds()
+}
+
+// Cost returns the cost of an operation with this many rows. Without processor times all of it is work.
+func (s *Series) Cost(op string, rows int) planner.Cost {
+	m := Median(s.Samples)
+	c := planner.Cost{Op: op, Rows: rows, Seconds: m, Busy: m}
+	if s.Busy > 0 && s.Total > 0 && s.Busy < 0.9*s.Total {
+		c.Busy = m * s.Busy / s.Total
+	}
+	if n := len(s.Samples); n >= 20 && m > 0 {
+		const parts = 10
+		for i := range parts + 1 { // without the two ends, which are the machine's noise
+			q := 0.02 + 0.96*float64(i)/parts
+			c.Spread = append(c.Spread, stat.Quantile(q, stat.LinInterp, s.Samples, nil)/m)
+		}
+	}
+	return c
+}
