@@ -2,19 +2,15 @@
 
 // The end of a process whose MPI_Finalize does not return. The launcher must still take it for one that ended in order.
 
-#define _GNU_SOURCE
-#include "shim.h"
+#include "inner.h"
 
 #include <dlfcn.h>
 #include <link.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 static pthread_t finalizing; // the thread that calls MPI_Finalize
@@ -28,7 +24,7 @@ static void wake(int sig) {
 }
 
 // take_connection returns a descriptor of the launcher's socket fd, and leaves a silent socket in its place. A thread
-// that reads from fd is interrupted. Then it reads from the silent socket, for ever.
+// that reads from fd, as in a barrier, is interrupted. Then it reads from the silent socket, for ever.
 static int take_connection(int fd) {
 	int silent[2], own = dup(fd);
 	if (own < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, silent) != 0 || dup2(silent[0], fd) < 0) return -1;
@@ -38,22 +34,30 @@ static int take_connection(int fd) {
 	sa.sa_flags = SA_ONSTACK | SA_RESTART; // Go wants the stack, and the read begins anew with what fd is now
 	sigfillset(&sa.sa_mask);
 	if (sigaction(SIGRTMAX, &sa, NULL) == 0 && pthread_kill(finalizing, SIGRTMAX) == 0) {
-		struct timespec ms = {.tv_nsec = 1000 * 1000};
-		for (int i = 0; i < 100 && !atomic_load(&woken); i++) nanosleep(&ms, NULL);
+		for (int i = 0; i < 100 && !atomic_load(&woken); i++) rl_sleep(1000 * 1000);
 	}
 	return own;
 }
 
-// leave_hydra says to the launcher of MPICH what PMI_Finalize would say, and waits until the launcher has taken it. The
-// thread in MPI_Finalize may wait for the end of a barrier, and would take the answer for an error.
+// MARGIN_NS is more than the time between the moments at which the first and the last rank come here. Until then no
+// rank may leave Hydra, which ends a barrier of PMI by a message to all processes and fails if one has left. Ranks that
+// have taken their connection do not come to a barrier any more.
+enum { MARGIN_NS = 1000 * 1000 * 1000, ANSWER_MS = 1000 };
+
+// leave_hydra says to the launcher of MPICH what PMI_Finalize would say, and waits until the launcher has answered.
 static void leave_hydra(void) {
 	static const char text[] = "cmd=finalize\n";
 	const char *name = getenv("PMI_FD");
 	if (!name || !getenv("HYDI_CONTROL_FD")) return; // Slurm's PMI sets PMI_FD as well, and expects nothing
 	int fd = take_connection(atoi(name));
+	for (int64_t start = rl_now(); rl_now() - start < MARGIN_NS;) rl_sleep(MARGIN_NS / 100);
 	if (fd < 0 || write(fd, text, sizeof text - 1) < 0) return;
-	struct pollfd answer = {.fd = fd, .events = POLLIN};
-	poll(&answer, 1, 1000);
+	char answer[1024] = "";
+	ssize_t n = 0, got;
+	struct pollfd ready = {.fd = fd, .events = POLLIN};
+	while (n < (ssize_t)sizeof answer - 1 && !strstr(answer, "finalize_ack") && poll(&ready, 1, ANSWER_MS) > 0 &&
+		   (got = read(fd, answer + n, sizeof answer - 1 - (size_t)n)) > 0)
+		n += got;
 }
 
 typedef int pmix_finalize(const void *info, size_t n);
