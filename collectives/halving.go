@@ -38,7 +38,7 @@ func subtrees(p, m int) (own, before, after subtree) {
 // A halving reduces a vector over a team by the tree over members. In a round, pairs of members at distance 2^l in a
 // subtree exchange halves of the range that both have. After the last round each member has the subtree's sum of one
 // shard. Two rounds may be one, in which fours of members exchange quarters: this takes three messages in place of
-// two, but half of the time where latency dominates.
+// two, but half of the time if latency dominates.
 //
 // Meanwhile the next subtree does the same. Then its members send their shards to this subtree, to each member the
 // part that it needs. This takes hardly longer, because the next subtree has fewer rounds. If it is so small that its
@@ -198,8 +198,8 @@ func (h *halving) receiveLate(ctx context.Context, l int) error {
 		return nil
 	}
 	late := h.part(h.late, h.partial, l, h.i)
-	in := late
-	if h.after.levels == 0 { // a vector
+	in, vector := late, h.after.levels == 0 && h.dtype != h.partial // of one member: no sum yet
+	if vector {
 		in = h.in[:len(late)/h.partial.Size()*h.dtype.Size()]
 	}
 	if err := h.t.recv(in, h.after.first+h.i%h.after.size()); err != nil {
@@ -208,19 +208,10 @@ func (h *halving) receiveLate(ctx context.Context, l int) error {
 	if err := h.t.wait(ctx); err != nil {
 		return err
 	}
-	if h.after.levels == 0 {
-		h.widen(late, in)
+	if vector {
+		tensor.FromBF16(view[float32](late), view[uint16](in))
 	}
 	return nil
-}
-
-// widen converts elements of the vector's type to the type of sums.
-func (h *halving) widen(dst, src []byte) {
-	if h.dtype == h.partial {
-		copy(dst, src)
-	} else {
-		tensor.FromBF16(view[float32](dst), view[uint16](src))
-	}
 }
 
 // operand returns the memory, and its type, of what a member has before level l.
