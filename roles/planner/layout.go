@@ -1,8 +1,8 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
-	"math/bits"
 	"slices"
 	"strings"
 )
@@ -73,9 +73,7 @@ func (l *Layout) Idle() int {
 	return idle
 }
 
-// parts counts what moves: ranks, members, further stages, and components on other ranks than the first.
-func (l *Layout) parts() int { return newChoice(l).parts() }
-
+// parts counts what moves: members, further stages, and components on other ranks than the actors.
 func (c *choice) parts() int {
 	n := c.stages - 1
 	for _, g := range []*group{c.actor, c.env, c.rollout} {
@@ -87,16 +85,12 @@ func (c *choice) parts() int {
 			n++
 		}
 	}
-	for i := range c.actor.bits {
-		used := c.actor.bits[i]
-		for _, g := range []*group{c.env, c.rollout} {
-			if g != nil {
-				used |= g.bits[i]
-			}
-		}
-		n += bits.OnesCount64(used)
-	}
 	return n
+}
+
+// simpler compares layouts of equal times: fewer parts come first, and of as many parts fewer idle ranks.
+func simpler(a, b *Layout) int {
+	return cmp.Or(newChoice(a).parts()-newChoice(b).parts(), a.Idle()-b.Idle())
 }
 
 // key is equal for equal layouts of one world.

@@ -60,6 +60,7 @@ type estimated struct {
 	*choice
 	seconds float64
 	parts   int
+	idle    int
 }
 
 // sift returns the choices that fit into the memory, the fastest first by their closed form.
@@ -74,7 +75,7 @@ func sift(m *Machine, p *Profile, list []choice) (fit []estimated, err error) {
 			continue
 		}
 		_, t := c.phases(m, p, c.generate(m, p))
-		fit = append(fit, estimated{c, t, c.parts()})
+		fit = append(fit, estimated{c, t, c.parts(), c.idle()})
 	}
 	if len(fit) == 0 {
 		return nil, fmt.Errorf("no placement fits into the memory of a node, %s: the nearest miss is %v, which needs "+
@@ -82,7 +83,7 @@ func sift(m *Machine, p *Profile, list []choice) (fit []estimated, err error) {
 			list[nearest].layout(), mebibytes(least), at)
 	}
 	slices.SortStableFunc(fit, func(a, b estimated) int {
-		return cmp.Or(cmp.Compare(a.seconds, b.seconds), a.parts-b.parts)
+		return cmp.Or(cmp.Compare(a.seconds, b.seconds), a.parts-b.parts, a.idle-b.idle)
 	})
 	return fit, nil
 }
@@ -108,7 +109,7 @@ func (f *Found) run(m *Machine, p *Profile, all []estimated) {
 	}
 	f.Ran = len(f.Best)
 	slices.SortStableFunc(f.Best, func(a, b Prediction) int {
-		return cmp.Or(cmp.Compare(a.Seconds, b.Seconds), a.Layout.parts()-b.Layout.parts())
+		return cmp.Or(cmp.Compare(a.Seconds, b.Seconds), simpler(&a.Layout, &b.Layout))
 	})
 	byParts(f.Best)
 	f.Best = f.Best[:min(shown, len(f.Best))]
@@ -134,11 +135,11 @@ func (f *Found) of(m *Machine, p *Profile, l Layout) *Prediction {
 	return &x
 }
 
-// byParts moves the layout with the fewest parts to the front, of those that are within Tie of the best.
+// byParts moves the simplest layout to the front, of those that are within Tie of the best.
 func byParts(list []Prediction) {
 	win := 0
 	for i := range list {
-		if list[i].Seconds <= list[0].Seconds*(1+Tie) && list[i].Layout.parts() < list[win].Layout.parts() {
+		if list[i].Seconds <= list[0].Seconds*(1+Tie) && simpler(&list[i].Layout, &list[win].Layout) < 0 {
 			win = i
 		}
 	}
