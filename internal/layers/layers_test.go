@@ -66,7 +66,7 @@ var layers = []layer{
 		"a loop knows a plan by an interface, and neither a task nor the process"},
 	{"roles/planner", []string{"collectives/bench/stats", "internal/durable"}, []string{"..."},
 		"a plan follows from a machine, a profile and a layout; no job and no clock has a part in it"},
-	{"roles/planner/probe", []string{"roles/planner", "collectives", "spmd", "spmd/local", "tensor", gonum},
+	{"roles/planner/probe", []string{"roles/planner", "algo", "collectives", "spmd", "spmd/local", "tensor", gonum},
 		[]string{"..."},
 		"what this machine can do, whatever job will run on it"},
 	{"roles/advice", []string{"roles/config", "roles/job", "roles/planner/...", "roles/planner", "roles/task",

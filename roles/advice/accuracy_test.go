@@ -130,8 +130,8 @@ func TestAccuracy(t *testing.T) {
 	slices.Sort(errors)
 	if n := len(errors); n > 0 {
 		fmt.Printf("all: error median %.1f %%, nine of ten ≤ %.1f %%, largest %.1f %%; %d of %d pairs that differ by "+
-			"10 %% in the right order (%.0f %%)\n", 100*probe.Median(errors), 100*errors[n*9/10], 100*errors[n-1], right,
-			pairs, 100*float64(right)/math.Max(1, float64(pairs)))
+			"10 %% in the right order (%.0f %%)\n", 100*probe.Median(errors), 100*errors[n*9/10], 100*errors[n-1],
+			right, pairs, 100*float64(right)/math.Max(1, float64(pairs)))
 	}
 }
 
@@ -248,8 +248,8 @@ func (r *comparison) print(name string) {
 		if i == r.chosen {
 			mark = "  ← chosen"
 		}
-		fmt.Printf("%8.2fms %8.2fms %+6.1f%% %8.2fms %8.2fms %8.2fms %8.2fms  %v%s\n", 1e3*p, 1e3*m, 100*(p/m-1), 1e3*gp,
-			1e3*gm, 1e3*tp, 1e3*tm, r.layouts[i], mark)
+		fmt.Printf("%8.2fms %8.2fms %+6.1f%% %8.2fms %8.2fms %8.2fms %8.2fms  %v%s\n", 1e3*p, 1e3*m, 100*(p/m-1),
+			1e3*gp, 1e3*gm, 1e3*tp, 1e3*tm, r.layouts[i], mark)
 	}
 	_, chosen := r.seconds(r.chosen, "")
 	_, once := r.seconds(0, "")
@@ -261,6 +261,7 @@ func (r *comparison) print(name string) {
 	list := r.errors()
 	slices.Sort(list)
 	pairs, right := r.order()
-	fmt.Printf("error median %.1f %%, nine of ten ≤ %.1f %%; chosen %.2f × the best; %d of %d pairs in order; one layout "+
-		"measured twice: %.2f\n\n", 100*probe.Median(list), 100*list[len(list)*9/10], chosen/best, right, pairs, again/once)
+	fmt.Printf("error median %.1f %%, nine of ten ≤ %.1f %%; chosen %.2f × the best; %d of %d pairs in order; one "+
+		"layout measured twice: %.2f\n\n", 100*probe.Median(list), 100*list[len(list)*9/10], chosen/best, right, pairs,
+		again/once)
 }
