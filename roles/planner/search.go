@@ -92,17 +92,17 @@ func sift(m *Machine, p *Profile, list []choice) (fit []estimated, err error) {
 func (f *Found) run(m *Machine, p *Profile, all []estimated) {
 	const least, most, near = 8, 40, 1.6 // layouts; times the best estimate
 	events := 0
-	seen := map[string]bool{}
+	seen := map[string]bool{} // layouts that differ by the numbers of ranks alone; the simplest comes first
 	for _, e := range all {
 		if n := len(f.Best); n >= least && (n >= most || e.seconds > near*all[0].seconds || events > runEvents) {
 			break
 		}
 		l := e.layout()
-		if k := l.key(); seen[k] {
+		like := fmt.Sprint(e.seconds, len(l.Env), len(l.Rollout), l.Stages)
+		if seen[like] {
 			continue
-		} else {
-			seen[k] = true
 		}
+		seen[like] = true
 		x := Predict(m, p, l, steadyFor(&l))
 		events += x.Events
 		f.Best = append(f.Best, x)
