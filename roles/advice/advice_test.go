@@ -42,8 +42,8 @@ func train(t *testing.T, cfg *config.Config, ranks int, resume string) string {
 	asked := loop.Watch()
 	defer asked.Close()
 	var out, log bytes.Buffer
-	s := session.New(session.Options{Registries: rolestest.Registries(), Tasks: tasks(), Asked: asked, Out: &out, Log: &log,
-		Resume: resume})
+	s := session.New(session.Options{Registries: rolestest.Registries(), Tasks: tasks(), Asked: asked, Out: &out,
+		Log: &log, Resume: resume})
 	code, err := s.Start(t.Context(), local.New(ranks), cfg, nil, nil)
 	if err != nil || code != loop.ExitOK {
 		t.Fatalf("code %d, %v\n%s", code, err, &log)
@@ -160,8 +160,8 @@ func TestMovable(t *testing.T) {
 		p := &planner.Profile{Work: planner.Work{Actors: c.actors, Envs: 16, Group: 1, Steps: 8, Epochs: 1}}
 		f, err := s.Search(&planner.Machine{Cores: 2, Nodes: 1, Copy: 1e9}, p)
 		if err != nil || len(f.Winner().Layout.Actor) != c.actors || !slices.Equal(fixed, c.fixed) {
-			t.Errorf("%v: %v; fixed %v, want %d actors, fixed %v", c.overrides[len(c.overrides)-2:], err, fixed, c.actors,
-				c.fixed)
+			t.Errorf("%v: %v; fixed %v, want %d actors, fixed %v", c.overrides[len(c.overrides)-2:], err, fixed,
+				c.actors, c.fixed)
 		}
 	}
 }
@@ -170,7 +170,8 @@ func TestMovable(t *testing.T) {
 func TestAutoMistakes(t *testing.T) {
 	for want, overrides := range map[string][]string{
 		"cluster.component_placement.reward: auto: expected ranks": {"+cluster.component_placement.reward=auto"},
-		"expected auto without a node group":                       {"cluster.component_placement.env={node_group: a, placement: auto}"},
+		"expected auto without a node group": {
+			"cluster.component_placement.env={node_group: a, placement: auto}"},
 	} {
 		_, _, err := config.Load(rolestest.Registries(), rolestest.Cartpole, overrides, false)
 		if err == nil || !strings.Contains(err.Error(), want) {

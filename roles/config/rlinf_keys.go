@@ -66,10 +66,10 @@ func (k *keyList) cluster() {
 	k.change("runner", "training records no data: use rlinf demos", "num_data_episodes")
 	k.idle("runner.logger.swanlab_mode", "", "cloud")
 	k.tree("runner.early_stop", "enabled", "")
-	for _, section := range []string{"profile_data", "env_profile_data", "rollout_profile_data",
-		"router_server_args"} {
-		k.tree(section, "", "")
+	for _, section := range []string{"profile_data", "env_profile_data", "rollout_profile_data"} {
+		*k = append(*k, config.Known{Key: section + ".**", Reason: "measured: see rlinf plan"})
 	}
+	k.tree("router_server_args", "", "")
 	k.texts()
 	*k = append(*k, config.Known{Key: "seed", Instead: "runner.seed is the seed"})
 }

@@ -3,6 +3,7 @@ package planner
 import (
 	"fmt"
 	"math"
+	"math/bits"
 )
 
 // A choice is a layout with what closed forms ask of it. Choices of one search share their groups.
@@ -40,6 +41,21 @@ func (c *choice) layout() Layout {
 		l.Rollout = c.rollout.ranks
 	}
 	return l
+}
+
+// idle returns the number of ranks without a member.
+func (c *choice) idle() int {
+	idle := len(c.nodes)
+	for i := range c.actor.bits {
+		used := c.actor.bits[i]
+		for _, g := range []*group{c.env, c.rollout} {
+			if g != nil {
+				used |= g.bits[i]
+			}
+		}
+		idle -= bits.OnesCount64(used)
+	}
+	return idle
 }
 
 // memory returns what the fullest node needs, and that node.

@@ -73,13 +73,13 @@ func (f *Found) Sentences(p *Profile) []string {
 	}
 	list := []string{
 		fmt.Sprintf("Place %s.", w.Layout.String()),
-		fmt.Sprintf("An iteration takes %s, most of it in %s, where %s decide.", seconds(w.Seconds), longest.Name,
-			longest.Bound),
+		fmt.Sprintf("An iteration takes %s; %.0f %% of it is %s, bound by %s.", seconds(w.Seconds),
+			100*longest.Seconds/w.Seconds, longest.Name, longest.Bound),
 	}
 	switch {
 	case f.Present != nil && f.Present.Seconds > w.Seconds*(1+Tie):
-		list = append(list, fmt.Sprintf("The present placement takes %s, %.2f times as long.", seconds(f.Present.Seconds),
-			f.Present.Seconds/w.Seconds))
+		list = append(list, fmt.Sprintf("The present placement takes %s, %.2f times as long.",
+			seconds(f.Present.Seconds), f.Present.Seconds/w.Seconds))
 	case f.Present != nil:
 		list = append(list, "The present placement is as good, within 3 %.")
 	case len(f.Best) > 1:

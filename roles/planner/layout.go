@@ -1,8 +1,8 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
-	"math/bits"
 	"slices"
 	"strings"
 )
@@ -73,9 +73,7 @@ func (l *Layout) Idle() int {
 	return idle
 }
 
-// parts counts what moves: ranks, members, further stages, and components on other ranks than the first.
-func (l *Layout) parts() int { return newChoice(l).parts() }
-
+// parts counts what moves: members, further stages, and components on other ranks than the actors.
 func (c *choice) parts() int {
 	n := c.stages - 1
 	for _, g := range []*group{c.actor, c.env, c.rollout} {
@@ -87,16 +85,12 @@ func (c *choice) parts() int {
 			n++
 		}
 	}
-	for i := range c.actor.bits {
-		used := c.actor.bits[i]
-		for _, g := range []*group{c.env, c.rollout} {
-			if g != nil {
-				used |= g.bits[i]
-			}
-		}
-		n += bits.OnesCount64(used)
-	}
 	return n
+}
+
+// simpler compares layouts of equal times: fewer parts come first, and of as many parts fewer idle ranks.
+func simpler(a, b *Layout) int {
+	return cmp.Or(newChoice(a).parts()-newChoice(b).parts(), a.Idle()-b.Idle())
 }
 
 // key is equal for equal layouts of one world.
@@ -138,15 +132,16 @@ func PlacementOf(ranks []int) string {
 	return strings.Join(parts, ",")
 }
 
-// A route carries the rows between an env worker and a rollout worker in one stage.
-type route struct {
-	env, rollout, stage, rows int
-	inline                    bool // the rollout worker steps these environments itself
+// A Route carries the rows of one stage between an env worker and a rollout worker.
+type Route struct {
+	Env, Rollout, Stage int
+	Rows                int  // environments
+	Inline              bool // the rollout worker steps these environments itself
 }
 
-// routes returns the routes of n environments, as the plan of a job has them: the environments of a stage on all env
+// RoutesOf returns the routes of n environments, as the plan of a job has them: the environments of a stage on all env
 // workers, end to end, are divided evenly among the rollout workers.
-func routes(n int, l *Layout) (list []route) {
+func RoutesOf(n int, l *Layout) (list []Route) {
 	batch := n / l.Stages
 	each, share := batch/len(l.Env), batch/len(l.Rollout)
 	for s := range l.Stages {
@@ -154,13 +149,13 @@ func routes(n int, l *Layout) (list []route) {
 		for at := 0; at < batch; {
 			e, r := at/each, at/share
 			end := min((e+1)*each, (r+1)*share)
-			list = append(list, route{env: e, rollout: r, stage: s, rows: end - at})
+			list = append(list, Route{Env: e, Rollout: r, Stage: s, Rows: end - at})
 			at = end
 		}
 		for i := first; i < len(list); i++ {
 			x := &list[i]
-			alone := (i == first || list[i-1].env != x.env) && (i+1 == len(list) || list[i+1].env != x.env)
-			x.inline = alone && l.Env[x.env] == l.Rollout[x.rollout]
+			alone := (i == first || list[i-1].Env != x.Env) && (i+1 == len(list) || list[i+1].Env != x.Env)
+			x.Inline = alone && l.Env[x.Env] == l.Rollout[x.Rollout]
 		}
 	}
 	return list

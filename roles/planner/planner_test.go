@@ -140,7 +140,8 @@ func TestDrawnDurations(t *testing.T) {
 }
 
 func TestTimesBetweenAndBeyondSizes(t *testing.T) {
-	p := &Profile{Costs: []Cost{{Op: OpStep, Rows: 40, Seconds: 5, Busy: 5}, {Op: OpStep, Rows: 10, Seconds: 2, Busy: 2},
+	p := &Profile{Costs: []Cost{{Op: OpStep, Rows: 40, Seconds: 5, Busy: 5},
+		{Op: OpStep, Rows: 10, Seconds: 2, Busy: 2},
 		{Op: OpStep, Rows: 20, Seconds: 3, Busy: 1}}}
 	for _, c := range []struct{ rows, seconds, busy float64 }{
 		{10, 2, 2}, {15, 2.5, 1.5}, {20, 3, 1}, {40, 5, 5}, {80, 9, 9}, {5, 1.5, 1.5},

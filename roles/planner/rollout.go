@@ -47,14 +47,15 @@ func play(m *Machine, p *Profile, l *Layout, o Options) played {
 
 // playSteps runs epochs of this many steps.
 func playSteps(m *Machine, p *Profile, l *Layout, o Options, steps int) (all played) {
-	scene := &scene{m: m, p: p, l: l, o: o, steps: steps, routes: routes(p.Work.Envs, l), parts: newUnion(len(l.Nodes))}
+	scene := &scene{m: m, p: p, l: l, o: o, steps: steps, routes: RoutesOf(p.Work.Envs, l),
+		parts: newUnion(len(l.Nodes))}
 	for _, r := range scene.routes {
-		scene.parts.join(l.Nodes[l.Env[r.env]], l.Nodes[l.Rollout[r.rollout]])
+		scene.parts.join(l.Nodes[l.Env[r.Env]], l.Nodes[l.Rollout[r.Rollout]])
 	}
-	byPart := map[int][]route{}
+	byPart := map[int][]Route{}
 	var order []int
 	for _, r := range scene.routes {
-		part := scene.parts.of(l.Nodes[l.Env[r.env]])
+		part := scene.parts.of(l.Nodes[l.Env[r.Env]])
 		if byPart[part] == nil {
 			order = append(order, part)
 		}
@@ -85,12 +86,12 @@ type scene struct {
 	l      *Layout
 	o      Options
 	steps  int
-	routes []route
+	routes []Route
 	parts  *union
 }
 
 // shape returns a text that is equal for parts that run alike.
-func (s *scene) shape(list []route) string {
+func (s *scene) shape(list []Route) string {
 	number := func() func(int) int {
 		seen := map[int]int{}
 		return func(x int) int {
@@ -103,8 +104,8 @@ func (s *scene) shape(list []route) string {
 	env, rollout, rank, node := number(), number(), number(), number()
 	var b []byte
 	for _, r := range list {
-		er, rr := s.l.Env[r.env], s.l.Rollout[r.rollout]
-		for _, x := range []int{env(r.env), rollout(r.rollout), r.stage, r.rows, rank(er), rank(rr),
+		er, rr := s.l.Env[r.Env], s.l.Rollout[r.Rollout]
+		for _, x := range []int{env(r.Env), rollout(r.Rollout), r.Stage, r.Rows, rank(er), rank(rr),
 			node(s.l.Nodes[er]), node(s.l.Nodes[rr])} {
 			b = append(strconv.AppendInt(b, int64(x), 36), ' ')
 		}
@@ -130,7 +131,7 @@ func crowded(m *Machine, p *Profile, op string) func(k int) float64 {
 }
 
 // run runs the routes of one part.
-func (s *scene) run(list []route) played {
+func (s *scene) run(list []Route) played {
 	nodes := map[int]int{}
 	nodeOf := func(rank int) int {
 		n := s.l.Nodes[rank]
@@ -140,8 +141,8 @@ func (s *scene) run(list []route) played {
 		return nodes[n]
 	}
 	for _, r := range list {
-		nodeOf(s.l.Env[r.env])
-		nodeOf(s.l.Rollout[r.rollout])
+		nodeOf(s.l.Env[r.Env])
+		nodeOf(s.l.Rollout[r.Rollout])
 	}
 	e := newEngine(len(nodes), crowded(s.m, s.p, OpInfer))
 	envs, rollouts := s.members(e, list)
@@ -166,7 +167,7 @@ func (s *scene) run(list []route) played {
 }
 
 // members returns the programs of the members of the routes list.
-func (s *scene) members(e *engine, list []route) (envs, rollouts map[int]*program) {
+func (s *scene) members(e *engine, list []Route) (envs, rollouts map[int]*program) {
 	w := &s.p.Work
 	envs, rollouts = map[int]*program{}, map[int]*program{}
 	type stage struct {
@@ -177,35 +178,35 @@ func (s *scene) members(e *engine, list []route) (envs, rollouts map[int]*progra
 	var order [][2]int
 	last := map[int][]action{}
 	for _, r := range list {
-		if rollouts[r.rollout] == nil {
-			rollouts[r.rollout] = &program{epochs: w.Epochs}
+		if rollouts[r.Rollout] == nil {
+			rollouts[r.Rollout] = &program{epochs: w.Epochs}
 		}
-		if envs[r.env] == nil {
-			envs[r.env] = &program{epochs: w.Epochs}
+		if envs[r.Env] == nil {
+			envs[r.Env] = &program{epochs: w.Epochs}
 		}
-		step, infer := s.call(OpStep, r.rows), s.call(OpInfer, r.rows)
-		to := rollouts[r.rollout]
-		if r.inline {
+		step, infer := s.call(OpStep, r.Rows), s.call(OpInfer, r.Rows)
+		to := rollouts[r.Rollout]
+		if r.Inline {
 			alone := step.wait == 0 && infer.wait == 0
 			to.sections = append(to.sections, section{[]action{step, infer}, s.steps, alone},
 				section{[]action{infer}, 1, false})
 			continue
 		}
-		link := s.m.between(s.l.Env[r.env], s.l.Rollout[r.rollout], s.l.Nodes)
+		link := s.m.between(s.l.Env[r.Env], s.l.Rollout[r.Rollout], s.l.Nodes)
 		obs, act := e.queue(2), e.queue(2) // room for one, and another may be in transit
-		key := [2]int{r.env, r.stage}
+		key := [2]int{r.Env, r.Stage}
 		if stages[key] == nil {
 			stages[key] = &stage{}
 			order = append(order, key)
 		}
 		st := stages[key]
-		st.rows += r.rows
+		st.rows += r.Rows
 		st.gets = append(st.gets, action{kind: get, queue: act})
 		st.put = append(st.put, action{kind: put, queue: obs,
-			delay: s.p.Real.Hop + link.Time(float64(w.Bytes.Observation)*float64(r.rows))})
+			delay: s.p.Real.Hop + link.Time(float64(w.Bytes.Observation)*float64(r.Rows))})
 		seen := action{kind: get, queue: obs}
-		last[r.rollout] = append(last[r.rollout], seen, infer, action{kind: put, queue: act,
-			delay: s.p.Real.Hop + link.Time(float64(w.Bytes.Action)*float64(r.rows))})
+		last[r.Rollout] = append(last[r.Rollout], seen, infer, action{kind: put, queue: act,
+			delay: s.p.Real.Hop + link.Time(float64(w.Bytes.Action)*float64(r.Rows))})
 	}
 	for member, cycle := range last {
 		var values []action

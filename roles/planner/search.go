@@ -60,6 +60,7 @@ type estimated struct {
 	*choice
 	seconds float64
 	parts   int
+	idle    int
 }
 
 // sift returns the choices that fit into the memory, the fastest first by their closed form.
@@ -74,7 +75,7 @@ func sift(m *Machine, p *Profile, list []choice) (fit []estimated, err error) {
 			continue
 		}
 		_, t := c.phases(m, p, c.generate(m, p))
-		fit = append(fit, estimated{c, t, c.parts()})
+		fit = append(fit, estimated{c, t, c.parts(), c.idle()})
 	}
 	if len(fit) == 0 {
 		return nil, fmt.Errorf("no placement fits into the memory of a node, %s: the nearest miss is %v, which needs "+
@@ -82,7 +83,7 @@ func sift(m *Machine, p *Profile, list []choice) (fit []estimated, err error) {
 			list[nearest].layout(), mebibytes(least), at)
 	}
 	slices.SortStableFunc(fit, func(a, b estimated) int {
-		return cmp.Or(cmp.Compare(a.seconds, b.seconds), a.parts-b.parts)
+		return cmp.Or(cmp.Compare(a.seconds, b.seconds), a.parts-b.parts, a.idle-b.idle)
 	})
 	return fit, nil
 }
@@ -91,24 +92,24 @@ func sift(m *Machine, p *Profile, list []choice) (fit []estimated, err error) {
 func (f *Found) run(m *Machine, p *Profile, all []estimated) {
 	const least, most, near = 8, 40, 1.6 // layouts; times the best estimate
 	events := 0
-	seen := map[string]bool{}
+	seen := map[string]bool{} // layouts that differ by the numbers of ranks alone; the simplest comes first
 	for _, e := range all {
 		if n := len(f.Best); n >= least && (n >= most || e.seconds > near*all[0].seconds || events > runEvents) {
 			break
 		}
 		l := e.layout()
-		if k := l.key(); seen[k] {
+		like := fmt.Sprint(e.seconds, len(l.Env), len(l.Rollout), l.Stages)
+		if seen[like] {
 			continue
-		} else {
-			seen[k] = true
 		}
+		seen[like] = true
 		x := Predict(m, p, l, steadyFor(&l))
 		events += x.Events
 		f.Best = append(f.Best, x)
 	}
 	f.Ran = len(f.Best)
 	slices.SortStableFunc(f.Best, func(a, b Prediction) int {
-		return cmp.Or(cmp.Compare(a.Seconds, b.Seconds), a.Layout.parts()-b.Layout.parts())
+		return cmp.Or(cmp.Compare(a.Seconds, b.Seconds), simpler(&a.Layout, &b.Layout))
 	})
 	byParts(f.Best)
 	f.Best = f.Best[:min(shown, len(f.Best))]
@@ -134,11 +135,11 @@ func (f *Found) of(m *Machine, p *Profile, l Layout) *Prediction {
 	return &x
 }
 
-// byParts moves the layout with the fewest parts to the front, of those that are within Tie of the best.
+// byParts moves the simplest layout to the front, of those that are within Tie of the best.
 func byParts(list []Prediction) {
 	win := 0
 	for i := range list {
-		if list[i].Seconds <= list[0].Seconds*(1+Tie) && list[i].Layout.parts() < list[win].Layout.parts() {
+		if list[i].Seconds <= list[0].Seconds*(1+Tie) && simpler(&list[i].Layout, &list[win].Layout) < 0 {
 			win = i
 		}
 	}

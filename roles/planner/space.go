@@ -135,8 +135,8 @@ func fits(w *Work, l *Layout) bool {
 	return l.Stages == 1
 }
 
-// sets returns the sets of ranks on which a component may have its members: the first ranks up to a cut, those behind
-// a cut, those between a cut and its double, the first or last ranks of each node, and the groups.
+// sets returns the sets of ranks on which a component may have its members. These are the first ranks up to a cut,
+// those behind a cut, those between a cut and its double, the first or last ranks of each node, and the groups.
 func (s *Space) sets() (sets [][]int) {
 	n, perNode := len(s.Nodes), 0
 	for _, at := range s.Nodes {

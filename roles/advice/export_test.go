@@ -1,0 +1,4 @@
+package advice
+
+// Try runs real iterations with a layout.
+var Try = (*Subject).try

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/planner"
+)
+
+// planArgs are the arguments of rlinf plan for a job that takes a moment.
+func planArgs(more ...string) []string {
+	return append([]string{"plan", "-c", "../config/testdata/cartpole.yaml", "env.train.max_steps_per_rollout_epoch=8",
+		"env.train.total_num_envs=16", "actor.micro_batch_size=8", "actor.global_batch_size=64",
+		"actor.model.hidden_sizes=[8]", "cluster.component_placement.actor=0-1", "cluster.component_placement.env=0",
+		"cluster.component_placement.rollout=1"}, more...)
+}
+
+// TestPlan: a plan measures, explains and ends in YAML. What follows plans from its file.
+func TestPlan(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "job.json")
+	code, out, errs := run(t, planArgs("--save-profile", file)...)
+	for _, want := range []string{"layouts fit this job", "What bounds the first one:\n",
+		"How wrong an entry must be to change the winner:\n", "\nPlace actor ", "An iteration takes ",
+		"The present placement", "\ncluster:\n", "  component_placement:\n    actor: ",
+		"\nrollout:\n  pipeline_stage_num: "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if code != loop.ExitOK || t.Failed() {
+		t.Fatalf("code %d\n%s%s", code, out, errs)
+	}
+	t.Run("from a file", func(t *testing.T) { planFromFile(t, file, out) })
+	t.Run("what if", func(t *testing.T) { planWhatIf(t, file) })
+	t.Run("refuses", func(t *testing.T) { planRefuses(t, file) })
+}
+
+// planFromFile: a plan from a file is the same every time, and needs nothing else.
+func planFromFile(t *testing.T, file, out string) {
+	for range 2 {
+		code, again, errs := run(t, planArgs("--profile", file)...)
+		if code != loop.ExitOK || again != out || errs != "" {
+			t.Errorf("code %d, from the file\n%s%s\nfirst\n%s", code, again, errs, out)
+		}
+	}
+	code, text, errs := run(t, planArgs("--profile", file, "--json")...)
+	var plan struct {
+		Best      []planner.Prediction
+		Sentences []string
+		YAML      string
+	}
+	if err := json.Unmarshal([]byte(text), &plan); err != nil || code != loop.ExitOK || len(plan.Sentences) != 3 ||
+		!strings.HasSuffix(out, plan.YAML) || len(plan.Best[0].Layout.Actor) != 2 {
+		t.Errorf("code %d, %v\n%s%s", code, err, text, errs)
+	}
+}
+
+// planWhatIf: a plan for another machine and other ranks needs no cluster.
+func planWhatIf(t *testing.T, file string) {
+	cluster := filepath.Join(t.TempDir(), "cluster.json")
+	m := &planner.Machine{Cores: 4, Nodes: 2, Copy: 1e10, Network: planner.Usual()}
+	if err := planner.Write(cluster, m, nil); err != nil {
+		t.Fatal(err)
+	}
+	code, text, errs := run(t, planArgs("--profile", file, "--machine", cluster, "--ranks", "8", "--json")...)
+	var plan struct{ Best []planner.Prediction }
+	if err := json.Unmarshal([]byte(text), &plan); err != nil || code != loop.ExitOK ||
+		!slices.Equal(plan.Best[0].Layout.Nodes, []int{0, 0, 0, 0, 1, 1, 1, 1}) {
+		t.Errorf("code %d, %v\n%s%s", code, err, text, errs)
+	}
+	m.Memory = 1 << 10
+	if err := planner.Write(cluster, m, nil); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs = run(t, planArgs("--profile", file, "--machine", cluster, "--ranks", "8")...)
+	if code != loop.ExitConfig || !strings.Contains(errs, "no placement fits into the memory of a node") ||
+		!strings.Contains(errs, "the nearest miss is actor ") {
+		t.Errorf("without memory: code %d\n%s", code, errs)
+	}
+}
+
+// planRefuses: a profile of another job, build or machine, a file without one, and a world that is too small.
+func planRefuses(t *testing.T, file string) {
+	dir := t.TempDir()
+	change := func(name string, f func(m *planner.Machine, p *planner.Profile)) string {
+		m, p, err := planner.Read(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(m, p)
+		path := filepath.Join(dir, name)
+		if err := planner.Write(path, m, p); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	machine := filepath.Join(dir, "machine.json")
+	if err := planner.Write(machine, &planner.Machine{Cores: 1, Nodes: 1, Copy: 1}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"the profile is of another job (": {"--profile", file, "algorithm.gamma=0.5"},
+		"the profile is of another build (": {"--profile", change("build.json", func(_ *planner.Machine,
+			p *planner.Profile) {
+			p.Build = "other"
+		})},
+		"the profile is of another machine (": {"--profile", change("host.json", func(_ *planner.Machine,
+			p *planner.Profile) {
+			p.Host = "other"
+		})},
+		"cores: 0: expected a number > 0": {"--profile", change("wrong.json", func(m *planner.Machine,
+			_ *planner.Profile) {
+			m.Cores = 0
+		})},
+		"it has no profile":        {"--profile", machine},
+		"no such file":             {"--machine", filepath.Join(dir, "none.json")},
+		"expected resources 0..0":  {"--profile", file, "--ranks", "1"},
+		"expected one that trains": {"runner.only_eval=true"},
+		"no number of actors up to 2 divides": {"~cluster.component_placement", "+cluster.component_placement=auto",
+			"--ranks", "2", "actor.global_batch_size=60", "actor.micro_batch_size=64"},
+	} {
+		if code, out, errs := run(t, planArgs(args...)...); code != loop.ExitConfig || !strings.Contains(errs, want) ||
+			out != "" {
+			t.Errorf("%v: code %d\n%s%s\nwant %s", args, code, out, errs, want)
+		}
+	}
+}
+
+// TestCheckOfAuto: a job whose placement is planned can be checked before.
+func TestCheckOfAuto(t *testing.T) {
+	code, out, errs := run(t, "check", "-c", "../config/testdata/cartpole.yaml", "-np", "4",
+		"~cluster.component_placement", "+cluster.component_placement=auto")
+	if code != loop.ExitOK || !strings.Contains(out, "the placement auto is planned when training starts") {
+		t.Errorf("code %d\n%s%s", code, out, errs)
+	}
+}

@@ -1,0 +1,116 @@
+package costs
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rlinf/rlinf/roles/embodied/plan"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/planner"
+)
+
+// planOf returns the plan of a small job on ranks of one node.
+func planOf(t *testing.T, ranks int, more ...string) *plan.Plan {
+	t.Helper()
+	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, append([]string{"env.train.max_steps_per_rollout_epoch=8",
+		"env.train.total_num_envs=16", "actor.micro_batch_size=8", "actor.global_batch_size=64",
+		"actor.model.hidden_sizes=[8]", "cluster.allow_idle_ranks=true", "cluster.component_placement.actor=0-1",
+		"cluster.component_placement.env=0", "cluster.component_placement.rollout=0"}, more...)...)
+	p, err := plan.NewDraft(cfg, rolestest.Registries(), make([]int, ranks)).Complete(cfg, rolestest.Registries())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestProfile: a profile has all operations at three sizes, and what an update sums.
+func TestProfile(t *testing.T) {
+	p := planOf(t, 2)
+	f, err := Profile(t.Context(), p, planner.Asked{Ranks: 2, Cores: 2, Budget: 300 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := map[string][]int{}
+	for _, c := range f.Costs {
+		sizes[c.Op] = append(sizes[c.Op], c.Rows)
+		if !(c.Seconds > 0) || !(c.Busy > 0) || c.Busy > c.Seconds {
+			t.Errorf("%+v", c)
+		}
+	}
+	for _, op := range []string{planner.OpStep, planner.OpInfer} {
+		if got := sizes[op]; len(got) != 3 || got[0] != 2 || got[2] != 16 {
+			t.Errorf("%s at %v rows, want 2, one between, and 16", op, got)
+		}
+	}
+	if got := sizes[planner.OpUpdate]; len(got) != 1 || got[0] != 64 {
+		t.Errorf("updates of %v samples, want those of one actor, 64", got)
+	}
+	w := &f.Work
+	if w.OptimiserSteps != 2 || w.GradientBytes != 4*int64(p.NumParams()) || w.SmallSums < 1 {
+		t.Errorf("%d sums of %d bytes and %d small ones, want 2 of %d", w.OptimiserSteps, w.GradientBytes, w.SmallSums,
+			4*p.NumParams())
+	}
+	if len(f.Crowd) != 2 || f.Crowd[0].Op != planner.OpInfer || f.Crowd[1].Op != planner.OpUpdate {
+		t.Errorf("crowd %v, want inference and update", f.Crowd)
+	}
+}
+
+// TestWaitsTakeNoCore: a step that waits leaves its core to others.
+func TestWaitsTakeNoCore(t *testing.T) {
+	p := planOf(t, 2, "env.train.step_delay=5ms")
+	f, err := Profile(t.Context(), p, planner.Asked{Ranks: 2, Cores: 1, Budget: 300 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := f.Time(planner.OpStep, 16); s.Seconds < 5e-3 || s.Busy > s.Seconds/2 {
+		t.Errorf("a step of 5 ms takes %v s, %v s of a core", s.Seconds, s.Busy)
+	}
+}
+
+// TestMemory: the planner's memory of a layout is that of the job's plan, but for padding.
+func TestMemory(t *testing.T) {
+	p := planOf(t, 2, "cluster.component_placement.rollout=1", "rollout.pipeline_stage_num=2")
+	w := WorkOf(p)
+	l := planner.Layout{Nodes: make([]int, 2), Actor: []int{0, 1}, Env: []int{0}, Rollout: []int{1}, Stages: 2}
+	got := planner.Estimate(&planner.Machine{Cores: 2, Nodes: 1, Copy: 1e9}, &planner.Profile{Work: w}, l).Memory
+	want := p.MemoryOf(0).Sum() + p.MemoryOf(1).Sum()
+	if float64(got) < 0.9*float64(want) || float64(got) > 1.1*float64(want) {
+		t.Errorf("%d bytes, the plan of the job has %d", got, want)
+	}
+}
+
+// TestRoutes: the planner divides environments as the plan of a job does.
+func TestRoutes(t *testing.T) {
+	for _, c := range []struct{ env, rollout, stages string }{
+		{"0", "0", "1"}, {"0-1", "0-1", "2"}, {"0-3", "0-1", "1"}, {"0-1", "0-3", "2"}, {"0-1:0-3", "1-2", "4"},
+	} {
+		p := planOf(t, 4, "cluster.component_placement.env="+c.env, "cluster.component_placement.rollout="+c.rollout,
+			"rollout.pipeline_stage_num="+c.stages)
+		l := planner.Layout{Nodes: make([]int, 4), Actor: []int{0, 1}, Env: p.Placement.Ranks("env"),
+			Rollout: p.Placement.Ranks("rollout"), Stages: p.Train.Stages}
+		got := planner.RoutesOf(p.Train.Envs, &l)
+		if len(got) != len(p.Train.Routes) {
+			t.Errorf("%v: %d routes, want %d", c, len(got), len(p.Train.Routes))
+			continue
+		}
+		for i, r := range p.Train.Routes {
+			want := planner.Route{Env: r.Env, Rollout: r.Rollout, Stage: r.Stage, Rows: r.Hi - r.Lo,
+				Inline: p.RunsInline(p.Train, r, true)}
+			if got[i] != want {
+				t.Errorf("%v: route %d is %+v, want %+v", c, i, got[i], want)
+			}
+		}
+	}
+}
+
+// TestPhases: predictions name the phases as metrics do.
+func TestPhases(t *testing.T) {
+	f := planner.Estimate(&planner.Machine{Cores: 1, Nodes: 1, Copy: 1e9}, &planner.Profile{Work: WorkOf(planOf(t, 2))},
+		planner.Layout{Nodes: []int{0}, Actor: []int{0, 0}, Env: []int{0}, Rollout: []int{0}, Stages: 1})
+	for i, ph := range f.Phases {
+		if want := loop.Phases[loop.SyncWeights+loop.Phase(i)]; ph.Name != want {
+			t.Errorf("phase %d is %s, want %s", i, ph.Name, want)
+		}
+	}
+}

@@ -1,0 +1,14 @@
+package costs
+
+import (
+	"os"
+	"testing"
+)
+
+// TestMain runs the tests in the folder above, as those of all packages below roles.
+func TestMain(m *testing.M) {
+	if err := os.Chdir(".."); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
