@@ -37,7 +37,7 @@ type Result struct {
 
 const (
 	attempts = 3   // runs until one is good enough
-	tooLate  = 0.5 // Result.Late of a run whose cores other programs have taken
+	tooLate  = 0.35 // Result.Late of a run whose cores other programs have taken
 )
 
 // Run emulates s. If Setting.Stretch is 0, Run chooses it: it repeats the run with a larger one while real work takes
