@@ -136,7 +136,10 @@ func show(out io.Writer, points []emulate.Point) {
 			continue
 		}
 		note := ""
-		if p.Fitted {
+		switch {
+		case p.Disturbed:
+			note = " (disturbed)"
+		case p.Fitted:
 			note = " (fitted)"
 		}
 		fmt.Fprintf(out, "%-7s %5g %6d %19s %11.1f %6.1f%% %22s %10.1f%% %8g %9.0f%%%s\n", p.Kind, p.Skew, p.Ranks,

@@ -16,8 +16,7 @@ func TestCommand(t *testing.T) {
 		"-minibatches 2 -stretch 2 -fit 4 -set comm.reduce=fast -out "+folder), &out); err != nil {
 		t.Fatal(err)
 	}
-	if text := out.String(); strings.Count(text, "weak ") != 3 || !strings.Contains(text, "(fitted)") ||
-		!strings.Contains(text, "error of predictions") {
+	if text := out.String(); strings.Count(text, "weak ") != 3 || !strings.Contains(text, "\nweak      0.2     64") {
 		t.Errorf("table:\n%s", text)
 	}
 	for _, name := range []string{"scaling.csv", "scaling.json", "scaling.svg"} {
