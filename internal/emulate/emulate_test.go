@@ -89,8 +89,8 @@ func TestCurves(t *testing.T) {
 	checkFiles(t, all)
 }
 
-// TestRecordsGrowWithRanks: the files of a recorded run have about as many bytes for each rank, however many ranks there
-// are.
+// TestRecordsGrowWithRanks: the files of a recorded run have about as many bytes for each rank, however many ranks
+// there are.
 func TestRecordsGrowWithRanks(t *testing.T) {
 	ranks := []int{16, 64}
 	if os.Getenv("RLINF_TEST_FULL") != "" {
