@@ -7,8 +7,10 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -33,6 +35,9 @@ func TestCurves(t *testing.T) {
 	studies := []Study{
 		{Ranks: []int{8, 32}, Beyond: []int{48, 64}, WeakEnvs: 4, StrongEnvs: 128, Skews: []float64{0, 0.3}},
 		{Ranks: []int{128}, WeakEnvs: 2, Skews: []float64{0.3}},
+	}
+	if race { // which makes real work several times longer
+		studies = studies[:1]
 	}
 	stretch := 4.0
 	if os.Getenv("RLINF_TEST_FULL") != "" {
@@ -82,6 +87,44 @@ func TestCurves(t *testing.T) {
 		}
 	}
 	checkFiles(t, all)
+}
+
+// TestRecordsGrowWithRanks: the files of a recorded run have about as many bytes for each rank, however many ranks
+// there are.
+func TestRecordsGrowWithRanks(t *testing.T) {
+	ranks := []int{16, 64}
+	if os.Getenv("RLINF_TEST_FULL") != "" {
+		ranks = append(ranks, 512)
+	}
+	var least float64
+	for _, n := range ranks {
+		s := example()
+		s.Ranks, s.Envs, s.Stretch, s.Record = n, 2*n, 2, t.TempDir()
+		if _, err := Run(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		size := int64(0)
+		if err := filepath.WalkDir(s.Record, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			info, err := d.Info()
+			if err == nil {
+				size += info.Size()
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		per := float64(size) / float64(n)
+		t.Logf("%d ranks: %.0f bytes for each", n, per)
+		if least == 0 {
+			least = per
+		}
+		if per > 1.3*least {
+			t.Errorf("%d ranks: %.0f bytes for each, with %d ranks %.0f", n, per, ranks[0], least)
+		}
+	}
 }
 
 // checkFiles reads what points look like in files.

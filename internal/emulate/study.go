@@ -24,7 +24,7 @@ type Study struct {
 	// StrongEnvs are the environments of all ranks in strong scaling; 0: no strong scaling.
 	StrongEnvs int
 	Skews      []float64
-	FitRanks   int // the Predictor is fitted on runs with at most this many ranks
+	FitRanks   int // the Predictor is fitted on undisturbed runs with at most this many ranks
 	Predictor  Predictor
 }
 
@@ -55,6 +55,7 @@ type Point struct {
 	Stretch             float64 `json:"stretch"`
 	RealWork            float64 `json:"real_work"` // share of the cores' time
 	Late                float64 `json:"late"`      // share of the waits' time
+	Disturbed           bool    `json:"disturbed"` // other programs made waits late
 
 	result Result
 }
@@ -63,6 +64,7 @@ type Point struct {
 // called after each run. Of Beyond, Curves leaves out what does not divide the environments.
 func (s *Study) Curves(ctx context.Context, done func(Point)) ([]Point, error) {
 	var points []Point
+	fixed := s.Setting.Stretch > 0
 	for _, kind := range []string{Weak, Strong} {
 		for _, skew := range s.Skews {
 			first := len(points)
@@ -88,7 +90,8 @@ func (s *Study) Curves(ctx context.Context, done func(Point)) ([]Point, error) {
 				}
 				p := Point{Kind: kind, Skew: skew, Ranks: ranks, Seconds: r.Summary.Median, Low: r.Summary.CILow,
 					High: r.Summary.CIHigh, Iterations: len(r.Iterations), Stretch: r.Setting.Stretch,
-					RealWork: r.RealWork, Late: r.Late, Fitted: ranks <= s.FitRanks, result: r}
+					RealWork: r.RealWork, Late: r.Late, Disturbed: r.Disturbed(),
+					Fitted: ranks <= s.FitRanks && (fixed || !r.Disturbed()), result: r}
 				points = append(points, p)
 				points[len(points)-1].relate(&points[first])
 				if done != nil {
@@ -144,10 +147,11 @@ func (s *Study) predict(points []Point) {
 func (p *Point) Error() float64 { return p.Predicted/p.Seconds - 1 }
 
 // Errors returns the median and the largest relative error, without sign, of the predictions that were not fitted.
+// Disturbed runs do not count.
 func Errors(points []Point) (median, most float64) {
 	var x []float64
 	for _, p := range points {
-		if !p.Fitted && p.Iterations > 0 {
+		if !p.Fitted && p.Iterations > 0 && !p.Disturbed {
 			x = append(x, math.Abs(p.Error()))
 		}
 	}
@@ -166,7 +170,8 @@ func WriteJSON(w io.Writer, points []Point) error {
 func WriteCSV(w io.Writer, points []Point) error {
 	c := csv.NewWriter(w)
 	rows := [][]string{{"kind", "skew", "ranks", "seconds", "low", "high", "efficiency", "efficiency_low",
-		"efficiency_high", "predicted", "predicted_efficiency", "fitted", "iterations", "stretch", "real_work", "late"}}
+		"efficiency_high", "predicted", "predicted_efficiency", "fitted", "iterations", "stretch", "real_work", "late",
+		"disturbed"}}
 	for _, p := range points {
 		row := []string{p.Kind, number(p.Skew), strconv.Itoa(p.Ranks)}
 		for _, x := range []float64{p.Seconds, p.Low, p.High, p.Efficiency, p.EfficiencyLow, p.EfficiencyHigh,
@@ -174,7 +179,7 @@ func WriteCSV(w io.Writer, points []Point) error {
 			row = append(row, number(x))
 		}
 		rows = append(rows, append(row, strconv.FormatBool(p.Fitted), strconv.Itoa(p.Iterations), number(p.Stretch),
-			number(p.RealWork), number(p.Late)))
+			number(p.RealWork), number(p.Late), strconv.FormatBool(p.Disturbed)))
 	}
 	return c.WriteAll(rows)
 }

@@ -57,8 +57,9 @@ func (a *axis) ticks() []float64 {
 	if a.scale != Linear {
 		return a.powers()
 	}
-	if a.lo == a.hi {
-		d := max(math.Abs(a.lo)/10, 1e-3)
+	// Values that differ by rounding alone count as equal: steps of their range would be lost when they are added.
+	if size := max(math.Abs(a.lo), math.Abs(a.hi)); a.hi-a.lo <= 1e-9*size {
+		d := max(size/10, 1e-3)
 		a.lo, a.hi = a.lo-d, a.hi+d
 	}
 	rough := (a.hi - a.lo) / 6

@@ -100,3 +100,13 @@ func TestFigure(t *testing.T) {
 		}
 	}
 }
+
+// TestAlmostEqualValues: a curve whose values differ by rounding alone has a few ticks, like a constant one.
+func TestAlmostEqualValues(t *testing.T) {
+	for _, y := range [][]float64{{9.670761369168758, 9.67076136916876}, {-1e-300, 0}, {1e17, 1e17 + 16}, {3, 3}} {
+		c := plot.Chart{Curves: []plot.Curve{{Name: "y", X: []float64{0, 1}, Y: y}}}
+		if _, texts := read(t, c.SVG()); strings.Count(texts, "\n") > 30 {
+			t.Errorf("%v: texts %q", y, texts)
+		}
+	}
+}

@@ -78,7 +78,7 @@ func run(args []string, out io.Writer) error {
 	updateRow := f.Duration("update-row", 50*time.Microsecond, "and for each time step of a rank")
 	stretch := f.Float64("stretch", 0, "factor on all waits and links; 0: chosen")
 	fit := f.Int("fit", 32, "fit the prediction on runs with at most this many ranks")
-	sums := f.String("sums", "tree", "algorithm of sums that the prediction assumes")
+	sums := f.String("sums", "hierarchical", "algorithm of sums that the prediction assumes")
 	seed := f.Uint64("seed", 1, "seed of the skew")
 	folder := f.String("out", "", "folder for scaling.csv, scaling.json and scaling.svg; default: none")
 	f.Var(&overrides, "set", "KEY=VALUE of the configuration; may be given several times")
@@ -136,7 +136,10 @@ func show(out io.Writer, points []emulate.Point) {
 			continue
 		}
 		note := ""
-		if p.Fitted {
+		switch {
+		case p.Disturbed:
+			note = " (disturbed)"
+		case p.Fitted:
 			note = " (fitted)"
 		}
 		fmt.Fprintf(out, "%-7s %5g %6d %19s %11.1f %6.1f%% %22s %10.1f%% %8g %9.0f%%%s\n", p.Kind, p.Skew, p.Ranks,
