@@ -31,6 +31,10 @@ type platform struct {
 	flags   []string // of the launcher
 	install string   // how to get what is missing
 
+	of    *platform // nil, or the one with the programs for this one, which runs them on several hosts
+	hosts int       // so many, by scripts/hosts
+	first int       // the number of the first
+
 	mu       sync.Mutex
 	programs map[string]program // by package
 }
@@ -79,6 +83,9 @@ func TestMain(m *testing.M) {
 // program returns the path of the main package pkg ("." is rlinf itself), built for p once in a run of the tests.
 func (p *platform) program(t testing.TB, pkg string) string {
 	t.Helper()
+	if p.of != nil {
+		return p.of.program(t, pkg)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	prog, ok := p.programs[pkg]
@@ -146,6 +153,7 @@ type job struct {
 	cmd            *exec.Cmd
 	launcher       string // "": the job is a process of its own
 	mark           string // in the environment of all its processes
+	folder         string // of its hosts; "": there is one host
 	stdout, stderr bytes.Buffer
 	ended          chan struct{}
 	code           int           // once it has ended
@@ -187,7 +195,6 @@ func (p *platform) startBelow(t testing.TB, above []string, path, dir string, np
 	case np > 0:
 		line = append(line, "-np", strconv.Itoa(np))
 	}
-	line = slices.Concat(above, line)
 	jobs.Lock()
 	jobs.n++
 	j := &job{t: t, launcher: launcher, mark: fmt.Sprintf("%s=%d.%d", marker, os.Getpid(), jobs.n),
@@ -198,11 +205,19 @@ func (p *platform) startBelow(t testing.TB, above []string, path, dir string, np
 	if err := os.Mkdir(own, 0o777); err != nil {
 		t.Fatal(err)
 	}
+	if p.hosts > 0 {
+		j.folder = filepath.Join(own, "hosts")
+		line = slices.Concat([]string{hostsScript(t), "run", j.folder, strconv.Itoa(p.hosts)}, line)
+	}
+	line = slices.Concat(above, line)
 	j.cmd = exec.Command(line[0], line[1:]...)
 	j.cmd.Dir = dir
 	j.cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", j.mark,
 		// what Open MPI leaves behind when it is killed goes with bin
 		"TMPDIR="+own, "OMPI_MCA_btl_vader_backing_directory="+own)
+	if p.hosts > 0 {
+		j.cmd.Env = append(j.cmd.Env, fmt.Sprint("SLOTS=", (np+p.hosts-1)/p.hosts), fmt.Sprint("FIRST=", p.first))
+	}
 	j.cmd.Stdout, j.cmd.Stderr = &j.stdout, &j.stderr
 	j.cmd.WaitDelay = 5 * time.Second
 	if err := j.cmd.Start(); err != nil {

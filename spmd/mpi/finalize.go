@@ -9,53 +9,54 @@ import "C"
 
 import (
 	"fmt"
-	"runtime"
 	"time"
 
 	gompi "github.com/sbromberger/gompi"
 )
 
-// Close waits so many beats for MPI_Finalize, and each takes finalizeBeat. A process that stands still
-// meanwhile, in a debugger for example, misses beats, so that time does not count.
+// finalizeTime is how long Close waits for MPI_Finalize. It looks at the clock every finalizeBeat, and a
+// beat counts at most longestBeat, so that the time in which a debugger stops the process hardly counts.
 const (
-	finalizeBeats = 100
-	finalizeBeat  = 100 * time.Millisecond
+	finalizeTime = 10 * time.Second
+	finalizeBeat = 100 * time.Millisecond
+	longestBeat  = time.Second
 )
 
-// signOffTime is how long the launcher may take to hear that this process ends without MPI_Finalize.
-const signOffTime = 5 * time.Second
+// answerTime is how long Close waits for each answer of a launcher.
+const answerTime = 10 * time.Second
 
 // finalize stops MPI and reports whether it has stopped. All ranks have agreed that the job is done.
 // So if MPI_Finalize does not return within 10 s, the program goes on without it to its end and its
 // exit code. The launcher is told that the process ends in order.
 func (t *transport) finalize() (stopped bool) {
+	launcher := openHydra()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		C.rl_finalize_begins()
 		gompi.Stop()
 	}()
-	for range finalizeBeats {
+	last := time.Now()
+	for left := finalizeTime; left > 0; {
 		select {
 		case <-done:
 			return true
-		case <-time.After(finalizeBeat):
+		case now := <-time.After(min(finalizeBeat, left)):
+			left -= min(now.Sub(last), longestBeat)
+			last = now
 		}
 	}
 	if t.rank == 0 {
 		fmt.Fprintf(t.log, "MPI_Finalize has not returned for %v: the job is done and ends without it\n",
-			finalizeBeats*finalizeBeat)
+			finalizeTime)
+	}
+	if launcher != nil {
+		launcher.leave(answerTime)
 	}
 	told := make(chan struct{})
 	go func() {
 		defer close(told)
-		C.rl_finalize_without()
+		C.rl_pmix_finalize()
 	}()
-	select {
-	case <-told:
-	case <-time.After(signOffTime):
-	}
+	await(told, answerTime)
 	return false
 }

@@ -72,10 +72,9 @@ int rl_world_barrier(rl_world *w, rl_fault *fault);
 void rl_world_leave(rl_world *w);
 void rl_world_free(rl_world *w);
 
-// The thread that is about to call MPI_Finalize calls rl_finalize_begins. If MPI_Finalize does not return, another thread
-// calls rl_finalize_without. It tells the launcher that this process ends in order.
-void rl_finalize_begins(void);
-void rl_finalize_without(void);
+// rl_pmix_finalize calls PMIx_Finalize where a launcher that speaks PMIx has started this process. It is for processes
+// whose MPI_Finalize does not return.
+void rl_pmix_finalize(void);
 
 // rl_group_open makes a communicator of n ranks of the world, in that order. This process's rank is among them. The
 // call is collective over these ranks. `same` is a group with the same ranks in the same order, or NULL if there is
