@@ -419,6 +419,20 @@ func TestFinalizeHangs(t *testing.T) {
 	})
 }
 
+// A foreign program may go on for longer than MPI_Finalize may take without one.
+func TestFinalizeAwaitsForeignPrograms(t *testing.T) {
+	each(t, func(t *testing.T, _ *flavour, r rig) {
+		t.Parallel() // it waits for 12 s
+		foreign := r.compile(t, "foreign.c")
+		out := r.ok(t, job{np: 1, command: []string{foreign, "12", ":", "-np", "2", r.program, "end", "0"}})
+		for _, want := range []string{"foreign: a world of 1\n", "rank 0 ends with 0\n", "rank 1 ends with 0\n"} {
+			if strings.Count(out, want) != 1 || strings.Contains(out, "has not returned") {
+				t.Errorf("no %q in\n%s", want, out)
+			}
+		}
+	})
+}
+
 func TestCloseNamesOpenRequests(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) { r.ok(t, job{np: 3, args: []string{"leak"}}) })
 }
