@@ -28,6 +28,9 @@
 //   - peers.c detects waits that cannot end: a rank that waits for long asks the other whether
 //     its program has ended.
 //
+// If MPI_Finalize does not return within 10 s, Close leaves it (finalize.go). The launcher must take the
+// process for one that ended in order: hydra.go tells Hydra, and pmix.c tells PMIx.
+//
 // World.Alloc's memory is one sparse file per process, without a name (memfd_create). The node's other
 // ranks open it through /proc/PID/fd and map it whole. So a killed job leaves nothing behind, and the
 // size of /dev/shm does not matter. If some rank cannot do this, for example in containers with

@@ -25,10 +25,15 @@ const (
 // answerTime is how long Close waits for each answer of a launcher.
 const answerTime = 10 * time.Second
 
-// finalize stops MPI and reports whether it has stopped. All ranks have agreed that the job is done.
-// So if MPI_Finalize does not return within 10 s, the program goes on without it to its end and its
-// exit code. The launcher is told that the process ends in order.
-func (t *transport) finalize() (stopped bool) {
+// finalize stops MPI and reports whether it has stopped. agreed says that all processes have agreed that
+// the job is done. Then, if MPI_Finalize does not return within 10 s, the program goes on without it to
+// its end and its exit code, and the launcher is told that the process ends in order. A foreign program
+// agrees to nothing, and may compute for long before it calls MPI_Finalize.
+func (t *transport) finalize(agreed bool) (stopped bool) {
+	if !agreed {
+		gompi.Stop()
+		return true
+	}
 	launcher := openHydra()
 	done := make(chan struct{})
 	go func() {

@@ -28,8 +28,8 @@ type flavour struct {
 	says      string
 	args      []string
 	install   string
-	// endsOverTCP: jobs without shared memory come to their end. MPICH 4.0.2 over UCX's TCP often stays in
-	// MPI_Finalize, with a C program of ten lines too: see docs/known-issues.md.
+	// endsOverTCP: jobs without shared memory end at once. MPICH 4.0.2 over UCX's TCP often stays in MPI_Finalize for
+	// 10 s: see docs/known-issues.md.
 	endsOverTCP bool
 
 	setup func() (rig, error) // done once
@@ -377,6 +377,60 @@ func (r rig) compile(t *testing.T, name string, flags ...string) string {
 		t.Fatalf("gcc %v: %v\n%s", args, err, text)
 	}
 	return out
+}
+
+// A job ends with its exit code, though MPI_Finalize does not return on a rank, where the others wait for it, or after
+// they have come out of it. No output is lost, and the launcher takes no process for one that crashed.
+func TestFinalizeHangs(t *testing.T) {
+	each(t, func(t *testing.T, _ *flavour, r rig) {
+		preload := r.compile(t, "hang.c", "-shared", "-fPIC")
+		for _, hangs := range []string{"HANG_BEFORE=0", "HANG_AFTER=1"} {
+			for _, want := range []int{0, 75} {
+				t.Run(fmt.Sprint(hangs, ", exit code ", want), func(t *testing.T) {
+					t.Parallel() // it waits for 10 s
+					out, code := r.run(t, job{np: 3, command: []string{"env", hangs, "LD_PRELOAD=" + preload,
+						r.program, "end", strconv.Itoa(want)}})
+					if code != want {
+						t.Errorf("exit code %d, want %d", code, want)
+					}
+					lines := []string{"rank " + hangs[len(hangs)-1:] + " hangs"}
+					if hangs == "HANG_BEFORE=0" {
+						lines = append(lines,
+							"MPI_Finalize has not returned for 10s: the job is done and ends without it")
+					}
+					// Open MPI ends a job at the first exit code that is not 0.
+					for rank := 0; want == 0 && rank < 3; rank++ {
+						lines = append(lines, fmt.Sprintf("rank %d ends with 0", rank))
+					}
+					for _, line := range lines {
+						if strings.Count(out, line+"\n") != 1 {
+							t.Errorf("not once: %s", line)
+						}
+					}
+					if strings.Contains(out, "BAD TERMINATION") || strings.Contains(out, "improperly") {
+						t.Error("the launcher complains")
+					}
+					if t.Failed() {
+						t.Log(out)
+					}
+				})
+			}
+		}
+	})
+}
+
+// A foreign program may go on for longer than MPI_Finalize may take without one.
+func TestFinalizeAwaitsForeignPrograms(t *testing.T) {
+	each(t, func(t *testing.T, _ *flavour, r rig) {
+		t.Parallel() // it waits for 12 s
+		foreign := r.compile(t, "foreign.c")
+		out := r.ok(t, job{np: 1, command: []string{foreign, "12", ":", "-np", "2", r.program, "end", "0"}})
+		for _, want := range []string{"foreign: a world of 1\n", "rank 0 ends with 0\n", "rank 1 ends with 0\n"} {
+			if strings.Count(out, want) != 1 || strings.Contains(out, "has not returned") {
+				t.Errorf("no %q in\n%s", want, out)
+			}
+		}
+	})
 }
 
 func TestCloseNamesOpenRequests(t *testing.T) {

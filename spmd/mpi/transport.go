@@ -296,8 +296,9 @@ func (t *transport) Close() error {
 	C.rl_world_leave(t.world)
 	<-t.watched
 	C.rl_end_close(t.control.end)
+	agreed := t.NumForeign() == 0 && errors.Join(errs...) == nil
 	C.rl_world_free(t.world)
-	if !t.finalize() {
+	if !t.finalize(agreed) {
 		return errors.Join(errs...) // MPI may still touch the memory
 	}
 	if t.shared != nil {

@@ -51,6 +51,7 @@ func TestSlurm(t *testing.T) {
 		{"train until the signal", testSignal},
 		{"train until the end that Slurm tells", testEndTime},
 		{"train, refused", testRefused},
+		{"train, MPI_Finalize hangs", testFinalize},
 		{"hetjob", testHetjob},
 		{"array", testSweep},
 		{"bench", testBench},
@@ -147,6 +148,45 @@ func testRefused(t *testing.T, m *machine) {
 	m.submit(t, submission{
 		env: knobs(m.config(t, "refused"), m.openmpi, mpirun), script: "train", args: []string{"cluster.num_nodes=3"},
 	}).wants("FAILED 2:0")
+}
+
+// A job whose MPI_Finalize does not return on a rank ends with its exit code under every launcher.
+func testFinalize(t *testing.T, m *machine) {
+	for mpi, p := range map[string]platform{"openmpi": m.openmpi, "mpich": m.mpich} {
+		mpicc := "mpicc." + mpi
+		if _, err := exec.LookPath(mpicc); err != nil {
+			mpicc = "mpicc"
+		}
+		hang := filepath.Join(m.dir, "hang-"+mpi+".so")
+		if text, err := exec.Command(mpicc, "-shared", "-fPIC", "-o", hang,
+			filepath.Join(root, "spmd", "mpi", "testdata", "hang.c")).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		// the launcher itself must not see the library
+		hanging := m.write(t, "hanging-"+mpi, fmt.Sprintf(
+			"#!/bin/sh\nHANG_BEFORE=1 LD_PRELOAD=%s exec %s \"$@\"\n", hang, p.rlinf))
+		if err := os.Chmod(hanging, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, launcher := range []string{mpirun, srun} {
+			for want, args := range map[string][]string{"COMPLETED 0:0": nil,
+				"FAILED 75:0": {endless, "runner.max_time=1ms"}} {
+				run := fmt.Sprint("finalize-", mpi, "-", launcher, "-", len(args))
+				t.Run(run, func(t *testing.T) {
+					t.Parallel()
+					env := append(knobs(m.config(t, run), platform{hanging, p.mpirun}, launcher), "PMI=pmix")
+					if mpi == "mpich" {
+						env = append(env, "PMI=pmi2")
+					}
+					j := m.submit(t, submission{env: env, script: "train", args: args})
+					j.wants(want)
+					if out := j.output(); strings.Count(out, "rank 1 hangs\n") != 1 {
+						t.Errorf("rank 1 did not hang:\n%s", out)
+					}
+				})
+			}
+		}
+	}
 }
 
 // The script that rlinf slurm prints for a job with two kinds of nodes runs as it is.

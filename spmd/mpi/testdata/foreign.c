@@ -1,7 +1,9 @@
 // A foreign program in the same job. It takes part in one split of MPI_COMM_WORLD, by its MPI_APPNUM, and in nothing
-// else.
+// else. An argument is how many seconds it goes on after that.
 #include <mpi.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 int main(int argc, char **argv) {
 	int *app, found, size;
@@ -12,6 +14,7 @@ int main(int argc, char **argv) {
 	MPI_Comm_size(mine, &size);
 	printf("foreign: a world of %d\n", size);
 	MPI_Barrier(mine);
+	if (argc > 1) sleep((unsigned)atoi(argv[1]));
 	MPI_Comm_free(&mine);
 	return MPI_Finalize();
 }

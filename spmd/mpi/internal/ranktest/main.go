@@ -82,6 +82,7 @@ var programs = map[string]program{
 	"callocs":  closing(nativeAllocs),
 	"fail":     fail,
 	"resume":   closing(resume),
+	"end":      end,
 }
 
 // closing closes the transport after a program.
@@ -92,6 +93,20 @@ func closing(p program) program {
 		}
 		return t.Close()
 	}
+}
+
+// end closes the transport, writes a line and ends the process with the exit code in args[0].
+func end(_ context.Context, t spmd.Transport, args []string) error {
+	code, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	if err := t.Close(); err != nil {
+		return err
+	}
+	fmt.Printf("rank %d ends with %d\n", t.Rank(), code)
+	os.Exit(code)
+	return nil
 }
 
 // everyone makes a communicator of all ranks, with k members on each.
