@@ -116,9 +116,9 @@ func (s *Setting) guess(cores int) float64 {
 }
 
 // Real work may be at most half of what the cores can do. A guess aims lower. The least stretch makes the lateness of
-// waits, some tens of microseconds, small beside them.
+// waits and messages small beside them: some tens of microseconds on quiet cores.
 const (
 	most  = 0.5
 	aim   = 0.3
-	least = 10
+	least = 25
 )
