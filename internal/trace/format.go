@@ -2,7 +2,6 @@ package trace
 
 import (
 	"encoding/binary"
-	"errors"
 	"hash/crc32"
 	"math"
 )
@@ -71,8 +70,6 @@ func (r *Recorder) appendTrack(b []byte, iteration int64) []byte {
 	b = appendState(appendInt(appendInt(append(b, flags), s.start), s.end-s.start), s.stack, s.count)
 	return append(appendCount(b, len(s.events)), s.events...)
 }
-
-var errCut = errors.New("it ends too early")
 
 // A decoder reads a payload. Behind its end all reads return zero, and bad is set.
 type decoder struct {
