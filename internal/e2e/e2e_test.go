@@ -216,7 +216,7 @@ func (p *platform) startBelow(t testing.TB, above []string, path, dir string, np
 		// what Open MPI leaves behind when it is killed goes with bin
 		"TMPDIR="+own, "OMPI_MCA_btl_vader_backing_directory="+own)
 	if p.hosts > 0 {
-		j.cmd.Env = append(j.cmd.Env, fmt.Sprint("SLOTS=", (np+p.hosts-1)/p.hosts), fmt.Sprint("FIRST=", p.first))
+		j.cmd.Env = append(j.cmd.Env, fmt.Sprint("SLOTS=", max(1, np/p.hosts)), fmt.Sprint("FIRST=", p.first))
 	}
 	j.cmd.Stdout, j.cmd.Stderr = &j.stdout, &j.stderr
 	j.cmd.WaitDelay = 5 * time.Second

@@ -92,6 +92,13 @@ func TestTuningOnHosts(t *testing.T) {
 			if diff := tune(t, p.onHosts(t, n, 1), dir, 4, "0-3").diff(want); diff != "" {
 				t.Errorf("%s, %d hosts: not the metrics of goroutines:\n%s", p.name, n, diff)
 			}
+			hosts := map[string]bool{}
+			for _, r := range readRanks(t, filepath.Join(dir, "logs", "run")) {
+				hosts[r.Host] = true
+			}
+			if len(hosts) != n {
+				t.Errorf("%s: ranks on the hosts %v, want %d", p.name, hosts, n)
+			}
 		}
 	}
 }
