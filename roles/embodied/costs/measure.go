@@ -2,12 +2,15 @@ package costs
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/roles/planner/probe"
@@ -16,6 +19,10 @@ import (
 
 // Profile measures the operations of the job of p.
 func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profile, error) {
+	if p.Config.Env.Train.ID() == env.ExternalID && !p.Offline {
+		return nil, fmt.Errorf("env.train.env_type: external: simulators in programs of their own are not measured: place "+
+			"the components, or plan with --profile: %w", errors.ErrUnsupported)
+	}
 	f := &planner.Profile{Work: WorkOf(p)}
 	if f.Work.Envs > 0 {
 		if err := rollouts(ctx, p, a, f); err != nil {
@@ -170,7 +177,7 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	defer first.close()
 	learners := []*learner{first}
 	budget := a.Budget / 3
-	if err := first.warm(ctx, budget); err != nil {
+	if err := first.warm(ctx, f.Work.Warmup, budget); err != nil {
 		return err
 	}
 	for range min(a.Cores, f.Work.Actors) - 1 {
@@ -179,7 +186,7 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 			return err
 		}
 		defer x.close()
-		if err := x.warm(ctx, budget); err != nil {
+		if err := x.warm(ctx, f.Work.Warmup, budget); err != nil {
 			return err
 		}
 		learners = append(learners, x)
@@ -240,11 +247,12 @@ func (x *learner) close() {
 	}
 }
 
-// warm learns until an update makes optimiser steps, which takes several rollouts with a replay buffer.
-func (x *learner) warm(ctx context.Context, d time.Duration) error {
+// warm learns until updates make optimiser steps, which takes this many iterations with a replay buffer. After the time
+// d it gives up.
+func (x *learner) warm(ctx context.Context, iterations int, d time.Duration) error {
 	begun := time.Now()
 	var none probe.Series
-	for n := 0; n < 2 || x.counter.Gradients == 0 && time.Since(begun) < d; n++ {
+	for n := 0; n < 2 || n < iterations+2 && time.Since(begun) < d; n++ {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
