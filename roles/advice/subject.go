@@ -158,7 +158,11 @@ func (s *Subject) at(l *planner.Layout) *config.Config {
 	for _, name := range s.movable {
 		own[name] = true
 		e := keys.Entry[config.PlacementConfig]{Key: name}
-		e.Value.Placement = planner.PlacementOf(l.Ranks(name))
+		ranks := l.Ranks(name)
+		if len(ranks) == 0 { // it has no work in training, but a place all the same
+			ranks = l.Actor[:1]
+		}
+		e.Value.Placement = planner.PlacementOf(ranks)
 		c.Cluster.ComponentPlacement = append(c.Cluster.ComponentPlacement, e)
 	}
 	for _, e := range s.Config.Cluster.ComponentPlacement {

@@ -55,7 +55,8 @@ func (s *Subject) try(ctx context.Context, m *planner.Machine, p *planner.Profil
 		return nil, err
 	}
 	defer os.RemoveAll(folder)
-	const skipped, least, most = 2, 3, 40
+	const least, most = 3, 40
+	skipped := 2 + min(p.Work.Warmup, 1000)
 	steps := skipped + most
 	if t := planner.Estimate(m, p, l).Seconds; t > 0 {
 		steps = skipped + min(most, max(least, int(trialTime/t)))

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -80,7 +81,9 @@ func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	}
 	asked := loop.Watch()
 	defer asked.Close()
-	if m, p, err = measureJob(c, s, m, p, session.Try(reg, tasks, asked)); err != nil {
+	if m, p, err = measureJob(c, s, m, p, session.Try(reg, tasks, asked)); errors.Is(err, errors.ErrUnsupported) {
+		return config.UsageError{Err: err}
+	} else if err != nil {
 		return err
 	}
 	if out := c.String("save-profile"); out != "" {

@@ -13,14 +13,11 @@ type Work struct {
 	// Steps are those of an epoch of a rollout, which has Epochs epochs.
 	Steps  int `json:"steps,omitempty"`
 	Epochs int `json:"epochs,omitempty"`
-	// Resets says that each epoch begins with new episodes.
-	Resets bool `json:"resets,omitempty"`
 
 	// Prompts are those of an iteration, each with Answers answers of Tokens tokens on average; 0: none.
 	Prompts int     `json:"prompts,omitempty"`
 	Answers int     `json:"answers,omitempty"`
 	Tokens  float64 `json:"tokens,omitempty"`
-	Running int     `json:"running,omitempty"` // answers that a rollout worker generates at the same time
 	// LogProbs says that actors compute log-probs of answers while others are generated.
 	LogProbs bool `json:"logprobs,omitempty"`
 
@@ -31,6 +28,9 @@ type Work struct {
 	SmallSums      int     `json:"small_sums"`
 	GradientBytes  int64   `json:"gradient_bytes"`
 	Backward       float64 `json:"backward"` // share of the update during which sums can hide; 0: none
+
+	// Warmup is the number of iterations before the first update, which fill a replay buffer.
+	Warmup int `json:"warmup,omitempty"`
 
 	// ModelBytes are the bytes of the weights that readers get, every WeightsEvery iterations.
 	ModelBytes   int64 `json:"model_bytes"`

@@ -2,12 +2,15 @@ package costs
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/roles/planner/probe"
@@ -16,6 +19,10 @@ import (
 
 // Profile measures the operations of the job of p.
 func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profile, error) {
+	if p.Config.Env.Train.ID() == env.ExternalID && !p.Offline {
+		return nil, fmt.Errorf("env.train.env_type: external: simulators in programs of their own are not measured: "+
+			"place the components, or plan with --profile: %w", errors.ErrUnsupported)
+	}
 	f := &planner.Profile{Work: WorkOf(p)}
 	if f.Work.Envs > 0 {
 		if err := rollouts(ctx, p, a, f); err != nil {
@@ -84,32 +91,30 @@ func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Pro
 		}
 		players = append(players, x)
 	}
-	alone, crowd := make([]probe.Series, 2), make([]probe.Series, 2) // of steps and inferences at the middle size
-	const rounds = 3
+	var slower []float64 // of a player beside others
+	const rounds = 5
 	for range rounds { // in turns, so that all sizes meet the same machine
 		for i := range sizes {
 			if err := run(ctx, players[i], each/rounds, &steps[i], &infers[i]); err != nil {
 				return err
 			}
 		}
-		if err := together(ctx, players[len(sizes):len(sizes)+1], each/rounds, alone); err != nil {
+		one, err := together(ctx, players[len(sizes):len(sizes)+1], each/rounds)
+		if err != nil {
 			return err
 		}
-		if err := together(ctx, players[len(sizes):], each/rounds, crowd); err != nil {
+		all, err := together(ctx, players[len(sizes):], each/rounds)
+		if err != nil {
 			return err
 		}
+		slower = append(slower, all/one)
 	}
 	for i, n := range sizes {
 		f.Costs = append(f.Costs, steps[i].Cost(planner.OpStep, n), infers[i].Cost(planner.OpInfer, n))
 	}
 	if a.Cores > 1 {
-		waits := 0.0
-		if c := steps[len(sizes)/2].Cost(planner.OpStep, middle); c.Busy < c.Seconds {
-			waits = c.Seconds - c.Busy
-		}
-		one := probe.Median(alone[0].Samples) + probe.Median(alone[1].Samples) - waits
-		all := probe.Median(crowd[0].Samples) + probe.Median(crowd[1].Samples) - waits
-		f.Crowd = append(f.Crowd, planner.Crowd{Op: planner.OpInfer, Cores: a.Cores, Factor: max(1, all/one)})
+		f.Crowd = append(f.Crowd, planner.Crowd{Op: planner.OpInfer, Cores: a.Cores,
+			Factor: max(1, probe.Median(slower))})
 	}
 	return nil
 }
@@ -138,27 +143,28 @@ func run(ctx context.Context, x *player, d time.Duration, step, infer *probe.Ser
 	return nil
 }
 
-// together lets players play at the same time, and adds the samples of the first one.
-func together(ctx context.Context, players []*player, d time.Duration, all []probe.Series) error {
+// together lets players play at the same time, and returns the mean time of a step that is work, in seconds. A mean
+// also has the times during which a player got no core, which a median leaves out.
+func together(ctx context.Context, players []*player, d time.Duration) (step float64, err error) {
 	var wg sync.WaitGroup
-	errs := make([]error, len(players))
+	errs, means := make([]error, len(players)), make([]float64, len(players))
 	for k, x := range players {
 		wg.Go(func() {
 			var step, infer probe.Series
 			errs[k] = run(ctx, x, d, &step, &infer)
-			if k == 0 {
-				all[0].Samples = append(all[0].Samples, step.Samples...)
-				all[1].Samples = append(all[1].Samples, infer.Samples...)
-			}
+			wait := step.Cost(planner.OpStep, 1)
+			n := float64(len(step.Samples))
+			means[k] = (step.Total+infer.Total)/n - (wait.Seconds - wait.Busy)
 		})
 	}
 	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
+	for k := range players {
+		if errs[k] != nil {
+			return 0, errs[k]
 		}
+		step += means[k] / float64(len(players))
 	}
-	return nil
+	return step, nil
 }
 
 // updates measures the update of one actor on its share of the samples, alone and beside others.
@@ -170,7 +176,7 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	defer first.close()
 	learners := []*learner{first}
 	budget := a.Budget / 3
-	if err := first.warm(ctx, budget); err != nil {
+	if err := first.warm(ctx, f.Work.Warmup, budget); err != nil {
 		return err
 	}
 	for range min(a.Cores, f.Work.Actors) - 1 {
@@ -179,7 +185,7 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 			return err
 		}
 		defer x.close()
-		if err := x.warm(ctx, budget); err != nil {
+		if err := x.warm(ctx, f.Work.Warmup, budget); err != nil {
 			return err
 		}
 		learners = append(learners, x)
@@ -240,11 +246,12 @@ func (x *learner) close() {
 	}
 }
 
-// warm learns until an update makes optimiser steps, which takes several rollouts with a replay buffer.
-func (x *learner) warm(ctx context.Context, d time.Duration) error {
+// warm learns until updates make optimiser steps, which takes this many iterations with a replay buffer. After the time
+// d it gives up.
+func (x *learner) warm(ctx context.Context, iterations int, d time.Duration) error {
 	begun := time.Now()
 	var none probe.Series
-	for n := 0; n < 2 || x.counter.Gradients == 0 && time.Since(begun) < d; n++ {
+	for n := 0; n < 2 || n < iterations+2 && time.Since(begun) < d; n++ {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -17,7 +17,10 @@ func WorkOf(p *plan.Plan) planner.Work {
 		return w
 	}
 	w.Envs, w.Group = p.Train.Envs, max(1, p.Config.Env.Train.GroupSize)
-	w.Steps, w.Epochs, w.Resets = p.Steps, p.Epochs, !p.AutoReset
+	w.Steps, w.Epochs = p.Steps, p.Epochs
+	if p.OffPolicy {
+		w.Warmup = p.Config.Algorithm.OffPolicy.ReplayBuffer.MinBufferSize
+	}
 	const rows = 64 // layouts pad, so one row would look larger than it is
 	some := plan.Route{Hi: rows, Shards: []plan.ActorShard{{}}}
 	w.Bytes = planner.Bytes{

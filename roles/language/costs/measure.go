@@ -54,7 +54,7 @@ func WorkOf(p *plan.Plan) planner.Work {
 		return w
 	}
 	w.Prompts, w.Answers = p.Pipeline.Groups, p.Config.Algorithm.GroupSize
-	w.Samples, w.Running = w.Prompts*w.Answers, p.EngineOptions().MaxRunning
+	w.Samples = w.Prompts * w.Answers
 	w.LogProbs = p.Config.Algorithm.RecomputeLogprobs || p.NeedsReference()
 	engine := p.EngineBytes()
 	w.Bytes.Actor = (mem.Parameters + mem.Optimiser + mem.Activations - engine) / int64(p.Actors)
