@@ -24,7 +24,7 @@ func example() Setting {
 		Job: Job{Steps: 8, Minibatches: 2, Params: 70_000, Shrink: 32,
 			Step: Cost{Call: time.Millisecond}, Infer: Cost{Call: 200 * time.Microsecond, Row: 20 * time.Microsecond},
 			Update: Cost{Call: time.Millisecond, Row: 50 * time.Microsecond}},
-		Iterations: 3, Warmup: 1, Seed: 1, Keys: []string{"comm.reduce=fast"},
+		Iterations: 3, Warmup: 1, Seed: 1,
 	}
 }
 

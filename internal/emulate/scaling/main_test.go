@@ -13,7 +13,7 @@ func TestCommand(t *testing.T) {
 	folder := t.TempDir()
 	var out bytes.Buffer
 	if err := run(strings.Fields("-ranks 4,8 -beyond 64 -strong 0 -skew 0.2 -iterations 1 -warmup 0 -steps 4 "+
-		"-minibatches 2 -stretch 2 -fit 4 -set comm.reduce=fast -out "+folder), &out); err != nil {
+		"-minibatches 2 -stretch 2 -fit 4 -out "+folder), &out); err != nil {
 		t.Fatal(err)
 	}
 	if text := out.String(); strings.Count(text, "weak ") != 3 || !strings.Contains(text, "\nweak      0.2     64") {
