@@ -14,13 +14,13 @@ func (f *Found) Explain(out io.Writer, m *Machine, p *Profile) error {
 	w := f.Winner()
 	fmt.Fprintf(out, "%d layouts fit this job; the %d most promising ran in virtual time\n\n", f.Looked, f.Ran)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(t, "iteration\tsync\trollout\tadvantages\tupdate\tmemory\t \tlayout\n")
+	fmt.Fprint(t, "iteration\tsync\trollout\tadvantages\tupdate\tmemory\t \t layout\n")
 	row := func(x *Prediction, mark string) {
 		fmt.Fprintf(t, "%s\t", seconds(x.Seconds))
 		for _, ph := range x.Phases {
 			fmt.Fprintf(t, "%s\t", seconds(ph.Seconds))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\n", mebibytes(x.Memory), mark, x.Layout.String())
+		fmt.Fprintf(t, "%s\t%s\t %s\n", mebibytes(x.Memory), mark, x.Layout.String())
 	}
 	present := false
 	for i := range f.Best {
