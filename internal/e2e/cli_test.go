@@ -92,8 +92,9 @@ func TestRunFolder(t *testing.T) {
 			run := filepath.Join(dir, "logs", "job")
 			want := []string{
 				"STATUS", "checkpoints/global_step_1", "checkpoints/global_step_2", "checkpoints/latest", "config.yaml",
-				"logs/rank-0000.log",
+				"live.json", "logs/rank-0000.log",
 				"metrics.jsonl", "provenance.json", "ranks.jsonl", "tensorboard/events",
+				"trace/phases.bin", "trace/rank-0000.bin", "trace/rank-0001.bin",
 			}
 			if got := left(t, run); !slices.Equal(got, want) {
 				t.Errorf("left: %q\nwant: %q", got, want)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/trace"
 )
 
 // reasoning is a job that trains a language model on its own answers to the prompts that writeSums has written.
@@ -408,17 +410,30 @@ func TestReasoningTrace(t *testing.T) {
 	reason(t, local, dir, 4, "actor: 0-1\n    rollout: 2\n    reward: 3\n    inference: 3",
 		"cluster.tracer.enable=true", "rollout.pipeline_stage_num=4",
 		"algorithm.recompute_logprobs=true")
-	text, err := os.ReadFile(filepath.Join(dir, "logs", "run", "trace.json"))
-	if err != nil {
-		t.Fatal(err)
+	run := filepath.Join(dir, "logs", "run")
+	tr, err := trace.Read(run)
+	if err != nil || len(tr.Problems) > 0 || len(tr.Attempts) != 1 {
+		t.Fatalf("%v, problems %q, %d attempts", err, tr.Problems, len(tr.Attempts))
 	}
-	var events []struct{ Name, Tid string }
-	if err := json.Unmarshal(text, &events); err != nil {
-		t.Fatal(err)
+	if _, err := os.Stat(filepath.Join(run, "trace.json")); err != nil {
+		t.Error(err)
 	}
 	spans := map[string]int{}
-	for _, e := range events {
-		spans[e.Tid+" "+e.Name]++
+	type span struct {
+		worker, site int
+		n            int64
+	}
+	seen := map[span]bool{} // waits cut a span in pieces
+	for _, w := range tr.Attempts[0].Windows {
+		for _, track := range w.Tracks {
+			of := tr.Attempts[0].Workers[track.Worker]
+			for _, s := range track.Spans {
+				if site := of.Sites[s.Site]; site.Op == trace.Work && !seen[span{track.Worker, s.Site, s.N}] {
+					seen[span{track.Worker, s.Site, s.N}] = true
+					spans[fmt.Sprintf("%s %d %s", of.Component, of.Member, site.Name)]++
+				}
+			}
+		}
 	}
 	for span, want := range map[string]int{"rollout 0 generate": 12 * 4, "reward 0 score": 12 * 8,
 		"inference 0 infer": 12 * 8, "actor 0 receive": 12,

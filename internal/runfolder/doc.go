@@ -20,6 +20,9 @@
 //	answers.txt        a language model's answers in evaluations
 //	tensorboard/       the same metrics for TensorBoard
 //	checkpoints/       global_step_N, and latest
+//	trace/             for what each worker spent its time: see internal/trace
+//	live.json          the present state of a running run, each second
+//	plan.json          the plan of a placement that was auto
 //	logs/rank-0000.log errors of a rank; missing if the rank reported none
 //	lock               the job that runs here
 //	earlier-1/ …       the output of earlier runs
