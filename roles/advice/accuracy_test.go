@@ -103,8 +103,21 @@ func TestAccuracy(t *testing.T) {
 	defer asked.Close()
 	var errors []float64
 	pairs, right := 0, 0
+	var names []string
 	for _, c := range accuracyTasks(folder) {
-		if only := os.Getenv("RLINF_PLAN_TASKS"); only != "" && !slices.Contains(strings.Split(only, ","), c.name) {
+		names = append(names, c.name)
+	}
+	only := names
+	if text := os.Getenv("RLINF_PLAN_TASKS"); text != "" {
+		only = strings.Split(text, ",")
+	}
+	for _, name := range only {
+		if !slices.Contains(names, name) {
+			t.Fatalf("RLINF_PLAN_TASKS: %q: expected some of %s", name, strings.Join(names, ", "))
+		}
+	}
+	for _, c := range accuracyTasks(folder) {
+		if !slices.Contains(only, c.name) {
 			continue
 		}
 		cfg, _, err := config.Load(rolestest.Registries(), filepath.Join("../../configs", c.file), c.overrides, false)
