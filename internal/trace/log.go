@@ -191,6 +191,9 @@ type window struct {
 
 func (l *Log) write(due []window) error {
 	if l.broken != nil {
+		for _, r := range l.workers {
+			r.forget()
+		}
 		return nil
 	}
 	b := appendHeader(l.buf[:0], chunkOfRank, &l.o)

@@ -149,6 +149,13 @@ func (r *Recorder) boundary() int64 {
 	return now
 }
 
+// advance makes a time the last boundary, inside the present span.
+func (r *Recorder) advance(at int64) {
+	at = max(at, r.last)
+	r.times[r.open[len(r.open)-1]] += at - r.last
+	r.last = at
+}
+
 // event writes the code and the time of an event, and reports whether it did. An iteration with too many events keeps
 // one block in stride.
 func (r *Recorder) event(code int, now int64) bool {
@@ -214,9 +221,7 @@ func (r *Recorder) cut(iteration, at int64) {
 	if r.finished {
 		return
 	}
-	at = max(at, r.last)
-	r.times[r.open[len(r.open)-1]] += at - r.last
-	r.last = at
+	r.advance(at)
 	if iteration > 0 {
 		s := r.seal(iteration)
 		if s.cut && r.stride < maxStride && len(s.events) > cap(s.events)/2 {
@@ -247,10 +252,16 @@ func (r *Recorder) finish(iteration, at int64) {
 	if r.finished {
 		return
 	}
-	at = max(at, r.last)
-	r.times[r.open[len(r.open)-1]] += at - r.last
-	r.last, r.finished = at, true
+	r.advance(at)
+	r.finished = true
 	r.seal(iteration)
+}
+
+// forget drops the sums of iterations that no file can take.
+func (r *Recorder) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sums = r.sums[:0]
 }
 
 // hold keeps the slot of an iteration until another one is held.

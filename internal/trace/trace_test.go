@@ -225,6 +225,27 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
+// TestUnwritable: a folder that cannot be written is one error, and costs no memory later.
+func TestUnwritable(t *testing.T) {
+	b := newBench(t, Options{})
+	if err := os.WriteFile(filepath.Join(b.o.Run, Folder), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	r := b.log.Recorder("env", 0)
+	b.log.Start()
+	failed := 0
+	for n := int64(1); n <= 1000; n++ {
+		b.now += 10
+		b.log.Cut(n)
+		if b.log.Write() != nil {
+			failed++
+		}
+	}
+	if failed != 1 || len(r.sums) > 0 {
+		t.Errorf("%d errors, %d sums are kept", failed, len(r.sums))
+	}
+}
+
 // TestDamage: what is cut off or damaged is named, and the rest is read.
 func TestDamage(t *testing.T) {
 	b := newBench(t, Options{All: true})
