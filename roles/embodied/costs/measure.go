@@ -32,14 +32,7 @@ func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 	if err := updates(ctx, p, a, f); err != nil {
 		return nil, err
 	}
-	if w := &f.Work; w.Actors > 1 {
-		sums, err := probe.Sums(ctx, min(w.Actors, 8), w.GradientBytes, p.Config.Comm.BucketBytes)
-		if err != nil {
-			return nil, err
-		}
-		f.Costs = append(f.Costs, sums...)
-	}
-	return f, nil
+	return f, probe.AddSums(ctx, f, p.Config.Comm.BucketBytes)
 }
 
 // processorTime returns the processor time of this process.

@@ -32,14 +32,7 @@ func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 	if err := updates(ctx, p, a, f, &all); err != nil {
 		return nil, err
 	}
-	if w := &f.Work; w.Actors > 1 {
-		sums, err := probe.Sums(ctx, min(w.Actors, 8), w.GradientBytes, p.Config.Comm.BucketBytes)
-		if err != nil {
-			return nil, err
-		}
-		f.Costs = append(f.Costs, sums...)
-	}
-	return f, nil
+	return f, probe.AddSums(ctx, f, p.Config.Comm.BucketBytes)
 }
 
 // WorkOf returns the work of an iteration of the job of p. Measurements add the lengths of answers.

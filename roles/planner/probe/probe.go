@@ -172,8 +172,19 @@ func pass(ctx context.Context, m *spmd.Member, in, out *spmd.Channel, layout *te
 	return nil
 }
 
-// Sums measures sums over members goroutine ranks, of a few numbers and of a gradient, as training makes them.
-func Sums(ctx context.Context, members int, gradientBytes int64, bucket int) ([]planner.Cost, error) {
+// AddSums adds to f the costs of sums over the job's actors, if there are several: at most eight goroutine ranks stand
+// for them. bucket is the size of a gradient's buckets in bytes.
+func AddSums(ctx context.Context, f *planner.Profile, bucket int) error {
+	if f.Work.Actors <= 1 {
+		return nil
+	}
+	costs, err := sums(ctx, min(f.Work.Actors, 8), f.Work.GradientBytes, bucket)
+	f.Costs = append(f.Costs, costs...)
+	return err
+}
+
+// sums measures sums over members goroutine ranks, of a few numbers and of a gradient, as training makes them.
+func sums(ctx context.Context, members int, gradientBytes int64, bucket int) ([]planner.Cost, error) {
 	rows := []int{32, max(64, int(gradientBytes/4))}
 	times := make([][]float64, len(rows))
 	err := spmd.Run(ctx, local.New(members), spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
