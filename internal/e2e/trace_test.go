@@ -39,11 +39,7 @@ func TestRecordOfKilledRun(t *testing.T) {
 	for _, p := range platforms {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			writeFile(t, dir, "job.yaml", frail)
-			run := filepath.Join(dir, "logs", "job")
-			j := p.start(t, dir, 3, "-c", "job.yaml", "runner.max_steps=1000",
-				"env.train.env_type=CartPole-v1", "env.train.step_delay=5ms")
+			j, run := longJob(t, p)
 			poll(t, j, func() bool {
 				n := 0
 				tr, err := trace.Read(run)
@@ -70,6 +66,14 @@ func TestRecordOfKilledRun(t *testing.T) {
 			checkEdges(t, &a)
 		})
 	}
+}
+
+// longJob starts a job of 8 workers and runners on 3 ranks that goes on until it is stopped. run is its folder.
+func longJob(t *testing.T, p *platform) (j *job, run string) {
+	dir := t.TempDir()
+	writeFile(t, dir, "job.yaml", frail)
+	return p.start(t, dir, 3, "-c", "job.yaml", "runner.max_steps=1000", "env.train.env_type=CartPole-v1",
+		"env.train.step_delay=5ms"), filepath.Join(dir, "logs", "job")
 }
 
 // checkEdges checks that in every window each item that was got was put before, by the worker that the get names.
@@ -113,11 +117,7 @@ func TestRecordAfterSignal(t *testing.T) {
 	for _, p := range platforms {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			writeFile(t, dir, "job.yaml", frail)
-			run := filepath.Join(dir, "logs", "job")
-			j := p.start(t, dir, 3, "-c", "job.yaml", "runner.max_steps=1000",
-				"env.train.env_type=CartPole-v1", "env.train.step_delay=5ms")
+			j, run := longJob(t, p)
 			poll(t, j, func() bool { return len(readMetrics(t, run)) >= 8 })
 			j.signal(syscall.SIGUSR1)
 			j.wait()

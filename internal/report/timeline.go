@@ -175,7 +175,7 @@ type ranks map[int]bool
 func (r ranks) has(rank int) bool { return r == nil || r[rank] }
 
 // shownRanks returns the ranks of a large world that a page shows: one half of them waited most, the other half least.
-// Who waits least delays the others. Of a small world it returns nil.
+// A worker that waits least delays the others. Of a small world it returns nil.
 func shownRanks(a *trace.Attempt) ranks {
 	if a.Ranks <= mostRanks {
 		return nil

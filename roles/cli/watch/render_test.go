@@ -104,7 +104,8 @@ func begun() State {
 // language is a run that trains on answers; its live.json has not been written for a while.
 func language() State {
 	s := running()
-	s.Run, s.Metric, s.Value, s.Rate, s.RateUnit = "logs/加法_grpo", "rollout/rewards", ref(0.731), ref(8120), "tokens/s"
+	s.Run, s.Metric, s.Value = "logs/加法_grpo", "rollout/rewards", ref(0.731)
+	s.Rate, s.RateUnit = ref(8120), "tokens/s"
 	s.Checkpoint = ""
 	s.Record.Curves = map[string]Curve{
 		"rollout/rewards": curve(60, func(x float64) float64 { return 1 - math.Exp(-x*3) }),
