@@ -270,8 +270,7 @@ func (r *Recorder) hold(iteration int64) {
 	defer r.mu.Unlock()
 	for i, s := range r.past {
 		if s.iteration == iteration {
-			r.past[i], r.held = r.held, s
-			r.past[i].iteration = 0
+			r.past[i], r.held = r.held, s // the one before may be one of the last iterations
 		}
 	}
 }

@@ -155,6 +155,32 @@ func TestKeptIterations(t *testing.T) {
 	}
 }
 
+// TestHeldLately: an iteration that was the slowest for a moment is still one of the last.
+func TestHeldLately(t *testing.T) {
+	b := newBench(t, Options{})
+	b.log.Recorder("env", 0)
+	b.log.Start()
+	for n := int64(1); n <= 9; n++ {
+		b.now += n
+		b.log.Cut(n)
+		b.write()
+		if n == 9 {
+			b.log.Hold(8)
+			b.log.Hold(9)
+		}
+	}
+	if err := b.log.Flush(true); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, w := range b.read().Windows[3:] {
+		got = append(got, fmt.Sprint(w.Iteration, " ", w.Why, " ", len(w.Tracks)))
+	}
+	if want := []string{"8 last 1", "9 slowest 1", "10 last 1"}; !slices.Equal(got, want) {
+		t.Errorf("kept %q, want %q", got, want)
+	}
+}
+
 // TestTooManyEvents: an iteration with too many events says where it lacks some; sums stay whole, and counts right.
 func TestTooManyEvents(t *testing.T) {
 	b := newBench(t, Options{All: true})
