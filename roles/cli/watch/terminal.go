@@ -39,12 +39,12 @@ func onTerminal(r *Reader, in, out *os.File) (code int, err error) {
 		return 0, fmt.Errorf("watch: terminal: %w", err)
 	}
 	defer t.leave() // after a panic, too
-	code, s, err = t.show(r, s)
+	code, s = t.show(r, s)
 	t.leave()
 	if code != loop.ExitHungUp {
 		fmt.Fprintln(out, Summary(s))
 	}
-	return code, err
+	return code, nil
 }
 
 // enter changes to the alternate screen, and makes keys readable as they are pressed. Ctrl-C and Ctrl-Z still send
@@ -87,7 +87,7 @@ type reading struct {
 
 // show shows s and newer states until the user leaves. It returns the exit code and the last state. The Reader has a
 // goroutine of its own, because a file system that does not answer must not stop Ctrl-C.
-func (t *terminal) show(r *Reader, s State) (int, State, error) {
+func (t *terminal) show(r *Reader, s State) (int, State) {
 	states, keys, end := make(chan reading, 1), make(chan byte), make(chan struct{})
 	defer close(end)
 	go read(r, states, end)
@@ -99,17 +99,17 @@ func (t *terminal) show(r *Reader, s State) (int, State, error) {
 	received, drawn, changed := time.Now(), time.Now(), false
 	for err := t.draw(s); ; {
 		if err != nil { // the terminal is gone
-			return loop.ExitHungUp, s, nil
+			return loop.ExitHungUp, s
 		}
 		select {
 		case sig := <-t.signals:
-			if code, err := t.obey(sig); code != 0 || err != nil {
-				return code, s, err
+			if code := t.obey(sig); code != loop.ExitOK {
+				return code, s
 			}
 			changed = true
 		case key := <-keys:
 			if key == 'q' || key == 'Q' || key == ctrlC {
-				return loop.ExitOK, s, nil
+				return loop.ExitOK, s
 			}
 		case got := <-states:
 			if got.panic != "" {
@@ -130,22 +130,24 @@ func (t *terminal) show(r *Reader, s State) (int, State, error) {
 	}
 }
 
-// obey returns the exit code for a signal that ends the command, or 0. It stops the process on Ctrl-Z.
-func (t *terminal) obey(sig os.Signal) (code int, err error) {
+// obey returns the exit code for a signal that ends the command, or ExitOK. It stops the process on Ctrl-Z.
+func (t *terminal) obey(sig os.Signal) int {
 	switch sig {
 	case unix.SIGINT:
-		return loop.ExitInterrupted, nil
+		return loop.ExitInterrupted
 	case unix.SIGTERM:
-		return loop.ExitTerminated, nil
+		return loop.ExitTerminated
 	case unix.SIGHUP:
-		return loop.ExitHungUp, nil
+		return loop.ExitHungUp
 	case unix.SIGTSTP:
 		t.leave()
-		return 0, syscall.Kill(os.Getpid(), syscall.SIGSTOP) // until SIGCONT
+		syscall.Kill(os.Getpid(), syscall.SIGSTOP) // until SIGCONT; never fails
 	case unix.SIGCONT:
-		return 0, t.enter()
+		if t.enter() != nil { // the terminal is gone: the kernel sends SIGHUP and SIGCONT, in any order
+			return loop.ExitHungUp
+		}
 	}
-	return 0, nil
+	return loop.ExitOK
 }
 
 // ctrlC is the key, should the terminal send no signal for it.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/loop"
 	"golang.org/x/sys/unix"
 )
 
@@ -250,6 +251,19 @@ func TestLeaving(t *testing.T) {
 		w.left(2)
 		w.wait("panic", func(out string) bool { return strings.Contains(out, "nil pointer") })
 	})
+}
+
+// TestContinuesWithoutTerminal: when a window closes, the kernel sends SIGHUP and SIGCONT. Either may come first.
+func TestContinuesWithoutTerminal(t *testing.T) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	gone := &terminal{in: null, out: null, screen: screen{out: null}}
+	if code := gone.obey(unix.SIGCONT); code != loop.ExitHungUp {
+		t.Errorf("exit code %d, want %d", code, loop.ExitHungUp)
+	}
 }
 
 // TestWindowChanges: the screen follows the size of the window, new metrics, Ctrl-Z and the end of the run. It draws
