@@ -4,13 +4,15 @@ import (
 	"fmt"
 
 	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
 
 // A Tensor is one weight of a model, with its name in a checkpoint folder.
 type Tensor struct {
 	Name  string
-	Shape []int // shape of Data: matrices are [in, out], embeddings [vocabulary, width]
+	Shape []int    // shape of Data: matrices are [in, out], embeddings [vocabulary, width]
+	Slice nn.Slice // the part of the whole weight that Data is; axes are those of Shape
 	// Transposed says that the checkpoint has the transpose of Data. It is true for every matrix [in,
 	// out], and for an embedding that is also the output matrix. Data of such an embedding is [width,
 	// vocabulary].

@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/rlinf/rlinf/policy/nn/kernel"
@@ -24,7 +25,8 @@ type Params[T Float] struct {
 	// travels with the weights
 	Buffers tensor.Dict
 
-	size    int // elements declared so far, gaps included
+	slices  map[string]Slice // of parameters and frozen weights by name; none: all of the tensor
+	size    int              // elements declared so far, gaps included
 	buffers []tensor.Field
 	frozen  []frozenField
 	state   []byte // Data, then Buffers
@@ -109,6 +111,33 @@ func (p *Params[T]) AddFrozen(name string, shape ...int) int {
 func (p *Params[T]) FrozenOf(i int) []T {
 	return flat[T](p.frozen[i].data, len(p.frozen[i].data)/sizeOf[T]())
 }
+
+// A Slice is the part of a tensor that is here: indices [From, To) of one axis. Whole is the length of this axis in the
+// whole tensor. The zero Slice is all of the tensor.
+type Slice struct{ Axis, From, To, Whole int }
+
+// All reports whether s is all of the tensor.
+func (s Slice) All() bool { return s.Whole == 0 || s.To-s.From == s.Whole }
+
+// WholeShape returns the shape of the tensor of which a tensor of this shape is the slice s.
+func (s Slice) WholeShape(shape []int) []int {
+	whole := slices.Clone(shape)
+	if !s.All() {
+		whole[s.Axis] = s.Whole
+	}
+	return whole
+}
+
+// Cut records that the parameter or frozen weight of this name is a slice of a larger tensor.
+func (p *Params[T]) Cut(name string, s Slice) {
+	if p.slices == nil {
+		p.slices = map[string]Slice{}
+	}
+	p.slices[name] = s
+}
+
+// SliceOf returns the part of the whole tensor that the parameter or frozen weight of this name is.
+func (p *Params[T]) SliceOf(name string) Slice { return p.slices[name] }
 
 // Alloc takes zeroed memory from alloc: one piece for data and buffers, one for gradients.
 func (p *Params[T]) Alloc(alloc tensor.Allocator) error {
