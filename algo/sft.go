@@ -47,11 +47,12 @@ func NewSFT(s SFTSetup) (*SFT, error) {
 	}
 	common := Setup{Iterations: s.Iterations, Replicas: s.Replicas, Alloc: s.Alloc}
 	common.setDefaults()
-	train, err := common.newTrainState(s.Model.Params, s.Optim)
+	policy := NewTextLogProbs(s.Model, s.MicroBatch, s.Threads, 1)
+	train, err := common.newTextTrainState(s.Model, policy.work, s.Optim)
 	if err != nil {
 		return nil, fmt.Errorf("sft: %w", err)
 	}
-	return &SFT{policy: NewTextLogProbs(s.Model, s.MicroBatch, s.Threads, 1), train: train,
+	return &SFT{policy: policy, train: train,
 		replicas: common.Replicas, counters: tensor.New(tensor.I64, 1), progress: s.Progress}, nil
 }
 

@@ -78,9 +78,9 @@ func (s *TextSetup) newCritic(common *Setup, t *textTraining, pass *textPass) (*
 	if len(m.Params.Data) == 0 {
 		return nil, errors.New("the critic has nothing to train")
 	}
-	train, err := common.newTrainState(m.Params, s.CriticOptim)
-	c := &TextCriticPPO{textTraining: t, pass: pass, critic: s.Critic, work: m.NewTraining(s.MicroBatch.Tokens),
-		train: train}
+	work := m.NewTraining(s.MicroBatch.Tokens)
+	train, err := common.newTextTrainState(m, work, s.CriticOptim)
+	c := &TextCriticPPO{textTraining: t, pass: pass, critic: s.Critic, work: work, train: train}
 	c.work.SetThreads(s.Threads)
 	return c, err
 }

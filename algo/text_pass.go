@@ -109,7 +109,7 @@ func (p *TextLogProbs) forward() error {
 	p.logp, p.entropy = sized(p.logp, n), sized(p.entropy, n)
 	p.dlogp, p.dentropy = sized(p.dlogp, n), sized(p.dentropy, n)
 	p.model.LogProbs(p.work, p.logp, p.entropy, p.targets, p.temperature)
-	return nil
+	return p.work.Err()
 }
 
 // backward adds the gradient of a loss whose derivatives are p.dlogp, and dentropy unless it is nil.

@@ -104,7 +104,7 @@ func composeTextPPO(s *TextSetup) (*TextPPO, error) {
 		p.reference = NewTextLogProbs(s.Reference, s.MicroBatch, s.Threads, s.Sampling.Temperature)
 	}
 	var err error
-	if p.train, err = common.newTrainState(s.Model.Params, s.Optim); err != nil {
+	if p.train, err = common.newTextTrainState(s.Model, p.policy.work, s.Optim); err != nil {
 		return nil, err
 	}
 	if s.Critic != nil {

@@ -87,9 +87,16 @@ func (f *frozen) alloc(alloc tensor.Allocator) error {
 	return nil
 }
 
-// declare adds a weight of the model: a trainable parameter, or a frozen weight.
-func (m *Model) declare(name string, transposed bool, start initial, shape ...int) weight {
+// declare adds a weight of the model: a trainable parameter, or a frozen weight. The shape is that of the whole
+// weight. Ranks divide it along axis; -1: each has all of it.
+func (m *Model) declare(name string, transposed bool, start initial, axis int, shape ...int) weight {
 	w := weight{m: m, fixed: m.fixed}
+	var slice nn.Slice
+	if axis >= 0 {
+		slice = m.Config.slice(m.part, axis, shape[axis])
+		shape[axis] = slice.To - slice.From
+		m.Params.Cut(name, slice)
+	}
 	switch {
 	case m.fixed && m.kept:
 		w.field = m.Params.AddFrozen(name, shape...)
@@ -98,7 +105,7 @@ func (m *Model) declare(name string, transposed bool, start initial, shape ...in
 	default:
 		w.field = m.Params.Add(name, shape...)
 	}
-	m.list = append(m.list, listed{name, shape, transposed, start, w})
+	m.list = append(m.list, listed{name, shape, slice, transposed, start, w})
 	return w
 }
 
@@ -114,6 +121,7 @@ const (
 type listed struct {
 	name       string
 	shape      []int
+	slice      nn.Slice
 	transposed bool
 	start      initial
 	weight     weight
@@ -124,7 +132,7 @@ type listed struct {
 func (m *Model) Tensors() []Tensor {
 	all := make([]Tensor, len(m.list))
 	for i, l := range m.list {
-		all[i] = Tensor{Name: l.name, Shape: l.shape, Transposed: l.transposed}
+		all[i] = Tensor{Name: l.name, Shape: l.shape, Slice: l.slice, Transposed: l.transposed}
 		if m.ready {
 			all[i].Data, all[i].Grad = l.weight.data(), l.weight.grad()
 		}
@@ -158,24 +166,53 @@ func (m *Model) Init(seed uint64) {
 				data[j] = 1
 			}
 		case normal:
-			fillNormal(data, m.Config.InitRange, seed, uint64(i))
+			fillNormal(data, l.shape, l.slice, m.Config.InitRange, seed, uint64(i))
 		}
 	}
 	m.InitAdapters(seed)
 }
 
-// fillNormal sets the elements of x, in order, to normal numbers from the stream of seed and key.
-func fillNormal(x []float32, deviation float64, seed, key uint64) {
+// fillNormal sets x, a slice of a tensor, to its part of normal numbers from the stream of seed and key, in the order of
+// the whole tensor. shape is that of x.
+func fillNormal(x []float32, shape []int, slice nn.Slice, deviation float64, seed, key uint64) {
 	const perStream = 1 << 20 // numbers per stream, so that no stream runs out
-	for lo := 0; lo < len(x); lo += perStream {
+	whole := 1
+	for _, n := range slice.WholeShape(shape) {
+		whole *= n
+	}
+	var drawn []float32 // of one stream
+	if !slice.All() {
+		drawn = make([]float32, min(perStream, whole))
+	}
+	for lo := 0; lo < whole; lo += perStream {
 		s := philox.New(seed, philox.Init, key, uint64(lo/perStream))
-		part := x[lo:min(lo+perStream, len(x))]
+		part := drawn[:min(len(drawn), whole-lo)]
+		if slice.All() {
+			part = x[lo:min(lo+perStream, whole)]
+		}
 		for i := 0; i < len(part); i += 2 {
 			a, b := s.Normal()
 			part[i] = float32(deviation * a)
 			if i+1 < len(part) {
 				part[i+1] = float32(deviation * b)
 			}
+		}
+		if !slice.All() {
+			keep(x, part, lo, shape, slice)
+		}
+	}
+}
+
+// keep copies to x the elements of part that belong to it. part has consecutive elements of the whole tensor, from lo.
+func keep(x, part []float32, lo int, shape []int, slice nn.Slice) {
+	row := 1 // elements between neighbours on the axis
+	for _, n := range shape[slice.Axis+1:] {
+		row *= n
+	}
+	for i, v := range part {
+		group, at := (lo+i)/(row*slice.Whole), (lo+i)/row%slice.Whole
+		if slice.From <= at && at < slice.To {
+			x[(group*(slice.To-slice.From)+at-slice.From)*row+(lo+i)%row] = v
 		}
 	}
 }

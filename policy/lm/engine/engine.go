@@ -252,6 +252,9 @@ func (e *Engine) step(w *Watch) error {
 	e.fork() // before a source leaves the batch
 	v := e.model.Config.Vocab
 	e.model.Logits(e.work, e.logits, e.rows)
+	if err := e.work.Err(); err != nil {
+		return err
+	}
 	for i, s := range e.drawn {
 		id, err := e.draw(s, e.logits[i*v:(i+1)*v])
 		if err != nil {
