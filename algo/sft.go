@@ -34,6 +34,7 @@ type SFTSetup struct {
 	Optim      OptimConfig
 	Iterations int // length of the run, for schedules that end with it
 	MicroBatch MicroBatch
+	Axis       lm.Axis          // the ranks that divide the model; nil: it is whole
 	Threads    int              // number of threads, which changes no bit; with more than 1, call Close
 	Replicas   Replicas         // nil: Single
 	Alloc      tensor.Allocator // memory of the optimiser; nil: tensor.Heap
@@ -48,6 +49,7 @@ func NewSFT(s SFTSetup) (*SFT, error) {
 	common := Setup{Iterations: s.Iterations, Replicas: s.Replicas, Alloc: s.Alloc}
 	common.setDefaults()
 	policy := NewTextLogProbs(s.Model, s.MicroBatch, s.Threads, 1)
+	policy.Join(s.Axis)
 	train, err := common.newTextTrainState(s.Model, policy.work, s.Optim)
 	if err != nil {
 		return nil, fmt.Errorf("sft: %w", err)

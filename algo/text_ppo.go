@@ -100,8 +100,10 @@ func composeTextPPO(s *TextSetup) (*TextPPO, error) {
 	p := &TextPPO{textTraining: s.newTraining(common), optim: s.Optim, progress: s.Progress,
 		policy:    NewTextLogProbs(s.Model, s.MicroBatch, s.Threads, s.Sampling.Temperature),
 		surrogate: s.Config.surrogate()}
+	p.policy.Join(s.Axis)
 	if s.Reference != nil {
 		p.reference = NewTextLogProbs(s.Reference, s.MicroBatch, s.Threads, s.Sampling.Temperature)
+		p.reference.Join(s.Axis)
 	}
 	var err error
 	if p.train, err = common.newTextTrainState(s.Model, p.policy.work, s.Optim); err != nil {

@@ -1,120 +1,16 @@
 package lm_test
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"sync"
 	"testing"
 
 	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/lm/lmtest"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
-
-// A meeting is where goroutines that stand for ranks exchange numbers. Each brings a slice and gets those of all.
-type meeting struct {
-	size    int
-	mu      sync.Mutex
-	arrived sync.Cond
-	brought [][]byte
-	count   int
-	round   int
-}
-
-// An axis is an lm.Axis of goroutines.
-type axis struct {
-	*meeting
-	index int
-	calls int
-}
-
-func newAxes(n int) []*axis {
-	m := &meeting{size: n, brought: make([][]byte, n)}
-	m.arrived.L = &m.mu
-	all := make([]*axis, n)
-	for i := range all {
-		all[i] = &axis{meeting: m, index: i}
-	}
-	return all
-}
-
-func (a *axis) Size() int  { return a.size }
-func (a *axis) Index() int { return a.index }
-
-// exchange returns copies of what all ranks have brought.
-func (a *axis) exchange(b []byte) [][]byte {
-	a.calls++
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.count == 0 {
-		a.brought = make([][]byte, a.size)
-	}
-	a.brought[a.index] = slices.Clone(b)
-	all, round := a.brought, a.round
-	if a.count++; a.count == a.size {
-		a.count, a.round = 0, round+1
-		a.arrived.Broadcast()
-	}
-	for a.round == round {
-		a.arrived.Wait()
-	}
-	return all
-}
-
-// tree adds the slices of all ranks as a binary tree.
-func tree[T float32 | float64](x []T, all [][]T) {
-	for half := 1; half < len(all); half *= 2 {
-		for i := 0; i+half < len(all); i += 2 * half {
-			for j := range all[i] {
-				all[i][j] += all[i+half][j]
-			}
-		}
-	}
-	copy(x, all[0])
-}
-
-func (a *axis) Sum(x []float32) error {
-	var all [][]float32
-	for _, b := range a.exchange(tensor.FromF32(x, len(x)).Bytes()) {
-		if len(b) != 4*len(x) {
-			return fmt.Errorf("a sum of %d bytes, others have %d", 4*len(x), len(b))
-		}
-		all = append(all, slices.Clone(tensor.Of(b, tensor.F32, len(x)).F32()))
-	}
-	tree(x, all)
-	return nil
-}
-
-func (a *axis) Sum64(x []float64) error {
-	var all [][]float64
-	for _, b := range a.exchange(tensor.FromF64(x, len(x)).Bytes()) {
-		all = append(all, slices.Clone(tensor.Of(b, tensor.F64, len(x)).F64()))
-	}
-	tree(x, all)
-	return nil
-}
-
-func (a *axis) Gather(x []float32, counts []int) error {
-	at := 0
-	for i, n := range counts {
-		if i == a.index {
-			for j, b := range a.exchange(tensor.FromF32(x[at:at+n], n).Bytes()) {
-				first := 0
-				for _, k := range counts[:j] {
-					first += k
-				}
-				if len(b) != 4*counts[j] {
-					return errors.New("another rank has another count")
-				}
-				copy(x[first:], tensor.Of(b, tensor.F32, counts[j]).F32())
-			}
-		}
-		at += n
-	}
-	return nil
-}
 
 // A trained has all results of a short training that a layout may change.
 type trained struct {
@@ -130,7 +26,7 @@ type trained struct {
 // train makes three steps on parts of a model, and returns the results of part 0. All parts' slices are joined.
 func train(t *testing.T, c lm.Config, o lm.Options, size int) trained {
 	t.Helper()
-	axes := newAxes(size)
+	axes := lmtest.NewAxes(size)
 	results := make([]trained, size)
 	parts := make([]*lm.Model, size)
 	var ranks sync.WaitGroup
@@ -152,11 +48,11 @@ func train(t *testing.T, c lm.Config, o lm.Options, size int) trained {
 		}
 	}
 	results[0].weights = joinWeights(t, parts)
-	results[0].calls = axes[0].calls
+	results[0].calls = axes[0].Calls
 	return results[0]
 }
 
-func trainPart(t *testing.T, c lm.Config, o lm.Options, a *axis) (*lm.Model, trained) {
+func trainPart(t *testing.T, c lm.Config, o lm.Options, a *lmtest.Axis) (*lm.Model, trained) {
 	m, err := lm.New(new(nn.Params[float32]), c, o)
 	if err == nil {
 		err = m.Alloc(tensor.Heap)

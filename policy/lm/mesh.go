@@ -80,8 +80,15 @@ func (m *Model) owner(token int32) int {
 	return int(token) / (m.own * m.Config.blockWidth(m.Config.Vocab))
 }
 
-// Join connects w with the ranks that have the other parts of the model. Call it before the first pass.
+// Part returns the part of the model that is here.
+func (m *Model) Part() Part { return m.part }
+
+// Join connects w with the ranks that have the other parts of the model. Call it before the first pass. nil connects
+// nothing, for a model that is whole.
 func (w *Work) Join(axis Axis) {
+	if axis == nil {
+		return
+	}
 	if axis.Size() != w.m.part.Size || axis.Index() != w.m.part.Index {
 		panic(fmt.Sprintf("lm: part %d of %d joins as %d of %d", w.m.part.Index, w.m.part.Size, axis.Index(), axis.Size()))
 	}
