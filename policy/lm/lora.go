@@ -93,9 +93,15 @@ func (a *adapter) down(w *Work, low, in []float32, n int) {
 // InitAdapters draws A from a normal distribution with deviation 1/rank and sets B to 0, so that
 // new adapters change nothing. Init includes this.
 func (m *Model) InitAdapters(seed uint64) {
-	for i, a := range m.adapters {
-		f := m.Params.Fields[a.fieldA]
-		fillNormal(a.a(), f.Shape, m.Params.SliceOf(f.Name), 1/float64(a.rank), seed, uint64(len(m.list)+i))
+	whole := m.Whole()
+	for i, w := range whole.adapters {
+		at := slices.IndexFunc(m.adapters, func(a *adapter) bool { return a.module == w.module })
+		if at < 0 {
+			continue
+		}
+		a, field := m.adapters[at], whole.Params.Fields[w.fieldA]
+		block := m.Params.SliceOf(field.Name).Block(field.Shape)
+		fillNormal(a.a(), block, 1/float64(a.rank), seed, uint64(len(whole.list)+i))
 		clear(a.b())
 	}
 }

@@ -2,6 +2,8 @@ package lm
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy/nn"
@@ -153,12 +155,26 @@ func (m *Model) Count() int {
 	return n
 }
 
+// Whole returns the model of which m has a part, with the same options and all weights, but without memory.
+func (m *Model) Whole() *Model {
+	o := Options{Frozen: m.fixed, LoRA: m.lora, Kept: m.kept, Headless: m.headless}
+	whole, err := New(new(nn.Params[float32]), m.Config, o)
+	if err != nil {
+		panic(fmt.Sprintf("lm: the whole of a model: %v", err)) // New has made m of the same configuration
+	}
+	return whole
+}
+
 // Init draws the weights of a new model: normal numbers with deviation Config.InitRange, 0 for
-// biases, 1 for norms. For adapters see InitAdapters.
+// biases, 1 for norms. A part of a model gets its part of the numbers. For adapters see InitAdapters.
 func (m *Model) Init(seed uint64) {
-	for i, l := range m.list {
-		data := l.weight.data()
-		switch l.start {
+	for key, w := range m.Whole().list {
+		i := slices.IndexFunc(m.list, func(l listed) bool { return l.name == w.name })
+		if i < 0 {
+			continue
+		}
+		data := m.list[i].weight.data()
+		switch w.start {
 		case zeros:
 			clear(data)
 		case ones:
@@ -166,53 +182,34 @@ func (m *Model) Init(seed uint64) {
 				data[j] = 1
 			}
 		case normal:
-			fillNormal(data, l.shape, l.slice, m.Config.InitRange, seed, uint64(i))
+			fillNormal(data, m.Params.SliceOf(w.name).Block(w.shape), m.Config.InitRange, seed, uint64(key))
 		}
 	}
 	m.InitAdapters(seed)
 }
 
-// fillNormal sets x, a slice of a tensor, to its part of normal numbers from the stream of seed and key, in the order of
-// the whole tensor. shape is that of x.
-func fillNormal(x []float32, shape []int, slice nn.Slice, deviation float64, seed, key uint64) {
+// fillNormal sets x to normal numbers from the stream of seed and key. The numbers are those of the elements of a whole
+// tensor, in order, of which x has the block.
+func fillNormal(x []float32, b nn.Block, deviation float64, seed, key uint64) {
 	const perStream = 1 << 20 // numbers per stream, so that no stream runs out
-	whole := 1
-	for _, n := range slice.WholeShape(shape) {
-		whole *= n
-	}
-	var drawn []float32 // of one stream
-	if !slice.All() {
-		drawn = make([]float32, min(perStream, whole))
-	}
-	for lo := 0; lo < whole; lo += perStream {
-		s := philox.New(seed, philox.Init, key, uint64(lo/perStream))
-		part := drawn[:min(len(drawn), whole-lo)]
-		if slice.All() {
-			part = x[lo:min(lo+perStream, whole)]
-		}
-		for i := 0; i < len(part); i += 2 {
-			a, b := s.Normal()
-			part[i] = float32(deviation * a)
-			if i+1 < len(part) {
-				part[i+1] = float32(deviation * b)
+	b.Within(0, math.MaxInt, func(at, here, n int) {
+		for n > 0 {
+			s := philox.New(seed, philox.Init, key, uint64(at/perStream))
+			s.Skip(at % perStream / 2)
+			part := x[here:][:min(n, perStream-at%perStream)]
+			i := at % 2
+			if i == 1 { // the second number of a pair
+				_, second := s.Normal()
+				part[0] = float32(deviation * second)
 			}
+			for ; i < len(part); i += 2 {
+				first, second := s.Normal()
+				part[i] = float32(deviation * first)
+				if i+1 < len(part) {
+					part[i+1] = float32(deviation * second)
+				}
+			}
+			at, here, n = at+len(part), here+len(part), n-len(part)
 		}
-		if !slice.All() {
-			keep(x, part, lo, shape, slice)
-		}
-	}
-}
-
-// keep copies to x the elements of part that belong to it. part has consecutive elements of the whole tensor, from lo.
-func keep(x, part []float32, lo int, shape []int, slice nn.Slice) {
-	row := 1 // elements between neighbours on the axis
-	for _, n := range shape[slice.Axis+1:] {
-		row *= n
-	}
-	for i, v := range part {
-		group, at := (lo+i)/(row*slice.Whole), (lo+i)/row%slice.Whole
-		if slice.From <= at && at < slice.To {
-			x[(group*(slice.To-slice.From)+at-slice.From)*row+(lo+i)%row] = v
-		}
-	}
+	})
 }
