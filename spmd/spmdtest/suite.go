@@ -18,7 +18,7 @@ type Case struct {
 
 // Cases returns the whole suite, for any number of ranks.
 func Cases() []Case {
-	return slices.Concat(messages(), requests(), communicators(), channels(), queues(), items(), direct(), shared(),
+	return slices.Concat(messages(), requests(), communicators(), axes(), channels(), queues(), items(), direct(), shared(),
 		recording())
 }
 
