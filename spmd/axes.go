@@ -42,14 +42,22 @@ func (m *Member) Coordinate(axis string) int {
 	return m.index / stride % size
 }
 
-// AxisComm returns the member's end of a communicator along an axis. Its members are those that differ from this one
-// in the coordinate on that axis alone, which is their rank. It is a part of Comm(purpose): it belongs to the same
-// goroutine, and Close closes both. The axes of a purpose are apart, because two members are together on one line at
-// most. AxisComm panics for an unknown axis or purpose.
-func (m *Member) AxisComm(axis, purpose string) Comm {
+// Line returns the numbers of the members that differ from this one in the coordinate on an axis alone, in the order
+// of that coordinate. It panics for an unknown axis.
+func (m *Member) Line(axis string) []int {
 	size, stride := m.axis(axis)
-	first := m.index - m.Coordinate(axis)*stride
-	return &line{Comm: m.Comm(purpose), axis: axis, first: first, stride: stride, size: size}
+	members := make([]int, size)
+	for i := range members {
+		members[i] = m.index + (i-m.index/stride%size)*stride
+	}
+	return members
+}
+
+// AxisComm returns the member's end of a communicator along an axis: of the members of Line, in that order. It is a
+// part of Comm(purpose): it belongs to the same goroutine, and Close closes both. The axes of a purpose are apart,
+// because two members are together on one line at most. AxisComm panics for an unknown axis or purpose.
+func (m *Member) AxisComm(axis, purpose string) Comm {
+	return &line{Comm: m.Comm(purpose), axis: axis, me: m.Coordinate(axis), members: m.Line(axis)}
 }
 
 // axis returns the size of an axis, and how far neighbours on it are apart in the group.
@@ -65,36 +73,36 @@ func (m *Member) axis(name string) (size, stride int) {
 	panic(fmt.Sprintf("spmd: group %q has no axis %q, only %v", m.Group(), name, axes))
 }
 
-// A line is the part of a group's communicator along an axis. Its member i is member first + i·stride of the group.
+// A line is the part of a group's communicator along an axis.
 type line struct {
 	Comm
-	axis                string
-	first, stride, size int
+	axis    string
+	me      int
+	members []int // of the group
 }
 
-func (l *line) Rank() int { return (l.Comm.Rank() - l.first) / l.stride }
-func (l *line) Size() int { return l.size }
-
-func (l *line) WorldRank(m int) int { return l.Comm.WorldRank(l.first + m*l.stride) }
+func (l *line) Rank() int           { return l.me }
+func (l *line) Size() int           { return len(l.members) }
+func (l *line) WorldRank(m int) int { return l.Comm.WorldRank(l.members[m]) }
 
 func (l *line) Isend(b []byte, to, tag int) (Request, error) {
 	if err := l.check("send to", to); err != nil {
 		return Request{}, err
 	}
-	return l.Comm.Isend(b, l.first+to*l.stride, tag)
+	return l.Comm.Isend(b, l.members[to], tag)
 }
 
 func (l *line) Irecv(b []byte, from, tag int) (Request, error) {
 	if err := l.check("receive from", from); err != nil {
 		return Request{}, err
 	}
-	return l.Comm.Irecv(b, l.first+from*l.stride, tag)
+	return l.Comm.Irecv(b, l.members[from], tag)
 }
 
 func (l *line) check(what string, peer int) error {
-	if peer < 0 || peer >= l.size {
-		return fmt.Errorf("axis %q, member %d: %s member %d: expected a member of 0..%d", l.axis, l.Rank(), what, peer,
-			l.size-1)
+	if peer < 0 || peer >= len(l.members) {
+		return fmt.Errorf("axis %q, member %d: %s member %d: expected a member of 0..%d", l.axis, l.me, what, peer,
+			len(l.members)-1)
 	}
 	return nil
 }

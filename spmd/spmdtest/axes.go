@@ -73,6 +73,9 @@ func greet(ctx context.Context, m *spmd.Member, at [][]int) error {
 			point[a] = i
 			others[i] = slices.IndexFunc(at, func(p []int) bool { return slices.Equal(p, point) })
 		}
+		if got := m.Line(axis.Name); !slices.Equal(got, others) {
+			return fmt.Errorf("member %d is in the line %v on %s, want %v", m.Index(), got, axis.Name, others)
+		}
 		for p, purpose := range []string{"sums", "messages"} {
 			c := m.AxisComm(axis.Name, purpose)
 			wait, err := greetLine(ctx, c, others, byte(100*p), m.Comm(purpose))
@@ -95,7 +98,7 @@ func greet(ctx context.Context, m *spmd.Member, at [][]int) error {
 func greetLine(ctx context.Context, c spmd.Comm, others []int, mark byte, group spmd.Comm) (wait func() error,
 	err error) {
 	me := c.Rank()
-	if c.Size() != len(others) || others[me] != group.Rank() {
+	if c.Size() != len(others) || me < 0 || me >= len(others) || others[me] != group.Rank() {
 		return nil, fmt.Errorf("member %d of %d, in a line of members %v", me, c.Size(), others)
 	}
 	out, in := []byte{mark + byte(group.Rank())}, make([]byte, len(others))
