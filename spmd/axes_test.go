@@ -34,9 +34,12 @@ func TestUnknownAxisPanics(t *testing.T) {
 	spec := spmd.GroupSpec{Name: "actor", Ranks: []int{0}, Comms: []string{"sums"},
 		Axes: []spmd.Axis{{Name: "data", Size: 1}}}
 	for want, use := range map[string]func(m *spmd.Member){
-		`group "actor" has no axis "shard"`:                              func(m *spmd.Member) { m.Coordinate("shard") },
-		`group "actor" has no axis "stage"`:                              func(m *spmd.Member) { m.AxisComm("stage", "sums") },
-		`group "actor" has no communicator for "sum", only for ["sums"]`: func(m *spmd.Member) { m.AxisComm("data", "sum") },
+		`group "actor" has no axis "shard"`: func(m *spmd.Member) { m.Coordinate("shard") },
+		`group "actor" has no axis "line"`:  func(m *spmd.Member) { m.Line("line") },
+		`group "actor" has no axis "stage"`: func(m *spmd.Member) { m.AxisComm("stage", "sums") },
+		`group "actor" has no communicator for "sum", only for ["sums"]`: func(m *spmd.Member) {
+			m.AxisComm("data", "sum")
+		},
 	} {
 		f, _ := fail(t, 1, spmd.Options{}, func(_ context.Context, w *spmd.World) error {
 			_, err := spmd.Launch(w, spec, func(m *spmd.Member) (struct{}, error) { use(m); return struct{}{}, nil })

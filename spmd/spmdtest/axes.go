@@ -45,13 +45,15 @@ func lines(ctx context.Context, w *spmd.World) error {
 			func(m int) int { return w.Size() - 1 - m*w.Size()/len(at) },
 			func(int) int { return w.Size() / 2 },
 		} {
-			spec := spmd.GroupSpec{Name: fmt.Sprintf("mesh %d/%d", i, how), Comms: []string{"sums", "messages"}, Axes: mesh}
+			spec := spmd.GroupSpec{Name: fmt.Sprintf("mesh %d/%d", i, how), Comms: []string{"sums", "messages"},
+				Axes: mesh}
 			for m := range at {
 				spec.Ranks = append(spec.Ranks, rank(m))
 			}
 			// Messages go while the workers are made: the communicators exist before.
-			_, err := spmd.Launch(w, spec, func(m *spmd.Member) (struct{}, error) { return struct{}{}, greet(ctx, m, at) })
-			if err != nil {
+			if _, err := spmd.Launch(w, spec, func(m *spmd.Member) (struct{}, error) {
+				return struct{}{}, greet(ctx, m, at)
+			}); err != nil {
 				return err
 			}
 		}
