@@ -63,6 +63,10 @@ func New(seed uint64, p Purpose, key, counter uint64) Stream {
 	return Stream{seed: seed, lo: uint32(counter), hi: uint32(counter >> 32), k: uint32(key), tag: uint32(p) << 24}
 }
 
+// Skip passes over the next n blocks, each of which is 4 numbers of Uint32 or 2 of Normal. The numbers taken before
+// must be whole blocks, too.
+func (s *Stream) Skip(n int) { s.tag += uint32(n) }
+
 // Uint32 returns the next 32 random bits.
 func (s *Stream) Uint32() uint32 {
 	if s.have == 0 {

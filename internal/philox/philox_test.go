@@ -53,6 +53,20 @@ func TestStreamOrder(t *testing.T) {
 	}
 }
 
+// Skip leads to the numbers that lie whole blocks further on.
+func TestSkip(t *testing.T) {
+	all, part := New(1, Init, 2, 3), New(1, Init, 2, 3)
+	for range 5 {
+		all.Normal()
+	}
+	part.Normal()
+	part.Skip(4)
+	a, b := all.Normal()
+	if c, d := part.Normal(); a != c || b != d {
+		t.Errorf("numbers %v and %v after a skip, want %v and %v", c, d, a, b)
+	}
+}
+
 // Streams whose names differ in anything differ from the first number on.
 func TestStreamsAreApart(t *testing.T) {
 	seen := make(map[uint64]string)

@@ -2,6 +2,8 @@ package lm
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy/nn"
@@ -87,9 +89,16 @@ func (f *frozen) alloc(alloc tensor.Allocator) error {
 	return nil
 }
 
-// declare adds a weight of the model: a trainable parameter, or a frozen weight.
-func (m *Model) declare(name string, transposed bool, start initial, shape ...int) weight {
+// declare adds a weight of the model: a trainable parameter, or a frozen weight. The shape is that of the whole
+// weight. Ranks divide it along axis; -1: each has all of it.
+func (m *Model) declare(name string, transposed bool, start initial, axis int, shape ...int) weight {
 	w := weight{m: m, fixed: m.fixed}
+	var slice nn.Slice
+	if axis >= 0 {
+		slice = m.Config.slice(m.part, axis, shape[axis])
+		shape[axis] = slice.To - slice.From
+		m.Params.Cut(name, slice)
+	}
 	switch {
 	case m.fixed && m.kept:
 		w.field = m.Params.AddFrozen(name, shape...)
@@ -98,7 +107,7 @@ func (m *Model) declare(name string, transposed bool, start initial, shape ...in
 	default:
 		w.field = m.Params.Add(name, shape...)
 	}
-	m.list = append(m.list, listed{name, shape, transposed, start, w})
+	m.list = append(m.list, listed{name, shape, slice, transposed, start, w})
 	return w
 }
 
@@ -114,6 +123,7 @@ const (
 type listed struct {
 	name       string
 	shape      []int
+	slice      nn.Slice
 	transposed bool
 	start      initial
 	weight     weight
@@ -124,7 +134,7 @@ type listed struct {
 func (m *Model) Tensors() []Tensor {
 	all := make([]Tensor, len(m.list))
 	for i, l := range m.list {
-		all[i] = Tensor{Name: l.name, Shape: l.shape, Transposed: l.transposed}
+		all[i] = Tensor{Name: l.name, Shape: l.shape, Slice: l.slice, Transposed: l.transposed}
 		if m.ready {
 			all[i].Data, all[i].Grad = l.weight.data(), l.weight.grad()
 		}
@@ -145,12 +155,26 @@ func (m *Model) Count() int {
 	return n
 }
 
+// Whole returns the model of which m has a part, with the same options and all weights, but without memory.
+func (m *Model) Whole() *Model {
+	o := Options{Frozen: m.fixed, LoRA: m.lora, Kept: m.kept, Headless: m.headless}
+	whole, err := New(new(nn.Params[float32]), m.Config, o)
+	if err != nil {
+		panic(fmt.Sprintf("lm: the whole of a model: %v", err)) // New has made m of the same configuration
+	}
+	return whole
+}
+
 // Init draws the weights of a new model: normal numbers with deviation Config.InitRange, 0 for
-// biases, 1 for norms. For adapters see InitAdapters.
+// biases, 1 for norms. A part of a model gets its part of the numbers. For adapters see InitAdapters.
 func (m *Model) Init(seed uint64) {
-	for i, l := range m.list {
-		data := l.weight.data()
-		switch l.start {
+	for key, w := range m.Whole().list {
+		i := slices.IndexFunc(m.list, func(l listed) bool { return l.name == w.name })
+		if i < 0 {
+			continue
+		}
+		data := m.list[i].weight.data()
+		switch w.start {
 		case zeros:
 			clear(data)
 		case ones:
@@ -158,24 +182,34 @@ func (m *Model) Init(seed uint64) {
 				data[j] = 1
 			}
 		case normal:
-			fillNormal(data, m.Config.InitRange, seed, uint64(i))
+			fillNormal(data, m.Params.SliceOf(w.name).Block(w.shape), m.Config.InitRange, seed, uint64(key))
 		}
 	}
 	m.InitAdapters(seed)
 }
 
-// fillNormal sets the elements of x, in order, to normal numbers from the stream of seed and key.
-func fillNormal(x []float32, deviation float64, seed, key uint64) {
+// fillNormal sets x to normal numbers from the stream of seed and key. The numbers are those of the elements of a whole
+// tensor, in order, of which x has the block.
+func fillNormal(x []float32, b nn.Block, deviation float64, seed, key uint64) {
 	const perStream = 1 << 20 // numbers per stream, so that no stream runs out
-	for lo := 0; lo < len(x); lo += perStream {
-		s := philox.New(seed, philox.Init, key, uint64(lo/perStream))
-		part := x[lo:min(lo+perStream, len(x))]
-		for i := 0; i < len(part); i += 2 {
-			a, b := s.Normal()
-			part[i] = float32(deviation * a)
-			if i+1 < len(part) {
-				part[i+1] = float32(deviation * b)
+	b.Within(0, math.MaxInt, func(at, here, n int) {
+		for n > 0 {
+			s := philox.New(seed, philox.Init, key, uint64(at/perStream))
+			s.Skip(at % perStream / 2)
+			part := x[here:][:min(n, perStream-at%perStream)]
+			i := at % 2
+			if i == 1 { // the second number of a pair
+				_, second := s.Normal()
+				part[0] = float32(deviation * second)
 			}
+			for ; i < len(part); i += 2 {
+				first, second := s.Normal()
+				part[i] = float32(deviation * first)
+				if i+1 < len(part) {
+					part[i+1] = float32(deviation * second)
+				}
+			}
+			at, here, n = at+len(part), here+len(part), n-len(part)
 		}
-	}
+	})
 }

@@ -130,15 +130,23 @@ func LoadAdapter(m *lm.Model, dir string) error {
 		return fmt.Errorf("load adapter: %w", err)
 	}
 	defer f.close()
-	var want []lm.Tensor
-	for _, t := range m.Adapters() {
-		t.Name = adapterPrefix + fileName(m.Config.Family, t.Name)
-		want = append(want, t)
+	err := f.check(adaptersInFiles(m.Whole()), func(string) bool { return false })
+	if err == nil {
+		err = f.load(adaptersInFiles(m))
 	}
-	if err := f.load(want, func(string) bool { return false }); err != nil {
+	if err != nil {
 		return fmt.Errorf("load adapter: %w", err)
 	}
 	return nil
+}
+
+// adaptersInFiles returns the adapters of m under the names that they have in files.
+func adaptersInFiles(m *lm.Model) []lm.Tensor {
+	all := m.Adapters()
+	for i := range all {
+		all[i].Name = adapterPrefix + fileName(m.Config.Family, all[i].Name)
+	}
+	return all
 }
 
 // SaveAdapter writes an adapter folder that PEFT reads, with weights in float32. base names the
@@ -179,10 +187,10 @@ func saveAdapter(m *lm.Model, dir, base string) error {
 		return err
 	}
 	var d tensor.Dict
-	for _, t := range m.Adapters() {
+	for _, t := range adaptersInFiles(m) {
 		x := tensor.New(tensor.F32, fileShape(t)...)
 		gather(x.F32(), t.Data, 0, t.Shape[1], t.Shape[0], t.Shape[1])
-		d.Set(adapterPrefix+fileName(m.Config.Family, t.Name), x)
+		d.Set(t.Name, x)
 	}
 	file, err := os.Create(filepath.Join(dir, adapterWeights))
 	if err != nil {

@@ -17,28 +17,38 @@ import (
 )
 
 // Load fills the weights of m from a checkpoint folder. It checks names, shapes and types before it
-// reads weights. A weight that is NaN or infinite is an error, too.
-func Load(m *lm.Model, dir string) error { return visit(m, dir, (*folder).load) }
+// reads weights. A weight that is NaN or infinite is an error, too. If m has a part of a model, Load
+// reads no more than that part.
+func Load(m *lm.Model, dir string) error {
+	return visit(m, dir, func(f *folder) error { return f.load(inFiles(m, m.Tensors())) })
+}
 
 // Check returns the errors that Load finds before it reads weights. The model needs no memory yet.
-func Check(m *lm.Model, dir string) error { return visit(m, dir, (*folder).check) }
+func Check(m *lm.Model, dir string) error { return visit(m, dir, func(*folder) error { return nil }) }
 
-// visit opens a folder and calls do with the tensors that the model needs.
-func visit(m *lm.Model, dir string, do func(f *folder, want []lm.Tensor, ignored func(string) bool) error) error {
+// visit opens a folder, checks that it has the model of which m is a part, and calls do.
+func visit(m *lm.Model, dir string, do func(*folder) error) error {
 	f, err := openFolder(dir)
 	if err != nil {
 		return fmt.Errorf("load model: %w", err)
 	}
 	defer f.close()
-	var want []lm.Tensor
-	for _, t := range m.Tensors() {
-		t.Name = fileName(m.Config.Family, t.Name)
-		want = append(want, t)
+	err = f.check(inFiles(m, m.Whole().Tensors()), func(name string) bool { return ignored(m, name) })
+	if err == nil {
+		err = do(f)
 	}
-	if err := do(f, want, func(name string) bool { return ignored(m, name) }); err != nil {
+	if err != nil {
 		return fmt.Errorf("load model: %w", err)
 	}
 	return nil
+}
+
+// inFiles returns tensors of m under the names that they have in files.
+func inFiles(m *lm.Model, all []lm.Tensor) []lm.Tensor {
+	for i := range all {
+		all[i].Name = fileName(m.Config.Family, all[i].Name)
+	}
+	return all
 }
 
 // A folder is the open weight files of a checkpoint.
@@ -176,11 +186,8 @@ func (f *folder) check(want []lm.Tensor, ignored func(string) bool) error {
 	return nil
 }
 
-// load checks the wanted tensors and reads them.
-func (f *folder) load(want []lm.Tensor, ignored func(string) bool) error {
-	if err := f.check(want, ignored); err != nil {
-		return err
-	}
+// load reads tensors that check has found.
+func (f *folder) load(want []lm.Tensor) error {
 	var memory buffers
 	for _, t := range want {
 		p := f.where[t.Name]
@@ -203,12 +210,23 @@ type buffers struct {
 	wide []float32
 }
 
-// readTensor reads a tensor in chunks of whole rows of the file.
+// readTensor reads a tensor, or the slice of it that t is, in chunks of rows of the file.
 func (b *buffers) readTensor(t lm.Tensor, r *tensor.SafetensorsReader, i int) error {
 	field := r.Fields[i]
-	width := 1
+	inRow := 1 // elements of the file
 	if len(field.Shape) > 1 {
-		width = field.Shape[1]
+		inRow = field.Shape[1]
+	}
+	firstRow, firstColumn, width := 0, 0, inRow
+	if s := t.Slice; !s.All() {
+		if alongRow := (s.Axis == 1) != t.Transposed; alongRow {
+			firstColumn, width = s.From, s.To-s.From
+		} else {
+			firstRow = s.From
+		}
+	}
+	if len(t.Data) == 0 {
+		return nil
 	}
 	size := field.DType.Size()
 	rows := len(t.Data) / width
@@ -220,20 +238,36 @@ func (b *buffers) readTensor(t lm.Tensor, r *tensor.SafetensorsReader, i int) er
 	for row := 0; row < rows; row += step {
 		n := min(step, rows-row)
 		part := raw.Slice(0, n*width)
-		if err := r.ReadTensor(i, part.Bytes(), row*width*size); err != nil {
+		begin := (firstRow+row)*inRow + firstColumn // element of the file
+		if err := readRows(r, i, part.Bytes(), n, begin*size, inRow*size); err != nil {
 			return err
 		}
 		values := b.wide[:n*width]
 		widen(values, part)
 		for j, x := range values {
 			if x-x != 0 {
-				return fmt.Errorf("tensor %q: element %d is %g", t.Name, row*width+j, x)
+				return fmt.Errorf("tensor %q: element %d is %g", t.Name, begin+j/width*inRow+j%width, x)
 			}
 		}
 		if t.Transposed {
 			scatter(t.Data, values, row, n, width, rows)
 		} else {
 			copy(t.Data[row*width:], values)
+		}
+	}
+	return nil
+}
+
+// readRows fills dst with n equal parts of rows of tensor i. The first begins at byte off, and each other one stride
+// bytes after the one before it.
+func readRows(r *tensor.SafetensorsReader, i int, dst []byte, n, off, stride int) error {
+	if len(dst) == n*stride { // whole rows
+		return r.ReadTensor(i, dst, off)
+	}
+	for row := range n {
+		part := dst[row*len(dst)/n : (row+1)*len(dst)/n]
+		if err := r.ReadTensor(i, part, off+row*stride); err != nil {
+			return err
 		}
 	}
 	return nil

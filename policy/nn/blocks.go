@@ -1,0 +1,79 @@
+package nn
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A Block is equal runs of elements that a part of a tensor has of the whole tensor. Both lie flat in memory. Run i of
+// Count has Len elements. They begin at element At + i·Stride of the whole tensor, and at Here + i·Len of the part.
+type Block struct{ At, Here, Len, Stride, Count int }
+
+// Block returns the place of the slice s in the whole tensor, whose shape is whole.
+func (s Slice) Block(whole []int) Block {
+	if s.All() {
+		n := product(whole)
+		return Block{Len: n, Stride: n, Count: 1}
+	}
+	inner := product(whole[s.Axis+1:])
+	return Block{At: s.From * inner, Len: (s.To - s.From) * inner, Stride: s.Whole * inner,
+		Count: product(whole[:s.Axis])}
+}
+
+// Blocks returns the places of p.Data in the Data of whole, one block for each field of p. whole declares the
+// parameters of the whole network and needs no memory.
+func (p *Params[T]) Blocks(whole *Params[T]) []Block {
+	blocks := make([]Block, len(p.Fields))
+	for i, f := range p.Fields {
+		s := p.SliceOf(f.Name)
+		at := slices.IndexFunc(whole.Fields, func(w Field) bool { return w.Name == f.Name })
+		if at < 0 || !slices.Equal(s.WholeShape(f.Shape), whole.Fields[at].Shape) {
+			panic(fmt.Sprintf("nn: %s %v is no slice %v of the whole network's", f.Name, f.Shape, s))
+		}
+		blocks[i] = s.Block(whole.Fields[at].Shape).Moved(whole.Fields[at].Off, f.Off)
+	}
+	return blocks
+}
+
+// Moved returns b for a part and a whole that lie further on in larger memory, by at and here elements.
+func (b Block) Moved(at, here int) Block {
+	b.At, b.Here = b.At+at, b.Here+here
+	return b
+}
+
+// Times returns b in units of which an element has n, such as bytes.
+func (b Block) Times(n int) Block {
+	b.At, b.Here, b.Len, b.Stride = b.At*n, b.Here*n, b.Len*n, b.Stride*n
+	return b
+}
+
+// Within calls f for each run of elements of b that are in [lo, hi) of the whole tensor: n elements from at on in the
+// whole tensor, and from here on in the part.
+func (b Block) Within(lo, hi int, f func(at, here, n int)) {
+	if b.Len == 0 {
+		return
+	}
+	for i := max(0, lo-b.At) / b.Stride; i < b.Count && b.At+i*b.Stride < hi; i++ {
+		at := b.At + i*b.Stride
+		if from, to := max(at, lo), min(at+b.Len, hi); from < to {
+			f(from, b.Here+i*b.Len+from-at, to-from)
+		}
+	}
+}
+
+// Overlap calls f for each run of elements that are in two parts of a tensor: n elements from a on in the first part,
+// and from b on in the second.
+func Overlap(first, second Block, f func(a, b, n int)) {
+	for i := range first.Count {
+		at, here := first.At+i*first.Stride, first.Here+i*first.Len
+		second.Within(at, at+first.Len, func(x, b, n int) { f(here+x-at, b, n) })
+	}
+}
+
+func product(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
