@@ -209,6 +209,9 @@ func layouts() map[string]struct {
 	wide := all["eight blocks"]
 	wide.c.QKNorm, wide.c.Tied, wide.c.Vocab, wide.c.Layers = true, true, 300, 4
 	all["eight blocks, tied"] = wide
+	deep := all["qwen3_moe"]
+	deep.c.Layers, deep.c.Experts.Dense = 8, nil
+	all["eight layers"] = deep
 	return all
 }
 
@@ -219,7 +222,7 @@ func TestLayout(t *testing.T) {
 			t.Parallel()
 			want := train(t, v.c, v.o, layout{1, 1, 0})
 			for _, l := range []layout{{1, 1, 1}, {1, 2, 0}, {1, 4, 1}, {2, 1, 0}, {2, 2, 9}, {2, 4, 0}, {4, 1, 1}, {4, 2, 0},
-				{8, 1, 0}} {
+				{8, 1, 0}, {1, 8, 3}} {
 				if !slices.Contains(v.c.Sizes(), l.size) || l.stages > v.c.Layers {
 					continue
 				}
