@@ -33,7 +33,7 @@ func (h Head) columns() int {
 type Outputs struct {
 	LogProb, Entropy, Value []float32
 	Likeliest               []float32
-	AuxLoss                 float64
+	AuxLoss                 float64 // in training
 
 	// The derivatives of the loss, which a loss sets. They are 0 before.
 	DLogProb, DEntropy, DValue []float32
@@ -46,7 +46,7 @@ type Outputs struct {
 // prepare makes memory for the outputs of this micro-batch.
 func (o *Outputs) prepare(h Head, micro *Micro) {
 	n := len(micro.Targets)
-	o.targets, o.aux = append(o.targets[:0], micro.Targets...), micro.Aux
+	o.targets, o.aux, o.AuxLoss = append(o.targets[:0], micro.Targets...), micro.Aux, 0
 	o.all, o.slopes = resize(o.all, n*h.columns()), resize(o.slopes, n*h.columns())
 	clear(o.slopes)
 	o.view(h, n)
