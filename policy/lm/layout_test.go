@@ -1,6 +1,7 @@
 package lm_test
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -94,10 +95,26 @@ func (r *trained) train(m *lm.Model, mesh lm.Mesh, again int) error {
 	source := &source{micros: micros, trained: r}
 	for step := range 3 {
 		clear(m.Params.Grad)
-		if err := m.Train(w, len(micros)-step, lm.Head{Temperature: 0.75}, source); err != nil {
+		final, below := map[int][]float32{}, len(m.Params.Grad)
+		err := m.Train(w, len(micros)-step, lm.Head{Temperature: 0.75}, source, func(lo, hi int) {
+			if hi > below {
+				err := fmt.Errorf("range %d to %d is final after that from %d on", lo, hi, below)
+				panic(err)
+			}
+			final[lo], below = slices.Clone(m.Params.Grad[lo:hi]), lo
+		})
+		if err != nil {
 			return err
 		}
 		m.FinishGradients(w)
+		for lo, x := range final {
+			if !sameFloats(x, m.Params.Grad[lo:lo+len(x)]) {
+				return fmt.Errorf("the gradient from %d on has changed after it was final", lo)
+			}
+		}
+		if len(final) < len(m.Tensors())/20 {
+			return fmt.Errorf("only %d ranges were final in time", len(final))
+		}
 		squares, err := m.GradSquares(w)
 		if err != nil {
 			return err
