@@ -72,6 +72,14 @@ func (m Mesh) String() string {
 	return text
 }
 
+// unit is the word for one of the replicas.
+func (m Mesh) unit() string {
+	if m.Members() > 1 {
+		return "replica"
+	}
+	return "worker"
+}
+
 func counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
