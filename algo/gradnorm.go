@@ -45,8 +45,7 @@ func (n *gradNorm) sum(b int) {
 	}
 }
 
-// value returns the norm, once all of the gradient is final. If the gradient has a NaN or Inf, it
-// returns an error that names the tensor.
+// value returns the norm, once all of the gradient is final.
 func (n *gradNorm) value() (float64, error) {
 	var sum float64
 	for b := range n.sums {
@@ -55,8 +54,14 @@ func (n *gradNorm) value() (float64, error) {
 		}
 		sum += n.sums[b]
 	}
+	return root(sum, n.params)
+}
+
+// root returns the norm of the gradient of p, whose squares add up to sum. If the gradient has a NaN or Inf, it returns an
+// error that names the tensor.
+func root(sum float64, p *nn.Params[float32]) (float64, error) {
 	if math.IsNaN(sum) || math.IsInf(sum, 0) { // sums of squares of finite float32s are finite in float64
-		return 0, notFinite(n.params)
+		return 0, notFinite(p)
 	}
 	return math.Sqrt(sum), nil
 }
@@ -89,7 +94,7 @@ func notFinite(p *nn.Params[float32]) error {
 			}
 		}
 	}
-	return &DivergedError{"gradient has a NaN or Inf outside every named tensor"}
+	return &DivergedError{"gradient has a NaN or Inf in no tensor of this rank"}
 }
 
 func bad(x float32) bool { return x-x != 0 }

@@ -34,6 +34,7 @@ type SFTSetup struct {
 	Optim      OptimConfig
 	Iterations int // length of the run, for schedules that end with it
 	MicroBatch MicroBatch
+	Axis       lm.Axis          // the ranks that divide the model; nil: it is whole
 	Threads    int              // number of threads, which changes no bit; with more than 1, call Close
 	Replicas   Replicas         // nil: Single
 	Alloc      tensor.Allocator // memory of the optimiser; nil: tensor.Heap
@@ -47,11 +48,13 @@ func NewSFT(s SFTSetup) (*SFT, error) {
 	}
 	common := Setup{Iterations: s.Iterations, Replicas: s.Replicas, Alloc: s.Alloc}
 	common.setDefaults()
-	train, err := common.newTrainState(s.Model.Params, s.Optim)
+	policy := NewTextLogProbs(s.Model, s.MicroBatch, s.Threads, 1)
+	policy.Join(s.Axis)
+	train, err := common.newTextTrainState(s.Model, policy.work, s.Optim)
 	if err != nil {
 		return nil, fmt.Errorf("sft: %w", err)
 	}
-	return &SFT{policy: NewTextLogProbs(s.Model, s.MicroBatch, s.Threads, 1), train: train,
+	return &SFT{policy: policy, train: train,
 		replicas: common.Replicas, counters: tensor.New(tensor.I64, 1), progress: s.Progress}, nil
 }
 

@@ -65,7 +65,8 @@ type TextSetup struct {
 	Sampling   engine.Sampling // how answers were drawn
 	GroupSize  int             // answers to each prompt; 0 is 1
 	MicroBatch MicroBatch
-	Threads    int // number of threads, which changes no bit; with more than 1, call Close
+	Axis       lm.Axis // the ranks that divide the models; nil: they are whole
+	Threads    int     // number of threads, which changes no bit; with more than 1, call Close
 	Seed       uint64
 	Iterations int // length of the run, for schedules that end with it
 	Replicas   Replicas

@@ -21,11 +21,11 @@ type TextCritic struct {
 	w, b  int       // fields of the parameters
 }
 
-// NewTextCritic declares a critic. It has memory, but the model has no weights yet.
-func NewTextCritic(c lm.Config, alloc tensor.Allocator) (*TextCritic, error) {
+// NewTextCritic declares a critic, or a part of one. It has memory, but the model has no weights yet.
+func NewTextCritic(c lm.Config, part lm.Part, alloc tensor.Allocator) (*TextCritic, error) {
 	p := new(nn.Params[float32])
 	p.Group("critic")
-	m, err := lm.New(p, c, lm.Options{})
+	m, err := lm.New(p, c, lm.Options{Part: part})
 	if err != nil {
 		return nil, err
 	}
@@ -78,9 +78,10 @@ func (s *TextSetup) newCritic(common *Setup, t *textTraining, pass *textPass) (*
 	if len(m.Params.Data) == 0 {
 		return nil, errors.New("the critic has nothing to train")
 	}
-	train, err := common.newTrainState(m.Params, s.CriticOptim)
-	c := &TextCriticPPO{textTraining: t, pass: pass, critic: s.Critic, work: m.NewTraining(s.MicroBatch.Tokens),
-		train: train}
+	work := m.NewTraining(s.MicroBatch.Tokens)
+	work.Join(s.Axis)
+	train, err := common.newTextTrainState(m, work, s.CriticOptim)
+	c := &TextCriticPPO{textTraining: t, pass: pass, critic: s.Critic, work: work, train: train}
 	c.work.SetThreads(s.Threads)
 	return c, err
 }

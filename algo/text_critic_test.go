@@ -65,7 +65,7 @@ func TestTextCritic(t *testing.T) {
 // criticOf is a critic like m whose values are not 0.
 func criticOf(t *testing.T, m *lm.Model) *algo.TextCritic {
 	t.Helper()
-	c, err := algo.NewTextCritic(m.Config, tensor.Heap)
+	c, err := algo.NewTextCritic(m.Config, m.Part(), tensor.Heap)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,6 +86,9 @@ func NewTextLogProbs(m *lm.Model, limit MicroBatch, threads int, temperature flo
 	return p
 }
 
+// Join connects p with the ranks that have the other parts of the model, if axis is not nil.
+func (p *TextLogProbs) Join(axis lm.Axis) { p.work.Join(axis) }
+
 // Append appends to dst the log-probabilities of the tokens with Learn, one text after the other.
 func (p *TextLogProbs) Append(dst []float32, texts []Sequence) ([]float32, error) {
 	for range p.microBatches(texts) {
@@ -109,7 +112,7 @@ func (p *TextLogProbs) forward() error {
 	p.logp, p.entropy = sized(p.logp, n), sized(p.entropy, n)
 	p.dlogp, p.dentropy = sized(p.dlogp, n), sized(p.dentropy, n)
 	p.model.LogProbs(p.work, p.logp, p.entropy, p.targets, p.temperature)
-	return nil
+	return p.work.Err()
 }
 
 // backward adds the gradient of a loss whose derivatives are p.dlogp, and dentropy unless it is nil.

@@ -100,11 +100,13 @@ func composeTextPPO(s *TextSetup) (*TextPPO, error) {
 	p := &TextPPO{textTraining: s.newTraining(common), optim: s.Optim, progress: s.Progress,
 		policy:    NewTextLogProbs(s.Model, s.MicroBatch, s.Threads, s.Sampling.Temperature),
 		surrogate: s.Config.surrogate()}
+	p.policy.Join(s.Axis)
 	if s.Reference != nil {
 		p.reference = NewTextLogProbs(s.Reference, s.MicroBatch, s.Threads, s.Sampling.Temperature)
+		p.reference.Join(s.Axis)
 	}
 	var err error
-	if p.train, err = common.newTrainState(s.Model.Params, s.Optim); err != nil {
+	if p.train, err = common.newTextTrainState(s.Model, p.policy.work, s.Optim); err != nil {
 		return nil, err
 	}
 	if s.Critic != nil {

@@ -59,6 +59,9 @@ func (p *TextLogProbs) measure(all []Sequence, sums func(text int) *TextSums, pr
 			return err
 		}
 		likely = p.model.Likeliest(p.work, likely[:0], p.targets)
+		if err := p.work.Err(); err != nil {
+			return err
+		}
 		i := 0
 		for b, end := range p.batch.Starts[1:] {
 			s, exact := sums(lo+b), true

@@ -29,7 +29,7 @@ func textSetup(m *lm.Model) algo.TextSetup {
 // addCritic makes s a setup of PPO.
 func addCritic(t *testing.T, s *algo.TextSetup) {
 	t.Helper()
-	c, err := algo.NewTextCritic(s.Model.Config, tensor.Heap)
+	c, err := algo.NewTextCritic(s.Model.Config, s.Model.Part(), tensor.Heap)
 	if err != nil {
 		t.Fatal(err)
 	}

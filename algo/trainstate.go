@@ -13,7 +13,7 @@ import (
 type trainState struct {
 	params   *nn.Params[float32]
 	adam     *Adam
-	norm     *gradNorm
+	norm     norm
 	clip     float64
 	replicas Replicas
 	sum      GradientStream
@@ -22,6 +22,14 @@ type trainState struct {
 	only     string // the group that alone moves; "": all
 
 	norms, steps float64 // since the last meanNorm: sum of the gradients' norms before clipping, and their number
+}
+
+// A norm computes the Euclidean norm of a gradient. begin starts the norm of a new gradient, and final marks a range of it
+// as final. value returns the norm, once all of the gradient is final.
+type norm interface {
+	begin()
+	final(lo, hi int)
+	value() (float64, error)
 }
 
 // newTrainState returns the training state of p. The defaults of s must be filled in.

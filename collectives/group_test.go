@@ -498,7 +498,7 @@ func TestRecordsEveryOperation(t *testing.T) {
 	for _, ranks := range groups {
 		if err := run(t, ranks, nil, func(ctx context.Context, m member) error {
 			rec := &spans{}
-			m.Record(rec, "sums")
+			m.Record(rec, "sums", "")
 			x := []float64{1}
 			for i := range 10 {
 				if err := m.Sum64(ctx, x); err != nil {

@@ -14,6 +14,10 @@
 // first error anywhere (returned, or a panic in a worker or a goroutine of World.Go) ends the job on every rank,
 // with one line that names the place.
 //
+// A group may be a mesh: GroupSpec.Axes says that its members are the points of one. A member has a coordinate on each
+// axis, and along each axis a communicator with the members that agree with it in all other coordinates
+// (Member.AxisComm).
+//
 // Workers exchange data in three ways. Communicators (Member.Comm, World.NewComm) carry tagged messages between
 // numbered members; package collectives builds on them. Direct messages (Member.SendTo, RecvFrom) are for rare data.
 // Channels are bounded queues from the members of one group to those of another. An item is a set of tensors in one

@@ -15,6 +15,10 @@ type GroupSpec struct {
 	// Comms are the purposes for which Launch makes a communicator over all members (gradients,
 	// metrics, …), because a communicator belongs to one goroutine at a time.
 	Comms []string
+	// Axes make the members the points of a mesh. The first axis is the outermost: members whose numbers follow each
+	// other are neighbours on the last one. Each purpose of Comms then also has a communicator along each axis
+	// (Member.AxisComm). nil: no mesh.
+	Axes []Axis
 	// Direct names groups whose members exchange direct messages (Member.SendTo) with those of this
 	// group: groups launched before, or this group itself.
 	Direct []string

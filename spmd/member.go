@@ -67,6 +67,9 @@ func (w *World) enroll(spec GroupSpec) ([]*Member, error) {
 			return nil, fmt.Errorf("member %d on rank %d, in a world of %d ranks", i, r, w.Size())
 		}
 	}
+	if err := checkAxes(spec); err != nil {
+		return nil, err
+	}
 	g := &roster{spec: spec}
 	for i, r := range spec.Ranks {
 		if r == w.Rank() {

@@ -20,7 +20,7 @@ type Recorder interface {
 type Site struct {
 	Op   SiteOp
 	Name string // of the channel, communicator, weights, call, or work
-	Key  string // of the channel's key
+	Key  string // of the channel's key, or of one of several communicators of a name
 	Peer string // group at the other end; of Await the group that was called
 }
 

@@ -65,7 +65,7 @@ func (t *queryTile) last() int { return t.first + (t.rows-1)*t.more }
 // the rows of a tile are the heads of one token; otherwise they are the tokens of one head. This
 // choice does not change results.
 func (w *Work) eachTile(s *span, from, to int, f func(t queryTile, head, token int)) {
-	c := &w.m.Config
+	c := &w.m.local
 	e, width, group := c.HeadDim, c.Heads*c.HeadDim, c.Heads/c.KVHeads
 	if s.n < group || s.n == 1 {
 		groups, part := max(1, tileQueries/group), min(group, tileQueries)
@@ -113,7 +113,7 @@ func (w *Work) runAttention(job func(number, parts int, x *member)) {
 	operations := 0
 	for i := range w.spans {
 		s := &w.spans[i]
-		operations += 4 * s.n * (s.first + s.n) * w.m.Config.Heads * w.m.Config.HeadDim
+		operations += 4 * s.n * (s.first + s.n) * w.m.local.Heads * w.m.local.HeadDim
 	}
 	if len(w.team.members) == 1 || operations < sharedFrom {
 		job(0, 1, w.team.members[0])
@@ -125,7 +125,7 @@ func (w *Work) runAttention(job func(number, parts int, x *member)) {
 // eachShare calls f for the spans and key heads of one part. A part has whole spans if there are
 // enough of them, otherwise single key heads of spans.
 func (w *Work) eachShare(number, parts int, f func(s *span, from, to int)) {
-	heads := w.m.Config.KVHeads
+	heads := w.m.local.KVHeads
 	if len(w.spans) >= 4*parts || parts == 1 {
 		for i := number; i < len(w.spans); i += parts {
 			f(&w.spans[i], 0, heads)
@@ -163,7 +163,7 @@ func (w *Work) keepLSE(x *member, lse []float32, t queryTile, head, token int) {
 }
 
 func (w *Work) attendTile(x *member, layer int, pages []int32, t queryTile, out, q []float32) {
-	a, e := &x.tiles, w.m.Config.HeadDim
+	a, e := &x.tiles, w.m.local.HeadDim
 	for r := range t.rows {
 		a.top[r] = float32(math.Inf(-1))
 	}
@@ -208,7 +208,7 @@ func (w *Work) attendTile(x *member, layer int, pages []int32, t queryTile, out,
 //
 // Sums over keys and queries follow their positions. Sums over a key head's query heads follow the heads.
 func (w *Work) attendGrad(layer int, dq, dk, dv, do, o, q, lse []float32) {
-	c, a := &w.m.Config, &w.attention
+	c, a := &w.m.local, &w.attention
 	clear(dq[:w.n*c.Heads*c.HeadDim])
 	clear(dk[:w.n*c.KVHeads*c.HeadDim])
 	clear(dv[:w.n*c.KVHeads*c.HeadDim])
@@ -217,7 +217,7 @@ func (w *Work) attendGrad(layer int, dq, dk, dv, do, o, q, lse []float32) {
 }
 
 func (w *Work) attendGradPart(number, parts int, x *member) {
-	c, a := &w.m.Config, &w.attention
+	c, a := &w.m.local, &w.attention
 	w.eachShare(number, parts, func(s *span, from, to int) {
 		for g := from; g < to; g++ {
 			w.unpack(x, a.layer, g, s)
@@ -239,7 +239,7 @@ func (w *Work) attendGradPart(number, parts int, x *member) {
 
 // unpack copies a head's keys to x as [length, head_dim], and its values as pages [head_dim, PageLen].
 func (w *Work) unpack(x *member, layer, g int, s *span) {
-	a, e := &x.tiles, w.m.Config.HeadDim
+	a, e := &x.tiles, w.m.local.HeadDim
 	a.reserve(s.n, e)
 	for i, page := range s.pages {
 		kernel.Transpose(a.keys[i*e*PageLen:][:e*PageLen], w.cache.keys(layer, page, g), e, PageLen)
@@ -248,8 +248,8 @@ func (w *Work) unpack(x *member, layer, g int, s *span) {
 }
 
 func (w *Work) attendTileGrad(x *member, layer, g int, s *span, t queryTile, dq, dk, dv, do, o, q []float32) {
-	a, e := &x.tiles, w.m.Config.HeadDim
-	kvStep := w.m.Config.KVHeads * e
+	a, e := &x.tiles, w.m.local.HeadDim
+	kvStep := w.m.local.KVHeads * e
 	for r := range t.rows {
 		a.sum[r] = kernel.Dot(do[r*t.step:][:e], o[r*t.step:][:e])
 	}

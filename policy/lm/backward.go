@@ -41,8 +41,8 @@ func (w *Work) InputGrad() []float32 { return w.delta[:w.n*w.m.Config.Hidden] }
 // backward changes dx from the derivative by the layer's output to the derivative by the layer's
 // input, both in the residual stream.
 func (l *layer) backward(w *Work, a *activations, dx []float32, number int) {
-	c, n := &w.m.Config, w.n
-	d, e := c.Hidden, c.HeadDim
+	c, n := &w.m.local, w.n
+	d := c.Hidden
 	normed, dn := w.normed[:n*d], w.delta2[:n*d]
 	kernel.RMSNorm(normed, a.inv2[:n], a.middle[:n*d], l.norm2.data(), n, d, c.Eps)
 	if l.experts != nil {
@@ -57,12 +57,9 @@ func (l *layer) backward(w *Work, a *activations, dx []float32, number int) {
 	w.rotate(w.dq, c.Heads, queryScale(c), true)
 	w.rotate(w.dk, c.KVHeads, 1, true)
 	if c.QKNorm {
-		rows := n * c.Heads
-		kernel.RMSNormGrad(w.dq[:rows*e], l.qNorm.grad(), w.dq[:rows*e], a.rawQ[:rows*e], l.qNorm.data(), a.invQ[:rows],
-			rows, e, false)
-		rows = n * c.KVHeads
-		kernel.RMSNormGrad(w.dk[:rows*e], l.kNorm.grad(), w.dk[:rows*e], a.rawK[:rows*e], l.kNorm.data(), a.invK[:rows],
-			rows, e, false)
+		q, k := w.normSums.of(w.m, number)
+		w.headNormGrad(q, w.dq, a.rawQ, a.invQ, &l.qNorm, c.Heads)
+		w.headNormGrad(k, w.dk, a.rawK, a.invK, &l.kNorm, c.KVHeads)
 	}
 	kernel.RMSNorm(normed, a.inv1[:n], a.x[:n*d], l.norm1.data(), n, d, c.Eps)
 	w.inputGrad(dn, normed, n, derivative{&l.q, w.dq}, derivative{&l.k, w.dk}, derivative{&l.v, w.dv})
@@ -73,8 +70,8 @@ func (l *layer) backward(w *Work, a *activations, dx []float32, number int) {
 // gradient of each use is summed separately over all tokens, so the split into batches does not matter.
 type tiedRows struct {
 	index map[int32]int // row of a token
-	token []int32
-	sum   []float32 // [rows, d]
+	token []int32       // counted from the first of this part of the vocabulary
+	sum   []float32     // [rows, d]
 }
 
 // embedGrad adds dx [n,d] to the gradient of the embedding.
@@ -82,9 +79,10 @@ func (m *Model) embedGrad(w *Work, grad, dx []float32) {
 	d := m.Config.Hidden
 	for i, id := range w.ids {
 		row := dx[i*d : (i+1)*d]
-		if id == Given {
+		if id == Given || m.owner(id) != m.part.Index {
 			continue
 		}
+		id -= int32(m.firstID)
 		if !m.Config.Tied {
 			kernel.Axpy(grad[int(id)*d:][:d], 1, row)
 			continue
@@ -106,13 +104,15 @@ func (m *Model) embedGrad(w *Work, grad, dx []float32) {
 }
 
 // FinishGradients completes the gradients after the last Backward of an optimiser step. If the
-// embedding is also the output matrix, it adds up the gradients of both uses.
+// embedding is also the output matrix, it adds up the gradients of both uses. It adds up the gradients that blocks of
+// heads have of the norms of queries and keys.
 func (m *Model) FinishGradients(w *Work) {
+	w.normSums.finish(w)
 	t := &w.tiedRows
 	if len(t.token) == 0 {
 		return
 	}
-	d, v, grad := m.Config.Hidden, m.Config.Vocab, m.embed.grad()
+	d, v, grad := m.Config.Hidden, m.local.Vocab, m.embed.grad()
 	for i, id := range t.token {
 		for j, g := range t.sum[i*d : (i+1)*d] {
 			grad[j*v+int(id)] += g

@@ -26,15 +26,15 @@ type Cache struct {
 
 // NewCache returns a cache with this number of pages.
 func (m *Model) NewCache(pages int) *Cache {
-	c := &Cache{m: m, heads: 2 * m.Config.HeadDim * PageLen}
-	c.page = c.heads * m.Config.KVHeads
+	c := &Cache{m: m, heads: 2 * m.local.HeadDim * PageLen}
+	c.page = c.heads * m.local.KVHeads
 	c.extend(pages)
 	return c
 }
 
 // PageBytes returns the memory that one page of a cache takes.
 func (m *Model) PageBytes() int {
-	c := &m.Config
+	c := &m.local
 	return 4 * 2 * c.HeadDim * PageLen * c.KVHeads * c.Layers
 }
 
@@ -44,7 +44,7 @@ func (c *Cache) extend(pages int) {
 		return
 	}
 	c.pages = pages
-	c.mem = nn.Vector[float32](pages * c.page * c.m.Config.Layers)
+	c.mem = nn.Vector[float32](pages * c.page * c.m.local.Layers)
 	c.users = make([]int32, pages)
 	c.free = c.free[:0]
 	for p := pages - 1; p >= 0; p-- {
@@ -120,7 +120,7 @@ func (s *Sequence) ownLast() {
 	}
 	c, last := s.cache, len(s.pages)-1
 	from, to := int(s.pages[last]), int(c.take())
-	for layer := range c.m.Config.Layers {
+	for layer := range c.m.local.Layers {
 		at := layer * c.pages
 		copy(c.mem[(at+to)*c.page:][:c.page], c.mem[(at+from)*c.page:][:c.page])
 	}

@@ -10,23 +10,25 @@ import (
 // experts are the feed-forward blocks of a sparse layer. A router sends every token to a few of
 // them; the shared expert gets all tokens. Shazeer et al. 2017, arXiv:1701.06538.
 type experts struct {
-	router     linear // no bias
+	router     linear // no bias; every rank has all of it
 	all        []feedForward
 	shared     feedForward
-	sharedGate linear // [d,1]; with a shared expert
-	c          *Experts
+	sharedGate linear   // [d,1]; with a shared expert
+	c          *Experts // of this part
+	apart      bool     // each product is summed over the ranks by itself
 }
 
 func (m *Model) newExperts(prefix string) *experts {
 	c := &m.Config.Experts
-	x := &experts{c: c, router: m.newLinear(prefix+"gate", m.Config.Hidden, c.Count, false, false)}
+	x := &experts{c: &m.local.Experts, router: m.newLinear(prefix+"gate", m.Config.Hidden, c.Count, false, uncut)}
 	for j := range c.Count {
 		f := m.newFeedForward(prefix+"experts."+strconv.Itoa(j)+".", c.Intermediate)
+		x.apart = x.apart || f.down.bias || f.gate.adapter != nil || f.up.adapter != nil || f.down.adapter != nil
 		x.all = append(x.all, f)
 	}
 	if c.SharedIntermediate > 0 {
 		x.shared = m.newFeedForward(prefix+"shared_expert.", c.SharedIntermediate)
-		x.sharedGate = m.newLinear(prefix+"shared_expert_gate", m.Config.Hidden, 1, false, false)
+		x.sharedGate = m.newLinear(prefix+"shared_expert_gate", m.Config.Hidden, 1, false, uncut)
 	}
 	return x
 }
@@ -50,7 +52,7 @@ type routed struct {
 }
 
 func newRouted(m *Model, n int) *routed {
-	c := &m.Config.Experts
+	c := &m.local.Experts
 	slots, d := n*c.PerToken, m.Config.Hidden
 	vector := func(n int) []float32 { return make([]float32, n) }
 	return &routed{
@@ -72,12 +74,14 @@ func (x *experts) forward(w *Work, r *routed, y, in []float32, n int) {
 	for place, slot := range r.slot[:n*per] {
 		copy(gathered[place*d:(place+1)*d], in[int(slot)/per*d:][:d])
 	}
+	w.deferred = !x.apart
 	for j := range x.all {
 		lo, hi, f := int(r.starts[j]), int(r.starts[j+1]), x.c.Intermediate
 		if lo < hi {
 			x.all[j].forward(w, r.out[lo*d:], gathered[lo*d:hi*d], r.gate[lo*f:hi*f], r.up[lo*f:hi*f], hi-lo, false)
 		}
 	}
+	w.sumDeferred(r.out[:n*per*d])
 	for t := range n {
 		row := y[t*d : (t+1)*d]
 		for s := t * per; s < (t+1)*per; s++ {
@@ -88,7 +92,7 @@ func (x *experts) forward(w *Work, r *routed, y, in []float32, n int) {
 		return
 	}
 	x.shared.forward(w, r.sharedOut, in, r.sharedGate, r.sharedUp, n, false)
-	x.sharedGate.forward(w.team, r.sharedWeight, in, w.low, n, false)
+	x.sharedGate.forward(w, r.sharedWeight, in, n, false)
 	for t := range n {
 		r.sharedWeight[t] = float32(1 / (1 + math.Exp(-float64(r.sharedWeight[t]))))
 		kernel.Axpy(y[t*d:(t+1)*d], r.sharedWeight[t], r.sharedOut[t*d:(t+1)*d])
@@ -100,7 +104,7 @@ func (x *experts) forward(w *Work, r *routed, y, in []float32, n int) {
 func (x *experts) route(w *Work, r *routed, in []float32, n int) {
 	count, per := x.c.Count, x.c.PerToken
 	probs := r.probs[:n*count]
-	x.router.forward(w.team, probs, in, w.low, n, false)
+	x.router.forward(w, probs, in, n, false)
 	kernel.LogSoftmax(probs, probs, n, count)
 	kernel.Exp(probs, probs)
 	clear(r.starts)
@@ -161,6 +165,7 @@ func (x *experts) backward(w *Work, r *routed, dx, dy, in, slope []float32, n in
 		copy(row, dy[t*d:(t+1)*d])
 		kernel.Scale(row, r.weight[slot])
 	}
+	w.deferred = !x.apart
 	for j := range x.all {
 		lo, hi := int(r.starts[j]), int(r.starts[j+1])
 		if lo < hi {
@@ -168,6 +173,7 @@ func (x *experts) backward(w *Work, r *routed, dx, dy, in, slope []float32, n in
 				r.up[lo*f:hi*f], hi-lo)
 		}
 	}
+	w.sumDeferred(din)
 	w.inputGrad(dx, in, n, derivative{&x.router, dprobs})
 	for t := range n {
 		for s := t * per; s < (t+1)*per; s++ {

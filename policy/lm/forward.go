@@ -3,6 +3,7 @@ package lm
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
@@ -13,6 +14,9 @@ import (
 func (m *Model) Forward(w *Work, b Batch) error {
 	if !w.whole {
 		panic("lm: Forward with a Work of NewDecoding")
+	}
+	if err := w.Err(); err != nil {
+		return err
 	}
 	if err := m.checkBatch(w, b); err != nil {
 		return err
@@ -45,7 +49,7 @@ func (m *Model) Forward(w *Work, b Batch) error {
 	}
 	w.ids, w.given = append(w.ids[:0], b.IDs...), b.Given
 	m.forward(w)
-	return nil
+	return w.err
 }
 
 // checkBatch returns an error if b is not a valid batch for w.
@@ -111,6 +115,9 @@ func (m *Model) Extend(w *Work, pieces ...Piece) error {
 	if w.whole {
 		panic("lm: Extend with a Work that NewDecoding did not make")
 	}
+	if err := w.Err(); err != nil {
+		return err
+	}
 	n, missing, longest := 0, 0, 0
 	for _, p := range pieces {
 		if p.Seq.cache != pieces[0].Seq.cache || len(p.IDs) == 0 {
@@ -146,7 +153,7 @@ func (m *Model) Extend(w *Work, pieces ...Piece) error {
 	}
 	w.given = w.room
 	m.forward(w)
-	return nil
+	return w.err
 }
 
 // forward computes the tokens w.ids. w.spans are their sequences.
@@ -156,7 +163,7 @@ func (m *Model) forward(w *Work) {
 	w.gatherRotations()
 	d := c.Hidden
 	x := w.acts[0].x
-	m.embedRows(x, w.ids, w.given)
+	m.embedRows(w, x)
 	for i := range m.layers {
 		next := w.final.x
 		if w.training && i+1 < len(m.layers) {
@@ -172,34 +179,71 @@ func (m *Model) forward(w *Work) {
 	w.balance()
 }
 
-// embedRows sets x [n,d] to the embeddings of the tokens, or to the given rows.
-func (m *Model) embedRows(x []float32, ids []int32, given []float32) {
-	d, v, e := m.Config.Hidden, m.Config.Vocab, m.embed.data()
-	for i, id := range ids {
+// embedRows sets x [n,d] to the embeddings of the tokens, or to the given rows. Each rank has the rows of its part of
+// the vocabulary.
+func (m *Model) embedRows(w *Work, x []float32) {
+	d, given := m.Config.Hidden, w.given
+	if w.axis == nil {
+		for i, id := range w.ids {
+			if row := x[i*d : (i+1)*d]; id == Given {
+				given = given[copy(row, given):]
+			} else {
+				m.embedRow(row, id)
+			}
+		}
+		return
+	}
+	counts, rows := w.counts(), w.partial[:w.n*d] // rows are ordered by owner
+	for _, id := range w.ids {
+		if id != Given {
+			counts[m.owner(id)] += d
+		}
+	}
+	next := make([]int, len(counts)) // the first free element of each owner
+	for i := 1; i < len(next); i++ {
+		next[i] = next[i-1] + counts[i-1]
+	}
+	at := slices.Clone(next)
+	for _, id := range w.ids {
+		if id != Given && m.owner(id) == m.part.Index {
+			m.embedRow(rows[at[m.part.Index]:][:d], id)
+			at[m.part.Index] += d
+		}
+	}
+	w.collect(rows[:next[len(next)-1]+counts[len(counts)-1]], counts)
+	for i, id := range w.ids {
 		row := x[i*d : (i+1)*d]
 		if id == Given {
 			given = given[copy(row, given):]
 			continue
 		}
-		if !m.Config.Tied {
-			copy(row, e[int(id)*d:])
-			continue
-		}
-		for j := range row {
-			row[j] = e[j*v+int(id)]
-		}
+		from := &next[m.owner(id)]
+		copy(row, rows[*from:])
+		*from += d
+	}
+}
+
+// embedRow sets row to the embedding of a token in this part of the vocabulary.
+func (m *Model) embedRow(row []float32, id int32) {
+	v, e, at := m.local.Vocab, m.embed.data(), int(id)-m.firstID
+	if !m.Config.Tied {
+		copy(row, e[at*len(row):])
+		return
+	}
+	for j := range row {
+		row[j] = e[j*v+at]
 	}
 }
 
 // forward sets next to the residual stream after the layer, computed from a.x. next may be a.x.
 func (l *layer) forward(w *Work, a *activations, next []float32, number int) {
 	m, n := w.m, w.n
-	c := &m.Config
+	c := &m.local
 	d := c.Hidden
 	kernel.RMSNorm(w.normed[:n*d], a.inv1[:n], a.x[:n*d], l.norm1.data(), n, d, c.Eps)
-	l.q.forward(w.team, a.q, w.normed, w.low, n, false)
-	l.k.forward(w.team, w.key, w.normed, w.low, n, false)
-	l.v.forward(w.team, w.value, w.normed, w.low, n, false)
+	l.q.forward(w, a.q, w.normed, n, false)
+	l.k.forward(w, w.key, w.normed, n, false)
+	l.v.forward(w, w.value, w.normed, n, false)
 	if c.QKNorm {
 		e := c.HeadDim
 		rows := n * c.Heads
@@ -214,7 +258,7 @@ func (l *layer) forward(w *Work, a *activations, next []float32, number int) {
 	w.store(number)
 	w.attend(number, a.o, a.q, a.lse)
 	copy(a.middle, a.x[:n*d])
-	l.o.forward(w.team, a.middle, a.o, w.low, n, true)
+	l.o.forward(w, a.middle, a.o, n, true)
 
 	kernel.RMSNorm(w.normed[:n*d], a.inv2[:n], a.middle[:n*d], l.norm2.data(), n, d, c.Eps)
 	copy(next, a.middle[:n*d])
@@ -230,7 +274,7 @@ func queryScale(c *Config) float32 { return float32(1 / math.Sqrt(float64(c.Head
 
 // store writes keys and values of all rows to the cache.
 func (w *Work) store(layer int) {
-	c := &w.m.Config
+	c := &w.m.local
 	e, width := c.HeadDim, c.HeadDim*c.KVHeads
 	for _, s := range w.spans {
 		for i := range s.n {
@@ -282,9 +326,11 @@ func (w *Work) AuxLoss() float64 {
 			if w.m.layers[i].experts == nil {
 				continue
 			}
+			sum := 0.0 // of one layer: layers may be on several ranks
 			for t := range w.n {
-				mean += float64(w.acts[i].routed.probs[t*c.Count+e])
+				sum += float64(w.acts[i].routed.probs[t*c.Count+e])
 			}
+			mean += sum
 		}
 		sum += float64(w.share[e]) * mean / float64(w.pairs())
 	}

@@ -15,14 +15,15 @@ const (
 
 // headWork is the memory of the output layer.
 type headWork struct {
-	logits []float32 // [rows, vocabulary]
-	hidden []float32 // [rows, d]
-	lse    []float64 // one per target of the last LogProbs
-	dh     []float32 // [n,d], derivative by the hidden rows
+	logits []float32      // [rows, this part of the vocabulary]
+	hidden []float32      // [rows, d]
+	of     []Distribution // one per target of the last LogProbs
+	dh     []float32      // [n,d], derivative by the hidden rows
+	all    []float32      // numbers of all ranks
 }
 
 func (w *Work) headRows() int {
-	v := w.m.Config.Vocab
+	v := w.m.local.Vocab
 	rows := headRowsOf(&w.m.Config, w.rows)
 	if w.head.logits == nil {
 		w.head.logits = nn.Vector[float32](rows * v)
@@ -36,7 +37,40 @@ func (m *Model) Logits(w *Work, out []float32, rows []int32) {
 	d, v, step := m.Config.Hidden, m.Config.Vocab, w.headRows()
 	for i := 0; i < len(rows); i += step {
 		part := rows[i:min(i+step, len(rows))]
-		m.logits(w, out[i*v:(i+len(part))*v], w.gather(part, d))
+		to := out[i*v : (i+len(part))*v]
+		if w.axis == nil {
+			m.logits(w, to, w.gather(part, d))
+			continue
+		}
+		own := w.head.logits[:len(part)*m.local.Vocab]
+		m.logits(w, own, w.gather(part, d))
+		m.joinVocabulary(w, to, own, len(part))
+	}
+}
+
+// joinVocabulary sets out [n, vocabulary] from the columns of all ranks; own has those of this part.
+func (m *Model) joinVocabulary(w *Work, out, own []float32, n int) {
+	v := m.Config.Vocab
+	w.head.all = resize(w.head.all, n*v)
+	at, counts := 0, w.counts()
+	for i := range counts {
+		p := m.part
+		p.Index = i
+		ids := m.Config.slice(p, 0, v)
+		counts[i] = n * (ids.To - ids.From)
+		if i < m.part.Index {
+			at += counts[i]
+		}
+	}
+	copy(w.head.all[at:], own)
+	w.collect(w.head.all, counts)
+	first, all := 0, w.head.all
+	for _, count := range counts {
+		width := count / n
+		for r := range n {
+			copy(out[r*v+first:][:width], all[r*width:])
+		}
+		first, all = first+width, all[count:]
 	}
 }
 
@@ -49,7 +83,7 @@ func (w *Work) gather(rows []int32, d int) []float32 {
 }
 
 func (m *Model) logits(w *Work, out, hidden []float32) {
-	m.head.forward(w.team, out, hidden, w.low, len(hidden)/m.Config.Hidden, false)
+	m.head.forward(w, out, hidden, len(hidden)/m.Config.Hidden, false)
 }
 
 // A Target is a token, with the row of the last pass after which its probability is computed.
@@ -72,25 +106,53 @@ func (b Batch) NextTokens(dst []Target) []Target {
 // entropy[i] to the entropy of the distribution at the row of target i. The distribution is
 // softmax(logits/temperature). The bits of results depend only on the sequence up to the target.
 func (m *Model) LogProbs(w *Work, logp, entropy []float32, targets []Target, temperature float32) {
-	v, step := m.Config.Vocab, w.headRows()
-	w.head.lse = resize(w.head.lse, len(targets))
+	step := w.headRows()
+	w.head.of = resize(w.head.of, len(targets))
 	for i := 0; i < len(targets); i += step {
 		part := targets[i:min(i+step, len(targets))]
 		logits := w.targetLogits(part, temperature)
-		for r, t := range part {
-			d := m.Distribution(logits[r*v : (r+1)*v])
-			w.head.lse[i+r] = d.LSE
-			logp[i+r] = d.LogProb(logits[r*v+int(t.Token)])
-			if entropy != nil {
+		m.distributions(w, w.head.of[i:], logp[i:], logits, part)
+		if entropy != nil {
+			for r, d := range w.head.of[i : i+len(part)] {
 				entropy[i+r] = float32(d.Entropy)
 			}
 		}
 	}
 }
 
+// distributions sets of[i] and logp[i] for each target. logits has the rows of the targets, in this part of the
+// vocabulary.
+func (m *Model) distributions(w *Work, of []Distribution, logp, logits []float32, targets []Target) {
+	v := m.local.Vocab
+	per := 3*m.own + 1 // numbers of a rank for each target: those of its blocks, and the logit if the rank has it
+	all, mine := w.ofAllRanks(per * len(targets))
+	for r, t := range targets {
+		row, to := logits[r*v:(r+1)*v], mine[r*per:][:per]
+		m.sumBlocks(to, row)
+		if m.owner(t.Token) == m.part.Index {
+			to[per-1] = row[int(t.Token)-m.firstID]
+		}
+	}
+	w.collect(all, w.sizes)
+	for r, t := range targets {
+		var parts [maxBlocks]partial
+		for i := range m.part.Size {
+			from := all[i*len(mine)+r*per:][:per]
+			for b := range m.own {
+				parts[i*m.own+b] = partial{float64(from[3*b]), float64(from[3*b+1]), float64(from[3*b+2])}
+			}
+			if i == m.owner(t.Token) {
+				logp[r] = from[per-1]
+			}
+		}
+		of[r] = m.merge(&parts)
+		logp[r] = of[r].LogProb(logp[r])
+	}
+}
+
 // targetLogits returns logits/temperature of the rows of some targets.
 func (w *Work) targetLogits(part []Target, temperature float32) []float32 {
-	d, v := w.m.Config.Hidden, w.m.Config.Vocab
+	d, v := w.m.Config.Hidden, w.m.local.Vocab
 	hidden := w.head.hidden[:len(part)*d]
 	for i, t := range part {
 		copy(hidden[i*d:(i+1)*d], w.final.hidden[int(t.Row)*d:])
@@ -112,18 +174,46 @@ type Distribution struct {
 // LogProb returns the log-probability of the token with this logit.
 func (d Distribution) LogProb(logit float32) float32 { return float32(float64(logit) - d.LSE) }
 
-// Distribution returns sums over a row of logits. Blocks of the vocabulary are merged as a tree.
-func (m *Model) Distribution(logits []float32) Distribution {
-	width := (len(logits) + m.blocks - 1) / m.blocks
-	var parts [maxBlocks]partial
-	for b := range m.blocks {
-		if part := logits[min(b*width, len(logits)):min((b+1)*width, len(logits))]; len(part) > 0 {
-			top, sum, weighted := kernel.SumExp(part)
-			parts[b] = partial{float64(top), float64(sum), float64(weighted)}
-		} else {
-			parts[b] = partial{top: math.Inf(-1)}
-		}
+// ofAllRanks returns memory for n numbers of every rank that divides the vocabulary, and this rank's part of it. It
+// sets w.sizes for collect.
+func (w *Work) ofAllRanks(n int) (all, mine []float32) {
+	w.head.all = resize(w.head.all, w.m.part.Size*n)
+	for i := range w.counts() {
+		w.sizes[i] = n
 	}
+	return w.head.all, w.head.all[w.m.part.Index*n:][:n]
+}
+
+// Distribution returns sums over a whole row of logits. Blocks of the vocabulary are merged as a tree.
+func (m *Model) Distribution(logits []float32) Distribution {
+	var parts [maxBlocks]partial
+	width := m.Config.blockWidth(len(logits))
+	for b := range m.blocks {
+		parts[b] = sumBlock(logits[min(b*width, len(logits)):min((b+1)*width, len(logits))])
+	}
+	return m.merge(&parts)
+}
+
+// sumBlocks sets dst to the top, sum and weighted of each block of this part of the vocabulary.
+func (m *Model) sumBlocks(dst, logits []float32) {
+	width := m.Config.blockWidth(m.Config.Vocab)
+	for b := range m.own {
+		p := sumBlock(logits[min(b*width, len(logits)):min((b+1)*width, len(logits))])
+		dst[3*b], dst[3*b+1], dst[3*b+2] = float32(p.top), float32(p.sum), float32(p.weighted)
+	}
+}
+
+// sumBlock returns the sums over a block of logits. They are exact in float32.
+func sumBlock(logits []float32) partial {
+	if len(logits) == 0 {
+		return partial{top: math.Inf(-1)}
+	}
+	top, sum, weighted := kernel.SumExp(logits)
+	return partial{float64(top), float64(sum), float64(weighted)}
+}
+
+// merge returns the sums over all blocks.
+func (m *Model) merge(parts *[maxBlocks]partial) Distribution {
 	for half := 1; half < m.blocks; half *= 2 {
 		for b := 0; b < m.blocks; b += 2 * half {
 			parts[b] = parts[b].merge(parts[b+half])
@@ -159,7 +249,7 @@ func (p partial) shifted(top float64) partial {
 // the hidden rows. dlogp and dentropy are the derivatives of the loss by the results of the last
 // LogProbs; dentropy may be nil. The derivative by a row is summed over its targets in order.
 func (m *Model) headBackward(w *Work, dlogp, dentropy []float32, targets []Target, temperature float32) {
-	d, v, step := m.Config.Hidden, m.Config.Vocab, w.headRows()
+	d, v, step := m.Config.Hidden, m.local.Vocab, w.headRows()
 	if w.head.dh == nil {
 		w.head.dh = nn.Vector[float32](w.rows * d)
 	}
@@ -172,7 +262,11 @@ func (m *Model) headBackward(w *Work, dlogp, dentropy []float32, targets []Targe
 			if dentropy != nil {
 				entropy = dentropy[i+r]
 			}
-			m.logitsGrad(logits[r*v:(r+1)*v], int(t.Token), w.head.lse[i+r], dlogp[i+r], entropy)
+			row, token := logits[r*v:(r+1)*v], int(t.Token)-m.firstID
+			logitsGrad(row, w.head.of[i+r], dlogp[i+r], entropy)
+			if 0 <= token && token < v {
+				row[token] += dlogp[i+r]
+			}
 		}
 		if temperature != 1 {
 			kernel.Scale(logits, 1/temperature)
@@ -186,20 +280,15 @@ func (m *Model) headBackward(w *Work, dlogp, dentropy []float32, targets []Targe
 	}
 }
 
-// logitsGrad replaces the logits x of a row by the derivative of the loss by x. t is the token, p
-// are the probabilities, and H is their entropy:
+// logitsGrad replaces logits x of a row with the distribution d by the derivative of the loss by x, except for dlogp at
+// the token t. p are the probabilities, and H is their entropy:
 //
 //	∂logp_t/∂x = 1_t - p,   ∂H/∂x = -p·(log p + H)
-func (m *Model) logitsGrad(x []float32, token int, lse float64, dlogp, dentropy float32) {
-	h := float32(0)
-	if dentropy != 0 {
-		h = float32(m.Distribution(x).Entropy)
-	}
-	shift := float32(lse)
+func logitsGrad(x []float32, d Distribution, dlogp, dentropy float32) {
+	h, shift := float32(d.Entropy), float32(d.LSE)
 	if dentropy == 0 {
 		kernel.ExpLess(x, x, shift)
 		kernel.Scale(x, -dlogp)
-		x[token] += dlogp
 		return
 	}
 	var logs [256]float32
@@ -217,7 +306,6 @@ func (m *Model) logitsGrad(x []float32, token int, lse float64, dlogp, dentropy 
 			part[j] = -p * (dlogp + dentropy*(logs[j]+h))
 		}
 	}
-	x[token] += dlogp
 }
 
 func resize[T any](x []T, n int) []T {

@@ -1,21 +1,36 @@
 package lm
 
+import "math"
+
 // Likeliest appends to dst, for each target, whether its logit is the largest of its row in the
 // last pass. Of equal logits, the one with the smallest id counts, like in greedy generation.
 func (m *Model) Likeliest(w *Work, dst []bool, targets []Target) []bool {
-	v, step := m.Config.Vocab, w.headRows()
+	v, step := m.local.Vocab, w.headRows()
 	for i := 0; i < len(targets); i += step {
 		part := targets[i:min(i+step, len(targets))]
 		logits := w.targetLogits(part, 1)
-		for r, t := range part {
+		all, mine := w.ofAllRanks(2 * len(part)) // of each target the largest logit and its id
+		for r := range part {
 			best := 0
 			row := logits[r*v : (r+1)*v]
-			for token, x := range row {
+			for at, x := range row {
 				if x > row[best] {
-					best = token
+					best = at
 				}
 			}
-			dst = append(dst, best == int(t.Token))
+			if mine[2*r] = float32(math.Inf(-1)); v > 0 {
+				mine[2*r], mine[2*r+1] = row[best], float32(m.firstID+best)
+			}
+		}
+		w.collect(all, w.sizes)
+		for r, t := range part {
+			best := all[2*r:][:2]
+			for from := all[2*len(part):]; len(from) > 0; from = from[2*len(part):] {
+				if from[2*r] > best[0] {
+					best = from[2*r:][:2]
+				}
+			}
+			dst = append(dst, int32(best[1]) == t.Token)
 		}
 	}
 	return dst

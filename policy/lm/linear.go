@@ -4,62 +4,109 @@ import "github.com/rlinf/rlinf/policy/nn/kernel"
 
 // A linear is y = x·W + b, plus the product of its adapter if it has one.
 type linear struct {
-	m       *Model
-	in, out int
-	w, b    weight
-	bias    bool
-	rows    bool // the summed axis is split into blocks: see kernel.Multiplier
-	adapter *adapter
+	m          *Model
+	in, out    int // of this part
+	w, b       weight
+	bias       bool
+	over, back sum // over the inputs, and over the outputs in the derivative by the input
+	adapter    *adapter
 }
 
-func (m *Model) newLinear(name string, in, out int, bias, rows bool) linear {
-	l := linear{m: m, in: in, out: out, bias: bias, rows: rows, w: m.declare(name+".weight", true, normal, in, out)}
+// A sum says how a sum is split into blocks: see kernel.Multiplier. A width of 0 means one block.
+type sum struct {
+	blocks, width int
+	shared        bool // other ranks have other blocks
+}
+
+// A cut says which axis of a matrix [in, out] is divided among ranks.
+type cut uint8
+
+const (
+	uncut     cut = iota
+	byRows        // the inputs
+	byColumns     // the outputs
+)
+
+// newLinear declares a product with these whole sizes.
+func (m *Model) newLinear(name string, in, out int, bias bool, by cut) linear {
+	l := linear{m: m, bias: bias}
+	l.cut(by, in, out)
+	axes := [...]int{uncut: -1, byRows: 0, byColumns: 1}
+	l.w = m.declare(name+".weight", true, normal, axes[by], in, out)
 	if bias {
-		l.b = m.declare(name+".bias", false, zeros, out)
+		l.b = m.declare(name+".bias", false, zeros, axes[by]-1, out)
 	}
-	l.adapt(name)
+	l.adapt(name, by, in, out)
 	return l
 }
 
-// blocks returns the number of blocks in the sums of the forward pass, and in those of the
-// derivative by the input.
-func (l *linear) blocks() (forward, backward int) {
-	if l.rows {
-		return l.m.blocks, 1
+// cut sets the sizes and sums of l. in and out are the whole sizes.
+func (l *linear) cut(by cut, in, out int) {
+	m := l.m
+	l.in, l.out = in, out
+	l.over, l.back = sum{blocks: 1}, sum{blocks: m.blocks, width: m.Config.blockWidth(out)}
+	switch by {
+	case byRows:
+		l.in, l.over, l.back = m.size(in), m.split(in), sum{blocks: 1}
+	case byColumns:
+		l.out, l.back = m.size(out), m.split(out)
 	}
-	return 1, l.m.blocks
 }
 
-// forward sets y [n,out] to the product for in [n,in], or adds it to y if add. low is scratch of
-// n·rank elements if the model has adapters.
-func (l *linear) forward(x *team, y, in, low []float32, n int, add bool) {
-	blocks, _ := l.blocks()
+// size returns the number of elements of this part of an axis of n elements.
+func (m *Model) size(n int) int {
+	s := m.Config.slice(m.part, 0, n)
+	return s.To - s.From
+}
+
+// split returns the sum over an axis of n elements that is divided among ranks.
+func (m *Model) split(n int) sum {
+	return sum{blocks: m.own, width: m.Config.blockWidth(n), shared: m.part.Size > 1}
+}
+
+// forward sets y [n,out] to the product for in [n,in], or adds it to y if add.
+func (l *linear) forward(w *Work, y, in []float32, n int, add bool) {
 	y, in = y[:n*l.out], in[:n*l.in]
+	term := kernel.Term{A: in, B: l.w.data(), K: l.in, Width: l.over.width}
 	var bias []float32
-	if l.bias && !add {
+	if l.bias {
 		bias = l.b.data()
 	}
-	x.Product(y, n, l.out, blocks, bias, add, kernel.Term{A: in, B: l.w.data(), K: l.in})
-	if l.bias && add {
-		b := l.b.data()
+	if l.over.shared {
+		to := y
+		if add {
+			to = w.partial[:n*l.out]
+		}
+		w.team.Product(to, n, l.out, l.over.blocks, nil, false, term)
+		w.sum(to)
+		if add {
+			kernel.Axpy(y, 1, to)
+		}
+	} else if add {
+		w.team.Product(y, n, l.out, l.over.blocks, nil, true, term)
+	} else {
+		w.team.Product(y, n, l.out, l.over.blocks, bias, false, term)
+		bias = nil
+	}
+	if bias != nil {
 		for i := range n {
-			kernel.Axpy(y[i*l.out:(i+1)*l.out], 1, b)
+			kernel.Axpy(y[i*l.out:(i+1)*l.out], 1, bias)
 		}
 	}
 	if a := l.adapter; a != nil {
-		low = low[:n*a.rank]
-		a.down(x, low, in, n, blocks)
-		x.Product(y, n, l.out, 1, nil, true, kernel.Term{A: low, B: a.b(), K: a.rank})
+		low := w.low[:n*a.rank]
+		a.down(w, low, in, n)
+		w.team.Product(y, n, l.out, 1, nil, true, kernel.Term{A: low, B: a.b(), K: a.rank})
 	}
 }
 
 // gradient adds to the gradients of the weights. in is the input [n,in], and dy the derivative by
-// the output [n,out]. With an adapter, it sets low [n,rank] to the derivative by the adapter's
+// the output [n,out]. With an adapter, it sets w.low [n,rank] to the derivative by the adapter's
 // inner values.
-func (l *linear) gradient(x *team, in, dy, low, low2 []float32, n int) {
+func (l *linear) gradient(w *Work, in, dy []float32, n int) {
 	in, dy = in[:n*l.in], dy[:n*l.out]
 	if g := l.w.grad(); g != nil {
-		x.Gradient(g, in, dy, l.in, l.out, n)
+		w.team.Gradient(g, in, dy, l.in, l.out, n)
 	}
 	if l.bias {
 		if g := l.b.grad(); g != nil {
@@ -67,13 +114,16 @@ func (l *linear) gradient(x *team, in, dy, low, low2 []float32, n int) {
 		}
 	}
 	if a := l.adapter; a != nil {
-		forward, backward := l.blocks()
-		low, low2 = low[:n*a.rank], low2[:n*a.rank]
-		a.down(x, low2, in, n, forward)
-		x.Gradient(a.m.Params.GradOf(a.fieldB), low2, dy, a.rank, l.out, n)
-		x.Product(low, n, a.rank, backward, nil, false, kernel.Term{A: dy, B: a.b(), K: l.out, Transposed: true})
+		low, low2 := w.low[:n*a.rank], w.low2[:n*a.rank]
+		a.down(w, low2, in, n)
+		w.team.Gradient(a.m.Params.GradOf(a.fieldB), low2, dy, a.rank, l.out, n)
+		w.team.Product(low, n, a.rank, l.back.blocks, nil, false,
+			kernel.Term{A: dy, B: a.b(), K: l.out, Width: l.back.width, Transposed: true})
+		if l.back.shared {
+			w.sum(low)
+		}
 		kernel.Scale(low, a.scale)
-		x.Gradient(a.m.Params.GradOf(a.fieldA), in, low, l.in, a.rank, n)
+		w.team.Gradient(a.m.Params.GradOf(a.fieldA), in, low, l.in, a.rank, n)
 	}
 }
 
@@ -88,13 +138,16 @@ type derivative struct {
 func (w *Work) inputGrad(dx, in []float32, n int, from ...derivative) {
 	var terms [3]kernel.Term
 	for i, d := range from {
-		terms[i] = kernel.Term{A: d.dy[:n*d.l.out], B: d.l.w.data(), K: d.l.out, Transposed: true}
+		terms[i] = kernel.Term{A: d.dy[:n*d.l.out], B: d.l.w.data(), K: d.l.out, Width: d.l.back.width, Transposed: true}
 	}
-	_, blocks := from[0].l.blocks()
-	dx = dx[:n*from[0].l.in]
-	w.team.Product(dx, n, from[0].l.in, blocks, nil, false, terms[:len(from)]...)
+	first := from[0].l
+	dx = dx[:n*first.in]
+	w.team.Product(dx, n, first.in, first.back.blocks, nil, false, terms[:len(from)]...)
+	if first.back.shared {
+		w.sum(dx)
+	}
 	for _, d := range from {
-		d.l.gradient(w.team, in, d.dy, w.low, w.low2, n)
+		d.l.gradient(w, in, d.dy, n)
 		if a := d.l.adapter; a != nil {
 			w.team.Product(dx, n, d.l.in, 1, nil, true, kernel.Term{A: w.low[:n*a.rank], B: a.a(), K: a.rank,
 				Transposed: true})

@@ -51,21 +51,28 @@ func (o *LoRA) check(c *Config) error {
 type adapter struct {
 	m              *Model
 	module         string // name of the product
-	in, out, rank  int
-	fieldA, fieldB int // indices of A and B in m.Params
+	in, out, rank  int    // of this part
+	over           sum    // over the inputs
+	fieldA, fieldB int    // indices of A and B in m.Params
 	scale          float32
 }
 
-// adapt gives l an adapter if module is a target.
-func (l *linear) adapt(module string) {
+// adapt gives l an adapter if module is a target. in and out are the whole sizes of l.
+func (l *linear) adapt(module string, by cut, in, out int) {
 	o := l.m.lora
 	if o == nil || !slices.Contains(o.Targets, module[strings.LastIndexByte(module, '.')+1:]) {
 		return
 	}
 	p := l.m.Params
-	a := &adapter{m: l.m, module: module, in: l.in, out: l.out, rank: o.Rank, scale: o.Scale()}
+	a := &adapter{m: l.m, module: module, in: l.in, out: l.out, rank: o.Rank, over: l.over, scale: o.Scale()}
 	a.fieldA = p.Add(module+".lora_A.weight", l.in, o.Rank)
 	a.fieldB = p.Add(module+".lora_B.weight", o.Rank, l.out)
+	switch c := &l.m.Config; by {
+	case byRows:
+		p.Cut(p.Fields[a.fieldA].Name, c.slice(l.m.part, 0, in))
+	case byColumns:
+		p.Cut(p.Fields[a.fieldB].Name, c.slice(l.m.part, 1, out))
+	}
 	p.Fields[a.fieldA].Optional, p.Fields[a.fieldB].Optional = true, true
 	l.adapter = a
 	l.m.adapters = append(l.m.adapters, a)
@@ -75,8 +82,11 @@ func (a *adapter) a() []float32 { return a.m.Params.Of(a.fieldA) }
 func (a *adapter) b() []float32 { return a.m.Params.Of(a.fieldB) }
 
 // down sets low [n,rank] to scale·x·A.
-func (a *adapter) down(x *team, low, in []float32, n, blocks int) {
-	x.Product(low, n, a.rank, blocks, nil, false, kernel.Term{A: in, B: a.a(), K: a.in})
+func (a *adapter) down(w *Work, low, in []float32, n int) {
+	w.team.Product(low, n, a.rank, a.over.blocks, nil, false, kernel.Term{A: in, B: a.a(), K: a.in, Width: a.over.width})
+	if a.over.shared {
+		w.sum(low)
+	}
 	kernel.Scale(low, a.scale)
 }
 
@@ -106,7 +116,7 @@ func (m *Model) Adapters() []Tensor {
 	for _, a := range m.adapters {
 		for _, field := range []int{a.fieldA, a.fieldB} {
 			f := m.Params.Fields[field]
-			t := Tensor{Name: f.Name, Shape: f.Shape, Transposed: true}
+			t := Tensor{Name: f.Name, Shape: f.Shape, Slice: m.Params.SliceOf(f.Name), Transposed: true}
 			if m.ready {
 				t.Data, t.Grad = m.Params.Of(field), m.Params.GradOf(field)
 			}

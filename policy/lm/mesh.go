@@ -1,5 +1,12 @@
 package lm
 
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rlinf/rlinf/policy/nn"
+)
+
 // A Part says which part of a model is here, when several ranks hold one. The zero Part is all of it.
 type Part struct {
 	// Index is the number of this rank among the Size ranks that divide every layer: heads, feed-forward width and
@@ -21,4 +28,109 @@ type Axis interface {
 	// Gather fills x with the blocks of all ranks, in the order of their indices. counts are their lengths. Before the
 	// call, x holds this rank's block in its place.
 	Gather(x []float32, counts []int) error
+}
+
+// complete returns p with its defaults for a model of c. If c cannot be divided so, it returns an error with the sizes
+// that fit.
+func (c *Config) complete(p Part) (Part, error) {
+	p.Size = max(p.Size, 1)
+	if p.End == 0 {
+		p.End = c.Layers
+	}
+	if sizes := c.Sizes(); p.Size > sizes[len(sizes)-1] || sizes[0] != 1 || p.Size&(p.Size-1) != 0 {
+		return p, fmt.Errorf("a layer divided among %d ranks: expected one of %v", p.Size, sizes)
+	}
+	if p.Index < 0 || p.Index >= p.Size || p.First < 0 || p.First >= p.End || p.End > c.Layers {
+		return p, fmt.Errorf("part %d of %d, layers %d to %d of %d", p.Index, p.Size, p.First, p.End, c.Layers)
+	}
+	return p, nil
+}
+
+// Sizes returns the numbers of ranks that may divide every layer of a model of c: divisors of the blocks and of the
+// key heads.
+func (c *Config) Sizes() []int {
+	sizes, blocks := []int{1}, c.Blocks()
+	for n := 2; n <= blocks && c.KVHeads%n == 0 && c.KVHeads*c.HeadDim%blocks == 0; n *= 2 {
+		sizes = append(sizes, n)
+	}
+	return sizes
+}
+
+// Local returns the sizes of the part p of a model of c: its heads, widths and tokens of the vocabulary.
+func (c *Config) Local(p Part) Config {
+	l, size := *c, max(p.Size, 1)
+	l.Heads, l.KVHeads, l.Intermediate = c.Heads/size, c.KVHeads/size, c.Intermediate/size
+	l.Experts.Intermediate, l.Experts.SharedIntermediate = c.Experts.Intermediate/size, c.Experts.SharedIntermediate/size
+	ids := c.slice(p, 0, c.Vocab)
+	l.Vocab = ids.To - ids.From
+	return l
+}
+
+// slice returns the part p of an axis of n elements, in whole blocks.
+func (c *Config) slice(p Part, axis, n int) nn.Slice {
+	per := c.Blocks() / max(p.Size, 1) * c.blockWidth(n)
+	return nn.Slice{Axis: axis, From: min(p.Index*per, n), To: min((p.Index+1)*per, n), Whole: n}
+}
+
+// blockWidth returns the number of elements of a block of an axis of n elements.
+func (c *Config) blockWidth(n int) int { return (n + c.Blocks() - 1) / c.Blocks() }
+
+// owner returns the rank that has the token in its part of the vocabulary.
+func (m *Model) owner(token int32) int {
+	return int(token) / (m.own * m.Config.blockWidth(m.Config.Vocab))
+}
+
+// Part returns the part of the model that is here.
+func (m *Model) Part() Part { return m.part }
+
+// Join connects w with the ranks that have the other parts of the model. Call it before the first pass. nil connects
+// nothing, for a model that is whole.
+func (w *Work) Join(axis Axis) {
+	if axis == nil {
+		return
+	}
+	if axis.Size() != w.m.part.Size || axis.Index() != w.m.part.Index {
+		panic(fmt.Sprintf("lm: part %d of %d joins as %d of %d", w.m.part.Index, w.m.part.Size, axis.Index(), axis.Size()))
+	}
+	if axis.Size() > 1 {
+		w.axis = axis
+	}
+}
+
+// Err returns the first error of a message to another rank. After an error, results mean nothing, and nothing more is
+// sent. Forward and Extend return the error, too.
+func (w *Work) Err() error {
+	if w.axis == nil && w.m.part.Size > 1 {
+		return errors.New("a part of a model, without the others")
+	}
+	return w.err
+}
+
+// counts returns a zero for each rank that divides the layers.
+func (w *Work) counts() []int {
+	w.sizes = resize(w.sizes, w.m.part.Size)
+	clear(w.sizes)
+	return w.sizes
+}
+
+// sum adds x over the ranks that divide the layers.
+func (w *Work) sum(x []float32) {
+	if w.axis != nil && w.err == nil && !w.deferred && len(x) > 0 {
+		w.err = w.axis.Sum(x)
+	}
+}
+
+// sumDeferred adds x over the ranks, if sum was deferred.
+func (w *Work) sumDeferred(x []float32) {
+	if w.deferred {
+		w.deferred = false
+		w.sum(x)
+	}
+}
+
+// collect fills x with the blocks of all ranks that divide the layers.
+func (w *Work) collect(x []float32, counts []int) {
+	if w.axis != nil && w.err == nil && len(x) > 0 {
+		w.err = w.axis.Gather(x, counts)
+	}
 }

@@ -3,25 +3,25 @@ package lm
 // A feedForward is down(silu(gate x) ∘ up x).
 type feedForward struct {
 	gate, up, down linear
-	width          int
+	width          int // of this part
 }
 
 func (m *Model) newFeedForward(prefix string, width int) feedForward {
 	d := m.Config.Hidden
 	return feedForward{
-		gate: m.newLinear(prefix+"gate_proj", d, width, m.Config.MLPBias, false),
-		up:   m.newLinear(prefix+"up_proj", d, width, m.Config.MLPBias, false),
-		down: m.newLinear(prefix+"down_proj", width, d, m.Config.MLPBias, true), width: width,
+		gate: m.newLinear(prefix+"gate_proj", d, width, m.Config.MLPBias, byColumns),
+		up:   m.newLinear(prefix+"up_proj", d, width, m.Config.MLPBias, byColumns),
+		down: m.newLinear(prefix+"down_proj", width, d, m.Config.MLPBias, byRows), width: m.size(width),
 	}
 }
 
 // forward sets y [n,d] from x [n,d], or adds to y. It stores the two inner products in gate and up [n,width].
 func (f *feedForward) forward(w *Work, y, x, gate, up []float32, n int, add bool) {
-	f.gate.forward(w.team, gate, x, w.low, n, false)
-	f.up.forward(w.team, up, x, w.low, n, false)
+	f.gate.forward(w, gate, x, n, false)
+	f.up.forward(w, up, x, n, false)
 	act := w.wide[:n*f.width]
 	w.team.SwiGLU(act, gate[:n*f.width], up[:n*f.width])
-	f.down.forward(w.team, y, act, w.low, n, add)
+	f.down.forward(w, y, act, n, add)
 }
 
 // backward sets dx [n,d] from dy [n,d] and adds to the gradients. x, gate and up are those of the

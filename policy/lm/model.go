@@ -14,9 +14,13 @@ type Model struct {
 	Config Config
 	Params *nn.Params[float32] // the trainable weights: all of the model, only adapters, or none
 
-	blocks   int
-	fixed    bool // the model's own weights are frozen
-	kept     bool // frozen weights are in the State of Params
+	part     Part
+	local    Config // the sizes of this part
+	blocks   int    // in every sum that ranks may divide: Config.Blocks
+	own      int    // blocks of this part
+	firstID  int    // of this part of the vocabulary
+	fixed    bool   // the model's own weights are frozen
+	kept     bool   // frozen weights are in the State of Params
 	headless bool
 	ready    bool // Alloc was called, or ShareFrozen
 	frozen   frozen
@@ -32,13 +36,11 @@ type Model struct {
 
 // A layer is one block of the transformer: attention, then a feed-forward block or experts.
 type layer struct {
-	norm1, norm2   weight
-	q, k, v, o     linear
-	qNorm, kNorm   weight // with Config.QKNorm
-	ff             feedForward
-	experts        *experts // nil in dense layers
-	sparse         int      // index among the layers with experts
-	kvDim, headDim int
+	norm1, norm2 weight
+	q, k, v, o   linear
+	qNorm, kNorm weight // with Config.QKNorm
+	ff           feedForward
+	experts      *experts // nil in dense layers
 }
 
 // Options say which weights of a model are trained.
@@ -49,6 +51,7 @@ type Options struct {
 	Kept bool
 	// Headless leaves out the output matrix, for a model whose hidden states another head reads.
 	Headless bool
+	Part     Part // the part of the model that is here
 }
 
 // New declares the weights of a model in p, in a group "actor" unless p has a group already. Call
@@ -60,8 +63,12 @@ func New(p *nn.Params[float32], c Config, o Options) (*Model, error) {
 	if o.Headless {
 		c.Tied = false
 	}
-	m := &Model{Config: c, Params: p, blocks: c.Blocks(), fixed: o.Frozen || o.LoRA != nil, kept: o.Kept,
-		headless: o.Headless, lora: o.LoRA}
+	part, err := c.complete(o.Part)
+	if err != nil {
+		return nil, fmt.Errorf("language model: %w", err)
+	}
+	m := &Model{Config: c, Params: p, part: part, local: c.Local(part), blocks: c.Blocks(),
+		own: c.Blocks() / part.Size, firstID: c.slice(part, 0, c.Vocab).From, fixed: o.Frozen || o.LoRA != nil, kept: o.Kept, headless: o.Headless, lora: o.LoRA}
 	if len(p.Groups) == 0 {
 		p.Group("actor")
 	}
@@ -71,27 +78,22 @@ func New(p *nn.Params[float32], c Config, o Options) (*Model, error) {
 		}
 	}
 	if c.Tied {
-		m.embed = m.declare("model.embed_tokens.weight", true, normal, c.Hidden, c.Vocab)
+		m.embed = m.declare("model.embed_tokens.weight", true, normal, 1, c.Hidden, c.Vocab)
 	} else {
-		m.embed = m.declare("model.embed_tokens.weight", false, normal, c.Vocab, c.Hidden)
+		m.embed = m.declare("model.embed_tokens.weight", false, normal, 0, c.Vocab, c.Hidden)
 	}
-	sparse := 0
 	for i := range c.Layers {
-		l := m.newLayer("model.layers."+strconv.Itoa(i)+".", i)
-		if l.experts != nil {
-			l.sparse = sparse
-			sparse++
-		}
-		m.layers = append(m.layers, l)
+		m.layers = append(m.layers, m.newLayer("model.layers."+strconv.Itoa(i)+".", i))
 	}
-	m.norm = m.declare("model.norm.weight", false, ones, c.Hidden)
+	m.norm = m.declare("model.norm.weight", false, ones, -1, c.Hidden)
 	switch {
 	case o.Headless:
 	case c.Tied:
-		m.head = linear{m: m, in: c.Hidden, out: c.Vocab, w: m.embed}
-		m.head.adapt("lm_head")
+		m.head = linear{m: m, w: m.embed}
+		m.head.cut(byColumns, c.Hidden, c.Vocab)
+		m.head.adapt("lm_head", byColumns, c.Hidden, c.Vocab)
 	default:
-		m.head = m.newLinear("lm_head", c.Hidden, c.Vocab, false, false)
+		m.head = m.newLinear("lm_head", c.Hidden, c.Vocab, false, byColumns)
 	}
 	return m, nil
 }
@@ -99,18 +101,18 @@ func New(p *nn.Params[float32], c Config, o Options) (*Model, error) {
 func (m *Model) newLayer(prefix string, i int) layer {
 	c := &m.Config
 	qDim, kvDim := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	l := layer{kvDim: kvDim, headDim: c.HeadDim}
-	l.norm1 = m.declare(prefix+"input_layernorm.weight", false, ones, c.Hidden)
+	var l layer
+	l.norm1 = m.declare(prefix+"input_layernorm.weight", false, ones, -1, c.Hidden)
 	attn := prefix + "self_attn."
-	l.q = m.newLinear(attn+"q_proj", c.Hidden, qDim, c.QKVBias, false)
-	l.k = m.newLinear(attn+"k_proj", c.Hidden, kvDim, c.QKVBias, false)
-	l.v = m.newLinear(attn+"v_proj", c.Hidden, kvDim, c.QKVBias, false)
+	l.q = m.newLinear(attn+"q_proj", c.Hidden, qDim, c.QKVBias, byColumns)
+	l.k = m.newLinear(attn+"k_proj", c.Hidden, kvDim, c.QKVBias, byColumns)
+	l.v = m.newLinear(attn+"v_proj", c.Hidden, kvDim, c.QKVBias, byColumns)
 	if c.QKNorm {
-		l.qNorm = m.declare(attn+"q_norm.weight", false, ones, c.HeadDim)
-		l.kNorm = m.declare(attn+"k_norm.weight", false, ones, c.HeadDim)
+		l.qNorm = m.declare(attn+"q_norm.weight", false, ones, -1, c.HeadDim)
+		l.kNorm = m.declare(attn+"k_norm.weight", false, ones, -1, c.HeadDim)
 	}
-	l.o = m.newLinear(attn+"o_proj", qDim, c.Hidden, c.OutBias, true)
-	l.norm2 = m.declare(prefix+"post_attention_layernorm.weight", false, ones, c.Hidden)
+	l.o = m.newLinear(attn+"o_proj", qDim, c.Hidden, c.OutBias, byRows)
+	l.norm2 = m.declare(prefix+"post_attention_layernorm.weight", false, ones, -1, c.Hidden)
 	if c.Sparse(i) {
 		l.experts = m.newExperts(prefix + "mlp.")
 	} else {

@@ -89,9 +89,16 @@ func (f *frozen) alloc(alloc tensor.Allocator) error {
 	return nil
 }
 
-// declare adds a weight of the model: a trainable parameter, or a frozen weight.
-func (m *Model) declare(name string, transposed bool, start initial, shape ...int) weight {
+// declare adds a weight of the model: a trainable parameter, or a frozen weight. The shape is that of the whole
+// weight. Ranks divide it along axis; -1: each has all of it.
+func (m *Model) declare(name string, transposed bool, start initial, axis int, shape ...int) weight {
 	w := weight{m: m, fixed: m.fixed}
+	var slice nn.Slice
+	if axis >= 0 {
+		slice = m.Config.slice(m.part, axis, shape[axis])
+		shape[axis] = slice.To - slice.From
+		m.Params.Cut(name, slice)
+	}
 	switch {
 	case m.fixed && m.kept:
 		w.field = m.Params.AddFrozen(name, shape...)
@@ -100,7 +107,7 @@ func (m *Model) declare(name string, transposed bool, start initial, shape ...in
 	default:
 		w.field = m.Params.Add(name, shape...)
 	}
-	m.list = append(m.list, listed{name, shape, transposed, start, w})
+	m.list = append(m.list, listed{name, shape, slice, transposed, start, w})
 	return w
 }
 
@@ -116,6 +123,7 @@ const (
 type listed struct {
 	name       string
 	shape      []int
+	slice      nn.Slice
 	transposed bool
 	start      initial
 	weight     weight
@@ -126,7 +134,7 @@ type listed struct {
 func (m *Model) Tensors() []Tensor {
 	all := make([]Tensor, len(m.list))
 	for i, l := range m.list {
-		all[i] = Tensor{Name: l.name, Shape: l.shape, Transposed: l.transposed}
+		all[i] = Tensor{Name: l.name, Shape: l.shape, Slice: l.slice, Transposed: l.transposed}
 		if m.ready {
 			all[i].Data, all[i].Grad = l.weight.data(), l.weight.grad()
 		}

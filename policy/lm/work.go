@@ -33,7 +33,11 @@ const Given = -1
 type Work struct {
 	m        *Model
 	team     *team
-	rows     int // most tokens of a forward pass
+	axis     Axis  // the ranks that have the other parts; nil: none
+	err      error // the first of axis
+	deferred bool  // the caller sums over axis
+	sizes    []int // of blocks of axis
+	rows     int   // most tokens of a forward pass
 	training bool
 	whole    bool // for Forward; otherwise for Extend
 
@@ -55,6 +59,7 @@ type Work struct {
 	cos, sin []float32 // of the rows of the last pass [n, half]
 
 	normed, delta, delta2         []float32 // [n,d]
+	partial                       []float32 // [n,d]; nil if the model is whole
 	key, value, dq, dk, dv, doOut []float32 // [n, kv heads·head_dim], [n, heads·head_dim]
 	wide, wide2                   []float32 // [n, the largest intermediate width]
 	low, low2                     []float32 // [n, rank]
@@ -64,6 +69,8 @@ type Work struct {
 	share, slope                  []float32 // [experts]
 	sequences                     []*Sequence
 	tiedRows                      tiedRows
+	normSums                      normSums
+	squares                       []float64 // of GradSquares
 }
 
 // activations are the values of one layer that the backward pass needs.
@@ -86,12 +93,12 @@ func (m *Model) NewTraining(tokens int) *Work {
 		w.acts = append(w.acts, w.newActivations(&m.layers[i]))
 	}
 	w.cache = m.NewCache(0)
-	d, kv, q := m.Config.Hidden, m.Config.KVHeads*m.Config.HeadDim, m.Config.Heads*m.Config.HeadDim
+	d, kv, q := m.local.Hidden, m.local.KVHeads*m.local.HeadDim, m.local.Heads*m.local.HeadDim
 	w.delta, w.delta2 = nn.Vector[float32](tokens*d), nn.Vector[float32](tokens*d)
 	w.dq, w.doOut = nn.Vector[float32](tokens*q), nn.Vector[float32](tokens*q)
 	w.dk, w.dv = nn.Vector[float32](tokens*kv), nn.Vector[float32](tokens*kv)
 	w.wide2 = nn.Vector[float32](len(w.wide))
-	if x := m.Config.Experts; x.Count > 0 {
+	if x := m.local.Experts; x.Count > 0 {
 		w.gathered2 = nn.Vector[float32](len(w.gathered))
 		w.dprobs, w.dshared = make([]float32, tokens*x.Count), make([]float32, tokens)
 	}
@@ -130,12 +137,15 @@ func (m *Model) newWork(tokens int, training bool) *Work {
 	if !m.ready || tokens < 1 {
 		panic(fmt.Sprintf("lm: work for %d tokens, of a model that is ready: %v", tokens, m.ready))
 	}
-	c := &m.Config
+	c := &m.local
 	w := &Work{m: m, team: newTeam(c.HeadDim), rows: tokens, training: training, whole: training}
 	d, kv := c.Hidden, c.KVHeads*c.HeadDim
 	w.final.x, w.final.inv, w.final.hidden = nn.Vector[float32](tokens*d), make([]float32, tokens),
 		nn.Vector[float32](tokens*d)
 	w.normed = nn.Vector[float32](tokens * d)
+	if m.part.Size > 1 {
+		w.partial = nn.Vector[float32](tokens * d)
+	}
 	w.key, w.value = nn.Vector[float32](tokens*kv), nn.Vector[float32](tokens*kv)
 	wide, slots := 0, tokens*c.Experts.PerToken
 	for i := range m.layers {
@@ -159,7 +169,7 @@ func (m *Model) newWork(tokens int, training bool) *Work {
 }
 
 func (w *Work) newActivations(l *layer) *activations {
-	c, n := &w.m.Config, w.rows
+	c, n := &w.m.local, w.rows
 	d, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	a := &activations{
 		x: nn.Vector[float32](n * d), inv1: make([]float32, n), q: nn.Vector[float32](n * q),

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/rlinf/rlinf/internal/trace"
+	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -57,7 +58,7 @@ var causes = map[string]trace.Cause{
 	"answers of rollout": trace.Trajectory, "answers of reward": trace.Trajectory,
 	"answers of inference": trace.Trajectory, "answers of critic": trace.Trajectory,
 	"transitions": trace.Reward, "rewards": trace.Reward,
-	"state": trace.Voting,
+	"state": trace.Voting, member.Layers: trace.Message,
 }
 
 // Site returns the number of a site.

@@ -14,11 +14,11 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Gradients is the purpose of the communicator over which a component sums gradients.
+// Gradients is the purpose of the communicators over which a component sums gradients.
 const Gradients = "gradients"
 
-// Replicas connect the copies of one model at the workers of a component: they sum gradients, and compare
-// parameters.
+// Replicas connect the copies of one model at the workers of a component, or the copies of one part of it: they sum
+// gradients, and compare parameters.
 type Replicas struct {
 	*collectives.Reducer
 	of         string // name of the component
@@ -31,13 +31,18 @@ type Replicas struct {
 
 var _ algo.Replicas = (*Replicas)(nil)
 
-// NewReplicas returns the Replicas of member m, which connect it with its component.
+// NewReplicas returns the Replicas of member m. They connect it with the others on the axis Data if its component is a
+// mesh, else with all.
 func NewReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Params[float32]) (*Replicas, error) {
-	group, err := collectives.New(m.World(), m.Comm(Gradients), j.Collectives())
+	comm, key := m.Comm(Gradients), ""
+	if len(m.Axes()) > 0 {
+		comm, key = m.AxisComm(Data, Gradients), lineName(m, Data)
+	}
+	group, err := collectives.New(m.World(), comm, j.Collectives())
 	if err != nil {
 		return nil, err
 	}
-	group.Record(m.Recorder(), Gradients)
+	group.Record(m.Recorder(), Gradients, key)
 	c := j.Config.Comm
 	r := &Replicas{
 		Reducer: collectives.NewReducer(ctx, group, c.BucketBytes), of: m.Group(), group: group, params: params,

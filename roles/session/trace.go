@@ -47,7 +47,7 @@ func (s *session) recordTime(ctx context.Context, w *spmd.World, world *collecti
 		Ranks: w.Size(), Node: w.Node(), Host: w.Host(), All: cfg.Cluster.Tracer.Enable}
 	log := trace.NewLog(o)
 	loop.Record(w, log)
-	world.Record(w.Recorder(), "state")
+	world.Record(w.Recorder(), "state", "")
 	if w.Rank() == 0 {
 		book.RecordTime(o)
 	}

@@ -18,8 +18,8 @@ type Case struct {
 
 // Cases returns the whole suite, for any number of ranks.
 func Cases() []Case {
-	return slices.Concat(messages(), requests(), communicators(), channels(), queues(), items(), direct(), shared(),
-		recording())
+	return slices.Concat(messages(), requests(), communicators(), axes(), channels(), queues(), items(), direct(),
+		shared(), recording())
 }
 
 // Run runs every case in worlds of 1, 2, 3, 4, 5 and 8 ranks, or with -short of 3 and 8 ranks. open

@@ -22,6 +22,9 @@ type Options struct {
 	ChunkTokens int // prompt tokens in one pass; default 512
 	Threads     int // threads of a pass, default 1; they change no bit. With more than 1, call Close
 	Tokens      int // draw only ids below it, for vocabularies with ids that no tokenizer has; default all
+	// Axis connects the ranks that divide the model; nil: it is whole. Each rank has an Engine with the same options,
+	// and gets the same requests. The ranks share the drawing.
+	Axis lm.Axis
 }
 
 func (o Options) withDefaults() Options {
@@ -75,6 +78,8 @@ type Engine struct {
 	rows   []int32     // rows of the pass after which a token is drawn
 	drawn  []*sequence // the sequences of rows
 	logits []float32
+	tokens []float32 // of drawn: see draw
+	counts []int     // of tokens on each rank
 	picker picker
 }
 
@@ -117,6 +122,7 @@ func New(m *lm.Model, o Options) (*Engine, error) {
 		picker: newPicker(m.Config.Vocab, min(o.Tokens, m.Config.Vocab)),
 	}
 	e.work.SetThreads(o.Threads)
+	e.work.Join(o.Axis)
 	return e, nil
 }
 
@@ -250,31 +256,52 @@ func (e *Engine) step(w *Watch) error {
 		return err
 	}
 	e.fork() // before a source leaves the batch
-	v := e.model.Config.Vocab
 	e.model.Logits(e.work, e.logits, e.rows)
+	if err := e.work.Err(); err != nil {
+		return err
+	}
+	tokens, err := e.draw()
+	if err != nil {
+		return err
+	}
 	for i, s := range e.drawn {
-		id, err := e.draw(s, e.logits[i*v:(i+1)*v])
-		if err != nil {
-			return fmt.Errorf("request %d: %w", s.index, err)
-		}
+		s.last[0] = int32(tokens[2*i])
+		s.result.Tokens, s.result.LogProbs = append(s.result.Tokens, s.last[0]), append(s.result.LogProbs, tokens[2*i+1])
 		if w.Token != nil {
-			w.Token(s.index, id)
+			w.Token(s.index, s.last[0])
 		}
 	}
 	return e.leave(w.Done)
 }
 
-// draw draws the next token of a sequence.
-func (e *Engine) draw(s *sequence, logits []float32) (int32, error) {
-	for _, x := range logits {
-		if x-x != 0 {
-			return 0, fmt.Errorf("token %d: a logit is %v", len(s.result.Tokens), x)
-		}
+// draw draws the next tokens of e.drawn from their logits. For each it returns the token, which is exact in float32, and
+// its log-probability. Ranks that divide the model draw a range each.
+func (e *Engine) draw() ([]float32, error) {
+	ranks, this, n := 1, 0, len(e.drawn)
+	if e.opts.Axis != nil {
+		ranks, this = e.opts.Axis.Size(), e.opts.Axis.Index()
 	}
-	id, logProb := e.picker.pick(e.model, s, logits)
-	s.last[0] = id
-	s.result.Tokens, s.result.LogProbs = append(s.result.Tokens, id), append(s.result.LogProbs, logProb)
-	return id, nil
+	e.tokens = slices.Grow(e.tokens[:0], 2*n)[:2*n]
+	v := e.model.Config.Vocab
+	for i := n * this / ranks; i < n*(this+1)/ranks; i++ {
+		s, logits := e.drawn[i], e.logits[i*v:(i+1)*v]
+		for _, x := range logits {
+			if x-x != 0 {
+				return nil, fmt.Errorf("request %d: token %d: a logit is %v", s.index, len(s.result.Tokens), x)
+			}
+		}
+		id, logProb := e.picker.pick(e.model, s, logits)
+		e.tokens[2*i], e.tokens[2*i+1] = float32(id), logProb
+	}
+	if ranks == 1 || n == 0 {
+		return e.tokens, nil
+	}
+	counts := e.counts[:0]
+	for r := range ranks {
+		counts = append(counts, 2*(n*(r+1)/ranks-n*r/ranks))
+	}
+	e.counts = counts
+	return e.tokens, e.opts.Axis.Gather(e.tokens, counts)
 }
 
 // leave removes finished sequences, frees their pages, and calls done.

@@ -6,23 +6,27 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/policy/lm/lmtest"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
 
 const vocab = 23
 
-func model(t *testing.T) *lm.Model {
+func model(t *testing.T) *lm.Model { return part(t, lm.Part{}) }
+
+func part(t *testing.T, p lm.Part) *lm.Model {
 	t.Helper()
 	m, err := lm.New(new(nn.Params[float32]), lm.Config{
 		Family: lm.Qwen2, Vocab: vocab, Hidden: 24, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 20,
 		Eps:  1e-5,
 		Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: 0.4, QKVBias: true, Tied: true,
-	}, lm.Options{Frozen: true})
+	}, lm.Options{Frozen: true, Part: p})
 	if err == nil {
 		err = m.Alloc(tensor.Heap)
 	}
@@ -107,6 +111,28 @@ func TestAnyBatch(t *testing.T) {
 					t.Errorf("request %d alone:\n%v\n%v", i, alone[0], want[i])
 				}
 			}
+		})
+	}
+}
+
+// TestParts: two ranks that divide the model generate what one generates.
+func TestParts(t *testing.T) {
+	m := model(t)
+	for name, s := range samplings() {
+		t.Run(name, func(t *testing.T) {
+			all := requests(11, s)
+			want := fmt.Sprint(generate(t, m, engine.Options{}, all))
+			var ranks sync.WaitGroup
+			for i, axis := range lmtest.NewAxes(2) {
+				m := part(t, lm.Part{Index: i, Size: 2})
+				ranks.Go(func() {
+					o := engine.Options{MaxRunning: 5, ChunkTokens: 17, CacheTokens: 64, Axis: axis}
+					if got := fmt.Sprint(generate(t, m, o, all)); got != want {
+						t.Errorf("part %d:\n%s\n%s", i, got, want)
+					}
+				})
+			}
+			ranks.Wait()
 		})
 	}
 }

@@ -2,10 +2,13 @@ package kernel
 
 import "fmt"
 
-// A Term is one product A·B in a sum, A [m,K] and B [K,n]. If Transposed is set, B has its transpose, [n,K].
+// A Term is one product A·B in a sum, A [m,K] and B [K,n]. If Transposed is set, B has its transpose, [n,K]. Width is
+// the number of steps of k in a block; 0: K divided by the number of blocks, rounded up. The last blocks may have
+// fewer steps, or none.
 type Term struct {
 	A, B       []float32
 	K          int
+	Width      int
 	Transposed bool
 }
 
@@ -14,9 +17,8 @@ type Term struct {
 // goroutine at a time may use it. Make it with NewMultiplier.
 //
 // With one block, an element is its initial value plus one chain of fused multiply-adds, over the terms
-// and over k in order. With more blocks, the columns of every A are split into that many equal pieces
-// (the last ones are shorter if the number does not divide K). Block b is a chain over piece b of every
-// term, from 0 on. The blocks are added as a binary tree, ((0+1)+(2+3))+…, and then to the initial value.
+// and over k in order. With more blocks, the columns of every A are split into that many pieces of Term.Width
+// columns. Block b is a chain over piece b of every term, from 0 on. The blocks are added as a binary tree, ((0+1)+(2+3))+…, and then to the initial value.
 type Multiplier struct {
 	level  level
 	pack   []float32 // panels of B, each [k, columns], one after the other
@@ -68,6 +70,9 @@ func (x *Multiplier) ProductPart(number, parts int, c []float32, m, n, blocks in
 	for _, t := range terms {
 		checkLen("product", "a", len(t.A), m, t.K)
 		checkLen("product", "b", len(t.B), t.K, n)
+		if t.Width > 0 && blocks*t.Width < t.K {
+			panic(fmt.Sprintf("kernel: product: %d blocks of %d steps for %d", blocks, t.Width, t.K))
+		}
 		stream = stream && !t.Transposed
 	}
 	if bias != nil {
@@ -146,7 +151,10 @@ func (x *Multiplier) plan(p *blocked, most int) int {
 	steps := 0
 	for b := range p.blocks {
 		for i, t := range p.terms {
-			width := (t.K + p.blocks - 1) / p.blocks
+			width := t.Width
+			if width == 0 {
+				width = (t.K + p.blocks - 1) / p.blocks
+			}
 			for k, end := min(b*width, t.K), min((b+1)*width, t.K); k < end; k += most {
 				q := piece{b, i, k, min(most, end-k), steps}
 				x.pieces = append(x.pieces, q)

@@ -85,7 +85,7 @@ func newLearner(p *plan.Plan, all *algo.TextBatch) (*learner, error) {
 		return nil, err
 	}
 	if p.HasCritic() {
-		if setup.Critic, err = algo.NewTextCritic(m.Config, tensor.Heap); err != nil {
+		if setup.Critic, err = algo.NewTextCritic(m.Config, m.Part(), tensor.Heap); err != nil {
 			return nil, err
 		}
 		if err := copyWeights(setup.Critic.Model, m); err != nil {

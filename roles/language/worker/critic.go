@@ -54,7 +54,7 @@ func NewCriticWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Cri
 
 // newCritic returns a critic whose trunk has the weights of the model from, but not its adapters.
 func newCritic(from *lm.Model, alloc tensor.Allocator) (*algo.TextCritic, error) {
-	c, err := algo.NewTextCritic(from.Config, alloc)
+	c, err := algo.NewTextCritic(from.Config, from.Part(), alloc)
 	if err != nil {
 		return nil, fmt.Errorf("critic: %w", err)
 	}

@@ -27,7 +27,7 @@ func newReference(p *plan.Plan, of *lm.Model) (*reference, error) {
 	if !p.NeedsReference() {
 		return nil, nil
 	}
-	m, err := lm.New(new(nn.Params[float32]), of.Config, lm.Options{Frozen: true})
+	m, err := lm.New(new(nn.Params[float32]), of.Config, lm.Options{Frozen: true, Part: of.Part()})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,124 @@
+// Package lmtest answers: how do tests run the parts of a language model on goroutines?
+package lmtest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+var _ lm.Axis = (*Axis)(nil)
+
+// A meeting is where goroutines that stand for ranks exchange numbers. Each brings a slice and gets those of all.
+type meeting struct {
+	size    int
+	mu      sync.Mutex
+	arrived sync.Cond
+	brought [][]byte
+	count   int
+	round   int
+}
+
+// An Axis is an lm.Axis of goroutines.
+type Axis struct {
+	*meeting
+	index int
+	Calls int // so far
+}
+
+// NewAxes returns the ends of n goroutines.
+func NewAxes(n int) []*Axis {
+	m := &meeting{size: n, brought: make([][]byte, n)}
+	m.arrived.L = &m.mu
+	all := make([]*Axis, n)
+	for i := range all {
+		all[i] = &Axis{meeting: m, index: i}
+	}
+	return all
+}
+
+// Size returns the number of goroutines.
+func (a *Axis) Size() int { return a.size }
+
+// Index returns the number of this one.
+func (a *Axis) Index() int { return a.index }
+
+// exchange returns copies of what all ranks have brought.
+func (a *Axis) exchange(b []byte) [][]byte {
+	a.Calls++
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.count == 0 {
+		a.brought = make([][]byte, a.size)
+	}
+	a.brought[a.index] = slices.Clone(b)
+	all, round := a.brought, a.round
+	if a.count++; a.count == a.size {
+		a.count, a.round = 0, round+1
+		a.arrived.Broadcast()
+	}
+	for a.round == round {
+		a.arrived.Wait()
+	}
+	return all
+}
+
+// tree adds the slices of all ranks as a binary tree.
+func tree[T float32 | float64](x []T, all [][]T) {
+	for half := 1; half < len(all); half *= 2 {
+		for i := 0; i+half < len(all); i += 2 * half {
+			for j := range all[i] {
+				all[i][j] += all[i+half][j]
+			}
+		}
+	}
+	copy(x, all[0])
+}
+
+// Sum adds x over the goroutines, by the binary tree.
+func (a *Axis) Sum(x []float32) error {
+	var all [][]float32
+	for _, b := range a.exchange(tensor.FromF32(x, len(x)).Bytes()) {
+		if len(b) != 4*len(x) {
+			return fmt.Errorf("a sum of %d bytes, others have %d", 4*len(x), len(b))
+		}
+		all = append(all, slices.Clone(tensor.Of(b, tensor.F32, len(x)).F32()))
+	}
+	tree(x, all)
+	return nil
+}
+
+// Sum64 is Sum for float64.
+func (a *Axis) Sum64(x []float64) error {
+	var all [][]float64
+	for _, b := range a.exchange(tensor.FromF64(x, len(x)).Bytes()) {
+		all = append(all, slices.Clone(tensor.Of(b, tensor.F64, len(x)).F64()))
+	}
+	tree(x, all)
+	return nil
+}
+
+// Gather fills x with the blocks of all goroutines.
+func (a *Axis) Gather(x []float32, counts []int) error {
+	at := 0
+	for i, n := range counts {
+		if i == a.index {
+			for j, b := range a.exchange(tensor.FromF32(x[at:at+n], n).Bytes()) {
+				first := 0
+				for _, k := range counts[:j] {
+					first += k
+				}
+				if len(b) != 4*counts[j] {
+					return errors.New("another rank has another count")
+				}
+				copy(x[first:], tensor.Of(b, tensor.F32, counts[j]).F32())
+			}
+		}
+		at += n
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package member
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Activations is the purpose of the communicator over which the stages of a pipeline send their results to each other.
+const Activations = "activations"
+
+// A Stage connects a member with the others on the axis Pipeline: it is their Line, and sends messages between two of
+// them. Messages from one stage to another arrive in order, and both know their lengths.
+type Stage struct {
+	*Line
+	comm    spmd.Comm
+	alloc   func(n int) ([]byte, error)
+	members []int     // of the component, by stage
+	sent    []message // the last one to each stage
+	coming  [1]spmd.Request
+	room    spmd.Span // waits until an earlier message has been received
+	receive spmd.Span
+}
+
+// A message is on its way, in memory of its sender's.
+type message struct {
+	mem  []byte
+	reqs [1]spmd.Request
+}
+
+// NewStage returns m's Stage. The component needs the communicators of Layers and Activations.
+func NewStage(ctx context.Context, m *spmd.Member, j *job.Job) (*Stage, error) {
+	line, err := NewLine(ctx, m, j, Pipeline)
+	if err != nil {
+		return nil, err
+	}
+	span := func(op spmd.SiteOp) spmd.Span {
+		return spmd.NewSpan(m.Recorder(), spmd.Site{Op: op, Name: Activations, Peer: m.Group()})
+	}
+	return &Stage{
+		Line: line, comm: m.AxisComm(Pipeline, Activations), alloc: m.World().Alloc, members: m.Line(Pipeline),
+		sent: make([]message, line.Size()), room: span(spmd.OpRoom), receive: span(spmd.OpReceive),
+	}, nil
+}
+
+// Send sends a copy of x to another stage. It does not wait until x is received, but until the message before it to
+// that stage is: one message is under way in each direction.
+func (s *Stage) Send(to int, x []float32) error {
+	if err := s.send(to, tensor.FromF32(x, len(x)).Bytes()); err != nil {
+		return fmt.Errorf("send %d values from stage %d to stage %d: %w", len(x), s.Index(), to, err)
+	}
+	return nil
+}
+
+func (s *Stage) send(to int, b []byte) error {
+	if err := s.check(to); err != nil {
+		return err
+	}
+	if err := s.settle(to); err != nil {
+		return err
+	}
+	m := &s.sent[to]
+	if len(m.mem) < len(b) { // memory is never freed, so it grows by as much as there was
+		mem, err := s.alloc(max(len(b), 2*len(m.mem)))
+		if err != nil {
+			return err
+		}
+		m.mem = mem
+	}
+	r, err := s.comm.Isend(m.mem[:copy(m.mem, b)], to, 0)
+	m.reqs[0] = r
+	return err
+}
+
+// Recv waits for the next message of another stage, which must have the length of x, and writes it to x.
+func (s *Stage) Recv(from int, x []float32) error {
+	if err := s.recv(from, tensor.FromF32(x, len(x)).Bytes()); err != nil {
+		return fmt.Errorf("receive %d values at stage %d from stage %d: %w", len(x), s.Index(), from, err)
+	}
+	return nil
+}
+
+func (s *Stage) recv(from int, b []byte) error {
+	if err := s.check(from); err != nil {
+		return err
+	}
+	r, err := s.comm.Irecv(b, from, 0)
+	if err != nil {
+		return err
+	}
+	s.coming[0] = r
+	s.receive.Begin()
+	err = s.comm.Wait(s.ctx, s.coming[:])
+	s.receive.End(int64(s.members[from]), 0)
+	if n := s.coming[0].N; err == nil && n != len(b) {
+		return fmt.Errorf("%d values came", n/4)
+	}
+	return err
+}
+
+// Flush returns when all messages of this stage have been received. Whoever sends calls it before the job ends.
+func (s *Stage) Flush() error {
+	for to := range s.sent {
+		if err := s.settle(to); err != nil {
+			return fmt.Errorf("stage %d: wait until stage %d has received: %w", s.Index(), to, err)
+		}
+	}
+	return nil
+}
+
+// settle returns when the last message to a stage has been received.
+func (s *Stage) settle(to int) error {
+	m := &s.sent[to]
+	if m.reqs[0].Handle == 0 {
+		return nil
+	}
+	s.room.Begin()
+	err := s.comm.Wait(s.ctx, m.reqs[:])
+	s.room.End(int64(s.members[to]), 0)
+	return err
+}
+
+// check returns an error unless peer is another stage.
+func (s *Stage) check(peer int) error {
+	if peer < 0 || peer >= s.Size() || peer == s.Index() {
+		return fmt.Errorf("expected another stage of 0..%d", s.Size()-1)
+	}
+	return nil
+}
