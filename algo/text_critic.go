@@ -23,14 +23,30 @@ type TextCritic struct {
 
 // NewTextCritic declares a critic, or a part of one. It has memory, but the model has no weights yet.
 func NewTextCritic(c lm.Config, part lm.Part, alloc tensor.Allocator) (*TextCritic, error) {
+	t, err := declareCritic(c, part)
+	if err != nil {
+		return nil, err
+	}
+	return t, t.Model.Alloc(alloc)
+}
+
+// Whole returns the critic of which t has a part, without memory.
+func (t *TextCritic) Whole() *TextCritic {
+	whole, err := declareCritic(t.Model.Config, lm.Part{})
+	if err != nil {
+		panic(fmt.Sprintf("algo: the whole of a critic: %v", err)) // NewTextCritic has made t of the same configuration
+	}
+	return whole
+}
+
+func declareCritic(c lm.Config, part lm.Part) (*TextCritic, error) {
 	p := new(nn.Params[float32])
 	p.Group("critic")
 	m, err := lm.New(p, c, lm.Options{Part: part})
 	if err != nil {
 		return nil, err
 	}
-	t := &TextCritic{Model: m, w: p.Add("value_head.weight", c.Hidden), b: p.Add("value_head.bias", 1)}
-	return t, m.Alloc(alloc)
+	return &TextCritic{Model: m, w: p.Add("value_head.weight", c.Hidden), b: p.Add("value_head.bias", 1)}, nil
 }
 
 // TextCriticPPO trains a critic: that of a TextPPO, or one on replicas of its own. In the latter case the
@@ -229,19 +245,11 @@ func (c *TextCriticPPO) addMetrics(m *Metrics, iteration int) {
 func (c *TextCriticPPO) Close() { c.work.SetThreads(1) }
 
 // Save returns views of the critic and its optimiser, which are the same on all replicas. The names are
-// those of TextPPO.Save. The counters are in the state of the policy.
+// those of TextPPO.Save. Values copied into them and into Counters restore the critic.
 func (c *TextCriticPPO) Save() (d tensor.Dict) {
 	c.train.save(&d, "critic", true)
 	return d
 }
 
-// Load restores the critic from a state of Save or of TextPPO.Save. d must also have the counters of
-// TextPPO.Save.
-func (c *TextCriticPPO) Load(d tensor.Dict) error {
-	state := c.Save()
-	state.Set("counters", c.counters)
-	if err := restore(state, d); err != nil {
-		return fmt.Errorf("critic of texts: %w", err)
-	}
-	return nil
-}
+// Counters returns a view of the counters, which are also in TextPPO.Save under the name counters.
+func (c *TextCriticPPO) Counters() tensor.Tensor { return c.counters }

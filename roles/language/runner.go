@@ -23,8 +23,8 @@ type runner struct {
 // A languageWorker is a worker of a job that trains a language model. Save returns nothing if the worker has no
 // part of the state.
 type languageWorker interface {
-	Save() []member.Share
-	Load(member.State) error
+	Save() []member.Part
+	Load(weights bool) []member.Part
 	Close() error
 }
 
@@ -135,7 +135,10 @@ func (r *runner) close(context.Context) error {
 // A leader is the loop.Leader of a runner.
 type leader struct{ *runner }
 
-var _ loop.Leader = leader{}
+var (
+	_ loop.Leader      = leader{}
+	_ loop.PartsHolder = leader{}
+)
 
 // Quiesce does nothing, because no work goes on between iterations.
 func (r leader) Quiesce(context.Context) error { return nil }
@@ -143,20 +146,18 @@ func (r leader) Quiesce(context.Context) error { return nil }
 // Describe does nothing, because the calls have already added their metrics.
 func (r leader) Describe(*loop.Report) {}
 
-// Shares returns this rank's part of the state, without a copy.
-func (r leader) Shares() (all []member.Share, err error) {
+// Save returns what this rank adds to a checkpoint, without a copy.
+func (r leader) Save() (parts []member.Part) {
 	for _, w := range r.workers {
-		all = append(all, w.Save()...)
+		parts = append(parts, w.Save()...)
 	}
-	return all, nil
+	return parts
 }
 
-// Load loads this rank's parts of a state, which may be weights alone.
-func (r leader) Load(st member.State) error {
+// Load returns the parts of a state that this rank's workers need.
+func (r leader) Load(weights bool) (parts []member.Part) {
 	for _, w := range r.workers {
-		if err := w.Load(st); err != nil {
-			return err
-		}
+		parts = append(parts, w.Load(weights)...)
 	}
-	return nil
+	return parts
 }
