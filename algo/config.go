@@ -351,6 +351,9 @@ type OptimConfig struct {
 	// CriticWarmupSteps is the number of optimiser steps at the start in which only the critic
 	// learns. Then the moments start anew. Default 0.
 	CriticWarmupSteps int `yaml:"critic_warmup_steps"`
+	// UseDistributedOptimizer divides the moments and the step of a language model among the replicas. It changes no
+	// result. Default false.
+	UseDistributedOptimizer bool `yaml:"use_distributed_optimizer"`
 }
 
 // DefaultOptimConfig returns the defaults; LR has none.

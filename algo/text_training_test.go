@@ -242,7 +242,7 @@ func sortedByLength(t *testing.T, s *algo.TextSetup) algo.TextBatch {
 	t.Helper()
 	b := drawn(t, s, 0, 6)
 	slices.SortFunc(b.Texts, func(x, y algo.Sequence) int { return len(x.IDs) - len(y.IDs) })
-	p := algo.NewTextLogProbs(s.Model, s.MicroBatch, 1, s.Sampling.Temperature)
+	p := algo.NewTextLogProbs(s.Model, s.MicroBatch, 1, lm.Mesh{}, s.Sampling.Temperature)
 	var err error
 	if b.LogProb, err = p.Append(nil, b.Texts); err != nil {
 		t.Fatal(err)

@@ -20,6 +20,8 @@ type Known struct {
 	// Switch is for a Key that ends in **, and names one of the keys below. If the named key is
 	// absent or disabled, all keys below Key are disabled.
 	Switch string
+	// Want, if it is set, makes any value that asks for the feature a mistake. It says what is valid.
+	Want string
 }
 
 // Covers reports whether k matches the dotted key.
@@ -118,6 +120,10 @@ func (c *Check) judge(n *node, key string, k Known) {
 		c.judge(item, join(key, n.name(i)), k)
 	}
 	if n.kind != scalar || k.isDisabled(n) {
+		return
+	}
+	if k.Want != "" {
+		c.report(&FieldError{Origin: n.origin, Key: key, Value: n.what(), Want: "expected " + k.Want})
 		return
 	}
 	c.ignore(Ignored{Key: key, Value: n.what(), Instead: k.Instead, Reason: k.Reason})

@@ -2,6 +2,7 @@ package advice
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,6 +35,10 @@ type Subject struct {
 func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []int, all bool) (*Subject, error) {
 	s := &Subject{Config: cfg, Registries: reg, Tasks: tasks, Nodes: nodes, fixed: map[string][]int{},
 		placing: tasks.Of(cfg).Placing(cfg)}
+	if cfg.Layout("actor").Size() > 1 || cfg.Layout("rollout").Size() > 1 {
+		return nil, errors.New("a plan places whole models alone, and actor.model.tensor_model_parallel_size or " +
+			"another layout divides this one")
+	}
 	auto, own := cfg.Auto()
 	if own.AllowIdleRanks = true; all { // the world may be another one than the configuration's
 		own.NumNodes = 0

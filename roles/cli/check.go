@@ -120,7 +120,7 @@ func (r *findings) add(p task.Plan, nodes []int) {
 		bytes := map[string]int64{"parameters": mem.Parameters, "optimiser": mem.Optimiser, "rollouts": mem.Rollouts,
 			"channels": mem.Channels, "replay": mem.Replay, "activations": mem.Activations, "texts": mem.Texts,
 			"all": mem.Sum()}
-		r.Ranks = append(r.Ranks, rankReport{rank, node, append([]string{}, j.WorkersOn(rank)...), bytes})
+		r.Ranks = append(r.Ranks, rankReport{rank, node, p.WorkersOn(rank), bytes})
 	}
 }
 
@@ -157,7 +157,7 @@ func describe(out io.Writer, p task.Plan, nodes []int) error {
 			device = devices[local[node]%len(devices)].Name
 		}
 		local[node]++
-		fmt.Fprintf(w, "%d\t%d\t%s\t%s", r, node, strings.Join(j.WorkersOn(r), " "), device)
+		fmt.Fprintf(w, "%d\t%d\t%s\t%s", r, node, strings.Join(p.WorkersOn(r), " "), device)
 		for mem, i := p.MemoryOf(r), 0; i < len(columns); i++ {
 			fmt.Fprintf(w, "\t%s", job.Mebibytes(columns[i].Bytes(mem)))
 		}

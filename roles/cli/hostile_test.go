@@ -185,7 +185,7 @@ func TestHostileCommandLines(t *testing.T) {
 }
 
 // harmless are lines on standard error that are no errors.
-var harmless = regexp.MustCompile(`(?m)^(warning|note|left out|ignored|running without MPI|group|start ` +
+var harmless = regexp.MustCompile(`(?m)^(warning|note|left out|ignored|measuring|running without MPI|group|start ` +
 	`\d|#|evaluation|rank \d+ | ).*$`)
 
 // endedEarly is program, with little memory. A command that works for long is asked to end.

@@ -135,7 +135,9 @@ func TestRLinfSpellings(t *testing.T) {
 		"python_literals.yaml": {maniskill},
 		"reasoning.yaml": {"runs with these overrides",
 			"actor.model.model_path=FOLDER actor.tokenizer.tokenizer_model=FOLDER data.train_data_paths=FILE " +
-				"runner.logger.logger_backends=tensorboard rollout.return_logprobs=true"},
+				"actor.model.context_parallel_size=1 actor.model.expert_tensor_parallel_size=1 " +
+				"runner.logger.logger_backends=tensorboard rollout.return_logprobs=true " +
+				"actor.model.tensor_model_parallel_size=1"},
 		"reward_model.yaml": {maniskill,
 			"~cluster.component_placement.reward_server reward.use_reward_model=false reward.reward_mode=per_step"},
 		"schedules.yaml":  {maniskill},

@@ -25,6 +25,7 @@ type Config struct {
 	Env       EnvConfig       `yaml:"env"`       // environments of training and of evaluation
 	Rollout   RolloutConfig   `yaml:"rollout"`   // how rollouts are made
 	Actor     ActorConfig     `yaml:"actor"`     // the policy and its optimiser
+	Inference InferenceConfig `yaml:"inference"` // the workers that compute log-probabilities
 	Critic    CriticConfig    `yaml:"critic"`    // the critic of answers
 	Data      DataConfig      `yaml:"data"`      // texts for language models
 	// Reward configures the rewards of rollouts, if the component reward is placed.
@@ -280,6 +281,10 @@ type RolloutConfig struct {
 	// Threads is the number of cores with which a rollout worker of the task reasoning generates answers. It
 	// changes no result. Default 1. (+)
 	Threads int `yaml:"threads"`
+	// TensorParallelSize is the number of rollout workers that divide every layer of one model. Default 1.
+	TensorParallelSize int `yaml:"tensor_parallel_size"`
+	// PipelineParallelSize is 1, the default: the layers of a model that answers are not divided.
+	PipelineParallelSize int `yaml:"pipeline_parallel_size"`
 	// SamplingParams configures how answers of the task reasoning, and actions of vla_policy, are sampled.
 	SamplingParams SamplingConfig `yaml:"sampling_params"`
 	// EvalSamplingParams configures how evaluations sample answers. All values are allowed. (+)
@@ -317,6 +322,8 @@ type ActorConfig struct {
 	// CriticOptim is the optimiser of critics of actions (add_q_head), and of the critic of answers, which RLinf
 	// has in critic.optim. The default of a key is its value under optim.
 	CriticOptim algo.OptimConfig `yaml:"critic_optim"`
+	// FSDPConfig says how a language model saves memory, in the words of FSDP.
+	FSDPConfig FSDPConfig `yaml:"fsdp_config"`
 }
 
 // CriticConfig is the section critic: the critic of answers of a language model. Its optimiser is
@@ -325,6 +332,9 @@ type CriticConfig struct {
 	// UseCriticModel turns loss_type actor of a language model into actor_critic if adv_type is gae, as in RLinf's
 	// files. It is refused without adv_type gae. Default false.
 	UseCriticModel bool `yaml:"use_critic_model"`
+	// Model is the layout of the critic on its ranks. Default: the actor's layout. If the section is
+	// given, its keys are 1 by default.
+	Model LayoutConfig `yaml:"model"`
 }
 
 // Default returns a configuration of defaults. Load reports keys without a default that are not given.
@@ -347,11 +357,13 @@ func Default() *Config {
 			Texts: algo.DefaultTextConfig()},
 		Env: EnvConfig{GroupName: "EnvGroup", Train: env.DefaultConfig(), Eval: eval},
 		Rollout: RolloutConfig{GroupName: "RolloutGroup", PipelineStageNum: 1, MaxRunningRequests: 64, Threads: 1,
-			ReturnLogprobs:     true,
+			TensorParallelSize: 1, PipelineParallelSize: 1, ReturnLogprobs: true,
 			SamplingParams:     SamplingConfig{TemperatureTrain: 1, Temperature: 1, TopP: 1, RepetitionPenalty: 1},
 			EvalSamplingParams: EvalSamplingConfig{Temperature: 1, TopP: 1, RepetitionPenalty: 1}},
 		Actor: ActorConfig{GroupName: "ActorGroup", RecvDrainMaxTrajectories: 1024, Threads: 1,
-			Model: policy.DefaultConfig(), Optim: algo.DefaultOptimConfig()},
+			Model: policy.DefaultConfig(), Optim: algo.DefaultOptimConfig(),
+			FSDPConfig: FSDPConfig{ShardingStrategy: NoShard}},
+		Inference: InferenceConfig{Model: wholeModel}, Critic: CriticConfig{Model: wholeModel},
 		Reward: reward.DefaultConfig(),
 		Data:   DataConfig{PromptKey: "prompt", AnswerKey: "answer", MessagesKey: "messages", Shuffle: true},
 

@@ -97,6 +97,14 @@ type LanguageModel struct {
 	AuxLossCoef   float64 `yaml:"router_aux_loss_coef" doc:"Weight of the load-balancing loss."`
 	NormalizeTopK bool    `yaml:"norm_topk_prob" doc:"Weights of the chosen experts add up to 1."`
 
+	TensorSize     int   `yaml:"tensor_model_parallel_size" doc:"Actors that divide every layer of one model."`
+	PipelineSize   int   `yaml:"pipeline_model_parallel_size" doc:"Stages that divide the layers of one model."`
+	PipelineLayers []int `yaml:"pipeline_layers" doc:"Layers of each stage; empty: by their cost."`
+
+	Recompute       string `yaml:"recompute_granularity" doc:"What backward repeats: full, selective; empty: nothing."`
+	RecomputeMethod string `yaml:"recompute_method" doc:"Layers of full: uniform or block."`
+	RecomputeLayers int    `yaml:"recompute_num_layers" doc:"Layers of a unit (uniform) or of a stage (block)."`
+
 	IsLoRA bool `yaml:"is_lora" doc:"Train adapters of low rank, and no other weight."`
 	// LoRARank to LoRATargets are ignored if LoRAPath is set: that folder has them.
 	LoRARank    int          `yaml:"lora_rank" doc:"Rank of the adapters."`
@@ -111,7 +119,7 @@ func languageModel(modelType string) params.Own {
 		return params.Own{}
 	}
 	return params.New(LanguageModel{InitRange: 0.02, LoRARank: 32, LoRATargets: slices.Clone(lm.Targets),
-		AuxLossCoef: 0.001})
+		AuxLossCoef: 0.001, TensorSize: 1, PipelineSize: 1})
 }
 
 func isLanguageModel(modelType string) bool {
@@ -152,6 +160,12 @@ func (m LanguageModel) Check(want func(ok bool, key string, value any, want stri
 	positive(m.InitRange, "initializer_range")
 	positive(m.AuxLossCoef, "router_aux_loss_coef")
 	positive(m.LoRAAlpha, "lora_alpha")
+	m.layout().check(want)
+	want(slices.Contains([]string{"", RecomputeFull, RecomputeSelective}, m.Recompute), "recompute_granularity",
+		m.Recompute, "full or selective, or nothing")
+	want(slices.Contains([]string{"", "uniform", "block"}, m.RecomputeMethod), "recompute_method", m.RecomputeMethod,
+		"uniform or block, or nothing")
+	want(m.RecomputeLayers >= 0, "recompute_num_layers", m.RecomputeLayers, "a number ≥ 0")
 	want(m.LoRARank > 0, "lora_rank", m.LoRARank, "a number > 0")
 	want(len(m.LoRATargets) > 0, "lora_target_modules", nil, "some of "+strings.Join(lm.Targets, ", "))
 	for _, t := range m.LoRATargets {

@@ -133,6 +133,7 @@ func (c *Config) derive(evalApart, offline bool) {
 	if !c.found.Has("actor.seed") {
 		c.Actor.Seed = c.Runner.Seed
 	}
+	c.layouts()
 	if !c.found.Has("data.seed") {
 		c.Data.Seed = c.Actor.Seed
 	}

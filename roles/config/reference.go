@@ -18,7 +18,7 @@ import (
 	"github.com/rlinf/rlinf/reward/answer"
 )
 
-//go:embed config.go language.go weights.go
+//go:embed config.go language.go layout.go weights.go
 var source embed.FS
 
 // A Key is the manual's entry for a key of the configuration.

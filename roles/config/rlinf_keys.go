@@ -156,7 +156,7 @@ func (k *keyList) rollout() {
 	k.idle("rollout.collect_prev_infos", "", "true")
 	k.idle("rollout.collect_transitions", "", "true") // what the algorithm needs is always collected
 	k.idle("rollout.collect_final_values", "final values are always collected", "true")
-	for _, way := range []string{"tensor", "pipeline", "data", "expert"} {
+	for _, way := range []string{"data", "expert"} {
 		k.tree("rollout."+way+"_parallel_size", "", "", "1")
 	}
 	k.tree("rollout.model", "", "actor.model is the only model", "mlp_policy", "32", "fp32")
@@ -187,6 +187,9 @@ func (k *keyList) actor() {
 			Idle: []string{"fsdp", "no_shard", "fp32", "32", "true", "bf16", "full_shard", "-1"}})
 	}
 	*k = append(*k, config.Known{Key: "inference.**", Reason: "workers of inference are as the actors"})
+	for _, section := range []string{"actor.model", "inference.model", "critic.model"} {
+		k.layout(section)
+	}
 	k.model()
 	k.change("actor.optim", "not supported", "num_cycles warmup_style min_lr_rate")
 	for _, section := range []string{"actor.optim", "actor.critic_optim"} {
@@ -245,9 +248,14 @@ func (k *keyList) model() {
 		moe_grouped_gemm moe_enable_deepep moe_shared_expert_overlap moe_router_dtype moe_router_fusion
 		moe_per_layer_logging masked_softmax_fusion tp_comm_overlap account_for_embedding_in_pipeline_split
 		account_for_loss_in_pipeline_split num_layers_in_first_pipeline_stage num_layers_in_last_pipeline_stage`)
-	k.add("actor.model", `sequence_parallel recompute_granularity recompute_method
-		recompute_num_layers attn_implementation low_cpu_mem_usage trust_remote_code
-		no_split_modules gradient_checkpointing sharding_strategy`)
+	k.add("actor.model", `recompute_granularity recompute_method recompute_num_layers attn_implementation
+		low_cpu_mem_usage trust_remote_code no_split_modules`)
+	for _, way := range []string{"tensor_model", "pipeline_model"} {
+		*k = append(*k, config.Known{Key: "actor.model." + way + "_parallel_size", Idle: []string{"1"},
+			Want: "1 (" + undivided + ")"})
+	}
+	k.because("actor.model", "actor.fsdp_config has this key for language models",
+		"gradient_checkpointing sharding_strategy")
 	k.change("actor.model", "runner.ckpt_path is the file of weights to begin with", "model_path ckpt_path")
 	k.change("actor.model", "the simulator's: it chooses how actions control the robot", "policy_setup")
 	k.change("actor.model", "algorithm.reward_type says how many values there are", "value_type")
@@ -261,11 +269,22 @@ func (k *keyList) model() {
 		iql_config.** num_steps proprio_dim q_network_separate_processing state_dim use_proprio`)
 	k.idle("actor.model.precision", "numbers are float32", "32", "fp32")
 	k.idle("actor.model.lora_rank", other, "32")
-	for _, way := range []string{"tensor_model", "pipeline_model", "context", "expert_model", "expert_tensor"} {
-		*k = append(*k, config.Known{Key: "actor.model." + way + "_parallel_size", Idle: []string{"1"},
-			Reason: "a rank has the whole model"})
-	}
 }
+
+// layout adds the keys of a model's parallel layout that no model here has.
+func (k *keyList) layout(section string) {
+	refuse := func(key, want string) {
+		*k = append(*k, config.Known{Key: section + "." + key, Idle: []string{"1"}, Want: want})
+	}
+	for _, way := range []string{"context", "expert_model", "expert_tensor", "virtual_pipeline_model"} {
+		refuse(way+"_parallel_size", "1 (ranks divide a model by tensor_model_ and pipeline_model_parallel_size alone)")
+	}
+	refuse("pipeline_model_parallel_split_rank", "0 (a decoder has no encoder before it)")
+	refuse("sequence_parallel", "false (all ranks of tensor_model_parallel_size compute the norms)")
+}
+
+// undivided says why a model has no parallel layout.
+const undivided = "only a language model of the tasks sft and reasoning is divided among ranks"
 
 // foreignModelKeys are RLinf's keys of actor.model for models that are not supported. With other models they are
 // mistakes.

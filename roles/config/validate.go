@@ -27,6 +27,7 @@ func (c *validation) checkValues() {
 	want(c.Rollout.PipelineStageNum > 0, "pipeline_stage_num", c.Rollout.PipelineStageNum, "a number > 0")
 	c.checkTemperatures()
 	c.WeightSyncer.checkFields(c.found.At("weight_syncer").Want)
+	c.checkLayouts()
 	if c.FineTunes() {
 		c.checkLanguageModel()
 		c.checkSFT()

@@ -50,6 +50,8 @@ type Plan interface {
 	Open(w *spmd.World) (loop.Shared, error)
 	// Notes returns warnings that the user should see before the job begins.
 	Notes() []string
+	// WorkersOn returns the names of a rank's workers, with their places in a mesh.
+	WorkersOn(rank int) []string
 	// Describe returns a few lines that describe one iteration.
 	Describe() []string
 	// OwnKeys returns the keys of users' own parts that Describe does not show.

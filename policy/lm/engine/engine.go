@@ -122,7 +122,7 @@ func New(m *lm.Model, o Options) (*Engine, error) {
 		picker: newPicker(m.Config.Vocab, min(o.Tokens, m.Config.Vocab)),
 	}
 	e.work.SetThreads(o.Threads)
-	e.work.Join(o.Axis)
+	e.work.Join(lm.Mesh{Layer: o.Axis})
 	return e, nil
 }
 

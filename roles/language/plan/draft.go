@@ -26,13 +26,21 @@ type Draft struct {
 func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
 	common, found := job.New(cfg, reg, nodes)
 	d := &Draft{Plan: &Plan{Job: common}, found: found}
-	d.Actors = d.Workers("actor")
-	c := cfg.Actor
-	if d.Actors > 0 && cfg.Reasons() {
+	if d.Workers("actor") == 0 {
+		return d
+	}
+	if cfg.Reasons() && !d.Placement.Has("rollout") {
+		d.Placement.Add("rollout", d.Placement.Ranks("actor"))
+	}
+	if !d.arrange() {
+		return d
+	}
+	d.Actors = d.Mesh("actor").Data
+	if c := cfg.Actor; cfg.Reasons() {
 		d.placeAnswers()
-	} else if d.Actors > 0 && c.GlobalBatchSize > 0 {
+	} else if c.GlobalBatchSize > 0 {
 		d.found.Want(c.GlobalBatchSize%d.Actors == 0 || c.EnableDPLoadBalance && c.GlobalBatchSize >= d.Actors,
-			"actor.global_batch_size", c.GlobalBatchSize, fmt.Sprintf("a multiple of %d actors", d.Actors))
+			"actor.global_batch_size", c.GlobalBatchSize, "a multiple of "+d.replicas("actor"))
 	}
 	return d
 }
@@ -56,6 +64,7 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 	if !d.readModel() {
 		return nil, d.found.Err()
 	}
+	d.divide()
 	d.readTexts()
 	if c.Reasons() && d.found.Err() == nil {
 		d.readPrompts()
@@ -70,6 +79,7 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 	d.StepsPerEpoch = max(1, d.BatchesPerEpoch/d.GenBatches)
 	d.MaxSteps = steps(&c.Runner, d.StepsPerEpoch)
 	d.setLimit()
+	d.checkBubble()
 	return d.Plan, nil
 }
 

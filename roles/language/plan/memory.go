@@ -3,7 +3,10 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
+	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/roles/job"
 )
 
@@ -35,56 +38,45 @@ func (p *Plan) MemoryColumns() []job.Column {
 
 // MemoryOf estimates the memory of rank r.
 func (p *Plan) MemoryOf(r int) (f job.Footprint) {
-	sequences := p.Limit.Sequences
-	if sequences == 0 {
-		sequences = p.batch * max(p.group, 1)
+	each := func(component string, add func(s share)) {
+		for _, m := range p.MembersOn(component, r) {
+			add(p.share(component, m, r))
+		}
 	}
-	trained, frozen := 4*int64(p.Trained), int64(0)
-	if p.LoRA != nil {
-		frozen = 4 * int64(p.Count) // weights without a gradient
+	or := func(component, otherwise string, placed int) string {
+		if placed > 0 {
+			return component
+		}
+		return otherwise
 	}
-	trunk := 4 * int64(p.Count)
-	work := int64(p.Model.TrainingBytes(p.Limit.Tokens, sequences, p.LoRA))
-	for range p.MembersOn("actor", r) {
-		f.Parameters += 2*trained + frozen
-		f.Optimiser += 2 * trained // Adam's two moments
-		f.Activations += work
-	}
+	each("actor", func(s share) {
+		f.Parameters += 2*s.trained + s.frozen
+		f.Optimiser += 2 * s.trained // Adam's two moments
+		f.Activations += s.work
+	})
 	if p.HasCritic() {
-		of := "actor"
-		if p.Critics > 0 {
-			of = "critic"
-		}
-		for range p.MembersOn(of, r) {
-			f.Parameters, f.Optimiser, f.Activations = f.Parameters+2*trunk, f.Optimiser+2*trunk, f.Activations+work
-		}
+		each(or("critic", "actor", p.Critics), func(s share) {
+			f.Parameters, f.Optimiser, f.Activations = f.Parameters+2*s.trunk, f.Optimiser+2*s.trunk, f.Activations+s.work
+		})
 	}
 	if p.NeedsReference() {
-		of := "actor"
-		if p.Inferences > 0 {
-			of = "inference"
-		}
-		for range p.MembersOn(of, r) {
-			f.Activations += work
+		each(or("inference", "actor", p.Inferences), func(s share) {
+			f.Activations += s.work
 			if p.LoRA == nil {
-				f.Parameters += trunk
+				f.Parameters += s.trunk
 			}
-		}
+		})
 	}
-	for range p.MembersOn("inference", r) {
+	each("inference", func(s share) {
 		if p.Config.Algorithm.RecomputeLogprobs {
-			f.Activations += work
+			f.Activations += s.work
 		}
-		if !p.On("actor", r) {
-			f.Parameters += trained + frozen
-		}
-	}
-	for range p.MembersOn("rollout", r) {
+		f.Parameters += s.own
+	})
+	each("rollout", func(s share) {
 		f.Activations += p.EngineBytes()
-		if !p.On("actor", r) {
-			f.Parameters += trained + frozen
-		}
-	}
+		f.Parameters += s.own
+	})
 	for _, of := range stageOrder {
 		for range p.MembersOn(of, r) {
 			f.Channels += 3 * int64(p.AnswerBytes())
@@ -95,4 +87,95 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 		f.Texts += int64(p.Valid.Bytes())
 	}
 	return f
+}
+
+// A share has the bytes of the part of the model that a member has.
+type share struct {
+	trunk   int64 // all weights but adapters
+	trained int64 // the trained weights
+	frozen  int64 // weights without a gradient
+	own     int64 // trained and frozen weights, unless an actor on the rank has them
+	work    int64 // activations of the micro-batches that are in it at the same time
+}
+
+// share returns the share of a member of a component on rank r.
+func (p *Plan) share(component string, member, r int) (s share) {
+	mesh := p.Mesh(component)
+	count, trained, local, inside := p.Count, p.Trained, p.Model, 1
+	if mesh.Members() > 1 {
+		part := mesh.Part(member)
+		count, trained = p.held(part)
+		local = localSizes(&p.Model, part)
+		inside = mesh.Pipeline - mesh.At(member).Stage
+	}
+	s.trunk, s.trained = 4*int64(count), 4*int64(trained)
+	if p.LoRA != nil {
+		s.frozen = s.trunk
+	}
+	if p.Beside(component, member, r) < 0 {
+		s.own = s.trained + s.frozen
+	}
+	sequences := p.Limit.Sequences
+	if sequences == 0 {
+		sequences = p.batch * max(p.group, 1)
+	}
+	bytes := func(c lm.Config) int64 { return int64(c.TrainingBytes(p.Limit.Tokens, sequences, p.LoRA)) }
+	none := local
+	none.Layers = 0
+	s.work = bytes(local) + int64(inside-1)*(bytes(local)-bytes(none)) // layers keep each micro-batch
+	return s
+}
+
+// localSizes returns the sizes of a part of the model c.
+func localSizes(c *lm.Config, part lm.Part) lm.Config {
+	l := *c
+	l.Layers = part.End - part.First
+	l.Heads, l.KVHeads, l.Intermediate = c.Heads/part.Size, c.KVHeads/part.Size, c.Intermediate/part.Size
+	l.Vocab = (c.Vocab + part.Size - 1) / part.Size
+	x := &l.Experts
+	x.Intermediate, x.SharedIntermediate = x.Intermediate/part.Size, x.SharedIntermediate/part.Size
+	if x.Dense != nil {
+		x.Dense = x.Dense[part.First:part.End]
+	}
+	return l
+}
+
+// held returns about how many weights of the model, and how many trained ones, are in a part: members of a stage divide
+// its matrices.
+func (p *Plan) held(part lm.Part) (count, trained int) {
+	m, err := p.New()
+	if err != nil {
+		panic(fmt.Sprintf("plan: %v", err)) // it was made before
+	}
+	for _, t := range m.Tensors() {
+		count += p.heldOf(part, t.Name, t.Shape)
+	}
+	for _, f := range m.Params.Fields {
+		trained += p.heldOf(part, f.Name, f.Shape)
+	}
+	return count, trained
+}
+
+// heldOf returns how many elements of the tensor of this name and shape are in a part.
+func (p *Plan) heldOf(part lm.Part, name string, shape []int) int {
+	first, last := part.First == 0, part.End == p.Model.Layers
+	_, in, ofLayer := strings.Cut(name, "model.layers.")
+	number, _, _ := strings.Cut(in, ".")
+	layer, _ := strconv.Atoi(number)
+	switch {
+	case ofLayer && (layer < part.First || layer >= part.End):
+		return 0
+	case !ofLayer && strings.Contains(name, "embed_tokens") && !first && !(last && p.Model.Tied):
+		return 0
+	case !ofLayer && !strings.Contains(name, "embed_tokens") && !last:
+		return 0
+	}
+	n := 1
+	for _, size := range shape {
+		n *= size
+	}
+	if len(shape) > 1 {
+		n = (n + part.Size - 1) / part.Size
+	}
+	return n
 }

@@ -9,11 +9,12 @@ import (
 
 // A Pipeline says which workers get which groups in an iteration of the task reasoning. A group is a prompt with its
 // answers. A Pipeline follows only from the numbers of groups, rounds and workers. So every rank computes the same
-// one, and nothing depends on the order of arrival.
+// one, and nothing depends on the order of arrival. A worker is here a replica of the Mesh of its stage, whose members
+// all work on its groups.
 //
 // Groups go from stage to stage. The workers of each stage divide the groups into contiguous ranges. A rollout
 // worker generates its range in rounds, one after the other. It sends a group to the next stage when all answers of
-// the group have ended, while it goes on with other groups.
+// the group have ended, while it goes on with other groups. The first member of a worker sends and receives.
 type Pipeline struct {
 	Groups int
 	Rounds int             // of a rollout worker: rollout.pipeline_stage_num
@@ -23,7 +24,7 @@ type Pipeline struct {
 // A PipelineStage is a component through which groups pass.
 type PipelineStage struct {
 	Component string
-	Workers   int
+	Mesh      Mesh // Data is the number of workers
 }
 
 // Stage returns the index of a component's stage; -1 if the component has no stage.
@@ -33,12 +34,12 @@ func (p *Pipeline) Stage(component string) int {
 
 // Range returns the range of groups [lo, hi) of a worker in a stage.
 func (p *Pipeline) Range(stage, worker int) (lo, hi int) {
-	return span(p.Groups, p.Stages[stage].Workers, worker)
+	return span(p.Groups, p.Stages[stage].Mesh.Data, worker)
 }
 
 // Owner returns the worker that has a group in a stage.
 func (p *Pipeline) Owner(stage, group int) int {
-	return owner(p.Groups, p.Stages[stage].Workers, group)
+	return owner(p.Groups, p.Stages[stage].Mesh.Data, group)
 }
 
 // Round returns the round in which a rollout worker generates a group.
@@ -47,8 +48,19 @@ func (p *Pipeline) Round(group int) int {
 	return owner(hi-lo, p.Rounds, group-lo)
 }
 
-// Pairs reports whether a worker of a stage sends groups to a worker of the next stage.
+// Pairs reports whether a member of a stage sends groups to a member of the next stage.
 func (p *Pipeline) Pairs(stage, from, to int) bool {
+	return p.Stages[stage].Mesh.IsFirst(from) && p.Stages[stage+1].Mesh.IsFirst(to) &&
+		p.overlap(stage, p.Stages[stage].Mesh.At(from).Replica, p.Stages[stage+1].Mesh.At(to).Replica)
+}
+
+// Receiver returns the member that receives a group in a stage.
+func (p *Pipeline) Receiver(stage, group int) int {
+	return p.Stages[stage].Mesh.First(p.Owner(stage, group))
+}
+
+// overlap reports whether a worker of a stage and one of the next stage have groups in common.
+func (p *Pipeline) overlap(stage, from, to int) bool {
 	a, b := p.Range(stage, from)
 	c, d := p.Range(stage+1, to)
 	return max(a, c) < min(b, d)
@@ -62,13 +74,17 @@ func (p *Pipeline) lines(size int) []string {
 	}
 	each := make([]string, len(p.Stages))
 	for i, h := range p.Stages {
-		least, most := p.Groups/h.Workers, (p.Groups+h.Workers-1)/h.Workers
-		each[i] = fmt.Sprintf("%d on each of %d %s workers", least, h.Workers, h.Component)
-		if most > least {
-			each[i] = fmt.Sprintf("%d or %d on each of %d %s workers", least, most, h.Workers, h.Component)
+		workers, what := h.Mesh.Data, "worker"
+		if h.Mesh.Members() > 1 {
+			what = "replica"
 		}
-		if h.Workers == 1 {
-			each[i] = fmt.Sprintf("%d on 1 %s worker", least, h.Component)
+		least, most := p.Groups/workers, (p.Groups+workers-1)/workers
+		each[i] = fmt.Sprintf("%d on each of %d %s %ss", least, workers, h.Component, what)
+		if most > least {
+			each[i] = fmt.Sprintf("%d or %d on each of %d %s %ss", least, most, workers, h.Component, what)
+		}
+		if workers == 1 {
+			each[i] = fmt.Sprintf("%d on 1 %s %s", least, h.Component, what)
 		}
 	}
 	if p.Rounds > 1 {

@@ -17,7 +17,7 @@ func TestPipelineCoversEveryGroupOnce(t *testing.T) {
 				}
 				p := Pipeline{Groups: groups, Rounds: rounds}
 				for _, w := range workers {
-					p.Stages = append(p.Stages, PipelineStage{"any", w})
+					p.Stages = append(p.Stages, PipelineStage{"any", whole(w)})
 				}
 				cases++
 				checkPipeline(t, fmt.Sprintf("%d groups, %d rounds, %v workers", groups, rounds, workers), &p)
@@ -33,7 +33,7 @@ func checkPipeline(t *testing.T, what string, p *Pipeline) {
 	t.Helper()
 	for stage, h := range p.Stages {
 		next := 0
-		for w := range h.Workers {
+		for w := range h.Mesh.Data {
 			lo, hi := p.Range(stage, w)
 			if lo != next || hi <= lo {
 				t.Fatalf("%s: worker %d of stage %d has [%d, %d), want some from %d on", what, w, stage, lo, hi, next)
@@ -50,7 +50,7 @@ func checkPipeline(t *testing.T, what string, p *Pipeline) {
 				}
 				continue
 			}
-			for from := range p.Stages[stage-1].Workers {
+			for from := range p.Stages[stage-1].Mesh.Data {
 				sends := false
 				for g := lo; g < hi; g++ {
 					sends = sends || p.Owner(stage-1, g) == from

@@ -5,24 +5,20 @@ import "fmt"
 // stageOrder is the order of the components through which answers pass.
 var stageOrder = [...]string{"rollout", "reward", "inference", "critic", "actor"}
 
-// placeAnswers places the component rollout on the actors' ranks if it has no place, and checks that the prompts of
-// an iteration can be divided among the workers.
+// placeAnswers checks that the prompts of an iteration can be divided among the replicas of each component.
 func (d *Draft) placeAnswers() {
-	if !d.Placement.Has("rollout") {
-		d.Placement.Add("rollout", d.Placement.Ranks("actor"))
-	}
-	d.rollouts, d.Rewards, d.Inferences = d.Workers("rollout"), d.Workers("reward"), d.Workers("inference")
-	d.Critics = d.Workers("critic")
+	d.rollouts, d.Rewards, d.Inferences = d.Mesh("rollout").Data, d.Mesh("reward").Data, d.Mesh("inference").Data
+	d.Critics = d.Mesh("critic").Data
 	c := d.Config
 	n, stages := c.Data.RolloutBatchSize, c.Rollout.PipelineStageNum
 	if n <= 0 || stages <= 0 {
 		return // the mistake is reported
 	}
-	d.found.Want(n%d.Actors == 0, "data.rollout_batch_size", n, fmt.Sprintf("a multiple of %d actors", d.Actors))
+	d.found.Want(n%d.Actors == 0, "data.rollout_batch_size", n, "a multiple of "+d.replicas("actor"))
 	for _, of := range stageOrder {
-		if w := d.Workers(of); w > n {
-			d.found.Problem("data.rollout_batch_size", n, fmt.Sprintf("at least %d, a prompt for each %s worker", w,
-				of))
+		if w := d.Mesh(of).Data; w > n {
+			d.found.Problem("data.rollout_batch_size", n, fmt.Sprintf("at least %d, a prompt for each of %s", w,
+				d.replicas(of)))
 		}
 	}
 	if a := &c.Algorithm; d.Inferences > 0 {
@@ -34,7 +30,7 @@ func (d *Draft) placeAnswers() {
 	}
 	if least := n / d.rollouts; least > 0 {
 		d.found.Want(stages <= least, "rollout.pipeline_stage_num", stages,
-			fmt.Sprintf("at most %d (%d prompts of %d rollout workers)", least, n, d.rollouts))
+			fmt.Sprintf("at most %d (%d prompts of %s)", least, n, d.replicas("rollout")))
 	}
 }
 
@@ -43,8 +39,7 @@ func (d *Draft) placeCritic(n int) {
 	const key = "cluster.component_placement.critic"
 	d.found.Want(d.HasCritic(), key, nil, "no such component without algorithm.loss_type actor_critic, with adv_type "+
 		"gae: there is no critic")
-	d.found.Want(n%d.Critics == 0, "data.rollout_batch_size", n, fmt.Sprintf("a multiple of %d critic workers",
-		d.Critics))
+	d.found.Want(n%d.Critics == 0, "data.rollout_batch_size", n, "a multiple of "+d.replicas("critic"))
 	early := d.Config.Algorithm.Texts.EarlyStopImpRatio
 	d.found.Want(early == 0, "algorithm.early_stop_imp_ratio", early, "0 with "+key+": only actors know the ratio")
 }
@@ -53,17 +48,17 @@ func (d *Draft) placeCritic(n int) {
 func (d *Draft) pipeline() Pipeline {
 	p := Pipeline{Groups: d.Config.Data.RolloutBatchSize, Rounds: d.Config.Rollout.PipelineStageNum}
 	for _, of := range stageOrder {
-		if w := d.Workers(of); w > 0 {
-			p.Stages = append(p.Stages, PipelineStage{of, w})
+		if m := d.Mesh(of); m.Data > 0 {
+			p.Stages = append(p.Stages, PipelineStage{of, m})
 		}
 	}
 	return p
 }
 
-// ExchangesGroups reports whether the workers of a component exchange groups so that all workers have about as many
-// tokens. The component must be one that trains.
+// ExchangesGroups reports whether the replicas of a component exchange groups so that all have about as many tokens.
+// The component must be one that trains.
 func (p *Plan) ExchangesGroups(component string) bool {
-	return p.Config.Reasons() && p.Config.Actor.EnableDPLoadBalance && len(p.Placement.Ranks(component)) > 1
+	return p.Config.Reasons() && p.Config.Actor.EnableDPLoadBalance && p.Mesh(component).Data > 1
 }
 
 // RewardComponent returns the component whose workers grade answers.

@@ -23,7 +23,10 @@ type Plan struct {
 	*job.Job
 	Language
 
-	Actors, rollouts, Rewards, Inferences, Critics int // the number of workers of each component; 0: not placed
+	// Actors to Critics are the numbers of replicas of each component: of members that have one model together. 0: not
+	// placed.
+	Actors, rollouts, Rewards, Inferences, Critics int
+	meshes                                         map[string]Mesh // of each placed component with a model
 
 	Train, Valid  *text.Dataset // Valid is nil without evaluations
 	StepsPerEpoch int64
@@ -74,7 +77,12 @@ func (p *Plan) OwnKeys() []config.OwnKey {
 
 // MayDiffer returns the keys that may differ in a resumed run because they change no result.
 func (p *Plan) MayDiffer() []string {
-	keys := []string{"rollout.return_logprobs", "rollout.eval_sampling_params", "reward.program"}
+	keys := []string{"rollout.return_logprobs", "rollout.eval_sampling_params", "reward.program",
+		"actor.model.tensor_model_parallel_size", "actor.model.pipeline_model_parallel_size",
+		"actor.model.pipeline_layers", "rollout.tensor_parallel_size", "inference.model", "critic.model",
+		"actor.model.recompute_granularity", "actor.model.recompute_method", "actor.model.recompute_num_layers",
+		"actor.fsdp_config", "actor.optim.use_distributed_optimizer", "actor.critic_optim.use_distributed_optimizer",
+		"algorithm.entropy_tuning.optim.use_distributed_optimizer"}
 	if p.Model.Experts.Count == 0 { // experts are balanced over a micro-batch
 		keys = append(keys, "actor.micro_batch_size", "runner.enable_dynamic_batch_size", "runner.max_tokens_per_mbs")
 	}
@@ -125,25 +133,25 @@ func (p *Plan) Order(order []int32, epoch int64) []int32 {
 	return algo.Permutation(order, len(p.Train.Samples), p.shuffle, p.seed, epoch)
 }
 
-// A Batch has the texts that one actor trains on in a step.
+// A Batch has the texts that one replica of the actors trains on in a step.
 type Batch struct {
 	Mine            []algo.Sequence
 	Targets, Tokens int // of the whole batch, over all actors
 }
 
-// BatchOf returns the batch of an actor in a step. number is the step's number within its epoch, and order is the
+// BatchOf returns the batch of a replica in a step. number is the step's number within its epoch, and order is the
 // order of samples in that epoch.
-func (p *Plan) BatchOf(order []int32, number int64, actor int) (b Batch) {
+func (p *Plan) BatchOf(order []int32, number int64, replica int) (b Batch) {
 	whole := order[number*int64(p.batch):][:p.batch]
 	for _, i := range whole {
 		s := p.Train.Samples[i]
 		b.Targets += s.Targets()
 		b.Tokens += len(s.IDs)
 	}
-	lo, hi := actor*p.batch/p.Actors, (actor+1)*p.batch/p.Actors
+	lo, hi := span(p.batch, p.Actors, replica)
 	share := whole[lo:hi]
 	if p.balance {
-		share = p.balanced(whole, actor)
+		share = p.balanced(whole, replica)
 	}
 	for _, i := range share {
 		b.Mine = append(b.Mine, sequence(p.Train.Samples[i]))
@@ -153,10 +161,10 @@ func (p *Plan) BatchOf(order []int32, number int64, actor int) (b Batch) {
 
 func sequence(s text.Sample) algo.Sequence { return algo.Sequence{IDs: s.IDs, Learn: s.Learn} }
 
-// balanced returns the samples of whole that an actor trains on, in their order in whole. The longest remaining
-// sample goes to the actor with the fewest tokens; ties go to the first actor. So all actors have about the same
-// number of tokens, and every actor has a sample.
-func (p *Plan) balanced(whole []int32, actor int) (share []int32) {
+// balanced returns the samples of whole that a replica trains on, in their order in whole. The longest remaining
+// sample goes to the replica with the fewest tokens; ties go to the first one. So all replicas have about the same
+// number of tokens, and every one has a sample.
+func (p *Plan) balanced(whole []int32, replica int) (share []int32) {
 	byLength := slices.Clone(whole)
 	length := func(i int32) int { return len(p.Train.Samples[i].IDs) }
 	slices.SortStableFunc(byLength, func(a, b int32) int { return length(b) - length(a) })
@@ -169,7 +177,7 @@ func (p *Plan) balanced(whole []int32, actor int) (share []int32) {
 			}
 		}
 		load[least] += length(i)
-		mine[i] = least == actor
+		mine[i] = least == replica
 	}
 	for _, i := range whole {
 		if mine[i] {
@@ -208,17 +216,21 @@ func (p *Plan) Describe() []string {
 	if p.Limit.Sequences > 0 {
 		micro = fmt.Sprintf("micro-batches of %d texts", p.Limit.Sequences)
 	}
-	texts := "texts"
+	texts, actor := "texts", "actor"
 	if p.longest > 0 {
 		texts = "prompts"
+	}
+	if p.Mesh("actor").Members() > 1 {
+		actor = "replica"
 	}
 	lines := []string{
 		fmt.Sprintf("model: %d parameters, %d of them trained", p.Count, p.Trained),
 		p.sizes(),
-		fmt.Sprintf("step: %d %s (%d on each actor), in %s", p.batch, texts, p.batch/p.Actors, micro),
+		fmt.Sprintf("step: %d %s (%d on each %s), in %s", p.batch, texts, p.batch/p.Actors, actor, micro),
 		fmt.Sprintf("epoch: %d texts = %d steps; the longest has %d tokens", len(p.Train.Samples), p.StepsPerEpoch,
 			p.Train.Longest()),
 	}
+	lines = append(lines, p.meshLines()...)
 	lines = append(lines, p.Pipeline.lines(p.group)...)
 	if p.Train.Dropped > 0 {
 		lines = append(lines, fmt.Sprintf("left out: %d %s that are too long", p.Train.Dropped, texts))

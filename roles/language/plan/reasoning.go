@@ -176,7 +176,7 @@ func (p *Plan) EngineOptions() engine.Options {
 // EngineBytes estimates the engine's memory: keys and values in the cache, and a row of logits for each answer.
 func (p *Plan) EngineBytes() int64 {
 	m := &p.Model
-	perToken := 8 * m.Layers * m.KVHeads * m.HeadDim
+	perToken := 8 * m.Layers * m.KVHeads / p.Mesh("rollout").Tensor * m.HeadDim
 	return int64(config.Product(p.EngineOptions().CacheTokens, perToken)) + int64(4*p.running*m.Vocab)
 }
 

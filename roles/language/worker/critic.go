@@ -119,5 +119,5 @@ func (w *CriticWorker) Load(weights bool) []member.Part {
 
 // criticNetwork returns a critic as a network of the trainer's state.
 func criticNetwork(c *algo.TextCritic) network {
-	return network{"critic", c.Model.Params, c.Whole().Model.Params}
+	return network{"critic", c.Model.Params, c.Model.Whole().Params}
 }

@@ -29,7 +29,7 @@ func NewInferenceWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*In
 	p := shared.plan
 	w := &InferenceWorker{reader: shared.reader(m, model), queue: newStageQueue(m, p)}
 	logProbs := func(m *lm.Model) *algo.TextLogProbs {
-		return algo.NewTextLogProbs(m, p.Limit, p.Config.Actor.Threads, p.Sampling.Temperature)
+		return algo.NewTextLogProbs(m, p.Limit, p.Config.Actor.Threads, lm.Mesh{}, p.Sampling.Temperature)
 	}
 	if p.Config.Algorithm.RecomputeLogprobs {
 		w.recomputed = logProbs(model)

@@ -44,10 +44,14 @@ func trainerPart(name string, t tensor.Tensor, networks []network) []member.Part
 		case !ok:
 		case algo.IsMoment(own):
 			return []member.Part{member.FlatPart(member.TrainerPart, name, t, n.p, n.whole)}
-		case own == n.p.Fields[0].Name:
-			return member.PartsOf(member.TrainerPart, n.name+".", n.p, n.whole)
-		case slices.ContainsFunc(n.p.Fields, func(f nn.Field) bool { return f.Name == own }):
-			return nil
+		default:
+			switch slices.IndexFunc(n.p.Fields, func(f nn.Field) bool { return f.Name == own }) {
+			case -1:
+			case 0:
+				return member.PartsOf(member.TrainerPart, n.name+".", n.p, n.whole)
+			default:
+				return nil
+			}
 		}
 	}
 	return []member.Part{member.PartOf(member.TrainerPart, name, t, nn.Slice{})}

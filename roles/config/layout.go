@@ -1,0 +1,169 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+)
+
+// InferenceConfig is the section inference.
+type InferenceConfig struct {
+	// Model is the layout of the model on the ranks of inference. Default: the actor's layout. If the
+	// section is given, its keys are 1 by default.
+	Model LayoutConfig `yaml:"model"`
+}
+
+// LayoutConfig says how the workers of a component divide a language model. The members of a replica are
+// neighbours in the placement: data is the outermost axis of the workers, tensor the innermost. A layout changes no
+// result.
+type LayoutConfig struct {
+	// TensorModelParallelSize is the number of workers that divide every layer of one model.
+	TensorModelParallelSize int `yaml:"tensor_model_parallel_size"`
+	// PipelineModelParallelSize is the number of stages that divide the layers of one model.
+	PipelineModelParallelSize int `yaml:"pipeline_model_parallel_size"`
+	// PipelineLayers are the layers of each stage. Empty, the default, divides them by their cost. (+)
+	PipelineLayers []int `yaml:"pipeline_layers"`
+}
+
+// wholeModel is the layout of a model on one rank.
+var wholeModel = LayoutConfig{TensorModelParallelSize: 1, PipelineModelParallelSize: 1}
+
+// Size returns the number of workers that have one model.
+func (l LayoutConfig) Size() int {
+	return Product(l.TensorModelParallelSize, l.PipelineModelParallelSize)
+}
+
+func (l LayoutConfig) equal(o LayoutConfig) bool {
+	return l.TensorModelParallelSize == o.TensorModelParallelSize &&
+		l.PipelineModelParallelSize == o.PipelineModelParallelSize && slices.Equal(l.PipelineLayers, o.PipelineLayers)
+}
+
+// check checks each value.
+func (l LayoutConfig) check(want func(ok bool, key string, value any, want string)) {
+	t, p := l.TensorModelParallelSize, l.PipelineModelParallelSize
+	want(t >= 1 && t <= MaxRanks, "tensor_model_parallel_size", t, fmt.Sprintf("a number from 1 to %d", MaxRanks))
+	want(p >= 1 && p <= MaxRanks, "pipeline_model_parallel_size", p, fmt.Sprintf("a number from 1 to %d", MaxRanks))
+	if n := len(l.PipelineLayers); n > 0 {
+		want(n == p && slices.Min(l.PipelineLayers) > 0, "pipeline_layers", l.PipelineLayers,
+			fmt.Sprintf("a number > 0 for each stage of pipeline_model_parallel_size %d", p))
+	}
+}
+
+// FSDPConfig is the section actor.fsdp_config: how a language model saves memory, in the words of FSDP. No key changes
+// a result.
+type FSDPConfig struct {
+	// ShardingStrategy says what replicas divide among them: no_shard (default), shard_grad_op, full_shard or
+	// hybrid_shard. All but no_shard mean actor.optim.use_distributed_optimizer.
+	ShardingStrategy string `yaml:"sharding_strategy"`
+	// GradientCheckpointing means actor.model.recompute_granularity full. Default false.
+	GradientCheckpointing bool `yaml:"gradient_checkpointing"`
+}
+
+// Values of FSDPConfig.ShardingStrategy and LanguageModel.Recompute.
+const (
+	NoShard     = "no_shard"
+	ShardGradOp = "shard_grad_op"
+	FullShard   = "full_shard"
+	HybridShard = "hybrid_shard"
+
+	RecomputeFull      = "full"
+	RecomputeSelective = "selective"
+)
+
+// Layout returns the layout of a component's model. It is that of a whole model for components without one.
+func (c *Config) Layout(component string) LayoutConfig {
+	switch component {
+	case "actor":
+		if c.FineTunes() && isLanguageModel(c.Actor.Model.ModelType) {
+			return c.LanguageModel().layout()
+		}
+	case "rollout":
+		return LayoutConfig{TensorModelParallelSize: c.Rollout.TensorParallelSize,
+			PipelineModelParallelSize: c.Rollout.PipelineParallelSize}
+	case "inference":
+		return c.Inference.Model
+	case "critic":
+		return c.Critic.Model
+	}
+	return wholeModel
+}
+
+func (m LanguageModel) layout() LayoutConfig {
+	return LayoutConfig{m.TensorSize, m.PipelineSize, m.PipelineLayers}
+}
+
+// Recomputes returns what the backward pass of the actors computes anew: RecomputeFull, RecomputeSelective, or "" for
+// nothing.
+func (c *Config) Recomputes() string {
+	if c.Actor.FSDPConfig.GradientCheckpointing {
+		return RecomputeFull
+	}
+	return c.LanguageModel().Recompute
+}
+
+// ShardsMoments reports whether the replicas of the actors divide the optimiser's moments among them.
+func (c *Config) ShardsMoments() bool {
+	return c.Actor.Optim.UseDistributedOptimizer || c.Actor.FSDPConfig.ShardingStrategy != NoShard
+}
+
+// layouts sets the layouts of language models that are not given to the actor's.
+func (c *Config) layouts() {
+	if !c.FineTunes() {
+		return
+	}
+	actor := c.Layout("actor")
+	if !c.found.Has("inference.model") {
+		c.Inference.Model = actor
+	}
+	if !c.found.Has("critic.model") {
+		c.Critic.Model = actor
+	}
+}
+
+// checkLayouts checks the layouts of all components. Only language models can be divided.
+func (c *validation) checkLayouts() {
+	want, r := c.found.Want, &c.Rollout
+	want(r.PipelineParallelSize == 1, "rollout.pipeline_parallel_size", r.PipelineParallelSize,
+		"1 (the layers of a model that answers are not divided)")
+	if !c.FineTunes() {
+		want(r.TensorParallelSize == 1, "rollout.tensor_parallel_size", r.TensorParallelSize, "1 ("+undivided+")")
+	} else {
+		want(r.TensorParallelSize >= 1, "rollout.tensor_parallel_size", r.TensorParallelSize, "a number > 0")
+	}
+	for _, of := range []string{"inference", "critic"} {
+		l, key := c.Layout(of), of+".model"
+		if c.FineTunes() {
+			l.check(c.found.At(key).Want)
+		} else {
+			want(l.Size() == 1, key, l.Size(), "ranks for 1 model ("+undivided+")")
+		}
+	}
+	s := c.Actor.FSDPConfig.ShardingStrategy
+	c.checkName("actor.fsdp_config.sharding_strategy", s, []string{NoShard, ShardGradOp, FullShard, HybridShard})
+	c.idleLayouts()
+}
+
+// idleLayouts reports given keys of layouts and memory that have no effect.
+func (c *validation) idleLayouts() {
+	keys := []string{"actor.fsdp_config.sharding_strategy", "actor.fsdp_config.gradient_checkpointing",
+		"actor.optim.use_distributed_optimizer", "actor.critic_optim.use_distributed_optimizer",
+		"algorithm.entropy_tuning.optim.use_distributed_optimizer"}
+	if m := c.LanguageModel(); c.FineTunes() {
+		idle := func(name string, value any) {
+			key := "actor.model.recompute_" + name
+			c.idleKey(key, !reflect.ValueOf(value).IsZero(), value, "", []string{key})
+		}
+		idle("granularity", m.Recompute)
+		idle("method", m.RecomputeMethod)
+		idle("num_layers", m.RecomputeLayers)
+	}
+	if c.FineTunes() && !c.Reasons() {
+		keys = append(keys, "rollout.tensor_parallel_size")
+	}
+	c.idleKeys("", keys, keys...)
+	for _, of := range []string{"inference", "critic"} {
+		if l := c.Layout(of); c.FineTunes() && !c.Places(of) && !l.equal(c.Layout("actor")) {
+			c.found.Idle(of+".model", l.Size())
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package config_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+)
+
+// answering writes the file of a job of the task reasoning.
+func answering(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "job.yaml")
+	text := "cluster: {component_placement: {actor: 0-3, inference: 0-3}}\n" +
+		"runner: {task_type: reasoning, max_steps: 1, seq_length: 9}\n" +
+		"data: {train_data_paths: x, rollout_batch_size: 2, max_prompt_length: 2}\n" +
+		"algorithm: {adv_type: grpo, loss_type: actor, group_size: 2}\n" +
+		"actor: {micro_batch_size: 1, optim: {lr: 1}, model: {model_type: llama, model_path: x}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestLayouts: a component has its own layout, or the actor's if its section is not given. A recorded configuration
+// gives the same layouts, without a word.
+func TestLayouts(t *testing.T) {
+	file := answering(t)
+	actor := []string{"+actor.model.tensor_model_parallel_size=2", "+actor.model.pipeline_model_parallel_size=2",
+		"+actor.model.pipeline_layers=[5,3]", "+rollout.tensor_parallel_size=4"}
+	two := config.LayoutConfig{TensorModelParallelSize: 2, PipelineModelParallelSize: 2, PipelineLayers: []int{5, 3}}
+	plain := config.LayoutConfig{TensorModelParallelSize: 1, PipelineModelParallelSize: 1}
+	wide := func(t int) config.LayoutConfig {
+		return config.LayoutConfig{TensorModelParallelSize: t, PipelineModelParallelSize: 1}
+	}
+	for _, tc := range []struct {
+		overrides                                 []string
+		actor, rollout, inference, critic, reward config.LayoutConfig
+	}{
+		{nil, plain, plain, plain, plain, plain},
+		{actor, two, wide(4), two, two, plain},
+		{append(slices.Clone(actor), "+inference.model.tensor_model_parallel_size=8"), two, wide(4), wide(8), two, plain},
+		{append(slices.Clone(actor), "+inference.load_from_actor=false"), two, wide(4), two, two, plain},
+	} {
+		c, _, err := config.Load(rolestest.Registries(), file, tc.overrides, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := fmt.Sprint(c.Layout("actor"), c.Layout("rollout"), c.Layout("inference"), c.Layout("critic"),
+			c.Layout("reward"))
+		want := fmt.Sprint(tc.actor, tc.rollout, tc.inference, tc.critic, tc.reward)
+		if got != want {
+			t.Errorf("%q: %s, want %s", tc.overrides, got, want)
+		}
+		record := filepath.Join(t.TempDir(), "config.yaml")
+		if err := os.WriteFile(record, c.Record(), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		again, warnings, err := config.Load(rolestest.Registries(), record, nil, true)
+		if err != nil || len(warnings) > 0 || string(again.Resolved()) != string(c.Resolved()) {
+			t.Errorf("%q: the record: %v, %q", tc.overrides, err, warnings)
+		}
+	}
+}
+
+// TestLayoutsThatAreRefused: a layout that no job can have is a mistake, in every kind of job.
+func TestLayoutsThatAreRefused(t *testing.T) {
+	for _, tc := range []struct{ override, texts, envs string }{ // what is expected; "": fine
+		{"actor.model.tensor_model_parallel_size=2", "", "1 (only a language model"},
+		{"actor.model.pipeline_model_parallel_size=2", "", "1 (only a language model"},
+		{"inference.model.tensor_model_parallel_size=2", "", "ranks for 1 model (only a language model"},
+		{"critic.model.pipeline_model_parallel_size=2", "", "ranks for 1 model (only a language model"},
+		{"rollout.tensor_parallel_size=2", "", "1 (only a language model"},
+		{"rollout.pipeline_parallel_size=2", "1 (the layers", "1 (the layers"},
+		{"actor.model.tensor_model_parallel_size=0", "a number from 1 to", ""},
+		{"actor.model.pipeline_layers=[3,3]", "each stage of pipeline_model_parallel_size 1", "unknown key"},
+		{"inference.model.pipeline_layers=[0]", "a number > 0 for each stage", ""},
+		{"actor.model.context_parallel_size=2", "1 (ranks divide", "1 (ranks divide"},
+		{"inference.model.expert_model_parallel_size=2", "1 (ranks divide", "1 (ranks divide"},
+		{"critic.model.expert_tensor_parallel_size=2", "1 (ranks divide", "1 (ranks divide"},
+		{"actor.model.virtual_pipeline_model_parallel_size=2", "1 (ranks divide", "1 (ranks divide"},
+		{"actor.model.pipeline_model_parallel_split_rank=2", "0 (a decoder", "0 (a decoder"},
+		{"actor.model.sequence_parallel=true", "false (all ranks", "false (all ranks"},
+		{"actor.model.sequence_parallel=false", "", ""},
+		{"actor.model.context_parallel_size=1", "", ""},
+		{"actor.model.recompute_granularity=some", "full or selective", ""},
+		{"actor.fsdp_config.sharding_strategy=half", "one of no_shard", "one of no_shard"},
+		{"cluster.component_placement.actor=auto", "", ""},
+	} {
+		for file, want := range map[string]string{answering(t): tc.texts, rolestest.Cartpole: tc.envs} {
+			_, _, err := config.Load(rolestest.Registries(), file, []string{"++" + tc.override}, false)
+			if text := fmt.Sprint(err); err != nil != (want != "") || !strings.Contains(text, want) {
+				t.Errorf("%s of %s: %v, want %q", tc.override, filepath.Base(file), err, want)
+			}
+		}
+	}
+	_, _, err := config.Load(rolestest.Registries(), answering(t), []string{"cluster.component_placement.actor=auto",
+		"++actor.model.tensor_model_parallel_size=2"}, false)
+	if !strings.Contains(fmt.Sprint(err), "a plan places whole models alone") {
+		t.Errorf("auto with a layout: %v", err)
+	}
+}
+
+// TestMemoryKeys: keys that save memory can be read, and a key that does nothing yet is reported.
+func TestMemoryKeys(t *testing.T) {
+	for _, tc := range []struct {
+		override   string
+		recomputes string
+		shards     bool
+	}{
+		{"++actor.fsdp_config.sharding_strategy=no_shard", "", false},
+		{"++actor.fsdp_config.sharding_strategy=full_shard", "", true},
+		{"++actor.optim.use_distributed_optimizer=true", "", true},
+		{"++actor.fsdp_config.gradient_checkpointing=true", "full", false},
+		{"++actor.model.recompute_granularity=selective", "selective", false},
+		{"++actor.model.recompute_granularity=null", "", false},
+	} {
+		asks := tc.recomputes != "" || tc.shards
+		for _, file := range []string{answering(t), rolestest.Cartpole} {
+			c, warnings, err := config.Load(rolestest.Registries(), file, []string{tc.override}, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (len(warnings) > 0) != asks {
+				t.Errorf("%s of %s: warnings %q", tc.override, filepath.Base(file), warnings)
+			}
+			if c.FineTunes() && (c.Recomputes() != tc.recomputes || c.ShardsMoments() != tc.shards) {
+				t.Errorf("%s: recomputes %q, shards %v", tc.override, c.Recomputes(), c.ShardsMoments())
+			}
+		}
+	}
+}

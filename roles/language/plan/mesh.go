@@ -1,0 +1,351 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/roles/config"
+)
+
+// A Mesh arranges the members of a component that has a model. Data replicas have a whole model each. Pipeline stages
+// divide the layers of a replica, and Tensor members divide every layer of a stage. Data is the outermost axis and
+// Tensor the innermost: the members of a replica have neighbouring numbers, and so have those of a stage. The zero Mesh
+// has no members.
+type Mesh struct {
+	Data, Pipeline, Tensor int
+	// Layers are the layers of each stage. It is empty until the model is known.
+	Layers []int
+}
+
+// A Point is the place of a member in a Mesh.
+type Point struct{ Replica, Stage, Tensor int }
+
+// whole returns the Mesh of members that have a whole model each.
+func whole(members int) Mesh { return Mesh{Data: members, Pipeline: 1, Tensor: 1} }
+
+// Members returns the number of members of a replica.
+func (m Mesh) Members() int { return m.Pipeline * m.Tensor }
+
+// At returns the place of a member.
+func (m Mesh) At(member int) Point {
+	return Point{member / m.Members(), member / m.Tensor % m.Pipeline, member % m.Tensor}
+}
+
+// First returns the first member of a replica. It speaks with other components for the replica.
+func (m Mesh) First(replica int) int { return replica * m.Members() }
+
+// IsFirst reports whether a member is the first of its replica.
+func (m Mesh) IsFirst(member int) bool { return member%m.Members() == 0 }
+
+// Part returns the part of the model that a member has.
+func (m Mesh) Part(member int) lm.Part {
+	p := m.At(member)
+	part := lm.Part{Index: p.Tensor, Size: m.Tensor}
+	for stage, layers := range m.Layers {
+		if stage < p.Stage {
+			part.First += layers
+		} else if stage == p.Stage {
+			part.End = part.First + layers
+		}
+	}
+	return part
+}
+
+// same reports whether members of the same place in a replica have the same part of the model in m and o.
+func (m Mesh) same(o Mesh) bool {
+	return m.Tensor == o.Tensor && m.Pipeline == o.Pipeline && slices.Equal(m.Layers, o.Layers)
+}
+
+// String describes the mesh: "2 replicas × 2 stages × 4 ranks for each layer".
+func (m Mesh) String() string {
+	text := counted(m.Data, "replica")
+	if m.Pipeline > 1 {
+		text += " × " + counted(m.Pipeline, "stage")
+	}
+	if m.Tensor > 1 {
+		text += fmt.Sprintf(" × %d parts of each layer", m.Tensor)
+	}
+	return text
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// modelled are the components that have a language model.
+var modelled = []string{"actor", "rollout", "inference", "critic"}
+
+// Mesh returns the Mesh of a component. Members of components without a model are replicas of their own.
+func (p *Plan) Mesh(component string) Mesh {
+	if m, ok := p.meshes[component]; ok {
+		return m
+	}
+	return whole(p.Workers(component))
+}
+
+// Beside returns the actor on a rank that has the same part of the model as a member of a component there; -1: none
+// has.
+func (p *Plan) Beside(component string, member, rank int) int {
+	part := p.Mesh(component).Part(member)
+	for _, actor := range p.MembersOn("actor", rank) {
+		if p.Mesh("actor").Part(actor) == part {
+			return actor
+		}
+	}
+	return -1
+}
+
+// tensorKey and pipelineKey return the keys of a component's layout.
+func tensorKey(component string) string {
+	if component == "rollout" {
+		return "rollout.tensor_parallel_size"
+	}
+	return component + ".model.tensor_model_parallel_size"
+}
+
+func pipelineKey(component string) string {
+	if component == "rollout" {
+		return "rollout.pipeline_parallel_size"
+	}
+	return component + ".model.pipeline_model_parallel_size"
+}
+
+// arrange makes the meshes of the components with a model. It reports whether their members can be arranged so.
+func (d *Draft) arrange() (ok bool) {
+	d.meshes, ok = map[string]Mesh{}, true
+	for _, of := range modelled {
+		members, l := d.Workers(of), d.Config.Layout(of)
+		if members == 0 {
+			continue
+		}
+		if d.found.Reported(tensorKey(of), pipelineKey(of)) {
+			return false
+		}
+		t, p := l.TensorModelParallelSize, l.PipelineModelParallelSize
+		switch {
+		case members%p != 0:
+			d.found.Problem(pipelineKey(of), p, oneOf(divisors(members))+fmt.Sprintf(" (a divisor of %d %s workers)",
+				members, of))
+			ok = false
+		case members%l.Size() != 0:
+			d.found.Problem(tensorKey(of), t, oneOf(divisors(members/p))+fmt.Sprintf(
+				" (a divisor of %d, the %d %s workers in %s)", members/p, members, of, counted(p, "stage")))
+			ok = false
+		default:
+			d.meshes[of] = Mesh{Data: members / l.Size(), Pipeline: p, Tensor: t}
+		}
+	}
+	return ok
+}
+
+// divide deals the model's layers to the stages of each mesh, and checks that the model can be divided so.
+func (d *Draft) divide() {
+	for _, of := range modelled {
+		m, placed := d.meshes[of]
+		if !placed {
+			continue
+		}
+		if fit := sizes(&d.Model); !slices.Contains(fit, m.Tensor) {
+			d.found.Problem(tensorKey(of), m.Tensor, oneOf(fit)+fmt.Sprintf(" (a divisor of %d key heads and of the %d "+
+				"blocks of this model's sums)", d.Model.KVHeads, d.Model.Blocks()))
+		}
+		given := d.Config.Layout(of).PipelineLayers
+		sum := 0
+		for _, n := range given {
+			sum += n
+		}
+		switch {
+		case m.Pipeline > d.Model.Layers:
+			d.found.Problem(pipelineKey(of), m.Pipeline, fmt.Sprintf("at most %d, the model's layers", d.Model.Layers))
+			continue
+		case len(given) > 0 && sum != d.Model.Layers:
+			d.found.Problem(of+".model.pipeline_layers", given, fmt.Sprintf("%d layers in all, those of the model",
+				d.Model.Layers))
+			continue
+		case len(given) > 0:
+			m.Layers = given
+		default:
+			m.Layers = deal(layerCosts(&d.Model), m.Pipeline)
+		}
+		d.meshes[of] = m
+	}
+	for _, of := range []string{"rollout", "inference"} {
+		if reader, placed := d.meshes[of]; placed && d.found.Err() == nil {
+			d.checkReader(of, reader, d.meshes["actor"])
+		}
+	}
+}
+
+// checkReader checks that weights can get from the actors to a component.
+func (d *Draft) checkReader(of string, reader, actor Mesh) {
+	if reader.same(actor) {
+		return
+	}
+	key, value, want := tensorKey(of), any(reader.Tensor), actor.Tensor
+	if reader.Tensor == actor.Tensor {
+		key, value, want = pipelineKey(of), reader.Pipeline, actor.Pipeline
+	}
+	if reader.Tensor == actor.Tensor && reader.Pipeline == actor.Pipeline {
+		key, value = of+".model.pipeline_layers", reader.Layers
+		d.found.Problem(key, value, fmt.Sprintf("%v (as the actors: weights go only between equal parts)", actor.Layers))
+		return
+	}
+	d.found.Problem(key, value, fmt.Sprintf("%d (as the actors: weights go only between equal parts)", want))
+}
+
+// sizes returns the numbers of members that may divide every layer of a model of c: its sums are in blocks, and a
+// member has whole blocks and whole key heads.
+func sizes(c *lm.Config) []int {
+	fit, blocks := []int{1}, c.Blocks()
+	for n := 2; n <= blocks && c.KVHeads%n == 0 && c.KVHeads*c.HeadDim%blocks == 0; n *= 2 {
+		fit = append(fit, n)
+	}
+	return fit
+}
+
+// layerCosts returns the weights that a token meets in each layer, with the embedding in the first and the output
+// matrix in the last.
+func layerCosts(c *lm.Config) []int {
+	costs := make([]int, c.Layers)
+	for i := range costs {
+		costs[i] = 2 * c.Hidden * (c.Heads + c.KVHeads) * c.HeadDim
+		if x := c.Experts; c.Sparse(i) {
+			costs[i] += 3 * c.Hidden * (x.PerToken*x.Intermediate + x.SharedIntermediate)
+		} else {
+			costs[i] += 3 * c.Hidden * c.Intermediate
+		}
+	}
+	costs[0] += c.Hidden * c.Vocab
+	costs[len(costs)-1] += c.Hidden * c.Vocab
+	return costs
+}
+
+// deal divides layers of these costs into stages of about equal costs, and returns the layers of each stage. A layer
+// belongs to the stage in which its middle falls, but each stage has a layer.
+func deal(costs []int, stages int) []int {
+	total, before := 0.0, 0.0
+	for _, c := range costs {
+		total += float64(c)
+	}
+	layers, stage := make([]int, stages), 0
+	for i, c := range costs {
+		middle := int((before + float64(c)/2) / total * float64(stages))
+		if i > 0 {
+			stage = max(min(middle, stage+1, stages-1), stage, stages-(len(costs)-i))
+		}
+		layers[stage]++
+		before += float64(c)
+	}
+	return layers
+}
+
+// divisors returns the divisors of n.
+func divisors(n int) (all []int) {
+	for i := 1; i <= n; i++ {
+		if n%i == 0 {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// oneOf returns "1, 2 or 4".
+func oneOf(numbers []int) string {
+	words := make([]string, len(numbers))
+	for i, n := range numbers {
+		words[i] = fmt.Sprint(n)
+	}
+	last := len(words) - 1
+	if last == 0 {
+		return words[0]
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// replicas returns a text for the replicas of a component: "2 actors", or "2 replicas of actors".
+func (p *Plan) replicas(component string) string {
+	m := p.Mesh(component)
+	name := component + "s"
+	if component != "actor" {
+		name = component + " workers"
+	}
+	if m.Members() == 1 {
+		return fmt.Sprintf("%d %s", m.Data, name)
+	}
+	return fmt.Sprintf("%s of %d %s", counted(m.Data, "replica"), m.Members(), name)
+}
+
+// WorkersOn returns the names of the workers on rank r, such as actor[5], with their places in a mesh: actor[5](1,0,1).
+func (p *Plan) WorkersOn(r int) []string {
+	workers := []string{}
+	for _, of := range p.Placement.Components() {
+		for _, member := range p.MembersOn(of, r) {
+			name := fmt.Sprintf("%s[%d]", of, member)
+			if m := p.Mesh(of); m.Members() > 1 {
+				at := m.At(member)
+				name += fmt.Sprintf("(%d,%d,%d)", at.Replica, at.Stage, at.Tensor)
+			}
+			workers = append(workers, name)
+		}
+	}
+	return workers
+}
+
+// meshLines returns lines that describe the meshes; none if every member has a whole model.
+func (p *Plan) meshLines() (lines []string) {
+	for _, of := range modelled {
+		m, placed := p.meshes[of]
+		if !placed || m.Members() == 1 {
+			continue
+		}
+		line := fmt.Sprintf("mesh of %s: %v", of, m)
+		if m.Pipeline > 1 {
+			line += fmt.Sprintf(", of %s layers", listed(m.Layers))
+		}
+		lines = append(lines, line)
+	}
+	if len(lines) > 0 {
+		lines = append(lines, "places in a mesh: (replica, stage, part of each layer)")
+	}
+	return lines
+}
+
+// listed returns "12 and 12".
+func listed(numbers []int) string {
+	return strings.Replace(oneOf(numbers), " or ", " and ", 1)
+}
+
+// checkBubble adds a warning if an update has so few micro-batches that stages wait for each other.
+func (d *Draft) checkBubble() {
+	m := d.Mesh("actor")
+	n := d.microBatches()
+	if m.Pipeline == 1 || n >= 2*m.Pipeline {
+		return
+	}
+	d.notes = append(d.notes, fmt.Sprintf("pipeline: with %d micro-batches in an update the %d stages work %.0f %% of "+
+		"the time: expected at least %d, by a smaller actor.micro_batch_size", n, m.Pipeline,
+		100*float64(n)/float64(n+m.Pipeline-1), 2*m.Pipeline))
+}
+
+// microBatches returns about the number of micro-batches of an update on each replica of the actors.
+func (d *Draft) microBatches() int {
+	c, texts, tokens := d.Config, d.batch/d.Actors, d.Config.Runner.SeqLength
+	if c.Reasons() {
+		texts = config.Product(texts, c.Algorithm.GroupSize) / max(1, c.Algorithm.Texts.NMinibatches)
+	} else {
+		sum := 0
+		for _, s := range d.Train.Samples {
+			sum += len(s.IDs)
+		}
+		tokens = sum / len(d.Train.Samples)
+	}
+	if n := d.Limit.Sequences; n > 0 {
+		return (texts + n - 1) / n
+	}
+	return max(1, config.Product(texts, tokens)/d.Limit.Tokens)
+}
