@@ -54,12 +54,14 @@ func TestLoadSlices(t *testing.T) {
 	}
 }
 
-// partsOf returns the parts of a model of c that n ranks have.
+// partsOf returns the parts of a model of c in two stages that n ranks each have.
 func partsOf(t *testing.T, c lm.Config, o lm.Options, n int) (parts []*lm.Model) {
 	t.Helper()
-	for i := range n {
-		o.Part = lm.Part{Index: i, Size: n}
-		parts = append(parts, newModel(t, c, o))
+	for stage := range 2 {
+		for i := range n {
+			o.Part = lm.Part{Index: i, Size: n, First: stage, End: stage + 1}
+			parts = append(parts, newModel(t, c, o))
+		}
 	}
 	return parts
 }
@@ -95,7 +97,7 @@ func TestLoadParts(t *testing.T) {
 		lora := &lm.LoRA{Rank: 3, Alpha: 5, Targets: lm.Targets}
 		whole, tuned := newModel(t, c, lm.Options{}), newModel(t, c, lm.Options{LoRA: lora})
 		dir, adapters := t.TempDir(), t.TempDir()
-		for _, size := range []int{2, 4} {
+		for _, size := range []int{1, 2, 4} {
 			n := 0
 			for _, part := range partsOf(t, c, lm.Options{}, size) {
 				n += checkPart(t, part.Tensors(), whole.Tensors())
@@ -118,7 +120,7 @@ func TestLoadParts(t *testing.T) {
 		if err := hf.SaveAdapter(tuned, adapters, dir); err != nil {
 			t.Fatal(err)
 		}
-		for _, size := range []int{2, 4} {
+		for _, size := range []int{1, 2, 4} {
 			for _, part := range partsOf(t, c, lm.Options{LoRA: lora}, size) {
 				part.Init(99)
 				if err := hf.Load(part, dir); err != nil {

@@ -112,13 +112,14 @@ func files(ctx context.Context, g *collectives.Group, c spmd.Comm, mine []member
 	return all, err
 }
 
-// TestStateInParts: a policy, its critic, its reference and its optimisers have the same files on any number of ranks,
-// and each number of ranks takes up the files of each other. Weights alone go to the reference and to the critic.
+// TestStateInParts: a policy, its critic, its reference and its optimisers have the same files in any division among
+// ranks, and each division takes up the files of each other. Weights alone go to the reference and to the critic.
 func TestStateInParts(t *testing.T) {
-	c := lm.Config{Family: lm.Qwen2, Vocab: 39, Hidden: 16, Layers: 2, Heads: 8, KVHeads: 4, HeadDim: 16,
+	c := lm.Config{Family: lm.Qwen2, Vocab: 39, Hidden: 16, Layers: 3, Heads: 8, KVHeads: 4, HeadDim: 16,
 		Intermediate: 24, Eps: 1e-5, MaxPositions: 64, QKVBias: true, Tied: true,
 		Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: 0.3}
-	for _, lora := range []*lm.LoRA{nil, {Rank: 3, Alpha: 5, Targets: lm.Targets}} {
+	for _, lora := range []*lm.LoRA{nil, {Rank: 3, Alpha: 5, Targets: lm.Targets},
+		{Rank: 3, Alpha: 5, Targets: []string{"lm_head"}}} {
 		whole, err := newReplica(c, lora, lm.Part{})
 		if err != nil {
 			t.Fatal(err)
@@ -132,9 +133,11 @@ func TestStateInParts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, size := range []int{1, 2, 4} {
-			err := onRanks(t, size, func(ctx context.Context, rank int, g *collectives.Group, pieces spmd.Comm) error {
-				part, err := newReplica(c, lora, lm.Part{Index: rank, Size: size})
+		for _, d := range []struct{ size, stages int }{{1, 1}, {2, 1}, {4, 1}, {1, 2}, {2, 2}, {1, 3}} {
+			err := onRanks(t, d.size*d.stages, func(ctx context.Context, rank int, g *collectives.Group, pieces spmd.Comm) error {
+				stage := rank / d.size
+				part, err := newReplica(c, lora, lm.Part{Index: rank % d.size, Size: d.size,
+					First: stage * c.Layers / d.stages, End: (stage + 1) * c.Layers / d.stages})
 				if err != nil {
 					return err
 				}
@@ -177,7 +180,7 @@ func TestStateInParts(t *testing.T) {
 				return nil
 			})
 			if err != nil {
-				t.Fatalf("%d ranks, lora %v: %v", size, lora, err)
+				t.Fatalf("%+v, lora %v: %v", d, lora, err)
 			}
 		}
 	}
