@@ -16,6 +16,8 @@ type runner struct {
 	loop      *loop.Loop
 	plan      *plan.Plan
 	workers   []languageWorker
+	groups    []int // the number of the group of each worker
+	known     int   // number of groups
 	iteration func(context.Context) error
 	evaluate  func(context.Context) error
 }
@@ -44,13 +46,14 @@ func newRunner(ctx context.Context, c *loop.Cluster, iteration, evaluate func(co
 	return r, r.loop.SameOnAllRanks(ctx, keys, hashes)
 }
 
-// addWorkers adds the workers of g on this rank. g may be nil.
+// addWorkers adds the workers of g on this rank. g may be nil. Every rank adds the same groups, in the same order.
 func addWorkers[W languageWorker](r *runner, g *spmd.Group[W]) {
+	r.known++
 	if g == nil {
 		return
 	}
 	for _, w := range g.Here() {
-		r.workers = append(r.workers, w)
+		r.workers, r.groups = append(r.workers, w), append(r.groups, r.known)
 	}
 }
 
@@ -148,8 +151,11 @@ func (r leader) Describe(*loop.Report) {}
 
 // Save returns what this rank adds to a checkpoint, without a copy.
 func (r leader) Save() (parts []member.Part) {
-	for _, w := range r.workers {
-		parts = append(parts, w.Save()...)
+	for i, w := range r.workers {
+		for _, p := range w.Save() {
+			p.Order = r.groups[i]
+			parts = append(parts, p)
+		}
 	}
 	return parts
 }

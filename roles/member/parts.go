@@ -22,6 +22,9 @@ type Part struct {
 	// hold the tensor.
 	Blocks []nn.Block
 	Gaps   bool // the whole tensor has elements that no member holds, which are 0
+	// Order is the place of the tensor in its file: behind those of a smaller Order. Tensors of the same Order are in
+	// the order of the first rank that has them.
+	Order int
 }
 
 // PartOf returns the part of which t is the slice s.

@@ -31,6 +31,7 @@ type Collection struct {
 type held struct {
 	tensor.Field
 	gaps    bool // see Part
+	order   int
 	holders []holder
 }
 
@@ -90,6 +91,9 @@ func collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, mine []P
 			err = c.add(rank, parts)
 		}
 	}
+	for _, tensors := range c.files {
+		slices.SortStableFunc(tensors, func(a, b held) int { return a.order - b.order })
+	}
 	if err == nil {
 		err = write(c)
 	}
@@ -108,7 +112,7 @@ func (c *Collection) add(rank int, parts []Part) error {
 		at := slices.IndexFunc(file, func(h held) bool { return h.Name == p.Field.Name })
 		if at < 0 {
 			at = len(file)
-			file = append(file, held{Field: p.Field, gaps: p.Gaps})
+			file = append(file, held{Field: p.Field, gaps: p.Gaps, order: p.Order})
 			c.files[p.File] = file
 		}
 		h := &file[at]

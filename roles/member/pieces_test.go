@@ -231,6 +231,40 @@ func (s *state) same(whole *state) error {
 	return nil
 }
 
+// The order of tensors in a file does not depend on the ranks that hold them.
+func TestOrder(t *testing.T) {
+	err := onRanks(t, func(ctx context.Context, rank int, g *collectives.Group, c spmd.Comm) error {
+		var mine []Part
+		for _, name := range []string{"b", "a"} {
+			p := PartOf(ModelPart, fmt.Sprint(rank, name), tensor.New(tensor.U8, 1), nn.Slice{})
+			p.Order = (rank + 3) % worldSize
+			mine = append(mine, p)
+		}
+		return Collect(ctx, g, c, mine, func(c *Collection) error {
+			var b bytes.Buffer
+			if err := c.Write(&b, ModelPart); err != nil {
+				return err
+			}
+			d, _, err := tensor.ReadSafetensors(b.Bytes())
+			if err != nil {
+				return err
+			}
+			names := ""
+			for i := range d.Len() {
+				name, _ := d.Entry(i)
+				names += name + " "
+			}
+			if want := "2b 2a 3b 3a 4b 4a 0b 0a 1b 1a "; names != want {
+				t.Errorf("the tensors are %s, want %s", names, want)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // A meter remembers the largest transfer.
 type meter struct{ largest, count atomic.Int64 }
 
