@@ -134,7 +134,8 @@ func TestStateInParts(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, d := range []struct{ size, stages int }{{1, 1}, {2, 1}, {4, 1}, {1, 2}, {2, 2}, {1, 3}} {
-			err := onRanks(t, d.size*d.stages, func(ctx context.Context, rank int, g *collectives.Group, pieces spmd.Comm) error {
+			err := onRanks(t, d.size*d.stages, func(ctx context.Context, rank int, g *collectives.Group,
+				pieces spmd.Comm) error {
 				stage := rank / d.size
 				part, err := newReplica(c, lora, lm.Part{Index: rank % d.size, Size: d.size,
 					First: stage * c.Layers / d.stages, End: (stage + 1) * c.Layers / d.stages})
