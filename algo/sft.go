@@ -126,18 +126,10 @@ func Permutation(order []int32, n int, shuffle bool, seed uint64, epoch int64) [
 }
 
 // Save returns views of the optimiser's state and the counter of updates, which are the same on all
-// replicas.
+// replicas. Values copied into them restore the state.
 func (s *SFT) Save() tensor.Dict {
 	var d tensor.Dict
 	d.Set("counters", s.counters)
 	s.train.save(&d, "actor", false)
 	return d
-}
-
-// Load puts back what Save returned.
-func (s *SFT) Load(d tensor.Dict) error {
-	if err := restore(s.Save(), d); err != nil {
-		return fmt.Errorf("sft: %w", err)
-	}
-	return nil
 }

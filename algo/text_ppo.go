@@ -356,7 +356,7 @@ func (p *TextPPO) Close() {
 }
 
 // Save returns views of the optimisers' state, the counters and the critic, which are the same on
-// all replicas.
+// all replicas. Values copied into them restore the state.
 func (p *TextPPO) Save() tensor.Dict {
 	var d tensor.Dict
 	d.Set("counters", p.counters)
@@ -365,12 +365,4 @@ func (p *TextPPO) Save() tensor.Dict {
 		p.critic.train.save(&d, "critic", true)
 	}
 	return d
-}
-
-// Load puts back what Save returned.
-func (p *TextPPO) Load(d tensor.Dict) error {
-	if err := restore(p.Save(), d); err != nil {
-		return fmt.Errorf("texts: %w", err)
-	}
-	return nil
 }

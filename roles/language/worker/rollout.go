@@ -145,10 +145,10 @@ func (w *RolloutWorker) Shown() []exam.Shown {
 const shownAnswers = 20
 
 // Save returns nothing, because the actors save the weights and random numbers follow from prompts.
-func (w *RolloutWorker) Save() []member.Share { return nil }
+func (w *RolloutWorker) Save() []member.Part { return nil }
 
-// Load does nothing.
-func (w *RolloutWorker) Load(member.State) error { return nil }
+// Load returns nothing.
+func (w *RolloutWorker) Load(bool) []member.Part { return nil }
 
 // Close ends the worker's threads and its grader.
 func (w *RolloutWorker) Close() error {
