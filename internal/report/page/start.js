@@ -23,6 +23,7 @@ R.drawRun = async function (d) {
   R.drawLags(d);
   R.drawHeat(d);
   await R.drawFilms(d);
+  R.drawRewards(d);
   R.drawAnswers(d);
   R.drawNext(d);
   R.drawSettings(d);
