@@ -66,7 +66,8 @@ func WriteRun(w io.Writer, r *Run) error {
 		Title: plain(filepath.Base(r.Folder)), Folder: plain(r.Folder), State: r.state(), Facts: r.facts(),
 		Sentences: r.sentences(), Problems: plains(r.Problems), Curves: r.curves(p), Phases: r.phases(p),
 		Timeline: r.timelines(p), Waits: r.waits(), Heat: r.heat(p), Unseen: plains(r.Unseen),
-		Rewards: r.rewards(p), Answers: r.Answers, Settings: r.Settings, Origin: r.origin(), Logs: r.Logs, Next: r.next(),
+		Rewards: r.rewards(p), Answers: r.Answers, Settings: r.Settings, Origin: r.origin(), Logs: r.Logs,
+		Next: r.next(),
 	}
 	d.Critical, d.Lag = r.critical()
 	var films [][]byte

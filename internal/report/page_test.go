@@ -103,6 +103,7 @@ func TestHostileTextsInBrowser(t *testing.T) {
 	b.do(t, chromedp.Evaluate(openAll, nil), chromedp.WaitReady(`#curves details.more canvas`, chromedp.ByQuery))
 	b.expect(t, `document.body.textContent.includes('<img src=x onerror=hacked()>')`, "true")
 	b.expect(t, `document.querySelectorAll('#page img, #page b').length`, "0")
+	b.expect(t, `document.querySelectorAll('#rewards td')[1].textContent`, "100 %")
 	b.quiet(t)
 }
 

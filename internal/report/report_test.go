@@ -108,6 +108,8 @@ func hostileFolder(t testing.TB) string {
 	write(t, dir, "config.yaml", fmt.Sprintf("runner: {%s: %s}\n", name, name))
 	write(t, dir, "STATUS", "<img src=x onerror=hacked()>\n")
 	write(t, dir, "answers.txt", "== after step "+hostile+"\n\nquestion 1: "+hostile+"\n"+hostile+"\n> "+hostile+"\n")
+	write(t, dir, "generation.jsonl", fmt.Sprintf("{\"step\":1,\"reward/1\":3,\"reward/%s:4,\"engine/%s:1}\n",
+		name[1:], name[1:]))
 	write(t, dir, "logs/rank-0000.log", hostile)
 	write(t, dir, "provenance.json", fmt.Sprintf(
 		`[{"args":[%[1]s],"hosts":[%[1]s],"build":{"version":%[1]s},"resumed":%[1]s}]`, name))
@@ -297,8 +299,8 @@ question 0: right
 	r := report.Gather(dir, report.About{}, nil)
 	want := []report.Evaluation{
 		{Step: "20", Answers: []report.Answer{{Number: "0", Outcome: "right", Question: "1+1=", Text: "2"},
-			{Number: "1", Outcome: "wrong, cut off", Reward: "-0.5", Question: "question of\ntwo lines", Text: "3\nand more",
-				Expected: "4, or four"}}},
+			{Number: "1", Outcome: "wrong, cut off", Reward: "-0.5", Question: "question of\ntwo lines",
+				Text: "3\nand more", Expected: "4, or four"}}},
 		{Step: "40", Answers: []report.Answer{{Number: "0", Outcome: "right", Question: "1+1=", Text: "2"}}},
 	}
 	if fmt.Sprint(r.Answers) != fmt.Sprint(want) {
@@ -313,7 +315,7 @@ func TestRewards(t *testing.T) {
 	write(t, dir, "generation.jsonl", `{"step":10,"time":1,"width":0,"reward/-0.5":2,"reward/1":6,"engine/pages":0.25}
 {"step":20,"time":2,"width":0,"reward/-0.5":8}
 {"step":30,"width":0,"reward/7":8}
-{"step":20,"time":3,"width":0,"reward/0":3,"reward/1":1,"engine/pages":0.5,"reward/NaN":1,"reward/x":1,"reward/2":null}
+{"step":20,"width":0,"reward/0":3,"reward/1":1,"engine/pages":0.5,"reward/NaN":1,"reward/x":1,"reward/2":null}
 {"step":30,"wid
 `)
 	r := report.Gather(dir, report.About{}, nil)
@@ -323,8 +325,8 @@ func TestRewards(t *testing.T) {
 	if got := fmt.Sprint(r.Metrics.Columns["engine/pages"]); got != "[0.25 0.5 NaN]" {
 		t.Errorf("pages %v", got)
 	}
-	if !slices.ContainsFunc(r.Problems, func(p string) bool { return strings.HasPrefix(p, "generation.jsonl: 1 line") }) {
-		t.Errorf("problems %q", r.Problems)
+	if text := texts(r.Problems); !strings.Contains(text, "generation.jsonl: 1 line is damaged") {
+		t.Errorf("problems %s", text)
 	}
 	d, _ := document(t, pageOf(t, dir))
 	if rows := texts(d["rewards"].(map[string]any)["rows"]); rows != `["1","0","-0.5"]` {

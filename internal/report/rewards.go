@@ -52,7 +52,8 @@ func (m *Metrics) put(step float64, name string, value float64) {
 
 // rewardsData has how many answers had which reward in which iterations.
 type rewardsData struct {
-	Rows       []string `json:"rows"` // rewards, the largest first
+	Rows       []string `json:"rows"`  // rewards, the largest first
+	Range      float64  `json:"range"` // rows have rewards up to so much above; 0: the reward alone
 	Iterations array    `json:"iterations"`
 	Each       int      `json:"each"`   // lines of a column
 	Counts     array    `json:"counts"` // row by row
@@ -82,6 +83,7 @@ func (r *Run) rewards(p *packer) *rewardsData {
 	if width > 0 || len(values) > mostBins {
 		top, bottom := values[0]+width, values[len(values)-1]
 		each := (top - bottom) / mostBins
+		d.Range = each
 		row = func(value, width float64) int {
 			return min(max(int((top-value-width/2)/each), 0), mostBins-1)
 		}
