@@ -28,7 +28,7 @@ func TestPage(t *testing.T) {
 	}
 	b := open(t, page)
 	b.expect(t, `[...document.querySelectorAll('section')].map((s) => s.id).join(' ')`,
-		"summary curves phases timeline waits critical lag heat films next settings origin")
+		"summary curves phases timeline waits critical lag heat messages films next settings origin")
 	b.expect(t, `document.querySelectorAll('canvas').length > 15`, "true")
 	b.expect(t, `[...document.querySelectorAll('canvas.timeline, canvas.heat, .player canvas, .plot')]
 		.every((c) => c.getAttribute('aria-label') && c.tabIndex === 0)`, "true")

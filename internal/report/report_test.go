@@ -133,6 +133,7 @@ func hostileTrace() trace.Attempt {
 	a.Windows[1].Tracks[0].Worker = 1000
 	a.Sums[0].Times = a.Sums[0].Times[:1]
 	a.Sums[1].Worker = -1
+	a.Sent = append(a.Sent, trace.Sent{From: -1, To: 7, Messages: math.MaxInt64, Bytes: -1}, trace.Sent{From: 1 << 40})
 	return a
 }
 
@@ -389,13 +390,21 @@ func TestManyRanks(t *testing.T) {
 	if len(page) > 10<<20 {
 		t.Errorf("%d bytes", len(page))
 	}
-	d, _ := document(t, page)
+	d, arrays := document(t, page)
 	window := d["timeline"].(map[string]any)["windows"].([]any)[0].(map[string]any)
 	if n := window["workers"].(map[string]any)["n"].(float64); n != 3*64 {
 		t.Errorf("%v tracks, want 3 of 64 ranks", n)
 	}
 	if rows := d["heat"].(map[string]any)["rows"].([]any); len(rows) != 64 || rows[0] != "node 0" {
 		t.Errorf("rows of the heat map: %v", rows)
+	}
+	// Ranks 7 of nodes send to the next node, and all send to node 0.
+	m := d["messages"].(map[string]any)
+	sent := float64s(arrays, m["messages"].(map[string]any))
+	bytes := float64s(arrays, m["bytes"].(map[string]any))
+	if m["of"] != "node" || len(sent) != 64*64 || sent[2*64+2] != 7000 || sent[2*64+3] != 1000 || sent[2*64] != 80 ||
+		bytes[2*64+3] != 23<<20 || sent[2*64+4] != 0 {
+		t.Errorf("messages of %v: %v", m["of"], sent[2*64:2*64+5])
 	}
 	if name := d["phases"].(map[string]any)["meanName"]; name != "median of ranks" {
 		t.Errorf("the phases are beside the %v", name)

@@ -22,6 +22,7 @@ R.drawRun = async function (d) {
   R.drawCritical(d);
   R.drawLags(d);
   R.drawHeat(d);
+  R.drawMessages(d);
   await R.drawFilms(d);
   R.drawRewards(d);
   R.drawAnswers(d);
