@@ -63,8 +63,8 @@ var plantedRuns = []planted{
 	{name: "healthy, with films", args: append([]string{"env.train.env_type=CartPole-films"}, filmed...)},
 }
 
-// TestPlantedFaults: the summary names the fault of a run, and no other. A healthy run has none. TestSlowLink plants
-// slow links.
+// TestPlantedFaults: the summary names the fault of a run, and no other. A healthy run has none.
+// TestSlowLinkOnHosts plants slow links.
 func TestPlantedFaults(t *testing.T) {
 	for _, p := range platforms {
 		if p == mpich && !full {
@@ -200,9 +200,9 @@ actor:
   optim: {lr: 1.0e-3}
 `
 
-// TestSlowLink: on hosts of MPI the summary names the link to the one that gets 8 Mbit/s, with both ends. If all links
-// are alike, it names none. Package roles/embodied delays links between goroutines.
-func TestSlowLink(t *testing.T) {
+// TestSlowLinkOnHosts: on hosts of MPI the summary names the link to the one that gets 8 Mbit/s, with both ends. If all
+// links are alike, it names none. Package roles/embodied delays links between goroutines.
+func TestSlowLinkOnHosts(t *testing.T) {
 	for _, p := range []*platform{openmpi, mpich} {
 		if p == mpich && !full {
 			continue // it ends slowly where a link is slow
@@ -230,8 +230,8 @@ func TestSlowLink(t *testing.T) {
 					t.Log(f.Text)
 					if f.Rule == timeline.SlowLink {
 						from, to := &a.Workers[f.Worker], &a.Workers[f.Peer]
-						got += fmt.Sprintf("%s %d on rank %d to %s %d on rank %d", from.Component, from.Member, from.Rank,
-							to.Component, to.Member, to.Rank)
+						got += fmt.Sprintf("%s %d on rank %d to %s %d on rank %d", from.Component, from.Member,
+							from.Rank, to.Component, to.Member, to.Rank)
 					}
 				}
 				if got != want {
