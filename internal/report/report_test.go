@@ -137,12 +137,15 @@ func hostileTrace() trace.Attempt {
 	return a
 }
 
-// damages are runs with something missing or wrong, and what their page says.
-var damages = []struct {
+// A damage is something missing or wrong in a run, and what its page says.
+type damage struct {
 	name string
 	do   func(t testing.TB, dir string)
 	says string
-}{
+}
+
+// damages are those of metrics.jsonl, and from "no status" on those of other files.
+var damages = []damage{
 	{"no metrics", remove("metrics.jsonl"), "metrics.jsonl is missing"},
 	{"empty metrics", put("metrics.jsonl", ""), "metrics.jsonl is empty"},
 	{"half a file", func(t testing.TB, dir string) {
