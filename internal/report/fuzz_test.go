@@ -9,15 +9,15 @@ import (
 	"github.com/rlinf/rlinf/internal/report"
 )
 
-// FuzzFiles: whatever is in the files of a run, they make a page, with nothing of them as HTML. All metrics have a value
-// for every step.
+// FuzzFiles: whatever is in the files of a run, they make a page, with nothing of them as HTML. All metrics have a
+// value for every step.
 func FuzzFiles(f *testing.F) {
-	f.Add("{\"step\":1,\"time\":2,\"x\":3}\n{\"step\":1,\"y\":null}\n{\"step\":0}\n", "{\"step\":1,\"width\":0.5,"+
-		"\"reward/1\":2,\"reward/-1e38\":3,\"engine/pages\":0.5}\n", "== after step 1\n\nquestion 1: wrong, cut off, "+
-		"reward -1\na\n> b\nexpected: c\n\n== after step 1\n", configText, `[{"hosts":["a"],"resumed":"global_step_1"}]`,
-		"done\n")
-	f.Add(metricsText(3, 1), "{\"step\":2,\"width\":1e300,\"reward/3\":1e9}\n{\"step\":1", "\n\nquestion 1: \n> ", "a: [",
-		"[{", hostile)
+	f.Add("{\"step\":1,\"time\":2,\"x\":3}\n{\"step\":1,\"y\":null}\n{\"step\":0}\n",
+		"{\"step\":1,\"width\":0.5,\"reward/1\":2,\"reward/-1e38\":3,\"engine/pages\":0.5}\n",
+		"== after step 1\n\nquestion 1: wrong, cut off, reward -1\na\n> b\nexpected: c\n\n== after step 1\n",
+		configText, `[{"hosts":["a"],"resumed":"global_step_1"}]`, "done\n")
+	f.Add(metricsText(3, 1), "{\"step\":2,\"width\":1e300,\"reward/3\":1e9}\n{\"step\":1",
+		"\n\nquestion 1: \n> ", "a: [", "[{", hostile)
 	scripts := bytes.Count(pageOf(f, runFolder(f, 1, 0)), []byte("<script"))
 	f.Fuzz(func(t *testing.T, metrics, generation, answers, config, provenance, status string) {
 		dir := filepath.Join(t.TempDir(), "run")

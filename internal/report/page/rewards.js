@@ -8,7 +8,7 @@ R.drawRewards = function (d) {
     'rewards',
     'Which rewards do answers get?',
     'Rewards',
-    `A row is ${w.range ? `a range of rewards, which begins with its name and has a width of ${R.figure(w.range)}` : 'a reward'}, ` +
+    `A row is ${w.range ? `a range of rewards, from its name up to ${R.figure(w.range)} more` : 'a reward'}, ` +
       `a column is ${w.each > 1 ? `${w.each} lines of metrics` : 'a line of metrics'}. A colour is the share of the ` +
       'answers of training in a cell.',
   );
