@@ -4,8 +4,8 @@
 // R.mix returns the pixel that lies between two colours, the part t of the way.
 R.mix = (a, b, t) => R.pixel(...a.map((v, i) => Math.round(v + (b[i] - v) * Math.min(t, 1))));
 
-// R.grid returns a grid: its parts, show, which draws it when they are on the page, and draw, which draws it anew. columns
-// are numbers. colours fills the pixels of all cells, row by row. tell describes a cell, and about the grid.
+// R.grid returns a grid: its parts, show, which draws it when they are on the page, and draw, which draws it anew.
+// columns are numbers. colours fills the pixels of all cells, row by row. tell describes a cell, and about the grid.
 R.grid = function ({ rows, columns, colours, tell, about }) {
   const canvas = R.make('canvas', { tabindex: 0, role: 'img', class: 'heat', 'aria-label': about }),
     g = canvas.getContext('2d');
