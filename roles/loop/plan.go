@@ -54,4 +54,6 @@ type Recorder interface {
 	Score(value float64) float64
 	// Excess returns an error if more episodes were lost than the configuration allows.
 	Excess() error
+	// Close closes the recorder's files.
+	Close() error
 }

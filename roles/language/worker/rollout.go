@@ -87,6 +87,9 @@ func (w *RolloutWorker) Generate(ctx context.Context, step int64, n int, out *sp
 	return w.out.flush(ctx, out)
 }
 
+// Use returns how full the engine was since the last call, without evaluations.
+func (w *RolloutWorker) Use() engine.Use { return w.engine.Use() }
+
 // round generates the answers to prompts at the same time, and offers them to the next stage.
 func (w *RolloutWorker) round(ctx context.Context, prompts []prompt, out *spmd.Channel) error {
 	defer w.m.Span("generate").Begin().End(0, 0)
@@ -120,6 +123,7 @@ func (w *RolloutWorker) round(ctx context.Context, prompts []prompt, out *spmd.C
 // workers.
 func (w *RolloutWorker) Evaluate(ctx context.Context) (algo.Metrics, error) {
 	defer w.m.Span("evaluate").Begin().End(0, 0)
+	defer w.engine.Use()
 	workers, this := w.sums.Replicas()
 	sums, shown, err := w.exam.Take(ctx, w.plan.ValidationQuestions(this, workers), shownAnswers)
 	if err != nil {
