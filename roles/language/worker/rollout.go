@@ -87,8 +87,14 @@ func (w *RolloutWorker) Generate(ctx context.Context, step int64, n int, out *sp
 	return w.out.flush(ctx, out)
 }
 
-// Use returns how full the engine was since the last call, without evaluations.
-func (w *RolloutWorker) Use() engine.Use { return w.engine.Use() }
+// Use returns how full the engine was since the last call, without evaluations. Only the first member of each replica
+// does so.
+func (w *RolloutWorker) Use() engine.Use {
+	if !w.replica.first {
+		return engine.Use{}
+	}
+	return w.engine.Use()
+}
 
 // round generates the answers to prompts at the same time, and offers them to the next stage.
 func (w *RolloutWorker) round(ctx context.Context, prompts []prompt, out *spmd.Channel) error {
