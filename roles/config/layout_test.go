@@ -68,6 +68,32 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
+// TestExtentOfLayouts: where the size of the world decides, it is a multiple of the ranks that divide a model.
+func TestExtentOfLayouts(t *testing.T) {
+	const apart = "~cluster.component_placement.inference"
+	for _, tc := range []struct {
+		overrides []string
+		ranks     int
+		whole     bool
+	}{
+		{nil, 4, false},
+		{[]string{"cluster.component_placement={actor: all}", apart}, 0, true},
+		{[]string{"cluster.component_placement={actor: all}", apart, "++actor.model.tensor_model_parallel_size=2",
+			"++actor.model.pipeline_model_parallel_size=3"}, 6, true},
+		{[]string{"cluster.component_placement={actor: 0-2, rollout: all}", apart, "++rollout.tensor_parallel_size=4"}, 4,
+			true},
+		{[]string{"++actor.model.tensor_model_parallel_size=8"}, 4, false},
+	} {
+		c, _, err := config.Load(rolestest.Registries(), answering(t), tc.overrides, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ranks, whole := c.Extent(); ranks != tc.ranks || whole != tc.whole {
+			t.Errorf("%q: %d ranks, whole %v, want %d and %v", tc.overrides, ranks, whole, tc.ranks, tc.whole)
+		}
+	}
+}
+
 // TestLayoutsThatAreRefused: a layout that no job can have is a mistake, in every kind of job.
 func TestLayoutsThatAreRefused(t *testing.T) {
 	for _, tc := range []struct{ override, texts, envs string }{ // what is expected; "": fine
