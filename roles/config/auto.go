@@ -44,17 +44,13 @@ func (c *Config) Auto() (auto []string, others spmd.Cluster) {
 
 // Extent returns the smallest number of ranks that the placement needs. whole is true if the size of the world decides
 // where components are: they are on all ranks or on nodes, or their place is planned. Then the number is a multiple of
-// the ranks that divide a model.
+// Unit.
 func (c *Config) Extent() (ranks int, whole bool) {
 	auto, others := c.Auto()
 	ranks, whole = others.Extent()
-	if whole = whole || len(auto) > 0; !whole {
-		return ranks, whole
-	}
-	for _, of := range []string{"actor", "rollout", "inference", "critic"} {
-		if n := c.Layout(of).Size(); c.Places(of) && n > 1 && n <= MaxRanks {
-			ranks = (max(ranks, 1) + n - 1) / n * n
-		}
+	if whole = whole || len(auto) > 0; whole {
+		n := c.Unit()
+		ranks = (ranks + n - 1) / n * n
 	}
 	return ranks, whole
 }

@@ -75,21 +75,24 @@ func TestExtentOfLayouts(t *testing.T) {
 		overrides []string
 		ranks     int
 		whole     bool
+		unit      int
 	}{
-		{nil, 4, false},
-		{[]string{"cluster.component_placement={actor: all}", apart}, 0, true},
+		{nil, 4, false, 1},
+		{[]string{"cluster.component_placement={actor: all}", apart}, 0, true, 1},
 		{[]string{"cluster.component_placement={actor: all}", apart, "++actor.model.tensor_model_parallel_size=2",
-			"++actor.model.pipeline_model_parallel_size=3"}, 6, true},
+			"++actor.model.pipeline_model_parallel_size=3"}, 0, true, 6},
 		{[]string{"cluster.component_placement={actor: 0-2, rollout: all}", apart, "++rollout.tensor_parallel_size=4"}, 4,
-			true},
-		{[]string{"++actor.model.tensor_model_parallel_size=8"}, 4, false},
+			true, 4},
+		{[]string{"cluster.component_placement={actor: all, rollout: all}", apart, "++rollout.tensor_parallel_size=4",
+			"++actor.model.pipeline_model_parallel_size=6"}, 0, true, 12},
+		{[]string{"++actor.model.tensor_model_parallel_size=8"}, 4, false, 8},
 	} {
 		c, _, err := config.Load(rolestest.Registries(), answering(t), tc.overrides, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ranks, whole := c.Extent(); ranks != tc.ranks || whole != tc.whole {
-			t.Errorf("%q: %d ranks, whole %v, want %d and %v", tc.overrides, ranks, whole, tc.ranks, tc.whole)
+		if ranks, whole := c.Extent(); ranks != tc.ranks || whole != tc.whole || c.Unit() != tc.unit {
+			t.Errorf("%q: %d ranks, whole %v, unit %d, want %v", tc.overrides, ranks, whole, c.Unit(), tc)
 		}
 	}
 }
