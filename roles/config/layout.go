@@ -88,6 +88,22 @@ func (c *Config) Layout(component string) LayoutConfig {
 	return wholeModel
 }
 
+// Unit returns the number of ranks of which the world must have a multiple if every component is on all of them.
+func (c *Config) Unit() int {
+	unit := 1
+	for _, of := range []string{"actor", "rollout", "inference", "critic"} {
+		n := c.Layout(of).Size()
+		if !c.Places(of) || n < 1 || n > MaxRanks {
+			continue
+		}
+		step := unit
+		for unit%n != 0 && unit < MaxRanks {
+			unit += step
+		}
+	}
+	return unit
+}
+
 func (m LanguageModel) layout() LayoutConfig {
 	return LayoutConfig{m.TensorSize, m.PipelineSize, m.PipelineLayers}
 }

@@ -68,6 +68,35 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
+// TestExtentOfLayouts: where the size of the world decides, it is a multiple of the ranks that divide a model.
+func TestExtentOfLayouts(t *testing.T) {
+	const apart = "~cluster.component_placement.inference"
+	for _, tc := range []struct {
+		overrides []string
+		ranks     int
+		whole     bool
+		unit      int
+	}{
+		{nil, 4, false, 1},
+		{[]string{"cluster.component_placement={actor: all}", apart}, 0, true, 1},
+		{[]string{"cluster.component_placement={actor: all}", apart, "++actor.model.tensor_model_parallel_size=2",
+			"++actor.model.pipeline_model_parallel_size=3"}, 0, true, 6},
+		{[]string{"cluster.component_placement={actor: 0-2, rollout: all}", apart, "++rollout.tensor_parallel_size=4"}, 4,
+			true, 4},
+		{[]string{"cluster.component_placement={actor: all, rollout: all}", apart, "++rollout.tensor_parallel_size=4",
+			"++actor.model.pipeline_model_parallel_size=6"}, 0, true, 12},
+		{[]string{"++actor.model.tensor_model_parallel_size=8"}, 4, false, 8},
+	} {
+		c, _, err := config.Load(rolestest.Registries(), answering(t), tc.overrides, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ranks, whole := c.Extent(); ranks != tc.ranks || whole != tc.whole || c.Unit() != tc.unit {
+			t.Errorf("%q: %d ranks, whole %v, unit %d, want %v", tc.overrides, ranks, whole, c.Unit(), tc)
+		}
+	}
+}
+
 // TestLayoutsThatAreRefused: a layout that no job can have is a mistake, in every kind of job.
 func TestLayoutsThatAreRefused(t *testing.T) {
 	for _, tc := range []struct{ override, texts, envs string }{ // what is expected; "": fine

@@ -55,11 +55,6 @@ func (m Mesh) Part(member int) lm.Part {
 	return part
 }
 
-// same reports whether members of the same place in a replica have the same part of the model in m and o.
-func (m Mesh) same(o Mesh) bool {
-	return m.Tensor == o.Tensor && m.Pipeline == o.Pipeline && slices.Equal(m.Layers, o.Layers)
-}
-
 // String describes the mesh: "2 replicas × 2 stages × 4 ranks for each layer".
 func (m Mesh) String() string {
 	text := counted(m.Data, "replica")
@@ -193,19 +188,19 @@ func (d *Draft) divide() {
 
 // checkReader checks that weights can get from the actors to a component.
 func (d *Draft) checkReader(of string, reader, actor Mesh) {
-	if reader.same(actor) {
-		return
+	refuse := func(key string, value any, want string) {
+		d.found.Problem(key, value, want+": weights go only between equal parts)")
 	}
-	key, value, want := tensorKey(of), any(reader.Tensor), actor.Tensor
-	if reader.Tensor == actor.Tensor {
-		key, value, want = pipelineKey(of), reader.Pipeline, actor.Pipeline
+	switch {
+	case reader.Tensor != actor.Tensor:
+		refuse(tensorKey(of), reader.Tensor, fmt.Sprintf("%d (as the actors", actor.Tensor))
+	case reader.Pipeline != actor.Pipeline && of == "rollout":
+		refuse(pipelineKey("actor"), actor.Pipeline, "1 (as rollout")
+	case reader.Pipeline != actor.Pipeline:
+		refuse(pipelineKey(of), reader.Pipeline, fmt.Sprintf("%d (as the actors", actor.Pipeline))
+	case !slices.Equal(reader.Layers, actor.Layers):
+		refuse(of+".model.pipeline_layers", reader.Layers, fmt.Sprintf("%v (as the actors", actor.Layers))
 	}
-	if reader.Tensor == actor.Tensor && reader.Pipeline == actor.Pipeline {
-		key, value = of+".model.pipeline_layers", reader.Layers
-		d.found.Problem(key, value, fmt.Sprintf("%v (as the actors: weights go only between equal parts)", actor.Layers))
-		return
-	}
-	d.found.Problem(key, value, fmt.Sprintf("%d (as the actors: weights go only between equal parts)", want))
 }
 
 // layerCosts returns the weights that a token meets in each layer, with the embedding in the first and the output

@@ -152,10 +152,11 @@ func TestDivideModels(t *testing.T) {
 	}
 	for _, c := range []struct{ override, want string }{
 		{answer2, ""},
-		{"rollout.tensor_parallel_size=4", "rollout.tensor_parallel_size: 4: expected 2 (as the actors"},
-		{"rollout.tensor_parallel_size=1", "rollout.tensor_parallel_size: 1: expected 2 (as the actors"},
+		{"rollout.tensor_parallel_size=4", "rollout.tensor_parallel_size: 4: expected 2 (as the actors: weights"},
+		{"rollout.tensor_parallel_size=1", "rollout.tensor_parallel_size: 1: expected 2 (as the actors: weights"},
+		{stages2, "actor.model.pipeline_model_parallel_size: 2: expected 1 (as rollout: weights"},
 	} {
-		d := drafted(t, grpo, 8, tensor2, c.override, "cluster.component_placement.actor=0-7")
+		d := drafted(t, grpo, 8, tensor2, answer2, c.override, "cluster.component_placement.actor=0-7")
 		d.Model = model
 		d.divide()
 		if text := fmt.Sprint(d.Mistakes()); (d.Mistakes() == nil) != (c.want == "") || !strings.Contains(text, c.want) {
