@@ -30,6 +30,12 @@ func divided(t int, more ...string) []string {
 		fmt.Sprint("rollout.tensor_parallel_size=", t))
 }
 
+// staged returns overrides that divide the actors' model into p stages, and every layer among t members.
+func staged(p, t int, more ...string) []string {
+	return append(more, fmt.Sprint("actor.model.pipeline_model_parallel_size=", p),
+		fmt.Sprint("actor.model.tensor_model_parallel_size=", t))
+}
+
 // A layout is a placement with the overrides that divide the models.
 type layout struct {
 	on    *platform
@@ -67,6 +73,10 @@ func TestLayoutsOfTuning(t *testing.T) {
 		"2 × 4, one rank":  {local, 0, "actor: '0:0-7'", divided(4)},
 		"2 × 2, Open MPI":  {openmpi, 4, "actor: 0-3", divided(2)},
 		"2 × 2, two ranks": {mpich, 2, "actor: '0-1:0-3'", divided(2)},
+		"2 × 3 stages":     {local, 0, "actor: 0-5", staged(3, 1, "actor.micro_batch_size=1")},
+		"2 × 2 stages × 2, Open MPI": {openmpi, 8, "actor: 0-7", staged(2, 2, "+actor.model.pipeline_layers=[1,2]",
+			"+actor.model.recompute_granularity=full")},
+		"2 × 2 stages, MPICH, two nodes": {mpich, 4, "actor: 0-3\n  num_nodes: 2\nspmd: {nodes: 2}", staged(2, 1)},
 	}, "runner.max_steps=6")
 	if x := m.values(t, "train/sft/loss"); len(x) != 6 || x[5] >= x[0] {
 		t.Errorf("losses of %v", x)
