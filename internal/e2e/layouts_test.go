@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // wide are the sizes of a model that 2 or 4 members may divide.
@@ -122,4 +124,83 @@ func TestLayoutsOfReasoning(t *testing.T) {
 				divided(2, "+critic.model.tensor_model_parallel_size=1")},
 		}, critic...)
 	})
+}
+
+// kinds are layouts of two replicas, with the ranks of their actors.
+func kinds() []layout {
+	return []layout{
+		{local, 0, "actor: '0:0-1'", nil}, {local, 0, "actor: 0-3", divided(2)}, {local, 0, "actor: 0-7", divided(4)},
+		{local, 0, "actor: 0-3", staged(2, 1)}, {local, 0, "actor: 0-5", staged(3, 1)},
+		{local, 0, "actor: 0-7", staged(2, 2)},
+	}
+}
+
+// TestLayoutsResume: a run that was killed by SIGKILL in one layout goes on in any other. It ends with the metrics, the
+// checkpoint and the exported model of a run that was not killed.
+func TestLayoutsResume(t *testing.T) {
+	dir := writeTexts(t)
+	text := strings.Replace(laidOut(tuning), "save_interval: -1\n  save_at_end: false", "save_interval: 4", 1)
+	results := func(run string) (metrics, map[string]string) {
+		t.Helper()
+		files := map[string]string{}
+		local.ok(t, dir, 0, "export", "logs/"+run, "--out", "export/"+run)
+		for _, pattern := range []string{"logs/" + run + "/checkpoints/latest/*.safetensors", "export/" + run + "/*"} {
+			found, err := filepath.Glob(filepath.Join(dir, pattern))
+			if err != nil || len(found) == 0 {
+				t.Fatalf("no %s: %v", pattern, err)
+			}
+			for _, path := range found {
+				b, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				files[filepath.Base(path)] = string(b)
+			}
+		}
+		return readMetrics(t, filepath.Join(dir, "logs", run)), files
+	}
+	start := func(t *testing.T, l layout, run string, more ...string) *job {
+		writeFile(t, dir, run+".yaml", components("%s", l.place)+text)
+		args := append([]string{"-c", run + ".yaml", "runner.logger.experiment_name=" + run}, l.args...)
+		return l.on.start(t, dir, l.np, append(args, more...)...)
+	}
+	finish := func(t *testing.T, j *job) {
+		t.Helper()
+		if r := j.result(); r.code != 0 {
+			t.Fatalf("exit code %d: %s", r.code, r.stderr)
+		}
+	}
+	all := kinds()
+	finish(t, start(t, all[0], "whole"))
+	want, files := results("whole")
+	for a := range all {
+		for b := range all {
+			if !full && b != (a+1)%len(all) {
+				continue
+			}
+			t.Run(fmt.Sprintf("%d to %d", a, b), func(t *testing.T) {
+				run := fmt.Sprintf("from%dto%d", a, b)
+				j := start(t, all[a], run)
+				for saved := filepath.Join(dir, "logs", run, "checkpoints/global_step_4"); ; time.Sleep(time.Millisecond) {
+					if _, err := os.Stat(saved); err == nil || j.over() {
+						break
+					}
+				}
+				j.kill()
+				if code := j.wait(); code == 0 {
+					t.Error("the run has ended before it was killed")
+				}
+				finish(t, start(t, all[b], run, "--resume", "auto"))
+				got, same := results(run)
+				if diff := got.diff(want); diff != "" {
+					t.Error(diff)
+				}
+				for name := range files {
+					if same[name] != files[name] {
+						t.Errorf("other bytes of %s", name)
+					}
+				}
+			})
+		}
+	}
 }
