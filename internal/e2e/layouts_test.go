@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -44,7 +45,7 @@ func sameLayouts(t *testing.T, dir, job string, whole layout, others map[string]
 	run := func(t *testing.T, l layout) metrics {
 		t.Helper()
 		writeFile(t, dir, "job.yaml", components("%s", l.place)+job)
-		l.on.ok(t, dir, l.np, append(append([]string{"-c", "job.yaml", "comm.check_replicas=1"}, args...), l.args...)...)
+		l.on.ok(t, dir, l.np, slices.Concat([]string{"-c", "job.yaml", "comm.check_replicas=1"}, args, l.args)...)
 		return readMetrics(t, filepath.Join(dir, "logs", "run"))
 	}
 	want := run(t, whole)
