@@ -34,7 +34,7 @@ type SFTSetup struct {
 	Optim      OptimConfig
 	Iterations int // length of the run, for schedules that end with it
 	MicroBatch MicroBatch
-	Axis       lm.Axis          // the ranks that divide the model; nil: it is whole
+	Mesh       lm.Mesh          // the ranks that have the other parts of the model
 	Threads    int              // number of threads, which changes no bit; with more than 1, call Close
 	Replicas   Replicas         // nil: Single
 	Alloc      tensor.Allocator // memory of the optimiser; nil: tensor.Heap
@@ -48,8 +48,7 @@ func NewSFT(s SFTSetup) (*SFT, error) {
 	}
 	common := Setup{Iterations: s.Iterations, Replicas: s.Replicas, Alloc: s.Alloc}
 	common.setDefaults()
-	policy := NewTextLogProbs(s.Model, s.MicroBatch, s.Threads, 1)
-	policy.Join(s.Axis)
+	policy := NewTextLogProbs(s.Model, s.MicroBatch, s.Threads, s.Mesh, 1)
 	train, err := common.newTextTrainState(s.Model, policy.work, s.Optim)
 	if err != nil {
 		return nil, fmt.Errorf("sft: %w", err)
@@ -69,19 +68,18 @@ func (s *SFT) Update(mine []Sequence, targets, tokens int) (m Metrics, err error
 	s.progress.Report(workUpdate, 0, len(mine))
 	slope := float32(-1 / float64(targets))
 	var loss, aux float64
-	for _, hi := range p.microBatches(mine) {
-		if err := p.forward(); err != nil {
-			return m, fmt.Errorf("sft: %w", err)
-		}
-		for i, logp := range p.logp {
-			p.dlogp[i] = slope
+	err = p.train(mine, float64(tokens), func(lo, _ int, share float64, o *lm.Outputs) {
+		s.progress.Report(workUpdate, lo, len(mine))
+		for i, logp := range o.LogProb {
+			o.DLogProb[i] = slope
 			loss -= float64(logp)
 		}
-		share := p.share(float64(tokens))
-		p.backward(nil, share)
-		aux += share * p.work.AuxLoss()
-		s.progress.Report(workUpdate, hi, len(mine))
+		aux += share * o.AuxLoss
+	}, s.train.ready)
+	if err != nil {
+		return m, fmt.Errorf("sft: %w", err)
 	}
+	s.progress.Report(workUpdate, len(mine), len(mine))
 	p.model.FinishGradients(p.work)
 	iteration := int(s.counters.I64()[0])
 	if err := s.train.step(iteration); err != nil {
@@ -128,18 +126,10 @@ func Permutation(order []int32, n int, shuffle bool, seed uint64, epoch int64) [
 }
 
 // Save returns views of the optimiser's state and the counter of updates, which are the same on all
-// replicas.
+// replicas. Values copied into them restore the state.
 func (s *SFT) Save() tensor.Dict {
 	var d tensor.Dict
 	d.Set("counters", s.counters)
 	s.train.save(&d, "actor", false)
 	return d
-}
-
-// Load puts back what Save returned.
-func (s *SFT) Load(d tensor.Dict) error {
-	if err := restore(s.Save(), d); err != nil {
-		return fmt.Errorf("sft: %w", err)
-	}
-	return nil
 }

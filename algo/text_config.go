@@ -65,7 +65,7 @@ type TextSetup struct {
 	Sampling   engine.Sampling // how answers were drawn
 	GroupSize  int             // answers to each prompt; 0 is 1
 	MicroBatch MicroBatch
-	Axis       lm.Axis // the ranks that divide the models; nil: they are whole
+	Mesh       lm.Mesh // the ranks that have the other parts of the models
 	Threads    int     // number of threads, which changes no bit; with more than 1, call Close
 	Seed       uint64
 	Iterations int // length of the run, for schedules that end with it

@@ -6,7 +6,6 @@ import (
 
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/policy/nn/kernel"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -16,21 +15,17 @@ import (
 //	v_t = w · h_t + b
 //
 // w and b begin at 0, and so does every value.
-type TextCritic struct {
-	Model *lm.Model // its Params have value_head.weight and value_head.bias, too
-	w, b  int       // fields of the parameters
-}
+type TextCritic struct{ Model *lm.Model }
 
 // NewTextCritic declares a critic, or a part of one. It has memory, but the model has no weights yet.
 func NewTextCritic(c lm.Config, part lm.Part, alloc tensor.Allocator) (*TextCritic, error) {
 	p := new(nn.Params[float32])
 	p.Group("critic")
-	m, err := lm.New(p, c, lm.Options{Part: part})
+	m, err := lm.New(p, c, lm.Options{Part: part, Values: true})
 	if err != nil {
 		return nil, err
 	}
-	t := &TextCritic{Model: m, w: p.Add("value_head.weight", c.Hidden), b: p.Add("value_head.bias", 1)}
-	return t, m.Alloc(alloc)
+	return &TextCritic{m}, m.Alloc(alloc)
 }
 
 // TextCriticPPO trains a critic: that of a TextPPO, or one on replicas of its own. In the latter case the
@@ -41,14 +36,12 @@ func NewTextCritic(c lm.Config, part lm.Part, alloc tensor.Allocator) (*TextCrit
 // Values computes the values of a batch. Prepare and Update work like those of TextPPO. The metrics are
 // those of TextPPO whose names begin with critic/.
 type TextCriticPPO struct {
-	*textTraining // shared with a TextPPO that has the critic, and so is pass
+	*textTraining // shared with a TextPPO that has the critic
 	pass          *textPass
-	critic        *TextCritic
-	work          *lm.Work
 	train         *trainState
-	values        []float32 // of the targets of a micro-batch
-	slopes        []float32 // derivatives of the loss by the values
-	hidden        []float32 // derivatives of the loss by the hidden rows
+	batch         *TextBatch // in training
+	now           *textMinibatch
+	loss          func(first, end int, share float64, o *lm.Outputs) // setLoss; a method value is memory
 }
 
 // NewTextCriticPPO makes a TextCriticPPO for s.Critic, which must have its weights. It needs no
@@ -65,7 +58,7 @@ func NewTextCriticPPO(s TextSetup) (*TextCriticPPO, error) {
 	var c *TextCriticPPO
 	if err == nil {
 		common := s.common()
-		c, err = s.newCritic(common, s.newTraining(common), &textPass{limit: s.MicroBatch})
+		c, err = s.newCritic(common, s.newTraining(common))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("critic of texts: %w", err)
@@ -73,28 +66,22 @@ func NewTextCriticPPO(s TextSetup) (*TextCriticPPO, error) {
 	return c, nil
 }
 
-func (s *TextSetup) newCritic(common *Setup, t *textTraining, pass *textPass) (*TextCriticPPO, error) {
+func (s *TextSetup) newCritic(common *Setup, t *textTraining) (*TextCriticPPO, error) {
 	m := s.Critic.Model
 	if len(m.Params.Data) == 0 {
 		return nil, errors.New("the critic has nothing to train")
 	}
-	work := m.NewTraining(s.MicroBatch.Tokens)
-	work.Join(s.Axis)
-	train, err := common.newTextTrainState(m, work, s.CriticOptim)
-	c := &TextCriticPPO{textTraining: t, pass: pass, critic: s.Critic, work: work, train: train}
-	c.work.SetThreads(s.Threads)
+	pass := newTextPass(m, s.MicroBatch, s.Threads, s.Mesh, lm.Head{Values: true})
+	train, err := common.newTextTrainState(m, pass.work, s.CriticOptim)
+	c := &TextCriticPPO{textTraining: t, pass: pass, train: train}
+	c.loss = c.setLoss
 	return c, err
 }
 
 // Values appends the values before the tokens with Learn to dst, one text after the other.
 func (c *TextCriticPPO) Values(dst []float32, texts []Sequence) ([]float32, error) {
-	for range c.pass.microBatches(texts) {
-		if err := c.forward(); err != nil {
-			return dst, err
-		}
-		dst = append(dst, c.values...)
-	}
-	return dst, nil
+	err := c.pass.infer(texts, c.pass.head, func(_, _ int, _ float64, o *lm.Outputs) { dst = append(dst, o.Value...) })
+	return dst, err
 }
 
 // Prepare computes the returns of a batch that has Value.
@@ -140,75 +127,39 @@ func (c *TextCriticPPO) Update(b *TextBatch) (Metrics, error) {
 // minibatch makes one optimiser step.
 func (c *TextCriticPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) error {
 	c.begin()
-	for lo, hi := range c.pass.microBatches(m.texts) {
-		if err := c.accumulate(b, m, m.index[lo:hi]); err != nil {
-			return err
-		}
+	c.train.begin()
+	if err := c.accumulate(b, m, c.train.ready); err != nil {
+		return err
 	}
-	c.finish()
 	return c.step(iteration)
 }
 
 // begin sets the gradient to 0, for a new minibatch.
 func (c *TextCriticPPO) begin() { clear(c.train.params.Grad) }
 
-// accumulate adds the gradient of a micro-batch of m. index has the numbers of its texts in b.
-func (c *TextCriticPPO) accumulate(b *TextBatch, m *textMinibatch, index []int) error {
-	if err := c.forward(); err != nil {
-		return err
-	}
-	end := 0
-	for _, k := range index {
-		lo, hi := b.tokens(k)
-		at := end
-		end += hi - lo
-		v := ValueLoss(c.slopes[at:end], c.values[at:end], b.Value[lo:hi], b.Ret[lo:hi], c.weights[lo:hi],
-			c.cfg.ValueClip, c.cfg.HuberDelta, c.cfg.ValueLossCoef*m.perToken)
+// accumulate adds the gradient of a minibatch on this replica. Unless ready is nil, the sum over the replicas has begun.
+func (c *TextCriticPPO) accumulate(b *TextBatch, m *textMinibatch, ready func(lo, hi int)) error {
+	c.batch, c.now = b, m
+	err := c.pass.train(m.texts, m.rows, c.loss, ready)
+	c.pass.model.FinishGradients(c.pass.work)
+	return err
+}
+
+// setLoss sets the derivatives of the loss of a micro-batch, whose texts are [first, end) of the minibatch.
+func (c *TextCriticPPO) setLoss(first, end int, _ float64, o *lm.Outputs) {
+	at := 0
+	for _, k := range c.now.index[first:end] {
+		lo, hi := c.batch.tokens(k)
+		from := at
+		at += hi - lo
+		v := ValueLoss(o.DValue[from:at], o.Value[from:at], c.batch.Value[lo:hi], c.batch.Ret[lo:hi], c.weights[lo:hi],
+			c.cfg.ValueClip, c.cfg.HuberDelta, c.cfg.ValueLossCoef*c.now.perToken)
 		c.sums.addValues(&v)
 	}
-	c.backward()
-	return nil
 }
-
-// forward computes the values before the targets of a micro-batch.
-func (c *TextCriticPPO) forward() error {
-	if err := c.critic.Model.Forward(c.work, c.pass.batch); err != nil {
-		return err
-	}
-	p, targets := c.critic.Model.Params, c.pass.targets
-	w, bias, hidden := p.Of(c.critic.w), p.Of(c.critic.b)[0], c.work.Hidden()
-	c.values, c.slopes = sized(c.values, len(targets)), sized(c.slopes, len(targets))
-	for i, t := range targets {
-		sum := float64(bias)
-		for j, h := range hidden[int(t.Row)*len(w):][:len(w)] {
-			sum += float64(w[j]) * float64(h)
-		}
-		c.values[i] = float32(sum)
-	}
-	return nil
-}
-
-// backward adds the gradient of the loss whose derivatives by the values are c.slopes.
-func (c *TextCriticPPO) backward() {
-	p := c.critic.Model.Params
-	w, dw, db, hidden := p.Of(c.critic.w), p.GradOf(c.critic.w), p.GradOf(c.critic.b), c.work.Hidden()
-	c.hidden = sized(c.hidden, len(hidden))
-	clear(c.hidden)
-	for i, t := range c.pass.targets {
-		row := int(t.Row) * len(w)
-		db[0] += c.slopes[i]
-		kernel.Axpy(dw, c.slopes[i], hidden[row:row+len(w)])
-		kernel.Axpy(c.hidden[row:row+len(w)], c.slopes[i], w)
-	}
-	c.critic.Model.BackwardHidden(c.work, c.hidden, 0)
-}
-
-// finish ends the gradient of a minibatch on this replica.
-func (c *TextCriticPPO) finish() { c.critic.Model.FinishGradients(c.work) }
 
 // step sums the gradient over the replicas and moves the parameters.
 func (c *TextCriticPPO) step(iteration int) error {
-	c.train.begin()
 	if err := c.train.step(iteration); err != nil {
 		return fmt.Errorf("critic: %w", err)
 	}
@@ -226,22 +177,14 @@ func (c *TextCriticPPO) addMetrics(m *Metrics, iteration int) {
 }
 
 // Close ends the threads.
-func (c *TextCriticPPO) Close() { c.work.SetThreads(1) }
+func (c *TextCriticPPO) Close() { c.pass.Close() }
 
 // Save returns views of the critic and its optimiser, which are the same on all replicas. The names are
-// those of TextPPO.Save. The counters are in the state of the policy.
+// those of TextPPO.Save. Values copied into them and into Counters restore the critic.
 func (c *TextCriticPPO) Save() (d tensor.Dict) {
 	c.train.save(&d, "critic", true)
 	return d
 }
 
-// Load restores the critic from a state of Save or of TextPPO.Save. d must also have the counters of
-// TextPPO.Save.
-func (c *TextCriticPPO) Load(d tensor.Dict) error {
-	state := c.Save()
-	state.Set("counters", c.counters)
-	if err := restore(state, d); err != nil {
-		return fmt.Errorf("critic of texts: %w", err)
-	}
-	return nil
-}
+// Counters returns a view of the counters, which are also in TextPPO.Save under the name counters.
+func (c *TextCriticPPO) Counters() tensor.Tensor { return c.counters }

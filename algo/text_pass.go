@@ -1,10 +1,6 @@
 package algo
 
-import (
-	"iter"
-
-	"github.com/rlinf/rlinf/policy/lm"
-)
+import "github.com/rlinf/rlinf/policy/lm"
 
 // A Sequence is a text to learn from. Learn says for each token whether the model is to predict it.
 // It is false for the first token.
@@ -29,32 +25,80 @@ func (b MicroBatch) Fit(all []Sequence) int {
 	return n
 }
 
-// A textPass cuts texts into micro-batches. The texts of a micro-batch lie one after the other, in their
-// order.
+// A textPass computes texts with one language model, in micro-batches. The texts of a micro-batch lie one after the
+// other, in their order. It belongs to one goroutine.
 type textPass struct {
-	limit   MicroBatch
-	batch   lm.Batch    // the micro-batch
-	targets []lm.Target // its tokens to be learnt
+	model *lm.Model
+	work  *lm.Work
+	limit MicroBatch
+	head  lm.Head
+
+	got     func(lo, hi int, share float64, o *lm.Outputs) // of train or infer
+	texts   []Sequence
+	total   float64 // tokens of the minibatch, in training
+	ends    []int   // the end of each micro-batch in texts
+	batch   lm.Batch
+	targets []lm.Target // tokens of batch to be learnt
 }
 
-// microBatches packs each micro-batch in turn, and yields the range of its texts.
-func (p *textPass) microBatches(all []Sequence) iter.Seq2[int, int] {
-	return func(yield func(lo, hi int) bool) {
-		for lo := 0; lo < len(all); {
-			hi := lo + p.limit.Fit(all[lo:])
-			p.pack(all[lo:hi])
-			if !yield(lo, hi) {
-				return
-			}
-			lo = hi
-		}
+func newTextPass(m *lm.Model, limit MicroBatch, threads int, mesh lm.Mesh, h lm.Head) *textPass {
+	p := &textPass{model: m, work: m.NewTraining(limit.Tokens), limit: limit, head: h}
+	p.work.SetThreads(threads)
+	p.work.Join(mesh)
+	return p
+}
+
+var _ lm.Source = (*textPass)(nil)
+
+// train adds the gradient of texts. It calls loss with the outputs of each micro-batch in turn, whose texts are [lo,
+// hi); share is the micro-batch's part of a minibatch with the given number of tokens. For ready see lm.Model.Train.
+func (p *textPass) train(texts []Sequence, tokens float64, loss func(lo, hi int, share float64, o *lm.Outputs),
+	ready func(lo, hi int)) error {
+	p.cut(texts)
+	p.total, p.got = tokens, loss
+	return p.model.Train(p.work, len(p.ends), p.head, p, ready)
+}
+
+// infer calls got with the outputs of each micro-batch in turn, whose texts are [lo, hi).
+func (p *textPass) infer(texts []Sequence, h lm.Head, got func(lo, hi int, share float64, o *lm.Outputs)) error {
+	p.cut(texts)
+	p.total, p.got = 1, got
+	return p.model.Infer(p.work, len(p.ends), h, p)
+}
+
+// cut divides texts into micro-batches.
+func (p *textPass) cut(texts []Sequence) {
+	p.texts, p.ends = texts, p.ends[:0]
+	for lo := 0; lo < len(texts); {
+		lo += p.limit.Fit(texts[lo:])
+		p.ends = append(p.ends, lo)
 	}
 }
 
-func (p *textPass) pack(part []Sequence) {
+// span returns the range of the texts of micro-batch k.
+func (p *textPass) span(k int) (lo, hi int) {
+	if k > 0 {
+		lo = p.ends[k-1]
+	}
+	return lo, p.ends[k]
+}
+
+// share returns micro-batch k's part of the tokens of its minibatch.
+func (p *textPass) share(k int) float64 {
+	lo, hi := p.span(k)
+	n := 0
+	for _, q := range p.texts[lo:hi] {
+		n += len(q.IDs)
+	}
+	return float64(n) / p.total
+}
+
+// Micro packs micro-batch k.
+func (p *textPass) Micro(k int) lm.Micro {
+	lo, hi := p.span(k)
 	b := &p.batch
 	b.IDs, b.Starts, p.targets = b.IDs[:0], append(b.Starts[:0], 0), p.targets[:0]
-	for _, q := range part {
+	for _, q := range p.texts[lo:hi] {
 		for t, id := range q.IDs {
 			if q.Learn[t] {
 				p.targets = append(p.targets, lm.Target{Row: int32(len(b.IDs) - 1), Token: id})
@@ -63,66 +107,38 @@ func (p *textPass) pack(part []Sequence) {
 		}
 		b.Starts = append(b.Starts, int32(len(b.IDs)))
 	}
-}
-
-// TextLogProbs computes log-probabilities by one language model, for training and for inference with
-// the same bits. It belongs to one goroutine.
-type TextLogProbs struct {
-	textPass
-	model       *lm.Model
-	work        *lm.Work
-	temperature float32
-
-	logp, entropy   []float32 // of each target of the micro-batch
-	dlogp, dentropy []float32 // derivatives of the loss by them
-}
-
-// NewTextLogProbs returns a TextLogProbs of m for micro-batches within limit, on the given number of
-// threads, at the temperature of sampling. Call Close at the end.
-func NewTextLogProbs(m *lm.Model, limit MicroBatch, threads int, temperature float64) *TextLogProbs {
-	p := &TextLogProbs{textPass: textPass{limit: limit}, model: m, work: m.NewTraining(limit.Tokens),
-		temperature: float32(temperature)}
-	p.work.SetThreads(threads)
-	return p
-}
-
-// Join connects p with the ranks that have the other parts of the model, if axis is not nil.
-func (p *TextLogProbs) Join(axis lm.Axis) { p.work.Join(axis) }
-
-// Append appends to dst the log-probabilities of the tokens with Learn, one text after the other.
-func (p *TextLogProbs) Append(dst []float32, texts []Sequence) ([]float32, error) {
-	for range p.microBatches(texts) {
-		if err := p.forward(); err != nil {
-			return dst, err
-		}
-		dst = append(dst, p.logp...)
+	micro := lm.Micro{Batch: *b, Targets: p.targets}
+	if !p.head.Values { // a critic's experts are not balanced
+		micro.Aux = float32(p.share(k))
 	}
-	return dst, nil
+	return micro
+}
+
+// Got hands the outputs of micro-batch k on.
+func (p *textPass) Got(k int, o *lm.Outputs) {
+	lo, hi := p.span(k)
+	p.got(lo, hi, p.share(k), o)
 }
 
 // Close ends the threads.
-func (p *TextLogProbs) Close() { p.work.SetThreads(1) }
+func (p *textPass) Close() { p.work.SetThreads(1) }
 
-// forward computes the log-probabilities of the micro-batch.
-func (p *TextLogProbs) forward() error {
-	if err := p.model.Forward(p.work, p.batch); err != nil {
-		return err
-	}
-	n := len(p.targets)
-	p.logp, p.entropy = sized(p.logp, n), sized(p.entropy, n)
-	p.dlogp, p.dentropy = sized(p.dlogp, n), sized(p.dentropy, n)
-	p.model.LogProbs(p.work, p.logp, p.entropy, p.targets, p.temperature)
-	return p.work.Err()
+// TextLogProbs computes log-probabilities by one language model, for training and for inference with
+// the same bits. It belongs to one goroutine.
+type TextLogProbs struct{ *textPass }
+
+// NewTextLogProbs returns a TextLogProbs of m for micro-batches within limit, on the given number of
+// threads, at the temperature of sampling. mesh connects the ranks that have the other parts of m. Call Close at the
+// end.
+func NewTextLogProbs(m *lm.Model, limit MicroBatch, threads int, mesh lm.Mesh, temperature float64) *TextLogProbs {
+	return &TextLogProbs{newTextPass(m, limit, threads, mesh, lm.Head{Temperature: float32(temperature)})}
 }
 
-// backward adds the gradient of a loss whose derivatives are p.dlogp, and dentropy unless it is nil.
-// share is the micro-batch's part of its minibatch.
-func (p *TextLogProbs) backward(dentropy []float32, share float64) {
-	p.model.Backward(p.work, p.dlogp, dentropy, p.targets, p.temperature, float32(share))
+// Append appends to dst the log-probabilities of the tokens with Learn, one text after the other.
+func (p *TextLogProbs) Append(dst []float32, texts []Sequence) ([]float32, error) {
+	err := p.infer(texts, p.head, func(_, _ int, _ float64, o *lm.Outputs) { dst = append(dst, o.LogProb...) })
+	return dst, err
 }
-
-// share returns the micro-batch's part of a minibatch with the given number of tokens.
-func (p *TextLogProbs) share(tokens float64) float64 { return float64(len(p.batch.IDs)) / tokens }
 
 // sized returns n elements, in the memory of x if that is large enough. Their values are arbitrary.
 func sized[T any](x []T, n int) []T {

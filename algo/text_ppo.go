@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -78,6 +79,10 @@ type TextPPO struct {
 	taken                int     // minibatches of this update with a step of the policy
 	ratioSum, ratioCount float64 // of a minibatch
 	largest              float64 // |log ratio| of the first minibatch with a gradient
+
+	batch *TextBatch // in training
+	now   *textMinibatch
+	loss  func(first, last int, share float64, o *lm.Outputs) // setLoss; a method value is memory
 }
 
 // NewTextPPO makes a TextPPO for s.Model, which must have its weights.
@@ -98,19 +103,18 @@ func composeTextPPO(s *TextSetup) (*TextPPO, error) {
 	}
 	common := s.common()
 	p := &TextPPO{textTraining: s.newTraining(common), optim: s.Optim, progress: s.Progress,
-		policy:    NewTextLogProbs(s.Model, s.MicroBatch, s.Threads, s.Sampling.Temperature),
+		policy:    NewTextLogProbs(s.Model, s.MicroBatch, s.Threads, s.Mesh, s.Sampling.Temperature),
 		surrogate: s.Config.surrogate()}
-	p.policy.Join(s.Axis)
+	p.loss = p.setLoss
 	if s.Reference != nil {
-		p.reference = NewTextLogProbs(s.Reference, s.MicroBatch, s.Threads, s.Sampling.Temperature)
-		p.reference.Join(s.Axis)
+		p.reference = NewTextLogProbs(s.Reference, s.MicroBatch, s.Threads, s.Mesh, s.Sampling.Temperature)
 	}
 	var err error
 	if p.train, err = common.newTextTrainState(s.Model, p.policy.work, s.Optim); err != nil {
 		return nil, err
 	}
 	if s.Critic != nil {
-		p.critic, err = s.newCritic(common, p.textTraining, &p.policy.textPass)
+		p.critic, err = s.newCritic(common, p.textTraining)
 	}
 	return p, err
 }
@@ -242,20 +246,24 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 	if p.critic != nil {
 		p.critic.begin()
 	}
-	total := p.cfg.UpdateEpoch * len(b.Texts)
-	p.progress.Report(workUpdate, m.first, total)
+	p.progress.Report(workUpdate, m.first, p.cfg.UpdateEpoch*len(b.Texts))
 	p.ratioSum, p.ratioCount = 0, 0
-	for lo, hi := range p.policy.microBatches(m.texts) {
-		if err := p.accumulate(b, m, m.index[lo:hi]); err != nil {
-			return false, err
-		}
-		p.progress.Report(workUpdate, m.first+hi, total)
+	p.batch, p.now = b, m
+	var ready func(lo, hi int)
+	if !p.valued() && p.text.EarlyStopImpRatio == 0 { // else other sums come first, or there may be no step
+		p.train.begin()
+		ready = p.train.ready
 	}
+	err = p.policy.train(m.texts, m.rows, p.loss, ready)
+	if err == nil && p.critic != nil {
+		err = p.critic.accumulate(b, m, nil)
+	}
+	if err != nil {
+		return false, err
+	}
+	p.progress.Report(workUpdate, m.first+len(m.texts), p.cfg.UpdateEpoch*len(b.Texts))
 	p.tried++
 	p.policy.model.FinishGradients(p.policy.work)
-	if p.critic != nil {
-		p.critic.finish()
-	}
 	if most := float64(p.text.EarlyStopImpRatio); most > 0 {
 		ratio := []float64{p.ratioSum, p.ratioCount}
 		if err := p.replicas.Sum(ratio); err != nil || ratio[0] > most*ratio[1] {
@@ -265,35 +273,20 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 	return false, p.step(iteration)
 }
 
-// accumulate adds the gradient of a micro-batch of m. index has the numbers of its texts in b.
-func (p *TextPPO) accumulate(b *TextBatch, m *textMinibatch, index []int) error {
-	if err := p.policy.forward(); err != nil {
-		return err
-	}
-	p.loss(b, m, index)
-	var dentropy []float32
-	if p.cfg.EntropyBonus > 0 {
-		dentropy = p.policy.dentropy
-	}
-	p.policy.backward(dentropy, p.policy.share(m.rows))
-	if p.critic == nil {
-		return nil
-	}
-	return p.critic.accumulate(b, m, index)
-}
-
-// loss sets the derivatives of the loss by the log-probs and entropies of a micro-batch:
+// setLoss sets the derivatives of the loss by the log-probs and entropies of a micro-batch, whose texts are [first, last)
+// of the minibatch:
 //
 //	L = surrogate + kl_beta·KL - entropy_bonus·H
 //
 // Each text has its own call of each loss, so that sums do not depend on the micro-batch.
-func (p *TextPPO) loss(b *TextBatch, m *textMinibatch, index []int) {
-	end := 0
-	for _, k := range index {
+func (p *TextPPO) setLoss(first, last int, _ float64, o *lm.Outputs) {
+	b, m, end := p.batch, p.now, 0
+	p.progress.Report(workUpdate, m.first+first, p.cfg.UpdateEpoch*len(b.Texts))
+	for _, k := range m.index[first:last] {
 		lo, hi := b.tokens(k)
 		at := end
 		end += hi - lo
-		logp, dlogp, weight := p.policy.logp[at:end], p.policy.dlogp[at:end], p.weights[lo:hi]
+		logp, dlogp, weight := o.LogProb[at:end], o.DLogProb[at:end], p.weights[lo:hi]
 		if p.tried == 0 {
 			for i, drawn := range b.LogProb[lo:hi] {
 				p.largest = max(p.largest, math.Abs(float64(logp[i])-float64(drawn)))
@@ -314,7 +307,7 @@ func (p *TextPPO) loss(b *TextBatch, m *textMinibatch, index []int) {
 			kl, count := KLLoss(dlogp, logp, b.Ref[lo:hi], hi-lo, weight, p.cfg.KLPenaltyType, p.cfg.KLBeta*m.perToken)
 			p.sums.add(klLoss, kl, count)
 		}
-		h, count := EntropyLoss(p.policy.dentropy[at:end], p.policy.entropy[at:end], hi-lo, weight,
+		h, count := EntropyLoss(o.DEntropy[at:end], o.Entropy[at:end], hi-lo, weight,
 			p.cfg.EntropyBonus*m.perToken)
 		p.sums.add(entropy, h, count)
 	}
@@ -348,7 +341,6 @@ func (p *TextPPO) step(iteration int) error {
 		return nil
 	}
 	p.taken++
-	p.train.begin()
 	return p.train.step(iteration)
 }
 
@@ -364,7 +356,7 @@ func (p *TextPPO) Close() {
 }
 
 // Save returns views of the optimisers' state, the counters and the critic, which are the same on
-// all replicas.
+// all replicas. Values copied into them restore the state.
 func (p *TextPPO) Save() tensor.Dict {
 	var d tensor.Dict
 	d.Set("counters", p.counters)
@@ -373,12 +365,4 @@ func (p *TextPPO) Save() tensor.Dict {
 		p.critic.train.save(&d, "critic", true)
 	}
 	return d
-}
-
-// Load puts back what Save returned.
-func (p *TextPPO) Load(d tensor.Dict) error {
-	if err := restore(p.Save(), d); err != nil {
-		return fmt.Errorf("texts: %w", err)
-	}
-	return nil
 }

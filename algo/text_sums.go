@@ -44,7 +44,7 @@ func (s *TextSums) Metrics() (m Metrics) {
 // MeasureTexts returns the TextSums of each text, without learning from it. threads is the number of
 // threads; it changes no bit. progress is told of the texts; it may be nil.
 func MeasureTexts(m *lm.Model, limit MicroBatch, threads int, texts []Sequence, progress Progress) ([]TextSums, error) {
-	p := NewTextLogProbs(m, limit, threads, 1)
+	p := NewTextLogProbs(m, limit, threads, lm.Mesh{}, 1)
 	defer p.Close()
 	sums := make([]TextSums, len(texts))
 	return sums, p.measure(texts, func(text int) *TextSums { return &sums[text] }, progress)
@@ -53,25 +53,21 @@ func MeasureTexts(m *lm.Model, limit MicroBatch, threads int, texts []Sequence, 
 // measure measures the model on each text, and adds the result for text i to sums(i).
 func (p *TextLogProbs) measure(all []Sequence, sums func(text int) *TextSums, progress Progress) error {
 	progress.Report(workEvaluation, 0, len(all))
-	var likely []bool
-	for lo, hi := range p.microBatches(all) {
-		if err := p.forward(); err != nil {
-			return err
-		}
-		likely = p.model.Likeliest(p.work, likely[:0], p.targets)
-		if err := p.work.Err(); err != nil {
-			return err
-		}
+	h := p.head
+	h.Likeliest = true
+	return p.infer(all, h, func(lo, hi int, _ float64, o *lm.Outputs) {
 		i := 0
-		for b, end := range p.batch.Starts[1:] {
-			s, exact := sums(lo+b), true
-			for ; i < len(p.targets) && p.targets[i].Row < end; i++ {
-				s.Loss -= float64(p.logp[i])
-				s.Targets++
-				if likely[i] {
-					s.Likeliest++
+		for k, q := range all[lo:hi] {
+			s, exact := sums(lo+k), true
+			for _, learn := range q.Learn {
+				if !learn {
+					continue
 				}
-				exact = exact && likely[i]
+				s.Loss -= float64(o.LogProb[i])
+				s.Targets++
+				s.Likeliest += float64(o.Likeliest[i])
+				exact = exact && o.Likeliest[i] == 1
+				i++
 			}
 			if exact {
 				s.Exact++
@@ -79,6 +75,5 @@ func (p *TextLogProbs) measure(all []Sequence, sums func(text int) *TextSums, pr
 			s.Texts++
 		}
 		progress.Report(workEvaluation, hi, len(all))
-	}
-	return nil
+	})
 }

@@ -242,7 +242,7 @@ func sortedByLength(t *testing.T, s *algo.TextSetup) algo.TextBatch {
 	t.Helper()
 	b := drawn(t, s, 0, 6)
 	slices.SortFunc(b.Texts, func(x, y algo.Sequence) int { return len(x.IDs) - len(y.IDs) })
-	p := algo.NewTextLogProbs(s.Model, s.MicroBatch, 1, s.Sampling.Temperature)
+	p := algo.NewTextLogProbs(s.Model, s.MicroBatch, 1, lm.Mesh{}, s.Sampling.Temperature)
 	var err error
 	if b.LogProb, err = p.Append(nil, b.Texts); err != nil {
 		t.Fatal(err)
@@ -397,9 +397,7 @@ func TestTextResume(t *testing.T) {
 	other := textSetup(textModel(t, lm.Options{}))
 	copy(other.Model.Params.Data, s.Model.Params.Data)
 	q := newTextPPO(t, other)
-	if err := q.Load(p.Save()); err != nil {
-		t.Fatal(err)
-	}
+	q.Save().CopyFrom(p.Save())
 	b = drawn(t, &s, 4, 4)
 	want, got := fmt.Sprint(trainText(t, p, &b)), fmt.Sprint(trainText(t, q, &b))
 	if got != want || !slices.Equal(other.Model.Params.Data, s.Model.Params.Data) {

@@ -20,17 +20,38 @@ func (m *Model) Backward(w *Work, dlogp, dentropy []float32, targets []Target, t
 func (m *Model) BackwardHidden(w *Work, dh []float32, aux float32) {
 	c := &m.Config
 	d, n := c.Hidden, w.n
-	for e := range w.slope {
-		w.slope[e] = aux * float32(c.Experts.AuxCoef) * float32(c.Experts.Count) * w.share[e] / float32(max(w.pairs(),
-			1))
-	}
 	dx := w.delta[:n*d]
 	kernel.RMSNormGrad(dx, m.norm.grad(), dh, w.final.x[:n*d], m.norm.data(), w.final.inv[:n], n, d, false)
-	for i := len(m.layers) - 1; i >= 0; i-- {
-		m.layers[i].backward(w, w.acts[i], dx, i)
+	w.announce(m.heads)
+	m.backwardLayers(w, dx, aux)
+}
+
+// backwardLayers changes dx [rows, hidden] from the derivative by the output of the last layer here to that by the input
+// of the first, and adds to the gradients.
+func (m *Model) backwardLayers(w *Work, dx []float32, aux float32) {
+	x, pairs := &m.Config.Experts, float32(max(w.pairs(), 1))
+	for e := range w.slope {
+		w.slope[e] = aux * float32(x.AuxCoef) * float32(x.Count) * (w.share[e] / pairs) / pairs
 	}
-	if g := m.embed.grad(); g != nil {
-		m.embedGrad(w, g, dx)
+	for i := len(m.layers) - 1; i >= 0; i-- {
+		if a := w.acts[i]; i < w.again {
+			m.layers[i].forward(w, a, w.final.x, i) // w.final.x is not needed any more
+		}
+		m.layers[i].backward(w, w.acts[i], dx, i)
+		if w.ready != nil {
+			w.normSums.finish(w, i)
+			w.announce(m.layers[i].fields)
+		}
+	}
+	if m.first() && m.embed.grad() != nil {
+		m.embedGrad(w, m.embed.grad(), dx)
+	}
+}
+
+// announce marks the gradients of these parameters as final.
+func (w *Work) announce(fields [2]int) {
+	if w.ready != nil && fields[0] < fields[1] {
+		w.ready(w.m.Params.Range(fields[0], fields[1]-1))
 	}
 }
 
@@ -107,8 +128,13 @@ func (m *Model) embedGrad(w *Work, grad, dx []float32) {
 // embedding is also the output matrix, it adds up the gradients of both uses. It adds up the gradients that blocks of
 // heads have of the norms of queries and keys.
 func (m *Model) FinishGradients(w *Work) {
-	w.normSums.finish(w)
+	for i := range m.layers {
+		w.normSums.finish(w, i)
+	}
 	t := &w.tiedRows
+	if m.Config.Tied && w.pipe != nil && !m.fixed && (m.first() || m.last()) {
+		w.joinEnds()
+	}
 	if len(t.token) == 0 {
 		return
 	}
@@ -120,4 +146,33 @@ func (m *Model) FinishGradients(w *Work) {
 	}
 	clear(t.index)
 	t.token, t.sum = t.token[:0], t.sum[:0]
+}
+
+// joinEnds gives both ends of the pipeline the gradients of both uses of the embedding: the last stage has that of the
+// output matrix, and the first one has the rows of the tokens.
+func (w *Work) joinEnds() {
+	t, grad, end := &w.tiedRows, w.m.embed.grad(), w.pipe.Size()-1
+	count, ids := []float32{float32(len(t.token))}, make([]float32, len(t.token))
+	if w.m.last() {
+		w.stream(w.pipe.Send, 0, grad)
+		w.transfer(w.pipe.Recv, 0, count)
+		n := int(count[0])
+		ids = make([]float32, n)
+		t.token, t.sum = resize(t.token, n), resize(t.sum, n*w.m.Config.Hidden)
+		w.transfer(w.pipe.Recv, 0, ids)
+		w.stream(w.pipe.Recv, 0, t.sum)
+		for i, id := range ids {
+			t.token[i] = int32(id)
+		}
+		w.flush()
+		return
+	}
+	w.stream(w.pipe.Recv, end, grad)
+	w.transfer(w.pipe.Send, end, count)
+	for i, id := range t.token {
+		ids[i] = float32(id)
+	}
+	w.transfer(w.pipe.Send, end, ids)
+	w.stream(w.pipe.Send, end, t.sum)
+	w.flush()
 }

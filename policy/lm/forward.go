@@ -161,9 +161,15 @@ func (m *Model) forward(w *Work) {
 	c := &m.Config
 	w.n = len(w.ids)
 	w.gatherRotations()
-	d := c.Hidden
+	d, n := c.Hidden, w.n
 	x := w.acts[0].x
-	m.embedRows(w, x)
+	clear(w.share)
+	clear(w.means)
+	if m.first() {
+		m.embedRows(w, x)
+	} else {
+		w.transfer(w.pipe.Recv, w.pipe.Index()-1, x[:n*d], w.share, bits(w.means))
+	}
 	for i := range m.layers {
 		next := w.final.x
 		if w.training && i+1 < len(m.layers) {
@@ -172,11 +178,16 @@ func (m *Model) forward(w *Work) {
 			next = x
 		}
 		m.layers[i].forward(w, w.acts[i], next, i)
+		if w.training && m.layers[i].experts != nil {
+			w.count(w.acts[i].routed)
+		}
 		x = next
 	}
-	n := w.n
+	if !m.last() {
+		w.transfer(w.pipe.Send, w.pipe.Index()+1, x[:n*d], w.share, bits(w.means))
+		return
+	}
 	kernel.RMSNorm(w.final.hidden[:n*d], w.final.inv[:n], w.final.x[:n*d], m.norm.data(), n, d, c.Eps)
-	w.balance()
 }
 
 // embedRows sets x [n,d] to the embeddings of the tokens, or to the given rows. Each rank has the rows of its part of
@@ -316,55 +327,39 @@ func (w *Work) Hidden() []float32 { return w.final.hidden[:w.n*w.m.Config.Hidden
 // layer, token) pairs, and mean_e is the mean of the expert's probability.
 func (w *Work) AuxLoss() float64 {
 	c := &w.m.Config.Experts
-	sum := 0.0
-	if c.Count == 0 || w.pairs() == 0 {
+	sum, pairs := 0.0, float64(w.pairs())
+	if c.Count == 0 || pairs == 0 {
 		return 0
 	}
-	for e := range c.Count {
-		mean := 0.0
-		for i := range w.m.layers {
-			if w.m.layers[i].experts == nil {
-				continue
-			}
-			sum := 0.0 // of one layer: layers may be on several ranks
-			for t := range w.n {
-				sum += float64(w.acts[i].routed.probs[t*c.Count+e])
-			}
-			mean += sum
-		}
-		sum += float64(w.share[e]) * mean / float64(w.pairs())
+	for e, n := range w.share {
+		sum += float64(n/float32(pairs)) * w.means[e] / pairs
 	}
 	return float64(c.Count) * sum
 }
 
-// pairs returns the number of (sparse layer, token) pairs.
+// pairs returns the number of (sparse layer, token) pairs, on all stages.
 func (w *Work) pairs() int {
 	n := 0
-	for i := range w.m.layers {
-		if w.m.layers[i].experts != nil {
+	for i := range w.m.Config.Layers {
+		if w.m.Config.Sparse(i) {
 			n += w.n
 		}
 	}
 	return n
 }
 
-// balance sets w.share to the share of each expert; see AuxLoss.
-func (w *Work) balance() {
+// count adds the choices of a sparse layer to w.share, and the probabilities of the experts to w.means.
+func (w *Work) count(r *routed) {
 	c := &w.m.Config.Experts
-	if c.Count == 0 || !w.training {
-		return
+	for _, e := range r.chosen[:w.n*c.PerToken] {
+		w.share[e]++
 	}
-	clear(w.share)
-	for i := range w.m.layers {
-		if w.m.layers[i].experts == nil {
-			continue
+	for e := range w.means {
+		sum := 0.0 // of one layer: layers may be on several ranks
+		for t := range w.n {
+			sum += float64(r.probs[t*c.Count+e])
 		}
-		for _, e := range w.acts[i].routed.chosen[:w.n*c.PerToken] {
-			w.share[e]++
-		}
-	}
-	for e := range w.share {
-		w.share[e] /= float32(max(w.pairs(), 1))
+		w.means[e] += sum
 	}
 }
 

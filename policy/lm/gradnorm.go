@@ -4,40 +4,58 @@ import "github.com/rlinf/rlinf/policy/nn/kernel"
 
 // GradSquares returns the sum of the squares of all gradients of m.Params, also of the parts that other ranks have. Each
 // block of an axis that ranks may divide is summed by itself, so the bits do not depend on the parts. The order of all
-// sums is that of the parameters.
+// sums is that of the parameters of the whole model.
 func (m *Model) GradSquares(w *Work) (float64, error) {
 	p := m.Params
-	w.squares = w.squares[:0]
+	if w.squares == nil {
+		w.countSquares()
+	}
+	clear(w.squares)
 	for i, f := range p.Fields {
-		slice, grad := p.SliceOf(f.Name), p.GradOf(i)
+		slice, grad, to := p.SliceOf(f.Name), p.GradOf(i), w.squares[w.squareOf[f.Name]:]
+		if f.Name == embedName && !m.first() {
+			continue // the first stage has the same gradient
+		}
 		if slice.Whole == 0 {
-			sum := 0.0
-			if m.part.Index == 0 { // all ranks have the same gradient
-				sum = kernel.SumSq(grad)
+			if m.part.Index == 0 { // all ranks that divide a layer have the same gradient
+				to[0] = kernel.SumSq(grad)
 			}
-			w.squares = append(w.squares, sum)
 			continue
 		}
-		row := 1 // elements between neighbours on the axis
+		width, inner := m.Config.blockWidth(slice.Whole), 1 // inner: elements between neighbours on the axis
 		for _, n := range f.Shape[slice.Axis+1:] {
-			row *= n
+			inner *= n
 		}
-		first, width := m.part.Index*m.own, m.Config.blockWidth(slice.Whole)
-		for b := range m.blocks {
-			sum := 0.0
-			lo, hi := min(b*width, slice.Whole)-slice.From, min((b+1)*width, slice.Whole)-slice.From
-			for at := 0; lo < hi && first <= b && b < first+m.own && at < len(grad); at += (slice.To - slice.From) * row {
-				sum += kernel.SumSq(grad[at+lo*row : at+hi*row])
+		stride := (slice.To - slice.From) * inner
+		for b := m.part.Index * m.own; b < (m.part.Index+1)*m.own; b++ {
+			lo, hi := (min(b*width, slice.Whole)-slice.From)*inner, (min((b+1)*width, slice.Whole)-slice.From)*inner
+			for ; lo < hi && lo < len(grad); lo, hi = lo+stride, hi+stride {
+				to[b] += kernel.SumSq(grad[lo:hi])
 			}
-			w.squares = append(w.squares, sum)
 		}
 	}
-	if w.axis != nil && w.err == nil {
-		w.err = w.axis.Sum64(w.squares) // one rank has each number, the others have 0
+	for _, axis := range []Axis{w.axis, w.pipe} { // one rank has each number, the others have 0
+		if axis != nil && w.err == nil {
+			w.err = axis.Sum64(w.squares)
+		}
 	}
 	total := 0.0
 	for _, x := range w.squares {
 		total += x
 	}
 	return total, w.Err()
+}
+
+// countSquares sets w.squareOf to the index in w.squares of the first block of each parameter of the whole model.
+func (w *Work) countSquares() {
+	w.squareOf = map[string]int{}
+	n := 0
+	whole := w.m.Whole().Params
+	for _, f := range whole.Fields {
+		w.squareOf[f.Name] = n
+		if n++; whole.SliceOf(f.Name).Whole > 0 {
+			n += w.m.blocks - 1
+		}
+	}
+	w.squares = make([]float64, n)
 }

@@ -250,10 +250,7 @@ func (p partial) shifted(top float64) partial {
 // LogProbs; dentropy may be nil. The derivative by a row is summed over its targets in order.
 func (m *Model) headBackward(w *Work, dlogp, dentropy []float32, targets []Target, temperature float32) {
 	d, v, step := m.Config.Hidden, m.local.Vocab, w.headRows()
-	if w.head.dh == nil {
-		w.head.dh = nn.Vector[float32](w.rows * d)
-	}
-	clear(w.head.dh[:w.n*d])
+	dhidden := w.hiddenGrad()
 	for i := 0; i < len(targets); i += step {
 		part := targets[i:min(i+step, len(targets))]
 		logits := w.targetLogits(part, temperature)
@@ -275,9 +272,19 @@ func (m *Model) headBackward(w *Work, dlogp, dentropy []float32, targets []Targe
 		dh := w.delta2[:n*d]
 		w.inputGrad(dh, w.head.hidden, n, derivative{&m.head, logits})
 		for r, t := range part {
-			kernel.Axpy(w.head.dh[int(t.Row)*d:][:d], 1, dh[r*d:(r+1)*d])
+			kernel.Axpy(dhidden[int(t.Row)*d:][:d], 1, dh[r*d:(r+1)*d])
 		}
 	}
+}
+
+// hiddenGrad returns zeros for the derivative by the hidden rows, in w.head.dh.
+func (w *Work) hiddenGrad() []float32 {
+	d := w.m.Config.Hidden
+	if w.head.dh == nil {
+		w.head.dh = nn.Vector[float32](w.rows * d)
+	}
+	clear(w.head.dh[:w.n*d])
+	return w.head.dh[:w.n*d]
 }
 
 // logitsGrad replaces logits x of a row with the distribution d by the derivative of the loss by x, except for dlogp at

@@ -1,8 +1,10 @@
 package lm_test
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -12,122 +14,130 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
+// A layout says how a model is divided, and how many layers' forward passes are repeated.
+type layout struct{ size, stages, again int }
+
 // A trained has all results of a short training that a layout may change.
 type trained struct {
-	logp, entropy []float32
-	norms         []float64
-	aux           []float64
-	weights       map[string][]float32 // whole
-	likely        []bool
-	decoded       []float32 // logits of a prefill, and of tokens that follow one by one
-	calls         int
+	outputs []float32 // of training, and of inference
+	norms   []float64
+	aux     []float64
+	weights map[string][]float32 // whole
+	decoded []float32            // logits of a prefill, and of tokens that follow one by one; of one stage
 }
 
-// train makes three steps on parts of a model, and returns the results of part 0. All parts' slices are joined.
-func train(t *testing.T, c lm.Config, o lm.Options, size int) trained {
+// train makes three steps on the parts of a model, and returns their common results.
+func train(t *testing.T, c lm.Config, o lm.Options, l layout) trained {
 	t.Helper()
-	axes := lmtest.NewAxes(size)
-	results := make([]trained, size)
-	parts := make([]*lm.Model, size)
+	meshes := lmtest.NewMeshes(l.size, l.stages)
+	results, parts := make([]trained, len(meshes)), make([]*lm.Model, len(meshes))
 	var ranks sync.WaitGroup
-	for i := range size {
+	for i, mesh := range meshes {
+		o := o
+		stage := i / l.size
+		o.Part = lm.Part{Index: i % l.size, Size: l.size, First: stage * c.Layers / l.stages,
+			End: (stage + 1) * c.Layers / l.stages}
 		ranks.Go(func() {
-			o := o
-			o.Part = lm.Part{Index: i, Size: size}
-			parts[i], results[i] = trainPart(t, c, o, axes[i])
+			m, err := lm.New(new(nn.Params[float32]), c, o)
+			if err == nil {
+				err = m.Alloc(tensor.Heap)
+			}
+			if err == nil {
+				setWeights(m)
+				parts[i] = m
+				err = results[i].train(m, mesh, l.again)
+			}
+			if err != nil {
+				t.Errorf("%+v: %v", l, err)
+			}
 		})
 	}
 	ranks.Wait()
 	if t.Failed() {
 		t.FailNow()
 	}
-	for i := range results[1:] {
-		r, first := &results[i+1], &results[0]
-		if !sameFloats(r.logp, first.logp) || !sameFloats(r.decoded, first.decoded) || !slices.Equal(r.norms, first.norms) {
-			t.Fatalf("part %d has other results than part 0", i+1)
+	for i := range results {
+		r, first := &results[i], &results[0]
+		if !sameFloats(r.outputs, first.outputs) || !sameFloats(r.decoded, first.decoded) ||
+			!slices.Equal(r.norms, first.norms) || !slices.Equal(r.aux, first.aux) {
+			t.Fatalf("%+v: rank %d has other results than rank 0", l, i)
 		}
 	}
 	results[0].weights = joinWeights(t, parts)
-	results[0].calls = axes[0].Calls
 	return results[0]
 }
 
-func trainPart(t *testing.T, c lm.Config, o lm.Options, a *lmtest.Axis) (*lm.Model, trained) {
-	m, err := lm.New(new(nn.Params[float32]), c, o)
-	if err == nil {
-		err = m.Alloc(tensor.Heap)
-	}
-	if err != nil {
-		t.Error(err)
-		return nil, trained{}
-	}
+// setWeights draws weights so that no bias and no adapter is 0.
+func setWeights(m *lm.Model) {
 	m.Init(1)
 	for _, x := range append(m.Tensors(), m.Adapters()...) {
-		for i := range x.Data { // no adapter and no bias is 0
-			if len(x.Shape) == 1 && x.Slice.Whole == 0 {
-				x.Data[i] += 0.01 * float32(i%7)
-			} else if x.Slice.Axis == 0 && len(x.Shape) == 1 {
-				x.Data[i] += 0.02 * float32((i+x.Slice.From)%5)
-			}
-		}
-	}
-	for _, x := range m.Adapters() {
-		if x.Name[len(x.Name)-len("B.weight")] == 'B' {
-			for i := range x.Data {
-				row, column := i/x.Shape[1], i%x.Shape[1]
-				if x.Slice.Whole > 0 {
+		for i := range x.Data {
+			row, column := 0, i+x.Slice.From
+			switch {
+			case len(x.Shape) == 1:
+				x.Data[i] += 0.02 * float32(column%5)
+			case strings.HasSuffix(x.Name, "lora_B.weight"):
+				if row, column = i/x.Shape[1], i%x.Shape[1]; x.Slice.Axis == 1 {
 					column += x.Slice.From
 				}
 				x.Data[i] = 0.03 * float32((3*row+column)%11-5)
 			}
 		}
 	}
-	var r trained
+}
+
+func (r *trained) train(m *lm.Model, mesh lm.Mesh, again int) error {
+	c := &m.Config
 	w := m.NewTraining(120)
-	w.Join(a)
-	sequences := lengths(c, 3, 40, 70)
-	b := pack(sequences...)
-	targets := b.NextTokens(nil)
+	w.Recompute(again)
+	w.Join(mesh)
+	micros := [][][]int32{lengths(*c, 3, 40, 70), lengths(*c, 9), lengths(*c, 31, 2), lengths(*c, 1, 50), lengths(*c, 8, 8)}
+	source := &source{micros: micros, trained: r}
 	for step := range 3 {
 		clear(m.Params.Grad)
-		for _, part := range []lm.Batch{b, pack(lengths(c, 9)...)} {
-			if err := m.Forward(w, part); err != nil {
-				t.Error(err)
-				return m, r
+		final, below := map[int][]float32{}, len(m.Params.Grad)
+		err := m.Train(w, len(micros)-step, lm.Head{Temperature: 0.75}, source, func(lo, hi int) {
+			if hi > below {
+				err := fmt.Errorf("range %d to %d is final after that from %d on", lo, hi, below)
+				panic(err)
 			}
-			targets = part.NextTokens(targets[:0])
-			logp, entropy := make([]float32, len(targets)), make([]float32, len(targets))
-			dlogp, dentropy := make([]float32, len(targets)), make([]float32, len(targets))
-			m.LogProbs(w, logp, entropy, targets, 0.75)
-			for i := range dlogp {
-				dlogp[i], dentropy[i] = logp[i]/3, 0.1*entropy[i]
-			}
-			r.likely = m.Likeliest(w, r.likely, targets)
-			m.Backward(w, dlogp, dentropy, targets, 0.75, 1.5)
-			r.logp, r.entropy = append(r.logp, logp...), append(r.entropy, entropy...)
-			r.aux = append(r.aux, w.AuxLoss())
+			final[lo], below = slices.Clone(m.Params.Grad[lo:hi]), lo
+		})
+		if err != nil {
+			return err
 		}
 		m.FinishGradients(w)
+		for lo, x := range final {
+			if !sameFloats(x, m.Params.Grad[lo:lo+len(x)]) {
+				return fmt.Errorf("the gradient from %d on has changed after it was final", lo)
+			}
+		}
+		if len(final) < len(m.Tensors())/20 {
+			return fmt.Errorf("only %d ranges were final in time", len(final))
+		}
 		squares, err := m.GradSquares(w)
 		if err != nil {
-			t.Error(err)
-			return m, r
+			return err
 		}
 		r.norms = append(r.norms, squares)
-		rate := float32(0.3 / math.Sqrt(squares))
+		rate := float32(0.3 / math.Sqrt(squares) / float64(step+1))
 		for i, g := range m.Params.Grad {
-			m.Params.Data[i] -= rate * g * float32(step+1)
+			m.Params.Data[i] -= rate * g
 		}
 	}
+	if err := m.Infer(w, 2, lm.Head{Likeliest: true, Temperature: 1}, source); err != nil {
+		return err
+	}
+	if m.Part().First > 0 || m.Part().End < c.Layers {
+		return nil
+	}
 	d := m.NewDecoding(64)
-	d.Join(a)
+	d.Join(mesh)
 	s := m.NewCache(20).NewSequence(64)
-	logits := make([]float32, c.Vocab)
-	next := sequences[1]
+	logits, next := make([]float32, c.Vocab), micros[0][1]
 	for range 4 {
 		if err := m.Extend(d, lm.Piece{Seq: s, IDs: next}); err != nil {
-			t.Error(err)
-			return m, r
+			return err
 		}
 		m.Logits(d, logits, []int32{int32(len(next) - 1)})
 		r.decoded = append(r.decoded, logits...)
@@ -139,10 +149,26 @@ func trainPart(t *testing.T, c lm.Config, o lm.Options, a *lmtest.Axis) (*lm.Mod
 		}
 		next = []int32{int32(best)}
 	}
-	if err := d.Err(); err != nil {
-		t.Error(err)
+	return d.Err()
+}
+
+// A source gives micro-batches, and keeps the outputs.
+type source struct {
+	micros [][][]int32
+	*trained
+}
+
+func (s *source) Micro(k int) lm.Micro {
+	b := pack(s.micros[k]...)
+	return lm.Micro{Batch: b, Targets: b.NextTokens(nil), Aux: 1.5 / float32(k+1)}
+}
+
+func (s *source) Got(_ int, o *lm.Outputs) {
+	s.outputs = slices.Concat(s.outputs, o.LogProb, o.Entropy, o.Likeliest)
+	s.aux = append(s.aux, o.AuxLoss)
+	for i, x := range o.DLogProb {
+		o.DLogProb[i], o.DEntropy[i] = x+o.LogProb[i]/3, 0.1*o.Entropy[i]
 	}
-	return m, r
 }
 
 // joinWeights returns the whole weights of which the models have parts. Parts of the same range must be equal.
@@ -155,9 +181,8 @@ func joinWeights(t *testing.T, parts []*lm.Model) map[string][]float32 {
 			for _, d := range shape {
 				n *= d
 			}
-			old := whole[x.Name]
-			if old == nil {
-				whole[x.Name] = make([]float32, n)
+			if whole[x.Name] == nil {
+				whole[x.Name] = slices.Repeat([]float32{float32(math.NaN())}, n) // not there yet
 			}
 			row, span, from := 1, 1, 0
 			if x.Slice.Whole > 0 {
@@ -170,8 +195,9 @@ func joinWeights(t *testing.T, parts []*lm.Model) map[string][]float32 {
 				at := i
 				if x.Slice.Whole > 0 {
 					at = (i/(row*span)*x.Slice.Whole+from+i/row%span)*row + i%row
-				} else if old != nil && math.Float32bits(old[i]) != math.Float32bits(v) {
-					t.Fatalf("%s: parts have %v and %v at element %d", x.Name, old[i], v, i)
+				}
+				if old := whole[x.Name][at]; old == old && math.Float32bits(old) != math.Float32bits(v) {
+					t.Fatalf("%s: parts have %v and %v at element %d", x.Name, old, v, at)
 				}
 				whole[x.Name][at] = v
 			}
@@ -198,8 +224,11 @@ func layouts() map[string]struct {
 		all[name] = v
 	}
 	wide := all["eight blocks"]
-	wide.c.QKNorm, wide.c.Tied, wide.c.Vocab = true, true, 300
+	wide.c.QKNorm, wide.c.Tied, wide.c.Vocab, wide.c.Layers = true, true, 300, 4
 	all["eight blocks, tied"] = wide
+	deep := all["qwen3_moe"]
+	deep.c.Layers, deep.c.Experts.Dense = 8, nil
+	all["eight layers"] = deep
 	return all
 }
 
@@ -208,31 +237,27 @@ func TestLayout(t *testing.T) {
 	for name, v := range layouts() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			want := train(t, v.c, v.o, 1)
-			for _, size := range v.c.Sizes()[1:] {
-				got := train(t, v.c, v.o, size)
-				same := func(what string, got, want []float32) {
-					if !sameFloats(got, want) {
-						t.Errorf("%d ranks: other %s", size, what)
-					}
+			want := train(t, v.c, v.o, layout{1, 1, 0})
+			for _, l := range []layout{{1, 1, 1}, {1, 2, 0}, {1, 4, 1}, {2, 1, 0}, {2, 2, 9}, {2, 4, 0}, {4, 1, 1}, {4, 2, 0},
+				{8, 1, 0}, {1, 8, 3}} {
+				if !slices.Contains(v.c.Sizes(), l.size) || l.stages > v.c.Layers {
+					continue
 				}
-				same("log-probs", got.logp, want.logp)
-				same("entropies", got.entropy, want.entropy)
-				same("logits", got.decoded, want.decoded)
-				if !slices.Equal(got.norms, want.norms) || !slices.Equal(got.aux, want.aux) ||
-					!slices.Equal(got.likely, want.likely) {
-					t.Errorf("%d ranks: norms %v, want %v; auxiliary losses %v, want %v", size, got.norms, want.norms,
-						got.aux, want.aux)
+				got := train(t, v.c, v.o, l)
+				if !sameFloats(got.outputs, want.outputs) || !slices.Equal(got.aux, want.aux) {
+					t.Errorf("%+v: other outputs", l)
+				}
+				if !slices.Equal(got.norms, want.norms) {
+					t.Errorf("%+v: norms %v, want %v", l, got.norms, want.norms)
+				}
+				if l.stages == 1 && !sameFloats(got.decoded, want.decoded) {
+					t.Errorf("%+v: other logits of generation", l)
 				}
 				for tensor, x := range want.weights {
-					same(tensor, got.weights[tensor], x)
+					if !sameFloats(got.weights[tensor], x) {
+						t.Errorf("%+v: other %s", l, tensor)
+					}
 				}
-				if got.calls == 0 {
-					t.Errorf("%d ranks: no messages", size)
-				}
-			}
-			if len(v.c.Sizes()) == 1 && name != "one block" {
-				t.Errorf("one rank alone: %d blocks, %d key heads", v.c.Blocks(), v.c.KVHeads)
 			}
 		})
 	}

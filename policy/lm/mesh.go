@@ -30,6 +30,17 @@ type Axis interface {
 	Gather(x []float32, counts []int) error
 }
 
+// A Pipe connects the stages that have the layers of a model in turn. Messages from one stage to another arrive in
+// order, and both stages know their lengths.
+type Pipe interface {
+	Axis
+	// Send sends a copy of x to another stage. It may wait until the message before it to that stage is received.
+	Send(to int, x []float32) error
+	Recv(from int, x []float32) error
+	// Flush returns when all messages of this stage have been received.
+	Flush() error
+}
+
 // complete returns p with its defaults for a model of c. If c cannot be divided so, it returns an error with the sizes
 // that fit.
 func (c *Config) complete(p Part) (Part, error) {
@@ -83,24 +94,37 @@ func (m *Model) owner(token int32) int {
 // Part returns the part of the model that is here.
 func (m *Model) Part() Part { return m.part }
 
-// Join connects w with the ranks that have the other parts of the model. Call it before the first pass. nil connects
-// nothing, for a model that is whole.
-func (w *Work) Join(axis Axis) {
-	if axis == nil {
-		return
+// A Mesh connects the ranks that have the parts of a model. The zero Mesh is for a model that is whole.
+type Mesh struct {
+	Layer  Axis // the ranks that divide every layer; nil: one
+	Stages Pipe // the stages; nil: one
+}
+
+// Join connects w with the ranks that have the other parts of the model. Call it before the first pass.
+func (w *Work) Join(mesh Mesh) {
+	p := w.m.part
+	if a := mesh.Layer; a != nil && a.Size() > 1 {
+		if a.Size() != p.Size || a.Index() != p.Index {
+			panic(fmt.Sprintf("lm: part %d of %d joins as %d of %d", p.Index, p.Size, a.Index(), a.Size()))
+		}
+		w.axis = a
 	}
-	if axis.Size() != w.m.part.Size || axis.Index() != w.m.part.Index {
-		panic(fmt.Sprintf("lm: part %d of %d joins as %d of %d", w.m.part.Index, w.m.part.Size, axis.Index(), axis.Size()))
-	}
-	if axis.Size() > 1 {
-		w.axis = axis
+	if a := mesh.Stages; a != nil && a.Size() > 1 {
+		if (a.Index() == 0) != w.m.first() || (a.Index() == a.Size()-1) != w.m.last() {
+			panic(fmt.Sprintf("lm: layers %d to %d join as stage %d of %d", p.First, p.End, a.Index(), a.Size()))
+		}
+		w.pipe = a
 	}
 }
+
+// first reports whether m has the first layer, and last whether it has the last one.
+func (m *Model) first() bool { return m.part.First == 0 }
+func (m *Model) last() bool  { return m.part.End == m.Config.Layers }
 
 // Err returns the first error of a message to another rank. After an error, results mean nothing, and nothing more is
 // sent. Forward and Extend return the error, too.
 func (w *Work) Err() error {
-	if w.axis == nil && w.m.part.Size > 1 {
+	if w.axis == nil && w.m.part.Size > 1 || w.pipe == nil && !(w.m.first() && w.m.last()) {
 		return errors.New("a part of a model, without the others")
 	}
 	return w.err

@@ -32,6 +32,9 @@ type Model struct {
 	layers []layer
 	norm   weight
 	head   linear
+	value  struct{ w, b weight } // with Options.Values
+	values bool
+	heads  [2]int // the parameters behind the layers, as layer.fields
 }
 
 // A layer is one block of the transformer: attention, then a feed-forward block or experts.
@@ -41,6 +44,7 @@ type layer struct {
 	qNorm, kNorm weight // with Config.QKNorm
 	ff           feedForward
 	experts      *experts // nil in dense layers
+	fields       [2]int   // the parameters of the layer: first, and the one after the last
 }
 
 // Options say which weights of a model are trained.
@@ -51,7 +55,9 @@ type Options struct {
 	Kept bool
 	// Headless leaves out the output matrix, for a model whose hidden states another head reads.
 	Headless bool
-	Part     Part // the part of the model that is here
+	// Values adds a linear function of the hidden state, value_head.weight and value_head.bias, which begins at 0.
+	Values bool
+	Part   Part // the part of the model that is here
 }
 
 // New declares the weights of a model in p, in a group "actor" unless p has a group already. Call
@@ -68,7 +74,8 @@ func New(p *nn.Params[float32], c Config, o Options) (*Model, error) {
 		return nil, fmt.Errorf("language model: %w", err)
 	}
 	m := &Model{Config: c, Params: p, part: part, local: c.Local(part), blocks: c.Blocks(),
-		own: c.Blocks() / part.Size, firstID: c.slice(part, 0, c.Vocab).From, fixed: o.Frozen || o.LoRA != nil, kept: o.Kept, headless: o.Headless, lora: o.LoRA}
+		own: c.Blocks() / part.Size, firstID: c.slice(part, 0, c.Vocab).From, fixed: o.Frozen || o.LoRA != nil,
+		kept: o.Kept, headless: o.Headless, values: o.Values, lora: o.LoRA}
 	if len(p.Groups) == 0 {
 		p.Group("actor")
 	}
@@ -77,17 +84,35 @@ func New(p *nn.Params[float32], c Config, o Options) (*Model, error) {
 			return nil, fmt.Errorf("language model: %w", err)
 		}
 	}
-	if c.Tied {
-		m.embed = m.declare("model.embed_tokens.weight", true, normal, 1, c.Hidden, c.Vocab)
-	} else {
-		m.embed = m.declare("model.embed_tokens.weight", false, normal, 0, c.Vocab, c.Hidden)
+	first, last := part.First == 0, part.End == c.Layers
+	switch {
+	case !first && !(last && c.Tied):
+	case c.Tied:
+		m.embed = m.declare(embedName, true, normal, 1, c.Hidden, c.Vocab)
+	default:
+		m.embed = m.declare(embedName, false, normal, 0, c.Vocab, c.Hidden)
 	}
-	for i := range c.Layers {
-		m.layers = append(m.layers, m.newLayer("model.layers."+strconv.Itoa(i)+".", i))
+	for i := part.First; i < part.End; i++ {
+		first := len(p.Fields)
+		l := m.newLayer("model.layers."+strconv.Itoa(i)+".", i)
+		l.fields = [2]int{first, len(p.Fields)}
+		m.layers = append(m.layers, l)
 	}
+	if m.heads[0] = len(p.Fields); last {
+		m.newHeads()
+	}
+	m.heads[1] = len(p.Fields)
+	return m, nil
+}
+
+const embedName = "model.embed_tokens.weight"
+
+// newHeads declares the weights that follow the layers.
+func (m *Model) newHeads() {
+	c := &m.Config
 	m.norm = m.declare("model.norm.weight", false, ones, -1, c.Hidden)
 	switch {
-	case o.Headless:
+	case m.headless:
 	case c.Tied:
 		m.head = linear{m: m, w: m.embed}
 		m.head.cut(byColumns, c.Hidden, c.Vocab)
@@ -95,7 +120,10 @@ func New(p *nn.Params[float32], c Config, o Options) (*Model, error) {
 	default:
 		m.head = m.newLinear("lm_head", c.Hidden, c.Vocab, false, byColumns)
 	}
-	return m, nil
+	if m.values {
+		m.value.w = weight{m: m, field: m.Params.Add("value_head.weight", c.Hidden)}
+		m.value.b = weight{m: m, field: m.Params.Add("value_head.bias", 1)}
+	}
 }
 
 func (m *Model) newLayer(prefix string, i int) layer {

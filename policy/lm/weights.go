@@ -157,7 +157,7 @@ func (m *Model) Count() int {
 
 // Whole returns the model of which m has a part, with the same options and all weights, but without memory.
 func (m *Model) Whole() *Model {
-	o := Options{Frozen: m.fixed, LoRA: m.lora, Kept: m.kept, Headless: m.headless}
+	o := Options{Frozen: m.fixed, LoRA: m.lora, Kept: m.kept, Headless: m.headless, Values: m.values}
 	whole, err := New(new(nn.Params[float32]), m.Config, o)
 	if err != nil {
 		panic(fmt.Sprintf("lm: the whole of a model: %v", err)) // New has made m of the same configuration

@@ -37,26 +37,24 @@ type Work struct {
 	err      error // the first of axis
 	deferred bool  // the caller sums over axis
 	sizes    []int // of blocks of axis
+	pipe     Pipe  // the stages that have the other layers; nil: none
 	rows     int   // most tokens of a forward pass
 	training bool
-	whole    bool // for Forward; otherwise for Extend
+	whole    bool            // for Forward; otherwise for Extend
+	again    int             // number of layers, from the first on, whose forward pass is repeated in the backward pass
+	shared   [2]*activations // of dense and of sparse layers that are repeated
 
-	n     int // tokens of the last forward pass
-	ids   []int32
-	given []float32 // Batch.Given, or the rows of all pieces, in room
-	room  []float32
-	spans []span
-	cache *Cache
-	acts  []*activations // one per layer; in decoding one for all
-	final struct {       // the last residual stream and its norm
-		x, inv, hidden []float32 // [n,d], [n], [n,d]
-	}
-	head headWork
+	*pass                    // of the present micro-batch
+	passes  []*pass          // of the micro-batches whose backward pass is to come
+	ready   func(lo, hi int) // of the last micro-batch of Train; nil: of another, or not wanted
+	message []float32        // to or from another stage
+	results []float32        // of Infer
+	likely  []bool
 
+	room      []float32 // Batch.Given of all pieces
+	head      headWork
 	attention attention
-
-	rotation rotation  // for all positions so far
-	cos, sin []float32 // of the rows of the last pass [n, half]
+	rotation  rotation // for all positions so far
 
 	normed, delta, delta2         []float32 // [n,d]
 	partial                       []float32 // [n,d]; nil if the model is whole
@@ -66,11 +64,29 @@ type Work struct {
 	gathered, gathered2           []float32 // [slots, d]
 	dprobs, dshared               []float32 // [n, experts], [n]
 	next                          []int32   // [experts]
-	share, slope                  []float32 // [experts]
-	sequences                     []*Sequence
+	slope                         []float32 // [experts]
 	tiedRows                      tiedRows
 	normSums                      normSums
-	squares                       []float64 // of GradSquares
+	squares                       []float64      // of GradSquares
+	squareOf                      map[string]int // index of each parameter in squares
+}
+
+// A pass is what a forward pass keeps for its backward pass.
+type pass struct {
+	n         int // tokens
+	ids       []int32
+	given     []float32 // Batch.Given
+	spans     []span
+	sequences []*Sequence
+	cache     *Cache
+	cos, sin  []float32      // of the rows [n, half]
+	acts      []*activations // one per layer; in decoding one for all
+	final     struct {       // the last residual stream and its norm
+		x, inv, hidden []float32 // [n,d], [n], [n,d]
+	}
+	share []float32 // [experts], see AuxLoss
+	means []float64 // [experts]
+	out   Outputs
 }
 
 // activations are the values of one layer that the backward pass needs.
@@ -89,10 +105,8 @@ type activations struct {
 // tokens. It keeps the activations of all layers.
 func (m *Model) NewTraining(tokens int) *Work {
 	w := m.newWork(tokens, true)
-	for i := range m.layers {
-		w.acts = append(w.acts, w.newActivations(&m.layers[i]))
-	}
-	w.cache = m.NewCache(0)
+	w.pass = w.newPass()
+	w.passes = []*pass{w.pass}
 	d, kv, q := m.local.Hidden, m.local.KVHeads*m.local.HeadDim, m.local.Heads*m.local.HeadDim
 	w.delta, w.delta2 = nn.Vector[float32](tokens*d), nn.Vector[float32](tokens*d)
 	w.dq, w.doOut = nn.Vector[float32](tokens*q), nn.Vector[float32](tokens*q)
@@ -103,6 +117,14 @@ func (m *Model) NewTraining(tokens int) *Work {
 		w.dprobs, w.dshared = make([]float32, tokens*x.Count), make([]float32, tokens)
 	}
 	return w
+}
+
+// Recompute makes backward passes repeat the forward pass of the first layers, so that w does not keep the activations of
+// these layers except their inputs, keys and values. It changes no bit. Call it before the first pass.
+func (w *Work) Recompute(layers int) {
+	w.again = min(layers, len(w.m.layers))
+	w.pass = w.newPass()
+	w.passes = []*pass{w.pass}
 }
 
 // NewInference returns a Work for Forward alone, over batches of at most this number of tokens. It
@@ -117,6 +139,7 @@ func (m *Model) NewInference(tokens int) *Work {
 // the activations of one layer.
 func (m *Model) NewDecoding(tokens int) *Work {
 	w := m.newWork(tokens, false)
+	w.pass = w.newFinal()
 	var one *activations
 	for i := range m.layers {
 		l := &m.layers[i]
@@ -140,8 +163,6 @@ func (m *Model) newWork(tokens int, training bool) *Work {
 	c := &m.local
 	w := &Work{m: m, team: newTeam(c.HeadDim), rows: tokens, training: training, whole: training}
 	d, kv := c.Hidden, c.KVHeads*c.HeadDim
-	w.final.x, w.final.inv, w.final.hidden = nn.Vector[float32](tokens*d), make([]float32, tokens),
-		nn.Vector[float32](tokens*d)
 	w.normed = nn.Vector[float32](tokens * d)
 	if m.part.Size > 1 {
 		w.partial = nn.Vector[float32](tokens * d)
@@ -149,7 +170,7 @@ func (m *Model) newWork(tokens int, training bool) *Work {
 	w.key, w.value = nn.Vector[float32](tokens*kv), nn.Vector[float32](tokens*kv)
 	wide, slots := 0, tokens*c.Experts.PerToken
 	for i := range m.layers {
-		if c.Sparse(i) {
+		if m.layers[i].experts != nil {
 			wide = max(wide, slots*c.Experts.Intermediate, tokens*c.Experts.SharedIntermediate)
 		} else {
 			wide = max(wide, tokens*c.Intermediate)
@@ -158,7 +179,7 @@ func (m *Model) newWork(tokens int, training bool) *Work {
 	w.wide = nn.Vector[float32](wide)
 	if c.Experts.Count > 0 {
 		w.gathered, w.next = nn.Vector[float32](slots*d), make([]int32, c.Experts.Count)
-		w.share, w.slope = make([]float32, c.Experts.Count), make([]float32, c.Experts.Count)
+		w.slope = make([]float32, c.Experts.Count)
 	}
 	if m.lora != nil {
 		rows := max(tokens, slots)
@@ -166,6 +187,37 @@ func (m *Model) newWork(tokens int, training bool) *Work {
 	}
 	w.attention.forward, w.attention.backward = w.attendPart, w.attendGradPart
 	return w
+}
+
+// newPass returns a pass of training. Layers whose forward pass is repeated share all activations but their inputs.
+func (w *Work) newPass() *pass {
+	p := w.newFinal()
+	for i := range w.m.layers {
+		l, kind := &w.m.layers[i], 0
+		if i >= w.again {
+			p.acts = append(p.acts, w.newActivations(l))
+			continue
+		}
+		if l.experts != nil {
+			kind = 1
+		}
+		if w.shared[kind] == nil {
+			w.shared[kind] = w.newActivations(l)
+		}
+		a := *w.shared[kind]
+		a.x = nn.Vector[float32](w.rows * w.m.local.Hidden)
+		p.acts = append(p.acts, &a)
+	}
+	p.cache = w.m.NewCache(0)
+	return p
+}
+
+// newFinal returns a pass with the memory that follows the layers.
+func (w *Work) newFinal() *pass {
+	p, n, d := &pass{}, w.rows, w.m.local.Hidden
+	p.final.x, p.final.inv, p.final.hidden = nn.Vector[float32](n*d), make([]float32, n), nn.Vector[float32](n*d)
+	p.share, p.means = make([]float32, w.m.local.Experts.Count), make([]float64, w.m.local.Experts.Count)
+	return p
 }
 
 func (w *Work) newActivations(l *layer) *activations {

@@ -128,5 +128,5 @@ func (p planned) Profile(ctx context.Context, a planner.Asked) (*planner.Profile
 
 // NewRecorder returns a recorder of the metrics.
 func (p planned) NewRecorder(f *runfolder.Folder, _ loop.StartState) loop.Recorder {
-	return &recorder{plan: p.Plan, answers: f.Answers()}
+	return &recorder{plan: p.Plan, answers: f.Answers(), path: f.Generation()}
 }

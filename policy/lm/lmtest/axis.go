@@ -122,3 +122,61 @@ func (a *Axis) Gather(x []float32, counts []int) error {
 	}
 	return nil
 }
+
+// A Pipe is an lm.Pipe of goroutines.
+type Pipe struct {
+	*Axis
+	queues [][]chan []float32 // from, to
+}
+
+var _ lm.Pipe = (*Pipe)(nil)
+
+// Send sends a copy of x.
+func (p *Pipe) Send(to int, x []float32) error {
+	p.Calls++
+	p.queues[p.index][to] <- slices.Clone(x)
+	return nil
+}
+
+// Recv fills x with the next message.
+func (p *Pipe) Recv(from int, x []float32) error {
+	got := <-p.queues[from][p.index]
+	if copy(x, got); len(got) != len(x) {
+		return fmt.Errorf("a message of %d numbers, expected %d", len(got), len(x))
+	}
+	return nil
+}
+
+// Flush does nothing.
+func (p *Pipe) Flush() error { return nil }
+
+// NewPipes returns the ends of n goroutines. One message is under way from one to another.
+func NewPipes(n int) []*Pipe {
+	pipes, queues := make([]*Pipe, n), make([][]chan []float32, n)
+	for i := range queues {
+		queues[i] = make([]chan []float32, n)
+		for j := range queues[i] {
+			queues[i][j] = make(chan []float32, 1)
+		}
+	}
+	for i, a := range NewAxes(n) {
+		pipes[i] = &Pipe{a, queues}
+	}
+	return pipes
+}
+
+// NewMeshes returns the ends of size·stages goroutines: of those that divide a layer, for each stage in turn.
+func NewMeshes(size, stages int) []lm.Mesh {
+	meshes := make([]lm.Mesh, size*stages)
+	for s := range stages {
+		for i, a := range NewAxes(size) {
+			meshes[s*size+i].Layer = a
+		}
+	}
+	for i := range size {
+		for s, p := range NewPipes(stages) {
+			meshes[s*size+i].Stages = p
+		}
+	}
+	return meshes
+}

@@ -55,6 +55,14 @@ func (w *learner) join() {
 	w.batch, w.groups = joinAnswers(w.groups), w.groups[:0]
 }
 
+// Rewards returns the rewards of the batch on the first member of each replica, and nothing on the others.
+func (w *learner) Rewards() []float32 {
+	if !w.replica.first {
+		return nil
+	}
+	return w.batch.Reward
+}
+
 // train calls update with the batch, and completes the metrics.
 func (w *learner) train(ctx context.Context, update func(*algo.TextBatch) (algo.Metrics, error)) (algo.Metrics,
 	error) {

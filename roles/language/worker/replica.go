@@ -19,9 +19,9 @@ const Groups = "groups"
 // A replica connects the members that have one model together. They work on the same texts and answers. The first of
 // them receives groups of answers from other components, and sends them to other components.
 type replica struct {
-	index  int     // of the component's replicas
-	first  bool    // this member is the first of its replica
-	layers lm.Axis // connects the members that divide every layer; nil: the model is whole
+	index int     // of the component's replicas
+	first bool    // this member is the first of its replica
+	mesh  lm.Mesh // connects the members that have the other parts of the model
 
 	ctx  context.Context
 	plan *plan.Plan
@@ -39,9 +39,20 @@ func newReplica(ctx context.Context, m *spmd.Member, p *plan.Plan, groups bool) 
 	if len(m.Axes()) == 0 {
 		return r, nil
 	}
-	var err error
-	if r.layers, err = member.NewLine(ctx, m, p.Job, member.Tensor); err != nil || !groups {
-		return r, err
+	layer, err := member.NewLine(ctx, m, p.Job, member.Tensor)
+	if err != nil {
+		return nil, err
+	}
+	r.mesh.Layer = layer
+	if mesh.Pipeline > 1 {
+		stages, err := member.NewStage(ctx, m, p.Job)
+		if err != nil {
+			return nil, err
+		}
+		r.mesh.Stages = stages
+	}
+	if !groups {
+		return r, nil
 	}
 	axes := []string{member.Tensor}
 	if m.Coordinate(member.Tensor) == 0 {

@@ -1,0 +1,284 @@
+package lm
+
+import (
+	"slices"
+
+	"github.com/rlinf/rlinf/policy/nn/kernel"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A Micro is a micro-batch of a training step.
+type Micro struct {
+	Batch   Batch
+	Targets []Target
+	Aux     float32 // factor of the auxiliary loss: see Backward
+}
+
+// A Head says what a model computes after its layers.
+type Head struct {
+	Values      bool    // the values of Options.Values; otherwise log-probabilities and entropies
+	Likeliest   bool    // in place of entropies, whether a target is the likeliest token: 1 or 0
+	Temperature float32 // of log-probabilities
+}
+
+// columns returns the number of outputs for each target.
+func (h Head) columns() int {
+	if h.Values {
+		return 1
+	}
+	return 2
+}
+
+// Outputs are what a model computes after its layers for the targets of a micro-batch.
+type Outputs struct {
+	LogProb, Entropy, Value []float32
+	Likeliest               []float32
+	AuxLoss                 float64 // in training
+
+	// The derivatives of the loss, which a loss sets. They are 0 before.
+	DLogProb, DEntropy, DValue []float32
+
+	all, slopes []float32 // of all columns
+	targets     []Target
+	aux         float32
+}
+
+// prepare makes memory for the outputs of this micro-batch.
+func (o *Outputs) prepare(h Head, micro *Micro) {
+	n := len(micro.Targets)
+	o.targets, o.aux, o.AuxLoss = append(o.targets[:0], micro.Targets...), micro.Aux, 0
+	o.all, o.slopes = resize(o.all, n*h.columns()), resize(o.slopes, n*h.columns())
+	clear(o.slopes)
+	o.view(h, n)
+}
+
+// view sets the named outputs to views of all n targets.
+func (o *Outputs) view(h Head, n int) {
+	o.LogProb, o.Entropy, o.Likeliest, o.Value, o.DLogProb, o.DEntropy, o.DValue = nil, nil, nil, nil, nil, nil, nil
+	switch {
+	case h.Values:
+		o.Value, o.DValue = o.all, o.slopes
+	case h.Likeliest:
+		o.LogProb, o.Likeliest = o.all[:n], o.all[n:]
+	default:
+		o.LogProb, o.Entropy, o.DLogProb, o.DEntropy = o.all[:n], o.all[n:], o.slopes[:n], o.slopes[n:]
+	}
+}
+
+// A Source gives the micro-batches of Train and Infer, and takes their outputs.
+type Source interface {
+	// Micro returns micro-batch k. Its memory may be used again afterwards.
+	Micro(k int) Micro
+	// Got takes the outputs of micro-batch k. In training it sets the derivatives of the loss.
+	Got(k int, o *Outputs)
+}
+
+// Train adds the gradients of n micro-batches, in their order. Where ranks have some of the layers each, forward and
+// backward passes alternate (1F1B, Narayanan et al. 2019, doi:10.1145/3341301.3359646): stage s of p begins with p-s-1
+// forward passes. Every stage gets the same outputs of micro-batch k, before its backward pass.
+//
+// Unless ready is nil, Train calls it with ranges of m.Params.Grad that are final, from the end to the beginning. Other
+// ranges are final after FinishGradients.
+func (m *Model) Train(w *Work, n int, h Head, s Source, ready func(lo, hi int)) error {
+	defer func() { w.ready = nil }()
+	if w.ready = ready; n == 0 { // other replicas have micro-batches
+		w.announce(m.heads)
+		for _, l := range slices.Backward(m.layers) {
+			w.announce(l.fields)
+		}
+	}
+	w.ready = nil
+	early := min(w.following(), n)
+	for len(w.passes) <= early {
+		w.passes = append(w.passes, w.newPass())
+	}
+	for k := range n + early {
+		if k < n {
+			w.pass = w.passes[k%len(w.passes)]
+			if err := m.begin(w, h, s.Micro(k)); err != nil {
+				return err
+			}
+		}
+		if k >= early {
+			w.pass = w.passes[(k-early)%len(w.passes)]
+			if k-early == n-1 {
+				w.ready = ready
+			}
+			if err := m.complete(w, h, k-early, s); err != nil {
+				return err
+			}
+		}
+	}
+	return w.flush()
+}
+
+// Infer computes the outputs of n micro-batches. Every stage gets the same outputs.
+func (m *Model) Infer(w *Work, n int, h Head, s Source) error {
+	var sizes []int // of the outputs of each micro-batch
+	w.results = w.results[:0]
+	w.pass = w.passes[0]
+	for k := range n {
+		if err := m.begin(w, h, s.Micro(k)); err != nil {
+			return err
+		}
+		if m.last() {
+			m.outputs(w, h)
+		}
+		if w.pipe == nil {
+			if err := w.Err(); err != nil {
+				return err
+			}
+			s.Got(k, &w.out)
+			continue
+		}
+		sizes, w.results = append(sizes, len(w.out.all)), append(w.results, w.out.all...)
+	}
+	if w.pipe == nil {
+		return nil
+	}
+	counts := make([]int, w.pipe.Size())
+	counts[len(counts)-1] = len(w.results)
+	if w.err == nil {
+		w.err = w.pipe.Gather(w.results, counts)
+	}
+	at := 0
+	for k, size := range sizes {
+		w.out.all = append(w.out.all[:0], w.results[at:at+size]...)
+		at += size
+		w.out.view(h, size/h.columns())
+		s.Got(k, &w.out)
+	}
+	return w.flush()
+}
+
+// begin computes the layers here for a micro-batch.
+func (m *Model) begin(w *Work, h Head, micro Micro) error {
+	w.out.prepare(h, &micro)
+	return m.Forward(w, micro.Batch)
+}
+
+// complete computes the loss of the present micro-batch k, and the gradients here.
+func (m *Model) complete(w *Work, h Head, k int, s Source) error {
+	o, dx := &w.out, w.delta[:w.n*m.Config.Hidden]
+	if m.last() {
+		m.outputs(w, h)
+	} else {
+		w.transfer(w.pipe.Recv, w.pipe.Index()+1, dx, o.all, w.share, bits(w.means))
+	}
+	if err := w.Err(); err != nil {
+		return err
+	}
+	o.AuxLoss = w.AuxLoss()
+	s.Got(k, o)
+	switch {
+	case !m.last():
+		m.backwardLayers(w, dx, o.aux)
+	case h.Values:
+		m.valueBackward(w, o.DValue, o.targets)
+		m.BackwardHidden(w, w.head.dh[:len(dx)], o.aux)
+	default:
+		m.Backward(w, o.DLogProb, o.DEntropy, o.targets, h.Temperature, o.aux)
+	}
+	if !m.first() {
+		w.transfer(w.pipe.Send, w.pipe.Index()-1, dx, o.all, w.share, bits(w.means))
+	}
+	return w.Err()
+}
+
+// outputs computes the outputs of the present micro-batch, on the last stage.
+func (m *Model) outputs(w *Work, h Head) {
+	o := &w.out
+	if h.Values {
+		m.valueForward(w, o.Value, o.targets)
+		return
+	}
+	m.LogProbs(w, o.LogProb, o.Entropy, o.targets, h.Temperature)
+	if !h.Likeliest {
+		return
+	}
+	w.likely = m.Likeliest(w, w.likely[:0], o.targets)
+	for i, is := range w.likely {
+		if o.Likeliest[i] = 0; is {
+			o.Likeliest[i] = 1
+		}
+	}
+}
+
+// following returns the number of stages behind this one.
+func (w *Work) following() int {
+	if w.pipe == nil {
+		return 0
+	}
+	return w.pipe.Size() - 1 - w.pipe.Index()
+}
+
+// transfer sends parts as one message to another stage, or receives them from it.
+func (w *Work) transfer(way func(peer int, x []float32) error, peer int, parts ...[]float32) {
+	if w.pipe == nil || w.err != nil {
+		return // Err has an error
+	}
+	n := 0
+	for _, p := range parts {
+		n += len(p)
+	}
+	w.message = slices.Grow(w.message[:0], n)[:n]
+	at := 0
+	for _, p := range parts {
+		at += copy(w.message[at:], p)
+	}
+	w.err = way(peer, w.message)
+	at = 0
+	for _, p := range parts {
+		at += copy(p, w.message[at:])
+	}
+}
+
+// streamed is the most elements of a message of stream: 16 MiB.
+const streamed = 4 << 20
+
+// stream is transfer for long data, in several messages.
+func (w *Work) stream(way func(peer int, x []float32) error, peer int, x []float32) {
+	for lo := 0; lo < len(x); lo += streamed {
+		w.transfer(way, peer, x[lo:min(lo+streamed, len(x))])
+	}
+}
+
+// flush ends the messages of a schedule.
+func (w *Work) flush() error {
+	if w.pipe != nil && w.err == nil {
+		w.err = w.pipe.Flush()
+	}
+	return w.Err()
+}
+
+// bits returns the memory of x as float32s, which only travel.
+func bits(x []float64) []float32 {
+	if len(x) == 0 {
+		return nil
+	}
+	return tensor.Of(tensor.FromF64(x, len(x)).Bytes(), tensor.F32, 2*len(x)).F32()
+}
+
+// valueForward sets values [targets] to the linear function of the hidden state at the row of each target.
+func (m *Model) valueForward(w *Work, values []float32, targets []Target) {
+	weight, bias := m.value.w.data(), m.value.b.data()[0]
+	for i, t := range targets {
+		sum := float64(bias)
+		for j, h := range w.final.hidden[int(t.Row)*len(weight):][:len(weight)] {
+			sum += float64(weight[j]) * float64(h)
+		}
+		values[i] = float32(sum)
+	}
+}
+
+// valueBackward adds to the gradients of the linear function, and sets w.head.dh to the derivative by the hidden rows.
+func (m *Model) valueBackward(w *Work, slopes []float32, targets []Target) {
+	weight, dw, db := m.value.w.data(), m.value.w.grad(), m.value.b.grad()
+	dh := w.hiddenGrad()
+	for i, t := range targets {
+		row := int(t.Row) * len(weight)
+		db[0] += slopes[i]
+		kernel.Axpy(dw, slopes[i], w.final.hidden[row:row+len(weight)])
+		kernel.Axpy(dh[row:row+len(weight)], slopes[i], weight)
+	}
+}
