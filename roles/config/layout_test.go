@@ -39,13 +39,14 @@ func TestLayouts(t *testing.T) {
 	wide := func(t int) config.LayoutConfig {
 		return config.LayoutConfig{TensorModelParallelSize: t, PipelineModelParallelSize: 1}
 	}
+	own := append(slices.Clone(actor), "+inference.model.tensor_model_parallel_size=8")
 	for _, tc := range []struct {
 		overrides                                 []string
 		actor, rollout, inference, critic, reward config.LayoutConfig
 	}{
 		{nil, plain, plain, plain, plain, plain},
 		{actor, two, wide(4), two, two, plain},
-		{append(slices.Clone(actor), "+inference.model.tensor_model_parallel_size=8"), two, wide(4), wide(8), two, plain},
+		{own, two, wide(4), wide(8), two, plain},
 		{append(slices.Clone(actor), "+inference.load_from_actor=false"), two, wide(4), two, two, plain},
 	} {
 		c, _, err := config.Load(rolestest.Registries(), file, tc.overrides, false)
@@ -71,7 +72,7 @@ func TestLayouts(t *testing.T) {
 
 // TestExtentOfLayouts: where the size of the world decides, it is a multiple of the ranks that divide a model.
 func TestExtentOfLayouts(t *testing.T) {
-	const apart = "~cluster.component_placement.inference"
+	const apart, answer4 = "~cluster.component_placement.inference", "++rollout.tensor_parallel_size=4"
 	for _, tc := range []struct {
 		overrides []string
 		ranks     int
@@ -82,9 +83,8 @@ func TestExtentOfLayouts(t *testing.T) {
 		{[]string{"cluster.component_placement={actor: all}", apart}, 0, true, 1},
 		{[]string{"cluster.component_placement={actor: all}", apart, "++actor.model.tensor_model_parallel_size=2",
 			"++actor.model.pipeline_model_parallel_size=3"}, 0, true, 6},
-		{[]string{"cluster.component_placement={actor: 0-2, rollout: all}", apart, "++rollout.tensor_parallel_size=4"}, 4,
-			true, 4},
-		{[]string{"cluster.component_placement={actor: all, rollout: all}", apart, "++rollout.tensor_parallel_size=4",
+		{[]string{"cluster.component_placement={actor: 0-2, rollout: all}", apart, answer4}, 4, true, 4},
+		{[]string{"cluster.component_placement={actor: all, rollout: all}", apart, answer4,
 			"++actor.model.pipeline_model_parallel_size=6"}, 0, true, 12},
 		{[]string{"++actor.model.tensor_model_parallel_size=8"}, 4, false, 8},
 	} {

@@ -61,8 +61,8 @@ func findAbsent(cfg *config.Config) (a absent, err error) {
 	return a, writeTexts(cfg, a.dir, data)
 }
 
-// smallModel returns the overrides of a small new model of cfg's family. Every layout that a large model may have divides
-// it.
+// smallModel returns the overrides of a small new model of cfg's family. Every layout that a large model may have
+// divides it.
 func smallModel(cfg *config.Config) []string {
 	layers := 0
 	for _, n := range cfg.LanguageModel().PipelineLayers {

@@ -7,8 +7,6 @@ import (
 
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/member"
-	"github.com/rlinf/rlinf/spmd"
 )
 
 // A Mesh arranges the members of a component that has a model. Data replicas have a whole model each. Pipeline stages
@@ -156,8 +154,8 @@ func (d *Draft) divide() {
 			continue
 		}
 		if fit := d.Model.Sizes(); !slices.Contains(fit, m.Tensor) {
-			d.found.Problem(tensorKey(of), m.Tensor, oneOf(fit)+fmt.Sprintf(" (a divisor of %d key heads and of the %d "+
-				"blocks of this model's sums)", d.Model.KVHeads, d.Model.Blocks()))
+			d.found.Problem(tensorKey(of), m.Tensor, oneOf(fit)+fmt.Sprintf(" (a divisor of %d key heads and of the "+
+				"%d blocks of this model's sums)", d.Model.KVHeads, d.Model.Blocks()))
 		}
 		given := d.Config.Layout(of).PipelineLayers
 		sum := 0
@@ -275,17 +273,7 @@ func (p *Plan) replicas(component string) string {
 	return fmt.Sprintf("%s of %d %s", counted(m.Data, "replica"), m.Members(), name)
 }
 
-// Axes returns the axes of a component whose members divide models, outermost first; nil if every member has a whole one.
-func (p *Plan) Axes(component string) []spmd.Axis {
-	m := p.Mesh(component)
-	if m.Members() <= 1 {
-		return nil
-	}
-	return []spmd.Axis{{Name: member.Data, Size: m.Data}, {Name: member.Pipeline, Size: m.Pipeline},
-		{Name: member.Tensor, Size: m.Tensor}}
-}
-
-// WorkersOn returns the names of the workers on rank r, such as actor[5], with their places in a mesh: actor[5](1,0,1).
+// WorkersOn returns the names of the workers on rank r, such as actor[5], with their places in a mesh: actor[5]@1,0,1.
 func (p *Plan) WorkersOn(r int) []string {
 	workers := []string{}
 	for _, of := range p.Placement.Components() {
@@ -293,7 +281,7 @@ func (p *Plan) WorkersOn(r int) []string {
 			name := fmt.Sprintf("%s[%d]", of, n)
 			if m := p.Mesh(of); m.Members() > 1 {
 				at := m.At(n)
-				name += fmt.Sprintf("(%d,%d,%d)", at.Replica, at.Stage, at.Tensor)
+				name += fmt.Sprintf("@%d,%d,%d", at.Replica, at.Stage, at.Tensor)
 			}
 			workers = append(workers, name)
 		}
@@ -315,7 +303,7 @@ func (p *Plan) meshLines() (lines []string) {
 		lines = append(lines, line)
 	}
 	if len(lines) > 0 {
-		lines = append(lines, "places in a mesh: (replica, stage, part of each layer)")
+		lines = append(lines, "places in a mesh: @replica,stage,part of each layer")
 	}
 	return lines
 }

@@ -29,8 +29,8 @@ func newLearner(t *tuner) *learner {
 }
 
 // receive receives this replica's answers of a step through in, and calls f with each group. Then it sends the group
-// through out, unless out is nil. The answers must be of this step's weights. The grader g of the replica's first member
-// grades answers that have no reward.
+// through out, unless out is nil. The answers must be of this step's weights. The grader g of the replica's first
+// member grades answers that have no reward.
 func (w *learner) receive(ctx context.Context, step int64, in, out *spmd.Channel, g *answer.Grader,
 	f func(*answers) error) error {
 	w.groups = w.groups[:0]
