@@ -120,7 +120,8 @@ func TestLayoutsOfReasoning(t *testing.T) {
 	dir := t.TempDir()
 	local.ok(t, dir, 0, "data", "addition", "--out", "data", "--train", "60", "--test", "9")
 	job := laidOut(reasoning)
-	args := []string{"runner.max_steps=4", "runner.val_check_interval=2", "runner.save_interval=2", "reward.random_reward=true"}
+	args := []string{"runner.max_steps=4", "runner.val_check_interval=2", "runner.save_interval=2",
+		"reward.random_reward=true"}
 	m := sameLayouts(t, dir, job, layout{local, 0, collocated, nil}, map[string]layout{
 		"2 × 2": {local, 0, "actor: 0-3", divided(2)},
 		"one replica answers": {local, 0, "actor: 0-3\n    rollout: 4-5\n    reward: 0",
