@@ -71,7 +71,7 @@ func (s *TextSetup) newCritic(common *Setup, t *textTraining) (*TextCriticPPO, e
 	if len(m.Params.Data) == 0 {
 		return nil, errors.New("the critic has nothing to train")
 	}
-	pass := newTextPass(m, s.MicroBatch, s.Threads, s.Mesh, lm.Head{Values: true})
+	pass := newTextPass(m, s.MicroBatch, s.Threads, s.Recompute, s.Mesh, lm.Head{Values: true})
 	train, err := common.newTextTrainState(m, pass.work, s.CriticOptim)
 	c := &TextCriticPPO{textTraining: t, pass: pass, train: train}
 	c.loss = c.setLoss

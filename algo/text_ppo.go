@@ -62,7 +62,7 @@ type TextPPO struct {
 	optim    OptimConfig
 	progress Progress
 
-	policy    *TextLogProbs
+	policy    *textPass
 	reference *TextLogProbs  // nil: batches bring Ref, or it is not needed
 	train     *trainState    // of the policy
 	critic    *TextCriticPPO // nil: none, or it trains apart
@@ -103,7 +103,8 @@ func composeTextPPO(s *TextSetup) (*TextPPO, error) {
 	}
 	common := s.common()
 	p := &TextPPO{textTraining: s.newTraining(common), optim: s.Optim, progress: s.Progress,
-		policy:    NewTextLogProbs(s.Model, s.MicroBatch, s.Threads, s.Mesh, s.Sampling.Temperature),
+		policy: newTextPass(s.Model, s.MicroBatch, s.Threads, s.Recompute, s.Mesh,
+			lm.Head{Temperature: float32(s.Sampling.Temperature)}),
 		surrogate: s.Config.surrogate()}
 	p.loss = p.setLoss
 	if s.Reference != nil {

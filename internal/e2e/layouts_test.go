@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // wide are the sizes of a model that 2 or 4 members may divide.
@@ -32,9 +33,10 @@ func divided(t int, more ...string) []string {
 		fmt.Sprint("rollout.tensor_parallel_size=", t))
 }
 
-// staged returns overrides that divide the models of a job among p stages of t members each.
+// staged returns overrides that divide the actors' model into p stages, and every layer among t members.
 func staged(p, t int, more ...string) []string {
-	return append(divided(t, more...), fmt.Sprint("actor.model.pipeline_model_parallel_size=", p))
+	return append(more, fmt.Sprint("actor.model.pipeline_model_parallel_size=", p),
+		fmt.Sprint("actor.model.tensor_model_parallel_size=", t))
 }
 
 // A layout is a placement with the overrides that divide the models.
@@ -99,13 +101,15 @@ func sameLayouts(t *testing.T, dir, job string, whole layout, others map[string]
 func TestLayoutsOfTuning(t *testing.T) {
 	dir := writeTexts(t)
 	m := sameLayouts(t, dir, laidOut(tuning), layout{local, 0, "actor: '0:0-1'", nil}, map[string]layout{
-		"2 × 2":               {local, 0, "actor: 0-3", divided(2)},
-		"2 × 4, one rank":     {local, 0, "actor: '0:0-7'", divided(4)},
-		"2 × 2, Open MPI":     {openmpi, 4, "actor: 0-3", divided(2)},
-		"2 × 2, two ranks":    {mpich, 2, "actor: '0-1:0-3'", divided(2)},
-		"2 × 3 stages":        {local, 0, "actor: 0-5", staged(3, 1)},
-		"2 × 2 stages × 4":    {local, 0, "actor: '0-3:0-15'", staged(2, 4, "actor.model.pipeline_layers=[1,2]")},
-		"2 × 2 × 2, Open MPI": {openmpi, 4, "actor: '0-3:0-7'", staged(2, 2)},
+		"2 × 2":            {local, 0, "actor: 0-3", divided(2)},
+		"2 × 4, one rank":  {local, 0, "actor: '0:0-7'", divided(4)},
+		"2 × 2, Open MPI":  {openmpi, 4, "actor: 0-3", divided(2)},
+		"2 × 2, two ranks": {mpich, 2, "actor: '0-1:0-3'", divided(2)},
+		"2 × 3 stages":     {local, 0, "actor: 0-5", staged(3, 1, "actor.micro_batch_size=1")},
+		"2 × 2 stages × 2, Open MPI": {openmpi, 8, "actor: 0-7", staged(2, 2, "+actor.model.pipeline_layers=[1,2]",
+			"+actor.model.recompute_granularity=full")},
+		"2 × 2 stages, MPICH, two nodes": {mpich, 4, "actor: 0-3\n  num_nodes: 2\nspmd: {nodes: 2}", staged(2, 1)},
+		"2 × 2 stages × 4":               {local, 0, "actor: '0-3:0-15'", staged(2, 4)},
 		"2 × 2 stages, tokens": {local, 0, "actor: 0-3", staged(2, 1, "runner.enable_dynamic_batch_size=true",
 			"runner.max_tokens_per_mbs=150")},
 	}, "runner.max_steps=6")
@@ -159,4 +163,83 @@ func TestLayoutsOfReasoning(t *testing.T) {
 				divided(2, "+critic.model.pipeline_model_parallel_size=2")},
 		}, critic...)
 	})
+}
+
+// kinds are layouts of two replicas, with the ranks of their actors.
+func kinds() []layout {
+	return []layout{
+		{local, 0, "actor: '0:0-1'", nil}, {local, 0, "actor: 0-3", divided(2)}, {local, 0, "actor: 0-7", divided(4)},
+		{local, 0, "actor: 0-3", staged(2, 1)}, {local, 0, "actor: 0-5", staged(3, 1)},
+		{local, 0, "actor: 0-7", staged(2, 2)},
+	}
+}
+
+// TestLayoutsResume: a run that was killed by SIGKILL in one layout goes on in any other. It ends with the metrics, the
+// checkpoint and the exported model of a run that was not killed.
+func TestLayoutsResume(t *testing.T) {
+	dir := writeTexts(t)
+	text := laidOut(tuning)
+	results := func(run string) (metrics, map[string]string) {
+		t.Helper()
+		files := map[string]string{}
+		local.ok(t, dir, 0, "export", "logs/"+run, "--out", "export/"+run)
+		for _, pattern := range []string{"logs/" + run + "/checkpoints/latest/*.safetensors", "export/" + run + "/*"} {
+			found, err := filepath.Glob(filepath.Join(dir, pattern))
+			if err != nil || len(found) == 0 {
+				t.Fatalf("no %s: %v", pattern, err)
+			}
+			for _, path := range found {
+				b, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				files[filepath.Base(path)] = string(b)
+			}
+		}
+		return readMetrics(t, filepath.Join(dir, "logs", run)), files
+	}
+	start := func(t *testing.T, l layout, run string, more ...string) *job {
+		writeFile(t, dir, run+".yaml", components("%s", l.place)+text)
+		args := append([]string{"-c", run + ".yaml", "runner.logger.experiment_name=" + run}, l.args...)
+		return l.on.start(t, dir, l.np, append(args, more...)...)
+	}
+	finish := func(t *testing.T, j *job) {
+		t.Helper()
+		if r := j.result(); r.code != 0 {
+			t.Fatalf("exit code %d: %s", r.code, r.stderr)
+		}
+	}
+	all := kinds()
+	finish(t, start(t, all[0], "whole"))
+	want, files := results("whole")
+	for a := range all {
+		for b := range all {
+			if !full && b != (a+1)%len(all) {
+				continue
+			}
+			t.Run(fmt.Sprintf("%d to %d", a, b), func(t *testing.T) {
+				run := fmt.Sprintf("from%dto%d", a, b)
+				j := start(t, all[a], run)
+				for saved := filepath.Join(dir, "logs", run, "checkpoints/global_step_4"); ; time.Sleep(time.Millisecond) {
+					if _, err := os.Stat(saved); err == nil || j.over() {
+						break
+					}
+				}
+				j.kill()
+				if code := j.wait(); code == 0 {
+					t.Error("the run has ended before it was killed")
+				}
+				finish(t, start(t, all[b], run, "--resume", "auto"))
+				got, same := results(run)
+				if diff := got.diff(want); diff != "" {
+					t.Error(diff)
+				}
+				for name := range files {
+					if same[name] != files[name] {
+						t.Errorf("other bytes of %s", name)
+					}
+				}
+			})
+		}
+	}
 }

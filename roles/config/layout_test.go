@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -135,31 +136,40 @@ func TestLayoutsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestMemoryKeys: keys that save memory can be read, and a key that does nothing yet is reported.
+// TestMemoryKeys: keys that save memory can be read, and a key that does nothing is reported.
 func TestMemoryKeys(t *testing.T) {
+	const all = math.MaxInt32
 	for _, tc := range []struct {
-		override   string
-		recomputes string
-		shards     bool
+		overrides string
+		layers    int // whose forward pass is repeated
+		shards    bool
+		idle      bool // in a language model's job; in other jobs all that asks for something is
 	}{
-		{"++actor.fsdp_config.sharding_strategy=no_shard", "", false},
-		{"++actor.fsdp_config.sharding_strategy=full_shard", "", true},
-		{"++actor.optim.use_distributed_optimizer=true", "", true},
-		{"++actor.fsdp_config.gradient_checkpointing=true", "full", false},
-		{"++actor.model.recompute_granularity=selective", "selective", false},
-		{"++actor.model.recompute_granularity=null", "", false},
+		{"++actor.fsdp_config.sharding_strategy=no_shard", 0, false, false},
+		{"++actor.fsdp_config.sharding_strategy=full_shard", 0, true, true},
+		{"++actor.optim.use_distributed_optimizer=true", 0, true, true},
+		{"++actor.fsdp_config.gradient_checkpointing=true", all, false, false},
+		{"++actor.model.recompute_granularity=full", all, false, false},
+		{"++actor.model.recompute_granularity=full ++actor.model.recompute_method=block " +
+			"++actor.model.recompute_num_layers=2", 2, false, false},
+		{"++actor.model.recompute_granularity=full ++actor.model.recompute_num_layers=2", all, false, true},
+		{"++actor.model.recompute_granularity=selective", 0, false, true},
+		{"++actor.model.recompute_granularity=null", 0, false, false},
 	} {
-		asks := tc.recomputes != "" || tc.shards
 		for _, file := range []string{answering(t), rolestest.Cartpole} {
-			c, warnings, err := config.Load(rolestest.Registries(), file, []string{tc.override}, false)
+			c, warnings, err := config.Load(rolestest.Registries(), file, strings.Fields(tc.overrides), false)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if (len(warnings) > 0) != asks {
-				t.Errorf("%s of %s: warnings %q", tc.override, filepath.Base(file), warnings)
+			idle := tc.idle
+			if !c.FineTunes() {
+				idle = tc.layers > 0 || tc.shards || tc.idle
 			}
-			if c.FineTunes() && (c.Recomputes() != tc.recomputes || c.ShardsMoments() != tc.shards) {
-				t.Errorf("%s: recomputes %q, shards %v", tc.override, c.Recomputes(), c.ShardsMoments())
+			if (len(warnings) > 0) != idle {
+				t.Errorf("%s of %s: warnings %q", tc.overrides, filepath.Base(file), warnings)
+			}
+			if c.FineTunes() && (c.RecomputedLayers() != tc.layers || c.ShardsMoments() != tc.shards) {
+				t.Errorf("%s: %d layers, shards %v", tc.overrides, c.RecomputedLayers(), c.ShardsMoments())
 			}
 		}
 	}
