@@ -242,3 +242,15 @@ func TestLayoutsResume(t *testing.T) {
 		}
 	}
 }
+
+// TestLayoutsOnHosts: the parts of a model may be on two hosts, which reach each other by TCP alone.
+func TestLayoutsOnHosts(t *testing.T) {
+	dir := writeTexts(t)
+	on := openmpi.onHosts(t, 2, 1)
+	others := map[string]layout{"stages apart": {on, 4, "actor: 0-3", staged(2, 2)}}
+	if full {
+		others["layers apart"] = layout{on, 4, "actor: 0-3", divided(4)}
+		others["stages apart, MPICH"] = layout{mpich.onHosts(t, 2, 1), 4, "actor: 0-3", staged(2, 2)}
+	}
+	sameLayouts(t, dir, laidOut(tuning), layout{local, 0, "actor: 0", nil}, others, "runner.max_steps=6")
+}
