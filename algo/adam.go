@@ -42,8 +42,8 @@ func newAdam(p *nn.Params[float32], lo, hi int, cfg OptimConfig, total int, allo
 	}
 	state := layout.Bind(mem)
 	return &Adam{
-		params: p, cfg: cfg, lo: lo, hi: hi, sched: Schedule{Kind: string(cfg.LRScheduler), Warmup: cfg.LRWarmupSteps, Total: total},
-		m: state.Must("m"), v: state.Must("v"), steps: state.Must("steps"),
+		params: p, cfg: cfg, sched: Schedule{Kind: string(cfg.LRScheduler), Warmup: cfg.LRWarmupSteps, Total: total},
+		lo: lo, hi: hi, m: state.Must("m"), v: state.Must("v"), steps: state.Must("steps"),
 	}, nil
 }
 

@@ -62,7 +62,8 @@ func TestAdam(t *testing.T) {
 // Three optimisers that have a range each move the parameters as one that has all, and have its moments, also where
 // a range ends within a group. More replicas than lines of 16 have empty ranges.
 func TestAdamOfRanges(t *testing.T) {
-	for replicas, want := range map[int][]int{1: {0, 48}, 2: {0, 16, 48}, 3: {0, 16, 32, 48}, 5: {0, 0, 16, 16, 32, 48}} {
+	for replicas, want := range map[int][]int{1: {0, 48}, 2: {0, 16, 48}, 3: {0, 16, 32, 48},
+		5: {0, 0, 16, 16, 32, 48}} {
 		for r := range replicas {
 			if lo, hi := shareOf(48, replicas, r); lo != want[r] || hi != want[r+1] {
 				t.Errorf("replica %d of %d: [%d, %d), want %v", r, replicas, lo, hi, want)

@@ -364,8 +364,8 @@ func DefaultOptimConfig() OptimConfig {
 	}
 }
 
-// Share returns the range [lo, hi) of a language model's n parameters that this replica moves, and whose moments it has.
-// If UseDistributedOptimizer is not set, the range is all of them.
+// Share returns the range [lo, hi) of a language model's n parameters that this replica moves, and whose moments it
+// has. If UseDistributedOptimizer is not set, the range is all of them.
 func (c *OptimConfig) Share(n int, r Replicas) (lo, hi int) {
 	if !c.UseDistributedOptimizer {
 		return 0, n
@@ -374,8 +374,8 @@ func (c *OptimConfig) Share(n int, r Replicas) (lo, hi int) {
 	return shareOf(n, replicas, this)
 }
 
-// shareOf returns the range [lo, hi) of n parameters that belongs to one of several replicas. Ranges begin at multiples of
-// 64 bytes.
+// shareOf returns the range [lo, hi) of n parameters that belongs to one of several replicas. Ranges begin at
+// multiples of 64 bytes.
 func shareOf(n, replicas, this int) (lo, hi int) {
 	const line = 16
 	lines := (n + line - 1) / line

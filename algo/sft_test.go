@@ -180,8 +180,8 @@ func TestSFTAdapters(t *testing.T) {
 	}
 }
 
-// TestSharedOptimiser: replicas that divide the optimiser have the parameters and metrics of replicas that do not, to the
-// bit, and each has the moments of its range.
+// TestSharedOptimiser: replicas that divide the optimiser have the parameters and metrics of replicas that do not, to
+// the bit, and each has the moments of its range.
 func TestSharedOptimiser(t *testing.T) {
 	const replicas = 3
 	texts, targets, tokens := someTexts(9)

@@ -10,8 +10,8 @@ type textNorm struct {
 
 var _ norm = textNorm{}
 
-// newTextTrainState returns the training state of m, which is trained with w. If cfg says so, each replica moves a range
-// of the parameters.
+// newTextTrainState returns the training state of m, which is trained with w. If cfg says so, each replica moves a
+// range of the parameters.
 func (s *Setup) newTextTrainState(m *lm.Model, w *lm.Work, cfg OptimConfig) (*trainState, error) {
 	n := len(m.Params.Data)
 	lo, hi := cfg.Share(n, s.Replicas)

@@ -106,31 +106,35 @@ func TestLayoutsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestMemoryKeys: keys that save memory can be read, and a key that does nothing yet is reported.
+// TestMemoryKeys: keys that save memory can be read, and a key that does nothing is reported.
 func TestMemoryKeys(t *testing.T) {
 	for _, tc := range []struct {
 		override   string
 		recomputes string
-		shards     bool
+		shards     string // whose optimiser
 	}{
-		{"++actor.fsdp_config.sharding_strategy=no_shard", "", false},
-		{"++actor.fsdp_config.sharding_strategy=full_shard", "", true},
-		{"++actor.optim.use_distributed_optimizer=true", "", true},
-		{"++actor.fsdp_config.gradient_checkpointing=true", "full", false},
-		{"++actor.model.recompute_granularity=selective", "selective", false},
-		{"++actor.model.recompute_granularity=null", "", false},
+		{"++actor.fsdp_config.sharding_strategy=no_shard", "", ""},
+		{"++actor.fsdp_config.sharding_strategy=full_shard", "", "model and critic"},
+		{"++actor.optim.use_distributed_optimizer=true", "", "model and critic"},
+		{"++actor.critic_optim.use_distributed_optimizer=true", "", "critic"},
+		{"++actor.fsdp_config.gradient_checkpointing=true", "full", ""},
+		{"++actor.model.recompute_granularity=selective", "selective", ""},
+		{"++actor.model.recompute_granularity=null", "", ""},
 	} {
-		asks := tc.recomputes != "" || tc.shards
 		for _, file := range []string{answering(t), rolestest.Cartpole} {
 			c, warnings, err := config.Load(rolestest.Registries(), file, []string{tc.override}, false)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if (len(warnings) > 0) != asks {
+			idle := tc.recomputes != "" || tc.shards != "" && !c.FineTunes()
+			if (len(warnings) > 0) != idle {
 				t.Errorf("%s of %s: warnings %q", tc.override, filepath.Base(file), warnings)
 			}
-			if c.FineTunes() && (c.Recomputes() != tc.recomputes || c.ShardsMoments() != tc.shards) {
-				t.Errorf("%s: recomputes %q, shards %v", tc.override, c.Recomputes(), c.ShardsMoments())
+			model, critic := c.Optimisers()
+			shards := map[[2]bool]string{{true, true}: "model and critic", {true, false}: "model",
+				{false, true}: "critic"}[[2]bool{model.UseDistributedOptimizer, critic.UseDistributedOptimizer}]
+			if c.FineTunes() && (c.Recomputes() != tc.recomputes || shards != tc.shards) {
+				t.Errorf("%s: recomputes %q, shards %q", tc.override, c.Recomputes(), shards)
 			}
 		}
 	}
