@@ -15,20 +15,25 @@ type Adam struct {
 	params *nn.Params[float32]
 	cfg    OptimConfig
 	sched  Schedule
-	m, v   tensor.Tensor // F32, as long as params.Data
+	lo, hi int           // the range of params.Data that it moves
+	m, v   tensor.Tensor // F32, of this range
 	steps  tensor.Tensor // I64 [1]: steps taken since the moments were 0
 }
 
 // NewAdam makes an optimiser of p, with moments in memory from alloc. total is the number of
 // iterations of the run. Schedules end there if cfg.TotalTrainingSteps is not set.
 func NewAdam(p *nn.Params[float32], cfg OptimConfig, total int, alloc tensor.Allocator) (*Adam, error) {
+	return newAdam(p, 0, len(p.Data), cfg, total, alloc)
+}
+
+// newAdam is NewAdam for an optimiser that moves p.Data[lo:hi] alone.
+func newAdam(p *nn.Params[float32], lo, hi int, cfg OptimConfig, total int, alloc tensor.Allocator) (*Adam, error) {
 	if cfg.TotalTrainingSteps > 0 {
 		total = cfg.TotalTrainingSteps
 	}
-	n := len(p.Data)
 	layout := tensor.NewLayout(
-		tensor.Field{Name: "m", DType: tensor.F32, Shape: []int{n}},
-		tensor.Field{Name: "v", DType: tensor.F32, Shape: []int{n}},
+		tensor.Field{Name: "m", DType: tensor.F32, Shape: []int{hi - lo}},
+		tensor.Field{Name: "v", DType: tensor.F32, Shape: []int{hi - lo}},
 		tensor.Field{Name: "steps", DType: tensor.I64, Shape: []int{1}},
 	)
 	mem, err := alloc(layout.Size())
@@ -38,7 +43,7 @@ func NewAdam(p *nn.Params[float32], cfg OptimConfig, total int, alloc tensor.All
 	state := layout.Bind(mem)
 	return &Adam{
 		params: p, cfg: cfg, sched: Schedule{Kind: string(cfg.LRScheduler), Warmup: cfg.LRWarmupSteps, Total: total},
-		m: state.Must("m"), v: state.Must("v"), steps: state.Must("steps"),
+		lo: lo, hi: hi, m: state.Must("m"), v: state.Must("v"), steps: state.Must("steps"),
 	}, nil
 }
 
@@ -67,7 +72,8 @@ func (a *Adam) step(i int, scale float32, only string) {
 	c2 := float32(1 - math.Pow(float64(a.cfg.AdamBeta2), float64(t[0])))
 	m, v := a.m.F32(), a.v.F32()
 	for _, g := range a.params.Groups {
-		if !g.Trainable || only != "" && g.Name != only {
+		lo, hi := max(g.Lo, a.lo), min(g.Hi, a.hi)
+		if !g.Trainable || only != "" && g.Name != only || lo >= hi {
 			continue
 		}
 		rate := lr
@@ -77,7 +83,7 @@ func (a *Adam) step(i int, scale float32, only string) {
 		case g.Name == "vision" && a.cfg.VisionLR > 0:
 			rate = a.sched.At(i, float64(a.cfg.VisionLR), float64(a.cfg.MinLR))
 		}
-		kernel.AdamStep(a.params.Data[g.Lo:g.Hi], a.params.Grad[g.Lo:g.Hi], m[g.Lo:g.Hi], v[g.Lo:g.Hi],
+		kernel.AdamStep(a.params.Data[lo:hi], a.params.Grad[lo:hi], m[lo-a.lo:hi-a.lo], v[lo-a.lo:hi-a.lo],
 			float32(rate), a.cfg.AdamBeta1, a.cfg.AdamBeta2, a.cfg.AdamEps, a.cfg.WeightDecay, c1, c2, scale)
 	}
 }
@@ -97,5 +103,5 @@ func (a *Adam) Save(d *tensor.Dict) {
 }
 
 // IsMoment reports whether the tensor that Save adds under this name has an element for each element of
-// the parameters' Data.
+// the parameters' Data, or of the range that OptimConfig.Share returns.
 func IsMoment(name string) bool { return name == "optim.m" || name == "optim.v" }

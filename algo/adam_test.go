@@ -59,6 +59,51 @@ func TestAdam(t *testing.T) {
 	}
 }
 
+// Three optimisers that have a range each move the parameters as one that has all, and have its moments, also where
+// a range ends within a group. More replicas than lines of 16 have empty ranges.
+func TestAdamOfRanges(t *testing.T) {
+	for replicas, want := range map[int][]int{1: {0, 48}, 2: {0, 16, 48}, 3: {0, 16, 32, 48},
+		5: {0, 0, 16, 16, 32, 48}} {
+		for r := range replicas {
+			if lo, hi := shareOf(48, replicas, r); lo != want[r] || hi != want[r+1] {
+				t.Errorf("replica %d of %d: [%d, %d), want %v", r, replicas, lo, hi, want)
+			}
+		}
+	}
+	if lo, hi := shareOf(45, 3, 2); lo != 32 || hi != 45 {
+		t.Errorf("the last of 45: [%d, %d)", lo, hi)
+	}
+	cfg := DefaultOptimConfig()
+	cfg.LR, cfg.ValueLR = 0.1, 0.3
+	move := func(lo, hi int) (*Adam, []float32) {
+		p := threeGroups()
+		a, err := newAdam(p, lo, hi, cfg, 0, tensor.Heap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			for j := range p.Grad {
+				p.Grad[j] = float32(math.Sin(float64(i + j)))
+			}
+			a.Step(i, 1)
+		}
+		return a, p.Data
+	}
+	whole, want := move(0, 48)
+	start := threeGroups().Data
+	for _, cuts := range [][2]int{{0, 10}, {10, 10}, {10, 39}, {39, 48}} {
+		lo, hi := cuts[0], cuts[1]
+		a, got := move(lo, hi)
+		if !slices.Equal(got[lo:hi], want[lo:hi]) || !slices.Equal(got[:lo], start[:lo]) ||
+			!slices.Equal(got[hi:], start[hi:]) {
+			t.Errorf("[%d, %d): %v, want %v", lo, hi, got, want)
+		}
+		if !slices.Equal(a.m.F32(), whole.m.F32()[lo:hi]) || !slices.Equal(a.v.F32(), whole.v.F32()[lo:hi]) {
+			t.Errorf("[%d, %d): other moments", lo, hi)
+		}
+	}
+}
+
 // The parameter group vision learns at a rate of its own, if there is one.
 func TestVisionRate(t *testing.T) {
 	for vision, want := range map[float32]float64{0: 0.1, 0.3: 0.3} {

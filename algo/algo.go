@@ -40,6 +40,9 @@ type Replicas interface {
 	Sum(x []float64) error
 	// Gradient opens the summing of a flat gradient; see GradientStream.
 	Gradient(grad []float32) GradientStream
+	// Gather fills x with the blocks of all replicas, one after the other. counts are the blocks'
+	// lengths. This replica's block is in its place.
+	Gather(x []float32, counts []int) error
 }
 
 // A GradientStream sums one flat gradient over the replicas while the backward pass still fills it.

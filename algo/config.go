@@ -352,7 +352,7 @@ type OptimConfig struct {
 	// learns. Then the moments start anew. Default 0.
 	CriticWarmupSteps int `yaml:"critic_warmup_steps"`
 	// UseDistributedOptimizer divides the moments and the step of a language model among the replicas. It changes no
-	// result. Default false.
+	// result. Other models ignore it. Default false.
 	UseDistributedOptimizer bool `yaml:"use_distributed_optimizer"`
 }
 
@@ -362,6 +362,24 @@ func DefaultOptimConfig() OptimConfig {
 		AdamBeta1: 0.9, AdamBeta2: 0.999, AdamEps: 1e-8, WeightDecay: 0.01, ClipGrad: 1,
 		LRScheduler: ScheduleConstant, LRWarmupSteps: -1, TotalTrainingSteps: -1,
 	}
+}
+
+// Share returns the range [lo, hi) of a language model's n parameters that this replica moves, and whose moments it
+// has. If UseDistributedOptimizer is not set, the range is all of them.
+func (c *OptimConfig) Share(n int, r Replicas) (lo, hi int) {
+	if !c.UseDistributedOptimizer {
+		return 0, n
+	}
+	replicas, this := r.Count()
+	return shareOf(n, replicas, this)
+}
+
+// shareOf returns the range [lo, hi) of n parameters that belongs to one of several replicas. Ranges begin at
+// multiples of 64 bytes.
+func shareOf(n, replicas, this int) (lo, hi int) {
+	const line = 16
+	lines := (n + line - 1) / line
+	return this * lines / replicas * line, min((this+1)*lines/replicas*line, n)
 }
 
 // Check checks every field by itself and those that depend on each other.

@@ -240,6 +240,21 @@ func (r *replica) Gradient(grad []float32) GradientStream {
 	return r
 }
 
+func (r *replica) Gather(x []float32, counts []int) error {
+	mine, at := make([]float64, len(x)), 0
+	for i, n := range counts {
+		for j := at; j < at+n && i == r.member; j++ {
+			mine[j] = float64(x[j])
+		}
+		at += n
+	}
+	r.sum(r.member, mine)
+	for i, v := range mine[:at] { // elements in no block stay
+		x[i] = float32(v)
+	}
+	return nil
+}
+
 func (r *replica) Ready(lo, hi int) { r.ready = append(r.ready, [2]int{lo, hi}) }
 
 func (r *replica) Wait(final func(lo, hi int)) error {

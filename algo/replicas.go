@@ -14,6 +14,9 @@ func (Single) Sum([]float64) error { return nil }
 // Gradient leaves the gradient as it is.
 func (Single) Gradient(grad []float32) GradientStream { return summed(len(grad)) }
 
+// Gather leaves x as it is.
+func (Single) Gather([]float32, []int) error { return nil }
+
 // summed is a gradient of so many elements that is its own sum.
 type summed int
 

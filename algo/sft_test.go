@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/rlinf/rlinf/algo"
@@ -176,5 +177,58 @@ func TestSFTAdapters(t *testing.T) {
 	}
 	if n := s.Save().Must("actor.optim.m").Len(); n != len(m.Params.Data) {
 		t.Errorf("%d first moments, want %d", n, len(m.Params.Data))
+	}
+}
+
+// TestSharedOptimiser: replicas that divide the optimiser have the parameters and metrics of replicas that do not, to
+// the bit, and each has the moments of its range.
+func TestSharedOptimiser(t *testing.T) {
+	const replicas = 3
+	texts, targets, tokens := someTexts(9)
+	run := func(shared bool) (metrics string, data, moments []float32) {
+		var all [replicas]tensor.Dict
+		var models [replicas]*lm.Model
+		var said [replicas]string
+		var wait sync.WaitGroup
+		for i, r := range algo.NewTeam(replicas) {
+			wait.Go(func() {
+				o := algo.DefaultOptimConfig()
+				o.LR, o.UseDistributedOptimizer = 1e-2, shared
+				models[i] = tinyModel(t, lm.Options{})
+				s, err := algo.NewSFT(algo.SFTSetup{Model: models[i], Optim: o, Iterations: 10,
+					MicroBatch: algo.MicroBatch{Tokens: 50}, Replicas: r})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for range 3 {
+					m, err := s.Update(texts[3*i:3*i+3], targets, tokens)
+					if err != nil {
+						t.Error(err)
+					}
+					said[i] += fmt.Sprint(m.Values)
+				}
+				all[i] = s.Save()
+			})
+		}
+		wait.Wait()
+		for i := range replicas {
+			m := all[i].Must("actor.optim.m").F32()
+			if n := len(models[0].Params.Data); shared && (len(m) > n/replicas+16 || len(m) == 0) {
+				t.Errorf("replica %d has %d moments of %d", i, len(m), n)
+			}
+			if !slices.Equal(models[i].Params.Data, models[0].Params.Data) || said[i] != said[0] {
+				t.Errorf("shared %v: replica %d differs", shared, i)
+			}
+			if moments = append(moments, m...); !shared {
+				moments = m
+			}
+		}
+		return said[0], models[0].Params.Data, moments
+	}
+	metrics, data, moments := run(false)
+	got, gotData, gotMoments := run(true)
+	if got != metrics || !slices.Equal(gotData, data) || !slices.Equal(gotMoments, moments) {
+		t.Errorf("with a shared optimiser %s, want %s", got, metrics)
 	}
 }

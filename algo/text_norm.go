@@ -10,14 +10,25 @@ type textNorm struct {
 
 var _ norm = textNorm{}
 
-// newTextTrainState returns the training state of m, which is trained with w.
+// newTextTrainState returns the training state of m, which is trained with w. If cfg says so, each replica moves a
+// range of the parameters.
 func (s *Setup) newTextTrainState(m *lm.Model, w *lm.Work, cfg OptimConfig) (*trainState, error) {
-	t, err := s.newTrainState(m.Params, cfg)
-	if err == nil {
-		t.norm = textNorm{m, w}
-		t.final = t.norm.final
+	n := len(m.Params.Data)
+	lo, hi := cfg.Share(n, s.Replicas)
+	t, err := s.newShare(m.Params, cfg, lo, hi)
+	if err != nil {
+		return nil, err
 	}
-	return t, err
+	t.norm = textNorm{m, w}
+	t.final = t.norm.final
+	if cfg.UseDistributedOptimizer {
+		replicas, _ := s.Replicas.Count()
+		for r := range replicas {
+			lo, hi := shareOf(n, replicas, r)
+			t.shares = append(t.shares, hi-lo)
+		}
+	}
+	return t, nil
 }
 
 func (textNorm) begin()           {}

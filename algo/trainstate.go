@@ -16,6 +16,7 @@ type trainState struct {
 	norm     norm
 	clip     float64
 	replicas Replicas
+	shares   []int          // elements of the ranges that the replicas move; nil: every replica moves all
 	sum      GradientStream // nil: it has not begun
 	ready    func(lo, hi int)
 	final    func(lo, hi int)
@@ -34,7 +35,12 @@ type norm interface {
 
 // newTrainState returns the training state of p. The defaults of s must be filled in.
 func (s *Setup) newTrainState(p *nn.Params[float32], cfg OptimConfig) (*trainState, error) {
-	adam, err := NewAdam(p, cfg, s.Iterations, s.Alloc)
+	return s.newShare(p, cfg, 0, len(p.Data))
+}
+
+// newShare is newTrainState for an optimiser that moves p.Data[lo:hi] alone.
+func (s *Setup) newShare(p *nn.Params[float32], cfg OptimConfig, lo, hi int) (*trainState, error) {
+	adam, err := newAdam(p, lo, hi, cfg, s.Iterations, s.Alloc)
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +85,12 @@ func (t *trainState) step(iteration int) error {
 	t.adam.step(iteration, clipScale(norm, t.clip), t.only)
 	t.norms += norm
 	t.steps++
+	if t.shares == nil {
+		return nil
+	}
+	if err := t.replicas.Gather(t.params.Data, t.shares); err != nil {
+		return fmt.Errorf("gather parameters: %w", err)
+	}
 	return nil
 }
 

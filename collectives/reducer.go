@@ -12,7 +12,7 @@ import (
 )
 
 // A Reducer sums gradients and statistics over the members of a Group, which are the replicas of a
-// model. Methods without a context use the context of NewReducer.
+// model, and gathers what each of them has computed. Methods without a context use the context of NewReducer.
 type Reducer struct {
 	ctx      context.Context
 	g        *Group
@@ -40,6 +40,11 @@ func (r *Reducer) Replicas() (n, this int) { return r.g.Size(), r.g.Rank() }
 
 // Sum sums x over the members, in place.
 func (r *Reducer) Sum(x []float64) error { return r.g.Sum64(r.ctx, x) }
+
+// Gather fills x on every member with the blocks of all members: see AllGather.
+func (r *Reducer) Gather(x []float32, counts []int) error {
+	return r.g.Run(r.ctx, AllGather(x, counts))
+}
 
 // Gradient begins the sum of grad, which must be communication memory. Only one sum may be open at
 // a time. The result is valid until the next call.

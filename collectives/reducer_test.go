@@ -175,6 +175,33 @@ func TestSumBesideAGradient(t *testing.T) {
 	}
 }
 
+// Every member gets the blocks of all, also empty ones.
+func TestReducerGathers(t *testing.T) {
+	counts := []int{3, 0, 5000}
+	err := run(t, []int{0, 1, 1}, nil, func(ctx context.Context, m member) error {
+		b, err := allocGuarded[float32](m.alloc, 5003, 0)
+		if err != nil {
+			return err
+		}
+		lo := []int{0, 3, 3}[m.Rank()]
+		for i := range counts[m.Rank()] {
+			b.buf()[lo+i] = float32(lo + i)
+		}
+		if err := collectives.NewReducer(ctx, m.Group, 1<<10).Gather(b.buf(), counts); err != nil {
+			return err
+		}
+		for i, x := range b.buf() {
+			if x != float32(i) {
+				return fmt.Errorf("element %d is %v", i, x)
+			}
+		}
+		return b.check()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A gradient of one bucket allocates nothing; one of several has a goroutine started for each but the last.
 func TestGradientDoesNotAllocate(t *testing.T) {
 	for buckets, most := range map[int]float64{1: 0, 20: 4 * 20 * 8} {

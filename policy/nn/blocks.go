@@ -47,6 +47,21 @@ func (b Block) Times(n int) Block {
 	return b
 }
 
+// Clip returns the places of the elements [lo, hi) of b's part, for a part that has only these elements.
+func (b Block) Clip(lo, hi int) (blocks []Block) {
+	for at, end := max(lo, b.Here), min(hi, b.Here+b.Len*b.Count); at < end; {
+		run, from := (at-b.Here)/b.Len, (at-b.Here)%b.Len
+		n, count := min(b.Len-from, end-at), 1
+		if n == b.Len {
+			count = (end - at) / b.Len
+		}
+		blocks = append(blocks, Block{At: b.At + run*b.Stride + from, Here: at - lo, Len: n, Stride: b.Stride,
+			Count: count})
+		at += n * count
+	}
+	return blocks
+}
+
 // Within calls f for each run of elements of b that are in [lo, hi) of the whole tensor: n elements from at on in the
 // whole tensor, and from here on in the part.
 func (b Block) Within(lo, hi int, f func(at, here, n int)) {

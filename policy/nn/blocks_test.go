@@ -63,6 +63,36 @@ func TestBlocksOfSlices(t *testing.T) {
 	}
 }
 
+// The blocks of a range of a part have the elements of the range in their order, and are few.
+func TestClip(t *testing.T) {
+	for _, shape := range smallShapes() {
+		for _, s := range slicesOf(shape) {
+			in, b := elements(shape, s), s.Block(shape).Moved(100, 3)
+			for lo := range len(in) + 5 {
+				for hi := lo; hi < len(in)+6; hi++ {
+					got, want := map[int]int{}, map[int]int{}
+					blocks := b.Clip(lo, hi)
+					for _, c := range blocks {
+						c.Within(0, 1000, func(at, here, n int) {
+							for i := range n {
+								got[here+i] = at + i
+							}
+						})
+					}
+					for i, e := range in {
+						if lo <= i+3 && i+3 < hi {
+							want[i+3-lo] = e + 100
+						}
+					}
+					if fmt.Sprint(got) != fmt.Sprint(want) || len(blocks) > 3 {
+						t.Fatalf("slice %v of %v has %v in [%d,%d), want %v", s, shape, blocks, lo, hi, want)
+					}
+				}
+			}
+		}
+	}
+}
+
 // Two slices of a tensor, along any axes, overlap in the elements that both have.
 func TestOverlap(t *testing.T) {
 	for _, shape := range smallShapes() {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/rlinf/rlinf/algo"
 )
 
 // InferenceConfig is the section inference.
@@ -53,7 +55,8 @@ func (l LayoutConfig) check(want func(ok bool, key string, value any, want strin
 // a result.
 type FSDPConfig struct {
 	// ShardingStrategy says what replicas divide among them: no_shard (default), shard_grad_op, full_shard or
-	// hybrid_shard. All but no_shard mean actor.optim.use_distributed_optimizer.
+	// hybrid_shard. All but no_shard mean actor.optim.use_distributed_optimizer, for the critic of answers, too. The
+	// replicas do not divide weights and gradients.
 	ShardingStrategy string `yaml:"sharding_strategy"`
 	// GradientCheckpointing means actor.model.recompute_granularity full. Default false.
 	GradientCheckpointing bool `yaml:"gradient_checkpointing"`
@@ -125,9 +128,14 @@ func (c *Config) RecomputedLayers() int {
 	return 0
 }
 
-// ShardsMoments reports whether the replicas of the actors divide the optimiser's moments among them.
-func (c *Config) ShardsMoments() bool {
-	return c.Actor.Optim.UseDistributedOptimizer || c.Actor.FSDPConfig.ShardingStrategy != NoShard
+// Optimisers returns the optimisers of a language model and of its critic, with UseDistributedOptimizer as the sharding
+// strategy says.
+func (c *Config) Optimisers() (model, critic algo.OptimConfig) {
+	model, critic = c.Actor.Optim, c.Actor.CriticOptim
+	if c.Actor.FSDPConfig.ShardingStrategy != NoShard {
+		model.UseDistributedOptimizer, critic.UseDistributedOptimizer = true, true
+	}
+	return model, critic
 }
 
 // layouts sets the layouts of language models that are not given to the actor's.
@@ -169,9 +177,11 @@ func (c *validation) checkLayouts() {
 
 // idleLayouts reports given keys of layouts and memory that have no effect.
 func (c *validation) idleLayouts() {
-	keys := []string{"actor.fsdp_config.sharding_strategy",
-		"actor.optim.use_distributed_optimizer", "actor.critic_optim.use_distributed_optimizer",
-		"algorithm.entropy_tuning.optim.use_distributed_optimizer"}
+	keys := []string{"algorithm.entropy_tuning.optim.use_distributed_optimizer"}
+	if !c.FineTunes() {
+		keys = append(keys, "actor.fsdp_config.sharding_strategy", "actor.fsdp_config.gradient_checkpointing",
+			"actor.optim.use_distributed_optimizer", "actor.critic_optim.use_distributed_optimizer")
+	}
 	if m := c.LanguageModel(); c.FineTunes() {
 		// Attention keeps no probabilities, so there is nothing for selective to repeat. uniform keeps the input of each
 		// layer, whatever the unit.
@@ -183,9 +193,6 @@ func (c *validation) idleLayouts() {
 		idle("granularity", m.Recompute == RecomputeSelective, m.Recompute)
 		idle("method", m.RecomputeMethod != "" && !full, m.RecomputeMethod)
 		idle("num_layers", m.RecomputeLayers > 0 && !(full && m.RecomputeMethod == RecomputeBlock), m.RecomputeLayers)
-	}
-	if !c.FineTunes() {
-		keys = append(keys, "actor.fsdp_config.gradient_checkpointing")
 	}
 	if c.FineTunes() && !c.Reasons() {
 		keys = append(keys, "rollout.tensor_parallel_size")

@@ -141,20 +141,21 @@ func TestMemoryKeys(t *testing.T) {
 	const all = math.MaxInt32
 	for _, tc := range []struct {
 		overrides string
-		layers    int // whose forward pass is repeated
-		shards    bool
-		idle      bool // in a language model's job; in other jobs all that asks for something is
+		layers    int    // whose forward pass is repeated
+		shards    string // whose optimiser
+		idle      bool   // in a language model's job; in other jobs all that asks for something is
 	}{
-		{"++actor.fsdp_config.sharding_strategy=no_shard", 0, false, false},
-		{"++actor.fsdp_config.sharding_strategy=full_shard", 0, true, true},
-		{"++actor.optim.use_distributed_optimizer=true", 0, true, true},
-		{"++actor.fsdp_config.gradient_checkpointing=true", all, false, false},
-		{"++actor.model.recompute_granularity=full", all, false, false},
+		{"++actor.fsdp_config.sharding_strategy=no_shard", 0, "", false},
+		{"++actor.fsdp_config.sharding_strategy=full_shard", 0, "model and critic", false},
+		{"++actor.optim.use_distributed_optimizer=true", 0, "model and critic", false},
+		{"++actor.critic_optim.use_distributed_optimizer=true", 0, "critic", false},
+		{"++actor.fsdp_config.gradient_checkpointing=true", all, "", false},
+		{"++actor.model.recompute_granularity=full", all, "", false},
 		{"++actor.model.recompute_granularity=full ++actor.model.recompute_method=block " +
-			"++actor.model.recompute_num_layers=2", 2, false, false},
-		{"++actor.model.recompute_granularity=full ++actor.model.recompute_num_layers=2", all, false, true},
-		{"++actor.model.recompute_granularity=selective", 0, false, true},
-		{"++actor.model.recompute_granularity=null", 0, false, false},
+			"++actor.model.recompute_num_layers=2", 2, "", false},
+		{"++actor.model.recompute_granularity=full ++actor.model.recompute_num_layers=2", all, "", true},
+		{"++actor.model.recompute_granularity=selective", 0, "", true},
+		{"++actor.model.recompute_granularity=null", 0, "", false},
 	} {
 		for _, file := range []string{answering(t), rolestest.Cartpole} {
 			c, warnings, err := config.Load(rolestest.Registries(), file, strings.Fields(tc.overrides), false)
@@ -163,13 +164,16 @@ func TestMemoryKeys(t *testing.T) {
 			}
 			idle := tc.idle
 			if !c.FineTunes() {
-				idle = tc.layers > 0 || tc.shards || tc.idle
+				idle = tc.layers > 0 || tc.shards != "" || tc.idle
 			}
 			if (len(warnings) > 0) != idle {
 				t.Errorf("%s of %s: warnings %q", tc.overrides, filepath.Base(file), warnings)
 			}
-			if c.FineTunes() && (c.RecomputedLayers() != tc.layers || c.ShardsMoments() != tc.shards) {
-				t.Errorf("%s: %d layers, shards %v", tc.overrides, c.RecomputedLayers(), c.ShardsMoments())
+			model, critic := c.Optimisers()
+			shards := map[[2]bool]string{{true, true}: "model and critic", {true, false}: "model",
+				{false, true}: "critic"}[[2]bool{model.UseDistributedOptimizer, critic.UseDistributedOptimizer}]
+			if c.FineTunes() && (c.RecomputedLayers() != tc.layers || shards != tc.shards) {
+				t.Errorf("%s: %d layers, shards %q", tc.overrides, c.RecomputedLayers(), shards)
 			}
 		}
 	}

@@ -211,7 +211,7 @@ func (k *keyList) actor() {
 }
 
 // optimisers are Megatron's keys of an optimiser that change no result here.
-const optimisers = `loss_scale use_distributed_optimizer overlap_grad_reduce overlap_param_gather
+const optimisers = `loss_scale overlap_grad_reduce overlap_param_gather
 	optimizer_enable_pin overlap_param_gather_with_optimizer_step initial_loss_scale min_loss_scale
 	loss_scale_window hysteresis use_precision_aware_optimizer main_grads_dtype main_params_dtype
 	exp_avg_dtype exp_avg_sq_dtype optimizer_cpu_offload optimizer_offload_fraction overlap_cpu_optimizer_d2h_h2d`

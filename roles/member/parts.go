@@ -51,17 +51,19 @@ func PartsOf(file, prefix string, p, whole *nn.Params[float32]) (parts []Part) {
 }
 
 // FlatPart returns the part that t is of a flat tensor, which has an element for each parameter of a whole network and
-// for each gap between them. t has those of p.
-func FlatPart(file, name string, t tensor.Tensor, p, whole *nn.Params[float32]) Part {
+// for each gap between them. t has those of p from element lo of p.Data on.
+func FlatPart(file, name string, t tensor.Tensor, lo int, p, whole *nn.Params[float32]) Part {
 	_, n := whole.Range(0, len(whole.Fields)-1)
-	part := PartOf(file, name, t, nn.Slice{})
-	part.Field.Shape, part.Gaps = []int{n}, true
-	if t.Len() == n {
-		return part
+	part := Part{File: file, Field: tensor.Field{Name: name, DType: t.DType(), Shape: []int{n}}, Memory: t.Bytes(),
+		Gaps: true}
+	blocks := []nn.Block{{Len: n, Stride: n, Count: 1}}
+	if len(p.Data) < n {
+		blocks = p.Blocks(whole)
 	}
-	part.Blocks = p.Blocks(whole)
-	for i, b := range part.Blocks {
-		part.Blocks[i] = b.Times(t.DType().Size())
+	for _, b := range blocks {
+		for _, c := range b.Clip(lo, lo+t.Len()) {
+			part.Blocks = append(part.Blocks, c.Times(t.DType().Size()))
+		}
 	}
 	return part
 }

@@ -20,26 +20,29 @@ import (
 )
 
 // A division says which part of a network each rank holds. Matrices are cut into `tensors` slices along an axis, and
-// fields are dealt to `stages` in order. The first field is on the last stage, too. The first rank is `first`.
+// fields are dealt to `stages` in order. The first field is on the last stage, too. The first rank is `first`. There
+// are `replicas` of all this, which divide the moments; 0 is 1.
 type division struct {
-	tensors, axis, stages, first int
+	tensors, axis, stages, first, replicas int
 }
 
 func (d division) String() string {
-	return fmt.Sprintf("%d slices along axis %d, %d stages, from rank %d", d.tensors, d.axis, d.stages, d.first)
+	return fmt.Sprintf("%d slices along axis %d, %d stages, from rank %d, %d replicas", d.tensors, d.axis, d.stages,
+		d.first, d.replicas)
 }
 
 const worldSize = 5
 
 func divisions() []division {
-	return []division{{1, 0, 1, 0}, {1, 0, 1, 3}, {2, 0, 1, 0}, {2, 1, 1, 1}, {4, 1, 1, 0}, {4, 0, 1, 1}, {1, 0, 2, 0},
-		{2, 1, 2, 1}}
+	return []division{{1, 0, 1, 0, 0}, {1, 0, 1, 3, 0}, {2, 0, 1, 0, 0}, {2, 1, 1, 1, 0}, {4, 1, 1, 0, 0},
+		{4, 0, 1, 1, 0}, {1, 0, 2, 0, 0}, {2, 1, 2, 1, 0}, {1, 0, 1, 0, 5}, {2, 0, 1, 1, 2}, {1, 0, 2, 0, 2}}
 }
 
 // A state is what a rank holds: a network with moments and counters.
 type state struct {
 	p, whole *nn.Params[float32]
-	m        tensor.Tensor
+	lo       int           // of the moments in p.Data
+	m        tensor.Tensor // from lo on
 	counters tensor.Tensor
 }
 
@@ -50,9 +53,12 @@ func shapes(scale int) [][]int {
 // newState returns the state of one rank, or nil if it holds nothing.
 func newState(t *testing.T, d division, rank, scale int) *state {
 	rank -= d.first
-	if rank < 0 || rank >= d.tensors*d.stages {
+	replicas, each := max(d.replicas, 1), d.tensors*d.stages
+	if rank < 0 || rank >= replicas*each {
 		return nil
 	}
+	replica := rank / each
+	rank %= each
 	s := &state{p: new(nn.Params[float32]), whole: new(nn.Params[float32]), counters: tensor.New(tensor.I64, 2)}
 	s.whole.Group("actor")
 	s.p.Group("actor")
@@ -78,7 +84,9 @@ func newState(t *testing.T, d division, rank, scale int) *state {
 	if err := s.p.Alloc(tensor.Heap); err != nil {
 		t.Fatal(err)
 	}
-	s.m = tensor.New(tensor.F32, len(s.p.Data))
+	n := len(s.p.Data)
+	s.lo = replica * n / replicas
+	s.m = tensor.New(tensor.F32, (replica+1)*n/replicas-s.lo)
 	return s
 }
 
@@ -87,7 +95,7 @@ func (s *state) parts() []Part {
 		return nil
 	}
 	return append(PartsOf(ModelPart, "", s.p, s.whole), PartOf(TrainerPart, "counters", s.counters, nn.Slice{}),
-		FlatPart(TrainerPart, "optim.m", s.m, s.p, s.whole))
+		FlatPart(TrainerPart, "optim.m", s.m, s.lo, s.p, s.whole))
 }
 
 // filled returns the state of one rank that holds all, with random values, and its two files.
@@ -216,7 +224,10 @@ func (s *state) same(whole *state) error {
 		off, wrong := whole.p.Fields[at].Off, 0
 		s.p.SliceOf(f.Name).Block(whole.p.Fields[at].Shape).Within(0, whole.p.Fields[at].Len(), func(x, here, n int) {
 			for j := range n {
-				if s.p.Of(i)[here+j] != whole.p.Data[off+x+j] || s.m.F32()[f.Off+here+j] != whole.m.F32()[off+x+j] {
+				if s.p.Of(i)[here+j] != whole.p.Data[off+x+j] {
+					wrong++
+				}
+				if m := f.Off + here + j - s.lo; 0 <= m && m < s.m.Len() && s.m.F32()[m] != whole.m.F32()[off+x+j] {
 					wrong++
 				}
 			}

@@ -74,7 +74,8 @@ func newLearner(p *plan.Plan, all *algo.TextBatch) (*learner, error) {
 	x := &learner{counter: probe.Counter{Actors: p.Actors}}
 	if !p.Config.Reasons() {
 		x.texts = p.BatchOf(p.Order(nil, 0), 0, 0)
-		x.sft, err = algo.NewSFT(algo.SFTSetup{Model: m, Optim: p.Config.Actor.Optim,
+		optim, _ := p.Config.Optimisers()
+		x.sft, err = algo.NewSFT(algo.SFTSetup{Model: m, Optim: optim,
 			Iterations: int(min(p.MaxSteps, math.MaxInt32)), MicroBatch: p.Limit, Threads: p.Config.Actor.Threads,
 			Replicas: &x.counter, Alloc: tensor.Heap})
 		return x, err

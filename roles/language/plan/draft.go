@@ -80,6 +80,7 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 	d.MaxSteps = steps(&c.Runner, d.StepsPerEpoch)
 	d.setLimit()
 	d.checkBubble()
+	d.noteSharding()
 	return d.Plan, nil
 }
 

@@ -1,11 +1,13 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/roles/job"
 )
@@ -49,16 +51,17 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 		}
 		return otherwise
 	}
+	model, critic := p.Config.Optimisers()
 	each("actor", func(s share) {
 		f.Parameters += 2*s.trained + s.frozen
-		f.Optimiser += 2 * s.trained // Adam's two moments
+		f.Optimiser += moments(s.trained, model, p.Actors)
 		f.Activations += s.work
 	})
 	if p.HasCritic() {
+		replicas := cmp.Or(p.Critics, p.Actors)
 		each(or("critic", "actor", p.Critics), func(s share) {
-			f.Parameters += 2 * s.trunk
-			f.Optimiser += 2 * s.trunk
-			f.Activations += s.work
+			f.Parameters, f.Activations = f.Parameters+2*s.trunk, f.Activations+s.work
+			f.Optimiser += moments(s.trunk, critic, replicas)
 		})
 	}
 	if p.NeedsReference() {
@@ -89,6 +92,14 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 		f.Texts += int64(p.Valid.Bytes())
 	}
 	return f
+}
+
+// moments returns the bytes of Adam's two moments of weights on one of several replicas.
+func moments(weights int64, o algo.OptimConfig, replicas int) int64 {
+	if o.UseDistributedOptimizer {
+		return 2 * weights / int64(replicas)
+	}
+	return 2 * weights
 }
 
 // A share has the bytes of the part of the model that a member has.

@@ -325,6 +325,14 @@ func (d *Draft) checkBubble() {
 		100*float64(n)/float64(n+m.Pipeline-1), 2*m.Pipeline))
 }
 
+// noteSharding adds a warning if a sharding strategy asks for more than dividing moments.
+func (d *Draft) noteSharding() {
+	if s := d.Config.Actor.FSDPConfig.ShardingStrategy; s != config.NoShard {
+		d.notes = append(d.notes, fmt.Sprintf("actor.fsdp_config.sharding_strategy %s: replicas divide the "+
+			"optimiser's moments; each has all weights and gradients", s))
+	}
+}
+
 // microBatches returns about the number of micro-batches of an update on each replica of the actors.
 func (d *Draft) microBatches() int {
 	c, texts, tokens := d.Config, d.batch/d.Actors, d.Config.Runner.SeqLength

@@ -207,6 +207,10 @@ func TestSharesOfMemory(t *testing.T) {
 	if first.Activations <= last.Activations || first.Parameters != last.Parameters-8*256 {
 		t.Errorf("first stage %+v, last stage %+v: expected more activations, and the norm in the last", first, last)
 	}
+	d.Config.Actor.FSDPConfig.ShardingStrategy = "full_shard"
+	if got := d.MemoryOf(0); got.Optimiser != first.Optimiser/2 || got.Parameters != first.Parameters {
+		t.Errorf("2 replicas that divide moments: %+v, without %+v", got, first)
+	}
 	if got, want := d.WorkersOn(7), "actor[7]@1,1,1"; len(got) != 1 || got[0] != want {
 		t.Errorf("rank 7 has %q, want %s", got, want)
 	}

@@ -160,8 +160,9 @@ func ForEvaluation(cfg *config.Config, reg config.Registries) (*Plan, error) {
 // TextSetup returns the setup of the algorithm without the model.
 func (p *Plan) TextSetup() algo.TextSetup {
 	a, c := &p.Config.Algorithm, &p.Config.Actor
-	return algo.TextSetup{Config: a.Config, Text: a.Texts, Optim: c.Optim, Sampling: p.Sampling, GroupSize: a.GroupSize,
-		CriticOptim: c.CriticOptim, MicroBatch: p.Limit, Threads: c.Threads, Seed: c.Seed,
+	optim, critic := p.Config.Optimisers()
+	return algo.TextSetup{Config: a.Config, Text: a.Texts, Optim: optim, Sampling: p.Sampling, GroupSize: a.GroupSize,
+		CriticOptim: critic, MicroBatch: p.Limit, Threads: c.Threads, Seed: c.Seed,
 		Recompute:  p.Config.RecomputedLayers(),
 		Iterations: int(min(p.MaxSteps, math.MaxInt32))}
 }

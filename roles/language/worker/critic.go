@@ -94,13 +94,9 @@ func (w *CriticWorker) Close() error {
 	return w.grader.Close()
 }
 
-// Save returns the critic without a copy on the first replica, and nothing on the others, because all replicas are
-// equal. An actor's critic has the same names in checkpoints.
+// Save returns this member's share of the critic, without a copy. An actor's critic has the same names in checkpoints.
 func (w *CriticWorker) Save() []member.Part {
-	if !firstReplica(w.m) {
-		return nil
-	}
-	return trainerParts(w.algo.Save(), criticNetwork(w.critic))
+	return w.saved(trainerParts(w.algo.Save(), w.criticNetwork(w.critic)))
 }
 
 // Load returns the parts of a state that this worker needs. Weights alone become the weights of the critic's trunk. If
@@ -110,7 +106,7 @@ func (w *CriticWorker) Load(weights bool) []member.Part {
 	case !weights:
 		d := w.algo.Save()
 		d.Set("counters", w.algo.Counters())
-		return trainerParts(d, criticNetwork(w.critic))
+		return trainerParts(d, w.criticNetwork(w.critic))
 	case w.plan.LoRA != nil:
 		return nil
 	}
@@ -118,6 +114,7 @@ func (w *CriticWorker) Load(weights bool) []member.Part {
 }
 
 // criticNetwork returns a critic as a network of the trainer's state.
-func criticNetwork(c *algo.TextCritic) network {
-	return network{"critic", c.Model.Params, c.Model.Whole().Params}
+func (t *tuner) criticNetwork(c *algo.TextCritic) network {
+	_, optim := t.plan.Config.Optimisers()
+	return t.network("critic", c.Model, optim)
 }

@@ -147,7 +147,7 @@ func (w *ReasoningWorker) Close() error {
 	return w.grader.Close()
 }
 
-// Save returns the state without a copy on the first replica, and nothing on the others.
+// Save returns this member's share of the state, without a copy.
 func (w *ReasoningWorker) Save() []member.Part { return w.save(w.trainer()) }
 
 // Load returns the parts of a state that this worker needs. Weights alone also become the weights of the reference and
@@ -166,9 +166,10 @@ func (w *ReasoningWorker) Load(weights bool) []member.Part {
 
 // trainer returns the parts of the trainer's state.
 func (w *ReasoningWorker) trainer() []member.Part {
-	networks := []network{{"actor", w.model.Params, w.model.Whole().Params}}
+	optim, _ := w.plan.Config.Optimisers()
+	networks := []network{w.network("actor", w.model, optim)}
 	if w.critic != nil {
-		networks = append(networks, criticNetwork(w.critic))
+		networks = append(networks, w.criticNetwork(w.critic))
 	}
 	return append(trainerParts(w.algo.Save(), networks...), w.reference.load(false)...)
 }

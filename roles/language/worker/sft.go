@@ -35,18 +35,15 @@ func newTuner(ctx context.Context, m *spmd.Member, p *plan.Plan, model *lm.Model
 	return t, err
 }
 
-// save returns the model and the trainer's state, which is trainer, without a copy on the first replica. It returns
-// nothing on the others, because all replicas are equal.
+// save returns what this member adds to checkpoints of the model and the trainer's state, which is trainer, without a
+// copy.
 func (t *tuner) save(trainer []member.Part) []member.Part {
-	if !firstReplica(t.m) {
-		return nil
-	}
 	var inputs tensor.Dict
 	inputs.Set(plan.TextsHash, tensor.FromI64([]int64{int64(t.plan.Train.Hash)}, 1))
 	if base := int64(t.plan.BaseWeights.Hash); base != 0 {
 		inputs.Set(plan.BaseHash, tensor.FromI64([]int64{base}, 1))
 	}
-	return slices.Concat(t.modelParts(), trainer, trainerParts(inputs))
+	return t.saved(slices.Concat(t.modelParts(), trainer, trainerParts(inputs)))
 }
 
 // modelParts returns the trained parameters as parts of the model.
@@ -74,7 +71,8 @@ func NewSFTWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*SFTWor
 		return nil, err
 	}
 	w := &SFTWorker{tuner: t, stop: newEarlyStop(&p.Config.Runner.EarlyStop)}
-	w.algo, err = algo.NewSFT(algo.SFTSetup{Model: model, Optim: p.Config.Actor.Optim,
+	optim, _ := p.Config.Optimisers()
+	w.algo, err = algo.NewSFT(algo.SFTSetup{Model: model, Optim: optim,
 		Iterations: int(min(p.MaxSteps, math.MaxInt32)), MicroBatch: p.Limit,
 		Mesh: t.replica.mesh, Recompute: p.Config.RecomputedLayers(), Threads: p.Config.Actor.Threads, Replicas: w.replicas,
 		Alloc: m.World().Alloc, Progress: loop.ProgressOf(c, m)})
@@ -127,7 +125,7 @@ func (w *SFTWorker) Close() error {
 	return nil
 }
 
-// Save returns the state without a copy on the first replica, and nothing on the others.
+// Save returns this member's share of the state, without a copy.
 func (w *SFTWorker) Save() []member.Part { return w.save(w.trainer()) }
 
 // Load returns the parts of a state that this worker needs.
@@ -142,7 +140,8 @@ func (w *SFTWorker) Load(weights bool) []member.Part {
 func (w *SFTWorker) trainer() []member.Part {
 	d := w.algo.Save()
 	d.Set(stopState, tensor.FromF64(w.stop.state[:], len(w.stop.state)))
-	return trainerParts(d, network{"actor", w.model.Params, w.model.Whole().Params})
+	optim, _ := w.plan.Config.Optimisers()
+	return trainerParts(d, w.network("actor", w.model, optim))
 }
 
 // An earlyStop stops training when a metric of validation no longer gets better.

@@ -20,10 +20,34 @@ func firstReplica(m *spmd.Member) bool {
 	return m.Index() == 0
 }
 
+// saved returns the parts that this member adds to checkpoints, of those that it has. The first replica adds all, and
+// the others nothing, because all replicas are equal. But if replicas divide moments, all add their flat tensors.
+func (t *tuner) saved(parts []member.Part) []member.Part {
+	if firstReplica(t.m) {
+		return parts
+	}
+	if model, critic := t.plan.Config.Optimisers(); !model.UseDistributedOptimizer && !critic.UseDistributedOptimizer {
+		return nil
+	}
+	for i := range parts {
+		if p := &parts[i]; !p.Gaps {
+			p.Memory, p.Blocks = nil, nil
+		}
+	}
+	return parts
+}
+
 // A network is a network in a trainer's state: a member's part of the parameters, and those of the whole network.
 type network struct {
 	name     string // begins the names of its tensors
 	p, whole *nn.Params[float32]
+	lo       int // the member has moments from here on
+}
+
+// network returns the member's part of m in the trainer's state, which o trains.
+func (t *tuner) network(name string, m *lm.Model, o algo.OptimConfig) network {
+	lo, _ := o.Share(len(m.Params.Data), t.replicas)
+	return network{name, m.Params, m.Whole().Params, lo}
 }
 
 // trainerParts returns the parts that the tensors of d are of a trainer's state. Every member of a replica returns the
@@ -43,7 +67,7 @@ func trainerPart(name string, t tensor.Tensor, networks []network) []member.Part
 		switch {
 		case !ok:
 		case algo.IsMoment(own):
-			return []member.Part{member.FlatPart(member.TrainerPart, name, t, n.p, n.whole)}
+			return []member.Part{member.FlatPart(member.TrainerPart, name, t, n.lo, n.p, n.whole)}
 		default:
 			switch slices.IndexFunc(n.p.Fields, func(f nn.Field) bool { return f.Name == own }) {
 			case -1:

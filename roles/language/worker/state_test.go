@@ -25,9 +25,12 @@ type divided struct {
 	critic    *algo.TextCritic
 	reference *reference
 	trainer   tensor.Dict
+
+	replica, replicas int
 }
 
-func newDivided(c lm.Config, lora *lm.LoRA, part lm.Part) (*divided, error) {
+// newDivided returns what one of several replicas holds that divide the moments.
+func newDivided(c lm.Config, lora *lm.LoRA, part lm.Part, replica, replicas int) (*divided, error) {
 	m, err := lm.New(new(nn.Params[float32]), c, lm.Options{LoRA: lora, Part: part})
 	if err == nil {
 		err = m.Alloc(tensor.Heap)
@@ -35,7 +38,7 @@ func newDivided(c lm.Config, lora *lm.LoRA, part lm.Part) (*divided, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &divided{model: m}
+	r := &divided{model: m, replica: replica, replicas: replicas}
 	if r.critic, err = algo.NewTextCritic(c, part, tensor.Heap); err != nil {
 		return nil, err
 	}
@@ -48,7 +51,7 @@ func newDivided(c lm.Config, lora *lm.LoRA, part lm.Part) (*divided, error) {
 	d.Set("counters", tensor.New(tensor.I64, 2))
 	for _, n := range r.networks() {
 		for _, moment := range []string{"optim.m", "optim.v"} {
-			d.Set(n.name+"."+moment, tensor.New(tensor.F32, len(n.p.Data)))
+			d.Set(n.name+"."+moment, tensor.New(tensor.F32, len(n.p.Data)*(replica+1)/replicas-n.lo))
 		}
 		d.Set(n.name+".optim.steps", tensor.New(tensor.I64, 1))
 		if n.name == "critic" {
@@ -61,7 +64,10 @@ func newDivided(c lm.Config, lora *lm.LoRA, part lm.Part) (*divided, error) {
 }
 
 func (r *divided) networks() []network {
-	return []network{{"actor", r.model.Params, r.model.Whole().Params}, criticNetwork(r.critic)}
+	of := func(name string, m *lm.Model) network {
+		return network{name, m.Params, m.Whole().Params, len(m.Params.Data) * r.replica / r.replicas}
+	}
+	return []network{of("actor", r.model), of("critic", r.critic.Model)}
 }
 
 func (r *divided) parts() []member.Part {
@@ -113,14 +119,15 @@ func files(ctx context.Context, g *collectives.Group, c spmd.Comm, mine []member
 }
 
 // TestStateInParts: a policy, its critic, its reference and its optimisers have the same files in any division among
-// ranks, and each division takes up the files of each other. Weights alone go to the reference and to the critic.
+// ranks, also of the moments among replicas, and each division takes up the files of each other. Weights alone go to
+// the reference and to the critic.
 func TestStateInParts(t *testing.T) {
 	c := lm.Config{Family: lm.Qwen2, Vocab: 39, Hidden: 16, Layers: 3, Heads: 8, KVHeads: 4, HeadDim: 16,
 		Intermediate: 24, Eps: 1e-5, MaxPositions: 64, QKVBias: true, Tied: true,
 		Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: 0.3}
 	for _, lora := range []*lm.LoRA{nil, {Rank: 3, Alpha: 5, Targets: lm.Targets},
 		{Rank: 3, Alpha: 5, Targets: []string{"lm_head"}}} {
-		whole, err := newDivided(c, lora, lm.Part{})
+		whole, err := newDivided(c, lora, lm.Part{}, 0, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,12 +140,13 @@ func TestStateInParts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, d := range []struct{ size, stages int }{{1, 1}, {2, 1}, {4, 1}, {1, 2}, {2, 2}, {1, 3}} {
-			err := onRanks(t, d.size*d.stages, func(ctx context.Context, rank int, g *collectives.Group,
+		for _, d := range []struct{ size, stages, replicas int }{{1, 1, 1}, {2, 1, 1}, {4, 1, 1}, {1, 2, 1}, {2, 2, 1},
+			{1, 3, 1}, {1, 1, 3}, {2, 2, 2}} {
+			err := onRanks(t, d.size*d.stages*d.replicas, func(ctx context.Context, rank int, g *collectives.Group,
 				pieces spmd.Comm) error {
-				stage := rank / d.size
+				stage, replica := rank/d.size%d.stages, rank/d.size/d.stages
 				part, err := newDivided(c, lora, lm.Part{Index: rank % d.size, Size: d.size,
-					First: stage * c.Layers / d.stages, End: (stage + 1) * c.Layers / d.stages})
+					First: stage * c.Layers / d.stages, End: (stage + 1) * c.Layers / d.stages}, replica, d.replicas)
 				if err != nil {
 					return err
 				}

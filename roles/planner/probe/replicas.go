@@ -28,6 +28,9 @@ func (c *Counter) Sum([]float64) error {
 	return nil
 }
 
+// Gather does nothing.
+func (c *Counter) Gather([]float32, []int) error { return nil }
+
 // Reset forgets what was counted.
 func (c *Counter) Reset() { *c = Counter{Actors: c.Actors, Bytes: c.Bytes} }
 
