@@ -75,7 +75,7 @@ func (s *SFT) Update(mine []Sequence, targets, tokens int) (m Metrics, err error
 			loss -= float64(logp)
 		}
 		aux += share * o.AuxLoss
-	})
+	}, s.train.ready)
 	if err != nil {
 		return m, fmt.Errorf("sft: %w", err)
 	}

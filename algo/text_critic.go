@@ -127,7 +127,8 @@ func (c *TextCriticPPO) Update(b *TextBatch) (Metrics, error) {
 // minibatch makes one optimiser step.
 func (c *TextCriticPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) error {
 	c.begin()
-	if err := c.accumulate(b, m); err != nil {
+	c.train.begin()
+	if err := c.accumulate(b, m, c.train.ready); err != nil {
 		return err
 	}
 	return c.step(iteration)
@@ -136,10 +137,10 @@ func (c *TextCriticPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int)
 // begin sets the gradient to 0, for a new minibatch.
 func (c *TextCriticPPO) begin() { clear(c.train.params.Grad) }
 
-// accumulate adds the gradient of a minibatch on this replica.
-func (c *TextCriticPPO) accumulate(b *TextBatch, m *textMinibatch) error {
+// accumulate adds the gradient of a minibatch on this replica. Unless ready is nil, the sum over the replicas has begun.
+func (c *TextCriticPPO) accumulate(b *TextBatch, m *textMinibatch, ready func(lo, hi int)) error {
 	c.batch, c.now = b, m
-	err := c.pass.train(m.texts, m.rows, c.loss)
+	err := c.pass.train(m.texts, m.rows, c.loss, ready)
 	c.pass.model.FinishGradients(c.pass.work)
 	return err
 }
@@ -159,7 +160,6 @@ func (c *TextCriticPPO) setLoss(first, end int, _ float64, o *lm.Outputs) {
 
 // step sums the gradient over the replicas and moves the parameters.
 func (c *TextCriticPPO) step(iteration int) error {
-	c.train.begin()
 	if err := c.train.step(iteration); err != nil {
 		return fmt.Errorf("critic: %w", err)
 	}

@@ -51,11 +51,12 @@ func newTextPass(m *lm.Model, limit MicroBatch, threads int, mesh lm.Mesh, h lm.
 var _ lm.Source = (*textPass)(nil)
 
 // train adds the gradient of texts. It calls loss with the outputs of each micro-batch in turn, whose texts are [lo,
-// hi); share is the micro-batch's part of a minibatch with the given number of tokens.
-func (p *textPass) train(texts []Sequence, tokens float64, loss func(lo, hi int, share float64, o *lm.Outputs)) error {
+// hi); share is the micro-batch's part of a minibatch with the given number of tokens. For ready see lm.Model.Train.
+func (p *textPass) train(texts []Sequence, tokens float64, loss func(lo, hi int, share float64, o *lm.Outputs),
+	ready func(lo, hi int)) error {
 	p.cut(texts)
 	p.total, p.got = tokens, loss
-	return p.model.Train(p.work, len(p.ends), p.head, p)
+	return p.model.Train(p.work, len(p.ends), p.head, p, ready)
 }
 
 // infer calls got with the outputs of each micro-batch in turn, whose texts are [lo, hi).

@@ -249,9 +249,14 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 	p.progress.Report(workUpdate, m.first, p.cfg.UpdateEpoch*len(b.Texts))
 	p.ratioSum, p.ratioCount = 0, 0
 	p.batch, p.now = b, m
-	err = p.policy.train(m.texts, m.rows, p.loss)
+	var ready func(lo, hi int)
+	if !p.valued() && p.text.EarlyStopImpRatio == 0 { // else other sums come first, or there may be no step
+		p.train.begin()
+		ready = p.train.ready
+	}
+	err = p.policy.train(m.texts, m.rows, p.loss, ready)
 	if err == nil && p.critic != nil {
-		err = p.critic.accumulate(b, m)
+		err = p.critic.accumulate(b, m, nil)
 	}
 	if err != nil {
 		return false, err
@@ -336,7 +341,6 @@ func (p *TextPPO) step(iteration int) error {
 		return nil
 	}
 	p.taken++
-	p.train.begin()
 	return p.train.step(iteration)
 }
 

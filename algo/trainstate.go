@@ -16,7 +16,7 @@ type trainState struct {
 	norm     norm
 	clip     float64
 	replicas Replicas
-	sum      GradientStream
+	sum      GradientStream // nil: it has not begun
 	ready    func(lo, hi int)
 	final    func(lo, hi int)
 	only     string // the group that alone moves; "": all
@@ -62,10 +62,14 @@ func (t *trainState) readyAt(last bool) func(lo, hi int) {
 	return nil
 }
 
-// step sums the gradient over the replicas and moves the parameters against it.
+// step sums the gradient over the replicas, unless the sum has begun, and moves the parameters against it.
 func (t *trainState) step(iteration int) error {
 	t.norm.begin()
-	if err := t.sum.Wait(t.final); err != nil {
+	if t.sum == nil {
+		t.begin()
+	}
+	err := t.sum.Wait(t.final)
+	if t.sum = nil; err != nil {
 		return fmt.Errorf("sum gradients: %w", err)
 	}
 	norm, err := t.norm.value()

@@ -22,6 +22,7 @@ func (m *Model) BackwardHidden(w *Work, dh []float32, aux float32) {
 	d, n := c.Hidden, w.n
 	dx := w.delta[:n*d]
 	kernel.RMSNormGrad(dx, m.norm.grad(), dh, w.final.x[:n*d], m.norm.data(), w.final.inv[:n], n, d, false)
+	w.announce(m.heads)
 	m.backwardLayers(w, dx, aux)
 }
 
@@ -37,9 +38,20 @@ func (m *Model) backwardLayers(w *Work, dx []float32, aux float32) {
 			m.layers[i].forward(w, a, w.final.x, i) // w.final.x is not needed any more
 		}
 		m.layers[i].backward(w, w.acts[i], dx, i)
+		if w.ready != nil {
+			w.normSums.finish(w, i)
+			w.announce(m.layers[i].fields)
+		}
 	}
 	if m.first() && m.embed.grad() != nil {
 		m.embedGrad(w, m.embed.grad(), dx)
+	}
+}
+
+// announce marks the gradients of these parameters as final.
+func (w *Work) announce(fields [2]int) {
+	if w.ready != nil && fields[0] < fields[1] {
+		w.ready(w.m.Params.Range(fields[0], fields[1]-1))
 	}
 }
 
@@ -116,7 +128,9 @@ func (m *Model) embedGrad(w *Work, grad, dx []float32) {
 // embedding is also the output matrix, it adds up the gradients of both uses. It adds up the gradients that blocks of
 // heads have of the norms of queries and keys.
 func (m *Model) FinishGradients(w *Work) {
-	w.normSums.finish(w)
+	for i := range m.layers {
+		w.normSums.finish(w, i)
+	}
 	t := &w.tiedRows
 	if m.Config.Tied && w.pipe != nil && !m.fixed && (m.first() || m.last()) {
 		w.joinEnds()

@@ -5,8 +5,10 @@ import "github.com/rlinf/rlinf/policy/nn/kernel"
 // normSums collect the gradients of the norms of queries and keys. Each block of heads has a sum of its own over all
 // tokens, because the heads may be on several ranks. The tree over the blocks follows at the end.
 type normSums struct {
-	all    []float32 // [layers, blocks of queries and of keys, head_dim]; nil: nothing was added
+	all    []float32 // [layers, blocks of queries and of keys, head_dim]
+	open   []bool    // of each layer: something was added; nil: to none
 	blocks [2]int    // of queries and of keys, in this part
+	totals []float32 // of a layer
 }
 
 // of returns the sums of a layer, [blocks, head_dim] each. They are nil if the norms are not trained.
@@ -18,8 +20,10 @@ func (s *normSums) of(m *Model, layer int) (q, k []float32) {
 	if s.all == nil {
 		keys := min(m.blocks, c.KVHeads&-c.KVHeads) // blocks of whole heads that no part divides
 		s.blocks = [2]int{m.own, keys / m.part.Size}
-		s.all = make([]float32, c.Layers*(s.blocks[0]+s.blocks[1])*c.HeadDim)
+		s.all = make([]float32, len(m.layers)*(s.blocks[0]+s.blocks[1])*c.HeadDim)
+		s.open = make([]bool, len(m.layers))
 	}
+	s.open[layer] = true
 	e := c.HeadDim
 	at := s.all[layer*(s.blocks[0]+s.blocks[1])*e:]
 	return at[: s.blocks[0]*e : s.blocks[0]*e], at[s.blocks[0]*e:][:s.blocks[1]*e]
@@ -40,29 +44,28 @@ func (w *Work) headNormGrad(sums, dx, x, inv []float32, norm *weight, heads int)
 	}
 }
 
-// finish adds the sums to the gradients of the norms, and clears them.
-func (s *normSums) finish(w *Work) {
-	if s.all == nil {
+// finish adds the sums of a layer to the gradients of its norms, and clears them. A second call adds nothing.
+func (s *normSums) finish(w *Work, layer int) {
+	if s.open == nil || !s.open[layer] {
 		return
 	}
 	m, e := w.m, w.m.Config.HeadDim
-	totals := make([]float32, 0, 2*e*len(m.layers))
-	for i := range m.layers {
-		q, k := s.of(m, i)
-		for _, sums := range [][]float32{q, k} {
-			for half := e; half < len(sums); half *= 2 {
-				for at := 0; at < len(sums); at += 2 * half {
-					kernel.Axpy(sums[at:at+e], 1, sums[at+half:at+half+e])
-				}
+	q, k := s.of(m, layer)
+	totals := s.totals[:0]
+	for _, sums := range [][]float32{q, k} {
+		for half := e; half < len(sums); half *= 2 {
+			for at := 0; at < len(sums); at += 2 * half {
+				kernel.Axpy(sums[at:at+e], 1, sums[at+half:at+half+e])
 			}
-			totals = append(totals, sums[:e]...)
 		}
+		totals = append(totals, sums[:e]...)
 	}
+	s.totals = totals
 	w.sum(totals)
-	for i := range m.layers {
-		l := &m.layers[i]
-		kernel.Axpy(l.qNorm.grad(), 1, totals[2*i*e:][:e])
-		kernel.Axpy(l.kNorm.grad(), 1, totals[(2*i+1)*e:][:e])
-	}
-	clear(s.all)
+	l := &m.layers[layer]
+	kernel.Axpy(l.qNorm.grad(), 1, totals[:e])
+	kernel.Axpy(l.kNorm.grad(), 1, totals[e:])
+	clear(q)
+	clear(k)
+	s.open[layer] = false
 }

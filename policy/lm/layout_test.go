@@ -1,6 +1,7 @@
 package lm_test
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -94,10 +95,26 @@ func (r *trained) train(m *lm.Model, mesh lm.Mesh, again int) error {
 	source := &source{micros: micros, trained: r}
 	for step := range 3 {
 		clear(m.Params.Grad)
-		if err := m.Train(w, len(micros)-step, lm.Head{Temperature: 0.75}, source); err != nil {
+		final, below := map[int][]float32{}, len(m.Params.Grad)
+		err := m.Train(w, len(micros)-step, lm.Head{Temperature: 0.75}, source, func(lo, hi int) {
+			if hi > below {
+				err := fmt.Errorf("range %d to %d is final after that from %d on", lo, hi, below)
+				panic(err)
+			}
+			final[lo], below = slices.Clone(m.Params.Grad[lo:hi]), lo
+		})
+		if err != nil {
 			return err
 		}
 		m.FinishGradients(w)
+		for lo, x := range final {
+			if !sameFloats(x, m.Params.Grad[lo:lo+len(x)]) {
+				return fmt.Errorf("the gradient from %d on has changed after it was final", lo)
+			}
+		}
+		if len(final) < len(m.Tensors())/20 {
+			return fmt.Errorf("only %d ranges were final in time", len(final))
+		}
 		squares, err := m.GradSquares(w)
 		if err != nil {
 			return err
@@ -209,6 +226,9 @@ func layouts() map[string]struct {
 	wide := all["eight blocks"]
 	wide.c.QKNorm, wide.c.Tied, wide.c.Vocab, wide.c.Layers = true, true, 300, 4
 	all["eight blocks, tied"] = wide
+	deep := all["qwen3_moe"]
+	deep.c.Layers, deep.c.Experts.Dense = 8, nil
+	all["eight layers"] = deep
 	return all
 }
 
@@ -219,7 +239,7 @@ func TestLayout(t *testing.T) {
 			t.Parallel()
 			want := train(t, v.c, v.o, layout{1, 1, 0})
 			for _, l := range []layout{{1, 1, 1}, {1, 2, 0}, {1, 4, 1}, {2, 1, 0}, {2, 2, 9}, {2, 4, 0}, {4, 1, 1}, {4, 2, 0},
-				{8, 1, 0}} {
+				{8, 1, 0}, {1, 8, 3}} {
 				if !slices.Contains(v.c.Sizes(), l.size) || l.stages > v.c.Layers {
 					continue
 				}

@@ -34,6 +34,7 @@ type Model struct {
 	head   linear
 	value  struct{ w, b weight } // with Options.Values
 	values bool
+	heads  [2]int // the parameters behind the layers, as layer.fields
 }
 
 // A layer is one block of the transformer: attention, then a feed-forward block or experts.
@@ -43,6 +44,7 @@ type layer struct {
 	qNorm, kNorm weight // with Config.QKNorm
 	ff           feedForward
 	experts      *experts // nil in dense layers
+	fields       [2]int   // the parameters of the layer: first, and the one after the last
 }
 
 // Options say which weights of a model are trained.
@@ -91,11 +93,15 @@ func New(p *nn.Params[float32], c Config, o Options) (*Model, error) {
 		m.embed = m.declare(embedName, false, normal, 0, c.Vocab, c.Hidden)
 	}
 	for i := part.First; i < part.End; i++ {
-		m.layers = append(m.layers, m.newLayer("model.layers."+strconv.Itoa(i)+".", i))
+		first := len(p.Fields)
+		l := m.newLayer("model.layers."+strconv.Itoa(i)+".", i)
+		l.fields = [2]int{first, len(p.Fields)}
+		m.layers = append(m.layers, l)
 	}
-	if last {
+	if m.heads[0] = len(p.Fields); last {
 		m.newHeads()
 	}
+	m.heads[1] = len(p.Fields)
 	return m, nil
 }
 

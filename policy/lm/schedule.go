@@ -33,7 +33,7 @@ func (h Head) columns() int {
 type Outputs struct {
 	LogProb, Entropy, Value []float32
 	Likeliest               []float32
-	AuxLoss                 float64
+	AuxLoss                 float64 // in training
 
 	// The derivatives of the loss, which a loss sets. They are 0 before.
 	DLogProb, DEntropy, DValue []float32
@@ -46,7 +46,7 @@ type Outputs struct {
 // prepare makes memory for the outputs of this micro-batch.
 func (o *Outputs) prepare(h Head, micro *Micro) {
 	n := len(micro.Targets)
-	o.targets, o.aux = append(o.targets[:0], micro.Targets...), micro.Aux
+	o.targets, o.aux, o.AuxLoss = append(o.targets[:0], micro.Targets...), micro.Aux, 0
 	o.all, o.slopes = resize(o.all, n*h.columns()), resize(o.slopes, n*h.columns())
 	clear(o.slopes)
 	o.view(h, n)
@@ -76,7 +76,18 @@ type Source interface {
 // Train adds the gradients of n micro-batches, in their order. Where ranks have some of the layers each, forward and
 // backward passes alternate (1F1B, Narayanan et al. 2019, doi:10.1145/3341301.3359646): stage s of p begins with p-s-1
 // forward passes. Every stage gets the same outputs of micro-batch k, before its backward pass.
-func (m *Model) Train(w *Work, n int, h Head, s Source) error {
+//
+// Unless ready is nil, Train calls it with ranges of m.Params.Grad that are final, from the end to the beginning. Other
+// ranges are final after FinishGradients.
+func (m *Model) Train(w *Work, n int, h Head, s Source, ready func(lo, hi int)) error {
+	defer func() { w.ready = nil }()
+	if w.ready = ready; n == 0 { // other replicas have micro-batches
+		w.announce(m.heads)
+		for _, l := range slices.Backward(m.layers) {
+			w.announce(l.fields)
+		}
+	}
+	w.ready = nil
 	early := min(w.following(), n)
 	for len(w.passes) <= early {
 		w.passes = append(w.passes, w.newPass())
@@ -90,6 +101,9 @@ func (m *Model) Train(w *Work, n int, h Head, s Source) error {
 		}
 		if k >= early {
 			w.pass = w.passes[(k-early)%len(w.passes)]
+			if k-early == n-1 {
+				w.ready = ready
+			}
 			if err := m.complete(w, h, k-early, s); err != nil {
 				return err
 			}

@@ -44,10 +44,11 @@ type Work struct {
 	again    int             // number of layers, from the first on, whose forward pass is repeated in the backward pass
 	shared   [2]*activations // of dense and of sparse layers that are repeated
 
-	*pass             // of the present micro-batch
-	passes  []*pass   // of the micro-batches whose backward pass is to come
-	message []float32 // to or from another stage
-	results []float32 // of Infer
+	*pass                    // of the present micro-batch
+	passes  []*pass          // of the micro-batches whose backward pass is to come
+	ready   func(lo, hi int) // of the last micro-batch of Train; nil: of another, or not wanted
+	message []float32        // to or from another stage
+	results []float32        // of Infer
 	likely  []bool
 
 	room      []float32 // Batch.Given of all pieces

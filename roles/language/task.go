@@ -82,8 +82,9 @@ type planned struct{ *plan.Plan }
 
 var _ task.Plan = planned{}
 
-// Comms returns the communicators over which the members of a component sum gradients and metrics. Workers that
-// exchange groups also send direct messages within their component.
+// Comms returns the communicators over which the members of a component sum gradients and metrics, and those over which
+// the members of a replica compute and hand on answers. Workers that exchange groups also send direct messages within
+// their component.
 func (p planned) Comms(component string) (comms, direct []string) {
 	switch {
 	case component == "actor" || component == "critic" && p.Config.Reasons():
@@ -93,6 +94,15 @@ func (p planned) Comms(component string) (comms, direct []string) {
 		}
 	case component == "rollout" && p.Config.Reasons():
 		comms = []string{worker.Answers}
+	}
+	if mesh := p.Mesh(component); mesh.Members() > 1 {
+		comms = append(comms, member.Layers)
+		if mesh.Pipeline > 1 {
+			comms = append(comms, member.Activations)
+		}
+		if p.Config.Reasons() && component != "rollout" {
+			comms = append(comms, worker.Groups)
+		}
 	}
 	return comms, direct
 }

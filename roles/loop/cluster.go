@@ -109,6 +109,7 @@ func (p HybridComponentPlacement) Strategy(component string) spmd.GroupSpec {
 	}
 	at := p.Group(component)
 	at.Comms, at.Direct = p.plan.Comms(component)
+	at.Axes = p.plan.Axes(component)
 	return at
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -20,6 +21,8 @@ type Plan interface {
 	// Comms returns the names of the communicators among the members of a component. direct has the components to
 	// whose members those members send direct messages.
 	Comms(component string) (comms, direct []string)
+	// Axes returns the axes of a component that is a mesh, outermost first: see spmd.GroupSpec.
+	Axes(component string) []spmd.Axis
 	// Environments returns the number of training environments, and whether checkpoints have their states.
 	Environments() (n int, saved bool)
 	// MayDiffer returns the keys of this task that may differ in a resumed run.

@@ -57,6 +57,7 @@ var causes = map[string]trace.Cause{
 	"out": trace.Trajectory, "batches": trace.Trajectory,
 	"answers of rollout": trace.Trajectory, "answers of reward": trace.Trajectory,
 	"answers of inference": trace.Trajectory, "answers of critic": trace.Trajectory,
+	"groups":      trace.Trajectory,
 	"transitions": trace.Reward, "rewards": trace.Reward,
 	"state": trace.Voting, member.Layers: trace.Message,
 }

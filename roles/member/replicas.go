@@ -34,11 +34,11 @@ var _ algo.Replicas = (*Replicas)(nil)
 // NewReplicas returns the Replicas of member m. They connect it with the others on the axis Data if its component is a
 // mesh, else with all.
 func NewReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Params[float32]) (*Replicas, error) {
-	comm, key := m.Comm(Gradients), ""
+	key := ""
 	if len(m.Axes()) > 0 {
-		comm, key = m.AxisComm(Data, Gradients), lineName(m, Data)
+		key = lineName(m, Data)
 	}
-	group, err := collectives.New(m.World(), comm, j.Collectives())
+	group, err := collectives.New(m.World(), Across(m, Gradients), j.Collectives())
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +52,15 @@ func NewReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Par
 		r.Compress()
 	}
 	return r, nil
+}
+
+// Across returns m's end of the communicator for a purpose over replicas: along the axis Data if its component is a mesh,
+// else over all members.
+func Across(m *spmd.Member, purpose string) spmd.Comm {
+	if len(m.Axes()) > 0 {
+		return m.AxisComm(Data, purpose)
+	}
+	return m.Comm(purpose)
 }
 
 // Count returns the number of replicas, and the index of this one.

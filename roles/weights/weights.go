@@ -18,8 +18,14 @@ import (
 type Weights struct {
 	weights *collectives.Weights // nil: this rank has neither an actor nor a reader
 	first   int                  // the first actor on this rank, which publishes for all actors on it; -1: none
-	readers map[string]int       // the number of the first reader of each component, among all readers
+	readers []reader             // all readers, in order
 	label   string
+}
+
+// A reader is a member of a component that reads weights.
+type reader struct {
+	component string
+	member    int
 }
 
 // A Mode says when readers use the weights, and so which copies are needed.
@@ -44,27 +50,41 @@ type Spec struct {
 	// Params are the parameters of a model on this rank: those of its first actor, or else of a reader. nil: this
 	// rank has no such model.
 	Params *nn.Params[float32]
+	// Has says which members have these parameters, where members have parts of a model; nil: all.
+	Has func(component string, member int) bool
+}
+
+// members returns the members of a component that have the parameters of s, and their ranks.
+func (s *Spec) members(j *job.Job, component string) (members, ranks []int) {
+	for m, rank := range j.Placement.Ranks(component) {
+		if s.Has == nil || s.Has(component, m) {
+			members, ranks = append(members, m), append(ranks, rank)
+		}
+	}
+	return members, ranks
 }
 
 // New makes the weights between the actors of j and their readers. Collective over the world.
 func New(ctx context.Context, w *spmd.World, j *job.Job, s Spec) (*Weights, error) {
-	ws := &Weights{first: -1, readers: map[string]int{}, label: s.Label}
-	if actors := j.MembersOn("actor", w.Rank()); len(actors) > 0 {
-		ws.first = actors[0]
+	ws := &Weights{first: -1, label: s.Label}
+	actors, sources := s.members(j, "actor")
+	if i := slices.Index(sources, w.Rank()); i >= 0 {
+		ws.first = actors[i]
 	}
 	var ranks []int
 	for _, of := range s.Readers {
-		ws.readers[of] = len(ranks)
-		if j.Placement.Has(of) {
-			ranks = append(ranks, j.Placement.Group(of).Ranks...)
+		members, on := s.members(j, of)
+		for _, m := range members {
+			ws.readers = append(ws.readers, reader{of, m})
 		}
+		ranks = append(ranks, on...)
 	}
 	if s.Params == nil {
 		return ws, nil
 	}
 	spec := wireSpec(j, s.Params)
 	spec.Label, spec.State = s.Label, s.Params.State()
-	spec.Sources, spec.Readers = j.Placement.Group("actor").Ranks, ranks
+	spec.Sources, spec.Readers = sources, ranks
 	switch s.Mode {
 	case Once:
 		spec.Slots = 1
@@ -89,7 +109,7 @@ func (w *Weights) Publish(ctx context.Context, actor *spmd.Member, version int64
 
 // Reader returns the reader of member m, on this rank.
 func (w *Weights) Reader(m *spmd.Member) *collectives.WeightsReader {
-	r := w.weights.Reader(w.readers[m.Group()] + m.Index())
+	r := w.weights.Reader(slices.Index(w.readers, reader{m.Group(), m.Index()}))
 	r.Record(m.Recorder(), w.label)
 	return r
 }

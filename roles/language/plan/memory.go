@@ -105,7 +105,10 @@ func (p *Plan) share(component string, member, r int) (s share) {
 	if mesh.Members() > 1 {
 		part := mesh.Part(member)
 		count, trained = p.held(part)
-		local = localSizes(&p.Model, part)
+		local = p.Model.Local(part)
+		if local.Layers = part.End - part.First; local.Experts.Dense != nil {
+			local.Experts.Dense = local.Experts.Dense[part.First:part.End]
+		}
 		inside = mesh.Pipeline - mesh.At(member).Stage
 	}
 	s.trunk, s.trained = 4*int64(count), 4*int64(trained)
@@ -124,20 +127,6 @@ func (p *Plan) share(component string, member, r int) (s share) {
 	none.Layers = 0
 	s.work = bytes(local) + int64(inside-1)*(bytes(local)-bytes(none)) // layers keep each micro-batch
 	return s
-}
-
-// localSizes returns the sizes of a part of the model c.
-func localSizes(c *lm.Config, part lm.Part) lm.Config {
-	l := *c
-	l.Layers = part.End - part.First
-	l.Heads, l.KVHeads, l.Intermediate = c.Heads/part.Size, c.KVHeads/part.Size, c.Intermediate/part.Size
-	l.Vocab = (c.Vocab + part.Size - 1) / part.Size
-	x := &l.Experts
-	x.Intermediate, x.SharedIntermediate = x.Intermediate/part.Size, x.SharedIntermediate/part.Size
-	if x.Dense != nil {
-		x.Dense = x.Dense[part.First:part.End]
-	}
-	return l
 }
 
 // held returns about how many weights of the model, and how many trained ones, are in a part: members of a stage divide

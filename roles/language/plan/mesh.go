@@ -7,6 +7,8 @@ import (
 
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/spmd"
 )
 
 // A Mesh arranges the members of a component that has a model. Data replicas have a whole model each. Pipeline stages
@@ -68,6 +70,14 @@ func (m Mesh) String() string {
 		text += fmt.Sprintf(" × %d parts of each layer", m.Tensor)
 	}
 	return text
+}
+
+// unit is the word for one of the replicas.
+func (m Mesh) unit() string {
+	if m.Members() > 1 {
+		return "replica"
+	}
+	return "worker"
 }
 
 func counted(n int, what string) string {
@@ -150,7 +160,7 @@ func (d *Draft) divide() {
 		if !placed {
 			continue
 		}
-		if fit := sizes(&d.Model); !slices.Contains(fit, m.Tensor) {
+		if fit := d.Model.Sizes(); !slices.Contains(fit, m.Tensor) {
 			d.found.Problem(tensorKey(of), m.Tensor, oneOf(fit)+fmt.Sprintf(" (a divisor of %d key heads and of the %d "+
 				"blocks of this model's sums)", d.Model.KVHeads, d.Model.Blocks()))
 		}
@@ -196,16 +206,6 @@ func (d *Draft) checkReader(of string, reader, actor Mesh) {
 		return
 	}
 	d.found.Problem(key, value, fmt.Sprintf("%d (as the actors: weights go only between equal parts)", want))
-}
-
-// sizes returns the numbers of members that may divide every layer of a model of c: its sums are in blocks, and a
-// member has whole blocks and whole key heads.
-func sizes(c *lm.Config) []int {
-	fit, blocks := []int{1}, c.Blocks()
-	for n := 2; n <= blocks && c.KVHeads%n == 0 && c.KVHeads*c.HeadDim%blocks == 0; n *= 2 {
-		fit = append(fit, n)
-	}
-	return fit
 }
 
 // layerCosts returns the weights that a token meets in each layer, with the embedding in the first and the output
@@ -280,14 +280,24 @@ func (p *Plan) replicas(component string) string {
 	return fmt.Sprintf("%s of %d %s", counted(m.Data, "replica"), m.Members(), name)
 }
 
+// Axes returns the axes of a component whose members divide models, outermost first; nil if every member has a whole one.
+func (p *Plan) Axes(component string) []spmd.Axis {
+	m := p.Mesh(component)
+	if m.Members() <= 1 {
+		return nil
+	}
+	return []spmd.Axis{{Name: member.Data, Size: m.Data}, {Name: member.Pipeline, Size: m.Pipeline},
+		{Name: member.Tensor, Size: m.Tensor}}
+}
+
 // WorkersOn returns the names of the workers on rank r, such as actor[5], with their places in a mesh: actor[5](1,0,1).
 func (p *Plan) WorkersOn(r int) []string {
 	workers := []string{}
 	for _, of := range p.Placement.Components() {
-		for _, member := range p.MembersOn(of, r) {
-			name := fmt.Sprintf("%s[%d]", of, member)
+		for _, n := range p.MembersOn(of, r) {
+			name := fmt.Sprintf("%s[%d]", of, n)
 			if m := p.Mesh(of); m.Members() > 1 {
-				at := m.At(member)
+				at := m.At(n)
 				name += fmt.Sprintf("(%d,%d,%d)", at.Replica, at.Stage, at.Tensor)
 			}
 			workers = append(workers, name)

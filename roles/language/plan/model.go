@@ -115,15 +115,23 @@ func (l *Language) checkFolder() error {
 	return hf.Check(m, l.Base)
 }
 
-// New returns the model without memory for its weights.
-func (l *Language) New() (*lm.Model, error) {
-	return lm.New(new(nn.Params[float32]), l.Model, lm.Options{LoRA: l.LoRA})
+// New returns the whole model without memory for its weights.
+func (l *Language) New() (*lm.Model, error) { return l.part(lm.Part{}) }
+
+// part returns a part of the model without memory for its weights.
+func (l *Language) part(p lm.Part) (*lm.Model, error) {
+	return lm.New(new(nn.Params[float32]), l.Model, lm.Options{LoRA: l.LoRA, Part: p})
 }
 
-// Load makes the model with its initial weights: from its folders, or random. Random weights are the same on every
-// rank.
+// Load makes the whole model with its initial weights: from its folders, or random. Random weights are the same on
+// every rank.
 func (l *Language) Load(alloc tensor.Allocator) (*lm.Model, error) {
-	m, err := l.New()
+	return l.LoadPart(lm.Part{}, alloc)
+}
+
+// LoadPart makes a part of the model of Load. Its weights are those of the whole model.
+func (l *Language) LoadPart(part lm.Part, alloc tensor.Allocator) (*lm.Model, error) {
+	m, err := l.part(part)
 	if err != nil {
 		return nil, err
 	}

@@ -74,10 +74,7 @@ func (p *Pipeline) lines(size int) []string {
 	}
 	each := make([]string, len(p.Stages))
 	for i, h := range p.Stages {
-		workers, what := h.Mesh.Data, "worker"
-		if h.Mesh.Members() > 1 {
-			what = "replica"
-		}
+		workers, what := h.Mesh.Data, h.Mesh.unit()
 		least, most := p.Groups/workers, (p.Groups+workers-1)/workers
 		each[i] = fmt.Sprintf("%d on each of %d %s %ss", least, workers, h.Component, what)
 		if most > least {

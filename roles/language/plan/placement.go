@@ -17,8 +17,8 @@ func (d *Draft) placeAnswers() {
 	d.found.Want(n%d.Actors == 0, "data.rollout_batch_size", n, "a multiple of "+d.replicas("actor"))
 	for _, of := range stageOrder {
 		if w := d.Mesh(of).Data; w > n {
-			d.found.Problem("data.rollout_batch_size", n, fmt.Sprintf("at least %d, a prompt for each of %s", w,
-				d.replicas(of)))
+			d.found.Problem("data.rollout_batch_size", n, fmt.Sprintf("at least %d, a prompt for each %s %s", w, of,
+				d.Mesh(of).unit()))
 		}
 	}
 	if a := &c.Algorithm; d.Inferences > 0 {

@@ -28,7 +28,7 @@ func NewCriticWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Cri
 		return nil, err
 	}
 	p := shared.plan
-	model, err := p.Load(tensor.Heap)
+	model, err := p.LoadPart(p.Mesh(m.Group()).Part(m.Index()), tensor.Heap)
 	if err != nil {
 		return nil, err
 	}
@@ -41,12 +41,12 @@ func NewCriticWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Cri
 	if err != nil {
 		return nil, err
 	}
-	setup.Replicas = t.replicas
+	setup.Mesh, setup.Replicas = t.replica.mesh, t.replicas
 	w := &CriticWorker{learner: newLearner(t)}
 	if w.algo, err = algo.NewTextCriticPPO(setup); err != nil {
 		return nil, err
 	}
-	if p.RewardComponent() == m.Group() {
+	if p.RewardComponent() == m.Group() && t.replica.first {
 		w.grader, err = p.NewGrader(&shared.judge)
 	}
 	return w, err

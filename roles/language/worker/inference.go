@@ -22,15 +22,19 @@ type InferenceWorker struct {
 }
 
 // NewInferenceWorker returns the worker of member m, for loop.Launch.
-func NewInferenceWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*InferenceWorker, error) {
+func NewInferenceWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*InferenceWorker, error) {
 	shared, model, err := of(c, m)
 	if err != nil {
 		return nil, err
 	}
 	p := shared.plan
-	w := &InferenceWorker{reader: shared.reader(m, model), queue: newStageQueue(m, p)}
+	r, err := newReplica(ctx, m, p, true)
+	if err != nil {
+		return nil, err
+	}
+	w := &InferenceWorker{reader: shared.reader(m, model), queue: newStageQueue(m, p, r)}
 	logProbs := func(m *lm.Model) *algo.TextLogProbs {
-		return algo.NewTextLogProbs(m, p.Limit, p.Config.Actor.Threads, lm.Mesh{}, p.Sampling.Temperature)
+		return algo.NewTextLogProbs(m, p.Limit, p.Config.Actor.Threads, r.mesh, p.Sampling.Temperature)
 	}
 	if p.Config.Algorithm.RecomputeLogprobs {
 		w.recomputed = logProbs(model)
@@ -44,7 +48,7 @@ func NewInferenceWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*In
 // Infer receives this worker's answers of an iteration through in, adds log-probabilities to them, and sends the
 // answers through out.
 func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) error {
-	return w.queue.each(ctx, in, out, func(a *answers) (err error) {
+	return w.queue.each(ctx, in, out, nil, func(a *answers) (err error) {
 		defer w.queue.m.Span("infer").Begin().End(0, 0)
 		texts := a.batch().Texts
 		if w.recomputed != nil {

@@ -18,30 +18,32 @@ import (
 type learner struct {
 	*tuner
 	queue     *stageQueue
-	exchanges bool // groups are exchanged so that all workers have about as many tokens
+	exchanges bool // groups are exchanged so that all replicas have about as many tokens
 	groups    []*answers
 	batch     algo.TextBatch
 }
 
 func newLearner(t *tuner) *learner {
-	return &learner{tuner: t, queue: newStageQueue(t.m, t.plan), exchanges: t.plan.ExchangesGroups(t.m.Group())}
+	return &learner{tuner: t, queue: newStageQueue(t.m, t.plan, t.replica),
+		exchanges: t.plan.ExchangesGroups(t.m.Group())}
 }
 
-// receive receives this worker's answers of a step through in, and calls f with each group. Then it sends the group
-// through out, unless out is nil. The answers must be of this step's weights. The grader g grades answers that have
-// no reward.
+// receive receives this replica's answers of a step through in, and calls f with each group. Then it sends the group
+// through out, unless out is nil. The answers must be of this step's weights. The grader g of the replica's first member
+// grades answers that have no reward.
 func (w *learner) receive(ctx context.Context, step int64, in, out *spmd.Channel, g *answer.Grader,
 	f func(*answers) error) error {
 	w.groups = w.groups[:0]
-	return w.queue.each(ctx, in, out, func(a *answers) error {
+	check := func(a *answers) error {
 		if a.version != step {
 			return fmt.Errorf("answers of weights %d, expected %d", a.version, step)
 		}
 		if a.reward == nil {
-			if err := a.judge(g, w.plan); err != nil {
-				return err
-			}
+			return a.judge(g, w.plan)
 		}
+		return nil
+	}
+	return w.queue.each(ctx, in, out, check, func(a *answers) error {
 		w.groups = append(w.groups, a)
 		return f(a)
 	})
@@ -76,14 +78,14 @@ func joinAnswers(groups []*answers) algo.TextBatch {
 	return algo.JoinTexts(parts...)
 }
 
-// exchangeGroups exchanges groups among the workers of a component, if the job does so. Afterwards all workers have
-// the same number of groups, and about the same number of tokens. A worker's groups follow from the lengths and
-// numbers of all groups alone.
+// exchangeGroups exchanges groups among the replicas of a component, if the job does so. Afterwards all replicas have
+// the same number of groups, and about the same number of tokens. A replica's groups follow from the lengths and
+// numbers of all groups alone. Each member exchanges groups with those that have the same part of other replicas.
 func (w *learner) exchangeGroups(ctx context.Context) error {
 	if !w.exchanges {
 		return nil
 	}
-	workers, this := w.replicas.Count()
+	replicas, this := w.replicas.Count()
 	tokens := make([]float64, w.plan.Pipeline.Groups)
 	for _, a := range w.groups {
 		tokens[a.group] = float64(a.total())
@@ -91,14 +93,14 @@ func (w *learner) exchangeGroups(ctx context.Context) error {
 	if err := w.replicas.Sum(tokens); err != nil {
 		return err
 	}
-	to := plan.BalanceGroups(tokens, workers)
+	to := plan.BalanceGroups(tokens, replicas)
 	mine := map[int]*answers{}
 	for _, a := range w.groups {
 		mine[a.group] = a
 	}
-	// All workers go through the pairs in the same order, so they cannot deadlock.
-	for a := range workers {
-		for b := range workers {
+	// All replicas go through the pairs in the same order, so they cannot deadlock.
+	for a := range replicas {
+		for b := range replicas {
 			if groups := w.leaving(to, a, b); a == b || len(groups) == 0 {
 				continue
 			} else if a == this {
@@ -121,7 +123,7 @@ func (w *learner) exchangeGroups(ctx context.Context) error {
 	return nil
 }
 
-// leaving returns the groups that move from one worker to another.
+// leaving returns the groups that move from one replica to another.
 func (w *learner) leaving(to []int, from, other int) (groups []int) {
 	lo, hi := w.plan.Pipeline.Range(w.queue.stage, from)
 	for g := lo; g < hi; g++ {
@@ -132,8 +134,14 @@ func (w *learner) leaving(to []int, from, other int) (groups []int) {
 	return groups
 }
 
-// sendGroups sends groups to another worker, and removes these groups from mine.
-func (w *learner) sendGroups(ctx context.Context, worker int, groups []int, mine map[int]*answers) error {
+// peer returns the member that has this one's part in another replica.
+func (w *learner) peer(replica int) int {
+	members := w.plan.Mesh(w.m.Group()).Members()
+	return replica*members + w.m.Index()%members
+}
+
+// sendGroups sends groups to another replica, and removes these groups from mine.
+func (w *learner) sendGroups(ctx context.Context, replica int, groups []int, mine map[int]*answers) error {
 	var packed []byte
 	ends := make([]int64, len(groups))
 	for i, g := range groups {
@@ -144,12 +152,12 @@ func (w *learner) sendGroups(ctx context.Context, worker int, groups []int, mine
 	var d tensor.Dict
 	d.Set("ends", tensor.FromI64(ends, len(ends)))
 	d.Set("packed", tensor.FromU8(packed, len(packed)))
-	return w.m.SendTo(ctx, w.m.Group(), worker, d)
+	return w.m.SendTo(ctx, w.m.Group(), w.peer(replica), d)
 }
 
-// receiveGroups receives groups from another worker, and adds these groups to mine.
-func (w *learner) receiveGroups(ctx context.Context, worker int, groups []int, mine map[int]*answers) error {
-	d, err := w.m.RecvFrom(ctx, w.m.Group(), worker, tensor.Dict{})
+// receiveGroups receives groups from another replica, and adds these groups to mine.
+func (w *learner) receiveGroups(ctx context.Context, replica int, groups []int, mine map[int]*answers) error {
+	d, err := w.m.RecvFrom(ctx, w.m.Group(), w.peer(replica), tensor.Dict{})
 	if err != nil {
 		return err
 	}

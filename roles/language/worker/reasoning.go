@@ -35,8 +35,9 @@ func NewReasoningWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 		return nil, err
 	}
 	setup := p.TextSetup()
-	setup.Model, setup.Replicas, setup.Alloc, setup.Progress = model, t.replicas, m.World().Alloc, loop.ProgressOf(c, m)
-	w := &ReasoningWorker{learner: newLearner(t), weights: shared.weights,
+	setup.Model, setup.Mesh, setup.Replicas = model, t.replica.mesh, t.replicas
+	setup.Alloc, setup.Progress = m.World().Alloc, loop.ProgressOf(c, m)
+	w := &ReasoningWorker{learner: newLearner(t), weights: shared.weightsOf(m),
 		early: p.GenBatches == 1} // else Resample drops groups
 	if p.Inferences == 0 {
 		if w.reference, err = newReference(p, model); err != nil {
@@ -55,7 +56,7 @@ func NewReasoningWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 	if w.algo, err = algo.NewTextPPO(setup); err != nil {
 		return nil, err
 	}
-	if p.RewardComponent() == m.Group() {
+	if p.RewardComponent() == m.Group() && t.replica.first {
 		w.grader, err = p.NewGrader(&shared.judge)
 	}
 	return w, err

@@ -15,40 +15,64 @@ import (
 // them to the next stage.
 type stageQueue struct {
 	m        *spmd.Member
+	replica  *replica
 	pipeline *plan.Pipeline
 	stage    int
 	in       answerReceiver
 	out      *answerSender // unused in the last stage
 }
 
-func newStageQueue(m *spmd.Member, p *plan.Plan) *stageQueue {
-	return &stageQueue{m: m, pipeline: &p.Pipeline, stage: p.Pipeline.Stage(m.Group()),
+func newStageQueue(m *spmd.Member, p *plan.Plan, r *replica) *stageQueue {
+	return &stageQueue{m: m, replica: r, pipeline: &p.Pipeline, stage: p.Pipeline.Stage(m.Group()),
 		in: answerReceiver{m: m, plan: p}, out: newAnswerSender(m, p)}
 }
 
-// each calls f with this worker's groups of an iteration, in the order of arrival, which varies. Then it sends each
-// group through out, unless out is nil.
-func (q *stageQueue) each(ctx context.Context, in, out *spmd.Channel, f func(*answers) error) error {
-	lo, hi := q.pipeline.Range(q.stage, q.m.Index())
+// each calls f with the groups of an iteration of this worker's replica, in the order of arrival, which varies. Then it
+// sends each group through out, unless out is nil. The first member of the replica receives the groups, calls once with
+// each, unless once is nil, and hands it to the others. It also sends the groups.
+func (q *stageQueue) each(ctx context.Context, in, out *spmd.Channel, once, f func(*answers) error) error {
+	lo, hi := q.pipeline.Range(q.stage, q.replica.index)
 	for range hi - lo {
-		a, err := q.in.receive(ctx, in)
+		var a *answers
+		var err error
+		if q.replica.first {
+			a, err = q.receive(ctx, in, lo, hi, once)
+		}
+		if err == nil {
+			a, err = q.replica.share(a)
+		}
 		if err != nil {
 			return err
-		}
-		if a.group < lo || a.group >= hi {
-			return fmt.Errorf("group %d has come, expected %d to %d", a.group, lo, hi-1)
 		}
 		if err := f(a); err != nil {
 			return fmt.Errorf("group %d: %w", a.group, err)
 		}
-		if out == nil {
+		if out == nil || !q.replica.first {
 			continue
 		}
-		if err := q.out.send(ctx, out, q.pipeline.Owner(q.stage+1, a.group), a); err != nil {
+		if err := q.out.send(ctx, out, q.pipeline.Receiver(q.stage+1, a.group), a); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// receive returns the next group, which must be one of [lo, hi), after a call of once.
+func (q *stageQueue) receive(ctx context.Context, in *spmd.Channel, lo, hi int, once func(*answers) error) (*answers,
+	error) {
+	a, err := q.in.receive(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	if a.group < lo || a.group >= hi {
+		return nil, fmt.Errorf("group %d has come, expected %d to %d", a.group, lo, hi-1)
+	}
+	if once != nil {
+		if err := once(a); err != nil {
+			return nil, fmt.Errorf("group %d: %w", a.group, err)
+		}
+	}
+	return a, nil
 }
 
 // A RewardWorker grades answers while other answers are generated.
@@ -59,19 +83,23 @@ type RewardWorker struct {
 }
 
 // NewRewardWorker returns the worker of member m, for loop.Launch.
-func NewRewardWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*RewardWorker, error) {
+func NewRewardWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*RewardWorker, error) {
 	shared, err := SharedOf(c)
 	if err != nil {
 		return nil, err
 	}
 	p := shared.plan
+	r, err := newReplica(ctx, m, p, true)
+	if err != nil {
+		return nil, err
+	}
 	g, err := p.NewGrader(&shared.judge)
-	return &RewardWorker{newStageQueue(m, p), p, g}, err
+	return &RewardWorker{newStageQueue(m, p, r), p, g}, err
 }
 
 // Score receives this worker's answers of an iteration through in, grades them, and sends them through out.
 func (w *RewardWorker) Score(ctx context.Context, in, out *spmd.Channel) error {
-	return w.queue.each(ctx, in, out, func(a *answers) error {
+	return w.queue.each(ctx, in, out, nil, func(a *answers) error {
 		defer w.queue.m.Span("score").Begin().End(0, 0)
 		return a.judge(w.grader, w.plan)
 	})

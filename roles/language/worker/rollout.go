@@ -21,11 +21,12 @@ type RolloutWorker struct {
 	*texts
 	reader
 	m        *spmd.Member
+	replica  *replica
 	engine   *engine.Engine
 	group    int  // the number of answers to each prompt
 	logProbs bool // send log-probs with answers
 	out      *answerSender
-	sums     *collectives.Reducer // sums results of exams over the rollout workers
+	sums     *collectives.Reducer // sums results of exams over the replicas
 	exam     *exam.Exam           // nil: no evaluations
 	shown    []exam.Shown         // of the last evaluation
 	ended    int                  // ended answers of the batch
@@ -43,12 +44,20 @@ func NewRolloutWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Ro
 	w := &RolloutWorker{texts: newTexts(p), reader: shared.reader(m, model), m: m,
 		group: p.Config.Algorithm.GroupSize, logProbs: p.Config.Rollout.ReturnLogprobs, out: newAnswerSender(m, p),
 		progress: loop.ProgressOf(c, m)}
-	group, err := collectives.New(m.World(), m.Comm(Answers), p.Collectives())
+	if w.replica, err = newReplica(ctx, m, p, false); err != nil {
+		return nil, err
+	}
+	if !w.replica.first {
+		w.progress = nil // the first member reports for the replica
+	}
+	group, err := collectives.New(m.World(), member.Across(m, Answers), p.Collectives())
 	if err != nil {
 		return nil, err
 	}
 	w.sums = collectives.NewReducer(ctx, group, p.Config.Comm.BucketBytes)
-	if w.engine, err = engine.New(model, p.EngineOptions()); err != nil || p.Valid == nil {
+	options := p.EngineOptions()
+	options.Axis = w.replica.mesh.Layer
+	if w.engine, err = engine.New(model, options); err != nil || p.Valid == nil {
 		return w, err
 	}
 	grader, err := p.NewGrader(&shared.judge)
@@ -57,12 +66,12 @@ func NewRolloutWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Ro
 	return w, err
 }
 
-// Generate generates the answers to this worker's prompts of batch n of a step; both numbers begin at 0. It sends a
-// group through out when all its answers have ended, while other answers are generated. Random numbers depend only
-// on the prompt's number in the run, the answer's number in its group, and the position of the token.
+// Generate generates the answers to this replica's prompts of batch n of a step; both numbers begin at 0. The first
+// member sends a group through out when all its answers have ended, while other answers are generated. Random numbers
+// depend only on the prompt's number in the run, the answer's number in its group, and the position of the token.
 func (w *RolloutWorker) Generate(ctx context.Context, step int64, n int, out *spmd.Channel) error {
 	pipeline := &w.plan.Pipeline
-	lo, hi := pipeline.Range(0, w.m.Index())
+	lo, hi := pipeline.Range(0, w.replica.index)
 	w.ended, w.asked = 0, (hi-lo)*w.group
 	w.progress.Report("generation", 0, w.asked)
 	for first := lo; first < hi; {
@@ -94,12 +103,15 @@ func (w *RolloutWorker) round(ctx context.Context, prompts []prompt, out *spmd.C
 		results[i] = *r
 		w.ended++
 		w.progress.Report("generation", w.ended, w.asked)
+		if !w.replica.first {
+			return nil
+		}
 		k := i / w.group
 		if ended[k]++; ended[k] < w.group {
 			return w.out.retry(ctx, out)
 		}
 		a := newAnswers(prompts[k], w.version, results[k*w.group:][:w.group], w.logProbs)
-		return w.out.offer(ctx, out, w.plan.Pipeline.Owner(1, a.group), a)
+		return w.out.offer(ctx, out, w.plan.Pipeline.Receiver(1, a.group), a)
 	}})
 	return err
 }

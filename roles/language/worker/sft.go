@@ -18,18 +18,21 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A tuner is the common part of actors and critic workers: a replica of the trained model, and the order of the
-// texts.
+// A tuner is the common part of actors and critic workers: a replica of the trained model or a part of one, and the
+// order of the texts.
 type tuner struct {
 	*texts
 	m        *spmd.Member
 	model    *lm.Model
+	replica  *replica
 	replicas *member.Replicas
 }
 
 func newTuner(ctx context.Context, m *spmd.Member, p *plan.Plan, model *lm.Model) (t *tuner, err error) {
 	t = &tuner{texts: newTexts(p), m: m, model: model}
-	t.replicas, err = member.NewReplicas(ctx, m, p.Job, model.Params)
+	if t.replicas, err = member.NewReplicas(ctx, m, p.Job, model.Params); err == nil {
+		t.replica, err = newReplica(ctx, m, p, p.Config.Reasons())
+	}
 	return t, err
 }
 
@@ -76,10 +79,10 @@ func NewSFTWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*SFTWor
 	w := &SFTWorker{tuner: t, stop: newEarlyStop(&p.Config.Runner.EarlyStop)}
 	w.algo, err = algo.NewSFT(algo.SFTSetup{Model: model, Optim: p.Config.Actor.Optim,
 		Iterations: int(min(p.MaxSteps, math.MaxInt32)), MicroBatch: p.Limit,
-		Threads: p.Config.Actor.Threads, Replicas: w.replicas,
+		Mesh: t.replica.mesh, Threads: p.Config.Actor.Threads, Replicas: w.replicas,
 		Alloc: m.World().Alloc, Progress: loop.ProgressOf(c, m)})
 	if p.Valid != nil {
-		w.mine = p.Validation(m.Index(), m.Size())
+		w.mine = p.Validation(t.replica.index, p.Actors)
 	}
 	return w, err
 }
@@ -88,7 +91,7 @@ func NewSFTWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*SFTWor
 func (w *SFTWorker) RunTraining(ctx context.Context, step int64) (algo.Metrics, error) {
 	span := w.m.Span("train").Begin()
 	number := w.at(step)
-	b := w.plan.BatchOf(w.order, number, w.m.Index())
+	b := w.plan.BatchOf(w.order, number, w.replica.index)
 	m, err := w.algo.Update(b.Mine, b.Targets, b.Tokens)
 	span.End(0, 0)
 	member.YieldToFirst(ctx, w.m, err)

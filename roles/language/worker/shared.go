@@ -7,7 +7,6 @@ import (
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/policy/lm"
-	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/reward/answer"
 	"github.com/rlinf/rlinf/roles/language/plan"
 	"github.com/rlinf/rlinf/roles/loop"
@@ -24,7 +23,7 @@ type Shared struct {
 	plan    *plan.Plan
 	models  map[string]map[int]*lm.Model // by component and member number
 	inPlace map[*lm.Model]bool           // models that are also an actor's
-	weights *weights.Weights             // nil: no worker reads them
+	weights []*weights.Weights           // of each part of the model; none: no worker reads them
 	judge   answer.Judge
 }
 
@@ -33,27 +32,24 @@ var _ loop.Shared = (*Shared)(nil)
 // readers are the components that read the actors' weights.
 var readers = []string{"rollout", "inference"}
 
-// NewShared loads the models of a rank's workers with their initial weights. Workers that read weights in place use
-// the model of this rank's first actor.
+// NewShared loads the models of a rank's workers, or their parts of models, with their initial weights. Workers that
+// read weights in place use the model of an actor on this rank.
 func NewShared(w *spmd.World, p *plan.Plan) (*Shared, error) {
 	s := &Shared{world: w, plan: p, models: map[string]map[int]*lm.Model{}, inPlace: map[*lm.Model]bool{}}
-	var first *lm.Model
 	for _, m := range p.MembersOn("actor", w.Rank()) {
-		own, err := p.Load(w.Alloc)
+		own, err := p.LoadPart(p.Mesh("actor").Part(m), w.Alloc)
 		if err != nil {
 			return nil, fmt.Errorf("actor %d: %w", m, err)
 		}
 		s.set("actor", m, own)
-		if s.inPlace[own] = true; first == nil {
-			first = own
-		}
+		s.inPlace[own] = true
 	}
 	for _, of := range readers {
 		for _, m := range p.MembersOn(of, w.Rank()) {
-			model := first
+			model := s.models["actor"][p.Beside(of, m, w.Rank())]
 			if model == nil || !weights.ReadsInPlace(p.Job) {
 				var err error
-				if model, err = p.Load(tensor.Heap); err != nil {
+				if model, err = p.LoadPart(p.Mesh(of).Part(m), tensor.Heap); err != nil {
 					return nil, fmt.Errorf("%s %d: %w", of, m, err)
 				}
 				model.Params.Grad = nil // readers do not train it
@@ -92,23 +88,44 @@ func of(c *loop.Cluster, m *spmd.Member) (*Shared, *lm.Model, error) {
 func (s *Shared) Plan() *plan.Plan { return s.plan }
 
 // Connect connects the weights of all ranks.
-func (s *Shared) Connect(ctx context.Context) (err error) {
+func (s *Shared) Connect(ctx context.Context) error {
 	if !s.plan.Config.Reasons() { // no worker reads the actors' weights
 		return nil
 	}
-	var params *nn.Params[float32]
-	for _, of := range append([]string{"actor"}, readers...) {
-		if members := s.plan.MembersOn(of, s.world.Rank()); params == nil && len(members) > 0 {
-			params = s.models[of][members[0]].Params
+	for part := range s.plan.Mesh("actor").Members() {
+		spec := weights.Spec{Label: "weights", Readers: readers, Has: func(component string, member int) bool {
+			return member%s.plan.Mesh(component).Members() == part
+		}}
+		if part > 0 {
+			spec.Label = fmt.Sprintf("weights of part %d", part)
 		}
+		for _, of := range append([]string{"actor"}, readers...) {
+			for _, m := range s.plan.MembersOn(of, s.world.Rank()) {
+				if spec.Params == nil && spec.Has(of, m) {
+					spec.Params = s.models[of][m].Params
+				}
+			}
+		}
+		w, err := weights.New(ctx, s.world, s.plan.Job, spec)
+		if err != nil {
+			return err
+		}
+		s.weights = append(s.weights, w)
 	}
-	s.weights, err = weights.New(ctx, s.world, s.plan.Job, weights.Spec{Label: "weights", Readers: readers,
-		Params: params})
-	return err
+	return nil
+}
+
+// weightsOf returns the weights of m's part of the model. Actors and readers divide models in the same way.
+func (s *Shared) weightsOf(m *spmd.Member) *weights.Weights {
+	return s.weights[m.Index()%s.plan.Mesh(m.Group()).Members()]
 }
 
 // Close is called on every rank, after the last Publish.
-func (s *Shared) Close() { s.weights.Close() }
+func (s *Shared) Close() {
+	for _, w := range s.weights {
+		w.Close()
+	}
+}
 
 // A reader is a model that gets its parameters from the actors.
 type reader struct {
@@ -120,7 +137,7 @@ type reader struct {
 
 // reader returns the model of member m as a reader.
 func (s *Shared) reader(m *spmd.Member, model *lm.Model) reader {
-	return reader{model: model, weights: s.weights.Reader(m), inPlace: s.inPlace[model], version: -1}
+	return reader{model: model, weights: s.weightsOf(m).Reader(m), inPlace: s.inPlace[model], version: -1}
 }
 
 // SyncModelFromActor makes the model use this version of the weights.

@@ -1,0 +1,101 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/roles/language/plan"
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Groups is the purpose of the communicators over which the first member of a replica hands groups of answers to the
+// others.
+const Groups = "groups"
+
+// A replica connects the members that have one model together. They work on the same texts and answers. The first of
+// them receives groups of answers from other components, and sends them to other components.
+type replica struct {
+	index int     // of the component's replicas
+	first bool    // this member is the first of its replica
+	mesh  lm.Mesh // connects the members that have the other parts of the model
+
+	ctx   context.Context
+	plan  *plan.Plan
+	lines []*collectives.Group // over which groups come from the first member; the next line begins at the last one's members
+	head  [3]int64
+	buf   []byte
+}
+
+// newReplica returns the replica of m. With groups it can share groups.
+func newReplica(ctx context.Context, m *spmd.Member, p *plan.Plan, groups bool) (*replica, error) {
+	mesh := p.Mesh(m.Group())
+	r := &replica{index: mesh.At(m.Index()).Replica, first: mesh.IsFirst(m.Index()), ctx: ctx, plan: p}
+	if len(m.Axes()) == 0 {
+		return r, nil
+	}
+	layer, err := member.NewLine(ctx, m, p.Job, member.Tensor)
+	if err != nil {
+		return nil, err
+	}
+	r.mesh.Layer = layer
+	if mesh.Pipeline > 1 {
+		stages, err := member.NewStage(ctx, m, p.Job)
+		if err != nil {
+			return nil, err
+		}
+		r.mesh.Stages = stages
+	}
+	if !groups {
+		return r, nil
+	}
+	axes := []string{member.Tensor}
+	if m.Coordinate(member.Tensor) == 0 {
+		axes = []string{member.Pipeline, member.Tensor}
+	}
+	for _, axis := range axes {
+		line, err := collectives.New(m.World(), m.AxisComm(axis, Groups), p.Collectives())
+		if err != nil {
+			return nil, err
+		}
+		line.Record(m.Recorder(), Groups, fmt.Sprintf("%s of %d", axis, m.Line(axis)[0]))
+		r.lines = append(r.lines, line)
+	}
+	return r, nil
+}
+
+// share returns the group that the first member passes, on every member. The others pass nil.
+func (r *replica) share(a *answers) (*answers, error) {
+	if r.lines == nil {
+		return a, nil
+	}
+	if r.first {
+		r.buf = tensor.Encode(r.buf[:0], a.dict())
+		r.head = [3]int64{int64(len(r.buf)), int64(a.group), a.version}
+	}
+	for _, line := range r.lines {
+		if err := line.Run(r.ctx, collectives.Broadcast(r.head[:], 0)); err != nil {
+			return nil, err
+		}
+		if n := int(r.head[0]); n > len(r.buf) {
+			r.buf = append(r.buf, make([]byte, n-len(r.buf))...)
+		}
+		if err := line.Run(r.ctx, collectives.Broadcast(r.buf[:r.head[0]], 0)); err != nil {
+			return nil, err
+		}
+	}
+	if r.first {
+		return a, nil
+	}
+	group := int(r.head[1])
+	d, err := tensor.Decode(r.buf[:r.head[0]])
+	if err != nil {
+		return nil, fmt.Errorf("group %d: %w", group, err)
+	}
+	a = readAnswers(d, r.plan)
+	a.group, a.version = group, r.head[2]
+	return a, nil
+}
