@@ -20,7 +20,8 @@ func (s Slice) Block(whole []int) Block {
 		Count: product(whole[:s.Axis])}
 }
 
-// Common returns the indices that s and o, slices along the same axis, have in common. It reports whether there are any.
+// Common returns the indices that s and o, slices along the same axis, have in common. It reports whether there are
+// any.
 func (s Slice) Common(o Slice) (Slice, bool) {
 	if s.Whole == 0 {
 		s, o = o, s
