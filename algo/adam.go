@@ -95,3 +95,7 @@ func (a *Adam) Save(d *tensor.Dict) {
 	d.Set("optim.v", a.v)
 	d.Set("optim.steps", a.steps)
 }
+
+// IsMoment reports whether the tensor that Save adds under this name has an element for each element of
+// the parameters' Data.
+func IsMoment(name string) bool { return name == "optim.m" || name == "optim.v" }

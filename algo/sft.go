@@ -21,7 +21,7 @@ import (
 // Metrics, over all replicas: sft/loss; sft/tokens = tokens of the batch; sft/targets = T;
 // sft/aux_loss of a mixture of experts; actor/lr, actor/grad_norm.
 type SFT struct {
-	policy   *TextLogProbs
+	policy   *textPass
 	train    *trainState
 	replicas Replicas
 	counters tensor.Tensor // I64 [1]: updates made
@@ -35,6 +35,7 @@ type SFTSetup struct {
 	Iterations int // length of the run, for schedules that end with it
 	MicroBatch MicroBatch
 	Mesh       lm.Mesh          // the ranks that have the other parts of the model
+	Recompute  int              // layers of a stage, from the first on, that backward passes repeat; it changes no bit
 	Threads    int              // number of threads, which changes no bit; with more than 1, call Close
 	Replicas   Replicas         // nil: Single
 	Alloc      tensor.Allocator // memory of the optimiser; nil: tensor.Heap
@@ -48,7 +49,7 @@ func NewSFT(s SFTSetup) (*SFT, error) {
 	}
 	common := Setup{Iterations: s.Iterations, Replicas: s.Replicas, Alloc: s.Alloc}
 	common.setDefaults()
-	policy := NewTextLogProbs(s.Model, s.MicroBatch, s.Threads, s.Mesh, 1)
+	policy := newTextPass(s.Model, s.MicroBatch, s.Threads, s.Recompute, s.Mesh, lm.Head{Temperature: 1})
 	train, err := common.newTextTrainState(s.Model, policy.work, s.Optim)
 	if err != nil {
 		return nil, fmt.Errorf("sft: %w", err)
@@ -126,18 +127,10 @@ func Permutation(order []int32, n int, shuffle bool, seed uint64, epoch int64) [
 }
 
 // Save returns views of the optimiser's state and the counter of updates, which are the same on all
-// replicas.
+// replicas. Values copied into them restore the state.
 func (s *SFT) Save() tensor.Dict {
 	var d tensor.Dict
 	d.Set("counters", s.counters)
 	s.train.save(&d, "actor", false)
 	return d
-}
-
-// Load puts back what Save returned.
-func (s *SFT) Load(d tensor.Dict) error {
-	if err := restore(s.Save(), d); err != nil {
-		return fmt.Errorf("sft: %w", err)
-	}
-	return nil
 }

@@ -66,6 +66,7 @@ type TextSetup struct {
 	GroupSize  int             // answers to each prompt; 0 is 1
 	MicroBatch MicroBatch
 	Mesh       lm.Mesh // the ranks that have the other parts of the models
+	Recompute  int     // layers of a stage, from the first on, that backward passes repeat; it changes no bit
 	Threads    int     // number of threads, which changes no bit; with more than 1, call Close
 	Seed       uint64
 	Iterations int // length of the run, for schedules that end with it

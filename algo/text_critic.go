@@ -71,7 +71,7 @@ func (s *TextSetup) newCritic(common *Setup, t *textTraining) (*TextCriticPPO, e
 	if len(m.Params.Data) == 0 {
 		return nil, errors.New("the critic has nothing to train")
 	}
-	pass := newTextPass(m, s.MicroBatch, s.Threads, s.Mesh, lm.Head{Values: true})
+	pass := newTextPass(m, s.MicroBatch, s.Threads, s.Recompute, s.Mesh, lm.Head{Values: true})
 	train, err := common.newTextTrainState(m, pass.work, s.CriticOptim)
 	c := &TextCriticPPO{textTraining: t, pass: pass, train: train}
 	c.loss = c.setLoss
@@ -180,19 +180,11 @@ func (c *TextCriticPPO) addMetrics(m *Metrics, iteration int) {
 func (c *TextCriticPPO) Close() { c.pass.Close() }
 
 // Save returns views of the critic and its optimiser, which are the same on all replicas. The names are
-// those of TextPPO.Save. The counters are in the state of the policy.
+// those of TextPPO.Save. Values copied into them and into Counters restore the critic.
 func (c *TextCriticPPO) Save() (d tensor.Dict) {
 	c.train.save(&d, "critic", true)
 	return d
 }
 
-// Load restores the critic from a state of Save or of TextPPO.Save. d must also have the counters of
-// TextPPO.Save.
-func (c *TextCriticPPO) Load(d tensor.Dict) error {
-	state := c.Save()
-	state.Set("counters", c.counters)
-	if err := restore(state, d); err != nil {
-		return fmt.Errorf("critic of texts: %w", err)
-	}
-	return nil
-}
+// Counters returns a view of the counters, which are also in TextPPO.Save under the name counters.
+func (c *TextCriticPPO) Counters() tensor.Tensor { return c.counters }

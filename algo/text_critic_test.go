@@ -189,13 +189,10 @@ func (x *member) resume(t *testing.T, from *member) {
 		}
 	}
 	copy(x.model.Params.Data, from.model.Params.Data)
-	if err := x.policy.Load(state); err != nil {
-		t.Error(err)
-	}
+	x.policy.Save().CopyFrom(state)
 	if x.critic != nil {
-		if err := x.critic.Load(state); err != nil {
-			t.Error(err)
-		}
+		x.critic.Save().CopyFrom(state)
+		x.critic.Counters().CopyFrom(state.Must("counters"))
 	}
 }
 

@@ -41,8 +41,11 @@ type textPass struct {
 	targets []lm.Target // tokens of batch to be learnt
 }
 
-func newTextPass(m *lm.Model, limit MicroBatch, threads int, mesh lm.Mesh, h lm.Head) *textPass {
+// newTextPass returns the textPass of m for micro-batches within limit, on the given number of threads. Backward passes
+// repeat the first layers of m, up to recompute of them. mesh connects the ranks that have the other parts of m.
+func newTextPass(m *lm.Model, limit MicroBatch, threads, recompute int, mesh lm.Mesh, h lm.Head) *textPass {
 	p := &textPass{model: m, work: m.NewTraining(limit.Tokens), limit: limit, head: h}
+	p.work.Recompute(recompute)
 	p.work.SetThreads(threads)
 	p.work.Join(mesh)
 	return p
@@ -123,19 +126,19 @@ func (p *textPass) Got(k int, o *lm.Outputs) {
 // Close ends the threads.
 func (p *textPass) Close() { p.work.SetThreads(1) }
 
-// TextLogProbs computes log-probabilities by one language model, for training and for inference with
-// the same bits. It belongs to one goroutine.
+// TextLogProbs computes log-probabilities by one language model, with the bits of training. It belongs to one goroutine.
 type TextLogProbs struct{ *textPass }
 
 // NewTextLogProbs returns a TextLogProbs of m for micro-batches within limit, on the given number of
 // threads, at the temperature of sampling. mesh connects the ranks that have the other parts of m. Call Close at the
 // end.
 func NewTextLogProbs(m *lm.Model, limit MicroBatch, threads int, mesh lm.Mesh, temperature float64) *TextLogProbs {
-	return &TextLogProbs{newTextPass(m, limit, threads, mesh, lm.Head{Temperature: float32(temperature)})}
+	h := lm.Head{Temperature: float32(temperature)}
+	return &TextLogProbs{newTextPass(m, limit, threads, m.Config.Layers, mesh, h)} // there are no backward passes
 }
 
 // Append appends to dst the log-probabilities of the tokens with Learn, one text after the other.
-func (p *TextLogProbs) Append(dst []float32, texts []Sequence) ([]float32, error) {
+func (p *textPass) Append(dst []float32, texts []Sequence) ([]float32, error) {
 	err := p.infer(texts, p.head, func(_, _ int, _ float64, o *lm.Outputs) { dst = append(dst, o.LogProb...) })
 	return dst, err
 }

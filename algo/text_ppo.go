@@ -62,7 +62,7 @@ type TextPPO struct {
 	optim    OptimConfig
 	progress Progress
 
-	policy    *TextLogProbs
+	policy    *textPass
 	reference *TextLogProbs  // nil: batches bring Ref, or it is not needed
 	train     *trainState    // of the policy
 	critic    *TextCriticPPO // nil: none, or it trains apart
@@ -103,7 +103,8 @@ func composeTextPPO(s *TextSetup) (*TextPPO, error) {
 	}
 	common := s.common()
 	p := &TextPPO{textTraining: s.newTraining(common), optim: s.Optim, progress: s.Progress,
-		policy:    NewTextLogProbs(s.Model, s.MicroBatch, s.Threads, s.Mesh, s.Sampling.Temperature),
+		policy: newTextPass(s.Model, s.MicroBatch, s.Threads, s.Recompute, s.Mesh,
+			lm.Head{Temperature: float32(s.Sampling.Temperature)}),
 		surrogate: s.Config.surrogate()}
 	p.loss = p.setLoss
 	if s.Reference != nil {
@@ -356,7 +357,7 @@ func (p *TextPPO) Close() {
 }
 
 // Save returns views of the optimisers' state, the counters and the critic, which are the same on
-// all replicas.
+// all replicas. Values copied into them restore the state.
 func (p *TextPPO) Save() tensor.Dict {
 	var d tensor.Dict
 	d.Set("counters", p.counters)
@@ -365,12 +366,4 @@ func (p *TextPPO) Save() tensor.Dict {
 		p.critic.train.save(&d, "critic", true)
 	}
 	return d
-}
-
-// Load puts back what Save returned.
-func (p *TextPPO) Load(d tensor.Dict) error {
-	if err := restore(p.Save(), d); err != nil {
-		return fmt.Errorf("texts: %w", err)
-	}
-	return nil
 }

@@ -51,7 +51,7 @@ func MeasureTexts(m *lm.Model, limit MicroBatch, threads int, texts []Sequence, 
 }
 
 // measure measures the model on each text, and adds the result for text i to sums(i).
-func (p *TextLogProbs) measure(all []Sequence, sums func(text int) *TextSums, progress Progress) error {
+func (p *textPass) measure(all []Sequence, sums func(text int) *TextSums, progress Progress) error {
 	progress.Report(workEvaluation, 0, len(all))
 	h := p.head
 	h.Likeliest = true

@@ -397,9 +397,7 @@ func TestTextResume(t *testing.T) {
 	other := textSetup(textModel(t, lm.Options{}))
 	copy(other.Model.Params.Data, s.Model.Params.Data)
 	q := newTextPPO(t, other)
-	if err := q.Load(p.Save()); err != nil {
-		t.Fatal(err)
-	}
+	q.Save().CopyFrom(p.Save())
 	b = drawn(t, &s, 4, 4)
 	want, got := fmt.Sprint(trainText(t, p, &b)), fmt.Sprint(trainText(t, q, &b))
 	if got != want || !slices.Equal(other.Model.Params.Data, s.Model.Params.Data) {

@@ -109,6 +109,7 @@ type (
 	Config        = config.Config
 	Learning      = config.Learning
 	LanguageModel = config.LanguageModel
+	LayoutConfig  = config.LayoutConfig
 	Check         = yaml.Check
 	OwnKey        = yaml.OwnKey
 	Ignored       = yaml.Ignored

@@ -106,9 +106,9 @@ func (w *World) open(g *roster) error {
 	if err != nil {
 		return err
 	}
-	w.mu.Lock()
-	w.comms = append(w.comms, slices.Concat(ends...)...)
-	w.mu.Unlock()
+	for p := range ends {
+		ends[p] = w.keep(ends[p])
+	}
 	for i, m := range g.members {
 		for p, purpose := range g.spec.Comms {
 			m.comms[purpose] = ends[p][i]

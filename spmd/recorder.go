@@ -86,10 +86,13 @@ func (s Span) Pass(arg, n int64) {
 	}
 }
 
-// Record makes newRecorder the source of recorders: for main, with no group, and for each member launched later. A
-// program calls it before it launches groups.
+// Record makes newRecorder the source of recorders: for main, with no group, and for each member launched later. The
+// world counts its messages from here on. A program calls it before it launches groups.
 func (w *World) Record(newRecorder func(group string, member int) Recorder) {
 	w.newRecorder = newRecorder
+	if w.sent == nil {
+		w.sent = make([]sent, w.Size())
+	}
 	w.recorder = newRecorder("", w.Rank())
 }
 

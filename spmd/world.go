@@ -24,6 +24,7 @@ type World struct {
 
 	newRecorder func(group string, member int) Recorder // nil: nothing is recorded
 	recorder    Recorder                                // of main
+	sent        []sent                                  // by rank; nil: messages are not counted
 
 	workers sync.WaitGroup // goroutines that end when stop is closed
 	tasks   sync.WaitGroup // goroutines of World.Go, which end by themselves
@@ -153,10 +154,7 @@ func (w *World) NewComm(ranks []int, label string) ([]Comm, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.comms = append(w.comms, ends...)
-	return ends, nil
+	return w.keep(ends), nil
 }
 
 // Spaces returns the message spaces that this rank is in. The world's space is the first.
@@ -165,13 +163,16 @@ func (w *World) Spaces() ([]MessageSpace, error) { return w.t.Spaces() }
 // newServedComm is NewComm for a communicator that stays in use after the ranks' programs have
 // ended.
 func (w *World) newServedComm(ranks []int, label string) ([]Comm, error) {
-	ends, err := w.NewComm(ranks, label)
-	if d, ok := w.t.(Departer); ok && err == nil {
+	ends, err := w.t.NewComm(ranks, label)
+	if err != nil {
+		return nil, err
+	}
+	if d, ok := w.t.(Departer); ok {
 		for _, c := range ends {
 			d.Outlast(c)
 		}
 	}
-	return ends, err
+	return w.keep(ends), nil
 }
 
 // Go runs f in a new goroutine. An error or a panic of f ends the job and is reported under name.

@@ -50,13 +50,28 @@ func (c *Checkpoint) Files() []string {
 	return names
 }
 
-// Read returns the verified content of a file.
-func (c *Checkpoint) Read(name string) ([]byte, error) {
+// Path returns the path of a file, which Load has verified.
+func (c *Checkpoint) Path(name string) (string, error) {
+	if _, err := c.entry(name); err != nil {
+		return "", err
+	}
+	return filepath.Join(c.Dir, name), nil
+}
+
+func (c *Checkpoint) entry(name string) (entry, error) {
 	i := slices.IndexFunc(c.manifest.Files, func(e entry) bool { return e.Name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("checkpoint %s: no file %s, it has %v", c.Dir, name, c.Files())
+		return entry{}, fmt.Errorf("checkpoint %s: no file %s, it has %v", c.Dir, name, c.Files())
 	}
-	e := c.manifest.Files[i]
+	return c.manifest.Files[i], nil
+}
+
+// Read returns the verified content of a file.
+func (c *Checkpoint) Read(name string) ([]byte, error) {
+	e, err := c.entry(name)
+	if err != nil {
+		return nil, err
+	}
 	buf := bytes.NewBuffer(make([]byte, 0, e.Size+bytes.MinRead))
 	if err := e.verify(c.Dir, buf); err != nil {
 		return nil, fmt.Errorf("checkpoint %s: %w", c.Dir, err)

@@ -34,6 +34,7 @@ type platform struct {
 	of    *platform // nil, or the one with the programs for this one, which runs them on several hosts
 	hosts int       // so many, by scripts/hosts
 	first int       // the number of the first
+	slow  string    // a host, and the rate at which it gets what is sent to it; "": all are as fast as they can
 
 	mu       sync.Mutex
 	programs map[string]program // by package
@@ -216,7 +217,8 @@ func (p *platform) startBelow(t testing.TB, above []string, path, dir string, np
 		// what Open MPI leaves behind when it is killed goes with bin
 		"TMPDIR="+own, "OMPI_MCA_btl_vader_backing_directory="+own)
 	if p.hosts > 0 {
-		j.cmd.Env = append(j.cmd.Env, fmt.Sprint("SLOTS=", max(1, np/p.hosts)), fmt.Sprint("FIRST=", p.first))
+		j.cmd.Env = append(j.cmd.Env, fmt.Sprint("SLOTS=", (np+p.hosts-1)/p.hosts), fmt.Sprint("FIRST=", p.first),
+			"SLOW="+p.slow)
 	}
 	j.cmd.Stdout, j.cmd.Stderr = &j.stdout, &j.stderr
 	j.cmd.WaitDelay = 5 * time.Second

@@ -2,9 +2,12 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // wide are the sizes of a model that 2 or 4 members may divide.
@@ -17,17 +20,22 @@ const wide = `    hidden_size: 32
     initializer_range: 0.2
 `
 
-// laidOut returns the text of job with a model that can be divided, without checkpoints.
+// laidOut returns the text of job with a model that can be divided.
 func laidOut(job string) string {
 	before, sizes, _ := strings.Cut(job, "    hidden_size")
 	_, after, _ := strings.Cut(sizes, "num_key_value_heads: 1\n")
-	return strings.Replace(before+wide+after, "save_interval: 4", "save_interval: -1\n  save_at_end: false", 1)
+	return before + wide + after
 }
 
 // divided returns overrides that divide the models of a job among t members each.
 func divided(t int, more ...string) []string {
 	return append(more, fmt.Sprint("actor.model.tensor_model_parallel_size=", t),
 		fmt.Sprint("rollout.tensor_parallel_size=", t))
+}
+
+// staged returns overrides that divide the models of a job among p stages of t members each.
+func staged(p, t int, more ...string) []string {
+	return append(divided(t, more...), fmt.Sprint("actor.model.pipeline_model_parallel_size=", p))
 }
 
 // A layout is a placement with the overrides that divide the models.
@@ -38,21 +46,50 @@ type layout struct {
 	args  []string
 }
 
-// sameLayouts runs a job in a layout of whole models and in others, and compares the metrics. It returns the metrics.
+// sameLayouts runs a job in a layout of whole models and in others, and compares the metrics and the last checkpoint,
+// whose tensors are in an order that follows from the components that are placed.
+// Then it goes on from the job's first checkpoint, of whole models, in each other layout. It returns the metrics.
 func sameLayouts(t *testing.T, dir, job string, whole layout, others map[string]layout, args ...string) metrics {
 	t.Helper()
-	run := func(t *testing.T, l layout) metrics {
+	run := func(t *testing.T, l layout, more ...string) metrics {
 		t.Helper()
 		writeFile(t, dir, "job.yaml", components("%s", l.place)+job)
-		l.on.ok(t, dir, l.np, append(append([]string{"-c", "job.yaml", "comm.check_replicas=1"}, args...), l.args...)...)
+		l.on.ok(t, dir, l.np, slices.Concat([]string{"-c", "job.yaml", "comm.check_replicas=1"}, args, l.args, more)...)
 		return readMetrics(t, filepath.Join(dir, "logs", "run"))
 	}
+	saved := func(t *testing.T) (files []string) {
+		t.Helper()
+		for _, name := range []string{"model", "trainer"} {
+			b, err := os.ReadFile(filepath.Join(dir, "logs/run/checkpoints/latest", name+".safetensors"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, string(b))
+		}
+		return files
+	}
 	want := run(t, whole)
+	files := saved(t)
+	first, err := filepath.Glob(filepath.Join(dir, "logs/run/checkpoints/global_step_*"))
+	slices.Sort(first)
+	if err != nil || len(first) < 2 {
+		t.Fatalf("checkpoints %q, %v: expected two", first, err)
+	}
+	resume := filepath.Join(t.TempDir(), filepath.Base(first[0]))
+	if err := os.CopyFS(resume, os.DirFS(first[0])); err != nil {
+		t.Fatal(err)
+	}
 	for name, l := range others {
 		t.Run(name, func(t *testing.T) {
 			l.on.program(t, ".") // or skip
 			if diff := run(t, l).diff(want); diff != "" {
 				t.Error(diff)
+			}
+			if !slices.Equal(saved(t), files) {
+				t.Error("the last checkpoint is another than that of whole models")
+			}
+			if run(t, l, "runner.resume_dir="+resume); !slices.Equal(saved(t), files) {
+				t.Error("resumed from whole models: the last checkpoint is another than theirs")
 			}
 		})
 	}
@@ -63,10 +100,16 @@ func sameLayouts(t *testing.T, dir, job string, whole layout, others map[string]
 func TestLayoutsOfTuning(t *testing.T) {
 	dir := writeTexts(t)
 	m := sameLayouts(t, dir, laidOut(tuning), layout{local, 0, "actor: '0:0-1'", nil}, map[string]layout{
-		"2 × 2":            {local, 0, "actor: 0-3", divided(2)},
-		"2 × 4, one rank":  {local, 0, "actor: '0:0-7'", divided(4)},
-		"2 × 2, Open MPI":  {openmpi, 4, "actor: 0-3", divided(2)},
-		"2 × 2, two ranks": {mpich, 2, "actor: '0-1:0-3'", divided(2)},
+		"2 × 2":                          {local, 0, "actor: 0-3", divided(2)},
+		"2 × 4, one rank":                {local, 0, "actor: '0:0-7'", divided(4)},
+		"2 × 2, Open MPI":                {openmpi, 4, "actor: 0-3", divided(2)},
+		"2 × 2, two ranks":               {mpich, 2, "actor: '0-1:0-3'", divided(2)},
+		"2 × 3 stages":                   {local, 0, "actor: 0-5", staged(3, 1)},
+		"2 × 2 stages × 4":               {local, 0, "actor: '0-3:0-15'", staged(2, 4, "actor.model.pipeline_layers=[1,2]")},
+		"2 × 2 × 2, Open MPI":            {openmpi, 4, "actor: '0-3:0-7'", staged(2, 2, "actor.model.recompute_granularity=full")},
+		"2 × 2 stages, MPICH, two nodes": {mpich, 4, "actor: 0-3\n  num_nodes: 2\nspmd: {nodes: 2}", staged(2, 1)},
+		"2 × 2 stages, tokens": {local, 0, "actor: 0-3", staged(2, 1, "runner.enable_dynamic_batch_size=true",
+			"runner.max_tokens_per_mbs=150")},
 	}, "runner.max_steps=6")
 	if x := m.values(t, "train/sft/loss"); len(x) != 6 || x[5] >= x[0] {
 		t.Errorf("losses of %v", x)
@@ -79,7 +122,7 @@ func TestLayoutsOfReasoning(t *testing.T) {
 	dir := t.TempDir()
 	local.ok(t, dir, 0, "data", "addition", "--out", "data", "--train", "60", "--test", "9")
 	job := laidOut(reasoning)
-	args := []string{"runner.max_steps=4", "runner.val_check_interval=2", "reward.random_reward=true"}
+	args := []string{"runner.max_steps=4", "runner.val_check_interval=2", "runner.save_interval=2", "reward.random_reward=true"}
 	m := sameLayouts(t, dir, job, layout{local, 0, collocated, nil}, map[string]layout{
 		"2 × 2": {local, 0, "actor: 0-3", divided(2)},
 		"one replica answers": {local, 0, "actor: 0-3\n    rollout: 4-5\n    reward: 0",
@@ -98,7 +141,8 @@ func TestLayoutsOfReasoning(t *testing.T) {
 		"adapters": {"algorithm.kl_beta=0.1", "actor.model.is_lora=true", "actor.model.lora_rank=4"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sameLayouts(t, dir, job, layout{local, 0, collocated, nil}, map[string]layout{
+			apart := layout{local, 0, "actor: 0-1\n    rollout: 2-3\n    inference: 1-2", nil}
+			sameLayouts(t, dir, job, apart, map[string]layout{
 				"inference apart": {local, 0, "actor: 0-3\n    rollout: 4-7\n    inference: 2-5", divided(2)},
 			}, append(args, more...)...)
 		})
@@ -107,9 +151,92 @@ func TestLayoutsOfReasoning(t *testing.T) {
 		critic := append(args, "algorithm.adv_type=gae", "algorithm.loss_type=actor_critic")
 		sameLayouts(t, dir, job, layout{local, 0, collocated, nil}, map[string]layout{
 			"of the actors": {local, 0, "actor: 0-3", divided(2)},
-			"apart":         {local, 0, "actor: 0-3\n    critic: 4-7", divided(2)},
+		}, critic...)
+		sameLayouts(t, dir, job, layout{local, 0, "actor: 0-1\n    critic: 2-3", nil}, map[string]layout{
+			"apart": {local, 0, "actor: 0-3\n    critic: 4-7", divided(2)},
 			"whole": {local, 0, "actor: 0-3\n    critic: 4-5",
 				divided(2, "+critic.model.tensor_model_parallel_size=1")},
+			"in stages": {local, 0, "actor: 0-3\n    critic: 4-7",
+				divided(2, "+critic.model.pipeline_model_parallel_size=2")},
 		}, critic...)
 	})
+}
+
+// kinds are layouts of two replicas, with the ranks of their actors.
+func kinds() []layout {
+	return []layout{
+		{local, 0, "actor: '0:0-1'", nil}, {local, 0, "actor: 0-3", divided(2)}, {local, 0, "actor: 0-7", divided(4)},
+		{local, 0, "actor: 0-3", staged(2, 1)}, {local, 0, "actor: 0-5", staged(3, 1)},
+		{local, 0, "actor: 0-7", staged(2, 2)},
+	}
+}
+
+// TestLayoutsResume: a run that was killed by SIGKILL in one layout goes on in any other. It ends with the metrics, the
+// checkpoint and the exported model of a run that was not killed.
+func TestLayoutsResume(t *testing.T) {
+	dir := writeTexts(t)
+	text := strings.Replace(laidOut(tuning), "save_interval: -1\n  save_at_end: false", "save_interval: 4", 1)
+	results := func(run string) (metrics, map[string]string) {
+		t.Helper()
+		files := map[string]string{}
+		local.ok(t, dir, 0, "export", "logs/"+run, "--out", "export/"+run)
+		for _, pattern := range []string{"logs/" + run + "/checkpoints/latest/*.safetensors", "export/" + run + "/*"} {
+			found, err := filepath.Glob(filepath.Join(dir, pattern))
+			if err != nil || len(found) == 0 {
+				t.Fatalf("no %s: %v", pattern, err)
+			}
+			for _, path := range found {
+				b, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				files[filepath.Base(path)] = string(b)
+			}
+		}
+		return readMetrics(t, filepath.Join(dir, "logs", run)), files
+	}
+	start := func(t *testing.T, l layout, run string, more ...string) *job {
+		writeFile(t, dir, run+".yaml", components("%s", l.place)+text)
+		args := append([]string{"-c", run + ".yaml", "runner.logger.experiment_name=" + run}, l.args...)
+		return l.on.start(t, dir, l.np, append(args, more...)...)
+	}
+	finish := func(t *testing.T, j *job) {
+		t.Helper()
+		if r := j.result(); r.code != 0 {
+			t.Fatalf("exit code %d: %s", r.code, r.stderr)
+		}
+	}
+	all := kinds()
+	finish(t, start(t, all[0], "whole"))
+	want, files := results("whole")
+	for a := range all {
+		for b := range all {
+			if !full && b != (a+1)%len(all) {
+				continue
+			}
+			t.Run(fmt.Sprintf("%d to %d", a, b), func(t *testing.T) {
+				run := fmt.Sprintf("from%dto%d", a, b)
+				j := start(t, all[a], run)
+				for saved := filepath.Join(dir, "logs", run, "checkpoints/global_step_4"); ; time.Sleep(time.Millisecond) {
+					if _, err := os.Stat(saved); err == nil || j.over() {
+						break
+					}
+				}
+				j.kill()
+				if code := j.wait(); code == 0 {
+					t.Error("the run has ended before it was killed")
+				}
+				finish(t, start(t, all[b], run, "--resume", "auto"))
+				got, same := results(run)
+				if diff := got.diff(want); diff != "" {
+					t.Error(diff)
+				}
+				for name := range files {
+					if same[name] != files[name] {
+						t.Errorf("other bytes of %s", name)
+					}
+				}
+			})
+		}
+	}
 }

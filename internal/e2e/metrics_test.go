@@ -17,15 +17,30 @@ import (
 // digit.
 type metrics []map[string]any
 
-// readMetrics reads the metrics of the run whose folder is dir; none where there is no file yet. A last line that is
-// being written does not count.
+// readMetrics reads the metrics of the run whose folder is dir, and the counts of its rewards; none where there is no
+// file yet. A last line that is being written does not count.
 func readMetrics(t testing.TB, dir string) metrics {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, "metrics.jsonl"))
+	m := readLines(t, filepath.Join(dir, "metrics.jsonl"))
+	rewards := readLines(t, filepath.Join(dir, "generation.jsonl"))
+	for _, line := range m {
+		if len(rewards) == 0 || rewards[0]["step"] != line["step"] {
+			continue
+		}
+		maps.DeleteFunc(rewards[0], func(name string, _ any) bool { return strings.HasPrefix(name, "engine/") })
+		maps.Copy(line, rewards[0])
+		rewards = rewards[1:]
+	}
+	return m
+}
+
+// readLines reads a file like metrics.jsonl.
+func readLines(t testing.TB, path string) (m metrics) {
+	t.Helper()
+	text, err := os.ReadFile(path)
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
-	var m metrics
 	for line := range bytes.Lines(text) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
 			break
@@ -34,7 +49,7 @@ func readMetrics(t testing.TB, dir string) metrics {
 		in.UseNumber()
 		var entry map[string]any
 		if err := in.Decode(&entry); err != nil {
-			t.Fatalf("metrics.jsonl: %v in %q", err, line)
+			t.Fatalf("%s: %v in %q", path, err, line)
 		}
 		maps.DeleteFunc(entry, func(name string, _ any) bool {
 			return name == "time" || strings.HasPrefix(name, "time/")

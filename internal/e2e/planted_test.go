@@ -3,6 +3,8 @@ package e2e
 import (
 	"fmt"
 	"math"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -61,8 +63,8 @@ var plantedRuns = []planted{
 	{name: "healthy, with films", args: append([]string{"env.train.env_type=CartPole-films"}, filmed...)},
 }
 
-// TestPlantedFaults: the summary names the fault of a run, and no other. A healthy run has none. On MPI no test can
-// delay a link, because that needs a network of its own: package roles/embodied does so between goroutines.
+// TestPlantedFaults: the summary names the fault of a run, and no other. A healthy run has none.
+// TestSlowLinkOnHosts plants slow links.
 func TestPlantedFaults(t *testing.T) {
 	for _, p := range platforms {
 		if p == mpich && !full {
@@ -181,4 +183,61 @@ func checkPaths(t *testing.T, a *trace.Attempt) string {
 		return fmt.Sprintf("%d of %d critical paths are as long as their iterations, and explained", good, windows)
 	}
 	return ""
+}
+
+// linked is a job whose env workers each send 16 kB of observations per step to a rollout worker on another host.
+const linked = `
+cluster:
+  component_placement: {actor: 0, env: 1-2, rollout: 3-4}
+runner: {max_steps: 4, save_interval: -1}
+env:
+  train: {env_type: CartPole-v1, total_num_envs: 2048, max_steps_per_rollout_epoch: 6, step_delay: 20ms}
+algorithm: {adv_type: gae, loss_type: actor_critic, update_epoch: 1}
+actor:
+  micro_batch_size: 1024
+  global_batch_size: 12288
+  model: {hidden_sizes: [8]}
+  optim: {lr: 1.0e-3}
+`
+
+// TestSlowLinkOnHosts: on hosts of MPI the summary names the link to the one that gets 8 Mbit/s, with both ends. If all
+// links are alike, it names none. Package roles/embodied delays links between goroutines.
+func TestSlowLinkOnHosts(t *testing.T) {
+	for _, p := range []*platform{openmpi, mpich} {
+		if p == mpich && !full {
+			continue // it ends slowly where a link is slow
+		}
+		for slow, want := range map[string]string{"": "", "h3 8mbit": "env 1 on rank 2 to rollout 1 on rank 4"} {
+			t.Run(p.name+" "+slow, func(t *testing.T) {
+				t.Parallel()
+				on := p.onHosts(t, 3, 1)
+				if on.slow = slow; slow != "" {
+					try := exec.Command(hostsScript(t), "run", filepath.Join(t.TempDir(), "hosts"), "3", "true")
+					try.Env = append(os.Environ(), "SLOW="+slow)
+					if text, err := try.CombinedOutput(); err != nil {
+						t.Skipf("a slow link needs tc of iproute2, and a kernel with sch_tbf: %v: %s", err, text)
+					}
+				}
+				dir := t.TempDir()
+				writeFile(t, dir, "job.yaml", linked)
+				on.ok(t, dir, 5, "-c", "job.yaml")
+				tr, err := trace.Read(filepath.Join(dir, "logs", "job"))
+				if err != nil || len(tr.Attempts) != 1 || len(tr.Attempts[0].Hosts) != 3 {
+					t.Fatalf("%v, %+v", err, tr)
+				}
+				a, got := &tr.Attempts[0], ""
+				for _, f := range timeline.Conclude(tr.Attempts) {
+					t.Log(f.Text)
+					if f.Rule == timeline.SlowLink {
+						from, to := &a.Workers[f.Worker], &a.Workers[f.Peer]
+						got += fmt.Sprintf("%s %d on rank %d to %s %d on rank %d", from.Component, from.Member,
+							from.Rank, to.Component, to.Member, to.Rank)
+					}
+				}
+				if got != want {
+					t.Errorf("slow links %q, want %q", got, want)
+				}
+			})
+		}
+	}
 }

@@ -2,11 +2,13 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -134,6 +136,9 @@ func TestReasoningEqual(t *testing.T) {
 	}
 	rewards, stepped := 0.0, 0.0
 	for i, x := range want.values(t, "rollout/rewards") {
+		if x != meanReward(t, want[i]) {
+			t.Errorf("step %d: rewards of %v, and their counts say %v", i+1, x, meanReward(t, want[i]))
+		}
 		rewards += x
 		stepped += want.values(t, "train/actor/optimizer_steps")[i]
 	}
@@ -224,6 +229,25 @@ func TestReasoningEqual(t *testing.T) {
 	})
 }
 
+// meanReward returns the mean of the rewards that a line counts.
+func meanReward(t testing.TB, line map[string]any) float64 {
+	t.Helper()
+	sum, answers := 0.0, 0.0
+	for name, x := range line {
+		value, ok := strings.CutPrefix(name, "reward/")
+		if !ok {
+			continue
+		}
+		reward, err := strconv.ParseFloat(value, 64)
+		n, err2 := x.(json.Number).Float64()
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		sum, answers = sum+reward*n, answers+n
+	}
+	return sum / answers
+}
+
 // evaluateAnswers holds rlinf eval against the run's last evaluation: on any number of ranks it has the same figures.
 // Sampling has keys of its own. A person can read answers in a file.
 func evaluateAnswers(t *testing.T, dir string, run metrics) {
@@ -274,7 +298,7 @@ func evaluateAnswers(t *testing.T, dir string, run metrics) {
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "logs", "run", "answers.txt"))
 	if err != nil || strings.Count(string(text), "== after step") != 3 ||
-		strings.Count(string(text), "question ") != 3*4 {
+		strings.Count(string(text), "question ") != 3*4 || strings.Count(string(text), ", reward ") != 3*4 {
 		t.Errorf("answers.txt (%v):\n%s", err, text)
 	}
 	for args, want := range map[string]string{

@@ -64,6 +64,13 @@ func TestRecordOfKilledRun(t *testing.T) {
 					len(a.Phases))
 			}
 			checkEdges(t, &a)
+			senders := map[int]bool{}
+			for _, s := range a.Sent {
+				senders[s.From] = s.Messages > 0 && s.From != s.To
+			}
+			if len(senders) != 3 || !senders[0] || !senders[1] || !senders[2] {
+				t.Errorf("messages %+v", a.Sent)
+			}
 		})
 	}
 }

@@ -20,6 +20,7 @@ type Evaluation struct {
 type Answer struct {
 	Number   string `json:"number"`  // of the question
 	Outcome  string `json:"outcome"` // such as right; with "cut off" if the answer had no end
+	Reward   string `json:"reward,omitempty"`
 	Question string `json:"question"`
 	Text     string `json:"text"`
 	Expected string `json:"expected,omitempty"` // the right answer, if the given one is not right
@@ -39,7 +40,7 @@ var question = regexp.MustCompile(`\n\nquestion \d+: `)
 //
 //	== after step 20
 //
-//	question 3: wrong, cut off
+//	question 3: wrong, cut off, reward -0.5
 //	12+30=
 //	> 24
 //	expected: 42
@@ -85,6 +86,7 @@ func readAnswers(path string) (all []Evaluation, problems []string) {
 func parseAnswer(block string) (a Answer) {
 	head, rest, _ := strings.Cut(block, "\n")
 	a.Number, a.Outcome, _ = strings.Cut(head, ": ")
+	a.Outcome, a.Reward, _ = strings.Cut(a.Outcome, ", reward ")
 	lines := strings.Split(strings.TrimRight(rest, "\n"), "\n")
 	var question, text []string
 	for _, line := range lines {

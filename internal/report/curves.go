@@ -107,6 +107,9 @@ var wanted = []struct {
 		{"evaluation", "eval/truncated"}}},
 	{"answers", "unreadable answers", "share", []series{{"training", "rollout/unparsable"},
 		{"evaluation", "eval/unparsable"}}},
+	{"answers", "pages of the engines' caches in use", "share", []series{{"mean", "engine/pages"},
+		{"most", "engine/pages_max"}}},
+	{"answers", "sequences that run in an engine", "", []series{{"mean", "engine/sequences"}}},
 	{"answers", "groups with equal rewards", "share", []series{{"groups", "rollout/uninformative_groups"}}},
 }
 

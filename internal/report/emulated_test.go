@@ -42,6 +42,10 @@ func emulated(ranks, iterations, every, spans int) trace.Attempt {
 			trace.Site{Op: trace.Await, Name: "train", Cause: trace.Calling},
 			trace.Site{Op: trace.Vote, Name: "vote", Cause: trace.Voting})
 	}
+	for r := range ranks { // to the neighbours, and the votes to rank 0
+		a.Sent = append(a.Sent, trace.Sent{From: r, To: (r + 1) % ranks, Messages: 1000, Bytes: int64(r) << 20},
+			trace.Sent{From: r, To: 0, Messages: 10, Bytes: 100})
+	}
 	const long = 20_000_000
 	for i := 1; i <= iterations; i++ {
 		ph := trace.Phases{Iteration: int64(i)}

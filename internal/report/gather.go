@@ -27,6 +27,7 @@ type Run struct {
 	Settings   []Setting
 	Films      []Film
 	Unseen     []string // films that are not on the page, with the reason
+	Rewards    []Rewards
 	Answers    []Evaluation
 	Logs       []RankLog
 	Checkpoint string // the newest; "": none
@@ -64,6 +65,8 @@ func Gather(dir string, about About, t *trace.Trace) *Run {
 	r.Starts, problems = readStarts(dir)
 	r.Problems = append(r.Problems, problems...)
 	r.Metrics, problems = readMetrics(filepath.Join(dir, "metrics.jsonl"))
+	r.Problems = append(r.Problems, problems...)
+	r.Rewards, problems = readRewards(filepath.Join(dir, "generation.jsonl"), r.Metrics)
 	r.Problems = append(r.Problems, problems...)
 	r.Settings, problems = readSettings(filepath.Join(dir, "config.yaml"), about)
 	r.Problems = append(r.Problems, problems...)

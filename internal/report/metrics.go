@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -27,47 +28,20 @@ type Metrics struct {
 // replaces, because the run went back to an earlier step. problems says which.
 func readMetrics(path string) (m *Metrics, problems []string) {
 	m = &Metrics{Columns: map[string][]float64{}}
-	f, err := durable.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return m, []string{"metrics.jsonl is missing: the run made no iteration, or the file was removed."}
-	} else if err != nil {
-		return m, []string{fmt.Sprintf("metrics.jsonl cannot be read: %v.", err)}
-	}
-	defer f.Close()
-	var damaged, replaced, backwards int
-	var firstDamaged int
+	var replaced, backwards int
 	clock := math.Inf(-1)
-	in := bufio.NewReaderSize(f, 1<<16)
-	for number := 1; ; number++ {
-		line, err := in.ReadBytes('\n')
-		if err != nil && err != io.EOF {
-			problems = append(problems, fmt.Sprintf("metrics.jsonl cannot be read after line %d: %v.", number-1, err))
+	problems, missing := readLines(path, func(values map[string]float64) {
+		at := values["time"]
+		if at < clock {
+			backwards++
 		}
-		if err != nil && len(bytes.TrimSpace(line)) == 0 {
-			break
-		}
-		values, ok := parseLine(line)
-		if !ok {
-			if damaged++; firstDamaged == 0 {
-				firstDamaged = number
-			}
-		} else {
-			at := values["time"]
-			if at < clock {
-				backwards++
-			}
-			clock = at
-			replaced += m.add(values)
-		}
-		if err != nil {
-			break
-		}
+		clock = at
+		replaced += m.add(values)
+	})
+	if missing {
+		return m, []string{"metrics.jsonl is missing: the run made no iteration, or the file was removed."}
 	}
 	m.fill()
-	if damaged > 0 {
-		problems = append(problems, fmt.Sprintf("metrics.jsonl: %s damaged, the first is line %d. They are left out.",
-			count(damaged, "line is", "lines are"), firstDamaged))
-	}
 	if replaced > 0 {
 		problems = append(problems, fmt.Sprintf("metrics.jsonl: the run went back to an earlier iteration. "+
 			"%s replaced.", count(replaced, "older line is", "older lines are")))
@@ -87,6 +61,42 @@ func readMetrics(path string) (m *Metrics, problems []string) {
 		}
 	}
 	return m, problems
+}
+
+// readLines calls add with the numbers of each line of the file path, but for damaged lines.
+func readLines(path string, add func(map[string]float64)) (problems []string, missing bool) {
+	name := filepath.Base(path)
+	f, err := durable.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, true
+	} else if err != nil {
+		return []string{fmt.Sprintf("%s cannot be read: %v.", name, err)}, false
+	}
+	defer f.Close()
+	damaged, firstDamaged := 0, 0
+	in := bufio.NewReaderSize(f, 1<<16)
+	for number := 1; ; number++ {
+		line, err := in.ReadBytes('\n')
+		if err != nil && err != io.EOF {
+			problems = append(problems, fmt.Sprintf("%s cannot be read after line %d: %v.", name, number-1, err))
+		}
+		if err != nil && len(bytes.TrimSpace(line)) == 0 {
+			break
+		}
+		if values, ok := parseLine(line); ok {
+			add(values)
+		} else if damaged++; firstDamaged == 0 {
+			firstDamaged = number
+		}
+		if err != nil {
+			break
+		}
+	}
+	if damaged > 0 {
+		problems = append(problems, fmt.Sprintf("%s: %s damaged, the first is line %d. They are left out.", name,
+			count(damaged, "line is", "lines are"), firstDamaged))
+	}
+	return problems, false
 }
 
 // parseLine returns the numbers of a line; those that are not finite are NaN. ok is false without a step.

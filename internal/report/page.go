@@ -18,8 +18,8 @@ const policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsaf
 
 // scripts are the page's scripts, in the order in which they run.
 var scripts = []string{"uplot/uPlot.iife.min.js", "data.js", "elements.js", "colours.js", "charts.js", "summary.js",
-	"curves.js", "phases.js", "causes.js", "timeline.js", "waits.js", "critical.js", "heat.js", "films.js",
-	"answers.js", "settings.js", "runs.js", "start.js"}
+	"curves.js", "phases.js", "causes.js", "timeline.js", "waits.js", "critical.js", "grid.js", "heat.js",
+	"messages.js", "films.js", "rewards.js", "answers.js", "settings.js", "runs.js", "start.js"}
 
 // A document is what the scripts of a page get. A section without data is nil.
 type document struct {
@@ -36,8 +36,10 @@ type document struct {
 	Critical  []criticalData `json:"critical"`
 	Lag       *lagsData      `json:"lag"`
 	Heat      *heatData      `json:"heat"`
+	Messages  *messagesData  `json:"messages"`
 	Films     []filmData     `json:"films"`
 	Unseen    []string       `json:"unseen"`
+	Rewards   *rewardsData   `json:"rewards"`
 	Answers   []Evaluation   `json:"answers"`
 	Settings  []Setting      `json:"settings"`
 	Origin    []fact         `json:"origin"`
@@ -64,8 +66,9 @@ func WriteRun(w io.Writer, r *Run) error {
 	d := document{
 		Title: plain(filepath.Base(r.Folder)), Folder: plain(r.Folder), State: r.state(), Facts: r.facts(),
 		Sentences: r.sentences(), Problems: plains(r.Problems), Curves: r.curves(p), Phases: r.phases(p),
-		Timeline: r.timelines(p), Waits: r.waits(), Heat: r.heat(p), Unseen: plains(r.Unseen),
-		Answers: r.Answers, Settings: r.Settings, Origin: r.origin(), Logs: r.Logs, Next: r.next(),
+		Timeline: r.timelines(p), Waits: r.waits(), Heat: r.heat(p), Messages: r.messages(p), Unseen: plains(r.Unseen),
+		Rewards: r.rewards(p), Answers: r.Answers, Settings: r.Settings, Origin: r.origin(), Logs: r.Logs,
+		Next: r.next(),
 	}
 	d.Critical, d.Lag = r.critical()
 	var films [][]byte

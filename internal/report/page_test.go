@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ func TestPage(t *testing.T) {
 	}
 	b := open(t, page)
 	b.expect(t, `[...document.querySelectorAll('section')].map((s) => s.id).join(' ')`,
-		"summary curves phases timeline waits critical lag heat films next settings origin")
+		"summary curves phases timeline waits critical lag heat messages films next settings origin")
 	b.expect(t, `document.querySelectorAll('canvas').length > 15`, "true")
 	b.expect(t, `[...document.querySelectorAll('canvas.timeline, canvas.heat, .player canvas, .plot')]
 		.every((c) => c.getAttribute('aria-label') && c.tabIndex === 0)`, "true")
@@ -103,6 +104,7 @@ func TestHostileTextsInBrowser(t *testing.T) {
 	b.do(t, chromedp.Evaluate(openAll, nil), chromedp.WaitReady(`#curves details.more canvas`, chromedp.ByQuery))
 	b.expect(t, `document.body.textContent.includes('<img src=x onerror=hacked()>')`, "true")
 	b.expect(t, `document.querySelectorAll('#page img, #page b').length`, "0")
+	b.expect(t, `document.querySelectorAll('#rewards td')[1].textContent`, "100 %")
 	b.quiet(t)
 }
 
@@ -140,14 +142,23 @@ func TestPlayer(t *testing.T) {
 	b.quiet(t)
 }
 
-// Pages of damaged runs are drawn.
+// Pages of damaged runs are drawn. A run has one damage of metrics, and some of other files.
 func TestDamagedInBrowser(t *testing.T) {
-	for _, c := range damages {
-		dir := runFolder(t, 30, 0)
-		c.do(t, dir)
+	metrics := slices.IndexFunc(damages, func(d damage) bool { return d.name == "no status" })
+	for i := range metrics {
+		dir, wrong := runFolder(t, 30, 0), damages[i:i+1:i+1]
+		for k := metrics + i; k < len(damages); k += metrics {
+			wrong = append(wrong, damages[k])
+		}
+		for _, c := range wrong {
+			c.do(t, dir)
+		}
 		b := open(t, pageOf(t, dir))
-		if said := b.text(t, `document.getElementById('problems').textContent`); !strings.Contains(said, c.says) {
-			t.Errorf("%s: the page says %q, want %q", c.name, said, c.says)
+		said := b.text(t, `document.getElementById('problems').textContent`)
+		for _, c := range wrong {
+			if !strings.Contains(said, c.says) {
+				t.Errorf("%s: the page says %q, want %q", c.name, said, c.says)
+			}
 		}
 		b.quiet(t)
 	}

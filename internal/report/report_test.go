@@ -108,6 +108,8 @@ func hostileFolder(t testing.TB) string {
 	write(t, dir, "config.yaml", fmt.Sprintf("runner: {%s: %s}\n", name, name))
 	write(t, dir, "STATUS", "<img src=x onerror=hacked()>\n")
 	write(t, dir, "answers.txt", "== after step "+hostile+"\n\nquestion 1: "+hostile+"\n"+hostile+"\n> "+hostile+"\n")
+	write(t, dir, "generation.jsonl", fmt.Sprintf("{\"step\":1,\"reward/1\":3,\"reward/%s:4,\"engine/%s:1}\n",
+		name[1:], name[1:]))
 	write(t, dir, "logs/rank-0000.log", hostile)
 	write(t, dir, "provenance.json", fmt.Sprintf(
 		`[{"args":[%[1]s],"hosts":[%[1]s],"build":{"version":%[1]s},"resumed":%[1]s}]`, name))
@@ -131,15 +133,19 @@ func hostileTrace() trace.Attempt {
 	a.Windows[1].Tracks[0].Worker = 1000
 	a.Sums[0].Times = a.Sums[0].Times[:1]
 	a.Sums[1].Worker = -1
+	a.Sent = append(a.Sent, trace.Sent{From: -1, To: 7, Messages: math.MaxInt64, Bytes: -1}, trace.Sent{From: 1 << 40})
 	return a
 }
 
-// damages are runs with something missing or wrong, and what their page says.
-var damages = []struct {
+// A damage is something missing or wrong in a run, and what its page says.
+type damage struct {
 	name string
 	do   func(t testing.TB, dir string)
 	says string
-}{
+}
+
+// damages are those of metrics.jsonl, and from "no status" on those of other files.
+var damages = []damage{
 	{"no metrics", remove("metrics.jsonl"), "metrics.jsonl is missing"},
 	{"empty metrics", put("metrics.jsonl", ""), "metrics.jsonl is empty"},
 	{"half a file", func(t testing.TB, dir string) {
@@ -220,6 +226,20 @@ func TestThinning(t *testing.T) {
 	}
 }
 
+// float64s returns an array of type f64.
+func float64s(arrays []byte, a map[string]any) []float64 {
+	at, n := int(a["at"].(float64)), int(a["n"].(float64))
+	out := make([]float64, n)
+	for i := range out {
+		var bits uint64
+		for k := range 8 {
+			bits |= uint64(arrays[at+k*n+i]) << (8 * k)
+		}
+		out[i] = math.Float64frombits(bits)
+	}
+	return out
+}
+
 // floats returns an array of type f32 without its missing values as 0.
 func floats(arrays []byte, a map[string]any) []float32 {
 	at, n := int(a["at"].(float64)), int(a["n"].(float64))
@@ -266,7 +286,7 @@ question 0: right
 1+1=
 > 2
 
-question 1: wrong, cut off
+question 1: wrong, cut off, reward -0.5
 question of
 two lines
 > 3
@@ -283,12 +303,65 @@ question 0: right
 	r := report.Gather(dir, report.About{}, nil)
 	want := []report.Evaluation{
 		{Step: "20", Answers: []report.Answer{{Number: "0", Outcome: "right", Question: "1+1=", Text: "2"},
-			{Number: "1", Outcome: "wrong, cut off", Question: "question of\ntwo lines", Text: "3\nand more",
-				Expected: "4, or four"}}},
+			{Number: "1", Outcome: "wrong, cut off", Reward: "-0.5", Question: "question of\ntwo lines",
+				Text: "3\nand more", Expected: "4, or four"}}},
 		{Step: "40", Answers: []report.Answer{{Number: "0", Outcome: "right", Question: "1+1=", Text: "2"}}},
 	}
 	if fmt.Sprint(r.Answers) != fmt.Sprint(want) {
 		t.Errorf("got %+v\nwant %+v", r.Answers, want)
+	}
+}
+
+// Rewards of a resumed run, with a damaged line. The engines' use is a metric.
+func TestRewards(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	write(t, dir, "metrics.jsonl", "{\"step\":10}\n{\"step\":20}\n{\"step\":30}\n")
+	write(t, dir, "generation.jsonl", `{"step":10,"time":1,"width":0,"reward/-0.5":2,"reward/1":6,"engine/pages":0.25}
+{"step":20,"time":2,"width":0,"reward/-0.5":8}
+{"step":30,"width":0,"reward/7":8}
+{"step":20,"width":0,"reward/0":3,"reward/1":1,"engine/pages":0.5,"reward/NaN":1,"reward/x":1,"reward/2":null}
+{"step":30,"wid
+`)
+	r := report.Gather(dir, report.About{}, nil)
+	if got, want := fmt.Sprint(r.Rewards), "[{10 0 map[-0.5:2 1:6]} {20 0 map[0:3 1:1]}]"; got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := fmt.Sprint(r.Metrics.Columns["engine/pages"]); got != "[0.25 0.5 NaN]" {
+		t.Errorf("pages %v", got)
+	}
+	if text := texts(r.Problems); !strings.Contains(text, "generation.jsonl: 1 line is damaged") {
+		t.Errorf("problems %s", text)
+	}
+	d, _ := document(t, pageOf(t, dir))
+	if rows := texts(d["rewards"].(map[string]any)["rows"]); rows != `["1","0","-0.5"]` {
+		t.Errorf("rows %s", rows)
+	}
+}
+
+// A row of many rewards is a range. Each reward is in the row of its range.
+func TestRangesOfRewards(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	var b strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&b, "{\"step\":%d,\"width\":0,\"reward/%v\":%d}\n", i+1, float64(i)/100, i+1)
+	}
+	write(t, dir, "generation.jsonl", b.String())
+	d, arrays := document(t, pageOf(t, dir))
+	w := d["rewards"].(map[string]any)
+	rows, counts := w["rows"].([]any), float64s(arrays, w["counts"].(map[string]any))
+	if len(rows) != 24 || rows[0] != "0.9488" || rows[23] != "0" {
+		t.Errorf("rows %v", rows)
+	}
+	for i := range 100 {
+		for r := range rows {
+			want, from := 0.0, 0.99*float64(23-r)/24
+			if x := float64(i) / 100; x >= from-1e-9 && (x < from+0.99/24-1e-9 || r == 0) {
+				want = float64(i + 1)
+			}
+			if got := counts[r*100+i]; got != want {
+				t.Errorf("reward %d/100 in row %v: %v, want %v", i, rows[r], got, want)
+			}
+		}
 	}
 }
 
@@ -320,13 +393,21 @@ func TestManyRanks(t *testing.T) {
 	if len(page) > 10<<20 {
 		t.Errorf("%d bytes", len(page))
 	}
-	d, _ := document(t, page)
+	d, arrays := document(t, page)
 	window := d["timeline"].(map[string]any)["windows"].([]any)[0].(map[string]any)
 	if n := window["workers"].(map[string]any)["n"].(float64); n != 3*64 {
 		t.Errorf("%v tracks, want 3 of 64 ranks", n)
 	}
 	if rows := d["heat"].(map[string]any)["rows"].([]any); len(rows) != 64 || rows[0] != "node 0" {
 		t.Errorf("rows of the heat map: %v", rows)
+	}
+	// Ranks 7 of nodes send to the next node, and all send to node 0.
+	m := d["messages"].(map[string]any)
+	sent := float64s(arrays, m["messages"].(map[string]any))
+	bytes := float64s(arrays, m["bytes"].(map[string]any))
+	if m["of"] != "node" || len(sent) != 64*64 || sent[2*64+2] != 7000 || sent[2*64+3] != 1000 || sent[2*64] != 80 ||
+		bytes[2*64+3] != 23<<20 || sent[2*64+4] != 0 {
+		t.Errorf("messages of %v: %v", m["of"], sent[2*64:2*64+5])
 	}
 	if name := d["phases"].(map[string]any)["meanName"]; name != "median of ranks" {
 		t.Errorf("the phases are beside the %v", name)

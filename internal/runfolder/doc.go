@@ -18,6 +18,7 @@
 //	                   whether a running run is alive
 //	metrics.jsonl      the record of the run
 //	answers.txt        a language model's answers in evaluations
+//	generation.jsonl   how often answers got which reward, and how full the engines were
 //	tensorboard/       the same metrics for TensorBoard
 //	checkpoints/       global_step_N, and latest
 //	trace/             for what each worker spent its time: see internal/trace

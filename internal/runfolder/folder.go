@@ -53,6 +53,9 @@ func (f *Folder) Metrics() string { return filepath.Join(f.path, "metrics.jsonl"
 // Answers returns the path of answers.txt, for people to read.
 func (f *Folder) Answers() string { return filepath.Join(f.path, "answers.txt") }
 
+// Generation returns the path of generation.jsonl: rewards of answers, and how full the engines were, over time.
+func (f *Folder) Generation() string { return filepath.Join(f.path, "generation.jsonl") }
+
 // TensorBoard returns the path of the folder of event files.
 func (f *Folder) TensorBoard() string { return filepath.Join(f.path, "tensorboard") }
 

@@ -14,6 +14,7 @@ const (
 	maxChunk    = 1 << 30
 	chunkOfRank = 'R' // sums and windows of a rank
 	chunkPhases = 'P' // the phases of an iteration, of all ranks
+	chunkSent   = 'S' // the messages that a rank has sent so far
 )
 
 func appendHeader(b []byte, kind byte, o *Options) []byte {

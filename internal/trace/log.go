@@ -43,6 +43,7 @@ type Log struct {
 	newest  int64  // the last iteration that has ended
 	held    int64  // the slowest iteration of the present hundred; 0: none
 	offset  Offset // of the first rank of a node; Bound -1 elsewhere
+	sent    func() []Sent
 	buf     []byte
 	broken  error
 }
@@ -74,6 +75,9 @@ func (l *Log) Recorder(component string, member int) *Recorder {
 	l.workers = append(l.workers, r)
 	return r
 }
+
+// Count makes the log write what sent returns: the messages of this rank so far. Any goroutine may call sent.
+func (l *Log) Count(sent func() []Sent) { l.sent = sent }
 
 // Start begins the first iteration of all workers now.
 func (l *Log) Start() { l.cut(0) }
@@ -211,14 +215,28 @@ func (l *Log) write(due []window) error {
 			b = r.appendTrack(b, w.iteration)
 		}
 	}
+	b = finishChunk(b)
+	if l.sent != nil {
+		b = append(b, l.sentChunk()...)
+	}
 	l.buf = b
-	l.broken = l.append(finishChunk(b))
+	l.broken = l.append(b)
 	return l.broken
 }
 
-// append appends a chunk to the rank's file at once, so that the ranks of a node may share one.
-func (l *Log) append(chunk []byte) error {
-	return appendFile(l.File(), chunk)
+// sentChunk returns the chunk of messages.
+func (l *Log) sentChunk() []byte {
+	all := l.sent()
+	b := appendCount(appendHeader(nil, chunkSent, &l.o), len(all))
+	for _, s := range all {
+		b = appendInt(appendInt(appendCount(b, s.To), s.Messages), s.Bytes)
+	}
+	return finishChunk(b)
+}
+
+// append appends chunks to the rank's file at once, so that the ranks of a node may share one.
+func (l *Log) append(chunks []byte) error {
+	return appendFile(l.File(), chunks)
 }
 
 // File returns the file of this rank's trace, which it may share with other ranks of its node.
@@ -233,10 +251,10 @@ func (l *Log) File() string {
 // FileOfRank returns the name of a file that is one rank's alone.
 func FileOfRank(rank int) string { return fmt.Sprintf("rank-%04d.bin", rank) }
 
-func appendFile(path string, chunk []byte) error {
+func appendFile(path string, chunks []byte) error {
 	f, err := openToAppend(path)
 	if err == nil {
-		_, err = f.Write(chunk)
+		_, err = f.Write(chunks)
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {

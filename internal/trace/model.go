@@ -15,6 +15,13 @@ type Attempt struct {
 	Windows []Window // in the order of iterations
 	Sums    []Sum    // in the order of iterations and workers
 	Phases  []Phases // in the order of iterations
+	Sent    []Sent   // in the order of ranks; ranks that sent nothing to each other are left out
+}
+
+// Sent are the messages that one rank has sent to another until the last time that it wrote.
+type Sent struct {
+	From, To        int
+	Messages, Bytes int64
 }
 
 // A Worker is a goroutine that was recorded: a member of a component, or the main goroutine of a rank.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,6 +63,7 @@ type attempt struct {
 	workers map[workerKey]*worker
 	windows map[int64]*Window
 	phases  map[int64]Phases
+	sent    map[int][]Sent // by rank
 	offsets map[nodeTime]Offset
 	known   map[int]Offset // the last offset of each node
 }
@@ -86,8 +88,8 @@ type worker struct {
 
 func newAttempt(ranks int) *attempt {
 	return &attempt{ranks: ranks, hosts: map[int]string{}, workers: map[workerKey]*worker{},
-		windows: map[int64]*Window{}, phases: map[int64]Phases{}, offsets: map[nodeTime]Offset{},
-		known: map[int]Offset{}}
+		windows: map[int64]*Window{}, phases: map[int64]Phases{}, sent: map[int][]Sent{},
+		offsets: map[nodeTime]Offset{}, known: map[int]Offset{}}
 }
 
 func newReader() *reader { return &reader{attempts: map[int64]*attempt{}} }
@@ -168,6 +170,16 @@ func (r *reader) chunk(payload []byte) bool {
 		}
 		a.phases[p.Iteration] = p
 		return true
+	case chunkSent:
+		all := make([]Sent, d.count())
+		for i := range all {
+			all[i] = Sent{rank, int(d.uint()), d.int(), d.int()}
+			if d.bad || all[i].To >= ranks {
+				return false
+			}
+		}
+		a.sent[rank] = all
+		return len(d.b) == 0
 	case chunkOfRank:
 		return a.rankChunk(d, rank, node)
 	}
@@ -443,6 +455,9 @@ func (a *attempt) finish(id int64) Attempt {
 	slices.SortStableFunc(out.Sums, func(x, y Sum) int {
 		return cmp.Or(cmp.Compare(x.Iteration, y.Iteration), cmp.Compare(x.Worker, y.Worker))
 	})
+	for _, rank := range slices.Sorted(maps.Keys(a.sent)) {
+		out.Sent = append(out.Sent, a.sent[rank]...)
+	}
 	for _, p := range a.phases {
 		out.Phases = append(out.Phases, p)
 	}

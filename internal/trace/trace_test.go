@@ -55,7 +55,9 @@ var (
 // TestRoundTrip: spans tile the iteration; a wait cuts the work around it in two; an iteration's end cuts a span; a
 // wait without length counts.
 func TestRoundTrip(t *testing.T) {
-	b := newBench(t, Options{})
+	b := newBench(t, Options{Ranks: 9})
+	var sent []Sent
+	b.log.Count(func() []Sent { return sent })
 	r := b.log.Recorder("env", 0)
 	in, sim, get, put := r.Site(interact), r.Site(simulate), r.Site(act), r.Site(obs)
 	b.log.Start()
@@ -72,13 +74,18 @@ func TestRoundTrip(t *testing.T) {
 		b.now += s.after
 		s.do()
 		if s.after == 30 {
+			sent = []Sent{{0, 0, 1, 0}, {0, 8, 3, 1 << 40}}
 			b.write()
+			sent = []Sent{{0, 0, 2, 0}, {0, 3, 1, 7}, {0, 8, 5, 1 << 41}}
 		}
 	}
 	b.write()
 	a := b.read()
 	if len(a.Windows) != 2 || a.Windows[0].Why != First || len(a.Workers) != 1 || a.Hosts[0] != "node0" {
 		t.Fatalf("got %+v", a)
+	}
+	if !slices.Equal(a.Sent, sent) {
+		t.Errorf("sent %v, want %v", a.Sent, sent)
 	}
 	want := []string{ // site, start, end, argument, number
 		"idle 0-5 0 0", "interact 5-15 0 0", "simulate 15-115 0 0", "act 115-1115 3 0", "simulate 1115-1135 0 0",
@@ -368,6 +375,7 @@ func FuzzParse(f *testing.F) {
 	tick := func() int64 { now += 13; return now }
 	o := Options{Run: f.TempDir(), Attempt: 1, Ranks: 2, Host: "h", All: true, Clock: tick}
 	log := NewLog(o)
+	log.Count(func() []Sent { return []Sent{{0, 1, 3, 400}} })
 	r := log.Recorder("env", 0)
 	get, put := r.Site(act), r.Site(obs)
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -43,11 +43,16 @@ func (c *Config) Auto() (auto []string, others spmd.Cluster) {
 }
 
 // Extent returns the smallest number of ranks that the placement needs. whole is true if the size of the world decides
-// where components are: they are on all ranks or on nodes, or their place is planned.
+// where components are: they are on all ranks or on nodes, or their place is planned. Then the number is a multiple of
+// Unit.
 func (c *Config) Extent() (ranks int, whole bool) {
 	auto, others := c.Auto()
 	ranks, whole = others.Extent()
-	return ranks, whole || len(auto) > 0
+	if whole = whole || len(auto) > 0; whole {
+		n := c.Unit()
+		ranks = (ranks + n - 1) / n * n
+	}
+	return ranks, whole
 }
 
 // checkAuto checks that a plan can place the components with the placement auto.

@@ -101,9 +101,9 @@ type LanguageModel struct {
 	PipelineSize   int   `yaml:"pipeline_model_parallel_size" doc:"Stages that divide the layers of one model."`
 	PipelineLayers []int `yaml:"pipeline_layers" doc:"Layers of each stage; empty: by their cost."`
 
-	Recompute       string `yaml:"recompute_granularity" doc:"What backward repeats: full, selective; empty: nothing."`
-	RecomputeMethod string `yaml:"recompute_method" doc:"Layers of full: uniform or block."`
-	RecomputeLayers int    `yaml:"recompute_num_layers" doc:"Layers of a unit (uniform) or of a stage (block)."`
+	Recompute       string `yaml:"recompute_granularity" doc:"Layers that backward repeats: full; empty: none."`
+	RecomputeMethod string `yaml:"recompute_method" doc:"Of full. uniform: all; block: the first of each stage."`
+	RecomputeLayers int    `yaml:"recompute_num_layers" doc:"Of block: layers of each stage."`
 
 	IsLoRA bool `yaml:"is_lora" doc:"Train adapters of low rank, and no other weight."`
 	// LoRARank to LoRATargets are ignored if LoRAPath is set: that folder has them.
@@ -163,7 +163,7 @@ func (m LanguageModel) Check(want func(ok bool, key string, value any, want stri
 	m.layout().check(want)
 	want(slices.Contains([]string{"", RecomputeFull, RecomputeSelective}, m.Recompute), "recompute_granularity",
 		m.Recompute, "full or selective, or nothing")
-	want(slices.Contains([]string{"", "uniform", "block"}, m.RecomputeMethod), "recompute_method", m.RecomputeMethod,
+	want(slices.Contains([]string{"", RecomputeUniform, RecomputeBlock}, m.RecomputeMethod), "recompute_method", m.RecomputeMethod,
 		"uniform or block, or nothing")
 	want(m.RecomputeLayers >= 0, "recompute_num_layers", m.RecomputeLayers, "a number ≥ 0")
 	want(m.LoRARank > 0, "lora_rank", m.LoRARank, "a number > 0")

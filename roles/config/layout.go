@@ -2,7 +2,7 @@ package config
 
 import (
 	"fmt"
-	"reflect"
+	"math"
 	"slices"
 )
 
@@ -68,6 +68,10 @@ const (
 
 	RecomputeFull      = "full"
 	RecomputeSelective = "selective"
+
+	// Values of LanguageModel.RecomputeMethod.
+	RecomputeUniform = "uniform"
+	RecomputeBlock   = "block"
 )
 
 // Layout returns the layout of a component's model. It is that of a whole model for components without one.
@@ -88,17 +92,37 @@ func (c *Config) Layout(component string) LayoutConfig {
 	return wholeModel
 }
 
+// Unit returns the number of ranks of which the world must have a multiple if every component is on all of them.
+func (c *Config) Unit() int {
+	unit := 1
+	for _, of := range []string{"actor", "rollout", "inference", "critic"} {
+		n := c.Layout(of).Size()
+		if !c.Places(of) || n < 1 || n > MaxRanks {
+			continue
+		}
+		step := unit
+		for unit%n != 0 && unit < MaxRanks {
+			unit += step
+		}
+	}
+	return unit
+}
+
 func (m LanguageModel) layout() LayoutConfig {
 	return LayoutConfig{m.TensorSize, m.PipelineSize, m.PipelineLayers}
 }
 
-// Recomputes returns what the backward pass of the actors computes anew: RecomputeFull, RecomputeSelective, or "" for
-// nothing.
-func (c *Config) Recomputes() string {
-	if c.Actor.FSDPConfig.GradientCheckpointing {
-		return RecomputeFull
+// RecomputedLayers returns the number of layers, from the first of each stage on, whose forward pass the backward pass of
+// the trained models repeats.
+func (c *Config) RecomputedLayers() int {
+	m := c.LanguageModel()
+	switch {
+	case m.Recompute == RecomputeFull && m.RecomputeMethod == RecomputeBlock:
+		return m.RecomputeLayers
+	case m.Recompute == RecomputeFull || c.Actor.FSDPConfig.GradientCheckpointing:
+		return math.MaxInt32
 	}
-	return c.LanguageModel().Recompute
+	return 0
 }
 
 // ShardsMoments reports whether the replicas of the actors divide the optimiser's moments among them.
@@ -145,17 +169,23 @@ func (c *validation) checkLayouts() {
 
 // idleLayouts reports given keys of layouts and memory that have no effect.
 func (c *validation) idleLayouts() {
-	keys := []string{"actor.fsdp_config.sharding_strategy", "actor.fsdp_config.gradient_checkpointing",
+	keys := []string{"actor.fsdp_config.sharding_strategy",
 		"actor.optim.use_distributed_optimizer", "actor.critic_optim.use_distributed_optimizer",
 		"algorithm.entropy_tuning.optim.use_distributed_optimizer"}
 	if m := c.LanguageModel(); c.FineTunes() {
-		idle := func(name string, value any) {
+		// Attention keeps no probabilities, so there is nothing for selective to repeat. uniform keeps the input of each
+		// layer, whatever the unit.
+		idle := func(name string, set bool, value any) {
 			key := "actor.model.recompute_" + name
-			c.idleKey(key, !reflect.ValueOf(value).IsZero(), value, "", []string{key})
+			c.idleKey(key, set, value, "", []string{key})
 		}
-		idle("granularity", m.Recompute)
-		idle("method", m.RecomputeMethod)
-		idle("num_layers", m.RecomputeLayers)
+		full := m.Recompute == RecomputeFull
+		idle("granularity", m.Recompute == RecomputeSelective, m.Recompute)
+		idle("method", m.RecomputeMethod != "" && !full, m.RecomputeMethod)
+		idle("num_layers", m.RecomputeLayers > 0 && !(full && m.RecomputeMethod == RecomputeBlock), m.RecomputeLayers)
+	}
+	if !c.FineTunes() {
+		keys = append(keys, "actor.fsdp_config.gradient_checkpointing")
 	}
 	if c.FineTunes() && !c.Reasons() {
 		keys = append(keys, "rollout.tensor_parallel_size")

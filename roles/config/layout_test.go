@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,13 +39,14 @@ func TestLayouts(t *testing.T) {
 	wide := func(t int) config.LayoutConfig {
 		return config.LayoutConfig{TensorModelParallelSize: t, PipelineModelParallelSize: 1}
 	}
+	own := append(slices.Clone(actor), "+inference.model.tensor_model_parallel_size=8")
 	for _, tc := range []struct {
 		overrides                                 []string
 		actor, rollout, inference, critic, reward config.LayoutConfig
 	}{
 		{nil, plain, plain, plain, plain, plain},
 		{actor, two, wide(4), two, two, plain},
-		{append(slices.Clone(actor), "+inference.model.tensor_model_parallel_size=8"), two, wide(4), wide(8), two, plain},
+		{own, two, wide(4), wide(8), two, plain},
 		{append(slices.Clone(actor), "+inference.load_from_actor=false"), two, wide(4), two, two, plain},
 	} {
 		c, _, err := config.Load(rolestest.Registries(), file, tc.overrides, false)
@@ -64,6 +66,34 @@ func TestLayouts(t *testing.T) {
 		again, warnings, err := config.Load(rolestest.Registries(), record, nil, true)
 		if err != nil || len(warnings) > 0 || string(again.Resolved()) != string(c.Resolved()) {
 			t.Errorf("%q: the record: %v, %q", tc.overrides, err, warnings)
+		}
+	}
+}
+
+// TestExtentOfLayouts: where the size of the world decides, it is a multiple of the ranks that divide a model.
+func TestExtentOfLayouts(t *testing.T) {
+	const apart, answer4 = "~cluster.component_placement.inference", "++rollout.tensor_parallel_size=4"
+	for _, tc := range []struct {
+		overrides []string
+		ranks     int
+		whole     bool
+		unit      int
+	}{
+		{nil, 4, false, 1},
+		{[]string{"cluster.component_placement={actor: all}", apart}, 0, true, 1},
+		{[]string{"cluster.component_placement={actor: all}", apart, "++actor.model.tensor_model_parallel_size=2",
+			"++actor.model.pipeline_model_parallel_size=3"}, 0, true, 6},
+		{[]string{"cluster.component_placement={actor: 0-2, rollout: all}", apart, answer4}, 4, true, 4},
+		{[]string{"cluster.component_placement={actor: all, rollout: all}", apart, answer4,
+			"++actor.model.pipeline_model_parallel_size=6"}, 0, true, 12},
+		{[]string{"++actor.model.tensor_model_parallel_size=8"}, 4, false, 8},
+	} {
+		c, _, err := config.Load(rolestest.Registries(), answering(t), tc.overrides, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ranks, whole := c.Extent(); ranks != tc.ranks || whole != tc.whole || c.Unit() != tc.unit {
+			t.Errorf("%q: %d ranks, whole %v, unit %d, want %v", tc.overrides, ranks, whole, c.Unit(), tc)
 		}
 	}
 }
@@ -106,31 +136,40 @@ func TestLayoutsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestMemoryKeys: keys that save memory can be read, and a key that does nothing yet is reported.
+// TestMemoryKeys: keys that save memory can be read, and a key that does nothing is reported.
 func TestMemoryKeys(t *testing.T) {
+	const all = math.MaxInt32
 	for _, tc := range []struct {
-		override   string
-		recomputes string
-		shards     bool
+		overrides string
+		layers    int // whose forward pass is repeated
+		shards    bool
+		idle      bool // in a language model's job; in other jobs all that asks for something is
 	}{
-		{"++actor.fsdp_config.sharding_strategy=no_shard", "", false},
-		{"++actor.fsdp_config.sharding_strategy=full_shard", "", true},
-		{"++actor.optim.use_distributed_optimizer=true", "", true},
-		{"++actor.fsdp_config.gradient_checkpointing=true", "full", false},
-		{"++actor.model.recompute_granularity=selective", "selective", false},
-		{"++actor.model.recompute_granularity=null", "", false},
+		{"++actor.fsdp_config.sharding_strategy=no_shard", 0, false, false},
+		{"++actor.fsdp_config.sharding_strategy=full_shard", 0, true, true},
+		{"++actor.optim.use_distributed_optimizer=true", 0, true, true},
+		{"++actor.fsdp_config.gradient_checkpointing=true", all, false, false},
+		{"++actor.model.recompute_granularity=full", all, false, false},
+		{"++actor.model.recompute_granularity=full ++actor.model.recompute_method=block " +
+			"++actor.model.recompute_num_layers=2", 2, false, false},
+		{"++actor.model.recompute_granularity=full ++actor.model.recompute_num_layers=2", all, false, true},
+		{"++actor.model.recompute_granularity=selective", 0, false, true},
+		{"++actor.model.recompute_granularity=null", 0, false, false},
 	} {
-		asks := tc.recomputes != "" || tc.shards
 		for _, file := range []string{answering(t), rolestest.Cartpole} {
-			c, warnings, err := config.Load(rolestest.Registries(), file, []string{tc.override}, false)
+			c, warnings, err := config.Load(rolestest.Registries(), file, strings.Fields(tc.overrides), false)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if (len(warnings) > 0) != asks {
-				t.Errorf("%s of %s: warnings %q", tc.override, filepath.Base(file), warnings)
+			idle := tc.idle
+			if !c.FineTunes() {
+				idle = tc.layers > 0 || tc.shards || tc.idle
 			}
-			if c.FineTunes() && (c.Recomputes() != tc.recomputes || c.ShardsMoments() != tc.shards) {
-				t.Errorf("%s: recomputes %q, shards %v", tc.override, c.Recomputes(), c.ShardsMoments())
+			if (len(warnings) > 0) != idle {
+				t.Errorf("%s of %s: warnings %q", tc.overrides, filepath.Base(file), warnings)
+			}
+			if c.FineTunes() && (c.RecomputedLayers() != tc.layers || c.ShardsMoments() != tc.shards) {
+				t.Errorf("%s: %d layers, shards %v", tc.overrides, c.RecomputedLayers(), c.ShardsMoments())
 			}
 		}
 	}

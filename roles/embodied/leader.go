@@ -11,7 +11,10 @@ import (
 // A leader is the loop.Leader of an EmbodiedRunner.
 type leader struct{ *EmbodiedRunner }
 
-var _ loop.Leader = leader{}
+var (
+	_ loop.Leader       = leader{}
+	_ loop.SharesHolder = leader{}
+)
 
 // Quiesce pauses the rollouts of an asynchronous run.
 func (r leader) Quiesce(ctx context.Context) error { return r.quiesce(ctx) }

@@ -7,7 +7,6 @@ import (
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/spmd"
-	"github.com/rlinf/rlinf/tensor"
 )
 
 // A Job is the part of a plan that all tasks have in common. It is the same on every rank, and does not change.
@@ -92,11 +91,8 @@ func (j *Job) Axes(string) []spmd.Axis { return nil }
 // MayDiffer returns no key: see loop.Plan.
 func (j *Job) MayDiffer() []string { return nil }
 
-// ReadWeights reads the file of weights runner.ckpt_path.
-func (j *Job) ReadWeights(path string) (d tensor.Dict, whole bool, err error) {
-	d, err = ReadWeights("runner.ckpt_path", path)
-	return d, true, err
-}
+// BelowAdapters returns false: see loop.Plan.
+func (j *Job) BelowAdapters(string) bool { return false }
 
 // CheckReplay returns nil: see task.Plan.
 func (j *Job) CheckReplay([]int, int) error { return nil }

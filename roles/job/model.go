@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,59 +30,127 @@ func ModelDict(p *nn.Params[float32]) tensor.Dict {
 	return d
 }
 
-// LoadModel copies d into p. d must have every tensor of the policy in its shape, except optional ones, and no
-// others.
+// Fields returns the names, types and shapes of the tensors of d.
+func Fields(d tensor.Dict) []tensor.Field {
+	fields := make([]tensor.Field, d.Len())
+	for i := range fields {
+		name, t := d.Entry(i)
+		fields[i] = tensor.Field{Name: name, DType: t.DType(), Shape: t.Shape()}
+	}
+	return fields
+}
+
+// LoadModel copies d into p, which d must fit: see FitModel.
 func LoadModel(p *nn.Params[float32], d tensor.Dict) error {
-	want := ModelDict(p)
-	lacks := map[string]bool{}
-	for _, f := range p.Fields {
-		if _, ok := d.Get(f.Name); f.Optional && !ok {
-			lacks[f.Name] = true
-		}
+	if err := FitModel(p, Fields(d)); err != nil {
+		return err
 	}
-	for i := range want.Len() {
-		name, t := want.Entry(i)
-		from, ok := d.Get(name)
-		if lacks[name] {
-			continue
-		}
-		if !ok {
-			return fmt.Errorf("model: no %s (%v) in it: it is another policy's", name, t)
-		}
-		if !from.SameShape(t) {
-			return fmt.Errorf("model: %s is %v, this policy's is %v", name, from, t)
-		}
-	}
-	for i := range d.Len() {
-		if name, t := d.Entry(i); want.Len()-len(lacks) != d.Len() {
-			if _, ok := want.Get(name); !ok {
-				return fmt.Errorf("model: it has %s (%v), this policy has not", name, t)
-			}
-		}
-	}
-	for i := range want.Len() {
-		if name, t := want.Entry(i); !lacks[name] {
-			t.CopyFrom(d.Must(name))
+	mine := ModelDict(p)
+	for i := range mine.Len() {
+		name, t := mine.Entry(i)
+		if from, ok := d.Get(name); ok { // else it is optional
+			t.CopyFrom(from)
 		}
 	}
 	return nil
 }
 
-// Fit returns an error unless d has the tensors want, in float32, and no others.
-func Fit(d tensor.Dict, want []tensor.Field) error {
+// FitModel returns an error unless have are the tensors of the policy with the parameters p in their shapes, except
+// optional ones, and no others.
+func FitModel(p *nn.Params[float32], have []tensor.Field) error {
+	want := p.Layout().Fields()
+	lacks := 0
+	for i, f := range want {
+		at := slices.IndexFunc(have, func(h tensor.Field) bool { return h.Name == f.Name })
+		switch {
+		case at < 0 && i < len(p.Fields) && p.Fields[i].Optional:
+			lacks++
+		case at < 0:
+			return fmt.Errorf("model: no %s (%v%v) in it: it is another policy's", f.Name, f.DType, f.Shape)
+		case have[at].DType != f.DType || !slices.Equal(have[at].Shape, f.Shape):
+			return fmt.Errorf("model: %s is %v%v, this policy's is %v%v", f.Name, have[at].DType, have[at].Shape,
+				f.DType, f.Shape)
+		}
+	}
+	if len(want)-lacks == len(have) {
+		return nil
+	}
+	i := slices.IndexFunc(have, func(h tensor.Field) bool {
+		return !slices.ContainsFunc(want, func(f tensor.Field) bool { return h.Name == f.Name })
+	})
+	return fmt.Errorf("model: it has %s (%v%v), this policy has not", have[i].Name, have[i].DType, have[i].Shape)
+}
+
+// Fit returns an error unless have are the tensors want, in float32, and no others.
+func Fit(have, want []tensor.Field) error {
 	for _, f := range want {
-		x, ok := d.Get(f.Name)
-		if !ok {
+		i := slices.IndexFunc(have, func(h tensor.Field) bool { return h.Name == f.Name })
+		if i < 0 {
 			return fmt.Errorf("model: no %s %v in it: it is another model's", f.Name, f.Shape)
 		}
-		if x.DType() != tensor.F32 || !slices.Equal(x.Shape(), f.Shape) {
-			return fmt.Errorf("model: %s is %v, this model's is %v", f.Name, x, f.Shape)
+		if h := have[i]; h.DType != tensor.F32 || !slices.Equal(h.Shape, f.Shape) {
+			return fmt.Errorf("model: %s is %v%v, this model's is %v", f.Name, h.DType, h.Shape, f.Shape)
 		}
 	}
-	if d.Len() != len(want) {
-		return fmt.Errorf("model: it has %d tensors, this model has %d", d.Len(), len(want))
+	if len(have) != len(want) {
+		return fmt.Errorf("model: it has %d tensors, this model has %d", len(have), len(want))
 	}
 	return nil
+}
+
+// A TensorFile is an open file of tensors, which are read in pieces.
+type TensorFile struct {
+	*tensor.SafetensorsReader
+	file *os.File
+}
+
+// OpenTensors opens the file path.
+func OpenTensors(path string) (*TensorFile, error) {
+	file, err := durable.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil {
+		var r *tensor.SafetensorsReader
+		if r, err = tensor.NewSafetensorsReader(file, info.Size()); err == nil {
+			return &TensorFile{r, file}, nil
+		}
+	}
+	file.Close()
+	return nil, fmt.Errorf("%s: %w", path, err)
+}
+
+// Close closes the file.
+func (f *TensorFile) Close() error { return f.file.Close() }
+
+// Index returns the index of the tensor in Fields; -1: there is none of this name.
+func (f *TensorFile) Index(name string) int {
+	return slices.IndexFunc(f.Fields, func(x tensor.Field) bool { return x.Name == name })
+}
+
+// Small returns the tensors of at most this many bytes.
+func (f *TensorFile) Small(bytes int) (d tensor.Dict, err error) {
+	for i, field := range f.Fields {
+		if field.Bytes() > bytes {
+			continue
+		}
+		t := tensor.New(field.DType, field.Shape...)
+		if err := f.ReadTensor(i, t.Bytes(), 0); err != nil {
+			return d, err
+		}
+		d.Set(field.Name, t)
+	}
+	return d, nil
+}
+
+// OpenWeights opens the file of weights that is the value of key.
+func OpenWeights(key, path string) (*TensorFile, error) {
+	f, err := OpenTensors(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w%s", key, err, MadeBy(err))
+	}
+	return f, nil
 }
 
 // ReadWeights reads the file of weights that is the value of key.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/roles/language/worker"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/spmd"
@@ -112,7 +113,24 @@ func (r *ReasoningRunner) iterate(ctx context.Context) error {
 			return err
 		}
 	}
+	r.describe(r.loop.Report())
 	return nil
+}
+
+// describe adds the rewards of this rank's actors to a report, and how full the engines were.
+func (r *ReasoningRunner) describe(rep *loop.Report) {
+	var rewards tally
+	for _, w := range r.Actor.Here() {
+		for _, reward := range w.Rewards() {
+			rewards.add(float64(reward), 1)
+		}
+	}
+	var use engine.Use
+	for _, w := range r.Rollout.Here() {
+		use.Add(w.Use())
+	}
+	rep.Rewards = rewards.numbers()
+	rep.Engine = []float64{float64(use.Passes), use.Pages, use.Running, use.Peak}
 }
 
 // syncModel sends the actors' parameters to the workers that read them, unless those workers have this version.

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"time"
 
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/roles/language/plan"
 	"github.com/rlinf/rlinf/roles/loop"
 )
@@ -15,6 +17,11 @@ import (
 type recorder struct {
 	plan    *plan.Plan
 	answers string // file for the answers of evaluations
+
+	path       string       // file for what follows
+	generation *metrics.Log // nil: not open
+	rewards    tally        // since the last line
+	use        engine.Use   // since the last line
 }
 
 var _ loop.Recorder = (*recorder)(nil)
@@ -29,10 +36,15 @@ func (r *recorder) Begin(s *metrics.State) {
 	}
 }
 
-// Add shows the answers in one rank's report, and the state of an early stop.
+// Add shows the answers in one rank's report and the state of an early stop, and counts rewards.
 func (r *recorder) Add(l *loop.Logbook, rep *loop.Report) error {
 	if err := r.showAnswers(l, rep.Answers); err != nil {
 		return err
+	}
+	if len(rep.Rewards) > 0 {
+		r.rewards.merge(rep.Rewards)
+		r.use.Add(engine.Use{Passes: int(rep.Engine[0]), Pages: rep.Engine[1], Running: rep.Engine[2],
+			Peak: rep.Engine[3]})
 	}
 	if len(rep.Stop) > 0 {
 		l.State().Stop = rep.Stop[0]
@@ -46,7 +58,7 @@ func (r *recorder) Add(l *loop.Logbook, rep *loop.Report) error {
 // Added does nothing, because there are no environment steps.
 func (r *recorder) Added(*metrics.State) {}
 
-// Line shows on the progress line how many tokens the model has trained on.
+// Line shows on the progress line how many tokens the model has trained on. It writes the rewards.
 func (r *recorder) Line(l *loop.Logbook) (rate string, done float64, err error) {
 	s := l.State()
 	for _, name := range []string{"train/sft/loss", "rollout/rewards"} {
@@ -61,7 +73,35 @@ func (r *recorder) Line(l *loop.Logbook) (rate string, done float64, err error) 
 	}
 	tokens := l.Sum("train/sft/tokens") + l.Sum("rollout/response_tokens")
 	s.Learnt += int64(tokens)
-	return "time/tokens_per_second", tokens, nil
+	return "time/tokens_per_second", tokens, r.writeGeneration(s.Step)
+}
+
+// writeGeneration writes a line of the counts of rewards and of the use of engines since the last line. It writes none
+// without rewards.
+func (r *recorder) writeGeneration(step int64) (err error) {
+	if len(r.rewards.counts) == 0 {
+		return nil
+	}
+	if r.generation == nil {
+		if r.generation, err = metrics.OpenLog(r.path); err != nil {
+			return err
+		}
+	}
+	names, values := r.rewards.line()
+	if n := float64(r.use.Passes); n > 0 {
+		names = append(names, "engine/pages", "engine/pages_max", "engine/sequences")
+		values = append(values, r.use.Pages/n, r.use.Peak, r.use.Running/n)
+	}
+	r.rewards, r.use = tally{}, engine.Use{}
+	return r.generation.Write(step, time.Now(), names, values)
+}
+
+// Close closes the file of rewards.
+func (r *recorder) Close() error {
+	if r.generation == nil {
+		return nil
+	}
+	return r.generation.Close()
 }
 
 // shownInLog is the number of answers of an evaluation in the log. The file has more.

@@ -16,6 +16,8 @@ type runner struct {
 	loop      *loop.Loop
 	plan      *plan.Plan
 	workers   []languageWorker
+	groups    []int // the number of the group of each worker
+	known     int   // number of groups
 	iteration func(context.Context) error
 	evaluate  func(context.Context) error
 }
@@ -23,8 +25,8 @@ type runner struct {
 // A languageWorker is a worker of a job that trains a language model. Save returns nothing if the worker has no
 // part of the state.
 type languageWorker interface {
-	Save() []member.Share
-	Load(member.State) error
+	Save() []member.Part
+	Load(weights bool) []member.Part
 	Close() error
 }
 
@@ -44,13 +46,14 @@ func newRunner(ctx context.Context, c *loop.Cluster, iteration, evaluate func(co
 	return r, r.loop.SameOnAllRanks(ctx, keys, hashes)
 }
 
-// addWorkers adds the workers of g on this rank. g may be nil.
+// addWorkers adds the workers of g on this rank. g may be nil. Every rank adds the same groups, in the same order.
 func addWorkers[W languageWorker](r *runner, g *spmd.Group[W]) {
+	r.known++
 	if g == nil {
 		return
 	}
 	for _, w := range g.Here() {
-		r.workers = append(r.workers, w)
+		r.workers, r.groups = append(r.workers, w), append(r.groups, r.known)
 	}
 }
 
@@ -135,7 +138,10 @@ func (r *runner) close(context.Context) error {
 // A leader is the loop.Leader of a runner.
 type leader struct{ *runner }
 
-var _ loop.Leader = leader{}
+var (
+	_ loop.Leader      = leader{}
+	_ loop.PartsHolder = leader{}
+)
 
 // Quiesce does nothing, because no work goes on between iterations.
 func (r leader) Quiesce(context.Context) error { return nil }
@@ -143,20 +149,21 @@ func (r leader) Quiesce(context.Context) error { return nil }
 // Describe does nothing, because the calls have already added their metrics.
 func (r leader) Describe(*loop.Report) {}
 
-// Shares returns this rank's part of the state, without a copy.
-func (r leader) Shares() (all []member.Share, err error) {
-	for _, w := range r.workers {
-		all = append(all, w.Save()...)
-	}
-	return all, nil
-}
-
-// Load loads this rank's parts of a state, which may be weights alone.
-func (r leader) Load(st member.State) error {
-	for _, w := range r.workers {
-		if err := w.Load(st); err != nil {
-			return err
+// Save returns what this rank adds to a checkpoint, without a copy.
+func (r leader) Save() (parts []member.Part) {
+	for i, w := range r.workers {
+		for _, p := range w.Save() {
+			p.Order = r.groups[i]
+			parts = append(parts, p)
 		}
 	}
-	return nil
+	return parts
+}
+
+// Load returns the parts of a state that this rank's workers need.
+func (r leader) Load(weights bool) (parts []member.Part) {
+	for _, w := range r.workers {
+		parts = append(parts, w.Load(weights)...)
+	}
+	return parts
 }

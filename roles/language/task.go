@@ -82,6 +82,17 @@ type planned struct{ *plan.Plan }
 
 var _ task.Plan = planned{}
 
+// Axes returns the axes of a component whose members divide models, outermost first; nil if every member has a whole
+// one.
+func (p planned) Axes(component string) []spmd.Axis {
+	m := p.Mesh(component)
+	if m.Members() <= 1 {
+		return nil
+	}
+	return []spmd.Axis{{Name: member.Data, Size: m.Data}, {Name: member.Pipeline, Size: m.Pipeline},
+		{Name: member.Tensor, Size: m.Tensor}}
+}
+
 // Comms returns the communicators over which the members of a component sum gradients and metrics, and those over which
 // the members of a replica compute and hand on answers. Workers that exchange groups also send direct messages within
 // their component.
@@ -117,5 +128,5 @@ func (p planned) Profile(ctx context.Context, a planner.Asked) (*planner.Profile
 
 // NewRecorder returns a recorder of the metrics.
 func (p planned) NewRecorder(f *runfolder.Folder, _ loop.StartState) loop.Recorder {
-	return &recorder{plan: p.Plan, answers: f.Answers()}
+	return &recorder{plan: p.Plan, answers: f.Answers(), path: f.Generation()}
 }

@@ -319,7 +319,7 @@ func (l *Logbook) Close() error {
 	}
 	err := l.flush()
 	l.live.close()
-	err = errors.Join(err, l.phases.Close())
+	err = errors.Join(err, l.recorder.Close(), l.phases.Close())
 	l.progress.Done()
 	err = errors.Join(err, l.log.Close())
 	if l.events != nil {

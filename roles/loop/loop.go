@@ -30,6 +30,9 @@ var Phases = [...]string{"step", "sync_weights", "generate_rollouts", "cal_adv_a
 // A Loop does the work of all runners between iterations: it reports, agrees, saves and resumes.
 type Loop struct {
 	leader    Leader
+	shares    SharesHolder // nil: the state is in parts
+	parts     PartsHolder  // nil: the state is in shares
+	pieces    spmd.Comm    // for parts
 	plan      Plan
 	job       *job.Job
 	world     *spmd.World
@@ -52,16 +55,29 @@ type Loop struct {
 	saving spmd.Span
 }
 
-// A Leader is the runner that uses a Loop: it has this rank's workers.
+// A Leader is the runner that uses a Loop: it has this rank's workers. It is a SharesHolder or a PartsHolder, too.
 type Leader interface {
 	// Quiesce ends the work that goes on between iterations.
 	Quiesce(context.Context) error
 	// Describe adds the results of this rank's workers to the report.
 	Describe(*Report)
+}
+
+// A SharesHolder has a state of whole tensors, which fits into the memory of one rank.
+type SharesHolder interface {
 	// Shares returns this rank's part of the state, without a copy.
 	Shares() ([]member.Share, error)
 	// Load gives a state to this rank's workers. The state may be weights alone.
 	Load(member.State) error
+}
+
+// A PartsHolder has a state of which each rank holds parts. The state is saved and loaded in pieces.
+type PartsHolder interface {
+	// Save returns what this rank adds to a checkpoint. Several ranks may have the same part, but one is enough.
+	Save() []member.Part
+	// Load returns the parts of a checkpoint that this rank's workers need. They are filled in place. If weights is
+	// set, there is only the model.
+	Load(weights bool) []member.Part
 }
 
 // New returns the loop of a runner. A job has one runner. Collective over the world.
@@ -70,6 +86,8 @@ func New(c *Cluster, runner Leader) (*Loop, error) {
 		return nil, errors.New("runner: this job has one already")
 	}
 	l := &Loop{leader: runner, plan: c.plan, job: c.plan.Common(), world: c.world, with: c.with}
+	l.shares, _ = runner.(SharesHolder)
+	l.parts, _ = runner.(PartsHolder)
 	l.work = [...]string{SyncWeights: "sending weights", GenerateRollouts: "rollout", CalAdvAndReturns: "advantages",
 		ActorTraining: "update", Evaluating: "evaluation"}
 	l.report.Times = make([]float64, len(Phases))
@@ -82,6 +100,13 @@ func New(c *Cluster, runner Leader) (*Loop, error) {
 		return nil, err
 	}
 	l.agreement.span = spmd.NewSpan(c.world.Recorder(), spmd.Site{Op: spmd.OpVote, Name: "votes"})
+	if l.parts != nil {
+		pieces, err := c.world.NewComm(c.world.Ranks(), "pieces of the state")
+		if err != nil {
+			return nil, err
+		}
+		l.pieces = pieces[0]
+	}
 	if l.clocks, err = newClockSync(c.world, c.with.Trace, c.world.Alloc); err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/job"
-	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -27,11 +26,12 @@ type Plan interface {
 	Environments() (n int, saved bool)
 	// MayDiffer returns the keys of this task that may differ in a resumed run.
 	MayDiffer() []string
-	// ReadWeights reads the file of weights runner.ckpt_path. If the file has only weights that are not trained,
-	// whole is false and d is empty.
-	ReadWeights(path string) (d tensor.Dict, whole bool, err error)
-	// Fits returns an error unless a state, or weights alone, belong to this job's model and data.
-	Fits(member.State) error
+	// BelowAdapters reports whether the file of weights runner.ckpt_path has only weights that are not trained, because
+	// they are those below adapters.
+	BelowAdapters(path string) bool
+	// Fits returns an error unless the tensors of a model belong to this job's model, and the small tensors of a
+	// trainer's state to this job's data. Weights alone have no trainer's state.
+	Fits(model []tensor.Field, trainer tensor.Dict) error
 	// NewRecorder returns the recorder of a run that starts with a state, on rank 0.
 	NewRecorder(f *runfolder.Folder, from StartState) Recorder
 }
@@ -54,4 +54,6 @@ type Recorder interface {
 	Score(value float64) float64
 	// Excess returns an error if more episodes were lost than the configuration allows.
 	Excess() error
+	// Close closes the recorder's files.
+	Close() error
 }

@@ -16,9 +16,11 @@ type Report struct {
 	Values   []float64 // the values of Names
 	Rollouts int64     // rollouts of each environment that training has received in the whole run
 
-	Answers   []string // answers of an evaluation, for the user: one line and the full text of each
-	Stop      []string // the state of an early stop, and why it stopped the run if it did
-	ownNames  []string // names of the program's own metrics
+	Rewards   []float64 // counts of the rewards of an iteration, in a form of the task's own
+	Engine    []float64 // how full the engines of this rank were, in a form of the task's own
+	Answers   []string  // answers of an evaluation, for the user: one line and the full text of each
+	Stop      []string  // the state of an early stop, and why it stopped the run if it did
+	ownNames  []string  // names of the program's own metrics
 	ownValues []float64
 
 	// Waits are the shares of the workers' time by cause, in the order of trace.Causes; empty: not recorded.
@@ -33,6 +35,7 @@ func (r *Report) append(b []byte) []byte {
 	b = appendFloats(b, r.Episodes)
 	b = appendFloats(b, r.Evals)
 	b = appendFloats(appendNames(b, r.Names), r.Values)
+	b = appendFloats(appendFloats(b, r.Rewards), r.Engine)
 	b = appendNames(appendNames(b, r.Answers), r.Stop)
 	b = appendFloats(appendNames(b, r.ownNames), r.ownValues)
 	b = appendFloats(appendNames(appendFloats(b, r.Waits), r.queueNames), r.queueItems)
@@ -73,6 +76,8 @@ func (r *Report) parse(b []byte) (err error) {
 	}
 	r.Names = names(r.Names)
 	r.Values = floats(r.Values)
+	r.Rewards = floats(r.Rewards)
+	r.Engine = floats(r.Engine)
 	r.Answers = names(r.Answers)
 	r.Stop = names(r.Stop)
 	r.ownNames = names(r.ownNames)

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io"
 
@@ -23,7 +24,7 @@ const (
 	envFile = "env.safetensors"
 )
 
-// A Saver saves checkpoints: it gathers the state of a run on rank 0, which writes it. It also distributes a loaded
+// A Saver saves checkpoints: it gathers the state of a run on rank 0, which writes it. It also distributes a
 // checkpoint to all ranks. All its methods are collective over the world.
 type Saver struct {
 	group  *collectives.Group
@@ -47,7 +48,12 @@ func (s *Saver) save(ctx context.Context, r *Loop) error {
 		return nil
 	}
 	s.saved = r.step
-	mine, err := r.leader.Shares()
+	if r.parts != nil {
+		return member.Collect(ctx, s.group, r.pieces, r.parts.Save(), func(c *member.Collection) error {
+			return s.write(r, partsOf(c, ModelFile, member.ModelPart), partsOf(c, trainerFile, member.TrainerPart))
+		})
+	}
+	mine, err := r.shares.Shares()
 	if err != nil {
 		return fmt.Errorf("checkpoint of step %d: %w", r.step, err)
 	}
@@ -62,9 +68,6 @@ func (s *Saver) save(ctx context.Context, r *Loop) error {
 	if s.Store == nil {
 		return nil
 	}
-	if err := r.with.Log.sync(); err != nil {
-		return err
-	}
 	envs, saved := r.plan.Environments()
 	// rank 0 does not copy its part, which cannot change before the next step of all ranks
 	st, err := JoinShares(mine, all, envs)
@@ -78,37 +81,87 @@ func (s *Saver) save(ctx context.Context, r *Loop) error {
 	if !r.job.SyncsAt(r.step) {
 		files = append(files, safetensors(rolloutFile, st.Rollout))
 	}
+	return s.write(r, files...)
+}
+
+// write writes a checkpoint of files, on rank 0.
+func (s *Saver) write(r *Loop, files ...checkpoint.File) error {
+	if err := r.with.Log.sync(); err != nil {
+		return err
+	}
 	info := checkpoint.Info{Step: r.step, Ranks: s.ranks, Config: s.YAML, Score: r.with.Log.score(r.step)}
-	_, err = s.Store.Save(info, files...)
+	_, err := s.Store.Save(info, files...)
 	return err
 }
 
-// Restore distributes the state that rank 0 has loaded to all ranks. Without such a state it does nothing.
+// Restore distributes the state with which the run starts to all ranks. Only rank 0 knows from. Without such a state
+// Restore does nothing.
 func (s *Saver) Restore(ctx context.Context, r *Loop, from StartState) error {
+	if r.parts != nil {
+		return s.restoreParts(ctx, r, from)
+	}
+	var st member.State
 	var blob []byte
 	if from.From != "" {
+		var err error
+		if st, err = from.load(); err != nil {
+			return err
+		}
 		r.step = from.Step
 		if s.ranks == 1 {
-			return r.leader.Load(from.state)
+			return r.shares.Load(st)
 		}
 		blob = binary.LittleEndian.AppendUint64(nil, uint64(from.Step))
-		blob = EncodeShares(blob, []member.Share{{Dict: from.state.Model}, {Dict: from.state.Trainer},
-			{Dict: from.state.Rollout}, {Dict: from.state.Envs}})
+		blob = EncodeShares(blob, []member.Share{{Dict: st.Model}, {Dict: st.Trainer}, {Dict: st.Rollout},
+			{Dict: st.Envs}})
 	}
 	blob, err := Broadcast(ctx, s.group, blob, 0)
 	if err != nil || len(blob) == 0 {
 		return err
 	}
 	if from.From != "" {
-		return r.leader.Load(from.state)
+		return r.shares.Load(st)
 	}
 	r.step = int64(binary.LittleEndian.Uint64(blob))
 	shares, err := decodeShares(blob[8:])
 	if err != nil {
 		return err
 	}
-	return r.leader.Load(member.State{Model: shares[0].Dict, Trainer: shares[1].Dict, Rollout: shares[2].Dict,
+	return r.shares.Load(member.State{Model: shares[0].Dict, Trainer: shares[1].Dict, Rollout: shares[2].Dict,
 		Envs: shares[3].Dict})
+}
+
+// A start says with which state a run starts.
+type start struct {
+	Step    int64
+	Sources []member.Source // none: nothing is loaded
+}
+
+// restoreParts is Restore in pieces.
+func (s *Saver) restoreParts(ctx context.Context, r *Loop, from StartState) error {
+	files, err := from.open()
+	if err != nil {
+		return err
+	}
+	begin := start{Step: from.Step}
+	for i, f := range files {
+		defer f.Close()
+		begin.Sources = append(begin.Sources, member.Source{File: [...]string{member.ModelPart, member.TrainerPart}[i],
+			Fields: f.Fields, Reader: f.SafetensorsReader})
+	}
+	about, err := json.Marshal(begin)
+	if err == nil {
+		about, err = Broadcast(ctx, s.group, about, 0)
+	}
+	if err == nil && s.group.Rank() > 0 {
+		err = json.Unmarshal(about, &begin)
+	}
+	if err != nil || len(begin.Sources) == 0 {
+		return err
+	}
+	r.step = begin.Step
+	weights := len(begin.Sources) == 1
+	return member.Distribute(ctx, s.group, begin.Sources, r.parts.Load(weights))
 }
 
 // ReadTensors reads the tensors in a file of a checkpoint.
@@ -122,6 +175,11 @@ func ReadTensors(from *checkpoint.Checkpoint, file string) (tensor.Dict, error) 
 		err = fmt.Errorf("%s of %s: %w", file, from.Dir, err)
 	}
 	return d, err
+}
+
+// partsOf returns the tensors of a file of c as a file of a checkpoint.
+func partsOf(c *member.Collection, name, file string) checkpoint.File {
+	return checkpoint.File{Name: name, Write: func(w io.Writer) error { return c.Write(w, file) }}
 }
 
 // safetensors returns d as a file of a checkpoint.

@@ -21,12 +21,53 @@ type StartState struct {
 	Step int64  // iterations made
 	// Rescheduled is a warning if a schedule differs from that of the checkpoint's run; else "".
 	Rescheduled string
-	state       member.State // weights alone have only the model
+
+	checkpoint *checkpoint.Checkpoint // nil: weights alone, or nothing
+	files      []string               // of the checkpoint: the model, the trainer, others
+	weights    string                 // the file of weights alone; "": none, or its weights are not trained
+	trainer    tensor.Dict            // the small tensors of the trainer's state
 }
 
+// smallBytes is the most that a tensor of StartState.trainer has: hashes, counters.
+const smallBytes = 4 << 10
+
 // Rollouts returns how many rollouts of each environment the actors have trained on.
-func (b StartState) Rollouts() int64 {
-	return b.state.Rollouts(b.Step)
+func (b StartState) Rollouts() int64 { return member.State{Trainer: b.trainer}.Rollouts(b.Step) }
+
+// load reads all of the state.
+func (b StartState) load() (st member.State, err error) {
+	if b.weights != "" {
+		st.Model, err = job.ReadWeights("runner.ckpt_path", b.weights)
+	}
+	dicts := map[string]*tensor.Dict{ModelFile: &st.Model, trainerFile: &st.Trainer, envFile: &st.Envs,
+		rolloutFile: &st.Rollout}
+	for _, file := range b.files {
+		if *dicts[file], err = ReadTensors(b.checkpoint, file); err != nil {
+			return st, err
+		}
+	}
+	return st, err
+}
+
+// open opens the file of the model, and for a checkpoint that of the trainer's state. It returns none if there is
+// nothing to load. The caller closes them.
+func (b StartState) open() (files []*job.TensorFile, err error) {
+	if b.weights != "" {
+		f, err := job.OpenWeights("runner.ckpt_path", b.weights)
+		return []*job.TensorFile{f}, err
+	}
+	for _, name := range b.files[:min(2, len(b.files))] {
+		path, err := b.checkpoint.Path(name)
+		if err != nil {
+			return nil, err
+		}
+		f, err := job.OpenTensors(path)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, f)
+	}
+	return files, nil
 }
 
 // resumableKeys are the keys that may differ in a resumed run of any task.
@@ -43,7 +84,7 @@ var resumableKeys = [...]string{
 	"env.train.external.max_same_errors", "env.train.external.max_lost_share",
 }
 
-// NamedState loads the checkpoint in dir.
+// NamedState returns the checkpoint in dir.
 func NamedState(p Plan, yaml []byte, dir string) (StartState, error) {
 	c, err := checkpoint.Load(dir)
 	if err != nil {
@@ -61,7 +102,7 @@ func resolve(reg config.Registries, stored []byte) ([]byte, error) {
 	return c.Resolved(), nil
 }
 
-// StateIn loads the checkpoint c, and returns an error if it belongs to another job.
+// StateIn returns the checkpoint c, or an error if it belongs to another job.
 func StateIn(p Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err error) {
 	var then *config.Config
 	j := p.Common()
@@ -74,19 +115,19 @@ func StateIn(p Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err e
 		return b, err
 	}
 	b = StartState{From: c.Dir, Step: c.Step, Rescheduled: rescheduled(then, j.Config)}
-	files := map[string]*tensor.Dict{ModelFile: &b.state.Model, trainerFile: &b.state.Trainer}
+	b.checkpoint, b.files = c, []string{ModelFile, trainerFile}
 	if _, saved := p.Environments(); saved {
-		files[envFile] = &b.state.Envs
+		b.files = append(b.files, envFile)
 	}
 	if !j.SyncsAt(c.Step) {
-		files[rolloutFile] = &b.state.Rollout
+		b.files = append(b.files, rolloutFile)
 	}
-	for file, d := range files {
-		if *d, err = ReadTensors(c, file); err != nil {
+	for _, file := range b.files {
+		if _, err := c.Path(file); err != nil {
 			return b, err
 		}
 	}
-	return b, b.fits(p)
+	return b.check(p)
 }
 
 // rescheduled returns a warning if a schedule follows from the length of the run, and the length differs between the
@@ -114,22 +155,34 @@ func rescheduled(then, now *config.Config) string {
 	return ""
 }
 
-// WeightsIn loads the file of weights runner.ckpt_path.
+// WeightsIn finds the file of weights runner.ckpt_path.
 func WeightsIn(p Plan, path string) (b StartState, err error) {
 	b.From = path
-	whole := false
-	if b.state.Model, whole, err = p.ReadWeights(path); err != nil || !whole {
-		return b, err
+	if p.BelowAdapters(path) {
+		return b, nil
 	}
-	return b, b.fits(p)
+	b.weights = path
+	return b.check(p)
 }
 
-// fits returns an error if the state belongs to another job.
-func (b StartState) fits(p Plan) error {
-	if err := p.Fits(b.state); err != nil {
-		return fmt.Errorf("%s: %w", b.From, err)
+// check reads the small tensors of b. It returns an error if the state belongs to another job.
+func (b StartState) check(p Plan) (StartState, error) {
+	files, err := b.open()
+	if err != nil {
+		return b, err
 	}
-	return nil
+	for _, f := range files {
+		defer f.Close()
+	}
+	if len(files) > 1 {
+		if b.trainer, err = files[1].Small(smallBytes); err != nil {
+			return b, err
+		}
+	}
+	if err := p.Fits(files[0].Fields, b.trainer); err != nil {
+		return b, fmt.Errorf("%s: %w", b.From, err)
+	}
+	return b, nil
 }
 
 // Latest returns the path of the newest checkpoint in the run's folder, which may not exist.

@@ -29,6 +29,14 @@ func Record(w *spmd.World, log *trace.Log) {
 		}
 		return recorder{log.Recorder(group, member)}
 	})
+	log.Count(func() (all []trace.Sent) {
+		for to, n := range w.Traffic() {
+			if n.Messages > 0 {
+				all = append(all, trace.Sent{From: w.Rank(), To: to, Messages: n.Messages, Bytes: n.Bytes})
+			}
+		}
+		return all
+	})
 }
 
 // ops are the names that a trace has for operations, and the causes of those that do not depend on a name.

@@ -54,8 +54,8 @@ func NewReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Par
 	return r, nil
 }
 
-// Across returns m's end of the communicator for a purpose over replicas: along the axis Data if its component is a mesh,
-// else over all members.
+// Across returns m's end of the communicator for a purpose over replicas: along the axis Data if its component is a
+// mesh, else over all members.
 func Across(m *spmd.Member, purpose string) spmd.Comm {
 	if len(m.Axes()) > 0 {
 		return m.AxisComm(Data, purpose)

@@ -123,6 +123,9 @@ func (s *session) open(f *runfolder.Folder, p task.Plan, sv *loop.Saver, resume 
 	if err != nil {
 		return nil, b, err
 	}
+	if _, err := metrics.CutBack(f.Generation(), b.Step); err != nil {
+		return nil, b, err
+	}
 	if own, err := filepath.EvalSymlinks(f.Checkpoints()); err == nil && own == filepath.Dir(b.From) {
 		for _, gap := range lost {
 			s.warn(fmt.Sprintf("%s lacks the metrics of %v", f.Metrics(), gap))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/rlinf/rlinf/spmd"
@@ -11,7 +12,8 @@ import (
 
 // recording tests that waits are recorded where they happen.
 func recording() []Case {
-	return []Case{{"every get names the put that ended it", namesPuts}}
+	return []Case{{"every get names the put that ended it", namesPuts},
+		{"messages are counted by their receivers", countsMessages}}
 }
 
 // A logger is a spmd.Recorder that keeps what it is told.
@@ -136,6 +138,51 @@ func recordedGets(ctx context.Context, ch *spmd.Channel, m *spmd.Member, key spm
 	}
 	if len(l.got) != producers*items || len(l.open) != 1 || l.sites[l.open[0]].Op != spmd.OpCall {
 		return fmt.Errorf("%d items are recorded, %d spans are open", len(l.got), len(l.open))
+	}
+	return nil
+}
+
+// countsMessages sends 100 (r+1) messages of 3 bytes from each rank r to the next rank, and to itself. The communicator
+// has the ranks in another order. Channels of earlier cases may still send a few messages.
+func countsMessages(ctx context.Context, w *spmd.World) error {
+	w.Record(func(string, int) spmd.Recorder { return &logger{} })
+	ranks := w.Ranks()
+	slices.Reverse(ranks)
+	before := w.Traffic()
+	ends, err := w.NewComm(ranks, "counted")
+	if err != nil {
+		return err
+	}
+	want := make([]int64, w.Size()) // messages to each rank
+	for _, hop := range []int{0, 1} {
+		from, to := (w.Rank()+w.Size()-hop)%w.Size(), (w.Rank()+hop)%w.Size()
+		var reqs []spmd.Request
+		for range 100 * (from + 1) {
+			r, err := ends[0].Irecv(make([]byte, 3), slices.Index(ranks, from), 0)
+			if err != nil {
+				return err
+			}
+			reqs = append(reqs, r)
+		}
+		for range 100 * (w.Rank() + 1) {
+			want[to]++
+			r, err := ends[0].Isend(make([]byte, 3), slices.Index(ranks, to), 0)
+			if err != nil {
+				return err
+			}
+			reqs = append(reqs, r)
+		}
+		if err := ends[0].Wait(ctx, reqs); err != nil {
+			return err
+		}
+	}
+	const few = 20
+	for to, all := range w.Traffic() {
+		messages, bytes := all.Messages-before[to].Messages, all.Bytes-before[to].Bytes
+		if messages < want[to] || messages > want[to]+few || bytes < 3*want[to] || bytes > 3*want[to]+few*100 {
+			return fmt.Errorf("to rank %d: %d messages of %d bytes, want %d of 3 bytes each", to, messages, bytes,
+				want[to])
+		}
 	}
 	return nil
 }

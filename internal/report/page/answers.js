@@ -30,7 +30,12 @@ R.drawAnswers = function (d) {
         R.make(
           'article',
           { class: 'answer', 'data-right': String(a.outcome.startsWith('right')) },
-          R.make('header', {}, `question ${a.number}`, R.make('span', { class: 'outcome' }, a.outcome)),
+          R.make(
+            'header',
+            {},
+            `question ${a.number}`,
+            R.make('span', { class: 'outcome' }, a.outcome + (a.reward ? `, reward ${a.reward}` : '')),
+          ),
           R.make('pre', { class: 'question' }, a.question),
           R.make('pre', {}, a.text),
           a.expected ? R.make('p', { class: 'note' }, 'expected: ', R.make('code', {}, a.expected)) : null,

@@ -22,7 +22,9 @@ R.drawRun = async function (d) {
   R.drawCritical(d);
   R.drawLags(d);
   R.drawHeat(d);
+  R.drawMessages(d);
   await R.drawFilms(d);
+  R.drawRewards(d);
   R.drawAnswers(d);
   R.drawNext(d);
   R.drawSettings(d);

@@ -72,6 +72,7 @@ type Engine struct {
 	work    *lm.Work
 	running []*sequence
 	pages   int // of the cache
+	use     Use
 	held    int // pages that the running sequences may need in total
 
 	pieces []lm.Piece
@@ -124,6 +125,26 @@ func New(m *lm.Model, o Options) (*Engine, error) {
 	e.work.SetThreads(o.Threads)
 	e.work.Join(lm.Mesh{Layer: o.Axis})
 	return e, nil
+}
+
+// A Use says how full an engine was. Pages and Running are sums over passes.
+type Use struct {
+	Passes  int
+	Pages   float64 // share of the cache's pages that sequences used
+	Running float64 // sequences
+	Peak    float64 // the largest share of pages
+}
+
+// Use returns how full the engine was since the last call.
+func (e *Engine) Use() Use {
+	use := e.use
+	e.use = Use{}
+	return use
+}
+
+// Add adds the use of another engine, or of another time.
+func (u *Use) Add(v Use) {
+	u.Passes, u.Pages, u.Running, u.Peak = u.Passes+v.Passes, u.Pages+v.Pages, u.Running+v.Running, max(u.Peak, v.Peak)
 }
 
 // Close ends the engine's threads.
@@ -255,6 +276,8 @@ func (e *Engine) step(w *Watch) error {
 	if err := e.model.Extend(e.work, e.pieces...); err != nil {
 		return err
 	}
+	share := 1 - float64(e.cache.Free())/float64(e.pages)
+	e.use.Add(Use{1, share, float64(len(e.running)), share})
 	e.fork() // before a source leaves the batch
 	e.model.Logits(e.work, e.logits, e.rows)
 	if err := e.work.Err(); err != nil {

@@ -386,3 +386,31 @@ func TestNoAllocation(t *testing.T) {
 		t.Errorf("%v allocations for 8 tokens, %v for 200", short, long)
 	}
 }
+
+// TestUse: one request of 5 tokens and 3 new ones is in 3 passes, and needs one page until its 17th token.
+func TestUse(t *testing.T) {
+	e, err := engine.New(model(t), engine.Options{CacheTokens: 4 * lm.PageLen})
+	if err != nil {
+		t.Fatal(err)
+	}
+	generate := func(prompt, tokens int) engine.Use {
+		t.Helper()
+		one := engine.Request{Prompt: make([]int32, prompt),
+			Sampling: engine.Sampling{Temperature: 1, TopP: 1, RepetitionPenalty: 1, MaxTokens: tokens}}
+		if _, err := e.Generate(t.Context(), []engine.Request{one}, engine.Watch{}); err != nil {
+			t.Fatal(err)
+		}
+		return e.Use()
+	}
+	if got, want := generate(5, 3), (engine.Use{Passes: 3, Pages: 0.75, Running: 3, Peak: 0.25}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	// The second page begins with the token behind the first: in the last 2 of 4 passes.
+	got, want := generate(lm.PageLen-1, 4), engine.Use{Passes: 4, Pages: 1.5, Running: 4, Peak: 0.5}
+	if got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := e.Use(); got != (engine.Use{}) {
+		t.Errorf("%+v without a pass", got)
+	}
+}

@@ -53,3 +53,85 @@ func TestLoadSlices(t *testing.T) {
 		}
 	}
 }
+
+// partsOf returns the parts of a model of c in two stages that n ranks each have.
+func partsOf(t *testing.T, c lm.Config, o lm.Options, n int) (parts []*lm.Model) {
+	t.Helper()
+	for stage := range 2 {
+		for i := range n {
+			o.Part = lm.Part{Index: i, Size: n, First: stage, End: stage + 1}
+			parts = append(parts, newModel(t, c, o))
+		}
+	}
+	return parts
+}
+
+// checkPart compares tensors of a part of a model with those of the whole model, and returns the number of elements.
+func checkPart(t *testing.T, got, want []lm.Tensor) (checked int) {
+	t.Helper()
+	for _, part := range got {
+		whole := want[slices.IndexFunc(want, func(x lm.Tensor) bool { return x.Name == part.Name })]
+		b := part.Slice.Block(whole.Shape)
+		if b.Len*b.Count != len(part.Data) {
+			t.Fatalf("%s has %d elements, want %d", part.Name, len(part.Data), b.Len*b.Count)
+		}
+		nn.Overlap(b, nn.Slice{}.Block(whole.Shape), func(x, y, n int) {
+			checked += n
+			if !slices.Equal(part.Data[x:x+n], whole.Data[y:y+n]) {
+				t.Fatalf("slice %+v of %s differs at %d", part.Slice, part.Name, y)
+			}
+		})
+	}
+	return checked
+}
+
+// The parts of a model have the initial weights of the whole model, and load their slices of its files and adapters.
+func TestLoadParts(t *testing.T) {
+	for _, f := range lm.Families {
+		c := tiny(f)
+		c.Heads, c.KVHeads, c.HeadDim, c.Intermediate, c.Vocab = 8, 4, 16, 24, 39
+		c.Experts.Intermediate = 24
+		if c.Experts.SharedIntermediate > 0 {
+			c.Experts.SharedIntermediate = 24
+		}
+		lora := &lm.LoRA{Rank: 3, Alpha: 5, Targets: lm.Targets}
+		whole, tuned := newModel(t, c, lm.Options{}), newModel(t, c, lm.Options{LoRA: lora})
+		dir, adapters := t.TempDir(), t.TempDir()
+		for _, size := range []int{1, 2, 4} {
+			n := 0
+			for _, part := range partsOf(t, c, lm.Options{}, size) {
+				n += checkPart(t, part.Tensors(), whole.Tensors())
+			}
+			for _, part := range partsOf(t, c, lm.Options{LoRA: lora}, size) {
+				n += checkPart(t, part.Adapters(), tuned.Adapters())
+			}
+			if least := whole.Count() + tuned.Params.Len(); n < least {
+				t.Errorf("%s, %d parts: compared %d initial weights, want at least %d", f, size, n, least)
+			}
+		}
+		for _, x := range tuned.Adapters() {
+			for i := range x.Data {
+				x.Data[i] = float32(i + len(x.Name))
+			}
+		}
+		if err := hf.Save(whole, dir, hf.SaveOptions{ShardBytes: 9000}); err != nil {
+			t.Fatal(err)
+		}
+		if err := hf.SaveAdapter(tuned, adapters, dir); err != nil {
+			t.Fatal(err)
+		}
+		for _, size := range []int{1, 2, 4} {
+			for _, part := range partsOf(t, c, lm.Options{LoRA: lora}, size) {
+				part.Init(99)
+				if err := hf.Load(part, dir); err != nil {
+					t.Fatal(err)
+				}
+				if err := hf.LoadAdapter(part, adapters); err != nil {
+					t.Fatal(err)
+				}
+				checkPart(t, part.Tensors(), whole.Tensors())
+				checkPart(t, part.Adapters(), tuned.Adapters())
+			}
+		}
+	}
+}

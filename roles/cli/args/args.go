@@ -206,7 +206,7 @@ func LocalRanks(c *cli.Context, cfg *config.Config) (int, error) {
 	}
 	np, whole := cfg.Extent()
 	if whole {
-		np = max(np, runtime.NumCPU())
+		np = max(np, runtime.NumCPU()/cfg.Unit()*cfg.Unit(), cfg.Unit())
 	}
 	if np > config.MaxRanks {
 		return 0, config.Usagef("cluster.component_placement: expected at most %d ranks, not %d", config.MaxRanks, np)

@@ -39,7 +39,7 @@ func findAbsent(cfg *config.Config) (a absent, err error) {
 	if model != "" && !here(model) {
 		own("actor.model.model_path", "FOLDER", "null")
 		a.standIn = append(a.standIn, "rollout.model.model_path=null")
-		a.standIn = append(a.standIn, smallModel(cfg.Actor.Model.ModelType)...)
+		a.standIn = append(a.standIn, smallModel(cfg)...)
 		if folder == "" {
 			a.standIn = append(a.standIn, "actor.tokenizer.tokenizer_model="+a.dir)
 		}
@@ -61,10 +61,19 @@ func findAbsent(cfg *config.Config) (a absent, err error) {
 	return a, writeTexts(cfg, a.dir, data)
 }
 
-// smallModel returns the overrides of a small new model of a family.
-func smallModel(family string) []string {
-	sizes := []string{"hidden_size=8", "intermediate_size=8", "num_hidden_layers=1", "num_attention_heads=1"}
-	if slices.Contains([]string{"qwen2_moe", "qwen3_moe", "mixtral"}, family) {
+// smallModel returns the overrides of a small new model of cfg's family. Every layout that a large model may have
+// divides it.
+func smallModel(cfg *config.Config) []string {
+	layers := 0
+	for _, n := range cfg.LanguageModel().PipelineLayers {
+		layers += n
+	}
+	if layers == 0 {
+		layers = cfg.LanguageModel().PipelineSize
+	}
+	sizes := []string{"hidden_size=8", "intermediate_size=8", fmt.Sprint("num_hidden_layers=", layers),
+		"num_attention_heads=8", "num_key_value_heads=8", "head_dim=32"}
+	if slices.Contains([]string{"qwen2_moe", "qwen3_moe", "mixtral"}, cfg.Actor.Model.ModelType) {
 		sizes = append(sizes, "num_experts=2", "num_experts_per_tok=1", "moe_intermediate_size=8",
 			"shared_expert_intermediate_size=8")
 	}

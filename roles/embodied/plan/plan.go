@@ -8,7 +8,6 @@ import (
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
-	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -63,13 +62,13 @@ func (p *Plan) Notes() []string {
 // EvaluatesApart reports whether evaluations use newer weights than rollouts do.
 func (p *Plan) EvaluatesApart() bool { return p.Config.Evaluates() && p.SyncInterval > 1 && !p.Async() }
 
-// Fits returns an error unless the model of a state belongs to this plan's policy.
-func (p *Plan) Fits(st member.State) error {
+// Fits returns an error unless model has the tensors of this plan's policy.
+func (p *Plan) Fits(model []tensor.Field, _ tensor.Dict) error {
 	pol, err := p.NewPolicy(tensor.Heap)
 	if err != nil {
 		return err
 	}
-	return job.LoadModel(pol.Params(), st.Model)
+	return job.FitModel(pol.Params(), model)
 }
 
 // NewPolicy makes the policy with its initial parameters, which are the same on every rank.

@@ -23,10 +23,10 @@ func load(p *plan.Plan) (*lm.Model, error) {
 		return nil, err
 	}
 	path := p.Config.Runner.CkptPath
-	if path == "" || p.BaseWeights.Path == path {
+	if path == "" || p.BelowAdapters(path) {
 		return m, nil
 	}
-	d, _, err := p.ReadWeights(path)
+	d, err := job.ReadWeights("runner.ckpt_path", path)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ const (
 // A Shown is an answer for the user to read.
 type Shown struct {
 	Response answer.Response
-	Outcome  verify.Outcome
+	Grade    answer.Grade
 }
 
 // Take asks all questions. It returns the sums for Metrics. shown has the greedy answers to the first questions; show
@@ -54,7 +54,7 @@ func (e *Exam) Take(ctx context.Context, questions []answer.Question, show int) 
 	for i := range responses {
 		count(sums, &responses[i], grades[i])
 		if i < show {
-			shown = append(shown, Shown{responses[i], grades[i].Outcome})
+			shown = append(shown, Shown{responses[i], grades[i]})
 		}
 	}
 	if e.Samples == 0 {
@@ -214,7 +214,7 @@ func (s *Shown) Line() string {
 		}
 		return string(letters)
 	}
-	return fmt.Sprintf("%-10s  %s  →  %s", s.Outcome, short(s.Response.Question.Text), short(s.Response.Text))
+	return fmt.Sprintf("%-10s  %s  →  %s", s.Grade.Outcome, short(s.Response.Question.Text), short(s.Response.Text))
 }
 
 // Block returns the whole answer, with its question and the right answer.
@@ -223,9 +223,9 @@ func (s *Shown) Block() string {
 	if !s.Response.Ended {
 		end = ", cut off"
 	}
-	text := fmt.Sprintf("question %d: %s%s\n%s\n> %s\n", q.Number, s.Outcome, end, q.Text,
-		strings.ReplaceAll(s.Response.Text, "\n", "\n> "))
-	if s.Outcome != verify.Right {
+	text := fmt.Sprintf("question %d: %s%s, reward %v\n%s\n> %s\n", q.Number, s.Grade.Outcome, end, s.Grade.Reward,
+		q.Text, strings.ReplaceAll(s.Response.Text, "\n", "\n> "))
+	if s.Grade.Outcome != verify.Right {
 		text += fmt.Sprintf("expected: %s\n", strings.Join(q.Solutions, ", or "))
 	}
 	return text

@@ -207,12 +207,12 @@ func TestExamInParts(t *testing.T) {
 func TestShown(t *testing.T) {
 	s := Shown{
 		Response: answer.Response{Question: &answer.Question{Number: 3, Text: "1+1=\n?",
-			Solutions: []string{"2", "two"}}, Text: "it is\n3"}}
+			Solutions: []string{"2", "two"}}, Text: "it is\n3"}, Grade: answer.Grade{Reward: -0.1}}
 	if got, want := s.Block(),
-		"question 3: unparsable, cut off\n1+1=\n?\n> it is\n> 3\nexpected: 2, or two\n"; got != want {
+		"question 3: unparsable, cut off, reward -0.1\n1+1=\n?\n> it is\n> 3\nexpected: 2, or two\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	s.Outcome, s.Response.Text = verify.Right, strings.Repeat("é", 100)
+	s.Grade.Outcome, s.Response.Text = verify.Right, strings.Repeat("é", 100)
 	if got, want := s.Line(), "right       1+1= ?  →  "+strings.Repeat("é", 70)+"…"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

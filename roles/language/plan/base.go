@@ -28,44 +28,66 @@ func (l *Language) UseBase(path string) error {
 	if l.LoRA == nil || path == "" {
 		return nil
 	}
-	d, err := job.ReadWeights("runner.ckpt_path", path)
+	f, err := job.OpenWeights("runner.ckpt_path", path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the error is reported where weights or a checkpoint are loaded
 	} else if err != nil {
 		return err
 	}
+	defer f.Close()
 	m, err := l.New()
 	if err != nil {
 		return err
 	}
 	weights := m.Tensors()
-	if _, whole := d.Get(weights[0].Name); !whole {
+	if f.Index(weights[0].Name) < 0 {
 		return nil
 	}
 	want := make([]tensor.Field, len(weights))
 	for i, t := range weights {
 		want[i] = tensor.Field{Name: t.Name, Shape: t.Shape}
 	}
-	if err := job.Fit(d, want); err != nil {
+	if err := job.Fit(f.Fields, want); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	h := fnv.New64a()
+	buf := make([]byte, 1<<20)
 	for _, t := range weights {
 		h.Write([]byte(t.Name))
-		h.Write(d.Must(t.Name).Bytes())
+		i := f.Index(t.Name)
+		for lo, size := 0, f.Fields[i].Bytes(); lo < size; lo += len(buf) {
+			part := buf[:min(len(buf), size-lo)]
+			if err := f.ReadTensor(i, part, lo); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+			h.Write(part)
+		}
 	}
 	l.BaseWeights = BaseWeights{path, h.Sum64()}
 	return nil
 }
 
-// load copies the base weights to m.
+// load reads the base weights of m, which may be a part of a model.
 func (b *BaseWeights) load(m *lm.Model) error {
-	d, err := job.ReadWeights("runner.ckpt_path", b.Path)
+	f, err := job.OpenWeights("runner.ckpt_path", b.Path)
 	if err != nil {
 		return err
 	}
+	defer f.Close()
 	for _, t := range m.Tensors() {
-		copy(t.Data, d.Must(t.Name).F32())
+		i := f.Index(t.Name)
+		if i < 0 {
+			return fmt.Errorf("%s: no %s in it", b.Path, t.Name)
+		}
+		dst := tensor.FromF32(t.Data, len(t.Data)).Bytes()
+		t.Slice.Block(f.Fields[i].Shape).Times(4).Within(0, f.Fields[i].Bytes(), func(at, here, n int) {
+			if err == nil {
+				err = f.ReadTensor(i, dst[here:here+n], at)
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.Path, err)
+		}
 	}
 	return nil
 }

@@ -7,8 +7,6 @@ import (
 
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/member"
-	"github.com/rlinf/rlinf/spmd"
 )
 
 // A Mesh arranges the members of a component that has a model. Data replicas have a whole model each. Pipeline stages
@@ -53,11 +51,6 @@ func (m Mesh) Part(member int) lm.Part {
 		}
 	}
 	return part
-}
-
-// same reports whether members of the same place in a replica have the same part of the model in m and o.
-func (m Mesh) same(o Mesh) bool {
-	return m.Tensor == o.Tensor && m.Pipeline == o.Pipeline && slices.Equal(m.Layers, o.Layers)
 }
 
 // String describes the mesh: "2 replicas × 2 stages × 4 ranks for each layer".
@@ -161,8 +154,8 @@ func (d *Draft) divide() {
 			continue
 		}
 		if fit := d.Model.Sizes(); !slices.Contains(fit, m.Tensor) {
-			d.found.Problem(tensorKey(of), m.Tensor, oneOf(fit)+fmt.Sprintf(" (a divisor of %d key heads and of the %d "+
-				"blocks of this model's sums)", d.Model.KVHeads, d.Model.Blocks()))
+			d.found.Problem(tensorKey(of), m.Tensor, oneOf(fit)+fmt.Sprintf(" (a divisor of %d key heads and of the "+
+				"%d blocks of this model's sums)", d.Model.KVHeads, d.Model.Blocks()))
 		}
 		given := d.Config.Layout(of).PipelineLayers
 		sum := 0
@@ -193,19 +186,19 @@ func (d *Draft) divide() {
 
 // checkReader checks that weights can get from the actors to a component.
 func (d *Draft) checkReader(of string, reader, actor Mesh) {
-	if reader.same(actor) {
-		return
+	refuse := func(key string, value any, want string) {
+		d.found.Problem(key, value, want+": weights go only between equal parts)")
 	}
-	key, value, want := tensorKey(of), any(reader.Tensor), actor.Tensor
-	if reader.Tensor == actor.Tensor {
-		key, value, want = pipelineKey(of), reader.Pipeline, actor.Pipeline
+	switch {
+	case reader.Tensor != actor.Tensor:
+		refuse(tensorKey(of), reader.Tensor, fmt.Sprintf("%d (as the actors", actor.Tensor))
+	case reader.Pipeline != actor.Pipeline && of == "rollout":
+		refuse(pipelineKey("actor"), actor.Pipeline, "1 (as rollout")
+	case reader.Pipeline != actor.Pipeline:
+		refuse(pipelineKey(of), reader.Pipeline, fmt.Sprintf("%d (as the actors", actor.Pipeline))
+	case !slices.Equal(reader.Layers, actor.Layers):
+		refuse(of+".model.pipeline_layers", reader.Layers, fmt.Sprintf("%v (as the actors", actor.Layers))
 	}
-	if reader.Tensor == actor.Tensor && reader.Pipeline == actor.Pipeline {
-		key, value = of+".model.pipeline_layers", reader.Layers
-		d.found.Problem(key, value, fmt.Sprintf("%v (as the actors: weights go only between equal parts)", actor.Layers))
-		return
-	}
-	d.found.Problem(key, value, fmt.Sprintf("%d (as the actors: weights go only between equal parts)", want))
 }
 
 // layerCosts returns the weights that a token meets in each layer, with the embedding in the first and the output
@@ -280,17 +273,7 @@ func (p *Plan) replicas(component string) string {
 	return fmt.Sprintf("%s of %d %s", counted(m.Data, "replica"), m.Members(), name)
 }
 
-// Axes returns the axes of a component whose members divide models, outermost first; nil if every member has a whole one.
-func (p *Plan) Axes(component string) []spmd.Axis {
-	m := p.Mesh(component)
-	if m.Members() <= 1 {
-		return nil
-	}
-	return []spmd.Axis{{Name: member.Data, Size: m.Data}, {Name: member.Pipeline, Size: m.Pipeline},
-		{Name: member.Tensor, Size: m.Tensor}}
-}
-
-// WorkersOn returns the names of the workers on rank r, such as actor[5], with their places in a mesh: actor[5](1,0,1).
+// WorkersOn returns the names of the workers on rank r, such as actor[5], with their places in a mesh: actor[5]@1,0,1.
 func (p *Plan) WorkersOn(r int) []string {
 	workers := []string{}
 	for _, of := range p.Placement.Components() {
@@ -298,7 +281,7 @@ func (p *Plan) WorkersOn(r int) []string {
 			name := fmt.Sprintf("%s[%d]", of, n)
 			if m := p.Mesh(of); m.Members() > 1 {
 				at := m.At(n)
-				name += fmt.Sprintf("(%d,%d,%d)", at.Replica, at.Stage, at.Tensor)
+				name += fmt.Sprintf("@%d,%d,%d", at.Replica, at.Stage, at.Tensor)
 			}
 			workers = append(workers, name)
 		}
@@ -320,7 +303,7 @@ func (p *Plan) meshLines() (lines []string) {
 		lines = append(lines, line)
 	}
 	if len(lines) > 0 {
-		lines = append(lines, "places in a mesh: (replica, stage, part of each layer)")
+		lines = append(lines, "places in a mesh: @replica,stage,part of each layer")
 	}
 	return lines
 }

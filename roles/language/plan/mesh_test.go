@@ -56,7 +56,8 @@ func TestDeal(t *testing.T) {
 		}
 	}
 	c := lm.Config{Hidden: 10, Heads: 4, KVHeads: 2, HeadDim: 3, Intermediate: 7, Layers: 3, Vocab: 11,
-		Experts: lm.Experts{Count: 8, PerToken: 2, Intermediate: 5, SharedIntermediate: 4, Dense: []bool{true, false, true}}}
+		Experts: lm.Experts{Count: 8, PerToken: 2, Intermediate: 5, SharedIntermediate: 4,
+			Dense: []bool{true, false, true}}}
 	// attention 2·10·(4+2)·3 = 360; dense 3·10·7 = 210; experts 3·10·(2·5+4) = 420; embedding and head 10·11 = 110
 	if got, want := layerCosts(&c), []int{680, 780, 680}; !slices.Equal(got, want) {
 		t.Errorf("costs %v, want %v", got, want)
@@ -70,6 +71,15 @@ func drafted(t *testing.T, file string, ranks int, overrides ...string) *Draft {
 	t.Helper()
 	cfg, _ := rolestest.MustLoad(t, file, append(overrides, "cluster.allow_idle_ranks=true")...)
 	return NewDraft(cfg, rolestest.Registries(), make([]int, ranks))
+}
+
+// expectMistake fails unless the mistakes of a draft contain want; "": there are none.
+func expectMistake(t *testing.T, what string, d *Draft, want string) {
+	t.Helper()
+	err := d.Mistakes()
+	if (err == nil) != (want == "") || !strings.Contains(fmt.Sprint(err), want) {
+		t.Errorf("%s: %v, want %q", what, err, want)
+	}
 }
 
 const (
@@ -90,15 +100,15 @@ func TestMembersOfMeshes(t *testing.T) {
 	}{
 		{sft, []string{on("0-7"), tensor2, stages2}, 2, ""},
 		{sft, []string{on("0-7"), tensor2}, 4, ""},
-		{sft, []string{on("0-5"), tensor2}, 3, "actor.global_batch_size: 64: expected a multiple of 3 replicas of 2 actors"},
-		{sft, []string{on("0-4"), tensor2}, 0, "actor.model.tensor_model_parallel_size: 2: expected 1 or 5 (a divisor of " +
-			"5, the 5 actor workers in 1 stage)"},
-		{sft, []string{on("0-4"), stages2}, 0, "actor.model.pipeline_model_parallel_size: 2: expected 1 or 5 (a divisor " +
-			"of 5 actor workers)"},
-		{sft, []string{on("0"), tensor2}, 0, "actor.model.tensor_model_parallel_size: 2: expected 1 (a divisor of 1, the " +
-			"1 actor workers in 1 stage)"},
-		{sft, []string{on("0-5"), stages2, "actor.model.tensor_model_parallel_size=4"}, 0, "expected 1 or 3 (a divisor " +
-			"of 3, the 6 actor workers in 2 stages)"},
+		{sft, []string{on("0-5"), tensor2}, 3, "64: expected a multiple of 3 replicas of 2 actors"},
+		{sft, []string{on("0-4"), tensor2}, 0, "tensor_model_parallel_size: 2: expected 1 or 5 (a divisor " +
+			"of 5, the 5 actor workers in 1 stage)"},
+		{sft, []string{on("0-4"), stages2}, 0, "pipeline_model_parallel_size: 2: expected 1 or 5 (a " +
+			"divisor of 5 actor workers)"},
+		{sft, []string{on("0"), tensor2}, 0, "tensor_model_parallel_size: 2: expected 1 (a divisor of 1, " +
+			"the 1 actor workers in 1 stage)"},
+		{sft, []string{on("0-5"), stages2, "actor.model.tensor_model_parallel_size=4"}, 0, "expected 1 or 3 (a " +
+			"divisor of 3, the 6 actor workers in 2 stages)"},
 		{grpo, []string{on("0-3"), "cluster.component_placement.rollout=4-7", tensor2, answer2}, 2, ""},
 		{grpo, []string{on("0-3"), "cluster.component_placement.rollout=4-6", tensor2, answer2}, 0,
 			"rollout.tensor_parallel_size: 2: expected 1 or 3"},
@@ -106,9 +116,7 @@ func TestMembersOfMeshes(t *testing.T) {
 			"expected a multiple of 4 replicas of 2 actors"},
 	} {
 		d := drafted(t, c.file, 8, c.overrides...)
-		if text := fmt.Sprint(d.Mistakes()); (d.Mistakes() == nil) != (c.want == "") || !strings.Contains(text, c.want) {
-			t.Errorf("%q: %s, want %q", c.overrides, text, c.want)
-		}
+		expectMistake(t, fmt.Sprintf("%q", c.overrides), d, c.want)
 		if d.Actors != c.actors {
 			t.Errorf("%q: %d replicas, want %d", c.overrides, d.Actors, c.actors)
 		}
@@ -131,11 +139,11 @@ func TestDivideModels(t *testing.T) {
 			"actor.model.pipeline_layers: [4 3]: expected 6 layers in all, those of the model", nil},
 		{[]string{"actor.model.pipeline_model_parallel_size=8"}, nil,
 			"actor.model.pipeline_model_parallel_size: 8: expected at most 6, the model's layers", nil},
-		{[]string{"actor.model.tensor_model_parallel_size=8"}, nil, "actor.model.tensor_model_parallel_size: 8: expected " +
+		{[]string{"actor.model.tensor_model_parallel_size=8"}, nil, "tensor_model_parallel_size: 8: expected " +
 			"1, 2 or 4 (a divisor of 4 key heads and of the 8 blocks of this model's sums)", nil},
 		{[]string{tensor2}, func(c *lm.Config) { c.KVHeads = 1 }, "expected 1 (a divisor of 1 key heads", nil},
-		{[]string{tensor2}, func(c *lm.Config) { c.Intermediate = 511 }, "expected 1 (a divisor of 4 key heads and of the " +
-			"1 blocks", nil},
+		{[]string{tensor2}, func(c *lm.Config) { c.Intermediate = 511 }, "expected 1 (a divisor of 4 key heads and " +
+			"of the 1 blocks", nil},
 	} {
 		d := drafted(t, sft, 8, append(c.overrides, "cluster.component_placement.actor=0-7")...)
 		d.Model = model
@@ -143,24 +151,21 @@ func TestDivideModels(t *testing.T) {
 			c.change(&d.Model)
 		}
 		d.divide()
-		if text := fmt.Sprint(d.Mistakes()); (d.Mistakes() == nil) != (c.want == "") || !strings.Contains(text, c.want) {
-			t.Errorf("%q: %s, want %q", c.overrides, text, c.want)
-		}
+		expectMistake(t, fmt.Sprintf("%q", c.overrides), d, c.want)
 		if c.layers != nil && !slices.Equal(d.Mesh("actor").Layers, c.layers) {
 			t.Errorf("%q: layers %v, want %v", c.overrides, d.Mesh("actor").Layers, c.layers)
 		}
 	}
 	for _, c := range []struct{ override, want string }{
 		{answer2, ""},
-		{"rollout.tensor_parallel_size=4", "rollout.tensor_parallel_size: 4: expected 2 (as the actors"},
-		{"rollout.tensor_parallel_size=1", "rollout.tensor_parallel_size: 1: expected 2 (as the actors"},
+		{"rollout.tensor_parallel_size=4", "rollout.tensor_parallel_size: 4: expected 2 (as the actors: weights"},
+		{"rollout.tensor_parallel_size=1", "rollout.tensor_parallel_size: 1: expected 2 (as the actors: weights"},
+		{stages2, "actor.model.pipeline_model_parallel_size: 2: expected 1 (as rollout: weights"},
 	} {
-		d := drafted(t, grpo, 8, tensor2, c.override, "cluster.component_placement.actor=0-7")
+		d := drafted(t, grpo, 8, tensor2, answer2, c.override, "cluster.component_placement.actor=0-7")
 		d.Model = model
 		d.divide()
-		if text := fmt.Sprint(d.Mistakes()); (d.Mistakes() == nil) != (c.want == "") || !strings.Contains(text, c.want) {
-			t.Errorf("%s: %s, want %q", c.override, text, c.want)
-		}
+		expectMistake(t, c.override, d, c.want)
 	}
 }
 
@@ -202,7 +207,7 @@ func TestSharesOfMemory(t *testing.T) {
 	if first.Activations <= last.Activations || first.Parameters != last.Parameters-8*256 {
 		t.Errorf("first stage %+v, last stage %+v: expected more activations, and the norm in the last", first, last)
 	}
-	if got, want := d.WorkersOn(7), "actor[7](1,1,1)"; len(got) != 1 || got[0] != want {
+	if got, want := d.WorkersOn(7), "actor[7]@1,1,1"; len(got) != 1 || got[0] != want {
 		t.Errorf("rank 7 has %q, want %s", got, want)
 	}
 }

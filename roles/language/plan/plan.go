@@ -14,7 +14,6 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
-	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -90,32 +89,17 @@ func (p *Plan) MayDiffer() []string {
 	return keys
 }
 
-// ReadWeights reads the file of weights runner.ckpt_path. If the file has the base weights of new adapters, whole is
-// false and d is empty.
-func (p *Plan) ReadWeights(path string) (d tensor.Dict, whole bool, err error) {
-	if p.BaseWeights.Path == path {
-		return d, false, nil
-	}
-	return p.Job.ReadWeights(path)
-}
+// BelowAdapters reports whether the file of weights path has the base weights of new adapters.
+func (p *Plan) BelowAdapters(path string) bool { return p.BaseWeights.Path == path }
 
-// Fits returns an error if a state does not have exactly the trained parameters of this model, or if it belongs to
-// other texts or other base weights. The state's trainer may be empty.
-func (p *Plan) Fits(st member.State) error {
-	return errors.Join(p.fits(st.Model), p.sameInputs(st.Trainer))
-}
-
-// fits returns an error unless d has the trained parameters in their shapes, and no others.
-func (p *Plan) fits(d tensor.Dict) error {
+// Fits returns an error if a model does not have exactly the trained parameters of this model, or if the small tensors
+// of a trainer's state belong to other texts or other base weights. There may be no such tensors.
+func (p *Plan) Fits(model []tensor.Field, trainer tensor.Dict) error {
 	m, err := p.New()
 	if err != nil {
 		return err
 	}
-	want := make([]tensor.Field, len(m.Params.Fields))
-	for i, f := range m.Params.Fields {
-		want[i] = tensor.Field{Name: f.Name, Shape: f.Shape}
-	}
-	return job.Fit(d, want)
+	return errors.Join(job.Fit(model, m.Params.Layout().Fields()), p.sameInputs(trainer))
 }
 
 // TextsHash is the name of the tensor in the trainer's state that holds the hash of the training texts.

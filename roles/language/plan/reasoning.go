@@ -162,6 +162,7 @@ func (p *Plan) TextSetup() algo.TextSetup {
 	a, c := &p.Config.Algorithm, &p.Config.Actor
 	return algo.TextSetup{Config: a.Config, Text: a.Texts, Optim: c.Optim, Sampling: p.Sampling, GroupSize: a.GroupSize,
 		CriticOptim: c.CriticOptim, MicroBatch: p.Limit, Threads: c.Threads, Seed: c.Seed,
+		Recompute:  p.Config.RecomputedLayers(),
 		Iterations: int(min(p.MaxSteps, math.MaxInt32))}
 }
 

@@ -17,6 +17,7 @@ import (
 // and trains on its share of the answers while the actors train.
 type CriticWorker struct {
 	*learner
+	critic *algo.TextCritic
 	algo   *algo.TextCriticPPO
 	grader *answer.Grader // nil: reward workers grade answers
 }
@@ -42,7 +43,7 @@ func NewCriticWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Cri
 		return nil, err
 	}
 	setup.Mesh, setup.Replicas = t.replica.mesh, t.replicas
-	w := &CriticWorker{learner: newLearner(t)}
+	w := &CriticWorker{learner: newLearner(t), critic: setup.Critic}
 	if w.algo, err = algo.NewTextCriticPPO(setup); err != nil {
 		return nil, err
 	}
@@ -93,26 +94,30 @@ func (w *CriticWorker) Close() error {
 	return w.grader.Close()
 }
 
-// Save returns the critic without a copy on the first worker, and nothing on the others, because all critics are
+// Save returns the critic without a copy on the first replica, and nothing on the others, because all replicas are
 // equal. An actor's critic has the same names in checkpoints.
-func (w *CriticWorker) Save() []member.Share {
-	if w.m.Index() > 0 {
+func (w *CriticWorker) Save() []member.Part {
+	if !firstReplica(w.m) {
 		return nil
 	}
-	return []member.Share{{Kind: "trainer", Dict: w.algo.Save()}}
+	return trainerParts(w.algo.Save(), criticNetwork(w.critic))
 }
 
-// Load loads the critic from st. If st has only weights, they become the weights of the critic's trunk. If those
-// weights are adapters, the critic does not change.
-func (w *CriticWorker) Load(st member.State) error {
-	if st.Trainer.Len() > 0 {
-		return w.algo.Load(st.Trainer)
-	}
-	if w.plan.LoRA != nil || st.Model.Len() == 0 {
+// Load returns the parts of a state that this worker needs. Weights alone become the weights of the critic's trunk. If
+// those weights are adapters, the critic does not change.
+func (w *CriticWorker) Load(weights bool) []member.Part {
+	switch {
+	case !weights:
+		d := w.algo.Save()
+		d.Set("counters", w.algo.Counters())
+		return trainerParts(d, criticNetwork(w.critic))
+	case w.plan.LoRA != nil:
 		return nil
 	}
-	if err := takeWeights(w.model, st.Model); err != nil {
-		return fmt.Errorf("critic: %w", err)
-	}
-	return nil
+	return weightParts(w.model)
+}
+
+// criticNetwork returns a critic as a network of the trainer's state.
+func criticNetwork(c *algo.TextCritic) network {
+	return network{"critic", c.Model.Params, c.Model.Whole().Params}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/spmd"
-	"github.com/rlinf/rlinf/tensor"
 )
 
 // An InferenceWorker adds log-probabilities to answers while other answers are generated. The log-probabilities are
@@ -63,18 +62,16 @@ func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) erro
 	})
 }
 
-// Save returns the reference policy on the first worker, and nothing on the others.
-func (w *InferenceWorker) Save() []member.Share {
-	if w.queue.m.Index() > 0 {
+// Save returns the reference policy on the first replica, and nothing on the others.
+func (w *InferenceWorker) Save() []member.Part {
+	if !firstReplica(w.queue.m) {
 		return nil
 	}
-	var d tensor.Dict
-	w.reference.save(&d)
-	return []member.Share{{Kind: "trainer", Dict: d}}
+	return w.reference.load(false)
 }
 
-// Load loads the reference policy from st.
-func (w *InferenceWorker) Load(st member.State) error { return w.reference.load(st) }
+// Load returns the parts of the reference policy.
+func (w *InferenceWorker) Load(weights bool) []member.Part { return w.reference.load(weights) }
 
 // Close ends the worker's threads.
 func (w *InferenceWorker) Close() error {

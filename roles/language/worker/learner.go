@@ -29,8 +29,8 @@ func newLearner(t *tuner) *learner {
 }
 
 // receive receives this replica's answers of a step through in, and calls f with each group. Then it sends the group
-// through out, unless out is nil. The answers must be of this step's weights. The grader g of the replica's first member
-// grades answers that have no reward.
+// through out, unless out is nil. The answers must be of this step's weights. The grader g of the replica's first
+// member grades answers that have no reward.
 func (w *learner) receive(ctx context.Context, step int64, in, out *spmd.Channel, g *answer.Grader,
 	f func(*answers) error) error {
 	w.groups = w.groups[:0]
@@ -53,6 +53,14 @@ func (w *learner) receive(ctx context.Context, step int64, in, out *spmd.Channel
 func (w *learner) join() {
 	slices.SortFunc(w.groups, func(a, b *answers) int { return a.group - b.group })
 	w.batch, w.groups = joinAnswers(w.groups), w.groups[:0]
+}
+
+// Rewards returns the rewards of the batch on the first member of each replica, and nothing on the others.
+func (w *learner) Rewards() []float32 {
+	if !w.replica.first {
+		return nil
+	}
+	return w.batch.Reward
 }
 
 // train calls update with the batch, and completes the metrics.

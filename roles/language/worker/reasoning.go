@@ -147,27 +147,28 @@ func (w *ReasoningWorker) Close() error {
 	return w.grader.Close()
 }
 
-// Save returns the state without a copy on the first actor, and nothing on the others, because all states are equal.
-func (w *ReasoningWorker) Save() []member.Share {
-	d := w.algo.Save()
-	w.reference.save(&d)
-	return w.save(d)
+// Save returns the state without a copy on the first replica, and nothing on the others.
+func (w *ReasoningWorker) Save() []member.Part { return w.save(w.trainer()) }
+
+// Load returns the parts of a state that this worker needs. Weights alone also become the weights of the reference and
+// of the critic's trunk.
+func (w *ReasoningWorker) Load(weights bool) []member.Part {
+	parts := w.modelParts()
+	if !weights {
+		return append(parts, w.trainer()...)
+	}
+	parts = append(parts, w.reference.load(true)...)
+	if w.critic != nil && w.plan.LoRA == nil {
+		parts = append(parts, weightParts(w.critic.Model)...)
+	}
+	return parts
 }
 
-// Load loads st, which may be weights alone. Such weights also become the weights of the critic's trunk.
-func (w *ReasoningWorker) Load(st member.State) error {
-	whole, err := w.load(st)
-	if err != nil {
-		return err
-	}
-	if err := w.reference.load(st); err != nil {
-		return err
-	}
-	if whole {
-		return w.algo.Load(st.Trainer)
-	}
+// trainer returns the parts of the trainer's state.
+func (w *ReasoningWorker) trainer() []member.Part {
+	networks := []network{{"actor", w.model.Params, w.model.Whole().Params}}
 	if w.critic != nil {
-		copyWeights(w.critic.Model, w.model)
+		networks = append(networks, criticNetwork(w.critic))
 	}
-	return nil
+	return append(trainerParts(w.algo.Save(), networks...), w.reference.load(false)...)
 }

@@ -1,8 +1,8 @@
 package worker
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
@@ -51,39 +51,36 @@ func copyWeights(to, from *lm.Model) {
 	}
 }
 
-// save adds the weights to a trainer's state if they are a copy. A nil reference adds nothing.
-func (r *reference) save(d *tensor.Dict) {
-	if r != nil && r.copied {
-		d.Set(referenceWeights, tensor.FromU8(r.model.Frozen(), len(r.model.Frozen())))
+// load returns the weights as parts of a state if they are a copy. If the state is weights alone, the parts are those
+// of its model. A nil reference has none.
+func (r *reference) load(weights bool) []member.Part {
+	switch {
+	case r == nil || !r.copied:
+		return nil
+	case weights:
+		return weightParts(r.model)
 	}
+	mine, whole := flat(r.model), flat(r.model.Whole())
+	n := whole.Size()
+	part := member.Part{File: member.TrainerPart, Memory: r.model.Frozen()[:mine.Size()], Gaps: true,
+		Field: tensor.Field{Name: referenceWeights, DType: tensor.U8, Shape: []int{n}}}
+	if mine.Size() == n {
+		part.Blocks = []nn.Block{nn.Slice{}.Block([]int{n})}
+		return []member.Part{part}
+	}
+	for i, t := range r.model.Tensors() {
+		at := slices.IndexFunc(whole.Fields(), func(f tensor.Field) bool { return f.Name == t.Name })
+		b := t.Slice.Block(whole.Fields()[at].Shape).Times(tensor.F32.Size())
+		part.Blocks = append(part.Blocks, b.Moved(whole.Offset(at), mine.Offset(i)))
+	}
+	return []member.Part{part}
 }
 
-// load loads the reference from a state. If the state is weights alone, they become the reference's weights. A nil
-// reference does nothing.
-func (r *reference) load(st member.State) error {
-	if r == nil || !r.copied {
-		return nil
-	}
-	if saved, ok := st.Trainer.Get(referenceWeights); ok && saved.Len() == len(r.model.Frozen()) {
-		copy(r.model.Frozen(), saved.U8())
-		return nil
-	} else if ok || st.Trainer.Len() > 0 {
-		return errors.New("the checkpoint has no reference policy of this model")
-	}
-	if err := takeWeights(r.model, st.Model); err != nil {
-		return fmt.Errorf("reference policy: %w", err)
-	}
-	return nil
-}
-
-// takeWeights sets each weight of m to the tensor of the same name in from, which is the model of a state.
-func takeWeights(m *lm.Model, from tensor.Dict) error {
+// flat returns the layout of the frozen weights of m.
+func flat(m *lm.Model) *tensor.Layout {
+	var fields []tensor.Field
 	for _, t := range m.Tensors() {
-		x, ok := from.Get(t.Name)
-		if !ok {
-			return fmt.Errorf("no %s", t.Name)
-		}
-		copy(t.Data, x.F32())
+		fields = append(fields, tensor.Field{Name: t.Name, DType: tensor.F32, Shape: t.Shape})
 	}
-	return nil
+	return tensor.NewLayout(fields...)
 }

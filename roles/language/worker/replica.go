@@ -23,9 +23,11 @@ type replica struct {
 	first bool    // this member is the first of its replica
 	mesh  lm.Mesh // connects the members that have the other parts of the model
 
-	ctx   context.Context
-	plan  *plan.Plan
-	lines []*collectives.Group // over which groups come from the first member; the next line begins at the last one's members
+	ctx  context.Context
+	plan *plan.Plan
+	// lines bring groups from the first member to this one, one after the other: from the first stage along the
+	// pipeline, and then along the layers of a stage.
+	lines []*collectives.Group
 	head  [3]int64
 	buf   []byte
 }

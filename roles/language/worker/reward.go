@@ -123,10 +123,10 @@ func (a *answers) judge(g *answer.Grader, p *plan.Plan) error {
 }
 
 // Save returns nothing, because grading has no state.
-func (w *RewardWorker) Save() []member.Share { return nil }
+func (w *RewardWorker) Save() []member.Part { return nil }
 
-// Load does nothing.
-func (w *RewardWorker) Load(member.State) error { return nil }
+// Load returns nothing.
+func (w *RewardWorker) Load(bool) []member.Part { return nil }
 
 // Close ends the grader.
 func (w *RewardWorker) Close() error { return w.grader.Close() }

@@ -87,6 +87,15 @@ func (w *RolloutWorker) Generate(ctx context.Context, step int64, n int, out *sp
 	return w.out.flush(ctx, out)
 }
 
+// Use returns how full the engine was since the last call, without evaluations. Only the first member of each replica
+// does so.
+func (w *RolloutWorker) Use() engine.Use {
+	if !w.replica.first {
+		return engine.Use{}
+	}
+	return w.engine.Use()
+}
+
 // round generates the answers to prompts at the same time, and offers them to the next stage.
 func (w *RolloutWorker) round(ctx context.Context, prompts []prompt, out *spmd.Channel) error {
 	defer w.m.Span("generate").Begin().End(0, 0)
@@ -120,6 +129,7 @@ func (w *RolloutWorker) round(ctx context.Context, prompts []prompt, out *spmd.C
 // workers.
 func (w *RolloutWorker) Evaluate(ctx context.Context) (algo.Metrics, error) {
 	defer w.m.Span("evaluate").Begin().End(0, 0)
+	defer w.engine.Use()
 	workers, this := w.sums.Replicas()
 	sums, shown, err := w.exam.Take(ctx, w.plan.ValidationQuestions(this, workers), shownAnswers)
 	if err != nil {
@@ -145,10 +155,10 @@ func (w *RolloutWorker) Shown() []exam.Shown {
 const shownAnswers = 20
 
 // Save returns nothing, because the actors save the weights and random numbers follow from prompts.
-func (w *RolloutWorker) Save() []member.Share { return nil }
+func (w *RolloutWorker) Save() []member.Part { return nil }
 
-// Load does nothing.
-func (w *RolloutWorker) Load(member.State) error { return nil }
+// Load returns nothing.
+func (w *RolloutWorker) Load(bool) []member.Part { return nil }
 
 // Close ends the worker's threads and its grader.
 func (w *RolloutWorker) Close() error {

@@ -10,7 +10,6 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/language/plan"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/member"
@@ -36,25 +35,23 @@ func newTuner(ctx context.Context, m *spmd.Member, p *plan.Plan, model *lm.Model
 	return t, err
 }
 
-// save returns the model and the trainer's state, which is trainer, without a copy on the first worker. It returns
-// nothing on the others, because all workers are equal.
-func (t *tuner) save(trainer tensor.Dict) []member.Share {
-	if t.m.Index() > 0 {
+// save returns the model and the trainer's state, which is trainer, without a copy on the first replica. It returns
+// nothing on the others, because all replicas are equal.
+func (t *tuner) save(trainer []member.Part) []member.Part {
+	if !firstReplica(t.m) {
 		return nil
 	}
-	trainer.Set(plan.TextsHash, tensor.FromI64([]int64{int64(t.plan.Train.Hash)}, 1))
+	var inputs tensor.Dict
+	inputs.Set(plan.TextsHash, tensor.FromI64([]int64{int64(t.plan.Train.Hash)}, 1))
 	if base := int64(t.plan.BaseWeights.Hash); base != 0 {
-		trainer.Set(plan.BaseHash, tensor.FromI64([]int64{base}, 1))
+		inputs.Set(plan.BaseHash, tensor.FromI64([]int64{base}, 1))
 	}
-	return []member.Share{{Kind: "model", Dict: job.ModelDict(t.model.Params)}, {Kind: "trainer", Dict: trainer}}
+	return slices.Concat(t.modelParts(), trainer, trainerParts(inputs))
 }
 
-// load loads the weights of st. It reports whether st also has a trainer's state.
-func (t *tuner) load(st member.State) (whole bool, err error) {
-	if err := job.LoadModel(t.model.Params, st.Model); err != nil || st.Trainer.Len() == 0 {
-		return false, err
-	}
-	return true, nil
+// modelParts returns the trained parameters as parts of the model.
+func (t *tuner) modelParts() []member.Part {
+	return member.PartsOf(member.ModelPart, "", t.model.Params, t.model.Whole().Params)
 }
 
 // An SFTWorker is an actor of fine-tuning: it trains a language model on its share of the texts.
@@ -79,7 +76,7 @@ func NewSFTWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*SFTWor
 	w := &SFTWorker{tuner: t, stop: newEarlyStop(&p.Config.Runner.EarlyStop)}
 	w.algo, err = algo.NewSFT(algo.SFTSetup{Model: model, Optim: p.Config.Actor.Optim,
 		Iterations: int(min(p.MaxSteps, math.MaxInt32)), MicroBatch: p.Limit,
-		Mesh: t.replica.mesh, Threads: p.Config.Actor.Threads, Replicas: w.replicas,
+		Mesh: t.replica.mesh, Recompute: p.Config.RecomputedLayers(), Threads: p.Config.Actor.Threads, Replicas: w.replicas,
 		Alloc: m.World().Alloc, Progress: loop.ProgressOf(c, m)})
 	if p.Valid != nil {
 		w.mine = p.Validation(t.replica.index, p.Actors)
@@ -130,22 +127,22 @@ func (w *SFTWorker) Close() error {
 	return nil
 }
 
-// Save returns the state without a copy on the first actor, and nothing on the others, because all states are equal.
-func (w *SFTWorker) Save() []member.Share {
-	trainer := w.algo.Save()
-	trainer.Set(stopState, tensor.FromF64(slices.Clone(w.stop.state[:]), len(w.stop.state)))
-	return w.save(trainer)
+// Save returns the state without a copy on the first replica, and nothing on the others.
+func (w *SFTWorker) Save() []member.Part { return w.save(w.trainer()) }
+
+// Load returns the parts of a state that this worker needs.
+func (w *SFTWorker) Load(weights bool) []member.Part {
+	if weights {
+		return w.modelParts()
+	}
+	return append(w.modelParts(), w.trainer()...)
 }
 
-// Load loads st, which may be weights alone.
-func (w *SFTWorker) Load(st member.State) error {
-	if whole, err := w.load(st); err != nil || !whole {
-		return err
-	}
-	if t, ok := st.Trainer.Get(stopState); ok {
-		copy(w.stop.state[:], t.F64())
-	}
-	return w.algo.Load(st.Trainer)
+// trainer returns the parts of the trainer's state.
+func (w *SFTWorker) trainer() []member.Part {
+	d := w.algo.Save()
+	d.Set(stopState, tensor.FromF64(w.stop.state[:], len(w.stop.state)))
+	return trainerParts(d, network{"actor", w.model.Params, w.model.Whole().Params})
 }
 
 // An earlyStop stops training when a metric of validation no longer gets better.

@@ -1,0 +1,209 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/spmd/local"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A divided is what a member of a reasoning job holds: its part of the policy, the critic and the reference, and the
+// tensors of the trainer's state.
+type divided struct {
+	model     *lm.Model
+	critic    *algo.TextCritic
+	reference *reference
+	trainer   tensor.Dict
+}
+
+func newDivided(c lm.Config, lora *lm.LoRA, part lm.Part) (*divided, error) {
+	m, err := lm.New(new(nn.Params[float32]), c, lm.Options{LoRA: lora, Part: part})
+	if err == nil {
+		err = m.Alloc(tensor.Heap)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &divided{model: m}
+	if r.critic, err = algo.NewTextCritic(c, part, tensor.Heap); err != nil {
+		return nil, err
+	}
+	frozen, err := lm.New(new(nn.Params[float32]), c, lm.Options{Frozen: true, Part: part})
+	if err == nil {
+		err = frozen.Alloc(tensor.Heap)
+	}
+	r.reference = &reference{model: frozen, copied: lora == nil}
+	d := &r.trainer
+	d.Set("counters", tensor.New(tensor.I64, 2))
+	for _, n := range r.networks() {
+		for _, moment := range []string{"optim.m", "optim.v"} {
+			d.Set(n.name+"."+moment, tensor.New(tensor.F32, len(n.p.Data)))
+		}
+		d.Set(n.name+".optim.steps", tensor.New(tensor.I64, 1))
+		if n.name == "critic" {
+			for i, f := range n.p.Fields {
+				d.Set("critic."+f.Name, tensor.FromF32(n.p.Of(i), f.Shape...))
+			}
+		}
+	}
+	return r, err
+}
+
+func (r *divided) networks() []network {
+	return []network{{"actor", r.model.Params, r.model.Whole().Params}, criticNetwork(r.critic)}
+}
+
+func (r *divided) parts() []member.Part {
+	model := member.PartsOf(member.ModelPart, "", r.model.Params, r.model.Whole().Params)
+	return slices.Concat(model, trainerParts(r.trainer, r.networks()...), r.reference.load(false))
+}
+
+// fill sets what the divided holds to random bytes. The gaps of flat tensors stay 0.
+func (r *divided) fill() {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, p := range r.parts() {
+		if !p.Gaps {
+			for i := range p.Memory {
+				p.Memory[i] = byte(random.Uint32())
+			}
+		}
+	}
+	for _, n := range r.networks() {
+		for _, moment := range []string{"optim.m", "optim.v"} {
+			x := r.trainer.Must(n.name + "." + moment).F32()
+			for _, f := range n.p.Fields {
+				for i := range f.Len() {
+					x[f.Off+i] = random.Float32()
+				}
+			}
+		}
+	}
+	for _, t := range r.reference.model.Tensors() {
+		for i := range t.Data {
+			t.Data[i] = random.Float32()
+		}
+	}
+}
+
+// files returns the files of a state that ranks hold in parts.
+func files(ctx context.Context, g *collectives.Group, c spmd.Comm, mine []member.Part) ([][]byte, error) {
+	var all [][]byte
+	err := member.Collect(ctx, g, c, mine, func(c *member.Collection) error {
+		for _, file := range []string{member.ModelPart, member.TrainerPart} {
+			var b bytes.Buffer
+			if err := c.Write(&b, file); err != nil {
+				return err
+			}
+			all = append(all, b.Bytes())
+		}
+		return nil
+	})
+	return all, err
+}
+
+// TestStateInParts: a policy, its critic, its reference and its optimisers have the same files in any division among
+// ranks, and each division takes up the files of each other. Weights alone go to the reference and to the critic.
+func TestStateInParts(t *testing.T) {
+	c := lm.Config{Family: lm.Qwen2, Vocab: 39, Hidden: 16, Layers: 3, Heads: 8, KVHeads: 4, HeadDim: 16,
+		Intermediate: 24, Eps: 1e-5, MaxPositions: 64, QKVBias: true, Tied: true,
+		Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: 0.3}
+	for _, lora := range []*lm.LoRA{nil, {Rank: 3, Alpha: 5, Targets: lm.Targets},
+		{Rank: 3, Alpha: 5, Targets: []string{"lm_head"}}} {
+		whole, err := newDivided(c, lora, lm.Part{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole.fill()
+		var want [][]byte
+		err = onRanks(t, 1, func(ctx context.Context, _ int, g *collectives.Group, pieces spmd.Comm) (err error) {
+			want, err = files(ctx, g, pieces, whole.parts())
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range []struct{ size, stages int }{{1, 1}, {2, 1}, {4, 1}, {1, 2}, {2, 2}, {1, 3}} {
+			err := onRanks(t, d.size*d.stages, func(ctx context.Context, rank int, g *collectives.Group,
+				pieces spmd.Comm) error {
+				stage := rank / d.size
+				part, err := newDivided(c, lora, lm.Part{Index: rank % d.size, Size: d.size,
+					First: stage * c.Layers / d.stages, End: (stage + 1) * c.Layers / d.stages})
+				if err != nil {
+					return err
+				}
+				var from []member.Source
+				for i, file := range []string{member.ModelPart, member.TrainerPart} {
+					r, err := tensor.NewSafetensorsReader(bytes.NewReader(want[i]), int64(len(want[i])))
+					if err != nil {
+						return err
+					}
+					from = append(from, member.Source{File: file, Fields: r.Fields, Reader: r})
+				}
+				if err := member.Distribute(ctx, g, from, part.parts()); err != nil {
+					return err
+				}
+				got, err := files(ctx, g, pieces, part.parts())
+				if err != nil {
+					return err
+				}
+				for i, b := range got {
+					if !bytes.Equal(b, want[i]) {
+						return fmt.Errorf("file %d has other bytes", i)
+					}
+				}
+				if lora != nil {
+					return nil
+				}
+				alone := slices.Concat(weightParts(part.reference.model), weightParts(part.critic.Model))
+				if err := member.Distribute(ctx, g, from[:1], alone); err != nil {
+					return err
+				}
+				reference, critic := part.reference.model.Tensors(), part.critic.Model.Tensors()
+				for i, x := range part.model.Tensors() {
+					bits := tensor.FromF32(x.Data, len(x.Data)).Bytes()
+					for _, y := range [][]float32{reference[i].Data, critic[i].Data} {
+						if !bytes.Equal(tensor.FromF32(y, len(y)).Bytes(), bits) {
+							return fmt.Errorf("%s of rank %d is not the policy's", x.Name, rank)
+						}
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatalf("%+v, lora %v: %v", d, lora, err)
+			}
+		}
+	}
+}
+
+// onRanks runs f on n goroutine ranks.
+func onRanks(t *testing.T, n int, f func(context.Context, int, *collectives.Group, spmd.Comm) error) error {
+	t.Helper()
+	return spmd.Run(t.Context(), local.New(n), spmd.Options{Log: t.Output()},
+		func(ctx context.Context, w *spmd.World) error {
+			state, err := w.NewComm(w.Ranks(), "state")
+			if err != nil {
+				return err
+			}
+			pieces, err := w.NewComm(w.Ranks(), "pieces")
+			if err != nil {
+				return err
+			}
+			g, err := collectives.New(w, state[0], collectives.Options{})
+			if err != nil {
+				return err
+			}
+			return f(ctx, w.Rank(), g, pieces[0])
+		})
+}

@@ -1,0 +1,96 @@
+package member
+
+import (
+	"slices"
+
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// The files of a state that is saved in parts.
+const (
+	ModelPart   = "model"
+	TrainerPart = "trainer"
+)
+
+// A Part is what one member holds of a tensor of the state.
+type Part struct {
+	File   string       // ModelPart or TrainerPart
+	Field  tensor.Field // the whole tensor
+	Memory []byte       `json:"-"`
+	// Blocks are the places of Memory in the whole tensor, in bytes and ascending. There are none if only other members
+	// hold the tensor.
+	Blocks []nn.Block
+	Gaps   bool // the whole tensor has elements that no member holds, which are 0
+	// Order is the place of the tensor in its file: behind those of a smaller Order. Tensors of the same Order are in
+	// the order of the first rank that has them.
+	Order int
+}
+
+// PartOf returns the part of which t is the slice s.
+func PartOf(file, name string, t tensor.Tensor, s nn.Slice) Part {
+	whole := s.WholeShape(t.Shape())
+	return Part{File: file, Field: tensor.Field{Name: name, DType: t.DType(), Shape: whole}, Memory: t.Bytes(),
+		Blocks: []nn.Block{s.Block(whole).Times(t.DType().Size())}}
+}
+
+// PartsOf returns the parts that p holds of the parameters and buffers of a whole network, which whole declares. There
+// is a part for each tensor of whole, in order, even if p lacks the tensor. prefix begins the names.
+func PartsOf(file, prefix string, p, whole *nn.Params[float32]) (parts []Part) {
+	mine := p.Layout()
+	for _, f := range whole.Layout().Fields() {
+		part := Part{File: file, Field: tensor.Field{Name: prefix + f.Name, DType: f.DType, Shape: f.Shape}}
+		i := slices.IndexFunc(mine.Fields(), func(m tensor.Field) bool { return m.Name == f.Name })
+		if i >= 0 {
+			part.Memory = p.State()[mine.Offset(i):][:mine.Fields()[i].Bytes()]
+			part.Blocks = []nn.Block{p.SliceOf(f.Name).Block(f.Shape).Times(f.DType.Size())}
+		}
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// FlatPart returns the part that t is of a flat tensor, which has an element for each parameter of a whole network and
+// for each gap between them. t has those of p.
+func FlatPart(file, name string, t tensor.Tensor, p, whole *nn.Params[float32]) Part {
+	_, n := whole.Range(0, len(whole.Fields)-1)
+	part := PartOf(file, name, t, nn.Slice{})
+	part.Field.Shape, part.Gaps = []int{n}, true
+	if t.Len() == n {
+		return part
+	}
+	part.Blocks = p.Blocks(whole)
+	for i, b := range part.Blocks {
+		part.Blocks[i] = b.Times(t.DType().Size())
+	}
+	return part
+}
+
+// within calls f for each run of bytes of the part in [lo, hi) of the whole tensor.
+func (p *Part) within(lo, hi int, f func(at, here, n int)) {
+	for _, b := range p.Blocks {
+		b.Within(lo, hi, f)
+	}
+}
+
+// pack returns the bytes of the part in [lo, hi) of the whole tensor, one run after the other. If they are one run,
+// this is the memory itself. Otherwise it is buf, which grows as needed.
+func (p *Part) pack(buf *[]byte, lo, hi int) []byte {
+	var run []byte
+	size, runs := 0, 0
+	p.within(lo, hi, func(_, here, n int) { size, runs, run = size+n, runs+1, p.Memory[here:here+n] })
+	if runs == 1 {
+		return run
+	}
+	packed := room(buf, size)[:0]
+	p.within(lo, hi, func(_, here, n int) { packed = append(packed, p.Memory[here:here+n]...) })
+	return packed
+}
+
+// room returns n bytes of buf, which grows as needed.
+func room(buf *[]byte, n int) []byte {
+	if len(*buf) < n {
+		*buf = make([]byte, n)
+	}
+	return (*buf)[:n]
+}

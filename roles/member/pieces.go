@@ -1,0 +1,337 @@
+package member
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// pieceBytes is the size of the pieces in which tensors travel. No rank holds more than two pieces at a time.
+const pieceBytes = 16 << 20
+
+// A Collection has on rank 0 the tensors that ranks hold in parts.
+type Collection struct {
+	comm   spmd.Comm
+	ctx    context.Context
+	files  map[string][]held
+	piece  int    // bytes of a piece
+	buf    []byte // a piece
+	packed []byte // what one rank has of a piece
+}
+
+// A held is a tensor and its holders.
+type held struct {
+	tensor.Field
+	gaps    bool // see Part
+	order   int
+	holders []holder
+}
+
+// size returns the number of bytes that ranks hold.
+func (h *held) size() (n int) {
+	for _, of := range h.holders {
+		for _, b := range of.needed {
+			n += b.Len * b.Count
+		}
+	}
+	return n
+}
+
+// A holder is a rank that holds a part of a tensor.
+type holder struct {
+	rank, part int // the number of the part on its rank
+	Part
+	needed []nn.Block // blocks that no earlier holder has
+}
+
+// Collect calls write on rank 0 with the parts of all ranks. Meanwhile the other ranks send pieces of their parts, so
+// no memory of a part may change. Collect returns on these ranks when write has returned, whatever its error.
+// Collective over the members of g, and comm is a communicator of the same members.
+func Collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, mine []Part,
+	write func(*Collection) error) error {
+	return collect(ctx, g, comm, mine, pieceBytes, write)
+}
+
+func collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, mine []Part, piece int,
+	write func(*Collection) error) error {
+	about, err := json.Marshal(mine)
+	if err != nil {
+		return err
+	}
+	all, err := g.Gather(ctx, about, 0)
+	if err != nil {
+		return err
+	}
+	if comm.Rank() > 0 {
+		if len(mine) == 0 {
+			return nil
+		}
+		return serve(ctx, comm, mine)
+	}
+	c := &Collection{comm: comm, ctx: ctx, files: map[string][]held{}, piece: piece}
+	var senders []int
+	err = c.add(0, mine)
+	for rank := 1; rank < len(all); rank++ {
+		var parts []Part
+		if e := json.Unmarshal(all[rank], &parts); e != nil {
+			return e
+		}
+		if len(parts) > 0 {
+			senders = append(senders, rank)
+		}
+		if err == nil {
+			err = c.add(rank, parts)
+		}
+	}
+	for _, tensors := range c.files {
+		slices.SortStableFunc(tensors, func(a, b held) int { return a.order - b.order })
+	}
+	if err == nil {
+		err = write(c)
+	}
+	for _, rank := range senders {
+		if e := c.order(rank, order{part: over}); err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// add adds the parts of a rank.
+func (c *Collection) add(rank int, parts []Part) error {
+	for i, p := range parts {
+		file := c.files[p.File]
+		at := slices.IndexFunc(file, func(h held) bool { return h.Name == p.Field.Name })
+		if at < 0 {
+			at = len(file)
+			file = append(file, held{Field: p.Field, gaps: p.Gaps, order: p.Order})
+			c.files[p.File] = file
+		}
+		h := &file[at]
+		if h.DType != p.Field.DType || !slices.Equal(h.Shape, p.Field.Shape) {
+			return fmt.Errorf("%s is %v%v on rank %d, expected %v%v as on ranks before it", h.Name, p.Field.DType,
+				p.Field.Shape, rank, h.DType, h.Shape)
+		}
+		needed := slices.DeleteFunc(slices.Clone(p.Blocks), func(b nn.Block) bool {
+			return slices.ContainsFunc(h.holders, func(of holder) bool {
+				return slices.ContainsFunc(of.Blocks, func(x nn.Block) bool {
+					x.Here = b.Here
+					return x == b
+				})
+			})
+		})
+		if len(needed) > 0 {
+			h.holders = append(h.holders, holder{rank, i, p, needed})
+		}
+	}
+	return nil
+}
+
+// Write writes the tensors of a file to w, in the format safetensors. The bytes do not depend on the ranks that hold
+// the tensors. Elements that no rank holds are 0; they are the gaps of flat tensors.
+func (c *Collection) Write(w io.Writer, file string) error {
+	tensors := c.files[file]
+	fields := make([]tensor.Field, len(tensors))
+	for i, t := range tensors {
+		fields[i] = t.Field
+	}
+	order, err := tensor.WriteSafetensorsHeader(w, fields, nil)
+	if err != nil {
+		return err
+	}
+	for _, i := range order {
+		size := fields[i].Bytes()
+		if n := tensors[i].size(); n != size && !tensors[i].gaps {
+			return fmt.Errorf("tensor %q: ranks hold %d bytes, expected %d", fields[i].Name, n, size)
+		}
+		for lo := 0; lo < size; lo += c.piece {
+			b, err := c.read(&tensors[i], lo, min(lo+c.piece, size))
+			if err == nil {
+				_, err = w.Write(b)
+			}
+			if err != nil {
+				return fmt.Errorf("tensor %q: %w", fields[i].Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// read returns the bytes [lo, hi) of a tensor. They are valid until the next call.
+func (c *Collection) read(t *held, lo, hi int) ([]byte, error) {
+	whole := room(&c.buf, hi-lo)
+	clear(whole)
+	for i := range t.holders {
+		h := &t.holders[i]
+		n, runs := 0, 0
+		for _, b := range h.needed {
+			b.Within(lo, hi, func(_, _, more int) { n += more })
+		}
+		if n == 0 {
+			continue
+		}
+		n = 0
+		h.within(lo, hi, func(_, _, more int) { n, runs = n+more, runs+1 })
+		packed, err := c.fetch(h, lo, hi, n)
+		if err != nil {
+			return nil, fmt.Errorf("piece of rank %d: %w", h.rank, err)
+		}
+		if runs == 1 && n == hi-lo {
+			return packed, nil
+		}
+		h.within(lo, hi, func(at, _, n int) {
+			copy(whole[at-lo:], packed[:n])
+			packed = packed[n:]
+		})
+	}
+	return whole, nil
+}
+
+// fetch returns the n bytes that a holder has in [lo, hi) of a tensor, packed.
+func (c *Collection) fetch(h *holder, lo, hi, n int) ([]byte, error) {
+	if h.rank == 0 {
+		return h.pack(&c.packed, lo, hi), nil
+	}
+	packed := room(&c.packed, n)
+	r, err := c.comm.Irecv(packed, h.rank, pieceTag)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.order(h.rank, order{h.part, lo, hi}); err != nil {
+		return nil, err
+	}
+	reqs := []spmd.Request{r}
+	if err := c.comm.Wait(c.ctx, reqs); err != nil {
+		return nil, err
+	}
+	if reqs[0].N != n {
+		return nil, fmt.Errorf("%d bytes, expected %d", reqs[0].N, n)
+	}
+	return packed, nil
+}
+
+// An order asks a rank for the bytes [lo, hi) of a whole tensor that are in one of its parts.
+type order struct{ part, lo, hi int }
+
+// over is the part of the last order.
+const over = -1
+
+const (
+	orderBytes         = 24
+	orderTag, pieceTag = 1, 2
+)
+
+// order sends an order to a rank.
+func (c *Collection) order(rank int, o order) error {
+	b := make([]byte, 0, orderBytes)
+	for _, n := range []int{o.part, o.lo, o.hi} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(n))
+	}
+	return send(c.ctx, c.comm, b, rank, orderTag)
+}
+
+// serve sends pieces of parts to rank 0, as rank 0 orders them.
+func serve(ctx context.Context, comm spmd.Comm, mine []Part) error {
+	b := make([]byte, orderBytes)
+	var buf []byte
+	for {
+		r, err := comm.Irecv(b, 0, orderTag)
+		if err == nil {
+			err = comm.Wait(ctx, []spmd.Request{r})
+		}
+		if err != nil {
+			return err
+		}
+		number := func(i int) int { return int(int64(binary.LittleEndian.Uint64(b[8*i:]))) }
+		if number(0) == over {
+			return nil
+		}
+		p := &mine[number(0)]
+		packed := p.pack(&buf, number(1), number(2))
+		if err := send(ctx, comm, packed, 0, pieceTag); err != nil {
+			return fmt.Errorf("send a piece of %s: %w", p.Field.Name, err)
+		}
+	}
+}
+
+func send(ctx context.Context, comm spmd.Comm, b []byte, to, tag int) error {
+	r, err := comm.Isend(b, to, tag)
+	if err != nil {
+		return err
+	}
+	return comm.Wait(ctx, []spmd.Request{r})
+}
+
+// A Source is a file with tensors of a state. Only rank 0 has the Reader.
+type Source struct {
+	File   string // ModelPart or TrainerPart
+	Fields []tensor.Field
+	Reader *tensor.SafetensorsReader `json:"-"`
+}
+
+// Fits returns an error unless the sources have the tensors of all parts.
+func Fits(from []Source, parts []Part) error {
+	for _, p := range parts {
+		var all []tensor.Field
+		for _, s := range from {
+			if s.File == p.File {
+				all = s.Fields
+			}
+		}
+		i := slices.IndexFunc(all, func(f tensor.Field) bool { return f.Name == p.Field.Name })
+		if i < 0 {
+			return fmt.Errorf("%s: no %s (%v%v) in it", p.File, p.Field.Name, p.Field.DType, p.Field.Shape)
+		}
+		if f := all[i]; f.DType != p.Field.DType || !slices.Equal(f.Shape, p.Field.Shape) {
+			return fmt.Errorf("%s: %s is %v%v, expected %v%v", p.File, f.Name, f.DType, f.Shape, p.Field.DType,
+				p.Field.Shape)
+		}
+	}
+	return nil
+}
+
+// Distribute fills the parts of all ranks from files that rank 0 reads. Several parts may have the same tensor. Only
+// Reader may differ between the ranks' sources. Collective over the members of g.
+func Distribute(ctx context.Context, g *collectives.Group, from []Source, parts []Part) error {
+	return distribute(ctx, g, from, parts, pieceBytes)
+}
+
+func distribute(ctx context.Context, g *collectives.Group, from []Source, parts []Part, piece int) error {
+	if err := Fits(from, parts); err != nil {
+		return err
+	}
+	var buf []byte
+	for _, s := range from {
+		into := map[string][]*Part{}
+		for i := range parts {
+			if p := &parts[i]; p.File == s.File {
+				into[p.Field.Name] = append(into[p.Field.Name], p)
+			}
+		}
+		for i, f := range s.Fields {
+			for lo := 0; lo < f.Bytes(); lo += piece {
+				b := room(&buf, min(piece, f.Bytes()-lo))
+				if g.Rank() == 0 {
+					if err := s.Reader.ReadTensor(i, b, lo); err != nil {
+						return err
+					}
+				}
+				if err := g.Broadcast(ctx, b, 0); err != nil {
+					return fmt.Errorf("tensor %q: %w", f.Name, err)
+				}
+				for _, p := range into[f.Name] {
+					p.within(lo, lo+len(b), func(at, here, n int) { copy(p.Memory[here:here+n], b[at-lo:]) })
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,420 @@
+package member
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/spmd/local"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A division says which part of a network each rank holds. Matrices are cut into `tensors` slices along an axis, and
+// fields are dealt to `stages` in order. The first field is on the last stage, too. The first rank is `first`.
+type division struct {
+	tensors, axis, stages, first int
+}
+
+func (d division) String() string {
+	return fmt.Sprintf("%d slices along axis %d, %d stages, from rank %d", d.tensors, d.axis, d.stages, d.first)
+}
+
+const worldSize = 5
+
+func divisions() []division {
+	return []division{{1, 0, 1, 0}, {1, 0, 1, 3}, {2, 0, 1, 0}, {2, 1, 1, 1}, {4, 1, 1, 0}, {4, 0, 1, 1}, {1, 0, 2, 0},
+		{2, 1, 2, 1}}
+}
+
+// A state is what a rank holds: a network with moments and counters.
+type state struct {
+	p, whole *nn.Params[float32]
+	m        tensor.Tensor
+	counters tensor.Tensor
+}
+
+func shapes(scale int) [][]int {
+	return [][]int{{11, 6 * scale}, {6, 16 * scale}, {7}, {3, 5}, {16 * scale, 6}, {9}}
+}
+
+// newState returns the state of one rank, or nil if it holds nothing.
+func newState(t *testing.T, d division, rank, scale int) *state {
+	rank -= d.first
+	if rank < 0 || rank >= d.tensors*d.stages {
+		return nil
+	}
+	s := &state{p: new(nn.Params[float32]), whole: new(nn.Params[float32]), counters: tensor.New(tensor.I64, 2)}
+	s.whole.Group("actor")
+	s.p.Group("actor")
+	all := shapes(scale)
+	stage, index := rank/d.tensors, rank%d.tensors
+	for i, shape := range all {
+		name := fmt.Sprint("layer.", i)
+		s.whole.Add(name, shape...)
+		if i*d.stages/len(all) != stage && !(i == 0 && stage == d.stages-1) {
+			continue
+		}
+		if len(shape) < 2 || d.tensors == 1 {
+			s.p.Add(name, shape...)
+			continue
+		}
+		n := shape[d.axis]
+		cut := nn.Slice{Axis: d.axis, From: index * n / d.tensors, To: (index + 1) * n / d.tensors, Whole: n}
+		mine := slices.Clone(shape)
+		mine[d.axis] = cut.To - cut.From
+		s.p.Add(name, mine...)
+		s.p.Cut(name, cut)
+	}
+	if err := s.p.Alloc(tensor.Heap); err != nil {
+		t.Fatal(err)
+	}
+	s.m = tensor.New(tensor.F32, len(s.p.Data))
+	return s
+}
+
+func (s *state) parts() []Part {
+	if s == nil {
+		return nil
+	}
+	return append(PartsOf(ModelPart, "", s.p, s.whole), PartOf(TrainerPart, "counters", s.counters, nn.Slice{}),
+		FlatPart(TrainerPart, "optim.m", s.m, s.p, s.whole))
+}
+
+// filled returns the state of one rank that holds all, with random values, and its two files.
+func filled(t *testing.T, scale int) (s *state, files map[string][]byte) {
+	s = newState(t, division{tensors: 1, stages: 1}, 0, scale)
+	r := rand.New(rand.NewPCG(1, 2))
+	s.counters.I64()[1] = 42
+	var model, trainer tensor.Dict
+	for i, f := range s.p.Fields {
+		for j := range s.p.Of(i) {
+			s.p.Of(i)[j] = r.Float32()
+			s.m.F32()[f.Off+j] = r.Float32()
+		}
+		model.Set(f.Name, tensor.FromF32(s.p.Of(i), f.Shape...))
+	}
+	trainer.Set("counters", s.counters)
+	trainer.Set("optim.m", s.m)
+	files = map[string][]byte{}
+	for file, d := range map[string]tensor.Dict{ModelPart: model, TrainerPart: trainer} {
+		var b bytes.Buffer
+		if err := tensor.WriteSafetensors(&b, d, nil); err != nil {
+			t.Fatal(err)
+		}
+		files[file] = b.Bytes()
+	}
+	return s, files
+}
+
+// sources returns the files as sources, with readers on rank 0.
+func sources(t *testing.T, files map[string][]byte, rank int, watch func(io.ReaderAt) io.ReaderAt) (from []Source) {
+	for _, file := range []string{ModelPart, TrainerPart} {
+		r, err := tensor.NewSafetensorsReader(watch(bytes.NewReader(files[file])), int64(len(files[file])))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Source{File: file, Fields: r.Fields}
+		if rank == 0 {
+			s.Reader = r
+		}
+		from = append(from, s)
+	}
+	return from
+}
+
+func plain(r io.ReaderAt) io.ReaderAt { return r }
+
+// onRanks runs f on goroutine ranks.
+func onRanks(t *testing.T, f func(ctx context.Context, rank int, g *collectives.Group, c spmd.Comm) error) error {
+	t.Helper()
+	return spmd.Run(t.Context(), local.New(worldSize), spmd.Options{Log: t.Output()},
+		func(ctx context.Context, w *spmd.World) error {
+			state, err := w.NewComm(w.Ranks(), "state")
+			if err != nil {
+				return err
+			}
+			pieces, err := w.NewComm(w.Ranks(), "pieces")
+			if err != nil {
+				return err
+			}
+			g, err := collectives.New(w, state[0], collectives.Options{})
+			if err != nil {
+				return err
+			}
+			return f(ctx, w.Rank(), g, pieces[0])
+		})
+}
+
+// collected returns the files that rank 0 writes of the ranks' states.
+func collected(ctx context.Context, g *collectives.Group, c spmd.Comm, s *state, piece int) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	err := collect(ctx, g, c, s.parts(), piece, func(c *Collection) error {
+		for _, file := range []string{ModelPart, TrainerPart} {
+			var b bytes.Buffer
+			if err := c.Write(&b, file); err != nil {
+				return err
+			}
+			files[file] = b.Bytes()
+		}
+		return nil
+	})
+	return files, err
+}
+
+// The files of a state are the same bytes, however it is divided, and go into any other division.
+func TestStateInAnyDivision(t *testing.T) {
+	whole, files := filled(t, 1)
+	for _, from := range divisions() {
+		for _, to := range divisions() {
+			for _, piece := range []int{28, 1000} {
+				err := onRanks(t, func(ctx context.Context, rank int, g *collectives.Group, c spmd.Comm) error {
+					before, after := newState(t, from, rank, 1), newState(t, to, rank, 1)
+					for _, s := range []*state{before, after} {
+						if err := distribute(ctx, g, sources(t, files, rank, plain), s.parts(), piece); err != nil {
+							return err
+						}
+						if err := s.same(whole); err != nil {
+							return fmt.Errorf("rank %d: %w", rank, err)
+						}
+						again, err := collected(ctx, g, c, s, piece)
+						if err != nil {
+							return err
+						}
+						for file, b := range again {
+							if !bytes.Equal(b, files[file]) {
+								return fmt.Errorf("other bytes in %s", file)
+							}
+						}
+					}
+					return nil
+				})
+				if err != nil {
+					t.Fatalf("from %v to %v in pieces of %d: %v", from, to, piece, err)
+				}
+			}
+		}
+	}
+}
+
+// same compares each element of a rank's parameters and moments with that of the whole.
+func (s *state) same(whole *state) error {
+	if s == nil {
+		return nil
+	}
+	for i, f := range s.p.Fields {
+		at := slices.IndexFunc(whole.p.Fields, func(w nn.Field) bool { return w.Name == f.Name })
+		off, wrong := whole.p.Fields[at].Off, 0
+		s.p.SliceOf(f.Name).Block(whole.p.Fields[at].Shape).Within(0, whole.p.Fields[at].Len(), func(x, here, n int) {
+			for j := range n {
+				if s.p.Of(i)[here+j] != whole.p.Data[off+x+j] || s.m.F32()[f.Off+here+j] != whole.m.F32()[off+x+j] {
+					wrong++
+				}
+			}
+		})
+		if wrong > 0 {
+			return fmt.Errorf("%d elements of %s are others", wrong, f.Name)
+		}
+	}
+	if s.counters.I64()[1] != 42 {
+		return errors.New("other counters")
+	}
+	return nil
+}
+
+// The order of tensors in a file does not depend on the ranks that hold them.
+func TestOrder(t *testing.T) {
+	err := onRanks(t, func(ctx context.Context, rank int, g *collectives.Group, c spmd.Comm) error {
+		var mine []Part
+		for _, name := range []string{"b", "a"} {
+			p := PartOf(ModelPart, fmt.Sprint(rank, name), tensor.New(tensor.U8, 1), nn.Slice{})
+			p.Order = (rank + 3) % worldSize
+			mine = append(mine, p)
+		}
+		return Collect(ctx, g, c, mine, func(c *Collection) error {
+			var b bytes.Buffer
+			if err := c.Write(&b, ModelPart); err != nil {
+				return err
+			}
+			d, _, err := tensor.ReadSafetensors(b.Bytes())
+			if err != nil {
+				return err
+			}
+			names := ""
+			for i := range d.Len() {
+				name, _ := d.Entry(i)
+				names += name + " "
+			}
+			if want := "2b 2a 3b 3a 4b 4a 0b 0a 1b 1a "; names != want {
+				t.Errorf("the tensors are %s, want %s", names, want)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A meter remembers the largest transfer.
+type meter struct{ largest, count atomic.Int64 }
+
+func (m *meter) see(n int) {
+	m.count.Add(1)
+	for old := m.largest.Load(); int64(n) > old && !m.largest.CompareAndSwap(old, int64(n)); old = m.largest.Load() {
+	}
+}
+
+// A metered communicator sees the sizes of messages. It fails at the message number fails, if that is not 0.
+type metered struct {
+	spmd.Comm
+	*meter
+	fails int
+}
+
+var errLink = errors.New("the link broke")
+
+func (m *metered) Isend(b []byte, to, tag int) (spmd.Request, error) {
+	if m.see(len(b)); m.fails > 0 && int(m.count.Load()) >= m.fails {
+		return spmd.Request{}, errLink
+	}
+	return m.Comm.Isend(b, to, tag)
+}
+
+func (m *meter) Write(b []byte) (int, error) {
+	m.see(len(b))
+	return len(b), nil
+}
+
+type meteredFile struct {
+	io.ReaderAt
+	*meter
+}
+
+func (m meteredFile) ReadAt(b []byte, at int64) (int, error) {
+	m.see(len(b))
+	return m.ReaderAt.ReadAt(b, at)
+}
+
+// No piece of a state of 40 MB is larger than 16 MiB: in messages, in writes and in reads of files.
+func TestPiecesAreSmall(t *testing.T) {
+	const scale = 20_000
+	_, files := filled(t, scale)
+	var sent, written, read meter
+	d := division{tensors: 2, axis: 1, stages: 2, first: 1}
+	err := onRanks(t, func(ctx context.Context, rank int, g *collectives.Group, c spmd.Comm) error {
+		s := newState(t, d, rank, scale)
+		from := sources(t, files, rank, func(r io.ReaderAt) io.ReaderAt { return meteredFile{r, &read} })
+		if err := Distribute(ctx, g, from, s.parts()); err != nil {
+			return err
+		}
+		return Collect(ctx, g, &metered{c, &sent, 0}, s.parts(), func(c *Collection) error {
+			return errors.Join(c.Write(&written, ModelPart), c.Write(&written, TrainerPart))
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, m := range map[string]*meter{"messages": &sent, "writes": &written, "reads": &read} {
+		if n := m.largest.Load(); n > pieceBytes || n < pieceBytes/8 {
+			t.Errorf("the largest of the %s has %d bytes, want at most %d and not much less", what, n, pieceBytes)
+		}
+	}
+}
+
+// If rank 0 cannot write, the other ranks learn that no more pieces are needed.
+func TestWriteFails(t *testing.T) {
+	full := errors.New("no space left on device")
+	err := onRanks(t, func(ctx context.Context, rank int, g *collectives.Group, c spmd.Comm) error {
+		s := newState(t, division{tensors: 2, axis: 1, stages: 2, first: 1}, rank, 1)
+		err := collect(ctx, g, c, s.parts(), 64, func(c *Collection) error {
+			return c.Write(failing{full}, TrainerPart)
+		})
+		if rank == 0 && !errors.Is(err, full) || rank > 0 && err != nil {
+			return fmt.Errorf("rank %d: %w", rank, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A failing writer takes the header of a file, and no more.
+type failing struct{ err error }
+
+func (f failing) Write(b []byte) (int, error) {
+	if len(b) == 8 || b[0] == '{' {
+		return len(b), nil
+	}
+	return 0, f.err
+}
+
+// If a rank cannot send its pieces, the job ends with its error, and rank 0 does not wait.
+func TestSendFails(t *testing.T) {
+	err := onRanks(t, func(ctx context.Context, rank int, g *collectives.Group, c spmd.Comm) error {
+		s := newState(t, division{tensors: 2, axis: 1, stages: 2, first: 1}, rank, 1)
+		if rank == 2 {
+			c = &metered{c, new(meter), 3}
+		}
+		_, err := collected(ctx, g, c, s, 64)
+		if rank == 0 && err == nil {
+			t.Error("rank 0 wrote all files")
+		}
+		return err
+	})
+	if !errors.Is(err, errLink) || !strings.Contains(err.Error(), "send a piece of layer.") {
+		t.Errorf("%v, want the error of rank 2", err)
+	}
+}
+
+// What ranks hold must be a whole, and files must have what ranks hold.
+func TestPartsThatDoNotFit(t *testing.T) {
+	_, files := filled(t, 1)
+	d := division{tensors: 2, axis: 0, stages: 1}
+	for what, c := range map[string]struct {
+		change func(rank int, parts []Part) []Part
+		want   string
+	}{
+		"nobody holds a slice": {func(rank int, parts []Part) []Part {
+			if rank == 1 {
+				return nil
+			}
+			return parts
+		}, `tensor "layer.0": ranks hold 120 bytes, expected 264`},
+		"other shapes": {func(rank int, parts []Part) []Part {
+			if rank == 1 {
+				parts[2].Field.Shape = []int{8}
+			}
+			return parts
+		}, "layer.2 is F32[8] on rank 1, expected F32[7] as on ranks before it"},
+	} {
+		err := onRanks(t, func(ctx context.Context, rank int, g *collectives.Group, c2 spmd.Comm) error {
+			parts := c.change(rank, newState(t, d, rank, 1).parts())
+			return Collect(ctx, g, c2, parts, func(c *Collection) error { return c.Write(io.Discard, ModelPart) })
+		})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", what, err, c.want)
+		}
+	}
+	from := sources(t, files, 0, plain)
+	parts := newState(t, d, 0, 1).parts()
+	parts[0].Field.Name = "other"
+	if err := Fits(from, parts); err == nil || !strings.Contains(err.Error(), "model: no other (F32[11 6]) in it") {
+		t.Error(err)
+	}
+	parts = newState(t, d, 0, 1).parts()
+	parts[len(parts)-1].Field.Shape = []int{3}
+	if err := Fits(from, parts); err == nil || !strings.Contains(err.Error(), "trainer: optim.m is F32[") {
+		t.Error(err)
+	}
+}

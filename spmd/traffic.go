@@ -1,0 +1,51 @@
+package spmd
+
+import "sync/atomic"
+
+// Traffic counts messages that one rank has sent to another, or to itself. It does not count items that stay in a
+// process, reads from shared memory, and the messages of a library's collectives.
+type Traffic struct{ Messages, Bytes int64 }
+
+// sent counts the messages to a rank.
+type sent struct{ messages, bytes atomic.Int64 }
+
+// Traffic returns what this rank has sent to each rank so far, in the order of ranks. It counts communicators that were
+// made after Record; without Record it is nil. Any goroutine may call it.
+func (w *World) Traffic() []Traffic {
+	all := make([]Traffic, len(w.sent))
+	for rank := range w.sent {
+		all[rank] = Traffic{w.sent[rank].messages.Load(), w.sent[rank].bytes.Load()}
+	}
+	return all
+}
+
+// keep keeps new communicators until the world ends, and returns them as ones that count their messages.
+func (w *World) keep(ends []Comm) []Comm {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.comms = append(w.comms, ends...)
+	if w.sent == nil {
+		return ends
+	}
+	counting := make([]Comm, len(ends))
+	for i, c := range ends {
+		counting[i] = &countingComm{c, w.sent}
+	}
+	return counting
+}
+
+// A countingComm counts the messages that it sends.
+type countingComm struct {
+	Comm
+	sent []sent // by rank
+}
+
+func (c *countingComm) Isend(b []byte, to, tag int) (Request, error) {
+	r, err := c.Comm.Isend(b, to, tag)
+	if err == nil {
+		n := &c.sent[c.WorldRank(to)]
+		n.messages.Add(1)
+		n.bytes.Add(int64(len(b)))
+	}
+	return r, err
+}
