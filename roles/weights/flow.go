@@ -17,8 +17,8 @@ type member struct {
 // A flow carries one part of the network from all actors that have it to readers.
 type flow struct {
 	part    *part
-	of      *part    // the part that these actors have; part is a piece of it, or the same
-	sources []member // they have the part of
+	of      *part    // the part that the sources have; part is a piece of it, or the same
+	sources []member // all actors with this part
 	readers []reading
 	sent    []bool // fields that go to places without a source
 	all     bool   // all fields go there

@@ -439,16 +439,40 @@ func TestReshardLanguage(t *testing.T) {
 	}
 }
 
+// quarter returns a part that has some rows of four.
+func quarter(from, to int) *part {
+	p := new(nn.Params[float32])
+	p.Group("actor")
+	p.Add("w", to-from, 3)
+	p.Cut("w", nn.Slice{From: from, To: to, Whole: 4})
+	return newPart(p)
+}
+
+// TestReshardPieces: nodes whose readers need the same rows of a part get them by one broadcast.
+func TestReshardPieces(t *testing.T) {
+	second, third, last := quarter(1, 2), quarter(2, 3), quarter(3, 4)
+	flows, err := newFlows([]member{{"actor", 0, 0, quarter(0, 4)}}, []member{{"rollout", 0, 1, third},
+		{"rollout", 1, 2, second}, {"rollout", 2, 2, third}, {"inference", 0, 1, second}, {"inference", 1, 3, last}},
+		[]int{0, 1, 2, 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range flows {
+		text := fmt.Sprint(f.part.slices, " to")
+		for _, r := range f.readers {
+			text += fmt.Sprintf(" %s %d", r.component, r.index)
+		}
+		got = append(got, text)
+	}
+	rolestest.Expect(t, "flows", got, "[{0 0 0 0}] to",
+		"[{0 1 3 4}] to rollout 0 inference 0 rollout 1 rollout 2", "[{0 3 4 4}] to inference 1")
+}
+
 // TestReshardLacks: a reader whose parameters no actor has is an error that names them.
 func TestReshardLacks(t *testing.T) {
-	declared := func(rows int) *part {
-		p := new(nn.Params[float32])
-		p.Group("actor")
-		p.Add("w", rows, 3)
-		p.Cut("w", nn.Slice{To: rows, Whole: 4})
-		return newPart(p)
-	}
-	_, err := newFlows([]member{{"actor", 0, 0, declared(2)}}, []member{{"rollout", 1, 1, declared(3)}}, []int{0, 0})
+	_, err := newFlows([]member{{"actor", 0, 0, quarter(0, 2)}}, []member{{"rollout", 1, 1, quarter(0, 3)}},
+		[]int{0, 0})
 	if want := "rollout 1: the actors lack 12 of the 36 bytes of w"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
