@@ -33,9 +33,10 @@ func divided(t int, more ...string) []string {
 		fmt.Sprint("rollout.tensor_parallel_size=", t))
 }
 
-// staged returns overrides that divide the models of a job among p stages of t members each.
+// staged returns overrides that divide the actors' model into p stages, and every layer among t members.
 func staged(p, t int, more ...string) []string {
-	return append(divided(t, more...), fmt.Sprint("actor.model.pipeline_model_parallel_size=", p))
+	return append(more, fmt.Sprint("actor.model.pipeline_model_parallel_size=", p),
+		fmt.Sprint("actor.model.tensor_model_parallel_size=", t))
 }
 
 // answered returns overrides that divide the actors' models among p stages of t members each, and those of rollouts
@@ -129,7 +130,8 @@ func TestLayoutsOfReasoning(t *testing.T) {
 	dir := t.TempDir()
 	local.ok(t, dir, 0, "data", "addition", "--out", "data", "--train", "60", "--test", "9")
 	job := laidOut(reasoning)
-	args := []string{"runner.max_steps=4", "runner.val_check_interval=2", "runner.save_interval=2", "reward.random_reward=true"}
+	args := []string{"runner.max_steps=4", "runner.val_check_interval=2", "runner.save_interval=2",
+		"reward.random_reward=true"}
 	m := sameLayouts(t, dir, job, layout{local, 0, collocated, nil}, map[string]layout{
 		"2 × 2": {local, 0, "actor: 0-3", divided(2)},
 		"one replica answers": {local, 0, "actor: 0-3\n    rollout: 4-5\n    reward: 0",
@@ -191,7 +193,7 @@ func kinds() []layout {
 // checkpoint and the exported model of a run that was not killed.
 func TestLayoutsResume(t *testing.T) {
 	dir := writeTexts(t)
-	text := strings.Replace(laidOut(tuning), "save_interval: -1\n  save_at_end: false", "save_interval: 4", 1)
+	text := laidOut(tuning)
 	results := func(run string) (metrics, map[string]string) {
 		t.Helper()
 		files := map[string]string{}
@@ -255,4 +257,16 @@ func TestLayoutsResume(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestLayoutsOnHosts: the parts of a model may be on two hosts, which reach each other by TCP alone.
+func TestLayoutsOnHosts(t *testing.T) {
+	dir := writeTexts(t)
+	on := openmpi.onHosts(t, 2, 1)
+	others := map[string]layout{"stages apart": {on, 4, "actor: 0-3", staged(2, 2)}}
+	if full {
+		others["layers apart"] = layout{on, 4, "actor: 0-3", divided(4)}
+		others["stages apart, MPICH"] = layout{mpich.onHosts(t, 2, 1), 4, "actor: 0-3", staged(2, 2)}
+	}
+	sameLayouts(t, dir, laidOut(tuning), layout{local, 0, "actor: 0", nil}, others, "runner.max_steps=6")
 }

@@ -25,7 +25,7 @@ import (
 var _ lm.Axis = (*member.Line)(nil)
 
 // newJob returns a job with the configuration of CartPole and overrides.
-func newJob(t *testing.T, overrides ...string) *job.Job {
+func newJob(t testing.TB, overrides ...string) *job.Job {
 	t.Helper()
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, overrides...)
 	j, _ := job.New(cfg, rolestest.Registries(), []int{0})

@@ -28,7 +28,7 @@ func Registries() config.Registries {
 const Cartpole = "../config/testdata/cartpole.yaml"
 
 // MustLoad loads a configuration, which must have no mistakes.
-func MustLoad(t *testing.T, path string, overrides ...string) (*config.Config, []string) {
+func MustLoad(t testing.TB, path string, overrides ...string) (*config.Config, []string) {
 	t.Helper()
 	c, warnings, err := config.Load(Registries(), path, overrides, false)
 	if err != nil {
