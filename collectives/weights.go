@@ -16,6 +16,9 @@ type WeightsSpec struct {
 	Layout *tensor.Layout
 	// Frozen marks the tensors that do not change after the first version; nil: none.
 	Frozen []bool
+	// Local marks the tensors that no reader on a node without a source uses, so they are not sent there;
+	// nil: none.
+	Local []bool
 	// Sources are the ranks that hold a replica of the state. All replicas are equal.
 	Sources []int
 	// Readers are the ranks of the readers; a rank may have several.
@@ -255,6 +258,14 @@ func (w *Weights) Close() {
 	if w != nil && w.jobs != nil {
 		close(w.jobs)
 	}
+}
+
+// Received returns the bytes of tensors that this rank has received from other nodes.
+func (w *Weights) Received() int64 {
+	if w == nil || w.channel == nil {
+		return 0
+	}
+	return w.channel.received.Load()
 }
 
 // Reader returns reader i of WeightsSpec.Readers. That reader must be on this rank.

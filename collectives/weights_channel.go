@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
+	"sync/atomic"
 
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
@@ -148,6 +149,8 @@ type channel struct {
 	bytes   []byte // buffer for the patch, in communication memory
 	count   uint32 // number of publications
 	slots   uint32
+
+	received atomic.Int64 // bytes of tensors, at a receiver
 }
 
 // A wireField is a tensor as it is sent.
@@ -158,6 +161,7 @@ type wireField struct {
 	off, size int          // bytes in the state
 	at, bytes int          // bytes in the image
 	frozen    bool
+	local     bool // not sent
 }
 
 const (
@@ -208,7 +212,7 @@ func (c *channel) setFields() {
 	s := c.spec
 	for i, f := range s.Layout.Fields() {
 		w := wireField{name: f.Name, dtype: f.DType, off: s.Layout.Offset(i), size: f.Bytes(), at: c.size,
-			frozen: s.Frozen != nil && s.Frozen[i]}
+			frozen: s.Frozen != nil && s.Frozen[i], local: s.Local != nil && s.Local[i]}
 		if f.DType == tensor.F32 && s.Wire != tensor.F32 {
 			w.dtype, w.cast = s.Wire, true
 		}
@@ -231,7 +235,7 @@ func (c *channel) send(ctx context.Context, j job, src []byte) error {
 	default:
 		for i, f := range c.fields {
 			kinds[i] = sentWhole
-			if f.frozen && !first {
+			if f.local || f.frozen && !first {
 				kinds[i] = notSent
 			} else if c.image != nil {
 				f.toWire(c.image, src)
@@ -328,13 +332,15 @@ func (c *channel) receive(ctx context.Context, dst []byte) error {
 	if err := c.buckets(ctx, image); err != nil {
 		return err
 	}
-	if c.image != nil {
-		for i, f := range c.fields {
-			if kinds[i] == sentWhole {
+	for i, f := range c.fields {
+		if kinds[i] == sentWhole {
+			n += f.bytes
+			if c.image != nil {
 				f.fromWire(dst, image)
 			}
 		}
 	}
+	c.received.Add(int64(n))
 	return c.credit(ctx)
 }
 

@@ -66,7 +66,7 @@ func (p *patcher) diff(kinds []byte, slot int, src []byte) []byte {
 	out := p.out[:0]
 	for i := range p.fields {
 		f := &p.fields[i]
-		if known[i] && f.frozen {
+		if f.local || known[i] && f.frozen {
 			kinds[i] = notSent
 			continue
 		}

@@ -264,6 +264,59 @@ func TestFrozenWeightsAreSentOnce(t *testing.T) {
 	}
 }
 
+// TestLocalTensors: readers on a node without a source get all tensors but the local ones, and bytes of tensors are
+// counted.
+func TestLocalTensors(t *testing.T) {
+	l := weightsLayout()
+	for _, spec := range []collectives.WeightsSpec{{}, {Slots: 1}, {Slots: 2, Patch: &collectives.PatchSpec{}},
+		{Slots: 1, Wire: tensor.BF16}} {
+		if spec.Wire == 0 {
+			spec.Wire = tensor.F32
+		}
+		spec.Layout, spec.Bucket, spec.Local = l, 1<<20, []bool{true, false}
+		var received atomic.Int64
+		err := spmd.Run(t.Context(), local.New(4), spmd.Options{Log: t.Output(), VirtualNodes: 2},
+			func(ctx context.Context, w *spmd.World) (err error) {
+				spec := spec
+				spec.Label, spec.Sources, spec.Readers = "weights", []int{0}, []int{1, 2, 3}
+				if spec.State, err = w.Alloc(l.Size()); err != nil {
+					return err
+				}
+				d := l.Bind(spec.State)
+				d.Must("w").F32()[0], d.Must("v").F32()[0] = 1, 2
+				weights, err := collectives.NewWeights(ctx, w, spec)
+				if err != nil {
+					return err
+				}
+				if w.Rank() == 0 {
+					defer weights.Close()
+					return weights.Publish(ctx, 1)
+				}
+				i := w.Rank() - 1
+				state, _, err := weights.Reader(i).Adopt(ctx, 1)
+				if err != nil {
+					return err
+				}
+				received.Add(weights.Received())
+				want := float32(0)
+				if i == 0 {
+					want = 1
+				}
+				// A patch begins with the initial values of the readers' leader.
+				if d := l.Bind(state); d.Must("v").F32()[0] != 2 || spec.Patch == nil && d.Must("w").F32()[0] != want {
+					return fmt.Errorf("reader %d has %v and %v", i, d.Must("w").F32()[0], d.Must("v").F32()[0])
+				}
+				return nil
+			})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := int64(7 * spec.Wire.Size()); received.Load() != want {
+			t.Errorf("%v: %d bytes, want %d", spec, received.Load(), want)
+		}
+	}
+}
+
 func TestWeightsThatDifferAreNamed(t *testing.T) {
 	field := func(name string, dtype tensor.DType, shape ...int) tensor.Field {
 		return tensor.Field{Name: name, DType: dtype, Shape: shape}

@@ -39,6 +39,13 @@ func staged(p, t int, more ...string) []string {
 		fmt.Sprint("actor.model.tensor_model_parallel_size=", t))
 }
 
+// answered returns overrides that divide the actors' models among p stages of t members each, and those of rollouts
+// among r members.
+func answered(p, t, r int, more ...string) []string {
+	return append(more, fmt.Sprint("actor.model.tensor_model_parallel_size=", t),
+		fmt.Sprint("actor.model.pipeline_model_parallel_size=", p), fmt.Sprint("rollout.tensor_parallel_size=", r))
+}
+
 // A layout is a placement with the overrides that divide the models.
 type layout struct {
 	on    *platform
@@ -133,6 +140,11 @@ func TestLayoutsOfReasoning(t *testing.T) {
 		"2 × 2, Open MPI": {openmpi, 4, "actor: 0-3", divided(2)},
 		"2 × 2, MPICH, two nodes": {mpich, 6, "actor: 0-3\n    rollout: 4-5\n    reward: 1\n  num_nodes: 2\n" +
 			"spmd: {nodes: 2}", divided(2)},
+		"2 × 2 to whole":        {local, 0, "actor: 0-3", answered(1, 2, 1)},
+		"2 whole to 1 × 4":      {local, 0, "actor: 0-1\n    rollout: 0-3\n    reward: 0", answered(1, 1, 4)},
+		"2 × 2 stages to 2 × 2": {local, 0, "actor: 0-3", answered(2, 1, 2)},
+		"2 × 2 × 2 to 1 × 4, Open MPI, two nodes": {openmpi, 8, "actor: '0-3:0-7'\n    rollout: 4-7\n    reward: 1\n" +
+			"  num_nodes: 2\nspmd: {nodes: 2}", answered(2, 2, 4)},
 	}, args...)
 	if x := m.values(t, "train/actor/grad_norm"); len(x) != 4 || x[3] == 0 {
 		t.Errorf("gradients of %v", x)
@@ -146,6 +158,10 @@ func TestLayoutsOfReasoning(t *testing.T) {
 			apart := layout{local, 0, "actor: 0-1\n    rollout: 2-3\n    inference: 1-2", nil}
 			sameLayouts(t, dir, job, apart, map[string]layout{
 				"inference apart": {local, 0, "actor: 0-3\n    rollout: 4-7\n    inference: 2-5", divided(2)},
+				"all differ": {local, 0, "actor: 0-3\n    rollout: 4-7\n    inference: 2-5\nspmd: {nodes: 2}",
+					answered(2, 1, 4, "+inference.model.tensor_model_parallel_size=2")},
+				"inference in stages": {local, 0, "actor: 0-3\n    rollout: 4-7\n    inference: 2-5",
+					answered(1, 2, 1, "+inference.model.pipeline_model_parallel_size=2")},
 			}, append(args, more...)...)
 		})
 	}

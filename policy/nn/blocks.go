@@ -20,6 +20,18 @@ func (s Slice) Block(whole []int) Block {
 		Count: product(whole[:s.Axis])}
 }
 
+// Common returns the indices that s and o, slices along the same axis, have in common. It reports whether there are
+// any.
+func (s Slice) Common(o Slice) (Slice, bool) {
+	if s.Whole == 0 {
+		s, o = o, s
+	}
+	if o.Whole > 0 {
+		s.From, s.To = max(s.From, o.From), min(s.To, o.To)
+	}
+	return s, s.Whole == 0 || s.From < s.To
+}
+
 // Blocks returns the places of p.Data in the Data of whole, one block for each field of p. whole declares the
 // parameters of the whole network and needs no memory.
 func (p *Params[T]) Blocks(whole *Params[T]) []Block {

@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/rlinf/rlinf/tensor"
@@ -114,6 +115,25 @@ func TestOverlap(t *testing.T) {
 				}
 				if fmt.Sprint(got) != fmt.Sprint(want) {
 					t.Fatalf("%v and %v of %v have %v in common, want %v", a, b, shape, got, want)
+				}
+			}
+		}
+	}
+}
+
+// Two slices along an axis have in common the elements that are in both.
+func TestCommon(t *testing.T) {
+	for _, shape := range smallShapes() {
+		for _, a := range slicesOf(shape) {
+			for _, b := range slicesOf(shape) {
+				if a.Whole > 0 && b.Whole > 0 && a.Axis != b.Axis {
+					continue
+				}
+				inA, inB := elements(shape, a), elements(shape, b)
+				want := slices.DeleteFunc(inA, func(e int) bool { return !slices.Contains(inB, e) })
+				c, any := a.Common(b)
+				if any != (len(want) > 0) || any && !slices.Equal(elements(shape, c), want) {
+					t.Fatalf("%v and %v of %v have %v in common (%v), want the elements %v", a, b, shape, c, any, want)
 				}
 			}
 		}

@@ -2,6 +2,7 @@ package weights
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -16,16 +17,18 @@ import (
 // Weights carry versions of a model's parameters from the actors to their readers, the members of other components. A
 // version is the number of iterations for which the parameters were trained. A nil Weights carries nothing.
 type Weights struct {
-	weights *collectives.Weights // nil: this rank has neither an actor nor a reader
-	first   int                  // the first actor on this rank, which publishes for all actors on it; -1: none
-	readers []reader             // all readers, in order
-	label   string
+	label string
+	lines []*line
 }
 
-// A reader is a member of a component that reads weights.
-type reader struct {
-	component string
-	member    int
+// A line is this rank's end of a flow.
+type line struct {
+	*flow
+	weights *collectives.Weights // nil: this rank has neither a source nor a reader
+	first   int                  // the first actor on this rank that is a source; -1: none
+	state   []byte               // of the actor, from which a piece is copied
+	piece   []byte               // nil: the actor's state itself is sent
+	common  []overlap            // of the actor's state and the piece
 }
 
 // A Mode says when readers use the weights, and so which copies are needed.
@@ -47,44 +50,101 @@ type Spec struct {
 	Label   string   // name in messages
 	Readers []string // components that read the weights
 	Mode    Mode
-	// Params are the parameters of a model on this rank: those of its first actor, or else of a reader. nil: this
-	// rank has no such model.
-	Params *nn.Params[float32]
-	// Has says which members have these parameters, where members have parts of a model; nil: all.
-	Has func(component string, member int) bool
+	// Params returns the parameters of an actor or a reader on this rank.
+	Params func(component string, member int) *nn.Params[float32]
+	// Part declares the parameters that an actor or a reader on any rank has, without memory. Members with the same
+	// part get the same pointer. nil: all members have all parameters.
+	Part func(component string, member int) *nn.Params[float32]
 }
 
-// members returns the members of a component that have the parameters of s, and their ranks.
-func (s *Spec) members(j *job.Job, component string) (members, ranks []int) {
-	for m, rank := range j.Placement.Ranks(component) {
-		if s.Has == nil || s.Has(component, m) {
-			members, ranks = append(members, m), append(ranks, rank)
+// members returns the actors, or the readers, with their parts.
+func (s *Spec) members(w *spmd.World, j *job.Job, components []string,
+	parts map[*nn.Params[float32]]*part) (all []member) {
+	for _, of := range components {
+		for m, rank := range j.Placement.Ranks(of) {
+			p := (*nn.Params[float32])(nil)
+			if s.Part != nil {
+				p = s.Part(of, m)
+			}
+			if parts[p] == nil {
+				parts[p] = new(part)
+			}
+			if p == nil && rank == w.Rank() && parts[p].layout == nil {
+				*parts[p] = *newPart(s.Params(of, m))
+			} else if p != nil && parts[p].layout == nil {
+				*parts[p] = *newPart(p)
+			}
+			all = append(all, member{of, m, rank, parts[p]})
 		}
 	}
-	return members, ranks
+	return all
 }
 
 // New makes the weights between the actors of j and their readers. Collective over the world.
 func New(ctx context.Context, w *spmd.World, j *job.Job, s Spec) (*Weights, error) {
-	ws := &Weights{first: -1, label: s.Label}
-	actors, sources := s.members(j, "actor")
-	if i := slices.Index(sources, w.Rank()); i >= 0 {
-		ws.first = actors[i]
+	parts := map[*nn.Params[float32]]*part{}
+	actors, readers := s.members(w, j, []string{"actor"}, parts), s.members(w, j, s.Readers, parts)
+	places := w.Nodes()
+	if _, ok := w.Shared(); !ok {
+		places = w.Ranks()
 	}
-	var ranks []int
-	for _, of := range s.Readers {
-		members, on := s.members(j, of)
-		for _, m := range members {
-			ws.readers = append(ws.readers, reader{of, m})
+	flows, err := newFlows(actors, readers, places)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Label, err)
+	}
+	ws := &Weights{label: s.Label}
+	for i, f := range flows {
+		label := s.Label
+		if i > 0 {
+			label = fmt.Sprintf("%s, part %d", s.Label, i)
 		}
-		ranks = append(ranks, on...)
+		l, err := newLine(ctx, w, j, &s, f, label)
+		if err != nil {
+			return nil, err
+		}
+		ws.lines = append(ws.lines, l)
 	}
-	if s.Params == nil {
-		return ws, nil
+	return ws, nil
+}
+
+// newLine makes this rank's end of a flow.
+func newLine(ctx context.Context, w *spmd.World, j *job.Job, s *Spec, f *flow, label string) (*line, error) {
+	l := &line{flow: f, first: -1}
+	sources := ranksOf(f.sources)
+	if f.part != f.of { // only the first source sends a piece
+		sources = []int{slices.Min(sources)}
 	}
-	spec := wireSpec(j, s.Params)
-	spec.Label, spec.State = s.Label, s.Params.State()
-	spec.Sources, spec.Readers = sources, ranks
+	here := func(m member) bool { return m.rank == w.Rank() }
+	var readers []member
+	for _, r := range f.readers {
+		readers = append(readers, r.member)
+	}
+	holders := slices.Concat(f.sources, readers)
+	if !slices.Contains(sources, w.Rank()) && !slices.ContainsFunc(readers, here) {
+		return l, nil
+	}
+	spec := wireSpec(j, f)
+	spec.Label, spec.Sources, spec.Readers = label, sources, ranksOf(readers)
+	if slices.Contains(sources, w.Rank()) {
+		actor := f.sources[slices.IndexFunc(f.sources, here)]
+		l.first, l.state = actor.index, s.Params("actor", actor.index).State()
+	}
+	if f.part == f.of {
+		if i := slices.IndexFunc(holders, func(m member) bool { return here(m) && m.part == f.part }); i >= 0 {
+			spec.State = s.Params(holders[i].component, holders[i].index).State()
+		}
+	} else if l.first >= 0 {
+		var err error
+		if l.piece, err = w.Alloc(f.part.layout.Size()); err != nil {
+			return nil, fmt.Errorf("%s: %w", label, err)
+		}
+		l.piece = l.piece[:f.part.layout.Size()]
+		var fields []int
+		for _, field := range f.part.fields {
+			fields = append(fields, f.of.find(field.Name))
+		}
+		l.common, spec.State = overlaps(f.of, fields, f.part), l.piece
+	}
 	switch s.Mode {
 	case Once:
 		spec.Slots = 1
@@ -92,32 +152,65 @@ func New(ctx context.Context, w *spmd.World, j *job.Job, s Spec) (*Weights, erro
 		spec.Slots, spec.Wire, spec.Patch = 0, tensor.F32, nil
 	}
 	var err error
-	ws.weights, err = collectives.NewWeights(ctx, w, spec)
-	return ws, err
+	l.weights, err = collectives.NewWeights(ctx, w, spec)
+	return l, err
 }
 
-// Publish makes the actors' parameters the newest version. All actors call it; the first on each rank publishes.
-func (w *Weights) Publish(ctx context.Context, actor *spmd.Member, version int64) error {
-	if actor.Index() != w.first {
-		return nil
+func ranksOf(members []member) (ranks []int) {
+	for _, m := range members {
+		ranks = append(ranks, m.rank)
 	}
-	span := spmd.NewSpan(actor.Recorder(), spmd.Site{Op: spmd.OpPublish, Name: w.label})
-	span.Begin()
-	defer span.End(version, 0)
-	return w.weights.Publish(ctx, version)
+	return ranks
 }
 
-// Reader returns the reader of member m, on this rank.
+// Publish makes the actors' parameters the newest version. All actors call it; the first with its part on each rank
+// publishes.
+func (w *Weights) Publish(ctx context.Context, actor *spmd.Member, version int64) error {
+	for _, l := range w.lines {
+		if l.first != actor.Index() {
+			continue
+		}
+		span := spmd.NewSpan(actor.Recorder(), spmd.Site{Op: spmd.OpPublish, Name: w.label})
+		span.Begin()
+		copyOverlaps(l.piece, l.state, l.common)
+		err := l.weights.Publish(ctx, version)
+		span.End(version, 0)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Reader returns the reader of member m, on this rank. The member has the part of an actor.
 func (w *Weights) Reader(m *spmd.Member) *collectives.WeightsReader {
-	r := w.weights.Reader(slices.Index(w.readers, reader{m.Group(), m.Index()}))
-	r.Record(m.Recorder(), w.label)
+	for _, l := range w.lines {
+		if i := l.find(m); i >= 0 {
+			return l.reader(i, m, w.label)
+		}
+	}
+	panic(fmt.Sprintf("weights: %s %d reads no %s", m.Group(), m.Index(), w.label))
+}
+
+// find returns the number of a reader; -1: it reads nothing of f.
+func (f *flow) find(m *spmd.Member) int {
+	return slices.IndexFunc(f.readers, func(r reading) bool { return r.component == m.Group() && r.index == m.Index() })
+}
+
+// reader returns reader i, which is m.
+func (l *line) reader(i int, m *spmd.Member, label string) *collectives.WeightsReader {
+	r := l.weights.Reader(i)
+	r.Record(m.Recorder(), label)
 	return r
 }
 
 // Close is called on every rank, after the last Publish.
 func (w *Weights) Close() {
-	if w != nil {
-		w.weights.Close()
+	if w == nil {
+		return
+	}
+	for _, l := range w.lines {
+		l.weights.Close()
 	}
 }
 
@@ -126,31 +219,33 @@ func ReadsInPlace(j *job.Job) bool {
 	return j.SyncInterval == 1 && j.Config.WeightSyncer.Bucket.Wire() == tensor.F32 && !j.Async()
 }
 
-// wireSpec returns the configured way to send parameters with p's layout.
-func wireSpec(j *job.Job, p *nn.Params[float32]) collectives.WeightsSpec {
+// wireSpec returns the configured way to send f.
+func wireSpec(j *job.Job, f *flow) collectives.WeightsSpec {
 	cfg := &j.Config.WeightSyncer
 	s := collectives.WeightsSpec{
-		Layout: p.Layout(), Wire: cfg.Bucket.Wire(), Bucket: int(cfg.Bucket.BucketSize), Group: j.Collectives(),
-		Slots: 2,
+		Layout: f.part.layout, Frozen: f.part.frozen, Wire: cfg.Bucket.Wire(), Bucket: int(cfg.Bucket.BucketSize),
+		Group: j.Collectives(), Slots: 2,
 	}
 	if ReadsInPlace(j) {
 		s.Slots = 0
 	}
-	s.Frozen = make([]bool, len(s.Layout.Fields()))
-	for i, f := range p.Fields {
-		s.Frozen[i] = slices.ContainsFunc(p.Groups, func(g nn.Group) bool {
-			return !g.Trainable && g.Lo <= f.Off && f.Off < g.Hi
-		})
+	if !f.all && f.sent != nil {
+		for _, sent := range f.sent {
+			s.Local = append(s.Local, !sent)
+		}
 	}
 	if cfg.Type == config.WeightSyncPatch {
 		first := &cfg.Patch.InitSync
 		s.Patch = &collectives.PatchSpec{Delta: cfg.Patch.DeltaEncoding, Bucket: int(first.BucketSize),
 			Held: make([]bool, len(s.Frozen))}
-		for i, f := range s.Layout.Fields() {
+		for i, f := range f.part.fields {
 			sent := len(first.Prefixes) == 0 || slices.ContainsFunc(first.Prefixes, func(p string) bool {
 				return strings.HasPrefix(f.Name, p)
 			})
 			s.Patch.Held[i] = !first.Enabled || !sent
+		}
+		if slices.ContainsFunc(f.readers, func(r reading) bool { return r.part != f.part }) {
+			s.Patch.Held = nil // these readers have other initial values
 		}
 	}
 	return s

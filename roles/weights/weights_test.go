@@ -46,7 +46,8 @@ func TestWeightsSpec(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole,
 				append(c.overrides, "weight_syncer.bucket.bucket_size=3KB")...)
-			s := wireSpec(&job.Job{Config: cfg, SyncInterval: int64(cfg.Runner.WeightSyncInterval)}, p)
+			j := &job.Job{Config: cfg, SyncInterval: int64(cfg.Runner.WeightSyncInterval)}
+			s := wireSpec(j, &flow{part: newPart(p)})
 			if s.Slots != c.slots || s.Wire != c.wire || s.Bucket != 3<<10 || (s.Patch != nil) != c.patch {
 				t.Errorf("got %+v", s)
 			}

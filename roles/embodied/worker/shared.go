@@ -105,20 +105,12 @@ func (s *Shared) policies(component string, alloc tensor.Allocator) (map[int]pol
 func (s *Shared) newWeights(ctx context.Context, label, component string, policies map[int]policy.Policy,
 	mode weights.Mode) (*weights.Weights, error) {
 	return weights.New(ctx, s.world, s.plan.Job, weights.Spec{Label: label, Readers: []string{component}, Mode: mode,
-		Params: s.params(component, policies)})
-}
-
-// params returns the parameters of this rank's first actor. On a rank without actors it returns those of the first
-// policy in policies.
-func (s *Shared) params(component string, policies map[int]policy.Policy) *nn.Params[float32] {
-	of := policies
-	if len(s.actors) > 0 {
-		component, of = "actor", s.actors
-	}
-	if members := s.plan.MembersOn(component, s.world.Rank()); len(members) > 0 {
-		return of[members[0]].Params()
-	}
-	return nil
+		Params: func(of string, member int) *nn.Params[float32] {
+			if of == "actor" {
+				return s.actors[member].Params()
+			}
+			return policies[member].Params()
+		}})
 }
 
 // Close is called on every rank, after the last Publish.

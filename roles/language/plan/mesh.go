@@ -178,27 +178,23 @@ func (d *Draft) divide() {
 		d.meshes[of] = m
 	}
 	for _, of := range []string{"rollout", "inference"} {
-		if reader, placed := d.meshes[of]; placed && d.found.Err() == nil {
+		if reader, placed := d.meshes[of]; placed {
 			d.checkReader(of, reader, d.meshes["actor"])
 		}
 	}
 }
 
-// checkReader checks that weights can get from the actors to a component.
+// checkReader checks that weights can get from the actors to a component. Changes of initial weights can only be sent
+// to members that have the parts of the actors.
 func (d *Draft) checkReader(of string, reader, actor Mesh) {
-	refuse := func(key string, value any, want string) {
-		d.found.Problem(key, value, want+": weights go only between equal parts)")
+	sync, same := &d.Config.WeightSyncer, reader.Tensor == actor.Tensor && slices.Equal(reader.Layers, actor.Layers)
+	if sync.Type != config.WeightSyncPatch || same {
+		return
 	}
-	switch {
-	case reader.Tensor != actor.Tensor:
-		refuse(tensorKey(of), reader.Tensor, fmt.Sprintf("%d (as the actors", actor.Tensor))
-	case reader.Pipeline != actor.Pipeline && of == "rollout":
-		refuse(pipelineKey("actor"), actor.Pipeline, "1 (as rollout")
-	case reader.Pipeline != actor.Pipeline:
-		refuse(pipelineKey(of), reader.Pipeline, fmt.Sprintf("%d (as the actors", actor.Pipeline))
-	case !slices.Equal(reader.Layers, actor.Layers):
-		refuse(of+".model.pipeline_layers", reader.Layers, fmt.Sprintf("%v (as the actors", actor.Layers))
-	}
+	first, key := &sync.Patch.InitSync, "weight_syncer.patch.init_sync."
+	because := fmt.Sprintf(" (%s and actor divide the model in different ways)", of)
+	d.found.Want(first.Enabled, key+"enabled", first.Enabled, "true"+because)
+	d.found.Want(len(first.Prefixes) == 0, key+"prefixes", first.Prefixes, "null"+because)
 }
 
 // layerCosts returns the weights that a token meets in each layer, with the embedding in the first and the output

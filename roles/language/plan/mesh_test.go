@@ -156,16 +156,27 @@ func TestDivideModels(t *testing.T) {
 			t.Errorf("%q: layers %v, want %v", c.overrides, d.Mesh("actor").Layers, c.layers)
 		}
 	}
-	for _, c := range []struct{ override, want string }{
-		{answer2, ""},
-		{"rollout.tensor_parallel_size=4", "rollout.tensor_parallel_size: 4: expected 2 (as the actors: weights"},
-		{"rollout.tensor_parallel_size=1", "rollout.tensor_parallel_size: 1: expected 2 (as the actors: weights"},
-		{stages2, "actor.model.pipeline_model_parallel_size: 2: expected 1 (as rollout: weights"},
+	const patch, answer4 = "weight_syncer.type=patch", "rollout.tensor_parallel_size=4"
+	for _, c := range []struct {
+		override []string
+		want     string
+	}{
+		{nil, ""},
+		{[]string{answer4}, ""},
+		{[]string{"rollout.tensor_parallel_size=8"}, "rollout.tensor_parallel_size: 8: expected 1, 2 or 4"},
+		{[]string{stages2}, ""},
+		{[]string{patch, answer4}, ""},
+		{[]string{patch, "weight_syncer.patch.init_sync.enabled=false"}, ""},
+		{[]string{patch, "weight_syncer.patch.init_sync.enabled=false", answer4},
+			"weight_syncer.patch.init_sync.enabled: false: expected true (rollout and actor divide the model in"},
+		{[]string{patch, "weight_syncer.patch.init_sync.prefixes=[model]", stages2},
+			"weight_syncer.patch.init_sync.prefixes: model: expected null (rollout and actor divide"},
 	} {
-		d := drafted(t, grpo, 8, tensor2, answer2, c.override, "cluster.component_placement.actor=0-7")
+		d := drafted(t, grpo, 8, append([]string{tensor2, answer2, "cluster.component_placement.actor=0-7"},
+			c.override...)...)
 		d.Model = model
 		d.divide()
-		expectMistake(t, c.override, d, c.want)
+		expectMistake(t, fmt.Sprint(c.override), d, c.want)
 	}
 }
 

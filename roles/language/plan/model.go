@@ -123,6 +123,23 @@ func (l *Language) part(p lm.Part) (*lm.Model, error) {
 	return lm.New(new(nn.Params[float32]), l.Model, lm.Options{LoRA: l.LoRA, Part: p})
 }
 
+// Declarations returns a function that declares the parameters of a member's part of the model, without memory. Members
+// with the same part get the same pointer.
+func (p *Plan) Declarations() func(component string, member int) *nn.Params[float32] {
+	declared := map[lm.Part]*nn.Params[float32]{}
+	return func(component string, member int) *nn.Params[float32] {
+		part := p.Mesh(component).Part(member)
+		if declared[part] == nil {
+			m, err := p.part(part)
+			if err != nil {
+				panic(fmt.Sprintf("plan: %v", err)) // the mesh fits the model
+			}
+			declared[part] = m.Params
+		}
+		return declared[part]
+	}
+}
+
 // Load makes the whole model with its initial weights: from its folders, or random. Random weights are the same on
 // every rank.
 func (l *Language) Load(alloc tensor.Allocator) (*lm.Model, error) {

@@ -37,7 +37,7 @@ func NewReasoningWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 	setup := p.TextSetup()
 	setup.Model, setup.Mesh, setup.Replicas = model, t.replica.mesh, t.replicas
 	setup.Alloc, setup.Progress = m.World().Alloc, loop.ProgressOf(c, m)
-	w := &ReasoningWorker{learner: newLearner(t), weights: shared.weightsOf(m),
+	w := &ReasoningWorker{learner: newLearner(t), weights: shared.weights,
 		early: p.GenBatches == 1} // else Resample drops groups
 	if p.Inferences == 0 {
 		if w.reference, err = newReference(p, model); err != nil {

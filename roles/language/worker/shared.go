@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/reward/answer"
 	"github.com/rlinf/rlinf/roles/language/plan"
 	"github.com/rlinf/rlinf/roles/loop"
@@ -23,7 +23,7 @@ type Shared struct {
 	plan    *plan.Plan
 	models  map[string]map[int]*lm.Model // by component and member number
 	inPlace map[*lm.Model]bool           // models that are also an actor's
-	weights []*weights.Weights           // of each part of the model; none: no worker reads them
+	weights *weights.Weights             // nil: no worker reads them
 	judge   answer.Judge
 }
 
@@ -88,56 +88,31 @@ func of(c *loop.Cluster, m *spmd.Member) (*Shared, *lm.Model, error) {
 func (s *Shared) Plan() *plan.Plan { return s.plan }
 
 // Connect connects the weights of all ranks.
-func (s *Shared) Connect(ctx context.Context) error {
+func (s *Shared) Connect(ctx context.Context) (err error) {
 	if !s.plan.Config.Reasons() { // no worker reads the actors' weights
 		return nil
 	}
-	for part := range s.plan.Mesh("actor").Members() {
-		spec := weights.Spec{Label: "weights", Readers: readers, Has: func(component string, member int) bool {
-			return member%s.plan.Mesh(component).Members() == part
-		}}
-		if part > 0 {
-			spec.Label = fmt.Sprintf("weights of part %d", part)
-		}
-		for _, of := range append([]string{"actor"}, readers...) {
-			for _, m := range s.plan.MembersOn(of, s.world.Rank()) {
-				if spec.Params == nil && spec.Has(of, m) {
-					spec.Params = s.models[of][m].Params
-				}
-			}
-		}
-		w, err := weights.New(ctx, s.world, s.plan.Job, spec)
-		if err != nil {
-			return err
-		}
-		s.weights = append(s.weights, w)
-	}
-	return nil
-}
-
-// weightsOf returns the weights of m's part of the model. Actors and readers divide models in the same way.
-func (s *Shared) weightsOf(m *spmd.Member) *weights.Weights {
-	return s.weights[m.Index()%s.plan.Mesh(m.Group()).Members()]
+	s.weights, err = weights.New(ctx, s.world, s.plan.Job, weights.Spec{Label: "weights", Readers: readers,
+		Params: func(component string, member int) *nn.Params[float32] { return s.models[component][member].Params },
+		Part:   s.plan.Declarations()})
+	return err
 }
 
 // Close is called on every rank, after the last Publish.
-func (s *Shared) Close() {
-	for _, w := range s.weights {
-		w.Close()
-	}
-}
+func (s *Shared) Close() { s.weights.Close() }
 
 // A reader is a model that gets its parameters from the actors.
 type reader struct {
 	model   *lm.Model
-	weights *collectives.WeightsReader
+	weights *weights.Collector
 	inPlace bool
 	version int64
 }
 
 // reader returns the model of member m as a reader.
 func (s *Shared) reader(m *spmd.Member, model *lm.Model) reader {
-	return reader{model: model, weights: s.weightsOf(m).Reader(m), inPlace: s.inPlace[model], version: -1}
+	return reader{model: model, weights: s.weights.Collector(m, model.Params.State()), inPlace: s.inPlace[model],
+		version: -1}
 }
 
 // SyncModelFromActor makes the model use this version of the weights.

@@ -1,0 +1,67 @@
+package weights
+
+import (
+	"context"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// A Collector gets the part of the parameters that a reader has, from all actors that have something of it. It belongs
+// to one goroutine at a time.
+type Collector struct {
+	sources []source
+	own     []byte // the reader's state; nil: it uses that of its only source
+	version int64  // of own; -1: none
+}
+
+// A source is the reader of one flow.
+type source struct {
+	*collectives.WeightsReader
+	state  []byte
+	common []overlap // of the flow's part and the collector's
+}
+
+// Collector returns the collector of member m, on this rank. state has the member's parameters. The collector changes
+// them, unless an actor has the same part.
+func (w *Weights) Collector(m *spmd.Member, state []byte) *Collector {
+	c := &Collector{own: state, version: -1}
+	for _, l := range w.lines {
+		i := l.find(m)
+		if i < 0 {
+			continue
+		}
+		s := source{WeightsReader: l.reader(i, m, w.label)}
+		if r := l.readers[i]; r.part == l.part {
+			c.own = nil
+		} else {
+			s.common = overlaps(l.part, r.fields, r.part)
+		}
+		c.sources = append(c.sources, s)
+	}
+	return c
+}
+
+// Adopt is collectives.WeightsReader.Adopt for all flows. They come to have the same version.
+func (c *Collector) Adopt(ctx context.Context, atLeast int64) (state []byte, version int64, err error) {
+	for i, same := 0, 0; same < len(c.sources); i = (i + 1) % len(c.sources) {
+		s := &c.sources[i]
+		if s.state, version, err = s.WeightsReader.Adopt(ctx, atLeast); err != nil {
+			return nil, 0, err
+		}
+		if version > atLeast {
+			atLeast, same = version, 0
+		}
+		same++
+	}
+	if c.own == nil {
+		return c.sources[0].state, atLeast, nil
+	}
+	if c.version < atLeast {
+		for _, s := range c.sources {
+			copyOverlaps(c.own, s.state, s.common)
+		}
+		c.version = atLeast
+	}
+	return c.own, atLeast, nil
+}

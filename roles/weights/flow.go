@@ -1,0 +1,200 @@
+package weights
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/policy/nn"
+)
+
+// A member is a worker that has a part of the network.
+type member struct {
+	component   string
+	index, rank int
+	part        *part
+}
+
+// A flow carries one part of the network from all actors that have it to readers.
+type flow struct {
+	part    *part
+	of      *part    // the part that the sources have; part is a piece of it, or the same
+	sources []member // all actors with this part
+	readers []reading
+	sent    []bool // fields that go to places without a source
+	all     bool   // all fields go there
+}
+
+// A reading is a reader with the fields of a flow's part that it takes; nil: its own part is the same.
+type reading struct {
+	member
+	fields []int
+}
+
+// near reports whether a source is at a place. A place is a node, or a rank if ranks share no memory.
+func (f *flow) near(place int, places []int) bool {
+	return slices.ContainsFunc(f.sources, func(s member) bool { return places[s.rank] == place })
+}
+
+// add makes m a reader of fields.
+func (f *flow) add(m member, fields ...int) {
+	i := slices.IndexFunc(f.readers, func(r reading) bool { return r.member == m })
+	if i < 0 {
+		i = len(f.readers)
+		f.readers = append(f.readers, reading{member: m})
+	}
+	f.readers[i].fields = append(f.readers[i].fields, fields...)
+}
+
+// send makes these fields of f travel to places without a source.
+func (f *flow) send(fields []*nn.Slice) {
+	if f.sent == nil {
+		f.sent = make([]bool, len(fields))
+	}
+	for i, s := range fields {
+		f.sent[i] = f.sent[i] || s != nil
+	}
+}
+
+// A take is what a reader gets of a field of a part: a slice of the whole tensor.
+type take struct {
+	by    member
+	from  *flow
+	field int
+	slice nn.Slice
+}
+
+// A need is what the readers at a place without a source get of a part.
+type need struct {
+	from   *flow
+	slices []*nn.Slice // of the fields of the part; nil: nothing
+	takes  []take
+}
+
+// newFlows returns the flows from actors to readers, the same ones on every rank. A reader that has the part of an
+// actor gets this part. Another reader gets each element of its part once, from the nearest actor that has it. A place
+// without an actor of a part gets the part once, or a piece of it, if its readers need no more. places are the places
+// of the ranks.
+func newFlows(actors, readers []member, places []int) ([]*flow, error) {
+	var flows []*flow
+	for _, a := range actors {
+		i := slices.IndexFunc(flows, func(f *flow) bool { return f.part == a.part })
+		if i < 0 {
+			i = len(flows)
+			flows = append(flows, &flow{part: a.part, of: a.part})
+		}
+		flows[i].sources = append(flows[i].sources, a)
+	}
+	var needs []*need
+	for _, r := range readers {
+		place := places[r.rank]
+		if i := slices.IndexFunc(flows, func(f *flow) bool { return f.part == r.part }); i >= 0 {
+			flows[i].add(r)
+			flows[i].all = flows[i].all || !flows[i].near(place, places)
+			continue
+		}
+		takes, err := takesOf(r, nearestFirst(flows, place, places))
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range takes {
+			if t.from.near(place, places) {
+				t.from.add(r, t.field)
+				continue
+			}
+			i := slices.IndexFunc(needs, func(n *need) bool {
+				return n.from == t.from && places[n.takes[0].by.rank] == place
+			})
+			if i < 0 {
+				i = len(needs)
+				needs = append(needs, &need{from: t.from, slices: make([]*nn.Slice, len(t.from.part.fields))})
+			}
+			needs[i].add(t)
+		}
+	}
+	for _, n := range needs {
+		to := n.from
+		if n.whole() {
+			to.send(n.slices)
+		} else {
+			piece := n.from.part.piece(n.slices)
+			i := slices.IndexFunc(flows, func(f *flow) bool { return f.of == n.from.part && f.part.same(piece) })
+			if i < 0 {
+				i = len(flows)
+				flows = append(flows, &flow{part: piece, of: n.from.part, sources: n.from.sources, all: true})
+			}
+			to = flows[i]
+		}
+		for _, t := range n.takes {
+			to.add(t.by, to.part.find(n.from.part.fields[t.field].Name))
+		}
+	}
+	return flows, nil
+}
+
+// nearestFirst returns the flows with those first that have a source at a place.
+func nearestFirst(flows []*flow, place int, places []int) []*flow {
+	sorted := slices.Clone(flows)
+	slices.SortStableFunc(sorted, func(a, b *flow) int {
+		switch near := a.near(place, places); {
+		case near == b.near(place, places):
+			return 0
+		case near:
+			return -1
+		}
+		return 1
+	})
+	return sorted
+}
+
+// takesOf returns what the reader r gets from flows. It prefers the first ones.
+func takesOf(r member, flows []*flow) (takes []take, err error) {
+	for i, f := range r.part.fields {
+		mine, before, missing := r.part.slices[i], len(takes), f.Bytes()
+		for _, from := range flows {
+			k := from.part.find(f.Name)
+			if k < 0 {
+				continue
+			}
+			common, any := mine.Common(from.part.slices[k])
+			seen := slices.ContainsFunc(takes[before:], func(t take) bool {
+				_, both := t.slice.Common(common)
+				return both
+			})
+			if !any || seen {
+				continue
+			}
+			takes = append(takes, take{r, from, k, common})
+			nn.Overlap(from.part.block(k), r.part.block(i), func(_, _, n int) { missing -= n })
+		}
+		if missing != 0 {
+			return nil, fmt.Errorf("%s %d: the actors lack %d of the %d bytes of %s", r.component, r.index, missing,
+				f.Bytes(), f.Name)
+		}
+	}
+	return takes, nil
+}
+
+// add adds what a reader takes.
+func (n *need) add(t take) {
+	switch s := n.slices[t.field]; {
+	case s == nil:
+		n.slices[t.field] = &t.slice
+	case t.slice.Whole == 0:
+		*s = nn.Slice{}
+	case s.Whole > 0:
+		if s.From, s.To = min(s.From, t.slice.From), max(s.To, t.slice.To); s.All() {
+			*s = nn.Slice{}
+		}
+	}
+	n.takes = append(n.takes, t)
+}
+
+// whole reports whether n has only whole fields of the part.
+func (n *need) whole() bool {
+	for i, s := range n.slices {
+		if s != nil && *s != n.from.part.slices[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,86 @@
+package weights
+
+import (
+	"slices"
+
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A part is what a member has of the state of a network: fields, and the slice of a whole tensor that each of them is.
+type part struct {
+	layout *tensor.Layout
+	fields []tensor.Field
+	slices []nn.Slice
+	frozen []bool
+}
+
+func newPart(p *nn.Params[float32]) *part {
+	l := p.Layout()
+	of := &part{layout: l, fields: l.Fields()}
+	for i, f := range of.fields {
+		frozen := i < len(p.Fields) && slices.ContainsFunc(p.Groups, func(g nn.Group) bool {
+			return !g.Trainable && g.Lo <= p.Fields[i].Off && p.Fields[i].Off < g.Hi
+		})
+		s := p.SliceOf(f.Name)
+		if s.All() {
+			s = nn.Slice{}
+		}
+		of.slices, of.frozen = append(of.slices, s), append(of.frozen, frozen)
+	}
+	return of
+}
+
+// find returns the number of the field of this name; -1: p has none.
+func (p *part) find(name string) int {
+	return slices.IndexFunc(p.fields, func(f tensor.Field) bool { return f.Name == name })
+}
+
+// piece returns the part of p that has of each field a slice of the whole tensor; nil: nothing.
+func (p *part) piece(of []*nn.Slice) *part {
+	q := new(part)
+	for i, s := range of {
+		if s == nil {
+			continue
+		}
+		f := p.fields[i]
+		if f.Shape = slices.Clone(f.Shape); s.Whole > 0 {
+			f.Shape[s.Axis] = s.To - s.From
+		}
+		q.fields, q.slices, q.frozen = append(q.fields, f), append(q.slices, *s), append(q.frozen, p.frozen[i])
+	}
+	q.layout = tensor.NewLayout(q.fields...)
+	return q
+}
+
+// same reports whether p and q have the same slices of the same tensors.
+func (p *part) same(q *part) bool {
+	return slices.Equal(p.slices, q.slices) && slices.EqualFunc(p.fields, q.fields, func(a, b tensor.Field) bool {
+		return a.Name == b.Name
+	})
+}
+
+// block returns the place of a field's bytes in the whole tensor and in the state of p.
+func (p *part) block(field int) nn.Block {
+	f := p.fields[field]
+	whole := p.slices[field].WholeShape(f.Shape)
+	return p.slices[field].Block(whole).Times(f.DType.Size()).Moved(0, p.layout.Offset(field))
+}
+
+// An overlap is what two parts have in common of a tensor.
+type overlap struct{ from, to nn.Block }
+
+// overlaps returns what fields of a part have in common with another part.
+func overlaps(from *part, fields []int, to *part) (common []overlap) {
+	for _, i := range fields {
+		common = append(common, overlap{from.block(i), to.block(to.find(from.fields[i].Name))})
+	}
+	return common
+}
+
+// copyOverlaps copies what two parts have in common from the state of the first to that of the second.
+func copyOverlaps(to, from []byte, common []overlap) {
+	for _, o := range common {
+		nn.Overlap(o.from, o.to, func(a, b, n int) { copy(to[b:b+n], from[a:a+n]) })
+	}
+}
