@@ -238,7 +238,8 @@ func (c *Collection) order(rank int, o order) error {
 	return send(c.ctx, c.comm, b, rank, orderTag)
 }
 
-// serve sends pieces of parts to rank 0, as rank 0 orders them.
+// serve sends pieces of parts to rank 0, as rank 0 orders them. It sends copies, so that rank 0 does not map the shared
+// memory of the parts.
 func serve(ctx context.Context, comm spmd.Comm, mine []Part) error {
 	b := make([]byte, orderBytes)
 	var buf []byte
@@ -255,7 +256,7 @@ func serve(ctx context.Context, comm spmd.Comm, mine []Part) error {
 			return nil
 		}
 		p := &mine[number(0)]
-		packed := p.pack(&buf, number(1), number(2))
+		packed := p.copyTo(&buf, number(1), number(2))
 		if err := send(ctx, comm, packed, 0, pieceTag); err != nil {
 			return fmt.Errorf("send a piece of %s: %w", p.Field.Name, err)
 		}
