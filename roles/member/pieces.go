@@ -14,8 +14,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// pieceBytes is the size of the pieces in which tensors travel. No rank holds more than two pieces at a time.
-const pieceBytes = 16 << 20
+// PieceBytes is the size of the pieces in which tensors travel. No rank holds more than two pieces at a time.
+const PieceBytes = 16 << 20
 
 // A Collection has on rank 0 the tensors that ranks hold in parts.
 type Collection struct {
@@ -57,7 +57,7 @@ type holder struct {
 // Collective over the members of g, and comm is a communicator of the same members.
 func Collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, mine []Part,
 	write func(*Collection) error) error {
-	return collect(ctx, g, comm, mine, pieceBytes, write)
+	return collect(ctx, g, comm, mine, PieceBytes, write)
 }
 
 func collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, mine []Part, piece int,
@@ -302,7 +302,7 @@ func Fits(from []Source, parts []Part) error {
 // Distribute fills the parts of all ranks from files that rank 0 reads. Several parts may have the same tensor. Only
 // Reader may differ between the ranks' sources. Collective over the members of g.
 func Distribute(ctx context.Context, g *collectives.Group, from []Source, parts []Part) error {
-	return distribute(ctx, g, from, parts, pieceBytes)
+	return distribute(ctx, g, from, parts, PieceBytes)
 }
 
 func distribute(ctx context.Context, g *collectives.Group, from []Source, parts []Part, piece int) error {
