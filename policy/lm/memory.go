@@ -1,8 +1,8 @@
 package lm
 
 // TrainingBytes returns the greatest memory of a Work of NewTraining, for micro-batches of this number of tokens and
-// sequences. passes is the number of micro-batches whose backward pass is to come, at most: those that are in the stages
-// from this one on. The Work allocates a part of the memory at its first use. m needs no memory.
+// sequences. passes is the largest number of micro-batches whose backward pass is to come: the number of stages from
+// this one on. The Work allocates a part of the memory at its first use. m needs no memory.
 func (m *Model) TrainingBytes(tokens, sequences, passes int) int {
 	c, n := &m.local, tokens
 	d, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim

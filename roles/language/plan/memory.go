@@ -61,8 +61,8 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	})
 	if p.HasCritic() {
 		each(or("critic", "actor", p.Critics), func(s share) {
-			f.Parameters, f.Optimiser, f.Activations = f.Parameters+2*s.trunk, f.Optimiser+2*s.trunk, f.Activations+s.work
-			f.Messages += s.messages
+			f.Parameters, f.Optimiser = f.Parameters+2*s.trunk, f.Optimiser+2*s.trunk
+			f.Activations, f.Messages = f.Activations+s.work, f.Messages+s.messages
 		})
 	}
 	if p.NeedsReference() {
