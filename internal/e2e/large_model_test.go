@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -26,35 +27,9 @@ func TestLargeModel(t *testing.T) {
 	if !full {
 		t.Skip("a model of 494 M parameters: RLINF_TEST_FULL=1")
 	}
-	c := lm.Config{Family: lm.Qwen2, Vocab: 151936, Hidden: 896, Layers: 24, Heads: 14, KVHeads: 2, HeadDim: 64,
-		Intermediate: 4864,
-		Eps:          1e-6, Rope: lm.Rope{Theta: 1e6, Type: lm.RopeDefault}, Tied: true, QKVBias: true,
-		MaxPositions: 32768, InitRange: 0.02}
 	dir := writeTexts(t)
 	folder := filepath.Join(dir, "model")
-	newModel := func(o lm.Options) *lm.Model {
-		m, err := lm.New(new(nn.Params[float32]), c, o)
-		if err == nil {
-			err = m.Alloc(tensor.Heap)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
-	m := newModel(lm.Options{Frozen: true})
-	if n := m.Count(); n != 494032768 {
-		t.Fatalf("%d parameters, want 494032768", n)
-	}
-	m.Init(1)
-	if err := hf.Save(m, folder, hf.SaveOptions{DType: tensor.BF16, ShardBytes: 300 << 20,
-		Tokens: hf.Tokens{BOS: -1, Pad: -1}}); err != nil {
-		t.Fatal(err)
-	}
-	shards, err := filepath.Glob(filepath.Join(folder, "model-*.safetensors"))
-	if err != nil || len(shards) < 3 {
-		t.Fatalf("shards %v, %v", shards, err)
-	}
+	m, shards := saveLarge(t, folder)
 	if err := hf.Load(m, folder); err != nil {
 		t.Fatal(err)
 	}
@@ -77,27 +52,12 @@ func TestLargeModel(t *testing.T) {
 	}
 	m, e = nil, nil
 
-	digest := func() (sums []string) {
-		for _, file := range shards {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sums = append(sums, fmt.Sprintf("%x", sha256.Sum256(text)))
-		}
-		return sums
-	}
-	before := digest()
+	before := digestsOf(t, shards)
 	writeFile(t, dir, "job.yaml", components("actor: 0")+strings.Split(tuning, "  model:\n")[0]+
 		"  model: {model_type: qwen2, model_path: model, is_lora: true}\n  optim: {lr: 1.0e-3}\n")
 	args := []string{"-c", "job.yaml", "runner.max_steps=1", "runner.save_interval=1", "runner.val_check_interval=-1",
 		"actor.global_batch_size=4"}
-	table := local.ok(t, dir, 0, append([]string{"check"}, args...)...).stdout
-	row := regexp.MustCompile(`(?m)^0 .* ([\d.]+) MiB$`).FindStringSubmatch(table)
-	if row == nil {
-		t.Fatalf("check says\n%s", table)
-	}
-	predicted, _ := strconv.ParseFloat(row[1], 64)
+	predicted := predictedMemory(t, dir, args...)[0]
 	j := local.start(t, dir, 0, args...)
 	peak := 0.0
 	for ; !j.over(); time.Sleep(10 * time.Millisecond) {
@@ -112,7 +72,7 @@ func TestLargeModel(t *testing.T) {
 	if peak < 0.9*predicted || peak > 1.1*predicted {
 		t.Errorf("a step takes %.0f MiB, check predicts %.0f: want 10 %% at most between them", peak, predicted)
 	}
-	if !slices.Equal(digest(), before) {
+	if !slices.Equal(digestsOf(t, shards), before) {
 		t.Error("the base has changed")
 	}
 	local.ok(t, dir, 0, "export", "logs/run", "--out", "adapter", "--adapter")
@@ -120,7 +80,7 @@ func TestLargeModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tuned := newModel(lm.Options{LoRA: o})
+	tuned := newLarge(t, lm.Options{LoRA: o})
 	if err := hf.LoadAdapter(tuned, filepath.Join(dir, "adapter")); err != nil {
 		t.Fatal(err)
 	}
@@ -139,11 +99,156 @@ func TestLargeModel(t *testing.T) {
 	}
 }
 
+// TestDividedLargeModel trains all weights of the model of TestLargeModel on one rank and on four, which divide it. The
+// files of the checkpoints are equal, and one rank goes on from that of the four. Each of the four needs at most 0.4 of
+// the memory of one rank, and check predicts it. Memory that ranks share counts once.
+func TestDividedLargeModel(t *testing.T) {
+	if !full {
+		t.Skip("a model of 494 M parameters, all trained: RLINF_TEST_FULL=1")
+	}
+	openmpi.program(t, ".") // or skip
+	dir := writeTexts(t)
+	_, shards := saveLarge(t, filepath.Join(dir, "model"))
+	before := digestsOf(t, shards)
+	job := strings.Split(tuning, "  model:\n")[0] +
+		"  model: {model_type: qwen2, model_path: model}\n  optim: {lr: 1.0e-3}\n"
+	args := []string{"-c", "job.yaml", "runner.max_steps=1", "runner.save_interval=-1", "runner.val_check_interval=-1",
+		"runner.seq_length=64", "actor.global_batch_size=8", "actor.micro_batch_size=2"}
+	run := func(on *platform, np int, place string, more ...string) (peaks []float64) {
+		writeFile(t, dir, "job.yaml", components("actor: %s", place)+job)
+		args := append(args, more...)
+		predicted := predictedMemory(t, dir, args...)
+		j := on.start(t, dir, np, args...)
+		peaks = make([]float64, len(predicted))
+		for ; !j.over(); time.Sleep(50 * time.Millisecond) {
+			for _, p := range j.processes() {
+				if p.rank >= 0 || j.launcher == "" {
+					peaks[max(p.rank, 0)] = max(peaks[max(p.rank, 0)], shareOf(p.pid))
+				}
+			}
+		}
+		if code := j.wait(); code != 0 {
+			t.Fatalf("exit code %d\n%s%s", code, &j.stdout, &j.stderr)
+		}
+		for rank, peak := range peaks {
+			t.Logf("rank %d of %d: %.0f MiB, check predicts %.0f", rank, len(peaks), peak, predicted[rank])
+			if peak < 0.9*predicted[rank] || peak > 1.1*predicted[rank] {
+				t.Errorf("rank %d of %d needs %.0f MiB, check predicts %.0f: want 10 %% at most between them", rank,
+					len(peaks), peak, predicted[rank])
+			}
+		}
+		return peaks
+	}
+	logs := filepath.Join(dir, "logs")
+	files := []string{filepath.Join(logs, "run/checkpoints/latest/model.safetensors"),
+		filepath.Join(logs, "run/checkpoints/latest/trainer.safetensors")}
+	whole := run(local, 0, "0")[0]
+	want := digestsOf(t, files)
+	if err := os.RemoveAll(logs); err != nil { // two checkpoints are 12 GB
+		t.Fatal(err)
+	}
+	for rank, peak := range run(openmpi, 4, "0-3", divided(2, "actor.model.pipeline_model_parallel_size=2")...) {
+		if peak > 0.4*whole {
+			t.Errorf("rank %d needs %.0f MiB, want at most 0.4 of the %.0f of one rank", rank, peak, whole)
+		}
+	}
+	if !slices.Equal(digestsOf(t, files), want) {
+		t.Error("the checkpoint of four ranks differs from that of one")
+	}
+	run(local, 0, "0", "runner.max_steps=2", "runner.save_at_end=false", "runner.resume_dir=auto")
+	if m := readMetrics(t, filepath.Join(logs, "run")); len(m) != 2 {
+		t.Errorf("%d steps, want 2", len(m))
+	}
+	if !slices.Equal(digestsOf(t, shards), before) {
+		t.Error("the folder of the model has changed")
+	}
+}
+
+// newLarge returns a model with the sizes of Qwen2.5-0.5B, and weights of 0.
+func newLarge(t *testing.T, o lm.Options) *lm.Model {
+	t.Helper()
+	c := lm.Config{Family: lm.Qwen2, Vocab: 151936, Hidden: 896, Layers: 24, Heads: 14, KVHeads: 2, HeadDim: 64,
+		Intermediate: 4864,
+		Eps:          1e-6, Rope: lm.Rope{Theta: 1e6, Type: lm.RopeDefault}, Tied: true, QKVBias: true,
+		MaxPositions: 32768, InitRange: 0.02}
+	m, err := lm.New(new(nn.Params[float32]), c, o)
+	if err == nil {
+		err = m.Alloc(tensor.Heap)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// saveLarge writes a random model with the sizes of Qwen2.5-0.5B to a folder, as bfloat16. It returns the model and the
+// files of its weights.
+func saveLarge(t *testing.T, folder string) (m *lm.Model, shards []string) {
+	t.Helper()
+	m = newLarge(t, lm.Options{Frozen: true})
+	if n := m.Count(); n != 494032768 {
+		t.Fatalf("%d parameters, want 494032768", n)
+	}
+	m.Init(1)
+	if err := hf.Save(m, folder, hf.SaveOptions{DType: tensor.BF16, ShardBytes: 300 << 20,
+		Tokens: hf.Tokens{BOS: -1, Pad: -1}}); err != nil {
+		t.Fatal(err)
+	}
+	shards, err := filepath.Glob(filepath.Join(folder, "model-*.safetensors"))
+	if err != nil || len(shards) < 3 {
+		t.Fatalf("shards %v, %v", shards, err)
+	}
+	return m, shards
+}
+
+// digestsOf returns a digest of each file.
+func digestsOf(t *testing.T, files []string) (sums []string) {
+	t.Helper()
+	for _, path := range files {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		h := sha256.New()
+		if _, err := io.Copy(h, f); err != nil {
+			t.Fatal(err)
+		}
+		sums = append(sums, fmt.Sprintf("%x", h.Sum(nil)))
+	}
+	return sums
+}
+
+// predictedMemory returns what check says that each rank of a job needs, in MiB.
+func predictedMemory(t *testing.T, dir string, args ...string) (ranks []float64) {
+	t.Helper()
+	table := local.ok(t, dir, 0, append([]string{"check"}, args...)...).stdout
+	for _, row := range regexp.MustCompile(`(?m)^\d+ .* ([\d.]+) MiB$`).FindAllStringSubmatch(table, -1) {
+		need, _ := strconv.ParseFloat(row[1], 64)
+		ranks = append(ranks, need)
+	}
+	if ranks == nil {
+		t.Fatalf("check says\n%s", table)
+	}
+	return ranks
+}
+
+// shareOf returns the memory that a living process has now, in MiB. Its share of a page that n processes use is 1/n.
+func shareOf(pid int) float64 {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	return mebibytes(regexp.MustCompile(`(?m)^Pss:\s+(\d+) kB`), text)
+}
+
 // peakOf returns the most memory that a living process has had, in MiB. The figure of a process that has ended
 // includes its parent's.
 func peakOf(pid int) float64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(text)
+	return mebibytes(regexp.MustCompile(`VmHWM:\s+(\d+) kB`), text)
+}
+
+// mebibytes returns the figure in KiB that a line of a text has, in MiB; 0: there is none.
+func mebibytes(line *regexp.Regexp, text []byte) float64 {
+	m := line.FindSubmatch(text)
 	if m == nil {
 		return 0
 	}

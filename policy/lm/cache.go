@@ -35,7 +35,7 @@ func (m *Model) NewCache(pages int) *Cache {
 // PageBytes returns the memory that one page of a cache takes.
 func (m *Model) PageBytes() int {
 	c := &m.local
-	return 4 * 2 * c.HeadDim * PageLen * c.KVHeads * c.Layers
+	return 4 * 2 * c.HeadDim * PageLen * c.KVHeads * len(m.layers)
 }
 
 // extend enlarges an empty cache to at least this number of pages.
@@ -44,7 +44,7 @@ func (c *Cache) extend(pages int) {
 		return
 	}
 	c.pages = pages
-	c.mem = nn.Vector[float32](pages * c.page * c.m.local.Layers)
+	c.mem = nn.Vector[float32](pages * c.page * len(c.m.layers))
 	c.users = make([]int32, pages)
 	c.free = c.free[:0]
 	for p := pages - 1; p >= 0; p-- {
@@ -120,7 +120,7 @@ func (s *Sequence) ownLast() {
 	}
 	c, last := s.cache, len(s.pages)-1
 	from, to := int(s.pages[last]), int(c.take())
-	for layer := range c.m.local.Layers {
+	for layer := range c.m.layers {
 		at := layer * c.pages
 		copy(c.mem[(at+to)*c.page:][:c.page], c.mem[(at+from)*c.page:][:c.page])
 	}

@@ -1,56 +1,91 @@
-package lm
+package lm_test
 
 import (
+	"fmt"
 	"math"
 	"reflect"
+	"sync"
 	"testing"
 
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/lm/lmtest"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestTrainingBytes holds the prediction against the slices that a Work has after a pass.
+// TestTrainingBytes holds the prediction against the slices that a Work has after a step, on each rank of a layout.
 func TestTrainingBytes(t *testing.T) {
-	dense := Config{Family: Qwen3, Vocab: 5000, Hidden: 64, Layers: 3, Heads: 4, KVHeads: 2, HeadDim: 16,
-		Intermediate: 160,
-		Eps:          1e-6, Rope: Rope{Theta: 1e4, Type: RopeDefault}, QKNorm: true, InitRange: 0.02}
-	sparse := dense
-	sparse.Family, sparse.Experts = Qwen2MoE, Experts{Count: 4, PerToken: 2, Intermediate: 48, SharedIntermediate: 80,
-		AuxCoef: 0.01}
-	for name, c := range map[string]Config{"dense": dense, "experts": sparse} {
-		for _, o := range []*LoRA{nil, {Rank: 8, Alpha: 8, Targets: []string{"q_proj", "lm_head"}}} {
-			m, err := New(new(nn.Params[float32]), c, Options{LoRA: o})
-			if err != nil {
-				t.Fatal(err)
+	dense := lm.Config{Family: lm.Qwen3, Vocab: 5000, Hidden: 128, Layers: 4, Heads: 4, KVHeads: 2, HeadDim: 16,
+		Intermediate: 320,
+		Eps:          1e-6, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, QKNorm: true, InitRange: 0.02}
+	sparse, tied := dense, dense
+	sparse.Family, sparse.Experts = lm.Qwen2MoE, lm.Experts{Count: 4, PerToken: 2, Intermediate: 48,
+		SharedIntermediate: 80, AuxCoef: 0.01}
+	tied.Tied = true
+	adapters := &lm.LoRA{Rank: 8, Alpha: 8, Targets: []string{"q_proj", "lm_head"}}
+	for name, v := range map[string]struct {
+		c lm.Config
+		o lm.Options
+		l layout
+	}{
+		"dense":                 {c: dense, l: layout{1, 1, 0}},
+		"dense, adapters":       {c: dense, l: layout{1, 1, 0}, o: lm.Options{LoRA: adapters}},
+		"experts":               {c: sparse, l: layout{1, 1, 0}},
+		"experts, adapters":     {c: sparse, l: layout{1, 1, 0}, o: lm.Options{LoRA: adapters}},
+		"dense, 2 ranks":        {c: dense, l: layout{2, 1, 0}},
+		"tied, 2 × 2":           {c: tied, l: layout{2, 2, 0}},
+		"dense, 4 stages":       {c: dense, l: layout{1, 4, 0}},
+		"experts, 2 × 2":        {c: sparse, l: layout{2, 2, 0}},
+		"tied, adapters, 2 × 2": {c: tied, l: layout{2, 2, 0}, o: lm.Options{LoRA: adapters}},
+		"tied, 2 stages":        {c: tied, l: layout{1, 2, 0}},
+		"dense, repeated":       {c: dense, l: layout{1, 1, 3}},
+		"experts, repeated":     {c: sparse, l: layout{1, 2, 9}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var ranks sync.WaitGroup
+			for i, mesh := range lmtest.NewMeshes(v.l.size, v.l.stages) {
+				o, stage := v.o, i/v.l.size
+				o.Part = lm.Part{Index: i % v.l.size, Size: v.l.size, First: stage * v.c.Layers / v.l.stages,
+					End: (stage + 1) * v.c.Layers / v.l.stages}
+				ranks.Go(func() {
+					if err := holdBytes(t, v.c, o, mesh, v.l.stages-stage, v.l.again); err != nil {
+						t.Errorf("rank %d: %v", i, err)
+					}
+				})
 			}
-			if err := m.Alloc(tensor.Heap); err != nil {
-				t.Fatal(err)
-			}
-			m.Init(1)
-			const sequences, length = 6, 50
-			w := m.NewTraining(sequences * length)
-			b := Batch{Starts: []int32{0}}
-			for range sequences {
-				for i := range length {
-					b.IDs = append(b.IDs, int32(i))
-				}
-				b.Starts = append(b.Starts, int32(len(b.IDs)))
-			}
-			if err := m.Forward(w, b); err != nil {
-				t.Fatal(err)
-			}
-			targets := b.NextTokens(nil)
-			logp := make([]float32, len(targets))
-			m.LogProbs(w, logp, nil, targets, 1)
-			m.Backward(w, logp, nil, targets, 1, 0)
-			got := int(sizeOf(reflect.ValueOf(w).Elem(), map[uintptr]bool{reflect.ValueOf(m).Pointer(): true}))
-			want := c.TrainingBytes(len(b.IDs), sequences, o)
-			t.Logf("%s, adapters %v: %d bytes, predicted %d", name, o != nil, got, want)
-			if math.Abs(float64(got-want)) > 0.05*float64(got) {
-				t.Errorf("%s, adapters %v: %d bytes, predicted %d", name, o != nil, got, want)
-			}
-		}
+			ranks.Wait()
+		})
 	}
+}
+
+// holdBytes holds the prediction for a part of a model. passes is the number of micro-batches that it has at the same
+// time, and again that of layers that are repeated.
+func holdBytes(t *testing.T, c lm.Config, o lm.Options, mesh lm.Mesh, passes, again int) error {
+	m, err := lm.New(new(nn.Params[float32]), c, o)
+	if err != nil {
+		return err
+	}
+	const sequences, length = 6, 150
+	want := m.TrainingBytes(sequences*length, sequences, passes, again)
+	if err := m.Alloc(tensor.Heap); err != nil {
+		return err
+	}
+	m.Init(1)
+	w := m.NewTraining(sequences * length)
+	w.Recompute(again)
+	w.Join(mesh)
+	texts := lengths(c, length, length, length, length, length, length)
+	source := &source{micros: [][][]int32{texts, texts, texts, texts, texts}, trained: new(trained)}
+	if err := m.Train(w, len(source.micros), lm.Head{Temperature: 1}, source, nil); err != nil {
+		return err
+	}
+	m.FinishGradients(w)
+	got := int(sizeOf(reflect.ValueOf(w).Elem(), map[uintptr]bool{reflect.ValueOf(m).Pointer(): true}))
+	t.Logf("%d bytes, predicted %d", got, want)
+	if math.Abs(float64(got-want)) > 0.06*float64(got) {
+		return fmt.Errorf("%d bytes, predicted %d", got, want)
+	}
+	return w.Err()
 }
 
 // sizeOf adds up the slices that v holds, but for what lies behind seen pointers.

@@ -10,7 +10,8 @@ type Footprint struct {
 	Channels   int64 // observations and actions in channels
 	Replay     int64 // replay buffer and demonstrations, with the contents of their file
 
-	Activations int64 // of a language model in one micro-batch, with logits
+	Activations int64 // of a language model in the micro-batches that it has at the same time, with logits
+	Messages    int64 // activations, gradients and state on their way between the parts of a language model
 	Texts       int64 // texts to train on
 }
 
@@ -19,7 +20,7 @@ const ProgramBytes = 48 << 20
 
 // Sum returns the total number of bytes.
 func (f Footprint) Sum() int64 {
-	return f.Parameters + f.Optimiser + f.Rollouts + f.Channels + f.Replay + f.Activations + f.Texts
+	return f.Parameters + f.Optimiser + f.Rollouts + f.Channels + f.Replay + f.Activations + f.Messages + f.Texts
 }
 
 // A Column is one part of a footprint, for a table with a line for each rank.

@@ -76,14 +76,22 @@ func (p *Part) within(lo, hi int, f func(at, here, n int)) {
 }
 
 // pack returns the bytes of the part in [lo, hi) of the whole tensor, one run after the other. If they are one run,
-// this is the memory itself. Otherwise it is buf, which grows as needed.
+// this is the memory itself. Otherwise it is buf, as in copyTo.
 func (p *Part) pack(buf *[]byte, lo, hi int) []byte {
 	var run []byte
-	size, runs := 0, 0
-	p.within(lo, hi, func(_, here, n int) { size, runs, run = size+n, runs+1, p.Memory[here:here+n] })
+	runs := 0
+	p.within(lo, hi, func(_, here, n int) { runs, run = runs+1, p.Memory[here:here+n] })
 	if runs == 1 {
 		return run
 	}
+	return p.copyTo(buf, lo, hi)
+}
+
+// copyTo copies the bytes of the part in [lo, hi) of the whole tensor to buf, which grows as needed, one run after the
+// other. It returns them.
+func (p *Part) copyTo(buf *[]byte, lo, hi int) []byte {
+	size := 0
+	p.within(lo, hi, func(_, _, n int) { size += n })
 	packed := room(buf, size)[:0]
 	p.within(lo, hi, func(_, here, n int) { packed = append(packed, p.Memory[here:here+n]...) })
 	return packed

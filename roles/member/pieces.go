@@ -14,8 +14,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// pieceBytes is the size of the pieces in which tensors travel. No rank holds more than two pieces at a time.
-const pieceBytes = 16 << 20
+// PieceBytes is the size of the pieces in which tensors travel. No rank holds more than two pieces at a time.
+const PieceBytes = 16 << 20
 
 // A Collection has on rank 0 the tensors that ranks hold in parts.
 type Collection struct {
@@ -57,7 +57,7 @@ type holder struct {
 // Collective over the members of g, and comm is a communicator of the same members.
 func Collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, mine []Part,
 	write func(*Collection) error) error {
-	return collect(ctx, g, comm, mine, pieceBytes, write)
+	return collect(ctx, g, comm, mine, PieceBytes, write)
 }
 
 func collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, mine []Part, piece int,
@@ -238,7 +238,8 @@ func (c *Collection) order(rank int, o order) error {
 	return send(c.ctx, c.comm, b, rank, orderTag)
 }
 
-// serve sends pieces of parts to rank 0, as rank 0 orders them.
+// serve sends pieces of parts to rank 0, as rank 0 orders them. It sends copies, so that rank 0 does not map the shared
+// memory of the parts.
 func serve(ctx context.Context, comm spmd.Comm, mine []Part) error {
 	b := make([]byte, orderBytes)
 	var buf []byte
@@ -255,7 +256,7 @@ func serve(ctx context.Context, comm spmd.Comm, mine []Part) error {
 			return nil
 		}
 		p := &mine[number(0)]
-		packed := p.pack(&buf, number(1), number(2))
+		packed := p.copyTo(&buf, number(1), number(2))
 		if err := send(ctx, comm, packed, 0, pieceTag); err != nil {
 			return fmt.Errorf("send a piece of %s: %w", p.Field.Name, err)
 		}
@@ -301,7 +302,7 @@ func Fits(from []Source, parts []Part) error {
 // Distribute fills the parts of all ranks from files that rank 0 reads. Several parts may have the same tensor. Only
 // Reader may differ between the ranks' sources. Collective over the members of g.
 func Distribute(ctx context.Context, g *collectives.Group, from []Source, parts []Part) error {
-	return distribute(ctx, g, from, parts, pieceBytes)
+	return distribute(ctx, g, from, parts, PieceBytes)
 }
 
 func distribute(ctx context.Context, g *collectives.Group, from []Source, parts []Part, piece int) error {

@@ -336,8 +336,8 @@ func TestPiecesAreSmall(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, m := range map[string]*meter{"messages": &sent, "writes": &written, "reads": &read} {
-		if n := m.largest.Load(); n > pieceBytes || n < pieceBytes/8 {
-			t.Errorf("the largest of the %s has %d bytes, want at most %d and not much less", what, n, pieceBytes)
+		if n := m.largest.Load(); n > PieceBytes || n < PieceBytes/8 {
+			t.Errorf("the largest of the %s has %d bytes, want at most %d and not much less", what, n, PieceBytes)
 		}
 	}
 }

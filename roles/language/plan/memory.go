@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/rlinf/rlinf/algo"
-	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/member"
 )
 
 // CheckMemory returns an error if the ranks of a node need more memory than is available.
@@ -22,7 +20,9 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 		"tokens in a micro-batch, adapters (actor.model.is_lora) or more nodes", node, job.Mebibytes(need), have)
 }
 
-// MemoryColumns returns the columns of a table of the ranks' memory.
+// MemoryColumns returns the columns of a table of the ranks' memory. The parameters have their gradients, and the
+// optimiser has two moments of each trained weight. Activations are those of the micro-batches that a rank has at the
+// same time, with logits. Messages are on their way to other parts of a model.
 func (p *Plan) MemoryColumns() []job.Column {
 	columns := []job.Column{
 		{Name: "parameters", Bytes: func(f job.Footprint) int64 { return f.Parameters }},
@@ -30,6 +30,10 @@ func (p *Plan) MemoryColumns() []job.Column {
 		{Name: "activations", Bytes: func(f job.Footprint) int64 { return f.Activations }},
 		{Name: "texts", Bytes: func(f job.Footprint) int64 { return f.Texts }},
 		{Name: "in all", Bytes: func(f job.Footprint) int64 { return f.Sum() + job.ProgramBytes }},
+	}
+	if slices.ContainsFunc(modelled, func(of string) bool { return p.Mesh(of).Members() > 1 }) {
+		messages := job.Column{Name: "messages", Bytes: func(f job.Footprint) int64 { return f.Messages }}
+		columns = slices.Insert(columns, 3, messages)
 	}
 	if p.Config.Reasons() {
 		answers := job.Column{Name: "answers", Bytes: func(f job.Footprint) int64 { return f.Channels }}
@@ -56,17 +60,18 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 		f.Parameters += 2*s.trained + s.frozen
 		f.Optimiser += moments(s.trained, model, p.Actors)
 		f.Activations += s.work
+		f.Messages += s.messages
 	})
 	if p.HasCritic() {
 		replicas := cmp.Or(p.Critics, p.Actors)
 		each(or("critic", "actor", p.Critics), func(s share) {
-			f.Parameters, f.Activations = f.Parameters+2*s.trunk, f.Activations+s.work
-			f.Optimiser += moments(s.trunk, critic, replicas)
+			f.Parameters, f.Optimiser = f.Parameters+2*s.trunk, f.Optimiser+moments(s.trunk, critic, replicas)
+			f.Activations, f.Messages = f.Activations+s.work, f.Messages+s.messages
 		})
 	}
 	if p.NeedsReference() {
 		each(or("inference", "actor", p.Inferences), func(s share) {
-			f.Activations += s.work
+			f.Activations += s.forward
 			if p.LoRA == nil {
 				f.Parameters += s.trunk
 			}
@@ -74,7 +79,7 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	}
 	each("inference", func(s share) {
 		if p.Config.Algorithm.RecomputeLogprobs {
-			f.Activations += s.work
+			f.Activations += s.forward
 		}
 		f.Parameters += s.own
 	})
@@ -104,80 +109,38 @@ func moments(weights int64, o algo.OptimConfig, replicas int) int64 {
 
 // A share has the bytes of the part of the model that a member has.
 type share struct {
-	trunk   int64 // all weights but adapters
-	trained int64 // the trained weights
-	frozen  int64 // weights without a gradient
-	own     int64 // trained and frozen weights, unless an actor on the rank has them
-	work    int64 // activations of the micro-batches that are in it at the same time
+	trunk    int64 // all weights but adapters
+	trained  int64 // the trained weights
+	frozen   int64 // weights without a gradient
+	own      int64 // trained and frozen weights, unless an actor on the rank has them
+	work     int64 // activations of the micro-batches that are in it at the same time
+	forward  int64 // activations of inference
+	messages int64 // what is on its way to another member, in a training step and while a checkpoint is saved
 }
 
 // share returns the share of a member of a component on rank r.
-func (p *Plan) share(component string, member, r int) (s share) {
+func (p *Plan) share(component string, index, r int) (s share) {
 	mesh := p.Mesh(component)
-	count, trained, local, inside := p.Count, p.Trained, p.Model, 1
-	if mesh.Members() > 1 {
-		part := mesh.Part(member)
-		count, trained = p.held(part)
-		local = p.Model.Local(part)
-		if local.Layers = part.End - part.First; local.Experts.Dense != nil {
-			local.Experts.Dense = local.Experts.Dense[part.First:part.End]
-		}
-		inside = mesh.Pipeline - mesh.At(member).Stage
+	m, err := p.part(mesh.Part(index))
+	if err != nil {
+		panic(fmt.Sprintf("plan: %v", err)) // the whole was made before, and the mesh was checked
 	}
-	s.trunk, s.trained = 4*int64(count), 4*int64(trained)
+	s.trunk, s.trained = 4*int64(m.Count()), 4*int64(m.Params.Len())
 	if p.LoRA != nil {
 		s.frozen = s.trunk
 	}
-	if p.Beside(component, member, r) < 0 {
+	if p.Beside(component, index, r) < 0 {
 		s.own = s.trained + s.frozen
 	}
 	sequences := p.Limit.Sequences
 	if sequences == 0 {
 		sequences = p.batch * max(p.group, 1)
 	}
-	bytes := func(c lm.Config) int64 { return int64(c.TrainingBytes(p.Limit.Tokens, sequences, p.LoRA)) }
-	none := local
-	none.Layers = 0
-	s.work = bytes(local) + int64(inside-1)*(bytes(local)-bytes(none)) // layers keep each micro-batch
+	stages := mesh.Pipeline - mesh.At(index).Stage // from this one on
+	s.work = int64(m.TrainingBytes(p.Limit.Tokens, sequences, stages, p.Config.RecomputedLayers()))
+	s.forward = int64(m.TrainingBytes(p.Limit.Tokens, sequences, 1, p.Model.Layers))
+	if mesh.Members() > 1 {
+		s.messages = int64(m.MessageBytes(p.Limit.Tokens)) + 2*min(member.PieceBytes, s.trained)
+	}
 	return s
-}
-
-// held returns about how many weights of the model, and how many trained ones, are in a part: members of a stage divide
-// its matrices.
-func (p *Plan) held(part lm.Part) (count, trained int) {
-	m, err := p.New()
-	if err != nil {
-		panic(fmt.Sprintf("plan: %v", err)) // it was made before
-	}
-	for _, t := range m.Tensors() {
-		count += p.heldOf(part, t.Name, t.Shape)
-	}
-	for _, f := range m.Params.Fields {
-		trained += p.heldOf(part, f.Name, f.Shape)
-	}
-	return count, trained
-}
-
-// heldOf returns how many elements of the tensor of this name and shape are in a part.
-func (p *Plan) heldOf(part lm.Part, name string, shape []int) int {
-	first, last := part.First == 0, part.End == p.Model.Layers
-	_, in, ofLayer := strings.Cut(name, "model.layers.")
-	number, _, _ := strings.Cut(in, ".")
-	layer, _ := strconv.Atoi(number)
-	switch {
-	case ofLayer && (layer < part.First || layer >= part.End):
-		return 0
-	case !ofLayer && strings.Contains(name, "embed_tokens") && !first && !(last && p.Model.Tied):
-		return 0
-	case !ofLayer && !strings.Contains(name, "embed_tokens") && !last:
-		return 0
-	}
-	n := 1
-	for _, size := range shape {
-		n *= size
-	}
-	if len(shape) > 1 {
-		n = (n + part.Size - 1) / part.Size
-	}
-	return n
 }

@@ -184,14 +184,14 @@ func TestDivideModels(t *testing.T) {
 // that divides a layer. A tied embedding is on both ends of a pipeline.
 func TestSharesOfMemory(t *testing.T) {
 	d := drafted(t, sft, 8, tensor2, stages2, "cluster.component_placement.actor=0-7")
-	d.Model = lm.Config{Family: lm.Qwen2, Vocab: 30, Hidden: 256, Layers: 6, Heads: 8, KVHeads: 4, HeadDim: 32,
+	d.Model = lm.Config{Family: lm.Qwen2, Vocab: 32, Hidden: 256, Layers: 6, Heads: 8, KVHeads: 4, HeadDim: 32,
 		Intermediate: 512, Eps: 1e-5, Tied: true, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}}
 	d.divide()
 	m, err := d.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := 30 * 256 // the embedding of the other end
+	want := 32 * 256 // the embedding of the other end
 	for _, w := range m.Tensors() {
 		n := 1
 		for _, size := range w.Shape {
@@ -202,18 +202,17 @@ func TestSharesOfMemory(t *testing.T) {
 		}
 		want += n
 	}
+	d.Limit.Tokens, d.Limit.Sequences, d.Train = 64, 4, new(text.Dataset)
 	got := 0
 	for member := range 4 {
-		count, trained := d.held(d.Mesh("actor").Part(member))
-		if got += count; trained != count {
-			t.Errorf("member %d: %d of %d weights are trained", member, trained, count)
+		s := d.share("actor", member, member)
+		if got += int(s.trunk / 4); s.trained != s.trunk {
+			t.Errorf("member %d: %d bytes of the %d of its weights are trained", member, s.trained, s.trunk)
 		}
 	}
 	if got != want {
 		t.Errorf("a replica holds %d weights, want %d", got, want)
 	}
-	d.Limit.Tokens, d.Limit.Sequences, d.Train = 64, 4, new(text.Dataset)
-	d.Count, d.Trained = m.Count(), m.Params.Len()
 	first, last := d.MemoryOf(0), d.MemoryOf(3)
 	if first.Activations <= last.Activations || first.Parameters != last.Parameters-8*256 {
 		t.Errorf("first stage %+v, last stage %+v: expected more activations, and the norm in the last", first, last)
@@ -221,6 +220,9 @@ func TestSharesOfMemory(t *testing.T) {
 	d.Config.Actor.FSDPConfig.ShardingStrategy = "full_shard"
 	if got := d.MemoryOf(0); got.Optimiser != first.Optimiser/2 || got.Parameters != first.Parameters {
 		t.Errorf("2 replicas that divide moments: %+v, without %+v", got, first)
+	}
+	if first.Messages == 0 {
+		t.Error("no messages")
 	}
 	if got, want := d.WorkersOn(7), "actor[7]@1,1,1"; len(got) != 1 || got[0] != want {
 		t.Errorf("rank 7 has %q, want %s", got, want)
