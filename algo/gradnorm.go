@@ -57,8 +57,8 @@ func (n *gradNorm) value() (float64, error) {
 	return root(sum, n.params)
 }
 
-// root returns the norm of the gradient of p, whose squares add up to sum. If the gradient has a NaN or Inf, it returns an
-// error that names the tensor.
+// root returns the norm of the gradient of p, whose squares add up to sum. If the gradient has a NaN or Inf, it
+// returns an error that names the tensor.
 func root(sum float64, p *nn.Params[float32]) (float64, error) {
 	if math.IsNaN(sum) || math.IsInf(sum, 0) { // sums of squares of finite float32s are finite in float64
 		return 0, notFinite(p)

@@ -137,7 +137,8 @@ func (c *TextCriticPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int)
 // begin sets the gradient to 0, for a new minibatch.
 func (c *TextCriticPPO) begin() { clear(c.train.params.Grad) }
 
-// accumulate adds the gradient of a minibatch on this replica. Unless ready is nil, the sum over the replicas has begun.
+// accumulate adds the gradient of a minibatch on this replica. Unless ready is nil, the sum over the replicas has
+// begun.
 func (c *TextCriticPPO) accumulate(b *TextBatch, m *textMinibatch, ready func(lo, hi int)) error {
 	c.batch, c.now = b, m
 	err := c.pass.train(m.texts, m.rows, c.loss, ready)

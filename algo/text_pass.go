@@ -126,7 +126,8 @@ func (p *textPass) Got(k int, o *lm.Outputs) {
 // Close ends the threads.
 func (p *textPass) Close() { p.work.SetThreads(1) }
 
-// TextLogProbs computes log-probabilities by one language model, with the bits of training. It belongs to one goroutine.
+// TextLogProbs computes log-probabilities by one language model, with the bits of training. It belongs to one
+// goroutine.
 type TextLogProbs struct{ *textPass }
 
 // NewTextLogProbs returns a TextLogProbs of m for micro-batches within limit, on the given number of

@@ -274,8 +274,8 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 	return false, p.step(iteration)
 }
 
-// setLoss sets the derivatives of the loss by the log-probs and entropies of a micro-batch, whose texts are [first, last)
-// of the minibatch:
+// setLoss sets the derivatives of the loss by the log-probs and entropies of a micro-batch, whose texts are [first,
+// last) of the minibatch:
 //
 //	L = surrogate + kl_beta·KL - entropy_bonus·H
 //

@@ -25,8 +25,8 @@ type trainState struct {
 	norms, steps float64 // since the last meanNorm: sum of the gradients' norms before clipping, and their number
 }
 
-// A norm computes the Euclidean norm of a gradient. begin starts the norm of a new gradient, and final marks a range of it
-// as final. value returns the norm, once all of the gradient is final.
+// A norm computes the Euclidean norm of a gradient. begin starts the norm of a new gradient, and final marks a range
+// of it as final. value returns the norm, once all of the gradient is final.
 type norm interface {
 	begin()
 	final(lo, hi int)

@@ -108,13 +108,15 @@ func sameLayouts(t *testing.T, dir, job string, whole layout, others map[string]
 func TestLayoutsOfTuning(t *testing.T) {
 	dir := writeTexts(t)
 	m := sameLayouts(t, dir, laidOut(tuning), layout{local, 0, "actor: '0:0-1'", nil}, map[string]layout{
-		"2 × 2":                          {local, 0, "actor: 0-3", divided(2)},
-		"2 × 4, one rank":                {local, 0, "actor: '0:0-7'", divided(4)},
-		"2 × 2, Open MPI":                {openmpi, 4, "actor: 0-3", divided(2)},
-		"2 × 2, two ranks":               {mpich, 2, "actor: '0-1:0-3'", divided(2)},
-		"2 × 3 stages":                   {local, 0, "actor: 0-5", staged(3, 1)},
-		"2 × 2 stages × 4":               {local, 0, "actor: '0-3:0-15'", staged(2, 4, "actor.model.pipeline_layers=[1,2]")},
-		"2 × 2 × 2, Open MPI":            {openmpi, 4, "actor: '0-3:0-7'", staged(2, 2, "actor.model.recompute_granularity=full")},
+		"2 × 2":            {local, 0, "actor: 0-3", divided(2)},
+		"2 × 4, one rank":  {local, 0, "actor: '0:0-7'", divided(4)},
+		"2 × 2, Open MPI":  {openmpi, 4, "actor: 0-3", divided(2)},
+		"2 × 2, two ranks": {mpich, 2, "actor: '0-1:0-3'", divided(2)},
+		"2 × 3 stages":     {local, 0, "actor: 0-5", staged(3, 1)},
+		"2 × 2 stages × 4": {local, 0, "actor: '0-3:0-15'", staged(2, 4,
+			"actor.model.pipeline_layers=[1,2]")},
+		"2 × 2 × 2, Open MPI": {openmpi, 4, "actor: '0-3:0-7'", staged(2, 2,
+			"actor.model.recompute_granularity=full")},
 		"2 × 2 stages, MPICH, two nodes": {mpich, 4, "actor: 0-3\n  num_nodes: 2\nspmd: {nodes: 2}", staged(2, 1)},
 		"2 × 2 stages, tokens": {local, 0, "actor: 0-3", staged(2, 1, "runner.enable_dynamic_batch_size=true",
 			"runner.max_tokens_per_mbs=150")},
@@ -235,7 +237,8 @@ func TestLayoutsResume(t *testing.T) {
 			t.Run(fmt.Sprintf("%d to %d", a, b), func(t *testing.T) {
 				run := fmt.Sprintf("from%dto%d", a, b)
 				j := start(t, all[a], run)
-				for saved := filepath.Join(dir, "logs", run, "checkpoints/global_step_4"); ; time.Sleep(time.Millisecond) {
+				saved := filepath.Join(dir, "logs", run, "checkpoints/global_step_4")
+				for ; ; time.Sleep(time.Millisecond) {
 					if _, err := os.Stat(saved); err == nil || j.over() {
 						break
 					}
@@ -285,7 +288,8 @@ func TestSharedOptimiser(t *testing.T) {
 			divided(2, sharded)},
 	}
 	t.Run("tuning", func(t *testing.T) {
-		sameLayouts(t, writeTexts(t), laidOut(tuning), layout{local, 0, "actor: '0:0-1'", nil}, shards, "runner.max_steps=6")
+		sameLayouts(t, writeTexts(t), laidOut(tuning), layout{local, 0, "actor: '0:0-1'", nil}, shards,
+			"runner.max_steps=6")
 	})
 	dir := t.TempDir()
 	local.ok(t, dir, 0, "data", "addition", "--out", "data", "--train", "60", "--test", "9")
@@ -295,8 +299,8 @@ func TestSharedOptimiser(t *testing.T) {
 			sameLayouts(t, dir, laidOut(reasoning), layout{local, 0, places[0], nil}, map[string]layout{
 				"both":     {local, 0, places[1], divided(2, sharded)},
 				"critic's": {local, 0, places[1], divided(2, "+actor.critic_optim={use_distributed_optimizer: true}")},
-			}, "runner.max_steps=4", "runner.val_check_interval=2", "runner.save_interval=2", "reward.random_reward=true",
-				"algorithm.adv_type=gae", "algorithm.loss_type=actor_critic")
+			}, "runner.max_steps=4", "runner.val_check_interval=2", "runner.save_interval=2",
+				"reward.random_reward=true", "algorithm.adv_type=gae", "algorithm.loss_type=actor_critic")
 		})
 	}
 }

@@ -26,8 +26,8 @@ func (m *Model) BackwardHidden(w *Work, dh []float32, aux float32) {
 	m.backwardLayers(w, dx, aux)
 }
 
-// backwardLayers changes dx [rows, hidden] from the derivative by the output of the last layer here to that by the input
-// of the first, and adds to the gradients.
+// backwardLayers changes dx [rows, hidden] from the derivative by the output of the last layer here to that by the
+// input of the first, and adds to the gradients.
 func (m *Model) backwardLayers(w *Work, dx []float32, aux float32) {
 	x, pairs := &m.Config.Experts, float32(max(w.pairs(), 1))
 	for e := range w.slope {

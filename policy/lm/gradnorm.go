@@ -2,9 +2,9 @@ package lm
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// GradSquares returns the sum of the squares of all gradients of m.Params, also of the parts that other ranks have. Each
-// block of an axis that ranks may divide is summed by itself, so the bits do not depend on the parts. The order of all
-// sums is that of the parameters of the whole model.
+// GradSquares returns the sum of the squares of all gradients of m.Params, also of the parts that other ranks have.
+// Each block of an axis that ranks may divide is summed by itself, so the bits do not depend on the parts. The order
+// of all sums is that of the parameters of the whole model.
 func (m *Model) GradSquares(w *Work) (float64, error) {
 	p := m.Params
 	if w.squares == nil {

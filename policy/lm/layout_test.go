@@ -91,7 +91,8 @@ func (r *trained) train(m *lm.Model, mesh lm.Mesh, again int) error {
 	w := m.NewTraining(120)
 	w.Recompute(again)
 	w.Join(mesh)
-	micros := [][][]int32{lengths(*c, 3, 40, 70), lengths(*c, 9), lengths(*c, 31, 2), lengths(*c, 1, 50), lengths(*c, 8, 8)}
+	micros := [][][]int32{lengths(*c, 3, 40, 70), lengths(*c, 9), lengths(*c, 31, 2), lengths(*c, 1, 50),
+		lengths(*c, 8, 8)}
 	source := &source{micros: micros, trained: r}
 	for step := range 3 {
 		clear(m.Params.Grad)
@@ -238,8 +239,8 @@ func TestLayout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := train(t, v.c, v.o, layout{1, 1, 0})
-			for _, l := range []layout{{1, 1, 1}, {1, 2, 0}, {1, 4, 1}, {2, 1, 0}, {2, 2, 9}, {2, 4, 0}, {4, 1, 1}, {4, 2, 0},
-				{8, 1, 0}, {1, 8, 3}} {
+			for _, l := range []layout{{1, 1, 1}, {1, 2, 0}, {1, 4, 1}, {2, 1, 0}, {2, 2, 9}, {2, 4, 0},
+				{4, 1, 1}, {4, 2, 0}, {8, 1, 0}, {1, 8, 3}} {
 				if !slices.Contains(v.c.Sizes(), l.size) || l.stages > v.c.Layers {
 					continue
 				}

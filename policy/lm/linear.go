@@ -138,7 +138,8 @@ type derivative struct {
 func (w *Work) inputGrad(dx, in []float32, n int, from ...derivative) {
 	var terms [3]kernel.Term
 	for i, d := range from {
-		terms[i] = kernel.Term{A: d.dy[:n*d.l.out], B: d.l.w.data(), K: d.l.out, Width: d.l.back.width, Transposed: true}
+		l := d.l
+		terms[i] = kernel.Term{A: d.dy[:n*l.out], B: l.w.data(), K: l.out, Width: l.back.width, Transposed: true}
 	}
 	first := from[0].l
 	dx = dx[:n*first.in]

@@ -83,7 +83,8 @@ func (a *adapter) b() []float32 { return a.m.Params.Of(a.fieldB) }
 
 // down sets low [n,rank] to scale·x·A.
 func (a *adapter) down(w *Work, low, in []float32, n int) {
-	w.team.Product(low, n, a.rank, a.over.blocks, nil, false, kernel.Term{A: in, B: a.a(), K: a.in, Width: a.over.width})
+	w.team.Product(low, n, a.rank, a.over.blocks, nil, false,
+		kernel.Term{A: in, B: a.a(), K: a.in, Width: a.over.width})
 	if a.over.shared {
 		w.sum(low)
 	}

@@ -71,7 +71,8 @@ func (c *Config) Sizes() []int {
 func (c *Config) Local(p Part) Config {
 	l, size := *c, max(p.Size, 1)
 	l.Heads, l.KVHeads, l.Intermediate = c.Heads/size, c.KVHeads/size, c.Intermediate/size
-	l.Experts.Intermediate, l.Experts.SharedIntermediate = c.Experts.Intermediate/size, c.Experts.SharedIntermediate/size
+	l.Experts.Intermediate = c.Experts.Intermediate / size
+	l.Experts.SharedIntermediate = c.Experts.SharedIntermediate / size
 	ids := c.slice(p, 0, c.Vocab)
 	l.Vocab = ids.To - ids.From
 	return l

@@ -119,8 +119,8 @@ func (m *Model) NewTraining(tokens int) *Work {
 	return w
 }
 
-// Recompute makes backward passes repeat the forward pass of the first layers, so that w does not keep the activations of
-// these layers except their inputs, keys and values. It changes no bit. Call it before the first pass.
+// Recompute makes backward passes repeat the forward pass of the first layers, so that w does not keep the
+// activations of these layers except their inputs, keys and values. It changes no bit. Call it before the first pass.
 func (w *Work) Recompute(layers int) {
 	w.again = min(layers, len(w.m.layers))
 	w.pass = w.newPass()

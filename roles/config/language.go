@@ -163,8 +163,8 @@ func (m LanguageModel) Check(want func(ok bool, key string, value any, want stri
 	m.layout().check(want)
 	want(slices.Contains([]string{"", RecomputeFull, RecomputeSelective}, m.Recompute), "recompute_granularity",
 		m.Recompute, "full or selective, or nothing")
-	want(slices.Contains([]string{"", RecomputeUniform, RecomputeBlock}, m.RecomputeMethod), "recompute_method", m.RecomputeMethod,
-		"uniform or block, or nothing")
+	want(slices.Contains([]string{"", RecomputeUniform, RecomputeBlock}, m.RecomputeMethod), "recompute_method",
+		m.RecomputeMethod, "uniform or block, or nothing")
 	want(m.RecomputeLayers >= 0, "recompute_num_layers", m.RecomputeLayers, "a number ≥ 0")
 	want(m.LoRARank > 0, "lora_rank", m.LoRARank, "a number > 0")
 	want(len(m.LoRATargets) > 0, "lora_target_modules", nil, "some of "+strings.Join(lm.Targets, ", "))

@@ -115,8 +115,8 @@ func (m LanguageModel) layout() LayoutConfig {
 	return LayoutConfig{m.TensorSize, m.PipelineSize, m.PipelineLayers}
 }
 
-// RecomputedLayers returns the number of layers, from the first of each stage on, whose forward pass the backward pass of
-// the trained models repeats.
+// RecomputedLayers returns the number of layers, from the first of each stage on, whose forward pass the backward
+// pass of the trained models repeats.
 func (c *Config) RecomputedLayers() int {
 	m := c.LanguageModel()
 	switch {
@@ -183,8 +183,8 @@ func (c *validation) idleLayouts() {
 			"actor.optim.use_distributed_optimizer", "actor.critic_optim.use_distributed_optimizer")
 	}
 	if m := c.LanguageModel(); c.FineTunes() {
-		// Attention keeps no probabilities, so there is nothing for selective to repeat. uniform keeps the input of each
-		// layer, whatever the unit.
+		// Attention keeps no probabilities, so there is nothing for selective to repeat. uniform keeps the input of
+		// each layer, whatever the unit.
 		idle := func(name string, set bool, value any) {
 			key := "actor.model.recompute_" + name
 			c.idleKey(key, set, value, "", []string{key})

@@ -186,7 +186,7 @@ func (k *keyList) actor() {
 		*k = append(*k, config.Known{Key: section + ".fsdp_config.**", Reason: sharded,
 			Idle: []string{"fsdp", "no_shard", "fp32", "32", "true", "bf16", "full_shard", "-1"}})
 	}
-	*k = append(*k, config.Known{Key: "inference.**", Reason: "workers of inference are as the actors"})
+	*k = append(*k, config.Known{Key: "inference.**", Reason: "workers of inference compute as the actors do"})
 	for _, section := range []string{"actor.model", "inference.model", "critic.model"} {
 		k.layout(section)
 	}

@@ -289,7 +289,8 @@ func (e *Engine) step(w *Watch) error {
 	}
 	for i, s := range e.drawn {
 		s.last[0] = int32(tokens[2*i])
-		s.result.Tokens, s.result.LogProbs = append(s.result.Tokens, s.last[0]), append(s.result.LogProbs, tokens[2*i+1])
+		s.result.Tokens = append(s.result.Tokens, s.last[0])
+		s.result.LogProbs = append(s.result.LogProbs, tokens[2*i+1])
 		if w.Token != nil {
 			w.Token(s.index, s.last[0])
 		}
@@ -297,8 +298,8 @@ func (e *Engine) step(w *Watch) error {
 	return e.leave(w.Done)
 }
 
-// draw draws the next tokens of e.drawn from their logits. For each it returns the token, which is exact in float32, and
-// its log-probability. Ranks that divide the model draw a range each.
+// draw draws the next tokens of e.drawn from their logits. For each it returns the token, which is exact in float32,
+// and its log-probability. Ranks that divide the model draw a range each.
 func (e *Engine) draw() ([]float32, error) {
 	ranks, this, n := 1, 0, len(e.drawn)
 	if e.opts.Axis != nil {

@@ -18,7 +18,8 @@ type Term struct {
 //
 // With one block, an element is its initial value plus one chain of fused multiply-adds, over the terms
 // and over k in order. With more blocks, the columns of every A are split into that many pieces of Term.Width
-// columns. Block b is a chain over piece b of every term, from 0 on. The blocks are added as a binary tree, ((0+1)+(2+3))+…, and then to the initial value.
+// columns. Block b is a chain over piece b of every term, from 0 on. The blocks are added as a binary tree,
+// ((0+1)+(2+3))+…, and then to the initial value.
 type Multiplier struct {
 	level  level
 	pack   []float32 // panels of B, each [k, columns], one after the other
