@@ -126,7 +126,11 @@ func (p *Plan) share(component string, index, r int) (s share) {
 	stages := mesh.Pipeline - mesh.At(index).Stage // from this one on
 	s.work = int64(m.TrainingBytes(p.Limit.Tokens, sequences, stages))
 	if mesh.Members() > 1 {
-		s.messages = int64(m.MessageBytes(p.Limit.Tokens)) + 2*min(member.PieceBytes, s.trained)
+		pieces := int64(1)
+		if r == 0 { // it writes checkpoints
+			pieces = 2
+		}
+		s.messages = int64(m.MessageBytes(p.Limit.Tokens)) + pieces*min(member.PieceBytes, s.trained)
 	}
 	return s
 }
