@@ -81,11 +81,12 @@ func prepare(cfg *config.Config, reg config.Registries, how task.Asked) (*evalua
 	if e.policy, err = reg.Policies.New(cfg.PolicyConfig(), e.spec, cfg.Actor.Seed, tensor.Heap); err != nil {
 		return nil, err
 	}
-	from, weights, err := loop.ReadModel(cfg, how.Checkpoint)
+	from, weights, err := loop.FindModel(cfg, how.Checkpoint)
 	if err != nil {
 		return nil, err
 	}
-	if err := job.LoadModel(e.policy.Params(), weights); err != nil {
+	defer weights.Close()
+	if err := job.LoadFile(e.policy.Params(), weights); err != nil {
 		return nil, fmt.Errorf("%s: %w", from, err)
 	}
 	e.from, e.film = from, cfg.VideoFile(strings.TrimSuffix(filepath.Base(from), filepath.Ext(from)))

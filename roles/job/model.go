@@ -55,6 +55,20 @@ func LoadModel(p *nn.Params[float32], d tensor.Dict) error {
 	return nil
 }
 
+// LoadFile reads the tensors of f into p, which f must fit: see FitModel. Memory of p is all that it needs.
+func LoadFile(p *nn.Params[float32], f *TensorFile) error {
+	if err := FitModel(p, f.Fields); err != nil {
+		return err
+	}
+	mine := ModelDict(p)
+	for i, field := range f.Fields {
+		if err := f.ReadTensor(i, mine.Must(field.Name).Bytes(), 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // FitModel returns an error unless have are the tensors of the policy with the parameters p in their shapes, except
 // optional ones, and no others.
 func FitModel(p *nn.Params[float32], have []tensor.Field) error {

@@ -2,6 +2,8 @@ package job
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -30,19 +32,44 @@ func newModel(t *testing.T, seed uint64, hidden ...int) *nn.Params[float32] {
 	return p.Params()
 }
 
+// TestModelComesBack: a model comes back from tensors in memory, and from a file.
 func TestModelComesBack(t *testing.T) {
-	src, dst := newModel(t, 1, 8, 4), newModel(t, 2, 8, 4)
+	src := newModel(t, 1, 8, 4)
 	_, mean := src.Buffers.Entry(0)
 	mean.F64()[0] = 42
-	if err := LoadModel(dst, ModelDict(src)); err != nil {
-		t.Fatal(err)
-	}
-	if err := rolestest.SameDict(ModelDict(dst), ModelDict(src)); err != nil {
-		t.Error(err)
-	}
-	if got, want := tensor.FromF32(dst.Data, len(dst.Data)),
-		tensor.FromF32(src.Data, len(src.Data)); !bytes.Equal(got.Bytes(), want.Bytes()) {
-		t.Error("parameters differ")
+	for name, load := range map[string]func(*nn.Params[float32]) error{
+		"memory": func(p *nn.Params[float32]) error { return LoadModel(p, ModelDict(src)) },
+		"file": func(p *nn.Params[float32]) error {
+			path := filepath.Join(t.TempDir(), "model.safetensors")
+			var text bytes.Buffer
+			if err := tensor.WriteSafetensors(&text, ModelDict(src), nil); err != nil {
+				return err
+			}
+			if err := os.WriteFile(path, text.Bytes(), 0o666); err != nil {
+				return err
+			}
+			f, err := OpenTensors(path)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			if LoadFile(newModel(t, 1, 8), f) == nil {
+				t.Error("another model loads the file")
+			}
+			return LoadFile(p, f)
+		},
+	} {
+		dst := newModel(t, 2, 8, 4)
+		if err := load(dst); err != nil {
+			t.Fatal(err)
+		}
+		if err := rolestest.SameDict(ModelDict(dst), ModelDict(src)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got, want := tensor.FromF32(dst.Data, len(dst.Data)),
+			tensor.FromF32(src.Data, len(src.Data)); !bytes.Equal(got.Bytes(), want.Bytes()) {
+			t.Errorf("%s: parameters differ", name)
+		}
 	}
 }
 

@@ -19,7 +19,6 @@ import (
 	"github.com/rlinf/rlinf/roles/language/plan"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/task"
-	"github.com/rlinf/rlinf/tensor"
 )
 
 // examine runs on each rank of a job that evaluates a language model with questions. Each rank answers a share of
@@ -101,29 +100,30 @@ func loadExamined(on *task.Evaluation) (p *plan.Plan, m *lm.Model, from string, 
 	if m, err = p.Load(on.World.Alloc); err != nil {
 		return nil, nil, "", err
 	}
-	from, weights, err := readModel(on.Config, &p.Language, on.Checkpoint)
+	from, weights, err := findTrained(on.Config, &p.Language, on.Checkpoint)
 	if err != nil || from == "" {
 		return p, m, cmp.Or(p.BaseWeights.Path, p.Base), err
 	}
-	if err := job.LoadModel(m.Params, weights); err != nil {
+	defer weights.Close()
+	if err := job.LoadFile(m.Params, weights); err != nil {
 		return nil, nil, "", fmt.Errorf("%s: %w", from, err)
 	}
 	return p, m, from, nil
 }
 
-// readModel reads the trained tensors of a checkpoint. It takes the first of these: the checkpoint in dir;
+// findTrained opens the trained tensors of a checkpoint. It takes the first of these: the checkpoint in dir;
 // runner.ckpt_path, unless that has the base weights of adapters; the newest checkpoint in the run's folder. If there
 // is none, l has all weights, and from is "".
-func readModel(cfg *config.Config, l *plan.Language, dir string) (from string, d tensor.Dict, err error) {
+func findTrained(cfg *config.Config, l *plan.Language, dir string) (from string, f *job.TensorFile, err error) {
 	newest := loop.Latest(cfg)
 	_, missing := os.Stat(newest)
 	if missing != nil && dir == "" && (l.BaseWeights.Path != "" || cfg.Runner.CkptPath == "" && l.Base != "") {
-		return "", d, nil
+		return "", nil, nil
 	}
 	if missing == nil && dir == "" && l.BaseWeights.Path != "" {
 		dir = newest
 	}
-	return loop.ReadModel(cfg, dir)
+	return loop.FindModel(cfg, dir)
 }
 
 // shownAtEnd is the number of answers written after the metrics.

@@ -164,8 +164,8 @@ func (s *Saver) restoreParts(ctx context.Context, r *Loop, from StartState) erro
 	return member.Distribute(ctx, s.group, begin.Sources, r.parts.Load(weights))
 }
 
-// ReadTensors reads the tensors in a file of a checkpoint.
-func ReadTensors(from *checkpoint.Checkpoint, file string) (tensor.Dict, error) {
+// readTensors reads the tensors in a file of a checkpoint.
+func readTensors(from *checkpoint.Checkpoint, file string) (tensor.Dict, error) {
 	b, err := from.Read(file)
 	if err != nil {
 		return tensor.Dict{}, err

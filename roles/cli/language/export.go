@@ -105,11 +105,12 @@ func loadTuned(dir string, reg config.Registries) (m *lm.Model, l plan.Language,
 	if m, err = l.Load(tensor.Heap); err != nil {
 		return nil, l, nil, err
 	}
-	weights, err := loop.ReadTensors(from, loop.ModelFile)
+	f, err := loop.OpenModel(from)
 	if err != nil {
 		return nil, l, nil, err
 	}
-	if err = job.LoadModel(m.Params, weights); err != nil {
+	defer f.Close()
+	if err = job.LoadFile(m.Params, f); err != nil {
 		err = fmt.Errorf("%s: %w", from.Dir, err)
 	}
 	return m, l, cfg, err

@@ -26,11 +26,12 @@ func load(p *plan.Plan) (*lm.Model, error) {
 	if path == "" || p.BelowAdapters(path) {
 		return m, nil
 	}
-	d, err := job.ReadWeights("runner.ckpt_path", path)
+	f, err := job.OpenWeights("runner.ckpt_path", path)
 	if err != nil {
 		return nil, err
 	}
-	return m, job.LoadModel(m.Params, d)
+	defer f.Close()
+	return m, job.LoadFile(m.Params, f)
 }
 
 // An answerer generates answers as a rollout worker does.

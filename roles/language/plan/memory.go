@@ -140,7 +140,11 @@ func (p *Plan) share(component string, index, r int) (s share) {
 	s.work = int64(m.TrainingBytes(p.Limit.Tokens, sequences, stages, p.Config.RecomputedLayers()))
 	s.forward = int64(m.TrainingBytes(p.Limit.Tokens, sequences, 1, p.Model.Layers))
 	if mesh.Members() > 1 {
-		s.messages = int64(m.MessageBytes(p.Limit.Tokens)) + 2*min(member.PieceBytes, s.trained)
+		pieces := int64(1)
+		if r == 0 { // it writes checkpoints
+			pieces = 2
+		}
+		s.messages = int64(m.MessageBytes(p.Limit.Tokens)) + pieces*min(member.PieceBytes, s.trained)
 	}
 	return s
 }
