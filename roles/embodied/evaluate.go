@@ -13,7 +13,6 @@ import (
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/embodied/play"
-	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/tensor"
@@ -81,11 +80,12 @@ func prepare(cfg *config.Config, reg config.Registries, how task.Asked) (*evalua
 	if e.policy, err = reg.Policies.New(cfg.PolicyConfig(), e.spec, cfg.Actor.Seed, tensor.Heap); err != nil {
 		return nil, err
 	}
-	from, weights, err := loop.ReadModel(cfg, how.Checkpoint)
+	from, weights, err := loop.OpenModel(cfg, how.Checkpoint)
 	if err != nil {
 		return nil, err
 	}
-	if err := job.LoadModel(e.policy.Params(), weights); err != nil {
+	defer weights.Close()
+	if err := weights.Load(e.policy.Params(), e.policy.Params()); err != nil {
 		return nil, fmt.Errorf("%s: %w", from, err)
 	}
 	e.from, e.film = from, cfg.VideoFile(strings.TrimSuffix(filepath.Base(from), filepath.Ext(from)))

@@ -144,6 +144,37 @@ func (f *TensorFile) Small(bytes int) (d tensor.Dict, err error) {
 	return d, nil
 }
 
+// ReadSlice reads into dst the slice s of tensor i of Fields.
+func (f *TensorFile) ReadSlice(i int, dst []byte, s nn.Slice) (err error) {
+	of := f.Fields[i]
+	s.Block(of.Shape).Times(of.DType.Size()).Within(0, of.Bytes(), func(at, here, n int) {
+		if err == nil {
+			err = f.ReadTensor(i, dst[here:here+n], at)
+		}
+	})
+	return err
+}
+
+// Load reads p, which has slices of the network that whole declares. The tensors of the file must fit whole: see
+// FitModel.
+func (f *TensorFile) Load(p, whole *nn.Params[float32]) error {
+	if err := FitModel(whole, f.Fields); err != nil {
+		return err
+	}
+	mine := ModelDict(p)
+	for i := range mine.Len() {
+		name, t := mine.Entry(i)
+		at := f.Index(name)
+		if at < 0 { // it is optional
+			continue
+		}
+		if err := f.ReadSlice(at, t.Bytes(), p.SliceOf(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // OpenWeights opens the file of weights that is the value of key.
 func OpenWeights(key, path string) (*TensorFile, error) {
 	f, err := OpenTensors(path)

@@ -188,25 +188,29 @@ func (b StartState) check(p Plan) (StartState, error) {
 // Latest returns the path of the newest checkpoint in the run's folder, which may not exist.
 func Latest(cfg *config.Config) string { return filepath.Join(cfg.Folder(), "checkpoints", "latest") }
 
-// ReadModel reads the tensors of a policy, and returns the folder or file that it has read. This is the checkpoint in
-// dir. If dir is "", it is runner.ckpt_path, or without that the newest checkpoint in the run's folder.
-func ReadModel(cfg *config.Config, dir string) (string, tensor.Dict, error) {
+// OpenModel opens the file with the tensors of a policy, and returns the folder or file that it has opened. This is the
+// checkpoint in dir. If dir is "", it is runner.ckpt_path, or without that the newest checkpoint in the run's folder.
+func OpenModel(cfg *config.Config, dir string) (string, *job.TensorFile, error) {
 	if path := cfg.Runner.CkptPath; dir == "" && path != "" {
-		d, err := job.ReadWeights("runner.ckpt_path", path)
-		return path, d, err
+		f, err := job.OpenWeights("runner.ckpt_path", path)
+		return path, f, err
 	}
 	newest := Latest(cfg)
 	if dir = cmp.Or(dir, newest); dir == newest {
 		if _, err := os.Stat(dir); os.IsNotExist(err) {
-			return "", tensor.Dict{}, fmt.Errorf("no checkpoint in %s: expected a run that saved one "+
+			return "", nil, fmt.Errorf("no checkpoint in %s: expected a run that saved one "+
 				"(runner.save_interval), --checkpoint DIR or "+
 				"runner.ckpt_path", cfg.Folder())
 		}
 	}
 	from, err := checkpoint.Load(dir)
 	if err != nil {
-		return "", tensor.Dict{}, err
+		return "", nil, err
 	}
-	d, err := ReadTensors(from, ModelFile)
-	return from.Dir, d, err
+	path, err := from.Path(ModelFile)
+	if err != nil {
+		return "", nil, err
+	}
+	f, err := job.OpenTensors(path)
+	return from.Dir, f, err
 }
