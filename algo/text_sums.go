@@ -42,9 +42,11 @@ func (s *TextSums) Metrics() (m Metrics) {
 }
 
 // MeasureTexts returns the TextSums of each text, without learning from it. threads is the number of
-// threads; it changes no bit. progress is told of the texts; it may be nil.
-func MeasureTexts(m *lm.Model, limit MicroBatch, threads int, texts []Sequence, progress Progress) ([]TextSums, error) {
-	p := NewTextLogProbs(m, limit, threads, lm.Mesh{}, 1)
+// threads, and mesh connects the ranks that have the other parts of m; they change no bit. progress is told of the
+// texts; it may be nil.
+func MeasureTexts(m *lm.Model, limit MicroBatch, threads int, mesh lm.Mesh, texts []Sequence, progress Progress) (
+	[]TextSums, error) {
+	p := NewTextLogProbs(m, limit, threads, mesh, 1)
 	defer p.Close()
 	sums := make([]TextSums, len(texts))
 	return sums, p.measure(texts, func(text int) *TextSums { return &sums[text] }, progress)

@@ -144,7 +144,7 @@ func newApp(reg config.Registries, tasks task.Tasks, program loop.Program, code 
 			Flags:  append(slices.Clone(job), slurmFlags()...),
 			Action: alone(func(c *cli.Context) error { return runSlurm(c, reg, tasks) })},
 		{Name: "eval", Usage: "evaluate a checkpoint: a policy in episodes, a language model by questions or texts",
-			Flags:  append(slices.Clone(job), evalFlags()...),
+			Description: evalUsage, Flags: append(slices.Clone(job), evalFlags()...),
 			Action: coded(code, func(c *cli.Context) (int, error) { return runEval(c, reg, tasks) })},
 		{Name: "render", Usage: "render the initial states of evaluations, as env.eval.video_cfg says",
 			Flags:  append([]cli.Flag{file, strict}, renderFlags()...),

@@ -37,6 +37,10 @@ func runTrain(c *cli.Context, reg config.Registries, tasks task.Tasks, program l
 	return s.Start(c.Context, ranks, cfg, draft, wrong)
 }
 
+const evalUsage = "rollout.tensor_parallel_size=N divides every layer of a language model that answers questions\n" +
+	"among N goroutines, or ranks of a launcher; actor.model.tensor_model_parallel_size does so for fine-tuning.\n" +
+	"The figures do not depend on it."
+
 // evalFlags returns the flags of rlinf eval, in addition to those of the configuration.
 func evalFlags() []cli.Flag {
 	return []cli.Flag{

@@ -281,7 +281,8 @@ type RolloutConfig struct {
 	// Threads is the number of cores with which a rollout worker of the task reasoning generates answers. It
 	// changes no result. Default 1. (+)
 	Threads int `yaml:"threads"`
-	// TensorParallelSize is the number of rollout workers that divide every layer of one model. Default 1.
+	// TensorParallelSize is the number of rollout workers that divide every layer of one model. rlinf eval divides the
+	// model as much, among goroutines, or among the ranks that it is started on. Default 1.
 	TensorParallelSize int `yaml:"tensor_parallel_size"`
 	// PipelineParallelSize is 1, the default: the layers of a model that answers are not divided.
 	PipelineParallelSize int `yaml:"pipeline_parallel_size"`

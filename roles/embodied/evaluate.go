@@ -13,7 +13,6 @@ import (
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/embodied/play"
-	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/tensor"
@@ -86,7 +85,7 @@ func prepare(cfg *config.Config, reg config.Registries, how task.Asked) (*evalua
 		return nil, err
 	}
 	defer weights.Close()
-	if err := job.LoadFile(e.policy.Params(), weights); err != nil {
+	if err := weights.Load(e.policy.Params(), e.policy.Params()); err != nil {
 		return nil, fmt.Errorf("%s: %w", from, err)
 	}
 	e.from, e.film = from, cfg.VideoFile(strings.TrimSuffix(filepath.Base(from), filepath.Ext(from)))

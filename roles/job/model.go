@@ -55,20 +55,6 @@ func LoadModel(p *nn.Params[float32], d tensor.Dict) error {
 	return nil
 }
 
-// LoadFile reads the tensors of f into p, which f must fit: see FitModel. Memory of p is all that it needs.
-func LoadFile(p *nn.Params[float32], f *TensorFile) error {
-	if err := FitModel(p, f.Fields); err != nil {
-		return err
-	}
-	mine := ModelDict(p)
-	for i, field := range f.Fields {
-		if err := f.ReadTensor(i, mine.Must(field.Name).Bytes(), 0); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // FitModel returns an error unless have are the tensors of the policy with the parameters p in their shapes, except
 // optional ones, and no others.
 func FitModel(p *nn.Params[float32], have []tensor.Field) error {
@@ -156,6 +142,37 @@ func (f *TensorFile) Small(bytes int) (d tensor.Dict, err error) {
 		d.Set(field.Name, t)
 	}
 	return d, nil
+}
+
+// ReadSlice reads into dst the slice s of tensor i of Fields.
+func (f *TensorFile) ReadSlice(i int, dst []byte, s nn.Slice) (err error) {
+	of := f.Fields[i]
+	s.Block(of.Shape).Times(of.DType.Size()).Within(0, of.Bytes(), func(at, here, n int) {
+		if err == nil {
+			err = f.ReadTensor(i, dst[here:here+n], at)
+		}
+	})
+	return err
+}
+
+// Load reads p, which has slices of the network that whole declares, or is whole itself. The tensors of the file must
+// fit whole: see FitModel. Memory of p is all that it needs.
+func (f *TensorFile) Load(p, whole *nn.Params[float32]) error {
+	if err := FitModel(whole, f.Fields); err != nil {
+		return err
+	}
+	mine := ModelDict(p)
+	for i := range mine.Len() {
+		name, t := mine.Entry(i)
+		at := f.Index(name)
+		if at < 0 { // it is optional
+			continue
+		}
+		if err := f.ReadSlice(at, t.Bytes(), p.SliceOf(name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // OpenWeights opens the file of weights that is the value of key.

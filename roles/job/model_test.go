@@ -53,10 +53,10 @@ func TestModelComesBack(t *testing.T) {
 				return err
 			}
 			defer f.Close()
-			if LoadFile(newModel(t, 1, 8), f) == nil {
+			if f.Load(newModel(t, 1, 8), newModel(t, 1, 8)) == nil {
 				t.Error("another model loads the file")
 			}
-			return LoadFile(p, f)
+			return f.Load(p, p)
 		},
 	} {
 		dst := newModel(t, 2, 8, 4)

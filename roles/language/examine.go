@@ -11,114 +11,177 @@ import (
 	"os"
 	"strings"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/reward/answer"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/language/exam"
 	"github.com/rlinf/rlinf/roles/language/plan"
 	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/roles/task"
+	"github.com/rlinf/rlinf/spmd"
 )
 
-// examine runs on each rank of a job that evaluates a language model with questions. Each rank answers a share of
-// the questions, and rank 0 writes the metrics, which are the same on any number of ranks.
+// examine runs on each rank of a job that evaluates a language model with questions. Each copy of the model answers a
+// share of the questions, and rank 0 writes the metrics, which are the same on any number of ranks.
 func examine(ctx context.Context, on *task.Evaluation) error {
-	on.Phase("loading the model")
-	e, err := prepareExam(on)
-	if agreed, err := on.Agree(ctx, on, err); !agreed {
+	var judge answer.Judge
+	x, agreed, err := load(ctx, on, func(e *examinee) (err error) {
+		o := e.plan.EngineOptions()
+		o.Threads, o.Axis = max(e.plan.Config.Actor.Threads, e.plan.Config.Rollout.Threads), e.line
+		en, err := engine.New(e.model, o)
+		if err != nil {
+			return err
+		}
+		grader, err := e.plan.NewGrader(&judge)
+		if err != nil {
+			return err
+		}
+		e.exam = e.plan.NewExam(en, grader)
+		e.exam.Progress = e.progress
+		return nil
+	})
+	if !agreed {
 		return err
 	}
-	on.Phase("evaluation")
-	e.Progress = on.Progress.Counter()
-	rank, size := on.World.Rank(), on.World.Size()
-	mine, shown, err := e.Take(ctx, e.plan.ValidationQuestions(rank, size), shownAtEnd)
-	if err = errors.Join(err, e.close()); err != nil {
+	sums, err := shares(ctx, on, x, "examine", (*examinee).takeExam)
+	if err != nil || on.World.Rank() != 0 {
 		return err
 	}
-	all, err := on.GatherRows(ctx, mine)
-	if err != nil || rank != 0 {
-		return err
-	}
-	rows, total := make([]float64, size*len(mine)), make([]float64, len(mine))
-	if _, err := binary.Decode(all, binary.LittleEndian, rows); err != nil {
-		return err
-	}
-	for i, x := range rows {
-		total[i%len(mine)] += x
+	first := x.group.Here()[0]
+	total := make([]float64, len(sums)/first.copies)
+	for i, n := range sums {
+		total[i%len(total)] += n
 	}
 	on.Progress.Done()
-	return e.write(on.Out, total, shown, on.JSON)
+	return x.write(on.Out, total, first.shown, on.JSON)
 }
 
-// An examination has a language model and the questions to ask it.
+// takeExam answers this copy's share of the questions, and returns the sums for exam.Metrics.
+func (e *examinee) takeExam(ctx context.Context) (sums []float64, err error) {
+	sums, e.shown, err = e.exam.Take(ctx, e.plan.ValidationQuestions(e.copy, e.copies), shownAtEnd)
+	e.exam.Engine.Close()
+	return sums, errors.Join(err, e.exam.Grader.Close())
+}
+
+// An examinee is a language model that is evaluated, or the part of it that a member of a group has. Each copy of the
+// model evaluates a share of the samples.
+type examinee struct {
+	plan         *plan.Plan
+	model        *lm.Model
+	line         *member.Line // of the members that have the other parts of this copy
+	copy, copies int          // this copy, and the number of copies
+	progress     algo.Progress
+	exam         *exam.Exam   // nil: there are no questions
+	shown        []exam.Shown // of the last exam
+	wrong        error        // a mistake of the user
+}
+
+// An examination has all examinees, and what they are asked.
 type examination struct {
-	*exam.Exam
-	plan      *plan.Plan
-	from      string // the model's folder or file
-	questions int
-	close     func() error
+	plan  *plan.Plan
+	group *spmd.Group[*examinee]
+	from  string // the model's folder or file
 }
 
-// prepareExam reads the model and the questions. Its errors are mistakes of the user.
-func prepareExam(on *task.Evaluation) (*examination, error) {
-	p, m, from, err := loadExamined(on)
+// load makes the examinees on all ranks, and lets prepare complete each of them. Errors of prepare are mistakes of the
+// user. If any rank has found mistakes, agreed is false, and rank 0 has written them.
+func load(ctx context.Context, on *task.Evaluation, prepare func(*examinee) error) (x examination, agreed bool,
+	err error) {
+	on.Phase("loading the model")
+	var trained *job.TensorFile
+	x.plan, err = planEvaluation(on)
+	if err == nil {
+		x.from, trained, err = openModel(on.Config, &x.plan.Language, on.Checkpoint)
+	}
+	if trained != nil {
+		defer trained.Close()
+	}
+	if agreed, err = on.Agree(ctx, on, err); !agreed {
+		return x, false, err
+	}
+	size := x.plan.Mesh(x.plan.Examined()).Tensor
+	x.group, err = member.Divide(ctx, on.World, x.plan.Job, size, func(m *spmd.Member, line *member.Line) (*examinee,
+		error) {
+		e := &examinee{plan: x.plan, line: line, copy: m.Coordinate(member.Data), copies: m.Size() / size}
+		if m.Index() == 0 {
+			e.progress = on.Progress.Counter()
+		}
+		e.model, e.wrong = x.plan.LoadPart(lm.Part{Index: line.Index(), Size: size}, on.World.Alloc)
+		if e.wrong == nil && trained != nil {
+			if err := trained.Load(e.model.Params, e.model.Whole().Params); err != nil {
+				e.wrong = fmt.Errorf("%s: %w", x.from, err)
+			}
+		}
+		if e.wrong == nil {
+			e.wrong = prepare(e)
+		}
+		return e, nil
+	})
 	if err != nil {
-		return nil, err
+		return x, false, err
 	}
-	e := &examination{plan: p, questions: len(p.Valid.Samples), from: from}
-	o := p.EngineOptions()
-	o.Threads = max(p.Config.Actor.Threads, p.Config.Rollout.Threads)
-	en, err := engine.New(m, o)
-	if err != nil {
-		return nil, err
+	for _, e := range x.group.Here() {
+		if err == nil {
+			err = e.wrong
+		}
 	}
-	grader, err := p.NewGrader(nil)
-	if err != nil {
-		return nil, err
+	if agreed, err = on.Agree(ctx, on, err); agreed {
+		on.Phase("evaluation")
 	}
-	e.Exam = p.NewExam(en, grader)
-	e.close = func() error {
-		en.Close()
-		return grader.Close()
-	}
-	return e, nil
+	return x, agreed, err
 }
 
-// loadExamined returns the plan of the evaluation, the language model, and the folder or file with the model's
-// weights. The plan has the requested number of samples.
-func loadExamined(on *task.Evaluation) (p *plan.Plan, m *lm.Model, from string, err error) {
-	if p, err = plan.ForEvaluation(on.Config, on.Registries); err != nil {
-		return nil, nil, "", err
+// shares lets all examinees evaluate their shares. On rank 0 it returns the rows of all copies, in their order.
+func shares[R any](ctx context.Context, on *task.Evaluation, x examination, what string,
+	evaluate func(*examinee, context.Context) ([]R, error)) ([]R, error) {
+	results, err := spmd.Call(x.group, ctx, what, func(ctx context.Context, e *examinee) ([]R, error) {
+		return evaluate(e, ctx)
+	}).Wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var rows []R
+	for i, e := range x.group.Here() {
+		if e.line.Index() == 0 { // the others of the copy have the same
+			rows = append(rows, results[i].Value...)
+		}
+	}
+	all, err := on.GatherRows(ctx, rows)
+	if err != nil || on.World.Rank() != 0 {
+		return nil, err
+	}
+	rows = make([]R, len(all)/binary.Size(*new(R)))
+	_, err = binary.Decode(all, binary.LittleEndian, rows)
+	return rows, err
+}
+
+// planEvaluation returns the plan of the evaluation, with the requested number of samples.
+func planEvaluation(on *task.Evaluation) (*plan.Plan, error) {
+	p, err := plan.ForEvaluation(on.Config, on.Registries)
+	if err != nil {
+		return nil, err
 	}
 	if n := on.Episodes; n > len(p.Valid.Samples) {
-		return nil, nil, "", fmt.Errorf("--episodes %d: expected at most %d, the samples of data.val_data_paths", n,
+		return nil, fmt.Errorf("--episodes %d: expected at most %d, the samples of data.val_data_paths", n,
 			len(p.Valid.Samples))
 	} else if n > 0 {
 		p.Valid.Samples = p.Valid.Samples[:n]
 	}
-	if m, err = p.Load(on.World.Alloc); err != nil {
-		return nil, nil, "", err
-	}
-	from, weights, err := findTrained(on.Config, &p.Language, on.Checkpoint)
-	if err != nil || from == "" {
-		return p, m, cmp.Or(p.BaseWeights.Path, p.Base), err
-	}
-	defer weights.Close()
-	if err := job.LoadFile(m.Params, weights); err != nil {
-		return nil, nil, "", fmt.Errorf("%s: %w", from, err)
-	}
-	return p, m, from, nil
+	return p, nil
 }
 
-// findTrained opens the trained tensors of a checkpoint. It takes the first of these: the checkpoint in dir;
-// runner.ckpt_path, unless that has the base weights of adapters; the newest checkpoint in the run's folder. If there
-// is none, l has all weights, and from is "".
-func findTrained(cfg *config.Config, l *plan.Language, dir string) (from string, f *job.TensorFile, err error) {
+// openModel opens the file with the trained tensors, and returns the folder or file that it has opened. It takes the
+// first of these: the checkpoint in dir; runner.ckpt_path, unless that has the base weights of adapters; the newest
+// checkpoint in the run's folder. If there is none, l has all weights, and there is no file.
+func openModel(cfg *config.Config, l *plan.Language, dir string) (from string, f *job.TensorFile, err error) {
 	newest := loop.Latest(cfg)
 	_, missing := os.Stat(newest)
 	if missing != nil && dir == "" && (l.BaseWeights.Path != "" || cfg.Runner.CkptPath == "" && l.Base != "") {
-		return "", nil, nil
+		return cmp.Or(l.BaseWeights.Path, l.Base), nil, nil
 	}
 	if missing == nil && dir == "" && l.BaseWeights.Path != "" {
 		dir = newest
@@ -130,26 +193,26 @@ func findTrained(cfg *config.Config, l *plan.Language, dir string) (from string,
 const shownAtEnd = 3
 
 // write writes the metrics and some answers to out. With asJSON it writes one JSON object with the same names.
-func (e *examination) write(out io.Writer, sums []float64, shown []exam.Shown, asJSON bool) error {
+func (x *examination) write(out io.Writer, sums []float64, shown []exam.Shown, asJSON bool) error {
 	names, values := exam.Metrics(sums)
 	accuracy, pass := exam.Intervals(sums)
 	intervals := map[string][2]float64{"eval/accuracy": accuracy, "eval/pass@1": pass}
-	paths := strings.Join(e.plan.Config.Data.ValDataPaths, ", ")
+	paths := strings.Join(x.plan.Config.Data.ValDataPaths, ", ")
 	if asJSON {
-		all := map[string]any{"checkpoint": e.from, "task": paths, "questions": e.questions}
+		all := map[string]any{"checkpoint": x.from, "task": paths, "questions": len(x.plan.Valid.Samples)}
 		for i, name := range names {
 			all[name] = values[i]
-			if x, ok := intervals[name]; ok {
-				all[name+"_interval"] = x
+			if interval, ok := intervals[name]; ok {
+				all[name+"_interval"] = interval
 			}
 		}
 		return json.NewEncoder(out).Encode(all)
 	}
-	fmt.Fprintf(out, "%s, %d questions of %s\n", e.from, e.questions, paths)
+	fmt.Fprintf(out, "%s, %d questions of %s\n", x.from, len(x.plan.Valid.Samples), paths)
 	for i, name := range names {
 		fmt.Fprintf(out, "  %-29s %.4g", name, values[i])
-		if x, ok := intervals[name]; ok {
-			fmt.Fprintf(out, "  (95 %%: %.4g to %.4g)", x[0], x[1])
+		if within, ok := intervals[name]; ok {
+			fmt.Fprintf(out, "  (95 %%: %.4g to %.4g)", within[0], within[1])
 		}
 		fmt.Fprintln(out)
 	}

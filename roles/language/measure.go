@@ -2,37 +2,26 @@ package language
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/roles/task"
 )
 
-// measure runs on each rank of a job that evaluates fine-tuning. Each rank measures a share of the texts of
-// validation, and rank 0 writes the metrics. They are the same on any number of ranks, because rank 0 adds the
+// measure runs on each rank of a job that evaluates fine-tuning. Each copy of the model measures a share of the texts
+// of validation, and rank 0 writes the metrics. They are the same on any number of ranks, because rank 0 adds the
 // results of all texts in their order.
 func measure(ctx context.Context, on *task.Evaluation) error {
-	on.Phase("loading the model")
-	p, m, from, err := loadExamined(on)
-	if agreed, err := on.Agree(ctx, on, err); !agreed {
+	x, agreed, err := load(ctx, on, func(*examinee) error { return nil })
+	if !agreed {
 		return err
 	}
-	on.Phase("evaluation")
-	rank, size := on.World.Rank(), on.World.Size()
-	rows, err := algo.MeasureTexts(m, p.Limit, p.Config.Actor.Threads, p.Validation(rank, size), on.Progress.Counter())
-	if err != nil {
-		return err
-	}
-	all, err := on.GatherRows(ctx, rows)
-	if err != nil || rank != 0 {
-		return err
-	}
-	rows = make([]algo.TextSums, len(p.Valid.Samples))
-	if _, err := binary.Decode(all, binary.LittleEndian, rows); err != nil {
+	rows, err := shares(ctx, on, x, "measure", (*examinee).measureTexts)
+	if err != nil || on.World.Rank() != 0 {
 		return err
 	}
 	var sums algo.TextSums
@@ -40,7 +29,13 @@ func measure(ctx context.Context, on *task.Evaluation) error {
 		sums.Add(&rows[i])
 	}
 	on.Progress.Done()
-	return writeMeasured(on.Out, sums.Metrics(), from, p.Config.Data.ValDataPaths, len(rows), on.JSON)
+	return writeMeasured(on.Out, sums.Metrics(), x.from, on.Config.Data.ValDataPaths, len(rows), on.JSON)
+}
+
+// measureTexts measures this copy's share of the texts.
+func (e *examinee) measureTexts(context.Context) ([]algo.TextSums, error) {
+	return algo.MeasureTexts(e.model, e.plan.Limit, e.plan.Config.Actor.Threads, lm.Mesh{Layer: e.line},
+		e.plan.Validation(e.copy, e.copies), e.progress)
 }
 
 // writeMeasured writes the metrics to out. texts is the number of measured texts. With asJSON it writes one JSON

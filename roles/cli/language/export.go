@@ -12,7 +12,6 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/language/plan"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/tensor"
@@ -110,7 +109,7 @@ func loadTuned(dir string, reg config.Registries) (m *lm.Model, l plan.Language,
 		return nil, l, nil, err
 	}
 	defer f.Close()
-	if err = job.LoadFile(m.Params, f); err != nil {
+	if err = f.Load(m.Params, m.Params); err != nil {
 		err = fmt.Errorf("%s: %w", from.Dir, err)
 	}
 	return m, l, cfg, err

@@ -2,6 +2,7 @@ package language
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -49,20 +50,20 @@ func generateFlags() []cli.Flag {
 
 // runGenerate continues prompts.
 func runGenerate(c *cli.Context) error {
-	m, err := loadModel(c)
-	if err != nil {
-		return err
-	}
+	return withModel(c, func(ctx context.Context, m *divided) error { return generate(ctx, c, m) })
+}
+
+func generate(ctx context.Context, c *cli.Context, m *divided) error {
 	sampling, err := samplingOf(c)
 	if err != nil {
 		return err
 	}
 	if c.IsSet("ids") {
-		ids, err := parseIDs(c, m.Config.Vocab)
+		ids, err := parseIDs(c, m.whole.Config.Vocab)
 		if err != nil {
 			return err
 		}
-		return continueIDs(c, m, ids, sampling)
+		return continueIDs(ctx, c, m, ids, sampling)
 	}
 	w := &writer{c: c, model: m, sampling: sampling}
 	if w.tokens, err = loadTokenizer(c); err != nil {
@@ -75,9 +76,9 @@ func runGenerate(c *cli.Context) error {
 	}
 	w.encoder = w.tokens.NewEncoder()
 	if file := c.String("prompts"); file != "" {
-		return w.answerFile(file)
+		return w.answerFile(ctx, file)
 	}
-	return w.answerPerson()
+	return w.answerPerson(ctx)
 }
 
 func samplingOf(c *cli.Context) (engine.Sampling, error) {
@@ -98,15 +99,18 @@ func samplingOf(c *cli.Context) (engine.Sampling, error) {
 	return s, nil
 }
 
-// newEngine returns an engine for these requests. The engine samples ids below tokens; if tokens is 0, it samples all
-// ids.
-func newEngine(c *cli.Context, m *lm.Model, tokens int, requests []engine.Request) (*engine.Engine, error) {
+// engineOptions returns the limits of an engine for these requests. The engine samples ids below tokens; if tokens is
+// 0, it samples all ids.
+func engineOptions(c *cli.Context, m *divided, tokens int, requests []engine.Request) (engine.Options, error) {
 	o := engine.Options{
 		MaxRunning: c.Int("max-running-requests"), CacheTokens: c.Int("cache-tokens"), Threads: c.Int("threads"),
 		Tokens: tokens,
 	}
 	if cores := runtime.NumCPU(); o.Threads > cores {
 		fmt.Fprintf(c.App.ErrWriter, "warning: --threads %d: there are %d cores\n", o.Threads, cores)
+	} else if parts := m.parts.Size(); parts > 1 && parts*o.Threads > cores {
+		fmt.Fprintf(c.App.ErrWriter, "warning: --%s %d, each with --threads %d: there are %d cores\n", partsFlag,
+			parts, o.Threads, cores)
 	}
 	if o.CacheTokens == 0 {
 		longest, all := 0, 0
@@ -116,27 +120,54 @@ func newEngine(c *cli.Context, m *lm.Model, tokens int, requests []engine.Reques
 		}
 		o.CacheTokens = max(lm.PageLen, longest, min(all, 1<<14))
 	}
-	bytes := config.Product(o.CacheTokens/lm.PageLen, m.PageBytes())
+	bytes := config.Product(o.CacheTokens/lm.PageLen, m.whole.PageBytes())
 	what := fmt.Sprintf("a cache of %d tokens (prompts and --max-new-tokens)", o.CacheTokens)
-	if err := checkMemory(what, bytes); err != nil {
-		return nil, err
-	}
-	e, err := engine.New(m, o)
-	if err != nil {
-		return nil, config.UsageError{Err: err}
-	}
-	return e, nil
+	return o, checkMemory(what, bytes)
 }
 
-// generate runs all requests, and shows the number of generated tokens and the maximum to come.
-func generate(c *cli.Context, e *engine.Engine, requests []engine.Request) ([]engine.Result, error) {
+// An answers has the results of requests, and the time that they have taken.
+type answers struct {
+	results []engine.Result
+	took    time.Duration
+}
+
+// answer runs all requests. It tells show of the texts as they grow.
+func (m *divided) answer(ctx context.Context, c *cli.Context, tokens int, requests []engine.Request,
+	show engine.Watch) (answers, error) {
+	o, err := engineOptions(c, m, tokens, requests)
+	if err != nil {
+		return answers{}, err
+	}
+	return together(ctx, m, "generate", func(ctx context.Context, p *part) (a answers, err error) {
+		o, watch := o, show
+		o.Axis = p.line
+		if p.line.Index() > 0 {
+			watch = engine.Watch{}
+		}
+		e, err := engine.New(p.model, o)
+		if err != nil {
+			return a, config.UsageError{Err: err}
+		}
+		defer e.Close()
+		start := time.Now()
+		if a.results, err = e.Generate(ctx, requests, watch); err != nil {
+			return a, config.UsageError{Err: err}
+		}
+		a.took = time.Since(start)
+		return a, nil
+	})
+}
+
+// answerAll runs all requests, and shows the number of generated tokens and the maximum to come.
+func (m *divided) answerAll(ctx context.Context, c *cli.Context, tokens int, requests []engine.Request) (answers,
+	error) {
 	progress, stop := args.Progress(c, "generation")
 	defer stop()
 	count, done, total := progress.Counter(), 0, 0
 	for _, r := range requests {
 		total += r.Sampling.MaxTokens
 	}
-	return e.Generate(c.Context, requests, engine.Watch{
+	return m.answer(ctx, c, tokens, requests, engine.Watch{
 		Token: func(int, int32) {
 			done++
 			count("generation", done, total)
@@ -149,28 +180,22 @@ func generate(c *cli.Context, e *engine.Engine, requests []engine.Request) ([]en
 }
 
 // continueIDs writes the ids that the model generates after ids.
-func continueIDs(c *cli.Context, m *lm.Model, ids []int32, s engine.Sampling) error {
-	requests := []engine.Request{{Prompt: ids, Sampling: s}}
-	e, err := newEngine(c, m, 0, requests)
+func continueIDs(ctx context.Context, c *cli.Context, m *divided, ids []int32, s engine.Sampling) error {
+	a, err := m.answerAll(ctx, c, 0, []engine.Request{{Prompt: ids, Sampling: s}})
 	if err != nil {
 		return err
 	}
-	defer e.Close()
-	results, err := generate(c, e, requests)
-	if err != nil {
-		return config.UsageError{Err: err}
-	}
 	if c.Bool("json") {
-		return writeJSON(c.App.Writer, map[string][]int32{"ids": results[0].Tokens})
+		return writeJSON(c.App.Writer, map[string][]int32{"ids": a.results[0].Tokens})
 	}
-	_, err = fmt.Fprintln(c.App.Writer, joined(results[0].Tokens))
+	_, err = fmt.Fprintln(c.App.Writer, joined(a.results[0].Tokens))
 	return err
 }
 
 // A writer continues prompts and writes the answers as text.
 type writer struct {
 	c        *cli.Context
-	model    *lm.Model
+	model    *divided
 	tokens   *tokenizer.Tokenizer
 	encoder  *tokenizer.Encoder
 	chat     *tokenizer.ChatTemplate // nil: no chat template
@@ -196,7 +221,7 @@ func (w *writer) request(prompt string) (engine.Request, error) {
 }
 
 // answerFile generates the answers to all lines of a file in one batch.
-func (w *writer) answerFile(name string) error {
+func (w *writer) answerFile(ctx context.Context, name string) error {
 	in := w.c.App.Reader
 	if name != "-" {
 		f, err := os.Open(name)
@@ -227,18 +252,12 @@ func (w *writer) answerFile(name string) error {
 	if len(requests) == 0 {
 		return config.Usagef("--prompts %s: no line: expected a prompt in each", name)
 	}
-	e, err := newEngine(w.c, w.model, w.tokens.Size(), requests)
+	a, err := w.model.answerAll(ctx, w.c, w.tokens.Size(), requests)
 	if err != nil {
 		return err
 	}
-	start := time.Now()
-	defer e.Close()
-	results, err := generate(w.c, e, requests)
-	if err != nil {
-		return config.UsageError{Err: err}
-	}
-	took, n := time.Since(start), 0
-	for i, r := range results {
+	n := 0
+	for i, r := range a.results {
 		n += len(r.Tokens)
 		answer := w.tokens.DecodeText(trimStop(r, w.sampling.Stop))
 		if w.c.Bool("json") {
@@ -250,7 +269,7 @@ func (w *writer) answerFile(name string) error {
 			return err
 		}
 	}
-	w.speed(n, took)
+	w.speed(n, a.took)
 	return nil
 }
 
@@ -263,13 +282,13 @@ func trimStop(r engine.Result, stop []int32) []int32 {
 }
 
 // answerPerson continues line by line, and writes each answer while it is generated.
-func (w *writer) answerPerson() error {
+func (w *writer) answerPerson(ctx context.Context) error {
 	lines := bufio.NewReader(w.c.App.Reader)
 	for {
 		fmt.Fprint(w.c.App.ErrWriter, "> ")
 		line, err := lines.ReadString('\n')
 		if line = strings.TrimRight(line, "\r\n"); line != "" {
-			if err := w.stream(line); err != nil {
+			if err := w.stream(ctx, line); err != nil {
 				return err
 			}
 		}
@@ -282,25 +301,19 @@ func (w *writer) answerPerson() error {
 	}
 }
 
-func (w *writer) stream(prompt string) error {
+func (w *writer) stream(ctx context.Context, prompt string) error {
 	r, err := w.request(prompt)
 	if err != nil {
 		return err
 	}
-	e, err := newEngine(w.c, w.model, w.tokens.Size(), []engine.Request{r})
+	out := w.tokens.NewStream(true)
+	show := engine.Watch{Token: func(_ int, id int32) { fmt.Fprint(w.c.App.Writer, out.Next(id)) }}
+	a, err := w.model.answer(ctx, w.c, w.tokens.Size(), []engine.Request{r}, show)
 	if err != nil {
 		return err
 	}
-	out, start := w.tokens.NewStream(true), time.Now()
-	defer e.Close()
-	results, err := e.Generate(w.c.Context, []engine.Request{r}, engine.Watch{Token: func(_ int, id int32) {
-		fmt.Fprint(w.c.App.Writer, out.Next(id))
-	}})
-	if err != nil {
-		return config.UsageError{Err: err}
-	}
 	fmt.Fprintln(w.c.App.Writer, out.End())
-	w.speed(len(results[0].Tokens), time.Since(start))
+	w.speed(len(a.results[0].Tokens), a.took)
 	return nil
 }
 

@@ -8,14 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rlinf/rlinf/policy/lm"
-	"github.com/rlinf/rlinf/policy/lm/hf"
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
-	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
-	"github.com/rlinf/rlinf/tensor"
 	"github.com/urfave/cli/v2"
 )
 
@@ -25,13 +20,14 @@ func Commands(reg config.Registries, alone func(func(*cli.Context) error) func(*
 	model := &cli.StringFlag{Name: "model", Aliases: []string{"m"}, Usage: "`FOLDER` of the model or tokenizer"}
 	ids := &cli.StringFlag{Name: "ids", Usage: "token ids, as 5,17,3"}
 	adapter := &cli.StringFlag{Name: "adapter", Usage: "`FOLDER` with PEFT adapters for the model"}
+	parts := newPartsFlag()
 	asJSON := &cli.BoolFlag{Name: "json", Usage: "write one line of JSON"}
 	return []*cli.Command{
 		{Name: "generate", Usage: "continue prompts with a language model", Description: generateUsage,
-			Flags:  append([]cli.Flag{model, adapter, ids, asJSON}, generateFlags()...),
+			Flags:  append([]cli.Flag{model, adapter, parts, ids, asJSON}, generateFlags()...),
 			Action: alone(runGenerate)},
 		{Name: "score", Usage: "print the log-probability of each token under a language model, given those before it",
-			Flags:  []cli.Flag{model, adapter, ids, asJSON},
+			Flags:  []cli.Flag{model, adapter, parts, ids, asJSON},
 			Action: alone(runScore)},
 		{Name: "tokenizer", Usage: "convert text to token ids and back; train a tokenizer",
 			Subcommands: []*cli.Command{
@@ -56,48 +52,6 @@ func folder(c *cli.Context) (string, error) {
 		return dir, nil
 	}
 	return "", config.Usagef("%s: no folder: expected -m FOLDER", c.Command.Name)
-}
-
-// loadModel loads the weights in the folder of -m, and the adapters in the folder of --adapter, if it is given.
-func loadModel(c *cli.Context) (*lm.Model, error) {
-	dir, err := folder(c)
-	if err != nil {
-		return nil, err
-	}
-	_, stop := args.Progress(c, "loading the model")
-	defer stop()
-	sizes, err := hf.ReadConfig(dir)
-	if err != nil {
-		return nil, config.UsageError{Err: err}
-	}
-	o, adapter := lm.Options{Frozen: true}, c.String("adapter")
-	if adapter != "" {
-		if o.LoRA, err = hf.ReadAdapter(adapter); err != nil {
-			return nil, config.UsageError{Err: err}
-		}
-	}
-	m, err := lm.New(new(nn.Params[float32]), sizes, o)
-	if err != nil {
-		return nil, config.UsageError{Err: err}
-	}
-	if err := hf.Check(m, dir); err != nil {
-		return nil, config.UsageError{Err: err}
-	}
-	if err := checkMemory(fmt.Sprintf("the model of %s", dir), 4*(m.Count()+2*m.Params.Len())); err != nil {
-		return nil, err
-	}
-	if err := m.Alloc(tensor.Heap); err != nil {
-		return nil, err
-	}
-	if err := hf.Load(m, dir); err != nil {
-		return nil, config.UsageError{Err: err}
-	}
-	if adapter != "" {
-		if err := hf.LoadAdapter(m, adapter); err != nil {
-			return nil, config.UsageError{Err: err}
-		}
-	}
-	return m, nil
 }
 
 // checkMemory returns an error if fewer than bytes bytes of memory are available. The error says what needs the

@@ -1,6 +1,7 @@
 package language
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/rlinf/rlinf/policy/lm"
@@ -12,11 +13,11 @@ import (
 // runScore writes the log-probability of each token after the first, and the mean of the negative
 // log-probabilities.
 func runScore(c *cli.Context) error {
-	m, err := loadModel(c)
-	if err != nil {
-		return err
-	}
-	ids, err := parseIDs(c, m.Config.Vocab)
+	return withModel(c, func(ctx context.Context, m *divided) error { return scoreIDs(ctx, c, m) })
+}
+
+func scoreIDs(ctx context.Context, c *cli.Context, m *divided) error {
+	ids, err := parseIDs(c, m.whole.Config.Vocab)
 	if err != nil {
 		return err
 	}
@@ -25,7 +26,9 @@ func runScore(c *cli.Context) error {
 	}
 	_, stop := args.Progress(c, "scoring")
 	defer stop()
-	logProbs, err := score(m, ids)
+	logProbs, err := together(ctx, m, "score", func(_ context.Context, p *part) ([]float32, error) {
+		return p.score(ids)
+	})
 	stop()
 	if err != nil {
 		return config.UsageError{Err: err}
@@ -51,9 +54,11 @@ func runScore(c *cli.Context) error {
 const scoreTokens = 512
 
 // score returns the log-probabilities of all tokens but the first.
-func score(m *lm.Model, ids []int32) ([]float32, error) {
+func (p *part) score(ids []int32) ([]float32, error) {
+	m := p.model
 	cache := m.NewCache((len(ids) + lm.PageLen - 1) / lm.PageLen)
 	w, s := m.NewDecoding(min(scoreTokens, len(ids))), cache.NewSequence(len(ids))
+	w.Join(lm.Mesh{Layer: p.line})
 	logProbs := make([]float32, len(ids)-1)
 	var targets []lm.Target
 	for lo := 0; lo < len(logProbs); lo += scoreTokens {
@@ -67,5 +72,5 @@ func score(m *lm.Model, ids []int32) ([]float32, error) {
 		}
 		m.LogProbs(w, logProbs[lo:lo+len(part)], nil, targets, 1)
 	}
-	return logProbs, nil
+	return logProbs, w.Err()
 }

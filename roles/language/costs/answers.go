@@ -31,7 +31,7 @@ func load(p *plan.Plan) (*lm.Model, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return m, job.LoadFile(m.Params, f)
+	return m, f.Load(m.Params, m.Params)
 }
 
 // An answerer generates answers as a rollout worker does.

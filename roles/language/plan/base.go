@@ -79,13 +79,7 @@ func (b *BaseWeights) load(m *lm.Model) error {
 		if i < 0 {
 			return fmt.Errorf("%s: no %s in it", b.Path, t.Name)
 		}
-		dst := tensor.FromF32(t.Data, len(t.Data)).Bytes()
-		t.Slice.Block(f.Fields[i].Shape).Times(4).Within(0, f.Fields[i].Bytes(), func(at, here, n int) {
-			if err == nil {
-				err = f.ReadTensor(i, dst[here:here+n], at)
-			}
-		})
-		if err != nil {
+		if err := f.ReadSlice(i, tensor.FromF32(t.Data, len(t.Data)).Bytes(), t.Slice); err != nil {
 			return fmt.Errorf("%s: %w", b.Path, err)
 		}
 	}

@@ -153,10 +153,7 @@ func (d *Draft) divide() {
 		if !placed {
 			continue
 		}
-		if fit := d.Model.Sizes(); !slices.Contains(fit, m.Tensor) {
-			d.found.Problem(tensorKey(of), m.Tensor, oneOf(fit)+fmt.Sprintf(" (a divisor of %d key heads and of the "+
-				"%d blocks of this model's sums)", d.Model.KVHeads, d.Model.Blocks()))
-		}
+		d.checkTensor(of)
 		given := d.Config.Layout(of).PipelineLayers
 		sum := 0
 		for _, n := range given {
@@ -181,6 +178,15 @@ func (d *Draft) divide() {
 		if reader, placed := d.meshes[of]; placed {
 			d.checkReader(of, reader, d.meshes["actor"])
 		}
+	}
+}
+
+// checkTensor checks that the layers of the model can be divided as those of a component.
+func (d *Draft) checkTensor(of string) {
+	n := d.meshes[of].Tensor
+	if fit := d.Model.Sizes(); !slices.Contains(fit, n) {
+		d.found.Problem(tensorKey(of), n, oneOf(fit)+fmt.Sprintf(" (a divisor of %d key heads and of the "+
+			"%d blocks of this model's sums)", d.Model.KVHeads, d.Model.Blocks()))
 	}
 }
 

@@ -138,11 +138,15 @@ func (d *Draft) tryGrader() {
 }
 
 // ForEvaluation returns the plan of an evaluation of cfg, without a placement. For the task reasoning a language
-// model answers the validation questions. For the task sft it is measured on the validation texts.
+// model answers the validation questions, and is divided as those of rollout workers. For the task sft it is measured
+// on the validation texts, and its layers are divided as those of actors.
 func ForEvaluation(cfg *config.Config, reg config.Registries) (*Plan, error) {
 	d := &Draft{Plan: &Plan{Job: &job.Job{Config: cfg, Registries: reg}}, found: cfg.CheckParts(reg)}
 	d.found.Want(len(cfg.Data.ValDataPaths) > 0, "data.val_data_paths", nil, "files of JSON lines, to evaluate with")
 	if d.found.Err() == nil && d.readModel() {
+		of := d.Examined()
+		d.meshes = map[string]Mesh{of: {Data: 1, Pipeline: 1, Tensor: cfg.Layout(of).TensorModelParallelSize}}
+		d.checkTensor(of)
 		d.Valid = d.readSet("data.val_data_paths", cfg.Data.ValDataPaths)
 		if cfg.Reasons() {
 			d.setSampling()
@@ -155,6 +159,14 @@ func ForEvaluation(cfg *config.Config, reg config.Registries) (*Plan, error) {
 		}
 	}
 	return d.Plan, d.found.Err()
+}
+
+// Examined returns the component whose Mesh says how an evaluation divides the model.
+func (p *Plan) Examined() string {
+	if p.Config.Reasons() {
+		return "rollout"
+	}
+	return "actor"
 }
 
 // TextSetup returns the setup of the algorithm without the model.

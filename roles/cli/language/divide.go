@@ -1,0 +1,155 @@
+package language
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/lm/hf"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/roles/cli/args"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/spmd/local"
+	"github.com/rlinf/rlinf/tensor"
+	"github.com/urfave/cli/v2"
+)
+
+// partsFlag is the flag for the number of parts of a model.
+const partsFlag = "tensor-parallel-size"
+
+func newPartsFlag() cli.Flag {
+	return args.Int(cli.IntFlag{Name: partsFlag, Value: 1, Usage: "divide every layer of the model among this many " +
+		"goroutines, each with cores of its own; the results do not depend on it"}, 1, config.MaxRanks)
+}
+
+// A divided is a language model whose parts are in the goroutines of a group.
+type divided struct {
+	whole *lm.Model // without memory
+	parts *spmd.Group[*part]
+}
+
+// A part is a member's part of a model.
+type part struct {
+	model *lm.Model
+	line  *member.Line // of the members that have the other parts
+	wrong error        // the weights cannot be read
+}
+
+// withModel loads the model in the folder of -m, and the adapters in the folder of --adapter, if it is given. Then it
+// calls use.
+func withModel(c *cli.Context, use func(ctx context.Context, m *divided) error) error {
+	whole, o, err := findModel(c)
+	if err != nil {
+		return err
+	}
+	options := spmd.Options{Log: io.Discard, Failing: func(f *spmd.Failure) {
+		if f.Stack != nil {
+			fmt.Fprintf(c.App.ErrWriter, "%s\n", f.Stack)
+		}
+	}}
+	err = spmd.Run(c.Context, local.New(1), options, func(ctx context.Context, w *spmd.World) error {
+		parts, err := loadParts(ctx, c, w, o)
+		if err != nil {
+			return err
+		}
+		return use(ctx, &divided{whole, parts})
+	})
+	if f := (*spmd.Failure)(nil); errors.As(err, &f) {
+		return f.Err // all is in one process, so the place of the failure says nothing
+	}
+	return err
+}
+
+// findModel returns the whole model without memory, and its options. It checks all that can be wrong before weights are
+// read.
+func findModel(c *cli.Context) (m *lm.Model, o lm.Options, err error) {
+	dir, err := folder(c)
+	if err != nil {
+		return nil, o, err
+	}
+	sizes, err := hf.ReadConfig(dir)
+	if err != nil {
+		return nil, o, config.UsageError{Err: err}
+	}
+	o.Frozen = true
+	if adapter := c.String("adapter"); adapter != "" {
+		if o.LoRA, err = hf.ReadAdapter(adapter); err != nil {
+			return nil, o, config.UsageError{Err: err}
+		}
+	}
+	if m, err = lm.New(new(nn.Params[float32]), sizes, o); err != nil {
+		return nil, o, config.UsageError{Err: err}
+	}
+	if n, fit := c.Int(partsFlag), sizes.Sizes(); !slices.Contains(fit, n) {
+		return nil, o, config.Usagef("--%s %d: expected one of %v (divisors of %d key heads and of the %d blocks of "+
+			"this model's sums)", partsFlag, n, fit, sizes.KVHeads, sizes.Blocks())
+	}
+	if err := hf.Check(m, dir); err != nil {
+		return nil, o, config.UsageError{Err: err}
+	}
+	return m, o, checkMemory(fmt.Sprintf("the model of %s", dir), 4*(m.Count()+2*m.Params.Len()))
+}
+
+// loadParts loads the parts of a model with these options.
+func loadParts(ctx context.Context, c *cli.Context, w *spmd.World, o lm.Options) (*spmd.Group[*part], error) {
+	_, stop := args.Progress(c, "loading the model")
+	defer stop()
+	j := &job.Job{Config: new(config.Config)} // sums of a Line have no options
+	parts, err := member.Divide(ctx, w, j, c.Int(partsFlag), func(_ *spmd.Member, line *member.Line) (*part, error) {
+		p := &part{line: line}
+		o := o
+		o.Part = lm.Part{Index: line.Index(), Size: line.Size()}
+		p.model, p.wrong = loadModel(c, o)
+		return p, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range parts.Here() {
+		if p.wrong != nil {
+			return nil, p.wrong
+		}
+	}
+	return parts, nil
+}
+
+// loadModel loads the model, or the part of it in the options.
+func loadModel(c *cli.Context, o lm.Options) (*lm.Model, error) {
+	dir := c.String("model")
+	sizes, err := hf.ReadConfig(dir)
+	if err != nil {
+		return nil, config.UsageError{Err: err}
+	}
+	m, err := lm.New(new(nn.Params[float32]), sizes, o)
+	if err != nil {
+		return nil, config.UsageError{Err: err}
+	}
+	if err := m.Alloc(tensor.Heap); err != nil {
+		return nil, err
+	}
+	if err := hf.Load(m, dir); err != nil {
+		return nil, config.UsageError{Err: err}
+	}
+	if adapter := c.String("adapter"); adapter != "" {
+		if err := hf.LoadAdapter(m, adapter); err != nil {
+			return nil, config.UsageError{Err: err}
+		}
+	}
+	return m, nil
+}
+
+// together lets all parts work at the same time, and returns the result of the first. All have the same results.
+func together[R any](ctx context.Context, m *divided, what string, work func(context.Context, *part) (R, error)) (
+	first R, err error) {
+	results, err := spmd.Call(m.parts, ctx, what, work).Wait(ctx)
+	if err == nil {
+		first = results[0].Value
+	}
+	return first, err
+}
