@@ -68,7 +68,10 @@ func root(sum float64, p *nn.Params[float32]) (float64, error) {
 
 // A DivergedError reports a gradient that is not finite. The gradient was summed over the replicas
 // before the check, so all replicas get this error.
-type DivergedError struct{ What string }
+type DivergedError struct {
+	What      string
+	Elsewhere bool // the tensor is on another rank, which has another part of the model
+}
 
 // Error names the tensor and the element.
 func (e *DivergedError) Error() string { return e.What }
@@ -86,15 +89,15 @@ func notFinite(p *nn.Params[float32]) error {
 			if bad(g) {
 				for _, x := range data {
 					if bad(x) {
-						return &DivergedError{fmt.Sprintf("gradient of %s%v: %v at element %d; the parameter itself "+
+						return &DivergedError{What: fmt.Sprintf("gradient of %s%v: %v at element %d; the parameter itself "+
 							"has %v", f.Name, f.Shape, g, i, x)}
 					}
 				}
-				return &DivergedError{fmt.Sprintf("gradient of %s%v: %v at element %d", f.Name, f.Shape, g, i)}
+				return &DivergedError{What: fmt.Sprintf("gradient of %s%v: %v at element %d", f.Name, f.Shape, g, i)}
 			}
 		}
 	}
-	return &DivergedError{"gradient has a NaN or Inf in no tensor of this rank"}
+	return &DivergedError{What: "gradient has a NaN or Inf in no tensor of this rank", Elsewhere: true}
 }
 
 func bad(x float32) bool { return x-x != 0 }

@@ -91,13 +91,19 @@ func (r *Replicas) Trained(ctx context.Context, m *algo.Metrics) error {
 	return r.group.SameOnAllRanks(ctx, names, data)
 }
 
-// YieldToFirst waits on all members but the first if err says that training has diverged. All members return this
-// error. So the job reports the error of the first member.
+// YieldToFirst waits on all members but one if err says that training has diverged. All members return this error. So
+// the job reports that of the first member, or of a later one if only that has the tensor.
 func YieldToFirst(ctx context.Context, m *spmd.Member, err error) {
-	if diverged := (*algo.DivergedError)(nil); errors.As(err, &diverged) && m.Index() > 0 {
-		select {
-		case <-ctx.Done():
-		case <-time.After(5 * time.Second):
-		}
+	diverged := (*algo.DivergedError)(nil)
+	if !errors.As(err, &diverged) || m.Index() == 0 && !diverged.Elsewhere {
+		return
+	}
+	wait := 3 * time.Second
+	if diverged.Elsewhere {
+		wait = 5 * time.Second
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(wait):
 	}
 }
