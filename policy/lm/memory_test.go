@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 
@@ -75,7 +76,11 @@ func holdBytes(t *testing.T, c lm.Config, o lm.Options, mesh lm.Mesh, passes, ag
 	w.Recompute(again)
 	w.Join(mesh)
 	texts := lengths(c, length, length, length, length, length, length)
-	source := &source{micros: [][][]int32{texts, texts, texts, texts, texts}, trained: new(trained)}
+	stages := 1
+	if mesh.Stages != nil {
+		stages = mesh.Stages.Size()
+	}
+	source := &source{micros: slices.Repeat([][][]int32{texts}, stages), trained: new(trained)}
 	if err := m.Train(w, len(source.micros), lm.Head{Temperature: 1}, source, nil); err != nil {
 		return err
 	}
