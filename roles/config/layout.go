@@ -165,7 +165,9 @@ func (c *validation) checkLayouts() {
 	for _, of := range []string{"inference", "critic"} {
 		l, key := c.Layout(of), of+".model"
 		if c.FineTunes() {
-			l.check(c.found.At(key).Want)
+			if c.found.Has(key) { // else it is the actor's
+				l.check(c.found.At(key).Want)
+			}
 		} else {
 			want(l.Size() == 1, key, l.Size(), "ranks for 1 model ("+undivided+")")
 		}

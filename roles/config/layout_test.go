@@ -118,6 +118,7 @@ func TestLayoutsThatAreRefused(t *testing.T) {
 		{"actor.model.sequence_parallel=true", "false (all ranks", "false (all ranks"},
 		{"actor.model.sequence_parallel=false", "", ""},
 		{"actor.model.context_parallel_size=1", "", ""},
+		{"actor.model.pipeline_model_parallel_size=0", "a number from 1 to", ""},
 		{"actor.model.recompute_granularity=some", "full or selective", ""},
 		{"actor.fsdp_config.sharding_strategy=half", "one of no_shard", "one of no_shard"},
 		{"cluster.component_placement.actor=auto", "", ""},
@@ -126,6 +127,8 @@ func TestLayoutsThatAreRefused(t *testing.T) {
 			_, _, err := config.Load(rolestest.Registries(), file, []string{"++" + tc.override}, false)
 			if text := fmt.Sprint(err); err != nil != (want != "") || !strings.Contains(text, want) {
 				t.Errorf("%s of %s: %v, want %q", tc.override, filepath.Base(file), err, want)
+			} else if strings.Count(text, "expected") > 1 {
+				t.Errorf("%s of %s: %v: want one message", tc.override, filepath.Base(file), err)
 			}
 		}
 	}
