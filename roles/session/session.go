@@ -309,8 +309,13 @@ func (s *session) configure(ctx context.Context, w *spmd.World, world *collectiv
 // that has one. This error also gives the exit code.
 func (s *session) agreeTo(ctx context.Context, w *spmd.World, world *collectives.Group, err error) (bool, error) {
 	var mine []byte
+	refusals := []float64{0}
 	if err != nil {
 		mine = append([]byte{byte(s.refusal(err))}, err.Error()...)
+		refusals[0] = 1
+	}
+	if err := world.Sum64(ctx, refusals); err != nil || refusals[0] == 0 { // a sum takes far fewer messages than Gather
+		return err == nil, err
 	}
 	all, err := world.Gather(ctx, mine, 0)
 	if err != nil {
