@@ -8,22 +8,13 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/member"
-	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
-
-// firstReplica reports whether m holds a part of the first replica, which adds its state to checkpoints.
-func firstReplica(m *spmd.Member) bool {
-	if len(m.Axes()) > 0 {
-		return m.Coordinate(member.Data) == 0
-	}
-	return m.Index() == 0
-}
 
 // saved returns the parts that this member adds to checkpoints, of those that it has. The first replica adds all, and
 // the others nothing, because all replicas are equal. But if replicas divide moments, all add their flat tensors.
 func (t *tuner) saved(parts []member.Part) []member.Part {
-	if firstReplica(t.m) {
+	if t.replica.index == 0 {
 		return parts
 	}
 	if model, critic := t.plan.Config.Optimisers(); !model.UseDistributedOptimizer && !critic.UseDistributedOptimizer {
