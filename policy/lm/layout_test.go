@@ -88,8 +88,7 @@ func setWeights(m *lm.Model) {
 
 func (r *trained) train(m *lm.Model, mesh lm.Mesh, again int) error {
 	c := &m.Config
-	w := m.NewTraining(120)
-	w.Recompute(again)
+	w := m.NewRecomputing(120, again)
 	w.Join(mesh)
 	micros := [][][]int32{lengths(*c, 3, 40, 70), lengths(*c, 9), lengths(*c, 31, 2), lengths(*c, 1, 50),
 		lengths(*c, 8, 8)}
