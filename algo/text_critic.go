@@ -126,16 +126,12 @@ func (c *TextCriticPPO) Update(b *TextBatch) (Metrics, error) {
 
 // minibatch makes one optimiser step.
 func (c *TextCriticPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) error {
-	c.begin()
-	c.train.begin()
+	c.train.open()
 	if err := c.accumulate(b, m, c.train.ready); err != nil {
 		return err
 	}
 	return c.step(iteration)
 }
-
-// begin sets the gradient to 0, for a new minibatch.
-func (c *TextCriticPPO) begin() { clear(c.train.params.Grad) }
 
 // accumulate adds the gradient of a minibatch on this replica. Unless ready is nil, the sum over the replicas has
 // begun.
