@@ -93,10 +93,10 @@ func (r *trained) train(m *lm.Model, mesh lm.Mesh, again int) error {
 	micros := [][][]int32{lengths(*c, 3, 40, 70), lengths(*c, 9), lengths(*c, 31, 2), lengths(*c, 1, 50),
 		lengths(*c, 8, 8)}
 	source := &source{micros: micros, trained: r}
-	for step := range 3 {
+	for step, n := range []int{len(micros), 0, len(micros) - 2} { // another replica may have all micro-batches of a step
 		clear(m.Params.Grad)
 		final, below := map[int][]float32{}, len(m.Params.Grad)
-		err := m.Train(w, len(micros)-step, lm.Head{Temperature: 0.75}, source, func(lo, hi int) {
+		err := m.Train(w, n, lm.Head{Temperature: 0.75}, source, func(lo, hi int) {
 			if hi > below {
 				err := fmt.Errorf("range %d to %d is final after that from %d on", lo, hi, below)
 				panic(err)
@@ -120,7 +120,7 @@ func (r *trained) train(m *lm.Model, mesh lm.Mesh, again int) error {
 			return err
 		}
 		r.norms = append(r.norms, squares)
-		rate := float32(0.3 / math.Sqrt(squares) / float64(step+1))
+		rate := float32(0.3 / math.Sqrt(max(squares, 1e-9)) / float64(step+1))
 		for i, g := range m.Params.Grad {
 			m.Params.Data[i] -= rate * g
 		}
