@@ -55,18 +55,17 @@ func trainerParts(d tensor.Dict, networks ...network) (parts []member.Part) {
 func trainerPart(name string, t tensor.Tensor, networks []network) []member.Part {
 	for _, n := range networks {
 		own, ok := strings.CutPrefix(name, n.name+".")
-		switch {
-		case !ok:
-		case algo.IsMoment(own):
+		if !ok {
+			continue
+		}
+		if algo.IsMoment(own) {
 			return []member.Part{member.FlatPart(member.TrainerPart, name, t, n.lo, n.p, n.whole)}
-		default:
-			switch slices.IndexFunc(n.p.Fields, func(f nn.Field) bool { return f.Name == own }) {
-			case -1:
-			case 0:
-				return member.PartsOf(member.TrainerPart, n.name+".", n.p, n.whole)
-			default:
-				return nil
-			}
+		}
+		switch i := slices.IndexFunc(n.p.Fields, func(f nn.Field) bool { return f.Name == own }); {
+		case i == 0:
+			return member.PartsOf(member.TrainerPart, n.name+".", n.p, n.whole)
+		case i > 0:
+			return nil
 		}
 	}
 	return []member.Part{member.PartOf(member.TrainerPart, name, t, nn.Slice{})}
