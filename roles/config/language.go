@@ -101,8 +101,8 @@ type LanguageModel struct {
 	PipelineSize   int   `yaml:"pipeline_model_parallel_size" doc:"Stages that divide the layers of one model."`
 	PipelineLayers []int `yaml:"pipeline_layers" doc:"Layers of each stage; empty: by their cost."`
 
-	Recompute       string `yaml:"recompute_granularity" doc:"full: backward repeats the passes of layers; empty: none."`
-	RecomputeMethod string `yaml:"recompute_method" doc:"With full. uniform: all layers; block: the first of each stage."`
+	Recompute       string `yaml:"recompute_granularity" doc:"full: backward repeats layers; empty: it does not."`
+	RecomputeMethod string `yaml:"recompute_method" doc:"With full. uniform: all; block: the first of each stage."`
 	RecomputeLayers int    `yaml:"recompute_num_layers" doc:"How many layers of each stage, with block."`
 
 	IsLoRA bool `yaml:"is_lora" doc:"Train adapters of low rank, and no other weight."`

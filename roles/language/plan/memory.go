@@ -17,8 +17,8 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 		return nil
 	}
 	return fmt.Errorf("node %d needs %s for parameters, optimiser, activations and texts, and %v: expected fewer "+
-		"tokens in a micro-batch, adapters (actor.model.is_lora), a model that more ranks divide (docs/parallel.md) or "+
-		"more nodes", node, job.Mebibytes(need), have)
+		"tokens in a micro-batch, adapters (actor.model.is_lora), a model that more ranks divide (docs/parallel.md) "+
+		"or more nodes", node, job.Mebibytes(need), have)
 }
 
 // MemoryColumns returns the columns of a table of the ranks' memory. The parameters have their gradients, and the
