@@ -137,9 +137,11 @@ func (c *TextCriticPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int)
 // begun.
 func (c *TextCriticPPO) accumulate(b *TextBatch, m *textMinibatch, ready func(lo, hi int)) error {
 	c.batch, c.now = b, m
-	err := c.pass.train(m.texts, m.rows, c.loss, ready)
+	if err := c.pass.train(m.texts, m.rows, c.loss, ready); err != nil {
+		return err
+	}
 	c.pass.model.FinishGradients(c.pass.work)
-	return err
+	return nil
 }
 
 // setLoss sets the derivatives of the loss of a micro-batch, whose texts are [first, end) of the minibatch.

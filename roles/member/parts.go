@@ -98,13 +98,13 @@ func (p *Part) pack(buf *[]byte, lo, hi int) []byte {
 // other. It returns them.
 func (p *Part) copyTo(buf *[]byte, lo, hi int) []byte {
 	size, _ := count(p.Blocks, lo, hi)
-	packed := room(buf, size)[:0]
+	packed := grown(buf, size)[:0]
 	p.within(lo, hi, func(_, here, n int) { packed = append(packed, p.Memory[here:here+n]...) })
 	return packed
 }
 
-// room returns n bytes of buf, which grows as needed.
-func room(buf *[]byte, n int) []byte {
+// grown returns n bytes of buf, which grows as needed.
+func grown(buf *[]byte, n int) []byte {
 	if len(*buf) < n {
 		*buf = make([]byte, n)
 	}

@@ -168,7 +168,7 @@ func (c *Collection) Write(w io.Writer, file string) error {
 
 // read returns the bytes [lo, hi) of a tensor. They are valid until the next call.
 func (c *Collection) read(t *divided, lo, hi int) ([]byte, error) {
-	whole := room(&c.buf, hi-lo)
+	whole := grown(&c.buf, hi-lo)
 	clear(whole)
 	for i := range t.holders {
 		h := &t.holders[i]
@@ -196,7 +196,7 @@ func (c *Collection) fetch(h *holder, lo, hi, n int) ([]byte, error) {
 	if h.rank == 0 {
 		return h.pack(&c.packed, lo, hi), nil
 	}
-	packed := room(&c.packed, n)
+	packed := grown(&c.packed, n)
 	r, err := c.comm.Irecv(packed, h.rank, pieceTag)
 	if err != nil {
 		return nil, err
@@ -315,7 +315,7 @@ func distribute(ctx context.Context, g *collectives.Group, from []Source, parts 
 		}
 		for i, f := range s.Fields {
 			for lo := 0; lo < f.Bytes(); lo += piece {
-				b := room(&buf, min(piece, f.Bytes()-lo))
+				b := grown(&buf, min(piece, f.Bytes()-lo))
 				if g.Rank() == 0 {
 					if err := s.Reader.ReadTensor(i, b, lo); err != nil {
 						return err
