@@ -126,24 +126,22 @@ func (c *TextCriticPPO) Update(b *TextBatch) (Metrics, error) {
 
 // minibatch makes one optimiser step.
 func (c *TextCriticPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) error {
-	c.begin()
-	c.train.begin()
+	c.train.open()
 	if err := c.accumulate(b, m, c.train.ready); err != nil {
 		return err
 	}
 	return c.step(iteration)
 }
 
-// begin sets the gradient to 0, for a new minibatch.
-func (c *TextCriticPPO) begin() { clear(c.train.params.Grad) }
-
 // accumulate adds the gradient of a minibatch on this replica. Unless ready is nil, the sum over the replicas has
 // begun.
 func (c *TextCriticPPO) accumulate(b *TextBatch, m *textMinibatch, ready func(lo, hi int)) error {
 	c.batch, c.now = b, m
-	err := c.pass.train(m.texts, m.rows, c.loss, ready)
+	if err := c.pass.train(m.texts, m.rows, c.loss, ready); err != nil {
+		return err
+	}
 	c.pass.model.FinishGradients(c.pass.work)
-	return err
+	return nil
 }
 
 // setLoss sets the derivatives of the loss of a micro-batch, whose texts are [first, end) of the minibatch.

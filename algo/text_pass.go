@@ -44,8 +44,7 @@ type textPass struct {
 // newTextPass returns the textPass of m for micro-batches within limit, on the given number of threads. Backward passes
 // repeat the first layers of m, up to recompute of them. mesh connects the ranks that have the other parts of m.
 func newTextPass(m *lm.Model, limit MicroBatch, threads, recompute int, mesh lm.Mesh, h lm.Head) *textPass {
-	p := &textPass{model: m, work: m.NewTraining(limit.Tokens), limit: limit, head: h}
-	p.work.Recompute(recompute)
+	p := &textPass{model: m, work: m.NewRecomputing(limit.Tokens, recompute), limit: limit, head: h}
 	p.work.SetThreads(threads)
 	p.work.Join(mesh)
 	return p
@@ -117,7 +116,7 @@ func (p *textPass) Micro(k int) lm.Micro {
 	return micro
 }
 
-// Got hands the outputs of micro-batch k on.
+// Got passes the outputs of micro-batch k on.
 func (p *textPass) Got(k int, o *lm.Outputs) {
 	lo, hi := p.span(k)
 	p.got(lo, hi, p.share(k), o)

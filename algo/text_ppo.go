@@ -245,7 +245,7 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 	}
 	clear(p.train.params.Grad)
 	if p.critic != nil {
-		p.critic.begin()
+		clear(p.critic.train.params.Grad)
 	}
 	p.progress.Report(workUpdate, m.first, p.cfg.UpdateEpoch*len(b.Texts))
 	p.ratioSum, p.ratioCount = 0, 0

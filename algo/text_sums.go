@@ -41,9 +41,9 @@ func (s *TextSums) Metrics() (m Metrics) {
 	return m
 }
 
-// MeasureTexts returns the TextSums of each text, without learning from it. threads is the number of
-// threads, and mesh connects the ranks that have the other parts of m; they change no bit. progress is told of the
-// texts; it may be nil.
+// MeasureTexts returns the TextSums of each text, without learning from it. threads is the number of threads, and mesh
+// connects the ranks that have the other parts of m. Neither changes a bit. progress, which may be nil, gets the number
+// of texts that are measured.
 func MeasureTexts(m *lm.Model, limit MicroBatch, threads int, mesh lm.Mesh, texts []Sequence, progress Progress) (
 	[]TextSums, error) {
 	p := NewTextLogProbs(m, limit, threads, mesh, 1)

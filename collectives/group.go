@@ -125,8 +125,8 @@ func New(h Host, comm spmd.Comm, opts Options) (*Group, error) {
 }
 
 // Record records with r the times at which this member waits for an operation. The n-th span is that of the n-th Run,
-// or of the n-th Future that is waited for. name names the group; key tells the
-// groups of a component that have one name apart, and is else empty. r may be nil.
+// or of the n-th Future that is waited for. name names the group. If groups of a component have the same name, key
+// distinguishes them; otherwise it is empty. r may be nil.
 func (g *Group) Record(r spmd.Recorder, name, key string) {
 	if g.Size() > 1 {
 		g.span = spmd.NewSpan(r, spmd.Site{Op: spmd.OpCollect, Name: name, Key: key})

@@ -42,8 +42,8 @@ func (m *Member) Coordinate(axis string) int {
 	return m.index / stride % size
 }
 
-// Line returns the numbers of the members that differ from this one in the coordinate on an axis alone, in the order
-// of that coordinate. It panics for an unknown axis.
+// Line returns the numbers of this member and of those that differ from it in the coordinate on an axis alone, in the
+// order of that coordinate. It panics for an unknown axis.
 func (m *Member) Line(axis string) []int {
 	size, stride := m.axis(axis)
 	members := make([]int, size)

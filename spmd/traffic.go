@@ -10,7 +10,7 @@ type Traffic struct{ Messages, Bytes int64 }
 type sent struct{ messages, bytes atomic.Int64 }
 
 // Traffic returns what this rank has sent to each rank so far, in the order of ranks. It counts communicators that were
-// made after Record; without Record it is nil. Any goroutine may call it.
+// made after Record; without Record it is empty. Any goroutine may call it.
 func (w *World) Traffic() []Traffic {
 	all := make([]Traffic, len(w.sent))
 	for rank := range w.sent {

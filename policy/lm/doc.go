@@ -31,7 +31,7 @@
 // other sequences and in pieces of any size. Each row is computed separately, so the order of a sum
 // never depends on the number of rows. Attention follows blocks of keys by their positions. Sums
 // over heads, over a feed-forward width and over the vocabulary are split into Config.Blocks
-// blocks, which are added as a tree (kernel.Multiplier), so that several processors may share them
-// later. The gradient of a weight is summed over the tokens in order, whatever the size of a batch.
+// blocks, which are added as a tree (kernel.Multiplier), so that ranks may divide them (Part, Mesh).
+// The gradient of a weight is summed over the tokens in order, whatever the size of a batch.
 // As everywhere, bits are equal on processors of one kind.
 package lm

@@ -45,7 +45,7 @@ func train(t *testing.T, c lm.Config, o lm.Options, l layout) trained {
 			if err == nil {
 				setWeights(m)
 				parts[i] = m
-				err = results[i].train(m, mesh, l.again)
+				err = results[i].train(m, mesh, l.again, o.Values)
 			}
 			if err != nil {
 				t.Errorf("%+v: %v", l, err)
@@ -86,18 +86,17 @@ func setWeights(m *lm.Model) {
 	}
 }
 
-func (r *trained) train(m *lm.Model, mesh lm.Mesh, again int) error {
+func (r *trained) train(m *lm.Model, mesh lm.Mesh, again int, values bool) error {
 	c := &m.Config
-	w := m.NewTraining(120)
-	w.Recompute(again)
+	w := m.NewRecomputing(120, again)
 	w.Join(mesh)
 	micros := [][][]int32{lengths(*c, 3, 40, 70), lengths(*c, 9), lengths(*c, 31, 2), lengths(*c, 1, 50),
 		lengths(*c, 8, 8)}
 	source := &source{micros: micros, trained: r}
-	for step := range 3 {
+	for step, n := range []int{len(micros), 0, len(micros) - 2} { // another replica may have all micro-batches of a step
 		clear(m.Params.Grad)
 		final, below := map[int][]float32{}, len(m.Params.Grad)
-		err := m.Train(w, len(micros)-step, lm.Head{Temperature: 0.75}, source, func(lo, hi int) {
+		err := m.Train(w, n, lm.Head{Values: values, Temperature: 0.75}, source, func(lo, hi int) {
 			if hi > below {
 				err := fmt.Errorf("range %d to %d is final after that from %d on", lo, hi, below)
 				panic(err)
@@ -121,7 +120,7 @@ func (r *trained) train(m *lm.Model, mesh lm.Mesh, again int) error {
 			return err
 		}
 		r.norms = append(r.norms, squares)
-		rate := float32(0.3 / math.Sqrt(squares) / float64(step+1))
+		rate := float32(0.3 / math.Sqrt(max(squares, 1e-9)) / float64(step+1))
 		for i, g := range m.Params.Grad {
 			m.Params.Data[i] -= rate * g
 		}
@@ -165,10 +164,13 @@ func (s *source) Micro(k int) lm.Micro {
 }
 
 func (s *source) Got(_ int, o *lm.Outputs) {
-	s.outputs = slices.Concat(s.outputs, o.LogProb, o.Entropy, o.Likeliest)
+	s.outputs = slices.Concat(s.outputs, o.LogProb, o.Entropy, o.Likeliest, o.Value)
 	s.aux = append(s.aux, o.AuxLoss)
 	for i, x := range o.DLogProb {
 		o.DLogProb[i], o.DEntropy[i] = x+o.LogProb[i]/3, 0.1*o.Entropy[i]
+	}
+	for i, x := range o.Value {
+		o.DValue[i] = x - 0.01*float32(i%7)
 	}
 }
 
@@ -230,6 +232,9 @@ func layouts() map[string]struct {
 	deep := all["qwen3_moe"]
 	deep.c.Layers, deep.c.Experts.Dense = 8, nil
 	all["eight layers"] = deep
+	critic := all["qwen3"]
+	critic.o.Values = true
+	all["values"] = critic
 	return all
 }
 

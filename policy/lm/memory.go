@@ -1,9 +1,8 @@
 package lm
 
-// TrainingBytes returns the greatest memory of a Work of NewTraining, for micro-batches of this number of tokens and
-// sequences. passes is the largest number of micro-batches whose backward pass is to come: the number of stages from
-// this one on. again is the argument of Recompute. The Work allocates a part of the memory at its first use. m needs no
-// memory.
+// TrainingBytes returns the greatest memory of a Work of NewRecomputing with again layers, for micro-batches of this
+// number of tokens and sequences. passes is the largest number of micro-batches whose backward pass is to come: the
+// number of stages from this one on. The Work allocates a part of the memory at its first use. m needs no memory.
 func (m *Model) TrainingBytes(tokens, sequences, passes, again int) int {
 	c, n := &m.local, tokens
 	d, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
@@ -49,19 +48,33 @@ func (m *Model) TrainingBytes(tokens, sequences, passes, again int) int {
 	return 4*(total+m.message(n)) + productBytes
 }
 
-// MessageBytes returns the size of the largest message from a stage to another, for micro-batches of this number of
-// tokens. It is 0 if all layers are here.
-func (m *Model) MessageBytes(tokens int) int { return 4 * m.message(tokens) }
-
-// message is MessageBytes in elements.
-func (m *Model) message(tokens int) int {
-	switch first, last := m.first(), m.last(); {
-	case first && last:
-		return 0
-	case m.Config.Tied && !m.fixed && (first || last): // see joinEnds
-		return max(tokens*m.local.Hidden, min(streamed, m.local.Hidden*m.local.Vocab))
+// MessageBytes returns the memory that messages to other stages take until they are received, for micro-batches of this
+// number of tokens. It is 0 if all layers are here.
+func (m *Model) MessageBytes(tokens int) int {
+	neighbours := 2
+	if m.first() {
+		neighbours--
 	}
-	return tokens * m.local.Hidden
+	if m.last() {
+		neighbours--
+	}
+	return 4 * (neighbours*tokens*m.local.Hidden + m.endMessage())
+}
+
+// message returns the elements of the largest message from or to another stage.
+func (m *Model) message(tokens int) int {
+	if m.first() && m.last() {
+		return 0
+	}
+	return max(tokens*m.local.Hidden, m.endMessage())
+}
+
+// endMessage returns the elements of the largest message of joinEnds; 0: there is none.
+func (m *Model) endMessage() int {
+	if m.first() == m.last() || !m.Config.Tied || m.fixed {
+		return 0
+	}
+	return min(streamed, m.local.Hidden*m.local.Vocab)
 }
 
 // productBytes is the most memory that a kernel.Multiplier takes for packed pieces of its factors.

@@ -72,8 +72,7 @@ func holdBytes(t *testing.T, c lm.Config, o lm.Options, mesh lm.Mesh, passes, ag
 		return err
 	}
 	m.Init(1)
-	w := m.NewTraining(sequences * length)
-	w.Recompute(again)
+	w := m.NewRecomputing(sequences*length, again)
 	w.Join(mesh)
 	texts := lengths(c, length, length, length, length, length, length)
 	stages := 1

@@ -3,6 +3,7 @@ package lm
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rlinf/rlinf/policy/nn"
 )
@@ -36,6 +37,7 @@ type Pipe interface {
 	Axis
 	// Send sends a copy of x to another stage. It may wait until the message before it to that stage is received.
 	Send(to int, x []float32) error
+	// Recv waits for the next message of another stage, which has the length of x, and writes it to x.
 	Recv(from int, x []float32) error
 	// Flush returns when all messages of this stage have been received.
 	Flush() error
@@ -48,11 +50,12 @@ func (c *Config) complete(p Part) (Part, error) {
 	if p.End == 0 {
 		p.End = c.Layers
 	}
-	if sizes := c.Sizes(); p.Size > sizes[len(sizes)-1] || sizes[0] != 1 || p.Size&(p.Size-1) != 0 {
+	if sizes := c.Sizes(); !slices.Contains(sizes, p.Size) {
 		return p, fmt.Errorf("a layer divided among %d ranks: expected one of %v", p.Size, sizes)
 	}
 	if p.Index < 0 || p.Index >= p.Size || p.First < 0 || p.First >= p.End || p.End > c.Layers {
-		return p, fmt.Errorf("part %d of %d, layers %d to %d of %d", p.Index, p.Size, p.First, p.End, c.Layers)
+		return p, fmt.Errorf("part %d of %d with the layers [%d, %d): expected a part of 0..%d and layers in [0, %d)",
+			p.Index, p.Size, p.First, p.End, p.Size-1, c.Layers)
 	}
 	return p, nil
 }
@@ -67,8 +70,8 @@ func (c *Config) Sizes() []int {
 	return sizes
 }
 
-// Local returns the sizes of the part p of a model of c: its heads, widths and tokens of the vocabulary.
-func (c *Config) Local(p Part) Config {
+// local returns the sizes of the part p of a model of c: its heads, widths and tokens of the vocabulary.
+func (c *Config) local(p Part) Config {
 	l, size := *c, max(p.Size, 1)
 	l.Heads, l.KVHeads, l.Intermediate = c.Heads/size, c.KVHeads/size, c.Intermediate/size
 	l.Experts.Intermediate = c.Experts.Intermediate / size

@@ -73,7 +73,7 @@ func New(p *nn.Params[float32], c Config, o Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("language model: %w", err)
 	}
-	m := &Model{Config: c, Params: p, part: part, local: c.Local(part), blocks: c.Blocks(),
+	m := &Model{Config: c, Params: p, part: part, local: c.local(part), blocks: c.Blocks(),
 		own: c.Blocks() / part.Size, firstID: c.slice(part, 0, c.Vocab).From, fixed: o.Frozen || o.LoRA != nil,
 		kept: o.Kept, headless: o.Headless, values: o.Values, lora: o.LoRA}
 	if len(p.Groups) == 0 {

@@ -81,13 +81,13 @@ type Source interface {
 // ranges are final after FinishGradients.
 func (m *Model) Train(w *Work, n int, h Head, s Source, ready func(lo, hi int)) error {
 	defer func() { w.ready = nil }()
-	if w.ready = ready; n == 0 { // other replicas have micro-batches
+	if n == 0 { // other replicas have micro-batches
+		w.ready = ready
 		w.announce(m.heads)
 		for _, l := range slices.Backward(m.layers) {
 			w.announce(l.fields)
 		}
 	}
-	w.ready = nil
 	early := min(w.following(), n)
 	for len(w.passes) <= early {
 		w.passes = append(w.passes, w.newPass())
@@ -140,6 +140,9 @@ func (m *Model) Infer(w *Work, n int, h Head, s Source) error {
 	counts[len(counts)-1] = len(w.results)
 	if w.err == nil {
 		w.err = w.pipe.Gather(w.results, counts)
+	}
+	if err := w.Err(); err != nil {
+		return err
 	}
 	at := 0
 	for k, size := range sizes {
@@ -212,10 +215,10 @@ func (w *Work) following() int {
 	return w.pipe.Size() - 1 - w.pipe.Index()
 }
 
-// transfer sends parts as one message to another stage, or receives them from it.
-func (w *Work) transfer(way func(peer int, x []float32) error, peer int, parts ...[]float32) {
-	if w.pipe == nil || w.err != nil {
-		return // Err has an error
+// transfer sends parts as one message to another stage, or receives them from it. call is Send or Recv.
+func (w *Work) transfer(call func(peer int, x []float32) error, peer int, parts ...[]float32) {
+	if w.err != nil {
+		return
 	}
 	n := 0
 	for _, p := range parts {
@@ -226,7 +229,7 @@ func (w *Work) transfer(way func(peer int, x []float32) error, peer int, parts .
 	for _, p := range parts {
 		at += copy(w.message[at:], p)
 	}
-	w.err = way(peer, w.message)
+	w.err = call(peer, w.message)
 	at = 0
 	for _, p := range parts {
 		at += copy(p, w.message[at:])
@@ -237,9 +240,9 @@ func (w *Work) transfer(way func(peer int, x []float32) error, peer int, parts .
 const streamed = 4 << 20
 
 // stream is transfer for long data, in several messages.
-func (w *Work) stream(way func(peer int, x []float32) error, peer int, x []float32) {
+func (w *Work) stream(call func(peer int, x []float32) error, peer int, x []float32) {
 	for lo := 0; lo < len(x); lo += streamed {
-		w.transfer(way, peer, x[lo:min(lo+streamed, len(x))])
+		w.transfer(call, peer, x[lo:min(lo+streamed, len(x))])
 	}
 }
 

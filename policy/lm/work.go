@@ -29,15 +29,15 @@ type Batch struct {
 const Given = -1
 
 // A Work holds the activations of one user of a Model. It belongs to one goroutine. Make it with
-// NewTraining, NewInference or NewDecoding.
+// NewTraining, NewRecomputing, NewInference or NewDecoding.
 type Work struct {
 	m        *Model
 	team     *team
 	axis     Axis  // the ranks that have the other parts; nil: none
-	err      error // the first of axis
+	pipe     Pipe  // the stages that have the other layers; nil: none
+	err      error // the first of a message to another rank
 	deferred bool  // the caller sums over axis
 	sizes    []int // of blocks of axis
-	pipe     Pipe  // the stages that have the other layers; nil: none
 	rows     int   // most tokens of a forward pass
 	training bool
 	whole    bool            // for Forward; otherwise for Extend
@@ -103,8 +103,14 @@ type activations struct {
 
 // NewTraining returns a Work for forward and backward passes over batches of at most this number of
 // tokens. It keeps the activations of all layers.
-func (m *Model) NewTraining(tokens int) *Work {
+func (m *Model) NewTraining(tokens int) *Work { return m.NewRecomputing(tokens, 0) }
+
+// NewRecomputing returns a Work like that of NewTraining. But its backward passes repeat the forward pass of the first
+// layers, so that it does not keep the activations of these layers except their inputs, keys and values. It changes no
+// bit.
+func (m *Model) NewRecomputing(tokens, layers int) *Work {
 	w := m.newWork(tokens, true)
+	w.again = min(layers, len(m.layers))
 	w.pass = w.newPass()
 	w.passes = []*pass{w.pass}
 	d, kv, q := m.local.Hidden, m.local.KVHeads*m.local.HeadDim, m.local.Heads*m.local.HeadDim
@@ -117,14 +123,6 @@ func (m *Model) NewTraining(tokens int) *Work {
 		w.dprobs, w.dshared = make([]float32, tokens*x.Count), make([]float32, tokens)
 	}
 	return w
-}
-
-// Recompute makes backward passes repeat the forward pass of the first layers, so that w does not keep the
-// activations of these layers except their inputs, keys and values. It changes no bit. Call it before the first pass.
-func (w *Work) Recompute(layers int) {
-	w.again = min(layers, len(w.m.layers))
-	w.pass = w.newPass()
-	w.passes = []*pass{w.pass}
 }
 
 // NewInference returns a Work for Forward alone, over batches of at most this number of tokens. It

@@ -45,13 +45,7 @@ type Field struct {
 }
 
 // Len returns the number of elements.
-func (f Field) Len() int {
-	n := 1
-	for _, d := range f.Shape {
-		n *= d
-	}
-	return n
-}
+func (f Field) Len() int { return product(f.Shape) }
 
 // A Group is a range of parameters with a name of its own in the config: "actor", "critic",
 // "shared".

@@ -118,8 +118,8 @@ func (r *findings) add(p task.Plan, nodes []int) {
 	for rank, node := range nodes {
 		mem := p.MemoryOf(rank)
 		bytes := map[string]int64{"parameters": mem.Parameters, "optimiser": mem.Optimiser, "rollouts": mem.Rollouts,
-			"channels": mem.Channels, "replay": mem.Replay, "activations": mem.Activations, "texts": mem.Texts,
-			"all": mem.Sum()}
+			"channels": mem.Channels, "replay": mem.Replay, "activations": mem.Activations,
+			"messages": mem.Messages, "texts": mem.Texts, "all": mem.Sum()}
 		r.Ranks = append(r.Ranks, rankReport{rank, node, p.WorkersOn(rank), bytes})
 	}
 }

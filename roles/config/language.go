@@ -101,9 +101,9 @@ type LanguageModel struct {
 	PipelineSize   int   `yaml:"pipeline_model_parallel_size" doc:"Stages that divide the layers of one model."`
 	PipelineLayers []int `yaml:"pipeline_layers" doc:"Layers of each stage; empty: by their cost."`
 
-	Recompute       string `yaml:"recompute_granularity" doc:"Layers that backward repeats: full; empty: none."`
-	RecomputeMethod string `yaml:"recompute_method" doc:"Of full. uniform: all; block: the first of each stage."`
-	RecomputeLayers int    `yaml:"recompute_num_layers" doc:"Of block: layers of each stage."`
+	Recompute       string `yaml:"recompute_granularity" doc:"full: backward repeats layers; empty: it does not."`
+	RecomputeMethod string `yaml:"recompute_method" doc:"With full. uniform: all; block: the first of each stage."`
+	RecomputeLayers int    `yaml:"recompute_num_layers" doc:"How many layers of each stage, with block."`
 
 	IsLoRA bool `yaml:"is_lora" doc:"Train adapters of low rank, and no other weight."`
 	// LoRARank to LoRATargets are ignored if LoRAPath is set: that folder has them.
@@ -166,6 +166,9 @@ func (m LanguageModel) Check(want func(ok bool, key string, value any, want stri
 	want(slices.Contains([]string{"", RecomputeUniform, RecomputeBlock}, m.RecomputeMethod), "recompute_method",
 		m.RecomputeMethod, "uniform or block, or nothing")
 	want(m.RecomputeLayers >= 0, "recompute_num_layers", m.RecomputeLayers, "a number ≥ 0")
+	block := m.Recompute == RecomputeFull && m.RecomputeMethod == RecomputeBlock
+	want(m.RecomputeLayers > 0 || !block, "recompute_num_layers", m.RecomputeLayers,
+		"a number > 0 with recompute_method block")
 	want(m.LoRARank > 0, "lora_rank", m.LoRARank, "a number > 0")
 	want(len(m.LoRATargets) > 0, "lora_target_modules", nil, "some of "+strings.Join(lm.Targets, ", "))
 	for _, t := range m.LoRATargets {

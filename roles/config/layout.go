@@ -99,13 +99,9 @@ func (c *Config) Layout(component string) LayoutConfig {
 func (c *Config) Unit() int {
 	unit := 1
 	for _, of := range []string{"actor", "rollout", "inference", "critic"} {
-		n := c.Layout(of).Size()
-		if !c.Places(of) || n < 1 || n > MaxRanks {
-			continue
-		}
-		step := unit
-		for unit%n != 0 && unit < MaxRanks {
-			unit += step
+		placed := c.Places(of) || of == "rollout" && c.Reasons() // rollout workers are with the actors otherwise
+		if n := c.Layout(of).Size(); placed && n >= 1 && n <= MaxRanks && unit <= MaxRanks {
+			unit = LCM(unit, n)
 		}
 	}
 	return unit

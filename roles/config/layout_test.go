@@ -83,6 +83,8 @@ func TestExtentOfLayouts(t *testing.T) {
 		{[]string{"cluster.component_placement={actor: all}", apart}, 0, true, 1},
 		{[]string{"cluster.component_placement={actor: all}", apart, "++actor.model.tensor_model_parallel_size=2",
 			"++actor.model.pipeline_model_parallel_size=3"}, 0, true, 6},
+		// rollout workers without a place are with the actors
+		{[]string{"cluster.component_placement={actor: all}", apart, answer4}, 0, true, 4},
 		{[]string{"cluster.component_placement={actor: 0-2, rollout: all}", apart, answer4}, 4, true, 4},
 		{[]string{"cluster.component_placement={actor: all, rollout: all}", apart, answer4,
 			"++actor.model.pipeline_model_parallel_size=6"}, 0, true, 12},
@@ -120,6 +122,7 @@ func TestLayoutsThatAreRefused(t *testing.T) {
 		{"actor.model.context_parallel_size=1", "", ""},
 		{"actor.model.pipeline_model_parallel_size=0", "a number from 1 to", ""},
 		{"actor.model.recompute_granularity=some", "full or selective", ""},
+		{"actor.model.recompute_num_layers=-1", "a number ≥ 0", ""},
 		{"actor.fsdp_config.sharding_strategy=half", "one of no_shard", "one of no_shard"},
 		{"cluster.component_placement.actor=auto", "", ""},
 	} {
@@ -136,6 +139,11 @@ func TestLayoutsThatAreRefused(t *testing.T) {
 		"++actor.model.tensor_model_parallel_size=2"}, false)
 	if !strings.Contains(fmt.Sprint(err), "a plan places whole models alone") {
 		t.Errorf("auto with a layout: %v", err)
+	}
+	_, _, err = config.Load(rolestest.Registries(), answering(t), []string{"++actor.model.recompute_granularity=full",
+		"++actor.model.recompute_method=block"}, false)
+	if !strings.Contains(fmt.Sprint(err), "recompute_num_layers: not set: expected a number > 0 with") {
+		t.Errorf("blocks of no layers: %v", err)
 	}
 }
 

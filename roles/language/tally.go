@@ -30,10 +30,10 @@ func (t *tally) add(value, n float64) {
 }
 
 func (t *tally) round(value float64) float64 {
-	if t.width == 0 {
-		return value + 0 // -0 is 0
+	if t.width > 0 {
+		value = math.Floor(value/t.width) * t.width
 	}
-	return math.Floor(value/t.width) * t.width
+	return value + 0 // -0 is 0
 }
 
 // widen rounds to a width, if that is larger than the present one.

@@ -140,12 +140,14 @@ type start struct {
 // restoreParts is Restore in pieces.
 func (s *Saver) restoreParts(ctx context.Context, r *Loop, from StartState) error {
 	files, err := from.open()
+	for _, f := range files {
+		defer f.Close()
+	}
 	if err != nil {
 		return err
 	}
 	begin := start{Step: from.Step}
 	for i, f := range files {
-		defer f.Close()
 		begin.Sources = append(begin.Sources, member.Source{File: [...]string{member.ModelPart, member.TrainerPart}[i],
 			Fields: f.Fields, Reader: f.SafetensorsReader})
 	}

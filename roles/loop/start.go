@@ -50,24 +50,32 @@ func (b StartState) load() (st member.State, err error) {
 }
 
 // open opens the file of the model, and for a checkpoint that of the trainer's state. It returns none if there is
-// nothing to load. The caller closes them.
+// nothing to load. The caller closes the files, also after an error.
 func (b StartState) open() (files []*job.TensorFile, err error) {
 	if b.weights != "" {
 		f, err := job.OpenWeights("runner.ckpt_path", b.weights)
-		return []*job.TensorFile{f}, err
-	}
-	for _, name := range b.files[:min(2, len(b.files))] {
-		path, err := b.checkpoint.Path(name)
 		if err != nil {
 			return nil, err
 		}
-		f, err := job.OpenTensors(path)
+		return []*job.TensorFile{f}, nil
+	}
+	for _, name := range b.files[:min(2, len(b.files))] {
+		f, err := openTensors(b.checkpoint, name)
 		if err != nil {
-			return nil, err
+			return files, err
 		}
 		files = append(files, f)
 	}
 	return files, nil
+}
+
+// openTensors opens a file of tensors of a checkpoint.
+func openTensors(c *checkpoint.Checkpoint, file string) (*job.TensorFile, error) {
+	path, err := c.Path(file)
+	if err != nil {
+		return nil, err
+	}
+	return job.OpenTensors(path)
 }
 
 // resumableKeys are the keys that may differ in a resumed run of any task.
@@ -168,11 +176,11 @@ func WeightsIn(p Plan, path string) (b StartState, err error) {
 // check reads the small tensors of b. It returns an error if the state belongs to another job.
 func (b StartState) check(p Plan) (StartState, error) {
 	files, err := b.open()
-	if err != nil {
-		return b, err
-	}
 	for _, f := range files {
 		defer f.Close()
+	}
+	if err != nil {
+		return b, err
 	}
 	if len(files) > 1 {
 		if b.trainer, err = files[1].Small(smallBytes); err != nil {
@@ -212,10 +220,4 @@ func FindModel(cfg *config.Config, dir string) (from string, f *job.TensorFile, 
 }
 
 // OpenModel opens the file of the model in a checkpoint.
-func OpenModel(c *checkpoint.Checkpoint) (*job.TensorFile, error) {
-	path, err := c.Path(ModelFile)
-	if err != nil {
-		return nil, err
-	}
-	return job.OpenTensors(path)
-}
+func OpenModel(c *checkpoint.Checkpoint) (*job.TensorFile, error) { return openTensors(c, ModelFile) }

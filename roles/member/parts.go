@@ -75,30 +75,36 @@ func (p *Part) within(lo, hi int, f func(at, here, n int)) {
 	}
 }
 
+// count returns how many bytes of blocks are in [lo, hi) of the whole tensor, and in how many runs.
+func count(blocks []nn.Block, lo, hi int) (n, runs int) {
+	for _, b := range blocks {
+		b.Within(lo, hi, func(_, _, more int) { n, runs = n+more, runs+1 })
+	}
+	return n, runs
+}
+
 // pack returns the bytes of the part in [lo, hi) of the whole tensor, one run after the other. If they are one run,
 // this is the memory itself. Otherwise it is buf, as in copyTo.
 func (p *Part) pack(buf *[]byte, lo, hi int) []byte {
-	var run []byte
-	runs := 0
-	p.within(lo, hi, func(_, here, n int) { runs, run = runs+1, p.Memory[here:here+n] })
-	if runs == 1 {
-		return run
+	if _, runs := count(p.Blocks, lo, hi); runs != 1 {
+		return p.copyTo(buf, lo, hi)
 	}
-	return p.copyTo(buf, lo, hi)
+	var run []byte
+	p.within(lo, hi, func(_, here, n int) { run = p.Memory[here : here+n] })
+	return run
 }
 
 // copyTo copies the bytes of the part in [lo, hi) of the whole tensor to buf, which grows as needed, one run after the
 // other. It returns them.
 func (p *Part) copyTo(buf *[]byte, lo, hi int) []byte {
-	size := 0
-	p.within(lo, hi, func(_, _, n int) { size += n })
-	packed := room(buf, size)[:0]
+	size, _ := count(p.Blocks, lo, hi)
+	packed := grown(buf, size)[:0]
 	p.within(lo, hi, func(_, here, n int) { packed = append(packed, p.Memory[here:here+n]...) })
 	return packed
 }
 
-// room returns n bytes of buf, which grows as needed.
-func room(buf *[]byte, n int) []byte {
+// grown returns n bytes of buf, which grows as needed.
+func grown(buf *[]byte, n int) []byte {
 	if len(*buf) < n {
 		*buf = make([]byte, n)
 	}

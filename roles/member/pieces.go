@@ -21,14 +21,14 @@ const PieceBytes = 16 << 20
 type Collection struct {
 	comm   spmd.Comm
 	ctx    context.Context
-	files  map[string][]held
+	files  map[string][]divided
 	piece  int    // bytes of a piece
 	buf    []byte // a piece
 	packed []byte // what one rank has of a piece
 }
 
-// A held is a tensor and its holders.
-type held struct {
+// A divided is a tensor of the state, with the ranks that hold it.
+type divided struct {
 	tensor.Field
 	gaps    bool // see Part
 	order   int
@@ -36,7 +36,7 @@ type held struct {
 }
 
 // size returns the number of bytes that ranks hold.
-func (h *held) size() (n int) {
+func (h *divided) size() (n int) {
 	for _, of := range h.holders {
 		for _, b := range of.needed {
 			n += b.Len * b.Count
@@ -76,9 +76,10 @@ func collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, mine []P
 		}
 		return serve(ctx, comm, mine)
 	}
-	c := &Collection{comm: comm, ctx: ctx, files: map[string][]held{}, piece: piece}
+	c := &Collection{comm: comm, ctx: ctx, files: map[string][]divided{}, piece: piece}
+	index := map[[2]string]int{}
 	var senders []int
-	err = c.add(0, mine)
+	err = c.add(index, 0, mine)
 	for rank := 1; rank < len(all); rank++ {
 		var parts []Part
 		if e := json.Unmarshal(all[rank], &parts); e != nil {
@@ -88,11 +89,11 @@ func collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, mine []P
 			senders = append(senders, rank)
 		}
 		if err == nil {
-			err = c.add(rank, parts)
+			err = c.add(index, rank, parts)
 		}
 	}
 	for _, tensors := range c.files {
-		slices.SortStableFunc(tensors, func(a, b held) int { return a.order - b.order })
+		slices.SortStableFunc(tensors, func(a, b divided) int { return a.order - b.order })
 	}
 	if err == nil {
 		err = write(c)
@@ -105,17 +106,17 @@ func collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, mine []P
 	return err
 }
 
-// add adds the parts of a rank.
-func (c *Collection) add(rank int, parts []Part) error {
+// add adds the parts of a rank. index has the place of each tensor in c.files, by file and name.
+func (c *Collection) add(index map[[2]string]int, rank int, parts []Part) error {
 	for i, p := range parts {
-		file := c.files[p.File]
-		at := slices.IndexFunc(file, func(h held) bool { return h.Name == p.Field.Name })
-		if at < 0 {
-			at = len(file)
-			file = append(file, held{Field: p.Field, gaps: p.Gaps, order: p.Order})
-			c.files[p.File] = file
+		key := [2]string{p.File, p.Field.Name}
+		at, known := index[key]
+		if !known {
+			at = len(c.files[p.File])
+			index[key] = at
+			c.files[p.File] = append(c.files[p.File], divided{Field: p.Field, gaps: p.Gaps, order: p.Order})
 		}
-		h := &file[at]
+		h := &c.files[p.File][at]
 		if h.DType != p.Field.DType || !slices.Equal(h.Shape, p.Field.Shape) {
 			return fmt.Errorf("%s is %v%v on rank %d, expected %v%v as on ranks before it", h.Name, p.Field.DType,
 				p.Field.Shape, rank, h.DType, h.Shape)
@@ -166,20 +167,15 @@ func (c *Collection) Write(w io.Writer, file string) error {
 }
 
 // read returns the bytes [lo, hi) of a tensor. They are valid until the next call.
-func (c *Collection) read(t *held, lo, hi int) ([]byte, error) {
-	whole := room(&c.buf, hi-lo)
+func (c *Collection) read(t *divided, lo, hi int) ([]byte, error) {
+	whole := grown(&c.buf, hi-lo)
 	clear(whole)
 	for i := range t.holders {
 		h := &t.holders[i]
-		n, runs := 0, 0
-		for _, b := range h.needed {
-			b.Within(lo, hi, func(_, _, more int) { n += more })
-		}
-		if n == 0 {
+		if n, _ := count(h.needed, lo, hi); n == 0 {
 			continue
 		}
-		n = 0
-		h.within(lo, hi, func(_, _, more int) { n, runs = n+more, runs+1 })
+		n, runs := count(h.Blocks, lo, hi)
 		packed, err := c.fetch(h, lo, hi, n)
 		if err != nil {
 			return nil, fmt.Errorf("piece of rank %d: %w", h.rank, err)
@@ -200,7 +196,7 @@ func (c *Collection) fetch(h *holder, lo, hi, n int) ([]byte, error) {
 	if h.rank == 0 {
 		return h.pack(&c.packed, lo, hi), nil
 	}
-	packed := room(&c.packed, n)
+	packed := grown(&c.packed, n)
 	r, err := c.comm.Irecv(packed, h.rank, pieceTag)
 	if err != nil {
 		return nil, err
@@ -319,7 +315,7 @@ func distribute(ctx context.Context, g *collectives.Group, from []Source, parts 
 		}
 		for i, f := range s.Fields {
 			for lo := 0; lo < f.Bytes(); lo += piece {
-				b := room(&buf, min(piece, f.Bytes()-lo))
+				b := grown(&buf, min(piece, f.Bytes()-lo))
 				if g.Rank() == 0 {
 					if err := s.Reader.ReadTensor(i, b, lo); err != nil {
 						return err

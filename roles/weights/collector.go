@@ -26,23 +26,23 @@ type source struct {
 // them, unless an actor has the same part.
 func (w *Weights) Collector(m *spmd.Member, state []byte) *Collector {
 	c := &Collector{own: state, version: -1}
-	for _, l := range w.lines {
-		i := l.find(m)
+	for _, e := range w.ends {
+		i := e.find(m)
 		if i < 0 {
 			continue
 		}
-		s := source{WeightsReader: l.reader(i, m, w.label)}
-		if r := l.readers[i]; r.part == l.part {
+		s := source{WeightsReader: e.reader(i, m, w.label)}
+		if r := e.readers[i]; r.part == e.part {
 			c.own = nil
 		} else {
-			s.common = overlaps(l.part, r.fields, r.part)
+			s.common = overlaps(e.part, r.fields, r.part)
 		}
 		c.sources = append(c.sources, s)
 	}
 	return c
 }
 
-// Adopt is collectives.WeightsReader.Adopt for all flows. They come to have the same version.
+// Adopt is collectives.WeightsReader.Adopt for all flows. Afterwards all of them have the same version.
 func (c *Collector) Adopt(ctx context.Context, atLeast int64) (state []byte, version int64, err error) {
 	for i, same := 0, 0; same < len(c.sources); i = (i + 1) % len(c.sources) {
 		s := &c.sources[i]

@@ -231,7 +231,7 @@ func (c *trial) run(t *testing.T) (received int64) {
 				return err
 			}
 			ws.Close()
-			for _, l := range ws.lines {
+			for _, l := range ws.ends {
 				sum.Add(l.weights.Received())
 			}
 			return nil

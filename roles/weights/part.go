@@ -11,13 +11,14 @@ import (
 type part struct {
 	layout *tensor.Layout
 	fields []tensor.Field
+	index  map[string]int // of each field, by name
 	slices []nn.Slice
 	frozen []bool
 }
 
 func newPart(p *nn.Params[float32]) *part {
 	l := p.Layout()
-	of := &part{layout: l, fields: l.Fields()}
+	of := &part{layout: l, fields: l.Fields(), index: indexOf(l.Fields())}
 	for i, f := range of.fields {
 		frozen := i < len(p.Fields) && slices.ContainsFunc(p.Groups, func(g nn.Group) bool {
 			return !g.Trainable && g.Lo <= p.Fields[i].Off && p.Fields[i].Off < g.Hi
@@ -33,10 +34,22 @@ func newPart(p *nn.Params[float32]) *part {
 
 // find returns the number of the field of this name; -1: p has none.
 func (p *part) find(name string) int {
-	return slices.IndexFunc(p.fields, func(f tensor.Field) bool { return f.Name == name })
+	if i, ok := p.index[name]; ok {
+		return i
+	}
+	return -1
 }
 
-// piece returns the part of p that has of each field a slice of the whole tensor; nil: nothing.
+// indexOf returns the number of each field.
+func indexOf(fields []tensor.Field) map[string]int {
+	index := make(map[string]int, len(fields))
+	for i, f := range fields {
+		index[f.Name] = i
+	}
+	return index
+}
+
+// piece returns the part of p that has a slice of each field; nil: nothing of it.
 func (p *part) piece(of []*nn.Slice) *part {
 	q := new(part)
 	for i, s := range of {
@@ -49,7 +62,7 @@ func (p *part) piece(of []*nn.Slice) *part {
 		}
 		q.fields, q.slices, q.frozen = append(q.fields, f), append(q.slices, *s), append(q.frozen, p.frozen[i])
 	}
-	q.layout = tensor.NewLayout(q.fields...)
+	q.layout, q.index = tensor.NewLayout(q.fields...), indexOf(q.fields)
 	return q
 }
 

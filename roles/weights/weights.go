@@ -18,11 +18,11 @@ import (
 // version is the number of iterations for which the parameters were trained. A nil Weights carries nothing.
 type Weights struct {
 	label string
-	lines []*line
+	ends  []*end
 }
 
-// A line is this rank's end of a flow.
-type line struct {
+// An end is this rank's end of a flow.
+type end struct {
 	*flow
 	weights *collectives.Weights // nil: this rank has neither a source nor a reader
 	first   int                  // the first actor on this rank that is a source; -1: none
@@ -98,18 +98,18 @@ func New(ctx context.Context, w *spmd.World, j *job.Job, s Spec) (*Weights, erro
 		if i > 0 {
 			label = fmt.Sprintf("%s, part %d", s.Label, i)
 		}
-		l, err := newLine(ctx, w, j, &s, f, label)
+		e, err := newEnd(ctx, w, j, &s, f, label)
 		if err != nil {
 			return nil, err
 		}
-		ws.lines = append(ws.lines, l)
+		ws.ends = append(ws.ends, e)
 	}
 	return ws, nil
 }
 
-// newLine makes this rank's end of a flow.
-func newLine(ctx context.Context, w *spmd.World, j *job.Job, s *Spec, f *flow, label string) (*line, error) {
-	l := &line{flow: f, first: -1}
+// newEnd makes this rank's end of a flow.
+func newEnd(ctx context.Context, w *spmd.World, j *job.Job, s *Spec, f *flow, label string) (*end, error) {
+	e := &end{flow: f, first: -1}
 	sources := ranksOf(f.sources)
 	if f.part != f.of { // only the first source sends a piece
 		sources = []int{slices.Min(sources)}
@@ -121,29 +121,29 @@ func newLine(ctx context.Context, w *spmd.World, j *job.Job, s *Spec, f *flow, l
 	}
 	holders := slices.Concat(f.sources, readers)
 	if !slices.Contains(sources, w.Rank()) && !slices.ContainsFunc(readers, here) {
-		return l, nil
+		return e, nil
 	}
 	spec := wireSpec(j, f)
 	spec.Label, spec.Sources, spec.Readers = label, sources, ranksOf(readers)
 	if slices.Contains(sources, w.Rank()) {
 		actor := f.sources[slices.IndexFunc(f.sources, here)]
-		l.first, l.state = actor.index, s.Params("actor", actor.index).State()
+		e.first, e.state = actor.index, s.Params("actor", actor.index).State()
 	}
 	if f.part == f.of {
 		if i := slices.IndexFunc(holders, func(m member) bool { return here(m) && m.part == f.part }); i >= 0 {
 			spec.State = s.Params(holders[i].component, holders[i].index).State()
 		}
-	} else if l.first >= 0 {
+	} else if e.first >= 0 {
 		var err error
-		if l.piece, err = w.Alloc(f.part.layout.Size()); err != nil {
+		if e.piece, err = w.Alloc(f.part.layout.Size()); err != nil {
 			return nil, fmt.Errorf("%s: %w", label, err)
 		}
-		l.piece = l.piece[:f.part.layout.Size()]
+		e.piece = e.piece[:f.part.layout.Size()]
 		var fields []int
 		for _, field := range f.part.fields {
 			fields = append(fields, f.of.find(field.Name))
 		}
-		l.common, spec.State = overlaps(f.of, fields, f.part), l.piece
+		e.common, spec.State = overlaps(f.of, fields, f.part), e.piece
 	}
 	switch s.Mode {
 	case Once:
@@ -152,8 +152,8 @@ func newLine(ctx context.Context, w *spmd.World, j *job.Job, s *Spec, f *flow, l
 		spec.Slots, spec.Wire, spec.Patch = 0, tensor.F32, nil
 	}
 	var err error
-	l.weights, err = collectives.NewWeights(ctx, w, spec)
-	return l, err
+	e.weights, err = collectives.NewWeights(ctx, w, spec)
+	return e, err
 }
 
 func ranksOf(members []member) (ranks []int) {
@@ -166,14 +166,14 @@ func ranksOf(members []member) (ranks []int) {
 // Publish makes the actors' parameters the newest version. All actors call it; the first with its part on each rank
 // publishes.
 func (w *Weights) Publish(ctx context.Context, actor *spmd.Member, version int64) error {
-	for _, l := range w.lines {
-		if l.first != actor.Index() {
+	for _, e := range w.ends {
+		if e.first != actor.Index() {
 			continue
 		}
 		span := spmd.NewSpan(actor.Recorder(), spmd.Site{Op: spmd.OpPublish, Name: w.label})
 		span.Begin()
-		copyOverlaps(l.piece, l.state, l.common)
-		err := l.weights.Publish(ctx, version)
+		copyOverlaps(e.piece, e.state, e.common)
+		err := e.weights.Publish(ctx, version)
 		span.End(version, 0)
 		if err != nil {
 			return err
@@ -184,9 +184,9 @@ func (w *Weights) Publish(ctx context.Context, actor *spmd.Member, version int64
 
 // Reader returns the reader of member m, on this rank. The member has the part of an actor.
 func (w *Weights) Reader(m *spmd.Member) *collectives.WeightsReader {
-	for _, l := range w.lines {
-		if i := l.find(m); i >= 0 {
-			return l.reader(i, m, w.label)
+	for _, e := range w.ends {
+		if i := e.find(m); i >= 0 {
+			return e.reader(i, m, w.label)
 		}
 	}
 	panic(fmt.Sprintf("weights: %s %d reads no %s", m.Group(), m.Index(), w.label))
@@ -198,8 +198,8 @@ func (f *flow) find(m *spmd.Member) int {
 }
 
 // reader returns reader i, which is m.
-func (l *line) reader(i int, m *spmd.Member, label string) *collectives.WeightsReader {
-	r := l.weights.Reader(i)
+func (e *end) reader(i int, m *spmd.Member, label string) *collectives.WeightsReader {
+	r := e.weights.Reader(i)
 	r.Record(m.Recorder(), label)
 	return r
 }
@@ -209,8 +209,8 @@ func (w *Weights) Close() {
 	if w == nil {
 		return
 	}
-	for _, l := range w.lines {
-		l.weights.Close()
+	for _, e := range w.ends {
+		e.weights.Close()
 	}
 }
 

@@ -13,7 +13,7 @@ type Term struct {
 }
 
 // A Multiplier computes products whose sums are split into blocks in a fixed way, so that several
-// processors may later compute the blocks and get the same bits. It has scratch memory, so one
+// ranks may compute some of the blocks each and get the same bits. It has scratch memory, so one
 // goroutine at a time may use it. Make it with NewMultiplier.
 //
 // With one block, an element is its initial value plus one chain of fused multiply-adds, over the terms

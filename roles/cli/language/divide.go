@@ -54,7 +54,7 @@ func withModel(c *cli.Context, use func(ctx context.Context, m *divided) error) 
 		}
 	}}
 	err = spmd.Run(c.Context, local.New(1), options, func(ctx context.Context, w *spmd.World) error {
-		parts, err := loadParts(ctx, c, w, o)
+		parts, err := loadParts(ctx, c, w, whole.Config, o)
 		if err != nil {
 			return err
 		}
@@ -96,8 +96,9 @@ func findModel(c *cli.Context) (m *lm.Model, o lm.Options, err error) {
 	return m, o, checkMemory(fmt.Sprintf("the model of %s", dir), 4*(m.Count()+2*m.Params.Len()))
 }
 
-// loadParts loads the parts of a model with these options.
-func loadParts(ctx context.Context, c *cli.Context, w *spmd.World, o lm.Options) (*spmd.Group[*part], error) {
+// loadParts loads the parts of a model with these sizes and options.
+func loadParts(ctx context.Context, c *cli.Context, w *spmd.World, sizes lm.Config, o lm.Options) (*spmd.Group[*part],
+	error) {
 	_, stop := args.Progress(c, "loading the model")
 	defer stop()
 	j := &job.Job{Config: new(config.Config)} // sums of a Line have no options
@@ -105,7 +106,7 @@ func loadParts(ctx context.Context, c *cli.Context, w *spmd.World, o lm.Options)
 		p := &part{line: line}
 		o := o
 		o.Part = lm.Part{Index: line.Index(), Size: line.Size()}
-		p.model, p.wrong = loadModel(c, o)
+		p.model, p.wrong = loadModel(c, sizes, o)
 		return p, nil
 	})
 	if err != nil {
@@ -120,12 +121,7 @@ func loadParts(ctx context.Context, c *cli.Context, w *spmd.World, o lm.Options)
 }
 
 // loadModel loads the model, or the part of it in the options.
-func loadModel(c *cli.Context, o lm.Options) (*lm.Model, error) {
-	dir := c.String("model")
-	sizes, err := hf.ReadConfig(dir)
-	if err != nil {
-		return nil, config.UsageError{Err: err}
-	}
+func loadModel(c *cli.Context, sizes lm.Config, o lm.Options) (*lm.Model, error) {
 	m, err := lm.New(new(nn.Params[float32]), sizes, o)
 	if err != nil {
 		return nil, config.UsageError{Err: err}
@@ -133,7 +129,7 @@ func loadModel(c *cli.Context, o lm.Options) (*lm.Model, error) {
 	if err := m.Alloc(tensor.Heap); err != nil {
 		return nil, err
 	}
-	if err := hf.Load(m, dir); err != nil {
+	if err := hf.Load(m, c.String("model")); err != nil {
 		return nil, config.UsageError{Err: err}
 	}
 	if adapter := c.String("adapter"); adapter != "" {

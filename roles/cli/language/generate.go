@@ -125,13 +125,13 @@ func engineOptions(c *cli.Context, m *divided, tokens int, requests []engine.Req
 	return o, checkMemory(what, bytes)
 }
 
-// An answers has the results of requests, and the time that they have taken.
+// answers are the results of requests, and the time that they have taken.
 type answers struct {
 	results []engine.Result
 	took    time.Duration
 }
 
-// answer runs all requests. It tells show of the texts as they grow.
+// answer runs all requests. It calls show while they run, on the first part of the model alone.
 func (m *divided) answer(ctx context.Context, c *cli.Context, tokens int, requests []engine.Request,
 	show engine.Watch) (answers, error) {
 	o, err := engineOptions(c, m, tokens, requests)

@@ -64,12 +64,13 @@ func findAbsent(cfg *config.Config) (a absent, err error) {
 // smallModel returns the overrides of a small new model of cfg's family. Every layout that a large model may have
 // divides it.
 func smallModel(cfg *config.Config) []string {
-	layers := 0
-	for _, n := range cfg.LanguageModel().PipelineLayers {
-		layers += n
-	}
-	if layers == 0 {
-		layers = cfg.LanguageModel().PipelineSize
+	layers := 1
+	for _, of := range []string{"actor", "inference", "critic"} {
+		l, given := cfg.Layout(of), 0
+		for _, n := range l.PipelineLayers {
+			given += n
+		}
+		layers = max(layers, l.PipelineModelParallelSize, given)
 	}
 	sizes := []string{"hidden_size=8", "intermediate_size=8", fmt.Sprint("num_hidden_layers=", layers),
 		"num_attention_heads=8", "num_key_value_heads=8", "head_dim=32"}

@@ -17,7 +17,8 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 		return nil
 	}
 	return fmt.Errorf("node %d needs %s for parameters, optimiser, activations and texts, and %v: expected fewer "+
-		"tokens in a micro-batch, adapters (actor.model.is_lora) or more nodes", node, job.Mebibytes(need), have)
+		"tokens in a micro-batch, adapters (actor.model.is_lora), a model that more ranks divide (docs/parallel.md) "+
+		"or more nodes", node, job.Mebibytes(need), have)
 }
 
 // MemoryColumns returns the columns of a table of the ranks' memory. The parameters have their gradients, and the
@@ -120,11 +121,7 @@ type share struct {
 
 // share returns the share of a member of a component on rank r.
 func (p *Plan) share(component string, index, r int) (s share) {
-	mesh := p.Mesh(component)
-	m, err := p.part(mesh.Part(index))
-	if err != nil {
-		panic(fmt.Sprintf("plan: %v", err)) // the whole was made before, and the mesh was checked
-	}
+	mesh, m := p.Mesh(component), p.partOf(component, index)
 	s.trunk, s.trained = 4*int64(m.Count()), 4*int64(m.Params.Len())
 	if p.LoRA != nil {
 		s.frozen = s.trunk

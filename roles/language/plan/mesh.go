@@ -53,7 +53,7 @@ func (m Mesh) Part(member int) lm.Part {
 	return part
 }
 
-// String describes the mesh: "2 replicas × 2 stages × 4 ranks for each layer".
+// String describes the mesh: "2 replicas × 2 stages × 4 parts of each layer".
 func (m Mesh) String() string {
 	text := counted(m.Data, "replica")
 	if m.Pipeline > 1 {
@@ -132,12 +132,13 @@ func (d *Draft) arrange() (ok bool) {
 		t, p := l.TensorModelParallelSize, l.PipelineModelParallelSize
 		switch {
 		case members%p != 0:
-			d.found.Problem(pipelineKey(of), p, oneOf(divisors(members))+fmt.Sprintf(" (a divisor of %d %s workers)",
-				members, of))
+			d.found.Problem(pipelineKey(of), p, oneOf(divisors(members))+fmt.Sprintf(" (a divisor of %s)",
+				counted(members, of+" worker")))
 			ok = false
 		case members%l.Size() != 0:
 			d.found.Problem(tensorKey(of), t, oneOf(divisors(members/p))+fmt.Sprintf(
-				" (a divisor of %d, the %d %s workers in %s)", members/p, members, of, counted(p, "stage")))
+				" (a divisor of %d: %s in %s)", members/p, counted(members, of+" worker"),
+				counted(p, "stage")))
 			ok = false
 		default:
 			d.meshes[of] = Mesh{Data: members / l.Size(), Pipeline: p, Tensor: t}
@@ -163,7 +164,7 @@ func (d *Draft) divide() {
 		case m.Pipeline > d.Model.Layers:
 			d.found.Problem(pipelineKey(of), m.Pipeline, fmt.Sprintf("at most %d, the model's layers", d.Model.Layers))
 			continue
-		case len(given) > 0 && sum != d.Model.Layers:
+		case len(given) > 0 && (slices.Max(given) > d.Model.Layers || sum != d.Model.Layers): // a sum may overflow
 			d.found.Problem(of+".model.pipeline_layers", given, fmt.Sprintf("%d layers in all, those of the model",
 				d.Model.Layers))
 			continue

@@ -102,13 +102,13 @@ func TestMembersOfMeshes(t *testing.T) {
 		{sft, []string{on("0-7"), tensor2}, 4, ""},
 		{sft, []string{on("0-5"), tensor2}, 3, "64: expected a multiple of 3 replicas of 2 actors"},
 		{sft, []string{on("0-4"), tensor2}, 0, "tensor_model_parallel_size: 2: expected 1 or 5 (a divisor " +
-			"of 5, the 5 actor workers in 1 stage)"},
+			"of 5: 5 actor workers in 1 stage)"},
 		{sft, []string{on("0-4"), stages2}, 0, "pipeline_model_parallel_size: 2: expected 1 or 5 (a " +
 			"divisor of 5 actor workers)"},
-		{sft, []string{on("0"), tensor2}, 0, "tensor_model_parallel_size: 2: expected 1 (a divisor of 1, " +
-			"the 1 actor workers in 1 stage)"},
+		{sft, []string{on("0"), tensor2}, 0, "tensor_model_parallel_size: 2: expected 1 (a divisor of 1: " +
+			"1 actor worker in 1 stage)"},
 		{sft, []string{on("0-5"), stages2, "actor.model.tensor_model_parallel_size=4"}, 0, "expected 1 or 3 (a " +
-			"divisor of 3, the 6 actor workers in 2 stages)"},
+			"divisor of 3: 6 actor workers in 2 stages)"},
 		{grpo, []string{on("0-3"), "cluster.component_placement.rollout=4-7", tensor2, answer2}, 2, ""},
 		{grpo, []string{on("0-3"), "cluster.component_placement.rollout=4-6", tensor2, answer2}, 0,
 			"rollout.tensor_parallel_size: 2: expected 1 or 3"},
@@ -137,6 +137,9 @@ func TestDivideModels(t *testing.T) {
 		{[]string{stages2, "actor.model.pipeline_layers=[4,2]"}, nil, "", []int{4, 2}},
 		{[]string{stages2, "actor.model.pipeline_layers=[4,3]"}, nil,
 			"actor.model.pipeline_layers: [4 3]: expected 6 layers in all, those of the model", nil},
+		{[]string{"actor.model.pipeline_model_parallel_size=4",
+			"actor.model.pipeline_layers=[9223372036854775807,9223372036854775807,7,1]"}, nil,
+			"expected 6 layers in all", nil},
 		{[]string{"actor.model.pipeline_model_parallel_size=8"}, nil,
 			"actor.model.pipeline_model_parallel_size: 8: expected at most 6, the model's layers", nil},
 		{[]string{"actor.model.tensor_model_parallel_size=8"}, nil, "tensor_model_parallel_size: 8: expected " +

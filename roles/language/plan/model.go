@@ -123,6 +123,15 @@ func (l *Language) part(p lm.Part) (*lm.Model, error) {
 	return lm.New(new(nn.Params[float32]), l.Model, lm.Options{LoRA: l.LoRA, Part: p})
 }
 
+// partOf returns the part of the model that a member has, without memory for its weights.
+func (p *Plan) partOf(component string, member int) *lm.Model {
+	m, err := p.part(p.Mesh(component).Part(member))
+	if err != nil {
+		panic(fmt.Sprintf("plan: %v", err)) // the whole model was made before, and the mesh was checked
+	}
+	return m
+}
+
 // Declarations returns a function that declares the parameters of a member's part of the model, without memory. Members
 // with the same part get the same pointer.
 func (p *Plan) Declarations() func(component string, member int) *nn.Params[float32] {
@@ -130,11 +139,7 @@ func (p *Plan) Declarations() func(component string, member int) *nn.Params[floa
 	return func(component string, member int) *nn.Params[float32] {
 		part := p.Mesh(component).Part(member)
 		if declared[part] == nil {
-			m, err := p.part(part)
-			if err != nil {
-				panic(fmt.Sprintf("plan: %v", err)) // the mesh fits the model
-			}
-			declared[part] = m.Params
+			declared[part] = p.partOf(component, member).Params
 		}
 		return declared[part]
 	}

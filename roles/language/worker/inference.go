@@ -64,7 +64,7 @@ func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) erro
 
 // Save returns the reference policy on the first replica, and nothing on the others.
 func (w *InferenceWorker) Save() []member.Part {
-	if !firstReplica(w.queue.m) {
+	if w.queue.replica.index > 0 {
 		return nil
 	}
 	return w.reference.load(false)

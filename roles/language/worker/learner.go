@@ -144,8 +144,8 @@ func (w *learner) leaving(to []int, from, other int) (groups []int) {
 
 // peer returns the member that has this one's part in another replica.
 func (w *learner) peer(replica int) int {
-	members := w.plan.Mesh(w.m.Group()).Members()
-	return replica*members + w.m.Index()%members
+	mesh := w.plan.Mesh(w.m.Group())
+	return mesh.First(replica) + w.m.Index()%mesh.Members()
 }
 
 // sendGroups sends groups to another replica, and removes these groups from mine.

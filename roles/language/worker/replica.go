@@ -23,7 +23,6 @@ type replica struct {
 	first bool    // this member is the first of its replica
 	mesh  lm.Mesh // connects the members that have the other parts of the model
 
-	ctx  context.Context
 	plan *plan.Plan
 	// lines bring groups from the first member to this one, one after the other: from the first stage along the
 	// pipeline, and then along the layers of a stage.
@@ -35,7 +34,7 @@ type replica struct {
 // newReplica returns the replica of m. With groups it can share groups.
 func newReplica(ctx context.Context, m *spmd.Member, p *plan.Plan, groups bool) (*replica, error) {
 	mesh := p.Mesh(m.Group())
-	r := &replica{index: mesh.At(m.Index()).Replica, first: mesh.IsFirst(m.Index()), ctx: ctx, plan: p}
+	r := &replica{index: mesh.At(m.Index()).Replica, first: mesh.IsFirst(m.Index()), plan: p}
 	if len(m.Axes()) == 0 {
 		return r, nil
 	}
@@ -70,7 +69,7 @@ func newReplica(ctx context.Context, m *spmd.Member, p *plan.Plan, groups bool) 
 }
 
 // share returns the group that the first member passes, on every member. The others pass nil.
-func (r *replica) share(a *answers) (*answers, error) {
+func (r *replica) share(ctx context.Context, a *answers) (*answers, error) {
 	if r.lines == nil {
 		return a, nil
 	}
@@ -79,13 +78,13 @@ func (r *replica) share(a *answers) (*answers, error) {
 		r.head = [3]int64{int64(len(r.buf)), int64(a.group), a.version}
 	}
 	for _, line := range r.lines {
-		if err := line.Run(r.ctx, collectives.Broadcast(r.head[:], 0)); err != nil {
+		if err := line.Run(ctx, collectives.Broadcast(r.head[:], 0)); err != nil {
 			return nil, err
 		}
 		if n := int(r.head[0]); n > len(r.buf) {
 			r.buf = append(r.buf, make([]byte, n-len(r.buf))...)
 		}
-		if err := line.Run(r.ctx, collectives.Broadcast(r.buf[:r.head[0]], 0)); err != nil {
+		if err := line.Run(ctx, collectives.Broadcast(r.buf[:r.head[0]], 0)); err != nil {
 			return nil, err
 		}
 	}

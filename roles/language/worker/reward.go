@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/rlinf/rlinf/reward/answer"
 	"github.com/rlinf/rlinf/roles/language/plan"
@@ -39,7 +40,7 @@ func (q *stageQueue) each(ctx context.Context, in, out *spmd.Channel, once, f fu
 			a, err = q.receive(ctx, in, lo, hi, once)
 		}
 		if err == nil {
-			a, err = q.replica.share(a)
+			a, err = q.replica.share(ctx, a)
 		}
 		if err != nil {
 			return err
@@ -105,7 +106,7 @@ func (w *RewardWorker) Score(ctx context.Context, in, out *spmd.Channel) error {
 	})
 }
 
-// judge grades a's answers: it sets the rewards and the outcomes.
+// judge grades a's answers: it sets the rewards, which must be finite, and the outcomes.
 func (a *answers) judge(g *answer.Grader, p *plan.Plan) error {
 	responses, at := make([]answer.Response, len(a.lengths)), int32(0)
 	for i, n := range a.lengths {
@@ -116,7 +117,10 @@ func (a *answers) judge(g *answer.Grader, p *plan.Plan) error {
 	if err := g.Grade(grades, responses); err != nil {
 		return fmt.Errorf("reward: %w", err)
 	}
-	for _, v := range grades {
+	for i, v := range grades {
+		if x := float64(v.Reward); math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Errorf("reward: answer %d has %v, expected a finite number", i, x)
+		}
 		a.reward, a.outcome = append(a.reward, v.Reward), append(a.outcome, uint8(v.Outcome))
 	}
 	return nil

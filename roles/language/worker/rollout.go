@@ -125,13 +125,12 @@ func (w *RolloutWorker) round(ctx context.Context, prompts []prompt, out *spmd.C
 	return err
 }
 
-// Evaluate asks this worker's share of the questions of validation. The metrics are exam.Metrics over all rollout
-// workers.
+// Evaluate asks this replica's share of the questions of validation. The metrics are exam.Metrics over all replicas.
 func (w *RolloutWorker) Evaluate(ctx context.Context) (algo.Metrics, error) {
 	defer w.m.Span("evaluate").Begin().End(0, 0)
 	defer w.engine.Use()
-	workers, this := w.sums.Replicas()
-	sums, shown, err := w.exam.Take(ctx, w.plan.ValidationQuestions(this, workers), shownAnswers)
+	replicas, this := w.sums.Replicas()
+	sums, shown, err := w.exam.Take(ctx, w.plan.ValidationQuestions(this, replicas), shownAnswers)
 	if err != nil {
 		return algo.Metrics{}, err
 	}

@@ -8,22 +8,13 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/member"
-	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
-
-// firstReplica reports whether m holds a part of the first replica, which adds its state to checkpoints.
-func firstReplica(m *spmd.Member) bool {
-	if len(m.Axes()) > 0 {
-		return m.Coordinate(member.Data) == 0
-	}
-	return m.Index() == 0
-}
 
 // saved returns the parts that this member adds to checkpoints, of those that it has. The first replica adds all, and
 // the others nothing, because all replicas are equal. But if replicas divide moments, all add their flat tensors.
 func (t *tuner) saved(parts []member.Part) []member.Part {
-	if firstReplica(t.m) {
+	if t.replica.index == 0 {
 		return parts
 	}
 	if model, critic := t.plan.Config.Optimisers(); !model.UseDistributedOptimizer && !critic.UseDistributedOptimizer {
@@ -64,18 +55,17 @@ func trainerParts(d tensor.Dict, networks ...network) (parts []member.Part) {
 func trainerPart(name string, t tensor.Tensor, networks []network) []member.Part {
 	for _, n := range networks {
 		own, ok := strings.CutPrefix(name, n.name+".")
-		switch {
-		case !ok:
-		case algo.IsMoment(own):
+		if !ok {
+			continue
+		}
+		if algo.IsMoment(own) {
 			return []member.Part{member.FlatPart(member.TrainerPart, name, t, n.lo, n.p, n.whole)}
-		default:
-			switch slices.IndexFunc(n.p.Fields, func(f nn.Field) bool { return f.Name == own }) {
-			case -1:
-			case 0:
-				return member.PartsOf(member.TrainerPart, n.name+".", n.p, n.whole)
-			default:
-				return nil
-			}
+		}
+		switch i := slices.IndexFunc(n.p.Fields, func(f nn.Field) bool { return f.Name == own }); {
+		case i == 0:
+			return member.PartsOf(member.TrainerPart, n.name+".", n.p, n.whole)
+		case i > 0:
+			return nil
 		}
 	}
 	return []member.Part{member.PartOf(member.TrainerPart, name, t, nn.Slice{})}
