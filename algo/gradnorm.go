@@ -3,6 +3,7 @@ package algo
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/policy/nn/kernel"
@@ -79,23 +80,17 @@ func (e *DivergedError) Error() string { return e.What }
 // notFinite returns an error that names the first tensor whose gradient has a NaN or Inf. If the
 // parameters of this tensor have one, too, the error says so.
 func notFinite(p *nn.Params[float32]) error {
-	for _, f := range p.Fields {
-		n := 1
-		for _, d := range f.Shape {
-			n *= d
+	for i, f := range p.Fields {
+		grad, data := p.GradOf(i), p.Of(i)
+		at := slices.IndexFunc(grad, bad)
+		if at < 0 {
+			continue
 		}
-		grad, data := p.Grad[f.Off:f.Off+n], p.Data[f.Off:f.Off+n]
-		for i, g := range grad {
-			if bad(g) {
-				for _, x := range data {
-					if bad(x) {
-						return &DivergedError{What: fmt.Sprintf("gradient of %s%v: %v at element %d; the parameter itself "+
-							"has %v", f.Name, f.Shape, g, i, x)}
-					}
-				}
-				return &DivergedError{What: fmt.Sprintf("gradient of %s%v: %v at element %d", f.Name, f.Shape, g, i)}
-			}
+		what := fmt.Sprintf("gradient of %s%v: %v at element %d", f.Name, f.Shape, grad[at], at)
+		if k := slices.IndexFunc(data, bad); k >= 0 {
+			what += fmt.Sprintf("; the parameter itself has %v", data[k])
 		}
+		return &DivergedError{What: what}
 	}
 	return &DivergedError{What: "gradient has a NaN or Inf in no tensor of this rank", Elsewhere: true}
 }

@@ -93,7 +93,8 @@ func (r *trained) train(m *lm.Model, mesh lm.Mesh, again int, values bool) error
 	micros := [][][]int32{lengths(*c, 3, 40, 70), lengths(*c, 9), lengths(*c, 31, 2), lengths(*c, 1, 50),
 		lengths(*c, 8, 8)}
 	source := &source{micros: micros, trained: r}
-	for step, n := range []int{len(micros), 0, len(micros) - 2} { // another replica may have all micro-batches of a step
+	// Another replica may have all micro-batches of a step.
+	for step, n := range []int{len(micros), 0, len(micros) - 2} {
 		clear(m.Params.Grad)
 		final, below := map[int][]float32{}, len(m.Params.Grad)
 		err := m.Train(w, n, lm.Head{Values: values, Temperature: 0.75}, source, func(lo, hi int) {
