@@ -272,6 +272,18 @@ func TestLayoutsOnHosts(t *testing.T) {
 		others["stages apart, MPICH"] = layout{mpich.onHosts(t, 2, 1), 4, "actor: 0-3", staged(2, 2)}
 	}
 	sameLayouts(t, dir, laidOut(tuning), layout{local, 0, "actor: 0", nil}, others, "runner.max_steps=6")
+	if !full {
+		return
+	}
+	t.Run("reasoning", func(t *testing.T) {
+		dir := t.TempDir()
+		local.ok(t, dir, 0, "data", "addition", "--out", "data", "--train", "60", "--test", "9")
+		sameLayouts(t, dir, laidOut(reasoning), layout{local, 0, collocated, nil}, map[string]layout{
+			"whole":          {on, 4, "actor: 0,2\n    rollout: 1,3", nil},
+			"stages apart":   {on, 4, "actor: '0-3:0-7'\n    rollout: 0-3", answered(2, 2, 2)},
+			"replicas apart": {mpich.onHosts(t, 2, 1), 4, "actor: 0-3\n    rollout: 0-3", divided(2)},
+		}, "runner.max_steps=4", "runner.val_check_interval=2", "runner.save_interval=2", "reward.random_reward=true")
+	})
 }
 
 // sharded makes replicas divide the moments.

@@ -21,10 +21,13 @@ import (
 // the rates. bandwidth is how much faster two cores read memory than one, in the same run.
 func BenchmarkDecode(b *testing.B) {
 	c := lm.Config{Family: lm.Qwen2, Vocab: 4096, Hidden: 512, Layers: 6, Heads: 8, KVHeads: 4, HeadDim: 64,
-		Intermediate: 1408, Eps: 1e-6, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, Tied: true}
+		Intermediate: 1408, Eps: 1e-6, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, Tied: true} // 79 MB
 	large := c // 1.1 GB
 	large.Hidden, large.Heads, large.HeadDim, large.Intermediate, large.Layers = 1024, 16, 64, 2816, 24
-	b.Run("16 sequences", func(b *testing.B) { decode(b, c, 16, 32) })
+	small := c // 14 MB
+	small.Layers, small.Vocab = 1, 1024
+	b.Run("16 sequences in cache", func(b *testing.B) { decode(b, small, 16, 64) })
+	b.Run("16 sequences in memory", func(b *testing.B) { decode(b, c, 16, 32) })
 	b.Run("1 sequence in memory", func(b *testing.B) { decode(b, large, 1, 16) })
 }
 

@@ -56,11 +56,12 @@ func (s shared) View(rank int, at int64, n int) ([]byte, error) {
 	return b, nil
 }
 
-// spins is how many times Await yields to other goroutines and checks the signal before it sleeps.
-const spins = 8
+// How many times Await yields to other goroutines and checks the signal before it sleeps: some 50 µs if each rank may
+// have a core, because a sleeper is late by as much.
+const spins, fewSpins = 400, 8
 
 func (s shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank int) error {
-	for range spins {
+	for range s.world.spins {
 		if sig.Value.Load() != old {
 			return nil
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -26,7 +27,10 @@ func newWorld(n int, l *line) []spmd.Transport {
 	if n < 1 {
 		panic(fmt.Sprintf("local: a world of %d ranks", n))
 	}
-	w := &world{size: n, memory: make([]memory, n), gone: make([]atomic.Bool, n), line: l, open: n}
+	w := &world{size: n, spins: fewSpins, memory: make([]memory, n), gone: make([]atomic.Bool, n), line: l, open: n}
+	if n <= runtime.GOMAXPROCS(0) {
+		w.spins = spins
+	}
 	w.changed.Store(new(make(chan struct{})))
 	ranks := make([]spmd.Transport, n)
 	for r := range ranks {
@@ -38,6 +42,7 @@ func newWorld(n int, l *line) []spmd.Transport {
 // A world is the state that the ranks share.
 type world struct {
 	size     int
+	spins    int // of Await
 	aborted  atomic.Bool
 	memory   []memory              // of each rank
 	sleepers [sleepLists]sleepList // sleeping goroutines, by the address of their signal
