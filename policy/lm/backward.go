@@ -154,25 +154,25 @@ func (w *Work) joinEnds() {
 	t, grad, end := &w.tiedRows, w.m.embed.grad(), w.pipe.Size()-1
 	count, ids := []float32{float32(len(t.token))}, make([]float32, len(t.token))
 	if w.m.last() {
-		w.stream(w.pipe.Send, 0, grad)
-		w.transfer(w.pipe.Recv, 0, count)
+		stream(w.send, 0, grad)
+		w.recv(0, count)
 		n := int(count[0])
 		ids = make([]float32, n)
 		t.token, t.sum = resize(t.token, n), resize(t.sum, n*w.m.Config.Hidden)
-		w.transfer(w.pipe.Recv, 0, ids)
-		w.stream(w.pipe.Recv, 0, t.sum)
+		w.recv(0, ids)
+		stream(w.recv, 0, t.sum)
 		for i, id := range ids {
 			t.token[i] = int32(id)
 		}
 		w.flush()
 		return
 	}
-	w.stream(w.pipe.Recv, end, grad)
-	w.transfer(w.pipe.Send, end, count)
+	stream(w.recv, end, grad)
+	w.send(end, count)
 	for i, id := range t.token {
 		ids[i] = float32(id)
 	}
-	w.transfer(w.pipe.Send, end, ids)
-	w.stream(w.pipe.Send, end, t.sum)
+	w.send(end, ids)
+	stream(w.send, end, t.sum)
 	w.flush()
 }

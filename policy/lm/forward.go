@@ -168,7 +168,7 @@ func (m *Model) forward(w *Work) {
 	if m.first() {
 		m.embedRows(w, x)
 	} else {
-		w.transfer(w.pipe.Recv, w.pipe.Index()-1, x[:n*d], w.share, bits(w.means))
+		w.recv(w.pipe.Index()-1, x[:n*d], w.share, bits(w.means))
 	}
 	for i := range m.layers {
 		next := w.final.x
@@ -184,7 +184,7 @@ func (m *Model) forward(w *Work) {
 		x = next
 	}
 	if !m.last() {
-		w.transfer(w.pipe.Send, w.pipe.Index()+1, x[:n*d], w.share, bits(w.means))
+		w.send(w.pipe.Index()+1, x[:n*d], w.share, bits(w.means))
 		return
 	}
 	kernel.RMSNorm(w.final.hidden[:n*d], w.final.inv[:n], w.final.x[:n*d], m.norm.data(), n, d, c.Eps)

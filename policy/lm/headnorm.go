@@ -29,7 +29,7 @@ func (s *normSums) of(m *Model, layer int) (q, k []float32) {
 	return at[: s.blocks[0]*e : s.blocks[0]*e], at[s.blocks[0]*e:][:s.blocks[1]*e]
 }
 
-// headNormGrad changes dx [n, heads·head_dim] from the derivative by the norm's output to that by its input x, and adds
+// headNormGrad changes dx [n, heads·head_dim] from the derivative by the norm's output to that by its input x. It adds
 // the gradient of the norm to sums [blocks, head_dim].
 func (w *Work) headNormGrad(sums, dx, x, inv []float32, norm *weight, heads int) {
 	e, rows := w.m.local.HeadDim, w.n*heads

@@ -166,7 +166,7 @@ func (m *Model) complete(w *Work, h Head, k int, s Source) error {
 	if m.last() {
 		m.outputs(w, h)
 	} else {
-		w.transfer(w.pipe.Recv, w.pipe.Index()+1, dx, o.all, w.share, bits(w.means))
+		w.recv(w.pipe.Index()+1, dx, o.all, w.share, bits(w.means))
 	}
 	if err := w.Err(); err != nil {
 		return err
@@ -183,7 +183,7 @@ func (m *Model) complete(w *Work, h Head, k int, s Source) error {
 		m.Backward(w, o.DLogProb, o.DEntropy, o.targets, h.Temperature, o.aux)
 	}
 	if !m.first() {
-		w.transfer(w.pipe.Send, w.pipe.Index()-1, dx, o.all, w.share, bits(w.means))
+		w.send(w.pipe.Index()-1, dx, o.all, w.share, bits(w.means))
 	}
 	return w.Err()
 }
@@ -215,34 +215,47 @@ func (w *Work) following() int {
 	return w.pipe.Size() - 1 - w.pipe.Index()
 }
 
-// transfer sends parts as one message to another stage, or receives them from it. call is Send or Recv.
-func (w *Work) transfer(call func(peer int, x []float32) error, peer int, parts ...[]float32) {
+// send sends parts as one message to another stage.
+func (w *Work) send(to int, parts ...[]float32) {
 	if w.err != nil {
 		return
 	}
+	rest := w.makeMessage(parts)
+	for _, p := range parts {
+		rest = rest[copy(rest, p):]
+	}
+	w.err = w.pipe.Send(to, w.message)
+}
+
+// recv receives parts as one message from another stage.
+func (w *Work) recv(from int, parts ...[]float32) {
+	if w.err != nil {
+		return
+	}
+	rest := w.makeMessage(parts)
+	w.err = w.pipe.Recv(from, w.message)
+	for _, p := range parts {
+		rest = rest[copy(p, rest):]
+	}
+}
+
+// makeMessage makes w.message as long as all parts, and returns it.
+func (w *Work) makeMessage(parts [][]float32) []float32 {
 	n := 0
 	for _, p := range parts {
 		n += len(p)
 	}
 	w.message = slices.Grow(w.message[:0], n)[:n]
-	at := 0
-	for _, p := range parts {
-		at += copy(w.message[at:], p)
-	}
-	w.err = call(peer, w.message)
-	at = 0
-	for _, p := range parts {
-		at += copy(p, w.message[at:])
-	}
+	return w.message
 }
 
 // streamed is the most elements of a message of stream: 16 MiB.
 const streamed = 4 << 20
 
-// stream is transfer for long data, in several messages.
-func (w *Work) stream(call func(peer int, x []float32) error, peer int, x []float32) {
+// stream calls send or recv for long data, in several messages.
+func stream(call func(peer int, parts ...[]float32), peer int, x []float32) {
 	for lo := 0; lo < len(x); lo += streamed {
-		w.transfer(call, peer, x[lo:min(lo+streamed, len(x))])
+		call(peer, x[lo:min(lo+streamed, len(x))])
 	}
 }
 
