@@ -33,7 +33,7 @@ actor:
 type planted struct {
 	name string
 	args []string
-	// What the summary must say of the fault. Without a rule there is none.
+	// The summary must say this of the fault. Without a rule there is none.
 	rule      timeline.Rule
 	component string
 	worker    string // the component's member and its rank; "": none

@@ -27,7 +27,7 @@ var exits = map[runfolder.Status]string{
 	runfolder.Failed:       "The run failed (exit code 1, or 76 if a rank stopped responding). The logs below say why.",
 	runfolder.Checkpointed: "The run stopped on request after a checkpoint (exit code 75). It can be resumed.",
 	runfolder.Interrupted:  "The run was interrupted by a signal (exit code 129, 130 or 143).",
-	runfolder.Dead: "The run was killed, or its node failed: it did not write its end. What follows is what it had " +
+	runfolder.Dead: "The run was killed, or its node failed: it did not write its end. This page has all that it had " +
 		"written until then.",
 }
 

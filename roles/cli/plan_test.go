@@ -19,7 +19,7 @@ func planArgs(more ...string) []string {
 		"cluster.component_placement.rollout=1"}, more...)
 }
 
-// TestPlan: a plan measures, explains and ends in YAML. What follows plans from its file.
+// TestPlan: a plan measures, explains and ends in YAML. The later cases plan from its file.
 func TestPlan(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "job.json")
 	code, out, errs := run(t, planArgs("--save-profile", file)...)

@@ -44,7 +44,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestReportOfNone: a folder without a run is a mistake that names the folder. What is left of a run has a page.
+// TestReportOfNone: a folder without a run is a mistake that names the folder. The files that are left of a run have a
+// page.
 func TestReportOfNone(t *testing.T) {
 	empty, missing := t.TempDir(), filepath.Join(t.TempDir(), "missing")
 	for _, c := range []struct {

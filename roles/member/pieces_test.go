@@ -388,7 +388,7 @@ func TestSendFails(t *testing.T) {
 	}
 }
 
-// What ranks hold must be a whole, and files must have what ranks hold.
+// The parts of ranks must be a whole, and files must have the tensors of all parts.
 func TestPartsThatDoNotFit(t *testing.T) {
 	_, files := filled(t, 1)
 	d := division{tensors: 2, axis: 0, stages: 1}

@@ -11,8 +11,8 @@ R.drawMessages = function (d) {
     'messages',
     'Who sends what to whom?',
     'Messages',
-    `A row is a ${m.of} that sends, a column a ${m.of} that receives. What the ranks of a host read in place from ` +
-      'shared memory is not a message, nor is what a rank keeps.',
+    `A row is a ${m.of} that sends, a column a ${m.of} that receives. Data that ranks of a host read in place is no ` +
+      'message, and neither is data that a rank keeps.',
   );
   const n = m.n,
     names = Array.from({ length: n }, (_, i) => `${m.of} ${i}`);
