@@ -134,8 +134,8 @@ var layers = []layer{
 		"env/external", "internal/...", "policy/lm/...", "scripts/slurm", "spmd/...", "tensor", cli, sys},
 		[]string{"..."},
 		"commands; they reach workers through sessions alone"},
-	{"roles/internal/rolestest", []string{"roles/config", "algo", "policy/...", "reward", "env/...", "internal/philox",
-		"tensor"}, nil, "what tests of several packages share"},
+	{"roles/internal/rolestest", []string{"roles/config", "algo", "collectives", "policy/...", "reward", "env/...",
+		"internal/philox", "spmd", "spmd/local", "tensor"}, nil, "what tests of several packages share"},
 	{"clients/...", nil, []string{"env/...", "tensor"}, "clients are in other languages; only their tests are in Go"},
 
 	{"algo/...", []string{"algo", "policy/...", "params", "internal/durable", "internal/philox", "tensor"},

@@ -14,8 +14,8 @@ import (
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/spmd"
-	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -142,27 +142,6 @@ func sources(t *testing.T, files map[string][]byte, rank int, watch func(io.Read
 
 func plain(r io.ReaderAt) io.ReaderAt { return r }
 
-// onRanks runs f on goroutine ranks.
-func onRanks(t *testing.T, f func(ctx context.Context, rank int, g *collectives.Group, c spmd.Comm) error) error {
-	t.Helper()
-	return spmd.Run(t.Context(), local.New(worldSize), spmd.Options{Log: t.Output()},
-		func(ctx context.Context, w *spmd.World) error {
-			state, err := w.NewComm(w.Ranks(), "state")
-			if err != nil {
-				return err
-			}
-			pieces, err := w.NewComm(w.Ranks(), "pieces")
-			if err != nil {
-				return err
-			}
-			g, err := collectives.New(w, state[0], collectives.Options{})
-			if err != nil {
-				return err
-			}
-			return f(ctx, w.Rank(), g, pieces[0])
-		})
-}
-
 // collected returns the files that rank 0 writes of the ranks' states.
 func collected(ctx context.Context, g *collectives.Group, c spmd.Comm, s *state, piece int) (map[string][]byte, error) {
 	files := map[string][]byte{}
@@ -185,7 +164,8 @@ func TestStateInAnyDivision(t *testing.T) {
 	for _, from := range divisions() {
 		for _, to := range divisions() {
 			for _, piece := range []int{28, 1000} {
-				err := onRanks(t, func(ctx context.Context, rank int, g *collectives.Group, c spmd.Comm) error {
+				err := rolestest.OnRanks(t, worldSize, func(ctx context.Context, rank int, g *collectives.Group,
+					c spmd.Comm) error {
 					before, after := newState(t, from, rank, 1), newState(t, to, rank, 1)
 					for _, s := range []*state{before, after} {
 						if err := distribute(ctx, g, sources(t, files, rank, plain), s.parts(), piece); err != nil {
@@ -244,7 +224,8 @@ func (s *state) same(whole *state) error {
 
 // The order of tensors in a file does not depend on the ranks that hold them.
 func TestOrder(t *testing.T) {
-	err := onRanks(t, func(ctx context.Context, rank int, g *collectives.Group, c spmd.Comm) error {
+	err := rolestest.OnRanks(t, worldSize, func(ctx context.Context, rank int, g *collectives.Group,
+		c spmd.Comm) error {
 		var mine []Part
 		for _, name := range []string{"b", "a"} {
 			p := PartOf(ModelPart, fmt.Sprint(rank, name), tensor.New(tensor.U8, 1), nn.Slice{})
@@ -322,7 +303,8 @@ func TestPiecesAreSmall(t *testing.T) {
 	_, files := filled(t, scale)
 	var sent, written, read meter
 	d := division{tensors: 2, axis: 1, stages: 2, first: 1}
-	err := onRanks(t, func(ctx context.Context, rank int, g *collectives.Group, c spmd.Comm) error {
+	err := rolestest.OnRanks(t, worldSize, func(ctx context.Context, rank int, g *collectives.Group,
+		c spmd.Comm) error {
 		s := newState(t, d, rank, scale)
 		from := sources(t, files, rank, func(r io.ReaderAt) io.ReaderAt { return meteredFile{r, &read} })
 		if err := Distribute(ctx, g, from, s.parts()); err != nil {
@@ -345,7 +327,8 @@ func TestPiecesAreSmall(t *testing.T) {
 // If rank 0 cannot write, the other ranks learn that no more pieces are needed.
 func TestWriteFails(t *testing.T) {
 	full := errors.New("no space left on device")
-	err := onRanks(t, func(ctx context.Context, rank int, g *collectives.Group, c spmd.Comm) error {
+	err := rolestest.OnRanks(t, worldSize, func(ctx context.Context, rank int, g *collectives.Group,
+		c spmd.Comm) error {
 		s := newState(t, division{tensors: 2, axis: 1, stages: 2, first: 1}, rank, 1)
 		err := collect(ctx, g, c, s.parts(), 64, func(c *Collection) error {
 			return c.Write(failing{full}, TrainerPart)
@@ -372,7 +355,8 @@ func (f failing) Write(b []byte) (int, error) {
 
 // If a rank cannot send its pieces, the job ends with its error, and rank 0 does not wait.
 func TestSendFails(t *testing.T) {
-	err := onRanks(t, func(ctx context.Context, rank int, g *collectives.Group, c spmd.Comm) error {
+	err := rolestest.OnRanks(t, worldSize, func(ctx context.Context, rank int, g *collectives.Group,
+		c spmd.Comm) error {
 		s := newState(t, division{tensors: 2, axis: 1, stages: 2, first: 1}, rank, 1)
 		if rank == 2 {
 			c = &metered{c, new(meter), 3}
@@ -409,7 +393,8 @@ func TestPartsThatDoNotFit(t *testing.T) {
 			return parts
 		}, "layer.2 is F32[8] on rank 1, expected F32[7] as on ranks before it"},
 	} {
-		err := onRanks(t, func(ctx context.Context, rank int, g *collectives.Group, c2 spmd.Comm) error {
+		err := rolestest.OnRanks(t, worldSize, func(ctx context.Context, rank int, g *collectives.Group,
+			c2 spmd.Comm) error {
 			parts := c.change(rank, newState(t, d, rank, 1).parts())
 			return Collect(ctx, g, c2, parts, func(c *Collection) error { return c.Write(io.Discard, ModelPart) })
 		})

@@ -12,9 +12,9 @@ import (
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/spmd"
-	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -133,7 +133,8 @@ func TestStateInParts(t *testing.T) {
 		}
 		whole.fill()
 		var want [][]byte
-		err = onRanks(t, 1, func(ctx context.Context, _ int, g *collectives.Group, pieces spmd.Comm) (err error) {
+		err = rolestest.OnRanks(t, 1, func(ctx context.Context, _ int, g *collectives.Group,
+			pieces spmd.Comm) (err error) {
 			want, err = files(ctx, g, pieces, whole.parts())
 			return err
 		})
@@ -142,8 +143,8 @@ func TestStateInParts(t *testing.T) {
 		}
 		for _, d := range []struct{ size, stages, replicas int }{{1, 1, 1}, {2, 1, 1}, {4, 1, 1}, {1, 2, 1}, {2, 2, 1},
 			{1, 3, 1}, {1, 1, 3}, {2, 2, 2}} {
-			err := onRanks(t, d.size*d.stages*d.replicas, func(ctx context.Context, rank int, g *collectives.Group,
-				pieces spmd.Comm) error {
+			err := rolestest.OnRanks(t, d.size*d.stages*d.replicas, func(ctx context.Context, rank int,
+				g *collectives.Group, pieces spmd.Comm) error {
 				stage, replica := rank/d.size%d.stages, rank/d.size/d.stages
 				part, err := newDivided(c, lora, lm.Part{Index: rank % d.size, Size: d.size,
 					First: stage * c.Layers / d.stages, End: (stage + 1) * c.Layers / d.stages}, replica, d.replicas)
@@ -193,25 +194,4 @@ func TestStateInParts(t *testing.T) {
 			}
 		}
 	}
-}
-
-// onRanks runs f on n goroutine ranks.
-func onRanks(t *testing.T, n int, f func(context.Context, int, *collectives.Group, spmd.Comm) error) error {
-	t.Helper()
-	return spmd.Run(t.Context(), local.New(n), spmd.Options{Log: t.Output()},
-		func(ctx context.Context, w *spmd.World) error {
-			state, err := w.NewComm(w.Ranks(), "state")
-			if err != nil {
-				return err
-			}
-			pieces, err := w.NewComm(w.Ranks(), "pieces")
-			if err != nil {
-				return err
-			}
-			g, err := collectives.New(w, state[0], collectives.Options{})
-			if err != nil {
-				return err
-			}
-			return f(ctx, w.Rank(), g, pieces[0])
-		})
 }
