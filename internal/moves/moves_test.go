@@ -284,3 +284,37 @@ func TestGain(t *testing.T) {
 		t.Errorf("of a long run: %v, %v, want the medians of 20 rows", before, after)
 	}
 }
+
+// What has moved are the components with other ranks.
+func TestChange(t *testing.T) {
+	for _, c := range []struct{ before, after, want string }{
+		{"{actor: 0-3, env: 4, rollout: 5}", "{actor: 0-3, env: 4-5, rollout: 6}", "env 4 → 4-5, rollout 5 → 6"},
+		{"{'actor,env': 0-3, rollout: 4}", "{actor: 0-3, 'rollout, env': '0-1:0-3'}",
+			"rollout 4 → 0-1:0-3, env 0-3 → 0-1:0-3"},
+		{"{env: 0}", "{env: {node_group: [a], placement: 0}, reward: 1}", "env 0 → {node_group: [a], placement: 0}, " +
+			"reward → 1"},
+		{"", "{env: 0}", "→ {env: 0}"},
+		{"{env: [", "x", "{env: [ → x"},
+		{"{env: 0}", "{env: 0}", "{env: 0} → {env: 0}"},
+	} {
+		if got := (&moves.Move{Before: c.before, After: c.after}).Change(); got != c.want {
+			t.Errorf("%s to %s: %q, want %q", c.before, c.after, got, c.want)
+		}
+	}
+}
+
+func TestCost(t *testing.T) {
+	for _, c := range []struct {
+		seconds float64
+		bytes   int64
+		members int
+		want    string
+	}{
+		{0.0123, 999, 1, "12.3 ms, 1 member, 999 B sent"}, {1.5, 1 << 20, 2, "1.5 s, 2 members, 1 MiB sent"},
+		{123.4, 1 << 45, 0, "123 s, 0 members, 3.28e+04 GiB sent"}, {0, 1000, 3, "0 s, 3 members, 0.977 KiB sent"},
+	} {
+		if got := (&moves.Move{Seconds: c.seconds, Bytes: c.bytes, Members: c.members}).Cost(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

@@ -11,9 +11,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rlinf/rlinf/internal/durable"
+	"gopkg.in/yaml.v3"
 )
 
 const recordFile = "moves.jsonl"
@@ -32,6 +34,73 @@ type Move struct {
 	Iteration float64 `json:"iteration,omitempty"`
 	// Predicted is the predicted time of an iteration after the move, in seconds; 0: there was no prediction.
 	Predicted float64 `json:"predicted,omitempty"`
+}
+
+// Change returns what has moved, as env 0-3 → 4-7. Of placements that cannot be read it returns both.
+func (m *Move) Change() string {
+	before, after := places(m.Before), places(m.After)
+	var words []string
+	for _, p := range after {
+		at := slices.IndexFunc(before, func(b place) bool { return b.component == p.component })
+		switch {
+		case at < 0:
+			words = append(words, fmt.Sprintf("%s → %s", p.component, p.ranks))
+		case before[at].ranks != p.ranks:
+			words = append(words, fmt.Sprintf("%s %s → %s", p.component, before[at].ranks, p.ranks))
+		}
+	}
+	if before == nil || words == nil {
+		return strings.TrimSpace(m.Before + " → " + m.After)
+	}
+	return strings.Join(words, ", ")
+}
+
+type place struct{ component, ranks string }
+
+// places returns the places of components in a placement, in its order; nil if it cannot be read.
+func places(text string) (all []place) {
+	var doc yaml.Node
+	if yaml.Unmarshal([]byte(text), &doc) != nil || len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
+		return nil
+	}
+	pairs := doc.Content[0].Content
+	for i := 0; i+1 < len(pairs); i += 2 {
+		ranks := pairs[i+1].Value
+		if pairs[i+1].Kind != yaml.ScalarNode {
+			text, _ := yaml.Marshal(pairs[i+1]) // in the style in which it was read
+			ranks = strings.TrimSpace(string(text))
+		}
+		for name := range strings.SplitSeq(pairs[i].Value, ",") {
+			all = append(all, place{strings.TrimSpace(name), ranks})
+		}
+	}
+	return all
+}
+
+// Cost returns what the move cost, as 210 ms, 4 members, 1.2 MiB sent.
+func (m *Move) Cost() string {
+	members := "1 member"
+	if m.Members != 1 {
+		members = fmt.Sprintf("%d members", m.Members)
+	}
+	sent, unit := float64(m.Bytes), "B"
+	for _, larger := range []string{"KiB", "MiB", "GiB"} {
+		if sent >= 1000 {
+			sent, unit = sent/1024, larger
+		}
+	}
+	return fmt.Sprintf("%s, %s, %.3g %s sent", Seconds(m.Seconds), members, sent, unit)
+}
+
+// Seconds returns a time with three digits, such as 1.23 s or 45.6 ms.
+func Seconds(x float64) string {
+	switch {
+	case x >= 99.95:
+		return fmt.Sprintf("%.0f s", x)
+	case x >= 0.9995 || x <= 0:
+		return fmt.Sprintf("%.3g s", x)
+	}
+	return fmt.Sprintf("%.3g ms", 1000*x)
 }
 
 // Append adds a move to the record in the run folder. It sets the time if that is zero.

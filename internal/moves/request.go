@@ -86,7 +86,8 @@ func readRequest(path string) (*Request, error) {
 	return r, nil
 }
 
-// Reply answers r: it writes the answer a, whose ID and Time it sets, and takes the request away. A newer request stays.
+// Reply answers r: it writes the answer a, whose ID and Time it sets, and takes the request away. A newer request
+// stays.
 func Reply(folder string, r *Request, a Answer) error {
 	a.ID, a.Time = r.ID, now()
 	if err := appendLine(filepath.Join(folder, answersFile), a); err != nil {
@@ -127,7 +128,8 @@ func putBack(taken, path string) error {
 
 // Find returns the answer to the request id; nil if there is none yet. The error is ErrReplaced if there will be none.
 func Find(folder, id string) (*Answer, error) {
-	pending, err := readRequest(filepath.Join(folder, requestFile)) // before the answers: one that is gone has an answer
+	// First the request, then the answers: a request that is gone has an answer.
+	pending, err := readRequest(filepath.Join(folder, requestFile))
 	if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, errDamaged) {
 		return nil, err
 	}

@@ -164,6 +164,9 @@ func newApp(reg config.Registries, tasks task.Tasks, program loop.Program, code 
 		{Name: "status", Usage: "show the status of runs, and the commands that continue or evaluate them",
 			UsageText: statusUsage, Flags: statusFlags(),
 			Action: alone(func(c *cli.Context) error { return runStatus(c, reg) })},
+		{Name: "scale", Usage: "move the components of a running job to other ranks",
+			UsageText: scaleUsage, Description: scaleDescription, Flags: scaleFlags(),
+			Action: alone(coded(code, func(c *cli.Context) (int, error) { return runScale(c, reg, tasks) }))},
 		{Name: "watch", Usage: "show a run while it runs: state, curve, phases, waits of ranks, last warning",
 			UsageText: watch.Usage, Action: alone(coded(code, watch.Run))},
 		{Name: "trace", Usage: "write what every worker did, and when, for ui.perfetto.dev or chrome://tracing",
@@ -206,7 +209,7 @@ func group(commands []*cli.Command) {
 		category string
 		commands []string
 	}{
-		{"train and evaluate", []string{"check", "plan", "slurm", "sweep", "eval", "demos", "bridge"}},
+		{"train and evaluate", []string{"check", "plan", "slurm", "scale", "sweep", "eval", "demos", "bridge"}},
 		{"look at runs", []string{"status", "watch", "report", "compare", "trace"}},
 		{"look up environments and keys", []string{"envs", "render", "config", "help"}},
 		{"language models", []string{"data", "tokenizer", "generate", "score", "export"}},

@@ -92,8 +92,8 @@ func (c *Config) Moved(reg Registries, text string) (*Config, error) {
 	slices.SortStableFunc(m.Cluster.ComponentPlacement, func(a, b config.Entry[PlacementConfig]) int {
 		return slices.Index(order, names(a.Key)[0]) - slices.Index(order, names(b.Key)[0])
 	})
-	for _, name := range moving {
-		if !slices.Contains(order, name) && name != "rollout" { // which is with the actors if it has no place
+	for _, name := range moving { // rollout is with the actors if it has no place
+		if !slices.Contains(order, name) && name != "rollout" && !m.Reported(placementKey) {
 			m.found.Problem(placementKey, name, "one of the components that the run has: "+strings.Join(order, ", "))
 		}
 	}

@@ -39,12 +39,12 @@ func TestMoved(t *testing.T) {
 func TestMovedMistakes(t *testing.T) {
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole)
 	for text, want := range map[string]string{
-		"":                               "command line: cluster.component_placement: expected the places of components, as {actor:",
+		"":                               "command line: cluster.component_placement: expected the places of comp",
 		"4-7":                            "4-7: expected the places of components",
 		"{}":                             "{}: expected the places of components",
 		"{env: [":                        "{env: [: expected the places of components",
 		"{evn: 0}":                       "cluster.component_placement.evn: evn: expected one of actor, rollout, env",
-		"{reward: 0}":                    "cluster.component_placement: reward: expected one of the components that the run has: actor,",
+		"{reward: 0}":                    "reward: expected one of the components that the run has: actor, ",
 		"{env: auto}":                    "auto: expected ranks: auto is for the start of a job",
 		"{env: 0, env: 1}":               "expected the places of components",
 		"{env: {placement: 0, node: 1}}": "unknown key",
