@@ -179,7 +179,7 @@ var layers = []layer{
 		"collectives run over any transport"},
 	{"spmd/mpi/...", []string{"spmd/...", "tensor", "C", "github.com/sbromberger/gompi", sys}, nil,
 		"the only package that sees MPI"},
-	{"spmd/...", []string{"spmd", "tensor", sys}, []string{"spmd/..."},
+	{"spmd/...", []string{"spmd", "spmd/internal/...", "tensor", sys}, []string{"spmd/..."},
 		"spmd moves tensors and does not know what for"},
 	{"tensor/...", nil, nil, "tensor is the bottom"},
 	{"params", nil, nil, "the keys of a user's own part are a struct for any reader"},
