@@ -56,6 +56,25 @@ func (l *Layout) Ranks(component string) []int {
 	return nil
 }
 
+// Moves are the numbers of members that have another rank in one layout than in another.
+type Moves struct{ Actors, Envs, Rollouts int }
+
+// All returns the number of members of all components.
+func (m Moves) All() int { return m.Actors + m.Envs + m.Rollouts }
+
+// Moves returns what changes its rank on the way from a layout with as many members to l.
+func (l *Layout) Moves(from *Layout) Moves {
+	count := func(to, from []int) (n int) {
+		for i := range to {
+			if to[i] != from[i] {
+				n++
+			}
+		}
+		return n
+	}
+	return Moves{count(l.Actor, from.Actor), count(l.Env, from.Env), count(l.Rollout, from.Rollout)}
+}
+
 // Idle returns the number of ranks without a member.
 func (l *Layout) Idle() int {
 	used := make([]bool, len(l.Nodes))

@@ -43,7 +43,7 @@ func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 		return nil, s.nothing(&p.Work)
 	}
 	f := &Found{Looked: len(list)}
-	fit, err := sift(m, p, list)
+	fit, err := s.sift(m, p, list)
 	if err != nil {
 		return nil, err
 	}
@@ -59,12 +59,13 @@ func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 type estimated struct {
 	*choice
 	seconds float64
+	moves   int // of members, from the present layout
 	parts   int
 	idle    int
 }
 
 // sift returns the choices that fit into the memory, the fastest first by their closed form.
-func sift(m *Machine, p *Profile, list []choice) (fit []estimated, err error) {
+func (s *Space) sift(m *Machine, p *Profile, list []choice) (fit []estimated, err error) {
 	nearest, least, at := -1, int64(math.MaxInt64), 0
 	for i := range list {
 		c := &list[i]
@@ -75,7 +76,12 @@ func sift(m *Machine, p *Profile, list []choice) (fit []estimated, err error) {
 			continue
 		}
 		_, t := c.phases(m, p, c.generate(m, p))
-		fit = append(fit, estimated{c, t, c.parts(), c.idle()})
+		e := estimated{choice: c, seconds: t, parts: c.parts(), idle: c.idle()}
+		if s.Move {
+			l := c.layout()
+			e.moves = l.Moves(s.Present).All()
+		}
+		fit = append(fit, e)
 	}
 	if len(fit) == 0 {
 		return nil, fmt.Errorf("no placement fits into the memory of a node, %s: the nearest miss is %v, which needs "+
@@ -83,7 +89,7 @@ func sift(m *Machine, p *Profile, list []choice) (fit []estimated, err error) {
 			list[nearest].layout(), mebibytes(least), at)
 	}
 	slices.SortStableFunc(fit, func(a, b estimated) int {
-		return cmp.Or(cmp.Compare(a.seconds, b.seconds), a.parts-b.parts, a.idle-b.idle)
+		return cmp.Or(cmp.Compare(a.seconds, b.seconds), a.moves-b.moves, a.parts-b.parts, a.idle-b.idle)
 	})
 	return fit, nil
 }
@@ -92,7 +98,7 @@ func sift(m *Machine, p *Profile, list []choice) (fit []estimated, err error) {
 func (f *Found) run(m *Machine, p *Profile, all []estimated) {
 	const least, most, near = 8, 40, 1.6 // layouts; times the best estimate
 	events := 0
-	seen := map[string]bool{} // layouts that differ by the numbers of ranks alone; the simplest comes first
+	seen := map[string]bool{} // layouts that differ by the numbers of ranks alone; the nearest or simplest comes first
 	for _, e := range all {
 		if n := len(f.Best); n >= least && (n >= most || e.seconds > near*all[0].seconds || events > runEvents) {
 			break
