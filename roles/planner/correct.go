@@ -54,7 +54,7 @@ func Correct(m *Machine, p *Profile, inTurn Trial, messages *Trial) {
 func Refit(m *Machine, p *Profile, t Trial) *Profile {
 	q := *p
 	q.Real.Calls, q.Real.Scale = maps.Clone(p.Real.Calls), map[string]float64{}
-	predict := func() Prediction { return Predict(m, &q, t.Layout, steadyFor(&t.Layout)) }
+	predict := func() Prediction { return Predict(m, &q, t.Layout, SteadyFor(&t.Layout)) }
 	made := predict()
 	for range 2 { // workers that crowd a node slow each other down
 		step, infer := ratio(t.Spent.Step, made.Spent.Step), ratio(t.Spent.Infer, made.Spent.Infer)

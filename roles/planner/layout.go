@@ -107,9 +107,14 @@ func (c *choice) parts() int {
 	return n
 }
 
-// simpler compares layouts of equal times: fewer parts come first, and of as many parts fewer idle ranks.
-func simpler(a, b *Layout) int {
-	return cmp.Or(newChoice(a).parts()-newChoice(b).parts(), a.Idle()-b.Idle())
+// simpler compares layouts of equal times: those that are nearer to the present layout come first if members move from
+// there, then those with fewer parts, and of as many parts those with fewer idle ranks.
+func (s *Space) simpler(a, b *Layout) int {
+	moves := 0
+	if s.Move {
+		moves = a.Moves(s.Present).All() - b.Moves(s.Present).All()
+	}
+	return cmp.Or(moves, newChoice(a).parts()-newChoice(b).parts(), a.Idle()-b.Idle())
 }
 
 // key is equal for equal layouts of one world.

@@ -1,5 +1,10 @@
 package planner
 
+import (
+	"cmp"
+	"slices"
+)
+
 // The phases of an iteration, named as in the metrics time/*.
 const (
 	SyncWeights      = "sync_weights"
@@ -65,6 +70,11 @@ func (p Prediction) Phase(name string) Phase {
 		}
 	}
 	return Phase{}
+}
+
+// Longest returns the phase that takes the most time.
+func (p *Prediction) Longest() Phase {
+	return slices.MaxFunc(p.Phases, func(a, b Phase) int { return cmp.Compare(a.Seconds, b.Seconds) })
 }
 
 // Predict predicts an iteration of the job of p on m with a layout. Rollouts run in virtual time, and the other phases

@@ -47,7 +47,7 @@ func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.run(m, p, fit)
+	f.run(m, p, fit, s.simpler)
 	if s.Present != nil {
 		f.Present = f.of(m, p, *s.Present)
 	}
@@ -95,7 +95,7 @@ func (s *Space) sift(m *Machine, p *Profile, list []choice) (fit []estimated, er
 }
 
 // run runs the best of all in virtual time, and keeps the best of these.
-func (f *Found) run(m *Machine, p *Profile, all []estimated) {
+func (f *Found) run(m *Machine, p *Profile, all []estimated, simpler func(a, b *Layout) int) {
 	const least, most, near = 8, 40, 1.6 // layouts; times the best estimate
 	events := 0
 	seen := map[string]bool{} // layouts that differ by the numbers of ranks alone; the nearest or simplest comes first
@@ -109,7 +109,7 @@ func (f *Found) run(m *Machine, p *Profile, all []estimated) {
 			continue
 		}
 		seen[like] = true
-		x := Predict(m, p, l, steadyFor(&l))
+		x := Predict(m, p, l, SteadyFor(&l))
 		events += x.Events
 		f.Best = append(f.Best, x)
 	}
@@ -117,12 +117,12 @@ func (f *Found) run(m *Machine, p *Profile, all []estimated) {
 	slices.SortStableFunc(f.Best, func(a, b Prediction) int {
 		return cmp.Or(cmp.Compare(a.Seconds, b.Seconds), simpler(&a.Layout, &b.Layout))
 	})
-	byParts(f.Best)
+	byParts(f.Best, simpler)
 	f.Best = f.Best[:min(shown, len(f.Best))]
 }
 
-// steadyFor returns Steady with fewer steps for layouts with many members.
-func steadyFor(l *Layout) Options {
+// SteadyFor returns Steady with fewer steps for layouts with many members.
+func SteadyFor(l *Layout) Options {
 	o := Steady()
 	for n := len(l.Env) + len(l.Rollout); n > 256 && o.Steps > 8; n /= 2 {
 		o.Steps /= 2
@@ -137,12 +137,12 @@ func (f *Found) of(m *Machine, p *Profile, l Layout) *Prediction {
 			return &f.Best[i]
 		}
 	}
-	x := Predict(m, p, l, steadyFor(&l))
+	x := Predict(m, p, l, SteadyFor(&l))
 	return &x
 }
 
 // byParts moves the simplest layout to the front, of those that are within Tie of the best.
-func byParts(list []Prediction) {
+func byParts(list []Prediction, simpler func(a, b *Layout) int) {
 	win := 0
 	for i := range list {
 		if list[i].Seconds <= list[0].Seconds*(1+Tie) && simpler(&list[i].Layout, &list[win].Layout) < 0 {
