@@ -31,6 +31,7 @@ type Scheduler struct {
 
 	window    window
 	planned   int64           // the step of the last plan
+	pause     int64           // iterations until the next one, if little changes
 	medians   times           // of the window of the last plan; zero: there was none
 	candidate *planner.Layout // the last plan's choice; nil: to stay
 
@@ -43,10 +44,13 @@ type Scheduler struct {
 const (
 	shorter = 0.1
 	pays    = 2
+	sure    = 1.5 // standard errors of the times by which it must be shorter than that
 
 	between = 10 // iterations from one move to the next
 	settle  = 2  // iterations after a move that find cold memory
 	confirm = 2  // iterations until a second plan confirms the first
+	rarely  = 320// the most iterations until the next plan, if little changes
+	changes = 0.1
 )
 
 // A Move is the decision to move.
@@ -92,9 +96,12 @@ func (c *Scheduler) Decide(step, left int64) *Move {
 	if !c.due(step, &medians) {
 		return nil
 	}
+	if c.pause = min(2*c.pause, rarely); medians.apart(&c.medians, changes) {
+		c.pause = between
+	}
 	before := c.candidate
 	c.planned, c.medians, c.candidate = step, medians, nil
-	move := c.plan(medians.iteration(), before)
+	move := c.plan(&medians, before)
 	if move == nil || (move.Now-move.Then)*float64(left) <= pays*move.Cost {
 		return nil
 	}
@@ -109,20 +116,17 @@ func (c *Scheduler) Decide(step, left int64) *Move {
 
 // due reports whether it is time to plan again.
 func (c *Scheduler) due(step int64, medians *times) bool {
-	const new, refined = 0.1, 0.03
-	switch ago := step - c.planned; {
-	case c.candidate != nil:
+	ago := step - c.planned
+	if c.candidate != nil {
 		return ago >= confirm
-	case ago >= between:
-		return medians.apart(&c.medians, refined)
-	default:
-		return medians.apart(&c.medians, new)
 	}
+	return ago >= c.pause || medians.apart(&c.medians, changes)
 }
 
 // plan returns the best move; nil if no layout has iterations so much shorter. If an earlier choice is as good as any, it
 // is the best.
-func (c *Scheduler) plan(it Iteration, choice *planner.Layout) *Move {
+func (c *Scheduler) plan(medians *times, choice *planner.Layout) *Move {
+	it, doubt := medians.iteration(), c.window.doubt(medians)
 	now := it.Phases[loop.WholeStep]
 	t := planner.Trial{Layout: c.present, Step: now, Phases: map[string]float64{}, Spent: it.Spent}
 	for i, name := range loop.Phases {
@@ -146,7 +150,7 @@ func (c *Scheduler) plan(it Iteration, choice *planner.Layout) *Move {
 		}
 		options, least = append(options, x), min(least, x.Seconds)
 	}
-	if least > (1-shorter)*now {
+	if least > (1-shorter-sure*doubt)*now {
 		return nil
 	}
 	var best *planner.Prediction

@@ -99,6 +99,25 @@ func (w window) changed(i int, median, sign float64) (before int) {
 	return before
 }
 
+// doubt returns the standard error of the medians, as a share: the largest of those that matter.
+func (w window) doubt(medians *times) (largest float64) {
+	n := float64(len(w))
+	for i, median := range medians {
+		if !medians.matters(i) {
+			continue
+		}
+		sum := 0.0
+		for k := range w {
+			if w[k][i] > 0 {
+				sum += min(math.Abs(math.Log(w[k][i]/median)), most)
+			}
+		}
+		// Of normal times, the deviation is √(π/2) mean differences, and the error of a median √(π/2) of that of a mean.
+		largest = max(largest, math.Pi/2*sum/(n-1)/math.Sqrt(n))
+	}
+	return largest
+}
+
 // medians returns the median of each time over the iterations that have it.
 func (w window) medians() (m times) {
 	for i := range m {
