@@ -46,10 +46,10 @@ const (
 	pays    = 2
 	sure    = 1.5 // standard errors of the times by which it must be shorter than that
 
-	between = 10 // iterations from one move to the next
-	settle  = 2  // iterations after a move that find cold memory
-	confirm = 2  // iterations until a second plan confirms the first
-	rarely  = 320// the most iterations until the next plan, if little changes
+	between = 10  // iterations from one move to the next
+	settle  = 2   // iterations after a move that find cold memory
+	confirm = 2   // iterations until a second plan confirms the first
+	rarely  = 320 // the most iterations until the next plan, if little changes
 	changes = 0.1
 )
 
