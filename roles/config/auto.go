@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -72,5 +73,23 @@ func (c *validation) checkAuto() {
 			"auto without a node group: the plan chooses the nodes")
 		c.found.At("cluster").Want(c.Layout("actor").Size()*c.Layout("rollout").Size() == 1, key, PlacementAuto,
 			"ranks: a plan places whole models alone, and a layout divides this one")
+	}
+}
+
+// checkScheduler checks that ranks can move in a job with cluster.auto_scheduler, and reports the key if nothing would.
+func (c *validation) checkScheduler() {
+	if !c.Cluster.AutoScheduler {
+		return
+	}
+	const key = "cluster.auto_scheduler"
+	switch {
+	case c.Runner.TaskType == TaskEmbodied && c.Trains():
+		c.found.Want(c.Env.Train.ID() != env.ExternalID, key, true,
+			"false: what simulators in programs of their own cost is not measured")
+		c.found.Want(c.Cluster.Tracer.Record, "cluster.tracer.record", false,
+			"true: cluster.auto_scheduler reads the record")
+	default: // no move makes such a job faster
+		c.found.Idle(key, true)
+		c.Cluster.AutoScheduler = false
 	}
 }

@@ -50,6 +50,9 @@ type ClusterConfig struct {
 	Tracer TracerConfig `yaml:"tracer"`
 	// AllowIdleRanks allows ranks without workers. Default false. (+)
 	AllowIdleRanks bool `yaml:"allow_idle_ranks"`
+	// AutoScheduler lets a running job move its workers to other ranks when the times of its iterations say that this
+	// pays. It needs cluster.tracer.record to know why an iteration takes long. No result changes. Default false.
+	AutoScheduler bool `yaml:"auto_scheduler"`
 }
 
 // TracerConfig is the section cluster.tracer.

@@ -65,11 +65,11 @@ func (c *choice) memory(w *Work) (bytes int64, node int) {
 	actor := b.Actor + b.Replay + rollouts*b.Trajectory*units/int64(w.Actors)
 	var env, rollout int64
 	if c.env != nil {
-		env = 2 * (b.Observation + b.Action) * units / int64(len(c.env.ranks))
+		env = (2*(b.Observation+b.Action) + b.Simulator) * units / int64(len(c.env.ranks))
 	}
 	if c.rollout != nil {
 		share := units / int64(len(c.rollout.ranks))
-		rollout = b.Rollout + rollouts*b.Trajectory*share + 2*(b.Observation+b.Action)*share
+		rollout = b.Copy + rollouts*b.Trajectory*share + 2*(b.Observation+b.Action)*share
 	}
 	perRank := int64(len(c.nodes)/len(c.actor.perNode)) * b.Rank
 	for n := range c.actor.perNode {
@@ -78,7 +78,7 @@ func (c *choice) memory(w *Work) (bytes int64, node int) {
 			need += int64(c.env.perNode[n]) * env
 		}
 		if c.rollout != nil {
-			need += int64(c.rollout.perNode[n]) * rollout
+			need += int64(c.rollout.perNode[n])*rollout + int64(c.rollout.hosts[n])*b.Rollout
 		}
 		if need > bytes {
 			bytes, node = need, n

@@ -56,6 +56,25 @@ func (l *Layout) Ranks(component string) []int {
 	return nil
 }
 
+// Moves are the numbers of members that have another rank in one layout than in another.
+type Moves struct{ Actors, Envs, Rollouts int }
+
+// All returns the number of members of all components.
+func (m Moves) All() int { return m.Actors + m.Envs + m.Rollouts }
+
+// Moves returns what changes its rank on the way from a layout with as many members to l.
+func (l *Layout) Moves(from *Layout) Moves {
+	count := func(to, from []int) (n int) {
+		for i := range to {
+			if to[i] != from[i] {
+				n++
+			}
+		}
+		return n
+	}
+	return Moves{count(l.Actor, from.Actor), count(l.Env, from.Env), count(l.Rollout, from.Rollout)}
+}
+
 // Idle returns the number of ranks without a member.
 func (l *Layout) Idle() int {
 	used := make([]bool, len(l.Nodes))
@@ -88,9 +107,14 @@ func (c *choice) parts() int {
 	return n
 }
 
-// simpler compares layouts of equal times: fewer parts come first, and of as many parts fewer idle ranks.
-func simpler(a, b *Layout) int {
-	return cmp.Or(newChoice(a).parts()-newChoice(b).parts(), a.Idle()-b.Idle())
+// simpler compares layouts of equal times: those that are nearer to the present layout come first if members move from
+// there, then those with fewer parts, and of as many parts those with fewer idle ranks.
+func (s *Space) simpler(a, b *Layout) int {
+	moves := 0
+	if s.Move {
+		moves = a.Moves(s.Present).All() - b.Moves(s.Present).All()
+	}
+	return cmp.Or(moves, newChoice(a).parts()-newChoice(b).parts(), a.Idle()-b.Idle())
 }
 
 // key is equal for equal layouts of one world.
