@@ -102,3 +102,33 @@ func (c *Config) Moved(reg Registries, text string) (*Config, error) {
 	}
 	return m, m.Err()
 }
+
+// KeepMembers gives the components of c as many members as before: it divides the members of a component evenly among
+// the ranks that c names for it, in order. It does nothing if c cannot be placed on ranks of these nodes.
+func (c *Config) KeepMembers(before *spmd.Placement, nodes []int) {
+	now, err := c.Place(nodes)
+	if err != nil {
+		return
+	}
+	var changed bool
+	places := c.Cluster.ComponentPlacement
+	c.Cluster.ComponentPlacement = nil
+	for _, e := range places {
+		for name := range strings.SplitSeq(e.Key, ",") {
+			own := config.Entry[PlacementConfig]{Key: strings.TrimSpace(name), Value: e.Value}
+			n, ranks := len(before.Ranks(own.Key)), slices.Compact(slices.Clone(now.Ranks(own.Key)))
+			if n > 0 && n != len(now.Ranks(own.Key)) {
+				changed = true
+				members := make([]int, n)
+				for m := range members {
+					members[m] = ranks[m*len(ranks)/n]
+				}
+				own.Value = PlacementConfig{Placement: spmd.PlacementOf(members)}
+			}
+			c.Cluster.ComponentPlacement = append(c.Cluster.ComponentPlacement, own)
+		}
+	}
+	if !changed {
+		c.Cluster.ComponentPlacement = places
+	}
+}
