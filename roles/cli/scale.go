@@ -201,6 +201,10 @@ func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string) 
 	if n := extent(moved); n > len(nodes) && n <= config.MaxRanks { // the run must be resumed, perhaps on more nodes
 		nodes, moved.Cluster.NumNodes = args.SpreadNodes(n, r.hosts(n)), 0
 	}
+	now, nowErr := r.cfg.Place(r.nodes)
+	if nowErr == nil {
+		moved.KeepMembers(now, nodes)
+	}
 	// Other mistakes are of files, whose paths are relative to the folder in which the job was started.
 	known := mistakes(tasks.Of(r.cfg).Draft(r.cfg, reg, r.nodes).Mistakes())
 	var wrong []error
@@ -209,7 +213,6 @@ func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string) 
 			wrong = append(wrong, errors.New(line))
 		}
 	}
-	now, nowErr := r.cfg.Place(r.nodes)
 	then, thenErr := moved.Place(nodes)
 	if nowErr == nil && thenErr == nil {
 		if a, b := len(now.Ranks("actor")), len(then.Ranks("actor")); a != b {
