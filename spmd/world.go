@@ -290,8 +290,8 @@ func (w *World) close(ctx context.Context, again bool) error {
 			<-ctx.Done()
 			return nil
 		default:
-			return fmt.Errorf("main has returned spmd.Again on rank %d, and nil on rank %d: expected the same on every "+
-				"rank", returning, ending)
+			return fmt.Errorf("main has returned spmd.Again on rank %d, and nil on rank %d: expected the same on "+
+				"every rank", returning, ending)
 		}
 	}
 	for _, c := range w.comms {

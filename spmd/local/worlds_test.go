@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,25 +14,6 @@ import (
 	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/spmd/spmdtest"
 )
-
-// A process does not grow, however often its world changes.
-func TestManyWorlds(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux says how large a process is")
-	}
-	worlds, sizes := 200, []int{3}
-	if os.Getenv("RLINF_TEST_FULL") != "" {
-		worlds, sizes = 1000, []int{1, 2, 3, 5, 8}
-	}
-	for _, n := range sizes {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			if err := spmd.Run(t.Context(), local.New(n), spmd.Options{Log: t.Output()},
-				spmdtest.Many(worlds)); err != nil {
-				t.Fatal(err)
-			}
-		})
-	}
-}
 
 func TestLeavingInSeveralWorlds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -89,7 +68,8 @@ func TestFailuresBetweenWorlds(t *testing.T) {
 		want string
 	}{
 		{"mix", func(*spmd.World) error { return nil },
-			`^rank 0 host \S+: main has returned spmd.Again on rank 0, and nil on rank 1: expected the same on every rank\n$`},
+			`^rank 0 host \S+: main has returned spmd.Again on rank 0, and nil on rank 1: expected the same on every ` +
+				`rank\n$`},
 		{"error", func(*spmd.World) error { return errors.New("out of patience") },
 			`^rank 1 host \S+: out of patience\n$`},
 		{"panic", func(*spmd.World) error { panic("out of its mind") },

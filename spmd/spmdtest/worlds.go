@@ -51,7 +51,9 @@ func inWorlds[T any](n int, f func(ctx context.Context, w *spmd.World, world int
 		if r.world++; r.world < n {
 			return fmt.Errorf("%d worlds of %d: %w", r.world, n, spmd.Again)
 		}
-		r.world, r.state = 0, *new(T)
+		mu.Lock()
+		defer mu.Unlock()
+		delete(ranks, w.Rank())
 		return nil
 	}
 }
