@@ -36,7 +36,7 @@ type Scheduler struct {
 	candidate *planner.Layout // the last plan's choice; nil: to stay
 
 	last    *planner.Prediction // the layout before the last move, as it was; nil: it has its ratio, or there is none
-	ratios  map[string]float64  // real ÷ predicted seconds of earlier layouts
+	earlier []earlier           // the layouts that the job has had, with these costs
 	refused map[string]bool
 }
 
@@ -65,7 +65,7 @@ type Move struct {
 // seconds that a launch of the job's workers takes.
 func NewScheduler(m *planner.Machine, p *planner.Profile, space planner.Space, launch float64) *Scheduler {
 	c := &Scheduler{machine: m, profile: p, space: space, present: *space.Present, cost: launch,
-		skip: settle + p.Work.Warmup, ratios: map[string]float64{}, refused: map[string]bool{}}
+		skip: settle + p.Work.Warmup, refused: map[string]bool{}}
 	c.space.Present, c.space.Move, c.space.Idle = &c.present, true, true
 	return c
 }
@@ -81,8 +81,7 @@ func (c *Scheduler) Observe(it Iteration) {
 	}
 	var changed bool
 	if c.window, changed = c.window.add(it.times()); changed {
-		clear(c.ratios) // they were those of other costs
-		c.last = nil
+		c.earlier, c.last = nil, nil
 	}
 }
 
@@ -140,15 +139,21 @@ func (c *Scheduler) plan(medians *times, choice *planner.Layout) *Move {
 	}
 	var options []planner.Prediction
 	least := math.Inf(1)
+	add := func(x planner.Prediction) {
+		if name := x.Layout.String(); !c.refused[name] && name != c.present.String() {
+			options, least = append(options, x), min(least, x.Seconds)
+		}
+	}
 	for _, x := range found.Best {
-		name := x.Layout.String()
-		if c.refused[name] || name == c.present.String() {
-			continue
+		if i := c.before(&x.Layout); i >= 0 {
+			x.Seconds *= c.earlier[i].ratio
 		}
-		if f := c.ratios[name]; f > 0 {
-			x.Seconds *= f
-		}
-		options, least = append(options, x), min(least, x.Seconds)
+		add(x)
+	}
+	for _, e := range c.earlier { // which a search may not come to
+		x := c.predict(e.layout)
+		x.Seconds *= e.ratio
+		add(x)
 	}
 	if least > (1-shorter-sure*doubt)*now {
 		return nil
@@ -167,6 +172,23 @@ func (c *Scheduler) plan(medians *times, choice *planner.Layout) *Move {
 			planner.Seconds(best.Seconds))}
 }
 
+// An earlier layout has a ratio: its real seconds ÷ the predicted ones.
+type earlier struct {
+	layout planner.Layout
+	ratio  float64
+}
+
+// before returns the index in c.earlier of a layout that places env and rollout as l does; -1: there is none.
+func (c *Scheduler) before(l *planner.Layout) int {
+	return slices.IndexFunc(c.earlier, func(e earlier) bool {
+		return slices.Equal(e.layout.Env, l.Env) && slices.Equal(e.layout.Rollout, l.Rollout)
+	})
+}
+
+func (c *Scheduler) predict(l planner.Layout) planner.Prediction {
+	return planner.Predict(c.machine, c.profile, l, planner.SteadyFor(&l))
+}
+
 // compare remembers how wrong the prediction of the layout before the last move is, now that the profile fits the
 // present one. So a job goes back if a move has made it slower, and does not go there a second time.
 func (c *Scheduler) compare() {
@@ -175,8 +197,10 @@ func (c *Scheduler) compare() {
 	}
 	l := c.last.Layout
 	const trust = 2 // more is another reason
-	ratio := c.last.Seconds / planner.Predict(c.machine, c.profile, l, planner.SteadyFor(&l)).Seconds
-	c.ratios[l.String()] = min(max(ratio, 1/trust), trust)
+	ratio := c.last.Seconds / c.predict(l).Seconds
+	if now := &c.present; !slices.Equal(l.Env, now.Env) || !slices.Equal(l.Rollout, now.Rollout) {
+		c.earlier = append(c.earlier, earlier{l, min(max(ratio, 1.0/trust), trust)})
+	}
 	c.last = nil
 }
 
@@ -208,6 +232,9 @@ func (c *Scheduler) price(l *planner.Layout) float64 {
 func (c *Scheduler) Moved(l planner.Layout, step int64, seconds float64) {
 	if c.medians != (times{}) {
 		c.last = &planner.Prediction{Layout: c.present, Seconds: c.medians[loop.WholeStep]}
+	}
+	if i := c.before(&l); i >= 0 { // the profile will fit it
+		c.earlier = slices.Delete(c.earlier, i, i+1)
 	}
 	c.present, c.cost, c.moved = l, seconds, true
 	c.free, c.skip = step+between, settle
