@@ -58,7 +58,7 @@ type Move struct {
 	Layout    planner.Layout
 	Now, Then float64 // seconds of an iteration: as they are, and as predicted with Layout
 	Cost      float64 // seconds that the move is expected to take
-	Why       string  // a sentence for people
+	Why       string  // for people
 }
 
 // NewScheduler returns the scheduler of a job whose layout is space.Present. Members keep their numbers. launch are the
@@ -68,6 +68,12 @@ func NewScheduler(m *planner.Machine, p *planner.Profile, space planner.Space, l
 		skip: settle + p.Work.Warmup, refused: map[string]bool{}}
 	c.space.Present, c.space.Move, c.space.Idle = &c.present, true, true
 	return c
+}
+
+// Scheduler returns the scheduler of the subject's job, whose configuration says where all components are. p is the plan
+// with which the run began, of Decide or of Measure. For launch see NewScheduler.
+func (s *Subject) Scheduler(p *Plan, launch float64) *Scheduler {
+	return NewScheduler(p.Machine, p.Profile, s.Space(), launch)
 }
 
 // Observe takes the times of an iteration, in the order of iterations. Those with an evaluation do not count.
@@ -108,8 +114,8 @@ func (c *Scheduler) Decide(step, left int64) *Move {
 		c.candidate = &move.Layout
 		return nil
 	}
-	move.Why += fmt.Sprintf(", and %d iterations are left to save more than %d times what the move costs, %s.", left, pays,
-		planner.Seconds(move.Cost))
+	move.Why += fmt.Sprintf(" The %d iterations left save %s, and the move costs about %s.", left,
+		planner.Seconds((move.Now-move.Then)*float64(left)), planner.Seconds(move.Cost))
 	return move
 }
 
@@ -167,7 +173,7 @@ func (c *Scheduler) plan(medians *times, choice *planner.Layout) *Move {
 	}
 	longest := found.Present.Longest()
 	return &Move{Layout: best.Layout, Now: now, Then: best.Seconds, Cost: c.price(&best.Layout),
-		Why: fmt.Sprintf("An iteration takes %s, %.0f %% of it %s, bound by %s: with %v it takes about %s",
+		Why: fmt.Sprintf("An iteration takes %s, %.0f %% of it %s, bound by %s; with %v it takes about %s.",
 			planner.Seconds(now), 100*longest.Seconds/now, longest.Name, longest.Bound, &best.Layout,
 			planner.Seconds(best.Seconds))}
 }
