@@ -50,7 +50,7 @@ const (
 	settle  = 2   // iterations after a move that find cold memory
 	confirm = 2   // iterations until a second plan confirms the first
 	rarely  = 320 // the most iterations until the next plan, if little changes
-	changes = 0.1
+	changes = 0.1 // of a time, after which it is time to plan again
 )
 
 // A Move is the decision to move.

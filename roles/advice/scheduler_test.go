@@ -299,6 +299,20 @@ func TestRule(t *testing.T) {
 			t.Errorf("%d iterations left: %+v", left, m)
 		}
 	}
+	// An iteration must become a tenth shorter.
+	for step := 1e-3; step < 4e-3; step += 0.1e-3 {
+		s = newSimulated(1)
+		s.set(step, 4e-3)
+		s.layout = s.split(4)
+		best := math.Inf(1)
+		for k := 2; k < 6; k++ {
+			best = min(best, s.mean(s.split(k)).Seconds)
+		}
+		gain := 1 - best/s.mean(s.layout).Seconds
+		if m, _ := decided(s, s.scheduler(), 1000, all); m != nil && gain < 0.08 || m == nil && gain > 0.12 {
+			t.Errorf("%.0f %% shorter: %+v", 100*gain, m)
+		}
+	}
 	s = bad()
 	c = s.scheduler()
 	c.Moved(s.split(6), 0, 1e3)

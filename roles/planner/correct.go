@@ -56,11 +56,15 @@ func Refit(m *Machine, p *Profile, t Trial) *Profile {
 	q.Real.Calls, q.Real.Scale = maps.Clone(p.Real.Calls), map[string]float64{}
 	predict := func() Prediction { return Predict(m, &q, t.Layout, SteadyFor(&t.Layout)) }
 	made := predict()
-	for range 2 { // workers that crowd a node slow each other down
+	rounds := 2 // workers that crowd a node slow each other down
+	if p.Work.Async && p.Work.Staleness < 0 {
+		rounds = 0 // any number of rollouts belongs to an iteration
+	}
+	for range rounds {
 		step, infer := ratio(t.Spent.Step, made.Spent.Step), ratio(t.Spent.Infer, made.Spent.Infer)
 		if step*infer == 0 {
 			both := ratio(t.Spent.Play, made.Spent.Play)
-			if both == 0 {
+			if both == 0 && !p.Work.Async {
 				both = ratio(t.Phases[GenerateRollouts], made.Phase(GenerateRollouts).Seconds)
 			}
 			step, infer = cmp.Or(step, both), cmp.Or(infer, both)

@@ -91,6 +91,25 @@ func TestRefit(t *testing.T) {
 	}
 }
 
+// TestRefitAsync: in an asynchronous job the phase of rollouts is a wait, and says nothing about their costs.
+func TestRefitAsync(t *testing.T) {
+	was := waiting()
+	was.Work.Async, was.Work.Staleness = true, 1
+	l := Layout{Nodes: []int{0, 0}, Actor: []int{0}, Env: []int{0}, Rollout: []int{1}, Stages: 1}
+	for staleness, want := range map[int]float64{1: 2, -1: 1} {
+		was.Work.Staleness = staleness
+		trial := trialOf(was.scaled(OpStep, 2).scaled(OpInfer, 2), l)
+		trial.Phases[GenerateRollouts] /= 4
+		got := Refit(twoCores(), was, trial)
+		if x := got.Time(OpStep, 64).Seconds / was.Time(OpStep, 64).Seconds; !near(x, want, 0.01) {
+			t.Errorf("staleness %d: %v times as long, want %v", staleness, x, want)
+		}
+		if x := Predict(twoCores(), got, l, Steady()).Seconds; !near(x, trial.Step, 0.01) {
+			t.Errorf("staleness %d: %v s, want %v", staleness, x, trial.Step)
+		}
+	}
+}
+
 // TestMovesKeepNumbers: layouts to which members move have the present numbers of members and stages. Several members
 // may share a rank.
 func TestMovesKeepNumbers(t *testing.T) {
