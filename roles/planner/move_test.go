@@ -75,6 +75,20 @@ func TestRefit(t *testing.T) {
 		t.Errorf("the profile before has changed: %+v", was)
 	}
 
+	// Messages that take longer than predicted say nothing of rollouts without messages, also when those have been seen.
+	slower := trialOf(is, one)
+	slower.Phases[GenerateRollouts] *= 1.5
+	slower.Step += slower.Phases[GenerateRollouts] / 3
+	got = Refit(twoCores(), was, slower)
+	for range 2 {
+		x, y := Predict(twoCores(), got, one, Steady()), Predict(twoCores(), got, other, Steady())
+		if !near(x.Seconds, slower.Step, 0.01) || !near(y.Seconds, trialOf(is, other).Step, 0.01) {
+			t.Errorf("%v s with messages, want %v; %v s without, want %v", x.Seconds, slower.Step, y.Seconds,
+				trialOf(is, other).Step)
+		}
+		got = Refit(twoCores(), got, trialOf(is, other))
+	}
+
 	// Only the sum is known: both have changed alike.
 	beside := one
 	beside.Rollout = []int{0}
