@@ -27,6 +27,14 @@ func Run(args []string, reg Registries, program Program) int {
 	return cli.Run(args, reg, tasks(), program)
 }
 
+// RunMovable is Run with a program that can go on in another world, after its members have moved to other ranks. If
+// Next or Run of a runner returns spmd.Again, such a program returns it, too; it is called again, with another Cluster.
+// It keeps no state of its own between iterations. Only such a program can be moved by rlinf scale or
+// cluster.auto_scheduler.
+func RunMovable(args []string, reg Registries, program Program) int {
+	return cli.RunMovable(args, reg, tasks(), program)
+}
+
 // FineTune is the program of the task sft: an SFTRunner trains a language model on texts.
 func FineTune(ctx context.Context, c *Cluster) error { return language.FineTune(ctx, c) }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/roles/session"
 	"github.com/rlinf/rlinf/roles/task"
+	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
@@ -95,7 +96,7 @@ func TestAuto(t *testing.T) {
 		t.Errorf("plan for %d actors, %d layouts, %+v", len(p.Layout.Actor), len(p.Found.Best), p.Profile.Work)
 	}
 	resolved, err := os.ReadFile(filepath.Join(log, "auto", "config.yaml"))
-	if want := "env: " + planner.PlacementOf(p.Layout.Env); err != nil || !strings.Contains(string(resolved), want) {
+	if want := "env: " + spmd.PlacementOf(p.Layout.Env); err != nil || !strings.Contains(string(resolved), want) {
 		t.Errorf("%v: config.yaml has no %q", err, want)
 	}
 	hand, _ := rolestest.MustLoad(t, rolestest.Cartpole, small(log, "hand", "cluster.component_placement.actor=0-1",

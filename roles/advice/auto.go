@@ -12,8 +12,8 @@ import (
 	"github.com/rlinf/rlinf/roles/task"
 )
 
-// A Plan is the choice for a job that plans its placement when it starts. The run's folder has it as plan.json. The plan
-// of a job whose placement is given has what a Scheduler needs, without a choice.
+// A Plan is the choice for a job that plans its placement when it starts. The run's folder has it as plan.json. The
+// plan of a job whose placement is given has what a Scheduler needs, without a choice.
 type Plan struct {
 	Identity  planner.Identity `json:"identity"`
 	Layout    planner.Layout   `json:"layout"`

@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/roles/planner"
 )
 
-// A Scheduler decides, on rank 0, when the members of a running job move, and where to. It fits the job's profile to the
-// times of its iterations, and searches again.
+// A Scheduler decides, on rank 0, when the members of a running job move, and where to. It fits the job's profile to
+// the times of its iterations, and searches again.
 //
 //	c.Observe(iteration)                    // after each iteration
 //	if move := c.Decide(step, left); move != nil {
@@ -128,8 +128,8 @@ func (c *Scheduler) due(step int64, medians *times) bool {
 	return ago >= c.pause || medians.apart(&c.medians, changes)
 }
 
-// plan returns the best move; nil if no layout has iterations so much shorter. If an earlier choice is as good as any, it
-// is the best.
+// plan returns the best move; nil if no layout has iterations so much shorter. If an earlier choice is as good as
+// any, it is the best.
 func (c *Scheduler) plan(medians *times, choice *planner.Layout) *Move {
 	it, doubt := medians.iteration(), c.window.doubt(medians)
 	now := it.Phases[loop.WholeStep]
@@ -233,8 +233,8 @@ func (c *Scheduler) price(l *planner.Layout) float64 {
 	return c.cost + rate*float64(bytes)
 }
 
-// Moved tells the scheduler that the job has moved to a layout before the iteration after step, for any reason, and what
-// that cost.
+// Moved tells the scheduler that the job has moved to a layout before the iteration after step, for any reason, and
+// what that cost.
 func (c *Scheduler) Moved(l planner.Layout, step int64, seconds float64) {
 	if c.medians != (times{}) {
 		c.last = &planner.Prediction{Layout: c.present, Seconds: c.medians[loop.WholeStep]}

@@ -63,8 +63,8 @@ const (
 // enough reports whether the medians of the window count.
 func (w window) enough() bool { return len(w) >= fewest }
 
-// add adds an iteration. If that shows that a time has changed, changed is true and the iterations before the change are
-// left out.
+// add adds an iteration. If that shows that a time has changed, changed is true and the iterations before the change
+// are left out.
 func (w window) add(t times) (_ window, changed bool) {
 	w = append(w, t)
 	if w = w[max(0, len(w)-widest):]; len(w) <= fewest {
@@ -79,9 +79,9 @@ func (w window) add(t times) (_ window, changed bool) {
 	return w[before:], before > 0
 }
 
-// changed returns the number of iterations before those in which time i is longer than its median, or shorter if sign is
-// -1; 0: there are none. It is a cumulative sum (Page 1954) of the differences beyond drift. An iteration adds at most
-// most less drift, so that no single one gives an alarm.
+// changed returns the number of iterations before those in which time i is longer than its median, or shorter if sign
+// is -1; 0: there are none. It is a cumulative sum (Page 1954) of the differences beyond drift. An iteration adds at
+// most most less drift, so that no single one gives an alarm.
 func (w window) changed(i int, median, sign float64) (before int) {
 	sum := 0.0
 	for n := range w {
@@ -112,7 +112,8 @@ func (w window) doubt(medians *times) (largest float64) {
 				sum += min(math.Abs(math.Log(w[k][i]/median)), most)
 			}
 		}
-		// Of normal times, the deviation is √(π/2) mean differences, and the error of a median √(π/2) of that of a mean.
+		// Of normal times, the deviation is √(π/2) mean differences, and the error of a median √(π/2) of that of a
+		// mean.
 		largest = max(largest, math.Pi/2*sum/(n-1)/math.Sqrt(n))
 	}
 	return largest

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/spmd"
 )
 
 // A leader is the loop.Leader of an EmbodiedRunner.
@@ -14,6 +15,7 @@ type leader struct{ *EmbodiedRunner }
 var (
 	_ loop.Leader       = leader{}
 	_ loop.SharesHolder = leader{}
+	_ loop.Mover        = leader{}
 )
 
 // Quiesce pauses the rollouts of an asynchronous run.
@@ -29,6 +31,32 @@ func (r leader) Describe(rep *loop.Report) {
 		if n, counts := w.TakenRollouts(); counts {
 			rep.Rollouts = n
 		}
+	}
+}
+
+// Members returns the workers of this rank.
+func (r leader) Members() (all []loop.Member) {
+	all = addMembers(all, r.Actor)
+	all = addMembers(all, r.Rollout)
+	all = addMembers(all, r.Env)
+	all = addMembers(all, r.Reward)
+	return addMembers(all, r.Inference)
+}
+
+// addMembers adds the workers of g on this rank. g may be nil.
+func addMembers[W loop.Member](all []loop.Member, g *spmd.Group[W]) []loop.Member {
+	if g != nil {
+		for _, w := range g.Here() {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// Moved notes which weights the rollout workers have.
+func (r leader) Moved() {
+	if step := r.loop.GlobalStep(); !r.plan.SyncsAt(step) {
+		r.synced = step - step%r.plan.SyncInterval
 	}
 }
 

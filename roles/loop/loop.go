@@ -99,6 +99,9 @@ func New(c *Cluster, runner Leader) (*Loop, error) {
 	if l.agreement, err = newAgreement(c.world, votes[0], c.world.Alloc); err != nil {
 		return nil, err
 	}
+	if l.with.Moves != nil {
+		l.agreement.move = l.with.Moves.Due
+	}
 	l.agreement.span = spmd.NewSpan(c.world.Recorder(), spmd.Site{Op: spmd.OpVote, Name: "votes"})
 	if l.parts != nil {
 		pieces, err := c.world.NewComm(c.world.Ranks(), "pieces of the state")
@@ -114,10 +117,17 @@ func New(c *Cluster, runner Leader) (*Loop, error) {
 	return l, nil
 }
 
-// Restore loads the state of a checkpoint into the workers, if the run resumes.
+// Restore loads the state of a checkpoint into the workers, if the run resumes, or the state from the world before, if
+// the run has moved.
 func (l *Loop) Restore(ctx context.Context) error {
 	l.with.Log.begin("restoring the state")
-	if err := l.with.Saver.Restore(ctx, l, l.with.From); err != nil {
+	var err error
+	if l.with.Holdings.moved {
+		err = l.takeOver()
+	} else {
+		err = l.with.Saver.Restore(ctx, l, l.with.From)
+	}
+	if err != nil {
 		return err
 	}
 	l.ready = true
@@ -175,7 +185,8 @@ func (l *Loop) Timed(p Phase, ctx context.Context, f func(context.Context) error
 
 // Next is the head of the loop. It reports the last iteration, and all ranks decide whether to save and whether to go
 // on. Decisions that follow from the step number need no vote. A request that only one rank knows (a signal, the
-// clock) is decided one step later, unless there is only one rank. If no iteration follows, Next ends the run.
+// clock) is decided one step later, unless there is only one rank. If no iteration follows, Next ends the run. If the
+// members move to other ranks, Next returns spmd.Again, and so must the program; it is called again in the new world.
 func (l *Loop) Next(ctx context.Context) (more bool, err error) {
 	switch {
 	case !l.ready:
@@ -255,7 +266,8 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	alone := l.world.Size() == 1 && v.stop != 0 // with a single rank a stop needs no vote
-	if !last && d.stop == 0 && !saves && !alone {
+	moves := d.move && d.stop == 0 && !last
+	if !last && d.stop == 0 && !saves && !alone && !moves {
 		return true, nil
 	}
 	// Do not wait a step. The metrics of a step must be written before its checkpoint, or a run that resumes would
@@ -277,6 +289,14 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	l.stopped = max(d.stop, now.stop)
 	if last && l.with.Log.tooManyLost() != nil { // no further vote would end the run
 		l.stopped = max(l.stopped, ExitFailed)
+	}
+	if moves && l.stopped == 0 {
+		l.with.Log.begin("moving")
+		if moved, err := l.move(ctx); err != nil {
+			return false, err
+		} else if moved {
+			return false, spmd.Again
+		}
 	}
 	return !last && l.stopped == 0, nil
 }

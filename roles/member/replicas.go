@@ -54,6 +54,20 @@ func NewReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Par
 	return r, nil
 }
 
+// Rejoin connects r with the replicas of a new world, in which its member is m.
+func (r *Replicas) Rejoin(ctx context.Context, m *spmd.Member, j *job.Job) error {
+	joined, err := NewReplicas(ctx, m, j, r.params)
+	if err != nil {
+		return err
+	}
+	joined.iterations = r.iterations
+	*r = *joined
+	return nil
+}
+
+// Iterations returns the number of calls of Trained, which must be the same on all replicas. It may be set.
+func (r *Replicas) Iterations() *int64 { return &r.iterations }
+
 // Across returns m's end of the communicator for a purpose over replicas: along the axis Data if its component is a
 // mesh, else over all members.
 func Across(m *spmd.Member, purpose string) spmd.Comm {

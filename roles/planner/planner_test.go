@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/spmd"
 )
 
 // near reports whether x is within a share of want.
@@ -164,7 +166,7 @@ func TestPlacementStrings(t *testing.T) {
 		if want == "3:0-1,4:2-3" {
 			want = "3-4:0-3"
 		}
-		if got := PlacementOf(ranks); got != want {
+		if got := spmd.PlacementOf(ranks); got != want {
 			t.Errorf("%v: %s, want %s", ranks, got, want)
 		}
 	}

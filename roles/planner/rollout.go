@@ -238,7 +238,8 @@ func (s *scene) call(op string, rows int) action {
 		spread: c.spread(float64(rows))}
 }
 
-// judge finds what the members of a run spend their time with, and what bounds it: the cores of a node, members that work in turn, or the way of one step.
+// judge finds what the members of a run spend their time with, and what bounds it: the cores of a node, members that
+// work in turn, or the way of one step.
 func (s *scene) judge(e *engine, kinds []string, r *played) {
 	if r.seconds <= 0 {
 		return

@@ -229,8 +229,8 @@ func (s *Space) actorSets(w *Work, sets [][]int) (list [][]int) {
 }
 
 // memberSets returns the ways to place a component: where it is fixed, else one member on each rank of a set, or two
-// on each of a few. Members that keep their number are dealt to the ranks of a set. Without the component it returns nil
-// as the only way.
+// on each of a few. Members that keep their number are dealt to the ranks of a set. Without the component it returns
+// nil as the only way.
 func (s *Space) memberSets(has bool, component string, sets [][]int) (list [][]int) {
 	if !has {
 		return [][]int{nil}

@@ -45,10 +45,13 @@ func NewActorWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Acto
 	p := b.plan
 	pol := shared.actors[m.Index()]
 	a := &ActorWorker{base: b, policy: pol, weights: shared}
-	if a.replicas, err = member.NewReplicas(ctx, m, p.Job, pol.Params()); err != nil {
-		return nil, err
+	if part, stayed := loop.PartOf[*actorPart](c, m); stayed {
+		a.algo, a.replicas = part.algo, part.replicas
+		err = a.replicas.Rejoin(ctx, m, p.Job)
+	} else if a.replicas, err = member.NewReplicas(ctx, m, p.Job, pol.Params()); err == nil {
+		a.algo, err = p.NewAlgorithm(pol, a.replicas, c.Alloc(m), loop.ProgressOf(c, m))
 	}
-	if a.algo, err = p.NewAlgorithm(pol, a.replicas, m.World().Alloc, loop.ProgressOf(c, m)); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	for _, l := range p.Train.Routes {

@@ -62,6 +62,9 @@ func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) erro
 	})
 }
 
+// Member returns the member of this worker.
+func (w *InferenceWorker) Member() *spmd.Member { return w.queue.m }
+
 // Save returns the reference policy on the first replica, and nothing on the others.
 func (w *InferenceWorker) Save() []member.Part {
 	if w.queue.replica.index > 0 {

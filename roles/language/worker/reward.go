@@ -126,6 +126,9 @@ func (a *answers) judge(g *answer.Grader, p *plan.Plan) error {
 	return nil
 }
 
+// Member returns the member of this worker.
+func (w *RewardWorker) Member() *spmd.Member { return w.queue.m }
+
 // Save returns nothing, because grading has no state.
 func (w *RewardWorker) Save() []member.Part { return nil }
 

@@ -66,6 +66,9 @@ func NewRolloutWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Ro
 	return w, err
 }
 
+// Member returns the member of this worker.
+func (w *RolloutWorker) Member() *spmd.Member { return w.m }
+
 // Generate generates the answers to this replica's prompts of batch n of a step; both numbers begin at 0. The first
 // member sends a group through out when all its answers have ended, while other answers are generated. Random numbers
 // depend only on the prompt's number in the run, the answer's number in its group, and the position of the token.

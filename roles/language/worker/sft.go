@@ -35,6 +35,9 @@ func newTuner(ctx context.Context, m *spmd.Member, p *plan.Plan, model *lm.Model
 	return t, err
 }
 
+// Member returns the member of this worker.
+func (t *tuner) Member() *spmd.Member { return t.m }
+
 // save returns what this member adds to checkpoints of the model and the trainer's state, which is trainer, without a
 // copy.
 func (t *tuner) save(trainer []member.Part) []member.Part {

@@ -34,10 +34,10 @@ var readers = []string{"rollout", "inference"}
 
 // NewShared loads the models of a rank's workers, or their parts of models, with their initial weights. Workers that
 // read weights in place use the model of an actor on this rank.
-func NewShared(w *spmd.World, p *plan.Plan) (*Shared, error) {
+func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error) {
 	s := &Shared{world: w, plan: p, models: map[string]map[int]*lm.Model{}, inPlace: map[*lm.Model]bool{}}
 	for _, m := range p.MembersOn("actor", w.Rank()) {
-		own, err := p.LoadPart(p.Mesh("actor").Part(m), w.Alloc)
+		own, err := p.LoadPart(p.Mesh("actor").Part(m), own.Alloc("actor", m))
 		if err != nil {
 			return nil, fmt.Errorf("actor %d: %w", m, err)
 		}
