@@ -12,6 +12,7 @@ import (
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/planner"
+	"github.com/rlinf/rlinf/spmd"
 )
 
 // A simulated job is one in virtual time, whose costs may change.
@@ -103,14 +104,49 @@ func (s *simulated) scheduler() *advice.Scheduler {
 	return advice.NewScheduler(s.machine, &p, planner.Space{Nodes: s.layout.Nodes, Present: &s.layout}, 0.1)
 }
 
+// placement returns where the members are.
+func (s *simulated) placement() *spmd.Placement {
+	p := new(spmd.Placement)
+	p.Add("actor", s.layout.Actor)
+	p.Add("env", s.layout.Env)
+	p.Add("rollout", s.layout.Rollout)
+	return p
+}
+
+// moved returns the layout with the components of a placement there.
+func (s *simulated) moved(t *testing.T, placement string) planner.Layout {
+	t.Helper()
+	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "cluster.num_nodes=0", "~cluster.component_placement",
+		"+cluster.component_placement={actor: 0, env: 0, rollout: 0}")
+	moved, err := cfg.Moved(rolestest.Registries(), placement)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := moved.Place(s.layout.Nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := s.layout
+	for name, ranks := range map[string]*[]int{"actor": &l.Actor, "env": &l.Env, "rollout": &l.Rollout} {
+		if !strings.Contains(placement, name) {
+			continue
+		}
+		if before := len(*ranks); len(p.Ranks(name)) != before {
+			t.Fatalf("%s: %d members of %s, want %d", placement, len(p.Ranks(name)), name, before)
+		}
+		*ranks = p.Ranks(name)
+	}
+	return l
+}
+
 // run makes iterations with the scheduler. It returns the seconds of all, moves included, and the steps of the moves.
 func (s *simulated) run(t *testing.T, c *advice.Scheduler, from, to, end int64) (sum float64, moves []int64) {
 	t.Helper()
 	for step := from; step < to; step++ {
-		if m := c.Decide(step, end-step); m != nil {
-			t.Logf("step %d: %s", step, m.Why)
-			s.layout = m.Layout
-			c.Moved(m.Layout, step, price)
+		if placement, reason := c.Decide(step, end-step); placement != "" {
+			t.Logf("step %d: %s", step, reason)
+			s.layout = s.moved(t, placement)
+			c.Moved(s.placement(), step, price)
 			sum += price
 			moves = append(moves, step)
 		}
@@ -126,8 +162,8 @@ const each, price = 50, 0.3
 
 func driftPhases() []float64 { return []float64{1e-3, 8e-3, 1e-3} }
 
-// bounds returns the seconds of driftPhases with the best placement of each phase, and with the best one of all. It looks
-// at all divisions of the ranks.
+// bounds returns the seconds of driftPhases with the best placement of each phase, and with the best one of all. It
+// looks at all divisions of the ranks.
 func (s *simulated) bounds(t *testing.T) (best, static float64) {
 	t.Helper()
 	whole := s.split(4)
@@ -172,8 +208,8 @@ func TestDrift(t *testing.T) {
 				t.Errorf("seed %d: phase %d: moved after %v", seed, i, at)
 			}
 		}
-		t.Logf("seed %d: the best of each phase %.1f s, the best of all %.1f s (%.2f), with moves after %v %.1f s: %.2f of the "+
-			"former, %.2f × the latter", seed, best, static, static/best, moves, took, best/took, static/took)
+		t.Logf("seed %d: the best of each phase %.1f s, the best of all %.1f s (%.2f), with moves after %v %.1f s: "+
+			"%.2f of the former, %.2f × the latter", seed, best, static, static/best, moves, took, best/took, static/took)
 		if static < 1.3*best || best < 0.85*took || static < 1.1*took {
 			t.Errorf("seed %d: expected 1.30, 0.85 and 1.10", seed)
 		}
@@ -188,8 +224,9 @@ func TestSteady(t *testing.T) {
 			s.noise, s.off = 0.1, 0.02
 			s.set(step, 4e-3)
 			for k := range 6 {
-				if l := s.split(k + 2); s.mean(l).Seconds < s.mean(s.layout).Seconds && s.mean(l).Memory <= s.machine.Memory {
-					s.layout = l
+				p := s.mean(s.split(k + 2))
+				if p.Memory <= s.machine.Memory && p.Seconds < s.mean(s.layout).Seconds {
+					s.layout = p.Layout
 				}
 			}
 			if _, moves := s.run(t, s.scheduler(), 0, 100, 10000); len(moves) > 0 {
@@ -248,18 +285,18 @@ func slow(p planner.Prediction, f float64) planner.Prediction {
 	return p
 }
 
-// decided runs a job whose layout is bad until a move is decided, and returns it and its step; nil: none is in 60
-// iterations.
-func decided(s *simulated, c *advice.Scheduler, end int64, times func(*advice.Iteration)) (*advice.Move, int64) {
+// decided runs a job until a move is decided, for 60 iterations at most. It returns the placement, the reason, and the
+// step.
+func decided(s *simulated, c *advice.Scheduler, end int64, times func(*advice.Iteration)) (to, why string, at int64) {
 	for step := range int64(60) {
-		if m := c.Decide(step, end-step); m != nil {
-			return m, step
+		if to, why = c.Decide(step, end-step); to != "" {
+			return to, why, step
 		}
 		it := s.iterate()
 		times(&it)
 		c.Observe(it)
 	}
-	return nil, 0
+	return "", "", 0
 }
 
 // TestRule: a move must pay twice, iterations with evaluations do not count, and a refused layout is not chosen again.
@@ -272,31 +309,32 @@ func TestRule(t *testing.T) {
 	}
 	s := bad()
 	c := s.scheduler()
-	m, at := decided(s, c, 1000, all)
+	to, why, at := decided(s, c, 1000, all)
 	if at != 7 { // two do not count, three make a window, and two more confirm the choice
 		t.Errorf("moved after %d", at)
 	}
-	if m == nil || m.Then > 0.6*m.Now || !strings.Contains(m.Why, "generate_rollouts, bound by") {
-		t.Fatalf("%+v", m)
+	if to != `{env: "0-1:0-29", rollout: "2-7:0-29"}` || !strings.Contains(why, "generate_rollouts, bound by") {
+		t.Errorf("to %s: %s", to, why)
 	}
-	t.Log(m.Why)
-	c.Refused(m.Layout)
-	if again, _ := decided(s, c, 1000, all); again != nil && again.Layout.String() == m.Layout.String() {
-		t.Errorf("chosen again: %v", again.Layout)
+	t.Log(why)
+	c.Refused()
+	if again, _, _ := decided(s, c, 1000, all); again == to {
+		t.Errorf("decided again: %v", again)
 	}
 
 	s = bad()
 	c = s.scheduler()
-	if m, _ := decided(s, c, 1000, func(it *advice.Iteration) { it.Phases[loop.Evaluating] = 1 }); m != nil {
-		t.Errorf("moved by the times of evaluations: %s", m.Why)
+	evaluates := func(it *advice.Iteration) { it.Phases[loop.Evaluating] = 1 }
+	if _, why, _ := decided(s, c, 1000, evaluates); why != "" {
+		t.Errorf("moved by the times of evaluations: %s", why)
 	}
 
 	// A launch takes 0.1 s, and the copies 0.4 s. An iteration saves 0.7 s.
 	for left, want := range map[int64]bool{8: false, 10: true} {
 		s = bad()
 		c = s.scheduler()
-		if m, _ := decided(s, c, left, all); (m != nil) != want {
-			t.Errorf("%d iterations left: %+v", left, m)
+		if _, why, _ := decided(s, c, left, all); (why != "") != want {
+			t.Errorf("%d iterations left: %q", left, why)
 		}
 	}
 	// An iteration must become a tenth shorter.
@@ -309,25 +347,26 @@ func TestRule(t *testing.T) {
 			best = min(best, s.mean(s.split(k)).Seconds)
 		}
 		gain := 1 - best/s.mean(s.layout).Seconds
-		if m, _ := decided(s, s.scheduler(), 1000, all); m != nil && gain < 0.08 || m == nil && gain > 0.12 {
-			t.Errorf("%.0f %% shorter: %+v", 100*gain, m)
+		if _, why, _ := decided(s, s.scheduler(), 1000, all); why != "" && gain < 0.08 || why == "" && gain > 0.12 {
+			t.Errorf("%.0f %% shorter: %q", 100*gain, why)
 		}
 	}
 	s = bad()
 	c = s.scheduler()
-	c.Moved(s.split(6), 0, 1e3)
 	s.layout = s.split(6)
-	if m, _ := decided(s, c, 1000, all); m != nil {
-		t.Errorf("a move as the last one costs more than it saves: %s", m.Why)
+	c.Moved(s.placement(), 0, 1e3)
+	if _, why, _ := decided(s, c, 1000, all); why != "" {
+		t.Errorf("a move as the last one costs more than it saves: %s", why)
 	}
 }
 
 // TestSchedulerOfASubject: the components that a node group holds stay, and the others may move.
 func TestSchedulerOfASubject(t *testing.T) {
-	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "~cluster.component_placement",
+	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "cluster.num_nodes=0", "~cluster.component_placement",
 		"+cluster.component_placement.actor=0-1", "+cluster.component_placement.env=0:0-3",
 		"+cluster.component_placement.rollout={node_group: few, placement: 0:0-1}",
-		"cluster.node_groups=[{label: few, node_ranks: 1}]", "cluster.auto_scheduler=true", "rollout.pipeline_stage_num=1")
+		"cluster.node_groups=[{label: few, node_ranks: 1}]", "cluster.auto_scheduler=true",
+		"rollout.pipeline_stage_num=1")
 	subject, err := advice.New(cfg, rolestest.Registries(), tasks(), []int{0, 1}, true)
 	if err != nil {
 		t.Fatal(err)
@@ -336,16 +375,10 @@ func TestSchedulerOfASubject(t *testing.T) {
 	s.profile.Work.Envs, s.profile.Work.Actors = 64, 2
 	s.machine.Memory = 0
 	s.set(1, 1e-3)
-	s.layout = planner.Layout{Nodes: []int{0, 1}, Actor: []int{0, 1}, Env: []int{0, 0, 0, 0}, Rollout: []int{1, 1}, Stages: 1}
-	m, _ := decided(s, subject.Scheduler(&advice.Plan{Machine: s.machine, Profile: &s.profile}, 0.1), 1000,
-		func(*advice.Iteration) {})
-	if m == nil {
-		t.Fatal("four env workers stay on a core")
-	}
-	if l := m.Layout; !slices.Equal(l.Rollout, []int{1, 1}) || !slices.Equal(l.Env, []int{0, 0, 1, 1}) || l.Stages != 1 {
-		t.Errorf("%v", l)
-	}
-	if got := subject.YAML(&m.Layout); !strings.Contains(got, "env: 0-1:0-3") {
-		t.Error(got)
+	s.layout = planner.Layout{Nodes: []int{0, 1}, Actor: []int{0, 1}, Env: []int{0, 0, 0, 0}, Rollout: []int{1, 1},
+		Stages: 1}
+	c := subject.Scheduler(&advice.Plan{Machine: s.machine, Profile: &s.profile}, 0.1)
+	if to, _, _ := decided(s, c, 1000, func(*advice.Iteration) {}); to != `{env: "0-1:0-3"}` {
+		t.Errorf("to %q", to)
 	}
 }

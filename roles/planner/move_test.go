@@ -61,9 +61,10 @@ func TestRefit(t *testing.T) {
 	other := one
 	other.Stages, other.Env, other.Rollout = 2, []int{0, 1}, []int{0, 1}
 	got := Refit(twoCores(), was, trialOf(is, one))
-	if step, infer := got.Time(OpStep, 32), got.Time(OpInfer, 32); !near(step.Seconds, is.Time(OpStep, 32).Seconds, 0.01) ||
-		!near(infer.Seconds, is.Time(OpInfer, 32).Seconds, 0.01) {
-		t.Errorf("a step takes %v s, an inference %v s", step, infer)
+	for _, op := range []string{OpStep, OpInfer} {
+		if x, want := got.Time(op, 32).Seconds, is.Time(op, 32).Seconds; !near(x, want, 0.01) {
+			t.Errorf("%s takes %v s, want %v", op, x, want)
+		}
 	}
 	for _, l := range []Layout{one, other} {
 		x, want := Predict(twoCores(), got, l, Steady()), Predict(twoCores(), is, l, Steady())
@@ -71,11 +72,12 @@ func TestRefit(t *testing.T) {
 			t.Errorf("%v: %+v, want %+v", l, x, want)
 		}
 	}
-	if was.Real.Calls[GenerateRollouts] != 1e-4 || was.Real.Scale[ActorTraining] != 1.5 || was.Costs[0].Seconds != 1.09e-3 {
+	if was.Real.Calls[GenerateRollouts] != 1e-4 || was.Real.Scale[ActorTraining] != 1.5 ||
+		was.Costs[0].Seconds != 1.09e-3 {
 		t.Errorf("the profile before has changed: %+v", was)
 	}
 
-	// Messages that take longer than predicted say nothing of rollouts without messages, also when those have been seen.
+	// Messages that take longer than predicted say nothing of rollouts without messages, also if those follow.
 	slower := trialOf(is, one)
 	slower.Phases[GenerateRollouts] *= 1.5
 	slower.Step += slower.Phases[GenerateRollouts] / 3
