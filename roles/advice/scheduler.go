@@ -186,6 +186,9 @@ func (c *Scheduler) plan(medians *times, choice *planner.Layout) *move {
 		add(x)
 	}
 	if least > (1-shorter-sure*doubt)*now {
+		if least < (1-shorter)*now { // more iterations may remove the doubt
+			c.pause = between
+		}
 		return nil
 	}
 	var best *planner.Prediction
