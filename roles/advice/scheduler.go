@@ -4,18 +4,21 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/planner"
+	"github.com/rlinf/rlinf/spmd"
 )
 
 // A Scheduler decides, on rank 0, when the members of a running job move, and where to. It fits the job's profile to
 // the times of its iterations, and searches again.
 //
-//	c.Observe(iteration)                    // after each iteration
-//	if move := c.Decide(step, left); move != nil {
-//		…                                   // the job moves to move.Layout
-//		c.Moved(move.Layout, step, seconds) // or c.Refused(move.Layout)
+//	c.Observe(iteration)              // after each iteration
+//	placement, reason := c.Decide(step, left)
+//	if placement != "" {
+//		…                             // the job moves to placement, or cannot
+//		c.Moved(where, step, seconds) // or c.Refused()
 //	}
 //
 // Times decide when members move. What a job computes does not depend on where they are.
@@ -35,8 +38,9 @@ type Scheduler struct {
 	medians   times           // of the window of the last plan; zero: there was none
 	candidate *planner.Layout // the last plan's choice; nil: to stay
 
+	decided string              // the layout of the last decision
 	last    *planner.Prediction // the layout before the last move, as it was; nil: it has its ratio, or there is none
-	ratios  map[string]float64  // real ÷ predicted seconds of earlier layouts
+	earlier []earlier           // the layouts that the job has had, with these costs
 	refused map[string]bool
 }
 
@@ -50,24 +54,30 @@ const (
 	settle  = 2   // iterations after a move that find cold memory
 	confirm = 2   // iterations until a second plan confirms the first
 	rarely  = 320 // the most iterations until the next plan, if little changes
-	changes = 0.1
+	changes = 0.1 // of a time, after which it is time to plan again
 )
 
-// A Move is the decision to move.
-type Move struct {
-	Layout    planner.Layout
-	Now, Then float64 // seconds of an iteration: as they are, and as predicted with Layout
-	Cost      float64 // seconds that the move is expected to take
-	Why       string  // a sentence for people
+// A move is the decision to move.
+type move struct {
+	layout    planner.Layout
+	now, then float64 // seconds of an iteration: as they are, and as predicted with layout
+	cost      float64 // seconds that the move is expected to take
+	why       string  // for people
 }
 
 // NewScheduler returns the scheduler of a job whose layout is space.Present. Members keep their numbers. launch are the
 // seconds that a launch of the job's workers takes.
 func NewScheduler(m *planner.Machine, p *planner.Profile, space planner.Space, launch float64) *Scheduler {
 	c := &Scheduler{machine: m, profile: p, space: space, present: *space.Present, cost: launch,
-		skip: settle + p.Work.Warmup, ratios: map[string]float64{}, refused: map[string]bool{}}
+		skip: settle + p.Work.Warmup, refused: map[string]bool{}}
 	c.space.Present, c.space.Move, c.space.Idle = &c.present, true, true
 	return c
+}
+
+// Scheduler returns the scheduler of the subject's job, whose configuration says where all components are. p is the
+// plan with which the run began, of Decide or of Measure. For launch see NewScheduler.
+func (s *Subject) Scheduler(p *Plan, launch float64) *Scheduler {
+	return NewScheduler(p.Machine, p.Profile, s.Space(), launch)
 }
 
 // Observe takes the times of an iteration, in the order of iterations. Those with an evaluation do not count.
@@ -81,14 +91,29 @@ func (c *Scheduler) Observe(it Iteration) {
 	}
 	var changed bool
 	if c.window, changed = c.window.add(it.times()); changed {
-		clear(c.ratios) // they were those of other costs
-		c.last = nil
+		c.earlier, c.last = nil, nil
 	}
 }
 
-// Decide returns a move that pays, after this many iterations of the run, when this many are left; else nil. It plans
-// again only if there is something new.
-func (c *Scheduler) Decide(step, left int64) *Move {
+// Decide returns the placement of the components that should move, as config.Config.Moved takes it, and the reason. It
+// is called after this many iterations of the run, when this many are left. It returns "" if no move pays.
+func (c *Scheduler) Decide(step, left int64) (placement, reason string) {
+	m := c.decide(step, left)
+	if m == nil {
+		return "", ""
+	}
+	c.decided = m.layout.String()
+	var parts []string
+	for _, name := range []string{"actor", "env", "rollout"} {
+		if ranks := m.layout.Ranks(name); !slices.Equal(ranks, c.present.Ranks(name)) {
+			parts = append(parts, fmt.Sprintf("%s: %q", name, spmd.PlacementOf(ranks)))
+		}
+	}
+	return "{" + strings.Join(parts, ", ") + "}", m.why
+}
+
+// decide returns a move that pays, else nil. It plans again only if there is something new.
+func (c *Scheduler) decide(step, left int64) *move {
 	if step < c.free || !c.window.enough() {
 		return nil
 	}
@@ -101,17 +126,21 @@ func (c *Scheduler) Decide(step, left int64) *Move {
 	}
 	before := c.candidate
 	c.planned, c.medians, c.candidate = step, medians, nil
-	move := c.plan(&medians, before)
-	if move == nil || (move.Now-move.Then)*float64(left) <= pays*move.Cost {
+	m := c.plan(&medians, before)
+	if m == nil {
 		return nil
 	}
-	if before == nil || before.String() != move.Layout.String() {
-		c.candidate = &move.Layout
+	saves := (m.now - m.then) * float64(left)
+	if saves <= pays*m.cost {
 		return nil
 	}
-	move.Why += fmt.Sprintf(", and %d iterations are left to save more than %d times what the move costs, %s.", left, pays,
-		planner.Seconds(move.Cost))
-	return move
+	if before == nil || before.String() != m.layout.String() {
+		c.candidate = &m.layout
+		return nil
+	}
+	m.why += fmt.Sprintf(" The %d iterations left save %s, and the move costs about %s.", left,
+		planner.Seconds(saves), planner.Seconds(m.cost))
+	return m
 }
 
 // due reports whether it is time to plan again.
@@ -125,7 +154,7 @@ func (c *Scheduler) due(step int64, medians *times) bool {
 
 // plan returns the best move; nil if no layout has iterations so much shorter. If an earlier choice is as good as
 // any, it is the best.
-func (c *Scheduler) plan(medians *times, choice *planner.Layout) *Move {
+func (c *Scheduler) plan(medians *times, choice *planner.Layout) *move {
 	it, doubt := medians.iteration(), c.window.doubt(medians)
 	now := it.Phases[loop.WholeStep]
 	t := planner.Trial{Layout: c.present, Step: now, Phases: map[string]float64{}, Spent: it.Spent}
@@ -140,31 +169,58 @@ func (c *Scheduler) plan(medians *times, choice *planner.Layout) *Move {
 	}
 	var options []planner.Prediction
 	least := math.Inf(1)
+	add := func(x planner.Prediction) {
+		if name := x.Layout.String(); !c.refused[name] && name != c.present.String() {
+			options, least = append(options, x), min(least, x.Seconds)
+		}
+	}
 	for _, x := range found.Best {
-		name := x.Layout.String()
-		if c.refused[name] || name == c.present.String() {
-			continue
+		if i := c.before(&x.Layout); i >= 0 {
+			x.Seconds *= c.earlier[i].ratio
 		}
-		if f := c.ratios[name]; f > 0 {
-			x.Seconds *= f
-		}
-		options, least = append(options, x), min(least, x.Seconds)
+		add(x)
+	}
+	for _, e := range c.earlier { // which a search may not come to
+		x := c.predict(e.layout)
+		x.Seconds *= e.ratio
+		add(x)
 	}
 	if least > (1-shorter-sure*doubt)*now {
+		if least < (1-shorter)*now { // more iterations may remove the doubt
+			c.pause = between
+		}
 		return nil
 	}
 	var best *planner.Prediction
 	for i := range options { // the simplest of those that are as good as any comes first
 		x := &options[i]
-		if x.Seconds <= least*(1+planner.Tie) && (best == nil || choice != nil && x.Layout.String() == choice.String()) {
+		chosen := choice != nil && x.Layout.String() == choice.String()
+		if x.Seconds <= least*(1+planner.Tie) && (best == nil || chosen) {
 			best = x
 		}
 	}
 	longest := found.Present.Longest()
-	return &Move{Layout: best.Layout, Now: now, Then: best.Seconds, Cost: c.price(&best.Layout),
-		Why: fmt.Sprintf("An iteration takes %s, %.0f %% of it %s, bound by %s: with %v it takes about %s",
+	return &move{layout: best.Layout, now: now, then: best.Seconds, cost: c.price(&best.Layout),
+		why: fmt.Sprintf("An iteration takes %s, %.0f %% of it %s, bound by %s; with %v it takes about %s.",
 			planner.Seconds(now), 100*longest.Seconds/now, longest.Name, longest.Bound, &best.Layout,
 			planner.Seconds(best.Seconds))}
+}
+
+// An earlier layout has a ratio: its real seconds ÷ the predicted ones.
+type earlier struct {
+	layout planner.Layout
+	ratio  float64
+}
+
+// before returns the index in c.earlier of a layout that places env and rollout as l does; -1: there is none.
+func (c *Scheduler) before(l *planner.Layout) int {
+	return slices.IndexFunc(c.earlier, func(e earlier) bool {
+		return slices.Equal(e.layout.Env, l.Env) && slices.Equal(e.layout.Rollout, l.Rollout)
+	})
+}
+
+func (c *Scheduler) predict(l planner.Layout) planner.Prediction {
+	return planner.Predict(c.machine, c.profile, l, planner.SteadyFor(&l))
 }
 
 // compare remembers how wrong the prediction of the layout before the last move is, now that the profile fits the
@@ -175,8 +231,10 @@ func (c *Scheduler) compare() {
 	}
 	l := c.last.Layout
 	const trust = 2 // more is another reason
-	ratio := c.last.Seconds / planner.Predict(c.machine, c.profile, l, planner.SteadyFor(&l)).Seconds
-	c.ratios[l.String()] = min(max(ratio, 1/trust), trust)
+	ratio := c.last.Seconds / c.predict(l).Seconds
+	if now := &c.present; !slices.Equal(l.Env, now.Env) || !slices.Equal(l.Rollout, now.Rollout) {
+		c.earlier = append(c.earlier, earlier{l, min(max(ratio, 1.0/trust), trust)})
+	}
 	c.last = nil
 }
 
@@ -203,19 +261,29 @@ func (c *Scheduler) price(l *planner.Layout) float64 {
 	return c.cost + rate*float64(bytes)
 }
 
-// Moved tells the scheduler that the job has moved to a layout before the iteration after step, for any reason, and
-// what that cost.
-func (c *Scheduler) Moved(l planner.Layout, step int64, seconds float64) {
+// Moved tells the scheduler that the members have moved to these places after this many iterations, for any reason, and
+// how long that took.
+func (c *Scheduler) Moved(to *spmd.Placement, step int64, seconds float64) {
+	l := c.present
+	l.Actor = to.Ranks("actor")
+	if len(l.Env) > 0 {
+		l.Env = to.Ranks("env")
+	}
+	if len(l.Rollout) > 0 {
+		if l.Rollout = to.Ranks("rollout"); l.Rollout == nil { // without a place they are with the actors
+			l.Rollout = l.Actor
+		}
+	}
 	if c.medians != (times{}) {
 		c.last = &planner.Prediction{Layout: c.present, Seconds: c.medians[loop.WholeStep]}
+	}
+	if i := c.before(&l); i >= 0 { // the profile will fit it
+		c.earlier = slices.Delete(c.earlier, i, i+1)
 	}
 	c.present, c.cost, c.moved = l, seconds, true
 	c.free, c.skip = step+between, settle
 	c.window, c.medians, c.candidate = nil, times{}, nil
 }
 
-// Refused tells the scheduler that the job cannot move to a layout. It does not choose that again.
-func (c *Scheduler) Refused(l planner.Layout) {
-	c.refused[l.String()] = true
-	c.candidate = nil
-}
+// Refused tells the scheduler that the job cannot move as it has decided last. It does not decide that again.
+func (c *Scheduler) Refused() { c.refused[c.decided] = true }

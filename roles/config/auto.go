@@ -83,12 +83,12 @@ func (c *validation) checkScheduler() {
 	}
 	const key = "cluster.auto_scheduler"
 	switch {
-	case c.Runner.TaskType == TaskEmbodied && c.Trains():
+	case c.Runner.TaskType == TaskEmbodied && c.Trains() && !c.Runner.Async:
 		c.found.Want(c.Env.Train.ID() != env.ExternalID, key, true,
 			"false: what simulators in programs of their own cost is not measured")
 		c.found.Want(c.Cluster.Tracer.Record, "cluster.tracer.record", false,
 			"true: cluster.auto_scheduler reads the record")
-	default: // no move makes such a job faster
+	default: // such a job does not move, or no move makes it faster
 		c.found.Idle(key, true)
 		c.Cluster.AutoScheduler = false
 	}

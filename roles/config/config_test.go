@@ -419,6 +419,7 @@ func TestAutoScheduler(t *testing.T) {
 		{rolestest.Cartpole, []string{"env.train.env_type=external", "env.train.external.command=[sim]"},
 			"cluster.auto_scheduler: true: expected false: what simulators", false},
 		{rolestest.Cartpole, []string{"runner.only_eval=true"}, "", true},
+		{rolestest.Cartpole, []string{"runner.async=true", "algorithm.loss_type=decoupled_actor_critic"}, "", true},
 		{"../../configs/addition_start.yaml", nil, "", true},
 	} {
 		c, warnings, err := config.Load(rolestest.Registries(), tc.file, append(tc.overrides, on), false)

@@ -43,6 +43,9 @@ func (c *choice) layout() Layout {
 	return l
 }
 
+// apart reports whether workers of env and rollout exchange messages.
+func (c *choice) apart() bool { return c.env != nil && !c.steps.inline }
+
 // idle returns the number of ranks without a member.
 func (c *choice) idle() int {
 	idle := len(c.nodes)

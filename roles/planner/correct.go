@@ -50,17 +50,21 @@ func Correct(m *Machine, p *Profile, inTurn Trial, messages *Trial) {
 
 // Refit returns p with costs that explain the iterations of t, in a job whose costs may have changed since p was
 // measured. Steps and inferences cost what the workers have spent with them. If only their sum is known, both change
-// alike. What is left is a factor of each phase, for all layouts.
+// alike. What is left is a factor of each phase, for all layouts; that of rollouts with messages is one of its own.
 func Refit(m *Machine, p *Profile, t Trial) *Profile {
 	q := *p
-	q.Real.Calls, q.Real.Scale = maps.Clone(p.Real.Calls), map[string]float64{}
+	q.Real.Calls, q.Real.Scale, q.Real.Apart = maps.Clone(p.Real.Calls), map[string]float64{}, 0
 	predict := func() Prediction { return Predict(m, &q, t.Layout, SteadyFor(&t.Layout)) }
 	made := predict()
-	for range 2 { // workers that crowd a node slow each other down
+	rounds := 2 // workers that crowd a node slow each other down
+	if p.Work.Async && p.Work.Staleness < 0 {
+		rounds = 0 // any number of rollouts belongs to an iteration
+	}
+	for range rounds {
 		step, infer := ratio(t.Spent.Step, made.Spent.Step), ratio(t.Spent.Infer, made.Spent.Infer)
 		if step*infer == 0 {
 			both := ratio(t.Spent.Play, made.Spent.Play)
-			if both == 0 {
+			if both == 0 && !p.Work.Async {
 				both = ratio(t.Phases[GenerateRollouts], made.Phase(GenerateRollouts).Seconds)
 			}
 			step, infer = cmp.Or(step, both), cmp.Or(infer, both)
@@ -70,6 +74,10 @@ func Refit(m *Machine, p *Profile, t Trial) *Profile {
 	}
 	if q.Real.Calls == nil {
 		q.Real.Calls = map[string]float64{}
+	}
+	messages, inTurn := 1.0, 1.0 // factors of rollouts
+	if p.Real.Apart > 0 {        // p has been fitted before
+		messages, inTurn = p.Real.Apart, cmp.Or(p.Real.Scale[GenerateRollouts], 1)
 	}
 	for _, f := range made.Phases {
 		took := t.Phases[f.Name]
@@ -84,6 +92,12 @@ func Refit(m *Machine, p *Profile, t Trial) *Profile {
 			q.Real.Calls[f.Name] = took
 		}
 	}
+	if f := q.Real.Scale[GenerateRollouts]; newChoice(&t.Layout).apart() {
+		messages = cmp.Or(f, messages)
+	} else {
+		inTurn = cmp.Or(f, inTurn)
+	}
+	q.Real.Scale[GenerateRollouts], q.Real.Apart = inTurn, messages
 	q.Real.Rest = 0
 	q.Real.Rest = max(0, t.Step-predict().Seconds)
 	return &q

@@ -126,7 +126,8 @@ func (c *choice) phases(m *Machine, p *Profile, g played) (list [4]Phase, second
 	}
 	seconds = r.Rest
 	for i := range list {
-		list[i].Seconds = r.corrected(list[i].Name, list[i].Seconds)
+		f := &list[i]
+		f.Seconds = r.corrected(f.Name, f.Seconds, f.Name == GenerateRollouts && c.apart())
 		seconds += list[i].Seconds
 	}
 	if w.Async {

@@ -23,7 +23,7 @@ type Found struct {
 // Winner returns the chosen layout.
 func (f *Found) Winner() *Prediction { return &f.Best[0] }
 
-// shown is the number of layouts in Found.Best.
+// shown is the number of layouts in Found.Best, unless members move: then it has all that ran in virtual time.
 const shown = 5
 
 // runEvents bounds the events of a Search's runs in virtual time, so that it ends soon in any world.
@@ -48,6 +48,9 @@ func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 		return nil, err
 	}
 	f.run(m, p, fit, s.simpler)
+	if !s.Move {
+		f.Best = f.Best[:min(shown, len(f.Best))]
+	}
 	if s.Present != nil {
 		f.Present = f.of(m, p, *s.Present)
 	}
@@ -118,7 +121,6 @@ func (f *Found) run(m *Machine, p *Profile, all []estimated, simpler func(a, b *
 		return cmp.Or(cmp.Compare(a.Seconds, b.Seconds), simpler(&a.Layout, &b.Layout))
 	})
 	byParts(f.Best, simpler)
-	f.Best = f.Best[:min(shown, len(f.Best))]
 }
 
 // SteadyFor returns Steady with fewer steps for layouts with many members.

@@ -23,7 +23,8 @@ type Draft struct {
 // no file but comm.table.
 func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
 	common, found := job.New(cfg, reg, nodes)
-	d := &Draft{Plan: &Plan{Job: common, Learning: reg.Learning(cfg), alone: len(nodes) == 1}, found: found, nodes: nodes}
+	d := &Draft{Plan: &Plan{Job: common, Learning: reg.Learning(cfg), alone: len(nodes) == 1}, found: found,
+		nodes: nodes}
 	d.Actors, d.rollouts, d.simulators = d.Workers("actor"), d.Workers("rollout"), d.Workers("env")
 	d.Rewards, d.Inferences = d.Workers("reward"), d.Workers("inference")
 	d.checkCounts()
