@@ -287,9 +287,9 @@ func (l *Logbook) sync() error {
 	return l.log.Sync()
 }
 
-// flush writes a line if there are metrics since the last line.
+// flush writes a line if there were iterations since the last line. What a move has set waits for the next iteration.
 func (l *Logbook) flush() error {
-	if len(l.names) == 0 {
+	if _, ok := l.Mean("time/" + Phases[WholeStep]); !ok {
 		return nil
 	}
 	err := l.write()
