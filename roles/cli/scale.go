@@ -201,15 +201,21 @@ func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string) 
 	if n := extent(moved); n > len(nodes) && n <= config.MaxRanks { // the run must be resumed, perhaps on more nodes
 		nodes, moved.Cluster.NumNodes = args.SpreadNodes(n, r.hosts(n)), 0
 	}
+	now, nowErr := r.cfg.Place(r.nodes)
+	if nowErr == nil {
+		moved.KeepMembers(now, nodes)
+	}
 	// Other mistakes are of files, whose paths are relative to the folder in which the job was started.
-	known := mistakes(tasks.Of(r.cfg).Draft(r.cfg, reg, r.nodes).Mistakes())
+	known := map[string]bool{}
+	for _, line := range mistakes(tasks.Of(r.cfg).Draft(r.cfg, reg, r.nodes).Mistakes()) {
+		known[withoutOrigin(line)] = true
+	}
 	var wrong []error
 	for _, line := range mistakes(tasks.Of(moved).Draft(moved, reg, nodes).Mistakes()) {
-		if !slices.Contains(known, line) {
+		if !known[withoutOrigin(line)] {
 			wrong = append(wrong, errors.New(line))
 		}
 	}
-	now, nowErr := r.cfg.Place(r.nodes)
 	then, thenErr := moved.Place(nodes)
 	if nowErr == nil && thenErr == nil {
 		if a, b := len(now.Ranks("actor")), len(then.Ranks("actor")); a != b {
@@ -226,6 +232,12 @@ func mistakes(err error) []string {
 		return nil
 	}
 	return strings.Split(err.Error(), "\n")
+}
+
+// withoutOrigin returns a mistake without its place, such as config.yaml:12.
+func withoutOrigin(line string) string {
+	_, text, _ := strings.Cut(line, ": ")
+	return text
 }
 
 // same reports whether no component of the run has another place in moved.

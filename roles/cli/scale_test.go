@@ -143,8 +143,7 @@ func TestScaleFromTheNewestPlacement(t *testing.T) {
 	}
 }
 
-// TestScaleMistakes: all mistakes are told before the job is asked, with exit code 2. Those that the configuration had
-// before are not: they are of files that are not here.
+// TestScaleMistakes: all mistakes are told before the job is asked, with exit code 2.
 func TestScaleMistakes(t *testing.T) {
 	dir := placedRunFolder(t, "")
 	runningJob(t, dir)
@@ -180,6 +179,27 @@ func TestScaleMistakes(t *testing.T) {
 	if code, _, errs := run(t, "scale", dir, "{env: 0}"); code != loop.ExitConfig ||
 		!strings.Contains(errs, "expected a run that has begun") {
 		t.Errorf("without provenance: code %d, %s", code, errs)
+	}
+}
+
+// TestScaleElsewhere: what the job found in the folder in which it was started is no mistake of the move.
+func TestScaleElsewhere(t *testing.T) {
+	dir := placedRunFolder(t, "")
+	runningJob(t, dir)
+	text, err := os.ReadFile(filepath.Join(dir, "config.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const table = "table: \"\""
+	writeIn(t, dir, "config.yaml", strings.Replace(string(text), table, "table: not-here.json", 1))
+	if !strings.Contains(string(text), table) {
+		t.Fatalf("no %s in\n%s", table, text)
+	}
+	if code, out, errs := run(t, "scale", "--no-wait", dir, "{env: 0}"); code != loop.ExitOK {
+		t.Errorf("code %d\n%s%s", code, out, errs)
+	}
+	if code, _, errs := run(t, "scale", dir, "{env: 2-1}"); code != loop.ExitConfig || strings.Contains(errs, "table") {
+		t.Errorf("code %d\n%s", code, errs)
 	}
 }
 

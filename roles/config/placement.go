@@ -103,8 +103,9 @@ func (c *Config) Moved(reg Registries, text string) (*Config, error) {
 	return m, m.Err()
 }
 
-// KeepMembers gives the components of c as many members as before: it divides the members of a component evenly among
-// the ranks that c names for it, in order. It does nothing if c cannot be placed on ranks of these nodes.
+// KeepMembers gives the components of c as many members as before. If c names fewer ranks for a component than it has
+// members, it divides them evenly among these ranks, in order. It does nothing if c cannot be placed on ranks of these
+// nodes.
 func (c *Config) KeepMembers(before *spmd.Placement, nodes []int) {
 	now, err := c.Place(nodes)
 	if err != nil {
@@ -117,7 +118,7 @@ func (c *Config) KeepMembers(before *spmd.Placement, nodes []int) {
 		for name := range strings.SplitSeq(e.Key, ",") {
 			own := config.Entry[PlacementConfig]{Key: strings.TrimSpace(name), Value: e.Value}
 			n, ranks := len(before.Ranks(own.Key)), slices.Compact(slices.Clone(now.Ranks(own.Key)))
-			if n > 0 && n != len(now.Ranks(own.Key)) {
+			if n > len(ranks) && n != len(now.Ranks(own.Key)) {
 				changed = true
 				members := make([]int, n)
 				for m := range members {

@@ -59,3 +59,32 @@ func TestMovedMistakes(t *testing.T) {
 		t.Errorf("%v: want three mistakes", err)
 	}
 }
+
+// TestKeepMembers: members divide fewer ranks evenly, and more ranks than members stay a mistake.
+func TestKeepMembers(t *testing.T) {
+	nodes := make([]int, 8)
+	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "~cluster.component_placement",
+		"+cluster.component_placement={actor: 0-7, env: 0-2, rollout: 0}")
+	before, err := cfg.Place(nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"{actor: 2-3}":                   "{actor: '2-3:0-7', env: 0-2, rollout: 0}",
+		"{actor: '0,4-5', env: 6-7}":     "{actor: '0:0-2,4:3-5,5:6-7', env: '6:0-1,7', rollout: 0}",
+		"{'actor,env': 1}":               "{actor: '1:0-7', env: '1:0-2', rollout: 0}",
+		"{env: '1:0-2'}":                 "{actor: 0-7, env: '1:0-2', rollout: 0}",
+		"{env: 0-3}":                     "{actor: 0-7, env: 0-3, rollout: 0}",
+		"{rollout: 9}":                   "{actor: 0-7, env: 0-2, rollout: 9}",
+		"{actor: 7, env: 7, rollout: 7}": "{actor: '7:0-7', env: '7:0-2', rollout: 7}",
+	} {
+		m, err := cfg.Moved(rolestest.Registries(), text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.KeepMembers(before, nodes)
+		if got := strings.ReplaceAll(m.PlacementText(), `"`, "'"); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}

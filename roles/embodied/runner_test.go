@@ -56,7 +56,7 @@ func onTransports(t testing.TB, reg config.Registries, on []spmd.Transport, path
 			if err != nil {
 				return err
 			}
-			own := loop.NewHoldings(w, nil)
+			own := loop.NewHoldings(w)
 			shared, err := p.Open(w, own)
 			if err != nil {
 				return err

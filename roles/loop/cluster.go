@@ -56,7 +56,7 @@ type Services struct {
 // NewCluster returns the Cluster of one rank for the plan p. Collective over the world.
 func NewCluster(ctx context.Context, w *spmd.World, p Plan, shared Shared, with Services) (*Cluster, error) {
 	if with.Holdings == nil {
-		with.Holdings = NewHoldings(w, nil)
+		with.Holdings = NewHoldings(w)
 	}
 	return &Cluster{world: w, plan: p, shared: shared, with: with}, shared.Connect(ctx)
 }

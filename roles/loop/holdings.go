@@ -8,17 +8,22 @@ import (
 )
 
 // Holdings are what the members on a rank hold beyond their connections: memory, and what came to them from the world
-// before. A run that has not moved has none of the latter.
+// before. A rank has one Holdings in all its worlds.
 type Holdings struct {
-	world *spmd.World
-	moved bool
-	step  int64     // iterations made before the move
-	next  *Holdings // what a move leaves for the next world; nil: none
+	moved bool  // the present world follows a move
+	step  int64 // iterations made before that move
 
-	mu     sync.Mutex
+	mu      sync.Mutex
+	world   *spmd.World
+	present estate
+	next    estate // what a move leaves for the next world
+}
+
+// An estate is what the members on a rank have in a world, by component and number.
+type estate struct {
 	memory map[holder][][]byte
-	parts  map[holder]any         // of members that stay on this rank
-	states map[holder]tensor.Dict // of the other members, and of those that left no parts
+	parts  map[holder]any         // of members that were on this rank before
+	states map[holder]tensor.Dict // of the other members, and of those that left no part
 }
 
 // A holder is a member of a component.
@@ -29,31 +34,30 @@ type holder struct {
 
 func holderOf(m *spmd.Member) holder { return holder{m.Group(), m.Index()} }
 
-// NewHoldings returns the holdings of a rank of w. before are those of the world before, which a move has ended; nil:
-// this is the first world.
-func NewHoldings(w *spmd.World, before *Holdings) *Holdings {
-	h := emptyHoldings()
-	if before != nil {
-		h = before.next
-	}
-	h.world = w
-	return h
+// NewHoldings returns the holdings of a rank in its first world.
+func NewHoldings(w *spmd.World) *Holdings { return &Holdings{world: w, present: newEstate()} }
+
+func newEstate() estate {
+	return estate{memory: map[holder][][]byte{}, parts: map[holder]any{}, states: map[holder]tensor.Dict{}}
 }
 
-func emptyHoldings() *Holdings {
-	return &Holdings{memory: map[holder][][]byte{}, parts: map[holder]any{}, states: map[holder]tensor.Dict{}}
+// Enter makes what a move has left the holdings of the world w.
+func (h *Holdings) Enter(w *spmd.World) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.world, h.present, h.next, h.moved = w, h.next, estate{}, true
 }
 
-// Alloc returns an allocator of the world's memory for a member. If the member stays on this rank in a move and leaves
-// its parts, the memory stays, too.
+// Alloc returns an allocator of the present world's memory for a member. In a move the memory goes with the part that
+// the member leaves on this rank.
 func (h *Holdings) Alloc(component string, member int) tensor.Allocator {
 	return func(n int) ([]byte, error) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
 		b, err := h.world.Alloc(n)
 		if err == nil {
-			h.mu.Lock()
-			defer h.mu.Unlock()
 			of := holder{component, member}
-			h.memory[of] = append(h.memory[of], b)
+			h.present.memory[of] = append(h.present.memory[of], b)
 		}
 		return b, err
 	}
@@ -62,6 +66,6 @@ func (h *Holdings) Alloc(component string, member int) tensor.Allocator {
 // Part returns what a member left on this rank in a move, for the same member in the present world. ok is false if the
 // member was on another rank, or left nothing.
 func Part[T any](h *Holdings, component string, member int) (part T, ok bool) {
-	part, ok = h.parts[holder{component, member}].(T)
+	part, ok = h.present.parts[holder{component, member}].(T)
 	return part, ok
 }

@@ -90,7 +90,7 @@ func (l *Loop) move(ctx context.Context) (moved bool, err error) {
 			}
 		}
 	}
-	l.with.Holdings.next = next
+	l.with.Holdings.next, l.with.Holdings.step = next, l.step
 	return true, nil
 }
 
@@ -124,13 +124,13 @@ func (l *Loop) pack(mover Mover, to Places) (all []leaving, bytes []float64, err
 }
 
 // exchange sends the states of members to their new ranks, and returns what this rank has in the next world.
-func (l *Loop) exchange(ctx context.Context, all []leaving, to Places) (*Holdings, error) {
+func (l *Loop) exchange(ctx context.Context, all []leaving, to Places) (next estate, err error) {
 	ends, err := l.world.NewComm(l.world.Ranks(), "moves")
 	if err != nil {
-		return nil, err
+		return next, err
 	}
-	next, here := emptyHoldings(), l.world.Rank()
-	next.moved, next.step = true, l.step
+	next = newEstate()
+	here := l.world.Rank()
 	mine := map[holder]*leaving{}
 	for i := range all {
 		mine[holderOf(all[i].Member.Member())] = &all[i]
@@ -142,7 +142,7 @@ func (l *Loop) exchange(ctx context.Context, all []leaving, to Places) (*Holding
 			own := mine[h]
 			switch {
 			case own != nil && own.part != nil:
-				next.parts[h], next.memory[h] = own.part, l.with.Holdings.memory[h]
+				next.parts[h], next.memory[h] = own.part, l.with.Holdings.present.memory[h]
 				l.world.Keep(next.memory[h]...)
 			case own != nil && dest == here:
 				next.states[h] = cloned(own.state)
@@ -152,7 +152,7 @@ func (l *Loop) exchange(ctx context.Context, all []leaving, to Places) (*Holding
 				next.states[h], err = member.Receive(ctx, ends[0], from)
 			}
 			if err != nil {
-				return nil, fmt.Errorf("%s %d: %w", component, m, err)
+				return next, fmt.Errorf("%s %d: %w", component, m, err)
 			}
 		}
 	}
@@ -175,11 +175,11 @@ func (l *Loop) takeOver() error {
 	mover := l.leader.(Mover)
 	for _, m := range mover.Members() {
 		h := holderOf(m.Member())
-		if state, ok := own.states[h]; ok {
+		if state, ok := own.present.states[h]; ok {
 			if err := m.Unpack(state); err != nil {
 				return fmt.Errorf("%s %d: %w", h.component, h.index, err)
 			}
-			delete(own.states, h)
+			delete(own.present.states, h)
 		}
 	}
 	mover.Moved()

@@ -39,6 +39,15 @@ func NewLine(ctx context.Context, m *spmd.Member, j *job.Job, axis string) (*Lin
 	return &Line{ctx, group}, nil
 }
 
+// Rejoin connects l with the line's members in a new world, in which its member is m.
+func (l *Line) Rejoin(ctx context.Context, m *spmd.Member, j *job.Job, axis string) error {
+	joined, err := NewLine(ctx, m, j, axis)
+	if err == nil {
+		*l = *joined
+	}
+	return err
+}
+
 // lineName tells the lines of a component apart.
 func lineName(m *spmd.Member, axis string) string {
 	return fmt.Sprintf("%s of %d", axis, m.Line(axis)[0])

@@ -46,6 +46,15 @@ func NewStage(ctx context.Context, m *spmd.Member, j *job.Job) (*Stage, error) {
 	}, nil
 }
 
+// Rejoin connects s with the other stages in a new world, in which its member is m. No message may be under way.
+func (s *Stage) Rejoin(ctx context.Context, m *spmd.Member, j *job.Job) error {
+	joined, err := NewStage(ctx, m, j)
+	if err == nil {
+		*s = *joined
+	}
+	return err
+}
+
 // Send sends a copy of x to another stage. It does not wait until x is received, but until the message before it to
 // that stage is: one message is under way in each direction.
 func (s *Stage) Send(to int, x []float32) error {

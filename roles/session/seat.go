@@ -81,7 +81,7 @@ func (s *session) enter(ctx context.Context, w *spmd.World, world *collectives.G
 		return nil, err
 	}
 	s.phase(w, "loading the model")
-	at.own = loop.NewHoldings(w, nil)
+	at.own = loop.NewHoldings(w)
 	shared, err := p.Open(w, at.own) // after all ranks have checked memory
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (s *session) enter(ctx context.Context, w *spmd.World, world *collectives.G
 // enterAgain goes on with the job on a rank, in the world that follows a move.
 func (s *session) enterAgain(ctx context.Context, w *spmd.World, world *collectives.Group, at *seat) (loop.Shared,
 	error) {
-	at.own = loop.NewHoldings(w, at.own)
+	at.own.Enter(w)
 	at.saver.Join(world)
 	if w.Rank() == 0 {
 		for r := range at.ranks {
