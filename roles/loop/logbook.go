@@ -65,10 +65,15 @@ func OpenLogbook(f *runfolder.Folder, p Plan, from StartState, progress *metrics
 	return b, nil
 }
 
-// RecordTime makes the logbook write what o describes: the phases of each iteration, and live.json.
-func (l *Logbook) RecordTime(o trace.Options) {
+// RecordTime makes the logbook write what o describes: the phases of each iteration, and live.json. It is called again
+// in the world after a move.
+func (l *Logbook) RecordTime(o trace.Options) error {
+	err := l.phases.Close()
 	l.phases = trace.NewPhaseLog(o)
-	l.live = newBoard(filepath.Join(o.Run, trace.LiveFile))
+	if l.live == nil {
+		l.live = newBoard(filepath.Join(o.Run, trace.LiveFile))
+	}
+	return err
 }
 
 // iterate shows that the iteration of this step begins.
