@@ -280,17 +280,16 @@ func TestMovesKilled(t *testing.T) {
 				n := nomads()[(p+2*kill)%7]
 				draw := draws(t, kill)
 				c, start := newCamp(t, n), n.place(draw)
-				same := c.settle(t, start, steps(16))
-				j := c.start(t, on, "run", start, steps(16))
+				j := c.start(t, on, "run", start, steps(1_000_000))
 				w := c.wander(j, "run", draw)
 				poll(t, j, func() bool { return int(w.made.Load()) > kill%3 })
 				whom := j.killAt(time.Duration(draw.IntN(150))*time.Millisecond, draw.IntN(5))
 				<-w.ended
-				t.Logf("%s: killed %s after %d moves and %d steps", n.name, whom, w.made.Load(),
-					len(readMetrics(t, c.folder("run"))))
-				j = c.start(t, on, "run", start, steps(16), "--resume", "auto")
+				done := len(readMetrics(t, c.folder("run")))
+				t.Logf("%s: killed %s after %d moves and %d steps", n.name, whom, w.made.Load(), done)
+				j = c.start(t, on, "run", start, steps(done+4), "--resume", "auto")
 				c.wander(j, "run", draw).end(t, j, 0)
-				same(t, "run")
+				c.settle(t, start, steps(done+4))(t, "run")
 			}
 		})
 	}
