@@ -65,10 +65,15 @@ func OpenLogbook(f *runfolder.Folder, p Plan, from StartState, progress *metrics
 	return b, nil
 }
 
-// RecordTime makes the logbook write what o describes: the phases of each iteration, and live.json.
-func (l *Logbook) RecordTime(o trace.Options) {
+// RecordTime makes the logbook write what o describes: the phases of each iteration, and live.json. It is called again
+// in the world after a move.
+func (l *Logbook) RecordTime(o trace.Options) error {
+	err := l.phases.Close()
 	l.phases = trace.NewPhaseLog(o)
-	l.live = newBoard(filepath.Join(o.Run, trace.LiveFile))
+	if l.live == nil {
+		l.live = newBoard(filepath.Join(o.Run, trace.LiveFile))
+	}
+	return err
 }
 
 // iterate shows that the iteration of this step begins.
@@ -287,9 +292,9 @@ func (l *Logbook) sync() error {
 	return l.log.Sync()
 }
 
-// flush writes a line if there are metrics since the last line.
+// flush writes a line if there were iterations since the last line. What a move has set waits for the next iteration.
 func (l *Logbook) flush() error {
-	if len(l.names) == 0 {
+	if _, ok := l.Mean("time/" + Phases[WholeStep]); !ok {
 		return nil
 	}
 	err := l.write()

@@ -67,6 +67,7 @@ type session struct {
 	solvers []*solver                        // solvers in the same MPI job that simulate for this process
 	seats   seats                            // of the ranks of this process
 	routes  routes                           // of moves
+	counts  counts                           // of the workers that the progress shows
 
 	progress *metrics.Progress // of rank 0; nil elsewhere
 }
