@@ -220,8 +220,7 @@ func (s *session) train(ctx context.Context, w *spmd.World, p task.Plan, shared 
 	defer cancel()
 	if w.Rank() == 0 {
 		with.Started = func() error {
-			with.Moves.(*mover).arrived()
-			return s.keepFolder(keep, w)
+			return errors.Join(with.Moves.(*mover).arrived(), s.keepFolder(keep, w))
 		}
 	}
 	c, err := loop.NewCluster(ctx, w, p, shared, with)
