@@ -74,7 +74,7 @@ func (m *mover) Due() bool {
 		m.warn(err.Error())
 	}
 	switch s := m.Scheduler; {
-	case r != nil:
+	case r != nil && r.ID != m.at.said: // an answer that could not be written leaves its request
 		m.want = &wish{r.Placement, "asked for by rlinf scale", r}
 	case s != nil:
 		j, step := m.at.plan.Common(), m.at.book.Step()
@@ -119,6 +119,7 @@ func (m *mover) refuse(why error) {
 
 // answer answers a request. Its error is a warning: the run goes on.
 func (m *mover) answer(w *wish, a moves.Answer) {
+	m.at.said = w.request.ID
 	if err := moves.Reply(m.folder.Load().Path(), w.request, a); err != nil {
 		m.warn(err.Error())
 	}
@@ -251,12 +252,12 @@ func (m *mover) checkRoom(nodes []int, node int, received, copied []float64) err
 	return nil
 }
 
-// arrived is called on rank 0 when the workers of a world are ready. After a move it records the move, and answers the
-// request.
-func (m *mover) arrived() {
+// arrived is called on rank 0 when the workers of a world are ready, and reports whether the world follows a move. It
+// records the move, and answers the request.
+func (m *mover) arrived() bool {
 	t := m.at.trip
 	if m.at.trip = nil; t == nil {
-		return
+		return false
 	}
 	t.Step, t.Seconds = m.at.book.Step(), time.Since(t.begun).Seconds()
 	t.Reason = t.wish.reason
@@ -274,4 +275,5 @@ func (m *mover) arrived() {
 		m.answer(&t.wish, moves.Answer{Move: &t.Move})
 	}
 	m.progress.Print(fmt.Sprintf("moved to %s in %.0f ms (%s)\n", t.After, 1000*t.Seconds, t.Reason))
+	return true
 }
