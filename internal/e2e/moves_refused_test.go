@@ -20,7 +20,7 @@ type refusal struct {
 	yaml      string
 	args      []string
 	ask       func(t *testing.T, j *job, run string, ask int) // called before each
-	asks      [][2]string                                     // a placement, and why not; "%" stands for any text, "" for a move
+	asks      [][2]string                                     // a placement, and why not, see like; "": it moves
 	other     bool                                            // no two runs have the same metrics
 }
 

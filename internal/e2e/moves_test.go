@@ -290,8 +290,23 @@ func TestMovesKilled(t *testing.T) {
 				j = c.start(t, on, "run", start, steps(done+4), "--resume", "auto")
 				c.wander(j, "run", draw).end(t, j, 0)
 				c.settle(t, start, steps(done+4))(t, "run")
+				c.checkRecord(t, "run")
 			}
 		})
+	}
+}
+
+// checkRecord checks that a run has a record of moves, one after the other, without those that its last job had lost.
+func (c camp) checkRecord(t testing.TB, run string) {
+	t.Helper()
+	all, damaged, err := moves.Read(c.folder(run))
+	for i := range all {
+		if i > 0 && all[i].Step <= all[i-1].Step {
+			t.Errorf("a move after step %d follows one after step %d", all[i].Step, all[i-1].Step)
+		}
+	}
+	if damaged > 0 || err != nil {
+		t.Errorf("%d moves, %d damaged lines, %v", len(all), damaged, err)
 	}
 }
 

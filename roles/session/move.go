@@ -82,7 +82,7 @@ func (m *mover) Due() bool {
 		m.warn(err.Error())
 	}
 	switch s := m.at.scheduler; {
-	case r != nil:
+	case r != nil && r.ID != m.at.said: // an answer that could not be written leaves its request
 		m.want = &wish{r.Placement, "asked for by rlinf scale", r}
 	case s != nil:
 		j, step := m.at.plan.Common(), m.at.book.Step()
@@ -132,6 +132,7 @@ func (m *mover) refuse(why error) {
 
 // answer answers a request. Its error is a warning: the run goes on.
 func (m *mover) answer(w *wish, a moves.Answer) {
+	m.at.said = w.request.ID
 	if err := moves.Reply(m.folder.Load().Path(), w.request, a); err != nil {
 		m.warn(err.Error())
 	}
@@ -267,12 +268,12 @@ func (m *mover) checkRoom(nodes []int, node int, received, copied []float64) err
 	return nil
 }
 
-// arrived is called on rank 0 when the workers of a world are ready. After a move it records the move, and answers the
-// request.
-func (m *mover) arrived() error {
+// arrived is called on rank 0 when the workers of a world are ready, and reports whether the world follows a move. It
+// records the move, and answers the request.
+func (m *mover) arrived() bool {
 	t := m.at.trip
-	if m.at.trip = nil; t == nil { // the first world
-		return m.schedule(m.world, m.at, time.Since(m.at.entered).Seconds())
+	if m.at.trip = nil; t == nil {
+		return false
 	}
 	t.Step, t.Seconds = m.at.book.Step(), time.Since(t.begun).Seconds()
 	t.Reason = t.wish.reason
@@ -290,5 +291,5 @@ func (m *mover) arrived() error {
 		m.answer(&t.wish, moves.Answer{Move: &t.Move})
 	}
 	m.progress.Print(fmt.Sprintf("moved to %s in %.0f ms (%s)\n", t.After, 1000*t.Seconds, t.Reason))
-	return nil
+	return true
 }

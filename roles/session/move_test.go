@@ -136,6 +136,10 @@ func results(t *testing.T, run string) map[string]string {
 // TestWandering: a job whose members move again and again has the numbers of a job whose members stay.
 func TestWandering(t *testing.T) {
 	const ranks = 4
+	seeds := uint64(2)
+	if os.Getenv("RLINF_TEST_FULL") != "" {
+		seeds = 14
+	}
 	reasoning := func(more ...string) []string {
 		return append([]string{"cluster.component_placement={actor: 0-1, rollout: 2-3}"}, more...)
 	}
@@ -180,7 +184,7 @@ func TestWandering(t *testing.T) {
 				members[name] = len(place.Ranks(name))
 			}
 			want := train(t, ranks, nil, config, overrides...)
-			for seed := range uint64(2) {
+			for seed := range seeds {
 				w := &wanderer{random: rand.New(rand.NewPCG(seed, 0)), members: members, ranks: ranks}
 				got := train(t, ranks, w, config, overrides...)
 				for name := range want {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/advice"
@@ -66,9 +67,9 @@ func (s *session) measure(ctx context.Context, w *spmd.World, cfg *config.Config
 	return err
 }
 
-// schedule makes the scheduler of the job, on rank 0, if the configuration asks for one. launch are the seconds that a
-// launch of the workers takes.
-func (s *session) schedule(w *spmd.World, at *seat, launch float64) error {
+// schedule makes the scheduler of the job, on rank 0, if the configuration asks for one. It is called when the workers of
+// the first world are ready.
+func (s *session) schedule(w *spmd.World, at *seat) error {
 	j := at.plan.Common()
 	at.scheduler = s.Scheduler
 	switch {
@@ -83,7 +84,7 @@ func (s *session) schedule(w *spmd.World, at *seat, launch float64) error {
 		if err != nil {
 			return err
 		}
-		at.scheduler = subject.Scheduler(s.chosen, launch)
+		at.scheduler = subject.Scheduler(s.chosen, time.Since(at.entered).Seconds())
 	}
 	at.book.Watch(func(longest [len(loop.Phases)]float64, spent []float64) {
 		at.scheduler.Observe(advice.IterationOf(longest, spent))

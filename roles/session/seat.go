@@ -22,6 +22,7 @@ type seat struct {
 	book  *loop.Logbook    // of rank 0
 	from  loop.StartState  // of rank 0
 	trip  *trip            // of rank 0: the move under way
+	said  string           // of rank 0: the last request for a move that was answered
 	ranks []runfolder.Rank // on rank 0: what the run's folder has of all ranks
 	ends  []func()
 	// On rank 0:
