@@ -208,8 +208,9 @@ func TestDrift(t *testing.T) {
 				t.Errorf("seed %d: phase %d: moved after %v", seed, i, at)
 			}
 		}
-		t.Logf("seed %d: the best of each phase %.1f s, the best of all %.1f s (%.2f), with moves after %v "+
-			"%.1f s: %.2f of the former, %.2f × the latter", seed, best, static, static/best, moves, took, best/took, static/took)
+		t.Logf("seed %d: the best of each phase %.1f s, the best of all %.1f s (%.2f), with moves after %v %.1f s: "+
+			"%.2f of the former, %.2f × the latter", seed, best, static, static/best, moves, took, best/took,
+			static/took)
 		if static < 1.3*best || best < 0.85*took || static < 1.1*took {
 			t.Errorf("seed %d: expected 1.30, 0.85 and 1.10", seed)
 		}
