@@ -69,7 +69,7 @@ var layers = []layer{
 	{"roles/planner/probe", []string{"roles/planner", "algo", "collectives", "spmd", "spmd/local", "tensor", gonum},
 		[]string{"..."},
 		"what this machine can do, whatever job will run on it"},
-	{"roles/advice", []string{"roles/config", "roles/job", "roles/planner/...", "roles/planner", "roles/task",
+	{"roles/advice", []string{"roles/config", "roles/job", "roles/loop", "roles/planner/...", "roles/planner", "roles/task",
 		"internal/config", "internal/durable", "internal/runfolder", "spmd", "spmd/local"}, []string{"..."},
 		"from a configuration to a plan and back; it knows its task by an interface, and runs jobs by a function"},
 	{"roles/task", []string{"roles/config", "roles/job", "roles/loop", "roles/planner", "collectives",
