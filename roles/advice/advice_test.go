@@ -96,7 +96,8 @@ func TestAuto(t *testing.T) {
 		t.Errorf("plan for %d actors, %d layouts, %+v", len(p.Layout.Actor), len(p.Found.Best), p.Profile.Work)
 	}
 	resolved, err := os.ReadFile(filepath.Join(log, "auto", "config.yaml"))
-	if want := "env: " + spmd.PlacementOf(p.Layout.Env); err != nil || !strings.Contains(string(resolved), want) {
+	if want := "env: " + spmd.PlacementOf(p.Layout.Env); err != nil ||
+		!strings.Contains(strings.ReplaceAll(string(resolved), `"`, ""), want) { // one rank alone has quotes
 		t.Errorf("%v: config.yaml has no %q", err, want)
 	}
 	hand, _ := rolestest.MustLoad(t, rolestest.Cartpole, small(log, "hand", "cluster.component_placement.actor=0-1",

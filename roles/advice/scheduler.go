@@ -55,6 +55,8 @@ const (
 	confirm = 2   // iterations until a second plan confirms the first
 	rarely  = 320 // the most iterations until the next plan, if little changes
 	changes = 0.1 // of a time, after which it is time to plan again
+
+	endless = 1_000_000_000 // iterations of a run without a last one, and more
 )
 
 // A move is the decision to move.
@@ -138,8 +140,11 @@ func (c *Scheduler) decide(step, left int64) *move {
 		c.candidate = &m.layout
 		return nil
 	}
-	m.why += fmt.Sprintf(" The %d iterations left save %s, and the move costs about %s.", left,
-		planner.Seconds(saves), planner.Seconds(m.cost))
+	m.why += fmt.Sprintf(" The move costs about %s", planner.Seconds(m.cost))
+	if left < endless {
+		m.why += fmt.Sprintf(", and the %d iterations left save %s", left, planner.Seconds(saves))
+	}
+	m.why += "."
 	return m
 }
 
@@ -219,6 +224,7 @@ func (c *Scheduler) before(l *planner.Layout) int {
 	})
 }
 
+// predict predicts an iteration with a layout.
 func (c *Scheduler) predict(l planner.Layout) planner.Prediction {
 	return planner.Predict(c.machine, c.profile, l, planner.SteadyFor(&l))
 }

@@ -209,7 +209,8 @@ func TestDrift(t *testing.T) {
 			}
 		}
 		t.Logf("seed %d: the best of each phase %.1f s, the best of all %.1f s (%.2f), with moves after %v %.1f s: "+
-			"%.2f of the former, %.2f × the latter", seed, best, static, static/best, moves, took, best/took, static/took)
+			"%.2f of the former, %.2f × the latter", seed, best, static, static/best, moves, took, best/took,
+			static/took)
 		if static < 1.3*best || best < 0.85*took || static < 1.1*took {
 			t.Errorf("seed %d: expected 1.30, 0.85 and 1.10", seed)
 		}
@@ -337,8 +338,14 @@ func TestRule(t *testing.T) {
 			t.Errorf("%d iterations left: %q", left, why)
 		}
 	}
+	s = bad()
+	_, why, _ = decided(s, s.scheduler(), math.MaxInt64, all)
+	if !strings.HasSuffix(why, " The move costs about 502.7ms.") {
+		t.Errorf("a run without an end: %s", why)
+	}
+
 	// An iteration must become a tenth shorter.
-	for step := 1e-3; step < 4e-3; step += 0.1e-3 {
+	for step := 1e-3; step < 4e-3; step += 0.25e-3 {
 		s = newSimulated(1)
 		s.set(step, 4e-3)
 		s.layout = s.split(4)

@@ -122,8 +122,8 @@ func (w window) doubt(medians *times) (largest float64) {
 				sum += min(math.Abs(math.Log(w[k][i]/median)), most)
 			}
 		}
-		// The deviation of normal times is √(π/2) mean differences. The error of their median is √(π/2) of that of
-		// their mean.
+		// The deviation of normal times is √(π/2) mean differences. The error of their median is √(π/2) of that
+		// of their mean.
 		largest = max(largest, math.Pi/2*sum/(n-1)/math.Sqrt(n))
 	}
 	return largest
