@@ -74,7 +74,8 @@ func (j *Job) Workers(component string) int {
 // another placement. It returns an error unless both have the same components with as many members.
 func (j *Job) Moved(to *Job) (*Job, error) {
 	moved := *to
-	moved.Registries, moved.SyncInterval, moved.MaxSteps, moved.table = j.Registries, j.SyncInterval, j.MaxSteps, j.table
+	moved.Registries, moved.table = j.Registries, j.table
+	moved.SyncInterval, moved.MaxSteps = j.SyncInterval, j.MaxSteps
 	for _, name := range to.Placement.Components() {
 		if !j.Placement.Has(name) {
 			return nil, fmt.Errorf("the job has no component %s: expected %s", name,

@@ -166,7 +166,8 @@ func TestWandering(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			config := filepath.Join("../../internal/digests/testdata", c.config+".yaml")
-			overrides := append([]string{"++runner.max_steps=8", "++runner.save_interval=4", "++runner.val_check_interval=2",
+			overrides := append([]string{"++runner.max_steps=8", "++runner.save_interval=4",
+				"++runner.val_check_interval=2",
 				"++comm.check_replicas=2", "++cluster.allow_idle_ranks=true"}, c.overrides...)
 			if c.config == "sft" || c.config == "reasoning" {
 				overrides = append(overrides, additions(t)...)
@@ -189,7 +190,8 @@ func TestWandering(t *testing.T) {
 				got := train(t, ranks, w, config, overrides...)
 				for name := range want {
 					if got[name] != want[name] {
-						t.Errorf("seed %d, %d moves: %s differs\n%.600s\n%.600s", seed, w.moved, name, got[name], want[name])
+						t.Errorf("seed %d, %d moves: %s differs\n%.600s\n%.600s", seed, w.moved, name, got[name],
+							want[name])
 					}
 				}
 				if w.moved < 2 || w.refused > 0 || len(got) != len(want) {

@@ -67,8 +67,8 @@ func (s *session) measure(ctx context.Context, w *spmd.World, cfg *config.Config
 	return err
 }
 
-// schedule makes the scheduler of the job, on rank 0, if the configuration asks for one. It is called when the workers of
-// the first world are ready.
+// schedule makes the scheduler of the job, on rank 0, if the configuration asks for one. It is called when the workers
+// of the first world are ready.
 func (s *session) schedule(w *spmd.World, at *seat) error {
 	j := at.plan.Common()
 	at.scheduler = s.Scheduler

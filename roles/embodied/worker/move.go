@@ -3,6 +3,7 @@ package worker
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
@@ -115,6 +116,16 @@ func (w *EnvWorker) Part() any {
 		p.eval = append(p.eval, s.Stage)
 	}
 	return p
+}
+
+// Retire closes the environments, unless part has them.
+func (w *EnvWorker) Retire(part any) (err error) {
+	if part == nil {
+		for _, s := range slices.Concat(w.train, w.eval) {
+			err = errors.Join(err, s.Vec.Close())
+		}
+	}
+	return err
 }
 
 // Pack returns the states of the training environments. It returns an error if they cannot be saved, or if simulators
