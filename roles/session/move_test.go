@@ -138,12 +138,12 @@ func TestWandering(t *testing.T) {
 	const ranks = 4
 	seeds := uint64(2)
 	if os.Getenv("RLINF_TEST_FULL") != "" {
-		seeds = 14
+		seeds = 6
 	}
 	reasoning := func(more ...string) []string {
 		return append([]string{"cluster.component_placement={actor: 0-1, rollout: 2-3}"}, more...)
 	}
-	for _, c := range []struct {
+	cases := []struct {
 		name, config string
 		overrides    []string
 	}{
@@ -155,6 +155,7 @@ func TestWandering(t *testing.T) {
 		{"inference", "inference", nil},
 		{"reward", "reward", nil},
 		{"replay", "sac", nil},
+		{"demonstrations", "cloning", nil},
 		{"tuning", "sft", nil},
 		{"answers", "reasoning", reasoning("++algorithm.kl_beta=0.1")},
 		{"answers of all components", "reasoning", []string{"cluster.component_placement={actor: 0-1, rollout: 2-3, " +
@@ -163,13 +164,24 @@ func TestWandering(t *testing.T) {
 		{"answers of divided models", "reasoning", []string{"cluster.component_placement={actor: 0-3, rollout: 0-1}",
 			"++actor.model.tensor_model_parallel_size=2", "++actor.model.pipeline_model_parallel_size=2",
 			"++rollout.tensor_parallel_size=2", "++algorithm.kl_beta=0.1"}},
-	} {
+	}
+	if seeds > 2 {
+		for _, config := range []string{"a2c", "chunks", "crossq", "dagger", "dqn", "iql", "lstm",
+			"ppo_collocated", "ppo_decoupled", "ppo_three_actors", "reinforce", "sft_experts", "td3"} {
+			cases = append(cases, cases[0])
+			cases[len(cases)-1].name, cases[len(cases)-1].config = config, config
+		}
+	}
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			config := filepath.Join("../../internal/digests/testdata", c.config+".yaml")
 			overrides := append([]string{"++runner.max_steps=8", "++runner.save_interval=4",
 				"++runner.val_check_interval=2",
 				"++comm.check_replicas=2", "++cluster.allow_idle_ranks=true"}, c.overrides...)
-			if c.config == "sft" || c.config == "reasoning" {
+			if c.config == "cloning" || c.config == "iql" {
+				overrides = append(overrides, demonstrations(t, config))
+			}
+			if strings.HasPrefix(c.config, "sft") || c.config == "reasoning" {
 				overrides = append(overrides, additions(t)...)
 			}
 			if c.config == "reasoning" { // from a model that answers some questions
@@ -200,6 +212,18 @@ func TestWandering(t *testing.T) {
 			}
 		})
 	}
+}
+
+// demonstrations lets an expert play, and returns the key that names the file.
+func demonstrations(t *testing.T, config string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "demos.safetensors")
+	if code := roles.Main([]string{"rlinf", "demos", "-c", config, "--out", file, "--episodes", "8", "--all",
+		"runner.max_steps=8"},
+		roles.Registries(rolestest.Registries())); code != 0 {
+		t.Fatalf("rlinf demos: exit code %d", code)
+	}
+	return "++algorithm.demo_buffer.load_path=" + file
 }
 
 // tuned trains a small model until it answers some questions, and returns its file of weights.
