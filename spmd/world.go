@@ -255,7 +255,7 @@ func (w *World) run(main func(ctx context.Context, w *World) error) (again bool,
 	if d, ok := w.t.(Departer); ok {
 		d.Leave(w.job.opts.StallTimeout)
 	}
-	if err := w.close(w.job.end, again); err != nil {
+	if err := w.close(w.job.end, again); err != nil || w.job.end.Err() != nil {
 		return false, err
 	}
 	if !again {
@@ -284,9 +284,14 @@ func (w *World) close(ctx context.Context, again bool) error {
 		if err != nil {
 			return err
 		}
-		if ending >= 0 && returning >= 0 {
-			return fmt.Errorf("main has returned spmd.Again on rank %d, and nil on rank %d: expected the same on every "+
-				"rank", returning, ending)
+		switch {
+		case ending < 0 || returning < 0:
+		case w.Rank() != returning: // that rank's error ends the job
+			<-ctx.Done()
+			return nil
+		default:
+			return fmt.Errorf("main has returned spmd.Again on rank %d, and nil on rank %d: expected the same on "+
+				"every rank", returning, ending)
 		}
 	}
 	for _, c := range w.comms {

@@ -14,6 +14,16 @@ type Iteration struct {
 	Spent  planner.Spent             // of all ranks; zero: not recorded
 }
 
+// IterationOf returns the times of an iteration: of its phases on the slowest rank, and what workers spent, in the
+// order of planner.Spent; no numbers if that is not recorded.
+func IterationOf(phases [len(loop.Phases)]float64, spent []float64) Iteration {
+	it := Iteration{Phases: phases}
+	if len(spent) == 3 {
+		it.Spent = planner.Spent{Step: spent[0], Infer: spent[1], Play: spent[2]}
+	}
+	return it
+}
+
 // times are those of an Iteration: of its phases, and what workers spent. 0: not known.
 type times [len(loop.Phases) + 3]float64
 

@@ -22,7 +22,7 @@ var (
 func (r leader) Quiesce(ctx context.Context) error { return r.quiesce(ctx) }
 
 // Describe adds to the report the episodes that ended on this rank, and the number of rollouts that training has
-// received.
+// received. For a scheduler it adds the numbers of planner.Spent.
 func (r leader) Describe(rep *loop.Report) {
 	for _, w := range r.Env.Here() {
 		rep.Episodes, rep.Evals = w.TakeEpisodes(rep.Episodes, rep.Evals)
@@ -31,6 +31,10 @@ func (r leader) Describe(rep *loop.Report) {
 		if n, counts := w.TakenRollouts(); counts {
 			rep.Rollouts = n
 		}
+	}
+	if r.plan.Config.Cluster.AutoScheduler {
+		rep.Spent = append(rep.Spent[:0], r.loop.Worked("env", "simulate"), r.loop.Worked("rollout", "infer"),
+			r.loop.Worked("rollout", "play"))
 	}
 }
 

@@ -28,6 +28,7 @@ type runner struct {
 // part of the state.
 type languageWorker interface {
 	Member() *spmd.Member
+	Part() any
 	Save() []member.Part
 	Load(weights bool) []member.Part
 	Close() error
@@ -167,13 +168,16 @@ func (r leader) Moved() {}
 // A mover is a worker as a loop.Member. What it takes to another world is what it loads from a checkpoint.
 type mover struct{ languageWorker }
 
-// Part returns nothing: the next worker is made anew.
-func (m mover) Part() any { return nil }
+// A trainer is a worker that trains. Iterations returns how often it has, which checkpoints lack.
+type trainer interface{ Iterations() *int64 }
 
 // Pack returns the memory of the parts that the worker loads.
 func (m mover) Pack() (d tensor.Dict, err error) {
 	for i, p := range m.Load(false) {
 		d.Set(fmt.Sprint(i), tensor.FromU8(p.Memory, len(p.Memory)))
+	}
+	if t, ok := m.languageWorker.(trainer); ok {
+		d.Set("iterations", tensor.FromI64([]int64{*t.Iterations()}, 1))
 	}
 	return d, nil
 }
@@ -183,11 +187,19 @@ func (m mover) Unpack(d tensor.Dict) error {
 	for i, p := range m.Load(false) {
 		copy(p.Memory, d.Must(fmt.Sprint(i)).U8())
 	}
+	if t, ok := m.languageWorker.(trainer); ok {
+		*t.Iterations() = d.Must("iterations").I64()[0]
+	}
 	return nil
 }
 
-// Retire closes the worker.
-func (m mover) Retire() error { return m.Close() }
+// Retire closes a worker that does not leave itself as its part.
+func (m mover) Retire(part any) error {
+	if part == any(m.languageWorker) {
+		return nil
+	}
+	return m.Close()
+}
 
 // Save returns what this rank adds to a checkpoint, without a copy.
 func (r leader) Save() (parts []member.Part) {

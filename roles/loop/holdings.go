@@ -46,6 +46,7 @@ func (h *Holdings) Enter(w *spmd.World) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.world, h.present, h.next, h.moved = w, h.next, estate{}, true
+	w.SetStep(h.step)
 }
 
 // Alloc returns an allocator of the present world's memory for a member. In a move the memory goes with the part that

@@ -39,14 +39,14 @@ type Mover interface {
 type Member interface {
 	Member() *spmd.Member
 	// Part returns what the next worker on this rank takes over, for loop.Part; nil: nothing. It may have memory of
-	// Holdings.Alloc.
+	// Holdings.Alloc, and no other memory of the world. The move may still be refused, and the worker go on.
 	Part() any
 	// Pack returns the state that a new worker lacks, without a copy.
 	Pack() (tensor.Dict, error)
 	// Unpack gives a new worker the state that Pack returned.
 	Unpack(tensor.Dict) error
-	// Retire ends what the worker runs, unless it left its part.
-	Retire() error
+	// Retire ends what the worker runs, except what part runs, which the next worker takes over; nil: it takes nothing.
+	Retire(part any) error
 }
 
 // A leaving is a member of this rank as a move finds it.
@@ -84,10 +84,8 @@ func (l *Loop) move(ctx context.Context) (moved bool, err error) {
 		return false, fmt.Errorf("move: %w", err)
 	}
 	for _, m := range all {
-		if m.part == nil {
-			if err := m.Retire(); err != nil {
-				return false, err
-			}
+		if err := m.Retire(m.part); err != nil {
+			return false, err
 		}
 	}
 	l.with.Holdings.next, l.with.Holdings.step = next, l.step

@@ -39,8 +39,8 @@ func NewLine(ctx context.Context, m *spmd.Member, j *job.Job, axis string) (*Lin
 	return &Line{ctx, group}, nil
 }
 
-// Rejoin connects l with the line's members in a new world, in which its member is m.
-func (l *Line) Rejoin(ctx context.Context, m *spmd.Member, j *job.Job, axis string) error {
+// Join connects l with the members of its line, in the world of m. What has l goes on with it in another world.
+func (l *Line) Join(ctx context.Context, m *spmd.Member, j *job.Job, axis string) error {
 	joined, err := NewLine(ctx, m, j, axis)
 	if err == nil {
 		*l = *joined

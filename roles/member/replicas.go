@@ -54,8 +54,8 @@ func NewReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Par
 	return r, nil
 }
 
-// Rejoin connects r with the replicas of a new world, in which its member is m.
-func (r *Replicas) Rejoin(ctx context.Context, m *spmd.Member, j *job.Job) error {
+// Join connects r with the other replicas in another world, that of m. What has r goes on with it.
+func (r *Replicas) Join(ctx context.Context, m *spmd.Member, j *job.Job) error {
 	joined, err := NewReplicas(ctx, m, j, r.params)
 	if err != nil {
 		return err

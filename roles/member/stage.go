@@ -46,8 +46,9 @@ func NewStage(ctx context.Context, m *spmd.Member, j *job.Job) (*Stage, error) {
 	}, nil
 }
 
-// Rejoin connects s with the other stages in a new world, in which its member is m. No message may be under way.
-func (s *Stage) Rejoin(ctx context.Context, m *spmd.Member, j *job.Job) error {
+// Join connects s with the other stages, in the world of m. What has s goes on with it in another world. No message may
+// be under way.
+func (s *Stage) Join(ctx context.Context, m *spmd.Member, j *job.Job) error {
 	joined, err := NewStage(ctx, m, j)
 	if err == nil {
 		*s = *joined

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/internal/moves"
+	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/task"
@@ -32,12 +33,19 @@ var _ loop.Moves = (*mover)(nil)
 
 // A Scheduler decides where the members of a job should be, from the times of its iterations.
 type Scheduler interface {
+	// Observe takes the times of an iteration, in the order of iterations.
+	Observe(advice.Iteration)
 	// Decide is called after step iterations, when left are to follow at most. It returns the placement to move to, as
 	// config.Config.Moved takes it, and the reason in a sentence; "": the members stay.
 	Decide(step, left int64) (placement, reason string)
-	// Moved tells how long a move took, in seconds.
-	Moved(seconds float64)
+	// Moved tells that the members have moved, for any reason, after step iterations, and how long that took, in
+	// seconds.
+	Moved(to *spmd.Placement, step int64, seconds float64)
+	// Refused tells that the job cannot move as Decide said last.
+	Refused()
 }
+
+var _ Scheduler = (*advice.Scheduler)(nil)
 
 // A wish is a move that is asked for.
 type wish struct {
@@ -73,8 +81,8 @@ func (m *mover) Due() bool {
 	if err != nil {
 		m.warn(err.Error())
 	}
-	switch s := m.Scheduler; {
-	case r != nil:
+	switch s := m.at.scheduler; {
+	case r != nil && r.ID != m.at.said: // an answer that could not be written leaves its request
 		m.want = &wish{r.Placement, "asked for by rlinf scale", r}
 	case s != nil:
 		j, step := m.at.plan.Common(), m.at.book.Step()
@@ -96,7 +104,7 @@ func (m *mover) Due() bool {
 func (m *mover) immovable() string {
 	switch j := m.at.plan.Common(); {
 	case m.Own.Program != nil && !m.Own.Movable:
-		return "the program of this job has not said that it can move (roles.RunMovable)"
+		return immovableProgram
 	case j.Async():
 		return "an asynchronous run (runner.async) does not move: rollouts are under way all the time"
 	case m.world.Size() == 1:
@@ -105,6 +113,9 @@ func (m *mover) immovable() string {
 	return ""
 }
 
+// immovableProgram is the reason why a user's own program does not move.
+const immovableProgram = "the program of this job has not said that it can move (roles.RunMovable)"
+
 // refuse answers the present wish with a refusal, on rank 0.
 func (m *mover) refuse(why error) {
 	w := m.want
@@ -112,13 +123,16 @@ func (m *mover) refuse(why error) {
 		return
 	}
 	m.warn(fmt.Sprintf("the job does not move to %s: %v", w.placement, why))
-	if w.request != nil {
-		m.answer(w, moves.Answer{Refused: why.Error()})
+	if w.request == nil {
+		m.at.scheduler.Refused()
+		return
 	}
+	m.answer(w, moves.Answer{Refused: why.Error()})
 }
 
 // answer answers a request. Its error is a warning: the run goes on.
 func (m *mover) answer(w *wish, a moves.Answer) {
+	m.at.said = w.request.ID
 	if err := moves.Reply(m.folder.Load().Path(), w.request, a); err != nil {
 		m.warn(err.Error())
 	}
@@ -146,11 +160,14 @@ func (m *mover) Next(ctx context.Context) (loop.Places, error) {
 		m.to[name] = then.Ranks(name)
 		same = same && slices.Equal(now.Ranks(name), then.Ranks(name))
 	}
-	if same {
-		_, err := m.agree(ctx, errors.New("the members are there already"))
-		return nil, err
+	if !same {
+		return m.to, nil
 	}
-	return m.to, nil
+	if m.want != nil && m.want.request == nil { // a scheduler may say so again
+		m.want = nil
+	}
+	m.refuse(errors.New("the members are there already"))
+	return nil, nil
 }
 
 // route returns the itinerary to a placement, which it makes once for all ranks of this process.
@@ -251,20 +268,20 @@ func (m *mover) checkRoom(nodes []int, node int, received, copied []float64) err
 	return nil
 }
 
-// arrived is called on rank 0 when the workers of a world are ready. After a move it records the move, and answers the
-// request.
-func (m *mover) arrived() {
+// arrived is called on rank 0 when the workers of a world are ready, and reports whether the world follows a move. It
+// records the move, and answers the request.
+func (m *mover) arrived() bool {
 	t := m.at.trip
 	if m.at.trip = nil; t == nil {
-		return
+		return false
 	}
 	t.Step, t.Seconds = m.at.book.Step(), time.Since(t.begun).Seconds()
 	t.Reason = t.wish.reason
 	m.at.book.Set("time/replan", t.Seconds)
 	m.at.book.Set("schedule/members_moved", float64(t.Members))
 	m.at.book.Set("schedule/bytes_moved", float64(t.Bytes))
-	if m.Scheduler != nil {
-		m.Scheduler.Moved(t.Seconds)
+	if s := m.at.scheduler; s != nil {
+		s.Moved(m.at.plan.Common().Placement, t.Step, t.Seconds)
 	}
 	path := m.folder.Load().Path()
 	if err := moves.Append(path, t.Move); err != nil {
@@ -274,4 +291,5 @@ func (m *mover) arrived() {
 		m.answer(&t.wish, moves.Answer{Move: &t.Move})
 	}
 	m.progress.Print(fmt.Sprintf("moved to %s in %.0f ms (%s)\n", t.After, 1000*t.Seconds, t.Reason))
+	return true
 }

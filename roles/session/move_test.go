@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/roles"
+	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/embodied"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/language"
@@ -31,6 +32,7 @@ type wanderer struct {
 	ranks   int
 	next    int64
 	moved   int
+	refused int
 }
 
 func (w *wanderer) Decide(step, _ int64) (placement, reason string) {
@@ -52,7 +54,11 @@ func (w *wanderer) Decide(step, _ int64) (placement, reason string) {
 	return "{" + strings.Join(parts, ", ") + "}", "a walk"
 }
 
-func (w *wanderer) Moved(float64) { w.moved++ }
+func (w *wanderer) Observe(advice.Iteration) {}
+
+func (w *wanderer) Moved(*spmd.Placement, int64, float64) { w.moved++ }
+
+func (w *wanderer) Refused() { w.refused++ }
 
 // train runs a job on goroutine ranks, and returns its metrics without times, and its checkpoints' files.
 func train(t *testing.T, ranks int, s session.Scheduler, path string, overrides ...string) map[string]string {
@@ -130,6 +136,10 @@ func results(t *testing.T, run string) map[string]string {
 // TestWandering: a job whose members move again and again has the numbers of a job whose members stay.
 func TestWandering(t *testing.T) {
 	const ranks = 4
+	seeds := uint64(2)
+	if os.Getenv("RLINF_TEST_FULL") != "" {
+		seeds = 14
+	}
 	reasoning := func(more ...string) []string {
 		return append([]string{"cluster.component_placement={actor: 0-1, rollout: 2-3}"}, more...)
 	}
@@ -174,7 +184,7 @@ func TestWandering(t *testing.T) {
 				members[name] = len(place.Ranks(name))
 			}
 			want := train(t, ranks, nil, config, overrides...)
-			for seed := range uint64(2) {
+			for seed := range seeds {
 				w := &wanderer{random: rand.New(rand.NewPCG(seed, 0)), members: members, ranks: ranks}
 				got := train(t, ranks, w, config, overrides...)
 				for name := range want {
@@ -182,7 +192,7 @@ func TestWandering(t *testing.T) {
 						t.Errorf("seed %d, %d moves: %s differs\n%.600s\n%.600s", seed, w.moved, name, got[name], want[name])
 					}
 				}
-				if w.moved < 2 || len(got) != len(want) {
+				if w.moved < 2 || w.refused > 0 || len(got) != len(want) {
 					t.Errorf("seed %d: %d moves, %d files, want %d", seed, w.moved, len(got), len(want))
 				}
 			}

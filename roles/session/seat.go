@@ -2,8 +2,10 @@ package session
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/internal/runfolder"
@@ -20,8 +22,12 @@ type seat struct {
 	book  *loop.Logbook    // of rank 0
 	from  loop.StartState  // of rank 0
 	trip  *trip            // of rank 0: the move under way
+	said  string           // of rank 0: the last request for a move that was answered
 	ranks []runfolder.Rank // on rank 0: what the run's folder has of all ranks
 	ends  []func()
+	// On rank 0:
+	scheduler Scheduler // nil: only rlinf scale asks for moves
+	entered   time.Time // when the rank began to load the model
 }
 
 // atEnd makes leave call f.
@@ -76,11 +82,14 @@ func (s *session) enter(ctx context.Context, w *spmd.World, world *collectives.G
 		return nil, err
 	}
 	s.phase(w, "preparing the job")
-	p, err := s.plan(w, cfg)
+	err = s.measure(ctx, w, cfg)
+	p, wrong := s.plan(w, cfg)
+	err = errors.Join(err, wrong)
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
 		return nil, err
 	}
 	s.phase(w, "loading the model")
+	at.entered = time.Now()
 	at.own = loop.NewHoldings(w)
 	shared, err := p.Open(w, at.own) // after all ranks have checked memory
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {

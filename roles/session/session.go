@@ -67,6 +67,7 @@ type session struct {
 	solvers []*solver                        // solvers in the same MPI job that simulate for this process
 	seats   seats                            // of the ranks of this process
 	routes  routes                           // of moves
+	counts  counts                           // of the workers that the progress shows
 
 	progress *metrics.Progress // of rank 0; nil elsewhere
 }
@@ -219,8 +220,14 @@ func (s *session) train(ctx context.Context, w *spmd.World, p task.Plan, shared 
 	defer cancel()
 	if w.Rank() == 0 {
 		with.Started = func() error {
-			with.Moves.(*mover).arrived()
-			return s.keepFolder(keep, w)
+			s.keepFolder(keep, w)
+			if with.Moves.(*mover).arrived() {
+				return nil // it runs, unless it has failed meanwhile
+			}
+			if err := s.schedule(w, s.seats.of(0)); err != nil {
+				return err
+			}
+			return s.folder.Load().SetStatus(runfolder.Running)
 		}
 	}
 	c, err := loop.NewCluster(ctx, w, p, shared, with)
@@ -248,7 +255,7 @@ func (s *session) train(ctx context.Context, w *spmd.World, p task.Plan, shared 
 }
 
 // keepFolder renews the lock of the run's folder until ctx ends.
-func (s *session) keepFolder(ctx context.Context, w *spmd.World) error {
+func (s *session) keepFolder(ctx context.Context, w *spmd.World) {
 	f := s.folder.Load()
 	w.Go("run folder", func() error {
 		err := f.KeepAlive(ctx)
@@ -257,7 +264,6 @@ func (s *session) keepFolder(ctx context.Context, w *spmd.World) error {
 		}
 		return err
 	})
-	return f.SetStatus(runfolder.Running)
 }
 
 // configure returns the configuration that rank 0 has read, or an error if it does not fit this world.

@@ -15,8 +15,8 @@
 // Other programs of a job, as coupled programs, call it with a colour of their own, which is usually their MPI_APPNUM.
 enum { COLOUR = 0x726c6e66 };
 
-// How many tags the planes should have together. A communicator usually takes 4096 tags, for ever. In Open MPI and
-// MPICH one plane has enough tags.
+// How many tags the planes should have together. A communicator usually takes 4096 tags, until the world ends. In Open
+// MPI and MPICH one plane has enough tags.
 enum { TAGS_WANTED = 1 << 26 };
 
 void *rl_signals_save(void) {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -48,7 +51,9 @@ func inWorlds[T any](n int, f func(ctx context.Context, w *spmd.World, world int
 		if r.world++; r.world < n {
 			return fmt.Errorf("%d worlds of %d: %w", r.world, n, spmd.Again)
 		}
-		r.world, r.state = 0, *new(T)
+		mu.Lock()
+		defer mu.Unlock()
+		delete(ranks, w.Rank())
 		return nil
 	}
 }
@@ -294,6 +299,9 @@ func passOn(ctx context.Context, w *spmd.World, c spmd.Comm, b []byte) error {
 
 // stray sends messages that nobody receives, in communicators that the next world makes again.
 func stray(ctx context.Context, w *spmd.World, world int, _ *struct{}) error {
+	if w.Size() == 1 {
+		return nil // MPI need not send what a process has not asked itself for
+	}
 	self := func(m *spmd.Member) (*spmd.Member, error) { return m, nil }
 	g, err := spmd.Launch(w, spmd.GroupSpec{Name: "stray", Ranks: w.Ranks(), Comms: []string{"a", "b"}}, self)
 	if err != nil {
@@ -359,4 +367,89 @@ func leaving(ctx context.Context, w *spmd.World, world int, _ *struct{}) error {
 		return fmt.Errorf("a wait for a rank that has left: %v", err)
 	}
 	return c.Cancel(&r)
+}
+
+// Many returns a program of n >= 200 worlds that use all that a world has. It returns an error if the process grows
+// after the first hundred. Only Linux says how large a process is.
+func Many(n int) func(ctx context.Context, w *spmd.World) error {
+	start := (n-1)%60 + 60 // when the placements and the sizes of kept memory are those of the last world
+	type state struct {
+		late  atomic.Int64
+		kept  map[int][]byte
+		start usage
+	}
+	return inWorlds(n, func(ctx context.Context, w *spmd.World, world int, s *state) error {
+		if err := errors.Join(oneOfMany(ctx, w, world, &s.late), keeping(ctx, w, world, &s.kept)); err != nil {
+			return err
+		}
+		if world != start && world != n-1 {
+			return nil
+		}
+		ends, err := w.NewComm(w.Ranks(), "all have done their work")
+		if err == nil {
+			err = exchange(ctx, ends)
+		}
+		if err != nil {
+			return err
+		}
+		if world < n-1 {
+			s.start, err = used()
+			return err
+		}
+		end, err := used()
+		if err != nil {
+			return err
+		}
+		return end.exceeds(s.start)
+	})
+}
+
+// A usage is what the process uses of the machine.
+type usage struct{ memory, shared, mapped, files, goroutines int64 }
+
+// used reads the usage of this process from Linux.
+func used() (u usage, err error) {
+	debug.FreeOSMemory()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return u, err
+	}
+	for line := range strings.Lines(string(status)) {
+		var kib int64
+		name, rest, _ := strings.Cut(line, ":")
+		fmt.Sscan(rest, &kib)
+		switch name {
+		case "VmRSS":
+			u.memory = kib
+		case "RssShmem":
+			u.shared = kib
+		}
+	}
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return u, err
+	}
+	files, err := os.ReadDir("/proc/self/fd")
+	u.mapped, u.files = int64(strings.Count(string(maps), "\n")), int64(len(files))
+	u.goroutines = int64(runtime.NumGoroutine())
+	return u, err
+}
+
+// exceeds returns an error if u is more than 5 % above before.
+func (u usage) exceeds(before usage) error {
+	for _, x := range []struct {
+		what        string
+		was, is, by int64 // it may also grow by so many
+	}{
+		{"KiB of memory", before.memory, u.memory, 1024},
+		{"KiB of shared memory", before.shared, u.shared, 1024},
+		{"mappings", before.mapped, u.mapped, 5},
+		{"files", before.files, u.files, 0},
+		{"goroutines", before.goroutines, u.goroutines, 20}, // those of another rank may be about to end
+	} {
+		if x.is > x.was+x.was/20+x.by {
+			return fmt.Errorf("the process has grown from %d to %d %s", x.was, x.is, x.what)
+		}
+	}
+	return nil
 }

@@ -47,7 +47,7 @@ func NewActorWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Acto
 	a := &ActorWorker{base: b, policy: pol, weights: shared}
 	if part, stayed := loop.PartOf[*actorPart](c, m); stayed {
 		a.algo, a.replicas = part.algo, part.replicas
-		err = a.replicas.Rejoin(ctx, m, p.Job)
+		err = a.replicas.Join(ctx, m, p.Job)
 	} else if a.replicas, err = member.NewReplicas(ctx, m, p.Job, pol.Params()); err == nil {
 		a.algo, err = p.NewAlgorithm(pol, a.replicas, c.Alloc(m), loop.ProgressOf(c, m))
 	}

@@ -27,7 +27,7 @@ func (b *base) Pack() (tensor.Dict, error) { return tensor.Dict{}, nil }
 func (b *base) Unpack(tensor.Dict) error { return nil }
 
 // Retire ends nothing: the worker runs nothing of its own.
-func (b *base) Retire() error { return nil }
+func (b *base) Retire(any) error { return nil }
 
 // An actorPart is what an actor leaves to its successor on the same rank.
 type actorPart struct {

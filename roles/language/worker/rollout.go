@@ -66,6 +66,9 @@ func NewRolloutWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Ro
 	return w, err
 }
 
+// Part returns the worker's model.
+func (w *RolloutWorker) Part() any { return w.part(w.plan, nil) }
+
 // Member returns the member of this worker.
 func (w *RolloutWorker) Member() *spmd.Member { return w.m }
 

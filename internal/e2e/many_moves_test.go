@@ -1,0 +1,104 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+)
+
+// A possession is what a process holds.
+type possession struct {
+	descriptors, threads, mappings int
+	memory, shared                 float64 // MiB
+}
+
+func possessionOf(pid int) (p possession) {
+	proc := fmt.Sprintf("/proc/%d/", pid)
+	descriptors, _ := os.ReadDir(proc + "fd")
+	threads, _ := os.ReadDir(proc + "task")
+	maps, _ := os.ReadFile(proc + "maps")
+	status, _ := os.ReadFile(proc + "status")
+	return possession{len(descriptors), len(threads), bytes.Count(maps, []byte("\n")),
+		mebibytes(regexp.MustCompile(`(?m)^VmRSS:\s+(\d+) kB`), status),
+		mebibytes(regexp.MustCompile(`(?m)^RssShmem:\s+(\d+) kB`), status)}
+}
+
+// TestManyMoves: however often a job has moved, its processes hold the same memory, shared memory, descriptors and
+// threads.
+func TestManyMoves(t *testing.T) {
+	most, from, on := 80, 32, []*platform{local}
+	if full {
+		most, from, on = 1000, 100, platforms
+	}
+	for _, on := range on {
+		t.Run(on.name, func(t *testing.T) {
+			t.Parallel()
+			on.program(t, ".") // or skip
+			draw := draws(t, 3)
+			n := nomads()[0]
+			if full {
+				n = nomads()[4]
+			}
+			c := newCamp(t, n)
+			tour := []string{n.place(draw), n.place(draw), n.place(draw), n.place(draw)}
+			j := c.start(t, on, "run", tour[0], "runner.max_steps=100000", "runner.save_interval=-1",
+				"runner.val_check_interval=-1", "runner.save_at_end=false")
+			asked := 0
+			held := map[int][]possession{} // of each process, where the tour begins anew
+			w := j.walk(c.folder("run"), func() string {
+				if asked++; asked%len(tour) == 1 && asked > from {
+					for _, p := range j.processes() {
+						if p.rank >= 0 || j.launcher == "" {
+							held[p.pid] = append(held[p.pid], possessionOf(p.pid))
+						}
+					}
+				}
+				if asked > most {
+					return ""
+				}
+				return tour[asked%len(tour)]
+			})
+			<-w.ended
+			if j.over() || int(w.made.Load()) < most || len(w.refused) > 0 {
+				j.kill()
+				r := j.result()
+				t.Fatalf("%d moves, %q, exit code %d\n%s%s", w.made.Load(), w.refused, r.code, r.stdout, r.stderr)
+			}
+			j.kill()
+			j.wait()
+			for _, all := range held {
+				part := max(1, len(all)/4)
+				first, last := middle(all[:part]), middle(all[len(all)-part:])
+				t.Logf("after %d moves %+v, after %d %+v", from, first, most, last)
+				if last.descriptors > first.descriptors || last.threads > first.threads+2 ||
+					float64(last.mappings) > 1.05*float64(first.mappings) || last.memory > 1.05*first.memory+1 ||
+					last.shared > 1.05*first.shared {
+					t.Errorf("after %d moves it holds %+v, after %d %+v", from, first, most, last)
+				}
+			}
+		})
+	}
+}
+
+// middle returns the medians.
+func middle(all []possession) possession {
+	var ints [3][]int
+	var floats [2][]float64
+	for _, p := range all {
+		for i, x := range []int{p.descriptors, p.threads, p.mappings} {
+			ints[i] = append(ints[i], x)
+		}
+		floats[0], floats[1] = append(floats[0], p.memory), append(floats[1], p.shared)
+	}
+	for i := range ints {
+		slices.Sort(ints[i])
+	}
+	for i := range floats {
+		slices.Sort(floats[i])
+	}
+	k := len(all) / 2
+	return possession{ints[0][k], ints[1][k], ints[2][k], floats[0][k], floats[1][k]}
+}
