@@ -164,6 +164,13 @@ func TestMovable(t *testing.T) {
 		if err != nil || len(f.Winner().Layout.Actor) != c.actors || !slices.Equal(fixed, c.fixed) {
 			t.Errorf("%v: %v; fixed %v, want %d actors, fixed %v", c.overrides[len(c.overrides)-2:], err, fixed,
 				c.actors, c.fixed)
+			continue
+		}
+		chosen := &advice.Plan{Identity: s.Identity(), Layout: f.Winner().Layout, Found: f}
+		measured := &advice.Plan{Identity: chosen.Identity, Layout: chosen.Layout}
+		if !s.Serves(chosen) || s.Serves(measured) != c.all { // a plan without a choice serves a given placement
+			t.Errorf("%v: a plan with a choice serves: %v, without one: %v", c.overrides[len(c.overrides)-2:],
+				s.Serves(chosen), s.Serves(measured))
 		}
 	}
 }
