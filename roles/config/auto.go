@@ -44,7 +44,9 @@ func (c *Config) Auto() (auto []string, others spmd.Cluster) {
 }
 
 // Schedules reports whether the times of iterations move the members of this job to other ranks.
-func (c *Config) Schedules() bool { return c.Cluster.AutoScheduler && c.Runner.TaskType == TaskEmbodied }
+func (c *Config) Schedules() bool {
+	return c.Cluster.AutoScheduler && c.Runner.TaskType == TaskEmbodied
+}
 
 // Extent returns the smallest number of ranks that the placement needs. whole is true if the size of the world decides
 // where components are: they are on all ranks or on nodes, or their place is planned. Then the number is a multiple of
