@@ -76,8 +76,12 @@ func ReadPlan(path string) (*Plan, error) {
 	return p, nil
 }
 
-// Serves reports whether a plan of an earlier start fits the subject: it is for the same job in the same world.
+// Serves reports whether a plan of an earlier start fits the subject: it is for the same job in the same world, and has
+// a choice if the configuration leaves one open.
 func (s *Subject) Serves(p *Plan) bool {
+	if auto, _ := s.Config.Auto(); len(auto) > 0 && p.Found == nil {
+		return false
+	}
 	if p.Identity.Job != s.hash() || !slices.Equal(p.Layout.Nodes, s.Nodes) {
 		return false
 	}
