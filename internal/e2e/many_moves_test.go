@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"testing"
 )
 
@@ -29,9 +28,9 @@ func possessionOf(pid int) (p possession) {
 // TestManyMoves: however often a job has moved, its processes hold the same memory, shared memory, descriptors and
 // threads.
 func TestManyMoves(t *testing.T) {
-	most, from, on := 80, 32, []*platform{local}
+	most, from, on, room := 80, 32, []*platform{local}, 1.25
 	if full {
-		most, from, on = 1000, 100, platforms
+		most, from, on, room = 1000, 100, platforms, 1.05
 	}
 	for _, on := range on {
 		t.Run(on.name, func(t *testing.T) {
@@ -70,35 +69,26 @@ func TestManyMoves(t *testing.T) {
 			j.kill()
 			j.wait()
 			for _, all := range held {
-				part := max(1, len(all)/4)
-				first, last := middle(all[:part]), middle(all[len(all)-part:])
+				part := (len(all) + 2) / 3
+				first, last := least(all[:part]), least(all[len(all)-part:])
 				t.Logf("after %d moves %+v, after %d %+v", from, first, most, last)
 				if last.descriptors > first.descriptors || last.threads > first.threads+2 ||
-					float64(last.mappings) > 1.05*float64(first.mappings) || last.memory > 1.05*first.memory+1 ||
-					last.shared > 1.05*first.shared {
-					t.Errorf("after %d moves it holds %+v, after %d %+v", from, first, most, last)
+					float64(last.mappings) > 1.05*float64(first.mappings) || last.memory > room*first.memory ||
+					last.shared > room*first.shared {
+					t.Error("it holds more")
 				}
 			}
 		})
 	}
 }
 
-// middle returns the medians.
-func middle(all []possession) possession {
-	var ints [3][]int
-	var floats [2][]float64
-	for _, p := range all {
-		for i, x := range []int{p.descriptors, p.threads, p.mappings} {
-			ints[i] = append(ints[i], x)
-		}
-		floats[0], floats[1] = append(floats[0], p.memory), append(floats[1], p.shared)
+// least returns the least of each. Memory falls and rises, but garbage does not lift its floor.
+func least(all []possession) possession {
+	l := all[0]
+	for _, p := range all[1:] {
+		l.descriptors, l.threads, l.mappings = min(l.descriptors, p.descriptors), min(l.threads, p.threads),
+			min(l.mappings, p.mappings)
+		l.memory, l.shared = min(l.memory, p.memory), min(l.shared, p.shared)
 	}
-	for i := range ints {
-		slices.Sort(ints[i])
-	}
-	for i := range floats {
-		slices.Sort(floats[i])
-	}
-	k := len(all) / 2
-	return possession{ints[0][k], ints[1][k], ints[2][k], floats[0][k], floats[1][k]}
+	return l
 }
