@@ -28,7 +28,7 @@ func possessionOf(pid int) (p possession) {
 // TestManyMoves: however often a job has moved, its processes hold the same memory, shared memory, descriptors and
 // threads.
 func TestManyMoves(t *testing.T) {
-	most, from, on, room := 80, 32, []*platform{local}, 1.25
+	most, from, on, room := 60, 24, []*platform{local}, 1.25
 	if full {
 		most, from, on, room = 1000, 100, platforms, 1.05
 	}
@@ -43,8 +43,9 @@ func TestManyMoves(t *testing.T) {
 			}
 			c := newCamp(t, n)
 			tour := []string{n.place(draw), n.place(draw), n.place(draw), n.place(draw)}
-			j := c.start(t, on, "run", tour[0], "runner.max_steps=100000", "runner.save_interval=-1",
-				"runner.val_check_interval=-1", "runner.save_at_end=false")
+			// With that limit there is little garbage.
+			j := c.startBelow(t, []string{"env", "GOMEMLIMIT=32MiB"}, on, "run", tour[0], "runner.max_steps=100000",
+				"runner.save_interval=-1", "runner.val_check_interval=-1", "runner.save_at_end=false")
 			asked := 0
 			held := map[int][]possession{} // of each process, where the tour begins anew
 			w := j.walk(c.folder("run"), func() string {
@@ -72,7 +73,7 @@ func TestManyMoves(t *testing.T) {
 				part := (len(all) + 2) / 3
 				first, last := least(all[:part]), least(all[len(all)-part:])
 				t.Logf("after %d moves %+v, after %d %+v", from, first, most, last)
-				if last.descriptors > first.descriptors || last.threads > first.threads+2 ||
+				if last.descriptors > first.descriptors+2 || last.threads > first.threads+2 ||
 					float64(last.mappings) > 1.05*float64(first.mappings) || last.memory > room*first.memory ||
 					last.shared > room*first.shared {
 					t.Error("it holds more")
