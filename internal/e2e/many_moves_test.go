@@ -75,7 +75,7 @@ func TestManyMoves(t *testing.T) {
 				t.Logf("after %d moves %+v, after %d %+v", from, first, most, last)
 				if last.descriptors > first.descriptors+2 || last.threads > first.threads+2 ||
 					float64(last.mappings) > 1.05*float64(first.mappings) || last.memory > room*first.memory ||
-					last.shared > room*first.shared {
+					last.shared > room*first.shared+0.5 {
 					t.Error("it holds more")
 				}
 			}
