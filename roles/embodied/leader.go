@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rlinf/rlinf/roles/embodied/worker"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/spmd"
@@ -36,6 +37,23 @@ func (r leader) Describe(rep *loop.Report) {
 		rep.Spent = append(rep.Spent[:0], r.loop.Worked("env", "simulate"), r.loop.Worked("rollout", "infer"),
 			r.loop.Worked("rollout", "play"))
 	}
+}
+
+// Settle receives the finished rollouts of an asynchronous run that are under way to actors.
+func (r leader) Settle(ctx context.Context) error {
+	if !r.plan.Async() {
+		return nil
+	}
+	finished := make([]float64, len(r.plan.Train.Routes))
+	for _, w := range r.Rollout.Here() {
+		w.Finished(finished)
+	}
+	if err := r.loop.Sum(ctx, finished); err != nil {
+		return err
+	}
+	return loop.WaitAll(ctx, loop.Call(ctx, r.Actor, "settle", func(ctx context.Context, w *worker.ActorWorker) error {
+		return w.Settle(ctx, r.out, finished)
+	}))
 }
 
 // Members returns the workers of this rank.

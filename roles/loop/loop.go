@@ -149,6 +149,9 @@ func (l *Loop) StopEarly() { l.stopEarly = true }
 // Barrier returns when all ranks have called it.
 func (l *Loop) Barrier(ctx context.Context) error { return l.with.Saver.group.Barrier(ctx) }
 
+// Sum sums x over all ranks.
+func (l *Loop) Sum(ctx context.Context, x []float64) error { return l.with.Saver.group.Sum64(ctx, x) }
+
 // SameOnAllRanks returns an error if ranks have different data under a name.
 func (l *Loop) SameOnAllRanks(ctx context.Context, names []string, data [][]byte) error {
 	return l.with.Saver.group.SameOnAllRanks(ctx, names, data)

@@ -28,6 +28,8 @@ type Moves interface {
 // A Mover is a Leader whose workers can go on in another world.
 type Mover interface {
 	Leader
+	// Settle ends what is under way between members after Quiesce. Collective over the world.
+	Settle(context.Context) error
 	// Members returns the workers of this rank.
 	Members() []Member
 	// Moved is called in the new world, when all members have their state.
@@ -69,6 +71,9 @@ func (l *Loop) move(ctx context.Context) (moved bool, err error) {
 	}
 	to, err := l.with.Moves.Next(ctx)
 	if err != nil || to == nil {
+		return false, err
+	}
+	if err := mover.Settle(ctx); err != nil {
 		return false, err
 	}
 	all, bytes, wrong := l.pack(mover, to)
