@@ -51,6 +51,9 @@ type Loop struct {
 	reported  int64 // the step of the report being sent
 	buf       []byte
 
+	ownComponents []string // see Carry
+	ownMembers    []Member
+
 	clocks *clockSync
 	saving spmd.Span
 }
