@@ -39,16 +39,16 @@ func refusals(t *testing.T) []refusal {
 	return []refusal{
 		{name: "places", pkg: ".", np: 4, yaml: still, asks: [][2]string{
 			{"{actor: 0-1, env: 2, rollout: 3}", "the members are there already"},
-			{"{env: 4}", "job.yaml:2: cluster.component_placement.env: 4: expected resources 0..3, the ranks that were " +
-				"started (-np 4), not \"4\""},
-			{"{simulator: 0}", "command line: cluster.component_placement.simulator: simulator: expected one of actor, " +
-				"rollout, env, reward, inference"},
-			{"{reward: 0}", "config.yaml:%: cluster.component_placement: reward: expected one of the components that the " +
-				"run has: actor, env, rollout"},
-			{"{env: auto}", "config.yaml:%: cluster.component_placement: auto: expected ranks: auto is for the start of " +
-				"a job"},
-			{"{env: 0", "command line: cluster.component_placement: {env: 0: expected the places of components, as " +
-				"{actor: 0-3, env: 4-7}"},
+			{"{env: 4}", "job.yaml:2: cluster.component_placement.env: 4: expected resources 0..3, the ranks that " +
+				"were started (-np 4), not \"4\""},
+			{"{simulator: 0}", "command line: cluster.component_placement.simulator: simulator: expected one of " +
+				"actor, rollout, env, reward, inference"},
+			{"{reward: 0}", "config.yaml:%: cluster.component_placement: reward: expected one of the components " +
+				"that the run has: actor, env, rollout"},
+			{"{env: auto}", "config.yaml:%: cluster.component_placement: auto: expected ranks: auto is for the " +
+				"start of a job"},
+			{"{env: 0", "command line: cluster.component_placement: {env: 0: expected the places of components, " +
+				"as {actor: 0-3, env: 4-7}"},
 			{"{env: 1}", ""},
 		}},
 		{name: "one rank", pkg: ".", np: 1, yaml: still,
@@ -56,22 +56,26 @@ func refusals(t *testing.T) []refusal {
 			asks: [][2]string{{"{env: 0}", "the job has one rank, so its members have no other place"}}},
 		{name: "environments without state", pkg: faulty, np: 4, yaml: still,
 			args: []string{"env.train.env_type=CartPole-sound"},
-			asks: [][2]string{{"{env: 3}", at + "CartPole-v1 cannot save its state: expected env on the ranks that " +
-				"it has"}, {"{rollout: 1}", ""}}},
+			asks: [][2]string{
+				{"{env: 3}", at + "CartPole-v1 cannot save its state: expected env on the ranks that it has"},
+				{"{rollout: 1}", ""}}},
 		{name: "environments that fail to pack", pkg: faulty, np: 4, yaml: still,
 			args: []string{"env.train.env_type=CartPole-pack-error"},
 			asks: [][2]string{{"{env: 3}", at + "out of boxes"}, {"{rollout: 1}", ""}}},
-		{name: "simulators", pkg: ".", np: 4, yaml: strings.Replace(still, "env_type: CartPole-v1", "env_type: external, "+
-			"external: {command: \""+local.program(t, ".")+" bridge serve -c served.yaml\"}", 1),
-			asks: [][2]string{{"{env: 3}", at + "its external simulators stay where they run: expected env on the ranks " +
-				"that it has"}, {"{rollout: 1}", ""}}},
+		{name: "simulators", pkg: ".", np: 4,
+			yaml: strings.Replace(still, "env_type: CartPole-v1", "env_type: external, external: {command: \""+
+				local.program(t, ".")+" bridge serve -c served.yaml\"}", 1),
+			asks: [][2]string{{"{env: 3}", at + "its external simulators stay where they run: expected env on the " +
+				"ranks that it has"}, {"{rollout: 1}", ""}}},
 		{name: "a program of its own", pkg: "./examples/own_runner", np: 4, yaml: still,
 			args: []string{"+cluster.component_placement.monitor=0-1"},
-			asks: [][2]string{{"{env: 3}", "the program of this job has not said that it can move (roles.RunMovable)"}}},
+			asks: [][2]string{
+				{"{env: 3}", "the program of this job has not said that it can move (roles.RunMovable)"}}},
 		{name: "memory", pkg: ".", np: 4, yaml: still, ask: tighten,
 			args: []string{"runner.max_steps=8", "actor.model.hidden_sizes=[64,16384]", "env.train.total_num_envs=2",
 				"env.train.max_steps_per_rollout_epoch=2", "actor.micro_batch_size=2", "actor.global_batch_size=4"},
-			asks: [][2]string{{"{actor: 2-3}", "node 0 receives and copies % MiB, and the limit of ulimit -d has % MiB free"},
+			asks: [][2]string{
+				{"{actor: 2-3}", "node 0 receives and copies % MiB, and the limit of ulimit -d has % MiB free"},
 				{"{actor: 2-3}", ""}}},
 	}
 }
