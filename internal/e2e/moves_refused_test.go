@@ -67,8 +67,7 @@ func refusals(t *testing.T) []refusal {
 				local.program(t, ".")+" bridge serve -c served.yaml\"}", 1),
 			asks: [][2]string{{"{env: 3}", at + "its external simulators stay where they run: expected env on the " +
 				"ranks that it has"}, {"{rollout: 1}", ""}}},
-		{name: "a program of its own", pkg: "./examples/own_runner", np: 4, yaml: still,
-			args: []string{"+cluster.component_placement.monitor=0-1"},
+		{name: "a program of its own", pkg: "./examples/embodied", np: 4, yaml: still,
 			asks: [][2]string{
 				{"{env: 3}", "the program of this job has not said that it can move (roles.RunMovable)"}}},
 		{name: "memory", pkg: ".", np: 4, yaml: still, ask: tighten,
