@@ -51,10 +51,6 @@ func refusals(t *testing.T) []refusal {
 				"as {actor: 0-3, env: 4-7}"},
 			{"{env: 1}", ""},
 		}},
-		{name: "asynchronous", pkg: ".", np: 4, yaml: still, other: true,
-			args: []string{"runner.async=true", "algorithm.staleness_threshold=1"},
-			asks: [][2]string{{"{env: 3}", "an asynchronous run (runner.async) does not move: rollouts are under way " +
-				"all the time"}}},
 		{name: "one rank", pkg: ".", np: 1, yaml: still,
 			args: []string{"cluster.component_placement={actor: '0:0-1', env: 0, rollout: 0}"},
 			asks: [][2]string{{"{env: 0}", "the job has one rank, so its members have no other place"}}},
@@ -71,8 +67,7 @@ func refusals(t *testing.T) []refusal {
 				local.program(t, ".")+" bridge serve -c served.yaml\"}", 1),
 			asks: [][2]string{{"{env: 3}", at + "its external simulators stay where they run: expected env on the " +
 				"ranks that it has"}, {"{rollout: 1}", ""}}},
-		{name: "a program of its own", pkg: "./examples/own_runner", np: 4, yaml: still,
-			args: []string{"+cluster.component_placement.monitor=0-1"},
+		{name: "a program of its own", pkg: "./examples/embodied", np: 4, yaml: still,
 			asks: [][2]string{
 				{"{env: 3}", "the program of this job has not said that it can move (roles.RunMovable)"}}},
 		{name: "memory", pkg: ".", np: 4, yaml: still, ask: tighten,

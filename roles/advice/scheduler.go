@@ -15,9 +15,8 @@ import (
 // the times of its iterations, and searches again.
 //
 //	c.Observe(iteration)              // after each iteration
-//	placement, reason := c.Decide(step, left)
-//	if placement != "" {
-//		…                             // the job moves to placement, or cannot
+//	if move := c.Decide(step, left); move != nil {
+//		…                             // the job moves to move.Placement, or cannot
 //		c.Moved(where, step, seconds) // or c.Refused()
 //	}
 //
@@ -97,12 +96,19 @@ func (c *Scheduler) Observe(it Iteration) {
 	}
 }
 
-// Decide returns the placement of the components that should move, as config.Config.Moved takes it, and the reason. It
-// is called after this many iterations of the run, when this many are left. It returns "" if no move pays.
-func (c *Scheduler) Decide(step, left int64) (placement, reason string) {
+// A Decision is to move.
+type Decision struct {
+	Placement string  // of the components that should move, as config.Config.Moved takes it
+	Reason    string  // for people
+	Now, Then float64 // seconds of an iteration: as they are, and as predicted in the new placement; 0: not known
+}
+
+// Decide returns a move that pays; nil if none does. It is called after this many iterations of the run, when this many
+// are left.
+func (c *Scheduler) Decide(step, left int64) *Decision {
 	m := c.decide(step, left)
 	if m == nil {
-		return "", ""
+		return nil
 	}
 	c.decided = m.layout.String()
 	var parts []string
@@ -111,7 +117,7 @@ func (c *Scheduler) Decide(step, left int64) (placement, reason string) {
 			parts = append(parts, fmt.Sprintf("%s: %q", name, spmd.PlacementOf(ranks)))
 		}
 	}
-	return "{" + strings.Join(parts, ", ") + "}", m.why
+	return &Decision{"{" + strings.Join(parts, ", ") + "}", m.why, m.now, m.then}
 }
 
 // decide returns a move that pays, else nil. It plans again only if there is something new.

@@ -143,9 +143,9 @@ func (s *simulated) moved(t *testing.T, placement string) planner.Layout {
 func (s *simulated) run(t *testing.T, c *advice.Scheduler, from, to, end int64) (sum float64, moves []int64) {
 	t.Helper()
 	for step := from; step < to; step++ {
-		if placement, reason := c.Decide(step, end-step); placement != "" {
-			t.Logf("step %d: %s", step, reason)
-			s.layout = s.moved(t, placement)
+		if move := c.Decide(step, end-step); move != nil {
+			t.Logf("step %d: %s", step, move.Reason)
+			s.layout = s.moved(t, move.Placement)
 			c.Moved(s.placement(), step, price)
 			sum += price
 			moves = append(moves, step)
@@ -290,8 +290,8 @@ func slow(p planner.Prediction, f float64) planner.Prediction {
 // step.
 func decided(s *simulated, c *advice.Scheduler, end int64, times func(*advice.Iteration)) (to, why string, at int64) {
 	for step := range int64(60) {
-		if to, why = c.Decide(step, end-step); to != "" {
-			return to, why, step
+		if move := c.Decide(step, end-step); move != nil {
+			return move.Placement, move.Reason, step
 		}
 		it := s.iterate()
 		times(&it)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rlinf/rlinf/roles/embodied/worker"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/spmd"
@@ -37,6 +38,26 @@ func (r leader) Describe(rep *loop.Report) {
 			r.loop.Worked("rollout", "play"))
 	}
 }
+
+// Settle receives the finished rollouts of an asynchronous run that are under way to actors.
+func (r leader) Settle(ctx context.Context) error {
+	if !r.plan.Async() {
+		return nil
+	}
+	finished := make([]float64, len(r.plan.Train.Routes))
+	for _, w := range r.Rollout.Here() {
+		w.Finished(finished)
+	}
+	if err := r.loop.Sum(ctx, finished); err != nil {
+		return err
+	}
+	return loop.WaitAll(ctx, loop.Call(ctx, r.Actor, "settle", func(ctx context.Context, w *worker.ActorWorker) error {
+		return w.Settle(ctx, r.out, finished)
+	}))
+}
+
+// Components returns the components of Groups.
+func (r leader) Components() []string { return []string{"actor", "rollout", "env", "reward", "inference"} }
 
 // Members returns the workers of this rank.
 func (r leader) Members() (all []loop.Member) {

@@ -154,6 +154,12 @@ func (r leader) Quiesce(context.Context) error { return nil }
 // Describe does nothing, because the calls have already added their metrics.
 func (r leader) Describe(*loop.Report) {}
 
+// Settle does nothing, because nothing is under way between iterations.
+func (r leader) Settle(context.Context) error { return nil }
+
+// Components returns the components of a job that trains a language model.
+func (r leader) Components() []string { return []string{"actor", "rollout", "reward", "inference", "critic"} }
+
 // Members returns the workers of this rank.
 func (r leader) Members() (all []loop.Member) {
 	for _, w := range r.workers {

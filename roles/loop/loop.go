@@ -51,6 +51,9 @@ type Loop struct {
 	reported  int64 // the step of the report being sent
 	buf       []byte
 
+	ownComponents []string // see Carry
+	ownMembers    []Member
+
 	clocks *clockSync
 	saving spmd.Span
 }
@@ -148,6 +151,9 @@ func (l *Loop) StopEarly() { l.stopEarly = true }
 
 // Barrier returns when all ranks have called it.
 func (l *Loop) Barrier(ctx context.Context) error { return l.with.Saver.group.Barrier(ctx) }
+
+// Sum sums x over all ranks.
+func (l *Loop) Sum(ctx context.Context, x []float64) error { return l.with.Saver.group.Sum64(ctx, x) }
 
 // SameOnAllRanks returns an error if ranks have different data under a name.
 func (l *Loop) SameOnAllRanks(ctx context.Context, names []string, data [][]byte) error {

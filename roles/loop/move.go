@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/spmd"
@@ -28,7 +29,11 @@ type Moves interface {
 // A Mover is a Leader whose workers can go on in another world.
 type Mover interface {
 	Leader
-	// Members returns the workers of this rank.
+	// Settle ends what is under way between members after Quiesce. Collective over the world.
+	Settle(context.Context) error
+	// Components returns the components whose workers can go on, the same ones on all ranks.
+	Components() []string
+	// Members returns the workers of these components on this rank.
 	Members() []Member
 	// Moved is called in the new world, when all members have their state.
 	Moved()
@@ -47,6 +52,12 @@ type Member interface {
 	Unpack(tensor.Dict) error
 	// Retire ends what the worker runs, except what part runs, which the next worker takes over; nil: it takes nothing.
 	Retire(part any) error
+}
+
+// Carry makes the workers of a component of the program's own take their state along in a move. members are those on
+// this rank. All ranks call it with the same components.
+func (l *Loop) Carry(component string, members ...Member) {
+	l.ownComponents, l.ownMembers = append(l.ownComponents, component), append(l.ownMembers, members...)
 }
 
 // A leaving is a member of this rank as a move finds it.
@@ -69,6 +80,9 @@ func (l *Loop) move(ctx context.Context) (moved bool, err error) {
 	}
 	to, err := l.with.Moves.Next(ctx)
 	if err != nil || to == nil {
+		return false, err
+	}
+	if err := mover.Settle(ctx); err != nil {
 		return false, err
 	}
 	all, bytes, wrong := l.pack(mover, to)
@@ -96,7 +110,7 @@ func (l *Loop) move(ctx context.Context) (moved bool, err error) {
 // each rank, and then those that each rank will copy.
 func (l *Loop) pack(mover Mover, to Places) (all []leaving, bytes []float64, err error) {
 	bytes = make([]float64, 2*l.world.Size())
-	for _, m := range mover.Members() {
+	for _, m := range slices.Concat(mover.Members(), l.ownMembers) {
 		is := m.Member()
 		out := leaving{Member: m, to: to[is.Group()][is.Index()]}
 		if out.to == l.world.Rank() {
@@ -133,8 +147,11 @@ func (l *Loop) exchange(ctx context.Context, all []leaving, to Places) (next est
 	for i := range all {
 		mine[holderOf(all[i].Member.Member())] = &all[i]
 	}
-	place := l.job.Placement
+	place, carried := l.job.Placement, slices.Concat(l.leader.(Mover).Components(), l.ownComponents)
 	for _, component := range place.Components() { // all ranks go through the members in the same order
+		if !slices.Contains(carried, component) { // its workers begin anew
+			continue
+		}
 		for m, from := range place.Ranks(component) {
 			h, dest := holder{component, m}, to[component][m]
 			own := mine[h]
@@ -171,7 +188,7 @@ func (l *Loop) takeOver() error {
 	own := l.with.Holdings
 	l.step = own.step
 	mover := l.leader.(Mover)
-	for _, m := range mover.Members() {
+	for _, m := range slices.Concat(mover.Members(), l.ownMembers) {
 		h := holderOf(m.Member())
 		if state, ok := own.present.states[h]; ok {
 			if err := m.Unpack(state); err != nil {

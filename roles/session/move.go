@@ -35,9 +35,8 @@ var _ loop.Moves = (*mover)(nil)
 type Scheduler interface {
 	// Observe takes the times of an iteration, in the order of iterations.
 	Observe(advice.Iteration)
-	// Decide is called after step iterations, when left are to follow at most. It returns the placement to move to, as
-	// config.Config.Moved takes it, and the reason in a sentence; "": the members stay.
-	Decide(step, left int64) (placement, reason string)
+	// Decide is called after step iterations, when left are to follow at most. nil: the members stay.
+	Decide(step, left int64) *advice.Decision
 	// Moved tells that the members have moved, for any reason, after step iterations, and how long that took, in
 	// seconds.
 	Moved(to *spmd.Placement, step int64, seconds float64)
@@ -49,9 +48,8 @@ var _ Scheduler = (*advice.Scheduler)(nil)
 
 // A wish is a move that is asked for.
 type wish struct {
-	placement string // as config.Config.Moved takes it
-	reason    string
-	request   *moves.Request // nil: the scheduler asks
+	advice.Decision
+	request *moves.Request // nil: the scheduler asks
 }
 
 // A trip is a move under way, on rank 0.
@@ -83,11 +81,11 @@ func (m *mover) Due() bool {
 	}
 	switch s := m.at.scheduler; {
 	case r != nil && r.ID != m.at.said: // an answer that could not be written leaves its request
-		m.want = &wish{r.Placement, "asked for by rlinf scale", r}
+		m.want = &wish{advice.Decision{Placement: r.Placement, Reason: "asked for by rlinf scale"}, r}
 	case s != nil:
 		j, step := m.at.plan.Common(), m.at.book.Step()
-		if placement, reason := s.Decide(step, j.MaxSteps-step); placement != "" {
-			m.want = &wish{placement, reason, nil}
+		if d := s.Decide(step, j.MaxSteps-step); d != nil {
+			m.want = &wish{*d, nil}
 		}
 	}
 	if m.want == nil {
@@ -102,11 +100,9 @@ func (m *mover) Due() bool {
 
 // immovable returns the reason why no member of this job can move; "": they can.
 func (m *mover) immovable() string {
-	switch j := m.at.plan.Common(); {
+	switch {
 	case m.Own.Program != nil && !m.Own.Movable:
 		return immovableProgram
-	case j.Async():
-		return "an asynchronous run (runner.async) does not move: rollouts are under way all the time"
 	case m.world.Size() == 1:
 		return "the job has one rank, so its members have no other place"
 	}
@@ -122,7 +118,8 @@ func (m *mover) refuse(why error) {
 	if m.want = nil; w == nil {
 		return
 	}
-	m.warn(fmt.Sprintf("the job does not move to %s: %v", w.placement, why))
+	m.at.trip = nil
+	m.warn(fmt.Sprintf("the job does not move to %s: %v", w.Placement, why))
 	if w.request == nil {
 		m.at.scheduler.Refused()
 		return
@@ -143,7 +140,7 @@ func (m *mover) Next(ctx context.Context) (loop.Places, error) {
 	var text []byte
 	if m.world.Rank() == 0 && m.want != nil {
 		m.at.trip = &trip{wish: *m.want, begun: time.Now()}
-		text = []byte(m.want.placement)
+		text = []byte(m.want.Placement)
 	}
 	text, err := loop.Broadcast(ctx, m.group, text, 0)
 	if err != nil || len(text) == 0 {
@@ -276,7 +273,7 @@ func (m *mover) arrived() bool {
 		return false
 	}
 	t.Step, t.Seconds = m.at.book.Step(), time.Since(t.begun).Seconds()
-	t.Reason = t.wish.reason
+	t.Reason, t.Iteration, t.Predicted = t.wish.Reason, t.Now, t.Then
 	m.at.book.Set("time/replan", t.Seconds)
 	m.at.book.Set("schedule/members_moved", float64(t.Members))
 	m.at.book.Set("schedule/bytes_moved", float64(t.Bytes))
@@ -290,6 +287,6 @@ func (m *mover) arrived() bool {
 	if t.request != nil {
 		m.answer(&t.wish, moves.Answer{Move: &t.Move})
 	}
-	m.progress.Print(fmt.Sprintf("moved to %s in %.0f ms (%s)\n", t.After, 1000*t.Seconds, t.Reason))
+	m.progress.Print(fmt.Sprintf("moved to %s in %.0f ms (%s)\n", t.After, 1000*t.Seconds, t.wish.Reason))
 	return true
 }

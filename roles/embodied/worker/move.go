@@ -35,6 +35,8 @@ type actorPart struct {
 	policy   policy.Policy
 	algo     algo.Algorithm
 	replicas *member.Replicas
+	arrivals *Arrivals
+	queues   []queue // of the inputs
 }
 
 // Part returns the policy and the algorithm with its whole state. In a run that sends patches the successor starts with
@@ -43,7 +45,11 @@ func (a *ActorWorker) Part() any {
 	if a.plan.SendsPatches() {
 		return nil
 	}
-	return &actorPart{a.policy, a.algo, a.replicas}
+	part := &actorPart{policy: a.policy, algo: a.algo, replicas: a.replicas, arrivals: a.arrivals}
+	for _, in := range a.inputs {
+		part.queues = append(part.queues, in.queue)
+	}
+	return part
 }
 
 // Pack returns the model and the state of the algorithm.
@@ -55,12 +61,20 @@ func (a *ActorWorker) Pack() (d tensor.Dict, err error) {
 	pack(&d, "model", job.ModelDict(a.policy.Params()))
 	pack(&d, "trainer", trainer)
 	d.Set("iterations", tensor.FromI64([]int64{*a.replicas.Iterations()}, 1))
+	if a.arrivals != nil {
+		d.Set("arrivals", tensor.FromI64([]int64{a.arrivals.Rollouts}, 1))
+		a.packQueues(&d)
+	}
 	return d, nil
 }
 
 // Unpack loads what Pack returned.
 func (a *ActorWorker) Unpack(d tensor.Dict) error {
 	*a.replicas.Iterations() = d.Must("iterations").I64()[0]
+	if a.arrivals != nil {
+		a.arrivals.Rollouts = d.Must("arrivals").I64()[0]
+		a.unpackQueues(d)
+	}
 	if err := job.LoadModel(a.policy.Params(), d.Sub("model")); err != nil {
 		return err
 	}
@@ -75,6 +89,9 @@ func (r *RolloutWorker) Pack() (d tensor.Dict, err error) {
 	if r.plan.SyncInterval > 1 {
 		d.Set("weights", tensor.FromU8(r.state, len(r.state)))
 		d.Set("version", tensor.FromI64([]int64{r.version}, 1))
+	}
+	for i, l := range r.running {
+		pack(&d, fmt.Sprint("rollout", i), l.pack())
 	}
 	return d, nil
 }
@@ -91,6 +108,9 @@ func (r *RolloutWorker) Unpack(d tensor.Dict) error {
 	if r.plan.SyncInterval > 1 {
 		copy(r.state, d.Must("weights").U8())
 		r.version = d.Must("version").I64()[0]
+	}
+	for i, l := range r.running {
+		l.unpack(d.Sub(fmt.Sprint("rollout", i)))
 	}
 	return nil
 }
@@ -143,6 +163,7 @@ func (w *EnvWorker) Pack() (d tensor.Dict, err error) {
 			return d, err
 		}
 		pack(&d, fmt.Sprint("stage", i), state)
+		d.Set(fmt.Sprint("at", i), tensor.FromI64([]int64{int64(s.At)}, 1))
 	}
 	return d, nil
 }
@@ -153,6 +174,7 @@ func (w *EnvWorker) Unpack(d tensor.Dict) error {
 		if err := s.Load(d.Sub(fmt.Sprint("stage", i))); err != nil {
 			return err
 		}
+		s.At = int(d.Must(fmt.Sprint("at", i)).I64()[0])
 	}
 	return nil
 }
