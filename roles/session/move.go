@@ -78,8 +78,9 @@ type routes struct {
 // Due reports whether somebody asks for a move. It refuses a request if the job cannot move.
 func (m *mover) Due() bool {
 	r, err := moves.Pending(m.folder.Load().Path())
-	if err != nil {
-		m.warn(err.Error())
+	if err != nil && err.Error() != m.at.unread { // a request that cannot be read stays
+		m.at.unread = err.Error()
+		m.warn(m.at.unread)
 	}
 	switch s := m.at.scheduler; {
 	case r != nil && r.ID != m.at.said: // an answer that could not be written leaves its request
@@ -276,6 +277,7 @@ func (m *mover) arrived() bool {
 		return false
 	}
 	t.Step, t.Seconds = m.at.book.Step(), time.Since(t.begun).Seconds()
+	t.Time = time.Now().UTC().Truncate(time.Millisecond)
 	t.Reason = t.wish.reason
 	m.at.book.Set("time/replan", t.Seconds)
 	m.at.book.Set("schedule/members_moved", float64(t.Members))
