@@ -108,6 +108,20 @@ func TestReplacedRequest(t *testing.T) {
 		}
 	}
 	wantPending(t, dir, "")
+	third, fourth := ask(t, dir, "c"), ask(t, dir, "d")
+	if err := moves.Reply(dir, wantPending(t, dir, fourth), moves.Answer{Refused: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := moves.Find(dir, third); !errors.Is(err, moves.ErrReplaced) {
+		t.Errorf("the third, after the answer to the fourth: %v, want ErrReplaced", err)
+	}
+	fifth := ask(t, dir, "e")
+	if err := os.Rename(filepath.Join(dir, "move-request.json"), filepath.Join(dir, "move-request.taken")); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := moves.Find(dir, fifth); a != nil || err != nil {
+		t.Errorf("while an older request is taken away: %+v, %v", a, err)
+	}
 }
 
 // Of many that ask while a job answers, each is answered or replaced, and none waits forever.

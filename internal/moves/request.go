@@ -128,9 +128,9 @@ func putBack(taken, path string) error {
 
 // Find returns the answer to the request id; nil if there is none yet. The error is ErrReplaced if there will be none.
 func Find(folder, id string) (*Answer, error) {
-	// First the request, then the answers: a request that is gone has an answer.
-	pending, err := readRequest(filepath.Join(folder, requestFile))
-	if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, errDamaged) {
+	// First the request, then the answers: a request that is gone has an answer, or a newer one had replaced it.
+	waits, err := waiting(folder, id)
+	if err != nil {
 		return nil, err
 	}
 	var found *Answer
@@ -140,10 +140,24 @@ func Find(folder, id string) (*Answer, error) {
 			found = &a
 		}
 	})
-	if err == nil && found == nil && pending != nil && pending.ID != id {
+	if err == nil && found == nil && !waits {
 		err = ErrReplaced
 	}
 	return found, err
+}
+
+// waiting reports whether the request id is in the folder.
+func waiting(folder, id string) (bool, error) {
+	for _, name := range []string{requestFile, takenFile, requestFile} { // taken and put back
+		r, err := readRequest(filepath.Join(folder, name))
+		if err == nil && r.ID == id {
+			return true, nil
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, errDamaged) {
+			return false, err
+		}
+	}
+	return false, nil
 }
 
 // now returns the time as files have it.

@@ -51,18 +51,20 @@ func runScale(c *cli.Context, reg config.Registries, tasks task.Tasks) (int, err
 	if err != nil {
 		return 0, config.Usagef("scale: %w", err)
 	}
-	moved, err := r.check(reg, tasks, words[1])
-	if err != nil {
-		return 0, config.UsageError{Err: err}
-	}
 	status, err := runfolder.ReadStatus(dir)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("scale: %w", err)
+	}
+	moved, err := r.check(reg, tasks, words[1], status == runfolder.Running)
+	if err != nil {
+		return 0, config.UsageError{Err: err}
 	}
 	switch need := extent(moved); {
 	case need > len(r.nodes):
 		return 0, config.Usagef("scale: the job has %s, and %s needs %d: expected ranks 0..%d, or a resume on more:\n"+
 			"%s", count(len(r.nodes), "rank"), words[1], need, len(r.nodes)-1, r.resume(moved, need))
+	case status == runfolder.Done:
+		return 0, config.Usagef("scale: %s: expected a run that runs, this one is done", dir)
 	case status != runfolder.Running:
 		return 0, config.Usagef("scale: %s: expected a run that runs, this one is %s; to resume it there:\n%s", dir,
 			status, r.resume(moved, len(r.nodes)))
@@ -74,7 +76,7 @@ func runScale(c *cli.Context, reg config.Registries, tasks task.Tasks) (int, err
 	defer stop()
 	id, err := moves.Ask(dir, moved.PlacementText())
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("scale: %w", err)
 	}
 	if c.Bool("no-wait") {
 		fmt.Fprintf(c.App.Writer, "asked for %s; rlinf status %s shows when the job has moved\n", moved.PlacementText(),
@@ -191,8 +193,9 @@ func extent(cfg *config.Config) int {
 	return n
 }
 
-// check returns the configuration of the run with the placement in text, or everything that is wrong with it.
-func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string) (*config.Config, error) {
+// check returns the configuration of the run with the placement in text, or everything that is wrong with it. Only a
+// run that runs must keep the numbers of all its members.
+func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string, runs bool) (*config.Config, error) {
 	moved, err := r.cfg.Moved(reg, text)
 	if moved == nil {
 		return nil, err
@@ -218,12 +221,28 @@ func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string) 
 	}
 	then, thenErr := moved.Place(nodes)
 	if nowErr == nil && thenErr == nil {
-		if a, b := len(now.Ranks("actor")), len(then.Ranks("actor")); a != b {
-			wrong = append(wrong, fmt.Errorf("command line: cluster.component_placement.actor: %s: expected %s, as "+
-				"now: their number decides the metrics", count(b, "actor"), count(a, "actor")))
+		for _, name := range now.Components() {
+			why := "members move, and their number stays"
+			if name == "actor" {
+				why = "their number decides the metrics"
+			} else if !runs || extent(moved) > len(r.nodes) { // a resume may have other numbers
+				continue
+			}
+			if a, b := len(now.Ranks(name)), len(then.Ranks(name)); a != b {
+				wrong = append(wrong, fmt.Errorf("command line: cluster.component_placement.%s: %s: expected %s, as now: "+
+					"%s", name, members(name, b), members(name, a), why))
+			}
 		}
 	}
 	return moved, errors.Join(wrong...)
+}
+
+// members returns n members of a component in words, such as 3 actors or 2 env workers.
+func members(component string, n int) string {
+	if component != "actor" {
+		component += " worker"
+	}
+	return count(n, component)
 }
 
 // mistakes returns the lines of err.
@@ -247,9 +266,10 @@ func (r *placedRun) same(moved *config.Config) bool {
 	return err == nil && err2 == nil && now.String() == then.String()
 }
 
-// hosts returns the number of hosts that n ranks need, as many on each as now. Ranks of one process need one.
+// hosts returns the number of hosts that n ranks need, as many on each as now, or more if they need not have a core
+// each. Ranks of one process need one.
 func (r *placedRun) hosts(n int) int {
-	if r.start.Launcher == "" {
+	if r.start.Launcher == "" || r.start.Job == "" && !mpi.Compiled {
 		return 1
 	}
 	ranks := map[string]int{}
@@ -258,7 +278,15 @@ func (r *placedRun) hosts(n int) int {
 		ranks[host]++
 		most = max(most, ranks[host])
 	}
+	if r.oversubscribed() {
+		return len(ranks)
+	}
 	return max(len(ranks), (n+most-1)/most)
+}
+
+// oversubscribed reports whether Open MPI let the run have more ranks on a host than cores.
+func (r *placedRun) oversubscribed() bool {
+	return r.start.Env["OMPI_MCA_rmaps_base_oversubscribe"] == "1"
 }
 
 // resume returns the command that resumes the run on n ranks with the placement of moved.
@@ -293,7 +321,7 @@ func (r *placedRun) resume(moved *config.Config, n int) string {
 		program = fmt.Sprintf("srun -n %d %s", n, program)
 	default:
 		flags := ""
-		if r.start.Env["OMPI_MCA_rmaps_base_oversubscribe"] == "1" {
+		if r.oversubscribed() {
 			flags += "--oversubscribe "
 		}
 		if r.start.Env["OMPI_MCA_hwloc_base_binding_policy"] == "none" {

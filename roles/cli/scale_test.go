@@ -98,9 +98,9 @@ func TestScale(t *testing.T) {
 		code        int
 		says        string
 	}{
-		{"{env: 0-1}", "{actor: 0-1, env: 0-1, rollout: 3}", moves.Answer{Move: &moves.Move{Step: 7, Seconds: 0.25,
-			Bytes: 2048, Members: 1, Before: "{env: 2}", After: "{env: 0-1}"}}, loop.ExitOK,
-			"moved after step 7: env 2 → 0-1\n250 ms, 1 member, 2 KiB sent\n"},
+		{"{env: 0}", "{actor: 0-1, env: 0, rollout: 3}", moves.Answer{Move: &moves.Move{Step: 7, Seconds: 0.25,
+			Bytes: 2048, Members: 1, Before: "{env: 2}", After: "{env: 0}"}}, loop.ExitOK,
+			"moved after step 7: env 2 → 0\n250 ms, 1 member, 2 KiB sent\n"},
 		{"{'env,rollout': 1}", `{actor: 0-1, 'env,rollout': 1}`, moves.Answer{Refused: "no room on rank 1"},
 			loop.ExitFailed, "scale: the job refused: no room on rank 1\n"},
 	} {
@@ -152,6 +152,13 @@ func TestScaleMistakes(t *testing.T) {
 			"decides the metrics\n"},
 		{"{env: 3-2, rollout: x}", "command line: cluster.component_placement.env: 3-2: expected a range that ascends"},
 		{"{env: 3-2, rollout: x}", "command line: cluster.component_placement.rollout: x: expected "},
+		{"{env: 0-3}", "cluster.component_placement.env: 4 env workers: expected 1 env worker, as now: members move, and " +
+			"their number stays\n"},
+		{"{reward: 0}", "command line: cluster.component_placement.reward: reward: expected one of the components that " +
+			"the run has: actor, env, rollout\n"},
+		{"{env: 0, env: 1}", `as {actor: 0-3, env: 4-7}: line 1: mapping key "env" already defined at line 1`},
+		{"{env: \x1b[31m}", `placement: "{env: \x1b[31m}": expected the places`},
+		{strings.Repeat("x", 1000), "placement: " + strings.Repeat("x", 80) + " …: expected the places"},
 		{"{env: 0-2}", "env.train.total_num_envs: 64: expected a multiple of "},
 		{"{evn: 0}", "cluster.component_placement.evn: evn: expected one of"},
 		{"env 0", "cluster.component_placement: env 0: expected the places of components, as {actor: 0-3, env: 4-7}\n"},
@@ -228,6 +235,13 @@ func TestScaleByResume(t *testing.T) {
 		if code != loop.ExitConfig || !strings.HasSuffix(errs, want) {
 			t.Errorf("%s: code %d\n%s%s\nwant\n%s", c.text, code, out, errs, want)
 		}
+	}
+	if err := f.SetStatus(runfolder.Done); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := run(t, "scale", dir, "{env: 3}"); code != loop.ExitConfig ||
+		errs != "scale: "+dir+": expected a run that runs, this one is done\n" {
+		t.Errorf("of a run that is done: code %d, %s", code, errs)
 	}
 	if err := f.SetStatus(runfolder.Checkpointed); err != nil {
 		t.Fatal(err)

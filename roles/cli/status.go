@@ -116,7 +116,7 @@ func writeLastMove(out io.Writer, s results.Standing) error {
 	m := all[len(all)-1]
 	line := func(label, text string) { fmt.Fprintf(out, "%-11s %s\n", label, args.Printable(text)) }
 	line("moved", fmt.Sprintf("after step %d, %s: %s", m.Step, m.Time.Local().Format(time.DateTime), m.Change()))
-	line("", m.Reason+"; "+m.Cost())
+	line("", strings.TrimSuffix(m.Reason, ".")+"; "+m.Cost())
 	before, after := moves.Gain(all, len(all)-1, steps, seconds)
 	var words []string
 	for _, w := range []struct {

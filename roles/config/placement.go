@@ -1,9 +1,13 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/spmd"
@@ -62,8 +66,11 @@ func inLine(y *yaml.Node) {
 func (c *Config) Moved(reg Registries, text string) (*Config, error) {
 	var asked map[string]yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &asked); err != nil || len(asked) == 0 {
-		return nil, &config.FieldError{Origin: "command line", Key: placementKey, Value: text,
-			Want: "expected the places of components, as {actor: 0-3, env: 4-7}"}
+		want := "expected the places of components, as {actor: 0-3, env: 4-7}"
+		if wrong := new(yaml.TypeError); errors.As(err, &wrong) && strings.Contains(wrong.Errors[0], "mapping key") {
+			want += ": " + wrong.Errors[0] // it comes twice
+		}
+		return nil, &config.FieldError{Origin: "command line", Key: placementKey, Value: quoted(text), Want: want}
 	}
 	names := func(key string) (names []string) {
 		for name := range strings.SplitSeq(key, ",") {
@@ -94,13 +101,25 @@ func (c *Config) Moved(reg Registries, text string) (*Config, error) {
 	})
 	for _, name := range moving { // rollout is with the actors if it has no place
 		if !slices.Contains(order, name) && name != "rollout" && !m.Reported(placementKey) {
-			m.found.Problem(placementKey, name, "one of the components that the run has: "+strings.Join(order, ", "))
+			m.found.Problem(placementKey+"."+name, name, "one of the components that the run has: "+strings.Join(order, ", "))
 		}
 	}
 	if auto, _ := m.Auto(); len(auto) > 0 {
 		m.found.Problem(placementKey, PlacementAuto, "ranks: auto is for the start of a job")
 	}
 	return m, m.Err()
+}
+
+// quoted returns the beginning of a text as one line that a terminal can show.
+func quoted(text string) string {
+	const most = 80
+	if r := []rune(text); len(r) > most {
+		text = string(r[:most]) + " …"
+	}
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+		return strconv.QuoteToGraphic(text)
+	}
+	return text
 }
 
 // KeepMembers gives the components of c as many members as before. If c names fewer ranks for a component than it has

@@ -76,8 +76,9 @@ type routes struct {
 // Due reports whether somebody asks for a move. It refuses a request if the job cannot move.
 func (m *mover) Due() bool {
 	r, err := moves.Pending(m.folder.Load().Path())
-	if err != nil {
-		m.warn(err.Error())
+	if err != nil && err.Error() != m.at.unread { // a request that cannot be read stays
+		m.at.unread = err.Error()
+		m.warn(m.at.unread)
 	}
 	switch s := m.at.scheduler; {
 	case r != nil && r.ID != m.at.said: // an answer that could not be written leaves its request
@@ -274,6 +275,7 @@ func (m *mover) arrived() bool {
 	}
 	t.Step, t.Seconds = m.at.book.Step(), time.Since(t.begun).Seconds()
 	t.Reason, t.Iteration, t.Predicted = t.wish.Reason, t.Now, t.Then
+	t.Time = time.Now().UTC().Truncate(time.Millisecond)
 	m.at.book.Set("time/replan", t.Seconds)
 	m.at.book.Set("schedule/members_moved", float64(t.Members))
 	m.at.book.Set("schedule/bytes_moved", float64(t.Bytes))

@@ -16,15 +16,16 @@ import (
 
 // A seat has what a rank of this process keeps while worlds end and begin.
 type seat struct {
-	plan  task.Plan      // of the present world; nil: the rank has not begun
-	own   *loop.Holdings // of the present world
-	saver *loop.Saver
-	book  *loop.Logbook    // of rank 0
-	from  loop.StartState  // of rank 0
-	trip  *trip            // of rank 0: the move under way
-	said  string           // of rank 0: the last request for a move that was answered
-	ranks []runfolder.Rank // on rank 0: what the run's folder has of all ranks
-	ends  []func()
+	plan   task.Plan      // of the present world; nil: the rank has not begun
+	own    *loop.Holdings // of the present world
+	saver  *loop.Saver
+	book   *loop.Logbook    // of rank 0
+	from   loop.StartState  // of rank 0
+	trip   *trip            // of rank 0: the move under way
+	said   string           // of rank 0: the last request for a move that was answered
+	unread string           // of rank 0: why a request for a move could not be read last
+	ranks  []runfolder.Rank // on rank 0: what the run's folder has of all ranks
+	ends   []func()
 	// On rank 0:
 	scheduler Scheduler // nil: only rlinf scale asks for moves
 	entered   time.Time // when the rank began to load the model
