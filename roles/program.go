@@ -30,7 +30,8 @@ func Run(args []string, reg Registries, program Program) int {
 // RunMovable is Run with a program that can go on in another world, after its members have moved to other ranks. If
 // Next or Run of a runner returns spmd.Again, such a program returns it, too; it is called again, with another Cluster.
 // It keeps no state of its own between iterations. Only such a program can be moved by rlinf scale or
-// cluster.auto_scheduler. Its own workers begin anew after a move, unless EmbodiedRunner.Carry gives them to the runner.
+// cluster.auto_scheduler. Its own workers begin anew after a move, unless EmbodiedRunner.Carry gives them to the
+// runner.
 func RunMovable(args []string, reg Registries, program Program) int {
 	return cli.RunMovable(args, reg, tasks(), program)
 }

@@ -229,8 +229,8 @@ func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string, 
 				continue
 			}
 			if a, b := len(now.Ranks(name)), len(then.Ranks(name)); a != b {
-				wrong = append(wrong, fmt.Errorf("command line: cluster.component_placement.%s: %s: expected %s, as now: "+
-					"%s", name, members(name, b), members(name, a), why))
+				wrong = append(wrong, fmt.Errorf("command line: cluster.component_placement.%s: %s: expected %s, as "+
+					"now: %s", name, members(name, b), members(name, a), why))
 			}
 		}
 	}
