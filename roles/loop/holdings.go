@@ -49,6 +49,9 @@ func (h *Holdings) Enter(w *spmd.World) {
 	w.SetStep(h.step)
 }
 
+// Moved reports whether the present world follows a move.
+func (h *Holdings) Moved() bool { return h.moved }
+
 // Alloc returns an allocator of the present world's memory for a member. In a move the memory goes with the part that
 // the member leaves on this rank.
 func (h *Holdings) Alloc(component string, member int) tensor.Allocator {

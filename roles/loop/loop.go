@@ -125,7 +125,7 @@ func New(c *Cluster, runner Leader) (*Loop, error) {
 func (l *Loop) Restore(ctx context.Context) error {
 	l.with.Log.begin("restoring the state")
 	var err error
-	if l.with.Holdings.moved {
+	if l.with.Holdings.Moved() {
 		err = l.takeOver()
 	} else {
 		err = l.with.Saver.Restore(ctx, l, l.with.From)

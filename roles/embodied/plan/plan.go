@@ -78,7 +78,18 @@ func (p *Plan) Fits(model []tensor.Field, _ tensor.Dict) error {
 
 // NewPolicy makes the policy with its initial parameters, which are the same on every rank.
 func (p *Plan) NewPolicy(alloc tensor.Allocator) (policy.Policy, error) {
-	return p.Registries.Policies.New(p.Config.PolicyConfig(), p.Spec, p.Config.Actor.Seed, alloc)
+	return p.newPolicy(p.Config.PolicyConfig(), alloc)
+}
+
+// NewBlankPolicy makes the policy for parameters that the caller will load.
+func (p *Plan) NewBlankPolicy(alloc tensor.Allocator) (policy.Policy, error) {
+	cfg := p.Config.PolicyConfig()
+	cfg.Blank = true
+	return p.newPolicy(cfg, alloc)
+}
+
+func (p *Plan) newPolicy(cfg policy.Config, alloc tensor.Allocator) (policy.Policy, error) {
+	return p.Registries.Policies.New(cfg, p.Spec, p.Config.Actor.Seed, alloc)
 }
 
 // NewAlgorithm makes the algorithm that trains pol on the environments of one actor.

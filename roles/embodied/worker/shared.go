@@ -93,6 +93,10 @@ func (s *Shared) Connect(ctx context.Context) (err error) {
 // policies makes the policies of a component's workers on this rank, by member. An actor that stays on this rank in a
 // move keeps its policy.
 func (s *Shared) policies(component string) (map[int]policy.Policy, error) {
+	newPolicy := s.plan.NewPolicy
+	if s.own.Moved() && !s.plan.SendsPatches() { // patches change the initial parameters
+		newPolicy = s.plan.NewBlankPolicy
+	}
 	policies := map[int]policy.Policy{}
 	for _, m := range s.plan.MembersOn(component, s.world.Rank()) {
 		if part, ok := loop.Part[*actorPart](s.own, component, m); ok {
@@ -103,7 +107,7 @@ func (s *Shared) policies(component string) (map[int]policy.Policy, error) {
 		if component == "actor" {
 			alloc = s.own.Alloc(component, m)
 		}
-		pol, err := s.plan.NewPolicy(alloc)
+		pol, err := newPolicy(alloc)
 		if err != nil {
 			return nil, fmt.Errorf("%s %d: %w", component, m, err)
 		}
