@@ -35,7 +35,7 @@ actor: {micro_batch_size: 24, global_batch_size: 96, model: {hidden_sizes: [8]},
 
 func refusals(t *testing.T) []refusal {
 	const faulty = "./internal/e2e/testdata/faulty"
-	at := "rank 2: env 0 cannot leave rank 2: "
+	at := "rank 2: env 0 cannot move: "
 	return []refusal{
 		{name: "places", pkg: ".", np: 4, yaml: still, asks: [][2]string{
 			{"{actor: 0-1, env: 2, rollout: 3}", "the members are there already"},
@@ -43,7 +43,7 @@ func refusals(t *testing.T) []refusal {
 				"were started (-np 4), not \"4\""},
 			{"{simulator: 0}", "command line: cluster.component_placement.simulator: simulator: expected one of " +
 				"actor, rollout, env, reward, inference"},
-			{"{reward: 0}", "config.yaml:%: cluster.component_placement: reward: expected one of the components " +
+			{"{reward: 0}", "config.yaml:%: cluster.component_placement.reward: reward: expected one of the components " +
 				"that the run has: actor, env, rollout"},
 			{"{env: auto}", "config.yaml:%: cluster.component_placement: auto: expected ranks: auto is for the " +
 				"start of a job"},

@@ -362,3 +362,34 @@ func TestMovesStopped(t *testing.T) {
 		})
 	}
 }
+
+// TestOwnProgramMoves: a program of its own, with workers that remember, has the numbers of one that stays.
+func TestOwnProgramMoves(t *testing.T) {
+	t.Parallel()
+	program, dir := local.program(t, "./examples/own_runner"), t.TempDir()
+	text, err := os.ReadFile(filepath.Join(root, "examples/own_runner/cartpole.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, dir, "job.yaml", string(text))
+	start := func(run string) *job {
+		return local.startProgram(t, program, dir, 0, "-c", "job.yaml", "-np", "4", "runner.max_steps=400",
+			"runner.val_check_interval=200", "++cluster.allow_idle_ranks=true", "runner.logger.log_path=logs",
+			"runner.logger.experiment_name="+run)
+	}
+	if r := start("settled").result(); r.code != 0 {
+		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	moving := start("moving")
+	folder := filepath.Join(dir, "logs/moving")
+	places := []string{"{actor: 2-3, env: 0-1, rollout: 1-2, monitor: 2-3}", "{actor: 0-1, env: 2-3, rollout: 2-3, " +
+		"monitor: 1-2}"}
+	n := 0
+	moving.walk(folder, func() string {
+		n++
+		return places[n%2]
+	}).end(t, moving, 2)
+	if diff := readMetrics(t, folder).diff(readMetrics(t, filepath.Join(dir, "logs/settled"))); diff != "" {
+		t.Error(diff)
+	}
+}

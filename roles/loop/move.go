@@ -118,8 +118,7 @@ func (l *Loop) pack(mover Mover, to Places) (all []leaving, bytes []float64, err
 		}
 		if out.part == nil {
 			if out.state, err = m.Pack(); err != nil {
-				return all, bytes, fmt.Errorf("%s %d cannot leave rank %d: %w", is.Group(), is.Index(),
-					l.world.Rank(), err)
+				return all, bytes, fmt.Errorf("%s %d cannot move: %w", is.Group(), is.Index(), err)
 			}
 			at := out.to
 			if at == l.world.Rank() {
