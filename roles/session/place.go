@@ -51,7 +51,7 @@ func (s *session) place(ctx context.Context, w *spmd.World) error {
 // measure measures the job for a scheduler, on rank 0, if the configuration asks for one and no plan was made. A run
 // that resumes keeps its measurements.
 func (s *session) measure(ctx context.Context, w *spmd.World, cfg *config.Config) error {
-	if w.Rank() != 0 || !cfg.Schedules() || s.chosen != nil || s.Own.Program != nil && !s.Own.Movable {
+	if w.Rank() != 0 || !s.moves(w, cfg) || s.chosen != nil {
 		return nil
 	}
 	subject, err := advice.New(cfg, s.reg, s.Tasks, w.Nodes(), true)
@@ -67,6 +67,11 @@ func (s *session) measure(ctx context.Context, w *spmd.World, cfg *config.Config
 	return err
 }
 
+// moves reports whether the job of cfg has a scheduler, which moves its members.
+func (s *session) moves(w *spmd.World, cfg *config.Config) bool {
+	return cfg.Schedules() && w.Size() > 1 && (s.Own.Program == nil || s.Own.Movable)
+}
+
 // schedule makes the scheduler of the job, on rank 0, if the configuration asks for one. It is called when the workers
 // of the first world are ready.
 func (s *session) schedule(w *spmd.World, at *seat) error {
@@ -74,10 +79,10 @@ func (s *session) schedule(w *spmd.World, at *seat) error {
 	at.scheduler = s.Scheduler
 	switch {
 	case at.scheduler != nil: // of a test
-	case !j.Config.Schedules():
-		return nil
-	case s.Own.Program != nil && !s.Own.Movable:
-		s.warn("cluster.auto_scheduler has no effect: " + immovableProgram)
+	case !s.moves(w, j.Config):
+		if j.Config.Schedules() && w.Size() > 1 { // a plan's notes say so of one rank
+			s.warn("cluster.auto_scheduler has no effect: " + immovableProgram)
+		}
 		return nil
 	default:
 		subject, err := advice.New(j.Config, s.reg, s.Tasks, w.Nodes(), true)
