@@ -193,8 +193,8 @@ func extent(cfg *config.Config) int {
 	return n
 }
 
-// check returns the configuration of the run with the placement in text, or everything that is wrong with it. Only a run
-// that runs must keep the numbers of all its members.
+// check returns the configuration of the run with the placement in text, or everything that is wrong with it. Only a
+// run that runs must keep the numbers of all its members.
 func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string, runs bool) (*config.Config, error) {
 	moved, err := r.cfg.Moved(reg, text)
 	if moved == nil {
@@ -229,8 +229,8 @@ func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string, 
 				continue
 			}
 			if a, b := len(now.Ranks(name)), len(then.Ranks(name)); a != b {
-				wrong = append(wrong, fmt.Errorf("command line: cluster.component_placement.%s: %s: expected %s, as now: "+
-					"%s", name, members(name, b), members(name, a), why))
+				wrong = append(wrong, fmt.Errorf("command line: cluster.component_placement.%s: %s: expected %s, as "+
+					"now: %s", name, members(name, b), members(name, a), why))
 			}
 		}
 	}

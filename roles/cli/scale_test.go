@@ -152,10 +152,10 @@ func TestScaleMistakes(t *testing.T) {
 			"decides the metrics\n"},
 		{"{env: 3-2, rollout: x}", "command line: cluster.component_placement.env: 3-2: expected a range that ascends"},
 		{"{env: 3-2, rollout: x}", "command line: cluster.component_placement.rollout: x: expected "},
-		{"{env: 0-3}", "cluster.component_placement.env: 4 env workers: expected 1 env worker, as now: members move, and " +
-			"their number stays\n"},
-		{"{reward: 0}", "command line: cluster.component_placement.reward: reward: expected one of the components that " +
-			"the run has: actor, env, rollout\n"},
+		{"{env: 0-3}", "cluster.component_placement.env: 4 env workers: expected 1 env worker, as now: members " +
+			"move, and their number stays\n"},
+		{"{reward: 0}", "command line: cluster.component_placement.reward: reward: expected one of the components " +
+			"that the run has: actor, env, rollout\n"},
 		{"{env: 0, env: 1}", `as {actor: 0-3, env: 4-7}: line 1: mapping key "env" already defined at line 1`},
 		{"{env: \x1b[31m}", `placement: "{env: \x1b[31m}": expected the places`},
 		{strings.Repeat("x", 1000), "placement: " + strings.Repeat("x", 80) + " …: expected the places"},
