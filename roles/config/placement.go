@@ -101,8 +101,8 @@ func (c *Config) Moved(reg Registries, text string) (*Config, error) {
 	})
 	for _, name := range moving { // rollout is with the actors if it has no place
 		if !slices.Contains(order, name) && name != "rollout" && !m.Reported(placementKey) {
-			m.found.Problem(placementKey+"."+name, name, "one of the components that the run has: "+
-				strings.Join(order, ", "))
+			m.found.Problem(placementKey+"."+name, name,
+				"one of the components that the run has: "+strings.Join(order, ", "))
 		}
 	}
 	if auto, _ := m.Auto(); len(auto) > 0 {

@@ -1,0 +1,60 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestMovingTutorial follows docs/tutorials/moves.md line by line, with shorter runs. The job that moves has slow
+// environments, so that it still runs when it is asked.
+func TestMovingTutorial(t *testing.T) {
+	t.Parallel()
+	for _, tool := range []string{"bash", "cmp"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("no %s here", tool)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(root, "docs", "tutorials", "moves.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, target := range map[string]string{"configs": filepath.Join(top, "configs"),
+		"rlinf": local.program(t, ".")} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := strings.Split(strings.Join(blocks(string(text), "bash"), "\n"), "\n")
+	for i, line := range lines {
+		if !strings.HasPrefix(line, "./rlinf -c") {
+			continue
+		}
+		rest, behind := strings.CutSuffix(line, " &")
+		if lines[i] = rest + " runner.max_steps=25 runner.val_check_interval=25 runner.save_interval=25"; behind {
+			lines[i] += " env.train.step_delay=1ms >job.log 2>&1 & " +
+				"until [ -s logs/moved/metrics.jsonl ]; do kill -0 $!; sleep 0.05; done"
+		}
+	}
+	bash := exec.Command("bash", "-euc", strings.Join(lines, "\n"))
+	bash.Dir = dir
+	out, err := bash.CombinedOutput()
+	if err != nil {
+		log, _ := os.ReadFile(filepath.Join(dir, "job.log"))
+		t.Fatalf("%v: %s\n%s", err, out, log)
+	}
+	for _, want := range []string{": env 0-3 → 4-7\n",
+		": actor 0-7 → 0-1:0-7, env 4-7 → 4-5:0-3, rollout 4-7 → 4-5:0-3\n",
+		"placement   {actor: '0-1:0-7', env: '4-5:0-3', rollout: '4-5:0-3'}\n", "report.html: open it in a browser\n"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
