@@ -50,6 +50,10 @@ type ClusterConfig struct {
 	Tracer TracerConfig `yaml:"tracer"`
 	// AllowIdleRanks allows ranks without workers. Default false. (+)
 	AllowIdleRanks bool `yaml:"allow_idle_ranks"`
+	// AutoScheduler lets work move between ranks while the job runs. In the task reasoning prompts are dealt to the
+	// rollout workers one by one, and unfinished answers move to workers that have fewer. No result changes. Default
+	// false.
+	AutoScheduler bool `yaml:"auto_scheduler"`
 }
 
 // TracerConfig is the section cluster.tracer.

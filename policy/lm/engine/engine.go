@@ -53,7 +53,7 @@ type Request struct {
 	// Key and Sample select the random numbers of this text. Key identifies the prompt, and Sample
 	// one of its answers. Key is below 2^32 and Sample below 2^16.
 	Key, Sample uint64
-	// Begun is the beginning of the text, which some engine with the same weights generated and gave up. The text goes on
+	// Begun is the beginning of the text, which an engine with the same weights generated and gave up. The text goes on
 	// behind it, with the bits that it would have had there. Sampling.MaxTokens counts its tokens, too.
 	Begun Result
 }
