@@ -50,10 +50,12 @@ type ClusterConfig struct {
 	Tracer TracerConfig `yaml:"tracer"`
 	// AllowIdleRanks allows ranks without workers. Default false. (+)
 	AllowIdleRanks bool `yaml:"allow_idle_ranks"`
-	// AutoScheduler lets work move between ranks while the job runs. In the task reasoning prompts are dealt to the
-	// rollout workers one by one, and unfinished answers move to workers that have fewer. No result changes. Default
-	// false.
+	// AutoScheduler lets work move between ranks while the job runs. In the task reasoning the ranks of actors, rollout
+	// and inference workers are one pool. Prompts are dealt, and unfinished answers move to ranks that have fewer. The
+	// actors, as many as before, are spread over the pool. No result changes. Default false.
 	AutoScheduler bool `yaml:"auto_scheduler"`
+	// UsePreProcessPolicy lets the ranks of actors answer, too, with auto_scheduler in the task reasoning. Default true.
+	UsePreProcessPolicy bool `yaml:"use_pre_process_policy"`
 }
 
 // TracerConfig is the section cluster.tracer.
@@ -347,7 +349,7 @@ func Default() *Config {
 	eval := env.DefaultConfig()
 	trainingAlone(&eval)
 	return &Config{
-		Cluster: ClusterConfig{Tracer: TracerConfig{Record: true}},
+		Cluster: ClusterConfig{Tracer: TracerConfig{Record: true}, UsePreProcessPolicy: true},
 		Comm: CommConfig{StallTimeout: time.Minute, Reduce: ReduceOrdered, BucketBytes: 4 << 20,
 			Compression: CompressionNone},
 		Runner: RunnerConfig{

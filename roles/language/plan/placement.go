@@ -32,7 +32,7 @@ func (d *Draft) placeAnswers() {
 	if d.Critics > 0 {
 		d.placeCritic(n)
 	}
-	if least := n / d.rollouts; least > 0 {
+	if least := n / d.rollouts; least > 0 && !d.Deals() {
 		d.found.Want(stages <= least, "rollout.pipeline_stage_num", stages,
 			fmt.Sprintf("at most %d (%d prompts of %s)", least, n, d.replicas("rollout")))
 	}
