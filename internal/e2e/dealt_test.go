@@ -27,9 +27,10 @@ func TestDealt(t *testing.T) {
 	}
 	if full {
 		maps.Copy(others, map[string]layout{
-			"one rank":       {local, 0, collocated, []string{dealt}},
-			"MPICH":          {mpich, 3, "actor: 0-1\n    rollout: 1-2", few},
-			"apart":          {local, 5, "actor: 0-1\n    rollout: 2-4", append(few, "cluster.use_pre_process_policy=false")},
+			"one rank": {local, 0, collocated, []string{dealt}},
+			"MPICH":    {mpich, 3, "actor: 0-1\n    rollout: 1-2", few},
+			"apart": {local, 5, "actor: 0-1\n    rollout: 2-4",
+				append(few, "cluster.use_pre_process_policy=false")},
 			"2 × 2 × 2":      {local, 0, "actor: 0-7", answered(2, 2, 2, dealt)},
 			"1 × 4":          {local, 0, "actor: 0-1\n    rollout: 0-3", answered(1, 1, 4, dealt)},
 			"2 × 2 Open MPI": {openmpi, 4, "actor: 0-3", divided(2, few...)},

@@ -54,7 +54,8 @@ type ClusterConfig struct {
 	// and inference workers are one pool. Prompts are dealt, and unfinished answers move to ranks that have fewer. The
 	// actors, as many as before, are spread over the pool. No result changes. Default false.
 	AutoScheduler bool `yaml:"auto_scheduler"`
-	// UsePreProcessPolicy lets the ranks of actors answer, too, with auto_scheduler in the task reasoning. Default true.
+	// UsePreProcessPolicy lets the ranks of actors answer, too, with auto_scheduler in the task reasoning. Default
+	// true.
 	UsePreProcessPolicy bool `yaml:"use_pre_process_policy"`
 }
 

@@ -13,8 +13,8 @@ var pooled = []string{"actor", "rollout", "inference"}
 
 // pool makes the ranks of actors, rollout and inference workers one pool: every rank answers, and infers if inference
 // has a place; the actors, whose number stays, are spread over the ranks. So a rank answers while there are prompts,
-// infers for groups that are complete, and trains its actors' share. With cluster.use_pre_process_policy false the ranks
-// named for actors do not answer. It reports whether the pool can be made.
+// infers for groups that are complete, and trains its actors' share. With cluster.use_pre_process_policy false the
+// ranks named for actors do not answer. It reports whether the pool can be made.
 func (d *Draft) pool(nodes []int) bool {
 	named := map[string][]int{}
 	var ranks []int
@@ -30,8 +30,8 @@ func (d *Draft) pool(nodes []int) bool {
 			return slices.Contains(named["actor"], r)
 		})
 		if len(to["rollout"]) == 0 {
-			d.found.Problem("cluster.use_pre_process_policy", false, "true, or rollout workers on ranks without actors: "+
-				"no rank would answer")
+			d.found.Problem("cluster.use_pre_process_policy", false,
+				"true, or rollout workers on ranks without actors: no rank would answer")
 			return false
 		}
 	}
@@ -42,8 +42,8 @@ func (d *Draft) pool(nodes []int) bool {
 		return false
 	}
 	if n := len(slices.Compact(slices.Clone(to["actor"]))); n < len(ranks) {
-		d.notes = append(d.notes, fmt.Sprintf("cluster.auto_scheduler: %d of the %d ranks that answer or train will train: "+
-			"with %d actors all would", n, len(ranks), len(ranks)))
+		d.notes = append(d.notes, fmt.Sprintf("cluster.auto_scheduler: %d of the %d ranks that answer or train will "+
+			"train: with %d actors all would", n, len(ranks), len(ranks)))
 	}
 	return true
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestPool: with cluster.auto_scheduler all ranks of actors, rollout and inference workers answer, the actors are spread
-// over them in their order, and other components stay.
+// TestPool: with cluster.auto_scheduler all ranks of actors, rollout and inference workers answer, the actors are
+// spread over them in their order, and other components stay.
 func TestPool(t *testing.T) {
 	const auto, kl = "cluster.auto_scheduler=true", "algorithm.kl_beta=0.1"
 	place := func(text string) string { return "cluster.component_placement={" + text + "}" }
@@ -24,8 +24,8 @@ func TestPool(t *testing.T) {
 			[]int{0, 1, 2, 3, 4, 5, 6, 7}, []int{0, 1, 2, 3, 4, 5, 6, 7}, "", "", ""},
 		{"actor: '0-1:0-3', rollout: 2-7", nil, []int{0, 2, 4, 6}, []int{0, 1, 2, 3, 4, 5, 6, 7}, nil,
 			"4 of the 8 ranks", "", ""},
-		{"actor: '0:0-7', rollout: 1-3, reward: 4-7", nil, []int{0, 0, 1, 1, 2, 2, 3, 3}, []int{0, 1, 2, 3}, nil, "", "",
-			""},
+		{"actor: '0:0-7', rollout: 1-3, reward: 4-7", nil, []int{0, 0, 1, 1, 2, 2, 3, 3}, []int{0, 1, 2, 3}, nil, "",
+			"", ""},
 		{"actor: all", nil, []int{0, 1, 2, 3, 4, 5, 6, 7}, []int{0, 1, 2, 3, 4, 5, 6, 7}, nil, "", "", ""},
 		{"actor: 0-3, rollout: 4-7", []string{tensor2, answer2}, []int{0, 1, 2, 3}, []int{0, 1, 2, 3, 4, 5, 6, 7}, nil,
 			"4 of the 8 ranks", "", "dealt to 4 rollout replicas"},
