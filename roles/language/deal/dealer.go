@@ -90,7 +90,7 @@ func (d *Dealer) Receive(from int, m Message) error {
 func (d *Dealer) Settle() {
 	switch {
 	case d.ended:
-	case d.missing == 0 && !d.ordering():
+	case d.missing == 0: // answers to orders that are on their way will be empty
 		d.ended = true
 		d.all(Message{Kind: End})
 	case len(d.prompts) == 0:
@@ -112,16 +112,6 @@ func (d *Dealer) all(m Message) {
 	for p := range d.Players {
 		d.send(p, m)
 	}
-}
-
-// ordering reports whether a player has an order that it has not answered.
-func (d *Dealer) ordering() bool {
-	for i := range d.seats {
-		if d.seats[i].ordered > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // has returns the tokens of the unfinished answers that a player has when it has handled all messages to it, as far as

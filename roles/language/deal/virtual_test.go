@@ -232,8 +232,8 @@ func (b *table) play() float64 {
 	return last
 }
 
-// settings returns a batch of 8 prompts with 8 answers each on a rank. A pass costs as much as two tokens, and a token of
-// a moved answer a share of a new one.
+// settings returns a batch of 8 prompts with 8 answers each on a rank. A pass costs as much as two tokens, and a token
+// of a moved answer a share of a new one.
 func settings(ranks int, context float64) deal.Table {
 	return deal.Table{Prompts: 8 * ranks, Players: ranks, Size: 8, Running: 64, Tokens: most, Prompt: prompt,
 		Mean: 13 * median / 8, Cost: deal.Cost{Pass: 2, Context: context}}
@@ -260,8 +260,8 @@ func TestFaster(t *testing.T) {
 	}
 }
 
-// TestAnyTable: all answers are right and each group is complete once, with any numbers of players, prompts and answers,
-// any room and any delay of messages.
+// TestAnyTable: all answers are right and each group is complete once, with any numbers of players, prompts and
+// answers, any room and any delay of messages.
 func TestAnyTable(t *testing.T) {
 	moved := 0
 	for seed := range uint64(400) {
@@ -295,9 +295,10 @@ func BenchmarkAnswers(b *testing.B) {
 	}
 }
 
-// BenchmarkPool prints how many times as fast a pool of eight ranks is as RLinf's placement, with eight actors on ranks 0
-// and 1, rollout workers on 2 to 5 and inference workers on 6 and 7. A token costs 0.5 in inference and 1.5 in training.
-// Inference workers begin with the first group. In the pool they begin after the last one, so the figure is the least.
+// BenchmarkPool prints how many times as fast a pool of eight ranks is as RLinf's placement, with eight actors on
+// ranks 0 and 1, rollout workers on 2 to 5 and inference workers on 6 and 7. A token costs 0.5 in inference and 1.5 in
+// training. Inference workers begin with the first group. Those of the pool begin after the last group here, so the
+// figure is the least.
 func BenchmarkPool(b *testing.B) {
 	const infer, train = 0.5, 1.5
 	for b.Loop() {
