@@ -1,7 +1,11 @@
 package e2e
 
 import (
+	"bytes"
+	"encoding/json"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -55,6 +59,62 @@ func TestDealt(t *testing.T) {
 			"placed": {local, 0, "actor: '0:0-1'\n    rollout: 1\n    critic: 1-2", few},
 		}, args...)
 	})
+}
+
+// BenchmarkDealt prints how many times as fast two ranks generate answers that are dealt as answers that are assigned.
+// The runs alternate. Each iteration counts with the shortest of its times, because programs that disturb one run seldom
+// disturb all.
+func BenchmarkDealt(b *testing.B) {
+	dir := b.TempDir()
+	local.ok(b, dir, 0, "data", "addition", "--out", "data", "--train", "60", "--test", "9")
+	writeFile(b, dir, "job.yaml", components("actor: 0-1")+laidOut(reasoning))
+	var best [2][]float64
+	var all [2]metrics
+	for b.Loop() {
+		for range 4 {
+			for i, auto := range []string{"false", "true"} {
+				local.ok(b, dir, 2, append([]string{"-c", "job.yaml", "cluster.auto_scheduler=" + auto},
+					append(longer, "runner.seq_length=300", "data.rollout_batch_size=16", "runner.val_check_interval=-1",
+						"runner.max_steps=3")...)...)
+				all[i] = readMetrics(b, filepath.Join(dir, "logs", "run"))
+				for k, x := range generationTimes(b, filepath.Join(dir, "logs", "run", "metrics.jsonl")) {
+					if k == len(best[i]) {
+						best[i] = append(best[i], x)
+					}
+					best[i][k] = min(best[i][k], x)
+				}
+			}
+		}
+		if diff := all[1].diff(all[0]); diff != "" {
+			b.Fatal(diff)
+		}
+		sum := func(x []float64) (s float64) {
+			for _, v := range x[1:] { // the first finds cold memory
+				s += v
+			}
+			return s
+		}
+		b.ReportMetric(sum(best[0])/sum(best[1]), "times_as_fast")
+	}
+}
+
+// generationTimes returns the seconds that the iterations of a run took to generate answers.
+func generationTimes(b *testing.B, path string) (all []float64) {
+	b.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		var m struct {
+			Generate float64 `json:"time/generate_rollouts"`
+		}
+		if err := json.Unmarshal(line, &m); err != nil {
+			b.Fatal(err)
+		}
+		all = append(all, m.Generate)
+	}
+	return all
 }
 
 // TestLargePool: a pool that does not fit into memory is refused, with the rank that needs the most.
