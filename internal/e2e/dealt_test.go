@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -62,8 +63,8 @@ func TestDealt(t *testing.T) {
 }
 
 // BenchmarkDealt prints how many times as fast two ranks generate answers that are dealt as answers that are assigned.
-// The runs alternate. Each iteration counts with the shortest of its times, because programs that disturb one run seldom
-// disturb all.
+// The runs alternate. Each iteration counts with the shortest of its times, because programs that disturb one run
+// seldom disturb all.
 func BenchmarkDealt(b *testing.B) {
 	dir := b.TempDir()
 	local.ok(b, dir, 0, "data", "addition", "--out", "data", "--train", "60", "--test", "9")
@@ -73,9 +74,9 @@ func BenchmarkDealt(b *testing.B) {
 	for b.Loop() {
 		for range 4 {
 			for i, auto := range []string{"false", "true"} {
-				local.ok(b, dir, 2, append([]string{"-c", "job.yaml", "cluster.auto_scheduler=" + auto},
-					append(longer, "runner.seq_length=300", "data.rollout_batch_size=16", "runner.val_check_interval=-1",
-						"runner.max_steps=3")...)...)
+				local.ok(b, dir, 2, append(slices.Concat([]string{"-c", "job.yaml"}, longer), "runner.seq_length=300",
+					"data.rollout_batch_size=16", "runner.val_check_interval=-1", "runner.max_steps=3",
+					"cluster.auto_scheduler="+auto)...)
 				all[i] = readMetrics(b, filepath.Join(dir, "logs", "run"))
 				for k, x := range generationTimes(b, filepath.Join(dir, "logs", "run", "metrics.jsonl")) {
 					if k == len(best[i]) {

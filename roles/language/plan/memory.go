@@ -104,10 +104,12 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 		f.Activations += p.EngineBytes()
 		f.Parameters += s.own
 	})
-	for _, of := range stageOrder {
-		for range p.MembersOn(of, r) {
-			f.Channels += 3 * int64(p.AnswerBytes())
+	for i, stage := range p.Pipeline.Stages {
+		items := 3
+		if i == 1 && p.Pipeline.Dealt { // any rollout worker may send it groups
+			items = 2 + p.Mesh("rollout").Data
 		}
+		f.Channels += int64(len(p.MembersOn(stage.Component, r)) * items * p.AnswerBytes())
 	}
 	f.Texts = int64(p.Train.Bytes())
 	if p.Valid != nil {

@@ -32,6 +32,12 @@ func (w *RolloutWorker) deal(ctx context.Context, step int64, n int, out *spmd.C
 	}
 	h := &hand{post: newPost(w.m, w.plan.Mesh(w.m.Group()).First)}
 	table := w.plan.Table(prompts[0].Prompt, w.mean)
+	h.idle = func() error {
+		if h.dealer != nil {
+			return w.out.retry(ctx, out) // others wait for the dealer
+		}
+		return w.out.flush(ctx, out)
+	}
 	setup := deal.Setup{Index: w.replica.index, Engine: w.engine, Request: request, Send: h.toDealer}
 	setup.Complete = func(group int, results []engine.Result) error {
 		a := newAnswers(prompts[group], w.version, results, w.logProbs)
@@ -69,6 +75,7 @@ func (w *RolloutWorker) deal(ctx context.Context, step int64, n int, out *spmd.C
 // these two go through memory.
 type hand struct {
 	post     *post
+	idle     func() error // called before a wait
 	player   *deal.Player
 	dealer   *deal.Dealer   // nil at other replicas
 	toMine   []deal.Message // to the player, from the dealer here
@@ -141,6 +148,11 @@ func (h *hand) messages(ctx context.Context) error {
 		var from int
 		var ok bool
 		wait := !handled && (h.player.Over() || h.player.Idle())
+		if wait {
+			if err := h.idle(); err != nil {
+				return err
+			}
+		}
 		if from, m, ok, err = h.post.receive(ctx, wait); err != nil || !ok {
 			break
 		}
