@@ -51,6 +51,12 @@ func TestDealt(t *testing.T) {
 				"2 × 2":     {local, 0, "actor: 0-3\n    rollout: 4-7\n    inference: 2-5", divided(2, dealt)},
 			}, args...)
 	})
+	t.Run("dynamic sampling", func(t *testing.T) {
+		args := append(longer, "algorithm.adv_type=grpo", "algorithm.group_size=4", "algorithm.max_num_gen_batches=3")
+		sameLayouts(t, dir, job, layout{local, 0, collocated, nil}, map[string]layout{
+			"three ranks": {local, 3, "actor: 0-1\n    rollout: 2", few},
+		}, args...)
+	})
 	t.Run("a critic", func(t *testing.T) {
 		args := append(longer, "algorithm.adv_type=gae", "algorithm.loss_type=actor_critic")
 		sameLayouts(t, dir, job, layout{local, 0, collocated, nil}, map[string]layout{
