@@ -39,9 +39,6 @@ func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
 	if !d.arrange() {
 		return d
 	}
-	if cfg.Cluster.AutoScheduler && !d.Deals() {
-		d.notes = append(d.notes, "cluster.auto_scheduler has no effect in the task "+cfg.Runner.TaskType)
-	}
 	d.Actors = d.Mesh("actor").Data
 	if c := cfg.Actor; cfg.Reasons() {
 		d.placeAnswers()
