@@ -103,6 +103,9 @@ func newActorCritic(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc
 		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
 	}
 	obs.init()
+	if cfg.Blank {
+		return p, nil
+	}
 	if p.core != nil {
 		p.core.init(seed)
 	}

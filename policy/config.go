@@ -115,6 +115,9 @@ type Config struct {
 	// runner.deterministic: false. Results then depend on how rows are batched; it is faster on
 	// processors for which package kernel has no vector code.
 	BLAS bool `yaml:"-"`
+	// Blank leaves the parameters 0, because the caller will load them. A builder may ignore it. Initial
+	// parameters of wide layers take seconds.
+	Blank bool `yaml:"-"`
 
 	// Own holds the keys here of a policy of a user's own.
 	Own params.Own `yaml:",inline"`

@@ -31,7 +31,9 @@ func newCritic(cfg Config, spec env.Spec, dims int, box unitBox, seed uint64, al
 	if err := params.Alloc(alloc); err != nil {
 		return nil, fmt.Errorf("critic for %s: %w", spec.Name, err)
 	}
-	c.net.init(seed)
+	if !cfg.Blank {
+		c.net.init(seed)
+	}
 	return c, nil
 }
 

@@ -56,6 +56,9 @@ func newGreedy(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tens
 	if err := p.params.Alloc(alloc); err != nil {
 		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
 	}
+	if cfg.Blank {
+		return p, nil
+	}
 	if p.encoder != nil {
 		p.encoder.Init(seed)
 	}

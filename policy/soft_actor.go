@@ -48,7 +48,9 @@ func newSoftActor(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator
 	if err := params.Alloc(alloc); err != nil {
 		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
 	}
-	p.net.init(seed)
+	if !cfg.Blank {
+		p.net.init(seed)
+	}
 	return p, nil
 }
 

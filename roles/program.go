@@ -27,6 +27,15 @@ func Run(args []string, reg Registries, program Program) int {
 	return cli.Run(args, reg, tasks(), program)
 }
 
+// RunMovable is Run with a program that can go on in another world, after its members have moved to other ranks. If
+// Next or Run of a runner returns spmd.Again, such a program returns it, too; it is called again, with another Cluster.
+// It keeps no state of its own between iterations. Only such a program can be moved by rlinf scale or
+// cluster.auto_scheduler. Its own workers begin anew after a move, unless EmbodiedRunner.Carry gives them to the
+// runner.
+func RunMovable(args []string, reg Registries, program Program) int {
+	return cli.RunMovable(args, reg, tasks(), program)
+}
+
 // FineTune is the program of the task sft: an SFTRunner trains a language model on texts.
 func FineTune(ctx context.Context, c *Cluster) error { return language.FineTune(ctx, c) }
 
@@ -119,6 +128,7 @@ type (
 type (
 	Arrivals       = worker.Arrivals
 	RewardChannels = worker.RewardChannels
+	Member         = loop.Member
 	Share          = member.Share
 	State          = member.State
 )

@@ -207,7 +207,7 @@ type Shared interface {
 	// node. ok is false if b is other memory.
 	Locate(b []byte) (at int64, ok bool)
 	// View returns n bytes of the memory of a rank on this node, at offset `at`. It does not copy.
-	// The view is valid until the transport closes.
+	// The view is valid as long as that memory is.
 	View(rank int, at int64, n int) ([]byte, error)
 	// Await returns once s.Value differs from old, or with context.Cause(ctx). It spins only if the
 	// node has a core for every rank, and only briefly. rank is the rank that is expected to change

@@ -37,6 +37,17 @@
 //
 // Sending, receiving and waiting allocate nothing. The doc of each type says who owns its memory, and for how long.
 //
+// The job may go through several worlds. If main returns Again on every rank, the world ends in order, with its groups,
+// channels and communicators, and main is called in a new one, which may place its groups on other ranks. Memory that
+// World.Keep names stays:
+//
+//	var weights []byte // one for each rank of this process, in a longer program
+//	err := spmd.Run(ctx, ranks, opts, func(ctx context.Context, w *spmd.World) error {
+//		…
+//		w.Keep(weights)
+//		return spmd.Again
+//	})
+//
 // A Transport carries all messages, between processes (spmd/mpi) or goroutines (spmd/local). Package spmdtest is the
 // conformance suite of transports.
 package spmd

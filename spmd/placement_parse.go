@@ -116,3 +116,37 @@ func number(s string) (int, bool) {
 	n, err := strconv.ParseUint(s, 10, 31)
 	return int(n), err == nil
 }
+
+// PlacementOf returns the placement string of members on these ascending ranks, as cluster.component_placement has it:
+// 0-3, or 0-1:0-3 for two members on each rank.
+func PlacementOf(ranks []int) string {
+	type run struct{ first, last, each int } // each rank of first..last has this many members
+	var runs []run
+	for i := 0; i < len(ranks); {
+		n := 1
+		for i+n < len(ranks) && ranks[i+n] == ranks[i] {
+			n++
+		}
+		if k := len(runs) - 1; k >= 0 && runs[k].last == ranks[i]-1 && runs[k].each == n {
+			runs[k].last++
+		} else {
+			runs = append(runs, run{ranks[i], ranks[i], n})
+		}
+		i += n
+	}
+	var parts []string
+	member := 0
+	for _, r := range runs {
+		text := fmt.Sprint(r.first)
+		if r.last > r.first {
+			text = fmt.Sprintf("%d-%d", r.first, r.last)
+		}
+		count := r.each * (r.last - r.first + 1)
+		if r.each > 1 {
+			text += fmt.Sprintf(":%d-%d", member, member+count-1)
+		}
+		member += count
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ",")
+}

@@ -34,10 +34,21 @@ type Options struct {
 // grace is how long Run waits, after a failure, for goroutines that ignore their context.
 const grace = 10 * time.Second
 
-// Run runs main once for every rank that lives in this process, and waits for all of them and their
-// goroutines. The first error or panic of main, a worker or a goroutine of World.Go ends the world.
+// Again is the error with which a rank's main function ends its world to be called in another one.
+//
+//lint:ignore ST1012 it is an answer, like io.EOF
+var Again = errors.New("call main again, in a new world")
+
+// Run runs main for every rank that lives in this process, and waits for all of them and their
+// goroutines. The first error or panic of main, a worker or a goroutine of World.Go ends the job.
 // Run then cancels the context of all ranks, writes the failure to opts.Log, calls Transport.Abort
 // and returns the error as a *Failure. After a success the transports are closed.
+//
+// If main returns Again, or an error that wraps it, on every rank, their world ends in order, and Run
+// calls main again with a new World on the same transports. Groups, channels, communicators and
+// recorders end with their world, and so does the memory of World.Alloc but for the pieces that
+// World.Keep names. All else that passes to the next world is main's own business. It is an error if
+// main returns Again on some ranks and nil on others.
 func Run(ctx context.Context, ranks []Transport, opts Options, main func(ctx context.Context, w *World) error) error {
 	if len(ranks) == 0 {
 		return errors.New("run: no ranks in this process")
@@ -59,12 +70,18 @@ func Run(ctx context.Context, ranks []Transport, opts Options, main func(ctx con
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			w := newWorld(j, t)
-			protect(w.reporter("", -1), func() error { return w.run(main) })
-			w.workers.Wait()
-			w.tasks.Wait()
-			for _, c := range w.channels {
-				c.served.Wait()
+			for again := true; again; {
+				again = false
+				w := newWorld(j, t)
+				protect(w.reporter("", -1), func() (err error) {
+					again, err = w.run(main)
+					return err
+				})
+				w.workers.Wait()
+				w.tasks.Wait()
+				for _, c := range w.channels {
+					c.served.Wait()
+				}
 			}
 		}()
 	}

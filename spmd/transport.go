@@ -27,8 +27,13 @@ type Transport interface {
 	// the groups in the order of their creation.
 	Spaces() ([]MessageSpace, error)
 	// Alloc returns zeroed memory, aligned to 64 bytes, that communication uses without copying. It
-	// is valid until the transport closes.
+	// is valid until Renew, if it is not kept, or until the transport closes.
 	Alloc(n int) ([]byte, error)
+	// Renew begins a new world: it makes the transport as it was at the start, but for the pieces of
+	// Alloc memory in keep, which stay valid. It undoes Leave and frees groups and all other memory.
+	// Messages that nobody received are lost. The ranks have closed their communicators before. It
+	// is collective over all ranks.
+	Renew(keep [][]byte) error
 	// Abort ends the whole world at once with an exit code. It does not return if ranks are
 	// processes.
 	Abort(code int)
@@ -43,7 +48,7 @@ type Departer interface {
 	// on communicators of Outlast. After the time `after`, a rank that waits for this one gets an
 	// error that names the rank, the communicator and the request. If `after` is 0, it gets none.
 	Leave(after time.Duration)
-	// Outlast excepts c from Leave: c is served until the transport closes.
+	// Outlast excepts c from Leave: c is served until the world ends.
 	Outlast(c Comm)
 }
 

@@ -2,9 +2,11 @@ package spmd
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -35,6 +37,7 @@ type World struct {
 	comms    []Comm
 	groups   map[string]*roster
 	channels []*Channel
+	kept     [][]byte // memory that outlives the world if it ends by Again
 	calls    int64
 	history  uint64
 }
@@ -114,8 +117,17 @@ func (w *World) Host() string { return w.desc.Host }
 func (w *World) Describe() Description { return w.desc }
 
 // Alloc returns zeroed memory outside the Go heap, aligned to 64 bytes, which communication uses
-// without copying. It is valid until Run ends. Copy what is needed longer.
+// without copying. It is valid until the world ends. Copy what is needed longer, or Keep it.
 func (w *World) Alloc(n int) ([]byte, error) { return w.t.Alloc(n) }
+
+// Keep lets pieces of memory of this rank's Alloc stay where they are, with their contents, if the
+// world ends by Again. In the next world they are like memory of its own Alloc. Keep them there too
+// if they are needed longer.
+func (w *World) Keep(pieces ...[]byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kept = append(w.kept, pieces...)
+}
 
 // Shared gives access to the memory of all ranks on this node. ok is false if the transport or the
 // machine does not support it. The answer is the same on every rank.
@@ -219,34 +231,45 @@ func (w *World) reporter(component string, member int) func(error) {
 	}
 }
 
-// run is the life of a rank: main, then the shutdown, in which every rank takes part.
-func (w *World) run(main func(ctx context.Context, w *World) error) error {
+// run is the life of a rank: main, then the shutdown, in which every rank takes part. It reports
+// whether there is another world.
+func (w *World) run(main func(ctx context.Context, w *World) error) (again bool, err error) {
 	if n := w.job.opts.VirtualNodes; n < 0 || n > w.Size() {
-		return fmt.Errorf("virtual nodes: %d for %d ranks, expected 0..%d", n, w.Size(), w.Size())
+		return false, fmt.Errorf("virtual nodes: %d for %d ranks, expected 0..%d", n, w.Size(), w.Size())
 	}
 	ends, err := w.newServedComm(w.Ranks(), "world")
 	if err != nil {
-		return err
+		return false, err
 	}
 	w.control = ends[0]
-	if err := main(w.job.ctx, w); err != nil {
-		return err
+	err = main(w.job.ctx, w)
+	if again = errors.Is(err, Again); err != nil && !again {
+		return false, err
 	}
 	close(w.stop)
 	w.workers.Wait()
 	w.tasks.Wait()
 	if w.job.end.Err() != nil {
-		return nil // the failing rank has reported it
+		return false, nil // the failing rank has reported it
 	}
 	if d, ok := w.t.(Departer); ok {
 		d.Leave(w.job.opts.StallTimeout)
 	}
-	return w.close(w.job.end)
+	if err := w.close(w.job.end, again); err != nil || w.job.end.Err() != nil {
+		return false, err
+	}
+	if !again {
+		return false, w.t.Close()
+	}
+	if err := w.t.Renew(w.kept); err != nil {
+		return false, err
+	}
+	return true, nil
 }
 
 // close closes the channels and communicators. Its barriers keep each of them open until no rank
 // needs it.
-func (w *World) close(ctx context.Context) error {
+func (w *World) close(ctx context.Context, again bool) error {
 	for _, phase := range []func(*Channel, context.Context) error{
 		(*Channel).drain, // wait until all sends of this rank have left
 		(*Channel).halt,  // no rank sends requests any more: stop serving shared keys
@@ -257,8 +280,18 @@ func (w *World) close(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := barrier(ctx, w.control); err != nil {
+		ending, returning, err := w.barrier(ctx, again)
+		if err != nil {
 			return err
+		}
+		switch {
+		case ending < 0 || returning < 0:
+		case w.Rank() != returning: // that rank's error ends the job
+			<-ctx.Done()
+			return nil
+		default:
+			return fmt.Errorf("main has returned spmd.Again on rank %d, and nil on rank %d: expected the same on "+
+				"every rank", returning, ending)
 		}
 	}
 	for _, c := range w.comms {
@@ -266,25 +299,38 @@ func (w *World) close(ctx context.Context) error {
 			return err
 		}
 	}
-	return w.t.Close()
+	return nil
 }
 
-// barrier returns when every member of c has called it. It is the dissemination barrier, with ⌈log₂
-// P⌉ rounds for P members (Hensgen, Finkel, Manber 1988).
-func barrier(ctx context.Context, c Comm) error {
+// barrier returns when every rank has called it. It returns the first rank that has called it without
+// again, and the first with again; -1: none. It is the dissemination barrier, with ⌈log₂ P⌉ rounds for
+// P ranks (Hensgen, Finkel, Manber 1988).
+func (w *World) barrier(ctx context.Context, again bool) (without, with int, err error) {
+	const none = math.MaxUint32
+	first := [2]uint32{none, none}
+	if again {
+		first[1] = uint32(w.Rank())
+	} else {
+		first[0] = uint32(w.Rank())
+	}
+	var in, out [8]byte
 	var reqs [2]Request
+	c := w.control
 	for hop := 1; hop < c.Size(); hop *= 2 {
 		to, from := (c.Rank()+hop)%c.Size(), (c.Rank()-hop+c.Size())%c.Size()
-		var err error
-		if reqs[0], err = c.Irecv(nil, from, 0); err != nil {
-			return err
+		binary.LittleEndian.PutUint32(out[:], first[0])
+		binary.LittleEndian.PutUint32(out[4:], first[1])
+		if reqs[0], err = c.Irecv(in[:], from, 0); err != nil {
+			return -1, -1, err
 		}
-		if reqs[1], err = c.Isend(nil, to, 0); err != nil {
-			return err
+		if reqs[1], err = c.Isend(out[:], to, 0); err != nil {
+			return -1, -1, err
 		}
 		if err := c.Wait(ctx, reqs[:]); err != nil {
-			return err
+			return -1, -1, err
 		}
+		first[0] = min(first[0], binary.LittleEndian.Uint32(in[:]))
+		first[1] = min(first[1], binary.LittleEndian.Uint32(in[4:]))
 	}
-	return nil
+	return int(int32(first[0])), int(int32(first[1])), nil
 }

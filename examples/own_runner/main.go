@@ -1,6 +1,8 @@
 // Command own_runner has its own training loop and its own group of workers. The phases of the loop
 // are RLinf's. The group, monitor, watches the policy: an actor sends it the parameters through a
 // channel; member 0 finds the largest change of a parameter and sends it to member 1, which logs it.
+// The program can move to other ranks while it runs (rlinf scale): it returns the error of Next, and the
+// monitors take along what they remember.
 //
 //	go run ./examples/own_runner -c examples/own_runner/cartpole.yaml
 package main
@@ -19,7 +21,7 @@ import (
 )
 
 func main() {
-	os.Exit(roles.Run(os.Args, roles.Registries{Envs: all.Registry(), Policies: policy.Builtin(),
+	os.Exit(roles.RunMovable(os.Args, roles.Registries{Envs: all.Registry(), Policies: policy.Builtin(),
 		Algorithms: algo.Builtin(), Rewards: reward.Builtin(), Components: []string{"monitor"}}, train))
 }
 
@@ -28,6 +30,29 @@ type monitor struct {
 	member *spmd.Member
 	before []float32 // parameters of the previous iteration, on member 0
 }
+
+var _ roles.Member = (*monitor)(nil)
+
+// Member returns the member of the monitor.
+func (m *monitor) Member() *spmd.Member { return m.member }
+
+// Part returns nothing: the next monitor is made anew.
+func (m *monitor) Part() any { return nil }
+
+// Pack returns what the next monitor needs.
+func (m *monitor) Pack() (d tensor.Dict, err error) {
+	d.Set("before", tensor.FromF32(m.before, len(m.before)))
+	return d, nil
+}
+
+// Unpack takes what Pack returned.
+func (m *monitor) Unpack(d tensor.Dict) error {
+	m.before = append(m.before[:0], d.Must("before").F32()...)
+	return nil
+}
+
+// Retire ends nothing: the monitor runs nothing of its own.
+func (m *monitor) Retire(any) error { return nil }
 
 func newMonitor(_ context.Context, _ *roles.Cluster, m *spmd.Member) (*monitor, error) {
 	return &monitor{member: m}, nil
@@ -71,6 +96,11 @@ func train(ctx context.Context, cluster *roles.Cluster) error {
 	if err != nil {
 		return err
 	}
+	var here []roles.Member
+	for _, m := range monitors.Here() {
+		here = append(here, m)
+	}
+	runner.Carry("monitor", here...)
 	watch := func(ctx context.Context) error {
 		spmd.Call(groups.Actor.ExecuteOn(0), ctx, "show", func(ctx context.Context, a *roles.ActorWorker) (any, error) {
 			to, err := channel.Sender(a.Member(), spmd.Key{To: 0})
@@ -104,7 +134,7 @@ func train(ctx context.Context, cluster *roles.Cluster) error {
 		return err
 	}
 	for {
-		more, err := runner.Next(ctx) // writes metrics and checkpoints
+		more, err := runner.Next(ctx) // writes metrics and checkpoints, and moves
 		if err != nil || !more {
 			return err
 		}

@@ -142,7 +142,7 @@ func run(ctx context.Context, s Setting) (Result, error) {
 	defer asked.Close()
 	var log bytes.Buffer
 	job := session.New(session.Options{Registries: reg, Tasks: task.Tasks{embodied.Task{}}, Asked: asked,
-		Out: &log, Log: &log, Program: m.program})
+		Out: &log, Log: &log, Own: session.Own{Program: m.program}})
 	code, err := job.Start(ctx, local.NewNetwork(s.Ranks, s.network()), cfg, nil, nil)
 	closed()
 	if err == nil && code != loop.ExitOK {

@@ -142,6 +142,7 @@ func (r *Run) curves(p *packer) *curvesData {
 	for _, step := range r.resumes() {
 		d.Marks = append(d.Marks, mark{step, "resumed"})
 	}
+	d.Marks = append(d.Marks, r.moveMarks()...)
 	names := slices.DeleteFunc(m.names(), func(name string) bool { return name == "env/steps" })
 	for _, name := range names {
 		x := m.Columns[name]

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/moves"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/internal/trace"
@@ -29,6 +30,7 @@ type Run struct {
 	Unseen     []string // films that are not on the page, with the reason
 	Rewards    []Rewards
 	Answers    []Evaluation
+	Moves      []moves.Move
 	Logs       []RankLog
 	Checkpoint string // the newest; "": none
 	Next       string // lines of `rlinf status`
@@ -67,6 +69,8 @@ func Gather(dir string, about About, t *trace.Trace) *Run {
 	r.Metrics, problems = readMetrics(filepath.Join(dir, "metrics.jsonl"))
 	r.Problems = append(r.Problems, problems...)
 	r.Rewards, problems = readRewards(filepath.Join(dir, "generation.jsonl"), r.Metrics)
+	r.Problems = append(r.Problems, problems...)
+	r.Moves, problems = readMoves(dir)
 	r.Problems = append(r.Problems, problems...)
 	r.Settings, problems = readSettings(filepath.Join(dir, "config.yaml"), about)
 	r.Problems = append(r.Problems, problems...)

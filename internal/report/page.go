@@ -18,7 +18,7 @@ const policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsaf
 
 // scripts are the page's scripts, in the order in which they run.
 var scripts = []string{"uplot/uPlot.iife.min.js", "data.js", "elements.js", "colours.js", "charts.js", "summary.js",
-	"curves.js", "phases.js", "causes.js", "timeline.js", "waits.js", "critical.js", "grid.js", "heat.js",
+	"curves.js", "phases.js", "moves.js", "causes.js", "timeline.js", "waits.js", "critical.js", "grid.js", "heat.js",
 	"messages.js", "films.js", "rewards.js", "answers.js", "settings.js", "runs.js", "start.js"}
 
 // A document is what the scripts of a page get. A section without data is nil.
@@ -31,6 +31,7 @@ type document struct {
 	Problems  []string       `json:"problems"`
 	Curves    *curvesData    `json:"curves"`
 	Phases    *phasesData    `json:"phases"`
+	Moves     *movesData     `json:"moves,omitempty"`
 	Timeline  *timelineData  `json:"timeline"`
 	Waits     *waitsData     `json:"waits"`
 	Critical  []criticalData `json:"critical"`
@@ -66,9 +67,9 @@ func WriteRun(w io.Writer, r *Run) error {
 	d := document{
 		Title: plain(filepath.Base(r.Folder)), Folder: plain(r.Folder), State: r.state(), Facts: r.facts(),
 		Sentences: r.sentences(), Problems: plains(r.Problems), Curves: r.curves(p), Phases: r.phases(p),
-		Timeline: r.timelines(p), Waits: r.waits(), Heat: r.heat(p), Messages: r.messages(p), Unseen: plains(r.Unseen),
-		Rewards: r.rewards(p), Answers: r.Answers, Settings: r.Settings, Origin: r.origin(), Logs: r.Logs,
-		Next: r.next(),
+		Moves: r.moves(), Timeline: r.timelines(p), Waits: r.waits(), Heat: r.heat(p), Messages: r.messages(p),
+		Unseen: plains(r.Unseen), Rewards: r.rewards(p), Answers: r.Answers, Settings: r.Settings, Origin: r.origin(),
+		Logs: r.Logs, Next: r.next(),
 	}
 	d.Critical, d.Lag = r.critical()
 	var films [][]byte

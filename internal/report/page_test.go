@@ -56,6 +56,18 @@ func TestPage(t *testing.T) {
 	t.Logf("%d bytes, ready after %s ms", len(page), b.text(t, "document.documentElement.dataset.ready"))
 }
 
+// A page of a run that moved has its moves after the phases.
+func TestMovesInBrowser(t *testing.T) {
+	dir := runFolder(t, 30, 0)
+	write(t, dir, "moves.jsonl", `{"step":20,"reason":"asked for","before":"{env: 0}","after":"{env: 1}"}`+"\n")
+	b := open(t, pageOf(t, dir))
+	b.expect(t, `[...document.querySelectorAll('section')].map((s) => s.id).slice(0, 4).join(' ')`,
+		"summary curves phases moves")
+	b.expect(t, `[...document.querySelectorAll('#moves td')].slice(0, 4).map((c) => c.textContent).join('|')`,
+		"20|0001-01-01 00:00:00|env 0 → 1|asked for")
+	b.quiet(t)
+}
+
 // Every frame of a large timeline is drawn, and the page measures its time.
 func TestTimelineFrames(t *testing.T) {
 	b := open(t, timelinePage(t))

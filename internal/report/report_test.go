@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/moves"
 	"github.com/rlinf/rlinf/internal/report"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/trace"
@@ -111,6 +112,8 @@ func hostileFolder(t testing.TB) string {
 	write(t, dir, "generation.jsonl", fmt.Sprintf("{\"step\":1,\"reward/1\":3,\"reward/%s:4,\"engine/%s:1}\n",
 		name[1:], name[1:]))
 	write(t, dir, "logs/rank-0000.log", hostile)
+	write(t, dir, "moves.jsonl", fmt.Sprintf(`{"step":1,"reason":%[1]s,"before":%[1]s,"after":%[1]s,"seconds":1e308,`+
+		`"predicted":1e308}`+"\n", name))
 	write(t, dir, "provenance.json", fmt.Sprintf(
 		`[{"args":[%[1]s],"hosts":[%[1]s],"build":{"version":%[1]s},"resumed":%[1]s}]`, name))
 	film(t, filepath.Join(dir, "videos", "<img src=x onerror=hacked()>_1.png"), 2, false)
@@ -166,6 +169,7 @@ var damages = []damage{
 	{"configuration damaged", put("config.yaml", "a: [\n"), "config.yaml is damaged"},
 	{"configuration a list", put("config.yaml", "[1, 2]\n"), "config.yaml is damaged"},
 	{"answers empty", put("answers.txt", "nothing\n"), "answers.txt has no evaluation"},
+	{"moves damaged", put("moves.jsonl", "{\n{\"step\":1,\"after\":\"{}\"}\n"), "moves.jsonl: 1 line is damaged"},
 	{"film cut", func(t testing.TB, dir string) {
 		path := filepath.Join(dir, "videos", "global_step_9.png")
 		film(t, path, 3, false)
@@ -309,6 +313,52 @@ question 0: right
 	}
 	if fmt.Sprint(r.Answers) != fmt.Sprint(want) {
 		t.Errorf("got %+v\nwant %+v", r.Answers, want)
+	}
+}
+
+// A run that moved has a table of its moves, and marks in its charts; another has neither.
+func TestMoves(t *testing.T) {
+	dir := runFolder(t, 40, 0)
+	d, _ := document(t, pageOf(t, dir))
+	if d["moves"] != nil || d["curves"].(map[string]any)["marks"] != nil {
+		t.Errorf("without moves: %v, %v", d["moves"], d["curves"].(map[string]any)["marks"])
+	}
+	write(t, dir, "metrics.jsonl", "{\"step\":1,\"time/step\":3}\n{\"step\":2,\"time/step\":1}\n"+
+		"{\"step\":3,\"time/step\":0.5}\n")
+	write(t, dir, "moves.jsonl", `{"step":2,"time":"2026-03-04T05:06:07.123Z","reason":"asked for",`+
+		`"before":"{env: 0}","after":"{env: 1}","seconds":0.25,"bytes":2048,"members":1,"predicted":0.4}
+{"step":9,"time":"2026-03-04T05:06:08Z","reason":"again","before":"{env: 1}","after":"{env: 0}"}
+`)
+	d, _ = document(t, pageOf(t, dir))
+	want := `{"rows":[{"after":"500 ms","before":"2 s","change":"env 0 → 1","cost":"250 ms, 1 member, 2 KiB sent",` +
+		`"predicted":"400 ms","reason":"asked for","step":2,"time":"2026-03-04 05:06:07"},{"after":"",` +
+		`"before":"500 ms","change":"env 1 → 0","cost":"0 s, 0 members, 0 B sent","predicted":"","reason":"again",` +
+		`"step":9,"time":"2026-03-04 05:06:08"}]}`
+	if got := texts(d["moves"]); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	marks := texts(d["curves"].(map[string]any)["marks"])
+	if marks != `[{"at":2,"text":"moved"},{"at":9,"text":"moved"}]` {
+		t.Errorf("marks %s", marks)
+	}
+	if !strings.Contains(texts(d["facts"]), `{"label":"moves","note":"the last after iteration 9","value":"2"}`) {
+		t.Errorf("facts %s", texts(d["facts"]))
+	}
+}
+
+// A page has the newest of many moves.
+func TestManyMoves(t *testing.T) {
+	dir := runFolder(t, 300, 0)
+	for i := range 250 {
+		if err := moves.Append(dir, moves.Move{Step: int64(i + 1), After: "{env: 1}"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, _ := document(t, pageOf(t, dir))
+	m := d["moves"].(map[string]any)
+	rows, marks := m["rows"].([]any), d["curves"].(map[string]any)["marks"].([]any)
+	if len(rows) != 200 || rows[199].(map[string]any)["step"] != 250.0 || m["left"] != 50.0 || len(marks) != 40 {
+		t.Errorf("%d rows, %v left, %d marks", len(rows), m["left"], len(marks))
 	}
 }
 

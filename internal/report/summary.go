@@ -77,6 +77,9 @@ func (r *Run) facts() (facts []fact) {
 	if ranks, hosts := r.ranks(); ranks > 0 {
 		add("ranks", fmt.Sprint(ranks), "on "+count(hosts, "host", "hosts"))
 	}
+	if n := len(r.Moves); n > 0 {
+		add("moves", fmt.Sprint(n), fmt.Sprintf("the last after iteration %d", r.Moves[n-1].Step))
+	}
 	if n := len(r.Starts); n > 1 {
 		add("starts", fmt.Sprint(n), "")
 	}

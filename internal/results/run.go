@@ -123,6 +123,27 @@ func (r *Run) readRows(in io.Reader, prefix string) (steps float64, err error) {
 	}
 }
 
+// StepTimes returns the steps of those rows of metrics.jsonl in the run folder dir that have the time of an iteration,
+// and these times: the mean since the row before, in seconds.
+func StepTimes(dir string) (steps, seconds []float64, err error) {
+	f, err := durable.Open(filepath.Join(dir, "metrics.jsonl"))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	for lines := bufio.NewReader(f); ; {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return steps, seconds, nil
+		} else if err != nil {
+			return nil, nil, err
+		}
+		if step, took := number(line, `"step":`), number(line, `"time/step":`); step >= 0 && took >= 0 {
+			steps, seconds = append(steps, step), append(seconds, took)
+		}
+	}
+}
+
 // number returns the number of a key in a JSON line, or NaN.
 func number(line []byte, key string) float64 {
 	_, rest, found := bytes.Cut(line, []byte(key))

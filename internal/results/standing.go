@@ -12,6 +12,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/moves"
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
@@ -40,6 +41,11 @@ type Standing struct {
 	SecondsLeft *float64  `json:"seconds_left,omitempty"`
 	Checkpoint  string    `json:"checkpoint,omitempty"` // the newest checkpoint
 	Updated     time.Time `json:"updated"`              // when metrics or status were last written
+	// Moves is the number of moves, and LastMove the newest. Placement is the present placement of a run that has
+	// moved since its newest start.
+	Moves     int         `json:"moves,omitempty"`
+	LastMove  *moves.Move `json:"last_move,omitempty"`
+	Placement string      `json:"placement,omitempty"`
 }
 
 // ReadStanding returns the state of the run in dir.
@@ -56,8 +62,15 @@ func ReadStanding(dir string) (s Standing, err error) {
 			s.Updated = info.ModTime()
 		}
 	}
-	if start, ok := runfolder.LastStart(dir); ok {
+	start, begun := runfolder.LastStart(dir)
+	if begun {
 		s.Steps = start.Iterations
+	}
+	if all, _, err := moves.Read(dir); err == nil && len(all) > 0 { // the metrics do not depend on it
+		s.Moves, s.LastMove = len(all), &all[len(all)-1]
+		if begun && !s.LastMove.Time.Before(start.Started) {
+			s.Placement = s.LastMove.After
+		}
 	}
 	newest := metrics.Newest(filepath.Join(dir, "metrics.jsonl"))
 	value := func(name string) *float64 {

@@ -24,6 +24,7 @@
 //	trace/             for what each worker spent its time: see internal/trace
 //	live.json          the present state of a running run, each second
 //	plan.json          the plan of a placement that was auto
+//	moves.jsonl        moves to other ranks; with move-request.json and move-answers.jsonl: see internal/moves
 //	logs/rank-0000.log errors of a rank; missing if the rank reported none
 //	lock               the job that runs here
 //	earlier-1/ …       the output of earlier runs

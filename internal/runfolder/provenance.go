@@ -50,7 +50,7 @@ type Build struct {
 // Describe returns a Provenance with the facts about this process.
 func Describe(job string) Provenance {
 	return Provenance{
-		Started:  time.Now().Round(time.Second),
+		Started:  time.Now().Truncate(time.Millisecond),
 		Args:     os.Args,
 		Build:    ReadBuild(),
 		Job:      job,

@@ -311,6 +311,29 @@ func (l *Log) Shares(to []float64) []float64 {
 	return to
 }
 
+// Worked returns the seconds that this rank's workers of a component have spent in spans of work of this name, in the
+// last iteration.
+func (l *Log) Worked(component, name string) (seconds float64) {
+	if l == nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.workers {
+		if r.component != component {
+			continue
+		}
+		r.mu.Lock()
+		for i, t := range r.before {
+			if s := r.sites[i]; s.Op == Work && s.Name == name {
+				seconds += float64(t) / 1e9
+			}
+		}
+		r.mu.Unlock()
+	}
+	return seconds
+}
+
 // Queued calls f with the number of items that this rank has put into a channel, less those that it has got, for each
 // of its keys.
 func (l *Log) Queued(f func(channel string, items int64)) {

@@ -440,3 +440,32 @@ func TestOffsetOfClocks(t *testing.T) {
 		t.Errorf("got %d, want %d", got, ahead)
 	}
 }
+
+// TestWorked: the work of a component's workers in the last iteration, by the name of the span.
+func TestWorked(t *testing.T) {
+	b := newBench(t, Options{})
+	infer := Site{Op: Work, Name: "infer", Cause: Working}
+	spend := func(r *Recorder, s Site, ns int64) {
+		r.Begin(r.Site(s))
+		b.now += ns
+		r.End(0, 0)
+	}
+	env0, env1, rollout := b.log.Recorder("env", 0), b.log.Recorder("env", 1), b.log.Recorder("rollout", 0)
+	b.log.Start()
+	spend(env0, simulate, 5e9)
+	b.log.Cut(1)
+	spend(env0, simulate, 1e9)
+	spend(env1, simulate, 2e9)
+	spend(env1, act, 4e9)
+	spend(rollout, infer, 8e9)
+	b.log.Cut(2)
+	spend(env0, simulate, 16e9)
+	for want, of := range map[float64][2]string{3: {"env", "simulate"}, 8: {"rollout", "infer"}, 0: {"env", "infer"}} {
+		if got := b.log.Worked(of[0], of[1]); got != want {
+			t.Errorf("%s of %s: %v s, want %v", of[1], of[0], got, want)
+		}
+	}
+	if got := (*Log)(nil).Worked("env", "simulate"); got != 0 {
+		t.Errorf("no record: %v s", got)
+	}
+}

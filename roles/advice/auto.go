@@ -12,23 +12,20 @@ import (
 	"github.com/rlinf/rlinf/roles/task"
 )
 
-// A Plan is the choice for a job that plans its placement when it starts. The run's folder has it as plan.json.
+// A Plan is the choice for a job that plans its placement when it starts. The run's folder has it as plan.json. The
+// plan of a job whose placement is given has what a Scheduler needs, without a choice.
 type Plan struct {
 	Identity  planner.Identity `json:"identity"`
 	Layout    planner.Layout   `json:"layout"`
-	Sentences []string         `json:"sentences"` // for people
-	Found     *planner.Found   `json:"found"`
+	Sentences []string         `json:"sentences,omitempty"` // for people
+	Found     *planner.Found   `json:"found,omitempty"`
 	Machine   *planner.Machine `json:"machine"`
 	Profile   *planner.Profile `json:"profile"`
 }
 
 // Decide measures the machine and the job, and returns the plan.
 func (s *Subject) Decide(ctx context.Context, run Runner) (*Plan, error) {
-	m, err := s.Machine(ctx)
-	if err != nil {
-		return nil, err
-	}
-	p, err := s.Profile(ctx, m, run)
+	m, p, err := s.measure(ctx, run)
 	if err != nil {
 		return nil, err
 	}
@@ -37,6 +34,24 @@ func (s *Subject) Decide(ctx context.Context, run Runner) (*Plan, error) {
 		return nil, err
 	}
 	return &Plan{s.Identity(), f.Winner().Layout, f.Sentences(p), f, m, p}, nil
+}
+
+// Measure measures the machine and the job, and returns the plan that keeps the placement of the configuration.
+func (s *Subject) Measure(ctx context.Context, run Runner) (*Plan, error) {
+	m, p, err := s.measure(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	return &Plan{Identity: s.Identity(), Layout: *s.layout(), Machine: m, Profile: p}, nil
+}
+
+// measure measures the machine and the job.
+func (s *Subject) measure(ctx context.Context, run Runner) (m *planner.Machine, p *planner.Profile, err error) {
+	if m, err = s.Machine(ctx); err != nil {
+		return nil, nil, err
+	}
+	p, err = s.Profile(ctx, m, run)
+	return m, p, err
 }
 
 // Encode returns the plan as JSON.
@@ -61,8 +76,12 @@ func ReadPlan(path string) (*Plan, error) {
 	return p, nil
 }
 
-// Serves reports whether a plan of an earlier start fits the subject: it is for the same job in the same world.
+// Serves reports whether a plan of an earlier start fits the subject: it is for the same job in the same world, and has
+// a choice if the configuration leaves one open.
 func (s *Subject) Serves(p *Plan) bool {
+	if auto, _ := s.Config.Auto(); len(auto) > 0 && p.Found == nil {
+		return false
+	}
 	if p.Identity.Job != s.hash() || !slices.Equal(p.Layout.Nodes, s.Nodes) {
 		return false
 	}

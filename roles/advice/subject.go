@@ -167,7 +167,7 @@ func (s *Subject) at(l *planner.Layout) *config.Config {
 		if len(ranks) == 0 { // it has no work in training, but a place all the same
 			ranks = l.Actor[:1]
 		}
-		e.Value.Placement = planner.PlacementOf(ranks)
+		e.Value.Placement = spmd.PlacementOf(ranks)
 		c.Cluster.ComponentPlacement = append(c.Cluster.ComponentPlacement, e)
 	}
 	for _, e := range s.Config.Cluster.ComponentPlacement {

@@ -85,6 +85,7 @@ func (s *Subject) onRanks(l *planner.Layout) *config.Config {
 		}
 	}
 	c.Cluster.NodeGroups, c.Cluster.NumNodes, c.SPMD.Nodes, c.Cluster.AllowIdleRanks = nil, 0, 0, true
+	c.Cluster.AutoScheduler = false
 	return c
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/rlinf/rlinf/roles/cli/manual"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/roles/session"
 	"github.com/urfave/cli/v2"
 )
 
@@ -132,7 +133,7 @@ func TestNumbersAreBounded(t *testing.T) {
 			}
 		}
 	}
-	app := newApp(rolestest.Registries(), tasks(), nil, new(int))
+	app := newApp(rolestest.Registries(), tasks(), session.Own{}, new(int))
 	check("", app.Flags)
 	manual.Each(app.Commands, func(path string, c *cli.Command) { check(path, c.Flags) })
 	if numbers < 150 {
@@ -216,7 +217,7 @@ type hostile struct {
 }
 
 func newHostile(r *rand.Rand) *hostile {
-	app := newApp(rolestest.Registries(), tasks(), nil, new(int))
+	app := newApp(rolestest.Registries(), tasks(), session.Own{}, new(int))
 	h := &hostile{r: r, commands: []string{""}, flags: map[string][]cli.Flag{"": app.Flags},
 		keys: keyNames(rolestest.Registries())}
 	manual.Each(app.Commands, func(path string, c *cli.Command) {

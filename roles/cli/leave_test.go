@@ -23,9 +23,8 @@ func TestProgramLeavesEarly(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			args := append([]string{"rlinf"}, momentary(dir)...)
-			code := Run(args, rolestest.Registries(), tasks(), func(ctx context.Context, cluster *loop.Cluster) error {
-				return train(ctx, cluster, c.after)
-			})
+			program := func(ctx context.Context, cluster *loop.Cluster) error { return train(ctx, cluster, c.after) }
+			code := Run(args, rolestest.Registries(), tasks(), program)
 			if code != loop.ExitOK {
 				t.Fatalf("exit code %d, want %d", code, loop.ExitOK)
 			}

@@ -32,12 +32,20 @@ import (
 //
 //	func main() { os.Exit(roles.Main(os.Args, registries)) }
 func Main(args []string, reg config.Registries, tasks task.Tasks) int {
-	return Run(args, reg, tasks, nil)
+	return execute(args, reg, tasks, session.Own{})
 }
 
-// Run is Main with a program of your own, which runs on each rank of a job that trains. If program is nil, the
-// program of the job's task runs.
+// Run is Main with a program of your own, which runs on each rank of a job that trains.
 func Run(args []string, reg config.Registries, tasks task.Tasks, program loop.Program) int {
+	return execute(args, reg, tasks, session.Own{Program: program})
+}
+
+// RunMovable is Run with a program that can go on in another world: see session.Own.
+func RunMovable(args []string, reg config.Registries, tasks task.Tasks, program loop.Program) int {
+	return execute(args, reg, tasks, session.Own{Program: program, Movable: true})
+}
+
+func execute(args []string, reg config.Registries, tasks task.Tasks, own session.Own) int {
 	entry := programs.Enter() // a supervisor process never returns from this call
 	if testing.Testing() {    // a copy of a test binary would run tests
 		entry = programs.Entry{}
@@ -48,7 +56,7 @@ func Run(args []string, reg config.Registries, tasks task.Tasks, program loop.Pr
 	defer hub.Close()
 	reg.Programs = entry
 	reg = session.WithHub(reg, hub)
-	app := newApp(reg, tasks, program, &code)
+	app := newApp(reg, tasks, own, &code)
 	leads := mpi.Leads() // before MPI is closed
 	err := app.RunContext(context.Background(), inOrder(app, args))
 	if lost := app.Writer.(interface{ Err() error }).Err(); lost != nil {
@@ -87,7 +95,7 @@ const exitCodes = "Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a c
 	"75 checkpointed on request: queue the job again; 76 a rank stopped responding; 129 its terminal was closed;\n" +
 	"130 interrupted; 134 crashed; 143 terminated."
 
-func newApp(reg config.Registries, tasks task.Tasks, program loop.Program, code *int) *cli.App {
+func newApp(reg config.Registries, tasks task.Tasks, own session.Own, code *int) *cli.App {
 	file := &cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "the job's configuration, `FILE`.yaml"}
 	strict := &cli.BoolFlag{Name: "strict", Usage: "keys without effect are errors"}
 	np := args.Int(cli.IntFlag{Name: "np", Usage: "ranks to start without a launcher",
@@ -127,7 +135,7 @@ func newApp(reg config.Registries, tasks task.Tasks, program loop.Program, code 
 			if c.Bool("version") {
 				return writeVersion(c)
 			}
-			*code, err = runTrain(c, reg, tasks, program)
+			*code, err = runTrain(c, reg, tasks, own)
 			return err
 		},
 		CustomAppHelpTemplate: manual.GroupedHelp(),
@@ -160,10 +168,13 @@ func newApp(reg config.Registries, tasks task.Tasks, program loop.Program, code 
 		{Name: "sweep", Usage: "train a grid of settings, each with several seeds, on the available ranks",
 			UsageText: sweep.Usage,
 			Flags:     append(slices.Clone(job), sweep.Flags()...),
-			Action:    coded(code, func(c *cli.Context) (int, error) { return sweep.Run(c, reg, tasks, program) })},
+			Action:    coded(code, func(c *cli.Context) (int, error) { return sweep.Run(c, reg, tasks, own) })},
 		{Name: "status", Usage: "show the status of runs, and the commands that continue or evaluate them",
 			UsageText: statusUsage, Flags: statusFlags(),
 			Action: alone(func(c *cli.Context) error { return runStatus(c, reg) })},
+		{Name: "scale", Usage: "move the components of a running job to other ranks",
+			UsageText: scaleUsage, Description: scaleDescription, Flags: scaleFlags(),
+			Action: alone(coded(code, func(c *cli.Context) (int, error) { return runScale(c, reg, tasks) }))},
 		{Name: "watch", Usage: "show a run while it runs: state, curve, phases, waits of ranks, last warning",
 			UsageText: watch.Usage, Action: alone(coded(code, watch.Run))},
 		{Name: "trace", Usage: "write what every worker did, and when, for ui.perfetto.dev or chrome://tracing",
@@ -206,7 +217,7 @@ func group(commands []*cli.Command) {
 		category string
 		commands []string
 	}{
-		{"train and evaluate", []string{"check", "plan", "slurm", "sweep", "eval", "demos", "bridge"}},
+		{"train and evaluate", []string{"check", "plan", "slurm", "scale", "sweep", "eval", "demos", "bridge"}},
 		{"look at runs", []string{"status", "watch", "report", "compare", "trace"}},
 		{"look up environments and keys", []string{"envs", "render", "config", "help"}},
 		{"language models", []string{"data", "tokenizer", "generate", "score", "export"}},

@@ -17,6 +17,7 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/session"
 )
 
 var update = flag.Bool("update", false, "write the generated pages of docs/reference anew")
@@ -29,7 +30,7 @@ func TestReference(t *testing.T) {
 	for name, want := range map[string]string{
 		"config.md":          manual.Markdown(reg, config.Reference(reg)),
 		"config.schema.json": string(manual.Schema(reg)),
-		"cli.md":             manual.CommandPage(newApp(reg, tasks(), nil, &code)),
+		"cli.md":             manual.CommandPage(newApp(reg, tasks(), session.Own{}, &code)),
 	} {
 		if *update {
 			if err := os.WriteFile(reference+name, []byte(want), 0o666); err != nil {
@@ -343,7 +344,7 @@ func TestHelpGroups(t *testing.T) {
 		at += next
 	}
 	code := 0
-	for _, c := range newApp(rolestest.Registries(), tasks(), nil, &code).Commands {
+	for _, c := range newApp(rolestest.Registries(), tasks(), session.Own{}, &code).Commands {
 		if c.Category == "" {
 			t.Errorf("%s is in no group of the help", c.Name)
 		}

@@ -76,6 +76,7 @@ func aboutRun(reg config.Registries, dir string) report.About {
 	}
 	var next bytes.Buffer
 	if s, err := results.ReadStanding(dir); err == nil {
+		s.Moves = 0 // the page has a section for them
 		if err := writeRun(&next, reg, s); err != nil {
 			next.Reset() // the configuration is damaged, and the page says so
 		}

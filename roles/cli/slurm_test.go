@@ -14,6 +14,7 @@ import (
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/session"
 )
 
 // slurmScript runs rlinf slurm in the module's folder and returns what it prints.
@@ -21,7 +22,7 @@ func slurmScript(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	t.Chdir("../..")
 	app := newApp(config.Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin(),
-		Rewards: reward.Builtin()}, tasks(), nil, new(int))
+		Rewards: reward.Builtin()}, tasks(), session.Own{}, new(int))
 	var out bytes.Buffer
 	app.Writer, app.ErrWriter = &out, t.Output()
 	err := app.RunContext(context.Background(), inOrder(app, append([]string{"rlinf", "slurm"}, args...)))

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +15,9 @@ import (
 
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/moves"
 	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/session"
 	"github.com/rlinf/rlinf/spmd/mpi"
@@ -91,5 +96,42 @@ func writeRun(out io.Writer, reg config.Registries, s results.Standing) error {
 		where = fmt.Sprintf("after step %d", s.Step)
 	}
 	session.WriteNext(out, os.Args[0], mpi.Compiled, cfg, s.Run, s.Status, s.Step, where)
+	if s.Moves == 0 {
+		return nil
+	}
+	fmt.Fprintf(out, "%-11s %s\n", "placement", args.Printable(cmp.Or(s.Placement, cfg.PlacementText())))
+	return writeLastMove(out, s)
+}
+
+// writeLastMove writes when a run has moved last, why, what that cost, and what it gained.
+func writeLastMove(out io.Writer, s results.Standing) error {
+	all, _, err := moves.Read(s.Run)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	steps, seconds, err := results.StepTimes(s.Run)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	m := all[len(all)-1]
+	line := func(label, text string) { fmt.Fprintf(out, "%-11s %s\n", label, args.Printable(text)) }
+	line("moved", fmt.Sprintf("after step %d, %s: %s", m.Step, m.Time.Local().Format(time.DateTime), m.Change()))
+	line("", strings.TrimSuffix(m.Reason, ".")+"; "+m.Cost())
+	before, after := moves.Gain(all, len(all)-1, steps, seconds)
+	var words []string
+	for _, w := range []struct {
+		seconds float64
+		of      string
+	}{{before, "an iteration before"}, {after, "after"}, {m.Predicted, "predicted"}} {
+		if w.seconds > 0 {
+			words = append(words, moves.Seconds(w.seconds)+" "+w.of)
+		}
+	}
+	if len(all) > 1 {
+		words = append(words, count(len(all), "move")+" in all")
+	}
+	if len(words) > 0 {
+		line("", strings.Join(words, ", "))
+	}
 	return nil
 }

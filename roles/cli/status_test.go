@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/moves"
+	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/loop"
 )
 
@@ -108,5 +111,46 @@ func TestStatusOfNoRun(t *testing.T) {
 		if code, out, errs := run(t, "status", dir); code != loop.ExitConfig || out != "" || errs != want {
 			t.Errorf("%s: code %d\n%s%s\nwant %s", dir, code, out, errs, want)
 		}
+	}
+}
+
+// TestStatusOfARunThatMoved: the present placement and the newest move are there, with times from the metrics; a run
+// that was started anew has the placement of its configuration.
+func TestStatusOfARunThatMoved(t *testing.T) {
+	dir := placedRunFolder(t, runfolder.Done)
+	writeIn(t, dir, "metrics.jsonl", `{"step":1,"time/step":0.5}`+"\n"+`{"step":2,"time/step":0.25}`+"\n"+
+		`{"step":3,"time/step":2}`+"\n")
+	before := func(s int) time.Time { return time.Date(2026, 3, 4, 5, 6, s, 0, time.UTC) } // the start is at 30 s
+	if _, out, _ := run(t, "status", dir); strings.Contains(out, "placement") || strings.Contains(out, "moved") {
+		t.Errorf("before any move\n%s", out)
+	}
+	for i, m := range []moves.Move{
+		{Step: 1, Time: before(20), Reason: "earlier\x1b", After: "{actor: 0-1, env: 0, rollout: 0}"},
+		{Step: 2, Time: before(40), Reason: "asked for by rlinf scale",
+			Before: "{actor: 0-1, env: 2, rollout: 3}", After: "{actor: 0-1, env: 3, rollout: 2}",
+			Seconds: 0.2, Bytes: 3 << 20, Members: 2, Predicted: 1.5},
+	} {
+		if err := moves.Append(dir, m); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{`placement   {actor: 0-1, env: 2, rollout: 3}
+moved       after step 1, LOCAL: → {actor: 0-1, env: 0, rollout: 0}
+            earlier?; 0 s, 0 members, 0 B sent
+            500 ms an iteration before, 1.12 s after
+`, `placement   {actor: 0-1, env: 3, rollout: 2}
+moved       after step 2, LOCAL: env 2 → 3, rollout 3 → 2
+            asked for by rlinf scale; 200 ms, 2 members, 3 MiB sent
+            250 ms an iteration before, 2 s after, 1.5 s predicted, 2 moves in all
+`}[i]
+		want = strings.ReplaceAll(want, "LOCAL", m.Time.Local().Format("2006-01-02 15:04:05"))
+		if code, out, errs := run(t, "status", dir); code != 0 || !strings.HasSuffix(out, want) || errs != "" {
+			t.Errorf("code %d\n%s%s\nwant\n%s", code, out, errs, want)
+		}
+	}
+	var all []results.Standing
+	_, out, _ := run(t, "status", "--json", dir)
+	if err := json.Unmarshal([]byte(out), &all); err != nil || all[0].Moves != 2 || all[0].LastMove.Step != 2 ||
+		all[0].Placement != "{actor: 0-1, env: 3, rollout: 2}" {
+		t.Errorf("%v, %s", err, out)
 	}
 }

@@ -15,11 +15,11 @@ import (
 )
 
 // runTrain is the command without a name: it trains, and returns the exit code of a job whose errors were written.
-func runTrain(c *cli.Context, reg config.Registries, tasks task.Tasks, program loop.Program) (int, error) {
+func runTrain(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.Own) (int, error) {
 	asked := loop.Watch()
 	defer asked.Close()
 	s := session.New(session.Options{
-		Registries: reg, Tasks: tasks, Program: program, Resume: c.String("resume"), Asked: asked,
+		Registries: reg, Tasks: tasks, Own: own, Resume: c.String("resume"), Asked: asked,
 		Out: os.Stdout, Terminal: args.Terminal(os.Stdout),
 		Profile: session.Profile{Prefix: c.String("cpu-profile"), Address: c.String("pprof")}, Debug: c.Bool("debug"),
 		Command: os.Args[0],

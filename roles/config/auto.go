@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -42,6 +43,11 @@ func (c *Config) Auto() (auto []string, others spmd.Cluster) {
 	return auto, others
 }
 
+// Schedules reports whether the times of iterations move the members of this job to other ranks.
+func (c *Config) Schedules() bool {
+	return c.Cluster.AutoScheduler && c.Runner.TaskType == TaskEmbodied
+}
+
 // Extent returns the smallest number of ranks that the placement needs. whole is true if the size of the world decides
 // where components are: they are on all ranks or on nodes, or their place is planned. Then the number is a multiple of
 // Unit.
@@ -72,5 +78,25 @@ func (c *validation) checkAuto() {
 			"auto without a node group: the plan chooses the nodes")
 		c.found.At("cluster").Want(c.Layout("actor").Size()*c.Layout("rollout").Size() == 1, key, PlacementAuto,
 			"ranks: a plan places whole models alone, and a layout divides this one")
+	}
+}
+
+// checkScheduler checks that ranks can move in a job with cluster.auto_scheduler, and reports the key if nothing would.
+// In the task reasoning answers move.
+func (c *validation) checkScheduler() {
+	if !c.Cluster.AutoScheduler {
+		return
+	}
+	const key = "cluster.auto_scheduler"
+	switch {
+	case c.Runner.TaskType == TaskEmbodied && c.Trains() && !c.Runner.Async:
+		c.found.Want(c.Env.Train.ID() != env.ExternalID, key, true,
+			"false: what simulators in programs of their own cost is not measured")
+		c.found.Want(c.Cluster.Tracer.Record, "cluster.tracer.record", false,
+			"true: cluster.auto_scheduler reads the record")
+	case c.Reasons(): // prompts are dealt
+	default: // such a job does not move, or no move makes it faster
+		c.found.Idle(key, true)
+		c.Cluster.AutoScheduler = false
 	}
 }

@@ -50,9 +50,10 @@ type ClusterConfig struct {
 	Tracer TracerConfig `yaml:"tracer"`
 	// AllowIdleRanks allows ranks without workers. Default false. (+)
 	AllowIdleRanks bool `yaml:"allow_idle_ranks"`
-	// AutoScheduler lets work move between ranks while the job runs. In the task reasoning the ranks of actors, rollout
-	// and inference workers are one pool. Prompts are dealt, and unfinished answers move to ranks that have fewer. The
-	// actors, as many as before, are spread over the pool. No result changes. Default false.
+	// AutoScheduler lets work move between ranks while the job runs. Workers move to other ranks when the times of the
+	// iterations say that this pays, for which cluster.tracer.record must be true. In the task reasoning the ranks of
+	// actors, rollout and inference workers are one pool: prompts are dealt, unfinished answers move to ranks that have
+	// fewer, and the actors, as many as before, are spread over the pool. No result changes. Default false.
 	AutoScheduler bool `yaml:"auto_scheduler"`
 	// UsePreProcessPolicy lets the ranks of actors answer, too, with auto_scheduler in the task reasoning. Default
 	// true.

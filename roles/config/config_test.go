@@ -403,3 +403,34 @@ func TestHeadline(t *testing.T) {
 		}
 	}
 }
+
+// TestAutoScheduler: the key is for training in environments whose costs can be measured. Elsewhere it has no effect.
+func TestAutoScheduler(t *testing.T) {
+	const on = "cluster.auto_scheduler=true"
+	for _, tc := range []struct {
+		file      string
+		overrides []string
+		want      string // of the error
+		idle      bool
+	}{
+		{rolestest.Cartpole, nil, "", false},
+		{rolestest.Cartpole, []string{"cluster.tracer.record=false"},
+			"cluster.tracer.record: false: expected true: cluster.auto_scheduler reads the record", false},
+		{rolestest.Cartpole, []string{"env.train.env_type=external", "env.train.external.command=[sim]"},
+			"cluster.auto_scheduler: true: expected false: what simulators", false},
+		{rolestest.Cartpole, []string{"runner.only_eval=true"}, "", true},
+		{rolestest.Cartpole, []string{"runner.async=true", "algorithm.loss_type=decoupled_actor_critic"}, "", true},
+		{"../../configs/addition_start.yaml", nil, "", true},
+	} {
+		c, warnings, err := config.Load(rolestest.Registries(), tc.file, append(tc.overrides, on), false)
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s %v: %v, want %q", tc.file, tc.overrides, err, tc.want)
+		}
+		if idle := strings.Contains(fmt.Sprint(warnings), "cluster.auto_scheduler"); idle != tc.idle {
+			t.Errorf("%s %v: warnings %q", tc.file, tc.overrides, warnings)
+		}
+		if err == nil && c.Cluster.AutoScheduler == tc.idle {
+			t.Errorf("%s %v: auto_scheduler %v", tc.file, tc.overrides, c.Cluster.AutoScheduler)
+		}
+	}
+}

@@ -1,6 +1,18 @@
 package config
 
-import "github.com/rlinf/rlinf/spmd"
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/spmd"
+	"gopkg.in/yaml.v3"
+)
 
 // ClusterSpec returns the section cluster in the form of package spmd.
 func (c *Config) ClusterSpec() spmd.Cluster {
@@ -18,4 +30,126 @@ func (c *Config) ClusterSpec() spmd.Cluster {
 // Place computes the placement in a world whose rank r is on node nodes[r].
 func (c *Config) Place(nodes []int) (*spmd.Placement, error) {
 	return spmd.Place(c.ClusterSpec(), nodes)
+}
+
+// PlacementText returns cluster.component_placement in one line of YAML, such as {actor: 0-3, env: 4-7}.
+func (c *Config) PlacementText() string {
+	var y yaml.Node
+	err := y.Encode(c.Cluster.ComponentPlacement)
+	var text []byte
+	if err == nil {
+		inLine(&y)
+		text, err = yaml.Marshal(&y)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("placement as YAML: %v", err)) // it is a map of texts
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// inLine gives a node the style of one line, in which a number has no quotes.
+func inLine(y *yaml.Node) {
+	switch {
+	case y.Kind != yaml.ScalarNode:
+		y.Style = yaml.FlowStyle
+	case y.Value != "" && strings.Trim(y.Value, "0123456789") == "":
+		y.Style, y.Tag = 0, "!!int"
+	}
+	for _, below := range y.Content {
+		inLine(below)
+	}
+}
+
+// Moved returns the configuration of the job after a move: the components in text, such as {actor: 0-3, env: 4-7},
+// have the places there, and the others keep theirs. Ranks may be idle. The error is as that of Load; without a
+// Config the text is no placement.
+func (c *Config) Moved(reg Registries, text string) (*Config, error) {
+	var asked map[string]yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &asked); err != nil || len(asked) == 0 {
+		want := "expected the places of components, as {actor: 0-3, env: 4-7}"
+		if wrong := new(yaml.TypeError); errors.As(err, &wrong) && strings.Contains(wrong.Errors[0], "mapping key") {
+			want += ": " + wrong.Errors[0] // it comes twice
+		}
+		return nil, &config.FieldError{Origin: "command line", Key: placementKey, Value: quoted(text), Want: want}
+	}
+	names := func(key string) (names []string) {
+		for name := range strings.SplitSeq(key, ",") {
+			names = append(names, strings.TrimSpace(name))
+		}
+		return names
+	}
+	var moving, order []string
+	for key := range asked {
+		moving = append(moving, names(key)...)
+	}
+	slices.Sort(moving)
+	rest := *c
+	rest.Cluster.ComponentPlacement, rest.Cluster.AllowIdleRanks = nil, true
+	for _, e := range c.Cluster.ComponentPlacement {
+		order = append(order, names(e.Key)...)
+		stay := slices.DeleteFunc(names(e.Key), func(name string) bool { return slices.Contains(moving, name) })
+		if e.Key = strings.Join(stay, ","); len(stay) > 0 {
+			rest.Cluster.ComponentPlacement = append(rest.Cluster.ComponentPlacement, e)
+		}
+	}
+	m, _, err := LoadText(reg, "config.yaml", rest.Resolved(), []string{placementKey + "=" + text}, false)
+	if m == nil {
+		return nil, err
+	}
+	slices.SortStableFunc(m.Cluster.ComponentPlacement, func(a, b config.Entry[PlacementConfig]) int {
+		return slices.Index(order, names(a.Key)[0]) - slices.Index(order, names(b.Key)[0])
+	})
+	for _, name := range moving { // rollout is with the actors if it has no place
+		if !slices.Contains(order, name) && name != "rollout" && !m.Reported(placementKey) {
+			m.found.Problem(placementKey+"."+name, name, "one of the components that the run has: "+
+				strings.Join(order, ", "))
+		}
+	}
+	if auto, _ := m.Auto(); len(auto) > 0 {
+		m.found.Problem(placementKey, PlacementAuto, "ranks: auto is for the start of a job")
+	}
+	return m, m.Err()
+}
+
+// quoted returns the beginning of a text as one line that a terminal can show.
+func quoted(text string) string {
+	const most = 80
+	if r := []rune(text); len(r) > most {
+		text = string(r[:most]) + " …"
+	}
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+		return strconv.QuoteToGraphic(text)
+	}
+	return text
+}
+
+// KeepMembers gives the components of c as many members as before. If c names fewer ranks for a component than it has
+// members, it divides them evenly among these ranks, in order. It does nothing if c cannot be placed on ranks of these
+// nodes.
+func (c *Config) KeepMembers(before *spmd.Placement, nodes []int) {
+	now, err := c.Place(nodes)
+	if err != nil {
+		return
+	}
+	var changed bool
+	places := c.Cluster.ComponentPlacement
+	c.Cluster.ComponentPlacement = nil
+	for _, e := range places {
+		for name := range strings.SplitSeq(e.Key, ",") {
+			own := config.Entry[PlacementConfig]{Key: strings.TrimSpace(name), Value: e.Value}
+			n, ranks := len(before.Ranks(own.Key)), slices.Compact(slices.Clone(now.Ranks(own.Key)))
+			if n > len(ranks) && n != len(now.Ranks(own.Key)) {
+				changed = true
+				members := make([]int, n)
+				for m := range members {
+					members[m] = ranks[m*len(ranks)/n]
+				}
+				own.Value = PlacementConfig{Placement: spmd.PlacementOf(members)}
+			}
+			c.Cluster.ComponentPlacement = append(c.Cluster.ComponentPlacement, own)
+		}
+	}
+	if !changed {
+		c.Cluster.ComponentPlacement = places
+	}
 }

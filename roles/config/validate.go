@@ -158,6 +158,7 @@ func (c *validation) checkCluster() {
 	}
 	want(len(needed) == 0, "component_placement", nil, "a place for "+strings.Join(needed, " and ")+", as 0-7 or all")
 	c.checkAuto()
+	c.checkScheduler()
 	for i, g := range c.Cluster.NodeGroups {
 		at := fmt.Sprintf("node_groups.%d", i)
 		want(g.Label != "" && g.Label != "cluster" && g.Label != "node", at+".label", g.Label,

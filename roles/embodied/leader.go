@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rlinf/rlinf/roles/embodied/worker"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/spmd"
 )
 
 // A leader is the loop.Leader of an EmbodiedRunner.
@@ -14,13 +16,14 @@ type leader struct{ *EmbodiedRunner }
 var (
 	_ loop.Leader       = leader{}
 	_ loop.SharesHolder = leader{}
+	_ loop.Mover        = leader{}
 )
 
 // Quiesce pauses the rollouts of an asynchronous run.
 func (r leader) Quiesce(ctx context.Context) error { return r.quiesce(ctx) }
 
 // Describe adds to the report the episodes that ended on this rank, and the number of rollouts that training has
-// received.
+// received. For a scheduler it adds the numbers of planner.Spent.
 func (r leader) Describe(rep *loop.Report) {
 	for _, w := range r.Env.Here() {
 		rep.Episodes, rep.Evals = w.TakeEpisodes(rep.Episodes, rep.Evals)
@@ -29,6 +32,56 @@ func (r leader) Describe(rep *loop.Report) {
 		if n, counts := w.TakenRollouts(); counts {
 			rep.Rollouts = n
 		}
+	}
+	if r.plan.Config.Cluster.AutoScheduler {
+		rep.Spent = append(rep.Spent[:0], r.loop.Worked("env", "simulate"), r.loop.Worked("rollout", "infer"),
+			r.loop.Worked("rollout", "play"))
+	}
+}
+
+// Settle receives the finished rollouts of an asynchronous run that are under way to actors.
+func (r leader) Settle(ctx context.Context) error {
+	if !r.plan.Async() {
+		return nil
+	}
+	finished := make([]float64, len(r.plan.Train.Routes))
+	for _, w := range r.Rollout.Here() {
+		w.Finished(finished)
+	}
+	if err := r.loop.Sum(ctx, finished); err != nil {
+		return err
+	}
+	return loop.WaitAll(ctx, loop.Call(ctx, r.Actor, "settle", func(ctx context.Context, w *worker.ActorWorker) error {
+		return w.Settle(ctx, r.out, finished)
+	}))
+}
+
+// Components returns the components of Groups.
+func (r leader) Components() []string { return []string{"actor", "rollout", "env", "reward", "inference"} }
+
+// Members returns the workers of this rank.
+func (r leader) Members() (all []loop.Member) {
+	all = addMembers(all, r.Actor)
+	all = addMembers(all, r.Rollout)
+	all = addMembers(all, r.Env)
+	all = addMembers(all, r.Reward)
+	return addMembers(all, r.Inference)
+}
+
+// addMembers adds the workers of g on this rank. g may be nil.
+func addMembers[W loop.Member](all []loop.Member, g *spmd.Group[W]) []loop.Member {
+	if g != nil {
+		for _, w := range g.Here() {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// Moved notes which weights the rollout workers have.
+func (r leader) Moved() {
+	if step := r.loop.GlobalStep(); !r.plan.SyncsAt(step) {
+		r.synced = step - step%r.plan.SyncInterval
 	}
 }
 

@@ -155,5 +155,8 @@ func (r *EmbodiedRunner) playEvaluation(ctx context.Context) error {
 	rollout := loop.Call(ctx, r.Rollout, "evaluate", func(ctx context.Context, w *worker.RolloutWorker) error {
 		return w.Evaluate(ctx, r.evalObs, r.evalAct)
 	})
-	return loop.WaitAll(ctx, env, rollout)
+	if err := loop.WaitAll(ctx, env, rollout); err != nil || !r.plan.Offline {
+		return err
+	}
+	return r.loop.Barrier(ctx) // actors do not wait for rollouts, which read the weights in place
 }

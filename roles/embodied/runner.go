@@ -46,6 +46,11 @@ func (r *EmbodiedRunner) GlobalStep() int64 { return r.loop.GlobalStep() }
 // the values of all ranks.
 func (r *EmbodiedRunner) Log(name string, value float64) { r.loop.Log(name, value) }
 
+// Carry makes the workers of a component of the program's own take their state along when they move to other ranks.
+// members are those on this rank, launched before. All ranks call it with the same components, before InitWorkers.
+// Other workers of the program's own begin anew after a move.
+func (r *EmbodiedRunner) Carry(component string, members ...loop.Member) { r.loop.Carry(component, members...) }
+
 // InitWorkers completes the workers. If the run resumes, it loads the checkpoint. A program calls it once, before
 // the first iteration.
 func (r *EmbodiedRunner) InitWorkers(ctx context.Context) error {

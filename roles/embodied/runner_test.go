@@ -56,7 +56,8 @@ func onTransports(t testing.TB, reg config.Registries, on []spmd.Transport, path
 			if err != nil {
 				return err
 			}
-			shared, err := p.Open(w)
+			own := loop.NewHoldings(w)
+			shared, err := p.Open(w, own)
 			if err != nil {
 				return err
 			}
@@ -84,7 +85,7 @@ func onTransports(t testing.TB, reg config.Registries, on []spmd.Transport, path
 			}
 			c, err := loop.NewCluster(ctx, w, p, shared,
 				loop.Services{Saver: loop.NewSaver(group, nil, nil), Requests: new(loop.Requests), Count: count,
-					Trace: log})
+					Trace: log, Holdings: own})
 			if err != nil {
 				return err
 			}

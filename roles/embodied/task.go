@@ -53,6 +53,12 @@ func (d draft) Complete(cfg *config.Config, reg config.Registries) (task.Plan, e
 	return planned{p}, err
 }
 
+// Move returns a plan with its members on the ranks of the draft, or everything that is wrong, as one error.
+func (d draft) Move(p task.Plan) (task.Plan, error) {
+	moved, err := d.Draft.Move(p.(planned).Plan)
+	return planned{moved}, err
+}
+
 // A planned is a plan with the methods that need workers and metrics, which package plan cannot import.
 type planned struct{ *plan.Plan }
 
@@ -67,7 +73,9 @@ func (planned) Comms(component string) (comms, direct []string) {
 }
 
 // Open returns what the workers of a rank share.
-func (p planned) Open(w *spmd.World) (loop.Shared, error) { return worker.NewShared(w, p.Plan), nil }
+func (p planned) Open(w *spmd.World, own *loop.Holdings) (loop.Shared, error) {
+	return worker.NewShared(w, p.Plan, own), nil
+}
 
 // Profile measures what the operations of the job cost.
 func (p planned) Profile(ctx context.Context, a planner.Asked) (*planner.Profile, error) {

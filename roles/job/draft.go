@@ -69,3 +69,24 @@ func (j *Job) Workers(component string) int {
 	}
 	return len(j.Placement.Ranks(component))
 }
+
+// Moved returns j with the members of its components on the ranks that to has, the job of the same configuration with
+// another placement. It returns an error unless both have the same components with as many members.
+func (j *Job) Moved(to *Job) (*Job, error) {
+	moved := *to
+	moved.Registries, moved.table = j.Registries, j.table
+	moved.SyncInterval, moved.MaxSteps = j.SyncInterval, j.MaxSteps
+	for _, name := range to.Placement.Components() {
+		if !j.Placement.Has(name) {
+			return nil, fmt.Errorf("the job has no component %s: expected %s", name,
+				strings.Join(j.Placement.Components(), ", "))
+		}
+	}
+	for _, name := range j.Placement.Components() {
+		if have, want := len(to.Placement.Ranks(name)), len(j.Placement.Ranks(name)); have != want {
+			return nil, fmt.Errorf("%s: %d members, expected %d as before: members move, and their number stays", name,
+				have, want)
+		}
+	}
+	return &moved, nil
+}

@@ -61,6 +61,9 @@ func (j *Job) On(component string, rank int) bool {
 // Async reports whether env and rollout workers make rollouts while actors train.
 func (j *Job) Async() bool { return j.Config.Runner.Async && j.Config.Trains() }
 
+// SendsPatches reports whether weights travel as changes to the initial weights.
+func (j *Job) SendsPatches() bool { return j.Config.WeightSyncer.Type == config.WeightSyncPatch }
+
 // SyncsAt reports whether the iteration after step begins with the newest weights. In an asynchronous run every
 // iteration after a checkpoint does.
 func (j *Job) SyncsAt(step int64) bool { return j.Async() || step%j.SyncInterval == 0 }

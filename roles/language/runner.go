@@ -2,6 +2,7 @@ package language
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/roles/language/plan"
@@ -9,6 +10,7 @@ import (
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // A runner is the common part of SFTRunner and ReasoningRunner: the loop, and the workers of this rank.
@@ -25,6 +27,8 @@ type runner struct {
 // A languageWorker is a worker of a job that trains a language model. Save returns nothing if the worker has no
 // part of the state.
 type languageWorker interface {
+	Member() *spmd.Member
+	Part() any
 	Save() []member.Part
 	Load(weights bool) []member.Part
 	Close() error
@@ -140,6 +144,7 @@ type leader struct{ *runner }
 
 var (
 	_ loop.Leader      = leader{}
+	_ loop.Mover       = leader{}
 	_ loop.PartsHolder = leader{}
 )
 
@@ -148,6 +153,59 @@ func (r leader) Quiesce(context.Context) error { return nil }
 
 // Describe does nothing, because the calls have already added their metrics.
 func (r leader) Describe(*loop.Report) {}
+
+// Settle does nothing, because nothing is under way between iterations.
+func (r leader) Settle(context.Context) error { return nil }
+
+// Components returns the components of a job that trains a language model.
+func (r leader) Components() []string { return []string{"actor", "rollout", "reward", "inference", "critic"} }
+
+// Members returns the workers of this rank.
+func (r leader) Members() (all []loop.Member) {
+	for _, w := range r.workers {
+		all = append(all, mover{w})
+	}
+	return all
+}
+
+// Moved does nothing, because every iteration begins with the newest weights.
+func (r leader) Moved() {}
+
+// A mover is a worker as a loop.Member. What it takes to another world is what it loads from a checkpoint.
+type mover struct{ languageWorker }
+
+// A trainer is a worker that trains. Iterations returns how often it has, which checkpoints lack.
+type trainer interface{ Iterations() *int64 }
+
+// Pack returns the memory of the parts that the worker loads.
+func (m mover) Pack() (d tensor.Dict, err error) {
+	for i, p := range m.Load(false) {
+		d.Set(fmt.Sprint(i), tensor.FromU8(p.Memory, len(p.Memory)))
+	}
+	if t, ok := m.languageWorker.(trainer); ok {
+		d.Set("iterations", tensor.FromI64([]int64{*t.Iterations()}, 1))
+	}
+	return d, nil
+}
+
+// Unpack fills the memory of these parts.
+func (m mover) Unpack(d tensor.Dict) error {
+	for i, p := range m.Load(false) {
+		copy(p.Memory, d.Must(fmt.Sprint(i)).U8())
+	}
+	if t, ok := m.languageWorker.(trainer); ok {
+		*t.Iterations() = d.Must("iterations").I64()[0]
+	}
+	return nil
+}
+
+// Retire closes a worker that does not leave itself as its part.
+func (m mover) Retire(part any) error {
+	if part == any(m.languageWorker) {
+		return nil
+	}
+	return m.Close()
+}
 
 // Save returns what this rank adds to a checkpoint, without a copy.
 func (r leader) Save() (parts []member.Part) {

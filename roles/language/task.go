@@ -77,6 +77,12 @@ func (d draft) Complete(cfg *config.Config, reg config.Registries) (task.Plan, e
 	return planned{p}, err
 }
 
+// Move returns a plan with its members on the ranks of the draft, or everything that is wrong, as one error.
+func (d draft) Move(p task.Plan) (task.Plan, error) {
+	moved, err := d.Draft.Move(p.(planned).Plan)
+	return planned{moved}, err
+}
+
 // A planned is a plan with the methods that need workers and metrics, which package plan cannot import.
 type planned struct{ *plan.Plan }
 
@@ -122,7 +128,9 @@ func (p planned) Comms(component string) (comms, direct []string) {
 }
 
 // Open loads the models of a rank's workers.
-func (p planned) Open(w *spmd.World) (loop.Shared, error) { return worker.NewShared(w, p.Plan) }
+func (p planned) Open(w *spmd.World, own *loop.Holdings) (loop.Shared, error) {
+	return worker.NewShared(w, p.Plan, own)
+}
 
 // Profile measures what the operations of the job cost.
 func (p planned) Profile(ctx context.Context, a planner.Asked) (*planner.Profile, error) {

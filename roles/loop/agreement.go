@@ -25,6 +25,7 @@ type decision struct {
 	save bool
 	// hold says that the iteration before the votes is the slowest of its hundred so far.
 	hold bool
+	move bool // the members move to other ranks
 }
 
 // An agreement makes all ranks take the same branch of the loop, and sends their reports to rank 0. The votes of
@@ -50,7 +51,8 @@ type agreement struct {
 	reports [][]byte // on rank 0: the parts of bundle
 	decided decision
 	pending bool
-	span    spmd.Span // of a wait for the votes
+	span    spmd.Span   // of a wait for the votes
+	move    func() bool // on rank 0: reports whether a move is due; nil: never
 
 	hundred int64   // on rank 0: the hundred of iterations of the votes
 	slowest float64 // the longest iteration of this hundred so far, in seconds
@@ -207,7 +209,8 @@ func (a *agreement) passOn(ctx context.Context) error {
 	} else if err := a.wait(ctx); err != nil {
 		return err
 	}
-	a.decided = decision{stop: int(binary.LittleEndian.Uint64(a.down)), save: a.down[8] != 0, hold: a.down[9] != 0}
+	a.decided = decision{stop: int(binary.LittleEndian.Uint64(a.down)), save: a.down[8] != 0, hold: a.down[9] != 0,
+		move: a.down[10] != 0}
 	for _, s := range a.below {
 		if err := a.post(a.comm.Isend(a.down, s.first, decisionTag)); err != nil {
 			return err
@@ -294,12 +297,10 @@ func (a *agreement) decide() error {
 		a.slowest, hold = all.took, true
 	}
 	binary.LittleEndian.PutUint64(a.down, uint64(all.stop))
-	a.down[8], a.down[9] = 0, 0
-	if all.save {
-		a.down[8] = 1
-	}
-	if hold {
-		a.down[9] = 1
+	for i, yes := range [...]bool{all.save, hold, a.move != nil && a.move()} {
+		if a.down[8+i] = 0; yes {
+			a.down[8+i] = 1
+		}
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // A Cluster is what a program gets on each rank: the ranks of the job, and the configuration, which fits them. It
@@ -41,6 +42,8 @@ type Services struct {
 	Requests *Requests  // requests to stop
 	Trace    *trace.Log // nil: nothing is recorded
 	From     StartState // on rank 0: the state with which the run starts
+	Holdings *Holdings  // of the members on this rank
+	Moves    Moves      // nil: the run cannot move
 	// Started is called when the workers are ready. It may be nil.
 	Started func() error
 	// GiveUp, on rank 0, asks to stop the run because its simulators fail too often. The argument is their error. If
@@ -52,6 +55,9 @@ type Services struct {
 
 // NewCluster returns the Cluster of one rank for the plan p. Collective over the world.
 func NewCluster(ctx context.Context, w *spmd.World, p Plan, shared Shared, with Services) (*Cluster, error) {
+	if with.Holdings == nil {
+		with.Holdings = NewHoldings(w)
+	}
 	return &Cluster{world: w, plan: p, shared: shared, with: with}, shared.Connect(ctx)
 }
 
@@ -67,8 +73,18 @@ func (c *Cluster) EnvSpec() env.Spec { return c.plan.EnvSpec() }
 // NumParams returns the number of parameters of the policy.
 func (c *Cluster) NumParams() int { return c.plan.NumParams() }
 
+// Alloc returns an allocator of the world's memory for m: see Holdings.Alloc.
+func (c *Cluster) Alloc(m *spmd.Member) tensor.Allocator {
+	return c.with.Holdings.Alloc(m.Group(), m.Index())
+}
+
 // SharedOf returns what the workers of c's rank have in common.
 func SharedOf(c *Cluster) Shared { return c.shared }
+
+// PartOf returns what m left on this rank in a move: see Part.
+func PartOf[T any](c *Cluster, m *spmd.Member) (part T, ok bool) {
+	return Part[T](c.with.Holdings, m.Group(), m.Index())
+}
 
 // ProgressOf returns the function with which the worker of member m reports its progress.
 func ProgressOf(c *Cluster, m *spmd.Member) algo.Progress {

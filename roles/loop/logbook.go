@@ -30,6 +30,8 @@ type Logbook struct {
 	stopped  string // why the run stopped early; "": it did not
 	report   Report
 
+	watch  func(longest [len(Phases)]float64, spent []float64) // see Watch; nil: nobody watches
+	spent  []float64
 	phases *trace.PhaseLog // nil: not recorded
 	live   *board          // nil: not recorded
 	times  [][trace.NumPhases]float32
@@ -65,11 +67,20 @@ func OpenLogbook(f *runfolder.Folder, p Plan, from StartState, progress *metrics
 	return b, nil
 }
 
-// RecordTime makes the logbook write what o describes: the phases of each iteration, and live.json.
-func (l *Logbook) RecordTime(o trace.Options) {
+// RecordTime makes the logbook write what o describes: the phases of each iteration, and live.json. It is called again
+// in the world after a move.
+func (l *Logbook) RecordTime(o trace.Options) error {
+	err := l.phases.Close()
 	l.phases = trace.NewPhaseLog(o)
-	l.live = newBoard(filepath.Join(o.Run, trace.LiveFile))
+	if l.live == nil {
+		l.live = newBoard(filepath.Join(o.Run, trace.LiveFile))
+	}
+	return err
 }
+
+// Watch makes the logbook call f after each iteration with the time of each phase on the slowest rank, in seconds, and
+// the sums of Report.Spent over all ranks, which are valid during the call.
+func (l *Logbook) Watch(f func(longest [len(Phases)]float64, spent []float64)) { l.watch = f }
 
 // iterate shows that the iteration of this step begins.
 func (l *Logbook) iterate(step int64) {
@@ -134,6 +145,7 @@ func (l *Logbook) record(step int64, reports [][]byte) error {
 // add adds the reports of one iteration to the sums.
 func (l *Logbook) add(reports [][]byte) error {
 	var longest, total [len(Phases)]float64
+	l.spent = l.spent[:0]
 	l.times = append(l.times[:0], make([][trace.NumPhases]float32, len(reports))...)
 	for rank, b := range reports {
 		r := &l.report
@@ -144,6 +156,12 @@ func (l *Logbook) add(reports [][]byte) error {
 			longest[i] = max(longest[i], t)
 			total[i] += t
 			l.times[rank][i] = float32(t)
+		}
+		for i, t := range r.Spent {
+			if i == len(l.spent) {
+				l.spent = append(l.spent, 0)
+			}
+			l.spent[i] += t
 		}
 		l.live.add(rank, r)
 		for i, name := range r.Names {
@@ -160,6 +178,9 @@ func (l *Logbook) add(reports [][]byte) error {
 		}
 	}
 	l.live.took(longest)
+	if l.watch != nil {
+		l.watch(longest, l.spent)
+	}
 	for i, name := range Phases {
 		if l.recorder.Timed(Phase(i), longest[i]) {
 			l.Set("time/"+name, longest[i])
@@ -287,9 +308,9 @@ func (l *Logbook) sync() error {
 	return l.log.Sync()
 }
 
-// flush writes a line if there are metrics since the last line.
+// flush writes a line if there were iterations since the last line. What a move has set waits for the next iteration.
 func (l *Logbook) flush() error {
-	if len(l.names) == 0 {
+	if _, ok := l.Mean("time/" + Phases[WholeStep]); !ok {
 		return nil
 	}
 	err := l.write()

@@ -83,6 +83,7 @@ func TestLogInterval(t *testing.T) {
 	if last, ok := metrics.LastStep(folder.Metrics()); last != 10 || !ok {
 		t.Errorf("before a checkpoint of step 10 the last line is of step %d", last)
 	}
+	book.Set("time/replan", 1) // by a move that no iteration follows
 	if err := book.Close(); err != nil {
 		t.Fatal(err)
 	}

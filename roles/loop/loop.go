@@ -51,6 +51,9 @@ type Loop struct {
 	reported  int64 // the step of the report being sent
 	buf       []byte
 
+	ownComponents []string // see Carry
+	ownMembers    []Member
+
 	clocks *clockSync
 	saving spmd.Span
 }
@@ -99,6 +102,9 @@ func New(c *Cluster, runner Leader) (*Loop, error) {
 	if l.agreement, err = newAgreement(c.world, votes[0], c.world.Alloc); err != nil {
 		return nil, err
 	}
+	if l.with.Moves != nil {
+		l.agreement.move = l.with.Moves.Due
+	}
 	l.agreement.span = spmd.NewSpan(c.world.Recorder(), spmd.Site{Op: spmd.OpVote, Name: "votes"})
 	if l.parts != nil {
 		pieces, err := c.world.NewComm(c.world.Ranks(), "pieces of the state")
@@ -114,10 +120,17 @@ func New(c *Cluster, runner Leader) (*Loop, error) {
 	return l, nil
 }
 
-// Restore loads the state of a checkpoint into the workers, if the run resumes.
+// Restore loads the state of a checkpoint into the workers, if the run resumes, or the state from the world before, if
+// the run has moved.
 func (l *Loop) Restore(ctx context.Context) error {
 	l.with.Log.begin("restoring the state")
-	if err := l.with.Saver.Restore(ctx, l, l.with.From); err != nil {
+	var err error
+	if l.with.Holdings.Moved() {
+		err = l.takeOver()
+	} else {
+		err = l.with.Saver.Restore(ctx, l, l.with.From)
+	}
+	if err != nil {
 		return err
 	}
 	l.ready = true
@@ -138,6 +151,9 @@ func (l *Loop) StopEarly() { l.stopEarly = true }
 
 // Barrier returns when all ranks have called it.
 func (l *Loop) Barrier(ctx context.Context) error { return l.with.Saver.group.Barrier(ctx) }
+
+// Sum sums x over all ranks.
+func (l *Loop) Sum(ctx context.Context, x []float64) error { return l.with.Saver.group.Sum64(ctx, x) }
 
 // SameOnAllRanks returns an error if ranks have different data under a name.
 func (l *Loop) SameOnAllRanks(ctx context.Context, names []string, data [][]byte) error {
@@ -161,6 +177,10 @@ func (l *Loop) Log(name string, value float64) {
 	l.report.ownNames, l.report.ownValues = append(l.report.ownNames, name), append(l.report.ownValues, value)
 }
 
+// Worked returns the seconds that this rank's workers of a component have spent in spans of work of this name, in the
+// last iteration; 0 if that is not recorded.
+func (l *Loop) Worked(component, name string) float64 { return l.with.Trace.Worked(component, name) }
+
 // Call sets the name of a phase on the progress line.
 func (l *Loop) Call(p Phase, name string) { l.work[p] = name }
 
@@ -175,7 +195,8 @@ func (l *Loop) Timed(p Phase, ctx context.Context, f func(context.Context) error
 
 // Next is the head of the loop. It reports the last iteration, and all ranks decide whether to save and whether to go
 // on. Decisions that follow from the step number need no vote. A request that only one rank knows (a signal, the
-// clock) is decided one step later, unless there is only one rank. If no iteration follows, Next ends the run.
+// clock) is decided one step later, unless there is only one rank. If no iteration follows, Next ends the run. If the
+// members move to other ranks, Next returns spmd.Again, and so must the program; it is called again in the new world.
 func (l *Loop) Next(ctx context.Context) (more bool, err error) {
 	switch {
 	case !l.ready:
@@ -255,7 +276,8 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	alone := l.world.Size() == 1 && v.stop != 0 // with a single rank a stop needs no vote
-	if !last && d.stop == 0 && !saves && !alone {
+	moves := d.move && d.stop == 0 && !last
+	if !last && d.stop == 0 && !saves && !alone && !moves {
 		return true, nil
 	}
 	// Do not wait a step. The metrics of a step must be written before its checkpoint, or a run that resumes would
@@ -277,6 +299,14 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	l.stopped = max(d.stop, now.stop)
 	if last && l.with.Log.tooManyLost() != nil { // no further vote would end the run
 		l.stopped = max(l.stopped, ExitFailed)
+	}
+	if moves && l.stopped == 0 {
+		l.with.Log.begin("moving")
+		if moved, err := l.move(ctx); err != nil {
+			return false, err
+		} else if moved {
+			return false, spmd.Again
+		}
 	}
 	return !last && l.stopped == 0, nil
 }

@@ -20,6 +20,7 @@ type Report struct {
 	Engine    []float64 // how full the engines of this rank were, in a form of the task's own
 	Answers   []string  // answers of an evaluation, for the user: one line and the full text of each
 	Stop      []string  // the state of an early stop, and why it stopped the run if it did
+	Spent     []float64 // seconds that workers of this rank have worked, in a form of the task's own
 	ownNames  []string  // names of the program's own metrics
 	ownValues []float64
 
@@ -36,7 +37,7 @@ func (r *Report) append(b []byte) []byte {
 	b = appendFloats(b, r.Evals)
 	b = appendFloats(appendNames(b, r.Names), r.Values)
 	b = appendFloats(appendFloats(b, r.Rewards), r.Engine)
-	b = appendNames(appendNames(b, r.Answers), r.Stop)
+	b = appendFloats(appendNames(appendNames(b, r.Answers), r.Stop), r.Spent)
 	b = appendFloats(appendNames(b, r.ownNames), r.ownValues)
 	b = appendFloats(appendNames(appendFloats(b, r.Waits), r.queueNames), r.queueItems)
 	return binary.LittleEndian.AppendUint64(b, uint64(r.Rollouts))
@@ -80,6 +81,7 @@ func (r *Report) parse(b []byte) (err error) {
 	r.Engine = floats(r.Engine)
 	r.Answers = names(r.Answers)
 	r.Stop = names(r.Stop)
+	r.Spent = floats(r.Spent)
 	r.ownNames = names(r.ownNames)
 	r.ownValues = floats(r.ownValues)
 	r.Waits = floats(r.Waits)

@@ -42,6 +42,9 @@ func NewSaver(group *collectives.Group, yaml []byte, warn func(string)) *Saver {
 	return &Saver{group: group, ranks: group.Size(), saved: -1, YAML: yaml, warn: warn}
 }
 
+// Join makes the saver work with the ranks of a new world.
+func (s *Saver) Join(group *collectives.Group) { s.group = group }
+
 // save writes a checkpoint of the present step. Nothing may be in flight.
 func (s *Saver) save(ctx context.Context, r *Loop) error {
 	if s.saved == r.step {

@@ -39,6 +39,15 @@ func NewLine(ctx context.Context, m *spmd.Member, j *job.Job, axis string) (*Lin
 	return &Line{ctx, group}, nil
 }
 
+// Join connects l with the members of its line, in the world of m. What has l goes on with it in another world.
+func (l *Line) Join(ctx context.Context, m *spmd.Member, j *job.Job, axis string) error {
+	joined, err := NewLine(ctx, m, j, axis)
+	if err == nil {
+		*l = *joined
+	}
+	return err
+}
+
 // lineName tells the lines of a component apart.
 func lineName(m *spmd.Member, axis string) string {
 	return fmt.Sprintf("%s of %d", axis, m.Line(axis)[0])

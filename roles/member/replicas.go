@@ -54,6 +54,20 @@ func NewReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Par
 	return r, nil
 }
 
+// Join connects r with the other replicas in another world, that of m. What has r goes on with it.
+func (r *Replicas) Join(ctx context.Context, m *spmd.Member, j *job.Job) error {
+	joined, err := NewReplicas(ctx, m, j, r.params)
+	if err != nil {
+		return err
+	}
+	joined.iterations = r.iterations
+	*r = *joined
+	return nil
+}
+
+// Iterations returns the number of calls of Trained, which must be the same on all replicas. It may be set.
+func (r *Replicas) Iterations() *int64 { return &r.iterations }
+
 // Across returns m's end of the communicator for a purpose over replicas: along the axis Data if its component is a
 // mesh, else over all members.
 func Across(m *spmd.Member, purpose string) spmd.Comm {

@@ -46,6 +46,16 @@ func NewStage(ctx context.Context, m *spmd.Member, j *job.Job) (*Stage, error) {
 	}, nil
 }
 
+// Join connects s with the other stages, in the world of m. What has s goes on with it in another world. No message may
+// be under way.
+func (s *Stage) Join(ctx context.Context, m *spmd.Member, j *job.Job) error {
+	joined, err := NewStage(ctx, m, j)
+	if err == nil {
+		*s = *joined
+	}
+	return err
+}
+
 // Send sends a copy of x to another stage. It does not wait until x is received, but until the message before it to
 // that stage is: one message is under way in each direction.
 func (s *Stage) Send(to int, x []float32) error {

@@ -43,6 +43,9 @@ func (c *choice) layout() Layout {
 	return l
 }
 
+// apart reports whether workers of env and rollout exchange messages.
+func (c *choice) apart() bool { return c.env != nil && !c.steps.inline }
+
 // idle returns the number of ranks without a member.
 func (c *choice) idle() int {
 	idle := len(c.nodes)
@@ -65,11 +68,11 @@ func (c *choice) memory(w *Work) (bytes int64, node int) {
 	actor := b.Actor + b.Replay + rollouts*b.Trajectory*units/int64(w.Actors)
 	var env, rollout int64
 	if c.env != nil {
-		env = 2 * (b.Observation + b.Action) * units / int64(len(c.env.ranks))
+		env = (2*(b.Observation+b.Action) + b.Simulator) * units / int64(len(c.env.ranks))
 	}
 	if c.rollout != nil {
 		share := units / int64(len(c.rollout.ranks))
-		rollout = b.Rollout + rollouts*b.Trajectory*share + 2*(b.Observation+b.Action)*share
+		rollout = b.Copy + rollouts*b.Trajectory*share + 2*(b.Observation+b.Action)*share
 	}
 	perRank := int64(len(c.nodes)/len(c.actor.perNode)) * b.Rank
 	for n := range c.actor.perNode {
@@ -78,7 +81,7 @@ func (c *choice) memory(w *Work) (bytes int64, node int) {
 			need += int64(c.env.perNode[n]) * env
 		}
 		if c.rollout != nil {
-			need += int64(c.rollout.perNode[n]) * rollout
+			need += int64(c.rollout.perNode[n])*rollout + int64(c.rollout.hosts[n])*b.Rollout
 		}
 		if need > bytes {
 			bytes, node = need, n

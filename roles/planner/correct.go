@@ -1,10 +1,17 @@
 package planner
 
+import (
+	"cmp"
+	"maps"
+)
+
 // A Trial is what real iterations took with a layout, as medians in seconds.
 type Trial struct {
 	Layout Layout             `json:"layout"`
 	Step   float64            `json:"step"`   // a whole iteration
 	Phases map[string]float64 `json:"phases"` // by name
+	// Spent has what workers did in an iteration. The zero Spent: it was not recorded.
+	Spent Spent `json:"-"`
 }
 
 // callsAtMost bounds what is put down to calls and messages of an iteration. More must be work that costs more than
@@ -39,4 +46,67 @@ func Correct(m *Machine, p *Profile, inTurn Trial, messages *Trial) {
 		}
 		p.Real.Hop = max(0, late/scale/float64(2*w.Steps*w.Epochs))
 	}
+}
+
+// Refit returns p with costs that explain the iterations of t, in a job whose costs may have changed since p was
+// measured. Steps and inferences cost what the workers have spent with them. If only their sum is known, both change
+// alike. What is left is a factor of each phase, for all layouts; that of rollouts with messages is one of its own.
+func Refit(m *Machine, p *Profile, t Trial) *Profile {
+	q := *p
+	q.Real.Calls, q.Real.Scale, q.Real.Apart = maps.Clone(p.Real.Calls), map[string]float64{}, 0
+	predict := func() Prediction { return Predict(m, &q, t.Layout, SteadyFor(&t.Layout)) }
+	made := predict()
+	rounds := 2 // workers that crowd a node slow each other down
+	if p.Work.Async && p.Work.Staleness < 0 {
+		rounds = 0 // any number of rollouts belongs to an iteration
+	}
+	for range rounds {
+		step, infer := ratio(t.Spent.Step, made.Spent.Step), ratio(t.Spent.Infer, made.Spent.Infer)
+		if step*infer == 0 {
+			both := ratio(t.Spent.Play, made.Spent.Play)
+			if both == 0 && !p.Work.Async {
+				both = ratio(t.Phases[GenerateRollouts], made.Phase(GenerateRollouts).Seconds)
+			}
+			step, infer = cmp.Or(step, both), cmp.Or(infer, both)
+		}
+		q.Costs = q.scaled(OpStep, cmp.Or(step, 1)).scaled(OpInfer, cmp.Or(infer, 1)).Costs
+		made = predict()
+	}
+	if q.Real.Calls == nil {
+		q.Real.Calls = map[string]float64{}
+	}
+	messages, inTurn := 1.0, 1.0 // factors of rollouts
+	if p.Real.Apart > 0 {        // p has been fitted before
+		messages, inTurn = p.Real.Apart, cmp.Or(p.Real.Scale[GenerateRollouts], 1)
+	}
+	for _, f := range made.Phases {
+		took := t.Phases[f.Name]
+		if took <= 0 || p.Work.Async && f.Name == GenerateRollouts { // there the actors' wait for rollouts
+			continue
+		}
+		work := f.Seconds - q.Real.Calls[f.Name]
+		q.Real.Calls[f.Name] = min(q.Real.Calls[f.Name], took/2)
+		if work > 0 {
+			q.Real.Scale[f.Name] = (took - q.Real.Calls[f.Name]) / work
+		} else {
+			q.Real.Calls[f.Name] = took
+		}
+	}
+	if f := q.Real.Scale[GenerateRollouts]; newChoice(&t.Layout).apart() {
+		messages = cmp.Or(f, messages)
+	} else {
+		inTurn = cmp.Or(f, inTurn)
+	}
+	q.Real.Scale[GenerateRollouts], q.Real.Apart = inTurn, messages
+	q.Real.Rest = 0
+	q.Real.Rest = max(0, t.Step-predict().Seconds)
+	return &q
+}
+
+// ratio returns a/b; 0 if one of them is not known.
+func ratio(a, b float64) float64 {
+	if a <= 0 || b <= 0 {
+		return 0
+	}
+	return a / b
 }

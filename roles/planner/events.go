@@ -20,8 +20,10 @@ type process struct {
 	node    int
 	waits   float64 // seconds that follow the present computation
 	busy    float64 // seconds of a core so far, on an idle node
-	working float64 // seconds in computations and their waits so far
-	since   float64 // when the present computation began
+	working float64 // seconds in computations and their waits so far, on an idle node
+	spent   Spent   // the same as they were, on nodes that others share
+	on      string  // what the present computation is; "": there is none
+	since   float64 // when it began
 	ended   float64 // when the process ended; 0: it runs
 }
 
@@ -37,6 +39,7 @@ type action struct {
 	delay float64 // of put: seconds until the item is there
 
 	spread []float64 // of compute: see Cost.Spread
+	what   string    // of compute: see Spent.add
 }
 
 type kind uint8
@@ -176,13 +179,17 @@ func (e *engine) take(index int) {
 func (e *engine) advance(p int) {
 	for {
 		proc := &e.procs[p]
+		if proc.on != "" {
+			proc.spent.add(proc.on, e.now-proc.since)
+			proc.on = ""
+		}
 		a := proc.body.next()
 		switch a.kind {
 		case end:
 			proc.ended = e.now
 			return
 		case compute:
-			proc.waits, proc.since = a.wait, e.now
+			proc.waits, proc.on, proc.since = a.wait, a.what, e.now
 			proc.busy += a.busy
 			proc.working += a.busy + a.wait
 			if a.busy > 0 {

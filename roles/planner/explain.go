@@ -16,9 +16,9 @@ func (f *Found) Explain(out io.Writer, m *Machine, p *Profile) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "iteration\tsync\trollout\tadvantages\tupdate\tmemory\t \t layout\n")
 	row := func(x *Prediction, mark string) {
-		fmt.Fprintf(t, "%s\t", seconds(x.Seconds))
+		fmt.Fprintf(t, "%s\t", Seconds(x.Seconds))
 		for _, ph := range x.Phases {
-			fmt.Fprintf(t, "%s\t", seconds(ph.Seconds))
+			fmt.Fprintf(t, "%s\t", Seconds(ph.Seconds))
 		}
 		fmt.Fprintf(t, "%s\t%s\t %s\n", mebibytes(x.Memory), mark, x.Layout.String())
 	}
@@ -65,34 +65,29 @@ func (f *Found) explainWrong(out io.Writer) {
 // Sentences returns the choice in three sentences: what it is, why, and what it saves.
 func (f *Found) Sentences(p *Profile) []string {
 	w := f.Winner()
-	longest := w.Phases[0]
-	for _, ph := range w.Phases {
-		if ph.Seconds > longest.Seconds {
-			longest = ph
-		}
-	}
+	longest := w.Longest()
 	list := []string{
 		fmt.Sprintf("Place %s.", w.Layout.String()),
-		fmt.Sprintf("An iteration takes %s; %.0f %% of it is %s, bound by %s.", seconds(w.Seconds),
+		fmt.Sprintf("An iteration takes %s; %.0f %% of it is %s, bound by %s.", Seconds(w.Seconds),
 			100*longest.Seconds/w.Seconds, longest.Name, longest.Bound),
 	}
 	switch {
 	case f.Present != nil && f.Present.Seconds > w.Seconds*(1+Tie):
 		list = append(list, fmt.Sprintf("The present placement takes %s, %.2f times as long.",
-			seconds(f.Present.Seconds), f.Present.Seconds/w.Seconds))
+			Seconds(f.Present.Seconds), f.Present.Seconds/w.Seconds))
 	case f.Present != nil:
 		list = append(list, "The present placement is as good, within 3 %.")
 	case len(f.Best) > 1:
 		list = append(list, fmt.Sprintf("The next best layout, %s, takes %s.", f.Best[1].Layout.String(),
-			seconds(f.Best[1].Seconds)))
+			Seconds(f.Best[1].Seconds)))
 	default:
 		list = append(list, "No other layout fits the job.")
 	}
 	return list
 }
 
-// seconds formats seconds as a duration with three digits.
-func seconds(s float64) string {
+// Seconds formats seconds as a duration with three digits.
+func Seconds(s float64) string {
 	d := time.Duration(s * 1e9)
 	switch {
 	case d >= 10*time.Second:

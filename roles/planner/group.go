@@ -5,6 +5,7 @@ type group struct {
 	ranks   []int
 	perNode []int    // members on each node
 	most    int      // members on the fullest node
+	hosts   []int    // ranks of each node that have members
 	on      int      // nodes with members
 	bits    []uint64 // the ranks as a set
 }
@@ -13,7 +14,8 @@ type group struct {
 func newGroup(ranks, nodes []int) *group {
 	g := &group{ranks: ranks, bits: make([]uint64, len(nodes)/64+1)}
 	if len(nodes) > 0 {
-		g.perNode = make([]int, nodes[len(nodes)-1]+1)
+		n := nodes[len(nodes)-1] + 1
+		g.perNode, g.hosts = make([]int, n), make([]int, n)
 	}
 	for _, r := range ranks {
 		n := nodes[r]
@@ -21,7 +23,10 @@ func newGroup(ranks, nodes []int) *group {
 			g.on++
 		}
 		g.most = max(g.most, g.perNode[n])
-		g.bits[r/64] |= 1 << (r % 64)
+		if bit := uint64(1) << (r % 64); g.bits[r/64]&bit == 0 {
+			g.bits[r/64] |= bit
+			g.hosts[n]++
+		}
 	}
 	return g
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/rlinf/rlinf/spmd"
 )
 
 // A Layout places the members of a job's components on ranks.
@@ -21,7 +23,7 @@ type Layout struct {
 func (l Layout) String() string {
 	var parts []string
 	for _, c := range l.components() {
-		parts = append(parts, c.name+" "+PlacementOf(c.ranks))
+		parts = append(parts, c.name+" "+spmd.PlacementOf(c.ranks))
 	}
 	text := strings.Join(parts, ", ")
 	if l.Stages > 1 {
@@ -56,6 +58,25 @@ func (l *Layout) Ranks(component string) []int {
 	return nil
 }
 
+// Moves are the numbers of members that have another rank in one layout than in another.
+type Moves struct{ Actors, Envs, Rollouts int }
+
+// All returns the number of members of all components.
+func (m Moves) All() int { return m.Actors + m.Envs + m.Rollouts }
+
+// Moves returns what changes its rank on the way from a layout with as many members to l.
+func (l *Layout) Moves(from *Layout) Moves {
+	count := func(to, from []int) (n int) {
+		for i := range to {
+			if to[i] != from[i] {
+				n++
+			}
+		}
+		return n
+	}
+	return Moves{count(l.Actor, from.Actor), count(l.Env, from.Env), count(l.Rollout, from.Rollout)}
+}
+
 // Idle returns the number of ranks without a member.
 func (l *Layout) Idle() int {
 	used := make([]bool, len(l.Nodes))
@@ -88,48 +109,20 @@ func (c *choice) parts() int {
 	return n
 }
 
-// simpler compares layouts of equal times: fewer parts come first, and of as many parts fewer idle ranks.
-func simpler(a, b *Layout) int {
-	return cmp.Or(newChoice(a).parts()-newChoice(b).parts(), a.Idle()-b.Idle())
+// simpler compares layouts of equal times: those that are nearer to the present layout come first if members move from
+// there, then those with fewer parts, and of as many parts those with fewer idle ranks.
+func (s *Space) simpler(a, b *Layout) int {
+	moves := 0
+	if s.Move {
+		moves = a.Moves(s.Present).All() - b.Moves(s.Present).All()
+	}
+	return cmp.Or(moves, newChoice(a).parts()-newChoice(b).parts(), a.Idle()-b.Idle())
 }
 
 // key is equal for equal layouts of one world.
 func (l *Layout) key() string {
-	return fmt.Sprint(PlacementOf(l.Actor), "|", PlacementOf(l.Env), "|", PlacementOf(l.Rollout), "|", l.Stages)
-}
-
-// PlacementOf returns the placement string of members on these ascending ranks, as cluster.component_placement has it:
-// 0-3, or 0-1:0-3 for two members on each rank.
-func PlacementOf(ranks []int) string {
-	type run struct{ first, last, each int } // each rank of first..last has this many members
-	var runs []run
-	for i := 0; i < len(ranks); {
-		n := 1
-		for i+n < len(ranks) && ranks[i+n] == ranks[i] {
-			n++
-		}
-		if k := len(runs) - 1; k >= 0 && runs[k].last == ranks[i]-1 && runs[k].each == n {
-			runs[k].last++
-		} else {
-			runs = append(runs, run{ranks[i], ranks[i], n})
-		}
-		i += n
-	}
-	var parts []string
-	member := 0
-	for _, r := range runs {
-		text := fmt.Sprint(r.first)
-		if r.last > r.first {
-			text = fmt.Sprintf("%d-%d", r.first, r.last)
-		}
-		count := r.each * (r.last - r.first + 1)
-		if r.each > 1 {
-			text += fmt.Sprintf(":%d-%d", member, member+count-1)
-		}
-		member += count
-		parts = append(parts, text)
-	}
-	return strings.Join(parts, ",")
+	of := spmd.PlacementOf
+	return fmt.Sprint(of(l.Actor), "|", of(l.Env), "|", of(l.Rollout), "|", l.Stages)
 }
 
 // A Route carries the rows of one stage between an env worker and a rollout worker.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/spmd"
 )
 
 // near reports whether x is within a share of want.
@@ -164,7 +166,7 @@ func TestPlacementStrings(t *testing.T) {
 		if want == "3:0-1,4:2-3" {
 			want = "3-4:0-3"
 		}
-		if got := PlacementOf(ranks); got != want {
+		if got := spmd.PlacementOf(ranks); got != want {
 			t.Errorf("%v: %s, want %s", ranks, got, want)
 		}
 	}
@@ -177,12 +179,12 @@ func TestTies(t *testing.T) {
 	many := Prediction{Seconds: 1, Layout: few.Layout}
 	many.Layout.Env, many.Layout.Rollout = []int{0, 1}, []int{0, 1}
 	list := []Prediction{many, few}
-	if byParts(list); list[0].Seconds != 1.02 || list[1].Seconds != 1 {
+	if byParts(list, new(Space).simpler); list[0].Seconds != 1.02 || list[1].Seconds != 1 {
 		t.Errorf("%v wins by less than 3 %%", list[0].Layout)
 	}
 	few.Seconds = 1.04
 	list = []Prediction{many, few}
-	if byParts(list); list[0].Seconds != 1 {
+	if byParts(list, new(Space).simpler); list[0].Seconds != 1 {
 		t.Errorf("%v wins with 4 %% more time", list[0].Layout)
 	}
 }

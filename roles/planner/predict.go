@@ -1,5 +1,10 @@
 package planner
 
+import (
+	"cmp"
+	"slices"
+)
+
 // The phases of an iteration, named as in the metrics time/*.
 const (
 	SyncWeights      = "sync_weights"
@@ -18,6 +23,36 @@ type Prediction struct {
 	Node   int   `json:"node"`
 	// Events is the number of events of the run in virtual time.
 	Events int `json:"events"`
+	// Spent has what workers of environments and rollouts do in the iteration, if rollouts ran in virtual time.
+	Spent Spent `json:"-"`
+}
+
+// Spent are the seconds of an iteration in which workers of one kind work, the sum over all of them. Time in which a
+// worker waits for a core counts, and time in which it waits for others does not.
+type Spent struct {
+	Step  float64 // env workers step
+	Infer float64 // rollout workers choose actions
+	Play  float64 // rollout workers do both, in environments on their own ranks
+}
+
+// opPlay stands for calls of OpStep and OpInfer in turn.
+const opPlay = "play"
+
+// add adds seconds of an operation.
+func (s *Spent) add(op string, seconds float64) {
+	switch op {
+	case OpStep:
+		s.Step += seconds
+	case OpInfer:
+		s.Infer += seconds
+	case opPlay:
+		s.Play += seconds
+	}
+}
+
+// plus returns s + f·t.
+func (s Spent) plus(f float64, t Spent) Spent {
+	return Spent{s.Step + f*t.Step, s.Infer + f*t.Infer, s.Play + f*t.Play}
 }
 
 // A Phase is a part of an iteration.
@@ -35,6 +70,11 @@ func (p Prediction) Phase(name string) Phase {
 		}
 	}
 	return Phase{}
+}
+
+// Longest returns the phase that takes the most time.
+func (p *Prediction) Longest() Phase {
+	return slices.MaxFunc(p.Phases, func(a, b Phase) int { return cmp.Compare(a.Seconds, b.Seconds) })
 }
 
 // Predict predicts an iteration of the job of p on m with a layout. Rollouts run in virtual time, and the other phases
@@ -67,7 +107,7 @@ func (c *choice) generate(m *Machine, p *Profile) played {
 
 // predict predicts an iteration with these rollouts.
 func (c *choice) predict(m *Machine, p *Profile, l Layout, g played) Prediction {
-	pred := Prediction{Layout: l, Events: g.events}
+	pred := Prediction{Layout: l, Events: g.events, Spent: g.spent}
 	phases, seconds := c.phases(m, p, g)
 	pred.Phases, pred.Seconds = phases[:], seconds
 	pred.Memory, pred.Node = c.memory(&p.Work)
@@ -86,7 +126,8 @@ func (c *choice) phases(m *Machine, p *Profile, g played) (list [4]Phase, second
 	}
 	seconds = r.Rest
 	for i := range list {
-		list[i].Seconds = r.corrected(list[i].Name, list[i].Seconds)
+		f := &list[i]
+		f.Seconds = r.corrected(f.Name, f.Seconds, f.Name == GenerateRollouts && c.apart())
 		seconds += list[i].Seconds
 	}
 	if w.Async {

@@ -47,6 +47,8 @@ type Real struct {
 	Calls map[string]float64 `json:"calls,omitempty"`
 	// Scale is measured ÷ predicted work of a phase.
 	Scale map[string]float64 `json:"scale,omitempty"`
+	// Apart is Scale of the phase of rollouts where workers of env and rollout exchange messages; 0: it is Scale.
+	Apart float64 `json:"apart,omitempty"`
 	// Hop are the seconds that each message of a step takes longer than between two workers that do nothing else.
 	Hop float64 `json:"hop"`
 	// Rest are the seconds of an iteration outside its phases: votes, reports, metrics.
@@ -119,9 +121,12 @@ func (p *Profile) Factor(op string, k float64) float64 {
 	return factor
 }
 
-// corrected returns the seconds of a phase, as real iterations have it.
-func (r *Real) corrected(phase string, work float64) float64 {
-	if f := r.Scale[phase]; f > 0 {
+// corrected returns the seconds of a phase, as real iterations have it. messages says that it is one of rollouts with
+// messages.
+func (r *Real) corrected(phase string, work float64, messages bool) float64 {
+	if f := r.Scale[phase]; messages && r.Apart > 0 {
+		work *= r.Apart
+	} else if f > 0 {
 		work *= f
 	}
 	return work + r.Calls[phase]

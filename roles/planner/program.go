@@ -49,7 +49,7 @@ func (p *program) next() action {
 
 // sum returns the computations of all repetitions of s as one.
 func (p *program) sum(s *section) action {
-	total := action{kind: compute}
+	total := action{kind: compute, what: opPlay}
 	for range s.times {
 		for _, a := range s.actions {
 			total.busy += p.drawn(a).busy

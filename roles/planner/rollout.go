@@ -30,6 +30,7 @@ type played struct {
 	bound   string
 	share   float64 // of the time during which what bounds works
 	events  int
+	spent   Spent
 }
 
 // play runs the rollouts of l in virtual time.
@@ -39,8 +40,9 @@ func play(m *Machine, p *Profile, l *Layout, o Options) played {
 		return playSteps(m, p, l, o, steps)
 	}
 	long, short := playSteps(m, p, l, o, o.Steps), playSteps(m, p, l, o, o.Steps/2)
-	period := (long.seconds - short.seconds) / float64(o.Steps-o.Steps/2)
-	long.seconds += period * float64(steps-o.Steps)
+	more := float64(steps-o.Steps) / float64(o.Steps-o.Steps/2)
+	long.spent = long.spent.plus(more, long.spent.plus(-1, short.spent))
+	long.seconds += more * (long.seconds - short.seconds)
 	long.events += short.events
 	return long
 }
@@ -61,16 +63,15 @@ func playSteps(m *Machine, p *Profile, l *Layout, o Options, steps int) (all pla
 		}
 		byPart[part] = append(byPart[part], r)
 	}
-	seen := map[string]bool{}
+	seen := map[string]Spent{}
 	for _, part := range order {
-		if !o.Whole {
-			shape := scene.shape(byPart[part])
-			if seen[shape] {
-				continue
-			}
-			seen[shape] = true
+		shape := scene.shape(byPart[part])
+		if spent, ok := seen[shape]; ok && !o.Whole {
+			all.spent = all.spent.plus(1, spent)
+			continue
 		}
 		one := scene.run(byPart[part])
+		seen[shape], all.spent = one.spent, all.spent.plus(1, one.spent)
 		all.events += one.events
 		if one.seconds > all.seconds {
 			all.seconds, all.bound, all.share = one.seconds, one.bound, one.share
@@ -188,6 +189,7 @@ func (s *scene) members(e *engine, list []Route) (envs, rollouts map[int]*progra
 		to := rollouts[r.Rollout]
 		if r.Inline {
 			alone := step.wait == 0 && infer.wait == 0
+			step.what, infer.what = opPlay, opPlay
 			to.sections = append(to.sections, section{[]action{step, infer}, s.steps, alone},
 				section{[]action{infer}, 1, false})
 			continue
@@ -232,11 +234,12 @@ func (s *scene) members(e *engine, list []Route) (envs, rollouts map[int]*progra
 func (s *scene) call(op string, rows int) action {
 	c := curve(s.p.of(op, 0))
 	t := c.at(float64(rows))
-	return action{kind: compute, busy: min(t.Busy, t.Seconds), wait: max(0, t.Seconds-t.Busy),
+	return action{kind: compute, what: op, busy: min(t.Busy, t.Seconds), wait: max(0, t.Seconds-t.Busy),
 		spread: c.spread(float64(rows))}
 }
 
-// judge finds what bounds a run: the cores of a node, members that work in turn, or the way of one step.
+// judge finds what the members of a run spend their time with, and what bounds it: the cores of a node, members that
+// work in turn, or the way of one step.
 func (s *scene) judge(e *engine, kinds []string, r *played) {
 	if r.seconds <= 0 {
 		return
@@ -246,6 +249,7 @@ func (s *scene) judge(e *engine, kinds []string, r *played) {
 	for i := range e.procs {
 		p := &e.procs[i]
 		busy[p.node] += p.busy
+		r.spent = r.spent.plus(1, p.spent)
 		working[kinds[i]] = max(working[kinds[i]], p.working/r.seconds)
 	}
 	n := float64(s.m.Cores)

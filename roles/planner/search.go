@@ -23,7 +23,7 @@ type Found struct {
 // Winner returns the chosen layout.
 func (f *Found) Winner() *Prediction { return &f.Best[0] }
 
-// shown is the number of layouts in Found.Best.
+// shown is the number of layouts in Found.Best, unless members move: then it has all that ran in virtual time.
 const shown = 5
 
 // runEvents bounds the events of a Search's runs in virtual time, so that it ends soon in any world.
@@ -43,11 +43,14 @@ func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 		return nil, s.nothing(&p.Work)
 	}
 	f := &Found{Looked: len(list)}
-	fit, err := sift(m, p, list)
+	fit, err := s.sift(m, p, list)
 	if err != nil {
 		return nil, err
 	}
-	f.run(m, p, fit)
+	f.run(m, p, fit, s.simpler)
+	if !s.Move {
+		f.Best = f.Best[:min(shown, len(f.Best))]
+	}
 	if s.Present != nil {
 		f.Present = f.of(m, p, *s.Present)
 	}
@@ -59,12 +62,13 @@ func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 type estimated struct {
 	*choice
 	seconds float64
+	moves   int // of members, from the present layout
 	parts   int
 	idle    int
 }
 
 // sift returns the choices that fit into the memory, the fastest first by their closed form.
-func sift(m *Machine, p *Profile, list []choice) (fit []estimated, err error) {
+func (s *Space) sift(m *Machine, p *Profile, list []choice) (fit []estimated, err error) {
 	nearest, least, at := -1, int64(math.MaxInt64), 0
 	for i := range list {
 		c := &list[i]
@@ -75,7 +79,12 @@ func sift(m *Machine, p *Profile, list []choice) (fit []estimated, err error) {
 			continue
 		}
 		_, t := c.phases(m, p, c.generate(m, p))
-		fit = append(fit, estimated{c, t, c.parts(), c.idle()})
+		e := estimated{choice: c, seconds: t, parts: c.parts(), idle: c.idle()}
+		if s.Move {
+			l := c.layout()
+			e.moves = l.Moves(s.Present).All()
+		}
+		fit = append(fit, e)
 	}
 	if len(fit) == 0 {
 		return nil, fmt.Errorf("no placement fits into the memory of a node, %s: the nearest miss is %v, which needs "+
@@ -83,16 +92,16 @@ func sift(m *Machine, p *Profile, list []choice) (fit []estimated, err error) {
 			list[nearest].layout(), mebibytes(least), at)
 	}
 	slices.SortStableFunc(fit, func(a, b estimated) int {
-		return cmp.Or(cmp.Compare(a.seconds, b.seconds), a.parts-b.parts, a.idle-b.idle)
+		return cmp.Or(cmp.Compare(a.seconds, b.seconds), a.moves-b.moves, a.parts-b.parts, a.idle-b.idle)
 	})
 	return fit, nil
 }
 
 // run runs the best of all in virtual time, and keeps the best of these.
-func (f *Found) run(m *Machine, p *Profile, all []estimated) {
+func (f *Found) run(m *Machine, p *Profile, all []estimated, simpler func(a, b *Layout) int) {
 	const least, most, near = 8, 40, 1.6 // layouts; times the best estimate
 	events := 0
-	seen := map[string]bool{} // layouts that differ by the numbers of ranks alone; the simplest comes first
+	seen := map[string]bool{} // layouts that differ by the numbers of ranks alone; the nearest or simplest comes first
 	for _, e := range all {
 		if n := len(f.Best); n >= least && (n >= most || e.seconds > near*all[0].seconds || events > runEvents) {
 			break
@@ -103,7 +112,7 @@ func (f *Found) run(m *Machine, p *Profile, all []estimated) {
 			continue
 		}
 		seen[like] = true
-		x := Predict(m, p, l, steadyFor(&l))
+		x := Predict(m, p, l, SteadyFor(&l))
 		events += x.Events
 		f.Best = append(f.Best, x)
 	}
@@ -111,12 +120,11 @@ func (f *Found) run(m *Machine, p *Profile, all []estimated) {
 	slices.SortStableFunc(f.Best, func(a, b Prediction) int {
 		return cmp.Or(cmp.Compare(a.Seconds, b.Seconds), simpler(&a.Layout, &b.Layout))
 	})
-	byParts(f.Best)
-	f.Best = f.Best[:min(shown, len(f.Best))]
+	byParts(f.Best, simpler)
 }
 
-// steadyFor returns Steady with fewer steps for layouts with many members.
-func steadyFor(l *Layout) Options {
+// SteadyFor returns Steady with fewer steps for layouts with many members.
+func SteadyFor(l *Layout) Options {
 	o := Steady()
 	for n := len(l.Env) + len(l.Rollout); n > 256 && o.Steps > 8; n /= 2 {
 		o.Steps /= 2
@@ -131,12 +139,12 @@ func (f *Found) of(m *Machine, p *Profile, l Layout) *Prediction {
 			return &f.Best[i]
 		}
 	}
-	x := Predict(m, p, l, steadyFor(&l))
+	x := Predict(m, p, l, SteadyFor(&l))
 	return &x
 }
 
 // byParts moves the simplest layout to the front, of those that are within Tie of the best.
-func byParts(list []Prediction) {
+func byParts(list []Prediction, simpler func(a, b *Layout) int) {
 	win := 0
 	for i := range list {
 		if list[i].Seconds <= list[0].Seconds*(1+Tie) && simpler(&list[i].Layout, &list[win].Layout) < 0 {

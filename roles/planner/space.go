@@ -17,6 +17,8 @@ type Space struct {
 	Idle bool
 	// Present is the layout that the job has now; nil: none. It is always looked at.
 	Present *Layout
+	// Move keeps the numbers of members and of stages that Present has: only the ranks of members may change.
+	Move bool
 }
 
 // choices returns the layouts of the space that a job can have, each once, in a fixed order.
@@ -25,15 +27,17 @@ func (s *Space) choices(w *Work) (list []choice) {
 		list = append(list, *newChoice(s.Present))
 	}
 	stages := []int{1, 2, 4}
-	if s.Stages > 0 {
+	if s.Move {
+		stages = []int{s.Present.Stages}
+	} else if s.Stages > 0 {
 		stages = []int{s.Stages}
 	} else if w.Envs == 0 {
 		stages = stages[:1] // later rounds of answers only wait for earlier ones
 	}
 	sets := s.sets()
 	actors := s.groups(s.actorSets(w, sets))
-	envs, rollouts := s.groups(s.memberSets(w.Envs > 0, s.Fixed["env"], sets)),
-		s.groups(s.memberSets(w.Envs+w.Prompts > 0, s.Fixed["rollout"], sets))
+	envs, rollouts := s.groups(s.memberSets(w.Envs > 0, "env", sets)),
+		s.groups(s.memberSets(w.Envs+w.Prompts > 0, "rollout", sets))
 	for _, r := range rollouts {
 		trips := make([]level, len(actors))
 		for i, a := range actors {
@@ -213,6 +217,9 @@ func (s *Space) actorSets(w *Work, sets [][]int) (list [][]int) {
 	if ranks := s.Fixed["actor"]; ranks != nil {
 		return [][]int{ranks}
 	}
+	if s.Move {
+		return dealt(w.Actors, sets)
+	}
 	for _, set := range sets {
 		if len(set) <= w.Actors && w.Actors%len(set) == 0 {
 			list = append(list, repeated(set, w.Actors/len(set)))
@@ -222,19 +229,38 @@ func (s *Space) actorSets(w *Work, sets [][]int) (list [][]int) {
 }
 
 // memberSets returns the ways to place a component: where it is fixed, else one member on each rank of a set, or two
-// on each of a few. Without the component it returns nil as the only way.
-func (s *Space) memberSets(has bool, fixed []int, sets [][]int) (list [][]int) {
+// on each of a few. Members that keep their number are dealt to the ranks of a set. Without the component it returns
+// nil as the only way.
+func (s *Space) memberSets(has bool, component string, sets [][]int) (list [][]int) {
 	if !has {
 		return [][]int{nil}
 	}
-	if fixed != nil {
+	if fixed := s.Fixed[component]; fixed != nil {
 		return [][]int{fixed}
+	}
+	if s.Move {
+		return dealt(len(s.Present.Ranks(component)), sets)
 	}
 	for _, set := range sets {
 		list = append(list, set)
 		if len(set) <= 8 {
 			list = append(list, repeated(set, 2))
 		}
+	}
+	return list
+}
+
+// dealt returns the ways to place n members on sets of ranks: each rank has as many as others, or one more.
+func dealt(n int, sets [][]int) (list [][]int) {
+	for _, set := range sets {
+		if len(set) > n {
+			continue
+		}
+		ranks := make([]int, n)
+		for i := range ranks {
+			ranks[i] = set[i*len(set)/n]
+		}
+		list = append(list, ranks)
 	}
 	return list
 }

@@ -49,12 +49,15 @@ type Bytes struct {
 	Action      int64 `json:"action"`      // of one environment
 	Trajectory  int64 `json:"trajectory"`  // of one environment in one rollout, or of one prompt's answers
 	Queued      int   `json:"queued"`      // trajectories that a shard may queue
-	// Actor, Rollout and Rank are the bytes of a member of actor and of rollout, and of a rank beside its members.
-	// Replay are those of an actor's replay buffer.
+	// Actor and Replay are the bytes of an actor, and of its replay buffer. Rollout are those of a rank with rollout
+	// workers, Copy those of each of them beside that, and Rank those of a rank beside its members.
 	Actor   int64 `json:"actor"`
 	Rollout int64 `json:"rollout"`
+	Copy    int64 `json:"copy,omitempty"`
 	Rank    int64 `json:"rank"`
 	Replay  int64 `json:"replay"`
+	// Simulator are the bytes that its env worker needs for an environment beside messages. They are not measured.
+	Simulator int64 `json:"simulator,omitempty"`
 }
 
 // check returns an error if a number of w makes no sense.

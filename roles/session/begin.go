@@ -12,6 +12,7 @@ import (
 	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/moves"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/loop"
@@ -124,6 +125,9 @@ func (s *session) open(f *runfolder.Folder, p task.Plan, sv *loop.Saver, resume 
 		return nil, b, err
 	}
 	if _, err := metrics.CutBack(f.Generation(), b.Step); err != nil {
+		return nil, b, err
+	}
+	if err := moves.CutBack(f.Path(), b.Step); err != nil {
 		return nil, b, err
 	}
 	if own, err := filepath.EvalSymlinks(f.Checkpoints()); err == nil && own == filepath.Dir(b.From) {

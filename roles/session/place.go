@@ -8,10 +8,12 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -43,6 +45,55 @@ func (s *session) place(ctx context.Context, w *spmd.World) error {
 		fmt.Fprintf(s.Out, "%s\n", strings.Join(p.Sentences, " "))
 	}
 	s.cfg, s.chosen = subject.Resolve(&p.Layout), p
+	return nil
+}
+
+// measure measures the job for a scheduler, on rank 0, if the configuration asks for one and no plan was made. A run
+// that resumes keeps its measurements.
+func (s *session) measure(ctx context.Context, w *spmd.World, cfg *config.Config) error {
+	if w.Rank() != 0 || !s.moves(w, cfg) || s.chosen != nil {
+		return nil
+	}
+	subject, err := advice.New(cfg, s.reg, s.Tasks, w.Nodes(), true)
+	if err != nil {
+		return err
+	}
+	p, err := s.earlierPlan()
+	if err == nil && (p == nil || !subject.Serves(p)) {
+		s.phase(w, "measuring the job")
+		p, err = subject.Measure(ctx, Try(s.Registries, s.Tasks, s.Asked))
+	}
+	s.chosen = p
+	return err
+}
+
+// moves reports whether the job of cfg has a scheduler, which moves its members.
+func (s *session) moves(w *spmd.World, cfg *config.Config) bool {
+	return cfg.Schedules() && w.Size() > 1 && (s.Own.Program == nil || s.Own.Movable)
+}
+
+// schedule makes the scheduler of the job, on rank 0, if the configuration asks for one. It is called when the workers
+// of the first world are ready.
+func (s *session) schedule(w *spmd.World, at *seat) error {
+	j := at.plan.Common()
+	at.scheduler = s.Scheduler
+	switch {
+	case at.scheduler != nil: // of a test
+	case !s.moves(w, j.Config):
+		if j.Config.Schedules() && w.Size() > 1 { // a plan's notes say so of one rank
+			s.warn("cluster.auto_scheduler has no effect: " + immovableProgram)
+		}
+		return nil
+	default:
+		subject, err := advice.New(j.Config, s.reg, s.Tasks, w.Nodes(), true)
+		if err != nil {
+			return err
+		}
+		at.scheduler = subject.Scheduler(s.chosen, time.Since(at.entered).Seconds())
+	}
+	at.book.Watch(func(longest [len(loop.Phases)]float64, spent []float64) {
+		at.scheduler.Observe(advice.IterationOf(longest, spent))
+	})
 	return nil
 }
 

@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"os"
+	"sync"
 
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/roles/job"
@@ -54,8 +55,28 @@ func (s *session) counters(w *spmd.World, j *job.Job) func(string, int) func(str
 		if component == "actor" && member != first[0] {
 			return nil
 		}
-		return s.progress.Counter()
+		return s.counts.of(s.progress, component, member)
 	}
+}
+
+// counts are the counters of the workers that this process shows, in all worlds.
+type counts struct {
+	mu  sync.Mutex
+	all map[string]func(string, int, int)
+}
+
+// of returns the counter of a worker in p.
+func (c *counts) of(p *metrics.Progress, component string, member int) func(string, int, int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil {
+		c.all = map[string]func(string, int, int){}
+	}
+	worker := fmt.Sprint(component, " ", member)
+	if c.all[worker] == nil {
+		c.all[worker] = p.Counter()
+	}
+	return c.all[worker]
 }
 
 // acknowledge answers a request to stop. It is called with atOnce false for every request, and with true for a

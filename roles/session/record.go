@@ -14,9 +14,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// record starts this process's log, and records on rank 0 what runs, where and how.
+// record starts this process's log, and records on rank 0 what runs, where and how. There it returns the ranks.
 func (s *session) record(ctx context.Context, w *spmd.World, world *collectives.Group, j *job.Job,
-	from loop.StartState) error {
+	from loop.StartState) ([]runfolder.Rank, error) {
 	if w.Rank() == s.lead {
 		s.ending.Store(s.newEnding(w, j))
 		s.log.open(runfolder.RankLog(j.Config.Folder(), w.Rank()))
@@ -29,11 +29,11 @@ func (s *session) record(ctx context.Context, w *spmd.World, world *collectives.
 	mine, err := json.Marshal(member{runfolder.Rank{Rank: w.Rank(), PID: about.PID, Host: about.Host,
 		Components: j.WorkersOn(w.Rank())}, runfolder.Binding()})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	all, err := world.Gather(ctx, mine, 0)
 	if err != nil || w.Rank() != 0 {
-		return err
+		return nil, err
 	}
 	if about.Launcher == "" && w.Size() > 1 {
 		fmt.Fprintf(&s.log, "running without MPI: %d ranks in one process\n", w.Size())
@@ -46,12 +46,12 @@ func (s *session) record(ctx context.Context, w *spmd.World, world *collectives.
 	for r, text := range all {
 		var m member
 		if err := json.Unmarshal(text, &m); err != nil {
-			return err
+			return nil, err
 		}
 		ranks[r] = m.Rank
 		p.Hosts, p.Binding = append(p.Hosts, m.Host), append(p.Binding, m.Binding)
 	}
 	s.warnBound(j, p.Binding)
 	f := s.folder.Load()
-	return errors.Join(f.WriteRanks(ranks), f.AddProvenance(p))
+	return ranks, errors.Join(f.WriteRanks(ranks), f.AddProvenance(p))
 }

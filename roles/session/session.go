@@ -34,10 +34,17 @@ type Options struct {
 	Profile    Profile           // profiles to write
 	Debug      bool              // check that no memory is used after it was handed on
 	Tasks      task.Tasks        // all tasks
-	Program    loop.Program      // runs on each rank of training; nil: the task's program
+	Own        Own               // a program that trains in place of the task's
+	Scheduler  Scheduler         // decides on rank 0 whether the members move; nil: only rlinf scale does
 	Command    string            // how this program is called, for the last lines; "": no last lines
 	KeepBest   bool              // also keep the best checkpoint
 	Evaluation *task.Asked       // evaluate, even if the configuration trains; nil: follow the configuration
+}
+
+// Own is a program of a user's own, which runs on each rank of training. Without a Program the task's program runs.
+type Own struct {
+	Program loop.Program
+	Movable bool // it can go on in another world: it passes spmd.Again on, and keeps no state of its own
 }
 
 // A session is one start of a job: the state that the ranks of this process share.
@@ -58,6 +65,9 @@ type session struct {
 	ending  atomic.Pointer[ending]           // of the run, while this job has the lock of its folder
 	folder  atomic.Pointer[runfolder.Folder] // of rank 0, while it is open
 	solvers []*solver                        // solvers in the same MPI job that simulate for this process
+	seats   seats                            // of the ranks of this process
+	routes  routes                           // of moves
+	counts  counts                           // of the workers that the progress shows
 
 	progress *metrics.Progress // of rank 0; nil elsewhere
 }
@@ -97,66 +107,41 @@ func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config
 	return int(s.code.Load()), err
 }
 
-// run is the job on one rank. All ranks take the same steps together.
-func (s *session) run(ctx context.Context, w *spmd.World) error {
+// run is the job on one rank in one world. All ranks take the same steps together. It returns spmd.Again if the members
+// move, and is called again in the next world.
+func (s *session) run(ctx context.Context, w *spmd.World) (err error) {
+	at := s.seats.of(w.Rank())
+	defer func() {
+		if !errors.Is(err, spmd.Again) {
+			at.leave()
+		}
+	}()
 	world, err := worldGroup(w)
 	if err != nil {
 		return err
 	}
-	cfg, err := s.configure(ctx, w, world)
-	if err != nil || cfg == nil {
+	enter := s.enter
+	if at.plan != nil {
+		enter = s.enterAgain
+	}
+	shared, err := enter(ctx, w, world, at)
+	if err != nil || shared == nil {
 		return err
 	}
-	if s.evaluates(cfg) {
-		return s.evaluate(ctx, w, world, cfg)
-	}
-	s.Asked.Expire(cfg.Runner.MaxTime)
-	defer s.Asked.AtStop(s.hub.RequestStop)()
-	if w.Rank() == 0 {
-		defer s.Asked.AtStop(func(atOnce bool) { s.acknowledge(w.Size() > 1, atOnce) })()
-	}
-	s.hub.Watch(s.giveUp(w))
-	s.phase(w, "starting simulators")
-	if cfg, err = s.handshake(ctx, w, world, cfg); err != nil || cfg == nil {
-		return err
-	}
-	s.phase(w, "preparing the job")
-	p, err := s.plan(w, cfg)
-	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
-		return err
-	}
-	s.phase(w, "loading the model")
-	shared, err := p.Open(w) // after all ranks have checked memory
-	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
-		return err
-	}
-	sv := loop.NewSaver(world, cfg.Record(), s.warn)
-	var book *loop.Logbook
-	var from loop.StartState
-	s.phase(w, "opening the run's folder")
-	if w.Rank() == 0 {
-		book, from, err = s.begin(ctx, p, sv)
-	}
-	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
-		return err
-	}
-	j := p.Common()
-	if err := s.record(ctx, w, world, j, from); err != nil {
-		return err
-	}
-	defer s.Asked.BeforeExit(s.abandon)()
+	j := at.plan.Common()
 	shareCores(w, j)
 	s.phase(w, "starting the workers")
-	log, err := s.recordTime(ctx, w, world, j.Config, book)
+	log, err := s.recordTime(ctx, w, world, j.Config, at.book)
 	if err != nil {
 		return err
 	}
-	stopped, err := s.train(ctx, w, p, shared, loop.Services{Saver: sv, Log: book, Requests: s.Asked, Trace: log,
-		From: from, GiveUp: s.giveUp(w), Count: s.counters(w, j)})
+	stopped, err := s.train(ctx, w, at.plan, shared, loop.Services{Saver: at.saver, Log: at.book, Requests: s.Asked,
+		Trace: log, From: at.from, GiveUp: s.giveUp(w), Count: s.counters(w, j), Holdings: at.own,
+		Moves: &mover{session: s, at: at, world: w, group: world}})
 	if err != nil {
 		return err
 	}
-	if err := s.finish(w, stopped, book); err != nil {
+	if err := s.finish(w, stopped, at.book); err != nil {
 		return err
 	}
 	return s.disconnect(ctx, w, world)
@@ -234,17 +219,30 @@ func (s *session) train(ctx context.Context, w *spmd.World, p task.Plan, shared 
 	keep, cancel := context.WithCancel(ctx) // ends keepFolder alone; a broadcast under way ends by itself
 	defer cancel()
 	if w.Rank() == 0 {
-		with.Started = func() error { return s.keepFolder(keep, w) }
+		with.Started = func() error {
+			s.keepFolder(keep, w)
+			if with.Moves.(*mover).arrived() {
+				return nil // it runs, unless it has failed meanwhile
+			}
+			if err := s.schedule(w, s.seats.of(0)); err != nil {
+				return err
+			}
+			return s.folder.Load().SetStatus(runfolder.Running)
+		}
 	}
 	c, err := loop.NewCluster(ctx, w, p, shared, with)
 	if err != nil {
 		return 0, err
 	}
-	run, cfg := s.Program, p.Common().Config
+	run, cfg := s.Own.Program, p.Common().Config
 	if run == nil {
 		run = s.Tasks.Of(cfg).Run
 	}
 	if err := run(ctx, c); err != nil {
+		if errors.Is(err, spmd.Again) {
+			err = errors.Join(err, with.Trace.Flush(false))
+			shared.Close()
+		}
 		return 0, err
 	}
 	if stopped, err = c.Leave(ctx); err != nil {
@@ -257,7 +255,7 @@ func (s *session) train(ctx context.Context, w *spmd.World, p task.Plan, shared 
 }
 
 // keepFolder renews the lock of the run's folder until ctx ends.
-func (s *session) keepFolder(ctx context.Context, w *spmd.World) error {
+func (s *session) keepFolder(ctx context.Context, w *spmd.World) {
 	f := s.folder.Load()
 	w.Go("run folder", func() error {
 		err := f.KeepAlive(ctx)
@@ -266,7 +264,6 @@ func (s *session) keepFolder(ctx context.Context, w *spmd.World) error {
 		}
 		return err
 	})
-	return f.SetStatus(runfolder.Running)
 }
 
 // configure returns the configuration that rank 0 has read, or an error if it does not fit this world.

@@ -3,8 +3,8 @@ package session
 import (
 	"context"
 	"encoding/binary"
+	"maps"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -15,17 +15,17 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// traces are the logs of the ranks of a process.
+// traces are the logs of the ranks of a process, in their present worlds.
 type traces struct {
 	mu   sync.Mutex
-	logs []*trace.Log
+	logs map[int]*trace.Log // by rank
 }
 
 // flush writes the last iterations of all ranks of this process, at an error or a signal. Errors are ignored: the job
 // ends because of another one.
 func (t *traces) flush() {
 	t.mu.Lock()
-	logs := slices.Clone(t.logs)
+	logs := maps.Clone(t.logs)
 	t.mu.Unlock()
 	for _, l := range logs {
 		_ = l.Flush(true)
@@ -49,11 +49,16 @@ func (s *session) recordTime(ctx context.Context, w *spmd.World, world *collecti
 	loop.Record(w, log)
 	world.Record(w.Recorder(), "state", "")
 	if w.Rank() == 0 {
-		book.RecordTime(o)
+		if err := book.RecordTime(o); err != nil {
+			s.warn(err.Error())
+		}
 	}
 	s.traces.mu.Lock()
 	defer s.traces.mu.Unlock()
-	s.traces.logs = append(s.traces.logs, log)
+	if s.traces.logs == nil {
+		s.traces.logs = map[int]*trace.Log{}
+	}
+	s.traces.logs[w.Rank()] = log
 	return log, nil
 }
 

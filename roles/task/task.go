@@ -41,13 +41,17 @@ type Draft interface {
 	// Complete returns the plan, or everything that is wrong, as one error. cfg is the draft's configuration, with
 	// the specification of connected simulators if they were asked. reg also has these simulators.
 	Complete(cfg *config.Config, reg config.Registries) (Plan, error)
+	// Move returns p, a complete plan of the same job, with its members on the ranks of this draft, or everything that
+	// is wrong, as one error.
+	Move(p Plan) (Plan, error)
 }
 
 // A Plan is what sessions and commands need to know of a job, in addition to what the loop needs.
 type Plan interface {
 	loop.Plan
-	// Open makes what the workers of a rank share, such as models. It may fail on some ranks and not on others.
-	Open(w *spmd.World) (loop.Shared, error)
+	// Open makes what the workers of a rank share, such as models. It may fail on some ranks and not on others. own has
+	// what came to the rank from the world before.
+	Open(w *spmd.World, own *loop.Holdings) (loop.Shared, error)
 	// Notes returns warnings that the user should see before the job begins.
 	Notes() []string
 	// WorkersOn returns the names of a rank's workers, with their places in a mesh.

@@ -19,16 +19,25 @@ func (t *transport) Leave(after time.Duration) {
 	if after <= 0 || t.leave != nil || t.closed {
 		return
 	}
+	left := w.worlds
 	t.leave = time.AfterFunc(after, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if w.aborted.Load() {
+		if w.aborted.Load() || w.worlds != left {
 			return
 		}
 		w.gone[t.rank].Store(true)
 		w.departures.Add(1)
 		close(*w.changed.Swap(new(make(chan struct{}))))
 	})
+}
+
+// stopLeaving takes back a Leave whose time has not come. world.mu is locked.
+func (t *transport) stopLeaving() {
+	if t.leave != nil {
+		t.leave.Stop()
+		t.leave = nil
+	}
 }
 
 func (t *transport) Outlast(c spmd.Comm) { c.(*comm).served = true }

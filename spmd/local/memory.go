@@ -1,22 +1,20 @@
 package local
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
-	"unsafe"
+
+	"github.com/rlinf/rlinf/spmd/internal/region"
 )
 
-const (
-	align = 64
-	chunk = 1 << 20 // size of the mappings that small pieces share; a larger piece has its own
-)
+const chunk = 1 << 20 // size of the mappings that small pieces share; a larger piece has its own
 
-// A memory allocates zeroed pieces of memory mappings. The mappings live until free. Each rank has
-// a memory of its own.
+// A memory allocates zeroed pieces of memory mappings. Each rank has a memory of its own.
 type memory struct {
-	mu       sync.RWMutex
-	mappings [][]byte
-	rest     []byte // unused part of the last shared mapping
+	mu      sync.RWMutex
+	regions []*region.Region // by number, which locations contain; nil: the number is free
 }
 
 func (m *memory) alloc(n int) ([]byte, error) {
@@ -25,33 +23,29 @@ func (m *memory) alloc(n int) ([]byte, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	size := (n + align - 1) &^ (align - 1)
-	if size > chunk/4 {
-		b, err := m.mapping(size)
-		if err != nil {
-			return nil, err
+	for _, r := range m.regions {
+		if r == nil {
+			continue
 		}
-		return b[:n:n], nil
-	}
-	if size > len(m.rest) {
-		b, err := m.mapping(chunk)
-		if err != nil {
-			return nil, err
+		if b := r.Take(n); b != nil {
+			return b, nil
 		}
-		m.rest = b
 	}
-	b := m.rest[:n:n]
-	m.rest = m.rest[size:]
-	return b, nil
-}
-
-func (m *memory) mapping(size int) ([]byte, error) {
+	size := region.Room(n)
+	if size <= chunk/4 {
+		size = chunk
+	}
 	b, err := mmap(size)
 	if err != nil {
-		return nil, fmt.Errorf("alloc of %d bytes: %w", size, err)
+		return nil, fmt.Errorf("alloc of %d bytes: %w", n, err)
 	}
-	m.mappings = append(m.mappings, b)
-	return b, nil
+	r := region.New(b)
+	if i := slices.Index(m.regions, nil); i >= 0 {
+		m.regions[i] = r
+	} else {
+		m.regions = append(m.regions, r)
+	}
+	return r.Take(n), nil
 }
 
 // offsetBits is the number of low bits of a location that hold the offset in a mapping. The high
@@ -60,16 +54,23 @@ const offsetBits = 44
 
 // locate returns the location of b, and whether b lies in one of the mappings.
 func (m *memory) locate(b []byte) (at int64, ok bool) {
-	p := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	for i, all := range m.mappings {
-		lo := uintptr(unsafe.Pointer(unsafe.SliceData(all)))
-		if p >= lo && p-lo < uintptr(len(all)) && uintptr(len(b)) <= uintptr(len(all))-(p-lo) {
-			return int64(i)<<offsetBits | int64(p-lo), true
+	i, off := m.find(b)
+	return int64(i)<<offsetBits | int64(off), i >= 0
+}
+
+// find returns the number of the mapping that b lies in, and b's offset there; -1: none.
+func (m *memory) find(b []byte) (i, off int) {
+	for i, r := range m.regions {
+		if r == nil {
+			continue
+		}
+		if off, ok := r.Offset(b); ok {
+			return i, off
 		}
 	}
-	return 0, false
+	return -1, 0
 }
 
 // view returns n bytes at a location.
@@ -77,20 +78,41 @@ func (m *memory) view(at int64, n int) ([]byte, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	i, off := int(at>>offsetBits), int(at&(1<<offsetBits-1))
-	if at < 0 || i >= len(m.mappings) || n < 0 || off > len(m.mappings[i]) || n > len(m.mappings[i])-off {
+	if at < 0 || i >= len(m.regions) || m.regions[i] == nil {
 		return nil, fmt.Errorf("no %d bytes at %d", n, at)
 	}
-	return m.mappings[i][off : off+n : off+n], nil
+	mem := m.regions[i].Mem()
+	if n < 0 || off > len(mem) || n > len(mem)-off {
+		return nil, fmt.Errorf("no %d bytes at %d", n, at)
+	}
+	return mem[off : off+n : off+n], nil
 }
 
-func (m *memory) free() error {
+// keep frees all memory but these pieces.
+func (m *memory) keep(pieces [][]byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, b := range m.mappings {
-		if err := munmap(b); err != nil {
-			return fmt.Errorf("free %d bytes: %w", len(b), err)
+	of := make([][][]byte, len(m.regions))
+	for _, b := range pieces {
+		if len(b) == 0 {
+			continue
+		}
+		i, _ := m.find(b)
+		if i < 0 {
+			return fmt.Errorf("keep %d bytes: they are not of this rank's Alloc", len(b))
+		}
+		of[i] = append(of[i], b)
+	}
+	var errs []error
+	for i, r := range m.regions {
+		switch {
+		case r == nil:
+		case of[i] != nil:
+			errs = append(errs, r.Keep(of[i], giveBack))
+		default:
+			errs = append(errs, munmap(r.Mem()))
+			m.regions[i] = nil
 		}
 	}
-	m.mappings, m.rest = nil, nil
-	return nil
+	return errors.Join(errs...)
 }

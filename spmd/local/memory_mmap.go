@@ -2,10 +2,23 @@
 
 package local
 
-import "golang.org/x/sys/unix"
+import (
+	"errors"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
 
 func mmap(size int) ([]byte, error) {
 	return unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 }
 
 func munmap(b []byte) error { return unix.Munmap(b) }
+
+// giveBack gives pages back to the system. Only Linux then promises zeros.
+func giveBack(pages []byte) error {
+	if runtime.GOOS != "linux" {
+		return errors.ErrUnsupported
+	}
+	return unix.Madvise(pages, unix.MADV_DONTNEED)
+}

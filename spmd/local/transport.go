@@ -27,7 +27,8 @@ func newWorld(n int, l *line) []spmd.Transport {
 	if n < 1 {
 		panic(fmt.Sprintf("local: a world of %d ranks", n))
 	}
-	w := &world{size: n, spins: fewSpins, memory: make([]memory, n), gone: make([]atomic.Bool, n), line: l, open: n}
+	w := &world{size: n, spins: fewSpins, memory: make([]memory, n), gone: make([]atomic.Bool, n), line: l, open: n,
+		renewed: make(chan struct{})}
 	if n <= runtime.GOMAXPROCS(0) {
 		w.spins = spins
 	}
@@ -54,6 +55,9 @@ type world struct {
 
 	mu      sync.Mutex
 	open    int             // ranks that have not closed their end
+	worlds  int             // counts the worlds that have ended by Renew
+	waiting int             // ranks that wait in Renew for others
+	renewed chan struct{}   // closed, and replaced, when all ranks are in Renew
 	forming []*communicator // communicators that some of their ranks have not asked for yet, oldest first
 }
 
@@ -173,7 +177,7 @@ func (t *transport) check(ranks []int) error {
 }
 
 // Alloc allocates anonymous memory outside the Go heap, if the system supports it. The memory is
-// freed when the last rank closes.
+// freed by Renew, or when the last rank closes.
 func (t *transport) Alloc(n int) ([]byte, error) { return t.world.memory[t.rank].alloc(n) }
 
 // Abort makes every wait of the world fail with ErrAborted. It then returns, because goroutines
@@ -202,6 +206,45 @@ func (w *world) ended(ctx context.Context) error {
 	return nil
 }
 
+// Renew waits for all ranks. The last one makes what they share as it was at the start.
+func (t *transport) Renew(keep [][]byte) error {
+	w := t.world
+	w.mu.Lock()
+	renewed := w.renewed
+	t.stopLeaving()
+	t.groups = nil
+	if w.waiting++; w.waiting == w.size {
+		w.renew()
+	}
+	w.mu.Unlock()
+	for met := false; !met; {
+		news := w.news()
+		if w.aborted.Load() {
+			return ErrAborted
+		}
+		select {
+		case <-renewed:
+			met = true
+		case <-news:
+		}
+	}
+	return w.memory[t.rank].keep(keep)
+}
+
+// renew makes w as it was at the start, but for what each rank has of its own. w.mu is locked. The communicators
+// before have no connection to those of later.
+func (w *world) renew() {
+	w.forming = nil
+	w.worlds++ // a timer of Leave that is about to end sees it
+	for r := range w.gone {
+		w.gone[r].Store(false)
+	}
+	w.departures.Store(0)
+	w.waiting = 0
+	close(w.renewed)
+	w.renewed = make(chan struct{})
+}
+
 // Close does not wait for the other ranks. The last rank's Close frees the memory of Alloc.
 func (t *transport) Close() error {
 	w := t.world
@@ -211,9 +254,7 @@ func (t *transport) Close() error {
 		return nil
 	}
 	t.closed = true
-	if t.leave != nil {
-		t.leave.Stop()
-	}
+	t.stopLeaving()
 	w.open--
 	if w.open > 0 {
 		return nil
@@ -221,7 +262,7 @@ func (t *transport) Close() error {
 	w.line.close()
 	var errs []error
 	for i := range w.memory {
-		errs = append(errs, w.memory[i].free())
+		errs = append(errs, w.memory[i].keep(nil))
 	}
 	return errors.Join(errs...)
 }

@@ -2,33 +2,49 @@
 
 package mpi
 
+/*
+#include <sys/mman.h>
+*/
+import "C"
+
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rlinf/rlinf/spmd/internal/region"
 )
 
 // An arena gives out memory that lies outside Go's heap, so that MPI may keep pointers to it. As
 // long as it has room, the memory comes from a reservation, which the other ranks of the node can
 // map.
 type arena struct {
-	// one sparse shared mapping. A page takes memory once it is touched. Set before the first
-	// alloc; nil: none
+	// one sparse shared mapping. A page takes memory once it is touched. It is the first of the
+	// regions; nil: none
 	reserve []byte
 
-	mu     sync.Mutex
-	used   int                      // of reserve
-	blocks atomic.Pointer[[][]byte] // every private mapping; replaced, never changed, so that holds needs no lock
-	rest   []byte                   // what is left of the newest block for small pieces
+	mu      sync.Mutex
+	regions atomic.Pointer[[]*region.Region] // replaced, never changed, so that holds needs no lock
+	own     [][]byte                         // the transport's own pieces, which stay
 }
 
-const (
-	align     = 64
-	blockSize = 1 << 20
-)
+const blockSize = 1 << 20 // of the mappings that small pieces share; a larger piece has its own
+
+// reserveIn makes b the reservation, before the first alloc.
+func (a *arena) reserveIn(b []byte) {
+	a.reserve = b
+	a.regions.Store(&[]*region.Region{region.New(b)})
+}
+
+func (a *arena) all() []*region.Region {
+	if all := a.regions.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
 
 // alloc returns n zeroed bytes, aligned to 64 bytes.
 func (a *arena) alloc(n int) ([]byte, error) {
@@ -37,44 +53,31 @@ func (a *arena) alloc(n int) ([]byte, error) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	room := (n + align - 1) / align * align
-	if room <= len(a.reserve)-a.used {
-		b := a.reserve[a.used : a.used+n : a.used+n]
-		a.used += room
-		return b, nil
-	}
-	if room > blockSize/4 {
-		b, err := a.mapBlock(room)
-		if err != nil {
-			return nil, err
+	for _, r := range a.all() {
+		if b := r.Take(n); b != nil {
+			return b, nil
 		}
-		return b[:n:n], nil
 	}
-	if room > len(a.rest) {
-		b, err := a.mapBlock(blockSize)
-		if err != nil {
-			return nil, err
-		}
-		a.rest = b
+	size := region.Room(n)
+	if size <= blockSize/4 {
+		size = blockSize
 	}
-	b := a.rest[:n:n]
-	a.rest = a.rest[room:]
-	return b, nil
-}
-
-func (a *arena) mapBlock(n int) ([]byte, error) {
-	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	b, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		return nil, fmt.Errorf("allocate %d bytes: %w", n, err)
 	}
 	advise(b)
-	var all [][]byte
-	if old := a.blocks.Load(); old != nil {
-		all = append(all, *old...)
-	}
-	all = append(all, b)
-	a.blocks.Store(&all)
-	return b, nil
+	r := region.New(b)
+	all := append(slices.Clone(a.all()), r)
+	a.regions.Store(&all)
+	return r.Take(n), nil
+}
+
+// allocOwn is alloc for the transport's own memory, which keep does not free.
+func (a *arena) allocOwn(n int) ([]byte, error) {
+	b, err := a.alloc(n)
+	a.own = append(a.own, b)
+	return b, err
 }
 
 // advise asks for huge pages. This is only a hint: the memory also works without them.
@@ -86,36 +89,66 @@ func advise(b []byte) {
 
 // holds reports whether b lies in the arena.
 func (a *arena) holds(b []byte) bool {
-	if _, ok := offset(a.reserve, b); ok {
-		return true
-	}
-	if blocks := a.blocks.Load(); blocks != nil {
-		for _, block := range *blocks {
-			if _, ok := offset(block, b); ok {
-				return true
-			}
+	for _, r := range a.all() {
+		if _, ok := r.Offset(b); ok {
+			return true
 		}
 	}
 	return false
 }
 
-// offset returns the offset of b in block, and whether b lies in block.
-func offset(block, b []byte) (int, bool) {
-	lo, p := uintptr(unsafe.Pointer(unsafe.SliceData(block))), uintptr(unsafe.Pointer(unsafe.SliceData(b)))
-	return int(p - lo), p >= lo && p-lo < uintptr(len(block)) && uintptr(len(b)) <= uintptr(len(block))-(p-lo)
+// keep frees all memory but these pieces and the transport's own.
+func (a *arena) keep(pieces [][]byte) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := a.all()
+	of := make([][][]byte, len(all))
+	for _, b := range slices.Concat(a.own, pieces) {
+		if len(b) == 0 {
+			continue
+		}
+		i := slices.IndexFunc(all, func(r *region.Region) bool {
+			_, ok := r.Offset(b)
+			return ok
+		})
+		if i < 0 {
+			return fmt.Errorf("keep %d bytes: they are not of this rank's Alloc", len(b))
+		}
+		of[i] = append(of[i], b)
+	}
+	var left []*region.Region
+	for i, r := range all {
+		how := C.int(C.MADV_DONTNEED)
+		if i == 0 && a.reserve != nil {
+			how = C.MADV_REMOVE // the pages of a file stay in it otherwise
+		} else if of[i] == nil {
+			giveBack(r.Mem(), how)
+			unix.Munmap(r.Mem())
+			continue
+		}
+		left = append(left, r)
+		if err := r.Keep(of[i], func(pages []byte) error { return giveBack(pages, how) }); err != nil {
+			return err
+		}
+	}
+	a.regions.Store(&left)
+	return nil
+}
+
+// giveBack gives pages back to the system by the C library's function: MPI may have registered them with a network
+// card, and watches the function.
+func giveBack(pages []byte, how C.int) error {
+	_, err := C.madvise(pointer(pages), C.size_t(len(pages)), how)
+	return err
 }
 
 // free frees all memory of the arena.
 func (a *arena) free() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if blocks := a.blocks.Swap(nil); blocks != nil {
-		for _, b := range *blocks {
-			unix.Munmap(b)
-		}
+	for _, r := range a.all() {
+		unix.Munmap(r.Mem())
 	}
-	if a.reserve != nil {
-		unix.Munmap(a.reserve)
-	}
-	a.reserve, a.rest, a.used = nil, nil, 0
+	a.reserve = nil
+	a.regions.Store(nil)
 }

@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rlinf/rlinf/spmd/internal/region"
 )
 
 // Once the reservation is used up, memory comes from elsewhere: as good for messages, but out of the other ranks'
@@ -16,7 +18,8 @@ func TestArenaBeyondItsReservation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := arena{reserve: reserve}
+	var a arena
+	a.reserveIn(reserve)
 	defer a.free()
 	for _, c := range []struct {
 		n       int
@@ -27,7 +30,7 @@ func TestArenaBeyondItsReservation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(b) != c.n || c.n > 0 && uintptr(unsafe.Pointer(&b[0]))%align != 0 {
+		if len(b) != c.n || c.n > 0 && uintptr(unsafe.Pointer(&b[0]))%region.Align != 0 {
 			t.Errorf("alloc(%d) gave %d bytes at %p", c.n, len(b), unsafe.SliceData(b))
 		}
 		for i := range b {
@@ -36,7 +39,7 @@ func TestArenaBeyondItsReservation(t *testing.T) {
 			}
 			b[i] = 1
 		}
-		if _, ok := offset(a.reserve, b); ok != c.located && c.n > 0 {
+		if _, ok := a.all()[0].Offset(b); ok != c.located && c.n > 0 {
 			t.Errorf("alloc(%d) lies in the reservation: %v, want %v", c.n, ok, c.located)
 		}
 		if !a.holds(b) && c.n > 0 {

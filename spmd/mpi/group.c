@@ -76,4 +76,6 @@ void rl_groups_free(rl_world *w) {
 		MPI_Comm_free(&g->comm);
 		free(g);
 	}
+	w->groups = NULL;
+	w->last_group = &w->groups;
 }

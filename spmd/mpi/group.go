@@ -44,7 +44,8 @@ func (t *transport) newGroup(ranks []int, name string, purposes []string) ([][]s
 	if err != nil {
 		return nil, err
 	}
-	if blocks := len(purposes) * l.width * l.width; blocks > t.blocks {
+	blocks := len(purposes) * l.width * l.width
+	if blocks > t.blocks {
 		return nil, fmt.Errorf("%d purposes with %d members on a rank take %d blocks of tags, and this MPI has %d",
 			len(purposes), l.width, blocks, t.blocks)
 	}
@@ -52,7 +53,7 @@ func (t *transport) newGroup(ranks []int, name string, purposes []string) ([][]s
 	if err != nil {
 		return nil, err
 	}
-	t.next = made + 1
+	t.next = made + uint64(max(blocks, 1))
 	g := &group{processes: l.processes}
 	var same *C.rl_group
 	if i := slices.IndexFunc(t.groups, func(o *group) bool {
@@ -79,7 +80,8 @@ func (t *transport) newGroup(ranks []int, name string, purposes []string) ([][]s
 	}
 	ends := make([][]spmd.Comm, len(purposes))
 	for p, purpose := range purposes {
-		l.block = p * l.width * l.width
+		// MPI may give this group's number to one of a later world. Other blocks keep their messages apart.
+		l.block = int(made%uint64(t.blocks-blocks+1)) + p*l.width*l.width
 		if ends[p], err = t.newEnds(l, name+"/"+purpose); err != nil {
 			return nil, err
 		}

@@ -228,12 +228,14 @@ void rl_queue_remove(rl_end *e, rl_slot *s);
 // Messages through shared memory, in node.c. rl_message_send posts a send and returns 0 or MPI's error.
 // rl_message_copied reports whether the receiver has copied the data. rl_inbox_match returns a list of the receives
 // that have got messages. rl_message_read completes such a receive, or returns 1 if MPI carries the data.
-// rl_messages_release gives an end's messages back.
+// rl_messages_release gives an end's messages back. rl_messages_discard takes and forgets the messages that nobody
+// received.
 int rl_message_send(rl_end *e, rl_slot *s, int rank, int inbox);
 int rl_message_copied(rl_slot *s);
 rl_slot *rl_inbox_match(rl_end *e);
 int rl_message_read(rl_end *e, rl_slot *s);
 void rl_messages_release(rl_end *e);
+void rl_messages_discard(rl_world *w);
 rl_inbox *rl_end_inbox(const rl_end *e);
 
 // rl_wake_peer makes the progress thread of a rank of the node match the receives that were posted on that rank.
@@ -252,6 +254,9 @@ int rl_duplicate(MPI_Comm of, const char *name, MPI_Comm *out);
 void rl_groups_free(rl_world *w);
 
 int rl_progress_start(rl_world *w);
+
+// rl_peers_forget forgets that ranks have left, this one included. No question may be without its answer.
+void rl_peers_forget(rl_world *w);
 
 // Only the progress thread calls these three functions: rl_peers_ask sends the questions that are wanted,
 // rl_peers_reply answers a question, and rl_peers_answer receives an answer.

@@ -19,7 +19,7 @@ import (
 )
 
 // NewComm makes a communicator; see spmd.Transport. The communicator is a block of tags in a duplicate of the
-// world's communicator. No other communicator of these processes ever has that block. An MPI communicator of
+// world's communicator. No other communicator of these processes has that block until Renew. An MPI communicator of
 // its own would take longer to make (see newGroup), and MPICH has 2048 at most.
 func (t *transport) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
 	ends, err := t.newComm(ranks, label)

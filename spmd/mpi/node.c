@@ -183,6 +183,20 @@ static int take_inbox(rl_world *w, rl_inbox *inbox, rl_unexpected *u) {
 	return 1;
 }
 
+void rl_messages_discard(rl_world *w) {
+	for (int i = 0; i < RL_INBOXES; i++) {
+		rl_unexpected *u = &w->unexpected[i];
+		unexpected_lock(u);
+		take_inbox(w, &segment_of(w, w->rank)->inbox[i], u);
+		for (rl_message *m = u->first, *later; m; m = later) {
+			later = m->later;
+			atomic_store(&m->state, MESSAGE_FREE);
+		}
+		u->first = u->last = NULL;
+		atomic_store(&u->busy, 0);
+	}
+}
+
 rl_slot *rl_inbox_match(rl_end *e) {
 	rl_inbox *inbox = rl_end_inbox(e);
 	rl_unexpected *u = &e->w->unexpected[e->inbox];

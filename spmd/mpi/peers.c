@@ -49,6 +49,16 @@ void rl_leave(rl_world *w, int64_t after_ns) {
 	if (after_ns > 0) atomic_store(&w->gone_ns, rl_now() + after_ns);
 }
 
+void rl_peers_forget(rl_world *w) {
+	atomic_store(&w->gone_ns, 0);
+	for (int r = 0; r < w->size; r++) {
+		free(w->peers[r].name);
+		w->peers[r].name = NULL;
+		atomic_store(&w->peers[r].next_ask, 0);
+		atomic_store(&w->peers[r].state, UNASKED);
+	}
+}
+
 const char *rl_departed(rl_world *w, int rank) {
 	rl_peer *p = &w->peers[rank];
 	int unasked = UNASKED;

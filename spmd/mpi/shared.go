@@ -101,7 +101,7 @@ func (t *transport) share() error {
 	} else if fd, cannot = t.arena.open(onNode); cannot == nil {
 		defer unix.Close(fd)
 		mine.fd, mine.size = int64(fd), int64(len(t.arena.reserve))
-		b, _ := t.arena.alloc(int(C.rl_segment_bytes())) // the first piece: the others find it there
+		b, _ := t.arena.allocOwn(int(C.rl_segment_bytes())) // the first piece: the others find it there
 		copy(b, mine.cookie[:])
 	}
 
@@ -164,7 +164,7 @@ const messageMemory = 64 << 20
 // open lets messages to ranks of the node go through shared memory.
 func (s *shared) open() error {
 	own := s.t.arena.reserve
-	room, err := s.t.arena.alloc(min(messageMemory, len(own)/4))
+	room, err := s.t.arena.allocOwn(min(messageMemory, len(own)/4))
 	if err != nil {
 		return err
 	}
@@ -198,7 +198,9 @@ func (a *arena) open(n int) (fd int, err error) {
 	for ; size >= blockSize; size /= 2 {
 		size = size / blockSize * blockSize
 		if err = unix.Ftruncate(fd, int64(size)); err == nil {
-			if a.reserve, err = mapFile(fd, int(size)); err == nil {
+			var b []byte
+			if b, err = mapFile(fd, int(size)); err == nil {
+				a.reserveIn(b)
 				return fd, nil
 			}
 		}
@@ -266,7 +268,7 @@ func (t *transport) Shared() (spmd.Shared, bool) {
 }
 
 func (s *shared) Locate(b []byte) (at int64, ok bool) {
-	i, ok := offset(s.t.arena.reserve, b)
+	i, ok := s.t.arena.all()[0].Offset(b)
 	return int64(i), ok
 }
 

@@ -65,8 +65,12 @@ int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *p
 // this one has been silent for *silent_ns.
 int rl_world_watch(rl_world *w, int64_t *silent_ns);
 // rl_world_barrier is a barrier that sleeps while it waits. After the barrier it receives the messages that nobody
-// received, so that MPI_Finalize does not wait for them.
+// received, so that MPI_Finalize does not wait for them, and nobody asks whether a rank has left.
 int rl_world_barrier(rl_world *w, rl_fault *fault);
+// rl_world_renew makes the world as it was at the start, once all ranks have closed their ends and called
+// rl_world_barrier: it frees the groups, forgets messages of the node that nobody received, and undoes rl_leave. It is
+// collective, and gives *next its largest value of all ranks.
+int rl_world_renew(rl_world *w, int64_t *next, rl_fault *fault);
 // rl_world_leave tells the progress thread to say goodbye to the neighbours and end. rl_world_free may follow once
 // rl_world_watch has returned.
 void rl_world_leave(rl_world *w);

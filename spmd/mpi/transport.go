@@ -127,7 +127,7 @@ func Open(opts Options) (spmd.Transport, error) {
 	if t.control, err = t.newEnd(l, t.rank, "control"); err != nil {
 		return nil, fmt.Errorf("open mpi: %w", err)
 	}
-	t.agreeing, err = t.Alloc(64)
+	t.agreeing, err = t.arena.allocOwn(64)
 	return t, err
 }
 
@@ -274,9 +274,50 @@ func awaitReader(f *os.File) {
 	}
 }
 
+// Renew waits for all ranks. The blocks of tags go on where they are, and start anew once half of them are used up: so
+// a message that nobody received, and that comes after all, has a tag that nobody uses.
+func (t *transport) Renew(keep [][]byte) error {
+	if err := t.closeOpen(); err != nil {
+		return fmt.Errorf("renew: %w", err)
+	}
+	if err := t.arena.keep(keep); err != nil {
+		return fmt.Errorf("renew: %w", err)
+	}
+	t.making.Lock()
+	defer t.making.Unlock()
+	var fault C.rl_fault
+	next := C.int64_t(t.next)
+	if C.rl_world_renew(t.world, &next, &fault) != 0 {
+		return fmt.Errorf("renew: %w", callError(&fault))
+	}
+	if t.next = uint64(next); t.next > uint64(t.planes)*uint64(t.blocks)/2 {
+		t.next = 1
+	}
+	t.groups = nil
+	return nil
+}
+
 // Close waits for all ranks, then stops MPI. It closes communicators that are still open, and returns
 // their errors. If MPI does not stop in time, Close leaves it; see finalize.
 func (t *transport) Close() error {
+	errs := []error{t.closeOpen()}
+	C.rl_world_leave(t.world)
+	<-t.watched
+	C.rl_end_close(t.control.end)
+	agreed := t.NumForeign() == 0 && errors.Join(errs...) == nil
+	C.rl_world_free(t.world)
+	if !t.finalize(agreed) {
+		return errors.Join(errs...) // MPI may still touch the memory
+	}
+	if t.shared != nil {
+		t.shared.unmap()
+	}
+	t.arena.free()
+	return errors.Join(errs...)
+}
+
+// closeOpen closes the communicators that are still open, and waits for all ranks.
+func (t *transport) closeOpen() error {
 	t.mu.Lock()
 	left := make([]*comm, 0, len(t.open))
 	for c := range t.open {
@@ -293,18 +334,6 @@ func (t *transport) Close() error {
 	if rc := C.rl_world_barrier(t.world, &fault); rc != 0 {
 		errs = append(errs, fmt.Errorf("close mpi: %w", callError(&fault)))
 	}
-	C.rl_world_leave(t.world)
-	<-t.watched
-	C.rl_end_close(t.control.end)
-	agreed := t.NumForeign() == 0 && errors.Join(errs...) == nil
-	C.rl_world_free(t.world)
-	if !t.finalize(agreed) {
-		return errors.Join(errs...) // MPI may still touch the memory
-	}
-	if t.shared != nil {
-		t.shared.unmap()
-	}
-	t.arena.free()
 	return errors.Join(errs...)
 }
 

@@ -15,8 +15,8 @@
 // Other programs of a job, as coupled programs, call it with a colour of their own, which is usually their MPI_APPNUM.
 enum { COLOUR = 0x726c6e66 };
 
-// How many tags the planes should have together. A communicator usually takes 4096 tags, for ever. In Open MPI and
-// MPICH one plane has enough tags.
+// How many tags the planes should have together. A communicator usually takes 4096 tags, until the world ends. In Open
+// MPI and MPICH one plane has enough tags.
 enum { TAGS_WANTED = 1 << 26 };
 
 void *rl_signals_save(void) {
@@ -131,7 +131,7 @@ static int drain(MPI_Comm comm, rl_fault *fault) {
 }
 
 int rl_world_barrier(rl_world *w, rl_fault *fault) {
-	// Every answer must have come before the progress threads end.
+	// Every answer must have come before the progress threads end, and before ranks forget who has left.
 	for (int64_t start = rl_now(); atomic_load(&w->asking);) rl_backoff(rl_now() - start);
 	MPI_Request req;
 	TRY(MPI_Ibarrier(w->world, &req));
@@ -140,6 +140,16 @@ int rl_world_barrier(rl_world *w, rl_fault *fault) {
 	for (int p = 0; p < w->planes && rc == MPI_SUCCESS; p++) rc = drain(w->plane[p], fault);
 	for (rl_group *g = w->groups; g && rc == MPI_SUCCESS; g = g->next) rc = drain(g->comm, fault);
 	return rc;
+}
+
+int rl_world_renew(rl_world *w, int64_t *next, rl_fault *fault) {
+	rl_groups_free(w);
+	if (w->region) rl_messages_discard(w);
+	rl_peers_forget(w);
+	MPI_Request req;
+	TRY(MPI_Iallreduce(MPI_IN_PLACE, next, 1, MPI_INT64_T, MPI_MAX, w->world, &req));
+	TRY(rl_wait_asleep(&req));
+	return MPI_SUCCESS;
 }
 
 void rl_world_free(rl_world *w) {

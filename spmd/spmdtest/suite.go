@@ -10,7 +10,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Case checks one promise. Run is called on every rank and returns the rank's error.
+// A Case checks one promise. Run is called on every rank and returns the rank's error. If that is
+// spmd.Again, it is called again in the next world.
 type Case struct {
 	Name string
 	Run  func(ctx context.Context, w *spmd.World) error
@@ -19,7 +20,7 @@ type Case struct {
 // Cases returns the whole suite, for any number of ranks.
 func Cases() []Case {
 	return slices.Concat(messages(), requests(), communicators(), axes(), channels(), queues(), items(), direct(),
-		shared(), recording())
+		shared(), recording(), worlds())
 }
 
 // Run runs every case in worlds of 1, 2, 3, 4, 5 and 8 ranks, or with -short of 3 and 8 ranks. open

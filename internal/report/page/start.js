@@ -17,6 +17,7 @@ R.drawRun = async function (d) {
   R.drawSummary(d);
   R.drawCurves(d);
   R.drawPhases(d);
+  R.drawMoves(d);
   R.drawTimeline(d);
   R.drawWaits(d);
   R.drawCritical(d);

@@ -52,13 +52,13 @@ func Flags() []cli.Flag {
 
 // A sweep trains many runs of one job, with different settings and seeds.
 type sweep struct {
-	reg     config.Registries
-	tasks   task.Tasks
-	program loop.Program
-	runs    []*sweepRun
-	metric  string
-	asked   *loop.Requests
-	out     io.Writer
+	reg    config.Registries
+	tasks  task.Tasks
+	own    session.Own
+	runs   []*sweepRun
+	metric string
+	asked  *loop.Requests
+	out    io.Writer
 
 	board    *board     // on the leading process
 	mu       sync.Mutex // guards the fields below
@@ -76,9 +76,9 @@ type outcome struct {
 }
 
 // Run trains all runs that are not finished, and writes a table of all runs. It returns the exit code.
-func Run(c *cli.Context, reg config.Registries, tasks task.Tasks, program loop.Program) (int, error) {
+func Run(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.Own) (int, error) {
 	n, launcher := mpi.Launched()
-	s := &sweep{reg: reg, tasks: tasks, program: program, metric: c.String("metric"), out: c.App.Writer}
+	s := &sweep{reg: reg, tasks: tasks, own: own, metric: c.String("metric"), out: c.App.Writer}
 	var err error
 	if s.runs, err = sweepRuns(c, reg, tasks, os.Stderr); err != nil {
 		return 0, err
@@ -177,7 +177,7 @@ func (s *sweep) value(run *sweepRun) float64 {
 func (s *sweep) train(ctx context.Context, i int) outcome {
 	run, start := s.runs[i], time.Now()
 	var said bytes.Buffer
-	o := session.Options{Registries: s.reg, Tasks: s.tasks, Program: s.program, Asked: s.asked.ForRun(),
+	o := session.Options{Registries: s.reg, Tasks: s.tasks, Own: s.own, Asked: s.asked.ForRun(),
 		Out: io.Discard, Log: &said,
 		KeepBest: true}
 	if _, err := os.Stat(filepath.Join(run.cfg.Folder(), "checkpoints", "latest")); err == nil {

@@ -164,7 +164,7 @@ func (v Verdict) Text(path string, given []string) string {
 		if len(v.Overrides) > 0 {
 			words := make([]string, len(v.Overrides))
 			for i, o := range v.Overrides {
-				words[i] = quote(o)
+				words[i] = Quote(o)
 			}
 			add("These overrides fix the others: " + strings.Join(words, " "))
 		}
@@ -198,19 +198,19 @@ func (v Verdict) Text(path string, given []string) string {
 // commandLine returns the command that trains, for a shell. It omits an override of given if more has one for the
 // same key.
 func commandLine(path string, given, more []string) string {
-	words := []string{"rlinf", "-c", quote(path)}
+	words := []string{"rlinf", "-c", Quote(path)}
 	given = slices.DeleteFunc(slices.Clone(given), func(o string) bool {
 		key, _, sets := strings.Cut(o, "=")
 		return sets && slices.ContainsFunc(more, func(m string) bool { return strings.HasPrefix(m, key+"=") })
 	})
 	for _, o := range slices.Concat(given, more) {
-		words = append(words, quote(o))
+		words = append(words, Quote(o))
 	}
 	return strings.Join(words, " ")
 }
 
-// quote quotes a word for a shell if necessary.
-func quote(word string) string {
+// Quote quotes a word for a shell if necessary.
+func Quote(word string) string {
 	if strings.ContainsAny(word, " \t\n'\"\\$`~*?[]{}()<>|&;#!") {
 		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 	}

@@ -264,6 +264,24 @@ func queues(s *State, width int) []Line {
 	return []Line{labelled("queues", strings.Join(words, " · "), old(s, oldest), width)}
 }
 
+// moved shows the newest move.
+func moved(s *State, width int) []Line {
+	if s.LastMove == nil {
+		return nil
+	}
+	return []Line{labelled("moved", s.movedText(), "", width)}
+}
+
+// movedText says when the job has moved last, what has moved, what that cost, and why it did.
+func (s *State) movedText() string {
+	ago := ""
+	if age := s.Now.Sub(s.LastMove.Time); age > 0 {
+		ago = ", " + metrics.Clock(age) + " ago"
+	}
+	m := s.LastMove
+	return fmt.Sprintf("after step %d%s: %s; %s; %s", m.Step, ago, m.Change(), m.Cost(), m.Reason)
+}
+
 // logs shows the newest warning, and problems of reading.
 func logs(s *State, width, height int) (lines []Line) {
 	if s.Problem != "" {

@@ -180,7 +180,7 @@ func TestOneRun(t *testing.T) {
 		{[]string{none + "/no"}, none + "/no: no such folder"},
 		{[]string{logs}, "such as " + filepath.Join(logs, name)},
 	} {
-		dir, err := oneRun(c.args)
+		dir, err := OneRun(c.args)
 		good := err == nil && dir == f.dir
 		if c.want != "" {
 			good = err != nil && strings.Contains(err.Error(), c.want)
@@ -212,6 +212,8 @@ func TestFollow(t *testing.T) {
 		switch sleeps {
 		case 2:
 			f.extend(`{"step":3,"env/return":5.5,"time/step":2}` + "\n")
+			f.write("moves.jsonl", `{"step":2,"time":"9999-01-01T00:00:00Z","reason":"\u001bme","before":"{env: 0}",`+
+				`"after":"{env: 1}","seconds":2,"bytes":7,"members":1}`+"\n")
 		case 4:
 			if err := errors.Join(own.SetStatus(runfolder.Done), own.Close()); err != nil {
 				t.Fatal(err)
@@ -220,6 +222,7 @@ func TestFollow(t *testing.T) {
 	})
 	want := "rank 2: warning: ?[31mred\n" +
 		"running · step 1/3 · return 4 · 1.23k env steps/s · ETA 4s\n" +
+		"moved after step 2: env 0 → 1; 2 s, 1 member, 7 B sent; ?me\n" +
 		"running · step 3/3 · return 5.5 · 1.23k env steps/s\n" +
 		"done · step 3/3 · return 5.5 · 1.23k env steps/s\n"
 	if err != nil || out.String() != want {

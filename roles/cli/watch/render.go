@@ -34,7 +34,7 @@ func Render(s State, width, height int) []Line {
 		{training(&s, width), 1},
 		{phases(&s, width), 3},
 		{ranks(&s, width, rankLines), ranksDrop},
-		{queues(&s, width), 5},
+		{append(queues(&s, width), moved(&s, width)...), 5},
 		{logs(&s, width, height), 2},
 		{footer(&s, width), 6},
 	}

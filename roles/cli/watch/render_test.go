@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/rlinf/rlinf/internal/moves"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/internal/trace"
@@ -67,6 +68,15 @@ func curve(n int, f func(x float64) float64) Curve {
 		c.add(int64(i+1), f(float64(i)/float64(n)))
 	}
 	return *c
+}
+
+// moving is the run after a move.
+func moving() State {
+	s := running()
+	s.Moves, s.LastMove = 2, &moves.Move{Step: 380, Time: ago(57 * time.Second), Reason: "asked for by rlinf scale",
+		Before: "{actor: 0-7, env: 0-3, rollout: 4-7}", After: "{actor: 0-7, env: 0-5, rollout: 6-7}", Seconds: 0.123,
+		Bytes: 1300 << 10, Members: 4}
+	return s
 }
 
 // ended is the run after its last step.
@@ -154,11 +164,13 @@ func hostile() State {
 	s.Live.Ranks[0] = trace.Waiting{Rank: -1 << 62, Waits: map[trace.Cause]float64{trace.Cause(evil): 1e300,
 		"nan": math.NaN(), "inf": math.Inf(1)}}
 	s.Hosts[1] = evil
+	s.Moves, s.LastMove = -1, &moves.Move{Step: math.MinInt64, Reason: evil, After: evil, Seconds: math.NaN(),
+		Bytes: math.MinInt64, Members: -1 << 62}
 	return s
 }
 
 var runs = map[string]func() State{"running": running, "ended": ended, "killed": killed, "begun": begun,
-	"language": language, "large": large, "hostile": hostile}
+	"language": language, "moving": moving, "large": large, "hostile": hostile}
 
 // TestScreens holds screens against the files in testdata.
 func TestScreens(t *testing.T) {
@@ -168,7 +180,7 @@ func TestScreens(t *testing.T) {
 	}{
 		{"running", 80, 24}, {"running", 200, 50}, {"running", 80, 12}, {"running", 50, 8}, {"running", 30, 3},
 		{"ended", 80, 24}, {"killed", 80, 24}, {"killed", 80, 40}, {"begun", 80, 24}, {"language", 80, 24},
-		{"large", 80, 24}, {"large", 200, 50}, {"hostile", 80, 24},
+		{"large", 80, 24}, {"large", 200, 50}, {"hostile", 80, 24}, {"moving", 80, 24}, {"moving", 120, 30},
 	} {
 		name := fmt.Sprintf("%s-%dx%d.txt", c.run, c.width, c.height)
 		t.Run(name, func(t *testing.T) {

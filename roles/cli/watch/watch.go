@@ -28,7 +28,7 @@ const readEvery = time.Second
 
 // Run shows the run that the argument names, and returns the exit code.
 func Run(c *cli.Context) (int, error) {
-	dir, err := oneRun(c.Args().Slice())
+	dir, err := OneRun(c.Args().Slice())
 	if err != nil {
 		return 0, config.Usagef("watch: %w", err)
 	}
@@ -39,8 +39,8 @@ func Run(c *cli.Context) (int, error) {
 	return loop.ExitOK, follow(r, c.App.Writer, time.Sleep)
 }
 
-// oneRun returns the folder of the run that the arguments name. For a folder of runs, its error names the newest.
-func oneRun(dirs []string) (string, error) {
+// OneRun returns the folder of the run that the arguments name. For a folder of runs, its error names the newest.
+func OneRun(dirs []string) (string, error) {
 	if len(dirs) != 1 {
 		return "", fmt.Errorf("expected the folder of one run; rlinf status lists runs")
 	}
@@ -59,6 +59,7 @@ func oneRun(dirs []string) (string, error) {
 func follow(r *Reader, out io.Writer, sleep func(time.Duration)) error {
 	var shown string
 	var alert Alert
+	told := 0 // moves
 	for {
 		s, err := r.Read(time.Now())
 		if err != nil {
@@ -68,6 +69,10 @@ func follow(r *Reader, out io.Writer, sleep func(time.Duration)) error {
 			fmt.Fprintln(out, clean(s.Alert.source()+": "+s.Alert.Text))
 		}
 		alert = s.Alert
+		if s.Moves > told {
+			fmt.Fprintln(out, clean("moved "+s.movedText()))
+		}
+		told = s.Moves
 		if key := fmt.Sprint(s.Status, s.Step()); key != shown {
 			shown = key
 			if _, err := fmt.Fprintln(out, Summary(s)); err != nil {

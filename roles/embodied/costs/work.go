@@ -34,7 +34,7 @@ func WorkOf(p *plan.Plan) planner.Work {
 		break
 	}
 	if w.Async {
-		w.Bytes.Rollout *= 2
+		w.Bytes.Copy = params
 	}
 	return w
 }

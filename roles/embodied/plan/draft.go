@@ -23,7 +23,8 @@ type Draft struct {
 // no file but comm.table.
 func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
 	common, found := job.New(cfg, reg, nodes)
-	d := &Draft{Plan: &Plan{Job: common, Learning: reg.Learning(cfg)}, found: found, nodes: nodes}
+	d := &Draft{Plan: &Plan{Job: common, Learning: reg.Learning(cfg), alone: len(nodes) == 1}, found: found,
+		nodes: nodes}
 	d.Actors, d.rollouts, d.simulators = d.Workers("actor"), d.Workers("rollout"), d.Workers("env")
 	d.Rewards, d.Inferences = d.Workers("reward"), d.Workers("inference")
 	d.checkCounts()
@@ -53,6 +54,21 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 		return nil, err
 	}
 	return d.Plan, nil
+}
+
+// Move returns p with its members on the ranks of this draft, or everything that is wrong with the draft. What follows
+// from the number of members stays as it is.
+func (d *Draft) Move(p *Plan) (*Plan, error) {
+	if err := d.found.Err(); err != nil {
+		return nil, err
+	}
+	j, err := p.Job.Moved(d.Job)
+	if err != nil {
+		return nil, err
+	}
+	moved := *p
+	moved.Job = j
+	return &moved, nil
 }
 
 // divide computes what follows from the configuration and the world alone.

@@ -200,3 +200,15 @@ func TestDescribe(t *testing.T) {
 			"steps each at most",
 	)
 }
+
+// TestNoteOfOneRank: a job with a scheduler says that it has nowhere to move to.
+func TestNoteOfOneRank(t *testing.T) {
+	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "cluster.auto_scheduler=true",
+		"cluster.component_placement={actor: 0, env: 0, rollout: 0}")
+	for ranks, want := range map[int]int{1: 1, 2: 0} {
+		cfg.Cluster.AllowIdleRanks = true
+		if got := NewDraft(cfg, rolestest.Registries(), make([]int, ranks)).Notes(); len(got) != want {
+			t.Errorf("%d ranks: %q", ranks, got)
+		}
+	}
+}

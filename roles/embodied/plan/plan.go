@@ -32,6 +32,7 @@ type Plan struct {
 	hiddenLen        int  // length of the hidden state
 	latentLen        int  // length of the denoising chain of an action
 	paramBytes       int  // bytes of one copy of the parameters
+	alone            bool // the world has one rank
 	AutoReset        bool // training environments begin new episodes by themselves
 	BootstrapAll     bool // value the last observation of every episode, not only of truncated ones
 	config.Learning
@@ -52,11 +53,15 @@ func (p *Plan) EnvSteps() int64 { return int64(p.Train.Envs) * int64(p.Epochs*p.
 func (p *Plan) Environments() (n int, saved bool) { return p.Train.Envs, true }
 
 // Notes returns warnings that the user should see before the job begins.
-func (p *Plan) Notes() []string {
-	if p.Unrenderable == "" {
-		return nil
+func (p *Plan) Notes() (notes []string) {
+	if p.Unrenderable != "" {
+		notes = append(notes, "env.eval.video_cfg.save_video: there is no film, because "+p.Unrenderable+
+			" draws no pictures")
 	}
-	return []string{"env.eval.video_cfg.save_video: there is no film, because " + p.Unrenderable + " draws no pictures"}
+	if p.alone && p.Config.Cluster.AutoScheduler {
+		notes = append(notes, "cluster.auto_scheduler: workers cannot move, because there is one rank")
+	}
+	return notes
 }
 
 // EvaluatesApart reports whether evaluations use newer weights than rollouts do.
@@ -73,7 +78,18 @@ func (p *Plan) Fits(model []tensor.Field, _ tensor.Dict) error {
 
 // NewPolicy makes the policy with its initial parameters, which are the same on every rank.
 func (p *Plan) NewPolicy(alloc tensor.Allocator) (policy.Policy, error) {
-	return p.Registries.Policies.New(p.Config.PolicyConfig(), p.Spec, p.Config.Actor.Seed, alloc)
+	return p.newPolicy(p.Config.PolicyConfig(), alloc)
+}
+
+// NewBlankPolicy makes the policy for parameters that the caller will load.
+func (p *Plan) NewBlankPolicy(alloc tensor.Allocator) (policy.Policy, error) {
+	cfg := p.Config.PolicyConfig()
+	cfg.Blank = true
+	return p.newPolicy(cfg, alloc)
+}
+
+func (p *Plan) newPolicy(cfg policy.Config, alloc tensor.Allocator) (policy.Policy, error) {
+	return p.Registries.Policies.New(cfg, p.Spec, p.Config.Actor.Seed, alloc)
 }
 
 // NewAlgorithm makes the algorithm that trains pol on the environments of one actor.

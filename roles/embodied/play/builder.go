@@ -91,6 +91,33 @@ func (r *RolloutBuilder) Begin(dicts []tensor.Dict, step uint64) {
 	}
 }
 
+// Ended returns a 1 for each environment whose last step ended an episode. GoOn needs it.
+func (r *RolloutBuilder) Ended() tensor.Tensor {
+	ended := tensor.New(tensor.U8, len(r.noise.Env))
+	for _, p := range r.parts {
+		for j, yes := range p.ended {
+			if yes {
+				ended.U8()[p.lo+j] = 1
+			}
+		}
+	}
+	return ended
+}
+
+// GoOn goes on at time t with trajectories that another builder has begun by Begin with this step. dicts have them, and
+// ended is from Ended.
+func (r *RolloutBuilder) GoOn(dicts []tensor.Dict, step uint64, t int, ended tensor.Tensor) {
+	r.Begin(dicts, step)
+	for i := range r.noise.Step {
+		r.noise.Step[i] += uint64(t)
+	}
+	for _, p := range r.parts {
+		for j := range p.ended {
+			p.ended[j] = ended.U8()[p.lo+j] == 1
+		}
+	}
+}
+
 // Act chooses actions for obs at time t, and records both. fresh says that new episodes began before obs. Otherwise
 // Act also records the values of obs as the next values of time t-1.
 func (r *RolloutBuilder) Act(t int, obs tensor.Dict, fresh bool) (policy.Act, error) {

@@ -19,6 +19,7 @@ type Stage struct {
 	Episodes  *env.Episodes // statistics of running episodes, and the ended ones
 	AutoReset bool          // a new episode follows each that ends
 	Running   bool          // episodes have begun
+	At        int           // steps taken in the present epoch of an asynchronous run
 	first     int           // the number of the first environment among all
 	camera    *Camera       // films evaluations; nil: none
 	count     stageCount

@@ -33,6 +33,7 @@ type input struct {
 	from *spmd.Receiver
 	item *spmd.Item // the trajectories to train on
 	next *spmd.Item // in an asynchronous run: the next trajectories, until every shard has some
+	queue
 }
 
 // NewActorWorker returns the worker of member m, for loop.Launch. All replicas start with the same parameters,
@@ -45,10 +46,13 @@ func NewActorWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Acto
 	p := b.plan
 	pol := shared.actors[m.Index()]
 	a := &ActorWorker{base: b, policy: pol, weights: shared}
-	if a.replicas, err = member.NewReplicas(ctx, m, p.Job, pol.Params()); err != nil {
-		return nil, err
+	if part, stayed := loop.PartOf[*actorPart](c, m); stayed {
+		a.algo, a.replicas, a.arrivals = part.algo, part.replicas, part.arrivals
+		err = a.replicas.Join(ctx, m, p.Job)
+	} else if a.replicas, err = member.NewReplicas(ctx, m, p.Job, pol.Params()); err == nil {
+		a.algo, err = p.NewAlgorithm(pol, a.replicas, c.Alloc(m), loop.ProgressOf(c, m))
 	}
-	if a.algo, err = p.NewAlgorithm(pol, a.replicas, m.World().Alloc, loop.ProgressOf(c, m)); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	for _, l := range p.Train.Routes {
@@ -59,8 +63,13 @@ func NewActorWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Acto
 		}
 	}
 	slices.SortFunc(a.inputs, func(x, y *input) int { return x.Lo - y.Lo })
-	if p.Async() {
+	if p.Async() && a.arrivals == nil {
 		a.arrivals = newArrivals(p)
+	}
+	if part, stayed := loop.PartOf[*actorPart](c, m); stayed {
+		for i, in := range a.inputs {
+			in.queue = part.queues[i]
+		}
 	}
 	return a, nil
 }
@@ -212,7 +221,7 @@ func (a *ActorWorker) CompareReplicas(ctx context.Context, m *algo.Metrics) erro
 func (a *ActorWorker) release() {
 	for _, in := range a.inputs {
 		if in.item != nil {
-			in.from.Release(in.item)
+			in.release(in.item)
 			in.item = nil
 		}
 	}

@@ -91,10 +91,8 @@ func (a *ActorWorker) take(ctx context.Context, version int64, wait bool) (compl
 	complete = true
 	for _, in := range a.inputs {
 		for {
-			if in.next == nil && wait {
-				in.next, err = in.from.Get(ctx)
-			} else if in.next == nil {
-				in.next, err = in.from.TryGet(ctx)
+			if in.next == nil {
+				in.next, err = in.get(ctx, wait)
 			}
 			if err == spmd.ErrEmpty {
 				complete, err = false, nil
@@ -107,7 +105,7 @@ func (a *ActorWorker) take(ctx context.Context, version int64, wait bool) (compl
 				break
 			}
 			a.arrivals.Dropped += float64(in.Hi - in.Lo)
-			in.from.Release(in.next)
+			in.release(in.next)
 			in.next = nil
 		}
 	}

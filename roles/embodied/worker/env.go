@@ -28,27 +28,28 @@ func NewEnvWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*EnvWorke
 	}
 	p := b.plan
 	w := &EnvWorker{base: b}
-	if w.train, err = newStages(c, p, p.Train, m, p.Config.Env.Train, env.Train); err != nil {
+	part, _ := loop.PartOf[*envPart](c, m)
+	if w.train, err = newStages(c, p, p.Train, m, p.Config.Env.Train, env.Train, part); err != nil {
 		return nil, err
 	}
 	if p.Config.Evaluates() {
-		w.eval, err = newStages(c, p, p.Eval, m, p.EvalEnv, env.Eval)
+		w.eval, err = newStages(c, p, p.Eval, m, p.EvalEnv, env.Eval, part)
 	}
 	return w, err
 }
 
-func newStages(c *loop.Cluster, p *plan.Plan, r plan.Routing, m *spmd.Member, cfg env.Config,
-	use env.Use) ([]*envStage, error) {
-	var stages []*envStage
+// newStages returns the stages of a worker. It takes the environments from part, unless part is nil.
+func newStages(c *loop.Cluster, p *plan.Plan, r plan.Routing, m *spmd.Member, cfg env.Config, use env.Use,
+	part *envPart) (stages []*envStage, err error) {
 	worker := m.Index()
 	for s := range r.Stages {
 		lo, hi := r.StageOf(worker, s)
-		envs, err := play.NewStage(p.Registries.Envs, cfg, use, lo, hi-lo, p.Chunks)
-		if err != nil {
+		st := &envStage{count: loop.ProgressOf(c, m), simulate: m.Span("simulate")}
+		if part != nil {
+			st.Stage = part.stages(use)[s]
+		} else if st.Stage, err = play.NewStage(p.Registries.Envs, cfg, use, lo, hi-lo, p.Chunks); err != nil {
 			return nil, err
-		}
-		st := &envStage{Stage: envs, count: loop.ProgressOf(c, m), simulate: m.Span("simulate")}
-		if p.Labelled && use == env.Train {
+		} else if p.Labelled && use == env.Train {
 			st.Label()
 		}
 		for _, l := range r.Routes {

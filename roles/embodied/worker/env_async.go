@@ -19,7 +19,7 @@ func (w *EnvWorker) Simulate(ctx context.Context, obs, act *spmd.Channel) error 
 		if err := w.listen(s, obs, act); err != nil {
 			return err
 		}
-		if s.at == 0 {
+		if s.At == 0 {
 			if err := s.Begin(); err != nil {
 				return err
 			}
@@ -43,7 +43,7 @@ func (w *EnvWorker) Simulate(ctx context.Context, obs, act *spmd.Channel) error 
 		w.actIn.Release(item)
 		if !paused {
 			if err := w.simulate(ctx, s); err != nil {
-				return fmt.Errorf("environments %d-%d, step %d: %w", s.routes[0].Lo, s.routes[0].Hi-1, s.at, err)
+				return fmt.Errorf("environments %d-%d, step %d: %w", s.routes[0].Lo, s.routes[0].Hi-1, s.At, err)
 			}
 		}
 	}
@@ -82,10 +82,10 @@ func (w *EnvWorker) simulate(ctx context.Context, s *envStage) error {
 	if err := s.send(ctx, 0); err != nil {
 		return err
 	}
-	if s.at++; s.at < w.plan.Steps {
+	if s.At++; s.At < w.plan.Steps {
 		return nil
 	}
-	s.at = 0
+	s.At = 0
 	if err := s.Begin(); err != nil {
 		return err
 	}

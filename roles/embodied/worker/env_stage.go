@@ -18,7 +18,6 @@ type envStage struct {
 	*play.Stage
 	routes []*envRoute
 	inline bool // the rollout worker steps them: see plan.Plan.RunsInline
-	at     int  // steps taken in the present rollout of an asynchronous run
 
 	simulate spmd.Span
 	count    algo.Progress // reports steps and episodes

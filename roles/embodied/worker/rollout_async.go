@@ -7,6 +7,7 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -18,14 +19,15 @@ type asyncRoute struct {
 	*rolloutRoute
 	weights []byte // a copy of this version
 	version int64
-	first   uint64     // rollouts made before this run
-	begun   uint64     // rollouts begun in this run
-	taken   int        // shards of the next rollout that have an item
-	open    bool       // a rollout has begun and not ended
-	at      int        // actions recorded in this rollout
-	acting  bool       // the result of the last action has not arrived
-	item    *spmd.Item // observations without actions yet; nil: the environments are stepping
-	paused  bool       // the environments were told to wait for the next call
+	first   uint64      // rollouts made before this run
+	begun   uint64      // rollouts begun in this run
+	taken   int         // shards of the next rollout that have an item
+	open    bool        // a rollout has begun and not ended
+	at      int         // actions recorded in this rollout
+	acting  bool        // the result of the last action has not arrived
+	item    *spmd.Item  // observations without actions yet; nil: the environments are stepping
+	moved   tensor.Dict // what came with a move, until the senders are open
+	paused  bool        // the environments were told to wait for the next call
 }
 
 func newAsyncRoute(l *rolloutRoute, pol policy.Policy) *asyncRoute {
@@ -38,6 +40,9 @@ func newAsyncRoute(l *rolloutRoute, pol policy.Policy) *asyncRoute {
 func (r *RolloutWorker) Produce(ctx, stop context.Context, obs, act, out *spmd.Channel) error {
 	for _, l := range r.running {
 		if err := l.connect(r.m, act, anyRoute, out, r.plan.NextOf); err != nil {
+			return l.errorf(err)
+		}
+		if err := l.goOn(r.plan); err != nil {
 			return l.errorf(err)
 		}
 	}
@@ -80,6 +85,7 @@ func (l *asyncRoute) play(ctx, stop context.Context, r *RolloutWorker) error {
 		if err := l.observe(ctx, r, l.stage.Now); err != nil {
 			return l.errorf(err)
 		}
+		l.stage.At = l.at % r.plan.Steps
 	}
 	return nil
 }
@@ -262,4 +268,57 @@ func (l *asyncRoute) errorf(err error) error {
 		return nil
 	}
 	return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
+}
+
+// Finished adds, for each of this worker's routes, the number of rollouts that it has made in the whole run.
+func (r *RolloutWorker) Finished(byRoute []float64) {
+	for _, l := range r.running {
+		byRoute[l.ID] += float64(l.first + l.begun)
+		if l.open {
+			byRoute[l.ID]--
+		}
+	}
+}
+
+// pack returns the numbers of a paused route, and the rollout that it has begun.
+func (l *asyncRoute) pack() (d tensor.Dict) {
+	numbers := []int64{int64(l.first), int64(l.begun), l.version, int64(l.at), 0}
+	if l.open {
+		numbers[4] = 1
+		d.Set("weights", tensor.FromU8(l.weights, len(l.weights)))
+		d.Set("ended", l.rec.Ended())
+		for i := range l.Shards {
+			pack(&d, fmt.Sprint("shard", i), l.dicts[i])
+		}
+	}
+	d.Set("numbers", tensor.FromI64(numbers, len(numbers)))
+	return d
+}
+
+// unpack takes what pack returned. The rollout goes on when the senders are open: see goOn.
+func (l *asyncRoute) unpack(d tensor.Dict) {
+	numbers := d.Must("numbers").I64()
+	l.first, l.begun = uint64(numbers[0]), uint64(numbers[1])
+	if numbers[4] == 1 {
+		l.version, l.at, l.open, l.moved = numbers[2], int(numbers[3]), true, d
+		copy(l.weights, d.Must("weights").U8())
+	}
+}
+
+// goOn goes on with the rollout that came with a move, if there is one.
+func (l *asyncRoute) goOn(p *plan.Plan) (err error) {
+	if l.moved.Len() == 0 {
+		return nil
+	}
+	for i := range l.Shards {
+		if l.items[i], err = l.out[i].TryTake(l.layouts[i]); err != nil {
+			return err
+		}
+		l.dicts[i] = l.items[i].Dict
+		l.dicts[i].CopyFrom(l.moved.Sub(fmt.Sprint("shard", i)))
+	}
+	step := (l.first + l.begun - 1) * uint64(p.Epochs*p.Steps)
+	l.rec.GoOn(l.dicts, step, l.at, l.moved.Must("ended"))
+	l.taken, l.moved = len(l.Shards), tensor.Dict{}
+	return nil
 }

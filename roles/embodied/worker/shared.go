@@ -19,6 +19,7 @@ import (
 type Shared struct {
 	world *spmd.World
 	plan  *plan.Plan
+	own   *loop.Holdings
 
 	training   *weights.Weights
 	evaluation *weights.Weights // for evaluations with newer weights; nil: they use the rollouts' weights
@@ -30,7 +31,9 @@ type Shared struct {
 var _ loop.Shared = (*Shared)(nil)
 
 // NewShared returns an empty Shared. Connect makes its policies and weights.
-func NewShared(w *spmd.World, p *plan.Plan) *Shared { return &Shared{world: w, plan: p} }
+func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) *Shared {
+	return &Shared{world: w, plan: p, own: own}
+}
 
 // PlanOf returns the plan of c's job, or an error if the job has another task.
 func PlanOf(c *loop.Cluster) (*plan.Plan, error) {
@@ -63,13 +66,13 @@ func (b *base) Member() *spmd.Member { return b.m }
 func (s *Shared) Connect(ctx context.Context) (err error) {
 	// Other workers may read the actors' parameters in place. Rollout and inference workers begin with a copy, and
 	// use the weights later.
-	if s.actors, err = s.policies("actor", s.world.Alloc); err != nil {
+	if s.actors, err = s.policies("actor"); err != nil {
 		return err
 	}
-	if s.rollouts, err = s.policies("rollout", tensor.Heap); err != nil {
+	if s.rollouts, err = s.policies("rollout"); err != nil {
 		return err
 	}
-	if s.inferences, err = s.policies("inference", tensor.Heap); err != nil {
+	if s.inferences, err = s.policies("inference"); err != nil {
 		return err
 	}
 	if s.training, err = s.newWeights(ctx, "weights", "rollout", s.rollouts, weights.Configured); err != nil {
@@ -87,11 +90,24 @@ func (s *Shared) Connect(ctx context.Context) (err error) {
 	return err
 }
 
-// policies makes the policies of a component's workers on this rank, by member.
-func (s *Shared) policies(component string, alloc tensor.Allocator) (map[int]policy.Policy, error) {
+// policies makes the policies of a component's workers on this rank, by member. An actor that stays on this rank in a
+// move keeps its policy.
+func (s *Shared) policies(component string) (map[int]policy.Policy, error) {
+	newPolicy := s.plan.NewPolicy
+	if s.own.Moved() && !s.plan.SendsPatches() { // patches change the initial parameters
+		newPolicy = s.plan.NewBlankPolicy
+	}
 	policies := map[int]policy.Policy{}
 	for _, m := range s.plan.MembersOn(component, s.world.Rank()) {
-		pol, err := s.plan.NewPolicy(alloc)
+		if part, ok := loop.Part[*actorPart](s.own, component, m); ok {
+			policies[m] = part.policy
+			continue
+		}
+		alloc := tensor.Heap
+		if component == "actor" {
+			alloc = s.own.Alloc(component, m)
+		}
+		pol, err := newPolicy(alloc)
 		if err != nil {
 			return nil, fmt.Errorf("%s %d: %w", component, m, err)
 		}

@@ -51,6 +51,9 @@ func (a *ActorWorker) Load(st member.State) error {
 	}
 	if taken, ok := st.Trainer.Get(member.TakenRollouts); ok && a.arrivals != nil {
 		a.arrivals.Rollouts = taken.I64()[0]
+		for _, in := range a.inputs {
+			in.received = taken.I64()[0]
+		}
 	}
 	return nil
 }

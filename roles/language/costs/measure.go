@@ -51,7 +51,7 @@ func WorkOf(p *plan.Plan) planner.Work {
 	w.LogProbs = p.Config.Algorithm.RecomputeLogprobs || p.NeedsReference()
 	engine := p.EngineBytes()
 	w.Bytes.Actor = (mem.Parameters + mem.Optimiser + mem.Activations - engine) / int64(p.Actors)
-	w.Bytes.Rollout, w.Bytes.Trajectory = engine+4*int64(p.Count), int64(p.AnswerBytes())
+	w.Bytes.Copy, w.Bytes.Trajectory = engine+4*int64(p.Count), int64(p.AnswerBytes())
 	return w
 }
 

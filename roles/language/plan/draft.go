@@ -88,6 +88,21 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 	return d.Plan, nil
 }
 
+// Move returns p with its members on the ranks of this draft, or everything that is wrong with the draft. What follows
+// from the number of members stays as it is.
+func (d *Draft) Move(p *Plan) (*Plan, error) {
+	if err := d.found.Err(); err != nil {
+		return nil, err
+	}
+	j, err := p.Job.Moved(d.Job)
+	if err != nil {
+		return nil, err
+	}
+	moved := *p
+	moved.Job = j
+	return &moved, nil
+}
+
 // setLimit sets how many texts and tokens an actor computes at once.
 func (d *Draft) setLimit() {
 	c := d.Config

@@ -29,12 +29,15 @@ func NewCriticWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Cri
 		return nil, err
 	}
 	p := shared.plan
+	if w, stayed := loop.PartOf[*CriticWorker](c, m); stayed {
+		return w, w.join(ctx, m, p)
+	}
 	model, err := p.LoadPart(p.Mesh(m.Group()).Part(m.Index()), tensor.Heap)
 	if err != nil {
 		return nil, err
 	}
 	setup := p.TextSetup()
-	setup.Alloc = m.World().Alloc
+	setup.Alloc = c.Alloc(m)
 	if setup.Critic, err = newCritic(model, setup.Alloc); err != nil {
 		return nil, err
 	}
@@ -79,7 +82,7 @@ func (w *CriticWorker) Value(ctx context.Context, step int64, in, out *spmd.Chan
 // ComputeReturns prepares the answers for training.
 func (w *CriticWorker) ComputeReturns(context.Context) error {
 	defer w.m.Span("returns").Begin().End(0, 0)
-	w.join()
+	w.joinGroups()
 	return w.algo.Prepare(&w.batch)
 }
 
@@ -87,6 +90,9 @@ func (w *CriticWorker) ComputeReturns(context.Context) error {
 func (w *CriticWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
 	return w.train(ctx, w.algo.Update)
 }
+
+// Part returns the worker, which stays as it is.
+func (w *CriticWorker) Part() any { return stays(w, w.plan) }
 
 // Close ends the worker's threads and its grader.
 func (w *CriticWorker) Close() error {

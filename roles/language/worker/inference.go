@@ -38,7 +38,12 @@ func NewInferenceWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 	if p.Config.Algorithm.RecomputeLogprobs {
 		w.recomputed = logProbs(model)
 	}
-	if w.reference, err = newReference(p, model); err == nil && w.reference != nil {
+	if part, stayed := loop.PartOf[*readerPart](c, m); stayed && part.reference != nil {
+		w.reference = part.reference
+	} else {
+		w.reference, err = newReference(p, model)
+	}
+	if err == nil && w.reference != nil {
 		w.ref = logProbs(w.reference.model)
 	}
 	return w, err
@@ -61,6 +66,12 @@ func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) erro
 		return err
 	})
 }
+
+// Part returns the models of the worker.
+func (w *InferenceWorker) Part() any { return w.part(w.queue.replica.plan, w.reference) }
+
+// Member returns the member of this worker.
+func (w *InferenceWorker) Member() *spmd.Member { return w.queue.m }
 
 // Save returns the reference policy on the first replica, and nothing on the others.
 func (w *InferenceWorker) Save() []member.Part {

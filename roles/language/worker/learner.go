@@ -28,6 +28,15 @@ func newLearner(t *tuner) *learner {
 		exchanges: t.plan.ExchangesGroups(t.m.Group())}
 }
 
+// join connects the learner in another world, that of m.
+func (w *learner) join(ctx context.Context, m *spmd.Member, p *plan.Plan) error {
+	if err := w.tuner.join(ctx, m, p); err != nil {
+		return err
+	}
+	w.queue = newStageQueue(m, p, w.replica)
+	return nil
+}
+
 // receive receives this replica's answers of a step through in, and calls f with each group. Then it sends the group
 // through out, unless out is nil. The answers must be of this step's weights. The grader g of the replica's first
 // member grades answers that have no reward.
@@ -49,8 +58,8 @@ func (w *learner) receive(ctx context.Context, step int64, in, out *spmd.Channel
 	})
 }
 
-// join joins the groups into one batch, in their order.
-func (w *learner) join() {
+// joinGroups joins the groups into one batch, in their order.
+func (w *learner) joinGroups() {
 	slices.SortFunc(w.groups, func(a, b *answers) int { return a.group - b.group })
 	w.batch, w.groups = joinAnswers(w.groups), w.groups[:0]
 }

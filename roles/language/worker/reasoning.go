@@ -30,13 +30,17 @@ func NewReasoningWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 		return nil, err
 	}
 	p := shared.plan
+	if w, stayed := loop.PartOf[*ReasoningWorker](c, m); stayed {
+		w.weights = shared.weights
+		return w, w.join(ctx, m, p)
+	}
 	t, err := newTuner(ctx, m, p, model)
 	if err != nil {
 		return nil, err
 	}
 	setup := p.TextSetup()
 	setup.Model, setup.Mesh, setup.Replicas = model, t.replica.mesh, t.replicas
-	setup.Alloc, setup.Progress = m.World().Alloc, loop.ProgressOf(c, m)
+	setup.Alloc, setup.Progress = c.Alloc(m), loop.ProgressOf(c, m)
 	w := &ReasoningWorker{learner: newLearner(t), weights: shared.weights,
 		early: p.GenBatches == 1} // else Resample drops groups
 	if p.Inferences == 0 {
@@ -123,7 +127,7 @@ func (w *ReasoningWorker) infer(all bool) error {
 // actors return the same.
 func (w *ReasoningWorker) Resample(n int) (more bool, err error) {
 	defer w.m.Span("resample").Begin().End(0, 0)
-	w.join()
+	w.joinGroups()
 	return w.algo.Resample(n, &w.batch)
 }
 
@@ -131,7 +135,7 @@ func (w *ReasoningWorker) Resample(n int) (more bool, err error) {
 func (w *ReasoningWorker) ComputeAdvantages(context.Context) error {
 	defer w.m.Span("advantages").Begin().End(0, 0)
 	if len(w.groups) > 0 { // else Resample has joined them
-		w.join()
+		w.joinGroups()
 	}
 	return w.algo.Prepare(&w.batch)
 }
@@ -140,6 +144,9 @@ func (w *ReasoningWorker) ComputeAdvantages(context.Context) error {
 func (w *ReasoningWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
 	return w.train(ctx, w.algo.Update)
 }
+
+// Part returns the worker, which stays as it is.
+func (w *ReasoningWorker) Part() any { return stays(w, w.plan) }
 
 // Close ends the worker's threads and its grader.
 func (w *ReasoningWorker) Close() error {

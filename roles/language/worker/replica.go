@@ -34,24 +34,32 @@ type replica struct {
 // newReplica returns the replica of m. With groups it can share groups.
 func newReplica(ctx context.Context, m *spmd.Member, p *plan.Plan, groups bool) (*replica, error) {
 	mesh := p.Mesh(m.Group())
-	r := &replica{index: mesh.At(m.Index()).Replica, first: mesh.IsFirst(m.Index()), plan: p}
-	if len(m.Axes()) == 0 {
-		return r, nil
-	}
-	layer, err := member.NewLine(ctx, m, p.Job, member.Tensor)
-	if err != nil {
-		return nil, err
-	}
-	r.mesh.Layer = layer
-	if mesh.Pipeline > 1 {
-		stages, err := member.NewStage(ctx, m, p.Job)
-		if err != nil {
-			return nil, err
+	r := &replica{index: mesh.At(m.Index()).Replica, first: mesh.IsFirst(m.Index())}
+	if len(m.Axes()) > 0 {
+		r.mesh.Layer = new(member.Line)
+		if mesh.Pipeline > 1 {
+			r.mesh.Stages = new(member.Stage)
 		}
-		r.mesh.Stages = stages
+	}
+	return r, r.join(ctx, m, p, groups)
+}
+
+// join connects r in the world of m, its first one or another. What has the mesh of r goes on with it.
+func (r *replica) join(ctx context.Context, m *spmd.Member, p *plan.Plan, groups bool) error {
+	r.plan, r.lines = p, nil
+	if len(m.Axes()) == 0 {
+		return nil
+	}
+	if err := r.mesh.Layer.(*member.Line).Join(ctx, m, p.Job, member.Tensor); err != nil {
+		return err
+	}
+	if r.mesh.Stages != nil {
+		if err := r.mesh.Stages.(*member.Stage).Join(ctx, m, p.Job); err != nil {
+			return err
+		}
 	}
 	if !groups {
-		return r, nil
+		return nil
 	}
 	axes := []string{member.Tensor}
 	if m.Coordinate(member.Tensor) == 0 {
@@ -60,12 +68,12 @@ func newReplica(ctx context.Context, m *spmd.Member, p *plan.Plan, groups bool) 
 	for _, axis := range axes {
 		line, err := collectives.New(m.World(), m.AxisComm(axis, Groups), p.Collectives())
 		if err != nil {
-			return nil, err
+			return err
 		}
 		line.Record(m.Recorder(), Groups, fmt.Sprintf("%s of %d", axis, m.Line(axis)[0]))
 		r.lines = append(r.lines, line)
 	}
-	return r, nil
+	return nil
 }
 
 // share returns the group that the first member passes, on every member. The others pass nil.

@@ -90,6 +90,11 @@ func NewRewardWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Rew
 		return nil, err
 	}
 	p := shared.plan
+	if w, stayed := loop.PartOf[*RewardWorker](c, m); stayed {
+		r := w.queue.replica
+		w.queue, w.plan = newStageQueue(m, p, r), p
+		return w, r.join(ctx, m, p, true)
+	}
 	r, err := newReplica(ctx, m, p, true)
 	if err != nil {
 		return nil, err
@@ -125,6 +130,12 @@ func (a *answers) judge(g *answer.Grader, p *plan.Plan) error {
 	}
 	return nil
 }
+
+// Part returns the worker with its judge, which stays as it is.
+func (w *RewardWorker) Part() any { return w }
+
+// Member returns the member of this worker.
+func (w *RewardWorker) Member() *spmd.Member { return w.queue.m }
 
 // Save returns nothing, because grading has no state.
 func (w *RewardWorker) Save() []member.Part { return nil }

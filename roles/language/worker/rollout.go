@@ -67,6 +67,12 @@ func NewRolloutWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Ro
 	return w, err
 }
 
+// Part returns the worker's model.
+func (w *RolloutWorker) Part() any { return w.part(w.plan, nil) }
+
+// Member returns the member of this worker.
+func (w *RolloutWorker) Member() *spmd.Member { return w.m }
+
 // Generate generates the answers to this replica's prompts of batch n of a step; both numbers begin at 0. With
 // cluster.auto_scheduler prompts are dealt, and unfinished answers move: see package deal. The first
 // member sends a group through out when all its answers have ended, while other answers are generated. Random numbers

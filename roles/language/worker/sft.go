@@ -35,6 +35,33 @@ func newTuner(ctx context.Context, m *spmd.Member, p *plan.Plan, model *lm.Model
 	return t, err
 }
 
+// join connects the worker in another world, that of m. It has stayed on its rank in a move.
+func (t *tuner) join(ctx context.Context, m *spmd.Member, p *plan.Plan) error {
+	t.m, t.plan = m, p
+	if err := t.replicas.Join(ctx, m, p.Job); err != nil {
+		return err
+	}
+	return t.replica.join(ctx, m, p, p.Config.Reasons())
+}
+
+// Iterations returns the number of iterations trained in this start of the job. It may be set.
+func (t *tuner) Iterations() *int64 { return t.replicas.Iterations() }
+
+// kept returns the model of a worker that stays on its rank in a move.
+func (t *tuner) kept() *lm.Model { return t.model }
+
+// stays returns w, a worker that can stay on its rank in a move as it is; nil if readers begin every world with the
+// initial weights.
+func stays[W any](w W, p *plan.Plan) any {
+	if p.SendsPatches() {
+		return nil
+	}
+	return w
+}
+
+// Member returns the member of this worker.
+func (t *tuner) Member() *spmd.Member { return t.m }
+
 // save returns what this member adds to checkpoints of the model and the trainer's state, which is trainer, without a
 // copy.
 func (t *tuner) save(trainer []member.Part) []member.Part {
@@ -66,6 +93,9 @@ func NewSFTWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*SFTWor
 		return nil, err
 	}
 	p := shared.plan
+	if w, stayed := loop.PartOf[*SFTWorker](c, m); stayed {
+		return w, w.join(ctx, m, p)
+	}
 	t, err := newTuner(ctx, m, p, model)
 	if err != nil {
 		return nil, err
@@ -75,7 +105,7 @@ func NewSFTWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*SFTWor
 	w.algo, err = algo.NewSFT(algo.SFTSetup{Model: model, Optim: optim,
 		Iterations: int(min(p.MaxSteps, math.MaxInt32)), MicroBatch: p.Limit,
 		Mesh: t.replica.mesh, Recompute: p.Config.RecomputedLayers(), Threads: p.Config.Actor.Threads,
-		Replicas: w.replicas, Alloc: m.World().Alloc, Progress: loop.ProgressOf(c, m)})
+		Replicas: w.replicas, Alloc: c.Alloc(m), Progress: loop.ProgressOf(c, m)})
 	if p.Valid != nil {
 		w.mine = p.Validation(t.replica.index, p.Actors)
 	}
@@ -118,6 +148,9 @@ func (w *SFTWorker) EarlyStop() []string { return w.stop.describe() }
 
 // First reports whether this is the first actor, whose results are used for all.
 func (w *SFTWorker) First() bool { return w.m.Index() == 0 }
+
+// Part returns the worker, which stays as it is.
+func (w *SFTWorker) Part() any { return stays(w, w.plan) }
 
 // Close ends the worker's threads.
 func (w *SFTWorker) Close() error {

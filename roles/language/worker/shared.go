@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
@@ -34,23 +35,23 @@ var readers = []string{"rollout", "inference"}
 
 // NewShared loads the models of a rank's workers, or their parts of models, with their initial weights. Workers that
 // read weights in place use the model of an actor on this rank.
-func NewShared(w *spmd.World, p *plan.Plan) (*Shared, error) {
+func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error) {
 	s := &Shared{world: w, plan: p, models: map[string]map[int]*lm.Model{}, inPlace: map[*lm.Model]bool{}}
 	for _, m := range p.MembersOn("actor", w.Rank()) {
-		own, err := p.LoadPart(p.Mesh("actor").Part(m), w.Alloc)
+		model, err := load(p, own, "actor", m, own.Alloc("actor", m))
 		if err != nil {
-			return nil, fmt.Errorf("actor %d: %w", m, err)
+			return nil, err
 		}
-		s.set("actor", m, own)
-		s.inPlace[own] = true
+		s.set("actor", m, model)
+		s.inPlace[model] = true
 	}
 	for _, of := range readers {
 		for _, m := range p.MembersOn(of, w.Rank()) {
 			model := s.models["actor"][p.Beside(of, m, w.Rank())]
 			if model == nil || !weights.ReadsInPlace(p.Job) {
 				var err error
-				if model, err = p.LoadPart(p.Mesh(of).Part(m), tensor.Heap); err != nil {
-					return nil, fmt.Errorf("%s %d: %w", of, m, err)
+				if model, err = load(p, own, of, m, tensor.Heap); err != nil {
+					return nil, err
 				}
 				model.Params.Grad = nil // readers do not train it
 			}
@@ -58,6 +59,18 @@ func NewShared(w *spmd.World, p *plan.Plan) (*Shared, error) {
 		}
 	}
 	return s, nil
+}
+
+// load returns the model of a member: the one that it left on this rank in a move, or one with the initial weights.
+func load(p *plan.Plan, own *loop.Holdings, component string, m int, alloc tensor.Allocator) (*lm.Model, error) {
+	if part, ok := loop.Part[interface{ kept() *lm.Model }](own, component, m); ok && part.kept() != nil {
+		return part.kept(), nil
+	}
+	model, err := p.LoadPart(p.Mesh(component).Part(m), alloc)
+	if err != nil {
+		return nil, fmt.Errorf("%s %d: %w", component, m, err)
+	}
+	return model, nil
 }
 
 func (s *Shared) set(component string, member int, m *lm.Model) {
@@ -113,6 +126,31 @@ type reader struct {
 func (s *Shared) reader(m *spmd.Member, model *lm.Model) reader {
 	return reader{model: model, weights: s.weights.Collector(m, model.Params.State()), inPlace: s.inPlace[model],
 		version: -1}
+}
+
+// A readerPart is what a reader leaves to its successor on the same rank.
+type readerPart struct {
+	model     *lm.Model  // nil: it was an actor's
+	reference *reference // nil: there is none, or it shares memory with the model
+}
+
+// kept returns the model of a worker that stays on its rank in a move.
+func (p *readerPart) kept() *lm.Model { return p.model }
+
+// part returns the reader's part. The parameters of its model leave the memory of the world.
+func (r *reader) part(p *plan.Plan, reference *reference) any {
+	if p.SendsPatches() {
+		return nil
+	}
+	part := new(readerPart)
+	if reference != nil && reference.copied {
+		part.reference = reference
+	}
+	if !r.inPlace {
+		part.model = r.model
+		r.model.Params.View(slices.Clone(r.model.Params.State()))
+	}
+	return part
 }
 
 // SyncModelFromActor makes the model use this version of the weights.

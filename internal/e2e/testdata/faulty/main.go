@@ -1,6 +1,6 @@
 // Command faulty is rlinf with environments of its own, which fail: a main as users write one.
 // CartPole-panic is CartPole-v1 until the process that steps it panics; so are the others in their
-// ways.
+// ways. Their states cannot be saved, but for those that fail when that is done.
 package main
 
 import (
@@ -22,6 +22,7 @@ import (
 func main() {
 	envs := all.Registry()
 	for name, fault := range map[string]func(out *env.Step) error{
+		"CartPole-sound": func(*env.Step) error { return nil },
 		"CartPole-panic": func(*env.Step) error { panic("out of its mind") },
 		"CartPole-error": func(*env.Step) error { return errors.New("out of patience") },
 		"CartPole-exit":  func(*env.Step) error { os.Exit(3); return nil },
@@ -39,6 +40,17 @@ func main() {
 		envs.Add(name, func(cfg env.Config, n int) (env.Vec, error) {
 			vec, err := classic.NewCartPole(cfg, n)
 			return &faulty{Vec: vec, fault: fault}, err
+		})
+	}
+	for name, c := range map[string]carried{
+		"CartPole-pack-error":   {save: func() error { return errors.New("out of boxes") }},
+		"CartPole-pack-panic":   {save: func() error { panic("out of boxes") }},
+		"CartPole-unpack-error": {load: func() error { return errors.New("out of shelves") }},
+		"CartPole-unpack-panic": {load: func() error { panic("out of shelves") }},
+	} {
+		envs.Add(name, func(cfg env.Config, n int) (env.Vec, error) {
+			vec, err := classic.NewCartPole(cfg, n)
+			return &carried{vec, c.save, c.load}, err
 		})
 	}
 	os.Exit(roles.Main(os.Args, roles.Registries{Envs: envs, Policies: policies.Registry(), Algorithms: algo.Builtin(),
@@ -61,4 +73,28 @@ func (f *faulty) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 		return nil
 	}
 	return f.fault(out)
+}
+
+// carried are environments that fail when their states are saved, or loaded.
+type carried struct {
+	env.Vec
+	save, load func() error
+}
+
+func (c *carried) Save() (tensor.Dict, error) {
+	if c.save != nil {
+		if err := c.save(); err != nil {
+			return tensor.Dict{}, err
+		}
+	}
+	return c.Vec.(env.Saver).Save()
+}
+
+func (c *carried) Load(d tensor.Dict) error {
+	if c.load != nil {
+		if err := c.load(); err != nil {
+			return err
+		}
+	}
+	return c.Vec.(env.Saver).Load(d)
 }

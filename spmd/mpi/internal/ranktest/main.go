@@ -81,6 +81,10 @@ var programs = map[string]program{
 	"abandon":  closing(nativeAbandon),
 	"callocs":  closing(nativeAllocs),
 	"fail":     fail,
+	"again":    failAgain,
+	"many":     many,
+	"empty":    empty,
+	"leaving":  leaving,
 	"resume":   closing(resume),
 	"end":      end,
 }

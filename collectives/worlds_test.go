@@ -1,0 +1,31 @@
+package collectives_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/collectives/collectivestest"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/spmd/local"
+)
+
+// Operations and their signals in shared memory start anew in every world.
+func TestOperationsInSeveralWorlds(t *testing.T) {
+	const n = 3
+	var worlds [n]int
+	for how, wrap := range hosts {
+		worlds = [n]int{}
+		err := spmd.Run(t.Context(), local.New(n), spmd.Options{Log: t.Output()},
+			func(ctx context.Context, w *spmd.World) error {
+				_, err := collectivestest.Conformance(ctx, w, upTo(n), wrap, collectives.Options{})
+				if worlds[w.Rank()]++; err == nil && worlds[w.Rank()] < 3 {
+					return spmd.Again
+				}
+				return err
+			})
+		if err != nil {
+			t.Fatalf("%s: %v", how, err)
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package moves
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rlinf/rlinf/internal/durable"
+	"gopkg.in/yaml.v3"
+)
+
+const recordFile = "moves.jsonl"
+
+// A Move is a move of a job to another placement.
+type Move struct {
+	Step    int64     `json:"step"` // the job moved after this iteration
+	Time    time.Time `json:"time"` // when it went on
+	Reason  string    `json:"reason"`
+	Before  string    `json:"before"`  // the placement, as YAML: {actor: 0-3, env: 4-7}
+	After   string    `json:"after"`   // the new one
+	Seconds float64   `json:"seconds"` // that the move took
+	Bytes   int64     `json:"bytes"`   // sent from rank to rank
+	Members int       `json:"members"` // that are on another rank now
+	// Iteration is the median time of the last iterations before the move, in seconds; 0: unknown.
+	Iteration float64 `json:"iteration,omitempty"`
+	// Predicted is the predicted time of an iteration after the move, in seconds; 0: there was no prediction.
+	Predicted float64 `json:"predicted,omitempty"`
+}
+
+// Change returns what has moved, as env 0-3 → 4-7. Of placements that cannot be read it returns both.
+func (m *Move) Change() string {
+	before, after := places(m.Before), places(m.After)
+	var words []string
+	for _, p := range after {
+		at := slices.IndexFunc(before, func(b place) bool { return b.component == p.component })
+		switch {
+		case at < 0:
+			words = append(words, fmt.Sprintf("%s → %s", p.component, p.ranks))
+		case before[at].ranks != p.ranks:
+			words = append(words, fmt.Sprintf("%s %s → %s", p.component, before[at].ranks, p.ranks))
+		}
+	}
+	if before == nil || words == nil {
+		return strings.TrimSpace(m.Before + " → " + m.After)
+	}
+	return strings.Join(words, ", ")
+}
+
+type place struct{ component, ranks string }
+
+// places returns the places of components in a placement, in its order; nil if it cannot be read.
+func places(text string) (all []place) {
+	var doc yaml.Node
+	if yaml.Unmarshal([]byte(text), &doc) != nil || len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
+		return nil
+	}
+	pairs := doc.Content[0].Content
+	for i := 0; i+1 < len(pairs); i += 2 {
+		ranks := pairs[i+1].Value
+		if pairs[i+1].Kind != yaml.ScalarNode {
+			text, _ := yaml.Marshal(pairs[i+1]) // in the style in which it was read
+			ranks = strings.TrimSpace(string(text))
+		}
+		for name := range strings.SplitSeq(pairs[i].Value, ",") {
+			all = append(all, place{strings.TrimSpace(name), ranks})
+		}
+	}
+	return all
+}
+
+// Cost returns what the move cost, as 210 ms, 4 members, 1.2 MiB sent.
+func (m *Move) Cost() string {
+	members := "1 member"
+	if m.Members != 1 {
+		members = fmt.Sprintf("%d members", m.Members)
+	}
+	sent, unit := float64(m.Bytes), "B"
+	for _, larger := range []string{"KiB", "MiB", "GiB"} {
+		if sent >= 1000 {
+			sent, unit = sent/1024, larger
+		}
+	}
+	return fmt.Sprintf("%s, %s, %.3g %s sent", Seconds(m.Seconds), members, sent, unit)
+}
+
+// Seconds returns a time with three digits, such as 1.23 s or 45.6 ms.
+func Seconds(x float64) string {
+	switch {
+	case x >= 99.95:
+		return fmt.Sprintf("%.0f s", x)
+	case x >= 0.9995 || x <= 0:
+		return fmt.Sprintf("%.3g s", x)
+	}
+	return fmt.Sprintf("%.3g ms", 1000*x)
+}
+
+// Append adds a move to the record in the run folder. It sets the time if that is zero.
+func Append(folder string, m Move) error {
+	if m.Time.IsZero() {
+		m.Time = now()
+	}
+	return appendLine(filepath.Join(folder, recordFile), m)
+}
+
+// Read returns the recorded moves in the run folder, and the number of damaged lines, which it leaves out. Without a
+// record there are none.
+func Read(folder string) (all []Move, damaged int, err error) {
+	err = eachLine(filepath.Join(folder, recordFile), func(line []byte) {
+		var m Move
+		if json.Unmarshal(line, &m) != nil || m.Step < 0 || m.After == "" {
+			damaged++
+			return
+		}
+		all = append(all, m)
+	})
+	return all, damaged, err
+}
+
+// CutBack prepares the run folder for a job that goes on after step; 0 is a new run. It removes the moves after that
+// step and later ones, because the job begins where its configuration places it. It refuses a request that an earlier
+// job has left.
+func CutBack(folder string, step int64) error {
+	r, err := Pending(folder)
+	if err != nil && !errors.Is(err, errDamaged) {
+		return err
+	}
+	if r != nil {
+		if err := Reply(folder, r, Answer{Refused: "the job ended before it could move"}); err != nil {
+			return err
+		}
+	}
+	all, damaged, err := Read(folder)
+	if err != nil {
+		return err
+	}
+	kept := slices.DeleteFunc(slices.Clone(all), func(m Move) bool { return m.Step >= step })
+	if len(kept) == len(all) && damaged == 0 {
+		return nil
+	}
+	if err := durable.Write(filepath.Join(folder, recordFile), func(w io.Writer) error {
+		for enc, i := json.NewEncoder(w), 0; i < len(kept); i++ {
+			if err := enc.Encode(kept[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("cut the record of moves back to step %d: %w", step, err)
+	}
+	return nil
+}
+
+// Since returns the moves that a job has made that began at start.
+func Since(all []Move, start time.Time) []Move {
+	for len(all) > 0 && all[0].Time.Before(start) {
+		all = all[1:]
+	}
+	return all
+}
+
+// Gain returns the median times of iterations before and after the move i of all, up to the moves beside it, in
+// seconds; 0: unknown. steps and seconds are the rows of metrics: seconds[k] is the mean time of an iteration from
+// steps[k-1] to steps[k].
+func Gain(all []Move, i int, steps, seconds []float64) (before, after float64) {
+	const most = 20 // rows
+	at, from, to := float64(all[i].Step), 0.0, math.Inf(1)
+	if i > 0 {
+		from = float64(all[i-1].Step)
+	}
+	if i+1 < len(all) {
+		to = float64(all[i+1].Step)
+	}
+	var left, right []float64
+	last := 0.0 // step of the row before
+	for k, step := range steps {
+		if x := seconds[k]; x > 0 && !math.IsInf(x, 0) {
+			if last >= from && step <= at {
+				left = append(left, x)
+			}
+			if last >= at && step <= to && len(right) < most {
+				right = append(right, x)
+			}
+		}
+		last = step
+	}
+	if before = median(left[max(0, len(left)-most):]); before == 0 {
+		before = all[i].Iteration
+	}
+	return before, median(right)
+}
+
+// median returns 0 for no values.
+func median(x []float64) float64 {
+	if len(x) == 0 {
+		return 0
+	}
+	slices.Sort(x)
+	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
+}
+
+// appendLine adds v as a line to the file path, and returns when it is on disk. A line that a crash has cut ends first.
+func appendLine(path string, v any) error {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
+	if err != nil {
+		return err
+	}
+	end := make([]byte, 1)
+	if info, statErr := f.Stat(); statErr != nil {
+		err = statErr
+	} else if size := info.Size(); size > 0 {
+		_, err = f.ReadAt(end, size-1)
+		if err == nil && end[0] != '\n' {
+			line = append([]byte{'\n'}, line...)
+		}
+	}
+	if err == nil {
+		_, err = f.Write(append(line, '\n'))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// eachLine calls f with each complete line of the file path that is not empty. A missing file has none.
+func eachLine(path string, f func(line []byte)) error {
+	file, err := durable.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer file.Close()
+	for in := bufio.NewReader(file); ; {
+		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil // the rest is still being written, or was cut
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			f(line)
+		}
+	}
+}

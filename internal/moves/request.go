@@ -1,0 +1,164 @@
+package moves
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rlinf/rlinf/internal/durable"
+)
+
+const (
+	requestFile = "move-request.json"
+	takenFile   = "move-request.taken" // while a job takes a request away
+	answersFile = "move-answers.jsonl"
+)
+
+// A Request asks a running job to move.
+type Request struct {
+	ID        string    `json:"id"`
+	Time      time.Time `json:"time"`
+	Placement string    `json:"placement"` // of all components, as YAML: {actor: 0-3, env: 4-7}
+}
+
+// An Answer says what became of a request.
+type Answer struct {
+	ID      string    `json:"id"` // of the request
+	Time    time.Time `json:"time"`
+	Refused string    `json:"refused,omitempty"` // why the job did not move; "": it did
+	Move    *Move     `json:"move,omitempty"`    // nil: the job did not move
+}
+
+// ErrReplaced is the error of Find for a request that a newer one has replaced.
+var ErrReplaced = errors.New("a newer request has replaced this one")
+
+// Ask leaves a request in the run folder, and returns its ID. It replaces a request that has no answer yet. Several
+// processes may ask at once.
+func Ask(folder, placement string) (id string, err error) {
+	r := Request{ID: rand.Text(), Time: now(), Placement: placement}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return "", fmt.Errorf("ask for a move: %w", err)
+	}
+	own := filepath.Join(folder, requestFile+"."+r.ID)
+	if err = durable.Create(own, func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
+		return err
+	}); err != nil {
+		return "", fmt.Errorf("ask for a move: %w", err)
+	}
+	if err = os.Rename(own, filepath.Join(folder, requestFile)); err != nil {
+		return "", errors.Join(fmt.Errorf("ask for a move: %w", err), os.Remove(own))
+	}
+	return r.ID, nil
+}
+
+// Pending returns the newest request without an answer; nil if there is none. Without a request it costs one look for
+// a file that is not there. A file that is no request is removed, and the error says so.
+func Pending(folder string) (*Request, error) {
+	path := filepath.Join(folder, requestFile)
+	r, err := readRequest(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	case errors.Is(err, errDamaged):
+		return nil, errors.Join(fmt.Errorf("%w, which is removed", err), os.Remove(path))
+	}
+	return r, err
+}
+
+var errDamaged = errors.New("expected a request of rlinf scale")
+
+func readRequest(path string) (*Request, error) {
+	text, err := durable.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	r := new(Request)
+	if json.Unmarshal(text, r) != nil || r.ID == "" {
+		return nil, fmt.Errorf("%s: %w", path, errDamaged)
+	}
+	return r, nil
+}
+
+// Reply answers r: it writes the answer a, whose ID and Time it sets, and takes the request away. A newer request
+// stays.
+func Reply(folder string, r *Request, a Answer) error {
+	a.ID, a.Time = r.ID, now()
+	if err := appendLine(filepath.Join(folder, answersFile), a); err != nil {
+		return fmt.Errorf("answer a request for a move: %w", err)
+	}
+	return Withdraw(folder, r.ID)
+}
+
+// Withdraw takes the request id away, if it is still there.
+func Withdraw(folder, id string) error {
+	path, taken := filepath.Join(folder, requestFile), filepath.Join(folder, takenFile)
+	err := os.Rename(path, taken)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		if newer, readErr := readRequest(taken); readErr == nil && newer.ID != id {
+			err = putBack(taken, path)
+		}
+	}
+	if err == nil {
+		err = os.Remove(taken)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("take away a request for a move: %w", err)
+	}
+	return nil
+}
+
+// putBack gives a request its name again, unless there is a still newer one.
+func putBack(taken, path string) error {
+	err := os.Link(taken, path)
+	if err == nil || errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	return os.Rename(taken, path) // a file system without links
+}
+
+// Find returns the answer to the request id; nil if there is none yet. The error is ErrReplaced if there will be none.
+func Find(folder, id string) (*Answer, error) {
+	// First the request, then the answers: a request that is gone has an answer, or a newer one had replaced it.
+	waits, err := waiting(folder, id)
+	if err != nil {
+		return nil, err
+	}
+	var found *Answer
+	err = eachLine(filepath.Join(folder, answersFile), func(line []byte) {
+		var a Answer
+		if json.Unmarshal(line, &a) == nil && a.ID == id {
+			found = &a
+		}
+	})
+	if err == nil && found == nil && !waits {
+		err = ErrReplaced
+	}
+	return found, err
+}
+
+// waiting reports whether the request id is in the folder.
+func waiting(folder, id string) (bool, error) {
+	for _, name := range []string{requestFile, takenFile, requestFile} { // taken and put back
+		r, err := readRequest(filepath.Join(folder, name))
+		if err == nil && r.ID == id {
+			return true, nil
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, errDamaged) {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// now returns the time as files have it.
+func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }

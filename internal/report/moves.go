@@ -1,0 +1,73 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/internal/moves"
+)
+
+// movesData has the moves of a run, as texts of a table.
+type movesData struct {
+	Rows []moveRow `json:"rows"`
+	Left int       `json:"left,omitempty"` // older moves that are left out
+}
+
+type moveRow struct {
+	Step      int64  `json:"step"`
+	Time      string `json:"time"`
+	Change    string `json:"change"`
+	Reason    string `json:"reason"`
+	Cost      string `json:"cost"`
+	Before    string `json:"before"` // time of an iteration
+	After     string `json:"after"`
+	Predicted string `json:"predicted"`
+}
+
+// A page has at most so many moves, the newest, and marks for at most so many in its charts.
+const mostMoves, mostMoveMarks = 200, 40
+
+// readMoves returns the moves of the run in dir.
+func readMoves(dir string) (all []moves.Move, problems []string) {
+	all, damaged, err := moves.Read(dir)
+	if err != nil {
+		problems = append(problems, fmt.Sprintf("moves.jsonl cannot be read: %v.", err))
+	}
+	if damaged > 0 {
+		problems = append(problems, fmt.Sprintf("moves.jsonl: %s damaged. They are left out.",
+			count(damaged, "line is", "lines are")))
+	}
+	return all, problems
+}
+
+// moves returns the moves of the run; nil if it has made none.
+func (r *Run) moves() *movesData {
+	if len(r.Moves) == 0 {
+		return nil
+	}
+	steps, seconds := r.Metrics.Steps, r.Metrics.Columns["time/step"]
+	if seconds == nil {
+		steps = nil
+	}
+	text := func(seconds float64) string {
+		if !(seconds > 0) || !finite(seconds) {
+			return ""
+		}
+		return duration(seconds)
+	}
+	d := &movesData{Left: max(len(r.Moves)-mostMoves, 0)}
+	for i := d.Left; i < len(r.Moves); i++ {
+		m := &r.Moves[i]
+		before, after := moves.Gain(r.Moves, i, steps, seconds)
+		d.Rows = append(d.Rows, moveRow{m.Step, m.Time.UTC().Format("2006-01-02 15:04:05"), plain(m.Change()),
+			plain(m.Reason), m.Cost(), text(before), text(after), text(m.Predicted)})
+	}
+	return d
+}
+
+// moveMarks returns the marks of moves in charts: those of the newest moves.
+func (r *Run) moveMarks() (marks []mark) {
+	for _, m := range r.Moves[max(len(r.Moves)-mostMoveMarks, 0):] {
+		marks = append(marks, mark{float64(m.Step), "moved"})
+	}
+	return marks
+}

@@ -1,0 +1,301 @@
+package advice
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/planner"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// A Scheduler decides, on rank 0, when the members of a running job move, and where to. It fits the job's profile to
+// the times of its iterations, and searches again.
+//
+//	c.Observe(iteration)              // after each iteration
+//	if move := c.Decide(step, left); move != nil {
+//		…                             // the job moves to move.Placement, or cannot
+//		c.Moved(where, step, seconds) // or c.Refused()
+//	}
+//
+// Times decide when members move. What a job computes does not depend on where they are.
+type Scheduler struct {
+	machine *planner.Machine
+	profile *planner.Profile
+	space   planner.Space
+	present planner.Layout
+	cost    float64 // seconds of the last move; before the first, of a launch of the workers
+	moved   bool    // there was a move
+	free    int64   // the first step at which members may move
+	skip    int     // iterations that do not count yet
+
+	window    window
+	planned   int64           // the step of the last plan
+	pause     int64           // iterations until the next one, if little changes
+	medians   times           // of the window of the last plan; zero: there was none
+	candidate *planner.Layout // the last plan's choice; nil: to stay
+
+	decided string              // the layout of the last decision
+	last    *planner.Prediction // the layout before the last move, as it was; nil: it has its ratio, or there is none
+	earlier []earlier           // the layouts that the job has had, with these costs
+	refused map[string]bool
+}
+
+// A move must make an iteration shorter by a share, and pay twice in the iterations that are left.
+const (
+	shorter = 0.1
+	pays    = 2
+	sure    = 1.5 // standard errors of the times by which it must be shorter than that
+
+	between = 10  // iterations from one move to the next
+	settle  = 2   // iterations after a move that find cold memory
+	confirm = 2   // iterations until a second plan confirms the first
+	rarely  = 320 // the most iterations until the next plan, if little changes
+	changes = 0.1 // of a time, after which it is time to plan again
+
+	endless = 1_000_000_000 // iterations of a run without a last one, and more
+)
+
+// A move is the decision to move.
+type move struct {
+	layout    planner.Layout
+	now, then float64 // seconds of an iteration: as they are, and as predicted with layout
+	cost      float64 // seconds that the move is expected to take
+	why       string  // for people
+}
+
+// NewScheduler returns the scheduler of a job whose layout is space.Present. Members keep their numbers. launch are the
+// seconds that a launch of the job's workers takes.
+func NewScheduler(m *planner.Machine, p *planner.Profile, space planner.Space, launch float64) *Scheduler {
+	c := &Scheduler{machine: m, profile: p, space: space, present: *space.Present, cost: launch,
+		skip: settle + p.Work.Warmup, refused: map[string]bool{}}
+	c.space.Present, c.space.Move, c.space.Idle = &c.present, true, true
+	return c
+}
+
+// Scheduler returns the scheduler of the subject's job, whose configuration says where all components are. p is the
+// plan with which the run began, of Decide or of Measure. For launch see NewScheduler.
+func (s *Subject) Scheduler(p *Plan, launch float64) *Scheduler {
+	return NewScheduler(p.Machine, p.Profile, s.Space(), launch)
+}
+
+// Observe takes the times of an iteration, in the order of iterations. Those with an evaluation do not count.
+func (c *Scheduler) Observe(it Iteration) {
+	if c.skip > 0 {
+		c.skip--
+		return
+	}
+	if it.Phases[loop.WholeStep] <= 0 || it.Phases[loop.Evaluating] > 0 {
+		return
+	}
+	var changed bool
+	if c.window, changed = c.window.add(it.times()); changed {
+		c.earlier, c.last = nil, nil
+	}
+}
+
+// A Decision is to move.
+type Decision struct {
+	Placement string  // of the components that should move, as config.Config.Moved takes it
+	Reason    string  // for people
+	Now, Then float64 // seconds of an iteration: as they are, and as predicted in the new placement; 0: not known
+}
+
+// Decide returns a move that pays; nil if none does. It is called after this many iterations of the run, when this many
+// are left.
+func (c *Scheduler) Decide(step, left int64) *Decision {
+	m := c.decide(step, left)
+	if m == nil {
+		return nil
+	}
+	c.decided = m.layout.String()
+	var parts []string
+	for _, name := range []string{"actor", "env", "rollout"} {
+		if ranks := m.layout.Ranks(name); !slices.Equal(ranks, c.present.Ranks(name)) {
+			parts = append(parts, fmt.Sprintf("%s: %q", name, spmd.PlacementOf(ranks)))
+		}
+	}
+	return &Decision{"{" + strings.Join(parts, ", ") + "}", m.why, m.now, m.then}
+}
+
+// decide returns a move that pays, else nil. It plans again only if there is something new.
+func (c *Scheduler) decide(step, left int64) *move {
+	if step < c.free || !c.window.enough() {
+		return nil
+	}
+	medians := c.window.medians()
+	if !c.due(step, &medians) {
+		return nil
+	}
+	if c.pause = min(2*c.pause, rarely); medians.apart(&c.medians, changes) {
+		c.pause = between
+	}
+	before := c.candidate
+	c.planned, c.medians, c.candidate = step, medians, nil
+	m := c.plan(&medians, before)
+	if m == nil {
+		return nil
+	}
+	saves := (m.now - m.then) * float64(left)
+	if saves <= pays*m.cost {
+		return nil
+	}
+	if before == nil || before.String() != m.layout.String() {
+		c.candidate = &m.layout
+		return nil
+	}
+	m.why += fmt.Sprintf(" The move costs about %s", planner.Seconds(m.cost))
+	if left < endless {
+		m.why += fmt.Sprintf(", and the %d iterations left save %s", left, planner.Seconds(saves))
+	}
+	m.why += "."
+	return m
+}
+
+// due reports whether it is time to plan again.
+func (c *Scheduler) due(step int64, medians *times) bool {
+	ago := step - c.planned
+	if c.candidate != nil {
+		return ago >= confirm
+	}
+	return ago >= c.pause || medians.apart(&c.medians, changes)
+}
+
+// plan returns the best move; nil if no layout has iterations so much shorter. If an earlier choice is as good as
+// any, it is the best.
+func (c *Scheduler) plan(medians *times, choice *planner.Layout) *move {
+	it, doubt := medians.iteration(), c.window.doubt(medians)
+	now := it.Phases[loop.WholeStep]
+	t := planner.Trial{Layout: c.present, Step: now, Phases: map[string]float64{}, Spent: it.Spent}
+	for i, name := range loop.Phases {
+		t.Phases[name] = it.Phases[i]
+	}
+	c.profile = planner.Refit(c.machine, c.profile, t)
+	c.compare()
+	found, err := planner.Search(c.machine, c.profile, c.space)
+	if err != nil { // no layout fits into the memory, so the present one was made with another estimate
+		return nil
+	}
+	var options []planner.Prediction
+	least := math.Inf(1)
+	add := func(x planner.Prediction) {
+		if name := x.Layout.String(); !c.refused[name] && name != c.present.String() {
+			options, least = append(options, x), min(least, x.Seconds)
+		}
+	}
+	for _, x := range found.Best {
+		if i := c.before(&x.Layout); i >= 0 {
+			x.Seconds *= c.earlier[i].ratio
+		}
+		add(x)
+	}
+	for _, e := range c.earlier { // which a search may not come to
+		x := c.predict(e.layout)
+		x.Seconds *= e.ratio
+		add(x)
+	}
+	if least > (1-shorter-sure*doubt)*now {
+		if least < (1-shorter)*now { // more iterations may remove the doubt
+			c.pause = between
+		}
+		return nil
+	}
+	var best *planner.Prediction
+	for i := range options { // the simplest of those that are as good as any comes first
+		x := &options[i]
+		chosen := choice != nil && x.Layout.String() == choice.String()
+		if x.Seconds <= least*(1+planner.Tie) && (best == nil || chosen) {
+			best = x
+		}
+	}
+	longest := found.Present.Longest()
+	return &move{layout: best.Layout, now: now, then: best.Seconds, cost: c.price(&best.Layout),
+		why: fmt.Sprintf("An iteration takes %s, %.0f %% of it %s, bound by %s; with %v it takes about %s.",
+			planner.Seconds(now), 100*longest.Seconds/now, longest.Name, longest.Bound, &best.Layout,
+			planner.Seconds(best.Seconds))}
+}
+
+// An earlier layout has a ratio: its real seconds ÷ the predicted ones.
+type earlier struct {
+	layout planner.Layout
+	ratio  float64
+}
+
+// before returns the index in c.earlier of a layout that places env and rollout as l does; -1: there is none.
+func (c *Scheduler) before(l *planner.Layout) int {
+	return slices.IndexFunc(c.earlier, func(e earlier) bool {
+		return slices.Equal(e.layout.Env, l.Env) && slices.Equal(e.layout.Rollout, l.Rollout)
+	})
+}
+
+// predict predicts an iteration with a layout.
+func (c *Scheduler) predict(l planner.Layout) planner.Prediction {
+	return planner.Predict(c.machine, c.profile, l, planner.SteadyFor(&l))
+}
+
+// compare remembers how wrong the prediction of the layout before the last move is, now that the profile fits the
+// present one. So a job goes back if a move has made it slower, and does not go there a second time.
+func (c *Scheduler) compare() {
+	if c.last == nil {
+		return
+	}
+	l := c.last.Layout
+	const trust = 2 // more is another reason
+	ratio := c.last.Seconds / c.predict(l).Seconds
+	if now := &c.present; !slices.Equal(l.Env, now.Env) || !slices.Equal(l.Rollout, now.Rollout) {
+		c.earlier = append(c.earlier, earlier{l, min(max(ratio, 1.0/trust), trust)})
+	}
+	c.last = nil
+}
+
+// price returns the seconds that a move may take: as long as the last one, or a launch and the copies of what moves.
+func (c *Scheduler) price(l *planner.Layout) float64 {
+	if c.moved {
+		return c.cost
+	}
+	moves, w := l.Moves(&c.present), &c.profile.Work
+	b := &w.Bytes
+	bytes := int64(moves.Actors)*(b.Actor+b.Replay) + int64(moves.Rollouts)*b.Copy
+	for i, r := range l.Rollout {
+		if !slices.Contains(c.present.Rollout, r) && !slices.Contains(l.Rollout[:i], r) {
+			bytes += b.Rollout
+		}
+	}
+	if n := len(l.Env); n > 0 {
+		bytes += int64(moves.Envs*(w.Envs/n)) * (b.Simulator + b.Observation)
+	}
+	rate := 1 / c.machine.Copy
+	if c.machine.Nodes > 1 {
+		rate = max(rate, c.machine.Network.PerByte)
+	}
+	return c.cost + rate*float64(bytes)
+}
+
+// Moved tells the scheduler that the members have moved to these places after this many iterations, for any reason, and
+// how long that took.
+func (c *Scheduler) Moved(to *spmd.Placement, step int64, seconds float64) {
+	l := c.present
+	l.Actor = to.Ranks("actor")
+	if len(l.Env) > 0 {
+		l.Env = to.Ranks("env")
+	}
+	if len(l.Rollout) > 0 {
+		if l.Rollout = to.Ranks("rollout"); l.Rollout == nil { // without a place they are with the actors
+			l.Rollout = l.Actor
+		}
+	}
+	if c.medians != (times{}) {
+		c.last = &planner.Prediction{Layout: c.present, Seconds: c.medians[loop.WholeStep]}
+	}
+	if i := c.before(&l); i >= 0 { // the profile will fit it
+		c.earlier = slices.Delete(c.earlier, i, i+1)
+	}
+	c.present, c.cost, c.moved = l, seconds, true
+	c.free, c.skip = step+between, settle
+	c.window, c.medians, c.candidate = nil, times{}, nil
+}
+
+// Refused tells the scheduler that the job cannot move as it has decided last. It does not decide that again.
+func (c *Scheduler) Refused() { c.refused[c.decided] = true }

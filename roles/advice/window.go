@@ -1,0 +1,144 @@
+package advice
+
+import (
+	"math"
+
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/planner"
+	"github.com/rlinf/rlinf/roles/planner/probe"
+)
+
+// An Iteration has the times of a finished iteration, in seconds.
+type Iteration struct {
+	Phases [len(loop.Phases)]float64 // of the slowest rank
+	Spent  planner.Spent             // of all ranks; zero: not recorded
+}
+
+// IterationOf returns the times of an iteration: of its phases on the slowest rank, and what workers spent, in the
+// order of planner.Spent; no numbers if that is not recorded.
+func IterationOf(phases [len(loop.Phases)]float64, spent []float64) Iteration {
+	it := Iteration{Phases: phases}
+	if len(spent) == 3 {
+		it.Spent = planner.Spent{Step: spent[0], Infer: spent[1], Play: spent[2]}
+	}
+	return it
+}
+
+// times are those of an Iteration: of its phases, and what workers spent. 0: not known.
+type times [len(loop.Phases) + 3]float64
+
+func (it *Iteration) times() (t times) {
+	n := copy(t[:], it.Phases[:])
+	t[n], t[n+1], t[n+2] = it.Spent.Step, it.Spent.Infer, it.Spent.Play
+	return t
+}
+
+func (t *times) iteration() (it Iteration) {
+	n := copy(it.Phases[:], t[:])
+	it.Spent = planner.Spent{Step: t[n], Infer: t[n+1], Play: t[n+2]}
+	return it
+}
+
+// matters reports whether time i is more than a tenth of the iteration, or of what workers spent.
+func (t *times) matters(i int) bool {
+	n := len(loop.Phases)
+	if i < n {
+		return t[i] > t[loop.WholeStep]/10
+	}
+	return t[i] > (t[n]+t[n+1]+t[n+2])/10
+}
+
+// apart reports whether a time that matters differs from that of u by a share or more.
+func (t *times) apart(u *times, share float64) bool {
+	for i := range t {
+		if (t.matters(i) || u.matters(i)) && max(t[i], u[i]) > min(t[i], u[i])*(1+share) {
+			return true
+		}
+	}
+	return false
+}
+
+// A window has the latest iterations that were alike.
+type window []times
+
+const (
+	widest = 32 // iterations of a window
+	fewest = 3  // iterations whose medians count
+
+	// See window.changed. Noise of 10 % gives an alarm once in some ten thousand iterations, and a time that doubles
+	// gives one after three.
+	drift, most, alarm = 0.1, 0.3, 0.5
+)
+
+// enough reports whether the medians of the window count.
+func (w window) enough() bool { return len(w) >= fewest }
+
+// add adds an iteration. If that shows that a time has changed, changed is true and the iterations before the change
+// are left out.
+func (w window) add(t times) (_ window, changed bool) {
+	w = append(w, t)
+	if w = w[max(0, len(w)-widest):]; len(w) <= fewest {
+		return w, false
+	}
+	medians, before := w.medians(), 0
+	for i := range medians {
+		if medians.matters(i) {
+			before = max(before, w.changed(i, medians[i], 1), w.changed(i, medians[i], -1))
+		}
+	}
+	return w[before:], before > 0
+}
+
+// changed returns the number of iterations before those in which time i is longer than its median, or shorter if sign
+// is -1; 0: there are none. It is a cumulative sum (Page 1954) of the differences beyond drift. An iteration adds at
+// most most less drift, so that no single one gives an alarm.
+func (w window) changed(i int, median, sign float64) (before int) {
+	sum := 0.0
+	for n := range w {
+		x := 0.0
+		if w[n][i] > 0 {
+			x = sign * math.Log(w[n][i]/median)
+		}
+		if sum += min(max(x, -most), most) - drift; sum <= 0 {
+			sum, before = 0, n+1
+		}
+	}
+	if sum < alarm {
+		return 0
+	}
+	return before
+}
+
+// doubt returns the standard error of the medians, as a share: the largest of those that matter.
+func (w window) doubt(medians *times) (largest float64) {
+	n := float64(len(w))
+	for i, median := range medians {
+		if !medians.matters(i) {
+			continue
+		}
+		sum := 0.0
+		for k := range w {
+			if w[k][i] > 0 {
+				sum += min(math.Abs(math.Log(w[k][i]/median)), most)
+			}
+		}
+		// The deviation of normal times is √(π/2) mean differences. The error of their median is √(π/2) of that
+		// of their mean.
+		largest = max(largest, math.Pi/2*sum/(n-1)/math.Sqrt(n))
+	}
+	return largest
+}
+
+// medians returns the median of each time over the iterations that have it.
+func (w window) medians() (m times) {
+	for i := range m {
+		var known []float64
+		for n := range w {
+			if w[n][i] > 0 {
+				known = append(known, w[n][i])
+			}
+		}
+		m[i] = probe.Median(known)
+	}
+	return m
+}

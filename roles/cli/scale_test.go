@@ -1,0 +1,305 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rlinf/rlinf/internal/moves"
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/roles/loop"
+)
+
+// placedRunFolder writes the folder of a run of CartPole: actors on ranks 0-1, env on 2, rollout on 3 of four ranks.
+func placedRunFolder(t *testing.T, status runfolder.Status) string {
+	t.Helper()
+	log := t.TempDir()
+	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "~cluster.component_placement",
+		"+cluster.component_placement={actor: 0-1, env: 2, rollout: 3}", "runner.logger.log_path="+log,
+		"runner.logger.experiment_name=run")
+	dir := cfg.Folder()
+	writeIn(t, dir, "config.yaml", string(cfg.Record()))
+	writeIn(t, dir, "STATUS", string(status)+"\n")
+	begun(t, dir, runfolder.Provenance{Hosts: []string{"a", "a", "a", "a"}})
+	return dir
+}
+
+// begun makes the run in dir one with this newest start.
+func begun(t *testing.T, dir string, p runfolder.Provenance) {
+	t.Helper()
+	p.Started, p.Iterations = time.Date(2026, 3, 4, 5, 6, 30, 0, time.UTC), 100
+	text, err := json.Marshal([]runfolder.Provenance{p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeIn(t, dir, "provenance.json", string(text))
+}
+
+func writeIn(t *testing.T, dir, name, text string) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runningJob makes this process the job that runs in dir, until the test ends.
+func runningJob(t *testing.T, dir string) *runfolder.Folder {
+	t.Helper()
+	f, err := runfolder.Open(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	if err := f.SetStatus(runfolder.Running); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// answering calls answer with the next request in dir, as rank 0 would.
+func answering(t *testing.T, dir string, answer func(*moves.Request)) {
+	t.Helper()
+	done := make(chan struct{})
+	t.Cleanup(func() { <-done })
+	go func() {
+		defer close(done)
+		for range 1000 {
+			r, err := moves.Pending(dir)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if r != nil {
+				answer(r)
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Error("nobody asked")
+	}()
+}
+
+// TestScale: the job gets the whole placement, and the command tells its answer.
+func TestScale(t *testing.T) {
+	dir := placedRunFolder(t, "")
+	runningJob(t, dir)
+	for _, c := range []struct {
+		text, asked string
+		answer      moves.Answer
+		code        int
+		says        string
+	}{
+		{"{env: 0}", "{actor: 0-1, env: 0, rollout: 3}", moves.Answer{Move: &moves.Move{Step: 7, Seconds: 0.25,
+			Bytes: 2048, Members: 1, Before: "{env: 2}", After: "{env: 0}"}}, loop.ExitOK,
+			"moved after step 7: env 2 → 0\n250 ms, 1 member, 2 KiB sent\n"},
+		{"{'env,rollout': 1}", `{actor: 0-1, 'env,rollout': 1}`, moves.Answer{Refused: "no room on rank 1"},
+			loop.ExitFailed, "scale: the job refused: no room on rank 1\n"},
+	} {
+		answering(t, dir, func(r *moves.Request) {
+			if got := strings.ReplaceAll(r.Placement, `"`, "'"); got != c.asked {
+				t.Errorf("%s: asked for %s, want %s", c.text, got, c.asked)
+			}
+			if err := moves.Reply(dir, r, c.answer); err != nil {
+				t.Error(err)
+			}
+		})
+		code, out, errs := run(t, "scale", dir, c.text)
+		if code != c.code || out+errs != c.says && !strings.HasSuffix(errs+out, c.says) {
+			t.Errorf("%s: code %d\n%s%s\nwant code %d\n%s", c.text, code, out, errs, c.code, c.says)
+		}
+	}
+}
+
+// TestScaleFromTheNewestPlacement: components that are not named stay where the last move has put them.
+func TestScaleFromTheNewestPlacement(t *testing.T) {
+	dir := placedRunFolder(t, "")
+	runningJob(t, dir)
+	if err := moves.Append(dir, moves.Move{Step: 3, After: "{actor: 2-3, env: 0, rollout: 1}"}); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := run(t, "scale", "--no-wait", dir, "{env: 1}")
+	r, err := moves.Pending(dir)
+	if code != 0 || err != nil || r == nil || r.Placement != "{actor: 2-3, env: 1, rollout: 1}" ||
+		!strings.HasPrefix(out, "asked for {actor: 2-3, env: 1, rollout: 1}; rlinf status ") {
+		t.Errorf("code %d, %+v, %v\n%s%s", code, r, err, out, errs)
+	}
+	if err := moves.Withdraw(dir, r.ID); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, _ := run(t, "scale", dir, "{rollout: 1}"); code != 0 || !strings.Contains(out, "already") {
+		t.Errorf("to where it is: code %d, %s", code, out)
+	}
+	if r, err := moves.Pending(dir); r != nil || err != nil {
+		t.Errorf("to where it is: asked for %+v, %v", r, err)
+	}
+}
+
+// TestScaleMistakes: all mistakes are told before the job is asked, with exit code 2.
+func TestScaleMistakes(t *testing.T) {
+	dir := placedRunFolder(t, "")
+	runningJob(t, dir)
+	for _, c := range []struct{ text, want string }{
+		{"{actor: 0-3}", "cluster.component_placement.actor: 4 actors: expected 2 actors, as now: their number " +
+			"decides the metrics\n"},
+		{"{env: 3-2, rollout: x}", "command line: cluster.component_placement.env: 3-2: expected a range that ascends"},
+		{"{env: 3-2, rollout: x}", "command line: cluster.component_placement.rollout: x: expected "},
+		{"{env: 0-3}", "cluster.component_placement.env: 4 env workers: expected 1 env worker, as now: members " +
+			"move, and their number stays\n"},
+		{"{reward: 0}", "command line: cluster.component_placement.reward: reward: expected one of the components " +
+			"that the run has: actor, env, rollout\n"},
+		{"{env: 0, env: 1}", `as {actor: 0-3, env: 4-7}: line 1: mapping key "env" already defined at line 1`},
+		{"{env: \x1b[31m}", `placement: "{env: \x1b[31m}": expected the places`},
+		{strings.Repeat("x", 1000), "placement: " + strings.Repeat("x", 80) + " …: expected the places"},
+		{"{env: 0-2}", "env.train.total_num_envs: 64: expected a multiple of "},
+		{"{evn: 0}", "cluster.component_placement.evn: evn: expected one of"},
+		{"env 0", "cluster.component_placement: env 0: expected the places of components, as {actor: 0-3, env: 4-7}\n"},
+		{"{env: auto}", "auto: expected ranks: auto is for the start of a job\n"},
+	} {
+		code, out, errs := run(t, "scale", dir, c.text)
+		if code != loop.ExitConfig || out != "" || !strings.Contains(errs, c.want) {
+			t.Errorf("%s: code %d\n%s%s\nwant\n%s", c.text, code, out, errs, c.want)
+		}
+	}
+	for _, args := range [][]string{{}, {dir}, {dir, "{env: 0}", "x"}, {filepath.Dir(dir), "{env: 0}"},
+		{filepath.Join(dir, "no"), "{env: 0}"}} {
+		code, _, errs := run(t, append([]string{"scale"}, args...)...)
+		if says := strings.Contains(errs, "expected") || strings.Contains(errs, "no such"); code != loop.ExitConfig ||
+			!says || !strings.HasPrefix(errs, "scale: ") {
+			t.Errorf("%q: code %d, %s", args, code, errs)
+		}
+	}
+	if r, err := moves.Pending(dir); r != nil || err != nil {
+		t.Errorf("the job was asked: %+v, %v", r, err)
+	}
+	if err := os.Remove(filepath.Join(dir, "provenance.json")); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := run(t, "scale", dir, "{env: 0}"); code != loop.ExitConfig ||
+		!strings.Contains(errs, "expected a run that has begun") {
+		t.Errorf("without provenance: code %d, %s", code, errs)
+	}
+}
+
+// TestScaleElsewhere: what the job found in the folder in which it was started is no mistake of the move.
+func TestScaleElsewhere(t *testing.T) {
+	dir := placedRunFolder(t, "")
+	runningJob(t, dir)
+	text, err := os.ReadFile(filepath.Join(dir, "config.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const table = "table: \"\""
+	writeIn(t, dir, "config.yaml", strings.Replace(string(text), table, "table: not-here.json", 1))
+	if !strings.Contains(string(text), table) {
+		t.Fatalf("no %s in\n%s", table, text)
+	}
+	if code, out, errs := run(t, "scale", "--no-wait", dir, "{env: 0}"); code != loop.ExitOK {
+		t.Errorf("code %d\n%s%s", code, out, errs)
+	}
+	if code, _, errs := run(t, "scale", dir, "{env: 2-1}"); code != loop.ExitConfig || strings.Contains(errs, "table") {
+		t.Errorf("code %d\n%s", code, errs)
+	}
+}
+
+// TestScaleByResume: a placement on more ranks, and one of a run that does not run, get the command of a resume.
+func TestScaleByResume(t *testing.T) {
+	dir := placedRunFolder(t, "")
+	config := filepath.Join(dir, "config.yaml")
+	const moved = "--resume auto '~cluster.component_placement' "
+	f := runningJob(t, dir)
+	for _, c := range []struct {
+		start      runfolder.Provenance
+		text, want string
+	}{
+		{runfolder.Provenance{Hosts: []string{"a", "a", "a", "a"}}, "{env: 4-7}",
+			"scale: the job has 4 ranks, and {env: 4-7} needs 8: expected ranks 0..3, or a resume on more:\n" +
+				"PROGRAM -c " + config + " -np 8 " + moved +
+				"'+cluster.component_placement={actor: 0-1, env: 4-7, rollout: 3}' " +
+				"cluster.allow_idle_ranks=true\n"},
+		{runfolder.Provenance{Hosts: []string{"a", "a", "b", "b"}, Job: "17", Launcher: "mpirun"},
+			"{env: 2-5, rollout: 6}", "\nsbatch --nodes=4 --ntasks=7 SCRIPT " + moved +
+				"'+cluster.component_placement={actor: 0-1, env: 2-5, rollout: 6}' cluster.num_nodes=4\n"},
+	} {
+		begun(t, dir, c.start)
+		want := strings.ReplaceAll(c.want, "PROGRAM", os.Args[0])
+		code, out, errs := run(t, "scale", dir, c.text)
+		if code != loop.ExitConfig || !strings.HasSuffix(errs, want) {
+			t.Errorf("%s: code %d\n%s%s\nwant\n%s", c.text, code, out, errs, want)
+		}
+	}
+	if err := f.SetStatus(runfolder.Done); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := run(t, "scale", dir, "{env: 3}"); code != loop.ExitConfig ||
+		errs != "scale: "+dir+": expected a run that runs, this one is done\n" {
+		t.Errorf("of a run that is done: code %d, %s", code, errs)
+	}
+	if err := f.SetStatus(runfolder.Checkpointed); err != nil {
+		t.Fatal(err)
+	}
+	begun(t, dir, runfolder.Provenance{Hosts: []string{"a", "a", "a", "a"}})
+	want := "scale: " + dir + ": expected a run that runs, this one is checkpointed; to resume it there:\n" +
+		os.Args[0] + " -c " + config + " -np 4 " + moved +
+		"'+cluster.component_placement={actor: 0-1, env: 2-3, rollout: 3}'\n"
+	if code, out, errs := run(t, "scale", dir, "{env: 2-3}"); code != loop.ExitConfig || out != "" || errs != want {
+		t.Errorf("code %d\n%s%s\nwant\n%s", code, out, errs, want)
+	}
+	if r, err := moves.Pending(dir); r != nil || err != nil {
+		t.Errorf("the job was asked: %+v, %v", r, err)
+	}
+}
+
+// TestScaleOfARunThatEnds: if the run ends without an answer, the command says so, and takes the request back.
+func TestScaleOfARunThatEnds(t *testing.T) {
+	dir := placedRunFolder(t, "")
+	f := runningJob(t, dir)
+	answering(t, dir, func(*moves.Request) {
+		if err := f.SetStatus(runfolder.Done); err != nil {
+			t.Error(err)
+		}
+	})
+	code, out, errs := run(t, "scale", dir, "{env: 0}")
+	if code != loop.ExitFailed || !strings.HasSuffix(errs, "scale: the run is done now, and has not answered\n") {
+		t.Errorf("code %d\n%s%s", code, out, errs)
+	}
+	if r, err := moves.Pending(dir); r != nil || err != nil {
+		t.Errorf("the request stays: %+v, %v", r, err)
+	}
+}
+
+// TestScaleInterrupted: Ctrl-C ends the wait, and the request stays; a newer request ends it, too.
+func TestScaleInterrupted(t *testing.T) {
+	dir := placedRunFolder(t, "")
+	runningJob(t, dir)
+	answering(t, dir, func(*moves.Request) {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+			t.Error(err)
+		}
+	})
+	code, out, errs := run(t, "scale", dir, "{env: 0}")
+	r, err := moves.Pending(dir)
+	if code != loop.ExitInterrupted || !strings.Contains(errs, "the request stays; ") || r == nil || err != nil {
+		t.Errorf("code %d, %+v, %v\n%s%s", code, r, err, out, errs)
+	}
+	if err := moves.Withdraw(dir, r.ID); err != nil {
+		t.Fatal(err)
+	}
+	answering(t, dir, func(*moves.Request) {
+		if _, err := moves.Ask(dir, "{env: 1}"); err != nil {
+			t.Error(err)
+		}
+	})
+	if code, _, errs := run(t, "scale", dir, "{env: 0}"); code != loop.ExitFailed ||
+		!strings.HasSuffix(errs, "scale: a newer request has replaced this one\n") {
+		t.Errorf("code %d, %s", code, errs)
+	}
+}

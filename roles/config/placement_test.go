@@ -1,0 +1,90 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+)
+
+// TestMoved: a move gives components that it names other places, and no others; what it says can be moved again.
+func TestMoved(t *testing.T) {
+	for _, c := range []struct{ before, text, after string }{
+		{"{actor: 0-3, env: 4, rollout: '0-1:0-3'}", "{env: 2-3}", "{actor: 0-3, env: 2-3, rollout: '0-1:0-3'}"},
+		{"{'actor,env': 0-3, rollout: 4-7}", "{env: 4}", "{actor: 0-3, env: 4, rollout: 4-7}"},
+		{"{actor: 0-3, 'env, rollout': 4-7}", "{'rollout,env': '0-1,3'}", "{actor: 0-3, 'rollout,env': '0-1,3'}"},
+		{"{rollout: 0, env: 0, actor: 0}", "{actor: 1, rollout: 1, env: {node_group: node, placement: 0}}",
+			"{rollout: 1, env: {node_group: [node], placement: 0}, actor: 1}"},
+		{"{actor: all, env: 0, rollout: 0}", "{env: all}", "{actor: all, env: all, rollout: 0}"},
+	} {
+		cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "~cluster.component_placement",
+			"+cluster.component_placement="+c.before, "runner.max_epochs=7")
+		m, err := cfg.Moved(rolestest.Registries(), c.text)
+		if err != nil {
+			t.Errorf("%s to %s: %v", c.before, c.text, err)
+			continue
+		}
+		got := strings.ReplaceAll(m.PlacementText(), `"`, "'")
+		if got != c.after || !m.Cluster.AllowIdleRanks || m.Runner.MaxEpochs != 7 {
+			t.Errorf("%s to %s: %s, want %s", c.before, c.text, got, c.after)
+		}
+		again, err := cfg.Moved(rolestest.Registries(), m.PlacementText())
+		if err != nil || again.PlacementText() != m.PlacementText() {
+			t.Errorf("%s: %v, %v", m.PlacementText(), again, err)
+		}
+	}
+}
+
+// TestMovedMistakes: what is no placement of the run's components is refused, with all that is wrong.
+func TestMovedMistakes(t *testing.T) {
+	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole)
+	for text, want := range map[string]string{
+		"":                               "command line: cluster.component_placement: expected the places of comp",
+		"4-7":                            "4-7: expected the places of components",
+		"{}":                             "{}: expected the places of components",
+		"{env: [":                        "{env: [: expected the places of components",
+		"{evn: 0}":                       "cluster.component_placement.evn: evn: expected one of actor, rollout, env",
+		"{reward: 0}":                    "reward: expected one of the components that the run has: actor, ",
+		"{env: auto}":                    "auto: expected ranks: auto is for the start of a job",
+		"{env: 0, env: 1}":               "expected the places of components",
+		"{env: {placement: 0, node: 1}}": "unknown key",
+	} {
+		m, err := cfg.Moved(rolestest.Registries(), text)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, %v, want %s", text, m, err, want)
+		}
+	}
+	_, err := cfg.Moved(rolestest.Registries(), "{evn: 0, critic: 1, actor: ''}")
+	if err == nil || strings.Count(err.Error(), "\n") < 2 {
+		t.Errorf("%v: want three mistakes", err)
+	}
+}
+
+// TestKeepMembers: members divide fewer ranks evenly, and more ranks than members stay a mistake.
+func TestKeepMembers(t *testing.T) {
+	nodes := make([]int, 8)
+	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "~cluster.component_placement",
+		"+cluster.component_placement={actor: 0-7, env: 0-2, rollout: 0}")
+	before, err := cfg.Place(nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"{actor: 2-3}":                   "{actor: '2-3:0-7', env: 0-2, rollout: 0}",
+		"{actor: '0,4-5', env: 6-7}":     "{actor: '0:0-2,4:3-5,5:6-7', env: '6:0-1,7', rollout: 0}",
+		"{'actor,env': 1}":               "{actor: '1:0-7', env: '1:0-2', rollout: 0}",
+		"{env: '1:0-2'}":                 "{actor: 0-7, env: '1:0-2', rollout: 0}",
+		"{env: 0-3}":                     "{actor: 0-7, env: 0-3, rollout: 0}",
+		"{rollout: 9}":                   "{actor: 0-7, env: 0-2, rollout: 9}",
+		"{actor: 7, env: 7, rollout: 7}": "{actor: '7:0-7', env: '7:0-2', rollout: 7}",
+	} {
+		m, err := cfg.Moved(rolestest.Registries(), text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.KeepMembers(before, nodes)
+		if got := strings.ReplaceAll(m.PlacementText(), `"`, "'"); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A queue has the rollouts of a shard that an actor of an asynchronous run has received, and not used, before a move.
+// They come before those of the channel.
+type queue struct {
+	received int64        // rollouts that have come through channels in the whole run
+	waiting  []*spmd.Item // in memory of their own
+	own      []*spmd.Item // those that were taken from waiting and are still in use
+}
+
+// get returns the next rollout. If wait is not set and there is none, the error is spmd.ErrEmpty.
+func (in *input) get(ctx context.Context, wait bool) (item *spmd.Item, err error) {
+	if len(in.waiting) > 0 {
+		item, in.waiting = in.waiting[0], in.waiting[1:]
+		in.own = append(in.own, item)
+		return item, nil
+	}
+	if wait {
+		item, err = in.from.Get(ctx)
+	} else {
+		item, err = in.from.TryGet(ctx)
+	}
+	if err == nil {
+		in.received++
+	}
+	return item, err
+}
+
+// release gives up the memory of an item.
+func (in *input) release(item *spmd.Item) {
+	if i := slices.Index(in.own, item); i >= 0 {
+		in.own = slices.Delete(in.own, i, i+1)
+		return
+	}
+	in.from.Release(item)
+}
+
+// settle receives the rollouts that are still under way, and puts all that are not used into memory of their own.
+// finished is the number of rollouts that were made for the shard in the whole run.
+func (in *input) settle(ctx context.Context, finished int64) error {
+	if next := in.next; next != nil {
+		in.waiting = append([]*spmd.Item{kept(next)}, in.waiting...)
+		in.release(next)
+		in.next = nil
+	}
+	for in.received < finished {
+		item, err := in.from.Get(ctx)
+		if err != nil {
+			return fmt.Errorf("trajectories of environments %d-%d: %w", in.Lo, in.Hi-1, err)
+		}
+		in.received++
+		in.waiting = append(in.waiting, kept(item))
+		in.from.Release(item)
+	}
+	return nil
+}
+
+// kept returns a copy of an item in memory of its own.
+func kept(item *spmd.Item) *spmd.Item {
+	c := &spmd.Item{From: item.From, Lo: item.Lo, Hi: item.Hi, Version: item.Version, Weight: item.Weight}
+	for i := range item.Dict.Len() {
+		name, t := item.Dict.Entry(i)
+		c.Dict.Set(name, t.Clone())
+	}
+	return c
+}
+
+// Settle receives the rollouts that are under way to this actor of an asynchronous run. finished are the numbers of
+// rollouts that were made in the whole run, by route.
+func (a *ActorWorker) Settle(ctx context.Context, out *spmd.Channel, finished []float64) error {
+	if err := a.listen(out); err != nil {
+		return err
+	}
+	for _, in := range a.inputs {
+		for _, l := range a.plan.Train.Routes {
+			if l.Lo <= in.Lo && in.Hi <= l.Hi {
+				if err := in.settle(ctx, int64(finished[l.ID])); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// packQueues adds the rollouts that wait to d.
+func (a *ActorWorker) packQueues(d *tensor.Dict) {
+	for i, in := range a.inputs {
+		d.Set(fmt.Sprintf("queue%d.numbers", i), tensor.FromI64([]int64{in.received, int64(len(in.waiting))}, 2))
+		for k, item := range in.waiting {
+			d.Set(fmt.Sprintf("queue%d.version%d", i, k), tensor.FromI64([]int64{item.Version}, 1))
+			pack(d, fmt.Sprintf("queue%d.item%d", i, k), item.Dict)
+		}
+	}
+}
+
+// unpackQueues takes these rollouts.
+func (a *ActorWorker) unpackQueues(d tensor.Dict) {
+	for i, in := range a.inputs {
+		numbers := d.Must(fmt.Sprintf("queue%d.numbers", i)).I64()
+		in.received = numbers[0]
+		for k := range numbers[1] {
+			in.waiting = append(in.waiting, &spmd.Item{Dict: d.Sub(fmt.Sprintf("queue%d.item%d", i, k)), Lo: in.Lo,
+				Hi: in.Hi, Version: d.Must(fmt.Sprintf("queue%d.version%d", i, k)).I64()[0]})
+		}
+	}
+}

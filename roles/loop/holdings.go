@@ -1,0 +1,75 @@
+package loop
+
+import (
+	"sync"
+
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Holdings are what the members on a rank hold beyond their connections: memory, and what came to them from the world
+// before. A rank has one Holdings in all its worlds.
+type Holdings struct {
+	moved bool  // the present world follows a move
+	step  int64 // iterations made before that move
+
+	mu      sync.Mutex
+	world   *spmd.World
+	present estate
+	next    estate // what a move leaves for the next world
+}
+
+// An estate is what the members on a rank have in a world, by component and number.
+type estate struct {
+	memory map[holder][][]byte
+	parts  map[holder]any         // of members that were on this rank before
+	states map[holder]tensor.Dict // of the other members, and of those that left no part
+}
+
+// A holder is a member of a component.
+type holder struct {
+	component string
+	index     int
+}
+
+func holderOf(m *spmd.Member) holder { return holder{m.Group(), m.Index()} }
+
+// NewHoldings returns the holdings of a rank in its first world.
+func NewHoldings(w *spmd.World) *Holdings { return &Holdings{world: w, present: newEstate()} }
+
+func newEstate() estate {
+	return estate{memory: map[holder][][]byte{}, parts: map[holder]any{}, states: map[holder]tensor.Dict{}}
+}
+
+// Enter makes what a move has left the holdings of the world w.
+func (h *Holdings) Enter(w *spmd.World) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.world, h.present, h.next, h.moved = w, h.next, estate{}, true
+	w.SetStep(h.step)
+}
+
+// Moved reports whether the present world follows a move.
+func (h *Holdings) Moved() bool { return h.moved }
+
+// Alloc returns an allocator of the present world's memory for a member. In a move the memory goes with the part that
+// the member leaves on this rank.
+func (h *Holdings) Alloc(component string, member int) tensor.Allocator {
+	return func(n int) ([]byte, error) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		b, err := h.world.Alloc(n)
+		if err == nil {
+			of := holder{component, member}
+			h.present.memory[of] = append(h.present.memory[of], b)
+		}
+		return b, err
+	}
+}
+
+// Part returns what a member left on this rank in a move, for the same member in the present world. ok is false if the
+// member was on another rank, or left nothing.
+func Part[T any](h *Holdings, component string, member int) (part T, ok bool) {
+	part, ok = h.present.parts[holder{component, member}].(T)
+	return part, ok
+}

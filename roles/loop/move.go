@@ -1,0 +1,201 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Places are the ranks of each component's members.
+type Places map[string][]int
+
+// Moves are how a session lets the members of a run move to other ranks. All methods but Due are collective over the
+// world.
+type Moves interface {
+	// Due reports, on rank 0, whether a move is due. Any goroutine may call it.
+	Due() bool
+	// Next returns the places of the move that is due; nil if there is none after all, or if it is refused.
+	Next(ctx context.Context) (Places, error)
+	// Accept reports whether the move takes place. received and copied are the bytes that each rank will receive, and
+	// will copy on the rank. wrong is an error that this rank has found. If the move is refused, the run goes on as it
+	// was.
+	Accept(ctx context.Context, received, copied []float64, wrong error) (bool, error)
+}
+
+// A Mover is a Leader whose workers can go on in another world.
+type Mover interface {
+	Leader
+	// Settle ends what is under way between members after Quiesce. Collective over the world.
+	Settle(context.Context) error
+	// Components returns the components whose workers can go on, the same ones on all ranks.
+	Components() []string
+	// Members returns the workers of these components on this rank.
+	Members() []Member
+	// Moved is called in the new world, when all members have their state.
+	Moved()
+}
+
+// A Member is a worker that can go on in another world, where another worker takes its place: on the same rank or on
+// another one.
+type Member interface {
+	Member() *spmd.Member
+	// Part returns what the next worker on this rank takes over, for loop.Part; nil: nothing. It may have memory of
+	// Holdings.Alloc, and no other memory of the world. The move may still be refused, and the worker go on.
+	Part() any
+	// Pack returns the state that a new worker lacks, without a copy.
+	Pack() (tensor.Dict, error)
+	// Unpack gives a new worker the state that Pack returned.
+	Unpack(tensor.Dict) error
+	// Retire ends what the worker runs, except what part runs, which the next worker takes over; nil: it takes nothing.
+	Retire(part any) error
+}
+
+// Carry makes the workers of a component of the program's own take their state along in a move. members are those on
+// this rank. All ranks call it with the same components.
+func (l *Loop) Carry(component string, members ...Member) {
+	l.ownComponents, l.ownMembers = append(l.ownComponents, component), append(l.ownMembers, members...)
+}
+
+// A leaving is a member of this rank as a move finds it.
+type leaving struct {
+	Member
+	to    int         // the rank of the next worker
+	part  any         // what it leaves on this rank
+	state tensor.Dict // what the next worker lacks; empty if it leaves a part
+}
+
+// move takes the members of all ranks to other places, if a move is due and all ranks accept it. Then moved is true,
+// and the program must return spmd.Again.
+func (l *Loop) move(ctx context.Context) (moved bool, err error) {
+	mover, ok := l.leader.(Mover)
+	if !ok {
+		return false, fmt.Errorf("the runner cannot move, and a move is due")
+	}
+	if err := l.leader.Quiesce(ctx); err != nil {
+		return false, err
+	}
+	to, err := l.with.Moves.Next(ctx)
+	if err != nil || to == nil {
+		return false, err
+	}
+	if err := mover.Settle(ctx); err != nil {
+		return false, err
+	}
+	all, bytes, wrong := l.pack(mover, to)
+	if err := l.with.Saver.group.Sum64(ctx, bytes); err != nil {
+		return false, err
+	}
+	ranks := l.world.Size()
+	if ok, err := l.with.Moves.Accept(ctx, bytes[:ranks], bytes[ranks:], wrong); err != nil || !ok {
+		return false, err
+	}
+	next, err := l.exchange(ctx, all, to)
+	if err != nil {
+		return false, fmt.Errorf("move: %w", err)
+	}
+	for _, m := range all {
+		if err := m.Retire(m.part); err != nil {
+			return false, err
+		}
+	}
+	l.with.Holdings.next, l.with.Holdings.step = next, l.step
+	return true, nil
+}
+
+// pack packs the members of this rank that leave it, or leave no part on it. bytes has the bytes that they will send to
+// each rank, and then those that each rank will copy.
+func (l *Loop) pack(mover Mover, to Places) (all []leaving, bytes []float64, err error) {
+	bytes = make([]float64, 2*l.world.Size())
+	for _, m := range slices.Concat(mover.Members(), l.ownMembers) {
+		is := m.Member()
+		out := leaving{Member: m, to: to[is.Group()][is.Index()]}
+		if out.to == l.world.Rank() {
+			out.part = m.Part()
+		}
+		if out.part == nil {
+			if out.state, err = m.Pack(); err != nil {
+				return all, bytes, fmt.Errorf("%s %d cannot move: %w", is.Group(), is.Index(), err)
+			}
+			at := out.to
+			if at == l.world.Rank() {
+				at += l.world.Size()
+			}
+			for i := range out.state.Len() {
+				_, t := out.state.Entry(i)
+				bytes[at] += float64(len(t.Bytes()))
+			}
+		}
+		all = append(all, out)
+	}
+	return all, bytes, nil
+}
+
+// exchange sends the states of members to their new ranks, and returns what this rank has in the next world.
+func (l *Loop) exchange(ctx context.Context, all []leaving, to Places) (next estate, err error) {
+	ends, err := l.world.NewComm(l.world.Ranks(), "moves")
+	if err != nil {
+		return next, err
+	}
+	next = newEstate()
+	here := l.world.Rank()
+	mine := map[holder]*leaving{}
+	for i := range all {
+		mine[holderOf(all[i].Member.Member())] = &all[i]
+	}
+	place, carried := l.job.Placement, slices.Concat(l.leader.(Mover).Components(), l.ownComponents)
+	for _, component := range place.Components() { // all ranks go through the members in the same order
+		if !slices.Contains(carried, component) { // its workers begin anew
+			continue
+		}
+		for m, from := range place.Ranks(component) {
+			h, dest := holder{component, m}, to[component][m]
+			own := mine[h]
+			switch {
+			case own != nil && own.part != nil:
+				next.parts[h], next.memory[h] = own.part, l.with.Holdings.present.memory[h]
+				l.world.Keep(next.memory[h]...)
+			case own != nil && dest == here:
+				next.states[h] = cloned(own.state)
+			case own != nil:
+				err = member.Send(ctx, ends[0], own.state, dest)
+			case dest == here && from != here:
+				next.states[h], err = member.Receive(ctx, ends[0], from)
+			}
+			if err != nil {
+				return next, fmt.Errorf("%s %d: %w", component, m, err)
+			}
+		}
+	}
+	return next, nil
+}
+
+// cloned returns a copy of d.
+func cloned(d tensor.Dict) (c tensor.Dict) {
+	for i := range d.Len() {
+		name, t := d.Entry(i)
+		c.Set(name, t.Clone())
+	}
+	return c
+}
+
+// takeOver gives the members their state from the world before.
+func (l *Loop) takeOver() error {
+	own := l.with.Holdings
+	l.step = own.step
+	mover := l.leader.(Mover)
+	for _, m := range slices.Concat(mover.Members(), l.ownMembers) {
+		h := holderOf(m.Member())
+		if state, ok := own.present.states[h]; ok {
+			if err := m.Unpack(state); err != nil {
+				return fmt.Errorf("%s %d: %w", h.component, h.index, err)
+			}
+			delete(own.present.states, h)
+		}
+	}
+	mover.Moved()
+	return nil
+}

@@ -1,0 +1,175 @@
+package planner
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestSpent: what workers spend follows from calls, also in long epochs and on several nodes that are alike.
+func TestSpent(t *testing.T) {
+	p := waiting()
+	step, infer := p.Costs[4].Seconds, p.Costs[5].Seconds // for 64 environments
+	one := Layout{Nodes: []int{0, 0}, Actor: []int{0}, Env: []int{0}, Rollout: []int{1}, Stages: 1}
+	two := Layout{Nodes: []int{0, 0, 1, 1}, Actor: []int{0}, Env: []int{0, 2}, Rollout: []int{1, 3}, Stages: 1}
+	beside := one
+	beside.Rollout = []int{0}
+	for _, c := range []struct {
+		name         string
+		l            Layout
+		steps, nodes int
+		want         Spent
+	}{
+		{"apart", one, 32, 1, Spent{Step: 32 * step, Infer: 33 * infer}},
+		{"long epochs", one, 1000, 1, Spent{Step: 1000 * step, Infer: 1001 * infer}},
+		{"two nodes", two, 32, 2, Spent{Step: 2 * 32 * step, Infer: 2 * 33 * infer}},
+		{"in turn", beside, 32, 1, Spent{Play: 32*step + 33*infer}},
+	} {
+		p := waiting()
+		p.Work.Steps, p.Work.Envs = c.steps, 64*c.nodes
+		got := Predict(twoCores(), p, c.l, Options{Steps: 48}).Spent
+		if !near(got.Step, c.want.Step, 1e-3) || !near(got.Infer, c.want.Infer, 1e-3) ||
+			!near(got.Play, c.want.Play, 1e-3) {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+	p.Costs[4].Busy = step // on a core that env and two rollout workers share
+	crowd := Layout{Nodes: []int{0, 0, 0}, Actor: []int{0}, Env: []int{0}, Rollout: []int{1, 2}, Stages: 1}
+	m := twoCores()
+	m.Cores = 1
+	if got, want := Predict(m, p, crowd, Options{}).Spent.Infer, 2*2*33*p.Costs[3].Seconds; !near(got, want, 0.01) {
+		t.Errorf("two rollout workers on a core infer for %v s, want %v", got, want)
+	}
+}
+
+// trialOf returns what iterations of the job of p take with a layout.
+func trialOf(p *Profile, l Layout) Trial {
+	x := Predict(twoCores(), p, l, Steady())
+	t := Trial{Layout: l, Step: x.Seconds + 1e-3, Phases: map[string]float64{}, Spent: x.Spent}
+	for _, f := range x.Phases {
+		t.Phases[f.Name] = f.Seconds
+	}
+	return t
+}
+
+// TestRefit: a profile that is fitted to the times of one layout tells those of another, though all costs have changed.
+func TestRefit(t *testing.T) {
+	was := waiting()
+	was.Costs = append(was.Costs, Cost{Op: OpUpdate, Rows: 2048, Seconds: 20e-3, Busy: 20e-3})
+	was.Real = Real{Calls: map[string]float64{GenerateRollouts: 1e-4}, Scale: map[string]float64{ActorTraining: 1.5}}
+	is := was.scaled(OpStep, 3).scaled(OpInfer, 0.5).scaled(OpUpdate, 2)
+	one := Layout{Nodes: []int{0, 0}, Actor: []int{0}, Env: []int{0}, Rollout: []int{1}, Stages: 1}
+	other := one
+	other.Stages, other.Env, other.Rollout = 2, []int{0, 1}, []int{0, 1}
+	got := Refit(twoCores(), was, trialOf(is, one))
+	for _, op := range []string{OpStep, OpInfer} {
+		if x, want := got.Time(op, 32).Seconds, is.Time(op, 32).Seconds; !near(x, want, 0.01) {
+			t.Errorf("%s takes %v s, want %v", op, x, want)
+		}
+	}
+	for _, l := range []Layout{one, other} {
+		x, want := Predict(twoCores(), got, l, Steady()), Predict(twoCores(), is, l, Steady())
+		if !near(x.Seconds, want.Seconds+1e-3, 0.01) || !near(x.Phase(ActorTraining).Seconds, 60e-3, 0.01) {
+			t.Errorf("%v: %+v, want %+v", l, x, want)
+		}
+	}
+	if was.Real.Calls[GenerateRollouts] != 1e-4 || was.Real.Scale[ActorTraining] != 1.5 ||
+		was.Costs[0].Seconds != 1.09e-3 {
+		t.Errorf("the profile before has changed: %+v", was)
+	}
+
+	// Messages that take longer than predicted say nothing of rollouts without messages, also if those follow.
+	slower := trialOf(is, one)
+	slower.Phases[GenerateRollouts] *= 1.5
+	slower.Step += slower.Phases[GenerateRollouts] / 3
+	got = Refit(twoCores(), was, slower)
+	for range 2 {
+		x, y := Predict(twoCores(), got, one, Steady()), Predict(twoCores(), got, other, Steady())
+		if !near(x.Seconds, slower.Step, 0.01) || !near(y.Seconds, trialOf(is, other).Step, 0.01) {
+			t.Errorf("%v s with messages, want %v; %v s without, want %v", x.Seconds, slower.Step, y.Seconds,
+				trialOf(is, other).Step)
+		}
+		got = Refit(twoCores(), got, trialOf(is, other))
+	}
+
+	// Only the sum is known: both have changed alike.
+	beside := one
+	beside.Rollout = []int{0}
+	trial := trialOf(was.scaled(OpStep, 3).scaled(OpInfer, 3), beside)
+	for _, spent := range []Spent{trial.Spent, {}} {
+		trial.Spent = spent
+		got = Refit(twoCores(), was, trial)
+		if x := got.Time(OpInfer, 64).Seconds; !near(x, 3*was.Time(OpInfer, 64).Seconds, 0.01) {
+			t.Errorf("%+v: an inference takes %v s", spent, x)
+		}
+		if x := Predict(twoCores(), got, beside, Steady()).Seconds; !near(x, trial.Step, 1e-3) {
+			t.Errorf("%+v: %v s, want %v", spent, x, trial.Step)
+		}
+	}
+}
+
+// TestRefitAsync: in an asynchronous job the phase of rollouts is a wait, and says nothing about their costs.
+func TestRefitAsync(t *testing.T) {
+	was := waiting()
+	was.Work.Async, was.Work.Staleness = true, 1
+	l := Layout{Nodes: []int{0, 0}, Actor: []int{0}, Env: []int{0}, Rollout: []int{1}, Stages: 1}
+	for staleness, want := range map[int]float64{1: 2, -1: 1} {
+		was.Work.Staleness = staleness
+		trial := trialOf(was.scaled(OpStep, 2).scaled(OpInfer, 2), l)
+		trial.Phases[GenerateRollouts] /= 4
+		got := Refit(twoCores(), was, trial)
+		if x := got.Time(OpStep, 64).Seconds / was.Time(OpStep, 64).Seconds; !near(x, want, 0.01) {
+			t.Errorf("staleness %d: %v times as long, want %v", staleness, x, want)
+		}
+		if x := Predict(twoCores(), got, l, Steady()).Seconds; !near(x, trial.Step, 0.01) {
+			t.Errorf("staleness %d: %v s, want %v", staleness, x, trial.Step)
+		}
+	}
+}
+
+// TestMovesKeepNumbers: layouts to which members move have the present numbers of members and stages. Several members
+// may share a rank.
+func TestMovesKeepNumbers(t *testing.T) {
+	p := waiting()
+	p.Work.Actors = 4
+	for i := range p.Costs { // so that env workers are better on more ranks
+		p.Costs[i].Busy = p.Costs[i].Seconds
+	}
+	now := Layout{Nodes: []int{0, 1, 2, 3}, Actor: []int{0, 1, 2, 3}, Env: []int{0, 0, 0, 0, 0, 0, 0, 0},
+		Rollout: []int{1, 1, 1, 1}, Stages: 2}
+	m := twoCores()
+	m.Nodes = 4
+	f, err := Search(m, p, Space{Nodes: now.Nodes, Idle: true, Move: true, Present: &now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := false
+	for _, x := range f.Best {
+		l := &x.Layout
+		if len(l.Actor) != 4 || len(l.Env) != 8 || len(l.Rollout) != 4 || l.Stages != 2 || !slices.IsSorted(l.Env) {
+			t.Errorf("%v", l)
+		}
+		shared = shared || l.Env[0] == l.Env[1] && l.Env[7] > 0
+	}
+	if f.Looked < 20 || !shared || f.Present == nil {
+		t.Errorf("%d layouts, the best %v", f.Looked, f.Best)
+	}
+	to := now
+	to.Env = []int{0, 0, 0, 0, 1, 1, 2, 2}
+	if m := to.Moves(&now); m.All() != 4 || m.Envs != 4 {
+		t.Errorf("%+v", m)
+	}
+}
+
+// TestMemoryOfARank: rollout workers of a rank share the weights.
+func TestMemoryOfARank(t *testing.T) {
+	w := &waiting().Work
+	w.Bytes = Bytes{Rollout: 1000, Copy: 100, Simulator: 1}
+	l := Layout{Nodes: []int{0, 1}, Actor: []int{1}, Env: []int{1}, Rollout: []int{0, 0}, Stages: 1}
+	if bytes, node := newChoice(&l).memory(w); bytes != 1200 || node != 0 {
+		t.Errorf("%d bytes on node %d, want 1200 on 0", bytes, node)
+	}
+	l.Rollout = []int{1, 1}
+	if bytes, node := newChoice(&l).memory(w); bytes != 1264 || node != 1 {
+		t.Errorf("%d bytes on node %d, want 1264 on 1", bytes, node)
+	}
+}

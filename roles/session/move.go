@@ -1,0 +1,294 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/internal/moves"
+	"github.com/rlinf/rlinf/roles/advice"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/task"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// A mover is the loop.Moves of a rank in one world.
+type mover struct {
+	*session
+	at    *seat
+	world *spmd.World
+	group *collectives.Group
+
+	want *wish       // on rank 0: what is asked for now; nil: nothing
+	next *itinerary  // of the move under way
+	to   loop.Places // its places
+}
+
+var _ loop.Moves = (*mover)(nil)
+
+// A Scheduler decides where the members of a job should be, from the times of its iterations.
+type Scheduler interface {
+	// Observe takes the times of an iteration, in the order of iterations.
+	Observe(advice.Iteration)
+	// Decide is called after step iterations, when left are to follow at most. nil: the members stay.
+	Decide(step, left int64) *advice.Decision
+	// Moved tells that the members have moved, for any reason, after step iterations, and how long that took, in
+	// seconds.
+	Moved(to *spmd.Placement, step int64, seconds float64)
+	// Refused tells that the job cannot move as Decide said last.
+	Refused()
+}
+
+var _ Scheduler = (*advice.Scheduler)(nil)
+
+// A wish is a move that is asked for.
+type wish struct {
+	advice.Decision
+	request *moves.Request // nil: the scheduler asks
+}
+
+// A trip is a move under way, on rank 0.
+type trip struct {
+	wish
+	moves.Move
+	begun time.Time
+}
+
+// An itinerary is the plan of the job after a move, or the reason why there is none.
+type itinerary struct {
+	from *spmd.Placement
+	text string // the placement that was asked for
+	plan task.Plan
+	err  error
+}
+
+// routes has the newest itinerary of a process, which its ranks share.
+type routes struct {
+	mu     sync.Mutex
+	newest *itinerary
+}
+
+// Due reports whether somebody asks for a move. It refuses a request if the job cannot move.
+func (m *mover) Due() bool {
+	r, err := moves.Pending(m.folder.Load().Path())
+	if err != nil && err.Error() != m.at.unread { // a request that cannot be read stays
+		m.at.unread = err.Error()
+		m.warn(m.at.unread)
+	}
+	switch s := m.at.scheduler; {
+	case r != nil && r.ID != m.at.said: // an answer that could not be written leaves its request
+		m.want = &wish{advice.Decision{Placement: r.Placement, Reason: "asked for by rlinf scale"}, r}
+	case s != nil:
+		j, step := m.at.plan.Common(), m.at.book.Step()
+		if d := s.Decide(step, j.MaxSteps-step); d != nil {
+			m.want = &wish{*d, nil}
+		}
+	}
+	if m.want == nil {
+		return false
+	}
+	if why := m.immovable(); why != "" {
+		m.refuse(errors.New(why))
+		return false
+	}
+	return true
+}
+
+// immovable returns the reason why no member of this job can move; "": they can.
+func (m *mover) immovable() string {
+	switch {
+	case m.Own.Program != nil && !m.Own.Movable:
+		return immovableProgram
+	case m.world.Size() == 1:
+		return "the job has one rank, so its members have no other place"
+	}
+	return ""
+}
+
+// immovableProgram is the reason why a user's own program does not move.
+const immovableProgram = "the program of this job has not said that it can move (roles.RunMovable)"
+
+// refuse answers the present wish with a refusal, on rank 0.
+func (m *mover) refuse(why error) {
+	w := m.want
+	if m.want = nil; w == nil {
+		return
+	}
+	m.at.trip = nil
+	m.warn(fmt.Sprintf("the job does not move to %s: %v", w.Placement, why))
+	if w.request == nil {
+		m.at.scheduler.Refused()
+		return
+	}
+	m.answer(w, moves.Answer{Refused: why.Error()})
+}
+
+// answer answers a request. Its error is a warning: the run goes on.
+func (m *mover) answer(w *wish, a moves.Answer) {
+	m.at.said = w.request.ID
+	if err := moves.Reply(m.folder.Load().Path(), w.request, a); err != nil {
+		m.warn(err.Error())
+	}
+}
+
+// Next returns the places that are asked for.
+func (m *mover) Next(ctx context.Context) (loop.Places, error) {
+	var text []byte
+	if m.world.Rank() == 0 && m.want != nil {
+		m.at.trip = &trip{wish: *m.want, begun: time.Now()}
+		text = []byte(m.want.Placement)
+	}
+	text, err := loop.Broadcast(ctx, m.group, text, 0)
+	if err != nil || len(text) == 0 {
+		return nil, err
+	}
+	m.next = m.route(string(text))
+	if ok, err := m.agree(ctx, m.next.err); !ok {
+		return nil, err
+	}
+	now, then := m.at.plan.Common().Placement, m.next.plan.Common().Placement
+	m.to = loop.Places{}
+	same := true
+	for _, name := range now.Components() {
+		m.to[name] = then.Ranks(name)
+		same = same && slices.Equal(now.Ranks(name), then.Ranks(name))
+	}
+	if !same {
+		return m.to, nil
+	}
+	if m.want != nil && m.want.request == nil { // a scheduler may say so again
+		m.want = nil
+	}
+	m.refuse(errors.New("the members are there already"))
+	return nil, nil
+}
+
+// route returns the itinerary to a placement, which it makes once for all ranks of this process.
+func (m *mover) route(text string) *itinerary {
+	m.routes.mu.Lock()
+	defer m.routes.mu.Unlock()
+	now := m.at.plan
+	if r := m.routes.newest; r != nil && r.text == text && r.from == now.Common().Placement {
+		return r
+	}
+	r := &itinerary{text: text, from: now.Common().Placement}
+	m.routes.newest = r
+	cfg := *now.Common().Config
+	nodes := m.world.Nodes()
+	moved, err := cfg.Moved(m.reg, text)
+	if err != nil {
+		r.err = err
+		return r
+	}
+	moved.KeepMembers(r.from, nodes)
+	cfg.Cluster = moved.Cluster // the rest may have answers of simulators, which no text has
+	draft := m.Tasks.Of(&cfg).Draft(&cfg, m.reg, nodes)
+	if r.err = draft.Mistakes(); r.err == nil {
+		r.plan, r.err = draft.Move(now)
+	}
+	return r
+}
+
+// agree reports whether no rank has an error. Otherwise rank 0 refuses the move, for the error of the lowest rank.
+func (m *mover) agree(ctx context.Context, err error) (bool, error) {
+	refusals := []float64{0}
+	var mine []byte
+	if err != nil {
+		refusals[0], mine = 1, []byte(err.Error())
+	}
+	if err := m.group.Sum64(ctx, refusals); err != nil || refusals[0] == 0 {
+		return err == nil, err
+	}
+	all, err := m.group.Gather(ctx, mine, 0)
+	for r, why := range all {
+		if len(why) > 0 {
+			if r > 0 {
+				why = fmt.Appendf(nil, "rank %d: %s", r, why)
+			}
+			m.refuse(errors.New(string(why)))
+			break
+		}
+	}
+	return false, err
+}
+
+// Accept agrees to the move unless a rank has found something wrong, or a node lacks memory for it.
+func (m *mover) Accept(ctx context.Context, received, copied []float64, wrong error) (bool, error) {
+	nodes, here := m.world.Nodes(), m.world.Node()
+	if m.world.LocalRank() == 0 && wrong == nil {
+		wrong = m.checkRoom(nodes, here, received, copied)
+	}
+	if ok, err := m.agree(ctx, wrong); !ok {
+		return false, err
+	}
+	if t := m.at.trip; t != nil {
+		m.want = nil
+		now := m.at.plan.Common()
+		t.Before, t.After = now.Config.PlacementText(), m.next.plan.Common().Config.PlacementText()
+		for _, n := range received {
+			t.Bytes += int64(n)
+		}
+		for name, ranks := range m.to {
+			for i, r := range now.Placement.Ranks(name) {
+				if ranks[i] != r {
+					t.Members++
+				}
+			}
+		}
+	}
+	m.at.plan = m.next.plan
+	return true, nil
+}
+
+// checkRoom returns an error unless a node has enough memory during the move. It holds the present world and what comes
+// until the present world ends, and then the next world and what has come.
+func (m *mover) checkRoom(nodes []int, node int, received, copied []float64) error {
+	var comes, now int64
+	for r, at := range nodes {
+		if at == node {
+			comes += int64(received[r] + copied[r])
+			now += m.at.plan.MemoryOf(r).Sum()
+		}
+	}
+	have := job.AvailableOn(nodes, node)
+	if comes > have.Free {
+		return fmt.Errorf("node %d receives and copies %s, and %v", node, job.Mebibytes(comes), have)
+	}
+	have.Free += now - comes
+	if err := m.next.plan.CheckMemory(nodes, node, have); err != nil {
+		return fmt.Errorf("with what the present world frees, %w", err)
+	}
+	return nil
+}
+
+// arrived is called on rank 0 when the workers of a world are ready, and reports whether the world follows a move. It
+// records the move, and answers the request.
+func (m *mover) arrived() bool {
+	t := m.at.trip
+	if m.at.trip = nil; t == nil {
+		return false
+	}
+	t.Step, t.Seconds = m.at.book.Step(), time.Since(t.begun).Seconds()
+	t.Reason, t.Iteration, t.Predicted = t.wish.Reason, t.Now, t.Then
+	t.Time = time.Now().UTC().Truncate(time.Millisecond)
+	m.at.book.Set("time/replan", t.Seconds)
+	m.at.book.Set("schedule/members_moved", float64(t.Members))
+	m.at.book.Set("schedule/bytes_moved", float64(t.Bytes))
+	if s := m.at.scheduler; s != nil {
+		s.Moved(m.at.plan.Common().Placement, t.Step, t.Seconds)
+	}
+	path := m.folder.Load().Path()
+	if err := moves.Append(path, t.Move); err != nil {
+		m.warn(err.Error())
+	}
+	if t.request != nil {
+		m.answer(&t.wish, moves.Answer{Move: &t.Move})
+	}
+	m.progress.Print(fmt.Sprintf("moved to %s in %.0f ms (%s)\n", t.After, 1000*t.Seconds, t.wish.Reason))
+	return true
+}

@@ -1,0 +1,304 @@
+package session_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/roles"
+	"github.com/rlinf/rlinf/roles/advice"
+	"github.com/rlinf/rlinf/roles/embodied"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/roles/language"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/session"
+	"github.com/rlinf/rlinf/roles/task"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/spmd/local"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A wanderer moves members to random ranks, every one to three iterations.
+type wanderer struct {
+	random  *rand.Rand
+	members map[string]int // of each component
+	ranks   int
+	next    int64
+	moved   int
+	refused int
+}
+
+func (w *wanderer) Decide(step, _ int64) *advice.Decision {
+	if step < w.next {
+		return nil
+	}
+	w.next = step + 1 + w.random.Int64N(3)
+	var parts []string
+	for _, name := range []string{"actor", "critic", "env", "inference", "reward", "rollout"} {
+		if n := w.members[name]; n > 0 {
+			ranks := make([]int, n)
+			for i := range ranks {
+				ranks[i] = w.random.IntN(w.ranks)
+			}
+			slices.Sort(ranks)
+			parts = append(parts, fmt.Sprintf("%s: '%s'", name, spmd.PlacementOf(ranks)))
+		}
+	}
+	return &advice.Decision{Placement: "{" + strings.Join(parts, ", ") + "}", Reason: "a walk"}
+}
+
+func (w *wanderer) Observe(advice.Iteration) {}
+
+func (w *wanderer) Moved(*spmd.Placement, int64, float64) { w.moved++ }
+
+func (w *wanderer) Refused() { w.refused++ }
+
+// train runs a job on goroutine ranks, and returns its metrics without times, and its checkpoints' files.
+func train(t *testing.T, ranks int, s session.Scheduler, path string, overrides ...string) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	run(t, dir, ranks, s, path, overrides...)
+	return results(t, filepath.Join(dir, "run"))
+}
+
+// run runs a job on goroutine ranks in the folder dir/run.
+func run(t *testing.T, dir string, ranks int, s session.Scheduler, path string, overrides ...string) {
+	t.Helper()
+	cfg, _ := rolestest.MustLoad(t, path, append(overrides, "runner.logger.log_path="+dir,
+		"runner.logger.experiment_name=run", "++cluster.tracer.record=true")...)
+	var out, log bytes.Buffer
+	asked := loop.Watch()
+	defer asked.Close()
+	job := session.New(session.Options{Registries: rolestest.Registries(), Asked: asked, Out: &out, Log: &log,
+		Tasks: task.Tasks{embodied.Task{}, language.FineTuning{}, language.Reasoning{}}, Scheduler: s})
+	code, err := job.Start(context.Background(), local.New(ranks), cfg, nil, nil)
+	if code != 0 || err != nil {
+		t.Fatalf("exit code %d, %v\n%s\n%s", code, err, &out, &log)
+	}
+}
+
+// results returns the metrics of a run, without times, and the tensors of its checkpoints, by file.
+func results(t *testing.T, run string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	config, err := os.ReadFile(filepath.Join(run, "config.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asynchronous := bytes.Contains(config, []byte("async: true")) // it counts an episode when it hears of it
+	text, err := os.ReadFile(filepath.Join(run, "metrics.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept strings.Builder
+	for line := range strings.Lines(string(text)) {
+		var m map[string]any
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatal(err)
+		}
+		for name := range m {
+			if strings.HasPrefix(name, "time/") || strings.HasPrefix(name, "schedule/") || name == "time" ||
+				strings.HasSuffix(name, "_per_second") || asynchronous && strings.HasPrefix(name, "env/") {
+				delete(m, name)
+			}
+		}
+		line, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept.Write(append(line, '\n'))
+	}
+	all["metrics"] = kept.String()
+	files, err := filepath.Glob(filepath.Join(run, "checkpoints", "*", "*.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, _, err := tensor.ReadSafetensors(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, _ := filepath.Rel(run, f)
+		if asynchronous && filepath.Base(f) == "env.safetensors" { // environments are somewhere between two rollouts
+			continue
+		}
+		for i := range d.Len() {
+			name, x := d.Entry(i)
+			all[file+": "+name] = fmt.Sprint(x.DType(), x.Shape()) + string(x.Bytes())
+		}
+	}
+	return all
+}
+
+// TestWandering: a job whose members move again and again has the numbers of a job whose members stay.
+func TestWandering(t *testing.T) {
+	const ranks = 4
+	seeds := uint64(2)
+	if os.Getenv("RLINF_TEST_FULL") != "" {
+		seeds = 6
+	}
+	reasoning := func(more ...string) []string {
+		return append([]string{"cluster.component_placement={actor: 0-1, rollout: 2-3}"}, more...)
+	}
+	cases := []struct {
+		name, config string
+		overrides    []string
+	}{
+		{"stages", "ppo_disaggregated", nil},
+		{"old weights", "ppo_hybrid", []string{"++runner.weight_sync_interval=3", "runner.val_check_interval=2"}},
+		{"patches", "ppo_disaggregated", []string{"++weight_syncer.type=patch"}},
+		{"recurrent", "gru", nil},
+		{"comparing groups", "grpo", nil},
+		{"inference", "inference", nil},
+		{"reward", "reward", nil},
+		{"replay", "sac", nil},
+		{"demonstrations", "cloning", nil},
+		{"asynchronous", "async", nil},
+		{"tuning", "sft", nil},
+		{"answers", "reasoning", reasoning("++algorithm.kl_beta=0.1")},
+		{"answers of all components", "reasoning", []string{"cluster.component_placement={actor: 0-1, rollout: 2-3, " +
+			"reward: 1, inference: 3, critic: 0}", "++algorithm.kl_beta=0.1", "++algorithm.adv_type=gae",
+			"++algorithm.loss_type=actor_critic"}},
+		{"answers of divided models", "reasoning", []string{"cluster.component_placement={actor: 0-3, rollout: 0-1}",
+			"++actor.model.tensor_model_parallel_size=2", "++actor.model.pipeline_model_parallel_size=2",
+			"++rollout.tensor_parallel_size=2", "++algorithm.kl_beta=0.1"}},
+	}
+	if seeds > 2 {
+		for _, config := range []string{"a2c", "chunks", "crossq", "dagger", "dqn", "iql", "lstm",
+			"ppo_collocated", "ppo_decoupled", "ppo_three_actors", "reinforce", "sft_experts", "td3"} {
+			cases = append(cases, cases[0])
+			cases[len(cases)-1].name, cases[len(cases)-1].config = config, config
+		}
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			config := filepath.Join("../../internal/digests/testdata", c.config+".yaml")
+			overrides := append([]string{"++runner.max_steps=8", "++runner.save_interval=4",
+				"++runner.val_check_interval=2",
+				"++comm.check_replicas=2", "++cluster.allow_idle_ranks=true"}, c.overrides...)
+			if c.config == "cloning" || c.config == "iql" {
+				overrides = append(overrides, demonstrations(t, config))
+			}
+			if strings.HasPrefix(c.config, "sft") || c.config == "reasoning" {
+				overrides = append(overrides, additions(t)...)
+			}
+			if c.config == "reasoning" { // from a model that answers some questions
+				overrides = append(overrides, "++runner.ckpt_path="+tuned(t, overrides))
+			}
+			cfg, _ := rolestest.MustLoad(t, config, overrides...)
+			place, err := cfg.Place(make([]int, ranks))
+			if err != nil {
+				t.Fatal(err)
+			}
+			members := map[string]int{}
+			for _, name := range place.Components() {
+				members[name] = len(place.Ranks(name))
+			}
+			want := train(t, ranks, nil, config, overrides...)
+			for seed := range seeds {
+				w := &wanderer{random: rand.New(rand.NewPCG(seed, 0)), members: members, ranks: ranks}
+				got := train(t, ranks, w, config, overrides...)
+				for name := range want {
+					if got[name] != want[name] {
+						t.Errorf("seed %d, %d moves: %s differs\n%.600s\n%.600s", seed, w.moved, name, got[name],
+							want[name])
+					}
+				}
+				if w.moved < 2 || w.refused > 0 || len(got) != len(want) {
+					t.Errorf("seed %d: %d moves, %d files, want %d", seed, w.moved, len(got), len(want))
+				}
+			}
+		})
+	}
+}
+
+// demonstrations lets an expert play, and returns the key that names the file.
+func demonstrations(t *testing.T, config string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "demos.safetensors")
+	if code := roles.Main([]string{"rlinf", "demos", "-c", config, "--out", file, "--episodes", "8", "--all",
+		"runner.max_steps=8"},
+		roles.Registries(rolestest.Registries())); code != 0 {
+		t.Fatalf("rlinf demos: exit code %d", code)
+	}
+	return "++algorithm.demo_buffer.load_path=" + file
+}
+
+// TestWanderingApart: asynchronous jobs whose rollouts are far ahead of the actors, and whose bits depend on time, move
+// with all that is under way. A rollout that were lost would leave its actor waiting, and one that came twice would be
+// too old.
+func TestWanderingApart(t *testing.T) {
+	for _, c := range []struct {
+		name, config string
+		overrides    []string
+	}{
+		{"two rollouts ahead", "async", []string{"algorithm.staleness_threshold=2", "env.train.rollout_epoch=2",
+			"actor.global_batch_size=256"}},
+		{"memory", "gru", []string{"++runner.async=true", "++algorithm.staleness_threshold=1"}},
+		{"own episodes", "async", []string{"algorithm.staleness_threshold=1", "++env.train.auto_reset=false"}},
+		{"on one rank", "ppo_collocated", []string{"++runner.async=true", "++algorithm.staleness_threshold=1"}},
+		{"replay", "sac", []string{"++runner.async=true"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config := filepath.Join("../../internal/digests/testdata", c.config+".yaml")
+			overrides := append([]string{"++runner.max_steps=12", "++runner.val_check_interval=3",
+				"++runner.save_interval=6", "++cluster.allow_idle_ranks=true"}, c.overrides...)
+			cfg, _ := rolestest.MustLoad(t, config, overrides...)
+			place, err := cfg.Place(make([]int, 4))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := &wanderer{random: rand.New(rand.NewPCG(9, 0)), members: map[string]int{}, ranks: 4}
+			for _, name := range place.Components() {
+				w.members[name] = len(place.Ranks(name))
+			}
+			train(t, 4, w, config, overrides...)
+			if w.moved < 3 || w.refused > 0 {
+				t.Errorf("%d moves, %d refused", w.moved, w.refused)
+			}
+		})
+	}
+}
+
+// tuned trains a small model until it answers some questions, and returns its file of weights.
+func tuned(t *testing.T, data []string) string {
+	t.Helper()
+	dir := t.TempDir()
+	var keys []string
+	for _, key := range data {
+		if strings.Contains(key, "data.") || strings.Contains(key, "tokenizer") {
+			keys = append(keys, key)
+		}
+	}
+	run(t, dir, 2, nil, "../../internal/digests/testdata/sft.yaml", append(keys, "++runner.max_steps=8",
+		"++runner.save_interval=8", "++runner.val_check_interval=8")...)
+	return filepath.Join(dir, "run/checkpoints/latest/model.safetensors")
+}
+
+// additions writes texts to learn from, and returns the keys that name them.
+func additions(t *testing.T) []string {
+	t.Helper()
+	dir := t.TempDir()
+	if code := roles.Main([]string{"rlinf", "data", "addition", "--out", dir, "--train", "40", "--test", "8"},
+		roles.Registries(rolestest.Registries())); code != 0 {
+		t.Fatalf("rlinf data: exit code %d", code)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "train.jsonl"),
+		[]byte(strings.Repeat(`{"prompt":"1+1=","answer":"2"}`+"\n", 80)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"++data.train_data_paths=" + filepath.Join(dir, "train.jsonl"),
+		"++data.val_data_paths=" + filepath.Join(dir, "test.jsonl"),
+		"++actor.tokenizer.tokenizer_model=" + filepath.Join(dir, "tokenizer")}
+}

@@ -1,0 +1,104 @@
+// Package region answers: which parts of a memory mapping are free?
+package region
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"unsafe"
+)
+
+// Align is the alignment of pieces, in bytes.
+const Align = 64
+
+// A Region gives out zeroed pieces of a memory mapping. One goroutine uses it at a time, but any may call Offset.
+type Region struct {
+	mem  []byte
+	free []span // ascending, with something in use between every two
+	used int    // what lies behind it is zero, and takes no memory
+}
+
+// A span is the range [lo, hi) of a region, with bounds at multiples of Align.
+type span struct{ lo, hi int }
+
+// New returns a region of mem, which is zero. Its address and its length are multiples of Align.
+func New(mem []byte) *Region { return &Region{mem: mem, free: []span{{0, len(mem)}}} }
+
+// Mem returns the whole mapping.
+func (r *Region) Mem() []byte { return r.mem }
+
+// Room returns how much of a region a piece of n bytes takes.
+func Room(n int) int { return (n + Align - 1) &^ (Align - 1) }
+
+// Take returns n zeroed bytes of the first free span that has room, or nil.
+func (r *Region) Take(n int) []byte {
+	room := Room(n)
+	for i := range r.free {
+		f := &r.free[i]
+		if f.hi-f.lo < room {
+			continue
+		}
+		lo := f.lo
+		if f.lo += room; f.lo == f.hi {
+			r.free = slices.Delete(r.free, i, i+1)
+		}
+		r.used = max(r.used, lo+room)
+		return r.mem[lo : lo+n : lo+n]
+	}
+	return nil
+}
+
+// Offset returns the offset of b, and whether b lies in the region.
+func (r *Region) Offset(b []byte) (int, bool) {
+	lo, p := uintptr(unsafe.Pointer(unsafe.SliceData(r.mem))), uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	return int(p - lo), p >= lo && p-lo < uintptr(len(r.mem)) && uintptr(len(b)) <= uintptr(len(r.mem))-(p-lo)
+}
+
+// Keep frees all but these pieces, which lie in the region. A piece of memory that is free is an error, and nothing
+// changes. giveBack gives whole pages back to the system, so that they are zero when they are used next; where it
+// returns an error, Keep writes zeros.
+func (r *Region) Keep(pieces [][]byte, giveBack func(pages []byte) error) error {
+	var kept []span
+	for _, b := range pieces {
+		at, _ := r.Offset(b)
+		s := span{at &^ (Align - 1), Room(at + len(b))}
+		for _, f := range r.free {
+			if s.lo < f.hi && f.lo < s.hi {
+				return fmt.Errorf("keep %d bytes at %d: they are free, since their world has ended", len(b), at)
+			}
+		}
+		kept = append(kept, s)
+	}
+	slices.SortFunc(kept, func(a, b span) int { return cmp.Compare(a.lo, b.lo) })
+	used, free := 0, []span(nil)
+	for _, s := range kept {
+		if s.lo > used {
+			free = append(free, span{used, s.lo})
+		}
+		used = max(used, s.hi)
+	}
+	if used < len(r.mem) {
+		free = append(free, span{used, len(r.mem)})
+	}
+	for _, f := range free {
+		if hi := min(f.hi, r.used); f.lo < hi {
+			clean(r.mem[f.lo:hi], giveBack)
+		}
+	}
+	r.free, r.used = free, used
+	return nil
+}
+
+// clean zeroes b, and gives back the pages that lie in b whole.
+func clean(b []byte, giveBack func(pages []byte) error) {
+	page := uintptr(os.Getpagesize())
+	lo := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	first, last := (lo+page-1)&^(page-1), (lo+uintptr(len(b)))&^(page-1)
+	if first >= last || giveBack(b[first-lo:last-lo]) != nil {
+		clear(b)
+		return
+	}
+	clear(b[:first-lo])
+	clear(b[last-lo:])
+}
