@@ -43,8 +43,8 @@ func refusals(t *testing.T) []refusal {
 				"were started (-np 4), not \"4\""},
 			{"{simulator: 0}", "command line: cluster.component_placement.simulator: simulator: expected one of " +
 				"actor, rollout, env, reward, inference"},
-			{"{reward: 0}", "command line: cluster.component_placement.reward: reward: expected one of the components " +
-				"that the run has: actor, env, rollout"},
+			{"{reward: 0}", "command line: cluster.component_placement.reward: reward: expected one of the " +
+				"components that the run has: actor, env, rollout"},
 			{"{env: auto}", "config.yaml:%: cluster.component_placement: auto: expected ranks: auto is for the " +
 				"start of a job"},
 			{"{env: 0", "command line: cluster.component_placement: {env: 0: expected the places of components, " +

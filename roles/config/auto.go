@@ -82,6 +82,7 @@ func (c *validation) checkAuto() {
 }
 
 // checkScheduler checks that ranks can move in a job with cluster.auto_scheduler, and reports the key if nothing would.
+// In the task reasoning answers move.
 func (c *validation) checkScheduler() {
 	if !c.Cluster.AutoScheduler {
 		return
@@ -93,6 +94,7 @@ func (c *validation) checkScheduler() {
 			"false: what simulators in programs of their own cost is not measured")
 		c.found.Want(c.Cluster.Tracer.Record, "cluster.tracer.record", false,
 			"true: cluster.auto_scheduler reads the record")
+	case c.Reasons(): // prompts are dealt
 	default: // such a job does not move, or no move makes it faster
 		c.found.Idle(key, true)
 		c.Cluster.AutoScheduler = false

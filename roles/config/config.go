@@ -50,9 +50,14 @@ type ClusterConfig struct {
 	Tracer TracerConfig `yaml:"tracer"`
 	// AllowIdleRanks allows ranks without workers. Default false. (+)
 	AllowIdleRanks bool `yaml:"allow_idle_ranks"`
-	// AutoScheduler lets a running job move its workers to other ranks when the times of its iterations say that this
-	// pays. It needs cluster.tracer.record to know why an iteration takes long. No result changes. Default false.
+	// AutoScheduler lets work move between ranks while the job runs. Workers move to other ranks when the times of the
+	// iterations say that this pays, for which cluster.tracer.record must be true. In the task reasoning the ranks of
+	// actors, rollout and inference workers are one pool: prompts are dealt, unfinished answers move to ranks that have
+	// fewer, and the actors, as many as before, are spread over the pool. No result changes. Default false.
 	AutoScheduler bool `yaml:"auto_scheduler"`
+	// UsePreProcessPolicy lets the ranks of actors answer, too, with auto_scheduler in the task reasoning. Default
+	// true.
+	UsePreProcessPolicy bool `yaml:"use_pre_process_policy"`
 }
 
 // TracerConfig is the section cluster.tracer.
@@ -346,7 +351,7 @@ func Default() *Config {
 	eval := env.DefaultConfig()
 	trainingAlone(&eval)
 	return &Config{
-		Cluster: ClusterConfig{Tracer: TracerConfig{Record: true}},
+		Cluster: ClusterConfig{Tracer: TracerConfig{Record: true}, UsePreProcessPolicy: true},
 		Comm: CommConfig{StallTimeout: time.Minute, Reduce: ReduceOrdered, BucketBytes: 4 << 20,
 			Compression: CompressionNone},
 		Runner: RunnerConfig{

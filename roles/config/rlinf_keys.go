@@ -51,7 +51,7 @@ func (k *keyList) tree(key, toggle, instead string, values ...string) {
 }
 
 func (k *keyList) cluster() {
-	k.add("cluster", `recreate_nccl_groups use_pre_process_policy use_wait_before_last_iter_policy
+	k.add("cluster", `recreate_nccl_groups use_wait_before_last_iter_policy
 		node_groups.*.env_configs.** node_groups.*.hardware.** node_groups.*.ignore_hardware`)
 	k.tree("cluster.profiling", "enabled", "")
 	k.tree("cluster.net_emulation", "enabled", "")

@@ -111,13 +111,16 @@ func (p planned) Comms(component string) (comms, direct []string) {
 		}
 	case component == "rollout" && p.Config.Reasons():
 		comms = []string{worker.Answers}
+		if p.Deals() {
+			comms = append(comms, worker.Dealing)
+		}
 	}
 	if mesh := p.Mesh(component); mesh.Members() > 1 {
 		comms = append(comms, member.Layers)
 		if mesh.Pipeline > 1 {
 			comms = append(comms, member.Activations)
 		}
-		if p.Config.Reasons() && component != "rollout" {
+		if p.Config.Reasons() && (component != "rollout" || p.Deals()) {
 			comms = append(comms, worker.Groups)
 		}
 	}

@@ -5,6 +5,13 @@
 //
 //	e, err := engine.New(model, engine.Options{})
 //	results, err := e.Generate(ctx, requests, engine.Watch{})
+//
+// Generate has all requests when it begins. A caller whose requests come later makes the passes itself. It may also
+// give up a text that grows, which any engine with the same weights can finish:
+//
+//	started, err := e.Start(&request, index) // false: no room now
+//	err = e.Step(&watch)                     // one pass, while e.Running() > 0
+//	request.Begun, ok = e.GiveUp(index)
 package engine
 
 import (
@@ -46,6 +53,9 @@ type Request struct {
 	// Key and Sample select the random numbers of this text. Key identifies the prompt, and Sample
 	// one of its answers. Key is below 2^32 and Sample below 2^16.
 	Key, Sample uint64
+	// Begun is the beginning of the text, which an engine with the same weights generated and gave up. The text goes on
+	// behind it, with the bits that it would have had there. Sampling.MaxTokens counts its tokens, too.
+	Begun Result
 }
 
 // A Result is the text generated after a prompt.
@@ -89,6 +99,7 @@ type sequence struct {
 	request *Request
 	index   int // of the request
 	result  *Result
+	text    []int32 // what is in the cache before the next token is drawn: the prompt, and Begun
 	prompt  *prompt
 	source  *sequence    // computes the prompt that this sequence will fork; nil: none, or already forked
 	cache   *lm.Sequence // nil while source is set
@@ -174,6 +185,50 @@ func (e *Engine) Generate(ctx context.Context, requests []Request, w Watch) ([]R
 	return results, nil
 }
 
+// Start adds a request to those that run. It returns false if there is no room for it now. index is the request's
+// number in calls of a Watch, and for GiveUp.
+func (e *Engine) Start(r *Request, index int) (bool, error) {
+	if err := e.check(r); err != nil {
+		return false, fmt.Errorf("request %d: %w", index, err)
+	}
+	return e.admit(r, new(Result), index), nil
+}
+
+// Step makes one pass, which adds a token to each text whose prompt is done, and calls w. Without running texts it does
+// nothing.
+func (e *Engine) Step(w *Watch) error {
+	if len(e.running) == 0 {
+		return nil
+	}
+	return e.step(w)
+}
+
+// Running returns the number of running texts.
+func (e *Engine) Running() int { return len(e.running) }
+
+// GiveUp ends a running text before its end, and returns its beginning. It returns false if no such text runs.
+func (e *Engine) GiveUp(index int) (begun Result, ok bool) {
+	at := slices.IndexFunc(e.running, func(s *sequence) bool { return s.index == index })
+	if at < 0 {
+		return Result{}, false
+	}
+	e.fork()
+	gone := e.running[at]
+	e.running = slices.Delete(e.running, at, at+1)
+	var heir *sequence // computes the prompt from now on, if gone has not done it
+	for _, s := range e.running {
+		switch {
+		case s.source != gone:
+		case heir == nil:
+			heir, s.source, s.cache = s, nil, e.cache.NewSequence(e.length(s.request))
+		default:
+			s.source = heir
+		}
+	}
+	e.free(gone)
+	return *gone.result, true
+}
+
 // check returns an error for a request that can never be served.
 func (e *Engine) check(r *Request) error {
 	if err := r.Sampling.check(); err != nil {
@@ -187,12 +242,35 @@ func (e *Engine) check(r *Request) error {
 			return fmt.Errorf("token %d of the prompt is %d: expected 0 to %d", i, id, e.model.Config.Vocab-1)
 		}
 	}
+	if err := e.checkBegun(r); err != nil {
+		return err
+	}
 	if n := e.length(r); pagesOf(n) > e.pages {
 		return fmt.Errorf("%d tokens of a prompt and %d new ones: the cache holds %d tokens", len(r.Prompt),
 			r.Sampling.MaxTokens, e.pages*lm.PageLen)
 	} else if w := e.model.Config.Window; w > 0 && n > w {
 		return fmt.Errorf("%d tokens of a prompt and %d new ones: the model sees windows of %d tokens, which is not "+
 			"supported", len(r.Prompt), r.Sampling.MaxTokens, w)
+	}
+	return nil
+}
+
+// checkBegun returns an error if no text of the request begins with r.Begun and goes on.
+func (e *Engine) checkBegun(r *Request) error {
+	b := &r.Begun
+	if len(b.LogProbs) != len(b.Tokens) {
+		return fmt.Errorf("a beginning of %d tokens with %d log-probs: expected one for each", len(b.Tokens),
+			len(b.LogProbs))
+	}
+	if len(b.Tokens) >= r.Sampling.MaxTokens {
+		return fmt.Errorf("a beginning of %d tokens: expected fewer than the %d of the text", len(b.Tokens),
+			r.Sampling.MaxTokens)
+	}
+	for i, id := range b.Tokens {
+		if id < 0 || int(id) >= e.model.Config.Vocab || r.Sampling.stops(id) {
+			return fmt.Errorf("token %d of the beginning is %d: expected 0 to %d, and none that ends the text", i, id,
+				e.model.Config.Vocab-1)
+		}
 	}
 	return nil
 }
@@ -204,7 +282,7 @@ func pagesOf(tokens int) int { return (tokens + lm.PageLen - 1) / lm.PageLen }
 
 // admit starts a request. It returns false if MaxRunning sequences run, or if the cache could fill up.
 func (e *Engine) admit(r *Request, to *Result, index int) bool {
-	s := &sequence{request: r, index: index, result: to, source: e.source(r.Prompt)}
+	s := &sequence{request: r, index: index, result: to, text: r.Prompt, source: e.source(r.Prompt)}
 	pages := pagesOf(e.length(r))
 	if s.source != nil {
 		s.prompt = s.source.prompt
@@ -213,8 +291,11 @@ func (e *Engine) admit(r *Request, to *Result, index int) bool {
 	if len(e.running) == e.opts.MaxRunning || e.held+pages > e.pages {
 		return false
 	}
-	to.Tokens = make([]int32, 0, r.Sampling.MaxTokens)
-	to.LogProbs = make([]float32, 0, r.Sampling.MaxTokens)
+	to.Tokens = append(make([]int32, 0, r.Sampling.MaxTokens), r.Begun.Tokens...)
+	to.LogProbs = append(make([]float32, 0, r.Sampling.MaxTokens), r.Begun.LogProbs...)
+	if len(r.Begun.Tokens) > 0 {
+		s.text = slices.Concat(r.Prompt, r.Begun.Tokens)
+	}
 	e.running, e.held, s.pages = append(e.running, s), e.held+pages, pages
 	if s.source == nil {
 		s.prompt = &prompt{pages: (len(r.Prompt) - 1) / lm.PageLen}
@@ -244,14 +325,14 @@ func (e *Engine) fork() {
 	}
 }
 
-// step makes one pass. The pass has one token of every sequence whose prompt is done, and prompt
-// tokens in the rest.
+// step makes one pass. The pass has one token of every sequence whose text is in the cache, and tokens of other texts
+// in the rest.
 func (e *Engine) step(w *Watch) error {
 	e.fork()
 	e.pieces, e.rows, e.drawn = e.pieces[:0], e.rows[:0], e.drawn[:0]
 	room, n := e.opts.ChunkTokens, 0
 	for _, s := range e.running { // every sequence that generates has a token in the pass; prompts get the rest
-		if s.source == nil && s.cache.Len() >= len(s.request.Prompt) {
+		if s.source == nil && s.cache.Len() >= len(s.text) {
 			room--
 		}
 	}
@@ -261,7 +342,7 @@ func (e *Engine) step(w *Watch) error {
 		}
 		done := s.cache.Len()
 		ids := s.last[:]
-		if rest := s.request.Prompt[min(done, len(s.request.Prompt)):]; len(rest) > 0 {
+		if rest := s.text[min(done, len(s.text)):]; len(rest) > 0 {
 			ids = rest[:min(len(rest), room)]
 			room -= len(ids)
 		}
@@ -269,7 +350,7 @@ func (e *Engine) step(w *Watch) error {
 			continue
 		}
 		e.pieces = append(e.pieces, lm.Piece{Seq: s.cache, IDs: ids})
-		if n += len(ids); done+len(ids) >= len(s.request.Prompt) {
+		if n += len(ids); done+len(ids) >= len(s.text) {
 			e.rows, e.drawn = append(e.rows, int32(n-1)), append(e.drawn, s)
 		}
 	}
@@ -338,11 +419,7 @@ func (e *Engine) leave(done func(request int, r *Result) error) (err error) {
 			kept = append(kept, s)
 			continue
 		}
-		s.cache.Truncate(0)
-		if e.held -= s.pages; s.prompt.users == 1 {
-			e.held -= s.prompt.pages
-		}
-		s.prompt.users--
+		e.free(s)
 		if done != nil && err == nil {
 			err = done(s.index, s.result)
 		}
@@ -350,6 +427,17 @@ func (e *Engine) leave(done func(request int, r *Result) error) (err error) {
 	clear(e.running[len(kept):])
 	e.running = kept
 	return err
+}
+
+// free frees the pages of a sequence that no longer runs.
+func (e *Engine) free(s *sequence) {
+	if s.cache != nil {
+		s.cache.Truncate(0)
+	}
+	if e.held -= s.pages; s.prompt.users == 1 {
+		e.held -= s.prompt.pages
+	}
+	s.prompt.users--
 }
 
 // release frees the pages of all sequences.

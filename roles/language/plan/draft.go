@@ -29,7 +29,11 @@ func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
 	if d.Workers("actor") == 0 {
 		return d
 	}
-	if cfg.Reasons() && !d.Placement.Has("rollout") {
+	if d.Deals() {
+		if !d.pool(nodes) {
+			return d
+		}
+	} else if cfg.Reasons() && !d.Placement.Has("rollout") {
 		d.Placement.Add("rollout", d.Placement.Ranks("actor"))
 	}
 	if !d.arrange() {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/roles/job"
@@ -16,9 +17,24 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 	if need <= have.Free {
 		return nil
 	}
-	return fmt.Errorf("node %d needs %s for parameters, optimiser, activations and texts, and %v: expected fewer "+
+	return fmt.Errorf("node %d needs %s for parameters, optimiser, activations and texts, %sand %v: expected fewer "+
 		"tokens in a micro-batch, adapters (actor.model.is_lora), a model that more ranks divide (docs/parallel.md) "+
-		"or more nodes", node, job.Mebibytes(need), have)
+		"or more nodes", node, job.Mebibytes(need), p.largest(nodes, node), have)
+}
+
+// largest names the rank of a node that needs the most memory, if the ranks are a pool; else it returns "".
+func (p *Plan) largest(nodes []int, node int) string {
+	if !p.Deals() {
+		return ""
+	}
+	rank, most := -1, int64(0)
+	for r, n := range nodes {
+		if need := p.MemoryOf(r).Sum() + job.ProgramBytes; n == node && need > most {
+			rank, most = r, need
+		}
+	}
+	return fmt.Sprintf("%s of them on rank %d of the pool (cluster.auto_scheduler), with %s, ",
+		job.Mebibytes(most), rank, strings.Join(p.WorkersOn(rank), ", "))
 }
 
 // MemoryColumns returns the columns of a table of the ranks' memory. The parameters have their gradients, and the
@@ -88,10 +104,12 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 		f.Activations += p.EngineBytes()
 		f.Parameters += s.own
 	})
-	for _, of := range stageOrder {
-		for range p.MembersOn(of, r) {
-			f.Channels += 3 * int64(p.AnswerBytes())
+	for i, stage := range p.Pipeline.Stages {
+		items := 3
+		if i == 1 && p.Pipeline.Dealt { // any rollout worker may send it groups
+			items = 2 + p.Mesh("rollout").Data
 		}
+		f.Channels += int64(len(p.MembersOn(stage.Component, r)) * items * p.AnswerBytes())
 	}
 	f.Texts = int64(p.Train.Bytes())
 	if p.Valid != nil {

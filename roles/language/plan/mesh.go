@@ -171,7 +171,7 @@ func (d *Draft) divide() {
 		case len(given) > 0:
 			m.Layers = given
 		default:
-			m.Layers = deal(layerCosts(&d.Model), m.Pipeline)
+			m.Layers = divided(layerCosts(&d.Model), m.Pipeline)
 		}
 		d.meshes[of] = m
 	}
@@ -221,9 +221,9 @@ func layerCosts(c *lm.Config) []int {
 	return costs
 }
 
-// deal divides layers of these costs into stages of about equal costs, and returns the layers of each stage. A layer
+// divided divides layers of these costs into stages of about equal costs, and returns the layers of each stage. A layer
 // belongs to the stage in which its middle falls, but each stage has a layer.
-func deal(costs []int, stages int) []int {
+func divided(costs []int, stages int) []int {
 	total, before := 0.0, 0.0
 	for _, c := range costs {
 		total += float64(c)

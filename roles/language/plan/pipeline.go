@@ -14,10 +14,12 @@ import (
 //
 // Groups go from stage to stage. The workers of each stage divide the groups into contiguous ranges. A rollout
 // worker generates its range in rounds, one after the other. It sends a group to the next stage when all answers of
-// the group have ended, while it goes on with other groups. The first member of a worker sends and receives.
+// the group have ended, while it goes on with other groups. The first member of a worker sends and receives. With
+// cluster.auto_scheduler the groups are not divided among the rollout workers, but dealt.
 type Pipeline struct {
 	Groups int
 	Rounds int             // of a rollout worker: rollout.pipeline_stage_num
+	Dealt  bool            // any rollout worker may generate any group; Rounds has no effect
 	Stages []PipelineStage // rollout; reward, inference and critic if they are placed; actor
 }
 
@@ -61,6 +63,9 @@ func (p *Pipeline) Receiver(stage, group int) int {
 
 // overlap reports whether a worker of a stage and one of the next stage have groups in common.
 func (p *Pipeline) overlap(stage, from, to int) bool {
+	if stage == 0 && p.Dealt {
+		return true
+	}
 	a, b := p.Range(stage, from)
 	c, d := p.Range(stage+1, to)
 	return max(a, c) < min(b, d)
@@ -84,7 +89,10 @@ func (p *Pipeline) lines(size int) []string {
 			each[i] = fmt.Sprintf("%d on 1 %s %s", least, h.Component, what)
 		}
 	}
-	if p.Rounds > 1 {
+	if p.Dealt {
+		each[0] = fmt.Sprintf("dealt to %d %s %ss", p.Stages[0].Mesh.Data, p.Stages[0].Component,
+			p.Stages[0].Mesh.unit())
+	} else if p.Rounds > 1 {
 		each[0] += fmt.Sprintf(" in %d stages", p.Rounds)
 	}
 	return []string{fmt.Sprintf("answers: %d to each of %d prompts; prompts: %s", size, p.Groups,

@@ -1,6 +1,10 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/roles/language/deal"
+)
 
 // stageOrder is the order of the components through which answers pass.
 var stageOrder = [...]string{"rollout", "reward", "inference", "critic", "actor"}
@@ -28,7 +32,7 @@ func (d *Draft) placeAnswers() {
 	if d.Critics > 0 {
 		d.placeCritic(n)
 	}
-	if least := n / d.rollouts; least > 0 {
+	if least := n / d.rollouts; least > 0 && !d.Deals() {
 		d.found.Want(stages <= least, "rollout.pipeline_stage_num", stages,
 			fmt.Sprintf("at most %d (%d prompts of %s)", least, n, d.replicas("rollout")))
 	}
@@ -46,13 +50,34 @@ func (d *Draft) placeCritic(n int) {
 
 // pipeline returns the pipeline of this placement.
 func (d *Draft) pipeline() Pipeline {
-	p := Pipeline{Groups: d.Config.Data.RolloutBatchSize, Rounds: d.Config.Rollout.PipelineStageNum}
+	p := Pipeline{Groups: d.Config.Data.RolloutBatchSize, Rounds: d.Config.Rollout.PipelineStageNum, Dealt: d.Deals()}
 	for _, of := range stageOrder {
 		if m := d.Mesh(of); m.Data > 0 {
 			p.Stages = append(p.Stages, PipelineStage{of, m})
 		}
 	}
 	return p
+}
+
+// Deals reports whether prompts are dealt to rollout workers, and unfinished answers move.
+func (p *Plan) Deals() bool { return p.Config.Reasons() && p.Config.Cluster.AutoScheduler }
+
+// Costs of an engine, in tokens of one text that has no others beside it. BenchmarkSpeed of package engine measures
+// them: a token of a long pass costs half of a new one, and a pass has work of its own.
+const (
+	passCost    = 2
+	contextCost = 0.5
+)
+
+// Table returns what rollout workers must know to deal the prompts of a batch, of which prompt is one. mean is the mean
+// length of answers in the batch before; 0: unknown.
+func (p *Plan) Table(prompt []int32, mean int) deal.Table {
+	if mean == 0 {
+		mean = max(1, p.Sampling.MaxTokens/8)
+	}
+	return deal.Table{Prompts: p.Pipeline.Groups, Players: p.Mesh("rollout").Data, Size: p.group, Running: p.running,
+		Tokens: p.Sampling.MaxTokens, Prompt: len(prompt), Mean: mean,
+		Cost: deal.Cost{Pass: passCost, Context: contextCost}}
 }
 
 // ExchangesGroups reports whether the replicas of a component exchange groups so that all have about as many tokens.

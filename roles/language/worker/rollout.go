@@ -31,6 +31,7 @@ type RolloutWorker struct {
 	shown    []exam.Shown         // of the last evaluation
 	ended    int                  // ended answers of the batch
 	asked    int                  // all answers of the batch
+	mean     int                  // mean length of the answers of the last batch that was dealt; 0: none yet
 	progress algo.Progress
 }
 
@@ -44,7 +45,7 @@ func NewRolloutWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Ro
 	w := &RolloutWorker{texts: newTexts(p), reader: shared.reader(m, model), m: m,
 		group: p.Config.Algorithm.GroupSize, logProbs: p.Config.Rollout.ReturnLogprobs, out: newAnswerSender(m, p),
 		progress: loop.ProgressOf(c, m)}
-	if w.replica, err = newReplica(ctx, m, p, false); err != nil {
+	if w.replica, err = newReplica(ctx, m, p, p.Deals()); err != nil {
 		return nil, err
 	}
 	if !w.replica.first {
@@ -72,10 +73,14 @@ func (w *RolloutWorker) Part() any { return w.part(w.plan, nil) }
 // Member returns the member of this worker.
 func (w *RolloutWorker) Member() *spmd.Member { return w.m }
 
-// Generate generates the answers to this replica's prompts of batch n of a step; both numbers begin at 0. The first
+// Generate generates the answers to this replica's prompts of batch n of a step; both numbers begin at 0. With
+// cluster.auto_scheduler prompts are dealt, and unfinished answers move: see package deal. The first
 // member sends a group through out when all its answers have ended, while other answers are generated. Random numbers
 // depend only on the prompt's number in the run, the answer's number in its group, and the position of the token.
 func (w *RolloutWorker) Generate(ctx context.Context, step int64, n int, out *spmd.Channel) error {
+	if w.plan.Deals() {
+		return w.deal(ctx, step, n, out)
+	}
 	pipeline := &w.plan.Pipeline
 	lo, hi := pipeline.Range(0, w.replica.index)
 	w.ended, w.asked = 0, (hi-lo)*w.group

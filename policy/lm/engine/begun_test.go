@@ -1,0 +1,190 @@
+package engine_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/lm/engine"
+)
+
+// A host is an engine with the requests that wait for room.
+type host struct {
+	*engine.Engine
+	waiting []int
+}
+
+// hop generates texts on hosts that take turns. After every so many passes a host gives up what runs, from the first
+// request or from the last, and the next host goes on. It returns the texts.
+func hop(t *testing.T, hosts []*host, every int, all []engine.Request) []engine.Result {
+	t.Helper()
+	results, ended := make([]engine.Result, len(all)), 0
+	watch := engine.Watch{Done: func(i int, r *engine.Result) error {
+		results[i] = *r
+		ended++
+		return nil
+	}}
+	begun := slices.Clone(all)
+	for i := range all {
+		hosts[0].waiting = append(hosts[0].waiting, i)
+	}
+	for turn := 0; ended < len(all); turn++ {
+		if turn > 10000 {
+			t.Fatal("the texts do not end")
+		}
+		h, next := hosts[turn%len(hosts)], hosts[(turn+1)%len(hosts)]
+		for range every {
+			for len(h.waiting) > 0 {
+				ok, err := h.Start(&begun[h.waiting[0]], h.waiting[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !ok {
+					break
+				}
+				h.waiting = h.waiting[1:]
+			}
+			if err := h.Step(&watch); err != nil {
+				t.Fatal(err)
+			}
+		}
+		next.waiting = append(next.waiting, h.waiting...)
+		h.waiting = nil
+		for k := range all {
+			i := k
+			if turn%2 == 1 {
+				i = len(all) - 1 - k
+			}
+			if r, ok := h.GiveUp(i); ok {
+				begun[i].Begun = r
+				next.waiting = append(next.waiting, i)
+			}
+		}
+		if h.Running() != 0 {
+			t.Fatalf("%d texts still run", h.Running())
+		}
+	}
+	return results
+}
+
+// TestBegun: a text has the same tokens and log-probs wherever it is finished, after every pass, in any batch, and
+// with prompts that several texts share.
+func TestBegun(t *testing.T) {
+	m := model(t)
+	newHost := func(o engine.Options) *host {
+		e, err := engine.New(m, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &host{Engine: e}
+	}
+	for name, s := range samplings() {
+		t.Run(name, func(t *testing.T) {
+			all := requests(11, s)
+			for i := range 5 { // five answers to one prompt of three pages
+				r := engine.Request{Sampling: s, Key: 50, Sample: uint64(i), Prompt: make([]int32, 3*lm.PageLen-1)}
+				r.Sampling.MaxTokens = 3 + 2*i
+				all = append(all, r)
+			}
+			want := generate(t, m, engine.Options{}, all)
+			hosts := []*host{newHost(engine.Options{}), newHost(engine.Options{MaxRunning: 7, ChunkTokens: 7}),
+				newHost(engine.Options{MaxRunning: 3, ChunkTokens: 50, CacheTokens: 9 * lm.PageLen})}
+			for every := 1; every <= s.MaxTokens; every++ {
+				// Passes of few tokens do not reach the end of a prompt.
+				for _, some := range [][]*host{{hosts[0], hosts[2]}, {hosts[2], hosts[0], hosts[1]}} {
+					for i, got := range hop(t, some, every, all) {
+						if fmt.Sprint(got) != fmt.Sprint(want[i]) {
+							t.Fatalf("given up after %d passes, request %d:\n%v\n%v", every, i, got, want[i])
+						}
+					}
+				}
+			}
+			for i, h := range hosts {
+				// All pages are free again: the engine has room for what it had at first.
+				if got, err := h.Generate(t.Context(), all, engine.Watch{}); err != nil ||
+					fmt.Sprint(got) != fmt.Sprint(want) {
+					t.Errorf("engine %d afterwards: %v", i, err)
+				}
+			}
+		})
+	}
+}
+
+// TestGivenUpSource: a text that computes a prompt for others may be given up at any time.
+func TestGivenUpSource(t *testing.T) {
+	m := model(t)
+	s := engine.Sampling{MaxTokens: 6, Temperature: 0.9, TopP: 1, RepetitionPenalty: 1, Seed: 2}
+	var all []engine.Request
+	for i := range 4 {
+		all = append(all, engine.Request{Prompt: make([]int32, 2*lm.PageLen+3), Sampling: s, Sample: uint64(i)})
+	}
+	want := generate(t, m, engine.Options{}, all)
+	for passes := range 12 {
+		e, err := engine.New(m, engine.Options{MaxRunning: 4, ChunkTokens: 5, CacheTokens: 6 * lm.PageLen})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, some := make([]engine.Result, len(all)), slices.Clone(all)
+		watch := engine.Watch{Done: func(i int, r *engine.Result) error {
+			got[i] = *r
+			return nil
+		}}
+		step := func() {
+			t.Helper()
+			if err := e.Step(&watch); err != nil {
+				t.Fatal(err)
+			}
+		}
+		start := func(i int) {
+			t.Helper()
+			if ok, err := e.Start(&some[i], i); err != nil || !ok {
+				t.Fatalf("after %d passes: request %d has not started: %v", passes, i, err)
+			}
+		}
+		for i := range all {
+			start(i)
+		}
+		for range passes {
+			step()
+		}
+		for i := range 2 {
+			if r, ok := e.GiveUp(i); ok {
+				some[i].Begun = r
+				start(i)
+			}
+		}
+		for e.Running() > 0 {
+			step()
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("after %d passes:\n%v\n%v", passes, got, want)
+		}
+	}
+}
+
+// TestRefusesBeginnings: a beginning that cannot go on is named.
+func TestRefusesBeginnings(t *testing.T) {
+	e, err := engine.New(model(t), engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, begun := range map[string]engine.Result{
+		"2 tokens with 1 log-probs":   {Tokens: []int32{1, 2}, LogProbs: []float32{0}},
+		"fewer than the 3":            {Tokens: []int32{1, 2, 3}, LogProbs: []float32{0, 0, 0}},
+		"token 0 of the beginning":    {Tokens: []int32{vocab}, LogProbs: []float32{0}},
+		"token 1 of the beginning":    {Tokens: []int32{1, -1}, LogProbs: []float32{0, 0}},
+		"none that ends the text":     {Tokens: []int32{5}, LogProbs: []float32{0}},
+		"request 7: a beginning of 2": {Tokens: []int32{5, 5}, LogProbs: nil},
+	} {
+		r := engine.Request{Prompt: []int32{1}, Sampling: engine.Greedy(3), Begun: begun}
+		r.Sampling.Stop = []int32{5}
+		if ok, err := e.Start(&r, 7); ok || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, %v: expected %q", ok, err, want)
+		}
+	}
+	if _, ok := e.GiveUp(7); ok {
+		t.Error("a text that never ran was given up")
+	}
+}

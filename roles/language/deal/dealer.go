@@ -1,0 +1,188 @@
+package deal
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// A Dealer deals the prompts of one batch, moves unfinished answers, and counts complete groups.
+type Dealer struct {
+	Table
+	prompts []int // not yet dealt
+	missing int   // groups that are not complete
+	tokens  int   // of all answers of complete groups
+	left    int   // players that have said Bye
+	ended   bool
+	seats   []seat
+	list    []int32
+	send    func(to int, m Message)
+}
+
+// A seat is what the dealer knows of a player.
+type seat struct {
+	load    Load    // of its last message
+	sent    int     // answers passed on to it
+	flight  []int32 // tokens of those that were passed on after its last message
+	coming  []int32 // tokens of answers that others were ordered to give to it
+	ordered int     // answers that it was ordered to give, and has not yet given
+}
+
+// NewDealer returns the dealer of a batch, which sends messages by send.
+func NewDealer(t Table, send func(to int, m Message)) *Dealer {
+	d := &Dealer{Table: t, missing: t.Prompts, seats: make([]seat, t.Players), send: send}
+	for p := range t.Players {
+		lo, hi := t.first(p)
+		d.seats[p].load.Tokens = make([]int32, (hi-lo)*t.Size)
+		for end := (p + 1) * t.Prompts / t.Players; hi < end; hi++ {
+			d.prompts = append(d.prompts, hi)
+		}
+	}
+	if len(d.prompts) == 0 {
+		d.all(Message{Kind: None})
+	}
+	return d
+}
+
+// Over reports whether all players have left.
+func (d *Dealer) Over() bool { return d.left == d.Players }
+
+// MeanTokens returns the mean length of the answers, when the batch is over.
+func (d *Dealer) MeanTokens() int { return d.tokens / (d.Prompts * d.Size) }
+
+// Receive handles a message of a player.
+func (d *Dealer) Receive(from int, m Message) error {
+	s := &d.seats[from]
+	s.load = m.Load
+	s.flight = s.flight[len(s.flight)-(s.sent-m.Load.Got):]
+	switch m.Kind {
+	case Ask:
+		if len(d.prompts) > 0 { // else None is on its way
+			d.deal(from)
+		}
+	case Report:
+	case Give:
+		s.ordered -= m.Count
+		to := &d.seats[m.Player]
+		to.coming = to.coming[m.Count:]
+		for i := range m.Answers {
+			to.flight = append(to.flight, int32(len(m.Answers[i].Tokens)))
+		}
+		if n := len(m.Answers); n > 0 {
+			to.sent += n
+			d.send(m.Player, m)
+		}
+	case Back:
+		d.send(m.Player, m)
+	case Complete:
+		d.missing--
+		d.tokens += m.Count
+	case Bye:
+		d.left++
+		return nil
+	default:
+		return fmt.Errorf("message %d of player %d", m.Kind, from)
+	}
+	return nil
+}
+
+// Settle is called after some messages. It orders players to give answers away, or ends the batch.
+func (d *Dealer) Settle() {
+	switch {
+	case d.ended:
+	case d.missing == 0: // answers to orders that are on their way will be empty
+		d.ended = true
+		d.all(Message{Kind: End})
+	case len(d.prompts) == 0:
+		d.level()
+	}
+}
+
+// deal deals the next prompt to a player.
+func (d *Dealer) deal(to int) {
+	d.send(to, Message{Kind: Deal, Count: d.prompts[0]})
+	s := &d.seats[to]
+	s.load.Tokens = append(make([]int32, d.Size), s.load.Tokens...) // until its next report
+	if d.prompts = d.prompts[1:]; len(d.prompts) == 0 {
+		d.all(Message{Kind: None})
+	}
+}
+
+func (d *Dealer) all(m Message) {
+	for p := range d.Players {
+		d.send(p, m)
+	}
+}
+
+// has returns the tokens of the unfinished answers that a player has when it has handled all messages to it, as far as
+// the dealer knows. It overwrites list.
+func (s *seat) has(list []int32) []int32 {
+	return append(append(list[:0], s.load.Tokens[min(s.ordered, len(s.load.Tokens)):]...), s.flight...)
+}
+
+// will returns has, with the answers that others have been ordered to give to the player.
+func (s *seat) will(list []int32) []int32 { return append(s.has(list), s.coming...) }
+
+// level orders the player with the most work to give answers to the player with the least, as long as that makes the
+// former's work shorter.
+func (d *Dealer) level() {
+	for {
+		from, to, most, least := 0, 0, 0.0, math.Inf(1)
+		for p := range d.seats {
+			d.list = d.seats[p].will(d.list)
+			w := d.work(d.list)
+			if w > most {
+				from, most = p, w
+			}
+			if w < least {
+				to, least = p, w
+			}
+		}
+		given := d.share(&d.seats[from], &d.seats[to])
+		if len(given) == 0 {
+			return
+		}
+		d.seats[from].ordered += len(given)
+		d.seats[to].coming = append(d.seats[to].coming, given...)
+		d.send(from, Message{Kind: Order, Player: to, Count: len(given)})
+	}
+}
+
+// more returns the number of tokens that an answer with so many is expected to get. Lengths are uneven: an answer that
+// is long already has more to come than a new one.
+func (d *Dealer) more(tokens int32) float64 {
+	return max(1, min(float64(d.Mean)+float64(tokens)/4, float64(d.Tokens)-float64(tokens)))
+}
+
+// work returns how long answers with so many tokens are expected to take a player.
+func (d *Dealer) work(answers []int32) (sum float64) {
+	longest := 0.0
+	for _, n := range answers {
+		x := d.more(n)
+		sum, longest = sum+x, max(longest, x)
+	}
+	return sum + d.Cost.Pass*longest
+}
+
+// share returns the tokens of the answers that one player should give to another: of those with the fewest tokens as
+// many as make the longer of both players' works the shortest; none if that is no clear gain.
+func (d *Dealer) share(from, to *seat) []int32 {
+	has := from.has(nil)
+	slices.Sort(has)
+	a, b := slices.Concat(has, from.coming), to.will(nil)
+	best, n, moved := d.work(a)*(1-leastGain), 0, 0.0
+	for k, tokens := range has[:max(0, len(has)-1)] {
+		if b = append(b, tokens); tokens > 0 {
+			moved += d.Cost.Context * float64(int(tokens)+d.Prompt)
+		}
+		if x := max(d.work(a[k+1:]), d.work(b)+moved); x < best {
+			best, n = x, k+1
+		}
+	}
+	return has[:n]
+}
+
+// leastGain is the share of its work that a player must save by giving answers away.
+// leastGain is the share of its expected work that a player must save by giving answers away. Less is lost again by the
+// next answers that end sooner or later than expected.
+const leastGain = 0.16

@@ -1,0 +1,256 @@
+package deal
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/policy/lm/engine"
+)
+
+// An Engine generates the texts of a player: engine.Engine, or several that work alike.
+type Engine interface {
+	Start(r *engine.Request, index int) (bool, error)
+	Step(w *engine.Watch) error
+	GiveUp(index int) (engine.Result, bool)
+	Running() int
+}
+
+// A Player answers prompts of one batch.
+type Player struct {
+	Table
+	Setup
+	waiting []Answer       // not in the engine, in the order in which they will be
+	running map[int]Answer // in the engine, by number; without their texts
+	begun   map[int]int    // tokens of each running answer
+	groups  map[int]*group // that this player collects
+	tokens  int            // of all unfinished answers
+	got     int            // answers from others
+	told    [3]int         // unfinished answers, tokens and got, as the dealer knows them
+	asked   bool
+	none    bool // no prompt is left
+	over    bool
+	watch   engine.Watch
+}
+
+// Setup is what a Player works with.
+type Setup struct {
+	Index  int
+	Engine Engine
+	// Request returns the request for an answer.
+	Request func(group, sample int) engine.Request
+	// Ended is called when an answer has ended on this player.
+	Ended func() error
+	// Complete is called with the answers of a group, when this player has all.
+	Complete func(group int, results []engine.Result) error
+	// Send sends a message to the dealer.
+	Send func(Message)
+}
+
+// A group has the finished answers to a prompt.
+type group struct {
+	results []engine.Result
+	missing int
+}
+
+// NewPlayer returns a player of a batch.
+func NewPlayer(t Table, s Setup) *Player {
+	p := &Player{Table: t, Setup: s, running: map[int]Answer{}, begun: map[int]int{}, groups: map[int]*group{}}
+	p.watch = engine.Watch{Token: p.token, Done: p.done}
+	lo, hi := t.first(s.Index)
+	for g := lo; g < hi; g++ {
+		p.take(g)
+	}
+	return p
+}
+
+// Over reports whether the batch has ended. Then the player has left.
+func (p *Player) Over() bool { return p.over }
+
+// Idle reports whether the player has nothing to do until a message comes.
+func (p *Player) Idle() bool { return p.Unfinished() == 0 }
+
+// Unfinished returns the number of the player's unfinished answers.
+func (p *Player) Unfinished() int { return len(p.waiting) + len(p.running) }
+
+// take takes a prompt.
+func (p *Player) take(prompt int) {
+	p.groups[prompt] = &group{make([]engine.Result, p.Size), p.Size}
+	for i := range p.Size {
+		p.waiting = append(p.waiting, Answer{Group: prompt, Sample: i, Collector: p.Index})
+	}
+}
+
+// Receive handles a message of the dealer.
+func (p *Player) Receive(m Message) error {
+	switch m.Kind {
+	case Deal:
+		p.asked = false
+		p.take(m.Count)
+	case None:
+		p.none = true
+	case Order:
+		return p.give(m.Player, m.Count)
+	case Give:
+		p.waiting = append(p.waiting, m.Answers...)
+		p.got += len(m.Answers)
+		for i := range m.Answers {
+			p.tokens += len(m.Answers[i].Tokens)
+		}
+	case Back:
+		for _, a := range m.Answers {
+			if err := p.collect(a); err != nil {
+				return err
+			}
+		}
+	case End:
+		p.over = true
+		p.send(Message{Kind: Bye})
+	default:
+		return fmt.Errorf("message %d of the dealer", m.Kind)
+	}
+	return nil
+}
+
+// Turn starts answers for which there is room, makes a pass, and tells the dealer what has changed.
+func (p *Player) Turn() error {
+	for len(p.waiting) > 0 {
+		a := p.waiting[0]
+		r := p.Request(a.Group, a.Sample)
+		r.Begun = a.Result
+		index := p.number(a)
+		ok, err := p.Engine.Start(&r, index)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		p.waiting = p.waiting[1:]
+		p.begun[index], a.Result = len(a.Tokens), engine.Result{}
+		p.running[index] = a
+	}
+	if !p.none && !p.asked && len(p.waiting) < p.Size {
+		p.asked = true
+		p.send(Message{Kind: Ask})
+	}
+	if err := p.Engine.Step(&p.watch); err != nil {
+		return err
+	}
+	if p.none && p.changed() {
+		p.send(Message{Kind: Report})
+	}
+	return nil
+}
+
+// changed reports whether the dealer should know the present load: an answer has ended or come, or all have got a good
+// deal longer.
+func (p *Player) changed() bool {
+	return p.Unfinished() != p.told[0] || p.got != p.told[2] || 8*p.tokens > 9*p.told[1]
+}
+
+func (p *Player) send(m Message) {
+	p.told = [3]int{p.Unfinished(), p.tokens, p.got}
+	m.Load.Got = p.got
+	for _, a := range p.waiting {
+		m.Load.Tokens = append(m.Load.Tokens, int32(len(a.Tokens)))
+	}
+	for _, n := range p.begun {
+		m.Load.Tokens = append(m.Load.Tokens, int32(n))
+	}
+	slices.Sort(m.Load.Tokens)
+	p.Send(m)
+}
+
+// number returns the number of an answer in the engine.
+func (p *Player) number(a Answer) int { return a.Group*p.Size + a.Sample }
+
+// token counts a new token of a running answer.
+func (p *Player) token(index int, _ int32) {
+	p.begun[index]++
+	p.tokens++
+}
+
+// done collects an answer that has ended, or sends it to its collector.
+func (p *Player) done(index int, r *engine.Result) error {
+	a := p.remove(index)
+	a.Result = *r
+	if err := p.Ended(); err != nil {
+		return err
+	}
+	if a.Collector == p.Index {
+		return p.collect(a)
+	}
+	p.send(Message{Kind: Back, Player: a.Collector, Answers: []Answer{a}})
+	return nil
+}
+
+// remove removes an answer that no longer runs from the load.
+func (p *Player) remove(index int) Answer {
+	a := p.running[index]
+	p.tokens -= p.begun[index]
+	delete(p.running, index)
+	delete(p.begun, index)
+	return a
+}
+
+// collect adds a finished answer to its group.
+func (p *Player) collect(a Answer) error {
+	g := p.groups[a.Group]
+	if g == nil {
+		return fmt.Errorf("an answer to prompt %d has come, which another player collects", a.Group)
+	}
+	g.results[a.Sample] = a.Result
+	if g.missing--; g.missing > 0 {
+		return nil
+	}
+	delete(p.groups, a.Group)
+	tokens := 0
+	for _, r := range g.results {
+		tokens += len(r.Tokens)
+	}
+	if err := p.Complete(a.Group, g.results); err != nil {
+		return err
+	}
+	p.send(Message{Kind: Complete, Count: tokens})
+	return nil
+}
+
+// give gives up to n unfinished answers to another player: those that cost it the least. It keeps one.
+func (p *Player) give(to, n int) error {
+	var given []Answer
+	for k := min(n, p.Unfinished()-1); len(given) < k && len(p.waiting) > 0; {
+		last := len(p.waiting) - 1
+		a := p.waiting[last]
+		p.waiting = p.waiting[:last]
+		p.tokens -= len(a.Tokens)
+		given = append(given, a)
+	}
+	if k := min(n, len(given)+p.Unfinished()-1) - len(given); k > 0 {
+		for _, index := range p.cheapest(k) {
+			r, ok := p.Engine.GiveUp(index)
+			if !ok {
+				return fmt.Errorf("answer %d does not run", index)
+			}
+			a := p.remove(index)
+			a.Result = r
+			given = append(given, a)
+		}
+	}
+	p.send(Message{Kind: Give, Player: to, Count: n, Answers: given})
+	return nil
+}
+
+// cheapest returns the numbers of k running answers with the fewest tokens.
+func (p *Player) cheapest(k int) []int {
+	all := make([]int, 0, len(p.begun))
+	for index := range p.begun {
+		all = append(all, index)
+	}
+	slices.SortFunc(all, func(a, b int) int {
+		if p.begun[a] != p.begun[b] {
+			return p.begun[a] - p.begun[b]
+		}
+		return a - b
+	})
+	return all[:k]
+}

@@ -1,0 +1,102 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// pooled are the components whose ranks are one pool with cluster.auto_scheduler.
+var pooled = []string{"actor", "rollout", "inference"}
+
+// pool makes the ranks of actors, rollout and inference workers one pool: every rank answers, and infers if inference
+// has a place; the actors, whose number stays, are spread over the ranks. So a rank answers while there are prompts,
+// infers for groups that are complete, and trains its actors' share. With cluster.use_pre_process_policy false the
+// ranks named for actors do not answer. It reports whether the pool can be made.
+func (d *Draft) pool(nodes []int) bool {
+	named := map[string][]int{}
+	var ranks []int
+	for _, of := range pooled {
+		named[of] = d.Placement.Ranks(of)
+		ranks = append(ranks, named[of]...)
+	}
+	slices.Sort(ranks)
+	ranks = slices.Compact(ranks)
+	to := map[string][]int{"actor": spread(named["actor"], ranks), "rollout": ranks}
+	if !d.Config.Cluster.UsePreProcessPolicy {
+		to["rollout"] = slices.DeleteFunc(slices.Clone(ranks), func(r int) bool {
+			return slices.Contains(named["actor"], r)
+		})
+		if len(to["rollout"]) == 0 {
+			d.found.Problem("cluster.use_pre_process_policy", false,
+				"true, or rollout workers on ranks without actors: no rank would answer")
+			return false
+		}
+	}
+	if d.Placement.Has("inference") {
+		to["inference"] = ranks
+	}
+	if !d.replace(to, nodes) {
+		return false
+	}
+	if n := len(slices.Compact(slices.Clone(to["actor"]))); n < len(ranks) {
+		d.notes = append(d.notes, fmt.Sprintf("cluster.auto_scheduler: %d of the %d ranks that answer or train will "+
+			"train: with %d actors all would", n, len(ranks), len(ranks)))
+	}
+	return true
+}
+
+// spread spreads as many members as are named over ranks, in their order. Members that have a rank each stay where they
+// are if there are more ranks than members.
+func spread(named, ranks []int) []int {
+	if len(named) < len(ranks) && len(slices.Compact(slices.Sorted(slices.Values(named)))) == len(named) {
+		return named
+	}
+	to := make([]int, len(named))
+	for i := range to {
+		to[i] = ranks[i*len(ranks)/len(to)]
+	}
+	return to
+}
+
+// replace makes the placement anew, with these ranks of components. Other components stay where they are. It reports
+// whether that is possible.
+func (d *Draft) replace(to map[string][]int, nodes []int) bool {
+	c := spmd.Cluster{AllowIdleRanks: true}
+	add := func(of string, ranks []int) {
+		c.Components = append(c.Components, spmd.ComponentPlacement{Key: of, Placement: placementOf(ranks)})
+	}
+	for _, of := range d.Placement.Components() {
+		if ranks, moved := to[of]; moved {
+			add(of, ranks)
+		} else {
+			add(of, d.Placement.Ranks(of))
+		}
+	}
+	if !d.Placement.Has("rollout") {
+		add("rollout", to["rollout"])
+	}
+	place, err := spmd.Place(c, nodes)
+	if err != nil {
+		d.found.Problem("cluster.auto_scheduler", true, "ranks in ascending order: "+err.Error())
+		return false
+	}
+	d.Placement = place
+	return true
+}
+
+// placementOf returns the placement string of members on these ranks, which are in ascending order.
+func placementOf(ranks []int) string {
+	var segments []string
+	for first := 0; first < len(ranks); {
+		end := first
+		for end < len(ranks) && ranks[end] == ranks[first] {
+			end++
+		}
+		segments = append(segments, fmt.Sprintf("%d:%d-%d", ranks[first], first, end-1))
+		first = end
+	}
+	return strings.Join(segments, ",")
+}

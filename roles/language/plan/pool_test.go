@@ -1,0 +1,65 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestPool: with cluster.auto_scheduler all ranks of actors, rollout and inference workers answer, the actors are
+// spread over them in their order, and other components stay.
+func TestPool(t *testing.T) {
+	const auto, kl = "cluster.auto_scheduler=true", "algorithm.kl_beta=0.1"
+	place := func(text string) string { return "cluster.component_placement={" + text + "}" }
+	for _, c := range []struct {
+		place               string
+		more                []string
+		actor, rollout      []int
+		inference           []int
+		note, mistake, line string
+	}{
+		{"actor: 0-1, rollout: 2-7", nil, []int{0, 1}, []int{0, 1, 2, 3, 4, 5, 6, 7}, nil,
+			"2 of the 8 ranks that answer or train will train", "", "dealt to 8 rollout workers"},
+		{"actor: '0-1:0-7', rollout: 2-5, inference: 6-7", []string{kl}, []int{0, 1, 2, 3, 4, 5, 6, 7},
+			[]int{0, 1, 2, 3, 4, 5, 6, 7}, []int{0, 1, 2, 3, 4, 5, 6, 7}, "", "", ""},
+		{"actor: '0-1:0-3', rollout: 2-7", nil, []int{0, 2, 4, 6}, []int{0, 1, 2, 3, 4, 5, 6, 7}, nil,
+			"4 of the 8 ranks", "", ""},
+		{"actor: '0:0-7', rollout: 1-3, reward: 4-7", nil, []int{0, 0, 1, 1, 2, 2, 3, 3}, []int{0, 1, 2, 3}, nil, "",
+			"", ""},
+		{"actor: all", nil, []int{0, 1, 2, 3, 4, 5, 6, 7}, []int{0, 1, 2, 3, 4, 5, 6, 7}, nil, "", "", ""},
+		{"actor: 0-3, rollout: 4-7", []string{tensor2, answer2}, []int{0, 1, 2, 3}, []int{0, 1, 2, 3, 4, 5, 6, 7}, nil,
+			"4 of the 8 ranks", "", "dealt to 4 rollout replicas"},
+		{"actor: 0-3, rollout: 2-6, reward: 7", []string{answer2}, nil, nil, nil, "",
+			"rollout.tensor_parallel_size: 2: expected 1 or 7", ""},
+		{"actor: 0-1, rollout: 0-7", []string{"cluster.use_pre_process_policy=false"}, []int{0, 1},
+			[]int{2, 3, 4, 5, 6, 7}, nil, "2 of the 8 ranks", "", ""},
+		{"actor: all", []string{"cluster.use_pre_process_policy=false"}, nil, nil, nil, "", "no rank would answer", ""},
+		{"actor: 0-1, rollout: 2-7", []string{"rollout.pipeline_stage_num=3", "data.rollout_batch_size=8"}, []int{0, 1},
+			[]int{0, 1, 2, 3, 4, 5, 6, 7}, nil, "2 of the 8 ranks", "", ""},
+		{"actor: 0-1, rollout: 2-7", []string{"data.rollout_batch_size=6"}, nil, nil, nil, "",
+			"at least 8, a prompt for each rollout worker", ""},
+	} {
+		d := drafted(t, grpo, 8, append([]string{place(c.place), auto}, c.more...)...)
+		expectMistake(t, c.place, d, c.mistake)
+		if c.mistake != "" {
+			continue
+		}
+		for of, want := range map[string][]int{"actor": c.actor, "rollout": c.rollout, "inference": c.inference} {
+			if got := d.Placement.Ranks(of); !slices.Equal(got, want) {
+				t.Errorf("%s: %s on ranks %v, expected %v", c.place, of, got, want)
+			}
+		}
+		if got := strings.Join(d.notes, "; "); !strings.Contains(got, c.note) || (c.note == "") != (got == "") {
+			t.Errorf("%s: notes %q, expected %q", c.place, got, c.note)
+		}
+		p := d.pipeline()
+		if got := strings.Join(p.lines(4), "; "); !strings.Contains(got, c.line) {
+			t.Errorf("%s: %q, expected %q", c.place, got, c.line)
+		}
+		for from := range d.Mesh("rollout").Data {
+			if !p.Pairs(0, d.Mesh("rollout").First(from), 0) {
+				t.Errorf("%s: rollout worker %d cannot send to worker 0 of the next stage", c.place, from)
+			}
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package worker
+
+import (
+	"context"
+
+	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/roles/language/deal"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// Dealing is the purpose of the communicator over which rollout workers deal prompts (cluster.auto_scheduler).
+const Dealing = "dealing"
+
+// deal generates answers of batch n of a step, of which this replica takes as many as it can. The replica's first
+// member decides and the others follow. That of the first replica is the dealer, too: it handles messages between
+// passes.
+func (w *RolloutWorker) deal(ctx context.Context, step int64, n int, out *spmd.Channel) error {
+	defer w.m.Span("generate").Begin().End(0, 0)
+	prompts := w.prompts(step, n, 0, w.plan.Pipeline.Groups)
+	request := func(group, sample int) engine.Request {
+		p := &prompts[group]
+		return engine.Request{Prompt: p.Prompt, Sampling: w.plan.Sampling, Key: uint64(p.Number) & 0xffffffff,
+			Sample: uint64(sample)}
+	}
+	var team *team
+	if w.replica.lines != nil {
+		layer := w.replica.lines[len(w.replica.lines)-1] // rollout workers have no stages
+		team = newTeam(ctx, w.engine, layer, w.group)
+		if !w.replica.first {
+			return team.follow(request)
+		}
+	}
+	h := &hand{post: newPost(w.m, w.plan.Mesh(w.m.Group()).First)}
+	table := w.plan.Table(prompts[0].Prompt, w.mean)
+	h.idle = func() error {
+		if h.dealer != nil {
+			return w.out.retry(ctx, out) // others wait for the dealer
+		}
+		return w.out.flush(ctx, out)
+	}
+	setup := deal.Setup{Index: w.replica.index, Engine: w.engine, Request: request, Send: h.toDealer}
+	setup.Complete = func(group int, results []engine.Result) error {
+		a := newAnswers(prompts[group], w.version, results, w.logProbs)
+		return w.out.offer(ctx, out, w.plan.Pipeline.Receiver(1, group), a)
+	}
+	ended := 0
+	setup.Ended = func() error {
+		ended++
+		w.progress.Report("generation", ended, ended+h.player.Unfinished())
+		return w.out.retry(ctx, out)
+	}
+	if team != nil {
+		setup.Engine = team
+	}
+	h.player = deal.NewPlayer(table, setup)
+	if w.replica.index == 0 {
+		h.dealer = deal.NewDealer(table, h.toPlayer)
+	}
+	w.progress.Report("generation", 0, h.player.Unfinished())
+	if err := h.play(ctx); err != nil {
+		return err
+	}
+	if h.dealer != nil {
+		w.mean = h.dealer.MeanTokens()
+	}
+	if team != nil {
+		if err := team.end(); err != nil {
+			return err
+		}
+	}
+	return w.out.flush(ctx, out)
+}
+
+// A hand is a replica's part in a batch that is dealt: a player, and at the first replica the dealer. Messages between
+// these two go through memory.
+type hand struct {
+	post     *post
+	idle     func() error // called before a wait
+	player   *deal.Player
+	dealer   *deal.Dealer   // nil at other replicas
+	toMine   []deal.Message // to the player, from the dealer here
+	fromMine []deal.Message // from the player, to the dealer here
+}
+
+// toDealer sends a message of the player.
+func (h *hand) toDealer(m deal.Message) {
+	if h.dealer != nil {
+		h.fromMine = append(h.fromMine, m)
+		return
+	}
+	h.post.send(0, m)
+}
+
+// toPlayer sends a message of the dealer.
+func (h *hand) toPlayer(player int, m deal.Message) {
+	if player == 0 {
+		h.toMine = append(h.toMine, m)
+		return
+	}
+	h.post.send(player, m)
+}
+
+// play plays until the batch is over.
+func (h *hand) play(ctx context.Context) error {
+	if err := h.post.expect(h.peers()); err != nil {
+		return err
+	}
+	for !h.over() {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if err := h.messages(ctx); err != nil {
+			return err
+		}
+		if h.player.Over() {
+			continue
+		}
+		if err := h.player.Turn(); err != nil {
+			return err
+		}
+	}
+	return h.post.flush(ctx)
+}
+
+// peers returns the replicas from which messages come: all others to the dealer, and the dealer to others.
+func (h *hand) peers() (from []int) {
+	if h.dealer == nil {
+		return []int{0}
+	}
+	for p := 1; p < h.dealer.Players; p++ {
+		from = append(from, p)
+	}
+	return from
+}
+
+func (h *hand) over() bool {
+	if h.dealer != nil {
+		return h.dealer.Over()
+	}
+	return h.player.Over()
+}
+
+// messages handles all messages that have come. If the player has nothing to do, it waits for one.
+func (h *hand) messages(ctx context.Context) error {
+	handled, err := h.local()
+	for err == nil && !h.over() {
+		var m deal.Message
+		var from int
+		var ok bool
+		wait := !handled && (h.player.Over() || h.player.Idle())
+		if wait {
+			if err := h.idle(); err != nil {
+				return err
+			}
+		}
+		if from, m, ok, err = h.post.receive(ctx, wait); err != nil || !ok {
+			break
+		}
+		handled = true
+		if h.dealer != nil {
+			err = h.dealer.Receive(from, m)
+		} else {
+			err = h.player.Receive(m)
+		}
+	}
+	if err == nil {
+		_, err = h.local()
+	}
+	return err
+}
+
+// local handles the messages between the player and the dealer here, and lets the dealer decide. It reports whether
+// there were messages.
+func (h *hand) local() (handled bool, err error) {
+	if h.dealer == nil {
+		return false, nil
+	}
+	for {
+		for _, m := range h.fromMine {
+			if err := h.dealer.Receive(0, m); err != nil {
+				return true, err
+			}
+		}
+		handled = handled || len(h.fromMine) > 0
+		h.fromMine = h.fromMine[:0]
+		h.dealer.Settle()
+		if len(h.toMine) == 0 {
+			return handled, nil
+		}
+		handled = true
+		for _, m := range h.toMine {
+			if err := h.player.Receive(m); err != nil {
+				return true, err
+			}
+		}
+		h.toMine = h.toMine[:0]
+	}
+}

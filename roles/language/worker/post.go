@@ -1,0 +1,227 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/roles/language/deal"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A post carries deal.Messages between the first members of replicas. Sending never waits, so members that send to each
+// other cannot block each other. A message is a head, and words if it has any.
+type post struct {
+	comm   spmd.Comm
+	member func(replica int) int
+	wait   spmd.Span
+	from   []int // replicas from which messages may come
+	heads  []head
+	reqs   []spmd.Request // receives of heads
+	turn   int            // of from: it is asked first
+	sends  []*sending
+	err    error // of a send
+}
+
+// A head has the numbers of a message: kind, player, count, Load.Got, and the numbers of tokens in Load, of answers and
+// of words.
+type head [7]int64
+
+// A sending is a message that leaves.
+type sending struct {
+	head  head
+	words []int32
+	reqs  [2]spmd.Request
+}
+
+// Tags of messages.
+const (
+	tagHead = iota
+	tagWords
+)
+
+func newPost(m *spmd.Member, member func(replica int) int) *post {
+	return &post{comm: m.Comm(Dealing), member: member,
+		wait: spmd.NewSpan(m.Recorder(), spmd.Site{Op: spmd.OpReceive, Name: Dealing, Peer: m.Group()})}
+}
+
+// send sends a message to a replica. An error is one of the next receive or flush.
+func (p *post) send(to int, m deal.Message) {
+	if p.err == nil {
+		p.err = p.sent(p.member(to), m)
+	}
+}
+
+func (p *post) sent(to int, m deal.Message) error {
+	if err := p.reap(); err != nil {
+		return err
+	}
+	words := append([]int32{}, m.Load.Tokens...)
+	for i := range m.Answers {
+		words = appendAnswer(words, &m.Answers[i])
+	}
+	s := &sending{words: words, head: head{int64(m.Kind), int64(m.Player), int64(m.Count), int64(m.Load.Got),
+		int64(len(m.Load.Tokens)), int64(len(m.Answers)), int64(len(words))}}
+	var err error
+	if s.reqs[0], err = p.comm.Isend(bytesOf(s.head[:]), to, tagHead); err != nil {
+		return err
+	}
+	if len(words) > 0 {
+		s.reqs[1], err = p.comm.Isend(tensor.FromI32(words, len(words)).Bytes(), to, tagWords)
+	}
+	p.sends = append(p.sends, s)
+	return err
+}
+
+func bytesOf(x []int64) []byte { return tensor.FromI64(x, len(x)).Bytes() }
+
+// reap forgets messages that have left.
+func (p *post) reap() error {
+	left := p.sends[:0]
+	for _, s := range p.sends {
+		gone := true
+		for i := range s.reqs {
+			ok, err := p.comm.Test(&s.reqs[i])
+			if err != nil {
+				return err
+			}
+			gone = gone && ok
+		}
+		if !gone {
+			left = append(left, s)
+		}
+	}
+	clear(p.sends[len(left):])
+	p.sends = left
+	return nil
+}
+
+// flush waits until all messages have left.
+func (p *post) flush(ctx context.Context) error {
+	for _, s := range p.sends {
+		if p.err == nil {
+			p.err = p.comm.Wait(ctx, s.reqs[:])
+		}
+	}
+	return p.err
+}
+
+// expect begins to receive from these replicas.
+func (p *post) expect(from []int) error {
+	p.from, p.heads, p.reqs = from, make([]head, len(from)), make([]spmd.Request, len(from))
+	for i := range from {
+		if err := p.next(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// next begins to receive the next message of p.from[i].
+func (p *post) next(i int) (err error) {
+	p.reqs[i], err = p.comm.Irecv(bytesOf(p.heads[i][:]), p.member(p.from[i]), tagHead)
+	return err
+}
+
+// receive returns a message that has come, and its sender. If none has come, it waits for one or returns false.
+func (p *post) receive(ctx context.Context, wait bool) (from int, m deal.Message, ok bool, err error) {
+	if p.err != nil {
+		return 0, m, false, p.err
+	}
+	at, err := p.arrived()
+	if err == nil && at < 0 && wait {
+		span := p.wait.Begin()
+		at, err = p.comm.WaitAny(ctx, p.reqs)
+		span.End(int64(max(at, 0)), 0)
+		if err == nil && at < 0 {
+			err = errors.New("nobody is left to wait for")
+		}
+	}
+	if err != nil || at < 0 {
+		return 0, m, false, err
+	}
+	p.turn = at + 1
+	from = p.from[at]
+	if m, err = p.read(ctx, at); err != nil {
+		return from, m, false, fmt.Errorf("message of replica %d: %w", from, err)
+	}
+	if m.Kind != deal.Bye && m.Kind != deal.End { // the last ones
+		err = p.next(at)
+	}
+	return from, m, true, err
+}
+
+// arrived returns the index of a replica whose message has come; -1: none.
+func (p *post) arrived() (int, error) {
+	for k := range p.reqs {
+		i := (p.turn + k) % len(p.reqs)
+		if p.reqs[i].Handle == 0 {
+			continue
+		}
+		if ok, err := p.comm.Test(&p.reqs[i]); ok || err != nil {
+			return i, err
+		}
+	}
+	return -1, nil
+}
+
+// read returns the message whose head has come from p.from[at].
+func (p *post) read(ctx context.Context, at int) (m deal.Message, err error) {
+	h := &p.heads[at]
+	m = deal.Message{Kind: deal.Kind(h[0]), Player: int(h[1]), Count: int(h[2]), Load: deal.Load{Got: int(h[3])}}
+	if h[6] == 0 {
+		return m, nil
+	}
+	words := make([]int32, h[6])
+	r, err := p.comm.Irecv(tensor.FromI32(words, len(words)).Bytes(), p.member(p.from[at]), tagWords)
+	if err != nil {
+		return m, err
+	}
+	reqs := [1]spmd.Request{r}
+	if err := p.comm.Wait(ctx, reqs[:]); err != nil {
+		return m, err
+	}
+	m.Load.Tokens, words = words[:h[4]], words[h[4]:]
+	for range h[5] {
+		var a deal.Answer
+		if a, words, err = readAnswer(words); err != nil {
+			return m, err
+		}
+		m.Answers = append(m.Answers, a)
+	}
+	return m, nil
+}
+
+// answerWords is the number of words of an answer without tokens: group, sample, collector, number of tokens, stopped.
+const answerWords = 5
+
+// appendAnswer appends an answer as words.
+func appendAnswer(words []int32, a *deal.Answer) []int32 {
+	stopped := int32(0)
+	if a.Stopped {
+		stopped = 1
+	}
+	words = append(words, int32(a.Group), int32(a.Sample), int32(a.Collector), int32(len(a.Tokens)), stopped)
+	words = append(words, a.Tokens...)
+	for _, x := range a.LogProbs {
+		words = append(words, int32(math.Float32bits(x)))
+	}
+	return words
+}
+
+// readAnswer returns the answer that words begin with, and the other words.
+func readAnswer(words []int32) (a deal.Answer, rest []int32, err error) {
+	if len(words) < answerWords || len(words) < answerWords+2*int(max(words[3], 0)) {
+		return a, nil, fmt.Errorf("an answer of %d words", len(words))
+	}
+	n := int(words[3])
+	a = deal.Answer{Group: int(words[0]), Sample: int(words[1]), Collector: int(words[2]), Result: engine.Result{
+		Tokens: words[answerWords:][:n:n], LogProbs: make([]float32, n), Stopped: words[4] == 1}}
+	for i, x := range words[answerWords+n:][:n] {
+		a.LogProbs[i] = math.Float32frombits(uint32(x))
+	}
+	return a, words[answerWords+2*n:], nil
+}

@@ -1,0 +1,126 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/roles/language/deal"
+)
+
+// A team is the engines of the members that have one model together, when requests come while they run. The first
+// member decides. The others hear of it before the next pass, and do the same. So all passes have the same texts.
+type team struct {
+	*engine.Engine
+	ctx   context.Context
+	line  *collectives.Group
+	group int     // the number of answers to each prompt
+	words []int32 // what the first member has done since the last pass
+}
+
+var _ deal.Engine = (*team)(nil)
+
+func newTeam(ctx context.Context, e *engine.Engine, line *collectives.Group, group int) *team {
+	return &team{Engine: e, ctx: ctx, line: line, group: group}
+}
+
+// Orders of the first member, before their arguments.
+const (
+	startOrder  int32 = iota + 1 // an answer
+	giveUpOrder                  // the number of an answer
+)
+
+// Start starts a text on the first member.
+func (t *team) Start(r *engine.Request, index int) (bool, error) {
+	ok, err := t.Engine.Start(r, index)
+	if ok && err == nil {
+		t.words = appendAnswer(append(t.words, startOrder), &deal.Answer{Group: index / t.group,
+			Sample: index % t.group, Result: r.Begun})
+	}
+	return ok, err
+}
+
+// GiveUp gives a text up on the first member.
+func (t *team) GiveUp(index int) (engine.Result, bool) {
+	r, ok := t.Engine.GiveUp(index)
+	if ok {
+		t.words = append(t.words, giveUpOrder, int32(index))
+	}
+	return r, ok
+}
+
+// Step makes a pass on all members, on the call of the first.
+func (t *team) Step(w *engine.Watch) error {
+	if len(t.words) == 0 && t.Running() == 0 {
+		return nil
+	}
+	if err := t.tell(1); err != nil {
+		return err
+	}
+	return t.Engine.Step(w)
+}
+
+// end ends follow on the other members.
+func (t *team) end() error { return t.tell(0) }
+
+// tell sends the orders since the last pass to the other members.
+func (t *team) tell(more int64) error {
+	head := [2]int64{more, int64(len(t.words))}
+	err := t.line.Run(t.ctx, collectives.Broadcast(head[:], 0))
+	if err == nil && len(t.words) > 0 {
+		err = t.line.Run(t.ctx, collectives.Broadcast(t.words, 0))
+	}
+	t.words = t.words[:0]
+	return err
+}
+
+// follow does what the first member does, until that calls end.
+func (t *team) follow(request func(group, sample int) engine.Request) error {
+	for {
+		var head [2]int64
+		if err := t.line.Run(t.ctx, collectives.Broadcast(head[:], 0)); err != nil {
+			return err
+		}
+		words := make([]int32, head[1])
+		if len(words) > 0 {
+			if err := t.line.Run(t.ctx, collectives.Broadcast(words, 0)); err != nil {
+				return err
+			}
+		}
+		if err := t.repeat(words, request); err != nil || head[0] == 0 {
+			return err
+		}
+		if err := t.Engine.Step(&engine.Watch{}); err != nil {
+			return err
+		}
+	}
+}
+
+// repeat does what words say.
+func (t *team) repeat(words []int32, request func(group, sample int) engine.Request) error {
+	for len(words) > 0 {
+		var a deal.Answer
+		var err error
+		switch words[0] {
+		case startOrder:
+			if a, words, err = readAnswer(words[1:]); err != nil {
+				return err
+			}
+			r := request(a.Group, a.Sample)
+			r.Begun = a.Result
+			ok, err := t.Engine.Start(&r, a.Group*t.group+a.Sample)
+			if err != nil {
+				return err
+			} else if !ok {
+				return fmt.Errorf("answer %d to prompt %d has room on the first member alone", a.Sample, a.Group)
+			}
+		case giveUpOrder:
+			t.Engine.GiveUp(int(words[1]))
+			words = words[2:]
+		default:
+			return fmt.Errorf("order %d of the first member", words[0])
+		}
+	}
+	return nil
+}
