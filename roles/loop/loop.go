@@ -276,8 +276,7 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	alone := l.world.Size() == 1 && v.stop != 0 // with a single rank a stop needs no vote
-	moves := d.move && d.stop == 0 && !last
-	if !last && d.stop == 0 && !saves && !alone && !moves {
+	if !last && d.stop == 0 && !saves && !alone && !d.move {
 		return true, nil
 	}
 	// Do not wait a step. The metrics of a step must be written before its checkpoint, or a run that resumes would
@@ -300,7 +299,7 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	if last && l.with.Log.tooManyLost() != nil { // no further vote would end the run
 		l.stopped = max(l.stopped, ExitFailed)
 	}
-	if moves && l.stopped == 0 {
+	if (d.move || now.move) && !last && l.stopped == 0 {
 		l.with.Log.begin("moving")
 		if moved, err := l.move(ctx); err != nil {
 			return false, err

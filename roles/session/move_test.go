@@ -155,7 +155,8 @@ func TestWandering(t *testing.T) {
 		name, config string
 		overrides    []string
 	}{
-		{"stages", "ppo_disaggregated", nil},
+		{"stages, with a checkpoint of every step", "ppo_disaggregated", []string{"++runner.save_interval=1",
+			"++runner.val_check_interval=1"}},
 		{"old weights", "ppo_hybrid", []string{"++runner.weight_sync_interval=3", "runner.val_check_interval=2"}},
 		{"patches", "ppo_disaggregated", []string{"++weight_syncer.type=patch"}},
 		{"recurrent", "gru", nil},
