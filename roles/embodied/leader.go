@@ -57,7 +57,9 @@ func (r leader) Settle(ctx context.Context) error {
 }
 
 // Components returns the components of Groups.
-func (r leader) Components() []string { return []string{"actor", "rollout", "env", "reward", "inference"} }
+func (r leader) Components() []string {
+	return []string{"actor", "rollout", "env", "reward", "inference"}
+}
 
 // Members returns the workers of this rank.
 func (r leader) Members() (all []loop.Member) {

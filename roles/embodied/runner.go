@@ -49,7 +49,9 @@ func (r *EmbodiedRunner) Log(name string, value float64) { r.loop.Log(name, valu
 // Carry makes the workers of a component of the program's own take their state along when they move to other ranks.
 // members are those on this rank, launched before. All ranks call it with the same components, before InitWorkers.
 // Other workers of the program's own begin anew after a move.
-func (r *EmbodiedRunner) Carry(component string, members ...loop.Member) { r.loop.Carry(component, members...) }
+func (r *EmbodiedRunner) Carry(component string, members ...loop.Member) {
+	r.loop.Carry(component, members...)
+}
 
 // InitWorkers completes the workers. If the run resumes, it loads the checkpoint. A program calls it once, before
 // the first iteration.

@@ -158,7 +158,9 @@ func (r leader) Describe(*loop.Report) {}
 func (r leader) Settle(context.Context) error { return nil }
 
 // Components returns the components of a job that trains a language model.
-func (r leader) Components() []string { return []string{"actor", "rollout", "reward", "inference", "critic"} }
+func (r leader) Components() []string {
+	return []string{"actor", "rollout", "reward", "inference", "critic"}
+}
 
 // Members returns the workers of this rank.
 func (r leader) Members() (all []loop.Member) {
