@@ -337,15 +337,20 @@ func (l *Loop) savesEarly() bool {
 	return l.step > 0 && (r.SaveAtEnd || l.stopEarly && r.SaveInterval > 0)
 }
 
-// writeReport encodes this rank's report of the last iteration.
+// writeReport encodes this rank's report of the last iteration. Nobody reads that of a world's first votes, which no
+// iteration precedes, so it takes no results.
 func (l *Loop) writeReport() {
-	rep := &l.report
-	rep.Episodes, rep.Evals, rep.Rollouts = rep.Episodes[:0], rep.Evals[:0], l.step
-	l.leader.Describe(rep)
+	rep, first := &l.report, l.begun.IsZero()
+	if rep.Rollouts = l.step; !first {
+		l.leader.Describe(rep)
+	}
 	rep.Waits = l.with.Trace.Shares(rep.Waits)
 	rep.queueNames, rep.queueItems = rep.queueNames[:0], rep.queueItems[:0]
 	l.with.Trace.Queued(rep.queued)
 	l.buf = rep.append(l.buf[:0])
+	if !first {
+		rep.Episodes, rep.Evals = rep.Episodes[:0], rep.Evals[:0]
+	}
 	rep.ownNames, rep.ownValues = rep.ownNames[:0], rep.ownValues[:0]
 	clear(rep.Times)
 }
