@@ -24,6 +24,8 @@ type estate struct {
 	memory map[holder][][]byte
 	parts  map[holder]any         // of members that were on this rank before
 	states map[holder]tensor.Dict // of the other members, and of those that left no part
+
+	episodes, evals []float64 // for the next report
 }
 
 // A holder is a member of a component.

@@ -276,8 +276,7 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	alone := l.world.Size() == 1 && v.stop != 0 // with a single rank a stop needs no vote
-	moves := d.move && d.stop == 0 && !last
-	if !last && d.stop == 0 && !saves && !alone && !moves {
+	if !last && d.stop == 0 && !saves && !alone && !d.move {
 		return true, nil
 	}
 	// Do not wait a step. The metrics of a step must be written before its checkpoint, or a run that resumes would
@@ -300,7 +299,7 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	if last && l.with.Log.tooManyLost() != nil { // no further vote would end the run
 		l.stopped = max(l.stopped, ExitFailed)
 	}
-	if moves && l.stopped == 0 {
+	if (d.move || now.move) && !last && l.stopped == 0 {
 		l.with.Log.begin("moving")
 		if moved, err := l.move(ctx); err != nil {
 			return false, err
@@ -338,15 +337,20 @@ func (l *Loop) savesEarly() bool {
 	return l.step > 0 && (r.SaveAtEnd || l.stopEarly && r.SaveInterval > 0)
 }
 
-// writeReport encodes this rank's report of the last iteration.
+// writeReport encodes this rank's report of the last iteration. Nobody reads that of a world's first votes, which no
+// iteration precedes, so it takes no results.
 func (l *Loop) writeReport() {
-	rep := &l.report
-	rep.Episodes, rep.Evals, rep.Rollouts = rep.Episodes[:0], rep.Evals[:0], l.step
-	l.leader.Describe(rep)
+	rep, first := &l.report, l.begun.IsZero()
+	if rep.Rollouts = l.step; !first {
+		l.leader.Describe(rep)
+	}
 	rep.Waits = l.with.Trace.Shares(rep.Waits)
 	rep.queueNames, rep.queueItems = rep.queueNames[:0], rep.queueItems[:0]
 	l.with.Trace.Queued(rep.queued)
 	l.buf = rep.append(l.buf[:0])
+	if !first {
+		rep.Episodes, rep.Evals = rep.Episodes[:0], rep.Evals[:0]
+	}
 	rep.ownNames, rep.ownValues = rep.ownNames[:0], rep.ownValues[:0]
 	clear(rep.Times)
 }

@@ -85,6 +85,7 @@ func (l *Loop) move(ctx context.Context) (moved bool, err error) {
 	if err := mover.Settle(ctx); err != nil {
 		return false, err
 	}
+	l.leader.Describe(&l.report) // what ended since the last report; the next one has it
 	all, bytes, wrong := l.pack(mover, to)
 	if err := l.with.Saver.group.Sum64(ctx, bytes); err != nil {
 		return false, err
@@ -102,6 +103,7 @@ func (l *Loop) move(ctx context.Context) (moved bool, err error) {
 			return false, err
 		}
 	}
+	next.episodes, next.evals = l.report.Episodes, l.report.Evals
 	l.with.Holdings.next, l.with.Holdings.step = next, l.step
 	return true, nil
 }
@@ -186,6 +188,7 @@ func cloned(d tensor.Dict) (c tensor.Dict) {
 func (l *Loop) takeOver() error {
 	own := l.with.Holdings
 	l.step = own.step
+	l.report.Episodes, l.report.Evals = own.present.episodes, own.present.evals
 	mover := l.leader.(Mover)
 	for _, m := range slices.Concat(mover.Members(), l.ownMembers) {
 		h := holderOf(m.Member())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/roles/member"
@@ -80,8 +81,8 @@ func (r recorder) Site(s spmd.Site) int {
 }
 
 // SaveTrace gathers the traces of all ranks, and writes those of this start to file on rank 0 in Chrome's format, if
-// the configuration enables the tracer. Collective over the world.
-func (c *Cluster) SaveTrace(ctx context.Context, file string) error {
+// the configuration enables the tracer. first is the attempt of the start's first world. Collective over the world.
+func (c *Cluster) SaveTrace(ctx context.Context, file string, first int64) error {
 	if c.loop == nil || !c.Config().Cluster.Tracer.Enable {
 		return nil
 	}
@@ -102,7 +103,7 @@ func (c *Cluster) SaveTrace(ctx context.Context, file string) error {
 		names[rank] = fmt.Sprintf("the trace of rank %d", rank)
 	}
 	t := trace.Parse(names, all)
-	t.Attempts = t.Attempts[max(0, len(t.Attempts)-1):]
+	t.Attempts = slices.DeleteFunc(t.Attempts, func(a trace.Attempt) bool { return a.ID < first })
 	var out bytes.Buffer
 	if err := trace.WriteChrome(&out, t); err != nil {
 		return fmt.Errorf("trace: %w", err)

@@ -155,7 +155,8 @@ func TestWandering(t *testing.T) {
 		name, config string
 		overrides    []string
 	}{
-		{"stages", "ppo_disaggregated", nil},
+		{"stages, with a checkpoint of every step", "ppo_disaggregated", []string{"++runner.save_interval=1",
+			"++runner.val_check_interval=1"}},
 		{"old weights", "ppo_hybrid", []string{"++runner.weight_sync_interval=3", "runner.val_check_interval=2"}},
 		{"patches", "ppo_disaggregated", []string{"++weight_syncer.type=patch"}},
 		{"recurrent", "gru", nil},
@@ -301,4 +302,34 @@ func additions(t *testing.T) []string {
 	return []string{"++data.train_data_paths=" + filepath.Join(dir, "train.jsonl"),
 		"++data.val_data_paths=" + filepath.Join(dir, "test.jsonl"),
 		"++actor.tokenizer.tokenizer_model=" + filepath.Join(dir, "tokenizer")}
+}
+
+// TestTraceOfMoves: the timeline of a job that moves has what its workers did before and after each move.
+func TestTraceOfMoves(t *testing.T) {
+	trained := func(s session.Scheduler) (n int) {
+		dir := t.TempDir()
+		run(t, dir, 4, s, "../../internal/digests/testdata/ppo_disaggregated.yaml", "++runner.max_steps=8",
+			"++cluster.allow_idle_ranks=true", "++cluster.tracer.enable=true")
+		text, err := os.ReadFile(filepath.Join(dir, "run/trace.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var timeline struct {
+			TraceEvents []struct{ Name, Ph string }
+		}
+		if err := json.Unmarshal(text, &timeline); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range timeline.TraceEvents {
+			if e.Name == "train" && e.Ph == "X" {
+				n++
+			}
+		}
+		return n
+	}
+	w := &wanderer{random: rand.New(rand.NewPCG(1, 0)), members: map[string]int{"actor": 2, "env": 1, "rollout": 1},
+		ranks: 4}
+	if got, want := trained(w), trained(nil); got != want || want == 0 || w.moved < 2 {
+		t.Errorf("%d spans of training with %d moves, want %d", got, w.moved, want)
+	}
 }

@@ -26,6 +26,8 @@ type seat struct {
 	unread string           // of rank 0: why a request for a move could not be read last
 	ranks  []runfolder.Rank // on rank 0: what the run's folder has of all ranks
 	ends   []func()
+	// attempt is the number of the first world in the trace; 0: nothing is recorded.
+	attempt int64
 	// On rank 0:
 	scheduler Scheduler // nil: only rlinf scale asks for moves
 	entered   time.Time // when the rank began to load the model

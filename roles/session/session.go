@@ -131,7 +131,7 @@ func (s *session) run(ctx context.Context, w *spmd.World) (err error) {
 	j := at.plan.Common()
 	shareCores(w, j)
 	s.phase(w, "starting the workers")
-	log, err := s.recordTime(ctx, w, world, j.Config, at.book)
+	log, err := s.recordTime(ctx, w, world, j.Config, at)
 	if err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (s *session) train(ctx context.Context, w *spmd.World, p task.Plan, shared 
 	if err := with.Trace.Flush(stopped != 0); err != nil {
 		s.warn(err.Error())
 	}
-	return stopped, c.SaveTrace(ctx, s.traceFile(cfg))
+	return stopped, c.SaveTrace(ctx, s.traceFile(cfg), s.seats.of(w.Rank()).attempt)
 }
 
 // keepFolder renews the lock of the run's folder until ctx ends.

@@ -33,9 +33,9 @@ func (t *traces) flush() {
 }
 
 // recordTime begins to record for what this rank spends its time, and returns the log; nil if the configuration asks
-// for none. book is rank 0's. Collective over the world.
+// for none. Collective over the world.
 func (s *session) recordTime(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *config.Config,
-	book *loop.Logbook) (*trace.Log, error) {
+	at *seat) (*trace.Log, error) {
 	if t := &cfg.Cluster.Tracer; !t.Record && !t.Enable {
 		return nil, nil
 	}
@@ -45,11 +45,14 @@ func (s *session) recordTime(ctx context.Context, w *spmd.World, world *collecti
 	}
 	o := trace.Options{Run: cfg.Folder(), Attempt: int64(binary.LittleEndian.Uint64(start)), Rank: w.Rank(),
 		Ranks: w.Size(), Node: w.Node(), Host: w.Host(), All: cfg.Cluster.Tracer.Enable}
+	if at.attempt == 0 {
+		at.attempt = o.Attempt
+	}
 	log := trace.NewLog(o)
 	loop.Record(w, log)
 	world.Record(w.Recorder(), "state", "")
 	if w.Rank() == 0 {
-		if err := book.RecordTime(o); err != nil {
+		if err := at.book.RecordTime(o); err != nil {
 			s.warn(err.Error())
 		}
 	}
