@@ -282,6 +282,9 @@ func (r *RolloutWorker) Finished(byRoute []float64) {
 
 // pack returns the numbers of a paused route, and the rollout that it has begun.
 func (l *asyncRoute) pack() (d tensor.Dict) {
+	if l.moved.Len() > 0 { // no iteration lies between two moves
+		return l.moved
+	}
 	numbers := []int64{int64(l.first), int64(l.begun), l.version, int64(l.at), 0}
 	if l.open {
 		numbers[4] = 1
