@@ -259,7 +259,7 @@ func (m *mover) checkRoom(nodes []int, node int, received, copied []float64) err
 	if comes > have.Free {
 		return fmt.Errorf("node %d receives and copies %s, and %v", node, job.Mebibytes(comes), have)
 	}
-	have.Free += now - comes
+	have.Free = min(have.Free+now, m.at.room) - comes // the present world may not have used all of its memory yet
 	if err := m.next.plan.CheckMemory(nodes, node, have); err != nil {
 		return fmt.Errorf("with what the present world frees, %w", err)
 	}

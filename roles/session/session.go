@@ -172,7 +172,9 @@ func (s *session) plan(w *spmd.World, cfg *config.Config) (task.Plan, error) {
 	}
 	err = p.CheckReplay(nodes, rank)
 	if node := nodes[rank]; err == nil && rank == slices.Index(nodes, node) { // one rank checks for its node
-		err = p.CheckMemory(nodes, node, job.AvailableOn(nodes, node))
+		have := job.AvailableOn(nodes, node)
+		s.seats.of(rank).room = have.Free
+		err = p.CheckMemory(nodes, node, have)
 	}
 	if err = errors.Join(err, p.CheckFiles(rank)); err != nil {
 		return nil, err
