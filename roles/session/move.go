@@ -217,9 +217,12 @@ func (m *mover) agree(ctx context.Context, err error) (bool, error) {
 	return false, err
 }
 
-// Accept agrees to the move unless a rank has found something wrong, or a node lacks memory for it.
+// Accept agrees to the move unless a rank has found something wrong, or lacks files or memory for it.
 func (m *mover) Accept(ctx context.Context, received, copied []float64, wrong error) (bool, error) {
 	nodes, here := m.world.Nodes(), m.world.Node()
+	if wrong == nil {
+		wrong = m.next.plan.CheckFiles(m.world.Rank())
+	}
 	if m.world.LocalRank() == 0 && wrong == nil {
 		wrong = m.checkRoom(nodes, here, received, copied)
 	}
