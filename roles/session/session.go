@@ -242,7 +242,9 @@ func (s *session) train(ctx context.Context, w *spmd.World, p task.Plan, shared 
 	}
 	if err := run(ctx, c); err != nil {
 		if errors.Is(err, spmd.Again) {
-			err = errors.Join(err, with.Trace.Flush(false))
+			if err := with.Trace.Flush(false); err != nil {
+				s.warn(err.Error())
+			}
 			shared.Close()
 		}
 		return 0, err
