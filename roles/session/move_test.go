@@ -35,6 +35,8 @@ type wanderer struct {
 	next    int64
 	moved   int
 	refused int
+	last    int64 // the step of the last move
+	twice   bool  // two moves had no iteration between them
 }
 
 func (w *wanderer) Decide(step, _ int64) *advice.Decision {
@@ -58,7 +60,11 @@ func (w *wanderer) Decide(step, _ int64) *advice.Decision {
 
 func (w *wanderer) Observe(advice.Iteration) {}
 
-func (w *wanderer) Moved(*spmd.Placement, int64, float64) { w.moved++ }
+func (w *wanderer) Moved(_ *spmd.Placement, step int64, _ float64) {
+	w.moved++
+	w.twice = w.twice || step == w.last
+	w.last = step
+}
 
 func (w *wanderer) Refused() { w.refused++ }
 
@@ -218,8 +224,9 @@ func TestWandering(t *testing.T) {
 							want[name])
 					}
 				}
-				if w.moved < 2 || w.refused > 0 || len(got) != len(want) {
-					t.Errorf("seed %d: %d moves, %d files, want %d", seed, w.moved, len(got), len(want))
+				if w.moved < 2 || w.refused > 0 || w.twice || len(got) != len(want) {
+					t.Errorf("seed %d: %d moves, twice without an iteration between them: %v; %d files, want %d", seed,
+						w.moved, w.twice, len(got), len(want))
 				}
 			}
 		})
