@@ -299,7 +299,7 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	if last && l.with.Log.tooManyLost() != nil { // no further vote would end the run
 		l.stopped = max(l.stopped, ExitFailed)
 	}
-	if (d.move || now.move) && !last && l.stopped == 0 {
+	if (d.move || now.move) && !l.begun.IsZero() && !last && l.stopped == 0 { // an iteration follows each move
 		l.with.Log.begin("moving")
 		if moved, err := l.move(ctx); err != nil {
 			return false, err

@@ -217,9 +217,12 @@ func (m *mover) agree(ctx context.Context, err error) (bool, error) {
 	return false, err
 }
 
-// Accept agrees to the move unless a rank has found something wrong, or a node lacks memory for it.
+// Accept agrees to the move unless a rank has found something wrong, or lacks files or memory for it.
 func (m *mover) Accept(ctx context.Context, received, copied []float64, wrong error) (bool, error) {
 	nodes, here := m.world.Nodes(), m.world.Node()
+	if wrong == nil {
+		wrong = m.next.plan.CheckFiles(m.world.Rank())
+	}
 	if m.world.LocalRank() == 0 && wrong == nil {
 		wrong = m.checkRoom(nodes, here, received, copied)
 	}
@@ -259,7 +262,7 @@ func (m *mover) checkRoom(nodes []int, node int, received, copied []float64) err
 	if comes > have.Free {
 		return fmt.Errorf("node %d receives and copies %s, and %v", node, job.Mebibytes(comes), have)
 	}
-	have.Free += now - comes
+	have.Free = min(have.Free+now, m.at.room) - comes // the present world may not have used all of its memory yet
 	if err := m.next.plan.CheckMemory(nodes, node, have); err != nil {
 		return fmt.Errorf("with what the present world frees, %w", err)
 	}

@@ -12,10 +12,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/embodied"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/language"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/session"
@@ -33,6 +35,8 @@ type wanderer struct {
 	next    int64
 	moved   int
 	refused int
+	last    int64 // the step of the last move
+	twice   bool  // two moves had no iteration between them
 }
 
 func (w *wanderer) Decide(step, _ int64) *advice.Decision {
@@ -56,7 +60,11 @@ func (w *wanderer) Decide(step, _ int64) *advice.Decision {
 
 func (w *wanderer) Observe(advice.Iteration) {}
 
-func (w *wanderer) Moved(*spmd.Placement, int64, float64) { w.moved++ }
+func (w *wanderer) Moved(_ *spmd.Placement, step int64, _ float64) {
+	w.moved++
+	w.twice = w.twice || step == w.last
+	w.last = step
+}
 
 func (w *wanderer) Refused() { w.refused++ }
 
@@ -76,9 +84,9 @@ func run(t *testing.T, dir string, ranks int, s session.Scheduler, path string, 
 	var out, log bytes.Buffer
 	asked := loop.Watch()
 	defer asked.Close()
-	job := session.New(session.Options{Registries: rolestest.Registries(), Asked: asked, Out: &out, Log: &log,
+	started := session.New(session.Options{Registries: rolestest.Registries(), Asked: asked, Out: &out, Log: &log,
 		Tasks: task.Tasks{embodied.Task{}, language.FineTuning{}, language.Reasoning{}}, Scheduler: s})
-	code, err := job.Start(context.Background(), local.New(ranks), cfg, nil, nil)
+	code, err := started.Start(context.Background(), local.New(ranks), cfg, nil, nil)
 	if code != 0 || err != nil {
 		t.Fatalf("exit code %d, %v\n%s\n%s", code, err, &out, &log)
 	}
@@ -216,8 +224,9 @@ func TestWandering(t *testing.T) {
 							want[name])
 					}
 				}
-				if w.moved < 2 || w.refused > 0 || len(got) != len(want) {
-					t.Errorf("seed %d: %d moves, %d files, want %d", seed, w.moved, len(got), len(want))
+				if w.moved < 2 || w.refused > 0 || w.twice || len(got) != len(want) {
+					t.Errorf("seed %d: %d moves, twice without an iteration between them: %v; %d files, want %d", seed,
+						w.moved, w.twice, len(got), len(want))
 				}
 			}
 		})
@@ -331,5 +340,40 @@ func TestTraceOfMoves(t *testing.T) {
 		ranks: 4}
 	if got, want := trained(w), trained(nil); got != want || want == 0 || w.moved < 2 {
 		t.Errorf("%d spans of training with %d moves, want %d", got, w.moved, want)
+	}
+}
+
+// An eraser removes a file, and then wants to move members once.
+type eraser struct {
+	wanderer
+	file, to string
+}
+
+func (e *eraser) Decide(step, _ int64) *advice.Decision {
+	if step < 2 || os.Remove(e.file) != nil {
+		return nil
+	}
+	return &advice.Decision{Placement: e.to, Reason: "a whim"}
+}
+
+// TestFilesOfAMove: a job whose workers could not read their files after a move goes on where it is.
+func TestFilesOfAMove(t *testing.T) {
+	net := rolestest.NewPolicy(t, rolestest.EnvConfig("CartPole-v1", 1), 7, func(c *policy.Config) {
+		c.HiddenSizes = []int{16}
+	})
+	file := filepath.Join(t.TempDir(), "model.safetensors")
+	var text bytes.Buffer
+	if err := tensor.WriteSafetensors(&text, job.ModelDict(net.Params()), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	e := &eraser{file: file, to: "{actor: 0, env: 0, rollout: 0, reward: 2}"}
+	run(t, t.TempDir(), 3, e, "../../internal/digests/testdata/reward.yaml", "++runner.max_steps=6",
+		"++cluster.allow_idle_ranks=true", "++reward.use_reward_model=true", "++reward.model.model_path="+file,
+		"++reward.model.hidden_sizes=[16]")
+	if e.moved != 0 || e.refused != 1 {
+		t.Errorf("%d moves, %d refused, want 0 and 1", e.moved, e.refused)
 	}
 }

@@ -26,6 +26,7 @@ type seat struct {
 	unread string           // of rank 0: why a request for a move could not be read last
 	ranks  []runfolder.Rank // on rank 0: what the run's folder has of all ranks
 	ends   []func()
+	room   int64 // on the first rank of a node: the node's free bytes before the job took memory
 	// attempt is the number of the first world in the trace; 0: nothing is recorded.
 	attempt int64
 	// On rank 0:

@@ -172,7 +172,9 @@ func (s *session) plan(w *spmd.World, cfg *config.Config) (task.Plan, error) {
 	}
 	err = p.CheckReplay(nodes, rank)
 	if node := nodes[rank]; err == nil && rank == slices.Index(nodes, node) { // one rank checks for its node
-		err = p.CheckMemory(nodes, node, job.AvailableOn(nodes, node))
+		have := job.AvailableOn(nodes, node)
+		s.seats.of(rank).room = have.Free
+		err = p.CheckMemory(nodes, node, have)
 	}
 	if err = errors.Join(err, p.CheckFiles(rank)); err != nil {
 		return nil, err
@@ -240,7 +242,9 @@ func (s *session) train(ctx context.Context, w *spmd.World, p task.Plan, shared 
 	}
 	if err := run(ctx, c); err != nil {
 		if errors.Is(err, spmd.Again) {
-			err = errors.Join(err, with.Trace.Flush(false))
+			if err := with.Trace.Flush(false); err != nil {
+				s.warn(err.Error())
+			}
 			shared.Close()
 		}
 		return 0, err

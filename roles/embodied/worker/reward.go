@@ -46,9 +46,16 @@ func NewRewardWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Rewar
 			rows = max(rows, l.Hi-l.Lo)
 		}
 	}
+	if rule, stayed := loop.PartOf[reward.Rule](c, m); stayed {
+		w.rule = rule
+		return w, nil
+	}
 	w.rule, err = p.NewRule(rows)
 	return w, err
 }
+
+// Part returns the rule, which may have a state.
+func (w *RewardWorker) Part() any { return w.rule }
 
 // Score receives the transitions of an iteration through ch.Transitions, and sends their rewards through
 // ch.Rewards.

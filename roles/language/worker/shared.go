@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
@@ -63,8 +62,10 @@ func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error)
 
 // load returns the model of a member: the one that it left on this rank in a move, or one with the initial weights.
 func load(p *plan.Plan, own *loop.Holdings, component string, m int, alloc tensor.Allocator) (*lm.Model, error) {
-	if part, ok := loop.Part[interface{ kept() *lm.Model }](own, component, m); ok && part.kept() != nil {
-		return part.kept(), nil
+	if part, ok := loop.Part[interface{ kept() *lm.Model }](own, component, m); ok {
+		if model := part.kept(); model != nil {
+			return model, nil
+		}
 	}
 	model, err := p.LoadPart(p.Mesh(component).Part(m), alloc)
 	if err != nil {
@@ -134,10 +135,16 @@ type readerPart struct {
 	reference *reference // nil: there is none, or it shares memory with the model
 }
 
-// kept returns the model of a worker that stays on its rank in a move.
-func (p *readerPart) kept() *lm.Model { return p.model }
+// kept returns the model of a worker that stays on its rank in a move. Its parameters were in memory of the world
+// before, and come anew from the actors.
+func (p *readerPart) kept() *lm.Model {
+	if p.model != nil {
+		p.model.Params.View(tensor.New(tensor.U8, len(p.model.Params.State())).Bytes())
+	}
+	return p.model
+}
 
-// part returns the reader's part. The parameters of its model leave the memory of the world.
+// part returns the reader's part.
 func (r *reader) part(p *plan.Plan, reference *reference) any {
 	if p.SendsPatches() {
 		return nil
@@ -148,7 +155,6 @@ func (r *reader) part(p *plan.Plan, reference *reference) any {
 	}
 	if !r.inPlace {
 		part.model = r.model
-		r.model.Params.View(slices.Clone(r.model.Params.State()))
 	}
 	return part
 }
