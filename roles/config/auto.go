@@ -84,17 +84,24 @@ func (c *validation) checkAuto() {
 // checkScheduler checks that ranks can move in a job with cluster.auto_scheduler, and reports the key if nothing would.
 // In the task reasoning answers move.
 func (c *validation) checkScheduler() {
+	const key = "cluster.auto_scheduler"
+	deals := c.Cluster.AutoScheduler && c.Reasons()
+	if !deals && !c.Cluster.UsePreProcessPolicy {
+		c.found.Idle("cluster.use_pre_process_policy", false)
+	}
 	if !c.Cluster.AutoScheduler {
 		return
 	}
-	const key = "cluster.auto_scheduler"
 	switch {
 	case c.Runner.TaskType == TaskEmbodied && c.Trains() && !c.Runner.Async:
 		c.found.Want(c.Env.Train.ID() != env.ExternalID, key, true,
 			"false: what simulators in programs of their own cost is not measured")
 		c.found.Want(c.Cluster.Tracer.Record, "cluster.tracer.record", false,
 			"true: cluster.auto_scheduler reads the record")
-	case c.Reasons(): // prompts are dealt
+	case deals: // in no stages
+		if n := c.Rollout.PipelineStageNum; n > 1 {
+			c.found.Idle("rollout.pipeline_stage_num", n)
+		}
 	default: // such a job does not move, or no move makes it faster
 		c.found.Idle(key, true)
 		c.Cluster.AutoScheduler = false

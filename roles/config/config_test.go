@@ -404,6 +404,26 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
+// TestPoolKeys: with cluster.auto_scheduler answers have no stages, and without it no ranks are kept from answering.
+func TestPoolKeys(t *testing.T) {
+	const on, stages, apart = "cluster.auto_scheduler=true", "rollout.pipeline_stage_num=2",
+		"cluster.use_pre_process_policy=false"
+	for _, tc := range []struct {
+		overrides []string
+		idle      string
+	}{
+		{[]string{stages}, ""},
+		{[]string{on, stages}, "rollout.pipeline_stage_num"},
+		{[]string{on, apart}, ""},
+		{[]string{apart}, "cluster.use_pre_process_policy"},
+	} {
+		_, warnings, err := config.Load(rolestest.Registries(), "../../configs/addition_grpo.yaml", tc.overrides, false)
+		if got := fmt.Sprint(warnings); err != nil || !strings.Contains(got, tc.idle) || (tc.idle == "") != (got == "[]") {
+			t.Errorf("%v: %v, warnings %v, expected %q", tc.overrides, err, got, tc.idle)
+		}
+	}
+}
+
 // TestAutoScheduler: the key is for training in environments whose costs can be measured. Elsewhere it has no effect.
 func TestAutoScheduler(t *testing.T) {
 	const on = "cluster.auto_scheduler=true"

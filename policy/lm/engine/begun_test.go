@@ -164,6 +164,30 @@ func TestGivenUpSource(t *testing.T) {
 	}
 }
 
+// TestBegunInPasses: a beginning that takes several passes does not end the text, although token 0 would.
+func TestBegunInPasses(t *testing.T) {
+	m := model(t)
+	r := engine.Request{Prompt: []int32{1, 2, 3}, Sampling: engine.Sampling{MaxTokens: 20, Temperature: 1, TopP: 1,
+		RepetitionPenalty: 1, Seed: 3, Stop: []int32{0}}}
+	want := generate(t, m, engine.Options{}, []engine.Request{r})[0]
+	const begun = 9
+	if len(want.Tokens) <= begun {
+		t.Fatalf("%d tokens: expected more, choose another seed", len(want.Tokens))
+	}
+	r.Begun = engine.Result{Tokens: want.Tokens[:begun], LogProbs: want.LogProbs[:begun]}
+	e, err := engine.New(m, engine.Options{MaxRunning: 2, ChunkTokens: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := e.Generate(t.Context(), []engine.Request{r}, engine.Watch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := all[0]; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v\n%v", got, want)
+	}
+}
+
 // TestRefusesBeginnings: a beginning that cannot go on is named.
 func TestRefusesBeginnings(t *testing.T) {
 	e, err := engine.New(model(t), engine.Options{})

@@ -414,7 +414,7 @@ func (e *Engine) leave(done func(request int, r *Result) error) (err error) {
 	kept := e.running[:0]
 	for _, s := range e.running {
 		n := len(s.result.Tokens)
-		s.result.Stopped = n > 0 && s.request.Sampling.stops(s.last[0])
+		s.result.Stopped = n > 0 && s.request.Sampling.stops(s.result.Tokens[n-1])
 		if n < s.request.Sampling.MaxTokens && !s.result.Stopped {
 			kept = append(kept, s)
 			continue
