@@ -418,7 +418,8 @@ func TestPoolKeys(t *testing.T) {
 		{[]string{apart}, "cluster.use_pre_process_policy"},
 	} {
 		_, warnings, err := config.Load(rolestest.Registries(), "../../configs/addition_grpo.yaml", tc.overrides, false)
-		if got := fmt.Sprint(warnings); err != nil || !strings.Contains(got, tc.idle) || (tc.idle == "") != (got == "[]") {
+		if got := fmt.Sprint(warnings); err != nil ||
+			!strings.Contains(got, tc.idle) || (tc.idle == "") != (got == "[]") {
 			t.Errorf("%v: %v, warnings %v, expected %q", tc.overrides, err, got, tc.idle)
 		}
 	}

@@ -75,8 +75,8 @@ func TestEpisodesOfAMove(t *testing.T) {
 		} else {
 			own.Enter(w)
 		}
-		c, err := loop.NewCluster(ctx, w, plan, nobody{}, loop.Services{Saver: loop.NewSaver(group, nil, nil), Log: book,
-			Requests: new(loop.Requests), Holdings: own, Moves: moves})
+		c, err := loop.NewCluster(ctx, w, plan, nobody{}, loop.Services{Saver: loop.NewSaver(group, nil, nil),
+			Log: book, Requests: new(loop.Requests), Holdings: own, Moves: moves})
 		if err != nil {
 			return err
 		}
