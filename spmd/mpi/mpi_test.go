@@ -388,8 +388,16 @@ func TestFinalizeHangs(t *testing.T) {
 			for _, want := range []int{0, 75} {
 				t.Run(fmt.Sprint(hangs, ", exit code ", want), func(t *testing.T) {
 					t.Parallel() // it waits for 10 s
-					out, code := r.run(t, job{np: 3, command: []string{"env", hangs, "LD_PRELOAD=" + preload,
-						r.program, "end", strconv.Itoa(want)}})
+					j := job{np: 3, command: []string{"env", hangs, "LD_PRELOAD=" + preload, r.program, "end",
+						strconv.Itoa(want)}}
+					out, code := r.run(t, j)
+					for range 3 {
+						if !strings.Contains(out, "(PMIx_server_finalize+") { // docs/known-issues.md
+							break
+						}
+						t.Log("mpirun has crashed at its end")
+						out, code = r.run(t, j)
+					}
 					if code != want {
 						t.Errorf("exit code %d, want %d", code, want)
 					}
