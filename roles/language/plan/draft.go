@@ -95,7 +95,10 @@ func (d *Draft) Move(p *Plan) (*Plan, error) {
 		return nil, err
 	}
 	j, err := p.Job.Moved(d.Job)
-	if err != nil {
+	if err != nil && p.Deals() {
+		return nil, fmt.Errorf("%w (with cluster.auto_scheduler every rank of %s has a rollout worker)", err,
+			strings.Join(pooled, ", "))
+	} else if err != nil {
 		return nil, err
 	}
 	moved := *p

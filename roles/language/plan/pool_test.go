@@ -63,3 +63,24 @@ func TestPool(t *testing.T) {
 		}
 	}
 }
+
+// TestPoolMoves: a move keeps the number of ranks of the pool, and says so.
+func TestPoolMoves(t *testing.T) {
+	const auto = "cluster.auto_scheduler=true"
+	at := func(place string) *Draft {
+		return drafted(t, grpo, 8, "cluster.component_placement={"+place+"}", auto)
+	}
+	p := at("actor: 0-1, rollout: 2-5").Plan
+	moved, err := at("actor: 6-7, rollout: '1,3-5'").Move(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := moved.Placement.Ranks("rollout"), []int{1, 3, 4, 5, 6, 7}; !slices.Equal(got, want) {
+		t.Errorf("rollout on ranks %v, expected %v", got, want)
+	}
+	const want = "rollout: 4 members, expected 6 as before: members move, and their number stays (with " +
+		"cluster.auto_scheduler every rank of actor, rollout, inference has a rollout worker)"
+	if _, err := at("actor: 2-3, rollout: 2-5").Move(p); err == nil || err.Error() != want {
+		t.Errorf("%v, expected %s", err, want)
+	}
+}
