@@ -182,7 +182,6 @@ func (d *Dealer) share(from, to *seat) []int32 {
 	return has[:n]
 }
 
-// leastGain is the share of its work that a player must save by giving answers away.
 // leastGain is the share of its expected work that a player must save by giving answers away. Less is lost again by the
 // next answers that end sooner or later than expected.
 const leastGain = 0.16
