@@ -331,11 +331,11 @@ func TestMovesStopped(t *testing.T) {
 		{openmpi, syscall.SIGUSR1, 75, "checkpointed"},
 		{mpich, syscall.SIGUSR1, 75, "checkpointed"},
 	} {
+		if c.on == mpich && !full { // Open MPI's ranks are stopped
+			continue
+		}
 		t.Run(c.on.name+"/"+c.signal.String(), func(t *testing.T) {
 			t.Parallel()
-			if c.on == mpich && !full {
-				t.Skip("Open MPI's ranks are stopped while they move: RLINF_TEST_FULL=1")
-			}
 			c.on.program(t, ".") // or skip
 			for instant := range repeats() {
 				draw := draws(t, instant)
