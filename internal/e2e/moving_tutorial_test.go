@@ -12,27 +12,8 @@ import (
 // environments, so that it still runs when it is asked.
 func TestMovingTutorial(t *testing.T) {
 	t.Parallel()
-	for _, tool := range []string{"bash", "cmp"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("no %s here", tool)
-		}
-	}
-	text, err := os.ReadFile(filepath.Join(root, "docs", "tutorials", "moves.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	top, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for name, target := range map[string]string{"configs": filepath.Join(top, "configs"),
-		"rlinf": local.program(t, ".")} {
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	lines := strings.Split(strings.Join(blocks(string(text), "bash"), "\n"), "\n")
+	text, dir := followed(t, "moves.md", "bash", "cmp")
+	lines := strings.Split(strings.Join(blocks(text, "bash"), "\n"), "\n")
 	for i, line := range lines {
 		if !strings.HasPrefix(line, "./rlinf -c") {
 			continue

@@ -10,28 +10,9 @@ import (
 
 // TestTuningTutorial follows docs/tutorials/fine-tuning.md line by line; what trains takes two steps.
 func TestTuningTutorial(t *testing.T) {
-	for _, tool := range []string{"bash", "awk"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("no %s here", tool)
-		}
-	}
-	text, err := os.ReadFile(filepath.Join(root, "docs", "tutorials", "fine-tuning.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	top, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for name, target := range map[string]string{"configs": filepath.Join(top, "configs"),
-		"rlinf": local.program(t, ".")} {
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	writeFile(t, dir, "lora.yaml", blocks(string(text), "yaml")[0])
-	for _, script := range blocks(string(text), "bash") {
+	text, dir := followed(t, "fine-tuning.md", "bash", "awk")
+	writeFile(t, dir, "lora.yaml", blocks(text, "yaml")[0])
+	for _, script := range blocks(text, "bash") {
 		lines := strings.Split(script, "\n")
 		for i, line := range lines {
 			if strings.HasPrefix(line, "./rlinf -c") {
@@ -49,4 +30,31 @@ func TestTuningTutorial(t *testing.T) {
 			t.Errorf("check: %s", out)
 		}
 	}
+}
+
+// followed returns the text of a page of docs/tutorials, and a folder with rlinf and configs, in which its commands
+// run. It skips the test if a tool is missing.
+func followed(t *testing.T, page string, tools ...string) (text, dir string) {
+	t.Helper()
+	for _, tool := range tools {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("no %s here", tool)
+		}
+	}
+	b, err := os.ReadFile(filepath.Join(root, "docs", "tutorials", page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	for name, target := range map[string]string{"configs": filepath.Join(top, "configs"),
+		"rlinf": local.program(t, ".")} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return string(b), dir
 }
