@@ -196,25 +196,11 @@ func (m *mover) route(text string) *itinerary {
 
 // agree reports whether no rank has an error. Otherwise rank 0 refuses the move, for the error of the lowest rank.
 func (m *mover) agree(ctx context.Context, err error) (bool, error) {
-	refusals := []float64{0}
-	var mine []byte
-	if err != nil {
-		refusals[0], mine = 1, []byte(err.Error())
+	agreed, _, wrong, err := agree(ctx, m.group, 0, err)
+	if wrong != nil { // on rank 0
+		m.refuse(wrong)
 	}
-	if err := m.group.Sum64(ctx, refusals); err != nil || refusals[0] == 0 {
-		return err == nil, err
-	}
-	all, err := m.group.Gather(ctx, mine, 0)
-	for r, why := range all {
-		if len(why) > 0 {
-			if r > 0 {
-				why = fmt.Appendf(nil, "rank %d: %s", r, why)
-			}
-			m.refuse(errors.New(string(why)))
-			break
-		}
-	}
-	return false, err
+	return agreed, err
 }
 
 // Accept agrees to the move unless a rank has found something wrong, or lacks files or memory for it.

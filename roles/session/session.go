@@ -309,37 +309,46 @@ func (s *session) configure(ctx context.Context, w *spmd.World, world *collectiv
 // agreeTo returns true if no rank has an error. Otherwise all ranks stop. Rank 0 writes the error of the lowest rank
 // that has one. This error also gives the exit code.
 func (s *session) agreeTo(ctx context.Context, w *spmd.World, world *collectives.Group, err error) (bool, error) {
-	var mine []byte
-	refusals := []float64{0}
+	code := byte(loop.ExitOK)
 	if err != nil {
-		mine = append([]byte{byte(s.refusal(err))}, err.Error()...)
-		refusals[0] = 1
+		code = byte(s.refusal(err))
 	}
-	if err := world.Sum64(ctx, refusals); err != nil || refusals[0] == 0 { // a sum takes far fewer messages than Gather
-		return err == nil, err
-	}
-	all, err := world.Gather(ctx, mine, 0)
-	if err != nil {
-		return false, err
-	}
-	flag := []byte{loop.ExitOK}
-	var wrong error
-	for r, theirs := range all {
-		if len(theirs) > 0 && wrong == nil {
-			flag[0], wrong = theirs[0], errors.New(string(theirs[1:]))
-			if r > 0 {
-				wrong = fmt.Errorf("rank %d: %w", r, wrong)
-			}
-		}
+	agreed, flag, wrong, err := agree(ctx, world, code, err)
+	if agreed || err != nil {
+		return agreed, err
 	}
 	if err := world.Broadcast(ctx, flag, 0); err != nil {
 		return false, err
 	}
-	if flag[0] != loop.ExitOK {
-		s.refuse(w, int(flag[0]), wrong)
-		return false, nil
+	s.refuse(w, int(flag[0]), wrong)
+	return false, nil
+}
+
+// agree reports whether no rank has an error. Otherwise rank 0 also gets the error of the lowest rank that has one, and
+// in flag its code.
+func agree(ctx context.Context, world *collectives.Group, code byte, err error) (agreed bool, flag []byte, wrong,
+	failure error) {
+	var mine []byte
+	refusals := []float64{0}
+	if err != nil {
+		mine = append([]byte{code}, err.Error()...)
+		refusals[0] = 1
 	}
-	return true, nil
+	if err := world.Sum64(ctx, refusals); err != nil || refusals[0] == 0 { // a sum takes far fewer messages than Gather
+		return err == nil, nil, nil, err
+	}
+	all, err := world.Gather(ctx, mine, 0)
+	flag = []byte{loop.ExitOK}
+	for r, theirs := range all {
+		if len(theirs) > 0 {
+			flag[0], wrong = theirs[0], errors.New(string(theirs[1:]))
+			if r > 0 {
+				wrong = fmt.Errorf("rank %d: %w", r, wrong)
+			}
+			break
+		}
+	}
+	return false, flag, wrong, err
 }
 
 // refusal returns the exit code of a session that could not start because of err. After a request to stop this is
