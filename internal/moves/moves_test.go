@@ -299,7 +299,7 @@ func TestGain(t *testing.T) {
 	}
 }
 
-// What has moved are the components with other ranks.
+// The components with other ranks have moved.
 func TestChange(t *testing.T) {
 	for _, c := range []struct{ before, after, want string }{
 		{"{actor: 0-3, env: 4, rollout: 5}", "{actor: 0-3, env: 4-5, rollout: 6}", "env 4 → 4-5, rollout 5 → 6"},

@@ -20,7 +20,7 @@ import (
 //		c.Moved(where, step, seconds) // or c.Refused()
 //	}
 //
-// Times decide when members move. What a job computes does not depend on where they are.
+// Times decide when members move. The results of a job do not depend on where they are.
 type Scheduler struct {
 	machine *planner.Machine
 	profile *planner.Profile

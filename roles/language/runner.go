@@ -173,7 +173,7 @@ func (r leader) Members() (all []loop.Member) {
 // Moved does nothing, because every iteration begins with the newest weights.
 func (r leader) Moved() {}
 
-// A mover is a worker as a loop.Member. What it takes to another world is what it loads from a checkpoint.
+// A mover is a worker as a loop.Member. It takes to another world the parts that it loads from a checkpoint.
 type mover struct{ languageWorker }
 
 // A trainer is a worker that trains. Iterations returns how often it has, which checkpoints lack.

@@ -308,7 +308,7 @@ func (l *Logbook) sync() error {
 	return l.log.Sync()
 }
 
-// flush writes a line if there were iterations since the last line. What a move has set waits for the next iteration.
+// flush writes a line if there were iterations since the last line. The figures of a move wait for the next iteration.
 func (l *Logbook) flush() error {
 	if _, ok := l.Mean("time/" + Phases[WholeStep]); !ok {
 		return nil

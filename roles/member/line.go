@@ -39,7 +39,7 @@ func NewLine(ctx context.Context, m *spmd.Member, j *job.Job, axis string) (*Lin
 	return &Line{ctx, group}, nil
 }
 
-// Join connects l with the members of its line, in the world of m. What has l goes on with it in another world.
+// Join connects l with the members of its line, in the world of m. Holders of l use the new connections.
 func (l *Line) Join(ctx context.Context, m *spmd.Member, j *job.Job, axis string) error {
 	joined, err := NewLine(ctx, m, j, axis)
 	if err == nil {

@@ -54,7 +54,7 @@ func NewReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Par
 	return r, nil
 }
 
-// Join connects r with the other replicas in another world, that of m. What has r goes on with it.
+// Join connects r with the other replicas in another world, that of m. Holders of r use the new connections.
 func (r *Replicas) Join(ctx context.Context, m *spmd.Member, j *job.Job) error {
 	joined, err := NewReplicas(ctx, m, j, r.params)
 	if err != nil {

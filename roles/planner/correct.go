@@ -50,7 +50,7 @@ func Correct(m *Machine, p *Profile, inTurn Trial, messages *Trial) {
 
 // Refit returns p with costs that explain the iterations of t, in a job whose costs may have changed since p was
 // measured. Steps and inferences cost what the workers have spent with them. If only their sum is known, both change
-// alike. What is left is a factor of each phase, for all layouts; that of rollouts with messages is one of its own.
+// alike. The rest is a factor of each phase, for all layouts; that of rollouts with messages is one of its own.
 func Refit(m *Machine, p *Profile, t Trial) *Profile {
 	q := *p
 	q.Real.Calls, q.Real.Scale, q.Real.Apart = maps.Clone(p.Real.Calls), map[string]float64{}, 0

@@ -88,8 +88,8 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 	return d.Plan, nil
 }
 
-// Move returns p with its members on the ranks of this draft, or everything that is wrong with the draft. What follows
-// from the number of members stays as it is.
+// Move returns p with its members on the ranks of this draft, or everything that is wrong with the draft. The numbers
+// of members stay, and so does the rest of the plan.
 func (d *Draft) Move(p *Plan) (*Plan, error) {
 	if err := d.found.Err(); err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ func newReplica(ctx context.Context, m *spmd.Member, p *plan.Plan, groups bool) 
 	return r, r.join(ctx, m, p, groups)
 }
 
-// join connects r in the world of m, its first one or another. What has the mesh of r goes on with it.
+// join connects r in the world of m, its first one or another. Holders of its mesh use the new connections.
 func (r *replica) join(ctx context.Context, m *spmd.Member, p *plan.Plan, groups bool) error {
 	r.plan, r.lines = p, nil
 	if len(m.Axes()) == 0 {
