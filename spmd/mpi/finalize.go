@@ -22,6 +22,14 @@ const (
 	longestBeat  = time.Second
 )
 
+// turnTime is the time between two processes of a node that leave MPI_Finalize, at most, and turnsTime that of them all.
+// PMIx 4.2.2 of a launcher waits for ever, or crashes, if processes leave one of its fences at once
+// (docs/known-issues.md).
+const (
+	turnTime  = 200 * time.Millisecond
+	turnsTime = 10 * time.Second
+)
+
 // answerTime is how long Close waits for each answer of a launcher.
 const answerTime = 10 * time.Second
 
@@ -41,7 +49,7 @@ func (t *transport) finalize(agreed bool) (stopped bool) {
 		gompi.Stop()
 	}()
 	last := time.Now()
-	for left := finalizeTime; left > 0; {
+	for left := finalizeTime + t.turn(); left > 0; {
 		select {
 		case <-done:
 			return true
@@ -64,4 +72,18 @@ func (t *transport) finalize(agreed bool) (stopped bool) {
 	}()
 	await(told, answerTime)
 	return false
+}
+
+// turn is how long this process waits for those of its node that leave MPI_Finalize before it.
+func (t *transport) turn() time.Duration {
+	before, all := 0, 0
+	for rank, node := range t.nodes {
+		if node == t.nodes[t.rank] {
+			all++
+			if rank < t.rank {
+				before++
+			}
+		}
+	}
+	return time.Duration(before) * min(turnTime, turnsTime/time.Duration(all))
 }
