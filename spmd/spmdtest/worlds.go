@@ -373,6 +373,7 @@ func leaving(ctx context.Context, w *spmd.World, world int, _ *struct{}) error {
 // after the first hundred. Only Linux says how large a process is.
 func Many(n int) func(ctx context.Context, w *spmd.World) error {
 	start := (n-1)%60 + 60 // when the placements and the sizes of kept memory are those of the last world
+	var reads sync.Mutex   // or a rank of the same process counts the files that another one reads
 	type state struct {
 		late  atomic.Int64
 		kept  map[int][]byte
@@ -392,15 +393,17 @@ func Many(n int) func(ctx context.Context, w *spmd.World) error {
 		if err != nil {
 			return err
 		}
+		reads.Lock()
+		now, err := used()
+		reads.Unlock()
 		if world < n-1 {
-			s.start, err = used()
+			s.start = now
 			return err
 		}
-		end, err := used()
 		if err != nil {
 			return err
 		}
-		return end.exceeds(s.start)
+		return now.exceeds(s.start)
 	})
 }
 
