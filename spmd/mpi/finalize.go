@@ -22,9 +22,9 @@ const (
 	longestBeat  = time.Second
 )
 
-// turnTime is the time between two processes of a node that leave MPI_Finalize, at most, and turnsTime that of them all.
-// PMIx 4.2.2 of a launcher waits for ever, or crashes, if processes leave one of its fences at once
-// (docs/known-issues.md).
+// turnTime is the longest time between two processes of a node that give up MPI_Finalize, and turnsTime
+// that between the first and the last. PMIx 4.2.2 of a launcher waits for ever, or crashes, if processes
+// leave one of its fences at once (docs/known-issues.md).
 const (
 	turnTime  = 200 * time.Millisecond
 	turnsTime = 10 * time.Second
