@@ -163,3 +163,29 @@ func (s *Sequence) grow(n int) {
 	}
 	s.len += n
 }
+
+// Pages returns a copy of the pages that have the tokens from one on, for Append.
+func (s *Sequence) Pages(from int) []float32 {
+	c := s.cache
+	to := make([]float32, 0, (len(s.pages)-from/PageLen)*c.page*len(c.m.layers))
+	for layer := range c.m.layers {
+		for _, p := range s.pages[from/PageLen:] {
+			to = append(to, c.mem[(layer*c.pages+int(p))*c.page:][:c.page]...)
+		}
+	}
+	return to
+}
+
+// Append appends n tokens, whose Pages come from a sequence of the same tokens and from the token behind the last one
+// here. The caller has checked that enough pages are free.
+func (s *Sequence) Append(n int, pages []float32) {
+	from := s.len
+	s.grow(n)
+	c := s.cache
+	for layer := range c.m.layers {
+		for _, p := range s.pages[from/PageLen:] {
+			copy(c.mem[(layer*c.pages+int(p))*c.page:][:c.page], pages)
+			pages = pages[c.page:]
+		}
+	}
+}

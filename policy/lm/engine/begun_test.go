@@ -17,10 +17,12 @@ type host struct {
 }
 
 // hop generates texts on hosts that take turns. After every so many passes a host gives up what runs, from the first
-// request or from the last, and the next host goes on. It returns the texts.
-func hop(t *testing.T, hosts []*host, every int, all []engine.Request) []engine.Result {
+// request or from the last, and the next host goes on, mostly with the cache. It returns the texts, and how many caches
+// were sent.
+func hop(t *testing.T, hosts []*host, every int, all []engine.Request) (results []engine.Result, sent int) {
 	t.Helper()
-	results, ended := make([]engine.Result, len(all)), 0
+	results = make([]engine.Result, len(all))
+	ended := 0
 	watch := engine.Watch{Done: func(i int, r *engine.Result) error {
 		results[i] = *r
 		ended++
@@ -57,8 +59,13 @@ func hop(t *testing.T, hosts []*host, every int, all []engine.Request) []engine.
 			if turn%2 == 1 {
 				i = len(all) - 1 - k
 			}
-			if r, ok := h.GiveUp(i); ok {
-				begun[i].Begun = r
+			if b, ok := h.GiveUp(i); ok {
+				if turn%5 == 3 {
+					b.Cache = nil // the next host computes it anew
+				} else if b.Cache != nil {
+					sent++
+				}
+				begun[i].Begun = b
 				next.waiting = append(next.waiting, i)
 			}
 		}
@@ -66,7 +73,7 @@ func hop(t *testing.T, hosts []*host, every int, all []engine.Request) []engine.
 			t.Fatalf("%d texts still run", h.Running())
 		}
 	}
-	return results
+	return results, sent
 }
 
 // TestBegun: a text has the same tokens and log-probs wherever it is finished, after every pass, in any batch, and
@@ -91,15 +98,21 @@ func TestBegun(t *testing.T) {
 			want := generate(t, m, engine.Options{}, all)
 			hosts := []*host{newHost(engine.Options{}), newHost(engine.Options{MaxRunning: 7, ChunkTokens: 7}),
 				newHost(engine.Options{MaxRunning: 3, ChunkTokens: 50, CacheTokens: 9 * lm.PageLen})}
+			sent := 0
 			for every := 1; every <= s.MaxTokens; every++ {
 				// Passes of few tokens do not reach the end of a prompt.
 				for _, some := range [][]*host{{hosts[0], hosts[2]}, {hosts[2], hosts[0], hosts[1]}} {
-					for i, got := range hop(t, some, every, all) {
+					results, n := hop(t, some, every, all)
+					sent += n
+					for i, got := range results {
 						if fmt.Sprint(got) != fmt.Sprint(want[i]) {
 							t.Fatalf("given up after %d passes, request %d:\n%v\n%v", every, i, got, want[i])
 						}
 					}
 				}
+			}
+			if sent == 0 {
+				t.Error("no cache was sent")
 			}
 			for i, h := range hosts {
 				// All pages are free again: the engine has room for what it had at first.
@@ -164,7 +177,8 @@ func TestGivenUpSource(t *testing.T) {
 	}
 }
 
-// TestBegunInPasses: a beginning that takes several passes does not end the text, although token 0 would.
+// TestBegunInPasses: a beginning that takes several passes does not end the text, although token 0 would. With its
+// cache it takes none.
 func TestBegunInPasses(t *testing.T) {
 	m := model(t)
 	r := engine.Request{Prompt: []int32{1, 2, 3}, Sampling: engine.Sampling{MaxTokens: 20, Temperature: 1, TopP: 1,
@@ -174,17 +188,37 @@ func TestBegunInPasses(t *testing.T) {
 	if len(want.Tokens) <= begun {
 		t.Fatalf("%d tokens: expected more, choose another seed", len(want.Tokens))
 	}
-	r.Begun = engine.Result{Tokens: want.Tokens[:begun], LogProbs: want.LogProbs[:begun]}
-	e, err := engine.New(m, engine.Options{MaxRunning: 2, ChunkTokens: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := e.Generate(t.Context(), []engine.Request{r}, engine.Watch{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := all[0]; fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%v\n%v", got, want)
+	for _, cached := range []bool{false, true} {
+		e, err := engine.New(m, engine.Options{MaxRunning: 2, ChunkTokens: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := r
+		if ok, err := e.Start(&first, 0); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		for range begun {
+			if err := e.Step(&engine.Watch{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rest := r
+		rest.Begun, _ = e.GiveUp(0)
+		passes := (len(r.Prompt)-1+3)/4 + len(want.Tokens) - begun
+		if !cached {
+			rest.Begun.Cache, passes = nil, (len(r.Prompt)+begun+3)/4+len(want.Tokens)-begun-1
+		}
+		e.Use()
+		all, err := e.Generate(t.Context(), []engine.Request{rest}, engine.Watch{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := all[0]; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%v\n%v", got, want)
+		}
+		if n := e.Use().Passes; n != passes {
+			t.Errorf("cached %v: %d passes, expected %d", cached, n, passes)
+		}
 	}
 }
 
@@ -195,14 +229,18 @@ func TestRefusesBeginnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, begun := range map[string]engine.Result{
-		"2 tokens with 1 log-probs":   {Tokens: []int32{1, 2}, LogProbs: []float32{0}},
-		"fewer than the 3":            {Tokens: []int32{1, 2, 3}, LogProbs: []float32{0, 0, 0}},
-		"token 0 of the beginning":    {Tokens: []int32{vocab}, LogProbs: []float32{0}},
-		"token 1 of the beginning":    {Tokens: []int32{1, -1}, LogProbs: []float32{0, 0}},
-		"none that ends the text":     {Tokens: []int32{5}, LogProbs: []float32{0}},
-		"request 7: a beginning of 2": {Tokens: []int32{5, 5}, LogProbs: nil},
+		"2 tokens with 1 log-probs":              {Tokens: []int32{1, 2}, LogProbs: []float32{0}},
+		"fewer than the 3":                       {Tokens: []int32{1, 2, 3}, LogProbs: []float32{0, 0, 0}},
+		"token 0 of the beginning":               {Tokens: []int32{vocab}, LogProbs: []float32{0}},
+		"token 1 of the beginning":               {Tokens: []int32{1, -1}, LogProbs: []float32{0, 0}},
+		"none that ends the text":                {Tokens: []int32{5}, LogProbs: []float32{0}},
+		"request 7: a beginning of 2":            {Tokens: []int32{5, 5}, LogProbs: nil},
+		"a beginning whose cache has 10 numbers": {Tokens: []int32{1}, LogProbs: []float32{0}},
 	} {
-		r := engine.Request{Prompt: []int32{1}, Sampling: engine.Greedy(3), Begun: begun}
+		r := engine.Request{Prompt: []int32{1}, Sampling: engine.Greedy(3), Begun: engine.Begun{Result: begun}}
+		if strings.HasPrefix(want, "a beginning whose cache") {
+			r.Begun.Cache = make([]float32, 10)
+		}
 		r.Sampling.Stop = []int32{5}
 		if ok, err := e.Start(&r, 7); ok || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, %v: expected %q", ok, err, want)

@@ -55,7 +55,15 @@ type Request struct {
 	Key, Sample uint64
 	// Begun is the beginning of the text, which an engine with the same weights generated and gave up. The text goes on
 	// behind it, with the bits that it would have had there. Sampling.MaxTokens counts its tokens, too.
-	Begun Result
+	Begun Begun
+}
+
+// A Begun is the beginning of a text.
+type Begun struct {
+	Result
+	// Cache has the keys and values of Tokens but the last, as pages of a rank's cache. The engine sets it to nil
+	// when it has them. Nil: it computes them anew.
+	Cache []float32
 }
 
 // A Result is the text generated after a prompt.
@@ -207,10 +215,10 @@ func (e *Engine) Step(w *Watch) error {
 func (e *Engine) Running() int { return len(e.running) }
 
 // GiveUp ends a running text before its end, and returns its beginning. It returns false if no such text runs.
-func (e *Engine) GiveUp(index int) (begun Result, ok bool) {
+func (e *Engine) GiveUp(index int) (begun Begun, ok bool) {
 	at := slices.IndexFunc(e.running, func(s *sequence) bool { return s.index == index })
 	if at < 0 {
-		return Result{}, false
+		return Begun{}, false
 	}
 	e.fork()
 	gone := e.running[at]
@@ -225,8 +233,13 @@ func (e *Engine) GiveUp(index int) (begun Result, ok bool) {
 			s.source = heir
 		}
 	}
+	begun = Begun{*gone.result, gone.request.Begun.Cache}
+	prompt := len(gone.request.Prompt)
+	if n := len(begun.Tokens); n > 0 && gone.source == nil && gone.cache.Len() == prompt+n-1 {
+		begun.Cache = gone.cache.Pages(prompt - 1)
+	}
 	e.free(gone)
-	return *gone.result, true
+	return begun, true
 }
 
 // check returns an error for a request that can never be served.
@@ -266,6 +279,9 @@ func (e *Engine) checkBegun(r *Request) error {
 		return fmt.Errorf("a beginning of %d tokens: expected fewer than the %d of the text", len(b.Tokens),
 			r.Sampling.MaxTokens)
 	}
+	if got, want := len(b.Cache), e.cacheLength(r); got != 0 && got != want {
+		return fmt.Errorf("a beginning whose cache has %d numbers: expected %d, or none", got, want)
+	}
 	for i, id := range b.Tokens {
 		if id < 0 || int(id) >= e.model.Config.Vocab || r.Sampling.stops(id) {
 			return fmt.Errorf("token %d of the beginning is %d: expected 0 to %d, and none that ends the text", i, id,
@@ -273,6 +289,12 @@ func (e *Engine) checkBegun(r *Request) error {
 		}
 	}
 	return nil
+}
+
+// cacheLength returns the length of Begun.Cache.
+func (e *Engine) cacheLength(r *Request) int {
+	last := len(r.Prompt) - 1
+	return (pagesOf(last+len(r.Begun.Tokens)) - last/lm.PageLen) * e.model.PageBytes() / 4
 }
 
 // length returns the most tokens that a request has in the cache, which never holds its last token.
@@ -340,9 +362,16 @@ func (e *Engine) step(w *Watch) error {
 		if s.source != nil {
 			continue
 		}
+		end := len(s.text)
+		if b := &s.request.Begun; b.Cache != nil {
+			if end = len(s.request.Prompt) - 1; s.cache.Len() == end {
+				s.cache.Append(len(b.Tokens), b.Cache)
+				b.Cache, end = nil, len(s.text)
+			}
+		}
 		done := s.cache.Len()
 		ids := s.last[:]
-		if rest := s.text[min(done, len(s.text)):]; len(rest) > 0 {
+		if rest := s.text[min(done, end):end]; len(rest) > 0 {
 			ids = rest[:min(len(rest), room)]
 			room -= len(ids)
 		}

@@ -1,7 +1,8 @@
 // Package deal answers: which replica answers which prompt? Each replica of the rollout workers is a Player. It begins
 // with prompts of its own, and asks the Dealer for more before it has room for them. When no prompt is left, the dealer
 // orders players with many unfinished answers to give some to players with few. A moved answer goes on from its
-// beginning, with the tokens that it would have had anywhere. So no result depends on who does what.
+// beginning, with its keys and values and with the tokens that it would have had anywhere. So no result depends on who
+// does what.
 //
 // The player that takes a prompt collects the answers to it, wherever they are finished. The dealer counts complete
 // groups, and ends the batch after the last:
@@ -42,11 +43,15 @@ type Message struct {
 	Answers []Answer
 }
 
+// MostCache is how many numbers of caches a message has at most: 64 MiB. The player that gets an answer without its
+// cache computes it anew.
+const MostCache = 1 << 24
+
 // An Answer is one that moves: begun or finished.
 type Answer struct {
 	Group, Sample int
 	Collector     int // the player that has taken the prompt
-	engine.Result
+	engine.Begun
 }
 
 // A Load is a player's unfinished answers.
@@ -70,7 +75,8 @@ type Table struct {
 // Cost are durations in units of a token of one text in an engine's pass.
 type Cost struct {
 	Pass    float64 // what a pass costs whatever is in it
-	Context float64 // a token of a text that is moved, whose cache is computed anew
+	Context float64 // a token of a prompt that another player computes anew
+	Moved   float64 // a token of an answer that moves
 }
 
 // first returns the range of prompts with which a player begins: of its even share as many as have room. The rest is

@@ -173,7 +173,7 @@ func (d *Dealer) share(from, to *seat) []int32 {
 	best, n, moved := d.work(a)*(1-leastGain), 0, 0.0
 	for k, tokens := range has[:max(0, len(has)-1)] {
 		if b = append(b, tokens); tokens > 0 {
-			moved += d.Cost.Context * float64(int(tokens)+d.Prompt)
+			moved += d.Cost.Context*float64(d.Prompt) + d.Cost.Moved*float64(tokens)
 		}
 		if x := max(d.work(a[k+1:]), d.work(b)+moved); x < best {
 			best, n = x, k+1

@@ -11,7 +11,7 @@ import (
 type Engine interface {
 	Start(r *engine.Request, index int) (bool, error)
 	Step(w *engine.Watch) error
-	GiveUp(index int) (engine.Result, bool)
+	GiveUp(index int) (engine.Begun, bool)
 	Running() int
 }
 
@@ -116,7 +116,7 @@ func (p *Player) Turn() error {
 	for len(p.waiting) > 0 {
 		a := p.waiting[0]
 		r := p.Request(a.Group, a.Sample)
-		r.Begun = a.Result
+		r.Begun = a.Begun
 		index := p.number(a)
 		ok, err := p.Engine.Start(&r, index)
 		if err != nil {
@@ -126,7 +126,7 @@ func (p *Player) Turn() error {
 			break
 		}
 		p.waiting = p.waiting[1:]
-		p.begun[index], a.Result = len(a.Tokens), engine.Result{}
+		p.begun[index], a.Begun = len(a.Tokens), engine.Begun{}
 		p.running[index] = a
 	}
 	if !p.none && !p.asked && len(p.waiting) < p.Size {
@@ -227,13 +227,19 @@ func (p *Player) give(to, n int) error {
 	}
 	if k := min(n, len(given)+p.Unfinished()-1) - len(given); k > 0 {
 		for _, index := range p.cheapest(k) {
-			r, ok := p.Engine.GiveUp(index)
+			begun, ok := p.Engine.GiveUp(index)
 			if !ok {
 				return fmt.Errorf("answer %d does not run", index)
 			}
 			a := p.remove(index)
-			a.Result = r
+			a.Begun = begun
 			given = append(given, a)
+		}
+	}
+	room := MostCache
+	for i := range given {
+		if room -= len(given[i].Cache); room < 0 {
+			given[i].Cache = nil
 		}
 	}
 	p.send(Message{Kind: Give, Player: to, Count: n, Answers: given})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/language/deal"
 	"github.com/rlinf/rlinf/roles/member"
 )
 
@@ -102,6 +103,9 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	})
 	each("rollout", func(s share) {
 		f.Activations += p.EngineBytes()
+		if p.Deals() {
+			f.Activations += 2 * min(p.EngineBytes(), 4*deal.MostCache) // answers that come or go
+		}
 		f.Parameters += s.own
 	})
 	for i, stage := range p.Pipeline.Stages {

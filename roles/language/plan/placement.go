@@ -63,10 +63,12 @@ func (d *Draft) pipeline() Pipeline {
 func (p *Plan) Deals() bool { return p.Config.Reasons() && p.Config.Cluster.AutoScheduler }
 
 // Costs of an engine, in tokens of one text that has no others beside it. BenchmarkSpeed of package engine measures
-// them: a token of a long pass costs half of a new one, and a pass has work of its own.
+// them: a token of a long pass costs half of a new one, and a pass has work of its own. BenchmarkMoved of package
+// worker measures what a token costs whose keys and values move.
 const (
 	passCost    = 2
 	contextCost = 0.5
+	movedCost   = 0.05
 )
 
 // Table returns what rollout workers must know to deal the prompts of a batch, of which prompt is one. mean is the mean
@@ -75,9 +77,13 @@ func (p *Plan) Table(prompt []int32, mean int) deal.Table {
 	if mean == 0 {
 		mean = max(1, p.Sampling.MaxTokens/8)
 	}
+	cost := deal.Cost{Pass: passCost, Context: contextCost, Moved: movedCost}
+	if p.Mesh("rollout").Tensor > 1 {
+		cost.Moved = contextCost // each rank has a part of the cache: they compute it anew
+	}
 	return deal.Table{Prompts: p.Pipeline.Groups, Players: p.Mesh("rollout").Data, Size: p.group, Running: p.running,
 		Tokens: p.Sampling.MaxTokens, Prompt: len(prompt), Mean: mean,
-		Cost: deal.Cost{Pass: passCost, Context: contextCost}}
+		Cost: cost}
 }
 
 // ExchangesGroups reports whether the replicas of a component exchange groups so that all have about as many tokens.

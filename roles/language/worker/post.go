@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"slices"
 
-	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/roles/language/deal"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
@@ -195,8 +194,9 @@ func (p *post) read(ctx context.Context, at int) (m deal.Message, err error) {
 	return m, nil
 }
 
-// answerWords is the number of words of an answer without tokens: group, sample, collector, number of tokens, stopped.
-const answerWords = 5
+// answerWords is the number of words of an answer without tokens and cache: group, sample, collector, number of tokens,
+// numbers in the cache, stopped.
+const answerWords = 6
 
 // appendAnswer appends an answer as words.
 func appendAnswer(words []int32, a *deal.Answer) []int32 {
@@ -204,24 +204,34 @@ func appendAnswer(words []int32, a *deal.Answer) []int32 {
 	if a.Stopped {
 		stopped = 1
 	}
-	words = append(words, int32(a.Group), int32(a.Sample), int32(a.Collector), int32(len(a.Tokens)), stopped)
+	words = slices.Grow(words, answerWords+2*len(a.Tokens)+len(a.Cache))
+	words = append(words, int32(a.Group), int32(a.Sample), int32(a.Collector), int32(len(a.Tokens)),
+		int32(len(a.Cache)), stopped)
 	words = append(words, a.Tokens...)
-	for _, x := range a.LogProbs {
-		words = append(words, int32(math.Float32bits(x)))
+	for _, x := range [][]float32{a.LogProbs, a.Cache} {
+		words = append(words, tensor.Of(tensor.FromF32(x, len(x)).Bytes(), tensor.I32, len(x)).I32()...)
 	}
 	return words
 }
 
 // readAnswer returns the answer that words begin with, and the other words.
 func readAnswer(words []int32) (a deal.Answer, rest []int32, err error) {
-	if len(words) < answerWords || len(words) < answerWords+2*int(max(words[3], 0)) {
+	if len(words) < answerWords || len(words)-answerWords < 2*int(max(words[3], 0))+int(max(words[4], 0)) {
 		return a, nil, fmt.Errorf("an answer of %d words", len(words))
 	}
-	n := int(words[3])
-	a = deal.Answer{Group: int(words[0]), Sample: int(words[1]), Collector: int(words[2]), Result: engine.Result{
-		Tokens: words[answerWords:][:n:n], LogProbs: make([]float32, n), Stopped: words[4] == 1}}
-	for i, x := range words[answerWords+n:][:n] {
-		a.LogProbs[i] = math.Float32frombits(uint32(x))
+	n, cached := int(words[3]), int(words[4])
+	a = deal.Answer{Group: int(words[0]), Sample: int(words[1]), Collector: int(words[2])}
+	a.Stopped = words[5] == 1
+	words = words[answerWords:]
+	a.Tokens, words = words[:n:n], words[n:]
+	a.LogProbs, words = floatsOf(words[:n:n]), words[n:]
+	if cached > 0 {
+		a.Cache = floatsOf(words[:cached:cached])
 	}
-	return a, words[answerWords+2*n:], nil
+	return a, words[cached:], nil
+}
+
+// floatsOf returns the numbers whose bits are words, in the same memory.
+func floatsOf(words []int32) []float32 {
+	return tensor.Of(tensor.FromI32(words, len(words)).Bytes(), tensor.F32, len(words)).F32()
 }

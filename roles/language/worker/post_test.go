@@ -1,21 +1,28 @@
 package worker
 
 import (
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/language/deal"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // TestAnswerWords: answers come out of words as they went in, and words that are cut off are refused.
 func TestAnswerWords(t *testing.T) {
 	want := []deal.Answer{
 		{Group: 3, Sample: 1, Collector: 2},
-		{Group: 1 << 20, Sample: 7, Result: engine.Result{Tokens: []int32{5, 0, 1 << 30},
-			LogProbs: []float32{-0.5, 0, -1e-30}, Stopped: true}},
-		{Collector: 9, Result: engine.Result{Tokens: []int32{4}, LogProbs: []float32{-7}}},
+		{Group: 1 << 20, Sample: 7, Begun: engine.Begun{Cache: []float32{1, -2, 1e30, 0}, Result: engine.Result{
+			Tokens: []int32{5, 0, 1 << 30}, LogProbs: []float32{-0.5, 0, -1e-30}, Stopped: true}}},
+		{Collector: 9, Begun: engine.Begun{Cache: []float32{3},
+			Result: engine.Result{Tokens: []int32{4}, LogProbs: []float32{-7}}}},
 	}
 	var words []int32
 	for i := range want {
@@ -29,7 +36,7 @@ func TestAnswerWords(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(got.Tokens) == 0 {
-			got.Result = engine.Result{}
+			got.Begun = engine.Begun{}
 		}
 		if !reflect.DeepEqual(got, want[i]) {
 			t.Errorf("%+v, expected %+v", got, want[i])
@@ -38,10 +45,92 @@ func TestAnswerWords(t *testing.T) {
 	if len(rest) != 0 {
 		t.Errorf("%d words are left", len(rest))
 	}
-	last := words[len(words)-answerWords-2:]
+	last := words[len(words)-answerWords-3:]
 	for n := range last {
 		if _, _, err := readAnswer(last[:n]); err == nil || !strings.Contains(err.Error(), "an answer of") {
 			t.Errorf("%d words: %v", n, err)
 		}
 	}
+}
+
+// BenchmarkMoved prints how much of the time of a new token it takes to move one of an answer with its keys and values:
+// out of a cache, into words, by two hops, out of words, and into a cache. Copies stand for the hops.
+func BenchmarkMoved(b *testing.B) {
+	for _, c := range []lm.Config{
+		{Hidden: 64, Layers: 4, Heads: 4, HeadDim: 16, Intermediate: 176, Vocab: 16},
+		{Hidden: 256, Layers: 6, Heads: 4, HeadDim: 64, Intermediate: 704, Vocab: 512},
+	} {
+		b.Run(fmt.Sprint("d=", c.Hidden), func(b *testing.B) { benchmarkMoved(b, c) })
+	}
+}
+
+func benchmarkMoved(b *testing.B, c lm.Config) {
+	const texts, tokens = 64, 500
+	engines := [2]*engine.Engine{textEngine(b, c, texts), textEngine(b, c, texts)}
+	request := engine.Request{Prompt: make([]int32, 32),
+		Sampling: engine.Sampling{MaxTokens: 600, Temperature: 1, TopP: 1, RepetitionPenalty: 1}}
+	start := func(e *engine.Engine, r engine.Request, index int) {
+		r.Key = uint64(index)
+		if ok, err := e.Start(&r, index); err != nil || !ok {
+			b.Fatal(ok, err)
+		}
+	}
+	step := func(e *engine.Engine) time.Duration {
+		began := time.Now()
+		if err := e.Step(&engine.Watch{}); err != nil {
+			b.Fatal(err)
+		}
+		return time.Since(began)
+	}
+	for i := range texts {
+		start(engines[0], request, i)
+	}
+	var decode, moved time.Duration
+	for range tokens {
+		decode += step(engines[0])
+	}
+	begun, _ := engines[0].GiveUp(0)
+	for b.Loop() {
+		began := time.Now()
+		words := appendAnswer(nil, &deal.Answer{Begun: begun})
+		for range 2 {
+			words = slices.Clone(words)
+		}
+		a, _, err := readAnswer(words)
+		if err != nil {
+			b.Fatal(err)
+		}
+		r := request
+		r.Begun = a.Begun
+		start(engines[1], r, 0)
+		moved += time.Since(began)
+		step(engines[1])          // of the prompt
+		moved += step(engines[1]) // puts the keys and values into the cache, too
+		moved -= step(engines[1])
+		began = time.Now()
+		engines[1].GiveUp(0)
+		moved += time.Since(began)
+	}
+	token := float64(decode.Nanoseconds()) / (texts * tokens)
+	b.ReportMetric(token, "ns/new_token")
+	b.ReportMetric(float64(moved.Nanoseconds())/float64(b.N*tokens)/token, "of_a_new_token")
+}
+
+// textEngine returns an engine for so many texts of 640 tokens.
+func textEngine(b *testing.B, c lm.Config, texts int) *engine.Engine {
+	c.Family, c.KVHeads, c.Eps, c.Tied = lm.Qwen2, 2, 1e-6, true
+	c.Rope = lm.Rope{Theta: 1e4, Type: lm.RopeDefault}
+	m, err := lm.New(new(nn.Params[float32]), c, lm.Options{Frozen: true})
+	if err == nil {
+		err = m.Alloc(tensor.Heap)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	m.Init(1)
+	e, err := engine.New(m, engine.Options{MaxRunning: texts, CacheTokens: texts * 640})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return e
 }

@@ -36,14 +36,15 @@ func (t *team) Start(r *engine.Request, index int) (bool, error) {
 	ok, err := t.Engine.Start(r, index)
 	if ok && err == nil {
 		t.words = appendAnswer(append(t.words, startOrder), &deal.Answer{Group: index / t.group,
-			Sample: index % t.group, Result: r.Begun})
+			Sample: index % t.group, Begun: r.Begun})
 	}
 	return ok, err
 }
 
 // GiveUp gives a text up on the first member.
-func (t *team) GiveUp(index int) (engine.Result, bool) {
+func (t *team) GiveUp(index int) (engine.Begun, bool) {
 	r, ok := t.Engine.GiveUp(index)
+	r.Cache = nil // it is this member's part alone
 	if ok {
 		t.words = append(t.words, giveUpOrder, int32(index))
 	}
@@ -108,7 +109,7 @@ func (t *team) repeat(words []int32, request func(group, sample int) engine.Requ
 				return err
 			}
 			r := request(a.Group, a.Sample)
-			r.Begun = a.Result
+			r.Begun = a.Begun
 			ok, err := t.Engine.Start(&r, a.Group*t.group+a.Sample)
 			if err != nil {
 				return err
