@@ -93,19 +93,20 @@ func (s *Subject) Serves(p *Plan) bool {
 	return true
 }
 
-// Provisional returns cfg with the components of placement auto on rank 0, to describe a job before it is planned. It
-// returns cfg itself if no component has that placement.
-func Provisional(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []int) (*config.Config, error) {
-	if auto, _ := cfg.Auto(); len(auto) == 0 {
-		return cfg, nil
+// Provisional returns the plan of a job before its placement is chosen: the components whose placement is auto are
+// all on rank 0. open reports whether there are any.
+func Provisional(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []int) (p task.Plan, open bool,
+	err error) {
+	if auto, _ := cfg.Auto(); len(auto) > 0 {
+		s, err := New(cfg, reg, tasks, nodes, false)
+		if err != nil {
+			return nil, true, err
+		}
+		one := make([]int, s.actors)
+		placed := s.at(&planner.Layout{Nodes: nodes, Actor: one, Env: one[:1], Rollout: one[:1], Stages: 1})
+		placed.Rollout.PipelineStageNum, placed.Cluster.AllowIdleRanks = cfg.Rollout.PipelineStageNum, true
+		cfg, open = placed, true
 	}
-	s, err := New(cfg, reg, tasks, nodes, false)
-	if err != nil {
-		return nil, err
-	}
-	one := make([]int, s.actors)
-	l := planner.Layout{Nodes: nodes, Actor: one, Env: one[:1], Rollout: one[:1], Stages: 1}
-	c := s.at(&l)
-	c.Rollout.PipelineStageNum, c.Cluster.AllowIdleRanks = cfg.Rollout.PipelineStageNum, true
-	return c, nil
+	p, err = tasks.Plan(cfg, reg, nodes)
+	return p, open, err
 }

@@ -77,16 +77,12 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 		np = min(max(np, cfg.Cluster.NumNodes), config.MaxRanks)
 	}
 	nodes := args.SpreadNodes(np, min(max(cfg.SPMD.Nodes, cfg.Cluster.NumNodes, 1), config.MaxRanks))
-	placed, err := advice.Provisional(cfg, reg, tasks, nodes)
+	p, open, err := advice.Provisional(cfg, reg, tasks, nodes)
 	if err != nil {
 		return err
 	}
-	if placed != cfg {
+	if open {
 		fmt.Fprintln(out, "the placement auto is planned when training starts; what follows has all on rank 0")
-	}
-	p, err := tasks.Plan(placed, reg, nodes)
-	if err != nil {
-		return err
 	}
 	found.add(p, nodes)
 	return describe(out, p, nodes)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
@@ -162,9 +163,12 @@ func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, tasks
 	if asked != nil && sum(asked) != total {
 		return nil, fmt.Errorf("--nodes %s: expected %d in all, as cluster.num_nodes says", c.String("nodes"), total)
 	}
-	p, err := tasks.Plan(cfg, reg, args.SpreadNodes(np, max(total, cfg.SPMD.Nodes)))
+	p, open, err := advice.Provisional(cfg, reg, tasks, args.SpreadNodes(np, max(total, cfg.SPMD.Nodes)))
 	if err != nil {
 		return nil, err
+	}
+	if open && count == 2 {
+		return nil, errors.New("cluster.component_placement: auto: expected ranks, for a hetjob")
 	}
 	j := p.Common()
 	ranks := []int{np} // ranks of each part

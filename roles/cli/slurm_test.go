@@ -110,6 +110,8 @@ func TestSlurmResources(t *testing.T) {
 		{"all ranks", ppo + " -np 16 cluster.component_placement.env=all env.eval.total_num_envs=16",
 			"nodes=1 ntasks-per-node=16 cpus-per-task=2"},
 		{"idle ranks", apart + " -np 6 cluster.allow_idle_ranks=true", "nodes=1 ntasks-per-node=6 cpus-per-task=1"},
+		{"ranks that are not chosen yet", ppo + " -np 8 cluster.component_placement=auto cluster.num_nodes=2",
+			"nodes=2 ntasks-per-node=4 cpus-per-task=2"},
 		{"two kinds of nodes", apart + " --template hetjob --gpus 1 cluster.num_nodes=3",
 			"nodes=1 ntasks-per-node=2 cpus-per-task=1 gpus-per-node=1 nodes=2 ntasks-per-node=1 cpus-per-task=1"},
 		{"two kinds of nodes, as asked", apart + " --template hetjob --nodes 2,1 cluster.num_nodes=3",
@@ -158,6 +160,8 @@ func TestSlurmRefuses(t *testing.T) {
 		{ppo + " -np 0", "-np 0: expected a number from 1 to 65536"},
 		{ppo + " --template hetjob cluster.num_nodes=2", "cluster.component_placement: want, for a hetjob, actors on " +
 			"the first ranks, and ranks without actors after them"},
+		{apart + " --template hetjob -np 4 cluster.component_placement=auto cluster.num_nodes=2",
+			"cluster.component_placement: auto: expected ranks, for a hetjob"},
 		{apart + " --template hetjob --nodes 3 cluster.num_nodes=3",
 			"--nodes 3: expected two numbers > 0, as 1,4: nodes with actors, and others"},
 		{apart + " --template hetjob --nodes 1,3 cluster.num_nodes=4",

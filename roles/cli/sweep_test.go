@@ -110,6 +110,25 @@ func TestSweepResumes(t *testing.T) {
 	}
 }
 
+// TestSweepPlans: each run of a sweep may plan its placement, and no number changes.
+func TestSweepPlans(t *testing.T) {
+	dir := t.TempDir()
+	auto := append(momentary(dir), "-np=2", "cluster.component_placement=auto")
+	if code, out, errs := run(t, append([]string{"sweep", "--seeds=2"}, auto...)...); code != loop.ExitOK {
+		t.Fatalf("code %d\n%s%s", code, out, errs)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "grid-sweep", "seed_2", "plan.json")); err != nil {
+		t.Error(err)
+	}
+	if code, out, errs := run(t, append(momentary(dir), "runner.seed=2")...); code != loop.ExitOK {
+		t.Fatalf("alone: code %d\n%s%s", code, out, errs)
+	}
+	if got, want := evaluations(t, filepath.Join(dir, "grid-sweep", "seed_2")),
+		evaluations(t, filepath.Join(dir, "grid")); len(want) != 2 || !reflect.DeepEqual(got, want) {
+		t.Errorf("in the sweep %v, placed by hand %v", got, want)
+	}
+}
+
 // TestSweepPicture: runs that were evaluated once have curves of training.
 func TestSweepPicture(t *testing.T) {
 	dir := t.TempDir()

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/task"
@@ -224,7 +225,8 @@ func place(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.
 	if ranks, err = args.GoroutineRanks(c, cfg); err != nil {
 		return 0, err
 	}
-	if _, err := tasks.Plan(cfg, reg, args.SpreadNodes(ranks, max(cfg.SPMD.Nodes, 1))); err != nil {
+	nodes := args.SpreadNodes(ranks, max(cfg.SPMD.Nodes, 1))
+	if _, _, err := advice.Provisional(cfg, reg, tasks, nodes); err != nil {
 		return 0, config.UsageError{Err: err}
 	}
 	return ranks, nil
