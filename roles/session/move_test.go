@@ -179,6 +179,8 @@ func TestWandering(t *testing.T) {
 		{"answers of all components", "reasoning", []string{"cluster.component_placement={actor: 0-1, rollout: 2-3, " +
 			"reward: 1, inference: 3, critic: 0}", "++algorithm.kl_beta=0.1", "++algorithm.adv_type=gae",
 			"++algorithm.loss_type=actor_critic"}},
+		{"dealt answers", "reasoning", reasoning("++algorithm.kl_beta=0.1", "++cluster.auto_scheduler=true",
+			"++rollout.max_running_requests=2")},
 		{"answers of divided models", "reasoning", []string{"cluster.component_placement={actor: 0-3, rollout: 0-1}",
 			"++actor.model.tensor_model_parallel_size=2", "++actor.model.pipeline_model_parallel_size=2",
 			"++rollout.tensor_parallel_size=2", "++algorithm.kl_beta=0.1"}},
@@ -213,6 +215,9 @@ func TestWandering(t *testing.T) {
 			members := map[string]int{}
 			for _, name := range place.Components() {
 				members[name] = len(place.Ranks(name))
+			}
+			if cfg.Deals() { // every rank has a rollout worker
+				members["rollout"] = ranks
 			}
 			want := train(t, ranks, nil, config, overrides...)
 			for seed := range seeds {

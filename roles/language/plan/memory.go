@@ -24,7 +24,7 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 
 // largest names the rank of a node that needs the most memory, if the ranks are a pool; else it returns "".
 func (p *Plan) largest(nodes []int, node int) string {
-	if !p.Deals() {
+	if !p.Config.Deals() {
 		return ""
 	}
 	rank, most := -1, int64(0)

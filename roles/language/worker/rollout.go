@@ -45,7 +45,7 @@ func NewRolloutWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Ro
 	w := &RolloutWorker{texts: newTexts(p), reader: shared.reader(m, model), m: m,
 		group: p.Config.Algorithm.GroupSize, logProbs: p.Config.Rollout.ReturnLogprobs, out: newAnswerSender(m, p),
 		progress: loop.ProgressOf(c, m)}
-	if w.replica, err = newReplica(ctx, m, p, p.Deals()); err != nil {
+	if w.replica, err = newReplica(ctx, m, p, p.Config.Deals()); err != nil {
 		return nil, err
 	}
 	if !w.replica.first {
@@ -78,7 +78,7 @@ func (w *RolloutWorker) Member() *spmd.Member { return w.m }
 // member sends a group through out when all its answers have ended, while other answers are generated. Random numbers
 // depend only on the prompt's number in the run, the answer's number in its group, and the position of the token.
 func (w *RolloutWorker) Generate(ctx context.Context, step int64, n int, out *spmd.Channel) error {
-	if w.plan.Deals() {
+	if w.plan.Config.Deals() {
 		return w.deal(ctx, step, n, out)
 	}
 	pipeline := &w.plan.Pipeline
