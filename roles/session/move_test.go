@@ -179,6 +179,8 @@ func TestWandering(t *testing.T) {
 		{"answers of all components", "reasoning", []string{"cluster.component_placement={actor: 0-1, rollout: 2-3, " +
 			"reward: 1, inference: 3, critic: 0}", "++algorithm.kl_beta=0.1", "++algorithm.adv_type=gae",
 			"++algorithm.loss_type=actor_critic"}},
+		{"answers with adapters", "reasoning", reasoning("++algorithm.kl_beta=0.1", "++actor.model.is_lora=true",
+			"++actor.model.lora_rank=4")},
 		{"dealt answers", "reasoning", reasoning("++algorithm.kl_beta=0.1", "++cluster.auto_scheduler=true",
 			"++rollout.max_running_requests=2")},
 		{"answers of divided models", "reasoning", []string{"cluster.component_placement={actor: 0-3, rollout: 0-1}",
@@ -380,5 +382,28 @@ func TestFilesOfAMove(t *testing.T) {
 		"++reward.model.hidden_sizes=[16]")
 	if e.moved != 0 || e.refused != 1 {
 		t.Errorf("%d moves, %d refused, want 0 and 1", e.moved, e.refused)
+	}
+}
+
+// TestMoveWithoutWeights: workers that come to a rank get the weights from others, and do not read the model's files.
+func TestMoveWithoutWeights(t *testing.T) {
+	dir := t.TempDir()
+	overrides := additions(t)
+	run(t, dir, 1, nil, "../../internal/digests/testdata/sft.yaml", append(overrides, "++runner.max_steps=1",
+		"cluster.component_placement={actor: 0}")...)
+	model := filepath.Join(dir, "model")
+	if code := roles.Main([]string{"rlinf", "export", filepath.Join(dir, "run"), "--out", model},
+		roles.Registries(rolestest.Registries())); code != 0 {
+		t.Fatalf("rlinf export: exit code %d", code)
+	}
+	e := &eraser{file: filepath.Join(model, "model.safetensors"),
+		to: "{actor: 1-2, rollout: 2, inference: 1, critic: 2}"}
+	run(t, t.TempDir(), 3, e, "../../internal/digests/testdata/reasoning.yaml", append(overrides,
+		"++runner.max_steps=6", "~actor.model", "+actor.model={model_type: qwen2, model_path: "+model+"}",
+		"++algorithm.kl_beta=0.1",
+		"++algorithm.adv_type=gae", "++algorithm.loss_type=actor_critic",
+		"cluster.component_placement={actor: 0-1, rollout: 1, inference: 2, critic: 0}")...)
+	if e.moved != 1 {
+		t.Errorf("%d moves, %d refused, want 1 and 0", e.moved, e.refused)
 	}
 }

@@ -21,6 +21,7 @@ import (
 type Shared struct {
 	world   *spmd.World
 	plan    *plan.Plan
+	own     *loop.Holdings
 	models  map[string]map[int]*lm.Model // by component and member number
 	inPlace map[*lm.Model]bool           // models that are also an actor's
 	weights *weights.Weights             // nil: no worker reads them
@@ -35,7 +36,7 @@ var readers = []string{"rollout", "inference"}
 // NewShared loads the models of a rank's workers, or their parts of models, with their initial weights. Workers that
 // read weights in place use the model of an actor on this rank.
 func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error) {
-	s := &Shared{world: w, plan: p, models: map[string]map[int]*lm.Model{}, inPlace: map[*lm.Model]bool{}}
+	s := &Shared{world: w, plan: p, own: own, models: map[string]map[int]*lm.Model{}, inPlace: map[*lm.Model]bool{}}
 	for _, m := range p.MembersOn("actor", w.Rank()) {
 		model, err := load(p, own, "actor", m, own.Alloc("actor", m))
 		if err != nil {
@@ -60,14 +61,19 @@ func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error)
 	return s, nil
 }
 
-// load returns the model of a member: the one that it left on this rank in a move, or one with the initial weights.
+// load returns the model of a member: the one that it left on this rank in a move, or a new one. After a move a new one
+// has no weights yet, because they come from other ranks. But patches change the initial weights.
 func load(p *plan.Plan, own *loop.Holdings, component string, m int, alloc tensor.Allocator) (*lm.Model, error) {
 	if part, ok := loop.Part[interface{ kept() *lm.Model }](own, component, m); ok {
 		if model := part.kept(); model != nil {
 			return model, nil
 		}
 	}
-	model, err := p.LoadPart(p.Mesh(component).Part(m), alloc)
+	newPart := p.LoadPart
+	if own.Moved() && !p.SendsPatches() {
+		newPart = p.BlankPart
+	}
+	model, err := newPart(p.Mesh(component).Part(m), alloc)
 	if err != nil {
 		return nil, fmt.Errorf("%s %d: %w", component, m, err)
 	}
