@@ -201,8 +201,11 @@ func (m mover) Unpack(d tensor.Dict) error {
 	return nil
 }
 
-// Retire closes a worker that does not leave itself as its part.
+// Retire closes a worker that does not leave itself as its part, unless the worker retires by itself.
 func (m mover) Retire(part any) error {
+	if w, ok := m.languageWorker.(interface{ Retire(part any) error }); ok {
+		return w.Retire(part)
+	}
 	if part == any(m.languageWorker) {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -405,5 +406,51 @@ func TestMoveWithoutWeights(t *testing.T) {
 		"cluster.component_placement={actor: 0-1, rollout: 1, inference: 2, critic: 0}")...)
 	if e.moved != 1 {
 		t.Errorf("%d moves, %d refused, want 1 and 0", e.moved, e.refused)
+	}
+}
+
+// TestVerifierInAMove: a rank has one verifier, which goes on as long as a worker of its rank needs it.
+func TestVerifierInAMove(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3: apt-get install python3")
+	}
+	clients, err := filepath.Abs("../../clients/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PYTHONPATH", clients)
+	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+	dir := t.TempDir()
+	began, script := filepath.Join(dir, "began"), filepath.Join(dir, "judge.py")
+	judge := fmt.Sprintf("import rlb\nopen(%q, 'a').write('x')\nrlb.grade(lambda p, a, s: 0.5)", began)
+	if err := os.WriteFile(script, []byte(judge), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		before, to string
+		verifiers  int // in all
+	}{
+		{"{actor: 0, rollout: 0-1}", "{actor: 0, rollout: '0:0-1'}", 2},
+		{"{actor: 0, rollout: 1, reward: 0}", "{actor: 1, rollout: 1, reward: 0}", 2},
+		{"{actor: 0, rollout: 0}", "{actor: 0, rollout: 1}", 2},
+	} {
+		if err := os.WriteFile(began, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		whim := filepath.Join(dir, "whim")
+		if err := os.WriteFile(whim, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		e := &eraser{file: whim, to: c.to}
+		run(t, t.TempDir(), 2, e, "../../internal/digests/testdata/reasoning.yaml", append(additions(t),
+			"++runner.max_steps=6", "++runner.val_check_interval=2", "++cluster.allow_idle_ranks=true",
+			"cluster.component_placement="+c.before, "++reward.reward_type=program",
+			"++reward.program.command="+python+" "+script)...)
+		text, err := os.ReadFile(began)
+		if err != nil || len(text) != c.verifiers || e.moved != 1 {
+			t.Errorf("%s, then %s: %d verifiers, want %d; %d moves; %v", c.before, c.to, len(text), c.verifiers,
+				e.moved, err)
+		}
 	}
 }

@@ -51,7 +51,7 @@ func NewCriticWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Cri
 		return nil, err
 	}
 	if p.RewardComponent() == m.Group() && t.replica.first {
-		w.grader, err = p.NewGrader(&shared.judge)
+		w.grader, err = p.NewGrader(shared.judge)
 	}
 	return w, err
 }
