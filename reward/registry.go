@@ -22,7 +22,8 @@ type Batch struct {
 }
 
 // A Rule sets score, n numbers, to the rewards of the n transitions of b. It judges each transition
-// by itself. One goroutine at a time uses it.
+// by itself, and remembers nothing of earlier ones: each reward worker has a Rule of its own, and a
+// resume, or a move to another rank, makes it anew. One goroutine at a time uses it.
 type Rule func(score []float32, b *Batch) error
 
 // A Setup has all that a Rule is made of.

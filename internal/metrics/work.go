@@ -55,6 +55,16 @@ func (p *Progress) Counter() func(what string, done, total int) {
 	return c.report
 }
 
+// Forget makes the counters count again only when their workers report: some workers may be elsewhere now.
+func (p *Progress) Forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.counters {
+		c.report("", 0, 0)
+	}
+	p.counted = ""
+}
+
 // Phase names the work that begins now. If no counter reports its progress, its elapsed time is shown.
 func (p *Progress) Phase(name string) {
 	if p == nil {
@@ -82,7 +92,7 @@ func (w *work) begin(name string) {
 func (w *work) describe(now time.Time, timed bool) string {
 	moving := ""
 	for _, c := range w.counters {
-		if what, _, _, moved := c.look(); moved && (moving == "" || what == w.phase) {
+		if what, _, _, moved := c.look(); moved && what != "" && (moving == "" || what == w.phase) {
 			moving = what
 		}
 	}

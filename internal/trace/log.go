@@ -23,8 +23,8 @@ type Options struct {
 	Clock       func() int64 // nanoseconds; nil: Clock of this machine
 }
 
-// A Log records the workers of one rank. It keeps the spans of the first iterations, of every 50th, and of the slowest
-// of each 100. At an error or a signal it also keeps the last ones.
+// A Log records the workers of one rank. It keeps the spans of the first iterations, also of those after a move, of
+// every 50th, and of the slowest of each 100. At an error or a signal it also keeps the last ones.
 //
 //	log := trace.NewLog(options)
 //	rec := log.Recorder("env", 0)           // of each worker, before it works

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/rlinf/rlinf/policy/lm"
@@ -31,30 +30,22 @@ func train(t *testing.T, c lm.Config, o lm.Options, l layout) trained {
 	t.Helper()
 	meshes := lmtest.NewMeshes(l.size, l.stages)
 	results, parts := make([]trained, len(meshes)), make([]*lm.Model, len(meshes))
-	var ranks sync.WaitGroup
-	for i, mesh := range meshes {
-		o := o
-		stage := i / l.size
+	if err := lmtest.Run(len(meshes), func(i int) error {
+		o, stage := o, i/l.size
 		o.Part = lm.Part{Index: i % l.size, Size: l.size, First: stage * c.Layers / l.stages,
 			End: (stage + 1) * c.Layers / l.stages}
-		ranks.Go(func() {
-			m, err := lm.New(new(nn.Params[float32]), c, o)
-			if err == nil {
-				err = m.Alloc(tensor.Heap)
-			}
-			if err == nil {
-				setWeights(m)
-				parts[i] = m
-				err = results[i].train(m, mesh, l.again, o.Values)
-			}
-			if err != nil {
-				t.Errorf("%+v: %v", l, err)
-			}
-		})
-	}
-	ranks.Wait()
-	if t.Failed() {
-		t.FailNow()
+		m, err := lm.New(new(nn.Params[float32]), c, o)
+		if err == nil {
+			err = m.Alloc(tensor.Heap)
+		}
+		if err != nil {
+			return err
+		}
+		setWeights(m)
+		parts[i] = m
+		return results[i].train(m, meshes[i], l.again, o.Values)
+	}); err != nil {
+		t.Fatalf("%+v: %v", l, err)
 	}
 	for i := range results {
 		r, first := &results[i], &results[0]

@@ -5,7 +5,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/rlinf/rlinf/policy/lm"
@@ -43,18 +42,15 @@ func TestTrainingBytes(t *testing.T) {
 		"experts, repeated":     {c: sparse, l: layout{1, 2, 9}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var ranks sync.WaitGroup
-			for i, mesh := range lmtest.NewMeshes(v.l.size, v.l.stages) {
+			meshes := lmtest.NewMeshes(v.l.size, v.l.stages)
+			if err := lmtest.Run(len(meshes), func(i int) error {
 				o, stage := v.o, i/v.l.size
 				o.Part = lm.Part{Index: i % v.l.size, Size: v.l.size, First: stage * v.c.Layers / v.l.stages,
 					End: (stage + 1) * v.c.Layers / v.l.stages}
-				ranks.Go(func() {
-					if err := holdBytes(t, v.c, o, mesh, v.l.stages-stage, v.l.again); err != nil {
-						t.Errorf("rank %d: %v", i, err)
-					}
-				})
+				return holdBytes(t, v.c, o, meshes[i], v.l.stages-stage, v.l.again)
+			}); err != nil {
+				t.Fatal(err)
 			}
-			ranks.Wait()
 		})
 	}
 }

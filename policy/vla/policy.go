@@ -257,10 +257,13 @@ func (p *Policy) trunkSizes() (lm.Config, error) {
 	return sizes, nil
 }
 
-// init draws the initial parameters, except for those of the trunk's folder.
+// init draws the initial parameters, except for those of the trunk's folder. A blank policy gets none.
 func (p *Policy) init(seed uint64) error {
 	p.actions.init()
 	p.observed.init(p.params)
+	if p.cfg.Blank {
+		return nil
+	}
 	p.vision.Init(seed)
 	p.trunk.Init(seed)
 	if p.own.ModelPath != "" {

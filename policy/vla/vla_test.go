@@ -231,6 +231,28 @@ func equal(t *testing.T, what string, got, want tensor.Tensor) {
 	}
 }
 
+// TestBlank: a blank policy has no initial weights, and computes like the policy whose parameters it gets.
+func TestBlank(t *testing.T) {
+	cfg, own := small()
+	p := newPolicy(t, cfg, own)
+	cfg.Blank = true
+	blank, err := vla.New(cfg, own, spec(), 1, tensor.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(blank.Params().Data, func(x float32) bool { return x != 0 }) {
+		t.Error("there are weights")
+	}
+	copy(blank.Params().State(), p.Params().State())
+	obs := observe(3, 1)
+	want, err := p.Value(p.NewWork(3), obs)
+	got, err2 := blank.Value(blank.NewWork(3), obs)
+	if err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	equal(t, "values of the blank policy", got, want)
+}
+
 func TestFit(t *testing.T) {
 	cfg, own := small()
 	cfg.NumActionChunks = 1

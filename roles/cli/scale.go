@@ -47,7 +47,7 @@ func runScale(c *cli.Context, reg config.Registries, tasks task.Tasks) (int, err
 	if err != nil {
 		return 0, config.Usagef("scale: %w", err)
 	}
-	r, err := readPlaced(reg, dir)
+	r, err := readPlaced(reg, tasks, dir)
 	if err != nil {
 		return 0, config.Usagef("scale: %w", err)
 	}
@@ -144,7 +144,7 @@ type placedRun struct {
 }
 
 // readPlaced reads the run in dir.
-func readPlaced(reg config.Registries, dir string) (*placedRun, error) {
+func readPlaced(reg config.Registries, tasks task.Tasks, dir string) (*placedRun, error) {
 	r := &placedRun{dir: dir}
 	path := filepath.Join(dir, "config.yaml")
 	text, err := durable.ReadFile(path)
@@ -166,8 +166,16 @@ func readPlaced(reg config.Registries, dir string) (*placedRun, error) {
 	if err != nil {
 		return nil, err
 	}
+	var place *spmd.Placement
 	if all = moves.Since(all, r.start.Started); len(all) > 0 {
-		r.cfg, err = r.cfg.Moved(reg, all[len(all)-1].After)
+		if r.cfg, err = r.cfg.Moved(reg, all[len(all)-1].After); err == nil {
+			place, err = r.cfg.Place(r.nodes)
+		}
+	} else { // the members of a pool have places that the configuration does not name
+		place = tasks.Of(r.cfg).Draft(r.cfg, reg, r.nodes).Common().Placement
+	}
+	if r.cfg.Deals() && place != nil {
+		r.cfg = r.cfg.At(place)
 	}
 	return r, err
 }
@@ -208,6 +216,11 @@ func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string, 
 	if nowErr == nil {
 		moved.KeepMembers(now, nodes)
 	}
+	moves := runs && extent(moved) <= len(r.nodes) // else it must be resumed
+	then, thenErr := moved.Place(nodes)
+	if moves && moved.Deals() && thenErr == nil {
+		moved = moved.At(then)
+	}
 	// Other mistakes are of files, whose paths are relative to the folder in which the job was started.
 	known := map[string]bool{}
 	for _, line := range mistakes(tasks.Of(r.cfg).Draft(r.cfg, reg, r.nodes).Mistakes()) {
@@ -219,13 +232,12 @@ func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string, 
 			wrong = append(wrong, errors.New(line))
 		}
 	}
-	then, thenErr := moved.Place(nodes)
 	if nowErr == nil && thenErr == nil {
 		for _, name := range now.Components() {
 			why := "members move, and their number stays"
 			if name == "actor" {
 				why = "their number decides the metrics"
-			} else if !runs || extent(moved) > len(r.nodes) { // a resume may have other numbers
+			} else if !moves { // a resume may have other numbers
 				continue
 			}
 			if a, b := len(now.Ranks(name)), len(then.Ranks(name)); a != b {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/moves"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
 )
@@ -22,10 +24,16 @@ func placedRunFolder(t *testing.T, status runfolder.Status) string {
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "~cluster.component_placement",
 		"+cluster.component_placement={actor: 0-1, env: 2, rollout: 3}", "runner.logger.log_path="+log,
 		"runner.logger.experiment_name=run")
+	return folderOf(t, cfg, 4, status)
+}
+
+// folderOf writes the folder of a run of cfg on so many ranks of one host.
+func folderOf(t *testing.T, cfg *config.Config, ranks int, status runfolder.Status) string {
+	t.Helper()
 	dir := cfg.Folder()
 	writeIn(t, dir, "config.yaml", string(cfg.Record()))
 	writeIn(t, dir, "STATUS", string(status)+"\n")
-	begun(t, dir, runfolder.Provenance{Hosts: []string{"a", "a", "a", "a"}})
+	begun(t, dir, runfolder.Provenance{Hosts: slices.Repeat([]string{"a"}, ranks)})
 	return dir
 }
 
@@ -117,6 +125,33 @@ func TestScale(t *testing.T) {
 			t.Errorf("%s: code %d\n%s%s\nwant code %d\n%s", c.text, code, out, errs, c.code, c.says)
 		}
 	}
+}
+
+// TestScaleOfAPool: the workers of a pool, which the configuration does not name, move like those of any other job.
+func TestScaleOfAPool(t *testing.T) {
+	cfg, _ := rolestest.MustLoad(t, "../../configs/addition_grpo.yaml",
+		"cluster.component_placement={actor: 0-1, rollout: 2-5}", "cluster.auto_scheduler=true",
+		"runner.logger.log_path="+t.TempDir(), "cluster.allow_idle_ranks=true")
+	dir := folderOf(t, cfg, 10, "")
+	runningJob(t, dir)
+	expect := func(text string, want int, says string) {
+		t.Helper()
+		code, out, errs := run(t, "scale", "--no-wait", dir, text)
+		if code != want || !strings.Contains(out+errs, says) {
+			t.Errorf("%s: code %d\n%s%s\nwant code %d\n%s", text, code, out, errs, want, says)
+		}
+	}
+	expect("{rollout: 0-5}", loop.ExitOK, "already")
+	expect("{rollout: 4-9}", loop.ExitOK, "asked for {actor: 0-1, rollout: 4-9};")
+	expect("{rollout: 2-5}", loop.ExitOK, "asked for {actor: 0-1, rollout: '2:0-1,3,4:3-4,5'};")
+	expect("{actor: 6-7}", loop.ExitOK, "asked for {actor: 6-7, rollout: 0-5};")
+	expect("{actor: '6:0-1'}", loop.ExitOK, "asked for {actor: '6:0-1', rollout: 0-5};")
+	expect("{rollout: 0-7}", loop.ExitConfig, "rollout: 8 rollout workers: expected 6 rollout workers, as now")
+	if err := moves.Append(dir, moves.Move{Step: 3, After: "{actor: '3:0-1', rollout: '4:0-5'}"}); err != nil {
+		t.Fatal(err)
+	}
+	expect("{rollout: 4}", loop.ExitOK, "already")
+	expect("{rollout: 0-5}", loop.ExitOK, "asked for {actor: '3:0-1', rollout: 0-5};")
 }
 
 // TestScaleFromTheNewestPlacement: components that are not named stay where the last move has put them.

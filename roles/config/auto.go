@@ -85,7 +85,7 @@ func (c *validation) checkAuto() {
 // In the task reasoning answers move.
 func (c *validation) checkScheduler() {
 	const key = "cluster.auto_scheduler"
-	deals := c.Cluster.AutoScheduler && c.Reasons()
+	deals := c.Deals()
 	if !deals && !c.Cluster.UsePreProcessPolicy {
 		c.found.Idle("cluster.use_pre_process_policy", false)
 	}

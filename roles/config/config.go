@@ -34,6 +34,7 @@ type Config struct {
 	WeightSyncer WeightSyncerConfig `yaml:"weight_syncer"`
 
 	found *config.Check // the origins of values and their mistakes; complete after reading
+	fixed bool          // the placement is that of At
 }
 
 // ClusterConfig is the section cluster: where components run.
@@ -55,8 +56,7 @@ type ClusterConfig struct {
 	// actors, rollout and inference workers are one pool: prompts are dealt, unfinished answers move to ranks that have
 	// fewer, and the actors, as many as before, are spread over the pool. No result changes. Default false.
 	AutoScheduler bool `yaml:"auto_scheduler"`
-	// UsePreProcessPolicy lets the ranks of actors answer, too, with auto_scheduler in the task reasoning. Default
-	// true.
+	// UsePreProcessPolicy lets the actors' ranks answer, too, with auto_scheduler in the task reasoning. Default true.
 	UsePreProcessPolicy bool `yaml:"use_pre_process_policy"`
 }
 

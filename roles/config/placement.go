@@ -32,6 +32,24 @@ func (c *Config) Place(nodes []int) (*spmd.Placement, error) {
 	return spmd.Place(c.ClusterSpec(), nodes)
 }
 
+// At returns the configuration of a job whose members have the ranks of place. Its placement names every member, so no
+// pool of ranks is made of it.
+func (c *Config) At(place *spmd.Placement) *Config {
+	at := *c
+	at.fixed, at.Cluster.ComponentPlacement = true, nil
+	for _, name := range place.Components() {
+		at.Cluster.ComponentPlacement = append(at.Cluster.ComponentPlacement, config.Entry[PlacementConfig]{Key: name,
+			Value: PlacementConfig{Placement: spmd.PlacementOf(place.Ranks(name))}})
+	}
+	return &at
+}
+
+// Fixed reports whether the placement names every member, as that of At does.
+func (c *Config) Fixed() bool { return c.fixed }
+
+// Deals reports whether ranks are a pool to which prompts are dealt.
+func (c *Config) Deals() bool { return c.Reasons() && c.Cluster.AutoScheduler }
+
 // PlacementText returns cluster.component_placement in one line of YAML, such as {actor: 0-3, env: 4-7}.
 func (c *Config) PlacementText() string {
 	var y yaml.Node

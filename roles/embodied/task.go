@@ -8,6 +8,7 @@ import (
 	"github.com/rlinf/rlinf/roles/embodied/costs"
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/embodied/worker"
+	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/roles/planner"
@@ -53,12 +54,6 @@ func (d draft) Complete(cfg *config.Config, reg config.Registries) (task.Plan, e
 	return planned{p}, err
 }
 
-// Move returns a plan with its members on the ranks of the draft, or everything that is wrong, as one error.
-func (d draft) Move(p task.Plan) (task.Plan, error) {
-	moved, err := d.Draft.Move(p.(planned).Plan)
-	return planned{moved}, err
-}
-
 // A planned is a plan with the methods that need workers and metrics, which package plan cannot import.
 type planned struct{ *plan.Plan }
 
@@ -70,6 +65,13 @@ func (planned) Comms(component string) (comms, direct []string) {
 		comms = []string{member.Gradients}
 	}
 	return comms, nil
+}
+
+// With returns the plan with its members where j has them.
+func (p planned) With(j *job.Job) task.Plan {
+	moved := *p.Plan
+	moved.Job = j
+	return planned{&moved}
 }
 
 // Open returns what the workers of a rank share.

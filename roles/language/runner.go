@@ -176,8 +176,8 @@ func (r leader) Moved() {}
 // A mover is a worker as a loop.Member. It takes to another world the parts that it loads from a checkpoint.
 type mover struct{ languageWorker }
 
-// A trainer is a worker that trains. Iterations returns how often it has, which checkpoints lack.
-type trainer interface{ Iterations() *int64 }
+// A trainer is a worker that trains. Its replicas know how often it has, which checkpoints lack.
+type trainer interface{ Replicas() *member.Replicas }
 
 // Pack returns the memory of the parts that the worker loads.
 func (m mover) Pack() (d tensor.Dict, err error) {
@@ -185,7 +185,7 @@ func (m mover) Pack() (d tensor.Dict, err error) {
 		d.Set(fmt.Sprint(i), tensor.FromU8(p.Memory, len(p.Memory)))
 	}
 	if t, ok := m.languageWorker.(trainer); ok {
-		d.Set("iterations", tensor.FromI64([]int64{*t.Iterations()}, 1))
+		d.Set("iterations", tensor.FromI64([]int64{t.Replicas().Iterations}, 1))
 	}
 	return d, nil
 }
@@ -196,13 +196,16 @@ func (m mover) Unpack(d tensor.Dict) error {
 		copy(p.Memory, d.Must(fmt.Sprint(i)).U8())
 	}
 	if t, ok := m.languageWorker.(trainer); ok {
-		*t.Iterations() = d.Must("iterations").I64()[0]
+		t.Replicas().Iterations = d.Must("iterations").I64()[0]
 	}
 	return nil
 }
 
-// Retire closes a worker that does not leave itself as its part.
+// Retire closes a worker that does not leave itself as its part, unless the worker retires by itself.
 func (m mover) Retire(part any) error {
+	if w, ok := m.languageWorker.(interface{ Retire(part any) error }); ok {
+		return w.Retire(part)
+	}
 	if part == any(m.languageWorker) {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/language/costs"
 	"github.com/rlinf/rlinf/roles/language/plan"
 	"github.com/rlinf/rlinf/roles/language/worker"
@@ -77,12 +78,6 @@ func (d draft) Complete(cfg *config.Config, reg config.Registries) (task.Plan, e
 	return planned{p}, err
 }
 
-// Move returns a plan with its members on the ranks of the draft, or everything that is wrong, as one error.
-func (d draft) Move(p task.Plan) (task.Plan, error) {
-	moved, err := d.Draft.Move(p.(planned).Plan)
-	return planned{moved}, err
-}
-
 // A planned is a plan with the methods that need workers and metrics, which package plan cannot import.
 type planned struct{ *plan.Plan }
 
@@ -111,7 +106,7 @@ func (p planned) Comms(component string) (comms, direct []string) {
 		}
 	case component == "rollout" && p.Config.Reasons():
 		comms = []string{worker.Answers}
-		if p.Deals() {
+		if p.Config.Deals() {
 			comms = append(comms, worker.Dealing)
 		}
 	}
@@ -120,11 +115,18 @@ func (p planned) Comms(component string) (comms, direct []string) {
 		if mesh.Pipeline > 1 {
 			comms = append(comms, member.Activations)
 		}
-		if p.Config.Reasons() && (component != "rollout" || p.Deals()) {
+		if p.Config.Reasons() && (component != "rollout" || p.Config.Deals()) {
 			comms = append(comms, worker.Groups)
 		}
 	}
 	return comms, direct
+}
+
+// With returns the plan with its members where j has them.
+func (p planned) With(j *job.Job) task.Plan {
+	moved := *p.Plan
+	moved.Job = j
+	return planned{&moved}
 }
 
 // Open loads the models of a rank's workers.

@@ -14,6 +14,7 @@ type Holdings struct {
 	step  int64 // iterations made before that move
 
 	mu      sync.Mutex
+	lasting any // see Lasting
 	world   *spmd.World
 	present estate
 	next    estate // what a move leaves for the next world
@@ -74,4 +75,15 @@ func (h *Holdings) Alloc(component string, member int) tensor.Allocator {
 func Part[T any](h *Holdings, component string, member int) (part T, ok bool) {
 	part, ok = h.present.parts[holder{component, member}].(T)
 	return part, ok
+}
+
+// Lasting returns the value that the workers of a rank share in all worlds. It is zero at first. All calls for a rank
+// have the same T.
+func Lasting[T any](h *Holdings) *T {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lasting == nil {
+		h.lasting = new(T)
+	}
+	return h.lasting.(*T)
 }

@@ -21,12 +21,13 @@ const Gradients = "gradients"
 // gradients, and compare parameters.
 type Replicas struct {
 	*collectives.Reducer
+	Iterations int64 // calls of Trained; the same on all replicas
+
 	of         string // name of the component
 	group      *collectives.Group
 	params     *nn.Params[float32]
 	every      int64 // iterations between comparisons of parameters; 0: never
 	compressed bool
-	iterations int64
 }
 
 var _ algo.Replicas = (*Replicas)(nil)
@@ -60,13 +61,10 @@ func (r *Replicas) Join(ctx context.Context, m *spmd.Member, j *job.Job) error {
 	if err != nil {
 		return err
 	}
-	joined.iterations = r.iterations
+	joined.Iterations = r.Iterations
 	*r = *joined
 	return nil
 }
-
-// Iterations returns the number of calls of Trained, which must be the same on all replicas. It may be set.
-func (r *Replicas) Iterations() *int64 { return &r.iterations }
 
 // Across returns m's end of the communicator for a purpose over replicas: along the axis Data if its component is a
 // mesh, else over all members.
@@ -89,7 +87,7 @@ func (r *Replicas) Trained(ctx context.Context, m *algo.Metrics) error {
 	if r.compressed {
 		m.Names, m.Values = append(m.Names, r.of+"/compression_error"), append(m.Values, r.CompressionError())
 	}
-	if r.iterations++; r.every == 0 || r.iterations%r.every != 0 {
+	if r.Iterations++; r.every == 0 || r.Iterations%r.every != 0 {
 		return nil
 	}
 	var names []string

@@ -187,10 +187,7 @@ func (m *mover) route(text string) *itinerary {
 	}
 	moved.KeepMembers(r.from, nodes)
 	cfg.Cluster = moved.Cluster // the rest may have answers of simulators, which no text has
-	draft := m.Tasks.Of(&cfg).Draft(&cfg, m.reg, nodes)
-	if r.err = draft.Mistakes(); r.err == nil {
-		r.plan, r.err = draft.Move(now)
-	}
+	r.plan, r.err = task.Move(now, m.Tasks.Of(&cfg).Draft(&cfg, m.reg, nodes))
 	return r
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -179,6 +180,10 @@ func TestWandering(t *testing.T) {
 		{"answers of all components", "reasoning", []string{"cluster.component_placement={actor: 0-1, rollout: 2-3, " +
 			"reward: 1, inference: 3, critic: 0}", "++algorithm.kl_beta=0.1", "++algorithm.adv_type=gae",
 			"++algorithm.loss_type=actor_critic"}},
+		{"answers with adapters", "reasoning", reasoning("++algorithm.kl_beta=0.1", "++actor.model.is_lora=true",
+			"++actor.model.lora_rank=4")},
+		{"dealt answers", "reasoning", reasoning("++algorithm.kl_beta=0.1", "++cluster.auto_scheduler=true",
+			"++rollout.max_running_requests=2")},
 		{"answers of divided models", "reasoning", []string{"cluster.component_placement={actor: 0-3, rollout: 0-1}",
 			"++actor.model.tensor_model_parallel_size=2", "++actor.model.pipeline_model_parallel_size=2",
 			"++rollout.tensor_parallel_size=2", "++algorithm.kl_beta=0.1"}},
@@ -213,6 +218,9 @@ func TestWandering(t *testing.T) {
 			members := map[string]int{}
 			for _, name := range place.Components() {
 				members[name] = len(place.Ranks(name))
+			}
+			if cfg.Deals() { // every rank has a rollout worker
+				members["rollout"] = ranks
 			}
 			want := train(t, ranks, nil, config, overrides...)
 			for seed := range seeds {
@@ -375,5 +383,74 @@ func TestFilesOfAMove(t *testing.T) {
 		"++reward.model.hidden_sizes=[16]")
 	if e.moved != 0 || e.refused != 1 {
 		t.Errorf("%d moves, %d refused, want 0 and 1", e.moved, e.refused)
+	}
+}
+
+// TestMoveWithoutWeights: workers that come to a rank get the weights from others, and do not read the model's files.
+func TestMoveWithoutWeights(t *testing.T) {
+	dir := t.TempDir()
+	overrides := additions(t)
+	run(t, dir, 1, nil, "../../internal/digests/testdata/sft.yaml", append(overrides, "++runner.max_steps=1",
+		"cluster.component_placement={actor: 0}")...)
+	model := filepath.Join(dir, "model")
+	if code := roles.Main([]string{"rlinf", "export", filepath.Join(dir, "run"), "--out", model},
+		roles.Registries(rolestest.Registries())); code != 0 {
+		t.Fatalf("rlinf export: exit code %d", code)
+	}
+	e := &eraser{file: filepath.Join(model, "model.safetensors"),
+		to: "{actor: 1-2, rollout: 2, inference: 1, critic: 2}"}
+	run(t, t.TempDir(), 3, e, "../../internal/digests/testdata/reasoning.yaml", append(overrides,
+		"++runner.max_steps=6", "~actor.model", "+actor.model={model_type: qwen2, model_path: "+model+"}",
+		"++algorithm.kl_beta=0.1",
+		"++algorithm.adv_type=gae", "++algorithm.loss_type=actor_critic",
+		"cluster.component_placement={actor: 0-1, rollout: 1, inference: 2, critic: 0}")...)
+	if e.moved != 1 {
+		t.Errorf("%d moves, %d refused, want 1 and 0", e.moved, e.refused)
+	}
+}
+
+// TestVerifierInAMove: a rank has one verifier, which goes on as long as a worker of its rank needs it.
+func TestVerifierInAMove(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3: apt-get install python3")
+	}
+	clients, err := filepath.Abs("../../clients/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PYTHONPATH", clients)
+	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+	dir := t.TempDir()
+	began, script := filepath.Join(dir, "began"), filepath.Join(dir, "judge.py")
+	judge := fmt.Sprintf("import rlb\nopen(%q, 'a').write('x')\nrlb.grade(lambda p, a, s: 0.5)", began)
+	if err := os.WriteFile(script, []byte(judge), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		before, to string
+		verifiers  int // in all
+	}{
+		{"{actor: 0, rollout: 0-1}", "{actor: 0, rollout: '0:0-1'}", 2},
+		{"{actor: 0, rollout: 1, reward: 0}", "{actor: 1, rollout: 1, reward: 0}", 2},
+		{"{actor: 0, rollout: 0}", "{actor: 0, rollout: 1}", 2},
+	} {
+		if err := os.WriteFile(began, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		whim := filepath.Join(dir, "whim")
+		if err := os.WriteFile(whim, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		e := &eraser{file: whim, to: c.to}
+		run(t, t.TempDir(), 2, e, "../../internal/digests/testdata/reasoning.yaml", append(additions(t),
+			"++runner.max_steps=6", "++runner.val_check_interval=2", "++cluster.allow_idle_ranks=true",
+			"cluster.component_placement="+c.before, "++reward.reward_type=program",
+			"++reward.program.command="+python+" "+script)...)
+		text, err := os.ReadFile(began)
+		if err != nil || len(text) != c.verifiers || e.moved != 1 {
+			t.Errorf("%s, then %s: %d verifiers, want %d; %d moves; %v", c.before, c.to, len(text), c.verifiers,
+				e.moved, err)
+		}
 	}
 }

@@ -50,6 +50,8 @@ func (s *session) counters(w *spmd.World, j *job.Job) func(string, int) func(str
 	first := j.MembersOn("actor", w.Rank())
 	if w.Describe().Transport != "mpi" {
 		first = []int{0}
+	} else {
+		s.progress.Forget() // workers that were in this process may be in others
 	}
 	return func(component string, member int) func(string, int, int) {
 		if component == "actor" && member != first[0] {

@@ -41,14 +41,15 @@ type Draft interface {
 	// Complete returns the plan, or everything that is wrong, as one error. cfg is the draft's configuration, with
 	// the specification of connected simulators if they were asked. reg also has these simulators.
 	Complete(cfg *config.Config, reg config.Registries) (Plan, error)
-	// Move returns p, a complete plan of the same job, with its members on the ranks of this draft, or everything that
-	// is wrong, as one error.
-	Move(p Plan) (Plan, error)
+	// Common returns the job as far as it is known. Without mistakes it has its placement.
+	Common() *job.Job
 }
 
 // A Plan is what sessions and commands need to know of a job, in addition to what the loop needs.
 type Plan interface {
 	loop.Plan
+	// With returns the plan with its members where j has them. j is the same job with another placement.
+	With(j *job.Job) Plan
 	// Open makes what the workers of a rank share, such as models. It may fail on some ranks and not on others. own has
 	// what came to the rank from the world before.
 	Open(w *spmd.World, own *loop.Holdings) (loop.Shared, error)
@@ -73,6 +74,19 @@ type Plan interface {
 	Profile(ctx context.Context, a planner.Asked) (*planner.Profile, error)
 	// CheckFiles returns an error if the workers of a rank cannot read their files.
 	CheckFiles(rank int) error
+}
+
+// Move returns p with its members on the ranks of to, a draft of the same job, or everything that is wrong, as one
+// error. The numbers of members stay, and so does the rest of the plan.
+func Move(p Plan, to Draft) (Plan, error) {
+	if err := to.Mistakes(); err != nil {
+		return nil, err
+	}
+	j, err := p.Common().Moved(to.Common())
+	if err != nil {
+		return nil, err
+	}
+	return p.With(j), nil
 }
 
 // Tasks are all tasks of a program.

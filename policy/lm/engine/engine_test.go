@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/rlinf/rlinf/policy/lm"
@@ -122,17 +121,17 @@ func TestParts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			all := requests(11, s)
 			want := fmt.Sprint(generate(t, m, engine.Options{}, all))
-			var ranks sync.WaitGroup
-			for i, axis := range lmtest.NewAxes(2) {
+			axes := lmtest.NewAxes(2)
+			if err := lmtest.Run(2, func(i int) error {
 				m := part(t, lm.Part{Index: i, Size: 2})
-				ranks.Go(func() {
-					o := engine.Options{MaxRunning: 5, ChunkTokens: 17, CacheTokens: 64, Axis: axis}
-					if got := fmt.Sprint(generate(t, m, o, all)); got != want {
-						t.Errorf("part %d:\n%s\n%s", i, got, want)
-					}
-				})
+				o := engine.Options{MaxRunning: 5, ChunkTokens: 17, CacheTokens: 64, Axis: axes[i]}
+				if got := fmt.Sprint(generate(t, m, o, all)); got != want {
+					return fmt.Errorf("it generates\n%s\n%s", got, want)
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
 			}
-			ranks.Wait()
 		})
 	}
 }

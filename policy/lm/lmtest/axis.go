@@ -180,3 +180,27 @@ func NewMeshes(size, stages int) []lm.Mesh {
 	}
 	return meshes
 }
+
+// Run calls rank on n goroutines at the same time, and returns the first error, with the number of its goroutine. It
+// does not wait for the other goroutines then: they may wait for the one that has ended.
+func Run(n int, rank func(i int) error) error {
+	ended := make(chan error, n)
+	for i := range n {
+		go func() {
+			err := errors.New("the test has ended here")
+			defer func() {
+				if err != nil {
+					err = fmt.Errorf("rank %d: %w", i, err)
+				}
+				ended <- err
+			}()
+			err = rank(i)
+		}()
+	}
+	for range n {
+		if err := <-ended; err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -56,21 +56,6 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 	return d.Plan, nil
 }
 
-// Move returns p with its members on the ranks of this draft, or everything that is wrong with the draft. The numbers
-// of members stay, and so does the rest of the plan.
-func (d *Draft) Move(p *Plan) (*Plan, error) {
-	if err := d.found.Err(); err != nil {
-		return nil, err
-	}
-	j, err := p.Job.Moved(d.Job)
-	if err != nil {
-		return nil, err
-	}
-	moved := *p
-	moved.Job = j
-	return &moved, nil
-}
-
 // divide computes what follows from the configuration and the world alone.
 func (d *Draft) divide() {
 	c, train := d.Config, d.Config.Env.Train

@@ -60,7 +60,7 @@ func (a *ActorWorker) Pack() (d tensor.Dict, err error) {
 	}
 	pack(&d, "model", job.ModelDict(a.policy.Params()))
 	pack(&d, "trainer", trainer)
-	d.Set("iterations", tensor.FromI64([]int64{*a.replicas.Iterations()}, 1))
+	d.Set("iterations", tensor.FromI64([]int64{a.replicas.Iterations}, 1))
 	if a.arrivals != nil {
 		d.Set("arrivals", tensor.FromI64([]int64{a.arrivals.Rollouts}, 1))
 		a.packQueues(&d)
@@ -70,7 +70,7 @@ func (a *ActorWorker) Pack() (d tensor.Dict, err error) {
 
 // Unpack loads what Pack returned.
 func (a *ActorWorker) Unpack(d tensor.Dict) error {
-	*a.replicas.Iterations() = d.Must("iterations").I64()[0]
+	a.replicas.Iterations = d.Must("iterations").I64()[0]
 	if a.arrivals != nil {
 		a.arrivals.Rollouts = d.Must("arrivals").I64()[0]
 		a.unpackQueues(d)

@@ -54,7 +54,7 @@ func NewRewardWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Rewar
 	return w, err
 }
 
-// Part returns the rule, which may have a state.
+// Part returns the rule, with its network and its memory for a batch.
 func (w *RewardWorker) Part() any { return w.rule }
 
 // Score receives the transitions of an iteration through ch.Transitions, and sends their rewards through

@@ -29,7 +29,7 @@ func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
 	if d.Workers("actor") == 0 {
 		return d
 	}
-	if d.Deals() {
+	if cfg.Deals() {
 		if !d.pool(nodes) {
 			return d
 		}
@@ -59,6 +59,9 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 	if err := d.found.Err(); err != nil {
 		return nil, err
 	}
+	if cfg.Deals() { // the members of the pool move as they are
+		d.Config = cfg.At(d.Placement)
+	}
 	c := d.Config
 	d.SyncInterval, d.Pipeline = 1, d.pipeline()
 	if d.batch = c.Actor.GlobalBatchSize; c.Reasons() {
@@ -86,24 +89,6 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 	d.checkBubble()
 	d.noteSharding()
 	return d.Plan, nil
-}
-
-// Move returns p with its members on the ranks of this draft, or everything that is wrong with the draft. The numbers
-// of members stay, and so does the rest of the plan.
-func (d *Draft) Move(p *Plan) (*Plan, error) {
-	if err := d.found.Err(); err != nil {
-		return nil, err
-	}
-	j, err := p.Job.Moved(d.Job)
-	if err != nil && p.Deals() {
-		return nil, fmt.Errorf("%w (with cluster.auto_scheduler every rank of %s has a rollout worker)", err,
-			strings.Join(pooled, ", "))
-	} else if err != nil {
-		return nil, err
-	}
-	moved := *p
-	moved.Job = j
-	return &moved, nil
 }
 
 // setLimit sets how many texts and tokens an actor computes at once.

@@ -25,7 +25,7 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 
 // largest names the rank of a node that needs the most memory, if the ranks are a pool; else it returns "".
 func (p *Plan) largest(nodes []int, node int) string {
-	if !p.Deals() {
+	if !p.Config.Deals() {
 		return ""
 	}
 	rank, most := -1, int64(0)
@@ -103,7 +103,7 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	})
 	each("rollout", func(s share) {
 		f.Activations += p.EngineBytes()
-		if p.Deals() {
+		if p.Pipeline.Dealt {
 			f.Activations += 2 * min(p.EngineBytes(), 4*deal.MostCache) // answers that come or go
 		}
 		f.Parameters += s.own

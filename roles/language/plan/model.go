@@ -181,3 +181,16 @@ func (l *Language) LoadPart(part lm.Part, alloc tensor.Allocator) (*lm.Model, er
 	}
 	return m, nil
 }
+
+// BlankPart makes a part of the model without its initial weights, because the caller will load all that is trained.
+// Weights below adapters are loaded.
+func (l *Language) BlankPart(part lm.Part, alloc tensor.Allocator) (*lm.Model, error) {
+	if l.LoRA != nil {
+		return l.LoadPart(part, alloc)
+	}
+	m, err := l.part(part)
+	if err != nil {
+		return nil, err
+	}
+	return m, m.Alloc(alloc)
+}

@@ -32,7 +32,7 @@ func (d *Draft) placeAnswers() {
 	if d.Critics > 0 {
 		d.placeCritic(n)
 	}
-	if least := n / d.rollouts; least > 0 && !d.Deals() {
+	if least := n / d.rollouts; least > 0 && !d.Config.Deals() {
 		d.found.Want(stages <= least, "rollout.pipeline_stage_num", stages,
 			fmt.Sprintf("at most %d (%d prompts of %s)", least, n, d.replicas("rollout")))
 	}
@@ -50,7 +50,8 @@ func (d *Draft) placeCritic(n int) {
 
 // pipeline returns the pipeline of this placement.
 func (d *Draft) pipeline() Pipeline {
-	p := Pipeline{Groups: d.Config.Data.RolloutBatchSize, Rounds: d.Config.Rollout.PipelineStageNum, Dealt: d.Deals()}
+	c := d.Config
+	p := Pipeline{Groups: c.Data.RolloutBatchSize, Rounds: c.Rollout.PipelineStageNum, Dealt: c.Deals()}
 	for _, of := range stageOrder {
 		if m := d.Mesh(of); m.Data > 0 {
 			p.Stages = append(p.Stages, PipelineStage{of, m})
@@ -58,9 +59,6 @@ func (d *Draft) pipeline() Pipeline {
 	}
 	return p
 }
-
-// Deals reports whether prompts are dealt to rollout workers, and unfinished answers move.
-func (p *Plan) Deals() bool { return p.Config.Reasons() && p.Config.Cluster.AutoScheduler }
 
 // Costs of an engine, in tokens of one text that has no others beside it. BenchmarkSpeed of package engine measures
 // them: a token of a long pass costs half of a new one, and a pass has work of its own. BenchmarkMoved of package

@@ -3,7 +3,6 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -14,8 +13,12 @@ var pooled = []string{"actor", "rollout", "inference"}
 // pool makes the ranks of actors, rollout and inference workers one pool: every rank answers, and infers if inference
 // has a place; the actors, whose number stays, are spread over the ranks. So a rank answers while there are prompts,
 // infers for groups that are complete, and trains its actors' share. With cluster.use_pre_process_policy false the
-// ranks named for actors do not answer. It reports whether the pool can be made.
+// ranks named for actors do not answer. It reports whether the pool can be made. A placement that names every member
+// has a pool already, whose members have moved.
 func (d *Draft) pool(nodes []int) bool {
+	if d.Config.Fixed() {
+		return d.checkPool()
+	}
 	named := map[string][]int{}
 	var ranks []int
 	for _, of := range pooled {
@@ -48,6 +51,18 @@ func (d *Draft) pool(nodes []int) bool {
 	return true
 }
 
+// checkPool reports whether the members of the pool may have the places that are named.
+func (d *Draft) checkPool() bool {
+	for _, r := range d.Placement.Ranks("rollout") {
+		if !d.Config.Cluster.UsePreProcessPolicy && slices.Contains(d.Placement.Ranks("actor"), r) {
+			d.found.Problem("cluster.component_placement.rollout", spmd.PlacementOf(d.Placement.Ranks("rollout")),
+				fmt.Sprintf("no rank of an actor, as rank %d (cluster.use_pre_process_policy false)", r))
+			return false
+		}
+	}
+	return true
+}
+
 // spread spreads as many members as are named over ranks, in their order. Members that have a rank each stay where they
 // are if there are more ranks than members.
 func spread(named, ranks []int) []int {
@@ -66,7 +81,7 @@ func spread(named, ranks []int) []int {
 func (d *Draft) replace(to map[string][]int, nodes []int) bool {
 	c := spmd.Cluster{AllowIdleRanks: true}
 	add := func(of string, ranks []int) {
-		c.Components = append(c.Components, spmd.ComponentPlacement{Key: of, Placement: placementOf(ranks)})
+		c.Components = append(c.Components, spmd.ComponentPlacement{Key: of, Placement: spmd.PlacementOf(ranks)})
 	}
 	for _, of := range d.Placement.Components() {
 		if ranks, moved := to[of]; moved {
@@ -85,18 +100,4 @@ func (d *Draft) replace(to map[string][]int, nodes []int) bool {
 	}
 	d.Placement = place
 	return true
-}
-
-// placementOf returns the placement string of members on these ranks, which are in ascending order.
-func placementOf(ranks []int) string {
-	var segments []string
-	for first := 0; first < len(ranks); {
-		end := first
-		for end < len(ranks) && ranks[end] == ranks[first] {
-			end++
-		}
-		segments = append(segments, fmt.Sprintf("%d:%d-%d", ranks[first], first, end-1))
-		first = end
-	}
-	return strings.Join(segments, ",")
 }

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/spmd"
 )
 
 // TestPool: with cluster.auto_scheduler all ranks of actors, rollout and inference workers answer, the actors are
@@ -64,23 +67,43 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// TestPoolMoves: a move keeps the number of ranks of the pool, and says so.
+// TestPoolMoves: the members of a pool move to the ranks that the placement names, and no pool is made anew.
 func TestPoolMoves(t *testing.T) {
-	const auto = "cluster.auto_scheduler=true"
-	at := func(place string) *Draft {
-		return drafted(t, grpo, 8, "cluster.component_placement={"+place+"}", auto)
+	d := drafted(t, grpo, 8, "cluster.component_placement={actor: 0-1, rollout: 2-5, inference: 4}",
+		"cluster.auto_scheduler=true", "cluster.use_pre_process_policy=false", "algorithm.kl_beta=0.1")
+	expectMistake(t, "at the start", d, "")
+	started := d.Config.At(d.Placement)
+	if got, want := started.PlacementText(), "{actor: 0-1, rollout: 2-5, inference: 0-5}"; got != want {
+		t.Fatalf("the pool is %s, expected %s", got, want)
 	}
-	p := at("actor: 0-1, rollout: 2-5").Plan
-	moved, err := at("actor: 6-7, rollout: '1,3-5'").Move(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := moved.Placement.Ranks("rollout"), []int{1, 3, 4, 5, 6, 7}; !slices.Equal(got, want) {
-		t.Errorf("rollout on ranks %v, expected %v", got, want)
-	}
-	const want = "rollout: 4 members, expected 6 as before: members move, and their number stays (with " +
-		"cluster.auto_scheduler every rank of actor, rollout, inference has a rollout worker)"
-	if _, err := at("actor: 2-3, rollout: 2-5").Move(p); err == nil || err.Error() != want {
-		t.Errorf("%v, expected %s", err, want)
+	for _, c := range []struct{ text, actor, rollout, inference, mistake string }{
+		{"{rollout: 4-5}", "0-1", "4-5:0-3", "0-5", ""},
+		{"{actor: '7:0-1', inference: 3}", "7:0-1", "2-5", "3:0-5", ""},
+		{"{actor: 6}", "6:0-1", "2-5", "0-5", ""},
+		{"{actor: 3-4}", "", "", "", "rollout: 2-5: expected no rank of an actor, as rank 3 (cluster.use_pre_process_" +
+			"policy false)"},
+	} {
+		moved, err := started.Moved(rolestest.Registries(), c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved.KeepMembers(d.Placement, make([]int, 8))
+		place, err := moved.Place(make([]int, 8))
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := NewDraft(moved.At(place), rolestest.Registries(), make([]int, 8))
+		expectMistake(t, c.text, to, c.mistake)
+		if c.mistake != "" {
+			continue
+		}
+		for of, want := range map[string]string{"actor": c.actor, "rollout": c.rollout, "inference": c.inference} {
+			if got := spmd.PlacementOf(to.Placement.Ranks(of)); got != want {
+				t.Errorf("%s: %s on %s, expected %s", c.text, of, got, want)
+			}
+		}
+		if _, err := d.Job.Moved(to.Job); err != nil {
+			t.Errorf("%s: %v", c.text, err)
+		}
 	}
 }

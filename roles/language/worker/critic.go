@@ -32,7 +32,7 @@ func NewCriticWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Cri
 	if w, stayed := loop.PartOf[*CriticWorker](c, m); stayed {
 		return w, w.join(ctx, m, p)
 	}
-	model, err := p.LoadPart(p.Mesh(m.Group()).Part(m.Index()), tensor.Heap)
+	model, err := load(p, shared.own, m.Group(), m.Index(), tensor.Heap)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func NewCriticWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Cri
 		return nil, err
 	}
 	if p.RewardComponent() == m.Group() && t.replica.first {
-		w.grader, err = p.NewGrader(&shared.judge)
+		w.grader, err = p.NewGrader(shared.judge)
 	}
 	return w, err
 }

@@ -68,7 +68,12 @@ func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) erro
 }
 
 // Part returns the models of the worker.
-func (w *InferenceWorker) Part() any { return w.part(w.queue.replica.plan, w.reference) }
+func (w *InferenceWorker) Part() any {
+	if part := w.part(w.queue.replica.plan, w.reference); part != nil {
+		return part
+	}
+	return nil
+}
 
 // Member returns the member of this worker.
 func (w *InferenceWorker) Member() *spmd.Member { return w.queue.m }

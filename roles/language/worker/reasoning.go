@@ -61,7 +61,7 @@ func NewReasoningWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 		return nil, err
 	}
 	if p.RewardComponent() == m.Group() && t.replica.first {
-		w.grader, err = p.NewGrader(&shared.judge)
+		w.grader, err = p.NewGrader(shared.judge)
 	}
 	return w, err
 }

@@ -99,7 +99,7 @@ func NewRewardWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Rew
 	if err != nil {
 		return nil, err
 	}
-	g, err := p.NewGrader(&shared.judge)
+	g, err := p.NewGrader(shared.judge)
 	return &RewardWorker{newStageQueue(m, p, r), p, g}, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/reward/answer"
 	"github.com/rlinf/rlinf/roles/language/exam"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/member"
@@ -45,7 +46,7 @@ func NewRolloutWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Ro
 	w := &RolloutWorker{texts: newTexts(p), reader: shared.reader(m, model), m: m,
 		group: p.Config.Algorithm.GroupSize, logProbs: p.Config.Rollout.ReturnLogprobs, out: newAnswerSender(m, p),
 		progress: loop.ProgressOf(c, m)}
-	if w.replica, err = newReplica(ctx, m, p, p.Deals()); err != nil {
+	if w.replica, err = newReplica(ctx, m, p, p.Config.Deals()); err != nil {
 		return nil, err
 	}
 	if !w.replica.first {
@@ -61,14 +62,38 @@ func NewRolloutWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Ro
 	if w.engine, err = engine.New(model, options); err != nil || p.Valid == nil {
 		return w, err
 	}
-	grader, err := p.NewGrader(&shared.judge)
+	part, _ := loop.PartOf[*readerPart](c, m)
+	var grader *answer.Grader
+	if part != nil {
+		grader = part.grader
+	} else if grader, err = p.NewGrader(shared.judge); err != nil {
+		return nil, err
+	}
 	w.exam = p.NewExam(w.engine, grader)
 	w.exam.Progress = w.progress
-	return w, err
+	return w, nil
 }
 
-// Part returns the worker's model.
-func (w *RolloutWorker) Part() any { return w.part(w.plan, nil) }
+// Part returns the worker's model, and the grader of its exam.
+func (w *RolloutWorker) Part() any {
+	part := w.part(w.plan, nil)
+	if part == nil {
+		return nil
+	}
+	if w.exam != nil {
+		part.grader = w.exam.Grader
+	}
+	return part
+}
+
+// Retire ends what the worker's part does not have.
+func (w *RolloutWorker) Retire(part any) error {
+	if part == nil {
+		return w.Close()
+	}
+	w.engine.Close()
+	return nil
+}
 
 // Member returns the member of this worker.
 func (w *RolloutWorker) Member() *spmd.Member { return w.m }
@@ -78,7 +103,7 @@ func (w *RolloutWorker) Member() *spmd.Member { return w.m }
 // member sends a group through out when all its answers have ended, while other answers are generated. Random numbers
 // depend only on the prompt's number in the run, the answer's number in its group, and the position of the token.
 func (w *RolloutWorker) Generate(ctx context.Context, step int64, n int, out *spmd.Channel) error {
-	if w.plan.Deals() {
+	if w.plan.Config.Deals() {
 		return w.deal(ctx, step, n, out)
 	}
 	pipeline := &w.plan.Pipeline

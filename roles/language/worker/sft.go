@@ -44,8 +44,8 @@ func (t *tuner) join(ctx context.Context, m *spmd.Member, p *plan.Plan) error {
 	return t.replica.join(ctx, m, p, p.Config.Reasons())
 }
 
-// Iterations returns the number of iterations trained in this start of the job. It may be set.
-func (t *tuner) Iterations() *int64 { return t.replicas.Iterations() }
+// Replicas returns the connections with the copies of the worker's model.
+func (t *tuner) Replicas() *member.Replicas { return t.replicas }
 
 // kept returns the model of a worker that stays on its rank in a move.
 func (t *tuner) kept() *lm.Model { return t.model }

@@ -21,10 +21,11 @@ import (
 type Shared struct {
 	world   *spmd.World
 	plan    *plan.Plan
+	own     *loop.Holdings
 	models  map[string]map[int]*lm.Model // by component and member number
 	inPlace map[*lm.Model]bool           // models that are also an actor's
 	weights *weights.Weights             // nil: no worker reads them
-	judge   answer.Judge
+	judge   *answer.Judge                // the same one in all worlds
 }
 
 var _ loop.Shared = (*Shared)(nil)
@@ -35,7 +36,8 @@ var readers = []string{"rollout", "inference"}
 // NewShared loads the models of a rank's workers, or their parts of models, with their initial weights. Workers that
 // read weights in place use the model of an actor on this rank.
 func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error) {
-	s := &Shared{world: w, plan: p, models: map[string]map[int]*lm.Model{}, inPlace: map[*lm.Model]bool{}}
+	s := &Shared{world: w, plan: p, own: own, models: map[string]map[int]*lm.Model{}, inPlace: map[*lm.Model]bool{},
+		judge: loop.Lasting[answer.Judge](own)}
 	for _, m := range p.MembersOn("actor", w.Rank()) {
 		model, err := load(p, own, "actor", m, own.Alloc("actor", m))
 		if err != nil {
@@ -60,14 +62,19 @@ func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error)
 	return s, nil
 }
 
-// load returns the model of a member: the one that it left on this rank in a move, or one with the initial weights.
+// load returns the model of a member: the one that it left on this rank in a move, or a new one. After a move a new one
+// has no weights yet, because they come from other ranks. But patches change the initial weights.
 func load(p *plan.Plan, own *loop.Holdings, component string, m int, alloc tensor.Allocator) (*lm.Model, error) {
 	if part, ok := loop.Part[interface{ kept() *lm.Model }](own, component, m); ok {
 		if model := part.kept(); model != nil {
 			return model, nil
 		}
 	}
-	model, err := p.LoadPart(p.Mesh(component).Part(m), alloc)
+	newPart := p.LoadPart
+	if own.Moved() && !p.SendsPatches() {
+		newPart = p.BlankPart
+	}
+	model, err := newPart(p.Mesh(component).Part(m), alloc)
 	if err != nil {
 		return nil, fmt.Errorf("%s %d: %w", component, m, err)
 	}
@@ -131,8 +138,9 @@ func (s *Shared) reader(m *spmd.Member, model *lm.Model) reader {
 
 // A readerPart is what a reader leaves to its successor on the same rank.
 type readerPart struct {
-	model     *lm.Model  // nil: it was an actor's
-	reference *reference // nil: there is none, or it shares memory with the model
+	model     *lm.Model      // nil: it was an actor's
+	reference *reference     // nil: there is none, or it shares memory with the model
+	grader    *answer.Grader // of a rollout worker's exam; nil: there is none
 }
 
 // kept returns the model of a worker that stays on its rank in a move. Its parameters were in memory of the world
@@ -144,8 +152,8 @@ func (p *readerPart) kept() *lm.Model {
 	return p.model
 }
 
-// part returns the reader's part.
-func (r *reader) part(p *plan.Plan, reference *reference) any {
+// part returns the reader's part; nil: it leaves none.
+func (r *reader) part(p *plan.Plan, reference *reference) *readerPart {
 	if p.SendsPatches() {
 		return nil
 	}

@@ -1,0 +1,151 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/policy/lm"
+)
+
+// A sequence is a running request.
+type sequence struct {
+	request *Request
+	index   int // of the request
+	result  *Result
+	text    []int32 // what is in the cache before the next token is drawn: the prompt, and Begun
+	prompt  *prompt
+	source  *sequence    // computes the prompt that this sequence will fork; nil: none, or already forked
+	cache   *lm.Sequence // nil while source is set
+	pages   int          // most pages besides the prompt's
+	last    [1]int32     // the token drawn last
+}
+
+// A prompt counts the full pages of a prompt, and the sequences that share them. No such page has
+// the last token, because each sequence recomputes that token to draw the next one.
+type prompt struct{ pages, users int }
+
+// check returns an error for a request that can never be served.
+func (e *Engine) check(r *Request) error {
+	if err := r.Sampling.check(); err != nil {
+		return err
+	}
+	if len(r.Prompt) == 0 {
+		return fmt.Errorf("an empty prompt: expected at least one token")
+	}
+	for i, id := range r.Prompt {
+		if id < 0 || int(id) >= e.model.Config.Vocab {
+			return fmt.Errorf("token %d of the prompt is %d: expected 0 to %d", i, id, e.model.Config.Vocab-1)
+		}
+	}
+	if err := e.checkBegun(r); err != nil {
+		return err
+	}
+	if n := e.length(r); pagesOf(n) > e.pages {
+		return fmt.Errorf("%d tokens of a prompt and %d new ones: the cache holds %d tokens", len(r.Prompt),
+			r.Sampling.MaxTokens, e.pages*lm.PageLen)
+	} else if w := e.model.Config.Window; w > 0 && n > w {
+		return fmt.Errorf("%d tokens of a prompt and %d new ones: the model sees windows of %d tokens, which is not "+
+			"supported", len(r.Prompt), r.Sampling.MaxTokens, w)
+	}
+	return nil
+}
+
+// checkBegun returns an error if no text of the request begins with r.Begun and goes on.
+func (e *Engine) checkBegun(r *Request) error {
+	b := &r.Begun
+	if len(b.LogProbs) != len(b.Tokens) {
+		return fmt.Errorf("a beginning of %d tokens with %d log-probs: expected one for each", len(b.Tokens),
+			len(b.LogProbs))
+	}
+	if len(b.Tokens) >= r.Sampling.MaxTokens {
+		return fmt.Errorf("a beginning of %d tokens: expected fewer than the %d of the text", len(b.Tokens),
+			r.Sampling.MaxTokens)
+	}
+	if got, want := len(b.Cache), e.cacheLength(r); got != 0 && got != want {
+		return fmt.Errorf("a beginning whose cache has %d numbers: expected %d, or none", got, want)
+	}
+	for i, id := range b.Tokens {
+		if id < 0 || int(id) >= e.model.Config.Vocab || r.Sampling.stops(id) {
+			return fmt.Errorf("token %d of the beginning is %d: expected 0 to %d, and none that ends the text", i, id,
+				e.model.Config.Vocab-1)
+		}
+	}
+	return nil
+}
+
+// cacheLength returns the length of Begun.Cache.
+func (e *Engine) cacheLength(r *Request) int {
+	last := len(r.Prompt) - 1
+	return (pagesOf(last+len(r.Begun.Tokens)) - last/lm.PageLen) * e.model.PageBytes() / 4
+}
+
+// length returns the most tokens that a request has in the cache, which never holds its last token.
+func (e *Engine) length(r *Request) int { return len(r.Prompt) + r.Sampling.MaxTokens - 1 }
+
+func pagesOf(tokens int) int { return (tokens + lm.PageLen - 1) / lm.PageLen }
+
+// admit starts a request. It returns false if MaxRunning sequences run, or if the cache could fill up.
+func (e *Engine) admit(r *Request, to *Result, index int) bool {
+	s := &sequence{request: r, index: index, result: to, text: r.Prompt, source: e.source(r.Prompt)}
+	pages := pagesOf(e.length(r))
+	if s.source != nil {
+		s.prompt = s.source.prompt
+		pages -= s.prompt.pages
+	}
+	if len(e.running) == e.opts.MaxRunning || e.held+pages > e.pages {
+		return false
+	}
+	to.Tokens = append(make([]int32, 0, r.Sampling.MaxTokens), r.Begun.Tokens...)
+	to.LogProbs = append(make([]float32, 0, r.Sampling.MaxTokens), r.Begun.LogProbs...)
+	if len(r.Begun.Tokens) > 0 {
+		s.text = slices.Concat(r.Prompt, r.Begun.Tokens)
+	}
+	e.running, e.held, s.pages = append(e.running, s), e.held+pages, pages
+	if s.source == nil {
+		s.prompt = &prompt{pages: (len(r.Prompt) - 1) / lm.PageLen}
+		s.pages -= s.prompt.pages
+		s.cache = e.cache.NewSequence(e.length(r))
+	}
+	s.prompt.users++
+	return true
+}
+
+// source returns a running sequence that computes this prompt itself, or nil.
+func (e *Engine) source(prompt []int32) *sequence {
+	for _, s := range e.running {
+		if s.source == nil && slices.Equal(s.request.Prompt, prompt) {
+			return s
+		}
+	}
+	return nil
+}
+
+// fork gives each waiting sequence a fork of its source's cache, once that holds the prompt.
+func (e *Engine) fork() {
+	for _, s := range e.running {
+		if n := len(s.request.Prompt) - 1; s.source != nil && s.source.cache.Len() >= n {
+			s.cache, s.source = s.source.cache.Fork(n, e.length(s.request)), nil
+		}
+	}
+}
+
+// free frees the pages of a sequence that no longer runs.
+func (e *Engine) free(s *sequence) {
+	if s.cache != nil {
+		s.cache.Truncate(0)
+	}
+	if e.held -= s.pages; s.prompt.users == 1 {
+		e.held -= s.prompt.pages
+	}
+	s.prompt.users--
+}
+
+// release frees the pages of all sequences.
+func (e *Engine) release() {
+	for _, s := range e.running {
+		if s.cache != nil {
+			s.cache.Truncate(0)
+		}
+	}
+	e.running, e.held = nil, 0
+}

@@ -1,0 +1,31 @@
+package lmtest
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestRun: a rank that fails is named, though others wait for it.
+func TestRun(t *testing.T) {
+	for _, end := range []func() error{
+		func() error { return errors.New("broken") },
+		func() error { runtime.Goexit(); return nil }, // as t.Fatal does
+	} {
+		axes := NewAxes(3)
+		err := Run(3, func(i int) error {
+			if i == 1 {
+				return end()
+			}
+			return axes[i].Sum([]float32{1})
+		})
+		if err == nil || !strings.HasPrefix(err.Error(), "rank 1: ") {
+			t.Errorf("got %v", err)
+		}
+	}
+	axes := NewAxes(3)
+	if err := Run(3, func(i int) error { return axes[i].Sum([]float32{1}) }); err != nil {
+		t.Error(err)
+	}
+}
