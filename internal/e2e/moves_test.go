@@ -74,9 +74,14 @@ func (c camp) start(t testing.TB, on *platform, run, place string, args ...strin
 // startBelow is start with a command line before that of the job.
 func (c camp) startBelow(t testing.TB, above []string, on *platform, run, place string, args ...string) *job {
 	t.Helper()
-	return on.startBelow(t, above, on.program(t, "."), c.dir, 4, slices.Concat([]string{"-c", "job.yaml",
-		"++cluster.component_placement=" + place, "++cluster.allow_idle_ranks=true", "++runner.save_interval=2",
-		"++runner.val_check_interval=2", "++runner.logger.experiment_name=" + run}, c.args, args)...)
+	return on.startBelow(t, above, on.program(t, "."), c.dir, 4, c.line(run, place, args...)...)
+}
+
+// line returns the command line of the job.
+func (c camp) line(run, place string, args ...string) []string {
+	return slices.Concat([]string{"-c", "job.yaml", "++cluster.component_placement=" + place,
+		"++cluster.allow_idle_ranks=true", "++runner.save_interval=2", "++runner.val_check_interval=2",
+		"++runner.logger.experiment_name=" + run}, c.args, args)
 }
 
 func (c camp) folder(run string) string { return filepath.Join(c.dir, "logs", run) }
