@@ -1,16 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/classic"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/embodied"
 	"github.com/rlinf/rlinf/roles/language"
@@ -20,29 +24,41 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A gate stops a rank in a step of a move. The rank says so by the file shut in dir. It goes on when there is the file
-// open, or when its process gets a signal.
+// A gate stops a rank in a step of a move, once, when its process has made so many plans for moves. The rank says so by
+// the file shut in dir. It goes on when there is the file open, or when its process gets a signal.
 type gate struct {
-	rank, move int64 // move counts from 1
-	step, dir  string
+	rank, after int64
+	step, dir   string
 
-	moves atomic.Int64 // that this process has begun
+	plans atomic.Int64 // for moves, that this process has made
 	here  atomic.Bool  // the rank is one of this process
 	shut  atomic.Bool  // the rank has come to the step
 }
 
-// gated returns the tasks with a gate. text has its rank, move and step, and GATE_DIR in the environment its folder.
-func gated(text string) task.Tasks {
+// newGate returns a gate. text has its rank, number of plans and step, and GATE_DIR in the environment its folder.
+func newGate(text string) *gate {
 	g := &gate{dir: os.Getenv("GATE_DIR")}
-	if _, err := fmt.Sscan(text, &g.rank, &g.move, &g.step); err != nil {
+	if _, err := fmt.Sscan(text, &g.rank, &g.after, &g.step); err != nil {
 		panic(err)
+	}
+	return g
+}
+
+// add adds the parts with the gate to reg, and returns the tasks with it.
+func (g *gate) add(reg *config.Registries) task.Tasks {
+	reg.Components = []string{"gate"}
+	if g.step == "quiesce" {
+		reg.Envs = reg.Envs.With("CartPole-v1", func(cfg env.Config, n int) (env.Vec, error) {
+			vec, err := classic.NewCartPole(cfg, n)
+			return &gatedEnvs{carried{Vec: vec}, g}, err
+		})
 	}
 	return task.Tasks{gatedTask{embodied.Task{}, g}, gatedTask{language.Reasoning{}, g}}
 }
 
 // at is called when rank comes to a step.
 func (g *gate) at(step string, rank int64) {
-	if step != g.step || rank != g.rank || g.moves.Load() != g.move || g.shut.Swap(true) {
+	if step != g.step || rank != g.rank || g.plans.Load() < g.after || g.shut.Swap(true) {
 		return
 	}
 	signals := make(chan os.Signal, 1)
@@ -151,6 +167,25 @@ func (k *keeper) Unpack(tensor.Dict) error {
 	return nil
 }
 
+// gatedEnvs are environments of an asynchronous run. A rank that quiesces waits for their step.
+type gatedEnvs struct {
+	carried
+	*gate
+}
+
+func (e *gatedEnvs) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
+	time.Sleep(10 * time.Millisecond) // slower than actors, so some step is always under way
+	if e.here.Load() {
+		stacks := make([]byte, 1<<20)
+		for stack := range bytes.SplitSeq(stacks[:runtime.Stack(stacks, true)], []byte("\n\n")) {
+			if bytes.Contains(stack, []byte("quiesce(")) && bytes.Contains(stack, []byte("move(")) {
+				e.at(e.step, e.rank)
+			}
+		}
+	}
+	return e.Vec.Step(action, seeds, out)
+}
+
 // A gatedDraft is a draft with a gate.
 type gatedDraft struct {
 	task.Draft
@@ -163,7 +198,7 @@ func (d gatedDraft) Complete(cfg *config.Config, reg config.Registries) (task.Pl
 }
 
 func (d gatedDraft) Move(p task.Plan) (task.Plan, error) {
-	d.moves.Add(1)
+	d.plans.Add(1)
 	if d.here.Load() {
 		d.at("agree", d.rank)
 	}

@@ -58,8 +58,8 @@ func main() {
 	reg := roles.Registries{Envs: envs, Policies: policies.Registry(), Algorithms: algo.Builtin(),
 		Rewards: reward.Builtin()}
 	if text := os.Getenv("GATE"); text != "" {
-		reg.Components = []string{"gate"}
-		os.Exit(cli.Main(os.Args, reg, gated(text)))
+		tasks := newGate(text).add(&reg)
+		os.Exit(cli.Main(os.Args, reg, tasks))
 	}
 	os.Exit(roles.Main(os.Args, reg))
 }
