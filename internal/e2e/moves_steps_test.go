@@ -108,7 +108,7 @@ func (b *blow) try(t *testing.T, on *platform, c camp, step string, draw *rand.R
 	t.Log(what)
 	j := on.startBelow(t, []string{"env", fmt.Sprintf("GATE=%d %d %s", rank, plans, step), "GATE_DIR=" + c.dir},
 		on.program(t, "./internal/e2e/testdata/faulty"), c.dir, 4, c.line("run", place, steps(1_000_000))...)
-	w := c.wander(j, "run", draw)
+	w := c.wander(j, "run", start, draw)
 	poll(t, j, func() bool {
 		_, err := os.Stat(filepath.Join(c.dir, "shut"))
 		return err == nil
@@ -143,7 +143,7 @@ func (b *blow) try(t *testing.T, on *platform, c camp, step string, draw *rand.R
 	}
 	cure()
 	j = c.start(t, on, "run", start, steps(done+4), "--resume", "auto")
-	c.wander(j, "run", draw).end(t, j, 0)
+	c.wander(j, "run", start, draw).end(t, j, 0)
 	c.checkRecord(t, "run")
 	if step == "quiesce" { // its numbers depend on time
 		if n := len(readMetrics(t, c.folder("run"))); n != done+4 {

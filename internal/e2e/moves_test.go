@@ -196,9 +196,8 @@ func (j *job) walk(run string, next func() string) *walk {
 	return w
 }
 
-// wander walks to random places.
-func (c camp) wander(j *job, run string, draw *rand.Rand) *walk {
-	last := ""
+// wander walks to random places. A place is never the one before, of which the first is last.
+func (c camp) wander(j *job, run, last string, draw *rand.Rand) *walk {
 	return j.walk(c.folder(run), func() string {
 		place := last
 		for place == last {
@@ -246,7 +245,7 @@ func TestMovesEqual(t *testing.T) {
 				for seed := range times {
 					run := fmt.Sprint("walk", seed)
 					j := c.start(t, on, run, start, steps(12))
-					c.wander(j, run, draw).end(t, j, 2)
+					c.wander(j, run, start, draw).end(t, j, 2)
 					same(t, run)
 				}
 			})
@@ -267,7 +266,7 @@ func TestMovesOnHosts(t *testing.T) {
 				c, start := newCamp(t, n), n.place(draw)
 				same := c.settle(t, start, steps(12))
 				j := c.start(t, on, "walk", start, steps(12))
-				c.wander(j, "walk", draw).end(t, j, 2)
+				c.wander(j, "walk", start, draw).end(t, j, 2)
 				same(t, "walk")
 			})
 		}
@@ -293,14 +292,14 @@ func TestMovesKilled(t *testing.T) {
 				draw := draws(t, kill)
 				c, start := newCamp(t, n), n.place(draw)
 				j := c.start(t, on, "run", start, steps(1_000_000))
-				w := c.wander(j, "run", draw)
+				w := c.wander(j, "run", start, draw)
 				poll(t, j, func() bool { return int(w.made.Load()) > kill%3 })
 				whom := j.killAt(time.Duration(draw.IntN(150))*time.Millisecond, draw.IntN(5))
 				<-w.ended
 				done := len(readMetrics(t, c.folder("run")))
 				t.Logf("%s: killed %s after %d moves and %d steps", n.name, whom, w.made.Load(), done)
 				j = c.start(t, on, "run", start, steps(done+4), "--resume", "auto")
-				c.wander(j, "run", draw).end(t, j, 0)
+				c.wander(j, "run", start, draw).end(t, j, 0)
 				c.settle(t, start, steps(done+4))(t, "run")
 				c.checkRecord(t, "run")
 			}
@@ -347,7 +346,7 @@ func TestMovesStopped(t *testing.T) {
 				n := nomads()[(i+instant)%6]
 				at, start := newCamp(t, n), n.place(draw)
 				j := at.start(t, c.on, "run", start, steps(1_000_000))
-				w := at.wander(j, "run", draw)
+				w := at.wander(j, "run", start, draw)
 				poll(t, j, func() bool { return int(w.made.Load()) > 1+instant%3 })
 				time.Sleep(time.Duration(draw.IntN(100)) * time.Millisecond)
 				j.signal(c.signal)
@@ -361,7 +360,7 @@ func TestMovesStopped(t *testing.T) {
 						r.code, c.code, s, c.status, w.made.Load(), w.refused, err, r.stdout, r.stderr)
 				}
 				j = at.start(t, c.on, "run", start, steps(done+4), "--resume", "auto")
-				at.wander(j, "run", draw).end(t, j, 0)
+				at.wander(j, "run", start, draw).end(t, j, 0)
 				at.settle(t, start, steps(done+4))(t, "run")
 			}
 		})
