@@ -35,6 +35,7 @@ var blows = []blow{
 	{"USR1", syscall.SIGUSR1, 75, runfolder.Checkpointed},
 	{"TERM", syscall.SIGTERM, 143, runfolder.Interrupted},
 	{"full disk", 0, 1, runfolder.Failed},
+	{"stop", 0, 76, runfolder.Failed}, // of a rank; only where ranks are processes
 }
 
 // ends reports whether a job on p may end so.
@@ -42,7 +43,7 @@ func (b *blow) ends(on *platform, code int, status runfolder.Status) bool {
 	switch {
 	case on == local:
 		return code == b.code && status == b.status
-	case b.signal == 0: // the launcher's code
+	case b.signal == 0 && b.name != "stop": // the launcher's code
 		return code != 0 && status == b.status
 	case b.signal == syscall.SIGTERM && on == openmpi: // mpirun kills ranks one second later
 		return code == 1 && (status == b.status || status == runfolder.Dead)
@@ -60,7 +61,7 @@ func TestMovesStruck(t *testing.T) {
 	for p, on := range platforms {
 		for s, step := range moveSteps {
 			for b, blow := range blows {
-				if !full && ((p+s+b)%4 != 0 || on == mpich || on == openmpi && s%3 != 1) {
+				if on == local && blow.name == "stop" || !full && ((p+s+b)%4 != 0 || on == mpich || on == openmpi && s%3 != 1) {
 					continue
 				}
 				t.Run(on.name+"/"+step+"/"+blow.name, func(t *testing.T) {
@@ -97,7 +98,10 @@ func (b *blow) try(t *testing.T, on *platform, c camp, step string, draw *rand.R
 	}
 	rank, moved, whom := draw.IntN(4), draw.IntN(2), draw.IntN(4)
 	start := c.place(draw)
-	place, plans := start, moved+1
+	place, plans, args := start, moved+1, []string{steps(1_000_000)}
+	if b.name == "stop" {
+		args = append(args, "comm.stall_timeout=2s")
+	}
 	switch {
 	case step == "quiesce":
 		plans = moved
@@ -107,7 +111,7 @@ func (b *blow) try(t *testing.T, on *platform, c camp, step string, draw *rand.R
 	what := fmt.Sprintf("%s, %s: %s while rank %d stands in %s after %d moves", c.name, start, b.name, rank, step, moved)
 	t.Log(what)
 	j := on.startBelow(t, []string{"env", fmt.Sprintf("GATE=%d %d %s", rank, plans, step), "GATE_DIR=" + c.dir},
-		on.program(t, "./internal/e2e/testdata/faulty"), c.dir, 4, c.line("run", place, steps(1_000_000))...)
+		on.program(t, "./internal/e2e/testdata/faulty"), c.dir, 4, c.line("run", place, args...)...)
 	w := c.wander(j, "run", start, draw)
 	poll(t, j, func() bool {
 		_, err := os.Stat(filepath.Join(c.dir, "shut"))
@@ -121,6 +125,8 @@ func (b *blow) try(t *testing.T, on *platform, c camp, step string, draw *rand.R
 	case b.name == "full disk":
 		cure = illnesses[0].strike(t, logs)
 		writeFile(t, c.dir, "open", "")
+	case b.name == "stop":
+		syscall.Kill(processOf(t, c.folder("run"), rank), syscall.SIGSTOP)
 	case !j.killRank(whom):
 		j.kill()
 	}
@@ -129,7 +135,8 @@ func (b *blow) try(t *testing.T, on *platform, c camp, step string, draw *rand.R
 	status, err := statusAtEnd(c.folder("run"))
 	done := len(readMetrics(t, c.folder("run")))
 	if !b.ends(on, r.code, status) || err != nil || len(w.refused) > 0 ||
-		b.name == "full disk" && !strings.Contains(r.stderr, illnesses[0].says) {
+		b.name == "full disk" && !strings.Contains(r.stderr, illnesses[0].says) ||
+		b.name == "stop" && count(r.stderr, fmt.Sprintf("rank %d (host %%) has been silent for %%", rank)) != 1 {
 		t.Errorf("%s: exit code %d, STATUS %s, %v, refused %q\n%s%s", what, r.code, status, err, w.refused, r.stdout,
 			r.stderr)
 	}
@@ -140,6 +147,9 @@ func (b *blow) try(t *testing.T, on *platform, c camp, step string, draw *rand.R
 			t.Errorf("%s: %d moves and %d steps of %d, %v, %v\n%s%s", what, len(made), done-before, done, err, saved,
 				r.stdout, r.stderr)
 		}
+	}
+	if n := len(readRanks(t, c.folder("run"))); n != 4 {
+		t.Errorf("%s: ranks.jsonl has %d ranks, want 4", what, n)
 	}
 	cure()
 	j = c.start(t, on, "run", start, steps(done+4), "--resume", "auto")
