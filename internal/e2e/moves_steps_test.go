@@ -61,7 +61,8 @@ func TestMovesStruck(t *testing.T) {
 	for p, on := range platforms {
 		for s, step := range moveSteps {
 			for b, blow := range blows {
-				if on == local && blow.name == "stop" || !full && ((p+s+b)%4 != 0 || on == mpich || on == openmpi && s%3 != 1) {
+				sample := (p+s+b)%4 == 0 && (on == local || on == openmpi && s%3 == 1)
+				if on == local && blow.name == "stop" || !full && !sample {
 					continue
 				}
 				t.Run(on.name+"/"+step+"/"+blow.name, func(t *testing.T) {
@@ -108,7 +109,8 @@ func (b *blow) try(t *testing.T, on *platform, c camp, step string, draw *rand.R
 	case c.members["env"] > 0:
 		place = strings.TrimSuffix(start, "}") + ", gate: 0-3}"
 	}
-	what := fmt.Sprintf("%s, %s: %s while rank %d stands in %s after %d moves", c.name, start, b.name, rank, step, moved)
+	what := fmt.Sprintf("%s, %s: %s while rank %d stands in %s after %d moves", c.name, start, b.name, rank, step,
+		moved)
 	t.Log(what)
 	j := on.startBelow(t, []string{"env", fmt.Sprintf("GATE=%d %d %s", rank, plans, step), "GATE_DIR=" + c.dir},
 		on.program(t, "./internal/e2e/testdata/faulty"), c.dir, 4, c.line("run", place, args...)...)
