@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // longer lets answers get much longer than usual, so that they end at different times and move.
@@ -66,6 +68,51 @@ func TestDealt(t *testing.T) {
 			"placed": {local, 0, "actor: '0:0-1'\n    rollout: 1\n    critic: 1-2", few},
 		}, args...)
 	})
+}
+
+// TestDealtStruck: a rank that gives and takes answers dies, or stops responding, while answers are dealt. The job
+// ends as in any phase, and goes on as one that nothing befell.
+func TestDealtStruck(t *testing.T) {
+	times := 1
+	if full {
+		times = 3
+	}
+	for _, c := range []struct {
+		on     *platform
+		signal syscall.Signal
+		code   int
+		says   string
+	}{
+		{openmpi, syscall.SIGKILL, 137, "%process rank 1 with PID % on node % exited on signal 9 (Killed)."},
+		{openmpi, syscall.SIGSTOP, 76, "rank 1 (host %) has been silent for %"},
+		{mpich, syscall.SIGKILL, 9, "%BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES"}, // it names another
+		{mpich, syscall.SIGSTOP, 76, "rank 1 (host %) has been silent for %"},
+	} {
+		if !full && (c.on != openmpi || c.signal != syscall.SIGKILL) {
+			continue
+		}
+		t.Run(c.on.name+"/"+c.signal.String(), func(t *testing.T) {
+			t.Parallel()
+			c.on.program(t, ".") // or skip
+			for instant := range times {
+				n := &nomad{yaml: reasoning, args: append(longer, dealt)}
+				at, start := newCamp(t, n), "{actor: 0-1, rollout: 0-3}"
+				j := at.start(t, c.on, "run", start, steps(1_000_000), "comm.stall_timeout=2s")
+				poll(t, j, func() bool { return len(readMetrics(t, at.folder("run"))) > 1 })
+				time.Sleep(time.Duration(draws(t, instant).IntN(100)) * time.Millisecond)
+				syscall.Kill(processOf(t, at.folder("run"), 1), c.signal)
+				r := j.result()
+				if r.code != c.code || count(r.stderr+r.stdout, c.says) != 1 {
+					t.Errorf("exit code %d, want %d, and once %q\n%s%s", r.code, c.code, c.says, r.stdout, r.stderr)
+				}
+				done := len(readMetrics(t, at.folder("run")))
+				if r := at.start(t, c.on, "run", start, steps(done+2), "--resume", "auto").result(); r.code != 0 {
+					t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+				}
+				at.settle(t, start, steps(done+2))(t, "run")
+			}
+		})
+	}
 }
 
 // BenchmarkDealt prints how many times as fast two ranks generate answers that are dealt as answers that are assigned.

@@ -91,7 +91,7 @@ func TestMovesIllDisk(t *testing.T) {
 		t.Cleanup(func() { syscall.Unmount(logs, syscall.MNT_DETACH) })
 		on := platforms[instant%len(platforms)]
 		j := c.start(t, on, "run", start, steps(1_000_000))
-		w := c.wander(j, "run", draw)
+		w := c.wander(j, "run", start, draw)
 		poll(t, j, func() bool { return int(w.made.Load()) > 1+instant%3 })
 		cure := illnesses[0].strike(t, logs)
 		r := j.result()
@@ -105,7 +105,7 @@ func TestMovesIllDisk(t *testing.T) {
 		cure()
 		done := len(readMetrics(t, c.folder("run")))
 		j = c.start(t, on, "run", start, steps(done+4), "--resume", "auto")
-		c.wander(j, "run", draw).end(t, j, 0)
+		c.wander(j, "run", start, draw).end(t, j, 0)
 		c.settle(t, start, steps(done+4))(t, "run")
 	}
 }

@@ -74,9 +74,14 @@ func (c camp) start(t testing.TB, on *platform, run, place string, args ...strin
 // startBelow is start with a command line before that of the job.
 func (c camp) startBelow(t testing.TB, above []string, on *platform, run, place string, args ...string) *job {
 	t.Helper()
-	return on.startBelow(t, above, on.program(t, "."), c.dir, 4, slices.Concat([]string{"-c", "job.yaml",
-		"++cluster.component_placement=" + place, "++cluster.allow_idle_ranks=true", "++runner.save_interval=2",
-		"++runner.val_check_interval=2", "++runner.logger.experiment_name=" + run}, c.args, args)...)
+	return on.startBelow(t, above, on.program(t, "."), c.dir, 4, c.line(run, place, args...)...)
+}
+
+// line returns the command line of the job.
+func (c camp) line(run, place string, args ...string) []string {
+	return slices.Concat([]string{"-c", "job.yaml", "++cluster.component_placement=" + place,
+		"++cluster.allow_idle_ranks=true", "++runner.save_interval=2", "++runner.val_check_interval=2",
+		"++runner.logger.experiment_name=" + run}, c.args, args)
 }
 
 func (c camp) folder(run string) string { return filepath.Join(c.dir, "logs", run) }
@@ -191,9 +196,8 @@ func (j *job) walk(run string, next func() string) *walk {
 	return w
 }
 
-// wander walks to random places.
-func (c camp) wander(j *job, run string, draw *rand.Rand) *walk {
-	last := ""
+// wander walks to random places. A place is never the one before, of which the first is last.
+func (c camp) wander(j *job, run, last string, draw *rand.Rand) *walk {
 	return j.walk(c.folder(run), func() string {
 		place := last
 		for place == last {
@@ -241,7 +245,7 @@ func TestMovesEqual(t *testing.T) {
 				for seed := range times {
 					run := fmt.Sprint("walk", seed)
 					j := c.start(t, on, run, start, steps(12))
-					c.wander(j, run, draw).end(t, j, 2)
+					c.wander(j, run, start, draw).end(t, j, 2)
 					same(t, run)
 				}
 			})
@@ -262,7 +266,7 @@ func TestMovesOnHosts(t *testing.T) {
 				c, start := newCamp(t, n), n.place(draw)
 				same := c.settle(t, start, steps(12))
 				j := c.start(t, on, "walk", start, steps(12))
-				c.wander(j, "walk", draw).end(t, j, 2)
+				c.wander(j, "walk", start, draw).end(t, j, 2)
 				same(t, "walk")
 			})
 		}
@@ -288,14 +292,14 @@ func TestMovesKilled(t *testing.T) {
 				draw := draws(t, kill)
 				c, start := newCamp(t, n), n.place(draw)
 				j := c.start(t, on, "run", start, steps(1_000_000))
-				w := c.wander(j, "run", draw)
+				w := c.wander(j, "run", start, draw)
 				poll(t, j, func() bool { return int(w.made.Load()) > kill%3 })
 				whom := j.killAt(time.Duration(draw.IntN(150))*time.Millisecond, draw.IntN(5))
 				<-w.ended
 				done := len(readMetrics(t, c.folder("run")))
 				t.Logf("%s: killed %s after %d moves and %d steps", n.name, whom, w.made.Load(), done)
 				j = c.start(t, on, "run", start, steps(done+4), "--resume", "auto")
-				c.wander(j, "run", draw).end(t, j, 0)
+				c.wander(j, "run", start, draw).end(t, j, 0)
 				c.settle(t, start, steps(done+4))(t, "run")
 				c.checkRecord(t, "run")
 			}
@@ -342,7 +346,7 @@ func TestMovesStopped(t *testing.T) {
 				n := nomads()[(i+instant)%6]
 				at, start := newCamp(t, n), n.place(draw)
 				j := at.start(t, c.on, "run", start, steps(1_000_000))
-				w := at.wander(j, "run", draw)
+				w := at.wander(j, "run", start, draw)
 				poll(t, j, func() bool { return int(w.made.Load()) > 1+instant%3 })
 				time.Sleep(time.Duration(draw.IntN(100)) * time.Millisecond)
 				j.signal(c.signal)
@@ -356,7 +360,7 @@ func TestMovesStopped(t *testing.T) {
 						r.code, c.code, s, c.status, w.made.Load(), w.refused, err, r.stdout, r.stderr)
 				}
 				j = at.start(t, c.on, "run", start, steps(done+4), "--resume", "auto")
-				at.wander(j, "run", draw).end(t, j, 0)
+				at.wander(j, "run", start, draw).end(t, j, 0)
 				at.settle(t, start, steps(done+4))(t, "run")
 			}
 		})

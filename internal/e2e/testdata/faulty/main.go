@@ -1,6 +1,7 @@
 // Command faulty is rlinf with environments of its own, which fail: a main as users write one.
 // CartPole-panic is CartPole-v1 until the process that steps it panics; so are the others in their
-// ways. Their states cannot be saved, but for those that fail when that is done.
+// ways. Their states cannot be saved, but for those that fail when that is done. With GATE in its environment
+// a rank stops in a step of a move.
 package main
 
 import (
@@ -16,6 +17,7 @@ import (
 	policies "github.com/rlinf/rlinf/policy/all"
 	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/roles"
+	"github.com/rlinf/rlinf/roles/cli"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -53,8 +55,13 @@ func main() {
 			return &carried{vec, c.save, c.load}, err
 		})
 	}
-	os.Exit(roles.Main(os.Args, roles.Registries{Envs: envs, Policies: policies.Registry(), Algorithms: algo.Builtin(),
-		Rewards: reward.Builtin()}))
+	reg := roles.Registries{Envs: envs, Policies: policies.Registry(), Algorithms: algo.Builtin(),
+		Rewards: reward.Builtin()}
+	if text := os.Getenv("GATE"); text != "" {
+		tasks := newGate(text).add(&reg)
+		os.Exit(cli.Main(os.Args, reg, tasks))
+	}
+	os.Exit(roles.Main(os.Args, reg))
 }
 
 // faulty are environments that fail in their 20th step, and from then on.

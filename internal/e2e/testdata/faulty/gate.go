@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/classic"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/embodied"
+	"github.com/rlinf/rlinf/roles/language"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/task"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A gate stops a rank in a step of a move, once, when its process has made so many plans for moves. The rank says so by
+// the file shut in dir. It goes on when there is the file open, or when its process gets a signal.
+type gate struct {
+	rank, after int64
+	step, dir   string
+
+	plans atomic.Int64 // for moves, that this process has made
+	here  atomic.Bool  // the rank is one of this process
+	shut  atomic.Bool  // the rank has come to the step
+}
+
+// newGate returns a gate. text has its rank, number of plans and step, and GATE_DIR in the environment its folder.
+func newGate(text string) *gate {
+	g := &gate{dir: os.Getenv("GATE_DIR")}
+	if _, err := fmt.Sscan(text, &g.rank, &g.after, &g.step); err != nil {
+		panic(err)
+	}
+	return g
+}
+
+// add adds the parts with the gate to reg, and returns the tasks with it.
+func (g *gate) add(reg *config.Registries) task.Tasks {
+	reg.Components = []string{"gate"}
+	if g.step == "quiesce" {
+		reg.Envs = reg.Envs.With("CartPole-v1", func(cfg env.Config, n int) (env.Vec, error) {
+			vec, err := classic.NewCartPole(cfg, n)
+			return &gatedEnvs{carried{Vec: vec}, g}, err
+		})
+	}
+	return task.Tasks{gatedTask{embodied.Task{}, g}, gatedTask{language.Reasoning{}, g}}
+}
+
+// at is called when rank comes to a step.
+func (g *gate) at(step string, rank int64) {
+	if step != g.step || rank != g.rank || g.plans.Load() < g.after || g.shut.Swap(true) {
+		return
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGUSR1, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	if err := os.WriteFile(filepath.Join(g.dir, "shut"), nil, 0o666); err != nil {
+		panic(err)
+	}
+	for _, err := os.Stat(filepath.Join(g.dir, "open")); err != nil; _, err = os.Stat(filepath.Join(g.dir, "open")) {
+		select {
+		case <-signals:
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// A gatedTask is a task with a gate. It launches a component of its own, gate, if that has a place.
+type gatedTask struct {
+	task.Task
+	*gate
+}
+
+func (t gatedTask) Draft(cfg *config.Config, reg config.Registries, nodes []int) task.Draft {
+	return gatedDraft{t.Task.Draft(cfg, reg, nodes), t.gate}
+}
+
+func (t gatedTask) Run(ctx context.Context, c *loop.Cluster) error {
+	rank := int64(c.World().Rank())
+	if rank == t.rank {
+		t.here.Store(true)
+	}
+	run := t.Task.Run
+	if loop.NewHybridComponentPlacement(c).Has("gate") {
+		run = t.train
+	}
+	err := run(ctx, c)
+	if errors.Is(err, spmd.Again) {
+		t.at("end", rank)
+	}
+	return err
+}
+
+// train is embodied.Train with a component that goes through the gate.
+func (t gatedTask) train(ctx context.Context, c *loop.Cluster) error {
+	groups, err := embodied.LaunchEmbodied(ctx, c)
+	if err != nil {
+		return err
+	}
+	at := loop.NewHybridComponentPlacement(c).Strategy("gate")
+	keepers, err := loop.Launch(ctx, c, at, func(_ context.Context, _ *loop.Cluster, m *spmd.Member) (*keeper, error) {
+		return &keeper{gate: t.gate, member: m}, nil
+	})
+	if err != nil {
+		return err
+	}
+	runner, err := embodied.NewEmbodiedRunner(c, groups)
+	if err != nil {
+		return err
+	}
+	for _, k := range keepers.Here() {
+		runner.Carry("gate", k)
+	}
+	return loop.InOrder(ctx, runner.InitWorkers, runner.Run)
+}
+
+// A keeper is a member of the component gate.
+type keeper struct {
+	*gate
+	member *spmd.Member
+	packed bool
+}
+
+var _ loop.Member = (*keeper)(nil)
+
+func (k *keeper) rank() int64 { return int64(k.member.World().Rank()) }
+
+// Member returns the member of the keeper. After all have packed, the exchange asks for it first.
+func (k *keeper) Member() *spmd.Member {
+	if k.packed {
+		k.at("send", k.rank())
+	}
+	return k.member
+}
+
+// Part returns nothing, so the keeper is packed.
+func (k *keeper) Part() any { return nil }
+
+// Pack packs nothing of value.
+func (k *keeper) Pack() (d tensor.Dict, err error) {
+	k.at("pack", k.rank())
+	k.packed = true
+	d.Set("nothing", tensor.New(tensor.F32, 1))
+	return d, nil
+}
+
+// Retire is called when this rank has sent and received all states.
+func (k *keeper) Retire(any) error {
+	k.at("retire", k.rank())
+	return nil
+}
+
+// Unpack is called in the new world.
+func (k *keeper) Unpack(tensor.Dict) error {
+	k.at("takeover", k.rank())
+	return nil
+}
+
+// gatedEnvs are environments of an asynchronous run. A rank that quiesces waits for their step.
+type gatedEnvs struct {
+	carried
+	*gate
+}
+
+func (e *gatedEnvs) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
+	time.Sleep(10 * time.Millisecond) // slower than actors, so some step is always under way
+	if e.here.Load() {
+		stacks := make([]byte, 1<<20)
+		for stack := range bytes.SplitSeq(stacks[:runtime.Stack(stacks, true)], []byte("\n\n")) {
+			if bytes.Contains(stack, []byte("quiesce(")) && bytes.Contains(stack, []byte("move(")) {
+				e.at(e.step, e.rank)
+			}
+		}
+	}
+	return e.Vec.Step(action, seeds, out)
+}
+
+// A gatedDraft is a draft with a gate.
+type gatedDraft struct {
+	task.Draft
+	*gate
+}
+
+func (d gatedDraft) Complete(cfg *config.Config, reg config.Registries) (task.Plan, error) {
+	p, err := d.Draft.Complete(cfg, reg)
+	return gatedPlan{p, d.gate}, err
+}
+
+func (d gatedDraft) Move(p task.Plan) (task.Plan, error) {
+	d.plans.Add(1)
+	if d.here.Load() {
+		d.at("agree", d.rank)
+	}
+	moved, err := d.Draft.Move(p.(gatedPlan).Plan)
+	return gatedPlan{moved, d.gate}, err
+}
+
+// A gatedPlan is a plan with a gate.
+type gatedPlan struct {
+	task.Plan
+	*gate
+}
+
+// CheckFiles is called before all ranks accept the move.
+func (p gatedPlan) CheckFiles(rank int) error {
+	p.at("count", int64(rank))
+	return p.Plan.CheckFiles(rank)
+}
+
+// Open is called when the new world has begun.
+func (p gatedPlan) Open(w *spmd.World, own *loop.Holdings) (loop.Shared, error) {
+	p.at("launch", int64(w.Rank()))
+	return p.Plan.Open(w, own)
+}
