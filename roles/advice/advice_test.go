@@ -3,16 +3,19 @@ package advice_test
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/roles"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/embodied"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/roles/language"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/roles/session"
@@ -21,7 +24,9 @@ import (
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
-func tasks() task.Tasks { return task.Tasks{embodied.Task{}} }
+func tasks() task.Tasks {
+	return task.Tasks{embodied.Task{}, language.FineTuning{}, language.Reasoning{}}
+}
 
 // small are the overrides of a job that trains for a moment.
 func small(log, name string, more ...string) []string {
@@ -132,6 +137,83 @@ func TestAuto(t *testing.T) {
 	}
 }
 
+// TestAutoOfFurtherComponents: a plan places reward and inference workers, and the metrics are those of the hand-placed
+// job.
+func TestAutoOfFurtherComponents(t *testing.T) {
+	log := t.TempDir()
+	job := func(name, others string, more ...string) []string {
+		cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, small(log, name, append(more,
+			"~cluster.component_placement", "+cluster.component_placement="+others, "reward.reward_type=potential",
+			"reward.potential.indices=[2]", "reward.potential.target=[0]", "algorithm.recompute_logprobs=true")...)...)
+		if said := train(t, cfg, 3, ""); strings.Contains(others, "auto") {
+			for _, want := range []string{", reward ", ", inference ", "An iteration takes "} {
+				if !strings.Contains(said, want) {
+					t.Errorf("no %q in\n%s", want, said)
+				}
+			}
+		}
+		return metricsOf(t, filepath.Join(log, name))
+	}
+	planned := job("auto", "{actor: 0-1, env: auto, rollout: auto, reward: auto, inference: auto}")
+	hand := job("hand", "{actor: 0-1, env: 0, rollout: 1, reward: 2, inference: 0-2}")
+	if !slices.Equal(planned, hand) || len(hand) < 4 {
+		t.Errorf("planned\n%s\nplaced by hand\n%s", strings.Join(planned, "\n"), strings.Join(hand, "\n"))
+	}
+	p, err := advice.ReadPlan(filepath.Join(log, "auto", "plan.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := p.Found.Winner()
+	if len(p.Layout.Reward) == 0 || len(p.Layout.Inference) == 0 || !(x.Seconds > 0) || math.IsInf(x.Seconds, 0) {
+		t.Errorf("%v takes %v s", p.Layout, x.Seconds)
+	}
+}
+
+// answers are the overrides of a job that answers additions for a moment.
+func answers(t *testing.T, log, name, placement string, more ...string) []string {
+	t.Helper()
+	dir := filepath.Join(log, "data")
+	if code := roles.Main([]string{"rlinf", "data", "addition", "--out", dir, "--train", "40", "--test", "8"},
+		roles.Registries(rolestest.Registries())); code != 0 {
+		t.Fatalf("rlinf data: exit code %d", code)
+	}
+	return append([]string{"runner.logger.log_path=" + log, "runner.logger.experiment_name=" + name,
+		"++runner.max_steps=4", "++runner.save_interval=2", "cluster.component_placement=" + placement,
+		"++data.train_data_paths=" + filepath.Join(dir, "train.jsonl"),
+		"++actor.tokenizer.tokenizer_model=" + filepath.Join(dir, "tokenizer")}, more...)
+}
+
+// TestAutoOfAnswers: a plan places all components of a job that answers, and keeps the number of critic workers. The
+// metrics are those of the hand-placed job.
+func TestAutoOfAnswers(t *testing.T) {
+	log := t.TempDir()
+	job := func(name, placement string) ([]string, string) {
+		cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, name,
+			placement, "++algorithm.kl_beta=0.1", "++algorithm.adv_type=gae", "++algorithm.loss_type=actor_critic")...)
+		said := train(t, cfg, 3, "")
+		return metricsOf(t, filepath.Join(log, name)), said
+	}
+	planned, said := job("auto", "{actor: 0-1, rollout: auto, reward: auto, inference: auto, critic: auto}")
+	hand, _ := job("hand", "{actor: 0-1, rollout: 2, reward: 1, inference: 2, critic: 0-1}")
+	if !slices.Equal(planned, hand) || len(hand) < 4 {
+		t.Errorf("planned\n%s\nplaced by hand\n%s", strings.Join(planned, "\n"), strings.Join(hand, "\n"))
+	}
+	p, err := advice.ReadPlan(filepath.Join(log, "auto", "plan.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range []string{planner.OpScore, planner.OpLogProbs, planner.OpValues, planner.OpCritic} {
+		if took := p.Profile.Time(op, 8); !(took.Seconds > 0) {
+			t.Errorf("%s takes %v", op, took)
+		}
+	}
+	if x := p.Found.Winner(); len(p.Layout.Critic) != 2 || !strings.Contains(said, ", critic ") || !(x.Seconds > 0) ||
+		math.IsInf(x.Seconds, 0) || p.Profile.Work.CriticBytes == 0 || p.Profile.Work.Bytes.Critic == 0 {
+		t.Errorf("%v takes %v s, %+v\n%s", p.Layout, x.Seconds, p.Profile.Work, said)
+	}
+	t.Log(said)
+}
+
 // TestMovable: a plan moves what has the placement auto, and keeps the number of actors.
 func TestMovable(t *testing.T) {
 	log := t.TempDir()
@@ -178,7 +260,7 @@ func TestMovable(t *testing.T) {
 // TestAutoMistakes: auto is refused where a plan cannot place the component, before anything is measured.
 func TestAutoMistakes(t *testing.T) {
 	for want, overrides := range map[string][]string{
-		"cluster.component_placement.reward: auto: expected ranks": {"+cluster.component_placement.reward=auto"},
+		"cluster.component_placement.critic: critic: expected one of": {"+cluster.component_placement.critic=auto"},
 		"expected auto without a node group": {
 			"cluster.component_placement.env={node_group: a, placement: auto}"},
 	} {

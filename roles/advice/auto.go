@@ -103,8 +103,7 @@ func Provisional(cfg *config.Config, reg config.Registries, tasks task.Tasks, no
 	if err != nil {
 		return nil, err
 	}
-	one := make([]int, s.actors)
-	l := planner.Layout{Nodes: nodes, Actor: one, Env: one[:1], Rollout: one[:1], Stages: 1}
+	l := s.inTurn(nodes)
 	c := s.at(&l)
 	c.Rollout.PipelineStageNum, c.Cluster.AllowIdleRanks = cfg.Rollout.PipelineStageNum, true
 	return c, nil

@@ -24,9 +24,8 @@ func (s *Subject) Machine(ctx context.Context) (*planner.Machine, error) {
 
 // Profile measures what the job's operations cost on this machine, and corrects that by real iterations.
 func (s *Subject) Profile(ctx context.Context, m *planner.Machine, run Runner) (*planner.Profile, error) {
-	l := &planner.Layout{Nodes: []int{0}, Actor: make([]int, s.actors), Env: []int{0}, Rollout: []int{0}, Stages: 1}
-	one := s.onRanks(l)
-	p, err := s.Tasks.Plan(one, s.Registries, []int{0})
+	l := s.inTurn([]int{0})
+	p, err := s.Tasks.Plan(s.onRanks(&l), s.Registries, []int{0})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ type Subject struct {
 	movable []string         // the components that a plan places
 	fixed   map[string][]int // the others of these
 	actors  int
+	critics int // 0: the job has no critic workers
 }
 
 // New returns the subject of cfg in a world whose rank r is on node nodes[r]. A plan may place the components with the
@@ -53,18 +55,31 @@ func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []in
 		switch {
 		case slices.Contains(auto, name), all && !s.held(name):
 			s.movable = append(s.movable, name)
-		case s.present != nil && s.present.Has(name):
-			s.fixed[name] = s.present.Ranks(name)
+		case len(s.given(name)) > 0:
+			s.fixed[name] = s.given(name)
 		}
 	}
-	if s.present != nil && s.present.Has("actor") {
-		s.actors = len(s.present.Ranks("actor"))
-	} else if s.actors = s.mostActors(); s.actors == 0 {
+	s.actors = cmp.Or(len(s.given("actor")), s.mostActors())
+	if s.actors == 0 {
 		return nil, fmt.Errorf("cluster.component_placement: auto: no number of actors up to %d divides the "+
 			"environments and batches of this job: place actor yourself", len(nodes))
 	}
+	if slices.Contains(s.placing.Components, critic) {
+		s.critics = cmp.Or(len(s.given(critic)), s.actors)
+	}
 	return s, nil
 }
+
+// given returns the ranks of a component that the configuration places itself; nil for others.
+func (s *Subject) given(component string) []int {
+	if s.present == nil {
+		return nil
+	}
+	return s.present.Ranks(component)
+}
+
+// critic is the component that keeps its number of members, as the actors do, because that decides results.
+const critic = "critic"
 
 // held reports whether a component is bound to a node group.
 func (s *Subject) held(component string) bool {
@@ -90,16 +105,27 @@ func (s *Subject) mostActors() int {
 
 // KeepActors sets the number of actors, which an earlier plan of the same run has decided.
 func (s *Subject) KeepActors(n int) {
-	if s.present == nil || !s.present.Has("actor") {
-		s.actors = n
+	if len(s.given("actor")) > 0 {
+		return
+	}
+	if s.actors = n; s.critics > 0 {
+		s.critics = cmp.Or(len(s.given(critic)), n)
 	}
 }
 
 // Space returns the layouts that a plan may choose from.
 func (s *Subject) Space() planner.Space {
 	space := planner.Space{Nodes: s.Nodes, Fixed: s.fixed, Idle: true, Eval: s.placing.Eval,
-		EvalGroup: s.placing.EvalGroup}
+		EvalGroup: s.placing.EvalGroup, Further: map[string]int{}}
 	cfg := s.Config
+	for _, name := range cfg.PlacedBeside() {
+		if slices.Contains(s.movable, name) {
+			space.Further[name] = 0
+		}
+	}
+	if _, has := space.Further[critic]; has {
+		space.Further[critic] = s.critics
+	}
 	for _, g := range cfg.Cluster.NodeGroups {
 		var ranks []int
 		for r, n := range s.Nodes {
@@ -125,15 +151,21 @@ func (s *Subject) layout() *planner.Layout {
 		if ranks == nil {
 			ranks = s.present.Ranks("actor")
 		}
-		switch name {
-		case "actor":
-			l.Actor = ranks
-		case "env":
-			l.Env = ranks
-		case "rollout":
-			l.Rollout, l.Stages = ranks, max(1, s.Config.Rollout.PipelineStageNum)
-		}
+		l.Place(name, ranks)
 	}
+	if len(l.Rollout) > 0 {
+		l.Stages = max(1, s.Config.Rollout.PipelineStageNum)
+	}
+	return l
+}
+
+// inTurn returns the layout of the components with all members on rank 0 of a world.
+func (s *Subject) inTurn(nodes []int) planner.Layout {
+	l := planner.Layout{Nodes: nodes, Stages: 1}
+	for _, name := range s.placing.Components {
+		l.Place(name, []int{0})
+	}
+	l.Actor, l.Critic = make([]int, s.actors), make([]int, s.critics)
 	return l
 }
 
@@ -151,7 +183,7 @@ func (s *Subject) hash() string {
 	r.Logger, r.MaxEpochs, r.MaxSteps, r.MaxTime = d.Runner.Logger, -1, -1, 0
 	r.ValCheckInterval, r.SaveInterval, r.SaveAtEnd, r.KeepCheckpoints = -1, -1, false, 0
 	r.ResumeDir, r.CkptPath = "", ""
-	sum := sha256.Sum256(fmt.Appendf(c.Resolved(), "\n%d actors\n", s.actors))
+	sum := sha256.Sum256(fmt.Appendf(c.Resolved(), "\n%d actors, %d critic workers\n", s.actors, s.critics))
 	return fmt.Sprintf("%x", sum[:12])
 }
 
@@ -185,7 +217,7 @@ func (s *Subject) at(l *planner.Layout) *config.Config {
 	if len(l.Rollout) > 0 {
 		c.Rollout.PipelineStageNum = l.Stages
 	}
-	c.Cluster.AllowIdleRanks = c.Cluster.AllowIdleRanks || l.Idle() > 0
+	c.Cluster.AllowIdleRanks = c.Cluster.AllowIdleRanks || len(l.Idle()) > 0
 	return &c
 }
 
@@ -193,7 +225,7 @@ func (s *Subject) at(l *planner.Layout) *config.Config {
 func (s *Subject) YAML(l *planner.Layout) string {
 	var b strings.Builder
 	b.WriteString("cluster:\n")
-	if l.Idle() > 0 {
+	if len(l.Idle()) > 0 {
 		b.WriteString("  allow_idle_ranks: true\n")
 	}
 	b.WriteString("  component_placement:\n")

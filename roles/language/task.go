@@ -51,7 +51,8 @@ func (FineTuning) Placing(cfg *config.Config) task.Placing {
 // Placing returns what a plan may place.
 func (Reasoning) Placing(cfg *config.Config) task.Placing {
 	answers := cfg.Data.RolloutBatchSize * cfg.Algorithm.GroupSize
-	return task.Placing{Components: []string{"actor", "rollout"}, Divides: func(actors int) bool {
+	components := append([]string{"actor", "rollout"}, cfg.PlacedBeside()...)
+	return task.Placing{Components: components, Divides: func(actors int) bool {
 		return cfg.Data.RolloutBatchSize%actors == 0 && answers/actors%max(1, cfg.Algorithm.Texts.NMinibatches) == 0
 	}}
 }

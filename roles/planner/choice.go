@@ -4,59 +4,94 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 )
 
-// A choice is a layout with what closed forms ask of it. Choices of one search share their groups.
+// A choice is a layout with what closed forms ask of it. Choices of one search share their groups. A group is nil if
+// the job has none.
 type choice struct {
-	nodes               []int
-	actor, env, rollout *group // env and rollout are nil if the job has none
-	stages              int
-	steps               meeting // of env and rollout
-	trips               level   // the farthest way of a trajectory to its actor
+	nodes                     []int
+	actor, env, rollout       *group
+	reward, inference, critic *group
+	stages                    int
+	steps                     meeting // of env and rollout
+	trips                     level   // the farthest way of a trajectory to its actor
+	detours                   level   // the same by way of an inference worker, if there are any
 }
 
 // newChoice returns the choice of a layout.
 func newChoice(l *Layout) *choice {
-	c := &choice{nodes: l.Nodes, actor: newGroup(l.Actor, l.Nodes), stages: l.Stages}
-	if len(l.Env) > 0 {
-		c.env = newGroup(l.Env, l.Nodes)
+	c := &choice{nodes: l.Nodes, stages: l.Stages}
+	for i, of := range l.all() {
+		*c.all()[i] = newGroup(*of.ranks, l.Nodes)
 	}
-	if len(l.Rollout) > 0 {
-		c.rollout = newGroup(l.Rollout, l.Nodes)
+	if c.rollout != nil {
 		c.trips = meet(c.rollout, c.actor, l.Nodes).worst
 	}
 	if c.env != nil {
 		c.steps = meet(c.env, c.rollout, l.Nodes)
 	}
+	c.detour()
 	return c
+}
+
+// detour sets c.detours.
+func (c *choice) detour() {
+	if c.inference != nil && c.rollout != nil {
+		c.detours = max(meet(c.rollout, c.inference, c.nodes).worst, meet(c.inference, c.actor, c.nodes).worst)
+	}
+}
+
+// all returns the groups in the order of Layout.all.
+func (c *choice) all() [6]**group {
+	return [...]**group{&c.actor, &c.env, &c.rollout, &c.reward, &c.inference, &c.critic}
 }
 
 // layout returns the choice as a Layout.
 func (c *choice) layout() Layout {
-	l := Layout{Nodes: c.nodes, Actor: c.actor.ranks, Stages: c.stages}
-	if c.env != nil {
-		l.Env = c.env.ranks
-	}
-	if c.rollout != nil {
-		l.Rollout = c.rollout.ranks
+	l := Layout{Nodes: c.nodes, Stages: c.stages}
+	for i, of := range l.all() {
+		if g := *c.all()[i]; g != nil {
+			*of.ranks = g.ranks
+		}
 	}
 	return l
+}
+
+// parts counts what moves: members, further stages, and components on other ranks than the actors.
+func (c *choice) parts() int {
+	n := c.stages - 1
+	for _, of := range c.all() {
+		g := *of
+		if g == nil {
+			continue
+		}
+		n += len(g.ranks)
+		if !slices.Equal(g.bits, c.actor.bits) {
+			n++
+		}
+	}
+	return n
 }
 
 // apart reports whether workers of env and rollout exchange messages.
 func (c *choice) apart() bool { return c.env != nil && !c.steps.inline }
 
+// used returns the i-th 64 ranks of the world as a set of those with members.
+func (c *choice) used(i int) (bits uint64) {
+	for _, of := range c.all() {
+		if g := *of; g != nil {
+			bits |= g.bits[i]
+		}
+	}
+	return bits
+}
+
 // idle returns the number of ranks without a member.
 func (c *choice) idle() int {
 	idle := len(c.nodes)
 	for i := range c.actor.bits {
-		used := c.actor.bits[i]
-		for _, g := range []*group{c.env, c.rollout} {
-			if g != nil {
-				used |= g.bits[i]
-			}
-		}
-		idle -= bits.OnesCount64(used)
+		idle -= bits.OnesCount64(c.used(i))
 	}
 	return idle
 }
@@ -66,22 +101,25 @@ func (c *choice) memory(w *Work) (bytes int64, node int) {
 	b := &w.Bytes
 	rollouts, units := int64(b.Queued+1), int64(w.Envs+w.Prompts)
 	actor := b.Actor + b.Replay + rollouts*b.Trajectory*units/int64(w.Actors)
-	var env, rollout int64
+	each := [...]int64{actor, 0, 0, b.Reward, b.Inference, b.Critic} // bytes of a member, in the order of all
 	if c.env != nil {
-		env = (2*(b.Observation+b.Action) + b.Simulator) * units / int64(len(c.env.ranks))
+		each[1] = (2*(b.Observation+b.Action) + b.Simulator) * units / int64(len(c.env.ranks))
 	}
 	if c.rollout != nil {
 		share := units / int64(len(c.rollout.ranks))
-		rollout = b.Copy + rollouts*b.Trajectory*share + 2*(b.Observation+b.Action)*share
+		each[2] = b.Copy + rollouts*b.Trajectory*share + 2*(b.Observation+b.Action)*share
 	}
 	perRank := int64(len(c.nodes)/len(c.actor.perNode)) * b.Rank
+	groups := c.all()
 	for n := range c.actor.perNode {
-		need := perRank + int64(c.actor.perNode[n])*actor
-		if c.env != nil {
-			need += int64(c.env.perNode[n]) * env
+		need := perRank
+		for i, of := range groups {
+			if g := *of; g != nil {
+				need += int64(g.perNode[n]) * each[i]
+			}
 		}
 		if c.rollout != nil {
-			need += int64(c.rollout.perNode[n])*rollout + int64(c.rollout.hosts[n])*b.Rollout
+			need += int64(c.rollout.hosts[n]) * b.Rollout
 		}
 		if need > bytes {
 			bytes, node = need, n
@@ -99,8 +137,8 @@ func (c *choice) weights(m *Machine, w *Work) (seconds float64, how string) {
 		return 0, "no reader"
 	}
 	away := 0
-	for n, k := range c.rollout.perNode {
-		if k > 0 && c.actor.perNode[n] == 0 {
+	for n, actors := range c.actor.perNode {
+		if actors == 0 && (c.rollout.perNode[n] > 0 || c.inference != nil && c.inference.perNode[n] > 0) {
 			away++
 		}
 	}
@@ -114,46 +152,69 @@ func (c *choice) weights(m *Machine, w *Work) (seconds float64, how string) {
 	return seconds / float64(max(1, w.WeightsEvery)), how
 }
 
-// trip returns the seconds of the largest trajectory's way to its actor. On a node the slab is shared memory.
+// trip returns the seconds of the largest trajectory's way to its actor. On a node the slab is shared memory, unless an
+// inference worker copies it.
 func (c *choice) trip(m *Machine, w *Work) float64 {
 	if c.rollout == nil {
 		return 0
 	}
-	bytes := float64(w.Envs+w.Prompts) / float64(max(len(c.rollout.ranks), w.Actors)) * float64(w.Bytes.Trajectory)
-	if c.trips < twoNodes {
-		bytes = 0
+	whole := float64(w.Envs+w.Prompts) * float64(w.Bytes.Trajectory)
+	carry := func(far level) float64 {
+		bytes := whole / float64(max(len(c.rollout.ranks), w.Actors))
+		if far < twoNodes {
+			bytes = 0
+		}
+		return m.link(far).Time(bytes)
 	}
-	return m.link(c.trips).Time(bytes)
+	if c.inference == nil {
+		return carry(c.trips)
+	}
+	return 2*carry(c.detours) + whole/float64(len(c.inference.ranks))/m.Copy
 }
 
-// crowd returns what a call of op on each actor's samples takes, where actors crowd a node.
-func (c *choice) crowd(m *Machine, p *Profile, op string) float64 {
-	t := p.Time(op, float64(p.Work.Samples)/float64(p.Work.Actors))
-	return t.Seconds - t.Busy + t.Busy*slowdown(m, p, OpUpdate, c.actor.most)
-}
-
-// training returns the phase of training: the update of the most crowded actors, and sums that it does not hide.
+// training returns the phase of training: the updates of the actors, and at the same time those of critic workers.
 func (c *choice) training(m *Machine, p *Profile) Phase {
 	w := &p.Work
-	update := c.crowd(m, p, OpUpdate)
-	sum := float64(w.OptimiserSteps)*c.sum(m, p, float64(w.GradientBytes)) +
-		float64(w.SmallSums)*c.sum(m, p, 256)
-	hidden := min(sum, w.Backward*update)
-	f := Phase{ActorTraining, update + sum - hidden, "the actors' update"}
-	if sum-hidden > update {
-		f.Bound = "sums over the actors"
-	} else if k := c.actor.most; k > m.Cores {
-		f.Bound = fmt.Sprintf("the updates of %d actors on %d cores", k, m.Cores)
+	f := c.actor.update(m, p, OpUpdate, w.GradientBytes, "actors")
+	if c.critic == nil {
+		return f
+	}
+	if g := c.critic.update(m, p, OpCritic, w.CriticBytes, "critic workers"); g.Seconds > f.Seconds {
+		f = g
+	}
+	actor, critic := p.Time(OpUpdate, w.share(c.actor)).Busy, p.Time(OpCritic, w.share(c.critic)).Busy
+	load := 0.0 // of a node
+	for n := range c.actor.perNode {
+		load = max(load, float64(c.actor.perNode[n])*actor+float64(c.critic.perNode[n])*critic)
+	}
+	if load *= p.Factor(OpUpdate, float64(m.Cores)) / float64(m.Cores); load > f.Seconds {
+		f.Seconds, f.Bound = load, "the updates of actors and critic workers on the cores of a node"
 	}
 	return f
 }
 
-// sum returns the seconds of a sum of this many bytes over all actors: on each node, and by a tree over the nodes, up
+// update returns the phase in which the members of g train: the update of the most crowded, and sums that it does not
+// hide.
+func (g *group) update(m *Machine, p *Profile, op string, gradient int64, who string) Phase {
+	w := &p.Work
+	update := g.crowd(m, p, op, w.share(g))
+	sum := float64(w.OptimiserSteps)*g.sum(m, p, float64(gradient)) + float64(w.SmallSums)*g.sum(m, p, 256)
+	hidden := min(sum, w.Backward*update)
+	f := Phase{ActorTraining, update + sum - hidden, "the update of the " + who}
+	if sum-hidden > update {
+		f.Bound = "sums over the " + who
+	} else if k := g.most; k > m.Cores {
+		f.Bound = fmt.Sprintf("the updates of %d %s on %d cores", k, who, m.Cores)
+	}
+	return f
+}
+
+// sum returns the seconds of a sum of this many bytes over all members: on each node, and by a tree over the nodes, up
 // and down.
-func (c *choice) sum(m *Machine, p *Profile, bytes float64) float64 {
-	t := p.SumTime(c.actor.most, bytes)
-	if c.actor.on > 1 {
-		t += 2 * rounds(c.actor.on) * m.Network.Time(bytes)
+func (g *group) sum(m *Machine, p *Profile, bytes float64) float64 {
+	t := p.SumTime(g.most, bytes)
+	if g.on > 1 {
+		t += 2 * rounds(g.on) * m.Network.Time(bytes)
 	}
 	return t
 }

@@ -10,8 +10,11 @@ type group struct {
 	bits    []uint64 // the ranks as a set
 }
 
-// newGroup returns the group of members on these ranks of a world.
+// newGroup returns the group of members on these ranks of a world; nil without members.
 func newGroup(ranks, nodes []int) *group {
+	if len(ranks) == 0 {
+		return nil
+	}
 	g := &group{ranks: ranks, bits: make([]uint64, len(nodes)/64+1)}
 	if len(nodes) > 0 {
 		n := nodes[len(nodes)-1] + 1
@@ -29,6 +32,12 @@ func newGroup(ranks, nodes []int) *group {
 		}
 	}
 	return g
+}
+
+// crowd returns what a call of op on this many rows takes in every member, where members crowd a node.
+func (g *group) crowd(m *Machine, p *Profile, op string, rows float64) float64 {
+	t := p.Time(op, rows)
+	return t.Seconds - t.Busy + t.Busy*slowdown(m, p, OpUpdate, g.most)
 }
 
 // disjoint reports whether two groups have no rank in common.

@@ -18,7 +18,10 @@ const (
 	OpUpdate     = "update"     // an update without sums over actors; rows: samples of one actor
 	OpSum        = "sum"        // a sum over the actors of a node; rows: 4-byte numbers
 	OpGenerate   = "generate"   // answers of one rollout worker; rows: answers
-	OpLogProbs   = "logprobs"   // log-probs of answers before the update; rows: tokens
+	OpLogProbs   = "logprobs"   // log-probs before the update; rows: tokens of answers, or samples
+	OpScore      = "score"      // rewards; rows: environments of a step, or answers
+	OpValues     = "values"     // values of answers by a critic worker; rows: tokens
+	OpCritic     = "critic"     // an update of a critic worker without sums; rows: samples of one critic worker
 )
 
 // Asked says what a profile is for.
@@ -77,7 +80,8 @@ type Crowd struct {
 type Took struct{ Seconds, Busy float64 }
 
 // Time returns what a call of op with this many rows takes on an idle node: between measured sizes by interpolation,
-// beyond them by a line a + c·rows with a, c >= 0. An operation that was not measured takes no time.
+// beyond them by a line a + c·rows with a, c >= 0, and from one size alone in proportion. An operation that was not
+// measured takes no time.
 func (p *Profile) Time(op string, rows float64) Took { return curve(p.of(op, 0)).at(rows) }
 
 // SumTime returns what a sum of this many bytes takes over n actors of a node.
@@ -151,8 +155,12 @@ func (c curve) at(rows float64) Took {
 	switch n := len(c); {
 	case n == 0:
 		return Took{}
-	case n == 1 && c[0].Rows == 0:
-		return Took{c[0].Seconds, c[0].Busy}
+	case n == 1:
+		share := 1.0
+		if c[0].Rows > 0 {
+			share = rows / float64(c[0].Rows)
+		}
+		return Took{c[0].Seconds * share, c[0].Busy * share}
 	case rows < float64(c[0].Rows) || rows > float64(c[n-1].Rows):
 		near := c[0]
 		if rows > float64(near.Rows) {

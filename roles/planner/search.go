@@ -38,7 +38,11 @@ func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 	if err := s.tooSmall(); err != nil {
 		return nil, err
 	}
-	list := s.choices(&p.Work)
+	var list []choice
+	if s.Present != nil && fits(&p.Work, s.Present) {
+		list = append(list, *newChoice(s.Present))
+	}
+	list = append(list, s.extend(m, p, s.choices(&p.Work))...)
 	if len(list) == 0 {
 		return nil, s.nothing(&p.Work)
 	}
@@ -107,7 +111,7 @@ func (f *Found) run(m *Machine, p *Profile, all []estimated, simpler func(a, b *
 			break
 		}
 		l := e.layout()
-		like := fmt.Sprint(e.seconds, len(l.Env), len(l.Rollout), l.Stages)
+		like := fmt.Sprint(e.seconds, len(l.Env), len(l.Rollout), len(l.Reward), len(l.Inference), l.Stages)
 		if seen[like] {
 			continue
 		}
@@ -135,7 +139,7 @@ func SteadyFor(l *Layout) Options {
 // of returns the prediction of l, from the best if it is one of them.
 func (f *Found) of(m *Machine, p *Profile, l Layout) *Prediction {
 	for i := range f.Best {
-		if f.Best[i].Layout.key() == l.key() {
+		if f.Best[i].Layout.String() == l.String() {
 			return &f.Best[i]
 		}
 	}

@@ -7,6 +7,9 @@ type Space struct {
 	Nodes []int // the node of each rank of the world
 	// Fixed are the ranks of components that stay where they are.
 	Fixed map[string][]int
+	// Further are the components that the job has beside actor, env and rollout, unless they are fixed, with the number
+	// of members that each keeps; 0: any number.
+	Further map[string]int
 	// Groups are sets of ranks that a component may have to itself, such as those of a node group.
 	Groups [][]int
 	// Eval is the number of environments of evaluations, and EvalGroup those that begin alike; 0: no evaluations.
@@ -23,9 +26,6 @@ type Space struct {
 
 // choices returns the layouts of the space that a job can have, each once, in a fixed order.
 func (s *Space) choices(w *Work) (list []choice) {
-	if s.Present != nil && fits(w, s.Present) {
-		list = append(list, *newChoice(s.Present))
-	}
 	stages := []int{1, 2, 4}
 	if s.Move {
 		stages = []int{s.Present.Stages}
@@ -107,13 +107,7 @@ func (s *Space) allows(c *choice) bool {
 	oneNode := len(c.actor.perNode) == 1
 	var gap, idle bool
 	for i := range c.actor.bits {
-		used := c.actor.bits[i]
-		if c.env != nil {
-			used |= c.env.bits[i]
-		}
-		if c.rollout != nil {
-			used |= c.rollout.bits[i]
-		}
+		used := c.used(i)
 		if free && i == 0 && used&1 == 0 {
 			return false
 		}
@@ -124,7 +118,7 @@ func (s *Space) allows(c *choice) bool {
 		gap = gap || idle && used != 0 || used&(used+1) != 0
 		idle = idle || used != all
 	}
-	return (s.Idle || !idle) && !(free && oneNode && gap)
+	return (s.Idle || !idle || len(s.Further) > 0) && !(free && oneNode && gap)
 }
 
 // fits reports whether the environments or prompts of a job can be divided among a layout's members.

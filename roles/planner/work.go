@@ -28,6 +28,8 @@ type Work struct {
 	SmallSums      int     `json:"small_sums"`
 	GradientBytes  int64   `json:"gradient_bytes"`
 	Backward       float64 `json:"backward"` // share of the update during which sums can hide; 0: none
+	// CriticBytes are those of the gradient of critic workers.
+	CriticBytes int64 `json:"critic_bytes,omitempty"`
 
 	// Warmup is the number of iterations before the first update, which fill a replay buffer.
 	Warmup int `json:"warmup,omitempty"`
@@ -56,9 +58,18 @@ type Bytes struct {
 	Copy    int64 `json:"copy,omitempty"`
 	Rank    int64 `json:"rank"`
 	Replay  int64 `json:"replay"`
+	// Reward, Inference and Critic are those of a worker of these components.
+	Reward    int64 `json:"reward,omitempty"`
+	Inference int64 `json:"inference,omitempty"`
+	Critic    int64 `json:"critic,omitempty"`
+	// Transition is what a reward worker receives of one environment in one step.
+	Transition int64 `json:"transition,omitempty"`
 	// Simulator are the bytes that its env worker needs for an environment beside messages. They are not measured.
 	Simulator int64 `json:"simulator,omitempty"`
 }
+
+// share returns the samples of an iteration that each member of g has.
+func (w *Work) share(g *group) float64 { return float64(w.Samples) / float64(len(g.ranks)) }
 
 // check returns an error if a number of w makes no sense.
 func (w *Work) check() error {

@@ -9,6 +9,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/reward/answer"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/language/plan"
 	"github.com/rlinf/rlinf/roles/planner"
@@ -39,6 +40,9 @@ type answerer struct {
 	plan   *plan.Plan
 	engine *engine.Engine
 	order  []int32
+
+	grader    *answer.Grader // of reward workers; nil: there are none, or a program grades, which is not measured
+	responses []answer.Response
 }
 
 func newAnswerer(p *plan.Plan) (*answerer, error) {
@@ -47,16 +51,34 @@ func newAnswerer(p *plan.Plan) (*answerer, error) {
 		return nil, err
 	}
 	a := &answerer{plan: p, order: p.Order(nil, 0)}
+	if p.Rewards > 0 && p.Config.Reward.RewardType != answer.Program {
+		if a.grader, err = p.NewGrader(nil); err != nil {
+			return nil, err
+		}
+	}
 	a.engine, err = engine.New(m, p.EngineOptions())
 	return a, err
+}
+
+// grade grades the last answers.
+func (a *answerer) grade(score *probe.Series) error {
+	if a.grader == nil {
+		return nil
+	}
+	start := time.Now()
+	err := a.grader.Grade(make([]answer.Grade, len(a.responses)), a.responses)
+	score.Add(time.Since(start))
+	return err
 }
 
 // answer answers the first prompts of the first step, and returns the texts to train on.
 func (a *answerer) answer(ctx context.Context, prompts int) (algo.TextBatch, time.Duration, error) {
 	p, group := a.plan, a.plan.Config.Algorithm.GroupSize
 	var requests []engine.Request
+	var questions []plan.Question
 	for i, sample := range p.Samples(a.order, 0)[:prompts] {
 		q := p.Question(int(sample), int64(i))
+		questions = append(questions, q)
 		for k := range group {
 			requests = append(requests, engine.Request{Prompt: q.Prompt, Sampling: p.Sampling, Key: uint64(i),
 				Sample: uint64(k)})
@@ -67,6 +89,10 @@ func (a *answerer) answer(ctx context.Context, prompts int) (algo.TextBatch, tim
 	took := time.Since(start)
 	if err != nil {
 		return algo.TextBatch{}, 0, err
+	}
+	a.responses = a.responses[:0]
+	for i, r := range results {
+		a.responses = append(a.responses, p.Response(&questions[i/group], i%group, r.Tokens, r.Stopped))
 	}
 	return batchOf(requests, results), took, nil
 }
@@ -111,6 +137,7 @@ func answers(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	defer one.engine.Close()
 	sizes, group := sizesOf(f.Work.Prompts, a.Ranks), f.Work.Answers
 	times := make([]probe.Series, len(sizes))
+	var score probe.Series
 	var all algo.TextBatch
 	begun := time.Now()
 	for n := 0; n < 3 || n < 12 && time.Since(begun) < a.Budget/4; n++ {
@@ -123,9 +150,15 @@ func answers(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 				times[i].Add(took)
 			}
 		}
+		if err := one.grade(&score); err != nil {
+			return all, err
+		}
 	}
 	for i, prompts := range sizes {
 		f.Costs = append(f.Costs, times[i].Cost(planner.OpGenerate, prompts*group))
+	}
+	if one.grader != nil {
+		f.Costs = append(f.Costs, score.Cost(planner.OpScore, len(one.responses)))
 	}
 	if a.Cores == 1 {
 		return all, nil

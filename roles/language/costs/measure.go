@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/roles/language/plan"
 	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/roles/planner/probe"
@@ -32,26 +33,28 @@ func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 	if err := updates(ctx, p, a, f, &all); err != nil {
 		return nil, err
 	}
-	return f, probe.AddSums(ctx, f, p.Config.Comm.BucketBytes)
+	if p.Critics > 0 {
+		if err := critics(ctx, p, a, f, &all); err != nil {
+			return nil, err
+		}
+	}
+	return f, probe.AddSums(ctx, f, max(p.Actors, p.Critics), p.Config.Comm.BucketBytes)
 }
 
 // WorkOf returns the work of an iteration of the job of p. Measurements add the lengths of answers.
 func WorkOf(p *plan.Plan) planner.Work {
 	trained := 4 * int64(p.Trained)
-	mem := p.MemoryOf(0)
 	w := planner.Work{Actors: p.Actors, Samples: p.Config.Actor.GlobalBatchSize, GradientBytes: trained,
 		ModelBytes: trained, WeightsEvery: int(p.SyncInterval), Staleness: -1}
-	each := (mem.Parameters + mem.Optimiser + mem.Activations) / int64(p.Actors)
-	w.Bytes = planner.Bytes{Actor: each, Rank: mem.Texts}
+	w.Bytes = planner.Bytes{Actor: p.MemberBytes("actor"), Rank: p.MemoryOf(0).Texts}
 	if !p.Config.Reasons() {
 		return w
 	}
 	w.Prompts, w.Answers = p.Pipeline.Groups, p.Config.Algorithm.GroupSize
 	w.Samples = w.Prompts * w.Answers
 	w.LogProbs = p.Config.Algorithm.RecomputeLogprobs || p.NeedsReference()
-	engine := p.EngineBytes()
-	w.Bytes.Actor = (mem.Parameters + mem.Optimiser + mem.Activations - engine) / int64(p.Actors)
-	w.Bytes.Copy, w.Bytes.Trajectory = engine+4*int64(p.Count), int64(p.AnswerBytes())
+	w.Bytes.Copy, w.Bytes.Trajectory = p.MemberBytes("rollout"), int64(p.AnswerBytes())
+	w.Bytes.Inference, w.Bytes.Critic = p.MemberBytes("inference"), p.MemberBytes("critic")
 	return w
 }
 
@@ -85,17 +88,25 @@ func newLearner(p *plan.Plan, all *algo.TextBatch) (*learner, error) {
 	if setup.Reference, err = frozen(p, m); err != nil {
 		return nil, err
 	}
-	if p.HasCritic() {
-		if setup.Critic, err = algo.NewTextCritic(m.Config, m.Part(), tensor.Heap); err != nil {
-			return nil, err
-		}
-		if err := copyWeights(setup.Critic.Model, m); err != nil {
+	if setup.Values = p.Critics > 0; p.HasCritic() && !setup.Values {
+		if setup.Critic, err = newCritic(m); err != nil {
 			return nil, err
 		}
 	}
-	x.batch = share(all, len(all.Texts)/p.Actors)
+	if x.batch = share(all, len(all.Texts)/p.Actors); setup.Values {
+		x.batch.Value = make([]float32, len(x.batch.LogProb))
+	}
 	x.ppo, err = algo.NewTextPPO(setup)
 	return x, err
+}
+
+// newCritic returns a critic that begins as a model.
+func newCritic(m *lm.Model) (*algo.TextCritic, error) {
+	c, err := algo.NewTextCritic(m.Config, m.Part(), tensor.Heap)
+	if err != nil {
+		return nil, err
+	}
+	return c, copyWeights(c.Model, m)
 }
 
 // share returns the first n texts of a batch.
@@ -203,6 +214,52 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 		f.Crowd = append(f.Crowd, planner.Crowd{Op: planner.OpUpdate, Cores: len(learners),
 			Factor: max(1, probe.Median(crowd.Samples)/probe.Median(alone.Samples))})
 	}
+	return nil
+}
+
+// critics measures the values and the update of a critic worker on its share of the answers.
+func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile, all *algo.TextBatch) error {
+	m, err := load(p)
+	if err != nil {
+		return err
+	}
+	counter := probe.Counter{Actors: p.Critics}
+	setup := p.TextSetup()
+	setup.Replicas, setup.Alloc = &counter, tensor.Heap
+	if setup.Critic, err = newCritic(m); err != nil {
+		return err
+	}
+	c, err := algo.NewTextCriticPPO(setup)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var values, update probe.Series
+	begun, samples := time.Now(), len(all.Texts)/p.Critics
+	for n := 0; n < 3 || n < 20 && time.Since(begun) < a.Budget/6; n++ {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		b, start := share(all, samples), time.Now()
+		if b.Value, err = c.Values(nil, b.Texts); err != nil {
+			return err
+		}
+		valued := time.Now()
+		if err := c.Prepare(&b); err != nil {
+			return err
+		}
+		prepared := time.Now()
+		if _, err := c.Update(&b); err != nil {
+			return err
+		}
+		if n > 0 { // the first calls find cold memory
+			values.Add(valued.Sub(start))
+			update.Add(time.Since(prepared))
+		}
+	}
+	f.Costs = append(f.Costs, values.Cost(planner.OpValues, int(f.Work.Tokens*float64(samples))),
+		update.Cost(planner.OpCritic, samples))
+	f.Work.CriticBytes = counter.Bytes
 	return nil
 }
 

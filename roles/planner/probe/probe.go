@@ -172,13 +172,13 @@ func pass(ctx context.Context, m *spmd.Member, in, out *spmd.Channel, layout *te
 	return nil
 }
 
-// AddSums adds to f the costs of sums over the job's actors, if there are several: at most eight goroutine ranks stand
-// for them. bucket is the size of a gradient's buckets in bytes.
-func AddSums(ctx context.Context, f *planner.Profile, bucket int) error {
-	if f.Work.Actors <= 1 {
+// AddSums adds to f the costs of sums over this many actors, if there are several, or over as many critic workers: at
+// most eight goroutine ranks stand for them. bucket is the size of a gradient's buckets in bytes.
+func AddSums(ctx context.Context, f *planner.Profile, members, bucket int) error {
+	if members <= 1 {
 		return nil
 	}
-	costs, err := sums(ctx, min(f.Work.Actors, 8), f.Work.GradientBytes, bucket)
+	costs, err := sums(ctx, min(members, 8), f.Work.GradientBytes, bucket)
 	f.Costs = append(f.Costs, costs...)
 	return err
 }
