@@ -189,7 +189,8 @@ func TestAutoOfAnswers(t *testing.T) {
 	log := t.TempDir()
 	job := func(name, placement string) ([]string, string) {
 		cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, name,
-			placement, "++algorithm.kl_beta=0.1", "++algorithm.adv_type=gae", "++algorithm.loss_type=actor_critic")...)
+			placement, "++algorithm.kl_beta=0.1", "++algorithm.adv_type=gae", "++algorithm.loss_type=actor_critic",
+			"++actor.optim.use_distributed_optimizer=true")...)
 		said := train(t, cfg, 3, "")
 		return metricsOf(t, filepath.Join(log, name)), said
 	}
@@ -206,6 +207,10 @@ func TestAutoOfAnswers(t *testing.T) {
 		if took := p.Profile.Time(op, 8); !(took.Seconds > 0) {
 			t.Errorf("%s takes %v", op, took)
 		}
+	}
+	if w := &p.Profile.Work; w.Gathers == 0 || w.Gathers != w.OptimiserSteps ||
+		!(p.Profile.Together(planner.OpGather, 2, float64(w.GradientBytes)) > 0) {
+		t.Errorf("%d gathers, %+v", w.Gathers, p.Profile.Costs)
 	}
 	if x := p.Found.Winner(); len(p.Layout.Critic) != 2 || !strings.Contains(said, ", critic ") || !(x.Seconds > 0) ||
 		math.IsInf(x.Seconds, 0) || p.Profile.Work.CriticBytes == 0 || p.Profile.Work.Bytes.Critic == 0 {

@@ -172,14 +172,15 @@ func (c *choice) trip(m *Machine, w *Work) float64 {
 	return 2*carry(c.detours) + whole/float64(len(c.inference.ranks))/m.Copy
 }
 
-// training returns the phase of training: the updates of the actors, and at the same time those of critic workers.
-func (c *choice) training(m *Machine, p *Profile) Phase {
+// train returns the phase of training: the updates of the actors, and at the same time those of critic workers.
+func (c *choice) train(m *Machine, p *Profile) Phase {
 	w := &p.Work
-	f := c.actor.update(m, p, OpUpdate, w.GradientBytes, "actors")
+	f := training{c.actor, OpUpdate, float64(w.GradientBytes), w.Gathers, "actors"}.phase(m, p)
 	if c.critic == nil {
 		return f
 	}
-	if g := c.critic.update(m, p, OpCritic, w.CriticBytes, "critic workers"); g.Seconds > f.Seconds {
+	critics := training{c.critic, OpCritic, float64(w.CriticBytes), w.CriticGathers, "critic workers"}
+	if g := critics.phase(m, p); g.Seconds > f.Seconds {
 		f = g
 	}
 	actor, critic := p.Time(OpUpdate, w.share(c.actor)).Busy, p.Time(OpCritic, w.share(c.critic)).Busy
@@ -193,18 +194,33 @@ func (c *choice) training(m *Machine, p *Profile) Phase {
 	return f
 }
 
-// update returns the phase in which the members of g train: the update of the most crowded, and sums that it does not
-// hide.
-func (g *group) update(m *Machine, p *Profile, op string, gradient int64, who string) Phase {
+// A training is that of the members of a group.
+type training struct {
+	*group
+	op      string
+	bytes   float64 // of the gradient
+	gathers int     // in an iteration
+	who     string
+}
+
+// phase returns the phase of the training: the update of the most crowded members, the sums that it does not hide, and
+// the weights that they gather.
+func (t training) phase(m *Machine, p *Profile) Phase {
 	w := &p.Work
-	update := g.crowd(m, p, op, w.share(g))
-	sum := float64(w.OptimiserSteps)*g.sum(m, p, float64(gradient)) + float64(w.SmallSums)*g.sum(m, p, 256)
-	hidden := min(sum, w.Backward*update)
-	f := Phase{ActorTraining, update + sum - hidden, "the update of the " + who}
-	if sum-hidden > update {
-		f.Bound = "sums over the " + who
-	} else if k := g.most; k > m.Cores {
-		f.Bound = fmt.Sprintf("the updates of %d %s on %d cores", k, who, m.Cores)
+	update := t.crowd(m, p, t.op, w.share(t.group))
+	sum := float64(w.OptimiserSteps)*t.sum(m, p, t.bytes) + float64(w.SmallSums)*t.sum(m, p, 256)
+	sum -= min(sum, w.Backward*update) // the hidden part
+	gather := float64(t.gathers) * t.gather(m, p, t.bytes)
+	f := Phase{ActorTraining, update + sum + gather, "the update of the " + t.who}
+	switch {
+	case max(sum, gather) <= update:
+		if t.most > m.Cores {
+			f.Bound = fmt.Sprintf("the updates of %d %s on %d cores", t.most, t.who, m.Cores)
+		}
+	case sum > gather:
+		f.Bound = "sums over the " + t.who
+	default:
+		f.Bound = "weights that the " + t.who + " gather"
 	}
 	return f
 }
@@ -212,9 +228,19 @@ func (g *group) update(m *Machine, p *Profile, op string, gradient int64, who st
 // sum returns the seconds of a sum of this many bytes over all members: on each node, and by a tree over the nodes, up
 // and down.
 func (g *group) sum(m *Machine, p *Profile, bytes float64) float64 {
-	t := p.SumTime(g.most, bytes)
+	t := p.Together(OpSum, g.most, bytes)
 	if g.on > 1 {
 		t += 2 * rounds(g.on) * m.Network.Time(bytes)
+	}
+	return t
+}
+
+// gather returns the seconds until all members have the blocks of all: on each node, and between nodes, each of which
+// gets the blocks of the others.
+func (g *group) gather(m *Machine, p *Profile, bytes float64) float64 {
+	t := p.Together(OpGather, g.most, bytes)
+	if n := float64(g.on); n > 1 {
+		t += rounds(g.on)*m.Network.Latency + bytes*(n-1)/n*m.Network.PerByte
 	}
 	return t
 }

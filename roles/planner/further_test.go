@@ -48,6 +48,34 @@ func TestRewards(t *testing.T) {
 	}
 }
 
+// TestGathers: replicas that divide the moments gather the weights after each step: on a node as measured, between nodes
+// what each lacks.
+func TestGathers(t *testing.T) {
+	p := &Profile{Work: Work{Actors: 4, Samples: 64, OptimiserSteps: 3, GradientBytes: 4000, Gathers: 3},
+		Costs: []Cost{{Op: OpUpdate, Rows: 16, Seconds: 1e-3}, {Op: OpSum, Members: 4, Rows: 1000, Seconds: 1e-3},
+			{Op: OpGather, Members: 4, Rows: 1000, Seconds: 2e-3}}}
+	m := twoCores()
+	m.Cores, m.Nodes, m.Network = 4, 2, Link{Latency: 1e-3, PerByte: 1e-6}
+	for _, c := range []struct {
+		nodes  []int
+		gather float64 // ms
+	}{
+		{[]int{0, 0, 0, 0}, 2}, {[]int{0, 0, 1, 1}, 1 + 1 + 2},
+	} {
+		l := Layout{Nodes: c.nodes, Actor: []int{0, 1, 2, 3}, Stages: 1}
+		with := Predict(m, p, l, Steady()).Phase(ActorTraining)
+		whole := *p
+		whole.Work.Gathers = 0
+		without := Predict(m, &whole, l, Steady()).Phase(ActorTraining)
+		if got := (with.Seconds - without.Seconds) * 1e3; !near(got, 3*c.gather, 1e-6) {
+			t.Errorf("nodes %v: gathers take %v ms, want %v", c.nodes, got, 3*c.gather)
+		}
+		if want := "weights that the actors gather"; c.nodes[3] == 0 && with.Bound != want {
+			t.Errorf("bound by %s, want %s", with.Bound, want)
+		}
+	}
+}
+
 // TestFurtherComponents: a search places reward and inference workers on the ranks of others or on ranks of their own.
 // Critic workers keep their number.
 func TestFurtherComponents(t *testing.T) {

@@ -129,7 +129,7 @@ func (c *choice) phases(m *Machine, p *Profile, g played) (list [4]Phase, second
 		{SyncWeights, weights, how},
 		rollouts,
 		{CalAdvAndReturns, c.actor.crowd(m, p, OpAdvantages, w.share(c.actor)), "the actors' advantages"},
-		c.training(m, p),
+		c.train(m, p),
 	}
 	seconds = r.Rest
 	for i := range list {

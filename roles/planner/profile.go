@@ -17,6 +17,7 @@ const (
 	OpAdvantages = "advantages" // advantages of a rollout; rows: samples
 	OpUpdate     = "update"     // an update without sums over actors; rows: samples of one actor
 	OpSum        = "sum"        // a sum over the actors of a node; rows: 4-byte numbers
+	OpGather     = "gather"     // weights that the actors of a node gather after a step; rows: 4-byte numbers
 	OpGenerate   = "generate"   // answers of one rollout worker; rows: answers
 	OpLogProbs   = "logprobs"   // log-probs before the update; rows: tokens of answers, or samples
 	OpScore      = "score"      // rewards; rows: environments of a step, or answers
@@ -64,7 +65,7 @@ type Cost struct {
 	Rows    int     `json:"rows"`
 	Seconds float64 `json:"seconds"`
 	Busy    float64 `json:"busy"`              // seconds of a core; the rest of Seconds is waiting
-	Members int     `json:"members,omitempty"` // of OpSum: the actors that sum
+	Members int     `json:"members,omitempty"` // of OpSum and OpGather: the actors that take part
 	// Spread are quantiles of single calls ÷ median at 0, 1/n, … 1; none: all calls take Seconds.
 	Spread []float64 `json:"spread,omitempty"`
 }
@@ -84,14 +85,14 @@ type Took struct{ Seconds, Busy float64 }
 // measured takes no time.
 func (p *Profile) Time(op string, rows float64) Took { return curve(p.of(op, 0)).at(rows) }
 
-// SumTime returns what a sum of this many bytes takes over n actors of a node.
-func (p *Profile) SumTime(n int, bytes float64) float64 {
+// Together returns what a sum or a gather of this many bytes takes over n actors of a node.
+func (p *Profile) Together(op string, n int, bytes float64) float64 {
 	if n <= 1 {
 		return 0
 	}
 	var members []int
 	for _, c := range p.Costs {
-		if c.Op == OpSum && !slices.Contains(members, c.Members) {
+		if c.Op == op && !slices.Contains(members, c.Members) {
 			members = append(members, c.Members)
 		}
 	}
@@ -106,7 +107,7 @@ func (p *Profile) SumTime(n int, bytes float64) float64 {
 			break
 		}
 	}
-	t := curve(p.of(OpSum, near)).at(bytes / 4).Seconds
+	t := curve(p.of(op, near)).at(bytes / 4).Seconds
 	return t * float64(n) / float64(near) // members of a node take turns on its cores
 }
 

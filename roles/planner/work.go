@@ -28,8 +28,11 @@ type Work struct {
 	SmallSums      int     `json:"small_sums"`
 	GradientBytes  int64   `json:"gradient_bytes"`
 	Backward       float64 `json:"backward"` // share of the update during which sums can hide; 0: none
-	// CriticBytes are those of the gradient of critic workers.
-	CriticBytes int64 `json:"critic_bytes,omitempty"`
+	// Gathers are the optimiser steps after which the replicas gather weights, because they divide the moments.
+	Gathers int `json:"gathers,omitempty"`
+	// CriticBytes and CriticGathers are GradientBytes and Gathers of critic workers.
+	CriticBytes   int64 `json:"critic_bytes,omitempty"`
+	CriticGathers int   `json:"critic_gathers,omitempty"`
 
 	// Warmup is the number of iterations before the first update, which fill a replay buffer.
 	Warmup int `json:"warmup,omitempty"`

@@ -206,7 +206,8 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 		f.Costs = append(f.Costs, prepare.Cost(planner.OpAdvantages, samples), infer.Cost(planner.OpLogProbs, tokens))
 	}
 	n := float64(first.updates)
-	w.OptimiserSteps, w.SmallSums = int(float64(c.Gradients)/n+0.5), int(float64(c.Small)/n+0.5)
+	each := func(count int) int { return int(float64(count)/n + 0.5) } // in an iteration
+	w.OptimiserSteps, w.SmallSums, w.Gathers = each(c.Gradients), each(c.Small), each(c.Gathers)
 	if c.Bytes > 0 {
 		w.GradientBytes = c.Bytes
 	}
@@ -260,6 +261,9 @@ func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	f.Costs = append(f.Costs, values.Cost(planner.OpValues, int(f.Work.Tokens*float64(samples))),
 		update.Cost(planner.OpCritic, samples))
 	f.Work.CriticBytes = counter.Bytes
+	if counter.Gathers > 0 { // after each of as many steps as those of the actors
+		f.Work.CriticGathers = f.Work.OptimiserSteps
+	}
 	return nil
 }
 
