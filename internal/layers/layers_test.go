@@ -64,7 +64,7 @@ var layers = []layer{
 		"internal/trace", "spmd", "tensor"},
 		[]string{"..."},
 		"a loop knows a plan by an interface, and neither a task nor the process"},
-	{"roles/planner", []string{"collectives/bench/stats", "internal/durable", "spmd"}, []string{"..."},
+	{"roles/planner", []string{"collectives", "collectives/bench/stats", "internal/durable", "spmd"}, []string{"..."},
 		"a plan follows from a machine, a profile and a layout; no job and no clock has a part in it"},
 	{"roles/planner/probe", []string{"roles/planner", "algo", "collectives", "spmd", "spmd/local", "tensor", gonum},
 		[]string{"..."},

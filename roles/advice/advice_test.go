@@ -178,7 +178,8 @@ func answers(t *testing.T, log, name, placement string, more ...string) []string
 		t.Fatalf("rlinf data: exit code %d", code)
 	}
 	return append([]string{"runner.logger.log_path=" + log, "runner.logger.experiment_name=" + name,
-		"++runner.max_steps=4", "++runner.save_interval=2", "cluster.component_placement=" + placement,
+		"++runner.max_steps=4", "++runner.save_interval=2", "++reward.random_reward=true",
+		"cluster.component_placement=" + placement,
 		"++data.train_data_paths=" + filepath.Join(dir, "train.jsonl"),
 		"++actor.tokenizer.tokenizer_model=" + filepath.Join(dir, "tokenizer")}, more...)
 }
@@ -217,6 +218,46 @@ func TestAutoOfAnswers(t *testing.T) {
 		t.Errorf("%v takes %v s, %+v\n%s", p.Layout, x.Seconds, p.Profile.Work, said)
 	}
 	t.Log(said)
+}
+
+// TestAutoOfDividedModels: a plan keeps how models are divided, and places whole replicas. The metrics are those of the
+// hand-placed job.
+func TestAutoOfDividedModels(t *testing.T) {
+	log := t.TempDir()
+	layout := []string{"++actor.model.tensor_model_parallel_size=2", "++actor.model.pipeline_model_parallel_size=2",
+		"++rollout.tensor_parallel_size=2", "++cluster.allow_idle_ranks=true"}
+	job := func(name, placement string) ([]string, string) {
+		cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, name,
+			placement, layout...)...)
+		said := train(t, cfg, 4, "")
+		return metricsOf(t, filepath.Join(log, name)), said
+	}
+	planned, said := job("auto", "{actor: auto, rollout: auto}")
+	hand, _ := job("hand", "{actor: 0-3, rollout: 0-1}")
+	if !slices.Equal(planned, hand) || len(hand) < 4 {
+		t.Errorf("planned\n%s\nplaced by hand\n%s", strings.Join(planned, "\n"), strings.Join(hand, "\n"))
+	}
+	p, err := advice.ReadPlan(filepath.Join(log, "auto", "plan.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, w := &p.Layout, &p.Profile.Work
+	if len(l.Actor) != 4 || len(l.Rollout)%2 != 0 || w.Actors != 1 || l.Meshes["actor"].Members() != 4 ||
+		w.Model.MicroBatches != 2 || w.Model.Layers != 2 || w.Model.Running == 0 {
+		t.Errorf("%v, %+v", l, w)
+	}
+	if x := p.Found.Winner(); !strings.Contains(said, " (2 stages × 2 parts), rollout ") || !(x.Seconds > 0) ||
+		math.IsInf(x.Seconds, 0) {
+		t.Errorf("%v s\n%s", x.Seconds, said)
+	}
+	t.Log(said)
+
+	cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, "few",
+		"{actor: auto, rollout: auto}", layout...)...)
+	if _, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 2), false); err == nil ||
+		!strings.Contains(err.Error(), "no number of actors up to 2 divides") {
+		t.Errorf("two ranks for a model on four: %v", err)
+	}
 }
 
 // TestMovable: a plan moves what has the placement auto, and keeps the number of actors.

@@ -40,8 +40,8 @@ func (s *Subject) Profile(ctx context.Context, m *planner.Machine, run Runner) (
 
 // Search finds the best layouts for the subject, and checks that the job can have the first one.
 func (s *Subject) Search(m *planner.Machine, p *planner.Profile) (*planner.Found, error) {
-	if p.Work.Actors != s.actors {
-		return nil, fmt.Errorf("the profile is of a job with %d actors, and this one has %d", p.Work.Actors, s.actors)
+	if n := s.replicas(); p.Work.Actors != n {
+		return nil, fmt.Errorf("the profile is of a job with %d actors, and this one has %d", p.Work.Actors, n)
 	}
 	return planner.Search(m, p, s.Space())
 }

@@ -3,7 +3,6 @@ package advice
 import (
 	"cmp"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,7 +27,8 @@ type Subject struct {
 	present *spmd.Placement  // of the components that the configuration places itself
 	movable []string         // the components that a plan places
 	fixed   map[string][]int // the others of these
-	actors  int
+	meshes  map[string]planner.Mesh
+	actors  int // members
 	critics int // 0: the job has no critic workers
 }
 
@@ -36,10 +36,11 @@ type Subject struct {
 // placement auto; with all set also the others, unless a node group holds them.
 func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []int, all bool) (*Subject, error) {
 	s := &Subject{Config: cfg, Registries: reg, Tasks: tasks, Nodes: nodes, fixed: map[string][]int{},
-		placing: tasks.Of(cfg).Placing(cfg)}
-	if cfg.Layout("actor").Size() > 1 || cfg.Layout("rollout").Size() > 1 {
-		return nil, errors.New("a plan places whole models alone, and actor.model.tensor_model_parallel_size or " +
-			"another layout divides this one")
+		meshes: map[string]planner.Mesh{}, placing: tasks.Of(cfg).Placing(cfg)}
+	for _, name := range s.placing.Components {
+		if l := cfg.Layout(name); l.Size() > 1 {
+			s.meshes[name] = planner.Mesh{Pipeline: l.PipelineModelParallelSize, Tensor: l.TensorModelParallelSize}
+		}
 	}
 	auto, own := cfg.Auto()
 	if own.AllowIdleRanks = true; all { // the world may be another one than the configuration's
@@ -65,7 +66,7 @@ func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []in
 			"environments and batches of this job: place actor yourself", len(nodes))
 	}
 	if slices.Contains(s.placing.Components, critic) {
-		s.critics = cmp.Or(len(s.given(critic)), s.actors)
+		s.critics = cmp.Or(len(s.given(critic)), s.replicas()*s.meshes[critic].Members())
 	}
 	return s, nil
 }
@@ -96,12 +97,16 @@ func (s *Subject) held(component string) bool {
 // mostActors returns the number of actors of a job that leaves it open: the largest, up to the ranks, among which its
 // work can be divided; 0: none. It does not depend on a measurement, so that results do not either.
 func (s *Subject) mostActors() int {
-	w := len(s.Nodes)
+	members := s.meshes["actor"].Members()
+	w := len(s.Nodes) / members
 	for w > 0 && !s.placing.Divides(w) {
 		w--
 	}
-	return w
+	return w * members
 }
+
+// replicas returns the number of models that the actors have.
+func (s *Subject) replicas() int { return s.actors / s.meshes["actor"].Members() }
 
 // KeepActors sets the number of actors, which an earlier plan of the same run has decided.
 func (s *Subject) KeepActors(n int) {
@@ -109,14 +114,14 @@ func (s *Subject) KeepActors(n int) {
 		return
 	}
 	if s.actors = n; s.critics > 0 {
-		s.critics = cmp.Or(len(s.given(critic)), n)
+		s.critics = cmp.Or(len(s.given(critic)), s.replicas()*s.meshes[critic].Members())
 	}
 }
 
 // Space returns the layouts that a plan may choose from.
 func (s *Subject) Space() planner.Space {
 	space := planner.Space{Nodes: s.Nodes, Fixed: s.fixed, Idle: true, Eval: s.placing.Eval,
-		EvalGroup: s.placing.EvalGroup, Further: map[string]int{}}
+		EvalGroup: s.placing.EvalGroup, Further: map[string]int{}, Meshes: s.meshes}
 	cfg := s.Config
 	for _, name := range cfg.PlacedBeside() {
 		if slices.Contains(s.movable, name) {
@@ -145,7 +150,7 @@ func (s *Subject) Space() planner.Space {
 
 // layout returns the layout that the configuration has now. A component without a place is with the actors.
 func (s *Subject) layout() *planner.Layout {
-	l := &planner.Layout{Nodes: s.Nodes, Stages: 1}
+	l := &planner.Layout{Nodes: s.Nodes, Stages: 1, Meshes: s.meshes}
 	for _, name := range s.placing.Components {
 		ranks := s.present.Ranks(name)
 		if ranks == nil {
@@ -159,11 +164,12 @@ func (s *Subject) layout() *planner.Layout {
 	return l
 }
 
-// inTurn returns the layout of the components with all members on rank 0 of a world.
+// inTurn returns the layout of one replica of each component, but of all actors and critic workers, with all members on
+// rank 0 of a world.
 func (s *Subject) inTurn(nodes []int) planner.Layout {
-	l := planner.Layout{Nodes: nodes, Stages: 1}
+	l := planner.Layout{Nodes: nodes, Stages: 1, Meshes: s.meshes}
 	for _, name := range s.placing.Components {
-		l.Place(name, []int{0})
+		l.Place(name, make([]int, s.meshes[name].Members()))
 	}
 	l.Actor, l.Critic = make([]int, s.actors), make([]int, s.critics)
 	return l

@@ -92,8 +92,6 @@ func (c *validation) checkAuto() {
 		}
 		c.found.At("cluster").Want(len(e.Value.NodeGroup) == 0, key, PlacementAuto,
 			"auto without a node group: the plan chooses the nodes")
-		c.found.At("cluster").Want(c.Layout("actor").Size()*c.Layout("rollout").Size() == 1, key, PlacementAuto,
-			"ranks: a plan places whole models alone, and a layout divides this one")
 	}
 }
 

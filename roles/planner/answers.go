@@ -6,9 +6,9 @@ import "math"
 // cores of a node are shared, and the workers of further stages work on what has arrived.
 func (c *choice) answer(m *Machine, p *Profile) played {
 	w := &p.Work
-	each := math.Ceil(float64(w.Prompts) / float64(len(c.rollout.ranks)))
+	each := math.Ceil(float64(w.Prompts) / float64(c.rollout.replicas()))
 	inStage := math.Ceil(each / float64(c.stages))
-	call := p.Time(OpGenerate, inStage*float64(w.Answers))
+	call := c.rollout.call(m, p, OpGenerate, inStage*float64(w.Answers))
 	stages := math.Ceil(each / inStage)
 	k := c.rollout.most
 	slow := slowdown(m, p, OpGenerate, k)
@@ -17,7 +17,7 @@ func (c *choice) answer(m *Machine, p *Profile) played {
 	taken := max(0, 1-float64(m.Cores-min(m.Cores, k))/float64(m.Cores)) // of the cores, by answers
 	longest, last, shared := generated, 0.0, generated
 	for _, s := range c.after(w) {
-		work := p.Time(s.op, s.rows/float64(len(s.ranks))).Seconds * slowdown(m, p, OpGenerate, s.most)
+		work := s.call(m, p, s.op, s.rows/float64(s.replicas())).Seconds * slowdown(m, p, OpGenerate, s.most)
 		// Groups end at different times: about the last share of the work follows the last answer.
 		last += work / max(1, each)
 		if s.shareNodes(c.rollout) { // on the same cores as the answers
@@ -34,7 +34,7 @@ func (c *choice) answer(m *Machine, p *Profile) played {
 type pass struct {
 	*group
 	op   string
-	rows float64 // of all members
+	rows float64 // of all replicas
 	who  string
 }
 

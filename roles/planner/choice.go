@@ -11,6 +11,7 @@ import (
 // the job has none.
 type choice struct {
 	nodes                     []int
+	meshes                    map[string]Mesh
 	actor, env, rollout       *group
 	reward, inference, critic *group
 	stages                    int
@@ -21,9 +22,9 @@ type choice struct {
 
 // newChoice returns the choice of a layout.
 func newChoice(l *Layout) *choice {
-	c := &choice{nodes: l.Nodes, stages: l.Stages}
+	c := &choice{nodes: l.Nodes, meshes: l.Meshes, stages: l.Stages}
 	for i, of := range l.all() {
-		*c.all()[i] = newGroup(*of.ranks, l.Nodes)
+		*c.all()[i] = newGroup(*of.ranks, l.Nodes, l.Meshes[of.name])
 	}
 	if c.rollout != nil {
 		c.trips = meet(c.rollout, c.actor, l.Nodes).worst
@@ -49,7 +50,7 @@ func (c *choice) all() [6]**group {
 
 // layout returns the choice as a Layout.
 func (c *choice) layout() Layout {
-	l := Layout{Nodes: c.nodes, Stages: c.stages}
+	l := Layout{Nodes: c.nodes, Meshes: c.meshes, Stages: c.stages}
 	for i, of := range l.all() {
 		if g := *c.all()[i]; g != nil {
 			*of.ranks = g.ranks
@@ -106,7 +107,7 @@ func (c *choice) memory(w *Work) (bytes int64, node int) {
 		each[1] = (2*(b.Observation+b.Action) + b.Simulator) * units / int64(len(c.env.ranks))
 	}
 	if c.rollout != nil {
-		share := units / int64(len(c.rollout.ranks))
+		share := units / int64(c.rollout.replicas())
 		each[2] = b.Copy + rollouts*b.Trajectory*share + 2*(b.Observation+b.Action)*share
 	}
 	perRank := int64(len(c.nodes)/len(c.actor.perNode)) * b.Rank
@@ -160,7 +161,7 @@ func (c *choice) trip(m *Machine, w *Work) float64 {
 	}
 	whole := float64(w.Envs+w.Prompts) * float64(w.Bytes.Trajectory)
 	carry := func(far level) float64 {
-		bytes := whole / float64(max(len(c.rollout.ranks), w.Actors))
+		bytes := whole / float64(max(c.rollout.replicas(), w.Actors))
 		if far < twoNodes {
 			bytes = 0
 		}
@@ -169,7 +170,7 @@ func (c *choice) trip(m *Machine, w *Work) float64 {
 	if c.inference == nil {
 		return carry(c.trips)
 	}
-	return 2*carry(c.detours) + whole/float64(len(c.inference.ranks))/m.Copy
+	return 2*carry(c.detours) + whole/float64(c.inference.replicas())/m.Copy
 }
 
 // train returns the phase of training: the updates of the actors, and at the same time those of critic workers.
@@ -183,10 +184,10 @@ func (c *choice) train(m *Machine, p *Profile) Phase {
 	if g := critics.phase(m, p); g.Seconds > f.Seconds {
 		f = g
 	}
-	actor, critic := p.Time(OpUpdate, w.share(c.actor)).Busy, p.Time(OpCritic, w.share(c.critic)).Busy
+	actor, critic := c.actor.call(m, p, OpUpdate, w.share(c.actor)), c.critic.call(m, p, OpCritic, w.share(c.critic))
 	load := 0.0 // of a node
 	for n := range c.actor.perNode {
-		load = max(load, float64(c.actor.perNode[n])*actor+float64(c.critic.perNode[n])*critic)
+		load = max(load, float64(c.actor.perNode[n])*actor.Busy+float64(c.critic.perNode[n])*critic.Busy)
 	}
 	if load *= p.Factor(OpUpdate, float64(m.Cores)) / float64(m.Cores); load > f.Seconds {
 		f.Seconds, f.Bound = load, "the updates of actors and critic workers on the cores of a node"
@@ -225,22 +226,30 @@ func (t training) phase(m *Machine, p *Profile) Phase {
 	return f
 }
 
-// sum returns the seconds of a sum of this many bytes over all members: on each node, and by a tree over the nodes, up
-// and down.
+// sum returns the seconds of a sum of this many bytes over all replicas, whose members sum a part each: on each node,
+// and by a tree over the nodes, up and down.
 func (g *group) sum(m *Machine, p *Profile, bytes float64) float64 {
-	t := p.Together(OpSum, g.most, bytes)
-	if g.on > 1 {
-		t += 2 * rounds(g.on) * m.Network.Time(bytes)
+	here, between := g.parts(bytes)
+	t := p.Together(OpSum, min(g.most, g.replicas()), here)
+	if n := min(g.on, g.replicas()); n > 1 {
+		t += 2 * rounds(n) * m.Network.Time(between)
 	}
 	return t
 }
 
-// gather returns the seconds until all members have the blocks of all: on each node, and between nodes, each of which
+// gather returns the seconds until all replicas have the blocks of all: on each node, and between nodes, each of which
 // gets the blocks of the others.
 func (g *group) gather(m *Machine, p *Profile, bytes float64) float64 {
-	t := p.Together(OpGather, g.most, bytes)
-	if n := float64(g.on); n > 1 {
-		t += rounds(g.on)*m.Network.Latency + bytes*(n-1)/n*m.Network.PerByte
+	here, between := g.parts(bytes)
+	t := p.Together(OpGather, min(g.most, g.replicas()), here)
+	if n := float64(min(g.on, g.replicas())); n > 1 {
+		t += rounds(int(n))*m.Network.Latency + between*(n-1)/n*m.Network.PerByte
 	}
 	return t
+}
+
+// parts returns how many of this many bytes each member of a replica has, and the members on a node together.
+func (g *group) parts(bytes float64) (member, node float64) {
+	n := g.mesh.Members()
+	return bytes / float64(n), bytes * float64(min(n, g.most)) / float64(n)
 }

@@ -68,7 +68,7 @@ func (s *Space) place(w *Work, c choice, names []string, list []choice) []choice
 		x := c
 		for i, of := range next.all() {
 			if of.name == names[0] {
-				*x.all()[i] = newGroup(ranks, s.Nodes)
+				*x.all()[i] = newGroup(ranks, s.Nodes, s.Meshes[of.name])
 			}
 		}
 		list = s.place(w, x, names[1:], list)
@@ -93,8 +93,11 @@ func (s *Space) furtherSets(w *Work, l *Layout, component string) (list [][]int)
 	if n := s.Further[component]; n > 0 {
 		return dealt(n, sets)
 	}
-	if w.Prompts > 0 { // each member has one
-		sets = slices.DeleteFunc(sets, func(set []int) bool { return len(set) > w.Prompts })
+	n := s.Meshes[component].Members()
+	for _, set := range sets {
+		if set = whole(set, n); w.Prompts == 0 || len(set)/n <= w.Prompts { // each replica has one
+			list = append(list, set)
+		}
 	}
-	return sets
+	return list
 }

@@ -48,8 +48,8 @@ func TestRewards(t *testing.T) {
 	}
 }
 
-// TestGathers: replicas that divide the moments gather the weights after each step: on a node as measured, between nodes
-// what each lacks.
+// TestGathers: replicas that divide the moments gather the weights after each step: on a node as measured, between
+// nodes what each lacks.
 func TestGathers(t *testing.T) {
 	p := &Profile{Work: Work{Actors: 4, Samples: 64, OptimiserSteps: 3, GradientBytes: 4000, Gathers: 3},
 		Costs: []Cost{{Op: OpUpdate, Rows: 16, Seconds: 1e-3}, {Op: OpSum, Members: 4, Rows: 1000, Seconds: 1e-3},

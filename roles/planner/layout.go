@@ -20,13 +20,19 @@ type Layout struct {
 	Critic    []int `json:"critic,omitempty"`
 	// Stages is S: each env worker's environments, or each rollout worker's prompts, are split into S parts.
 	Stages int `json:"stages"`
+	// Meshes say which components divide models, and how.
+	Meshes map[string]Mesh `json:"meshes,omitempty"`
 }
 
 // String names the ranks of the components, as actor 0-1, env 0, rollout 1, 2 stages.
 func (l Layout) String() string {
 	var parts []string
 	for _, name := range l.Components() {
-		parts = append(parts, name+" "+spmd.PlacementOf(l.Ranks(name)))
+		text := name + " " + spmd.PlacementOf(l.Ranks(name))
+		if mesh := l.Meshes[name].String(); mesh != "" {
+			text += " (" + mesh + ")"
+		}
+		parts = append(parts, text)
 	}
 	text := strings.Join(parts, ", ")
 	if l.Stages > 1 {

@@ -10,6 +10,8 @@ type Space struct {
 	// Further are the components that the job has beside actor, env and rollout, unless they are fixed, with the number
 	// of members that each keeps; 0: any number.
 	Further map[string]int
+	// Meshes say which components divide models, and how.
+	Meshes map[string]Mesh
 	// Groups are sets of ranks that a component may have to itself, such as those of a node group.
 	Groups [][]int
 	// Eval is the number of environments of evaluations, and EvalGroup those that begin alike; 0: no evaluations.
@@ -35,9 +37,9 @@ func (s *Space) choices(w *Work) (list []choice) {
 		stages = stages[:1] // later rounds of answers only wait for earlier ones
 	}
 	sets := s.sets()
-	actors := s.groups(s.actorSets(w, sets))
-	envs, rollouts := s.groups(s.memberSets(w.Envs > 0, "env", sets)),
-		s.groups(s.memberSets(w.Envs+w.Prompts > 0, "rollout", sets))
+	actors := s.groups("actor", s.actorSets(w, sets))
+	envs, rollouts := s.groups("env", s.memberSets(w.Envs > 0, "env", sets)),
+		s.groups("rollout", s.memberSets(w.Envs+w.Prompts > 0, "rollout", sets))
 	for _, r := range rollouts {
 		trips := make([]level, len(actors))
 		for i, a := range actors {
@@ -58,7 +60,8 @@ func (s *Space) choices(w *Work) (list []choice) {
 					continue
 				}
 				for i, a := range actors {
-					c := choice{nodes: s.Nodes, actor: a, env: e, rollout: r, stages: n, steps: steps, trips: trips[i]}
+					c := choice{nodes: s.Nodes, meshes: s.Meshes, actor: a, env: e, rollout: r, stages: n,
+						steps: steps, trips: trips[i]}
 					if s.allows(&c) {
 						list = append(list, c)
 					}
@@ -69,14 +72,10 @@ func (s *Space) choices(w *Work) (list []choice) {
 	return list
 }
 
-// groups returns the groups of members on these ranks; nil stands for no members.
-func (s *Space) groups(sets [][]int) (list []*group) {
+// groups returns the groups of members of a component on these ranks; nil stands for no members.
+func (s *Space) groups(component string, sets [][]int) (list []*group) {
 	for _, ranks := range sets {
-		if ranks == nil {
-			list = append(list, nil)
-		} else {
-			list = append(list, newGroup(ranks, s.Nodes))
-		}
+		list = append(list, newGroup(ranks, s.Nodes, s.Meshes[component]))
 	}
 	return list
 }
@@ -89,7 +88,7 @@ func (s *Space) together(env, rollout *group) bool {
 
 // divides reports whether the environments or prompts of a job, and those of its evaluations, can be divided.
 func (s *Space) divides(w *Work, env, rollout *group, stages int) bool {
-	l := Layout{Stages: stages}
+	l := Layout{Stages: stages, Meshes: s.Meshes}
 	if env != nil {
 		l.Env = env.ranks
 	}
@@ -128,7 +127,8 @@ func fits(w *Work, l *Layout) bool {
 		return w.Envs%(e*l.Stages*w.Group) == 0 && w.Envs%(r*l.Stages) == 0 && (!w.Async || e%r == 0)
 	}
 	if w.Prompts > 0 {
-		return len(l.Rollout) > 0 && len(l.Rollout) <= w.Prompts && l.Stages <= w.Prompts/len(l.Rollout)
+		n, members := len(l.Rollout), l.Meshes["rollout"].Members()
+		return n > 0 && n%members == 0 && n/members <= w.Prompts && l.Stages <= w.Prompts/(n/members)
 	}
 	return l.Stages == 1
 }
@@ -211,20 +211,21 @@ func (s *Space) actorSets(w *Work, sets [][]int) (list [][]int) {
 	if ranks := s.Fixed["actor"]; ranks != nil {
 		return [][]int{ranks}
 	}
+	n := w.Actors * s.Meshes["actor"].Members()
 	if s.Move {
-		return dealt(w.Actors, sets)
+		return dealt(n, sets)
 	}
 	for _, set := range sets {
-		if len(set) <= w.Actors && w.Actors%len(set) == 0 {
-			list = append(list, repeated(set, w.Actors/len(set)))
+		if len(set) <= n && n%len(set) == 0 {
+			list = append(list, repeated(set, n/len(set)))
 		}
 	}
 	return list
 }
 
 // memberSets returns the ways to place a component: where it is fixed, else one member on each rank of a set, or two
-// on each of a few. Members that keep their number are dealt to the ranks of a set. Without the component it returns
-// nil as the only way.
+// on each of a few, and always whole replicas. Members that keep their number are dealt to the ranks of a set. Without
+// the component it returns nil as the only way.
 func (s *Space) memberSets(has bool, component string, sets [][]int) (list [][]int) {
 	if !has {
 		return [][]int{nil}
@@ -235,13 +236,23 @@ func (s *Space) memberSets(has bool, component string, sets [][]int) (list [][]i
 	if s.Move {
 		return dealt(len(s.Present.Ranks(component)), sets)
 	}
+	n := s.Meshes[component].Members()
 	for _, set := range sets {
+		set = whole(set, n)
 		list = append(list, set)
 		if len(set) <= 8 {
 			list = append(list, repeated(set, 2))
 		}
 	}
 	return list
+}
+
+// whole returns the ranks for one member each, or for n each if their number is no multiple of n.
+func whole(ranks []int, n int) []int {
+	if len(ranks)%n == 0 {
+		return ranks
+	}
+	return repeated(ranks, n)
 }
 
 // dealt returns the ways to place n members on sets of ranks: each rank has as many as others, or one more.

@@ -4,7 +4,8 @@ import "fmt"
 
 // Work is what one iteration of a job does, in any layout.
 type Work struct {
-	// Actors is W, the number of actors. It decides the numbers that a job computes, so no plan changes it.
+	// Actors is W, the number of actors, or of replicas that several actors have together. It decides the numbers that
+	// a job computes, so no plan changes it.
 	Actors int `json:"actors"`
 
 	// Envs is N, the number of environments; 0: the job has none. Group of them begin alike, and stay together.
@@ -45,6 +46,7 @@ type Work struct {
 	Async     bool `json:"async,omitempty"`
 	Staleness int  `json:"staleness,omitempty"`
 
+	Model Model `json:"model,omitzero"`
 	Bytes Bytes `json:"bytes"`
 }
 
@@ -71,8 +73,8 @@ type Bytes struct {
 	Simulator int64 `json:"simulator,omitempty"`
 }
 
-// share returns the samples of an iteration that each member of g has.
-func (w *Work) share(g *group) float64 { return float64(w.Samples) / float64(len(g.ranks)) }
+// share returns the samples of an iteration that each replica of g has.
+func (w *Work) share(g *group) float64 { return float64(w.Samples) / float64(g.replicas()) }
 
 // check returns an error if a number of w makes no sense.
 func (w *Work) check() error {

@@ -46,6 +46,8 @@ func WorkOf(p *plan.Plan) planner.Work {
 	trained := 4 * int64(p.Trained)
 	w := planner.Work{Actors: p.Actors, Samples: p.Config.Actor.GlobalBatchSize, GradientBytes: trained,
 		ModelBytes: trained, WeightsEvery: int(p.SyncInterval), Staleness: -1}
+	w.Model = planner.Model{Layers: p.Model.Layers, Width: p.Model.Hidden}
+	w.Model.MicroBatches, w.Model.Tokens = p.MicroBatches()
 	w.Bytes = planner.Bytes{Actor: p.MemberBytes("actor"), Rank: p.MemoryOf(0).Texts}
 	if !p.Config.Reasons() {
 		return w
@@ -53,6 +55,7 @@ func WorkOf(p *plan.Plan) planner.Work {
 	w.Prompts, w.Answers = p.Pipeline.Groups, p.Config.Algorithm.GroupSize
 	w.Samples = w.Prompts * w.Answers
 	w.LogProbs = p.Config.Algorithm.RecomputeLogprobs || p.NeedsReference()
+	w.Model.Running = p.EngineOptions().MaxRunning
 	w.Bytes.Copy, w.Bytes.Trajectory = p.MemberBytes("rollout"), int64(p.AnswerBytes())
 	w.Bytes.Inference, w.Bytes.Critic = p.MemberBytes("inference"), p.MemberBytes("critic")
 	return w
