@@ -3,9 +3,11 @@ package advice_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -257,6 +259,41 @@ func TestAutoOfDividedModels(t *testing.T) {
 	if _, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 2), false); err == nil ||
 		!strings.Contains(err.Error(), "no number of actors up to 2 divides") {
 		t.Errorf("two ranks for a model on four: %v", err)
+	}
+}
+
+// TestAutoOfThreads: a plan chooses the threads of an actor, unless the configuration says how many, and writes them
+// into the configuration. The metrics are those of the job with one.
+func TestAutoOfThreads(t *testing.T) {
+	if runtime.NumCPU() == 1 {
+		t.Skip("one core: threads need several")
+	}
+	log := t.TempDir()
+	config := "../../internal/digests/testdata/reasoning.yaml"
+	hand, _ := rolestest.MustLoad(t, config, answers(t, log, "hand", "{actor: 0, rollout: 0}")...)
+	train(t, hand, 1, "")
+	want := metricsOf(t, filepath.Join(log, "hand"))
+	for name, given := range map[string]int{"free": 0, "given": 1} {
+		overrides := answers(t, log, name, "{actor: auto, rollout: auto}")
+		if given > 0 {
+			overrides = append(overrides, fmt.Sprintf("++actor.threads=%d", given))
+		}
+		cfg, _ := rolestest.MustLoad(t, config, overrides...)
+		train(t, cfg, 1, "")
+		p, err := advice.ReadPlan(filepath.Join(log, name, "plan.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resolved, err := os.ReadFile(filepath.Join(log, name, "config.yaml"))
+		n := p.Layout.Threads["actor"]
+		if given > 0 && n != given || n < 1 || len(p.Profile.Speedups) != 2 || err != nil || n > 1 &&
+			!strings.Contains(string(resolved), fmt.Sprintf("threads: %d", n)) {
+			t.Errorf("%s: %v, %v, %v\n%s", name, &p.Layout, p.Profile.Speedups, err, resolved)
+		}
+		if got := metricsOf(t, filepath.Join(log, name)); !slices.Equal(got, want) {
+			t.Errorf("%s\n%s\none thread\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		t.Log(&p.Layout, p.Profile.Speedups)
 	}
 }
 

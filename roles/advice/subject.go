@@ -121,7 +121,8 @@ func (s *Subject) KeepActors(n int) {
 // Space returns the layouts that a plan may choose from.
 func (s *Subject) Space() planner.Space {
 	space := planner.Space{Nodes: s.Nodes, Fixed: s.fixed, Idle: true, Eval: s.placing.Eval,
-		EvalGroup: s.placing.EvalGroup, Further: map[string]int{}, Meshes: s.meshes}
+		EvalGroup: s.placing.EvalGroup, Further: map[string]int{}, Meshes: s.meshes,
+		Threads: map[string]int{}}
 	cfg := s.Config
 	for _, name := range cfg.PlacedBeside() {
 		if slices.Contains(s.movable, name) {
@@ -140,17 +141,23 @@ func (s *Subject) Space() planner.Space {
 		}
 		space.Groups = append(space.Groups, ranks)
 	}
-	if auto, _ := cfg.Auto(); len(auto) == 0 && s.present != nil {
+	auto, _ := cfg.Auto()
+	if len(auto) == 0 && s.present != nil {
 		space.Present = s.layout()
 	} else if cfg.Given("rollout.pipeline_stage_num") {
 		space.Stages = cfg.Rollout.PipelineStageNum
+	}
+	for name, n := range s.placing.Threads {
+		if len(auto) > 0 && cfg.Given(name+".threads") || !slices.Contains(s.movable, name) {
+			space.Threads[name] = n
+		}
 	}
 	return space
 }
 
 // layout returns the layout that the configuration has now. A component without a place is with the actors.
 func (s *Subject) layout() *planner.Layout {
-	l := &planner.Layout{Nodes: s.Nodes, Stages: 1, Meshes: s.meshes}
+	l := &planner.Layout{Nodes: s.Nodes, Stages: 1, Meshes: s.meshes, Threads: s.placing.Threads}
 	for _, name := range s.placing.Components {
 		ranks := s.present.Ranks(name)
 		if ranks == nil {
@@ -165,13 +172,16 @@ func (s *Subject) layout() *planner.Layout {
 }
 
 // inTurn returns the layout of one replica of each component, but of all actors and critic workers, with all members on
-// rank 0 of a world.
+// rank 0 of a world, and a thread for each.
 func (s *Subject) inTurn(nodes []int) planner.Layout {
-	l := planner.Layout{Nodes: nodes, Stages: 1, Meshes: s.meshes}
+	l := planner.Layout{Nodes: nodes, Stages: 1, Meshes: s.meshes, Threads: map[string]int{}}
 	for _, name := range s.placing.Components {
 		l.Place(name, make([]int, s.meshes[name].Members()))
 	}
 	l.Actor, l.Critic = make([]int, s.actors), make([]int, s.critics)
+	for name := range s.placing.Threads {
+		l.Threads[name] = 1
+	}
 	return l
 }
 
@@ -185,6 +195,7 @@ func (s *Subject) Identity() planner.Identity {
 func (s *Subject) hash() string {
 	c, d := *s.Config, config.Default()
 	c.Cluster, c.SPMD, c.Rollout.PipelineStageNum = d.Cluster, d.SPMD, d.Rollout.PipelineStageNum
+	c.Actor.Threads, c.Rollout.Threads = d.Actor.Threads, d.Rollout.Threads
 	r := &c.Runner
 	r.Logger, r.MaxEpochs, r.MaxSteps, r.MaxTime = d.Runner.Logger, -1, -1, 0
 	r.ValCheckInterval, r.SaveInterval, r.SaveAtEnd, r.KeepCheckpoints = -1, -1, false, 0
@@ -223,6 +234,8 @@ func (s *Subject) at(l *planner.Layout) *config.Config {
 	if len(l.Rollout) > 0 {
 		c.Rollout.PipelineStageNum = l.Stages
 	}
+	c.Actor.Threads = cmp.Or(l.Threads["actor"], c.Actor.Threads)
+	c.Rollout.Threads = cmp.Or(l.Threads["rollout"], c.Rollout.Threads)
 	c.Cluster.AllowIdleRanks = c.Cluster.AllowIdleRanks || len(l.Idle()) > 0
 	return &c
 }
@@ -243,8 +256,14 @@ func (s *Subject) YAML(l *planner.Layout) string {
 			fmt.Fprintf(&b, "    %s: %s\n", e.Key, e.Value.Placement)
 		}
 	}
+	if n := l.Threads["actor"]; n > 0 {
+		fmt.Fprintf(&b, "actor:\n  threads: %d\n", n)
+	}
 	if len(l.Rollout) > 0 {
 		fmt.Fprintf(&b, "rollout:\n  pipeline_stage_num: %d\n", l.Stages)
+		if n := l.Threads["rollout"]; n > 0 {
+			fmt.Fprintf(&b, "  threads: %d\n", n)
+		}
 	}
 	return b.String()
 }

@@ -12,6 +12,7 @@ import (
 type choice struct {
 	nodes                     []int
 	meshes                    map[string]Mesh
+	threads                   map[string]int
 	actor, env, rollout       *group
 	reward, inference, critic *group
 	stages                    int
@@ -33,6 +34,7 @@ func newChoice(l *Layout) *choice {
 		c.steps = meet(c.env, c.rollout, l.Nodes)
 	}
 	c.detour()
+	c.thread(l.Threads)
 	return c
 }
 
@@ -50,7 +52,7 @@ func (c *choice) all() [6]**group {
 
 // layout returns the choice as a Layout.
 func (c *choice) layout() Layout {
-	l := Layout{Nodes: c.nodes, Meshes: c.meshes, Stages: c.stages}
+	l := Layout{Nodes: c.nodes, Meshes: c.meshes, Threads: c.threads, Stages: c.stages}
 	for i, of := range l.all() {
 		if g := *c.all()[i]; g != nil {
 			*of.ranks = g.ranks
@@ -59,7 +61,7 @@ func (c *choice) layout() Layout {
 	return l
 }
 
-// parts counts what moves: members, further stages, and components on other ranks than the actors.
+// parts counts what moves: members, further stages, and components with threads or on other ranks than the actors.
 func (c *choice) parts() int {
 	n := c.stages - 1
 	for _, of := range c.all() {
@@ -69,6 +71,9 @@ func (c *choice) parts() int {
 		}
 		n += len(g.ranks)
 		if !slices.Equal(g.bits, c.actor.bits) {
+			n++
+		}
+		if g.threads > 1 {
 			n++
 		}
 	}
@@ -185,9 +190,10 @@ func (c *choice) train(m *Machine, p *Profile) Phase {
 		f = g
 	}
 	actor, critic := c.actor.call(m, p, OpUpdate, w.share(c.actor)), c.critic.call(m, p, OpCritic, w.share(c.critic))
+	one, other := float64(max(1, c.actor.threads)), float64(max(1, c.critic.threads))
 	load := 0.0 // of a node
 	for n := range c.actor.perNode {
-		load = max(load, float64(c.actor.perNode[n])*actor.Busy+float64(c.critic.perNode[n])*critic.Busy)
+		load = max(load, float64(c.actor.perNode[n])*one*actor.Busy+float64(c.critic.perNode[n])*other*critic.Busy)
 	}
 	if load *= p.Factor(OpUpdate, float64(m.Cores)) / float64(m.Cores); load > f.Seconds {
 		f.Seconds, f.Bound = load, "the updates of actors and critic workers on the cores of a node"

@@ -4,6 +4,7 @@ package planner
 type group struct {
 	ranks   []int
 	mesh    Mesh
+	threads int      // of a member; 0: 1
 	inside  level    // how far apart the members of a replica are
 	perNode []int    // members on each node
 	most    int      // members on the fullest node
@@ -42,7 +43,7 @@ func newGroup(ranks, nodes []int, mesh Mesh) *group {
 // crowd returns what a call of op on the rows of each replica takes, where members crowd a node.
 func (g *group) crowd(m *Machine, p *Profile, op string, rows float64) float64 {
 	t := g.call(m, p, op, rows)
-	return t.Seconds - t.Busy + t.Busy*slowdown(m, p, OpUpdate, g.most)
+	return t.Seconds - t.Busy + t.Busy*slowdown(m, p, OpUpdate, g.computing())
 }
 
 // disjoint reports whether two groups have no rank in common.

@@ -22,6 +22,9 @@ type Layout struct {
 	Stages int `json:"stages"`
 	// Meshes say which components divide models, and how.
 	Meshes map[string]Mesh `json:"meshes,omitempty"`
+	// Threads are those of each actor and of each rollout worker that compute a language model. Inference and critic
+	// workers have as many as actors.
+	Threads map[string]int `json:"threads,omitempty"`
 }
 
 // String names the ranks of the components, as actor 0-1, env 0, rollout 1, 2 stages.
@@ -31,6 +34,9 @@ func (l Layout) String() string {
 		text := name + " " + spmd.PlacementOf(l.Ranks(name))
 		if mesh := l.Meshes[name].String(); mesh != "" {
 			text += " (" + mesh + ")"
+		}
+		if n := l.Threads[name]; n > 1 {
+			text += fmt.Sprintf(" with %d threads each", n)
 		}
 		parts = append(parts, text)
 	}

@@ -59,11 +59,16 @@ func (w *Work) passes(op string, rows float64) (n, tokens float64, ways float64)
 // replicas returns the number of models that the members of g have.
 func (g *group) replicas() int { return len(g.ranks) / g.mesh.Members() }
 
-// call returns what a call of op on the rows of one replica takes in each of its members, on an idle node. They share
+// call returns what a call of op on the rows of one replica takes in each of its members, on an idle node: its seconds,
+// and those during which all threads of the member compute. They share
 // the work of one member with a whole model. In every pass they sum the hidden states twice in each layer and at both
 // ends, and hand them to the next stage. Stages also wait for each other when a call begins and ends.
 func (g *group) call(m *Machine, p *Profile, op string, rows float64) Took {
 	t := p.Time(op, rows)
+	if g.threads > 1 {
+		f := p.speedup(op, g.threads)
+		t = Took{t.Seconds - t.Busy + t.Busy/f, t.Busy / f}
+	}
 	members := float64(g.mesh.Members())
 	if members == 1 || op == OpAdvantages {
 		return t

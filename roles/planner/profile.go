@@ -42,7 +42,9 @@ type Profile struct {
 	Costs []Cost `json:"costs"`
 	// Crowd are the slow-downs of an operation while several cores of a node compute, from 2 cores on.
 	Crowd []Crowd `json:"crowd"`
-	Real  Real    `json:"real"`
+	// Speedups are those by threads. Costs are those of one thread.
+	Speedups []Speedup `json:"speedups,omitempty"`
+	Real     Real      `json:"real"`
 }
 
 // Real are corrections from real iterations. The zero value corrects nothing.

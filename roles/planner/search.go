@@ -42,7 +42,7 @@ func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 	if s.Present != nil && fits(&p.Work, s.Present) {
 		list = append(list, *newChoice(s.Present))
 	}
-	list = append(list, s.extend(m, p, s.choices(&p.Work))...)
+	list = append(list, s.threaded(m, p, s.extend(m, p, s.choices(&p.Work)))...)
 	if len(list) == 0 {
 		return nil, s.nothing(&p.Work)
 	}

@@ -12,6 +12,8 @@ type Space struct {
 	Further map[string]int
 	// Meshes say which components divide models, and how.
 	Meshes map[string]Mesh
+	// Threads are the only numbers of threads of actors and of rollout workers; without one it is free.
+	Threads map[string]int
 	// Groups are sets of ranks that a component may have to itself, such as those of a node group.
 	Groups [][]int
 	// Eval is the number of environments of evaluations, and EvalGroup those that begin alike; 0: no evaluations.

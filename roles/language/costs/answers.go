@@ -45,7 +45,8 @@ type answerer struct {
 	responses []answer.Response
 }
 
-func newAnswerer(p *plan.Plan) (*answerer, error) {
+// newAnswerer returns an answerer with this many threads.
+func newAnswerer(p *plan.Plan, threads int) (*answerer, error) {
 	m, err := load(p)
 	if err != nil {
 		return nil, err
@@ -56,7 +57,9 @@ func newAnswerer(p *plan.Plan) (*answerer, error) {
 			return nil, err
 		}
 	}
-	a.engine, err = engine.New(m, p.EngineOptions())
+	o := p.EngineOptions()
+	o.Threads = threads
+	a.engine, err = engine.New(m, o)
 	return a, err
 }
 
@@ -130,7 +133,7 @@ func sizesOf(prompts, ranks int) []int {
 // answers measures answers at three sizes, and those of several workers at the same time. It returns the answers to
 // all prompts.
 func answers(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile) (algo.TextBatch, error) {
-	one, err := newAnswerer(p)
+	one, err := newAnswerer(p, 1)
 	if err != nil {
 		return algo.TextBatch{}, err
 	}
@@ -163,7 +166,35 @@ func answers(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	if a.Cores == 1 {
 		return all, nil
 	}
+	last := len(sizes) - 1
+	if err := answersByThreads(ctx, p, sizes[last], probe.Median(times[last].Samples), a, f); err != nil {
+		return all, err
+	}
 	return all, answersTogether(ctx, p, one, sizes[len(sizes)/2], a, f)
+}
+
+// answersByThreads measures answers with a thread for each core. One thread takes alone seconds.
+func answersByThreads(ctx context.Context, p *plan.Plan, prompts int, alone float64, a planner.Asked,
+	f *planner.Profile) error {
+	x, err := newAnswerer(p, a.Cores)
+	if err != nil {
+		return err
+	}
+	defer x.engine.Close()
+	var times probe.Series
+	begun := time.Now()
+	for n := 0; n < 3 || n < 12 && time.Since(begun) < a.Budget/12; n++ {
+		_, took, err := x.answer(ctx, prompts)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			times.Add(took)
+		}
+	}
+	f.Speedups = append(f.Speedups, planner.Speedup{Op: planner.OpGenerate, Threads: a.Cores,
+		Factor: alone / probe.Median(times.Samples)})
+	return nil
 }
 
 // answersTogether measures the answers to this many prompts on all cores at the same time.
@@ -171,7 +202,7 @@ func answersTogether(ctx context.Context, p *plan.Plan, one *answerer, prompts i
 	f *planner.Profile) error {
 	list := []*answerer{one}
 	for len(list) < a.Cores {
-		x, err := newAnswerer(p)
+		x, err := newAnswerer(p, 1)
 		if err != nil {
 			return err
 		}

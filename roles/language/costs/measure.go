@@ -72,7 +72,8 @@ type learner struct {
 	spent   time.Duration
 }
 
-func newLearner(p *plan.Plan, all *algo.TextBatch) (*learner, error) {
+// newLearner returns a learner with this many threads.
+func newLearner(p *plan.Plan, all *algo.TextBatch, threads int) (*learner, error) {
 	m, err := load(p)
 	if err != nil {
 		return nil, err
@@ -82,12 +83,12 @@ func newLearner(p *plan.Plan, all *algo.TextBatch) (*learner, error) {
 		x.texts = p.BatchOf(p.Order(nil, 0), 0, 0)
 		optim, _ := p.Config.Optimisers()
 		x.sft, err = algo.NewSFT(algo.SFTSetup{Model: m, Optim: optim,
-			Iterations: int(min(p.MaxSteps, math.MaxInt32)), MicroBatch: p.Limit, Threads: p.Config.Actor.Threads,
+			Iterations: int(min(p.MaxSteps, math.MaxInt32)), MicroBatch: p.Limit, Threads: threads,
 			Replicas: &x.counter, Alloc: tensor.Heap})
 		return x, err
 	}
 	setup := p.TextSetup()
-	setup.Model, setup.Replicas, setup.Alloc = m, &x.counter, tensor.Heap
+	setup.Model, setup.Replicas, setup.Alloc, setup.Threads = m, &x.counter, tensor.Heap, threads
 	if setup.Reference, err = frozen(p, m); err != nil {
 		return nil, err
 	}
@@ -171,22 +172,36 @@ func (x *learner) train(infer, prepare, update *probe.Series) error {
 // updates measures log-probs and the update of one actor on its share of the texts, alone and beside others.
 func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile, all *algo.TextBatch) error {
 	var learners []*learner
-	for range max(1, min(a.Cores, f.Work.Actors)) {
-		x, err := newLearner(p, all)
+	add := func(threads int) (*learner, error) {
+		x, err := newLearner(p, all, threads)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		defer x.close()
+		learners = append(learners, x)
 		var none probe.Series
-		if err := x.train(&none, &none, &none); err != nil { // the first update finds cold memory
-			return err
-		}
+		err = x.train(&none, &none, &none) // the first update finds cold memory
 		x.counter.Reset()
 		x.updates, x.spent = 0, 0
-		learners = append(learners, x)
+		return x, err
 	}
-	first := learners[0]
-	var infer, prepare, alone, crowd probe.Series
+	defer func() {
+		for _, x := range learners {
+			x.close()
+		}
+	}()
+	first, err := add(1)
+	for n := 1; n < min(a.Cores, f.Work.Actors) && err == nil; n++ {
+		_, err = add(1)
+	}
+	crowded := len(learners)
+	var wide *learner // with a thread for each core; nil: there is one core
+	if a.Cores > 1 && err == nil {
+		wide, err = add(a.Cores)
+	}
+	if err != nil {
+		return err
+	}
+	var none, infer, prepare, alone, crowd, threads probe.Series
 	begun := time.Now()
 	for n := 0; n < 2 || n < 20 && time.Since(begun) < a.Budget/3; n++ {
 		if ctx.Err() != nil {
@@ -195,8 +210,13 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 		if err := first.train(&infer, &prepare, &alone); err != nil {
 			return err
 		}
-		if len(learners) > 1 {
-			if err := together(learners, &crowd); err != nil {
+		if crowded > 1 {
+			if err := together(learners[:crowded], &crowd); err != nil {
+				return err
+			}
+		}
+		if wide != nil {
+			if err := wide.train(&none, &none, &threads); err != nil {
 				return err
 			}
 		}
@@ -214,8 +234,12 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	if c.Bytes > 0 {
 		w.GradientBytes = c.Bytes
 	}
-	if len(learners) > 1 {
-		f.Crowd = append(f.Crowd, planner.Crowd{Op: planner.OpUpdate, Cores: len(learners),
+	if wide != nil {
+		f.Speedups = append(f.Speedups, planner.Speedup{Op: planner.OpUpdate, Threads: a.Cores,
+			Factor: probe.Median(alone.Samples) / probe.Median(threads.Samples)})
+	}
+	if crowded > 1 {
+		f.Crowd = append(f.Crowd, planner.Crowd{Op: planner.OpUpdate, Cores: crowded,
 			Factor: max(1, probe.Median(crowd.Samples)/probe.Median(alone.Samples))})
 	}
 	return nil
