@@ -262,6 +262,29 @@ func TestAutoOfDividedModels(t *testing.T) {
 	}
 }
 
+// TestWritten: a configuration and the YAML to paste have the threads and the layout that a plan chooses.
+func TestWritten(t *testing.T) {
+	cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, t.TempDir(), "a",
+		"{actor: auto, rollout: auto}")...)
+	s, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 2), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if space := s.Space(); !space.Divide || len(space.Threads) != 0 {
+		t.Errorf("layouts are free: %v, threads are fixed: %v", space.Divide, space.Threads)
+	}
+	l := planner.Layout{Nodes: make([]int, 2), Actor: []int{0, 1}, Rollout: []int{0, 1}, Stages: 1,
+		Meshes: map[string]planner.Mesh{"rollout": {Tensor: 2}}, Threads: map[string]int{"actor": 3, "rollout": 5}}
+	c := s.Resolve(&l)
+	if c.Actor.Threads != 3 || c.Rollout.Threads != 5 || c.Rollout.TensorParallelSize != 2 {
+		t.Errorf("%d and %d threads, %d parts", c.Actor.Threads, c.Rollout.Threads, c.Rollout.TensorParallelSize)
+	}
+	want := "actor:\n  threads: 3\nrollout:\n  pipeline_stage_num: 1\n  threads: 5\n  tensor_parallel_size: 2\n"
+	if got := s.YAML(&l); !strings.HasSuffix(got, want) {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
 // TestAutoOfThreads: a plan chooses the threads of an actor, unless the configuration says how many, and writes them
 // into the configuration. The metrics are those of the job with one.
 func TestAutoOfThreads(t *testing.T) {
@@ -292,6 +315,11 @@ func TestAutoOfThreads(t *testing.T) {
 		}
 		if got := metricsOf(t, filepath.Join(log, name)); !slices.Equal(got, want) {
 			t.Errorf("%s\n%s\none thread\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		other, _ := rolestest.MustLoad(t, config, append(overrides, "++actor.threads=5")...)
+		s, err := advice.New(other, rolestest.Registries(), tasks(), []int{0}, false)
+		if err != nil || s.Serves(p) {
+			t.Errorf("%s: a plan for %d threads serves a job with 5 (%v)", name, n, err)
 		}
 		t.Log(&p.Layout, p.Profile.Speedups)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/roles/config"
@@ -82,15 +81,8 @@ func (s *Subject) Serves(p *Plan) bool {
 	if auto, _ := s.Config.Auto(); len(auto) > 0 && p.Found == nil {
 		return false
 	}
-	if p.Identity.Job != s.hash() || !slices.Equal(p.Layout.Nodes, s.Nodes) {
-		return false
-	}
-	for name, ranks := range s.fixed {
-		if !slices.Equal(p.Layout.Ranks(name), ranks) {
-			return false
-		}
-	}
-	return true
+	space := s.Space()
+	return p.Identity.Job == s.hash() && space.Allows(&p.Layout)
 }
 
 // Provisional returns cfg with the components of placement auto on rank 0, to describe a job before it is planned. It

@@ -142,6 +142,8 @@ func (s *Subject) Space() planner.Space {
 		space.Groups = append(space.Groups, ranks)
 	}
 	auto, _ := cfg.Auto()
+	space.Divide = slices.Contains(s.movable, "rollout") && cfg.WeightSyncer.Type != config.WeightSyncPatch &&
+		(len(auto) == 0 || !cfg.Given("rollout.tensor_parallel_size"))
 	if len(auto) == 0 && s.present != nil {
 		space.Present = s.layout()
 	} else if cfg.Given("rollout.pipeline_stage_num") {
@@ -196,6 +198,7 @@ func (s *Subject) hash() string {
 	c, d := *s.Config, config.Default()
 	c.Cluster, c.SPMD, c.Rollout.PipelineStageNum = d.Cluster, d.SPMD, d.Rollout.PipelineStageNum
 	c.Actor.Threads, c.Rollout.Threads = d.Actor.Threads, d.Rollout.Threads
+	c.Rollout.TensorParallelSize = d.Rollout.TensorParallelSize
 	r := &c.Runner
 	r.Logger, r.MaxEpochs, r.MaxSteps, r.MaxTime = d.Runner.Logger, -1, -1, 0
 	r.ValCheckInterval, r.SaveInterval, r.SaveAtEnd, r.KeepCheckpoints = -1, -1, false, 0
@@ -232,7 +235,7 @@ func (s *Subject) at(l *planner.Layout) *config.Config {
 		}
 	}
 	if len(l.Rollout) > 0 {
-		c.Rollout.PipelineStageNum = l.Stages
+		c.Rollout.PipelineStageNum, c.Rollout.TensorParallelSize = l.Stages, max(1, l.Meshes["rollout"].Tensor)
 	}
 	c.Actor.Threads = cmp.Or(l.Threads["actor"], c.Actor.Threads)
 	c.Rollout.Threads = cmp.Or(l.Threads["rollout"], c.Rollout.Threads)
@@ -263,6 +266,9 @@ func (s *Subject) YAML(l *planner.Layout) string {
 		fmt.Fprintf(&b, "rollout:\n  pipeline_stage_num: %d\n", l.Stages)
 		if n := l.Threads["rollout"]; n > 0 {
 			fmt.Fprintf(&b, "  threads: %d\n", n)
+		}
+		if n := max(1, l.Meshes["rollout"].Tensor); n != s.Config.Rollout.TensorParallelSize {
+			fmt.Fprintf(&b, "  tensor_parallel_size: %d\n", n)
 		}
 	}
 	return b.String()

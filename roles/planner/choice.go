@@ -113,7 +113,7 @@ func (c *choice) memory(w *Work) (bytes int64, node int) {
 	}
 	if c.rollout != nil {
 		share := units / int64(c.rollout.replicas())
-		each[2] = b.Copy + rollouts*b.Trajectory*share + 2*(b.Observation+b.Action)*share
+		each[2] = b.Copy/int64(c.rollout.mesh.Members()) + (rollouts*b.Trajectory+2*(b.Observation+b.Action))*share
 	}
 	perRank := int64(len(c.nodes)/len(c.actor.perNode)) * b.Rank
 	groups := c.all()

@@ -40,6 +40,8 @@ type Model struct {
 	MicroBatches int `json:"micro_batches"`
 	Tokens       int `json:"tokens"`
 	Running      int `json:"running,omitempty"` // answers that are generated at the same time
+	// Sizes are the numbers of members that may divide every layer.
+	Sizes []int `json:"sizes,omitempty"`
 }
 
 // passes returns the passes of a call of op on this many rows, the tokens of each, and whether they also go backward.

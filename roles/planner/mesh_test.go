@@ -1,6 +1,9 @@
 package planner
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestDividedModels: the members of a replica share the work, sum in every layer and wait for other stages. A
 // replica on two nodes has slower sums.
@@ -58,5 +61,23 @@ func TestDividedSearch(t *testing.T) {
 		if len(l.Actor) != 8 || len(l.Rollout)%2 != 0 || len(l.Inference)%4 != 0 || len(l.Inference) == 0 {
 			t.Errorf("%v", l)
 		}
+	}
+}
+
+// TestOtherLayouts: rollout workers divide a model that fits into no node as a whole, if they may.
+func TestOtherLayouts(t *testing.T) {
+	p := &Profile{Work: Work{Actors: 1, Samples: 64, Prompts: 8, Answers: 8, Tokens: 16,
+		Model: Model{Layers: 4, Width: 8, Running: 64, Sizes: []int{1, 2, 4}}, Bytes: Bytes{Copy: 100}},
+		Costs: []Cost{{Op: OpGenerate, Rows: 8, Seconds: 10e-3, Busy: 10e-3}}}
+	m := twoCores()
+	m.Memory = 60
+	s := Space{Nodes: []int{0, 1}, Idle: true, Meshes: map[string]Mesh{}}
+	if _, err := Search(m, p, s); err == nil || !strings.Contains(err.Error(), "no placement fits into the memory") {
+		t.Errorf("whole: %v", err)
+	}
+	s.Divide = true
+	f, err := Search(m, p, s)
+	if err != nil || !strings.Contains(f.Winner().Layout.String(), "rollout 0-1 (2 parts)") || len(s.Meshes) != 0 {
+		t.Errorf("%v: %v", err, f)
 	}
 }

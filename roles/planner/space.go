@@ -1,6 +1,9 @@
 package planner
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // A Space is the set of layouts that a Search looks at.
 type Space struct {
@@ -10,8 +13,9 @@ type Space struct {
 	// Further are the components that the job has beside actor, env and rollout, unless they are fixed, with the number
 	// of members that each keeps; 0: any number.
 	Further map[string]int
-	// Meshes say which components divide models, and how.
+	// Meshes say which components divide models, and how. With Divide rollout workers may also divide them otherwise.
 	Meshes map[string]Mesh
+	Divide bool
 	// Threads are the only numbers of threads of actors and of rollout workers; without one it is free.
 	Threads map[string]int
 	// Groups are sets of ranks that a component may have to itself, such as those of a node group.
@@ -28,8 +32,44 @@ type Space struct {
 	Move bool
 }
 
+// Allows reports whether l has all that the space leaves no choice about.
+func (s *Space) Allows(l *Layout) bool {
+	if !slices.Equal(l.Nodes, s.Nodes) || s.Stages > 0 && l.Stages != s.Stages {
+		return false
+	}
+	for name, n := range s.Threads {
+		if max(1, l.Threads[name]) != n {
+			return false
+		}
+	}
+	for _, of := range l.all() {
+		fixed, mesh := s.Fixed[of.name], l.Meshes[of.name].String()
+		if fixed != nil && !slices.Equal(*of.ranks, fixed) || mesh != s.Meshes[of.name].String() &&
+			!(s.Divide && of.name == "rollout") {
+			return false
+		}
+	}
+	return true
+}
+
 // choices returns the layouts of the space that a job can have, each once, in a fixed order.
 func (s *Space) choices(w *Work) (list []choice) {
+	list = s.placed(w)
+	now := max(1, s.Meshes["rollout"].Tensor)
+	for _, n := range w.Model.Sizes {
+		if s.Divide && n != now {
+			other := *s
+			other.Meshes = map[string]Mesh{}
+			maps.Copy(other.Meshes, s.Meshes)
+			other.Meshes["rollout"] = Mesh{1, n}
+			list = append(list, other.placed(w)...)
+		}
+	}
+	return list
+}
+
+// placed returns the choices that divide models as s.Meshes has it.
+func (s *Space) placed(w *Work) (list []choice) {
 	stages := []int{1, 2, 4}
 	if s.Move {
 		stages = []int{s.Present.Stages}
@@ -64,7 +104,7 @@ func (s *Space) choices(w *Work) (list []choice) {
 				for i, a := range actors {
 					c := choice{nodes: s.Nodes, meshes: s.Meshes, actor: a, env: e, rollout: r, stages: n,
 						steps: steps, trips: trips[i]}
-					if s.allows(&c) {
+					if s.begins(&c) {
 						list = append(list, c)
 					}
 				}
@@ -101,9 +141,10 @@ func (s *Space) divides(w *Work, env, rollout *group, stages int) bool {
 		s.Eval%len(l.Rollout) == 0)
 }
 
-// allows reports whether the space has a layout. Without fixed components and groups, layouts that differ by the
-// numbers of ranks alone are one: it begins at the first rank, and on one node it leaves no rank out.
-func (s *Space) allows(c *choice) bool {
+// begins reports whether the space has a layout, which may have no further components yet. Without fixed components
+// and groups, layouts that differ by the numbers of ranks alone are one: it begins at the first rank, and on one node
+// it leaves no rank out.
+func (s *Space) begins(c *choice) bool {
 	free := len(s.Fixed) == 0 && len(s.Groups) == 0
 	oneNode := len(c.actor.perNode) == 1
 	var gap, idle bool

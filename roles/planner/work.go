@@ -57,7 +57,7 @@ type Bytes struct {
 	Trajectory  int64 `json:"trajectory"`  // of one environment in one rollout, or of one prompt's answers
 	Queued      int   `json:"queued"`      // trajectories that a shard may queue
 	// Actor and Replay are the bytes of an actor, and of its replay buffer. Rollout are those of a rank with rollout
-	// workers, Copy those of each of them beside that, and Rank those of a rank beside its members.
+	// workers, Copy those of each replica of them beside that, and Rank those of a rank beside its members.
 	Actor   int64 `json:"actor"`
 	Rollout int64 `json:"rollout"`
 	Copy    int64 `json:"copy,omitempty"`

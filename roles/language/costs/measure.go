@@ -55,8 +55,9 @@ func WorkOf(p *plan.Plan) planner.Work {
 	w.Prompts, w.Answers = p.Pipeline.Groups, p.Config.Algorithm.GroupSize
 	w.Samples = w.Prompts * w.Answers
 	w.LogProbs = p.Config.Algorithm.RecomputeLogprobs || p.NeedsReference()
-	w.Model.Running = p.EngineOptions().MaxRunning
-	w.Bytes.Copy, w.Bytes.Trajectory = p.MemberBytes("rollout"), int64(p.AnswerBytes())
+	w.Model.Running, w.Model.Sizes = p.EngineOptions().MaxRunning, p.Model.Sizes()
+	w.Bytes.Copy = p.MemberBytes("rollout") * int64(p.Mesh("rollout").Members())
+	w.Bytes.Trajectory = int64(p.AnswerBytes())
 	w.Bytes.Inference, w.Bytes.Critic = p.MemberBytes("inference"), p.MemberBytes("critic")
 	return w
 }
