@@ -3,6 +3,7 @@ package advice_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -259,6 +260,22 @@ func TestAutoOfDividedModels(t *testing.T) {
 	if _, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 2), false); err == nil ||
 		!strings.Contains(err.Error(), "no number of actors up to 2 divides") {
 		t.Errorf("two ranks for a model on four: %v", err)
+	}
+}
+
+// TestNoCritic: a component that has no work in the job is a mistake of the user, found before anything is measured.
+func TestNoCritic(t *testing.T) {
+	cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, t.TempDir(), "a",
+		"{actor: 0-1, rollout: auto, critic: auto}")...)
+	s, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 2), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var usage config.UsageError
+	if _, err := s.Profile(t.Context(), nil, nil); !errors.As(err, &usage) ||
+		!strings.Contains(err.Error(), "critic: expected no such component without") ||
+		strings.Contains(err.Error(), "\n") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -27,7 +27,7 @@ func (s *Subject) Profile(ctx context.Context, m *planner.Machine, run Runner) (
 	l := s.inTurn([]int{0})
 	p, err := s.Tasks.Plan(s.onRanks(&l), s.Registries, []int{0})
 	if err != nil {
-		return nil, err
+		return nil, config.UsageError{Err: err}
 	}
 	f, err := p.Profile(ctx, planner.Asked{Ranks: len(s.Nodes), Cores: runtime.NumCPU(), Budget: Budget})
 	if err != nil {
