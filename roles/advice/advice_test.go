@@ -3,16 +3,22 @@ package advice_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/roles"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/embodied"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/roles/language"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/roles/session"
@@ -21,7 +27,9 @@ import (
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
-func tasks() task.Tasks { return task.Tasks{embodied.Task{}} }
+func tasks() task.Tasks {
+	return task.Tasks{embodied.Task{}, language.FineTuning{}, language.Reasoning{}}
+}
 
 // small are the overrides of a job that trains for a moment.
 func small(log, name string, more ...string) []string {
@@ -132,6 +140,208 @@ func TestAuto(t *testing.T) {
 	}
 }
 
+// TestAutoOfFurtherComponents: a plan places reward and inference workers, and the metrics are those of the hand-placed
+// job.
+func TestAutoOfFurtherComponents(t *testing.T) {
+	log := t.TempDir()
+	job := func(name, others string, more ...string) []string {
+		cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, small(log, name, append(more,
+			"~cluster.component_placement", "+cluster.component_placement="+others, "reward.reward_type=potential",
+			"reward.potential.indices=[2]", "reward.potential.target=[0]", "algorithm.recompute_logprobs=true")...)...)
+		if said := train(t, cfg, 3, ""); strings.Contains(others, "auto") {
+			for _, want := range []string{", reward ", ", inference ", "An iteration takes "} {
+				if !strings.Contains(said, want) {
+					t.Errorf("no %q in\n%s", want, said)
+				}
+			}
+		}
+		return metricsOf(t, filepath.Join(log, name))
+	}
+	planned := job("auto", "{actor: 0-1, env: auto, rollout: auto, reward: auto, inference: auto}")
+	hand := job("hand", "{actor: 0-1, env: 0, rollout: 1, reward: 2, inference: 0-2}")
+	if !slices.Equal(planned, hand) || len(hand) < 4 {
+		t.Errorf("planned\n%s\nplaced by hand\n%s", strings.Join(planned, "\n"), strings.Join(hand, "\n"))
+	}
+	p, err := advice.ReadPlan(filepath.Join(log, "auto", "plan.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := p.Found.Winner()
+	if len(p.Layout.Reward) == 0 || len(p.Layout.Inference) == 0 || !(x.Seconds > 0) || math.IsInf(x.Seconds, 0) {
+		t.Errorf("%v takes %v s", p.Layout, x.Seconds)
+	}
+}
+
+// answers are the overrides of a job that answers additions for a moment.
+func answers(t *testing.T, log, name, placement string, more ...string) []string {
+	t.Helper()
+	dir := filepath.Join(log, "data")
+	if code := roles.Main([]string{"rlinf", "data", "addition", "--out", dir, "--train", "40", "--test", "8"},
+		roles.Registries(rolestest.Registries())); code != 0 {
+		t.Fatalf("rlinf data: exit code %d", code)
+	}
+	return append([]string{"runner.logger.log_path=" + log, "runner.logger.experiment_name=" + name,
+		"++runner.max_steps=4", "++runner.save_interval=2", "++reward.random_reward=true",
+		"cluster.component_placement=" + placement,
+		"++data.train_data_paths=" + filepath.Join(dir, "train.jsonl"),
+		"++actor.tokenizer.tokenizer_model=" + filepath.Join(dir, "tokenizer")}, more...)
+}
+
+// TestAutoOfAnswers: a plan places all components of a job that answers, and keeps the number of critic workers. The
+// metrics are those of the hand-placed job.
+func TestAutoOfAnswers(t *testing.T) {
+	log := t.TempDir()
+	job := func(name, placement string) ([]string, string) {
+		cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, name,
+			placement, "++algorithm.kl_beta=0.1", "++algorithm.adv_type=gae", "++algorithm.loss_type=actor_critic",
+			"++actor.optim.use_distributed_optimizer=true")...)
+		said := train(t, cfg, 3, "")
+		return metricsOf(t, filepath.Join(log, name)), said
+	}
+	planned, said := job("auto", "{actor: 0-1, rollout: auto, reward: auto, inference: auto, critic: auto}")
+	hand, _ := job("hand", "{actor: 0-1, rollout: 2, reward: 1, inference: 2, critic: 0-1}")
+	if !slices.Equal(planned, hand) || len(hand) < 4 {
+		t.Errorf("planned\n%s\nplaced by hand\n%s", strings.Join(planned, "\n"), strings.Join(hand, "\n"))
+	}
+	p, err := advice.ReadPlan(filepath.Join(log, "auto", "plan.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range []string{planner.OpScore, planner.OpLogProbs, planner.OpValues, planner.OpCritic} {
+		if took := p.Profile.Time(op, 8); !(took.Seconds > 0) {
+			t.Errorf("%s takes %v", op, took)
+		}
+	}
+	if w := &p.Profile.Work; w.Gathers == 0 || w.Gathers != w.OptimiserSteps ||
+		!(p.Profile.Together(planner.OpGather, 2, float64(w.GradientBytes)) > 0) {
+		t.Errorf("%d gathers, %+v", w.Gathers, p.Profile.Costs)
+	}
+	if x := p.Found.Winner(); len(p.Layout.Critic) != 2 || !strings.Contains(said, ", critic ") || !(x.Seconds > 0) ||
+		math.IsInf(x.Seconds, 0) || p.Profile.Work.CriticBytes == 0 || p.Profile.Work.Bytes.Critic == 0 {
+		t.Errorf("%v takes %v s, %+v\n%s", p.Layout, x.Seconds, p.Profile.Work, said)
+	}
+	t.Log(said)
+}
+
+// TestAutoOfDividedModels: a plan keeps how models are divided, and places whole replicas. The metrics are those of the
+// hand-placed job.
+func TestAutoOfDividedModels(t *testing.T) {
+	log := t.TempDir()
+	layout := []string{"++actor.model.tensor_model_parallel_size=2", "++actor.model.pipeline_model_parallel_size=2",
+		"++rollout.tensor_parallel_size=2", "++cluster.allow_idle_ranks=true"}
+	job := func(name, placement string) ([]string, string) {
+		cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, name,
+			placement, layout...)...)
+		said := train(t, cfg, 4, "")
+		return metricsOf(t, filepath.Join(log, name)), said
+	}
+	planned, said := job("auto", "{actor: auto, rollout: auto}")
+	hand, _ := job("hand", "{actor: 0-3, rollout: 0-1}")
+	if !slices.Equal(planned, hand) || len(hand) < 4 {
+		t.Errorf("planned\n%s\nplaced by hand\n%s", strings.Join(planned, "\n"), strings.Join(hand, "\n"))
+	}
+	p, err := advice.ReadPlan(filepath.Join(log, "auto", "plan.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, w := &p.Layout, &p.Profile.Work
+	if len(l.Actor) != 4 || len(l.Rollout)%2 != 0 || w.Actors != 1 || l.Meshes["actor"].Members() != 4 ||
+		w.Model.MicroBatches != 2 || w.Model.Layers != 2 || w.Model.Running == 0 {
+		t.Errorf("%v, %+v", l, w)
+	}
+	if x := p.Found.Winner(); !strings.Contains(said, " (2 stages × 2 parts), rollout ") || !(x.Seconds > 0) ||
+		math.IsInf(x.Seconds, 0) {
+		t.Errorf("%v s\n%s", x.Seconds, said)
+	}
+	t.Log(said)
+
+	cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, "few",
+		"{actor: auto, rollout: auto}", layout...)...)
+	if _, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 2), false); err == nil ||
+		!strings.Contains(err.Error(), "no number of actors up to 2 divides") {
+		t.Errorf("two ranks for a model on four: %v", err)
+	}
+}
+
+// TestNoCritic: a component that has no work in the job is a mistake of the user, found before anything is measured.
+func TestNoCritic(t *testing.T) {
+	cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, t.TempDir(), "a",
+		"{actor: 0-1, rollout: auto, critic: auto}")...)
+	s, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 2), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var usage config.UsageError
+	if _, err := s.Profile(t.Context(), nil, nil); !errors.As(err, &usage) ||
+		!strings.Contains(err.Error(), "critic: expected no such component without") ||
+		strings.Contains(err.Error(), "\n") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestWritten: a configuration and the YAML to paste have the threads and the layout that a plan chooses.
+func TestWritten(t *testing.T) {
+	cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, t.TempDir(), "a",
+		"{actor: auto, rollout: auto}")...)
+	s, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 2), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if space := s.Space(); !space.Divide || len(space.Threads) != 0 {
+		t.Errorf("layouts are free: %v, threads are fixed: %v", space.Divide, space.Threads)
+	}
+	l := planner.Layout{Nodes: make([]int, 2), Actor: []int{0, 1}, Rollout: []int{0, 1}, Stages: 1,
+		Meshes: map[string]planner.Mesh{"rollout": {Tensor: 2}}, Threads: map[string]int{"actor": 3, "rollout": 5}}
+	c := s.Resolve(&l)
+	if c.Actor.Threads != 3 || c.Rollout.Threads != 5 || c.Rollout.TensorParallelSize != 2 {
+		t.Errorf("%d and %d threads, %d parts", c.Actor.Threads, c.Rollout.Threads, c.Rollout.TensorParallelSize)
+	}
+	want := "actor:\n  threads: 3\nrollout:\n  pipeline_stage_num: 1\n  threads: 5\n  tensor_parallel_size: 2\n"
+	if got := s.YAML(&l); !strings.HasSuffix(got, want) {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+// TestAutoOfThreads: a plan chooses the threads of an actor, unless the configuration says how many, and writes them
+// into the configuration. The metrics are those of the job with one.
+func TestAutoOfThreads(t *testing.T) {
+	if runtime.NumCPU() == 1 {
+		t.Skip("one core: threads need several")
+	}
+	log := t.TempDir()
+	config := "../../internal/digests/testdata/reasoning.yaml"
+	hand, _ := rolestest.MustLoad(t, config, answers(t, log, "hand", "{actor: 0, rollout: 0}")...)
+	train(t, hand, 1, "")
+	want := metricsOf(t, filepath.Join(log, "hand"))
+	for name, given := range map[string]int{"free": 0, "given": 1} {
+		overrides := answers(t, log, name, "{actor: auto, rollout: auto}")
+		if given > 0 {
+			overrides = append(overrides, fmt.Sprintf("++actor.threads=%d", given))
+		}
+		cfg, _ := rolestest.MustLoad(t, config, overrides...)
+		train(t, cfg, 1, "")
+		p, err := advice.ReadPlan(filepath.Join(log, name, "plan.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resolved, err := os.ReadFile(filepath.Join(log, name, "config.yaml"))
+		n := p.Layout.Threads["actor"]
+		if given > 0 && n != given || n < 1 || len(p.Profile.Speedups) != 2 || err != nil || n > 1 &&
+			!strings.Contains(string(resolved), fmt.Sprintf("threads: %d", n)) {
+			t.Errorf("%s: %v, %v, %v\n%s", name, &p.Layout, p.Profile.Speedups, err, resolved)
+		}
+		if got := metricsOf(t, filepath.Join(log, name)); !slices.Equal(got, want) {
+			t.Errorf("%s\n%s\none thread\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		other, _ := rolestest.MustLoad(t, config, append(overrides, "++actor.threads=5")...)
+		s, err := advice.New(other, rolestest.Registries(), tasks(), []int{0}, false)
+		if err != nil || s.Serves(p) {
+			t.Errorf("%s: a plan for %d threads serves a job with 5 (%v)", name, n, err)
+		}
+		t.Log(&p.Layout, p.Profile.Speedups)
+	}
+}
+
 // TestMovable: a plan moves what has the placement auto, and keeps the number of actors.
 func TestMovable(t *testing.T) {
 	log := t.TempDir()
@@ -178,7 +388,7 @@ func TestMovable(t *testing.T) {
 // TestAutoMistakes: auto is refused where a plan cannot place the component, before anything is measured.
 func TestAutoMistakes(t *testing.T) {
 	for want, overrides := range map[string][]string{
-		"cluster.component_placement.reward: auto: expected ranks": {"+cluster.component_placement.reward=auto"},
+		"cluster.component_placement.critic: critic: expected one of": {"+cluster.component_placement.critic=auto"},
 		"expected auto without a node group": {
 			"cluster.component_placement.env={node_group: a, placement: auto}"},
 	} {

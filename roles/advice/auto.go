@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/roles/config"
@@ -82,19 +81,12 @@ func (s *Subject) Serves(p *Plan) bool {
 	if auto, _ := s.Config.Auto(); len(auto) > 0 && p.Found == nil {
 		return false
 	}
-	if p.Identity.Job != s.hash() || !slices.Equal(p.Layout.Nodes, s.Nodes) {
-		return false
-	}
-	for name, ranks := range s.fixed {
-		if !slices.Equal(p.Layout.Ranks(name), ranks) {
-			return false
-		}
-	}
-	return true
+	space := s.Space()
+	return p.Identity.Job == s.hash() && space.Allows(&p.Layout)
 }
 
-// Provisional returns the plan of a job before its placement is chosen: the components whose placement is auto are
-// all on rank 0. open reports whether there are any.
+// Provisional returns the plan of a job before its placement is chosen: all of a job with the placement auto is on
+// rank 0. open reports whether there are any.
 func Provisional(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []int) (p task.Plan, open bool,
 	err error) {
 	if auto, _ := cfg.Auto(); len(auto) > 0 {
@@ -102,8 +94,8 @@ func Provisional(cfg *config.Config, reg config.Registries, tasks task.Tasks, no
 		if err != nil {
 			return nil, true, err
 		}
-		one := make([]int, s.actors)
-		placed := s.at(&planner.Layout{Nodes: nodes, Actor: one, Env: one[:1], Rollout: one[:1], Stages: 1})
+		l := s.inTurn(nodes)
+		placed := s.at(&l)
 		placed.Rollout.PipelineStageNum, placed.Cluster.AllowIdleRanks = cfg.Rollout.PipelineStageNum, true
 		cfg, open = placed, true
 	}

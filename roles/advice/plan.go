@@ -24,11 +24,10 @@ func (s *Subject) Machine(ctx context.Context) (*planner.Machine, error) {
 
 // Profile measures what the job's operations cost on this machine, and corrects that by real iterations.
 func (s *Subject) Profile(ctx context.Context, m *planner.Machine, run Runner) (*planner.Profile, error) {
-	l := &planner.Layout{Nodes: []int{0}, Actor: make([]int, s.actors), Env: []int{0}, Rollout: []int{0}, Stages: 1}
-	one := s.onRanks(l)
-	p, err := s.Tasks.Plan(one, s.Registries, []int{0})
+	l := s.inTurn([]int{0})
+	p, err := s.Tasks.Plan(s.onRanks(&l), s.Registries, []int{0})
 	if err != nil {
-		return nil, err
+		return nil, config.UsageError{Err: err}
 	}
 	f, err := p.Profile(ctx, planner.Asked{Ranks: len(s.Nodes), Cores: runtime.NumCPU(), Budget: Budget})
 	if err != nil {
@@ -41,8 +40,8 @@ func (s *Subject) Profile(ctx context.Context, m *planner.Machine, run Runner) (
 
 // Search finds the best layouts for the subject, and checks that the job can have the first one.
 func (s *Subject) Search(m *planner.Machine, p *planner.Profile) (*planner.Found, error) {
-	if p.Work.Actors != s.actors {
-		return nil, fmt.Errorf("the profile is of a job with %d actors, and this one has %d", p.Work.Actors, s.actors)
+	if n := s.replicas(); p.Work.Actors != n {
+		return nil, fmt.Errorf("the profile is of a job with %d actors, and this one has %d", p.Work.Actors, n)
 	}
 	return planner.Search(m, p, s.Space())
 }

@@ -112,7 +112,7 @@ func (c *Scheduler) Decide(step, left int64) *Decision {
 	}
 	c.decided = m.layout.String()
 	var parts []string
-	for _, name := range []string{"actor", "env", "rollout"} {
+	for _, name := range m.layout.Components() {
 		if ranks := m.layout.Ranks(name); !slices.Equal(ranks, c.present.Ranks(name)) {
 			parts = append(parts, fmt.Sprintf("%s: %q", name, spmd.PlacementOf(ranks)))
 		}
@@ -223,10 +223,15 @@ type earlier struct {
 	ratio  float64
 }
 
-// before returns the index in c.earlier of a layout that places env and rollout as l does; -1: there is none.
+// before returns the index in c.earlier of a layout whose rollouts are as those of l; -1: there is none.
 func (c *Scheduler) before(l *planner.Layout) int {
-	return slices.IndexFunc(c.earlier, func(e earlier) bool {
-		return slices.Equal(e.layout.Env, l.Env) && slices.Equal(e.layout.Rollout, l.Rollout)
+	return slices.IndexFunc(c.earlier, func(e earlier) bool { return rolloutsAlike(&e.layout, l) })
+}
+
+// rolloutsAlike reports whether two layouts place all components but the actors on the same ranks.
+func rolloutsAlike(a, b *planner.Layout) bool {
+	return !slices.ContainsFunc(a.Components(), func(name string) bool {
+		return name != "actor" && !slices.Equal(a.Ranks(name), b.Ranks(name))
 	})
 }
 
@@ -244,7 +249,7 @@ func (c *Scheduler) compare() {
 	l := c.last.Layout
 	const trust = 2 // more is another reason
 	ratio := c.last.Seconds / c.predict(l).Seconds
-	if now := &c.present; !slices.Equal(l.Env, now.Env) || !slices.Equal(l.Rollout, now.Rollout) {
+	if !rolloutsAlike(&l, &c.present) {
 		c.earlier = append(c.earlier, earlier{l, min(max(ratio, 1.0/trust), trust)})
 	}
 	c.last = nil
@@ -257,14 +262,15 @@ func (c *Scheduler) price(l *planner.Layout) float64 {
 	}
 	moves, w := l.Moves(&c.present), &c.profile.Work
 	b := &w.Bytes
-	bytes := int64(moves.Actors)*(b.Actor+b.Replay) + int64(moves.Rollouts)*b.Copy
+	bytes := int64(moves["actor"])*(b.Actor+b.Replay) + int64(moves["rollout"])*b.Copy +
+		int64(moves["reward"])*b.Reward + int64(moves["inference"])*b.Inference + int64(moves["critic"])*b.Critic
 	for i, r := range l.Rollout {
 		if !slices.Contains(c.present.Rollout, r) && !slices.Contains(l.Rollout[:i], r) {
 			bytes += b.Rollout
 		}
 	}
 	if n := len(l.Env); n > 0 {
-		bytes += int64(moves.Envs*(w.Envs/n)) * (b.Simulator + b.Observation)
+		bytes += int64(moves["env"]*(w.Envs/n)) * (b.Simulator + b.Observation)
 	}
 	rate := 1 / c.machine.Copy
 	if c.machine.Nodes > 1 {
@@ -277,13 +283,9 @@ func (c *Scheduler) price(l *planner.Layout) float64 {
 // how long that took.
 func (c *Scheduler) Moved(to *spmd.Placement, step int64, seconds float64) {
 	l := c.present
-	l.Actor = to.Ranks("actor")
-	if len(l.Env) > 0 {
-		l.Env = to.Ranks("env")
-	}
-	if len(l.Rollout) > 0 {
-		if l.Rollout = to.Ranks("rollout"); l.Rollout == nil { // without a place they are with the actors
-			l.Rollout = l.Actor
+	for _, name := range l.Components() {
+		if l.Place(name, to.Ranks(name)); !to.Has(name) { // without a place it is with the actors
+			l.Place(name, to.Ranks("actor"))
 		}
 	}
 	if c.medians != (times{}) {

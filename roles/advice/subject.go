@@ -1,8 +1,8 @@
 package advice
 
 import (
+	"cmp"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,17 +27,20 @@ type Subject struct {
 	present *spmd.Placement  // of the components that the configuration places itself
 	movable []string         // the components that a plan places
 	fixed   map[string][]int // the others of these
-	actors  int
+	meshes  map[string]planner.Mesh
+	actors  int // members
+	critics int // 0: the job has no critic workers
 }
 
 // New returns the subject of cfg in a world whose rank r is on node nodes[r]. A plan may place the components with the
 // placement auto; with all set also the others, unless a node group holds them.
 func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []int, all bool) (*Subject, error) {
 	s := &Subject{Config: cfg, Registries: reg, Tasks: tasks, Nodes: nodes, fixed: map[string][]int{},
-		placing: tasks.Of(cfg).Placing(cfg)}
-	if cfg.Layout("actor").Size() > 1 || cfg.Layout("rollout").Size() > 1 {
-		return nil, errors.New("a plan places whole models alone, and actor.model.tensor_model_parallel_size or " +
-			"another layout divides this one")
+		meshes: map[string]planner.Mesh{}, placing: tasks.Of(cfg).Placing(cfg)}
+	for _, name := range s.placing.Components {
+		if l := cfg.Layout(name); l.Size() > 1 {
+			s.meshes[name] = planner.Mesh{Pipeline: l.PipelineModelParallelSize, Tensor: l.TensorModelParallelSize}
+		}
 	}
 	auto, own := cfg.Auto()
 	if own.AllowIdleRanks = true; all { // the world may be another one than the configuration's
@@ -53,18 +56,31 @@ func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []in
 		switch {
 		case slices.Contains(auto, name), all && !s.held(name):
 			s.movable = append(s.movable, name)
-		case s.present != nil && s.present.Has(name):
-			s.fixed[name] = s.present.Ranks(name)
+		case len(s.given(name)) > 0:
+			s.fixed[name] = s.given(name)
 		}
 	}
-	if s.present != nil && s.present.Has("actor") {
-		s.actors = len(s.present.Ranks("actor"))
-	} else if s.actors = s.mostActors(); s.actors == 0 {
+	s.actors = cmp.Or(len(s.given("actor")), s.mostActors())
+	if s.actors == 0 {
 		return nil, fmt.Errorf("cluster.component_placement: auto: no number of actors up to %d divides the "+
 			"environments and batches of this job: place actor yourself", len(nodes))
 	}
+	if slices.Contains(s.placing.Components, critic) {
+		s.critics = cmp.Or(len(s.given(critic)), s.replicas()*s.meshes[critic].Members())
+	}
 	return s, nil
 }
+
+// given returns the ranks of a component that the configuration places itself; nil for others.
+func (s *Subject) given(component string) []int {
+	if s.present == nil {
+		return nil
+	}
+	return s.present.Ranks(component)
+}
+
+// critic is the component that keeps its number of members, as the actors do, because that decides results.
+const critic = "critic"
 
 // held reports whether a component is bound to a node group.
 func (s *Subject) held(component string) bool {
@@ -81,25 +97,41 @@ func (s *Subject) held(component string) bool {
 // mostActors returns the number of actors of a job that leaves it open: the largest, up to the ranks, among which its
 // work can be divided; 0: none. It does not depend on a measurement, so that results do not either.
 func (s *Subject) mostActors() int {
-	w := len(s.Nodes)
+	members := s.meshes["actor"].Members()
+	w := len(s.Nodes) / members
 	for w > 0 && !s.placing.Divides(w) {
 		w--
 	}
-	return w
+	return w * members
 }
+
+// replicas returns the number of models that the actors have.
+func (s *Subject) replicas() int { return s.actors / s.meshes["actor"].Members() }
 
 // KeepActors sets the number of actors, which an earlier plan of the same run has decided.
 func (s *Subject) KeepActors(n int) {
-	if s.present == nil || !s.present.Has("actor") {
-		s.actors = n
+	if len(s.given("actor")) > 0 {
+		return
+	}
+	if s.actors = n; s.critics > 0 {
+		s.critics = cmp.Or(len(s.given(critic)), s.replicas()*s.meshes[critic].Members())
 	}
 }
 
 // Space returns the layouts that a plan may choose from.
 func (s *Subject) Space() planner.Space {
 	space := planner.Space{Nodes: s.Nodes, Fixed: s.fixed, Idle: true, Eval: s.placing.Eval,
-		EvalGroup: s.placing.EvalGroup}
+		EvalGroup: s.placing.EvalGroup, Further: map[string]int{}, Meshes: s.meshes,
+		Threads: map[string]int{}}
 	cfg := s.Config
+	for _, name := range cfg.PlacedBeside() {
+		if slices.Contains(s.movable, name) {
+			space.Further[name] = 0
+		}
+	}
+	if _, has := space.Further[critic]; has {
+		space.Further[critic] = s.critics
+	}
 	for _, g := range cfg.Cluster.NodeGroups {
 		var ranks []int
 		for r, n := range s.Nodes {
@@ -109,30 +141,48 @@ func (s *Subject) Space() planner.Space {
 		}
 		space.Groups = append(space.Groups, ranks)
 	}
-	if auto, _ := cfg.Auto(); len(auto) == 0 && s.present != nil {
+	auto, _ := cfg.Auto()
+	space.Divide = slices.Contains(s.movable, "rollout") && cfg.WeightSyncer.Type != config.WeightSyncPatch &&
+		(len(auto) == 0 || !cfg.Given("rollout.tensor_parallel_size"))
+	if len(auto) == 0 && s.present != nil {
 		space.Present = s.layout()
 	} else if cfg.Given("rollout.pipeline_stage_num") {
 		space.Stages = cfg.Rollout.PipelineStageNum
+	}
+	for name, n := range s.placing.Threads {
+		if len(auto) > 0 && cfg.Given(name+".threads") || !slices.Contains(s.movable, name) {
+			space.Threads[name] = n
+		}
 	}
 	return space
 }
 
 // layout returns the layout that the configuration has now. A component without a place is with the actors.
 func (s *Subject) layout() *planner.Layout {
-	l := &planner.Layout{Nodes: s.Nodes, Stages: 1}
+	l := &planner.Layout{Nodes: s.Nodes, Stages: 1, Meshes: s.meshes, Threads: s.placing.Threads}
 	for _, name := range s.placing.Components {
 		ranks := s.present.Ranks(name)
 		if ranks == nil {
 			ranks = s.present.Ranks("actor")
 		}
-		switch name {
-		case "actor":
-			l.Actor = ranks
-		case "env":
-			l.Env = ranks
-		case "rollout":
-			l.Rollout, l.Stages = ranks, max(1, s.Config.Rollout.PipelineStageNum)
-		}
+		l.Place(name, ranks)
+	}
+	if len(l.Rollout) > 0 {
+		l.Stages = max(1, s.Config.Rollout.PipelineStageNum)
+	}
+	return l
+}
+
+// inTurn returns the layout of one replica of each component, but of all actors and critic workers, with all members on
+// rank 0 of a world, and a thread for each.
+func (s *Subject) inTurn(nodes []int) planner.Layout {
+	l := planner.Layout{Nodes: nodes, Stages: 1, Meshes: s.meshes, Threads: map[string]int{}}
+	for _, name := range s.placing.Components {
+		l.Place(name, make([]int, s.meshes[name].Members()))
+	}
+	l.Actor, l.Critic = make([]int, s.actors), make([]int, s.critics)
+	for name := range s.placing.Threads {
+		l.Threads[name] = 1
 	}
 	return l
 }
@@ -147,11 +197,13 @@ func (s *Subject) Identity() planner.Identity {
 func (s *Subject) hash() string {
 	c, d := *s.Config, config.Default()
 	c.Cluster, c.SPMD, c.Rollout.PipelineStageNum = d.Cluster, d.SPMD, d.Rollout.PipelineStageNum
+	c.Actor.Threads, c.Rollout.Threads = d.Actor.Threads, d.Rollout.Threads
+	c.Rollout.TensorParallelSize = d.Rollout.TensorParallelSize
 	r := &c.Runner
 	r.Logger, r.MaxEpochs, r.MaxSteps, r.MaxTime = d.Runner.Logger, -1, -1, 0
 	r.ValCheckInterval, r.SaveInterval, r.SaveAtEnd, r.KeepCheckpoints = -1, -1, false, 0
 	r.ResumeDir, r.CkptPath = "", ""
-	sum := sha256.Sum256(fmt.Appendf(c.Resolved(), "\n%d actors\n", s.actors))
+	sum := sha256.Sum256(fmt.Appendf(c.Resolved(), "\n%d actors, %d critic workers\n", s.actors, s.critics))
 	return fmt.Sprintf("%x", sum[:12])
 }
 
@@ -183,9 +235,11 @@ func (s *Subject) at(l *planner.Layout) *config.Config {
 		}
 	}
 	if len(l.Rollout) > 0 {
-		c.Rollout.PipelineStageNum = l.Stages
+		c.Rollout.PipelineStageNum, c.Rollout.TensorParallelSize = l.Stages, max(1, l.Meshes["rollout"].Tensor)
 	}
-	c.Cluster.AllowIdleRanks = c.Cluster.AllowIdleRanks || l.Idle() > 0
+	c.Actor.Threads = cmp.Or(l.Threads["actor"], c.Actor.Threads)
+	c.Rollout.Threads = cmp.Or(l.Threads["rollout"], c.Rollout.Threads)
+	c.Cluster.AllowIdleRanks = c.Cluster.AllowIdleRanks || len(l.Idle()) > 0
 	return &c
 }
 
@@ -193,7 +247,7 @@ func (s *Subject) at(l *planner.Layout) *config.Config {
 func (s *Subject) YAML(l *planner.Layout) string {
 	var b strings.Builder
 	b.WriteString("cluster:\n")
-	if l.Idle() > 0 {
+	if len(l.Idle()) > 0 {
 		b.WriteString("  allow_idle_ranks: true\n")
 	}
 	b.WriteString("  component_placement:\n")
@@ -205,8 +259,17 @@ func (s *Subject) YAML(l *planner.Layout) string {
 			fmt.Fprintf(&b, "    %s: %s\n", e.Key, e.Value.Placement)
 		}
 	}
+	if n := l.Threads["actor"]; n > 0 {
+		fmt.Fprintf(&b, "actor:\n  threads: %d\n", n)
+	}
 	if len(l.Rollout) > 0 {
 		fmt.Fprintf(&b, "rollout:\n  pipeline_stage_num: %d\n", l.Stages)
+		if n := l.Threads["rollout"]; n > 0 {
+			fmt.Fprintf(&b, "  threads: %d\n", n)
+		}
+		if n := max(1, l.Meshes["rollout"].Tensor); n != s.Config.Rollout.TensorParallelSize {
+			fmt.Fprintf(&b, "  tensor_parallel_size: %d\n", n)
+		}
 	}
 	return b.String()
 }

@@ -24,11 +24,9 @@ const trialTime = 2.5
 
 // Correct runs some real iterations of the job in a folder of its own, and corrects p by what they took.
 func (s *Subject) Correct(ctx context.Context, m *planner.Machine, p *planner.Profile, run Runner) error {
-	one := planner.Layout{Nodes: []int{0}, Actor: make([]int, s.actors), Stages: 1}
-	if p.Work.Envs > 0 {
-		one.Env, one.Rollout = []int{0}, []int{0}
-	} else if p.Work.Prompts > 0 {
-		one.Rollout = []int{0}
+	one := s.inTurn([]int{0})
+	if p.Work.Envs+p.Work.Prompts == 0 { // training from demonstrations
+		one.Env, one.Rollout = nil, nil
 	}
 	first, err := s.try(ctx, m, p, one, run)
 	if err != nil {

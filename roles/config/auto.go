@@ -14,7 +14,7 @@ const PlacementAuto = "auto"
 
 const placementKey = "cluster.component_placement"
 
-// planned returns the components that a plan can place in a job of this task.
+// planned returns the components that a plan places in a job of this task if all have the placement auto.
 func planned(task string) []string {
 	switch task {
 	case TaskSFT:
@@ -23,6 +23,22 @@ func planned(task string) []string {
 		return []string{"actor", "rollout"}
 	}
 	return []string{"actor", "env", "rollout"}
+}
+
+// PlacedBeside returns the components that the job places beside those of its task, in their order.
+func (c *Config) PlacedBeside() []string {
+	return slices.DeleteFunc(c.beside(), func(name string) bool { return !c.Places(name) })
+}
+
+// beside returns the components that a job may place beside those of its task. A plan can place them too.
+func (c *Config) beside() []string {
+	switch c.Runner.TaskType {
+	case TaskSFT:
+		return nil
+	case TaskReasoning:
+		return []string{"reward", "inference", "critic"}
+	}
+	return []string{"reward", "inference"}
 }
 
 // Auto returns the components with the placement auto, and the section cluster without them.
@@ -63,7 +79,7 @@ func (c *Config) Extent() (ranks int, whole bool) {
 
 // checkAuto checks that a plan can place the components with the placement auto.
 func (c *validation) checkAuto() {
-	can := planned(c.Runner.TaskType)
+	can := append(planned(c.Runner.TaskType), c.beside()...)
 	for _, e := range c.Cluster.ComponentPlacement {
 		if strings.TrimSpace(e.Value.Placement) != PlacementAuto {
 			continue
@@ -76,8 +92,6 @@ func (c *validation) checkAuto() {
 		}
 		c.found.At("cluster").Want(len(e.Value.NodeGroup) == 0, key, PlacementAuto,
 			"auto without a node group: the plan chooses the nodes")
-		c.found.At("cluster").Want(c.Layout("actor").Size()*c.Layout("rollout").Size() == 1, key, PlacementAuto,
-			"ranks: a plan places whole models alone, and a layout divides this one")
 	}
 }
 

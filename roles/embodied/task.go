@@ -31,7 +31,7 @@ func (Task) Draft(cfg *config.Config, reg config.Registries, nodes []int) task.D
 
 // Placing returns what a plan may place.
 func (Task) Placing(cfg *config.Config) task.Placing {
-	c := task.Placing{Components: []string{"actor", "env", "rollout"}}
+	c := task.Placing{Components: append([]string{"actor", "env", "rollout"}, cfg.PlacedBeside()...)}
 	if cfg.Evaluates() {
 		c.Eval, c.EvalGroup = cfg.Env.Eval.TotalNumEnvs, max(1, cfg.Env.Eval.GroupSize)
 	}

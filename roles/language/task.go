@@ -45,14 +45,16 @@ func (Reasoning) Draft(cfg *config.Config, reg config.Registries, nodes []int) t
 
 // Placing returns what a plan may place.
 func (FineTuning) Placing(cfg *config.Config) task.Placing {
-	return task.Placing{Components: []string{"actor"},
+	return task.Placing{Components: []string{"actor"}, Threads: map[string]int{"actor": cfg.Actor.Threads},
 		Divides: func(actors int) bool { return cfg.Actor.GlobalBatchSize%actors == 0 }}
 }
 
 // Placing returns what a plan may place.
 func (Reasoning) Placing(cfg *config.Config) task.Placing {
 	answers := cfg.Data.RolloutBatchSize * cfg.Algorithm.GroupSize
-	return task.Placing{Components: []string{"actor", "rollout"}, Divides: func(actors int) bool {
+	components := append([]string{"actor", "rollout"}, cfg.PlacedBeside()...)
+	threads := map[string]int{"actor": cfg.Actor.Threads, "rollout": cfg.Rollout.Threads}
+	return task.Placing{Components: components, Threads: threads, Divides: func(actors int) bool {
 		return cfg.Data.RolloutBatchSize%actors == 0 && answers/actors%max(1, cfg.Algorithm.Texts.NMinibatches) == 0
 	}}
 }

@@ -3,40 +3,64 @@ package planner
 import "math"
 
 // answer is the closed form of answers by a language model: each rollout worker answers its prompts in stages, the
-// cores of a node are shared, and actors compute log-probs of what has arrived.
+// cores of a node are shared, and the workers of further stages work on what has arrived.
 func (c *choice) answer(m *Machine, p *Profile) played {
 	w := &p.Work
-	each := math.Ceil(float64(w.Prompts) / float64(len(c.rollout.ranks)))
+	each := math.Ceil(float64(w.Prompts) / float64(c.rollout.replicas()))
 	inStage := math.Ceil(each / float64(c.stages))
-	call := p.Time(OpGenerate, inStage*float64(w.Answers))
+	call := c.rollout.call(m, p, OpGenerate, inStage*float64(w.Answers))
 	stages := math.Ceil(each / inStage)
-	k := c.rollout.most
+	k := c.rollout.computing()
 	slow := slowdown(m, p, OpGenerate, k)
 	generated := stages * (call.Seconds - call.Busy + call.Busy*slow)
 	result := played{seconds: generated, bound: "rollout workers, which generate"}
-	if !w.LogProbs {
-		return result
+	taken := max(0, 1-float64(m.Cores-min(m.Cores, k))/float64(m.Cores)) // of the cores, by answers
+	longest, last, shared := generated, 0.0, generated
+	for _, s := range c.after(w) {
+		work := s.call(m, p, s.op, s.rows/float64(s.replicas())).Seconds * slowdown(m, p, OpGenerate, s.computing())
+		// Groups end at different times: about the last share of the work follows the last answer.
+		last += work / max(1, each)
+		if s.shareNodes(c.rollout) { // on the same cores as the answers
+			shared += work * taken
+		} else if work > longest {
+			longest, result.bound = work, s.who
+		}
 	}
-	tokens := float64(w.Prompts*w.Answers) * w.Tokens / float64(w.Actors)
-	probs := p.Time(OpLogProbs, tokens).Seconds
-	probs *= slowdown(m, p, OpGenerate, c.actor.most)
-	// Groups end at different times: about the last share of the log-probs follows the last answer.
-	last := probs / max(1, each)
-	if c.shareNodes() { // on the same cores as the answers
-		result.seconds = generated + probs*max(0, 1-float64(m.Cores-min(m.Cores, k))/float64(m.Cores))
-		result.seconds = max(result.seconds, generated+last)
-		return result
-	}
-	if result.seconds = max(generated, probs) + last; probs > generated {
-		result.bound = "actors, which compute log-probs"
-	}
+	result.seconds = max(shared, longest+last)
 	return result
 }
 
-// shareNodes reports whether an actor and a rollout worker are on one node.
-func (c *choice) shareNodes() bool {
-	for n, k := range c.rollout.perNode {
-		if k > 0 && c.actor.perNode[n] > 0 {
+// A pass is what the members of a group do with answers that have arrived.
+type pass struct {
+	*group
+	op   string
+	rows float64 // of all replicas
+	who  string
+}
+
+// after returns what is done with the answers of an iteration before the update, in the order of their way.
+func (c *choice) after(w *Work) (list []pass) {
+	answers := float64(w.Prompts * w.Answers)
+	tokens := answers * w.Tokens
+	if c.reward != nil {
+		list = append(list, pass{c.reward, OpScore, answers, "reward workers, which grade"})
+	}
+	if c.critic != nil {
+		list = append(list, pass{c.critic, OpValues, tokens, "critic workers, which value answers"})
+	}
+	switch {
+	case c.inference != nil:
+		list = append(list, pass{c.inference, OpLogProbs, tokens, "inference workers, which compute log-probs"})
+	case w.LogProbs:
+		list = append(list, pass{c.actor, OpLogProbs, tokens, "actors, which compute log-probs"})
+	}
+	return list
+}
+
+// shareNodes reports whether members of two groups are on one node.
+func (g *group) shareNodes(h *group) bool {
+	for n, k := range h.perNode {
+		if k > 0 && g.perNode[n] > 0 {
 			return true
 		}
 	}

@@ -4,59 +4,100 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 )
 
-// A choice is a layout with what closed forms ask of it. Choices of one search share their groups.
+// A choice is a layout with what closed forms ask of it. Choices of one search share their groups. A group is nil if
+// the job has none.
 type choice struct {
-	nodes               []int
-	actor, env, rollout *group // env and rollout are nil if the job has none
-	stages              int
-	steps               meeting // of env and rollout
-	trips               level   // the farthest way of a trajectory to its actor
+	nodes                     []int
+	meshes                    map[string]Mesh
+	threads                   map[string]int
+	actor, env, rollout       *group
+	reward, inference, critic *group
+	stages                    int
+	steps                     meeting // of env and rollout
+	trips                     level   // the farthest way of a trajectory to its actor
+	detours                   level   // the same by way of an inference worker, if there are any
 }
 
 // newChoice returns the choice of a layout.
 func newChoice(l *Layout) *choice {
-	c := &choice{nodes: l.Nodes, actor: newGroup(l.Actor, l.Nodes), stages: l.Stages}
-	if len(l.Env) > 0 {
-		c.env = newGroup(l.Env, l.Nodes)
+	c := &choice{nodes: l.Nodes, meshes: l.Meshes, stages: l.Stages}
+	for i, of := range l.all() {
+		*c.all()[i] = newGroup(*of.ranks, l.Nodes, l.Meshes[of.name])
 	}
-	if len(l.Rollout) > 0 {
-		c.rollout = newGroup(l.Rollout, l.Nodes)
+	if c.rollout != nil {
 		c.trips = meet(c.rollout, c.actor, l.Nodes).worst
 	}
 	if c.env != nil {
 		c.steps = meet(c.env, c.rollout, l.Nodes)
 	}
+	c.detour()
+	c.thread(l.Threads)
 	return c
+}
+
+// detour sets c.detours.
+func (c *choice) detour() {
+	if c.inference != nil && c.rollout != nil {
+		c.detours = max(meet(c.rollout, c.inference, c.nodes).worst, meet(c.inference, c.actor, c.nodes).worst)
+	}
+}
+
+// all returns the groups in the order of Layout.all.
+func (c *choice) all() [6]**group {
+	return [...]**group{&c.actor, &c.env, &c.rollout, &c.reward, &c.inference, &c.critic}
 }
 
 // layout returns the choice as a Layout.
 func (c *choice) layout() Layout {
-	l := Layout{Nodes: c.nodes, Actor: c.actor.ranks, Stages: c.stages}
-	if c.env != nil {
-		l.Env = c.env.ranks
-	}
-	if c.rollout != nil {
-		l.Rollout = c.rollout.ranks
+	l := Layout{Nodes: c.nodes, Meshes: c.meshes, Threads: c.threads, Stages: c.stages}
+	for i, of := range l.all() {
+		if g := *c.all()[i]; g != nil {
+			*of.ranks = g.ranks
+		}
 	}
 	return l
+}
+
+// parts counts what moves: members, further stages, and components with threads or on other ranks than the actors.
+func (c *choice) parts() int {
+	n := c.stages - 1
+	for _, of := range c.all() {
+		g := *of
+		if g == nil {
+			continue
+		}
+		n += len(g.ranks)
+		if !slices.Equal(g.bits, c.actor.bits) {
+			n++
+		}
+		if g.threads > 1 {
+			n++
+		}
+	}
+	return n
 }
 
 // apart reports whether workers of env and rollout exchange messages.
 func (c *choice) apart() bool { return c.env != nil && !c.steps.inline }
 
+// used returns the i-th 64 ranks of the world as a set of those with members.
+func (c *choice) used(i int) (bits uint64) {
+	for _, of := range c.all() {
+		if g := *of; g != nil {
+			bits |= g.bits[i]
+		}
+	}
+	return bits
+}
+
 // idle returns the number of ranks without a member.
 func (c *choice) idle() int {
 	idle := len(c.nodes)
 	for i := range c.actor.bits {
-		used := c.actor.bits[i]
-		for _, g := range []*group{c.env, c.rollout} {
-			if g != nil {
-				used |= g.bits[i]
-			}
-		}
-		idle -= bits.OnesCount64(used)
+		idle -= bits.OnesCount64(c.used(i))
 	}
 	return idle
 }
@@ -66,22 +107,25 @@ func (c *choice) memory(w *Work) (bytes int64, node int) {
 	b := &w.Bytes
 	rollouts, units := int64(b.Queued+1), int64(w.Envs+w.Prompts)
 	actor := b.Actor + b.Replay + rollouts*b.Trajectory*units/int64(w.Actors)
-	var env, rollout int64
+	each := [...]int64{actor, 0, 0, b.Reward, b.Inference, b.Critic} // bytes of a member, in the order of all
 	if c.env != nil {
-		env = (2*(b.Observation+b.Action) + b.Simulator) * units / int64(len(c.env.ranks))
+		each[1] = (2*(b.Observation+b.Action) + b.Simulator) * units / int64(len(c.env.ranks))
 	}
 	if c.rollout != nil {
-		share := units / int64(len(c.rollout.ranks))
-		rollout = b.Copy + rollouts*b.Trajectory*share + 2*(b.Observation+b.Action)*share
+		share := units / int64(c.rollout.replicas())
+		each[2] = b.Copy/int64(c.rollout.mesh.Members()) + (rollouts*b.Trajectory+2*(b.Observation+b.Action))*share
 	}
 	perRank := int64(len(c.nodes)/len(c.actor.perNode)) * b.Rank
+	groups := c.all()
 	for n := range c.actor.perNode {
-		need := perRank + int64(c.actor.perNode[n])*actor
-		if c.env != nil {
-			need += int64(c.env.perNode[n]) * env
+		need := perRank
+		for i, of := range groups {
+			if g := *of; g != nil {
+				need += int64(g.perNode[n]) * each[i]
+			}
 		}
 		if c.rollout != nil {
-			need += int64(c.rollout.perNode[n])*rollout + int64(c.rollout.hosts[n])*b.Rollout
+			need += int64(c.rollout.hosts[n]) * b.Rollout
 		}
 		if need > bytes {
 			bytes, node = need, n
@@ -99,8 +143,8 @@ func (c *choice) weights(m *Machine, w *Work) (seconds float64, how string) {
 		return 0, "no reader"
 	}
 	away := 0
-	for n, k := range c.rollout.perNode {
-		if k > 0 && c.actor.perNode[n] == 0 {
+	for n, actors := range c.actor.perNode {
+		if actors == 0 && (c.rollout.perNode[n] > 0 || c.inference != nil && c.inference.perNode[n] > 0) {
 			away++
 		}
 	}
@@ -114,46 +158,104 @@ func (c *choice) weights(m *Machine, w *Work) (seconds float64, how string) {
 	return seconds / float64(max(1, w.WeightsEvery)), how
 }
 
-// trip returns the seconds of the largest trajectory's way to its actor. On a node the slab is shared memory.
+// trip returns the seconds of the largest trajectory's way to its actor. On a node the slab is shared memory, unless an
+// inference worker copies it.
 func (c *choice) trip(m *Machine, w *Work) float64 {
 	if c.rollout == nil {
 		return 0
 	}
-	bytes := float64(w.Envs+w.Prompts) / float64(max(len(c.rollout.ranks), w.Actors)) * float64(w.Bytes.Trajectory)
-	if c.trips < twoNodes {
-		bytes = 0
+	whole := float64(w.Envs+w.Prompts) * float64(w.Bytes.Trajectory)
+	carry := func(far level) float64 {
+		bytes := whole / float64(max(c.rollout.replicas(), w.Actors))
+		if far < twoNodes {
+			bytes = 0
+		}
+		return m.link(far).Time(bytes)
 	}
-	return m.link(c.trips).Time(bytes)
+	if c.inference == nil {
+		return carry(c.trips)
+	}
+	return 2*carry(c.detours) + whole/float64(c.inference.replicas())/m.Copy
 }
 
-// crowd returns what a call of op on each actor's samples takes, where actors crowd a node.
-func (c *choice) crowd(m *Machine, p *Profile, op string) float64 {
-	t := p.Time(op, float64(p.Work.Samples)/float64(p.Work.Actors))
-	return t.Seconds - t.Busy + t.Busy*slowdown(m, p, OpUpdate, c.actor.most)
-}
-
-// training returns the phase of training: the update of the most crowded actors, and sums that it does not hide.
-func (c *choice) training(m *Machine, p *Profile) Phase {
+// train returns the phase of training: the updates of the actors, and at the same time those of critic workers.
+func (c *choice) train(m *Machine, p *Profile) Phase {
 	w := &p.Work
-	update := c.crowd(m, p, OpUpdate)
-	sum := float64(w.OptimiserSteps)*c.sum(m, p, float64(w.GradientBytes)) +
-		float64(w.SmallSums)*c.sum(m, p, 256)
-	hidden := min(sum, w.Backward*update)
-	f := Phase{ActorTraining, update + sum - hidden, "the actors' update"}
-	if sum-hidden > update {
-		f.Bound = "sums over the actors"
-	} else if k := c.actor.most; k > m.Cores {
-		f.Bound = fmt.Sprintf("the updates of %d actors on %d cores", k, m.Cores)
+	f := training{c.actor, OpUpdate, float64(w.GradientBytes), w.Gathers, "actors"}.phase(m, p)
+	if c.critic == nil {
+		return f
+	}
+	critics := training{c.critic, OpCritic, float64(w.CriticBytes), w.CriticGathers, "critic workers"}
+	if g := critics.phase(m, p); g.Seconds > f.Seconds {
+		f = g
+	}
+	actor, critic := c.actor.call(m, p, OpUpdate, w.share(c.actor)), c.critic.call(m, p, OpCritic, w.share(c.critic))
+	one, other := float64(max(1, c.actor.threads)), float64(max(1, c.critic.threads))
+	load := 0.0 // of a node
+	for n := range c.actor.perNode {
+		load = max(load, float64(c.actor.perNode[n])*one*actor.Busy+float64(c.critic.perNode[n])*other*critic.Busy)
+	}
+	if load *= p.Factor(OpUpdate, float64(m.Cores)) / float64(m.Cores); load > f.Seconds {
+		f.Seconds, f.Bound = load, "the updates of actors and critic workers on the cores of a node"
 	}
 	return f
 }
 
-// sum returns the seconds of a sum of this many bytes over all actors: on each node, and by a tree over the nodes, up
-// and down.
-func (c *choice) sum(m *Machine, p *Profile, bytes float64) float64 {
-	t := p.SumTime(c.actor.most, bytes)
-	if c.actor.on > 1 {
-		t += 2 * rounds(c.actor.on) * m.Network.Time(bytes)
+// A training is that of the members of a group.
+type training struct {
+	*group
+	op      string
+	bytes   float64 // of the gradient
+	gathers int     // in an iteration
+	who     string
+}
+
+// phase returns the phase of the training: the update of the most crowded members, the sums that it does not hide, and
+// the weights that they gather.
+func (t training) phase(m *Machine, p *Profile) Phase {
+	w := &p.Work
+	update := t.crowd(m, p, t.op, w.share(t.group))
+	sum := float64(w.OptimiserSteps)*t.sum(m, p, t.bytes) + float64(w.SmallSums)*t.sum(m, p, 256)
+	sum -= min(sum, w.Backward*update) // the hidden part
+	gather := float64(t.gathers) * t.gather(m, p, t.bytes)
+	f := Phase{ActorTraining, update + sum + gather, "the update of the " + t.who}
+	switch {
+	case max(sum, gather) <= update:
+		if t.most > m.Cores {
+			f.Bound = fmt.Sprintf("the updates of %d %s on %d cores", t.most, t.who, m.Cores)
+		}
+	case sum > gather:
+		f.Bound = "sums over the " + t.who
+	default:
+		f.Bound = "weights that the " + t.who + " gather"
+	}
+	return f
+}
+
+// sum returns the seconds of a sum of this many bytes over all replicas, whose members sum a part each: on each node,
+// and by a tree over the nodes, up and down.
+func (g *group) sum(m *Machine, p *Profile, bytes float64) float64 {
+	here, between := g.parts(bytes)
+	t := p.Together(OpSum, min(g.most, g.replicas()), here)
+	if n := min(g.on, g.replicas()); n > 1 {
+		t += 2 * rounds(n) * m.Network.Time(between)
 	}
 	return t
+}
+
+// gather returns the seconds until all replicas have the blocks of all: on each node, and between nodes, each of which
+// gets the blocks of the others.
+func (g *group) gather(m *Machine, p *Profile, bytes float64) float64 {
+	here, between := g.parts(bytes)
+	t := p.Together(OpGather, min(g.most, g.replicas()), here)
+	if n := float64(min(g.on, g.replicas())); n > 1 {
+		t += rounds(int(n))*m.Network.Latency + between*(n-1)/n*m.Network.PerByte
+	}
+	return t
+}
+
+// parts returns how many of this many bytes each member of a replica has, and the members on a node together.
+func (g *group) parts(bytes float64) (member, node float64) {
+	n := g.mesh.Members()
+	return bytes / float64(n), bytes * float64(min(n, g.most)) / float64(n)
 }

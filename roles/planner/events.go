@@ -37,6 +37,7 @@ type action struct {
 	wait  float64 // of compute: seconds after that without a core
 	queue int     // of put and get
 	delay float64 // of put: seconds until the item is there
+	tag   int     // of put: for a server
 
 	spread []float64 // of compute: see Cost.Spread
 	what   string    // of compute: see Spent.add
@@ -69,10 +70,11 @@ type job struct {
 // A queue has bounded room for items.
 type queue struct {
 	items  int
-	room   int // items that may still be put
-	getter int // process that waits for an item; -1: none
-	putter int // process that waits for room; -1: none
-	delay  float64
+	room   int    // items that may still be put
+	getter int    // process that waits for an item; -1: none
+	putter int    // process that waits for room; -1: none
+	waits  action // of the putter
+	tags   []int  // of an inbox: of the items that have come and have not been asked for
 }
 
 // An event is due at a time.
@@ -81,7 +83,7 @@ type event struct {
 	seq   int
 	what  happening
 	index int // process, queue or node
-	stamp int
+	stamp int // of finishes: see cores.stamp; of arrives: the item's tag
 }
 
 type happening uint8
@@ -150,6 +152,9 @@ func (e *engine) run(most int) float64 {
 		case arrives:
 			q := &e.queues[x.index]
 			q.items++
+			if q.tags != nil {
+				q.tags = append(q.tags, x.stamp)
+			}
 			if p := q.getter; p >= 0 {
 				q.getter = -1
 				e.take(x.index)
@@ -162,6 +167,21 @@ func (e *engine) run(most int) float64 {
 	return e.now
 }
 
+// inbox adds a queue with room for n items, which keeps their tags.
+func (e *engine) inbox(n int) int {
+	index := e.queue(n)
+	e.queues[index].tags = []int{}
+	return index
+}
+
+// tagged returns the tag of the item that was taken last out of an inbox, by its only getter.
+func (e *engine) tagged(index int) int {
+	q := &e.queues[index]
+	tag := q.tags[0]
+	q.tags = q.tags[1:]
+	return tag
+}
+
 // take takes an item out of a queue, and lets a process that waits for room go on.
 func (e *engine) take(index int) {
 	q := &e.queues[index]
@@ -170,7 +190,7 @@ func (e *engine) take(index int) {
 	if p := q.putter; p >= 0 {
 		q.putter = -1
 		q.room--
-		e.add(event{at: e.now + q.delay, what: arrives, index: index})
+		e.add(event{at: e.now + q.waits.delay, what: arrives, index: index, stamp: q.waits.tag})
 		e.add(event{at: e.now, what: resumes, index: p})
 	}
 }
@@ -201,11 +221,11 @@ func (e *engine) advance(p int) {
 		case put:
 			q := &e.queues[a.queue]
 			if q.room == 0 {
-				q.putter, q.delay = p, a.delay
+				q.putter, q.waits = p, a
 				return
 			}
 			q.room--
-			e.add(event{at: e.now + a.delay, what: arrives, index: a.queue})
+			e.add(event{at: e.now + a.delay, what: arrives, index: a.queue, stamp: a.tag})
 		case get:
 			q := &e.queues[a.queue]
 			if q.items == 0 {

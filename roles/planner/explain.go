@@ -25,7 +25,7 @@ func (f *Found) Explain(out io.Writer, m *Machine, p *Profile) error {
 	present := false
 	for i := range f.Best {
 		mark := ""
-		if f.Present != nil && f.Best[i].Layout.key() == f.Present.Layout.key() {
+		if f.Present != nil && f.Best[i].Layout.String() == f.Present.Layout.String() {
 			mark, present = "now", true
 		}
 		row(&f.Best[i], mark)

@@ -3,6 +3,9 @@ package planner
 // A group has the members of one component, with what closed forms ask of them.
 type group struct {
 	ranks   []int
+	mesh    Mesh
+	threads int      // of a member; 0: 1
+	inside  level    // how far apart the members of a replica are
 	perNode []int    // members on each node
 	most    int      // members on the fullest node
 	hosts   []int    // ranks of each node that have members
@@ -10,14 +13,20 @@ type group struct {
 	bits    []uint64 // the ranks as a set
 }
 
-// newGroup returns the group of members on these ranks of a world.
-func newGroup(ranks, nodes []int) *group {
-	g := &group{ranks: ranks, bits: make([]uint64, len(nodes)/64+1)}
+// newGroup returns the group of members on these ranks of a world, which divide models so; nil without members.
+func newGroup(ranks, nodes []int, mesh Mesh) *group {
+	if len(ranks) == 0 {
+		return nil
+	}
+	g := &group{ranks: ranks, mesh: mesh, bits: make([]uint64, len(nodes)/64+1)}
 	if len(nodes) > 0 {
 		n := nodes[len(nodes)-1] + 1
 		g.perNode, g.hosts = make([]int, n), make([]int, n)
 	}
-	for _, r := range ranks {
+	for i, r := range ranks {
+		if first := i - i%mesh.Members(); first < i {
+			g.inside = max(g.inside, apart(ranks[first], r, nodes))
+		}
 		n := nodes[r]
 		if g.perNode[n]++; g.perNode[n] == 1 {
 			g.on++
@@ -29,6 +38,12 @@ func newGroup(ranks, nodes []int) *group {
 		}
 	}
 	return g
+}
+
+// crowd returns what a call of op on the rows of each replica takes, where members crowd a node.
+func (g *group) crowd(m *Machine, p *Profile, op string, rows float64) float64 {
+	t := g.call(m, p, op, rows)
+	return t.Seconds - t.Busy + t.Busy*slowdown(m, p, OpUpdate, g.computing())
 }
 
 // disjoint reports whether two groups have no rank in common.

@@ -3,7 +3,6 @@ package planner
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/rlinf/rlinf/spmd"
@@ -15,15 +14,31 @@ type Layout struct {
 	Actor   []int `json:"actor"`         // the rank of each actor
 	Rollout []int `json:"rollout"`       // the rank of each rollout worker; empty: the job has none
 	Env     []int `json:"env,omitempty"` // the rank of each env worker; empty: the job has none
+	// Reward, Inference and Critic are the ranks of further workers. Empty: the job has none, and others do their work.
+	Reward    []int `json:"reward,omitempty"`
+	Inference []int `json:"inference,omitempty"`
+	Critic    []int `json:"critic,omitempty"`
 	// Stages is S: each env worker's environments, or each rollout worker's prompts, are split into S parts.
 	Stages int `json:"stages"`
+	// Meshes say which components divide models, and how.
+	Meshes map[string]Mesh `json:"meshes,omitempty"`
+	// Threads are those of each actor and of each rollout worker that compute a language model. Inference and critic
+	// workers have as many as actors.
+	Threads map[string]int `json:"threads,omitempty"`
 }
 
 // String names the ranks of the components, as actor 0-1, env 0, rollout 1, 2 stages.
 func (l Layout) String() string {
 	var parts []string
-	for _, c := range l.components() {
-		parts = append(parts, c.name+" "+spmd.PlacementOf(c.ranks))
+	for _, name := range l.Components() {
+		text := name + " " + spmd.PlacementOf(l.Ranks(name))
+		if mesh := l.Meshes[name].String(); mesh != "" {
+			text += " (" + mesh + ")"
+		}
+		if n := l.Threads[name]; n > 1 {
+			text += fmt.Sprintf(" with %d threads each", n)
+		}
+		parts = append(parts, text)
 	}
 	text := strings.Join(parts, ", ")
 	if l.Stages > 1 {
@@ -35,78 +50,83 @@ func (l Layout) String() string {
 // A component is a named group of members.
 type component struct {
 	name  string
-	ranks []int
+	ranks *[]int
 }
 
-// components returns the components that have members.
-func (l *Layout) components() (list []component) {
-	for _, c := range []component{{"actor", l.Actor}, {"env", l.Env}, {"rollout", l.Rollout}} {
-		if len(c.ranks) > 0 {
-			list = append(list, c)
+// all returns the components that a job may have, in the order in which texts name them.
+func (l *Layout) all() [6]component {
+	return [...]component{{"actor", &l.Actor}, {"env", &l.Env}, {"rollout", &l.Rollout}, {"reward", &l.Reward},
+		{"inference", &l.Inference}, {"critic", &l.Critic}}
+}
+
+// Components returns the names of the components that have members.
+func (l *Layout) Components() (names []string) {
+	for _, c := range l.all() {
+		if len(*c.ranks) > 0 {
+			names = append(names, c.name)
 		}
 	}
-	return list
+	return names
 }
 
 // Ranks returns the ranks of a component's members; nil if it has none.
 func (l *Layout) Ranks(component string) []int {
-	for _, c := range l.components() {
-		if c.name == component {
-			return c.ranks
+	for _, c := range l.all() {
+		if c.name == component && len(*c.ranks) > 0 {
+			return *c.ranks
 		}
 	}
 	return nil
 }
 
-// Moves are the numbers of members that have another rank in one layout than in another.
-type Moves struct{ Actors, Envs, Rollouts int }
+// Place gives the members of a component these ranks. It does nothing for a component that is not planned.
+func (l *Layout) Place(component string, ranks []int) {
+	for _, c := range l.all() {
+		if c.name == component {
+			*c.ranks = ranks
+		}
+	}
+}
+
+// Moves are the numbers of members of each component that have another rank in one layout than in another.
+type Moves map[string]int
 
 // All returns the number of members of all components.
-func (m Moves) All() int { return m.Actors + m.Envs + m.Rollouts }
+func (m Moves) All() (n int) {
+	for _, moved := range m {
+		n += moved
+	}
+	return n
+}
 
 // Moves returns what changes its rank on the way from a layout with as many members to l.
 func (l *Layout) Moves(from *Layout) Moves {
-	count := func(to, from []int) (n int) {
-		for i := range to {
-			if to[i] != from[i] {
-				n++
+	moves := Moves{}
+	before := from.all()
+	for i, c := range l.all() {
+		for k, rank := range *c.ranks {
+			if rank != (*before[i].ranks)[k] {
+				moves[c.name]++
 			}
 		}
-		return n
 	}
-	return Moves{count(l.Actor, from.Actor), count(l.Env, from.Env), count(l.Rollout, from.Rollout)}
+	return moves
 }
 
-// Idle returns the number of ranks without a member.
-func (l *Layout) Idle() int {
+// Idle returns the ranks without a member.
+func (l *Layout) Idle() (ranks []int) {
 	used := make([]bool, len(l.Nodes))
-	for _, c := range l.components() {
-		for _, r := range c.ranks {
+	for _, c := range l.all() {
+		for _, r := range *c.ranks {
 			used[r] = true
 		}
 	}
-	idle := 0
-	for _, u := range used {
-		if !u {
-			idle++
+	for r := range used {
+		if !used[r] {
+			ranks = append(ranks, r)
 		}
 	}
-	return idle
-}
-
-// parts counts what moves: members, further stages, and components on other ranks than the actors.
-func (c *choice) parts() int {
-	n := c.stages - 1
-	for _, g := range []*group{c.actor, c.env, c.rollout} {
-		if g == nil {
-			continue
-		}
-		n += len(g.ranks)
-		if !slices.Equal(g.bits, c.actor.bits) {
-			n++
-		}
-	}
-	return n
+	return ranks
 }
 
 // simpler compares layouts of equal times: those that are nearer to the present layout come first if members move from
@@ -116,19 +136,13 @@ func (s *Space) simpler(a, b *Layout) int {
 	if s.Move {
 		moves = a.Moves(s.Present).All() - b.Moves(s.Present).All()
 	}
-	return cmp.Or(moves, newChoice(a).parts()-newChoice(b).parts(), a.Idle()-b.Idle())
-}
-
-// key is equal for equal layouts of one world.
-func (l *Layout) key() string {
-	of := spmd.PlacementOf
-	return fmt.Sprint(of(l.Actor), "|", of(l.Env), "|", of(l.Rollout), "|", l.Stages)
+	return cmp.Or(moves, newChoice(a).parts()-newChoice(b).parts(), len(a.Idle())-len(b.Idle()))
 }
 
 // A Route carries the rows of one stage between an env worker and a rollout worker.
 type Route struct {
 	Env, Rollout, Stage int
-	Rows                int  // environments
+	First, Rows         int  // its first environment, and how many there are
 	Inline              bool // the rollout worker steps these environments itself
 }
 
@@ -142,7 +156,8 @@ func RoutesOf(n int, l *Layout) (list []Route) {
 		for at := 0; at < batch; {
 			e, r := at/each, at/share
 			end := min((e+1)*each, (r+1)*share)
-			list = append(list, Route{Env: e, Rollout: r, Stage: s, Rows: end - at})
+			list = append(list, Route{Env: e, Rollout: r, Stage: s, First: e*(n/len(l.Env)) + s*each + at - e*each,
+				Rows: end - at})
 			at = end
 		}
 		for i := first; i < len(list); i++ {

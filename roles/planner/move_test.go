@@ -155,7 +155,7 @@ func TestMovesKeepNumbers(t *testing.T) {
 	}
 	to := now
 	to.Env = []int{0, 0, 0, 0, 1, 1, 2, 2}
-	if m := to.Moves(&now); m.All() != 4 || m.Envs != 4 {
+	if m := to.Moves(&now); m.All() != 4 || m["env"] != 4 {
 		t.Errorf("%+v", m)
 	}
 }

@@ -230,9 +230,14 @@ func TestSearchFindsTheBest(t *testing.T) {
 
 // TestThousandsOfRanks: a plan for 4096 ranks is found with few events, and is the same every time.
 func TestThousandsOfRanks(t *testing.T) {
-	m, p := twoCores(), waiting()
+	t.Run("", func(t *testing.T) { thousandsOfRanks(t, nil) })
+	t.Run("further", func(t *testing.T) { thousandsOfRanks(t, map[string]int{"reward": 0, "inference": 0}) })
+}
+
+func thousandsOfRanks(t *testing.T, further map[string]int) {
+	m, p := twoCores(), rewarded(1e-4)
 	m.Cores, m.Nodes, p.Work.Envs, p.Work.Actors, p.Work.Samples = 8, 512, 1<<16, 512, 1<<21
-	s := Space{Nodes: ranksOf(4096), Idle: true}
+	s := Space{Nodes: ranksOf(4096), Idle: true, Further: further}
 	for r := range s.Nodes {
 		s.Nodes[r] = r / 8
 	}
@@ -295,7 +300,8 @@ func TestFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err := Search(m2, p2, Space{Nodes: ranksOf(2), Idle: true})
-	if err != nil || a.Winner().Seconds != b.Winner().Seconds || a.Winner().Layout.key() != b.Winner().Layout.key() {
+	if err != nil || a.Winner().Seconds != b.Winner().Seconds ||
+		a.Winner().Layout.String() != b.Winner().Layout.String() {
 		t.Errorf("%v, then %v (%v)", a.Winner(), b.Winner(), err)
 	}
 	own := Identity{"b1", "here", "j1"}

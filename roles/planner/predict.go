@@ -118,11 +118,18 @@ func (c *choice) predict(m *Machine, p *Profile, l Layout, g played) Prediction 
 func (c *choice) phases(m *Machine, p *Profile, g played) (list [4]Phase, seconds float64) {
 	w, r := &p.Work, &p.Real
 	weights, how := c.weights(m, w)
+	rollouts := Phase{GenerateRollouts, g.seconds + c.trip(m, w), g.bound}
+	if c.inference != nil && w.Envs > 0 { // after the last step
+		inferred := c.inference.crowd(m, p, OpLogProbs, w.share(c.inference))
+		if rollouts.Seconds += inferred; inferred > g.seconds {
+			rollouts.Bound = "inference workers, which add log-probs"
+		}
+	}
 	list = [4]Phase{
 		{SyncWeights, weights, how},
-		{GenerateRollouts, g.seconds + c.trip(m, w), g.bound},
-		{CalAdvAndReturns, c.crowd(m, p, OpAdvantages), "the actors' advantages"},
-		c.training(m, p),
+		rollouts,
+		{CalAdvAndReturns, c.actor.crowd(m, p, OpAdvantages, w.share(c.actor)), "the actors' advantages"},
+		c.train(m, p),
 	}
 	seconds = r.Rest
 	for i := range list {

@@ -17,8 +17,12 @@ const (
 	OpAdvantages = "advantages" // advantages of a rollout; rows: samples
 	OpUpdate     = "update"     // an update without sums over actors; rows: samples of one actor
 	OpSum        = "sum"        // a sum over the actors of a node; rows: 4-byte numbers
+	OpGather     = "gather"     // weights that the actors of a node gather after a step; rows: 4-byte numbers
 	OpGenerate   = "generate"   // answers of one rollout worker; rows: answers
-	OpLogProbs   = "logprobs"   // log-probs of answers before the update; rows: tokens
+	OpLogProbs   = "logprobs"   // log-probs before the update; rows: tokens of answers, or samples
+	OpScore      = "score"      // rewards; rows: environments of a step, or answers
+	OpValues     = "values"     // values of answers by a critic worker; rows: tokens
+	OpCritic     = "critic"     // an update of a critic worker without sums; rows: samples of one critic worker
 )
 
 // Asked says what a profile is for.
@@ -38,7 +42,9 @@ type Profile struct {
 	Costs []Cost `json:"costs"`
 	// Crowd are the slow-downs of an operation while several cores of a node compute, from 2 cores on.
 	Crowd []Crowd `json:"crowd"`
-	Real  Real    `json:"real"`
+	// Speedups are those by threads. Costs are those of one thread.
+	Speedups []Speedup `json:"speedups,omitempty"`
+	Real     Real      `json:"real"`
 }
 
 // Real are corrections from real iterations. The zero value corrects nothing.
@@ -61,7 +67,7 @@ type Cost struct {
 	Rows    int     `json:"rows"`
 	Seconds float64 `json:"seconds"`
 	Busy    float64 `json:"busy"`              // seconds of a core; the rest of Seconds is waiting
-	Members int     `json:"members,omitempty"` // of OpSum: the actors that sum
+	Members int     `json:"members,omitempty"` // of OpSum and OpGather: the actors that take part
 	// Spread are quantiles of single calls ÷ median at 0, 1/n, … 1; none: all calls take Seconds.
 	Spread []float64 `json:"spread,omitempty"`
 }
@@ -77,17 +83,18 @@ type Crowd struct {
 type Took struct{ Seconds, Busy float64 }
 
 // Time returns what a call of op with this many rows takes on an idle node: between measured sizes by interpolation,
-// beyond them by a line a + c·rows with a, c >= 0. An operation that was not measured takes no time.
+// beyond them by a line a + c·rows with a, c >= 0, and from one size alone in proportion. An operation that was not
+// measured takes no time.
 func (p *Profile) Time(op string, rows float64) Took { return curve(p.of(op, 0)).at(rows) }
 
-// SumTime returns what a sum of this many bytes takes over n actors of a node.
-func (p *Profile) SumTime(n int, bytes float64) float64 {
+// Together returns what a sum or a gather of this many bytes takes over n actors of a node.
+func (p *Profile) Together(op string, n int, bytes float64) float64 {
 	if n <= 1 {
 		return 0
 	}
 	var members []int
 	for _, c := range p.Costs {
-		if c.Op == OpSum && !slices.Contains(members, c.Members) {
+		if c.Op == op && !slices.Contains(members, c.Members) {
 			members = append(members, c.Members)
 		}
 	}
@@ -102,7 +109,7 @@ func (p *Profile) SumTime(n int, bytes float64) float64 {
 			break
 		}
 	}
-	t := curve(p.of(OpSum, near)).at(bytes / 4).Seconds
+	t := curve(p.of(op, near)).at(bytes / 4).Seconds
 	return t * float64(n) / float64(near) // members of a node take turns on its cores
 }
 
@@ -151,8 +158,12 @@ func (c curve) at(rows float64) Took {
 	switch n := len(c); {
 	case n == 0:
 		return Took{}
-	case n == 1 && c[0].Rows == 0:
-		return Took{c[0].Seconds, c[0].Busy}
+	case n == 1:
+		share := 1.0
+		if c[0].Rows > 0 {
+			share = rows / float64(c[0].Rows)
+		}
+		return Took{c[0].Seconds * share, c[0].Busy * share}
 	case rows < float64(c[0].Rows) || rows > float64(c[n-1].Rows):
 		near := c[0]
 		if rows > float64(near.Rows) {

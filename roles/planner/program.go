@@ -65,13 +65,36 @@ func (p *program) sum(s *section) action {
 }
 
 // drawn returns a with a duration drawn from its spread.
-func (p *program) drawn(a action) action {
-	if a.kind == compute && p.draw.noisy {
-		p.calls++
-		f := p.draw.factor(a.spread, p.calls)
-		a.busy, a.wait = a.busy*f, a.wait*f
+func (p *program) drawn(a action) action { return p.draw.drawn(a, &p.calls) }
+
+// A server answers the items of a queue in the order in which they come, by their tags.
+type server struct {
+	engine  *engine
+	in      int         // the queue
+	answers [][2]action // for each tag a computation and a put
+	left    int         // items that will come
+	draw    drawer
+
+	tag, at int
+	calls   uint64
+}
+
+// next returns the next action.
+func (s *server) next() action {
+	s.at++
+	switch s.at {
+	case 1:
+		if s.left == 0 {
+			return action{}
+		}
+		s.left--
+		return action{kind: get, queue: s.in}
+	case 2:
+		s.tag = s.engine.tagged(s.in)
+		return s.draw.drawn(s.answers[s.tag][0], &s.calls)
 	}
-	return a
+	s.at = 0
+	return s.answers[s.tag][1]
 }
 
 // A drawer draws the durations of one process.
@@ -79,6 +102,16 @@ type drawer struct {
 	noisy   bool
 	seed    uint64
 	process uint64
+}
+
+// drawn returns a with a duration drawn from its spread. It counts the calls.
+func (d drawer) drawn(a action, calls *uint64) action {
+	if a.kind == compute && d.noisy {
+		*calls++
+		f := d.factor(a.spread, *calls)
+		a.busy, a.wait = a.busy*f, a.wait*f
+	}
+	return a
 }
 
 // factor returns a factor drawn from the quantiles spread, for the n-th call.

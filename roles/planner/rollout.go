@@ -53,6 +53,9 @@ func playSteps(m *Machine, p *Profile, l *Layout, o Options, steps int) (all pla
 		parts: newUnion(len(l.Nodes))}
 	for _, r := range scene.routes {
 		scene.parts.join(l.Nodes[l.Env[r.Env]], l.Nodes[l.Rollout[r.Rollout]])
+		if reward := scene.reward(r); reward >= 0 {
+			scene.parts.join(l.Nodes[l.Env[r.Env]], l.Nodes[l.Reward[reward]])
+		}
 	}
 	byPart := map[int][]Route{}
 	var order []int
@@ -91,6 +94,14 @@ type scene struct {
 	parts  *union
 }
 
+// reward returns the reward worker of a route; -1: there is none.
+func (s *scene) reward(r Route) int {
+	if len(s.l.Reward) == 0 {
+		return -1
+	}
+	return r.First * len(s.l.Reward) / s.p.Work.Envs
+}
+
 // shape returns a text that is equal for parts that run alike.
 func (s *scene) shape(list []Route) string {
 	number := func() func(int) int {
@@ -102,13 +113,18 @@ func (s *scene) shape(list []Route) string {
 			return seen[x]
 		}
 	}
-	env, rollout, rank, node := number(), number(), number(), number()
+	env, rollout, reward, rank, node := number(), number(), number(), number(), number()
 	var b []byte
 	for _, r := range list {
 		er, rr := s.l.Env[r.Env], s.l.Rollout[r.Rollout]
 		for _, x := range []int{env(r.Env), rollout(r.Rollout), r.Stage, r.Rows, rank(er), rank(rr),
 			node(s.l.Nodes[er]), node(s.l.Nodes[rr])} {
 			b = append(strconv.AppendInt(b, int64(x), 36), ' ')
+		}
+		if w := s.reward(r); w >= 0 {
+			b = append(strconv.AppendInt(b, int64(reward(w)), 36), ' ')
+			b = append(strconv.AppendInt(b, int64(rank(s.l.Reward[w])), 36), ' ')
+			b = append(strconv.AppendInt(b, int64(node(s.l.Nodes[s.l.Reward[w]])), 36), ' ')
 		}
 	}
 	return string(b)
@@ -144,9 +160,12 @@ func (s *scene) run(list []Route) played {
 	for _, r := range list {
 		nodeOf(s.l.Env[r.Env])
 		nodeOf(s.l.Rollout[r.Rollout])
+		if w := s.reward(r); w >= 0 {
+			nodeOf(s.l.Reward[w])
+		}
 	}
 	e := newEngine(len(nodes), crowded(s.m, s.p, OpInfer))
-	envs, rollouts := s.members(e, list)
+	envs, rollouts, rewards := s.members(e, list)
 	var kinds []string
 	for _, member := range slices.Sorted(maps.Keys(envs)) {
 		x := envs[member]
@@ -162,22 +181,27 @@ func (s *scene) run(list []Route) played {
 		e.start(nodeOf(s.l.Rollout[member]), x)
 		kinds = append(kinds, "rollout")
 	}
+	for _, member := range slices.Sorted(maps.Keys(rewards)) {
+		e.start(nodeOf(s.l.Reward[member]), rewards[member])
+		kinds = append(kinds, "reward")
+	}
 	result := played{seconds: e.run(math.MaxInt), events: e.events}
 	s.judge(e, kinds, &result)
 	return result
 }
 
 // members returns the programs of the members of the routes list.
-func (s *scene) members(e *engine, list []Route) (envs, rollouts map[int]*program) {
+func (s *scene) members(e *engine, list []Route) (envs, rollouts map[int]*program, rewards map[int]*server) {
 	w := &s.p.Work
-	envs, rollouts = map[int]*program{}, map[int]*program{}
+	envs, rollouts, rewards = map[int]*program{}, map[int]*program{}, map[int]*server{}
 	type stage struct {
 		rows      int
 		gets, put []action
 	}
 	stages := map[[2]int]*stage{}
 	var order [][2]int
-	last := map[int][]action{}
+	type serving struct{ cycle, rewarded, values []action }
+	served := map[int]*serving{}
 	for _, r := range list {
 		if rollouts[r.Rollout] == nil {
 			rollouts[r.Rollout] = &program{epochs: w.Epochs}
@@ -186,12 +210,13 @@ func (s *scene) members(e *engine, list []Route) (envs, rollouts map[int]*progra
 			envs[r.Env] = &program{epochs: w.Epochs}
 		}
 		step, infer := s.call(OpStep, r.Rows), s.call(OpInfer, r.Rows)
+		ask, rewarded := s.ask(e, rewards, r)
 		to := rollouts[r.Rollout]
 		if r.Inline {
-			alone := step.wait == 0 && infer.wait == 0
+			alone := step.wait == 0 && infer.wait == 0 && ask == nil
 			step.what, infer.what = opPlay, opPlay
-			to.sections = append(to.sections, section{[]action{step, infer}, s.steps, alone},
-				section{[]action{infer}, 1, false})
+			to.sections = append(to.sections, section{slices.Concat(ask, []action{infer, step}, rewarded), s.steps,
+				alone}, section{[]action{infer}, 1, false})
 			continue
 		}
 		link := s.m.between(s.l.Env[r.Env], s.l.Rollout[r.Rollout], s.l.Nodes)
@@ -206,17 +231,18 @@ func (s *scene) members(e *engine, list []Route) (envs, rollouts map[int]*progra
 		st.gets = append(st.gets, action{kind: get, queue: act})
 		st.put = append(st.put, action{kind: put, queue: obs,
 			delay: s.p.Real.Hop + link.Time(float64(w.Bytes.Observation)*float64(r.Rows))})
-		seen := action{kind: get, queue: obs}
-		last[r.Rollout] = append(last[r.Rollout], seen, infer, action{kind: put, queue: act,
-			delay: s.p.Real.Hop + link.Time(float64(w.Bytes.Action)*float64(r.Rows))})
-	}
-	for member, cycle := range last {
-		var values []action
-		for i := 0; i < len(cycle); i += 3 {
-			values = append(values, cycle[i], cycle[i+1])
+		if served[r.Rollout] == nil {
+			served[r.Rollout] = &serving{}
 		}
+		v, seen := served[r.Rollout], action{kind: get, queue: obs}
+		v.cycle = append(append(append(v.cycle, seen), ask...), infer, action{kind: put, queue: act,
+			delay: s.p.Real.Hop + link.Time(float64(w.Bytes.Action)*float64(r.Rows))})
+		v.rewarded, v.values = append(v.rewarded, rewarded...), append(v.values, seen, infer)
+	}
+	for member, v := range served {
 		to := rollouts[member]
-		to.sections = append(to.sections, section{cycle, s.steps, false}, section{values, 1, false})
+		to.sections = append(to.sections, section{append(v.cycle, v.rewarded...), s.steps, false},
+			section{v.values, 1, false})
 	}
 	for _, key := range order {
 		to, st := envs[key[0]], stages[key]
@@ -227,7 +253,27 @@ func (s *scene) members(e *engine, list []Route) (envs, rollouts map[int]*progra
 		to.sections[1].actions = slices.Concat(to.sections[1].actions, st.gets, []action{s.call(OpStep, st.rows)},
 			st.put)
 	}
-	return envs, rollouts
+	return envs, rollouts, rewards
+}
+
+// ask returns what the rollout worker of a route does to get the rewards of a step, and adds the route to its reward
+// worker. Without reward workers there is nothing to do.
+func (s *scene) ask(e *engine, rewards map[int]*server, r Route) (ask, rewarded []action) {
+	w := s.reward(r)
+	if w < 0 {
+		return nil, nil
+	}
+	if rewards[w] == nil {
+		rewards[w] = &server{engine: e, in: e.inbox(len(s.routes)),
+			draw: drawer{s.o.Noise, s.o.Seed, 2<<32 | uint64(w)}}
+	}
+	to, answer := rewards[w], e.queue(2)
+	link := s.m.between(s.l.Rollout[r.Rollout], s.l.Reward[w], s.l.Nodes)
+	ask = []action{{kind: put, queue: to.in, tag: len(to.answers),
+		delay: link.Time(float64(s.p.Work.Bytes.Transition) * float64(r.Rows))}}
+	to.answers = append(to.answers, [2]action{s.call(OpScore, r.Rows), {kind: put, queue: answer, delay: link.Latency}})
+	to.left += s.p.Work.Epochs * s.steps
+	return ask, []action{{kind: get, queue: answer}}
 }
 
 // call returns a call of op as an action.
@@ -255,6 +301,8 @@ func (s *scene) judge(e *engine, kinds []string, r *played) {
 	n := float64(s.m.Cores)
 	cores := slices.Max(busy) * s.p.Factor(OpInfer, n) / n / r.seconds
 	switch {
+	case working["reward"] >= max(0.8, working["env"], working["rollout"]):
+		r.bound, r.share = "reward workers, which serve all routes in turn", working["reward"]
 	case cores >= 0.85:
 		r.bound, r.share = "the cores of a node", cores
 	case len(kinds) > 0 && !slices.Contains(kinds, "env"):

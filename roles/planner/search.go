@@ -38,7 +38,11 @@ func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 	if err := s.tooSmall(); err != nil {
 		return nil, err
 	}
-	list := s.choices(&p.Work)
+	var list []choice
+	if s.Present != nil && fits(&p.Work, s.Present) {
+		list = append(list, *newChoice(s.Present))
+	}
+	list = append(list, s.threaded(m, p, s.extend(m, p, s.choices(&p.Work)))...)
 	if len(list) == 0 {
 		return nil, s.nothing(&p.Work)
 	}
@@ -107,7 +111,7 @@ func (f *Found) run(m *Machine, p *Profile, all []estimated, simpler func(a, b *
 			break
 		}
 		l := e.layout()
-		like := fmt.Sprint(e.seconds, len(l.Env), len(l.Rollout), l.Stages)
+		like := fmt.Sprint(e.seconds, len(l.Env), len(l.Rollout), len(l.Reward), len(l.Inference), l.Stages)
 		if seen[like] {
 			continue
 		}
@@ -135,7 +139,7 @@ func SteadyFor(l *Layout) Options {
 // of returns the prediction of l, from the best if it is one of them.
 func (f *Found) of(m *Machine, p *Profile, l Layout) *Prediction {
 	for i := range f.Best {
-		if f.Best[i].Layout.key() == l.key() {
+		if f.Best[i].Layout.String() == l.String() {
 			return &f.Best[i]
 		}
 	}
@@ -196,6 +200,7 @@ func sensitivities(m *Machine, p *Profile, best []Prediction) (list []Sensitivit
 			entries = append(entries, c.Op)
 		}
 	}
+	r := newRace(m, p, best)
 	for _, entry := range append(entries, "messages") {
 		s := Sensitivity{Entry: entry}
 		for _, f := range []float64{0.9, 1.1, 0.8, 1.25, 0.67, 1.5, 0.5, 2, 0.25, 4} {
@@ -205,7 +210,7 @@ func sensitivities(m *Machine, p *Profile, best []Prediction) (list []Sensitivit
 			} else {
 				pp = p.scaled(entry, f)
 			}
-			if i := fastest(&mm, pp, m, p, best); i > 0 {
+			if i := r.fastest(&mm, pp); i > 0 {
 				s.Factor, s.Winner = f, best[i].Layout.String()
 				break
 			}
@@ -215,13 +220,29 @@ func sensitivities(m *Machine, p *Profile, best []Prediction) (list []Sensitivit
 	return list
 }
 
-// fastest returns the index in best of the fastest layout on another machine and with another profile. Closed forms
-// say by how much each layout's time changes.
-func fastest(mm *Machine, pp *Profile, m *Machine, p *Profile, best []Prediction) int {
-	win, least := 0, math.Inf(1)
+// A race has the best layouts, the winner first, with the seconds that were predicted and those of the closed form.
+type race []struct {
+	*choice
+	seconds, closed float64
+}
+
+func newRace(m *Machine, p *Profile, best []Prediction) race {
+	r := make(race, len(best))
 	for i := range best {
-		was, is := Estimate(m, p, best[i].Layout), Estimate(mm, pp, best[i].Layout)
-		t := best[i].Seconds * is.Seconds / was.Seconds
+		x := &r[i]
+		x.choice, x.seconds = newChoice(&best[i].Layout), best[i].Seconds
+		_, x.closed = x.phases(m, p, x.generate(m, p))
+	}
+	return r
+}
+
+// fastest returns the index of the fastest layout on another machine or with another profile. Closed forms say by how
+// much each layout's time changes.
+func (r race) fastest(m *Machine, p *Profile) int {
+	win, least := 0, math.Inf(1)
+	for i, x := range r {
+		_, closed := x.phases(m, p, x.generate(m, p))
+		t := x.seconds * closed / x.closed
 		if i > 0 {
 			t *= 1 + Tie // another layout must be clearly better
 		}

@@ -1,12 +1,23 @@
 package planner
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // A Space is the set of layouts that a Search looks at.
 type Space struct {
 	Nodes []int // the node of each rank of the world
 	// Fixed are the ranks of components that stay where they are.
 	Fixed map[string][]int
+	// Further are the components that the job has beside actor, env and rollout, unless they are fixed, with the number
+	// of members that each keeps; 0: any number.
+	Further map[string]int
+	// Meshes say which components divide models, and how. With Divide rollout workers may also divide them otherwise.
+	Meshes map[string]Mesh
+	Divide bool
+	// Threads are the only numbers of threads of actors and of rollout workers; without one it is free.
+	Threads map[string]int
 	// Groups are sets of ranks that a component may have to itself, such as those of a node group.
 	Groups [][]int
 	// Eval is the number of environments of evaluations, and EvalGroup those that begin alike; 0: no evaluations.
@@ -21,11 +32,44 @@ type Space struct {
 	Move bool
 }
 
+// Allows reports whether l has all that the space leaves no choice about.
+func (s *Space) Allows(l *Layout) bool {
+	if !slices.Equal(l.Nodes, s.Nodes) || s.Stages > 0 && l.Stages != s.Stages {
+		return false
+	}
+	for name, n := range s.Threads {
+		if max(1, l.Threads[name]) != n {
+			return false
+		}
+	}
+	for _, of := range l.all() {
+		fixed, mesh := s.Fixed[of.name], l.Meshes[of.name].String()
+		if fixed != nil && !slices.Equal(*of.ranks, fixed) || mesh != s.Meshes[of.name].String() &&
+			!(s.Divide && of.name == "rollout") {
+			return false
+		}
+	}
+	return true
+}
+
 // choices returns the layouts of the space that a job can have, each once, in a fixed order.
 func (s *Space) choices(w *Work) (list []choice) {
-	if s.Present != nil && fits(w, s.Present) {
-		list = append(list, *newChoice(s.Present))
+	list = s.placed(w)
+	now := max(1, s.Meshes["rollout"].Tensor)
+	for _, n := range w.Model.Sizes {
+		if s.Divide && n != now {
+			other := *s
+			other.Meshes = map[string]Mesh{}
+			maps.Copy(other.Meshes, s.Meshes)
+			other.Meshes["rollout"] = Mesh{1, n}
+			list = append(list, other.placed(w)...)
+		}
 	}
+	return list
+}
+
+// placed returns the choices that divide models as s.Meshes has it.
+func (s *Space) placed(w *Work) (list []choice) {
 	stages := []int{1, 2, 4}
 	if s.Move {
 		stages = []int{s.Present.Stages}
@@ -35,9 +79,9 @@ func (s *Space) choices(w *Work) (list []choice) {
 		stages = stages[:1] // later rounds of answers only wait for earlier ones
 	}
 	sets := s.sets()
-	actors := s.groups(s.actorSets(w, sets))
-	envs, rollouts := s.groups(s.memberSets(w.Envs > 0, "env", sets)),
-		s.groups(s.memberSets(w.Envs+w.Prompts > 0, "rollout", sets))
+	actors := s.groups("actor", s.actorSets(w, sets))
+	envs, rollouts := s.groups("env", s.memberSets(w.Envs > 0, "env", sets)),
+		s.groups("rollout", s.memberSets(w.Envs+w.Prompts > 0, "rollout", sets))
 	for _, r := range rollouts {
 		trips := make([]level, len(actors))
 		for i, a := range actors {
@@ -58,8 +102,9 @@ func (s *Space) choices(w *Work) (list []choice) {
 					continue
 				}
 				for i, a := range actors {
-					c := choice{nodes: s.Nodes, actor: a, env: e, rollout: r, stages: n, steps: steps, trips: trips[i]}
-					if s.allows(&c) {
+					c := choice{nodes: s.Nodes, meshes: s.Meshes, actor: a, env: e, rollout: r, stages: n,
+						steps: steps, trips: trips[i]}
+					if s.begins(&c) {
 						list = append(list, c)
 					}
 				}
@@ -69,14 +114,10 @@ func (s *Space) choices(w *Work) (list []choice) {
 	return list
 }
 
-// groups returns the groups of members on these ranks; nil stands for no members.
-func (s *Space) groups(sets [][]int) (list []*group) {
+// groups returns the groups of members of a component on these ranks; nil stands for no members.
+func (s *Space) groups(component string, sets [][]int) (list []*group) {
 	for _, ranks := range sets {
-		if ranks == nil {
-			list = append(list, nil)
-		} else {
-			list = append(list, newGroup(ranks, s.Nodes))
-		}
+		list = append(list, newGroup(ranks, s.Nodes, s.Meshes[component]))
 	}
 	return list
 }
@@ -89,7 +130,7 @@ func (s *Space) together(env, rollout *group) bool {
 
 // divides reports whether the environments or prompts of a job, and those of its evaluations, can be divided.
 func (s *Space) divides(w *Work, env, rollout *group, stages int) bool {
-	l := Layout{Stages: stages}
+	l := Layout{Stages: stages, Meshes: s.Meshes}
 	if env != nil {
 		l.Env = env.ranks
 	}
@@ -100,20 +141,15 @@ func (s *Space) divides(w *Work, env, rollout *group, stages int) bool {
 		s.Eval%len(l.Rollout) == 0)
 }
 
-// allows reports whether the space has a layout. Without fixed components and groups, layouts that differ by the
-// numbers of ranks alone are one: it begins at the first rank, and on one node it leaves no rank out.
-func (s *Space) allows(c *choice) bool {
+// begins reports whether the space has a layout, which may have no further components yet. Without fixed components
+// and groups, layouts that differ by the numbers of ranks alone are one: it begins at the first rank, and on one node
+// it leaves no rank out.
+func (s *Space) begins(c *choice) bool {
 	free := len(s.Fixed) == 0 && len(s.Groups) == 0
 	oneNode := len(c.actor.perNode) == 1
 	var gap, idle bool
 	for i := range c.actor.bits {
-		used := c.actor.bits[i]
-		if c.env != nil {
-			used |= c.env.bits[i]
-		}
-		if c.rollout != nil {
-			used |= c.rollout.bits[i]
-		}
+		used := c.used(i)
 		if free && i == 0 && used&1 == 0 {
 			return false
 		}
@@ -124,7 +160,7 @@ func (s *Space) allows(c *choice) bool {
 		gap = gap || idle && used != 0 || used&(used+1) != 0
 		idle = idle || used != all
 	}
-	return (s.Idle || !idle) && !(free && oneNode && gap)
+	return (s.Idle || !idle || len(s.Further) > 0) && !(free && oneNode && gap)
 }
 
 // fits reports whether the environments or prompts of a job can be divided among a layout's members.
@@ -134,7 +170,8 @@ func fits(w *Work, l *Layout) bool {
 		return w.Envs%(e*l.Stages*w.Group) == 0 && w.Envs%(r*l.Stages) == 0 && (!w.Async || e%r == 0)
 	}
 	if w.Prompts > 0 {
-		return len(l.Rollout) > 0 && len(l.Rollout) <= w.Prompts && l.Stages <= w.Prompts/len(l.Rollout)
+		n, members := len(l.Rollout), l.Meshes["rollout"].Members()
+		return n > 0 && n%members == 0 && n/members <= w.Prompts && l.Stages <= w.Prompts/(n/members)
 	}
 	return l.Stages == 1
 }
@@ -217,20 +254,21 @@ func (s *Space) actorSets(w *Work, sets [][]int) (list [][]int) {
 	if ranks := s.Fixed["actor"]; ranks != nil {
 		return [][]int{ranks}
 	}
+	n := w.Actors * s.Meshes["actor"].Members()
 	if s.Move {
-		return dealt(w.Actors, sets)
+		return dealt(n, sets)
 	}
 	for _, set := range sets {
-		if len(set) <= w.Actors && w.Actors%len(set) == 0 {
-			list = append(list, repeated(set, w.Actors/len(set)))
+		if len(set) <= n && n%len(set) == 0 {
+			list = append(list, repeated(set, n/len(set)))
 		}
 	}
 	return list
 }
 
 // memberSets returns the ways to place a component: where it is fixed, else one member on each rank of a set, or two
-// on each of a few. Members that keep their number are dealt to the ranks of a set. Without the component it returns
-// nil as the only way.
+// on each of a few, and always whole replicas. Members that keep their number are dealt to the ranks of a set. Without
+// the component it returns nil as the only way.
 func (s *Space) memberSets(has bool, component string, sets [][]int) (list [][]int) {
 	if !has {
 		return [][]int{nil}
@@ -241,13 +279,23 @@ func (s *Space) memberSets(has bool, component string, sets [][]int) (list [][]i
 	if s.Move {
 		return dealt(len(s.Present.Ranks(component)), sets)
 	}
+	n := s.Meshes[component].Members()
 	for _, set := range sets {
+		set = whole(set, n)
 		list = append(list, set)
 		if len(set) <= 8 {
 			list = append(list, repeated(set, 2))
 		}
 	}
 	return list
+}
+
+// whole returns the ranks for one member each, or for n each if their number is no multiple of n.
+func whole(ranks []int, n int) []int {
+	if len(ranks)%n == 0 {
+		return ranks
+	}
+	return repeated(ranks, n)
 }
 
 // dealt returns the ways to place n members on sets of ranks: each rank has as many as others, or one more.

@@ -4,7 +4,8 @@ import "fmt"
 
 // Work is what one iteration of a job does, in any layout.
 type Work struct {
-	// Actors is W, the number of actors. It decides the numbers that a job computes, so no plan changes it.
+	// Actors is W, the number of actors, or of replicas that several actors have together. It decides the numbers that
+	// a job computes, so no plan changes it.
 	Actors int `json:"actors"`
 
 	// Envs is N, the number of environments; 0: the job has none. Group of them begin alike, and stay together.
@@ -28,6 +29,11 @@ type Work struct {
 	SmallSums      int     `json:"small_sums"`
 	GradientBytes  int64   `json:"gradient_bytes"`
 	Backward       float64 `json:"backward"` // share of the update during which sums can hide; 0: none
+	// Gathers are the optimiser steps after which the replicas gather weights, because they divide the moments.
+	Gathers int `json:"gathers,omitempty"`
+	// CriticBytes and CriticGathers are GradientBytes and Gathers of critic workers.
+	CriticBytes   int64 `json:"critic_bytes,omitempty"`
+	CriticGathers int   `json:"critic_gathers,omitempty"`
 
 	// Warmup is the number of iterations before the first update, which fill a replay buffer.
 	Warmup int `json:"warmup,omitempty"`
@@ -40,6 +46,7 @@ type Work struct {
 	Async     bool `json:"async,omitempty"`
 	Staleness int  `json:"staleness,omitempty"`
 
+	Model Model `json:"model,omitzero"`
 	Bytes Bytes `json:"bytes"`
 }
 
@@ -50,15 +57,24 @@ type Bytes struct {
 	Trajectory  int64 `json:"trajectory"`  // of one environment in one rollout, or of one prompt's answers
 	Queued      int   `json:"queued"`      // trajectories that a shard may queue
 	// Actor and Replay are the bytes of an actor, and of its replay buffer. Rollout are those of a rank with rollout
-	// workers, Copy those of each of them beside that, and Rank those of a rank beside its members.
+	// workers, Copy those of each replica of them beside that, and Rank those of a rank beside its members.
 	Actor   int64 `json:"actor"`
 	Rollout int64 `json:"rollout"`
 	Copy    int64 `json:"copy,omitempty"`
 	Rank    int64 `json:"rank"`
 	Replay  int64 `json:"replay"`
+	// Reward, Inference and Critic are those of a worker of these components.
+	Reward    int64 `json:"reward,omitempty"`
+	Inference int64 `json:"inference,omitempty"`
+	Critic    int64 `json:"critic,omitempty"`
+	// Transition is what a reward worker receives of one environment in one step.
+	Transition int64 `json:"transition,omitempty"`
 	// Simulator are the bytes that its env worker needs for an environment beside messages. They are not measured.
 	Simulator int64 `json:"simulator,omitempty"`
 }
+
+// share returns the samples of an iteration that each replica of g has.
+func (w *Work) share(g *group) float64 { return float64(w.Samples) / float64(g.replicas()) }
 
 // check returns an error if a number of w makes no sense.
 func (w *Work) check() error {

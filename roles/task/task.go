@@ -26,9 +26,11 @@ type Task interface {
 
 // A Placing says what a plan may place in a job.
 type Placing struct {
-	Components []string // that a plan places
-	// Divides reports whether the work of the job can be divided among this many actors.
+	Components []string // that a plan places; of those that a job may do without only those that it places
+	// Divides reports whether the work of the job can be divided among this many actors, or replicas of actors.
 	Divides func(actors int) bool
+	// Threads are those that members of some components have now, if their number changes what they take.
+	Threads map[string]int
 	// Eval is the number of environments of evaluations, and EvalGroup those that begin alike; 0: none.
 	Eval, EvalGroup int
 }

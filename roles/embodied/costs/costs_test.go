@@ -56,6 +56,25 @@ func TestProfile(t *testing.T) {
 	}
 }
 
+// TestProfileOfFurtherComponents: a profile also has what reward and inference workers do.
+func TestProfileOfFurtherComponents(t *testing.T) {
+	p := planOf(t, 2, "+cluster.component_placement.reward=0", "+cluster.component_placement.inference=1",
+		"+reward.reward_type=potential", "+reward.potential.indices=[2]", "+reward.potential.target=[0]",
+		"+algorithm.recompute_logprobs=true")
+	f, err := Profile(t.Context(), p, planner.Asked{Ranks: 2, Cores: 1, Budget: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range []string{planner.OpScore, planner.OpLogProbs} {
+		if took := f.Time(op, 16); !(took.Seconds > 0) {
+			t.Errorf("%s takes %v", op, took)
+		}
+	}
+	if b := &f.Work.Bytes; b.Transition < 4 || b.Inference != 4*int64(p.NumParams()) {
+		t.Errorf("%+v", b)
+	}
+}
+
 // TestWaitsTakeNoCore: a step that waits leaves its core to others.
 func TestWaitsTakeNoCore(t *testing.T) {
 	p := planOf(t, 2, "env.train.step_delay=5ms")
@@ -95,7 +114,7 @@ func TestRoutes(t *testing.T) {
 			continue
 		}
 		for i, r := range p.Train.Routes {
-			want := planner.Route{Env: r.Env, Rollout: r.Rollout, Stage: r.Stage, Rows: r.Hi - r.Lo,
+			want := planner.Route{Env: r.Env, Rollout: r.Rollout, Stage: r.Stage, First: r.Lo, Rows: r.Hi - r.Lo,
 				Inline: p.RunsInline(p.Train, r, true)}
 			if got[i] != want {
 				t.Errorf("%v: route %d is %+v, want %+v", c, i, got[i], want)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/roles/planner/probe"
@@ -32,7 +33,7 @@ func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 	if err := updates(ctx, p, a, f); err != nil {
 		return nil, err
 	}
-	return f, probe.AddSums(ctx, f, p.Config.Comm.BucketBytes)
+	return f, probe.AddSums(ctx, f, p.Actors, p.Config.Comm.BucketBytes)
 }
 
 // processorTime returns the processor time of this process.
@@ -75,7 +76,7 @@ func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Pro
 			_ = x.close() // nothing is learnt from a measurement
 		}
 	}()
-	steps, infers := make([]probe.Series, len(sizes)), make([]probe.Series, len(sizes))
+	measured := make([]calls, len(sizes))
 	middle := sizes[len(sizes)/2]
 	for _, n := range append(slices.Clone(sizes), slices.Repeat([]int{middle}, a.Cores)...) {
 		x, err := newPlayer(p, n)
@@ -88,7 +89,7 @@ func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Pro
 	const rounds = 5
 	for range rounds { // in turns, so that all sizes meet the same machine
 		for i := range sizes {
-			if err := run(ctx, players[i], each/rounds, &steps[i], &infers[i]); err != nil {
+			if err := run(ctx, players[i], each/rounds, &measured[i]); err != nil {
 				return err
 			}
 		}
@@ -103,7 +104,10 @@ func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Pro
 		slower = append(slower, all/one)
 	}
 	for i, n := range sizes {
-		f.Costs = append(f.Costs, steps[i].Cost(planner.OpStep, n), infers[i].Cost(planner.OpInfer, n))
+		f.Costs = append(f.Costs, measured[i].step.Cost(planner.OpStep, n), measured[i].infer.Cost(planner.OpInfer, n))
+		if p.Rewards > 0 {
+			f.Costs = append(f.Costs, measured[i].score.Cost(planner.OpScore, n))
+		}
 	}
 	if a.Cores > 1 {
 		f.Crowd = append(f.Crowd, planner.Crowd{Op: planner.OpInfer, Cores: a.Cores,
@@ -113,7 +117,7 @@ func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Pro
 }
 
 // run plays for about this long, but at least some steps.
-func run(ctx context.Context, x *player, d time.Duration, step, infer *probe.Series) error {
+func run(ctx context.Context, x *player, d time.Duration, c *calls) error {
 	const least, most = 8, 2000
 	begun := time.Now()
 	for n := 0; n < most && (n < least || time.Since(begun) < d); n++ {
@@ -121,7 +125,7 @@ func run(ctx context.Context, x *player, d time.Duration, step, infer *probe.Ser
 			return context.Cause(ctx)
 		}
 		busy := processorTime()
-		s, i, err := x.step()
+		spent, err := x.step()
 		if err != nil {
 			return err
 		}
@@ -129,9 +133,10 @@ func run(ctx context.Context, x *player, d time.Duration, step, infer *probe.Ser
 		if x.taken < 3 {
 			continue // the first steps find cold memory
 		}
-		step.Add(s)
-		infer.Add(i)
-		step.Busy += max(0, busy.Seconds()-i.Seconds()) // inference is work
+		c.step.Add(spent.step)
+		c.infer.Add(spent.infer)
+		c.score.Add(spent.score)
+		c.step.Busy += max(0, busy.Seconds()-spent.infer.Seconds()-spent.score.Seconds()) // the others are work
 	}
 	return nil
 }
@@ -143,11 +148,11 @@ func together(ctx context.Context, players []*player, d time.Duration) (step flo
 	errs, means := make([]error, len(players)), make([]float64, len(players))
 	for k, x := range players {
 		wg.Go(func() {
-			var step, infer probe.Series
-			errs[k] = run(ctx, x, d, &step, &infer)
-			wait := step.Cost(planner.OpStep, 1)
-			n := float64(len(step.Samples))
-			means[k] = (step.Total+infer.Total)/n - (wait.Seconds - wait.Busy)
+			var c calls
+			errs[k] = run(ctx, x, d, &c)
+			wait := c.step.Cost(planner.OpStep, 1)
+			n := float64(len(c.step.Samples))
+			means[k] = (c.step.Total+c.infer.Total)/n - (wait.Seconds - wait.Busy)
 		})
 	}
 	wg.Wait()
@@ -183,10 +188,10 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 		}
 		learners = append(learners, x)
 	}
-	var alone, crowd, prepare probe.Series
+	var alone, crowd, prepare, infer probe.Series
 	begun := time.Now()
 	for n := 0; n < 2 || n < 20 && time.Since(begun) < budget; n++ {
-		if err := first.learn(&prepare, &alone); err != nil {
+		if err := first.learn(&infer, &prepare, &alone); err != nil {
 			return err
 		}
 		if len(learners) > 1 {
@@ -198,6 +203,9 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	w, c := &f.Work, &first.counter
 	samples := w.Samples / w.Actors
 	f.Costs = append(f.Costs, alone.Cost(planner.OpUpdate, samples), prepare.Cost(planner.OpAdvantages, samples))
+	if len(p.Inferred()) > 0 {
+		f.Costs = append(f.Costs, infer.Cost(planner.OpLogProbs, samples))
+	}
 	if n := float64(first.updates); n > 0 {
 		w.OptimiserSteps, w.SmallSums = int(float64(c.Gradients)/n+0.5), int(float64(c.Small)/n+0.5)
 		w.Backward = min(1, 0.6*c.Backward.Seconds()/first.spent.Seconds())
@@ -214,6 +222,8 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 type learner struct {
 	counter probe.Counter
 	player  *player // nil: the algorithm learns from demonstrations alone
+	policy  policy.Policy
+	work    policy.Work // of inference workers
 	algo    algo.Algorithm
 	batch   tensor.Dict
 	updates int // measured or not, since the last reset
@@ -225,9 +235,12 @@ func newLearner(p *plan.Plan, envs int) (*learner, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &learner{counter: probe.Counter{Actors: p.Actors}}
+	x := &learner{counter: probe.Counter{Actors: p.Actors}, policy: pol}
 	if x.algo, err = p.NewAlgorithm(pol, &x.counter, tensor.Heap, nil); err != nil || envs == 0 {
 		return x, err
+	}
+	if len(p.Inferred()) > 0 {
+		x.work = pol.NewWork(envs / p.Actors)
 	}
 	x.player, err = newPlayerOf(p, pol, envs/p.Actors)
 	return x, err
@@ -248,7 +261,7 @@ func (x *learner) warm(ctx context.Context, iterations int, d time.Duration) err
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := x.learn(&none, &none); err != nil {
+		if err := x.learn(&none, &none, &none); err != nil {
 			return err
 		}
 	}
@@ -257,15 +270,16 @@ func (x *learner) warm(ctx context.Context, iterations int, d time.Duration) err
 	return nil
 }
 
-// learn makes a rollout and an update, and measures its two phases.
-func (x *learner) learn(prepare, update *probe.Series) error {
-	if err := x.rollout(); err != nil {
+// learn makes a rollout and an update, and measures its three phases.
+func (x *learner) learn(infer, prepare, update *probe.Series) error {
+	if err := x.rollout(infer); err != nil {
 		return err
 	}
 	return x.train(prepare, update)
 }
 
-func (x *learner) rollout() error {
+// rollout makes a rollout, and adds to it what inference workers would.
+func (x *learner) rollout(infer *probe.Series) error {
 	if x.player == nil {
 		return nil
 	}
@@ -273,6 +287,14 @@ func (x *learner) rollout() error {
 		return err
 	}
 	x.batch = x.player.dict
+	p, start := x.player.plan, time.Now()
+	for _, name := range p.Inferred() {
+		if err := algo.LogProbs(x.batch.Must(name), x.policy, x.work, x.batch,
+			p.Config.Algorithm.SequenceLength); err != nil {
+			return err
+		}
+	}
+	infer.Add(time.Since(start))
 	return nil
 }
 
@@ -297,8 +319,9 @@ func (x *learner) train(prepare, update *probe.Series) error {
 
 // learnTogether lets learners update at the same time, and adds the mean of their times.
 func learnTogether(learners []*learner, update *probe.Series) error {
+	var none probe.Series
 	for _, x := range learners {
-		if err := x.rollout(); err != nil {
+		if err := x.rollout(&none); err != nil {
 			return err
 		}
 	}

@@ -6,8 +6,10 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/embodied/play"
+	"github.com/rlinf/rlinf/roles/planner/probe"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -19,6 +21,11 @@ type player struct {
 	dict  tensor.Dict // the trajectory
 	at    int         // the next step of the present rollout
 	taken uint64      // steps of each environment in all rollouts
+
+	rule        reward.Rule // of reward workers; nil: there are none
+	transitions tensor.Dict
+	batch       reward.Batch
+	scores      []float32
 }
 
 // newPlayer makes the first rows environments of the job, for a policy of its own.
@@ -46,11 +53,24 @@ func newPlayerOf(p *plan.Plan, pol policy.Policy, rows int) (*player, error) {
 	}
 	layout := p.TrajectoryLayout(rows)
 	x.dict = layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())
-	return x, nil
+	if p.Rewards == 0 {
+		return x, nil
+	}
+	layout = p.TransitionLayout(plan.Route{Hi: rows})
+	x.transitions = layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())
+	x.batch, x.scores = plan.Transitions(x.transitions), make([]float32, rows)
+	x.rule, err = p.NewRule(rows)
+	return x, err
 }
 
-// step takes one step, and returns the time of the environments and that of inference and recording.
-func (x *player) step() (stepped, inferred time.Duration, err error) {
+// calls are measured calls of steps: of the environments, of inference with recording, and of rewards.
+type calls struct{ step, infer, score probe.Series }
+
+// took are the times of one step.
+type took struct{ step, infer, score time.Duration }
+
+// step takes one step.
+func (x *player) step() (spent took, err error) {
 	p, t := x.plan, x.at
 	if t == 0 {
 		x.rec.Begin([]tensor.Dict{x.dict}, x.taken)
@@ -58,38 +78,47 @@ func (x *player) step() (stepped, inferred time.Duration, err error) {
 	fresh := t%p.Steps == 0
 	if fresh {
 		if err := x.stage.Begin(); err != nil {
-			return 0, 0, err
+			return spent, err
 		}
 	}
 	start := time.Now()
 	act, err := x.rec.Act(t, x.stage.Now.Obs, fresh)
 	if err != nil {
-		return 0, 0, err
+		return spent, err
 	}
 	act.Feed(x.rec.Space, x.stage.Action.Must(algo.FieldAction))
 	acted := time.Now()
 	if err := x.stage.Step(); err != nil {
-		return 0, 0, err
+		return spent, err
 	}
 	done := time.Now()
 	if err := x.rec.Observe(t, x.stage.Now); err != nil {
-		return 0, 0, err
+		return spent, err
 	}
-	inferred, stepped = acted.Sub(start)+time.Since(done), done.Sub(acted)
+	spent.infer, spent.step = acted.Sub(start)+time.Since(done), done.Sub(acted)
+	if x.rule != nil {
+		x.rec.Transition(x.transitions, t, x.stage.Now)
+		start := time.Now()
+		if err := x.rule(x.scores, &x.batch); err != nil {
+			return spent, err
+		}
+		spent.score = time.Since(start)
+		x.rec.SetReward(t, x.scores)
+	}
 	if (t+1)%p.Steps == 0 {
 		if err := x.rec.Finish(t, x.stage.Now.Obs, !p.AutoReset); err != nil {
-			return 0, 0, err
+			return spent, err
 		}
 	}
 	x.taken++
 	x.at = (t + 1) % (p.Epochs * p.Steps)
-	return stepped, inferred, nil
+	return spent, nil
 }
 
 // rollout makes the rest of a rollout.
 func (x *player) rollout() error {
 	for {
-		if _, _, err := x.step(); err != nil || x.at == 0 {
+		if _, err := x.step(); err != nil || x.at == 0 {
 			return err
 		}
 	}

@@ -36,5 +36,11 @@ func WorkOf(p *plan.Plan) planner.Work {
 	if w.Async {
 		w.Bytes.Copy = params
 	}
+	if p.Rewards > 0 {
+		w.Bytes.Transition = int64(p.TransitionLayout(some).Size()) / rows
+	}
+	if p.Inferences > 0 {
+		w.Bytes.Inference = params
+	}
 	return w
 }

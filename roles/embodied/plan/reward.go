@@ -85,6 +85,16 @@ func (p *Plan) TransitionLayout(l Route) *tensor.Layout {
 	return tensor.NewLayout(fs...)
 }
 
+// Transitions returns the transitions in a Dict of TransitionLayout.
+func Transitions(d tensor.Dict) reward.Batch {
+	info, _ := d.Get(algo.FieldInfo)
+	infos, _ := d.Get(algo.FieldInfos)
+	return reward.Batch{Obs: d.Sub(algo.Observations), Next: d.Sub(algo.NextObservations),
+		Action: d.Must(algo.FieldAction), Reward: d.Must(algo.FieldReward).F32(),
+		Terminated: d.Must(algo.FieldTerminated).U8(), Truncated: d.Must(algo.FieldTruncated).U8(), Info: info,
+		Infos: infos}
+}
+
 // RewardLayout returns the layout of the reward worker's answer.
 func (p *Plan) RewardLayout(l Route) *tensor.Layout {
 	return tensor.NewLayout(tensor.Field{Name: algo.FieldReward, DType: tensor.F32, Shape: []int{l.Hi - l.Lo}})

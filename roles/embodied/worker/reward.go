@@ -121,14 +121,6 @@ func (w *RewardWorker) view(item *spmd.Item) *reward.Batch {
 			return &v.batch
 		}
 	}
-	d := item.Dict
-	info, _ := d.Get(algo.FieldInfo)
-	infos, _ := d.Get(algo.FieldInfos)
-	w.views = append(w.views, transitionView{item, rows, reward.Batch{
-		Obs: d.Sub(algo.Observations), Next: d.Sub(algo.NextObservations), Action: d.Must(algo.FieldAction),
-		Reward:     d.Must(algo.FieldReward).F32(),
-		Terminated: d.Must(algo.FieldTerminated).U8(), Truncated: d.Must(algo.FieldTruncated).U8(), Info: info,
-		Infos: infos,
-	}})
+	w.views = append(w.views, transitionView{item, rows, plan.Transitions(item.Dict)})
 	return &w.views[len(w.views)-1].batch
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/reward/answer"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/language/plan"
 	"github.com/rlinf/rlinf/roles/planner"
@@ -39,24 +40,48 @@ type answerer struct {
 	plan   *plan.Plan
 	engine *engine.Engine
 	order  []int32
+
+	grader    *answer.Grader // of reward workers; nil: there are none, or a program grades, which is not measured
+	responses []answer.Response
 }
 
-func newAnswerer(p *plan.Plan) (*answerer, error) {
+// newAnswerer returns an answerer with this many threads.
+func newAnswerer(p *plan.Plan, threads int) (*answerer, error) {
 	m, err := load(p)
 	if err != nil {
 		return nil, err
 	}
 	a := &answerer{plan: p, order: p.Order(nil, 0)}
-	a.engine, err = engine.New(m, p.EngineOptions())
+	if p.Rewards > 0 && p.Config.Reward.RewardType != answer.Program {
+		if a.grader, err = p.NewGrader(nil); err != nil {
+			return nil, err
+		}
+	}
+	o := p.EngineOptions()
+	o.Threads = threads
+	a.engine, err = engine.New(m, o)
 	return a, err
+}
+
+// grade grades the last answers.
+func (a *answerer) grade(score *probe.Series) error {
+	if a.grader == nil {
+		return nil
+	}
+	start := time.Now()
+	err := a.grader.Grade(make([]answer.Grade, len(a.responses)), a.responses)
+	score.Add(time.Since(start))
+	return err
 }
 
 // answer answers the first prompts of the first step, and returns the texts to train on.
 func (a *answerer) answer(ctx context.Context, prompts int) (algo.TextBatch, time.Duration, error) {
 	p, group := a.plan, a.plan.Config.Algorithm.GroupSize
 	var requests []engine.Request
+	var questions []plan.Question
 	for i, sample := range p.Samples(a.order, 0)[:prompts] {
 		q := p.Question(int(sample), int64(i))
+		questions = append(questions, q)
 		for k := range group {
 			requests = append(requests, engine.Request{Prompt: q.Prompt, Sampling: p.Sampling, Key: uint64(i),
 				Sample: uint64(k)})
@@ -67,6 +92,10 @@ func (a *answerer) answer(ctx context.Context, prompts int) (algo.TextBatch, tim
 	took := time.Since(start)
 	if err != nil {
 		return algo.TextBatch{}, 0, err
+	}
+	a.responses = a.responses[:0]
+	for i, r := range results {
+		a.responses = append(a.responses, p.Response(&questions[i/group], i%group, r.Tokens, r.Stopped))
 	}
 	return batchOf(requests, results), took, nil
 }
@@ -104,13 +133,14 @@ func sizesOf(prompts, ranks int) []int {
 // answers measures answers at three sizes, and those of several workers at the same time. It returns the answers to
 // all prompts.
 func answers(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile) (algo.TextBatch, error) {
-	one, err := newAnswerer(p)
+	one, err := newAnswerer(p, 1)
 	if err != nil {
 		return algo.TextBatch{}, err
 	}
 	defer one.engine.Close()
 	sizes, group := sizesOf(f.Work.Prompts, a.Ranks), f.Work.Answers
 	times := make([]probe.Series, len(sizes))
+	var score probe.Series
 	var all algo.TextBatch
 	begun := time.Now()
 	for n := 0; n < 3 || n < 12 && time.Since(begun) < a.Budget/4; n++ {
@@ -123,14 +153,48 @@ func answers(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 				times[i].Add(took)
 			}
 		}
+		if err := one.grade(&score); err != nil {
+			return all, err
+		}
 	}
 	for i, prompts := range sizes {
 		f.Costs = append(f.Costs, times[i].Cost(planner.OpGenerate, prompts*group))
 	}
+	if one.grader != nil {
+		f.Costs = append(f.Costs, score.Cost(planner.OpScore, len(one.responses)))
+	}
 	if a.Cores == 1 {
 		return all, nil
 	}
+	last := len(sizes) - 1
+	if err := answersByThreads(ctx, p, sizes[last], probe.Median(times[last].Samples), a, f); err != nil {
+		return all, err
+	}
 	return all, answersTogether(ctx, p, one, sizes[len(sizes)/2], a, f)
+}
+
+// answersByThreads measures answers with a thread for each core. One thread takes alone seconds.
+func answersByThreads(ctx context.Context, p *plan.Plan, prompts int, alone float64, a planner.Asked,
+	f *planner.Profile) error {
+	x, err := newAnswerer(p, a.Cores)
+	if err != nil {
+		return err
+	}
+	defer x.engine.Close()
+	var times probe.Series
+	begun := time.Now()
+	for n := 0; n < 3 || n < 12 && time.Since(begun) < a.Budget/12; n++ {
+		_, took, err := x.answer(ctx, prompts)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			times.Add(took)
+		}
+	}
+	f.Speedups = append(f.Speedups, planner.Speedup{Op: planner.OpGenerate, Threads: a.Cores,
+		Factor: alone / probe.Median(times.Samples)})
+	return nil
 }
 
 // answersTogether measures the answers to this many prompts on all cores at the same time.
@@ -138,7 +202,7 @@ func answersTogether(ctx context.Context, p *plan.Plan, one *answerer, prompts i
 	f *planner.Profile) error {
 	list := []*answerer{one}
 	for len(list) < a.Cores {
-		x, err := newAnswerer(p)
+		x, err := newAnswerer(p, 1)
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/roles/language/plan"
 	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/roles/planner/probe"
@@ -32,26 +33,32 @@ func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 	if err := updates(ctx, p, a, f, &all); err != nil {
 		return nil, err
 	}
-	return f, probe.AddSums(ctx, f, p.Config.Comm.BucketBytes)
+	if p.Critics > 0 {
+		if err := critics(ctx, p, a, f, &all); err != nil {
+			return nil, err
+		}
+	}
+	return f, probe.AddSums(ctx, f, max(p.Actors, p.Critics), p.Config.Comm.BucketBytes)
 }
 
 // WorkOf returns the work of an iteration of the job of p. Measurements add the lengths of answers.
 func WorkOf(p *plan.Plan) planner.Work {
 	trained := 4 * int64(p.Trained)
-	mem := p.MemoryOf(0)
 	w := planner.Work{Actors: p.Actors, Samples: p.Config.Actor.GlobalBatchSize, GradientBytes: trained,
 		ModelBytes: trained, WeightsEvery: int(p.SyncInterval), Staleness: -1}
-	each := (mem.Parameters + mem.Optimiser + mem.Activations) / int64(p.Actors)
-	w.Bytes = planner.Bytes{Actor: each, Rank: mem.Texts}
+	w.Model = planner.Model{Layers: p.Model.Layers, Width: p.Model.Hidden}
+	w.Model.MicroBatches, w.Model.Tokens = p.MicroBatches()
+	w.Bytes = planner.Bytes{Actor: p.MemberBytes("actor"), Rank: p.MemoryOf(0).Texts}
 	if !p.Config.Reasons() {
 		return w
 	}
 	w.Prompts, w.Answers = p.Pipeline.Groups, p.Config.Algorithm.GroupSize
 	w.Samples = w.Prompts * w.Answers
 	w.LogProbs = p.Config.Algorithm.RecomputeLogprobs || p.NeedsReference()
-	engine := p.EngineBytes()
-	w.Bytes.Actor = (mem.Parameters + mem.Optimiser + mem.Activations - engine) / int64(p.Actors)
-	w.Bytes.Copy, w.Bytes.Trajectory = engine+4*int64(p.Count), int64(p.AnswerBytes())
+	w.Model.Running, w.Model.Sizes = p.EngineOptions().MaxRunning, p.Model.Sizes()
+	w.Bytes.Copy = p.MemberBytes("rollout") * int64(p.Mesh("rollout").Members())
+	w.Bytes.Trajectory = int64(p.AnswerBytes())
+	w.Bytes.Inference, w.Bytes.Critic = p.MemberBytes("inference"), p.MemberBytes("critic")
 	return w
 }
 
@@ -66,7 +73,8 @@ type learner struct {
 	spent   time.Duration
 }
 
-func newLearner(p *plan.Plan, all *algo.TextBatch) (*learner, error) {
+// newLearner returns a learner with this many threads.
+func newLearner(p *plan.Plan, all *algo.TextBatch, threads int) (*learner, error) {
 	m, err := load(p)
 	if err != nil {
 		return nil, err
@@ -76,26 +84,34 @@ func newLearner(p *plan.Plan, all *algo.TextBatch) (*learner, error) {
 		x.texts = p.BatchOf(p.Order(nil, 0), 0, 0)
 		optim, _ := p.Config.Optimisers()
 		x.sft, err = algo.NewSFT(algo.SFTSetup{Model: m, Optim: optim,
-			Iterations: int(min(p.MaxSteps, math.MaxInt32)), MicroBatch: p.Limit, Threads: p.Config.Actor.Threads,
+			Iterations: int(min(p.MaxSteps, math.MaxInt32)), MicroBatch: p.Limit, Threads: threads,
 			Replicas: &x.counter, Alloc: tensor.Heap})
 		return x, err
 	}
 	setup := p.TextSetup()
-	setup.Model, setup.Replicas, setup.Alloc = m, &x.counter, tensor.Heap
+	setup.Model, setup.Replicas, setup.Alloc, setup.Threads = m, &x.counter, tensor.Heap, threads
 	if setup.Reference, err = frozen(p, m); err != nil {
 		return nil, err
 	}
-	if p.HasCritic() {
-		if setup.Critic, err = algo.NewTextCritic(m.Config, m.Part(), tensor.Heap); err != nil {
-			return nil, err
-		}
-		if err := copyWeights(setup.Critic.Model, m); err != nil {
+	if setup.Values = p.Critics > 0; p.HasCritic() && !setup.Values {
+		if setup.Critic, err = newCritic(m); err != nil {
 			return nil, err
 		}
 	}
-	x.batch = share(all, len(all.Texts)/p.Actors)
+	if x.batch = share(all, len(all.Texts)/p.Actors); setup.Values {
+		x.batch.Value = make([]float32, len(x.batch.LogProb))
+	}
 	x.ppo, err = algo.NewTextPPO(setup)
 	return x, err
+}
+
+// newCritic returns a critic that begins as a model.
+func newCritic(m *lm.Model) (*algo.TextCritic, error) {
+	c, err := algo.NewTextCritic(m.Config, m.Part(), tensor.Heap)
+	if err != nil {
+		return nil, err
+	}
+	return c, copyWeights(c.Model, m)
 }
 
 // share returns the first n texts of a batch.
@@ -157,22 +173,36 @@ func (x *learner) train(infer, prepare, update *probe.Series) error {
 // updates measures log-probs and the update of one actor on its share of the texts, alone and beside others.
 func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile, all *algo.TextBatch) error {
 	var learners []*learner
-	for range max(1, min(a.Cores, f.Work.Actors)) {
-		x, err := newLearner(p, all)
+	add := func(threads int) (*learner, error) {
+		x, err := newLearner(p, all, threads)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		defer x.close()
+		learners = append(learners, x)
 		var none probe.Series
-		if err := x.train(&none, &none, &none); err != nil { // the first update finds cold memory
-			return err
-		}
+		err = x.train(&none, &none, &none) // the first update finds cold memory
 		x.counter.Reset()
 		x.updates, x.spent = 0, 0
-		learners = append(learners, x)
+		return x, err
 	}
-	first := learners[0]
-	var infer, prepare, alone, crowd probe.Series
+	defer func() {
+		for _, x := range learners {
+			x.close()
+		}
+	}()
+	first, err := add(1)
+	for n := 1; n < min(a.Cores, f.Work.Actors) && err == nil; n++ {
+		_, err = add(1)
+	}
+	crowded := len(learners)
+	var wide *learner // with a thread for each core; nil: there is one core
+	if a.Cores > 1 && err == nil {
+		wide, err = add(a.Cores)
+	}
+	if err != nil {
+		return err
+	}
+	var none, infer, prepare, alone, crowd, threads probe.Series
 	begun := time.Now()
 	for n := 0; n < 2 || n < 20 && time.Since(begun) < a.Budget/3; n++ {
 		if ctx.Err() != nil {
@@ -181,8 +211,13 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 		if err := first.train(&infer, &prepare, &alone); err != nil {
 			return err
 		}
-		if len(learners) > 1 {
-			if err := together(learners, &crowd); err != nil {
+		if crowded > 1 {
+			if err := together(learners[:crowded], &crowd); err != nil {
+				return err
+			}
+		}
+		if wide != nil {
+			if err := wide.train(&none, &none, &threads); err != nil {
 				return err
 			}
 		}
@@ -195,13 +230,67 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 		f.Costs = append(f.Costs, prepare.Cost(planner.OpAdvantages, samples), infer.Cost(planner.OpLogProbs, tokens))
 	}
 	n := float64(first.updates)
-	w.OptimiserSteps, w.SmallSums = int(float64(c.Gradients)/n+0.5), int(float64(c.Small)/n+0.5)
+	each := func(count int) int { return int(float64(count)/n + 0.5) } // in an iteration
+	w.OptimiserSteps, w.SmallSums, w.Gathers = each(c.Gradients), each(c.Small), each(c.Gathers)
 	if c.Bytes > 0 {
 		w.GradientBytes = c.Bytes
 	}
-	if len(learners) > 1 {
-		f.Crowd = append(f.Crowd, planner.Crowd{Op: planner.OpUpdate, Cores: len(learners),
+	if wide != nil {
+		f.Speedups = append(f.Speedups, planner.Speedup{Op: planner.OpUpdate, Threads: a.Cores,
+			Factor: probe.Median(alone.Samples) / probe.Median(threads.Samples)})
+	}
+	if crowded > 1 {
+		f.Crowd = append(f.Crowd, planner.Crowd{Op: planner.OpUpdate, Cores: crowded,
 			Factor: max(1, probe.Median(crowd.Samples)/probe.Median(alone.Samples))})
+	}
+	return nil
+}
+
+// critics measures the values and the update of a critic worker on its share of the answers.
+func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile, all *algo.TextBatch) error {
+	m, err := load(p)
+	if err != nil {
+		return err
+	}
+	counter := probe.Counter{Actors: p.Critics}
+	setup := p.TextSetup()
+	setup.Replicas, setup.Alloc = &counter, tensor.Heap
+	if setup.Critic, err = newCritic(m); err != nil {
+		return err
+	}
+	c, err := algo.NewTextCriticPPO(setup)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var values, update probe.Series
+	begun, samples := time.Now(), len(all.Texts)/p.Critics
+	for n := 0; n < 3 || n < 20 && time.Since(begun) < a.Budget/6; n++ {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		b, start := share(all, samples), time.Now()
+		if b.Value, err = c.Values(nil, b.Texts); err != nil {
+			return err
+		}
+		valued := time.Now()
+		if err := c.Prepare(&b); err != nil {
+			return err
+		}
+		prepared := time.Now()
+		if _, err := c.Update(&b); err != nil {
+			return err
+		}
+		if n > 0 { // the first calls find cold memory
+			values.Add(valued.Sub(start))
+			update.Add(time.Since(prepared))
+		}
+	}
+	f.Costs = append(f.Costs, values.Cost(planner.OpValues, int(f.Work.Tokens*float64(samples))),
+		update.Cost(planner.OpCritic, samples))
+	f.Work.CriticBytes = counter.Bytes
+	if counter.Gathers > 0 { // after each of as many steps as those of the actors
+		f.Work.CriticGathers = f.Work.OptimiserSteps
 	}
 	return nil
 }

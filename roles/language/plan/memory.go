@@ -62,52 +62,11 @@ func (p *Plan) MemoryColumns() []job.Column {
 
 // MemoryOf estimates the memory of rank r.
 func (p *Plan) MemoryOf(r int) (f job.Footprint) {
-	each := func(component string, add func(s share)) {
-		for _, m := range p.MembersOn(component, r) {
-			add(p.share(component, m, r))
+	for _, of := range modelled {
+		for _, m := range p.MembersOn(of, r) {
+			p.addMember(&f, of, m, r)
 		}
 	}
-	or := func(component, otherwise string, placed int) string {
-		if placed > 0 {
-			return component
-		}
-		return otherwise
-	}
-	model, critic := p.Config.Optimisers()
-	each("actor", func(s share) {
-		f.Parameters += 2*s.trained + s.frozen
-		f.Optimiser += moments(s.trained, model, p.Actors)
-		f.Activations += s.work
-		f.Messages += s.messages
-	})
-	if p.HasCritic() {
-		replicas := cmp.Or(p.Critics, p.Actors)
-		each(or("critic", "actor", p.Critics), func(s share) {
-			f.Parameters, f.Optimiser = f.Parameters+2*s.trunk, f.Optimiser+moments(s.trunk, critic, replicas)
-			f.Activations, f.Messages = f.Activations+s.work, f.Messages+s.messages
-		})
-	}
-	if p.NeedsReference() {
-		each(or("inference", "actor", p.Inferences), func(s share) {
-			f.Activations += s.forward
-			if p.LoRA == nil {
-				f.Parameters += s.trunk
-			}
-		})
-	}
-	each("inference", func(s share) {
-		if p.Config.Algorithm.RecomputeLogprobs {
-			f.Activations += s.forward
-		}
-		f.Parameters += s.own
-	})
-	each("rollout", func(s share) {
-		f.Activations += p.EngineBytes()
-		if p.Pipeline.Dealt {
-			f.Activations += 2 * min(p.EngineBytes(), 4*deal.MostCache) // answers that come or go
-		}
-		f.Parameters += s.own
-	})
 	for i, stage := range p.Pipeline.Stages {
 		items := 3
 		if i == 1 && p.Pipeline.Dealt { // any rollout worker may send it groups
@@ -120,6 +79,50 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 		f.Texts += int64(p.Valid.Bytes())
 	}
 	return f
+}
+
+// MemberBytes estimates the memory of a member of a component with a model, on a rank of its own; 0 without members.
+func (p *Plan) MemberBytes(component string) int64 {
+	var f job.Footprint
+	if p.Workers(component) > 0 {
+		p.addMember(&f, component, 0, -1)
+	}
+	return f.Sum()
+}
+
+// addMember adds to f what a member of a component with a model has on rank r. Actors do the work of components without
+// a place.
+func (p *Plan) addMember(f *job.Footprint, component string, index, r int) {
+	model, critic := p.Config.Optimisers()
+	s := p.share(component, index, r)
+	actor := component == "actor"
+	switch component {
+	case "actor":
+		f.Parameters += 2*s.trained + s.frozen
+		f.Optimiser += moments(s.trained, model, p.Actors)
+		f.Activations, f.Messages = f.Activations+s.work, f.Messages+s.messages
+	case "rollout":
+		f.Parameters, f.Activations = f.Parameters+s.own, f.Activations+p.EngineBytes()
+		if p.Pipeline.Dealt {
+			f.Activations += 2 * min(p.EngineBytes(), 4*deal.MostCache) // answers that come or go
+		}
+	case "inference":
+		f.Parameters += s.own
+		if p.Config.Algorithm.RecomputeLogprobs {
+			f.Activations += s.forward
+		}
+	}
+	if p.HasCritic() && (component == "critic" || actor && p.Critics == 0) {
+		f.Parameters += 2 * s.trunk
+		f.Optimiser += moments(s.trunk, critic, cmp.Or(p.Critics, p.Actors))
+		f.Activations, f.Messages = f.Activations+s.work, f.Messages+s.messages
+	}
+	if p.NeedsReference() && (component == "inference" || actor && p.Inferences == 0) {
+		f.Activations += s.forward
+		if p.LoRA == nil {
+			f.Parameters += s.trunk
+		}
+	}
 }
 
 // moments returns the bytes of Adam's two moments of weights on one of several replicas.

@@ -319,7 +319,7 @@ func listed(numbers []int) string {
 // checkBubble adds a warning if an update has so few micro-batches that stages wait for each other.
 func (d *Draft) checkBubble() {
 	m := d.Mesh("actor")
-	n := d.microBatches()
+	n, _ := d.MicroBatches()
 	if m.Pipeline == 1 || n >= 2*m.Pipeline {
 		return
 	}
@@ -336,20 +336,22 @@ func (d *Draft) noteSharding() {
 	}
 }
 
-// microBatches returns about the number of micro-batches of an update on each replica of the actors.
-func (d *Draft) microBatches() int {
-	c, texts, tokens := d.Config, d.batch/d.Actors, d.Config.Runner.SeqLength
+// MicroBatches returns about the number of micro-batches of an update on each replica of the actors, and about the
+// number of tokens of each.
+func (p *Plan) MicroBatches() (n, tokens int) {
+	c, texts, length := p.Config, p.batch/p.Actors, p.Config.Runner.SeqLength
 	if c.Reasons() {
 		texts = config.Product(texts, c.Algorithm.GroupSize) / max(1, c.Algorithm.Texts.NMinibatches)
 	} else {
 		sum := 0
-		for _, s := range d.Train.Samples {
+		for _, s := range p.Train.Samples {
 			sum += len(s.IDs)
 		}
-		tokens = sum / len(d.Train.Samples)
+		length = sum / len(p.Train.Samples)
 	}
-	if n := d.Limit.Sequences; n > 0 {
-		return (texts + n - 1) / n
+	if each := p.Limit.Sequences; each > 0 {
+		return (texts + each - 1) / each, config.Product(min(texts, each), length)
 	}
-	return max(1, config.Product(texts, tokens)/d.Limit.Tokens)
+	tokens = config.Product(texts, length)
+	return max(1, tokens/p.Limit.Tokens), min(tokens, p.Limit.Tokens)
 }

@@ -172,20 +172,26 @@ func pass(ctx context.Context, m *spmd.Member, in, out *spmd.Channel, layout *te
 	return nil
 }
 
-// AddSums adds to f the costs of sums over the job's actors, if there are several: at most eight goroutine ranks stand
-// for them. bucket is the size of a gradient's buckets in bytes.
-func AddSums(ctx context.Context, f *planner.Profile, bucket int) error {
-	if f.Work.Actors <= 1 {
+// AddSums adds to f the costs of sums over this many actors, if there are several, or over as many critic workers, and
+// those of the weights that they gather, if they do. At most eight goroutine ranks stand for them. bucket is the size
+// of a gradient's buckets in bytes.
+func AddSums(ctx context.Context, f *planner.Profile, members, bucket int) error {
+	if members <= 1 {
 		return nil
 	}
-	costs, err := sums(ctx, min(f.Work.Actors, 8), f.Work.GradientBytes, bucket)
+	w := &f.Work
+	costs, err := sums(ctx, min(members, 8), w.GradientBytes, bucket, w.Gathers+w.CriticGathers > 0)
 	f.Costs = append(f.Costs, costs...)
 	return err
 }
 
-// sums measures sums over members goroutine ranks, of a few numbers and of a gradient, as training makes them.
-func sums(ctx context.Context, members int, gradientBytes int64, bucket int) ([]planner.Cost, error) {
+// sums measures sums over members goroutine ranks, of a few numbers and of a gradient, as training makes them, and a
+// gather of weights if they gather.
+func sums(ctx context.Context, members int, gradientBytes int64, bucket int, gathers bool) ([]planner.Cost, error) {
 	rows := []int{32, max(64, int(gradientBytes/4))}
+	if gathers {
+		rows = append(rows, rows[1])
+	}
 	times := make([][]float64, len(rows))
 	err := spmd.Run(ctx, local.New(members), spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
 		ends, err := w.NewComm(w.Ranks(), "sums")
@@ -202,15 +208,21 @@ func sums(ctx context.Context, members int, gradientBytes int64, bucket int) ([]
 			return err
 		}
 		grad := tensor.Of(memory[:4*rows[1]], tensor.F32, rows[1]).F32()
-		few := make([]float64, rows[0]/2)
+		few, shares := make([]float64, rows[0]/2), make([]int, members)
+		for i := range shares {
+			shares[i] = (i+1)*len(grad)/members - i*len(grad)/members
+		}
 		begun := time.Now()
 		for n := range 200 {
 			for i := range rows {
 				start := time.Now()
-				if i == 0 {
+				switch i {
+				case 0:
 					err = r.Sum(few)
-				} else {
+				case 1:
 					err = r.Gradient(grad).Wait(nil)
+				default:
+					err = r.Gather(grad, shares)
 				}
 				if err != nil {
 					return err
@@ -238,7 +250,11 @@ func sums(ctx context.Context, members int, gradientBytes int64, bucket int) ([]
 	var costs []planner.Cost
 	for i := range rows {
 		t := Median(times[i])
-		costs = append(costs, planner.Cost{Op: planner.OpSum, Rows: rows[i], Members: members, Seconds: t, Busy: t})
+		op := planner.OpSum
+		if i > 1 {
+			op = planner.OpGather
+		}
+		costs = append(costs, planner.Cost{Op: op, Rows: rows[i], Members: members, Seconds: t, Busy: t})
 	}
 	return costs, nil
 }

@@ -12,6 +12,7 @@ type Counter struct {
 	Actors    int
 	Small     int // sums of a few numbers
 	Gradients int
+	Gathers   int
 	Bytes     int64         // of the last gradient
 	Backward  time.Duration // while gradients were open, before they were waited for
 	open      time.Time     // when the present gradient was opened
@@ -28,8 +29,11 @@ func (c *Counter) Sum([]float64) error {
 	return nil
 }
 
-// Gather does nothing.
-func (c *Counter) Gather([]float32, []int) error { return nil }
+// Gather counts a gather of weights.
+func (c *Counter) Gather([]float32, []int) error {
+	c.Gathers++
+	return nil
+}
 
 // Reset forgets what was counted.
 func (c *Counter) Reset() { *c = Counter{Actors: c.Actors, Bytes: c.Bytes} }

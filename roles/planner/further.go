@@ -1,0 +1,103 @@
+package planner
+
+import (
+	"cmp"
+	"slices"
+)
+
+// mostExtended bounds the choices with further components that a search looks at.
+const mostExtended = 5000
+
+// further returns the names of the components that the layouts of the space have beside actor, env and rollout.
+func (s *Space) further() (names []string) {
+	all := new(Layout).all()
+	for _, of := range all[3:] {
+		if _, has := s.Further[of.name]; has || s.Fixed[of.name] != nil {
+			names = append(names, of.name)
+		}
+	}
+	return names
+}
+
+// extend adds the further components to choices without them: on the ranks of the actors or of the rollout workers, or
+// on ranks that the others leave, on all of these or on the first. The choices that are fastest without them come
+// first, and of those that differ by the numbers of ranks alone only one counts.
+func (s *Space) extend(m *Machine, p *Profile, list []choice) (extended []choice) {
+	names := s.further()
+	if len(names) == 0 {
+		return list
+	}
+	type base struct {
+		*choice
+		seconds             float64
+		parts, idle, stages int
+	}
+	bases := make([]base, len(list))
+	for i := range list {
+		c := &list[i]
+		_, seconds := c.phases(m, p, c.generate(m, p))
+		bases[i] = base{c, seconds, c.parts(), c.idle(), c.stages}
+	}
+	slices.SortStableFunc(bases, func(a, b base) int {
+		return cmp.Or(cmp.Compare(a.seconds, b.seconds), a.parts-b.parts, a.idle-b.idle, a.stages-b.stages)
+	})
+	for i, b := range bases {
+		if i > 0 {
+			before := bases[i-1]
+			if before.choice = b.choice; before == b { // but for the numbers of ranks
+				continue
+			}
+		}
+		if extended = s.place(&p.Work, *b.choice, names, extended); len(extended) >= mostExtended {
+			break
+		}
+	}
+	return slices.DeleteFunc(extended, func(c choice) bool { return !s.Idle && c.idle() > 0 })
+}
+
+// place appends c to list with the components names in all places where the space has them.
+func (s *Space) place(w *Work, c choice, names []string, list []choice) []choice {
+	if len(names) == 0 {
+		c.detour()
+		return append(list, c)
+	}
+	l := c.layout()
+	for _, ranks := range s.furtherSets(w, &l, names[0]) {
+		next := l
+		next.Place(names[0], ranks)
+		x := c
+		for i, of := range next.all() {
+			if of.name == names[0] {
+				*x.all()[i] = newGroup(ranks, s.Nodes, s.Meshes[of.name])
+			}
+		}
+		list = s.place(w, x, names[1:], list)
+	}
+	return list
+}
+
+// furtherSets returns the ways to place a further component beside the others of l.
+func (s *Space) furtherSets(w *Work, l *Layout, component string) (list [][]int) {
+	if fixed := s.Fixed[component]; fixed != nil {
+		return [][]int{fixed}
+	}
+	var sets [][]int
+	for _, ranks := range [][]int{l.Actor, l.Rollout, l.Idle()} {
+		ranks = slices.Compact(slices.Clone(ranks))
+		for _, set := range [][]int{ranks, ranks[:min(1, len(ranks))]} {
+			if len(set) > 0 && !slices.ContainsFunc(sets, func(x []int) bool { return slices.Equal(x, set) }) {
+				sets = append(sets, set)
+			}
+		}
+	}
+	if n := s.Further[component]; n > 0 {
+		return dealt(n, sets)
+	}
+	n := s.Meshes[component].Members()
+	for _, set := range sets {
+		if set = whole(set, n); w.Prompts == 0 || len(set)/n <= w.Prompts { // each replica has one
+			list = append(list, set)
+		}
+	}
+	return list
+}

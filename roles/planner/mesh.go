@@ -1,0 +1,100 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// A Mesh says how the members of a component divide a model. Those of a replica have neighbouring numbers: Pipeline
+// stages have some of the layers each, and Tensor members divide every layer of a stage. The zero Mesh is that of
+// members with a whole model each.
+type Mesh struct {
+	Pipeline int `json:"pipeline"`
+	Tensor   int `json:"tensor"`
+}
+
+// Members returns the number of members that have a model together.
+func (m Mesh) Members() int { return max(1, m.Pipeline) * max(1, m.Tensor) }
+
+// String describes the mesh, as 2 stages × 4 parts; "" if it divides nothing.
+func (m Mesh) String() string {
+	var parts []string
+	if m.Pipeline > 1 {
+		parts = append(parts, fmt.Sprintf("%d stages", m.Pipeline))
+	}
+	if m.Tensor > 1 {
+		parts = append(parts, fmt.Sprintf("%d parts", m.Tensor))
+	}
+	return strings.Join(parts, " × ")
+}
+
+// A Model has what the messages inside a divided language model depend on.
+type Model struct {
+	Layers int `json:"layers"`
+	Width  int `json:"width"` // numbers of a token's hidden state
+	// MicroBatches are those of an optimiser step of one replica, of about Tokens tokens each.
+	MicroBatches int `json:"micro_batches"`
+	Tokens       int `json:"tokens"`
+	Running      int `json:"running,omitempty"` // answers that are generated at the same time
+	// Sizes are the numbers of members that may divide every layer.
+	Sizes []int `json:"sizes,omitempty"`
+}
+
+// passes returns the passes of a call of op on this many rows, the tokens of each, and whether they also go backward.
+func (w *Work) passes(op string, rows float64) (n, tokens float64, ways float64) {
+	x := &w.Model
+	switch op {
+	case OpUpdate, OpCritic:
+		return float64(max(1, w.OptimiserSteps*x.MicroBatches)), float64(x.Tokens), 2
+	case OpGenerate: // a token of each answer
+		running := max(1, min(rows, float64(x.Running)))
+		return max(1, w.Tokens*math.Ceil(rows/running)), running, 1
+	}
+	tokens = max(1, min(rows, float64(x.Tokens)))
+	return max(1, math.Ceil(rows/tokens)), tokens, 1
+}
+
+// replicas returns the number of models that the members of g have.
+func (g *group) replicas() int { return len(g.ranks) / g.mesh.Members() }
+
+// call returns what a call of op on the rows of one replica takes in each of its members, on an idle node: its seconds,
+// and those during which all threads of the member compute. They share
+// the work of one member with a whole model. In every pass they sum the hidden states twice in each layer and at both
+// ends, and hand them to the next stage. Stages also wait for each other when a call begins and ends.
+func (g *group) call(m *Machine, p *Profile, op string, rows float64) Took {
+	t := p.Time(op, rows)
+	if g.threads > 1 {
+		f := p.speedup(op, g.threads)
+		t = Took{t.Seconds - t.Busy + t.Busy/f, t.Busy / f}
+	}
+	members := float64(g.mesh.Members())
+	if members == 1 || op == OpAdvantages {
+		return t
+	}
+	n, tokens, ways := p.Work.passes(op, rows)
+	stages, bytes := float64(max(1, g.mesh.Pipeline)), 4*tokens*float64(p.Work.Model.Width)
+	messages := ways * (2*float64(p.Work.Model.Layers)/stages + 2) * g.layerSum(m, bytes)
+	if stages > 1 {
+		messages += ways * m.link(g.inside).Time(bytes)
+	}
+	waits := (n + stages - 1) / n
+	return Took{waits * (t.Seconds/members + n*messages), t.Busy / members}
+}
+
+// layerSum returns the seconds of a sum of this many bytes over the members that divide a layer.
+func (g *group) layerSum(m *Machine, bytes float64) float64 {
+	if g.mesh.Tensor <= 1 {
+		return 0
+	}
+	algorithm, link := "shared", m.link(g.inside)
+	if g.inside == twoNodes {
+		algorithm = "tree"
+	}
+	c := collectives.CostOf(algorithm, collectives.Shape{Kind: spmd.AllReduce, Members: g.mesh.Tensor, Nodes: 1,
+		Bytes: int(bytes)})
+	return c.Rounds*link.Latency + c.Bytes*link.PerByte
+}
