@@ -265,12 +265,7 @@ type bounds struct {
 
 // hold reports whether all numbers are within the bounds.
 func (b *bounds) hold(p *physics) bool {
-	for _, v := range b.quantity.read(p, nil) {
-		if !(b.low <= v && v <= b.high) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(b.quantity.read(p, nil), func(v float64) bool { return !(b.low <= v && v <= b.high) })
 }
 
 // noise is an env.Noise bound to a model.
