@@ -22,8 +22,8 @@ const (
 	longestBeat  = time.Second
 )
 
-// turnTime is the time between two processes of a node that leave MPI_Finalize, at most, and turnsTime that of them all.
-// PMIx 4.2.2 of a launcher waits for ever, or crashes, if processes leave one of its fences at once
+// At most turnTime lies between two processes of a node that leave MPI_Finalize, and turnsTime between the first and
+// the last. PMIx 4.2.2 of a launcher waits for ever, or crashes, if processes leave one of its fences at once
 // (docs/known-issues.md).
 const (
 	turnTime  = 200 * time.Millisecond
