@@ -137,7 +137,7 @@ func TestVersionLags(t *testing.T) {
 	rollout.adopt(4, 5).adopt(5, 12).work("infer", 5).adopt(5, 20).adopt(6, 25).adopt(6, 40)
 	s.keep(1, trace.All)
 	got := timeline.VersionLags(&s.Attempt, &s.Windows[0])
-	want := []timeline.Lag{{Iteration: 1, Name: "weights", Unknown: 1, Counts: []timeline.LagCount{{0, 2}, {1, 2}}}}
+	want := []timeline.Lag{{Name: "weights", Unknown: 1, Counts: []timeline.LagCount{{0, 2}, {1, 2}}}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
