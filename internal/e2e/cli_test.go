@@ -37,14 +37,11 @@ func TestArgumentOrder(t *testing.T) {
 		dir := t.TempDir()
 		writeFile(t, dir, "job.yaml", good)
 		local.ok(t, dir, 0, strings.Fields(args)...)
-		text, err := os.ReadFile(filepath.Join(dir, "logs", "job", "config.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := readFile(t, filepath.Join(dir, "logs", "job", "config.yaml"))
 		if first == "" {
-			first = string(text)
+			first = text
 		}
-		if string(text) != first || !strings.Contains(first, "gamma: 0.9\n") ||
+		if text != first || !strings.Contains(first, "gamma: 0.9\n") ||
 			!strings.Contains(first, "max_steps: 1\n") {
 			t.Errorf("%s:\n%s\nwant\n%s", args, text, first)
 		}
@@ -173,12 +170,9 @@ func left(t *testing.T, run string) []string {
 // checkOrigin sees that provenance.json and ranks.jsonl tell what ran, where and how.
 func checkOrigin(t *testing.T, p *platform, run string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(run, "provenance.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, filepath.Join(run, "provenance.json"))
 	var starts []runfolder.Provenance
-	if err := json.Unmarshal(text, &starts); err != nil || len(starts) != 1 {
+	if err := json.Unmarshal([]byte(text), &starts); err != nil || len(starts) != 1 {
 		t.Fatalf("provenance.json: %d starts, %v\n%s", len(starts), err, text)
 	}
 	origin := map[*platform][3]string{local: {"local", "", ""}, openmpi: {"mpi", "Open MPI v", "mpirun"},

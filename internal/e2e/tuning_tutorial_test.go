@@ -41,10 +41,7 @@ func followed(t *testing.T, page string, tools ...string) (text, dir string) {
 			t.Skipf("no %s here", tool)
 		}
 	}
-	b, err := os.ReadFile(filepath.Join(root, "docs", "tutorials", page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := readFile(t, filepath.Join(root, "docs", "tutorials", page))
 	top, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
@@ -56,5 +53,5 @@ func followed(t *testing.T, page string, tools ...string) (text, dir string) {
 			t.Fatal(err)
 		}
 	}
-	return string(b), dir
+	return b, dir
 }

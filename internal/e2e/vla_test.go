@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -200,11 +199,7 @@ func TestAdaptersOnWeights(t *testing.T) {
 
 func readTensors(t testing.TB, path string) tensor.Dict {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, _, err := tensor.ReadSafetensors(b)
+	d, _, err := tensor.ReadSafetensors([]byte(readFile(t, path)))
 	if err != nil {
 		t.Fatal(err)
 	}
