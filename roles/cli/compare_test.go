@@ -4,12 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/rlinf/rlinf/roles/internal/rolestest"
-	"github.com/rlinf/rlinf/roles/loop"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/roles/loop"
 )
 
 // evaluated writes the folder of a run with one evaluation.
@@ -25,9 +26,7 @@ func evaluated(t *testing.T, dir string, seed int, value float64) {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(dir, name), text)
 	}
 }
 
@@ -131,9 +130,7 @@ func TestCompareNotes(t *testing.T) {
 		filepath.Join(a, "STATUS"):      "running\n", filepath.Join(b, "STATUS"): "done\n", table: "| |\n",
 		strange: "x,y\n1,2\n",
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, file, text)
 	}
 	code, out, errs := run(t, "compare", a, table, strange, b)
 	want := fmt.Sprintf("ignored: %s: expected the folder of a run or of a sweep, or a file of kept results\n"+
@@ -189,10 +186,7 @@ func TestJSON(t *testing.T) {
 	evaluated(t, filepath.Join(dir, "a", "seed_1"), 1, 10)
 	evaluated(t, filepath.Join(dir, "a", "seed_2"), 2, 20)
 	evaluated(t, filepath.Join(dir, "b", "seed_1"), 1, 40)
-	page, err := os.ReadFile("../../docs/running.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := readFile(t, "../../docs/running.md")
 	for command, want := range map[string]struct {
 		args []string
 		code int
@@ -206,7 +200,7 @@ func TestJSON(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &value); err != nil || code != want.code {
 			t.Errorf("%s: code %d, %v\n%s%s", command, code, err, out, errs)
 		}
-		_, row, _ := strings.Cut(string(page), "| `"+command+"` | ")
+		_, row, _ := strings.Cut(page, "| `"+command+"` | ")
 		row, _, _ = strings.Cut(row, "\n")
 		for _, name := range jsonNames(value, nil) {
 			if !strings.Contains(row, "`"+name+"`") {
