@@ -116,8 +116,8 @@ func TestStatusOfNoRun(t *testing.T) {
 // that was started anew has the placement of its configuration.
 func TestStatusOfARunThatMoved(t *testing.T) {
 	dir := placedRunFolder(t, runfolder.Done)
-	writeFile(t, filepath.Join(dir, "metrics.jsonl"), `{"step":1,"time/step":0.5}`+"\n"+`{"step":2,"time/step":0.25}`+"\n"+
-		`{"step":3,"time/step":2}`+"\n")
+	writeFile(t, filepath.Join(dir, "metrics.jsonl"), `{"step":1,"time/step":0.5}`+"\n"+
+		`{"step":2,"time/step":0.25}`+"\n"+`{"step":3,"time/step":2}`+"\n")
 	before := func(s int) time.Time { return time.Date(2026, 3, 4, 5, 6, s, 0, time.UTC) } // the start is at 30 s
 	if _, out, _ := run(t, "status", dir); strings.Contains(out, "placement") || strings.Contains(out, "moved") {
 		t.Errorf("before any move\n%s", out)

@@ -2,10 +2,11 @@ package embodied
 
 import (
 	"context"
-	"github.com/rlinf/rlinf/roles/loop"
 	"runtime"
 	"sync/atomic"
 	"testing"
+
+	"github.com/rlinf/rlinf/roles/loop"
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/internal/trace"
@@ -61,15 +62,7 @@ func onTransports(t testing.TB, reg config.Registries, on []spmd.Transport, path
 			if err != nil {
 				return err
 			}
-			ranks := make([]int, w.Size())
-			for r := range ranks {
-				ranks[r] = r
-			}
-			ends, err := w.NewComm(ranks, "state")
-			if err != nil {
-				return err
-			}
-			group, err := collectives.New(w, ends[0], collectives.Options{})
+			group, err := allRanks(w)
 			if err != nil {
 				return err
 			}
@@ -105,6 +98,19 @@ func onTransports(t testing.TB, reg config.Registries, on []spmd.Transport, path
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// allRanks returns a group of all ranks of w.
+func allRanks(w *spmd.World) (*collectives.Group, error) {
+	ranks := make([]int, w.Size())
+	for r := range ranks {
+		ranks[r] = r
+	}
+	ends, err := w.NewComm(ranks, "state")
+	if err != nil {
+		return nil, err
+	}
+	return collectives.New(w, ends[0], collectives.Options{})
 }
 
 // launchRunner returns the runner of all groups that have a place.

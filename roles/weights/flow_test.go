@@ -196,15 +196,7 @@ func (c *trial) run(t *testing.T) (received int64) {
 					return struct{}{}, err
 				}
 				collector := ws.Collector(m, p.State())
-				w.Go("read", func() error {
-					for v := range int64(versions) {
-						if err := c.compare(ctx, collector, m.Index(), v); err != nil {
-							return fmt.Errorf("rollout %d: version %d: %w", m.Index(), v, err)
-						}
-						done.Add(1)
-					}
-					return nil
-				})
+				w.Go("read", func() error { return n.read(ctx, c, collector, m.Index()) })
 				return struct{}{}, nil
 			})
 			if err != nil {
@@ -246,6 +238,17 @@ func (n progress) publish(ctx context.Context, ws *Weights, m *spmd.Member, fill
 		if err := ws.Publish(ctx, m, v); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// read adopts and compares all versions.
+func (n progress) read(ctx context.Context, c *trial, collector *Collector, rollout int) error {
+	for v := range int64(versions) {
+		if err := c.compare(ctx, collector, rollout, v); err != nil {
+			return fmt.Errorf("rollout %d: version %d: %w", rollout, v, err)
+		}
+		n.done.Add(1)
 	}
 	return nil
 }
