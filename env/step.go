@@ -77,8 +77,7 @@ func (s Spec) InfoIndex(name string) int {
 func (s Spec) CheckReset(n int, mask []bool, seeds []uint64, out *Step) error {
 	if mask != nil && len(mask) != n || len(seeds) != n {
 		return fmt.Errorf("%s: reset with %d seeds and a mask of %d, expected %d of each, or no mask", s.Name,
-			len(seeds),
-			len(mask), n)
+			len(seeds), len(mask), n)
 	}
 	return s.checkObs("Obs", out.Obs, n)
 }

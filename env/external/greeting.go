@@ -209,8 +209,7 @@ func readGreeting(text []byte) (*greeting, error) {
 		return nil, problem("obs", errors.New("expected at least one observation"))
 	case g.NumEnvs < 0 || g.NumEnvs > maxEnvs:
 		return nil, problem("num_envs", fmt.Errorf("%d, expected 0 or the number of environments, at most %d",
-			g.NumEnvs,
-			maxEnvs))
+			g.NumEnvs, maxEnvs))
 	case g.MaxSteps < 0 || g.MaxSteps > math.MaxInt32:
 		return nil, problem("max_steps", fmt.Errorf("%d, expected a number of steps, or 0 for no limit", g.MaxSteps))
 	case g.State < 0 || g.State > maxState:

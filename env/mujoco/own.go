@@ -23,8 +23,7 @@ func NewModel(cfg env.Config, n int) (env.Vec, error) {
 	}
 	if len(cfg.Observations) > 0 {
 		return nil, fmt.Errorf("%s: observations %v: an MJCF model of your own names them in task.observations",
-			cfg.ID(),
-			cfg.Observations)
+			cfg.ID(), cfg.Observations)
 	}
 	info, err := os.Stat(cfg.ModelPath)
 	if err != nil {

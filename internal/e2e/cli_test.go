@@ -41,8 +41,7 @@ func TestArgumentOrder(t *testing.T) {
 		if first == "" {
 			first = text
 		}
-		if text != first || !strings.Contains(first, "gamma: 0.9\n") ||
-			!strings.Contains(first, "max_steps: 1\n") {
+		if text != first || !strings.Contains(first, "gamma: 0.9\n") || !strings.Contains(first, "max_steps: 1\n") {
 			t.Errorf("%s:\n%s\nwant\n%s", args, text, first)
 		}
 	}
@@ -120,8 +119,7 @@ func TestRunFolder(t *testing.T) {
 			checkOrigin(t, p, run)
 			r := p.ok(t, dir, 2, append(args, "runner.logger.logger_backends=[]")...)
 			if !strings.Contains(r.stdout, "an earlier run of this name is now in "+filepath.Join("logs", "job",
-				"earlier-1")) &&
-				!strings.Contains(r.stdout, filepath.Join(run, "earlier-1")) {
+				"earlier-1")) && !strings.Contains(r.stdout, filepath.Join(run, "earlier-1")) {
 				t.Errorf("nothing said of the earlier run: %s", r.stdout)
 			}
 			if got := left(t, filepath.Join(run, "earlier-1")); !slices.Equal(got, want) {
@@ -383,8 +381,7 @@ func TestFirstWeights(t *testing.T) {
 	}
 	for _, p := range []*platform{local, mpich} {
 		r := p.ok(t, dir, 2, "-c", "job.yaml", "runner.ckpt_path=logs/job/checkpoints/global_step_2/model.safetensors",
-			"actor.optim.lr=1e-30",
-			"runner.logger.experiment_name="+p.name)
+			"actor.optim.lr=1e-30", "runner.logger.experiment_name="+p.name)
 		if !strings.HasPrefix(r.stdout,
 			"starting from the weights in logs/job/checkpoints/global_step_2/model.safetensors\n") {
 			t.Errorf("%s says %s", p.name, r.stdout)

@@ -33,8 +33,7 @@ func TestOwnKeys(t *testing.T) {
 	program := filepath.Join(dir, "own_keys")
 	buildModule(t, module, program, ".")
 	if out, err := inModule(module, "test", "-mod=mod", "-v", "-run", "TestFeatures",
-		".").CombinedOutput(); err != nil ||
-		!strings.Contains(string(out), "--- PASS: TestFeatures") {
+		".").CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestFeatures") {
 		t.Errorf("go test in another module: %v\n%s", err, out)
 	}
 

@@ -610,10 +610,9 @@ func TestBusyFolder(t *testing.T) {
 				np = 0
 			}
 			for _, args := range []string{"-c job.yaml", "-c job.yaml --resume auto"} {
-				refused(t, p, dir, np,
-					"run folder "+path+
-						": in use by job 1234, process % on %, started % (last sign of life % ago); wait for it, "+
-						"or choose another runner.logger.experiment_name", strings.Fields(args)...)
+				refused(t, p, dir, np, "run folder "+path+
+					": in use by job 1234, process % on %, started % (last sign of life % ago); wait for it, "+
+					"or choose another runner.logger.experiment_name", strings.Fields(args)...)
 			}
 			p.ok(t, dir, np, "-c", "job.yaml", "runner.logger.experiment_name=another")
 		})

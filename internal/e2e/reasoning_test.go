@@ -73,8 +73,7 @@ func sums(t testing.TB) string {
 	start := strings.NewReplacer("task_type: reasoning", "task_type: sft",
 		", rollout_batch_size: 8, max_prompt_length: 9", "",
 		"algorithm: {adv_type: reinpp, loss_type: actor, group_size: 16, n_minibatches: 2}\n", "", "actor:\n",
-		"actor:\n  global_batch_size: 12\n",
-		"experiment_name: run", "experiment_name: start").Replace(reasoning)
+		"actor:\n  global_batch_size: 12\n", "experiment_name: run", "experiment_name: start").Replace(reasoning)
 	writeFile(t, dir, "start.yaml", components(collocated)+start)
 	local.ok(t, dir, 0, "-c", "start.yaml", "actor.micro_batch_size=6", "runner.max_steps=4")
 	return dir
@@ -172,8 +171,7 @@ func TestReasoningEqual(t *testing.T) {
 		local.ok(t, dir, 2, "-c", "job.yaml", startWeights, "runner.max_steps=8", "runner.logger.experiment_name=part")
 		writeFile(t, dir, "job.yaml", components("actor: 1-2\n    rollout: 0")+reasoning)
 		local.ok(t, dir, 3, "-c", "job.yaml", "runner.resume_dir=logs/part/checkpoints/global_step_8",
-			"runner.logger.experiment_name=part",
-			"rollout.pipeline_stage_num=3", "actor.micro_batch_size=5")
+			"runner.logger.experiment_name=part", "rollout.pipeline_stage_num=3", "actor.micro_batch_size=5")
 		if diff := readMetrics(t, filepath.Join(dir, "logs", "part")).diff(want); diff != "" {
 			t.Error(diff)
 		}
@@ -444,8 +442,7 @@ func TestReasoningRefused(t *testing.T) {
 func TestReasoningTrace(t *testing.T) {
 	dir := sums(t)
 	reason(t, local, dir, 4, "actor: 0-1\n    rollout: 2\n    reward: 3\n    inference: 3",
-		"cluster.tracer.enable=true", "rollout.pipeline_stage_num=4",
-		"algorithm.recompute_logprobs=true")
+		"cluster.tracer.enable=true", "rollout.pipeline_stage_num=4", "algorithm.recompute_logprobs=true")
 	run := filepath.Join(dir, "logs", "run")
 	tr, err := trace.Read(run)
 	if err != nil || len(tr.Problems) > 0 || len(tr.Attempts) != 1 {

@@ -252,8 +252,7 @@ func tuneOnCheckpoint(t *testing.T, dir string) {
 	}
 	local.ok(t, dir, 0, "export", "logs/ckpt", "--out", "ckpt")
 	merged := readFile(t, filepath.Join(dir, "merged/model.safetensors"))
-	if got, err := os.ReadFile(filepath.Join(dir, "ckpt/model.safetensors")); err != nil ||
-		string(got) != merged {
+	if got, err := os.ReadFile(filepath.Join(dir, "ckpt/model.safetensors")); err != nil || string(got) != merged {
 		t.Errorf("the export is not that of adapters on the folder (%v)", err)
 	}
 	const adapters = "runner.ckpt_path=logs/lora/checkpoints/latest/model.safetensors"

@@ -177,8 +177,7 @@ func (s solver) overMPI(t *testing.T, want metrics) {
 		}
 		r := run(dir, np, 2, "runner.only_eval=true")
 		last, err := strconv.ParseFloat(fmt.Sprint(want[3]["eval/return"]), 64)
-		if line := fmt.Sprintf("eval/return         %.4g\n", last); err != nil ||
-			!strings.Contains(r.stdout, line) {
+		if line := fmt.Sprintf("eval/return         %.4g\n", last); err != nil || !strings.Contains(r.stdout, line) {
 			t.Errorf("an evaluation alone, on %d ranks, said\n%s\nwant %s", np, r.stdout, line)
 		}
 	}
@@ -252,8 +251,7 @@ actor: {micro_batch_size: 8, global_batch_size: 8, optim: {lr: 1.0e-3}}
 				r := p.startProgram(t, program, dir, c.rank+1, "-c", "job.yaml", ":", "-np", "1", solver,
 					c.fault).result()
 				why := fmt.Sprintf("rank %d: environments 0-0 of faulty: solver on process %d: %s\nno other solver "+
-					"of this MPI job can take its place\nstopping, with a checkpoint\n",
-					c.rank, c.rank+1, c.says)
+					"of this MPI job can take its place\nstopping, with a checkpoint\n", c.rank, c.rank+1, c.says)
 				if r.code != 1 || strings.Count(r.stderr, why) != 1 || strings.Contains(r.stderr, "restart") ||
 					strings.Contains(r.stderr, "does not hear") != (c.ends != "") ||
 					!strings.Contains(r.stderr, c.ends) {

@@ -25,8 +25,7 @@ func TestTuningTutorial(t *testing.T) {
 			t.Fatalf("%s\n%v: %s", script, err, out)
 		} else if strings.Contains(script, " check ") &&
 			(!strings.Contains(string(out), "model: 189568 parameters, 76816 of them trained\nsizes: qwen2, 4 layers "+
-				"of width 64, ") ||
-				strings.Contains(string(out), "hidden_size")) {
+				"of width 64, ") || strings.Contains(string(out), "hidden_size")) {
 			t.Errorf("check: %s", out)
 		}
 	}

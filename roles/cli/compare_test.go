@@ -158,8 +158,7 @@ func TestCompareHeadline(t *testing.T) {
 		text: {"runner: {task_type: sft}\n", `{"step":1,"time":1,"time/step":2,"train/sft/loss":3,"eval/loss":2}`},
 	} {
 		if err := errors.Join(os.Mkdir(run, 0o777), os.WriteFile(filepath.Join(run, "config.yaml"), []byte(files[0]),
-			0o666),
-			os.WriteFile(filepath.Join(run, "metrics.jsonl"), []byte(files[1]+"\n"), 0o666)); err != nil {
+			0o666), os.WriteFile(filepath.Join(run, "metrics.jsonl"), []byte(files[1]+"\n"), 0o666)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -216,8 +215,7 @@ func TestJSON(t *testing.T) {
 	}
 	_, out, _ := run(t, "compare", "--json", dir)
 	if err := json.Unmarshal([]byte(out), &compared); err != nil || len(compared.Groups) != 2 ||
-		compared.Groups[0].Mean != 15 ||
-		compared.Groups[1].Difference != 25 || len(compared.Groups[0].Interval) != 2 ||
+		compared.Groups[0].Mean != 15 || compared.Groups[1].Difference != 25 || len(compared.Groups[0].Interval) != 2 ||
 		compared.Groups[1].Interval != nil {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -228,8 +226,7 @@ func TestJSON(t *testing.T) {
 	}
 	code, out, errs := run(t, "check", "--json", "-c", rolestest.Cartpole, "algorithm.gamma=2")
 	if err := json.Unmarshal([]byte(out), &checked); err != nil || code != loop.ExitConfig || checked.Runs ||
-		len(checked.Errors) != 1 ||
-		!strings.Contains(checked.Errors[0], "gamma") || !strings.Contains(errs, "gamma") {
+		len(checked.Errors) != 1 || !strings.Contains(checked.Errors[0], "gamma") || !strings.Contains(errs, "gamma") {
 		t.Errorf("code %d, %v: %s%s", code, err, out, errs)
 	}
 	code, out, errs = run(t, "check", "--json", "-c", "none.yaml")

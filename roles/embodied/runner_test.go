@@ -35,16 +35,14 @@ func onRanksOf(t testing.TB, reg config.Registries, np int, path string, overrid
 // onCounted does so, and the workers tell count how far they are. With cluster.tracer.enable their times are in the
 // run's folder when it returns.
 func onCounted(t testing.TB, reg config.Registries, np int, path string, overrides []string,
-	count func(string, int) func(string, int, int),
-	f func(ctx context.Context, r *EmbodiedRunner) error) {
+	count func(string, int) func(string, int, int), f func(ctx context.Context, r *EmbodiedRunner) error) {
 	t.Helper()
 	onTransports(t, reg, local.New(np), path, overrides, count, f)
 }
 
 // onTransports does so on ranks that the caller made.
 func onTransports(t testing.TB, reg config.Registries, on []spmd.Transport, path string, overrides []string,
-	count func(string, int) func(string, int, int),
-	f func(ctx context.Context, r *EmbodiedRunner) error) {
+	count func(string, int) func(string, int, int), f func(ctx context.Context, r *EmbodiedRunner) error) {
 	t.Helper()
 	np := len(on)
 	err := spmd.Run(context.Background(), on, spmd.Options{Log: t.Output()},

@@ -159,8 +159,7 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 		d.last.CopyFrom(d.own)
 		if d.Played > 100 && d.Succeeded*100 < d.Played && !d.All {
 			return fmt.Errorf("%s: the expert succeeded in %d of %d episodes: expected less --noise, or --all",
-				d.Spec.Name,
-				d.Succeeded, d.Played)
+				d.Spec.Name, d.Succeeded, d.Played)
 		}
 	}
 	for _, episodes := range kept {

@@ -318,8 +318,7 @@ func verdicts(c Comparison) (v []Verdict) {
 func TestMerge(t *testing.T) {
 	old := newMachine().starts(5, ten)
 	if row := old.Rows[0]; old.Starts() != 5 || len(row.Samples) != 500 || len(row.Starts) != 5 || row.Checked != 5 ||
-		row.CPU != 7 ||
-		math.Abs(row.Figures["busbw_gbs"]-0.1) > 0.01 || row.CILow != slices.Min(row.Starts) ||
+		row.CPU != 7 || math.Abs(row.Figures["busbw_gbs"]-0.1) > 0.01 || row.CILow != slices.Min(row.Starts) ||
 		row.Median != stats.Median(row.Starts) || len(old.Notes) != 1 {
 		t.Errorf("%d starts, %+v", old.Starts(), row)
 	}
