@@ -223,7 +223,7 @@ func verdicts(t *testing.T, repo string) (table string, play []recipe) {
 	return table, play
 }
 
-// writeVerdicts writes the table, and the counts of the page that tells of them.
+// writeVerdicts writes the table, and the counts on the page about it.
 func writeVerdicts(t *testing.T, table string) {
 	t.Helper()
 	page, err := os.ReadFile(verdictPage)
