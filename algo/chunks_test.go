@@ -120,28 +120,8 @@ func TestLossAtEachLevel(t *testing.T) {
 			if err := LogProbs(sampled, pol, pol.NewWork(2), r, 0); err != nil {
 				t.Fatal(err)
 			}
-			var policyLoss, valueLoss, n, units float64
-			work := pol.NewWork(2)
-			for i := range sampled.F32() {
-				off := 0.02 * float64(i%5) // the move of the policy since
-				sampled.F32()[i] -= float32(off)
-				if k := i / c.each; count[k] != 0 {
-					policyLoss -= float64(adv[k]) * math.Exp(off)
-					n++
-				}
-			}
-			for i := range 2 {
-				v, err := pol.Value(work, (&replayForward{rollout: r}).at(i))
-				if err != nil {
-					t.Fatal(err)
-				}
-				for j, x := range v.F32() {
-					if k := i*len(v.F32()) + j; count[k] != 0 {
-						valueLoss += math.Pow(float64(x)-float64(ret[k]), 2) / 2
-						units++
-					}
-				}
-			}
+			policyLoss := movedLoss(sampled.F32(), adv, count, c.each)
+			valueLoss := lossOfValues(t, pol, r, ret, count)
 			r.Set("sample_log_prob", sampled)
 			if err := p.Prepare(&r); err != nil {
 				t.Fatal(err)
@@ -150,12 +130,45 @@ func TestLossAtEachLevel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			near(t, "policy loss", metric(t, m, "actor/policy_loss"), policyLoss/n, 1e-5)
-			near(t, "value loss", metric(t, m, "critic/value_loss"), valueLoss/units, 1e-4)
+			near(t, "policy loss", metric(t, m, "actor/policy_loss"), policyLoss, 1e-5)
+			near(t, "value loss", metric(t, m, "critic/value_loss"), valueLoss, 1e-4)
 			gauss := 0.5*math.Log(2*math.Pi*math.E) - 0.5 // of each dimension, with the log of its deviation at -0.5
 			near(t, "entropy", metric(t, m, "actor/entropy_loss"), c.entropies*gauss, 1e-5)
 		})
 	}
+}
+
+// movedLoss lowers log-probs as if the policy had moved since, and returns its loss. each log-probs have one advantage.
+func movedLoss(logProb, adv, count []float32, each int) (loss float64) {
+	n := 0.0
+	for i := range logProb {
+		off := 0.02 * float64(i%5)
+		logProb[i] -= float32(off)
+		if k := i / each; count[k] != 0 {
+			loss -= float64(adv[k]) * math.Exp(off)
+			n++
+		}
+	}
+	return loss / n
+}
+
+// lossOfValues returns the loss of pol's values of r's two steps.
+func lossOfValues(t *testing.T, pol policy.Policy, r tensor.Dict, ret, count []float32) (loss float64) {
+	t.Helper()
+	work, n := pol.NewWork(2), 0.0
+	for i := range 2 {
+		v, err := pol.Value(work, (&replayForward{rollout: r}).at(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j, x := range v.F32() {
+			if k := i*len(v.F32()) + j; count[k] != 0 {
+				loss += math.Pow(float64(x)-float64(ret[k]), 2) / 2
+				n++
+			}
+		}
+	}
+	return loss / n
 }
 
 // Episodes, their scores and the groups are those of actions, too: every action that was taken has the group's

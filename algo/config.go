@@ -268,8 +268,7 @@ func (c *Config) CheckValues(want Want) {
 	want(c.ClipRatioHigh > 0, "clip_ratio_high", c.ClipRatioHigh, "a number > 0")
 	want(c.ClipRatioC == 0 || c.ClipRatioC > 1, "clip_ratio_c", c.ClipRatioC, "a number > 1 (0: no bound)")
 	want(c.ClipRatioSchedule == ScheduleConstant || c.ClipRatioSchedule == ScheduleLinear, "clip_ratio_schedule",
-		c.ClipRatioSchedule,
-		"constant or linear")
+		c.ClipRatioSchedule, "constant or linear")
 	want(c.ClipLogRatioMin <= 0, "clip_log_ratio_min", c.ClipLogRatioMin, "a number <= 0")
 	want(c.ClipLogRatioMax >= 0, "clip_log_ratio_max", c.ClipLogRatioMax, "a number >= 0")
 	level := func(key, level string) {

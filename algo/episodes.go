@@ -43,8 +43,7 @@ func (e *episodes) grouped(size, envs int) error {
 	for k, first := range e.first {
 		if int(first)%envs != k%envs || k%envs > 0 && int(first)-int(e.first[k-1]) != 1 {
 			return fmt.Errorf("episode %d begins at step %d of environment %d: episodes of a group of %d must begin "+
-				"together, as without auto_reset",
-				k, int(first)/envs, int(first)%envs, size)
+				"together, as without auto_reset", k, int(first)/envs, int(first)%envs, size)
 		}
 	}
 	if len(e.first)%envs != 0 {

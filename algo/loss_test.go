@@ -136,7 +136,7 @@ func TestValueLossBranches(t *testing.T) {
 // The gradients are those of the sums, by central differences at random points, of which some lie on every
 // side of every clip.
 func TestLossGradientsByDifferences(t *testing.T) {
-	const n, L, h = 200, 2, 1e-3
+	const n, L = 200, 2
 	s := philox.New(3, philox.Init, 0, 0)
 	draw := func(n int, width float64) []float32 {
 		x := make([]float32, n)
@@ -153,29 +153,8 @@ func TestLossGradientsByDifferences(t *testing.T) {
 	}
 	clip := Clip{Low: 0.3, High: 0.2, Dual: 2, LogMin: -1.5, LogMax: 1.2}
 	check := func(name string, x []float32, loss func(d []float32) float64) {
-		d, scratch := make([]float32, len(x)), make([]float32, len(x))
-		loss(d)
-		checked, kinks := 0, 0
-		for i := range x {
-			at := x[i]
-			x[i] = at + h
-			up, hi := loss(scratch), x[i]
-			x[i] = at - h
-			down, lo := loss(scratch), x[i]
-			x[i] = at
-			middle := loss(scratch)
-			if math.Abs(up-2*middle+down) > 2*h*h*10 { // a kink lies between: no derivative to compare with
-				kinks++
-				continue
-			}
-			checked++
-			if want := (up - down) / float64(hi-lo); math.Abs(float64(d[i])-want) > 1e-3*max(1, math.Abs(want)) {
-				t.Errorf("%s: element %d: %v, by differences %v", name, i, d[i], want)
-			}
-		}
-		if checked+kinks != len(x) || kinks > len(x)/20 {
-			t.Errorf("%s: %d checked, %d at kinks, of %d", name, checked, kinks, len(x))
-		}
+		t.Helper()
+		checkDifferences(t, name, x, loss)
 	}
 	check("policy", logProb, func(d []float32) float64 { return clippedLoss(d, logProb, old, adv, mask, clip, 1).Loss })
 	check("value", value,
@@ -195,6 +174,35 @@ func TestLossGradientsByDifferences(t *testing.T) {
 		sum, _ := EntropyLoss(d, logProb, n, mask, 1)
 		return -sum
 	})
+}
+
+// checkDifferences compares the gradient that loss sets with differences of loss, which depends on x.
+func checkDifferences(t *testing.T, name string, x []float32, loss func(d []float32) float64) {
+	t.Helper()
+	const h = 1e-3
+	d, scratch := make([]float32, len(x)), make([]float32, len(x))
+	loss(d)
+	checked, kinks := 0, 0
+	for i := range x {
+		at := x[i]
+		x[i] = at + h
+		up, hi := loss(scratch), x[i]
+		x[i] = at - h
+		down, lo := loss(scratch), x[i]
+		x[i] = at
+		middle := loss(scratch)
+		if math.Abs(up-2*middle+down) > 2*h*h*10 { // a kink lies between: no derivative to compare with
+			kinks++
+			continue
+		}
+		checked++
+		if want := (up - down) / float64(hi-lo); math.Abs(float64(d[i])-want) > 1e-3*max(1, math.Abs(want)) {
+			t.Errorf("%s: element %d: %v, by differences %v", name, i, d[i], want)
+		}
+	}
+	if checked+kinks != len(x) || kinks > len(x)/20 {
+		t.Errorf("%s: %d checked, %d at kinks, of %d", name, checked, kinks, len(x))
+	}
 }
 
 // A sample's gradient is in proportion to its weight. The sums are not.

@@ -1,6 +1,6 @@
 package algo
 
-// A Progress function is told how far long work is: done of total units. The parameter what is the
+// A Progress function gets reports of long work: done of total units. The parameter what is the
 // name of the work. The goroutine that works calls it often, so it must not wait, and should allocate
 // nothing. A nil Progress ignores all calls.
 type Progress func(what string, done, total int)

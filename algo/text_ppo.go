@@ -308,8 +308,7 @@ func (p *TextPPO) setLoss(first, last int, _ float64, o *lm.Outputs) {
 			kl, count := KLLoss(dlogp, logp, b.Ref[lo:hi], hi-lo, weight, p.cfg.KLPenaltyType, p.cfg.KLBeta*m.perToken)
 			p.sums.add(klLoss, kl, count)
 		}
-		h, count := EntropyLoss(o.DEntropy[at:end], o.Entropy[at:end], hi-lo, weight,
-			p.cfg.EntropyBonus*m.perToken)
+		h, count := EntropyLoss(o.DEntropy[at:end], o.Entropy[at:end], hi-lo, weight, p.cfg.EntropyBonus*m.perToken)
 		p.sums.add(entropy, h, count)
 	}
 }

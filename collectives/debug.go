@@ -131,8 +131,7 @@ func (g *Group) SameOnAllRanks(ctx context.Context, names []string, data [][]byt
 		for m := range g.Size() {
 			if a, b := sums[i], sums[m*len(names)+i]; a != b {
 				return fmt.Errorf("replicas differ: %s has checksum %08x on member %d (rank %d) and %08x on member "+
-					"%d (rank %d)",
-					name, uint32(a), 0, g.comm.WorldRank(0), uint32(b), m, g.comm.WorldRank(m))
+					"%d (rank %d)", name, uint32(a), 0, g.comm.WorldRank(0), uint32(b), m, g.comm.WorldRank(m))
 			}
 		}
 	}

@@ -222,7 +222,7 @@ func TestMemoryIsTakenOnce(t *testing.T) {
 	}
 }
 
-// Nobody leaves a barrier before the last has come.
+// No member leaves a barrier before the last one has come.
 func TestBarrier(t *testing.T) {
 	for _, ranks := range groups {
 		t.Run(fmt.Sprint(ranks), func(t *testing.T) {

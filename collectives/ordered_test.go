@@ -106,8 +106,7 @@ func checkSum[T float32 | float64](n int, m member, sum func([]T) error) error {
 		return err
 	}
 	if d := differences(b.buf(), total[T](upTo(m.Size()), n)); d != 0 {
-		return fmt.Errorf("member %d of %d: %d of %d elements are not the sum by the tree", m.Rank(), m.Size(), d,
-			n)
+		return fmt.Errorf("member %d of %d: %d of %d elements are not the sum by the tree", m.Rank(), m.Size(), d, n)
 	}
 	return b.check()
 }

@@ -93,8 +93,7 @@ func (t *Table) resolve(all []*algorithm) ([]rule, error) {
 				r.Nodes)
 		case r.Members < 0 || r.Bytes < 0:
 			return nil, fmt.Errorf("table of algorithms, rule %d: %d members, %d bytes: expected 0 or more", i+1,
-				r.Members,
-				r.Bytes)
+				r.Members, r.Bytes)
 		}
 		rules[i] = rule{kinds()[k], r.Members, r.Nodes != "many", r.Nodes != "one", r.Bytes, a}
 	}

@@ -37,8 +37,7 @@ func checkPartial(s Spec, elements []int) error {
 	for k, e := range elements {
 		if width := s.Obs[i].Dim(); e < 0 || e >= width || slices.Contains(elements[:k], e) {
 			return fmt.Errorf("%s: state_elements %v: element %d, expected some of 0 to %d, each once", s.Name,
-				elements, e,
-				width-1)
+				elements, e, width-1)
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package env
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -69,20 +70,14 @@ func (s *Step) StatusOf(n int) uint8 {
 
 // InfoIndex returns the column of the figure called name, or -1 if there is none.
 func (s Spec) InfoIndex(name string) int {
-	for i, have := range s.Info {
-		if have == name {
-			return i
-		}
-	}
-	return -1
+	return slices.Index(s.Info, name)
 }
 
 // CheckReset returns an error if the arguments of a Reset of n environments are invalid.
 func (s Spec) CheckReset(n int, mask []bool, seeds []uint64, out *Step) error {
 	if mask != nil && len(mask) != n || len(seeds) != n {
 		return fmt.Errorf("%s: reset with %d seeds and a mask of %d, expected %d of each, or no mask", s.Name,
-			len(seeds),
-			len(mask), n)
+			len(seeds), len(mask), n)
 	}
 	return s.checkObs("Obs", out.Obs, n)
 }

@@ -180,8 +180,7 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(!c.AddQHead || c.ActionBound != BoundTanh, "action_bound", c.ActionBound,
 		"clip (add_q_head: actions are squashed already)")
 	want(c.QHeadType == QHeadDefault || c.QHeadType == QHeadCrossQ && c.AddQHead && len(c.HiddenSizes) > 0,
-		"q_head_type", c.QHeadType,
-		"default, or with add_q_head and hidden layers crossq")
+		"q_head_type", c.QHeadType, "default, or with add_q_head and hidden layers crossq")
 	want(c.NumQHeads >= 1 && c.NumQHeads <= 100, "num_q_heads", c.NumQHeads, "a number from 1 to 100")
 	want(c.LearnStd || !c.UseSDE && !c.AddQHead, "learn_std", c.LearnStd, "true (use_sde, or add_q_head)")
 	want(c.IndependentStd || !c.UseSDE, "independent_std", c.IndependentStd,

@@ -12,11 +12,10 @@ import (
 // several estimates, or the mean of some, overestimates less than one (Fujimoto et al. 2018,
 // arXiv:1802.09477). Users share the parameters, each with a work of its own.
 type Critic struct {
-	obs    *observations
-	action env.Space
-	dims   int // C·A; 0: it values observations alone
-	box    unitBox
-	net    *ensemble[float32]
+	obs  *observations
+	dims int // C·A; 0: it values observations alone
+	box  unitBox
+	net  *ensemble[float32]
 }
 
 // newCritic makes a critic of actions that have dims numbers. With dims 0 it is a critic of
@@ -27,7 +26,7 @@ func newCritic(cfg Config, spec env.Spec, dims int, box unitBox, seed uint64, al
 	if err != nil {
 		return nil, fmt.Errorf("critic for %s: %w", spec.Name, err)
 	}
-	c := &Critic{obs: obs, action: spec.Action, dims: dims, box: box, net: newEnsemble(cfg, params, obs.width+dims)}
+	c := &Critic{obs: obs, dims: dims, box: box, net: newEnsemble(cfg, params, obs.width+dims)}
 	if err := params.Alloc(alloc); err != nil {
 		return nil, fmt.Errorf("critic for %s: %w", spec.Name, err)
 	}

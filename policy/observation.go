@@ -79,8 +79,7 @@ func newObservations(spec env.Spec, cfg Config, own *nn.Layer, params *nn.Params
 			o.words = append(o.words, f)
 		default:
 			return nil, fmt.Errorf("observation %q: kind %d of %v: expected a box of F32 or U8, or choices of I32",
-				f.Name,
-				f.Kind, f.DType)
+				f.Name, f.Kind, f.DType)
 		}
 	}
 	o.width = o.numbers
@@ -136,8 +135,7 @@ func numericOf(f env.Field) (numeric, error) {
 		high := f.High[k]
 		if !(low >= 0 && high <= math.MaxUint8) {
 			return v, fmt.Errorf("observation %q: element %d is in [%v, %v]: expected bounds of bytes in [0, 255]",
-				f.Name,
-				k, low, high)
+				f.Name, k, low, high)
 		}
 		if high > low {
 			v.share[k] = 1 / (high - low)

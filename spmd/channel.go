@@ -210,9 +210,7 @@ func (c *Channel) open(members []int, ports map[int]*port) error {
 func (c *Channel) serve(box *inbox) {
 	ctx, stop := context.WithCancel(c.w.job.end)
 	c.stop = stop
-	c.served.Add(1)
-	go func() {
-		defer c.served.Done()
+	c.served.Go(func() {
 		protect(c.w.reporter("channel "+c.spec.Name, -1), func() error {
 			err := box.serve(ctx)
 			if ctx.Err() != nil {
@@ -220,7 +218,7 @@ func (c *Channel) serve(box *inbox) {
 			}
 			return err
 		})
-	}()
+	})
 }
 
 // Sender returns member m's handle to put items under key. m must be in From. Calls with the same

@@ -67,9 +67,7 @@ func Run(ctx context.Context, ranks []Transport, opts Options, main func(ctx con
 
 	var all sync.WaitGroup
 	for _, t := range ranks {
-		all.Add(1)
-		go func() {
-			defer all.Done()
+		all.Go(func() {
 			for again := true; again; {
 				again = false
 				w := newWorld(j, t)
@@ -83,7 +81,7 @@ func Run(ctx context.Context, ranks []Transport, opts Options, main func(ctx con
 					c.served.Wait()
 				}
 			}
-		}()
+		})
 	}
 	ended := make(chan struct{})
 	go func() { all.Wait(); close(ended) }()

@@ -16,11 +16,9 @@ type worker struct {
 // stops and no calls are left.
 func (w *World) startWorker(group string, member int) *worker {
 	k := &worker{report: w.reporter(group, member), wake: make(chan struct{}, 1)}
-	w.workers.Add(1)
-	go func() {
-		defer w.workers.Done()
+	w.workers.Go(func() {
 		protect(k.report, func() error { return k.loop(w) })
-	}()
+	})
 	return k
 }
 

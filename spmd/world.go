@@ -190,11 +190,9 @@ func (w *World) newServedComm(ranks []int, label string) ([]Comm, error) {
 // Go runs f in a new goroutine. An error or a panic of f ends the job and is reported under name.
 // Run waits for f.
 func (w *World) Go(name string, f func() error) {
-	w.tasks.Add(1)
-	go func() {
-		defer w.tasks.Done()
+	w.tasks.Go(func() {
 		protect(w.reporter(name, -1), f)
-	}()
+	})
 }
 
 // Calls returns the number of collective steps (launches, channels, calls of groups) that this rank

@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -87,11 +88,4 @@ func (d Dict) String() string {
 	return b.String()
 }
 
-func (d Dict) index(name string) int {
-	for i := range d.names {
-		if d.names[i] == name {
-			return i
-		}
-	}
-	return -1
-}
+func (d Dict) index(name string) int { return slices.Index(d.names, name) }

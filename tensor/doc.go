@@ -4,13 +4,14 @@
 // A Tensor is a small value: element type, shape, and a pointer to memory it does not own. Views
 // (At, Slice, Reshape) share that memory and cost nothing. A Layout describes a set of named
 // tensors that lie in one piece of memory, a slab; Bind lays it over bytes and gives a Dict. An
-// Arena hands out 64-byte aligned memory outside the Go heap:
+// Allocator returns such memory, aligned to 64 bytes:
 //
 //	layout := tensor.NewLayout(
 //		tensor.Field{Name: "observation.state", DType: tensor.F32, Shape: []int{16, 4}},
 //		tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{16}},
 //	)
-//	d := layout.Bind(arena.Alloc(layout.Size()))
+//	mem, err := tensor.Heap(layout.Size()) // or another Allocator
+//	d := layout.Bind(mem)
 //	reward := d.Must("reward").F32()
 //
 // Encode and Decode turn a Dict into bytes and back, for messages. WriteSafetensors and

@@ -120,20 +120,6 @@ func TestMemoryIsAligned(t *testing.T) {
 			t.Errorf("%s is not on %d bytes", what, Align)
 		}
 	}
-	a, err := NewArena(1000, Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n := range 8 {
-		x := a.Tensor(U8, 3*n)
-		check("arena tensor", x.Bytes())
-		if x.Len() != 3*n || cap(x.Bytes()) != 3*n {
-			t.Errorf("%d bytes, capacity %d, want %d", x.Len(), cap(x.Bytes()), 3*n)
-		}
-	}
-	panics(t, "arena of 1024 bytes, 448 used, 577 wanted", func() { a.Alloc(577) })
-	a.Alloc(576)
-
 	l := NewLayout(Field{"a.b", U8, []int{3}}, Field{"empty", F32, []int{0, 4}}, Field{"c", F64, []int{2, 2}},
 		Field{"scalar", I32, nil})
 	if l.Size() != 192 {
@@ -151,10 +137,6 @@ func TestMemoryIsAligned(t *testing.T) {
 	}
 	panics(t, `two "a"`, func() { NewLayout(Field{"a", U8, nil}, Field{"a", U8, nil}) })
 	check("Heap(0)", func() []byte { b, _ := Heap(0); return b }())
-	if _, err := NewArena(1, func(int) ([]byte, error) { return nil, bytes.ErrTooLarge }); err == nil ||
-		!strings.Contains(err.Error(), "arena of 1 bytes") {
-		t.Errorf("an allocator's error: %v", err)
-	}
 }
 
 func TestDict(t *testing.T) {

@@ -176,72 +176,48 @@ func TestGroups(t *testing.T) {
 	}
 }
 
+// A fault is an operation that does something wrong. run makes the operation of c right.
+type fault func(run func(*spmd.Collective) error, c *spmd.Collective) error
+
+var faults = map[string]fault{
+	"wrong element": func(run func(*spmd.Collective) error, c *spmd.Collective) error {
+		if err := run(c); err != nil {
+			return err
+		}
+		c.Data[len(c.Data)/2+3] ^= 0x40 // much, even where rounding is forgiven
+		return nil
+	},
+	"short message": func(run func(*spmd.Collective) error, c *spmd.Collective) error {
+		short := *c
+		short.Data = c.Data[:len(c.Data)-c.DType.Size()]
+		return run(&short)
+	},
+	"type mismatch": func(run func(*spmd.Collective) error, c *spmd.Collective) error {
+		other := *c
+		other.DType = tensor.I32
+		return run(&other)
+	},
+	"nothing done": func(func(*spmd.Collective) error, *spmd.Collective) error { return nil },
+	"behind the buffer": func(run func(*spmd.Collective) error, c *spmd.Collective) error {
+		if err := run(c); err != nil {
+			return err
+		}
+		long := c.Data[:len(c.Data):len(c.Data)]
+		beyond(long)
+		return nil
+	},
+	"none": func(run func(*spmd.Collective) error, c *spmd.Collective) error { return run(c) },
+}
+
 // TestPlanted plants faults behind the operations of one member, and finds each.
 func TestPlanted(t *testing.T) {
-	faults := map[string]func(run func(*spmd.Collective) error, c *spmd.Collective) error{
-		"wrong element": func(run func(*spmd.Collective) error, c *spmd.Collective) error {
-			if err := run(c); err != nil {
-				return err
-			}
-			c.Data[len(c.Data)/2+3] ^= 0x40 // much, even where rounding is forgiven
-			return nil
-		},
-		"short message": func(run func(*spmd.Collective) error, c *spmd.Collective) error {
-			short := *c
-			short.Data = c.Data[:len(c.Data)-c.DType.Size()]
-			return run(&short)
-		},
-		"type mismatch": func(run func(*spmd.Collective) error, c *spmd.Collective) error {
-			other := *c
-			other.DType = tensor.I32
-			return run(&other)
-		},
-		"nothing done": func(func(*spmd.Collective) error, *spmd.Collective) error { return nil },
-		"behind the buffer": func(run func(*spmd.Collective) error, c *spmd.Collective) error {
-			if err := run(c); err != nil {
-				return err
-			}
-			long := c.Data[:len(c.Data):len(c.Data)]
-			beyond(long)
-			return nil
-		},
-		"none": func(run func(*spmd.Collective) error, c *spmd.Collective) error { return run(c) },
-	}
-	for name, fault := range faults {
+	for name := range faults {
 		for _, real := range []bool{false, true} {
 			for _, out := range []bool{false, true} {
 				if real && out || testing.Short() && (real || out) {
 					continue
 				}
-				rep := onRanks(t, 3, Options{}, func(ctx context.Context, r *Run) error {
-					p := plan(3)
-					p.Real = real
-					s := &sweep{run: r, plan: &p, groups: map[int]*group{}}
-					pt := point{3, 4096 * 3, spmd.AllReduce, tensor.F32, []string{"ordered"}}
-					if err := s.allocate([]point{pt}); err != nil {
-						return err
-					}
-					g, err := s.group(3, pt.algorithms)
-					if err != nil {
-						return err
-					}
-					run := func(ctx context.Context, c *spmd.Collective) error {
-						honest := func(c *spmd.Collective) error { return g.by["ordered"].Run(ctx, *c) }
-						if name == "nothing done" || name == "short message" || name == "type mismatch" ||
-							r.w.Rank() == 1 {
-							return fault(honest, c) // these would hang or fail if one member alone did them
-						}
-						return honest(c)
-					}
-					c := s.calls(pt, "arena", out, run)
-					if err := r.Columns("", nil, nil); err != nil {
-						return err
-					}
-					return r.measure(ctx, g.team, false, func() ([]*arm, func(), error) {
-						return []*arm{c.arm("ordered", g.team)}, func() {}, nil
-					})
-				})
-				row := rep.Rows[0]
+				row := plant(t, name, real, out)
 				if (row.Wrong == 0) != (name == "none") {
 					t.Errorf("%s, real %v, out of place %v: %d wrong in %d checked", name, real, out, row.Wrong,
 						row.Checked)
@@ -252,6 +228,40 @@ func TestPlanted(t *testing.T) {
 			}
 		}
 	}
+}
+
+// plant returns the row of sums with a fault, of 3 members.
+func plant(t *testing.T, name string, real, out bool) *report.Row {
+	// These would hang or fail if one member alone did them.
+	everywhere := name == "nothing done" || name == "short message" || name == "type mismatch"
+	rep := onRanks(t, 3, Options{}, func(ctx context.Context, r *Run) error {
+		p := plan(3)
+		p.Real = real
+		s := &sweep{run: r, plan: &p, groups: map[int]*group{}}
+		pt := point{3, 4096 * 3, spmd.AllReduce, tensor.F32, []string{"ordered"}}
+		if err := s.allocate([]point{pt}); err != nil {
+			return err
+		}
+		g, err := s.group(3, pt.algorithms)
+		if err != nil {
+			return err
+		}
+		run := func(ctx context.Context, c *spmd.Collective) error {
+			honest := func(c *spmd.Collective) error { return g.by["ordered"].Run(ctx, *c) }
+			if everywhere || r.w.Rank() == 1 {
+				return faults[name](honest, c)
+			}
+			return honest(c)
+		}
+		c := s.calls(pt, "arena", out, run)
+		if err := r.Columns("", nil, nil); err != nil {
+			return err
+		}
+		return r.measure(ctx, g.team, false, func() ([]*arm, func(), error) {
+			return []*arm{c.arm("ordered", g.team)}, func() {}, nil
+		})
+	})
+	return &rep.Rows[0]
 }
 
 // TestPatterns: the numbers keep what the comparison rests on.

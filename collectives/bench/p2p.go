@@ -171,8 +171,8 @@ func (m *messages) pingPong(ctx context.Context, _ int) error {
 	return m.move(ctx, m.ways[1:], 1, m.size, tagData)
 }
 
-// stream moves a window of messages, and returns when the other side has them. Empty messages the other
-// way tell so.
+// stream moves a window of messages, and returns when the other side has them, which it confirms by
+// empty messages.
 func (m *messages) stream(ctx context.Context, _ int) error {
 	if err := m.move(ctx, m.ways, m.window, m.size, tagData); err != nil {
 		return err

@@ -28,7 +28,7 @@ type place struct {
 	MaxProcs int
 }
 
-// here returns the place of this rank. Facts that the system does not tell stay empty. cache is the size
+// here returns the place of this rank. Facts that the system does not give stay empty. cache is the size
 // of the last-level cache; 0: what the system says.
 func here(d spmd.Description, cache int64) place {
 	const cpu0 = "/sys/devices/system/cpu/cpu0/"

@@ -72,8 +72,7 @@ func (c *conversation) checkObs(obs []tensor.Tensor, what string, over bool) err
 			for i, x := range t.I32()[n*len(f.Nvec) : (n+1)*len(f.Nvec)] {
 				if x < 0 || int(x) >= f.Nvec[i] {
 					return fmt.Errorf("environment %d: %sobservation %s[%d] is %d, expected 0 to %d", n, what, f.Name,
-						i, x,
-						f.Nvec[i]-1)
+						i, x, f.Nvec[i]-1)
 				}
 			}
 		}

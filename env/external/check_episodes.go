@@ -204,8 +204,7 @@ func (k *checker) ignoresTerminations() error {
 				for i, o := range steps {
 					if o.terminated != 0 {
 						return fmt.Errorf("environment %d, step %d: terminated is 1, expected 0 with flag 1 of CONFIG",
-							n,
-							i)
+							n, i)
 					}
 				}
 			}

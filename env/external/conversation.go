@@ -185,8 +185,7 @@ func (c *conversation) hear(by time.Time) error {
 	if !c.shared {
 		if n := len(payload); n != c.blocks.reply.Size() && (n != c.blocks.finalAt || final) {
 			return fmt.Errorf("RESULT of %d bytes, expected %d, or %d without final observations", n,
-				c.blocks.reply.Size(),
-				c.blocks.finalAt)
+				c.blocks.reply.Size(), c.blocks.finalAt)
 		}
 		copy(c.memory.bytes[c.blocks.replyAt:], payload)
 	}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -133,90 +134,26 @@ func withoutToken(text []byte) (string, error) {
 
 // readGreeting reads and checks the payload of a HELLO.
 func readGreeting(text []byte) (*greeting, error) {
-	unbounded := bounds{all: math.NaN()}
 	g := &greeting{}
-	var raw struct {
-		Obs    []json.RawMessage `json:"obs"`
-		Action json.RawMessage   `json:"action"`
-	}
 	if err := json.Unmarshal(text, g); err != nil {
 		return nil, fmt.Errorf("greeting: %w", inJSON(err))
 	}
+	var raw rawSpaces
 	if err := json.Unmarshal(text, &raw); err != nil {
 		return nil, fmt.Errorf("greeting: %w", err)
 	}
 	if g.V != version {
 		return nil, fmt.Errorf("greeting: version %d of the protocol, expected %d", g.V, version)
 	}
-	// Read again, over the default bounds.
-	read := func(text json.RawMessage) (s spaceJSON, err error) {
-		s.Low, s.High = unbounded, unbounded
-		if text == nil {
-			return s, nil
-		}
-		return s, json.Unmarshal(text, &s)
-	}
-	var spec env.Spec
-	problem := func(what string, err error) error { return fmt.Errorf("greeting of %.64q: %s: %w", g.Name, what, err) }
-	elements := 0
-	for i, text := range raw.Obs {
-		s, err := read(text)
-		if err != nil {
-			return nil, problem(fmt.Sprintf("obs[%d]", i), err)
-		}
-		if !validName.MatchString(s.Name) {
-			return nil, problem(fmt.Sprintf("obs[%d]: name %.80q", i, s.Name),
-				errors.New("expected 1 to 64 letters, digits, '.', '_' and '-'"))
-		}
-		for _, f := range spec.Obs {
-			if f.Name == s.Name {
-				return nil, problem("obs", fmt.Errorf("two observations %q", s.Name))
-			}
-		}
-		space, err := s.space(true)
-		if err != nil {
-			return nil, problem("obs "+s.Name, err)
-		}
-		if elements += space.Dim(); elements > maxElements {
-			return nil, problem("obs "+s.Name, fmt.Errorf("more than %d elements in all observations", maxElements))
-		}
-		spec.Obs = append(spec.Obs, env.Field{Name: s.Name, Space: space})
-	}
-	s, err := read(raw.Action)
+	spec, err := g.readSpaces(&raw)
 	if err != nil {
-		return nil, problem("action", err)
+		return nil, err
 	}
-	if spec.Action, err = s.space(false); err != nil {
-		return nil, problem("action", err)
+	if err := g.checkFigures(); err != nil {
+		return nil, err
 	}
-	figures := map[string]bool{}
-	for i, name := range g.Info {
-		if !validName.MatchString(name) {
-			return nil, problem(fmt.Sprintf("info[%d] %.80q", i, name),
-				errors.New("expected 1 to 64 letters, digits, '.', '_' and '-'"))
-		}
-		if figures[name] {
-			return nil, problem("info", fmt.Errorf("two figures %q", name))
-		}
-		figures[name] = true
-	}
-	switch {
-	case g.Name == "" || len(g.Name) > 256 || strings.ContainsFunc(g.Name, func(r rune) bool {
-		return !unicode.IsPrint(r)
-	}):
-		return nil, problem("name", errors.New("expected 1 to 256 bytes that can be printed"))
-	case len(spec.Obs) == 0:
-		return nil, problem("obs", errors.New("expected at least one observation"))
-	case g.NumEnvs < 0 || g.NumEnvs > maxEnvs:
-		return nil, problem("num_envs", fmt.Errorf("%d, expected 0 or the number of environments, at most %d",
-			g.NumEnvs,
-			maxEnvs))
-	case g.MaxSteps < 0 || g.MaxSteps > math.MaxInt32:
-		return nil, problem("max_steps", fmt.Errorf("%d, expected a number of steps, or 0 for no limit", g.MaxSteps))
-	case g.State < 0 || g.State > maxState:
-		return nil, problem("state_size", fmt.Errorf("%d, expected a number of bytes, at most %d", g.State, maxState))
-	case len(g.Info) > 1<<16:
-		return nil, problem("info", fmt.Errorf("%d figures, expected at most %d", len(g.Info), 1<<16))
+	if err := g.checkLimits(len(spec.Obs)); err != nil {
+		return nil, err
 	}
 	spec.Name, spec.MaxSteps, spec.Info = g.Name, g.MaxSteps, g.Info
 	if err := spec.CheckMask(); err != nil {
@@ -224,9 +161,98 @@ func readGreeting(text []byte) (*greeting, error) {
 	}
 	g.spec = spec
 	if err := g.fits(g.NumEnvs); err != nil {
-		return nil, problem("num_envs", err)
+		return nil, g.problem("num_envs", err)
 	}
 	return g, nil
+}
+
+func (g *greeting) problem(what string, err error) error {
+	return fmt.Errorf("greeting of %.64q: %s: %w", g.Name, what, err)
+}
+
+// rawSpaces are the spaces of a greeting as texts, which are read again, over the default bounds.
+type rawSpaces struct {
+	Obs    []json.RawMessage `json:"obs"`
+	Action json.RawMessage   `json:"action"`
+}
+
+// readSpaces returns a spec with the observations and the action of raw.
+func (g *greeting) readSpaces(raw *rawSpaces) (spec env.Spec, err error) {
+	read := func(text json.RawMessage) (s spaceJSON, err error) {
+		unbounded := bounds{all: math.NaN()}
+		s.Low, s.High = unbounded, unbounded
+		if text == nil {
+			return s, nil
+		}
+		return s, json.Unmarshal(text, &s)
+	}
+	elements := 0
+	for i, text := range raw.Obs {
+		s, err := read(text)
+		if err != nil {
+			return spec, g.problem(fmt.Sprintf("obs[%d]", i), err)
+		}
+		if !validName.MatchString(s.Name) {
+			return spec, g.problem(fmt.Sprintf("obs[%d]: name %.80q", i, s.Name), errName)
+		}
+		if slices.ContainsFunc(spec.Obs, func(f env.Field) bool { return f.Name == s.Name }) {
+			return spec, g.problem("obs", fmt.Errorf("two observations %q", s.Name))
+		}
+		space, err := s.space(true)
+		if err != nil {
+			return spec, g.problem("obs "+s.Name, err)
+		}
+		if elements += space.Dim(); elements > maxElements {
+			return spec, g.problem("obs "+s.Name, fmt.Errorf("more than %d elements in all observations", maxElements))
+		}
+		spec.Obs = append(spec.Obs, env.Field{Name: s.Name, Space: space})
+	}
+	s, err := read(raw.Action)
+	if err == nil {
+		spec.Action, err = s.space(false)
+	}
+	if err != nil {
+		return spec, g.problem("action", err)
+	}
+	return spec, nil
+}
+
+var errName = errors.New("expected 1 to 64 letters, digits, '.', '_' and '-'")
+
+// checkFigures checks the names of the figures.
+func (g *greeting) checkFigures() error {
+	figures := map[string]bool{}
+	for i, name := range g.Info {
+		if !validName.MatchString(name) {
+			return g.problem(fmt.Sprintf("info[%d] %.80q", i, name), errName)
+		}
+		if figures[name] {
+			return g.problem("info", fmt.Errorf("two figures %q", name))
+		}
+		figures[name] = true
+	}
+	return nil
+}
+
+// checkLimits checks the name and the numbers of a greeting with this many observations.
+func (g *greeting) checkLimits(observations int) error {
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	switch {
+	case g.Name == "" || len(g.Name) > 256 || strings.ContainsFunc(g.Name, unprintable):
+		return g.problem("name", errors.New("expected 1 to 256 bytes that can be printed"))
+	case observations == 0:
+		return g.problem("obs", errors.New("expected at least one observation"))
+	case g.NumEnvs < 0 || g.NumEnvs > maxEnvs:
+		return g.problem("num_envs", fmt.Errorf("%d, expected 0 or the number of environments, at most %d", g.NumEnvs,
+			maxEnvs))
+	case g.MaxSteps < 0 || g.MaxSteps > math.MaxInt32:
+		return g.problem("max_steps", fmt.Errorf("%d, expected a number of steps, or 0 for no limit", g.MaxSteps))
+	case g.State < 0 || g.State > maxState:
+		return g.problem("state_size", fmt.Errorf("%d, expected a number of bytes, at most %d", g.State, maxState))
+	case len(g.Info) > 1<<16:
+		return g.problem("info", fmt.Errorf("%d figures, expected at most %d", len(g.Info), 1<<16))
+	}
+	return nil
 }
 
 // inJSON describes err by its place in the JSON and the valid values. It does not quote the text,

@@ -100,8 +100,7 @@ func (g *greeting) children(asked, n int) (int, error) {
 		return min(max(asked, 1), n), nil
 	case n%own != 0:
 		return 0, fmt.Errorf("%d environments for children of %s, each of which plays %d: expected a multiple", n,
-			g.Name,
-			own)
+			g.Name, own)
 	default:
 		return n / own, nil
 	}

@@ -99,8 +99,7 @@ func splitAddress(address string, rank int) (network, at string, err error) {
 		}
 		if at[0] == '@' { // Go treats this as an abstract name, but clients look for a file
 			return "", "", fmt.Errorf("%q: the path of the socket, %q, begins with @, expected ./@ for a file of "+
-				"this name",
-				address, at)
+				"this name", address, at)
 		}
 		return network, at, nil
 	case "tcp":
@@ -141,8 +140,7 @@ func makeRoom(path string) error {
 	}
 	if !errors.Is(err, unix.ECONNREFUSED) { // another process may be listening
 		return fmt.Errorf("%s: there is a socket that may be another job's (%w), expected a path where nothing is",
-			path,
-			err)
+			path, err)
 	}
 	return os.Remove(path)
 }

@@ -122,8 +122,7 @@ func (s *server) configure(payload []byte) error {
 	shared, path := binary.LittleEndian.Uint64(payload[24:]), string(payload[configSize:])
 	if word(0) != version || n < 1 || n > maxEnvs || flags > 1 || word(5) != 0 {
 		return fmt.Errorf("bridge: CONFIG of version %d for %d environments with flags %#x and reserved bytes %d, "+
-			"expected version %d, 1 to %d, 0 or 1, and 0",
-			word(0), n, flags, word(5), version, maxEnvs)
+			"expected version %d, 1 to %d, 0 or 1, and 0", word(0), n, flags, word(5), version, maxEnvs)
 	}
 	s.n, s.blocks = n, newBlocks(s.spec, n)
 	size := s.blocks.size()
@@ -221,8 +220,7 @@ func (s *server) expect(head []byte) (uint64, error) {
 	most = max(least, most)
 	if h.count != count || h.seq != seq || h.flags&^flags != 0 || h.length < uint64(least) || h.length > uint64(most) {
 		return 0, fmt.Errorf("bridge: %v with count %d, seq %d, flags %#x and %d bytes, expected count %d, seq %d, "+
-			"flags %#x at most and %d bytes",
-			h.kind, h.count, h.seq, h.flags, h.length, count, seq, flags, least)
+			"flags %#x at most and %d bytes", h.kind, h.count, h.seq, h.flags, h.length, count, seq, flags, least)
 	}
 	s.asked = h
 	return h.length, nil

@@ -1,6 +1,8 @@
 package mujoco
 
 import (
+	"slices"
+
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/philox"
 )
@@ -56,10 +58,5 @@ func walker(m *model, dt float64, v Version, well func(p *physics) bool) task {
 
 // within reports whether all of x are between -limit and limit.
 func within(x []float64, limit float64) bool {
-	for _, v := range x {
-		if !(-limit < v && v < limit) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(x, func(v float64) bool { return !(-limit < v && v < limit) })
 }

@@ -23,8 +23,7 @@ func NewModel(cfg env.Config, n int) (env.Vec, error) {
 	}
 	if len(cfg.Observations) > 0 {
 		return nil, fmt.Errorf("%s: observations %v: an MJCF model of your own names them in task.observations",
-			cfg.ID(),
-			cfg.Observations)
+			cfg.ID(), cfg.Observations)
 	}
 	info, err := os.Stat(cfg.ModelPath)
 	if err != nil {
@@ -96,38 +95,49 @@ func declare(m *model, t *env.Task) (task, error) {
 			}
 		}
 	}
-	// arrived counts consecutive steps with success, in memo[0].
-	arrived := func(p *physics) bool {
-		for _, b := range success {
-			if !b.hold(p) {
-				p.memo[0] = 0
-				return false
-			}
-		}
-		p.memo[0]++
-		return p.memo[0] >= float64(t.SuccessSteps)
-	}
-	out.step = func(p *physics, action []float32, note []float64, info []float32) (float64, bool) {
-		arrived := len(success) > 0 && arrived(p)
-		failed := false
-		for _, b := range terminations {
-			failed = failed || !b.hold(p)
-		}
-		if len(success) > 0 {
-			info[0] = float32(count(arrived))
-		}
-		reward := 0.0
-		for _, r := range rewards {
-			if r.when == "success" && !arrived || r.when == "alive" && failed {
-				note = note[r.memory:]
-				continue
-			}
-			reward += r.value(p, action, note, dt)
-			note = note[r.memory:]
-		}
-		return reward, failed || arrived
-	}
+	out.step = (&outcome{rewards, terminations, success, float64(t.SuccessSteps), dt}).step
 	return out, nil
+}
+
+// An outcome says what a step of a declared task is worth, and whether the episode ends.
+type outcome struct {
+	rewards               []*term
+	terminations, success []*bounds
+	successSteps          float64
+	dt                    float64 // time of a step
+}
+
+// arrived counts consecutive steps with success, in memo[0].
+func (o *outcome) arrived(p *physics) bool {
+	for _, b := range o.success {
+		if !b.hold(p) {
+			p.memo[0] = 0
+			return false
+		}
+	}
+	p.memo[0]++
+	return p.memo[0] >= o.successSteps
+}
+
+func (o *outcome) step(p *physics, action []float32, note []float64, info []float32) (float64, bool) {
+	arrived := len(o.success) > 0 && o.arrived(p)
+	failed := false
+	for _, b := range o.terminations {
+		failed = failed || !b.hold(p)
+	}
+	if len(o.success) > 0 {
+		info[0] = float32(count(arrived))
+	}
+	reward := 0.0
+	for _, r := range o.rewards {
+		if r.when == "success" && !arrived || r.when == "alive" && failed {
+			note = note[r.memory:]
+			continue
+		}
+		reward += r.value(p, action, note, o.dt)
+		note = note[r.memory:]
+	}
+	return reward, failed || arrived
 }
 
 // A quantity is an env.Quantity bound to a model: elements of an array of the physics, and the
@@ -265,12 +275,7 @@ type bounds struct {
 
 // hold reports whether all numbers are within the bounds.
 func (b *bounds) hold(p *physics) bool {
-	for _, v := range b.quantity.read(p, nil) {
-		if !(b.low <= v && v <= b.high) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(b.quantity.read(p, nil), func(v float64) bool { return !(b.low <= v && v <= b.high) })
 }
 
 // noise is an env.Noise bound to a model.

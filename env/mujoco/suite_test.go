@@ -74,30 +74,7 @@ func TestSuiteFiguresOfChunks(t *testing.T) {
 		cfg.IgnoreTerminations = ignore
 		for _, times := range []int{1, 3} {
 			play := func(chunk int, action func(v env.Vec, at int, a []float32)) []env.Episode {
-				inside, err := TabletopSuite(cfg, n)
-				if err != nil {
-					t.Fatal(err)
-				}
-				var v env.Vec = inside
-				if times > 1 {
-					v = env.NewActionRepeat(v, times)
-				}
-				defer v.Close()
-				out, seeds, e := v.Spec().NewStep(n, chunk), env.NewSeeder(cfg, env.Eval, 0, n),
-					env.NewEpisodes(v.Spec(), 0, n, false)
-				start(t, v, seeds.Next(), out)
-				var act tensor.Dict
-				act.Set("action", tensor.New(tensor.F32, n, chunk, 4))
-				for at := 0; at < steps/times; at += chunk {
-					action(v, at, act.Must("action").F32())
-					if err := v.Step(act, nil, out); err != nil {
-						t.Fatal(err)
-					}
-					e.Observe(out)
-				}
-				all := slices.Clone(e.Take())
-				slices.SortFunc(all, func(a, b env.Episode) int { return a.Env - b.Env })
-				return all
+				return playSuite(t, cfg, n, times, chunk, action)
 			}
 			acts := make([][]float32, steps/times) // [n,4] each
 			want := play(1, func(v env.Vec, at int, a []float32) {
@@ -127,6 +104,37 @@ func TestSuiteFiguresOfChunks(t *testing.T) {
 			}
 		}
 	}
+}
+
+// playSuite plays an episode of each of n environments, which repeat each action this many times. action sets a chunk
+// of actions.
+func playSuite(t *testing.T, cfg env.Config, n, times, chunk int,
+	action func(v env.Vec, at int, a []float32)) []env.Episode {
+	t.Helper()
+	inside, err := TabletopSuite(cfg, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v env.Vec = inside
+	if times > 1 {
+		v = env.NewActionRepeat(v, times)
+	}
+	defer v.Close()
+	out, seeds, e := v.Spec().NewStep(n, chunk), env.NewSeeder(cfg, env.Eval, 0, n),
+		env.NewEpisodes(v.Spec(), 0, n, false)
+	start(t, v, seeds.Next(), out)
+	var act tensor.Dict
+	act.Set("action", tensor.New(tensor.F32, n, chunk, 4))
+	for at := 0; at < cfg.MaxEpisodeSteps/times; at += chunk {
+		action(v, at, act.Must("action").F32())
+		if err := v.Step(act, nil, out); err != nil {
+			t.Fatal(err)
+		}
+		e.Observe(out)
+	}
+	all := slices.Clone(e.Take())
+	slices.SortFunc(all, func(a, b env.Episode) int { return a.Env - b.Env })
+	return all
 }
 
 // TestSuiteNumbered: episode k begins alike wherever it is played: among all or in a shard, after earlier episodes or

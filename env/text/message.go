@@ -249,7 +249,7 @@ func toolsIn(keys map[string]json.RawMessage) (json.RawMessage, error) {
 
 // render writes messages as the template does. The messages of the assistant from index first on
 // are learnt. The text before an answer is the one that the template writes with a generation
-// prompt, so that a model meets the same tokens when it answers.
+// prompt, so that a model sees the same tokens when it answers.
 func (r *reader) render(messages []message, tools json.RawMessage, first int) (s Sample, err error) {
 	done, last := "", 0 // the text that s holds, and its number of messages
 	for i, m := range messages {

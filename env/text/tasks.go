@@ -73,8 +73,7 @@ func (t *Task) Generate(seed uint64, train, test int) (training, tests []Problem
 	for i, since := uint64(0), 0; len(training) < train || len(tests) < test; i, since = i+1, since+1 {
 		if since > patience+testShare*patience {
 			return nil, nil, fmt.Errorf("%s: no more than %d problems for training and %d for tests found: expected "+
-				"fewer",
-				t.Name, len(training), len(tests))
+				"fewer", t.Name, len(training), len(tests))
 		}
 		s := philox.New(seed, philox.Text, 0, i)
 		p := t.draw(&s, t)

@@ -346,8 +346,7 @@ func TestBadPresets(t *testing.T) {
 func TestOverrides(t *testing.T) {
 	cfg, errs := load(t, "name: x\nrun: {rate: 1, seed: 5, max_epochs: 9}\nsizes: [1, 2]\nany: [{a: 1}]\n",
 		"run.rate=2", "+run.group_size=4", "++run.fast=true", "~run.seed", "~run.max_epochs=9", "sizes.1=7",
-		"limits.a=1", `limits={"b.c": 2}`,
-		"any.0.a='3 = 3'", "name=a:b #c", "model={hidden: [1, 2]}", "model.dim = 3")
+		"limits.a=1", `limits={"b.c": 2}`, "any.0.a='3 = 3'", "name=a:b #c", "model={hidden: [1, 2]}", "model.dim = 3")
 	want(t, errs)
 	expect := job{
 		Name: "a:b #c", Run: run{Epochs: 3, Rate: 2, Fast: true, common: common{4}}, Sizes: []int{1, 7},

@@ -17,8 +17,7 @@ func TestLeadingZeros(t *testing.T) {
 	if cfg.Run.Seed != 12 || cfg.Run.Epochs != 10 || cfg.Run.Level != 10 || cfg.Run.Group != 20 || cfg.Run.Rate != 8 ||
 		cfg.Name != "010" ||
 		!reflect.DeepEqual(cfg.Sizes, []int{7, 9, -10, 10}) || cfg.Any != 12 || cfg.Limits["a"] != 64 ||
-		cfg.Places[0].Value.Count != 8 ||
-		!reflect.DeepEqual(cfg.Words, Words{"08", "010"}) {
+		cfg.Places[0].Value.Count != 8 || !reflect.DeepEqual(cfg.Words, Words{"08", "010"}) {
 		t.Errorf("got %+v", cfg)
 	}
 

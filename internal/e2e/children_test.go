@@ -89,22 +89,11 @@ func TestChildrenKilled(t *testing.T) {
 			})
 			j.signal(syscall.SIGUSR1)
 			r := j.result()
-			restarts := 0 // the terminal shows one of those that are alike
-			logs, _ := filepath.Glob(filepath.Join(run, "logs", "rank-*.log"))
-			for _, file := range logs {
-				text, _ := os.ReadFile(file)
-				restarts += bytes.Count(text, []byte("another simulator takes over"))
-			}
+			restarts := restartsOf(run)
 			if !p.stopped(r.code, 75) || restarts != kills {
 				t.Fatalf("exit code %d, %d kills, %d replaced\n%s%s", r.code, kills, restarts, r.stdout, r.stderr)
 			}
-			lost := 0.0
-			for _, n := range readMetrics(t, run).values(t, "env/num_lost") {
-				if n == 0 {
-					t.Error("env/num_lost is 0, and there")
-				}
-				lost += n
-			}
+			lost := lostEpisodes(t, run)
 			// one that takes over and is killed before it has begun episodes loses no more
 			if lost < 4 || lost > 4*float64(kills) {
 				t.Errorf("%v episodes were lost in %d restarts of children with 4 environments each", lost, kills)
@@ -113,43 +102,33 @@ func TestChildrenKilled(t *testing.T) {
 	}
 }
 
+// restartsOf returns how many simulators took over, by the logs of all ranks: the terminal shows one of those that are
+// alike.
+func restartsOf(run string) (restarts int) {
+	logs, _ := filepath.Glob(filepath.Join(run, "logs", "rank-*.log"))
+	for _, file := range logs {
+		text, _ := os.ReadFile(file)
+		restarts += bytes.Count(text, []byte("another simulator takes over"))
+	}
+	return restarts
+}
+
+func lostEpisodes(t *testing.T, run string) (lost float64) {
+	for _, n := range readMetrics(t, run).values(t, "env/num_lost") {
+		if n == 0 {
+			t.Error("env/num_lost is 0, and there")
+		}
+		lost += n
+	}
+	return lost
+}
+
 // TestStoppedWhileWaiting: a job that is asked to stop does so though it waits for simulators to come or to answer,
 // with a checkpoint if it has begun; and at once when it is asked twice, whatever the signals are. Nobody is to queue a
 // mistake again that is found when time is up.
 func TestStoppedWhileWaiting(t *testing.T) {
 	program := local.program(t, ".")
-	for _, c := range []struct {
-		name    string
-		more    []string
-		signals []syscall.Signal
-		code    int
-		says    string
-		status  runfolder.Status // "": it has not begun
-	}{
-		{"nobody comes", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s"},
-			[]syscall.Signal{syscall.SIGTERM}, 143,
-			"before the program was asked to stop", ""},
-		{"nobody comes, requeue", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s"},
-			[]syscall.Signal{syscall.SIGUSR1}, 75,
-			"before the program was asked to stop", ""},
-		{"one comes and says nothing", []string{`env.train.external.command=[sh, -c, "> s; exec sleep 1000"]`},
-			[]syscall.Signal{syscall.SIGUSR1}, 75,
-			"not ready to play before the program was asked to stop", ""},
-		{"one comes", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s"},
-			[]syscall.Signal{syscall.SIGTERM}, 143,
-			"before the program was asked to stop", runfolder.Interrupted},
-		{"no answer", nil, []syscall.Signal{syscall.SIGINT}, 130,
-			"no other simulator takes over, because the program was asked to stop", runfolder.Interrupted},
-		{"nobody comes, max_time", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s",
-			"runner.max_time=3s"}, nil, 75,
-			"before the program was asked to stop", ""},
-		{"a mistake found late, max_time", []string{"actor.model.obs_dim=5", "runner.max_time=1ms"}, nil, 2,
-			"a policy that fits: ", ""},
-		{"no answer, max_time", []string{"runner.max_time=30s", "env.train.external.step_timeout=35s"}, nil, 75,
-			"no other simulator takes over, because the program was asked to stop", runfolder.Checkpointed},
-		{"no answer, twice", nil, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}, 143,
-			"second signal: stopping at once", runfolder.Interrupted},
-	} {
+	for _, c := range stopsWhileWaiting() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
@@ -167,18 +146,7 @@ func TestStoppedWhileWaiting(t *testing.T) {
 				}
 				defer child.Wait()
 			}
-			poll(t, j, func() bool {
-				if c.status == "" {
-					_, err := os.Stat(filepath.Join(dir, "s"))
-					return err == nil || c.signals == nil
-				}
-				if c.name == "one comes" {
-					_, err := os.Stat(run)
-					return err == nil
-				}
-				text, _ := os.ReadFile(filepath.Join(run, "metrics.jsonl"))
-				return len(j.children()) == 8 && bytes.Count(text, []byte("\n")) > 0
-			})
+			poll(t, j, func() bool { return c.waits(dir, j) })
 			if strings.HasPrefix(c.name, "no answer") {
 				syscall.Kill(j.children()[0], syscall.SIGSTOP)
 			}
@@ -202,6 +170,59 @@ func TestStoppedWhileWaiting(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A stopWhileWaiting is a job that gets signals when it waits for simulators.
+type stopWhileWaiting struct {
+	name    string
+	more    []string
+	signals []syscall.Signal
+	code    int
+	says    string
+	status  runfolder.Status // "": it has not begun
+}
+
+func stopsWhileWaiting() []stopWhileWaiting {
+	return []stopWhileWaiting{
+		{"nobody comes", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s"},
+			[]syscall.Signal{syscall.SIGTERM}, 143,
+			"before the program was asked to stop", ""},
+		{"nobody comes, requeue", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s"},
+			[]syscall.Signal{syscall.SIGUSR1}, 75,
+			"before the program was asked to stop", ""},
+		{"one comes and says nothing", []string{`env.train.external.command=[sh, -c, "> s; exec sleep 1000"]`},
+			[]syscall.Signal{syscall.SIGUSR1}, 75,
+			"not ready to play before the program was asked to stop", ""},
+		{"one comes", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s"},
+			[]syscall.Signal{syscall.SIGTERM}, 143,
+			"before the program was asked to stop", runfolder.Interrupted},
+		{"no answer", nil, []syscall.Signal{syscall.SIGINT}, 130,
+			"no other simulator takes over, because the program was asked to stop", runfolder.Interrupted},
+		{"nobody comes, max_time", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s",
+			"runner.max_time=3s"}, nil, 75,
+			"before the program was asked to stop", ""},
+		{"a mistake found late, max_time", []string{"actor.model.obs_dim=5", "runner.max_time=1ms"}, nil, 2,
+			"a policy that fits: ", ""},
+		{"no answer, max_time", []string{"runner.max_time=30s", "env.train.external.step_timeout=35s"}, nil, 75,
+			"no other simulator takes over, because the program was asked to stop", runfolder.Checkpointed},
+		{"no answer, twice", nil, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}, 143,
+			"second signal: stopping at once", runfolder.Interrupted},
+	}
+}
+
+// waits reports whether the job in dir waits for simulators to come, or plays.
+func (c stopWhileWaiting) waits(dir string, j *job) bool {
+	run := filepath.Join(dir, "logs", "run")
+	if c.status == "" {
+		_, err := os.Stat(filepath.Join(dir, "s"))
+		return err == nil || c.signals == nil
+	}
+	if c.name == "one comes" {
+		_, err := os.Stat(run)
+		return err == nil
+	}
+	text, _ := os.ReadFile(filepath.Join(run, "metrics.jsonl"))
+	return len(j.children()) == 8 && bytes.Count(text, []byte("\n")) > 0
 }
 
 // A held counts the children of a process, and its own descriptors and mappings of shared memory.
@@ -456,7 +477,7 @@ func TestChildrenFilmed(t *testing.T) {
 	for _, lang := range []string{"Python", "C"} {
 		t.Run(lang, func(t *testing.T) {
 			command := drift(t, lang)
-			var first []byte
+			var first string
 			for _, c := range []struct {
 				name    string
 				args    []string
@@ -483,14 +504,11 @@ func TestChildrenFilmed(t *testing.T) {
 					t.Fatalf("%s: exit code %d\n%s%s", c.name, r.code, r.stdout, r.stderr)
 				}
 				path := filepath.Join(dir, "logs", "run", "videos", "global_step_1.png")
-				file, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if first == nil {
+				file := readFile(t, path)
+				if first == "" {
 					first = file
 					checkDriftFilm(t, path)
-				} else if !bytes.Equal(file, first) {
+				} else if file != first {
 					t.Errorf("%s: not the film of one child", c.name)
 				}
 			}

@@ -37,15 +37,11 @@ func TestArgumentOrder(t *testing.T) {
 		dir := t.TempDir()
 		writeFile(t, dir, "job.yaml", good)
 		local.ok(t, dir, 0, strings.Fields(args)...)
-		text, err := os.ReadFile(filepath.Join(dir, "logs", "job", "config.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := readFile(t, filepath.Join(dir, "logs", "job", "config.yaml"))
 		if first == "" {
-			first = string(text)
+			first = text
 		}
-		if string(text) != first || !strings.Contains(first, "gamma: 0.9\n") ||
-			!strings.Contains(first, "max_steps: 1\n") {
+		if text != first || !strings.Contains(first, "gamma: 0.9\n") || !strings.Contains(first, "max_steps: 1\n") {
 			t.Errorf("%s:\n%s\nwant\n%s", args, text, first)
 		}
 	}
@@ -123,8 +119,7 @@ func TestRunFolder(t *testing.T) {
 			checkOrigin(t, p, run)
 			r := p.ok(t, dir, 2, append(args, "runner.logger.logger_backends=[]")...)
 			if !strings.Contains(r.stdout, "an earlier run of this name is now in "+filepath.Join("logs", "job",
-				"earlier-1")) &&
-				!strings.Contains(r.stdout, filepath.Join(run, "earlier-1")) {
+				"earlier-1")) && !strings.Contains(r.stdout, filepath.Join(run, "earlier-1")) {
 				t.Errorf("nothing said of the earlier run: %s", r.stdout)
 			}
 			if got := left(t, filepath.Join(run, "earlier-1")); !slices.Equal(got, want) {
@@ -173,12 +168,9 @@ func left(t *testing.T, run string) []string {
 // checkOrigin sees that provenance.json and ranks.jsonl tell what ran, where and how.
 func checkOrigin(t *testing.T, p *platform, run string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(run, "provenance.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, filepath.Join(run, "provenance.json"))
 	var starts []runfolder.Provenance
-	if err := json.Unmarshal(text, &starts); err != nil || len(starts) != 1 {
+	if err := json.Unmarshal([]byte(text), &starts); err != nil || len(starts) != 1 {
 		t.Fatalf("provenance.json: %d starts, %v\n%s", len(starts), err, text)
 	}
 	origin := map[*platform][3]string{local: {"local", "", ""}, openmpi: {"mpi", "Open MPI v", "mpirun"},
@@ -389,8 +381,7 @@ func TestFirstWeights(t *testing.T) {
 	}
 	for _, p := range []*platform{local, mpich} {
 		r := p.ok(t, dir, 2, "-c", "job.yaml", "runner.ckpt_path=logs/job/checkpoints/global_step_2/model.safetensors",
-			"actor.optim.lr=1e-30",
-			"runner.logger.experiment_name="+p.name)
+			"actor.optim.lr=1e-30", "runner.logger.experiment_name="+p.name)
 		if !strings.HasPrefix(r.stdout,
 			"starting from the weights in logs/job/checkpoints/global_step_2/model.safetensors\n") {
 			t.Errorf("%s says %s", p.name, r.stdout)

@@ -50,11 +50,7 @@ func placedCritic(t *testing.T, dir string) {
 			t.Errorf("%s: %v", name, x)
 		}
 	}
-	for i, x := range want.values(t, "train/actor/max_log_ratio") {
-		if x != 0 {
-			t.Errorf("step %d: a log ratio of %v before the first optimiser step", i+1, x)
-		}
-	}
+	want.checkRatios(t)
 	for _, c := range criticCases() {
 		t.Run(fmt.Sprint(c.on.name, " ", strings.Join(strings.Fields(c.place), " ")), func(t *testing.T) {
 			c.on.program(t, ".") // or skip
@@ -67,22 +63,7 @@ func placedCritic(t *testing.T, dir string) {
 			}
 		})
 	}
-	t.Run("another number", func(t *testing.T) {
-		of := []struct{ one, other string }{
-			{"actor: 0-1\n    critic: 1", "actor: 0-1\n    critic: 3\n    rollout: 2-3"}}
-		if full {
-			of = append(of, struct{ one, other string }{"actor: 0\n    critic: 0-3", "actor: 3\n    critic: '0:0-3'"},
-				struct{ one, other string }{"actor: 0-3\n    critic: 0-1",
-					"actor: 0-3\n    critic: 2-3\n    rollout: 0"})
-		}
-		for _, p := range of {
-			one := reason(t, local, dir, 4, p.one+"\n  allow_idle_ranks: true", withCritic...)
-			if diff := reason(t, local, dir, 4, p.other+"\n  allow_idle_ranks: true",
-				append([]string{"rollout.pipeline_stage_num=2"}, withCritic...)...).diff(one); diff != "" {
-				t.Errorf("%s\n%s", p.other, diff)
-			}
-		}
-	})
+	t.Run("another number", func(t *testing.T) { otherCritics(t, dir) })
 	t.Run("resumed", func(t *testing.T) { // in the actors, apart, and in the actors again
 		args := append([]string{"-c", "job.yaml", "runner.logger.experiment_name=again"}, args...)
 		for i, place := range []string{collocated, "actor: 0-1\n    critic: 2-3\n    rollout: 2", collocated} {
@@ -111,5 +92,23 @@ func placedCritic(t *testing.T, dir string) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// otherCritics: as many critic workers have the same numbers in every place.
+func otherCritics(t *testing.T, dir string) {
+	of := []struct{ one, other string }{
+		{"actor: 0-1\n    critic: 1", "actor: 0-1\n    critic: 3\n    rollout: 2-3"}}
+	if full {
+		of = append(of, struct{ one, other string }{"actor: 0\n    critic: 0-3", "actor: 3\n    critic: '0:0-3'"},
+			struct{ one, other string }{"actor: 0-3\n    critic: 0-1",
+				"actor: 0-3\n    critic: 2-3\n    rollout: 0"})
+	}
+	for _, p := range of {
+		one := reason(t, local, dir, 4, p.one+"\n  allow_idle_ranks: true", withCritic...)
+		if diff := reason(t, local, dir, 4, p.other+"\n  allow_idle_ranks: true",
+			append([]string{"rollout.pipeline_stage_num=2"}, withCritic...)...).diff(one); diff != "" {
+			t.Errorf("%s\n%s", p.other, diff)
+		}
 	}
 }

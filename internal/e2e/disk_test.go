@@ -94,8 +94,7 @@ func TestIllDisk(t *testing.T) {
 				if (r.code != 1 && on == local) || r.code == 0 || !strings.Contains(r.stderr, ill.says) ||
 					status != ill.status || err != nil {
 					t.Errorf("%s, after %d steps: exit code %d, status %s, %v, expected %s and %q\n%s", on.name,
-						instant+1, r.code, status, err, ill.status,
-						ill.says, r.stderr)
+						instant+1, r.code, status, err, ill.status, ill.says, r.stderr)
 				}
 				cure()
 				again := c.ok(on, np, cluster, steps(n), slow, "--resume", "auto")

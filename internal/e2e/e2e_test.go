@@ -404,3 +404,12 @@ func writeFile(t testing.TB, dir, name, text string) string {
 	}
 	return path
 }
+
+func readFile(t testing.TB, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -139,8 +139,7 @@ type variant struct {
 
 func (v variant) String() string {
 	return fmt.Sprintf("%s/%s/%s/actors %d, stages %d, epochs %d, sync %d", v.on.name, placements[v.place].name,
-		tasks[v.task].name,
-		v.actors, v.stages, v.epochs, v.sync)
+		tasks[v.task].name, v.actors, v.stages, v.epochs, v.sync)
 }
 
 // run runs the job for four iterations, one more than the longest time between two versions of the weights, and returns

@@ -13,11 +13,8 @@ import (
 // TestOwnKeys builds examples/own_keys, which docs/own-keys.md shows, as a module of its own: its parts' keys are set,
 // checked and shown as rlinf's own.
 func TestOwnKeys(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "docs", "own-keys.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown := append(blocks(string(page), "go"), blocks(string(page), "yaml")...)
+	page := readFile(t, filepath.Join(root, "docs", "own-keys.md"))
+	shown := append(blocks(page, "go"), blocks(page, "yaml")...)
 	for i := range shown {
 		shown[i] = strings.TrimSpace(shown[i])
 	}
@@ -27,29 +24,22 @@ func TestOwnKeys(t *testing.T) {
 		t.Fatalf("%d files in examples/own_keys (%v), %d on the page", len(files), err, len(shown))
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Contains(shown, strings.TrimSpace(string(text))) {
+		text := readFile(t, file)
+		if !slices.Contains(shown, strings.TrimSpace(text)) {
 			t.Errorf("docs/own-keys.md does not show %s as it is", filepath.Base(file))
 		}
-		writeFile(t, module, filepath.Base(file), string(text))
+		writeFile(t, module, filepath.Base(file), text)
 	}
 	program := filepath.Join(dir, "own_keys")
 	buildModule(t, module, program, ".")
 	if out, err := inModule(module, "test", "-mod=mod", "-v", "-run", "TestFeatures",
-		".").CombinedOutput(); err != nil ||
-		!strings.Contains(string(out), "--- PASS: TestFeatures") {
+		".").CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestFeatures") {
 		t.Errorf("go test in another module: %v\n%s", err, out)
 	}
 
 	work := t.TempDir()
-	job, err := os.ReadFile(filepath.Join(module, "job.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, work, "job.yaml", string(job))
+	job := readFile(t, filepath.Join(module, "job.yaml"))
+	writeFile(t, work, "job.yaml", job)
 	refusedProgram(t, local, program, work, 0,
 		"job.yaml:7: env.train.init_params.wind: a key of env_type Sail-v0, which is not chosen\n"+
 			"command line: algorithm.action_price: free: expected a number\ncommand line: reward.near_widht: unknown "+
@@ -87,19 +77,13 @@ func buildModule(t *testing.T, module, out, packages string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(ours), "\n")
+	ours := readFile(t, filepath.Join(root, "go.mod"))
+	sums := readFile(t, filepath.Join(root, "go.sum"))
+	_, rest, _ := strings.Cut(ours, "\n")
 	writeFile(t, module, "go.mod",
 		"module example.org/own\n"+rest+"\nrequire github.com/rlinf/rlinf v0.0.0\n\nreplace github.com/rlinf/rlinf => "+
 			of+"\n")
-	writeFile(t, module, "go.sum", string(sums))
+	writeFile(t, module, "go.sum", sums)
 	if out, err := inModule(module, "build", "-mod=mod", "-o", out, packages).CombinedOutput(); err != nil {
 		t.Fatalf("go build in another module: %v\n%s", err, out)
 	}

@@ -199,22 +199,16 @@ func count(text, pattern string) (n int) {
 // readStatus returns the word in the STATUS of the run whose folder is dir.
 func readStatus(t *testing.T, dir string) runfolder.Status {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, "STATUS"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return runfolder.Status(strings.TrimSpace(string(text)))
+	text := readFile(t, filepath.Join(dir, "STATUS"))
+	return runfolder.Status(strings.TrimSpace(text))
 }
 
 // readRanks returns the ranks of the run in dir.
 func readRanks(t *testing.T, dir string) []runfolder.Rank {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, "ranks.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, filepath.Join(dir, "ranks.jsonl"))
 	var ranks []runfolder.Rank
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		var r runfolder.Rank
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatal(err)

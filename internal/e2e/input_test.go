@@ -431,27 +431,45 @@ func TestCheckpointMistakes(t *testing.T) {
 	made := t.TempDir()
 	writeFile(t, made, "job.yaml", good)
 	local.ok(t, made, 0, "-c", "job.yaml")
+	for _, c := range checkpointMistakes() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(made)); err != nil {
+				t.Fatal(err)
+			}
+			if c.damage != nil {
+				c.damage(t, dir)
+			}
+			args := strings.Fields(c.args)
+			at := 0
+			if args[0] == "eval" {
+				at = 1
+			}
+			refused(t, local, dir, 0, c.want, slices.Insert(args, at, "-c", "job.yaml")...)
+		})
+	}
+}
+
+// A checkpointMistake is what damages a checkpoint (nil: nothing does), arguments, and the error.
+type checkpointMistake struct {
+	name   string
+	damage func(*testing.T, string)
+	args   string
+	want   string
+}
+
+func checkpointMistakes() []checkpointMistake {
 	const newest = "logs/job/checkpoints/global_step_2"
 	damage := func(file string, change func([]byte) []byte) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
-			path := filepath.Join(dir, newest, file)
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, change(text), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			path := filepath.Join(newest, file)
+			writeFile(t, dir, path, string(change([]byte(readFile(t, filepath.Join(dir, path))))))
 		}
 	}
 	flipped := func(b []byte) []byte { b[len(b)/2] ^= 1; return b }
 	cut := func(b []byte) []byte { return b[:len(b)-7] }
-	for _, c := range []struct {
-		name   string
-		damage func(*testing.T, string)
-		args   string
-		want   string
-	}{
+	return []checkpointMistake{
 		{"flipped bit, resume", damage("model.safetensors", flipped), "--resume " + newest,
 			"checkpoint %: model.safetensors%: %"},
 		{"flipped bit, eval", damage("model.safetensors", flipped), "eval --checkpoint " + newest,
@@ -468,41 +486,24 @@ func TestCheckpointMistakes(t *testing.T) {
 		{"truncated weights, eval", damage("model.safetensors", cut), "eval runner.ckpt_path=" + newest +
 			"/model.safetensors",
 			"runner.ckpt_path: " + newest + "/model.safetensors: %"},
-		{"text for weights", func(*testing.T, string) {}, "runner.ckpt_path=job.yaml", "runner.ckpt_path: job.yaml: %"},
-		{"another network, resume", func(*testing.T, string) {}, "actor.model.hidden_sizes=[16] --resume " + newest,
+		{"text for weights", nil, "runner.ckpt_path=job.yaml", "runner.ckpt_path: job.yaml: %"},
+		{"another network, resume", nil, "actor.model.hidden_sizes=[16] --resume " + newest,
 			"checkpoint %: was written with another configuration:\n  actor.model.hidden_sizes.0: 8 then, 16 now"},
-		{"another network, resume auto", func(*testing.T, string) {}, "actor.model.hidden_sizes=[16] --resume auto",
+		{"another network, resume auto", nil, "actor.model.hidden_sizes=[16] --resume auto",
 			"checkpoint %: was written with another configuration:\n  actor.model.hidden_sizes.0: 8 then, 16 now"},
-		{"another network, eval", func(*testing.T, string) {}, "eval actor.model.hidden_sizes=[16]",
+		{"another network, eval", nil, "eval actor.model.hidden_sizes=[16]",
 			"%/global_step_2: model: % is F32[%], this policy's is F32[%]"},
-		{"another network, ckpt_path", func(*testing.T, string) {
-		}, "actor.model.hidden_sizes=[16] runner.ckpt_path=" + newest + "/model.safetensors",
+		{"another network, ckpt_path", nil,
+			"actor.model.hidden_sizes=[16] runner.ckpt_path=" + newest + "/model.safetensors",
 			newest + "/model.safetensors: model: % is F32[%], this policy's is F32[%]"},
-		{"deeper network, only_eval", func(*testing.T, string) {
-		}, "runner.only_eval=true actor.model.hidden_sizes=[8,8]",
+		{"deeper network, only_eval", nil, "runner.only_eval=true actor.model.hidden_sizes=[8,8]",
 			"%/global_step_2: model: %"},
-		{"optimiser's state for weights", func(*testing.T, string) {
-		}, "runner.ckpt_path=" + newest + "/trainer.safetensors",
+		{"optimiser's state for weights", nil, "runner.ckpt_path=" + newest + "/trainer.safetensors",
 			newest + "/trainer.safetensors: model: %"},
-		{"another task, eval", func(*testing.T, string) {}, "eval env.train.env_type=Acrobot-v1",
+		{"another task, eval", nil, "eval env.train.env_type=Acrobot-v1",
 			"%/global_step_2: model: % is F32[4 8], this policy's is F32[6 8]"},
-		{"weights beside a checkpoint", func(*testing.T, string) {}, "runner.ckpt_path=a runner.resume_dir=b",
+		{"weights beside a checkpoint", nil, "runner.ckpt_path=a runner.resume_dir=b",
 			"command line: runner.ckpt_path: a: expected no weights beside those of resume_dir"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			if err := os.CopyFS(dir, os.DirFS(made)); err != nil {
-				t.Fatal(err)
-			}
-			c.damage(t, dir)
-			args := strings.Fields(c.args)
-			at := 0
-			if args[0] == "eval" {
-				at = 1
-			}
-			refused(t, local, dir, 0, c.want, slices.Insert(args, at, "-c", "job.yaml")...)
-		})
 	}
 }
 
@@ -578,12 +579,9 @@ func TestUnlikeRanks(t *testing.T) {
 			own, dir := p.program(t, "."), t.TempDir()
 			writeFile(t, dir, "job.yaml", good)
 			writeFile(t, dir, "other.yaml", strings.Replace(good, "lr: 1.0e-3", "lr: 1.0e-4", 1))
-			text, err := os.ReadFile(own)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := readFile(t, own)
 			other := filepath.Join(t.TempDir(), "rlinf")
-			if err := os.WriteFile(other, append(text, 0), 0o777); err != nil {
+			if err := os.WriteFile(other, []byte(text+"\x00"), 0o777); err != nil {
 				t.Fatal(err)
 			}
 			const expected = ": expected one binary and one configuration for all ranks of a job"
@@ -612,10 +610,9 @@ func TestBusyFolder(t *testing.T) {
 				np = 0
 			}
 			for _, args := range []string{"-c job.yaml", "-c job.yaml --resume auto"} {
-				refused(t, p, dir, np,
-					"run folder "+path+
-						": in use by job 1234, process % on %, started % (last sign of life % ago); wait for it, "+
-						"or choose another runner.logger.experiment_name", strings.Fields(args)...)
+				refused(t, p, dir, np, "run folder "+path+
+					": in use by job 1234, process % on %, started % (last sign of life % ago); wait for it, "+
+					"or choose another runner.logger.experiment_name", strings.Fields(args)...)
 			}
 			p.ok(t, dir, np, "-c", "job.yaml", "runner.logger.experiment_name=another")
 		})

@@ -33,6 +33,39 @@ func TestLargeModel(t *testing.T) {
 	if err := hf.Load(m, folder); err != nil {
 		t.Fatal(err)
 	}
+	generate(t, m)
+	m = nil
+
+	before := digestsOf(t, shards)
+	writeFile(t, dir, "job.yaml", components("actor: 0")+strings.Split(tuning, "  model:\n")[0]+
+		"  model: {model_type: qwen2, model_path: model, is_lora: true}\n  optim: {lr: 1.0e-3}\n")
+	args := []string{"-c", "job.yaml", "runner.max_steps=1", "runner.save_interval=1", "runner.val_check_interval=-1",
+		"actor.global_batch_size=4"}
+	predicted := predictedMemory(t, dir, args...)[0]
+	checkPeak(t, local.start(t, dir, 0, args...), predicted)
+	if !slices.Equal(digestsOf(t, shards), before) {
+		t.Error("the base has changed")
+	}
+	local.ok(t, dir, 0, "export", "logs/run", "--out", "adapter", "--adapter")
+	o, err := hf.ReadAdapter(filepath.Join(dir, "adapter"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tuned := newLarge(t, lm.Options{LoRA: o})
+	if err := hf.LoadAdapter(tuned, filepath.Join(dir, "adapter")); err != nil {
+		t.Fatal(err)
+	}
+	saved := readTensors(t, filepath.Join(dir, "logs/run/checkpoints/latest/model.safetensors"))
+	for _, a := range tuned.Adapters() {
+		if !bytes.Equal(saved.Must(a.Name).Bytes(), tensor.FromF32(a.Data, len(a.Data)).Bytes()) {
+			t.Errorf("%s differs from the checkpoint", a.Name)
+		}
+	}
+}
+
+// generate has m generate texts.
+func generate(t *testing.T, m *lm.Model) {
+	t.Helper()
 	e, err := engine.New(m, engine.Options{MaxRunning: 4, CacheTokens: 512})
 	if err != nil {
 		t.Fatal(err)
@@ -50,15 +83,11 @@ func TestLargeModel(t *testing.T) {
 			t.Errorf("text %d has %d tokens, want 64", i, len(r.Tokens))
 		}
 	}
-	m, e = nil, nil
+}
 
-	before := digestsOf(t, shards)
-	writeFile(t, dir, "job.yaml", components("actor: 0")+strings.Split(tuning, "  model:\n")[0]+
-		"  model: {model_type: qwen2, model_path: model, is_lora: true}\n  optim: {lr: 1.0e-3}\n")
-	args := []string{"-c", "job.yaml", "runner.max_steps=1", "runner.save_interval=1", "runner.val_check_interval=-1",
-		"actor.global_batch_size=4"}
-	predicted := predictedMemory(t, dir, args...)[0]
-	j := local.start(t, dir, 0, args...)
+// checkPeak waits for a job of one process, whose memory is what check predicts, in MiB.
+func checkPeak(t *testing.T, j *job, predicted float64) {
+	t.Helper()
 	peak := 0.0
 	for ; !j.over(); time.Sleep(10 * time.Millisecond) {
 		for _, p := range j.processes() {
@@ -71,31 +100,6 @@ func TestLargeModel(t *testing.T) {
 	t.Logf("a step takes %.0f MiB, check predicts %.0f", peak, predicted)
 	if peak < 0.9*predicted || peak > 1.1*predicted {
 		t.Errorf("a step takes %.0f MiB, check predicts %.0f: want 10 %% at most between them", peak, predicted)
-	}
-	if !slices.Equal(digestsOf(t, shards), before) {
-		t.Error("the base has changed")
-	}
-	local.ok(t, dir, 0, "export", "logs/run", "--out", "adapter", "--adapter")
-	o, err := hf.ReadAdapter(filepath.Join(dir, "adapter"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	tuned := newLarge(t, lm.Options{LoRA: o})
-	if err := hf.LoadAdapter(tuned, filepath.Join(dir, "adapter")); err != nil {
-		t.Fatal(err)
-	}
-	saved, err := os.ReadFile(filepath.Join(dir, "logs/run/checkpoints/latest/model.safetensors"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, _, err := tensor.ReadSafetensors(saved)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, a := range tuned.Adapters() {
-		if !bytes.Equal(d.Must(a.Name).Bytes(), tensor.FromF32(a.Data, len(a.Data)).Bytes()) {
-			t.Errorf("%s differs from the checkpoint", a.Name)
-		}
 	}
 }
 

@@ -68,11 +68,8 @@ func sameLayouts(t *testing.T, dir, job string, whole layout, others map[string]
 	saved := func(t *testing.T) (files []string) {
 		t.Helper()
 		for _, name := range []string{"model", "trainer"} {
-			b, err := os.ReadFile(filepath.Join(dir, "logs/run/checkpoints/latest", name+".safetensors"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			files = append(files, string(b))
+			b := readFile(t, filepath.Join(dir, "logs/run/checkpoints/latest", name+".safetensors"))
+			files = append(files, b)
 		}
 		return files
 	}
@@ -206,11 +203,8 @@ func TestLayoutsResume(t *testing.T) {
 				t.Fatalf("no %s: %v", pattern, err)
 			}
 			for _, path := range found {
-				b, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				files[filepath.Base(path)] = string(b)
+				b := readFile(t, path)
+				files[filepath.Base(path)] = b
 			}
 		}
 		return readMetrics(t, filepath.Join(dir, "logs", run)), files

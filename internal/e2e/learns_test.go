@@ -41,8 +41,7 @@ func TestLearnsToAdd(t *testing.T) {
 			}
 			from := "runner.ckpt_path=logs/" + first + "/checkpoints/latest/model.safetensors"
 			end := run("configs/addition_grpo.yaml", fmt.Sprint("grpo", seed), "eval/accuracy", from,
-				fmt.Sprint("runner.max_steps=", steps),
-				fmt.Sprint("runner.val_check_interval=", steps))
+				fmt.Sprint("runner.max_steps=", steps), fmt.Sprint("runner.val_check_interval=", steps))
 			t.Logf("from %v to %v", start, end)
 			if end < 0.7 || end < start+0.3 {
 				t.Errorf("GRPO goes from %v to %v, want 0.7 and 0.3 more than before", start, end)
@@ -51,8 +50,7 @@ func TestLearnsToAdd(t *testing.T) {
 				return
 			}
 			if chance := run("configs/addition_grpo.yaml", fmt.Sprint("chance", seed), "eval/accuracy", from,
-				"runner.val_check_interval=100",
-				"runner.max_steps=100", "reward.random_reward=true"); chance > start {
+				"runner.val_check_interval=100", "runner.max_steps=100", "reward.random_reward=true"); chance > start {
 				t.Errorf("rewards by chance go from %v to %v, want no gain", start, chance)
 			}
 		})

@@ -88,13 +88,10 @@ func TestOtherModule(t *testing.T) {
 func TestEmbodiedUnderMPI(t *testing.T) {
 	t.Parallel()
 	args := append([]string{"-c", "cartpole_ppo.yaml"}, small...)
-	text, err := os.ReadFile(filepath.Join(root, "configs/cartpole_ppo.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, filepath.Join(root, "configs/cartpole_ppo.yaml"))
 	program, dir, base := openmpi.program(t, "./examples/embodied"), t.TempDir(), t.TempDir()
-	writeFile(t, dir, "cartpole_ppo.yaml", string(text))
-	writeFile(t, base, "cartpole_ppo.yaml", string(text))
+	writeFile(t, dir, "cartpole_ppo.yaml", text)
+	writeFile(t, base, "cartpole_ppo.yaml", text)
 	if r := openmpi.startProgram(t, program, dir, 2, args...).result(); r.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 	}

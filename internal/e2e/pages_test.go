@@ -54,11 +54,8 @@ func TestCommands(t *testing.T) {
 	local.program(t, ".")
 	start := addition(t, top)
 	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		commands := commandsOf(string(text))
+		text := readFile(t, page)
+		commands := commandsOf(text)
 		t.Run(filepath.Base(page), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
@@ -158,9 +155,5 @@ var mujocoTask = regexp.MustCompile(`env_type: (HalfCheetah|Hopper|Walker2d|Ant|
 
 func needsMuJoCo(t *testing.T, config string) bool {
 	t.Helper()
-	text, err := os.ReadFile(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return mujocoTask.Match(text)
+	return mujocoTask.MatchString(readFile(t, config))
 }

@@ -72,24 +72,18 @@ const tutorial = "docs/tutorials/simulator.md"
 // one.
 func TestPythonReadme(t *testing.T) {
 	python := python(t)
-	page, err := os.ReadFile(filepath.Join(root, tutorial))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := readFile(t, filepath.Join(root, tutorial))
 	var shown []string
 	for _, name := range readmes {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		shown = append(shown, block(t, string(text), "python", "rlb.serve"))
+		text := readFile(t, filepath.Join(root, name))
+		shown = append(shown, block(t, text, "python", "rlb.serve"))
 	}
 	if shown[1] != shown[0] {
 		t.Errorf("%s shows another simulator than %s", readmes[1], readmes[0])
 	}
 	dir := t.TempDir()
 	writeFile(t, dir, "boat.py", shown[0])
-	writeFile(t, dir, "boat.yaml", block(t, string(page), "yaml", "tanks.py"))
+	writeFile(t, dir, "boat.yaml", block(t, page, "yaml", "tanks.py"))
 	local.ok(t, dir, 0, "-c", "boat.yaml", "env.train.external.command="+python+" boat.py", "runner.max_steps=10",
 		"runner.val_check_interval=10")
 	if got := lastEval(t, filepath.Join(dir, "logs", "boat")); got < -10 {
@@ -100,13 +94,10 @@ func TestPythonReadme(t *testing.T) {
 // TestPythonTutorial trains on the tutorial's simulator, with its Python and its YAML.
 func TestPythonTutorial(t *testing.T) {
 	python := python(t)
-	text, err := os.ReadFile(filepath.Join(root, tutorial))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, filepath.Join(root, tutorial))
 	dir := t.TempDir()
-	writeFile(t, dir, "tanks.py", block(t, string(text), "python", "rlb.serve"))
-	writeFile(t, dir, "tanks.yaml", block(t, string(text), "yaml", "tanks.py"))
+	writeFile(t, dir, "tanks.py", block(t, text, "python", "rlb.serve"))
+	writeFile(t, dir, "tanks.yaml", block(t, text, "yaml", "tanks.py"))
 	local.ok(t, dir, 0, "-c", "tanks.yaml", "env.train.external.command="+python+" tanks.py", "runner.max_steps=20",
 		"runner.val_check_interval=20")
 	if got := lastEval(t, filepath.Join(dir, "logs", "tanks")); got < -5 {
@@ -180,12 +171,9 @@ func TestTanks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(root, tutorial))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, filepath.Join(root, tutorial))
 	if code, err := os.ReadFile(filepath.Join(example, "tanks.py")); err != nil ||
-		string(code) != block(t, string(text), "python", "rlb.serve") {
+		string(code) != block(t, text, "python", "rlb.serve") {
 		t.Errorf("tanks.py is not what the tutorial shows (%v)", err)
 	}
 	dir := t.TempDir()

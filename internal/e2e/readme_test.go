@@ -17,12 +17,9 @@ var readmes = []string{"README.md", "README.zh-CN.md"}
 func TestReadmeJob(t *testing.T) {
 	t.Parallel()
 	for _, name := range readmes {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := readFile(t, filepath.Join(root, name))
 		dir := t.TempDir()
-		writeFile(t, dir, "job.yaml", block(t, string(text), "yaml", "component_placement"))
+		writeFile(t, dir, "job.yaml", block(t, text, "yaml", "component_placement"))
 		local.ok(t, dir, 0, append([]string{"-c", "job.yaml"}, short...)...)
 		if m := readMetrics(t, filepath.Join(dir, "logs", "job")); len(m) != 2 {
 			t.Errorf("%s: metrics of %d iterations, want 2", name, len(m))
@@ -34,12 +31,9 @@ func TestReadmeJob(t *testing.T) {
 // It runs its tests, and trains what the page says is learnt.
 func TestOwnParts(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(root, "docs", "extending.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := readFile(t, filepath.Join(root, "docs", "extending.md"))
 	module := t.TempDir()
-	files := shownFiles(t, string(page))
+	files := shownFiles(t, page)
 	for name, text := range files {
 		if name == "go.mod" {
 			continue
@@ -63,11 +57,8 @@ func TestOwnParts(t *testing.T) {
 		t.Fatalf("docs/extending.md shows no go.mod beside a clone:\n%s", mod)
 	}
 	writeFile(t, module, "go.mod", mod)
-	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, module, "go.sum", string(sums))
+	sums := readFile(t, filepath.Join(root, "go.sum"))
+	writeFile(t, module, "go.sum", sums)
 	for _, args := range [][]string{{"build", "-mod=mod", "-o", "mine", "."}, {"test", "-mod=mod", "-vet=off", "."}} {
 		c := exec.Command("go", args...)
 		c.Dir, c.Env = module, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOPROXY=off", "GOWORK=off")

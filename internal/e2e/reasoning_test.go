@@ -73,8 +73,7 @@ func sums(t testing.TB) string {
 	start := strings.NewReplacer("task_type: reasoning", "task_type: sft",
 		", rollout_batch_size: 8, max_prompt_length: 9", "",
 		"algorithm: {adv_type: reinpp, loss_type: actor, group_size: 16, n_minibatches: 2}\n", "", "actor:\n",
-		"actor:\n  global_batch_size: 12\n",
-		"experiment_name: run", "experiment_name: start").Replace(reasoning)
+		"actor:\n  global_batch_size: 12\n", "experiment_name: run", "experiment_name: start").Replace(reasoning)
 	writeFile(t, dir, "start.yaml", components(collocated)+start)
 	local.ok(t, dir, 0, "-c", "start.yaml", "actor.micro_batch_size=6", "runner.max_steps=4")
 	return dir
@@ -129,11 +128,7 @@ func reasoningCases() []reasoningCase {
 func TestReasoningEqual(t *testing.T) {
 	dir := sums(t)
 	want := reason(t, local, dir, 0, collocated)
-	for i, x := range want.values(t, "train/actor/max_log_ratio") {
-		if x != 0 {
-			t.Errorf("step %d: a log ratio of %v before the first optimiser step", i+1, x)
-		}
-	}
+	want.checkRatios(t)
 	rewards, stepped := 0.0, 0.0
 	for i, x := range want.values(t, "rollout/rewards") {
 		if x != meanReward(t, want[i]) {
@@ -149,6 +144,7 @@ func TestReasoningEqual(t *testing.T) {
 		t.Errorf("%d evaluations, want 3: after steps 4, 8 and 12", n)
 	}
 	t.Run("evaluated", func(t *testing.T) { evaluateAnswers(t, dir, want) })
+	t.Run("refused", func(t *testing.T) { refuseAnswers(t, dir) })
 	for _, c := range reasoningCases() {
 		t.Run(fmt.Sprint(c.on.name, " ", strings.Join(strings.Fields(c.place), " ")), func(t *testing.T) {
 			c.on.program(t, ".") // or skip
@@ -169,7 +165,22 @@ func TestReasoningEqual(t *testing.T) {
 		}
 	})
 	t.Run("placed critic", func(t *testing.T) { placedCritic(t, dir) })
-	base := want
+	reasonWith(t, dir, want)
+	t.Run("resumed", func(t *testing.T) { // with other stages and micro-batches, too
+		writeFile(t, dir, "job.yaml", components("actor: 0-1")+reasoning)
+		local.ok(t, dir, 2, "-c", "job.yaml", startWeights, "runner.max_steps=8", "runner.logger.experiment_name=part")
+		writeFile(t, dir, "job.yaml", components("actor: 1-2\n    rollout: 0")+reasoning)
+		local.ok(t, dir, 3, "-c", "job.yaml", "runner.resume_dir=logs/part/checkpoints/global_step_8",
+			"runner.logger.experiment_name=part", "rollout.pipeline_stage_num=3", "actor.micro_batch_size=5")
+		if diff := readMetrics(t, filepath.Join(dir, "logs", "part")).diff(want); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// reasonWith trains in more ways, whose metrics do not depend on the placement or on a stop with a resume either. plain
+// are the metrics of the configuration as it is.
+func reasonWith(t *testing.T, dir string, plain metrics) {
 	const inferring = "actor: 0-1\n    rollout: 2\n    inference: 2-3"
 	for name, c := range map[string]struct {
 		place, says string // a metric that is not 0
@@ -189,13 +200,9 @@ func TestReasoningEqual(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := reason(t, local, dir, 0, collocated, c.args...)
-			for i, x := range want.values(t, "train/actor/max_log_ratio") {
-				if x != 0 {
-					t.Errorf("step %d: a log ratio of %v before the first optimiser step", i+1, x)
-				}
-			}
+			want.checkRatios(t)
 			if name == "log-probs by the actors alone" {
-				if diff := want.diff(base); diff != "" {
+				if diff := want.diff(plain); diff != "" {
 					t.Errorf("recomputed log-probs are others: %s", diff)
 				}
 			}
@@ -216,17 +223,16 @@ func TestReasoningEqual(t *testing.T) {
 			}
 		})
 	}
-	t.Run("resumed", func(t *testing.T) { // with other stages and micro-batches, too
-		writeFile(t, dir, "job.yaml", components("actor: 0-1")+reasoning)
-		local.ok(t, dir, 2, "-c", "job.yaml", startWeights, "runner.max_steps=8", "runner.logger.experiment_name=part")
-		writeFile(t, dir, "job.yaml", components("actor: 1-2\n    rollout: 0")+reasoning)
-		local.ok(t, dir, 3, "-c", "job.yaml", "runner.resume_dir=logs/part/checkpoints/global_step_8",
-			"runner.logger.experiment_name=part",
-			"rollout.pipeline_stage_num=3", "actor.micro_batch_size=5")
-		if diff := readMetrics(t, filepath.Join(dir, "logs", "part")).diff(want); diff != "" {
-			t.Error(diff)
+}
+
+// checkRatios checks that the rollouts' policy is that of the actors before the first optimiser step of an iteration.
+func (m metrics) checkRatios(t *testing.T) {
+	t.Helper()
+	for i, x := range m.values(t, "train/actor/max_log_ratio") {
+		if x != 0 {
+			t.Errorf("step %d: a log ratio of %v before the first optimiser step", i+1, x)
 		}
-	})
+	}
 }
 
 // meanReward returns the mean of the rewards that a line counts.
@@ -301,6 +307,10 @@ func evaluateAnswers(t *testing.T, dir string, run metrics) {
 		strings.Count(string(text), "question ") != 3*4 || strings.Count(string(text), ", reward ") != 3*4 {
 		t.Errorf("answers.txt (%v):\n%s", err, text)
 	}
+}
+
+// refuseAnswers: keys that make no sense in this run are refused.
+func refuseAnswers(t *testing.T, dir string) {
 	for args, want := range map[string]string{
 		"+cluster.component_placement.critic=0": "command line: cluster.component_placement.critic: " +
 			"expected no such component without algorithm.loss_type actor_critic, with adv_type gae: there is no " +
@@ -432,8 +442,7 @@ func TestReasoningRefused(t *testing.T) {
 func TestReasoningTrace(t *testing.T) {
 	dir := sums(t)
 	reason(t, local, dir, 4, "actor: 0-1\n    rollout: 2\n    reward: 3\n    inference: 3",
-		"cluster.tracer.enable=true", "rollout.pipeline_stage_num=4",
-		"algorithm.recompute_logprobs=true")
+		"cluster.tracer.enable=true", "rollout.pipeline_stage_num=4", "algorithm.recompute_logprobs=true")
 	run := filepath.Join(dir, "logs", "run")
 	tr, err := trace.Read(run)
 	if err != nil || len(tr.Problems) > 0 || len(tr.Attempts) != 1 {

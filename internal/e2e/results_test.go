@@ -18,11 +18,8 @@ func TestResultsScript(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	script, err := os.ReadFile(filepath.Join(root, "scripts", "results"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "scripts", "results"), script, 0o777); err != nil {
+	script := readFile(t, filepath.Join(root, "scripts", "results"))
+	if err := os.WriteFile(filepath.Join(dir, "scripts", "results"), []byte(script), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	writeFile(t, dir, "configs/job.yaml", good)
@@ -43,11 +40,8 @@ func TestResultsScript(t *testing.T) {
 		return string(text)
 	}
 	page := func() string {
-		text, err := os.ReadFile(filepath.Join(dir, "docs", "results.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
+		text := readFile(t, filepath.Join(dir, "docs", "results.md"))
+		return text
 	}
 
 	if out := results(0); !strings.Contains(out, "easy: CartPole-v1, PPO") || strings.Contains(out, "hard") {

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -229,12 +228,9 @@ func TestResumeOfReplay(t *testing.T) {
 				t.Fatalf("files of the last checkpoint: %v, %v", files, err)
 			}
 			for _, file := range files {
-				want, err := os.ReadFile(file)
-				if err != nil {
-					t.Fatal(err)
-				}
+				want := readFile(t, file)
 				got, err := os.ReadFile(filepath.Join(c.folder(), last, filepath.Base(file)))
-				if err != nil || !bytes.Equal(got, want) {
+				if err != nil || string(got) != want {
 					t.Errorf("%s: %d bytes, not the %d of the undisturbed run: %v", filepath.Base(file), len(got),
 						len(want), err)
 				}

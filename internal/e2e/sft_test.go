@@ -251,12 +251,8 @@ func tuneOnCheckpoint(t *testing.T, dir string) {
 		t.Error(diff)
 	}
 	local.ok(t, dir, 0, "export", "logs/ckpt", "--out", "ckpt")
-	merged, err := os.ReadFile(filepath.Join(dir, "merged/model.safetensors"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := os.ReadFile(filepath.Join(dir, "ckpt/model.safetensors")); err != nil ||
-		string(got) != string(merged) {
+	merged := readFile(t, filepath.Join(dir, "merged/model.safetensors"))
+	if got, err := os.ReadFile(filepath.Join(dir, "ckpt/model.safetensors")); err != nil || string(got) != merged {
 		t.Errorf("the export is not that of adapters on the folder (%v)", err)
 	}
 	const adapters = "runner.ckpt_path=logs/lora/checkpoints/latest/model.safetensors"
@@ -270,40 +266,77 @@ func tuneOnCheckpoint(t *testing.T, dir string) {
 
 // TestTuningMistakes: what cannot be learnt from is refused before work starts, on every rank, and leaves no file.
 func TestTuningMistakes(t *testing.T) {
+	dir := damagedModels(t)
+	for _, c := range tuningMistakes() {
+		t.Run(c.name, func(t *testing.T) {
+			refused(t, local, dir, 2, c.want, "-c", c.config+".yaml", c.arg, "runner.logger.experiment_name=other")
+		})
+	}
+	t.Run("another model", func(t *testing.T) {
+		r := local.run(t, dir, 0, "-c", "job.yaml", "actor.model.model_type=mlp_policy")
+		if r.code != 2 ||
+			!strings.Contains(r.stderr, "actor.model.model_type: mlp_policy: expected one of qwen2, qwen3,") {
+			t.Errorf("exit code %d: %s", r.code, r.stderr)
+		}
+	})
+	t.Run("other texts than the checkpoint's", func(t *testing.T) {
+		file, err := os.OpenFile(filepath.Join(dir, "data/train.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(file, `{"prompt": "a", "answer": "b"}`)
+		if err := file.Close(); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, local, dir, 2, "%global_step_15: data.train_data_paths: the texts are not those of the checkpoint",
+			"-c", "job.yaml",
+			"--resume", "logs/run/checkpoints/global_step_15", "runner.max_steps=20", "runner.max_epochs=9",
+			"runner.logger.experiment_name=other")
+	})
+}
+
+// damagedModels returns a folder with a run, its model in folders with other weights or sizes, and texts that cannot be
+// learnt from.
+func damagedModels(t *testing.T) string {
+	t.Helper()
 	dir := writeTexts(t)
 	writeFile(t, dir, "job.yaml", components("actor: 0-1")+tuning)
 	tune(t, local, dir, 0, "0-1")
 	local.ok(t, dir, 0, "export", "logs/run", "--out", "model")
-	weights, err := os.ReadFile(filepath.Join(dir, "model/model.safetensors"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	damaged := func(name string, weights []byte) {
+	weights := readFile(t, filepath.Join(dir, "model/model.safetensors"))
+	damaged := func(name, weights string) {
 		t.Helper()
 		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(dir, "model"))); err != nil {
 			t.Fatal(err)
 		}
-		writeFile(t, filepath.Join(dir, name), "model.safetensors", string(weights))
+		writeFile(t, filepath.Join(dir, name), "model.safetensors", weights)
 	}
 	damaged("short", weights[:len(weights)-100])
-	nan := []byte(string(weights))
+	nan := []byte(weights)
 	copy(nan[len(nan)-4:], "\x00\x00\xc0\x7f")
-	damaged("nan", nan)
+	damaged("nan", string(nan))
 	damaged("shape", weights)
-	config, _ := os.ReadFile(filepath.Join(dir, "model/config.json"))
-	writeFile(t, filepath.Join(dir, "shape"), "config.json", strings.Replace(string(config), `"intermediate_size": 48`,
+	config := readFile(t, filepath.Join(dir, "model/config.json"))
+	writeFile(t, filepath.Join(dir, "shape"), "config.json", strings.Replace(config, `"intermediate_size": 48`,
 		`"intermediate_size": 64`, 1))
 
 	writeFile(t, dir, "empty.jsonl", "\n")
 	writeFile(t, dir, "broken.jsonl", "{\"prompt\": \"a\", \"answer\": \"b\"}\n{\"prompt\": \"a\"}\n")
 	writeFile(t, dir, "long.jsonl", fmt.Sprintf("{\"prompt\": \"a\", \"answer\": %q}\n", strings.Repeat("x", 200)))
+	base := components("actor: 0-1") + strings.Split(tuning, "  model:\n")[0] + "  optim: {lr: 1.0e-2}\n"
+	writeFile(t, dir, "folder.yaml", base)
+	return dir
+}
+
+// A tuningMistake is an argument for one of two configurations: job trains a new model, folder that of a folder.
+type tuningMistake struct{ name, config, arg, want string }
+
+func tuningMistakes() []tuningMistake {
 	const from = "command line: "
 	folder := func(name string) string {
 		return "actor.model={model_type: qwen2, model_path: " + name + "}"
 	}
-	base := components("actor: 0-1") + strings.Split(tuning, "  model:\n")[0] + "  optim: {lr: 1.0e-2}\n"
-	writeFile(t, dir, "folder.yaml", base)
-	for _, c := range []struct{ name, config, arg, want string }{
+	return []tuningMistake{
 		{"no text", "job", "data.train_data_paths=empty.jsonl",
 			from + "data.train_data_paths: expected texts to learn from: [empty.jsonl]: no sample: expected lines of " +
 				"JSON"},
@@ -328,7 +361,6 @@ func TestTuningMistakes(t *testing.T) {
 			from + "actor.global_batch_size: 62: expected at most 60, the samples of data.train_data_paths"},
 		{"heads", "job", "actor.model.num_key_value_heads=3",
 			"%: actor.model.model_type: qwen2: expected a model that can be made: %"},
-		{"another model", "job", "actor.model.model_type=mlp_policy", "%"},
 		{"cut", "folder", folder("short"),
 			from + "actor.model.model_path: short: expected a folder of weights: load model: " +
 				"short/model.safetensors: %"},
@@ -345,31 +377,5 @@ func TestTuningMistakes(t *testing.T) {
 				"family qwen2"},
 		{"no chat template", "job", "data.apply_chat_template=1",
 			from + "data.apply_chat_template: 1: expected true or false"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if c.name == "another model" {
-				r := local.run(t, dir, 0, "-c", "job.yaml", c.arg)
-				if r.code != 2 ||
-					!strings.Contains(r.stderr, "actor.model.model_type: mlp_policy: expected one of qwen2, qwen3,") {
-					t.Errorf("exit code %d: %s", r.code, r.stderr)
-				}
-				return
-			}
-			refused(t, local, dir, 2, c.want, "-c", c.config+".yaml", c.arg, "runner.logger.experiment_name=other")
-		})
 	}
-	t.Run("other texts than the checkpoint's", func(t *testing.T) {
-		file, err := os.OpenFile(filepath.Join(dir, "data/train.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintln(file, `{"prompt": "a", "answer": "b"}`)
-		if err := file.Close(); err != nil {
-			t.Fatal(err)
-		}
-		refused(t, local, dir, 2, "%global_step_15: data.train_data_paths: the texts are not those of the checkpoint",
-			"-c", "job.yaml",
-			"--resume", "logs/run/checkpoints/global_step_15", "runner.max_steps=20", "runner.max_epochs=9",
-			"runner.logger.experiment_name=other")
-	})
 }

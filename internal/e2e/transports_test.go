@@ -144,40 +144,42 @@ func TestTransports(t *testing.T) {
 						"without a bridge:\n%s", diff)
 				}
 			}
-			t.Run("mpi", func(t *testing.T) {
-				program := openmpi.program(t, ".") // or skip
-				command, err := s.build(t, true)
-				if err != nil {
-					t.Skipf("%v; %s", err, s.needs)
-				}
-				run := func(dir string, np, solvers int, args ...string) result {
-					args = append([]string{"-c", "job.yaml", "env.train.external.listen=mpi"}, args...)
-					for range solvers {
-						args = append(append(args, ":", "-np", "1"), command...)
-					}
-					r := openmpi.startProgram(t, program, dir, np, args...).result()
-					if r.code != 0 {
-						t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
-					}
-					return r
-				}
-				for _, placement := range []string{"actor,env,rollout: 0", "actor,rollout: 0\n    env: 1"} {
-					dir := t.TempDir()
-					writeFile(t, dir, "job.yaml", components("%s", placement)+pointTask)
-					np := 1 + strings.Count(placement, "\n")
-					run(dir, np, pointChildren, "runner.save_interval=4")
-					if diff := readMetrics(t, filepath.Join(dir, "logs", "run")).diff(want); diff != "" {
-						t.Errorf("on %d ranks, not the metrics of the environment without a bridge:\n%s", np, diff)
-					}
-					r := run(dir, np, 2, "runner.only_eval=true")
-					last, err := strconv.ParseFloat(fmt.Sprint(want[3]["eval/return"]), 64)
-					if line := fmt.Sprintf("eval/return         %.4g\n", last); err != nil ||
-						!strings.Contains(r.stdout, line) {
-						t.Errorf("an evaluation alone, on %d ranks, said\n%s\nwant %s", np, r.stdout, line)
-					}
-				}
-			})
+			t.Run("mpi", func(t *testing.T) { s.overMPI(t, want) })
 		})
+	}
+}
+
+// overMPI trains and evaluates with solvers that are processes of the same MPI job.
+func (s solver) overMPI(t *testing.T, want metrics) {
+	program := openmpi.program(t, ".") // or skip
+	command, err := s.build(t, true)
+	if err != nil {
+		t.Skipf("%v; %s", err, s.needs)
+	}
+	run := func(dir string, np, solvers int, args ...string) result {
+		args = append([]string{"-c", "job.yaml", "env.train.external.listen=mpi"}, args...)
+		for range solvers {
+			args = append(append(args, ":", "-np", "1"), command...)
+		}
+		r := openmpi.startProgram(t, program, dir, np, args...).result()
+		if r.code != 0 {
+			t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+		}
+		return r
+	}
+	for _, placement := range []string{"actor,env,rollout: 0", "actor,rollout: 0\n    env: 1"} {
+		dir := t.TempDir()
+		writeFile(t, dir, "job.yaml", components("%s", placement)+pointTask)
+		np := 1 + strings.Count(placement, "\n")
+		run(dir, np, pointChildren, "runner.save_interval=4")
+		if diff := readMetrics(t, filepath.Join(dir, "logs", "run")).diff(want); diff != "" {
+			t.Errorf("on %d ranks, not the metrics of the environment without a bridge:\n%s", np, diff)
+		}
+		r := run(dir, np, 2, "runner.only_eval=true")
+		last, err := strconv.ParseFloat(fmt.Sprint(want[3]["eval/return"]), 64)
+		if line := fmt.Sprintf("eval/return         %.4g\n", last); err != nil || !strings.Contains(r.stdout, line) {
+			t.Errorf("an evaluation alone, on %d ranks, said\n%s\nwant %s", np, r.stdout, line)
+		}
 	}
 }
 
@@ -249,8 +251,7 @@ actor: {micro_batch_size: 8, global_batch_size: 8, optim: {lr: 1.0e-3}}
 				r := p.startProgram(t, program, dir, c.rank+1, "-c", "job.yaml", ":", "-np", "1", solver,
 					c.fault).result()
 				why := fmt.Sprintf("rank %d: environments 0-0 of faulty: solver on process %d: %s\nno other solver "+
-					"of this MPI job can take its place\nstopping, with a checkpoint\n",
-					c.rank, c.rank+1, c.says)
+					"of this MPI job can take its place\nstopping, with a checkpoint\n", c.rank, c.rank+1, c.says)
 				if r.code != 1 || strings.Count(r.stderr, why) != 1 || strings.Contains(r.stderr, "restart") ||
 					strings.Contains(r.stderr, "does not hear") != (c.ends != "") ||
 					!strings.Contains(r.stderr, c.ends) {

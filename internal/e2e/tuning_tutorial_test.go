@@ -25,8 +25,7 @@ func TestTuningTutorial(t *testing.T) {
 			t.Fatalf("%s\n%v: %s", script, err, out)
 		} else if strings.Contains(script, " check ") &&
 			(!strings.Contains(string(out), "model: 189568 parameters, 76816 of them trained\nsizes: qwen2, 4 layers "+
-				"of width 64, ") ||
-				strings.Contains(string(out), "hidden_size")) {
+				"of width 64, ") || strings.Contains(string(out), "hidden_size")) {
 			t.Errorf("check: %s", out)
 		}
 	}
@@ -41,10 +40,7 @@ func followed(t *testing.T, page string, tools ...string) (text, dir string) {
 			t.Skipf("no %s here", tool)
 		}
 	}
-	b, err := os.ReadFile(filepath.Join(root, "docs", "tutorials", page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := readFile(t, filepath.Join(root, "docs", "tutorials", page))
 	top, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
@@ -56,5 +52,5 @@ func followed(t *testing.T, page string, tools ...string) (text, dir string) {
 			t.Fatal(err)
 		}
 	}
-	return string(b), dir
+	return b, dir
 }

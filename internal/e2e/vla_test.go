@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -127,8 +126,7 @@ func TestSeesTheSameEverywhere(t *testing.T) {
 			}
 			// The command draws actions by the numbers that the run did.
 			r := local.startProgram(t, local.program(t, "./internal/e2e/testdata/squares"), dir, 1, "eval", "-c",
-				filepath.Join("logs", "run", "config.yaml"),
-				"--episodes", strconv.Itoa(episodes)).result()
+				filepath.Join("logs", "run", "config.yaml"), "--episodes", strconv.Itoa(episodes)).result()
 			returns := want.values(t, "eval/return")
 			of := strconv.FormatFloat(returns[len(returns)-1], 'g', 4, 64)
 			if words := strings.Fields(r.stdout); r.code != 0 || !slices.Contains(words, of) {
@@ -166,8 +164,7 @@ func TestVisionKilled(t *testing.T) {
 				np, _ := place.place(2)
 				whom := j.killAt(at, draw.IntN(2*np))
 				t.Logf("%s, %s: killed %s after %v, in step %d", visions[job].name, place.name, whom,
-					at.Round(time.Millisecond),
-					len(readMetrics(t, filepath.Join(dir, "logs", "run")))+1)
+					at.Round(time.Millisecond), len(readMetrics(t, filepath.Join(dir, "logs", "run")))+1)
 				if diff := see(t, on, dir, job, place, steps(n), slow, "--resume", "auto").diff(want[job]); diff != "" {
 					t.Errorf("%s, %s: not the metrics of the undisturbed run:\n%s", visions[job].name, place.name, diff)
 				}
@@ -200,11 +197,7 @@ func TestAdaptersOnWeights(t *testing.T) {
 
 func readTensors(t testing.TB, path string) tensor.Dict {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, _, err := tensor.ReadSafetensors(b)
+	d, _, err := tensor.ReadSafetensors([]byte(readFile(t, path)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func emulated(ranks, iterations, every, spans int) trace.Attempt {
 		a.Sent = append(a.Sent, trace.Sent{From: r, To: (r + 1) % ranks, Messages: 1000, Bytes: int64(r) << 20},
 			trace.Sent{From: r, To: 0, Messages: 10, Bytes: 100})
 	}
-	const long = 20_000_000
+	const long = emulatedStep
 	for i := 1; i <= iterations; i++ {
 		ph := trace.Phases{Iteration: int64(i)}
 		for r := range ranks {
@@ -67,28 +67,37 @@ func emulated(ranks, iterations, every, spans int) trace.Attempt {
 		if i%every != 0 && i > 3 {
 			continue
 		}
-		win := trace.Window{Iteration: int64(i), Why: trace.Regular}
-		if i <= 3 {
-			win.Why = trace.First
-		}
-		for w := range a.Workers {
-			t := trace.Track{Worker: w}
-			at, n := int64(i)*long, spans
-			if w%3 == 2 {
-				n = 4 // runners
-			}
-			for k := range n {
-				part := (float64(k+1) + noise(i, w, k)/2) / float64(n)
-				end := int64(i)*long + int64(0.98*part*long)
-				t.Spans = append(t.Spans, trace.Span{Site: 1 + k%2, Start: at, End: end, Arg: int64(k % 5),
-					N: int64(k)})
-				at = end
-			}
-			win.Tracks = append(win.Tracks, t)
-		}
-		a.Windows = append(a.Windows, win)
+		a.Windows = append(a.Windows, emulatedWindow(a.Workers, i, spans))
 	}
 	return a
+}
+
+// emulatedStep is the time of an iteration, in nanoseconds.
+const emulatedStep = 20_000_000
+
+// emulatedWindow returns the window of iteration i. Workers have this many spans, and runners have 4.
+func emulatedWindow(workers []trace.Worker, i, spans int) trace.Window {
+	const long = emulatedStep
+	win := trace.Window{Iteration: int64(i), Why: trace.Regular}
+	if i <= 3 {
+		win.Why = trace.First
+	}
+	for w := range workers {
+		t := trace.Track{Worker: w}
+		at, n := int64(i)*long, spans
+		if w%3 == 2 {
+			n = 4 // runners
+		}
+		for k := range n {
+			part := (float64(k+1) + noise(i, w, k)/2) / float64(n)
+			end := int64(i)*long + int64(0.98*part*long)
+			t.Spans = append(t.Spans, trace.Span{Site: 1 + k%2, Start: at, End: end, Arg: int64(k % 5),
+				N: int64(k)})
+			at = end
+		}
+		win.Tracks = append(win.Tracks, t)
+	}
+	return win
 }
 
 // metricsText returns the lines of a run that learns.

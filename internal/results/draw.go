@@ -2,6 +2,7 @@ package results
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/rlinf/rlinf/internal/plot"
@@ -41,12 +42,7 @@ func Bands(metric string, groups []Group, returns func(task string) (least, most
 
 // Curves reports whether the metric of at least one group has several points, which make a line.
 func Curves(metric string, groups []Group) bool {
-	for i := range groups {
-		if len(groups[i].Curve(metric).X) > 1 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(groups, func(g Group) bool { return len(g.Curve(metric).X) > 1 })
 }
 
 // taskOf returns the common task of all runs, or "" if they have several.

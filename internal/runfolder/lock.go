@@ -97,8 +97,7 @@ func (e *BusyError) Error() string {
 		return fmt.Sprintf("run folder %s: another job is about to use it", e.Folder)
 	}
 	return fmt.Sprintf("run folder %s: in use by %v (last sign of life %v ago); wait for it, or choose another "+
-		"runner.logger.experiment_name",
-		e.Folder, e.Owner, max(e.Beat, 0).Round(time.Second))
+		"runner.logger.experiment_name", e.Folder, e.Owner, max(e.Beat, 0).Round(time.Second))
 }
 
 // A lock is the file lockFile. Its holder is the process that made the current file of that name. It

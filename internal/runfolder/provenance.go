@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -97,20 +98,13 @@ func steering(environ []string) map[string]string {
 	env := map[string]string{}
 	for _, kv := range environ {
 		name, value, _ := strings.Cut(kv, "=")
-		if hasAny(name, prefixes, strings.HasPrefix) && !hasAny(name, secrets, strings.Contains) {
+		begins := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
+		has := func(part string) bool { return strings.Contains(name, part) }
+		if slices.ContainsFunc(prefixes, begins) && !slices.ContainsFunc(secrets, has) {
 			env[name] = value
 		}
 	}
 	return env
-}
-
-func hasAny(s string, parts []string, has func(s, part string) bool) bool {
-	for _, p := range parts {
-		if has(s, p) {
-			return true
-		}
-	}
-	return false
 }
 
 // Binding returns the CPUs that this process may run on, such as 0-3,8; "" if unknown.

@@ -17,7 +17,6 @@ type Efficiency struct {
 	Comm      float64 // communication efficiency: largest useful time / total time
 	PE        float64 // parallel efficiency: LB · Comm
 	Busiest   int     // worker with the largest useful time
-	Total     float64 // length of the iterations or of the window, in seconds
 }
 
 // Efficiencies returns the efficiency of each component over the iterations from first to last, both included.
@@ -45,38 +44,16 @@ func Efficiencies(a *trace.Attempt, first, last int64) []Efficiency {
 	if total == 0 && len(all) > 0 {
 		total = slices.Max(all)
 	}
-	return efficiencies(a, useful, func(int) bool { return true }, total)
+	return efficiencies(a, useful, total)
 }
 
-// WindowEfficiencies returns the efficiency of each component in a window. Spans are cut at both ends of the iteration
-// on rank 0.
-func WindowEfficiencies(a *trace.Attempt, w *trace.Window) []Efficiency {
-	v := newIndex(a).view(w)
-	useful := make([]float64, len(a.Workers))
-	for worker, t := range v.tracks {
-		if t == nil {
-			continue
-		}
-		for i := range t.Spans {
-			s := &t.Spans[i]
-			if site := v.site(worker, s.Site); site.Cause == trace.Working {
-				useful[worker] += max(0, seconds(min(s.End, v.end)-max(s.Start, v.start)))
-			}
-		}
-	}
-	return efficiencies(a, useful, func(worker int) bool { return v.tracks[worker] != nil }, v.length())
-}
-
-// efficiencies computes the efficiency of each component from the useful times of its workers that take part.
-func efficiencies(a *trace.Attempt, useful []float64, part func(int) bool, total float64) (all []Efficiency) {
+// efficiencies computes the efficiency of each component from the useful times of its workers.
+func efficiencies(a *trace.Attempt, useful []float64, total float64) (all []Efficiency) {
 	var times [][]float64
 	at := map[string]int{}
 	for i := range a.Workers {
 		c := a.Workers[i].Component
-		if !part(i) {
-			continue
-		}
-		if all = grow(all, at, c, Efficiency{Component: c, Busiest: i, Total: total}); len(times) < len(all) {
+		if all = grow(all, at, c, Efficiency{Component: c, Busiest: i}); len(times) < len(all) {
 			times = append(times, nil)
 		}
 		e := &all[at[c]]

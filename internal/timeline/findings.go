@@ -63,35 +63,35 @@ const (
 	// MostFindings is the largest number of findings.
 	MostFindings = 5
 
-	// FewestIterations is the number of iterations with sums below which only windows are judged.
-	FewestIterations = 3
+	// fewestIterations is the number of iterations with sums below which only windows are judged.
+	fewestIterations = 3
 
-	// A rank is slow if its work takes SlowExcess longer than the median of the other members, in SlowIterations of all
-	// iterations, and if the excess is SlowShare of an iteration on average.
-	SlowExcess     = 0.10
-	SlowIterations = 0.80
-	SlowShare      = 0.01
+	// A rank is slow if its work takes slowExcess longer than the median of the other members, in slowIterations of all
+	// iterations, and if the excess is slowShare of an iteration on average.
+	slowExcess     = 0.10
+	slowIterations = 0.80
+	slowShare      = 0.01
 
-	// A link is slow if its median transfer takes LinkFactor times the median over the other links of its channel, and
-	// if its receiver waits for transfers for LinkShare of an iteration.
-	LinkFactor = 3
-	LinkShare  = 0.05
-	// A link counts if its receiver really waited for LinkWaits of its items, and for LinkItems at least. A wait is
-	// real from LinkWait nanoseconds on.
-	LinkWaits = 0.25
-	LinkItems = 3
-	LinkWait  = 10_000
+	// A link is slow if its median transfer takes linkFactor times the median over the other links of its channel, and
+	// if its receiver waits for transfers for linkShare of an iteration.
+	linkFactor = 3
+	linkShare  = 0.05
+	// A link counts if its receiver really waited for linkWaits of its items, and for linkItems at least. A wait is
+	// real from linkWait nanoseconds on.
+	linkWaits = 0.25
+	linkItems = 3
+	linkWait  = 10_000
 
-	// Room or weights are short if a component waits for them for RoomShare of its time. This is a fault if the workers
-	// at the other end also wait for RoomShare of their time. Otherwise they bound the run, and more room cannot help.
-	RoomShare = 0.05
+	// Room or weights are short if a component waits for them for roomShare of its time. This is a fault if the workers
+	// at the other end also wait for roomShare of their time. Otherwise they bound the run, and more room cannot help.
+	roomShare = 0.05
 
-	// An environment stalled if one span of its work took StallFactor times its median of other windows, and
-	// StallShare of the iteration. Spans that are so long in more than StallWindows of all windows are no stalls. The
+	// An environment stalled if one span of its work took stallFactor times its median of other windows, and
+	// stallShare of the iteration. Spans that are so long in more than stallWindows of all windows are no stalls. The
 	// first iteration of an attempt is not judged.
-	StallFactor  = 5
-	StallShare   = 0.20
-	StallWindows = 0.20
+	stallFactor  = 5
+	stallShare   = 0.20
+	stallWindows = 0.20
 )
 
 // Conclude says what bounded a run: at most MostFindings sentences. Faults come first, largest Share first. A

@@ -219,8 +219,7 @@ func TestSlowLink(t *testing.T) {
 		return j.run()
 	}
 	f := only(t, conclude(slow("obs", 500)), timeline.SlowLink,
-		"from env 1 (rank 3, host a) to rollout 1 (rank 2, host a)", `of channel "obs" takes 500 µs`,
-		"on one rank")
+		"from env 1 (rank 3, host a) to rollout 1 (rank 2, host a)", `of channel "obs" takes 500 µs`, "on one rank")
 	if f.Share < 0.15 || f.Share > 0.25 || f.Key != "cluster.component_placement" {
 		t.Errorf("got %+v", f)
 	}

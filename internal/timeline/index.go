@@ -146,36 +146,37 @@ func seconds(ns int64) float64 { return float64(ns) * 1e-9 }
 
 // spansOf returns the indices of the spans at a site, in the order of time.
 func (v *view) spansOf(worker, site int) []int {
-	if v.tracks[worker] == nil {
+	t := v.tracks[worker]
+	if t == nil {
 		return nil
 	}
 	if v.spans[worker] == nil {
-		by := make([][]int, len(v.Workers[worker].Sites))
-		for i := range v.tracks[worker].Spans {
-			if s := v.tracks[worker].Spans[i].Site; s >= 0 && s < len(by) {
-				by[s] = append(by[s], i)
-			}
-		}
-		v.spans[worker] = by
+		v.spans[worker] = bySite(t.Spans, func(s *trace.Span) int { return s.Site }, len(v.Workers[worker].Sites))
 	}
 	return v.spans[worker][site]
 }
 
 // marksOf returns the indices of the marks at a site, in the order of time.
 func (v *view) marksOf(worker, site int) []int {
-	if v.tracks[worker] == nil {
+	t := v.tracks[worker]
+	if t == nil {
 		return nil
 	}
 	if v.marks[worker] == nil {
-		by := make([][]int, len(v.Workers[worker].Sites))
-		for i := range v.tracks[worker].Marks {
-			if s := v.tracks[worker].Marks[i].Site; s >= 0 && s < len(by) {
-				by[s] = append(by[s], i)
-			}
-		}
-		v.marks[worker] = by
+		v.marks[worker] = bySite(t.Marks, func(m *trace.Mark) int { return m.Site }, len(v.Workers[worker].Sites))
 	}
 	return v.marks[worker][site]
+}
+
+// bySite returns, for each of n sites, the indices of what a track has there.
+func bySite[E any](all []E, site func(*E) int, n int) [][]int {
+	by := make([][]int, n)
+	for i := range all {
+		if s := site(&all[i]); s >= 0 && s < n {
+			by[s] = append(by[s], i)
+		}
+	}
+	return by
 }
 
 // nth returns the n-th span at a site since the start of the attempt, or nil.

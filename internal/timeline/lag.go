@@ -9,9 +9,8 @@ import (
 
 // A Lag says how old the weights were that workers adopted in a window.
 type Lag struct {
-	Iteration int64
-	Name      string     // of the weights
-	Counts    []LagCount // in the order of Versions
+	Name   string     // of the weights
+	Counts []LagCount // in the order of Versions
 	// Unknown is the number of adoptions before the first Publish in the window.
 	Unknown int
 }
@@ -43,7 +42,7 @@ func VersionLags(a *trace.Attempt, w *trace.Window) []Lag {
 			if site.Op != trace.Publish && site.Op != trace.Adopt {
 				continue
 			}
-			if lags = grow(lags, at, site.Name, Lag{Iteration: w.Iteration, Name: site.Name}); len(events) < len(lags) {
+			if lags = grow(lags, at, site.Name, Lag{Name: site.Name}); len(events) < len(lags) {
 				events = append(events, nil)
 			}
 			events[at[site.Name]] = append(events[at[site.Name]], version{s.End, s.Arg, site.Op == trace.Adopt})

@@ -9,7 +9,6 @@ import (
 
 // A Path is the critical path of an iteration. Its segments cover the time from Start to End without gaps.
 type Path struct {
-	Iteration  int64
 	Start, End int64     // of the iteration on rank 0, in nanoseconds
 	Segments   []Segment // in the order of time
 }
@@ -56,7 +55,7 @@ func (k SegmentKind) String() string {
 func CriticalPath(a *trace.Attempt, w *trace.Window) *Path { return newIndex(a).view(w).criticalPath() }
 
 func (v *view) criticalPath() *Path {
-	p := &Path{Iteration: v.window.Iteration, Start: v.start, End: v.end}
+	p := &Path{Start: v.start, End: v.end}
 	at, t := v.first, v.end
 	hops := []int{at} // workers that the path has visited at time t
 	back := func(s Segment) {

@@ -219,12 +219,6 @@ func TestPathOfASumOfGradients(t *testing.T) {
 		{1, "train", busy, 7, -1}, {1, "gradient", transfer, 1, -1},
 		{1, "train", busy, 1, -1}, {0, "", busy, 1, -1},
 	})
-
-	got := timeline.Collectives(&s.Attempt, &s.Windows[0])
-	want := []timeline.Collective{{1, 2, 17 * ms, 3 * ms}, {1, 4, 0, 1 * ms}, {3, 2, 0, 4 * ms}, {3, 4, 1 * ms, 1 * ms}}
-	if !slices.Equal(got, want) {
-		t.Errorf("collectives: %v, want %v", got, want)
-	}
 }
 
 // A rollout worker waits for version 3 of the weights, which another rank's actor publishes during the wait. Then it
@@ -378,18 +372,6 @@ func TestPathOfCallsInTurn(t *testing.T) {
 	})
 }
 
-// A member of a broadcast may leave before the last one begins. All its time counts as a wait.
-func TestCollectivesOfABroadcast(t *testing.T) {
-	s := &script{}
-	s.worker(0, "actor", 0).work("train", 10).collect("weights", 12).work("train", 20)
-	s.worker(1, "actor", 1).work("train", 25).collect("weights", 27)
-	s.keep(1, trace.All)
-	got := timeline.Collectives(&s.Attempt, &s.Windows[0])
-	if want := []timeline.Collective{{0, 1, 2 * ms, 0}, {1, 1, 0, 2 * ms}}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
 // A random trace has any sites, numbers, arguments, and times. Every result is defined, the same twice, and adds up.
 func TestRandomTraces(t *testing.T) {
 	for seed := range uint64(3000) {
@@ -419,8 +401,6 @@ func everything(a *trace.Attempt) (list []string) {
 		p := timeline.CriticalPath(a, w)
 		add(*p)
 		add(*timeline.SharesOf(a, p))
-		add(timeline.Collectives(a, w))
-		add(timeline.WindowEfficiencies(a, w))
 		add(timeline.VersionLags(a, w))
 		add(timeline.Queues(a, w))
 	}

@@ -25,7 +25,7 @@ const (
 // slowRanks finds members whose work takes longer than that of the others in nearly all iterations. Share is the mean
 // excess of an iteration. Of each work of a component only the slowest member is named, and each rank once.
 func (e *evidence) slowRanks() (found []Finding) {
-	if len(e.iterations) < FewestIterations {
+	if len(e.iterations) < fewestIterations {
 		return nil
 	}
 	length := stat.Mean(e.lengths, nil)
@@ -36,7 +36,7 @@ func (e *evidence) slowRanks() (found []Finding) {
 		}
 		worst, slows := none, 0
 		for m := range g.spots {
-			if length > 0 && slow.isSlow(m) && slow.excess[m]/float64(slow.seen[m]) >= SlowShare*length {
+			if length > 0 && slow.isSlow(m) && slow.excess[m]/float64(slow.seen[m]) >= slowShare*length {
 				if slows++; worst == none || slow.excess[m] > slow.excess[worst] {
 					worst = m
 				}
@@ -123,14 +123,14 @@ func (p *pace) iteration(e *evidence, k int, spots []spot) {
 		p.seen[m]++
 		p.excess[m] += t - others
 		p.median[m] += others
-		if t >= (1+SlowExcess)*others && t > 0 {
+		if t >= (1+slowExcess)*others && t > 0 {
 			p.over[m]++
 		}
 	}
 }
 
 func (p *pace) isSlow(m int) bool {
-	return p.seen[m] >= FewestIterations && float64(p.over[m]) >= SlowIterations*float64(p.seen[m]) && p.median[m] > 0
+	return p.seen[m] >= fewestIterations && float64(p.over[m]) >= slowIterations*float64(p.seen[m]) && p.median[m] > 0
 }
 
 // medianWithout returns the median of sorted without one element of value x.
@@ -164,7 +164,7 @@ type link struct {
 }
 
 func (l *link) counts() bool {
-	return len(l.times) >= LinkItems && float64(len(l.times)) >= LinkWaits*float64(l.items)
+	return len(l.times) >= linkItems && float64(len(l.times)) >= linkWaits*float64(l.items)
 }
 
 // slowLinks finds pairs of workers between which items need longer than between other pairs of the channel. Share is
@@ -219,7 +219,7 @@ func (e *evidence) slowLinks() (found []Finding) {
 // count adds an item to a link.
 func (v *view) count(l *link, m *trace.Mark, s *trace.Span) {
 	l.items++
-	if s.End-s.Start < LinkWait {
+	if s.End-s.Start < linkWait {
 		return
 	}
 	unsure := int64(0)
@@ -235,12 +235,12 @@ func (e *evidence) slowLink(links []*link, total float64) *Finding {
 	slices.SortStableFunc(links, func(a, b *link) int { return cmp.Compare(b.waited, a.waited) })
 	for _, l := range links {
 		usual, ok := e.usualLink(l, links)
-		if !ok || l.median < LinkFactor*usual {
+		if !ok || l.median < linkFactor*usual {
 			continue
 		}
 		// A few items that needed very long say nothing about the link.
 		share := min(l.waited, float64(len(l.times))*(l.median-usual)) / total
-		if share < LinkShare {
+		if share < linkShare {
 			continue
 		}
 		place := "rank"
@@ -351,7 +351,7 @@ func (e *evidence) lastWork(component string) int {
 // shortRoom finds channels in which a component waits for room. Share is the part of that component's time. In an
 // asynchronous run the channel of trajectories is left out: see staleness.
 func (e *evidence) shortRoom() (found []Finding) {
-	if len(e.iterations) < FewestIterations {
+	if len(e.iterations) < fewestIterations {
 		return nil
 	}
 	type pair struct{ component, channel, consumer string }
@@ -368,14 +368,14 @@ func (e *evidence) shortRoom() (found []Finding) {
 	}
 	for _, p := range pairs {
 		share := e.shareOf(p.component, func(s *trace.Site) bool { return s.Op == trace.Room && s.Name == p.channel })
-		if share < RoomShare {
+		if share < roomShare {
 			continue
 		}
 		lacking := e.shareOf(p.consumer, func(s *trace.Site) bool { return s.Op == trace.Get && s.Name == p.channel })
 		f := Finding{Rule: Room, Component: p.component, Worker: none, Peer: none, Share: share}
 		f.Text = fmt.Sprintf("%s wait %s of their time for room in channel %q", upper(workers(p.component)),
 			percent(share), p.channel)
-		if lacking < RoomShare {
+		if lacking < roomShare {
 			f.Key = placementKey
 			f.Text += fmt.Sprintf(", because %s are busy; more room cannot help, but more ranks for %s can (%s).",
 				workers(p.consumer), p.consumer, f.Key)
@@ -422,7 +422,7 @@ func (e *evidence) publishers() (list []string) {
 // the run does not count: after their last rollout the workers wait, because no iteration needs another one.
 func (e *evidence) staleness() (found []Finding) {
 	publishers := e.publishers()
-	if len(e.iterations) < FewestIterations || len(publishers) == 0 || !e.async() {
+	if len(e.iterations) < fewestIterations || len(publishers) == 0 || !e.async() {
 		return nil
 	}
 	var components []string
@@ -437,7 +437,7 @@ func (e *evidence) staleness() (found []Finding) {
 		room := e.shareBefore(n, c, func(s *trace.Site) bool {
 			return s.Op == trace.Room && slices.Contains(publishers, s.Peer)
 		})
-		if n <= FewestIterations || weights+room < RoomShare {
+		if n <= fewestIterations || weights+room < roomShare {
 			continue
 		}
 		lacking := 0.0
@@ -453,7 +453,7 @@ func (e *evidence) staleness() (found []Finding) {
 		}
 		f.Text = fmt.Sprintf("%s wait %s of their time for %s, because their data would become too old",
 			upper(workers(c)), percent(f.Share), waitedFor(weights, room))
-		if lacking < RoomShare {
+		if lacking < roomShare {
 			f.Text += fmt.Sprintf("; %s are busy and bound the run, so a larger %s cannot help.",
 				workers(publishers[0]), key)
 		} else {
@@ -530,14 +530,14 @@ func (e *evidence) stallsAt(worker, site int, first int64) (found []stall) {
 		if longest > 0 {
 			windows++
 		}
-		if longest < StallShare*v.length() || v.window.Iteration == first {
+		if longest < stallShare*v.length() || v.window.Iteration == first {
 			continue
 		}
-		if usual := e.usual(worker, site, i); usual > 0 && longest >= StallFactor*usual {
+		if usual := e.usual(worker, site, i); usual > 0 && longest >= stallFactor*usual {
 			found = append(found, stall{i, worker, site, longest, usual})
 		}
 	}
-	if n := len(found); n > 1 && float64(n) > StallWindows*float64(windows) {
+	if n := len(found); n > 1 && float64(n) > stallWindows*float64(windows) {
 		return nil
 	}
 	return found

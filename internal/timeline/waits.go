@@ -42,10 +42,7 @@ func (t Times) Total() (all float64) {
 	return all
 }
 
-// Busy returns the time in which workers computed, passed data on, or saved, in seconds.
-func (t Times) Busy() float64 { return t.Of(trace.Working) + t.Of(trace.Other) + t.Of(trace.Saving) }
-
-// Waited returns the time of waits, in seconds. Busy, Waited and unrecorded time add up to Total.
+// Waited returns the time of waits, in seconds.
 func (t Times) Waited() (all float64) {
 	for _, of := range t {
 		if of.Cause.IsWait() {
@@ -156,50 +153,4 @@ func (t *WaitTable) add(w *trace.Worker, times Times) {
 			t.Ranks[r].Times = t.Ranks[r].Times.plus(of.Cause, of.Seconds)
 		}
 	}
-}
-
-// A Collective is a span of a collective operation in its two parts.
-type Collective struct {
-	Worker int
-	Span   int   // index in Track.Spans of the worker
-	Wait   int64 // until the last member has begun, in nanoseconds
-	Comm   int64 // the rest: communication, in nanoseconds
-}
-
-// Collectives splits the collective operations in a window, in the order of tracks and of time. Members of an
-// operation are the workers of the component that have the operation in this window.
-func Collectives(a *trace.Attempt, w *trace.Window) []Collective {
-	v := newIndex(a).view(w)
-	type operation struct {
-		group groupKey
-		n     int64
-	}
-	last := map[operation]int64{} // when the last member has begun
-	each := func(visit func(worker, span int, o operation, s *trace.Span)) {
-		for i := range w.Tracks {
-			worker := w.Tracks[i].Worker
-			if worker < 0 || worker >= len(v.tracks) || v.tracks[worker] != &w.Tracks[i] {
-				continue
-			}
-			for j := range w.Tracks[i].Spans {
-				s := &w.Tracks[i].Spans[j]
-				site := v.site(worker, s.Site)
-				if site.Op == trace.Collect {
-					group, _ := groupOf(&a.Workers[worker], &site)
-					visit(worker, j, operation{group, s.N}, s)
-				}
-			}
-		}
-	}
-	each(func(_, _ int, o operation, s *trace.Span) {
-		if at, ok := last[o]; !ok || s.Start > at {
-			last[o] = s.Start
-		}
-	})
-	var all []Collective
-	each(func(worker, span int, o operation, s *trace.Span) {
-		begun := min(max(last[o], s.Start), s.End)
-		all = append(all, Collective{worker, span, begun - s.Start, s.End - begun})
-	})
-	return all
 }

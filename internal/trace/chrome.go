@@ -346,11 +346,8 @@ func (w *Worker) site(i int) *Site {
 
 // flow writes the beginning or the end of the newest flow. It belongs to the slice at that time.
 func (c *chrome) flow(phase string, w *Worker, at int64) {
-	if at < 0 {
-		at = 0
-	}
 	c.begin(phase, `"item"`, w.Rank, c.threads[thread{w.Rank, w.Component, w.Member}])
-	c.at(at)
+	c.at(max(at, 0))
 	c.event = append(c.event, `,"cat":"item","bp":"e","id":`...)
 	c.event = strconv.AppendInt(c.event, c.flows, 10)
 	c.end()

@@ -164,8 +164,7 @@ func (l *Log) Flush(last bool) error {
 	if l.first == 0 && !last {
 		return nil
 	}
-	var due []window
-	due = l.release(due)
+	due := l.release(nil)
 	if last {
 		at := l.o.Clock()
 		for _, r := range l.workers {

@@ -420,11 +420,7 @@ func (a *attempt) finish(id int64) Attempt {
 	for node := range maxKey(a.hosts) + 1 {
 		out.Hosts = append(out.Hosts, a.hosts[node])
 	}
-	var workers []*worker
-	for _, w := range a.workers {
-		workers = append(workers, w)
-	}
-	slices.SortFunc(workers, func(x, y *worker) int {
+	workers := slices.SortedFunc(maps.Values(a.workers), func(x, y *worker) int {
 		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Component, y.Component),
 			cmp.Compare(x.Member, y.Member))
 	})
@@ -458,10 +454,9 @@ func (a *attempt) finish(id int64) Attempt {
 	for _, rank := range slices.Sorted(maps.Keys(a.sent)) {
 		out.Sent = append(out.Sent, a.sent[rank]...)
 	}
-	for _, p := range a.phases {
-		out.Phases = append(out.Phases, p)
-	}
-	slices.SortFunc(out.Phases, func(x, y Phases) int { return cmp.Compare(x.Iteration, y.Iteration) })
+	out.Phases = slices.SortedFunc(maps.Values(a.phases), func(x, y Phases) int {
+		return cmp.Compare(x.Iteration, y.Iteration)
+	})
 	return out
 }
 

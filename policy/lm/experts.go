@@ -2,6 +2,7 @@ package lm
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/rlinf/rlinf/policy/nn/kernel"
@@ -115,7 +116,7 @@ func (x *experts) route(w *Work, r *routed, in []float32, n int) {
 		for s := range per {
 			best := -1
 			for j, p := range row {
-				if !contains(chosen[:s], int32(j)) && (best < 0 || p > row[best]) {
+				if !slices.Contains(chosen[:s], int32(j)) && (best < 0 || p > row[best]) {
 					best = j
 				}
 			}
@@ -138,15 +139,6 @@ func (x *experts) route(w *Work, r *routed, in []float32, n int) {
 		r.place[slot], r.slot[next[j]] = next[j], int32(slot)
 		next[j]++
 	}
-}
-
-func contains(x []int32, v int32) bool {
-	for _, y := range x {
-		if y == v {
-			return true
-		}
-	}
-	return false
 }
 
 // backward sets dx [n,d] from dy [n,d] and from in, the input of the forward pass. It adds to the

@@ -86,33 +86,10 @@ func (r *trained) train(m *lm.Model, mesh lm.Mesh, again int, values bool) error
 	source := &source{micros: micros, trained: r}
 	// Another replica may have all micro-batches of a step.
 	for step, n := range []int{len(micros), 0, len(micros) - 2} {
-		clear(m.Params.Grad)
-		final, below := map[int][]float32{}, len(m.Params.Grad)
-		err := m.Train(w, n, lm.Head{Values: values, Temperature: 0.75}, source, func(lo, hi int) {
-			if hi > below {
-				err := fmt.Errorf("range %d to %d is final after that from %d on", lo, hi, below)
-				panic(err)
-			}
-			final[lo], below = slices.Clone(m.Params.Grad[lo:hi]), lo
-		})
-		if err != nil {
+		if err := r.step(m, w, n, values, source); err != nil {
 			return err
 		}
-		m.FinishGradients(w)
-		for lo, x := range final {
-			if !sameFloats(x, m.Params.Grad[lo:lo+len(x)]) {
-				return fmt.Errorf("the gradient from %d on has changed after it was final", lo)
-			}
-		}
-		if len(final) < len(m.Tensors())/20 {
-			return fmt.Errorf("only %d ranges were final in time", len(final))
-		}
-		squares, err := m.GradSquares(w)
-		if err != nil {
-			return err
-		}
-		r.norms = append(r.norms, squares)
-		rate := float32(0.3 / math.Sqrt(max(squares, 1e-9)) / float64(step+1))
+		rate := float32(0.3 / math.Sqrt(max(r.norms[len(r.norms)-1], 1e-9)) / float64(step+1))
 		for i, g := range m.Params.Grad {
 			m.Params.Data[i] -= rate * g
 		}
@@ -123,23 +100,51 @@ func (r *trained) train(m *lm.Model, mesh lm.Mesh, again int, values bool) error
 	if m.Part().First > 0 || m.Part().End < c.Layers {
 		return nil
 	}
+	return r.decode(m, mesh, micros[0][1])
+}
+
+// step computes the gradient of the first n micro-batches, and adds its norm to r. Ranges of the gradient are final in
+// turn from its end on.
+func (r *trained) step(m *lm.Model, w *lm.Work, n int, values bool, source *source) error {
+	clear(m.Params.Grad)
+	final, below := map[int][]float32{}, len(m.Params.Grad)
+	err := m.Train(w, n, lm.Head{Values: values, Temperature: 0.75}, source, func(lo, hi int) {
+		if hi > below {
+			err := fmt.Errorf("range %d to %d is final after that from %d on", lo, hi, below)
+			panic(err)
+		}
+		final[lo], below = slices.Clone(m.Params.Grad[lo:hi]), lo
+	})
+	if err != nil {
+		return err
+	}
+	m.FinishGradients(w)
+	for lo, x := range final {
+		if !sameFloats(x, m.Params.Grad[lo:lo+len(x)]) {
+			return fmt.Errorf("the gradient from %d on has changed after it was final", lo)
+		}
+	}
+	if len(final) < len(m.Tensors())/20 {
+		return fmt.Errorf("only %d ranges were final in time", len(final))
+	}
+	squares, err := m.GradSquares(w)
+	r.norms = append(r.norms, squares)
+	return err
+}
+
+// decode adds the logits of four likeliest tokens after a text to r.
+func (r *trained) decode(m *lm.Model, mesh lm.Mesh, text []int32) error {
 	d := m.NewDecoding(64)
 	d.Join(mesh)
 	s := m.NewCache(20).NewSequence(64)
-	logits, next := make([]float32, c.Vocab), micros[0][1]
+	logits, next := make([]float32, m.Config.Vocab), text
 	for range 4 {
 		if err := m.Extend(d, lm.Piece{Seq: s, IDs: next}); err != nil {
 			return err
 		}
 		m.Logits(d, logits, []int32{int32(len(next) - 1)})
 		r.decoded = append(r.decoded, logits...)
-		best := 0
-		for id, x := range logits {
-			if x > logits[best] {
-				best = id
-			}
-		}
-		next = []int32{int32(best)}
+		next = []int32{int32(slices.Index(logits, slices.Max(logits)))}
 	}
 	return d.Err()
 }

@@ -62,8 +62,7 @@ func TestPrefixMask(t *testing.T) {
 				same := slices.Equal(got[i*c.Hidden:(i+1)*c.Hidden], want[i*c.Hidden:(i+1)*c.Hidden])
 				if same == sees {
 					t.Errorf("parallel %v: token %d changed: token %d sees it: %v, its hidden state is the same: %v",
-						parallel,
-						j, i, sees, same)
+						parallel, j, i, sees, same)
 				}
 			}
 		}

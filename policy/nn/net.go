@@ -181,8 +181,7 @@ func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
 	if l.kind == kindEmbed || l.kind == kindSentence {
 		if !s.isChoice() || l.width < 1 {
 			return nil, Image{}, fmt.Errorf("%v: expected at least 1 feature of choices; numbers and images are "+
-				"Input(%q)",
-				l, l.name)
+				"Input(%q)", l, l.name)
 		}
 		first, places := b.choices(at)
 		if l.kind == kindSentence {
@@ -290,8 +289,7 @@ func (b *builder[T]) sequence(l Layer, name string, in *Image) (unit[T], Image, 
 	for i, part := range l.parts {
 		if i > 0 && !part.needsInput() {
 			return nil, Image{}, fmt.Errorf("%v: part %d, %v, ignores the part before it: expected inputs at the front",
-				l,
-				i, part)
+				l, i, part)
 		}
 		u, out, err := b.build(part, fmt.Sprintf("%s.%d", name, i), in)
 		if err != nil {

@@ -127,7 +127,7 @@ func (c *gradientTest) alongRandom(field int) {
 }
 
 // alongElements compares along one element of a field. Rectifiers have corners, which a step along one
-// element seldom meets. So one of the three elements with the largest derivatives must agree.
+// element seldom crosses. So one of the three elements with the largest derivatives must agree.
 func (c *gradientTest) alongElements(field int) {
 	grad := c.p.Params().GradOf(field)
 	order := make([]int, len(grad))

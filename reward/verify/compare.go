@@ -79,12 +79,9 @@ func isRun(tokens []token) bool {
 
 // isWords reports whether an answer is plain text.
 func (a *answer) isWords() bool {
-	for _, t := range a.tokens {
-		if t.kind != letter && t.kind != word && t.kind != prose {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(a.tokens, func(t token) bool {
+		return t.kind != letter && t.kind != word && t.kind != prose
+	})
 }
 
 // titled reports whether a text has a word of three letters or more, and each word is in capitals
@@ -162,15 +159,7 @@ func equalTrees(a, b *node) bool {
 	case opList, opUnion:
 		return sameItems(a.args, b.args)
 	case opTuple, opMatrix:
-		if a.name != b.name || len(a.args) != len(b.args) {
-			return false
-		}
-		for i := range a.args {
-			if !equalTrees(a.args[i], b.args[i]) {
-				return false
-			}
-		}
-		return true
+		return a.name == b.name && slices.EqualFunc(a.args, b.args, equalTrees)
 	}
 	return false
 }
@@ -191,12 +180,7 @@ func sameItems(a, b []*node) bool {
 	case x != nil && y == nil && !hasRelations(b):
 		a = x
 	case x == nil && y != nil && !hasRelations(a):
-		for i := range a {
-			if !equalTrees(a[i], y[i]) {
-				return false
-			}
-		}
-		return true
+		return slices.EqualFunc(a, y, equalTrees)
 	}
 	owner := make([]*node, len(b)) // the item of a that each item of b is paired with
 	var place func(x *node, tried []bool) bool
@@ -213,12 +197,7 @@ func sameItems(a, b []*node) bool {
 		}
 		return false
 	}
-	for _, x := range a {
-		if !place(x, make([]bool, len(b))) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(a, func(x *node) bool { return !place(x, make([]bool, len(b))) })
 }
 
 var numberedName = regexp.MustCompile(`^(\\?[A-Za-z]+ ?)_\{([0-9]{1,3})\}$`)

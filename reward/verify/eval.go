@@ -3,6 +3,7 @@ package verify
 import (
 	"hash/fnv"
 	"math/big"
+	"slices"
 )
 
 // An expression with variables is computed at realPoints real points. In the first positivePoints
@@ -66,15 +67,7 @@ func difference(a, b *node) *values {
 }
 
 func (n *node) hasVariables() bool {
-	if n.op == opVariable {
-		return true
-	}
-	for _, a := range n.args {
-		if a.hasVariables() {
-			return true
-		}
-	}
-	return false
+	return n.op == opVariable || slices.ContainsFunc(n.args, (*node).hasVariables)
 }
 
 // atPoints returns the values of n at the fixed points.

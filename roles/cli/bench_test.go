@@ -133,9 +133,8 @@ func TestBenchScale(t *testing.T) {
 		!strings.Contains(stdout, " complete") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
-	if code, _, stderr := run(t,
-		strings.Fields("bench scale -c "+rolestest.Cartpole+
-			" cluster.component_placement.actor=0-2 --steps 2 --skip 0")...); code != loop.ExitConfig ||
+	if code, _, stderr := run(t, strings.Fields("bench scale -c "+rolestest.Cartpole+
+		" cluster.component_placement.actor=0-2 --steps 2 --skip 0")...); code != loop.ExitConfig ||
 		!strings.Contains(stderr, "have no such part") {
 		t.Errorf("a placement for 3 ranks: exit code %d, %s", code, stderr)
 	}

@@ -1,11 +1,11 @@
 package cli
 
 import (
-	"github.com/rlinf/rlinf/roles/loop"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/roles/loop"
 )
 
 func TestBridgeCheck(t *testing.T) {
@@ -36,9 +36,7 @@ func TestBridgeCheckSaysOnce(t *testing.T) {
 	hello := "RLB1\x01" + strings.Repeat("\x00", 19) + string(rune(len(greeting))) + strings.Repeat("\x00", 7) +
 		greeting
 	file := filepath.Join(t.TempDir(), "hello")
-	if err := os.WriteFile(file, []byte(hello), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, hello)
 	// it waits for CONFIG
 	code, stdout, stderr := run(t, "bridge", "check", "--", "sh", "-c", `cat "$0" >&4; head -c 1 <&3 >/dev/null`, file)
 	const says = "FAILED  CONFIG: it does without memory that can't be mapped\n          the same as for \"CONFIG: " +

@@ -4,12 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/rlinf/rlinf/roles/internal/rolestest"
-	"github.com/rlinf/rlinf/roles/loop"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/roles/loop"
 )
 
 // evaluated writes the folder of a run with one evaluation.
@@ -25,9 +26,7 @@ func evaluated(t *testing.T, dir string, seed int, value float64) {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(dir, name), text)
 	}
 }
 
@@ -131,9 +130,7 @@ func TestCompareNotes(t *testing.T) {
 		filepath.Join(a, "STATUS"):      "running\n", filepath.Join(b, "STATUS"): "done\n", table: "| |\n",
 		strange: "x,y\n1,2\n",
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, file, text)
 	}
 	code, out, errs := run(t, "compare", a, table, strange, b)
 	want := fmt.Sprintf("ignored: %s: expected the folder of a run or of a sweep, or a file of kept results\n"+
@@ -161,8 +158,7 @@ func TestCompareHeadline(t *testing.T) {
 		text: {"runner: {task_type: sft}\n", `{"step":1,"time":1,"time/step":2,"train/sft/loss":3,"eval/loss":2}`},
 	} {
 		if err := errors.Join(os.Mkdir(run, 0o777), os.WriteFile(filepath.Join(run, "config.yaml"), []byte(files[0]),
-			0o666),
-			os.WriteFile(filepath.Join(run, "metrics.jsonl"), []byte(files[1]+"\n"), 0o666)); err != nil {
+			0o666), os.WriteFile(filepath.Join(run, "metrics.jsonl"), []byte(files[1]+"\n"), 0o666)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -189,10 +185,7 @@ func TestJSON(t *testing.T) {
 	evaluated(t, filepath.Join(dir, "a", "seed_1"), 1, 10)
 	evaluated(t, filepath.Join(dir, "a", "seed_2"), 2, 20)
 	evaluated(t, filepath.Join(dir, "b", "seed_1"), 1, 40)
-	page, err := os.ReadFile("../../docs/running.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := readFile(t, "../../docs/running.md")
 	for command, want := range map[string]struct {
 		args []string
 		code int
@@ -206,7 +199,7 @@ func TestJSON(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &value); err != nil || code != want.code {
 			t.Errorf("%s: code %d, %v\n%s%s", command, code, err, out, errs)
 		}
-		_, row, _ := strings.Cut(string(page), "| `"+command+"` | ")
+		_, row, _ := strings.Cut(page, "| `"+command+"` | ")
 		row, _, _ = strings.Cut(row, "\n")
 		for _, name := range jsonNames(value, nil) {
 			if !strings.Contains(row, "`"+name+"`") {
@@ -222,8 +215,7 @@ func TestJSON(t *testing.T) {
 	}
 	_, out, _ := run(t, "compare", "--json", dir)
 	if err := json.Unmarshal([]byte(out), &compared); err != nil || len(compared.Groups) != 2 ||
-		compared.Groups[0].Mean != 15 ||
-		compared.Groups[1].Difference != 25 || len(compared.Groups[0].Interval) != 2 ||
+		compared.Groups[0].Mean != 15 || compared.Groups[1].Difference != 25 || len(compared.Groups[0].Interval) != 2 ||
 		compared.Groups[1].Interval != nil {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -234,8 +226,7 @@ func TestJSON(t *testing.T) {
 	}
 	code, out, errs := run(t, "check", "--json", "-c", rolestest.Cartpole, "algorithm.gamma=2")
 	if err := json.Unmarshal([]byte(out), &checked); err != nil || code != loop.ExitConfig || checked.Runs ||
-		len(checked.Errors) != 1 ||
-		!strings.Contains(checked.Errors[0], "gamma") || !strings.Contains(errs, "gamma") {
+		len(checked.Errors) != 1 || !strings.Contains(checked.Errors[0], "gamma") || !strings.Contains(errs, "gamma") {
 		t.Errorf("code %d, %v: %s%s", code, err, out, errs)
 	}
 	code, out, errs = run(t, "check", "--json", "-c", "none.yaml")

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,11 +23,8 @@ func TestDemos(t *testing.T) {
 	if code := Main(append(args, "env.train.env_type=walker"), reg, tasks()); code != loop.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
-	file, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d, _, err := tensor.ReadSafetensors(file); err != nil || d.Must("action").Dim(0) != 18 {
+	file := readFile(t, out)
+	if d, _, err := tensor.ReadSafetensors([]byte(file)); err != nil || d.Must("action").Dim(0) != 18 {
 		t.Errorf("read: %v, %v", d, err)
 	}
 	for args, want := range map[string]string{

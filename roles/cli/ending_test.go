@@ -65,14 +65,9 @@ func TestResumeNamesLostMetrics(t *testing.T) {
 	}
 	run()
 	metrics := filepath.Join(dir, "grid", "metrics.jsonl")
-	text, err := os.ReadFile(metrics)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.SplitAfter(string(text), "\n") // four, as a crash leaves them
-	if err := os.WriteFile(metrics, []byte(lines[0]+"{\x00\x00\n"+lines[2]), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, metrics)
+	lines := strings.SplitAfter(text, "\n") // four, as a crash leaves them
+	writeFile(t, metrics, lines[0]+"{\x00\x00\n"+lines[2])
 	run("--resume", "auto", "runner.max_epochs=6")
 	log, err := os.ReadFile(filepath.Join(dir, "grid", "logs", "rank-0000.log"))
 	if want := "warning: " + metrics + " lacks the metrics of step 2\nwarning: " + metrics +

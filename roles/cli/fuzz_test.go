@@ -31,11 +31,8 @@ func TestCheckOfAnything(t *testing.T) {
 	bases := []string{fmt.Sprintf(textsYAML, languageFolder(t), data)}
 	for _, name := range []string{"cartpole_ppo", "cartpole_grpo", "cartpole_reward", "cartpole_inference",
 		"pendulum_async_sac", "pendulum_dagger", "pendulum_iql"} {
-		text, err := os.ReadFile(filepath.Join("../../configs", name+".yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		bases = append(bases, string(text))
+		text := readFile(t, filepath.Join("../../configs", name+".yaml"))
+		bases = append(bases, text)
 	}
 	deadline, least := time.Now().Add(5*time.Minute), uint64(250)
 	if testing.Short() {

@@ -130,8 +130,7 @@ func notes(groups []results.Group) (notes []string) {
 		}
 	}
 	if len(tasks) > 1 {
-		notes = append(notes, "warning: different tasks, whose figures cannot be compared: "+
-			strings.Join(tasks, ", "))
+		notes = append(notes, "warning: different tasks, whose figures cannot be compared: "+strings.Join(tasks, ", "))
 	}
 	return notes
 }

@@ -109,9 +109,7 @@ func TestLanguageCommands(t *testing.T) {
 	}
 
 	prompts := filepath.Join(dir, "prompts")
-	if err := os.WriteFile(prompts, []byte("\ufeffthe hen\r\nthe hat\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, prompts, "\ufeffthe hen\r\nthe hat\n")
 	code, out, errs := run(t, "generate", "-m", dir, "--prompts", prompts, "--max-new-tokens", "3", "--seed", "4")
 	if code != loop.ExitOK || !strings.HasPrefix(out, "> the hen\n") || !strings.Contains(out, "\n> the hat\n") ||
 		!strings.Contains(errs, "tokens/s") {
@@ -127,9 +125,7 @@ func TestLanguageRefuses(t *testing.T) {
 		prompts: "a\n\nb\n",
 		adapter: `{"r": 1000000000000, "target_modules": ["q_proj"]}`,
 	} {
-		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, name, text)
 	}
 	for want, args := range map[string][]string{
 		"generate: no folder: expected -m FOLDER": {"generate"},
@@ -186,9 +182,7 @@ actor:
   model: {model_type: qwen2, model_path: %[3]s}
   optim: {lr: 1.0e-3}
 %[6]s`, place, task, dir, texts, data, more)} {
-		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, name, text)
 	}
 	return file
 }
@@ -197,9 +191,7 @@ actor:
 func TestDividedModels(t *testing.T) {
 	dir := languageFolder(t)
 	prompts := filepath.Join(dir, "prompts")
-	if err := os.WriteFile(prompts, []byte("the hen\nthe hat\nthe hut and\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, prompts, "the hen\nthe hat\nthe hut and\n")
 	key := func(k string) func(int) []string {
 		return func(n int) []string { return []string{fmt.Sprintf("++%s=%d", k, n)} }
 	}

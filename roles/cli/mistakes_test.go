@@ -1,13 +1,14 @@
 package cli
 
 import (
-	"github.com/rlinf/rlinf/roles/internal/rolestest"
-	"github.com/rlinf/rlinf/roles/loop"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/roles/loop"
 )
 
 // manyMistakes are configurations with several mistakes each: in names, values, types, keys, the placement and the
@@ -147,10 +148,7 @@ func TestStagesTogether(t *testing.T) {
 		file   = "defaults: env/nowhere: no such preset"
 	)
 	job := filepath.Join(t.TempDir(), "job.yaml")
-	text, err := os.ReadFile(rolestest.Cartpole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, rolestest.Cartpole)
 	if err := os.WriteFile(job, append([]byte("defaults: [env/nowhere@env.train]\n"), text...), 0o666); err != nil {
 		t.Fatal(err)
 	}

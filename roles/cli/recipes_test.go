@@ -183,11 +183,8 @@ func TestRLinfRecipes(t *testing.T) {
 	if os.Getenv("RLINF_UPDATE") != "" {
 		writeVerdicts(t, table)
 	}
-	want, err := os.ReadFile(verdictTable)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sameVerdicts(t, table, string(want))
+	want := readFile(t, verdictTable)
+	sameVerdicts(t, table, want)
 	if len(play) != 20 {
 		t.Errorf("%d recipes with an MLP run, want 20", len(play))
 	}
@@ -226,7 +223,7 @@ func verdicts(t *testing.T, repo string) (table string, play []recipe) {
 	return table, play
 }
 
-// writeVerdicts writes the table, and the counts of the page that tells of them.
+// writeVerdicts writes the table, and the counts on the page about it.
 func writeVerdicts(t *testing.T, table string) {
 	t.Helper()
 	page, err := os.ReadFile(verdictPage)
@@ -258,16 +255,10 @@ func sameVerdicts(t *testing.T, table, wanted string) {
 
 // TestVerdictCounts: the counts of the page are those of the table.
 func TestVerdictCounts(t *testing.T) {
-	table, err := os.ReadFile(verdictTable)
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile(verdictPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, got, _ := aroundCounts(t, string(page)); got != counts(string(table)) {
-		t.Errorf("%s has\n%s\nwant\n%s", verdictPage, got, counts(string(table)))
+	table := readFile(t, verdictTable)
+	page := readFile(t, verdictPage)
+	if _, got, _ := aroundCounts(t, page); got != counts(table) {
+		t.Errorf("%s has\n%s\nwant\n%s", verdictPage, got, counts(table))
 	}
 }
 

@@ -33,9 +33,7 @@ func TestReference(t *testing.T) {
 		"cli.md":             manual.CommandPage(newApp(reg, tasks(), session.Own{}, &code)),
 	} {
 		if *update {
-			if err := os.WriteFile(reference+name, []byte(want), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			writeFile(t, reference+name, want)
 		}
 		got, err := os.ReadFile(reference + name)
 		if err != nil || string(got) != want {
@@ -47,15 +45,12 @@ func TestReference(t *testing.T) {
 
 // TestReferenceHasEveryKey: what a configuration accepts is on the page, and in the schema.
 func TestReferenceHasEveryKey(t *testing.T) {
-	page, err := os.ReadFile(reference + "config.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := readFile(t, reference+"config.md")
 	keys := 0
 	each := func(key string) {
 		keys++
-		if !strings.Contains(string(page), "`"+key+"`") && !strings.Contains(string(page), "`"+key+"[]`") &&
-			!strings.Contains(string(page), "\n"+key+"\n") {
+		if !strings.Contains(page, "`"+key+"`") && !strings.Contains(page, "`"+key+"[]`") &&
+			!strings.Contains(page, "\n"+key+"\n") {
 			t.Errorf("docs/reference/config.md says nothing of %s; %s", key, manual.Regenerate)
 		}
 	}
@@ -101,12 +96,9 @@ func TestSchemaAccepts(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := readFile(t, file)
 		var doc any
-		if err := yaml.Unmarshal(text, &doc); err != nil {
+		if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
 			t.Fatal(err)
 		}
 		if wrong := follows(root, doc, ""); wrong != "" {

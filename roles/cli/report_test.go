@@ -64,9 +64,7 @@ func TestReportOfNone(t *testing.T) {
 		}
 	}
 	left := t.TempDir()
-	if err := os.WriteFile(filepath.Join(left, "STATUS"), []byte("failed\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(left, "STATUS"), "failed\n")
 	if code, out, errs := run(t, "report", left); code != loop.ExitOK {
 		t.Errorf("of the rest of a run: code %d\n%s%s", code, out, errs)
 	}

@@ -31,8 +31,8 @@ func placedRunFolder(t *testing.T, status runfolder.Status) string {
 func folderOf(t *testing.T, cfg *config.Config, ranks int, status runfolder.Status) string {
 	t.Helper()
 	dir := cfg.Folder()
-	writeIn(t, dir, "config.yaml", string(cfg.Record()))
-	writeIn(t, dir, "STATUS", string(status)+"\n")
+	writeFile(t, filepath.Join(dir, "config.yaml"), string(cfg.Record()))
+	writeFile(t, filepath.Join(dir, "STATUS"), string(status)+"\n")
 	begun(t, dir, runfolder.Provenance{Hosts: slices.Repeat([]string{"a"}, ranks)})
 	return dir
 }
@@ -45,18 +45,27 @@ func begun(t *testing.T, dir string, p runfolder.Provenance) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writeIn(t, dir, "provenance.json", string(text))
+	writeFile(t, filepath.Join(dir, "provenance.json"), string(text))
 }
 
-func writeIn(t *testing.T, dir, name, text string) {
+// writeFile writes a file, and makes its folder.
+func writeFile(t testing.TB, path, text string) {
 	t.Helper()
-	path := filepath.Join(dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func readFile(t testing.TB, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // runningJob makes this process the job that runs in dir, until the test ends.
@@ -228,13 +237,10 @@ func TestScaleMistakes(t *testing.T) {
 func TestScaleElsewhere(t *testing.T) {
 	dir := placedRunFolder(t, "")
 	runningJob(t, dir)
-	text, err := os.ReadFile(filepath.Join(dir, "config.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, filepath.Join(dir, "config.yaml"))
 	const table = "table: \"\""
-	writeIn(t, dir, "config.yaml", strings.Replace(string(text), table, "table: not-here.json", 1))
-	if !strings.Contains(string(text), table) {
+	writeFile(t, filepath.Join(dir, "config.yaml"), strings.Replace(text, table, "table: not-here.json", 1))
+	if !strings.Contains(text, table) {
 		t.Fatalf("no %s in\n%s", table, text)
 	}
 	if code, out, errs := run(t, "scale", "--no-wait", dir, "{env: 0}"); code != loop.ExitOK {

@@ -191,8 +191,7 @@ func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, tasks
 	for i := range parts {
 		if nodes[i] < 1 || ranks[i]%nodes[i] != 0 {
 			return nil, fmt.Errorf("ranks %d..%d on %d nodes: expected a number of nodes that divides %d "+
-				"(cluster.num_nodes, --nodes)",
-				first, first+ranks[i]-1, nodes[i], ranks[i])
+				"(cluster.num_nodes, --nodes)", first, first+ranks[i]-1, nodes[i], ranks[i])
 		}
 		parts[i] = slurm.Part{Nodes: nodes[i], TasksPerNode: ranks[i] / nodes[i], CPUsPerTask: c.Int("cpus")}
 		if parts[i].CPUsPerTask == 0 {

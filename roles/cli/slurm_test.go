@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -44,11 +43,8 @@ func TestSlurmScriptsAreThoseOfTheFolder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := os.ReadFile(filepath.Join("scripts", "slurm", file+".sbatch"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
+			want := readFile(t, filepath.Join("scripts", "slurm", file+".sbatch"))
+			if got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 		})

@@ -42,9 +42,7 @@ func folderOfRuns(t *testing.T) (logs string) {
 		}
 	}
 	provenance := filepath.Join(logs, "sweep/lr=1/seed_2/provenance.json")
-	if err := os.WriteFile(provenance, []byte(`[{"iterations": 9}]`), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, provenance, `[{"iterations": 9}]`)
 	now := time.Now()
 	for i, run := range []string{"a", "sweep/lr=1/seed_3", "sweep/lr=1/seed_2"} { // the last is the newest
 		at := now.Add(time.Duration(i-9) * time.Minute)
@@ -118,8 +116,8 @@ func TestStatusOfNoRun(t *testing.T) {
 // that was started anew has the placement of its configuration.
 func TestStatusOfARunThatMoved(t *testing.T) {
 	dir := placedRunFolder(t, runfolder.Done)
-	writeIn(t, dir, "metrics.jsonl", `{"step":1,"time/step":0.5}`+"\n"+`{"step":2,"time/step":0.25}`+"\n"+
-		`{"step":3,"time/step":2}`+"\n")
+	writeFile(t, filepath.Join(dir, "metrics.jsonl"), `{"step":1,"time/step":0.5}`+"\n"+
+		`{"step":2,"time/step":0.25}`+"\n"+`{"step":3,"time/step":2}`+"\n")
 	before := func(s int) time.Time { return time.Date(2026, 3, 4, 5, 6, s, 0, time.UTC) } // the start is at 30 s
 	if _, out, _ := run(t, "status", dir); strings.Contains(out, "placement") || strings.Contains(out, "moved") {
 		t.Errorf("before any move\n%s", out)

@@ -37,8 +37,7 @@ func TestSweep(t *testing.T) {
 	}
 	code, out, errs := run(t, grid...)
 	if code != loop.ExitFailed || !strings.Contains(errs, "lr=1e-3/seed_2 failed: ") ||
-		!strings.HasSuffix(errs, "1 of 4 runs failed\n") ||
-		!strings.Contains(out, "3 of 4 runs are finished") {
+		!strings.HasSuffix(errs, "1 of 4 runs failed\n") || !strings.Contains(out, "3 of 4 runs are finished") {
 		t.Fatalf("with a file in the way: code %d\n%s%s", code, out, errs)
 	}
 	before, err := os.Stat(at("lr=1e-4", "seed_1", "metrics.jsonl"))
@@ -132,9 +131,8 @@ func TestSweepPlans(t *testing.T) {
 // TestSweepPicture: runs that were evaluated once have curves of training.
 func TestSweepPicture(t *testing.T) {
 	dir := t.TempDir()
-	if code, out, errs := run(t,
-		append([]string{"sweep", "--seeds=2"},
-			append(momentary(dir), "runner.val_check_interval=4")...)...); code != loop.ExitOK {
+	if code, out, errs := run(t, append([]string{"sweep", "--seeds=2"},
+		append(momentary(dir), "runner.val_check_interval=4")...)...); code != loop.ExitOK {
 		t.Fatalf("code %d\n%s%s", code, out, errs)
 	}
 	svg, err := os.ReadFile(filepath.Join(dir, "grid-sweep", "curves.svg"))

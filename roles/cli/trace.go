@@ -39,8 +39,7 @@ func runTrace(c *cli.Context) error {
 		windows += len(a.Windows)
 	}
 	if windows == 0 {
-		return fmt.Errorf("trace: %s: no iteration of this run was recorded",
-			filepath.Join(run, trace.Folder))
+		return fmt.Errorf("trace: %s: no iteration of this run was recorded", filepath.Join(run, trace.Folder))
 	}
 	path := c.String("out")
 	if path == "" {

@@ -248,12 +248,9 @@ func TestRulesOfAlgorithms(t *testing.T) {
 func TestKnownKeyOfEval(t *testing.T) {
 	_, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "env.eval.use_full_state=true",
 		"env.train.video_cfg.save_video=true")
-	rolestest.Expect(t, "warnings", warnings,
-		"keys without effect here",
-		"  THESE CHANGE WHAT IS LEARNT OR MEASURED:",
+	rolestest.Expect(t, "warnings", warnings, "keys without effect here", "  THESE CHANGE WHAT IS LEARNT OR MEASURED:",
 		"    env.eval.use_full_state  true  command line  the simulator's: set it in its program",
-		"  these change speed, memory or what is written:",
-		"    env.train.video_cfg.save_video  true  command line")
+		"  these change speed, memory or what is written:", "    env.train.video_cfg.save_video  true  command line")
 }
 
 func TestOtherLoggers(t *testing.T) {

@@ -188,8 +188,7 @@ func (c *validation) checkRunner() {
 	want(slices.Contains(tasks, r.TaskType), "task_type", r.TaskType, names)
 	want(r.Logger.LogPath != "", "logger.log_path", r.Logger.LogPath, "a folder")
 	want(filepath.IsLocal(r.Logger.ExperimentName) && filepath.Clean(r.Logger.ExperimentName) != ".",
-		"logger.experiment_name", r.Logger.ExperimentName,
-		"the name of a folder below log_path")
+		"logger.experiment_name", r.Logger.ExperimentName, "the name of a folder below log_path")
 	want(r.Logger.TensorBoardAxis == AxisStep || r.Logger.TensorBoardAxis == AxisEnvSteps && !c.FineTunes(),
 		"logger.tensorboard_axis", r.Logger.TensorBoardAxis, "step, or env_steps where there are environments")
 	want(r.Logger.LogInterval > 0, "logger.log_interval", r.Logger.LogInterval, "a number > 0")
@@ -210,8 +209,7 @@ func (c *validation) checkRunner() {
 	want(bounded || !c.Trains(), "max_epochs", r.MaxEpochs, "a number ≥ 0, here or in max_steps, or a max_time")
 	want(r.MaxTime >= 0, "max_time", r.MaxTime, "a duration, or 0 for no limit")
 	want(r.SaveInterval <= 0 || r.ValCheckInterval <= 0 || r.SaveInterval%r.ValCheckInterval == 0, "save_interval",
-		r.SaveInterval,
-		fmt.Sprintf("a multiple of %d (val_check_interval)", r.ValCheckInterval))
+		r.SaveInterval, fmt.Sprintf("a multiple of %d (val_check_interval)", r.ValCheckInterval))
 	want(r.KeepCheckpoints >= 0, "keep_checkpoints", r.KeepCheckpoints, "a number > 0, or 0 to keep all")
 	want(r.ResumeDir == "" || r.CkptPath == "" || c.LanguageModel().IsLoRA, "ckpt_path", r.CkptPath,
 		"no weights beside those of resume_dir")

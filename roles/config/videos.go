@@ -30,8 +30,7 @@ func (c *Config) OpenVideos() error {
 	}
 	if err != nil {
 		err = fmt.Errorf("env.eval.video_cfg.video_base_dir: %s: expected a folder that can be written: %w",
-			v.VideoBaseDir,
-			err)
+			v.VideoBaseDir, err)
 	}
 	return err
 }

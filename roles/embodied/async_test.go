@@ -134,9 +134,8 @@ func TestAsyncTransitionsFollowOneAnother(t *testing.T) {
 							for i := 1; i < steps; i++ {
 								if terminated[i-1]|truncated[i-1] == 0 &&
 									!bytes.Equal(next.At(n).At(i-1).Bytes(), obs.At(n).At(i).Bytes()) {
-									t.Errorf(
-										"environment %d of actor %d: step %d does not begin where the one before "+
-											"ended", n, a.Index(), i)
+									t.Errorf("environment %d of actor %d: step %d does not begin where the one before "+
+										"ended", n, a.Index(), i)
 								}
 							}
 						}

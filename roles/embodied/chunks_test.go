@@ -39,10 +39,8 @@ func blinkers(chunk, times int, more ...string) []string {
 	return append(more, "env.train.env_type=blinker", "env.train.total_num_envs=24",
 		"env.train.max_steps_per_rollout_epoch=30",
 		"env.train.auto_reset=false", "env.eval.total_num_envs=24", "env.eval.max_steps_per_rollout_epoch=30",
-		"runner.val_check_interval=1",
-		"actor.micro_batch_size=24", "actor.global_batch_size=24",
-		fmt.Sprintf("actor.model.num_action_chunks=%d", chunk),
-		fmt.Sprintf("env.train.action_repeat=%d", times))
+		"runner.val_check_interval=1", "actor.micro_batch_size=24", "actor.global_batch_size=24",
+		fmt.Sprintf("actor.model.num_action_chunks=%d", chunk), fmt.Sprintf("env.train.action_repeat=%d", times))
 }
 
 // Success, figures and returns are those of the steps, however many of them an action or a chunk of actions takes.
@@ -70,8 +68,7 @@ func TestFiguresOfChunks(t *testing.T) {
 		train, eval := figures(1, 1, more...)
 		for _, s := range []env.Summary{train, eval} {
 			if !(s.SuccessOnce > s.SuccessAtEnd && s.SuccessAtEnd > 0 && s.WrongObject > 0 && s.ToldObject > 0) ||
-				s.Info[0] != 5.5 ||
-				len(s.ByTask) != 2 || s.ByTask[0].SuccessOnce == 0 || s.ByTask[1].SuccessOnce == 0 {
+				s.Info[0] != 5.5 || len(s.ByTask) != 2 || s.ByTask[0].SuccessOnce == 0 || s.ByTask[1].SuccessOnce == 0 {
 				t.Fatalf("%v: too little to see: %+v", more, s)
 			}
 		}

@@ -105,8 +105,7 @@ func prepare(cfg *config.Config, reg config.Registries, how task.Asked) (*evalua
 		}
 		if e.unit = max(own, 1); e.episodes%e.unit != 0 {
 			return nil, fmt.Errorf("%d episodes: expected a multiple of %d, the environments of a simulator",
-				e.episodes,
-				e.unit)
+				e.episodes, e.unit)
 		}
 	}
 	return e, nil

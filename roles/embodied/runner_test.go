@@ -2,10 +2,11 @@ package embodied
 
 import (
 	"context"
-	"github.com/rlinf/rlinf/roles/loop"
 	"runtime"
 	"sync/atomic"
 	"testing"
+
+	"github.com/rlinf/rlinf/roles/loop"
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/internal/trace"
@@ -34,16 +35,14 @@ func onRanksOf(t testing.TB, reg config.Registries, np int, path string, overrid
 // onCounted does so, and the workers tell count how far they are. With cluster.tracer.enable their times are in the
 // run's folder when it returns.
 func onCounted(t testing.TB, reg config.Registries, np int, path string, overrides []string,
-	count func(string, int) func(string, int, int),
-	f func(ctx context.Context, r *EmbodiedRunner) error) {
+	count func(string, int) func(string, int, int), f func(ctx context.Context, r *EmbodiedRunner) error) {
 	t.Helper()
 	onTransports(t, reg, local.New(np), path, overrides, count, f)
 }
 
 // onTransports does so on ranks that the caller made.
 func onTransports(t testing.TB, reg config.Registries, on []spmd.Transport, path string, overrides []string,
-	count func(string, int) func(string, int, int),
-	f func(ctx context.Context, r *EmbodiedRunner) error) {
+	count func(string, int) func(string, int, int), f func(ctx context.Context, r *EmbodiedRunner) error) {
 	t.Helper()
 	np := len(on)
 	err := spmd.Run(context.Background(), on, spmd.Options{Log: t.Output()},
@@ -61,15 +60,7 @@ func onTransports(t testing.TB, reg config.Registries, on []spmd.Transport, path
 			if err != nil {
 				return err
 			}
-			ranks := make([]int, w.Size())
-			for r := range ranks {
-				ranks[r] = r
-			}
-			ends, err := w.NewComm(ranks, "state")
-			if err != nil {
-				return err
-			}
-			group, err := collectives.New(w, ends[0], collectives.Options{})
+			group, err := allRanks(w)
 			if err != nil {
 				return err
 			}
@@ -105,6 +96,19 @@ func onTransports(t testing.TB, reg config.Registries, on []spmd.Transport, path
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// allRanks returns a group of all ranks of w.
+func allRanks(w *spmd.World) (*collectives.Group, error) {
+	ranks := make([]int, w.Size())
+	for r := range ranks {
+		ranks[r] = r
+	}
+	ends, err := w.NewComm(ranks, "state")
+	if err != nil {
+		return nil, err
+	}
+	return collectives.New(w, ends[0], collectives.Options{})
 }
 
 // launchRunner returns the runner of all groups that have a place.

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// A board has what live.json tells of the running job. Rank 0's loop writes on it, and a goroutine of its own writes it
-// to the file each second.
+// A board has the contents of live.json, about the running job. Rank 0's loop writes on it, and a goroutine of its own
+// writes it to the file each second.
 type board struct {
 	path string
 	stop func()

@@ -58,8 +58,7 @@ func Watch() *Requests {
 	r := &Requests{started: time.Now(), arrived: make(chan os.Signal, 4), done: make(chan struct{})}
 	r.signaled, r.signal = context.WithCancel(context.Background())
 	r.pressed, r.press = context.WithCancel(context.Background())
-	signal.Notify(r.arrived, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGINT, syscall.SIGTERM,
-		syscall.SIGQUIT)
+	signal.Notify(r.arrived, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
 	if !signal.Ignored(syscall.SIGHUP) { // Notify would stop ignoring it
 		signal.Notify(r.arrived, syscall.SIGHUP)
 	}

@@ -152,8 +152,7 @@ func rescheduled(then, now *config.Config) string {
 		{"algorithm.entropy_tuning.optim", now.Algorithm.OffPolicy.EntropyTuning.Optim}} {
 		if o.optim.LRScheduler != algo.ScheduleConstant && o.optim.TotalTrainingSteps <= 0 {
 			return fmt.Sprintf("%s.lr_scheduler %s: the run is to end elsewhere than before, and so is the schedule: "+
-				"the learning rate may jump here; %[1]s.total_training_steps fixes its end", o.key,
-				o.optim.LRScheduler)
+				"the learning rate may jump here; %[1]s.total_training_steps fixes its end", o.key, o.optim.LRScheduler)
 		}
 	}
 	if s := now.Algorithm.ClipRatioSchedule; s != algo.ScheduleConstant {

@@ -89,54 +89,13 @@ func TestLineSumsByTheTree(t *testing.T) {
 	if !j.Collectives().Fast || j.Collectives().Table == nil {
 		t.Fatal("the job's collectives are not the fastest")
 	}
-	check := func(ctx context.Context, m *spmd.Member, axis string) error {
-		l, err := member.NewLine(ctx, m, j, axis)
-		if err != nil {
-			return err
-		}
-		line := m.Line(axis)
-		if l.Size() != len(line) || line[l.Index()] != m.Index() {
-			return fmt.Errorf("member %d of %d, in line %v", l.Index(), l.Size(), line)
-		}
-		var addends [][]float64
-		for _, other := range line {
-			addends = append(addends, addend(other))
-		}
-		x, y := addend(m.Index()), make([]float32, 1003)
-		for i := range x {
-			y[i] = float32(x[i])
-		}
-		if err := l.Sum64(x); err != nil {
-			return err
-		}
-		if err := l.Sum(y); err != nil {
-			return err
-		}
-		for i := range x {
-			if a, b := tree[float64](addends, i), tree[float32](addends, i); x[i] != a || y[i] != b {
-				return fmt.Errorf("element %d is %v and %v, want %v and %v", i, x[i], y[i], a, b)
-			}
-		}
-		counts := make([]int, len(line)) // 0, 1, 2, …
-		var want []float32
-		for i, other := range line {
-			counts[i] = i
-			want = append(want, slices.Repeat([]float32{float32(other)}, i)...)
-		}
-		all := make([]float32, len(want))
-		at := l.Index() * (l.Index() - 1) / 2
-		copy(all[at:at+l.Index()], want[at:])
-		if err := l.Gather(all, counts); err != nil {
-			return err
-		}
-		if !slices.Equal(all, want) {
-			return fmt.Errorf("gathered %v, want %v", all, want)
-		}
-		return nil
-	}
 	if err := onMesh(t, mesh(2, 3, 4), func(ctx context.Context, m *spmd.Member) error {
 		for _, axis := range []string{member.Tensor, member.Pipeline} {
-			if err := check(ctx, m, axis); err != nil {
+			l, err := member.NewLine(ctx, m, j, axis)
+			if err != nil {
+				return err
+			}
+			if err := checkLine(l, m, m.Line(axis)); err != nil {
 				return fmt.Errorf("axis %s: %w", axis, err)
 			}
 		}
@@ -144,6 +103,48 @@ func TestLineSumsByTheTree(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// checkLine checks the sums of a line, and what it gathers. members are its members.
+func checkLine(l *member.Line, m *spmd.Member, members []int) error {
+	if l.Size() != len(members) || members[l.Index()] != m.Index() {
+		return fmt.Errorf("member %d of %d, in line %v", l.Index(), l.Size(), members)
+	}
+	var addends [][]float64
+	for _, other := range members {
+		addends = append(addends, addend(other))
+	}
+	x, y := addend(m.Index()), make([]float32, 1003)
+	for i := range x {
+		y[i] = float32(x[i])
+	}
+	if err := l.Sum64(x); err != nil {
+		return err
+	}
+	if err := l.Sum(y); err != nil {
+		return err
+	}
+	for i := range x {
+		if a, b := tree[float64](addends, i), tree[float32](addends, i); x[i] != a || y[i] != b {
+			return fmt.Errorf("element %d is %v and %v, want %v and %v", i, x[i], y[i], a, b)
+		}
+	}
+	counts := make([]int, len(members)) // 0, 1, 2, …
+	var want []float32
+	for i, other := range members {
+		counts[i] = i
+		want = append(want, slices.Repeat([]float32{float32(other)}, i)...)
+	}
+	all := make([]float32, len(want))
+	at := l.Index() * (l.Index() - 1) / 2
+	copy(all[at:at+l.Index()], want[at:])
+	if err := l.Gather(all, counts); err != nil {
+		return err
+	}
+	if !slices.Equal(all, want) {
+		return fmt.Errorf("gathered %v, want %v", all, want)
+	}
+	return nil
 }
 
 // Replicas of a mesh are the members that hold the same part of the model.

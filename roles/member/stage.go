@@ -111,7 +111,7 @@ func (s *Stage) recv(from int, b []byte) error {
 	return err
 }
 
-// Flush returns when all messages of this stage have been received. Whoever sends calls it before the job ends.
+// Flush returns when all messages of this stage have been received. A sender calls it before the job ends.
 func (s *Stage) Flush() error {
 	for to := range s.sent {
 		if err := s.settle(to); err != nil {

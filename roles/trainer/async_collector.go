@@ -47,7 +47,7 @@ func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.
 }
 
 // Collect waits for the rollout of n steps that is being made, returns it, and begins the next rollout of n steps.
-// With reset, or if n has changed, it first makes a new rollout. Nobody may change the learner's parameters during
+// With reset, or if n has changed, it first makes a new rollout. The learner's parameters must not change during
 // the call. The rollout is valid until the next call. Its version, I64 [n,N] with N environments, is the number of
 // calls that had returned when the rollout began. This is the number of updates if one follows each call.
 func (c *AsyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {

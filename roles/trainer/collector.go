@@ -73,8 +73,7 @@ func (c *SyncCollector) Fields(n int) []tensor.Field {
 		return play.TransitionFields(spec, c.chunks, n, envs, c.fallible)
 	}
 	return play.TrajectoryFields(spec, c.chunks, c.logProbs, c.rewards, policy.HiddenLen(c.rec.Policy),
-		policy.LatentLen(c.rec.Policy), n, envs,
-		!c.stage.AutoReset || c.fallible)
+		policy.LatentLen(c.rec.Policy), n, envs, !c.stage.AutoReset || c.fallible)
 }
 
 // Spec returns the spec of one environment.

@@ -103,22 +103,8 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 	}
 	want, task := shares(d.Spec.TaskWeights, d.Episodes), d.Spec.InfoIndex(env.TaskNumber)
 	for left, t := d.Episodes, uint64(0); left > 0; t++ {
-		if err := env.Act(s.Vec, s.Action.Must(algo.FieldAction)); errors.Is(err, errors.ErrUnsupported) {
-			return config.Usagef("%w: expected environments that have one", err)
-		} else if err != nil {
-			return config.UsageError{Err: err}
-		}
-		if d.Clean && t == 0 {
-			d.own = s.Action.Must(algo.FieldAction).Clone()
-		} else if d.Clean {
-			d.own.CopyFrom(s.Action.Must(algo.FieldAction))
-		}
-		d.disturb(s.Action.Must(algo.FieldAction), t)
-		if !d.Clean {
-			d.own = s.Action.Must(algo.FieldAction)
-		}
-		if t == 0 {
-			d.last = d.own.Clone()
+		if err := d.act(s, t); err != nil {
+			return err
 		}
 		before.CopyFrom(s.Now.Obs)
 		if err := s.Step(); err != nil {
@@ -159,12 +145,33 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 		d.last.CopyFrom(d.own)
 		if d.Played > 100 && d.Succeeded*100 < d.Played && !d.All {
 			return fmt.Errorf("%s: the expert succeeded in %d of %d episodes: expected less --noise, or --all",
-				d.Spec.Name,
-				d.Succeeded, d.Played)
+				d.Spec.Name, d.Succeeded, d.Played)
 		}
 	}
 	for _, episodes := range kept {
 		d.Kept = append(d.Kept, episodes...)
+	}
+	return nil
+}
+
+// act sets the actions of step t: those of the expert with noise. The ones to learn are in d.own.
+func (d *Demonstration) act(s *play.Stage, t uint64) error {
+	if err := env.Act(s.Vec, s.Action.Must(algo.FieldAction)); errors.Is(err, errors.ErrUnsupported) {
+		return config.Usagef("%w: expected environments that have one", err)
+	} else if err != nil {
+		return config.UsageError{Err: err}
+	}
+	if d.Clean && t == 0 {
+		d.own = s.Action.Must(algo.FieldAction).Clone()
+	} else if d.Clean {
+		d.own.CopyFrom(s.Action.Must(algo.FieldAction))
+	}
+	d.disturb(s.Action.Must(algo.FieldAction), t)
+	if !d.Clean {
+		d.own = s.Action.Must(algo.FieldAction)
+	}
+	if t == 0 {
+		d.last = d.own.Clone()
 	}
 	return nil
 }

@@ -182,25 +182,9 @@ func (c *trial) run(t *testing.T) (received int64) {
 			if err != nil {
 				return err
 			}
+			n := progress{done: &done, actors: int64(len(actors.Ranks)), rollouts: int64(len(rollouts.Ranks))}
 			_, err = spmd.Launch(w, actors, func(m *spmd.Member) (struct{}, error) {
-				w.Go("publish", func() error {
-					for v := range int64(versions) {
-						if err := reach(ctx, &done, v*int64(len(rollouts.Ranks)+len(actors.Ranks))); err != nil {
-							return err
-						}
-						fills[m.Index()](v)
-						done.Add(1)
-						// Replicas on this rank change together, and the first one publishes.
-						all := v*int64(len(rollouts.Ranks)) + (v+1)*int64(len(actors.Ranks))
-						if err := reach(ctx, &done, all); err != nil {
-							return err
-						}
-						if err := ws.Publish(ctx, m, v); err != nil {
-							return err
-						}
-					}
-					return nil
-				})
+				w.Go("publish", func() error { return n.publish(ctx, ws, m, fills[m.Index()]) })
 				return struct{}{}, nil
 			})
 			if err != nil {
@@ -212,22 +196,13 @@ func (c *trial) run(t *testing.T) (received int64) {
 					return struct{}{}, err
 				}
 				collector := ws.Collector(m, p.State())
-				w.Go("read", func() error {
-					for v := range int64(versions) {
-						if err := c.compare(ctx, collector, m.Index(), v); err != nil {
-							return fmt.Errorf("rollout %d: version %d: %w", m.Index(), v, err)
-						}
-						done.Add(1)
-					}
-					return nil
-				})
+				w.Go("read", func() error { return n.read(ctx, c, collector, m.Index()) })
 				return struct{}{}, nil
 			})
 			if err != nil {
 				return err
 			}
-			all := versions * int64(len(rollouts.Ranks)+len(actors.Ranks))
-			if err := reach(ctx, &done, all); err != nil {
+			if err := n.reach(ctx, versions, versions); err != nil {
 				return err
 			}
 			ws.Close()
@@ -242,9 +217,45 @@ func (c *trial) run(t *testing.T) (received int64) {
 	return sum.Load()
 }
 
-// reach waits until x is n.
-func reach(ctx context.Context, x *atomic.Int64, n int64) error {
-	for x.Load() < n {
+// A progress counts the versions that members are done with.
+type progress struct {
+	done             *atomic.Int64
+	actors, rollouts int64 // members
+}
+
+// publish publishes all versions of an actor, each after all readers have the one before.
+func (n progress) publish(ctx context.Context, ws *Weights, m *spmd.Member, fill func(int64)) error {
+	for v := range int64(versions) {
+		if err := n.reach(ctx, v, v); err != nil {
+			return err
+		}
+		fill(v)
+		n.done.Add(1)
+		// Replicas on this rank change together, and the first one publishes.
+		if err := n.reach(ctx, v+1, v); err != nil {
+			return err
+		}
+		if err := ws.Publish(ctx, m, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read adopts and compares all versions.
+func (n progress) read(ctx context.Context, c *trial, collector *Collector, rollout int) error {
+	for v := range int64(versions) {
+		if err := c.compare(ctx, collector, rollout, v); err != nil {
+			return fmt.Errorf("rollout %d: version %d: %w", rollout, v, err)
+		}
+		n.done.Add(1)
+	}
+	return nil
+}
+
+// reach waits until the actors have filled this many versions, and the rollouts have read this many.
+func (n progress) reach(ctx context.Context, filled, read int64) error {
+	for n.done.Load() < filled*n.actors+read*n.rollouts {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)

@@ -79,8 +79,7 @@ func TestRequeue(t *testing.T) {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			t.Parallel()
 			job := requeued(t, fmt.Sprintf("trap 'exit %d' USR1\n>started\nwhile %v; do sleep 0.01; done\nexit %[1]d\n",
-				c.code, c.signal),
-				"echo \"$@\" >again\nkill $PPID\n")
+				c.code, c.signal), "echo \"$@\" >again\nkill $PPID\n")
 			job.Env = append(job.Env, "SLURM_RESTART_COUNT="+c.restarts)
 			if err := job.Start(); err != nil {
 				t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -123,7 +124,7 @@ func (r *report) end(pkg string) {
 	}
 	failed := r.failed
 	name := strings.TrimPrefix(pkg, module)
-	for _, n := range sortedKeys(tests) {
+	for _, n := range slices.Sorted(maps.Keys(tests)) {
 		t := tests[n]
 		full := name + "." + n
 		switch {
@@ -156,11 +157,11 @@ func (r *report) end(pkg string) {
 // close ends the report. Packages without an end have failed. If the command failed without a
 // failed test, the command counts as a failure.
 func (r *report) close(commandFailed bool) {
-	for _, pkg := range sortedKeys(r.running) {
+	for _, pkg := range slices.Sorted(maps.Keys(r.running)) {
 		r.test(pkg, "").result = "fail"
 		r.end(pkg)
 	}
-	for _, path := range sortedKeys(r.builds) {
+	for _, path := range slices.Sorted(maps.Keys(r.builds)) {
 		r.say(path, "build", r.builds[path])
 	}
 	if r.failed == 0 && (commandFailed || r.packages == 0) {
@@ -179,15 +180,6 @@ func (r *report) say(name, what, output string) {
 	for line := range strings.Lines(output) {
 		fmt.Fprintf(r.out, "    %s\n", strings.TrimSuffix(line, "\n"))
 	}
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // parseAllowed parses lines of a pattern and a reason; lines with # are comments. Errors begin with

@@ -59,8 +59,7 @@ func (t *transport) finalize(agreed bool) (stopped bool) {
 		}
 	}
 	if t.rank == 0 {
-		fmt.Fprintf(t.log, "MPI_Finalize has not returned for %v: the job is done and ends without it\n",
-			finalizeTime)
+		fmt.Fprintf(t.log, "MPI_Finalize has not returned for %v: the job is done and ends without it\n", finalizeTime)
 	}
 	if launcher != nil {
 		launcher.leave(answerTime)

@@ -245,9 +245,8 @@ func (n *native) Close() error {
 // which they were made.
 func (t *transport) closeNatives() error {
 	t.mu.Lock()
-	left := slices.Collect(maps.Keys(t.natives))
+	left := slices.SortedFunc(maps.Keys(t.natives), func(a, b *native) int { return cmp.Compare(a.made, b.made) })
 	t.mu.Unlock()
-	slices.SortFunc(left, func(a, b *native) int { return cmp.Compare(a.made, b.made) })
 	var errs []error
 	for _, n := range left {
 		errs = append(errs, n.Close())

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -319,12 +320,8 @@ func (t *transport) Close() error {
 // closeOpen closes the communicators that are still open, and waits for all ranks.
 func (t *transport) closeOpen() error {
 	t.mu.Lock()
-	left := make([]*comm, 0, len(t.open))
-	for c := range t.open {
-		left = append(left, c)
-	}
+	left := slices.SortedFunc(maps.Keys(t.open), func(a, b *comm) int { return strings.Compare(a.label, b.label) })
 	t.mu.Unlock()
-	slices.SortFunc(left, func(a, b *comm) int { return strings.Compare(a.label, b.label) })
 	var errs []error
 	for _, c := range left {
 		errs = append(errs, c.Close())

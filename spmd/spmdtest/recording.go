@@ -16,7 +16,7 @@ func recording() []Case {
 		{"messages are counted by their receivers", countsMessages}}
 }
 
-// A logger is a spmd.Recorder that keeps what it is told.
+// A logger is a spmd.Recorder that keeps its input.
 type logger struct {
 	sites []spmd.Site
 	open  []int

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -80,10 +81,7 @@ func Compare(before, after *Report, threshold float64) Comparison {
 		delete(old, key)
 		c.Changes = append(c.Changes, compareRows(was, now, threshold))
 	}
-	for key := range old {
-		c.OnlyOld = append(c.OnlyOld, key)
-	}
-	slices.Sort(c.OnlyOld)
+	c.OnlyOld = slices.Sorted(maps.Keys(old))
 	return c
 }
 

@@ -268,53 +268,67 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// A machine makes reports of a program whose times are known.
+type machine struct{ *rand.Rand }
+
+func newMachine() machine { return machine{rand.New(rand.NewPCG(5, 6))} }
+
+// start returns the report of one start, whose rows take the times of scale.
+func (m machine) start(scale func(size int64) float64) *Report {
+	rep := &Report{Schema: Schema, Bench: "collectives", Complete: true}
+	for _, size := range []int64{8, 64, 512, 4096} {
+		row := Row{Op: "allreduce", Algorithm: "ring", Ranks: 2, Size: size, Checked: 1, CPU: 7}
+		shift := math.Exp(0.02 * m.NormFloat64()) // of this start
+		for range 100 {
+			row.Samples = append(row.Samples, shift*scale(size)*math.Exp(0.01*m.NormFloat64()))
+		}
+		row.Summarize()
+		row.SetFigure("busbw_gbs", 1/row.Median)
+		rep.Rows = append(rep.Rows, row)
+	}
+	return rep
+}
+
+// starts returns the report of n starts.
+func (m machine) starts(n int, scale func(size int64) float64) *Report {
+	var all []*Report
+	for range n {
+		all = append(all, m.start(scale))
+	}
+	return Merge(all)
+}
+
+func ten(int64) float64 { return 10 }
+
+// drift is another program: 8 bytes are slower, 512 are faster, and starts of 4096 differ by themselves.
+func (m machine) drift(size int64) float64 {
+	if size == 4096 {
+		return 10 * math.Exp(0.5*m.NormFloat64())
+	}
+	return map[int64]float64{8: 13, 64: 10, 512: 7}[size]
+}
+
+func verdicts(c Comparison) (v []Verdict) {
+	for _, ch := range c.Changes {
+		v = append(v, ch.Verdict)
+	}
+	return v
+}
+
+func TestMerge(t *testing.T) {
+	old := newMachine().starts(5, ten)
+	if row := old.Rows[0]; old.Starts() != 5 || len(row.Samples) != 500 || len(row.Starts) != 5 || row.Checked != 5 ||
+		row.CPU != 7 || math.Abs(row.Figures["busbw_gbs"]-0.1) > 0.01 || row.CILow != slices.Min(row.Starts) ||
+		row.Median != stats.Median(row.Starts) || len(old.Notes) != 1 {
+		t.Errorf("%d starts, %+v", old.Starts(), row)
+	}
+}
+
 // TestCompare: a slower row is found over several starts, and what only looks slower is not.
 func TestCompare(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 6))
-	sizes := []int64{8, 64, 512, 4096}
-	start := func(scale func(size int64) float64) *Report {
-		rep := &Report{Schema: Schema, Bench: "collectives", Complete: true}
-		for _, size := range sizes {
-			row := Row{Op: "allreduce", Algorithm: "ring", Ranks: 2, Size: size, Checked: 1, CPU: 7}
-			shift := math.Exp(0.02 * r.NormFloat64()) // of this start
-			for range 100 {
-				row.Samples = append(row.Samples, shift*scale(size)*math.Exp(0.01*r.NormFloat64()))
-			}
-			row.Summarize()
-			row.SetFigure("busbw_gbs", 1/row.Median)
-			rep.Rows = append(rep.Rows, row)
-		}
-		return rep
-	}
-	starts := func(n int, scale func(size int64) float64) *Report {
-		var all []*Report
-		for range n {
-			all = append(all, start(scale))
-		}
-		return Merge(all)
-	}
-	ten := func(int64) float64 { return 10 }
-	drift := func(size int64) float64 { // 4096: starts that differ by themselves
-		if size == 4096 {
-			return 10 * math.Exp(0.5*r.NormFloat64())
-		}
-		return map[int64]float64{8: 13, 64: 10, 512: 7}[size]
-	}
-	old, same, changed := starts(5, ten), starts(5, ten), starts(5, drift)
-	if row := old.Rows[0]; old.Starts() != 5 || len(row.Samples) != 500 || len(row.Starts) != 5 || row.Checked != 5 ||
-		row.CPU != 7 ||
-		math.Abs(row.Figures["busbw_gbs"]-0.1) > 0.01 || row.CILow != slices.Min(row.Starts) ||
-		row.Median != stats.Median(row.Starts) || len(old.Notes) != 1 {
-		t.Errorf("merged: %d starts, %+v", old.Starts(), row)
-	}
+	m := newMachine()
+	old, same, changed := m.starts(5, ten), m.starts(5, ten), m.starts(5, m.drift)
 	changed.Rows = append(changed.Rows, Row{Op: "barrier", Ranks: 2, Starts: []float64{1, 2, 3, 4, 5}})
-
-	verdicts := func(c Comparison) (v []Verdict) {
-		for _, ch := range c.Changes {
-			v = append(v, ch.Verdict)
-		}
-		return v
-	}
 	c := Compare(old, changed, 0.05)
 	if got := verdicts(c); !slices.Equal(got[:3], []Verdict{Slower, Within, Faster}) || got[3] != Noise &&
 		got[3] != Within {
@@ -332,17 +346,30 @@ func TestCompare(t *testing.T) {
 	if c := Compare(old, changed, 0.5); c.Regressions() != 0 {
 		t.Errorf("30 %% is over a threshold of 50 %%: %+v", c.Changes)
 	}
-	// One start each: the samples differ, and nobody knows whether those of the next start would.
-	for _, few := range []Comparison{Compare(start(ten), start(drift), 0.05), Compare(old, start(drift), 0.05)} {
-		var b bytes.Buffer
-		if err := few.Write(&b); err != nil {
-			t.Fatal(err)
-		}
-		if v := verdicts(few); few.Regressions() != 0 || v[0] != Unclear || v[1] != Within ||
-			!strings.Contains(b.String(), "--starts 5") {
-			t.Errorf("one start: %v\n%s", v, b.String())
+	changed.Machine.Library = "another"
+	text := written(t, Compare(old, changed, 0.05))
+	for _, want := range []string{`MPI library: was "", is "another"`, "REGRESSION", "only in this report",
+		"1 slower, 1 faster", "5 starts before, 5 starts now"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s\nwant %q in it", text, want)
 		}
 	}
+}
+
+// One start each: the samples differ, and nobody knows whether those of the next start would.
+func TestCompareOneStart(t *testing.T) {
+	m := newMachine()
+	old, one := m.starts(5, ten), m.start(m.drift)
+	for _, c := range []Comparison{Compare(m.start(ten), one, 0.05), Compare(old, m.start(m.drift), 0.05)} {
+		text := written(t, c)
+		if v := verdicts(c); c.Regressions() != 0 || v[0] != Unclear || v[1] != Within ||
+			!strings.Contains(text, "--starts 5") {
+			t.Errorf("%v\n%s", v, text)
+		}
+	}
+}
+
+func TestCompareFewSamples(t *testing.T) {
 	few := func(x ...float64) *Report {
 		row := Row{Op: "barrier", Ranks: 2, Samples: x}
 		row.Summarize()
@@ -351,18 +378,15 @@ func TestCompare(t *testing.T) {
 	if c := Compare(few(10, 11, 12), few(20, 21, 22), 0.05); c.Changes[0].Verdict != Noise {
 		t.Errorf("three samples prove nothing: %+v", c.Changes)
 	}
-	changed.Machine.Library = "another"
+}
+
+func written(t *testing.T, c Comparison) string {
+	t.Helper()
 	var b bytes.Buffer
-	c = Compare(old, changed, 0.05)
 	if err := c.Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`MPI library: was "", is "another"`, "REGRESSION", "only in this report",
-		"1 slower, 1 faster", "5 starts before, 5 starts now"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("%s\nwant %q in it", b.String(), want)
-		}
-	}
+	return b.String()
 }
 
 // TestShape: numbers that JSON cannot hold do not get in.

@@ -206,7 +206,7 @@ func (j job) log() string {
 	return lines.String()
 }
 
-// A state is what scontrol tells of a job, or of one task of an array: JobState, ExitCode, Restarts, …
+// A state is what scontrol prints of a job, or of one task of an array: JobState, ExitCode, Restarts, …
 type state map[string]string
 
 // states returns the state of a job, or of all tasks of an array.

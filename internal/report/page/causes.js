@@ -55,10 +55,3 @@ R.causeNames = {
 };
 R.causeName = (c) => R.causeNames[c] || c;
 R.causeColour = (c) => (R.causes.includes(c) ? 'cause-' + c : 'cause-unrecorded');
-
-// R.swatch returns a square of a cause's colour.
-R.swatch = function (cause) {
-  const i = R.make('i', { class: 'swatch' });
-  i.style.background = `var(--${R.causeColour(cause)})`;
-  return i;
-};

@@ -21,20 +21,8 @@ R.drawCritical = function (d) {
   const body = R.make('div', {});
   const show = (i) => body.replaceChildren(...R.criticalOf(all[i]));
   if (all.length > 1) {
-    s.append(
-      R.make(
-        'div',
-        { class: 'choice', role: 'radiogroup', 'aria-label': 'iterations' },
-        ...all.map((c, i) =>
-          R.make(
-            'label',
-            {},
-            R.make('input', { type: 'radio', name: 'critical', checked: i === 0, onchange: () => show(i) }),
-            `${c.name} (${c.windows})`,
-          ),
-        ),
-      ),
-    );
+    const names = all.map((c, i) => [i, `${c.name} (${c.windows})`]);
+    s.append(R.choice('iterations', 'critical', names, show));
   }
   s.append(body);
   show(0);
@@ -45,30 +33,17 @@ R.criticalOf = function (c) {
   const sum = (x) => x.busy + x.transfer + x.wait + x.unknown;
   const whole = c.components.reduce((a, x) => a + sum(x), 0) || 1,
     most = Math.max(...c.components.map(sum)) || 1;
-  const legend = R.make(
-    'div',
-    { class: 'legend' },
-    ...R.kinds
-      .filter(([key]) => c.components.some((x) => x[key] > 0))
-      .map(([, name, colour]) => {
-        const i = R.make('i', { class: 'swatch' });
-        i.style.background = `var(--${colour})`;
-        return R.make('span', { class: 'entry' }, i, name);
-      }),
-  );
+  const present = R.kinds.filter(([key]) => c.components.some((x) => x[key] > 0));
   const row = (x, name, unit) =>
-    R.make(
-      'div',
-      { class: 'barrow' },
-      R.make('span', { class: 'name' }, name, unit ? R.make('span', { class: 'unit' }, unit) : null),
-      R.bar(
-        R.kinds.map(([key, text, colour]) => ({ part: x[key] / most, colour, text: `${text}: ${R.duration(x[key])}` })),
-        `${name}: ${R.percent(sum(x) / whole)}`,
-      ),
-      R.make('span', { class: 'number' }, `${R.duration(sum(x))}  ${R.percent(sum(x) / whole)}`),
+    R.barRow(
+      name,
+      unit,
+      R.kinds.map(([key, text, colour]) => ({ part: x[key] / most, colour, text: `${text}: ${R.duration(x[key])}` })),
+      `${name}: ${R.percent(sum(x) / whole)}`,
+      `${R.duration(sum(x))}  ${R.percent(sum(x) / whole)}`,
     );
   const out = [
-    legend,
+    R.legend(present.map(([, name, colour]) => [colour, name])),
     R.make(
       'figure',
       { class: 'panel wide' },
@@ -131,15 +106,12 @@ R.drawLags = function (d) {
         { class: 'panel wide' },
         R.make('figcaption', {}, l.name, R.make('span', { class: 'unit' }, `${total} adoptions`)),
         ...l.versions.map((v, i) =>
-          R.make(
-            'div',
-            { class: 'barrow' },
-            R.make('span', { class: 'name' }, v === 0 ? 'newest' : v === 1 ? '1 version old' : `${v} versions old`),
-            R.bar(
-              [{ part: l.counts[i] / most, colour: 'series-0', text: String(l.counts[i]) }],
-              `${v} versions: ${l.counts[i]} adoptions`,
-            ),
-            R.make('span', { class: 'number' }, R.percent(l.counts[i] / total)),
+          R.barRow(
+            v === 0 ? 'newest' : v === 1 ? '1 version old' : `${v} versions old`,
+            '',
+            [{ part: l.counts[i] / most, colour: 'series-0', text: String(l.counts[i]) }],
+            `${v} versions: ${l.counts[i]} adoptions`,
+            R.percent(l.counts[i] / total),
           ),
         ),
         R.behind(() => [

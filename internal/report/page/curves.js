@@ -22,28 +22,13 @@ R.drawCurves = function (d) {
   }
   let axis = axes.iterations;
   const names = { iterations: 'iterations', envSteps: 'environment steps', hours: 'time' };
-  const choice = R.make('div', { class: 'choice', role: 'radiogroup', 'aria-label': 'x axis' }, 'over ');
-  for (const name of Object.keys(names).filter((n) => axes[n])) {
-    choice.append(
-      R.make(
-        'label',
-        {},
-        R.make('input', {
-          type: 'radio',
-          name: 'axis',
-          value: name,
-          checked: name === 'iterations',
-          onchange: () => {
-            axis = axes[name];
-            R.groups.curves.range = null;
-            R.groups.curves.charts.forEach((c) => c.draw());
-          },
-        }),
-        names[name],
-      ),
-    );
-  }
-  s.append(choice);
+  const choose = (name) => {
+    axis = axes[name];
+    R.groups.curves.range = null;
+    R.groups.curves.charts.forEach((c) => c.draw());
+  };
+  const options = Object.entries(names).filter(([name]) => axes[name]);
+  s.append(R.choice('x axis', 'axis', options, choose, 'over '));
   const draw = (parent, spec) =>
     R.chart(parent, {
       title: spec.title,

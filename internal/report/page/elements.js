@@ -57,6 +57,57 @@ R.behind = function (make) {
   return d;
 };
 
+// R.choice returns buttons of which one is chosen, the first at the beginning. options are pairs of a value and a text.
+R.choice = (label, name, options, choose, ...before) =>
+  R.make(
+    'div',
+    { class: 'choice', role: 'radiogroup', 'aria-label': label },
+    ...before,
+    ...options.map(([value, text], i) =>
+      R.make(
+        'label',
+        {},
+        R.make('input', { type: 'radio', name, value, checked: i === 0, onchange: () => choose(value) }),
+        text,
+      ),
+    ),
+  );
+
+// R.swatch returns a square of a colour of the style sheet.
+R.swatch = function (colour) {
+  const i = R.make('i', { class: 'swatch' });
+  i.style.background = `var(--${colour})`;
+  return i;
+};
+
+// R.legend returns a legend: entries are pairs of a colour and a text.
+R.legend = (entries) =>
+  R.make(
+    'div',
+    { class: 'legend' },
+    ...entries.map(([colour, text]) => R.make('span', { class: 'entry' }, R.swatch(colour), text)),
+  );
+
+// R.barRow returns a row with a name, its unit, and a number. The row has a bar with parts [{part of 1, colour, text}];
+// label describes the bar.
+R.barRow = function (name, unit, parts, label, number) {
+  const bar = R.make('div', { class: 'bar', role: 'img', 'aria-label': label });
+  for (const p of parts) {
+    if (!(p.part > 0)) continue;
+    const e = R.make('span', { title: p.text });
+    e.style.width = 100 * p.part + '%';
+    e.style.background = `var(--${p.colour})`;
+    bar.append(e);
+  }
+  return R.make(
+    'div',
+    { class: 'barrow' },
+    R.make('span', { class: 'name' }, name, unit ? R.make('span', { class: 'unit' }, unit) : null),
+    bar,
+    R.make('span', { class: 'number' }, number),
+  );
+};
+
 // R.some returns at most most numbers from 0 to n-1, with the first and the last.
 R.some = function (n, most) {
   if (n <= most) return Array.from({ length: n }, (_, i) => i);

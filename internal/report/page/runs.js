@@ -15,19 +15,14 @@ R.drawRuns = function (d) {
     `Which is better by ${d.metric}?`,
     'Comparison',
     "The interval is Student's 95 % interval of the mean over seeds; a single seed has none. A difference " +
-      'whose interval ' +
-      'contains 0 may be chance.',
+      'whose interval contains 0 may be chance.',
   );
   const names = d.names;
-  const swatch = (i) => {
-    const e = R.make('i', { class: 'swatch' });
-    e.style.background = `var(--series-${i % R.series})`;
-    return e;
-  };
+  const colour = (i) => `series-${i % R.series}`;
   s.append(
     R.table(
       [...d.table[0], 'states'],
-      d.table.slice(1).map((r, i) => [R.make('span', {}, swatch(i), r[0]), ...r.slice(1), d.states[i] || '']),
+      d.table.slice(1).map((r, i) => [R.make('span', {}, R.swatch(colour(i)), r[0]), ...r.slice(1), d.states[i] || '']),
       `comparison by ${d.metric}`,
     ),
   );
@@ -39,9 +34,7 @@ R.drawRuns = function (d) {
       `Means over seeds by ${d.steps}, with 95 % intervals. ` +
         'Drag across a chart to zoom all of them; a double click shows all.',
     );
-    c.append(
-      R.make('div', { class: 'legend' }, ...names.map((n, i) => R.make('span', { class: 'entry' }, swatch(i), n))),
-    );
+    c.append(R.legend(names.map((n, i) => [colour(i), n])));
     const first = R.make('div', { class: 'grid one' }),
       grid = R.make('div', { class: 'grid' });
     c.append(first, grid);

@@ -128,7 +128,7 @@ R.Timeline = class {
                 this.ask();
               },
             }),
-            R.swatch(c),
+            R.swatch(R.causeColour(c)),
             R.causeName(c),
           ),
         ),
@@ -469,7 +469,7 @@ R.Timeline = class {
     if (!at) return;
     this.tip.replaceChildren(
       R.make('strong', {}, `${at.track.worker.name}, rank ${at.track.worker.rank}`),
-      R.make('div', {}, R.swatch(at.site.cause), R.inSpan(at.site, at.arg)),
+      R.make('div', {}, R.swatch(R.causeColour(at.site.cause)), R.inSpan(at.site, at.arg)),
       R.make(
         'div',
         { class: 'note' },

@@ -1,19 +1,6 @@
 // Shows for what workers spend their time: a bar for each component and each worker.
 'use strict';
 
-// R.bar returns a bar with parts [{part of 1, colour, text}].
-R.bar = function (parts, label) {
-  const bar = R.make('div', { class: 'bar', role: 'img', 'aria-label': label });
-  for (const p of parts) {
-    if (!(p.part > 0)) continue;
-    const e = R.make('span', { title: p.text });
-    e.style.width = 100 * p.part + '%';
-    e.style.background = `var(--${p.colour})`;
-    bar.append(e);
-  }
-  return bar;
-};
-
 R.drawWaits = function (d) {
   const w = d.waits;
   if (!w) return;
@@ -35,13 +22,7 @@ R.drawWaits = function (d) {
     );
   }
   const present = w.causes.map((c, k) => k).filter((k) => w.rows.some((r) => r.seconds[k] > 0));
-  s.append(
-    R.make(
-      'div',
-      { class: 'legend' },
-      ...present.map((k) => R.make('span', { class: 'entry' }, R.swatch(w.causes[k]), R.causeName(w.causes[k]))),
-    ),
-  );
+  s.append(R.legend(present.map((k) => [R.causeColour(w.causes[k]), R.causeName(w.causes[k])])));
   const row = (r) => {
     const total = r.seconds.reduce((a, b) => a + b, 0) || 1;
     const busy = r.seconds.reduce((a, v, k) => a + (w.waits[k] ? 0 : v), 0);
@@ -49,26 +30,16 @@ R.drawWaits = function (d) {
     const texts = order
       .filter((k) => r.seconds[k] > 0)
       .map((k) => `${R.causeName(w.causes[k])} ${R.percent(r.seconds[k] / total)}`);
-    return R.make(
-      'div',
-      { class: 'barrow' },
-      R.make(
-        'span',
-        { class: 'name' },
-        r.name,
-        r.rank < 0
-          ? R.make('span', { class: 'unit' }, r.workers === 1 ? '1 worker' : `${r.workers} workers`)
-          : R.make('span', { class: 'unit' }, `rank ${r.rank}`),
-      ),
-      R.bar(
-        order.map((k) => ({
-          part: r.seconds[k] / total,
-          colour: R.causeColour(w.causes[k]),
-          text: `${R.causeName(w.causes[k])}: ${R.percent(r.seconds[k] / total)}, ${R.duration(r.seconds[k])}`,
-        })),
-        `${r.name}: ${texts.join(', ')}`,
-      ),
-      R.make('span', { class: 'number' }, R.percent(busy / total)),
+    return R.barRow(
+      r.name,
+      r.rank >= 0 ? `rank ${r.rank}` : r.workers === 1 ? '1 worker' : `${r.workers} workers`,
+      order.map((k) => ({
+        part: r.seconds[k] / total,
+        colour: R.causeColour(w.causes[k]),
+        text: `${R.causeName(w.causes[k])}: ${R.percent(r.seconds[k] / total)}, ${R.duration(r.seconds[k])}`,
+      })),
+      `${r.name}: ${texts.join(', ')}`,
+      R.percent(busy / total),
     );
   };
   const head = (text) =>
@@ -120,8 +91,7 @@ R.drawWaits = function (d) {
         'p',
         { class: 'explanation' },
         "Balance is the mean work of a component's workers against the most of one. Use is the most work of one " +
-          'against ' +
-          'the whole time. Their product is the share of time in which the component works.',
+          'against the whole time. Their product is the share of time in which the component works.',
       ),
       R.table(
         ['component', 'workers', 'balance', 'use', 'efficiency', 'most work'],

@@ -124,8 +124,7 @@ func TestGoldenAdamW(t *testing.T) {
 						}
 						lo, hi := f.Off, f.Off+f.Len()
 						kernel.AdamStep(m.Params.Data[lo:hi], m.Params.Grad[lo:hi], first[lo:hi], second[lo:hi],
-							float32(a.LR),
-							float32(a.Beta1), float32(a.Beta2), float32(a.Eps), decay, c1, c2, 1)
+							float32(a.LR), float32(a.Beta1), float32(a.Beta2), float32(a.Eps), decay, c1, c2, 1)
 					}
 				}
 				losses.log()

@@ -64,8 +64,7 @@ func TestConfigOfLlama(t *testing.T) {
 	llama3 := lm.Rope{Theta: 5e5, Type: lm.RopeLlama3, Factor: 8, LowFreqFactor: 1, HighFreqFactor: 4, Original: 64}
 	parseAll(t, []form{
 		{minimal("llama", ""), with(lm.Llama, func(*lm.Config) {})},
-		{minimal("llama",
-			`, "num_key_value_heads": 2, "attention_bias": true, "mlp_bias": true, "rms_norm_eps": 1e-5,
+		{minimal("llama", `, "num_key_value_heads": 2, "attention_bias": true, "mlp_bias": true, "rms_norm_eps": 1e-5,
 			"tie_word_embeddings": true, "head_dim": 6, "max_position_embeddings": 99, "initializer_range": 0.1,
 			"rope_theta": 7e4`),
 			with(lm.Llama, func(c *lm.Config) {
@@ -215,24 +214,20 @@ func TestGoldenConfigs(t *testing.T) {
 
 func TestConfigRefuses(t *testing.T) {
 	for want, text := range map[string]string{
-		`model_type is "gpt2"`:  `{"model_type": "gpt2"}`,
-		"vocab_size is missing": `{"model_type": "llama", "vocab_size": null}`,
-		`rope_scaling.rope_type is "dynamic"`: minimal("llama",
-			`, "rope_scaling": {"type": "dynamic", "factor": 2}`),
+		`model_type is "gpt2"`:                `{"model_type": "gpt2"}`,
+		"vocab_size is missing":               `{"model_type": "llama", "vocab_size": null}`,
+		`rope_scaling.rope_type is "dynamic"`: minimal("llama", `, "rope_scaling": {"type": "dynamic", "factor": 2}`),
 		`rope_parameters.rope_type is "longrope"`: minimal("llama",
 			`, "rope_parameters": {"rope_type": "longrope", "factor": 2}`),
-		"rope_scaling.factor is missing": minimal("llama",
-			`, "rope_scaling": {"type": "linear"}`),
+		"rope_scaling.factor is missing": minimal("llama", `, "rope_scaling": {"type": "linear"}`),
 		"rope_scaling.short_factor is [1]: unknown key": minimal("llama",
 			`, "rope_scaling": {"type": "linear", "factor": 2, "short_factor": [1]}`),
 		`hidden_act is "gelu"`:     minimal("llama", `, "hidden_act": "gelu"`),
 		"attention_dropout is 0.1": minimal("llama", `, "attention_dropout": 0.1`),
-		"quantization_config is {": minimal("llama",
-			`, "quantization_config": {"bits": 4}`),
+		"quantization_config is {": minimal("llama", `, "quantization_config": {"bits": 4}`),
 		`layer_types[1] is "chunked_attention"`: minimal("llama",
 			`, "layer_types": ["full_attention", "chunked_attention"]`),
-		"layer_types has 1 layers": minimal("llama",
-			`, "layer_types": ["full_attention"]`),
+		"layer_types has 1 layers":                     minimal("llama", `, "layer_types": ["full_attention"]`),
 		"attention_bias is true":                       minimal("mistral", `, "attention_bias": true`),
 		"num_attention_heads is 4, must be a multiple": minimal("llama", `, "num_key_value_heads": 3`),
 		"head_dim is 5, must be even":                  minimal("llama", `, "head_dim": 5`),

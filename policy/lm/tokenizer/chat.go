@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -56,7 +57,7 @@ func (t *Tokenizer) ChatTemplate(name string) (*ChatTemplate, error) {
 	}
 	if len(t.config.templates) > 0 {
 		return nil, fmt.Errorf("chat template %q: the tokenizer has %s", name,
-			strings.Join(sortedKeys(t.config.templates), ", "))
+			strings.Join(slices.Sorted(maps.Keys(t.config.templates)), ", "))
 	}
 	if name == defaultTemplate {
 		for _, f := range formats {

@@ -1,6 +1,9 @@
 package tokenizer
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // config has the settings of tokenizer_config.json.
 type config struct {
@@ -39,12 +42,7 @@ func tokenText(v value) string {
 
 // readAddedDecoder reads an object of added tokens, whose keys are ids.
 func (t *Tokenizer) readAddedDecoder(o object) {
-	keys := make([]string, 0, len(o.fields))
-	for key := range o.fields {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(o.fields)) {
 		entry := o.get(key).object()
 		if _, known := t.ids[entry.get("content").text()]; !known {
 			t.addToken(entry, value{o.reader, entry.at, []byte(key)})

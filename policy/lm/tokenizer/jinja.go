@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/nikolalohinski/gonja/v2/builtins"
@@ -95,7 +96,7 @@ func (j *jinja) render(chat Chat, tokens config) (text string, err error) {
 	}
 	given := map[string]json.RawMessage{"messages": chat.Messages, "tools": chat.Tools}
 	maps.Copy(given, chat.Variables)
-	for _, name := range sortedKeys(given) {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if values[name], err = fromJSON(given[name]); err != nil {
 			return "", fmt.Errorf("%s: %w", name, err)
 		}

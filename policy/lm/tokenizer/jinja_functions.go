@@ -3,6 +3,8 @@ package tokenizer
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -33,7 +35,7 @@ func namespace(args *exec.VarArgs) *exec.Value {
 
 func dictOf(args *exec.VarArgs) *exec.Value {
 	dict := exec.NewDict()
-	for _, name := range sortedKeys(args.KwArgs) {
+	for _, name := range slices.Sorted(maps.Keys(args.KwArgs)) {
 		dict.Pairs = append(dict.Pairs, &exec.Pair{Key: exec.AsValue(name), Value: args.KwArgs[name]})
 	}
 	return exec.AsValue(dict)

@@ -270,12 +270,3 @@ func strftime(t time.Time, format string) (string, error) {
 	}
 	return b.String(), nil
 }
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
-}

@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -38,7 +39,7 @@ func (o *Training) check() error {
 			o.VocabSize, least, len(o.Special), maxID)
 	case trainable[o.Pattern] == "":
 		return fmt.Errorf("train tokenizer: pattern %q: expected one of %s", o.Pattern,
-			strings.Join(sortedKeys(trainable), ", "))
+			strings.Join(slices.Sorted(maps.Keys(trainable)), ", "))
 	case o.MinCount < 1:
 		return fmt.Errorf("train tokenizer: a least count of %d: expected 1 or more", o.MinCount)
 	case o.AddBOS && o.BOS == "":
@@ -157,7 +158,7 @@ func (t *trainer) count(text string) {
 
 // prepare makes a word of every counted text, and counts the pairs of neighbouring tokens in them.
 func (t *trainer) prepare() {
-	texts := sortedKeys(t.counts)
+	texts := slices.Sorted(maps.Keys(t.counts))
 	t.words = make([]trainWord, len(texts))
 	for i, text := range texts {
 		w := trainWord{make([]int32, len(text)), t.counts[text]}

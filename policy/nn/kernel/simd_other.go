@@ -13,8 +13,7 @@ func mapSIMD(level, op, []float32, []float32, []float32, float32)       { panic(
 func adamSIMD(level, []float32, []float32, []float32, []float32, *adam) { panic(noSIMD) }
 func sumSqSIMD(level, *[sumLanes]float64, []float32)                    { panic(noSIMD) }
 func transposeSIMD([]float32, []float32, int, int) (rows, columns int)  { panic(noSIMD) }
-func stridedSIMD(level, []float32, int, origin, []float32, int, int, []float32, int, int, int, int, []origin,
-	int) {
+func stridedSIMD(level, []float32, int, origin, []float32, int, int, []float32, int, int, int, int, []origin, int) {
 	panic(noSIMD)
 }
 func pagesSIMD([]float32, int, []float32, int, [maxPages][]float32, int, int) { panic(noSIMD) }

@@ -44,8 +44,7 @@ func TestScale(t *testing.T) {
 		"time/actor_training": 0.25, "time/actor_training_mean": 0.2, "time/sync_weights": math.NaN()}}
 	row, note := s.row(4, []results.Row{step, step, step})
 	if row.Op != "job" || row.Median != 5e5 || row.Figures["steps_s"] != 100 ||
-		math.Abs(row.Figures["wait_pct"]-10) > 1e-9 ||
-		note != "n=4: actor_training 50.0 % (waiting 20.0 % of it)" {
+		math.Abs(row.Figures["wait_pct"]-10) > 1e-9 || note != "n=4: actor_training 50.0 % (waiting 20.0 % of it)" {
 		t.Errorf("%+v\n%s", row, note)
 	}
 }

@@ -54,8 +54,7 @@ func TestCompare(t *testing.T) {
 			})
 		got := strings.ReplaceAll(out.String(), host, "H")
 		if err != nil || !strings.HasPrefix(got, "rlinf v1\nvectors        AVX-512\n") ||
-			!strings.Contains(got, "nodes          1, with so many ranks: H (3)\n") ||
-			!strings.Contains(got, c.want) {
+			!strings.Contains(got, "nodes          1, with so many ranks: H (3)\n") || !strings.Contains(got, c.want) {
 			t.Errorf("%v, got\n%s\nwant %q", err, got, c.want)
 		}
 	}

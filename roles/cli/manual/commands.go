@@ -12,8 +12,7 @@ func CommandPage(app *cli.App) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Commands\n\nThis page is generated from the program. Do not edit it: change the command, and "+
 		"run\n\n    %s\n\n`rlinf help COMMAND` and `rlinf COMMAND --help` show the same for one command. "+
-		"%s\n", Regenerate,
-		strings.Join(strings.Fields(app.Description), " "))
+		"%s\n", Regenerate, strings.Join(strings.Fields(app.Description), " "))
 	b.WriteString("\n| command | |\n|---|---|\n| `rlinf -c FILE.yaml` | train |\n")
 	category := ""
 	Each(app.Commands, func(path string, c *cli.Command) {

@@ -124,9 +124,7 @@ func fill(s schema, k settings.Key) {
 	s["description"] = doc
 	switch {
 	case k.Type == "section":
-		for name, value := range object(doc) {
-			s[name] = value
-		}
+		maps.Copy(s, object(doc))
 		return
 	case k.Type == "map": // an entry may be a text
 		entry := object("")

@@ -15,15 +15,13 @@ func (p *Plan) Describe() []string {
 			staged = fmt.Sprintf(" in %d stages of %d", stages, n/envs/stages)
 		}
 		return fmt.Sprintf("%s: %d environments, %d on each of %d env workers%s, %d at a time for each of %d rollout "+
-			"workers; %d steps each",
-			name, n, n/envs, envs, staged, n/stages/rollouts, rollouts, steps)
+			"workers; %d steps each", name, n, n/envs, envs, staged, n/stages/rollouts, rollouts, steps)
 	}
 	var lines []string
 	batch := c.Actor.GlobalBatchSize
 	if p.Offline && c.Trains() {
 		lines = append(lines, fmt.Sprintf("update: %d optimiser steps per iteration, on %d demonstrated transitions "+
-			"(%d on each actor, %d at a time)",
-			c.Algorithm.UpdateEpoch, batch, batch/actors, c.Actor.MicroBatchSize))
+			"(%d on each actor, %d at a time)", c.Algorithm.UpdateEpoch, batch, batch/actors, c.Actor.MicroBatchSize))
 	} else if c.Trains() {
 		t := &c.Env.Train
 		samples, steps := c.Samples()

@@ -37,8 +37,7 @@ func TestRLinfStyleFile(t *testing.T) {
 	rolestest.Expect(t, "warnings", warnings, autoReset...)
 	const compressed = "weight_syncer.patch.compression=nvcomp_lz4"
 	_, warnings = rolestest.MustLoad(t, "../config/testdata/maniskill_like.yaml", compressed)
-	rolestest.Expect(t, "warnings", warnings, append(autoReset,
-		"  these change speed, memory or what is written:",
+	rolestest.Expect(t, "warnings", warnings, append(autoReset, "  these change speed, memory or what is written:",
 		"    weight_syncer.patch.compression  nvcomp_lz4  command line")...)
 	for _, v := range []struct {
 		what      string

@@ -15,8 +15,7 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 		return nil
 	}
 	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts, channels and what is drawn from, and "+
-		"%v: expected fewer environments, shorter rollouts or more nodes",
-		node, job.Mebibytes(need), have)
+		"%v: expected fewer environments, shorter rollouts or more nodes", node, job.Mebibytes(need), have)
 }
 
 // MemoryColumns returns the columns of a table of the ranks' memory.
@@ -108,10 +107,9 @@ func (d *Draft) checkObservations(nodes int, have job.Available) (fit bool) {
 		need := float64(row) * float64(envs) * float64(steps)
 		fits := need <= float64(have.Free)*float64(nodes)
 		fit = fit && fits
-		d.found.Want(fits, d.Config.EnvKey(section, "total_num_envs"), envs,
-			fmt.Sprintf(
-				"fewer environments or shorter rollouts: %d observations of %d bytes of each are %.0f MiB on %s, "+
-					"and %v", steps, row, need/(1<<20), on, have))
+		d.found.Want(fits, d.Config.EnvKey(section, "total_num_envs"), envs, fmt.Sprintf(
+			"fewer environments or shorter rollouts: %d observations of %d bytes of each are %.0f MiB on %s, "+
+				"and %v", steps, row, need/(1<<20), on, have))
 	}
 	if d.Config.Trains() && !d.Offline {
 		_, steps := d.Config.Samples()

@@ -100,8 +100,7 @@ func (d *Draft) tryPolicy() {
 	if c.Trains() && !d.found.Reported("algorithm.adv_type", "algorithm.loss_type") {
 		if err := d.Registries.Algorithms.Fits(c.Algorithm.Config, pol); err != nil {
 			d.found.Problem("algorithm.loss_type", c.Algorithm.LossType,
-				fmt.Sprintf("an algorithm for %s: this one needs %v",
-					d.Spec.Name, err))
+				fmt.Sprintf("an algorithm for %s: this one needs %v", d.Spec.Name, err))
 			return
 		}
 	}

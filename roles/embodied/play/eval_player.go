@@ -9,7 +9,6 @@ import (
 type EvalPlayer struct {
 	Policy policy.Policy // chooses actions
 	Mode   policy.Mode   // how it chooses actions
-	n      int
 	work   policy.Work
 	noise  policy.Noise // random numbers of sampled actions
 	Hidden HiddenState  // hidden states of the environments
@@ -19,7 +18,7 @@ type EvalPlayer struct {
 // determines the random numbers of sampled actions. Actions are sampled in Mode Sample, and by policies that also
 // sample in evaluations. Training with the same seed has other random numbers.
 func NewEvalPlayer(pol policy.Policy, n int, seed uint64, first int) *EvalPlayer {
-	p := &EvalPlayer{Policy: pol, Mode: policy.Deterministic, n: n, work: pol.NewWork(n),
+	p := &EvalPlayer{Policy: pol, Mode: policy.Deterministic, work: pol.NewWork(n),
 		Hidden: NewHiddenState(pol, n),
 		noise:  policy.Noise{Seed: ^seed, Env: make([]uint64, n), Step: make([]uint64, n)}}
 	for i := range p.noise.Env {

@@ -212,8 +212,7 @@ func (l *rolloutRoute) deliver(ctx context.Context, version int64) error {
 
 // open takes items for the trajectories. The first call also opens the ends of the channels.
 func (l *rolloutRoute) open(ctx context.Context, m *spmd.Member, obs, act, out *spmd.Channel,
-	next func(plan.ActorShard) int,
-	step uint64) (err error) {
+	next func(plan.ActorShard) int, step uint64) (err error) {
 	if l.obs == nil {
 		if l.obs, err = obs.Receiver(m, spmd.Key{To: l.Rollout, Name: l.Name()}); err != nil {
 			return err

@@ -24,8 +24,7 @@ func (b *blinker) Reset(n int, seed uint64) error {
 	b.seed[n], b.steps[n] = seed, 0
 	return nil
 }
-func (b *blinker) Step(_ tensor.Tensor, turn []env.Turn, reward []float32, terminated []byte,
-	info []float32) error {
+func (b *blinker) Step(_ tensor.Tensor, turn []env.Turn, reward []float32, terminated []byte, info []float32) error {
 	for n, t := range turn {
 		if t == env.Idle {
 			continue

@@ -151,47 +151,59 @@ func TestStateInParts(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				var from []member.Source
-				for i, file := range []string{member.ModelPart, member.TrainerPart} {
-					r, err := tensor.NewSafetensorsReader(bytes.NewReader(want[i]), int64(len(want[i])))
-					if err != nil {
-						return err
-					}
-					from = append(from, member.Source{File: file, Fields: r.Fields, Reader: r})
-				}
-				if err := member.Distribute(ctx, g, from, part.parts()); err != nil {
+				from, err := part.takesUp(ctx, g, pieces, want)
+				if err != nil || lora != nil {
 					return err
 				}
-				got, err := files(ctx, g, pieces, part.parts())
-				if err != nil {
-					return err
-				}
-				for i, b := range got {
-					if !bytes.Equal(b, want[i]) {
-						return fmt.Errorf("file %d has other bytes", i)
-					}
-				}
-				if lora != nil {
-					return nil
-				}
-				alone := slices.Concat(weightParts(part.reference.model), weightParts(part.critic.Model))
-				if err := member.Distribute(ctx, g, from[:1], alone); err != nil {
-					return err
-				}
-				reference, critic := part.reference.model.Tensors(), part.critic.Model.Tensors()
-				for i, x := range part.model.Tensors() {
-					bits := tensor.FromF32(x.Data, len(x.Data)).Bytes()
-					for _, y := range [][]float32{reference[i].Data, critic[i].Data} {
-						if !bytes.Equal(tensor.FromF32(y, len(y)).Bytes(), bits) {
-							return fmt.Errorf("%s of rank %d is not the policy's", x.Name, rank)
-						}
-					}
-				}
-				return nil
+				return part.takesUpWeights(ctx, g, from)
 			})
 			if err != nil {
 				t.Fatalf("%+v, lora %v: %v", d, lora, err)
 			}
 		}
 	}
+}
+
+// takesUp checks that d writes files again after it has read them, and returns them as sources.
+func (d *divided) takesUp(ctx context.Context, g *collectives.Group, pieces spmd.Comm,
+	want [][]byte) ([]member.Source, error) {
+	var from []member.Source
+	for i, file := range []string{member.ModelPart, member.TrainerPart} {
+		r, err := tensor.NewSafetensorsReader(bytes.NewReader(want[i]), int64(len(want[i])))
+		if err != nil {
+			return nil, err
+		}
+		from = append(from, member.Source{File: file, Fields: r.Fields, Reader: r})
+	}
+	if err := member.Distribute(ctx, g, from, d.parts()); err != nil {
+		return nil, err
+	}
+	got, err := files(ctx, g, pieces, d.parts())
+	if err != nil {
+		return nil, err
+	}
+	for i, b := range got {
+		if !bytes.Equal(b, want[i]) {
+			return nil, fmt.Errorf("file %d has other bytes", i)
+		}
+	}
+	return from, nil
+}
+
+// takesUpWeights checks that the reference and the critic of d have the policy's weights after they have read them.
+func (d *divided) takesUpWeights(ctx context.Context, g *collectives.Group, from []member.Source) error {
+	alone := slices.Concat(weightParts(d.reference.model), weightParts(d.critic.Model))
+	if err := member.Distribute(ctx, g, from[:1], alone); err != nil {
+		return err
+	}
+	reference, critic := d.reference.model.Tensors(), d.critic.Model.Tensors()
+	for i, x := range d.model.Tensors() {
+		bits := tensor.FromF32(x.Data, len(x.Data)).Bytes()
+		for _, y := range [][]float32{reference[i].Data, critic[i].Data} {
+			if !bytes.Equal(tensor.FromF32(y, len(y)).Bytes(), bits) {
+				return fmt.Errorf("%s is not the policy's", x.Name)
+			}
+		}
+	}
+	return nil
 }

@@ -8,6 +8,54 @@ import (
 	"github.com/rlinf/rlinf/spmd/internal/region"
 )
 
+// A piece is memory of a region, filled with its mark.
+type piece struct {
+	b    []byte
+	mark byte
+}
+
+// takeAll takes pieces from r until there is no room, and fills them. They are zero before.
+func takeAll(t *testing.T, r *region.Region, rng *rand.Rand) (all []piece) {
+	t.Helper()
+	for {
+		n := 1 + rng.IntN(10_000)
+		b := r.Take(n)
+		if b == nil {
+			return all
+		}
+		for i := range b {
+			if b[i] != 0 {
+				t.Fatalf("byte %d of a piece of %d is %d", i, n, b[i])
+			}
+		}
+		if at, ok := r.Offset(b); !ok || at%region.Align != 0 {
+			t.Fatalf("a piece at %d, %v", at, ok)
+		}
+		p := piece{b, byte(1 + rng.IntN(255))}
+		for i := range b {
+			b[i] = p.mark
+		}
+		all = append(all, p)
+	}
+}
+
+// someOf returns parts of a fourth of the pieces. All pieces are as they were filled.
+func someOf(t *testing.T, all []piece, rng *rand.Rand) (kept []piece) {
+	t.Helper()
+	for _, p := range all {
+		for i := range p.b {
+			if p.b[i] != p.mark {
+				t.Fatalf("byte %d of %d is %d, want %d", i, len(p.b), p.b[i], p.mark)
+			}
+		}
+		if rng.IntN(4) == 0 {
+			lo := rng.IntN(len(p.b))
+			kept = append(kept, piece{p.b[lo : lo+1+rng.IntN(len(p.b)-lo)], p.mark})
+		}
+	}
+	return kept
+}
+
 // Pieces never overlap and are zero; kept ones stay as they are, and everything else is given out again.
 func TestRegion(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -21,47 +69,12 @@ func TestRegion(t *testing.T) {
 		return nil
 	}
 	r := region.New(make([]byte, size))
-	type piece struct {
-		b    []byte
-		mark byte
-	}
 	var kept []piece
-	for world := range 500 {
-		mine := kept
-		for {
-			n := 1 + rng.IntN(10_000)
-			b := r.Take(n)
-			if b == nil {
-				break
-			}
-			for i := range b {
-				if b[i] != 0 {
-					t.Fatalf("world %d: byte %d of a piece of %d is %d", world, i, n, b[i])
-				}
-			}
-			at, ok := r.Offset(b)
-			if !ok || at%region.Align != 0 {
-				t.Fatalf("world %d: a piece at %d, %v", world, at, ok)
-			}
-			p := piece{b, byte(1 + rng.IntN(255))}
-			for i := range b {
-				b[i] = p.mark
-			}
-			mine = append(mine, p)
-		}
-		kept = nil
+	for range 500 { // worlds
+		kept = someOf(t, append(kept, takeAll(t, r, rng)...), rng)
 		var keep [][]byte
-		for _, p := range mine {
-			for i := range p.b {
-				if p.b[i] != p.mark {
-					t.Fatalf("world %d: byte %d of %d is %d, want %d", world, i, len(p.b), p.b[i], p.mark)
-				}
-			}
-			if rng.IntN(4) == 0 {
-				lo := rng.IntN(len(p.b))
-				p.b = p.b[lo : lo+1+rng.IntN(len(p.b)-lo)]
-				kept, keep = append(kept, p), append(keep, p.b)
-			}
+		for _, p := range kept {
+			keep = append(keep, p.b)
 		}
 		rng.Shuffle(len(keep), func(i, j int) { keep[i], keep[j] = keep[j], keep[i] })
 		if err := r.Keep(keep, giveBack); err != nil {

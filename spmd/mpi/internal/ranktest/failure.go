@@ -106,8 +106,7 @@ func listShared(rank int) error {
 			files[f[4]+" "+strings.Join(f[5:], " ")] = true // by inode
 		}
 	}
-	fmt.Printf("rank %d shares %d files: %s\n", rank, len(files),
-		strings.Join(slices.Sorted(maps.Keys(files)), ", "))
+	fmt.Printf("rank %d shares %d files: %s\n", rank, len(files), strings.Join(slices.Sorted(maps.Keys(files)), ", "))
 	return nil
 }
 
