@@ -28,9 +28,10 @@ func possessionOf(pid int) (p possession) {
 // TestManyMoves: however often a job has moved, its processes hold the same memory, shared memory, descriptors and
 // threads.
 func TestManyMoves(t *testing.T) {
-	most, from, on, room := 60, 24, []*platform{local}, 1.25
+	most, from, on, room, pages := 60, 24, []*platform{local}, 1.25, 0.5
 	if full {
-		most, from, on, room = 1000, 100, platforms, 1.05
+		// MPICH touches what it has of shared memory in some 400 moves, by chance. The next 2600 add 1 %.
+		most, from, on, room, pages = 1000, 400, platforms, 1.05, 0.1
 	}
 	for _, on := range on {
 		t.Run(on.name, func(t *testing.T) {
@@ -75,7 +76,7 @@ func TestManyMoves(t *testing.T) {
 				t.Logf("after %d moves %+v, after %d %+v", from, first, most, last)
 				if last.descriptors > first.descriptors+2 || last.threads > first.threads+2 ||
 					float64(last.mappings) > 1.05*float64(first.mappings) || last.memory > room*first.memory ||
-					last.shared > room*first.shared+0.5 {
+					last.shared > room*first.shared+pages {
 					t.Error("it holds more")
 				}
 			}
