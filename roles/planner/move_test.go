@@ -32,6 +32,17 @@ func TestSpent(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
+	p.Work.Steps, p.Work.Envs = 32, 128 // two of each on a rank take turns on its core, which does not count
+	for i := range p.Costs {
+		p.Costs[i].Busy = p.Costs[i].Seconds
+	}
+	pairs := Layout{Nodes: []int{0, 1}, Actor: []int{0}, Env: []int{0, 0}, Rollout: []int{1, 1}, Stages: 1}
+	alone := &Machine{Cores: 1, Nodes: 2, Copy: 1e10}
+	if got := Predict(alone, p, pairs, Options{}).Spent; !near(got.Step, 2*32*step, 1e-3) ||
+		!near(got.Infer, 2*33*infer, 1e-3) {
+		t.Errorf("two of each on a rank: %+v, want %v and %v", got, 2*32*step, 2*33*infer)
+	}
+	p = waiting()
 	p.Costs[4].Busy = step // on a core that env and two rollout workers share
 	crowd := Layout{Nodes: []int{0, 0, 0}, Actor: []int{0}, Env: []int{0}, Rollout: []int{1, 2}, Stages: 1}
 	m := twoCores()
