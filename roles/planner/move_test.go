@@ -55,7 +55,7 @@ func TestSpent(t *testing.T) {
 // trialOf returns what iterations of the job of p take with a layout.
 func trialOf(p *Profile, l Layout) Trial {
 	x := Predict(twoCores(), p, l, Steady())
-	t := Trial{Layout: l, Step: x.Seconds + 1e-3, Phases: map[string]float64{}, Spent: x.Spent}
+	t := Trial{Layout: l, Step: x.Seconds + 1e-3, Phases: map[string]float64{"step": x.Seconds + 1e-3}, Spent: x.Spent}
 	for _, f := range x.Phases {
 		t.Phases[f.Name] = f.Seconds
 	}
@@ -100,6 +100,16 @@ func TestRefit(t *testing.T) {
 				trialOf(is, other).Step)
 		}
 		got = Refit(twoCores(), got, trialOf(is, other))
+	}
+
+	// A rank whose rollouts were ready early has waited for the others in the next phase.
+	waited := trialOf(is, one)
+	waited.Phases[CalAdvAndReturns] += waited.Phases[GenerateRollouts] / 2
+	got = Refit(twoCores(), was, waited)
+	for _, l := range []Layout{one, other} {
+		if x, want := Predict(twoCores(), got, l, Steady()).Seconds, trialOf(is, l).Step; !near(x, want, 0.05) {
+			t.Errorf("%v: %v s, want %v", l, x, want)
+		}
 	}
 
 	// Only the sum is known: both have changed alike.
