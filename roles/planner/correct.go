@@ -107,8 +107,8 @@ func Refit(m *Machine, p *Profile, t Trial) *Profile {
 	return &q
 }
 
-// withoutWaits returns the phases, as long together as the iteration. Each is that of its slowest rank. If a rank is
-// ready with its rollouts before the others, it waits for them where the actors next agree, so two phases have this time.
+// withoutWaits returns the phases, as long together as the iteration. Each is that of its slowest rank. A rank whose
+// rollouts are ready early waits for the others where the actors next agree. So two phases have this time.
 func (t *Trial) withoutWaits() map[string]float64 {
 	phases := maps.Clone(t.Phases)
 	twice := phases[SyncWeights] + phases[GenerateRollouts] + phases[CalAdvAndReturns] + phases[ActorTraining] - t.Step
