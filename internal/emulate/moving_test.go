@@ -133,8 +133,8 @@ func trained(t *testing.T, s Setting) (r Result, metrics []string) {
 	return r, metrics
 }
 
-// TestMoving: environments are fast, slow after the first move, and fast again after the second. Each time their workers
-// move to fewer ranks, or to more. No number changes.
+// TestMoving: environments are fast, slow after the first move, and fast again after the second. Their workers move to
+// fewer ranks, to more, and to fewer. No number changes.
 func TestMoving(t *testing.T) {
 	const first, iterations = 6, 45
 	m := moving{unit: 300 * time.Microsecond, steps: 4}
@@ -159,8 +159,8 @@ func TestMoving(t *testing.T) {
 	}
 }
 
-// TestMovingPays has figures, which need quiet cores. The best placements of the phases are 1.3 times as fast as the best
-// one of all. A job that moves has 0.85 of the former speed, and 1.1 times the latter. Noise of 10 % moves nothing.
+// TestMovingPays has figures, which need quiet cores. The best placements of the phases are 1.3 times as fast as the
+// best one of all. A job that moves has 0.85 of the former speed, and 1.1 times the latter. Noise of 10 % moves nothing.
 func TestMovingPays(t *testing.T) {
 	if os.Getenv("RLINF_TEST_FULL") == "" {
 		t.Skip("it takes minutes: RLINF_TEST_FULL is not set")
