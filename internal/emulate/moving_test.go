@@ -160,7 +160,8 @@ func TestMoving(t *testing.T) {
 }
 
 // TestMovingPays has figures, which need quiet cores. The best placements of the phases are 1.3 times as fast as the
-// best one of all. A job that moves has 0.85 of the former speed, and 1.1 times the latter. Noise of 10 % moves nothing.
+// best one of all. A job that moves has 0.85 of the former speed, and 1.1 times the latter. Noise of 10 % moves
+// nothing.
 func TestMovingPays(t *testing.T) {
 	if os.Getenv("RLINF_TEST_FULL") == "" {
 		t.Skip("it takes minutes: RLINF_TEST_FULL is not set")
