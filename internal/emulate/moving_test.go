@@ -166,7 +166,7 @@ func TestMovingPays(t *testing.T) {
 	if os.Getenv("RLINF_TEST_FULL") == "" {
 		t.Skip("it takes minutes: RLINF_TEST_FULL is not set")
 	}
-	m := moving{unit: time.Millisecond, steps: 12, each: 50}
+	m := moving{unit: time.Millisecond, steps: 10, each: 60}
 	best, static, late := m.bounds(t)
 	s, o := m.setting(4, 3*m.each), m.scheduler(t, 4)
 	s.Scheduler = o
@@ -194,7 +194,7 @@ func TestMovingPays(t *testing.T) {
 // iterations in each placement. late is the largest Result.Late.
 func (m *moving) bounds(t *testing.T) (best, static, late float64) {
 	few := *m
-	few.each = 3
+	few.each = 4
 	fast, slow := math.Inf(1), math.Inf(1)
 	static = math.Inf(1)
 	for first := 1; first < 8; first++ {
