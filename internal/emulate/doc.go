@@ -10,5 +10,8 @@
 //	r, err := emulate.Run(ctx, s)
 //	fmt.Println(r.Summary.Median, r.RealWork)
 //
+// Keys of a Setting may place several members on a rank. They take turns on its core. With a Setting.Drift costs change
+// while the job runs, and a Setting.Scheduler moves members to other ranks.
+//
 // Curves runs a Study: weak and strong scaling with and without skew, with a Predictor beside the measurement.
 package emulate

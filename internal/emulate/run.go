@@ -23,6 +23,7 @@ import (
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/session"
 	"github.com/rlinf/rlinf/roles/task"
+	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
@@ -86,6 +87,11 @@ type meter struct {
 // head is called after each loop head.
 func (m *meter) head() {
 	now := time.Now()
+	if s := m.clock.setting; s.Drift != nil {
+		j := s.Job
+		s.Drift(m.loops, &j)
+		m.clock.job.Store(&j)
+	}
 	if m.loops > m.skip {
 		m.seconds = append(m.seconds, now.Sub(m.last).Seconds()/m.clock.setting.Stretch)
 	}
@@ -127,27 +133,41 @@ func run(ctx context.Context, s Setting) (Result, error) {
 		}
 		defer os.RemoveAll(folder)
 	}
-	reg := config.Registries{Algorithms: algo.Builtin(), Rewards: reward.Builtin()}
-	reg.Envs, reg.Policies = c.registries()
 	file := filepath.Join(folder, "emulated.yaml")
 	if err := os.WriteFile(file, s.yaml(folder), 0o644); err != nil {
-		return Result{}, err
-	}
-	cfg, _, err := config.Load(reg, file, s.Keys, true)
-	if err != nil {
 		return Result{}, err
 	}
 	m := &meter{clock: c, skip: s.Warmup}
 	asked := loop.Watch()
 	defer asked.Close()
-	var log bytes.Buffer
-	job := session.New(session.Options{Registries: reg, Tasks: task.Tasks{embodied.Task{}}, Asked: asked,
-		Out: &log, Log: &log, Own: session.Own{Program: m.program}})
-	code, err := job.Start(ctx, local.NewNetwork(s.Ranks, s.network()), cfg, nil, nil)
-	closed()
-	if err == nil && code != loop.ExitOK {
-		err = fmt.Errorf("emulate: %d ranks: exit code %d: %s", s.Ranks, code, strings.TrimSpace(log.String()))
+	// Each rank has a session of its own, as a process has, because its environments and policies wait on its core.
+	regs := make([]config.Registries, s.Ranks)
+	for r := range regs {
+		regs[r] = config.Registries{Algorithms: algo.Builtin(), Rewards: reward.Builtin()}
+		regs[r].Envs, regs[r].Policies = (&core{clock: c}).registries()
 	}
+	cfg, _, err := config.Load(regs[0], file, s.Keys, true)
+	if err != nil {
+		return Result{}, err
+	}
+	errs := make([]error, s.Ranks)
+	var all sync.WaitGroup
+	for r, rank := range local.NewNetwork(s.Ranks, s.network()) {
+		all.Go(func() {
+			var log bytes.Buffer
+			job := session.New(session.Options{Registries: regs[r], Tasks: task.Tasks{embodied.Task{}}, Asked: asked,
+				Out: &log, Log: &log, Own: session.Own{Program: m.program, Movable: true}, Scheduler: s.Scheduler})
+			code, err := job.Start(ctx, []spmd.Transport{rank}, cfg, nil, nil)
+			if err == nil && code != loop.ExitOK {
+				err = fmt.Errorf("emulate: rank %d of %d: exit code %d: %s", r, s.Ranks, code,
+					strings.TrimSpace(log.String()))
+			}
+			errs[r] = err
+		})
+	}
+	all.Wait()
+	closed()
+	err = errors.Join(errs...)
 	if err == nil && len(m.seconds) == 0 {
 		err = errors.New("emulate: no iteration was measured")
 	}
@@ -199,6 +219,7 @@ func (s *Setting) yaml(folder string) []byte {
 	return fmt.Appendf(nil, `cluster:
   component_placement:
     actor,env,rollout: all
+  auto_scheduler: %v
   tracer: {record: %v}
 runner:
   max_steps: %d
@@ -215,5 +236,6 @@ actor:
   global_batch_size: %d
   model: {model_type: %s}
   optim: {lr: 3.0e-4}
-`, s.Record != "", s.Warmup+s.Iterations+1, s.Seed, folder, Name, s.Envs, s.Steps, s.batch(), s.batch()*s.Ranks, Name)
+`, s.Scheduler != nil, s.Record != "", s.Warmup+s.Iterations+1, s.Seed, folder, Name, s.Envs, s.Steps, s.batch(),
+		s.batch()*s.Ranks, Name)
 }

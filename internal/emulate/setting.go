@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/rlinf/rlinf/roles/session"
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
@@ -21,7 +22,7 @@ type Cost struct{ Call, Row time.Duration }
 func (c Cost) Of(rows int) time.Duration { return c.Call + time.Duration(rows)*c.Row }
 
 // A Job is what the ranks do. Every rank simulates its share of the environments, chooses their actions, and trains on
-// their data.
+// their data, unless keys of the setting place the components.
 type Job struct {
 	Steps       int // time steps of an iteration
 	Minibatches int // optimiser steps of an iteration
@@ -50,6 +51,10 @@ type Setting struct {
 	Seed    uint64
 	Record  string   // folder of a run that records its times; "": it records nothing
 	Keys    []string // overrides of the configuration
+	// Drift changes the costs of the job before an iteration, by the number of the iteration. nil: they stay.
+	Drift func(iteration int, j *Job)
+	// Scheduler decides when members move, and where to. nil: they stay. Its times are stretched ones.
+	Scheduler session.Scheduler
 }
 
 // rows returns the environments of one rank.

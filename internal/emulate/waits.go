@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,36 +19,66 @@ import (
 // Name is the name of the emulated environment and of the emulated policy.
 const Name = "emulated"
 
-// A clock waits in place of computing. Its time counts nanoseconds since it was made.
+// A clock has the time of a run, in nanoseconds since it was made, and what the job's calls cost at present.
 type clock struct {
 	setting *Setting
+	job     atomic.Pointer[Job]
 	timer   *local.Timer
 	start   time.Time
-	credit  int64         // longest lateness that the next wait makes up for
 	ended   chan struct{} // the run is over: nobody waits any longer
 
+	updated     atomic.Int64 // when the last pass backward should have ended
 	waits, late atomic.Int64 // of all waits: as long as they should be, and beyond
 }
 
 func newClock(s *Setting) *clock {
-	return &clock{setting: s, timer: local.NewTimer(), start: time.Now(), ended: make(chan struct{}),
-		credit: int64(float64(s.Minibatches) * float64(s.Update.Of(s.batch())) * s.Stretch / 2)}
+	c := &clock{setting: s, timer: local.NewTimer(), start: time.Now(), ended: make(chan struct{})}
+	c.job.Store(&s.Job)
+	return c
 }
 
-// wait takes the time d, stretched, and returns when it should have ended. It follows a wait that should have ended
-// at the time after; 0: none. Real work and lateness since then are part of d. But if much time has passed since, the
-// rank has done something else, and the wait begins now.
-func (c *clock) wait(d time.Duration, after int64) int64 {
-	begin := int64(time.Since(c.start))
-	if begin-after < c.credit {
-		begin = after
+// now returns the present time.
+func (c *clock) now() int64 { return int64(time.Since(c.start)) }
+
+// latest returns the latest time of all rows of observations or actions. If actors have trained since then, it returns
+// the present time: the wait that follows is the first one of a rollout.
+func (c *clock) latest(x []float32) int64 {
+	if t := latest(x); t > c.updated.Load() {
+		return t
 	}
-	lasts := int64(float64(d) * c.setting.Stretch)
-	end := c.start.Add(time.Duration(begin + lasts))
+	return c.now()
+}
+
+// A core is that of one rank. Members that wait on it at the same time take turns, as threads do.
+type core struct {
+	*clock
+	mu   sync.Mutex
+	free int64 // when the last turn ends
+}
+
+// turn is the longest time for which a member has the core while others want it.
+const turn = time.Millisecond
+
+// wait takes the time d of the core, stretched, in place of computing. It returns when it should have ended. It begins
+// at the time after, at which a wait before it should have ended: real work and lateness since then are part of d.
+func (c *core) wait(d time.Duration, after int64) (ends int64) {
+	for ends = after; d > 0; d -= turn {
+		ends = c.take(int64(float64(min(d, turn))*c.setting.Stretch), ends)
+	}
+	return ends
+}
+
+// take takes a turn that lasts so long, after all earlier turns. It returns when the turn ends.
+func (c *core) take(lasts, after int64) int64 {
+	c.mu.Lock()
+	c.free = max(c.free, after) + lasts
+	ends := c.free
+	c.mu.Unlock()
+	end := c.start.Add(time.Duration(ends))
 	c.timer.SleepUntil(end, c.ended)
 	c.waits.Add(lasts)
 	c.late.Add(int64(time.Since(end)))
-	return begin + lasts
+	return ends
 }
 
 func (c *clock) close() {
@@ -79,15 +111,19 @@ func latest(x []float32) (t int64) {
 	return t
 }
 
-// An environment is n environments whose steps wait. The reward is 1, and no episode ends before its limit.
+// An environment is n environments whose steps wait. Rewards are random numbers, and no episode ends before its limit.
 type environment struct {
-	clock *clock
-	n     int
-	draw  *rand.Rand
-	ended int64 // when the last step should have ended
+	core   *core
+	n      int
+	state  []int64 // of each environment: the seed of its episode, and its steps
+	source rand.PCG
+	ended  int64 // when the last step should have ended
 }
 
-var _ env.Simulator = (*environment)(nil)
+var (
+	_ env.Simulator = (*environment)(nil)
+	_ env.Saver     = (*environment)(nil)
+)
 
 func spec() env.Spec {
 	box := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{digits}, Low: make([]float32, digits),
@@ -102,29 +138,51 @@ func (e *environment) Spec() env.Spec { return spec() }
 func (e *environment) Len() int       { return e.n }
 func (e *environment) Close() error   { return nil }
 
-// Reset begins the random numbers of all n environments anew with the seed of the first.
 func (e *environment) Reset(n int, seed uint64) error {
-	if n == 0 {
-		e.draw = rand.New(rand.NewPCG(seed, e.clock.setting.Seed))
-	}
+	e.state[2*n], e.state[2*n+1] = int64(seed), 0
 	return nil
 }
 
+// draw returns random numbers for the present step of environment n.
+func (e *environment) draw(n int) *rand.Rand {
+	e.source.Seed(uint64(e.state[2*n]), uint64(e.state[2*n+1]))
+	return rand.New(&e.source)
+}
+
+// Step draws its duration for all rows at once.
 func (e *environment) Step(action tensor.Tensor, turn []env.Turn, reward []float32, terminated []byte,
 	_ []float32) error {
-	rows := 0
+	rows, skew := 0, 0.0
 	for i, t := range turn {
-		if t != env.Idle {
-			rows++
-			reward[i], terminated[i] = 1, 0
+		if t == env.Idle {
+			continue
 		}
+		draw := e.draw(i)
+		reward[i], terminated[i] = draw.Float32(), 0
+		if rows == 0 {
+			skew = draw.NormFloat64()
+		}
+		rows++
+		e.state[2*i+1]++
 	}
-	s := e.clock.setting
-	d := float64(s.Step.Of(rows))
-	if s.Skew > 0 && e.draw != nil {
-		d *= math.Exp(s.Skew*e.draw.NormFloat64() - s.Skew*s.Skew/2)
+	j := e.core.job.Load()
+	d := float64(j.Step.Of(rows))
+	if j.Skew > 0 {
+		d *= math.Exp(j.Skew*skew - j.Skew*j.Skew/2)
 	}
-	e.ended = e.clock.wait(time.Duration(d), latest(action.F32()))
+	e.ended = e.core.wait(time.Duration(d), e.core.latest(action.F32()))
+	return nil
+}
+
+// Save implements env.Saver.
+func (e *environment) Save() (d tensor.Dict, err error) {
+	d.Set("state", tensor.FromI64(slices.Clone(e.state), e.n, 2))
+	return d, nil
+}
+
+// Load implements env.Saver.
+func (e *environment) Load(d tensor.Dict) error {
+	copy(e.state, d.Must("state").I64())
 	return nil
 }
 
@@ -139,7 +197,7 @@ func (e *environment) Observe(mask []bool, obs tensor.Dict) {
 
 // A waitingPolicy waits in place of computing. Log-probs, values and gradients are 0.
 type waitingPolicy struct {
-	clock  *clock
+	core   *core
 	spec   env.Spec
 	params nn.Params[float32]
 }
@@ -175,7 +233,7 @@ func (p *waitingPolicy) Forward(w policy.Work, obs tensor.Dict, _ policy.Mode, _
 	if err != nil {
 		return policy.Act{}, err
 	}
-	k.ended = p.clock.wait(p.clock.setting.Infer.Of(k.rows), latest(obs.Must("state").F32()))
+	k.ended = p.core.wait(p.core.job.Load().Infer.Of(k.rows), p.core.latest(obs.Must("state").F32()))
 	action := k.action.Slice(0, k.rows)
 	for x := action.F32(); len(x) > 0; x = x[digits:] {
 		putTime(x, k.ended)
@@ -195,29 +253,29 @@ func (p *waitingPolicy) Evaluate(w policy.Work, obs tensor.Dict, _ tensor.Tensor
 	if err != nil {
 		return policy.Eval{}, err
 	}
-	k.ended = p.clock.wait(p.clock.setting.Update.Of(k.rows)/3, 0)
+	k.ended = p.core.wait(p.core.job.Load().Update.Of(k.rows)/3, p.core.now())
 	zeros := k.zeros.Slice(0, k.rows)
 	return policy.Eval{LogProb: zeros, Entropy: zeros, Value: zeros}, nil
 }
 
 func (p *waitingPolicy) Backward(w policy.Work, _ policy.Grad, ready func(lo, hi int)) error {
 	k := w.(*work)
-	update := p.clock.setting.Update.Of(k.rows)
-	p.clock.wait(update-update/3, k.ended)
+	update := p.core.job.Load().Update.Of(k.rows)
+	p.core.updated.Store(p.core.wait(update-update/3, k.ended))
 	if ready != nil {
 		ready(0, p.params.Len())
 	}
 	return nil
 }
 
-// registries returns the lists with which a configuration can name the environment and the policy of c.
-func (c *clock) registries() (*env.Registry, *policy.Registry) {
+// registries returns the lists with which a configuration can name the environment and the policy of a rank.
+func (c *core) registries() (*env.Registry, *policy.Registry) {
 	envs, policies := new(env.Registry), new(policy.Registry)
 	envs.Add(Name, func(cfg env.Config, n int) (env.Vec, error) {
-		return env.NewEpisodic(&environment{clock: c, n: n}, cfg), nil
+		return env.NewEpisodic(&environment{core: c, n: n, state: make([]int64, 2*n)}, cfg), nil
 	})
 	policies.Add(Name, func(_ policy.Config, spec env.Spec, _ uint64, alloc tensor.Allocator) (policy.Policy, error) {
-		p := &waitingPolicy{clock: c, spec: spec}
+		p := &waitingPolicy{core: c, spec: spec}
 		p.params.Group("actor")
 		p.params.Add(Name, c.setting.Params/c.setting.Shrink)
 		return p, p.params.Alloc(alloc)

@@ -212,7 +212,7 @@ var layers = []layer{
 	{"internal/emulate/...", []string{"roles/config", "roles/embodied", "roles/loop", "roles/planner",
 		"roles/session", "roles/task",
 		"algo", "collectives", "collectives/bench/stats", "env", "policy", "policy/nn", "reward", "internal/emulate",
-		"internal/plot", "spmd", "spmd/local", "tensor", gonum, sys}, nil,
+		"internal/plot", "spmd", "spmd/local", "tensor", gonum, sys}, []string{"roles/advice"},
 		"runs the whole program on ranks that are not there"},
 	{"internal/metrics", []string{"internal/durable", sys}, nil, "asks the terminal for its width"},
 	{"internal/...", []string{"internal/durable", "tensor", yaml}, nil, "roles knows these, not they it"},

@@ -39,6 +39,7 @@ type Log struct {
 	o       Options
 	mu      sync.Mutex
 	workers []*Recorder
+	tally   tally
 	first   int64  // the first iteration of this attempt; 0: none has ended
 	newest  int64  // the last iteration that has ended
 	held    int64  // the slowest iteration of the present hundred; 0: none
@@ -69,7 +70,7 @@ func NewLog(o Options) *Log {
 
 // Recorder returns a new recorder for a worker of this rank.
 func (l *Log) Recorder(component string, member int) *Recorder {
-	r := newRecorder(l.o.Clock, component, member)
+	r := newRecorder(l.o.Clock, &l.tally, component, member)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.workers = append(l.workers, r)
@@ -95,6 +96,7 @@ func (l *Log) cut(iteration int64) {
 	for _, r := range l.workers {
 		r.cut(iteration, at)
 	}
+	l.tally.cut(at)
 	l.newest = iteration
 	if l.first == 0 {
 		l.first = iteration
@@ -310,27 +312,13 @@ func (l *Log) Shares(to []float64) []float64 {
 	return to
 }
 
-// Worked returns the seconds that this rank's workers of a component have spent in spans of work of this name, in the
-// last iteration.
+// Worked returns the seconds of the last iteration in which this rank's workers of a component were in spans of work of
+// this name. Workers of the rank that work at the same time share it, as they would share a core.
 func (l *Log) Worked(component, name string) (seconds float64) {
 	if l == nil {
 		return 0
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, r := range l.workers {
-		if r.component != component {
-			continue
-		}
-		r.mu.Lock()
-		for i, t := range r.before {
-			if s := r.sites[i]; s.Op == Work && s.Name == name {
-				seconds += float64(t) / 1e9
-			}
-		}
-		r.mu.Unlock()
-	}
-	return seconds
+	return l.tally.seconds(workKind{component, name})
 }
 
 // Queued calls f with the number of items that this rank has put into a channel, less those that it has got, for each

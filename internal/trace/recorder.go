@@ -12,10 +12,12 @@ type Recorder struct {
 	component string
 	member    int
 	clock     func() int64
+	tally     *tally // of the rank
 
 	mu     sync.Mutex
 	sites  []Site
 	index  map[Site]int
+	kinds  []int   // of the sites, in the tally
 	open   []int   // the sites of the open spans, the outermost first; never empty
 	last   int64   // time of the last boundary
 	times  []int64 // of the present iteration, by site
@@ -64,8 +66,8 @@ const (
 	firstSite
 )
 
-func newRecorder(clock func() int64, component string, member int) *Recorder {
-	r := &Recorder{component: component, member: member, clock: clock, index: map[Site]int{}, stride: 1,
+func newRecorder(clock func() int64, t *tally, component string, member int) *Recorder {
+	r := &Recorder{component: component, member: member, clock: clock, tally: t, index: map[Site]int{}, stride: 1,
 		open: make([]int, 1, maxDepth), last: clock()}
 	for _, s := range []**slot{&r.now, &r.past[0], &r.past[1], &r.held} {
 		*s = &slot{events: make([]byte, 0, slotBytes), stack: make([]int, 0, maxDepth)}
@@ -86,7 +88,11 @@ func (r *Recorder) Site(s Site) int {
 	i, known := r.index[s]
 	if !known {
 		i = len(r.sites)
-		r.index[s] = i
+		kind := idle
+		if s.Op == Work {
+			kind = r.tally.kind(workKind{r.component, s.Name})
+		}
+		r.index[s], r.kinds = i, append(r.kinds, kind)
 		r.sites, r.times, r.count = append(r.sites, s), append(r.times, 0), append(r.count, 0)
 	}
 	return i
@@ -98,6 +104,7 @@ func (r *Recorder) Begin(site int) {
 	now := r.boundary()
 	r.event(firstSite+2*site, now)
 	r.count[site]++
+	r.tally.change(r.kinds[r.open[len(r.open)-1]], r.kinds[site], now)
 	r.open = append(r.open, site)
 	r.last = now
 	r.mu.Unlock()
@@ -110,6 +117,7 @@ func (r *Recorder) End(arg, n int64) {
 	if depth := len(r.open); depth > 1 {
 		now := r.boundary()
 		r.end(r.open[depth-1], now, arg, n)
+		r.tally.change(r.kinds[r.open[depth-1]], r.kinds[r.open[depth-2]], now)
 		r.open = r.open[:depth-1]
 		r.last = now
 	}

@@ -459,12 +459,30 @@ func TestWorked(t *testing.T) {
 	spend(env1, act, 4e9)
 	spend(rollout, infer, 8e9)
 	b.log.Cut(2)
-	spend(env0, simulate, 16e9)
-	for want, of := range map[float64][2]string{3: {"env", "simulate"}, 8: {"rollout", "infer"}, 0: {"env", "infer"}} {
-		if got := b.log.Worked(of[0], of[1]); got != want {
-			t.Errorf("%s of %s: %v s, want %v", of[1], of[0], got, want)
+	worked := func(component, name string, want float64) {
+		t.Helper()
+		if got := b.log.Worked(component, name); got != want {
+			t.Errorf("%s of %s: %v s, want %v", name, component, got, want)
 		}
 	}
+	worked("env", "simulate", 3)
+	worked("rollout", "infer", 8)
+	worked("env", "infer", 0)
+	spend(env0, simulate, 16e9)
+
+	// Those that work at the same time share it, also across the end of an iteration.
+	rollout.Begin(rollout.Site(infer))
+	spend(env0, simulate, 4e9)
+	env1.Begin(env1.Site(simulate))
+	spend(env0, simulate, 3e9)
+	b.log.Cut(3)
+	worked("env", "simulate", 16+2+2)
+	worked("rollout", "infer", 2+1)
+	spend(env1, act, 2e9) // it waits, and then goes on
+	b.now += 2e9
+	b.log.Cut(4)
+	worked("env", "simulate", 1)
+	worked("rollout", "infer", 2+1)
 	if got := (*Log)(nil).Worked("env", "simulate"); got != 0 {
 		t.Errorf("no record: %v s", got)
 	}

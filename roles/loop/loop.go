@@ -177,8 +177,8 @@ func (l *Loop) Log(name string, value float64) {
 	l.report.ownNames, l.report.ownValues = append(l.report.ownNames, name), append(l.report.ownValues, value)
 }
 
-// Worked returns the seconds that this rank's workers of a component have spent in spans of work of this name, in the
-// last iteration; 0 if that is not recorded.
+// Worked returns the seconds of the last iteration in which this rank's workers of a component were in spans of work of
+// this name; 0 if that is not recorded. Workers of the rank that work at the same time share it.
 func (l *Loop) Worked(component, name string) float64 { return l.with.Trace.Worked(component, name) }
 
 // Call sets the name of a phase on the progress line.

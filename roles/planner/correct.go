@@ -79,8 +79,12 @@ func Refit(m *Machine, p *Profile, t Trial) *Profile {
 	if p.Real.Apart > 0 {        // p has been fitted before
 		messages, inTurn = p.Real.Apart, cmp.Or(p.Real.Scale[GenerateRollouts], 1)
 	}
+	phases := t.Phases
+	if !p.Work.Async {
+		phases = t.withoutWaits()
+	}
 	for _, f := range made.Phases {
-		took := t.Phases[f.Name]
+		took := phases[f.Name]
 		if took <= 0 || p.Work.Async && f.Name == GenerateRollouts { // there the actors' wait for rollouts
 			continue
 		}
@@ -101,6 +105,19 @@ func Refit(m *Machine, p *Profile, t Trial) *Profile {
 	q.Real.Rest = 0
 	q.Real.Rest = max(0, t.Step-predict().Seconds)
 	return &q
+}
+
+// withoutWaits returns the phases, as long together as the iteration. Each is that of its slowest rank. A rank whose
+// rollouts are ready early waits for the others where the actors next agree. So two phases have this time.
+func (t *Trial) withoutWaits() map[string]float64 {
+	phases := maps.Clone(t.Phases)
+	twice := phases[SyncWeights] + phases[GenerateRollouts] + phases[CalAdvAndReturns] + phases[ActorTraining] - t.Step
+	for _, name := range []string{CalAdvAndReturns, ActorTraining} {
+		cut := max(0, min(twice, 0.9*phases[name]))
+		phases[name] -= cut
+		twice -= cut
+	}
+	return phases
 }
 
 // ratio returns a/b; 0 if one of them is not known.

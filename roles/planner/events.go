@@ -9,6 +9,7 @@ type engine struct {
 	agenda agenda
 	seq    int
 	nodes  []cores
+	ranks  []sharing
 	queues []queue
 	procs  []process
 	events int // handled so far
@@ -18,12 +19,11 @@ type engine struct {
 type process struct {
 	body    body
 	node    int
+	rank    int
 	waits   float64 // seconds that follow the present computation
 	busy    float64 // seconds of a core so far, on an idle node
 	working float64 // seconds in computations and their waits so far, on an idle node
-	spent   Spent   // the same as they were, on nodes that others share
 	on      string  // what the present computation is; "": there is none
-	since   float64 // when it began
 	ended   float64 // when the process ended; 0: it runs
 }
 
@@ -109,9 +109,26 @@ func (a *agenda) Pop() any {
 	return x
 }
 
-// newEngine returns an engine with this many nodes. slow(k) says how much longer k computations of a node take.
-func newEngine(nodes int, slow func(k int) float64) *engine {
-	e := &engine{nodes: make([]cores, nodes)}
+// A sharing divides the time of a rank among those of its members that compute or wait in a computation.
+type sharing struct {
+	present Spent   // the number of members, by what they compute
+	spent   Spent   // until since
+	since   float64 // the last change
+}
+
+// change adds n to the number of members that compute this.
+func (s *sharing) change(what string, n, now float64) {
+	if all := s.present.Step + s.present.Infer + s.present.Play; all > 0 {
+		s.spent = s.spent.plus((now-s.since)/all, s.present)
+	}
+	s.since = now
+	s.present.add(what, n)
+}
+
+// newEngine returns an engine with this many nodes and ranks. slow(k) says how much longer k computations of a node
+// take.
+func newEngine(nodes, ranks int, slow func(k int) float64) *engine {
+	e := &engine{nodes: make([]cores, nodes), ranks: make([]sharing, ranks)}
 	for i := range e.nodes {
 		e.nodes[i].slow = slow
 	}
@@ -124,9 +141,9 @@ func (e *engine) queue(n int) int {
 	return len(e.queues) - 1
 }
 
-// start adds a process.
-func (e *engine) start(node int, b body) int {
-	e.procs = append(e.procs, process{body: b, node: node})
+// start adds a process of a rank.
+func (e *engine) start(node, rank int, b body) int {
+	e.procs = append(e.procs, process{body: b, node: node, rank: rank})
 	e.add(event{at: 0, what: resumes, index: len(e.procs) - 1})
 	return len(e.procs) - 1
 }
@@ -200,7 +217,7 @@ func (e *engine) advance(p int) {
 	for {
 		proc := &e.procs[p]
 		if proc.on != "" {
-			proc.spent.add(proc.on, e.now-proc.since)
+			e.ranks[proc.rank].change(proc.on, -1, e.now)
 			proc.on = ""
 		}
 		a := proc.body.next()
@@ -209,7 +226,8 @@ func (e *engine) advance(p int) {
 			proc.ended = e.now
 			return
 		case compute:
-			proc.waits, proc.on, proc.since = a.wait, a.what, e.now
+			proc.waits, proc.on = a.wait, a.what
+			e.ranks[proc.rank].change(a.what, 1, e.now)
 			proc.busy += a.busy
 			proc.working += a.busy + a.wait
 			if a.busy > 0 {

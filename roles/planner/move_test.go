@@ -32,6 +32,17 @@ func TestSpent(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
+	p.Work.Steps, p.Work.Envs = 32, 128 // two of each on a rank take turns on its core, which does not count
+	for i := range p.Costs {
+		p.Costs[i].Busy = p.Costs[i].Seconds
+	}
+	pairs := Layout{Nodes: []int{0, 1}, Actor: []int{0}, Env: []int{0, 0}, Rollout: []int{1, 1}, Stages: 1}
+	alone := &Machine{Cores: 1, Nodes: 2, Copy: 1e10}
+	if got := Predict(alone, p, pairs, Options{}).Spent; !near(got.Step, 2*32*step, 1e-3) ||
+		!near(got.Infer, 2*33*infer, 1e-3) {
+		t.Errorf("two of each on a rank: %+v, want %v and %v", got, 2*32*step, 2*33*infer)
+	}
+	p = waiting()
 	p.Costs[4].Busy = step // on a core that env and two rollout workers share
 	crowd := Layout{Nodes: []int{0, 0, 0}, Actor: []int{0}, Env: []int{0}, Rollout: []int{1, 2}, Stages: 1}
 	m := twoCores()
@@ -44,7 +55,7 @@ func TestSpent(t *testing.T) {
 // trialOf returns what iterations of the job of p take with a layout.
 func trialOf(p *Profile, l Layout) Trial {
 	x := Predict(twoCores(), p, l, Steady())
-	t := Trial{Layout: l, Step: x.Seconds + 1e-3, Phases: map[string]float64{}, Spent: x.Spent}
+	t := Trial{Layout: l, Step: x.Seconds + 1e-3, Phases: map[string]float64{"step": x.Seconds + 1e-3}, Spent: x.Spent}
 	for _, f := range x.Phases {
 		t.Phases[f.Name] = f.Seconds
 	}
@@ -89,6 +100,16 @@ func TestRefit(t *testing.T) {
 				trialOf(is, other).Step)
 		}
 		got = Refit(twoCores(), got, trialOf(is, other))
+	}
+
+	// A rank whose rollouts were ready early has waited for the others in the next phase.
+	waited := trialOf(is, one)
+	waited.Phases[CalAdvAndReturns] += waited.Phases[GenerateRollouts] / 2
+	got = Refit(twoCores(), was, waited)
+	for _, l := range []Layout{one, other} {
+		if x, want := Predict(twoCores(), got, l, Steady()).Seconds, trialOf(is, l).Step; !near(x, want, 0.05) {
+			t.Errorf("%v: %v s, want %v", l, x, want)
+		}
 	}
 
 	// Only the sum is known: both have changed alike.

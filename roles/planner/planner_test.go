@@ -97,10 +97,10 @@ func TestCrowd(t *testing.T) {
 // TestCores: computations on a node share its cores by turns. With 2 cores, 3 computations of 2, 2 and 4 s: all three
 // take 1.5 times as long until 3 s, and then one is alone and has 2 s left.
 func TestCores(t *testing.T) {
-	e := newEngine(1, crowded(&Machine{Cores: 2}, &Profile{}, OpInfer))
+	e := newEngine(1, 1, crowded(&Machine{Cores: 2}, &Profile{}, OpInfer))
 	var ends []float64
 	for _, busy := range []float64{2, 2, 4} {
-		e.start(0, &program{epochs: 1, sections: []section{{[]action{{kind: compute, busy: busy}}, 1, false}}})
+		e.start(0, 0, &program{epochs: 1, sections: []section{{[]action{{kind: compute, busy: busy}}, 1, false}}})
 	}
 	e.run(math.MaxInt)
 	for _, p := range e.procs {
@@ -114,10 +114,10 @@ func TestCores(t *testing.T) {
 // TestRoom: a process waits until its queue has room. The consumer takes 1 s for each of 3 items; with room for one
 // item, the producer ends when the second item is taken.
 func TestRoom(t *testing.T) {
-	e := newEngine(1, func(int) float64 { return 1 })
+	e := newEngine(1, 1, func(int) float64 { return 1 })
 	q := e.queue(1)
-	e.start(0, &program{epochs: 1, sections: []section{{[]action{{kind: put, queue: q}}, 3, false}}})
-	e.start(0, &program{epochs: 1, sections: []section{{[]action{{kind: get, queue: q}, {kind: compute, busy: 1}}, 3,
+	e.start(0, 0, &program{epochs: 1, sections: []section{{[]action{{kind: put, queue: q}}, 3, false}}})
+	e.start(0, 0, &program{epochs: 1, sections: []section{{[]action{{kind: get, queue: q}, {kind: compute, busy: 1}}, 3,
 		false}}})
 	e.run(math.MaxInt)
 	if got := []float64{e.procs[0].ended, e.procs[1].ended}; got[0] != 1 || got[1] != 3 {

@@ -27,8 +27,9 @@ type Prediction struct {
 	Spent Spent `json:"-"`
 }
 
-// Spent are the seconds of an iteration in which workers of one kind work, the sum over all of them. Time in which a
-// worker waits for a core counts, and time in which it waits for others does not.
+// Spent are the seconds of an iteration in which ranks work, by the kind of their workers, the sum over all ranks.
+// Workers of a rank that work at the same time share it, as they would share a core. So Spent does not have the time in
+// which they wait for their turn. Time in which a rank waits for others does not count.
 type Spent struct {
 	Step  float64 // env workers step
 	Infer float64 // rollout workers choose actions

@@ -149,40 +149,44 @@ func crowded(m *Machine, p *Profile, op string) func(k int) float64 {
 
 // run runs the routes of one part.
 func (s *scene) run(list []Route) played {
-	nodes := map[int]int{}
-	nodeOf := func(rank int) int {
-		n := s.l.Nodes[rank]
-		if _, ok := nodes[n]; !ok {
-			nodes[n] = len(nodes)
+	nodes, ranks := map[int]int{}, map[int]int{}
+	number := func(seen map[int]int, x int) int {
+		if _, ok := seen[x]; !ok {
+			seen[x] = len(seen)
 		}
-		return nodes[n]
+		return seen[x]
 	}
+	at := func(rank int) (n, r int) { return number(nodes, s.l.Nodes[rank]), number(ranks, rank) }
 	for _, r := range list {
-		nodeOf(s.l.Env[r.Env])
-		nodeOf(s.l.Rollout[r.Rollout])
+		at(s.l.Env[r.Env])
+		at(s.l.Rollout[r.Rollout])
 		if w := s.reward(r); w >= 0 {
-			nodeOf(s.l.Reward[w])
+			at(s.l.Reward[w])
 		}
 	}
-	e := newEngine(len(nodes), crowded(s.m, s.p, OpInfer))
+	e := newEngine(len(nodes), len(ranks), crowded(s.m, s.p, OpInfer))
+	start := func(rank int, x body) {
+		n, r := at(rank)
+		e.start(n, r, x)
+	}
 	envs, rollouts, rewards := s.members(e, list)
 	var kinds []string
 	for _, member := range slices.Sorted(maps.Keys(envs)) {
 		x := envs[member]
 		if len(x.sections) > 0 {
 			x.draw = drawer{s.o.Noise, s.o.Seed, uint64(member)}
-			e.start(nodeOf(s.l.Env[member]), x)
+			start(s.l.Env[member], x)
 			kinds = append(kinds, "env")
 		}
 	}
 	for _, member := range slices.Sorted(maps.Keys(rollouts)) {
 		x := rollouts[member]
 		x.draw = drawer{s.o.Noise, s.o.Seed, 1<<32 | uint64(member)}
-		e.start(nodeOf(s.l.Rollout[member]), x)
+		start(s.l.Rollout[member], x)
 		kinds = append(kinds, "rollout")
 	}
 	for _, member := range slices.Sorted(maps.Keys(rewards)) {
-		e.start(nodeOf(s.l.Reward[member]), rewards[member])
+		start(s.l.Reward[member], rewards[member])
 		kinds = append(kinds, "reward")
 	}
 	result := played{seconds: e.run(math.MaxInt), events: e.events}
@@ -295,8 +299,10 @@ func (s *scene) judge(e *engine, kinds []string, r *played) {
 	for i := range e.procs {
 		p := &e.procs[i]
 		busy[p.node] += p.busy
-		r.spent = r.spent.plus(1, p.spent)
 		working[kinds[i]] = max(working[kinds[i]], p.working/r.seconds)
+	}
+	for i := range e.ranks {
+		r.spent = r.spent.plus(1, e.ranks[i].spent)
 	}
 	n := float64(s.m.Cores)
 	cores := slices.Max(busy) * s.p.Factor(OpInfer, n) / n / r.seconds

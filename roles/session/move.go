@@ -84,8 +84,7 @@ func (m *mover) Due() bool {
 	case r != nil && r.ID != m.at.said: // an answer that could not be written leaves its request
 		m.want = &wish{advice.Decision{Placement: r.Placement, Reason: "asked for by rlinf scale"}, r}
 	case s != nil:
-		j, step := m.at.plan.Common(), m.at.book.Step()
-		if d := s.Decide(step, j.MaxSteps-step); d != nil {
+		if d := s.Decide(m.at.book.Step(), m.left()); d != nil {
 			m.want = &wish{*d, nil}
 		}
 	}
@@ -97,6 +96,16 @@ func (m *mover) Due() bool {
 		return false
 	}
 	return true
+}
+
+// left returns the number of iterations that follow at most: those of the run, if they take as long as the last one and
+// the clock does not stop it before.
+func (m *mover) left() int64 {
+	left := m.at.plan.Common().MaxSteps - m.at.book.Step()
+	if end := m.Asked.Deadline(); !end.IsZero() && m.at.took > 0 {
+		left = min(left, int64(max(0, time.Until(end).Seconds()/m.at.took)))
+	}
+	return left
 }
 
 // immovable returns the reason why no member of this job can move; "": they can.

@@ -48,10 +48,10 @@ func (s *session) place(ctx context.Context, w *spmd.World) error {
 	return nil
 }
 
-// measure measures the job for a scheduler, on rank 0, if the configuration asks for one and no plan was made. A run
-// that resumes keeps its measurements.
+// measure measures the job for a scheduler of the session's own, on rank 0, if the configuration asks for one and no
+// plan was made. A run that resumes keeps its measurements.
 func (s *session) measure(ctx context.Context, w *spmd.World, cfg *config.Config) error {
-	if w.Rank() != 0 || !s.moves(w, cfg) || s.chosen != nil {
+	if w.Rank() != 0 || s.Scheduler != nil || !s.moves(w, cfg) || s.chosen != nil {
 		return nil
 	}
 	subject, err := advice.New(cfg, s.reg, s.Tasks, w.Nodes(), true)
@@ -92,6 +92,7 @@ func (s *session) schedule(w *spmd.World, at *seat) error {
 		at.scheduler = subject.Scheduler(s.chosen, time.Since(at.entered).Seconds())
 	}
 	at.book.Watch(func(longest [len(loop.Phases)]float64, spent []float64) {
+		at.took = longest[loop.WholeStep]
 		at.scheduler.Observe(advice.IterationOf(longest, spent))
 	})
 	return nil

@@ -30,6 +30,7 @@ type seat struct {
 	attempt int64
 	// On rank 0:
 	scheduler Scheduler // nil: only rlinf scale asks for moves
+	took      float64   // seconds of the last iteration, for the scheduler; 0: not known
 	entered   time.Time // when the rank began to load the model
 }
 

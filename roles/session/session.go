@@ -35,7 +35,7 @@ type Options struct {
 	Debug      bool              // check that no memory is used after it was handed on
 	Tasks      task.Tasks        // all tasks
 	Own        Own               // a program that trains in place of the task's
-	Scheduler  Scheduler         // decides on rank 0 whether the members move; nil: only rlinf scale does
+	Scheduler  Scheduler         // decides on rank 0 whether the members move; nil: as cluster.auto_scheduler says
 	Command    string            // how this program is called, for the last lines; "": no last lines
 	KeepBest   bool              // also keep the best checkpoint
 	Evaluation *task.Asked       // evaluate, even if the configuration trains; nil: follow the configuration

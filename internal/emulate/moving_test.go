@@ -1,0 +1,220 @@
+package emulate
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rlinf/rlinf/collectives/bench/stats"
+	"github.com/rlinf/rlinf/roles/advice"
+	"github.com/rlinf/rlinf/roles/planner"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// A moving job has 8 ranks, each a node with a core, whose memory has no room for environments beside a copy of the
+// policy. There are as many workers of env as of rollout, and each has two stages of a row-unit.
+type moving struct {
+	unit  time.Duration // a step of a row-unit in the first phase; an inference takes four
+	steps int
+	each  int // iterations of a phase
+}
+
+const (
+	workers = 30
+	rowUnit = 4 // environments
+	envs    = workers * 2 * rowUnit
+)
+
+// slower returns the factor on a step of environments in a phase.
+func slower(phase int) time.Duration {
+	if phase == 1 {
+		return 8
+	}
+	return 1
+}
+
+// split returns the layout with env on the first ranks, this many, and rollout on the others.
+func split(first int) planner.Layout {
+	l := planner.Layout{Stages: 2}
+	for r := range 8 {
+		l.Nodes, l.Actor = append(l.Nodes, r), append(l.Actor, r)
+	}
+	for i := range workers {
+		l.Env, l.Rollout = append(l.Env, i*first/workers), append(l.Rollout, first+i*(8-first)/workers)
+	}
+	return l
+}
+
+// setting returns the setting of the job in the layout split(first), without moves.
+func (m *moving) setting(first, iterations int) Setting {
+	l := split(first)
+	return Setting{
+		Machine: Machine{PerNode: 1}, Ranks: len(l.Nodes), Envs: envs, Iterations: iterations, Stretch: 1, Seed: 1,
+		Job: Job{Steps: m.steps, Minibatches: 1, Params: 1000, Shrink: 1, Step: Cost{Call: m.unit},
+			Infer: Cost{Call: 4 * m.unit}, Update: Cost{Call: 20 * m.unit}},
+		Keys: []string{"rollout.pipeline_stage_num=2", "~cluster.component_placement", fmt.Sprintf(
+			"+cluster.component_placement={actor: %q, env: %q, rollout: %q}", spmd.PlacementOf(l.Actor),
+			spmd.PlacementOf(l.Env), spmd.PlacementOf(l.Rollout))},
+		Drift: func(iteration int, j *Job) { j.Step.Call *= slower(iteration / m.each) },
+	}
+}
+
+// scheduler returns the scheduler of the job in the layout split(first), which was measured in the first phase.
+func (m *moving) scheduler(t *testing.T, first int) *observed {
+	l := split(first)
+	cost := func(op string, rows int, d time.Duration) planner.Cost {
+		return planner.Cost{Op: op, Rows: rows, Seconds: d.Seconds(), Busy: d.Seconds()}
+	}
+	samples := envs * m.steps
+	p := &planner.Profile{
+		Work: planner.Work{Actors: len(l.Actor), Envs: envs, Group: 1, Steps: m.steps, Epochs: 1, Samples: samples,
+			OptimiserSteps: 1, WeightsEvery: 1, Staleness: -1, Bytes: planner.Bytes{Observation: 100, Action: 100,
+				Trajectory: 1000, Rollout: 1000 << 20, Simulator: 2 << 20}},
+		Costs: []planner.Cost{cost(planner.OpStep, rowUnit, m.unit), cost(planner.OpInfer, rowUnit, 4*m.unit),
+			cost(planner.OpUpdate, samples/len(l.Actor), 20*m.unit)},
+	}
+	machine := &planner.Machine{Cores: 1, Nodes: len(l.Nodes), Copy: 1e10, Memory: 1 << 30}
+	return &observed{Scheduler: advice.NewScheduler(machine, p, planner.Space{Nodes: l.Nodes, Present: &l}, 0.05), t: t}
+}
+
+// An observed scheduler is one that keeps what has moved.
+type observed struct {
+	*advice.Scheduler
+	t     *testing.T
+	ranks []int // those of env after each move
+}
+
+func (o *observed) Decide(step, left int64) *advice.Decision {
+	d := o.Scheduler.Decide(step, left)
+	if d != nil {
+		o.t.Logf("step %d: to %s: %s", step, d.Placement, d.Reason)
+	}
+	return d
+}
+
+func (o *observed) Moved(to *spmd.Placement, step int64, seconds float64) {
+	o.Scheduler.Moved(to, step, seconds)
+	o.ranks = append(o.ranks, len(slices.Compact(slices.Sorted(slices.Values(to.Ranks("env"))))))
+	o.t.Logf("step %d: moved in %.0f ms, env is on %d ranks", step, 1e3*seconds, o.ranks[len(o.ranks)-1])
+}
+
+// trained runs a setting, and returns its result and its metrics without times.
+func trained(t *testing.T, s Setting) (r Result, metrics []string) {
+	t.Helper()
+	s.Record = t.TempDir()
+	r, err := Run(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(s.Record, "run", "metrics.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		row := map[string]any{}
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatal(err)
+		}
+		for name := range row {
+			if strings.HasPrefix(name, "time") || strings.HasPrefix(name, "schedule/") ||
+				strings.HasSuffix(name, "_per_second") {
+				delete(row, name)
+			}
+		}
+		metrics = append(metrics, fmt.Sprint(row))
+	}
+	return r, metrics
+}
+
+// TestMoving: environments are fast, slow after the first move, and fast again after the second. Their workers move to
+// fewer ranks, to more, and to fewer. No number changes.
+func TestMoving(t *testing.T) {
+	const first, iterations = 6, 45
+	m := moving{unit: 300 * time.Microsecond, steps: 4}
+	s, o := m.setting(first, iterations), m.scheduler(t, first)
+	s.Scheduler = o
+	s.Drift = func(_ int, j *Job) { j.Step.Call *= slower(len(o.ranks)) }
+	r, metrics := trained(t, s)
+	t.Logf("waits were late by %.2f of their time, real work took %.2f of the cores'", r.Late, r.RealWork)
+	s = (&moving{steps: m.steps}).setting(first, iterations)
+	s.Drift = nil
+	if _, static := trained(t, s); len(static) != iterations+1 || !slices.Equal(metrics, static) {
+		t.Errorf("metrics with moves\n%v\nwithout\n%v", metrics, static)
+	}
+	ranks := append([]int{first}, o.ranks...)
+	for i := 1; i < min(len(ranks), 4); i++ {
+		if fewer := slower(i-1) == 1; fewer != (ranks[i] < ranks[i-1]) || ranks[i] == ranks[i-1] {
+			t.Errorf("env was on %v ranks, want fewer, more and fewer again", ranks)
+		}
+	}
+	if len(ranks) < 3 && !race { // whose real work leaves few differences
+		t.Errorf("%d moves, want at least 2", len(o.ranks))
+	}
+}
+
+// TestMovingPays has figures, which need quiet cores. The best placements of the phases are 1.3 times as fast as the
+// best one of all. A job that moves has 0.85 of the former speed, and 1.1 times the latter. Noise of 10 % moves
+// nothing.
+func TestMovingPays(t *testing.T) {
+	if os.Getenv("RLINF_TEST_FULL") == "" {
+		t.Skip("it takes minutes: RLINF_TEST_FULL is not set")
+	}
+	m := moving{unit: time.Millisecond, steps: 10, each: 60}
+	best, static, late := m.bounds(t)
+	s, o := m.setting(4, 3*m.each), m.scheduler(t, 4)
+	s.Scheduler = o
+	r, _ := trained(t, s)
+	took := 0.0
+	for _, seconds := range r.Iterations {
+		took += seconds
+	}
+	steady, noise := m.noisy(), m.scheduler(t, 2)
+	steady.Scheduler = noise
+	q, _ := trained(t, steady)
+	late = max(late, r.Late, q.Late)
+	t.Logf("the best of each phase %.1f s, the best of all %.1f s (%.2f), with %d moves %.1f s: %.2f of the former, "+
+		"%.2f × the latter; %d moves by noise; waits were late by up to %.2f", best, static, static/best, len(o.ranks),
+		took, best/took, static/took, len(noise.ranks), late)
+	if late > tooLate {
+		t.Skip("the cores were not quiet")
+	}
+	if static < 1.3*best || best < 0.85*took || static < 1.1*took || len(noise.ranks) > 0 {
+		t.Error("expected 1.30, 0.85, 1.10, and 0 moves by noise")
+	}
+}
+
+// bounds returns the seconds of all phases with the best placement of each, and with the best one of all, from a few
+// iterations in each placement. late is the largest Result.Late.
+func (m *moving) bounds(t *testing.T) (best, static, late float64) {
+	few := *m
+	few.each = 4
+	fast, slow := math.Inf(1), math.Inf(1)
+	static = math.Inf(1)
+	for first := 1; first < 8; first++ {
+		r, _ := trained(t, few.setting(first, 2*few.each))
+		f := stats.Summarize(r.Iterations[1:few.each]).Median
+		s := stats.Summarize(r.Iterations[few.each+1:]).Median
+		t.Logf("env on %d ranks: iterations of %.0f and %.0f ms", first, 1e3*f, 1e3*s)
+		fast, slow, static, late = min(fast, f), min(slow, s), min(static, 2*f+s), max(late, r.Late)
+	}
+	n := float64(m.each)
+	return n * (2*fast + slow), n * static, late
+}
+
+// noisy returns the setting of 100 iterations in the first phase, in its best placement, with noise of 10 %.
+func (m *moving) noisy() Setting {
+	s, draw := m.setting(2, 100), rand.New(rand.NewPCG(1, 38))
+	s.Drift = func(_ int, j *Job) {
+		for _, d := range []*time.Duration{&j.Step.Call, &j.Infer.Call, &j.Update.Call} {
+			*d = time.Duration(max(0.1, 1+0.1*draw.NormFloat64()) * float64(*d))
+		}
+	}
+	return s
+}

@@ -1,0 +1,87 @@
+package trace
+
+import "sync"
+
+// A tally divides the time of a rank among those of its workers that work. Those that work at the same time share it.
+type tally struct {
+	mu      sync.Mutex
+	kinds   []workKind
+	present []int64   // workers that work at present, by kind
+	all     int64     // the sum of these
+	last    int64     // time of the last change
+	spent   []float64 // nanoseconds of the present iteration, by kind
+	before  []float64 // of the iteration before
+}
+
+// A workKind is work of this name of a component's workers.
+type workKind struct{ component, name string }
+
+// idle is the kind of all that is no work.
+const idle = -1
+
+// kind returns the number of a kind.
+func (t *tally) kind(k workKind) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.kinds {
+		if t.kinds[i] == k {
+			return i
+		}
+	}
+	t.kinds, t.present = append(t.kinds, k), append(t.present, 0)
+	t.spent, t.before = append(t.spent, 0), append(t.before, 0)
+	return len(t.kinds) - 1
+}
+
+// change tells that a worker goes over from one kind to another.
+func (t *tally) change(from, to int, now int64) {
+	if from == to {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.advance(now)
+	if from != idle {
+		t.present[from]--
+		t.all--
+	}
+	if to != idle {
+		t.present[to]++
+		t.all++
+	}
+}
+
+// advance divides the time since the last change.
+func (t *tally) advance(now int64) {
+	if now <= t.last { // workers ask the clock one after the other
+		return
+	}
+	if t.all > 0 {
+		each := float64(now-t.last) / float64(t.all)
+		for i, n := range t.present {
+			t.spent[i] += each * float64(n)
+		}
+	}
+	t.last = now
+}
+
+// cut ends an iteration.
+func (t *tally) cut(now int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.advance(now)
+	t.spent, t.before = t.before, t.spent
+	clear(t.spent)
+}
+
+// seconds returns the time of a kind in the iteration before.
+func (t *tally) seconds(k workKind) float64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.kinds {
+		if t.kinds[i] == k {
+			return t.before[i] / 1e9
+		}
+	}
+	return 0
+}
