@@ -71,7 +71,9 @@ func TestPool(t *testing.T) {
 // rollout workers that are apart stay apart with cluster.use_pre_process_policy false.
 func TestPoolMoves(t *testing.T) {
 	const apart, spread = "{actor: 0-1, rollout: 2-5, inference: 4}", "{actor: '0-1:0-3', rollout: 2-3, inference: 3}"
+	const idle = "{actor: '3:0-1', rollout: '0-2,4-7'}" // rank 3 may not answer, and has no actor
 	for _, c := range []struct{ start, pool, text, actor, rollout, inference, mistake string }{
+		{idle, "{actor: '0,4', rollout: '0-2,4-7'}", "{rollout: 4-7}", "0,4", "4-6:0-5,7", "", ""},
 		{apart, "{actor: 0-1, rollout: 2-5, inference: 0-5}", "{rollout: 4-5}", "0-1", "4-5:0-3", "0-5", ""},
 		{apart, "", "{actor: '7:0-1', inference: 3}", "7:0-1", "2-5", "3:0-5", ""},
 		{apart, "", "{actor: 6}", "6:0-1", "2-5", "0-5", ""},
@@ -82,6 +84,7 @@ func TestPoolMoves(t *testing.T) {
 		d := drafted(t, grpo, 8, "cluster.component_placement="+c.start, "cluster.auto_scheduler=true",
 			"cluster.use_pre_process_policy=false", "algorithm.kl_beta=0.1")
 		expectMistake(t, "at the start", d, "")
+		d.Config.Cluster.AllowIdleRanks = false
 		started := d.Config.At(d.Placement)
 		if got := started.PlacementText(); c.pool != "" && got != c.pool {
 			t.Fatalf("the pool is %s, expected %s", got, c.pool)
@@ -89,6 +92,9 @@ func TestPoolMoves(t *testing.T) {
 		moved, err := started.Moved(rolestest.Registries(), c.text)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if _, err := started.Place(make([]int, 8)); err != nil {
+			t.Errorf("%s: %v", c.start, err)
 		}
 		moved.KeepMembers(d.Placement, make([]int, 8))
 		place, err := moved.Place(make([]int, 8))
