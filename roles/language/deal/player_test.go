@@ -1,6 +1,7 @@
 package deal_test
 
 import (
+	"fmt"
 	"runtime"
 	"testing"
 	"weak"
@@ -100,5 +101,28 @@ func TestMostCache(t *testing.T) {
 	}
 	if want := []int{10, 0, deal.MostCache - 10, 0}; len(got) != 4 || [4]int(got) != [4]int(want) {
 		t.Errorf("caches of %d numbers, expected %d", got, want)
+	}
+}
+
+// TestCostOfLongAnswers: answers move in messages that have room for their caches, unless it pays to compute these
+// anew.
+func TestCostOfLongAnswers(t *testing.T) {
+	for cached, want := range map[int]string{0: "[]", 250: "[2 2]", 10000: "[4]"} {
+		ordered := []int{}
+		d := deal.NewDealer(deal.Table{Players: 2, Prompts: 2, Size: 8, Running: 8, Tokens: 1000, Mean: 100,
+			Cached: cached, Cost: deal.Cost{Pass: 2, Context: 10}}, func(_ int, m deal.Message) {
+			if m.Kind == deal.Order {
+				ordered = append(ordered, m.Count)
+			}
+		})
+		long := []int32{100, 100, 100, 100, 100, 100, 100, 100}
+		for p, m := range []deal.Message{{Kind: deal.Report, Load: deal.Load{Tokens: long}}, {Kind: deal.Complete}} {
+			if err := d.Receive(p, m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d.Settle(); fmt.Sprint(ordered) != want {
+			t.Errorf("room for the caches of %d tokens: %d answers move, expected %s", cached, ordered, want)
+		}
 	}
 }
