@@ -116,10 +116,12 @@ func TestSweepResumes(t *testing.T) {
 // finished, and does not train them again.
 func TestSweepPlans(t *testing.T) {
 	dir := t.TempDir()
-	auto := append([]string{"sweep", "--seeds=2"}, append(momentary(dir), "-np=2", "cluster.component_placement=auto")...)
+	auto := slices.Concat([]string{"sweep", "--seeds=2"}, momentary(dir),
+		[]string{"-np=2", "cluster.component_placement=auto"})
 	var began time.Time
 	for range 2 {
-		if code, out, errs := run(t, auto...); code != loop.ExitOK || !strings.Contains(out, "2 of 2 runs are finished") {
+		code, out, errs := run(t, auto...)
+		if code != loop.ExitOK || !strings.Contains(out, "2 of 2 runs are finished") {
 			t.Fatalf("code %d\n%s%s", code, out, errs)
 		}
 		start, _ := runfolder.LastStart(filepath.Join(dir, "grid-sweep", "seed_2"))

@@ -76,7 +76,7 @@ type Table struct {
 // Cost are durations in units of a token of one text in an engine's pass.
 type Cost struct {
 	Pass    float64 // what a pass costs whatever is in it
-	Context float64 // a token that another player computes anew: of a prompt, or of an answer that moves without its cache
+	Context float64 // a token that another player computes anew: of a prompt, or of an answer without its cache
 	Moved   float64 // a token of an answer that moves with its cache
 }
 
