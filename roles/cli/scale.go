@@ -139,6 +139,7 @@ func await(ctx context.Context, dir, id string) (*moves.Answer, error) {
 type placedRun struct {
 	dir   string
 	cfg   *config.Config
+	pool  *config.Config       // of a run with a pool, which every start makes anew; nil: there is none
 	start runfolder.Provenance // the newest
 	nodes []int                // the node of each rank
 }
@@ -166,6 +167,9 @@ func readPlaced(reg config.Registries, tasks task.Tasks, dir string) (*placedRun
 	if err != nil {
 		return nil, err
 	}
+	if r.cfg.Deals() {
+		r.pool = r.cfg
+	}
 	var place *spmd.Placement
 	if all = moves.Since(all, r.start.Started); len(all) > 0 {
 		if r.cfg, err = r.cfg.Moved(reg, all[len(all)-1].After); err == nil {
@@ -174,7 +178,7 @@ func readPlaced(reg config.Registries, tasks task.Tasks, dir string) (*placedRun
 	} else { // the members of a pool have places that the configuration does not name
 		place = tasks.Of(r.cfg).Draft(r.cfg, reg, r.nodes).Common().Placement
 	}
-	if r.cfg.Deals() && place != nil {
+	if r.pool != nil && place != nil {
 		r.cfg = r.cfg.At(place)
 	}
 	return r, err
@@ -204,26 +208,33 @@ func extent(cfg *config.Config) int {
 // check returns the configuration of the run with the placement in text, or everything that is wrong with it. Only a
 // run that runs must keep the numbers of all its members.
 func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string, runs bool) (*config.Config, error) {
-	moved, err := r.cfg.Moved(reg, text)
+	from := r.cfg
+	moved, err := from.Moved(reg, text)
 	if moved == nil {
 		return nil, err
+	}
+	moves := runs && extent(moved) <= len(r.nodes) // else it must be resumed
+	if !moves && r.pool != nil {
+		from = r.pool
+		if moved, err = from.Moved(reg, text); moved == nil {
+			return nil, err
+		}
 	}
 	nodes := r.nodes
 	if n := extent(moved); n > len(nodes) && n <= config.MaxRanks { // the run must be resumed, perhaps on more nodes
 		nodes, moved.Cluster.NumNodes = args.SpreadNodes(n, r.hosts(n)), 0
 	}
-	now, nowErr := r.cfg.Place(r.nodes)
+	now, nowErr := from.Place(r.nodes)
 	if nowErr == nil {
 		moved.KeepMembers(now, nodes)
 	}
-	moves := runs && extent(moved) <= len(r.nodes) // else it must be resumed
 	then, thenErr := moved.Place(nodes)
 	if moves && moved.Deals() && thenErr == nil {
 		moved = moved.At(then)
 	}
 	// Other mistakes are of files, whose paths are relative to the folder in which the job was started.
 	known := map[string]bool{}
-	for _, line := range mistakes(tasks.Of(r.cfg).Draft(r.cfg, reg, r.nodes).Mistakes()) {
+	for _, line := range mistakes(tasks.Of(from).Draft(from, reg, r.nodes).Mistakes()) {
 		known[withoutOrigin(line)] = true
 	}
 	var wrong []error

@@ -163,6 +163,24 @@ func TestScaleOfAPool(t *testing.T) {
 	expect("{rollout: 0-5}", loop.ExitOK, "asked for {actor: '3:0-1', rollout: 0-5};")
 }
 
+// TestScaleResumesAPool: a run that must be resumed makes its pool anew, of the ranks that the configuration names.
+func TestScaleResumesAPool(t *testing.T) {
+	cfg, _ := rolestest.MustLoad(t, "../../configs/addition_grpo.yaml", "cluster.use_pre_process_policy=false",
+		"cluster.component_placement={actor: '0-1:0-3', rollout: 2-3}", "cluster.auto_scheduler=true",
+		"runner.logger.log_path="+t.TempDir(), "actor.global_batch_size=64")
+	for status, ranks := range map[runfolder.Status]string{runfolder.Running: "2-4", runfolder.Interrupted: "2-3"} {
+		dir := folderOf(t, cfg, 4, status)
+		if status == runfolder.Running {
+			runningJob(t, dir)
+		}
+		code, out, errs := run(t, "scale", dir, "{rollout: "+ranks+"}")
+		want := "+cluster.component_placement={actor: '0-1:0-3', rollout: " + ranks + "}"
+		if code != loop.ExitConfig || !strings.Contains(strings.ReplaceAll(errs, `'\''`, "'"), want) {
+			t.Errorf("%s: code %d\n%s%s\nwant %s", status, code, out, errs, want)
+		}
+	}
+}
+
 // TestScaleFromTheNewestPlacement: components that are not named stay where the last move has put them.
 func TestScaleFromTheNewestPlacement(t *testing.T) {
 	dir := placedRunFolder(t, "")

@@ -10,8 +10,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
 )
@@ -109,12 +111,23 @@ func TestSweepResumes(t *testing.T) {
 	}
 }
 
-// TestSweepPlans: each run of a sweep may plan its placement, and no number changes.
+// TestSweepPlans: each run of a sweep may plan its placement, and no number changes. The sweep counts such runs as
+// finished, and does not train them again.
 func TestSweepPlans(t *testing.T) {
 	dir := t.TempDir()
-	auto := append(momentary(dir), "-np=2", "cluster.component_placement=auto")
-	if code, out, errs := run(t, append([]string{"sweep", "--seeds=2"}, auto...)...); code != loop.ExitOK {
-		t.Fatalf("code %d\n%s%s", code, out, errs)
+	auto := slices.Concat([]string{"sweep", "--seeds=2"}, momentary(dir),
+		[]string{"-np=2", "cluster.component_placement=auto"})
+	var began time.Time
+	for range 2 {
+		code, out, errs := run(t, auto...)
+		if code != loop.ExitOK || !strings.Contains(out, "2 of 2 runs are finished") {
+			t.Fatalf("code %d\n%s%s", code, out, errs)
+		}
+		start, _ := runfolder.LastStart(filepath.Join(dir, "grid-sweep", "seed_2"))
+		if !began.IsZero() && start.Started != began {
+			t.Errorf("a finished run began again at %v", start.Started)
+		}
+		began = start.Started
 	}
 	if _, err := os.Stat(filepath.Join(dir, "grid-sweep", "seed_2", "plan.json")); err != nil {
 		t.Error(err)

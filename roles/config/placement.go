@@ -33,10 +33,10 @@ func (c *Config) Place(nodes []int) (*spmd.Placement, error) {
 }
 
 // At returns the configuration of a job whose members have the ranks of place. Its placement names every member, so no
-// pool of ranks is made of it.
+// pool of ranks is made of it. Ranks may be idle.
 func (c *Config) At(place *spmd.Placement) *Config {
 	at := *c
-	at.fixed, at.Cluster.ComponentPlacement = true, nil
+	at.fixed, at.Cluster.ComponentPlacement, at.Cluster.AllowIdleRanks = true, nil, true
 	for _, name := range place.Components() {
 		at.Cluster.ComponentPlacement = append(at.Cluster.ComponentPlacement, config.Entry[PlacementConfig]{Key: name,
 			Value: PlacementConfig{Placement: spmd.PlacementOf(place.Ranks(name))}})

@@ -3,6 +3,7 @@ package job
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rlinf/rlinf/collectives"
@@ -71,7 +72,8 @@ func (j *Job) Workers(component string) int {
 }
 
 // Moved returns j with the members of its components on the ranks that to has, the job of the same configuration with
-// another placement. It returns an error unless both have the same components with as many members.
+// another placement. It returns an error unless both have the same components with as many members, and actors and
+// rollout workers of a pool stay apart if they have to and are.
 func (j *Job) Moved(to *Job) (*Job, error) {
 	moved := *to
 	moved.Registries, moved.table = j.Registries, j.table
@@ -88,5 +90,20 @@ func (j *Job) Moved(to *Job) (*Job, error) {
 				have, want)
 		}
 	}
+	c := j.Config
+	if r := to.shared(); c.Deals() && !c.Cluster.UsePreProcessPolicy && r >= 0 && j.shared() < 0 {
+		return nil, fmt.Errorf("rank %d has actors and rollout workers: expected them apart, as now "+
+			"(cluster.use_pre_process_policy false)", r)
+	}
 	return &moved, nil
+}
+
+// shared returns a rank with actors and rollout workers; -1: there is none.
+func (j *Job) shared() int {
+	for _, r := range j.Placement.Ranks("rollout") {
+		if slices.Contains(j.Placement.Ranks("actor"), r) {
+			return r
+		}
+	}
+	return -1
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/internal/moves"
 	"github.com/rlinf/rlinf/roles/advice"
+	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/task"
@@ -187,7 +188,7 @@ func (m *mover) route(text string) *itinerary {
 	}
 	r := &itinerary{text: text, from: now.Common().Placement}
 	m.routes.newest = r
-	cfg := *now.Common().Config
+	cfg := *placed(now.Common())
 	nodes := m.world.Nodes()
 	moved, err := cfg.Moved(m.reg, text)
 	if err != nil {
@@ -198,6 +199,14 @@ func (m *mover) route(text string) *itinerary {
 	cfg.Cluster = moved.Cluster // the rest may have answers of simulators, which no text has
 	r.plan, r.err = task.Move(now, m.Tasks.Of(&cfg).Draft(&cfg, m.reg, nodes))
 	return r
+}
+
+// placed returns the configuration of j with a placement that names every member, in a pool, too.
+func placed(j *job.Job) *config.Config {
+	if j.Config.Deals() {
+		return j.Config.At(j.Placement)
+	}
+	return j.Config
 }
 
 // agree reports whether no rank has an error. Otherwise rank 0 refuses the move, for the error of the lowest rank.
@@ -224,7 +233,7 @@ func (m *mover) Accept(ctx context.Context, received, copied []float64, wrong er
 	if t := m.at.trip; t != nil {
 		m.want = nil
 		now := m.at.plan.Common()
-		t.Before, t.After = now.Config.PlacementText(), m.next.plan.Common().Config.PlacementText()
+		t.Before, t.After = placed(now).PlacementText(), m.next.plan.Common().Config.PlacementText()
 		for _, n := range received {
 			t.Bytes += int64(n)
 		}

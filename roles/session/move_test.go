@@ -321,6 +321,22 @@ func additions(t *testing.T) []string {
 		"++actor.tokenizer.tokenizer_model=" + filepath.Join(dir, "tokenizer")}
 }
 
+// TestLastLinesOfAPool: the line that goes on with a job whose pool is all ranks has their number.
+func TestLastLinesOfAPool(t *testing.T) {
+	cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", append(additions(t),
+		"cluster.component_placement={actor: all}", "++cluster.auto_scheduler=true", "++runner.max_steps=1",
+		"runner.logger.log_path="+t.TempDir())...)
+	var out, log bytes.Buffer
+	asked := loop.Watch()
+	defer asked.Close()
+	started := session.New(session.Options{Registries: rolestest.Registries(), Asked: asked, Out: &out, Log: &log,
+		Tasks: task.Tasks{language.Reasoning{}}, Command: "rlinf"})
+	code, err := started.Start(t.Context(), local.New(2), cfg, nil, nil)
+	if code != 0 || err != nil || !strings.Contains(out.String(), "config.yaml -np 2 ") {
+		t.Fatalf("exit code %d, %v\n%s\n%s", code, err, &out, &log)
+	}
+}
+
 // TestTraceOfMoves: the timeline of a job that moves has what its workers did before and after each move.
 func TestTraceOfMoves(t *testing.T) {
 	trained := func(s session.Scheduler) (n int) {

@@ -25,6 +25,7 @@ type seat struct {
 	said   string           // of rank 0: the last request for a move that was answered
 	unread string           // of rank 0: why a request for a move could not be read last
 	ranks  []runfolder.Rank // on rank 0: what the run's folder has of all ranks
+	ends   []func()         // what leave calls
 	room   int64            // on the first rank of a node: the node's free bytes before the job took memory
 	// attempt is the number of the first world in the trace; 0: nothing is recorded.
 	attempt int64
@@ -38,27 +39,38 @@ type seat struct {
 type seats struct {
 	mu     sync.Mutex
 	byRank map[int]*seat
-	ends   []func()
-	left   bool
+	left   bool // by all ranks
 }
 
 // atEnd makes leave call f.
-func (s *seats) atEnd(f func()) {
+func (s *seats) atEnd(at *seat, f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.left { // the job has failed on another rank
 		f()
 		return
 	}
-	s.ends = append(s.ends, f)
+	at.ends = append(at.ends, f)
 }
 
-// leave is called when no other world follows: by the first rank whose last world ends, and in any case at the end of
-// the session, because a world that is to be followed by another may fail.
-func (s *seats) leave() {
+// leave is called by a rank whose last world ends.
+func (s *seats) leave(at *seat) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at.leave()
+}
+
+// leaveAll is called at the end of the session, because a world that is to be followed by another may fail.
+func (s *seats) leaveAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.left = true
+	for _, at := range s.byRank {
+		at.leave()
+	}
+}
+
+func (s *seat) leave() {
 	for _, f := range slices.Backward(s.ends) {
 		f()
 	}
@@ -89,10 +101,10 @@ func (s *session) enter(ctx context.Context, w *spmd.World, world *collectives.G
 		return nil, s.evaluate(ctx, w, world, cfg)
 	}
 	s.Asked.Expire(cfg.Runner.MaxTime)
-	s.seats.atEnd(s.Asked.AtStop(s.hub.RequestStop))
+	s.seats.atEnd(at, s.Asked.AtStop(s.hub.RequestStop))
 	if w.Rank() == 0 {
 		late := w.Size() > 1
-		s.seats.atEnd(s.Asked.AtStop(func(atOnce bool) { s.acknowledge(late, atOnce) }))
+		s.seats.atEnd(at, s.Asked.AtStop(func(atOnce bool) { s.acknowledge(late, atOnce) }))
 	}
 	s.hub.Watch(s.giveUp(w))
 	s.phase(w, "starting simulators")
@@ -124,7 +136,7 @@ func (s *session) enter(ctx context.Context, w *spmd.World, world *collectives.G
 	if at.ranks, err = s.record(ctx, w, world, p.Common(), at.from); err != nil {
 		return nil, err
 	}
-	s.seats.atEnd(s.Asked.BeforeExit(s.abandon))
+	s.seats.atEnd(at, s.Asked.BeforeExit(s.abandon))
 	at.plan = p
 	return shared, nil
 }

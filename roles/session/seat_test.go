@@ -45,7 +45,24 @@ func TestFailedMove(t *testing.T) {
 	if code != loop.ExitFailed || err != nil || !bytes.Contains(log.Bytes(), []byte("worn")) {
 		t.Fatalf("exit code %d, %v\n%s\n%s", code, err, &out, &log)
 	}
-	if n := len(s.seats.ends); n > 0 {
-		t.Errorf("%d hooks are left", n)
+	for rank := range ranks {
+		if n := len(s.seats.of(rank).ends); n > 0 {
+			t.Errorf("rank %d: %d hooks are left", rank, n)
+		}
+	}
+}
+
+// TestSeats: a rank that ends leaves the hooks of others, which may still save or write the last lines.
+func TestSeats(t *testing.T) {
+	var s seats
+	calls := ""
+	s.atEnd(s.of(0), func() { calls += "first of 0, " })
+	s.atEnd(s.of(0), func() { calls += "second of 0, " })
+	s.atEnd(s.of(1), func() { calls += "of 1, " })
+	s.leave(s.of(1))
+	s.leaveAll()
+	s.atEnd(s.of(0), func() { calls += "late" })
+	if want := "of 1, second of 0, first of 0, late"; calls != want {
+		t.Errorf("%s, expected %s", calls, want)
 	}
 }

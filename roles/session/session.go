@@ -103,7 +103,7 @@ func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config
 	s.reg = WithHub(s.Registries, s.hub)
 	defer s.showProgress()()
 	spmd.Run(ctx, ranks, o, s.run) // its error was written, and s.code has its exit code
-	s.seats.leave()
+	s.seats.leaveAll()
 	err := s.close()
 	return int(s.code.Load()), err
 }
@@ -114,7 +114,7 @@ func (s *session) run(ctx context.Context, w *spmd.World) (err error) {
 	at := s.seats.of(w.Rank())
 	defer func() {
 		if !errors.Is(err, spmd.Again) {
-			s.seats.leave()
+			s.seats.leave(at)
 		}
 	}()
 	world, err := worldGroup(w)

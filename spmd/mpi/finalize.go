@@ -34,8 +34,8 @@ const (
 const answerTime = 10 * time.Second
 
 // finalize stops MPI and reports whether it has stopped. agreed says that all processes have agreed that
-// the job is done. Then, if MPI_Finalize does not return within 10 s, the program goes on without it to
-// its end and its exit code, and the launcher is told that the process ends in order. A foreign program
+// the job is done. Then, if MPI_Finalize does not return within 10 s and turn, the program goes on without it
+// to its end and its exit code, and the launcher is told that the process ends in order. A foreign program
 // agrees to nothing, and may compute for long before it calls MPI_Finalize.
 func (t *transport) finalize(agreed bool) (stopped bool) {
 	if !agreed {

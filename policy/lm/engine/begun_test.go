@@ -8,6 +8,7 @@ import (
 
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/policy/lm/lmtest"
 )
 
 // A host is an engine with the requests that wait for room.
@@ -206,7 +207,7 @@ func TestBegunInPasses(t *testing.T) {
 		rest.Begun, _ = e.GiveUp(0)
 		passes := (len(r.Prompt)-1+3)/4 + len(want.Tokens) - begun
 		if !cached {
-			rest.Begun.Cache, passes = nil, (len(r.Prompt)+begun+3)/4+len(want.Tokens)-begun-1
+			rest.Begun.Cache, passes = rest.Begun.Cache[:0], (len(r.Prompt)+begun+3)/4+len(want.Tokens)-begun-1
 		}
 		e.Use()
 		all, err := e.Generate(t.Context(), []engine.Request{rest}, engine.Watch{})
@@ -219,6 +220,32 @@ func TestBegunInPasses(t *testing.T) {
 		if n := e.Use().Passes; n != passes {
 			t.Errorf("cached %v: %d passes, expected %d", cached, n, passes)
 		}
+	}
+}
+
+// TestGivenUpParts: engines of parts of a model give no cache, because each has a part of it.
+func TestGivenUpParts(t *testing.T) {
+	axes := lmtest.NewAxes(2)
+	if err := lmtest.Run(2, func(i int) error {
+		e, err := engine.New(part(t, lm.Part{Index: i, Size: 2}), engine.Options{Axis: axes[i]})
+		if err != nil {
+			return err
+		}
+		r := engine.Request{Prompt: []int32{1, 2, 3}, Sampling: engine.Greedy(9)}
+		if ok, err := e.Start(&r, 0); err != nil || !ok {
+			return fmt.Errorf("not started: %w", err)
+		}
+		for range 3 {
+			if err := e.Step(&engine.Watch{}); err != nil {
+				return err
+			}
+		}
+		if b, ok := e.GiveUp(0); !ok || len(b.Tokens) == 0 || b.Cache != nil {
+			return fmt.Errorf("%v: %d tokens and %d numbers of a cache", ok, len(b.Tokens), len(b.Cache))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -62,7 +62,7 @@ type Request struct {
 type Begun struct {
 	Result
 	// Cache has the keys and values of Tokens but the last, as pages of a rank's cache. The engine sets it to nil
-	// when it has them. Nil: it computes them anew.
+	// when it has them. Without them it computes them anew. The engines of ranks that divide a model give none.
 	Cache []float32
 }
 
@@ -218,7 +218,8 @@ func (e *Engine) GiveUp(index int) (begun Begun, ok bool) {
 	}
 	begun = Begun{*gone.result, gone.request.Begun.Cache}
 	prompt := len(gone.request.Prompt)
-	if n := len(begun.Tokens); n > 0 && gone.source == nil && gone.cache.Len() == prompt+n-1 {
+	if n := len(begun.Tokens); n > 0 && e.opts.Axis == nil && gone.source == nil &&
+		gone.cache.Len() == prompt+n-1 {
 		begun.Cache = gone.cache.Pages(prompt - 1)
 	}
 	e.free(gone)

@@ -23,7 +23,7 @@ func (e *Engine) step(w *Watch) error {
 			continue
 		}
 		end := len(s.text)
-		if b := &s.request.Begun; b.Cache != nil {
+		if b := &s.request.Begun; len(b.Cache) > 0 {
 			if end = len(s.request.Prompt) - 1; s.cache.Len() == end {
 				s.cache.Append(len(b.Tokens), b.Cache)
 				b.Cache, end = nil, len(s.text)

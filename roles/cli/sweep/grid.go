@@ -21,7 +21,8 @@ type sweepRun struct {
 	point string // its overrides from the grid, as lr=0.001,gamma=0.9; "" without a grid
 	seed  uint64
 	cfg   *config.Config
-	ranks int // number of goroutine ranks
+	ranks int             // number of goroutine ranks
+	open  *advice.Subject // chooses the placement when the run starts; nil: cfg has it
 }
 
 // name returns the path of the run's folder below the sweep's.
@@ -29,7 +30,15 @@ func (r *sweepRun) name() string { return filepath.Join(r.point, fmt.Sprintf("se
 
 // finished reports whether the run is done.
 func (r *sweepRun) finished() bool {
-	return runfolder.Finished(r.cfg.Folder(), r.cfg.Resolved())
+	cfg := r.cfg
+	if r.open != nil {
+		p, err := advice.ReadPlan(runfolder.Plan(cfg.Folder()))
+		if err != nil { // it has not begun
+			return false
+		}
+		cfg = r.open.Resolve(&p.Layout)
+	}
+	return runfolder.Finished(cfg.Folder(), cfg.Resolved())
 }
 
 // An axis is one key of a grid, with the values that it takes.
@@ -188,7 +197,7 @@ func pointRuns(c *cli.Context, reg config.Registries, tasks task.Tasks, override
 		return nil, err
 	}
 	if first.Err() != nil { // its messages have the origin of the value
-		_, err := place(c, reg, tasks, first)
+		_, _, err := place(c, reg, tasks, first)
 		return nil, err
 	}
 	if !first.Given("runner.keep_checkpoints") {
@@ -216,18 +225,24 @@ func (r *sweepRun) configure(c *cli.Context, reg config.Registries, tasks task.T
 	if !r.cfg.Trains() {
 		return config.Usagef("sweep: runner.only_eval: expected a job that trains")
 	}
-	r.ranks, err = place(c, reg, tasks, r.cfg)
+	nodes, open, err := place(c, reg, tasks, r.cfg)
+	if r.ranks = len(nodes); err == nil && open {
+		r.open, err = advice.New(r.cfg, reg, tasks, nodes, false)
+	}
 	return err
 }
 
-// place checks the job of cfg and returns its number of goroutine ranks.
-func place(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config) (ranks int, err error) {
-	if ranks, err = args.GoroutineRanks(c, cfg); err != nil {
-		return 0, err
+// place checks the job of cfg and returns the node of each of its goroutine ranks. open says that the job chooses its
+// placement when it starts.
+func place(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config) (nodes []int, open bool,
+	err error) {
+	ranks, err := args.GoroutineRanks(c, cfg)
+	if err != nil {
+		return nil, false, err
 	}
-	nodes := args.SpreadNodes(ranks, max(cfg.SPMD.Nodes, 1))
-	if _, _, err := advice.Provisional(cfg, reg, tasks, nodes); err != nil {
-		return 0, config.UsageError{Err: err}
+	nodes = args.SpreadNodes(ranks, max(cfg.SPMD.Nodes, 1))
+	if _, open, err = advice.Provisional(cfg, reg, tasks, nodes); err != nil {
+		return nil, open, config.UsageError{Err: err}
 	}
-	return ranks, nil
+	return nodes, open, nil
 }

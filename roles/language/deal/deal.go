@@ -69,14 +69,15 @@ type Table struct {
 	Tokens  int // most tokens of an answer
 	Prompt  int // usual number of tokens of a prompt
 	Mean    int // expected number of tokens of an answer
+	Cached  int // tokens whose keys and values go along in a message
 	Cost    Cost
 }
 
 // Cost are durations in units of a token of one text in an engine's pass.
 type Cost struct {
 	Pass    float64 // what a pass costs whatever is in it
-	Context float64 // a token of a prompt that another player computes anew
-	Moved   float64 // a token of an answer that moves
+	Context float64 // a token that another player computes anew: of a prompt, or of an answer without its cache
+	Moved   float64 // a token of an answer that moves with its cache
 }
 
 // first returns the range of prompts with which a player begins: of its even share as many as have room. The rest is

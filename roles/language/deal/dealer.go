@@ -170,10 +170,14 @@ func (d *Dealer) share(from, to *seat) []int32 {
 	has := from.has(nil)
 	slices.Sort(has)
 	a, b := slices.Concat(has, from.coming), to.will(nil)
-	best, n, moved := d.work(a)*(1-leastGain), 0, 0.0
+	best, n, moved, cached := d.work(a)*(1-leastGain), 0, 0.0, d.Cached
 	for k, tokens := range has[:max(0, len(has)-1)] {
 		if b = append(b, tokens); tokens > 0 {
-			moved += d.Cost.Context*float64(d.Prompt) + d.Cost.Moved*float64(tokens)
+			each := d.Cost.Context
+			if int(tokens) <= cached {
+				each, cached = d.Cost.Moved, cached-int(tokens)
+			}
+			moved += d.Cost.Context*float64(d.Prompt) + each*float64(tokens)
 		}
 		if x := max(d.work(a[k+1:]), d.work(b)+moved); x < best {
 			best, n = x, k+1

@@ -125,7 +125,7 @@ func (p *Player) Turn() error {
 		if !ok {
 			break
 		}
-		p.waiting = p.waiting[1:]
+		p.waiting = slices.Delete(p.waiting, 0, 1)
 		p.begun[index], a.Begun = len(a.Tokens), engine.Begun{}
 		p.running[index] = a
 	}
@@ -218,12 +218,20 @@ func (p *Player) collect(a Answer) error {
 // give gives up to n unfinished answers to another player: those that cost it the least. It keeps one.
 func (p *Player) give(to, n int) error {
 	var given []Answer
+	room := MostCache
+	add := func(a Answer) {
+		if len(a.Cache) > room {
+			a.Cache = nil
+		}
+		room -= len(a.Cache)
+		given = append(given, a)
+	}
 	for k := min(n, p.Unfinished()-1); len(given) < k && len(p.waiting) > 0; {
 		last := len(p.waiting) - 1
 		a := p.waiting[last]
-		p.waiting = p.waiting[:last]
+		p.waiting = slices.Delete(p.waiting, last, last+1)
 		p.tokens -= len(a.Tokens)
-		given = append(given, a)
+		add(a)
 	}
 	if k := min(n, len(given)+p.Unfinished()-1) - len(given); k > 0 {
 		for _, index := range p.cheapest(k) {
@@ -233,13 +241,7 @@ func (p *Player) give(to, n int) error {
 			}
 			a := p.remove(index)
 			a.Begun = begun
-			given = append(given, a)
-		}
-	}
-	room := MostCache
-	for i := range given {
-		if room -= len(given[i].Cache); room < 0 {
-			given[i].Cache = nil
+			add(a)
 		}
 	}
 	p.send(Message{Kind: Give, Player: to, Count: n, Answers: given})

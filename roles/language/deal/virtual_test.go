@@ -236,7 +236,7 @@ func (b *table) play() float64 {
 // of a prompt half of a new one, and a token of a moved answer a share of a new one.
 func settings(ranks int, moved float64) deal.Table {
 	return deal.Table{Prompts: 8 * ranks, Players: ranks, Size: 8, Running: 64, Tokens: most, Prompt: prompt,
-		Mean: 13 * median / 8, Cost: deal.Cost{Pass: 2, Context: 0.5, Moved: moved}}
+		Mean: 13 * median / 8, Cached: math.MaxInt, Cost: deal.Cost{Pass: 2, Context: 0.5, Moved: moved}}
 }
 
 // compare returns how long batches take whose answers stay where they are assigned, and those whose answers move.
@@ -268,7 +268,7 @@ func TestAnyTable(t *testing.T) {
 		s := philox.New(seed, philox.Token, 1, 1)
 		players := 1 + s.IntN(9)
 		at := deal.Table{Players: players, Prompts: players + s.IntN(30), Size: 1 + s.IntN(9), Running: 1 + s.IntN(40),
-			Tokens: most, Prompt: s.IntN(100), Mean: 1 + s.IntN(300),
+			Tokens: most, Prompt: s.IntN(100), Mean: 1 + s.IntN(300), Cached: s.IntN(3000),
 			Cost: deal.Cost{Pass: float64(s.IntN(5)), Context: s.Float64() / 2,
 				Moved: s.Float64() / 2}}
 		b := &table{t: t, seed: seed, deal: at, delay: s.Uniform(0, 1) * float64(s.IntN(5000))}

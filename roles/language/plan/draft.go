@@ -59,9 +59,6 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 	if err := d.found.Err(); err != nil {
 		return nil, err
 	}
-	if cfg.Deals() { // the members of the pool move as they are
-		d.Config = cfg.At(d.Placement)
-	}
 	c := d.Config
 	d.SyncInterval, d.Pipeline = 1, d.pipeline()
 	if d.batch = c.Actor.GlobalBatchSize; c.Reasons() {

@@ -75,13 +75,13 @@ func (p *Plan) Table(prompt []int32, mean int) deal.Table {
 	if mean == 0 {
 		mean = max(1, p.Sampling.MaxTokens/8)
 	}
-	cost := deal.Cost{Pass: passCost, Context: contextCost, Moved: movedCost}
-	if p.Mesh("rollout").Tensor > 1 {
-		cost.Moved = contextCost // each rank has a part of the cache: they compute it anew
+	cached := 0 // if ranks divide a model, each has a part of the cache, and they compute it anew
+	if p.Mesh("rollout").Tensor == 1 {
+		cached = 4 * deal.MostCache / p.cacheBytes()
 	}
 	return deal.Table{Prompts: p.Pipeline.Groups, Players: p.Mesh("rollout").Data, Size: p.group, Running: p.running,
-		Tokens: p.Sampling.MaxTokens, Prompt: len(prompt), Mean: mean,
-		Cost: cost}
+		Tokens: p.Sampling.MaxTokens, Prompt: len(prompt), Mean: mean, Cached: cached,
+		Cost: deal.Cost{Pass: passCost, Context: contextCost, Moved: movedCost}}
 }
 
 // ExchangesGroups reports whether the replicas of a component exchange groups so that all have about as many tokens.

@@ -17,7 +17,7 @@ var pooled = []string{"actor", "rollout", "inference"}
 // has a pool already, whose members have moved.
 func (d *Draft) pool(nodes []int) bool {
 	if d.Config.Fixed() {
-		return d.checkPool()
+		return true
 	}
 	named := map[string][]int{}
 	var ranks []int
@@ -47,18 +47,6 @@ func (d *Draft) pool(nodes []int) bool {
 	if n := len(slices.Compact(slices.Clone(to["actor"]))); n < len(ranks) {
 		d.notes = append(d.notes, fmt.Sprintf("cluster.auto_scheduler: %d of the %d ranks that answer or train will "+
 			"train: with %d actors all would", n, len(ranks), len(ranks)))
-	}
-	return true
-}
-
-// checkPool reports whether the members of the pool may have the places that are named.
-func (d *Draft) checkPool() bool {
-	for _, r := range d.Placement.Ranks("rollout") {
-		if !d.Config.Cluster.UsePreProcessPolicy && slices.Contains(d.Placement.Ranks("actor"), r) {
-			d.found.Problem("cluster.component_placement.rollout", spmd.PlacementOf(d.Placement.Ranks("rollout")),
-				fmt.Sprintf("no rank of an actor, as rank %d (cluster.use_pre_process_policy false)", r))
-			return false
-		}
 	}
 	return true
 }

@@ -67,25 +67,34 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// TestPoolMoves: the members of a pool move to the ranks that the placement names, and no pool is made anew.
+// TestPoolMoves: the members of a pool move to the ranks that the placement names, and no pool is made anew. Actors and
+// rollout workers that are apart stay apart with cluster.use_pre_process_policy false.
 func TestPoolMoves(t *testing.T) {
-	d := drafted(t, grpo, 8, "cluster.component_placement={actor: 0-1, rollout: 2-5, inference: 4}",
-		"cluster.auto_scheduler=true", "cluster.use_pre_process_policy=false", "algorithm.kl_beta=0.1")
-	expectMistake(t, "at the start", d, "")
-	started := d.Config.At(d.Placement)
-	if got, want := started.PlacementText(), "{actor: 0-1, rollout: 2-5, inference: 0-5}"; got != want {
-		t.Fatalf("the pool is %s, expected %s", got, want)
-	}
-	for _, c := range []struct{ text, actor, rollout, inference, mistake string }{
-		{"{rollout: 4-5}", "0-1", "4-5:0-3", "0-5", ""},
-		{"{actor: '7:0-1', inference: 3}", "7:0-1", "2-5", "3:0-5", ""},
-		{"{actor: 6}", "6:0-1", "2-5", "0-5", ""},
-		{"{actor: 3-4}", "", "", "", "rollout: 2-5: expected no rank of an actor, as rank 3 (cluster.use_pre_process_" +
-			"policy false)"},
+	const apart, spread = "{actor: 0-1, rollout: 2-5, inference: 4}", "{actor: '0-1:0-3', rollout: 2-3, inference: 3}"
+	const idle = "{actor: '3:0-1', rollout: '0-2,4-7'}" // rank 3 may not answer, and has no actor
+	for _, c := range []struct{ start, pool, text, actor, rollout, inference, mistake string }{
+		{idle, "{actor: '0,4', rollout: '0-2,4-7'}", "{rollout: 4-7}", "0,4", "4-6:0-5,7", "", ""},
+		{apart, "{actor: 0-1, rollout: 2-5, inference: 0-5}", "{rollout: 4-5}", "0-1", "4-5:0-3", "0-5", ""},
+		{apart, "", "{actor: '7:0-1', inference: 3}", "7:0-1", "2-5", "3:0-5", ""},
+		{apart, "", "{actor: 6}", "6:0-1", "2-5", "0-5", ""},
+		{apart, "", "{actor: 3-4}", "3-4", "2-5", "0-5", "rank 3 has actors and rollout workers: expected them apart"},
+		{spread, "{actor: 0-3, rollout: 2-3, inference: 0-3}", "{rollout: 3}", "0-3", "3:0-1", "0-3", ""},
+		{spread, "", "{actor: 2-3}", "2-3:0-3", "2-3", "0-3", ""},
 	} {
+		d := drafted(t, grpo, 8, "cluster.component_placement="+c.start, "cluster.auto_scheduler=true",
+			"cluster.use_pre_process_policy=false", "algorithm.kl_beta=0.1")
+		expectMistake(t, "at the start", d, "")
+		d.Config.Cluster.AllowIdleRanks = false
+		started := d.Config.At(d.Placement)
+		if got := started.PlacementText(); c.pool != "" && got != c.pool {
+			t.Fatalf("the pool is %s, expected %s", got, c.pool)
+		}
 		moved, err := started.Moved(rolestest.Registries(), c.text)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if _, err := started.Place(make([]int, 8)); err != nil {
+			t.Errorf("%s: %v", c.start, err)
 		}
 		moved.KeepMembers(d.Placement, make([]int, 8))
 		place, err := moved.Place(make([]int, 8))
@@ -93,17 +102,15 @@ func TestPoolMoves(t *testing.T) {
 			t.Fatal(err)
 		}
 		to := NewDraft(moved.At(place), rolestest.Registries(), make([]int, 8))
-		expectMistake(t, c.text, to, c.mistake)
-		if c.mistake != "" {
-			continue
-		}
+		expectMistake(t, c.text, to, "")
 		for of, want := range map[string]string{"actor": c.actor, "rollout": c.rollout, "inference": c.inference} {
 			if got := spmd.PlacementOf(to.Placement.Ranks(of)); got != want {
 				t.Errorf("%s: %s on %s, expected %s", c.text, of, got, want)
 			}
 		}
-		if _, err := d.Job.Moved(to.Job); err != nil {
-			t.Errorf("%s: %v", c.text, err)
+		if _, err := d.Job.Moved(to.Job); (err == nil) != (c.mistake == "") ||
+			err != nil && !strings.Contains(err.Error(), c.mistake) {
+			t.Errorf("%s: %v, expected %q", c.text, err, c.mistake)
 		}
 	}
 }

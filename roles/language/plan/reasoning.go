@@ -189,9 +189,13 @@ func (p *Plan) EngineOptions() engine.Options {
 
 // EngineBytes estimates the engine's memory: keys and values in the cache, and a row of logits for each answer.
 func (p *Plan) EngineBytes() int64 {
+	return int64(config.Product(p.EngineOptions().CacheTokens, p.cacheBytes())) + int64(4*p.running*p.Model.Vocab)
+}
+
+// cacheBytes returns the bytes of the keys and values of a token on a rank of a rollout worker.
+func (p *Plan) cacheBytes() int {
 	m := &p.Model
-	perToken := 8 * m.Layers * m.KVHeads / p.Mesh("rollout").Tensor * m.HeadDim
-	return int64(config.Product(p.EngineOptions().CacheTokens, perToken)) + int64(4*p.running*m.Vocab)
+	return 8 * m.Layers * m.KVHeads / p.Mesh("rollout").Tensor * m.HeadDim
 }
 
 // AnswerBytes returns the maximum size of the packed answers to a prompt.

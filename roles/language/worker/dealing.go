@@ -182,6 +182,7 @@ func (h *hand) local() (handled bool, err error) {
 			}
 		}
 		handled = handled || len(h.fromMine) > 0
+		clear(h.fromMine) // or caches of answers stay in memory
 		h.fromMine = h.fromMine[:0]
 		h.dealer.Settle()
 		if len(h.toMine) == 0 {
@@ -193,6 +194,7 @@ func (h *hand) local() (handled bool, err error) {
 				return true, err
 			}
 		}
+		clear(h.toMine)
 		h.toMine = h.toMine[:0]
 	}
 }

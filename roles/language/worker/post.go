@@ -183,7 +183,7 @@ func (p *post) read(ctx context.Context, at int) (m deal.Message, err error) {
 	if err := p.comm.Wait(ctx, reqs[:]); err != nil {
 		return m, err
 	}
-	m.Load.Tokens, words = words[:h[4]], words[h[4]:]
+	m.Load.Tokens, words = slices.Clone(words[:h[4]]), words[h[4]:]
 	for range h[5] {
 		var a deal.Answer
 		if a, words, err = readAnswer(words); err != nil {
@@ -214,7 +214,8 @@ func appendAnswer(words []int32, a *deal.Answer) []int32 {
 	return words
 }
 
-// readAnswer returns the answer that words begin with, and the other words.
+// readAnswer returns the answer that words begin with, and the other words. Only its cache, which is soon elsewhere,
+// keeps words in memory.
 func readAnswer(words []int32) (a deal.Answer, rest []int32, err error) {
 	if len(words) < answerWords || len(words)-answerWords < 2*int(max(words[3], 0))+int(max(words[4], 0)) {
 		return a, nil, fmt.Errorf("an answer of %d words", len(words))
@@ -223,8 +224,8 @@ func readAnswer(words []int32) (a deal.Answer, rest []int32, err error) {
 	a = deal.Answer{Group: int(words[0]), Sample: int(words[1]), Collector: int(words[2])}
 	a.Stopped = words[5] == 1
 	words = words[answerWords:]
-	a.Tokens, words = words[:n:n], words[n:]
-	a.LogProbs, words = floatsOf(words[:n:n]), words[n:]
+	a.Tokens, words = slices.Clone(words[:n]), words[n:]
+	a.LogProbs, words = slices.Clone(floatsOf(words[:n])), words[n:]
 	if cached > 0 {
 		a.Cache = floatsOf(words[:cached:cached])
 	}

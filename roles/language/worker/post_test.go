@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/language/deal"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -50,6 +53,52 @@ func TestAnswerWords(t *testing.T) {
 		if _, _, err := readAnswer(last[:n]); err == nil || !strings.Contains(err.Error(), "an answer of") {
 			t.Errorf("%d words: %v", n, err)
 		}
+	}
+	got, _, err := readAnswer(last)
+	clear(last)
+	if err != nil || got.Tokens[0] != 4 || got.LogProbs[0] != -7 {
+		t.Errorf("tokens %v and log-probs %v are in the memory of a message", got.Tokens, got.LogProbs)
+	}
+}
+
+// TestMessageInMemory: a load that came in a message with a cache does not keep the cache in memory.
+func TestMessageInMemory(t *testing.T) {
+	const cached = 1000
+	a := deal.Answer{Begun: engine.Begun{Cache: make([]float32, cached),
+		Result: engine.Result{Tokens: []int32{5}, LogProbs: []float32{-1}}}}
+	sent := deal.Message{Kind: deal.Give, Load: deal.Load{Tokens: []int32{7}}, Answers: []deal.Answer{a}}
+	err := spmd.Run(t.Context(), local.New(2), spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
+		ends, err := w.NewComm(w.Ranks(), Dealing)
+		if err != nil {
+			return err
+		}
+		p := &post{comm: ends[0], member: func(replica int) int { return replica }}
+		if w.Rank() == 1 {
+			p.send(0, sent)
+			p.send(0, deal.Message{Kind: deal.End})
+			return p.flush(ctx)
+		}
+		if err := p.expect([]int{1}); err != nil {
+			return err
+		}
+		for {
+			_, m, ok, err := p.receive(ctx, false)
+			if err != nil || m.Kind == deal.End {
+				return err
+			}
+			if !ok {
+				continue
+			}
+			if !reflect.DeepEqual(m, sent) {
+				t.Errorf("%+v", m)
+			}
+			if n := cap(m.Load.Tokens); n >= cached {
+				t.Errorf("the load keeps %d words in memory", n)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -44,7 +44,6 @@ func (t *team) Start(r *engine.Request, index int) (bool, error) {
 // GiveUp gives a text up on the first member.
 func (t *team) GiveUp(index int) (engine.Begun, bool) {
 	r, ok := t.Engine.GiveUp(index)
-	r.Cache = nil // it is this member's part alone
 	if ok {
 		t.words = append(t.words, giveUpOrder, int32(index))
 	}

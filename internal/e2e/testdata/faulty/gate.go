@@ -17,6 +17,7 @@ import (
 	"github.com/rlinf/rlinf/env/classic"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/embodied"
+	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/language"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/task"
@@ -197,19 +198,19 @@ func (d gatedDraft) Complete(cfg *config.Config, reg config.Registries) (task.Pl
 	return gatedPlan{p, d.gate}, err
 }
 
-func (d gatedDraft) Move(p task.Plan) (task.Plan, error) {
-	d.plans.Add(1)
-	if d.here.Load() {
-		d.at("agree", d.rank)
-	}
-	moved, err := d.Draft.Move(p.(gatedPlan).Plan)
-	return gatedPlan{moved, d.gate}, err
-}
-
 // A gatedPlan is a plan with a gate.
 type gatedPlan struct {
 	task.Plan
 	*gate
+}
+
+// With is called when the ranks of this process need a plan of a move.
+func (p gatedPlan) With(j *job.Job) task.Plan {
+	p.plans.Add(1)
+	if p.here.Load() {
+		p.at("agree", p.rank)
+	}
+	return gatedPlan{p.Plan.With(j), p.gate}
 }
 
 // CheckFiles is called before all ranks accept the move.
