@@ -194,3 +194,31 @@ func TestMemoryOfARank(t *testing.T) {
 		t.Errorf("%d bytes on node %d, want 1264 on 1", bytes, node)
 	}
 }
+
+// TestMoveOfFurtherComponents: in a job that moves, reward and inference workers keep their number, and may stay where
+// they are while others move.
+func TestMoveOfFurtherComponents(t *testing.T) {
+	p, m := rewarded(0.1e-3), twoCores()
+	p.Work.Actors, m.Cores = 1, 8
+	p.Costs = append(p.Costs, Cost{Op: OpLogProbs, Rows: 2048, Seconds: 1e-3, Busy: 1e-3})
+	present := &Layout{Nodes: ranksOf(8), Actor: []int{0}, Env: []int{0, 0}, Rollout: []int{0, 0}, Reward: []int{2},
+		Inference: []int{3, 3, 5}, Stages: 1}
+	s := Space{Nodes: present.Nodes, Present: present, Move: true, Idle: true,
+		Further: map[string]int{"reward": 0, "inference": 0}}
+	f, err := Search(m, p, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stays := false
+	for _, x := range f.Best {
+		l := &x.Layout
+		if len(l.Reward) != 1 || len(l.Inference) != 3 {
+			t.Errorf("%v, from %v", l, present)
+		}
+		moves := l.Moves(present)
+		stays = stays || moves["env"] > 0 && moves["reward"]+moves["inference"] == 0
+	}
+	if !stays {
+		t.Errorf("no layout moves environments alone: %v", f.Best)
+	}
+}
