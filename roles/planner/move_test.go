@@ -62,6 +62,25 @@ func trialOf(p *Profile, l Layout) Trial {
 	return t
 }
 
+// TestUpdatesThatLearnNothing: real updates of a model whose answers have equal rewards take no time, and do not make
+// updates cheaper than they were measured. Slower ones count, and so do those of environments.
+func TestUpdatesThatLearnNothing(t *testing.T) {
+	for _, c := range []struct {
+		prompts    int
+		took, want float64
+	}{
+		{8, 1e-5, 1}, {8, 40e-3, 2}, {0, 10e-3, 0.5},
+	} {
+		p := &Profile{Work: Work{Actors: 1, Samples: 16, Prompts: c.prompts, Answers: 2},
+			Costs: []Cost{{Op: OpUpdate, Rows: 16, Seconds: 20e-3, Busy: 20e-3}}}
+		l := Layout{Nodes: ranksOf(1), Actor: []int{0}, Rollout: []int{0}, Stages: 1}
+		Correct(twoCores(), p, Trial{Layout: l, Step: c.took, Phases: map[string]float64{ActorTraining: c.took}}, nil)
+		if got := p.Real.Scale[ActorTraining]; !near(got, c.want, 0.05) {
+			t.Errorf("%d prompts, an update of %v s: factor %v, want %v", c.prompts, c.took, got, c.want)
+		}
+	}
+}
+
 // TestRefit: a profile that is fitted to the times of one layout tells those of another, though all costs have changed.
 func TestRefit(t *testing.T) {
 	was := waiting()
