@@ -261,6 +261,12 @@ func TestAutoOfDividedModels(t *testing.T) {
 		!strings.Contains(err.Error(), "2 ranks, and 4 actors divide a model") {
 		t.Errorf("two ranks for a model on four: %v", err)
 	}
+	cfg, _ = rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, "half",
+		"{actor: auto, rollout: 0-2}", layout...)...)
+	if _, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 4), false); err == nil ||
+		!strings.Contains(err.Error(), "rollout: 0-2: expected a multiple of 2 members") {
+		t.Errorf("three rollout workers with half a model each: %v", err)
+	}
 }
 
 // TestNoCritic: a component that has no work in the job is a mistake of the user, found before anything is measured.

@@ -59,6 +59,10 @@ func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []in
 		case len(s.given(name)) > 0:
 			s.fixed[name] = s.given(name)
 		}
+		if n, of := s.meshes[name].Members(), len(s.fixed[name]); of%n != 0 {
+			return nil, fmt.Errorf("cluster.component_placement.%s: %s: expected a multiple of %d members, which "+
+				"divide a model", name, spmd.PlacementOf(s.fixed[name]), n)
+		}
 	}
 	s.actors = cmp.Or(len(s.given("actor")), s.mostActors())
 	if n := s.meshes["actor"].Members(); s.actors == 0 && n > len(nodes) {

@@ -318,3 +318,19 @@ func TestFiles(t *testing.T) {
 		t.Errorf("another machine on purpose: %v", err)
 	}
 }
+
+// TestPresentThatDoesNotRun: a job may ask for a plan because its placement cannot divide its work.
+func TestPresentThatDoesNotRun(t *testing.T) {
+	whole := Layout{Nodes: ranksOf(4), Actor: []int{0}, Env: []int{0, 1, 2}, Rollout: []int{3}, Stages: 1}
+	half := Layout{Nodes: ranksOf(4), Actor: []int{0}, Rollout: []int{1}, Stages: 1,
+		Meshes: map[string]Mesh{"rollout": {Tensor: 2}}}
+	text := &Profile{Work: Work{Actors: 1, Prompts: 8, Answers: 2, Samples: 16},
+		Costs: []Cost{{Op: OpGenerate, Rows: 16, Seconds: 1, Busy: 1}}}
+	for p, present := range map[*Profile]*Layout{waiting(): &whole, text: &half} {
+		p.Work.Actors = 1
+		f, err := Search(twoCores(), p, Space{Nodes: present.Nodes, Present: present, Meshes: present.Meshes, Idle: true})
+		if err != nil || f.Present != nil || f.Winner().Layout.String() == present.String() {
+			t.Errorf("%v: %+v, %v", present, f, err)
+		}
+	}
+}
