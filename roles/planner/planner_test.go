@@ -317,6 +317,18 @@ func TestFiles(t *testing.T) {
 	if err := p2.Fits(Identity{"b1", "there", "j1"}, true); err != nil {
 		t.Errorf("another machine on purpose: %v", err)
 	}
+	for want, wrong := range map[string]Profile{
+		"crowd.0: infer on 1 cores":          {Work: p.Work, Crowd: []Crowd{{OpInfer, 1, 2}}},
+		"crowd.0: infer on 2 cores takes 0 ": {Work: p.Work, Crowd: []Crowd{{OpInfer, 2, 0}}},
+		"work.answers: 0":                    {Work: Work{Actors: 1, Prompts: 4}},
+	} {
+		if err := Write(file, nil, &wrong); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := Read(file); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
 }
 
 // TestPresentThatDoesNotRun: a job may ask for a plan because its placement cannot divide its work.

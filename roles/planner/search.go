@@ -39,7 +39,7 @@ func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 		return nil, err
 	}
 	var list []choice
-	runs := s.Present != nil && fits(&p.Work, s.Present)
+	runs := s.Present != nil && (s.Move || fits(&p.Work, s.Present))
 	if runs {
 		list = append(list, *newChoice(s.Present))
 	}
