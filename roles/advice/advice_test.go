@@ -258,8 +258,14 @@ func TestAutoOfDividedModels(t *testing.T) {
 	cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, "few",
 		"{actor: auto, rollout: auto}", layout...)...)
 	if _, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 2), false); err == nil ||
-		!strings.Contains(err.Error(), "no number of actors up to 2 divides") {
+		!strings.Contains(err.Error(), "2 ranks, and 4 actors divide a model") {
 		t.Errorf("two ranks for a model on four: %v", err)
+	}
+	cfg, _ = rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, "half",
+		"{actor: auto, rollout: 0-2}", layout...)...)
+	if _, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 4), false); err == nil ||
+		!strings.Contains(err.Error(), "rollout: 0-2: expected a multiple of 2 members") {
+		t.Errorf("three rollout workers with half a model each: %v", err)
 	}
 }
 
@@ -382,6 +388,39 @@ func TestMovable(t *testing.T) {
 			t.Errorf("%v: a plan with a choice serves: %v, without one: %v", c.overrides[len(c.overrides)-2:],
 				s.Serves(chosen), s.Serves(measured))
 		}
+	}
+}
+
+// TestOtherJob: the plan of a job without reward workers does not serve it with them, as rewards have no cost there.
+// After a change of the actors' layout the number of models stays.
+func TestOtherJob(t *testing.T) {
+	log := t.TempDir()
+	subject := func(placement string, more ...string) *advice.Subject {
+		t.Helper()
+		cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, "a", placement,
+			more...)...)
+		s, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 8), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := subject("{actor: auto, rollout: auto}")
+	p := &advice.Plan{Identity: s.Identity(), Found: new(planner.Found), Layout: planner.Layout{Nodes: s.Nodes,
+		Actor: []int{0, 1}, Rollout: []int{0}, Stages: 1}}
+	s.KeepActors(p)
+	p.Identity = s.Identity()
+	rewarded := subject("{actor: auto, rollout: auto, reward: auto}")
+	rewarded.KeepActors(p)
+	if !s.Serves(p) || rewarded.Serves(p) {
+		t.Errorf("the plan serves its job: %v, one with reward workers: %v", s.Serves(p), rewarded.Serves(p))
+	}
+	divided := subject("{actor: auto, rollout: auto}", "++actor.model.tensor_model_parallel_size=2")
+	divided.KeepActors(p)
+	f, err := divided.Search(&planner.Machine{Cores: 2, Nodes: 1, Copy: 1e9},
+		&planner.Profile{Work: planner.Work{Actors: 2, Prompts: 8, Answers: 2}})
+	if err != nil || len(f.Winner().Layout.Actor) != 4 {
+		t.Errorf("two divided models: %v, %v", f, err)
 	}
 }
 

@@ -38,7 +38,7 @@ func (s *Subject) Profile(ctx context.Context, m *planner.Machine, run Runner) (
 	return f, s.Correct(ctx, m, f, run)
 }
 
-// Search finds the best layouts for the subject, and checks that the job can have the first one.
+// Search finds the best layouts for the subject.
 func (s *Subject) Search(m *planner.Machine, p *planner.Profile) (*planner.Found, error) {
 	if n := s.replicas(); p.Work.Actors != n {
 		return nil, fmt.Errorf("the profile is of a job with %d actors, and this one has %d", p.Work.Actors, n)

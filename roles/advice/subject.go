@@ -59,8 +59,16 @@ func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []in
 		case len(s.given(name)) > 0:
 			s.fixed[name] = s.given(name)
 		}
+		if n, of := s.meshes[name].Members(), len(s.fixed[name]); of%n != 0 {
+			return nil, fmt.Errorf("cluster.component_placement.%s: %s: expected a multiple of %d members, which "+
+				"divide a model", name, spmd.PlacementOf(s.fixed[name]), n)
+		}
 	}
 	s.actors = cmp.Or(len(s.given("actor")), s.mostActors())
+	if n := s.meshes["actor"].Members(); s.actors == 0 && n > len(nodes) {
+		return nil, fmt.Errorf("cluster.component_placement: auto: %d ranks, and %d actors divide a model: expected "+
+			"as many ranks, or a place for actor", len(nodes), n)
+	}
 	if s.actors == 0 {
 		return nil, fmt.Errorf("cluster.component_placement: auto: no number of actors up to %d divides the "+
 			"environments and batches of this job: place actor yourself", len(nodes))
@@ -108,12 +116,13 @@ func (s *Subject) mostActors() int {
 // replicas returns the number of models that the actors have.
 func (s *Subject) replicas() int { return s.actors / s.meshes["actor"].Members() }
 
-// KeepActors sets the number of actors, which an earlier plan of the same run has decided.
-func (s *Subject) KeepActors(n int) {
+// KeepActors keeps the number of models that the actors have in p, an earlier plan of the same run.
+func (s *Subject) KeepActors(p *Plan) {
 	if len(s.given("actor")) > 0 {
 		return
 	}
-	if s.actors = n; s.critics > 0 {
+	s.actors = len(p.Layout.Actor) / p.Layout.Meshes["actor"].Members() * s.meshes["actor"].Members()
+	if s.critics > 0 {
 		s.critics = cmp.Or(len(s.given(critic)), s.replicas()*s.meshes[critic].Members())
 	}
 }
@@ -192,8 +201,8 @@ func (s *Subject) Identity() planner.Identity {
 	return planner.Identity{Build: runfolder.BinaryID(), Host: probe.Host(), Job: s.hash()}
 }
 
-// hash returns a hash of what costs depend on: the configuration without its placement, length and output, and the
-// number of actors.
+// hash returns a hash of what costs depend on: the configuration without its placement, length and output, the
+// components that the job has, and the numbers of actors and critic workers.
 func (s *Subject) hash() string {
 	c, d := *s.Config, config.Default()
 	c.Cluster, c.SPMD, c.Rollout.PipelineStageNum = d.Cluster, d.SPMD, d.Rollout.PipelineStageNum
@@ -203,7 +212,8 @@ func (s *Subject) hash() string {
 	r.Logger, r.MaxEpochs, r.MaxSteps, r.MaxTime = d.Runner.Logger, -1, -1, 0
 	r.ValCheckInterval, r.SaveInterval, r.SaveAtEnd, r.KeepCheckpoints = -1, -1, false, 0
 	r.ResumeDir, r.CkptPath = "", ""
-	sum := sha256.Sum256(fmt.Appendf(c.Resolved(), "\n%d actors, %d critic workers\n", s.actors, s.critics))
+	sum := sha256.Sum256(fmt.Appendf(c.Resolved(), "\n%v, %d actors, %d critic workers\n", s.placing.Components,
+		s.actors, s.critics))
 	return fmt.Sprintf("%x", sum[:12])
 }
 

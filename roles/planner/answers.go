@@ -38,7 +38,7 @@ type pass struct {
 	who  string
 }
 
-// after returns what is done with the answers of an iteration before the update, in the order of their way.
+// after returns the work on the answers of an iteration before the update, in the order in which it is done.
 func (c *choice) after(w *Work) (list []pass) {
 	answers := float64(w.Prompts * w.Answers)
 	tokens := answers * w.Tokens

@@ -36,6 +36,10 @@ func Correct(m *Machine, p *Profile, inTurn Trial, messages *Trial) {
 			p.Real.Scale[ph.Name] = (took - calls) / ph.Seconds
 		}
 	}
+	// Answers of a model that has learnt nothing have equal rewards, and real updates leave them out.
+	if f := p.Real.Scale[ActorTraining]; f > 0 && p.Work.Prompts > 0 {
+		p.Real.Scale[ActorTraining] = max(1, f)
+	}
 	p.Real.Rest = max(0, rest)
 	if w := &p.Work; messages != nil && w.Steps > 0 {
 		with := Predict(m, p, messages.Layout, Steady())

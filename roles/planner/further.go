@@ -90,6 +90,10 @@ func (s *Space) furtherSets(w *Work, l *Layout, component string) (list [][]int)
 			}
 		}
 	}
+	if s.Move { // the number stays, and so may the members
+		now := s.Present.Ranks(component)
+		return append([][]int{now}, dealt(len(now), sets)...)
+	}
 	if n := s.Further[component]; n > 0 {
 		return dealt(n, sets)
 	}

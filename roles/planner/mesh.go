@@ -62,9 +62,9 @@ func (w *Work) passes(op string, rows float64) (n, tokens float64, ways float64)
 func (g *group) replicas() int { return len(g.ranks) / g.mesh.Members() }
 
 // call returns what a call of op on the rows of one replica takes in each of its members, on an idle node: its seconds,
-// and those during which all threads of the member compute. They share
-// the work of one member with a whole model. In every pass they sum the hidden states twice in each layer and at both
-// ends, and hand them to the next stage. Stages also wait for each other when a call begins and ends.
+// and those during which all threads of the member compute. The members share the work of one with a whole model. In
+// every pass they sum the hidden states twice in each layer and at both ends, and hand them to the next stage. Stages
+// also wait for each other when a call begins and ends.
 func (g *group) call(m *Machine, p *Profile, op string, rows float64) Took {
 	t := p.Time(op, rows)
 	if g.threads > 1 {

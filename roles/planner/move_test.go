@@ -62,6 +62,25 @@ func trialOf(p *Profile, l Layout) Trial {
 	return t
 }
 
+// TestUpdatesThatLearnNothing: real updates of a model whose answers have equal rewards take no time, and do not make
+// updates cheaper than they were measured. Slower ones count, and so do those of environments.
+func TestUpdatesThatLearnNothing(t *testing.T) {
+	for _, c := range []struct {
+		prompts    int
+		took, want float64
+	}{
+		{8, 1e-5, 1}, {8, 40e-3, 2}, {0, 10e-3, 0.5},
+	} {
+		p := &Profile{Work: Work{Actors: 1, Samples: 16, Prompts: c.prompts, Answers: 2},
+			Costs: []Cost{{Op: OpUpdate, Rows: 16, Seconds: 20e-3, Busy: 20e-3}}}
+		l := Layout{Nodes: ranksOf(1), Actor: []int{0}, Rollout: []int{0}, Stages: 1}
+		Correct(twoCores(), p, Trial{Layout: l, Step: c.took, Phases: map[string]float64{ActorTraining: c.took}}, nil)
+		if got := p.Real.Scale[ActorTraining]; !near(got, c.want, 0.05) {
+			t.Errorf("%d prompts, an update of %v s: factor %v, want %v", c.prompts, c.took, got, c.want)
+		}
+	}
+}
+
 // TestRefit: a profile that is fitted to the times of one layout tells those of another, though all costs have changed.
 func TestRefit(t *testing.T) {
 	was := waiting()
@@ -192,5 +211,33 @@ func TestMemoryOfARank(t *testing.T) {
 	l.Rollout = []int{1, 1}
 	if bytes, node := newChoice(&l).memory(w); bytes != 1264 || node != 1 {
 		t.Errorf("%d bytes on node %d, want 1264 on 1", bytes, node)
+	}
+}
+
+// TestMoveOfFurtherComponents: in a job that moves, reward and inference workers keep their number, and may stay where
+// they are while others move.
+func TestMoveOfFurtherComponents(t *testing.T) {
+	p, m := rewarded(0.1e-3), twoCores()
+	p.Work.Actors, m.Cores = 1, 8
+	p.Costs = append(p.Costs, Cost{Op: OpLogProbs, Rows: 2048, Seconds: 1e-3, Busy: 1e-3})
+	present := &Layout{Nodes: ranksOf(8), Actor: []int{0}, Env: []int{0, 0}, Rollout: []int{0, 0}, Reward: []int{2},
+		Inference: []int{3, 3, 5}, Stages: 1}
+	s := Space{Nodes: present.Nodes, Present: present, Move: true, Idle: true,
+		Further: map[string]int{"reward": 0, "inference": 0}}
+	f, err := Search(m, p, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stays := false
+	for _, x := range f.Best {
+		l := &x.Layout
+		if len(l.Reward) != 1 || len(l.Inference) != 3 {
+			t.Errorf("%v, from %v", l, present)
+		}
+		moves := l.Moves(present)
+		stays = stays || moves["env"] > 0 && moves["reward"]+moves["inference"] == 0
+	}
+	if !stays {
+		t.Errorf("no layout moves environments alone: %v", f.Best)
 	}
 }

@@ -317,4 +317,32 @@ func TestFiles(t *testing.T) {
 	if err := p2.Fits(Identity{"b1", "there", "j1"}, true); err != nil {
 		t.Errorf("another machine on purpose: %v", err)
 	}
+	for want, wrong := range map[string]Profile{
+		"crowd.0: infer on 1 cores":          {Work: p.Work, Crowd: []Crowd{{OpInfer, 1, 2}}},
+		"crowd.0: infer on 2 cores takes 0 ": {Work: p.Work, Crowd: []Crowd{{OpInfer, 2, 0}}},
+		"work.answers: 0":                    {Work: Work{Actors: 1, Prompts: 4}},
+	} {
+		if err := Write(file, nil, &wrong); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := Read(file); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// TestPresentThatDoesNotRun: a job may ask for a plan because its placement cannot divide its work.
+func TestPresentThatDoesNotRun(t *testing.T) {
+	whole := Layout{Nodes: ranksOf(4), Actor: []int{0}, Env: []int{0, 1, 2}, Rollout: []int{3}, Stages: 1}
+	half := Layout{Nodes: ranksOf(4), Actor: []int{0}, Rollout: []int{1}, Stages: 1,
+		Meshes: map[string]Mesh{"rollout": {Tensor: 2}}}
+	text := &Profile{Work: Work{Actors: 1, Prompts: 8, Answers: 2, Samples: 16},
+		Costs: []Cost{{Op: OpGenerate, Rows: 16, Seconds: 1, Busy: 1}}}
+	for p, present := range map[*Profile]*Layout{waiting(): &whole, text: &half} {
+		p.Work.Actors = 1
+		f, err := Search(twoCores(), p, Space{Nodes: present.Nodes, Present: present, Meshes: present.Meshes, Idle: true})
+		if err != nil || f.Present != nil || f.Winner().Layout.String() == present.String() {
+			t.Errorf("%v: %+v, %v", present, f, err)
+		}
+	}
 }

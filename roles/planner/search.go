@@ -14,7 +14,7 @@ const Tie = 0.03
 // A Found is the result of a Search.
 type Found struct {
 	Best      []Prediction  `json:"best"`              // the best layouts, the winner first
-	Present   *Prediction   `json:"present,omitempty"` // the layout that the job has now
+	Present   *Prediction   `json:"present,omitempty"` // the layout that the job has now, if it runs so
 	Looked    int           `json:"looked"`            // layouts that fit the job
 	Ran       int           `json:"ran"`               // of them in virtual time
 	Sensitive []Sensitivity `json:"sensitive"`         // what would change the winner
@@ -39,7 +39,8 @@ func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 		return nil, err
 	}
 	var list []choice
-	if s.Present != nil && fits(&p.Work, s.Present) {
+	runs := s.Present != nil && (s.Move || fits(&p.Work, s.Present))
+	if runs {
 		list = append(list, *newChoice(s.Present))
 	}
 	list = append(list, s.threaded(m, p, s.extend(m, p, s.choices(&p.Work)))...)
@@ -55,7 +56,7 @@ func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 	if !s.Move {
 		f.Best = f.Best[:min(shown, len(f.Best))]
 	}
-	if s.Present != nil {
+	if runs {
 		f.Present = f.of(m, p, *s.Present)
 	}
 	f.Sensitive = sensitivities(m, p, f.Best)

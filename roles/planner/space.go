@@ -163,15 +163,21 @@ func (s *Space) begins(c *choice) bool {
 	return (s.Idle || !idle || len(s.Further) > 0) && !(free && oneNode && gap)
 }
 
-// fits reports whether the environments or prompts of a job can be divided among a layout's members.
+// fits reports whether the environments or prompts of a job can be divided among a layout's members, which have whole
+// replicas.
 func fits(w *Work, l *Layout) bool {
+	for _, of := range l.all() {
+		if len(*of.ranks)%l.Meshes[of.name].Members() != 0 {
+			return false
+		}
+	}
 	if w.Envs > 0 && len(l.Env) > 0 {
 		e, r := len(l.Env), len(l.Rollout)
 		return w.Envs%(e*l.Stages*w.Group) == 0 && w.Envs%(r*l.Stages) == 0 && (!w.Async || e%r == 0)
 	}
 	if w.Prompts > 0 {
 		n, members := len(l.Rollout), l.Meshes["rollout"].Members()
-		return n > 0 && n%members == 0 && n/members <= w.Prompts && l.Stages <= w.Prompts/(n/members)
+		return n > 0 && n/members <= w.Prompts && l.Stages <= w.Prompts/(n/members)
 	}
 	return l.Stages == 1
 }

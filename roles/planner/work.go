@@ -84,6 +84,8 @@ func (w *Work) check() error {
 	case w.Envs > 0 && (w.Group < 1 || w.Steps < 1 || w.Epochs < 1 || w.Envs%w.Group != 0):
 		return fmt.Errorf("work: %d environments in groups of %d, %d epochs of %d steps: expected numbers > 0", w.Envs,
 			w.Group, w.Epochs, w.Steps)
+	case w.Prompts > 0 && w.Answers < 1:
+		return fmt.Errorf("work.answers: %d: expected a number > 0 for %d prompts", w.Answers, w.Prompts)
 	case w.Envs < 0 || w.Prompts < 0 || w.Samples < 0:
 		return fmt.Errorf("work: %d environments, %d prompts, %d samples: expected numbers ≥ 0", w.Envs, w.Prompts,
 			w.Samples)

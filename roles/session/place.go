@@ -35,7 +35,7 @@ func (s *session) place(ctx context.Context, w *spmd.World) error {
 		return err
 	}
 	if p != nil {
-		subject.KeepActors(len(p.Layout.Actor))
+		subject.KeepActors(p)
 	}
 	if p == nil || !subject.Serves(p) {
 		s.phase(w, "planning the placement")
