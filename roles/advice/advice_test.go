@@ -397,8 +397,8 @@ func TestOtherJob(t *testing.T) {
 	log := t.TempDir()
 	subject := func(placement string, more ...string) *advice.Subject {
 		t.Helper()
-		cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, "a", placement,
-			more...)...)
+		cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml",
+			answers(t, log, "a", placement, more...)...)
 		s, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 8), false)
 		if err != nil {
 			t.Fatal(err)

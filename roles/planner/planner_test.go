@@ -340,7 +340,8 @@ func TestPresentThatDoesNotRun(t *testing.T) {
 		Costs: []Cost{{Op: OpGenerate, Rows: 16, Seconds: 1, Busy: 1}}}
 	for p, present := range map[*Profile]*Layout{waiting(): &whole, text: &half} {
 		p.Work.Actors = 1
-		f, err := Search(twoCores(), p, Space{Nodes: present.Nodes, Present: present, Meshes: present.Meshes, Idle: true})
+		f, err := Search(twoCores(), p,
+			Space{Nodes: present.Nodes, Present: present, Meshes: present.Meshes, Idle: true})
 		if err != nil || f.Present != nil || f.Winner().Layout.String() == present.String() {
 			t.Errorf("%v: %+v, %v", present, f, err)
 		}

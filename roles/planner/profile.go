@@ -239,8 +239,8 @@ func (p *Profile) check() error {
 	}
 	for i, c := range p.Crowd {
 		if c.Cores < 2 || !(c.Factor > 0) {
-			errs = append(errs, fmt.Errorf("crowd.%d: %s on %d cores takes %g times as long: expected 2 cores or more, "+
-				"and a number > 0", i, c.Op, c.Cores, c.Factor))
+			errs = append(errs, fmt.Errorf("crowd.%d: %s on %d cores takes %g times as long: expected 2 cores or "+
+				"more, and a number > 0", i, c.Op, c.Cores, c.Factor))
 		}
 	}
 	return errors.Join(append(errs, p.Work.check())...)
