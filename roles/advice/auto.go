@@ -86,18 +86,17 @@ func (s *Subject) Serves(p *Plan) bool {
 }
 
 // Provisional returns the plan of a job before its placement is chosen: all of a job with the placement auto is on
-// rank 0. open reports whether there are any.
-func Provisional(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []int) (p task.Plan, open bool,
+// rank 0. open chooses the placement; nil: the configuration has it.
+func Provisional(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []int) (p task.Plan, open *Subject,
 	err error) {
 	if auto, _ := cfg.Auto(); len(auto) > 0 {
-		s, err := New(cfg, reg, tasks, nodes, false)
-		if err != nil {
-			return nil, true, err
+		if open, err = New(cfg, reg, tasks, nodes, false); err != nil {
+			return nil, nil, err
 		}
-		l := s.inTurn(nodes)
-		placed := s.at(&l)
+		l := open.inTurn(nodes)
+		placed := open.at(&l)
 		placed.Rollout.PipelineStageNum, placed.Cluster.AllowIdleRanks = cfg.Rollout.PipelineStageNum, true
-		cfg, open = placed, true
+		cfg = placed
 	}
 	p, err = tasks.Plan(cfg, reg, nodes)
 	return p, open, err

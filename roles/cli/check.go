@@ -81,7 +81,7 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 	if err != nil {
 		return err
 	}
-	if open {
+	if open != nil {
 		fmt.Fprintln(out, "the placement auto is planned when training starts; what follows has all on rank 0")
 	}
 	found.add(p, nodes)

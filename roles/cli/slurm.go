@@ -167,7 +167,7 @@ func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, tasks
 	if err != nil {
 		return nil, err
 	}
-	if open && count == 2 {
+	if open != nil && count == 2 {
 		return nil, errors.New("cluster.component_placement: auto: expected ranks, for a hetjob")
 	}
 	j := p.Common()

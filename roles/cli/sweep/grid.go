@@ -225,24 +225,20 @@ func (r *sweepRun) configure(c *cli.Context, reg config.Registries, tasks task.T
 	if !r.cfg.Trains() {
 		return config.Usagef("sweep: runner.only_eval: expected a job that trains")
 	}
-	nodes, open, err := place(c, reg, tasks, r.cfg)
-	if r.ranks = len(nodes); err == nil && open {
-		r.open, err = advice.New(r.cfg, reg, tasks, nodes, false)
-	}
+	r.ranks, r.open, err = place(c, reg, tasks, r.cfg)
 	return err
 }
 
-// place checks the job of cfg and returns the node of each of its goroutine ranks. open says that the job chooses its
-// placement when it starts.
-func place(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config) (nodes []int, open bool,
-	err error) {
-	ranks, err := args.GoroutineRanks(c, cfg)
+// place checks the job of cfg and returns its number of goroutine ranks. open chooses the placement when the job
+// starts; nil: cfg has it.
+func place(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config) (ranks int,
+	open *advice.Subject, err error) {
+	if ranks, err = args.GoroutineRanks(c, cfg); err != nil {
+		return 0, nil, err
+	}
+	_, open, err = advice.Provisional(cfg, reg, tasks, args.SpreadNodes(ranks, max(cfg.SPMD.Nodes, 1)))
 	if err != nil {
-		return nil, false, err
+		return 0, nil, config.UsageError{Err: err}
 	}
-	nodes = args.SpreadNodes(ranks, max(cfg.SPMD.Nodes, 1))
-	if _, open, err = advice.Provisional(cfg, reg, tasks, nodes); err != nil {
-		return nil, open, config.UsageError{Err: err}
-	}
-	return nodes, open, nil
+	return ranks, open, nil
 }
