@@ -175,7 +175,7 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ID() != "", "env_type", c.EnvType, "the name of an environment")
 	want((c.ModelPath == "") == (c.Task == nil), "model_path", c.ModelPath, "a model and a task, or neither")
 	if c.Task != nil {
-		c.Task.check(func(ok bool, key string, value any, need string) { want(ok, "task."+key, value, need) })
+		c.Task.check(below("task", want))
 	}
 	want(slices.Contains([]string{"", RewardRaw, RewardOnlySuccess}, c.RewardMode), "reward_mode", c.RewardMode,
 		"raw or only_success")
@@ -201,13 +201,16 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.StepDelay >= 0, "step_delay", c.StepDelay, "a duration, as 2ms")
 	want(c.StepDelayMax == 0 || c.StepDelayMax >= c.StepDelay, "step_delay_max", c.StepDelayMax,
 		fmt.Sprintf("at least %v (step_delay), or 0", c.StepDelay))
-	c.External.check(func(ok bool, key string, value any, need string) { want(ok, "external."+key, value, need) })
+	c.External.check(below("external", want))
 	want((c.ID() == ExternalID) == !c.External.IsZero(), "env_type", c.EnvType,
 		"external, with external.command or external.listen; or neither")
-	c.InitParams.Own.Check(func(ok bool, key string, value any, need string) {
-		want(ok, "init_params."+key, value, need)
-	})
-	c.VideoCfg.check(func(ok bool, key string, value any, need string) { want(ok, "video_cfg."+key, value, need) })
+	c.InitParams.Own.Check(below("init_params", want))
+	c.VideoCfg.check(below("video_cfg", want))
+}
+
+// below returns want for the keys of a section.
+func below(section string, want func(ok bool, key string, value any, want string)) func(bool, string, any, string) {
+	return func(ok bool, key string, value any, need string) { want(ok, section+"."+key, value, need) }
 }
 
 func finite(x float32) bool { return x-x == 0 }

@@ -7,26 +7,21 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Delay makes steps take longer, to stand for a slow simulator that computes elsewhere. The caller
-// sleeps, so its core is free.
+// Delay makes steps last longer, like those of a slow simulator on another machine. The caller sleeps, which leaves its
+// core to others.
 type Delay struct {
 	wrapper
 	per, most time.Duration
-	seed      uint64 // of the durations: that of the first environment at the first Reset
-	steps     uint64 // so far
+	seed      uint64 // seed of the durations: the seed of the first environment at the first Reset
+	steps     uint64 // number of actions so far
 }
-
-var (
-	_ Vec   = (*Delay)(nil)
-	_ Saver = (*Delay)(nil)
-)
 
 // NewDelay wraps v so that a Step with chunks of K actions lasts at least K·per. If most > per,
 // each action has a random duration d, with P(d > t) = (per/t - per/most) / (1 - per/most) for t
 // from per to most: bounded Pareto of exponent 1. Environments that begin with the same seeds have
 // the same durations.
 func NewDelay(v Vec, per, most time.Duration) *Delay {
-	return &Delay{wrapper: wrapper{v}, per: per, most: max(per, most)}
+	return &Delay{wrapper: wrapper{Vec: v}, per: per, most: max(per, most)}
 }
 
 // Reset starts episodes; see Vec.

@@ -28,8 +28,8 @@ type Vec interface {
 // reuse it.
 type Step struct {
 	Obs tensor.Dict // one [N, shape...] for each observation of the Spec, under its name ("state", "image")
-	// like Obs; a row is valid only if the step ended the environment's episode and the environment
-	// reset itself
+	// the last observations of episodes, like Obs; a row is valid only if the step ended the
+	// environment's episode and the environment reset itself
 	FinalObs   tensor.Dict
 	Reward     tensor.Tensor // F32 [N,K]
 	Terminated tensor.Tensor // U8 [N,K]: the task's own end, after which no reward can come
@@ -39,8 +39,9 @@ type Step struct {
 	// U8 [N]: Normal, Aborted or NoEpisode. The zero Tensor is allowed for a Vec whose simulators
 	// cannot fail
 	Status tensor.Tensor
-	// F32 [N, K·Repeats, len(Spec.Info)]: the figures of each step of the chunk, of all
-	// Spec.Repeats steps of an action; 0 after the end of an episode. The zero Tensor: not wanted
+	// F32 [N, K·Repeats, len(Spec.Info)]: the figures of each step of the chunk, a row for each of
+	// the Repeats steps of an action; 0 after the end of an episode. With the zero Tensor, figures
+	// are not written
 	Info tensor.Tensor
 	// I32 [N]: number of steps that each environment took, counting repeated actions. The zero
 	// Tensor is allowed where Spec.Repeats is 1: Took returns the number
@@ -53,7 +54,7 @@ const (
 	// Normal: the simulator answered.
 	Normal = iota
 	// Aborted: the simulator failed and the episode ended with this step. Do not train on any step of
-	// this episode. Metrics count it as lost, and use nothing else of it.
+	// this episode. Metrics count the episode as lost and use no other figure of it.
 	Aborted
 	// NoEpisode: the simulator is permanently gone. If the step before had Aborted or NoEpisode, no
 	// episode was running and none is counted. Else the running episode is lost. This status occurs
@@ -84,8 +85,8 @@ type Spec struct {
 const (
 	Success     = "success"      // the task is done
 	WrongObject = "wrong_object" // the task is done with another object than the one meant
-	// ToldObject: the sentence, on purpose, names another object than the one meant, and the task is
-	// done with the object that the sentence names.
+	// ToldObject: the task is done with the object that the sentence names. The environment wrote
+	// another object into the sentence than the one meant, on purpose.
 	ToldObject = "told_object"
 	TaskNumber = "task_number" // number of the episode's task in Spec.Tasks
 )
@@ -94,8 +95,8 @@ const (
 type Field struct {
 	Name string // "state", "image"; travels as observation.<Name>
 	Space
-	// Words makes the observation a text: each number is the number of a word, and 0 means no word.
-	// nil: the observation is no such text.
+	// Words makes the observation a text: each number is an index into Words, and 0 means no word.
+	// nil: the observation has no words.
 	Words []string
 	// Text makes an observation of U8 a text in UTF-8, with zeros after its end.
 	Text bool
@@ -166,3 +167,6 @@ type View struct {
 	Renderer      string // one of the environment's ways to draw, as caster or osmesa; "": its first choice
 	Shadows       bool
 }
+
+// NewPictures returns room for pictures of n environments.
+func (v View) NewPictures(n int) tensor.Tensor { return tensor.New(tensor.U8, n, v.Height, v.Width, 3) }

@@ -30,8 +30,8 @@ type Episodes struct {
 	figured  tensor.Tensor // F64 [n, figures]: sums of the figures so far
 	told     tensor.Tensor // I64 [n]: steps with figures, counting repeated actions
 	over     tensor.Tensor // U8 [n]: the episode is done, and its environment idles
-	number   []int         // number of its task in the last step
-	failed   []bool        // the last episode was aborted, and no step has succeeded since
+	number   []int         // [n]: number of the episode's task
+	failed   []bool        // [n]: the last episode was aborted, and no step has succeeded since
 
 	mu       sync.Mutex
 	finished batch
@@ -51,7 +51,7 @@ type Episode struct {
 	Len          int       // steps
 	Return       float64   // sum of the task's own rewards
 	SuccessOnce  bool      // a step was a success
-	SuccessAtEnd bool      // the last step was one
+	SuccessAtEnd bool      // the last step was a success
 	WrongObject  bool      // a step had the figure WrongObject
 	ToldObject   bool      // a step had the figure ToldObject
 	Task         int       // number of its task in Spec.Tasks, counted from 1; 0 where there are none
@@ -102,8 +102,8 @@ func NewEpisodes(spec Spec, first, n int, autoReset bool) *Episodes {
 	}
 }
 
-// Started records that a Reset with mask began new episodes, and drops the ones that were running
-// there.
+// Started records that a Reset with mask began new episodes. It drops the episodes that were running in these
+// environments.
 func (e *Episodes) Started(mask []bool) {
 	for n := range e.over.U8() {
 		if mask == nil || mask[n] {
@@ -232,42 +232,26 @@ func (e *Episodes) Progress(n int) (steps int, ret float64) {
 // finished episodes that Take has not returned.
 func (e *Episodes) Save() (tensor.Dict, error) {
 	var d tensor.Dict
-	for _, f := range e.fields() {
-		d.Set(f.name, f.Clone())
-	}
+	e.memory().save(&d)
 	return d, nil
 }
 
 // Load restores what Save returned.
-func (e *Episodes) Load(state tensor.Dict) error {
-	for _, f := range e.fields() {
-		t, err := saved(state, f.name, f.Tensor)
-		if err != nil {
-			return err
-		}
-		f.CopyFrom(t)
-	}
-	return nil
-}
+func (e *Episodes) Load(state tensor.Dict) error { return e.memory().load(state) }
 
-type namedTensor struct {
-	name string
-	tensor.Tensor
-}
-
-func (e *Episodes) fields() []namedTensor {
-	fields := []namedTensor{{"episodes.return", e.ret}, {"episodes.length", e.length},
-		{"episodes.success_once", e.once}, {"episodes.over", e.over}}
+func (e *Episodes) memory() memory {
+	m := memory{{"episodes.return", e.ret}, {"episodes.length", e.length}, {"episodes.success_once", e.once},
+		{"episodes.over", e.over}}
 	if e.wrong >= 0 {
-		fields = append(fields, namedTensor{"episodes.wrong_object", e.mistaken})
+		m = append(m, namedTensor{"episodes.wrong_object", e.mistaken})
 	}
 	if e.byName >= 0 {
-		fields = append(fields, namedTensor{"episodes.told_object", e.obeyed})
+		m = append(m, namedTensor{"episodes.told_object", e.obeyed})
 	}
 	if len(e.figures) > 0 {
-		fields = append(fields, namedTensor{"episodes.info", e.figured}, namedTensor{"episodes.told", e.told})
+		m = append(m, namedTensor{"episodes.info", e.figured}, namedTensor{"episodes.told", e.told})
 	}
-	return fields
+	return m
 }
 
 // episodeWidth is the number of figures of an Episode, besides its Info, in the rows that travel
@@ -277,16 +261,15 @@ const episodeWidth = 9
 // AppendRows appends one row of figures for each of episodes to rows, and returns the result.
 func AppendRows(rows []float64, episodes []Episode) []float64 {
 	for _, e := range episodes {
-		rows = append(rows, float64(e.Env), float64(e.Len), e.Return, float64(bit(e.SuccessOnce)),
-			float64(bit(e.SuccessAtEnd)),
-			float64(bit(e.WrongObject)), float64(bit(e.Aborted)), float64(bit(e.ToldObject)), float64(e.Task))
+		rows = append(rows, float64(e.Env), float64(e.Len), e.Return, count(e.SuccessOnce), count(e.SuccessAtEnd),
+			count(e.WrongObject), count(e.Aborted), count(e.ToldObject), float64(e.Task))
 		rows = append(rows, e.Info...)
 	}
 	return rows
 }
 
-// FromRows is the inverse of AppendRows, where the Info of each episode has that many figures. The
-// episodes share the memory of rows.
+// FromRows is the inverse of AppendRows. figures is the length of each episode's Info. The episodes
+// share the memory of rows.
 func FromRows(rows []float64, figures int) ([]Episode, error) {
 	width := episodeWidth + figures
 	if len(rows)%width != 0 {
@@ -342,16 +325,16 @@ func Summarize(episodes []Episode) Summary {
 		s.Return += e.Return
 		s.EpisodeLen += float64(e.Len)
 		s.Reward += e.Return / float64(e.Len)
-		s.SuccessOnce += float64(bit(e.SuccessOnce))
-		s.SuccessAtEnd += float64(bit(e.SuccessAtEnd))
-		s.WrongObject += float64(bit(e.WrongObject))
-		s.ToldObject += float64(bit(e.ToldObject))
+		s.SuccessOnce += count(e.SuccessOnce)
+		s.SuccessAtEnd += count(e.SuccessAtEnd)
+		s.WrongObject += count(e.WrongObject)
+		s.ToldObject += count(e.ToldObject)
 		for len(s.ByTask) < e.Task {
 			s.ByTask = append(s.ByTask, OfTask{})
 		}
 		if e.Task > 0 {
 			s.ByTask[e.Task-1].NumTrajectories++
-			s.ByTask[e.Task-1].SuccessOnce += float64(bit(e.SuccessOnce))
+			s.ByTask[e.Task-1].SuccessOnce += count(e.SuccessOnce)
 		}
 		if s.Info == nil && len(e.Info) > 0 {
 			s.Info = make([]float64, len(e.Info))
@@ -361,9 +344,10 @@ func Summarize(episodes []Episode) Summary {
 		}
 	}
 	n := float64(max(s.NumTrajectories, 1))
-	s.Return, s.EpisodeLen, s.Reward, s.SuccessOnce = s.Return/n, s.EpisodeLen/n, s.Reward/n, s.SuccessOnce/n
-	s.SuccessAtEnd, s.WrongObject = s.SuccessAtEnd/n, s.WrongObject/n
-	s.ToldObject /= n
+	for _, mean := range []*float64{&s.Return, &s.EpisodeLen, &s.Reward, &s.SuccessOnce, &s.SuccessAtEnd,
+		&s.WrongObject, &s.ToldObject} {
+		*mean /= n
+	}
 	for i := range s.Info {
 		s.Info[i] /= n
 	}
@@ -389,7 +373,7 @@ func (s *Summary) spread(episodes []Episode) {
 	s.ReturnStd = math.Sqrt(s.ReturnStd / float64(max(s.NumTrajectories-1, 1)))
 }
 
-func bit(b bool) byte {
+func count(b bool) float64 {
 	if b {
 		return 1
 	}

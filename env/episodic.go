@@ -16,7 +16,7 @@ type Episodic struct {
 	sparse int  // column of the Info that is the reward; -1: the Simulator's own reward counts
 
 	elapsed tensor.Tensor // I32 [N]: steps of the running episode
-	over    tensor.Tensor // U8 [N]: a set of flags, 0 while the episode runs
+	over    tensor.Tensor // U8 [N]: terminated, truncated, needsReset; 0 while the episode runs
 	info    tensor.Tensor // F32 [N,I]: figures of each environment's last step
 
 	// Scratch of one step.
@@ -59,7 +59,7 @@ func NewEpisodic(sim Simulator, cfg Config) *Episodic {
 		column: tensor.New(spec.Action.DType, n, spec.Action.Dim()),
 	}
 	if cfg.RewardMode == RewardOnlySuccess {
-		e.sparse = spec.InfoIndex("success")
+		e.sparse = spec.InfoIndex(Success)
 	}
 	for i := range e.over.U8() {
 		e.over.U8()[i] = needsReset
@@ -247,37 +247,24 @@ func (e *Episodic) Save() (tensor.Dict, error) {
 	if err != nil {
 		return state, err
 	}
-	state.Set("episode.elapsed", e.elapsed.Clone())
-	state.Set("episode.over", e.over.Clone())
-	if len(e.spec.Info) > 0 {
-		state.Set("episode.info", e.info.Clone())
-	}
+	e.memory().save(&state)
 	return state, nil
 }
 
 // Load puts back what Save returned.
 func (e *Episodic) Load(state tensor.Dict) error {
-	elapsed, err := saved(state, "episode.elapsed", e.elapsed)
-	if err != nil {
+	if err := e.memory().load(state); err != nil {
 		return err
 	}
-	over, err := saved(state, "episode.over", e.over)
-	if err != nil {
-		return err
-	}
-	info := e.info
+	return Load(e.sim, state)
+}
+
+func (e *Episodic) memory() memory {
+	m := memory{{"episode.elapsed", e.elapsed}, {"episode.over", e.over}}
 	if len(e.spec.Info) > 0 {
-		if info, err = saved(state, "episode.info", e.info); err != nil {
-			return err
-		}
+		m = append(m, namedTensor{"episode.info", e.info})
 	}
-	if err := Load(e.sim, state); err != nil {
-		return err
-	}
-	e.elapsed.CopyFrom(elapsed)
-	e.over.CopyFrom(over)
-	e.info.CopyFrom(info)
-	return nil
+	return m
 }
 
 // Render draws the pictures of the Simulator.

@@ -10,24 +10,18 @@ import (
 const ExpertAction = "expert_action"
 
 // Labels adds the expert's action to each observation, for algorithms that learn from such labels.
-// It is the outermost wrapper. FinalObs has memory for the label, but it is not filled, because no
-// action follows there.
+// It is the outermost wrapper. FinalObs has memory for the label, which stays as it is, because no
+// action follows a final observation.
 type Labels struct {
 	wrapper
 	spec  Spec
 	label tensor.Dict // ExpertAction alone
 }
 
-var (
-	_ Vec    = (*Labels)(nil)
-	_ Saver  = (*Labels)(nil)
-	_ Expert = (*Labels)(nil)
-)
-
-// NewLabels wraps v, which has to be an Expert. If it is none, Reset and Step return errors that
-// are errors.ErrUnsupported.
+// NewLabels wraps v, which must be an Expert. Otherwise Reset and Step return errors that are
+// errors.ErrUnsupported.
 func NewLabels(v Vec) *Labels {
-	w := &Labels{wrapper: wrapper{v}, spec: v.Spec().Labelled()}
+	w := &Labels{wrapper: wrapper{Vec: v}, spec: v.Spec().Labelled()}
 	w.label.Set(ExpertAction, tensor.New(w.spec.Action.DType, v.Len(), 1, w.spec.Action.Dim()))
 	return w
 }

@@ -20,13 +20,11 @@ type Partial struct {
 	inner    Step // Obs and FinalObs with all elements; the rest is the caller's
 }
 
-var (
-	_ Vec   = (*Partial)(nil)
-	_ Saver = (*Partial)(nil)
-)
-
-// checkPartial returns an error if s has no vector "state" with these elements.
-func checkPartial(s Spec, elements []int) error {
+// checkElements returns an error if s has no vector "state" with these elements. No elements mean no selection.
+func (s Spec) checkElements(elements []int) error {
+	if len(elements) == 0 {
+		return nil
+	}
 	i := slices.IndexFunc(s.Obs, func(f Field) bool {
 		return f.Name == stateName && f.DType == tensor.F32 && len(f.Shape) == 1
 	})
@@ -45,8 +43,9 @@ func checkPartial(s Spec, elements []int) error {
 
 // NewPartial wraps v and shows those elements of its state, in the order given.
 func NewPartial(v Vec, elements []int) *Partial {
-	w := &Partial{wrapper: wrapper{v}, elements: elements, spec: v.Spec()}
+	w := &Partial{wrapper: wrapper{Vec: v}, elements: elements, spec: v.Spec()}
 	w.inner.Obs, w.inner.FinalObs = w.spec.newObs(v.Len()), w.spec.newObs(v.Len())
+	w.own = memory{{"partial", w.inner.Obs.Must(stateName)}} // an environment that is done keeps its observation
 	w.spec.Obs = slices.Clone(w.spec.Obs)
 	for i := range w.spec.Obs {
 		if f := &w.spec.Obs[i]; f.Name == stateName {
@@ -117,24 +116,4 @@ func (w *Partial) show(dst, src tensor.Dict, n int) {
 	for k, e := range w.elements {
 		to[k] = from[e]
 	}
-}
-
-// Save returns the state of the inner Vec, and its last whole observations "state". Environments
-// that are done go on showing these.
-func (w *Partial) Save() (tensor.Dict, error) {
-	saved, err := w.wrapper.Save()
-	if err == nil {
-		saved.Set("partial", w.inner.Obs.Must(stateName).Clone())
-	}
-	return saved, err
-}
-
-// Load restores what Save returned.
-func (w *Partial) Load(from tensor.Dict) error {
-	last, err := saved(from, "partial", w.inner.Obs.Must(stateName))
-	if err != nil {
-		return err
-	}
-	w.inner.Obs.Must(stateName).CopyFrom(last)
-	return w.wrapper.Load(from)
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/rlinf/rlinf/params"
 )
 
-// A Constructor makes n environments. It obeys the environment's own keys, and MaxEpisodeSteps,
-// IgnoreTerminations and RewardMode of cfg. It may use NewEpisodic for these three. Wrappers and
-// workers obey the other keys.
+// A Constructor makes n environments. It applies the environment's own keys, and MaxEpisodeSteps, IgnoreTerminations
+// and RewardMode of cfg; NewEpisodic applies these three. Wrappers and workers apply the other keys.
 type Constructor func(cfg Config, n int) (Vec, error)
 
 // ErrNotBuilt is the error of a Constructor whose library the program was built without.
@@ -41,12 +40,16 @@ func (r *Registry) With(name string, c Constructor) *Registry {
 	return &Registry{r.Registry.With(name, c)}
 }
 
-// Find returns nil if r has name, else an UnknownError.
+// Find returns nil if r has name, else an error with the nearest known name, if one is near, and all names.
 func (r *Registry) Find(name string) error {
 	if _, ok := r.Builder(name); ok {
 		return nil
 	}
-	return UnknownError{Name: name, Known: r.Names()}
+	hint := ""
+	if near := nearest(name, r.Names()); near != "" {
+		hint = fmt.Sprintf(", did you mean %s?", near)
+	}
+	return fmt.Errorf("unknown environment %q%s Known: %s", name, hint, strings.Join(r.Names(), ", "))
 }
 
 // New makes n environments with the wrappers that cfg asks for: actions repeated, rewards scaled
@@ -64,33 +67,34 @@ func (r *Registry) New(cfg Config, n int) (Vec, error) {
 	if err != nil {
 		return nil, err
 	}
-	if limit := vec.Spec().MaxSteps; cfg.MaxEpisodeSteps > 0 && limit != cfg.MaxEpisodeSteps {
-		err := fmt.Errorf("%s: max_episode_steps %d, but it has a limit of its own: %d", cfg.ID(), cfg.MaxEpisodeSteps,
-			limit)
-		return nil, errors.Join(err, vec.Close())
-	}
-	if cfg.RewardMode == RewardOnlySuccess && vec.Spec().InfoIndex("success") < 0 {
-		err := fmt.Errorf("%s: reward_mode %s, but it reports no success", cfg.ID(), cfg.RewardMode)
-		return nil, errors.Join(err, vec.Close())
-	}
-	if err := vec.Spec().CheckMask(); err != nil {
-		return nil, errors.Join(err, vec.Close())
-	}
-	if len(cfg.StateElements) > 0 {
-		if err := checkPartial(vec.Spec(), cfg.StateElements); err != nil {
-			return nil, errors.Join(err, vec.Close())
-		}
-	}
-	if err := vec.Spec().checkStack(cfg.FrameStack); err != nil {
+	if err := cfg.fits(vec.Spec()); err != nil {
 		return nil, errors.Join(err, vec.Close())
 	}
 	return Wrap(vec, cfg), nil
 }
 
+// fits returns an error if an environment with the Spec s cannot do what c asks for.
+func (c Config) fits(s Spec) error {
+	if c.MaxEpisodeSteps > 0 && s.MaxSteps != c.MaxEpisodeSteps {
+		return fmt.Errorf("%s: max_episode_steps %d, but it has a limit of its own: %d", c.ID(), c.MaxEpisodeSteps,
+			s.MaxSteps)
+	}
+	if c.RewardMode == RewardOnlySuccess && s.InfoIndex(Success) < 0 {
+		return fmt.Errorf("%s: reward_mode %s, but it reports no success", c.ID(), c.RewardMode)
+	}
+	if err := s.CheckMask(); err != nil {
+		return err
+	}
+	if err := s.checkElements(c.StateElements); err != nil {
+		return err
+	}
+	return s.checkStack(c.FrameStack)
+}
+
 // Wrap adds the wrappers that cfg asks for to vec. If vec shows an ActionMask, Wrap adds its check.
 func Wrap(vec Vec, cfg Config) Vec {
 	if slices.ContainsFunc(vec.Spec().Obs, Field.isMask) {
-		vec = masked{wrapper{vec}, vec.Spec()}
+		vec = masked{wrapper{Vec: vec}, vec.Spec()}
 	}
 	if cfg.ActionRepeat > 1 {
 		vec = NewActionRepeat(vec, cfg.ActionRepeat)
@@ -110,28 +114,13 @@ func Wrap(vec Vec, cfg Config) Vec {
 	return vec
 }
 
-// An UnknownError reports a name that no environment has.
-type UnknownError struct {
-	Name  string
-	Known []string
-}
-
-// Error names the nearest known name, if one is near, and all names.
-func (e UnknownError) Error() string {
-	msg := fmt.Sprintf("unknown environment %q", e.Name)
-	if near := e.nearest(); near != "" {
-		msg += fmt.Sprintf(", did you mean %s?", near)
-	}
-	return msg + " Known: " + strings.Join(e.Known, ", ")
-}
-
-// nearest returns the known name with the fewest edits to the wanted one, ignoring case. It returns
-// "" if every name needs too many edits.
-func (e UnknownError) nearest() string {
-	best, least := "", len(e.Name)/2+1
-	for _, name := range e.Known {
-		if d := edits(strings.ToLower(name), strings.ToLower(e.Name)); d < least {
-			best, least = name, d
+// nearest returns the known name with the fewest edits to name, ignoring case, or "" if every known name needs too
+// many edits.
+func nearest(name string, known []string) string {
+	best, least := "", len(name)/2+1
+	for _, k := range known {
+		if d := edits(strings.ToLower(k), strings.ToLower(name)); d < least {
+			best, least = k, d
 		}
 	}
 	return best

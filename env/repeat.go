@@ -14,14 +14,9 @@ type ActionRepeat struct {
 	inner Step
 }
 
-var (
-	_ Vec   = (*ActionRepeat)(nil)
-	_ Saver = (*ActionRepeat)(nil)
-)
-
 // NewActionRepeat wraps v.
 func NewActionRepeat(v Vec, times int) *ActionRepeat {
-	w := &ActionRepeat{wrapper: wrapper{v}, times: times}
+	w := &ActionRepeat{wrapper: wrapper{Vec: v}, times: times}
 	if v.Spec().Repeats() > 1 {
 		w.inner.Steps = tensor.New(tensor.I32, v.Len())
 	}

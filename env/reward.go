@@ -1,6 +1,10 @@
 package env
 
-import "github.com/rlinf/rlinf/tensor"
+import (
+	"slices"
+
+	"github.com/rlinf/rlinf/tensor"
+)
 
 // TaskReward is the figure with the task's own reward, in a Vec whose Reward is another one. If an
 // action is repeated, its first row has the sum and its other rows have 0.
@@ -18,20 +22,16 @@ type RewardScale struct {
 	info tensor.Tensor // F32 [N,K·Repeats,I] for the Vec inside; the zero Tensor: it has no Info
 }
 
-var (
-	_ Vec   = (*RewardScale)(nil)
-	_ Saver = (*RewardScale)(nil)
-)
-
 // NewRewardScale wraps v. A reward r becomes coef·r, within ±clip unless clip is 0. With relative,
 // r is first replaced by its change since the step before. The first step of an episode keeps its
 // r.
 func NewRewardScale(v Vec, coef, clip float32, relative bool) *RewardScale {
-	w := &RewardScale{wrapper: wrapper{v}, coef: coef, clip: clip, spec: v.Spec()}
+	w := &RewardScale{wrapper: wrapper{Vec: v}, coef: coef, clip: clip, spec: v.Spec()}
 	if relative {
 		w.last = make([]float32, v.Len())
+		w.own = memory{{"last_reward", tensor.FromF32(w.last, v.Len())}}
 	}
-	w.spec.Info = append(append([]string(nil), w.spec.Info...), TaskReward)
+	w.spec.Info = append(slices.Clip(w.spec.Info), TaskReward)
 	return w
 }
 
@@ -107,26 +107,4 @@ func (w *RewardScale) relate(n int, out *Step) {
 	if ended {
 		w.last[n] = 0
 	}
-}
-
-// Save returns the state of the Vec inside, and the last rewards.
-func (w *RewardScale) Save() (tensor.Dict, error) {
-	state, err := w.wrapper.Save()
-	if err == nil && w.last != nil {
-		state.Set("last_reward", tensor.FromF32(w.last, len(w.last)).Clone())
-	}
-	return state, err
-}
-
-// Load puts back what Save returned.
-func (w *RewardScale) Load(state tensor.Dict) error {
-	if w.last != nil {
-		last := tensor.FromF32(w.last, len(w.last))
-		was, err := saved(state, "last_reward", last)
-		if err != nil {
-			return err
-		}
-		last.CopyFrom(was)
-	}
-	return w.wrapper.Load(state)
 }

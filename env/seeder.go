@@ -37,7 +37,7 @@ func NewSeeder(cfg Config, use Use, first, n int) *Seeder {
 	if use == Eval {
 		s.purpose = philox.EvalReset
 	}
-	s.nameAll()
+	s.drawAll()
 	return s
 }
 
@@ -67,40 +67,40 @@ func (s *Seeder) Observe(step *Step) {
 // Rewind returns to the first episode everywhere, so that every evaluation has the same episodes.
 func (s *Seeder) Rewind() {
 	s.episode.Zero()
-	s.nameAll()
+	s.drawAll()
 }
 
 // Save returns a copy of the episodes' numbers, [n].
 func (s *Seeder) Save() (tensor.Dict, error) {
 	var d tensor.Dict
-	d.Set("seeder.episode", s.episode.Clone())
+	s.memory().save(&d)
 	return d, nil
 }
 
 // Load puts back what Save returned.
 func (s *Seeder) Load(state tensor.Dict) error {
-	episode, err := saved(state, "seeder.episode", s.episode)
-	if err != nil {
+	if err := s.memory().load(state); err != nil {
 		return err
 	}
-	s.episode.CopyFrom(episode)
-	s.nameAll()
+	s.drawAll()
 	return nil
 }
 
+func (s *Seeder) memory() memory { return memory{{"seeder.episode", s.episode}} }
+
 func (s *Seeder) advance(n int) {
 	s.episode.I64()[n]++
-	s.name(n)
+	s.draw(n)
 }
 
-func (s *Seeder) nameAll() {
+func (s *Seeder) drawAll() {
 	for n := range s.next {
-		s.name(n)
+		s.draw(n)
 	}
 }
 
-// name computes the seed of environment n's next episode.
-func (s *Seeder) name(n int) {
+// draw computes the seed of environment n's next episode.
+func (s *Seeder) draw(n int) {
 	episode := uint64(s.episode.I64()[n])
 	if s.fixed {
 		episode = 0

@@ -12,21 +12,15 @@ import (
 // in all frames. A chunk of actions gives one frame, the observation at its end.
 type FrameStack struct {
 	wrapper
-	frames int
-	spec   Spec
-	inner  Step          // Obs and FinalObs are single frames; the rest is the caller's
-	stack  tensor.Dict   // each environment's last frames
-	over   tensor.Tensor // U8 [N]: 1 where the episode is done and nothing moves
+	spec  Spec
+	inner Step          // Obs and FinalObs are single frames; the rest is the caller's
+	stack tensor.Dict   // each environment's last frames
+	over  tensor.Tensor // U8 [N]: 1 where the episode is done and no frame follows
 }
-
-var (
-	_ Vec   = (*FrameStack)(nil)
-	_ Saver = (*FrameStack)(nil)
-)
 
 // NewFrameStack wraps v.
 func NewFrameStack(v Vec, frames int) *FrameStack {
-	w := &FrameStack{wrapper: wrapper{v}, frames: frames, spec: v.Spec(), over: tensor.New(tensor.U8, v.Len())}
+	w := &FrameStack{wrapper: wrapper{Vec: v}, spec: v.Spec(), over: tensor.New(tensor.U8, v.Len())}
 	w.inner.Obs, w.inner.FinalObs = w.spec.newObs(v.Len()), w.spec.newObs(v.Len())
 	w.spec.Obs = slices.Clone(w.spec.Obs)
 	for i := range w.spec.Obs {
@@ -40,6 +34,11 @@ func NewFrameStack(v Vec, frames int) *FrameStack {
 		}
 	}
 	w.stack = w.spec.newObs(v.Len())
+	for i := range w.stack.Len() {
+		name, t := w.stack.Entry(i)
+		w.own = append(w.own, namedTensor{"frames." + name, t})
+	}
+	w.own = append(w.own, namedTensor{"frames_over", w.over})
 	return w
 }
 
@@ -132,36 +131,4 @@ func fill(stack, frame []byte) {
 	for at := 0; at < len(stack); at += len(frame) {
 		copy(stack[at:], frame)
 	}
-}
-
-// Save returns the state of the Vec inside, and the frames.
-func (w *FrameStack) Save() (tensor.Dict, error) {
-	state, err := w.wrapper.Save()
-	if err != nil {
-		return state, err
-	}
-	for i := range w.stack.Len() {
-		name, t := w.stack.Entry(i)
-		state.Set("frames."+name, t.Clone())
-	}
-	state.Set("frames_over", w.over.Clone())
-	return state, nil
-}
-
-// Load puts back what Save returned.
-func (w *FrameStack) Load(state tensor.Dict) error {
-	over, err := saved(state, "frames_over", w.over)
-	if err != nil {
-		return err
-	}
-	for i := range w.stack.Len() {
-		name, t := w.stack.Entry(i)
-		frames, err := saved(state, "frames."+name, t)
-		if err != nil {
-			return err
-		}
-		t.CopyFrom(frames)
-	}
-	w.over.CopyFrom(over)
-	return w.wrapper.Load(state)
 }

@@ -127,27 +127,34 @@ func (s Spec) checkOut(out *Step, n, k int, final bool) error {
 			return err
 		}
 	}
-	if !matrix(out.Reward, tensor.F32, n, k) || !matrix(out.Terminated, tensor.U8, n, k) ||
-		!matrix(out.Truncated, tensor.U8, n, k) {
+	if !shaped(out.Reward, tensor.F32, n, k) || !shaped(out.Terminated, tensor.U8, n, k) ||
+		!shaped(out.Truncated, tensor.U8, n, k) {
 		return fmt.Errorf("%s: buffers of Reward, Terminated, Truncated: %v, %v, %v, expected F32, U8, U8 [%d %d]",
 			s.Name, out.Reward, out.Terminated, out.Truncated, n, k)
 	}
-	if t := out.Status; !t.IsZero() && (t.DType() != tensor.U8 || t.Rank() != 1 || t.Dim(0) != n) {
+	if t := out.Status; !t.IsZero() && !shaped(t, tensor.U8, n) {
 		return fmt.Errorf("%s: buffer of Status: %v, expected U8[%d]", s.Name, t, n)
 	}
 	rows := k * s.Repeats()
-	if t := out.Info; !t.IsZero() && (t.DType() != tensor.F32 || t.Rank() != 3 || t.Dim(0) != n || t.Dim(1) != rows ||
-		t.Dim(2) != len(s.Info)) {
+	if t := out.Info; !t.IsZero() && !shaped(t, tensor.F32, n, rows, len(s.Info)) {
 		return fmt.Errorf("%s: buffer of Info: %v, expected F32[%d %d %d]", s.Name, t, n, rows, len(s.Info))
 	}
-	if t := out.Steps; (!t.IsZero() || s.Repeats() > 1) && (t.DType() != tensor.I32 || t.Rank() != 1 || t.Dim(0) != n) {
+	if t := out.Steps; (!t.IsZero() || s.Repeats() > 1) && !shaped(t, tensor.I32, n) {
 		return fmt.Errorf("%s: buffer of Steps: %v, expected I32[%d]", s.Name, t, n)
 	}
 	return nil
 }
 
-func matrix(t tensor.Tensor, dtype tensor.DType, rows, cols int) bool {
-	return t.DType() == dtype && t.Rank() == 2 && t.Dim(0) == rows && t.Dim(1) == cols
+func shaped(t tensor.Tensor, dtype tensor.DType, dims ...int) bool {
+	if t.DType() != dtype || t.Rank() != len(dims) {
+		return false
+	}
+	for i, d := range dims {
+		if t.Dim(i) != d {
+			return false
+		}
+	}
+	return true
 }
 
 // action returns the tensor "action" of the Dict, [n,K,Dim] for n environments. It returns an error
@@ -158,18 +165,17 @@ func (s Spec) action(action tensor.Dict, n int) (tensor.Tensor, error) {
 		a.Dim(2) != s.Action.Dim() {
 		return a, fmt.Errorf("%s: action: %v, expected %v[%d K %d]", s.Name, a, s.Action.DType, n, s.Action.Dim())
 	}
-	var bad, choices int
+	values := a.Dim(1) * a.Dim(2) // of one environment
 	switch s.Action.Kind {
 	case Discrete, MultiDiscrete:
-		if bad = badChoice(a.I32(), s.Action.Nvec); bad >= 0 {
-			choices = s.Action.Nvec[bad%len(s.Action.Nvec)]
-			return a, fmt.Errorf("%s: action of environment %d: %d, expected 0..%d", s.Name, bad/(a.Dim(1)*a.Dim(2)),
-				a.I32()[bad], choices-1)
+		if i := badChoice(a.I32(), s.Action.Nvec); i >= 0 {
+			return a, fmt.Errorf("%s: action of environment %d: %d, expected 0..%d", s.Name, i/values, a.I32()[i],
+				s.Action.Nvec[i%len(s.Action.Nvec)]-1)
 		}
 	case Box:
-		if bad = badNumber(a.F32()); bad >= 0 {
-			return a, fmt.Errorf("%s: action of environment %d: %v, expected a finite number", s.Name,
-				bad/(a.Dim(1)*a.Dim(2)), a.F32()[bad])
+		if i := badNumber(a.F32()); i >= 0 {
+			return a, fmt.Errorf("%s: action of environment %d: %v, expected a finite number", s.Name, i/values,
+				a.F32()[i])
 		}
 	}
 	return a, nil
@@ -192,7 +198,7 @@ func badChoice(x []int32, nvec []int) int {
 // none.
 func badNumber(x []float32) int {
 	for i, v := range x {
-		if v-v != 0 {
+		if !finite(v) {
 			return i
 		}
 	}
