@@ -2,6 +2,7 @@ package text
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rlinf/rlinf/internal/philox"
 )
@@ -9,10 +10,8 @@ import (
 // addition asks for the sum of two numbers below 1000, written with the units first, the order in which carries arise.
 func addition(s *philox.Stream, _ *Task) Problem {
 	a, b := s.IntN(1000), s.IntN(1000)
-	digits := []byte(fmt.Sprintf("%04d", a+b))
-	for i, j := 0, len(digits)-1; i < j; i, j = i+1, j-1 {
-		digits[i], digits[j] = digits[j], digits[i]
-	}
+	digits := fmt.Appendf(nil, "%04d", a+b)
+	slices.Reverse(digits)
 	return Problem{Prompt: fmt.Sprintf("%03d+%03d=", a, b), Answer: string(digits), Solution: string(digits),
 		numbers: fmt.Sprint(min(a, b), max(a, b))} // b+a is the same problem
 }
