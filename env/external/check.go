@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -113,64 +114,42 @@ type checker struct {
 
 func (k *checker) by() time.Time { return time.Now().Add(k.Timeout) }
 
-// open starts a child and receives its greeting.
-func (k *checker) open() (*trial, error) {
+// greeted starts a child, receives its greeting, and calls a function with it.
+func (k *checker) greeted(do func(*trial) error) error {
 	proc, link, err := start(k.programs, k.Command, nil, "child", io.Discard)
 	if errors.Is(err, exec.ErrNotFound) {
-		return nil, fmt.Errorf("%w: expected a program that can be found and run", err)
+		return fmt.Errorf("%w: expected a program that can be found and run", err)
 	}
-	if err != nil {
-		return nil, err
-	}
-	c, err := greet(link, proc, "child", "", io.Discard, k.by())
-	if err != nil {
-		t := &trial{conversation: &conversation{link: link, proc: proc}, check: k}
-		defer t.close(true)
-		return nil, t.explain(err)
-	}
-	return &trial{conversation: c, check: k, stream: link}, nil
-}
-
-// begin starts a child configured by s, with the checker's number of environments and timeout.
-func (k *checker) begin(s setup) (*trial, error) {
-	t, err := k.open()
-	if err != nil {
-		return nil, err
-	}
-	if s.n == 0 {
-		s.n = k.n
-	}
-	s.before = k.by()
-	if err := t.configure(s); err != nil {
-		defer t.close(true)
-		return nil, t.explain(err)
-	}
-	t.episode, t.steps = make([]uint64, s.n), make([]uint64, s.n)
-	return t, nil
-}
-
-// with starts a child configured by s and calls a function with it.
-func (k *checker) with(s setup, do func(*trial) error) error {
-	t, err := k.begin(s)
 	if err != nil {
 		return err
 	}
-	defer t.close(true)
+	t := &trial{conversation: &conversation{link: link, proc: proc}, check: k, stream: link}
+	defer func() { t.close(true) }()
+	c, err := greet(link, proc, "child", "", io.Discard, k.by())
+	if err != nil {
+		return t.explain(err)
+	}
+	t.conversation = c
 	return t.explain(do(t))
 }
 
-// meet starts a child, and receives and keeps its greeting.
+// with starts a child, configures it by s, and calls a function with it.
+func (k *checker) with(s setup, do func(*trial) error) error {
+	return k.greeted(func(t *trial) error {
+		if err := t.configure(s); err != nil {
+			return err
+		}
+		return do(t)
+	})
+}
+
+// meet starts a child, and keeps its greeting.
 func (k *checker) meet() error {
-	t, err := k.open()
-	if err != nil {
-		return err
-	}
-	defer t.close(true)
-	k.greeting, k.n = t.greeting, k.Envs
-	if own := k.greeting.NumEnvs; own > 0 {
-		k.n = own
-	}
-	return nil
+	return k.greeted(func(t *trial) error {
+		k.greeting = t.greeting
+		k.n = cmp.Or(k.greeting.NumEnvs, k.Envs)
+		return nil
+	})
 }
 
 func (k *checker) maps() error {
@@ -205,16 +184,16 @@ func (k *checker) playsItsNumber() error {
 	if own == 0 {
 		return k.with(setup{n: 1}, (*trial).resetAll)
 	}
-	t, err := k.open()
-	if err != nil {
-		return err
-	}
-	defer t.close(true)
-	t.greeting.NumEnvs = 0 // or configure would refuse
-	if t.configure(setup{n: own + 1, before: k.by()}) == nil {
+	accepted := false
+	err := k.greeted(func(t *trial) error {
+		t.greeting.NumEnvs = 0 // otherwise configure would refuse
+		accepted = t.configure(setup{n: own + 1}) == nil
+		return nil
+	})
+	if accepted {
 		return fmt.Errorf("READY for %d environments, expected an error: the greeting has num_envs %d", own+1, own)
 	}
-	return nil
+	return err
 }
 
 func (k *checker) playsOn() error {
@@ -302,4 +281,61 @@ func (k *checker) draws() error {
 		}
 		return t.compare(got, want)
 	})
+}
+
+func (k *checker) closes() error {
+	return k.with(setup{shareMemory: true}, func(t *trial) error {
+		if err := t.resetAll(); err != nil {
+			return err
+		}
+		return t.sayClose()
+	})
+}
+
+func (k *checker) closesUnused() error {
+	return k.greeted((*trial).sayClose)
+}
+
+func (k *checker) endsWithStream() error {
+	return k.with(setup{shareMemory: true}, func(t *trial) error {
+		if err := t.resetAll(); err != nil {
+			return err
+		}
+		if err := t.stream.finish(); err != nil {
+			return err
+		}
+		return t.leaves()
+	})
+}
+
+// sayClose sends CLOSE, and waits for the child to end.
+func (t *trial) sayClose() error {
+	if err := t.send(header{kind: closing}, nil, t.check.by()); err != nil {
+		return err
+	}
+	return t.leaves()
+}
+
+// leaves waits for a child to end with exit status 0.
+func (t *trial) leaves() error {
+	if err := t.ends(t.check.by()); err != nil {
+		return err
+	}
+	if t.proc.program.Err() != nil {
+		return fmt.Errorf("%v, expected exit status 0", t.proc.program.Err())
+	}
+	return nil
+}
+
+// ends waits for a child to end, and returns an error if a signal ended it.
+func (t *trial) ends(by time.Time) error {
+	select {
+	case <-t.proc.done:
+	case <-time.After(time.Until(by)):
+		return fmt.Errorf("it still runs after %v, expected its end", t.check.Timeout)
+	}
+	if exit := (*programs.ExitError)(nil); errors.As(t.proc.program.Err(), &exit) && exit.Status.Signaled() {
+		return fmt.Errorf("it crashed: %v", exit)
+	}
+	return nil
 }

@@ -124,7 +124,9 @@ func attacks() []rule {
 	}
 	var out []rule
 	for _, a := range list {
-		out = append(out, rule{"hostile: " + a.says, a.on})
+		out = append(out, rule{"hostile: " + a.says, func(k *checker) error {
+			return k.greeted(func(t *trial) error { return t.bear(a) })
+		}})
 	}
 	return out
 }
@@ -153,23 +155,12 @@ func notAnAction(s env.Space) []byte {
 	return binary.LittleEndian.AppendUint32(nil, x)
 }
 
-// on runs the attack against a new child.
-func (a attack) on(k *checker) error {
-	t, err := k.open()
-	if err != nil {
-		return err
-	}
-	defer t.close(true)
-	return t.explain(t.bear(a))
-}
-
 // bear returns an error if the child crashed, hung, or silently accepted an attack.
 func (t *trial) bear(a attack) error {
 	if a.after != hello {
-		if err := t.configure(setup{n: t.check.n, before: t.check.by()}); err != nil {
+		if err := t.configure(setup{}); err != nil {
 			return err
 		}
-		t.episode, t.steps = make([]uint64, t.n), make([]uint64, t.n)
 	}
 	if a.after == reset {
 		if err := t.resetAll(); err != nil {

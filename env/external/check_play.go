@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -33,6 +34,14 @@ type outcome struct {
 }
 
 func (o outcome) over() bool { return o.terminated|o.truncated != 0 }
+
+// configure does what conversation.configure does, with the checker's timeout. If s leaves it open, the number of
+// environments is the checker's.
+func (t *trial) configure(s setup) error {
+	s.n, s.before = cmp.Or(s.n, t.check.n), t.check.by()
+	t.episode, t.steps = make([]uint64, s.n), make([]uint64, s.n)
+	return t.conversation.configure(s)
+}
 
 // resetAll begins an episode in every environment.
 func (t *trial) resetAll() error { return t.exchange(reset, 0, t.all()) }
@@ -220,18 +229,16 @@ func (t *trial) all() []byte {
 
 // compare returns an error that names the first difference between two sets of outcomes.
 func (t *trial) compare(got, want [][]outcome) error {
+	f32 := func(x float32) tensor.Tensor { return tensor.FromF32([]float32{x}, 1) }
+	u8 := func(x byte) tensor.Tensor { return tensor.FromU8([]byte{x}, 1) }
 	for n := range got {
 		for i := range got[n] {
 			g, w := got[n][i], want[n][i]
-			err := errors.Join(
-				sameNumbers("reward", tensor.FromF32([]float32{g.reward}, 1), tensor.FromF32([]float32{w.reward}, 1)),
-				sameNumbers("terminated", tensor.FromU8([]byte{g.terminated}, 1),
-					tensor.FromU8([]byte{w.terminated}, 1)),
-				sameNumbers("truncated", tensor.FromU8([]byte{g.truncated}, 1), tensor.FromU8([]byte{w.truncated}, 1)),
-			)
+			err := errors.Join(sameNumbers("reward", f32(g.reward), f32(w.reward)),
+				sameNumbers("terminated", u8(g.terminated), u8(w.terminated)),
+				sameNumbers("truncated", u8(g.truncated), u8(w.truncated)))
 			for j, name := range t.greeting.Info {
-				err = errors.Join(err, sameNumbers("info "+name, tensor.FromF32(g.info[j:j+1], 1),
-					tensor.FromF32(w.info[j:j+1], 1)))
+				err = errors.Join(err, sameNumbers("info "+name, f32(g.info[j]), f32(w.info[j])))
 			}
 			for j, f := range t.greeting.spec.Obs {
 				err = errors.Join(err, sameNumbers(f.Name, g.last[j], w.last[j]),

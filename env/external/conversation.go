@@ -69,15 +69,12 @@ func greet(link Link, proc *process, who, token string, log io.Writer, by time.T
 		return nil, errNoHello
 	case err != nil:
 		return nil, fmt.Errorf("greeting: %w", err)
-	case c.stranger && !sameSecret(tokenIn(payload), token):
+	case !sameSecret(tokenIn(payload), token):
 		return nil, errNoToken
 	}
 	c.stranger = false
 	if c.greeting, err = readGreeting(payload); err != nil {
 		return nil, err
-	}
-	if !sameSecret(c.greeting.Token, token) {
-		return nil, errNoToken
 	}
 	c.text, err = withoutToken(payload)
 	return c, err
@@ -341,7 +338,6 @@ func (c *conversation) render(width, height int, mask []bool, by time.Time) ([]b
 // by itself unless it is useless.
 func (c *conversation) close(useless bool) error {
 	if !useless {
-		c.count = 0
 		c.send(header{kind: closing}, nil, time.Now().Add(time.Second))
 	}
 	err := c.link.Close()

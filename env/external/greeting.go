@@ -49,32 +49,16 @@ type spaceJSON struct {
 	Nvec  []int  `json:"nvec"`
 }
 
-// bounds are one bound for all elements, or one for each element. A null becomes NaN.
+// bounds are one bound for all elements, or one for each element; nil is no bound.
 type bounds struct {
-	all   float64
-	each  []float64
-	wrong bool // neither of both: the JSON decoder would not report the place
+	all   *float64
+	each  []*float64
+	wrong bool // the JSON is another value; an error here would not name the place
 }
 
 func (b *bounds) UnmarshalJSON(text []byte) error {
-	number := func(x *float64) float64 {
-		if x == nil {
-			return math.NaN()
-		}
-		return *x
-	}
-	var one *float64
-	if err := json.Unmarshal(text, &one); err == nil {
-		b.all = number(one)
-		return nil
-	}
-	var many []*float64
-	if b.wrong = json.Unmarshal(text, &many) != nil; b.wrong {
-		return nil
-	}
-	b.each = make([]float64, len(many))
-	for i, x := range many {
-		b.each[i] = number(x)
+	if json.Unmarshal(text, &b.all) != nil {
+		b.wrong = json.Unmarshal(text, &b.each) != nil
 	}
 	return nil
 }
@@ -93,8 +77,8 @@ func (b bounds) of(n int, none float32) ([]float32, error) {
 		if b.each != nil {
 			x = b.each[i]
 		}
-		if out[i] = float32(x); x != x {
-			out[i] = none
+		if out[i] = none; x != nil {
+			out[i] = float32(*x)
 		}
 	}
 	return out, nil
@@ -138,14 +122,10 @@ func readGreeting(text []byte) (*greeting, error) {
 	if err := json.Unmarshal(text, g); err != nil {
 		return nil, fmt.Errorf("greeting: %w", inJSON(err))
 	}
-	var raw rawSpaces
-	if err := json.Unmarshal(text, &raw); err != nil {
-		return nil, fmt.Errorf("greeting: %w", err)
-	}
 	if g.V != version {
 		return nil, fmt.Errorf("greeting: version %d of the protocol, expected %d", g.V, version)
 	}
-	spec, err := g.readSpaces(&raw)
+	spec, err := g.spaces()
 	if err != nil {
 		return nil, err
 	}
@@ -170,28 +150,10 @@ func (g *greeting) problem(what string, err error) error {
 	return fmt.Errorf("greeting of %.64q: %s: %w", g.Name, what, err)
 }
 
-// rawSpaces are the spaces of a greeting as texts, which are read again, over the default bounds.
-type rawSpaces struct {
-	Obs    []json.RawMessage `json:"obs"`
-	Action json.RawMessage   `json:"action"`
-}
-
-// readSpaces returns a spec with the observations and the action of raw.
-func (g *greeting) readSpaces(raw *rawSpaces) (spec env.Spec, err error) {
-	read := func(text json.RawMessage) (s spaceJSON, err error) {
-		unbounded := bounds{all: math.NaN()}
-		s.Low, s.High = unbounded, unbounded
-		if text == nil {
-			return s, nil
-		}
-		return s, json.Unmarshal(text, &s)
-	}
+// spaces returns a Spec with the observations and the action of the greeting.
+func (g *greeting) spaces() (spec env.Spec, err error) {
 	elements := 0
-	for i, text := range raw.Obs {
-		s, err := read(text)
-		if err != nil {
-			return spec, g.problem(fmt.Sprintf("obs[%d]", i), err)
-		}
+	for i, s := range g.Obs {
 		if !validName.MatchString(s.Name) {
 			return spec, g.problem(fmt.Sprintf("obs[%d]: name %.80q", i, s.Name), errName)
 		}
@@ -207,11 +169,7 @@ func (g *greeting) readSpaces(raw *rawSpaces) (spec env.Spec, err error) {
 		}
 		spec.Obs = append(spec.Obs, env.Field{Name: s.Name, Space: space})
 	}
-	s, err := read(raw.Action)
-	if err == nil {
-		spec.Action, err = s.space(false)
-	}
-	if err != nil {
+	if spec.Action, err = g.Action.space(false); err != nil {
 		return spec, g.problem("action", err)
 	}
 	return spec, nil

@@ -57,46 +57,6 @@ func (h *Hub) Supervise(by programs.Entry) *Hub {
 	return h
 }
 
-// A lineWriter serialises writes.
-type lineWriter struct {
-	mu sync.Mutex
-	to io.Writer
-}
-
-func (w *lineWriter) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.to.Write(p)
-}
-
-// maxOutput is the most bytes of output of all children of a Hub that go to its log. Without a
-// limit, children that are replaced again and again would fill the disk.
-const maxOutput = 16 << 20
-
-// A limitedWriter passes on writes until left bytes are passed on. Then it writes one notice and
-// drops the rest. It may be used by several goroutines.
-type limitedWriter struct {
-	mu   sync.Mutex
-	to   io.Writer
-	left int // < 0: none are left, and the notice was written
-}
-
-func (w *limitedWriter) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.left >= 0 {
-		if w.left -= len(p); w.left >= 0 {
-			return w.to.Write(p)
-		}
-		fmt.Fprintf(w.to, "simulators have written %d MiB: the rest is left out here, except for the last lines of "+
-			"one that fails (docs/bridge.md, Addresses)\n", maxOutput>>20)
-	}
-	return 0, errTooMuch
-}
-
-// errTooMuch is the error of a write that a limitedWriter drops.
-var errTooMuch = errors.New("too much was written before")
-
 // Ask returns the greeting of the simulators of cfg, for env.External.Greeting. The first Vec of
 // the same command or address uses the child that Ask started or accepted.
 func (h *Hub) Ask(cfg env.Config) (string, error) {

@@ -58,11 +58,10 @@ func newNamed(size int) (*memory, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if err := f.Truncate(int64(size)); err != nil {
-		os.Remove(path)
-		return nil, err
+	var m *memory
+	if err = f.Truncate(int64(size)); err == nil {
+		m, err = mapFile(f, size, path)
 	}
-	m, err := mapFile(f, size, path)
 	if err != nil {
 		os.Remove(path)
 		return nil, err

@@ -2,5 +2,7 @@
 
 package external
 
-// takeLines does nothing: the gain was measured on amd64 only.
+// takeLines takes no line: the gain was measured on amd64 only.
 func takeLines(_, _ []byte) int { return 0 }
+
+func pause() {}

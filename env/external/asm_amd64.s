@@ -18,3 +18,8 @@ line:
 	JNZ     line
 	VZEROUPPER
 	RET
+
+// func pause()
+TEXT ·pause(SB), NOSPLIT, $0-0
+	PAUSE
+	RET

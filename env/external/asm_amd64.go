@@ -17,3 +17,6 @@ func takeLines(dst, src []byte) int {
 //
 //go:noescape
 func takeAVX(dst, src *byte, n int)
+
+// pause leaves the core to its other hardware thread for some 10 to 50 ns.
+func pause()
