@@ -197,10 +197,10 @@ func (q *quantity) read(p *physics, action []float32) []float64 {
 func apply(f string, x []float64) []float64 {
 	switch f {
 	case "norm":
-		x[0] = math.Sqrt(sum(x, func(v float64) float64 { return v * v }))
+		x[0] = math.Sqrt(sum(apply("square", x)))
 		return x[:1]
 	case "sum":
-		x[0] = sum(x, func(v float64) float64 { return v })
+		x[0] = sum(x)
 		return x[:1]
 	}
 	for i, v := range x {
@@ -222,10 +222,10 @@ func apply(f string, x []float64) []float64 {
 	return x
 }
 
-func sum(x []float64, f func(float64) float64) float64 {
+func sum(x []float64) float64 {
 	s := 0.0
 	for _, v := range x {
-		s += f(v)
+		s += v
 	}
 	return s
 }
@@ -255,7 +255,7 @@ func (r *term) value(p *physics, action []float32, note []float64, dt float64) f
 		return r.constant
 	}
 	if r.memory > 0 && !r.rate {
-		return r.weight * sum(note[:r.memory], func(v float64) float64 { return v })
+		return r.weight * sum(note[:r.memory])
 	}
 	total := 0.0
 	for i, v := range r.quantity.read(p, action) {

@@ -2,11 +2,9 @@ package mujoco
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/philox"
-	"github.com/rlinf/rlinf/tensor"
 )
 
 // TabletopSuite makes TabletopSuite-v1: twelve instructions on the tabletop (suite_instructions.go).
@@ -31,8 +29,8 @@ import (
 // task_number, and with Perturb other_cube told_object. Rewards are as in the other tasks.
 func TabletopSuite(cfg env.Config, n int) (env.Vec, error) {
 	const name = "TabletopSuite-v1"
-	shown, draws := cfg.Observations, suite{perturb: cfg.Perturb, mixes: cfg.InstructionMix == env.MixBySuccess}
 	asked := cfg
+	draws := &suite{scene: new(scene), perturb: cfg.Perturb, mixes: cfg.InstructionMix == env.MixBySuccess}
 	cfg.Observations, cfg.Instructions, cfg.InstructionMix, cfg.Split, cfg.Perturb = nil, nil, "", "", ""
 	if err := cfg.Plain(); err != nil {
 		return nil, err
@@ -40,20 +38,12 @@ func TabletopSuite(cfg env.Config, n int) (env.Vec, error) {
 	if err := draws.choose(asked); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if len(shown) == 0 {
-		shown = []string{"state"}
-	}
-	var views []suiteView
-	for i, name := range shown {
-		at := slices.IndexFunc(suiteViews(), func(v suiteView) bool { return v.name == name })
-		if at < 0 || slices.Contains(shown[:i], name) {
-			return nil, fmt.Errorf("%s: observations.%d: %q, expected state, proprio, image, wrist_image or text, "+
-				"each once", asked.ID(), i, name)
-		}
-		views = append(views, suiteViews()[at])
+	views, err := chooseViews(asked.ID(), asked.Observations, draws.views())
+	if err != nil {
+		return nil, err
 	}
 	return newVec(embedded(name, "tabletop_suite.xml"), func(m *model) (task, error) {
-		draws.scene = newScene(m, tabletopTask{})
+		draws.find(m)
 		draws.zones = eye + 1
 		draws.bodies = append(draws.bodies, m.body("o3"))
 		draws.geoms = append(draws.geoms, m.parts["geom"][m.number("geom", "o3")].at)
@@ -110,19 +100,21 @@ func (t *suite) start(object int) []float64 { return t.memo[suiteStart+2*object:
 // goal returns the things that the instruction is about.
 func (t *suite) goal() goal { return goal{t.meant(), t.other(), t.meantZone()} }
 
+// at makes t the suite of the environment p.
+func (t *suite) at(p *physics) *suite {
+	t.physics = p
+	return t
+}
+
 // on returns the suite as a task with these observations.
-func (t *suite) on(views []suiteView) task {
-	at := func(p *physics) *suite {
-		t.physics = p
-		return t
-	}
+func (t *suite) on(views []view) task {
 	out := task{
 		skip: 10, limit: suiteLimit, actuator: t.model.all(), renew: positions, memo: suiteLen,
 		info: []string{env.Success, env.WrongObject, env.TaskNumber}, names: orderNames(t.orders),
-		weights: t.weights,
-		reset:   func(r *philox.Stream, p *physics) { at(p).begin(r) },
+		weights: t.weights, views: views,
+		reset: func(r *philox.Stream, p *physics) { t.at(p).begin(r) },
 		step: func(p *physics, _ []float32, _ []float64, info []float32) (float64, bool) {
-			success, wrong, told := at(p).judge()
+			success, wrong, told := t.at(p).judge()
 			info[0], info[1], info[2] = float32(count(success)), float32(count(wrong)), float32(t.memo[suiteOrder])
 			if len(info) > 3 {
 				info[3] = float32(count(told))
@@ -134,11 +126,10 @@ func (t *suite) on(views []suiteView) task {
 			return t.order().reward(t), wrong || told
 		},
 		commands: handJoints + 1,
-		control:  func(p *physics, action, ctrl []float32) { at(p).act(action, ctrl) },
-		paint:    func(p *physics, colour []float32) { at(p).paint(colour) },
+		control:  func(p *physics, action, ctrl []float32) { t.at(p).act(action, ctrl) },
+		paint:    func(p *physics, colour []float32) { t.at(p).paint(colour) },
 		expert: func(p *physics, action []float32) {
-			at(p)
-			to, shut := t.order().expert(t)
+			to, shut := t.at(p).order().expert(t)
 			t.steer(action, to, shut)
 		},
 	}
@@ -149,21 +140,10 @@ func (t *suite) on(views []suiteView) task {
 		out.info = append(out.info, env.ToldObject)
 	}
 	if t.perturb == perturbShuffled {
-		out.stage = func(p *physics) { at(p).swapStandIn() }
-	}
-	for _, v := range views {
-		if v.camera != "" {
-			out.views = append(out.views,
-				view{name: v.name, picture: &env.View{Width: 64, Height: 64, Camera: v.camera, Shadows: true}})
-			continue
-		}
-		out.views = append(out.views, view{
-			name: v.name, dtype: v.dtype, text: v.name == textView, width: v.width, bound: v.bound,
-			observe: func(p *physics, obs []float64) { v.write(at(p), obs) },
-		})
+		out.stage = func(p *physics) { t.at(p).swapStandIn() }
 	}
 	if t.develops() {
-		out.develop = func(p *physics, view int, rgb []byte) { at(p).develop(view, rgb) }
+		out.develop = func(p *physics, view int, rgb []byte) { t.at(p).develop(view, rgb) }
 	}
 	return out
 }
@@ -180,11 +160,6 @@ func (t *suite) act(action, ctrl []float32) {
 // judge counts the step just taken. success: the instruction is done; wrong: it is done with
 // another thing; told: it is done with the thing in the sentence.
 func (t *suite) judge() (success, wrong, told bool) {
-	const steps = 2 // in a row
-	tally := func(n *float64, done bool) bool {
-		*n = (*n + 1) * count(done)
-		return *n >= steps
-	}
 	o, g := t.order(), t.goal()
 	other := false
 	for i := range suiteObjects {
@@ -195,9 +170,9 @@ func (t *suite) judge() (success, wrong, told bool) {
 		other = other || done
 		told = told || done && t.perturb == perturbOtherCube && i == t.other()
 	}
-	success = tally(&t.memo[memoDone], o.done(t, g))
-	wrong = tally(&t.memo[memoWrong], other)
-	told = tally(&t.memo[suiteToldDone], told)
+	success = inTwoSteps(&t.memo[memoDone], o.done(t, g))
+	wrong = inTwoSteps(&t.memo[memoWrong], other)
+	told = inTwoSteps(&t.memo[suiteToldDone], told)
 	return success, wrong && !success, told && !success
 }
 
@@ -212,14 +187,4 @@ func (t *suite) rivals(o *instruction, i int) bool {
 		return o.anyShape
 	}
 	return true
-}
-
-// A suiteView is an observation of a suite: numbers, or a camera's picture.
-type suiteView struct {
-	name   string
-	camera string
-	dtype  tensor.DType
-	width  int
-	bound  float32
-	write  func(t *suite, obs []float64)
 }

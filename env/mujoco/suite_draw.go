@@ -62,7 +62,7 @@ func (t *suite) install(l *layout, third bool) {
 		if i == thirdCube && !third {
 			at, height = [2]float64{0, 2}, -2 // out of sight
 		}
-		copy(t.qpos[robotJoints+7*i:], []float64{at[0], at[1], height, math.Cos(l.half[i]), 0, 0, math.Sin(l.half[i])})
+		lay(t.qpos[robotJoints+7*i:], at, height, l.half[i])
 		copy(t.start(i), at[:])
 	}
 	for i := range tableZones {

@@ -1,7 +1,5 @@
 package mujoco
 
-import "math"
-
 // Indices into physics.memo, from suiteStandIn on, for the scene that pictures show instead of the
 // episode's own: the places and colours of its things.
 const (
@@ -15,8 +13,7 @@ const (
 func (t *suite) keepStandIn(l *layout) {
 	memo := t.memo[suiteStandIn:][:standInLen]
 	for i := range tableObjects {
-		copy(memo[standInObjects+7*i:], []float64{l.at[i][0], l.at[i][1], cubeHalf, math.Cos(l.half[i]), 0, 0,
-			math.Sin(l.half[i])})
+		lay(memo[standInObjects+7*i:], l.at[i], cubeHalf, l.half[i])
 	}
 	for i := range tableZones {
 		copy(memo[standInZones+3*i:], t.zone(i))

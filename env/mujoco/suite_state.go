@@ -6,15 +6,16 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-func suiteViews() []suiteView {
-	inf := float32(math.Inf(1))
-	return []suiteView{
-		{name: "state", dtype: tensor.F32, width: suiteStateLen, bound: inf, write: (*suite).state},
-		{name: "proprio", dtype: tensor.F32, width: 8, bound: inf,
-			write: func(t *suite, obs []float64) { t.proprio(obs) }},
-		{name: "image", camera: "front"},
-		{name: "wrist_image", camera: "wrist"},
-		{name: textView, dtype: tensor.U8, width: TextLen, bound: 255, write: (*suite).text},
+// views returns all observations of TabletopSuite.
+func (t *suite) views() []view {
+	return []view{
+		{name: "state", dtype: tensor.F32, width: suiteStateLen, bound: float32(math.Inf(1)),
+			observe: func(p *physics, obs []float64) { t.at(p).state(obs) }},
+		t.proprioView(),
+		cameraView("image", "front"),
+		cameraView("wrist_image", "wrist"),
+		{name: textView, dtype: tensor.U8, text: true, width: TextLen, bound: 255,
+			observe: func(p *physics, obs []float64) { t.at(p).text(obs) }},
 	}
 }
 

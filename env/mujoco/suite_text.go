@@ -31,23 +31,12 @@ func (t *suite) noteSentence(l *layout) {
 
 // text writes the sentence as bytes.
 func (t *suite) text(obs []float64) {
-	clear(obs)
-	memo := t.memo[suiteSaid:][:saidLen]
-	o := &t.orders[int(memo[saidOrder])]
-	name := func(i int) string { return colors[int(memo[i])].name }
-	said := obs[:0]
-	for _, word := range o.phrases[int(memo[saidPhrase])] {
-		switch {
-		case word == "OBJECT" && o.noun == aBall:
-			said = say(said, name(saidObject), "ball")
-		case word == "OBJECT":
-			said = say(said, name(saidObject), "cube")
-		case word == "OTHER":
-			said = say(said, name(saidOther), "cube")
-		case word == "ZONE":
-			said = say(said, name(saidZone), "zone")
-		default:
-			said = say(said, word)
-		}
+	said := t.memo[suiteSaid:][:saidLen]
+	o := &t.orders[int(said[saidOrder])]
+	name := func(i int) string { return colors[int(said[i])].name }
+	w := wording{object: name(saidObject), kind: "cube", other: name(saidOther), zone: name(saidZone)}
+	if o.noun == aBall {
+		w.kind = "ball"
 	}
+	w.write(o.phrases[int(said[saidPhrase])], obs)
 }

@@ -3,6 +3,7 @@ package mujoco
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/philox"
@@ -88,59 +89,59 @@ func (t tabletopTask) constructor(cfg env.Config, n int) (env.Vec, error) {
 	if err := cfg.Plain(); err != nil {
 		return nil, err
 	}
-	if len(shown) == 0 {
-		shown = []string{"state"}
-	}
-	var views []tableView
-	for i, name := range shown {
-		at := slices.IndexFunc(tableViews(), func(v tableView) bool { return v.name == name })
-		if at < 0 || slices.Contains(shown[:i], name) {
-			return nil, fmt.Errorf("%s: observations.%d: %q, expected state, proprio, image, text or instruction, "+
-				"each once", t.name, i, name)
-		}
-		views = append(views, tableViews()[at])
+	s := &scene{task: t}
+	views, err := chooseViews(t.name, shown, s.views())
+	if err != nil {
+		return nil, err
 	}
 	return newVec(embedded(t.name, "tabletop.xml"), func(m *model) (task, error) {
-		return t.on(newScene(m, t), views), nil
+		s.find(m)
+		return t.on(s, views), nil
 	}, cfg, n)
 }
 
-// on returns t as a task of s with these observations.
-func (t tabletopTask) on(s *scene, views []tableView) task {
-	at := func(p *physics) *scene {
-		s.physics = p
-		return s
+// chooseViews returns the views that names selects, in the order of names; without names, the first view. id is the
+// environment's name.
+func chooseViews(id string, names []string, all []view) (chosen []view, err error) {
+	if len(names) == 0 {
+		return all[:1], nil
 	}
-	out := task{
-		skip: 10, limit: t.limit, actuator: s.model.all(), renew: positions, info: []string{"success", "wrong_object"},
-		memo:  memoLen,
-		reset: func(r *philox.Stream, p *physics) { at(p).draw(r) },
+	for i, name := range names {
+		at := slices.IndexFunc(all, func(v view) bool { return v.name == name })
+		if at < 0 || slices.Contains(names[:i], name) {
+			var known []string
+			for _, v := range all {
+				known = append(known, v.name)
+			}
+			last := len(known) - 1
+			return nil, fmt.Errorf("%s: observations.%d: %q, expected %s or %s, each once", id, i, name,
+				strings.Join(known[:last], ", "), known[last])
+		}
+		chosen = append(chosen, all[at])
+	}
+	return chosen, nil
+}
+
+// on returns t as a task of s with these observations.
+func (t tabletopTask) on(s *scene, views []view) task {
+	return task{
+		skip: 10, limit: t.limit, actuator: s.model.all(), renew: positions,
+		info: []string{env.Success, env.WrongObject}, memo: memoLen, views: views,
+		reset: func(r *philox.Stream, p *physics) { s.at(p).draw(r) },
 		step: func(p *physics, _ []float32, _ []float64, info []float32) (float64, bool) {
-			success, wrong := at(p).judge()
+			success, wrong := s.at(p).judge()
 			info[0], info[1] = float32(count(success)), float32(count(wrong))
 			if success {
 				return 1, true
 			}
 			return t.reward(s), wrong
 		},
-		commands: 4,
-		control:  func(p *physics, action, ctrl []float32) { at(p).command(action, ctrl) },
-		paint:    func(p *physics, colour []float32) { at(p).paint(colour) },
+		commands: handJoints + 1,
+		control:  func(p *physics, action, ctrl []float32) { s.at(p).command(action, ctrl) },
+		paint:    func(p *physics, colour []float32) { s.at(p).paint(colour) },
 		expert: func(p *physics, action []float32) {
-			to, shut := t.expert(at(p))
+			to, shut := t.expert(s.at(p))
 			s.steer(action, to, shut)
 		},
 	}
-	for _, v := range views {
-		if v.write == nil {
-			out.views = append(out.views,
-				view{name: v.name, picture: &env.View{Width: 64, Height: 64, Camera: "front", Shadows: true}})
-			continue
-		}
-		out.views = append(out.views, view{
-			name: v.name, dtype: v.dtype, text: v.name == textView, width: v.width, bound: v.bound,
-			observe: func(p *physics, obs []float64) { v.write(at(p), obs) },
-		})
-	}
-	return out
 }

@@ -26,7 +26,7 @@ const (
 func over(p []float64, z float64) [3]float64 { return [3]float64{p[0], p[1], z} }
 
 // pushExpert pushes the cube to the zone.
-func pushExpert(s *scene) ([3]float64, bool) { return s.pushTowards(s.zone(s.meantZone())) }
+func (s *scene) pushExpert() ([3]float64, bool) { return s.pushTowards(s.zone(s.meantZone())) }
 
 // pushTowards moves down behind the cube and pushes it towards a place, with corrections to the
 // side. If the hand loses the cube, it moves up and begins again. If another thing is behind the
@@ -95,15 +95,15 @@ func (s *scene) handFits(at []float64) bool {
 }
 
 // pickExpert grasps the cube and lifts it.
-func pickExpert(s *scene) ([3]float64, bool) {
+func (s *scene) pickExpert() ([3]float64, bool) {
 	if s.grasped(s.meant()) {
 		return over(s.hand(), 0.13), true
 	}
-	return grasp(s)
+	return s.grasp()
 }
 
 // grasp moves the hand over the cube and down, and then shuts the fingers.
-func grasp(s *scene) ([3]float64, bool) {
+func (s *scene) grasp() ([3]float64, bool) {
 	hand, cube := s.hand(), s.object(s.meant())
 	off := apart(hand, cube)
 	switch {
@@ -116,7 +116,7 @@ func grasp(s *scene) ([3]float64, bool) {
 }
 
 // putExpert grasps the cube, carries it over the zone, lowers and releases it, and moves up.
-func putExpert(s *scene) ([3]float64, bool) {
+func (s *scene) putExpert() ([3]float64, bool) {
 	hand, cube, zone := s.hand(), s.object(s.meant()), s.zone(s.meantZone())
 	left := apart(cube, zone)
 	switch {
@@ -126,7 +126,7 @@ func putExpert(s *scene) ([3]float64, bool) {
 		}
 		return over(hand, cruiseHeight), false
 	case !s.grasped(s.meant()):
-		return grasp(s)
+		return s.grasp()
 	case left < 0.012 || left < 0.025 && hand[2] < 0.08:
 		return over(hand, 0.022), true
 	case hand[2] < 0.085:

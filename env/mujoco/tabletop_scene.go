@@ -3,6 +3,7 @@ package mujoco
 import (
 	"math"
 
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -40,7 +41,7 @@ const (
 	robotJoints  = handJoints + fingerJoints
 )
 
-// A scene is the table of one environment, with its task.
+// A scene is the table, with its task. It is used for one environment at a time; at selects the environment.
 type scene struct {
 	*physics
 	task   tabletopTask
@@ -52,14 +53,20 @@ type scene struct {
 	geoms  []int              // indices of the colours of objects and zones
 }
 
-func newScene(m *model, t tabletopTask) *scene {
-	s := &scene{task: t, model: m, words: tokens(), tip: m.number("site", "tcp")}
+// find sets the numbers of the scene's parts in m.
+func (s *scene) find(m *model) {
+	s.model, s.words, s.tip = m, tokens(), m.number("site", "tcp")
 	for i, name := range [tableThings]string{"o0", "o1", "o2", "z0", "z1"} {
 		s.geoms = append(s.geoms, m.parts["geom"][m.number("geom", name)].at)
 		if i < tableObjects {
 			s.bodies = append(s.bodies, m.body(name))
 		}
 	}
+}
+
+// at makes s the scene of the environment p.
+func (s *scene) at(p *physics) *scene {
+	s.physics = p
 	return s
 }
 
@@ -139,9 +146,7 @@ func (s *scene) draw(r *philox.Stream) {
 		}
 	}
 	for i := range tableObjects {
-		half := r.Uniform(-0.15, 0.15)
-		copy(s.qpos[robotJoints+7*i:], []float64{at[i][0], at[i][1], cubeHalf + 1e-4, math.Cos(half), 0, 0,
-			math.Sin(half)})
+		lay(s.qpos[robotJoints+7*i:], at[i], cubeHalf+1e-4, r.Uniform(-0.15, 0.15))
 	}
 	for i := range tableZones {
 		copy(s.zone(i), at[tableObjects+i][:])
@@ -158,6 +163,11 @@ func (s *scene) draw(r *philox.Stream) {
 		order[i], order[j] = order[j], float64(i)
 	}
 	copy(s.memo[memoColor:], order[:tableThings])
+}
+
+// lay writes the numbers of a free joint whose object is at a place and a height, turned about z by twice half.
+func lay(qpos []float64, at [2]float64, height, half float64) {
+	copy(qpos, []float64{at[0], at[1], height, math.Cos(half), 0, 0, math.Sin(half)})
 }
 
 // command writes the actuators' inputs for an action.
@@ -177,18 +187,19 @@ func (s *scene) command(action, ctrl []float32) {
 
 // judge counts the step just taken. success: the task is done; wrong: it is done with another object.
 func (s *scene) judge() (success, wrong bool) {
-	const steps = 2 // in a row
-	tally := func(n *float64, done bool) bool {
-		*n = (*n + 1) * count(done)
-		return *n >= steps
-	}
 	other := false
 	for i := range s.task.objects {
 		other = other || i != s.meant() && s.task.done(s, i)
 	}
-	success = tally(&s.memo[memoDone], s.task.done(s, s.meant()))
-	wrong = tally(&s.memo[memoWrong], other)
+	success = inTwoSteps(&s.memo[memoDone], s.task.done(s, s.meant()))
+	wrong = inTwoSteps(&s.memo[memoWrong], other)
 	return success, wrong && !success
+}
+
+// inTwoSteps counts consecutive steps with done in n, and reports whether there are two or more.
+func inTwoSteps(n *float64, done bool) bool {
+	*n = (*n + 1) * count(done)
+	return *n >= 2
 }
 
 // paint writes the colours of objects and zones.
@@ -198,27 +209,30 @@ func (s *scene) paint(colour []float32) {
 	}
 }
 
-// A tableView is an observation of a scene: numbers, or a picture if it has none.
-type tableView struct {
-	name  string
-	dtype tensor.DType
-	width int
-	bound float32
-	write func(s *scene, obs []float64)
-}
-
-func tableViews() []tableView {
+// views returns all observations of the tabletop tasks.
+func (s *scene) views() []view {
 	inf := float32(math.Inf(1))
-	return []tableView{
-		{"state", tensor.F32, 43, inf, (*scene).state},
-		{"proprio", tensor.F32, 8, inf, (*scene).proprio},
-		{name: "image"},
-		{textView, tensor.U8, TextLen, 255, (*scene).text},
-		{instructionView, tensor.I32, InstructionLen, float32(len(vocabulary()) - 1), (*scene).instruction},
+	return []view{
+		{name: "state", dtype: tensor.F32, width: 43, bound: inf,
+			observe: func(p *physics, obs []float64) { s.at(p).state(obs) }},
+		s.proprioView(),
+		cameraView("image", "front"),
+		{name: textView, dtype: tensor.U8, text: true, width: TextLen, bound: 255,
+			observe: func(p *physics, obs []float64) { s.at(p).text(obs) }},
+		{name: instructionView, dtype: tensor.I32, width: InstructionLen, bound: float32(len(vocabulary()) - 1),
+			observe: func(p *physics, obs []float64) { s.at(p).instruction(obs) }},
 	}
 }
 
-func (s *scene) proprio(obs []float64) { s.appendProprio(obs[:0]) }
+func (s *scene) proprioView() view {
+	return view{name: "proprio", dtype: tensor.F32, width: 8, bound: float32(math.Inf(1)),
+		observe: func(p *physics, obs []float64) { s.at(p).appendProprio(obs[:0]) }}
+}
+
+// cameraView returns the observation called name: the picture of a camera of the table.
+func cameraView(name, camera string) view {
+	return view{name: name, picture: &env.View{Width: 64, Height: 64, Camera: camera, Shadows: true}}
+}
 
 func (s *scene) appendProprio(obs []float64) []float64 {
 	obs = decimetres(obs, s.hand()...)

@@ -22,26 +22,32 @@ func push() tabletopTask {
 		name: "TabletopPush-v1", limit: 100, objects: tableCubes, zone: true,
 		sentence: strings.Fields("push the OBJECT to the ZONE"),
 		done:     func(s *scene, object int) bool { return s.onZone(object) },
-		reward: func(s *scene) float64 {
-			cube := s.object(s.meant())
-			return (near(distance(s.hand(), cube)) + s.grip(s.meant()) + 2*near(apart(cube, s.zone(s.meantZone())))) / 4
-		},
-		expert: pushExpert,
+		reward:   func(s *scene) float64 { return s.pushReward(s.zone(s.meantZone())) },
+		expert:   (*scene).pushExpert,
 	}
 }
 
+// pushReward rewards a hand at the cube, and the cube at its aim.
+func (s *scene) pushReward(aim []float64) float64 {
+	cube := s.object(s.meant())
+	return (near(distance(s.hand(), cube)) + s.grip(s.meant()) + 2*near(apart(cube, aim))) / 4
+}
+
 func pick() tabletopTask {
-	const lift = 0.08
 	return tabletopTask{
 		name: "TabletopPick-v1", limit: 60, objects: tableCubes, sentence: strings.Fields("pick up the OBJECT"),
-		done: func(s *scene, object int) bool { return s.object(object)[2] > lift },
-		reward: func(s *scene) float64 {
-			cube := s.object(s.meant())
-			lifted := clip((cube[2]-cubeHalf)/(lift-cubeHalf), 1)
-			return (near(distance(s.hand(), cube)) + s.grip(s.meant()) + 2*s.held(s.meant())*lifted) / 4
-		},
-		expert: pickExpert,
+		done:   func(s *scene, object int) bool { return s.object(object)[2] > pickLift },
+		reward: (*scene).pickReward, expert: (*scene).pickExpert,
 	}
+}
+
+const pickLift = 0.08 // m above the table, where a cube is picked up
+
+// pickReward rewards a hand at the cube, and a cube that the fingers hold and lift.
+func (s *scene) pickReward() float64 {
+	cube := s.object(s.meant())
+	lifted := clip((cube[2]-cubeHalf)/(pickLift-cubeHalf), 1)
+	return (near(distance(s.hand(), cube)) + s.grip(s.meant()) + 2*s.held(s.meant())*lifted) / 4
 }
 
 func put() tabletopTask {
@@ -59,7 +65,7 @@ func put() tabletopTask {
 			return (near(distance(s.hand(), cube)) + s.grip(s.meant()) +
 				s.held(s.meant())*near(distance(cube, target))) / 6
 		},
-		expert: putExpert,
+		expert: (*scene).putExpert,
 	}
 }
 

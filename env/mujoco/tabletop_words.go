@@ -1,8 +1,6 @@
 package mujoco
 
-import (
-	"strings"
-)
+import "strings"
 
 // The names of the observations with the instruction: as tokens, and as text.
 const (
@@ -51,58 +49,65 @@ func Sentence(tokens []int32) string {
 	return strings.Join(said, " ")
 }
 
+// A wording has the words that take the place of the placeholders OBJECT, OTHER and ZONE in a phrase.
+type wording struct {
+	object, other, zone string // names of colours
+	kind                string // of the object: cube or ball
+}
+
+// spell calls do with each word of the phrase.
+func (w wording) spell(phrase []string, do func(word string)) {
+	for _, word := range phrase {
+		switch word {
+		case "OBJECT":
+			do(w.object)
+			do(w.kind)
+		case "OTHER":
+			do(w.other)
+			do("cube")
+		case "ZONE":
+			do(w.zone)
+			do("zone")
+		default:
+			do(word)
+		}
+	}
+}
+
+func (s *scene) wording() wording {
+	w := wording{object: s.color(s.meant()), kind: "cube", zone: s.color(tableObjects + s.meantZone())}
+	if s.meant() >= tableCubes {
+		w.kind = "ball"
+	}
+	return w
+}
+
 // instruction writes the tokens of the instruction.
 func (s *scene) instruction(obs []float64) {
 	clear(obs)
-	words, said := s.words, obs[:0]
-	color := func(thing int) float64 { return words[s.color(thing)] }
-	for _, word := range s.task.sentence {
-		switch {
-		case word == "OBJECT" && s.meant() < tableCubes:
-			said = append(said, color(s.meant()), words["cube"])
-		case word == "OBJECT":
-			said = append(said, color(s.meant()), words["ball"])
-		case word == "ZONE":
-			said = append(said, color(tableObjects+s.meantZone()), words["zone"])
-		default:
-			said = append(said, words[word])
-		}
-	}
+	said := obs[:0]
+	s.wording().spell(s.task.sentence, func(word string) { said = append(said, s.words[word]) })
 }
 
 // text writes the instruction as bytes.
-func (s *scene) text(obs []float64) {
+func (s *scene) text(obs []float64) { s.wording().write(s.task.sentence, obs) }
+
+// write writes the phrase as bytes, with spaces between the words.
+func (w wording) write(phrase []string, obs []float64) {
 	clear(obs)
-	said := obs[:0]
-	for _, word := range s.task.sentence {
-		switch {
-		case word == "OBJECT" && s.meant() < tableCubes:
-			said = say(said, s.color(s.meant()), "cube")
-		case word == "OBJECT":
-			said = say(said, s.color(s.meant()), "ball")
-		case word == "ZONE":
-			said = say(said, s.color(tableObjects+s.meantZone()), "zone")
-		default:
-			said = say(said, word)
-		}
-	}
-}
-
-// color returns the name of a thing's colour.
-func (s *scene) color(thing int) string { return colors[int(s.memo[memoColor+thing])].name }
-
-// say appends words to a text, with spaces between them.
-func say(text []float64, words ...string) []float64 {
-	for _, word := range words {
+	text := obs[:0]
+	w.spell(phrase, func(word string) {
 		if len(text) > 0 {
 			text = append(text, ' ')
 		}
 		for i := range len(word) {
 			text = append(text, float64(word[i]))
 		}
-	}
-	return text
+	})
 }
+
+// color returns the name of a thing's colour.
+func (s *scene) color(thing int) string { return colors[int(s.memo[memoColor+thing])].name }
 
 // tokens returns the token of every word.
 func tokens() map[string]float64 {

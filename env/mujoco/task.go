@@ -13,6 +13,15 @@ import (
 //go:embed models
 var models embed.FS
 
+// A Version is Gymnasium's version number of a task.
+type Version int
+
+// The versions differ in rewards, observations and models; each constructor says how.
+const (
+	V4 Version = 4
+	V5 Version = 5
+)
+
 // A definition is a named environment: a model and a task.
 type definition struct {
 	name    string // "HalfCheetah"; the version is added

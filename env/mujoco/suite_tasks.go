@@ -1,5 +1,89 @@
 package mujoco
 
+// Reaching: the point between the fingertips comes within 3.5 cm of the thing meant.
+
+func reachDone(t *suite, g goal) bool { return distance(t.hand(), t.object(g.object)) < 0.035 }
+
+func reachZoneDone(t *suite, g goal) bool { return distance(t.hand(), t.zone(g.zone)) < 0.035 }
+
+// stay is the aim of instructions that move no object: the present place.
+func stay(t *suite) [3]float64 { return [3]float64(t.target()) }
+
+// target returns the position of the object or the zone that is meant.
+func (t *suite) target() []float64 {
+	if t.order().noun == aZone {
+		return t.zone(t.meantZone())
+	}
+	return t.object(t.meant())
+}
+
+func reachReward(t *suite) float64 { return near(distance(t.hand(), t.target())) }
+
+func reachExpert(t *suite) ([3]float64, bool) {
+	at := t.target()
+	return [3]float64{at[0], at[1], at[2] + 0.02}, false
+}
+
+const (
+	pushFar    = 0.08 // m: least shift of a pushed cube to the side
+	pushAcross = 0.04 // m: greatest shift forwards or backwards meanwhile
+	pushAim    = 0.095
+)
+
+// Left and right are as the camera in front sees them: left is along +x.
+
+func pushLeftDone(t *suite, g goal) bool  { return t.pushed(g.object, 1) }
+func pushRightDone(t *suite, g goal) bool { return t.pushed(g.object, -1) }
+
+// pushed reports whether an object was pushed to the side of sign, and rests there.
+func (t *suite) pushed(object int, sign float64) bool {
+	at, from := t.object(object), t.start(object)
+	across := at[1] - from[1]
+	return sign*(at[0]-from[0]) >= pushFar && across <= pushAcross && across >= -pushAcross && t.rests(object)
+}
+
+// pushZoneDone: a cube rests within 4 cm of the centre of the zone.
+func pushZoneDone(t *suite, g goal) bool {
+	return apart(t.object(g.object), t.zone(g.zone)) < 0.04 && t.rests(g.object)
+}
+
+// rests reports whether an object lies flat on the table and hardly moves. An object that was
+// thrown, leans on another one, or is held above the table does not rest.
+func (t *suite) rests(object int) bool {
+	const slow = 0.1 // m/s
+	at, v := t.object(object), t.velocity(object)
+	return at[2] < cubeHalf+0.004 && v[0]*v[0]+v[1]*v[1]+v[2]*v[2] < slow*slow
+}
+
+func toZone(t *suite) [3]float64 {
+	zone := t.zone(t.meantZone())
+	return [3]float64{zone[0], zone[1], cubeHalf}
+}
+
+func toLeft(t *suite) [3]float64  { return t.aside(1) }
+func toRight(t *suite) [3]float64 { return t.aside(-1) }
+
+func (t *suite) aside(sign float64) [3]float64 {
+	from := t.start(t.meant())
+	return [3]float64{from[0] + sign*pushAim, from[1], cubeHalf}
+}
+
+func pushReward(t *suite) float64 {
+	aim := t.order().aim(t)
+	return t.pushReward(aim[:])
+}
+
+// suitePushExpert moves down behind the cube and pushes it to its aim.
+func suitePushExpert(t *suite) ([3]float64, bool) {
+	aim := t.order().aim(t)
+	return t.pushTowards(aim[:])
+}
+
+// pickDone: the fingers hold a cube high above the table. A thrown cube does not count.
+func pickDone(t *suite, g goal) bool {
+	return t.object(g.object)[2] > pickLift && t.between(g.object)
+}
+
 const (
 	placeAway   = 0.05 // m: least height of the hand above the table at the end
 	besideLeast = 0.05 // m between the centres of neighbouring cubes
@@ -66,7 +150,7 @@ func placeExpert(t *suite) ([3]float64, bool) {
 		}
 		return over(hand, carry), false
 	case !t.grasped(t.meant()):
-		return grasp(t.scene)
+		return t.grasp()
 	case left < placeNear || left < 0.02 && above < 0.06:
 		return [3]float64{aim[0] + hand[0] - cube[0], aim[1] + hand[1] - cube[1], hand[2] - above + 0.002}, true
 	case hand[2] < carry-0.015:
