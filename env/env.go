@@ -9,17 +9,17 @@ type Vec interface {
 	// Len returns N.
 	Len() int
 	// Reset starts new episodes where mask is true, everywhere for a nil mask, and writes their
-	// Obs. Everything else in out keeps its values. seeds holds one seed per environment; those
-	// outside mask are ignored. Equal seeds give equal states.
+	// Obs. Everything else in out keeps its values. seeds holds one seed per environment; seeds of
+	// environments outside mask are ignored. Equal seeds give equal states.
 	Reset(mask []bool, seeds []uint64, out *Step) error
 	// Step applies the tensor "action" [N,K,A] in action, A numbers per action, and fills out. K > 1
 	// is a chunk: an environment takes its K actions in turn and stops at the first end of an
 	// episode; later rewards and flags are 0, and so is their Info. With seeds, an environment whose
 	// episode ended resets itself with its seed: FinalObs gets the last observation of the old
-	// episode, Obs the first of the new one. With nil seeds the environment stays done. Until Reset,
-	// its further steps keep Obs, give Reward 0 and repeat its status. Their first column in a chunk
-	// repeats its flags and the last Info. Bad actions, bad buffers, and a step before the first
-	// Reset return an error and do nothing.
+	// episode, Obs the first of the new one. With nil seeds the environment stays done until its
+	// Reset: further steps keep its Obs, give Reward 0, and repeat its status. In a further chunk,
+	// column 0 repeats the flags and the last Info. Bad actions, bad buffers, and a step before the
+	// first Reset return an error and do nothing.
 	Step(action tensor.Dict, seeds []uint64, out *Step) error
 	Close() error
 }
@@ -84,7 +84,7 @@ type Spec struct {
 // Figures of a step that this package interprets, besides TaskReward.
 const (
 	Success     = "success"      // the task is done
-	WrongObject = "wrong_object" // the task is done with another object than the one meant
+	WrongObject = "wrong_object" // the task is done with an object that was not meant
 	// ToldObject: the task is done with the object that the sentence names. The environment wrote
 	// another object into the sentence than the one meant, on purpose.
 	ToldObject = "told_object"
@@ -163,8 +163,8 @@ type Renderer interface {
 // A View describes pictures of environments.
 type View struct {
 	Width, Height int    // pixels
-	Camera        string // a name that the model gives; "": the environment's choice
-	Renderer      string // one of the environment's ways to draw, as caster or osmesa; "": its first choice
+	Camera        string // name of a camera in the model; "": the environment's default
+	Renderer      string // name of a renderer of the environment, such as caster or osmesa; "": its default
 	Shadows       bool
 }
 

@@ -16,22 +16,22 @@ type Episodes struct {
 	first      int
 	success    int   // column of the Info Success, -1: none
 	wrong      int   // column of the Info WrongObject, -1: none
-	byName     int   // column of the Info ToldObject, -1: none
+	told       int   // column of the Info ToldObject, -1: none
 	task       int   // column of the Info TaskNumber, -1: none
 	taskReward int   // column of the Info TaskReward, -1: Reward is the task's own
 	figures    []int // columns of the Info that are reported unchanged
 	autoReset  bool
 
-	ret      tensor.Tensor // F64 [n]: sum of the rewards so far
-	length   tensor.Tensor // I64 [n]: steps so far
-	once     tensor.Tensor // U8 [n]: success so far
-	mistaken tensor.Tensor // U8 [n]: wrong_object so far
-	obeyed   tensor.Tensor // U8 [n]: told_object so far
-	figured  tensor.Tensor // F64 [n, figures]: sums of the figures so far
-	told     tensor.Tensor // I64 [n]: steps with figures, counting repeated actions
-	over     tensor.Tensor // U8 [n]: the episode is done, and its environment idles
-	number   []int         // [n]: number of the episode's task
-	failed   []bool        // [n]: the last episode was aborted, and no step has succeeded since
+	ret        tensor.Tensor // F64 [n]: sum of the rewards so far
+	length     tensor.Tensor // I64 [n]: steps so far
+	hadSuccess tensor.Tensor // U8 [n]: a step had Success so far
+	hadWrong   tensor.Tensor // U8 [n]: a step had WrongObject so far
+	hadTold    tensor.Tensor // U8 [n]: a step had ToldObject so far
+	sums       tensor.Tensor // F64 [n, figures]: sums of the figures so far
+	summed     tensor.Tensor // I64 [n]: steps in sums, counting repeated actions
+	over       tensor.Tensor // U8 [n]: the episode is done, and its environment idles
+	number     []int         // [n]: number of the episode's task
+	failed     []bool        // [n]: the last episode was aborted, and no step has succeeded since
 
 	mu       sync.Mutex
 	finished batch
@@ -47,7 +47,7 @@ type batch struct {
 // An Episode holds the figures of an episode that finished or was aborted.
 type Episode struct {
 	Env          int       // global index of its environment
-	Aborted      bool      // its simulator failed: nothing else of it counts
+	Aborted      bool      // the simulator failed, and the figures below have no meaning
 	Len          int       // steps
 	Return       float64   // sum of the task's own rewards
 	SuccessOnce  bool      // a step was a success
@@ -91,13 +91,12 @@ func NewEpisodes(spec Spec, first, n int, autoReset bool) *Episodes {
 	}
 	return &Episodes{
 		first: first, success: spec.InfoIndex(Success), wrong: spec.InfoIndex(WrongObject),
-		byName: spec.InfoIndex(ToldObject), task: task,
-		taskReward: spec.InfoIndex(TaskReward), autoReset: autoReset,
-		ret: tensor.New(tensor.F64, n), length: tensor.New(tensor.I64, n),
-		once: tensor.New(tensor.U8, n), mistaken: tensor.New(tensor.U8, n), over: tensor.New(tensor.U8, n),
-		obeyed: tensor.New(tensor.U8, n), figures: figures,
-		figured: tensor.New(tensor.F64, n, len(figures)), told: tensor.New(tensor.I64, n),
-		number: make([]int, n), failed: make([]bool, n),
+		told: spec.InfoIndex(ToldObject), task: task, taskReward: spec.InfoIndex(TaskReward), figures: figures,
+		autoReset: autoReset,
+		ret:       tensor.New(tensor.F64, n), length: tensor.New(tensor.I64, n),
+		hadSuccess: tensor.New(tensor.U8, n), hadWrong: tensor.New(tensor.U8, n), hadTold: tensor.New(tensor.U8, n),
+		sums: tensor.New(tensor.F64, n, len(figures)), summed: tensor.New(tensor.I64, n),
+		over: tensor.New(tensor.U8, n), number: make([]int, n), failed: make([]bool, n),
 		finished: room(), taken: room(),
 	}
 }
@@ -147,28 +146,28 @@ func (e *Episodes) Observe(step *Step) {
 
 // add adds the figures of one step of environment n, and returns whether it was a success.
 func (e *Episodes) add(n int, info []float32) (success bool) {
-	says := func(column int) bool { return column >= 0 && info[column] != 0 }
+	has := func(column int) bool { return column >= 0 && info[column] != 0 }
 	if e.taskReward >= 0 {
 		e.ret.F64()[n] += float64(info[e.taskReward])
 	}
-	if success = says(e.success); success {
-		e.once.U8()[n] = 1
+	if success = has(e.success); success {
+		e.hadSuccess.U8()[n] = 1
 	}
-	if says(e.wrong) {
-		e.mistaken.U8()[n] = 1
+	if has(e.wrong) {
+		e.hadWrong.U8()[n] = 1
 	}
-	if says(e.byName) {
-		e.obeyed.U8()[n] = 1
+	if has(e.told) {
+		e.hadTold.U8()[n] = 1
 	}
 	if e.task >= 0 {
 		e.number[n] = int(info[e.task]) + 1
 	}
 	if len(e.figures) > 0 {
-		sums := e.sums(n)
+		sums := e.sumsOf(n)
 		for i, column := range e.figures {
 			sums[i] += float64(info[column])
 		}
-		e.told.I64()[n]++
+		e.summed.I64()[n]++
 	}
 	return success
 }
@@ -177,13 +176,13 @@ func (e *Episodes) finish(n int, success, aborted bool) {
 	e.mu.Lock()
 	f := &e.finished
 	first := len(f.info)
-	for _, sum := range e.sums(n) {
-		f.info = append(f.info, sum/float64(max(e.told.I64()[n], 1)))
+	for _, sum := range e.sumsOf(n) {
+		f.info = append(f.info, sum/float64(max(e.summed.I64()[n], 1)))
 	}
 	f.episodes = append(f.episodes, Episode{
 		Env: e.first + n, Aborted: aborted, Len: int(e.length.I64()[n]), Return: e.ret.F64()[n],
-		SuccessOnce: e.once.U8()[n] != 0, SuccessAtEnd: success, WrongObject: e.mistaken.U8()[n] != 0,
-		ToldObject: e.obeyed.U8()[n] != 0, Task: e.number[n],
+		SuccessOnce: e.hadSuccess.U8()[n] != 0, SuccessAtEnd: success, WrongObject: e.hadWrong.U8()[n] != 0,
+		ToldObject: e.hadTold.U8()[n] != 0, Task: e.number[n],
 		Info: slices.Clip(f.info[first:]),
 	})
 	e.mu.Unlock()
@@ -194,14 +193,14 @@ func (e *Episodes) finish(n int, success, aborted bool) {
 }
 
 func (e *Episodes) begin(n int) {
-	e.ret.F64()[n], e.length.I64()[n], e.once.U8()[n], e.mistaken.U8()[n], e.told.I64()[n] = 0, 0, 0, 0, 0
-	e.obeyed.U8()[n] = 0
-	clear(e.sums(n))
+	e.ret.F64()[n], e.length.I64()[n], e.summed.I64()[n] = 0, 0, 0
+	e.hadSuccess.U8()[n], e.hadWrong.U8()[n], e.hadTold.U8()[n] = 0, 0, 0
+	clear(e.sumsOf(n))
 }
 
-// sums returns the sums of figures of environment n.
-func (e *Episodes) sums(n int) []float64 {
-	return e.figured.F64()[n*len(e.figures) : (n+1)*len(e.figures)]
+// sumsOf returns the sums of figures of environment n.
+func (e *Episodes) sumsOf(n int) []float64 {
+	return e.sums.F64()[n*len(e.figures) : (n+1)*len(e.figures)]
 }
 
 // Take returns the episodes that finished or were aborted since the last Take, in the order of (step,
@@ -240,16 +239,16 @@ func (e *Episodes) Save() (tensor.Dict, error) {
 func (e *Episodes) Load(state tensor.Dict) error { return e.memory().load(state) }
 
 func (e *Episodes) memory() memory {
-	m := memory{{"episodes.return", e.ret}, {"episodes.length", e.length}, {"episodes.success_once", e.once},
+	m := memory{{"episodes.return", e.ret}, {"episodes.length", e.length}, {"episodes.success_once", e.hadSuccess},
 		{"episodes.over", e.over}}
 	if e.wrong >= 0 {
-		m = append(m, namedTensor{"episodes.wrong_object", e.mistaken})
+		m = append(m, namedTensor{"episodes.wrong_object", e.hadWrong})
 	}
-	if e.byName >= 0 {
-		m = append(m, namedTensor{"episodes.told_object", e.obeyed})
+	if e.told >= 0 {
+		m = append(m, namedTensor{"episodes.told_object", e.hadTold})
 	}
 	if len(e.figures) > 0 {
-		m = append(m, namedTensor{"episodes.info", e.figured}, namedTensor{"episodes.told", e.told})
+		m = append(m, namedTensor{"episodes.info", e.sums}, namedTensor{"episodes.told", e.summed})
 	}
 	return m
 }
@@ -300,7 +299,7 @@ type Summary struct {
 	SuccessAtEnd    float64   // share of episodes
 	WrongObject     float64   // share of episodes
 	ToldObject      float64   // share of episodes
-	ByTask          []OfTask  // of each of Spec.Tasks, up to the last one that an episode had
+	ByTask          []OfTask  // for each of Spec.Tasks, up to the last task that occurred
 	Info            []float64 // mean of each of Spec.Figures; nil for no episodes
 }
 

@@ -13,7 +13,7 @@ type Episodic struct {
 	spec   Spec
 	n      int
 	ignore bool // terminations do not end episodes
-	sparse int  // column of the Info that is the reward; -1: the Simulator's own reward counts
+	sparse int  // column of the Info that replaces the reward; -1: none does
 
 	elapsed tensor.Tensor // I32 [N]: steps of the running episode
 	over    tensor.Tensor // U8 [N]: terminated, truncated, needsReset; 0 while the episode runs
@@ -136,8 +136,8 @@ func (e *Episodic) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	return e.renew(seeds, out)
 }
 
-// takeTurns sets the turn of every environment, and counts the coming step of those that are not
-// done. It reports whether any environment is not done.
+// takeTurns sets the turn of every environment, and counts the coming step of each running episode. It reports whether
+// any episode is running.
 func (e *Episodic) takeTurns() bool {
 	over, elapsed, limit := e.over.U8(), e.elapsed.I32()[:e.n], int32(e.spec.MaxSteps)
 	alive := false
@@ -174,7 +174,7 @@ func (e *Episodic) actions(a tensor.Tensor, k int) tensor.Tensor {
 // judge writes column k of the results of the step, and decides which episodes are over.
 func (e *Episodic) judge(out *Step, k, chunk int) {
 	reward, term, trunc, over := out.Reward.F32(), out.Terminated.U8(), out.Truncated.U8(), e.over.U8()
-	if chunk == 1 && !out.Info.IsZero() { // one copy for all is faster
+	if chunk == 1 && !out.Info.IsZero() { // one copy of all rows is faster
 		copy(out.Info.F32(), e.info.F32())
 	}
 	for n, turn := range e.turn {
@@ -207,7 +207,7 @@ func (e *Episodic) inform(out *Step, n, i int) {
 	}
 }
 
-// renew starts a new episode wherever this step ended one.
+// renew starts a new episode in each environment whose episode ended in this step.
 func (e *Episodic) renew(seeds []uint64, out *Step) error {
 	over, some := e.over.U8(), false
 	for n := range e.ended {

@@ -41,7 +41,7 @@ func (s Spec) checkElements(elements []int) error {
 	return nil
 }
 
-// NewPartial wraps v and shows those elements of its state, in the order given.
+// NewPartial wraps v and shows the given elements of its state, in the given order.
 func NewPartial(v Vec, elements []int) *Partial {
 	w := &Partial{wrapper: wrapper{Vec: v}, elements: elements, spec: v.Spec()}
 	w.inner.Obs, w.inner.FinalObs = w.spec.newObs(v.Len()), w.spec.newObs(v.Len())

@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TaskReward is the figure with the task's own reward, in a Vec whose Reward is another one. If an
-// action is repeated, its first row has the sum and its other rows have 0.
+// TaskReward is the figure with the task's own reward, in a Vec that changes the Reward. If an action
+// is repeated, its first row has the sum and its other rows have 0.
 const TaskReward = "task_reward"
 
 // RewardScale makes rewards relative if asked to, multiplies them by a factor, and clips them. It
@@ -23,8 +23,7 @@ type RewardScale struct {
 }
 
 // NewRewardScale wraps v. A reward r becomes coef·r, within ±clip unless clip is 0. With relative,
-// r is first replaced by its change since the step before. The first step of an episode keeps its
-// r.
+// r is first replaced by its change since the step before, except in the first step of an episode.
 func NewRewardScale(v Vec, coef, clip float32, relative bool) *RewardScale {
 	w := &RewardScale{wrapper: wrapper{Vec: v}, coef: coef, clip: clip, spec: v.Spec()}
 	if relative {

@@ -54,8 +54,8 @@ func (s *Seeder) Started(mask []bool) {
 	}
 }
 
-// Observe records a Step that was given the seeds of Next. Where the step ended an episode, a new
-// one has begun.
+// Observe records a Step that was given the seeds of Next. Each environment whose episode ended has
+// begun a new episode.
 func (s *Seeder) Observe(step *Step) {
 	for n := range s.next {
 		if _, ended := step.Took(n); ended {

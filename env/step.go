@@ -42,7 +42,7 @@ func (s *Step) Took(n int) (steps int, ended bool) {
 }
 
 // InfoOf returns the rows of Info of the steps that environment n took, one after the other, or nil
-// if Info is the zero Tensor. An environment that was done before has one row, its last.
+// if Info is the zero Tensor. An environment that was done before has one row, that of its last step.
 func (s *Step) InfoOf(n int) []float32 {
 	if s.Info.IsZero() {
 		return nil

@@ -44,13 +44,13 @@ type Task struct {
 // after the step. Sensors of forces and accelerations are the exception: their values belong to the
 // last state for which the simulation computed them.
 type Quantity struct {
-	// position of a joint: an angle [rad] or a way [m]; 7 numbers of a free joint, 4 of a ball
+	// position of a joint: an angle [rad] or a distance [m]; 7 numbers of a free joint, 4 of a ball
 	Joint    string `yaml:"joint,omitempty"`
 	Velocity string `yaml:"velocity,omitempty"` // of a joint
-	Sensor   string `yaml:"sensor,omitempty"`   // what a sensor measures
+	Sensor   string `yaml:"sensor,omitempty"`   // output of a sensor
 	Body     string `yaml:"body,omitempty"`     // position of a body's frame, x, y, z [m]
 	Site     string `yaml:"site,omitempty"`     // position of a site, x, y, z [m]
-	Actuator string `yaml:"actuator,omitempty"` // what the action says for an actuator, not clipped; rewards only
+	Actuator string `yaml:"actuator,omitempty"` // the action's number for an actuator, not clipped; only in rewards
 
 	// RelativeTo is a body or a site whose position is subtracted from that of the quantity's body
 	// or site. If a body and a site share the name, the one of the quantity's kind is meant.

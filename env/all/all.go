@@ -16,7 +16,7 @@ func Registry() *env.Registry {
 	r.Add("MountainCar-v0", classic.NewMountainCar)
 	r.Add("MountainCarContinuous-v0", classic.NewMountainCarContinuous)
 	r.Add("Acrobot-v1", classic.NewAcrobot)
-	// Without the build tag mujoco these are known, and making one is an error that names the tag.
+	// Without the build tag mujoco these names are known, but their constructors return an error that names the tag.
 	r.Add("InvertedPendulum-v4", mujoco.InvertedPendulum(mujoco.V4))
 	r.Add("InvertedPendulum-v5", mujoco.InvertedPendulum(mujoco.V5))
 	r.Add("Reacher-v4", mujoco.Reacher(mujoco.V4))

@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A task is one environment with state S and actions A, as batch needs it.
+// A task defines one environment with states S and actions A.
 type task[S state, A int32 | float32] struct {
 	spec    env.Spec
 	reset   func(r *philox.Stream) S
@@ -31,7 +31,7 @@ type state interface{ ~[2]float64 | ~[4]float64 }
 type batch[S state, A int32 | float32] struct {
 	task[S, A]
 	state []S
-	rand  philox.Stream // of the present reset
+	rand  philox.Stream // random numbers of the current Reset
 }
 
 func newVec[S state, A int32 | float32](t task[S, A], cfg env.Config, n int) (env.Vec, error) {

@@ -72,7 +72,7 @@ func stepCartPole(s *cartPole, action int32) (float64, bool) {
 	if !fallen(s[0], s[2]) {
 		return 1, false
 	}
-	if fallen(x, theta) { // it lies already, which happens only if terminations are ignored
+	if fallen(x, theta) { // the pole had fallen before, which happens only if terminations are ignored
 		return 0, true
 	}
 	return 1, true

@@ -3,6 +3,6 @@
 //
 // They follow Gymnasium (https://github.com/Farama-Foundation/Gymnasium, 1.4) step for step:
 // float64 inside, float32 observations under the name "state". Initial states have the same
-// distributions, but random numbers of this project. Each task is one file that defines one
-// environment; batch makes N of it.
+// distributions, but other random numbers. Each task is one file that defines one environment, and
+// batch makes N environments of it.
 package classic

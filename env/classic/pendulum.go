@@ -52,8 +52,8 @@ func stepPendulum(s *pendulum, action float32) (float64, bool) {
 	return -cost, false
 }
 
-// swingUp raises the energy, ω²/6 + 5 cos θ, to a little more than that of standing still upright.
-// Near this position it holds the pendulum.
+// swingUp raises the energy, ω²/6 + 5 cos θ, to a little more than the energy of standing upright at
+// rest. Near this position it holds the pendulum.
 func swingUp(s *pendulum) float32 {
 	theta, omega := wrapAngle(s[0]), s[1]
 	if math.Cos(theta) > 0.9 && math.Abs(omega) < 3 {

@@ -15,7 +15,7 @@ type sketch struct {
 	strokes []stroke
 }
 
-// A stroke is a straight line with round ends, thick on either side of it.
+// A stroke is a straight line with round ends; thick is half its width.
 type stroke struct {
 	x0, y0, x1, y1, thick float64
 	colour                [3]float64

@@ -162,7 +162,7 @@ func (k *checker) maps() error {
 }
 
 func (k *checker) doesWithout() error {
-	for _, path := range []string{"/nowhere/at/all", "/proc/self/fd/5", "/tmp"} { // 5: it exists, but is still empty
+	for _, path := range []string{"/nowhere/at/all", "/proc/self/fd/5", "/tmp"} { // 5 exists, but is still empty
 		private := privateMemory(newBlocks(k.greeting.spec, k.n).size())
 		private.path = path
 		err := k.with(setup{memory: private}, func(t *trial) error {
@@ -211,7 +211,7 @@ func (k *checker) goesOn() error {
 	var episode, steps []uint64
 	var want [][]outcome
 	again := func(t *trial) error {
-		time.Sleep(time.Millisecond) // the child sleeps, and does not look at its bell while a LOAD comes
+		time.Sleep(time.Millisecond) // the child stops polling, so it does not look at its bell while LOAD comes
 		if err := t.resetAll(); err != nil {
 			return err
 		}

@@ -61,7 +61,7 @@ func (k *checker) sameByBell() error {
 		got := make([][]outcome, t.n)
 		for n := range k.Steps {
 			if n%5 == 0 {
-				time.Sleep(time.Millisecond) // the child sleeps, and then does not look at once
+				time.Sleep(time.Millisecond) // the child stops polling and blocks
 			}
 			t.stream.spin.sleeps = n % 3 // sometimes this side does not poll either
 			if err := t.turn(t.all(), true, got); err != nil {

@@ -131,7 +131,8 @@ func (h *Hub) Close() error {
 	}
 }
 
-// open returns a child that has greeted: a spare one, a new process, or one that connected.
+// open returns a child that has sent its greeting: a spare child, a new process, or a child that
+// connected.
 func (h *Hub) open(cfg env.External) (*conversation, error) {
 	h.mu.Lock()
 	spare := h.spare[source(cfg)]
@@ -204,8 +205,8 @@ func (h *Hub) await(cfg env.External, by time.Time) (*conversation, error) {
 	}
 }
 
-// errNoSolver is the error of a request for another program of the same MPI job. All of these were
-// offered when the job began.
+// errNoSolver is the error of a request for another program of the same MPI job, when every program
+// that Hub.Offer added is in use.
 var errNoSolver = errors.New("no other solver is in this MPI job; solvers in the MPI job serve only a training job " +
 	"(rlinf -c), no other command")
 

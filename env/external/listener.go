@@ -46,8 +46,8 @@ type visitor struct {
 // maxWaiting is the most children in the queue. Further children block until there is room.
 const maxWaiting = 1024
 
-// A visitor has greetingTime to greet. If there are maxVisitors, a new one replaces the oldest, once the
-// oldest has had firstTime.
+// A visitor has greetingTime to send its greeting. If there are maxVisitors, a new visitor replaces the
+// oldest, but not before the oldest has had firstTime.
 const (
 	greetingTime = 10 * time.Second
 	firstTime    = 500 * time.Millisecond

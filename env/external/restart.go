@@ -72,8 +72,8 @@ const (
 
 // restart replaces child c if it failed in the last exchange. With seeds, all of its environments
 // whose episodes are not over begin new ones. If c was replaced too often, or cannot be replaced,
-// its environments have no simulator from then on. The function of Hub.Watch gets the error;
-// without one, restart returns it. After a request to stop, restart only logs the failure.
+// its environments have no simulator from then on. The function of Hub.Watch gets the error; without
+// such a function, restart returns the error. After a request to stop, restart only logs the failure.
 func (v *Vec) restart(c *child, seeds []uint64) error {
 	for c.err != nil && !c.gone {
 		why := c.err.Error()
@@ -147,7 +147,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// begin starts new episodes in all of c's environments except those whose episode is over.
+// begin starts new episodes in the environments of c whose episode is not over.
 func (v *Vec) begin(c *child, seeds []uint64) error {
 	turn := make([]byte, c.hi-c.lo)
 	for i := range turn {

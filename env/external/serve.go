@@ -41,7 +41,7 @@ type server struct {
 	link    *stream
 	new     func(maxSteps int, ignoreTerminations bool) (env.Vec, error)
 	spec    env.Spec
-	state   int // bytes of one environment's state; 0: it has none to save
+	state   int // bytes of one environment's state; 0: environments cannot be saved
 	drawing bool
 	n       int
 	vecs    []env.Vec

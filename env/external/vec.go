@@ -22,7 +22,7 @@ type Vec struct {
 	started  bool
 	spec     env.Spec
 	n        int
-	sparse   int // column of Info that is the reward; -1: the simulator's own reward counts
+	sparse   int // column of Info that replaces the reward; -1: none does
 	children []*child
 	over     []byte // [n]: flags of ended episodes, whose environments idle
 
@@ -275,7 +275,7 @@ func (c *child) answer(by time.Time) error {
 func (v *Vec) judge(c *child, k int, autoReset bool, out *env.Step) {
 	reward, term, trunc := out.Reward.F32(), out.Terminated.U8(), out.Truncated.U8()
 	chunk := out.Reward.Dim(1)
-	if chunk == 1 && !out.Info.IsZero() && c.conversation != nil { // one copy for all is faster
+	if chunk == 1 && !out.Info.IsZero() && c.conversation != nil { // one copy of all rows is faster
 		copy(out.Info.F32()[c.lo*len(v.spec.Info):], c.info.F32())
 	}
 	for n := c.lo; n < c.hi; n++ {

@@ -23,8 +23,11 @@ func ant(v Version) definition {
 		name: "Ant", file: "ant.xml", version: v, skip: 5, limit: 1000,
 		task: func(m *model, dt float64) task {
 			torso := m.body("torso")
-			t := task{
-				width:    m.nq - 2 + m.nv,
+			width := m.nq - 2 + m.nv
+			if v == V5 {
+				width += 6 * (len(m.parts["body"]) - 1)
+			}
+			return task{
 				contacts: v == V5,
 				reset: func(r *philox.Stream, p *physics) {
 					uniform(r, 0.1, p.qpos)
@@ -39,7 +42,7 @@ func ant(v Version) definition {
 					}
 					return (p.body(torso)[0]-note[0])/dt + count(well || v == V4) - cost, !well
 				},
-				observe: func(p *physics, obs []float64) {
+				views: stateView(width, func(p *physics, obs []float64) {
 					n := copy(obs, p.qpos[2:])
 					n += copy(obs[n:], p.qvel)
 					if v == V5 {
@@ -47,12 +50,8 @@ func ant(v Version) definition {
 							obs[n+i] = clip(f, 1)
 						}
 					}
-				},
+				}),
 			}
-			if v == V5 {
-				t.width += 6 * (len(m.parts["body"]) - 1)
-			}
-			return t
 		},
 	}
 }

@@ -194,8 +194,8 @@ func (b *batch) begin(i int) error {
 }
 
 // step steps the environments whose turn is not Idle, each with its row of action. If one fails,
-// the others still step. lost[i] is set for each that failed. The error is the Fault of the first
-// one, with the number of further failures.
+// the others still step. lost[i] is set for each environment that failed. The error is the Fault of
+// the first of them, with the number of further failures.
 func (b *batch) step(action []float32, turn []env.Turn, lost []bool) (err error) {
 	more := 0
 	for from := 0; from < len(turn); {

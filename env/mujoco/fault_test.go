@@ -140,9 +140,9 @@ func TestFaultWords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			still := func(m *model) (task, error) {
 				return task{
-					skip: 1, limit: 1, width: m.nq, actuator: m.all(),
-					step:    func(*physics, []float32, []float64, []float32) (float64, bool) { return 0, false },
-					observe: func(p *physics, obs []float64) { copy(obs, p.qpos) },
+					skip: 1, limit: 1, actuator: m.all(),
+					step:  func(*physics, []float32, []float64, []float32) (float64, bool) { return 0, false },
+					views: stateView(m.nq, func(p *physics, obs []float64) { copy(obs, p.qpos) }),
 				}, nil
 			}
 			s, err := newSimulator(source{name: "Still", file: "still.xml", text: fmt.Appendf(nil, box4, c.size)},

@@ -170,8 +170,8 @@ func TestObservations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := make([]float64, plan.width)
-		plan.observe(p, got)
+		got := make([]float64, plan.views[0].width)
+		plan.views[0].observe(p, got)
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.d.source().name, got, c.want)
 		}

@@ -103,7 +103,7 @@ func (s *simulator) act(t *testing.T, action []float64) (float64, bool) {
 // compare compares what environment 0 observes with want, and returns how many numbers that were.
 func (s *simulator) compare(t *testing.T, episode, k int, want []float64) int {
 	t.Helper()
-	s.task.observe(&s.batch.physics[0], s.obs)
+	s.task.views[0].observe(&s.batch.physics[0], s.obs)
 	if len(want) != len(s.obs) {
 		t.Fatalf("%d numbers observed, want %d", len(s.obs), len(want))
 	}

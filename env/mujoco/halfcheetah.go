@@ -19,7 +19,6 @@ func halfCheetah(v Version) definition {
 		name: "HalfCheetah", file: "cheetah.xml", version: v, skip: 5, limit: 1000,
 		task: func(m *model, dt float64) task {
 			return task{
-				width: m.nq - 1 + m.nv,
 				reset: func(r *philox.Stream, p *physics) {
 					uniform(r, 0.1, p.qpos)
 					normal(r, 0.1, p.qvel)
@@ -28,10 +27,10 @@ func halfCheetah(v Version) definition {
 				step: func(p *physics, action []float32, note []float64, _ []float32) (float64, bool) {
 					return (p.qpos[0]-note[0])/dt - 0.1*effort(action), false
 				},
-				observe: func(p *physics, obs []float64) {
+				views: stateView(m.nq-1+m.nv, func(p *physics, obs []float64) {
 					n := copy(obs, p.qpos[1:])
 					copy(obs[n:], p.qvel)
-				},
+				}),
 			}
 		},
 	}

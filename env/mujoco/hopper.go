@@ -36,7 +36,6 @@ func hopper(v Version) definition {
 // walker returns the task of Hopper and Walker2d: to move ahead in the plane while well holds.
 func walker(m *model, dt float64, v Version, well func(p *physics) bool) task {
 	return task{
-		width: m.nq - 1 + m.nv,
 		reset: func(r *philox.Stream, p *physics) {
 			uniform(r, 0.005, p.qpos)
 			uniform(r, 0.005, p.qvel)
@@ -47,12 +46,12 @@ func walker(m *model, dt float64, v Version, well func(p *physics) bool) task {
 			reward := (p.qpos[0]-note[0])/dt + count(well || v == V4)
 			return reward - 0.001*effort(action), !well
 		},
-		observe: func(p *physics, obs []float64) {
+		views: stateView(m.nq-1+m.nv, func(p *physics, obs []float64) {
 			n := copy(obs, p.qpos[1:])
 			for i, w := range p.qvel {
 				obs[n+i] = clip(w, 10)
 			}
-		},
+		}),
 	}
 }
 

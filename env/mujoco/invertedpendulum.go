@@ -18,7 +18,6 @@ func invertedPendulum(v Version) definition {
 		name: "InvertedPendulum", file: "invpend.xml", version: v, skip: 2, limit: 1000,
 		task: func(m *model, _ float64) task {
 			return task{
-				width: m.nq + m.nv,
 				reset: func(r *philox.Stream, p *physics) {
 					uniform(r, 0.01, p.qpos)
 					uniform(r, 0.01, p.qvel)
@@ -27,10 +26,10 @@ func invertedPendulum(v Version) definition {
 					fallen := math.Abs(p.qpos[1]) > 0.2
 					return count(!fallen || v == V4), fallen
 				},
-				observe: func(p *physics, obs []float64) {
+				views: stateView(m.nq+m.nv, func(p *physics, obs []float64) {
 					n := copy(obs, p.qpos)
 					copy(obs[n:], p.qvel)
-				},
+				}),
 			}
 		},
 	}

@@ -9,13 +9,13 @@ type model struct {
 	nq, nv   int
 	parts    map[string][]part // by the kinds of env.Quantity, and "geom" for colours; in the model's order
 	control  [][2]float64      // bounds of each actuator's input; infinite: none
-	moves    []int             // [actuators]: index in qpos of the joint that it moves; -1: not a joint of one number
+	moves    []int             // [actuators]: index in qpos of the moved joint; -1: no joint with one number is moved
 }
 
 // A part is a joint, a body or the like. It is a range of elements in an array of the physics, or
 // for an actuator in the action.
 type part struct {
-	name   string // "" without one
+	name   string // "": it has none
 	at, of int    // the first element, and the number of elements
 }
 

@@ -80,7 +80,7 @@ func TestSaveExactly(t *testing.T) {
 					if err := again.Load(state); err != nil {
 						t.Fatal(err)
 					}
-					s.task.observe(&s.batch.physics[0], s.obs)
+					s.task.views[0].observe(&s.batch.physics[0], s.obs)
 					again.compare(t, 0, k, s.obs)
 				}
 				want, _ := s.act(t, action)
@@ -90,7 +90,7 @@ func TestSaveExactly(t *testing.T) {
 				if got, _ := again.act(t, action); got != want {
 					t.Fatalf("step %d: reward %v, want %v", k, got, want)
 				}
-				s.task.observe(&s.batch.physics[0], s.obs)
+				s.task.views[0].observe(&s.batch.physics[0], s.obs)
 				again.compare(t, 0, k, s.obs)
 			}
 		})
@@ -154,7 +154,7 @@ func TestContactForces(t *testing.T) {
 	for b := 1; b < 14; b++ {
 		sum += s.batch.physics[0].cfrcExt[6*b+5]
 	}
-	s.task.observe(&s.batch.physics[0], s.obs)
+	s.task.views[0].observe(&s.batch.physics[0], s.obs)
 	for _, f := range s.obs[27:] {
 		observed += math.Abs(f)
 	}

@@ -48,9 +48,10 @@ func declare(m *model, t *env.Task) (task, error) {
 	}
 	c := compiler{model: m, read: map[string]bool{}}
 	out := task{skip: max(t.FrameSkip, 1), limit: t.MaxSteps, actuator: c.actuators(t.Actuators)}
+	width := 0
 	observations := compile(&c, "observations", t.Observations, func(key string, q env.Quantity) *quantity {
 		compiled := c.quantity(key, q)
-		out.width += compiled.width()
+		width += compiled.width()
 		return compiled
 	})
 	rewards := compile(&c, "rewards", t.Rewards, func(key string, r env.Reward) *term {
@@ -81,11 +82,11 @@ func declare(m *model, t *env.Task) (task, error) {
 	} else if c.read["body"] || c.read["site"] {
 		out.renew = positions
 	}
-	out.observe = func(p *physics, obs []float64) {
+	out.views = stateView(width, func(p *physics, obs []float64) {
 		for _, q := range observations {
 			obs = obs[copy(obs, q.read(p, nil)):]
 		}
-	}
+	})
 	if out.memory > 0 {
 		out.before = func(p *physics, note []float64) {
 			for _, r := range rewards {
@@ -107,7 +108,7 @@ type outcome struct {
 	dt                    float64 // time of a step
 }
 
-// arrived counts consecutive steps with success, in memo[0].
+// arrived counts consecutive steps with success in memo[0], and reports whether there are enough.
 func (o *outcome) arrived(p *physics) bool {
 	for _, b := range o.success {
 		if !b.hold(p) {
@@ -415,8 +416,8 @@ func (c *compiler) pick(key string, elements, list []int) (picked []int) {
 	return picked
 }
 
-// term compiles r. order lists the actuators of an action. Its result notes values before each
-// step; term adds their number to memory.
+// term compiles r. order lists the actuators of an action. term adds to memory the number of values
+// that the result needs from before a step.
 func (c *compiler) term(key string, r env.Reward, order []int, memory *int) *term {
 	out := &term{constant: r.Constant, weight: r.Weight, rate: r.Rate, when: r.When}
 	kind, _ := r.Source()

@@ -225,7 +225,7 @@ func TestRenderChangesNothing(t *testing.T) {
 				if err := drawn.Render(view, nil, rgb); err != nil {
 					t.Fatal(err)
 				}
-				plain.task.observe(&plain.batch.physics[0], plain.obs)
+				plain.task.views[0].observe(&plain.batch.physics[0], plain.obs)
 				drawn.compare(t, 0, k, plain.obs)
 			}
 			state, err := plain.Save()

@@ -27,7 +27,6 @@ func pusher(v Version) definition {
 				note[0], note[1] = distance(p.body(object), p.body(goal)), distance(p.body(object), p.body(tips))
 			}
 			t := task{
-				width: 2*arm + 9,
 				reset: func(r *philox.Stream, p *physics) {
 					for {
 						x, y := r.Uniform(-0.3, 0), r.Uniform(-0.2, 0.2)
@@ -45,13 +44,13 @@ func pusher(v Version) definition {
 					}
 					return -note[0] - 0.1*effort(action) - 0.5*note[1], false
 				},
-				observe: func(p *physics, obs []float64) {
+				views: stateView(2*arm+9, func(p *physics, obs []float64) {
 					copy(obs, p.qpos[:arm])
 					copy(obs[arm:], p.qvel[:arm])
 					copy(obs[2*arm:], p.body(tips))
 					copy(obs[2*arm+3:], p.body(object))
 					copy(obs[2*arm+6:], p.body(goal))
-				},
+				}),
 			}
 			if v == V4 {
 				t.before = apart

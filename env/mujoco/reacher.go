@@ -26,7 +26,6 @@ func reacher(v Version) definition {
 			}
 			apart := func(p *physics, note []float64) { note[0] = distance(p.body(tip), p.body(target)) }
 			t := task{
-				width:   8 + axes,
 				turning: []int{0, 1},
 				reset: func(r *philox.Stream, p *physics) {
 					uniform(r, 0.1, p.qpos)
@@ -47,7 +46,7 @@ func reacher(v Version) definition {
 					}
 					return -note[0] - effort(action), false
 				},
-				observe: func(p *physics, obs []float64) {
+				views: stateView(8+axes, func(p *physics, obs []float64) {
 					copy(obs, p.cos)
 					copy(obs[2:], p.sin)
 					copy(obs[4:], p.qpos[2:])
@@ -55,7 +54,7 @@ func reacher(v Version) definition {
 					for i := range axes {
 						obs[8+i] = p.body(tip)[i] - p.body(target)[i]
 					}
-				},
+				}),
 			}
 			if v == V4 {
 				t.before = apart

@@ -31,7 +31,6 @@ type simulator struct {
 	notes []float64 // [N,memory]: values from task.before
 	obs   []float64 // scratch: one observation
 	ctrl  []float32 // [N,actuators]: output of task.control
-	views []view    // all observations
 	rand  philox.Stream
 
 	painters map[env.View]*painter // a painter for each view rendered so far
@@ -58,13 +57,13 @@ func newSimulator(src source, plan func(m *model) (task, error), n int) (*simula
 	}
 	s := &simulator{
 		spec: t.spec(src.name, m), task: t,
-		lost: make([]bool, n), notes: make([]float64, n*t.memory), views: t.shown(),
+		lost: make([]bool, n), notes: make([]float64, n*t.memory),
 		painters: map[env.View]*painter{},
 	}
 	if t.paint != nil {
 		s.colour = slices.Repeat(colours(handle), n)
 	}
-	for _, v := range s.views {
+	for _, v := range t.views {
 		if v.width > len(s.obs) {
 			s.obs = make([]float64, v.width)
 		}
@@ -89,7 +88,7 @@ func (t task) spec(name string, m *model) env.Spec {
 			spec.Action.Low[i], spec.Action.High[i] = float32(m.control[a][0]), float32(m.control[a][1])
 		}
 	}
-	for _, v := range t.shown() {
+	for _, v := range t.views {
 		space := box(v.dtype, v.width, v.bound)
 		if v.picture != nil {
 			space = pictureSpace(*v.picture)
@@ -105,15 +104,6 @@ func (t task) spec(name string, m *model) env.Spec {
 		spec.Obs = append(spec.Obs, field)
 	}
 	return spec
-}
-
-// shown returns the views of all observations. The view of observe comes first, if it has a width.
-func (t task) shown() []view {
-	if t.width == 0 {
-		return t.views
-	}
-	return append([]view{{name: "state", dtype: tensor.F32, width: t.width, bound: float32(math.Inf(1)),
-		observe: t.observe}}, t.views...)
 }
 
 // box returns a space of n numbers within ±bound.
@@ -185,7 +175,7 @@ func (s *simulator) note(n int) []float64 { return s.notes[n*s.task.memory : (n+
 
 // Observe writes the observations of the environments where mask is true to their rows of obs.
 func (s *simulator) Observe(mask []bool, obs tensor.Dict) {
-	for i, v := range s.views {
+	for i, v := range s.task.views {
 		t := obs.Must(v.name)
 		if v.picture != nil {
 			if err := s.see(i, mask, t); err != nil {
@@ -219,7 +209,7 @@ func convert[T int32 | float32 | uint8](dst []T, src []float64) {
 // see draws view i of the observations, which is a picture, into rgb.
 func (s *simulator) see(i int, mask []bool, rgb tensor.Tensor) error {
 	s.each(mask, s.task.stage)
-	err := s.Render(*s.views[i].picture, mask, rgb)
+	err := s.Render(*s.task.views[i].picture, mask, rgb)
 	s.each(mask, s.task.stage)
 	if err != nil || s.task.develop == nil {
 		return err

@@ -153,7 +153,7 @@ func (l *layout) scatter(r *philox.Stream, o *instruction, what change) {
 	}
 }
 
-// thing returns the index, among all objects and zones, of the one that o is about.
+// thing returns the index, among all objects and zones, of the thing that o is about.
 func (l *layout) thing(o *instruction) int {
 	if o.noun == aZone {
 		return tableObjects + l.zone

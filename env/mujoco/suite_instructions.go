@@ -33,7 +33,7 @@ type instruction struct {
 	zone     bool // it names a zone besides the object
 	other    bool // it names another cube besides the object
 	anyShape bool // a ball might be meant instead of a cube, or a cube instead of a ball
-	heldOut  int  // a colour that its object has only in held-out splits, or none: it names no object's colour
+	heldOut  int  // a colour that its object has in held-out splits only; none: it names no object's colour
 
 	done   func(t *suite, g goal) bool
 	aim    func(t *suite) [3]float64                   // where the object must go

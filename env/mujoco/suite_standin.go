@@ -24,8 +24,8 @@ func (t *suite) keepStandIn(l *layout) {
 	}
 }
 
-// swapStandIn exchanges the things of the scene with the noted ones; a second call restores them.
-// Pictures depend on these numbers alone.
+// swapStandIn exchanges the things of the scene with those of keepStandIn; a second call restores the
+// scene. Pictures depend on these numbers alone.
 func (t *suite) swapStandIn() {
 	memo := t.memo[suiteStandIn:][:standInLen]
 	swap(t.qpos[robotJoints:][:7*tableObjects], memo[standInObjects:])

@@ -1,16 +1,11 @@
 package mujoco
 
-import (
-	"math"
-
-	"github.com/rlinf/rlinf/tensor"
-)
+import "github.com/rlinf/rlinf/tensor"
 
 // views returns all observations of TabletopSuite.
 func (t *suite) views() []view {
 	return []view{
-		{name: "state", dtype: tensor.F32, width: suiteStateLen, bound: float32(math.Inf(1)),
-			observe: func(p *physics, obs []float64) { t.at(p).state(obs) }},
+		numbersView("state", suiteStateLen, func(p *physics, obs []float64) { t.at(p).state(obs) }),
 		t.proprioView(),
 		cameraView("image", "front"),
 		cameraView("wrist_image", "wrist"),

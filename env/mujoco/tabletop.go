@@ -27,7 +27,7 @@ import (
 //	proprio      8 numbers: position between the fingertips, mean distance of the fingers from shut,
 //	             the last command to them (±1), the vector from the hand to its commanded position
 //	image        U8 [64, 64, 3], from the camera in front, the things in their colours
-//	text         U8 [128]: the same sentence as text, padded with 0
+//	text         U8 [128]: the sentence of instruction in UTF-8, padded with 0
 //	instruction  12 tokens, I32, of a sentence such as "push the red cube to the green zone", padded
 //	             with 0: see Sentence
 //

@@ -211,10 +211,8 @@ func (s *scene) paint(colour []float32) {
 
 // views returns all observations of the tabletop tasks.
 func (s *scene) views() []view {
-	inf := float32(math.Inf(1))
 	return []view{
-		{name: "state", dtype: tensor.F32, width: 43, bound: inf,
-			observe: func(p *physics, obs []float64) { s.at(p).state(obs) }},
+		numbersView("state", 43, func(p *physics, obs []float64) { s.at(p).state(obs) }),
 		s.proprioView(),
 		cameraView("image", "front"),
 		{name: textView, dtype: tensor.U8, text: true, width: TextLen, bound: 255,
@@ -225,8 +223,7 @@ func (s *scene) views() []view {
 }
 
 func (s *scene) proprioView() view {
-	return view{name: "proprio", dtype: tensor.F32, width: 8, bound: float32(math.Inf(1)),
-		observe: func(p *physics, obs []float64) { s.at(p).appendProprio(obs[:0]) }}
+	return numbersView("proprio", 8, func(p *physics, obs []float64) { s.at(p).appendProprio(obs[:0]) })
 }
 
 // cameraView returns the observation called name: the picture of a camera of the table.

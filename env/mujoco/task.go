@@ -72,8 +72,7 @@ func embedded(name, file string) source {
 // their own.
 type task struct {
 	skip, limit int   // simulation steps per environment step; steps of an episode
-	width       int   // numbers that observe writes
-	actuator    []int // the actuators that an action sets, in its order; with control, those that control sets
+	actuator    []int // the actuators that an action or, if not nil, control sets, in the order of its numbers
 	turning     []int // indices into qpos of the angles for physics.cos and sin
 	contacts    bool  // compute physics.cfrcExt
 	renew       renewal
@@ -81,7 +80,7 @@ type task struct {
 	names       []string  // env.Spec.Tasks
 	weights     []float64 // env.Spec.TaskWeights
 	memo        int       // length of physics.memo
-	views       []view    // observations besides that of observe, which is left out if width is 0
+	views       []view    // the observations
 
 	// reset writes the initial state into qpos, qvel, mocapPos and memo. Before the call, qpos and
 	// qvel hold the model's own initial state.
@@ -96,8 +95,6 @@ type task struct {
 	control  func(p *physics, action, ctrl []float32)
 	// step returns the result of the step just taken, and fills info.
 	step func(p *physics, action []float32, note []float64, info []float32) (reward float64, terminated bool)
-	// observe writes the observation.
-	observe func(p *physics, obs []float64)
 	// stage, unless nil, is called before and after an observed picture is drawn. It may change
 	// qpos, mocapPos and memo before, and must restore them after.
 	stage func(p *physics)
@@ -119,6 +116,16 @@ type view struct {
 	bound   float32 // numbers are within ±bound
 	observe func(p *physics, obs []float64)
 	picture *env.View // U8 [height,width,3]; then all other fields but name are unset
+}
+
+// numbersView returns the observation called name, width numbers that observe writes.
+func numbersView(name string, width int, observe func(p *physics, obs []float64)) view {
+	return view{name: name, dtype: tensor.F32, width: width, bound: float32(math.Inf(1)), observe: observe}
+}
+
+// stateView returns the only observation of a task, under the name "state".
+func stateView(width int, observe func(p *physics, obs []float64)) []view {
+	return []view{numbersView("state", width, observe)}
 }
 
 // A renewal selects the quantities that are computed again after a step. All others keep their
