@@ -56,20 +56,35 @@ var (
 	errNoToken = errors.New("greeting: not the token it was to have")
 )
 
-// greet waits for the child's greeting, which must contain token. Until the child has shown the
-// token, greet logs nothing that the child sends.
-func greet(link Link, proc *process, who, token string, log io.Writer, by time.Time) (*conversation, error) {
-	c := &conversation{link: link, proc: proc, who: who, log: log, stranger: token != ""}
-	c.accept, c.wanted = c.expect, hello
+// newConversation returns a conversation that has not received the greeting.
+func newConversation(link Link, proc *process, who string, log io.Writer) *conversation {
+	c := &conversation{link: link, proc: proc, who: who, log: log, wanted: hello}
+	c.accept = c.expect
+	return c
+}
+
+// receiveHello returns the payload of the greeting.
+func (c *conversation) receiveHello(by time.Time) ([]byte, error) {
 	payload, err := c.receive(by)
 	switch {
 	case errors.Is(err, ErrGone):
 		return nil, errMute
-	case errors.Is(err, errNoHello):
-		return nil, errNoHello
-	case err != nil:
+	case err != nil && !errors.Is(err, errNoHello):
 		return nil, fmt.Errorf("greeting: %w", err)
-	case !sameSecret(tokenIn(payload), token):
+	}
+	return payload, err
+}
+
+// greet waits for the child's greeting, which must contain token. Until the child has shown the
+// token, greet logs nothing that the child sends.
+func greet(link Link, proc *process, who, token string, log io.Writer, by time.Time) (*conversation, error) {
+	c := newConversation(link, proc, who, log)
+	c.stranger = token != ""
+	payload, err := c.receiveHello(by)
+	if err != nil {
+		return nil, err
+	}
+	if !sameSecret(tokenIn(payload), token) {
 		return nil, errNoToken
 	}
 	c.stranger = false

@@ -35,8 +35,7 @@ func StartGrader(by programs.Entry, command []string, timeout time.Duration, log
 	if err != nil {
 		return nil, errors.Join(err, g.programs.Close())
 	}
-	g.c = &conversation{link: link, proc: proc, who: "grader", log: lines}
-	g.c.accept, g.c.wanted = g.c.expect, hello
+	g.c = newConversation(link, proc, "grader", lines)
 	if err := g.greet(); err != nil {
 		return nil, errors.Join(g.explain(err), g.end(true))
 	}
@@ -44,11 +43,9 @@ func StartGrader(by programs.Entry, command []string, timeout time.Duration, log
 }
 
 func (g *Grader) greet() error {
-	payload, err := g.c.receive(time.Now().Add(g.patient))
-	if errors.Is(err, ErrGone) {
-		return errMute
-	} else if err != nil {
-		return fmt.Errorf("greeting: %w", err)
+	payload, err := g.c.receiveHello(time.Now().Add(g.patient))
+	if err != nil {
+		return err
 	}
 	var said struct {
 		V      int    `json:"v"`

@@ -66,14 +66,14 @@ func (s *server) converse(token string) error {
 		return err
 	}
 	for {
-		h, payload, err := s.receive()
+		_, payload, err := s.link.Receive(forever(), s.accept)
 		switch {
-		case err != nil || h.kind == closing:
+		case err != nil || s.asked.kind == closing:
 			return err
-		case h.kind == config:
+		case s.asked.kind == config:
 			err = s.configure(payload)
 		default:
-			err = s.answer(h, payload)
+			err = s.answer(payload)
 		}
 		if err != nil {
 			return err
@@ -184,11 +184,6 @@ func saveWith(vec env.Vec, now *env.Step) (tensor.Dict, error) {
 	return state, err
 }
 
-func (s *server) receive() (header, []byte, error) {
-	_, payload, err := s.link.Receive(forever(), s.accept)
-	return s.asked, payload, err
-}
-
 // expect checks every header before its payload is read, and returns the payload's size.
 func (s *server) expect(head []byte) (uint64, error) {
 	h, err := parse(head)
@@ -226,9 +221,9 @@ func (s *server) expect(head []byte) (uint64, error) {
 	return h.length, nil
 }
 
-// answer answers one request.
-func (s *server) answer(h header, payload []byte) error {
-	switch h.kind {
+// answer answers the last request.
+func (s *server) answer(payload []byte) error {
+	switch s.asked.kind {
 	case save:
 		states := make([]byte, 0, s.n*s.state)
 		for n, vec := range s.vecs {
@@ -252,13 +247,13 @@ func (s *server) answer(h header, payload []byte) error {
 			continue
 		case 1:
 		default:
-			return fmt.Errorf("bridge: %v whose mask of environment %d is %d, expected 0 or 1", h.kind, n, turn)
+			return fmt.Errorf("bridge: %v whose mask of environment %d is %d, expected 0 or 1", s.asked.kind, n, turn)
 		}
-		over, err := s.play(h, n)
+		over, err := s.play(n)
 		if err != nil {
 			return err
 		}
-		if over && h.flags&flagAutoReset != 0 {
+		if over && s.asked.flags&flagAutoReset != 0 {
 			flags = flagFinal
 		}
 	}
@@ -294,17 +289,17 @@ func (s *server) load(states []byte) error {
 
 // play resets or steps environment n, and writes the results to the reply block. It reports whether
 // the episode is over.
-func (s *server) play(h header, n int) (over bool, err error) {
+func (s *server) play(n int) (over bool, err error) {
 	out := s.steps[n]
 	s.seed[0] = uint64(s.request.Must("seed").I64()[n])
-	if h.kind == reset {
+	if s.asked.kind == reset {
 		err = s.vecs[n].Reset(nil, s.seed[:], out)
 		out.Reward.Zero()
 		out.Terminated.Zero()
 		out.Truncated.Zero()
 	} else {
 		seeds := s.seed[:]
-		if h.flags&flagAutoReset == 0 {
+		if s.asked.flags&flagAutoReset == 0 {
 			seeds = nil
 		}
 		copy(s.action[n].Must("action").Bytes(), s.request.Must("action").Slice(n, n+1).Bytes())

@@ -363,10 +363,7 @@ func (r *reader) chat(messages []message, tools json.RawMessage, prompt bool) (s
 
 // said returns a message with a text.
 func said(role, content string) message {
-	raw, err := json.Marshal(tokenizer.Message{Role: role, Content: content})
-	if err != nil {
-		panic(err) // cannot happen for two texts
-	}
+	raw := encoded(tokenizer.Message{Role: role, Content: content})
 	return message{raw: raw, role: role, learn: role == "assistant", parts: []string{content}}
 }
 
@@ -393,10 +390,11 @@ func isEmpty(raw json.RawMessage) bool {
 	return false
 }
 
-func encoded(text string) json.RawMessage {
-	raw, err := json.Marshal(text)
+// encoded returns the JSON of a text, or of a struct of texts.
+func encoded(texts any) json.RawMessage {
+	raw, err := json.Marshal(texts)
 	if err != nil {
-		panic(err) // cannot happen for a text
+		panic(err) // cannot happen for texts
 	}
 	return raw
 }
