@@ -13,9 +13,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// BenchmarkRoundTrip measures a step of 16 environments of a C child that has nothing to do, without images and with,
-// in rounds that take turns: the median and the least of each in µs, and how long two copies of the images take.
-// CHILD_CORE is the core that the children are bound to, if it is set:
+// BenchmarkRoundTrip measures a step of 16 environments of a C child that computes nothing, with and without images, in
+// alternating rounds. It reports the median and the least time in µs, and the time of two copies of the images.
+// CHILD_CORE, if set, is the core that the children are bound to:
 //
 //	CHILD_CORE=1 taskset -c 0 go test ./clients -run '^$' -bench RoundTrip
 func BenchmarkRoundTrip(b *testing.B) {
@@ -63,7 +63,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 
 const idleEnvs = 16
 
-// idle has a child of testdata/idle.c play, and returns what takes a step of its environments.
+// idle starts a child of testdata/idle.c, and returns a function that takes a step of its environments.
 func idle(tb testing.TB, hub *external.Hub, command env.Command) func() {
 	cfg := env.DefaultConfig()
 	cfg.EnvType = env.ExternalID

@@ -1,4 +1,4 @@
-// Package clients_test holds conversations with programs that speak RLB1 through the clients, and breaks its rules.
+// Package clients_test is a parent of programs that use the clients. It follows the rules of RLB1, and breaks them.
 package clients_test
 
 import (
@@ -16,8 +16,7 @@ import (
 	"github.com/rlinf/rlinf/env/external"
 )
 
-// compile builds a program of testdata with its client, once, under the sanitisers, which end it with an error if it
-// does what it must not.
+// compile builds a program of testdata with its client, once. The sanitisers end the program at an invalid access.
 func compile(t *testing.T, source string) string {
 	t.Helper()
 	program := filepath.Join(programs, source)
@@ -39,7 +38,7 @@ func compile(t *testing.T, source string) string {
 		if err != nil {
 			t.Skipf("no %s: scripts/setup test installs it", step[0])
 		}
-		for _, file := range append(step[1:], "c/rlb.h") { // so go test knows what its result depends on
+		for _, file := range append(step[1:], "c/rlb.h") { // so that go test reruns after a change of the file
 			os.Stat(file)
 		}
 		args := append(step[1:], flags...)
@@ -53,7 +52,7 @@ func compile(t *testing.T, source string) string {
 	return program
 }
 
-// programs is the folder of what compile has built.
+// programs is the folder of the compiled programs.
 var programs string
 
 func TestMain(m *testing.M) {
@@ -87,7 +86,7 @@ func TestCIsCPlusPlusToo(t *testing.T) {
 	}
 }
 
-// cFrame is a program in C around an example of the manuals.
+// cFrame completes an example of the manuals to a program in C.
 const cFrame = `#include "rlb.h"
 #include <stdio.h>
 static double level[8], inflow[2];
@@ -101,7 +100,7 @@ int main(void)
 }
 `
 
-// fortranFrame is a program in Fortran around an example of the manuals.
+// fortranFrame completes an example of the manuals to a program in Fortran.
 const fortranFrame = `program tank
 use rlb
 implicit none
@@ -126,8 +125,8 @@ end function
 end program
 `
 
-// TestExamplesSayWhatFailed compiles the solvers of the manuals: where nobody has said RLB_ADDR they say so, and do not
-// end as if all were well.
+// TestExamplesSayWhatFailed compiles the solvers of the manuals. Without RLB_ADDR they print an error and exit with a
+// code other than 0.
 func TestExamplesSayWhatFailed(t *testing.T) {
 	cc := func(source, program string) [][]string {
 		return [][]string{{"gcc", "-std=c99", "-Ic", "-o", program, source, "c/rlb.c"}}
@@ -202,8 +201,8 @@ func TestCGreeting(t *testing.T) {
 	}
 }
 
-// TestCServed plays three environments with floats and doubles, one by one and all at once, in shared memory and
-// without: always the same numbers.
+// TestCServed plays three environments with floats and doubles, one by one and together, with and without shared
+// memory. The numbers are always the same.
 func TestCServed(t *testing.T) {
 	program := compile(t, "served.c")
 	for _, args := range [][]string{{"f32"}, {"f64"}, {"f32", "all"}, {"f64", "all"}} {
@@ -236,7 +235,7 @@ func (p *parent) act(e int, a, b float32) {
 	p.request.put("action", 2*e+1, b)
 }
 
-// wantRow compares what environment e shows, the count and the action that it has seen, and its reward.
+// wantRow compares the observation of environment e, which is the count and the last action, and its reward.
 func (p *parent) wantRow(t *testing.T, when string, e int, count, a, b, reward float32) {
 	t.Helper()
 	for i, x := range []float32{count, a, b} {
@@ -249,14 +248,14 @@ func (p *parent) wantRow(t *testing.T, when string, e int, count, a, b, reward f
 	}
 }
 
-// playServed plays three environments of testdata/served.c. Each part goes on where the one before ended.
+// playServed plays three environments of testdata/served.c. Each part continues where the part before ended.
 func playServed(t *testing.T, p *parent) {
 	playBounds(t, p)
 	playStep(t, p)
 	playSaved(t, p)
 	playPictures(t, p)
 
-	// Without AUTORESET what ended waits, and is seen as it ended.
+	// Without AUTORESET, an ended environment waits, and its observation stays the final one.
 	r, _ := p.ask(header{Type: step}, nil)
 	if r.Flags != 0 || p.reply.u8("terminated", 1) != 1 {
 		t.Errorf("flags %d, terminated %d", r.Flags, p.reply.u8("terminated", 1))
@@ -264,8 +263,8 @@ func playServed(t *testing.T, p *parent) {
 	p.wantRow(t, "the last step", 1, 1000, 1.25, -1, 2.25)
 }
 
-// playBounds begins episodes. The nearest float32 to 1.7 is above it, and what comes may be beyond by the last bit: the
-// program sees its bounds.
+// playBounds begins episodes and sends an action at its bound. The nearest float32 to 1.7 is above 1.7, but the program
+// gets actions within its bounds.
 func playBounds(t *testing.T, p *parent) {
 	for e := range 3 {
 		p.request.put("seed", e, uint64([]int{10, 998, 20}[e]))
@@ -283,7 +282,7 @@ func playBounds(t *testing.T, p *parent) {
 	p.ask(header{Type: reset}, nil)
 }
 
-// playStep takes a step; the last environment is left alone.
+// playStep takes a step of all environments but the last.
 func playStep(t *testing.T, p *parent) {
 	p.request.put("mask", 2, uint8(0))
 	for e := range 3 {
@@ -304,16 +303,16 @@ func playStep(t *testing.T, p *parent) {
 	}
 }
 
-// playSaved plays twice from a saved state, which has the length of the episode, too: the second environment comes to
-// its end and begins anew with its seed, and later the first is cut off.
+// playSaved plays twice from a saved state, which includes the length of the episode. Environment 1 reaches its end and
+// begins a new episode, and later environment 0 is truncated.
 func playSaved(t *testing.T, p *parent) {
 	_, states := p.ask(header{Type: save}, nil)
 	if len(states) != 3*p.hello.StateSize {
 		t.Fatalf("%d bytes of states", len(states))
 	}
 
-	// The second environment comes to its end and begins anew with its seed; the others do not.
-	for range 2 { // the second time, as it was before
+	// Environment 1 reaches its end and begins a new episode with its seed; the others continue.
+	for range 2 { // the second time from the loaded state
 		r, _ := p.ask(header{Type: step, Flags: autoreset}, nil)
 		if r.Flags != final || p.reply.u8("terminated", 1) != 1 || p.reply.u8("truncated", 1) != 0 ||
 			p.reply.u8("terminated", 0) != 0 {
@@ -371,14 +370,14 @@ func TestCSolverOwnsItsLoop(t *testing.T) { playLoop(t, compile(t, "loop.c")) }
 
 func TestFortranSolverOwnsItsLoop(t *testing.T) { playLoop(t, compile(t, "loop.f90")) }
 
-// put sets the action of a solver's environment, how its step ends and with which reward, and the next seed.
+// put sets the action of a solver's environment, which contains the end and the reward of the step, and the next seed.
 func (p *parent) put(how, reward int32, seed uint64) {
 	p.request.put("action", 0, how)
 	p.request.put("action", 1, reward)
 	p.request.put("seed", 0, seed)
 }
 
-// wantLoop compares what a solver's environment shows, and the flags and ends of the answer.
+// wantLoop compares the observation of a solver's environment, and the flags of the answer.
 func (p *parent) wantLoop(t *testing.T, when string, r header, flags uint16, terminated, truncated byte,
 	count float32, parity int32) {
 	t.Helper()
@@ -392,7 +391,7 @@ func (p *parent) wantLoop(t *testing.T, when string, r header, flags uint16, ter
 	}
 }
 
-// playLoop ends the episodes of a solver in every way there is, with and without shared memory.
+// playLoop ends the episodes of a solver in every possible way, with and without shared memory.
 func playLoop(t *testing.T, program string) {
 	for _, share := range []bool{false, true} {
 		p := greet(t, program)
@@ -405,7 +404,7 @@ func playLoop(t *testing.T, program string) {
 	}
 }
 
-// loopTerminates begins an episode and takes two steps, of which the second is its end.
+// loopTerminates begins an episode and takes two steps; the second step ends the episode.
 func loopTerminates(t *testing.T, p *parent) {
 	p.put(0, 0, 7)
 	r, _ := p.ask(header{Type: reset}, nil)
@@ -426,7 +425,7 @@ func loopTerminates(t *testing.T, p *parent) {
 	}
 }
 
-// loopIsCutOff takes three steps, after which an episode is cut off, though the solver goes on.
+// loopIsCutOff takes three steps, after which the episode is truncated although the solver continues.
 func loopIsCutOff(t *testing.T, p *parent) {
 	p.put(0, 0, 61)
 	var r header
@@ -442,7 +441,7 @@ func loopIsCutOff(t *testing.T, p *parent) {
 	}
 }
 
-// loopIsReset sends a RESET within an episode, one that is for nobody, and a step that is.
+// loopIsReset sends a RESET within an episode, a RESET with an empty mask, and a STEP with an empty mask.
 func loopIsReset(t *testing.T, p *parent) {
 	p.put(0, 0, 70)
 	r, _ := p.ask(header{Type: reset}, nil)
@@ -456,7 +455,8 @@ func loopIsReset(t *testing.T, p *parent) {
 	p.request.put("mask", 0, uint8(1))
 }
 
-// loopWithoutAutoreset: without AUTORESET an end is answered at once, and a RESET begins the next episode.
+// loopWithoutAutoreset: without AUTORESET, the answer to the last step comes at once, and a RESET begins the next
+// episode.
 func loopWithoutAutoreset(t *testing.T, p *parent) {
 	p.put(3, 4, 90)
 	r, _ := p.ask(header{Type: step}, nil)
@@ -465,14 +465,14 @@ func loopWithoutAutoreset(t *testing.T, p *parent) {
 	p.wantLoop(t, "reset after an end", r, 0, 0, 0, 90, 0)
 }
 
-// TestCGreetingAlone ends the conversation after the greeting, as rlinf does when it asks what the spaces are.
+// TestCGreetingAlone ends the conversation after the greeting, as rlinf does when it asks for the spaces.
 func TestCGreetingAlone(t *testing.T) {
 	for _, source := range []string{"served.c", "loop.c", "loop.f90"} {
 		greet(t, compile(t, source)).end()
 	}
 }
 
-// TestCHangUp closes the pipes in place of saying CLOSE: before the first episode, within one, and between two.
+// TestCHangUp closes the pipes without CLOSE: before the first episode, within an episode, and between two episodes.
 func TestCHangUp(t *testing.T) {
 	for _, name := range []string{"served.c", "loop.c"} {
 		program := compile(t, name)
@@ -495,14 +495,14 @@ func TestCHangUp(t *testing.T) {
 	}
 }
 
-// A hostile parent sends something that it must not.
+// A hostile parent sends a forbidden frame.
 type hostile struct {
 	name, want string
 	do         func(p *parent)
 }
 
-// sendHostile wants the child to say ERROR, or at least to end with a message: never to crash, to hang or to read what
-// is not there.
+// sendHostile checks that the child answers with ERROR, or ends with a message. The child must not crash, hang or read
+// beyond its input.
 func sendHostile(t *testing.T, tests []hostile) {
 	t.Helper()
 	program := compile(t, "served.c")
@@ -522,7 +522,7 @@ func sendHostile(t *testing.T, tests []hostile) {
 	}
 }
 
-// wrongStep is a STEP with a change, after a good CONFIG and RESET.
+// wrongStep is a changed STEP after a valid CONFIG and RESET.
 func wrongStep(change func(p *parent, h *header)) func(*parent) {
 	return func(p *parent) {
 		p.configure(3, 0, 0, false)
@@ -567,7 +567,7 @@ func TestCHostileConfig(t *testing.T) {
 	})
 }
 
-// TestCHostileStep: a STEP with a header or an action that cannot be is answered with an ERROR.
+// TestCHostileStep: a STEP with an invalid header or action is answered with an ERROR.
 func TestCHostileStep(t *testing.T) {
 	sendHostile(t, []hostile{
 		{"the wrong magic of a request", "expected RLB1", wrongStep(func(_ *parent, h *header) { h.Magic[0] = 1 })},
@@ -587,7 +587,7 @@ func TestCHostileStep(t *testing.T) {
 	})
 }
 
-// TestCHostileRequest: a request at the wrong time, or for what cannot be, is answered with an ERROR.
+// TestCHostileRequest: a request at the wrong time, or an impossible request, is answered with an ERROR.
 func TestCHostileRequest(t *testing.T) {
 	sendHostile(t, []hostile{
 		{"a step before a reset", "never begun", func(p *parent) {
@@ -605,7 +605,7 @@ func TestCHostileRequest(t *testing.T) {
 	})
 }
 
-// TestCWaitsThroughSignals has a simulator wait for its requests while signals interrupt it.
+// TestCWaitsThroughSignals interrupts a simulator by signals while it waits for requests.
 func TestCWaitsThroughSignals(t *testing.T) {
 	hub := external.NewHub(t.Output(), 0)
 	t.Cleanup(func() { hub.Close() })
@@ -615,7 +615,8 @@ func TestCWaitsThroughSignals(t *testing.T) {
 	}
 }
 
-// TestCMemoryThatCannotBeMapped goes on without: the file does not exist, is too short, or is none.
+// TestCMemoryThatCannotBeMapped: the child continues without shared memory if the file is missing, too short, or no
+// regular file.
 func TestCMemoryThatCannotBeMapped(t *testing.T) {
 	program := compile(t, "served.c")
 	short := filepath.Join(t.TempDir(), "short")
@@ -638,7 +639,7 @@ func TestCMemoryThatCannotBeMapped(t *testing.T) {
 	}
 }
 
-// TestFortranArrays wants arrays of every kind as they lie in memory, their sizes in C's order.
+// TestFortranArrays checks that arrays of every kind keep their order in memory, and that their sizes are in C's order.
 func TestFortranArrays(t *testing.T) {
 	p := greet(t, compile(t, "arrays.f90"))
 	shapes := map[string][]int{"small": {2, 3}, "big": {2, 2, 2}, "image": {4, 5, 3}}
@@ -664,7 +665,7 @@ func TestFortranArrays(t *testing.T) {
 	p.end()
 }
 
-// TestCFuzz holds thousands of conversations that are spoilt somewhere: for a second, or ten minutes with
+// TestCFuzz plays thousands of conversations with a fault somewhere, for a second, or for ten minutes with
 // RLINF_TEST_FULL=1.
 func TestCFuzz(t *testing.T) {
 	seconds := "1"

@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/env/external"
 )
 
-// TestChecked holds children of each kind against the whole protocol.
+// TestChecked runs rlinf's check of the whole protocol on children of each kind.
 func TestChecked(t *testing.T) {
 	for _, command := range [][]string{{"served.c", "f32"}, {"served.c", "f64", "all"}, {"loop.c"}, {"loop.f90"},
 		{"served.f90"}, {"arrays.f90"}} {

@@ -35,7 +35,7 @@ const (
 	final     = 4
 )
 
-// A header is that of a frame.
+// A header is the header of a frame.
 type header struct {
 	Magic           [4]byte
 	Type, Flags     uint16
@@ -43,12 +43,12 @@ type header struct {
 	Seq, Length     uint64
 }
 
-// A parent is the smallest one that can hold a conversation with a child, and break its rules.
+// A parent is a minimal parent of one child, which can also break the rules.
 type parent struct {
 	t       *testing.T
 	cmd     *exec.Cmd
-	in, out *os.File      // what the child says, and hears
-	errors  *bytes.Buffer // what it wrote on standard error
+	in, out *os.File      // frames from the child, and to the child
+	errors  *bytes.Buffer // output of the child on standard error
 	hello   greeting
 	seq     uint64
 	n       int
@@ -57,7 +57,7 @@ type parent struct {
 	memory  *os.File // nil: blocks travel in payloads
 }
 
-// A greeting is what the tests read of a HELLO.
+// A greeting is the part of a HELLO that the tests read.
 type greeting struct {
 	V         int
 	Name      string
@@ -91,7 +91,7 @@ func (s space) numbers() int {
 	return n
 }
 
-// A block has arrays by name, each at its place.
+// A block is the layout of named arrays.
 type block struct {
 	at   map[string]int
 	size int
@@ -127,7 +127,7 @@ func (b *block) i32(name string, i int) int32 {
 
 func (b *block) u8(name string, i int) byte { return b.data[b.at[name]+i] }
 
-// greet starts the child and hears its HELLO.
+// greet starts the child and receives its HELLO.
 func greet(t *testing.T, command ...string) *parent {
 	t.Helper()
 	childIn, out, err := os.Pipe()
@@ -282,7 +282,7 @@ func (p *parent) ask(h header, body []byte) (header, []byte) {
 	return r, got
 }
 
-// end closes the conversation and wants the child to leave by itself, with nothing on standard error.
+// end sends CLOSE, and checks that the child ends by itself without output on standard error.
 func (p *parent) end() {
 	p.t.Helper()
 	p.send(header{Type: closing}, nil)

@@ -46,7 +46,7 @@ func TestConfigCheck(t *testing.T) {
 	good.EnvType, good.TotalNumEnvs, good.MaxStepsPerRolloutEpoch, good.GroupSize = "CartPole-v1", 8, 16, 4
 	for _, c := range []struct {
 		spoil func(*env.Config)
-		want  string // the keys complained about
+		want  string // the invalid keys
 	}{
 		{func(c *env.Config) {}, ""},
 		{func(c *env.Config) { c.EnvType = "" }, "env_type"},

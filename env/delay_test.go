@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Durations lie between their bounds, have the mean of the distribution, ab/(b-a) ln(b/a), and follow from the seed.
+// Durations lie between their bounds a and b, have the mean ab/(b-a) ln(b/a), and depend on the seed alone.
 func TestDelayDurations(t *testing.T) {
 	const least, most, n = time.Millisecond, 50 * time.Millisecond, 200000
 	draw := func(seed uint64) (all []time.Duration) {

@@ -66,8 +66,8 @@ func TestEpisodesWrongObject(t *testing.T) {
 	}
 }
 
-// TestEpisodesInfo: figures without a meaning are averaged over an episode, and then over episodes. A resumed
-// episode goes on.
+// TestEpisodesInfo: figures that the package does not interpret are averaged over an episode, and then over episodes. A
+// saved episode can be resumed.
 func TestEpisodesInfo(t *testing.T) {
 	spec := env.Spec{Info: []string{"drag", "success", "lift"}}
 	out := spec.NewStep(2, 1)
@@ -105,7 +105,8 @@ func TestEpisodesInfo(t *testing.T) {
 	}
 }
 
-// TestEpisodesTasks: in a suite, successes and told objects count for each task. A resumed episode keeps both.
+// TestEpisodesTasks: successes are counted for each task of a suite, and told objects over all tasks. A resumed episode
+// keeps both.
 func TestEpisodesTasks(t *testing.T) {
 	spec := env.Spec{Info: []string{env.Success, env.TaskNumber, env.ToldObject},
 		Tasks: []string{"reach", "push", "pick"}}
@@ -156,19 +157,19 @@ func TestEpisodesIdle(t *testing.T) {
 	e.Observe(out)
 	want = []env.Episode{
 		{Env: 0, Len: 1, Return: 100, SuccessOnce: true, SuccessAtEnd: true},
-		{Env: 1, Len: 1, Return: 100, SuccessOnce: true, SuccessAtEnd: true}, // its three steps before were dropped
+		{Env: 1, Len: 1, Return: 100, SuccessOnce: true, SuccessAtEnd: true}, // the three steps before were dropped
 	}
 	if got := e.Take(); !same(got, want) {
 		t.Errorf("after a reset: %+v, want %+v", got, want)
 	}
 }
 
-// TestEpisodesLost: an episode that its simulator lost counts as lost and as nothing else, also if that was in its
-// first step. While the simulator is gone there are no further episodes.
+// TestEpisodesLost: an aborted episode counts as lost and in no mean, even if its first step failed. While the
+// simulator is gone there are no further episodes.
 func TestEpisodesLost(t *testing.T) {
 	spec := env.Spec{Info: []string{"drag"}}
 	const lost, none = env.Aborted, env.NoEpisode
-	const end = 9 // of an episode, by a time limit
+	const end = 9 // time limit of an episode
 	for _, auto := range []bool{true, false} {
 		out, e := spec.NewStep(3, 1), env.NewEpisodes(spec, 10, 3, auto)
 		for _, step := range [][]byte{{0, 0, lost}, {end, lost, none}, {0, lost, none}, {0, 0, none}, {0, lost, none}} {
@@ -198,8 +199,8 @@ func TestEpisodesLost(t *testing.T) {
 	}
 }
 
-// TestEpisodesProgress: a running episode has its sums so far; one that has ended has its last sums until the next
-// begins.
+// TestEpisodesProgress: Progress returns the sums of a running episode so far. After its end, Progress returns the
+// final sums until the next episode begins.
 func TestEpisodesProgress(t *testing.T) {
 	v := newCounter(env.DefaultConfig(), 2)
 	out := begin(t, v, 1, 1, 2)
@@ -226,7 +227,7 @@ func TestEpisodesProgress(t *testing.T) {
 	}
 }
 
-// TestEpisodesChunk: the length counts the steps taken, the return is the task's own even where rewards are scaled.
+// TestEpisodesChunk: the length is the number of steps taken. The return is the task's own even if rewards are scaled.
 func TestEpisodesChunk(t *testing.T) {
 	v := env.NewRewardScale(newCounter(env.DefaultConfig(), 1), 0.1, 0, false)
 	out := begin(t, v, 4, 1)
@@ -278,7 +279,7 @@ func TestSummarize(t *testing.T) {
 	if got := env.Summarize(nil); !same(got, env.Summary{}) {
 		t.Errorf("no episodes: %+v", got)
 	}
-	// The order of the ranks does not show in the last bit.
+	// The result is the same to the last bit for any order of the ranks.
 	var eps []env.Episode
 	for i := range 100 {
 		eps = append(eps, env.Episode{Env: i, Len: 1 + i%7, Return: math.Exp(float64(i % 13))})

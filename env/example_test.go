@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Push two carts to the right, whatever their poles do, and see how long the poles stand.
+// Push two carts to the right in every step, and count the steps until their poles fall.
 func Example() {
 	cfg := env.DefaultConfig()
 	cfg.EnvType = "CartPole-v1"

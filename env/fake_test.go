@@ -7,9 +7,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// counter is a Simulator to read by eye: the state of an environment is its seed + 0.01 per step, which is
-// what is observed. The reward is the action, and the episode terminates on an action of 100 or more; success
-// is an action above 50.
+// counter is a Simulator whose results are easy to predict. The state of an environment is its seed + 0.01 per step,
+// and the observation is the state. The reward is the action. An action of 100 or more ends the episode, and an action
+// above 50 is a success.
 type counter struct {
 	state  []float32
 	closed bool

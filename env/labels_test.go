@@ -20,8 +20,8 @@ func (c taught) Act(action tensor.Tensor) error {
 	return nil
 }
 
-// TestLabels: the label is the expert's action in the observed state, also in an episode that has just begun, and
-// through other wrappers.
+// TestLabels: the label is the expert's action in the observed state, including the first state of an episode, and with
+// other wrappers inside.
 func TestLabels(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.RewardCoef = 2
@@ -41,7 +41,7 @@ func TestLabels(t *testing.T) {
 	wantF32(t, "label", out.Obs.Must(env.ExpertAction), 20.02, 14)
 }
 
-// TestLabelsContract: with labels an environment keeps the contract. Without an expert its calls return errors.
+// TestLabelsContract: an environment with labels keeps the contract. Without an expert, its calls return errors.
 func TestLabelsContract(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.MaxEpisodeSteps = "Pendulum-v1", 20

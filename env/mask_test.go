@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// guarded is a counter whose actions are 2×3 choices. After a step all options are allowed that were not just
-// taken, and at the end none is. Its episodes have two steps; with broken, no option is allowed after the first.
+// guarded is a counter whose actions are 2×3 choices. A step forbids the options just taken until the next step, and
+// the last step forbids all options. Episodes have two steps. With broken, the first step forbids all options.
 type guarded struct {
 	counter
 	taken  [][2]int32
@@ -73,8 +73,8 @@ func choices(rows ...int32) tensor.Dict {
 	return d
 }
 
-// TestActionMask: the mask is shown unchanged, and the last one alone where frames are stacked. At the end of an
-// episode without allowed options everything is allowed.
+// TestActionMask: wrappers show the mask unchanged, and stacked frames have the last mask alone. If no option is
+// allowed at the end of an episode, the wrapper allows all options.
 func TestActionMask(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.FrameStack = 3
@@ -93,7 +93,7 @@ func TestActionMask(t *testing.T) {
 
 	step(t, v, out, choices(0, 2, 1, 1))
 	wantU8(t, "without auto-reset", out.Obs.Must(env.ActionMask), after...)
-	for range 2 { // the second step finds them done
+	for range 2 { // in the second step the episodes are over
 		step(t, v, out, choices(1, 0, 0, 0))
 		wantU8(t, "done", out.Obs.Must(env.ActionMask), 1, 1, 1, 1, 1 /**/, 1, 1, 1, 1, 1)
 	}

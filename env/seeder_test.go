@@ -58,7 +58,7 @@ func TestSeederGroups(t *testing.T) {
 			t.Errorf("environment %d: advanced %v", n, advanced)
 		}
 	}
-	// the second episode of a group differs from the first, also for an environment that gets there later
+	// the second episode of a group differs from the first, also for an environment that begins it later
 	if s.Next()[1] == s.Next()[0] {
 		t.Error("episodes 1 and 2 have the same seed")
 	}

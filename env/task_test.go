@@ -21,7 +21,7 @@ terminations: [{sensor: touch, high: 3}]
 success: [{velocity: hinge, low: -1, high: 1}]
 reset_noise: [{joint: hinge, low: -1, high: 1}, {velocity: hinge, std: 0.1}]`
 
-// TestTaskCheck: Check finds mistakes in a task without its model, under the wrong key.
+// TestTaskCheck: Check finds mistakes in a task without its model, and names the key.
 func TestTaskCheck(t *testing.T) {
 	checkTasks(t, []taskCase{
 		{func(*env.Task) {}, ""},
@@ -52,7 +52,7 @@ func TestTaskCheck(t *testing.T) {
 	}
 }
 
-// TestTaskRewardsCheck: the same for rewards, ends and noise.
+// TestTaskRewardsCheck does the same for rewards, ends and noise.
 func TestTaskRewardsCheck(t *testing.T) {
 	checkTasks(t, []taskCase{
 		{func(k *env.Task) { k.Rewards[0].Weight = 1e40 }, "rewards.0.weight"},
@@ -77,7 +77,7 @@ func TestTaskRewardsCheck(t *testing.T) {
 	})
 }
 
-// A taskCase changes a good task, and names the key complained about, "" for none.
+// A taskCase is a change of a valid task, and the key that Check names, "" for none.
 type taskCase struct {
 	spoil func(*env.Task)
 	want  string
@@ -100,7 +100,7 @@ func checkTasks(t *testing.T, cases []taskCase) {
 	}
 }
 
-// complaints are the keys of the mistakes that Check finds.
+// complaints returns the keys of the mistakes that Check finds.
 func complaints(cfg env.Config) (keys []string) {
 	cfg.Check(func(ok bool, key string, value any, want string) {
 		if !ok {
@@ -110,7 +110,7 @@ func complaints(cfg env.Config) (keys []string) {
 	return keys
 }
 
-// TestTaskBoundsSaid: the error of a low bound above the high one has both numbers.
+// TestTaskBoundsSaid: the error of a low bound above the high bound has both numbers.
 func TestTaskBoundsSaid(t *testing.T) {
 	low, high := 2.0, 1.0
 	cfg := env.DefaultConfig()

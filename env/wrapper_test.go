@@ -12,7 +12,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestContract runs the conformance suite over the environments that need only Go in every wrapper.
+// TestContract runs the conformance suite over every wrapper of the environments that need only Go.
 func TestContract(t *testing.T) {
 	registry := all.Registry()
 	wrap := map[string]func(*env.Config){
@@ -43,12 +43,12 @@ func TestContract(t *testing.T) {
 
 func TestActionRepeat(t *testing.T) {
 	v := env.NewActionRepeat(newCounter(env.DefaultConfig(), 2), 3)
-	if got := v.Spec().MaxSteps; got != 2 { // 5 steps of the simulator are one of 3 and one of 2
+	if got := v.Spec().MaxSteps; got != 2 { // 5 steps of the simulator are an action of 3 steps and an action of 2
 		t.Errorf("MaxSteps %d, want 2", got)
 	}
 	out := begin(t, v, 1, 10, 20)
 	step(t, v, out, actions(1, 1, 100))
-	wantF32(t, "reward", out.Reward, 3, 100) // the second ends in the first of its three
+	wantF32(t, "reward", out.Reward, 3, 100) // environment 1 ends in the first of its three steps
 	wantU8(t, "terminated", out.Terminated, 0, 1)
 	wantF32(t, "obs", out.Obs.Must("state"), 10.03, 20.01)
 	step(t, v, out, actions(1, 1, 1), 30, 40)
@@ -99,7 +99,7 @@ func TestRewardScale(t *testing.T) {
 func TestRelativeReward(t *testing.T) {
 	v := env.NewRewardScale(newCounter(env.DefaultConfig(), 2), 2, 0, true)
 	out := begin(t, v, 2, 10, 20)
-	step(t, v, out, actions(2, 1, 4, 100, 3), 30, 40) // the second ends in its first step, and begins again
+	step(t, v, out, actions(2, 1, 4, 100, 3), 30, 40) // environment 1 ends in its first step, and begins again
 	wantF32(t, "first", out.Reward, 2, 6, 200, 0)
 	wantF32(t, "the task's", out.Info, 0, 1, 0, 4, 1, 100, 0, 0)
 	state, err := env.Save(v)
@@ -151,8 +151,8 @@ func TestFrameStack(t *testing.T) {
 	wantF32(t, "on it goes", obs, 50, 50, 50.01, 40.01, 40.02, 40.03)
 }
 
-// TestPartial: the observations of CartPole, final ones too, are the chosen elements in their order. Everything
-// else is as without the wrapper.
+// TestPartial: observations and final observations of CartPole are the chosen elements in the chosen order. All other
+// results are the same as without the wrapper.
 func TestPartial(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.MaxEpisodeSteps = "CartPole-v1", 20
@@ -220,7 +220,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// mute hides that the Vec inside is a Saver.
+// mute is a Vec that is no Saver, whatever the Vec inside is.
 type mute struct{ env.Vec }
 
 func TestSaveUnsupported(t *testing.T) {

@@ -20,11 +20,11 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// envs is how many environments the benchmarks play.
+// envs is the number of environments in the benchmarks.
 const envs = 16
 
-// TestContract: Python's environments keep the contract of environments, over pipes and shared memory; with
-// RLINF_TEST_FULL=1 those in arrays too, inline.
+// TestContract: environments in Python keep the contract of package env, over pipes with shared memory. With
+// RLINF_TEST_FULL=1, so do environments in arrays, without shared memory.
 func TestContract(t *testing.T) {
 	python := python(t, "numpy")
 	kinds := []string{"single"}
@@ -47,8 +47,8 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// TestException: of an exception the log has the traceback once, line by line after the child's name, and then what it
-// was and of which environments.
+// TestException: the log has the traceback of an exception once, with the child's name before each line, then the
+// exception and its environments.
 func TestException(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType = env.ExternalID
@@ -85,7 +85,7 @@ rlb.serve(Arm)`}
 	}
 }
 
-// config is the configuration of a child that bench/child.py is.
+// config returns the configuration of a child that runs bench/child.py.
 func config(python, kind string) env.Config {
 	cfg := env.DefaultConfig()
 	cfg.EnvType = env.ExternalID
@@ -93,10 +93,10 @@ func config(python, kind string) env.Config {
 	return cfg
 }
 
-// BenchmarkStep measures a step of 16 environments behind the bridge, in rounds of 2000, and what the same Python takes
-// alone, in rounds between them: the medians, and how many steps the one makes while the other makes 100. "seeded" is
-// alone with a seed for every episode, as behind the bridge. CHILD_CORE is the core that Python is bound to, if it is
-// set:
+// BenchmarkStep measures a step of 16 environments behind the bridge, in rounds of 2000, and of the same environments
+// in Python alone, in rounds between them. It reports the medians, and the steps behind the bridge per 100 steps alone.
+// "seeded" is alone with a seed for every episode, as behind the bridge. CHILD_CORE, if set, is the core that Python is
+// bound to:
 //
 //	CHILD_CORE=1 taskset -c 0 go test ./clients/python -run '^$' -bench Step -benchtime 40x
 func BenchmarkStep(b *testing.B) {
@@ -133,7 +133,7 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// bridged returns what takes a step of environments that a child plays.
+// bridged returns a function that takes a step of environments behind the bridge.
 func bridged(b *testing.B, python, kind string) func() {
 	cfg := config(python, kind)
 	cfg.External.Command = bound(cfg.External.Command...)
@@ -186,7 +186,7 @@ func bound(command ...string) []string {
 	return command
 }
 
-// unbridged returns what takes steps of bench/alone.py, and says how long they took.
+// unbridged returns a function that takes steps of bench/alone.py, and returns their time.
 func unbridged(b *testing.B, python, kind string) func(steps int) time.Duration {
 	command := bound(python, "bench/alone.py", kind)
 	cmd := exec.Command(command[0], command[1:]...)

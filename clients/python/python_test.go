@@ -1,4 +1,4 @@
-// Package python_test runs the tests of the Python client, which are Python's own.
+// Package python_test runs the Python client's own tests, which are in Python.
 package python_test
 
 import (
@@ -14,7 +14,7 @@ import (
 
 func TestPython(t *testing.T) {
 	python := python(t, "numpy")
-	// so go test knows what its result depends on
+	// so that go test reruns after a change of a file
 	for _, glob := range []string{"rlb/*.py", "tests/*.py", "bench/*.py"} {
 		files, err := filepath.Glob(glob)
 		if err != nil || len(files) == 0 {
@@ -29,7 +29,7 @@ func TestPython(t *testing.T) {
 	unittest(t, python, "test*.py")
 }
 
-// TestTorch has environments return tensors of torch itself; what is a tensor to TestPython is a stand-in.
+// TestTorch runs environments that return tensors of torch. TestPython uses a stand-in for tensors.
 func TestTorch(t *testing.T) {
 	unittest(t, python(t, "numpy", "torch"), "torch_*.py")
 }
@@ -43,8 +43,8 @@ func unittest(t *testing.T, python, pattern string) {
 	}
 }
 
-// TestChecked holds children of each kind against the whole protocol. Vector environments of Gymnasium can't do all of
-// it, and say so.
+// TestChecked runs rlinf's check of the whole protocol on children of each kind. Vector environments of Gymnasium
+// refuse a part of the protocol.
 func TestChecked(t *testing.T) {
 	python := python(t, "numpy")
 	t.Setenv("PYTHONPATH", ".")

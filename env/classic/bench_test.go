@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// BenchmarkStep steps 64 environments with resets; "step" counts one environment.
+// BenchmarkStep steps 64 environments with resets. A "step" is that of one environment.
 func BenchmarkStep(b *testing.B) {
 	for _, make := range []env.Constructor{NewCartPole, NewPendulum, NewMountainCar, NewMountainCarContinuous,
 		NewAcrobot} {

@@ -75,8 +75,8 @@ func testSteps[S state, A int32 | float32](t *testing.T, i int, ep trajectory, s
 	}
 }
 
-// stabilised is a length of episodes of CartPole. From it on, recorded actions keep an unstable pole up: an error
-// in the last bit grows by 1.1 per step, and no two implementations of sin stay together to the end.
+// Of CartPole's episodes longer than stabilised, the first comparable steps are compared. Their recorded actions
+// balance an unstable pole, so a difference in the last bit of sin grows by a factor of 1.1 per step.
 const stabilised, comparable = 400, 150
 
 // testEpisode replays the actions through the Vec: float32 observations are equal in every step.
@@ -139,7 +139,7 @@ func testEpisode(t *testing.T, i int, ep trajectory, make env.Constructor) {
 	}
 }
 
-// action reads a number, or a list of one.
+// action reads a number, or a list of one number.
 func action(t *testing.T, raw json.RawMessage) float64 {
 	t.Helper()
 	var x float64

@@ -219,8 +219,8 @@ func (s suite) limit(t *testing.T) {
 	}
 }
 
-// chunks: K actions in one call, each taken several times, equal that many single steps, up to the
-// end of the episode. Their Episodes are equal, too.
+// chunks: a call with K actions, each taken several times, equals single steps, up to the end of the
+// episode. The Episodes are equal, too.
 func (s suite) chunks(t *testing.T) {
 	for _, c := range []struct{ actions, times int }{{3, 1}, {10, 1}, {1, 3}, {2, 3}} {
 		t.Run(fmt.Sprintf("%d of %d", c.actions, c.times), func(t *testing.T) { s.chunk(t, c.actions, c.times) })
@@ -243,57 +243,77 @@ func (s suite) chunk(t *testing.T, chunk, times int) {
 	r.resetAll()
 	single.resetAll()
 	got, want := env.NewEpisodes(r.spec, 0, envs, true), env.NewEpisodes(single.spec, 0, envs, false)
-	width := chunk * r.spec.Repeats() * len(r.spec.Info)
 	for k := range steps / (chunk * times) {
 		r.step(k, true)
 		got.Observe(r.out)
-		mask, said := make([]bool, envs), make([][]float32, envs)
-		reward, flags := make([]float64, envs*chunk), make([][2]byte, envs*chunk)
+		sum := sums{reward: make([]float64, envs*chunk), flags: make([][2]byte, envs*chunk),
+			info: make([][]float32, envs), ended: make([]bool, envs)}
 		for j := range chunk * times {
 			single.step(k*chunk*times+j, false)
 			want.Observe(single.out)
-			for n := range envs {
-				if mask[n] {
-					continue
-				}
-				i := n*chunk + j/times
-				reward[i] += float64(single.out.Reward.F32()[n])
-				flags[i] = [2]byte{single.out.Terminated.U8()[n], single.out.Truncated.U8()[n]}
-				said[n] = append(said[n], single.out.InfoOf(n)...)
-				_, mask[n] = single.out.Took(n)
-			}
+			sum.add(single.out, chunk, j/times)
 		}
-		for i := range reward {
-			if got, want := r.out.Reward.F32()[i], float32(reward[i]); got != want {
-				t.Fatalf("step %d: environment %d: reward %d is %v, want %v", k, i/chunk, i%chunk, got, want)
-			}
-			if got := [2]byte{r.out.Terminated.U8()[i], r.out.Truncated.U8()[i]}; got != flags[i] {
-				t.Fatalf("step %d: environment %d: flags %d are %v, want %v", k, i/chunk, i%chunk, got, flags[i])
-			}
-		}
-		for n := range envs {
-			if got := r.out.InfoOf(n); !slices.Equal(got, said[n]) {
-				t.Fatalf("step %d: Info of environment %d is %v, want %v", k, n, got, said[n])
-			}
-			rest := r.out.Info.F32()[n*width : (n+1)*width][len(said[n]):]
-			if slices.ContainsFunc(rest, func(x float32) bool { return x != 0 }) {
-				t.Fatalf("step %d: environment %d has Info behind its end: %v", k, n, rest)
-			}
-		}
+		r.equalSums(k, sum)
 		if !s.opt.ChunkFrames {
-			for n, m := range mask {
-				if m && !bytes.Equal(row(finals(r.out.FinalObs), n), row(finals(single.out.Obs), n)) {
+			for n, ended := range sum.ended {
+				if ended && !bytes.Equal(row(finals(r.out.FinalObs), n), row(finals(single.out.Obs), n)) {
 					t.Fatalf("step %d: FinalObs of environment %d", k, n)
 				}
 			}
 		}
-		single.reset(mask, single.seeds())
-		want.Started(mask)
+		single.reset(sum.ended, single.seeds())
+		want.Started(sum.ended)
 		if !s.opt.ChunkFrames {
 			r.equal("after a chunk", r.obs(), single.obs())
 		}
 	}
 	equalEpisodes(t, got.Take(), want.Take(), times == 1)
+}
+
+// sums are the results of single steps that a chunk of repeated actions must have.
+type sums struct {
+	reward []float64   // [N,K]
+	flags  [][2]byte   // [N,K]: Terminated and Truncated
+	info   [][]float32 // [N]: the rows of Info, up to the end of the episode
+	ended  []bool      // [N]
+}
+
+// add adds a single step, which repeats action k of a chunk, to the sums of the environments that have not ended.
+func (s *sums) add(single *env.Step, chunk, k int) {
+	for n := range s.ended {
+		if s.ended[n] {
+			continue
+		}
+		i := n*chunk + k
+		s.reward[i] += float64(single.Reward.F32()[n])
+		s.flags[i] = [2]byte{single.Terminated.U8()[n], single.Truncated.U8()[n]}
+		s.info[n] = append(s.info[n], single.InfoOf(n)...)
+		_, s.ended[n] = single.Took(n)
+	}
+}
+
+// equalSums compares the results of chunk k with the sums of single steps.
+func (r *rollout) equalSums(k int, want sums) {
+	r.t.Helper()
+	for i := range want.reward {
+		n, at := i/r.chunk, i%r.chunk
+		if got, want := r.out.Reward.F32()[i], float32(want.reward[i]); got != want {
+			r.t.Fatalf("step %d: environment %d: reward %d is %v, want %v", k, n, at, got, want)
+		}
+		if got := [2]byte{r.out.Terminated.U8()[i], r.out.Truncated.U8()[i]}; got != want.flags[i] {
+			r.t.Fatalf("step %d: environment %d: flags %d are %v, want %v", k, n, at, got, want.flags[i])
+		}
+	}
+	width := r.chunk * r.spec.Repeats() * len(r.spec.Info)
+	for n, info := range want.info {
+		if got := r.out.InfoOf(n); !slices.Equal(got, info) {
+			r.t.Fatalf("step %d: Info of environment %d is %v, want %v", k, n, got, info)
+		}
+		rest := r.out.Info.F32()[n*width : (n+1)*width][len(info):]
+		if slices.ContainsFunc(rest, func(x float32) bool { return x != 0 }) {
+			r.t.Fatalf("step %d: environment %d has Info behind its end: %v", k, n, rest)
+		}
+	}
 }
 
 // equalEpisodes compares Episodes. It compares lengths only if lengths is true, because these count
@@ -447,7 +467,7 @@ type rollout struct {
 	t       *testing.T
 	vec     env.Vec
 	spec    env.Spec
-	first   int // environment 0 gets the actions and seeds of this one
+	first   int // environment 0 gets the actions and seeds of environment first
 	chunk   int
 	times   int // how many steps each drawn action lasts
 	action  tensor.Dict

@@ -38,7 +38,7 @@ func belled(t *testing.T) (parent, child *stream) {
 	return parent, child
 }
 
-// next receives the frame with this seq.
+// next receives a frame, and returns an error unless it has this seq.
 func (s *stream) next(by time.Time, k kind, seq uint64) error {
 	head, _, err := s.Receive(by, func(head []byte) (uint64, error) {
 		h, err := parse(head)
@@ -60,12 +60,11 @@ func sendBy(by time.Time, s *stream, k kind, seq uint64, payload []byte) error {
 	return s.Send(by, head[:], payload)
 }
 
-// dawdle sometimes sleeps until the other side sleeps, too, and sometimes keeps the processor until the other side is
-// about to.
+// dawdle sometimes sleeps until the other side blocks, and sometimes spins until the other side is about to block.
 func dawdle(r *rand.Rand) {
 	switch r.IntN(200) {
 	case 0:
-		time.Sleep(time.Millisecond) // the other side sleeps, and then does not look for a while
+		time.Sleep(time.Millisecond) // the other side blocks, and does not poll for a while
 	case 1:
 		until := time.Now().Add(spinFor - 20*time.Microsecond + time.Duration(r.IntN(40))*time.Microsecond)
 		for time.Now().Before(until) {
@@ -73,7 +72,7 @@ func dawdle(r *rand.Rand) {
 	}
 }
 
-// TestBellOfWhoLooks: a frame for a side that looks rings the bell and puts nothing into the stream.
+// TestBellOfWhoLooks: a frame for a side that polls its bell does not enter the stream.
 func TestBellOfWhoLooks(t *testing.T) {
 	parent, child := belled(t)
 	by := time.Now().Add(time.Minute)
@@ -90,8 +89,8 @@ func TestBellOfWhoLooks(t *testing.T) {
 	}
 }
 
-// TestBells: whether the sides look or sleep, every frame comes, once and in order, and nobody sleeps over one; those
-// with a payload come between them.
+// TestBells: every frame arrives once and in order, whether the sides poll or block. That includes frames with a
+// payload, which travel by the stream.
 func TestBells(t *testing.T) {
 	const frames = 20000
 	parent, child := belled(t)
@@ -135,8 +134,8 @@ func TestBells(t *testing.T) {
 	}
 }
 
-// TestBellsAreNotTrusted: what a child leaves there is held to the same as what it sends, and a frame that comes again
-// and again ends with the time for it.
+// TestBellsAreNotTrusted: a frame in a bell is checked like a frame in the stream. If the same frame arrives again and
+// again, Receive ends at its deadline.
 func TestBellsAreNotTrusted(t *testing.T) {
 	parent, child := belled(t)
 	child.bells.out[seqWord] = 1

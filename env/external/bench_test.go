@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// BenchmarkStep measures a step of 16 CartPoles that a Go child plays, over every way to it.
+// BenchmarkStep measures a step of 16 CartPoles that a Go child plays, over every transport.
 func BenchmarkStep(b *testing.B) {
 	for _, inline := range []bool{false, true} {
 		name := "shared"

@@ -9,13 +9,13 @@ import (
 	"github.com/rlinf/rlinf/env/external"
 )
 
-// A checkCase is a child with a fault, the rules that are checked, and of those that fail, what is said.
+// A checkCase is a child with a fault, the rules to check, and the error of each rule that fails.
 type checkCase struct {
 	fault, only string
 	fails       map[string]string
 }
 
-// run checks the child in so much time for an answer.
+// run checks the child with a timeout for each answer.
 func (c checkCase) run(t *testing.T, timeout time.Duration) {
 	t.Parallel()
 	command := []string{os.Args[0], c.fault}
@@ -42,7 +42,7 @@ func (c checkCase) run(t *testing.T, timeout time.Duration) {
 
 const firstRule = "every number is finite"
 
-// TestCheck: a child that keeps the rules passes. For another the result names the broken rule, and how it was broken.
+// TestCheck: a child that keeps the rules passes. Otherwise the result names the broken rule and the fault.
 func TestCheck(t *testing.T) {
 	const first = firstRule
 	for _, c := range []checkCase{
@@ -80,8 +80,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckTimeout: of a child that does not answer, or does not end, the result says after how long. Each answer that
-// does come takes less than three seconds.
+// TestCheckTimeout: the error about a child that does not answer, or does not end, has the timeout. The answers that do
+// come take less than three seconds each.
 func TestCheckTimeout(t *testing.T) {
 	const first, timeout = firstRule, 3 * time.Second
 	for _, c := range []checkCase{
@@ -103,7 +103,7 @@ func TestCheckTimeout(t *testing.T) {
 	}
 }
 
-// TestCheckOfNoProgram: a program that is not found breaks one rule.
+// TestCheckOfNoProgram: if the program is not found, one rule fails and no other is checked.
 func TestCheckOfNoProgram(t *testing.T) {
 	var err error
 	check := external.Check{Command: []string{"no-such-program"}, Envs: 1, Steps: 1, Timeout: time.Second}

@@ -19,7 +19,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// beChild is what the test program does as a child: it plays CartPole, with the fault that its argument names.
+// beChild is the test program as a child: it plays CartPole, with the fault that its argument names.
 func beChild(address, token string) error {
 	fault, at := "", 0
 	if len(os.Args) > 1 {
@@ -38,7 +38,7 @@ func beChild(address, token string) error {
 		defer time.Sleep(time.Hour)
 	}
 	answers, memory := -1, -1
-	switch fault { // before Serve takes them
+	switch fault {
 	case "garbage", "chatter", "orphan", "cut":
 		answers, _ = syscall.Dup(4)
 	case "shrink":
@@ -46,7 +46,7 @@ func beChild(address, token string) error {
 	}
 	made := 0
 	return external.Serve(address, token, func(maxSteps int, ignoreTerminations bool) (env.Vec, error) {
-		if made++; fault == "unready" && made > 1 { // it has greeted
+		if made++; fault == "unready" && made > 1 { // the first was made for the greeting
 			time.Sleep(time.Hour)
 		}
 		v, err := newCartPole(maxSteps, ignoreTerminations)
@@ -58,7 +58,7 @@ func beChild(address, token string) error {
 			v, err = newCartPole(0, ignoreTerminations)
 		case "terminating":
 			v, err = newCartPole(maxSteps, false)
-		case "changeling": // leaves, and comes back as another
+		case "changeling": // its replacement has another greeting
 			if _, err := os.Stat(once); err == nil {
 				v = renamed{v}
 			}
@@ -72,19 +72,19 @@ func beChild(address, token string) error {
 	})
 }
 
-// withoutServe is what a child with a fault does in place of external.Serve. It reports whether it did something.
+// withoutServe plays the faults of children that do not call external.Serve. It reports whether fault is one of them.
 func withoutServe(fault string, at int) (done bool, err error) {
 	const state = `{"name":"state","kind":"box","dtype":"f32","shape":[1]}`
 	switch fault {
 	case "silent":
 		time.Sleep(time.Hour)
-	case "deaf": // to whatever is wrong with a frame
+	case "deaf": // does not check frames
 		return true, repeat(3, 4, state, 0)
-	case "sharing": // it says, whatever it was offered
+	case "sharing": // says that it shares memory, whatever it was offered
 		return true, repeat(3, 4, state, 1)
-	case "blocking": // every choice
+	case "blocking": // its mask allows no option
 		return true, repeat(3, 4, `{"name":"action_mask","kind":"box","dtype":"u8","shape":[2]}`, 0)
-	case "wordy": // LOG of so many MiB, and no greeting
+	case "wordy": // sends LOG frames of that many MiB, and no greeting
 		answers, frame := os.NewFile(4, "answers"), append([]byte("RLB1\x09\x00"), make([]byte, 26)...)
 		frame[26] = 0x10
 		frame = append(frame, bytes.Repeat([]byte("verbose "), 1<<17)...)
@@ -99,14 +99,14 @@ func withoutServe(fault string, at int) (done bool, err error) {
 	return false, nil
 }
 
-// A faulty Vec of one environment does what its fault says, from its step number at on.
+// A faulty Vec of one environment has its fault from step number at on.
 type faulty struct {
 	env.Vec
 	fault    string
 	at, step int
-	once     string // a file that the first to be at fault makes, and that keeps others from it; "": all are
-	answers  int    // where they are written
-	memory   int    // what is shared
+	once     string // a file that the first faulty child makes, so that no other is faulty; "": all children are faulty
+	answers  int    // descriptor that answers are written to
+	memory   int    // descriptor of the shared memory
 	resets   int
 }
 
@@ -122,7 +122,7 @@ func (f *faulty) Reset(mask []bool, seeds []uint64, out *env.Step) error {
 	return f.Vec.Reset(mask, seeds, out)
 }
 
-// first says whether no other has been at fault.
+// first reports whether no other child had the fault before.
 func (f *faulty) first() bool {
 	if f.once == "" {
 		return true
@@ -162,14 +162,14 @@ func (f *faulty) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 	return f.leave()
 }
 
-// leave ends the child, or keeps its answer back, if that is its fault.
+// leave ends the child or delays its answer, if the fault says so.
 func (f *faulty) leave() error {
 	switch f.fault {
 	case "exit", "changeling":
 		fmt.Println("about to leave")
 		fmt.Fprintln(os.Stderr, "out of fuel")
 		os.Exit(7)
-	case "orphan": // which keeps the pipe of the answers open
+	case "orphan": // leaves a process that keeps the pipe of the answers open
 		if err := exec.Command("sleep", "1000").Start(); err != nil {
 			return err
 		}
@@ -181,13 +181,13 @@ func (f *faulty) leave() error {
 		time.Sleep(time.Hour)
 	case "garbage":
 		syscall.Write(f.answers, []byte(strings.Repeat("Segmentation fault? ", 4)))
-		time.Sleep(time.Hour) // an answer by the bell could be sooner
-	case "cut": // ERROR, of which 5 bytes come
+		time.Sleep(time.Hour) // the parent may have the answer by the bell before this child is stopped
+	case "cut": // sends 5 bytes of an ERROR
 		frame := append([]byte("RLB1\x08\x00"), make([]byte, 26)...)
 		frame[24] = 100
 		syscall.Write(f.answers, append(frame, "stuck"...))
 		time.Sleep(time.Hour)
-	case "chatter": // LOG for ever
+	case "chatter": // sends LOG frames for ever
 		const text = "still thinking"
 		frame := append([]byte("RLB1\x09\x00"), make([]byte, 26)...)
 		frame[24] = byte(len(text))
@@ -198,14 +198,14 @@ func (f *faulty) leave() error {
 				os.Exit(7)
 			}
 		}
-	case "shrink": // what the parent reads
+	case "shrink": // makes the shared memory smaller
 		fmt.Println("shrink:", syscall.Ftruncate(f.memory, 0))
 		os.Exit(7)
 	}
 	return nil
 }
 
-// Save and Load are those of the Vec, except for what a fault forgets.
+// Save returns the state of the Vec; some faults leave parts out.
 func (f *faulty) Save() (tensor.Dict, error) { return env.Save(f.Vec) }
 
 func (f *faulty) Load(state tensor.Dict) error {
@@ -224,8 +224,8 @@ func (r renamed) Spec() env.Spec {
 	return s
 }
 
-// repeat is a child that answers any frame as if it were all right, and with zeros. It shows obs, and its READY has
-// these flags.
+// repeat is a child that accepts any frame and answers with zeros. obs are the observations in its greeting, and flags
+// those of its READY.
 func repeat(in, out int, obs string, ready byte) error {
 	r, w := os.NewFile(uintptr(in), "requests"), os.NewFile(uintptr(out), "answers")
 	hello := `{"v":1,"name":"deaf","obs":[` + obs + `],"action":{"kind":"discrete","n":2}}`
@@ -251,12 +251,12 @@ func repeat(in, out int, obs string, ready byte) error {
 	}
 }
 
-// beParent makes environments, says who their children are, and waits to be killed.
+// beParent makes environments, prints the process numbers of their children, and waits to be killed.
 func beParent() error {
 	os.Unsetenv("RLB_ADDR")
 	cfg := env.DefaultConfig()
 	cfg.EnvType = env.ExternalID
-	cfg.External.Command = env.Command{os.Args[0], "undead"} // by the end of the stream, that is
+	cfg.External.Command = env.Command{os.Args[0], "undead"} // the end of the stream does not end this child
 	cfg.External.N = 2
 	hub := newHub(os.Stderr)
 	vec, err := hub.New(cfg, 4)
@@ -271,7 +271,7 @@ func beParent() error {
 	return nil
 }
 
-// offspring returns the numbers of the processes that this one has started, or its supervisors.
+// offspring returns the numbers of the processes that this process or its supervisors have started.
 func offspring() (pids []string) {
 	for _, pid := range childrenOf(strconv.Itoa(os.Getpid())) {
 		if command, _ := os.ReadFile("/proc/" + pid + "/cmdline"); strings.HasPrefix(string(command),

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// TestMaskChecked: a mask has zeros and ones, and allows an option of each choice of an action while the episode goes
-// on.
+// TestMaskChecked: a mask consists of zeros and ones, and allows an option of each choice while the episode runs.
 func TestMaskChecked(t *testing.T) {
 	g, err := readGreeting([]byte(`{"v":1,"name":"masked","obs":[{"name":"action_mask","kind":"box","dtype":"u8",` +
 		`"shape":[5]}],"action":{"kind":"multi_discrete","nvec":[2,3]}}`))
@@ -39,7 +38,7 @@ func TestMaskChecked(t *testing.T) {
 		c := &conversation{greeting: g, n: 2, blocks: newBlocks(g.spec, 2), asked: tt.asked, autoReset: tt.auto}
 		c.memory = privateMemory(c.blocks.size())
 		c.bind()
-		c.mask[1] = 1 // environment 0, which shows nothing but zeros, has no turn
+		c.mask[1] = 1 // environment 0, whose mask is all zeros, does not take part
 		if tt.ended {
 			c.terminated[1] = 1
 		}
@@ -78,7 +77,7 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// TestUnexpected: a header that is no answer to what was asked is said to be that, and what would be right.
+// TestUnexpected: a header that does not answer the request is an error with the field and its valid value.
 func TestUnexpected(t *testing.T) {
 	g, err := readGreeting([]byte(`{"v":1,"name":"a","obs":[{"name":"x","kind":"discrete","n":2}],` +
 		`"action":{"kind":"discrete","n":2}}`))
@@ -110,7 +109,7 @@ func TestUnexpected(t *testing.T) {
 	}
 }
 
-// TestPrintable: what simulators say does nothing to a terminal, and can be read in any language.
+// TestPrintable: control characters in the text of simulators become escapes, letters of any language stay.
 func TestPrintable(t *testing.T) {
 	for text, want := range map[string]string{
 		"zwölf 机器人\u3000\U0001f916\n\tok":    "zwölf 机器人\u3000\U0001f916\n\tok",
@@ -126,7 +125,7 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// A script is a Link that a child's frames come from.
+// A script is a Link that delivers prepared frames.
 type script [][]byte
 
 func (s *script) Send(time.Time, []byte, []byte) error { return nil }
@@ -141,8 +140,8 @@ func (s *script) Receive(_ time.Time, accept func([]byte) (uint64, error)) (head
 	return Split(next, accept)
 }
 
-// TestHostileText: LOG and ERROR reach the log and messages without control characters, and no line of a LOG can be
-// taken for another's.
+// TestHostileText: the texts of LOG and ERROR lose their control characters, and each line of a LOG has the name of its
+// child before it.
 func TestHostileText(t *testing.T) {
 	var log strings.Builder
 	link := &script{frame(header{kind: logLine}, []byte("one\x1b[2J\nrank 0: all is well"), nil),

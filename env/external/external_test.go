@@ -19,7 +19,7 @@ import (
 // entry starts the children of these tests.
 var entry programs.Entry
 
-// The test program is a supervisor too, and where RLB_ADDR is set a child that plays CartPole.
+// The test program is also a supervisor and, if RLB_ADDR is set, a child that plays CartPole.
 func TestMain(m *testing.M) {
 	entry = programs.Enter()
 	if address := os.Getenv("RLB_ADDR"); address != "" {
@@ -44,7 +44,7 @@ func newCartPole(maxSteps int, ignoreTerminations bool) (env.Vec, error) {
 	return classic.NewCartPole(cfg, 1)
 }
 
-// A transport is a way to children.
+// A transport is a way to start and reach children.
 type transport struct {
 	name   string
 	listen func(t *testing.T) (listen, tokenFile string)
@@ -66,7 +66,7 @@ func transports() []transport {
 	}
 }
 
-// config returns the configuration of children over tr, and a function that sees to it that n of them come.
+// config returns the configuration of children over tr, and a function that starts n of them.
 func (tr transport) config(t *testing.T) (cfg env.Config, come func(n int)) {
 	cfg = env.DefaultConfig()
 	cfg.EnvType = env.ExternalID
@@ -89,11 +89,11 @@ func (tr transport) config(t *testing.T) (cfg env.Config, come func(n int)) {
 	}
 }
 
-// TestContract: environments behind the bridge keep the contract of environments, over every way to them.
+// TestContract: environments behind the bridge keep the contract of package env, over every transport.
 func TestContract(t *testing.T) {
 	ways := transports()
 	if testing.Short() {
-		ways = []transport{ways[2], ways[5]} // the other tests go over pipes
+		ways = []transport{ways[2], ways[5]} // the other tests use pipes
 	}
 	for _, tr := range ways {
 		t.Run(tr.name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// A late Vec is one whose children come when they are needed, not while something is measured.
+// A late Vec starts its children at its first use.
 type late struct {
 	*external.Vec
 	come func()

@@ -15,13 +15,13 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Both sides read frames as if an enemy had written them. scripts/fuzz-bridge runs these, and the C client's like, for
-// longer.
+// Neither side trusts the frames of the other. scripts/fuzz-bridge runs these fuzz tests for longer, and those of the C
+// client.
 
-// most is how many bytes fit into a pipe that nobody reads.
+// most is the number of bytes that fit into a pipe without a reader.
 const most = 1 << 15
 
-// said returns a stream on which another side has said so much, and then gone; what is said to it goes to out.
+// said returns a stream whose other side has sent these bytes and then closed it. Frames to the other side go to out.
 func said(t testing.TB, text []byte, out *os.File) *stream {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -38,7 +38,7 @@ func said(t testing.TB, text []byte, out *os.File) *stream {
 	return s
 }
 
-// nowhere is where what is said to nobody goes.
+// nowhere returns a file for output that no test reads.
 func nowhere(t testing.TB) *os.File {
 	f, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
@@ -49,7 +49,7 @@ func nowhere(t testing.TB) *os.File {
 
 const fuzzed = 2 // environments
 
-// requests is what a parent says in a conversation with CartPole: a RESET, two STEPs, a SAVE, a RENDER.
+// requests returns the frames of a parent of CartPole: a RESET, two STEPs, a SAVE, a RENDER.
 func requests() []byte {
 	spec := newPole(0, false).Spec()
 	block := make([]byte, newBlocks(spec, fuzzed).request.Size())
@@ -77,8 +77,7 @@ func newPole(maxSteps int, ignoreTerminations bool) env.Vec {
 	return v
 }
 
-// serveFew is the child that these are said to. It makes a few environments and no more: a parent may well ask for a
-// million.
+// serveFew is the child that gets the frames. It makes only a few environments, although a frame may ask for a million.
 func serveFew(link *stream) error {
 	made := 0
 	s := &server{link: link, new: func(maxSteps int, ignoreTerminations bool) (env.Vec, error) {
@@ -91,7 +90,7 @@ func serveFew(link *stream) error {
 	return s.converse("")
 }
 
-// FuzzParent: whatever a parent says, a child answers it or ends with an error.
+// FuzzParent: whatever a parent sends, a child answers or ends with an error.
 func FuzzParent(f *testing.F) {
 	f.Add(requests())
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -103,7 +102,7 @@ func FuzzParent(f *testing.F) {
 	})
 }
 
-// FuzzChild: whatever a child says, what its parent believes are frames in turn, and numbers that are finite.
+// FuzzChild: whatever a child sends, its parent accepts only expected frames with finite numbers.
 func FuzzChild(f *testing.F) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -154,7 +153,7 @@ func FuzzChild(f *testing.F) {
 	})
 }
 
-// believable sees that an answer that was taken has flags and finite numbers in all rows.
+// believable checks that an accepted answer has valid flags and finite numbers in all rows.
 func believable(t *testing.T, c *conversation) {
 	numbers := append([]float32(nil), c.reward...)
 	for _, x := range append([]tensor.Tensor{c.info}, c.obs...) {
@@ -174,7 +173,7 @@ func believable(t *testing.T, c *conversation) {
 	}
 }
 
-// FuzzGreeting: a greeting that is taken says what every reader of it relies on.
+// FuzzGreeting: an accepted greeting has all properties that its readers rely on.
 func FuzzGreeting(f *testing.F) {
 	f.Add([]byte(`{"v":1,"name":"a","token":"t","obs":[{"name":"state","kind":"box","dtype":"f32","shape":[2,3],` +
 		`"low":-1,"high":[1,1,1,null,2,3]},` +
@@ -208,7 +207,7 @@ func FuzzGreeting(f *testing.F) {
 	})
 }
 
-// FuzzFrame: a header that is taken is the one that was written.
+// FuzzFrame: an accepted header, written again, gives the same bytes.
 func FuzzFrame(f *testing.F) {
 	f.Add(requests()[:headerSize])
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestGreetingErrors: what is wrong with a greeting is said, without a character that would do something to a terminal.
+// TestGreetingErrors: the error of a greeting names the fault, and has no control characters.
 func TestGreetingErrors(t *testing.T) {
 	const obs, action = `"obs":[{"name":"state","kind":"box","dtype":"f32","shape":[3]}]`,
 		`"action":{"kind":"discrete","n":2}`

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestLimitedWriter: the writer learns of each line that is left out, and the log says so once.
+// TestLimitedWriter: each dropped line is an error for its writer, and the log has one notice.
 func TestLimitedWriter(t *testing.T) {
 	var log strings.Builder
 	w := &limitedWriter{to: &log, left: 8}

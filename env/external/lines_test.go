@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestTake: take copies everything and nothing else, and both it and claim leave what they read as it is, wherever it
-// begins.
+// TestTake: take copies exactly the source, and take and claim leave the source unchanged, at any alignment.
 func TestTake(t *testing.T) {
 	const guard = 0xA5
 	for n := range 4*cacheLine + 2 {

@@ -17,13 +17,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// greetingWith returns a simulator's greeting with a token and a language of that name.
+// greetingWith returns a greeting with this token and this language.
 func greetingWith(token string) []byte {
 	return fmt.Appendf(nil, `{"v":1,"token":%q,"name":"a","lang":"stranger",`+
 		`"obs":[{"name":"x","kind":"discrete","n":2}],"action":{"kind":"discrete","n":2}}`, token)
 }
 
-// takenThreads returns the number of threads that run no Go code: those that idle may be taken again.
+// takenThreads returns the number of threads that are blocked outside of Go code. It does not count idle threads.
 func takenThreads() int {
 	sample := []metrics.Sample{{Name: "/sched/goroutines/not-in-go:goroutines"}}
 	metrics.Read(sample)
@@ -50,7 +50,7 @@ func listenTCP(t *testing.T, log io.Writer, token string) (l *listener, address 
 	return l, address
 }
 
-// connect connects to the address and sends what there is to send.
+// connect connects to the address and sends these bytes.
 func connect(t *testing.T, address string, sends []byte) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -64,8 +64,8 @@ func connect(t *testing.T, address string, sends []byte) net.Conn {
 	return conn
 }
 
-// TestStrangers: connections that say nothing, little, or something else than a greeting with the token keep no
-// simulator out, take no thread each, and write nothing of theirs into the log.
+// TestStrangers: connections that send no greeting with the token keep no simulator out, take no thread each, and
+// cannot write into the log.
 func TestStrangers(t *testing.T) {
 	const silent, slow, noise = 2000, 70, "\x1b]0;mine\a stranger"
 	const most = 4 * (silent + slow)
@@ -91,7 +91,7 @@ func TestStrangers(t *testing.T) {
 	for i := range silent + slow {
 		var sends []byte
 		if i%(silent/slow) == 0 {
-			sends = said[:i/(silent/slow)%len(said)] // the rest does not come
+			sends = said[:i/(silent/slow)%len(said)] // the rest is never sent
 		}
 		connect(t, address, sends)
 	}
@@ -113,7 +113,7 @@ func TestStrangers(t *testing.T) {
 	loggedStrangers(t, log.String())
 }
 
-// loggedStrangers checks that the log says why strangers were refused, in few lines, and has none of their words.
+// loggedStrangers checks that the log has the reasons of refusals in few lines, and no bytes that strangers sent.
 func loggedStrangers(t *testing.T, text string) {
 	t.Helper()
 	if strings.Contains(text, "stranger") || strings.Contains(text, "\x1b") {
@@ -134,8 +134,8 @@ func loggedStrangers(t *testing.T, text string) {
 	}
 }
 
-// TestOtherUser: a Unix socket is there for its owner alone from the beginning, and a program of another user that
-// still gets through is refused.
+// TestOtherUser: only its owner may connect to a Unix socket, from the moment that the socket exists. A program of
+// another user that connects nevertheless is refused.
 func TestOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("it needs root, to connect as another user")
@@ -144,7 +144,7 @@ func TestOtherUser(t *testing.T) {
 	if other == 0 {
 		t.Skip("it needs a user besides root, and this user namespace has none (/proc/self/uid_map)")
 	}
-	t.Chdir(t.TempDir()) // others may not get here by a path
+	t.Chdir(t.TempDir()) // other users cannot reach this folder by its path
 	old := syscall.Umask(0)
 	defer syscall.Umask(old)
 	log := make(lines, 1)
@@ -156,7 +156,7 @@ func TestOtherUser(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			runtime.LockOSThread() // never unlocked: the thread that is of another user ends with the goroutine
+			runtime.LockOSThread() // never unlocked, so the thread with another user ends with the goroutine
 			if _, _, no := syscall.RawSyscall(syscall.SYS_SETRESUID, other, other, other); no != 0 {
 				err = no
 				return
@@ -196,7 +196,7 @@ func TestOtherUser(t *testing.T) {
 	}
 }
 
-// anotherUser returns a user of this user namespace who is not root, nobody if there is nobody; 0: there is none.
+// anotherUser returns the number of a user other than root in this user namespace, preferably nobody; 0: there is none.
 func anotherUser(t *testing.T) uintptr {
 	users, err := os.ReadFile("/proc/self/uid_map")
 	if err != nil {
@@ -215,7 +215,7 @@ func anotherUser(t *testing.T) uintptr {
 	return 0
 }
 
-// Lines are what was written, line by line.
+// Lines returns the written lines.
 type lines chan string
 
 func (l lines) Write(p []byte) (int, error) {
@@ -223,7 +223,7 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// bound returns a Unix socket at path.
+// bound returns a Unix socket that is bound to path.
 func bound(t *testing.T, path string, kind int) int {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_UNIX, kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
@@ -237,11 +237,11 @@ func bound(t *testing.T, path string, kind int) int {
 	return fd
 }
 
-// TestMakeRoom: what a job that was killed left where a socket is to be gives way, and nothing else does.
+// TestMakeRoom: a listener replaces the socket of a killed job, and no other file.
 func TestMakeRoom(t *testing.T) {
 	for name, c := range map[string]struct {
 		put  func(path string) error
-		says string // "": it gives way
+		says string // the error; "": the file is replaced
 	}{
 		"nothing":        {func(string) error { return nil }, ""},
 		"nobody listens": {func(path string) error { bound(t, path, unix.SOCK_STREAM); return nil }, ""},
@@ -292,7 +292,7 @@ func TestMakeRoom(t *testing.T) {
 	}
 }
 
-// TestSplitAddress: ranks listen each at an address of their own, and what is none is said.
+// TestSplitAddress: each rank has an address of its own, and an invalid address is an error.
 func TestSplitAddress(t *testing.T) {
 	long := strings.Repeat("x", 105)
 	for _, tt := range []struct {
@@ -318,7 +318,7 @@ func TestSplitAddress(t *testing.T) {
 	}
 }
 
-// TestSecret: ranks that make a token file at the same time have the same secret, and nobody else may read it.
+// TestSecret: ranks that make a token file at the same time get the same secret. Only the owner may read the file.
 func TestSecret(t *testing.T) {
 	for range 50 {
 		dir := t.TempDir()
@@ -347,8 +347,8 @@ func TestSecret(t *testing.T) {
 	}
 }
 
-// TestLooseSecret: a token file that other users can read or change is refused, and so is what is no file, without a
-// wait.
+// TestLooseSecret: a token file that other users can read or change is refused. So is a path that is no regular file,
+// without a wait.
 func TestLooseSecret(t *testing.T) {
 	dir := t.TempDir()
 	file, fifo := filepath.Join(dir, "token"), filepath.Join(dir, "fifo")

@@ -6,17 +6,17 @@ import (
 	"testing"
 )
 
-// The same error counts wherever its numbers differ; another, and many episodes that end well, begin anew.
+// Errors that differ only in numbers count as the same. Another error, and many well-ended episodes, restart the count.
 func TestRepeats(t *testing.T) {
 	var r repeats
 	for i, c := range []struct {
 		err   error
-		ended int // before it
+		ended int // well-ended episodes before the error
 		want  int
 	}{
 		{complaint("division by zero in step 7"), 0, 1},
 		{fmt.Errorf("simulator 3: %w", complaint("division by zero in step 12")), 5, 2},
-		{errors.New("signal: killed"), 0, 0}, // nobody reported it
+		{errors.New("signal: killed"), 0, 0}, // no simulator reported this error
 		{complaint("division by zero in step 9"), 94, 3},
 		{complaint("out of memory"), 0, 1},
 		{complaint("division by zero in step 9"), 0, 1},

@@ -2,8 +2,8 @@ package external
 
 import "testing"
 
-// TestSpinPolicy: after a poll that fails, the caller blocks for 1, 3, 7, … answers before the next poll; an answer
-// that polling finds resets that.
+// TestSpinPolicy: after a failed poll, the caller blocks for 1, 3, 7, … answers before it polls again. An answer that
+// polling finds resets the number.
 func TestSpinPolicy(t *testing.T) {
 	var l spinPolicy
 	inVain := func() {
@@ -20,7 +20,7 @@ func TestSpinPolicy(t *testing.T) {
 			if l.again() {
 				t.Fatalf("it looks again after sleeping %d times, want %d", i, sleeps)
 			}
-			l.found() // woken
+			l.found() // the answer comes while the caller blocks
 		}
 	}
 	if !l.again() {

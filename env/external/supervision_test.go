@@ -21,7 +21,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A crew is four environments of two children, and what was written of them.
+// A crew is four environments of two children, with their log.
 type crew struct {
 	t      *testing.T
 	hub    *external.Hub
@@ -50,7 +50,7 @@ func (r *record) String() string {
 	return r.text.String()
 }
 
-// newCrew starts children with these arguments.
+// newCrew makes a crew whose children get these arguments.
 func newCrew(t *testing.T, change func(*env.External), args ...string) *crew {
 	log := &record{}
 	c := newCrewOn(t, newHub(log), change, args...)
@@ -58,7 +58,7 @@ func newCrew(t *testing.T, change func(*env.External), args ...string) *crew {
 	return c
 }
 
-// newCrewOn starts them by hub.
+// newCrewOn does what newCrew does, with a given hub.
 func newCrewOn(t *testing.T, hub *external.Hub, change func(*env.External), args ...string) *crew {
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.External.Command, cfg.External.N = env.ExternalID, append(env.Command{os.Args[0]}, args...), 2
@@ -92,7 +92,7 @@ func (c *crew) step(k int) error {
 	return c.vec.Step(c.action, c.seeds, c.out)
 }
 
-// lost returns how many environments have a status other than Normal after the last step.
+// lost returns the number of environments with a status other than Normal after the last step.
 func (c *crew) lost() int {
 	lost := 0
 	for n, status := range c.out.Status.U8() {
@@ -115,8 +115,8 @@ func (c *crew) close() {
 	c.vec = nil
 }
 
-// alone returns what a CartPole of this process shows after a reset, and after each of some steps, as environment n of
-// a crew; [k]: after step k.
+// alone plays environment n of a crew in this process. It returns the observation after the reset, [0], and after step
+// k, [k].
 func alone(t *testing.T, n, steps int, seed uint64, from int) [][]byte {
 	v, err := newCartPole(0, false)
 	if err != nil {
@@ -154,7 +154,7 @@ func TestChildFails(t *testing.T) {
 		"nan":      "environment 0: reward NaN",
 		"observed": "environment 0: observation state[1] is +Inf",
 		"flags":    "environment 0: terminated 0, truncated 2, expected 0 or 1",
-		"error":    "error: the pole broke in step 4 (exit status 1)\nenvironments ", // it wrote that too
+		"error":    "error: the pole broke in step 4 (exit status 1)\nenvironments ", // the child also printed it
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
@@ -177,15 +177,15 @@ func TestChildFails(t *testing.T) {
 	}
 }
 
-// loseOne plays eight steps with a child that fails in the fourth, and returns its number. Its environments begin anew
-// as they would alone, and the others go on.
+// loseOne plays eight steps with a child that fails in the fourth, and returns the number of that child. Its
+// environments begin new episodes, and the other environments continue.
 func loseOne(t *testing.T, c *crew) int {
 	t.Helper()
 	first := append([]uint64(nil), c.seeds...)
 	c.reset()
 	const steps = 8
 	want := make([][][]byte, 4)
-	at := make([]int, 4) // of want, the row that is to be seen
+	at := make([]int, 4) // [n]: the row of want[n] that environment n must show
 	for n := range want {
 		want[n] = alone(t, n, steps, first[n], 0)
 	}
@@ -216,8 +216,8 @@ func loseOne(t *testing.T, c *crew) int {
 	return lost
 }
 
-// TestFailsInReset: where a child fails in a reset of some of its environments the others' episodes are lost, and the
-// reset is as it would have been.
+// TestFailsInReset: if a child fails in the reset of some of its environments, the episodes of its other environments
+// are lost. The reset gives the same observations as without the failure.
 func TestFailsInReset(t *testing.T) {
 	c := newCrew(t, func(*env.External) {}, "reset@2", filepath.Join(t.TempDir(), "once"))
 	c.reset()
@@ -241,13 +241,13 @@ func TestFailsInReset(t *testing.T) {
 	}
 }
 
-// A shelf is a log with a place apart for what it has shown before.
+// A shelf is a log with a separate place for repeats.
 type shelf struct{ record, apart record }
 
 func (s *shelf) Write(p []byte) (int, error) { return s.record.Write(p) }
 func (s *shelf) Repeat(p []byte)             { s.apart.Write(p) }
 
-// TestAlike: where children write and fail alike, the log shows one of them, and the place apart has the others.
+// TestAlike: if children write and fail alike, the log shows one child, and its place for repeats has the others.
 func TestAlike(t *testing.T) {
 	log := &shelf{}
 	c := newCrewOn(t, newHub(log), func(e *env.External) { e.N = 4 }, "exit@1")
@@ -271,12 +271,12 @@ func TestAlike(t *testing.T) {
 	}
 }
 
-// TestTooManyRestarts: a child that fails again and again is given up: by an error, or where somebody watches by
-// telling them.
+// TestTooManyRestarts: a child that fails too often is not replaced. The function of Watch gets the error; without such
+// a function, Step returns it.
 func TestTooManyRestarts(t *testing.T) {
 	for _, c := range []struct {
 		args, says string
-		lost       int // episodes: four for each child that has begun some
+		lost       int // lost episodes: four for each child that began episodes
 	}{
 		{"exit@1", "(exit status 7); its last output:\n    about to leave\n    out of fuel", 12},
 		{"changeling@1 FILE", `its greeting is not that of the first child: {"action":`, 4},
@@ -311,7 +311,7 @@ func TestTooManyRestarts(t *testing.T) {
 				if watched {
 					err = told[0]
 				}
-				// The first child is replaced twice; the changeling's first replacement does not even play.
+				// The first child is replaced twice. The first replacement of a changeling does not play.
 				if says := err.Error(); !strings.HasPrefix(says, "environments 0-3 of CartPole-v1: ") ||
 					!strings.Contains(says, c.says) ||
 					!strings.Contains(says,
@@ -329,7 +329,7 @@ func TestRestartsInARow(t *testing.T) {
 	c := newCrew(t, func(e *env.External) { e.MaxRestarts, e.N = 1, 1 }, "exit@15")
 	c.reset()
 	ended, lost := 0, 0
-	for range 60 { // one direction alone ends an episode after some 10
+	for range 60 { // pushing in one direction ends an episode after some 10 steps
 		if err := c.vec.Step(c.action, c.seeds, c.out); err != nil {
 			t.Fatal(err)
 		}
@@ -341,11 +341,11 @@ func TestRestartsInARow(t *testing.T) {
 	}
 }
 
-// TestSameError: an error that simulators report again and again, numbers in it aside, ends the job, though episodes
-// end between.
+// TestSameError: an error that simulators report too often ends the job, even if its numbers differ and episodes end in
+// between.
 func TestSameError(t *testing.T) {
 	for _, c := range []struct {
-		most, want int // errors that may come, that came
+		most, want int // max_same_errors, and the number of errors
 	}{{3, 3}, {0, 6}} {
 		t.Run(fmt.Sprint(c.most), func(t *testing.T) {
 			t.Parallel()
@@ -353,7 +353,7 @@ func TestSameError(t *testing.T) {
 			crew.reset()
 			var err error
 			ended := 0
-			for range 90 { // one direction alone ends an episode after some 10
+			for range 90 { // pushing in one direction ends an episode after some 10 steps
 				if err = crew.vec.Step(crew.action, crew.seeds, crew.out); err != nil {
 					break
 				}
@@ -373,8 +373,7 @@ func TestSameError(t *testing.T) {
 	}
 }
 
-// TestLostAfterSave: a child that fails as it saves has begun episodes, which are lost though it took over in the step
-// before.
+// TestLostAfterSave: if a child fails in Save, the episodes that it began in the step before are lost.
 func TestLostAfterSave(t *testing.T) {
 	c := newCrew(t, func(e *env.External) { e.N = 1 }, "exit@1", filepath.Join(t.TempDir(), "once"))
 	c.reset()
@@ -399,7 +398,7 @@ func TestLostAfterSave(t *testing.T) {
 	}
 }
 
-// TestBlockingMask: a mask that allows nothing is the fault of its child, which is replaced.
+// TestBlockingMask: a child whose mask allows no option is replaced.
 func TestBlockingMask(t *testing.T) {
 	c := newCrew(t, func(e *env.External) { e.MaxRestarts, e.N = 1, 1 }, "blocking")
 	err := c.vec.Reset(nil, c.seeds, c.out)
@@ -410,8 +409,8 @@ func TestBlockingMask(t *testing.T) {
 	}
 }
 
-// TestMaskOfNobody: environments without a simulator allow everything, at first and in each step: else their masks
-// would end the program before its checkpoint.
+// TestMaskOfNobody: environments without a simulator allow all actions, after a reset and after each step. Otherwise
+// the error of their masks would end the program before its checkpoint.
 func TestMaskOfNobody(t *testing.T) {
 	c := newCrew(t, func(e *env.External) { e.MaxRestarts, e.N = 0, 1 }, "blocking")
 	told := 0
@@ -430,14 +429,14 @@ func TestMaskOfNobody(t *testing.T) {
 	}
 }
 
-// stopSoon asks the program to stop in 300 ms; the function that it returns says how long ago stopSoon was called.
+// stopSoon requests a stop in 300 ms. The returned function returns the time since the call of stopSoon.
 func stopSoon(hub *external.Hub, atOnce bool) func() time.Duration {
 	start := time.Now()
 	time.AfterFunc(300*time.Millisecond, func() { hub.RequestStop(atOnce) })
 	return func() time.Duration { return time.Since(start) }
 }
 
-// TestRequestStopBeforePlay: after a request to stop, the Hub does not wait for a child that has not greeted.
+// TestRequestStopBeforePlay: after a request to stop, the Hub does not wait for a child that has sent no greeting.
 func TestRequestStopBeforePlay(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -468,8 +467,8 @@ func TestRequestStopBeforePlay(t *testing.T) {
 	}
 }
 
-// TestRequestStopBeforeLoad: states that were saved are loaded into environments that are lost, where no child has
-// connected before the request to stop.
+// TestRequestStopBeforeLoad: if no child has connected before a request to stop, Load succeeds and the environments are
+// lost.
 func TestRequestStopBeforeLoad(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t, nil)
@@ -497,8 +496,8 @@ func TestRequestStopBeforeLoad(t *testing.T) {
 	}
 }
 
-// TestRequestStopBeforeReady: after a request to stop, the environments of children that greeted and are not ready are
-// lost, and no watcher is told.
+// TestRequestStopBeforeReady: after a request to stop, environments are lost if their child has sent a greeting but no
+// READY. The function of Watch is not called.
 func TestRequestStopBeforeReady(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t, nil, "unready")
@@ -513,8 +512,8 @@ func TestRequestStopBeforeReady(t *testing.T) {
 	}
 }
 
-// TestRequestStopWithoutAnswer: after a request to stop, a child that does not answer is not replaced, and the others
-// play on; a request to stop at once also limits each pending reply.
+// TestRequestStopWithoutAnswer: after a request to stop, a child that does not answer is not replaced, and the other
+// children continue. A request to stop at once also limits each pending reply.
 func TestRequestStopWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	const atOnceSays = "no reply within 5s after the program was asked to stop\n"
@@ -556,13 +555,13 @@ func TestRequestStopWithoutAnswer(t *testing.T) {
 	}
 }
 
-// A noChild changes the configuration so that no child comes, and is what the error says.
+// A noChild is a change of the configuration that makes the first child fail, and the expected error.
 type noChild struct {
 	change func(*env.External)
 	says   string
 }
 
-// askForNone runs each case.
+// askForNone checks the error of each case.
 func askForNone(t *testing.T, cases map[string]noChild) {
 	t.Helper()
 	for name, c := range cases {
@@ -579,7 +578,7 @@ func askForNone(t *testing.T, cases map[string]noChild) {
 	}
 }
 
-// commanded returns a change to the command, and to the time for a greeting unless it is 0.
+// commanded returns a change of the command and, unless it is 0, of the start timeout.
 func commanded(greeting time.Duration, command ...string) func(*env.External) {
 	return func(e *env.External) {
 		e.Command = command
@@ -589,10 +588,10 @@ func commanded(greeting time.Duration, command ...string) func(*env.External) {
 	}
 }
 
-// shell returns a change to the command: a script of sh.
+// shell returns a change of the command to a script of sh.
 func shell(script string) func(*env.External) { return commanded(0, "sh", "-c", script) }
 
-// TestNoChildStarts: what keeps a program from starting and greeting is said.
+// TestNoChildStarts: the error says why a program did not start or sent no greeting.
 func TestNoChildStarts(t *testing.T) {
 	notRun := filepath.Join(t.TempDir(), "sim")
 	if err := os.WriteFile(notRun, []byte("#!/bin/sh\n"), 0o600); err != nil {
@@ -610,7 +609,7 @@ func TestNoChildStarts(t *testing.T) {
 	})
 }
 
-// TestNoChildStays: of a child that ended before its greeting the last output is said, with advice where it is known.
+// TestNoChildStays: if a child ends before its greeting, the error has its last output, and advice for known causes.
 func TestNoChildStays(t *testing.T) {
 	askForNone(t, map[string]noChild{
 		"no client": {shell("echo \"ModuleNotFoundError: No module named 'rlb'\"; exit 1"),
@@ -630,7 +629,7 @@ func TestNoChildStays(t *testing.T) {
 	})
 }
 
-// TestNoChildConnects: what keeps the Hub from listening, or a simulator from connecting, is said.
+// TestNoChildConnects: the error says why the Hub cannot listen, or why no simulator connected.
 func TestNoChildConnects(t *testing.T) {
 	dir := t.TempDir()
 	taken, err := net.Listen("unix", filepath.Join(dir, "taken"))
@@ -660,8 +659,8 @@ func TestNoChildConnects(t *testing.T) {
 	})
 }
 
-// TestMuchOutput: of what children write, and say by LOG, the log gets no more than a certain amount, but all is read,
-// to the last words.
+// TestMuchOutput: the log gets a limited amount of the output and the LOG frames of children. All output is read, and
+// the error has the last lines.
 func TestMuchOutput(t *testing.T) {
 	for name, command := range map[string]env.Command{
 		"standard output": {"sh", "-c", "yes $(printf %0999d) | head -c 20000000; echo no licence; exit 3"},
@@ -673,12 +672,11 @@ func TestMuchOutput(t *testing.T) {
 			log := &record{}
 			hub := newHub(log)
 			defer hub.Close()
-			for range 2 { // the second error says no more
+			const want = "it exited before the handshake: does it speak RLB1? (exit status 3); its last output:\n"
+			for range 2 { // the second error is the same
 				_, err := hub.New(cfg, 2)
-				if want :=
-					"it exited before the handshake: does it speak RLB1? (exit status 3); its last output:\n"; err ==
-					nil ||
-					!strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "    no licence") {
+				if err == nil || !strings.Contains(err.Error(), want) ||
+					!strings.HasSuffix(err.Error(), "    no licence") {
 					t.Errorf("%v, want %q and at last \"no licence\"", err, want)
 				}
 			}
@@ -691,7 +689,7 @@ func TestMuchOutput(t *testing.T) {
 	}
 }
 
-// TestOwnLoop: a solver that owns its loop is known, before it plays, to be none for a task that ignores terminations.
+// TestOwnLoop: a solver that owns its loop is refused, before it plays, for a task that ignores terminations.
 func TestOwnLoop(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.External.Command, cfg.IgnoreTerminations = env.ExternalID, env.Command{"solver"}, true
@@ -705,7 +703,7 @@ func TestOwnLoop(t *testing.T) {
 	}
 }
 
-// TestErrorAfterMuchOutput: where the log no longer has what a child wrote last, the message has, though it says ERROR.
+// TestErrorAfterMuchOutput: if the log lacks the last output of a child, the message has it, even after an ERROR.
 func TestErrorAfterMuchOutput(t *testing.T) {
 	crew := newCrew(t, func(e *env.External) { e.N, e.MaxRestarts = 1, 0 }, "rant@1")
 	crew.reset()
@@ -715,7 +713,7 @@ func TestErrorAfterMuchOutput(t *testing.T) {
 	}
 }
 
-// TestNoReady: a child that does not answer CONFIG is said to be late with what, and by which setting.
+// TestNoReady: the error of a child that does not answer CONFIG names the missing frame and the setting of the timeout.
 func TestNoReady(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t, func(e *env.External) { e.StartTimeout = 5 * time.Second }, "unready")
@@ -762,7 +760,7 @@ func TestWrongToken(t *testing.T) {
 	}
 }
 
-// held counts what this process holds of children: descriptors, processes, and shared memory.
+// held counts the descriptors, child processes and shared memories of this process.
 func held(t *testing.T) map[string]int {
 	count := map[string]int{}
 	descriptors, err := os.ReadDir("/proc/self/fd")
@@ -779,9 +777,9 @@ func held(t *testing.T) map[string]int {
 	return count
 }
 
-// TestNothingIsLeft: of children that were closed, or failed and were replaced, nothing is left, over any way to them.
+// TestNothingIsLeft: children that were closed or replaced leave no descriptor, process or memory, over any transport.
 func TestNothingIsLeft(t *testing.T) {
-	// Go's poller has descriptors of its own from its first on
+	// the first use of Go's poller opens descriptors that stay
 	if r, w, err := os.Pipe(); errors.Join(err, r.Close(), w.Close()) != nil {
 		t.Fatal(err)
 	}
@@ -810,7 +808,7 @@ func TestNothingIsLeft(t *testing.T) {
 	if after := held(t); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("%v, before %v", after, before)
 	}
-	for by := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // those of other programs come and go
+	for by := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // other programs share memory, too
 		left := slices.DeleteFunc(names(t), func(name string) bool { return slices.Contains(named, name) })
 		if len(left) == 0 {
 			return
@@ -821,7 +819,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// names are those of shared memory that a child of another origin can open.
+// names returns the names of shared memory that children started elsewhere can open.
 func names(t *testing.T) []string {
 	found, err := filepath.Glob("/dev/shm/rlinf-*")
 	if err != nil {
@@ -830,7 +828,7 @@ func names(t *testing.T) []string {
 	return found
 }
 
-// awaitEnd waits until there is no process of this number, except for one that is merely not reaped.
+// awaitEnd waits until the process of this number has ended. The process may be a zombie.
 func awaitEnd(t *testing.T, pid string) {
 	t.Helper()
 	for by := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -845,7 +843,7 @@ func awaitEnd(t *testing.T, pid string) {
 	}
 }
 
-// TestParentIsKilled: children do not outlive a parent that had no time to close them.
+// TestParentIsKilled: children end with a killed parent.
 func TestParentIsKilled(t *testing.T) {
 	parent := exec.Command(os.Args[0], "parent")
 	parent.Env = append(os.Environ(), "RLB_ADDR=none")

@@ -17,14 +17,13 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// BenchmarkPhysics steps 16 environments through the Vec and then, with the same actions and from the same states, in a
-// plain loop in C, by turns. It reports the steps of an environment per second of both; vec/C, the median over the
-// turns of the ratio of the two rates; and vec/C-cpu, that of the rates per processor time of the whole process, which
-// other programs on the machine disturb less. Both must come to the same states.
+// BenchmarkPhysics steps 16 environments through the Vec and in a plain loop in C, in turns, with the same actions from
+// the same states. Both must reach the same states. It reports the steps of an environment per second of both. vec/C is
+// the median over the turns of the ratio of the two rates. vec/C-cpu is the same for the rates per processor time of
+// the process, which other programs on the machine disturb less.
 //
-// The goroutine is scheduled anew before each turn, as that of a job is at each step, when it waits for actions. From
-// one that was not for 10 ms Go takes the processor away in the middle of each call into C that is longer than some 20
-// µs, and gives it back 5 to 8 µs late.
+// The goroutine yields before each turn, as a job's goroutine does when it waits for actions. Otherwise, after 10 ms,
+// Go would preempt it in each call into C that is longer than some 20 µs, and resume it 5 to 8 µs late.
 //
 //	go test -tags mujoco -run '^$' -bench Physics -cpu 2 ./env/mujoco
 func BenchmarkPhysics(b *testing.B) {
@@ -35,8 +34,7 @@ func BenchmarkPhysics(b *testing.B) {
 	}
 }
 
-// randomActions returns actions for each of so many steps of n environments, within ±high, and the same numbers in one
-// slice.
+// randomActions returns actions within ±high for some steps of n environments, and the same numbers in one slice.
 func randomActions(steps, n, width int, high float32) ([]tensor.Dict, []float32) {
 	flat := make([]float32, steps*n*width)
 	r := philox.New(1, philox.Action, 0, 0)
@@ -50,7 +48,7 @@ func randomActions(steps, n, width int, high float32) ([]tensor.Dict, []float32)
 	return actions, flat
 }
 
-// sameState returns an error where the positions and velocities of an environment differ from those of the loop in C.
+// sameState returns an error if the positions or velocities of an environment differ from those of the loop in C.
 func sameState(p physics, want []float32) error {
 	for k, x := range append(slices.Clone(p.qpos), p.qvel...) {
 		if float32(x) != want[k] && !math.IsNaN(x) {
@@ -86,7 +84,7 @@ func benchmarkPhysics(b *testing.B, d definition) {
 		}
 		for i, p := range s.batch.physics {
 			qpos, qvel := slices.Clone(p.qpos), slices.Clone(p.qvel)
-			// Placed again: qpos after the reset of an ant is not to the bit what the reset began with.
+			// The loop gets the state after the reset, because a reset changes the last bits of an ant's qpos.
 			s.place(b, i, qpos, qvel)
 			loop.Place(i, qpos, qvel)
 		}
@@ -121,7 +119,7 @@ func benchmarkPhysics(b *testing.B, d definition) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// processorTime returns what all threads of this process have used.
+// processorTime returns the processor time of all threads of this process.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// wantFault checks that err is a fault of environment 1 after five steps of 0.01 s and within five more.
+// wantFault checks that err is a fault of environment 1 at a time from 0.05 s to 0.09 s.
 func wantFault(t *testing.T, err error, want string) {
 	t.Helper()
 	var f *Fault
@@ -27,8 +27,8 @@ func wantFault(t *testing.T, err error, want string) {
 	}
 }
 
-// TestFault spoils one environment of three: the step names it, the others take theirs, and after a reset it is as good
-// as new.
+// TestFault spoils one environment of three. The error of the step names this environment, the others take the step,
+// and after a reset the spoilt environment works again.
 func TestFault(t *testing.T) {
 	live := []env.Turn{env.Live, env.Live, env.Live}
 	for _, c := range []struct {
@@ -85,8 +85,8 @@ func TestFault(t *testing.T) {
 	}
 }
 
-// TestFaultBeforeReset: a saved state that is no state is found by the step, and a lost environment stays lost in a
-// copy.
+// TestFaultSaved: a step from an invalid loaded state is a fault. A lost environment is also lost where its saved state
+// is loaded.
 func TestFaultSaved(t *testing.T) {
 	s := open(t, hopper(V4), 2)
 	for n := range 2 {
@@ -120,8 +120,8 @@ func TestFaultSaved(t *testing.T) {
 	}
 }
 
-// A box above the ground. When it lies there, its contacts do not fit into what either size says: MuJoCo warns of the
-// one, and stops at the other.
+// box4 is a box above the ground. The contacts of a box on the ground do not fit into the sizes of the test: MuJoCo
+// warns of one size, and stops at the other.
 const box4 = `<mujoco>
   <size njmax="400" %s/>
   <worldbody>
@@ -131,7 +131,7 @@ const box4 = `<mujoco>
   <actuator><motor joint="lift"/></actuator>
 </mujoco>`
 
-// TestFaultWords: warnings and errors of MuJoCo come back with its words.
+// TestFaultWords: a Fault has the text of MuJoCo's warning or error.
 func TestFaultWords(t *testing.T) {
 	for name, c := range map[string]struct{ size, want string }{
 		"warning": {`nconmax="2"`, "contact buffer is full"},
@@ -152,7 +152,7 @@ func TestFaultWords(t *testing.T) {
 			}
 			defer s.Close()
 			a, turn := tensor.New(tensor.F32, 2, 1), []env.Turn{env.Live, env.Live}
-			for range 2 { // the second time the environments are new ones
+			for range 2 { // the second time, the environments have new data
 				s.batch.physics[0].qpos[0], s.batch.physics[1].qpos[0] = -2.91, -2.91
 				err = s.Step(a, turn, make([]float32, 2), make([]byte, 2), nil)
 				var f *Fault

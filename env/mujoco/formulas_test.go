@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// sketch is a model with the bodies that tasks ask for, and physics of its size where everything is 0.
+// sketch returns a model with these bodies, and physics of its size in which all numbers are 0.
 func sketch(nq, nv, nu int, bodies ...string) (*model, *physics) {
 	m := &model{timestep: 0.01, nq: nq, nv: nv, parts: map[string][]part{}, control: make([][2]float64, nu)}
 	for i, name := range bodies {
@@ -19,7 +19,7 @@ func sketch(nq, nv, nu int, bodies ...string) (*model, *physics) {
 	}
 }
 
-// TestPendulumReward: every step counts 1, to that at which the pole has fallen over in V4 only.
+// TestPendulumReward: every step has reward 1. In V5, the step in which the pole falls has reward 0.
 func TestPendulumReward(t *testing.T) {
 	pendulum := func(d definition, angle, want float64, end bool) {
 		t.Helper()
@@ -35,7 +35,7 @@ func TestPendulumReward(t *testing.T) {
 	pendulum(invertedPendulum(V5), -0.201, 0, true)
 }
 
-// TestCheetahReward: with dt = 5·0.01 it is (3.5 - 3)/0.05 - 0.1·(0.25 + 1) = 9.875.
+// TestCheetahReward: with dt = 5·0.01, the reward is (3.5 - 3)/0.05 - 0.1·(0.25 + 1) = 9.875.
 func TestCheetahReward(t *testing.T) {
 	m, p := sketch(9, 9, 6)
 	p.qpos[0] = 3.5
@@ -44,7 +44,7 @@ func TestCheetahReward(t *testing.T) {
 	}
 }
 
-// TestWalkRewards holds Hopper and Walker2d against values computed by hand, on both sides of every bound.
+// TestWalkRewards compares Hopper and Walker2d with values computed by hand, on both sides of every bound.
 func TestWalkRewards(t *testing.T) {
 	walk := func(make func(Version) definition, v Version, z, angle, other, want float64, end bool) {
 		t.Helper()
@@ -71,14 +71,14 @@ func TestWalkRewards(t *testing.T) {
 	}
 }
 
-// TestAntReward holds the reward of an ant against values computed by hand, on both sides of every bound. In V5
-// contacts cost, too.
+// TestAntReward compares the reward of an ant with values computed by hand, on both sides of every bound. In V5,
+// contacts reduce the reward.
 func TestAntReward(t *testing.T) {
 	crawl := func(v Version, z, want float64, end bool) {
 		t.Helper()
 		m, p := sketch(15, 14, 8, "world", "torso", "leg")
 		p.qpos[2] = z
-		p.xpos[3] = 2.5               // the torso's x, 2 before; dt = 5·0.01: 10
+		p.xpos[3] = 2.5               // the torso's x, which was 2; dt = 5·0.01, so the speed is 10
 		p.cfrcExt[0] = 0.5            // 0.25
 		p.cfrcExt[7] = -3             // 1
 		p.cfrcExt[17] = 0.25          // 0.0625
@@ -94,7 +94,7 @@ func TestAntReward(t *testing.T) {
 	crawl(V5, 0.199, 10-0.625-contact, true)
 }
 
-// TestReacherReward: the distance |(3,4,0)| is 5 now and was 7 before; V4 takes the one before.
+// TestReacherReward: the distance |(3,4,0)| is 5 after the step and was 7 before. V4 uses the distance before.
 func TestReacherReward(t *testing.T) {
 	m, p := sketch(4, 4, 2, "world", "fingertip", "target")
 	copy(p.body(1), []float64{4, 6, 1})
@@ -103,8 +103,8 @@ func TestReacherReward(t *testing.T) {
 	wantStep(t, reacher(V5), m, p, []float32{0.5, -1}, []float64{7}, -5-1.25, false)
 }
 
-// TestPusherReward: the distance from the object to the goal, |(0,3,4)|, is 5, and that to the tips, |(2,0,0)|, is 2;
-// they were 7 and 9 before. V4 takes those.
+// TestPusherReward: after the step, the distance from the object to the goal, |(0,3,4)|, is 5, and its distance to the
+// tips, |(2,0,0)|, is 2. Before the step, the distances were 7 and 9, which V4 uses.
 func TestPusherReward(t *testing.T) {
 	m, p := sketch(11, 11, 7, "world", "tips_arm", "object", "goal")
 	copy(p.body(1), []float64{2, 0, 0})
@@ -131,7 +131,7 @@ func wantStep(t *testing.T, d definition, m *model, p *physics, action []float32
 	}
 }
 
-// TestObservations holds what is observed against lists written by hand.
+// TestObservations compares observations with lists written by hand.
 func TestObservations(t *testing.T) {
 	for _, c := range []struct {
 		d          definition

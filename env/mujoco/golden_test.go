@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A trajectory is one episode of a golden file: what stands at k is the result of Actions[k].
+// A trajectory is one episode of a golden file. Element k of each list is the result of Actions[k].
 type trajectory struct {
 	QPos       []float64   `json:"initial_qpos"`
 	QVel       []float64   `json:"initial_qvel"`
@@ -21,8 +21,8 @@ type trajectory struct {
 	Terminated []bool      `json:"terminated"`
 }
 
-// TestGolden replays Gymnasium's trajectories: observations and rewards are equal to the last bit, in float64, and so
-// are the ends.
+// TestGolden replays Gymnasium's trajectories. Observations and rewards are equal to the last bit of float64, and
+// episodes end in the same steps.
 func TestGolden(t *testing.T) {
 	if library() != "2.2.2" {
 		t.Skipf("the trajectories are of MuJoCo 2.2.2, this is %s", library())
@@ -77,7 +77,7 @@ func (s *simulator) place(t testing.TB, n int, qpos, qvel []float64) {
 	}
 }
 
-// act takes one step of the only environment; the reward is not yet rounded to float32.
+// act takes one step of the only environment. The returned reward is not rounded to float32.
 func (s *simulator) act(t *testing.T, action []float64) (float64, bool) {
 	t.Helper()
 	var reward float64
@@ -100,7 +100,7 @@ func (s *simulator) act(t *testing.T, action []float64) (float64, bool) {
 	return reward, terminated[0] != 0
 }
 
-// compare compares what environment 0 observes with want, and returns how many numbers that were.
+// compare compares the observation of environment 0 with want, and returns the number of compared numbers.
 func (s *simulator) compare(t *testing.T, episode, k int, want []float64) int {
 	t.Helper()
 	s.task.views[0].observe(&s.batch.physics[0], s.obs)

@@ -30,7 +30,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// TestSpec: sizes and limits are Gymnasium's.
+// TestSpec: sizes and limits are those of Gymnasium.
 func TestSpec(t *testing.T) {
 	want := map[string]struct {
 		obs, action, steps int
@@ -58,8 +58,8 @@ func TestSpec(t *testing.T) {
 	}
 }
 
-// TestSaveExactly: a copy of the state looks the same at once and steps the same, to the last bit of float64; also at
-// the end of an episode.
+// TestSaveExactly: an environment with a loaded state has the same observations as the saved one, at once and after
+// steps, to the last bit of float64. That includes the end of an episode.
 func TestSaveExactly(t *testing.T) {
 	for _, d := range definitions() {
 		t.Run(d.source().name, func(t *testing.T) {
@@ -97,11 +97,11 @@ func TestSaveExactly(t *testing.T) {
 	}
 }
 
-// TestInitialStates: they have the bounds and the spread that the tasks say.
+// TestInitialStates: initial states have the bounds and the spread that the tasks define.
 func TestInitialStates(t *testing.T) {
 	for _, c := range []struct {
 		d               definition
-		at              int // element of qpos, of qvel after those
+		at              int // index of an element of qpos followed by qvel
 		low, high, mean float64
 	}{
 		{invertedPendulum(V4), 0, -0.01, 0.01, 0}, {invertedPendulum(V4), 3, -0.01, 0.01, 0},
@@ -141,7 +141,7 @@ func TestInitialStates(t *testing.T) {
 	}
 }
 
-// TestContactForces: an ant that has come to rest presses on the ground with its weight.
+// TestContactForces: the contact forces of an ant at rest add up to its weight.
 func TestContactForces(t *testing.T) {
 	s := open(t, ant(V5), 1)
 	if err := s.Reset(0, 1); err != nil {

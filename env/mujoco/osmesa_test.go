@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// TestMesaSees: OpenGL and the rays show the same shapes at the same places.
+// TestMesaSees: the renderers osmesa and caster show the same shapes at the same places.
 func TestMesaSees(t *testing.T) {
 	v, _ := stage(t, shapes, 2)
 	for _, camera := range []string{"one", "two"} {
@@ -25,13 +25,13 @@ func TestMesaSees(t *testing.T) {
 				wrong++
 			}
 		}
-		if pixels := len(mesa) / 3; wrong > pixels/200 { // round shapes are polygons there
+		if pixels := len(mesa) / 3; wrong > pixels/200 { // OpenGL draws round shapes as polygons
 			t.Errorf("camera %s: %d of %d pixels show other shapes", camera, wrong, pixels)
 		}
 	}
 }
 
-// TestMesaMesh draws what the caster refuses.
+// TestMesaMesh draws a mesh, which the caster refuses.
 func TestMesaMesh(t *testing.T) {
 	text := strings.Replace(shapes, "<worldbody>",
 		`<asset><mesh name="tent" vertex="0 0 0 2 0 0 0 2 0 0 0 2"/></asset><worldbody>
@@ -49,7 +49,7 @@ func TestMesaMesh(t *testing.T) {
 	}
 }
 
-// TestMesaContexts: several contexts, on threads that change, draw what one alone does.
+// TestMesaContexts: several contexts on changing threads draw the same pictures as one context.
 func TestMesaContexts(t *testing.T) {
 	view := env.View{Width: 48, Height: 32, Camera: "one", Renderer: "osmesa", Shadows: true}
 	v, _ := stage(t, shapes, 1)

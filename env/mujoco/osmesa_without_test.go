@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// TestWithoutMesa: asking for what is not compiled in names the tag.
+// TestWithoutMesa: the error of a renderer that is not compiled in names the build tag.
 func TestWithoutMesa(t *testing.T) {
 	v, _ := stage(t, shapes, 1)
 	view := env.View{Width: 8, Height: 8, Renderer: "osmesa"}

@@ -61,7 +61,7 @@ terminations: [{joint: z, low: 0.7}, {joint: pitch, low: -0.2, high: 0.2}]
 reset_noise: [{joint: "*", low: -0.005, high: 0.005}, {velocity: "*", low: -0.005, high: 0.005}]`
 )
 
-// TestOwnEqual: a task in YAML gives what the same task in Go does, to the bit.
+// TestOwnEqual: a task in YAML gives the same numbers as the same task in Go, to the bit.
 func TestOwnEqual(t *testing.T) {
 	for _, c := range []struct {
 		d    definition
@@ -87,7 +87,7 @@ func TestOwnEqual(t *testing.T) {
 			a, b, seeds := written.Spec().NewStep(3, 1), compiled.Spec().NewStep(3, 1), []uint64{1, 2, 3}
 			start(t, compiled, seeds, b)
 			start(t, written, seeds, a)
-			copyState(t, written, compiled) // normal noise is drawn by twos in Go, one by one in YAML
+			copyState(t, written, compiled) // normal numbers are drawn in pairs in Go, singly in YAML
 			ends := 0
 			for k := range 300 {
 				act := wave(3, compiled.Spec().Action.Dim(), k)
@@ -174,8 +174,9 @@ func configured(t *testing.T, config, model string, n int) env.Vec {
 	return v
 }
 
-// TestReachOwn: the reach of configs/tabletop_reach_own.yaml is TabletopReach-v1 where that means the first cube. From
-// the same states, the same actions give the same observations, rewards and ends, those of its expert a success.
+// TestReachOwn: the task of configs/tabletop_reach_own.yaml is TabletopReach-v1 in episodes that mean the first cube.
+// From the same states, the same actions give the same observations, rewards and ends. The actions of the expert
+// succeed.
 func TestReachOwn(t *testing.T) {
 	written := configured(t, "tabletop_reach_own.yaml", "tabletop.xml", 1)
 	defer written.Close()
@@ -200,7 +201,7 @@ func TestReachOwn(t *testing.T) {
 	}
 }
 
-// takeState gives the state of the table to the written reach, which has begun an episode in its bounds.
+// takeState copies the state of the table into the written reach, which has begun an episode.
 func takeState(t *testing.T, written env.Vec, tb table) {
 	t.Helper()
 	mine, err := env.Save(written)
@@ -221,8 +222,8 @@ func takeState(t *testing.T, written env.Vec, tb table) {
 	}
 }
 
-// compareReach plays an episode of both and compares every step. It returns the number of steps, and whether the last
-// was a success.
+// compareReach plays an episode in both environments and compares every step. It returns the number of steps, and
+// whether the last step was a success.
 func compareReach(t *testing.T, written env.Vec, out *env.Step, tb table, expert bool) (steps int, solved bool) {
 	t.Helper()
 	for k := 0; ; k++ {
@@ -245,7 +246,7 @@ func compareReach(t *testing.T, written env.Vec, out *env.Step, tb table, expert
 			t.Fatalf("step %d: reward %v, success %v, want %v, %v", k, got, out.Info.F32()[0], reward, success)
 		}
 		x, state := out.Obs.Must("state").F32(), tb.out.Obs.Must("state").F32()
-		// the tip, the velocity of the hand, and the way to what is meant
+		// the tip, the velocity of the hand, and the vector to the object meant
 		want := slices.Concat(state[0:3], state[8:11], state[35:38])
 		for i := range want {
 			if math.Abs(float64(x[i]-want[i])) > 1e-3 {
@@ -258,7 +259,7 @@ func compareReach(t *testing.T, written env.Vec, out *env.Step, tb table, expert
 	}
 }
 
-// takeAngles gives the angles and velocities of the compiled pendulums to the written ones.
+// takeAngles copies the angles and velocities of the compiled pendulums into the written ones.
 func takeAngles(t *testing.T, written, compiled env.Vec) {
 	t.Helper()
 	state, err := env.Save(compiled)
@@ -278,8 +279,8 @@ func takeAngles(t *testing.T, written, compiled env.Vec) {
 	}
 }
 
-// TestPendulumOwn: the pendulum of configs/pendulum_own.yaml is Pendulum-v1, as long as it does not turn faster than
-// that allows.
+// TestPendulumOwn: the pendulum of configs/pendulum_own.yaml equals Pendulum-v1 while it is slower than the greatest
+// velocity of Pendulum-v1.
 func TestPendulumOwn(t *testing.T) {
 	const n = 8
 	written := configured(t, "pendulum_own.yaml", "pendulum.xml", n)
@@ -391,7 +392,7 @@ rewards:
 success: [{site: tip, relative_to: goal, apply: [norm], high: 0.02}]
 reset_noise: [{joint: shoulder, low: 0.3, high: 1.2}, {joint: elbow, std: 0.1}]`
 
-// TestOwnFresh: what is observed is of the state after the step, not of the last one that the simulation looked at.
+// TestOwnFresh: observations belong to the state after the step, not to the last state that the simulation evaluated.
 func TestOwnFresh(t *testing.T) {
 	v, err := own(t, write(t, arm), armYAML, 1)
 	if err != nil {
@@ -408,7 +409,7 @@ func TestOwnFresh(t *testing.T) {
 	for k := range 20 {
 		var act tensor.Dict
 		act.Set("action", tensor.FromF32([]float32{0.5, float32(k%3 - 1)}, 1, 1, 2))
-		if k >= 5 { // where the tip is at the goal
+		if k >= 5 { // the tip is at the goal
 			act.Set("action", tensor.FromF32([]float32{1, 0.5}, 1, 1, 2))
 		}
 		if err := v.Step(act, nil, out); err != nil {
@@ -453,7 +454,7 @@ func write(t testing.TB, model string) string {
 	return path
 }
 
-// TestOwnErrors: what is wrong is named, with what there is.
+// TestOwnErrors: the error names the wrong part, and the parts of the model.
 func TestOwnErrors(t *testing.T) {
 	for _, c := range []struct{ model, task, want string }{
 		{strings.Replace(arm, `type="capsule" fromto="0 0 0 .1 0 0" size=".01"/>`, `type="capsul"/>`, 1), armYAML,
@@ -496,7 +497,7 @@ func TestOwnErrors(t *testing.T) {
 	}
 }
 
-// TestOwnModelErrors: a model that is not given, or is no file, is an error, and so are observations of others.
+// TestOwnModelErrors: a missing model, a path that is no file, and observations of other environments are errors.
 func TestOwnModelErrors(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType = "mujoco"

@@ -17,8 +17,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// shapes has one of each shape, turned and cut off by the picture's edges, in colours of their own; light falls on
-// everything alike.
+// shapes is a model with one geom of each shape, turned and cut off by the picture's edges, each in its own colour. All
+// surfaces have the same light.
 const shapes = `<mujoco>
 <visual><headlight ambient="1 1 1" diffuse="0 0 0" specular="0 0 0"/></visual>
 <worldbody>
@@ -66,7 +66,7 @@ func pictures(t testing.TB, v env.Vec, view env.View, mask []bool) tensor.Tensor
 	return rgb
 }
 
-// TestCasterSees: every pixel shows what MuJoCo's own rays find there.
+// TestCasterSees: every pixel shows the geom that MuJoCo's own ray hits there.
 func TestCasterSees(t *testing.T) {
 	v, file := stage(t, shapes, 1)
 	view := env.View{Width: 203, Height: 150, Camera: "one"}
@@ -85,12 +85,12 @@ func TestCasterSees(t *testing.T) {
 	if len(seen) != 11 {
 		t.Errorf("the camera sees %v, want all of 10 geoms and sky", seen)
 	}
-	if wrong > 1 { // whether an edge passes left or right of the middle of a pixel is a matter of float32
+	if wrong > 1 { // float32 decides on which side of the middle of a pixel an edge passes
 		t.Errorf("%d of %d pixels show something else than MuJoCo's rays meet", wrong, len(want))
 	}
 }
 
-// shapeOf returns which of shapes has the colour of a pixel; -1: none.
+// shapeOf returns the number of the shape with the colour of a pixel; -1: none.
 func shapeOf(rgb []byte) int32 {
 	switch r, g, b := rgb[0], rgb[1], rgb[2]; {
 	case b == 0 && r != 0:
@@ -101,8 +101,8 @@ func shapeOf(rgb []byte) int32 {
 	return -1
 }
 
-// TestHeadlight: a model without a light is bright where it faces the camera, unless it has a headlight or a light of
-// its own.
+// TestHeadlight: in a model without lights, a surface that faces the camera is bright. A headlight or a light in the
+// model replaces this light.
 func TestHeadlight(t *testing.T) {
 	for own, want := range map[string]byte{
 		"": 255,
@@ -125,7 +125,7 @@ func TestHeadlight(t *testing.T) {
 	}
 }
 
-// TestCasterShades holds colours against Lambert's law, computed by hand.
+// TestCasterShades compares colours with Lambert's law, computed by hand.
 func TestCasterShades(t *testing.T) {
 	const text = `<mujoco>
 <visual><headlight ambient=".2 .2 .2" diffuse="0 0 0"/></visual>
@@ -175,7 +175,8 @@ func TestCasterShades(t *testing.T) {
 	}
 }
 
-// TestRender: each environment has its picture, those outside the mask keep theirs, and a camera's name is honoured.
+// TestRender: each environment has its own picture, environments outside the mask keep their pictures, and the name of
+// a camera selects it.
 func TestRender(t *testing.T) {
 	v, _ := stage(t, shapes, 3)
 	step := v.Spec().NewStep(3, 1)
@@ -203,8 +204,8 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// TestRenderChangesNothing: an environment that is drawn after every step goes on like one that never is, and a
-// restored one looks the same.
+// TestRenderChangesNothing: an environment that is drawn after every step continues like one that is never drawn. After
+// a state is restored, the picture is the same.
 func TestRenderChangesNothing(t *testing.T) {
 	for _, d := range definitions() {
 		t.Run(d.source().name, func(t *testing.T) {
@@ -243,7 +244,7 @@ func TestRenderChangesNothing(t *testing.T) {
 	}
 }
 
-// TestColours: an environment's own colours take the place of the model's, and what has no opacity is not there.
+// TestColours: an environment's own colours replace those of the model. A geom with an opacity of 0 is not drawn.
 func TestColours(t *testing.T) {
 	s := open(t, pusher(V5), 2)
 	p, err := newPainter(s.batch, env.View{Width: 40, Height: 40})
@@ -254,7 +255,7 @@ func TestColours(t *testing.T) {
 	geoms := int(s.batch.model.ngeom)
 	colour := make([]float32, 2*geoms*4)
 	for g := range geoms {
-		copy(colour[4*g:], []float32{0, 1, 0, 1}) // all green, and nothing at all
+		copy(colour[4*g:], []float32{0, 1, 0, 1}) // environment 0 is all green, environment 1 is invisible
 	}
 	rgb := make([]byte, 2*p.frame)
 	if err := p.draw(nil, colour, rgb); err != nil {
@@ -273,7 +274,7 @@ func TestColours(t *testing.T) {
 	}
 }
 
-// TestRenderErrors: what cannot be drawn is said before anything is.
+// TestRenderErrors: an invalid view or model is an error before anything is drawn.
 func TestRenderErrors(t *testing.T) {
 	v, _ := stage(t, shapes, 1)
 	mesh := strings.Replace(shapes, "<worldbody>",
@@ -302,7 +303,7 @@ func TestRenderErrors(t *testing.T) {
 	}
 }
 
-// BenchmarkRender tells how many pictures of HalfCheetah a second of one core is good for.
+// BenchmarkRender measures how many pictures of HalfCheetah one core draws in a second.
 func BenchmarkRender(b *testing.B) {
 	for _, size := range []int{64, 128} {
 		for _, shadows := range []bool{false, true} {
@@ -322,7 +323,7 @@ func BenchmarkRender(b *testing.B) {
 	}
 }
 
-// BenchmarkRenderSuite tells the same of the pictures that the suite observes.
+// BenchmarkRenderSuite measures the same for the suite's observed pictures.
 func BenchmarkRenderSuite(b *testing.B) {
 	v, err := TabletopSuite(env.DefaultConfig(), 1)
 	if err != nil {

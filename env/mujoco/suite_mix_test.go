@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// mixed returns a table with the tasks reach_cube, reach_ball and reach_zone in that mix.
+// mixed returns a table with the instructions reach_cube, reach_ball and reach_zone and this InstructionMix.
 func mixed(t *testing.T, mix string) table {
 	t.Helper()
 	cfg := suiteConfig("", "", "text")
@@ -23,8 +23,8 @@ func mixed(t *testing.T, mix string) table {
 	return table{t, v, v.Spec().NewStep(1, 1)}
 }
 
-// playMix plays so many episodes, of which the cube is always reached, the zone every second time, and the ball never.
-// It returns how often each task was drawn.
+// playMix plays a number of episodes. The cube is always reached, the zone every second time, and the ball never. It
+// returns how often each instruction was drawn.
 func playMix(t *testing.T, tb table, episodes int) map[string]int {
 	t.Helper()
 	drawn, names := map[string]int{}, tb.vec.Spec().Tasks
@@ -59,7 +59,7 @@ func TestSuiteMix(t *testing.T) {
 	}
 }
 
-// TestSuiteMixIsState: what was counted is part of an environment's state, and makes a difference.
+// TestSuiteMixIsState: the counts are part of an environment's state, and change the following episodes.
 func TestSuiteMixIsState(t *testing.T) {
 	tb, other := mixed(t, env.MixBySuccess), mixed(t, env.MixBySuccess)
 	playMix(t, tb, 400)

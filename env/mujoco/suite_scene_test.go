@@ -23,7 +23,8 @@ func (t table) said() string {
 	return strings.TrimRight(string(t.out.Obs.Must("text").U8()), "\x00")
 }
 
-// TestSuiteHeldOut: each instruction that names the colour of an object holds one out, none does so more than twice.
+// TestSuiteHeldOut: each instruction that names the colour of an object holds out one colour. No colour is held out
+// more than twice.
 func TestSuiteHeldOut(t *testing.T) {
 	held := map[int]int{}
 	for _, o := range instructions() {
@@ -41,7 +42,7 @@ func TestSuiteHeldOut(t *testing.T) {
 	}
 }
 
-// sentenceOf returns the phrase with the colours of what it names.
+// sentenceOf returns the phrase with the colours of the named things.
 func sentenceOf(phrase string, memo []float64, ball bool) string {
 	color := func(i int) string { return colors[int(memo[memoColor+i])].name }
 	shape := map[bool]string{true: " ball", false: " cube"}[ball]
@@ -50,7 +51,7 @@ func sentenceOf(phrase string, memo []float64, ball bool) string {
 		"ZONE", color(tableObjects+int(memo[memoZone]))+" zone").Replace(phrase)
 }
 
-// TestSuiteDraw: scenes are as their split says, and so are the sentences about them.
+// TestSuiteDraw: scenes and their sentences follow the rules of their split.
 func TestSuiteDraw(t *testing.T) {
 	known := map[string]bool{"to": true} // words of training
 	for _, split := range []string{"seen", "new_combination", "new_role", "new_phrasing", "execution_ring",
@@ -112,7 +113,7 @@ func TestSuiteDraw(t *testing.T) {
 	}
 }
 
-// TestSuiteInstructions: weights choose the instructions, and success of each has its name.
+// TestSuiteInstructions: weights select the instructions, and each instruction has its own success rate.
 func TestSuiteInstructions(t *testing.T) {
 	cfg := suiteConfig("", "", "state")
 	cfg.Instructions = env.Mix{"pick_color": 3, "stack": 1, "push_left": 0}
@@ -138,7 +139,7 @@ func TestSuiteInstructions(t *testing.T) {
 	}
 }
 
-// TestSuitePerturb: what is perturbed is shown wrong, and the scene is the same.
+// TestSuitePerturb: a perturbation changes its observation, and not the scene.
 func TestSuitePerturb(t *testing.T) {
 	for seed := range uint64(5) {
 		var scene []float64
@@ -182,8 +183,8 @@ func TestSuitePerturb(t *testing.T) {
 	}
 }
 
-// TestSuiteTold: with the sentence for the other cube, the expert of the cube meant succeeds by the original, and
-// nothing is done as told; where the other cube is done, it is told_object and a failure.
+// TestSuiteTold: with the sentence for the other cube, the expert of the cube meant still succeeds, without
+// told_object. Doing the instruction with the other cube is told_object and a failure.
 func TestSuiteTold(t *testing.T) {
 	cfg := suiteConfig("", perturbOtherCube)
 	cfg.Instructions = env.Mix{"put_zone": 1}
@@ -201,7 +202,7 @@ func TestSuiteTold(t *testing.T) {
 	}
 }
 
-// TestSuiteChanges: what a split changes is seen, and happens.
+// TestSuiteChanges: the changes of a split happen and are visible.
 func TestSuiteChanges(t *testing.T) {
 	look := func(split string) (front []byte) {
 		return slices.Clone(newTable(t, TabletopSuite, suiteConfig(split, "", "image"), 3).out.Obs.Must("image").U8())
@@ -241,7 +242,7 @@ func TestSuiteChanges(t *testing.T) {
 	}
 }
 
-// TestSuiteCheats: nothing is a success that was thrown, leans or hangs.
+// TestSuiteCheats: an object that was thrown, leans or hangs is no success.
 func TestSuiteCheats(t *testing.T) {
 	only := func(name string) env.Config {
 		cfg := suiteConfig("", "")
@@ -284,7 +285,7 @@ func TestSuiteCheats(t *testing.T) {
 	}
 }
 
-// TestSuiteWaiting: no instruction ends by waiting.
+// TestSuiteWaiting: a hand that does not move never ends an episode.
 func TestSuiteWaiting(t *testing.T) {
 	const n = 24
 	v, err := TabletopSuite(suiteConfig("", ""), n)

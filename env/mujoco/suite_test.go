@@ -21,7 +21,7 @@ func TestSuiteContract(t *testing.T) {
 	envtest.Run(t, func(n int) (env.Vec, error) { return TabletopSuite(cfg, n) }, envtest.Options{})
 }
 
-// expertEpisodes returns so many numbered episodes of cfg, played by the expert.
+// expertEpisodes returns a number of numbered episodes of cfg, played by the expert.
 func expertEpisodes(t *testing.T, cfg env.Config, episodes int) []env.Episode {
 	t.Helper()
 	v, err := TabletopSuite(cfg, episodes)
@@ -64,8 +64,9 @@ func TestSuiteExperts(t *testing.T) {
 	}
 }
 
-// TestSuiteFiguresOfChunks: what the expert did is a success, of the same instruction, however many steps an action or
-// a chunk takes. Where nothing is ignored success ends the episode, so that success at the end and once are the same.
+// TestSuiteFiguresOfChunks: an expert's success counts for the same instruction, whatever the number of steps of an
+// action and of a chunk. Unless terminations are ignored, success ends the episode, so success once and at the end are
+// equal.
 func TestSuiteFiguresOfChunks(t *testing.T) {
 	const n, steps = 8, 60
 	cfg := env.DefaultConfig()
@@ -106,7 +107,7 @@ func TestSuiteFiguresOfChunks(t *testing.T) {
 	}
 }
 
-// playSuite plays an episode of each of n environments, which repeat each action this many times. action sets a chunk
+// playSuite plays an episode in each of n environments, which take each action a number of times. action sets a chunk
 // of actions.
 func playSuite(t *testing.T, cfg env.Config, n, times, chunk int,
 	action func(v env.Vec, at int, a []float32)) []env.Episode {
@@ -137,8 +138,8 @@ func playSuite(t *testing.T, cfg env.Config, n, times, chunk int,
 	return all
 }
 
-// TestSuiteNumbered: episode k begins alike wherever it is played: among all or in a shard, after earlier episodes or
-// after a resume of the seeds, with another perturbation.
+// TestSuiteNumbered: episode k has the same initial state among all environments and in a shard, after earlier
+// episodes, after a resume of the seeds, and with another perturbation.
 func TestSuiteNumbered(t *testing.T) {
 	const n = 8
 	observe := func(split, perturb string, first, n int) []float32 {

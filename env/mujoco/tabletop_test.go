@@ -72,8 +72,8 @@ func (t table) step(action ...float32) (reward, success, wrong float32, terminat
 	return t.out.Reward.F32()[0], t.out.Info.F32()[0], t.out.Info.F32()[1], t.out.Terminated.U8()[0] != 0
 }
 
-// TestTabletopSuccess puts what is meant, or something else, where the task wants it: the second step there is the end,
-// and a success or none.
+// TestTabletopSuccess puts the object meant, or another object, where the task wants it. The second step there ends the
+// episode, with success only for the object meant.
 func TestTabletopSuccess(t *testing.T) {
 	cube := func(tb table, i int) int { return robotJoints + 7*i } // in qpos
 	lies := func(tb table, i int) {
@@ -121,7 +121,7 @@ func TestTabletopSuccess(t *testing.T) {
 	}
 }
 
-// TestTabletopReward holds rewards against the formulas of the constructors' docs, by positions that MuJoCo computed.
+// TestTabletopReward compares rewards with the formulas in the docs of the constructors, for positions from MuJoCo.
 func TestTabletopReward(t *testing.T) {
 	falls := func(d float64) float64 { return 1 - math.Tanh(5*d) }
 	norm := func(v ...float64) float64 {
@@ -133,7 +133,7 @@ func TestTabletopReward(t *testing.T) {
 	}
 	type place struct {
 		hand, object, zone []float64
-		open               float64 // the fingers, of their widest: no object is between them
+		open               float64 // opening of the fingers as a share of the widest; no object is between them
 	}
 	reach := func(p place) float64 {
 		return falls(norm(p.hand[0]-p.object[0], p.hand[1]-p.object[1], p.hand[2]-p.object[2]))
@@ -169,7 +169,8 @@ func TestTabletopReward(t *testing.T) {
 	}
 }
 
-// TestTabletopGrasp: a cube between shut fingers counts, its height too; on its zone the hand has to open and to leave.
+// TestTabletopGrasp: a cube between shut fingers raises the reward, and so does its height. On its zone, opening the
+// hand and leaving do.
 func TestTabletopGrasp(t *testing.T) {
 	act := tensor.New(tensor.F32, 1, 1, 4)
 	play := func(tb table) (rewards []float64) {
@@ -199,7 +200,7 @@ func TestTabletopGrasp(t *testing.T) {
 	}
 }
 
-// TestTabletopState holds what is observed against the state.
+// TestTabletopState compares the observation "state" with the simulation's state.
 func TestTabletopState(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.Observations = []string{"proprio", "state"}
@@ -214,7 +215,7 @@ func TestTabletopState(t *testing.T) {
 		want = append(want, v[:3]...)
 		for i := range 3 {
 			o := q[5+7*i:]
-			yaw := 2 * math.Atan2(o[6], o[3]) // they stand upright
+			yaw := 2 * math.Atan2(o[6], o[3]) // objects stand upright
 			want = append(want, o[0], o[1], o[2], math.Cos(yaw), math.Sin(yaw))
 		}
 		want = append(want, zones[0], zones[1], zones[3], zones[4])
@@ -228,7 +229,7 @@ func TestTabletopState(t *testing.T) {
 		// the gripper's command, cosines and sines
 		turned := map[int]bool{4: true, 14: true, 15: true, 19: true, 20: true, 24: true, 25: true}
 		for i := range want {
-			if !turned[i] && (i < 30 || i >= 35) { // which are meant
+			if !turned[i] && (i < 30 || i >= 35) { // 30 to 34 are the one-hot codes
 				want[i] *= 10
 			}
 		}
@@ -247,8 +248,8 @@ func TestTabletopState(t *testing.T) {
 	}
 }
 
-// TestTabletopDraw: what is meant and what it looks like differs between seeds, nothing lies on something else, and the
-// instruction says it.
+// TestTabletopDraw: the things meant and their colours differ between seeds, no two things overlap, and the instruction
+// names the things meant.
 func TestTabletopDraw(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.Observations = []string{"instruction"}
@@ -293,8 +294,8 @@ func TestTabletopDraw(t *testing.T) {
 	}
 }
 
-// apart returns an error for things that are beyond the table or too near to each other: 0.09 m is the least distance
-// of objects, 0.12 m that of a zone from anything.
+// apart returns an error for things that are outside the area or too near to each other. Objects must be 0.09 m apart,
+// and zones 0.12 m from any other thing.
 func (tb table) apart() (found error) {
 	q, mocap := tb.read("qpos"), tb.read("mocap_pos")
 	var at [][]float64
@@ -331,8 +332,7 @@ func TestTabletopPutSentence(t *testing.T) {
 	}
 }
 
-// TestTabletopImage: the things are seen in the colours that were drawn for them, and the restored state looks the
-// same.
+// TestTabletopImage: the picture shows things in their drawn colours, and is the same after the state is restored.
 func TestTabletopImage(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.Observations = []string{"image"}
@@ -349,7 +349,7 @@ func TestTabletopImage(t *testing.T) {
 	for thing := range tableThings {
 		memo := before.Must("memo").F64()
 		was := memo[memoColor+thing]
-		memo[memoColor+thing] = 1 // green, of which no other thing is here
+		memo[memoColor+thing] = 1 // green, the colour of no other thing here
 		if err := env.Load(tb.vec, before); err != nil {
 			t.Fatal(err)
 		}
@@ -375,7 +375,7 @@ func TestTabletopImage(t *testing.T) {
 	}
 }
 
-// TestTabletopCommand: the commanded position follows the action, bounded by the hand's place and by its room.
+// TestTabletopCommand: the commanded position follows the action, within bounds around the hand and of the table.
 func TestTabletopCommand(t *testing.T) {
 	tb := newTable(t, TabletopReach, env.DefaultConfig(), 1)
 	q := tb.read("qpos")
@@ -396,8 +396,7 @@ func TestTabletopCommand(t *testing.T) {
 	}
 }
 
-// TestTabletopExperts: they do what the scene's prototype did, where 300 of 300 episodes of reach, pick and put
-// succeeded and 293 of push, whose expert is a better one now.
+// TestTabletopExperts: the experts of reach, pick and put always succeed, and the expert of push in 97 % of episodes.
 func TestTabletopExperts(t *testing.T) {
 	for _, c := range []struct {
 		make  env.Constructor

@@ -12,7 +12,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 )
 
-// bytewise is a tokenizer of bytes, the end of a text, and the marks of chatml.
+// bytewise returns a tokenizer whose tokens are bytes, the end of a text, and the marks of chatml.
 func bytewise(t *testing.T) *tokenizer.Tokenizer {
 	t.Helper()
 	special := []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}
@@ -34,7 +34,7 @@ func write(t *testing.T, lines ...string) []string {
 	return []string{path}
 }
 
-// shown decodes a sample, with the learnt texts in brackets.
+// shown returns the text of a sample, with the learnt parts in brackets.
 func shown(k *tokenizer.Tokenizer, s Sample) string {
 	var b strings.Builder
 	for at := 0; at < len(s.IDs); {
@@ -52,7 +52,7 @@ func shown(k *tokenizer.Tokenizer, s Sample) string {
 	return b.String()
 }
 
-// TestRead: answers are learnt, with their end token; of conversations the messages of the assistant.
+// TestRead: answers are learnt with their end token. In conversations the messages of the assistant are learnt.
 func TestRead(t *testing.T) {
 	k := bytewise(t)
 	chatml, err := k.BuiltinTemplate("chatml")
@@ -95,19 +95,19 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// plainTemplate writes all that messages may have.
+// plainTemplate is a chat template that writes all parts of messages.
 const plainTemplate = `{% if tools %}<tools>{{ tools | tojson }}</tools>{% endif %}` +
 	`{% for m in messages %}<{{ m.role }}>{{ m.content or "" }}` +
 	`{% for c in m.tool_calls %}[{{ c.function.name }}({{ c.function.arguments | tojson }})]{% endfor %}` +
 	`</>{% endfor %}` +
 	`{% if add_generation_prompt %}<assistant>{% endif %}`
 
-// formats are formats of one tokenizer, without a chat template and with several of them.
+// formats returns formats of one tokenizer, without a chat template and with several templates.
 type formats struct {
 	k *tokenizer.Tokenizer
 	// no template; with the keys of Alpaca for prompt and answer
 	plain, keyed Format
-	// templates that write all, contents as JSON, no tools, and neither systems nor thoughts
+	// templates that write: all parts; contents as JSON; no tools; neither systems nor thoughts
 	chat, escaping, bare, forgetful Format
 }
 
@@ -138,7 +138,7 @@ func newFormats(t *testing.T) *formats {
 	return f
 }
 
-// A formCase is a record and the sample that it gives, what is learnt in brackets.
+// A formCase is a record and its sample, with the learnt parts in brackets.
 type formCase struct {
 	name, record string
 	f            Format
@@ -219,7 +219,7 @@ func TestPairs(t *testing.T) {
 	})
 }
 
-// TestTools: calls of tools, their answers, and the tools of a record.
+// TestTools: calls of tools, answers of tools, and the tools of a record.
 func TestTools(t *testing.T) {
 	f := newFormats(t)
 	f.check(t, []formCase{
@@ -293,8 +293,8 @@ func TestContainers(t *testing.T) {
 	}
 }
 
-// refuse checks that a record is refused, by its place and the reasons in want, because some of it would be lost or
-// changed.
+// refuse checks that a record is refused because a part of it would be lost or changed. The error has the record's
+// place and the reasons in want.
 func refuse(t *testing.T, cases []formCase) {
 	t.Helper()
 	for _, c := range cases {
@@ -305,7 +305,7 @@ func refuse(t *testing.T, cases []formCase) {
 	}
 }
 
-// talk is a message of the user and another one, with these keys.
+// talk returns a message of the user, and a message with these keys.
 func talk(user, other string) string {
 	return `{"messages": [{"role": "user", ` + user + `}, {` + other + `}]}`
 }
@@ -413,8 +413,7 @@ func TestRefusedThoughts(t *testing.T) {
 	})
 }
 
-// TestSources: lines of RLinf's math files have several solutions, each of which is right, and keys that are not
-// read.
+// TestSources: lines of RLinf's math files have several correct solutions, and keys that are not read.
 func TestSources(t *testing.T) {
 	k := bytewise(t)
 	chatml, err := k.BuiltinTemplate("chatml")
@@ -428,7 +427,7 @@ func TestSources(t *testing.T) {
 	for _, c := range []struct {
 		line   string
 		f      Format
-		prompt string // in tokens
+		prompt string // the text of the tokens before the answer
 		source Source
 	}{
 		{`{"prompt": "1+1=", "task": "math", "query_id": "a7", "solutions": ["\\boxed{2}", "two"]}`, f, "1+1=",
@@ -515,7 +514,7 @@ func TestReadMistakes(t *testing.T) {
 	}
 }
 
-// TestHash: the hash differs for other texts, and for other learnt parts of them.
+// TestHash: the hash depends on the texts, and on their learnt parts.
 func TestHash(t *testing.T) {
 	a := []Sample{{IDs: []int32{1, 2, 3}, Learn: []bool{false, true, true}}}
 	b := []Sample{{IDs: []int32{1, 2, 3}, Learn: []bool{false, false, true}}}
@@ -525,8 +524,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestReadForeignFiles: files of other systems, with a byte-order mark, line ends of two characters and no
-// last one, are read alike.
+// TestReadForeignFiles: a byte-order mark, line ends of two characters and a missing last line end make no difference.
 func TestReadForeignFiles(t *testing.T) {
 	k := bytewise(t)
 	f := Format{Tokenizer: k, Prompt: "prompt", Answer: "answer", EOS: k.EOS(), Vocab: 259, Length: 200}

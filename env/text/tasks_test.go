@@ -39,7 +39,7 @@ func TestTasks(t *testing.T) {
 					t.Fatalf("the numbers of a test, %s, are in training", key)
 				}
 			}
-			// more problems of one kind change nothing in the other, and another seed gives other problems
+			// problems for tests do not depend on the number of problems for training; another seed gives others
 			_, again, err := task.Generate(3, 6100, 800)
 			if err != nil || !reflect.DeepEqual(again, test) {
 				t.Errorf("tests differ beside more problems for training: %v", err)
@@ -54,7 +54,7 @@ func TestTasks(t *testing.T) {
 
 var number = regexp.MustCompile(`\d+`)
 
-// numbersOf returns the numbers that identify a problem, without the order of a sum or the target of three numbers.
+// numbersOf returns the numbers that identify a problem. The order of a sum and the target of countdown do not count.
 func numbersOf(task, prompt string) string {
 	n := number.FindAllString(prompt, -1)
 	switch task {
@@ -133,8 +133,8 @@ func checkWords(t *testing.T, p Problem) {
 	}
 }
 
-// TestSlips: the wanted share of sums for training is wrong, and each answer goes on from its own numbers.
-// Problems, solutions and tests stay the same.
+// TestSlips: the share Slips of the calculations for training is wrong, and an answer continues with its wrong number.
+// Problems, solutions and tests do not change.
 func TestSlips(t *testing.T) {
 	task, err := TaskNamed("problems")
 	if err != nil {
@@ -176,7 +176,7 @@ func TestSlips(t *testing.T) {
 	}
 }
 
-// TestGenerateTooMany: the error for too many problems has the number that the task has.
+// TestGenerateTooMany: the error for too many problems has the number of problems that were found.
 func TestGenerateTooMany(t *testing.T) {
 	n := 0
 	task := Task{Name: "few", draw: func(*philox.Stream, *Task) Problem {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Everything that a job says is in its script, where it belongs.
+// A script has all values of its Job, in the right places.
 func TestScriptForAnotherJob(t *testing.T) {
 	got := Script("hetjob", Job{
 		Name: "my run/1", Time: "1-00", Config: "a b.yaml", Overrides: []string{"x=1", "y=[1, 2]"},
@@ -41,7 +41,7 @@ func TestScriptForAnotherJob(t *testing.T) {
 	}
 }
 
-// The shell reads back what was quoted, in both places where it stands.
+// The shell gives back quoted values, in both places where a script has them.
 func TestQuote(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
@@ -63,10 +63,10 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// train-requeue.sbatch queues itself again when its job was stopped before its end, and only then, and not for ever.
+// train-requeue.sbatch queues itself again only if its job was stopped before its end, and not for ever.
 func TestRequeue(t *testing.T) {
 	for _, c := range []struct {
-		code     int // the launcher's
+		code     int // exit code of the launcher
 		signal   bool
 		restarts string
 		again    bool
@@ -104,7 +104,7 @@ func TestRequeue(t *testing.T) {
 	}
 }
 
-// A signal that comes when the launcher has ended already does not end train-requeue.sbatch with a code of its own.
+// A signal that comes after the launcher has ended does not change the exit code of train-requeue.sbatch.
 func TestRequeueSignaledLate(t *testing.T) {
 	job := requeued(t, "exit 75\n", "kill -USR1 $PPID\nexit 1\n") // it can't be queued again
 	out, _ := job.CombinedOutput()
@@ -113,8 +113,8 @@ func TestRequeueSignaledLate(t *testing.T) {
 	}
 }
 
-// requeued returns train-requeue.sbatch, to be run in a folder of its own, with these shell scripts for a launcher and
-// for scontrol.
+// requeued returns a command that runs train-requeue.sbatch in its own folder, with these shell scripts as the launcher
+// and as scontrol.
 func requeued(t *testing.T, launcher, scontrol string) *exec.Cmd {
 	t.Helper()
 	dir := t.TempDir()
@@ -134,7 +134,7 @@ func requeued(t *testing.T, launcher, scontrol string) *exec.Cmd {
 // catchesUSR1 matches the status of a process that catches signal 10: bit 9 of the mask.
 var catchesUSR1 = regexp.MustCompile(`(?m)^SigCgt:.*[2367abef]..$`)
 
-// The scripts are for reading: short, and with the same knobs in the same words.
+// The scripts are short, and describe the same variables in the same words.
 func TestScriptsAreShort(t *testing.T) {
 	said := map[string]string{} // by knob, its comment
 	for _, name := range Names() {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// sample has one of each: what passes, fails, is skipped, fails below a parent, writes in a package that fails.
+// sample has one test of each kind: passed, failed, skipped, failed below a parent, with output in a failed package.
 const sample = `package sample
 
 import "testing"
@@ -34,7 +34,7 @@ func TestReport(t *testing.T) {
 	for _, c := range []struct {
 		name, source, file, args string
 		passed, failed, skipped  int
-		says, silent             string // regular expressions of the output
+		says, silent             string // regular expressions that match the output, and that do not
 	}{
 		{"each", sample, "x_test.go", "", 3, 2, 1,
 			`(?s)\bTestParent/fail: FAIL\n.*wrong below.*TestParent/skip: skipped.*nothing here`,
@@ -122,7 +122,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestLongest names the five slowest, the slowest first.
+// TestLongest: longest returns the five slowest, the slowest first.
 func TestLongest(t *testing.T) {
 	times := []duration{{"a", 1}, {"b", 3}, {"c", 2}, {"d", 0.5}, {"e", 5}, {"f", 4}}
 	if got, want := longest(times), "5.0s e, 4.0s f, 3.0s b, 2.0s c, 1.0s a"; got != want {

@@ -25,7 +25,7 @@ var colors = []struct {
 }{{"red", [3]uint8{230, 30, 30}}, {"green", [3]uint8{30, 200, 30}}, {"blue", [3]uint8{40, 60, 240}},
 	{"yellow", [3]uint8{230, 220, 40}}}
 
-// A scene is the positions of the hand, of the square that is meant and of the other one, in [-1,
+// A scene is the positions of the hand, of the square that is meant and of the other square, in [-1,
 // 1], and the colours of the squares.
 type scene struct {
 	at    [3][2]float64
@@ -41,8 +41,9 @@ var (
 )
 
 // New makes n environments of Squares-v0. An action is the move of the hand, ±1 along each axis,
-// and a number whose sign closes the hand. Closing on the square that is meant is a success and
-// pays 1; on the other one it is a failure. Both end the episode, which has at most 12 steps.
+// and a number that closes the hand if it is positive. Closing on the square that is meant is a
+// success with a reward of 1; closing on the other square is a failure. Both end the episode, which
+// has at most 12 steps.
 func New(cfg env.Config, n int) (env.Vec, error) { return env.NewEpisodic(make(squares, n), cfg), nil }
 
 // NewSwapped is New with sentences that name the other square. Closing on that square is still a failure.
