@@ -19,30 +19,19 @@ func (k *checker) played(s setup, steps int, resets bool) (outcomes [][]outcome,
 	return outcomes, err
 }
 
-// equal plays two children, and returns an error if their outcomes differ.
-func (k *checker) equal(one, other setup, oneResets, otherResets bool) error {
-	want, err := k.played(one, k.Steps, oneResets)
-	if err != nil {
-		return err
+// sameEpisodes returns a check that two children, configured by one and other, give the same outcomes. resets: in the
+// first child, too, ended episodes reset themselves.
+func sameEpisodes(one, other setup, resets bool) func(*checker) error {
+	return func(k *checker) error {
+		want, err := k.played(one, k.Steps, resets)
+		if err != nil {
+			return err
+		}
+		return k.with(other, func(t *trial) error {
+			got, err := t.playAnew(k.Steps, true)
+			return errors.Join(err, t.compare(got, want))
+		})
 	}
-	return k.with(other, func(t *trial) error {
-		got, err := t.playAnew(k.Steps, otherResets)
-		return errors.Join(err, t.compare(got, want))
-	})
-}
-
-func (k *checker) repeats() error {
-	s := setup{shareMemory: true, maxSteps: short}
-	return k.equal(s, s, true, true)
-}
-
-func (k *checker) resetsItself() error {
-	s := setup{shareMemory: true, maxSteps: short}
-	return k.equal(s, s, false, true)
-}
-
-func (k *checker) sameInline() error {
-	return k.equal(setup{shareMemory: true, maxSteps: short}, setup{maxSteps: short}, true, true)
 }
 
 func (k *checker) sameByBell() error {

@@ -2,6 +2,7 @@ package mujoco
 
 import (
 	"math"
+	"slices"
 
 	"github.com/rlinf/rlinf/internal/philox"
 )
@@ -102,12 +103,8 @@ func (t *suite) paint(colour []float32) {
 
 // develops reports whether pictures change after they are drawn.
 func (t *suite) develops() bool {
-	for _, c := range t.split.changes {
-		if c == brightness || c == pictureNoise {
-			return true
-		}
-	}
-	return t.perturb == perturbBlackImage
+	return t.perturb == perturbBlackImage || slices.Contains(t.split.changes, brightness) ||
+		slices.Contains(t.split.changes, pictureNoise)
 }
 
 // develop changes an observed picture of view number view.

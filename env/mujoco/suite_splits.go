@@ -1,6 +1,7 @@
 package mujoco
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -72,17 +73,15 @@ func (t *suite) choose(cfg env.Config) (err error) {
 	if t.weights, err = cfg.Instructions.Weights(orderNames(t.orders)); err != nil {
 		return fmt.Errorf("instructions: %w", err)
 	}
-	if cfg.Split == "" {
-		t.split = splits()[0]
-	} else if at := slices.IndexFunc(splits(), func(s split) bool { return s.name == cfg.Split }); at >= 0 {
-		t.split = splits()[at]
-	} else {
-		var names []string
-		for _, s := range splits() {
-			names = append(names, s.name)
-		}
+	var names []string
+	for _, s := range splits() {
+		names = append(names, s.name)
+	}
+	at := slices.Index(names, cmp.Or(cfg.Split, names[0]))
+	if at < 0 {
 		return fmt.Errorf("split: %q, expected one of %s", cfg.Split, strings.Join(names, ", "))
 	}
+	t.split = splits()[at]
 	if cfg.Perturb != "" && !slices.Contains(perturbations(), cfg.Perturb) {
 		return fmt.Errorf("perturb: %q, expected one of %s", cfg.Perturb, strings.Join(perturbations(), ", "))
 	}
