@@ -147,7 +147,7 @@ func (c Config) Plain() error {
 	case c.ModelPath != "":
 		return fmt.Errorf("%s has a model of its own and does not take model_path %s", c.ID(), c.ModelPath)
 	case len(c.Observations) > 0:
-		return fmt.Errorf("%s always shows the same and does not take observations %v", c.ID(), c.Observations)
+		return fmt.Errorf("%s has fixed observations and does not take observations %v", c.ID(), c.Observations)
 	}
 	return nil
 }

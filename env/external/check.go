@@ -119,7 +119,7 @@ func (k *checker) by() time.Time { return time.Now().Add(k.Timeout) }
 
 // greeted starts a child, receives its greeting, and calls a function with it.
 func (k *checker) greeted(do func(*trial) error) error {
-	proc, link, err := start(k.programs, k.Command, nil, "child", io.Discard)
+	proc, link, err := start(k.programs, k.Command, "child", io.Discard)
 	if errors.Is(err, exec.ErrNotFound) {
 		return fmt.Errorf("%w: expected a program that can be found and run", err)
 	}

@@ -52,8 +52,8 @@ type conversation struct {
 // The errors of a child whose greeting is missing or wrong.
 var (
 	errMute    = errors.New("it exited before the handshake: does it speak RLB1?")
-	errNoHello = errors.New("its first frame is no HELLO")
-	errNoToken = errors.New("greeting: not the token it was to have")
+	errNoHello = errors.New("its first frame is not HELLO")
+	errNoToken = errors.New("greeting: wrong token")
 )
 
 // newConversation returns a conversation that has not received the greeting.

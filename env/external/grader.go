@@ -31,7 +31,7 @@ type Submission struct {
 func StartGrader(by programs.Entry, command []string, timeout time.Duration, log io.Writer) (*Grader, error) {
 	g := &Grader{patient: timeout, programs: by.NewStarter()}
 	lines := &lineWriter{to: log}
-	proc, link, err := start(g.programs, command, nil, "grader", &limitedWriter{to: lines, left: maxOutput})
+	proc, link, err := start(g.programs, command, "grader", &limitedWriter{to: lines, left: maxOutput})
 	if err != nil {
 		return nil, errors.Join(err, g.programs.Close())
 	}

@@ -149,7 +149,7 @@ func (h *Hub) open(cfg env.External) (*conversation, error) {
 	who := fmt.Sprintf("simulator %d", h.started)
 	h.started++
 	h.mu.Unlock()
-	proc, link, err := start(h.programs, cfg.Command, nil, who, h.output)
+	proc, link, err := start(h.programs, cfg.Command, who, h.output)
 	if err != nil {
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			err = fmt.Errorf("%w: expected a program that can be found and run; for a script, the program that its #! "+
@@ -183,7 +183,7 @@ func (h *Hub) await(cfg env.External, by time.Time) (*conversation, error) {
 	l := h.listeners[cfg.Listen]
 	var err error
 	if l == nil {
-		if l, err = h.listen(cfg.Listen, cfg.TokenFile, h.rank); err == nil {
+		if l, err = h.listen(cfg.Listen, cfg.TokenFile); err == nil {
 			h.listeners[cfg.Listen] = l
 			fmt.Fprintf(h.log, "waiting for simulators at RLB_ADDR=%s:%v\n", l.net.Addr().Network(), l.net.Addr())
 		}

@@ -54,9 +54,9 @@ const (
 	maxVisitors  = 1024
 )
 
-// listen starts to listen for rank at address, which has the form of env.External.Listen.
-func (h *Hub) listen(address, tokenFile string, rank int) (*listener, error) {
-	network, at, err := splitAddress(address, rank)
+// listen starts to listen at the address of this rank, where address is env.External.Listen.
+func (h *Hub) listen(address, tokenFile string) (*listener, error) {
+	network, at, err := splitAddress(address, h.rank)
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func listenTCP(t *testing.T, log io.Writer, token string) (l *listener, address 
 	}
 	address = free.Addr().String()
 	free.Close()
-	l, err = NewHub(log, 0).listen("tcp:"+address, file, 0)
+	l, err = NewHub(log, 0).listen("tcp:"+address, file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,8 +120,8 @@ func loggedStrangers(t *testing.T, text string) {
 		t.Errorf("the log has what strangers sent: %.2000q", text)
 	}
 	for _, want := range []string{
-		"refused: its first frame is no HELLO\n",
-		"refused: greeting: not the token it was to have\n",
+		"refused: its first frame is not HELLO\n",
+		"refused: greeting: wrong token\n",
 		"refused: it exited before the handshake",
 		"refused: no greeting in 500ms, and 1024 connections wait that have not greeted",
 	} {
@@ -148,7 +148,7 @@ func TestOtherUser(t *testing.T) {
 	old := syscall.Umask(0)
 	defer syscall.Umask(old)
 	log := make(lines, 1)
-	l, err := NewHub(log, 0).listen("unix:s", "", 0)
+	l, err := NewHub(log, 0).listen("unix:s", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func TestMakeRoom(t *testing.T) {
 			if err := c.put(path); err != nil {
 				t.Fatal(err)
 			}
-			l, err := NewHub(io.Discard, 0).listen("unix:"+path, "", 0)
+			l, err := NewHub(io.Discard, 0).listen("unix:"+path, "")
 			if err == nil {
 				err = l.close()
 			} else if _, gone := os.Lstat(path); gone != nil {

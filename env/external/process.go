@@ -36,10 +36,9 @@ const (
 // grace is how long a child may take to end by itself before it is killed.
 const grace = 2 * time.Second
 
-// start runs command as a child of s, with env added to its environment, and returns a stream to it.
-// Its output goes to log, each line with the prefix who.
-func start(s *programs.Starter, command, env []string, who string, log io.Writer) (p *process, link *stream,
-	err error) {
+// start runs command as a child of s, and returns a stream to it. Its output goes to log, each line
+// with the prefix who.
+func start(s *programs.Starter, command []string, who string, log io.Writer) (p *process, link *stream, err error) {
 	p = &process{done: make(chan struct{})}
 	var files []*os.File // closed here after the child has them
 	defer func() {
@@ -66,7 +65,7 @@ func start(s *programs.Starter, command, env []string, who string, log io.Writer
 	}
 	cmd := exec.Command(command[0], command[1:]...)
 	own := slices.DeleteFunc(programs.Environ(), func(e string) bool { return strings.HasPrefix(e, "RLB_") })
-	cmd.Env = append(own, append(env, "RLB_ADDR=fd:3,4")...)
+	cmd.Env = append(own, "RLB_ADDR=fd:3,4")
 	cmd.ExtraFiles = []*os.File{requestsOut, answersIn, p.memory} // 3, 4, inherited
 	cmd.Stdout, cmd.Stderr = linesIn, linesIn
 	if p.program, err = s.Start(cmd); err != nil {

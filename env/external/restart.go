@@ -44,7 +44,7 @@ func (v *Vec) spawn(c *child) error {
 		return err
 	}
 	if talk.text != v.text {
-		err = fmt.Errorf("its greeting is not that of the first child: %s", printable(talk.text))
+		err = fmt.Errorf("its greeting differs from that of the first child: %s", printable(talk.text))
 	} else {
 		err = talk.configure(setup{
 			n: c.hi - c.lo, child: c.number, maxSteps: v.spec.MaxSteps, ignoreTerminations: v.cfg.IgnoreTerminations,

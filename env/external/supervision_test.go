@@ -279,7 +279,7 @@ func TestTooManyRestarts(t *testing.T) {
 		lost       int // lost episodes: four for each child that began episodes
 	}{
 		{"exit@1", "(exit status 7); its last output:\n    about to leave\n    out of fuel", 12},
-		{"changeling@1 FILE", `its greeting is not that of the first child: {"action":`, 4},
+		{"changeling@1 FILE", `its greeting differs from that of the first child: {"action":`, 4},
 	} {
 		for _, watched := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, watched %v", c.args, watched), func(t *testing.T) {
@@ -751,7 +751,7 @@ func TestWrongToken(t *testing.T) {
 	if !strings.Contains(log.String(), "waiting for simulators at RLB_ADDR="+cfg.External.Listen+"\n") {
 		t.Errorf("the log does not say where to: %s", log)
 	}
-	if !strings.Contains(log.String(), "refused: greeting: not the token it was to have") {
+	if !strings.Contains(log.String(), "refused: greeting: wrong token") {
 		t.Errorf("the log of one with a wrong token: %s", log)
 	}
 	come("open sesame")

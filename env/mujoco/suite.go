@@ -110,7 +110,7 @@ func (t *suite) at(p *physics) *suite {
 func (t *suite) on(views []view) task {
 	out := task{
 		skip: 10, limit: suiteLimit, actuator: t.model.all(), renew: positions, memo: suiteLen,
-		info: []string{env.Success, env.WrongObject, env.TaskNumber}, names: orderNames(t.orders),
+		info: []string{env.Success, env.WrongObject, env.TaskNumber}, names: t.orderNames(),
 		weights: t.weights, views: views,
 		reset: func(r *philox.Stream, p *physics) { t.at(p).begin(r) },
 		step: func(p *physics, _ []float32, _ []float64, info []float32) (float64, bool) {

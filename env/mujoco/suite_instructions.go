@@ -93,9 +93,9 @@ const (
 	orderPickRight = 9
 )
 
-func orderNames(orders []instruction) []string {
+func (t *suite) orderNames() []string {
 	var names []string
-	for _, o := range orders {
+	for _, o := range t.orders {
 		names = append(names, o.name)
 	}
 	return names

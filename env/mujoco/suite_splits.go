@@ -70,7 +70,7 @@ func perturbations() []string {
 // choose sets the instructions, the split and the perturbation of cfg.
 func (t *suite) choose(cfg env.Config) (err error) {
 	t.orders = instructions()
-	if t.weights, err = cfg.Instructions.Weights(orderNames(t.orders)); err != nil {
+	if t.weights, err = cfg.Instructions.Weights(t.orderNames()); err != nil {
 		return fmt.Errorf("instructions: %w", err)
 	}
 	var names []string
