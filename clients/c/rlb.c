@@ -1,5 +1,5 @@
-/* rlb.c speaks RLB1 (docs/bridge.md) for rlb.h. From the top: errors, greeting, frames, memory, requests, the two
-   styles, and the ways to rlinf. */
+/* rlb.c implements rlb.h: it speaks RLB1 (docs/bridge.md). Its parts, in order: errors, spaces, greeting, frames,
+   memory, solvers with their own loop, served simulators, pipes and sockets. */
 #define _POSIX_C_SOURCE 200809L
 #include "rlb.h"
 
@@ -29,7 +29,7 @@
 
 enum { HELLO = 1, CONFIG, READY, RESET, STEP, RESULT, CLOSE, ERROR, LOG, SAVE, LOAD, RENDER };
 enum { SHARED = 1, AUTORESET = 2, FINAL = 4 };   /* flags of READY, STEP and RESULT */
-enum { IGNORE_TERMINATIONS = 1 };                /* of CONFIG */
+enum { IGNORE_TERMINATIONS = 1 };                /* flag of CONFIG */
 enum { HEADER = 32, CONFIG_FIXED = 32, BELLS = 128, MAX_PATH = 4096, MAX_ENVS = 1 << 20, MAX_SIDE = 1 << 14 };
 #define MAX_LENGTH ((uint64_t)1 << 31)
 
@@ -40,7 +40,7 @@ typedef struct {
 	uint64_t seq, length;
 } header;
 
-/* The state of an environment: one of these, or 1 + the number of its episode's steps. */
+/* The progress of an environment: OVER, NEW, or 1 + the number of steps in its episode, so BEGUN at first. */
 enum { OVER = -1, NEW = 0, BEGUN = 1 };
 
 struct rlb {
@@ -50,19 +50,19 @@ struct rlb {
 	int num_obs, num_info;
 	uint64_t obs_len[RLB_MAX_OBS];       /* numbers in one environment's observation and action */
 	uint64_t action_len;
-	uint64_t state_size;                 /* bytes of a saved environment, with its progress; 0: none are saved */
+	uint64_t state_size;                 /* bytes of a saved environment, with its progress; 0: it cannot be saved */
 	uint32_t num_envs, child, max_steps, config_flags;
 	int closed;                          /* nothing more is received or sent */
 
-	char *in;                            /* what has been received: the request being answered, from its header on */
+	char *in;                            /* received bytes; they begin with the header of the current request */
 	size_t room, have;
-	uint64_t seq;                        /* of that request */
-	int pending, flags;                  /* its type, 0 once it is answered; its flags */
+	uint64_t seq;                        /* seq of the current request */
+	int pending, flags;                  /* type of the request, 0 once it is answered; its flags */
 
-	char *out;                           /* a header, and without shared memory the reply block behind it */
+	char *out;                           /* a header; without shared memory, followed by the reply block */
 	char *map;                           /* shared memory, or NULL */
 	uint64_t mapped, request_size, final_at, reply_size;
-	char *bells;                         /* behind the blocks, or NULL; a frame may also come by the stream */
+	char *bells;                         /* after the blocks, or NULL; frames may also come by the stream */
 	const char *action;                  /* the request block */
 	const uint64_t *seed;
 	const uint8_t *mask;
@@ -70,10 +70,10 @@ struct rlb {
 	uint8_t *terminated, *truncated;
 	char *obs[RLB_MAX_OBS], *final[RLB_MAX_OBS];
 
-	int32_t *progress;                   /* of each environment: OVER, NEW, BEGUN ... */
-	char *mine[RLB_MAX_OBS];             /* observations in the program's kind; served, rows of RLB_F64 */
+	int32_t *progress;                   /* [num_envs]: OVER, NEW, BEGUN ... */
+	char *mine[RLB_MAX_OBS];             /* observations in the program's kind; if served, only those of RLB_F64 */
 	char *boxed;                         /* served: actions of a box, in the program's kind */
-	uint64_t episode;                    /* solver's loop: the seed of its episode */
+	uint64_t episode;                    /* solver's loop: the seed of the episode */
 };
 
 /* ---- Errors ---- */
@@ -97,7 +97,7 @@ static int send_frame(rlb *r, char *frame, int type, int flags, uint32_t count, 
 
 static int is_box(const rlb_space *s) { return s->kind == RLB_F32 || s->kind == RLB_F64 || s->kind == RLB_U8; }
 
-/* numbers is how many a space has; 0: more than a frame could carry, or none. */
+/* numbers returns how many numbers a value of a space has; 0: none, or more than a frame can carry. */
 static uint64_t numbers(const rlb_space *s)
 {
 	uint64_t n = 1;
@@ -109,13 +109,13 @@ static uint64_t numbers(const rlb_space *s)
 	return n;
 }
 
-/* wire and native are the sizes of a number as it travels and in the program. */
+/* wire and native return the size of a number in frames and in the program. */
 static size_t wire(const rlb_space *s) { return s->kind == RLB_U8 ? 1 : 4; }
 static size_t native(const rlb_space *s) { return s->kind == RLB_F64 ? 8 : wire(s); }
 
 size_t rlb_space_size(const rlb_space *s) { return (size_t)numbers(s) * native(s); }
 
-/* pack copies n numbers from the program's kind to that in which they travel, unpack the other way. */
+/* pack copies n numbers from the program's kind to the kind in frames; unpack does the reverse. */
 static void pack(const rlb_space *s, void *to, const void *from, uint64_t n)
 {
 	if (s->kind != RLB_F64)
@@ -134,7 +134,7 @@ static void unpack(const rlb_space *s, void *to, const void *from, uint64_t n)
 			((double *)to)[i] = ((const float *)from)[i];
 }
 
-/* bound is the bound of number i of a box; none where there is none. */
+/* bound returns the bound of number i of a box, or none if there is no bound. */
 static double bound(const rlb_space *s, const double *each, double all, uint64_t i, double none)
 {
 	if (each != NULL)
@@ -142,7 +142,8 @@ static double bound(const rlb_space *s, const double *each, double all, uint64_t
 	return s->low == 0 && s->high == 0 ? none : all;
 }
 
-/* unpack_action does so for an action, and keeps it within its bounds, which rounding to float may have left. */
+/* unpack_action does what unpack does for an action, and clips it to its bounds: rounding to float may have moved it
+   outside. */
 static void unpack_action(const rlb_space *s, void *to, const void *from, uint64_t n)
 {
 	unpack(s, to, from, n);
@@ -157,7 +158,7 @@ static void unpack_action(const rlb_space *s, void *to, const void *from, uint64
 	}
 }
 
-/* check_action says whether environment e has been given an action. */
+/* check_action reports whether the action of environment e is valid. */
 static int check_action(const rlb *r, uint32_t e)
 {
 	const rlb_space *s = &r->spec.action;
@@ -178,7 +179,7 @@ static int check_action(const rlb *r, uint32_t e)
 
 /* ---- Greeting ---- */
 
-/* A text grows as it is written behind room for a header. */
+/* A text is a growing string with room for a header before it. */
 typedef struct {
 	char *at;
 	size_t len, room;
@@ -219,7 +220,7 @@ static void put_string(text *t, const char *s)
 	put(t, "\"");
 }
 
-/* put_bound writes a number, or null, with a point whatever the locale has. */
+/* put_bound writes a number, or null, with a decimal point in any locale. */
 static void put_bound(text *t, double x)
 {
 	size_t from = t->len;
@@ -303,7 +304,7 @@ static int check_space(const rlb_space *s)
 	return 0;
 }
 
-/* check looks through the spec and counts what is in it. */
+/* check checks the spec, and counts observations and figures. */
 static int check(rlb *r)
 {
 	const rlb_spec *spec = &r->spec;
@@ -332,7 +333,7 @@ static int check(rlb *r)
 	return 0;
 }
 
-/* greet sends the HELLO. */
+/* greet sends HELLO. */
 static int greet(rlb *r)
 {
 	const rlb_spec *spec = &r->spec;
@@ -365,7 +366,7 @@ static int greet(rlb *r)
 
 /* ---- Frames ---- */
 
-/* send_frame sends length bytes of payload, which lie in frame behind room for the header. */
+/* send_frame sends length bytes of payload. frame has room for the header, followed by the payload. */
 static int send_frame(rlb *r, char *frame, int type, int flags, uint32_t count, uint64_t length)
 {
 	header h = {{'R', 'L', 'B', '1'}, (uint16_t)type, (uint16_t)flags, count, 0, r->seq, length};
@@ -373,7 +374,7 @@ static int send_frame(rlb *r, char *frame, int type, int flags, uint32_t count, 
 	return r->link.send(r->link.ctx, frame, HEADER + length);
 }
 
-/* fetch waits until n bytes have come: 1; 0 if the parent is gone; -1 on failure. */
+/* fetch waits until n bytes have arrived, and returns 1; 0 if the parent is gone; -1 on failure. */
 static int fetch(rlb *r, size_t n)
 {
 	while (r->have < n) {
@@ -387,7 +388,7 @@ static int fetch(rlb *r, size_t n)
 	return 1;
 }
 
-/* wanted is the length of a request's payload, -1 for a type that is none. */
+/* wanted returns the length of a request's payload, -1 if type is no request. */
 static int64_t wanted(const rlb *r, int type)
 {
 	switch (type) {
@@ -406,7 +407,7 @@ static int64_t wanted(const rlb *r, int type)
 	return -1;
 }
 
-/* consume forgets the request that has been answered, and keeps what came behind it. */
+/* consume removes the answered request from in, and keeps the bytes after it. */
 static void consume(rlb *r)
 {
 	header h;
@@ -416,7 +417,7 @@ static void consume(rlb *r)
 	r->pending = 0;
 }
 
-/* receive waits for a request and returns its type; 0 if the conversation is over, -1 if it failed. */
+/* receive waits for a request and returns its type; 0 if the conversation is over, -1 on failure. */
 static int receive(rlb *r)
 {
 	header h;
@@ -427,7 +428,7 @@ static int receive(rlb *r)
 		memcpy(&h, r->in, HEADER);
 		if (r->bells == NULL || (h.type != RESET && h.type != STEP) || h.seq > r->seq || h.length != 0)
 			break;
-		consume(r); /* the second of a frame that came by bell and stream */
+		consume(r); /* a frame that has already come by the bell */
 	}
 	int64_t want = wanted(r, h.type);
 	uint32_t count = h.type == RESET || h.type == STEP ? r->num_envs : 0;
@@ -456,7 +457,7 @@ static int receive(rlb *r)
 	return r->pending = h.type;
 }
 
-/* answer sends the RESULT of a request, whose reply block is written. */
+/* answer sends RESULT. The reply block has been written before. */
 static int answer(rlb *r, int flags)
 {
 	uint64_t length = r->map != NULL ? 0 : flags & FINAL ? r->reply_size : r->final_at;
@@ -467,7 +468,7 @@ static int answer(rlb *r, int flags)
 
 /* ---- Memory ---- */
 
-/* place puts an array of n bytes at a multiple of 64 behind end. */
+/* place returns the offset of an array of n bytes, the first multiple of 64 from end on, and moves end past it. */
 static uint64_t place(uint64_t *end, uint64_t n)
 {
 	uint64_t at = (*end + 63) / 64 * 64;
@@ -475,7 +476,7 @@ static uint64_t place(uint64_t *end, uint64_t n)
 	return at;
 }
 
-/* share maps the file of the configuration. Whatever is wrong with it, arrays can travel in payloads. */
+/* share maps the file of the configuration. If that fails, arrays travel in payloads. */
 static void share(rlb *r, const char *path, uint64_t size)
 {
 	struct stat st;
@@ -492,7 +493,7 @@ static void share(rlb *r, const char *path, uint64_t size)
 	close(fd);
 }
 
-/* arrange lays out the blocks: in shared memory of so many bytes at path, or behind headers. */
+/* arrange lays out the blocks: in shared memory of that size at path, or after headers. */
 static int arrange(rlb *r, const char *path, uint64_t shared)
 {
 	const rlb_space *obs = r->spec.obs;
@@ -531,7 +532,7 @@ static int arrange(rlb *r, const char *path, uint64_t shared)
 		return rlb_fail("a payload of %llu bytes: expected 2^31 at most", (unsigned long long)longest);
 
 	size_t room = HEADER + (size_t)(longest > 8 + n ? longest : 8 + n);
-	r->room = room > r->room ? room : r->room; /* something may have come already */
+	r->room = room > r->room ? room : r->room; /* bytes may have arrived already */
 	char *in = (char *)realloc(r->in, r->room);
 	r->in = in != NULL ? in : r->in;
 	r->out = (char *)calloc(1, HEADER + (r->map != NULL ? 0 : r->reply_size));
@@ -562,7 +563,7 @@ static int arrange(rlb *r, const char *path, uint64_t shared)
 	return 0;
 }
 
-/* configure receives the CONFIG and arranges memory: 0; -1 on failure; 1 if the parent wanted to hear no more than the
+/* configure receives CONFIG and arranges memory, and returns 0; -1 on failure; 1 if the parent only asked for the
    greeting. */
 static int configure(rlb *r)
 {
@@ -609,7 +610,7 @@ static int configure(rlb *r)
 	return arrange(r, path, shared);
 }
 
-/* give_up ends the conversation with the error that is set, and tells the parent. */
+/* give_up ends the conversation, and sends the text of rlb_error to the parent. */
 static int give_up(rlb *r)
 {
 	char frame[HEADER + sizeof error_text];
@@ -626,7 +627,7 @@ void rlb_close(rlb *r)
 {
 	if (r == NULL)
 		return;
-	if (!r->closed) { /* where there is no end of a stream, nothing else would tell the parent */
+	if (!r->closed) { /* a link without an end of the stream has no other sign for the parent */
 		rlb_fail("the program left before the job was over");
 		give_up(r);
 	}
@@ -642,7 +643,7 @@ void rlb_close(rlb *r)
 	free(r);
 }
 
-/* start is the conversation up to READY; NULL if it failed or ended. */
+/* start begins a conversation, up to READY. It returns NULL if the conversation failed or ended. */
 static rlb *start(const rlb_link *link, const rlb_spec *spec, const rlb_callbacks *cb, void *user)
 {
 	error_text[0] = '\0';
@@ -656,7 +657,7 @@ static rlb *start(const rlb_link *link, const rlb_spec *spec, const rlb_callback
 	r->spec = *spec;
 	r->cb = cb;
 	int rc = check(r);
-	r->closed = rc != 0; /* an ERROR before the HELLO would not be understood */
+	r->closed = rc != 0; /* the parent does not expect an ERROR before HELLO */
 	if (rc == 0)
 		rc = greet(r);
 	if (rc == 0)
@@ -678,8 +679,8 @@ static rlb *start(const rlb_link *link, const rlb_spec *spec, const rlb_callback
 
 rlb *rlb_open_on(const rlb_link *link, const rlb_spec *spec) { return start(link, spec, NULL, NULL); }
 
-/* next waits for a request that asks something of the one environment, and returns its type; 0 if the conversation is
-   over. */
+/* next waits for a request whose mask has the environment, and returns the type of the request; 0 if the conversation
+   is over. */
 static int next(rlb *r)
 {
 	while (!r->closed) {
@@ -693,8 +694,8 @@ static int next(rlb *r)
 	return 0;
 }
 
-/* await_episode waits until an episode is to be begun: with a RESET, or a STEP that ended the one before and is not
-   answered yet. */
+/* await_episode waits for the request that begins an episode: a RESET, or the unanswered STEP that ended the last
+   episode. */
 static void await_episode(rlb *r)
 {
 	if (!r->closed && r->progress[0] < BEGUN && r->pending == 0 && next(r) == STEP) {
@@ -711,7 +712,7 @@ uint64_t rlb_seed(rlb *r)
 	return r->episode;
 }
 
-/* show writes what is seen to the one row of each array. */
+/* show writes the observations to the only row of each array. */
 static void show(rlb *r, char *const *to, const void *obs)
 {
 	for (int i = 0; i < r->num_obs; i++)
@@ -781,7 +782,7 @@ void rlb_send_last(rlb *r, const void *obs, double reward, int how)
 	if (how != 0)
 		r->progress[0] = OVER;
 	if (how != 0 && (r->flags & AUTORESET)) {
-		show(r, r->final, obs); /* rlb_send_init answers, with what is seen next */
+		show(r, r->final, obs); /* rlb_send_init answers, with the next observation */
 		return;
 	}
 	show(r, r->obs, obs);
@@ -811,7 +812,7 @@ void rlb_info(rlb *r, int i, double value)
 
 /* ---- The simulator is served ---- */
 
-/* row is where the answer of environment e goes. */
+/* row returns the arrays for the results of environment e. */
 static rlb_out row(const rlb *r, uint32_t e)
 {
 	rlb_out out = {{NULL}, NULL, NULL, NULL, NULL};
@@ -824,7 +825,7 @@ static rlb_out row(const rlb *r, uint32_t e)
 	return out;
 }
 
-/* see copies what the program has written for environment e to where it travels: obs, or final. */
+/* see copies the program's observations of environment e to the reply block: to obs, or to final. */
 static void see(const rlb *r, char *const *to, uint32_t e)
 {
 	for (int i = 0; i < r->num_obs; i++) {
@@ -835,7 +836,7 @@ static void see(const rlb *r, char *const *to, uint32_t e)
 	}
 }
 
-/* clear makes the rows of environment e 0, except for what is seen. */
+/* clear sets the rows of environment e to 0, except for observations. */
 static void clear(const rlb *r, uint32_t e)
 {
 	r->reward[e] = 0;
@@ -863,7 +864,7 @@ static int serve_reset(rlb *r, void *user)
 	return answer(r, 0);
 }
 
-/* step calls the program's step or step_all, with actions in its kind. */
+/* step calls the program's step or step_all, with actions in the program's kind. */
 static void step(rlb *r, void *user)
 {
 	const rlb_callbacks *cb = r->cb;
@@ -921,7 +922,7 @@ static int serve_step(rlb *r, void *user)
 	return answer(r, flags);
 }
 
-/* serve_payload answers with n bytes, which write puts where they travel. */
+/* serve_payload answers with n bytes, which the function write writes. */
 static int serve_payload(rlb *r, void *user, uint64_t n, void (*write)(const rlb *r, void *user, char *to))
 {
 	char *frame = (char *)calloc(1, HEADER + n);
@@ -1012,26 +1013,26 @@ int rlb_serve_on(const rlb_link *link, const rlb_spec *spec, const rlb_callbacks
 	return rc;
 }
 
-/* ---- Ways to rlinf: pipes and sockets ---- */
+/* ---- Pipes and sockets ---- */
 
 typedef struct {
 	int in, out, is_socket;
-	uint64_t *bells;                     /* where frames without payload come and go too, or NULL */
-	uint64_t heard;                      /* seq of the last one taken from there */
-	int64_t until;                       /* the end of the looking for input that goes on, or 0 */
-	int vain, sleeps;                    /* requests to sleep for after a look in vain, and those that are left */
-	int beside;                          /* the parent has a core of its own: a frame came between two looks, and since
-	                                        then none by yielding alone */
+	uint64_t *bells;                     /* carry frames without payload, or NULL */
+	uint64_t heard;                      /* seq of the last frame from the bells */
+	int64_t until;                       /* when the current polling ends, or 0 */
+	int vain, sleeps;                    /* requests to block for after the last failed polling, and those left */
+	int beside;                          /* the parent runs on another core: a frame came between two polls, and every
+	                                        later frame came before this side yielded */
 } pair;
 
-/* A parent that is gone ends the conversation: a wait for the next request then returns the end. */
+/* is_gone reports whether err means that the parent is gone. That is no failure: it ends the conversation. */
 static int is_gone(int err) { return err == EPIPE || err == ECONNRESET; }
 
 enum { LOOK_FOR = 50000 /* ns */, MAX_SLEEPS = 63 };
 
-/* again says whether to look for input again, or to sleep until it is there: to be woken takes longer than a quick
-   parent. It lets others have the core between looks. Where looking finds nothing, because the parent is slow or the
-   cores are busy, the next 1, 3, 7 ... MAX_SLEEPS requests sleep at once. */
+/* again returns 1 to poll for input again, 0 to block until input is there. Waking up takes longer than a fast parent's
+   next request, so the caller first polls for LOOK_FOR, and yields the core between polls. If polling fails, because
+   the parent is slow or the cores are busy, the caller blocks at once for the next 1, 3, 7 ... MAX_SLEEPS requests. */
 static int again(pair *p)
 {
 	struct timespec t;
@@ -1053,14 +1054,14 @@ static int again(pair *p)
 	return 0;
 }
 
-/* Words of the bells: header, of which seq is written last, and whether the other side looks; of requests, then of
-   results. */
+/* Words of the bells. Each bell has the words of a header, of which seq is written last, and a word that is 1 while the
+   receiver polls. The bell of requests comes first, then the bell of results. */
 enum { IN_SEQ = 2, IN_LOOKING = 4, OUT = 8, OUT_SEQ = OUT + 2, OUT_LOOKING = OUT + 4 };
 
-/* How often the bell is looked at before a look at the stream, which takes a system call. It begins with one look, for
-   the parent may be waiting for the core that this process has, and goes on with FEW_LOOKS and twice as many each time.
-   If the parent has another it begins with BESIDE_LOOKS: what comes within a system call is seen later. Machines that
-   are virtual lose their core for a while after some 3000 in a row. */
+/* Numbers of polls of the bell before the stream is polled by a system call. The first number is 1, because the parent
+   may need this core. Then come FEW_LOOKS, and twice as many each time, up to MANY_LOOKS. If the parent runs on another
+   core, the first number is BESIDE_LOOKS, because a frame that arrives during a system call is noticed later. Virtual
+   machines lose their core for a while after some 3000 polls in a row. */
 enum { FEW_LOOKS = 50, MANY_LOOKS = 400, BESIDE_LOOKS = 2000 };
 
 #if defined(__GCC_ATOMIC_LLONG_LOCK_FREE) && __GCC_ATOMIC_LLONG_LOCK_FREE == 2
@@ -1073,7 +1074,7 @@ static uint64_t load(const uint64_t *word) { return *word; }
 static void store(uint64_t *word, uint64_t x) { *word = x; }
 #endif
 
-/* rest leaves the core to the other thread that it runs, for a moment. */
+/* rest leaves the core to its other hardware thread for a moment. */
 static void rest(void)
 {
 #if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
@@ -1081,7 +1082,7 @@ static void rest(void)
 #endif
 }
 
-/* rung takes a header from the bell if one is there that was not taken yet, and says which look found it; 0: none. */
+/* rung polls the bell, takes a new header from it, and returns the number of the poll that found it; 0: no header. */
 static int rung(pair *p, int looks, void *buf)
 {
 	uint64_t seq, head[HEADER / 8];
@@ -1098,8 +1099,8 @@ static int rung(pair *p, int looks, void *buf)
 	return 0;
 }
 
-/* leave tells the parent that nobody looks at the bell any more, and then takes from it what came before that was
-   seen. */
+/* leave tells the parent that this side stops polling the bell. It then polls once more, because a frame may have come
+   before the parent noticed. */
 static long leave(pair *p, void *buf)
 {
 	if (load(&p->bells[IN_LOOKING]) == 0)
@@ -1108,7 +1109,7 @@ static long leave(pair *p, void *buf)
 	return rung(p, 1, buf) ? HEADER : 0;
 }
 
-/* ring leaves a RESULT at the bell: 1 if the parent sees it there. */
+/* ring writes a RESULT to the bell, and returns 1 if the parent polls the bell. */
 static int ring(const pair *p, const void *frame)
 {
 	uint64_t head[HEADER / 8];
@@ -1119,7 +1120,7 @@ static int ring(const pair *p, const void *frame)
 	return load(&p->bells[OUT_LOOKING]) != 0;
 }
 
-/* found ends the looking. */
+/* found ends polling: input is there. */
 static void found(pair *p)
 {
 	if (p->until != 0)
@@ -1260,7 +1261,7 @@ static int connect_tcp(const char *where)
 	return fd;
 }
 
-/* find makes the link that RLB_ADDR names. A solver may be started a little before rlinf listens. */
+/* find connects to RLB_ADDR. It retries for a while, because rlinf may not listen yet. */
 static int find(rlb_link *link)
 {
 	const char *addr = getenv("RLB_ADDR");

@@ -1,5 +1,5 @@
-/* rlb_mpi.c carries RLB1 in messages of MPI, docs/bridge.md#mpi, and what the root hears to the solver's other
- * ranks. */
+/* rlb_mpi.c carries RLB1 in messages of MPI, docs/bridge.md#mpi, and broadcasts the root's requests to the solver's
+ * other ranks. */
 #define _POSIX_C_SOURCE 200809L
 #include "rlb_mpi.h"
 
@@ -11,8 +11,8 @@
 
 enum { TAG = 21586 };
 
-/* doze lets time pass between two looks at MPI, the longer the more looks there have been: none, a turn of the
- * scheduler, up to a millisecond. */
+/* doze waits between two polls of MPI, longer with the number of polls: not at all, for a turn of the scheduler, then
+ * up to a millisecond. */
 static void doze(int looks)
 {
 	struct timespec t = {0, 1000000};
@@ -34,11 +34,11 @@ static void wait_for(MPI_Request *request)
 		doze(looks);
 }
 
-/* ---- The way to rlinf ---- */
+/* ---- The link to rlinf ---- */
 
 typedef struct {
 	int peer;  /* rank of MPI_COMM_WORLD to which frames go */
-	int known; /* it is the parent's, which has answered the greeting */
+	int known; /* peer is the parent: it has answered the greeting */
 } line;
 
 static long line_recv(void *ctx, void *buf, size_t room)
@@ -70,7 +70,7 @@ static int line_send(void *ctx, const void *frame, size_t n)
 
 static void line_close(void *ctx) { free(ctx); }
 
-/* open_line opens the conversation with rank R, where RLB_ADDR is mpi:R, mpi or not set. */
+/* open_line opens the conversation with rank R if RLB_ADDR is mpi:R, else with rank 0. */
 static rlb *open_line(const rlb_spec *spec, int ranks)
 {
 	const char *addr = getenv("RLB_ADDR");
@@ -100,7 +100,7 @@ static rlb *open_line(const rlb_spec *spec, int ranks)
 
 /* ---- The solver's ranks ---- */
 
-/* share gives all ranks what the root has in m->packet: a number and, behind it, an action. */
+/* share broadcasts the root's m->packet to all ranks: a number, followed by an action. */
 static void share(rlb_mpi *m)
 {
 	MPI_Request request;
